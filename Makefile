@@ -1,0 +1,62 @@
+SHELL := bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+.NOTPARALLEL:
+.PHONY: help tinygo plugins check lint format test vet race modules rebuild deps npm clean
+
+PLUGINS := $(addprefix plugins/,none apikey oauthcc jwt jwtbearer)
+# The test modules: directories with a go.mod of their own, so that what they need stays out of the main one.
+MODULES := $(sort $(shell find test examples host/internal/signing/wycheproof -name go.mod -not -path '*/node_modules/*' -printf '%h\n' 2>/dev/null))
+NPM     := $(sort $(shell find test examples -name package-lock.json -not -path '*/node_modules/*' -printf '%h\n' 2>/dev/null))
+LINT    := .build/lint-$(shell cat tools/lint/go.mod tools/lint/go.sum | cksum | cut -d' ' -f1)
+SOURCES := find . -name '*.go' -not -path '*/.*' -not -path '*/node_modules/*'
+
+help: ## show this list
+	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-9s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+tinygo: ## get TinyGo, unless one that is new enough is on PATH
+	@tools/tinygo/install
+
+plugins: tinygo ## compile the five plugins into plugins/NAME/NAME.wasm
+	go run ./tools/plugin build $(PLUGINS)
+
+test: deps vet race modules check ## install what the tests need, and run all tests and checks
+
+check: vet lint rebuild ## go vet, linters, and plugins that are what their sources give
+
+vet:
+	go vet ./...
+
+race: deps
+	go test -race ./...
+
+modules: deps
+	@for module in $(MODULES); do echo "== $$module"; (cd $$module && go vet ./... && go test ./...); done
+
+rebuild: tinygo
+	go run ./tools/plugin check $(PLUGINS)
+
+lint: $(LINT)/golangci-lint ## golangci-lint and gofumpt
+	@for module in . $(MODULES); do echo "== golangci-lint $$module"; (cd $$module && $(CURDIR)/$< run -c $(CURDIR)/.golangci.yml ./...); done
+	@unformatted=$$($(SOURCES) | xargs -r $(LINT)/gofumpt -l); \
+	if [ -n "$$unformatted" ]; then echo "not formatted, run make format:" $$unformatted >&2; exit 1; fi
+
+format: $(LINT)/golangci-lint ## format all Go sources
+	$(SOURCES) | xargs -r $(LINT)/gofumpt -w
+
+$(LINT)/golangci-lint:
+	go -C tools/lint build -o $(CURDIR)/$(LINT)/ mvdan.cc/gofumpt github.com/golangci/golangci-lint/v2/cmd/golangci-lint
+
+deps: tinygo npm ## install what the tests need: Debian packages, TinyGo, npm packages
+	@tools/debian gcc libc6-dev python3-jwt python3-cryptography wabt
+
+npm:
+	@command -v npm >/dev/null || tools/debian npm
+	@for dir in $(NPM); do \
+		cmp -s $$dir/package-lock.json $$dir/node_modules/.installed-lock && continue; \
+		(cd $$dir && npm ci --ignore-scripts --no-audit --no-fund && cp package-lock.json node_modules/.installed-lock); \
+	done
+
+clean: ## remove the tools and caches in .build
+	rm -rf .build

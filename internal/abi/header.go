@@ -1,0 +1,36 @@
+package abi
+
+// CheckHeaderName says why a mutation may not set the header of that name, or "" when it may: the name must be a field
+// name (RFC 9110 section 5.1), and none that frames the message or is meant for the next hop.
+func CheckHeaderName(name string) string {
+	if name == "" {
+		return "the name of a header is empty"
+	}
+	lower := make([]byte, len(name))
+	for i := 0; i < len(name); i++ {
+		c := name[i]
+		if 'A' <= c && c <= 'Z' {
+			c += 'a' - 'A'
+		}
+		if !tokenCharacter(c) {
+			return "is not the name of a header: letters, digits and any of !#$%&'*+-.^_`|~ are allowed"
+		}
+		lower[i] = c
+	}
+	switch string(lower) {
+	case "host", "content-length", "transfer-encoding", "connection", "te", "trailer", "upgrade", "keep-alive":
+		return "is a header that only the HTTP client may set"
+	}
+	if len(lower) >= 6 && string(lower[:6]) == "proxy-" {
+		return "is a header for proxies, which a connector may not set"
+	}
+	return ""
+}
+
+func tokenCharacter(c byte) bool {
+	switch c {
+	case '!', '#', '$', '%', '&', '\'', '*', '+', '-', '.', '^', '_', '`', '|', '~':
+		return true
+	}
+	return '0' <= c && c <= '9' || 'a' <= c && c <= 'z'
+}

@@ -1,0 +1,180 @@
+package pluginbuild
+
+import (
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// pluginSources is a plugin in a module of its own, as third parties have them. It echoes the length of its input.
+var pluginSources = map[string]string{
+	"go.mod": "module example.test/echo\n\ngo 1.26\n",
+	"main.go": `package main
+
+import (
+	_ "embed"
+
+	"example.test/echo/word"
+)
+
+//go:embed note.txt
+var note string
+
+func main() {}
+
+//go:wasmexport authenticate
+func authenticate() int32 { return int32(inputLength()) + int32(len(note)) + word.Size }
+`,
+	"imports.go":        "//go:build tinygo.wasm\n\npackage main\n\n//go:wasmimport extism:host/env input_length\nfunc inputLength() uint64\n",
+	"imports_native.go": "//go:build !tinygo.wasm\n\npackage main\n\nfunc inputLength() uint64 { return 0 }\n",
+	"main_test.go":      "package main\n",
+	"note.txt":          "a note",
+	"word/word.go":      "// Package word is what the plugin imports.\npackage word\n\n// Size is a number.\nconst Size = 4\n",
+}
+
+// writeFiles makes a directory with the given base name and files in it.
+func writeFiles(t *testing.T, base string, files map[string]string) string {
+	t.Helper()
+	dir := filepath.Join(t.TempDir(), base)
+	for name, content := range files {
+		path := filepath.Join(dir, filepath.FromSlash(name))
+		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, []byte(content), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return dir
+}
+
+func digest(t *testing.T, dir string) string {
+	t.Helper()
+	d, err := SourceDigest(t.Context(), dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return d
+}
+
+func TestSourceDigestIsOfTheGuestsFilesOnly(t *testing.T) {
+	lines := make([]string, 0, 4)
+	for _, file := range []string{"imports.go", "main.go", "note.txt", "word/word.go"} {
+		lines = append(lines, fmt.Sprintf("example.test/echo/%s %x\n", file, sha256.Sum256([]byte(pluginSources[file]))))
+	}
+	want := fmt.Sprintf("%x", sha256.Sum256([]byte(strings.Join(lines, ""))))
+	if got := digest(t, writeFiles(t, "echo", pluginSources)); got != want {
+		t.Errorf("digest %s, want %s", got, want)
+	}
+}
+
+func TestSourceDigest(t *testing.T) {
+	before := digest(t, writeFiles(t, "echo", pluginSources))
+	tests := []struct {
+		name, file, add string
+		changes         bool
+	}{
+		{"another directory", "", "", false},
+		{"the plugin's source", "main.go", "// more\n", true},
+		{"a source for the guest only", "imports.go", "// more\n", true},
+		{"a package it imports", "word/word.go", "// more\n", true},
+		{"an embedded file", "note.txt", "!", true},
+		{"a new source", "new.go", "package main\n", true},
+		{"a native source", "imports_native.go", "// more\n", false},
+		{"a test", "main_test.go", "// more\n", false},
+		{"a package it does not import", "other/other.go", "package other\n", false},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			files := maps.Clone(pluginSources)
+			if test.file != "" {
+				files[test.file] += test.add
+			}
+			after := digest(t, writeFiles(t, "elsewhere", files))
+			if (after != before) != test.changes {
+				t.Errorf("changed: %t, want %t", after != before, test.changes)
+			}
+		})
+	}
+}
+
+func TestSourceDigestErrors(t *testing.T) {
+	with := func(name, content string) map[string]string {
+		files := maps.Clone(pluginSources)
+		files[name] = content
+		return files
+	}
+	tests := []struct {
+		name string
+		dir  string
+		want []string
+	}{
+		{"no directory", filepath.Join(t.TempDir(), "nowhere"), []string{"plugin directory", "nowhere"}},
+		{"a file", filepath.Join(writeFiles(t, "echo", pluginSources), "main.go"), []string{"main.go is a file"}},
+		{"no Go source", writeFiles(t, "empty", map[string]string{"go.mod": pluginSources["go.mod"]}), []string{"empty", "no Go files"}},
+		{"not a main package", filepath.Join(writeFiles(t, "echo", pluginSources), "word"), []string{"word", "package main"}},
+		{"an import that is nowhere", writeFiles(t, "echo", with("word/word.go", "package word\n\nimport _ \"example.test/echo/lost\"\n")), []string{"list the sources", "example.test/echo/lost"}},
+		{"a file to embed that is not there", writeFiles(t, "echo", with("main.go", strings.Replace(pluginSources["main.go"], "note.txt", "lost.txt", 1))), []string{"lost.txt"}},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			_, err := SourceDigest(t.Context(), test.dir)
+			if err == nil {
+				t.Fatal("no error")
+			}
+			for _, want := range test.want {
+				if !strings.Contains(err.Error(), want) {
+					t.Errorf("error %q does not say %q", err, want)
+				}
+			}
+		})
+	}
+}
+
+func TestRecordedDigest(t *testing.T) {
+	const sum = "00112233445566778899aabbccddeeff00112233445566778899aabbccddeeff"
+	module := func(sections ...string) []byte { return []byte(string(wasmHeader) + strings.Join(sections, "")) }
+	named := func(content string) string {
+		return "\x00" + string(rune(len(content)+18)) + "\x11keywright.sources" + content
+	}
+	tests := []struct {
+		name   string
+		wasm   []byte
+		digest string
+		err    string
+	}{
+		{"as recorded", recordDigest(module("\x01\x01\x00"), sum), sum, ""},
+		{"between other sections", module("\x00\x02\x01n", named(sum), "\x01\x01\x00"), sum, ""},
+		{"a section of more than one length byte before it", recordDigest(module("\x00\x80\x01\x01n"+strings.Repeat("x", 126)), sum), sum, ""},
+		{"no section of that name", module("\x01\x01\x00", "\x00\x02\x01n"), "", ErrNoDigest.Error()},
+		{"no section at all", module(), "", ErrNoDigest.Error()},
+		{"the name inside another section", module("\x0b\x53\x11keywright.sources" + sum + "x"), "", ErrNoDigest.Error()},
+		{"empty file", nil, "", "not a WebAssembly module"},
+		{"a component", []byte("\x00asm\x0d\x00\x01\x00"), "", "not a WebAssembly module"},
+		{"cut off", recordDigest(module(), sum)[:60], "", "section at byte 8 is cut off"},
+		{"length without an end", module("\x01\xff\xff\xff"), "", "section at byte 8 is cut off"},
+		{"length beyond 32 bits", module("\x01\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01"), "", "section at byte 8 is cut off"},
+		{"digest too short", module(named(sum[:62])), "", "does not hold a SHA-256 digest"},
+		{"digest in capitals", module(named(strings.ToUpper(sum))), "", "does not hold a SHA-256 digest"},
+		{"no digits", module(named(strings.Repeat("g", 64))), "", "does not hold a SHA-256 digest"},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			got, err := RecordedDigest(test.wasm)
+			if got != test.digest {
+				t.Errorf("digest %q, want %q", got, test.digest)
+			}
+			if test.err == "" && err != nil || test.err != "" && (err == nil || !strings.Contains(err.Error(), test.err)) {
+				t.Errorf("error %v, want %q", err, test.err)
+			}
+			if (test.err == ErrNoDigest.Error()) != errors.Is(err, ErrNoDigest) {
+				t.Errorf("error %v: wrong kind", err)
+			}
+		})
+	}
+}

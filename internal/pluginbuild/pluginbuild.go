@@ -1,0 +1,137 @@
+// Package pluginbuild compiles plugins with TinyGo and records in each module which sources it was made of.
+//
+// A plugin directory holds one main package. It is built into a module beside the sources, named after the directory:
+// plugins/jwt becomes plugins/jwt/jwt.wasm. The same sources, compiler and Go version give the same bytes in every
+// checkout, which is what [Compiler.Check] stands on. The recorded digest is for those who have no compiler at hand: a
+// test compares [SourceDigest] with [RecordedDigest] and so notices a module that is older than its sources.
+package pluginbuild
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+)
+
+// OutputPath is where the module of the plugin in dir belongs.
+func OutputPath(dir string) (string, error) {
+	absolute, err := filepath.Abs(dir)
+	if err != nil {
+		return "", fmt.Errorf("plugin directory %s: %w", dir, err)
+	}
+	return filepath.Join(dir, filepath.Base(absolute)+".wasm"), nil
+}
+
+// Build compiles the plugin in dir, which may belong to any Go module, and writes it to [OutputPath]. An earlier
+// module stays as it was when the build fails.
+func (c Compiler) Build(ctx context.Context, dir string) error {
+	out, err := OutputPath(dir)
+	if err != nil {
+		return err
+	}
+	wasm, err := c.Compile(ctx, dir)
+	if err != nil {
+		return err
+	}
+	return replaceFile(out, wasm)
+}
+
+// Check compiles the plugin in dir anew and compares it with the module at [OutputPath]. The error names the module
+// when it is missing or differs in any byte, and says whether its sources have changed since it was built.
+func (c Compiler) Check(ctx context.Context, dir string) error {
+	out, err := OutputPath(dir)
+	if err != nil {
+		return err
+	}
+	was, err := os.ReadFile(out)
+	if errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("%s is missing: build the plugin in %s", out, dir)
+	}
+	if err != nil {
+		return fmt.Errorf("check a plugin: %w", err)
+	}
+	is, err := c.Compile(ctx, dir)
+	if err != nil {
+		return err
+	}
+	if bytes.Equal(was, is) {
+		return nil
+	}
+	recorded, err := RecordedDigest(was)
+	if err != nil {
+		return fmt.Errorf("%s: %w", out, err)
+	}
+	current, err := RecordedDigest(is)
+	if err != nil {
+		return fmt.Errorf("rebuild of %s: %w", out, err)
+	}
+	if recorded != current {
+		return fmt.Errorf("%s is stale: its sources have changed, build the plugin in %s again", out, dir)
+	}
+	return fmt.Errorf("%s differs from what its sources give with %s: it was built with another compiler, or altered; build it again", out, c)
+}
+
+// Compile gives the module of the plugin in dir, with the digest of its sources recorded in it. It writes nothing there.
+func (c Compiler) Compile(ctx context.Context, dir string) ([]byte, error) {
+	// Taken before compiling: a source that is edited meanwhile then shows as a change, not as part of the module.
+	digest, err := SourceDigest(ctx, dir)
+	if err != nil {
+		return nil, err
+	}
+	scratch, err := os.MkdirTemp("", "keywright-build-")
+	if err != nil {
+		return nil, fmt.Errorf("build a plugin: %w", err)
+	}
+	defer os.RemoveAll(scratch) //nolint:errcheck // a temporary directory that stays behind harms nobody
+
+	target := filepath.Join(scratch, "keywright.json")
+	if err := os.WriteFile(target, targetJSON, 0o600); err != nil {
+		return nil, fmt.Errorf("build a plugin: %w", err)
+	}
+	out := filepath.Join(scratch, "plugin.wasm")
+	cmd := exec.CommandContext(ctx, c.Path, "build", "-target="+target, "-no-debug", "-opt=2", "-o", out, ".")
+	cmd.Dir = dir
+	cmd.Env = withLinker(os.Environ())
+	if output, err := cmd.CombinedOutput(); err != nil {
+		return nil, commandError(ctx, "compile the plugin in "+dir, err, output)
+	}
+	wasm, err := os.ReadFile(out)
+	if err != nil {
+		return nil, fmt.Errorf("compile the plugin in %s: %w", dir, err)
+	}
+	return recordDigest(wasm, digest), nil
+}
+
+// commandError tells what was tried and what the command wrote, which is all that a user can act on.
+func commandError(ctx context.Context, what string, err error, output []byte) error {
+	if ctx.Err() != nil {
+		return fmt.Errorf("%s: %w", what, context.Cause(ctx))
+	}
+	text := strings.TrimSpace(string(output))
+	if text == "" {
+		return fmt.Errorf("%s: %w", what, err)
+	}
+	return fmt.Errorf("%s: %w:\n%s", what, err, text)
+}
+
+// replaceFile writes a file whole or not at all.
+func replaceFile(name string, content []byte) error {
+	f, err := os.CreateTemp(filepath.Dir(name), ".keywright-*.wasm")
+	if err != nil {
+		return fmt.Errorf("write %s: %w", name, err)
+	}
+	_, err = f.Write(content)
+	err = errors.Join(err, f.Chmod(0o644), f.Close())
+	if err == nil {
+		err = os.Rename(f.Name(), name)
+	}
+	if err != nil {
+		return fmt.Errorf("write %s: %w", name, errors.Join(err, os.Remove(f.Name())))
+	}
+	return nil
+}

@@ -1,0 +1,298 @@
+package pluginbuild
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/tetratelabs/wazero"
+)
+
+// buildCache is where `make tinygo` leaves the compiler.
+const buildCache = "../../.build"
+
+// script makes an executable shell script and gives its path.
+func script(t *testing.T, dir, name, body string) string {
+	t.Helper()
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(dir, name)
+	if err := os.WriteFile(path, []byte("#!/bin/sh\n"+body+"\n"), 0o755); err != nil { //nolint:gosec // it is to be run
+		t.Fatal(err)
+	}
+	return path
+}
+
+func realCompiler(t *testing.T) Compiler {
+	t.Helper()
+	c, err := FindCompiler(t.Context(), buildCache)
+	if err != nil {
+		t.Fatalf("%v (in this repository: make tinygo)", err)
+	}
+	return c
+}
+
+func TestFindCompiler(t *testing.T) {
+	says := func(version string) string { return "echo tinygo version " + version + " linux/amd64" }
+	tests := []struct {
+		name             string
+		variable, onPath string // bodies of scripts
+		cached           string
+		want             string // the directory whose compiler is found
+		errors           []string
+		noCache          bool
+	}{
+		{name: "on PATH", onPath: says("0.41.1"), want: "path"},
+		{name: "on PATH before the cache", onPath: says("0.42.0"), cached: says("0.41.1"), want: "path"},
+		{name: "a development version", onPath: says("1.0.0-dev"), want: "path"},
+		{name: "the variable before all", variable: says("0.41.0"), onPath: says("0.41.1"), cached: says("0.41.1"), want: "variable"},
+		{name: "the cache", cached: says("0.41.1"), want: "cache"},
+		{name: "the cache, as what is on PATH is too old", onPath: says("0.40.1"), cached: says("0.41.1"), want: "cache"},
+		{name: "none", errors: []string{"no TinyGo 0.41 or later found", CompilerVariable, "make tinygo"}},
+		{name: "none, and no cache to look at", cached: says("0.41.1"), noCache: true, errors: []string{"no TinyGo 0.41 or later found"}},
+		{name: "too old on PATH", onPath: says("0.9.0"), errors: []string{"on PATH", "is TinyGo 0.9", "make tinygo"}},
+		{name: "too old in the variable", variable: says("0.40.1"), onPath: says("0.41.1"), errors: []string{CompilerVariable, "0.41 or later is needed"}},
+		{name: "not TinyGo", variable: "echo go version go1.26.8", errors: []string{CompilerVariable, "is not a TinyGo", "go1.26.8"}},
+		{name: "it fails", variable: "echo no library >&2; exit 3", errors: []string{CompilerVariable, "no library"}},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			top := t.TempDir()
+			in := func(dir string) string { return filepath.Join(top, dir) }
+			t.Setenv("PATH", in("path"))
+			t.Setenv(CompilerVariable, "")
+			cache := in("cache")
+			found := map[string]string{"path": in("path/tinygo"), "variable": in("variable/tinygo"), "cache": in("cache/tinygo-" + Pinned + "/bin/tinygo")}
+			for dir, body := range map[string]string{"path": test.onPath, "variable": test.variable, "cache": test.cached} {
+				if body != "" {
+					script(t, filepath.Dir(found[dir]), "tinygo", body)
+				}
+			}
+			if test.variable != "" {
+				t.Setenv(CompilerVariable, found["variable"])
+			}
+			if test.noCache {
+				cache = ""
+			}
+			c, err := findTinyGo(t.Context(), cache)
+			if c.Path != found[test.want] {
+				t.Errorf("found %q, want %q", c.Path, found[test.want])
+			}
+			if (err == nil) != (len(test.errors) == 0) {
+				t.Fatalf("error %v", err)
+			}
+			for _, want := range test.errors {
+				if !strings.Contains(err.Error(), want) {
+					t.Errorf("error %q does not say %q", err, want)
+				}
+			}
+		})
+	}
+}
+
+func TestFindCompilerInARelativeDirectory(t *testing.T) {
+	t.Chdir(t.TempDir())
+	script(t, "cache/tinygo-"+Pinned+"/bin", "tinygo", "echo tinygo version 0.41.1")
+	t.Setenv("PATH", t.TempDir())
+	t.Setenv(CompilerVariable, "")
+	c, err := findTinyGo(t.Context(), "cache")
+	if err != nil || !filepath.IsAbs(c.Path) {
+		t.Errorf("found %q, %v: it is to run in another directory", c.Path, err)
+	}
+}
+
+func TestMissingArchivesAreNamedByPackage(t *testing.T) {
+	there := script(t, t.TempDir(), "libc.a", "")
+	err := requireFiles([]linkFile{{there, "wasi-libc"}, {there + ".not", "lld-19"}, {"/nowhere", "binaryen"}})
+	if err == nil || !strings.HasSuffix(err.Error(), "apt-get install lld-19 binaryen") {
+		t.Errorf("error %v", err)
+	}
+}
+
+// copying is a compiler that takes the finished module from a file, to test the builder in no time.
+func copying(t *testing.T, wasm string) Compiler {
+	body := `while [ "$1" != -o ]; do shift; done; cp ` + wasm + ` "$2"`
+	return Compiler{Path: script(t, t.TempDir(), "tinygo", body), Version: "tinygo version 0.41.1"}
+}
+
+func TestCheck(t *testing.T) {
+	wasm := filepath.Join(t.TempDir(), "out.wasm")
+	setOutput := func(t *testing.T, content string) {
+		t.Helper()
+		if err := os.WriteFile(wasm, []byte(content), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	tests := []struct {
+		name  string
+		after func(t *testing.T, dir string) // what happens between build and check
+		want  string                         // part of the error, none where it is empty
+	}{
+		{"nothing changed", func(*testing.T, string) {}, ""},
+		{"a source changed", func(t *testing.T, dir string) {
+			write(t, filepath.Join(dir, "note.txt"), "another note")
+		}, "echo.wasm is stale"},
+		{"the compiler gives other bytes", func(t *testing.T, _ string) {
+			setOutput(t, string(wasmHeader)+"\x01\x01\x00")
+		}, "echo.wasm differs from what its sources give with tinygo version 0.41.1"},
+		{"the module was altered", func(t *testing.T, dir string) {
+			path := filepath.Join(dir, "echo.wasm")
+			content, err := os.ReadFile(path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			write(t, path, string(content)+"\x00\x02\x01n")
+		}, "echo.wasm differs from what its sources give"},
+		{"the module is another file", func(t *testing.T, dir string) {
+			write(t, filepath.Join(dir, "echo.wasm"), "text")
+		}, "echo.wasm: not a WebAssembly module"},
+		{"the module is gone", func(t *testing.T, dir string) {
+			if err := os.Remove(filepath.Join(dir, "echo.wasm")); err != nil {
+				t.Fatal(err)
+			}
+		}, "echo.wasm is missing"},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			dir := writeFiles(t, "echo", pluginSources)
+			setOutput(t, string(wasmHeader))
+			c := copying(t, wasm)
+			if err := c.Build(t.Context(), dir); err != nil {
+				t.Fatal(err)
+			}
+			test.after(t, dir)
+			err := c.Check(t.Context(), dir)
+			if test.want == "" && err != nil || test.want != "" && (err == nil || !strings.Contains(err.Error(), test.want)) {
+				t.Errorf("error %v, want %q", err, test.want)
+			}
+		})
+	}
+}
+
+func write(t *testing.T, path, content string) {
+	t.Helper()
+	if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestBuildThatFailsKeepsTheModule(t *testing.T) {
+	dir := writeFiles(t, "echo", pluginSources)
+	old := filepath.Join(dir, "echo.wasm")
+	write(t, old, "old")
+	c := Compiler{Path: script(t, t.TempDir(), "tinygo", "echo main.go:3: undefined: x; exit 1")}
+	err := c.Build(t.Context(), dir)
+	if err == nil || !strings.Contains(err.Error(), "compile the plugin in "+dir) || !strings.Contains(err.Error(), "main.go:3: undefined: x") {
+		t.Errorf("error %v", err)
+	}
+	if content, _ := os.ReadFile(old); string(content) != "old" {
+		t.Errorf("the module is now %q", content)
+	}
+	if left, _ := filepath.Glob(filepath.Join(dir, ".keywright-*")); len(left) != 0 {
+		t.Errorf("left behind: %v", left)
+	}
+}
+
+func TestBuildStopsWithItsContext(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	err := Compiler{Path: "/bin/true"}.Build(ctx, writeFiles(t, "echo", pluginSources))
+	if !errors.Is(err, context.Canceled) {
+		t.Errorf("error %v", err)
+	}
+}
+
+// Two checkouts give the same bytes, the module imports nothing but the Extism kernel, and its export works.
+func TestCompileWithTinyGo(t *testing.T) {
+	c := realCompiler(t)
+	dir, other := writeFiles(t, "echo", pluginSources), writeFiles(t, "other", pluginSources)
+	if err := c.Build(t.Context(), dir); err != nil {
+		t.Fatal(err)
+	}
+	wasm, err := os.ReadFile(filepath.Join(dir, "echo.wasm"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	again, err := c.Compile(t.Context(), other)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !slices.Equal(wasm, again) {
+		t.Error("the same sources elsewhere give other bytes")
+	}
+	recorded, err := RecordedDigest(wasm)
+	if err != nil || recorded != digest(t, dir) {
+		t.Errorf("recorded digest %q, %v; the sources' is %q", recorded, err, digest(t, dir))
+	}
+
+	runtime := wazero.NewRuntime(t.Context())
+	defer runtime.Close(t.Context())
+	compiled, err := runtime.CompileModule(t.Context(), wasm)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range compiled.ImportedFunctions() {
+		if module, name, _ := f.Import(); module != "extism:host/env" {
+			t.Errorf("it imports %s %s", module, name)
+		}
+	}
+	kernel := runtime.NewHostModuleBuilder("extism:host/env")
+	kernel.NewFunctionBuilder().WithFunc(func() uint64 { return 10 }).Export("input_length")
+	if _, err := kernel.Instantiate(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	guest, err := runtime.InstantiateModule(t.Context(), compiled, wazero.NewModuleConfig().WithStartFunctions("_initialize"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := guest.ExportedFunction("authenticate").Call(t.Context())
+	if err != nil || len(got) != 1 || got[0] != 10+6+4 {
+		t.Errorf("authenticate gives %v, %v", got, err)
+	}
+}
+
+func TestCompileErrorIsTheCompilers(t *testing.T) {
+	files := map[string]string{"go.mod": pluginSources["go.mod"], "main.go": "package main\n\nfunc main() { lost() }\n"}
+	_, err := realCompiler(t).Compile(t.Context(), writeFiles(t, "broken", files))
+	if err == nil || !strings.Contains(err.Error(), "main.go:3:15: undefined: lost") {
+		t.Errorf("error %v", err)
+	}
+}
+
+// The digest is taken without TinyGo, so its build tags are written down a second time.
+func TestBuildTagsAreTheCompilers(t *testing.T) {
+	target := filepath.Join(t.TempDir(), "keywright.json")
+	write(t, target, string(targetJSON))
+	out, err := exec.CommandContext(t.Context(), realCompiler(t).Path, "info", "-target="+target).CombinedOutput()
+	if err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	var tags []string
+	for line := range strings.Lines(string(out)) {
+		if list, ok := strings.CutPrefix(line, "build tags:"); ok {
+			tags = slices.DeleteFunc(strings.Fields(list), func(tag string) bool { return strings.HasPrefix(tag, "go1.") })
+		}
+	}
+	slices.Sort(tags)
+	want := slices.Sorted(slices.Values(buildTags))
+	if !slices.Equal(tags, want) {
+		t.Errorf("TinyGo's tags are %q, the digest's %q", tags, want)
+	}
+}
+
+func TestPinnedIsWhatToolsTinygoPins(t *testing.T) {
+	mod, err := os.ReadFile("../../tools/tinygo/go.mod")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := fmt.Sprintf("github.com/tinygo-org/tinygo %s", Pinned); !strings.Contains(string(mod), want) {
+		t.Errorf("tools/tinygo/go.mod does not have %q", want)
+	}
+}

@@ -1,0 +1,100 @@
+// Plugin jwtbearer adds an access token that is obtained with a signed assertion, the JWT bearer grant of RFC 7523.
+package main
+
+import (
+	"time"
+
+	"github.com/keywright/keywright/sdk"
+)
+
+const (
+	margin   = 60 * time.Second // how long before its end a token is no longer used
+	lifetime = 180              // seconds, of the assertion
+)
+
+func init() { sdk.Register(plugin{}) }
+
+func main() {} // a reactor module never runs it
+
+type plugin struct{}
+
+func (plugin) Describe() sdk.Description {
+	claim := []string{sdk.ToClaim}
+	return sdk.Description{
+		ABI:     sdk.ABI,
+		Type:    "oauth_jwt_bearer",
+		Version: "1.0.0",
+		Summary: "A bearer token from the JWT bearer grant (RFC 7523), cached until a minute before token_ttl ends.",
+		Uses:    []string{sdk.UsesToken, sdk.UsesCache, sdk.UsesSign},
+		Fields: []sdk.Field{
+			{Name: "client_id", Kind: sdk.String, Required: true, Sinks: claim, Doc: "The assertion's iss."},
+			{Name: "private_key", Kind: sdk.Key, Required: true, AlgorithmField: "algorithm", Doc: "Signing key in PEM, or the HMAC secret."},
+			{Name: "token_url", Kind: sdk.URL, Required: true, Sinks: []string{sdk.ToToken}, Doc: "Token endpoint."},
+			{Name: "subject", Kind: sdk.String, Required: true, Sinks: claim, Doc: "The assertion's sub: whom the token is for."},
+			{Name: "audience", Kind: sdk.String, Required: true, Sinks: claim, Doc: "The assertion's aud."},
+			{Name: "token_ttl", Kind: sdk.Integer, Default: "3600", Minimum: sdk.AtLeast(1), Doc: "Seconds to cache the access token, less a minute."},
+			{Name: "algorithm", Kind: sdk.String, Enum: sdk.Algorithms(), Default: "RS256", Doc: "Signature algorithm."},
+			{Name: "additional_claims", Kind: sdk.Object, Sinks: claim, Doc: "Further claims of the assertion."},
+			{Name: "jwt_headers", Kind: sdk.Object, Sinks: claim, Doc: "Further header members, such as kid."},
+		},
+	}
+}
+
+func (plugin) Validate(c *sdk.Config) []sdk.Problem {
+	return append(
+		c.Reserved("additional_claims", "is fixed by the type", "iss", "sub", "aud", "iat", "exp"),
+		c.Reserved("jwt_headers", "is fixed by the host", sdk.ReservedHeaders...)...,
+	)
+}
+
+func (plugin) Authenticate(c *sdk.Call) (sdk.Mutation, error) {
+	if token, ok := c.Cached("access_token"); ok {
+		return sdk.Bearer(token), nil
+	}
+	claims, err := assertion(c)
+	if err != nil {
+		return sdk.Mutation{}, err
+	}
+	token, err := c.RequestToken(sdk.TokenRequest{
+		URL: c.Config("token_url"),
+		Form: []sdk.Pair{
+			{Name: "grant_type", Value: "urn:ietf:params:oauth:grant-type:jwt-bearer"},
+			{Name: "assertion", Value: c.SignAssertion(sdk.JWT{
+				Key:      "private_key",
+				Header:   c.Config("jwt_headers"),
+				Claims:   claims,
+				Integers: []string{"exp", "iat", "nbf"},
+			})},
+		},
+	})
+	if err != nil {
+		return sdk.Mutation{}, err
+	}
+	mutation, err := token.Bearer()
+	if err != nil {
+		return sdk.Mutation{}, err
+	}
+	ttl := c.Seconds("token_ttl")
+	if token.ExpiresIn > 0 && token.ExpiresIn < ttl {
+		c.Warn("the token endpoint's expires_in is shorter than token_ttl: lower token_ttl, or cached tokens will be refused")
+	}
+	if ttl > margin {
+		c.Cache("access_token", token.AccessToken, ttl-margin)
+	} else {
+		c.Warn("the token is not cached: token_ttl is not above 60 seconds")
+	}
+	return mutation, nil
+}
+
+// assertion returns the claims of RFC 7523 section 3.
+func assertion(c *sdk.Call) (string, error) {
+	now := c.Now()
+	var claims sdk.Members
+	claims.String("iss", c.Config("client_id"))
+	claims.String("sub", c.Config("subject"))
+	claims.String("aud", c.Config("audience"))
+	claims.Integer("iat", now)
+	claims.Integer("exp", now+lifetime)
+	err := claims.Append(c.Config("additional_claims"))
+	return claims.JSON(), err
+}

@@ -1,0 +1,277 @@
+package sdk
+
+import (
+	"errors"
+	"strconv"
+	"unicode/utf16"
+	"unicode/utf8"
+)
+
+// encoding/json would be most of a plugin's size and time (RATIONALE.md), so the little that a plugin needs is here:
+// writing objects, and walking over objects that the host has written.
+
+// Members builds a JSON object, member by member.
+type Members struct{ b []byte }
+
+// String adds a member with a text.
+func (m *Members) String(name, value string) {
+	m.name(name)
+	m.b = appendString(m.b, value)
+}
+
+// Integer adds a member with a number.
+func (m *Members) Integer(name string, value int64) {
+	m.name(name)
+	m.b = strconv.AppendInt(m.b, value, 10)
+}
+
+// Raw adds a member with a value that is JSON already.
+func (m *Members) Raw(name, value string) {
+	m.name(name)
+	m.b = append(m.b, value...)
+}
+
+// Append adds the members of a JSON object, "" being the empty one.
+func (m *Members) Append(object string) error {
+	return EachMember(object, func(name, value string) error {
+		m.Raw(name, value)
+		return nil
+	})
+}
+
+// JSON returns the object.
+func (m *Members) JSON() string {
+	if len(m.b) == 0 {
+		return "{}"
+	}
+	return string(m.b) + "}"
+}
+
+func (m *Members) name(name string) {
+	if len(m.b) == 0 {
+		m.b = append(m.b, '{')
+	} else {
+		m.b = append(m.b, ',')
+	}
+	m.b = append(appendString(m.b, name), ':')
+}
+
+func pairsJSON(pairs []Pair) string {
+	b := []byte{'['}
+	for i, p := range pairs {
+		if i > 0 {
+			b = append(b, ',')
+		}
+		b = appendString(append(b, `{"name":`...), p.Name)
+		b = appendString(append(b, `,"value":`...), p.Value)
+		b = append(b, '}')
+	}
+	return string(append(b, ']'))
+}
+
+func stringsJSON(texts []string) string {
+	b := []byte{'['}
+	for i, s := range texts {
+		if i > 0 {
+			b = append(b, ',')
+		}
+		b = appendString(b, s)
+	}
+	return string(append(b, ']'))
+}
+
+const hexDigits = "0123456789abcdef"
+
+// appendString appends a JSON string, RFC 8259 section 7.
+func appendString(b []byte, s string) []byte {
+	b = append(b, '"')
+	for i := 0; i < len(s); i++ {
+		switch c := s[i]; {
+		case c == '"' || c == '\\':
+			b = append(b, '\\', c)
+		case c < ' ':
+			b = append(b, '\\', 'u', '0', '0', hexDigits[c>>4], hexDigits[c&15])
+		default:
+			b = append(b, c)
+		}
+	}
+	return append(b, '"')
+}
+
+var errJSON = errors.New("the document is not a JSON object")
+
+// EachMember calls f with the name and the value, as JSON text, of each member of a JSON object; "" counts as the empty
+// object. It stops at the first error.
+func EachMember(object string, f func(name, value string) error) error {
+	if object == "" {
+		return nil
+	}
+	return each(object, '{', '}', f)
+}
+
+func eachElement(array string, f func(element string) error) error {
+	return each(array, '[', ']', func(_, value string) error { return f(value) })
+}
+
+// each walks over an object or an array of well-formed JSON, as hosts give it.
+func each(s string, opening, closing byte, f func(name, value string) error) error {
+	i := space(s, 0)
+	if i >= len(s) || s[i] != opening {
+		return errJSON
+	}
+	i = space(s, i+1)
+	if i < len(s) && s[i] == closing {
+		return nil
+	}
+	for i < len(s) {
+		name := ""
+		if opening == '{' {
+			end := value(s, i)
+			name = text(s[i:end])
+			i = space(s, end)
+			if i >= len(s) || s[i] != ':' {
+				return errJSON
+			}
+			i = space(s, i+1)
+		}
+		end := value(s, i)
+		if end == i {
+			return errJSON
+		}
+		if err := f(name, s[i:end]); err != nil {
+			return err
+		}
+		i = space(s, end)
+		if i < len(s) && s[i] == closing {
+			return nil
+		}
+		if i >= len(s) || s[i] != ',' {
+			return errJSON
+		}
+		i = space(s, i+1)
+	}
+	return errJSON
+}
+
+func space(s string, i int) int {
+	for i < len(s) && (s[i] == ' ' || s[i] == '\n' || s[i] == '\t' || s[i] == '\r') {
+		i++
+	}
+	return i
+}
+
+// value returns the end of the value that begins at i.
+func value(s string, i int) int {
+	depth, quoted := 0, false
+	for ; i < len(s); i++ {
+		switch c := s[i]; {
+		case quoted && c == '\\':
+			i++
+		case c == '"':
+			quoted = !quoted
+			if !quoted && depth == 0 {
+				return i + 1
+			}
+		case quoted:
+		case c == '{' || c == '[':
+			depth++
+		case c == '}' || c == ']':
+			if depth == 0 {
+				return i
+			}
+			depth--
+			if depth == 0 {
+				return i + 1
+			}
+		case depth == 0 && (c == ',' || c == ':' || c == ' ' || c == '\n' || c == '\t' || c == '\r'):
+			return i
+		}
+	}
+	return min(i, len(s))
+}
+
+// text returns what a JSON string says, and other JSON as it is.
+func text(s string) string {
+	if len(s) < 2 || s[0] != '"' {
+		return s
+	}
+	s = s[1 : len(s)-1]
+	plain := true
+	for i := 0; i < len(s); i++ {
+		if s[i] == '\\' {
+			plain = false
+			break
+		}
+	}
+	if plain {
+		return s
+	}
+	b := make([]byte, 0, len(s))
+	for i := 0; i < len(s); i++ {
+		if s[i] != '\\' || i+1 >= len(s) {
+			b = append(b, s[i])
+			continue
+		}
+		i++
+		switch s[i] {
+		case 'b':
+			b = append(b, '\b')
+		case 'f':
+			b = append(b, '\f')
+		case 'n':
+			b = append(b, '\n')
+		case 'r':
+			b = append(b, '\r')
+		case 't':
+			b = append(b, '\t')
+		case 'u':
+			r := unit(s, i+1)
+			i += 4
+			if utf16.IsSurrogate(r) && i+2 < len(s) && s[i+1] == '\\' && s[i+2] == 'u' {
+				r = utf16.DecodeRune(r, unit(s, i+3))
+				i += 6
+			}
+			b = utf8.AppendRune(b, r)
+		default:
+			b = append(b, s[i])
+		}
+	}
+	return string(b)
+}
+
+// unit returns the four hexadecimal digits at i.
+func unit(s string, i int) rune {
+	if i+4 > len(s) {
+		return utf8.RuneError
+	}
+	r := rune(0)
+	for _, c := range []byte(s[i : i+4]) {
+		switch {
+		case '0' <= c && c <= '9':
+			r = r<<4 | rune(c-'0')
+		case 'a' <= c && c <= 'f':
+			r = r<<4 | rune(c-'a'+10)
+		case 'A' <= c && c <= 'F':
+			r = r<<4 | rune(c-'A'+10)
+		default:
+			return utf8.RuneError
+		}
+	}
+	return r
+}
+
+// integer returns the value of a decimal integer that the host has checked. (strconv's parsers bring 8 kB of error texts.)
+func integer(s string) int64 {
+	n, negative := int64(0), false
+	for i := 0; i < len(s); i++ {
+		if i == 0 && s[0] == '-' {
+			negative = true
+			continue
+		}
+		n = n*10 + int64(s[i]-'0')
+	}
+	if negative {
+		return -n
+	}
+	return n
+}

@@ -1,0 +1,33 @@
+//go:build tinygo || wasip1
+
+package sdk
+
+import (
+	pdk "github.com/extism/go-pdk"
+
+	"github.com/keywright/keywright/internal/abi"
+)
+
+var registered Plugin
+
+// Register makes p the plugin of this module; call it from an init function.
+func Register(p Plugin) { registered = p }
+
+//go:wasmexport describe
+func describe() int32 { return run(abi.ExportDescribe) }
+
+//go:wasmexport validate
+func validate() int32 { return run(abi.ExportValidate) }
+
+//go:wasmexport authenticate
+func authenticate() int32 { return run(abi.ExportAuthenticate) }
+
+func run(export string) int32 {
+	output, err := Dispatch(registered, guest{}, export)
+	if err != nil {
+		pdk.SetErrorString(err.Error())
+		return 1
+	}
+	pdk.OutputString(output)
+	return 0
+}

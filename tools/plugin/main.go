@@ -1,0 +1,69 @@
+// Command plugin builds the plugins of this repository, and checks that the modules in it are what their sources give.
+// It is run at the top of the repository, where `make tinygo` leaves the compiler.
+//
+//	go run ./tools/plugin build DIR...
+//	go run ./tools/plugin check DIR...
+//	go run ./tools/plugin compiler
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/signal"
+
+	"github.com/keywright/keywright/internal/pluginbuild"
+)
+
+const (
+	cache = ".build"
+	usage = "usage: plugin build DIR... | plugin check DIR... | plugin compiler"
+)
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	err := run(ctx, os.Args[1:])
+	stop()
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+}
+
+func run(ctx context.Context, args []string) error {
+	if len(args) == 0 {
+		return errors.New(usage)
+	}
+	verb, dirs := args[0], args[1:]
+	if (len(dirs) == 0) != (verb == "compiler") {
+		return errors.New(usage)
+	}
+	compiler, err := pluginbuild.FindCompiler(ctx, cache)
+	if err != nil {
+		return err
+	}
+	switch verb {
+	case "compiler":
+		fmt.Println(compiler.Version, "at", compiler.Path)
+		return nil
+	case "build":
+		return each(ctx, dirs, compiler.Build)
+	case "check":
+		return each(ctx, dirs, compiler.Check)
+	default:
+		return errors.New(usage)
+	}
+}
+
+// each goes on after an error, so that all that is wrong shows in one run.
+func each(ctx context.Context, dirs []string, do func(context.Context, string) error) error {
+	var errs []error
+	for _, dir := range dirs {
+		if ctx.Err() != nil {
+			break
+		}
+		errs = append(errs, do(ctx, dir))
+	}
+	return errors.Join(append(errs, ctx.Err())...)
+}
