@@ -1,0 +1,169 @@
+package host
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/keywright/keywright/host/internal/hostfn"
+	"github.com/keywright/keywright/host/internal/seal"
+	"github.com/keywright/keywright/host/internal/template"
+	"github.com/keywright/keywright/host/internal/tokencache"
+	"github.com/keywright/keywright/internal/abi"
+)
+
+// outcome is what a call has come to.
+type outcome struct {
+	mutation *hostfn.Mutation
+	used     []hostfn.Used
+	scrub    func(error) error // of what others say once they have seen the credential
+	err      error
+}
+
+// fail makes the host's error of a failure.
+func (c *Connector) fail(stage Stage, err error) error {
+	return &Error{Connector: c.Name, Type: c.Auth.Type, Stage: stage, Err: err}
+}
+
+func (c *Connector) failure(f *hostfn.Failure) error {
+	return c.fail(Stage(f.Stage), f.Err)
+}
+
+// authenticate runs the plugin for a request.
+func (c *Connector) authenticate(ctx context.Context, r *http.Request) outcome {
+	if err := c.host.enter(); err != nil {
+		return outcome{err: err}
+	}
+	defer c.host.calls.Done()
+	in, err := c.inputs(ctx, r)
+	if err != nil {
+		return outcome{err: err}
+	}
+	found := map[tokencache.Key]tokencache.Entry[[]seal.Piece](nil)
+	// Each round ends the call, or finds one entry more. A plugin asks for few.
+	for range c.host.config.Limits.CachePerUser + 1 {
+		call := hostfn.New(ctx, c.plan, in, hostfn.Inline)
+		call.Found = found
+		out, restart := c.call(ctx, call)
+		if restart == nil {
+			return out
+		}
+		if restart.Key == nil {
+			return c.apart(ctx, in, nil)
+		}
+		entry, hit, lease, holder := c.host.cache.Acquire(*restart.Key)
+		switch {
+		case holder:
+			return c.apart(ctx, in, lease)
+		case !hit:
+			waited, err := lease.Wait(ctx)
+			switch {
+			case err != nil:
+				return outcome{err: c.fail(StageToken, fmt.Errorf("gave up waiting for another request's token: %w", err))}
+			case waited.Err != nil:
+				return outcome{err: waited.Err}
+			case !waited.Set:
+				return c.apart(ctx, in, nil)
+			}
+			entry = waited.Entry
+		}
+		if found == nil {
+			found = map[tokencache.Key]tokencache.Entry[[]seal.Piece]{}
+		}
+		found[*restart.Key] = entry
+	}
+	return outcome{err: c.fail(StagePlugin, errors.New("the plugin asks the cache for more entries than one partition has"))}
+}
+
+// apart runs the call on a goroutine of its own, with the caller's values but not its cancellation: a caller that goes
+// away takes nobody's token with it (threats.md 31).
+func (c *Connector) apart(ctx context.Context, in *hostfn.Inputs, lease *hostfn.Lease) outcome {
+	if in.Request != nil {
+		in.Request = in.Request.Clone(context.WithoutCancel(ctx)) // the caller may change its own once it has returned
+	}
+	done := make(chan outcome, 1)
+	c.host.calls.Add(1)
+	go func() {
+		defer c.host.calls.Done()
+		out := outcome{err: c.fail(StagePlugin, errors.New("the call did not end well"))}
+		if lease != nil {
+			defer func() { lease.End(out.err) }()
+		}
+		detached, cancel := context.WithTimeout(context.WithoutCancel(ctx), c.host.config.Limits.CallTime)
+		defer cancel()
+		call := hostfn.New(detached, c.plan, in, hostfn.Exchanging)
+		call.Lease = lease
+		out, _ = c.call(detached, call)
+		done <- out
+	}()
+	select {
+	case out := <-done:
+		return out
+	case <-ctx.Done():
+		return outcome{err: c.fail(StageToken, fmt.Errorf("gave up waiting for a token: %w", context.Cause(ctx)))}
+	}
+}
+
+// call runs the guest once, and applies the rules to what it puts out.
+func (c *Connector) call(ctx context.Context, call *hostfn.Call) (outcome, *hostfn.Restart) {
+	ctx, cancel := context.WithTimeout(ctx, c.host.config.Limits.CallTime)
+	defer cancel()
+	began := time.Now()
+	output, failure := run(ctx, c.plugin.guest, abi.ExportAuthenticate, call)
+	sandbox := time.Since(began) - call.Waited()
+	if restart := call.Restart(); restart != nil {
+		return outcome{}, restart
+	}
+	call.Flush()
+	out := outcome{used: call.Used(), scrub: call.ScrubError}
+	if failure == nil {
+		var err error
+		if out.mutation, err = call.Mutation(output); err != nil {
+			errors.As(err, &failure)
+		}
+	}
+	if failure != nil {
+		out.err = c.failure(failure)
+	}
+	if observe := c.host.config.Observe; observe != nil {
+		observe(ctx, Call{
+			Connector: c.Name, Type: c.Auth.Type, Sandbox: sandbox, Exchanges: call.Exchanges(),
+			Cached: len(out.used) > 0, Err: out.err,
+		})
+	}
+	return out, nil
+}
+
+// inputs reads everything that the connector's templates name.
+func (c *Connector) inputs(ctx context.Context, r *http.Request) (*hostfn.Inputs, error) {
+	in := &hostfn.Inputs{Variables: c.host.config.Variables, Request: r}
+	if len(c.plan.Names.Secrets) > 0 {
+		in.Secrets = make(map[string]string, len(c.plan.Names.Secrets))
+	}
+	for _, name := range c.plan.Names.Secrets {
+		value, err := c.host.config.Secrets.Secret(ctx, name)
+		if err == nil && strings.TrimSpace(value) == "" {
+			err = errors.New("it is empty")
+		}
+		if err != nil {
+			return nil, c.fail(StageTemplate, fmt.Errorf("auth.config.%s: secret %q: %w", c.named[name], name, err))
+		}
+		in.Secrets[name] = value
+	}
+	if u, ok := userFrom(ctx); ok {
+		in.User = &template.User{Email: u.Email, ID: u.ID, Username: u.Username, FirstName: u.FirstName, LastName: u.LastName}
+		in.TenantID = u.TenantID
+	}
+	var partition *[32]byte
+	in.Partition = func() [32]byte {
+		if partition == nil {
+			sum := c.partition(in)
+			partition = &sum
+		}
+		return *partition
+	}
+	return in, nil
+}

@@ -1,0 +1,297 @@
+package host
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/keywright/keywright/host/internal/hostfn"
+	"github.com/keywright/keywright/host/internal/template"
+	"github.com/keywright/keywright/internal/abi"
+)
+
+// checker collects everything that is wrong with a connector, and builds its plan on the way.
+type checker struct {
+	host      *Host
+	connector *Connector
+	problems  []Problem
+}
+
+func (k *checker) wrong(path string, column int, format string, args ...any) {
+	k.problems = append(k.problems, Problem{Path: path, Column: column, Message: fmt.Sprintf(format, args...)})
+}
+
+func (k *checker) run(ctx context.Context) {
+	c := k.connector
+	if strings.TrimSpace(c.Name) == "" || Printable(c.Name) != c.Name {
+		k.wrong("name", 0, "is empty, too long, or holds control characters")
+	}
+	k.origins()
+	c.plugin = k.host.types[c.Auth.Type]
+	if c.plugin == nil {
+		k.wrong("auth.type", 0, "there is no auth type %q%s", Printable(c.Auth.Type), didYouMean(c.Auth.Type, slices.Sorted(maps.Keys(k.host.types))))
+		return
+	}
+	c.plan = c.newPlan()
+	k.fields()
+	k.validate(ctx)
+	if len(k.problems) > 0 {
+		return
+	}
+	if err := c.seed(); err != nil {
+		k.wrong("auth.config", 0, "%v", err)
+	}
+}
+
+func (k *checker) origins() {
+	c := k.connector
+	c.origins = map[origin]bool{}
+	if len(c.Origins) == 0 {
+		k.wrong("origins", 0, "is empty: name the scheme and host of the API, such as https://api.example.com")
+	}
+	for i, text := range c.Origins {
+		o, err := parseOrigin(text)
+		if err == nil && o.scheme == "http" && !k.host.config.Egress.AllowHTTP {
+			err = errors.New("is plain http, which would send the credential in the open: use https")
+		}
+		if err != nil {
+			k.wrong(fmt.Sprintf("origins[%d]", i), 0, "%v", err)
+			continue
+		}
+		c.origins[o] = true
+	}
+}
+
+// fields checks each member of the configuration against the plugin's description.
+func (k *checker) fields() {
+	c := k.connector
+	known := make([]string, 0, len(c.plugin.info.Fields))
+	for i := range c.plugin.info.Fields {
+		f := &c.plugin.info.Fields[i]
+		known = append(known, f.Name)
+		value, present := c.Auth.Config[f.Name]
+		field := &hostfn.Field{Field: *f, Sinks: c.plugin.fields[f.Name]}
+		c.plan.Fields[f.Name] = field
+		switch {
+		case present && value != nil:
+			field.Source = value
+			k.field(field, value)
+		case present:
+			k.wrong(path(f.Name), 0, "is null: give it a value or leave it out")
+		case f.Required:
+			k.wrong(path(f.Name), 0, "is missing: %s", lowerFirst(f.Doc))
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(c.Auth.Config)) {
+		if slices.Contains(known, name) {
+			continue
+		}
+		if len(known) == 0 {
+			k.wrong(path(name), 0, "auth type %s has no configuration, remove it", c.plugin.info.Type)
+			continue
+		}
+		k.wrong(path(name), 0, "is not a field of auth type %s%s", c.plugin.info.Type, didYouMean(name, known))
+	}
+}
+
+func path(field string) string { return "auth.config." + field }
+
+func (k *checker) field(f *hostfn.Field, value any) {
+	if f.Kind == abi.KindObject {
+		if _, ok := value.(map[string]any); !ok {
+			k.wrong(path(f.Name), 0, "is %s, an object is wanted", typeOf(value))
+			return
+		}
+		object, err := template.CompileObject(value)
+		if err != nil {
+			k.template(f.Name, err)
+			return
+		}
+		f.Object = object
+		k.names(f, object.Names())
+		return
+	}
+	text, ok := scalar(f.Kind, value)
+	if !ok {
+		k.wrong(path(f.Name), 0, "is %s, %s is wanted", typeOf(value), wanted(f.Kind))
+		return
+	}
+	compiled, err := template.Compile(text)
+	if err != nil {
+		k.template(f.Name, err)
+		return
+	}
+	f.Text = compiled
+	k.names(f, compiled.Names())
+	literal, isLiteral := compiled.Literal()
+	if !isLiteral {
+		return
+	}
+	err = hostfn.CheckValue(&f.Field, literal)
+	switch {
+	case (f.Required || f.Sealed || f.Kind == abi.KindKey) && strings.TrimSpace(literal) == "":
+		err = errors.New("is empty")
+	case err == nil && f.Kind == abi.KindURL:
+		err = k.host.checkTokenURL(literal)
+	}
+	if err != nil {
+		k.wrong(path(f.Name), 0, "%v", err)
+	}
+}
+
+// names remembers what a field's templates name: for the cache partition, for secret_get, and for errors.
+func (k *checker) names(f *hostfn.Field, names template.Names) {
+	c := k.connector
+	c.plan.Names.Merge(names)
+	sinks := f.Sinks
+	if len(f.Enum) > 0 || f.Kind == abi.KindInteger || f.Kind == abi.KindBoolean {
+		sinks = 0 // the value is one of a few and plain: that gives no right to the secret
+	}
+	for _, secret := range names.Secrets {
+		c.plan.SecretSinks[secret] |= sinks
+		if c.named[secret] == "" {
+			c.named[secret] = f.Name
+		}
+	}
+}
+
+// template turns the errors of a template into problems, each with its place.
+func (k *checker) template(field string, err error) {
+	for _, e := range template.Errors(err) {
+		at := path(field)
+		if e.Path != "" {
+			at += dot(e.Path) + e.Path
+		}
+		k.wrong(at, e.Column, "%s", e.Message)
+	}
+}
+
+func dot(path string) string {
+	if strings.HasPrefix(path, "[") {
+		return ""
+	}
+	return "."
+}
+
+// validate asks the plugin about what its description cannot say.
+func (k *checker) validate(ctx context.Context) {
+	c := k.connector
+	if !c.plugin.guest.Has(abi.ExportValidate) {
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, k.host.config.Limits.CallTime)
+	defer cancel()
+	call := hostfn.New(ctx, c.plan, &hostfn.Inputs{}, hostfn.Validating)
+	result, err := c.plugin.guest.Call(ctx, abi.ExportValidate, call)
+	call.Flush()
+	switch {
+	case call.Failure() != nil:
+		k.wrong("auth.config", 0, "the plugin's validate failed: %v", call.Failure())
+	case err != nil:
+		k.wrong("auth.config", 0, "the plugin's validate failed: %v", err)
+	case result.Code != 0:
+		for line := range strings.Lines(strings.TrimSpace(result.Message)) {
+			k.complaint(call.Message(strings.TrimSpace(line)))
+		}
+	}
+}
+
+// complaint is a line of validate's: a field, or a member of one, and what is wrong with it.
+func (k *checker) complaint(line string) {
+	field, message, found := strings.Cut(line, ": ")
+	name, _, _ := strings.Cut(field, ".")
+	if !found || k.connector.plan.Fields[name] == nil {
+		k.wrong("auth.config", 0, "%s", line)
+		return
+	}
+	k.wrong(path(field), 0, "%s", message)
+}
+
+// scalar gives the text of a value that a field of a kind may have. Texts may be templates.
+func scalar(kind string, value any) (string, bool) {
+	switch v := value.(type) {
+	case string:
+		return v, true
+	case bool:
+		return fmt.Sprint(v), kind == abi.KindBoolean
+	case json.Number:
+		return v.String(), kind == abi.KindInteger
+	case int, int32, int64, uint, uint32, uint64:
+		return fmt.Sprint(v), kind == abi.KindInteger
+	case float64:
+		return fmt.Sprintf("%.0f", v), kind == abi.KindInteger && v == float64(int64(v))
+	}
+	return "", false
+}
+
+func wanted(kind string) string {
+	switch kind {
+	case abi.KindInteger:
+		return "an integer"
+	case abi.KindBoolean:
+		return "true or false"
+	}
+	return "text"
+}
+
+func typeOf(value any) string {
+	switch value.(type) {
+	case string:
+		return "text"
+	case bool:
+		return "true or false"
+	case map[string]any:
+		return "an object"
+	case []any:
+		return "a list"
+	}
+	return "a number"
+}
+
+func lowerFirst(s string) string {
+	if s == "" {
+		return "it is required"
+	}
+	return strings.TrimSuffix(s, ".")
+}
+
+// didYouMean suggests a name that is at most two changes away, and else lists the names.
+func didYouMean(name string, known []string) string {
+	best, distance := "", 3
+	for _, k := range known {
+		if d := changes(name, k); d < distance {
+			best, distance = k, d
+		}
+	}
+	if best != "" {
+		return fmt.Sprintf("; did you mean %q?", best)
+	}
+	return "; there are " + strings.Join(known, ", ")
+}
+
+// changes counts the insertions, deletions and replacements between two names (Levenshtein).
+func changes(a, b string) int {
+	if len(a) > 64 {
+		return len(a)
+	}
+	row := make([]int, len(b)+1)
+	for j := range row {
+		row[j] = j
+	}
+	for i := range len(a) {
+		previous := row[0]
+		row[0] = i + 1
+		for j := range len(b) {
+			cost := 1
+			if a[i] == b[j] {
+				cost = 0
+			}
+			previous, row[j+1] = row[j+1], min(row[j+1]+1, row[j]+1, previous+cost)
+		}
+	}
+	return row[len(b)]
+}

@@ -1,0 +1,192 @@
+package host
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/binary"
+	"encoding/json"
+	"fmt"
+	"hash"
+	"log/slog"
+	"slices"
+	"sync"
+
+	"github.com/keywright/keywright/host/internal/hostfn"
+	"github.com/keywright/keywright/host/internal/seal"
+	"github.com/keywright/keywright/host/internal/strictjson"
+	"github.com/keywright/keywright/host/internal/template"
+	"github.com/keywright/keywright/internal/abi"
+)
+
+// Connector is a named external API with its auth configuration. [Host.Connect] makes one that can authenticate.
+type Connector struct {
+	Name    string   // for errors and logs; tokens belong to it
+	Origins []string // scheme, host and port of the API: the only ones that get the credential
+	Auth    Auth
+
+	host    *Host
+	plugin  *plugin
+	plan    *hostfn.Plan
+	origins map[origin]bool
+	prefix  [32]byte          // of cache partitions: all that does not change from request to request
+	named   map[string]string // the field that names a secret first, for errors
+	warned  *warnings
+}
+
+// Auth is the authentication object of a connector: a type, and its configuration.
+type Auth struct {
+	Type string `json:"type"`
+	// Config has string, bool, numbers (json.Number keeps their text), nil, []any and map[string]any.
+	Config map[string]any `json:"config,omitempty"`
+}
+
+// UnmarshalJSON decodes strictly: a member that is unknown or there twice is an error, and numbers keep their text.
+func (a *Auth) UnmarshalJSON(document []byte) error {
+	type plain Auth
+	if err := strictjson.Unmarshal(document, (*plain)(a)); err != nil {
+		return fmt.Errorf("auth %w", err)
+	}
+	return nil
+}
+
+var _ json.Unmarshaler = (*Auth)(nil)
+
+// Connect checks a connector and loads it. Its error is a [ConfigError] that lists everything that is wrong.
+func (h *Host) Connect(ctx context.Context, c Connector) (*Connector, error) {
+	if err := h.enter(); err != nil {
+		return nil, err
+	}
+	defer h.calls.Done()
+	connected := &Connector{Name: c.Name, Origins: c.Origins, Auth: c.Auth, host: h, named: map[string]string{}, warned: &warnings{}}
+	check := &checker{host: h, connector: connected}
+	check.run(ctx)
+	if len(check.problems) > 0 {
+		return nil, &ConfigError{Connector: c.Name, Problems: check.problems}
+	}
+	if c.Auth.Type != connected.plugin.info.Type {
+		connected.plan.Warn(ctx, fmt.Sprintf("auth type %q is a deprecated alias, use %q", c.Auth.Type, connected.plugin.info.Type))
+	}
+	connected.Auth.Type = connected.plugin.info.Type
+	return connected, nil
+}
+
+// Secrets lists the names of the secrets that the connector's templates name, sorted.
+func (c *Connector) Secrets() []string { return slices.Clone(c.plan.Names.Secrets) }
+
+// newPlan makes what all calls of the connector share.
+func (c *Connector) newPlan() *hostfn.Plan {
+	h := c.host
+	return &hostfn.Plan{
+		Fields:      map[string]*hostfn.Field{},
+		SecretSinks: map[string]seal.Sinks{},
+		Uses:        c.plugin.uses,
+		Grants:      c.plugin.grants,
+		Anonymous:   c.plugin.info.Anonymous,
+		CheckURL:    h.checkTokenURL,
+		Cache:       h.cache,
+		Signer:      h.signer,
+		Client:      h.tokens,
+		Clock:       h.config.Clock,
+		Random:      h.config.Random,
+		Log:         h.logLine(c.Name, c.plugin.info.Type),
+		Warn:        c.warn,
+		Limits:      h.config.Limits.call(),
+	}
+}
+
+func (h *Host) logLine(connector, authType string) func(context.Context, abi.Level, string) {
+	return func(ctx context.Context, level abi.Level, text string) {
+		levels := [...]slog.Level{slog.LevelDebug - 4, slog.LevelDebug, slog.LevelInfo, slog.LevelWarn, slog.LevelError}
+		h.config.Logger.LogAttrs(ctx, levels[min(level, abi.LevelError)], text,
+			slog.String("connector", Printable(connector)), slog.String("type", authType))
+	}
+}
+
+// warnings remembers what was warned of: the same text is logged once, and no more than 32 texts are.
+type warnings struct {
+	mu   sync.Mutex
+	seen map[string]bool
+}
+
+const maxWarnings = 32
+
+func (c *Connector) warn(ctx context.Context, text string) {
+	w := c.warned
+	w.mu.Lock()
+	known := w.seen[text] || len(w.seen) >= maxWarnings
+	if !known {
+		if w.seen == nil {
+			w.seen = map[string]bool{}
+		}
+		w.seen[text] = true
+	}
+	w.mu.Unlock()
+	if !known {
+		c.host.logLine(c.Name, c.plugin.info.Type)(ctx, abi.LevelWarn, text)
+	}
+}
+
+// seed computes what of a cache partition does not change: connector, type, plugin and configuration. The salt keeps
+// what is in the memory of one host of no use elsewhere.
+func (c *Connector) seed() error {
+	config, err := strictjson.Marshal(c.Auth.Config)
+	if err != nil {
+		return err
+	}
+	d := digest{sha256.New()}
+	d.text(string(c.host.salt[:]), c.Name, c.plugin.info.Type, string(c.plugin.digest[:]), string(config))
+	d.Sum(c.prefix[:0])
+	return nil
+}
+
+// partition is where the cache entries of a call are: those of no other connector, configuration, secret version,
+// variable or user, as far as the templates name them.
+func (c *Connector) partition(in *hostfn.Inputs) [32]byte {
+	d := digest{sha256.New()}
+	d.Write(c.prefix[:])
+	names := &c.plan.Names
+	for _, name := range names.Secrets {
+		d.text(name, in.Secrets[name])
+	}
+	for _, name := range names.Variables {
+		value, ok := in.Variables[name]
+		d.text(name, value, fmt.Sprint(ok))
+	}
+	for _, name := range names.User {
+		d.text(name, userField(in.User, name))
+	}
+	if names.Tenant {
+		d.text(in.TenantID)
+	}
+	var sum [32]byte
+	d.Sum(sum[:0])
+	return sum
+}
+
+func userField(u *template.User, name string) string {
+	switch {
+	case u == nil:
+		return ""
+	case name == "id":
+		return u.ID
+	case name == "email":
+		return u.Email
+	case name == "username":
+		return u.Username
+	case name == "first_name":
+		return u.FirstName
+	}
+	return u.LastName
+}
+
+// digest hashes texts with their lengths, so that no two lists of texts look alike.
+type digest struct{ hash.Hash }
+
+func (d digest) text(texts ...string) {
+	for _, text := range texts {
+		var length [8]byte
+		binary.BigEndian.PutUint64(length[:], uint64(len(text)))
+		d.Write(length[:])
+		d.Write([]byte(text))
+	}
+}

@@ -1,0 +1,81 @@
+package host
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/keywright/keywright/host/internal/hostfn"
+)
+
+// Stage says how far a request came.
+type Stage string
+
+// The stages, in the order in which a request passes them.
+const (
+	StageOrigin   Stage = hostfn.StageOrigin   // the request is for an origin that is not the connector's
+	StageTemplate Stage = hostfn.StageTemplate // a template could not be rendered: a secret or a user field is missing
+	StageConfig   Stage = hostfn.StageConfig   // a rendered value is not what its field allows
+	StagePlugin   Stage = hostfn.StagePlugin   // the plugin failed, broke its contract or a limit
+	StageSign     Stage = hostfn.StageSign     // a key or a signature
+	StageToken    Stage = hostfn.StageToken    // the token endpoint; [TokenError] when it answered
+	StageMutation Stage = hostfn.StageMutation // what the plugin wants changed cannot be applied
+)
+
+// Error is why a request was not sent. Its text names connector, auth type and stage, and never holds a secret.
+type Error struct {
+	Connector string
+	Type      string // the auth type
+	Stage     Stage
+	Err       error
+}
+
+func (e *Error) Error() string {
+	return fmt.Sprintf("connector %q (%s): %s: %v", e.Connector, e.Type, e.Stage, e.Err)
+}
+
+func (e *Error) Unwrap() error { return e.Err }
+
+// TokenError is the answer of a token endpoint that gave no token, RFC 6749 section 5.2: what [errors.As] finds in an
+// [Error] of [StageToken].
+type TokenError struct {
+	Status int    // of HTTP
+	Code   string // a registered error code such as invalid_client, "other" for any other, "" for none
+}
+
+func (e *TokenError) Error() string {
+	return (&hostfn.TokenError{Status: e.Status, Code: e.Code}).Error()
+}
+
+// ConfigError lists everything that is wrong with a connector.
+type ConfigError struct {
+	Connector string
+	Problems  []Problem
+}
+
+// Problem is one thing wrong with a connector's definition.
+type Problem struct {
+	Path    string // of the member, from the connector on: auth.config.token_url
+	Column  int    // of the character in the member's text, from 1; 0 when all of it is meant
+	Message string // what is wrong and what to do
+}
+
+func (e *ConfigError) Error() string {
+	lines := make([]string, len(e.Problems))
+	for i, p := range e.Problems {
+		at := ""
+		if p.Column > 0 {
+			at = fmt.Sprintf(", column %d", p.Column)
+		}
+		lines[i] = fmt.Sprintf("connectors.%s.%s%s: %s", e.Connector, p.Path, at, p.Message)
+	}
+	return strings.Join(lines, "\n")
+}
+
+// Errors that [errors.Is] finds.
+var (
+	// ErrSecretNotFound is what a [Secrets] gives for a name that it does not have.
+	ErrSecretNotFound = errors.New("the secret is not found")
+	// ErrClosed is what everything gives after [Host.Close].
+	ErrClosed = errors.New("the host is closed")
+)

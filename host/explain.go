@@ -1,0 +1,79 @@
+package host
+
+import (
+	"net/http"
+
+	"github.com/keywright/keywright/host/internal/hostfn"
+	"github.com/keywright/keywright/internal/abi"
+)
+
+// Explanation is what a request would be sent with, for a person to read: a token shows as <token>, a JWT as its header
+// and claims, a secret as its template.
+type Explanation struct {
+	Connector string
+	Type      string
+	Method    string
+	URL       string // with the query that would be appended, masked
+	Headers   []Pair // those of the request, and those that would be set, masked
+	Added     Mutation
+}
+
+// Pair is a name and a value.
+type Pair = abi.Pair
+
+// Mutation is what a plugin changes in a request.
+type Mutation struct {
+	Headers []Pair
+	Query   string
+}
+
+// Explain runs the plugin without asking any token endpoint, without the cache, and without sending the request. It
+// fails where the request would fail before the token endpoint is asked: a secret that is missing, a key that does not
+// fit.
+func (c *Connector) Explain(r *http.Request) (*Explanation, error) {
+	if err := c.checkOrigin(r); err != nil {
+		return nil, c.fail(StageOrigin, err)
+	}
+	if err := c.host.enter(); err != nil {
+		return nil, err
+	}
+	defer c.host.calls.Done()
+	ctx := r.Context()
+	in, err := c.inputs(ctx, r)
+	if err != nil {
+		return nil, err
+	}
+	call := hostfn.New(ctx, c.plan, in, hostfn.Explaining)
+	output, failure := run(ctx, c.plugin.guest, abi.ExportAuthenticate, call)
+	if failure != nil {
+		return nil, c.failure(failure)
+	}
+	masked, err := call.Explanation(output)
+	if err != nil {
+		return nil, c.fail(StageMutation, err)
+	}
+	target := *r.URL
+	target.User, target.Fragment, target.RawFragment = nil, "", ""
+	e := &Explanation{
+		Connector: c.Name, Type: c.Auth.Type, Method: r.Method, URL: target.String(),
+		Added: Mutation{Headers: masked.Headers, Query: masked.Query},
+	}
+	clone := r.Clone(ctx)
+	if clone.Header == nil {
+		clone.Header = http.Header{}
+	}
+	apply(clone, masked)
+	for name, values := range clone.Header {
+		for _, value := range values {
+			e.Headers = append(e.Headers, Pair{Name: name, Value: value})
+		}
+	}
+	if masked.Query != "" {
+		separator := "?"
+		if target.RawQuery != "" || target.ForceQuery {
+			separator = "&"
+		}
+		e.URL += separator + masked.Query
+	}
+	return e, nil
+}

@@ -1,0 +1,185 @@
+package host
+
+import (
+	"context"
+	"crypto/rand"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/netip"
+	"net/url"
+	"sync"
+	"time"
+
+	"github.com/keywright/keywright/host/internal/egress"
+	"github.com/keywright/keywright/host/internal/hostfn"
+	"github.com/keywright/keywright/host/internal/sandbox"
+	"github.com/keywright/keywright/host/internal/seal"
+	"github.com/keywright/keywright/host/internal/signing"
+	"github.com/keywright/keywright/host/internal/tokencache"
+	"github.com/keywright/keywright/plugins"
+)
+
+// Config is what a host is made of. The zero Config is a host with the five built-in auth types and no secrets.
+type Config struct {
+	Secrets   Secrets           // nil: none
+	Plugins   []Plugin          // auth types beyond the built-in five
+	Variables map[string]string // what get_variable gives in templates; plain text, not secret
+	Egress    Egress            // where the host itself may connect to
+	Limits    Limits            // of what plugins may use
+	Logger    *slog.Logger      // nil: logs are dropped
+
+	// Base sends token requests, and the requests of a Transport that is given no base. Nil is a transport that keeps
+	// to Egress; another one has to guard itself.
+	Base http.RoundTripper
+	// Clock is the time, in templates, tokens and the cache. Nil is time.Now.
+	Clock func() time.Time
+	// Random is read for sealed values and uuid(); it must be fit for keys. Nil is crypto/rand.
+	Random io.Reader
+	// Observe is told of each call of a plugin once it has ended, on the goroutine of the request. Nil: nobody.
+	Observe func(context.Context, Call)
+}
+
+// Call is what happened in one call of a plugin.
+type Call struct {
+	Connector string
+	Type      string
+	Sandbox   time.Duration // in the guest and its host functions, without the wait for token endpoints
+	Exchanges int           // token requests that were sent
+	Cached    bool          // a cached value was read
+	Err       error         // nil when the request was authenticated
+}
+
+// Egress says where the host may connect to. The zero value allows https to public addresses.
+type Egress struct {
+	AllowHTTP    bool           // origins and token URLs may be plain http: for development
+	AllowPrivate bool           // private and loopback addresses may be dialled
+	Allow        []netip.Prefix // further addresses that may be dialled
+	Proxy        *url.URL       // for all connections; the environment's proxies are ignored
+	TLS          *tls.Config    // roots and client certificates; TLS 1.2 at least, always verified
+}
+
+// Host runs connectors. Make one with [New], and close it.
+type Host struct {
+	config  Config
+	runtime *sandbox.Runtime
+	cache   *hostfn.Cache
+	signer  *signing.Signer
+	base    http.RoundTripper
+	tokens  *http.Client
+	salt    [32]byte // of cache partitions
+	types   map[string]*plugin
+	order   []*plugin
+
+	mu     sync.Mutex
+	closed bool
+	calls  sync.WaitGroup
+}
+
+// New makes a host and loads its plugins.
+func New(ctx context.Context, c Config) (*Host, error) {
+	if c.Secrets == nil {
+		c.Secrets = MapSecrets{}
+	}
+	if c.Logger == nil {
+		c.Logger = slog.New(slog.DiscardHandler)
+	}
+	if c.Clock == nil {
+		c.Clock = time.Now
+	}
+	if c.Random == nil {
+		c.Random = rand.Reader
+	}
+	c.Limits = c.Limits.withDefaults()
+	h := &Host{config: c, signer: signing.New(c.Limits.Keys), types: map[string]*plugin{}}
+	h.cache = tokencache.New[[]seal.Piece](c.Limits.CacheEntries, c.Limits.CachePerUser, c.Clock)
+	if _, err := io.ReadFull(c.Random, h.salt[:]); err != nil {
+		return nil, fmt.Errorf("no randomness: %w", err)
+	}
+	if err := h.dialers(); err != nil {
+		return nil, err
+	}
+	var err error
+	h.runtime, err = sandbox.New(ctx, sandbox.Config{
+		Limits: c.Limits.sandbox(), Clock: c.Clock, Random: c.Random, Observe: observer(ctx),
+	})
+	if err != nil {
+		return nil, fmt.Errorf("the sandbox cannot be made: %w", err)
+	}
+	if err := h.loadAll(ctx); err != nil {
+		return nil, errors.Join(err, h.runtime.Close(ctx))
+	}
+	return h, nil
+}
+
+func (h *Host) dialers() error {
+	e := h.config.Egress
+	policy := egress.Policy{AllowPrivate: e.AllowPrivate, Allow: e.Allow, Proxy: e.Proxy, TLS: e.TLS}
+	if h.base = h.config.Base; h.base == nil {
+		transport, err := policy.Transport()
+		if err != nil {
+			return fmt.Errorf("egress: %w", err)
+		}
+		h.base = transport
+	}
+	var err error
+	if h.tokens, err = policy.TokenClient(); err != nil {
+		return fmt.Errorf("egress: %w", err)
+	}
+	if h.config.Base != nil {
+		h.tokens.Transport = h.config.Base
+	}
+	return nil
+}
+
+func (h *Host) loadAll(ctx context.Context) error {
+	for _, wasm := range plugins.All() {
+		if err := h.load(ctx, Plugin{Name: "built-in", Wasm: wasm}, true); err != nil {
+			return err
+		}
+	}
+	for _, p := range h.config.Plugins {
+		if err := h.load(ctx, p, false); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// enter counts a call in; it is matched by h.calls.Done.
+func (h *Host) enter() error {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.closed {
+		return ErrClosed
+	}
+	h.calls.Add(1)
+	return nil
+}
+
+// Close refuses new calls, waits for those in flight, and frees the sandbox. It returns early, with the context's error,
+// when the context ends first.
+func (h *Host) Close(ctx context.Context) error {
+	h.mu.Lock()
+	h.closed = true
+	h.mu.Unlock()
+	done := make(chan struct{})
+	go func() {
+		h.calls.Wait()
+		close(done)
+	}()
+	select {
+	case <-done:
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	for _, transport := range []http.RoundTripper{h.base, h.tokens.Transport} {
+		if t, ok := transport.(*http.Transport); ok && h.config.Base == nil {
+			t.CloseIdleConnections()
+		}
+	}
+	return h.runtime.Close(ctx)
+}

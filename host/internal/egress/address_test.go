@@ -1,0 +1,243 @@
+package egress
+
+import (
+	"errors"
+	"net/netip"
+	"testing"
+)
+
+// threats.md 23: every kind of address that is not a public one.
+func TestCheck(t *testing.T) {
+	const public = Kind("")
+	tests := []struct {
+		addr string
+		want Kind
+	}{
+		{"8.8.8.8", public},
+		{"1.1.1.1", public},
+		{"93.184.216.34", public},
+		{"9.255.255.255", public},
+		{"11.0.0.0", public},
+		{"100.63.255.255", public},
+		{"100.128.0.0", public},
+		{"172.15.255.255", public},
+		{"172.32.0.0", public},
+		{"192.167.255.255", public},
+		{"223.255.255.255", public},
+		{"2606:4700:4700::1111", public},
+		{"2a00:1450:4001::1", public},
+		{"2001:200::1", public},
+
+		{"127.0.0.1", KindLoopback},
+		{"127.255.255.254", KindLoopback},
+		{"::1", KindLoopback},
+		{"10.0.0.1", KindPrivate},
+		{"10.255.255.255", KindPrivate},
+		{"172.16.0.1", KindPrivate},
+		{"172.31.255.255", KindPrivate},
+		{"192.168.1.1", KindPrivate},
+		{"fc00::1", KindPrivate},
+		{"fd12:3456:789a::1", KindPrivate},
+		{"fec0::1", KindPrivate},
+		{"100.64.0.1", KindShared},
+		{"100.127.255.255", KindShared},
+		{"169.254.169.254", KindMetadata},
+		{"169.254.170.2", KindMetadata},
+		{"100.100.100.200", KindMetadata},
+		{"168.63.129.16", KindMetadata},
+		{"192.0.0.192", KindMetadata},
+		{"fd00:ec2::254", KindMetadata},
+		{"fd20:ce::254", KindMetadata},
+		{"169.254.0.1", KindLinkLocal},
+		{"fe80::1", KindLinkLocal},
+		{"febf::1", KindLinkLocal},
+		{"224.0.0.1", KindMulticast},
+		{"239.255.255.250", KindMulticast},
+		{"ff02::1", KindMulticast},
+		{"0.0.0.0", KindUnspecified},
+		{"0.1.2.3", KindUnspecified},
+		{"::", KindUnspecified},
+		{"255.255.255.255", KindBroadcast},
+		{"192.0.2.1", KindDocumentation},
+		{"198.51.100.7", KindDocumentation},
+		{"203.0.113.9", KindDocumentation},
+		{"2001:db8::1", KindDocumentation},
+		{"3fff::1", KindDocumentation},
+		{"198.18.0.1", KindBenchmarking},
+		{"198.19.255.255", KindBenchmarking},
+		{"2001:2::1", KindBenchmarking},
+		{"192.0.0.8", KindReserved},
+		{"240.0.0.1", KindReserved},
+		{"254.1.2.3", KindReserved},
+		{"100::1", KindReserved},           // discard
+		{"5f00::1", KindReserved},          // segment routing
+		{"2001:10::1", KindReserved},       // ORCHID
+		{"4000::1", KindReserved},          // not given out
+		{"::8.8.8.8", KindReserved},        // IPv4-compatible
+		{"::127.0.0.1", KindReserved},      // IPv4-compatible
+		{"::ffff:0:8.8.8.8", KindReserved}, // IPv4-translated, RFC 2765
+		{"192.88.99.1", KindTunnel},
+		{"2001::1", KindTunnel}, // Teredo
+		{"64:ff9b:1::8.8.8.8", KindTranslation},
+
+		{"::ffff:8.8.8.8", public},
+		{"::ffff:127.0.0.1", KindLoopback},
+		{"::ffff:a9fe:a9fe", KindMetadata},
+		{"::ffff:10.1.2.3", KindPrivate},
+		{"64:ff9b::8.8.8.8", public},
+		{"64:ff9b::10.0.0.1", KindPrivate},
+		{"64:ff9b::a9fe:a9fe", KindMetadata},
+		{"2002:808:808::1", public},
+		{"2002:7f00:1::1", KindLoopback},
+		{"2002:c0a8:101::", KindPrivate},
+
+		{"fe80::1%eth0", KindZoned},
+		{"::1%lo", KindZoned},
+		{"2606:4700::1%1", KindZoned},
+		{"::ffff:8.8.8.8%eth0", KindZoned},
+	}
+	for _, tt := range tests {
+		t.Run(tt.addr, func(t *testing.T) {
+			addr := netip.MustParseAddr(tt.addr)
+			wantKind(t, Policy{}.Check(addr), tt.want)
+		})
+	}
+	t.Run("zero", func(t *testing.T) {
+		wantKind(t, Policy{}.Check(netip.Addr{}), KindInvalid)
+	})
+}
+
+func wantKind(t *testing.T, err error, want Kind) {
+	t.Helper()
+	if want == "" {
+		if err != nil {
+			t.Errorf("refused: %v", err)
+		}
+		return
+	}
+	var refused *AddressError
+	if !errors.As(err, &refused) {
+		t.Fatalf("error is %v, want an AddressError of kind %q", err, want)
+	}
+	if refused.Kind != want {
+		t.Errorf("kind is %q, want %q", refused.Kind, want)
+	}
+}
+
+func TestCheckExceptions(t *testing.T) {
+	dev := Policy{AllowPrivate: true}
+	prefixes := func(texts ...string) Policy {
+		var p Policy
+		for _, text := range texts {
+			p.Allow = append(p.Allow, netip.MustParsePrefix(text))
+		}
+		return p
+	}
+	tests := []struct {
+		name   string
+		policy Policy
+		addr   string
+		want   Kind
+	}{
+		{"private allowed: loopback", dev, "127.0.0.1", ""},
+		{"private allowed: loopback, IPv6", dev, "::1", ""},
+		{"private allowed: private", dev, "192.168.0.1", ""},
+		{"private allowed: unique local", dev, "fd00::1", ""},
+		{"private allowed: carrier NAT", dev, "100.64.0.1", ""},
+		{"private allowed: mapped", dev, "::ffff:127.0.0.1", ""},
+		{"private allowed: through NAT64", dev, "64:ff9b::10.0.0.1", ""},
+		{"private allowed: not metadata", dev, "169.254.169.254", KindMetadata},
+		{"private allowed: not metadata among unique local", dev, "fd00:ec2::254", KindMetadata},
+		{"private allowed: not metadata among carrier NAT", dev, "100.100.100.200", KindMetadata},
+		{"private allowed: not link-local", dev, "169.254.1.1", KindLinkLocal},
+		{"private allowed: not unspecified", dev, "0.0.0.0", KindUnspecified},
+		{"private allowed: not zoned", dev, "::1%lo", KindZoned},
+		{"a prefix: inside", prefixes("10.1.0.0/16"), "10.1.2.3", ""},
+		{"a prefix: mapped address", prefixes("10.1.0.0/16"), "::ffff:10.1.2.3", ""},
+		{"a prefix: written in mapped form", prefixes("::ffff:10.1.0.0/112"), "10.1.2.3", ""},
+		{"a prefix: through NAT64", prefixes("10.1.0.0/16"), "64:ff9b::10.1.2.3", ""},
+		{"a prefix: outside", prefixes("10.1.0.0/16"), "10.2.0.1", KindPrivate},
+		{"two prefixes: second", prefixes("10.1.0.0/16", "fd00::/8"), "fd00::1", ""},
+		{"metadata by name", prefixes("169.254.169.254/32"), "169.254.169.254", ""},
+		{"everything: not zoned", prefixes("::/0"), "fe80::1%eth0", KindZoned},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			wantKind(t, tt.policy.Check(netip.MustParseAddr(tt.addr)), tt.want)
+		})
+	}
+}
+
+func TestAddressErrorText(t *testing.T) {
+	const allow = "; it is dialled only if the operator allows it"
+	addr := netip.MustParseAddr("10.0.0.1")
+	tests := []struct {
+		name string
+		err  AddressError
+		want string
+	}{
+		{"name", AddressError{"login.example.com", addr, KindPrivate}, "login.example.com leads to 10.0.0.1, which is a private address" + allow},
+		{"address", AddressError{"10.0.0.1", addr, KindPrivate}, "10.0.0.1 is a private address" + allow},
+		{"no host", AddressError{"", addr, KindPrivate}, "10.0.0.1 is a private address" + allow},
+		{"vowel", AddressError{"", netip.IPv4Unspecified(), KindUnspecified}, "0.0.0.0 is an unspecified address" + allow},
+		{"by name alone", AddressError{"localhost", netip.Addr{}, KindLoopback}, "localhost is a loopback address" + allow},
+		{"cannot be allowed", AddressError{"", netip.MustParseAddr("fe80::1%eth0"), KindZoned}, "fe80::1%eth0 is an interface-bound address"},
+		{"nothing", AddressError{Kind: KindInvalid}, `"" is a malformed address`},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			if got := tt.err.Error(); got != tt.want {
+				t.Errorf("got  %s\nwant %s", got, tt.want)
+			}
+		})
+	}
+}
+
+// FuzzCheck: no way of writing a refused IPv4 address in IPv6 gets it through, and none is judged other than by kind.
+func FuzzCheck(f *testing.F) {
+	for _, seed := range []string{"127.0.0.1", "10.0.0.1", "169.254.169.254", "8.8.8.8", "0.0.0.0", "255.255.255.255"} {
+		four := netip.MustParseAddr(seed).As4()
+		f.Add(four[:], false)
+		f.Add(four[:], true)
+	}
+	six := netip.MustParseAddr("64:ff9b::7f00:1").As16()
+	f.Add(six[:], false)
+	f.Fuzz(func(t *testing.T, bytes []byte, dev bool) {
+		policy := Policy{AllowPrivate: dev}
+		addr, ok := netip.AddrFromSlice(bytes)
+		if !ok {
+			return
+		}
+		err := policy.Check(addr)
+		if addr.WithZone("eth0").Zone() != "" && policy.Check(addr.WithZone("eth0")) == nil {
+			t.Errorf("%s is allowed with a zone", addr)
+		}
+		if !addr.Is4() {
+			return
+		}
+		four := addr.As4()
+		mapped := netip.AddrFrom16(addr.As16())
+		if (policy.Check(mapped) == nil) != (err == nil) {
+			t.Errorf("%s: %v, but mapped: %v", addr, err, policy.Check(mapped))
+		}
+		if err == nil {
+			return
+		}
+		for _, form := range []struct {
+			prefix string
+			at     int
+		}{
+			{"::", 12}, {"64:ff9b::", 12}, {"64:ff9b:1::", 12}, {"2002::", 2}, {"2001::", 12}, {"::ffff:0:0:0", 12},
+		} {
+			bytes := netip.MustParseAddr(form.prefix).As16()
+			copy(bytes[form.at:], four[:])
+			if six := netip.AddrFrom16(bytes); policy.Check(six) == nil {
+				// ::0.0.0.1 is ::1: allowed where loopback is, whatever it carries
+				if dev && six == netip.IPv6Loopback() {
+					continue
+				}
+				t.Errorf("%s is refused, %s is allowed", addr, six)
+			}
+		}
+	})
+}

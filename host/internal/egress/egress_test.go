@@ -1,0 +1,381 @@
+package egress
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"io"
+	"log"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"net/netip"
+	"net/url"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"golang.org/x/net/dns/dnsmessage"
+)
+
+// server is a loopback HTTP server that counts its requests.
+func server(t *testing.T, start func(*httptest.Server)) (*httptest.Server, *atomic.Int32) {
+	t.Helper()
+	var requests atomic.Int32
+	s := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		requests.Add(1)
+		_, _ = io.WriteString(w, r.Proto)
+	}))
+	s.Config.ErrorLog = log.New(io.Discard, "", 0) // refused handshakes are what is wanted
+	start(s)
+	t.Cleanup(s.Close)
+	return s, &requests
+}
+
+// get sends one GET with a transport of the policy and gives the body of the answer.
+func get(t *testing.T, p Policy, url string) (string, error) {
+	t.Helper()
+	transport, err := p.Transport()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer transport.CloseIdleConnections()
+	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	response, err := transport.RoundTrip(request)
+	if err != nil {
+		return "", err
+	}
+	defer response.Body.Close()
+	body, err := io.ReadAll(response.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(body), nil
+}
+
+// threats.md 23: a real dial to loopback.
+func TestTransportLoopback(t *testing.T) {
+	s, requests := server(t, (*httptest.Server).Start)
+	port := s.URL[strings.LastIndexByte(s.URL, ':'):]
+	allowed := map[string]Policy{
+		"private addresses allowed": {AllowPrivate: true},
+		"prefix allowed":            {Allow: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/30")}},
+	}
+	for name, policy := range allowed {
+		t.Run(name, func(t *testing.T) {
+			if _, err := get(t, policy, s.URL); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	requests.Store(0)
+	for _, host := range []string{"127.0.0.1", "[::ffff:127.0.0.1]", "[::ffff:7f00:1]", "localhost"} {
+		t.Run(host+" refused", func(t *testing.T) {
+			_, err := get(t, Policy{}, "http://"+host+port)
+			wantKind(t, err, KindLoopback)
+		})
+	}
+	for _, host := range []string{"0.0.0.0", "[::]"} {
+		t.Run(host+" refused", func(t *testing.T) {
+			_, err := get(t, Policy{AllowPrivate: true}, "http://"+host+port)
+			wantKind(t, err, KindUnspecified)
+		})
+	}
+	t.Run("empty host refused", func(t *testing.T) {
+		_, err := get(t, Policy{AllowPrivate: true}, "http://"+port)
+		wantKind(t, err, KindInvalid)
+	})
+	if n := requests.Load(); n != 0 {
+		t.Errorf("%d requests arrived, want none", n)
+	}
+}
+
+// threats.md 23, rebinding: the name is looked up by the dialer, and the address it then has is what counts.
+func TestTransportRebinding(t *testing.T) {
+	s, requests := server(t, (*httptest.Server).Start)
+	port := s.URL[strings.LastIndexByte(s.URL, ':'):]
+	var answer atomic.Pointer[netip.Addr]
+	policy := Policy{
+		Allow:    []netip.Prefix{netip.MustParsePrefix("127.0.0.1/32")},
+		Resolver: resolver(func() netip.Addr { return *answer.Load() }),
+	}
+	transport, err := policy.Transport()
+	if err != nil {
+		t.Fatal(err)
+	}
+	transport.DisableKeepAlives = true // each request dials
+	send := func(addr string) error {
+		parsed := netip.MustParseAddr(addr)
+		answer.Store(&parsed)
+		request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://login.rebind.test"+port, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		response, err := transport.RoundTrip(request)
+		if err != nil {
+			return err
+		}
+		return response.Body.Close()
+	}
+
+	if err := send("127.0.0.1"); err != nil {
+		t.Fatalf("the allowed address: %v", err)
+	}
+	for addr, kind := range map[string]Kind{
+		"127.0.0.2": KindLoopback, "10.0.0.1": KindPrivate, "169.254.169.254": KindMetadata, "0.0.0.0": KindUnspecified,
+	} {
+		err := send(addr)
+		wantKind(t, err, kind)
+		var refused *AddressError
+		if errors.As(err, &refused) && (refused.Host != "login.rebind.test" || refused.Addr.String() != addr) {
+			t.Errorf("the error names %s and %s", refused.Host, refused.Addr)
+		}
+	}
+	if n := requests.Load(); n != 1 {
+		t.Errorf("%d requests arrived, want 1", n)
+	}
+}
+
+// resolver answers every A question with what answer gives, and has no AAAA records.
+func resolver(answer func() netip.Addr) *net.Resolver {
+	return &net.Resolver{PreferGo: true, Dial: func(context.Context, string, string) (net.Conn, error) {
+		client, server := net.Pipe()
+		go func() {
+			defer server.Close()
+			_ = serveDNS(server, answer) // the lookup fails with it
+		}()
+		return client, nil
+	}}
+}
+
+// serveDNS answers one question; on a stream, messages have their length in front (RFC 1035 section 4.2.2).
+func serveDNS(conn net.Conn, answer func() netip.Addr) error {
+	head := make([]byte, 2)
+	if _, err := io.ReadFull(conn, head); err != nil {
+		return err
+	}
+	question := make([]byte, int(head[0])<<8|int(head[1]))
+	if _, err := io.ReadFull(conn, question); err != nil {
+		return err
+	}
+	var message dnsmessage.Message
+	if err := message.Unpack(question); err != nil {
+		return err
+	}
+	message.Response, message.Additionals = true, nil
+	if q := message.Questions[0]; q.Type == dnsmessage.TypeA {
+		message.Answers = []dnsmessage.Resource{{
+			Header: dnsmessage.ResourceHeader{Name: q.Name, Type: q.Type, Class: q.Class},
+			Body:   &dnsmessage.AResource{A: answer().As4()},
+		}}
+	}
+	reply, err := message.AppendPack(make([]byte, 2, 512))
+	if err != nil {
+		return err
+	}
+	size := len(reply) - 2
+	reply[0], reply[1] = byte(size>>8), byte(size)
+	_, err = conn.Write(reply)
+	return err
+}
+
+// threats.md 23: the environment's proxies are ignored.
+func TestEnvironmentProxyIgnored(t *testing.T) {
+	for _, name := range []string{"HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "http_proxy", "https_proxy", "all_proxy"} {
+		t.Setenv(name, "http://192.0.2.1:3128")
+	}
+	t.Setenv("NO_PROXY", "")
+	t.Setenv("no_proxy", "")
+	transport, err := Policy{}.Transport()
+	if err != nil {
+		t.Fatal(err)
+	}
+	// Not a matter of what is dialled: the standard library's own function reads the environment once a process, and
+	// leaves loopback out, so that a request could not show it.
+	if transport.Proxy != nil {
+		t.Error("the transport asks something for a proxy, and none was given")
+	}
+	s, _ := server(t, (*httptest.Server).Start)
+	if _, err := get(t, Policy{AllowPrivate: true}, s.URL); err != nil {
+		t.Error(err)
+	}
+}
+
+// threats.md 23: with a proxy, what the URL itself says of this machine and its network is refused all the same.
+func TestProxy(t *testing.T) {
+	var asked atomic.Pointer[string]
+	proxy := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		target := r.RequestURI
+		asked.Store(&target)
+		_, _ = io.WriteString(w, "from the proxy")
+	}))
+	defer proxy.Close()
+	proxyURL, err := url.Parse(proxy.URL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	policy := Policy{Proxy: proxyURL} // itself at a loopback address, which the operator chose
+
+	body, err := get(t, policy, "http://api.example.com/x")
+	if err != nil || body != "from the proxy" {
+		t.Fatalf("body %q, error %v", body, err)
+	}
+	if got := *asked.Load(); got != "http://api.example.com/x" {
+		t.Errorf("the proxy was asked for %s", got)
+	}
+	asked.Store(nil)
+	for host, kind := range map[string]Kind{
+		"127.0.0.1": KindLoopback, "[::1]": KindLoopback, "10.0.0.1": KindPrivate, "169.254.169.254": KindMetadata,
+		"localhost": KindLoopback, "LOCALHOST.": KindLoopback, "a.localhost": KindLoopback, "127.1": KindInvalid,
+		"2130706433": KindInvalid, "0x7f000001": KindInvalid, "0x7f.0.0.0x1": KindInvalid, "0177.0.0.01": KindInvalid,
+		"127.0.0.1.": KindInvalid,
+	} {
+		t.Run(host, func(t *testing.T) {
+			_, err := get(t, policy, "http://"+host+"/")
+			wantKind(t, err, kind)
+		})
+	}
+	if got := asked.Load(); got != nil {
+		t.Errorf("the proxy was asked for %s", *got)
+	}
+	policy.AllowPrivate = true
+	for _, host := range []string{"localhost", "127.0.0.1", "10.0.0.1", "8.8.8.8", "1.example.com"} {
+		if _, err := get(t, policy, "http://"+host+"/"); err != nil {
+			t.Errorf("%s, private addresses allowed: %v", host, err)
+		}
+	}
+}
+
+// threats.md 24, decisions.md "redirects from the token endpoint": the second request is not made, and no cookie is
+// kept.
+func TestTokenClientFollowsNoRedirect(t *testing.T) {
+	for _, status := range []int{http.StatusMovedPermanently, http.StatusFound, http.StatusSeeOther, http.StatusTemporaryRedirect, http.StatusPermanentRedirect} {
+		t.Run(http.StatusText(status), func(t *testing.T) {
+			target, requests := server(t, (*httptest.Server).Start)
+			endpoint := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				if r.Header.Get("Accept-Encoding") != "" || r.Header.Get("Cookie") != "" {
+					t.Errorf("header of the token request: %v", r.Header)
+				}
+				w.Header().Set("Set-Cookie", "a=b")
+				http.Redirect(w, r, target.URL, status)
+			}))
+			defer endpoint.Close()
+			client, err := Policy{AllowPrivate: true}.TokenClient()
+			if err != nil {
+				t.Fatal(err)
+			}
+			for range 2 {
+				response, err := client.PostForm(endpoint.URL, url.Values{"client_secret": {"s"}})
+				if err != nil {
+					t.Fatal(err)
+				}
+				if response.Body.Close(); response.StatusCode != status {
+					t.Errorf("status %d, want the redirect itself", response.StatusCode)
+				}
+			}
+			if n := requests.Load(); n != 0 {
+				t.Errorf("the target got %d requests", n)
+			}
+		})
+	}
+}
+
+// threats.md 28.
+func TestTLS(t *testing.T) {
+	one, _ := server(t, (*httptest.Server).StartTLS)
+	roots := x509.NewCertPool()
+	roots.AddCert(one.Certificate()) // the servers of httptest all have the same
+	tests := []struct {
+		name     string
+		min, max uint16 // of the server
+		client   *tls.Config
+		wantErr  string
+	}{
+		{"1.2", tls.VersionTLS12, tls.VersionTLS12, &tls.Config{RootCAs: roots}, ""},
+		{"1.3", tls.VersionTLS13, tls.VersionTLS13, &tls.Config{RootCAs: roots}, ""},
+		{"1.1", tls.VersionTLS10, tls.VersionTLS11, &tls.Config{RootCAs: roots}, "protocol version"},
+		{"1.1, lower minimum configured", tls.VersionTLS10, tls.VersionTLS11, &tls.Config{RootCAs: roots, MinVersion: tls.VersionTLS10}, "protocol version"},
+		{"1.2, 1.3 configured", tls.VersionTLS12, tls.VersionTLS12, &tls.Config{RootCAs: roots, MinVersion: tls.VersionTLS13}, "protocol version"},
+		{"self-signed", tls.VersionTLS12, 0, nil, "unknown authority"},
+		{"another name", tls.VersionTLS12, 0, &tls.Config{RootCAs: roots, ServerName: "other.test"}, "other.test"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			s, requests := server(t, func(s *httptest.Server) {
+				s.EnableHTTP2 = true
+				s.TLS = &tls.Config{MinVersion: tt.min, MaxVersion: tt.max}
+				s.StartTLS()
+			})
+			body, err := get(t, Policy{AllowPrivate: true, TLS: tt.client}, s.URL)
+			if tt.wantErr == "" {
+				if err != nil || body != "HTTP/2.0" {
+					t.Errorf("body %q, error %v", body, err)
+				}
+				return
+			}
+			if err == nil || !strings.Contains(err.Error(), tt.wantErr) {
+				t.Errorf("error is %v, want one with %q", err, tt.wantErr)
+			}
+			if n := requests.Load(); n != 0 {
+				t.Errorf("%d requests arrived", n)
+			}
+		})
+	}
+}
+
+// What an operator can get wrong is an error that says what to do, for both kinds of clients (threats.md 28).
+func TestPolicyErrors(t *testing.T) {
+	proxy := func(text string) *url.URL {
+		parsed, err := url.Parse(text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return parsed
+	}
+	tests := []struct {
+		name   string
+		policy Policy
+		want   string
+	}{
+		{"verification off", Policy{TLS: &tls.Config{InsecureSkipVerify: true}}, "RootCAs"},
+		{"maximum too low", Policy{TLS: &tls.Config{MaxVersion: tls.VersionTLS11}}, "at least TLS 1.2"},
+		{"proxy of another scheme", Policy{Proxy: proxy("ftp://u:canary@proxy.test")}, "proxy ftp://u:xxxxx@proxy.test: the scheme"},
+		{"proxy without host", Policy{Proxy: proxy("http://u:canary@:3128")}, "no host"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			_, transportErr := tt.policy.Transport()
+			_, clientErr := tt.policy.TokenClient()
+			for _, err := range []error{transportErr, clientErr} {
+				if err == nil || !strings.Contains(err.Error(), tt.want) || strings.Contains(err.Error(), "canary") {
+					t.Errorf("error is %v, want one with %q", err, tt.want)
+				}
+			}
+		})
+	}
+}
+
+func TestTransportLeavesCallersTLSConfigAlone(t *testing.T) {
+	config := &tls.Config{MinVersion: tls.VersionTLS10}
+	transport, err := Policy{TLS: config}.Transport()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if config.MinVersion != tls.VersionTLS10 || transport.TLSClientConfig.MinVersion != tls.VersionTLS12 {
+		t.Errorf("caller's minimum %x, transport's %x", config.MinVersion, transport.TLSClientConfig.MinVersion)
+	}
+}
+
+func TestResponseHeaderLimit(t *testing.T) {
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("X-Big", strings.Repeat("a", 2<<20))
+	}))
+	defer s.Close()
+	if _, err := get(t, Policy{AllowPrivate: true}, s.URL); err == nil {
+		t.Error("an answer with 2 MiB of header was taken")
+	}
+}

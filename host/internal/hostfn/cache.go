@@ -1,0 +1,79 @@
+package hostfn
+
+import (
+	"time"
+
+	"github.com/keywright/keywright/host/internal/tokencache"
+	"github.com/keywright/keywright/internal/abi"
+)
+
+const maxCacheKey = 256 // bytes
+
+// CacheGet gives what CacheSet stored in this call's partition of the cache.
+//
+// A miss ends an Inline run with a Restart: the lease of the entry is taken or waited for outside of the sandbox, so that
+// ten thousand that wait hold no sandbox each.
+func (c *Call) CacheGet(key string) (string, bool) {
+	c.need(abi.UserCacheGet)
+	k := c.cacheKey(key)
+	if c.mode == Explaining {
+		return "", false
+	}
+	entry, ok := c.Found[k]
+	if !ok {
+		entry, ok = c.plan.Cache.Get(k)
+	}
+	if ok {
+		value, err := c.sealed.Join(entry.Value)
+		if err != nil {
+			c.end(StagePlugin, err)
+		}
+		c.used = append(c.used, Used{Key: k, Generation: entry.Generation})
+		return value, true
+	}
+	if c.mode == Inline && !c.inputRead { // a call that has read its input can set nothing, so it needs no lease
+		c.restart = &Restart{Key: &k}
+		panic(ended{})
+	}
+	return "", false
+}
+
+// CacheSet stores a value, with the sealed values in it, for seconds, and ends the lease when it is of this entry.
+func (c *Call) CacheSet(key, value string, ttlSeconds int64) {
+	c.need(abi.UserCacheSet)
+	k := c.cacheKey(key)
+	if c.inputRead {
+		c.endf(StagePlugin, "cache_set was called after the request was read: nothing of one request may reach another")
+	}
+	pieces, err := c.sealed.Split(value)
+	if err != nil {
+		c.endf(StagePlugin, "the value of cache_set: %w", err)
+	}
+	size := 0
+	for _, piece := range pieces {
+		size += len(piece.Text) + len(piece.Value.Text)
+	}
+	if size > c.plan.Limits.Cached {
+		c.endf(StagePlugin, "the value of cache_set has more than %d bytes", c.plan.Limits.Cached)
+	}
+	if c.mode == Explaining {
+		return
+	}
+	ttl := time.Duration(min(max(ttlSeconds, 0), maxTTL)) * time.Second
+	if c.Lease != nil && c.Lease.Key() == k {
+		c.Lease.Set(pieces, ttl)
+		return
+	}
+	c.plan.Cache.Set(k, pieces, ttl)
+}
+
+// maxTTL keeps a time to live within what a time.Duration can hold, in seconds.
+const maxTTL = 1 << 31
+
+func (c *Call) cacheKey(key string) tokencache.Key {
+	c.plain("a cache key", key)
+	if key == "" || len(key) > maxCacheKey {
+		c.endf(StagePlugin, "a cache key has 1 to %d bytes", maxCacheKey)
+	}
+	return tokencache.Key{Partition: c.inputs.Partition(), Name: key}
+}

@@ -1,0 +1,199 @@
+package hostfn
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sort"
+	"strings"
+	"time"
+
+	"github.com/keywright/keywright/host/internal/seal"
+	"github.com/keywright/keywright/host/internal/template"
+	"github.com/keywright/keywright/host/internal/tokencache"
+	"github.com/keywright/keywright/internal/abi"
+)
+
+// Mode is how a call runs.
+type Mode uint8
+
+// The modes.
+const (
+	Describing Mode = iota // no host function but the log
+	Validating             // and literal configuration
+	Inline                 // on the caller's goroutine: a cache miss or a token request asks for a restart
+	Exchanging             // apart from the caller, with or without a lease: may wait for token endpoints
+	Explaining             // for a person to read: no endpoint is asked, nothing is cached
+)
+
+// Used is a cache entry that a call read.
+type Used struct {
+	Key        tokencache.Key
+	Generation uint64
+}
+
+// Call is one run of a guest. It implements abi.Env. It is for one goroutine, and for one run.
+type Call struct {
+	Lease *Lease                                            // of the entry that this call is to fill; may be nil
+	Found map[tokencache.Key]tokencache.Entry[[]seal.Piece] // what leases that the caller waited for have given
+
+	ctx    context.Context
+	plan   *Plan
+	inputs *Inputs
+	mode   Mode
+	sealed *seal.Table
+
+	rendered  []renderedField
+	failure   *Failure
+	restart   *Restart
+	lines     []line
+	inputRead bool
+	revealed  bool
+	exchanges int
+	waited    time.Duration
+	putToUse  int // sealed values that were opened for the mutation
+	answer    *TokenError
+	used      []Used
+}
+
+// Restart asks for the call to be run again as Exchanging.
+type Restart struct {
+	Key *tokencache.Key // of the entry that was missed; nil when a token was to be requested without asking the cache
+}
+
+// New makes a call. The context bounds what the host functions do.
+func New(ctx context.Context, plan *Plan, inputs *Inputs, mode Mode) *Call {
+	return &Call{ctx: ctx, plan: plan, inputs: inputs, mode: mode, sealed: seal.NewTable(plan.Random)}
+}
+
+// ended is what a host function panics with when it ends the call.
+type ended struct{}
+
+// Failure is why a host function ended the call, or nil.
+func (c *Call) Failure() *Failure { return c.failure }
+
+// Restart says that the call ended because it is to be run apart from the caller, or is nil.
+func (c *Call) Restart() *Restart { return c.restart }
+
+// Exchanges counts the token requests that were sent.
+func (c *Call) Exchanges() int { return c.exchanges }
+
+// Waited is how long the call waited for token endpoints.
+func (c *Call) Waited() time.Duration { return c.waited }
+
+// TokenError is the last answer of a token endpoint when that was an error, or nil.
+func (c *Call) TokenError() *TokenError { return c.answer }
+
+// Used lists the cache entries that the call read.
+func (c *Call) Used() []Used { return c.used }
+
+// end ends the call.
+func (c *Call) end(stage string, err error) {
+	var misuse *seal.Error
+	if errors.As(err, &misuse) {
+		stage = StagePlugin
+	}
+	c.failure = &Failure{Stage: stage, Err: err}
+	panic(ended{})
+}
+
+func (c *Call) endf(stage, format string, args ...any) {
+	c.end(stage, fmt.Errorf(format, args...))
+}
+
+// need ends the call unless the guest may use a host function now.
+func (c *Call) need(function string) {
+	if c.mode == Describing || c.mode == Validating {
+		c.endf(StagePlugin, "%s is not to be called by describe or validate", function)
+	}
+	if group := abi.GroupOf(function); group != "" && !c.plan.Uses[group] {
+		c.endf(StagePlugin, "%s was called, but the plugin's description does not name %q in uses", function, group)
+	}
+}
+
+func (c *Call) grant(function, grant string) {
+	if !c.plan.Grants[grant] {
+		c.endf(StagePlugin, "%s was called, but the operator has not granted %q to this plugin", function, grant)
+	}
+}
+
+// plain ends the call when text holds a sealed value, where none may stand.
+func (c *Call) plain(where, text string) {
+	if err := c.sealed.Plain(text); err != nil {
+		c.endf(StagePlugin, "%s: %w", where, err)
+	}
+}
+
+func (c *Call) open(where, text string, sink seal.Sinks) (string, int) {
+	out, opened, err := c.sealed.Open(text, sink)
+	if err != nil {
+		c.endf(StagePlugin, "%s: %w", where, err)
+	}
+	return out, opened
+}
+
+func (c *Call) seal(v seal.Value) string {
+	reference, err := c.sealed.Seal(v)
+	if err != nil {
+		c.end(StagePlugin, err)
+	}
+	return reference
+}
+
+// combine is for what the host makes from a text and seals again.
+func (c *Call) combine(where, text string) (seal.Value, bool) {
+	v, sealed, err := c.sealed.Combine(text)
+	if err != nil {
+		c.endf(StagePlugin, "%s: %w", where, err)
+	}
+	return v, sealed
+}
+
+// Values gives what templates are rendered with.
+func (c *Call) values() *template.Values {
+	return &template.Values{
+		Secret: func(name string) (string, error) {
+			if value, ok := c.inputs.Secrets[name]; ok {
+				return value, nil
+			}
+			return "", fmt.Errorf("secret %q was not read", name)
+		},
+		Variable: func(name string) (string, bool) {
+			value, ok := c.inputs.Variables[name]
+			return value, ok
+		},
+		User:     c.inputs.User,
+		TenantID: c.inputs.TenantID,
+		Now:      func() int64 { return c.plan.Clock().Unix() },
+		UUID:     func() (string, error) { return newUUID(c.plan.Random) },
+	}
+}
+
+// Scrub replaces whatever a text holds of the call's sealed values: for the texts of others (an HTTP client's errors, a
+// guest that may reveal) that reach errors and logs.
+func (c *Call) Scrub(text string) string { return c.scrubber().Replace(text) }
+
+func (c *Call) scrubber() *strings.Replacer {
+	var pairs []string
+	for _, secret := range c.secretTexts() {
+		for _, form := range forms(secret) {
+			pairs = append(pairs, form, "<sealed>")
+		}
+	}
+	return strings.NewReplacer(pairs...)
+}
+
+// secretTexts are all that a call must not show, the longest first.
+func (c *Call) secretTexts() []string {
+	var texts []string
+	for v := range c.sealed.Values() {
+		texts = append(texts, v.Text)
+	}
+	if c.inputs != nil {
+		for _, secret := range c.inputs.Secrets {
+			texts = append(texts, secret)
+		}
+	}
+	sort.Slice(texts, func(i, j int) bool { return len(texts[i]) > len(texts[j]) })
+	return texts
+}

@@ -1,0 +1,86 @@
+package hostfn
+
+import (
+	"encoding/base64"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"net/url"
+
+	"github.com/keywright/keywright/host/internal/seal"
+	"github.com/keywright/keywright/host/internal/signing"
+	"github.com/keywright/keywright/internal/abi"
+)
+
+// Encode encodes a text; what holds a sealed value becomes one sealed value, with the sinks that all in it share.
+func (c *Call) Encode(format, text string) string {
+	c.need(abi.UserEncode)
+	v, sealed := c.combine("the text of encode", text)
+	var out string
+	switch format {
+	case abi.FormatBase64:
+		out = base64.StdEncoding.EncodeToString([]byte(v.Text))
+	case abi.FormatBase64URL:
+		out = base64.RawURLEncoding.EncodeToString([]byte(v.Text))
+	case abi.FormatHex:
+		out = hex.EncodeToString([]byte(v.Text))
+	default:
+		c.endf(StagePlugin, "encode knows base64, base64url and hex, not the format it was given")
+	}
+	if !sealed {
+		return out
+	}
+	return c.seal(seal.Value{Text: out, Sinks: v.Sinks, Mask: format + "(" + v.Mask + ")"})
+}
+
+// MAC gives an HMAC, RFC 2104: raw bytes, sealed, with the sinks of its key.
+func (c *Call) MAC(algorithm, key, data string) string {
+	c.need(abi.UserMAC)
+	c.plain("the data of mac", data)
+	v, sealed := c.combine("the key of mac", key)
+	if sealed && v.Sinks&seal.Sign == 0 {
+		c.end(StagePlugin, fmt.Errorf("the key of mac: %w", &seal.Error{Reason: seal.OutOfReach, Sinks: v.Sinks, Sink: seal.Sign}))
+	}
+	if !sealed {
+		v.Sinks = seal.All
+	}
+	sum, err := signing.MAC(algorithm, []byte(v.Text), []byte(data))
+	if err != nil {
+		c.end(StageSign, err)
+	}
+	return c.seal(seal.Value{Text: string(sum), Sinks: v.Sinks, Mask: "mac(" + algorithm + ", " + v.Mask + ")"})
+}
+
+// Reveal gives the bytes of a sealed value to a guest that the operator trusts with them.
+func (c *Call) Reveal(value string) []byte {
+	c.need(abi.UserReveal)
+	c.grant(abi.UserReveal, abi.GrantReveal)
+	v, sealed := c.combine("the value of reveal", value)
+	if !sealed {
+		c.end(StagePlugin, errors.New("reveal was called for a text that holds no sealed value"))
+	}
+	c.revealed = true
+	return []byte(v.Text)
+}
+
+// forms are the ways in which a secret may show up in the texts of others.
+func forms(secret string) []string {
+	all := []string{secret}
+	for _, form := range []string{url.QueryEscape(secret), url.PathEscape(secret), base64.StdEncoding.EncodeToString([]byte(secret))} {
+		if form != secret {
+			all = append(all, form)
+		}
+	}
+	return all
+}
+
+// newUUID makes a random UUID, RFC 9562 section 5.4.
+func newUUID(random io.Reader) (string, error) {
+	var b [16]byte
+	if _, err := io.ReadFull(random, b[:]); err != nil {
+		return "", err
+	}
+	b[6], b[8] = b[6]&0x0f|0x40, b[8]&0x3f|0x80
+	return fmt.Sprintf("%x-%x-%x-%x-%x", b[:4], b[4:6], b[6:8], b[8:10], b[10:]), nil
+}

@@ -1,0 +1,86 @@
+package hostfn
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"io"
+	"net/http"
+	"slices"
+	"strings"
+
+	"github.com/keywright/keywright/host/internal/seal"
+	"github.com/keywright/keywright/host/internal/strictjson"
+	"github.com/keywright/keywright/internal/abi"
+)
+
+// Input gives the outgoing request, made when the guest asks for it. From then on the call can neither store nor send
+// anything, so that nothing of one request reaches another (threats.md 15c).
+func (c *Call) Input() []byte {
+	if c.mode == Describing || c.mode == Validating || c.inputs.Request == nil {
+		return nil
+	}
+	c.inputRead = true
+	r := c.inputs.Request
+	target := *r.URL
+	target.User = nil
+	request := abi.Request{Method: r.Method, URL: c.sealSecrets(target.String()), Headers: []abi.Pair{}}
+	if request.Method == "" {
+		request.Method = http.MethodGet
+	}
+	names := make([]string, 0, len(r.Header))
+	for name := range r.Header {
+		switch http.CanonicalHeaderKey(name) {
+		case "Authorization", "Cookie", "Proxy-Authorization":
+		default:
+			names = append(names, name)
+		}
+	}
+	slices.Sort(names)
+	for _, name := range names {
+		for _, value := range r.Header[name] {
+			request.Headers = append(request.Headers, abi.Pair{Name: c.sealSecrets(name), Value: c.sealSecrets(value)})
+		}
+	}
+	request.BodySHA256 = c.bodyDigest(r)
+	document, err := strictjson.Marshal(request)
+	if err != nil {
+		c.endf(StagePlugin, "the request cannot be given to the plugin: %w", err)
+	}
+	return document
+}
+
+// sealSecrets seals what of a text comes from the connector's secrets, as the platform may have put them there itself.
+func (c *Call) sealSecrets(text string) string {
+	var pairs []string
+	for _, secret := range c.secretTexts() {
+		for _, form := range forms(secret) {
+			if strings.Contains(text, form) {
+				pairs = append(pairs, form, c.seal(seal.Value{Text: form, Sinks: seal.Header | seal.Query}))
+			}
+		}
+	}
+	if pairs == nil {
+		return text
+	}
+	return strings.NewReplacer(pairs...).Replace(text)
+}
+
+// bodyDigest is the SHA-256 of the body in hex, or "" when the body cannot be read twice.
+func (c *Call) bodyDigest(r *http.Request) string {
+	hash := sha256.New()
+	switch {
+	case r.Body == nil || r.Body == http.NoBody:
+	case r.GetBody == nil:
+		return ""
+	default:
+		body, err := r.GetBody()
+		if err != nil {
+			c.endf(StagePlugin, "the request's body cannot be read: %w", c.ScrubError(err))
+		}
+		defer body.Close()
+		if _, err := io.Copy(hash, body); err != nil {
+			c.endf(StagePlugin, "the request's body cannot be read: %w", c.ScrubError(err))
+		}
+	}
+	return hex.EncodeToString(hash.Sum(nil))
+}

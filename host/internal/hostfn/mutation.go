@@ -1,0 +1,122 @@
+package hostfn
+
+import (
+	"errors"
+	"fmt"
+	"net/url"
+	"strings"
+
+	"golang.org/x/net/http/httpguts"
+
+	"github.com/keywright/keywright/host/internal/seal"
+	"github.com/keywright/keywright/host/internal/strictjson"
+	"github.com/keywright/keywright/internal/abi"
+)
+
+// Mutation is what is to be changed in a request, with its sealed values put in: never to be logged.
+type Mutation struct {
+	Headers []abi.Pair
+	Query   string // to be appended to the raw query
+}
+
+// Mutation decodes the output of authenticate, checks all of it, and puts the sealed values in. The sealed values of the
+// call are still in place when it failed, for Scrub.
+func (c *Call) Mutation(output []byte) (m *Mutation, err error) {
+	defer func() {
+		if r := recover(); r != nil {
+			if _, ours := r.(ended); !ours {
+				panic(r)
+			}
+			m, err = nil, c.failure
+		}
+	}()
+	return c.mutation(output), nil
+}
+
+// Explanation is Mutation for a person: sealed values are shown as what they stand for.
+func (c *Call) Explanation(output []byte) (*Mutation, error) {
+	if _, err := c.Mutation(output); err != nil {
+		return nil, err
+	}
+	var document abi.Mutation
+	if err := strictjson.Unmarshal(output, &document); err != nil {
+		return nil, err
+	}
+	m := &Mutation{}
+	for _, pair := range document.Headers {
+		m.Headers = append(m.Headers, abi.Pair{Name: c.sealed.Mask(pair.Name), Value: c.sealed.Mask(pair.Value)})
+	}
+	for _, pair := range document.Query {
+		m.Query += "&" + c.sealed.Mask(pair.Name) + "=" + c.sealed.Mask(pair.Value)
+	}
+	m.Query = strings.TrimPrefix(m.Query, "&")
+	return m, nil
+}
+
+func (c *Call) mutation(output []byte) *Mutation {
+	var document abi.Mutation
+	if err := strictjson.Unmarshal(output, &document); err != nil {
+		c.endf(StageMutation, "the plugin's output %w", err)
+	}
+	if n := len(document.Headers) + len(document.Query); n > c.plan.Limits.Mutations {
+		c.endf(StageMutation, "the mutation has %d headers and query parameters, over the limit of %d", n, c.plan.Limits.Mutations)
+	}
+	m := &Mutation{}
+	c.putToUse = 0 // what a token request needed is no credential of this request
+	seen := map[string]bool{}
+	for _, pair := range document.Headers {
+		name, value := c.header("the mutation's headers", pair, seal.Header)
+		if seen[strings.ToLower(name)] {
+			c.endf(StageMutation, "the mutation sets header %s twice", name)
+		}
+		seen[strings.ToLower(name)] = true
+		m.Headers = append(m.Headers, abi.Pair{Name: name, Value: value})
+	}
+	var query strings.Builder
+	for i, pair := range document.Query {
+		name, opened := c.open("the mutation's query", pair.Name, seal.Query)
+		value, n := c.open("the mutation's query", pair.Value, seal.Query)
+		c.put(opened + n)
+		switch {
+		case strings.TrimSpace(name) == "":
+			c.endf(StageMutation, "the mutation has a query parameter without a name")
+		case n > 0 && strings.TrimSpace(value) == "":
+			c.endf(StageMutation, "the mutation's query: a credential is empty")
+		}
+		if i > 0 {
+			query.WriteByte('&')
+		}
+		query.WriteString(url.QueryEscape(name) + "=" + url.QueryEscape(value))
+	}
+	m.Query = query.String()
+	if c.putToUse == 0 && !c.revealed && !c.plan.Anonymous {
+		c.end(StageMutation, errors.New("the mutation holds no credential: no sealed value is put to use in it"))
+	}
+	return m
+}
+
+// header opens and checks a header that a guest wants set.
+func (c *Call) header(where string, pair abi.Pair, sink seal.Sinks) (name, value string) {
+	name, opened := c.open(where, pair.Name, sink)
+	value, n := c.open(where, pair.Value, sink)
+	c.put(opened + n)
+	if problem := abi.CheckHeaderName(name); problem != "" {
+		c.endf(StageMutation, "%s: %s %s", where, showName(name, opened), problem)
+	}
+	if !httpguts.ValidHeaderFieldValue(value) {
+		c.endf(StageMutation, "%s: the value of %s holds a line break or another control character", where, showName(name, opened))
+	}
+	if n > 0 && strings.TrimSpace(value) == "" {
+		c.endf(StageMutation, "%s: the credential in %s is empty", where, showName(name, opened))
+	}
+	return name, value
+}
+
+func (c *Call) put(opened int) { c.putToUse += opened }
+
+func showName(name string, opened int) string {
+	if opened > 0 {
+		return "a sealed name"
+	}
+	return fmt.Sprintf("%q", Printable(name, 128))
+}

@@ -1,0 +1,97 @@
+// Package hostfn is what a guest can ask of the host: the host functions of one call, a file for each concern.
+//
+// A [Call] implements abi.Env. Its methods succeed or end the call: they keep the [Failure] and panic, and whoever runs
+// the guest turns that into an error. Nothing here knows WebAssembly, so that the same functions serve a guest in the
+// sandbox and one that runs natively in a test.
+package hostfn
+
+import (
+	"context"
+	"io"
+	"net/http"
+	"time"
+
+	"github.com/keywright/keywright/host/internal/seal"
+	"github.com/keywright/keywright/host/internal/signing"
+	"github.com/keywright/keywright/host/internal/template"
+	"github.com/keywright/keywright/host/internal/tokencache"
+	"github.com/keywright/keywright/internal/abi"
+)
+
+// Stages of a request at which a call can fail; the host's errors have them.
+const (
+	StageConfig   = "config"   // the configuration, or a rendered value of it
+	StageTemplate = "template" // a template could not be rendered: a secret, variable or user field is missing
+	StagePlugin   = "plugin"   // the guest failed, broke the contract or a limit
+	StageToken    = "token"    // the token endpoint
+	StageSign     = "sign"     // a key or a signature
+	StageMutation = "mutation" // what the guest wants changed cannot be applied
+	StageOrigin   = "origin"   // the request is for an origin that is not the connector's
+)
+
+// Failure is why a call ended.
+type Failure struct {
+	Stage string
+	Err   error
+}
+
+func (f *Failure) Error() string { return f.Err.Error() }
+
+func (f *Failure) Unwrap() error { return f.Err }
+
+// Limits of one call.
+type Limits struct {
+	TokenRequests int           // exchanges
+	TokenReply    int           // bytes of a token endpoint's answer
+	TokenTime     time.Duration // of one exchange
+	LogLines      int
+	LogLine       int // bytes
+	Cached        int // bytes of a cached value
+	Mutations     int // headers and query parameters
+}
+
+// Cache holds tokens of all connectors of a host.
+type Cache = tokencache.Cache[[]seal.Piece]
+
+// Lease is the right to fill one entry of the cache.
+type Lease = tokencache.Lease[[]seal.Piece]
+
+// Field is a field of a connector's configuration: what the plugin says of it, and what the operator wrote.
+type Field struct {
+	abi.Field
+	Sinks  seal.Sinks
+	Text   *template.Template // of every kind but object; nil when absent
+	Object *template.Object   // of kind object; nil when absent
+	Source any                // as written, for validate
+}
+
+// Plan is what all calls of one connector share. It does not change once a call has it.
+type Plan struct {
+	Fields      map[string]*Field
+	Names       template.Names        // of all templates
+	SecretSinks map[string]seal.Sinks // of each secret: those of the fields that name it
+	Uses        map[string]bool       // groups of host functions
+	Grants      map[string]bool
+	Anonymous   bool
+
+	CheckURL func(url string) error // what must hold of a rendered field of kind url
+	Cache    *Cache
+	Signer   *signing.Signer
+	Client   *http.Client // for token requests; follows no redirects
+	Clock    func() time.Time
+	Random   io.Reader
+	Log      func(ctx context.Context, level abi.Level, text string) // a line of the guest or about it
+	Warn     func(ctx context.Context, text string)                  // the same text once for a connector
+	Limits   Limits
+}
+
+// Inputs are what one request brings: the values of all that the templates name, read before the guest runs, so that a
+// call sees each in one state, and no guest occupies a sandbox while a secrets store answers.
+type Inputs struct {
+	Secrets   map[string]string
+	Variables map[string]string
+	User      *template.User
+	TenantID  string
+	Request   *http.Request // nil where there is none
+	Partition func() [32]byte
+}

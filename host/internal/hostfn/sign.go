@@ -1,0 +1,139 @@
+package hostfn
+
+import (
+	"errors"
+	"fmt"
+	"unicode/utf8"
+
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/keywright/keywright/host/internal/seal"
+	"github.com/keywright/keywright/host/internal/signing"
+	"github.com/keywright/keywright/host/internal/strictjson"
+	"github.com/keywright/keywright/internal/abi"
+)
+
+// JWTSign gives a compact JWT, RFC 7519, sealed, signed with a key field of this configuration and the algorithm that the
+// configuration names, and only fit for the one place that it was asked for.
+func (c *Call) JWTSign(document []byte) string {
+	c.need(abi.UserJWTSign)
+	var request abi.JWTRequest[jsontext.Value]
+	if err := strictjson.Unmarshal(document, &request); err != nil {
+		c.endf(StagePlugin, "the request of jwt_sign %w", err)
+	}
+	sink := seal.Header
+	switch request.For {
+	case abi.ForHeader:
+	case abi.ForToken:
+		sink = seal.Token
+	default:
+		c.endf(StagePlugin, `the request of jwt_sign: "for" is neither "header" nor "token"`)
+	}
+	header, claims := c.object("header", request.Header), c.object("claims", request.Claims)
+	mask := "<jwt>"
+	if c.mode == Explaining {
+		mask = c.maskedJWT(header, claims, &request)
+	}
+	header, claims = c.opened("header", header), c.opened("claims", claims)
+	if err := signing.Integers(claims, request.Integers); err != nil {
+		c.end(StageSign, err)
+	}
+	key, algorithm := c.key(request.Key)
+	token, warning, err := c.plan.Signer.JWT(algorithm, key, header, claims)
+	if err != nil {
+		c.end(StageSign, fmt.Errorf("%s: %w", request.Key, err))
+	}
+	c.warning(request.Key, warning)
+	return c.seal(seal.Value{Text: token, Sinks: sink, Mask: mask})
+}
+
+// object decodes the header or the claims of a JWT, with its sealed values still sealed.
+func (c *Call) object(what string, document jsontext.Value) map[string]any {
+	if document == nil {
+		return map[string]any{}
+	}
+	object, err := strictjson.Object(document)
+	if err != nil {
+		c.endf(StagePlugin, "the %s of jwt_sign %w", what, err)
+	}
+	return object
+}
+
+// opened puts in what the sealed values of an object stand for.
+func (c *Call) opened(what string, object map[string]any) map[string]any {
+	where := "the " + what + " of jwt_sign"
+	return c.mapStrings(where, object, func(text string) (string, error) {
+		out, _ := c.open(where, text, seal.Claim)
+		if !utf8.ValidString(out) {
+			return "", errors.New("a sealed value that is not UTF-8 cannot stand in JSON; encode it")
+		}
+		return out, nil
+	})
+}
+
+// maskedJWT is a JWT for a person to read.
+func (c *Call) maskedJWT(header, claims map[string]any, request *abi.JWTRequest[jsontext.Value]) string {
+	mask := func(text string) (string, error) { return c.sealed.Mask(text), nil }
+	_, algorithm := c.key(request.Key)
+	header = c.mapStrings("the header of jwt_sign", header, mask)
+	claims = c.mapStrings("the claims of jwt_sign", claims, mask)
+	header["alg"] = algorithm
+	if _, set := header["typ"]; !set {
+		header["typ"] = "JWT"
+	}
+	if err := signing.Integers(claims, request.Integers); err != nil {
+		c.end(StageSign, err)
+	}
+	h, _ := strictjson.Marshal(header)
+	p, _ := strictjson.Marshal(claims)
+	return "<jwt " + string(h) + "." + string(p) + ">"
+}
+
+// mapStrings applies f to the strings of an object; the names in it stay plain.
+func (c *Call) mapStrings(where string, object map[string]any, f func(string) (string, error)) map[string]any {
+	mapped, err := strictjson.MapStrings(object, f, func(name string) error {
+		c.plain("a name in "+where, name)
+		return nil
+	})
+	if err != nil {
+		c.endf(StageSign, "%s: %w", where, err)
+	}
+	return mapped.(map[string]any)
+}
+
+// Sign gives a raw signature over bytes that the guest chose; only with the grant sign_raw.
+func (c *Call) Sign(field, data string) []byte {
+	c.need(abi.UserSign)
+	c.grant(abi.UserSign, abi.GrantSignRaw)
+	c.plain("the data of sign", data)
+	key, algorithm := c.key(field)
+	signature, warning, err := c.plan.Signer.Sign(algorithm, key, []byte(data))
+	if err != nil {
+		c.end(StageSign, fmt.Errorf("%s: %w", field, err))
+	}
+	c.warning(field, warning)
+	c.revealed = true // what it gives is a credential in plain bytes
+	return signature
+}
+
+// key gives the text of a key field and the algorithm that the configuration names for it.
+func (c *Call) key(name string) (key, algorithm string) {
+	c.plain("the name of a key", name)
+	f := c.plan.Fields[name]
+	if f == nil || f.Kind != abi.KindKey {
+		c.endf(StagePlugin, "a key was asked for that is not a field of kind key in this configuration")
+	}
+	if f.Text == nil {
+		c.endf(StageSign, "%s is not set", f.Name)
+	}
+	if a := c.plan.Fields[f.AlgorithmField]; a != nil {
+		algorithm = c.plainText(a)
+	}
+	return c.plainText(f), algorithm
+}
+
+func (c *Call) warning(field, text string) {
+	if text != "" {
+		c.warn(field + ": " + text)
+	}
+}

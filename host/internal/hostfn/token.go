@@ -1,0 +1,286 @@
+package hostfn
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"math/big"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/keywright/keywright/host/internal/seal"
+	"github.com/keywright/keywright/host/internal/strictjson"
+	"github.com/keywright/keywright/internal/abi"
+)
+
+// TokenError is the answer of a token endpoint that gave no token, RFC 6749 section 5.2.
+type TokenError struct {
+	Status int    // of HTTP
+	Code   string // the registered error code, "other" for any other, "" for none
+}
+
+func (e *TokenError) Error() string {
+	if e.Code == "" {
+		return fmt.Sprintf("the token endpoint answered %d", e.Status)
+	}
+	return fmt.Sprintf("the token endpoint answered %d (%s)", e.Status, e.Code)
+}
+
+// TokenRequest asks a token endpoint, RFC 6749 section 3.2. What the endpoint answers reaches the guest as sealed values
+// and registered names only; the body is never kept.
+func (c *Call) TokenRequest(document []byte) []byte {
+	c.need(abi.UserTokenRequest)
+	if c.inputRead {
+		c.endf(StagePlugin, "token_request was called after the request was read: nothing of one request may reach another place")
+	}
+	if c.mode == Inline {
+		c.restart = &Restart{}
+		panic(ended{})
+	}
+	var request abi.TokenRequest
+	if err := strictjson.Unmarshal(document, &request); err != nil {
+		c.endf(StagePlugin, "the request of token_request %w", err)
+	}
+	c.exchanges++
+	if c.exchanges > c.plan.Limits.TokenRequests {
+		c.endf(StagePlugin, "more than %d token requests in one call", c.plan.Limits.TokenRequests)
+	}
+	outgoing := c.outgoing(&request)
+	if c.mode == Explaining {
+		c.exchanges--
+		return c.reply(explainedReply(&request))
+	}
+	ctx, cancel := context.WithTimeout(c.ctx, c.plan.Limits.TokenTime)
+	defer cancel()
+	began := time.Now()
+	status, body, err := c.send(outgoing.WithContext(ctx))
+	c.waited += time.Since(began)
+	if err != nil {
+		c.end(StageToken, err)
+	}
+	reply, err := readReply(status, body, request.Extra)
+	if err != nil {
+		c.end(StageToken, err)
+	}
+	c.answer = nil
+	if status < 200 || status > 299 {
+		c.answer = &TokenError{Status: status, Code: reply.Error}
+	}
+	return c.reply(reply)
+}
+
+// outgoing checks a request and puts its sealed values in.
+func (c *Call) outgoing(request *abi.TokenRequest) *http.Request {
+	target, _ := c.open("the URL of token_request", request.URL, seal.Token)
+	if !slices.ContainsFunc(slices.Collect(maps.Values(c.plan.Fields)), func(f *Field) bool {
+		return f.Kind == abi.KindURL && (f.Text != nil || f.Default != "") && c.plainText(f) == target
+	}) {
+		c.endf(StagePlugin, "token_request may only go to a URL that is a field of the configuration")
+	}
+	if err := c.plan.CheckURL(target); err != nil {
+		c.endf(StageConfig, "the token URL %w", err)
+	}
+	var form strings.Builder
+	for i, pair := range request.Form {
+		name, _ := c.open("the form of token_request", pair.Name, seal.Token)
+		value, _ := c.open("the form of token_request", pair.Value, seal.Token)
+		if i > 0 {
+			form.WriteByte('&')
+		}
+		form.WriteString(url.QueryEscape(name) + "=" + url.QueryEscape(value))
+	}
+	outgoing, err := http.NewRequest(http.MethodPost, target, strings.NewReader(form.String()))
+	if err != nil {
+		c.end(StageConfig, errors.New("the token URL is not a URL"))
+	}
+	outgoing.Header.Set("Accept", "application/json")
+	seen := map[string]bool{"Content-Type": true}
+	for _, pair := range request.Headers {
+		name, value := c.header("the headers of token_request", pair, seal.Token)
+		canonical := http.CanonicalHeaderKey(name)
+		if seen[canonical] {
+			c.endf(StagePlugin, "the headers of token_request: %s is there twice, or is the host's to set", canonical)
+		}
+		seen[canonical] = true
+		outgoing.Header.Set(name, value)
+	}
+	outgoing.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+	outgoing.Header.Set("User-Agent", "keywright")
+	return outgoing
+}
+
+func (c *Call) send(r *http.Request) (status int, body []byte, err error) {
+	response, err := c.plan.Client.Do(r)
+	if err != nil {
+		return 0, nil, fmt.Errorf("the token endpoint cannot be reached: %w", c.transportError(err))
+	}
+	defer response.Body.Close()
+	limit := c.plan.Limits.TokenReply
+	body, err = io.ReadAll(io.LimitReader(response.Body, int64(limit)+1))
+	if err != nil {
+		return 0, nil, fmt.Errorf("the token endpoint's answer broke off: %w", c.transportError(err))
+	}
+	if len(body) > limit {
+		return 0, nil, fmt.Errorf("the token endpoint answered %d with more than %d bytes", response.StatusCode, limit)
+	}
+	return response.StatusCode, body, nil
+}
+
+// transportError drops the URL, which may hold a secret, and scrubs what is left.
+func (c *Call) transportError(err error) error {
+	var u *url.Error
+	if errors.As(err, &u) {
+		err = u.Err
+	}
+	return c.ScrubError(err)
+}
+
+// ScrubError is err, or one with a scrubbed text that still is what err is.
+func (c *Call) ScrubError(err error) error {
+	before := err.Error()
+	after := Printable(c.Scrub(before), 2048)
+	if after == before {
+		return err
+	}
+	return &scrubbed{text: after, err: err}
+}
+
+// scrubbed has no Unwrap, which would give the text away; Is answers for sentinels such as context.Canceled.
+type scrubbed struct {
+	text string
+	err  error
+}
+
+func (s *scrubbed) Error() string { return s.text }
+
+func (s *scrubbed) Is(target error) bool { return errors.Is(s.err, target) }
+
+// reply seals what an answer holds, and encodes it for the guest.
+func (c *Call) reply(r *abi.TokenReply) []byte {
+	token := seal.Header | seal.Query
+	if r.AccessToken != "" {
+		r.AccessToken = c.seal(seal.Value{Text: r.AccessToken, Sinks: token, Mask: "<token>"})
+	}
+	// Scope and extras may go back to a token endpoint: a refresh token is of use nowhere else.
+	if r.Scope != "" {
+		r.Scope = c.seal(seal.Value{Text: r.Scope, Sinks: token | seal.Token, Mask: "<scope>"})
+	}
+	for name, value := range r.Extra {
+		r.Extra[name] = c.seal(seal.Value{Text: value, Sinks: token | seal.Token, Mask: "<" + name + ">"})
+	}
+	document, err := strictjson.Marshal(r)
+	if err != nil {
+		c.end(StageToken, err)
+	}
+	return document
+}
+
+// explainedReply stands for the answer that would come.
+func explainedReply(request *abi.TokenRequest) *abi.TokenReply {
+	reply := &abi.TokenReply{Status: http.StatusOK, AccessToken: "token", TokenType: "bearer", Extra: map[string]string{}}
+	hour := int64(3600)
+	reply.ExpiresIn = &hour
+	for _, name := range request.Extra {
+		reply.Extra[name] = name
+	}
+	return reply
+}
+
+// readReply takes from an answer what RFC 6749 section 5 defines.
+func readReply(status int, body []byte, extra []string) (*abi.TokenReply, error) {
+	reply := &abi.TokenReply{Status: status}
+	success := status >= 200 && status <= 299
+	var members map[string]any
+	err := strictjson.UnmarshalOpen(body, &members)
+	if !success {
+		if code, ok := members["error"].(string); ok {
+			reply.Error = registered(code, errorCodes)
+		}
+		return reply, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("the token endpoint answered %d with a body that %w", status, err)
+	}
+	token, ok := members["access_token"].(string)
+	if !ok || strings.TrimSpace(token) == "" {
+		return nil, fmt.Errorf("the token endpoint answered %d without an access_token", status)
+	}
+	for _, r := range []byte(token) {
+		if r < ' ' || r > '~' { // RFC 6749 appendix A.12
+			return nil, fmt.Errorf("the token endpoint answered %d with an access_token that holds characters no token may have", status)
+		}
+	}
+	reply.AccessToken = token
+	switch tokenType := members["token_type"].(type) {
+	case nil:
+	case string:
+		reply.TokenType = registered(strings.ToLower(tokenType), tokenTypes)
+	default:
+		reply.TokenType = "other"
+	}
+	reply.ExpiresIn = seconds(members["expires_in"])
+	reply.Scope, _ = members["scope"].(string)
+	for _, name := range extra {
+		if value, ok := members[name].(string); ok && !slices.Contains(known, name) {
+			if reply.Extra == nil {
+				reply.Extra = map[string]string{}
+			}
+			reply.Extra[name] = value
+		}
+	}
+	return reply, nil
+}
+
+// known members of an answer are not extras.
+var known = []string{"access_token", "token_type", "expires_in", "scope", "error"}
+
+// errorCodes are registered for token endpoints: RFC 6749 section 5.2, 7009, 8628, 8693, 8707, 9449.
+var errorCodes = []string{
+	"invalid_request", "invalid_client", "invalid_grant", "unauthorized_client", "unsupported_grant_type", "invalid_scope",
+	"unsupported_token_type", "authorization_pending", "slow_down", "access_denied", "expired_token", "invalid_target",
+	"invalid_dpop_proof", "use_dpop_nonce", "server_error", "temporarily_unavailable",
+}
+
+// tokenTypes are registered at IANA as OAuth access token types, in lower case.
+var tokenTypes = []string{"bearer", "dpop", "pop", "n_a", "mac"}
+
+func registered(name string, names []string) string {
+	if slices.Contains(names, name) {
+		return name
+	}
+	return "other"
+}
+
+// seconds reads an expires_in: a JSON number or a decimal string that is 0 to 2³¹−1 when its fraction is cut off.
+// Anything else is as if it were absent.
+func seconds(v any) *int64 {
+	text := ""
+	switch v := v.(type) {
+	case json.Number:
+		text = v.String()
+	case string:
+		text = v
+	}
+	if text == "" || len(text) > 32 || strings.ContainsAny(text, "/_xXoObBpPiI") { // what big.Rat knows beyond decimals
+		return nil
+	}
+	if _, exponent, found := strings.Cut(strings.ToLower(text), "e"); found && len(strings.TrimLeft(exponent, "+-0")) > 2 {
+		return nil // an exponent of three digits is either way out of range, and costly to write out
+	}
+	rat, ok := new(big.Rat).SetString(text)
+	if !ok || rat.Sign() < 0 {
+		return nil
+	}
+	n := new(big.Int).Quo(rat.Num(), rat.Denom())
+	if !n.IsInt64() || n.Int64() > 1<<31-1 {
+		return nil
+	}
+	value := n.Int64()
+	return &value
+}

@@ -1,0 +1,229 @@
+package sandbox_test
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/keywright/keywright/host/internal/sandbox"
+	"github.com/keywright/keywright/internal/abi"
+)
+
+// threats.md 7, and what else makes a module no plugin.
+func TestModulesThatAreRefused(t *testing.T) {
+	for name, c := range map[string]struct {
+		wat     string
+		reasons []string // a part of each, in order
+	}{
+		"files and sockets of WASI, each listed": {
+			bare(
+				`(import "wasi_snapshot_preview1" "path_open" (func (param i32 i32 i32 i32 i32 i64 i64 i32 i32) (result i32)))`,
+				`(import "wasi_snapshot_preview1" "sock_accept" (func (param i32 i32 i32) (result i32)))`,
+				`(memory (export "memory") 1)`,
+			),
+			[]string{`"path_open": a plugin has no files`, `"sock_accept": a plugin has no files and no sockets`},
+		},
+		"HTTP of its own": {
+			bare(`(import "extism:host/env" "http_request" (func (param i64 i64) (result i64)))`),
+			[]string{"token_request"},
+		},
+		"unknown function": {
+			bare(`(import "extism:host/user" "secret_set" (func))`),
+			[]string{`"extism:host/user" "secret_set": there is no such function`},
+		},
+		"unknown module": {
+			bare(`(import "os" "exec" (func))`),
+			[]string{`"os" "exec": only extism:host/env`},
+		},
+		"AssemblyScript's abort": {
+			bare(`(import "env" "abort" (func (param i32 i32 i32 i32)))`),
+			[]string{"--use abort="},
+		},
+		"wrong types": {
+			bare(
+				`(import "extism:host/env" "alloc" (func (param i32) (result i32)))`,
+				`(import "wasi_snapshot_preview1" "proc_exit" (func (param i64)))`,
+				`(memory (export "memory") 1)`,
+			),
+			[]string{"as (i32) → i32, but it is (i64) → i64", "as (i64) → (), but it is (i32) → ()"},
+		},
+		"imported memory": {
+			bare(`(import "env" "memory" (memory 1))`),
+			[]string{`imports the memory "env" "memory"`},
+		},
+		"imported table": {
+			bare(`(import "env" "table" (table 1 2 funcref))`),
+			[]string{`imports the table "env" "table"`},
+		},
+		"imported global": {
+			bare(`(import "extism:host/env" "alloc" (func (param i64) (result i64)))`, `(import "env" "global" (global i32))`),
+			[]string{`imports the global "env" "global"`},
+		},
+		"no exports": {
+			`(module)`,
+			[]string{`no function "describe"`, `no function "authenticate"`},
+		},
+		"an export that is no function": {
+			`(module (memory (export "describe") 1) (func (export "authenticate") (result i32) i32.const 0))`,
+			[]string{`no function "describe"`},
+		},
+		"exports of wrong types": {
+			`(module (func (export "describe")) (func (export "authenticate") (param i32) (result i32) i32.const 0)
+				(func (export "validate") (result i64) i64.const 0) (func (export "_initialize") (result i32) i32.const 0))`,
+			[]string{
+				`"describe" is () → (), but has to be () → i32`, `"validate" is () → i64`,
+				`"authenticate" is (i32) → i32`, `"_initialize" is () → i32, but has to be () → ()`,
+			},
+		},
+		"a reserved name, whatever it is a name of": {
+			bare(`(global (export "kw:fuel") (mut i64) (i64.const 0))`),
+			[]string{`"kw:fuel" has a name that begins with "kw:"`},
+		},
+		"WASI without memory": {
+			bare(`(import "wasi_snapshot_preview1" "random_get" (func (param i32 i32) (result i32)))`),
+			[]string{"has to export its memory"},
+		},
+		"more memory than allowed": {bare(`(memory 257)`), []string{"over limit of 256 pages"}},
+		"a huge table":             {bare(`(table 10001 funcref)`), []string{"table that begins with more than 10000"}},
+		"a function with a lot of locals": {
+			bare(`(func (local ` + strings.Repeat("i32 ", 5001) + `))`),
+			[]string{"more than 5000 locals"},
+		},
+		"vector instructions": {
+			bare(`(func (drop (v128.const i32x4 0 0 0 0)))`),
+			[]string{"without vector instructions"},
+		},
+		"shared memory": {bare(`(memory 1 1 shared)`), []string{"shared memory"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := newRuntime(t, limits(nil))
+			_, err := r.Load(context.Background(), assemble(t, c.wat))
+			var refused *sandbox.RefusedError
+			if !errors.As(err, &refused) {
+				t.Fatalf("not refused: %v", err)
+			}
+			if len(refused.Reasons) != len(c.reasons) {
+				t.Fatalf("%d reasons, want %d: %v", len(refused.Reasons), len(c.reasons), err)
+			}
+			for i, want := range c.reasons {
+				if !strings.Contains(refused.Reasons[i], want) {
+					t.Errorf("reason %q, want one with %q", refused.Reasons[i], want)
+				}
+			}
+		})
+	}
+}
+
+func TestBytesThatAreNoModule(t *testing.T) {
+	r := newRuntime(t, limits(func(l *sandbox.Limits) { l.ModuleBytes = 100 }))
+	for name, c := range map[string]struct{ wasm, want string }{
+		"nothing":   {"", "no WebAssembly module"},
+		"text":      {"(module)", "no valid WebAssembly"},
+		"cut short": {"\x00asm\x01\x00\x00\x00\x02\x7f", "no WebAssembly"},
+		"too large": {strings.Repeat("x", 101), "101 bytes, and 100 are allowed"},
+	} {
+		var refused *sandbox.RefusedError
+		if _, err := r.Load(context.Background(), []byte(c.wasm)); !errors.As(err, &refused) || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+func TestAModuleKnowsItsExportsAndDigest(t *testing.T) {
+	wat := bare(`(func (export "validate") (result i32) i32.const 3)`, `(func (export "other"))`)
+	m := load(t, wat)
+	for export, want := range map[string]bool{"describe": true, "authenticate": true, "validate": true, "other": false, "none": false} {
+		if m.Has(export) != want {
+			t.Errorf("Has(%q) = %t", export, !want)
+		}
+	}
+	sum := sha256.Sum256(assemble(t, wat))
+	if want := hex.EncodeToString(sum[:]); m.Digest() != want {
+		t.Errorf("Digest = %s, want %s", m.Digest(), want)
+	}
+	if result, err := m.Call(context.Background(), abi.ExportValidate, &env{}); err != nil || result.Code != 3 {
+		t.Errorf("validate gave %d, %v", result.Code, err)
+	}
+	if _, err := m.Call(context.Background(), "other", &env{}); err == nil {
+		t.Error("an export beyond the contract can be called")
+	}
+}
+
+func TestLimitsHaveToBePositive(t *testing.T) {
+	_, err := sandbox.New(context.Background(), limits(func(l *sandbox.Limits) { l.Slots = 0 }))
+	if err == nil || !strings.Contains(err.Error(), "limit Slots is 0") {
+		t.Errorf("error %v", err)
+	}
+}
+
+// bombs are modules of a few bytes that say they have billions of something.
+var bombs = map[string]string{
+	"parameters":     header + "\x01\x08\x01\x60" + billions + "\x00",
+	"types":          header + "\x01\x05" + billions,
+	"imports":        header + "\x02\x05" + billions,
+	"functions":      header + "\x03\x05" + billions,
+	"globals":        header + "\x06\x05" + billions,
+	"exports":        header + "\x07\x05" + billions,
+	"elements":       header + "\x09\x05" + billions,
+	"indices":        header + "\x09\x0a\x01\x00\x41\x00\x0b" + billions,
+	"expressions":    header + "\x09\x0a\x01\x04\x41\x00\x0b" + billions,
+	"bodies":         header + "\x0a\x05" + billions,
+	"bytes of code":  header + "\x0a\x06\x01" + billions,
+	"locals":         header + "\x01\x04\x01\x60\x00\x00\x03\x02\x01\x00\x0a\x0a\x01\x08\x01" + billions + "\x7f\x0b",
+	"data":           header + "\x0b\x05" + billions,
+	"bytes of data":  header + "\x0b\x07\x01\x01" + billions,
+	"a section":      header + "\x01" + billions,
+	"custom section": header + "\x00" + billions,
+}
+
+const (
+	header   = "\x00asm\x01\x00\x00\x00"
+	billions = "\xff\xff\xff\xff\x0f"
+)
+
+// threats.md 2: each is refused by looking at it. Compiling some of them would end the process.
+func TestBombsAreRefused(t *testing.T) {
+	r := newRuntime(t, limits(nil))
+	for name, wasm := range bombs {
+		var refused *sandbox.RefusedError
+		if _, err := r.Load(context.Background(), []byte(wasm)); !errors.As(err, &refused) {
+			t.Errorf("billions of %s: error %v", name, err)
+		}
+	}
+}
+
+// Names of functions and the like are for debuggers; a module that says it has billions of them is as good as any.
+func TestCustomSectionsAreNotLookedAt(t *testing.T) {
+	wasm := assemble(t, bare())
+	wasm = append(wasm[:len(wasm):len(wasm)], "\x00\x0c\x04name\x02\x05"+billions...)
+	if _, err := newRuntime(t, limits(nil)).Load(context.Background(), wasm); err != nil {
+		t.Error(err)
+	}
+}
+
+// Modules come from strangers: whatever their bytes, Load answers, and what it refuses has a reason.
+func FuzzLoad(f *testing.F) {
+	for _, wat := range []string{
+		bare(), plugin(`i32.const 0`),
+		bare(`(import "env" "memory" (memory 1))`, `(global (export "kw:fuel") (mut i64) (i64.const 0))`),
+	} {
+		f.Add(assemble(f, wat))
+	}
+	for _, wasm := range bombs {
+		f.Add([]byte(wasm))
+	}
+	r := newRuntime(f, limits(func(l *sandbox.Limits) { l.ModuleBytes = 8 << 10 }))
+	f.Fuzz(func(t *testing.T, wasm []byte) {
+		m, err := r.Load(context.Background(), wasm)
+		var refused *sandbox.RefusedError
+		switch {
+		case err == nil:
+			_ = m.Close(context.Background())
+		case !errors.As(err, &refused) || len(refused.Reasons) == 0:
+			t.Errorf("error %v", err)
+		}
+	})
+}

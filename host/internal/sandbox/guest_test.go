@@ -1,0 +1,218 @@
+package sandbox_test
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/keywright/keywright/host/internal/sandbox"
+	"github.com/keywright/keywright/internal/abi"
+)
+
+// Guests of these tests are written in WebAssembly text, and are put together from a prelude, what a test is about,
+// and what the contract demands of every plugin.
+
+// assemble makes a module of its text with wat2wasm, of the Debian package wabt.
+func assemble(t testing.TB, text string) []byte {
+	t.Helper()
+	if wasm, ok := assembled.Load(text); ok {
+		return wasm.([]byte)
+	}
+	source := filepath.Join(t.TempDir(), "guest.wat")
+	if err := os.WriteFile(source, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	var stdout, stderr bytes.Buffer
+	command := exec.Command("wat2wasm", "--debug-names", "--enable-threads", "--output=-", source)
+	command.Stdout, command.Stderr = &stdout, &stderr
+	if err := command.Run(); err != nil {
+		t.Fatalf("wat2wasm (install wabt): %v\n%s", err, &stderr)
+	}
+	assembled.Store(text, stdout.Bytes())
+	return stdout.Bytes()
+}
+
+var assembled sync.Map // text → module: benchmarks and fuzz tests assemble the same one again and again
+
+// plugin is a whole plugin: authenticate has the given body, and parts are further definitions.
+func plugin(authenticate string, parts ...string) string {
+	return "(module " + prelude + strings.Join(parts, "\n") +
+		`(func (export "describe") (result i32) i32.const 0)
+		(func (export "authenticate") (result i32) ` + authenticate + `))`
+}
+
+// bare is a plugin without the prelude: it imports only what it says.
+func bare(parts ...string) string {
+	return "(module " + strings.Join(parts, "\n") + exports + ")"
+}
+
+const exports = `(func (export "describe") (result i32) i32.const 0)
+	(func (export "authenticate") (result i32) i32.const 0)`
+
+// prelude imports everything there is but for WASI, and has $str, which makes a block of a text in memory, and $give,
+// which puts out a block.
+const prelude = `
+	(import "extism:host/env" "alloc" (func $alloc (param i64) (result i64)))
+	(import "extism:host/env" "free" (func $free (param i64)))
+	(import "extism:host/env" "length" (func $length (param i64) (result i64)))
+	(import "extism:host/env" "length_unsafe" (func $length_unsafe (param i64) (result i64)))
+	(import "extism:host/env" "load_u8" (func $load_u8 (param i64) (result i32)))
+	(import "extism:host/env" "load_u64" (func $load_u64 (param i64) (result i64)))
+	(import "extism:host/env" "store_u8" (func $store_u8 (param i64 i32)))
+	(import "extism:host/env" "store_u64" (func $store_u64 (param i64 i64)))
+	(import "extism:host/env" "input_length" (func $input_length (result i64)))
+	(import "extism:host/env" "input_offset" (func $input_offset (result i64)))
+	(import "extism:host/env" "input_load_u8" (func $input_load_u8 (param i64) (result i32)))
+	(import "extism:host/env" "input_load_u64" (func $input_load_u64 (param i64) (result i64)))
+	(import "extism:host/env" "output_set" (func $output_set (param i64 i64)))
+	(import "extism:host/env" "error_set" (func $error_set (param i64)))
+	(import "extism:host/env" "config_get" (func $config_get (param i64) (result i64)))
+	(import "extism:host/env" "var_get" (func $var_get (param i64) (result i64)))
+	(import "extism:host/env" "var_set" (func $var_set (param i64 i64)))
+	(import "extism:host/env" "get_log_level" (func $get_log_level (result i32)))
+	(import "extism:host/env" "log_trace" (func $log_trace (param i64)))
+	(import "extism:host/env" "log_debug" (func $log_debug (param i64)))
+	(import "extism:host/env" "log_info" (func $log_info (param i64)))
+	(import "extism:host/env" "log_warn" (func $log_warn (param i64)))
+	(import "extism:host/env" "log_error" (func $log_error (param i64)))
+	(import "extism:host/user" "time_now" (func $time_now (result i64)))
+	(import "extism:host/user" "secret_get" (func $secret_get (param i64) (result i64)))
+	(import "extism:host/user" "token_request" (func $token_request (param i64) (result i64)))
+	(import "extism:host/user" "cache_get" (func $cache_get (param i64) (result i64)))
+	(import "extism:host/user" "cache_set" (func $cache_set (param i64 i64 i64)))
+	(import "extism:host/user" "jwt_sign" (func $jwt_sign (param i64) (result i64)))
+	(import "extism:host/user" "encode" (func $encode (param i64 i64) (result i64)))
+	(import "extism:host/user" "mac" (func $mac (param i64 i64 i64) (result i64)))
+	(import "extism:host/user" "sign" (func $sign (param i64 i64) (result i64)))
+	(import "extism:host/user" "reveal" (func $reveal (param i64) (result i64)))
+	(memory (export "memory") 1)
+	(func $str (param $from i32) (param $n i32) (result i64)
+		(local $block i64) (local $i i32)
+		(local.set $block (call $alloc (i64.extend_i32_u (local.get $n))))
+		(block $done (loop $next
+			(br_if $done (i32.eq (local.get $i) (local.get $n)))
+			(call $store_u8 (i64.add (local.get $block) (i64.extend_i32_u (local.get $i)))
+				(i32.load8_u (i32.add (local.get $from) (local.get $i))))
+			(local.set $i (i32.add (local.get $i) (i32.const 1)))
+			(br $next)))
+		(local.get $block))
+	(func $give (param $block i64)
+		(call $output_set (local.get $block) (call $length (local.get $block))))
+`
+
+// env is an abi.Env that gives canned answers, and writes down what it was asked.
+type env struct {
+	input  string
+	config map[string]string
+	on     map[string]func() // by name of the method: what is done before it answers
+	mu     sync.Mutex
+	asked  []string
+}
+
+func (e *env) note(method string, args ...any) {
+	e.mu.Lock()
+	e.asked = append(e.asked, fmt.Sprintf("%s%q", method, args))
+	e.mu.Unlock()
+	if do := e.on[method]; do != nil {
+		do()
+	}
+}
+
+func (e *env) Input() []byte { e.note("Input"); return []byte(e.input) }
+func (e *env) ConfigGet(name string) (string, bool) {
+	e.note("ConfigGet", name)
+	v, ok := e.config[name]
+	return v, ok
+}
+
+func (e *env) Log(level abi.Level, text string) {
+	e.note("Log", fmt.Sprint(level), text)
+}
+func (e *env) TimeNow() int64               { e.note("TimeNow"); return 1700000000 }
+func (e *env) SecretGet(name string) string { e.note("SecretGet", name); return "sealed " + name }
+func (e *env) TokenRequest(r []byte) []byte {
+	e.note("TokenRequest", string(r))
+	return []byte("reply")
+}
+
+func (e *env) CacheGet(key string) (string, bool) {
+	e.note("CacheGet", key)
+	v, ok := e.config[key]
+	return v, ok
+}
+
+func (e *env) CacheSet(key, value string, ttlSeconds int64) {
+	e.note("CacheSet", key, value, fmt.Sprint(ttlSeconds))
+}
+
+func (e *env) JWTSign(request []byte) string {
+	e.note("JWTSign", string(request))
+	return "jwt"
+}
+
+func (e *env) Encode(format, text string) string { e.note("Encode", format, text); return "encoded" }
+
+func (e *env) MAC(algorithm, key, data string) string {
+	e.note("MAC", algorithm, key, data)
+	return "mac"
+}
+
+func (e *env) Sign(field, data string) []byte {
+	e.note("Sign", field, data)
+	return []byte("signature")
+}
+func (e *env) Reveal(value string) []byte { e.note("Reveal", value); return []byte("revealed") }
+
+// limits are the default ones, changed.
+func limits(change func(l *sandbox.Limits)) sandbox.Config {
+	l := sandbox.DefaultLimits()
+	if change != nil {
+		change(&l)
+	}
+	return sandbox.Config{Limits: l}
+}
+
+func newRuntime(t testing.TB, c sandbox.Config) *sandbox.Runtime {
+	t.Helper()
+	r, err := sandbox.New(context.Background(), c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := r.Close(context.Background()); err != nil {
+			t.Error(err)
+		}
+	})
+	return r
+}
+
+// load makes a runtime with the default limits, and loads a guest in it.
+func load(t testing.TB, wat string) *sandbox.Module {
+	t.Helper()
+	return loadIn(t, newRuntime(t, limits(nil)), wat)
+}
+
+func loadIn(t testing.TB, r *sandbox.Runtime, wat string) *sandbox.Module {
+	t.Helper()
+	m, err := r.Load(context.Background(), assemble(t, wat))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return m
+}
+
+// authenticate calls a guest, and fails the test if it gives no result.
+func authenticate(t testing.TB, m *sandbox.Module, e *env) sandbox.Result {
+	t.Helper()
+	result, err := m.Call(context.Background(), abi.ExportAuthenticate, e)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return result
+}

@@ -1,0 +1,212 @@
+// Package sandbox runs guests: WebAssembly modules that import the Extism kernel and Keywright's host functions.
+//
+// A Runtime compiles modules, once each; a Module runs an export of one as often as it is asked, every time in a new
+// instance that no other call has seen or will see. What a guest asks of the host goes to an abi.Env that comes with
+// the call. An Env ends a call by panicking out of a method: wazero unwinds the guest, and Call gives ErrEnded.
+package sandbox
+
+import (
+	"context"
+	"crypto/rand"
+	"fmt"
+	"io"
+	"runtime"
+	"sync"
+	"time"
+
+	"github.com/tetratelabs/wazero"
+	"github.com/tetratelabs/wazero/api"
+	"github.com/tetratelabs/wazero/imports/wasi_snapshot_preview1"
+	"github.com/tetratelabs/wazero/sys"
+
+	"github.com/keywright/keywright/internal/abi"
+)
+
+// Guest is something that has exports and runs them against an abi.Env. *Module is one.
+type Guest interface {
+	Has(export string) bool
+	Call(ctx context.Context, export string, env abi.Env) (Result, error)
+	Close(ctx context.Context) error
+}
+
+var _ Guest = (*Module)(nil)
+
+// Result is what a guest gave that ran to its end.
+type Result struct {
+	Code      int32  // of the export; 0 is success
+	Output    []byte // the last output_set: a copy, valid UTF-8, at most Limits.OutputBytes
+	OutputSet bool   // whether there was an output_set, which may have been of no bytes
+	Message   string // the last error_set: valid UTF-8, at most Limits.OutputBytes, control characters and all
+}
+
+// Limits bound what a guest may use. All of them have to be positive.
+type Limits struct {
+	ModuleBytes int    // of a module as delivered
+	MemoryPages uint32 // of 64 KiB, of a guest's own memory
+	ArenaBytes  int    // of the memory blocks that guest and host pass to each other, a call
+	Blocks      int    // how many of those there are, a call
+	OutputBytes int    // of an output, and of an error message
+	HostCalls   int    // into abi.ModuleUser, a call
+	Slots       int    // guests that run at once; other calls wait
+}
+
+// DefaultLimits gives the limits that hold unless an operator says otherwise.
+func DefaultLimits() Limits {
+	return Limits{
+		ModuleBytes: 8 << 20,
+		MemoryPages: 16 << 20 / pageBytes,
+		ArenaBytes:  4 << 20,
+		Blocks:      4096,
+		OutputBytes: 64 << 10,
+		HostCalls:   1000,
+		Slots:       max(16, 4*runtime.GOMAXPROCS(0)),
+	}
+}
+
+func (l Limits) check() error {
+	for name, value := range map[string]int{
+		"ModuleBytes": l.ModuleBytes, "MemoryPages": int(l.MemoryPages), "ArenaBytes": l.ArenaBytes,
+		"Blocks": l.Blocks, "OutputBytes": l.OutputBytes, "HostCalls": l.HostCalls, "Slots": l.Slots,
+	} {
+		if value <= 0 {
+			return fmt.Errorf("limit %s is %d: it has to be positive; begin with DefaultLimits", name, value)
+		}
+	}
+	if l.MemoryPages > 1<<16 {
+		return fmt.Errorf("limit MemoryPages is %d: a guest cannot have more than 65536", l.MemoryPages)
+	}
+	return nil
+}
+
+// Config is what a Runtime needs.
+type Config struct {
+	Limits Limits
+	Clock  func() time.Time // what guests see through WASI; nil is time.Now
+	Random io.Reader        // what guests draw from through WASI, one call at a time; nil is crypto/rand
+
+	// Observe, when there is one, is shown the guest's memory and its blocks after every run, before both are zeroed.
+	// It is for tests that look for what must not be there, must not keep them, and is called from many goroutines.
+	Observe func(memory, arena []byte)
+}
+
+// Runtime compiles and runs modules. It is safe for concurrent use.
+type Runtime struct {
+	limits  Limits
+	observe func(memory, arena []byte)
+	wazero  wazero.Runtime
+	config  wazero.ModuleConfig // of every instance
+	known   imports             // what a guest may import
+	slots   slots
+	arenas  sync.Pool // of *kernel.Arena
+}
+
+// features is WebAssembly 2.0 without vector instructions: what TinyGo, Go, Rust, C and AssemblyScript compile to by
+// default. Threads, exceptions and tail calls are off because nobody turned them on.
+const features = api.CoreFeaturesV2 &^ api.CoreFeatureSIMD
+
+// New makes a Runtime. Its Close releases it.
+func New(ctx context.Context, c Config) (*Runtime, error) {
+	if err := c.Limits.check(); err != nil {
+		return nil, err
+	}
+	if c.Clock == nil {
+		c.Clock = time.Now
+	}
+	if c.Random == nil {
+		c.Random = rand.Reader
+	}
+	r := &Runtime{
+		limits:  c.Limits,
+		observe: c.Observe,
+		slots:   make(slots, c.Limits.Slots),
+		config:  moduleConfig(c.Clock, c.Random),
+		wazero: wazero.NewRuntimeWithConfig(ctx, wazero.NewRuntimeConfig().
+			WithCoreFeatures(features).
+			WithMemoryLimitPages(c.Limits.MemoryPages).
+			WithDebugInfoEnabled(false).   // stack traces are not shown to anyone
+			WithCloseOnContextDone(true)), // until guests pay for their instructions
+	}
+	known, err := r.provide(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("%w; and closing: %w", err, r.Close(ctx))
+	}
+	r.known = known
+	return r, nil
+}
+
+// Close releases the runtime with all modules. No call may be running.
+func (r *Runtime) Close(ctx context.Context) error { return r.wazero.Close(ctx) }
+
+// provide makes the modules that guests import from.
+func (r *Runtime) provide(ctx context.Context) (imports, error) {
+	env := r.wazero.NewHostModuleBuilder(abi.ModuleEnv)
+	for _, f := range envFunctions {
+		env.NewFunctionBuilder().WithGoFunction(f.kernelFunction(), f.params, f.results).Export(f.name)
+	}
+	user := r.wazero.NewHostModuleBuilder(abi.ModuleUser)
+	for _, f := range userFunctions {
+		user.NewFunctionBuilder().WithGoFunction(f.hostFunction(), f.params, f.results).Export(f.name)
+	}
+	wasi := r.wazero.NewHostModuleBuilder(abi.ModuleWASI)
+	wasi_snapshot_preview1.NewFunctionExporter().ExportFunctions(wasi)
+	known := imports{}
+	for module, builder := range map[string]wazero.HostModuleBuilder{
+		abi.ModuleEnv: env, abi.ModuleUser: user, abi.ModuleWASI: wasi,
+	} {
+		compiled, err := builder.Compile(ctx)
+		if err != nil {
+			return nil, fmt.Errorf("making module %s: %w", module, err)
+		}
+		known[module] = compiled.ExportedFunctions()
+		if _, err := r.wazero.InstantiateModule(ctx, compiled, wazero.NewModuleConfig().WithName(module)); err != nil {
+			return nil, fmt.Errorf("making module %s: %w", module, err)
+		}
+	}
+	known.restrict(abi.ModuleWASI, wasiFunctions)
+	return known, nil
+}
+
+// moduleConfig is what is behind WASI: a clock, random bytes, and nothing else. A guest that sleeps goes on at once.
+func moduleConfig(clock func() time.Time, random io.Reader) wazero.ModuleConfig {
+	return wazero.NewModuleConfig().
+		WithName("").         // anonymous, however the guest calls itself
+		WithStartFunctions(). // Call runs _initialize itself
+		WithWalltime(func() (int64, int32) {
+			now := clock()
+			return now.Unix(), int32(now.Nanosecond())
+		}, sys.ClockResolution(time.Microsecond)).
+		WithNanotime(func() int64 { return clock().UnixNano() }, sys.ClockResolution(time.Microsecond)).
+		WithNanosleep(func(int64) {}).
+		WithRandSource(&locked{reader: random})
+}
+
+// locked lets calls that run at once share a reader.
+type locked struct {
+	mu     sync.Mutex
+	reader io.Reader
+}
+
+func (l *locked) Read(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.reader.Read(p)
+}
+
+// slots counts the guests that run: one that holds a slot has put something in.
+type slots chan struct{}
+
+func (s slots) acquire(ctx context.Context) *Error {
+	select {
+	case s <- struct{}{}:
+		return nil
+	default:
+	}
+	select {
+	case s <- struct{}{}:
+		return nil
+	case <-ctx.Done():
+		return stopped(ctx, "its time was over before one of the guests that run at once had ended")
+	}
+}
+
+func (s slots) release() { <-s }

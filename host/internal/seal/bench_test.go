@@ -1,0 +1,47 @@
+package seal_test
+
+import (
+	"crypto/rand"
+	"testing"
+
+	"github.com/keywright/keywright/host/internal/seal"
+)
+
+// BenchmarkCall is what a call with one sealed value needs: a table, a reference, and the header opened.
+func BenchmarkCall(b *testing.B) {
+	for b.Loop() {
+		table := seal.NewTable(rand.Reader)
+		ref := sealed(b, table, "secret", seal.Header)
+		if _, _, err := table.Open("Bearer "+ref, seal.Header); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
+func BenchmarkSeal(b *testing.B) {
+	v := seal.Value{Text: "secret", Sinks: seal.Header, Mask: "<secret>"}
+	table := seal.NewTable(rand.Reader)
+	for i := 0; b.Loop(); i++ {
+		if i%4 == 3 {
+			table = seal.NewTable(rand.Reader)
+		}
+		if _, err := table.Seal(v); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
+func BenchmarkOpen(b *testing.B) {
+	table := seal.NewTable(rand.Reader)
+	ref := sealed(b, table, "secret", seal.Header)
+	for name, text := range map[string]string{"plain": "application/json", "alone": ref, "bearer": "Bearer " + ref} {
+		b.Run(name, func(b *testing.B) {
+			b.ReportAllocs()
+			for b.Loop() {
+				if _, _, err := table.Open(text, seal.Header); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
+}

@@ -1,0 +1,115 @@
+package seal_test
+
+import (
+	"crypto/rand"
+	"strings"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"github.com/keywright/keywright/host/internal/seal"
+)
+
+// nearText draws text that comes near the shape of references, but holds none.
+func nearText() *rapid.Generator[string] {
+	part := rapid.OneOf(rapid.String(), rapid.SampledFrom([]string{"k", "kw", "kw_", "kw_kw_", "_", "abc012", "A", "é", "\x00"}),
+		rapid.StringMatching(`kw_[a-z0-9]{0,25}[-A_ ]`))
+	return rapid.Custom(func(t *rapid.T) string {
+		return strings.Join(rapid.SliceOfN(part, 0, 5).Draw(t, "parts"), "")
+	}).Filter(func(s string) bool { return !shape.MatchString(s) })
+}
+
+// line is a text with references, and what it stands for.
+type line struct{ text, open, mask string }
+
+// draw makes a line of up to twelve parts; several may be the same reference. What stands before a reference ends in a
+// character that no reference has, or it could swallow the reference's prefix.
+func draw(t *rapid.T, table *seal.Table, values []seal.Value, refs []string) (l line, refsIn int) {
+	for range rapid.IntRange(0, 6).Draw(t, "parts") {
+		plain := nearText().Draw(t, "plain") + "-"
+		l.text, l.open, l.mask = l.text+plain, l.open+plain, l.mask+plain
+		if len(refs) > 0 && rapid.Bool().Draw(t, "sealed") {
+			i := rapid.IntRange(0, len(refs)-1).Draw(t, "which")
+			l.text, l.open, l.mask = l.text+refs[i], l.open+values[i].Text, l.mask+values[i].Mask
+			refsIn++
+		}
+	}
+	return l, refsIn
+}
+
+func TestOpenSplitJoinAgree(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		table := seal.NewTable(rand.Reader)
+		var values []seal.Value
+		var refs []string
+		for range rapid.IntRange(0, 24).Draw(t, "values") { // more than the table searches one by one
+			text := nearText().Draw(t, "secret")
+			if len(refs) > 0 && rapid.Bool().Draw(t, "looks like a reference") {
+				text += refs[0] + text
+			}
+			v := seal.Value{Text: text, Sinks: seal.Header, Mask: "<" + nearText().Draw(t, "mask") + ">"}
+			ref, err := table.Seal(v)
+			if err != nil {
+				t.Fatal(err)
+			}
+			values, refs = append(values, v), append(refs, ref)
+		}
+		l, n := draw(t, table, values, refs)
+
+		check := func(table *seal.Table, text string) {
+			out, opened, err := table.Open(text, seal.Header)
+			if out != l.open || opened != n || err != nil {
+				t.Fatalf("Open: %q, %d, %v, want %q, %d", out, opened, err, l.open, n)
+			}
+			v, sealed, err := table.Combine(text)
+			if v.Text != l.open || sealed != (n > 0) || err != nil || sealed && v.Sinks != seal.Header {
+				t.Fatalf("Combine: %q, %t, %v, want %q", v.Text, sealed, err, l.open)
+			}
+			if got := table.Mask(text); got != l.mask {
+				t.Fatalf("Mask: %q, want %q", got, l.mask)
+			}
+			if plain := table.Plain(text) == nil; plain != (n == 0) {
+				t.Fatalf("Plain: %t, but the text holds %d references", plain, n)
+			}
+		}
+		check(table, l.text)
+
+		pieces, err := table.Split(l.text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, other := range []*seal.Table{table, seal.NewTable(rand.Reader)} {
+			text, err := other.Join(pieces)
+			if err != nil || len(text) != len(l.text) {
+				t.Fatalf("Join: %q, %v, want the length of %q", text, err, l.text)
+			}
+			check(other, text)
+		}
+	})
+}
+
+func TestTextWithoutReferencesIsUntouched(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		table := seal.NewTable(rand.Reader)
+		if _, err := table.Seal(seal.Value{Text: canary, Sinks: seal.All}); err != nil {
+			t.Fatal(err)
+		}
+		text := nearText().Draw(t, "text")
+		if out, n, err := table.Open(text, 0); out != text || n != 0 || err != nil {
+			t.Fatalf("Open: %q, %d, %v", out, n, err)
+		}
+		if v, sealed, err := table.Combine(text); v.Text != text || sealed || err != nil {
+			t.Fatalf("Combine: %q, %t, %v", v.Text, sealed, err)
+		}
+		pieces, err := table.Split(text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got, err := table.Join(pieces); got != text || err != nil {
+			t.Fatalf("Join: %q, %v", got, err)
+		}
+		if table.Plain(text) != nil || table.Mask(text) != text {
+			t.Fatal("Plain or Mask saw a reference")
+		}
+	})
+}

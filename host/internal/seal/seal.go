@@ -1,0 +1,145 @@
+// Package seal keeps the sealed values of one call. A guest never holds a secret, a key or a token: it holds a
+// reference, random text that means nothing outside the call, and the host puts the bytes in where they may go.
+//
+// A value carries its sinks, the places that it may be put into, through everything that a guest can do with it:
+// what is made from several values may go only where each of them may.
+package seal
+
+import (
+	"fmt"
+	"log/slog"
+	"strings"
+
+	"github.com/keywright/keywright/internal/abi"
+)
+
+// Sinks is a set of places where a sealed value may be put. The zero value allows none.
+type Sinks uint8
+
+// The sinks, which abi names.
+const (
+	Header Sinks = 1 << iota // abi.SinkHeader
+	Query                    // abi.SinkQuery
+	Token                    // abi.SinkToken
+	Claim                    // abi.SinkClaim
+	Sign                     // abi.SinkSign
+)
+
+// All holds every sink. It is where Combine begins to narrow.
+const All = Header | Query | Token | Claim | Sign
+
+// names has the name of every sink, in the order of their bits.
+var names = [...]string{abi.SinkHeader, abi.SinkQuery, abi.SinkToken, abi.SinkClaim, abi.SinkSign}
+
+// ParseSinks gives the set that a field's description names. An unknown name is an error.
+func ParseSinks(list []string) (Sinks, error) {
+	var s Sinks
+	for _, name := range list {
+		bit, ok := sinkOf(name)
+		if !ok {
+			return 0, fmt.Errorf("unknown sink %q: use one of %s", name, All)
+		}
+		s |= bit
+	}
+	return s, nil
+}
+
+func sinkOf(name string) (Sinks, bool) {
+	for i, n := range names {
+		if n == name {
+			return 1 << i, true
+		}
+	}
+	return 0, false
+}
+
+// String lists the names of the sinks, as in "header, query", or gives "none".
+func (s Sinks) String() string {
+	var list []string
+	for i, name := range names {
+		if s&(1<<i) != 0 {
+			list = append(list, name)
+		}
+	}
+	if len(list) == 0 {
+		return "none"
+	}
+	return strings.Join(list, ", ")
+}
+
+// reach reports whether a value with the sinks s may be put into sink. Into no sink at all nothing may be put, so
+// that a caller who forgets to name one gets an error and not the bytes.
+func (s Sinks) reach(sink Sinks) bool { return sink != 0 && s&sink == sink }
+
+// Value is what a reference stands for. Printed, logged or encoded as JSON or text it shows its mask.
+type Value struct {
+	Text  string // the secret bytes
+	Sinks Sinks  // where they may be put
+	Mask  string // what a human may see instead, such as {{ get_secret('x') }} or <token>; empty is <sealed>
+}
+
+// unknownMask stands for a value that has no mask, and for a reference that stands for no value.
+const unknownMask = "<sealed>"
+
+func (v Value) mask() string {
+	if v.Mask == "" {
+		return unknownMask
+	}
+	return v.Mask
+}
+
+// Format prints the mask, whatever the verb.
+func (v Value) Format(f fmt.State, _ rune) { _, _ = f.Write([]byte(v.mask())) }
+
+// MarshalText gives the mask.
+func (v Value) MarshalText() ([]byte, error) { return []byte(v.mask()), nil }
+
+// LogValue gives the mask.
+func (v Value) LogValue() slog.Value { return slog.StringValue(v.mask()) }
+
+// Piece is a part of a text: plain text, or a sealed value with its bytes. It outlives the call, for the token cache.
+type Piece struct {
+	Text   string // of a plain piece
+	Sealed bool
+	Value  Value // of a sealed piece
+}
+
+// Reason says why a text with references was refused.
+type Reason uint8
+
+// The reasons of an Error.
+const (
+	Dead       Reason = iota + 1 // the text has the shape of a reference and stands for nothing in this call
+	OutOfReach                   // the value's sinks do not hold the place where it stands
+	NotPlain                     // no sealed value, live or dead, may stand there
+	TooLong                      // what the references stand for is over MaxText, or a call's values over MaxHeld
+)
+
+// Error is what a call ends with when its guest misuses a reference. It never holds a reference or its value.
+type Error struct {
+	Reason Reason
+	Sinks  Sinks // of the value, when it is OutOfReach
+	Sink   Sinks // where the value stood, when it is Dead or OutOfReach; 0 when that is no sink
+}
+
+// Error says what is wrong in words for the author of the plugin.
+func (e *Error) Error() string {
+	switch e.Reason {
+	case Dead:
+		return "text has the shape of a sealed value, but stands for none of this call" + e.where()
+	case OutOfReach:
+		return fmt.Sprintf("a sealed value stands where its sinks (%s) do not reach: %s", e.Sinks, e.Sink)
+	case NotPlain:
+		return "a sealed value stands where only plain text may"
+	case TooLong:
+		return fmt.Sprintf("sealed values are too long: a text may have %d bytes, and all that a call seals %d", MaxText, MaxHeld)
+	}
+	return "a sealed value was misused"
+}
+
+func (e *Error) where() string {
+	if e.Sink == 0 {
+		return ""
+	}
+	return ": " + e.Sink.String()
+}

@@ -1,0 +1,429 @@
+package seal_test
+
+import (
+	"crypto/rand"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/keywright/keywright/host/internal/seal"
+	"github.com/keywright/keywright/internal/abi"
+)
+
+var shape = regexp.MustCompile(`kw_[a-z0-9]{26}`)
+
+const canary = "canary-7Qz0-not-to-be-seen"
+
+func sealed(t testing.TB, table *seal.Table, text string, sinks seal.Sinks) string {
+	t.Helper()
+	ref, err := table.Seal(seal.Value{Text: text, Sinks: sinks, Mask: "<" + text + ">"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return ref
+}
+
+// refused checks that err is the wanted *seal.Error and holds nothing of what the table holds.
+func refused(t *testing.T, err error, want seal.Error, text string) {
+	t.Helper()
+	var got *seal.Error
+	if !errors.As(err, &got) || *got != want {
+		t.Fatalf("error is %v, want one with %+v", err, want)
+	}
+	if !strings.Contains(err.Error(), text) {
+		t.Errorf("error says %q, want it to say %q", err, text)
+	}
+	if strings.Contains(err.Error(), canary) || shape.MatchString(err.Error()) {
+		t.Errorf("error holds a reference or its value: %q", err)
+	}
+}
+
+func TestReferenceHasOneShapeWhateverItStandsFor(t *testing.T) {
+	table := seal.NewTable(rand.Reader)
+	seen := map[string]bool{}
+	for _, text := range []string{"", "x", strings.Repeat("long", 5000)} {
+		ref := sealed(t, table, text, seal.Header)
+		if shape.FindString(ref) != ref {
+			t.Errorf("reference is %q", ref)
+		}
+		if seen[ref] {
+			t.Errorf("reference %q twice", ref)
+		}
+		seen[ref] = true
+	}
+}
+
+func TestReferencesUseTheWholeAlphabetEvenly(t *testing.T) {
+	const references = 8000
+	counts := map[rune]int{}
+	for range references / 100 {
+		table := seal.NewTable(rand.Reader)
+		for range 100 {
+			for _, c := range sealed(t, table, "", 0)[len(abi.SealedPrefix):] {
+				counts[c]++
+			}
+		}
+	}
+	if len(counts) != len(abi.SealedAlphabet) {
+		t.Fatalf("%d different characters, want %d", len(counts), len(abi.SealedAlphabet))
+	}
+	// Bytes reduced without drawing again would give four characters 720 more than their share. One standard deviation
+	// is 75, so a bound between the two tells chance from that mistake.
+	want := references * abi.SealedLength / len(abi.SealedAlphabet)
+	for c, n := range counts {
+		if !strings.ContainsRune(abi.SealedAlphabet, c) || n < want-500 || n > want+500 {
+			t.Errorf("%q came %d times, want about %d", c, n, want)
+		}
+	}
+}
+
+func TestBytesBeyondTheFairRangeAreDrawnAgain(t *testing.T) {
+	random := slices.Repeat([]byte{252, 253, 254, 255, 0, 36, 251}, 64)
+	ref := sealed(t, seal.NewTable(strings.NewReader(string(random))), "", 0)
+	if want := "kw_" + strings.Repeat("aa9", 9)[:26]; ref != want {
+		t.Errorf("reference is %s, want %s", ref, want)
+	}
+}
+
+// threats.md 15a: each sink is enforced for itself, and forgetting to name one opens nothing.
+func TestOpenEnforcesSinks(t *testing.T) {
+	each := map[string]seal.Sinks{}
+	for _, name := range abi.Sinks {
+		s, err := seal.ParseSinks([]string{name})
+		if err != nil {
+			t.Fatal(err)
+		}
+		each[name] = s
+	}
+	for has, sinks := range each {
+		for into, sink := range each {
+			t.Run(has+" into "+into, func(t *testing.T) {
+				table := seal.NewTable(rand.Reader)
+				text := "Bearer " + sealed(t, table, canary, sinks)
+				out, n, err := table.Open(text, sink)
+				if has == into {
+					if out != "Bearer "+canary || n != 1 || err != nil {
+						t.Errorf("Open: %q, %d, %v", out, n, err)
+					}
+					return
+				}
+				if out != "" || n != 0 {
+					t.Errorf("Open gave %q, %d beside its error", out, n)
+				}
+				refused(t, err, seal.Error{Reason: seal.OutOfReach, Sinks: sinks, Sink: sink},
+					"a sealed value stands where its sinks ("+has+") do not reach: "+into)
+			})
+		}
+		t.Run(has+" into nothing", func(t *testing.T) {
+			table := seal.NewTable(rand.Reader)
+			ref := sealed(t, table, canary, sinks)
+			_, _, err := table.Open(ref, 0)
+			refused(t, err, seal.Error{Reason: seal.OutOfReach, Sinks: sinks}, "do not reach: none")
+		})
+	}
+}
+
+// threats.md 15a: where one value of several may not go, none goes.
+func TestOpenPutsInAllOrNothing(t *testing.T) {
+	table := seal.NewTable(rand.Reader)
+	token := sealed(t, table, canary, seal.Header)
+	key := sealed(t, table, canary, seal.Sign)
+	for _, text := range []string{token + key, key + token, token + " " + key + " " + token} {
+		out, _, err := table.Open(text, seal.Header)
+		if out != "" {
+			t.Errorf("Open gave %q", out)
+		}
+		refused(t, err, seal.Error{Reason: seal.OutOfReach, Sinks: seal.Sign, Sink: seal.Header}, "(sign)")
+	}
+}
+
+// threats.md 15b: a reference of another call is worth nothing, also beside a live one.
+func TestStaleReferenceIsRefusedEverywhere(t *testing.T) {
+	before := seal.NewTable(rand.Reader)
+	stale := sealed(t, before, canary, seal.All)
+	table := seal.NewTable(rand.Reader)
+	text := sealed(t, table, canary, seal.All) + stale
+
+	_, _, err := table.Open(text, seal.Header)
+	refused(t, err, seal.Error{Reason: seal.Dead, Sink: seal.Header}, "stands for none of this call: header")
+	_, _, err = table.Combine(text)
+	refused(t, err, seal.Error{Reason: seal.Dead}, "stands for none of this call")
+	_, err = table.Split(text)
+	refused(t, err, seal.Error{Reason: seal.Dead}, "stands for none of this call")
+	refused(t, table.Plain(stale), seal.Error{Reason: seal.NotPlain}, "only plain text may")
+}
+
+func TestScanIsExact(t *testing.T) {
+	table := seal.NewTable(rand.Reader)
+	ref := sealed(t, table, "S", seal.Header)
+	tail := ref[len(abi.SealedPrefix):]
+	dead := "kw_" + strings.Repeat("a", 24)
+	for _, c := range []struct {
+		name, text, want string
+		opened           int
+		reason           seal.Reason
+	}{
+		{"nothing", "", "", 0, 0},
+		{"the reference alone", ref, "S", 1, 0},
+		{"the alphabet goes on behind it", ref + "abc9", "Sabc9", 1, 0},
+		{"the alphabet stands before it", "abc9" + ref, "abc9S", 1, 0},
+		{"twice in a row", ref + ref, "SS", 2, 0},
+		{"a prefix before it", "kw_" + ref, "kw_S", 1, 0},
+		{"a begun reference before it", "kw_abc-" + ref, "kw_abc-S", 1, 0},
+		{"a character short", ref[:len(ref)-1], ref[:len(ref)-1], 0, 0},
+		{"a character short, then another", ref[:len(ref)-1] + "-" + ref, ref[:len(ref)-1] + "-S", 1, 0},
+		{"capitals are none of it", strings.ToUpper(ref), strings.ToUpper(ref), 0, 0},
+		{"a capital within", "kw_A" + tail[1:], "kw_A" + tail[1:], 0, 0},
+		{"without its prefix", tail, tail, 0, 0},
+		{"only the prefix", "kw_", "kw_", 0, 0},
+		{"a letter beyond ASCII within", "kw_é" + tail[2:], "kw_é" + tail[2:], 0, 0},
+		{"a dead one that swallows the next one's prefix", dead + ref, "", 0, seal.Dead},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			out, n, err := table.Open(c.text, seal.Header)
+			var e *seal.Error
+			if errors.As(err, &e) != (c.reason != 0) || e != nil && e.Reason != c.reason {
+				t.Fatalf("error is %v", err)
+			}
+			if out != c.want || n != c.opened {
+				t.Errorf("Open: %q, %d, want %q, %d", out, n, c.want, c.opened)
+			}
+			if plain := c.opened == 0 && c.reason == 0; (table.Plain(c.text) == nil) != plain {
+				t.Errorf("Plain: %v", table.Plain(c.text))
+			}
+		})
+	}
+}
+
+func TestWhatIsPutInIsNotLookedAtAgain(t *testing.T) {
+	table := seal.NewTable(rand.Reader)
+	inner := sealed(t, table, "inner", seal.Sign)
+	outer := sealed(t, table, "a "+inner+" b", seal.Header)
+	for _, text := range []string{outer, "x" + outer} {
+		if out, n, err := table.Open(text, seal.Header); !strings.HasSuffix(out, "a "+inner+" b") || n != 1 || err != nil {
+			t.Errorf("Open: %q, %d, %v", out, n, err)
+		}
+	}
+	// Two values that make up a reference when they stand side by side are two values.
+	pair := sealed(t, table, inner[:9], seal.Header) + sealed(t, table, inner[9:], seal.Header)
+	if out, n, err := table.Open(pair, seal.Header); out != inner || n != 2 || err != nil {
+		t.Errorf("Open: %q, %d, %v", out, n, err)
+	}
+}
+
+// threats.md 15a: what is made from several values may go only where each of them may.
+func TestCombineNarrowsTheSinks(t *testing.T) {
+	table := seal.NewTable(rand.Reader)
+	id := sealed(t, table, "id", seal.Header|seal.Token)
+	secret := sealed(t, table, "secret", seal.Token|seal.Claim)
+	key := sealed(t, table, "key", seal.Sign)
+	for _, c := range []struct {
+		name, text string
+		want       seal.Value
+		sealed     bool
+	}{
+		{"plain", "a:b", seal.Value{Text: "a:b", Mask: "a:b"}, false},
+		{"one alone", id, seal.Value{Text: "id", Sinks: seal.Header | seal.Token, Mask: "<id>"}, true},
+		{"basic credentials", id + ":" + secret, seal.Value{Text: "id:secret", Sinks: seal.Token, Mask: "<id>:<secret>"}, true},
+		{"nothing shared", id + key, seal.Value{Text: "idkey", Mask: "<id><key>"}, true},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			v, ok, err := table.Combine(c.text)
+			if v != c.want || ok != c.sealed || err != nil {
+				t.Fatalf("Combine: %q to %s, masked %s, sealed %t, %v", v.Text, v.Sinks, v.Mask, ok, err)
+			}
+		})
+	}
+	v, _, _ := table.Combine(id + ":" + secret)
+	_, _, err := table.Open(sealed(t, table, v.Text, v.Sinks), seal.Header)
+	refused(t, err, seal.Error{Reason: seal.OutOfReach, Sinks: seal.Token, Sink: seal.Header}, "(token)")
+}
+
+// threats.md 3: a text that holds itself many times over, again and again, runs into a limit and not into the host's
+// memory.
+func TestSealingOverAndOverIsBounded(t *testing.T) {
+	table := seal.NewTable(rand.Reader)
+	ref := sealed(t, table, strings.Repeat("x", 1000), seal.Header)
+	for range 3 {
+		v, _, err := table.Combine(strings.Repeat(ref, 100))
+		if err != nil {
+			refused(t, err, seal.Error{Reason: seal.TooLong}, "too long")
+			_, _, err = table.Open(strings.Repeat(ref, 100), seal.Header)
+			refused(t, err, seal.Error{Reason: seal.TooLong}, "too long")
+			break
+		}
+		if len(v.Mask) > 5000 {
+			t.Fatalf("a mask of %d bytes", len(v.Mask))
+		}
+		if ref, err = table.Seal(v); err != nil {
+			t.Fatal(err)
+		}
+	}
+	_, err := table.Seal(seal.Value{Text: strings.Repeat("x", seal.MaxText+1)})
+	refused(t, err, seal.Error{Reason: seal.TooLong}, "too long")
+
+	total := 0
+	for err = nil; err == nil && total <= seal.MaxHeld; total += seal.MaxText {
+		_, err = table.Seal(seal.Value{Text: strings.Repeat("x", seal.MaxText)})
+	}
+	refused(t, err, seal.Error{Reason: seal.TooLong}, "too long")
+}
+
+// threats.md 29: what a cache keeps is joined in another call with that call's references.
+func TestSplitAndJoinAcrossCalls(t *testing.T) {
+	first, second := seal.NewTable(rand.Reader), seal.NewTable(rand.Reader)
+	text := `{"t":"` + sealed(t, first, "T", seal.Header) + `","u":"` + sealed(t, first, "U", seal.Query) + `"}`
+	pieces, err := first.Split(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(pieces) != 5 || pieces[0].Text != `{"t":"` || !pieces[1].Sealed || pieces[1].Value.Text != "T" {
+		t.Fatalf("pieces: %v", pieces)
+	}
+	again, err := second.Join(pieces)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, ref := range shape.FindAllString(text, -1) {
+		if strings.Contains(again, ref) {
+			t.Error("the second call got a reference of the first")
+		}
+	}
+	if v, _, err := second.Combine(again); v.Text != `{"t":"T","u":"U"}` || v.Sinks != 0 || err != nil {
+		t.Errorf("Combine: %q, %s, %v", v.Text, v.Sinks, err)
+	}
+	_, _, err = second.Open(again, seal.Header)
+	refused(t, err, seal.Error{Reason: seal.OutOfReach, Sinks: seal.Query, Sink: seal.Header}, "(query)")
+}
+
+func TestMaskShowsWhatAHumanMaySee(t *testing.T) {
+	table := seal.NewTable(rand.Reader)
+	ref, err := table.Seal(seal.Value{Text: canary, Sinks: seal.Header, Mask: "{{ get_secret('x') }}"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	bare, err := table.Seal(seal.Value{Text: canary, Sinks: seal.Header})
+	if err != nil {
+		t.Fatal(err)
+	}
+	dead := "kw_" + strings.Repeat("z", 26)
+	for text, want := range map[string]string{
+		"plain":                            "plain",
+		"Bearer " + ref:                    "Bearer {{ get_secret('x') }}",
+		ref + "," + bare + "," + dead:      "{{ get_secret('x') }},<sealed>,<sealed>",
+		"kw_short " + strings.ToUpper(ref): "kw_short " + strings.ToUpper(ref),
+	} {
+		if got := table.Mask(text); got != want {
+			t.Errorf("Mask(%q) is %q, want %q", text, got, want)
+		}
+	}
+}
+
+// threats.md 21 and decisions.md "error texts, logs": whatever way a value is printed, its bytes stay out.
+func TestPrintingShowsNoSecret(t *testing.T) {
+	table := seal.NewTable(rand.Reader)
+	v := seal.Value{Text: canary, Sinks: seal.Header, Mask: "<token>"}
+	ref, err := table.Seal(v)
+	if err != nil {
+		t.Fatal(err)
+	}
+	pieces, err := table.Split("a " + ref)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var out strings.Builder
+	for _, verb := range []string{"%v", "%+v", "%#v", "%s", "%q", "%x", "%d"} {
+		fmt.Fprintf(&out, verb+verb+verb+verb, v, &v, pieces, table)
+	}
+	for _, h := range []slog.Handler{slog.NewTextHandler(&out, nil), slog.NewJSONHandler(&out, nil)} {
+		slog.New(h).Info("line", "value", v, "pieces", pieces, "table", table)
+	}
+	if err := json.NewEncoder(&out).Encode(pieces); err != nil {
+		t.Fatal(err)
+	}
+	for _, form := range []string{canary, fmt.Sprintf("%x", canary), ref} {
+		if strings.Contains(out.String(), form) {
+			t.Errorf("%q in %s", form, out.String())
+		}
+	}
+	if !strings.Contains(out.String(), "<token>") {
+		t.Error("no mask printed")
+	}
+}
+
+func TestBrokenRandomnessSealsNothing(t *testing.T) {
+	for name, random := range map[string]io.Reader{
+		"none":            strings.NewReader(""),
+		"too little":      strings.NewReader("only a few bytes"),
+		"of no use":       repeat(0xff),
+		"the same always": repeat(7),
+	} {
+		t.Run(name, func(t *testing.T) {
+			table := seal.NewTable(random)
+			var err error
+			for range 2 {
+				if _, err = table.Seal(seal.Value{Text: canary}); err != nil {
+					break
+				}
+			}
+			if err == nil || strings.Contains(err.Error(), canary) {
+				t.Errorf("error is %v", err)
+			}
+		})
+	}
+}
+
+type repeat byte
+
+func (r repeat) Read(p []byte) (int, error) {
+	for i := range p {
+		p[i] = byte(r)
+	}
+	return len(p), nil
+}
+
+func TestParseSinks(t *testing.T) {
+	s, err := seal.ParseSinks([]string{"query", "header", "query"})
+	if s != seal.Header|seal.Query || err != nil {
+		t.Errorf("ParseSinks: %s, %v", s, err)
+	}
+	if got := s.String(); got != "header, query" {
+		t.Errorf("String: %q", got)
+	}
+	if got := seal.Sinks(0).String(); got != "none" {
+		t.Errorf("String of no sinks: %q", got)
+	}
+	if all, err := seal.ParseSinks(abi.Sinks); all != seal.All || err != nil {
+		t.Errorf("all of the contract's sinks: %s, %v", all, err)
+	}
+	for _, bad := range []string{"", "Header", "body"} {
+		if s, err := seal.ParseSinks([]string{"header", bad}); s != 0 || err == nil {
+			t.Errorf("ParseSinks(%q): %s, %v", bad, s, err)
+		}
+	}
+}
+
+func TestValuesGivesAllInOrder(t *testing.T) {
+	table := seal.NewTable(rand.Reader)
+	var want []string
+	for i := range 40 {
+		want = append(want, fmt.Sprint("value ", i))
+		sealed(t, table, want[i], seal.Header)
+	}
+	var got []string
+	for v := range table.Values() {
+		got = append(got, v.Text)
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("Values: %q", got)
+	}
+	for range table.Values() {
+		break
+	}
+}

@@ -1,0 +1,76 @@
+package signing
+
+import (
+	"crypto/ed25519"
+	"crypto/x509"
+	"encoding/pem"
+	"fmt"
+	"strings"
+	"testing"
+)
+
+func ed25519PEM(t *testing.T, n byte) string {
+	t.Helper()
+	seed := make([]byte, ed25519.SeedSize)
+	seed[0] = n
+	der, err := x509.MarshalPKCS8PrivateKey(ed25519.NewKeyFromSeed(seed))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: der}))
+}
+
+// A key is parsed once; of many keys, no more than the limit stay; a key's text does not stay at all.
+func TestKeysAreRemembered(t *testing.T) {
+	s := New(3)
+	first := ed25519PEM(t, 0)
+	method := signingMethod("EdDSA")
+	parsed, _, err := s.key(method, first)
+	if err != nil {
+		t.Fatal(err)
+	}
+	again, _, err := s.key(method, first)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if &parsed.(ed25519.PrivateKey)[0] != &again.(ed25519.PrivateKey)[0] {
+		t.Error("the key was parsed twice")
+	}
+	for n := range byte(10) {
+		if _, _, err := s.Sign("EdDSA", ed25519PEM(t, n), nil); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if s.keys.Len() != 3 {
+		t.Errorf("%d keys are remembered, want 3", s.keys.Len())
+	}
+	if text := fmt.Sprintf("%v %s", s.keys.Keys(), s.keys.Keys()); strings.Contains(text, "PRIVATE") {
+		t.Error("the text of a key is remembered")
+	}
+}
+
+// A key that does not fit is refused also when another algorithm has parsed it: threats.md 36.
+func TestRememberedKeyIsOfOneAlgorithm(t *testing.T) {
+	s := New(10)
+	key := ed25519PEM(t, 1)
+	if _, _, err := s.Sign("EdDSA", key, nil); err != nil {
+		t.Fatal(err)
+	}
+	for _, algorithm := range []string{"HS256", "RS256", "ES256", "PS256"} {
+		if _, _, err := s.Sign(algorithm, key, nil); err == nil {
+			t.Errorf("%s signs with an Ed25519 key", algorithm)
+		}
+	}
+	if s.keys.Len() != 1 {
+		t.Errorf("%d keys are remembered, want 1: a key that is refused is none", s.keys.Len())
+	}
+}
+
+func TestLimitIsAtLeastOne(t *testing.T) {
+	for _, limit := range []int{-1, 0, 1} {
+		s := New(limit)
+		if _, _, err := s.Sign("EdDSA", ed25519PEM(t, 1), nil); err != nil || s.keys.Len() != 1 {
+			t.Errorf("limit %d: error %v, %d keys", limit, err, s.keys.Len())
+		}
+	}
+}

@@ -1,0 +1,167 @@
+package signing_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"os"
+	"os/exec"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/keywright/keywright/host/internal/signing"
+)
+
+// python is Debian's own interpreter, whose packages apt installs; another one may come first on PATH.
+const python = "/usr/bin/python3"
+
+type verification struct {
+	Token     string `json:"token"`
+	Algorithm string `json:"algorithm"`
+	Key       string `json:"key"`
+}
+
+type verdict struct {
+	Header map[string]any `json:"header"`
+	Claims map[string]any `json:"claims"`
+	Error  string         `json:"error"`
+}
+
+// verify has PyJWT verify tokens, all in one process, and gives its verdicts in the same order.
+func verify(t *testing.T, requests []verification) []verdict {
+	t.Helper()
+	if output, err := exec.CommandContext(t.Context(), python, "-c", "import jwt, cryptography").CombinedOutput(); err != nil {
+		t.Fatalf("%s cannot import jwt: install the package python3-jwt (apt-get install python3-jwt): %v\n%s", python, err, output)
+	}
+	var input bytes.Buffer
+	for _, request := range requests {
+		input.Write(append(must(json.Marshal(request)), '\n'))
+	}
+	command := exec.CommandContext(t.Context(), python, "testdata/verify.py")
+	command.Stdin = &input
+	command.Stderr = os.Stderr
+	output, err := command.Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	verdicts := make([]verdict, 0, len(requests))
+	for line := range bytes.Lines(output) {
+		var v verdict
+		if err := json.Unmarshal(line, &v); err != nil {
+			t.Fatal(err)
+		}
+		verdicts = append(verdicts, v)
+	}
+	if len(verdicts) != len(requests) {
+		t.Fatalf("%d verdicts for %d tokens", len(verdicts), len(requests))
+	}
+	return verdicts
+}
+
+// An implementation that is not ours reads header and claims of every algorithm's tokens as they were given, and
+// refuses them when a bit of the signature is another one.
+func TestIndependentImplementationVerifiesEveryAlgorithm(t *testing.T) {
+	header := map[string]any{"kid": "key <1> & é"}
+	claims := map[string]any{
+		"iss": "me", "sub": "日本\u2028", "exp": json.Number("4102444800"), "scopes": []any{"a", nil, true},
+		"nested": map[string]any{"n": json.Number("1.25")},
+	}
+	signer := signing.New(20)
+	pairs := fitting(t)
+	var requests []verification
+	for _, algorithm := range signing.Algorithms() {
+		pair := pairs[algorithm]
+		token, _, err := signer.JWT(algorithm, pair.private, header, claims)
+		if err != nil {
+			t.Fatal(err)
+		}
+		requests = append(
+			requests,
+			verification{token, algorithm, pair.public},
+			verification{tamper(token), algorithm, pair.public},
+		)
+	}
+	verdicts := verify(t, requests)
+	for i, request := range requests {
+		if i%2 == 1 {
+			if !strings.Contains(verdicts[i].Error, "Signature verification failed") {
+				t.Errorf("%s: a changed signature gives %+v", request.Algorithm, verdicts[i])
+			}
+			continue
+		}
+		want := verdict{
+			Header: map[string]any{"alg": request.Algorithm, "typ": "JWT", "kid": "key <1> & é"},
+			Claims: map[string]any{
+				"iss": "me", "sub": "日本\u2028", "exp": 4102444800., "scopes": []any{"a", nil, true},
+				"nested": map[string]any{"n": 1.25},
+			},
+		}
+		if diff := cmp.Diff(want, verdicts[i]); diff != "" {
+			t.Errorf("%s: %s", request.Algorithm, diff)
+		}
+	}
+}
+
+// tamper changes a bit in the middle of the signature.
+func tamper(token string) string {
+	dot := strings.LastIndexByte(token, '.')
+	middle := (dot + len(token)) / 2
+	other := "A"
+	if token[middle] == 'A' {
+		other = "B"
+	}
+	return token[:middle] + other + token[middle+1:]
+}
+
+// threats.md 38: 10,000 ES signatures, with leading zeros among their numbers, and PS signatures, whose salt PyJWT wants
+// to be as long as the hash.
+func TestIndependentImplementationVerifiesManySignatures(t *testing.T) {
+	counts := []struct {
+		algorithm string
+		tokens    int
+		length    int // of the signature, in bytes
+	}{
+		{"ES256", 8000, 64},
+		{"ES384", 1000, 96},
+		{"ES512", 1000, 132},
+		{"PS256", 100, 256},
+		{"PS384", 100, 256},
+		{"PS512", 100, 256},
+		{"EdDSA", 300, 64},
+	}
+	signer := signing.New(20)
+	pairs := fitting(t)
+	var requests []verification
+	for _, count := range counts {
+		pair := pairs[count.algorithm]
+		zeros := 0
+		for i := range count.tokens {
+			token, _, err := signer.JWT(count.algorithm, pair.private, nil, map[string]any{"i": json.Number(must(json.Marshal(i)))})
+			if err != nil {
+				t.Fatal(err)
+			}
+			signature := unbase64(token[strings.LastIndexByte(token, '.')+1:])
+			if len(signature) != count.length {
+				t.Fatalf("%s: a signature of %d bytes, want %d", count.algorithm, len(signature), count.length)
+			}
+			if signature[0] == 0 || signature[len(signature)/2] == 0 {
+				zeros++
+			}
+			requests = append(requests, verification{token, count.algorithm, pair.public})
+		}
+		// The first byte of r or s is 0 in one of 128 signatures; with ES512, where it has one bit, in most.
+		if strings.HasPrefix(count.algorithm, "ES") && zeros == 0 {
+			t.Errorf("%s: no leading zero in %d signatures", count.algorithm, count.tokens)
+		}
+	}
+	failed := map[string]int{}
+	for i, verdict := range verify(t, requests) {
+		if verdict.Error != "" {
+			failed[requests[i].Algorithm+": "+verdict.Error]++
+		}
+	}
+	if len(failed) > 0 {
+		t.Errorf("signatures that do not verify: %v", failed)
+	}
+}

@@ -1,0 +1,194 @@
+package signing
+
+import (
+	"crypto/ecdh"
+	"crypto/ecdsa"
+	"crypto/ed25519"
+	"crypto/rsa"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/asn1"
+	"encoding/pem"
+	"fmt"
+	"math/big"
+	"strings"
+
+	"github.com/golang-jwt/jwt/v5"
+)
+
+// Limits of RSA keys, in bits of the modulus. RFC 7518 section 3.3 sets the lower one. At the upper one a signature takes
+// most of a second, so that a larger key could only do harm.
+const (
+	minRSABits = 2048
+	maxRSABits = 16384
+)
+
+// maxPEM bounds, in bytes, the text that is parsed. It has room for a key of maxRSABits.
+const maxPEM = 16 << 10
+
+// KeyError says that a key cannot be used. It never holds any of the key.
+type KeyError struct {
+	Algorithm string // what was to be signed with, one of Algorithms
+	Problem   string // what is wrong, and what to do: "is empty or blank"
+}
+
+// Error says what is wrong with the key.
+func (e *KeyError) Error() string {
+	return "the key for " + e.Algorithm + " " + e.Problem
+}
+
+const problemBlank = "is empty or blank"
+
+// blank tells an absent key, such as a secret that was never filled in.
+func blank(key string) bool {
+	return strings.TrimSpace(key) == ""
+}
+
+// hmacKey checks the key of an HMAC algorithm, which is the text as it is. A PEM block is no such key: who gives one
+// took the wrong algorithm, and a public key that passed as a secret would let anyone sign.
+func hmacKey(method *jwt.SigningMethodHMAC, text string) (key []byte, warning string, err error) {
+	switch {
+	case blank(text):
+		return nil, "", &KeyError{method.Name, problemBlank}
+	case strings.Contains(text, "-----BEGIN") || strings.Contains(text, "-----END"):
+		return nil, "", &KeyError{method.Name, "is PEM: a shared secret is needed, or the algorithm that the PEM key is for"}
+	case len(text) < method.Hash.Size():
+		warning = fmt.Sprintf("%s key is shorter than %d bytes", method.Name, method.Hash.Size())
+	}
+	return []byte(text), warning, nil
+}
+
+// privateKey parses the key of any other algorithm.
+func privateKey(method jwt.SigningMethod, text string) (any, error) {
+	der, problem := privateDER(text)
+	if problem != "" {
+		return nil, &KeyError{method.Alg(), problem}
+	}
+	if bits := rsaBits(der); bits != 0 && (bits < minRSABits || bits > maxRSABits) {
+		return nil, &KeyError{method.Alg(), fmt.Sprintf("is an RSA key of %d bits: from %d to %d are allowed",
+			bits, minRSABits, maxRSABits)}
+	}
+	key := parseDER(der)
+	if key == nil {
+		return nil, &KeyError{method.Alg(), "is damaged, or of an unknown kind: RSA, EC and Ed25519 keys are known, " +
+			"in PKCS #8, PKCS #1 or SEC 1"}
+	}
+	if needed, ok := fits(method, key); !ok {
+		return nil, &KeyError{method.Alg(), fmt.Sprintf("is %s: %s is needed", kind(key), needed)}
+	}
+	return key, nil
+}
+
+// privateDER gives the one private key that a PEM text holds, or else says why there is none.
+func privateDER(text string) (der []byte, problem string) {
+	if blank(text) {
+		return nil, problemBlank
+	}
+	if len(text) > maxPEM {
+		return nil, fmt.Sprintf("is longer than %d bytes", maxPEM)
+	}
+	if !strings.Contains(text, "-----BEGIN") {
+		return nil, "is not PEM: it must have its line -----BEGIN … PRIVATE KEY-----"
+	}
+	// Environment variables and JSON files often carry a PEM text on one line, its line breaks written out.
+	text = strings.NewReplacer(`\r`, "", `\n`, "\n").Replace(text)
+	rest := []byte(strings.TrimSpace(text))
+	for {
+		var block *pem.Block
+		block, rest = pem.Decode(rest)
+		switch {
+		case block == nil:
+			return nil, `is damaged PEM: it must be whole, with its line breaks, which may be written as \n`
+		case block.Type == "EC PARAMETERS":
+			// OpenSSL writes the curve before the key, which names it again.
+		case strings.Contains(string(rest), "-----BEGIN"):
+			return nil, "has more than one PEM block: leave nothing but the private key"
+		default:
+			return block.Bytes, blockProblem(block)
+		}
+	}
+}
+
+// blockProblem says why a PEM block cannot be a private key that signs, or nothing.
+func blockProblem(block *pem.Block) string {
+	switch {
+	case block.Type == "ENCRYPTED PRIVATE KEY", strings.Contains(block.Headers["Proc-Type"], "ENCRYPTED"):
+		return "is encrypted: store it without a passphrase"
+	case strings.HasSuffix(block.Type, "PUBLIC KEY"):
+		return "is a public key: the private key is needed"
+	case strings.HasSuffix(block.Type, "CERTIFICATE"):
+		return "is a certificate: the private key is needed"
+	case block.Type == "OPENSSH PRIVATE KEY":
+		return "is in OpenSSH's own format: convert it to PKCS #8"
+	case !strings.HasSuffix(block.Type, "PRIVATE KEY"):
+		return "is PEM, but no private key"
+	}
+	return ""
+}
+
+// rsaBits gives the size of an RSA key's modulus, or 0 for another key. It is asked before the key is parsed, which
+// takes long for a huge key and fails without a reason for a tiny one.
+func rsaBits(der []byte) int {
+	var wrapped struct {
+		Version   int
+		Algorithm pkix.AlgorithmIdentifier
+		Key       []byte
+	}
+	if _, err := asn1.Unmarshal(der, &wrapped); err == nil { // PKCS #8
+		der = wrapped.Key
+	}
+	var key struct {
+		Version int
+		Modulus *big.Int
+	}
+	if _, err := asn1.Unmarshal(der, &key); err != nil { // PKCS #1, whose further members are not looked at
+		return 0
+	}
+	return key.Modulus.BitLen()
+}
+
+// parseDER gives the key that is in PKCS #8, PKCS #1 or SEC 1, or nil. What the PEM block calls itself is not asked:
+// blocks with the wrong name are common. The parsers' errors are not kept: they describe the key.
+func parseDER(der []byte) any {
+	if key, err := x509.ParsePKCS8PrivateKey(der); err == nil {
+		return key
+	}
+	if key, err := x509.ParsePKCS1PrivateKey(der); err == nil {
+		return key
+	}
+	if key, err := x509.ParseECPrivateKey(der); err == nil {
+		return key
+	}
+	return nil
+}
+
+// fits tells whether a method signs with a key, and what key it needs.
+func fits(method jwt.SigningMethod, key any) (needed string, ok bool) {
+	switch method := method.(type) {
+	case *jwt.SigningMethodRSA, *jwt.SigningMethodRSAPSS:
+		_, ok = key.(*rsa.PrivateKey)
+		return "an RSA key", ok
+	case *jwt.SigningMethodECDSA:
+		key, ok := key.(*ecdsa.PrivateKey)
+		return fmt.Sprintf("an EC key on P-%d", method.CurveBits), ok && key.Curve.Params().BitSize == method.CurveBits
+	case *jwt.SigningMethodEd25519:
+		_, ok = key.(ed25519.PrivateKey)
+		return "an Ed25519 key", ok
+	}
+	return "another key", false
+}
+
+// kind names the kind of a parsed key.
+func kind(key any) string {
+	switch key := key.(type) {
+	case *rsa.PrivateKey:
+		return "an RSA key"
+	case *ecdsa.PrivateKey:
+		return "an EC key on " + key.Curve.Params().Name
+	case ed25519.PrivateKey:
+		return "an Ed25519 key"
+	case *ecdh.PrivateKey:
+		return "an X25519 key, which cannot sign"
+	}
+	return "a key of another kind"
+}

@@ -1,0 +1,177 @@
+package signing_test
+
+import (
+	"encoding/pem"
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/keywright/keywright/host/internal/signing"
+)
+
+// TestOnlyFittingKeysSign tries every algorithm with every kind of key: threats.md 36, 37 and 35a.
+func TestOnlyFittingKeysSign(t *testing.T) {
+	k := keys()
+	var (
+		rsaFamily  = []string{"RS256", "RS384", "RS512", "PS256", "PS384", "PS512"}
+		hmacFamily = []string{"HS256", "HS384", "HS512"}
+		none       []string
+	)
+	ecParameters := encodePEM("EC PARAMETERS", []byte{6, 8, 0x2a, 0x86, 0x48, 0xce, 0x3d, 3, 1, 7})
+	legacyEncrypted := string(pem.EncodeToMemory(&pem.Block{
+		Type: "RSA PRIVATE KEY", Bytes: randomBytes(64),
+		Headers: map[string]string{"Proc-Type": "4,ENCRYPTED", "DEK-Info": "AES-256-CBC,00112233445566778899AABBCCDDEEFF"},
+	}))
+	tests := []struct {
+		name    string
+		key     string
+		signs   []string // the algorithms that take the key
+		problem string   // part of what the others that want PEM say
+	}{
+		{"shared secret", hmacText, hmacFamily, "is not PEM"},
+		{"shared secret that is binary", "\x00\xff\xfe" + hmacText, hmacFamily, "is not PEM"},
+		{"empty", "", none, "is empty or blank"},
+		{"blank", " \t\r\n\u00a0 ", none, "is empty or blank"},
+		{"garbage", "MIIEvQIBADANBgkqhkiG9w0BAQEFAASC", hmacFamily, "is not PEM"},
+
+		{"RSA 1024", pkcs8(k.rsa1024), none, "is an RSA key of 1024 bits"},
+		{"RSA 512, PKCS #1", encodePEM("RSA PRIVATE KEY", rsaOfSize(512)), none, "is an RSA key of 512 bits"},
+		{"RSA 2047, PKCS #1", encodePEM("RSA PRIVATE KEY", rsaOfSize(2047)), none, "is an RSA key of 2047 bits"},
+		{"RSA 2048, PKCS #8", pkcs8(k.rsa2048), rsaFamily, "is an RSA key: an E"},
+		{"RSA 2048, PKCS #1", pkcs1(k.rsa2048), rsaFamily, "is an RSA key: an E"},
+		{"RSA 3072", pkcs8(k.rsa3072), rsaFamily, "is an RSA key: an E"},
+		{"RSA 16448, PKCS #1", encodePEM("RSA PRIVATE KEY", rsaOfSize(16448)), none, "is an RSA key of 16448 bits"},
+		{"RSA 4,000,000", encodePEM("RSA PRIVATE KEY", rsaOfSize(4_000_000)), none, "is longer than 16384 bytes"},
+		{"RSA modulus only", encodePEM("RSA PRIVATE KEY", rsaOfSize(2048)), none, "is damaged, or of an unknown kind"},
+
+		{"EC P-224", pkcs8(k.p224), none, "is an EC key on P-224: "},
+		{"EC P-256, PKCS #8", pkcs8(k.p256), []string{"ES256"}, "is an EC key on P-256: "},
+		{"EC P-256, SEC 1", sec1(k.p256), []string{"ES256"}, "is an EC key on P-256: "},
+		{"EC P-256 after its parameters", ecParameters + sec1(k.p256), []string{"ES256"}, "is an EC key on P-256: "},
+		{"EC P-384", pkcs8(k.p384), []string{"ES384"}, "is an EC key on P-384: "},
+		{"EC P-521", sec1(k.p521), []string{"ES512"}, "is an EC key on P-521: "},
+		{"EC secp256k1", encodePEM("EC PRIVATE KEY", k.secp256k1), none, "of an unknown kind"},
+		{"Ed25519", pkcs8(k.ed25519), []string{"EdDSA"}, "is an Ed25519 key: "},
+		{"Ed448", encodePEM("PRIVATE KEY", k.ed448), none, "of an unknown kind"},
+		{"X25519", pkcs8(k.x25519), none, "is an X25519 key, which cannot sign: "},
+
+		{"RSA on one line", oneLine(pkcs8(k.rsa2048)), rsaFamily, "is an RSA key: "},
+		{"EC on one line with CR LF", strings.ReplaceAll(sec1(k.p256), "\n", `\r\n`), []string{"ES256"}, "is an EC key"},
+		{"EC after its parameters on one line", oneLine(ecParameters + sec1(k.p256)), []string{"ES256"}, "is an EC key"},
+		{"RSA with CR LF", strings.ReplaceAll(pkcs8(k.rsa2048), "\n", "\r\n"), rsaFamily, "is an RSA key: "},
+		{"Ed25519 with blanks around", "\n  " + pkcs8(k.ed25519) + " \n", []string{"EdDSA"}, "is an Ed25519 key: "},
+		{"RSA, PKCS #8 that is called PKCS #1", strings.ReplaceAll(pkcs8(k.rsa2048), "PRIVATE", "RSA PRIVATE"), rsaFamily, "is an RSA key: "},
+		{"EC with text before", "Key Attributes: none\n" + pkcs8(k.p256), []string{"ES256"}, "is an EC key"},
+
+		{"public RSA", publicKey(k.rsa2048.Public()), none, "is a public key"},
+		{"public RSA on one line", oneLine(publicKey(k.rsa2048.Public())), none, "is a public key"},
+		{"public RSA, PKCS #1", encodePEM("RSA PUBLIC KEY", randomBytes(40)), none, "is a public key"},
+		{"public EC", publicKey(k.p256.Public()), none, "is a public key"},
+		{"public Ed25519", publicKey(k.ed25519.Public()), none, "is a public key"},
+		{"certificate", certificate(k.rsa2048), none, "is a certificate"},
+		{"certificate and key", certificate(k.rsa2048) + pkcs8(k.rsa2048), none, "has more than one PEM block"},
+		{"two keys", pkcs8(k.rsa2048) + pkcs8(k.rsa3072), none, "has more than one PEM block"},
+		{"encrypted, PKCS #8", encodePEM("ENCRYPTED PRIVATE KEY", randomBytes(64)), none, "is encrypted"},
+		{"encrypted, PKCS #1", legacyEncrypted, none, "is encrypted"},
+		{"encrypted, PKCS #1, on one line", oneLine(legacyEncrypted), none, "is encrypted"},
+		{"OpenSSH", encodePEM("OPENSSH PRIVATE KEY", randomBytes(64)), none, "is in OpenSSH's own format"},
+		{"parameters without a key", ecParameters, none, "is damaged PEM"},
+		{"message", encodePEM("PGP MESSAGE", randomBytes(64)), none, "is PEM, but no private key"},
+		{"key of noise", encodePEM("PRIVATE KEY", randomBytes(300)), none, "is damaged, or of an unknown kind"},
+		{"key with its end cut off", pkcs8(k.rsa2048)[:900], none, "is damaged PEM"},
+		{"key without line breaks", strings.ReplaceAll(pkcs8(k.rsa2048), "\n", " "), none, "is damaged PEM"},
+	}
+	data := []byte("eyJhbGciOiJYIn0.e30")
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			signer := signing.New(100)
+			for _, algorithm := range signing.Algorithms() {
+				signature, _, err := signer.Sign(algorithm, test.key, data)
+				if slices.Contains(test.signs, algorithm) {
+					if err != nil || len(signature) == 0 {
+						t.Errorf("%s does not sign: %v", algorithm, err)
+					}
+					continue
+				}
+				if err == nil {
+					t.Errorf("%s signs", algorithm)
+					continue
+				}
+				problem := test.problem
+				if strings.HasPrefix(algorithm, "HS") && strings.Contains(test.key, "-----") {
+					problem = "is PEM: a shared secret is needed"
+				}
+				var keyError *signing.KeyError
+				if !errors.As(err, &keyError) || keyError.Algorithm != algorithm || !strings.Contains(keyError.Problem, problem) {
+					t.Errorf("%s says %v, want a KeyError with %q", algorithm, err, problem)
+				}
+				if !strings.Contains(err.Error(), algorithm) || leaks(err.Error(), test.key) {
+					t.Errorf("the error does not name %s, or holds some of the key: %v", algorithm, err)
+				}
+			}
+		})
+	}
+}
+
+// leaks tells whether text has eight bytes in a row of what a key holds beyond its PEM lines.
+func leaks(text, key string) bool {
+	for line := range strings.SplitSeq(strings.ReplaceAll(key, `\n`, "\n"), "\n") {
+		if strings.HasPrefix(line, "-----") {
+			continue
+		}
+		for i := 0; i+8 <= len(line); i++ {
+			if strings.Contains(text, line[i:i+8]) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// decisions.md "RSA under 2048 bits": an HMAC key shorter than the hash is allowed, with a warning.
+func TestShortSharedSecretWarns(t *testing.T) {
+	tests := []struct {
+		algorithm string
+		length    int
+		warning   string
+	}{
+		{"HS256", 31, "HS256 key is shorter than 32 bytes"},
+		{"HS256", 32, ""},
+		{"HS384", 47, "HS384 key is shorter than 48 bytes"},
+		{"HS384", 48, ""},
+		{"HS512", 63, "HS512 key is shorter than 64 bytes"},
+		{"HS512", 64, ""},
+		{"HS512", 1, "HS512 key is shorter than 64 bytes"},
+	}
+	signer := signing.New(1)
+	for _, test := range tests {
+		key := strings.Repeat("k", test.length)
+		for range 2 { // a warning is not lost once the key is known
+			signature, warning, err := signer.Sign(test.algorithm, key, []byte("x"))
+			if err != nil || len(signature) == 0 || warning != test.warning {
+				t.Errorf("%s with %d bytes: warning %q, error %v, want %q", test.algorithm, test.length, warning, err, test.warning)
+			}
+			_, warning, err = signer.JWT(test.algorithm, key, nil, nil)
+			if err != nil || warning != test.warning {
+				t.Errorf("%s JWT with %d bytes: warning %q, error %v, want %q", test.algorithm, test.length, warning, err, test.warning)
+			}
+		}
+	}
+}
+
+// decisions.md "algorithm": exactly one of the 13 names.
+func TestUnknownAlgorithm(t *testing.T) {
+	signer := signing.New(1)
+	for _, algorithm := range []string{"", "none", "None", "NONE", "hs256", "Hs256", "RS1", "ES256K", "EDDSA", "Ed25519", "HS256 ", "PS256\n"} {
+		if _, _, err := signer.Sign(algorithm, hmacText, nil); !errors.Is(err, signing.ErrAlgorithm) {
+			t.Errorf("Sign with %q: %v, want ErrAlgorithm", algorithm, err)
+		}
+		if _, _, err := signer.JWT(algorithm, hmacText, nil, nil); !errors.Is(err, signing.ErrAlgorithm) {
+			t.Errorf("JWT with %q: %v, want ErrAlgorithm", algorithm, err)
+		}
+	}
+	if n := len(signing.Algorithms()); n != 13 {
+		t.Errorf("there are %d algorithms, want 13", n)
+	}
+}

@@ -1,0 +1,193 @@
+// Package signing makes JSON Web Signatures with keys that are given as text: RFC 7515 (JWS), RFC 7518 (its
+// algorithms), RFC 8037 (EdDSA) and RFC 7519 (JWT).
+//
+// No error and no warning of this package holds a key, a header's or a claim's value, or data that was signed.
+package signing
+
+import (
+	"crypto/hmac"
+	"crypto/sha256"
+	"crypto/sha512"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"hash"
+
+	"github.com/golang-jwt/jwt/v5"
+	lru "github.com/hashicorp/golang-lru/v2"
+
+	"github.com/keywright/keywright/internal/abi"
+)
+
+// ErrAlgorithm says that an algorithm is none of those that Algorithms lists. It does not quote the name, which may
+// have come from a secret.
+var ErrAlgorithm = errors.New("unknown algorithm: use HS256, HS384, HS512, RS256, RS384, RS512, ES256, ES384, ES512, " +
+	"PS256, PS384, PS512 or EdDSA, in this spelling")
+
+// Algorithms lists the JWS algorithms that can sign. Their names are case-sensitive, and "none" is not among them.
+func Algorithms() []string {
+	return []string{
+		"HS256", "HS384", "HS512",
+		"RS256", "RS384", "RS512",
+		"ES256", "ES384", "ES512",
+		"PS256", "PS384", "PS512",
+		"EdDSA",
+	}
+}
+
+// signingMethod gives what signs with an algorithm, or nil. It does not ask golang-jwt's registry: any package of the
+// program may add to that, and it has "none".
+func signingMethod(algorithm string) jwt.SigningMethod {
+	switch algorithm {
+	case "HS256":
+		return jwt.SigningMethodHS256
+	case "HS384":
+		return jwt.SigningMethodHS384
+	case "HS512":
+		return jwt.SigningMethodHS512
+	case "RS256":
+		return jwt.SigningMethodRS256
+	case "RS384":
+		return jwt.SigningMethodRS384
+	case "RS512":
+		return jwt.SigningMethodRS512
+	case "ES256":
+		return jwt.SigningMethodES256
+	case "ES384":
+		return jwt.SigningMethodES384
+	case "ES512":
+		return jwt.SigningMethodES512
+	case "PS256":
+		return jwt.SigningMethodPS256
+	case "PS384":
+		return jwt.SigningMethodPS384
+	case "PS512":
+		return jwt.SigningMethodPS512
+	case "EdDSA":
+		return jwt.SigningMethodEdDSA
+	}
+	return nil
+}
+
+// Signer signs, and remembers the keys that it parsed. It is safe for concurrent use.
+type Signer struct {
+	keys *lru.Cache[fingerprint, any]
+}
+
+// fingerprint stands for a key's text, so that the text itself is not kept.
+type fingerprint struct {
+	algorithm string
+	text      [sha256.Size]byte
+}
+
+// New makes a Signer that remembers up to keys parsed keys, at least one. A key that is no longer used stays in memory
+// until others push it out.
+func New(keys int) *Signer {
+	cache, err := lru.New[fingerprint, any](max(keys, 1))
+	if err != nil {
+		panic(err) // only for a size below one
+	}
+	return &Signer{keys: cache}
+}
+
+// Sign gives the JWS signature of data, RFC 7515 section 5.1. ES256, ES384 and ES512 give r and s side by side, 64, 96
+// and 132 bytes, RFC 7518 section 3.4; PS256, PS384 and PS512 use a salt as long as the hash, section 3.5.
+//
+// For HS256, HS384 and HS512 the key is the text as it is; a key shorter than the hash signs, with a warning. For the
+// others the key is a PEM block with PKCS #8, PKCS #1 or SEC 1; its line breaks may be written out as \n.
+//
+// The error is ErrAlgorithm, or a *KeyError where the key is at fault.
+func (s *Signer) Sign(algorithm, key string, data []byte) (signature []byte, warning string, err error) {
+	return s.sign(algorithm, key, string(data))
+}
+
+func (s *Signer) sign(algorithm, key, data string) (signature []byte, warning string, err error) {
+	method := signingMethod(algorithm)
+	if method == nil {
+		return nil, "", ErrAlgorithm
+	}
+	parsed, warning, err := s.key(method, key)
+	if err != nil {
+		return nil, "", err
+	}
+	signature, err = method.Sign(data, parsed)
+	if err != nil {
+		return nil, "", fmt.Errorf("signing with %s: %w", algorithm, err)
+	}
+	return signature, warning, nil
+}
+
+// key gives the key in the form that the method signs with.
+func (s *Signer) key(method jwt.SigningMethod, text string) (parsed any, warning string, err error) {
+	if method, ok := method.(*jwt.SigningMethodHMAC); ok {
+		return hmacKey(method, text) // nothing to parse, so nothing to remember
+	}
+	id := fingerprint{method.Alg(), sha256.Sum256([]byte(text))}
+	if parsed, ok := s.keys.Get(id); ok {
+		return parsed, "", nil
+	}
+	parsed, err = privateKey(method, text)
+	if err != nil {
+		return nil, "", err
+	}
+	s.keys.Add(id, parsed)
+	return parsed, "", nil
+}
+
+// JWT gives a signed JWT in compact serialisation, RFC 7519 section 7.1. Its header has alg, typ with the value "JWT",
+// and the members of header, which may replace typ but may not hold alg, crit or b64, in any case of letters. The
+// claims are taken as they are, and none are added.
+//
+// Both maps hold string, bool, nil, json.Number, []any and map[string]any. HTML is not escaped; a string that is not
+// UTF-8 is an error. For the rest see Sign.
+func (s *Signer) JWT(algorithm, key string, header, claims map[string]any) (token, warning string, err error) {
+	if signingMethod(algorithm) == nil {
+		return "", "", ErrAlgorithm
+	}
+	head, err := appendHeader(make([]byte, 0, 128), algorithm, header)
+	if err != nil {
+		return "", "", fmt.Errorf("JWT header: %w", err)
+	}
+	payload, err := appendObject(make([]byte, 0, 512), claims)
+	if err != nil {
+		return "", "", fmt.Errorf("JWT claims: %w", err)
+	}
+	compact := make([]byte, 0, 1024)
+	compact = base64.RawURLEncoding.AppendEncode(compact, head)
+	compact = append(compact, '.')
+	compact = base64.RawURLEncoding.AppendEncode(compact, payload)
+	signature, warning, err := s.sign(algorithm, key, string(compact))
+	if err != nil {
+		return "", "", err
+	}
+	compact = append(compact, '.')
+	compact = base64.RawURLEncoding.AppendEncode(compact, signature)
+	return string(compact), warning, nil
+}
+
+// MAC gives the HMAC of data, RFC 2104: 32 bytes for abi.MACSHA256, 48 for abi.MACSHA384, 64 for abi.MACSHA512. The
+// key is bytes, of any length, as one step's result may be the key of the next.
+//
+// The error is ErrMACAlgorithm, or a *KeyError for a key that is empty or blank.
+func MAC(algorithm string, key, data []byte) ([]byte, error) {
+	var newHash func() hash.Hash
+	switch algorithm {
+	case abi.MACSHA256:
+		newHash = sha256.New
+	case abi.MACSHA384:
+		newHash = sha512.New384
+	case abi.MACSHA512:
+		newHash = sha512.New
+	default:
+		return nil, ErrMACAlgorithm
+	}
+	if blank(string(key)) {
+		return nil, &KeyError{algorithm, problemBlank}
+	}
+	mac := hmac.New(newHash, key)
+	mac.Write(data)
+	return mac.Sum(nil), nil
+}
+
+// ErrMACAlgorithm says that an algorithm of MAC is unknown.
+var ErrMACAlgorithm = errors.New("unknown MAC algorithm: use HS256, HS384 or HS512, in this spelling")

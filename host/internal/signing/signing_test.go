@@ -1,0 +1,239 @@
+package signing_test
+
+import (
+	"crypto/ed25519"
+	"crypto/rsa"
+	"encoding/base64"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"math/big"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/keywright/keywright/host/internal/signing"
+	"github.com/keywright/keywright/internal/abi"
+)
+
+func unbase64(text string) []byte {
+	return must(base64.RawURLEncoding.DecodeString(text))
+}
+
+// The examples of the RFCs whose signatures are deterministic.
+func TestRFCExamples(t *testing.T) {
+	joe := "eyJpc3MiOiJqb2UiLA0KICJleHAiOjEzMDA4MTkzODAsDQogImh0dHA6Ly9leGFtcGxlLmNvbS9pc19yb290Ijp0cnVlfQ"
+	p := new(big.Int).SetBytes(unbase64("4BzEEOtIpmVdVEZNCqS7baC4crd0pqnRH_5IB3jw3bcxGn6QLvnEtfdUdiYrqBdss1l58BQ3KhooKeQTa9" +
+		"AB0Hw_Py5PJdTJNPY8cQn7ouZ2KKDcmnPGBY5t7yLc1QlQ5xHdwW1VhvKn-nXqhJTBgIPgtldC-KDV5z-y2XDwGUc"))
+	q := new(big.Int).SetBytes(unbase64("uQPEfgmVtjL0Uyyx88GZFF1fOunH3-7cepKmtH4pxhtCoHqpWmT8YAmZxaewHgHAjLYsp1ZSe7zFYHj7C6" +
+		"ul7TjeLQeZD_YwD66t62wDmpe_HlB-TnBA-njbglfIsRLtXlnDzQkv5dTltRJ11BKBBypeeF6689rjcJIDEz9RWdc"))
+	one := big.NewInt(1)
+	phi := new(big.Int).Mul(new(big.Int).Sub(p, one), new(big.Int).Sub(q, one))
+	rsaKey := &rsa.PrivateKey{
+		PublicKey: rsa.PublicKey{N: new(big.Int).Mul(p, q), E: 65537},
+		D:         new(big.Int).ModInverse(big.NewInt(65537), phi),
+		Primes:    []*big.Int{p, q},
+	}
+	tests := []struct{ name, algorithm, key, data, signature string }{
+		{
+			"RFC 7515 A.1", "HS256",
+			string(unbase64("AyM1SysPpbyDfgZld3umj1qzKObwVMkoqQ-EstJQLr_T-1qS0gZH75aKtMN3Yj0iPS4hcgUuTwjAzZr1Z9CAow")),
+			"eyJ0eXAiOiJKV1QiLA0KICJhbGciOiJIUzI1NiJ9." + joe,
+			"dBjftJeZ4CVP-mB92K27uhbUJU1p1r_wW1gFWFOEjXk",
+		},
+		{
+			"RFC 7515 A.2", "RS256", pkcs8(rsaKey), "eyJhbGciOiJSUzI1NiJ9." + joe,
+			"cC4hiUPoj9Eetdgtv3hF80EGrhuB__dzERat0XF9g2VtQgr9PJbu3XOiZj5RZmh7AAuHIm4Bh-0Qc_lF5YKt_O8W2Fp5jujGbds9uJdbF9CU" +
+				"Ar7t1dnZcAcQjbKBYNX4BAynRFdiuB--f_nZLgrnbyTyWzO75vRK5h6xBArLIARNPvkSjtQBMHlb1L07Qe7K0GarZRmB_eSN9383LcOLn6_dO-" +
+				"-xi12jzDwusC-eOkHWEsqtFZESc6BfI7noOPqvhJ1phCnvWh6IeYI2w9QOYEUipUTI8np6LbgGY9Fs98rqVt5AXLIhWkWywlVmtVrBp0igcN_I" +
+				"oypGlUPQGe77Rw",
+		},
+		{
+			"RFC 8037 A.4", "EdDSA",
+			pkcs8(ed25519.NewKeyFromSeed(unbase64("nWGxne_9WmC6hEr0kuwsxERJxWl7MmkZcDusAxyuf2A"))),
+			"eyJhbGciOiJFZERTQSJ9.RXhhbXBsZSBvZiBFZDI1NTE5IHNpZ25pbmc",
+			"hgyY0il_MGCjP0JzlnLWG1PPOt7-09PGcvMg3AIbQR6dWbhijcNR4ki4iylGjg5BhVsPt9g7sVvpAr_MuM0KAg",
+		},
+	}
+	signer := signing.New(10)
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			signature, warning, err := signer.Sign(test.algorithm, test.key, []byte(test.data))
+			if err != nil || warning != "" {
+				t.Fatalf("warning %q, error %v", warning, err)
+			}
+			if got := base64.RawURLEncoding.EncodeToString(signature); got != test.signature {
+				t.Errorf("signature %s, want %s", got, test.signature)
+			}
+		})
+	}
+}
+
+// decisions.md "JWT": what stands in the header and the claims, byte for byte.
+func TestJWTIsWrittenAsGiven(t *testing.T) {
+	tests := []struct {
+		name           string
+		header, claims map[string]any
+		wantHeader     string
+		wantClaims     string
+	}{
+		{"nothing given", nil, nil, `{"alg":"HS256","typ":"JWT"}`, `{}`},
+		{
+			"a key identifier",
+			map[string]any{"kid": "2024-01"},
+			map[string]any{"iss": "me"},
+			`{"alg":"HS256","typ":"JWT","kid":"2024-01"}`, `{"iss":"me"}`,
+		},
+		{"typ replaced", map[string]any{"typ": "at+jwt"}, nil, `{"alg":"HS256","typ":"at+jwt"}`, `{}`},
+		{
+			"no HTML escaping", nil,
+			map[string]any{"url": "https://api.example.com/?a=1&b=<2>", "é": "日本\u2028\"\\\n\x01"},
+			`{"alg":"HS256","typ":"JWT"}`,
+			`{"url":"https://api.example.com/?a=1&b=<2>","é":"日本` + "\u2028" + `\"\\\n\u0001"}`,
+		},
+		{
+			"every type, at any depth", nil,
+			map[string]any{
+				"z": nil, "b": []any{true, false, []any{}, map[string]any{}},
+				"a": map[string]any{"n": json.Number("1.50"), "e": json.Number("-1E+400"), "big": json.Number("123456789012345678901234567890")},
+			},
+			`{"alg":"HS256","typ":"JWT"}`,
+			`{"a":{"big":123456789012345678901234567890,"e":-1E+400,"n":1.50},"b":[true,false,[],{}],"z":null}`,
+		},
+	}
+	signer := signing.New(1)
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			token, _, err := signer.JWT("HS256", hmacText, test.header, test.claims)
+			if err != nil {
+				t.Fatal(err)
+			}
+			parts := strings.Split(token, ".")
+			if len(parts) != 3 {
+				t.Fatalf("%d parts, want 3", len(parts))
+			}
+			if got := string(unbase64(parts[0])); got != test.wantHeader {
+				t.Errorf("header %s, want %s", got, test.wantHeader)
+			}
+			if got := string(unbase64(parts[1])); got != test.wantClaims {
+				t.Errorf("claims %s, want %s", got, test.wantClaims)
+			}
+			signature, _, err := signer.Sign("HS256", hmacText, []byte(parts[0]+"."+parts[1]))
+			if err != nil || base64.RawURLEncoding.EncodeToString(signature) != parts[2] {
+				t.Errorf("the signature is not that of header and claims: %v", err)
+			}
+		})
+	}
+}
+
+// threats.md 39, and what JSON cannot hold.
+func TestJWTRefuses(t *testing.T) {
+	const canary = "canary-6b1d"
+	tests := []struct {
+		name           string
+		header, claims map[string]any
+		want           string
+	}{
+		{"alg", map[string]any{"alg": "none"}, nil, `"alg" may not be set`},
+		{"alg in other letters", map[string]any{"Alg": canary}, nil, `"alg" may not be set`},
+		{"crit", map[string]any{"crit": []any{canary}}, nil, `"crit" may not be set`},
+		{"b64", map[string]any{"b64": false}, nil, `"b64" may not be set`},
+		{"header that is not UTF-8", map[string]any{"kid": canary + "\xff"}, nil, "not UTF-8"},
+		{"claim that is not UTF-8", nil, map[string]any{"sub": canary + "\xff"}, "not UTF-8"},
+		{"name that is not UTF-8", nil, map[string]any{canary + "\xff": true}, "not UTF-8"},
+		{"claim that is not UTF-8, deep", nil, map[string]any{"a": []any{map[string]any{"b": canary + "\xc3"}}}, "not UTF-8"},
+		{"number that is none", nil, map[string]any{"n": json.Number(canary)}, "a number is not JSON"},
+		{"number that is empty", nil, map[string]any{"n": json.Number("")}, "a number is not JSON"},
+		{"number that would add a claim", nil, map[string]any{"n": json.Number(`1,"iss":"evil"`)}, "a number is not JSON"},
+		{"number that is a string", nil, map[string]any{"n": json.Number(`"1"`)}, "a number is not JSON"},
+		{"type that JSON has not", nil, map[string]any{"n": struct{ s string }{canary}}, "which JSON does not have"},
+		{"float", nil, map[string]any{"n": 1.5}, "which JSON does not have"},
+	}
+	signer := signing.New(1)
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			token, _, err := signer.JWT("HS256", hmacText, test.header, test.claims)
+			if err == nil || token != "" {
+				t.Fatal("it signs")
+			}
+			if !strings.Contains(err.Error(), test.want) || strings.Contains(err.Error(), canary) {
+				t.Errorf("error %q, want one with %q and without the value", err, test.want)
+			}
+		})
+	}
+}
+
+// A JWT is not made from maps that the signer changed.
+func TestJWTLeavesItsMapsAlone(t *testing.T) {
+	header, claims := map[string]any{"typ": "x", "kid": "1"}, map[string]any{"iss": "me"}
+	if _, _, err := signing.New(1).JWT("HS256", hmacText, header, claims); err != nil {
+		t.Fatal(err)
+	}
+	if len(header) != 2 || len(claims) != 1 {
+		t.Errorf("header %v, claims %v", header, claims)
+	}
+}
+
+// The examples of RFC 4231, section 4.3 (test case 2) and 4.7 (test case 6, a key longer than a block).
+func TestMAC(t *testing.T) {
+	long := strings.Repeat("\xaa", 131)
+	tests := []struct{ name, algorithm, key, data, want string }{
+		{
+			"SHA-256", abi.MACSHA256, "Jefe", "what do ya want for nothing?",
+			"5bdcc146bf60754e6a042426089575c75a003f089d2739839dec58b964ec3843",
+		},
+		{
+			"SHA-384", abi.MACSHA384, "Jefe", "what do ya want for nothing?",
+			"af45d2e376484031617f78d2b58a6b1b9c7ef464f5a01b47e42ec3736322445e8e2240ca5e69e2c78b3239ecfab21649",
+		},
+		{
+			"SHA-512", abi.MACSHA512, "Jefe", "what do ya want for nothing?",
+			"164b7a7bfcf819e2e395fbe73b56e0a387bd64222e831fd610270cd7ea250554" +
+				"9758bf75c05a994a6d034f65f8f0e6fdcaeab1a34d4a6b4b636e070a38bce737",
+		},
+		{
+			"long key", abi.MACSHA256, long, "Test Using Larger Than Block-Size Key - Hash Key First",
+			"60e431591ee0b67f0d8a26aacbf5b77f8e0bc6213728c5140546040f0ee37f54",
+		},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			mac, err := signing.MAC(test.algorithm, []byte(test.key), []byte(test.data))
+			if got := hex.EncodeToString(mac); err != nil || got != test.want {
+				t.Errorf("%s, %v, want %s", got, err, test.want)
+			}
+		})
+	}
+}
+
+// threats.md 35a
+func TestMACRefuses(t *testing.T) {
+	for _, key := range []string{"", " ", "\t\n"} {
+		var keyError *signing.KeyError
+		if _, err := signing.MAC(abi.MACSHA256, []byte(key), nil); !errors.As(err, &keyError) {
+			t.Errorf("key %q: %v, want a KeyError", key, err)
+		}
+	}
+	for _, algorithm := range []string{"", "RS256", "hs256", "SHA256"} {
+		if _, err := signing.MAC(algorithm, []byte(hmacText), nil); !errors.Is(err, signing.ErrMACAlgorithm) {
+			t.Errorf("algorithm %q: %v, want ErrMACAlgorithm", algorithm, err)
+		}
+	}
+}
+
+// Callers share one Signer, also with more keys than it remembers. Run with -race.
+func TestConcurrentUse(t *testing.T) {
+	signer := signing.New(2)
+	pairs := fitting(t)
+	var wg sync.WaitGroup
+	for range 8 {
+		wg.Go(func() {
+			for algorithm, pair := range pairs {
+				if _, _, err := signer.JWT(algorithm, pair.private, nil, map[string]any{"iss": "me"}); err != nil {
+					t.Errorf("%s: %v", algorithm, err)
+				}
+			}
+		})
+	}
+	wg.Wait()
+}

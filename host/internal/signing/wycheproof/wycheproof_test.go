@@ -1,0 +1,328 @@
+package wycheproof
+
+import (
+	"bytes"
+	"crypto"
+	"crypto/ecdsa"
+	"crypto/rsa"
+	"crypto/sha256"
+	"crypto/sha512"
+	"crypto/x509"
+	"encoding/base64"
+	"encoding/json"
+	"encoding/pem"
+	"errors"
+	"math/big"
+	"strings"
+	"testing"
+
+	"github.com/keywright/keywright/host/internal/signing"
+)
+
+// RS256, RS384 and RS512 are deterministic: the signature is the vector's, byte for byte, whatever form the key has.
+// Keys under 2048 bits are refused.
+func TestRSAPKCS1(t *testing.T) {
+	algorithms := map[string]string{"SHA-256": "RS256", "SHA-384": "RS384", "SHA-512": "RS512"}
+	signer := signing.New(100)
+	signed, refused := 0, 0
+	for _, name := range []string{
+		"rsa_pkcs1_1024_sig_gen_test.json",
+		"rsa_pkcs1_1536_sig_gen_test.json",
+		"rsa_pkcs1_2048_sig_gen_test.json",
+		"rsa_pkcs1_3072_sig_gen_test.json",
+		"rsa_pkcs1_4096_sig_gen_test.json",
+	} {
+		for _, g := range read(t, name) {
+			algorithm, ok := algorithms[g.SHA]
+			if !ok {
+				continue // SHA-1 and SHA-224, which JWS does not have
+			}
+			for _, v := range g.Tests {
+				for form, key := range map[string]string{
+					"as given": g.PEM,
+					"PKCS #8":  encodePEM("PRIVATE KEY", g.PKCS8),
+					"one line": strings.ReplaceAll(g.PEM, "\n", `\n`),
+				} {
+					signature, _, err := signer.Sign(algorithm, key, v.Message)
+					if g.KeySize < 2048 {
+						refused++
+						wantKeyError(t, err, name, v.ID)
+						continue
+					}
+					signed++
+					if err != nil || !bytes.Equal(signature, v.Sig) {
+						t.Errorf("%s %d, %s: the signature differs, or %v", name, v.ID, form, err)
+					}
+				}
+			}
+		}
+	}
+	atLeast(t, signed, minRSASigned)
+	atLeast(t, refused, minRSARefused)
+}
+
+// HMAC is deterministic: mac and, where the key could be a shared secret of a configuration, HS256, HS384 and HS512 give
+// the vector's tag. Tags that were cut short are its beginning.
+func TestHMAC(t *testing.T) {
+	signer := signing.New(1)
+	ran := 0
+	for name, algorithm := range map[string]string{
+		"hmac_sha256_test.json": "HS256",
+		"hmac_sha384_test.json": "HS384",
+		"hmac_sha512_test.json": "HS512",
+	} {
+		for _, g := range read(t, name) {
+			for _, v := range g.Tests {
+				mac, err := signing.MAC(algorithm, v.Key, v.Message)
+				if err != nil {
+					t.Errorf("%s %d: %v", name, v.ID, err)
+					continue
+				}
+				signature, _, err := signer.Sign(algorithm, string(v.Key), v.Message)
+				if err != nil {
+					t.Errorf("%s %d: %v", name, v.ID, err)
+					continue
+				}
+				ran++
+				if !bytes.Equal(mac, signature) {
+					t.Errorf("%s %d: MAC and Sign differ", name, v.ID)
+				}
+				if same := bytes.Equal(mac[:g.TagSize/8], v.Tag); same != (v.Result == "valid") {
+					t.Errorf("%s %d, %s: the tag is equal: %t, but it is %s", name, v.ID, v.Comment, same, v.Result)
+				}
+			}
+		}
+	}
+	atLeast(t, ran, minHMAC)
+}
+
+// Every valid JWS is signed again with its private key: the signature is the same where it is deterministic, and else
+// verifies with the public key. Algorithms that the key does not fit are refused.
+func TestJWS(t *testing.T) {
+	signer := signing.New(100)
+	ran, refused := 0, 0
+	const name = "json_web_signature_test.json"
+	for _, g := range read(t, name) {
+		key := g.Private.text(t)
+		for _, v := range g.Tests {
+			algorithm, data, want, ok := compact(v.JWS)
+			if !ok {
+				continue // not a JWS at all, which only a verifier has to notice
+			}
+			signature, _, err := signer.Sign(algorithm, key, []byte(data))
+			if !fits(algorithm, g.Private) {
+				refused++
+				if err == nil {
+					t.Errorf("%s %d: a key of type %s signs with %s", name, v.ID, g.Private.Type, algorithm)
+				}
+				continue
+			}
+			if err != nil {
+				t.Errorf("%s %d: %v", name, v.ID, err)
+				continue
+			}
+			if v.Result != "valid" {
+				continue
+			}
+			ran++
+			switch algorithm[:2] {
+			case "HS", "RS":
+				if !bytes.Equal(signature, want) {
+					t.Errorf("%s %d: the signature differs", name, v.ID)
+				}
+			case "ES":
+				verifyES(t, &g.Private.ec(t).PublicKey, data, signature)
+				verifyES(t, &g.Private.ec(t).PublicKey, data, want) // the check itself is right
+			case "PS":
+				verifyPS(t, algorithm, &g.Private.rsa().PublicKey, data, signature)
+				verifyPS(t, algorithm, &g.Private.rsa().PublicKey, data, want)
+			}
+		}
+	}
+	atLeast(t, ran, minJWS)
+	atLeast(t, refused, minJWSRefused)
+}
+
+// compact takes a compact JWS apart.
+func compact(raw json.RawMessage) (algorithm, data string, signature []byte, ok bool) {
+	var text string
+	if json.Unmarshal(raw, &text) != nil {
+		return "", "", nil, false
+	}
+	parts := strings.Split(text, ".")
+	if len(parts) != 3 {
+		return "", "", nil, false
+	}
+	head, err := base64.RawURLEncoding.DecodeString(parts[0])
+	if err != nil {
+		return "", "", nil, false
+	}
+	if _, err := base64.RawURLEncoding.DecodeString(parts[1]); err != nil {
+		return "", "", nil, false // vector 373 wants a verifier to read over a character that is none
+	}
+	var header struct {
+		Algorithm string `json:"alg"`
+	}
+	if json.Unmarshal(head, &header) != nil {
+		return "", "", nil, false
+	}
+	signature, err = base64.RawURLEncoding.DecodeString(parts[2])
+	return header.Algorithm, parts[0] + "." + parts[1], signature, err == nil
+}
+
+// fits tells whether a key is of the type, and on the curve, that an algorithm takes.
+func fits(algorithm string, key jwk) bool {
+	switch algorithm {
+	case "HS256", "HS384", "HS512":
+		return key.Type == "oct"
+	case "RS256", "RS384", "RS512", "PS256", "PS384", "PS512":
+		return key.Type == "RSA"
+	case "ES256":
+		return key.Curve == "P-256"
+	case "ES384":
+		return key.Curve == "P-384"
+	case "ES512":
+		return key.Curve == "P-521"
+	}
+	return false
+}
+
+func digest(bits string, data string) (crypto.Hash, []byte) {
+	switch bits {
+	case "256":
+		sum := sha256.Sum256([]byte(data))
+		return crypto.SHA256, sum[:]
+	case "384":
+		sum := sha512.Sum384([]byte(data))
+		return crypto.SHA384, sum[:]
+	}
+	sum := sha512.Sum512([]byte(data))
+	return crypto.SHA512, sum[:]
+}
+
+func verifyES(t *testing.T, key *ecdsa.PublicKey, data string, signature []byte) {
+	t.Helper()
+	bits := map[int]string{256: "256", 384: "384", 521: "512"}[key.Params().BitSize]
+	size := (key.Params().BitSize + 7) / 8
+	if len(signature) != 2*size {
+		t.Errorf("ES%s: a signature of %d bytes", bits, len(signature))
+		return
+	}
+	r, s := new(big.Int).SetBytes(signature[:size]), new(big.Int).SetBytes(signature[size:])
+	if _, sum := digest(bits, data); !ecdsa.Verify(key, sum, r, s) {
+		t.Errorf("ES%s: the signature does not verify", bits)
+	}
+}
+
+func verifyPS(t *testing.T, algorithm string, key *rsa.PublicKey, data string, signature []byte) {
+	t.Helper()
+	hash, sum := digest(algorithm[2:], data)
+	options := &rsa.PSSOptions{SaltLength: rsa.PSSSaltLengthEqualsHash}
+	if err := rsa.VerifyPSS(key, hash, sum, signature, options); err != nil {
+		t.Errorf("%s: %v", algorithm, err)
+	}
+}
+
+// Private EC keys in PEM, edge cases among them, sign with the algorithm of their curve and no other; those for key
+// agreement on other curves do not sign at all.
+func TestPEMKeys(t *testing.T) {
+	ecAlgorithms := []string{"ES256", "ES384", "ES512"}
+	signer := signing.New(100)
+	signed, refused := 0, 0
+	for name, fitting := range map[string]string{
+		"ecdh_secp224r1_pem_test.json": "",
+		"ecdh_secp256r1_pem_test.json": "ES256",
+		"ecdh_secp384r1_pem_test.json": "ES384",
+		"ecdh_secp521r1_pem_test.json": "ES512",
+		"x25519_pem_test.json":         "",
+		"x448_pem_test.json":           "",
+	} {
+		seen := map[string]bool{}
+		for _, g := range read(t, name) {
+			for _, v := range g.Tests {
+				if seen[v.Private] {
+					continue
+				}
+				seen[v.Private] = true
+				for _, algorithm := range append([]string{"EdDSA", "RS256", "PS256", "HS256"}, ecAlgorithms...) {
+					signature, _, err := signer.Sign(algorithm, v.Private, v.Message)
+					if algorithm != fitting {
+						refused++
+						wantKeyError(t, err, name, v.ID)
+						continue
+					}
+					signed++
+					if err != nil {
+						t.Errorf("%s %d: %v", name, v.ID, err)
+						continue
+					}
+					verifyES(t, publicEC(t, v.Private), string(v.Message), signature)
+				}
+			}
+		}
+	}
+	atLeast(t, signed, minPEMSigned)
+	atLeast(t, refused, minPEMRefused)
+}
+
+func publicEC(t *testing.T, text string) *ecdsa.PublicKey {
+	t.Helper()
+	block, _ := pem.Decode([]byte(text))
+	key, err := x509.ParsePKCS8PrivateKey(block.Bytes)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &key.(*ecdsa.PrivateKey).PublicKey
+}
+
+// RSA keys of many sizes, and of three primes, sign when they have 2048 bits or more.
+func TestRSAKeys(t *testing.T) {
+	signer := signing.New(100)
+	signed, refused := 0, 0
+	for _, name := range []string{
+		"rsa_oaep_misc_test.json",
+		"rsa_three_primes_oaep_2048_sha1_mgf1sha1_test.json",
+		"rsa_three_primes_oaep_3072_sha224_mgf1sha224_test.json",
+		"rsa_three_primes_oaep_4096_sha256_mgf1sha256_test.json",
+	} {
+		seen := map[string]bool{}
+		for _, g := range read(t, name) {
+			if seen[g.PEM] {
+				continue
+			}
+			seen[g.PEM] = true
+			data := "eyJhbGciOiJQUzI1NiJ9.e30"
+			signature, _, err := signer.Sign("PS256", g.PEM, []byte(data))
+			if g.KeySize < 2048 {
+				refused++
+				wantKeyError(t, err, name, g.Tests[0].ID)
+				continue
+			}
+			signed++
+			if err != nil {
+				t.Errorf("%s %d: %v", name, g.Tests[0].ID, err)
+				continue
+			}
+			verifyPS(t, "PS256", publicRSA(t, g.PKCS8), data, signature)
+		}
+	}
+	atLeast(t, signed, minRSAKeysSigned)
+	atLeast(t, refused, minRSAKeysRefused)
+}
+
+func publicRSA(t *testing.T, der []byte) *rsa.PublicKey {
+	t.Helper()
+	key, err := x509.ParsePKCS8PrivateKey(der)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &key.(*rsa.PrivateKey).PublicKey
+}
+
+func wantKeyError(t *testing.T, err error, name string, id int) {
+	t.Helper()
+	var keyError *signing.KeyError
+	if !errors.As(err, &keyError) {
+		t.Errorf("%s %d: %v, want a KeyError", name, id, err)
+	}
+}

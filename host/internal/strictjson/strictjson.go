@@ -1,0 +1,131 @@
+// Package strictjson decodes the JSON of those that the host does not trust: plugins, token endpoints, and whoever
+// writes configurations. Duplicate names and invalid UTF-8 are errors, names are case-sensitive, and numbers keep their
+// text. (encoding/json takes the last of two members silently, and "ALG" for "alg": both have been used in attacks.)
+package strictjson
+
+import (
+	"bytes"
+	stdjson "encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+)
+
+// keepNumbers makes any hold a number as its text rather than as a float64, which would change 9007199254740993.
+var keepNumbers = json.WithUnmarshalers(json.UnmarshalFromFunc(func(d *jsontext.Decoder, v *any) error {
+	if d.PeekKind() != '0' {
+		return errors.ErrUnsupported
+	}
+	number, err := d.ReadValue()
+	if err != nil {
+		return err
+	}
+	*v = stdjson.Number(string(number))
+	return nil
+}))
+
+// Unmarshal decodes one document into v, and refuses members that v does not have. Its errors say what is wrong and
+// where, but never what the document holds.
+func Unmarshal(document []byte, v any) error {
+	return clean(json.Unmarshal(document, v, keepNumbers, json.RejectUnknownMembers(true)))
+}
+
+// UnmarshalOpen is Unmarshal for documents that may have further members: the answers of token endpoints.
+func UnmarshalOpen(document []byte, v any) error {
+	return clean(json.Unmarshal(document, v, keepNumbers))
+}
+
+// Object decodes a JSON object; its numbers are of type [stdjson.Number].
+func Object(document []byte) (map[string]any, error) {
+	var object map[string]any
+	if err := Unmarshal(document, &object); err != nil {
+		return nil, err
+	}
+	if object == nil {
+		return nil, errors.New("is not a JSON object")
+	}
+	return object, nil
+}
+
+// Marshal encodes a document; names are sorted, and characters of HTML are left as they are.
+func Marshal(v any) ([]byte, error) {
+	var b bytes.Buffer
+	e := stdjson.NewEncoder(&b)
+	e.SetEscapeHTML(false)
+	if err := e.Encode(v); err != nil {
+		return nil, err
+	}
+	return bytes.TrimSuffix(b.Bytes(), []byte("\n")), nil
+}
+
+// MapStrings returns a copy of a tree of map[string]any and []any in which f was applied to each string that is a
+// value, and name to each that is the name of a member.
+func MapStrings(v any, f func(string) (string, error), name func(string) error) (any, error) {
+	switch v := v.(type) {
+	case string:
+		return f(v)
+	case []any:
+		list := make([]any, len(v))
+		for i, element := range v {
+			mapped, err := MapStrings(element, f, name)
+			if err != nil {
+				return nil, err
+			}
+			list[i] = mapped
+		}
+		return list, nil
+	case map[string]any:
+		object := make(map[string]any, len(v))
+		for key, member := range v {
+			if err := name(key); err != nil {
+				return nil, err
+			}
+			mapped, err := MapStrings(member, f, name)
+			if err != nil {
+				return nil, err
+			}
+			object[key] = mapped
+		}
+		return object, nil
+	}
+	return v, nil
+}
+
+// clean reduces an error to the kind of problem and its place: the texts of the decoder quote what they found there.
+func clean(err error) error {
+	if err == nil {
+		return nil
+	}
+	var syntactic *jsontext.SyntacticError
+	if errors.As(err, &syntactic) {
+		what := "is not well-formed JSON"
+		if errors.Is(err, jsontext.ErrDuplicateName) {
+			what = "has two members of one name"
+		}
+		return fmt.Errorf("%s at byte %d", what, syntactic.ByteOffset)
+	}
+	var semantic *json.SemanticError
+	if errors.As(err, &semantic) {
+		if errors.Is(err, json.ErrUnknownName) {
+			return fmt.Errorf("has an unknown member at %s", pointer(semantic.JSONPointer))
+		}
+		want := ""
+		if semantic.GoType != nil {
+			want = ", a " + semantic.GoType.Kind().String() + " is wanted"
+		}
+		return fmt.Errorf("has a value of the wrong type at %s%s", pointer(semantic.JSONPointer), want)
+	}
+	return errors.New("is not well-formed JSON")
+}
+
+// pointer shows where in a document something is: names of a guest's document are not secret, but may be long.
+func pointer(p jsontext.Pointer) string {
+	text := strings.ToValidUTF8(string(p), "�")
+	if len(text) > 100 {
+		text = text[:100] + "…"
+	}
+	return fmt.Sprintf("%q", text)
+}

@@ -1,0 +1,255 @@
+package template
+
+import (
+	"errors"
+	"strings"
+	"testing"
+)
+
+// These tests show the rows of decisions.md, "Templates", one each. Two rows are the host's, which knows where a value
+// goes: a required field that renders to empty text, and CR, LF or NUL in a header.
+
+func TestSyntax(t *testing.T) {
+	for _, c := range []struct{ name, source, want string }{
+		{"text around", "Bearer {{ get_secret('crm') }}.", "Bearer s3cr3t."},
+		{"no spaces", "{{get_secret('crm')}}", "s3cr3t"},
+		{"on several lines", "{{\n\tget_secret(\n\t\"crm\" ) }}", "s3cr3t"},
+		{"double quotes", `{{ get_secret("crm") }}`, "s3cr3t"},
+		{"backticks", "{{ get_secret(`crm`) }}", "s3cr3t"},
+		{"pipe", "{{ user.last_name | default('x') }}", "x"},
+		{"pipes", "{{ 'crm' | get_secret() | base64_encode() }}", "czNjcjN0"},
+		{"}} in single quotes", "{{ 'a}}b' }}", "a}}b"},
+		{"}} in double quotes", `{{ "a}}b" }}`, "a}}b"},
+		{"}} in backticks", "{{ `a}}'b` }}", "a}}'b"},
+		{"}} behind an escaped quote", `{{ 'it\'s }}' }}`, "it's }}"},
+		{"}} that closes objects", "{{ json_encode({'a': {'b': 1}}) }}", `{"a":{"b":1}}`},
+		{"}} directly behind an object", "{{ json_encode({'a': {}})}}}}", `{"a":{}}}}`},
+		{"a literal {{", "{{ '{{' }} x }}", "{{ x }}"},
+		{"stray }} and { in the text", "}} { a } }{ {", "}} { a } }{ {"},
+		{"other letters", "é{{ 'ü}}' }}日本{{ tenant_id }}", "éü}}日本t1"},
+		{"a comment", "{{ tenant_id /* }} */ }}", "t1"},
+	} {
+		t.Run(c.name, func(t *testing.T) { wantText(t, c.source, c.want) })
+	}
+}
+
+func TestFunctions(t *testing.T) {
+	for _, c := range []struct{ name, source, want string }{
+		{"get_secret", "{{ get_secret('crm') }}", "s3cr3t"},
+		{"get_variable", "{{ get_variable('region') }}", "eu"},
+		{"get_variable that is empty", "[{{ get_variable('nothing') }}]", "[]"},
+		{"now", "{{ now() }}", "1700000000"},
+		{"now with seconds", "{{ now(300) }}", "1700000300"},
+		{"now before", "{{ now(-60) }}", "1699999940"},
+		{"now with a sum", "{{ now(60 * 60) }}", "1700003600"},
+		{"uuid", "{{ uuid() }}", "0190a5b2-0000-7000-8000-000000000000"},
+		{"default of a missing variable", "{{ default(get_variable('none'), 'x') }}", "x"},
+		{"default of an empty variable", "{{ default(get_variable('nothing'), 'x') }}", "x"},
+		{"default of a value", "{{ default(get_variable('region'), 'x') }}", "eu"},
+		{"default of computed text", "{{ default(base64_decode(''), 5) }}", "5"},
+		{"default with a default", "{{ user.last_name | default(get_variable('none') | default(tenant_id)) }}", "t1"},
+		{"base64_encode is RFC 4648 section 4", "{{ base64_encode('??>>~') }}", "Pz8+Pn4="},
+		{"base64_decode", "{{ base64_decode('Pz8+Pn4=') }}", "??>>~"},
+		{"json_encode of text", `{{ json_encode('a"<é>\n') }}`, `"a\"<é>\n"`},
+		{"json_encode of all types", "{{ json_encode([1, -2.5, true, nil, 'x', [], {}]) }}", `[1,-2.5,true,null,"x",[],{}]`},
+		{"json_encode keeps the order", "{{ json_encode({z: user.id, 'a b': now()}) }}", `{"z":"u1","a b":1700000000}`},
+		{"json_encode of a choice", "{{ json_encode({'a': user.id == 'u1' ? nil : [1]}) }}", `{"a":null}`},
+	} {
+		t.Run(c.name, func(t *testing.T) { wantText(t, c.source, c.want) })
+	}
+
+	t.Run("nothing else is callable", func(t *testing.T) {
+		for _, source := range []string{
+			"env('HOME')", "readFile('/etc/passwd')", "get('x')", "len('x')", "upper('x')", "toJSON(1)", "fromJSON('1')", "date('2024-01-01')",
+			"print('x')", "repeat('x', 9)", "int('1')", "string(1)", "trim(' x ')", "abs(1)", "type(1)", "now2()", "Now()", "$env()", "'x' | upper()", "::len('x')",
+		} {
+			if _, err := Compile("{{ " + source + " }}"); err == nil || !strings.Contains(err.Error(), "unknown function") {
+				t.Errorf("%s: %v", source, err)
+			}
+		}
+	})
+
+	t.Run("names are literal", func(t *testing.T) {
+		for _, source := range []string{
+			"get_secret(user.email)", "get_secret('a' + 'b')", "get_variable(tenant_id)", "get_secret(true ? 'a' : 'b')", "user.id | get_secret()",
+			"get_secret(1)", "get_secret('')", "get_secret('.a')", "get_secret('a/b')", "get_secret(' a')", "get_secret('é')", "get_variable('a\\n')",
+			"get_variable('" + strings.Repeat("a", 129) + "')",
+		} {
+			if _, err := Compile("{{ " + source + " }}"); err == nil || !strings.Contains(err.Error(), "the name must be") {
+				t.Errorf("%s: %v", source, err)
+			}
+		}
+		mustCompile(t, "{{ get_secret('0-A.b_"+strings.Repeat("z", 122)+"') }}")
+	})
+}
+
+func TestVariables(t *testing.T) {
+	v := values()
+	v.User = &User{Email: "e", ID: "i", Username: "n", FirstName: "f", LastName: "l"}
+	got, err := renderText(t, "{{user.email}}{{user.id}}{{user.username}}{{user.first_name}}{{user.last_name}}{{tenant_id}}{{user['email']}}", v)
+	if err != nil || got != "einflt1e" {
+		t.Errorf("%q, %v", got, err)
+	}
+	for _, source := range []string{"user.Email", "user.password", "tenant", "$env", "x", "user.email.x", "user", "env.HOME", "get_secret", "user[tenant_id]"} {
+		if _, err := Compile("{{ " + source + " }}"); err == nil {
+			t.Errorf("%s: compiled", source)
+		}
+	}
+}
+
+func TestValueOfNow(t *testing.T) {
+	v := values()
+	v.Now = func() int64 { return -5 }
+	if got, err := renderText(t, "{{ now() }} {{ now(10) }}", v); err != nil || got != "-5 5" {
+		t.Errorf("%q, %v", got, err)
+	}
+	v.Now = func() int64 { return 1<<63 - 1 }
+	wantError(t, "{{ now(5000) }}", v, "column 4: the integer is too large")
+}
+
+func TestType(t *testing.T) {
+	for _, c := range []struct{ source, want string }{
+		{"{{ 12 }}", "12"},
+		{"{{ 0x10 }}", "16"},
+		{"{{ true }}", "true"},
+		{"{{ 1 > 2 }}", "false"},
+		{"{{ 0.5 }}", "0.5"},
+		{"{{ 0.1 + 0.2 }}", "0.30000000000000004"},
+		{"{{ 3.0 }}", "3"},
+		{"{{ 4 / 2 }}", "2"},
+		{"{{ 2.5e6 }}", "2500000"},
+		{"{{ 1e21 }}", "1e+21"},
+		{"{{ -0.0 }}", "0"},
+		{"{{ 9223372036854775807 }}", "9223372036854775807"},
+	} {
+		t.Run(c.source, func(t *testing.T) { wantText(t, c.source, c.want) })
+	}
+	for _, source := range []string{"{{ nil }}", "{{ true ? nil : 'x' }}", "{{ default(user.email, nil) }}", "{{ [1] }}", "{{ {'a': 1} }}"} {
+		if _, err := Compile(source); err == nil || !strings.Contains(err.Error(), "a text, a number or a boolean") {
+			t.Errorf("%s: %v", source, err)
+		}
+	}
+}
+
+func TestCheckedWhen(t *testing.T) {
+	for _, c := range []struct{ name, source, want string }{
+		{"empty expression", "ab{{ }}", "column 3: empty expression"},
+		{"only a comment", "{{ /* x */ }}", "column 1: empty expression"},
+		{"not closed", "ab{{ now()", "column 3: {{ without }}"},
+		{"closed in quotes only", "ab{{ 'x }}", "column 6: literal not terminated"},
+		{"unknown function", "{{ now() }} {{ nope() }}", `column 16: unknown function "nope"`},
+		{"unknown function with a predicate", "{{ filter('x', true) }}", `column 4: unknown function "filter"`},
+		{"unknown variable", "ab {{  nope }}", `column 8: unknown variable "nope"`},
+		{"unknown field", "{{ user.mail }}", `column 4: unknown variable "user.mail"`},
+		{"bare user", "{{ user }}", "column 4: user is no value"},
+		{"a function without its call", "{{ now }}", "column 4: now is a function"},
+		{"columns are runes", "日本語{{ 'ü' + nope }}", `column 13: unknown variable "nope"`},
+		{"columns go over lines", "a\n{{\n nope }}", `column 7: unknown variable "nope"`},
+		{"syntax", "{{ 1 + }}", "column 7: syntax error near the end"},
+		{"syntax in the middle", "x{{ get_secret 'a' }}", "column 16: syntax error near a text"},
+		{"two values", "{{ user.email tenant_id }}", `column 15: syntax error near "tenant_id"`},
+		{"character that is none", "{{ a § b }}", "column 6: unrecognized character"},
+		{"integer that is too large", "{{ 9223372036854775808 }}", "syntax error near the end"},
+		{"bad escape", `{{ '\q' }}`, "column 4: invalid char escape"},
+		{"too few arguments", "{{ get_secret() }}", "column 4: get_secret takes one name"},
+		{"too many arguments", "{{ now(1, 2) }}", "column 4: now takes nothing, or seconds"},
+		{"pipe counts as an argument", "{{ 'x' | uuid() }}", "column 10: uuid takes nothing"},
+		{"wrong type", "{{ now('60') }}", "column 8: now takes whole seconds"},
+		{"wrong type, fraction", "{{ now(1.5) }}", "column 8: now takes whole seconds"},
+		{"wrong type, function", "{{ base64_encode(now()) }}", "column 18: base64_encode takes a text"},
+		{"wrong type, sum", "{{ 'a' + 1 }}", "column 8: + takes two texts or two numbers"},
+		{"wrong type, comparison", "{{ 'a' == 1 }}", "column 8: == takes"},
+		{"wrong type, condition", "{{ 'a' ? 1 : 2 }}", "column 4: the condition is no boolean"},
+		{"wrong type that depends", "{{ (1 > 2 ? 'a' : 1) + 'b' }}", "column 22: + takes"},
+		{"wrong type, default", "{{ default(now(), 1) }}", "column 12: default replaces"},
+		{"a name twice", "{{ json_encode({'a': 1, a: 2}) }}", "column 25: the object has this name twice"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			_, err := Compile(c.source)
+			if err == nil || !strings.Contains(err.Error(), c.want) {
+				t.Errorf("%s\n got %v\nwant %s", c.source, err, c.want)
+			}
+		})
+	}
+
+	t.Run("every problem at once", func(t *testing.T) {
+		_, err := Compile("{{ a + b }} {{ }} {{ c( }} {{ now()")
+		var columns []int
+		for _, e := range Errors(err) {
+			columns = append(columns, e.Column)
+		}
+		want := []int{4, 8, 13, 24, 28}
+		if len(columns) != len(want) {
+			t.Fatalf("%v: %v", columns, err)
+		}
+		for i := range want {
+			if columns[i] != want[i] {
+				t.Fatalf("columns %v, want %v: %v", columns, want, err)
+			}
+		}
+	})
+}
+
+func TestSecretNotFound(t *testing.T) {
+	for _, source := range []string{
+		"{{ get_secret('none') }}",
+		"{{ default(get_secret('none'), 'x') }}",
+		"{{ get_secret('none') | default('x') }}",
+		"{{ 'a' + get_secret('none') }}",
+		"{{ json_encode({'a': [get_secret('none')]}) }}",
+	} {
+		err := wantError(t, source, values(), "get_secret('none'): no such secret")
+		var e *Error
+		if !errors.Is(err, errNoSecret) || !errors.As(err, &e) || e.Column == 0 {
+			t.Errorf("%s: %#v", source, err)
+		}
+	}
+	t.Run("threats.md 35a: empty or blank", func(t *testing.T) {
+		for _, source := range []string{
+			"{{ get_secret('empty') }}", "{{ get_secret('blank') }}", "{{ default(get_secret('empty'), 'x') }}", "{{ get_secret('blank') == '' }}",
+		} {
+			wantError(t, source, values(), "the secret is empty or blank")
+		}
+	})
+}
+
+func TestUserUsedNoUserGiven(t *testing.T) {
+	nobody := values()
+	nobody.User, nobody.TenantID = nil, ""
+	for name := range userFields {
+		field := "user." + name
+		wantError(t, "{{ "+field+" }}", nobody, field)
+		if got, err := renderText(t, "{{ "+field+" | default('x') }}", nobody); err != nil || got != "x" {
+			t.Errorf("%s: %q, %v", field, got, err)
+		}
+	}
+	wantError(t, "{{ tenant_id }}", nobody, "tenant_id")
+	wantError(t, "a {{ user.last_name }}", values(), "column 6: user.last_name is missing")
+	wantError(t, "{{ get_variable('none') }}", values(), "get_variable('none')")
+
+	for _, c := range []struct{ name, source, want string }{
+		{"empty field", "{{ default(user.last_name, 'x') }}", "x"},
+		{"in brackets", "{{ (user.last_name) | default('x') }}", "x"},
+		{"other is not looked at when not needed", "{{ user.email | default(user.last_name) }}", "ada@example.com"},
+		{"branch that is not taken", "{{ user.id == 'u1' ? 'x' : user.last_name }}", "x"},
+		{"side that does not decide", "{{ true || user.last_name == '' }}", "true"},
+	} {
+		t.Run(c.name, func(t *testing.T) { wantText(t, c.source, c.want) })
+	}
+	for _, source := range []string{
+		"{{ default('a' + user.last_name, 'x') }}",
+		"{{ default(base64_encode(user.last_name), 'x') }}",
+		"{{ default('', user.last_name) }}",
+		"{{ default(default(user.last_name, user.last_name), 'x') }}",
+	} {
+		wantError(t, source, values(), "user.last_name is missing")
+	}
+}
+
+// threats.md 17: a secret or user field that holds template text stays literal.
+func TestRenderedOnce(t *testing.T) {
+	wantText(t, "{{ get_secret('nested') }}", "{{ get_secret('crm') }}")
+	wantText(t, "{{ user.first_name }}!", "{{ now() }}!")
+	wantText(t, "{{ '{' }}{{ '{ now() }' }}}", "{{ now() }}")
+	wantText(t, "{{ base64_decode('e3sgbm93KCkgfX0=') }}", "{{ now() }}")
+}

@@ -1,0 +1,205 @@
+package template
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"regexp"
+	"slices"
+	"strconv"
+)
+
+// MaxDepth is how deep the arrays and objects of an Object may be nested.
+const MaxDepth = 64
+
+// Object is a JSON object whose strings are templates, at any depth. Names of members are plain text. It is safe for
+// concurrent use.
+type Object struct {
+	members []member
+	names   Names
+	literal bool
+}
+
+// member of a compiled object. Its value is a []member, a []any of such values, a *leaf, a json.Number, a bool or nil.
+type member struct {
+	name  string
+	value any
+}
+
+// leaf is a string of the object.
+type leaf struct {
+	path     string
+	template *Template
+}
+
+// CompileObject compiles what decoding a JSON object gives: map[string]any, []any, string, bool, nil, and numbers as
+// json.Number, float64, int, int64 or uint64. The error is an *Error that has the path of its place, or several joined;
+// Errors lists them in the order of the paths.
+func CompileObject(v any) (*Object, error) {
+	object, ok := v.(map[string]any)
+	if !ok {
+		return nil, &Error{Message: "an object is wanted"}
+	}
+	c := &objectCompiler{object: &Object{literal: true}}
+	c.object.members = c.members(object, "", 0)
+	if len(c.errs) > 0 {
+		return nil, join(c.errs)
+	}
+	return c.object, nil
+}
+
+// Names gives what the object's expressions name.
+func (o *Object) Names() Names {
+	var n Names
+	n.Merge(o.names)
+	return n
+}
+
+// Literal reports whether no string of the object has an expression in it.
+func (o *Object) Literal() bool { return o.literal }
+
+// Render renders every string, in the order of the members' names. The function text makes of the parts of a string
+// what stands for it in the result. Numbers are json.Number, with the text that they had. The caller owns the result.
+// The error is an *Error with a path.
+func (o *Object) Render(v *Values, text func([]Part) (string, error)) (map[string]any, error) {
+	return renderMembers(o.members, v, text)
+}
+
+type objectCompiler struct {
+	object *Object
+	errs   []*Error
+}
+
+func (c *objectCompiler) fail(path, message string) any {
+	c.errs = append(c.errs, &Error{Path: path, Message: message})
+	return nil
+}
+
+func (c *objectCompiler) compile(v any, path string, depth int) any {
+	if depth > MaxDepth {
+		return c.fail(path, fmt.Sprintf("nested deeper than %d", MaxDepth))
+	}
+	switch v := v.(type) {
+	case map[string]any:
+		return c.members(v, path, depth)
+	case []any:
+		compiled := make([]any, len(v))
+		for i, element := range v {
+			compiled[i] = c.compile(element, elementPath(path, i), depth+1)
+		}
+		return compiled
+	case string:
+		return c.template(v, path)
+	case bool, nil:
+		return v
+	}
+	number, ok := numberText(v)
+	if !ok {
+		return c.fail(path, fmt.Sprintf("a value of type %T is not JSON", v))
+	}
+	return number
+}
+
+func (c *objectCompiler) members(object map[string]any, path string, depth int) []member {
+	compiled := make([]member, 0, len(object))
+	for _, name := range slices.Sorted(maps.Keys(object)) {
+		compiled = append(compiled, member{name, c.compile(object[name], memberPath(path, name), depth+1)})
+	}
+	return compiled
+}
+
+func (c *objectCompiler) template(source, path string) any {
+	t, err := Compile(source)
+	if err != nil {
+		for _, e := range Errors(err) {
+			e.Path = path
+			c.errs = append(c.errs, e)
+		}
+		return nil
+	}
+	c.object.names.Merge(t.names)
+	if _, literal := t.Literal(); !literal {
+		c.object.literal = false
+	}
+	return &leaf{path, t}
+}
+
+// jsonNumber is RFC 8259 section 6.
+var jsonNumber = regexp.MustCompile(`^-?(0|[1-9][0-9]*)(\.[0-9]+)?([eE][+-]?[0-9]+)?$`)
+
+// numberText gives a number as JSON has it.
+func numberText(v any) (number json.Number, ok bool) {
+	switch v := v.(type) {
+	case json.Number:
+		return v, jsonNumber.MatchString(string(v))
+	case float64:
+		_, problem := finite(v)
+		return json.Number(formatFloat(v)), problem == ""
+	case int:
+		return json.Number(strconv.Itoa(v)), true
+	case int64:
+		return json.Number(strconv.FormatInt(v, 10)), true
+	case uint64:
+		return json.Number(strconv.FormatUint(v, 10)), true
+	}
+	return "", false
+}
+
+func renderMembers(members []member, v *Values, text func([]Part) (string, error)) (map[string]any, error) {
+	rendered := make(map[string]any, len(members))
+	for _, m := range members {
+		value, err := render(m.value, v, text)
+		if err != nil {
+			return nil, err
+		}
+		rendered[m.name] = value
+	}
+	return rendered, nil
+}
+
+func render(value any, v *Values, text func([]Part) (string, error)) (any, error) {
+	switch value := value.(type) {
+	case []member:
+		return renderMembers(value, v, text)
+	case []any:
+		rendered := make([]any, len(value))
+		for i, element := range value {
+			var err error
+			if rendered[i], err = render(element, v, text); err != nil {
+				return nil, err
+			}
+		}
+		return rendered, nil
+	case *leaf:
+		return value.render(v, text)
+	}
+	return value, nil
+}
+
+func (l *leaf) render(v *Values, text func([]Part) (string, error)) (any, error) {
+	parts, problem := l.template.render(v)
+	if problem != nil {
+		problem.Path = l.path
+		return nil, problem
+	}
+	rendered, err := text(parts)
+	if err != nil {
+		return nil, &Error{Path: l.path, Err: err}
+	}
+	return rendered, nil
+}
+
+// plainName is a member's name that a path can show as it is.
+var plainName = regexp.MustCompile(`^[A-Za-z0-9_-]+$`)
+
+func memberPath(path, name string) string {
+	switch {
+	case !plainName.MatchString(name):
+		return path + "[" + quote(name) + "]"
+	case path == "":
+		return name
+	}
+	return path + "." + name
+}
+
+func elementPath(path string, i int) string { return path + "[" + strconv.Itoa(i) + "]" }

@@ -1,0 +1,136 @@
+package template
+
+import (
+	"encoding/json"
+	"errors"
+	"math"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// seal stands for the host, which puts something else into the tree for what is secret.
+func seal(parts []Part) (string, error) {
+	var b strings.Builder
+	for _, p := range parts {
+		if p.Secret {
+			b.WriteString("<sealed>")
+		} else {
+			b.WriteString(p.Text)
+		}
+	}
+	return b.String(), nil
+}
+
+func decode(t *testing.T, source string) any {
+	t.Helper()
+	decoder := json.NewDecoder(strings.NewReader(source))
+	decoder.UseNumber()
+	var v any
+	if err := decoder.Decode(&v); err != nil {
+		t.Fatal(err)
+	}
+	return v
+}
+
+// decisions.md, Templates: keys of objects are plain text, strings are templates at any depth, and what is no string
+// stays as it is.
+func TestKeysOfObjects(t *testing.T) {
+	object, err := CompileObject(decode(t, `{
+		"sub": "{{ user.email }}", "exp": "{{ now(300) }}", "{{ now() }}": "plain name", "admin": true, "none": null, "big": 12345678901234567890,
+		"ratio": 1.50, "roles": [{"name": "r-{{ tenant_id }}"}, 7, ["{{ get_secret('crm') }}!"]], "empty": {}, "list": []
+	}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := map[string]any{
+		"sub": "ada@example.com", "exp": "1700000300", "{{ now() }}": "plain name", "admin": true, "none": nil, "big": json.Number("12345678901234567890"),
+		"ratio": json.Number("1.50"), "roles": []any{map[string]any{"name": "r-t1"}, json.Number("7"), []any{"<sealed>!"}},
+		"empty": map[string]any{}, "list": []any{},
+	}
+	for range 2 { // the second shows that the first result belongs to its caller
+		got, err := object.Render(values(), seal)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Fatal(diff)
+		}
+		got["roles"].([]any)[0].(map[string]any)["name"] = "changed"
+		delete(got, "sub")
+	}
+	names := Names{Secrets: []string{"crm"}, User: []string{"email"}, Tenant: true, Now: true}
+	if diff := cmp.Diff(names, object.Names()); diff != "" {
+		t.Error(diff)
+	}
+	if object.Literal() {
+		t.Error("literal in spite of its expressions")
+	}
+}
+
+func TestLiteralObject(t *testing.T) {
+	object, err := CompileObject(map[string]any{"kid": "k1", "n": []any{1, int64(-2), uint64(math.MaxUint64), 0.5, 1e6}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := object.Render(nil, seal)
+	want := map[string]any{"kid": "k1", "n": []any{
+		json.Number("1"), json.Number("-2"), json.Number("18446744073709551615"), json.Number("0.5"), json.Number("1000000"),
+	}}
+	if diff := cmp.Diff(want, got); diff != "" || err != nil || !object.Literal() {
+		t.Error(diff, err, object.Literal())
+	}
+}
+
+func TestObjectErrors(t *testing.T) {
+	deep := any("x")
+	for range MaxDepth + 1 {
+		deep = []any{deep}
+	}
+	_, err := CompileObject(map[string]any{
+		"exp":            "{{ nope() }} {{ }}",
+		"roles":          []any{map[string]any{"name": "a{{ b }}"}, json.Number("1x"), json.Number(" 1"), math.NaN(), struct{}{}},
+		"https://x/\nid": map[string]any{"y": "{{"},
+		"deep":           deep,
+	})
+	want := []string{
+		`deep` + strings.Repeat("[0]", MaxDepth) + `: nested deeper than 64`,
+		`exp: column 4: unknown function "nope"`,
+		`exp: column 14: empty expression`,
+		`["https://x/\nid"].y: column 1: {{ without }}`,
+		`roles[0].name: column 5: unknown variable "b"`,
+		`roles[1]: a value of type json.Number is not JSON`,
+		`roles[2]: a value of type json.Number is not JSON`,
+		`roles[3]: a value of type float64 is not JSON`,
+		`roles[4]: a value of type struct {} is not JSON`,
+	}
+	var got []string
+	for _, e := range Errors(err) {
+		got = append(got, e.Error())
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Error(diff)
+	}
+	for _, v := range []any{nil, "x", []any{}, 1} {
+		if _, err := CompileObject(v); err == nil {
+			t.Errorf("%v is no object", v)
+		}
+	}
+}
+
+func TestObjectRenderErrors(t *testing.T) {
+	object, err := CompileObject(map[string]any{"a": []any{"x", map[string]any{"b": "x{{ get_secret('none') }}"}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = object.Render(values(), seal)
+	if err == nil || err.Error() != "a[1].b: column 5: get_secret('none'): no such secret" || !errors.Is(err, errNoSecret) {
+		t.Errorf("got %v", err)
+	}
+	full := errors.New("full")
+	_, err = object.Render(values(), func([]Part) (string, error) { return "", full })
+	if err == nil || err.Error() != "a[0]: full" || !errors.Is(err, full) {
+		t.Errorf("got %v", err)
+	}
+}

@@ -1,0 +1,26 @@
+package template
+
+// Values is what expressions are evaluated with. Functions that no expression of the template needs may be nil; the
+// others are called once for each time an expression uses them, and must be safe for the concurrency of their caller.
+type Values struct {
+	Secret   func(name string) (string, error) // an error, an empty or a blank secret makes the rendering fail
+	Variable func(name string) (value string, ok bool)
+	User     *User // nil when the request has none
+	TenantID string
+	Now      func() int64 // Unix time in whole seconds
+	UUID     func() (string, error)
+}
+
+// User is the person on whose behalf a request is made. An empty field counts as missing.
+type User struct {
+	Email, ID, Username, FirstName, LastName string
+}
+
+// userFields gives the names of the fields in expressions.
+var userFields = map[string]func(*User) string{
+	"email":      func(u *User) string { return u.Email },
+	"id":         func(u *User) string { return u.ID },
+	"username":   func(u *User) string { return u.Username },
+	"first_name": func(u *User) string { return u.FirstName },
+	"last_name":  func(u *User) string { return u.LastName },
+}

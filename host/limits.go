@@ -1,0 +1,80 @@
+package host
+
+import (
+	"time"
+
+	"github.com/keywright/keywright/host/internal/hostfn"
+	"github.com/keywright/keywright/host/internal/sandbox"
+)
+
+// Limits bound what a plugin may use. A zero value is the default, which is in brackets.
+type Limits struct {
+	ModuleBytes   int           // of a plugin [8 MiB]
+	MemoryBytes   int           // of a guest's memory, in a call [16 MiB]
+	BlockBytes    int           // of the memory blocks that the host keeps for a guest, in a call [4 MiB]
+	Blocks        int           // their number [4,096]
+	CallTime      time.Duration // of a call, with its token requests [15 s]
+	HostCalls     int           // of Keywright's host functions, in a call [1,000]
+	TokenRequests int           // in a call [4]
+	TokenBytes    int           // of a token endpoint's answer [64 KiB]
+	LogLines      int           // in a call [100]
+	OutputBytes   int           // of a mutation [64 KiB]
+	Mutations     int           // headers and query parameters of a mutation [64]
+	CacheEntries  int           // of the host [10,000]
+	CachePerUser  int           // entries of one connector, configuration and user [16]
+	CacheBytes    int           // of one cached value [64 KiB]
+	Keys          int           // parsed signing keys that are kept [1,024]
+	Running       int           // guests that run at the same time; others wait [4 × processors, 16 at least]
+}
+
+func (l Limits) withDefaults() Limits {
+	set := func(v *int, value int) {
+		if *v == 0 {
+			*v = value
+		}
+	}
+	d := sandbox.DefaultLimits()
+	set(&l.ModuleBytes, d.ModuleBytes)
+	set(&l.MemoryBytes, int(d.MemoryPages)<<16)
+	set(&l.BlockBytes, d.ArenaBytes)
+	set(&l.Blocks, d.Blocks)
+	set(&l.HostCalls, d.HostCalls)
+	set(&l.OutputBytes, d.OutputBytes)
+	set(&l.Running, d.Slots)
+	set(&l.TokenRequests, 4)
+	set(&l.TokenBytes, 64<<10)
+	set(&l.LogLines, 100)
+	set(&l.Mutations, 64)
+	set(&l.CacheEntries, 10_000)
+	set(&l.CachePerUser, 16)
+	set(&l.CacheBytes, 64<<10)
+	set(&l.Keys, 1024)
+	if l.CallTime == 0 {
+		l.CallTime = 15 * time.Second
+	}
+	return l
+}
+
+func (l Limits) sandbox() sandbox.Limits {
+	return sandbox.Limits{
+		ModuleBytes: l.ModuleBytes,
+		MemoryPages: uint32(l.MemoryBytes >> 16),
+		ArenaBytes:  l.BlockBytes,
+		Blocks:      l.Blocks,
+		OutputBytes: l.OutputBytes,
+		HostCalls:   l.HostCalls,
+		Slots:       l.Running,
+	}
+}
+
+func (l Limits) call() hostfn.Limits {
+	return hostfn.Limits{
+		TokenRequests: l.TokenRequests,
+		TokenReply:    l.TokenBytes,
+		TokenTime:     l.CallTime,
+		LogLines:      l.LogLines,
+		LogLine:       4 << 10,
+		Cached:        l.CacheBytes,
+		Mutations:     l.Mutations,
+	}
+}

@@ -1,0 +1,115 @@
+package host
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"regexp"
+	"strings"
+)
+
+// Secrets is where secrets come from. It is asked on every use, so that a rotated secret counts at once; an
+// implementation may keep an answer for a second. A name that it does not have is [ErrSecretNotFound].
+type Secrets interface {
+	Secret(ctx context.Context, name string) (string, error)
+}
+
+// secretName is what a secret may be called.
+var secretName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$`)
+
+// maxSecret is the most bytes of a secret in a file.
+const maxSecret = 1 << 20
+
+// MapSecrets are secrets in memory.
+type MapSecrets map[string]string
+
+// Secret implements [Secrets].
+func (m MapSecrets) Secret(_ context.Context, name string) (string, error) {
+	if value, ok := m[name]; ok {
+		return value, nil
+	}
+	return "", fmt.Errorf("%w: %q", ErrSecretNotFound, name)
+}
+
+// EnvSecrets takes secrets from the environment, under the names that [EnvName] gives.
+func EnvSecrets() Secrets { return envSecrets{} }
+
+type envSecrets struct{}
+
+func (envSecrets) Secret(_ context.Context, name string) (string, error) {
+	if !secretName.MatchString(name) {
+		return "", fmt.Errorf("%w: %q is not a secret's name", ErrSecretNotFound, name)
+	}
+	if value, ok := os.LookupEnv(EnvName(name)); ok {
+		return value, nil
+	}
+	return "", fmt.Errorf("%w: set %s", ErrSecretNotFound, EnvName(name))
+}
+
+// EnvName is the environment variable of a secret: KEYWRIGHT_SECRET_ and the name in capitals, with - and . as _.
+func EnvName(name string) string {
+	return "KEYWRIGHT_SECRET_" + strings.NewReplacer("-", "_", ".", "_").Replace(strings.ToUpper(name))
+}
+
+// DirSecrets takes secrets from the files of a directory, each named as its secret, one newline at its end dropped.
+func DirSecrets(dir string) Secrets { return dirSecrets(dir) }
+
+type dirSecrets string
+
+func (d dirSecrets) Secret(_ context.Context, name string) (string, error) {
+	if !secretName.MatchString(name) {
+		return "", fmt.Errorf("%w: %q is not a secret's name", ErrSecretNotFound, name)
+	}
+	root, err := os.OpenRoot(string(d)) // a link that leads out of the directory is not followed
+	if err != nil {
+		return "", fmt.Errorf("the secrets directory cannot be opened: %w", err)
+	}
+	defer root.Close()
+	file, err := root.Open(name)
+	if errors.Is(err, fs.ErrNotExist) {
+		return "", fmt.Errorf("%w: there is no file %q in the secrets directory", ErrSecretNotFound, name)
+	}
+	if err != nil {
+		return "", fmt.Errorf("secret %q cannot be read: %w", name, err)
+	}
+	defer file.Close()
+	value, err := io.ReadAll(io.LimitReader(file, maxSecret+1))
+	if err != nil {
+		return "", fmt.Errorf("secret %q cannot be read: %w", name, err)
+	}
+	if len(value) > maxSecret {
+		return "", fmt.Errorf("secret %q has more than %d bytes", name, maxSecret)
+	}
+	text := strings.TrimSuffix(string(value), "\n")
+	return strings.TrimSuffix(text, "\r"), nil
+}
+
+// FirstOf asks several stores in order: the first that has a secret gives it.
+func FirstOf(stores ...Secrets) Secrets { return firstOf(stores) }
+
+type firstOf []Secrets
+
+func (f firstOf) Secret(ctx context.Context, name string) (string, error) {
+	var missing []error
+	for _, store := range f {
+		value, err := store.Secret(ctx, name)
+		if err == nil {
+			return value, nil
+		}
+		if !errors.Is(err, ErrSecretNotFound) {
+			return "", err // a store that is down must not make another's older value count
+		}
+		missing = append(missing, err)
+	}
+	if len(missing) == 1 {
+		return "", missing[0]
+	}
+	hints := make([]string, 0, len(missing))
+	for _, err := range missing {
+		hints = append(hints, strings.TrimPrefix(err.Error(), ErrSecretNotFound.Error()+": "))
+	}
+	return "", fmt.Errorf("%w: %s", ErrSecretNotFound, strings.Join(hints, ", or "))
+}

@@ -1,0 +1,127 @@
+package host
+
+import (
+	"errors"
+	"io"
+	"net/http"
+
+	"github.com/keywright/keywright/host/internal/hostfn"
+)
+
+// Transport authenticates each request and sends it through base. A nil base is the host's own transport, which keeps to
+// [Config].Egress; another one has to guard itself.
+//
+// The request that it is given is never changed: the credential goes into a clone, and Response.Request is the caller's
+// own, so that redirects, Referer and errors are made from a URL without credentials. A request for an origin that is
+// not the connector's fails, redirects that a client follows included.
+//
+// When the answer to a request with a cached token is 401, the token is dropped and the request sent once more, if its
+// body can be replayed ([http.Request].GetBody).
+func (c *Connector) Transport(base http.RoundTripper) http.RoundTripper {
+	if base == nil {
+		base = c.host.base
+	}
+	return &transport{connector: c, base: base}
+}
+
+type transport struct {
+	connector *Connector
+	base      http.RoundTripper
+}
+
+// RoundTrip implements [http.RoundTripper]. Its errors are of type [Error], or those of base without what they may hold
+// of a credential.
+func (t *transport) RoundTrip(r *http.Request) (*http.Response, error) {
+	response, used, err := t.send(r, false)
+	if err != nil || response.StatusCode != http.StatusUnauthorized || len(used) == 0 || !replayable(r) {
+		return response, err
+	}
+	again := false
+	for _, u := range used {
+		again = t.connector.host.cache.Reject(u.Key, u.Generation) || again
+	}
+	if !again {
+		return response, nil
+	}
+	// What is left of the refusal is read, within reason, so that its connection can serve the second attempt.
+	_, _ = io.CopyN(io.Discard, response.Body, 4<<10)
+	_ = response.Body.Close()
+	response, _, err = t.send(r, true)
+	return response, err
+}
+
+// send authenticates a clone of the request and sends it.
+func (t *transport) send(r *http.Request, again bool) (*http.Response, []hostfn.Used, error) {
+	authenticated, out := t.connector.clone(r)
+	if out.err != nil {
+		closeBody(r)
+		return nil, nil, out.err
+	}
+	if again && r.Body != nil && r.Body != http.NoBody {
+		body, err := r.GetBody()
+		if err != nil {
+			return nil, nil, t.connector.fail(StageMutation, errors.New("the request's body cannot be had again for a second attempt"))
+		}
+		authenticated.Body = body
+	}
+	response, err := t.base.RoundTrip(authenticated)
+	if err != nil {
+		return nil, nil, out.scrub(err)
+	}
+	response.Request = r
+	return response, out.used, nil
+}
+
+// Authenticate returns a clone of the request with its credential, for those who send it with a client of their own.
+// The clone's URL and headers hold the credential: it is not to be logged, nor to be sent by a client that follows
+// redirects. The body is shared with the request.
+func (c *Connector) Authenticate(r *http.Request) (*http.Request, error) {
+	authenticated, out := c.clone(r)
+	return authenticated, out.err
+}
+
+// clone checks the origin, runs the plugin, and applies the mutation to a clone of the request.
+func (c *Connector) clone(r *http.Request) (*http.Request, outcome) {
+	if err := c.checkOrigin(r); err != nil {
+		return nil, outcome{err: c.fail(StageOrigin, err)}
+	}
+	out := c.authenticate(r.Context(), r)
+	if out.err != nil {
+		return nil, out
+	}
+	authenticated := r.Clone(r.Context())
+	if authenticated.Header == nil {
+		authenticated.Header = http.Header{}
+	}
+	apply(authenticated, out.mutation)
+	return authenticated, out
+}
+
+// apply changes a clone: headers are set, and the query is appended to what the URL has, which stays byte for byte.
+func apply(r *http.Request, m *hostfn.Mutation) {
+	for _, header := range m.Headers {
+		for name := range r.Header { // also a name that was put there in another case
+			if http.CanonicalHeaderKey(name) == http.CanonicalHeaderKey(header.Name) {
+				delete(r.Header, name)
+			}
+		}
+		r.Header.Set(header.Name, header.Value)
+	}
+	if m.Query != "" {
+		if r.URL.RawQuery != "" {
+			r.URL.RawQuery += "&"
+		}
+		r.URL.RawQuery += m.Query
+	}
+}
+
+func replayable(r *http.Request) bool {
+	return r.Body == nil || r.Body == http.NoBody || r.GetBody != nil
+}
+
+// closeBody is what a RoundTripper owes its caller also when it fails.
+func closeBody(r *http.Request) {
+	if r.Body != nil {
+		_ = r.Body.Close()
+	}
+}
