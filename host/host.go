@@ -123,6 +123,7 @@ func (h *Host) dialers() error {
 		if err != nil {
 			return fmt.Errorf("egress: %w", err)
 		}
+		transport.DisableCompression = true // it would add Accept-Encoding: a request goes out as it was made
 		h.base = transport
 	}
 	var err error

@@ -64,6 +64,9 @@ func (t *transport) send(r *http.Request, again bool) (*http.Response, []hostfn.
 		}
 		authenticated.Body = body
 	}
+	if _, set := authenticated.Header["User-Agent"]; !set {
+		authenticated.Header["User-Agent"] = nil // none, rather than net/http's: a request goes out as it was made
+	}
 	response, err := t.base.RoundTrip(authenticated)
 	if err != nil {
 		return nil, nil, out.scrub(err)

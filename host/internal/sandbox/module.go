@@ -25,8 +25,8 @@ type Module struct {
 	memories sync.Pool // of *memory
 }
 
-// Load compiles a module, after which no other may be made of its bytes. The error is a *RefusedError when the module
-// is at fault.
+// Load compiles a module and checks that it keeps to the contract. The error is a *RefusedError, which has every
+// reason. The bytes may be changed afterwards.
 func (r *Runtime) Load(ctx context.Context, wasm []byte) (*Module, error) {
 	if len(wasm) > r.limits.ModuleBytes {
 		return nil, &RefusedError{[]string{fmt.Sprintf(

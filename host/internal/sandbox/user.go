@@ -37,8 +37,8 @@ func secretGet(r *run, stack []uint64) {
 // tokenRequest: (request) → reply. It may take seconds, in which another guest has this one's slot.
 func tokenRequest(r *run, stack []uint64) {
 	request := r.text(abi.UserTokenRequest, stack[0])
-
-
+	r.waiting = true
+	r.module.runtime.slots.release()
 	var reply []byte
 	r.ask(func() { reply = r.env.TokenRequest([]byte(request)) })
 	if stop := r.module.runtime.slots.acquire(r); stop != nil {

@@ -54,14 +54,13 @@ func (c *Cache[V]) remember(k Key, now time.Time) bool {
 	if c.renewals.Len() >= c.entries {
 		return false
 	}
-	c.renewals.Add(k, renewal{at: now})
+	c.renewals.Add(k, &renewal{at: now})
 	return true
 }
 
 // renewed notes that what a 401 allowed has taken place.
 func (c *Cache[V]) renewed(k Key) {
-	if r, ok := c.renewals.Peek(k); ok && !r.over {
+	if r, ok := c.renewals.Peek(k); ok { // Peek, not Get, which would change their order
 		r.over = true
-		c.renewals.Add(k, r)
 	}
 }

@@ -36,7 +36,7 @@ type Cache[V any] struct {
 	all        *simplelru.LRU[Key, item[V]]
 	partitions map[[32]byte]*simplelru.LRU[string, struct{}] // the same keys once more, ordered within each partition
 	leases     map[Key]*Lease[V]                             // apart from the entries: nothing evicts a lease
-	renewals   *simplelru.LRU[Key, renewal]
+	renewals   *simplelru.LRU[Key, *renewal]                 // in the order in which they began
 }
 
 type item[V any] struct {
@@ -56,7 +56,7 @@ func New[V any](entries, perPartition int, now func() time.Time) *Cache[V] {
 		all:          newLRU[Key, item[V]](entries),
 		partitions:   map[[32]byte]*simplelru.LRU[string, struct{}]{},
 		leases:       map[Key]*Lease[V]{},
-		renewals:     newLRU[Key, renewal](entries),
+		renewals:     newLRU[Key, *renewal](entries),
 	}
 }
 

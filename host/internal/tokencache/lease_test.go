@@ -1,0 +1,277 @@
+package tokencache_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/keywright/keywright/host/internal/tokencache"
+)
+
+var errDown = errors.New("the token endpoint answered 503")
+
+// hold acquires a lease that must be free.
+func hold(t *testing.T, c *tokencache.Cache[string], k tokencache.Key) *tokencache.Lease[string] {
+	t.Helper()
+	_, hit, l, holder := c.Acquire(k)
+	if hit || !holder {
+		t.Fatalf("Acquire: hit %t, holder %t, want a lease of the caller's own", hit, holder)
+	}
+	return l
+}
+
+// wait begins to wait in n goroutines that must not be holders, until all of them block. The function it gives checks
+// that all got what is wanted.
+func wait(t *testing.T, c *tokencache.Cache[string], k tokencache.Key, n int) (all func(tokencache.Outcome[string])) {
+	t.Helper()
+	got := make(chan tokencache.Outcome[string], n)
+	for range n {
+		_, hit, l, holder := c.Acquire(k)
+		if hit || holder {
+			t.Fatalf("Acquire: hit %t, holder %t, want another's lease", hit, holder)
+		}
+		go func() {
+			o, err := l.Wait(t.Context())
+			if err != nil {
+				t.Error(err)
+			}
+			got <- o
+		}()
+	}
+	synctest.Wait()
+	if len(got) != 0 {
+		t.Fatal("some did not wait")
+	}
+	return func(want tokencache.Outcome[string]) {
+		t.Helper()
+		synctest.Wait()
+		if len(got) != n {
+			t.Fatalf("%d of %d have been woken", len(got), n)
+		}
+		for range n {
+			if o := <-got; o != want {
+				t.Fatalf("outcome is %+v, want %+v", o, want)
+			}
+		}
+	}
+}
+
+// threats.md 30: ten thousand at once are one exchange, and all get its token.
+func TestStampedeIsOneExchange(t *testing.T) {
+	const callers = 10_000
+	cache, _ := newCache(10, 10)
+	var exchanges, tokens atomic.Int64
+	begin := make(chan struct{})
+	var wg sync.WaitGroup
+	for range callers {
+		wg.Go(func() {
+			<-begin
+			e, hit, l, holder := cache.Acquire(token)
+			switch {
+			case hit:
+			case holder:
+				e = l.Set(fmt.Sprint("token ", exchanges.Add(1)), time.Hour)
+			default:
+				o, err := l.Wait(t.Context())
+				if err != nil || !o.Set {
+					t.Errorf("Wait: %+v, %v", o, err)
+				}
+				e = o.Entry
+			}
+			if e.Value == "token 1" && e.Generation == 1 {
+				tokens.Add(1)
+			}
+		})
+	}
+	close(begin)
+	wg.Wait()
+	if exchanges.Load() != 1 || tokens.Load() != callers {
+		t.Errorf("%d exchanges, %d callers have the token, want 1 and %d", exchanges.Load(), tokens.Load(), callers)
+	}
+}
+
+func TestWaitersGetWhatTheHolderStores(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		cache, _ := newCache(10, 10)
+		l := hold(t, cache, token)
+		all := wait(t, cache, token, 100)
+		e := l.Set("t1", time.Hour)
+		all(tokencache.Outcome[string]{Entry: e, Set: true})
+		if got, hit, _, _ := cache.Acquire(token); !hit || got != e {
+			t.Errorf("the next caller gets %+v, %t", got, hit)
+		}
+	})
+}
+
+// threats.md 32: all who wait get the error, nothing of it is kept, and the next request tries again.
+func TestErrorReachesAllAndIsForgotten(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		cache, _ := newCache(10, 10)
+		for range 3 {
+			l := hold(t, cache, token)
+			all := wait(t, cache, token, 100)
+			l.End(errDown)
+			all(tokencache.Outcome[string]{Err: errDown})
+			holds(t, cache, false, token)
+		}
+		l := hold(t, cache, token)
+		all := wait(t, cache, token, 100)
+		e := l.Set("t1", time.Hour)
+		all(tokencache.Outcome[string]{Entry: e, Set: true})
+	})
+}
+
+// decisions.md: a token that may not be cached serves its own request; the others go on without it.
+func TestNothingStoredLetsAllGoOn(t *testing.T) {
+	for name, end := range map[string]func(*tokencache.Lease[string]){
+		"ended":            func(l *tokencache.Lease[string]) { l.End(nil) },
+		"no time to live":  func(l *tokencache.Lease[string]) { l.Set("t1", 0) },
+		"less than no ttl": func(l *tokencache.Lease[string]) { l.Set("t1", -time.Second) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				cache, _ := newCache(10, 10)
+				l := hold(t, cache, token)
+				all := wait(t, cache, token, 10)
+				end(l)
+				all(tokencache.Outcome[string]{})
+				holds(t, cache, false, token)
+				hold(t, cache, token).End(nil)
+			})
+		})
+	}
+}
+
+// A second end changes nothing: not what others were told, not the entry, and not the lease that came after.
+func TestLeaseEndsOnce(t *testing.T) {
+	again := map[string]func(*tokencache.Lease[string]){
+		"end":            func(l *tokencache.Lease[string]) { l.End(nil) },
+		"end with error": func(l *tokencache.Lease[string]) { l.End(errDown) },
+		"set": func(l *tokencache.Lease[string]) {
+			if e := l.Set("late", time.Hour); e.Generation != 0 {
+				t.Errorf("a lease that had ended stored %+v", e)
+			}
+		},
+	}
+	for name, again := range again {
+		t.Run(name+" after set", func(t *testing.T) {
+			cache, _ := newCache(10, 10)
+			l := hold(t, cache, token)
+			e := l.Set("t1", time.Hour)
+			again(l)
+			if o, err := l.Wait(t.Context()); o != (tokencache.Outcome[string]{Entry: e, Set: true}) || err != nil {
+				t.Errorf("outcome is %+v, %v", o, err)
+			}
+			if got, ok := cache.Get(token); !ok || got != e {
+				t.Errorf("entry is %+v, %t", got, ok)
+			}
+		})
+		t.Run(name+" after error", func(t *testing.T) {
+			cache, _ := newCache(10, 10)
+			l := hold(t, cache, token)
+			l.End(errDown)
+			next := hold(t, cache, token)
+			again(l)
+			if o, err := l.Wait(t.Context()); o != (tokencache.Outcome[string]{Err: errDown}) || err != nil {
+				t.Errorf("outcome is %+v, %v", o, err)
+			}
+			holds(t, cache, false, token)
+			if _, hit, same, holder := cache.Acquire(token); hit || holder || same != next {
+				t.Error("the lease that came after is gone")
+			}
+			next.End(nil)
+		})
+	}
+}
+
+// threats.md 31: one who goes away takes nothing from the others, and stays no longer than it must.
+func TestCancelledWaiterLeavesAlone(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		cache, _ := newCache(10, 10)
+		l := hold(t, cache, token)
+		all := wait(t, cache, token, 5)
+
+		ctx, cancel := context.WithCancel(t.Context())
+		gone := make(chan error, 1)
+		go func() {
+			_, err := l.Wait(ctx)
+			gone <- err
+		}()
+		synctest.Wait()
+		cancel()
+		if err := <-gone; !errors.Is(err, context.Canceled) {
+			t.Errorf("the one who was cancelled got %v", err)
+		}
+
+		e := l.Set("t1", time.Hour)
+		all(tokencache.Outcome[string]{Entry: e, Set: true})
+		if o, err := l.Wait(ctx); !o.Set || err != nil {
+			t.Errorf("what is there already is not given to one who is cancelled: %+v, %v", o, err)
+		}
+	})
+}
+
+func TestLeasesOfOtherKeysAreIndependent(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		cache, _ := newCache(10, 10)
+		keys := []tokencache.Key{token, key(1, "refresh_token"), key(2, "access_token")}
+		var ends []func()
+		for i, k := range keys {
+			l := hold(t, cache, k)
+			all := wait(t, cache, k, 3)
+			ends = append(ends, func() {
+				e := l.Set(fmt.Sprint(i), time.Hour)
+				all(tokencache.Outcome[string]{Entry: e, Set: true})
+			})
+		}
+		for _, end := range ends {
+			end()
+		}
+	})
+}
+
+// A cache under pressure evicts entries; it never loses a lease, or those who wait would wait for ever.
+func TestPressureLosesNoLease(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		cache, _ := newCache(2, 1)
+		l := hold(t, cache, token)
+		all := wait(t, cache, token, 10)
+		for i := range 100 {
+			cache.Set(key(byte(i), "other"), "v", time.Hour) // partition 1 among them
+			hold(t, cache, key(byte(i), "more")).End(nil)
+		}
+		if _, hit, same, holder := cache.Acquire(token); hit || holder || same != l {
+			t.Error("a second lease of the same entry")
+		}
+		e := l.Set("t1", time.Hour)
+		all(tokencache.Outcome[string]{Entry: e, Set: true})
+		cache.Set(key(7, "other"), "v", time.Hour)
+		cache.Set(key(8, "other"), "v", time.Hour)
+		holds(t, cache, false, token)
+		if o, _ := l.Wait(t.Context()); o.Entry != e {
+			t.Error("one who comes to wait late does not get what was stored, because it was evicted")
+		}
+	})
+}
+
+func TestSetWithoutLeaseLeavesALeaseAlone(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		cache, _ := newCache(10, 10)
+		l := hold(t, cache, token)
+		all := wait(t, cache, token, 3)
+		cache.Set(token, "beside", time.Hour)
+		if e, hit, _, _ := cache.Acquire(token); !hit || e.Value != "beside" {
+			t.Errorf("Acquire gives %+v, %t", e, hit)
+		}
+		e := l.Set("t1", time.Hour)
+		all(tokencache.Outcome[string]{Entry: e, Set: true})
+		if got, _ := cache.Get(token); got != e {
+			t.Errorf("entry is %+v", got)
+		}
+	})
+}

@@ -1,0 +1,168 @@
+package tokencache_test
+
+import (
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/keywright/keywright/host/internal/tokencache"
+)
+
+func reject(t *testing.T, c *tokencache.Cache[string], generation uint64, again bool) {
+	t.Helper()
+	if got := c.Reject(token, generation); got != again {
+		t.Errorf("Reject: again is %t, want %t", got, again)
+	}
+}
+
+// threats.md 35
+func TestRejectDropsWhatWasRejected(t *testing.T) {
+	cache, _ := newCache(10, 10)
+	e := cache.Set(token, "t1", time.Hour)
+	reject(t, cache, e.Generation, true)
+	holds(t, cache, false, token)
+}
+
+// threats.md 35: "dropped if still the same".
+func TestRejectLeavesAnotherValueAlone(t *testing.T) {
+	cache, _ := newCache(10, 10)
+	old := cache.Set(token, "t1", time.Hour)
+	cache.Set(token, "t2", time.Hour)
+	reject(t, cache, old.Generation, true)
+	holds(t, cache, true, token)
+	if again := cache.Reject(key(2, "access_token"), old.Generation); !again {
+		t.Error("an entry that is gone for other reasons may be renewed")
+	}
+	holds(t, cache, true, token)
+}
+
+func TestRejectOfAValueThatWasNotStored(t *testing.T) {
+	cache, _ := newCache(10, 10)
+	reject(t, cache, 0, false)
+	cache.Set(token, "t1", time.Hour)
+	reject(t, cache, 0, false)
+	holds(t, cache, true, token)
+}
+
+// threats.md 35: at most one exchange in 10 s because of 401s, whoever provokes them; and after that one again.
+func TestRejectIsLimitedInTime(t *testing.T) {
+	cache, clock := newCache(10, 10)
+	for round := range 3 {
+		e := cache.Set(token, "t1", time.Hour)
+		reject(t, cache, e.Generation, true)
+		e = hold(t, cache, token).Set("t2", time.Hour)
+		for range 10 {
+			reject(t, cache, e.Generation, false)
+			clock.advance(time.Second - 1)
+		}
+		holds(t, cache, true, token)
+		clock.advance(10) // ten seconds since the drop, to the nanosecond
+		if round == 1 {
+			clock.advance(-time.Hour) // a clock that is set back does not make it last longer
+			e = cache.Set(token, "t2", time.Hour)
+		}
+		reject(t, cache, e.Generation, true)
+		clock.advance(10 * time.Second)
+	}
+}
+
+// threats.md 35: the others whose requests carried the same token try again, too, and cost no exchange more; not even
+// when the one exchange fails.
+func TestRejectByManyIsOneExchange(t *testing.T) {
+	for _, c := range []struct {
+		name string
+		end  func(*tokencache.Lease[string])
+		late bool // whether those who come after the exchange try again
+	}{
+		{"the exchange succeeds", func(l *tokencache.Lease[string]) { l.Set("t2", time.Hour) }, true},
+		{"the exchange fails", func(l *tokencache.Lease[string]) { l.End(errDown) }, false},
+		{"the new token may not be kept", func(l *tokencache.Lease[string]) { l.Set("t2", 0) }, false},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			cache, clock := newCache(10, 10)
+			e := cache.Set(token, "t1", time.Hour)
+			reject(t, cache, e.Generation, true)
+			reject(t, cache, e.Generation, true) // before the exchange
+			l := hold(t, cache, token)
+			reject(t, cache, e.Generation, true) // during the exchange
+			c.end(l)
+			reject(t, cache, e.Generation, c.late)
+			clock.advance(10 * time.Second)
+			reject(t, cache, e.Generation, true)
+		})
+	}
+}
+
+// Joining an exchange that another caller began costs none, so nobody is kept from it.
+func TestRejectJoinsAnExchangeOfAnothers(t *testing.T) {
+	cache, _ := newCache(10, 10)
+	e := cache.Set(token, "t1", time.Hour)
+	reject(t, cache, e.Generation, true)
+	hold(t, cache, token).End(errDown)
+	reject(t, cache, e.Generation, false)
+	l := hold(t, cache, token) // a request that came without any token
+	reject(t, cache, e.Generation, true)
+	l.End(nil)
+}
+
+// threats.md 35, in a crowd: an upstream that answers 401 to everything.
+func TestRejectStampede(t *testing.T) {
+	cache, _ := newCache(10, 10)
+	var exchanges, retries atomic.Int64
+	request := func() tokencache.Entry[string] {
+		e, hit, l, holder := cache.Acquire(token)
+		if hit {
+			return e
+		}
+		if holder {
+			return l.Set(fmt.Sprint("token ", exchanges.Add(1)), time.Hour)
+		}
+		o, err := l.Wait(t.Context())
+		if err != nil || !o.Set {
+			t.Errorf("Wait: %+v, %v", o, err)
+		}
+		return o.Entry
+	}
+	var wg sync.WaitGroup
+	for range 1000 {
+		wg.Go(func() {
+			if e := request(); cache.Reject(token, e.Generation) {
+				retries.Add(1)
+				cache.Reject(token, request().Generation) // the answer is another 401; nobody sends it a third time
+			}
+		})
+	}
+	wg.Wait()
+	if n := exchanges.Load(); n != 2 {
+		t.Errorf("%d exchanges, want the first and one because of 401s", n)
+	}
+	if retries.Load() == 0 {
+		t.Error("nobody tried again")
+	}
+}
+
+// The memory of 401s is bounded, and does not forget a key to make room for others.
+func TestRejectOfManyEntries(t *testing.T) {
+	cache, clock := newCache(3, 3)
+	drop := func(partition byte) bool {
+		k := key(partition, "access_token")
+		return cache.Reject(k, cache.Set(k, "v", time.Hour).Generation)
+	}
+	for i := range byte(3) {
+		if !drop(i) {
+			t.Errorf("partition %d: not dropped", i)
+		}
+		clock.advance(time.Second)
+	}
+	for _, i := range []byte{4, 3, 2, 1, 0} {
+		if drop(i) {
+			t.Errorf("partition %d: dropped though as many as the cache has entries were dropped just now", i)
+		}
+	}
+	clock.advance(7 * time.Second) // ten since the first
+	if !drop(3) || drop(4) || drop(1) {
+		t.Error("want one place for another drop")
+	}
+}

@@ -1,0 +1,231 @@
+package tokencache_test
+
+import (
+	"fmt"
+	"math"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"github.com/keywright/keywright/host/internal/tokencache"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// start is when every test's clock begins.
+var start = time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
+
+// clock is set by its test.
+type clock struct{ at time.Time }
+
+func (c *clock) now() time.Time          { return c.at }
+func (c *clock) advance(d time.Duration) { c.at = c.at.Add(d) }
+
+func newCache(entries, perPartition int) (*tokencache.Cache[string], *clock) {
+	c := &clock{start}
+	return tokencache.New[string](entries, perPartition, c.now), c
+}
+
+func key(partition byte, name string) tokencache.Key {
+	return tokencache.Key{Partition: [32]byte{31: partition}, Name: name}
+}
+
+var token = key(1, "access_token")
+
+// holds checks which of the keys have an entry.
+func holds(t *testing.T, c *tokencache.Cache[string], want bool, keys ...tokencache.Key) {
+	t.Helper()
+	for _, k := range keys {
+		if _, ok := c.Get(k); ok != want {
+			t.Errorf("entry %q of partition %d: there is %t, want %t", k.Name, k.Partition[31], ok, want)
+		}
+	}
+}
+
+// The state table of the specification: an entry is there until its time has passed, and from then on not.
+// threats.md 33 for the odd times to live and the clock that is set.
+func TestEntryIsValidForItsTime(t *testing.T) {
+	const second = time.Second
+	for _, c := range []struct {
+		name string
+		ttl  time.Duration
+		step time.Duration // of the clock, after storing
+		want bool
+	}{
+		{"at once", 3540 * second, 0, true},
+		{"token_ttl 3600 less 60: the last second", 3540 * second, 3539 * second, true},
+		{"token_ttl 3600 less 60: a moment before the end", 3540 * second, 3540*second - 1, true},
+		{"token_ttl 3600 less 60: the end", 3540 * second, 3540 * second, false},
+		{"long after", 3540 * second, 1e6 * second, false},
+		{"one second", second, second - 1, true},
+		{"one nanosecond", 1, 0, true},
+		{"one nanosecond later", 1, 1, false},
+		{"nothing", 0, 0, false},
+		{"negative", -second, 0, false},
+		{"the most negative", math.MinInt64, 0, false},
+		{"the largest expires_in, 68 years", math.MaxInt32 * second, (math.MaxInt32 - 1) * second, true},
+		{"the largest expires_in, over", math.MaxInt32 * second, math.MaxInt32 * second, false},
+		{"the largest of all ends, too", math.MaxInt64, tokencache.MaxTTL, false},
+		{"the largest of all before it ends", math.MaxInt64, tokencache.MaxTTL - 1, true},
+		{"the clock set back by a nanosecond", 3540 * second, -1, false},
+		{"the clock set back by a year", 3540 * second, -365 * 24 * time.Hour, false},
+		{"the clock set back by centuries", 3540 * second, math.MinInt64, false},
+		{"the clock set forward by centuries", 3540 * second, math.MaxInt64, false},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			set := func(cache *tokencache.Cache[string]) tokencache.Entry[string] { return cache.Set(token, "t1", c.ttl) }
+			lease := func(cache *tokencache.Cache[string]) tokencache.Entry[string] {
+				_, _, l, _ := cache.Acquire(token)
+				return l.Set("t1", c.ttl)
+			}
+			for how, store := range map[string]func(*tokencache.Cache[string]) tokencache.Entry[string]{"set": set, "lease": lease} {
+				cache, clock := newCache(10, 10)
+				e := store(cache)
+				if e.Value != "t1" || (e.Generation != 0) != (c.ttl > 0) {
+					t.Errorf("%s: stored %+v", how, e)
+				}
+				clock.advance(c.step)
+				got, ok := cache.Get(token)
+				if ok != c.want || ok && got != e {
+					t.Errorf("%s: Get gives %+v, %t, want %t", how, got, ok, c.want)
+				}
+				if !ok && cache.Len() != 0 {
+					t.Errorf("%s: an entry that is over is kept", how)
+				}
+			}
+		})
+	}
+}
+
+// threats.md 33: set back and forward again, the clock brings nothing to life.
+func TestEntryThatEndedStaysEnded(t *testing.T) {
+	cache, clock := newCache(10, 10)
+	for _, step := range []time.Duration{-time.Second, 2 * time.Hour} {
+		cache.Set(token, "t1", time.Hour)
+		clock.advance(step)
+		holds(t, cache, false, token)
+		clock.advance(-step)
+		holds(t, cache, false, token)
+	}
+}
+
+// threats.md 33: with a wall clock that is set back an entry ends no later than by the clock that nobody can set. The
+// time package gives a monotonic reading to what time.Now returns only, and a test cannot set the wall clock of that;
+// so it shows the other half: both readings together keep an entry for its time.
+func TestMonotonicReadingIsKept(t *testing.T) {
+	now := time.Now()
+	c := &clock{now}
+	cache := tokencache.New[string](10, 10, c.now)
+	cache.Set(token, "t1", time.Hour)
+	c.at = now.Add(time.Hour - 1)
+	holds(t, cache, true, token)
+	c.at = now.Add(time.Hour - 1).Round(0) // a clock without a monotonic reading is good as well
+	holds(t, cache, true, token)
+	c.at = now.Add(time.Hour)
+	holds(t, cache, false, token)
+}
+
+func TestSetReplaces(t *testing.T) {
+	cache, clock := newCache(10, 10)
+	first := cache.Set(token, "t1", time.Minute)
+	clock.advance(30 * time.Second)
+	second := cache.Set(token, "t2", time.Minute)
+	clock.advance(45 * time.Second)
+	if got, ok := cache.Get(token); !ok || got != second || cache.Len() != 1 {
+		t.Errorf("Get gives %+v, %t of %d", got, ok, cache.Len())
+	}
+	if first.Generation == second.Generation {
+		t.Error("two values of one generation")
+	}
+	cache.Set(token, "t3", 0)
+	if got, _ := cache.Get(token); got != second {
+		t.Errorf("a value that may not be kept replaced one: %+v", got)
+	}
+}
+
+// decisions.md "whose token": a partition differs by any of its bytes, a name by any of its own.
+func TestPartitionsAndNamesAreApart(t *testing.T) {
+	cache, _ := newCache(100, 100)
+	cache.Set(token, "t1", time.Hour)
+	for i := range token.Partition {
+		other := token
+		other.Partition[i] ^= 1
+		holds(t, cache, false, other)
+		if _, hit, l, holder := cache.Acquire(other); hit || !holder {
+			t.Errorf("partition that differs in byte %d: hit %t, holder %t", i, hit, holder)
+		} else {
+			l.End(nil)
+		}
+	}
+	for _, name := range []string{"", "access_toke", "access_token ", "Access_token", "access_token\x00"} {
+		holds(t, cache, false, tokencache.Key{Partition: token.Partition, Name: name})
+	}
+	holds(t, cache, true, token)
+}
+
+func TestLeastRecentlyUsedGoesFirst(t *testing.T) {
+	cache, _ := newCache(3, 3)
+	for i := range 3 {
+		cache.Set(key(byte(i), "a"), "v", time.Hour)
+	}
+	holds(t, cache, true, key(0, "a")) // used: now partition 1 is the least recent
+	cache.Set(key(3, "a"), "v", time.Hour)
+	holds(t, cache, false, key(1, "a"))
+	holds(t, cache, true, key(0, "a"), key(2, "a"), key(3, "a"))
+	if cache.Len() != 3 {
+		t.Errorf("%d entries, want 3", cache.Len())
+	}
+}
+
+func TestFullPartitionEvictsItsOwn(t *testing.T) {
+	cache, _ := newCache(100, 2)
+	cache.Set(key(1, "a"), "v", time.Hour) // the oldest of all, of another partition
+	for _, name := range []string{"a", "b"} {
+		cache.Set(key(2, name), "v", time.Hour)
+	}
+	holds(t, cache, true, key(2, "a")) // used: now b is the least recent of partition 2
+	cache.Set(key(2, "c"), "v", time.Hour)
+	holds(t, cache, false, key(2, "b"))
+	holds(t, cache, true, key(1, "a"), key(2, "a"), key(2, "c"))
+	if cache.Len() != 3 {
+		t.Errorf("%d entries in all: what left its partition did not leave the whole", cache.Len())
+	}
+}
+
+func TestEvictedFromTheWholeLeavesItsPartition(t *testing.T) {
+	cache, _ := newCache(3, 2)
+	cache.Set(key(1, "a"), "v", time.Hour)
+	cache.Set(key(1, "b"), "v", time.Hour)
+	cache.Set(key(2, "a"), "v", time.Hour)
+	cache.Set(key(2, "b"), "v", time.Hour) // evicts a of partition 1
+	holds(t, cache, false, key(1, "a"))
+	holds(t, cache, true, key(2, "a"), key(2, "b"))
+	// Partition 1 holds one entry now. If it still counted a, then c would take the place of b there.
+	cache.Set(key(1, "c"), "v", time.Hour) // evicts the least recent of all
+	cache.Set(key(1, "b"), "v", time.Hour)
+	holds(t, cache, true, key(1, "b"), key(1, "c"))
+	if cache.Len() != 3 {
+		t.Errorf("%d entries, want 3", cache.Len())
+	}
+}
+
+func TestReplacingEvictsNothing(t *testing.T) {
+	cache, _ := newCache(4, 2)
+	keys := []tokencache.Key{key(1, "a"), key(1, "b"), key(2, "a"), key(2, "b")}
+	for _, k := range keys {
+		cache.Set(k, "v", time.Hour)
+	}
+	for i, k := range keys {
+		cache.Set(k, fmt.Sprint(i), time.Hour)
+		holds(t, cache, true, keys...)
+	}
+}
+
+func TestAtLeastOneEntry(t *testing.T) {
+	cache, _ := newCache(0, -1)
+	cache.Set(key(1, "a"), "v", time.Hour)
+	cache.Set(key(2, "a"), "v", time.Hour)
+	holds(t, cache, true, key(2, "a"))
+	holds(t, cache, false, key(1, "a"))
+}

@@ -1,0 +1,299 @@
+package demo
+
+import (
+	"cmp"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"sync"
+	"unicode/utf8"
+)
+
+// Paths of an API, and the names under which it expects API keys.
+const (
+	PathNone         = "/none"           // without any credential
+	PathAPIKeyHeader = "/api-key-header" // APIKeyHeader
+	PathAPIKeyQuery  = "/api-key-query"  // APIKeyParameter
+	PathBearer       = "/bearer"         // Authorization: Bearer, with a token of the token endpoint
+	PathJWT          = "/jwt"            // Authorization: Bearer, with a JWT
+
+	APIKeyHeader    = "X-Api-Key"
+	APIKeyParameter = "api_key"
+)
+
+const (
+	maxRecords = 1024
+	maxBody    = 1 << 20
+)
+
+// API is an external API that checks credentials, each path another kind. A request has to carry the credential of its
+// path once, and no other. It answers JSON with the member "ok". It is safe for concurrent use; its fields are set
+// before.
+type API struct {
+	Key    string // for PathAPIKeyHeader and PathAPIKeyQuery; an empty one fits nothing
+	Tokens Tokens
+	JWT    *Verifier
+
+	mu       sync.Mutex
+	received []Received
+}
+
+// Tokens knows which access tokens are valid, and whom they were issued for.
+type Tokens interface {
+	Subject(token string) (string, bool)
+}
+
+// Received is what a request looked like when it arrived. Credentials are masked.
+type Received struct {
+	Method  string   `json:"method"`
+	Path    string   `json:"path"`
+	Headers []Field  `json:"headers"`         // by name
+	Query   []Field  `json:"query,omitempty"` // as in the URL
+	JWT     *Decoded `json:"jwt,omitempty"`   // of the Authorization header, if there was one
+	Status  int      `json:"status"`          // of the answer
+}
+
+// Field is a header or a query parameter.
+type Field struct {
+	Name  string `json:"name"`
+	Value string `json:"value"`
+}
+
+// Decoded is a JWT without its signature. That it is here does not mean that it was valid.
+type Decoded struct {
+	Header json.RawMessage `json:"header"`
+	Claims json.RawMessage `json:"claims"`
+}
+
+// Received gives the requests so far, the last 1024 of them, the oldest first.
+func (a *API) Received() []Received {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return slices.Clone(a.received)
+}
+
+// answer is what the API says to a request.
+type answer struct {
+	status    int
+	challenge string // becomes WWW-Authenticate
+	body      body
+}
+
+type body struct {
+	OK      bool   `json:"ok"`
+	Path    string `json:"path"`
+	Subject string `json:"subject,omitempty"` // whom the credential stands for
+	Error   string `json:"error,omitempty"`
+}
+
+func refuse(status int, challenge, reason string) answer {
+	return answer{status: status, challenge: challenge, body: body{Error: reason}}
+}
+
+// ServeHTTP checks a request and records it.
+func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	_, _ = io.Copy(io.Discard, io.LimitReader(r.Body, maxBody)) // it need not be whole
+	reply := a.check(r)
+	reply.body.Path = r.URL.Path
+	a.record(r, reply.status)
+	w.Header().Set("Cache-Control", "no-store")
+	if reply.challenge != "" {
+		w.Header().Set("WWW-Authenticate", reply.challenge)
+	}
+	writeJSON(w, reply.status, reply.body)
+}
+
+// check decides by the path.
+func (a *API) check(r *http.Request) answer {
+	query, err := url.ParseQuery(r.URL.RawQuery)
+	if err != nil {
+		return refuse(http.StatusBadRequest, "", "the query is malformed")
+	}
+	expected, verify := "", func(string) answer { return answer{status: http.StatusOK, body: body{OK: true}} }
+	switch r.URL.Path {
+	case PathNone:
+	case PathAPIKeyHeader:
+		expected, verify = APIKeyHeader, a.checkKey
+	case PathAPIKeyQuery:
+		expected, verify = APIKeyParameter, a.checkKey
+	case PathBearer:
+		expected, verify = "Authorization", bearer(a.checkToken)
+	case PathJWT:
+		expected, verify = "Authorization", bearer(a.checkJWT)
+	default:
+		return refuse(http.StatusNotFound, "", "there is no such path")
+	}
+	found := credentials(r.Header, query)
+	for name, values := range found {
+		switch {
+		case name != expected:
+			return refuse(http.StatusBadRequest, "", "there is a credential in "+name+", which is not for this path")
+		case len(values) > 1:
+			return refuse(http.StatusBadRequest, "", name+" is there twice")
+		}
+	}
+	if expected == "" {
+		return verify("")
+	}
+	if len(found) == 0 {
+		return refuse(http.StatusUnauthorized, challenge(expected), "there is no credential in "+expected)
+	}
+	return verify(found[expected][0])
+}
+
+// credentialNames are the headers in which credentials are looked for, wherever a path expects them.
+var credentialNames = []string{"Authorization", "Proxy-Authorization", "Cookie", APIKeyHeader}
+
+// credentials collects all that could be one, by name.
+func credentials(header http.Header, query url.Values) map[string][]string {
+	found := map[string][]string{}
+	for _, name := range credentialNames {
+		if values := header[name]; len(values) > 0 {
+			found[name] = values
+		}
+	}
+	if values := query[APIKeyParameter]; len(values) > 0 {
+		found[APIKeyParameter] = values
+	}
+	return found
+}
+
+// challenge is what WWW-Authenticate says to a request without credential; RFC 9110 wants one with each 401.
+func challenge(expected string) string {
+	if expected == "Authorization" {
+		return `Bearer realm="api"`
+	}
+	return `ApiKey realm="api"`
+}
+
+func (a *API) checkKey(key string) answer {
+	if a.Key == "" || !equal(key, a.Key) {
+		return refuse(http.StatusUnauthorized, `ApiKey realm="api"`, "the API key is wrong")
+	}
+	return answer{status: http.StatusOK, body: body{OK: true}}
+}
+
+// bearer takes the token out of an Authorization header, RFC 6750 section 2.1.
+func bearer(check func(token string) (subject string, err error)) func(string) answer {
+	return func(value string) answer {
+		const invalid = `Bearer realm="api", error="invalid_token"`
+		scheme, token, _ := strings.Cut(value, " ")
+		if !strings.EqualFold(scheme, "Bearer") || token == "" {
+			return refuse(http.StatusUnauthorized, `Bearer realm="api"`, "Authorization is not Bearer with a token")
+		}
+		subject, err := check(token)
+		if err != nil {
+			return refuse(http.StatusUnauthorized, invalid, "the token is refused: "+err.Error())
+		}
+		return answer{status: http.StatusOK, body: body{OK: true, Subject: subject}}
+	}
+}
+
+func (a *API) checkToken(token string) (string, error) {
+	if a.Tokens != nil {
+		if subject, ok := a.Tokens.Subject(token); ok {
+			return subject, nil
+		}
+	}
+	return "", errors.New("it is unknown or expired")
+}
+
+func (a *API) checkJWT(token string) (string, error) {
+	if a.JWT == nil {
+		return "", errors.New("no key is known")
+	}
+	claims, err := a.JWT.Verify(token)
+	if err != nil {
+		return "", err
+	}
+	subject, err := claims.GetSubject()
+	if err != nil {
+		return "", errors.New("sub is not a text")
+	}
+	return subject, nil
+}
+
+// record keeps what came, masked.
+func (a *API) record(r *http.Request, status int) {
+	one := Received{Method: r.Method, Path: r.URL.Path, Query: a.maskQuery(r.URL.RawQuery), Status: status}
+	for name, values := range r.Header {
+		for _, value := range values {
+			one.Headers = append(one.Headers, Field{name, a.mask(name, value)})
+		}
+	}
+	slices.SortStableFunc(one.Headers, func(a, b Field) int { return cmp.Compare(a.Name, b.Name) })
+	if _, token, ok := strings.Cut(r.Header.Get("Authorization"), " "); ok {
+		one.JWT = decode(token)
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.received = append(a.received, one)
+	if len(a.received) > maxRecords {
+		a.received = slices.Delete(a.received, 0, len(a.received)-maxRecords)
+	}
+}
+
+// maskQuery splits a query in the order it has in the URL.
+func (a *API) maskQuery(raw string) []Field {
+	var fields []Field
+	for pair := range strings.SplitSeq(raw, "&") {
+		name, value, _ := strings.Cut(pair, "=")
+		if pair == "" {
+			continue
+		}
+		fields = append(fields, Field{unescape(name), a.mask(unescape(name), unescape(value))})
+	}
+	return fields
+}
+
+func unescape(text string) string {
+	if plain, err := url.QueryUnescape(text); err == nil {
+		return plain
+	}
+	return text
+}
+
+// mask hides a value that is a credential by its name, or holds the API key under another name. An Authorization
+// header keeps its scheme.
+func (a *API) mask(name, value string) string {
+	if name == "Authorization" || name == "Proxy-Authorization" {
+		if scheme, rest, ok := strings.Cut(value, " "); ok {
+			return scheme + " " + Mask(rest)
+		}
+	}
+	if name == APIKeyParameter || slices.Contains(credentialNames, name) || a.Key != "" && strings.Contains(value, a.Key) {
+		return Mask(value)
+	}
+	return value
+}
+
+// Mask shows the first four characters of a credential and how many it has; of a short one, which that would give away,
+// the number alone.
+func Mask(credential string) string {
+	const shown, enough = 4, 16
+	length := utf8.RuneCountInString(credential)
+	if length < enough {
+		return fmt.Sprintf("… (%d characters)", length)
+	}
+	return fmt.Sprintf("%s… (%d characters)", string([]rune(credential)[:shown]), length)
+}
+
+// decode gives header and claims of what looks like a JWT, or nil.
+func decode(token string) *Decoded {
+	parts := strings.Split(token, ".")
+	if len(parts) != 3 {
+		return nil
+	}
+	header, headerErr := base64.RawURLEncoding.DecodeString(parts[0])
+	claims, claimsErr := base64.RawURLEncoding.DecodeString(parts[1])
+	if headerErr != nil || claimsErr != nil || !json.Valid(header) || !json.Valid(claims) {
+		return nil
+	}
+	return &Decoded{Header: header, Claims: claims}
+}

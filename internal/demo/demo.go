@@ -1,0 +1,162 @@
+// Package demo has a token endpoint and an API that check what they get, as the servers of other companies do, for
+// `keywright demo` and for tests. Nothing in it is shared with the host: it has a judgement of its own on what the host
+// sends.
+package demo
+
+import (
+	"context"
+	"crypto"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rsa"
+	"crypto/x509"
+	"encoding/base64"
+	"encoding/pem"
+	"errors"
+	"fmt"
+	"io"
+	"log"
+	"net"
+	"net/http"
+	"sync"
+	"time"
+)
+
+const (
+	rsaBits     = 2048
+	secretBytes = 24
+	headerTime  = 5 * time.Second
+	patience    = time.Second
+)
+
+// Keys are the credentials of one run: what connectors get, and the servers check against.
+type Keys struct {
+	ClientID     string // also the iss of assertions
+	ClientSecret string
+	APIKey       string
+	RSA          *rsa.PrivateKey   // signs assertions, RS256
+	EC           *ecdsa.PrivateKey // P-256; signs JWTs for the API, ES256
+}
+
+// NewKeys makes fresh ones. Key generation takes what it needs of random; with Go's usual settings it asks the operating
+// system instead.
+func NewKeys(random io.Reader) (Keys, error) {
+	rsaKey, err := rsa.GenerateKey(random, rsaBits)
+	if err != nil {
+		return Keys{}, fmt.Errorf("RSA key: %w", err)
+	}
+	ecKey, err := ecdsa.GenerateKey(elliptic.P256(), random)
+	if err != nil {
+		return Keys{}, fmt.Errorf("EC key: %w", err)
+	}
+	secrets := make([]byte, 2*secretBytes)
+	if _, err := io.ReadFull(random, secrets); err != nil {
+		return Keys{}, fmt.Errorf("secrets: %w", err)
+	}
+	return Keys{
+		ClientID:     "demo-client",
+		ClientSecret: base64.RawURLEncoding.EncodeToString(secrets[:secretBytes]),
+		APIKey:       base64.RawURLEncoding.EncodeToString(secrets[secretBytes:]),
+		RSA:          rsaKey,
+		EC:           ecKey,
+	}, nil
+}
+
+// RSAPEM gives the RSA private key as PEM, PKCS#8.
+func (k Keys) RSAPEM() (string, error) { return privatePEM(k.RSA) }
+
+// ECPEM gives the EC private key as PEM, PKCS#8.
+func (k Keys) ECPEM() (string, error) { return privatePEM(k.EC) }
+
+func privatePEM(key crypto.PrivateKey) (string, error) {
+	der, err := x509.MarshalPKCS8PrivateKey(key)
+	if err != nil {
+		return "", err
+	}
+	return string(pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: der})), nil
+}
+
+// Config says what Start starts.
+type Config struct {
+	Keys          Keys
+	TokenLifetime time.Duration // of access tokens, in whole seconds
+	Now           func() time.Time
+	Rand          io.Reader
+}
+
+// Servers are a token endpoint and an API that listen on ports of their own on 127.0.0.1, with plain HTTP.
+type Servers struct {
+	TokenURL string // where tokens are to be had; also the audience of assertions
+	APIURL   string // the API's root, without a slash at the end; also the audience of its JWTs
+	Endpoint *TokenEndpoint
+	API      *API
+
+	servers []*http.Server
+	done    sync.WaitGroup
+}
+
+// Start makes both servers and has them listen. The caller has to Close them.
+func Start(ctx context.Context, c Config) (*Servers, error) {
+	tokens, err := listen(ctx)
+	if err != nil {
+		return nil, err
+	}
+	api, err := listen(ctx)
+	if err != nil {
+		return nil, errors.Join(err, tokens.Close())
+	}
+	s := &Servers{TokenURL: "http://" + tokens.Addr().String() + "/token", APIURL: "http://" + api.Addr().String()}
+	s.Endpoint = &TokenEndpoint{
+		ClientID: c.Keys.ClientID, ClientSecret: c.Keys.ClientSecret,
+		Assertions: &Verifier{
+			Keys:     map[string]crypto.PublicKey{"RS256": &c.Keys.RSA.PublicKey},
+			Issuer:   c.Keys.ClientID,
+			Audience: s.TokenURL,
+			Subject:  true,
+			Now:      c.Now,
+		},
+		Lifetime: c.TokenLifetime, Now: c.Now, Rand: c.Rand,
+	}
+	s.API = &API{
+		Key:    c.Keys.APIKey,
+		Tokens: s.Endpoint,
+		JWT: &Verifier{
+			Keys:     map[string]crypto.PublicKey{"ES256": &c.Keys.EC.PublicKey},
+			Audience: s.APIURL,
+			Now:      c.Now,
+		},
+	}
+	endpoint := http.NewServeMux()
+	endpoint.Handle("/token", s.Endpoint)
+	s.serve(tokens, endpoint)
+	s.serve(api, s.API)
+	return s, nil
+}
+
+func listen(ctx context.Context) (net.Listener, error) {
+	return new(net.ListenConfig).Listen(ctx, "tcp", "127.0.0.1:0")
+}
+
+func (s *Servers) serve(listener net.Listener, handler http.Handler) {
+	server := &http.Server{
+		Handler:           handler,
+		ReadHeaderTimeout: headerTime,
+		ErrorLog:          log.New(io.Discard, "", 0), // a client that went away is nobody's news
+	}
+	s.servers = append(s.servers, server)
+	s.done.Go(func() { _ = server.Serve(listener) }) // always http.ErrServerClosed, or clients see it fail
+}
+
+// Close stops both servers. Requests that are still answered after a second are cut off.
+func (s *Servers) Close() error {
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	var errs []error
+	for _, server := range s.servers {
+		if server.Shutdown(ctx) != nil {
+			errs = append(errs, server.Close())
+		}
+	}
+	s.done.Wait()
+	return errors.Join(errs...)
+}

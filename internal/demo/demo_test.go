@@ -1,0 +1,161 @@
+package demo
+
+import (
+	"crypto/ecdsa"
+	"crypto/rand"
+	"crypto/rsa"
+	"crypto/x509"
+	"encoding/json"
+	"encoding/pem"
+	"errors"
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+	"testing/iotest"
+	"time"
+
+	"github.com/golang-jwt/jwt/v5"
+)
+
+// start runs the servers for a test, and gives a client of theirs.
+func start(t *testing.T, c *clock) (*Servers, *http.Client) {
+	t.Helper()
+	s, err := Start(t.Context(), Config{Keys: testKeys(t), TokenLifetime: 300 * time.Second, Now: c.Now, Rand: rand.Reader})
+	if err != nil {
+		t.Fatal(err)
+	}
+	client := &http.Client{Transport: &http.Transport{}}
+	t.Cleanup(func() {
+		client.CloseIdleConnections()
+		if err := s.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return s, client
+}
+
+// get sends a GET with a bearer token.
+func get(t *testing.T, client *http.Client, url, token string) int {
+	t.Helper()
+	r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Header.Set("Authorization", "Bearer "+token)
+	response, err := client.Do(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = response.Body.Close()
+	return response.StatusCode
+}
+
+// Both grants and a JWT, over the network, as the demo uses them.
+func TestStart(t *testing.T) {
+	c, k := newClock(), testKeys(t)
+	s, client := start(t, c)
+	for _, url := range []string{s.TokenURL, s.APIURL} {
+		if !strings.HasPrefix(url, "http://127.0.0.1:") {
+			t.Errorf("it listens at %s", url)
+		}
+	}
+	claims := with(assertionClaims(k, c.now), map[string]any{"aud": s.TokenURL})
+	for subject, form := range map[string]map[string][]string{
+		"client":    clientForm(k),
+		"assertion": bearerForm(signed(t, jwt.SigningMethodRS256, k.RSA, nil, claims)),
+	} {
+		response, err := client.PostForm(s.TokenURL, form)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var answer struct {
+			AccessToken string `json:"access_token"`
+			ExpiresIn   int    `json:"expires_in"`
+		}
+		if err := errors.Join(json.NewDecoder(response.Body).Decode(&answer), response.Body.Close()); err != nil || answer.ExpiresIn != 300 {
+			t.Fatalf("%s: %+v, %v", subject, answer, err)
+		}
+		if code := get(t, client, s.APIURL+PathBearer, answer.AccessToken); code != http.StatusOK {
+			t.Errorf("%s: status %d", subject, code)
+		}
+	}
+	if n := s.Endpoint.Exchanges(); n != 2 {
+		t.Errorf("%d exchanges, want 2", n)
+	}
+	token := signed(t, jwt.SigningMethodES256, k.EC, nil, map[string]any{"aud": s.APIURL, "iat": c.now.Unix(), "exp": c.now.Unix() + 60})
+	if code := get(t, client, s.APIURL+PathJWT, token); code != http.StatusOK {
+		t.Errorf("JWT: status %d", code)
+	}
+	if n := len(s.API.Received()); n != 3 {
+		t.Errorf("%d requests recorded, want 3", n)
+	}
+}
+
+func TestManyAtOnce(t *testing.T) {
+	c, k := newClock(), testKeys(t)
+	s, client := start(t, c)
+	var all sync.WaitGroup
+	for range 20 {
+		all.Go(func() {
+			w := post(s.Endpoint, clientForm(k), nil)
+			get(t, client, s.APIURL+PathBearer, text(t, document(t, w), "access_token"))
+		})
+	}
+	all.Wait()
+	for _, one := range s.API.Received() {
+		if one.Status != http.StatusOK {
+			t.Errorf("%+v", one)
+		}
+	}
+	if n := s.Endpoint.Exchanges(); n != 20 {
+		t.Errorf("%d exchanges, want 20", n)
+	}
+}
+
+func TestCloseStopsListening(t *testing.T) {
+	s, client := start(t, newClock())
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	for _, url := range []string{s.TokenURL, s.APIURL} {
+		if response, err := client.Get(url); err == nil {
+			_ = response.Body.Close()
+			t.Errorf("%s answers after Close", url)
+		}
+	}
+}
+
+func TestKeys(t *testing.T) {
+	k := testKeys(t)
+	other, err := NewKeys(rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if k.ClientSecret == other.ClientSecret || k.APIKey == other.APIKey || k.RSA.Equal(other.RSA) || k.EC.Equal(other.EC) || k.APIKey == k.ClientSecret {
+		t.Error("keys are not fresh")
+	}
+	parse := func(text string, err error) any {
+		if err != nil {
+			t.Fatal(err)
+		}
+		block, rest := pem.Decode([]byte(text))
+		if block == nil || block.Type != "PRIVATE KEY" || len(rest) != 0 {
+			t.Fatal("not one PEM block of a private key")
+		}
+		key, err := x509.ParsePKCS8PrivateKey(block.Bytes)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return key
+	}
+	if key, ok := parse(k.RSAPEM()).(*rsa.PrivateKey); !ok || !key.Equal(k.RSA) || key.N.BitLen() < 2048 {
+		t.Error("RSAPEM is another key, or a short one")
+	}
+	if key, ok := parse(k.ECPEM()).(*ecdsa.PrivateKey); !ok || !key.Equal(k.EC) {
+		t.Error("ECPEM is another key")
+	}
+	if _, err := NewKeys(iotest.ErrReader(errors.New("no entropy"))); err == nil {
+		t.Error("keys without randomness")
+	}
+}

@@ -1,0 +1,99 @@
+package demo
+
+import (
+	"crypto/rand"
+	"encoding/json"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/golang-jwt/jwt/v5"
+)
+
+// keys are made once: an RSA key takes a while.
+var keys = sync.OnceValues(func() (Keys, error) { return NewKeys(rand.Reader) })
+
+func testKeys(t *testing.T) Keys {
+	t.Helper()
+	k, err := keys()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return k
+}
+
+// clock is the time of a test; it moves when told.
+type clock struct{ now time.Time }
+
+func newClock() *clock { return &clock{time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)} }
+
+func (c *clock) Now() time.Time { return c.now }
+
+// signed makes a JWT.
+func signed(t *testing.T, method jwt.SigningMethod, key any, header, claims map[string]any) string {
+	t.Helper()
+	token := jwt.NewWithClaims(method, jwt.MapClaims(claims))
+	for name, value := range header {
+		token.Header[name] = value
+	}
+	text, err := token.SignedString(key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return text
+}
+
+// with gives a copy of claims in which some are changed; nil takes one out.
+func with(claims, changes map[string]any) map[string]any {
+	changed := map[string]any{}
+	for _, from := range []map[string]any{claims, changes} {
+		for name, value := range from {
+			if changed[name] = value; value == nil {
+				delete(changed, name)
+			}
+		}
+	}
+	return changed
+}
+
+// post sends a form to a handler.
+func post(h http.Handler, form url.Values, change func(*http.Request)) *httptest.ResponseRecorder {
+	r := httptest.NewRequest(http.MethodPost, "/token", strings.NewReader(form.Encode()))
+	r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+	if change != nil {
+		change(r)
+	}
+	w := httptest.NewRecorder()
+	h.ServeHTTP(w, r)
+	return w
+}
+
+// document decodes an answer.
+func document(t *testing.T, w *httptest.ResponseRecorder) map[string]any {
+	t.Helper()
+	var doc map[string]any
+	if err := json.Unmarshal(w.Body.Bytes(), &doc); err != nil {
+		t.Fatalf("answer %q: %v", w.Body, err)
+	}
+	if got := w.Header().Get("Cache-Control"); got != "no-store" {
+		t.Errorf("Cache-Control is %q", got)
+	}
+	if got := w.Header().Get("Content-Type"); got != "application/json" {
+		t.Errorf("Content-Type is %q", got)
+	}
+	return doc
+}
+
+// text takes a string member out of a document.
+func text(t *testing.T, doc map[string]any, name string) string {
+	t.Helper()
+	value, ok := doc[name].(string)
+	if !ok {
+		t.Fatalf("%s is %v", name, doc[name])
+	}
+	return value
+}
