@@ -6,6 +6,7 @@ SHELL := bash
 .PHONY: help tinygo plugins check lint format test vet race modules rebuild deps npm clean
 
 PLUGINS := $(addprefix plugins/,none apikey oauthcc jwt jwtbearer)
+EXAMPLES := $(sort $(shell find examples -name go.mod -printf "%h\n" 2>/dev/null))
 # The test modules: directories with a go.mod of their own, so that what they need stays out of the main one.
 MODULES := $(sort $(shell find test examples host/internal/signing/wycheproof -name go.mod -not -path '*/node_modules/*' -printf '%h\n' 2>/dev/null))
 NPM     := $(sort $(shell find test examples -name package-lock.json -not -path '*/node_modules/*' -printf '%h\n' 2>/dev/null))
@@ -18,8 +19,8 @@ help: ## show this list
 tinygo: ## get TinyGo, unless one that is new enough is on PATH
 	@tools/tinygo/install
 
-plugins: tinygo ## compile the five plugins into plugins/NAME/NAME.wasm
-	go run ./tools/plugin build $(PLUGINS)
+plugins: tinygo ## compile the plugins and examples into DIR/NAME.wasm
+	go run ./tools/plugin build $(PLUGINS) $(EXAMPLES)
 
 test: deps vet race modules check ## install what the tests need, and run all tests and checks
 
@@ -35,7 +36,7 @@ modules: deps
 	@for module in $(MODULES); do echo "== $$module"; (cd $$module && go vet ./... && go test ./...); done
 
 rebuild: tinygo
-	go run ./tools/plugin check $(PLUGINS)
+	go run ./tools/plugin check $(PLUGINS) $(EXAMPLES)
 
 lint: $(LINT)/golangci-lint ## golangci-lint and gofumpt
 	@for module in . $(MODULES); do echo "== golangci-lint $$module"; (cd $$module && $(CURDIR)/$< run -c $(CURDIR)/.golangci.yml ./...); done

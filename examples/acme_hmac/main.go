@@ -1,0 +1,66 @@
+// Plugin acme_hmac signs each request for Acme's API with a shared secret. It is an example of an auth type that is not
+// part of Keywright: a Go module of its own, which imports the SDK and nothing else.
+//
+// The signature is the HMAC with SHA-256, in hex, of four lines: the method, the path with its query, the Unix time,
+// and the SHA-256 of the body in hex. It goes into the header
+//
+//	Authorization: ACME-HMAC-SHA256 key=ID, time=UNIX, signature=HEX
+package main
+
+import (
+	"errors"
+	"strconv"
+	"strings"
+
+	"github.com/keywright/keywright/sdk"
+)
+
+func init() { sdk.Register(plugin{}) }
+
+func main() {} // a reactor module never runs it
+
+type plugin struct{}
+
+func (plugin) Describe() sdk.Description {
+	return sdk.Description{
+		ABI:     sdk.ABI,
+		Type:    "acme_hmac",
+		Version: "1.0.0",
+		Summary: "An HMAC over method, path, time and body, for Acme's API.",
+		Uses:    []string{sdk.UsesSign},
+		Fields: []sdk.Field{
+			{Name: "key_id", Kind: sdk.String, Required: true, Sinks: []string{sdk.ToHeader}, Doc: "Which key the request is signed with."},
+			// A MAC may go where its key may go, so this secret has the header among its sinks.
+			{Name: "secret", Kind: sdk.String, Required: true, Sealed: true, Sinks: []string{sdk.ToSign, sdk.ToHeader}, Doc: "The shared secret."},
+		},
+	}
+}
+
+func (plugin) Authenticate(c *sdk.Call) (sdk.Mutation, error) {
+	request, err := c.Request()
+	if err != nil {
+		return sdk.Mutation{}, err
+	}
+	if request.BodySHA256 == "" {
+		return sdk.Mutation{}, errors.New("the body cannot be read twice, so it cannot be signed: set http.Request.GetBody")
+	}
+	now := strconv.FormatInt(c.Now(), 10)
+	signed := strings.Join([]string{request.Method, target(request.URL), now, request.BodySHA256}, "\n")
+	signature := c.Hex(c.MAC(sdk.SHA256, c.Config("secret"), signed))
+	return sdk.Header("Authorization",
+		"ACME-HMAC-SHA256 key="+c.Config("key_id")+", time="+now+", signature="+signature), nil
+}
+
+// target is what stands after scheme and host.
+func target(url string) string {
+	_, rest, _ := strings.Cut(url, "://")
+	at := strings.IndexAny(rest, "/?")
+	if at < 0 {
+		return "/"
+	}
+	target, _, _ := strings.Cut(rest[at:], "#")
+	if target[0] == '?' {
+		return "/" + target
+	}
+	return target
+}

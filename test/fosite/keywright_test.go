@@ -1,0 +1,308 @@
+// Package fosite holds Keywright to an authorization server that is not ours.
+package fosite
+
+import (
+	"bytes"
+	"context"
+	"crypto"
+	"crypto/ecdsa"
+	"crypto/ed25519"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/rsa"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/base64"
+	"encoding/json"
+	"encoding/pem"
+	"errors"
+	"log/slog"
+	"maps"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/keywright/keywright/host"
+	"github.com/keywright/keywright/test/fosite/server"
+)
+
+const (
+	issuer  = "reporting"
+	subject = "ada@example.com"
+	kid     = "2026-01"
+	canary  = "canary-5vX0qk2TzW8r"
+)
+
+// setup is a host with one connector to the API of a server of its own.
+type setup struct {
+	server  *server.Server
+	secrets host.MapSecrets
+	log     bytes.Buffer  // of the host, at every level
+	ahead   time.Duration // of the host's clock before the server's
+}
+
+func newSetup(t *testing.T) *setup {
+	t.Helper()
+	return &setup{server: server.New(t), secrets: host.MapSecrets{}}
+}
+
+// client connects with an auth type and its configuration.
+func (s *setup) client(t *testing.T, authType string, config map[string]any) *http.Client {
+	t.Helper()
+	h, err := host.New(t.Context(), host.Config{
+		Secrets: s.secrets,
+		Egress:  host.Egress{AllowPrivate: true, TLS: &tls.Config{RootCAs: s.server.Roots}},
+		Logger:  slog.New(slog.NewTextHandler(&s.log, &slog.HandlerOptions{Level: slog.LevelDebug - 4})),
+		Clock:   func() time.Time { return time.Now().Add(s.ahead) },
+	})
+	if err != nil {
+		t.Fatalf("make the host: %v", err)
+	}
+	t.Cleanup(func() {
+		if err := h.Close(context.WithoutCancel(t.Context())); err != nil {
+			t.Errorf("close the host: %v", err)
+		}
+	})
+	connector, err := h.Connect(t.Context(), host.Connector{
+		Name:    "reports",
+		Origins: []string{strings.TrimSuffix(s.server.APIURL, "/api")},
+		Auth:    host.Auth{Type: authType, Config: config},
+	})
+	if err != nil {
+		t.Fatalf("connect: %v", err)
+	}
+	return &http.Client{Transport: connector.Transport(nil)}
+}
+
+// call asks the API who is calling, and wants to be let in.
+func (s *setup) call(t *testing.T, client *http.Client) server.Caller {
+	t.Helper()
+	response, err := client.Get(s.server.APIURL)
+	if err != nil {
+		t.Fatalf("call the API: %v", err)
+	}
+	defer response.Body.Close()
+	if response.StatusCode != http.StatusOK {
+		t.Fatalf("the API answered %d, want 200", response.StatusCode)
+	}
+	var caller server.Caller
+	if err := json.NewDecoder(response.Body).Decode(&caller); err != nil {
+		t.Fatalf("the answer of the API is no JSON: %v", err)
+	}
+	return caller
+}
+
+// checkRefused calls the API and wants the token endpoint's refusal as an error, and nothing sent to the API.
+func (s *setup) checkRefused(t *testing.T, client *http.Client, status int, code string) {
+	t.Helper()
+	response, err := client.Get(s.server.APIURL)
+	if err == nil {
+		response.Body.Close()
+		t.Fatalf("the API answered %d, want an error", response.StatusCode)
+	}
+	var refused *host.Error
+	if !errors.As(err, &refused) || refused.Stage != host.StageToken || refused.Connector != "reports" {
+		t.Errorf("got the error %v, want a host.Error of connector reports at stage token", err)
+	}
+	var answer *host.TokenError
+	if !errors.As(err, &answer) || answer.Status != status || answer.Code != code {
+		t.Errorf("got the error %v, want a host.TokenError with %d %s", err, status, code)
+	}
+	if got := s.server.Calls(); got != 0 {
+		t.Errorf("%d requests reached the API, want none", got)
+	}
+	for name, secret := range s.secrets {
+		for _, form := range []string{secret, base64.StdEncoding.EncodeToString([]byte(secret))} {
+			if strings.Contains(err.Error(), form) || strings.Contains(s.log.String(), form) {
+				t.Errorf("the error or the log holds the secret %q", name)
+			}
+		}
+	}
+}
+
+func clientCredentials(s *setup) map[string]any {
+	return map[string]any{
+		"client_id":     "crm",
+		"client_secret": "{{ get_secret('crm') }}",
+		"token_url":     s.server.TokenURL,
+		"scope":         "read",
+	}
+}
+
+func TestClientCredentials(t *testing.T) {
+	s := newSetup(t)
+	s.server.RegisterClient(t, "crm", canary, "read", "write")
+	s.secrets["crm"] = canary
+	client := s.client(t, "oauth_client_credentials", clientCredentials(s))
+
+	for range 2 {
+		caller := s.call(t, client)
+		if caller.ClientID != "crm" || !slices.Equal(caller.Scopes, []string{"read"}) {
+			t.Errorf("the API was called by %+v, want client crm with scope read", caller)
+		}
+	}
+	want := []server.Exchange{{GrantType: "client_credentials", ClientID: "crm", Scope: "read", Status: http.StatusOK}}
+	if got := s.server.Exchanges(); !slices.Equal(got, want) {
+		t.Errorf("exchanges %+v, want %+v", got, want)
+	}
+}
+
+func TestClientCredentialsRefused(t *testing.T) {
+	t.Run("wrong secret", func(t *testing.T) {
+		s := newSetup(t)
+		s.server.RegisterClient(t, "crm", "another secret", "read")
+		s.secrets["crm"] = canary
+		client := s.client(t, "oauth_client_credentials", clientCredentials(s))
+		s.checkRefused(t, client, http.StatusUnauthorized, "invalid_client")
+	})
+	t.Run("scope that the client may not have", func(t *testing.T) {
+		s := newSetup(t)
+		s.server.RegisterClient(t, "crm", canary, "write")
+		s.secrets["crm"] = canary
+		client := s.client(t, "oauth_client_credentials", clientCredentials(s))
+		s.checkRefused(t, client, http.StatusBadRequest, "invalid_scope")
+	})
+}
+
+// jwtBearer is a configuration that the server takes. uuid() makes the jti that it wants.
+func jwtBearer(s *setup, algorithm string) map[string]any {
+	return map[string]any{
+		"client_id":         issuer,
+		"private_key":       "{{ get_secret('key') }}",
+		"token_url":         s.server.TokenURL,
+		"subject":           "{{ user.email }}",
+		"audience":          s.server.TokenURL,
+		"algorithm":         algorithm,
+		"additional_claims": map[string]any{"jti": "{{ uuid() }}"},
+		"jwt_headers":       map[string]any{"kid": kid},
+	}
+}
+
+// register makes the server trust a key, and the secret "key" its PEM text.
+func (s *setup) register(t *testing.T, key crypto.Signer) {
+	t.Helper()
+	der, err := x509.MarshalPKCS8PrivateKey(key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.secrets["key"] = string(pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: der}))
+	s.server.RegisterKey(issuer, subject, kid, key.Public())
+}
+
+// clientOf is a client whose requests are all made for a user.
+func clientOf(client *http.Client, email string) *http.Client {
+	return &http.Client{Transport: asUser{host.User{Email: email}, client.Transport}}
+}
+
+type asUser struct {
+	user host.User
+	base http.RoundTripper
+}
+
+func (a asUser) RoundTrip(r *http.Request) (*http.Response, error) {
+	return a.base.RoundTrip(r.WithContext(host.WithUser(r.Context(), a.user)))
+}
+
+func newECKey(t *testing.T, curve elliptic.Curve) *ecdsa.PrivateKey {
+	t.Helper()
+	key, err := ecdsa.GenerateKey(curve, rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return key
+}
+
+func TestJWTBearerWithEachAsymmetricAlgorithm(t *testing.T) {
+	rsaKey, err := rsa.GenerateKey(rand.Reader, 2048)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, edKey, err := ed25519.GenerateKey(rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	keys := map[string]crypto.Signer{
+		"RS256": rsaKey, "RS384": rsaKey, "RS512": rsaKey,
+		"PS256": rsaKey, "PS384": rsaKey, "PS512": rsaKey,
+		"ES256": newECKey(t, elliptic.P256()),
+		"ES384": newECKey(t, elliptic.P384()),
+		"ES512": newECKey(t, elliptic.P521()),
+		"EdDSA": edKey,
+	}
+	for _, algorithm := range slices.Sorted(maps.Keys(keys)) {
+		t.Run(algorithm, func(t *testing.T) {
+			s := newSetup(t)
+			s.register(t, keys[algorithm])
+			client := clientOf(s.client(t, "oauth_jwt_bearer", jwtBearer(s, algorithm)), subject)
+
+			for range 2 {
+				if caller := s.call(t, client); caller.Subject != subject {
+					t.Errorf("the API was called for %q, want %q", caller.Subject, subject)
+				}
+			}
+			want := []server.Exchange{{
+				GrantType: "urn:ietf:params:oauth:grant-type:jwt-bearer", Algorithm: algorithm, Status: http.StatusOK,
+			}}
+			if got := s.server.Exchanges(); !slices.Equal(got, want) {
+				t.Errorf("exchanges %+v, want %+v", got, want)
+			}
+		})
+	}
+}
+
+// The server takes a jti once, so a second token takes an assertion with another one.
+func TestJWTBearerAgainAfterTheCacheTime(t *testing.T) {
+	s := newSetup(t)
+	s.register(t, newECKey(t, elliptic.P256()))
+	config := jwtBearer(s, "ES256")
+	config["token_ttl"] = json.Number("90")
+	client := clientOf(s.client(t, "oauth_jwt_bearer", config), subject)
+
+	s.call(t, client)
+	s.ahead += 30 * time.Second // token_ttl less 60
+	s.call(t, client)
+	if got := s.server.Exchanges(); len(got) != 2 || got[1].Status != http.StatusOK {
+		t.Errorf("exchanges %+v, want two that went well", got)
+	}
+}
+
+func TestJWTBearerRefused(t *testing.T) {
+	tests := []struct {
+		name   string
+		change func(t *testing.T, s *setup, config map[string]any)
+	}{
+		{"expired assertion", func(_ *testing.T, s *setup, _ map[string]any) {
+			s.ahead = -181 * time.Second
+		}},
+		{"wrong audience", func(_ *testing.T, _ *setup, config map[string]any) {
+			config["audience"] = "https://login.example.com/token"
+		}},
+		{"unknown issuer", func(_ *testing.T, _ *setup, config map[string]any) {
+			config["client_id"] = "somebody"
+		}},
+		{"unknown subject", func(_ *testing.T, _ *setup, config map[string]any) {
+			config["subject"] = "eve@example.com"
+		}},
+		{"unknown kid", func(_ *testing.T, _ *setup, config map[string]any) {
+			config["jwt_headers"] = map[string]any{"kid": "2025-12"}
+		}},
+		{"no jti", func(_ *testing.T, _ *setup, config map[string]any) {
+			delete(config, "additional_claims")
+		}},
+		{"another key", func(t *testing.T, s *setup, _ map[string]any) {
+			s.server.RegisterKey(issuer, subject, kid, newECKey(t, elliptic.P256()).Public())
+		}},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			s := newSetup(t)
+			s.register(t, newECKey(t, elliptic.P256()))
+			config := jwtBearer(s, "ES256")
+			test.change(t, s, config)
+			client := clientOf(s.client(t, "oauth_jwt_bearer", config), subject)
+			s.checkRefused(t, client, http.StatusBadRequest, "invalid_grant")
+		})
+	}
+}
