@@ -24,7 +24,7 @@ type line struct{ text, open, mask string }
 
 // draw makes a line of up to twelve parts; several may be the same reference. What stands before a reference ends in a
 // character that no reference has, or it could swallow the reference's prefix.
-func draw(t *rapid.T, table *seal.Table, values []seal.Value, refs []string) (l line, refsIn int) {
+func draw(t *rapid.T, values []seal.Value, refs []string) (l line, refsIn int) {
 	for range rapid.IntRange(0, 6).Draw(t, "parts") {
 		plain := nearText().Draw(t, "plain") + "-"
 		l.text, l.open, l.mask = l.text+plain, l.open+plain, l.mask+plain
@@ -54,7 +54,7 @@ func TestOpenSplitJoinAgree(t *testing.T) {
 			}
 			values, refs = append(values, v), append(refs, ref)
 		}
-		l, n := draw(t, table, values, refs)
+		l, n := draw(t, values, refs)
 
 		check := func(table *seal.Table, text string) {
 			out, opened, err := table.Open(text, seal.Header)

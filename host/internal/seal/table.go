@@ -47,7 +47,9 @@ func NewTable(random io.Reader) *Table {
 }
 
 // Format prints nothing of what the table holds.
-func (t *Table) Format(f fmt.State, _ rune) { fmt.Fprintf(f, "%d sealed values", len(t.entries)) }
+func (t *Table) Format(f fmt.State, _ rune) {
+	_, _ = fmt.Fprintf(f, "%d sealed values", len(t.entries))
+}
 
 // Seal adds a value and gives the reference that stands for it: abi.SealedPrefix and abi.SealedLength random
 // characters, the same length whatever the value. The error is that of the source of randomness, or an *Error with

@@ -44,8 +44,8 @@ func (l *Lease[V]) Set(v V, ttl time.Duration) Entry[V] {
 }
 
 // End ends the lease with nothing stored: those who wait get err, or go on without an entry when it is nil. The next
-// caller that misses gets a new lease, so that an error is never kept. It does nothing after the lease has ended, and
-// its holder may defer it.
+// caller that misses gets a new lease, so that an error is never kept. It does nothing after the lease has ended, so
+// that its holder may defer it; in a closure, where err is yet to come.
 func (l *Lease[V]) End(err error) {
 	l.cache.mu.Lock()
 	defer l.cache.mu.Unlock()

@@ -1,0 +1,100 @@
+package sdk
+
+import (
+	"encoding/json"
+	"reflect"
+	"testing"
+
+	"pgregory.net/rapid"
+)
+
+// What Members writes, encoding/json reads as the same.
+func TestMembersWriteJSON(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		name := rapid.String().Draw(t, "name")
+		value := rapid.String().Draw(t, "value")
+		number := rapid.Int64().Draw(t, "number")
+		var m Members
+		m.String("a"+name, value)
+		m.Integer("b"+name, number)
+		m.Raw("c"+name, `[1,"x"]`)
+		var got map[string]any
+		if err := json.Unmarshal([]byte(m.JSON()), &got); err != nil {
+			t.Fatalf("%s: %v", m.JSON(), err)
+		}
+		if got["a"+name] != value || got["b"+name] != float64(number) || len(got["c"+name].([]any)) != 2 {
+			t.Fatalf("%s reads as %v", m.JSON(), got)
+		}
+	})
+}
+
+// What encoding/json writes, EachMember reads as the same: names, texts, and values as JSON.
+func TestEachMemberReadsJSON(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		want := rapid.MapOf(rapid.String(), rapid.OneOf(
+			rapid.Map(rapid.String(), func(s string) any { return s }),
+			rapid.Map(rapid.Int32(), func(n int32) any { return float64(n) }),
+			rapid.Map(rapid.SliceOf(rapid.String()), func(list []string) any {
+				all := make([]any, len(list))
+				for i, s := range list {
+					all[i] = s
+				}
+				return all
+			}),
+			rapid.Map(rapid.MapOf(rapid.String(), rapid.String()), func(m map[string]string) any {
+				all := map[string]any{}
+				for k, v := range m {
+					all[k] = v
+				}
+				return all
+			}),
+			rapid.Just[any](nil), rapid.Just[any](true),
+		)).Draw(t, "object")
+		document, err := json.Marshal(want)
+		if rapid.Bool().Draw(t, "indented") {
+			document, err = json.MarshalIndent(want, " ", "\t")
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := map[string]any{}
+		err = EachMember(string(document), func(name, value string) error {
+			var v any
+			if err := json.Unmarshal([]byte(value), &v); err != nil {
+				return err
+			}
+			if s, ok := v.(string); ok && text(value) != s {
+				t.Fatalf("%s reads as %q, want %q", value, text(value), s)
+			}
+			got[name] = v
+			return nil
+		})
+		if err != nil || !reflect.DeepEqual(got, want) {
+			t.Fatalf("%s reads as %v, %v", document, got, err)
+		}
+	})
+}
+
+// Whatever a document is, reading it ends, and without a panic.
+func FuzzEachMember(f *testing.F) {
+	for _, seed := range []string{``, `{`, `{"a`, `{"a":`, `{"a":1`, `{"a":[{"b":"\ud800"}]}`, `{"a":"\u12"}`, `[]`, `{"a" 1}`, `{"a":1]`} {
+		f.Add(seed)
+	}
+	f.Fuzz(func(_ *testing.T, document string) {
+		_ = EachMember(document, func(_, value string) error {
+			_ = text(value)
+			return eachElement(value, func(element string) error {
+				_ = text(element)
+				return nil
+			})
+		})
+	})
+}
+
+func TestIntegerReadsWhatTheHostChecked(t *testing.T) {
+	for in, want := range map[string]int64{"": 0, "0": 0, "3600": 3600, "-7": -7, "9223372036854775807": 9223372036854775807} {
+		if got := integer(in); got != want {
+			t.Errorf("integer(%q) = %d, want %d", in, got, want)
+		}
+	}
+}
