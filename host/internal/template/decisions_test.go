@@ -83,6 +83,15 @@ func TestFunctions(t *testing.T) {
 	})
 }
 
+func TestUUIDThatFails(t *testing.T) {
+	v := values()
+	noEntropy := errors.New("no random bytes")
+	v.UUID = func() (string, error) { return "", noEntropy }
+	if err := wantError(t, "id {{ uuid() }}", v, "column 7: uuid(): no random bytes"); !errors.Is(err, noEntropy) {
+		t.Errorf("got %v", err)
+	}
+}
+
 func TestVariables(t *testing.T) {
 	v := values()
 	v.User = &User{Email: "e", ID: "i", Username: "n", FirstName: "f", LastName: "l"}
@@ -162,6 +171,8 @@ func TestCheckedWhen(t *testing.T) {
 		{"wrong type, condition", "{{ 'a' ? 1 : 2 }}", "column 4: the condition is no boolean"},
 		{"wrong type that depends", "{{ (1 > 2 ? 'a' : 1) + 'b' }}", "column 22: + takes"},
 		{"wrong type, default", "{{ default(now(), 1) }}", "column 12: default replaces"},
+		{"name that is no UTF-8", "{{ json_encode({`\xff`: 1}) }}", "column 17: JSON cannot hold"},
+		{"long names are cut short", "{{ " + strings.Repeat("x", 99) + " }}", `unknown variable "` + strings.Repeat("x", 40) + `"…`},
 		{"a name twice", "{{ json_encode({'a': 1, a: 2}) }}", "column 25: the object has this name twice"},
 	} {
 		t.Run(c.name, func(t *testing.T) {

@@ -95,7 +95,7 @@ func (c *objectCompiler) compile(v any, path string, depth int) any {
 	}
 	number, ok := numberText(v)
 	if !ok {
-		return c.fail(path, fmt.Sprintf("a value of type %T is not JSON", v))
+		return c.fail(path, fmt.Sprintf("not a JSON value (%T)", v))
 	}
 	return number
 }

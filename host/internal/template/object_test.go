@@ -100,10 +100,10 @@ func TestObjectErrors(t *testing.T) {
 		`exp: column 14: empty expression`,
 		`["https://x/\nid"].y: column 1: {{ without }}`,
 		`roles[0].name: column 5: unknown variable "b"`,
-		`roles[1]: a value of type json.Number is not JSON`,
-		`roles[2]: a value of type json.Number is not JSON`,
-		`roles[3]: a value of type float64 is not JSON`,
-		`roles[4]: a value of type struct {} is not JSON`,
+		`roles[1]: not a JSON value (json.Number)`,
+		`roles[2]: not a JSON value (json.Number)`,
+		`roles[3]: not a JSON value (float64)`,
+		`roles[4]: not a JSON value (struct {})`,
 	}
 	var got []string
 	for _, e := range Errors(err) {

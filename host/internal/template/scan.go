@@ -1,6 +1,7 @@
 package template
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"strconv"
@@ -89,7 +90,7 @@ func tokenize(source string) (length int, tokens []lexer.Token, err *Error) {
 // lexer says behind a colon is left out, as it quotes the source.
 func lexicalError(source string, end int, err error) *Error {
 	message := "not an expression"
-	if e, ok := err.(*file.Error); ok {
+	if e := (*file.Error)(nil); errors.As(err, &e) {
 		message, _, _ = strings.Cut(e.Message, ":")
 	}
 	for _, r := range source[byteOffset(source, end):] {
