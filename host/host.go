@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"maps"
 	"net/http"
 	"net/netip"
 	"net/url"
@@ -20,10 +21,10 @@ import (
 	"github.com/keywright/keywright/host/internal/seal"
 	"github.com/keywright/keywright/host/internal/signing"
 	"github.com/keywright/keywright/host/internal/tokencache"
-	"github.com/keywright/keywright/plugins"
 )
 
-// Config is what a host is made of. The zero Config is a host with the five built-in auth types and no secrets.
+// Config is what a host is made of. The zero Config is a host with the five built-in auth types and no secrets. What it
+// has of interfaces and functions is used from many goroutines at once.
 type Config struct {
 	Secrets   Secrets           // nil: none
 	Plugins   []Plugin          // auth types beyond the built-in five
@@ -39,7 +40,7 @@ type Config struct {
 	Clock func() time.Time
 	// Random is read for sealed values and uuid(); it must be fit for keys. Nil is crypto/rand.
 	Random io.Reader
-	// Observe is told of each call of a plugin once it has ended, on the goroutine of the request. Nil: nobody.
+	// Observe is told of each call of a plugin once it has ended, before its request goes on. Nil: nobody.
 	Observe func(context.Context, Call)
 }
 
@@ -94,6 +95,7 @@ func New(ctx context.Context, c Config) (*Host, error) {
 		c.Random = rand.Reader
 	}
 	c.Limits = c.Limits.withDefaults()
+	c.Variables = maps.Clone(c.Variables)
 	h := &Host{config: c, signer: signing.New(c.Limits.Keys), types: map[string]*plugin{}}
 	h.cache = tokencache.New[[]seal.Piece](c.Limits.CacheEntries, c.Limits.CachePerUser, c.Clock)
 	if _, err := io.ReadFull(c.Random, h.salt[:]); err != nil {
@@ -137,7 +139,7 @@ func (h *Host) dialers() error {
 }
 
 func (h *Host) loadAll(ctx context.Context) error {
-	for _, wasm := range plugins.All() {
+	for _, wasm := range builtIns(ctx) {
 		if err := h.load(ctx, Plugin{Name: "built-in", Wasm: wasm}, true); err != nil {
 			return err
 		}

@@ -1,0 +1,182 @@
+package hosttest
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"sync"
+)
+
+// Answer is how a token endpoint, or the API, answers a request. An error is one of the network.
+type Answer func(*http.Request) (*http.Response, error)
+
+// JSON answers with a status and a document.
+func JSON(status int, body string) Answer {
+	return func(r *http.Request) (*http.Response, error) {
+		return &http.Response{
+			Status:     fmt.Sprintf("%d %s", status, http.StatusText(status)),
+			StatusCode: status,
+			Proto:      "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
+			Header:        http.Header{"Content-Type": {"application/json"}},
+			Body:          io.NopCloser(strings.NewReader(body)),
+			ContentLength: int64(len(body)),
+			Request:       r,
+		}, nil
+	}
+}
+
+// Token is the answer of a token endpoint that gives a bearer token for so many seconds, RFC 6749 section 5.1.
+func Token(accessToken string, expiresIn int) Answer {
+	body, err := json.Marshal(map[string]any{"access_token": accessToken, "token_type": "Bearer", "expires_in": expiresIn})
+	if err != nil {
+		panic(err) // strings and numbers are JSON
+	}
+	return JSON(http.StatusOK, string(body))
+}
+
+// Unreachable is a network that fails.
+func Unreachable() Answer {
+	return func(*http.Request) (*http.Response, error) { return nil, errors.New("connection refused") }
+}
+
+// Exchange is a request to a token endpoint.
+type Exchange struct {
+	URL    string
+	Form   url.Values
+	Header http.Header
+}
+
+// TokenEndpoint has the endpoint of a URL give the answers, one after the other; the last one is repeated. Called again
+// for the same URL, it begins anew.
+func (h *Harness) TokenEndpoint(target string, answers ...Answer) {
+	h.tb.Helper()
+	if len(answers) == 0 {
+		h.tb.Fatalf("hosttest: TokenEndpoint(%q) without an answer; give it one, such as hosttest.Token", target)
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.endpoints[target] = newScript(answers...)
+}
+
+// API has the API give the answers, one after the other; the last one is repeated. Without it, the API answers 200.
+func (h *Harness) API(answers ...Answer) {
+	h.tb.Helper()
+	if len(answers) == 0 {
+		h.tb.Fatal("hosttest: API without an answer; give it one, such as hosttest.JSON")
+	}
+	h.api.restart(answers)
+}
+
+// script is a list of answers of which the last is repeated.
+type script struct {
+	mu      sync.Mutex
+	answers []Answer
+}
+
+func newScript(answers ...Answer) *script { return &script{answers: answers} }
+
+func (s *script) next() Answer {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	answer := s.answers[0]
+	if len(s.answers) > 1 {
+		s.answers = s.answers[1:]
+	}
+	return answer
+}
+
+func (s *script) restart(answers []Answer) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.answers = answers
+}
+
+// tokenEndpoints is the network that the host itself sees: the token endpoints of the test, and nothing else.
+type tokenEndpoints struct{ harness *Harness }
+
+// RoundTrip implements http.RoundTripper.
+func (e tokenEndpoints) RoundTrip(r *http.Request) (*http.Response, error) {
+	h := e.harness
+	body, err := readBody(r)
+	if err != nil {
+		return nil, err
+	}
+	form, err := url.ParseQuery(string(body))
+	if err != nil {
+		h.tb.Errorf("hosttest: the token request to %s is no form: %v", r.URL, err)
+	}
+	h.evidence.sent(r.Header, form)
+	h.mu.Lock()
+	endpoint := h.endpoints[r.URL.String()]
+	known := slices.Sorted(maps.Keys(h.endpoints))
+	if endpoint != nil {
+		h.exchanges = append(h.exchanges, Exchange{URL: r.URL.String(), Form: form, Header: r.Header.Clone()})
+	}
+	h.mu.Unlock()
+	if endpoint == nil {
+		h.tb.Errorf("hosttest: a token request went to %q, for which the test has no answer: give it one with h.TokenEndpoint(%q, …); there are answers for %q",
+			r.URL, r.URL, known)
+		return nil, errors.New("hosttest: the test has no answer for this URL")
+	}
+	response, err := endpoint.next()(r)
+	if err == nil {
+		h.given(r.URL.String(), response)
+	}
+	return response, err
+}
+
+// maxAnswer bounds what is read of an answer ahead of the host, which has a lower limit of its own.
+const maxAnswer = 1 << 20
+
+// given notes the tokens of an answer before the guest can have them.
+func (h *Harness) given(target string, response *http.Response) {
+	body, err := io.ReadAll(io.LimitReader(response.Body, maxAnswer))
+	response.Body = struct {
+		io.Reader
+		io.Closer
+	}{io.MultiReader(bytes.NewReader(body), failing{err}, response.Body), response.Body}
+	var members map[string]any
+	_ = json.Unmarshal(body, &members) // if it is none, the host will say so
+	for _, name := range []string{"access_token", "refresh_token", "id_token"} {
+		token, _ := members[name].(string)
+		if strings.TrimSpace(token) == "" {
+			continue
+		}
+		if len(token) < shortest {
+			h.tb.Errorf("hosttest: the %s %q that the endpoint %s gives is too short to be searched for: make it %d bytes or more",
+				name, token, target, shortest)
+		}
+		h.evidence.secret("the "+name+" that "+target+" gave", token)
+	}
+}
+
+// failing gives an error when it is read, if it has one.
+type failing struct{ err error }
+
+func (f failing) Read([]byte) (int, error) {
+	if f.err == nil {
+		return 0, io.EOF
+	}
+	return 0, f.err
+}
+
+// readBody reads a request's body, and puts another in its place for the Answer.
+func readBody(r *http.Request) ([]byte, error) {
+	if r.Body == nil {
+		return nil, nil
+	}
+	body, err := io.ReadAll(r.Body)
+	if err != nil {
+		return nil, fmt.Errorf("hosttest: the request's body: %w", err)
+	}
+	_ = r.Body.Close()
+	r.Body = io.NopCloser(bytes.NewReader(body))
+	return body, nil
+}

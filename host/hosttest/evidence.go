@@ -1,0 +1,221 @@
+package hosttest
+
+import (
+	"bytes"
+	"encoding/base64"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+)
+
+// shortest is the number of bytes from which a text is searched for: a shorter one would be found by chance.
+const shortest = 8
+
+// evidence is what must not come out, and what came out.
+type evidence struct {
+	mu       sync.Mutex
+	needles  []needle
+	known    map[string]bool // texts that have needles
+	outputs  []output
+	running  int      // requests whose credentials may not be known yet
+	memories [][]byte // of guests, until they have been looked through
+	found    []string
+}
+
+// needle is one form of a text that must not come out.
+type needle struct {
+	what, form string
+	text       []byte
+}
+
+// output is a text that came out.
+type output struct{ where, text string }
+
+// secret notes a text that must not come out in any form.
+func (e *evidence) secret(what, text string) {
+	for _, part := range parts(text) {
+		if len(part) >= shortest {
+			e.note(what, part, forms(part))
+		}
+	}
+}
+
+// parts of a secret that are worth something alone: the lines of a PEM block, which may come out without their breaks.
+func parts(text string) []string {
+	if !strings.HasPrefix(strings.TrimSpace(text), "-----BEGIN ") {
+		return []string{text}
+	}
+	var lines []string
+	for _, line := range strings.Split(strings.ReplaceAll(text, `\n`, "\n"), "\n") {
+		if line != "" && !strings.HasPrefix(line, "-----") {
+			lines = append(lines, line)
+		}
+	}
+	return lines
+}
+
+func (e *evidence) note(what, text string, forms []form) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.known[text] {
+		return
+	}
+	if e.known == nil {
+		e.known = map[string]bool{}
+	}
+	e.known[text] = true
+	for _, f := range forms {
+		e.needles = append(e.needles, needle{what: what, form: f.name, text: []byte(f.text)})
+	}
+}
+
+// form is a way of writing a text.
+type form struct{ name, text string }
+
+// forms of a text by which it would be known: as it is, encoded, and as a part of a longer text that is encoded.
+func forms(text string) []form {
+	quoted := strconv.Quote(text)
+	inJSON, _ := json.Marshal(text) // a string always has one
+	all := []form{
+		{"as it is", text},
+		{"in hex", hex.EncodeToString([]byte(text))},
+		{"in hex, in capitals", strings.ToUpper(hex.EncodeToString([]byte(text)))},
+		{"URL-encoded", url.QueryEscape(text)},
+		{"URL-encoded, as in a path", url.PathEscape(text)},
+		{"escaped for JSON", string(inJSON[1 : len(inJSON)-1])},
+		{"escaped for JSON, not for HTML", strings.NewReplacer(`\`, `\\`, `"`, `\"`).Replace(text)},
+		{"escaped for Go", quoted[1 : len(quoted)-1]},
+	}
+	for before := range 3 {
+		name := fmt.Sprintf("in base64 from byte %d on", before)
+		all = append(all, form{name, within(base64.RawStdEncoding, text, before)},
+			form{name + ", for URLs", within(base64.RawURLEncoding, text, before)})
+	}
+	known := map[string]bool{}
+	return slices.DeleteFunc(all, func(f form) bool {
+		twice := known[f.text]
+		known[f.text] = true
+		return twice
+	})
+}
+
+// within gives what of a text's base64 does not depend on what stands before and after it.
+func within(encoding *base64.Encoding, text string, before int) string {
+	encoded := encoding.EncodeToString(append(make([]byte, before), text...))
+	return encoded[(before*8+5)/6 : (before+len(text))*8/6]
+}
+
+var compactJWT = regexp.MustCompile(`eyJ[A-Za-z0-9_-]+\.[A-Za-z0-9_-]+\.([A-Za-z0-9_-]+)`)
+
+// sent notes the credentials of a request that goes out: what Authorization holds, and each JWT.
+func (e *evidence) sent(header http.Header, values url.Values) {
+	for _, value := range header.Values("Authorization") {
+		if _, credential, found := strings.Cut(value, " "); found {
+			value = credential
+		}
+		e.secret("the credential of an Authorization header", value)
+	}
+	var all []string
+	for _, texts := range header {
+		all = append(all, texts...)
+	}
+	for _, texts := range values {
+		all = append(all, texts...)
+	}
+	for _, text := range all {
+		for _, match := range compactJWT.FindAllStringSubmatch(text, -1) {
+			e.note("a signed JWT", match[0], []form{{"as it is", match[0]}})
+			e.note("the signature of a JWT", match[1], []form{{"as it is", match[1]}})
+		}
+	}
+}
+
+// text notes a text that came out.
+func (e *evidence) text(where, text string) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.outputs = append(e.outputs, output{where, text})
+}
+
+// failure notes an error that came out, and what errors.Is and errors.As find in it.
+func (e *evidence) failure(where string, err error) {
+	if err == nil {
+		return
+	}
+	e.text(where, err.Error())
+	if inner := errors.Unwrap(err); inner != nil {
+		e.failure(where, inner)
+	}
+	if several, ok := err.(interface{ Unwrap() []error }); ok {
+		for _, inner := range several.Unwrap() {
+			e.failure(where, inner)
+		}
+	}
+}
+
+// memory keeps a copy of a guest's memory and blocks, without what was never written to.
+func (e *evidence) memory(memory, blocks []byte) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	for _, bytes := range [][]byte{memory, blocks} {
+		end := len(bytes)
+		for end > 0 && bytes[end-1] == 0 {
+			end--
+		}
+		e.memories = append(e.memories, slices.Clone(bytes[:end]))
+	}
+}
+
+// begin and end stand around what runs the guest. Memory is looked through when nothing runs any more: only then are the
+// credentials known that the guest must not have had.
+func (e *evidence) begin() {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.running++
+}
+
+func (e *evidence) end() {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.running--; e.running == 0 {
+		e.searchMemories()
+	}
+}
+
+func (e *evidence) searchMemories() {
+	for _, memory := range e.memories {
+		e.search("the guest's memory", memory)
+	}
+	e.memories = nil
+}
+
+func (e *evidence) search(where string, text []byte) {
+	for _, n := range e.needles {
+		if !bytes.Contains(text, n.text) {
+			continue
+		}
+		if leak := fmt.Sprintf("%s holds %s, %s", where, n.what, n.form); !slices.Contains(e.found, leak) {
+			e.found = append(e.found, leak)
+		}
+	}
+}
+
+// leaks looks through everything that came out, and says what was found where.
+func (e *evidence) leaks() []string {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.searchMemories()
+	for _, o := range e.outputs {
+		e.search(o.where, []byte(o.text))
+	}
+	slices.Sort(e.found)
+	return e.found
+}

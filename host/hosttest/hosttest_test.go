@@ -1,0 +1,385 @@
+package hosttest
+
+import (
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/keywright/keywright/host"
+	"github.com/keywright/keywright/host/internal/sandbox"
+	"github.com/keywright/keywright/host/internal/testhook"
+	"github.com/keywright/keywright/sdk"
+)
+
+// observed is a testing.TB that keeps what a harness complains of, instead of failing.
+type observed struct {
+	testing.TB
+	mu         sync.Mutex
+	complaints []string
+	cleanups   []func()
+}
+
+func (o *observed) Helper() {}
+
+func (o *observed) Cleanup(f func()) { o.cleanups = append(o.cleanups, f) }
+
+func (o *observed) Errorf(format string, args ...any) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.complaints = append(o.complaints, fmt.Sprintf(format, args...))
+}
+
+func (o *observed) Fatalf(format string, args ...any) {
+	o.Errorf(format, args...)
+	runtime.Goexit()
+}
+
+func (o *observed) Fatal(args ...any) { o.Fatalf("%s", fmt.Sprint(args...)) }
+
+// complaints runs a test, to its end, and gives what it failed with.
+func complaints(t *testing.T, test func(tb testing.TB)) []string {
+	t.Helper()
+	o := &observed{TB: t}
+	for _, f := range []func(){func() { test(o) }, func() {
+		for _, cleanup := range o.cleanups {
+			cleanup()
+		}
+	}} {
+		var done sync.WaitGroup
+		done.Go(f) // a goroutine that Fatal may end
+		done.Wait()
+	}
+	return o.complaints
+}
+
+// wantComplaint fails the test unless there is one complaint, which holds all the texts.
+func wantComplaint(t *testing.T, got []string, texts ...string) {
+	t.Helper()
+	if len(got) != 1 {
+		t.Fatalf("complaints: %q", got)
+	}
+	for _, text := range texts {
+		if !strings.Contains(got[0], text) {
+			t.Errorf("%q does not say %q", got[0], text)
+		}
+	}
+}
+
+// scripted is a plugin that does what a test wants.
+type scripted func(c *sdk.Call) (sdk.Mutation, error)
+
+func (scripted) Describe() sdk.Description {
+	return sdk.Description{
+		ABI: sdk.ABI, Type: "scripted", Version: "1.0.0", Summary: "Does what a test wants.",
+		Uses: []string{sdk.UsesToken, sdk.UsesCache},
+		Fields: []sdk.Field{
+			{Name: "value", Kind: sdk.String, Required: true, Sealed: true, Sinks: []string{sdk.ToHeader}},
+			{Name: "token_url", Kind: sdk.URL, Sinks: []string{sdk.ToToken}},
+		},
+	}
+}
+
+func (s scripted) Authenticate(c *sdk.Call) (sdk.Mutation, error) { return s(c) }
+
+var config = Config{"value": "{{ get_secret('crm') }}", "token_url": "https://login.test/token"}
+
+func nativeHarness(tb testing.TB, p sdk.Plugin) *Harness {
+	return newHarness(tb, [32]byte{}, func(grants []string) host.Plugin {
+		return testhook.NativePlugin("native", native{tb: tb, plugin: p}, grants).(host.Plugin)
+	})
+}
+
+// leakyModule assembles testdata/leaky.wat with wat2wasm, of the Debian package wabt.
+func leakyModule(t *testing.T) []byte {
+	t.Helper()
+	wasm, err := exec.Command("wat2wasm", "--output=-", filepath.Join("testdata", "leaky.wat")).Output()
+	if err != nil {
+		t.Fatalf("wat2wasm (install wabt): %v", err)
+	}
+	return wasm
+}
+
+func TestAGuestThatKeepsASecretInItsMemoryFails(t *testing.T) {
+	wasm := leakyModule(t)
+	got := complaints(t, func(tb testing.TB) {
+		h := newHarness(tb, [32]byte{}, func(grants []string) host.Plugin {
+			return host.Plugin{Name: "leaky.wasm", Wasm: wasm, Grants: grants}
+		})
+		h.Grant("reveal")
+		h.Canary("crm")
+		if got := h.Authenticate(Config{"value": "{{ get_secret('crm') }}"}, GET("https://api.test")); got.Header("X-Fixed") != "always" {
+			t.Errorf("headers: %v", got.Request.Header)
+		}
+	})
+	wantComplaint(t, got, "the guest's memory holds secret \"crm\", as it is")
+}
+
+func TestMemoryIsSearchedForWhatIsKnownOnlyOnceTheRequestLeaves(t *testing.T) {
+	var e evidence
+	e.begin()
+	e.memory([]byte("\x00\x00eyJhIjoxfQ.eyJiIjoyfQ.c2lnbmF0dXJl\x00\x00"), []byte("and U2VjcmV0 a basic-credential"))
+	e.sent(http.Header{"Authorization": {"Basic basic-credential"}, "X-Proof": {"eyJhIjoxfQ.eyJiIjoyfQ.c2lnbmF0dXJl"}}, nil)
+	e.end()
+	if got := strings.Join(e.leaks(), "; "); got != "the guest's memory holds a signed JWT, as it is; "+
+		"the guest's memory holds the credential of an Authorization header, as it is; "+
+		"the guest's memory holds the signature of a JWT, as it is" {
+		t.Error(got)
+	}
+}
+
+// While another request is on its way, its credentials are not known yet.
+func TestMemoryIsKeptUntilNothingRuns(t *testing.T) {
+	var e evidence
+	e.begin()
+	e.begin()
+	e.memory([]byte("the-credential"), nil)
+	e.end()
+	e.sent(http.Header{"Authorization": {"the-credential"}}, nil)
+	e.end()
+	if got := e.leaks(); len(got) != 1 {
+		t.Error(got)
+	}
+}
+
+// Logs keep the attributes that a logger was given before.
+func TestLogs(t *testing.T) {
+	got := complaints(t, func(tb testing.TB) {
+		h := nativeHarness(tb, scripted(nil))
+		secret := h.Canary("crm")
+		slog.New(&logger{harness: h}).With("key", secret).Info("text", "other", 1)
+	})
+	wantComplaint(t, got, `a log line of level INFO holds secret "crm", as it is`)
+}
+
+// Each form in which a secret may come out of the one plugin that has its bytes, in each place.
+func TestASecretThatComesOutFails(t *testing.T) {
+	for _, test := range []struct {
+		name   string
+		leak   func(c *sdk.Call, secret string) error
+		places []string
+	}{
+		{"log", func(c *sdk.Call, secret string) error {
+			c.Debug(base64.RawStdEncoding.EncodeToString([]byte("x" + secret + "xx")))
+			return nil
+		}, []string{"a log line of level DEBUG holds secret \"crm\", in base64 from byte 1 on"}},
+		{"error", func(_ *sdk.Call, secret string) error {
+			return errors.New(strings.ToUpper(fmt.Sprintf("%x", secret)))
+		}, []string{
+			"the error that Config.Observe was given holds secret \"crm\", in hex, in capitals",
+			"the request's error holds secret \"crm\", in hex, in capitals",
+		}},
+		{"nowhere", func(*sdk.Call, string) error { return nil }, nil},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			got := complaints(t, func(tb testing.TB) {
+				h := nativeHarness(tb, scripted(func(c *sdk.Call) (sdk.Mutation, error) {
+					value := c.Config("value")
+					return sdk.Header("X-Key", value), test.leak(c, string(c.Reveal(value)))
+				}))
+				h.Grant("reveal")
+				h.Canary("crm")
+				_, _ = h.Try(config, GET("https://api.test"))
+			})
+			if len(got) != len(test.places) {
+				t.Fatalf("complaints: %q", got)
+			}
+			for i, place := range test.places {
+				if got[i] != "hosttest: "+place {
+					t.Errorf("%q, not %q", got[i], place)
+				}
+			}
+		})
+	}
+}
+
+func TestARequestToAnUnknownURLFails(t *testing.T) {
+	got := complaints(t, func(tb testing.TB) {
+		h := nativeHarness(tb, scripted(func(c *sdk.Call) (sdk.Mutation, error) {
+			_, err := c.RequestToken(sdk.TokenRequest{URL: c.Config("token_url")})
+			return sdk.Mutation{}, err
+		}))
+		h.Canary("crm")
+		h.TokenEndpoint("https://other.test/", Token("the-access-token", 300))
+		if _, err := h.Try(config, GET("https://api.test")); err == nil {
+			t.Error("there was an answer")
+		}
+	})
+	wantComplaint(t, got, `"https://login.test/token"`, "h.TokenEndpoint(", `"https://other.test/"`)
+}
+
+func TestATokenThatIsTooShortToBeSearchedForFails(t *testing.T) {
+	got := complaints(t, func(tb testing.TB) {
+		h := nativeHarness(tb, scripted(func(c *sdk.Call) (sdk.Mutation, error) {
+			token, err := c.RequestToken(sdk.TokenRequest{URL: c.Config("token_url")})
+			return sdk.Bearer(token.AccessToken), err
+		}))
+		h.Canary("crm")
+		h.TokenEndpoint("https://login.test/token", Token("t1", 300))
+		h.Authenticate(config, GET("https://api.test"))
+	})
+	wantComplaint(t, got, `"t1"`, "8 bytes or more")
+}
+
+func TestWhatMustComeFirst(t *testing.T) {
+	for name, late := range map[string]func(h *Harness){
+		"Grant":    func(h *Harness) { h.Grant("reveal") },
+		"Variable": func(h *Harness) { h.Variable("a", "b") },
+		"Limits":   func(h *Harness) { h.Limits(host.Limits{LogLines: 1}) },
+	} {
+		got := complaints(t, func(tb testing.TB) {
+			h := nativeHarness(tb, scripted(nil))
+			h.Description()
+			late(h)
+		})
+		wantComplaint(t, got, name+" comes too late", "before")
+	}
+}
+
+func TestWhatMustNotBeSentAndIs(t *testing.T) {
+	keyed := scripted(func(c *sdk.Call) (sdk.Mutation, error) { return sdk.Header("X-Key", c.Config("value")), nil })
+	got := complaints(t, func(tb testing.TB) {
+		h := nativeHarness(tb, keyed)
+		h.Canary("crm")
+		h.AuthenticateError(config, GET("https://api.test"))
+	})
+	wantComplaint(t, got, "the request was sent")
+
+	got = complaints(t, func(tb testing.TB) { nativeHarness(tb, keyed).Authenticate(config, GET("https://api.test")) })
+	wantComplaint(t, got, "was not authenticated", `"crm"`, "Harness.Canary")
+
+	got = complaints(t, func(tb testing.TB) { nativeHarness(tb, keyed).AuthenticateError(nil, GET("https://api.test")) })
+	wantComplaint(t, got, "auth.config.value", "Harness.Problems")
+}
+
+// A plugin's own panic is what a trap is in the sandbox; a host function that ends the call is not the plugin's.
+func TestANativePluginThatPanics(t *testing.T) {
+	got := complaints(t, func(tb testing.TB) {
+		h := nativeHarness(tb, scripted(func(*sdk.Call) (sdk.Mutation, error) { panic("oh") }))
+		h.Canary("crm")
+		err := h.AuthenticateError(config, GET("https://api.test"))
+		if err.Stage != host.StagePlugin || !errors.Is(err, sandbox.ErrTrap) {
+			t.Errorf("stage %s: %v", err.Stage, err)
+		}
+	})
+	if len(got) != 0 {
+		t.Errorf("complaints: %q", got)
+	}
+	got = complaints(t, func(tb testing.TB) {
+		h := nativeHarness(tb, scripted(func(c *sdk.Call) (sdk.Mutation, error) {
+			c.Reveal(c.Config("value"))
+			t.Error("a call without the grant went on")
+			return sdk.Mutation{}, nil
+		}))
+		h.Canary("crm")
+		err := h.AuthenticateError(config, GET("https://api.test"))
+		if err.Stage != host.StagePlugin || errors.Is(err, sandbox.ErrTrap) || !strings.Contains(err.Error(), `"reveal"`) {
+			t.Errorf("stage %s: %v", err.Stage, err)
+		}
+	})
+	if len(got) != 0 {
+		t.Errorf("complaints: %q", got)
+	}
+}
+
+// Requests at the same time share the connector, and wait for one exchange.
+func TestManyRequestsAtOnce(t *testing.T) {
+	h := nativeHarness(t, scripted(func(c *sdk.Call) (sdk.Mutation, error) {
+		c.Warn("once for a connector")
+		if token, ok := c.Cached("t"); ok {
+			return sdk.Bearer(token), nil
+		}
+		token, err := c.RequestToken(sdk.TokenRequest{URL: c.Config("token_url")})
+		if err == nil {
+			c.Cache("t", token.AccessToken, token.ExpiresIn)
+		}
+		return sdk.Bearer(token.AccessToken), err
+	}))
+	h.Canary("crm")
+	h.TokenEndpoint("https://login.test/token", Token("first-token", 60), Token("second-token", 60))
+	for _, want := range []string{"first-token", "second-token"} {
+		var all sync.WaitGroup
+		for range 20 {
+			all.Go(func() {
+				got, err := h.Try(config, GET("https://api.test"))
+				if err != nil || got.Header("Authorization") != "Bearer "+want {
+					t.Errorf("not %s, or an error: %v", want, err)
+				}
+			})
+		}
+		all.Wait()
+		h.Advance(time.Minute)
+	}
+	if n := len(h.Exchanges()); n != 2 {
+		t.Errorf("%d exchanges", n)
+	}
+	if w := h.Warnings(); len(w) != 1 {
+		t.Errorf("warnings: %q", w)
+	}
+}
+
+// A module that is missing, or not made of the sources beside it, fails the test, and says what builds it.
+func TestModulesThatAreNotUpToDate(t *testing.T) {
+	dir := t.TempDir()
+	for name, text := range map[string]string{"go.mod": "module example.test/p\n", "main.go": "package main\n\nfunc main() {}\n"} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	current, err := sourceDigest(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, test := range []struct {
+		name   string
+		module []byte
+		fromGo bool
+		texts  []string // of the complaint; none when there is to be none
+	}{
+		{"missing", nil, true, []string{"is missing", "keywright plugin build " + dir, "make plugins"}},
+		{"missing, not of Go", nil, false, []string{"is missing"}},
+		{"stale", withDigest(strings.Repeat("0", 64)), true, []string{"is stale", "keywright plugin build " + dir, "make plugins"}},
+		{"made by other means", withDigest(""), true, []string{"is not known", "keywright plugin build " + dir}},
+		{"current", withDigest(current), true, nil},
+		{"not of Go", withDigest(""), false, nil},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			path := filepath.Join(dir, "p.wasm")
+			_ = os.Remove(path)
+			if test.module != nil {
+				if err := os.WriteFile(path, test.module, 0o600); err != nil {
+					t.Fatal(err)
+				}
+			}
+			got := complaints(t, func(tb testing.TB) {
+				if module := readModule(tb, path, test.fromGo); string(module) != string(test.module) {
+					t.Error("the module is not what the file has")
+				}
+			})
+			if test.texts != nil {
+				wantComplaint(t, got, test.texts...)
+			} else if len(got) != 0 {
+				t.Errorf("complaints: %q", got)
+			}
+		})
+	}
+}
+
+// withDigest is an empty module in which a digest of sources is recorded.
+func withDigest(digest string) []byte {
+	module := "\x00asm\x01\x00\x00\x00"
+	if digest != "" {
+		const section = "keywright.sources"
+		module += "\x00" + string(rune(1+len(section)+len(digest))) + string(rune(len(section))) + section + digest
+	}
+	return []byte(module)
+}

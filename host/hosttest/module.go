@@ -1,0 +1,58 @@
+package hosttest
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"sync"
+	"testing"
+
+	"github.com/keywright/keywright/internal/pluginbuild"
+)
+
+// digests has a function for each directory that takes the digest of its sources, once in a process: it asks the go
+// command, which takes longer than a test.
+var digests sync.Map // of func() (string, error), by directory
+
+// readModule reads the compiled plugin, and fails the test when it is missing or, being one of Go, not made of the
+// sources that lie beside it.
+func readModule(tb testing.TB, path string, fromGo bool) []byte {
+	tb.Helper()
+	dir := filepath.Dir(path)
+	build := "build it with `keywright plugin build " + dir + "` (in Keywright's own repository: `make plugins`)"
+	wasm, err := os.ReadFile(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		tb.Fatalf("hosttest: %s is missing: %s", path, build)
+	}
+	if err != nil {
+		tb.Fatalf("hosttest: %v", err)
+	}
+	if !fromGo {
+		return wasm
+	}
+	recorded, err := pluginbuild.RecordedDigest(wasm)
+	if err != nil {
+		tb.Fatalf("hosttest: what %s was made of is not known (%v): %s", path, err, build)
+	}
+	current, err := sourceDigest(dir)
+	if err != nil {
+		tb.Fatalf("hosttest: %v", err)
+	}
+	if recorded != current {
+		tb.Fatalf("hosttest: %s is stale, its sources have changed since it was built: %s", path, build)
+	}
+	return wasm
+}
+
+func sourceDigest(dir string) (string, error) {
+	absolute, err := filepath.Abs(dir)
+	if err != nil {
+		return "", err
+	}
+	take, _ := digests.LoadOrStore(absolute, sync.OnceValues(func() (string, error) {
+		return pluginbuild.SourceDigest(context.Background(), absolute)
+	}))
+	return take.(func() (string, error))()
+}

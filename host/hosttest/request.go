@@ -1,0 +1,224 @@
+package hosttest
+
+import (
+	"bytes"
+	"context"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"net/http"
+	"net/url"
+	"strings"
+
+	"github.com/keywright/keywright/host"
+	"github.com/keywright/keywright/internal/abi"
+)
+
+// GET makes a request to be authenticated.
+func GET(target string) *http.Request { return request(http.MethodGet, target, "") }
+
+// POST makes a request with a body, which can be replayed.
+func POST(target, body string) *http.Request { return request(http.MethodPost, target, body) }
+
+func request(method, target, body string) *http.Request {
+	var reader io.Reader
+	if body != "" {
+		reader = strings.NewReader(body)
+	}
+	r, err := http.NewRequestWithContext(context.Background(), method, target, reader)
+	if err != nil {
+		panic("hosttest: " + err.Error()) // in the test's own code
+	}
+	return r
+}
+
+// Result is a request that was authenticated and sent.
+type Result struct {
+	Request  *http.Request  // as the API received it, at last
+	Response *http.Response // of the API
+	Attempts int            // how often it was sent: twice when the API refused a cached token
+}
+
+// Header gives a header of the request as the API received it.
+func (r *Result) Header(name string) string { return r.Request.Header.Get(name) }
+
+// Query gives the query of the request as the API received it.
+func (r *Result) Query() url.Values { return r.Request.URL.Query() }
+
+// Authenticate sends a request through a connector with this configuration, and fails the test when it is not sent. A
+// configuration has one connector in a harness, whose tokens are cached as in life.
+func (h *Harness) Authenticate(config Config, r *http.Request) *Result {
+	h.tb.Helper()
+	result, err := h.Try(config, r)
+	if err != nil {
+		h.tb.Fatalf("the request was not authenticated: %v", err)
+	}
+	return result
+}
+
+// AuthenticateError is Authenticate for a request that must not be sent: it fails the test when it was, and gives the
+// host's error. That of a connector that has problems is for [Harness.Problems].
+func (h *Harness) AuthenticateError(config Config, r *http.Request) *host.Error {
+	h.tb.Helper()
+	result, err := h.Try(config, r)
+	if err == nil || result != nil && result.Attempts > 0 {
+		h.tb.Fatal("the request was sent, but is one that must not be")
+	}
+	var failure *host.Error
+	if !errors.As(err, &failure) {
+		h.tb.Fatalf("the connector itself has problems, which Harness.Problems gives: %v", err)
+	}
+	return failure
+}
+
+// Try is Authenticate for a request that may fail. There is a result also with an error once the API has received the
+// request.
+func (h *Harness) Try(config Config, r *http.Request) (*Result, error) {
+	h.tb.Helper()
+	connector, err := h.connect(config, r)
+	if err != nil {
+		return nil, err
+	}
+	h.evidence.begin()
+	defer h.evidence.end()
+	upstream := &upstream{harness: h}
+	response, err := connector.Transport(upstream).RoundTrip(r.WithContext(h.context(r.Context()))) //nolint:bodyclose // it is the test's, in memory
+	h.evidence.failure("the request's error", err)
+	if upstream.result.Attempts == 0 {
+		return nil, err
+	}
+	upstream.result.Response = response
+	return &upstream.result, err
+}
+
+// Explain explains a request, and fails the test when that fails.
+func (h *Harness) Explain(config Config, r *http.Request) *host.Explanation {
+	h.tb.Helper()
+	connector, err := h.connect(config, r)
+	if err != nil {
+		h.tb.Fatal(err)
+	}
+	h.evidence.begin()
+	defer h.evidence.end()
+	explanation, err := connector.Explain(r.WithContext(h.context(r.Context())))
+	if err != nil {
+		h.evidence.failure("Explain's error", err)
+		h.tb.Fatalf("the request cannot be explained: %v", err)
+	}
+	h.evidence.text("the explanation", fmt.Sprintf("%+v", *explanation))
+	return explanation
+}
+
+// Problems checks a configuration, and gives what is wrong with it: nothing when it is right.
+func (h *Harness) Problems(config Config) []host.Problem {
+	h.tb.Helper()
+	_, err := h.connect(config, GET("https://api.test"))
+	var problems *host.ConfigError
+	if err != nil && !errors.As(err, &problems) {
+		h.tb.Fatal(err)
+	}
+	if problems == nil {
+		return nil
+	}
+	return problems.Problems
+}
+
+// connect gives the connector of a configuration: one for each origin, all with the same tokens.
+func (h *Harness) connect(config Config, r *http.Request) (*host.Connector, error) {
+	h.tb.Helper()
+	live := h.live()
+	info := live.Plugins()[0]
+	h.mu.Lock()
+	authType := h.authType
+	h.mu.Unlock()
+	if authType == "" {
+		authType = info.Type
+	}
+	document, err := json.Marshal(config)
+	if err != nil {
+		h.tb.Fatalf("hosttest: the configuration is not JSON: %v", err)
+	}
+	origin := r.URL.Scheme + "://" + r.URL.Host
+	key := strings.Join([]string{authType, origin, string(document)}, "\n")
+	h.making.Lock()
+	defer h.making.Unlock()
+	if connector := h.connectors[key]; connector != nil {
+		return connector, nil
+	}
+	h.literals(&info.Description, config)
+	h.evidence.begin()
+	defer h.evidence.end()
+	connector, err := live.Connect(h.context(context.Background()), host.Connector{
+		Name: "test", Origins: []string{origin}, Auth: host.Auth{Type: authType, Config: config},
+	})
+	if err != nil {
+		h.evidence.failure("the connector's problems", err)
+		return nil, err
+	}
+	h.connectors[key] = connector
+	return connector, nil
+}
+
+// literals notes the credentials that are written out in a configuration.
+func (h *Harness) literals(d *host.Description, config Config) {
+	for i := range d.Fields {
+		f := &d.Fields[i]
+		if text, ok := config[f.Name].(string); ok && (f.Sealed || f.Kind == abi.KindKey) && !strings.Contains(text, "{{") {
+			h.evidence.secret("field "+f.Name, text)
+		}
+	}
+}
+
+func (h *Harness) context(ctx context.Context) context.Context {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.user == (host.User{}) {
+		return ctx
+	}
+	return host.WithUser(ctx, h.user)
+}
+
+// upstream is the API as one request meets it.
+type upstream struct {
+	harness *Harness
+	result  Result
+}
+
+// RoundTrip implements http.RoundTripper.
+func (u *upstream) RoundTrip(r *http.Request) (*http.Response, error) {
+	body, err := readBody(r)
+	if err != nil {
+		return nil, err
+	}
+	kept := r.Clone(context.WithoutCancel(r.Context()))
+	maps.DeleteFunc(kept.Header, func(_ string, values []string) bool { return len(values) == 0 }) // which are not sent
+	kept.Body = io.NopCloser(bytes.NewReader(body))
+	u.result.Request = kept
+	u.result.Attempts++
+	u.harness.evidence.sent(r.Header, r.URL.Query())
+	return u.harness.api.next()(r)
+}
+
+// JWT decodes a compact JWT, without verifying it, and fails the test when it is none. Numbers are json.Number.
+func (h *Harness) JWT(token string) (header, claims map[string]any) {
+	h.tb.Helper()
+	parts := strings.Split(strings.TrimPrefix(token, "Bearer "), ".")
+	if len(parts) != 3 {
+		h.tb.Fatalf("not a compact JWT: it has %d parts", len(parts))
+	}
+	for i, object := range []*map[string]any{&header, &claims} {
+		document, err := base64.RawURLEncoding.DecodeString(parts[i])
+		if err != nil {
+			h.tb.Fatalf("not a compact JWT: part %d: %v", i+1, err)
+		}
+		decoder := json.NewDecoder(bytes.NewReader(document))
+		decoder.UseNumber()
+		if err := decoder.Decode(object); err != nil {
+			h.tb.Fatalf("not a compact JWT: part %d: %v", i+1, err)
+		}
+	}
+	return header, claims
+}

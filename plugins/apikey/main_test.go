@@ -1,0 +1,203 @@
+package main
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/keywright/keywright/host"
+	"github.com/keywright/keywright/host/hosttest"
+)
+
+func run(t *testing.T, test func(*testing.T, *hosttest.Harness)) {
+	t.Helper()
+	hosttest.Run(t, plugin{}, "apikey.wasm", test)
+}
+
+func config(key, in string) hosttest.Config {
+	return hosttest.Config{"key": key, "value": "{{ get_secret('crm') }}", "in": in}
+}
+
+// spec.md: a request header named by key is set to value. decisions.md, api_key: a header that is there is replaced.
+func TestHeader(t *testing.T) {
+	run(t, func(t *testing.T, h *hosttest.Harness) {
+		const other = "x-api-key" // as no net/http writes it
+		secret := h.Canary("crm")
+		for _, name := range []string{"X-API-Key", "Accept", "Cookie", "Authorization"} {
+			r := hosttest.GET("https://api.test/v1?a=b")
+			r.Header = map[string][]string{"X-Api-Key": {"old", "older"}, other: {"oldest"}, "Accept": {"text/html"}}
+			got := h.Authenticate(config(name, "header"), r)
+			if values := got.Request.Header.Values(name); len(values) != 1 || values[0] != secret {
+				t.Errorf("%s: %q", name, values)
+			}
+			if got.Request.URL.RawQuery != "a=b" {
+				t.Errorf("%s: query %q", name, got.Request.URL.RawQuery)
+			}
+			for kept := range got.Request.Header {
+				if kept == other && name == "X-API-Key" {
+					t.Error("a header of the same name in another case is still there")
+				}
+			}
+			if r.Header.Get("X-Api-Key") != "old" {
+				t.Error("the caller's request was changed")
+			}
+		}
+	})
+}
+
+// decisions.md, api_key: appended, percent-encoded, after what the URL has, which stays byte for byte as it was.
+func TestQuery(t *testing.T) {
+	run(t, func(t *testing.T, h *hosttest.Harness) {
+		h.Secret("crm", "a b&c=d/ü+1")
+		const credential = "my+key=a+b%26c%3Dd%2F%C3%BC%2B1"
+		for target, want := range map[string]string{
+			"https://api.test/v1":                          credential,
+			"https://api.test/v1?":                         credential,
+			"https://api.test/v1?a=b&a=%7e":                "a=b&a=%7e&" + credential,
+			"https://api.test/v1?my+key=mine&my%20key;&=x": "my+key=mine&my%20key;&=x&" + credential,
+		} {
+			got := h.Authenticate(config("my key", "query"), hosttest.GET(target))
+			if got.Request.URL.RawQuery != want {
+				t.Errorf("%s: %q", target, got.Request.URL.RawQuery)
+			}
+			if len(got.Request.Header) != 0 {
+				t.Errorf("%s: headers %v", target, got.Request.Header)
+			}
+		}
+	})
+}
+
+// decisions.md, Configuration: any field may hold get_secret, key and in too.
+func TestEveryFieldMayBeATemplate(t *testing.T) {
+	run(t, func(t *testing.T, h *hosttest.Harness) {
+		h.Secret("name", "X-Secret-Name")
+		h.Secret("in", "header")
+		h.Secret("crm", "the value itself")
+		h.As(host.User{Email: "ann@example.com"})
+		got := h.Authenticate(hosttest.Config{
+			"key": "{{ get_secret('name') }}", "in": "{{ get_secret('in') }}", "value": "{{ user.email }}:{{ get_secret('crm') }}",
+		}, hosttest.GET("https://api.test"))
+		if got.Header("X-Secret-Name") != "ann@example.com:the value itself" {
+			t.Errorf("headers: %v", got.Request.Header)
+		}
+	})
+}
+
+// decisions.md, api_key, and threats.md 26: refused at load when literal, else at the request.
+func TestHeaderNamesThatARequestCannotHave(t *testing.T) {
+	run(t, func(t *testing.T, h *hosttest.Harness) {
+		h.Canary("crm")
+		for _, name := range []string{
+			"Host", "content-length", "Transfer-Encoding", "Connection", "TE", "Trailer", "Upgrade", "Keep-Alive",
+			"Proxy-Authorization", "proxy-anything", "X Key", "X-Key:", "X-Kéy", "X-Key\r\nX-Other", "",
+		} {
+			problems := h.Problems(config(name, "header"))
+			if len(problems) == 0 || problems[0].Path != "auth.config.key" {
+				t.Errorf("%q as a literal: %v", name, problems)
+			}
+			h.Secret("name", name)
+			_, err := h.Try(config("{{ get_secret('name') }}", "header"), hosttest.GET("https://api.test"))
+			if err == nil {
+				t.Errorf("%q from a template was sent", name)
+			}
+		}
+		if problems := h.Problems(config("Host", "query")); len(problems) != 0 {
+			t.Errorf("a query parameter may be called Host: %v", problems)
+		}
+	})
+}
+
+// decisions.md, Templates, and threats.md 26, 35a: the request fails before anything is sent.
+func TestRequestsThatMustNotBeSent(t *testing.T) {
+	header := config("X-Key", "header")
+	for _, test := range []struct {
+		name   string
+		secret string
+		config hosttest.Config
+		stage  host.Stage
+		text   string
+	}{
+		{"empty secret", "", header, host.StageTemplate, "empty"},
+		{"blank secret", " \t", header, host.StageTemplate, "empty"},
+		{"line break", "good\r\nX-Evil: 1", header, host.StageMutation, "X-Key"},
+		{"NUL", "good\x00bytes", header, host.StageMutation, "X-Key"},
+		{
+			"missing secret", "good bytes",
+			hosttest.Config{"key": "X-Key", "value": "{{ get_secret('other') }}", "in": "header"},
+			host.StageTemplate, `secret "other"`,
+		},
+		{
+			"no user", "good bytes",
+			hosttest.Config{"key": "X-Key", "value": "{{ user.email }}", "in": "header"},
+			host.StageTemplate, "value",
+		},
+		{
+			"in is neither", "cookie!!",
+			hosttest.Config{"key": "X-Key", "value": "v", "in": "{{ get_secret('crm') }}"},
+			host.StageConfig, "in is none of header, query",
+		},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			run(t, func(t *testing.T, h *hosttest.Harness) {
+				h.Secret("crm", test.secret)
+				err := h.AuthenticateError(test.config, hosttest.GET("https://api.test"))
+				if err.Stage != test.stage || !strings.Contains(err.Error(), test.text) {
+					t.Errorf("stage %s: %v", err.Stage, err)
+				}
+			})
+		})
+	}
+}
+
+// decisions.md, Templates: rendered once; threats.md 17.
+func TestASecretThatLooksLikeATemplateStaysLiteral(t *testing.T) {
+	run(t, func(t *testing.T, h *hosttest.Harness) {
+		h.Secret("crm", "{{ get_secret('other') }}")
+		h.Secret("other", "what must stay where it is")
+		got := h.Authenticate(config("X-Key", "header"), hosttest.GET("https://api.test"))
+		if got.Header("X-Key") != "{{ get_secret('other') }}" {
+			t.Errorf("X-Key: %s", got.Header("X-Key"))
+		}
+	})
+}
+
+// decisions.md, Configuration: every problem at once, each with its path.
+func TestProblems(t *testing.T) {
+	run(t, func(t *testing.T, h *hosttest.Harness) {
+		var paths []string
+		for _, problem := range h.Problems(hosttest.Config{"key": 5, "in": "Header", "extra": true}) {
+			paths = append(paths, problem.Path)
+		}
+		want := "auth.config.key auth.config.value auth.config.in auth.config.extra"
+		if got := strings.Join(paths, " "); got != want {
+			t.Errorf("problems at %s", got)
+		}
+	})
+}
+
+// spec.md, Versioning: the alias validates and resolves identically. decisions.md: a warning, once for a connector.
+func TestAlias(t *testing.T) {
+	run(t, func(t *testing.T, h *hosttest.Harness) {
+		secret := h.Canary("crm")
+		h.Type("apikey")
+		for range 3 {
+			got := h.Authenticate(config("X-Key", "header"), hosttest.GET("https://api.test"))
+			if got.Header("X-Key") != secret {
+				t.Errorf("X-Key: %s", got.Header("X-Key"))
+			}
+		}
+		if w := h.Warnings(); len(w) != 1 || !strings.Contains(w[0], "deprecated") || !strings.Contains(w[0], "api_key") {
+			t.Errorf("warnings: %q", w)
+		}
+	})
+}
+
+// The header of an explanation shows where the value comes from, and not the value.
+func TestExplain(t *testing.T) {
+	run(t, func(t *testing.T, h *hosttest.Harness) {
+		h.Canary("crm")
+		e := h.Explain(config("X-Key", "header"), hosttest.GET("https://api.test"))
+		if len(e.Added.Headers) != 1 || e.Added.Headers[0].Value != "{{ get_secret('crm') }}" {
+			t.Errorf("added: %+v", e.Added)
+		}
+	})
+}

@@ -1,0 +1,244 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/golang-jwt/jwt/v5"
+
+	"github.com/keywright/keywright/host"
+	"github.com/keywright/keywright/host/hosttest"
+	"github.com/keywright/keywright/sdk"
+)
+
+func run(t *testing.T, test func(*testing.T, *hosttest.Harness)) {
+	t.Helper()
+	hosttest.Run(t, plugin{}, "jwt.wasm", test)
+}
+
+// config is a configuration with these claims, and further fields in pairs.
+func config(claims map[string]any, pairs ...any) hosttest.Config {
+	c := hosttest.Config{"private_key": "{{ get_secret('key') }}", "claims": claims}
+	for i := 0; i < len(pairs); i += 2 {
+		c[pairs[i].(string)] = pairs[i+1]
+	}
+	return c
+}
+
+// authenticate gives the header and the claims of the token that a request was sent with.
+func authenticate(t *testing.T, h *hosttest.Harness, c hosttest.Config) (header, claims map[string]any) {
+	t.Helper()
+	got := h.Authenticate(c, hosttest.GET("https://api.test/v1"))
+	if n := len(got.Request.Header); n != 1 {
+		t.Errorf("%d headers", n)
+	}
+	return h.JWT(got.Header("Authorization"))
+}
+
+// spec.md: the allowed values of algorithm, the default RS256, Authorization: Bearer with a compact JWT.
+func TestEveryAlgorithm(t *testing.T) {
+	for _, algorithm := range append(sdk.Algorithms(), "") {
+		t.Run("algorithm "+algorithm, func(t *testing.T) {
+			run(t, func(t *testing.T, h *hosttest.Harness) {
+				c, want := config(map[string]any{"sub": "{{ user.email }}"}), algorithm
+				if algorithm == "" {
+					want = "RS256"
+				} else {
+					c["algorithm"] = algorithm
+				}
+				key := h.Key("key", want)
+				h.As(host.User{Email: "ann@example.com"})
+				got := h.Authenticate(c, hosttest.GET("https://api.test/v1"))
+				token, found := strings.CutPrefix(got.Header("Authorization"), "Bearer ")
+				parsed, err := jwt.Parse(token, func(*jwt.Token) (any, error) { return key, nil }, jwt.WithValidMethods([]string{want}))
+				if err != nil || !found {
+					t.Fatalf("%s: %v", got.Header("Authorization"), err)
+				}
+				if subject, _ := parsed.Claims.GetSubject(); subject != "ann@example.com" {
+					t.Errorf("claims: %v", parsed.Claims)
+				}
+				if w := h.Warnings(); len(w) != 0 {
+					t.Errorf("warnings: %q", w)
+				}
+			})
+		})
+	}
+}
+
+// spec.md, rule 3: signed on every request, so that exp and iat always reflect the current time; nothing is cached.
+func TestSignedForEveryRequest(t *testing.T) {
+	run(t, func(t *testing.T, h *hosttest.Harness) {
+		h.Key("key", "ES256")
+		c := config(map[string]any{"iat": "{{ now() }}", "exp": "{{ now(300) }}", "nbf": "{{ now(-60) }}"}, "algorithm", "ES256")
+		for range 2 {
+			_, claims := authenticate(t, h, c)
+			now := h.Now().Unix()
+			for name, want := range map[string]int64{"iat": now, "exp": now + 300, "nbf": now - 60} {
+				if claims[name] != json.Number(fmt.Sprint(want)) {
+					t.Errorf("%s is %#v, %d is right", name, claims[name], want)
+				}
+			}
+			h.Advance(time.Second)
+		}
+		if n := len(h.Exchanges()); n != 0 {
+			t.Errorf("%d exchanges", n)
+		}
+	})
+}
+
+// decisions.md, JWT: a numeric string becomes an integer in exp, iat and nbf, a fraction is cut off; other claims keep
+// the string. Templates: strings are templates at any depth, other values are kept.
+func TestClaims(t *testing.T) {
+	run(t, func(t *testing.T, h *hosttest.Harness) {
+		secret := h.Canary("inside")
+		h.Key("key", "HS256")
+		h.Variable("region", "eu")
+		_, claims := authenticate(t, h, config(map[string]any{
+			"exp": "1767323045.9", "iat": "-1", "nbf": "tomorrow",
+			"number": 12.50, "text": "42", "yes": true, "nothing": nil,
+			"deep":    map[string]any{"list": []any{"{{ get_variable('region') }}-1", 7, map[string]any{"x": "{{ 1 + 1 }}", "exp": "5"}}},
+			"secret":  "a {{ get_secret('inside') }} b",
+			"{{ x }}": "names are plain text",
+		}, "algorithm", "HS256"))
+		want := map[string]any{
+			"exp": json.Number("1767323045"), "iat": json.Number("-1"), "nbf": "tomorrow",
+			"number": json.Number("12.5"), "text": "42", "yes": true, "nothing": nil,
+			"deep": map[string]any{"list": []any{
+				"eu-1", json.Number("7"), map[string]any{"x": "2", "exp": "5"},
+			}},
+			"secret": "a " + secret + " b", "{{ x }}": "names are plain text",
+		}
+		if !reflect.DeepEqual(claims, want) {
+			t.Errorf("claims\n%#v, not\n%#v", claims, want)
+		}
+	})
+}
+
+// decisions.md, JWT: alg, typ: JWT, then jwt_headers, which may replace typ.
+func TestHeaders(t *testing.T) {
+	run(t, func(t *testing.T, h *hosttest.Harness) {
+		h.Key("key", "HS512")
+		for _, test := range []struct{ set, want map[string]any }{
+			{nil, map[string]any{"alg": "HS512", "typ": "JWT"}},
+			{map[string]any{"kid": "key-{{ 1 + 1 }}", "n": 1}, map[string]any{"alg": "HS512", "typ": "JWT", "kid": "key-2", "n": json.Number("1")}},
+			{map[string]any{"typ": "at+jwt"}, map[string]any{"alg": "HS512", "typ": "at+jwt"}},
+		} {
+			c := config(map[string]any{}, "algorithm", "HS512")
+			if test.set != nil {
+				c["jwt_headers"] = test.set
+			}
+			if header, _ := authenticate(t, h, c); !maps.Equal(header, test.want) {
+				t.Errorf("jwt_headers %v: %v", test.set, header)
+			}
+		}
+	})
+}
+
+// decisions.md, JWT: alg, crit, b64 are refused. threats.md 39.
+func TestHeadersThatAreFixed(t *testing.T) {
+	run(t, func(t *testing.T, h *hosttest.Harness) {
+		problems := h.Problems(config(map[string]any{}, "jwt_headers", map[string]any{"alg": "none", "crit": []any{"b64"}, "b64": false, "kid": "k"}))
+		var paths []string
+		for _, problem := range problems {
+			paths = append(paths, problem.Path)
+		}
+		slices.Sort(paths)
+		if got := strings.Join(paths, " "); got != "auth.config.jwt_headers.alg auth.config.jwt_headers.b64 auth.config.jwt_headers.crit" {
+			t.Errorf("problems: %v", problems)
+		}
+	})
+}
+
+// decisions.md, JWT: an error at the first use that names field and algorithm, never the key. threats.md 36, 37.
+func TestKeysThatDoNotFit(t *testing.T) {
+	for _, test := range []struct{ name, key, algorithm string }{
+		{"EC key with RS256", "ES256", "RS256"},
+		{"P-256 with ES384", "ES256", "ES384"},
+		{"PEM with HS256", "RS256", "HS256"},
+		{"text with EdDSA", "HS256", "EdDSA"},
+		{"Ed25519 with PS512", "EdDSA", "PS512"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			run(t, func(t *testing.T, h *hosttest.Harness) {
+				h.Key("key", test.key)
+				c := config(map[string]any{"a": "b"}, "algorithm", test.algorithm)
+				err := h.AuthenticateError(c, hosttest.GET("https://api.test"))
+				if err.Stage != host.StageSign || !strings.Contains(err.Error(), "private_key") || !strings.Contains(err.Error(), test.algorithm) {
+					t.Errorf("stage %s: %v", err.Stage, err)
+				}
+			})
+		})
+	}
+}
+
+// decisions.md, JWT: an HS key shorter than the hash is allowed, with a warning, once.
+func TestShortHMACKey(t *testing.T) {
+	run(t, func(t *testing.T, h *hosttest.Harness) {
+		h.Secret("key", "thirty-one bytes, one too short")
+		for range 3 {
+			authenticate(t, h, config(map[string]any{}, "algorithm", "HS256"))
+		}
+		if w := h.Warnings(); len(w) != 1 || !strings.Contains(w[0], "private_key") {
+			t.Errorf("warnings: %q", w)
+		}
+	})
+}
+
+// decisions.md, Templates: the request fails before anything is sent, naming the field.
+func TestRequestsThatMustNotBeSent(t *testing.T) {
+	run(t, func(t *testing.T, h *hosttest.Harness) {
+		for text, c := range map[string]hosttest.Config{
+			`secret "key"`: config(map[string]any{}),
+			"claims":       {"private_key": "a key that is written out", "algorithm": "HS256", "claims": map[string]any{"sub": "{{ user.email }}"}},
+			"algorithm is none of": {
+				"private_key": "a key that is written out", "algorithm": "{{ user.id | default('hs256') }}", "claims": map[string]any{},
+			},
+			"64 bits": {"private_key": "a key that is written out", "algorithm": "HS256", "claims": map[string]any{"exp": "99999999999999999999"}},
+		} {
+			if err := h.AuthenticateError(c, hosttest.GET("https://api.test")); !strings.Contains(err.Error(), text) {
+				t.Errorf("%s is not in: %v", text, err)
+			}
+		}
+	})
+}
+
+// decisions.md, Configuration.
+func TestProblems(t *testing.T) {
+	run(t, func(t *testing.T, h *hosttest.Harness) {
+		for text, c := range map[string]hosttest.Config{
+			"auth.config.private_key auth.config.claims":    {},
+			"auth.config.algorithm":                         config(map[string]any{}, "algorithm", "none"),
+			"auth.config.claims auth.config.jwt_headers":    {"private_key": "x", "claims": "sub", "jwt_headers": []any{}},
+			"auth.config.claims.sub":                        config(map[string]any{"sub": "{{ usr.email }}"}),
+			"auth.config.private_key auth.config.token_url": {"private_key": " ", "claims": map[string]any{}, "token_url": "https://login.test"},
+			"": config(map[string]any{}),
+		} {
+			var paths []string
+			for _, problem := range h.Problems(c) {
+				paths = append(paths, problem.Path)
+			}
+			if got := strings.Join(paths, " "); got != text {
+				t.Errorf("problems at %q, not at %q", got, text)
+			}
+		}
+	})
+}
+
+// An explanation shows the header and the claims, not the JWT.
+func TestExplain(t *testing.T) {
+	run(t, func(t *testing.T, h *hosttest.Harness) {
+		h.Key("key", "HS256")
+		h.Canary("inside")
+		e := h.Explain(config(map[string]any{"s": "{{ get_secret('inside') }}"}, "algorithm", "HS256"), hosttest.GET("https://api.test"))
+		want := `Bearer <jwt {"alg":"HS256","typ":"JWT"}.{"s":"{{ get_secret('inside') }}"}>`
+		if len(e.Added.Headers) != 1 || e.Added.Headers[0].Value != want {
+			t.Errorf("added: %+v", e.Added)
+		}
+	})
+}

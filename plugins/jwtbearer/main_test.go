@@ -1,0 +1,328 @@
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/golang-jwt/jwt/v5"
+
+	"github.com/keywright/keywright/host"
+	"github.com/keywright/keywright/host/hosttest"
+	"github.com/keywright/keywright/sdk"
+)
+
+const endpoint = "https://login.test/token"
+
+func run(t *testing.T, test func(*testing.T, *hosttest.Harness)) {
+	t.Helper()
+	hosttest.Run(t, plugin{}, "jwtbearer.wasm", test)
+}
+
+// config is a whole configuration, with further fields or others in pairs.
+func config(pairs ...any) hosttest.Config {
+	c := hosttest.Config{
+		"client_id": "me", "private_key": "{{ get_secret('key') }}", "algorithm": "ES256", "token_url": endpoint,
+		"subject": "{{ user.email | default('service') }}", "audience": "https://login.test",
+	}
+	for i := 0; i < len(pairs); i += 2 {
+		c[pairs[i].(string)] = pairs[i+1]
+	}
+	return c
+}
+
+func get() *http.Request { return hosttest.GET("https://api.test/v1") }
+
+// sentAssertion gives the header and the claims of the last assertion.
+func sentAssertion(h *hosttest.Harness) (header, claims map[string]any) {
+	exchanges := h.Exchanges()
+	return h.JWT(exchanges[len(exchanges)-1].Form.Get("assertion"))
+}
+
+// spec.md, Token request, and rule 4. The assertion goes to the token endpoint and never to the API.
+func TestExchange(t *testing.T) {
+	for _, algorithm := range append(sdk.Algorithms(), "") {
+		t.Run("algorithm "+algorithm, func(t *testing.T) {
+			run(t, func(t *testing.T, h *hosttest.Harness) {
+				c, want := config("algorithm", algorithm), algorithm
+				if algorithm == "" {
+					delete(c, "algorithm")
+					want = "RS256"
+				}
+				key := h.Key("key", want)
+				h.TokenEndpoint(endpoint, hosttest.Token("the-access-token", 3600))
+				h.As(host.User{Email: "ann@example.com"})
+				got := h.Authenticate(c, get())
+				if got.Header("Authorization") != "Bearer the-access-token" || len(got.Request.Header) != 1 {
+					t.Errorf("headers: %v", got.Request.Header)
+				}
+				exchange := h.Exchanges()[0]
+				if len(exchange.Form) != 2 || exchange.Form.Get("grant_type") != "urn:ietf:params:oauth:grant-type:jwt-bearer" {
+					t.Errorf("form: %v", exchange.Form)
+				}
+				_, err := jwt.Parse(exchange.Form.Get("assertion"), func(*jwt.Token) (any, error) { return key, nil },
+					jwt.WithValidMethods([]string{want}), jwt.WithTimeFunc(h.Now))
+				if err != nil {
+					t.Error(err)
+				}
+				header, claims := sentAssertion(h)
+				now := h.Now().Unix()
+				if !maps.Equal(header, map[string]any{"alg": want, "typ": "JWT"}) {
+					t.Errorf("header: %v", header)
+				}
+				if !maps.Equal(claims, map[string]any{
+					"iss": "me", "sub": "ann@example.com", "aud": "https://login.test",
+					"iat": json.Number(fmt.Sprint(now)), "exp": json.Number(fmt.Sprint(now + 180)),
+				}) {
+					t.Errorf("claims: %v", claims)
+				}
+			})
+		})
+	}
+}
+
+// spec.md, the state table, with token_ttl: 3600 by default, whatever expires_in the answer has or has not.
+func TestTheTokenIsReusedUntilAMinuteBeforeItsTimeToLiveIsOver(t *testing.T) {
+	for _, test := range []struct {
+		name   string
+		ttl    any
+		last   time.Duration // that the token is used
+		answer string
+	}{
+		{"default", nil, 3539 * time.Second, `{"access_token":"the-access-token"}`},
+		{"integer", 300, 239 * time.Second, `{"access_token":"the-access-token","expires_in":300}`},
+		{"longer expires_in", json.Number("300"), 239 * time.Second, `{"access_token":"the-access-token","expires_in":86400}`},
+		{"numeric text", "61", 0, `{"access_token":"the-access-token"}`},
+		{"template", "{{ get_variable('ttl') }}", 7139 * time.Second, `{"access_token":"the-access-token"}`},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			run(t, func(t *testing.T, h *hosttest.Harness) {
+				h.Variable("ttl", "7200")
+				h.Key("key", "ES256")
+				h.TokenEndpoint(endpoint, hosttest.JSON(200, test.answer))
+				c := config()
+				if test.ttl != nil {
+					c["token_ttl"] = test.ttl
+				}
+				for _, step := range []struct {
+					pass      time.Duration
+					exchanges int
+				}{{0, 1}, {test.last, 1}, {time.Second, 2}, {test.last, 2}, {time.Second, 3}} {
+					h.Advance(step.pass)
+					if got := h.Authenticate(c, get()).Header("Authorization"); got != "Bearer the-access-token" {
+						t.Errorf("Authorization: %s", got)
+					}
+					if n := len(h.Exchanges()); n != step.exchanges {
+						t.Errorf("at %s: %d exchanges, %d are right", h.Now(), n, step.exchanges)
+					}
+				}
+				if w := h.Warnings(); len(w) != 0 {
+					t.Errorf("warnings: %q", w)
+				}
+			})
+		})
+	}
+}
+
+// decisions.md, Tokens: the cache time stays token_ttl − 60 with a shorter expires_in, and a warning is logged.
+func TestAShorterExpiresIn(t *testing.T) {
+	run(t, func(t *testing.T, h *hosttest.Harness) {
+		h.Key("key", "ES256")
+		h.TokenEndpoint(endpoint, hosttest.Token("the-access-token", 1800))
+		h.Authenticate(config(), get())
+		h.Advance(3539 * time.Second)
+		h.Authenticate(config(), get())
+		if n := len(h.Exchanges()); n != 1 {
+			t.Errorf("%d exchanges", n)
+		}
+		h.Advance(time.Second)
+		h.Authenticate(config(), get())
+		if w := h.Warnings(); len(w) != 1 || !strings.Contains(w[0], "shorter than token_ttl") {
+			t.Errorf("warnings: %q", w)
+		}
+	})
+}
+
+// decisions.md, Tokens: token_ttl ≤ 60 is not cached, with a warning, once.
+func TestATimeToLiveOfAMinute(t *testing.T) {
+	run(t, func(t *testing.T, h *hosttest.Harness) {
+		h.Key("key", "ES256")
+		h.TokenEndpoint(endpoint, hosttest.Token("the-access-token", 3600))
+		for range 3 {
+			h.Authenticate(config("token_ttl", 60), get())
+		}
+		if n := len(h.Exchanges()); n != 3 {
+			t.Errorf("%d exchanges", n)
+		}
+		if w := h.Warnings(); len(w) != 1 || !strings.Contains(w[0], "not cached") {
+			t.Errorf("warnings: %q", w)
+		}
+	})
+}
+
+// decisions.md, Configuration: token_ttl is a JSON integer, or a template that renders to one; above 0. threats.md 33.
+func TestTimesToLiveThatAreNone(t *testing.T) {
+	run(t, func(t *testing.T, h *hosttest.Harness) {
+		h.Key("key", "ES256")
+		h.TokenEndpoint(endpoint, hosttest.Token("the-access-token", 3600))
+		for _, ttl := range []any{0, -1, 1.5, true, "", "soon", "1h", "12.0", "99999999999999999999", []any{}} {
+			problems := h.Problems(config("token_ttl", ttl))
+			if len(problems) != 1 || problems[0].Path != "auth.config.token_ttl" {
+				t.Errorf("%#v: %v", ttl, problems)
+			}
+		}
+		for _, ttl := range []string{"0", "-3600", "soon", "12.0", "99999999999999999999"} {
+			h.As(host.User{ID: ttl})
+			err := h.AuthenticateError(config("token_ttl", "{{ user.id }}"), get())
+			if err.Stage != host.StageConfig || !strings.Contains(err.Error(), "token_ttl") {
+				t.Errorf("%q: stage %s: %v", ttl, err.Stage, err)
+			}
+		}
+		// The largest there is: no overflow, and no token that is valid for ever.
+		h.Authenticate(config("token_ttl", "9223372036854775807"), get())
+		before := len(h.Exchanges())
+		h.Advance(250 * 365 * 24 * time.Hour)
+		h.Authenticate(config("token_ttl", "9223372036854775807"), get())
+		if len(h.Exchanges()) == before {
+			t.Error("the token is valid for ever")
+		}
+	})
+}
+
+// spec.md, rule 4, and decisions.md, JWT: additional_claims are merged, numeric strings as in jwt; jwt_headers too.
+func TestAdditionalClaimsAndHeaders(t *testing.T) {
+	run(t, func(t *testing.T, h *hosttest.Harness) {
+		h.Key("key", "ES256")
+		h.TokenEndpoint(endpoint, hosttest.Token("the-access-token", 0))
+		c := config("token_ttl", 1, "jwt_headers", map[string]any{"kid": "key-2"}, "additional_claims", map[string]any{
+			"jti": "{{ uuid() }}", "nbf": "{{ now(-5) }}", "scope": "a \"b\" \\ \n c", "n": "7", "deep": map[string]any{"x": []any{1, "{{ user.id | default('-') }}"}},
+		})
+		seen := map[any]bool{}
+		for range 2 {
+			h.Authenticate(c, get())
+			header, claims := sentAssertion(h)
+			if header["kid"] != "key-2" || header["typ"] != "JWT" {
+				t.Errorf("header: %v", header)
+			}
+			if jti, _ := claims["jti"].(string); len(jti) != 36 || seen[jti] {
+				t.Errorf("jti: %v", claims["jti"])
+			}
+			seen[claims["jti"]] = true
+			if claims["nbf"] != json.Number(fmt.Sprint(h.Now().Unix()-5)) || claims["n"] != "7" || claims["scope"] != "a \"b\" \\ \n c" ||
+				fmt.Sprint(claims["deep"]) != "map[x:[1 -]]" || claims["sub"] != "service" || len(claims) != 10 {
+				t.Errorf("claims: %v", claims)
+			}
+		}
+	})
+}
+
+// decisions.md, JWT: naming iss, sub, aud, iat or exp is a configuration error, and so are alg, crit and b64. threats.md 39.
+func TestWhatTheTypeFixes(t *testing.T) {
+	run(t, func(t *testing.T, h *hosttest.Harness) {
+		problems := h.Problems(config(
+			"additional_claims", map[string]any{"iss": "x", "sub": "x", "aud": "x", "iat": 1, "exp": "x", "jti": "x"},
+			"jwt_headers", map[string]any{"alg": "x", "crit": "x", "b64": "x", "kid": "x"},
+		))
+		var paths []string
+		for _, problem := range problems {
+			paths = append(paths, strings.TrimPrefix(problem.Path, "auth.config."))
+		}
+		slices.Sort(paths)
+		want := "additional_claims.aud additional_claims.exp additional_claims.iat additional_claims.iss additional_claims.sub " +
+			"jwt_headers.alg jwt_headers.b64 jwt_headers.crit"
+		if got := strings.Join(paths, " "); got != want {
+			t.Errorf("problems: %v", problems)
+		}
+	})
+}
+
+// decisions.md, Tokens: the error has status and code; the next request tries again.
+func TestAnswersThatAreNoToken(t *testing.T) {
+	run(t, func(t *testing.T, h *hosttest.Harness) {
+		h.Key("key", "ES256")
+		h.TokenEndpoint(endpoint, hosttest.JSON(400, `{"error":"invalid_grant"}`),
+			hosttest.JSON(200, `{"access_token":"the-access-token","token_type":"mac"}`), hosttest.Token("the-access-token", 3600))
+		err := h.AuthenticateError(config(), get())
+		var answer *host.TokenError
+		if !errors.As(err, &answer) || answer.Status != 400 || answer.Code != "invalid_grant" || err.Stage != host.StageToken {
+			t.Errorf("stage %s: %v", err.Stage, err)
+		}
+		if err := h.AuthenticateError(config(), get()); !strings.Contains(err.Error(), "another type than bearer") {
+			t.Error(err)
+		}
+		h.Authenticate(config(), get())
+	})
+}
+
+// decisions.md, JWT and Tokens: a key that does not fit fails before the endpoint is asked, and the next request tries again.
+func TestAKeyThatDoesNotFit(t *testing.T) {
+	run(t, func(t *testing.T, h *hosttest.Harness) {
+		h.Key("key", "RS256")
+		h.TokenEndpoint(endpoint, hosttest.Token("the-access-token", 3600))
+		err := h.AuthenticateError(config(), get())
+		if err.Stage != host.StageSign || !strings.Contains(err.Error(), "private_key") || len(h.Exchanges()) != 0 {
+			t.Errorf("stage %s, %d exchanges: %v", err.Stage, len(h.Exchanges()), err)
+		}
+		h.Key("key", "ES256")
+		h.Authenticate(config(), get())
+	})
+}
+
+// decisions.md, Tokens: whose token. threats.md 29.
+func TestWhoseToken(t *testing.T) {
+	run(t, func(t *testing.T, h *hosttest.Harness) {
+		h.Key("key", "ES256")
+		h.TokenEndpoint(endpoint, hosttest.Token("first-token", 0), hosttest.Token("second-token", 0), hosttest.Token("third-token", 0))
+		for _, step := range []struct{ email, want string }{
+			{"ann@example.com", "first-token"},
+			{"bob@example.com", "second-token"},
+			{"ann@example.com", "first-token"},
+		} {
+			h.As(host.User{Email: step.email})
+			if got := h.Authenticate(config(), get()).Header("Authorization"); got != "Bearer "+step.want {
+				t.Errorf("%s gets %s", step.email, got)
+			}
+		}
+		h.Key("key", "ES256")
+		if got := h.Authenticate(config(), get()).Header("Authorization"); got != "Bearer third-token" {
+			t.Errorf("with another key: %s", got)
+		}
+	})
+}
+
+// decisions.md, Configuration: every problem at once, each with its path.
+func TestProblems(t *testing.T) {
+	run(t, func(t *testing.T, h *hosttest.Harness) {
+		for text, c := range map[string]hosttest.Config{
+			"client_id private_key token_url subject audience": {},
+			"token_url algorithm":                              config("token_url", "http://login.test", "algorithm", "es256"),
+			"additional_claims jwt_headers client_secret":      config("additional_claims", "x", "jwt_headers", 1, "client_secret", "x"),
+			"": config(),
+		} {
+			var paths []string
+			for _, problem := range h.Problems(c) {
+				paths = append(paths, strings.TrimPrefix(problem.Path, "auth.config."))
+			}
+			if got := strings.Join(paths, " "); got != text {
+				t.Errorf("problems at %q, not at %q", got, text)
+			}
+		}
+	})
+}
+
+// An explanation asks no endpoint and shows no token and no assertion.
+func TestExplain(t *testing.T) {
+	run(t, func(t *testing.T, h *hosttest.Harness) {
+		h.Key("key", "ES256")
+		e := h.Explain(config(), get())
+		if len(e.Added.Headers) != 1 || e.Added.Headers[0].Value != "Bearer <token>" || len(h.Exchanges()) != 0 {
+			t.Errorf("added: %+v, %d exchanges", e.Added, len(h.Exchanges()))
+		}
+	})
+}

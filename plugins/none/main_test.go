@@ -1,0 +1,47 @@
+package main
+
+import (
+	"testing"
+
+	"github.com/keywright/keywright/host/hosttest"
+)
+
+func run(t *testing.T, test func(*testing.T, *hosttest.Harness)) {
+	t.Helper()
+	hosttest.Run(t, plugin{}, "none.wasm", test)
+}
+
+// spec.md: sent exactly as configured, with only its configured headers and query parameters.
+func TestTheRequestIsSentAsItIs(t *testing.T) {
+	run(t, func(t *testing.T, h *hosttest.Harness) {
+		const target = "https://api.test/v1/a%2fb?q=1&q=2&empty&x=%20+%7e;y"
+		r := hosttest.GET(target)
+		r.Header = map[string][]string{"Accept": {"text/plain"}, "X-Tag": {"one", "two"}, "Authorization": {"Basic bWU6aW1wb3J0YW50"}}
+		got := h.Authenticate(nil, r).Request
+		if got.URL.String() != target {
+			t.Errorf("URL: %s", got.URL)
+		}
+		if len(got.Header) != 3 || got.Header.Get("Accept") != "text/plain" || len(got.Header["X-Tag"]) != 2 ||
+			got.Header.Get("Authorization") != "Basic bWU6aW1wb3J0YW50" {
+			t.Errorf("headers: %v", got.Header)
+		}
+		if n := len(h.Exchanges()); n != 0 {
+			t.Errorf("%d exchanges", n)
+		}
+	})
+}
+
+// decisions.md, Configuration: `config` on `none` is absent, null or {}; anything in it is an error.
+func TestConfig(t *testing.T) {
+	run(t, func(t *testing.T, h *hosttest.Harness) {
+		for name, config := range map[string]hosttest.Config{"absent or null": nil, "empty": {}} {
+			if problems := h.Problems(config); len(problems) != 0 {
+				t.Errorf("%s: %v", name, problems)
+			}
+		}
+		problems := h.Problems(hosttest.Config{"value": "v", "key": "k"})
+		if len(problems) != 2 || problems[0].Path != "auth.config.key" || problems[1].Path != "auth.config.value" {
+			t.Errorf("problems: %v", problems)
+		}
+	})
+}

@@ -1,0 +1,330 @@
+package main
+
+import (
+	"errors"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/keywright/keywright/host"
+	"github.com/keywright/keywright/host/hosttest"
+)
+
+const endpoint = "https://login.test/token"
+
+func run(t *testing.T, test func(*testing.T, *hosttest.Harness)) {
+	t.Helper()
+	hosttest.Run(t, plugin{}, "oauthcc.wasm", test)
+}
+
+// config is a whole configuration, with further fields or others in pairs.
+func config(pairs ...any) hosttest.Config {
+	c := hosttest.Config{"client_id": "me", "client_secret": "{{ get_secret('crm') }}", "token_url": endpoint}
+	for i := 0; i < len(pairs); i += 2 {
+		c[pairs[i].(string)] = pairs[i+1]
+	}
+	return c
+}
+
+func get() *http.Request { return hosttest.GET("https://api.test/v1") }
+
+// spec.md, Token request, and Authentication of the connector's outgoing requests.
+func TestExchange(t *testing.T) {
+	run(t, func(t *testing.T, h *hosttest.Harness) {
+		secret := h.Canary("crm")
+		h.TokenEndpoint(endpoint, hosttest.Token("the-access-token", 300))
+		got := h.Authenticate(config(), get())
+		if got.Header("Authorization") != "Bearer the-access-token" || len(got.Request.Header) != 1 {
+			t.Errorf("headers: %v", got.Request.Header)
+		}
+		exchange := h.Exchanges()[0]
+		form := map[string][]string{"grant_type": {"client_credentials"}, "client_id": {"me"}, "client_secret": {secret}}
+		if len(exchange.Form) != len(form) {
+			t.Errorf("form fields: %v", exchange.Form)
+		}
+		for name, values := range form {
+			if !slices.Equal(exchange.Form[name], values) {
+				t.Errorf("form field %s is %q", name, exchange.Form[name])
+			}
+		}
+		if got := exchange.Header.Get("Content-Type"); got != "application/x-www-form-urlencoded" {
+			t.Errorf("Content-Type: %s", got)
+		}
+	})
+}
+
+// spec.md, the state table: one exchange while the token is valid, a new one from expires_in less 60 s on.
+func TestTheTokenIsReusedUntilAMinuteBeforeItExpires(t *testing.T) {
+	for name, answer := range map[string]string{
+		"number":        `{"access_token":"the-access-token","expires_in":3600}`,
+		"decimal":       `{"access_token":"the-access-token","expires_in":3600.9}`,
+		"numeric text":  `{"access_token":"the-access-token","expires_in":"3600"}`,
+		"with the rest": `{"access_token":"the-access-token","token_type":"bearer","expires_in":3600,"scope":"a b","more":{"a":[1]}}`,
+	} {
+		t.Run(name, func(t *testing.T) {
+			run(t, func(t *testing.T, h *hosttest.Harness) {
+				h.Canary("crm")
+				h.TokenEndpoint(endpoint, hosttest.JSON(200, answer))
+				at := func(seconds, exchanges int) {
+					t.Helper()
+					h.Advance(time.Date(2026, time.January, 2, 3, 4, 5+seconds, 0, time.UTC).Sub(h.Now()))
+					if got := h.Authenticate(config(), get()).Header("Authorization"); got != "Bearer the-access-token" {
+						t.Errorf("after %d s: Authorization: %s", seconds, got)
+					}
+					if n := len(h.Exchanges()); n != exchanges {
+						t.Errorf("after %d s: %d exchanges, %d are right", seconds, n, exchanges)
+					}
+				}
+				at(0, 1)
+				at(1, 1)
+				at(3539, 1)
+				at(3540, 2)
+				at(3540+3539, 2)
+				at(3540+3540, 3)
+				if calls := h.Calls(); !calls[1].Cached || calls[3].Cached {
+					t.Errorf("calls: %+v", calls)
+				}
+			})
+		})
+	}
+}
+
+// decisions.md, Tokens: the token serves this request, is not cached, and a warning is logged once. threats.md 33.
+func TestTokensThatAreNotCached(t *testing.T) {
+	for name, member := range map[string]string{
+		"absent":       ``,
+		"null":         `,"expires_in":null`,
+		"text":         `,"expires_in":"soon"`,
+		"a list":       `,"expires_in":[3600]`,
+		"negative":     `,"expires_in":-3600`,
+		"zero":         `,"expires_in":0`,
+		"a minute":     `,"expires_in":60`,
+		"under 61":     `,"expires_in":60.9`,
+		"over 31 bits": `,"expires_in":2147483648`,
+		"huge":         `,"expires_in":1e99`,
+		"empty text":   `,"expires_in":""`,
+	} {
+		t.Run(name, func(t *testing.T) {
+			run(t, func(t *testing.T, h *hosttest.Harness) {
+				h.Canary("crm")
+				h.TokenEndpoint(endpoint, hosttest.JSON(200, `{"access_token":"the-access-token"`+member+`}`))
+				for range 3 {
+					h.Authenticate(config(), get())
+				}
+				if n := len(h.Exchanges()); n != 3 {
+					t.Errorf("%d exchanges", n)
+				}
+				if w := h.Warnings(); len(w) != 1 || !strings.Contains(w[0], "not cached") {
+					t.Errorf("warnings: %q", w)
+				}
+			})
+		})
+	}
+}
+
+// threats.md 33: neither the shortest nor the longest expires_in overflows, and a clock that is set back makes no token
+// valid for longer.
+func TestExtremesOfExpiresIn(t *testing.T) {
+	for name, test := range map[string]struct {
+		expiresIn int
+		advance   time.Duration
+		exchanges int
+	}{
+		"shortest, at once":           {61, 0, 1},
+		"shortest, a second later":    {61, time.Second, 2},
+		"longest, a day later":        {1<<31 - 1, 24 * time.Hour, 1},
+		"longest, a century later":    {1<<31 - 1, 100 * 365 * 24 * time.Hour, 2},
+		"longest, a second before it": {1<<31 - 1, -time.Second, 2},
+	} {
+		t.Run(name, func(t *testing.T) {
+			run(t, func(t *testing.T, h *hosttest.Harness) {
+				h.Canary("crm")
+				h.TokenEndpoint(endpoint, hosttest.Token("the-access-token", test.expiresIn))
+				h.Authenticate(config(), get())
+				h.Advance(test.advance)
+				h.Authenticate(config(), get())
+				if n := len(h.Exchanges()); n != test.exchanges {
+					t.Errorf("%d exchanges, %d are right", n, test.exchanges)
+				}
+			})
+		})
+	}
+}
+
+// decisions.md, Tokens: scope is sent when it renders to a non-empty string.
+func TestScope(t *testing.T) {
+	run(t, func(t *testing.T, h *hosttest.Harness) {
+		h.Canary("crm")
+		h.Variable("none", "")
+		h.TokenEndpoint(endpoint, hosttest.Token("the-access-token", 0))
+		for scope, want := range map[string][]string{
+			"read write": {"read write"}, "{{ user.email | default('all') }}": {"all"}, "": nil, "{{ get_variable('none') }}": nil,
+		} {
+			h.Authenticate(config("scope", scope), get())
+			exchanges := h.Exchanges()
+			if got := exchanges[len(exchanges)-1].Form["scope"]; !slices.Equal(got, want) {
+				t.Errorf("scope %q is sent as %q", scope, got)
+			}
+		}
+	})
+}
+
+// decisions.md, Tokens: token_type is absent, or bearer in any case; another value is an error.
+func TestTokenType(t *testing.T) {
+	run(t, func(t *testing.T, h *hosttest.Harness) {
+		h.Canary("crm")
+		for tokenType, ok := range map[string]bool{
+			`"bearer"`: true, `"BeArEr"`: true, `null`: true, `"mac"`: false, `"DPoP"`: false, `"my own"`: false, `7`: false, `""`: false,
+		} {
+			h.TokenEndpoint(endpoint, hosttest.JSON(200, `{"access_token":"the-access-token","token_type":`+tokenType+`}`))
+			_, err := h.Try(config(), get())
+			if (err == nil) != ok {
+				t.Errorf("token_type %s: %v", tokenType, err)
+			}
+			if err != nil && !strings.Contains(err.Error(), "another type than bearer") {
+				t.Errorf("token_type %s: %v", tokenType, err)
+			}
+		}
+	})
+}
+
+// decisions.md, Tokens: the error has the status and the RFC 6749 code, never the body. threats.md 20, 34.
+func TestAnswersThatAreNoToken(t *testing.T) {
+	const body = "the body says hunter2 again"
+	for _, test := range []struct {
+		name   string
+		answer hosttest.Answer
+		status int // of the TokenError; 0 when it is another error
+		code   string
+		text   string
+	}{
+		{"wrong secret", hosttest.JSON(401, `{"error":"invalid_client","error_description":"`+body+`"}`), 401, "invalid_client", "401 (invalid_client)"},
+		{"code of its own", hosttest.JSON(400, `{"error":"`+body+`"}`), 400, "other", "400 (other)"},
+		{"no code", hosttest.JSON(503, body), 503, "", "503"},
+		{"redirect", hosttest.JSON(307, `{"access_token":"the-access-token"}`), 307, "", "307"},
+		{"HTML", hosttest.JSON(200, "<html>"+body), 0, "", "200 with a body that"},
+		{"no access_token", hosttest.JSON(200, `{"token":"`+body+`"}`), 0, "", "without an access_token"},
+		{"a blank token", hosttest.JSON(200, `{"access_token":"  "}`), 0, "", "without an access_token"},
+		{"a token that is no text", hosttest.JSON(200, `{"access_token":{"a":"`+body+`"}}`), 0, "", "without an access_token"},
+		{"line break in the token", hosttest.JSON(200, `{"access_token":"good-token\r\nX-Evil: 1"}`), 0, "", "characters no token may have"},
+		{"over 64 KiB", hosttest.JSON(200, `{"access_token":"`+strings.Repeat("t", 64<<10)+`"}`), 0, "", "more than 65536 bytes"},
+		{"unreachable", hosttest.Unreachable(), 0, "", "connection refused"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			run(t, func(t *testing.T, h *hosttest.Harness) {
+				h.Canary("crm")
+				h.TokenEndpoint(endpoint, test.answer, hosttest.Token("the-access-token", 300))
+				err := h.AuthenticateError(config(), get())
+				if err.Stage != host.StageToken || !strings.Contains(err.Error(), test.text) || strings.Contains(err.Error(), "hunter2") {
+					t.Errorf("stage %s: %v", err.Stage, err)
+				}
+				var answer *host.TokenError
+				if errors.As(err, &answer) != (test.status != 0) || answer != nil && (answer.Status != test.status || answer.Code != test.code) {
+					t.Errorf("as a TokenError: %+v", answer)
+				}
+				// threats.md 32: the next request tries again, and what it gets is cached.
+				h.Authenticate(config(), get())
+				h.Authenticate(config(), get())
+				if n := len(h.Exchanges()); n != 2 {
+					t.Errorf("%d exchanges", n)
+				}
+			})
+		})
+	}
+}
+
+// decisions.md, Tokens: whose token. threats.md 29.
+func TestWhoseToken(t *testing.T) {
+	run(t, func(t *testing.T, h *hosttest.Harness) {
+		h.Canary("crm")
+		h.TokenEndpoint(endpoint, hosttest.Token("first-token", 3600), hosttest.Token("second-token", 3600),
+			hosttest.Token("third-token", 3600), hosttest.Token("fourth-token", 3600))
+		ask := func(what string, c hosttest.Config, want string) {
+			t.Helper()
+			if got := h.Authenticate(c, get()).Header("Authorization"); got != "Bearer "+want {
+				t.Errorf("%s: %s", what, got)
+			}
+		}
+		perUser := config("client_id", "{{ user.email }}")
+		h.As(host.User{Email: "ann@example.com"})
+		ask("the first user", perUser, "first-token")
+		h.As(host.User{Email: "bob@example.com"})
+		ask("another user", perUser, "second-token")
+		h.As(host.User{Email: "ann@example.com", ID: "7"})
+		ask("the first user, with a field that no template names", perUser, "first-token")
+		ask("another configuration", config("scope", "more"), "third-token")
+		h.Canary("crm")
+		ask("another version of the secret", perUser, "fourth-token")
+	})
+}
+
+// decisions.md, Tokens: upstream answers 401 to a request that carried a cached token.
+func TestARefusedTokenIsReplacedOnce(t *testing.T) {
+	run(t, func(t *testing.T, h *hosttest.Harness) {
+		h.Canary("crm")
+		h.TokenEndpoint(endpoint, hosttest.Token("first-token", 3600), hosttest.Token("second-token", 3600))
+		h.Authenticate(config(), get())
+		h.API(hosttest.JSON(401, `{}`), hosttest.JSON(200, `{}`))
+		got := h.Authenticate(config(), hosttest.POST("https://api.test/v1", "body"))
+		if got.Attempts != 2 || got.Header("Authorization") != "Bearer second-token" || got.Response.StatusCode != http.StatusOK {
+			t.Errorf("%d attempts, the last with %s, answered %d", got.Attempts, got.Header("Authorization"), got.Response.StatusCode)
+		}
+		h.API(hosttest.JSON(401, `{}`)) // and does so again at once
+		got = h.Authenticate(config(), get())
+		if got.Attempts != 1 || got.Response.StatusCode != http.StatusUnauthorized || len(h.Exchanges()) != 2 {
+			t.Errorf("%d attempts, answered %d, %d exchanges", got.Attempts, got.Response.StatusCode, len(h.Exchanges()))
+		}
+	})
+}
+
+// decisions.md, Templates and Configuration: a template may give the token URL, which is checked at the request then.
+func TestTokenURLFromATemplate(t *testing.T) {
+	run(t, func(t *testing.T, h *hosttest.Harness) {
+		h.Canary("crm")
+		h.TokenEndpoint("https://login.test/t/nine/token", hosttest.Token("the-access-token", 300))
+		h.As(host.User{TenantID: "nine"})
+		h.Authenticate(config("token_url", "https://login.test/t/{{ tenant_id }}/token"), get())
+		for tenant, text := range map[string]string{
+			"http://login.test": "plain http", "https://me:it@login.test": "user info", "https://login.test/#a": "fragment", " ": "empty",
+		} {
+			h.As(host.User{TenantID: tenant})
+			err := h.AuthenticateError(config("token_url", "{{ tenant_id }}"), get())
+			if err.Stage != host.StageConfig || !strings.Contains(err.Error(), text) {
+				t.Errorf("%q: stage %s: %v", tenant, err.Stage, err)
+			}
+		}
+	})
+}
+
+// decisions.md, Configuration: every problem at once, each with its path.
+func TestProblems(t *testing.T) {
+	run(t, func(t *testing.T, h *hosttest.Harness) {
+		for text, c := range map[string]hosttest.Config{
+			"auth.config.client_id auth.config.client_secret auth.config.token_url auth.config.scopes": {"scopes": "a"},
+			"auth.config.token_url auth.config.scope":                                                  config("token_url", "http://login.test", "scope", 7),
+			"auth.config.client_id auth.config.client_secret":                                          config("client_id", "", "client_secret", " "),
+			"": config(),
+		} {
+			var paths []string
+			for _, problem := range h.Problems(c) {
+				paths = append(paths, problem.Path)
+			}
+			if got := strings.Join(paths, " "); got != text {
+				t.Errorf("problems at %q, not at %q", got, text)
+			}
+		}
+	})
+}
+
+// An explanation asks no endpoint and shows no token.
+func TestExplain(t *testing.T) {
+	run(t, func(t *testing.T, h *hosttest.Harness) {
+		h.Canary("crm")
+		e := h.Explain(config(), get())
+		if len(e.Added.Headers) != 1 || e.Added.Headers[0].Value != "Bearer <token>" || len(h.Exchanges()) != 0 {
+			t.Errorf("added: %+v, %d exchanges", e.Added, len(h.Exchanges()))
+		}
+	})
+}
