@@ -35,7 +35,7 @@ func (c *Connector) failure(f *hostfn.Failure) error {
 // authenticate runs the plugin for a request.
 func (c *Connector) authenticate(ctx context.Context, r *http.Request) outcome {
 	if err := c.host.enter(); err != nil {
-		return outcome{err: err}
+		return outcome{err: c.fail(StagePlugin, err)}
 	}
 	defer c.host.calls.Done()
 	in, err := c.inputs(ctx, r)

@@ -103,6 +103,7 @@ func path(field string) string { return "auth.config." + field }
 func (k *checker) field(f *hostfn.Field, value any) {
 	if f.Kind == abi.KindObject {
 		if _, ok := value.(map[string]any); !ok {
+			f.Source = nil // nothing for validate
 			k.wrong(path(f.Name), 0, "is %s, an object is wanted", typeOf(value))
 			return
 		}

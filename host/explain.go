@@ -1,7 +1,12 @@
 package host
 
 import (
+	"context"
+	"errors"
+	"maps"
 	"net/http"
+	"slices"
+	"strings"
 
 	"github.com/keywright/keywright/host/internal/hostfn"
 	"github.com/keywright/keywright/internal/abi"
@@ -38,7 +43,8 @@ func (c *Connector) Explain(r *http.Request) (*Explanation, error) {
 		return nil, err
 	}
 	defer c.host.calls.Done()
-	ctx := r.Context()
+	ctx, cancel := context.WithTimeout(r.Context(), c.host.config.Limits.CallTime)
+	defer cancel()
 	in, err := c.inputs(ctx, r)
 	if err != nil {
 		return nil, err
@@ -50,6 +56,9 @@ func (c *Connector) Explain(r *http.Request) (*Explanation, error) {
 	}
 	masked, err := call.Explanation(output)
 	if err != nil {
+		if errors.As(err, &failure) {
+			return nil, c.failure(failure)
+		}
 		return nil, c.fail(StageMutation, err)
 	}
 	target := *r.URL
@@ -63,17 +72,17 @@ func (c *Connector) Explain(r *http.Request) (*Explanation, error) {
 		clone.Header = http.Header{}
 	}
 	apply(clone, masked)
-	for name, values := range clone.Header {
-		for _, value := range values {
+	for _, name := range slices.Sorted(maps.Keys(clone.Header)) {
+		for _, value := range clone.Header[name] {
 			e.Headers = append(e.Headers, Pair{Name: name, Value: value})
 		}
 	}
 	if masked.Query != "" {
-		separator := "?"
-		if target.RawQuery != "" || target.ForceQuery {
-			separator = "&"
+		if target.RawQuery == "" {
+			e.URL = strings.TrimSuffix(e.URL, "?") + "?" + masked.Query
+		} else {
+			e.URL += "&" + masked.Query
 		}
-		e.URL += separator + masked.Query
 	}
 	return e, nil
 }

@@ -81,7 +81,18 @@ type Host struct {
 }
 
 // New makes a host and loads its plugins.
-func New(ctx context.Context, c Config) (*Host, error) {
+func New(ctx context.Context, c Config) (*Host, error) { return newHost(ctx, c, builtIns(ctx)) }
+
+// Inspect tells what a plugin is, whether or not its auth type is taken in some host.
+func Inspect(ctx context.Context, p Plugin) (PluginInfo, error) {
+	h, err := newHost(ctx, Config{Plugins: []Plugin{p}}, nil)
+	if err != nil {
+		return PluginInfo{}, err
+	}
+	return h.order[0].info, h.Close(ctx)
+}
+
+func newHost(ctx context.Context, c Config, builtIn [][]byte) (*Host, error) {
 	if c.Secrets == nil {
 		c.Secrets = MapSecrets{}
 	}
@@ -111,7 +122,7 @@ func New(ctx context.Context, c Config) (*Host, error) {
 	if err != nil {
 		return nil, fmt.Errorf("the sandbox cannot be made: %w", err)
 	}
-	if err := h.loadAll(ctx); err != nil {
+	if err := h.loadAll(ctx, builtIn); err != nil {
 		return nil, errors.Join(err, h.runtime.Close(ctx))
 	}
 	return h, nil
@@ -138,8 +149,8 @@ func (h *Host) dialers() error {
 	return nil
 }
 
-func (h *Host) loadAll(ctx context.Context) error {
-	for _, wasm := range builtIns(ctx) {
+func (h *Host) loadAll(ctx context.Context, builtIn [][]byte) error {
+	for _, wasm := range builtIn {
 		if err := h.load(ctx, Plugin{Name: "built-in", Wasm: wasm}, true); err != nil {
 			return err
 		}

@@ -65,15 +65,15 @@ func ascii(s string) bool {
 // checkOrigin refuses a request that is not for one of the connector's origins. Redirects that a client follows come
 // through here as well.
 func (c *Connector) checkOrigin(r *http.Request) error {
-	if r.URL == nil {
-		return errors.New("the request has no URL")
+	if r.URL == nil || r.URL.Opaque != "" { // what is opaque may name another host in the request line
+		return errors.New("the request has no URL with a host and a path")
 	}
 	o, err := originOf(r.URL)
 	if err != nil {
 		return fmt.Errorf("the request's URL %w", err)
 	}
 	if !c.origins[o] {
-		return fmt.Errorf("%s is not an origin of this connector, so it gets no credential", o)
+		return fmt.Errorf("%s is not an origin of this connector, so it gets no credential", Printable(o.String()))
 	}
 	if r.Host != "" {
 		named, err := originOf(&url.URL{Scheme: r.URL.Scheme, Host: r.Host})

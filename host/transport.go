@@ -4,6 +4,7 @@ import (
 	"errors"
 	"io"
 	"net/http"
+	"strings"
 
 	"github.com/keywright/keywright/host/internal/hostfn"
 )
@@ -33,14 +34,14 @@ type transport struct {
 // of a credential.
 func (t *transport) RoundTrip(r *http.Request) (*http.Response, error) {
 	response, used, err := t.send(r, false)
-	if err != nil || response.StatusCode != http.StatusUnauthorized || len(used) == 0 || !replayable(r) {
+	if err != nil || response.StatusCode != http.StatusUnauthorized {
 		return response, err
 	}
 	again := false
 	for _, u := range used {
 		again = t.connector.host.cache.Reject(u.Key, u.Generation) || again
 	}
-	if !again {
+	if !again || !replayable(r) {
 		return response, nil
 	}
 	// What is left of the refusal is read, within reason, so that its connection can serve the second attempt.
@@ -54,7 +55,9 @@ func (t *transport) RoundTrip(r *http.Request) (*http.Response, error) {
 func (t *transport) send(r *http.Request, again bool) (*http.Response, []hostfn.Used, error) {
 	authenticated, out := t.connector.clone(r)
 	if out.err != nil {
-		closeBody(r)
+		if !again { // else the first attempt has closed it
+			closeBody(r)
+		}
 		return nil, nil, out.err
 	}
 	if again && r.Body != nil && r.Body != http.NoBody {
@@ -72,7 +75,36 @@ func (t *transport) send(r *http.Request, again bool) (*http.Response, []hostfn.
 		return nil, nil, out.scrub(err)
 	}
 	response.Request = r
+	if err := withoutEcho(response, out.mutation); err != nil {
+		_ = response.Body.Close()
+		return nil, nil, t.connector.fail(StageOrigin, err)
+	}
 	return response, out.used, nil
+}
+
+// withoutEcho takes the query that was appended out of a redirect. Servers that redirect to another path or port often
+// keep the query, and a client would then have the credential in the URL of its next request: in Referer, in errors.
+func withoutEcho(response *http.Response, m *hostfn.Mutation) error {
+	location := response.Header.Get("Location")
+	if m.Query == "" || location == "" {
+		return nil
+	}
+	address, fragment, hasFragment := strings.Cut(location, "#")
+	path, query, _ := strings.Cut(address, "?")
+	if rest, found := strings.CutSuffix(query, m.Query); found && (rest == "" || strings.HasSuffix(rest, "&")) {
+		query = strings.TrimSuffix(rest, "&")
+		if location = path; query != "" {
+			location += "?" + query
+		}
+		if hasFragment {
+			location += "#" + fragment
+		}
+		response.Header.Set("Location", location)
+	}
+	if m.Echoed(location) {
+		return errors.New("the API answered with a redirect that holds the credential, which is not followed")
+	}
+	return nil
 }
 
 // Authenticate returns a clone of the request with its credential, for those who send it with a client of their own.

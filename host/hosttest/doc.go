@@ -36,7 +36,7 @@
 // # The compiled module
 //
 // A module that is missing, or that was not compiled from the sources that the test sees, fails the test: it is never
-// skipped. `keywright plugin build` records in a module what it was made of.
+// skipped. `go run ./tools/plugin build` records in a module what it was made of.
 //
 // # What the native run does not have
 //

@@ -21,7 +21,11 @@ var digests sync.Map // of func() (string, error), by directory
 func readModule(tb testing.TB, path string, fromGo bool) []byte {
 	tb.Helper()
 	dir := filepath.Dir(path)
-	build := "build it with `keywright plugin build " + dir + "` (in Keywright's own repository: `make plugins`)"
+	place := dir
+	if absolute, err := filepath.Abs(dir); err == nil {
+		place = absolute // the command runs in another directory
+	}
+	build := "in a checkout of Keywright, `go run ./tools/plugin build " + place + "` builds it (`make plugins`, when it is one of its own)"
 	wasm, err := os.ReadFile(path)
 	if errors.Is(err, fs.ErrNotExist) {
 		tb.Fatalf("hosttest: %s is missing: %s", path, build)

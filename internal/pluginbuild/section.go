@@ -14,7 +14,7 @@ import (
 const Section = "keywright.sources"
 
 // ErrNoDigest says that a module has no section named [Section]: it was not made by this builder.
-var ErrNoDigest = errors.New("no " + Section + " section, build the plugin with `keywright plugin build`")
+var ErrNoDigest = errors.New("no " + Section + " section, build the plugin with tools/plugin")
 
 var wasmHeader = []byte("\x00asm\x01\x00\x00\x00")
 

@@ -1,10 +1,12 @@
 package hostfn
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
-	"sort"
+	"maps"
+	"slices"
 	"strings"
 	"time"
 
@@ -169,31 +171,45 @@ func (c *Call) values() *template.Values {
 	}
 }
 
-// Scrub replaces whatever a text holds of the call's sealed values: for the texts of others (an HTTP client's errors, a
-// guest that may reveal) that reach errors and logs.
-func (c *Call) Scrub(text string) string { return c.scrubber().Replace(text) }
+// scrubbable is how many bytes of a text may be cut out of another one without a trace. Shorter ones are there by chance,
+// too, and what is missing around the cut would tell what they are.
+const scrubbable = 8
 
-func (c *Call) scrubber() *strings.Replacer {
+// Scrub replaces whatever a text holds of the call's secrets and sealed values: for the texts of others (an HTTP client's
+// errors, a guest that may reveal) that reach errors and logs. A text that holds a short one is dropped as a whole.
+func (c *Call) Scrub(text string) string {
 	var pairs []string
-	for _, secret := range c.secretTexts() {
-		for _, form := range forms(secret) {
+	for _, form := range c.secretForms() {
+		switch {
+		case !strings.Contains(text, form):
+		case len(form) < scrubbable:
+			return "<a text that may hold a secret>"
+		default:
 			pairs = append(pairs, form, "<sealed>")
 		}
 	}
-	return strings.NewReplacer(pairs...)
+	if pairs == nil {
+		return text
+	}
+	return strings.NewReplacer(pairs...).Replace(text)
 }
 
-// secretTexts are all that a call must not show, the longest first.
-func (c *Call) secretTexts() []string {
-	var texts []string
-	for v := range c.sealed.Values() {
-		texts = append(texts, v.Text)
-	}
-	if c.inputs != nil {
-		for _, secret := range c.inputs.Secrets {
-			texts = append(texts, secret)
+// secretForms are all that a call must not show, in every form that it may have in the texts of others, the longest first.
+func (c *Call) secretForms() []string {
+	all := map[string]bool{}
+	add := func(secret string) {
+		for _, form := range forms(secret) {
+			all[form] = true
 		}
 	}
-	sort.Slice(texts, func(i, j int) bool { return len(texts[i]) > len(texts[j]) })
-	return texts
+	for v := range c.sealed.Values() {
+		add(v.Text)
+	}
+	for _, secret := range c.inputs.Secrets {
+		add(secret)
+	}
+	delete(all, "") // an expression with a secret in it may come to nothing
+	return slices.SortedFunc(maps.Keys(all), func(a, b string) int {
+		return cmp.Or(cmp.Compare(len(b), len(a)), strings.Compare(a, b))
+	})
 }

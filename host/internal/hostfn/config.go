@@ -46,7 +46,7 @@ func (c *Call) literal(name string) (string, bool) {
 	switch {
 	case field == nil || field.Sealed || field.Kind == abi.KindKey:
 		return "", false
-	case field.Object != nil:
+	case field.Kind == abi.KindObject && field.Source != nil:
 		document, err := strictjson.Marshal(field.Source)
 		if err != nil {
 			c.end(StageConfig, err)
@@ -119,7 +119,7 @@ func (c *Call) sealParts(parts []template.Part, sinks seal.Sinks) string {
 	}
 	var text strings.Builder
 	for _, part := range parts {
-		if part.Secret {
+		if part.Secret && part.Text != "" { // what came to nothing is absent, as scope may be
 			text.WriteString(c.seal(seal.Value{Text: part.Text, Sinks: sinks, Mask: part.Source}))
 		} else {
 			text.WriteString(part.Text)

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"net/url"
+	"strconv"
 
 	"github.com/keywright/keywright/host/internal/seal"
 	"github.com/keywright/keywright/host/internal/signing"
@@ -66,13 +67,16 @@ func (c *Call) Reveal(value string) []byte {
 
 // forms are the ways in which a secret may show up in the texts of others.
 func forms(secret string) []string {
-	all := []string{secret}
-	for _, form := range []string{url.QueryEscape(secret), url.PathEscape(secret), base64.StdEncoding.EncodeToString([]byte(secret))} {
-		if form != secret {
-			all = append(all, form)
-		}
+	quoted := strconv.Quote(secret)
+	return []string{
+		secret,
+		quoted[1 : len(quoted)-1],
+		url.QueryEscape(secret),
+		url.PathEscape(secret),
+		base64.RawStdEncoding.EncodeToString([]byte(secret)),
+		base64.RawURLEncoding.EncodeToString([]byte(secret)),
+		hex.EncodeToString([]byte(secret)),
 	}
-	return all
 }
 
 // newUUID makes a random UUID, RFC 9562 section 5.4.

@@ -23,7 +23,8 @@ func (c *Call) Input() []byte {
 	r := c.inputs.Request
 	target := *r.URL
 	target.User = nil
-	request := abi.Request{Method: r.Method, URL: c.sealSecrets(target.String()), Headers: []abi.Pair{}}
+	sealed := sealer{c, c.secretForms(), map[string]string{}}
+	request := abi.Request{Method: r.Method, URL: sealed.text(target.String()), Headers: []abi.Pair{}}
 	if request.Method == "" {
 		request.Method = http.MethodGet
 	}
@@ -38,7 +39,7 @@ func (c *Call) Input() []byte {
 	slices.Sort(names)
 	for _, name := range names {
 		for _, value := range r.Header[name] {
-			request.Headers = append(request.Headers, abi.Pair{Name: c.sealSecrets(name), Value: c.sealSecrets(value)})
+			request.Headers = append(request.Headers, abi.Pair{Name: sealed.text(name), Value: sealed.text(value)})
 		}
 	}
 	request.BodySHA256 = c.bodyDigest(r)
@@ -49,15 +50,23 @@ func (c *Call) Input() []byte {
 	return document
 }
 
-// sealSecrets seals what of a text comes from the connector's secrets, as the platform may have put them there itself.
-func (c *Call) sealSecrets(text string) string {
+// sealer seals what of a request comes from the connector's secrets, as the platform may have put them there itself.
+type sealer struct {
+	call       *Call
+	forms      []string
+	references map[string]string // of the forms that the request holds: one each, however often it is there
+}
+
+func (s *sealer) text(text string) string {
 	var pairs []string
-	for _, secret := range c.secretTexts() {
-		for _, form := range forms(secret) {
-			if strings.Contains(text, form) {
-				pairs = append(pairs, form, c.seal(seal.Value{Text: form, Sinks: seal.Header | seal.Query}))
-			}
+	for _, form := range s.forms {
+		if !strings.Contains(text, form) {
+			continue
 		}
+		if s.references[form] == "" {
+			s.references[form] = s.call.seal(seal.Value{Text: form, Sinks: seal.Header | seal.Query})
+		}
+		pairs = append(pairs, form, s.references[form])
 	}
 	if pairs == nil {
 		return text

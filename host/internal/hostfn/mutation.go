@@ -17,6 +17,20 @@ import (
 type Mutation struct {
 	Headers []abi.Pair
 	Query   string // to be appended to the raw query
+
+	credentials []string // those that Query holds
+}
+
+// Echoed tells whether a text of the API's holds a credential of the query. A short one is there by chance, too.
+func (m *Mutation) Echoed(text string) bool {
+	for _, credential := range m.credentials {
+		for _, form := range forms(credential) {
+			if len(form) >= scrubbable && strings.Contains(text, form) {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // Mutation decodes the output of authenticate, checks all of it, and puts the sealed values in. The sealed values of the
@@ -77,6 +91,12 @@ func (c *Call) mutation(output []byte) *Mutation {
 		name, opened := c.open("the mutation's query", pair.Name, seal.Query)
 		value, n := c.open("the mutation's query", pair.Value, seal.Query)
 		c.put(opened + n)
+		if opened > 0 {
+			m.credentials = append(m.credentials, name)
+		}
+		if n > 0 {
+			m.credentials = append(m.credentials, value)
+		}
 		switch {
 		case strings.TrimSpace(name) == "":
 			c.endf(StageMutation, "the mutation has a query parameter without a name")

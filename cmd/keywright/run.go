@@ -1,0 +1,133 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/keywright/keywright/internal/connectors"
+)
+
+// Exit codes.
+const (
+	exitOK      = 0
+	exitFailure = 1
+	exitUsage   = 2
+)
+
+// app is what the commands share.
+type app struct {
+	in       io.Reader
+	out, err io.Writer
+	env      func(string) string
+}
+
+// usageError is a command line that is wrong.
+type usageError struct {
+	command *cobra.Command
+	err     error
+}
+
+func (e *usageError) Error() string { return e.err.Error() }
+func (e *usageError) Unwrap() error { return e.err }
+
+func misuse(command *cobra.Command, format string, args ...any) error {
+	return &usageError{command, fmt.Errorf(format, args...)}
+}
+
+// errTold is a failure of which everything has been said.
+var errTold = errors.New("told")
+
+// run runs a command line, and gives the exit code.
+func run(ctx context.Context, args []string, in io.Reader, out, err io.Writer, env func(string) string) int {
+	a := &app{in: in, out: out, err: err, env: env}
+	root := a.root()
+	root.SetArgs(args)
+	return a.exit(root.ExecuteContext(ctx))
+}
+
+func (a *app) root() *cobra.Command {
+	root := &cobra.Command{
+		Use:           "keywright",
+		Short:         "Authenticates requests to external APIs, with auth types that are plugins in a sandbox",
+		Long:          "Keywright authenticates requests to external APIs. Each auth type is a WebAssembly plugin in a sandbox\nthat never sees a secret. `keywright demo` shows all of it.",
+		SilenceErrors: true,
+		SilenceUsage:  true,
+		Args:          cobra.ArbitraryArgs, // so that an unknown command comes to RunE
+		RunE:          noCommand,
+	}
+	root.CompletionOptions.DisableDefaultCmd = true
+	root.SetIn(a.in)
+	root.SetOut(a.out)
+	root.SetErr(a.err)
+	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error { return &usageError{c, err} })
+	root.AddCommand(a.demo(), a.check(), a.request(), a.explain(), a.plugin())
+	return root
+}
+
+// noCommand is what a command does that only has commands below it.
+func noCommand(c *cobra.Command, args []string) error {
+	if len(args) == 0 {
+		return misuse(c, "a command is missing")
+	}
+	suggestion := ""
+	c.SuggestionsMinimumDistance = 2
+	if near := c.SuggestionsFor(args[0]); len(near) > 0 {
+		suggestion = fmt.Sprintf("; did you mean %q?", near[0])
+	}
+	return misuse(c, "there is no command %q%s", args[0], suggestion)
+}
+
+// arguments makes a check that a command has exactly the arguments that are named.
+func arguments(names ...string) cobra.PositionalArgs {
+	return func(c *cobra.Command, args []string) error {
+		switch {
+		case len(args) < len(names):
+			return misuse(c, "without %s", strings.Join(names[len(args):], " and "))
+		case len(args) > len(names):
+			return misuse(c, "%q is an argument too many", args[len(names)])
+		}
+		return nil
+	}
+}
+
+// exit tells of an error on stderr, a line for each problem.
+func (a *app) exit(err error) int {
+	var usage *usageError
+	var file *connectors.Error
+	switch {
+	case err == nil:
+		return exitOK
+	case errors.As(err, &usage):
+		a.tell("%s: %v\nusage: %s", usage.command.CommandPath(), err, usage.command.UseLine())
+		return exitUsage
+	case errors.Is(err, errTold):
+	case errors.As(err, &file):
+		a.tell("%v", file)
+	case errors.Is(err, context.Canceled):
+		a.tell("keywright: interrupted")
+	default:
+		for line := range strings.Lines(err.Error()) {
+			a.tell("keywright: %s", strings.TrimRight(line, "\n"))
+		}
+	}
+	return exitFailure
+}
+
+// tell writes a line to stderr. When that fails there is nobody to be told.
+func (a *app) tell(format string, args ...any) {
+	_, _ = fmt.Fprintf(a.err, format+"\n", args...)
+}
+
+// writeJSON is the output of every --json.
+func (a *app) writeJSON(v any) error {
+	encoder := json.NewEncoder(a.out)
+	encoder.SetEscapeHTML(false)
+	encoder.SetIndent("", "  ")
+	return encoder.Encode(v)
+}

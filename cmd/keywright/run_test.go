@@ -1,0 +1,72 @@
+package main
+
+import (
+	"context"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// keywright runs a command line in this process.
+func keywright(ctx context.Context, args ...string) (code int, stdout, stderr string) {
+	var out, err strings.Builder
+	code = run(ctx, args, strings.NewReader(""), &out, &err, func(string) string { return "" })
+	return code, out.String(), err.String()
+}
+
+// Ctrl-C ends a request that is under way.
+func TestInterrupt(t *testing.T) {
+	ctx, interrupt := context.WithCancel(t.Context())
+	gone := make(chan struct{})
+	server := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		interrupt()
+		<-r.Context().Done() // the client has closed the connection
+		close(gone)
+	}))
+	defer server.Close()
+	file := filepath.Join(t.TempDir(), "c.yaml")
+	text := "connectors: [{name: a, url: '" + server.URL + "', auth: {type: none}}]\n"
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	code, stdout, stderr := keywright(ctx, "request", "--dev", "-c", file, "a", "/")
+	if code != exitFailure || stdout != "" || !strings.HasSuffix(stderr, "\nkeywright: interrupted\n") {
+		t.Errorf("exit %d, stdout %q, stderr %q", code, stdout, stderr)
+	}
+	<-gone
+}
+
+func TestWrap(t *testing.T) {
+	for _, test := range []struct {
+		text  string
+		width int
+		want  string
+	}{
+		{"one two three", 0, "one two three"},
+		{"one two three", 7, "one two|three"},
+		{"one two three", 1, "one|two|three"},
+		{"", 7, ""},
+	} {
+		if got := strings.Join(wrap(test.text, test.width), "|"); got != test.want {
+			t.Errorf("%q at %d: got %q, want %q", test.text, test.width, got, test.want)
+		}
+	}
+}
+
+// Text of a plugin or a template that only looks like a JWT is shown as it is.
+func TestCutJWT(t *testing.T) {
+	for text, want := range map[string]bool{
+		`{"alg":"HS256"}.{"a":">"}>`: true,
+		`{"alg":"HS256"}.{"a":1}`:    false,
+		`{"alg":"HS256"}{"a":1}>`:    false,
+		`{"alg"`:                     false,
+		``:                           false,
+	} {
+		if _, _, ok := cutJWT(text); ok != want {
+			t.Errorf("%s: %t", text, ok)
+		}
+	}
+}

@@ -1,0 +1,356 @@
+package host_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"runtime"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/keywright/keywright/host"
+)
+
+// Many requests at once: decisions.md, section Tokens, and threats.md 29 to 34. Inside of synctest.Test, time stands
+// still until all wait, and synctest.Wait returns once they do.
+
+// everyone names all that a template can name.
+func everyone(secret string) config {
+	return with(oauth("{{ get_secret('"+secret+"') }}"), "client_id",
+		"{{ get_variable('v') }} {{ default(user.email, '-') }} {{ default(user.id, '-') }} {{ default(user.username, '-') }} "+
+			"{{ default(user.first_name, '-') }} {{ default(user.last_name, '-') }} {{ default(tenant_id, '-') }}")
+}
+
+// threats.md 29: each ingredient changed alone must miss. Variables and the plugin's digest are those of one host, whose
+// cache no other one has; partition_test.go changes them.
+func TestDecision_Tokens_whose_token(t *testing.T) {
+	w := newWorld(t, func(c *host.Config) { c.Variables = map[string]string{"v": "1"} })
+	w.canary("s")
+	same := w.secrets["s"]
+	w.setSecret("s2", same)
+	w.setLogin(tokens(3600))
+	base := w.connectAs("crm", "oauth_client_credentials", everyone("s"))
+	user := host.User{ID: "1", Email: "e", Username: "n", FirstName: "f", LastName: "l", TenantID: "t"}
+	as := func(change func(*host.User)) *http.Request {
+		u := user
+		change(&u)
+		return get(host.WithUser(t.Context(), u))
+	}
+	nobodyElse := func(*host.User) {}
+	w.send(base, as(nobodyElse))
+	for _, c := range []struct {
+		name      string
+		connector *host.Connector
+		request   *http.Request
+	}{
+		{"connector", w.connectAs("crm2", "oauth_client_credentials", everyone("s")), as(nobodyElse)},
+		{"type", w.connectAs("crm", "oauth_jwt_bearer", with(bearer("{{ get_secret('s') }}"), "client_id", everyone("s")["client_id"])), as(nobodyElse)},
+		{"configuration: a field", w.connectAs("crm", "oauth_client_credentials", with(everyone("s"), "scope", "x")), as(nobodyElse)},
+		{"configuration: a secret of the same value", w.connectAs("crm", "oauth_client_credentials", everyone("s2")), as(nobodyElse)},
+		{"user.id", base, as(func(u *host.User) { u.ID = "2" })},
+		{"user.email", base, as(func(u *host.User) { u.Email = "e2" })},
+		{"user.username", base, as(func(u *host.User) { u.Username = "n2" })},
+		{"user.first_name", base, as(func(u *host.User) { u.FirstName = "f2" })},
+		{"user.last_name", base, as(func(u *host.User) { u.LastName = "l2" })},
+		{"tenant_id", base, as(func(u *host.User) { u.TenantID = "t2" })},
+		{"two fields that together read the same", base, as(func(u *host.User) { u.FirstName, u.LastName = "fl", "" })},
+		{"two fields exchanged", base, as(func(u *host.User) { u.FirstName, u.LastName = "l", "f" })},
+		{"no user", base, get(t.Context())},
+	} {
+		before := w.exchanged()
+		w.send(c.connector, c.request.Clone(c.request.Context()))
+		if n := w.exchanged() - before; n != 1 {
+			t.Errorf("%s: %d exchanges, want a miss", c.name, n)
+		}
+		w.send(c.connector, c.request)
+		if n := w.exchanged() - before; n != 1 {
+			t.Errorf("%s: %d exchanges, want its own entry to be there", c.name, n)
+		}
+		if got := w.send(base, as(nobodyElse)).header.Get("Authorization"); got != "Bearer t1" {
+			t.Errorf("after %s the first entry gives %q", c.name, got)
+		}
+	}
+	old := w.exchanged()
+	w.canary("s") // rotated
+	if w.send(base, as(nobodyElse)); w.exchanged() != old+1 {
+		t.Error("a new value of the secret met a token of the old one")
+	}
+	w.setSecret("s", same)
+	if got := w.send(base, as(nobodyElse)).header.Get("Authorization"); got != "Bearer t1" {
+		t.Errorf("with the old value back: %q", got)
+	}
+	w.send(w.connectAs("crm", "oauth_client_credentials", everyone("s")), as(nobodyElse)) // loaded anew: the same entry
+	if w.exchanged() != old+1 {
+		t.Error("a connector that was loaded again met none of its tokens")
+	}
+}
+
+// gate holds the exchanges until it is opened.
+type gate struct {
+	open   chan struct{}
+	behind answer
+}
+
+func newGate(a answer) *gate { return &gate{make(chan struct{}), a} }
+
+func (g *gate) answer(r *http.Request) (*http.Response, error) {
+	select {
+	case <-g.open:
+		return g.behind(r)
+	case <-r.Context().Done():
+		return nil, r.Context().Err()
+	}
+}
+
+// threats.md 30.
+func TestDecision_Tokens_many_requests_at_once_one_exchange(t *testing.T) {
+	const callers = 10_000
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, func(c *host.Config) { c.Limits.Running = 4; c.Observe = nil })
+		w.canary("s")
+		g := newGate(token("t1", 3600))
+		w.setLogin(g.answer)
+		c := w.connect("oauth_client_credentials", oauth("{{ get_secret('s') }}"))
+		var before, during runtime.MemStats
+		runtime.GC()
+		runtime.ReadMemStats(&before)
+		var all sync.WaitGroup
+		var failed atomic.Int32
+		for range callers {
+			all.Go(func() {
+				if _, err := w.try(c, get(t.Context())); err != nil {
+					failed.Add(1)
+				}
+			})
+		}
+		synctest.Wait()
+		runtime.GC()
+		runtime.ReadMemStats(&during)
+		goroutines := runtime.NumGoroutine()
+		if w.exchanged() != 1 || w.received() != 0 {
+			t.Errorf("%d exchanges and %d requests while all wait", w.exchanged(), w.received())
+		}
+		// A guest of this type has 128 KiB of memory, so that 10,000 of them would take more than a gigabyte.
+		if held := int64(during.HeapAlloc) - int64(before.HeapAlloc); held > callers*16<<10 {
+			t.Errorf("%d bytes for each caller that waits", held/callers)
+		}
+		if goroutines > callers+100 {
+			t.Errorf("%d goroutines for %d callers", goroutines, callers)
+		}
+		close(g.open)
+		all.Wait()
+		if w.exchanged() != 1 || w.received() != callers || failed.Load() != 0 {
+			t.Errorf("%d exchanges, %d requests, %d failures", w.exchanged(), w.received(), failed.Load())
+		}
+		for _, r := range w.requests {
+			if r.header.Get("Authorization") != "Bearer t1" {
+				t.Fatal("a request has another token")
+			}
+		}
+	})
+}
+
+func TestDecision_Tokens_one_exchange_for_each_entry(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.canary("s")
+		g := newGate(tokens(3600))
+		w.setLogin(g.answer)
+		c := w.connect("oauth_client_credentials", with(oauth("{{ get_secret('s') }}"), "client_id", "{{ user.id }}"))
+		var all sync.WaitGroup
+		for i := range 100 {
+			all.Go(func() {
+				if _, err := w.try(c, get(host.WithUser(t.Context(), host.User{ID: fmt.Sprint(i % 10)}))); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		synctest.Wait()
+		close(g.open)
+		all.Wait()
+		if w.exchanged() != 10 {
+			t.Errorf("%d exchanges for 10 users", w.exchanged())
+		}
+	})
+}
+
+// threats.md 31.
+func TestDecision_Tokens_the_caller_that_began_goes_away(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.canary("s")
+		g := newGate(token("t1", 3600))
+		w.setLogin(g.answer)
+		c := w.connect("oauth_client_credentials", oauth("{{ get_secret('s') }}"))
+		first, leave := context.WithCancel(t.Context())
+		left := make(chan error, 1)
+		go func() {
+			_, err := w.try(c, get(first))
+			left <- err
+		}()
+		synctest.Wait()
+		stayed := make(chan error, 1)
+		go func() {
+			_, err := w.try(c, get(t.Context()))
+			stayed <- err
+		}()
+		impatient, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		if _, err := w.try(c, get(impatient)); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("one who waits gets %v when its time is over", err)
+		}
+		leave()
+		var failure *host.Error
+		if err := <-left; !errors.Is(err, context.Canceled) || !errors.As(err, &failure) || failure.Stage != host.StageToken {
+			t.Errorf("the caller that went away got %v", err)
+		}
+		synctest.Wait()
+		close(g.open)
+		if err := <-stayed; err != nil {
+			t.Errorf("the other one got %v", err)
+		}
+		if w.get(c); w.exchanged() != 1 {
+			t.Errorf("%d exchanges, want the one that was begun", w.exchanged())
+		}
+	})
+}
+
+// threats.md 34: a slow drip, and an endpoint that never answers.
+func TestDecision_Tokens_the_exchange_fails_for_all_who_waited(t *testing.T) {
+	drip := func(r *http.Request) (*http.Response, error) {
+		response, err := status(http.StatusOK)(r)
+		response.Body = io.NopCloser(&dripping{r.Context()})
+		return response, err
+	}
+	for name, login := range map[string]answer{"no answer": newGate(nil).answer, "slow drip": drip} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				// The gate's channel has to be of this bubble.
+				if name == "no answer" {
+					login = newGate(nil).answer
+				}
+				w := newWorld(t, func(c *host.Config) { c.Limits.CallTime = 7 * time.Second })
+				w.canary("s")
+				w.setLogin(login)
+				c := w.connect("oauth_client_credentials", oauth("{{ get_secret('s') }}"))
+				began := time.Now()
+				errs := make(chan error, 20)
+				for range cap(errs) {
+					go func() {
+						_, err := w.try(c, get(t.Context()))
+						errs <- err
+					}()
+				}
+				for range cap(errs) {
+					var failure *host.Error
+					if err := <-errs; !errors.Is(err, context.DeadlineExceeded) || !errors.As(err, &failure) || failure.Stage != host.StageToken {
+						t.Errorf("one who waited got %v", err)
+					}
+				}
+				if took := time.Since(began); took != 7*time.Second || w.exchanged() != 1 {
+					t.Errorf("it took %v and %d exchanges", took, w.exchanged())
+				}
+				w.setLogin(token("t1", 3600))
+				w.get(c) // threats.md 32: the next request tries again
+			})
+		})
+	}
+}
+
+// dripping gives a blank each second, until its context ends.
+type dripping struct{ ctx context.Context }
+
+func (d *dripping) Read(p []byte) (int, error) {
+	select {
+	case <-time.After(time.Second):
+		return copy(p, " "), nil
+	case <-d.ctx.Done():
+		return 0, d.ctx.Err()
+	}
+}
+
+// threats.md 34: what is read of an answer is bounded, also when it claims to be compressed.
+func TestTokenAnswerIsBounded_threats_34(t *testing.T) {
+	for _, encoding := range []string{"", "gzip"} {
+		w := newWorld(t)
+		w.canary("s")
+		endless := &counting{Reader: strings.NewReader(strings.Repeat("\x1f\x8b", 5<<20))}
+		w.setLogin(func(r *http.Request) (*http.Response, error) {
+			if r.Header.Get("Accept-Encoding") != "" {
+				t.Error("the host asks for compression")
+			}
+			response, err := status(http.StatusOK)(r)
+			response.Header.Set("Content-Encoding", encoding)
+			response.Body = endless
+			return response, err
+		})
+		w.refuse(w.connect("oauth_client_credentials", oauth("{{ get_secret('s') }}")), get(t.Context()), host.StageToken, "more than 65536 bytes")
+		if endless.read > 128<<10 || endless.closed != 1 {
+			t.Errorf("%d bytes were read, and the body was closed %d times", endless.read, endless.closed)
+		}
+	}
+}
+
+// counting is a body that counts.
+type counting struct {
+	io.Reader
+	read, closed int
+}
+
+func (c *counting) Read(p []byte) (int, error) {
+	n, err := c.Reader.Read(p)
+	c.read += n
+	return n, err
+}
+
+func (c *counting) Close() error {
+	c.closed++
+	return nil
+}
+
+func TestCloseWaitsForCallsInFlight(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.canary("s")
+		g := newGate(token("t1", 3600))
+		w.setLogin(g.answer)
+		c := w.connect("oauth_client_credentials", oauth("{{ get_secret('s') }}"))
+		gone, leave := context.WithCancel(t.Context())
+		go func() { _, _ = w.try(c, get(gone)) }()
+		synctest.Wait()
+		leave() // the caller is gone, the call is not
+		synctest.Wait()
+		impatient, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		if err := w.host.Close(impatient); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("Close gives %v while a call runs and its own time is over", err)
+		}
+		closed := make(chan error, 1)
+		go func() { closed <- w.host.Close(t.Context()) }()
+		synctest.Wait()
+		select {
+		case err := <-closed:
+			t.Errorf("Close did not wait: %v", err)
+		default:
+		}
+		if err := w.refuse(c, get(t.Context()), host.StagePlugin); !errors.Is(err, host.ErrClosed) {
+			t.Errorf("a new request gets %v", err)
+		}
+		if _, err := c.Explain(get(t.Context())); !errors.Is(err, host.ErrClosed) {
+			t.Errorf("Explain gets %v", err)
+		}
+		if _, err := w.host.Connect(t.Context(), host.Connector{Name: "x", Origins: []string{apiOrigin}, Auth: host.Auth{Type: "none"}}); !errors.Is(err, host.ErrClosed) {
+			t.Errorf("Connect gets %v", err)
+		}
+		close(g.open)
+		if err := <-closed; err != nil {
+			t.Errorf("Close gives %v", err)
+		}
+	})
+}

@@ -1,0 +1,276 @@
+package host_test
+
+import (
+	"encoding/json"
+	"errors"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/keywright/keywright/host"
+)
+
+// The rows of decisions.md, section Configuration.
+
+func TestDecision_Configuration_every_problem_at_once(t *testing.T) {
+	w := newWorld(t)
+	canary := w.canary("written out")
+	for _, c := range []struct {
+		name, authType string
+		config         config
+		want           []string // path and a part of the message
+	}{
+		{
+			"unknown, missing, wrong type, bad enum", "oauth_jwt_bearer", config{
+				"client_id": 7, "private_key": canary, "token_url": "http://login.test", "subjekt": canary,
+				"audience": "{{ nope() }} {{ get_secret(1) }}", "token_ttl": "soon", "algorithm": "none",
+				"additional_claims": "x", "jwt_headers": config{"alg": "none", "kid": "{{"},
+			},
+			[]string{
+				"auth.config.client_id: is a number", "auth.config.token_url: is plain http", "auth.config.subject: is missing",
+				`auth.config.subjekt: is not a field of auth type oauth_jwt_bearer; did you mean "subject"?`,
+				`auth.config.audience: unknown function "nope"`, "auth.config.audience: the name must be a literal",
+				"auth.config.token_ttl: is not a decimal integer", "auth.config.algorithm: is none of HS256",
+				"auth.config.additional_claims: is text, an object is wanted", "auth.config.jwt_headers.kid: ",
+			},
+		},
+		{
+			"everything missing", "api_key", nil,
+			[]string{"auth.config.key: is missing", "auth.config.value: is missing", "auth.config.in: is missing"},
+		},
+		{"null", "api_key", config{"key": nil, "value": "v", "in": "header"}, []string{"auth.config.key: is null"}},
+		{"wrong types", "api_key", config{"key": []any{}, "value": true, "in": config{}}, []string{
+			"auth.config.key: is a list", "auth.config.value: is true or false", "auth.config.in: is an object",
+		}},
+		{"bad enum", "api_key", with(key("v"), "in", "Header"), []string{"auth.config.in: is none of header, query"}},
+		{"unknown type", "api_kei", nil, []string{`auth.type: there is no auth type "api_kei"; did you mean "api_key"?`}},
+		{"no type", "", nil, []string{"auth.type: there is no auth type"}},
+		{"a literal that is blank", "api_key", key(" "), []string{"auth.config.value: is empty"}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			got := w.problems(c.authType, c.config)
+			for _, want := range c.want {
+				if !slices.ContainsFunc(got, func(p string) bool { return strings.HasPrefix(p, want) }) {
+					t.Errorf("there is no problem %q", want)
+				}
+			}
+			if len(got) != len(c.want) {
+				t.Errorf("%d problems, want %d:\n%s", len(got), len(c.want), strings.Join(got, "\n"))
+			}
+		})
+	}
+}
+
+func TestDecision_Configuration_paths_name_the_connector(t *testing.T) {
+	w := newWorld(t)
+	_, err := w.host.Connect(t.Context(), host.Connector{
+		Name: "crm", Auth: host.Auth{Type: "oauth_client_credentials", Config: with(oauth("s"), "token_url", "ftp://x")},
+	})
+	w.outError("Connect", err)
+	var wrong *host.ConfigError
+	if !errors.As(err, &wrong) || len(wrong.Problems) != 2 {
+		t.Fatalf("the error is %v", err)
+	}
+	for _, line := range []string{"connectors.crm.origins: is empty", "connectors.crm.auth.config.token_url: is not an https URL"} {
+		if !strings.Contains(err.Error(), line) {
+			t.Errorf("the error has no line %q:\n%v", line, err)
+		}
+	}
+	_, err = w.host.Connect(t.Context(), host.Connector{Name: "a\nb", Origins: []string{apiOrigin}, Auth: host.Auth{Type: "none"}})
+	if err == nil || strings.Contains(err.Error(), "\n") {
+		t.Errorf("a name with a line break gives %q", err)
+	}
+}
+
+func TestDecision_Configuration_strict_JSON(t *testing.T) {
+	for name, document := range map[string]string{
+		"unknown member":     `{"type":"none","extra":1}`,
+		"member twice":       `{"type":"none","type":"api_key"}`,
+		"member twice below": `{"type":"jwt","config":{"claims":{"sub":"a","sub":"b"}}}`,
+		"another case":       `{"Type":"none"}`,
+		"wrong type":         `{"type":1}`,
+		"not an object":      `[]`,
+	} {
+		var a host.Auth
+		if err := json.Unmarshal([]byte(document), &a); err == nil {
+			t.Errorf("%s: %s is decoded as %+v", name, document, a)
+		}
+	}
+	var a host.Auth
+	if err := json.Unmarshal([]byte(`{"type":"jwt","config":{"n":9007199254740993}}`), &a); err != nil {
+		t.Fatal(err)
+	}
+	if a.Config["n"] != json.Number("9007199254740993") {
+		t.Errorf("a number became %#v", a.Config["n"])
+	}
+}
+
+func TestDecision_Configuration_config_on_none(t *testing.T) {
+	w := newWorld(t)
+	for _, document := range []string{`{"type":"none"}`, `{"type":"none","config":null}`, `{"type":"none","config":{}}`} {
+		var a host.Auth
+		if err := json.Unmarshal([]byte(document), &a); err != nil {
+			t.Fatal(err)
+		}
+		if problems := w.problems(a.Type, a.Config); problems != nil {
+			t.Errorf("%s has the problems %q", document, problems)
+		}
+	}
+	if got := w.problems("none", config{"key": nil}); len(got) != 1 || !strings.HasPrefix(got[0], "auth.config.key: ") {
+		t.Errorf("anything in the config of none has the problems %q", got)
+	}
+}
+
+// spec.md, Authentication rule 5 and Versioning 1: normalized, and validates and resolves identically.
+func TestDecision_Configuration_type_apikey(t *testing.T) {
+	w := newWorld(t)
+	w.canary("k")
+	c := w.connect("apikey", key("{{ get_secret('k') }}"))
+	if c.Auth.Type != "api_key" {
+		t.Errorf("the connector's type is %q, want api_key", c.Auth.Type)
+	}
+	one, two := w.get(c), w.get(w.connect("api_key", key("{{ get_secret('k') }}")))
+	if one.header.Get("X-Key") == "" || one.header.Get("X-Key") != two.header.Get("X-Key") {
+		t.Error("the alias sends something else")
+	}
+	w.get(c)
+	if n := w.logged("deprecated alias"); n != 1 {
+		t.Errorf("%d warnings, want one for the connector", n)
+	}
+	bad := with(key("v"), "in", "body", "extra", 1)
+	if alias, name := w.problems("apikey", bad), w.problems("api_key", bad); len(alias) != 2 || !slices.Equal(alias, name) {
+		t.Errorf("the alias has the problems %q, the type %q", alias, name)
+	}
+}
+
+func TestDecision_Configuration_secrets_anywhere(t *testing.T) {
+	w := newWorld(t)
+	w.setSecret("key", "X-Secret-Name")
+	w.setSecret("in", "query")
+	w.setSecret("url", "https://login.test/oauth")
+	w.setSecret("ttl", "120")
+	w.setSecret("alg", "HS384")
+	w.canary("k")
+	got := w.get(w.connect("api_key", config{
+		"key": "{{ get_secret('key') }}", "value": "v", "in": "{{ get_secret('in') }}",
+	}))
+	if got.url != apiURL+"?X-Secret-Name=v" {
+		t.Errorf("sent to %s", got.url)
+	}
+	c := w.connect("oauth_jwt_bearer", with(bearer("{{ get_secret('k') }}"),
+		"token_url", "{{ get_secret('url') }}", "token_ttl", "{{ get_secret('ttl') }}", "algorithm", "{{ get_secret('alg') }}"))
+	w.get(c)
+	if e := w.lastExchange(); e.url != "https://login.test/oauth" {
+		t.Errorf("the token was asked of %s", e.url)
+	}
+	if header, _ := decodeJWT(t, w.lastExchange().form().Get("assertion")); header["alg"] != "HS384" {
+		t.Errorf("the header is %v", header)
+	}
+	w.advance(59e9)
+	w.get(c)
+	w.advance(1e9)
+	w.get(c)
+	if w.exchanged() != 2 {
+		t.Errorf("%d exchanges, want one before 60 seconds and one after", w.exchanged())
+	}
+	for _, bad := range []struct{ name, value, good string }{
+		{"url", "http://login.test", "https://login.test/oauth"}, {"ttl", "0", "120"}, {"alg", "none", "HS384"},
+	} {
+		w.setSecret(bad.name, bad.value)
+		w.refuse(c, get(t.Context()), host.StageConfig)
+		w.setSecret(bad.name, bad.good)
+	}
+	w.setSecret("in", "cookie")
+	w.refuse(w.connect("api_key", with(key("v"), "in", "{{ get_secret('in') }}")), get(t.Context()), host.StageConfig)
+	w.setSecret("key", "Host")
+	w.refuse(w.connect("api_key", with(key("v"), "key", "{{ get_secret('key') }}")), get(t.Context()), host.StageMutation)
+}
+
+func TestDecision_Configuration_integers(t *testing.T) {
+	w := newWorld(t, func(c *host.Config) { c.Variables = map[string]string{"ttl": "90", "bad": "1.5", "zero": "0"} })
+	w.canary("k")
+	for _, c := range []struct {
+		name  string
+		value any
+		bad   bool // already when loaded
+	}{
+		{"json.Number", json.Number("90"), false},
+		{"int", 90, false},
+		{"whole float64", 90.0, false},
+		{"text of digits", "90", false},
+		{"template", "{{ get_variable('ttl') }}", false},
+		{"zero", 0, true},
+		{"negative", -1, true},
+		{"fraction", 1.5, true},
+		{"fraction in JSON", json.Number("1.5"), true},
+		{"exponent in JSON", json.Number("1e3"), true},
+		{"true", true, true},
+		{"text", "soon", true},
+		{"beyond 64 bits", json.Number("99999999999999999999"), true},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			auth := with(bearer("{{ get_secret('k') }}"), "token_ttl", c.value)
+			if c.bad {
+				if got := w.problems("oauth_jwt_bearer", auth); len(got) != 1 || !strings.HasPrefix(got[0], "auth.config.token_ttl: ") {
+					t.Errorf("the problems are %q", got)
+				}
+				return
+			}
+			w.get(w.connect("oauth_jwt_bearer", auth))
+		})
+	}
+	for _, name := range []string{"bad", "zero"} {
+		c := w.connect("oauth_jwt_bearer", with(bearer("{{ get_secret('k') }}"), "token_ttl", "{{ get_variable('"+name+"') }}"))
+		w.refuse(c, get(t.Context()), host.StageConfig, "token_ttl")
+	}
+}
+
+func TestDecision_Configuration_algorithm(t *testing.T) {
+	w := newWorld(t)
+	for _, algorithm := range algorithms {
+		if got := w.problems("jwt", config{"private_key": "k", "claims": config{}, "algorithm": algorithm}); got != nil {
+			t.Errorf("%s: %q", algorithm, got)
+		}
+	}
+	for _, algorithm := range []string{"none", "None", "hs256", "RS-256", "ES256K", "", " HS256"} {
+		for _, authType := range []string{"jwt", "oauth_jwt_bearer"} {
+			auth := with(bearer("k"), "algorithm", algorithm)
+			if authType == "jwt" {
+				auth = config{"private_key": "k", "claims": config{}, "algorithm": algorithm}
+			}
+			if got := w.problems(authType, auth); len(got) != 1 || !strings.HasPrefix(got[0], "auth.config.algorithm: ") {
+				t.Errorf("%s with %q: %q", authType, algorithm, got)
+			}
+		}
+	}
+}
+
+func TestDecision_Configuration_token_url(t *testing.T) {
+	w := newWorld(t)
+	dev := newWorld(t, func(c *host.Config) { c.Egress.AllowHTTP = true })
+	for url, word := range map[string]string{
+		"http://login.test/token":       "plain http",
+		"https://me:pw@login.test":      "user info",
+		"https://login.test/t#f":        "fragment",
+		"https://login.test/t#":         "fragment",
+		"ftp://login.test":              "not an https URL",
+		"login.test/token":              "not an https URL",
+		"https:///token":                "no host",
+		"https://[::1":                  "not a URL",
+		"mailto:someone@login.test":     "not a URL",
+		"https://user@login.test/token": "user info",
+	} {
+		if got := w.problems("oauth_client_credentials", with(oauth("s"), "token_url", url)); len(got) != 1 || !strings.Contains(got[0], word) {
+			t.Errorf("%s has the problems %q, want %q", url, got, word)
+		}
+	}
+	dev.get(dev.connect("oauth_client_credentials", with(oauth("s"), "token_url", "http://login.test/token")))
+	_, err := w.host.Connect(t.Context(), host.Connector{Name: "crm", Origins: []string{"http://api.test"}, Auth: host.Auth{Type: "none"}})
+	if err == nil || !strings.Contains(err.Error(), "plain http") {
+		t.Errorf("an origin of plain http gives %v", err)
+	}
+	if dev.lastExchange().method != http.MethodPost {
+		t.Error("the token request is no POST")
+	}
+}

@@ -1,0 +1,212 @@
+package host_test
+
+import (
+	"context"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/keywright/keywright/host"
+)
+
+// The rows of decisions.md, section Templates, as they show in requests.
+
+// key is an api_key configuration that sends a value in the header X-Key.
+func key(value string) config { return config{"key": "X-Key", "value": value, "in": "header"} }
+
+// rendered gives what a template comes to.
+func (w *world) rendered(template string) string {
+	w.t.Helper()
+	return w.send(w.connect("api_key", key(template)), get(ann(context.Background()))).header.Get("X-Key")
+}
+
+func ann(ctx context.Context) context.Context {
+	return host.WithUser(ctx, host.User{
+		ID: "u1", Email: "ann@example.com", Username: "ann", FirstName: "Ann", LastName: "Lee", TenantID: "acme",
+	})
+}
+
+func TestDecision_Templates_syntax_functions_variables(t *testing.T) {
+	w := newWorld(t, func(c *host.Config) { c.Variables = map[string]string{"region": "eu"} })
+	w.setSecret("x", "s3")
+	for _, c := range []struct{ name, template, want string }{
+		{"text alone", "plain", "plain"},
+		{"single quotes", "{{ get_secret('x') }}", "s3"},
+		{"double quotes", `{{ get_secret("x") }}`, "s3"},
+		{"text around", "a-{{ get_secret('x') }}-b", "a-s3-b"},
+		{"two expressions", "{{ get_secret('x') }}/{{ tenant_id }}", "s3/acme"},
+		{"a }} in a quoted string", "{{ default('', 'a}}b') }}", "a}}b"},
+		{"a literal {{", "{{ '{{' }}x", "{{x"},
+		{"a pipe", "{{ user.email | default('x') }}", "ann@example.com"},
+		{"get_variable", "{{ get_variable('region') }}", "eu"},
+		{"now", "{{ now() }}", "1700000000"},
+		{"now and an offset", "{{ now(300) }}", "1700000300"},
+		{"now less an offset", "{{ now(-60) }}", "1699999940"},
+		{"default of a missing variable", "{{ default(get_variable('none'), 'd') }}", "d"},
+		{"base64_encode", "{{ base64_encode('a:b') }}", "YTpi"},
+		{"base64_decode", "{{ base64_decode('YTpi') }}", "a:b"},
+		{"json_encode", `{{ json_encode('a"b') }}`, `"a\"b"`},
+		{"user.email", "{{ user.email }}", "ann@example.com"},
+		{"user.id", "{{ user.id }}", "u1"},
+		{"user.username", "{{ user.username }}", "ann"},
+		{"user.first_name", "{{ user.first_name }}", "Ann"},
+		{"user.last_name", "{{ user.last_name }}", "Lee"},
+		{"tenant_id", "{{ tenant_id }}", "acme"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			if got := w.rendered(c.template); got != c.want {
+				t.Errorf("%s renders to %q, want %q", c.template, got, c.want)
+			}
+		})
+	}
+	uuid := regexp.MustCompile(`^[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$`)
+	if one, two := w.rendered("{{ uuid() }}"), w.rendered("{{ uuid() }}"); !uuid.MatchString(one) || one == two {
+		t.Errorf("uuid() gives %q and %q", one, two)
+	}
+}
+
+func TestDecision_Templates_type_is_string(t *testing.T) {
+	w := newWorld(t)
+	w.canary("k")
+	c := w.connect("jwt", config{
+		"private_key": "{{ get_secret('k') }}", "algorithm": "HS256",
+		"claims": config{"at": "{{ now() }}", "exp": "{{ now(60) }}"},
+	})
+	_, claims := decodeJWT(t, w.get(c).header.Get("Authorization"))
+	if claims["at"] != "1700000000" {
+		t.Errorf("a single expression gives %#v, want a string", claims["at"])
+	}
+}
+
+func TestDecision_Templates_checked_when_loaded(t *testing.T) {
+	w := newWorld(t)
+	for _, c := range []struct {
+		name, template string
+		column         int
+		words          string
+	}{
+		{"syntax", "{{ get_secret('x' }}", 18, ""},
+		{"not closed", "ab{{ now()", 3, ""},
+		{"unknown function", "{{ env('HOME') }}", 4, `"env"`},
+		{"unknown variable", "{{ user.password }}", 4, `"user.password"`},
+		{"no file access", "x{{ read_file('/etc/passwd') }}", 5, "unknown function"},
+		{"the language's own functions", "{{ len('x') }}", 4, "unknown function"},
+		{"a name that is no literal", "{{ get_secret(user.email) }}", 15, "literal"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			_, err := w.host.Connect(t.Context(), host.Connector{
+				Name: "crm", Origins: []string{apiOrigin}, Auth: host.Auth{Type: "api_key", Config: key(c.template)},
+			})
+			w.outError("Connect", err)
+			wrong, ok := err.(*host.ConfigError) //nolint:errorlint // what Connect promises
+			if !ok || len(wrong.Problems) != 1 {
+				t.Fatalf("the error is %v, want one problem", err)
+			}
+			p := wrong.Problems[0]
+			if p.Path != "auth.config.value" || p.Column != c.column || !strings.Contains(p.Message, c.words) {
+				t.Errorf("the problem is %+v, want column %d and %q", p, c.column, c.words)
+			}
+		})
+	}
+}
+
+func TestDecision_Templates_secret_not_found(t *testing.T) {
+	w := newWorld(t)
+	c := w.connect("api_key", key("{{ get_secret('gone') }}"))
+	err := w.refuse(c, get(t.Context()), host.StageTemplate, "gone", "auth.config.value")
+	if !errorIs(err, host.ErrSecretNotFound) {
+		t.Errorf("errors.Is does not find ErrSecretNotFound in %v", err)
+	}
+	w.refuse(w.connect("api_key", key("{{ default(get_secret('gone'), 'x') }}")), get(t.Context()), host.StageTemplate, "gone")
+}
+
+func TestDecision_Templates_user_used_no_user_given(t *testing.T) {
+	w := newWorld(t)
+	for _, template := range []string{"{{ user.email }}", "{{ tenant_id }}"} {
+		w.refuse(w.connect("api_key", key(template)), get(t.Context()), host.StageTemplate, "value", strings.Trim(template, "{} "))
+	}
+	c := w.connect("api_key", key("{{ default(user.email, 'nobody') }}"))
+	if got := w.get(c).header.Get("X-Key"); got != "nobody" {
+		t.Errorf("default gives %q", got)
+	}
+	empty := host.WithUser(t.Context(), host.User{ID: "u1"})
+	if got := w.send(c, get(empty)).header.Get("X-Key"); got != "nobody" {
+		t.Errorf("default of an empty field gives %q", got)
+	}
+}
+
+func TestDecision_Templates_required_field_renders_to_empty(t *testing.T) {
+	w := newWorld(t)
+	for name, c := range map[string]config{
+		"a value":             key("{{ default('', '') }}"),
+		"a blank value":       key("{{ default('', ' ') }}"),
+		"the key":             {"key": "{{ default('', '') }}", "value": "v", "in": "header"},
+		"the key, in a query": {"key": "{{ default('', ' ') }}", "value": "v", "in": "query"},
+	} {
+		t.Run(name, func(*testing.T) {
+			w.refuse(w.connect("api_key", c), get(t.Context()), host.StageConfig, "is empty")
+		})
+	}
+	for _, secret := range []string{"", " ", "\n"} { // threats.md 35a
+		w.setSecret("s", secret)
+		w.refuse(w.connect("api_key", key("{{ get_secret('s') }}")), get(t.Context()), host.StageTemplate, "empty")
+		w.refuse(w.connect("oauth_client_credentials", oauth("{{ get_secret('s') }}")), get(t.Context()), host.StageTemplate, "empty")
+		w.refuse(w.connect("jwt", config{
+			"private_key": "{{ get_secret('s') }}", "algorithm": "HS256", "claims": config{},
+		}), get(t.Context()), host.StageTemplate, "empty")
+	}
+	if w.exchanged() != 0 {
+		t.Error("a token was requested")
+	}
+}
+
+func TestDecision_Templates_CR_LF_NUL_in_header(t *testing.T) {
+	w := newWorld(t)
+	for _, bad := range []string{"\r", "\n", "\x00", "\r\nX-Evil: 1"} {
+		w.setSecret("s", "a"+bad+"b")
+		w.refuse(w.connect("api_key", key("{{ get_secret('s') }}")), get(t.Context()), host.StageMutation, "control character")
+		w.refuse(w.connect("api_key", config{"key": "{{ get_secret('s') }}", "value": "v", "in": "header"}), get(t.Context()), host.StageMutation)
+	}
+}
+
+// threats.md 17.
+func TestDecision_Templates_rendered_once(t *testing.T) {
+	w := newWorld(t)
+	w.canary("other")
+	literal := "{{ get_secret('other') }}"
+	w.setSecret("s", literal)
+	if got := w.rendered("{{ get_secret('s') }}"); got != literal {
+		t.Errorf("a secret that holds a template became %q", got)
+	}
+	r := get(host.WithUser(t.Context(), host.User{Email: literal}))
+	if got := w.send(w.connect("api_key", key("{{ user.email }}")), r).header.Get("X-Key"); got != literal {
+		t.Errorf("a user field that holds a template became %q", got)
+	}
+}
+
+func TestDecision_Templates_keys_of_objects_are_plain(t *testing.T) {
+	w := newWorld(t)
+	w.canary("k")
+	c := w.connect("jwt", config{
+		"private_key": "{{ get_secret('k') }}", "algorithm": "HS256",
+		"claims": config{
+			"{{ tenant_id }}": "x", "n": 7, "f": 1.5, "t": true, "nil": nil,
+			"deep": config{"list": []any{"{{ tenant_id }}", config{"in": "{{ user.email }}"}, 3}},
+		},
+	})
+	_, claims := decodeJWT(t, w.send(c, get(ann(t.Context()))).header.Get("Authorization"))
+	deep, _ := claims["deep"].(config)
+	list, _ := deep["list"].([]any)
+	if claims["{{ tenant_id }}"] != "x" || claims["n"] != 7.0 || claims["f"] != 1.5 || claims["t"] != true || claims["nil"] != nil {
+		t.Errorf("the claims are %v", claims)
+	}
+	if len(list) != 3 || list[0] != "acme" || list[1].(config)["in"] != "ann@example.com" || list[2] != 3.0 {
+		t.Errorf("templates at depth give %v", list)
+	}
+	if problems := w.problems("jwt", config{
+		"private_key": "k", "claims": config{"a": []any{"x", config{"b": "{{ nope() }}"}}},
+	}); !slices.ContainsFunc(problems, func(p string) bool { return strings.HasPrefix(p, "auth.config.claims.a[1].b: ") }) {
+		t.Errorf("the problems are %q, want one with its path", problems)
+	}
+}

@@ -1,0 +1,273 @@
+package host_test
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/keywright/keywright/host"
+)
+
+// The rows of decisions.md, section Tokens, but those that are about many requests at once: they are in cache_test.go and
+// upstream_test.go.
+
+func TestDecision_Tokens_scope(t *testing.T) {
+	w := newWorld(t, func(c *host.Config) { c.Variables = map[string]string{"none": ""} })
+	w.canary("s")
+	for _, c := range []struct {
+		name  string
+		scope any
+		want  string // "" is no field
+	}{
+		{"absent", nil, ""},
+		{"empty", "", ""},
+		{"renders to empty", "{{ default(get_variable('none'), '') }}", ""},
+		{"an expression with a secret renders to empty", "{{ get_secret('s') == 'x' ? 'a' : '' }}", ""},
+		{"set", "read write", "read write"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			w.get(w.connectAs(c.name, "oauth_client_credentials", with(oauth("{{ get_secret('s') }}"), "scope", c.scope)))
+			form := w.lastExchange().form()
+			if got := form.Get("scope"); got != c.want || form.Has("scope") != (c.want != "") {
+				t.Errorf("the form has scope %t, %q, want %q", form.Has("scope"), got, c.want)
+			}
+		})
+	}
+}
+
+// threats.md 33 as well.
+func TestDecision_Tokens_expires_in_missing_not_a_number_or_short(t *testing.T) {
+	for _, c := range []struct {
+		expires string // the member
+		seconds int    // it is cached
+	}{
+		{`"expires_in":3600`, 3540},
+		{`"expires_in":"3600"`, 3540},
+		{`"expires_in":61`, 1},
+		{`"expires_in":61.9`, 1},
+		{`"expires_in":2147483647`, 2147483587},
+		{`"x":0`, 0},
+		{`"expires_in":null`, 0},
+		{`"expires_in":60`, 0},
+		{`"expires_in":0`, 0},
+		{`"expires_in":-3600`, 0},
+		{`"expires_in":"soon"`, 0},
+		{`"expires_in":true`, 0},
+		{`"expires_in":[3600]`, 0},
+		{`"expires_in":1e400`, 0},
+		{`"expires_in":99999999999999999999`, 0},
+		{`"expires_in":9223372036854775807`, 0},
+		{`"expires_in":2147483648`, 0},
+	} {
+		t.Run(c.expires, func(t *testing.T) {
+			w := newWorld(t)
+			w.canary("s")
+			w.setLogin(respond(http.StatusOK, `{"access_token":"t1",`+c.expires+`}`))
+			connector := w.connect("oauth_client_credentials", oauth("{{ get_secret('s') }}"))
+			for range 3 {
+				if got := w.get(connector).header.Get("Authorization"); got != "Bearer t1" {
+					t.Errorf("Authorization is %q", got)
+				}
+			}
+			want, warnings := 1, 0
+			if c.seconds == 0 {
+				want, warnings = 3, 1
+			}
+			if w.exchanged() != want || w.logged("not cached") != warnings {
+				t.Errorf("%d exchanges and %d warnings, want %d and %d", w.exchanged(), w.logged("not cached"), want, warnings)
+			}
+			if c.seconds > 0 {
+				w.advance(time.Duration(c.seconds)*time.Second - 1)
+				w.get(connector)
+				w.advance(1)
+				w.get(connector)
+				if w.exchanged() != 2 {
+					t.Errorf("%d exchanges, want a second one after %d seconds and not before", w.exchanged(), c.seconds)
+				}
+			}
+		})
+	}
+}
+
+func TestDecision_Tokens_token_ttl_short(t *testing.T) {
+	for _, ttl := range []int{1, 60, 61} {
+		w := newWorld(t)
+		w.canary("k")
+		c := w.connect("oauth_jwt_bearer", with(bearer("{{ get_secret('k') }}"), "token_ttl", ttl))
+		w.get(c)
+		w.get(c)
+		want := map[bool]int{true: 2, false: 1}[ttl <= 60]
+		if w.exchanged() != want || w.logged("not cached") != want-1 {
+			t.Errorf("token_ttl %d: %d exchanges and %d warnings, want %d and %d", ttl, w.exchanged(), w.logged("not cached"), want, want-1)
+		}
+	}
+}
+
+func TestDecision_Tokens_oauth_jwt_bearer_and_a_shorter_expires_in(t *testing.T) {
+	w := newWorld(t)
+	w.canary("k")
+	w.setLogin(tokens(300))
+	c := w.connect("oauth_jwt_bearer", bearer("{{ get_secret('k') }}"))
+	w.get(c)
+	w.advance(3540*time.Second - 1)
+	if got := w.get(c).header.Get("Authorization"); got != "Bearer t1" {
+		t.Errorf("within token_ttl Authorization is %q", got)
+	}
+	w.advance(1)
+	if got := w.get(c).header.Get("Authorization"); got != "Bearer t2" {
+		t.Errorf("after token_ttl Authorization is %q", got)
+	}
+	if n := w.logged("expires_in is shorter than token_ttl"); n != 1 {
+		t.Errorf("%d warnings, want one", n)
+	}
+}
+
+func TestDecision_Tokens_token_type(t *testing.T) {
+	w := newWorld(t)
+	w.canary("s")
+	for i, c := range []struct {
+		member string
+		fails  bool
+	}{
+		{``, false}, {`,"token_type":"bearer"`, false}, {`,"token_type":"BEARER"`, false}, {`,"token_type":"Bearer"`, false},
+		{`,"token_type":null`, false},
+		{`,"token_type":"mac"`, true}, {`,"token_type":"DPoP"`, true}, {`,"token_type":""`, true}, {`,"token_type":7`, true},
+	} {
+		w.setLogin(respond(http.StatusOK, `{"access_token":"t1"`+c.member+`}`))
+		connector := w.connectAs(fmt.Sprint("c", i), "oauth_client_credentials", oauth("{{ get_secret('s') }}"))
+		if c.fails {
+			w.refuse(connector, get(t.Context()), host.StagePlugin, "bearer")
+		} else {
+			w.get(connector)
+		}
+	}
+}
+
+// threats.md 20, 34 as well: of the answer only the status and a registered code are ever told.
+func TestDecision_Tokens_answer_is_no_token(t *testing.T) {
+	const secretLooking = "do-not-repeat-this-answer"
+	for _, c := range []struct {
+		name   string
+		status int
+		body   string
+		code   string // in the error; "-" when the error is no TokenError
+		words  string
+	}{
+		{"400 with a registered code", 400, `{"error":"invalid_client","error_description":"` + secretLooking + `"}`, "invalid_client", "400 (invalid_client)"},
+		{"401 with another code", 401, `{"error":"` + secretLooking + `"}`, "other", "401 (other)"},
+		{"400 with a code that is none", 400, `{"error":{"a":1}}`, "", "400"},
+		{"500, HTML", 500, "<html>" + secretLooking, "", "500"},
+		{"503, empty", 503, "", "", "503"},
+		{"302", 302, "", "", "302"},
+		{"307", 307, "", "", "307"},
+		{"200, HTML", 200, "<html>" + secretLooking, "-", "200 with a body that is not well-formed JSON"},
+		{"200, empty", 200, "", "-", "200"},
+		{"200, a list", 200, `["` + secretLooking + `"]`, "-", "200"},
+		{"200, no access_token", 200, `{"token":"` + secretLooking + `"}`, "-", "without an access_token"},
+		{"200, access_token of another type", 200, `{"access_token":{"` + secretLooking + `":1}}`, "-", "without an access_token"},
+		{"200, empty access_token", 200, `{"access_token":""}`, "-", "without an access_token"},
+		{"200, blank access_token", 200, `{"access_token":"  "}`, "-", "without an access_token"},
+		{"200, access_token twice", 200, `{"access_token":"` + secretLooking + `","access_token":"b"}`, "-", "two members"},
+		{"200, CR LF in the token", 200, `{"access_token":"` + secretLooking + `\r\nX-Evil: 1"}`, "-", "no token may have"},
+		{"200, NUL in the token", 200, `{"access_token":"` + secretLooking + `\u0000"}`, "-", "no token may have"},
+		{"200, over 64 KiB", 200, `{"access_token":"` + strings.Repeat("x", 64<<10) + `"}`, "-", "more than 65536 bytes"},
+		{"400, over 64 KiB", 400, strings.Repeat("x", 64<<10+1), "-", "more than 65536 bytes"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			w := newWorld(t)
+			w.canary("s")
+			w.hide("the token endpoint's answer", secretLooking)
+			w.setLogin(respond(c.status, c.body))
+			connector := w.connect("oauth_client_credentials", oauth("{{ get_secret('s') }}"))
+			err := w.refuse(connector, get(t.Context()), host.StageToken, c.words)
+			var answer *host.TokenError
+			if found := errors.As(err, &answer); found != (c.code != "-") {
+				t.Fatalf("errors.As finds a TokenError: %t, in %v", found, err)
+			}
+			if answer != nil && (answer.Status != c.status || answer.Code != c.code) {
+				t.Errorf("the TokenError is %+v", answer)
+			}
+			// decisions.md "the exchange fails: nothing is cached; the next request tries again", threats.md 32.
+			w.setLogin(token("t1", 3600))
+			w.get(connector)
+			if w.exchanged() != 2 {
+				t.Errorf("%d exchanges, want another one", w.exchanged())
+			}
+		})
+	}
+}
+
+// threats.md 32.
+func TestDecision_Tokens_the_endpoint_is_down_then_up(t *testing.T) {
+	w := newWorld(t)
+	w.canary("s")
+	refused := errors.New("connection refused")
+	w.setLogin(func(*http.Request) (*http.Response, error) { return nil, refused })
+	c := w.connect("oauth_client_credentials", oauth("{{ get_secret('s') }}"))
+	for range 3 {
+		if err := w.refuse(c, get(t.Context()), host.StageToken, "connection refused"); !errors.Is(err, refused) {
+			t.Errorf("errors.Is does not find the cause in %v", err)
+		}
+	}
+	w.setLogin(token("t1", 3600))
+	w.get(c)
+	w.get(c)
+	if w.exchanged() != 4 {
+		t.Errorf("%d exchanges, want one for each failure and one more", w.exchanged())
+	}
+}
+
+// threats.md 24.
+func TestDecision_Tokens_redirects_are_never_followed(t *testing.T) {
+	for _, code := range []int{301, 302, 303, 307, 308} {
+		for _, location := range []string{"https://login.test/other", "https://evil.test/", "/other", "http://[::1", ""} {
+			w := newWorld(t)
+			w.canary("s")
+			w.setLogin(func(r *http.Request) (*http.Response, error) {
+				response, err := status(code)(r)
+				if location != "" {
+					response.Header.Set("Location", location)
+				}
+				return response, err
+			})
+			w.refuse(w.connect("oauth_client_credentials", oauth("{{ get_secret('s') }}")), get(t.Context()), host.StageToken)
+			if w.exchanged() != 1 {
+				t.Errorf("%d to %q: %d requests, want 1", code, location, w.exchanged())
+			}
+		}
+	}
+}
+
+func TestDecision_Tokens_live_in_memory_of_one_host_only(t *testing.T) {
+	for range 2 {
+		w := newWorld(t)
+		w.canary("s")
+		w.get(w.connect("oauth_client_credentials", oauth("{{ get_secret('s') }}")))
+		if w.exchanged() != 1 {
+			t.Error("a new host has a token already")
+		}
+	}
+}
+
+// threats.md 33: the clock through the whole host.
+func TestDecision_Tokens_clock_set_back_and_forward(t *testing.T) {
+	for _, step := range []time.Duration{-time.Second, -1000 * time.Hour, 1000 * time.Hour, 290 * 365 * 24 * time.Hour} {
+		w := newWorld(t)
+		w.canary("s")
+		w.setLogin(tokens(3600))
+		c := w.connect("oauth_client_credentials", oauth("{{ get_secret('s') }}"))
+		w.get(c)
+		w.advance(step)
+		if got := w.get(c).header.Get("Authorization"); got != "Bearer t2" {
+			t.Errorf("with the clock moved by %v Authorization is %q: an entry has no place outside of its time", step, got)
+		}
+		w.advance(3540*time.Second - 1)
+		w.get(c)
+		if w.exchanged() != 2 {
+			t.Errorf("with the clock moved by %v: %d exchanges", step, w.exchanged())
+		}
+	}
+}

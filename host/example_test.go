@@ -1,0 +1,160 @@
+package host_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+
+	"github.com/keywright/keywright/host"
+)
+
+// offline stands for the network: it answers 200, and prints what it would have sent.
+var offline = roundTripper(func(r *http.Request) (*http.Response, error) {
+	fmt.Println(r.Method, r.URL, "with X-API-Key", r.Header.Get("X-Api-Key"))
+	return &http.Response{StatusCode: http.StatusOK, Body: http.NoBody}, nil
+})
+
+// A connector's transport authenticates each request of an http.Client.
+func Example() {
+	ctx := context.Background()
+	h, err := host.New(ctx, host.Config{
+		Secrets: host.MapSecrets{"crm": "a-key"}, // host.EnvSecrets() takes them from the environment
+		Base:    offline,                         // to be left out: nil sends over the network
+	})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer h.Close(ctx)
+	crm, err := h.Connect(ctx, host.Connector{
+		Name:    "crm",
+		Origins: []string{"https://api.example.com"},
+		Auth: host.Auth{Type: "api_key", Config: map[string]any{
+			"key": "X-API-Key", "value": "{{ get_secret('crm') }}", "in": "header",
+		}},
+	})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	client := &http.Client{Transport: crm.Transport(nil)}
+	response, err := client.Get("https://api.example.com/v1/contacts")
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer response.Body.Close()
+
+	_, err = client.Get("https://elsewhere.example.com/")
+	fmt.Println(err)
+
+	// Output:
+	// GET https://api.example.com/v1/contacts with X-API-Key a-key
+	// Get "https://elsewhere.example.com/": connector "crm" (api_key): origin: https://elsewhere.example.com:443 is not an origin of this connector, so it gets no credential
+}
+
+// Templates name the user that the request's context has.
+func ExampleWithUser() {
+	ctx := context.Background()
+	h, err := host.New(ctx, host.Config{Base: offline})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer h.Close(ctx)
+	crm, err := h.Connect(ctx, host.Connector{
+		Name:    "crm",
+		Origins: []string{"https://api.example.com"},
+		Auth: host.Auth{Type: "api_key", Config: map[string]any{
+			"key": "X-API-Key", "value": "{{ user.id }}@{{ tenant_id }}", "in": "header",
+		}},
+	})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	client := &http.Client{Transport: crm.Transport(nil)}
+	for _, user := range []host.User{{ID: "ann", TenantID: "acme"}, {ID: "bob", TenantID: "acme"}} {
+		r, err := http.NewRequestWithContext(host.WithUser(ctx, user), http.MethodGet, "https://api.example.com/me", nil)
+		if err != nil {
+			fmt.Println(err)
+			return
+		}
+		response, err := client.Do(r)
+		if err != nil {
+			fmt.Println(err)
+			return
+		}
+		_ = response.Body.Close()
+	}
+	// Output:
+	// GET https://api.example.com/me with X-API-Key ann@acme
+	// GET https://api.example.com/me with X-API-Key bob@acme
+}
+
+// Those who send with a client of their own take the authenticated clone.
+func ExampleConnector_Authenticate() {
+	ctx := context.Background()
+	h, err := host.New(ctx, host.Config{Secrets: host.MapSecrets{"maps": "a-key"}})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer h.Close(ctx)
+	maps, err := h.Connect(ctx, host.Connector{
+		Name:    "maps",
+		Origins: []string{"https://maps.example.com"},
+		Auth: host.Auth{Type: "api_key", Config: map[string]any{
+			"key": "key", "value": "{{ get_secret('maps') }}", "in": "query",
+		}},
+	})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	r, err := http.NewRequestWithContext(ctx, http.MethodGet, "https://maps.example.com/tile?x=1", nil)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	authenticated, err := maps.Authenticate(r)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	fmt.Println(authenticated.URL)
+	fmt.Println(r.URL)
+	// Output:
+	// https://maps.example.com/tile?x=1&key=a-key
+	// https://maps.example.com/tile?x=1
+}
+
+// A connector that is wrong is refused with everything that is wrong with it.
+func ExampleConfigError() {
+	ctx := context.Background()
+	h, err := host.New(ctx, host.Config{})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer h.Close(ctx)
+	_, err = h.Connect(ctx, host.Connector{
+		Name:    "crm",
+		Origins: []string{"https://api.example.com"},
+		Auth: host.Auth{Type: "oauth_client_credentials", Config: map[string]any{
+			"client_id": "{{ get_secert('id') }}", "client_secret": "{{ get_secret('crm') }}",
+			"token_url": "http://login.example.com/token", "scopes": "read",
+		}},
+	})
+	var wrong *host.ConfigError
+	if errors.As(err, &wrong) {
+		for _, problem := range wrong.Problems {
+			fmt.Printf("%s: %s\n", problem.Path, problem.Message)
+		}
+	}
+	// Output:
+	// auth.config.client_id: unknown function "get_secert"
+	// auth.config.token_url: is plain http, which would send the credential in the open: use https
+	// auth.config.scopes: is not a field of auth type oauth_client_credentials; did you mean "scope"?
+}

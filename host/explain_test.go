@@ -1,0 +1,139 @@
+package host_test
+
+import (
+	"encoding/json"
+	"net/http"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/keywright/keywright/host"
+	"github.com/keywright/keywright/internal/abi"
+)
+
+func (w *world) explain(c *host.Connector, r *http.Request) (*host.Explanation, error) {
+	e, err := c.Explain(r)
+	w.outError("Explain's error", err)
+	if e != nil {
+		document, _ := json.Marshal(e)
+		w.out("the explanation", string(document))
+	}
+	return e, err
+}
+
+func TestExplainSendsNothingAndMasks(t *testing.T) {
+	w := newWorld(t)
+	w.canary("s")
+	w.hide("a key that is written out", "written-out-key")
+	for _, c := range []struct {
+		name, authType string
+		config         config
+		url, added     string // of the header, or of the query
+	}{
+		{"none", "none", nil, apiURL + "?a=1", ""},
+		{"header", "api_key", key("x{{ get_secret('s') }}"), apiURL + "?a=1", "x{{ get_secret('s') }}"},
+		{"a key that is written out", "api_key", key("written-out-key"), apiURL + "?a=1", "<value>"},
+		{"query", "api_key", with(key("{{ get_secret('s') }}"), "in", "query"), apiURL + "?a=1&X-Key={{ get_secret('s') }}", "X-Key={{ get_secret('s') }}"},
+		{"client credentials", "oauth_client_credentials", oauth("{{ get_secret('s') }}"), apiURL + "?a=1", "Bearer <token>"},
+		{"JWT bearer", "oauth_jwt_bearer", bearer("{{ get_secret('s') }}"), apiURL + "?a=1", "Bearer <token>"},
+		{"JWT", "jwt", config{"private_key": "{{ get_secret('s') }}", "algorithm": "HS256", "claims": config{"exp": "{{ now(60) }}", "x": "{{ get_secret('s') }}"}},
+			apiURL + "?a=1", `Bearer <jwt {"alg":"HS256","typ":"JWT"}.{"exp":1700000060,"x":"{{ get_secret('s') }}"}>`},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			e, err := w.explain(w.connect(c.authType, c.config), request(t, apiURL+"?a=1"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			got := e.Added.Query
+			for _, h := range e.Added.Headers {
+				got += h.Value
+			}
+			if e.URL != c.url || got != c.added || e.Method != http.MethodGet || e.Connector != "crm" || e.Type != c.authType {
+				t.Errorf("%+v, want %s and %s", e, c.url, c.added)
+			}
+		})
+	}
+	if w.exchanged() != 0 || w.received() != 0 {
+		t.Errorf("%d token requests and %d requests were sent", w.exchanged(), w.received())
+	}
+}
+
+func TestExplainShowsTheWholeRequest(t *testing.T) {
+	w := newWorld(t)
+	w.canary("s")
+	c := w.connect("api_key", key("{{ get_secret('s') }}"))
+	r := request(t, "https://me:pw@api.test/x?#f")
+	r.Header = http.Header{"x-key": {"mine"}, "B": {"2", "3"}, "A": {"1"}}
+	for range 5 {
+		e, err := w.explain(c, r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		list := ""
+		for _, h := range e.Headers {
+			list += h.Name + "=" + h.Value + ";"
+		}
+		if list != "A=1;B=2;B=3;X-Key={{ get_secret('s') }};" || e.URL != "https://api.test/x?" {
+			t.Fatalf("%s with %s", e.URL, list)
+		}
+	}
+	e, err := w.explain(w.connect("api_key", with(key("v-that-is-literal"), "in", "query")), r)
+	if err != nil || e.URL != "https://api.test/x?X-Key=<value>" {
+		t.Errorf("%+v, %v", e, err)
+	}
+}
+
+func TestExplainFailsWhereTheRequestWould(t *testing.T) {
+	w := newWorld(t)
+	for stage, c := range map[host.Stage]*host.Connector{
+		host.StageTemplate: w.connect("api_key", key("{{ get_secret('gone') }}")),
+		host.StageConfig:   w.connect("api_key", key("{{ default('', '') }}")),
+		host.StageSign:     w.connect("jwt", config{"private_key": "no PEM", "claims": config{}}),
+		host.StageMutation: w.connect("api_key", key("a\nb")),
+	} {
+		_, err := w.explain(c, get(t.Context()))
+		if failure, ok := err.(*host.Error); !ok || failure.Stage != stage { //nolint:errorlint // what Explain gives
+			t.Errorf("%s: %v", stage, err)
+		}
+	}
+	sealed := misusedWorld(t, func(env abi.Env) (string, error) { return header("X-Key", value(env, "to_token")), nil })
+	_, err := sealed.explain(sealed.connect("custom", misused), get(t.Context()))
+	if failure, ok := err.(*host.Error); !ok || failure.Stage != host.StagePlugin { //nolint:errorlint // what Explain gives
+		t.Errorf("a sealed value out of reach: %v", err)
+	}
+}
+
+// A call has a time limit of its own, whatever the caller's.
+func TestCallHasATimeLimit(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, func(c *host.Config) { c.Limits.CallTime = time.Second })
+		w.canary("s")
+		w.setLogin(newGate(nil).answer)
+		_, err := w.try(w.connect("oauth_client_credentials", oauth("{{ get_secret('s') }}")), get(t.Context()))
+		if err == nil || !strings.Contains(err.Error(), "deadline") {
+			t.Errorf("the error is %v", err)
+		}
+	})
+}
+
+func TestObserveIsTold(t *testing.T) {
+	w := newWorld(t)
+	w.canary("s")
+	c := w.connect("oauth_client_credentials", oauth("{{ get_secret('s') }}"))
+	w.get(c)
+	w.get(c)
+	w.setLogin(status(http.StatusBadGateway))
+	w.advance(time.Hour)
+	w.refuse(c, get(t.Context()), host.StageToken)
+	if len(w.calls) != 3 {
+		t.Fatalf("%d calls, want 3", len(w.calls))
+	}
+	for i, want := range []host.Call{{Exchanges: 1}, {Cached: true}, {Exchanges: 1}} {
+		got := w.calls[i]
+		if got.Connector != "crm" || got.Type != "oauth_client_credentials" || got.Exchanges != want.Exchanges ||
+			got.Cached != want.Cached || (got.Err != nil) != (i == 2) || got.Sandbox <= 0 {
+			t.Errorf("call %d is %+v", i, got)
+		}
+	}
+}

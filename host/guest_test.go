@@ -1,0 +1,105 @@
+package host_test
+
+import (
+	"context"
+	"encoding/json"
+	"runtime"
+	"slices"
+
+	"github.com/keywright/keywright/host"
+	"github.com/keywright/keywright/host/internal/sandbox"
+	"github.com/keywright/keywright/host/internal/testhook"
+	"github.com/keywright/keywright/internal/abi"
+)
+
+// guest is a plugin that does what a test wants, in plain Go: the host functions are those that a module has.
+type guest struct {
+	about        abi.Description
+	output       string // instead of the description
+	validate     func(abi.Env) error
+	authenticate func(abi.Env) (output string, err error)
+}
+
+var _ sandbox.Guest = (*guest)(nil)
+
+// plugin makes what host.Config takes, of a type with the fields.
+func (g *guest) plugin(grants ...string) host.Plugin {
+	g.about.ABI, g.about.Version, g.about.Summary = abi.Version, "1.0.0", "A guest of a test."
+	if g.about.Type == "" {
+		g.about.Type = "custom"
+	}
+	return testhook.NativePlugin("guest", g, grants).(host.Plugin)
+}
+
+// Has implements sandbox.Guest.
+func (g *guest) Has(export string) bool { return export != abi.ExportValidate || g.validate != nil }
+
+// Close implements sandbox.Guest.
+func (g *guest) Close(context.Context) error { return nil }
+
+// Call implements sandbox.Guest.
+func (g *guest) Call(_ context.Context, export string, env abi.Env) (result sandbox.Result, err error) {
+	defer func() {
+		switch p := recover().(type) {
+		case nil:
+		case runtime.Error:
+			panic(p) // a bug of the host or of the test
+		default:
+			result, err = sandbox.Result{}, &sandbox.Error{Kind: sandbox.ErrEnded}
+		}
+	}()
+	output := ""
+	switch export {
+	case abi.ExportDescribe:
+		document, _ := json.Marshal(g.about)
+		if output = string(document); g.output != "" {
+			output = g.output
+		}
+	case abi.ExportValidate:
+		err = g.validate(env)
+	default:
+		output, err = g.authenticate(env)
+	}
+	if err != nil {
+		return sandbox.Result{Code: 1, Message: err.Error()}, nil
+	}
+	return sandbox.Result{Output: []byte(output), OutputSet: true}, nil
+}
+
+// withGuest gives the host a plugin.
+func withGuest(g *guest, grants ...string) func(*host.Config) {
+	p := g.plugin(grants...)
+	return func(c *host.Config) { c.Plugins = append(c.Plugins, p) }
+}
+
+// everywhere are all sinks but that of keys.
+var everywhere = slices.DeleteFunc(slices.Clone(abi.Sinks), func(s string) bool { return s == abi.SinkSign })
+
+// fields of the guests: a secret and where it may go, and what else the tests want.
+func sealedField(name string, sinks ...string) abi.Field {
+	return abi.Field{Name: name, Kind: abi.KindString, Sealed: true, Sinks: sinks}
+}
+
+// value gives a field of the configuration.
+func value(env abi.Env, field string) string {
+	v, _ := env.ConfigGet(field)
+	return v
+}
+
+// header is a mutation that sets one header.
+func header(name, value string) string {
+	return marshal(abi.Mutation{Headers: []abi.Pair{{Name: name, Value: value}}})
+}
+
+// query is a mutation that appends one parameter.
+func query(name, value string) string {
+	return marshal(abi.Mutation{Query: []abi.Pair{{Name: name, Value: value}}})
+}
+
+func marshal(v any) string {
+	document, err := json.Marshal(v)
+	if err != nil {
+		panic("a test's document: " + err.Error())
+	}
+	return string(document)
+}

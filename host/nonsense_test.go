@@ -1,0 +1,235 @@
+package host_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/keywright/keywright/host"
+	"github.com/keywright/keywright/internal/abi"
+)
+
+// Output that is none, floods, and text for logs: threats.md 8, 10, 20, 21 and 26.
+
+// set is a guest that makes one header or parameter of the secret that may go there, and of a name and text around it.
+func set(name, before, after string) func(abi.Env) (string, error) {
+	return func(env abi.Env) (string, error) { return header(name, before+value(env, "to_header")+after), nil }
+}
+
+func TestDecision_Requests_the_plugin_answers_nonsense_threats_8(t *testing.T) {
+	pairs := func(n int) func(abi.Env) (string, error) {
+		return func(env abi.Env) (string, error) {
+			m := abi.Mutation{Headers: []abi.Pair{{Name: "X-Key", Value: value(env, "to_header")}}}
+			for i := range n - 1 {
+				m.Query = append(m.Query, abi.Pair{Name: fmt.Sprint("q", i), Value: "v"})
+			}
+			return marshal(m), nil
+		}
+	}
+	refuseAll(t, []misuse{
+		{"empty", gives(""), host.StageMutation, "not well-formed"},
+		{"no JSON", gives("<html>"), host.StageMutation, "not well-formed"},
+		{"cut off", gives(`{"headers":[{"name":"X-Key","value"`), host.StageMutation, "not well-formed"},
+		{"two documents", gives(`{}{}`), host.StageMutation, "not well-formed"},
+		{"not UTF-8", gives("{\"headers\":[{\"name\":\"X\",\"value\":\"\xff\"}]}"), host.StageMutation, "not well-formed"},
+		{"a list", gives(`[]`), host.StageMutation, "wrong type"},
+		{"an unknown member", gives(`{"header":[]}`), host.StageMutation, "unknown member"},
+		{"a member in another case", gives(`{"Headers":[]}`), host.StageMutation, "unknown member"},
+		{"a member twice", gives(`{"headers":[],"headers":[]}`), host.StageMutation, "two members"},
+		{"a value of another type", gives(`{"headers":[{"name":"X-Key","value":1}]}`), host.StageMutation, "wrong type"},
+		{"too many", pairs(65), host.StageMutation, "over the limit of 64"},
+		{"its own error", func(abi.Env) (string, error) { return "", errors.New("no luck") }, host.StagePlugin, "no luck"},
+		{"an error without a message", func(abi.Env) (string, error) { return "", errors.New("") }, host.StagePlugin, "without a message"},
+		{"an error that is not UTF-8", func(abi.Env) (string, error) { return "", errors.New("\xff") }, host.StagePlugin, "dropped"},
+		{"a query parameter without a name", func(env abi.Env) (string, error) { return query(" ", value(env, "to_query")), nil }, host.StageMutation, "without a name"},
+	})
+	w := misusedWorld(t, pairs(64))
+	w.get(w.connect("custom", misused))
+}
+
+func TestDescriptionsThatAreRefused_threats_8(t *testing.T) {
+	plain := func(kind string) abi.Field { return abi.Field{Name: "f", Kind: kind} }
+	for name, g := range map[string]*guest{
+		"no JSON":                  {output: "x"},
+		"an unknown member":        {output: `{"abi":1,"type":"custom","version":"1","summary":"s","more":1}`},
+		"another version":          {output: `{"abi":2,"type":"custom","version":"1","summary":"s"}`},
+		"a type that is taken":     {about: abi.Description{Type: "api_key"}},
+		"a type that is an alias":  {about: abi.Description{Type: "apikey"}},
+		"an alias that is taken":   {about: abi.Description{Aliases: []string{"none"}}},
+		"a type that is no name":   {about: abi.Description{Type: "A b"}},
+		"an unknown group":         {about: abi.Description{Uses: []string{"files"}}},
+		"an unknown kind":          {about: abi.Description{Fields: []abi.Field{plain("secret")}}},
+		"an unknown sink":          {about: abi.Description{Fields: []abi.Field{sealedField("f", "log")}}},
+		"a field twice":            {about: abi.Description{Fields: []abi.Field{plain(abi.KindURL), plain(abi.KindURL)}}},
+		"a field that is no name":  {about: abi.Description{Fields: []abi.Field{{Name: "a.b", Kind: abi.KindString}}}},
+		"a key without algorithms": {about: abi.Description{Fields: []abi.Field{plain(abi.KindKey)}}},
+		"a key with another sink":  {about: abi.Description{Fields: []abi.Field{{Name: "f", Kind: abi.KindKey, Sinks: []string{abi.SinkHeader}}}}},
+	} {
+		_, err := host.New(t.Context(), host.Config{Plugins: []host.Plugin{g.plugin()}})
+		if err == nil || !strings.Contains(err.Error(), `plugin "guest"`) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	if _, err := host.New(t.Context(), host.Config{Plugins: []host.Plugin{(&guest{}).plugin("root")}}); err == nil {
+		t.Error("an unknown grant is accepted")
+	}
+	ask := func(env abi.Env) error { env.TimeNow(); return nil }
+	w := newWorld(t, withGuest(&guest{validate: ask}))
+	if got := w.problems("custom", nil); len(got) != 1 || !strings.Contains(got[0], "time_now") {
+		t.Errorf("validate that asks for more than literals gives %q", got)
+	}
+}
+
+// threats.md 12.
+func TestPluginFileSwapped_threats_12(t *testing.T) {
+	_, err := host.New(t.Context(), host.Config{Plugins: []host.Plugin{{Name: "acme.wasm", Wasm: []byte("\x00asm"), SHA256: strings.Repeat("0", 64)}}})
+	if err == nil || !strings.Contains(err.Error(), "is pinned") {
+		t.Errorf("the error is %v", err)
+	}
+}
+
+func TestQuotas_threats_10(t *testing.T) {
+	again := func(n int, do func(abi.Env)) func(abi.Env) (string, error) {
+		return func(env abi.Env) (string, error) {
+			for range n {
+				do(env)
+			}
+			return header("X-Key", value(env, "to_header")), nil
+		}
+	}
+	logs := func(env abi.Env) { env.Log(abi.LevelDebug, "x") }
+	asks := func(env abi.Env) { env.TokenRequest([]byte(marshal(abi.TokenRequest{URL: tokenURL}))) }
+	stores := func(env abi.Env) { env.CacheSet("k", "v", 60) }
+	for _, c := range []struct {
+		name      string
+		do        func(abi.Env) (string, error)
+		words     string // "" is success
+		exchanges int
+		lines     int
+	}{
+		{"100 log lines", again(100, logs), "", 0, 100},
+		{"101 log lines", again(101, logs), "more than 100 log lines", 0, 100},
+		{"4 token requests", again(4, asks), "", 4, 0},
+		{"5 token requests", again(5, asks), "more than 4 token requests", 4, 0},
+		{"16 KiB and more in the cache", again(1, func(env abi.Env) { env.CacheSet("k", strings.Repeat("x", 64<<10+1), 60) }), "more than 65536 bytes", 0, 0},
+		{"a long cache key", again(1, func(env abi.Env) { env.CacheGet(strings.Repeat("k", 257)) }), "1 to 256 bytes", 0, 0},
+		{"no cache key", again(1, func(env abi.Env) { env.CacheGet("") }), "1 to 256 bytes", 0, 0},
+		{"many values", again(900, stores), "", 0, 0},
+		{"much that is sealed", again(1000, func(env abi.Env) {
+			env.MAC(abi.MACSHA256, "k", "d")
+			env.Encode(abi.FormatHex, strings.Repeat(value(env, "to_header"), 1000))
+		}), "too long", 0, 0},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			w := misusedWorld(t, c.do)
+			connector := w.connect("custom", misused)
+			if c.words == "" {
+				w.get(connector)
+			} else {
+				w.refuse(connector, get(t.Context()), host.StagePlugin, c.words)
+			}
+			if w.exchanged() != c.exchanges || w.logged("level=DEBUG msg=x") != c.lines {
+				t.Errorf("%d exchanges and %d lines, want %d and %d", w.exchanged(), w.logged("level=DEBUG msg=x"), c.exchanges, c.lines)
+			}
+		})
+	}
+}
+
+// decisions.md, cache: 16 entries a partition, so that one connector cannot push out another one's.
+func TestCacheEntriesOfOnePartition_threats_10(t *testing.T) {
+	n := 0
+	w := newWorld(t, withGuest(misusing(func(env abi.Env) (string, error) {
+		n++
+		for i := range 100 {
+			env.CacheSet(fmt.Sprint("k", n, i), "v", 60)
+		}
+		return header("X-Key", value(env, "to_header")), nil
+	})))
+	w.canary("s")
+	w.canary("k")
+	w.canary("text")
+	w.setLogin(tokens(3600))
+	victim := w.connectAs("victim", "oauth_client_credentials", oauth("{{ get_secret('s') }}"))
+	w.get(victim)
+	flood := w.connect("custom", misused)
+	for range 200 { // 20,000 entries, twice as many as the host keeps
+		w.get(flood)
+	}
+	if got := w.get(victim).header.Get("Authorization"); got != "Bearer t1" {
+		t.Errorf("the other connector's token was pushed out: %q", got)
+	}
+}
+
+func TestHeadersOfAPlugin_threats_26(t *testing.T) {
+	var cases []misuse
+	for _, bad := range []string{"\r", "\n", "\x00", "\x7f", "\r\nX-Evil: 1"} {
+		cases = append(cases,
+			misuse{fmt.Sprintf("%q in a value", bad), set("X-Key", "a"+bad, ""), host.StageMutation, "control character"},
+			misuse{fmt.Sprintf("%q in a name", bad), set("X-Key"+bad, "", ""), host.StageMutation, "not the name of a header"})
+	}
+	for _, name := range []string{"Host", "content-length", "Transfer-Encoding", "Connection", "TE", "Trailer", "Upgrade", "Keep-Alive", "Proxy-Authorization", ""} {
+		cases = append(cases, misuse{"header " + name, set(name, "", ""), host.StageMutation, ""})
+	}
+	refuseAll(t, cases)
+	for _, name := range []string{"Host", "X\r\nY", "Content-Type"} { // of a token request
+		w := misusedWorld(t, func(env abi.Env) (string, error) {
+			env.TokenRequest([]byte(marshal(abi.TokenRequest{URL: tokenURL, Headers: []abi.Pair{{Name: name, Value: value(env, "to_token")}}})))
+			return set("X-Key", "", "")(env)
+		})
+		if _, err := w.try(w.connect("custom", misused), get(t.Context())); err == nil || w.exchanged() != 0 {
+			t.Errorf("header %q in a token request: %v", name, err)
+		}
+	}
+}
+
+// The endpoint's answer is never part of anything, whatever it echoes.
+func TestTokenEndpointEchoesTheSecret_threats_20(t *testing.T) {
+	for _, code := range []int{200, 400, 401, 500} {
+		w := newWorld(t)
+		w.canary("s")
+		w.setLogin(func(r *http.Request) (*http.Response, error) {
+			_ = r.ParseForm()
+			return respond(code, marshal(map[string]string{"error": r.Form.Get("client_secret"), "error_description": r.Form.Encode()}))(r)
+		})
+		w.refuse(w.connect("oauth_client_credentials", oauth("{{ get_secret('s') }}")), get(t.Context()), host.StageToken)
+		w.setLogin(func(r *http.Request) (*http.Response, error) {
+			_ = r.ParseForm()
+			return nil, fmt.Errorf("malformed HTTP response %q", r.Form.Encode()+r.Form.Get("client_secret"))
+		})
+		w.refuse(w.connect("oauth_client_credentials", oauth("{{ get_secret('s') }}")), get(t.Context()), host.StageToken, "malformed HTTP response")
+	}
+}
+
+func TestControlCharactersInLogsAndErrors_threats_21(t *testing.T) {
+	const evil = "a\r\nlevel=ERROR msg=forged\x1b[2J\u202eb\u2028c\x00"
+	w := misusedWorld(t, func(env abi.Env) (string, error) {
+		env.Log(abi.LevelError, evil)
+		env.Log(abi.LevelInfo, strings.Repeat("x", 100_000))
+		return "", errors.New(evil)
+	})
+	err := w.refuse(w.connectAs("crm", "custom", misused), get(t.Context()), host.StagePlugin, `a\r\nlevel`)
+	if strings.ContainsAny(err.Error(), "\r\n\x1b\x00\u202e\u2028") {
+		t.Errorf("the error is %q", err)
+	}
+	log := w.log()
+	if n := strings.Count(log, "\n"); n != 4 || strings.ContainsAny(log, "\r\x1b\x00\u202e\u2028") || len(log) > 20_000 {
+		t.Errorf("%d lines of log, %d bytes: %q", n, len(log), log)
+	}
+}
+
+// A caller that is gone gets its own error, at whatever stage.
+func TestCancelledBeforeItBegins(t *testing.T) {
+	w := newWorld(t)
+	w.canary("s")
+	gone, leave := context.WithCancel(t.Context())
+	leave()
+	if _, err := w.try(w.connect("oauth_client_credentials", oauth("{{ get_secret('s') }}")), get(gone)); !errors.Is(err, context.Canceled) {
+		t.Errorf("the error is %v", err)
+	}
+	if w.received() != 0 {
+		t.Error("the request was sent")
+	}
+}

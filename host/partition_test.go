@@ -1,0 +1,48 @@
+package host
+
+import (
+	"testing"
+
+	"github.com/keywright/keywright/host/internal/hostfn"
+	"github.com/keywright/keywright/host/internal/template"
+)
+
+// threats.md 29: what differs between hosts only, and so cannot be shown through requests.
+func TestPartitionHasDigestVariablesAndSalt(t *testing.T) {
+	partition := func(change func(c *Connector, in *hostfn.Inputs)) [32]byte {
+		c := &Connector{
+			Name: "crm", Auth: Auth{Type: "t", Config: map[string]any{"a": "b"}},
+			host: &Host{}, plugin: &plugin{}, plan: &hostfn.Plan{},
+		}
+		c.plugin.info.Type = "t"
+		c.plan.Names = template.Names{Variables: []string{"v", "w"}, Secrets: []string{"s"}}
+		in := &hostfn.Inputs{Variables: map[string]string{"v": "1", "w": ""}, Secrets: map[string]string{"s": "x"}}
+		change(c, in)
+		if err := c.seed(); err != nil {
+			t.Fatal(err)
+		}
+		return c.partition(in)
+	}
+	base := partition(func(*Connector, *hostfn.Inputs) {})
+	if base != partition(func(*Connector, *hostfn.Inputs) {}) {
+		t.Fatal("the same ingredients give another partition")
+	}
+	for name, change := range map[string]func(*Connector, *hostfn.Inputs){
+		"plugin digest":       func(c *Connector, _ *hostfn.Inputs) { c.plugin.digest[31]++ },
+		"salt":                func(c *Connector, _ *hostfn.Inputs) { c.host.salt[0]++ },
+		"variable":            func(_ *Connector, in *hostfn.Inputs) { in.Variables["v"] = "2" },
+		"variable missing":    func(_ *Connector, in *hostfn.Inputs) { delete(in.Variables, "w") },
+		"variables exchanged": func(_ *Connector, in *hostfn.Inputs) { in.Variables["v"], in.Variables["w"] = "", "1" },
+		"secret":              func(_ *Connector, in *hostfn.Inputs) { in.Secrets["s"] = "y" },
+		"type":                func(c *Connector, _ *hostfn.Inputs) { c.plugin.info.Type = "u" },
+		"name":                func(c *Connector, _ *hostfn.Inputs) { c.Name = "crmt" },
+		"configuration":       func(c *Connector, _ *hostfn.Inputs) { c.Auth.Config["a"] = "c" },
+	} {
+		if partition(change) == base {
+			t.Errorf("%s: the partition is the same", name)
+		}
+	}
+	if partition(func(_ *Connector, in *hostfn.Inputs) { in.Variables["unnamed"], in.TenantID = "1", "acme" }) != base {
+		t.Error("what no template names changes the partition")
+	}
+}

@@ -1,0 +1,180 @@
+package host_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/keywright/keywright/host"
+)
+
+// Redirects by the API, with the client and the servers of net/http: threats.md 19 and 25.
+
+// site is a server that answers by path, and remembers what it received.
+type site struct {
+	*httptest.Server
+	mu       sync.Mutex
+	received []*http.Request
+}
+
+func newSite(t *testing.T, redirects map[string]func(*http.Request) (code int, location string)) *site {
+	s := &site{}
+	s.Server = httptest.NewServer(http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
+		s.mu.Lock()
+		s.received = append(s.received, r)
+		s.mu.Unlock()
+		if to := redirects[r.URL.Path]; to != nil {
+			code, location := to(r)
+			rw.Header().Set("Location", location)
+			rw.WriteHeader(code)
+		}
+	}))
+	t.Cleanup(s.Close)
+	return s
+}
+
+// onLoopback is a world whose host uses its own network, on which the servers are.
+func onLoopback(t *testing.T) *world {
+	return newWorld(t, func(c *host.Config) {
+		c.Base, c.Egress = nil, host.Egress{AllowHTTP: true, AllowPrivate: true}
+	})
+}
+
+func (w *world) connectTo(origin string, auth config) *host.Connector {
+	w.t.Helper()
+	c, err := w.host.Connect(context.Background(), host.Connector{
+		Name: "crm", Origins: []string{origin}, Auth: host.Auth{Type: "api_key", Config: auth},
+	})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return c
+}
+
+// credentials are where an API key can be: the standard header, a custom one, the query.
+var credentials = map[string]config{
+	"Authorization": {"key": "Authorization", "value": "{{ get_secret('s') }}", "in": "header"},
+	"custom header": {"key": "X-Custom", "value": "{{ get_secret('s') }}", "in": "header"},
+	"query":         {"key": "key", "value": "{{ get_secret('s') }}", "in": "query"},
+}
+
+func TestRedirectToAnotherOriginGetsNoCredential_threats_25(t *testing.T) {
+	other := newSite(t, nil) // the same host, another port
+	for name, auth := range credentials {
+		for _, code := range []int{301, 302, 303, 307, 308} {
+			t.Run(fmt.Sprint(name, " ", code), func(t *testing.T) {
+				api := newSite(t, map[string]func(*http.Request) (int, string){
+					"/there": func(*http.Request) (int, string) { return code, other.URL + "/stolen" },
+					"/echo":  func(r *http.Request) (int, string) { return code, other.URL + r.URL.RequestURI() },
+				})
+				w := onLoopback(t)
+				w.canary("s")
+				client := &http.Client{Transport: w.connectTo(api.URL, auth).Transport(nil)}
+				for _, path := range []string{"/there", "/echo"} {
+					_, err := client.Get(api.URL + path)
+					w.outError("the client's error", err) // a url.Error, which prints the URL: threats.md 19
+					var failure *host.Error
+					if !errors.As(err, &failure) || failure.Stage != host.StageOrigin {
+						t.Errorf("%s: the error is %v", path, err)
+					}
+				}
+				if len(other.received) != 0 {
+					t.Error("the other origin received a request")
+				}
+			})
+		}
+	}
+}
+
+// Servers that redirect to another path of theirs often keep the query.
+func TestRedirectWithinTheOriginHasTheKeyOnce_threats_19(t *testing.T) {
+	for name, keep := range map[string]func(r *http.Request) string{
+		"keeps the query":              func(r *http.Request) string { return "/b?" + r.URL.RawQuery },
+		"keeps the query, absolute":    func(r *http.Request) string { return "http://" + r.Host + "/b?" + r.URL.RawQuery + "#top" },
+		"keeps what the caller has":    func(*http.Request) string { return "/b?page=1" },
+		"keeps the query in a fashion": func(r *http.Request) string { return "/b?again=1&" + r.URL.RawQuery },
+	} {
+		t.Run(name, func(t *testing.T) {
+			api := newSite(t, map[string]func(*http.Request) (int, string){
+				"/a": func(r *http.Request) (int, string) { return 301, keep(r) },
+				"/b": func(*http.Request) (int, string) { return 302, "/c" },
+			})
+			w := onLoopback(t)
+			secret := w.canary("s")
+			client := &http.Client{Transport: w.connectTo(api.URL, credentials["query"]).Transport(nil)}
+			response, err := client.Get(api.URL + "/a?page=1")
+			if err != nil {
+				t.Fatal(err)
+			}
+			_ = response.Body.Close()
+			w.out("Response.Request", response.Request.URL.String())
+			if len(api.received) != 3 {
+				t.Fatalf("%d requests", len(api.received))
+			}
+			for _, r := range api.received {
+				w.out("Referer", r.Referer())
+				if got := r.URL.Query()["key"]; !slices.Equal(got, []string{secret}) {
+					t.Errorf("%s has the key %d times", r.URL.Path, len(got))
+				}
+			}
+			if api.received[1].URL.Query().Get("page") != "1" {
+				t.Error("the caller's own parameter is lost")
+			}
+		})
+	}
+}
+
+func TestRedirectThatHoldsTheKeyOtherwiseIsNotFollowed_threats_19(t *testing.T) {
+	for name, hold := range map[string]func(secret string, r *http.Request) string{
+		"renamed":   func(_ string, r *http.Request) string { return "/b?token=" + r.URL.Query().Encode() },
+		"in a path": func(_ string, r *http.Request) string { return "/b/" + strings.ReplaceAll(r.URL.RawQuery, "=", "/") },
+		"first":     func(_ string, r *http.Request) string { return "/b?" + r.URL.RawQuery + "&more=1" },
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := onLoopback(t)
+			secret := w.canary("s")
+			api := newSite(t, map[string]func(*http.Request) (int, string){
+				"/a": func(r *http.Request) (int, string) { return 302, hold(secret, r) },
+			})
+			client := &http.Client{Transport: w.connectTo(api.URL, credentials["query"]).Transport(nil)}
+			_, err := client.Get(api.URL + "/a")
+			w.outError("the client's error", err)
+			if err == nil || len(api.received) != 1 {
+				t.Errorf("%d requests, %v", len(api.received), err)
+			}
+		})
+	}
+}
+
+// A client's errors print the URL of the request, and a transport's may quote whatever it was given.
+func TestKeyInTheQueryIsNotInErrors_threats_19(t *testing.T) {
+	w := newWorld(t)
+	secret := w.canary("s")
+	for name, c := range credentials {
+		connector := w.connect("api_key", c)
+		cause := errors.New("the cause")
+		w.setAPI(func(r *http.Request) (*http.Response, error) {
+			return nil, fmt.Errorf("%w: cannot send %s %q %q %x", cause, r.URL, r.URL, r.Header, secret)
+		})
+		client := &http.Client{Transport: connector.Transport(nil)}
+		_, err := client.Get(apiURL)
+		w.outError(name, err)
+		if !errors.Is(err, cause) || !strings.Contains(err.Error(), "cannot send "+apiURL) {
+			t.Errorf("%s: what is no secret is lost: %v", name, err)
+		}
+	}
+	gone := newSite(t, nil)
+	gone.Close()
+	real := onLoopback(t)
+	real.canary("s")
+	_, err := (&http.Client{Transport: real.connectTo(gone.URL, credentials["query"]).Transport(nil)}).Get(gone.URL + "/x")
+	if real.outError("a connection that is refused", err); err == nil {
+		t.Error("no error")
+	}
+}

@@ -1,0 +1,109 @@
+package host_test
+
+import (
+	"bytes"
+	"strings"
+	"testing"
+
+	"github.com/santhosh-tekuri/jsonschema/v6"
+
+	"github.com/keywright/keywright/host"
+)
+
+// schemaOf compiles the schema of a built-in auth type with an implementation that is not ours.
+func schemaOf(t *testing.T, authType string) *jsonschema.Schema {
+	t.Helper()
+	h, err := host.New(t.Context(), host.Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer h.Close(t.Context())
+	for _, plugin := range h.Plugins() {
+		if plugin.Type != authType {
+			continue
+		}
+		text, err := plugin.Schema()
+		if err != nil {
+			t.Fatal(err)
+		}
+		document, err := jsonschema.UnmarshalJSON(bytes.NewReader(text))
+		if err != nil {
+			t.Fatal(err)
+		}
+		compiler := jsonschema.NewCompiler()
+		if err := compiler.AddResource("auth.json", document); err != nil {
+			t.Fatal(err)
+		}
+		schema, err := compiler.Compile("auth.json")
+		if err != nil {
+			t.Fatalf("%v\n%s", err, text)
+		}
+		return schema
+	}
+	t.Fatalf("there is no auth type %s", authType)
+	return nil
+}
+
+// A plugin's JSON Schema takes what a connector may have, and refuses what Connect refuses.
+func TestSchema(t *testing.T) {
+	bearer := func(change string) string {
+		return `{"type":"oauth_jwt_bearer","config":{"client_id":"a","private_key":"{{ get_secret('k') }}",` +
+			`"token_url":"https://login.example/token","subject":"s","audience":"a"` + change + `}}`
+	}
+	tests := []struct {
+		name, auth string
+		valid      bool
+	}{
+		{"none", `{"type":"none"}`, true},
+		{"none, empty config", `{"type":"none","config":{}}`, true},
+		{"none, null config", `{"type":"none","config":null}`, true},
+		{"none, a field", `{"type":"none","config":{"a":1}}`, false},
+		{"another type", `{"type":"other"}`, false},
+		{"unknown member", `{"type":"none","extra":1}`, false},
+		{"api_key", `{"type":"api_key","config":{"key":"X","value":"v","in":"header"}}`, true},
+		{"alias", `{"type":"apikey","config":{"key":"X","value":"v","in":"query"}}`, true},
+		{"no config", `{"type":"api_key"}`, false},
+		{"missing field", `{"type":"api_key","config":{"key":"X","in":"header"}}`, false},
+		{"misspelt field", `{"type":"api_key","config":{"key":"X","value":"v","in":"header","vlaue":"v"}}`, false},
+		{"value of no enum", `{"type":"api_key","config":{"key":"X","value":"v","in":"cookie"}}`, false},
+		{"template where an enum is", `{"type":"api_key","config":{"key":"X","value":"v","in":"{{ get_variable('in') }}"}}`, true},
+		{"blank value", `{"type":"api_key","config":{"key":"X","value":"  ","in":"header"}}`, false},
+		{"number for text", `{"type":"api_key","config":{"key":1,"value":"v","in":"header"}}`, false},
+		{"bearer", bearer(``), true},
+		{"integer", bearer(`,"token_ttl":600`), true},
+		{"integer as text", bearer(`,"token_ttl":"600"`), true},
+		{"integer as template", bearer(`,"token_ttl":"{{ get_variable('ttl') }}"`), true},
+		{"integer too small", bearer(`,"token_ttl":0`), false},
+		{"fraction", bearer(`,"token_ttl":1.5`), false},
+		{"text for an integer", bearer(`,"token_ttl":"soon"`), false},
+		{"object", bearer(`,"additional_claims":{"a":[1,{"b":null}]}`), true},
+		{"text for an object", bearer(`,"additional_claims":"{{ x }}"`), false},
+		{"algorithm", bearer(`,"algorithm":"ES256"`), true},
+		{"no algorithm", bearer(`,"algorithm":"none"`), false},
+		{"jwt", `{"type":"jwt","config":{"private_key":"k","claims":{}}}`, true},
+		{"no URL", `{"type":"oauth_client_credentials","config":{"client_id":"a","client_secret":"b","token_url":"login.example"}}`, false},
+	}
+	schemas := map[string]*jsonschema.Schema{}
+	for _, name := range []string{"none", "api_key", "oauth_client_credentials", "jwt", "oauth_jwt_bearer"} {
+		schemas[name] = schemaOf(t, name)
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			document, err := jsonschema.UnmarshalJSON(strings.NewReader(test.auth))
+			if err != nil {
+				t.Fatal(err)
+			}
+			authType, _ := document.(map[string]any)["type"].(string)
+			if authType == "apikey" {
+				authType = "api_key"
+			}
+			schema := schemas[authType]
+			if schema == nil {
+				schema = schemas["none"]
+			}
+			if err := schema.Validate(document); (err == nil) != test.valid {
+				t.Errorf("valid: %t, want %t: %v", err == nil, test.valid, err)
+			}
+		})
+	}
+}

@@ -1,0 +1,171 @@
+package host_test
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+)
+
+// The rules of spec.md, part A, that no row of decisions.md repeats.
+
+// spec.md, Authentication rule 3 and the table of effects.
+func TestSpec_jwt_is_signed_on_every_request(t *testing.T) {
+	w := newWorld(t)
+	w.canary("k")
+	c := w.connect("jwt", signed("HS256", config{"iat": "{{ now() }}", "exp": "{{ now(60) }}", "sub": "{{ user.email }}"}))
+	for i := range 3 {
+		got := w.send(c, get(ann(t.Context()))).header.Values("Authorization")
+		if len(got) != 1 || !strings.HasPrefix(got[0], "Bearer ") {
+			t.Fatalf("Authorization is there %d times", len(got))
+		}
+		_, claims := decodeJWT(t, got[0])
+		if claims["iat"] != float64(start.Unix()+int64(i)) || claims["exp"] != float64(start.Unix()+int64(i)+60) || claims["sub"] != "ann@example.com" {
+			t.Errorf("request %d has the claims %v", i, claims)
+		}
+		w.advance(1e9)
+	}
+	if w.exchanged() != 0 {
+		t.Error("a token was requested")
+	}
+}
+
+// spec.md: algorithm is RS256 unless given.
+func TestSpec_algorithm_default(t *testing.T) {
+	key, _ := keyFor(t, "RS256")
+	w := newWorld(t)
+	w.setSecret("k", key)
+	w.hideKey(key)
+	header, _ := decodeJWT(t, w.get(w.connect("jwt", with(signed("", config{}), "algorithm", nil))).header.Get("Authorization"))
+	w.get(w.connect("oauth_jwt_bearer", with(bearer("{{ get_secret('k') }}"), "algorithm", nil)))
+	assertion, _ := decodeJWT(t, w.lastExchange().form().Get("assertion"))
+	if header["alg"] != "RS256" || assertion["alg"] != "RS256" {
+		t.Errorf("the algorithms are %v and %v", header["alg"], assertion["alg"])
+	}
+}
+
+// spec.md, Authentication rule 4, and the token request: exact fields and claims.
+func TestSpec_token_requests(t *testing.T) {
+	w := newWorld(t)
+	secret := w.canary("s")
+	check := func(names ...string) map[string][]string {
+		t.Helper()
+		e := w.lastExchange()
+		if e.method != "POST" || e.url != tokenURL || e.header.Get("Content-Type") != "application/x-www-form-urlencoded" {
+			t.Errorf("%s %s, %s", e.method, e.url, e.header.Get("Content-Type"))
+		}
+		var got []string
+		for name, values := range e.form() {
+			if got = append(got, name); len(values) != 1 {
+				t.Errorf("%s is there %d times", name, len(values))
+			}
+		}
+		if slices.Sort(got); !slices.Equal(got, names) {
+			t.Errorf("the form has %q, want %q", got, names)
+		}
+		return e.form()
+	}
+	w.get(w.connect("oauth_client_credentials", oauth("{{ get_secret('s') }}")))
+	if form := check("client_id", "client_secret", "grant_type"); form["grant_type"][0] != "client_credentials" ||
+		form["client_id"][0] != "me" || form["client_secret"][0] != secret {
+		t.Error("a field has another value")
+	}
+	w.get(w.connect("oauth_client_credentials", with(oauth("{{ get_secret('s') }}"), "scope", "a b")))
+	check("client_id", "client_secret", "grant_type", "scope")
+
+	got := w.get(w.connect("oauth_jwt_bearer", with(bearer("{{ get_secret('s') }}"), "additional_claims", config{"role": "admin"})))
+	form := check("assertion", "grant_type")
+	if !strings.Contains(w.lastExchange().body, "grant_type=urn%3Aietf%3Aparams%3Aoauth%3Agrant-type%3Ajwt-bearer&") {
+		t.Error("the grant type is not the one of RFC 7523, URL-encoded")
+	}
+	_, claims := decodeJWT(t, form["assertion"][0])
+	want := config{"aud": "https://login.test", "exp": 1700000180.0, "iat": 1700000000.0, "iss": "me", "role": "admin", "sub": "ann"}
+	if !maps.Equal(claims, want) {
+		t.Errorf("the claims are %v, want %v", claims, want)
+	}
+	if strings.Contains(fmt.Sprint(got.header, got.url), form["assertion"][0]) {
+		t.Error("the assertion was sent to the API")
+	}
+}
+
+// spec.md, states of the access-token cache.
+func TestSpec_states_of_the_token_cache(t *testing.T) {
+	for _, c := range []struct {
+		name, authType string
+		config         config
+		login          answer
+	}{
+		{"oauth_client_credentials: expires_in less 60 seconds", "oauth_client_credentials", oauth("{{ get_secret('s') }}"), tokens(3600)},
+		{"oauth_jwt_bearer: token_ttl less 60 seconds", "oauth_jwt_bearer", with(bearer("{{ get_secret('s') }}"), "token_ttl", 3600), tokens(7200)},
+		{"oauth_jwt_bearer: token_ttl is 3600 unless given", "oauth_jwt_bearer", bearer("{{ get_secret('s') }}"), tokens(7200)},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			w := newWorld(t)
+			w.canary("s")
+			w.setLogin(c.login)
+			connector := w.connect(c.authType, c.config)
+			for _, step := range []struct {
+				after time.Duration
+				want  string
+			}{
+				{0, "t1"}, {0, "t1"}, {3539 * time.Second, "t1"}, {time.Second, "t2"}, {0, "t2"}, {3539 * time.Second, "t2"}, {time.Second, "t3"},
+			} {
+				w.advance(step.after)
+				if got := w.get(connector).header.Get("Authorization"); got != "Bearer "+step.want {
+					t.Fatalf("at %v Authorization is %q, want %s", w.time().Sub(start), got, step.want)
+				}
+			}
+			if w.exchanged() != 3 {
+				t.Errorf("%d exchanges, want 3", w.exchanged())
+			}
+		})
+	}
+}
+
+// spec.md, effects on the outgoing request, of the types that have no test of their own.
+func TestSpec_effects_on_the_request(t *testing.T) {
+	w := newWorld(t)
+	secret := w.canary("s")
+	if got := w.get(w.connect("none", nil)); got.url != apiURL || len(got.header) != 1 || got.header["User-Agent"] != nil {
+		t.Errorf("none sent %s with %v, want the request as it was made", got.url, got.header)
+	}
+	if got := w.get(w.connect("api_key", key("{{ get_secret('s') }}"))); got.url != apiURL || got.header.Get("X-Key") != secret {
+		t.Error("api_key in a header: it is not as specified")
+	}
+	for authType, c := range map[string]config{
+		"oauth_client_credentials": oauth("{{ get_secret('s') }}"), "oauth_jwt_bearer": bearer("{{ get_secret('s') }}"),
+	} {
+		if got := w.get(w.connect(authType, c)); got.url != apiURL || !slices.Equal(got.header.Values("Authorization"), []string{"Bearer t1"}) {
+			t.Errorf("%s sent %s with %q", authType, got.url, got.header.Values("Authorization"))
+		}
+	}
+}
+
+// spec.md: the five types, and which of their fields are required.
+func TestSpec_configuration_objects(t *testing.T) {
+	w := newWorld(t)
+	want := map[string]string{
+		"none":                     "",
+		"api_key":                  "key! value! in!",
+		"oauth_client_credentials": "client_id! client_secret! token_url! scope",
+		"jwt":                      "private_key! algorithm claims! jwt_headers",
+		"oauth_jwt_bearer":         "client_id! private_key! token_url! subject! audience! token_ttl algorithm additional_claims jwt_headers",
+	}
+	got := map[string]string{}
+	for _, info := range w.host.Plugins() {
+		var fields []string
+		for _, f := range info.Fields {
+			mark := ""
+			if f.Required {
+				mark = "!"
+			}
+			fields = append(fields, f.Name+mark)
+		}
+		got[info.Type] = strings.Join(fields, " ")
+	}
+	if !maps.Equal(got, want) {
+		t.Errorf("the types are %v, want %v", got, want)
+	}
+}

@@ -1,0 +1,286 @@
+package host_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/keywright/keywright/host"
+)
+
+// How the API's answers and the caller's request are treated: decisions.md, "upstream answers 401" and section Requests;
+// threats.md 35.
+
+// refusing answers 401 to the tokens.
+func refusing(bad ...string) answer {
+	return func(r *http.Request) (*http.Response, error) {
+		if slices.Contains(bad, strings.TrimPrefix(r.Header.Get("Authorization"), "Bearer ")) {
+			return status(http.StatusUnauthorized)(r)
+		}
+		return status(http.StatusOK)(r)
+	}
+}
+
+func TestDecision_Tokens_upstream_answers_401_to_a_cached_token(t *testing.T) {
+	w := newWorld(t)
+	w.canary("s")
+	w.setLogin(tokens(3600))
+	c := w.connect("oauth_client_credentials", oauth("{{ get_secret('s') }}"))
+	w.get(c)
+	w.setAPI(refusing("t1"))
+	r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, apiURL, strings.NewReader("the body"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, err := w.try(c, r); got != http.StatusOK || err != nil {
+		t.Fatalf("the answer is %d, %v", got, err)
+	}
+	if len(w.requests) != 3 || w.exchanged() != 2 {
+		t.Fatalf("%d requests and %d exchanges", len(w.requests), w.exchanged())
+	}
+	for i, want := range []string{"t1", "t2"} {
+		if got := w.requests[i+1]; got.header.Get("Authorization") != "Bearer "+want || got.body != "the body" {
+			t.Errorf("attempt %d had Authorization %q and the body %q", i+1, got.header.Get("Authorization"), got.body)
+		}
+	}
+	if got := w.get(c).header.Get("Authorization"); got != "Bearer t2" || w.exchanged() != 2 {
+		t.Errorf("afterwards Authorization is %q", got)
+	}
+}
+
+func TestDecision_Tokens_upstream_answers_401_and_the_body_cannot_be_replayed(t *testing.T) {
+	w := newWorld(t)
+	w.canary("s")
+	w.setLogin(tokens(3600))
+	c := w.connect("oauth_client_credentials", oauth("{{ get_secret('s') }}"))
+	w.get(c)
+	w.setAPI(refusing("t1"))
+	r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, apiURL, io.MultiReader(strings.NewReader("once")))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, err := w.try(c, r); got != http.StatusUnauthorized || err != nil || w.received() != 2 {
+		t.Errorf("the answer is %d, %v after %d requests, want the API's own 401", got, err, w.received())
+	}
+	if got := w.get(c).header.Get("Authorization"); got != "Bearer t2" {
+		t.Errorf("the token was not dropped: Authorization is %q", got)
+	}
+}
+
+func TestDecision_Tokens_upstream_answers_401_to_a_new_token(t *testing.T) {
+	w := newWorld(t)
+	w.canary("s")
+	w.setLogin(tokens(3600))
+	w.setAPI(status(http.StatusUnauthorized))
+	c := w.connect("oauth_client_credentials", oauth("{{ get_secret('s') }}"))
+	if got, err := w.try(c, get(t.Context())); got != http.StatusUnauthorized || err != nil || w.received() != 1 || w.exchanged() != 1 {
+		t.Errorf("%d, %v, %d requests, %d exchanges: want no second attempt", got, err, w.received(), w.exchanged())
+	}
+}
+
+func TestDecision_Tokens_upstream_answers_401_always(t *testing.T) {
+	w := newWorld(t)
+	w.canary("s")
+	w.setLogin(tokens(3600))
+	c := w.connect("oauth_client_credentials", oauth("{{ get_secret('s') }}"))
+	w.get(c)
+	w.setAPI(status(http.StatusUnauthorized))
+	for second := range 30 {
+		before := w.received()
+		if got, err := w.try(c, get(t.Context())); got != http.StatusUnauthorized || err != nil || w.received() > before+2 {
+			t.Errorf("second %d: %d, %v, %d attempts", second, got, err, w.received()-before)
+		}
+		if want := 2 + second/10; w.exchanged() != want {
+			t.Fatalf("second %d: %d exchanges, want %d: one in 10 seconds", second, w.exchanged(), want)
+		}
+		w.advance(time.Second)
+	}
+	for authType, auth := range map[string]config{"api_key": key("{{ get_secret('s') }}"), "jwt": {"private_key": "{{ get_secret('s') }}", "algorithm": "HS256", "claims": config{}}} {
+		before := w.received()
+		if w.get(w.connect(authType, auth)); w.received() != before+1 {
+			t.Errorf("%s is sent again", authType)
+		}
+	}
+}
+
+func TestDecision_Tokens_upstream_answers_401_to_many_at_once(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.canary("s")
+		w.setLogin(tokens(3600))
+		c := w.connect("oauth_client_credentials", oauth("{{ get_secret('s') }}"))
+		w.get(c)
+		g := newGate(refusing("t1"))
+		w.setAPI(g.answer)
+		var all sync.WaitGroup
+		for range 200 {
+			all.Go(func() {
+				if got, err := w.try(c, get(t.Context())); got != http.StatusOK || err != nil {
+					t.Errorf("%d, %v", got, err)
+				}
+			})
+		}
+		synctest.Wait()
+		close(g.open)
+		all.Wait()
+		if w.exchanged() != 2 {
+			t.Errorf("%d exchanges, want one more", w.exchanged())
+		}
+	})
+}
+
+// bodies makes request bodies that count how often each was closed.
+type bodies struct {
+	made []*counting
+	fail bool // GetBody
+}
+
+func (b *bodies) request(ctx context.Context, url string) *http.Request {
+	r, err := http.NewRequestWithContext(ctx, http.MethodPost, url, b.next())
+	if err != nil {
+		panic(err)
+	}
+	r.GetBody = func() (io.ReadCloser, error) {
+		if b.fail {
+			return nil, errors.New("gone")
+		}
+		return b.next(), nil
+	}
+	return r
+}
+
+func (b *bodies) next() *counting {
+	b.made = append(b.made, &counting{Reader: bytes.NewReader([]byte("body"))})
+	return b.made[len(b.made)-1]
+}
+
+// The contract of http.RoundTripper: a request's body is closed, also on errors; here, once.
+func TestRequestBodyIsClosedOnce(t *testing.T) {
+	for _, c := range []struct {
+		name    string
+		prepare func(*world, *bodies) string // gives the URL
+		bodies  int
+	}{
+		{"sent", func(*world, *bodies) string { return apiURL }, 1},
+		{"another origin", func(*world, *bodies) string { return "https://evil.test/" }, 1},
+		{"no credential", func(w *world, _ *bodies) string { delete(w.secrets, "s"); return apiURL }, 1},
+		{"401 and a second attempt", func(w *world, _ *bodies) string { w.api = refusing("t1"); return apiURL }, 2},
+		{"401 and no body for a second attempt", func(w *world, b *bodies) string { w.api, b.fail = refusing("t1"), true; return apiURL }, 1},
+		{"401 and no token for a second attempt", func(w *world, _ *bodies) string {
+			w.api, w.login = refusing("t1"), status(http.StatusBadGateway)
+			return apiURL
+		}, 1},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			w := newWorld(t)
+			w.canary("s")
+			w.setLogin(tokens(3600))
+			connector := w.connect("oauth_client_credentials", oauth("{{ get_secret('s') }}"))
+			w.get(connector)
+			b := &bodies{}
+			_, _ = w.try(connector, b.request(t.Context(), c.prepare(w, b)))
+			if len(b.made) != c.bodies {
+				t.Errorf("%d bodies, want %d", len(b.made), c.bodies)
+			}
+			for i, body := range b.made {
+				if body.closed != 1 {
+					t.Errorf("body %d was closed %d times", i, body.closed)
+				}
+			}
+		})
+	}
+}
+
+func TestDecision_Requests_which_hosts_get_the_credential(t *testing.T) {
+	w := newWorld(t)
+	w.canary("s")
+	c, err := w.host.Connect(t.Context(), host.Connector{
+		Name: "crm", Origins: []string{"https://API.test/", "https://api.test:8443", "https://bücher.test"},
+		Auth: host.Auth{Type: "api_key", Config: key("{{ get_secret('s') }}")},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, url := range []string{
+		"https://api.test", "https://api.test:443/x", "https://Api.Test/x", "https://api.test:8443/", "https://b%C3%BCcher.test/", "https://xn--bcher-kva.test/",
+	} {
+		w.send(c, request(t, url))
+	}
+	for _, url := range []string{
+		"http://api.test/", "http://api.test:443/", "https://api.test:444/", "https://evil.test/", "https://api.test.evil.test/",
+		"https://www.api.test/", "https://api.test./", "https://api.test@evil.test/", "https://api.test:0443/", "ftp://api.test/", "https:///x",
+	} {
+		w.refuse(c, request(t, url), host.StageOrigin)
+	}
+	other := request(t, "https://api.test/")
+	other.Host = "evil.test"
+	w.refuse(c, other, host.StageOrigin)
+	opaque := request(t, "https://api.test/")
+	opaque.URL.Opaque = "//evil.test/"
+	w.refuse(c, opaque, host.StageOrigin)
+	none := request(t, "https://api.test/")
+	none.URL = nil
+	w.refuse(c, none, host.StageOrigin)
+	if _, err := c.Authenticate(request(t, "https://evil.test/")); err == nil {
+		t.Error("Authenticate gives the credential to another origin")
+	}
+	if _, err := c.Explain(request(t, "https://evil.test/")); err == nil {
+		t.Error("Explain explains a request that would not be sent")
+	}
+	for _, bad := range []string{"https://api.test/v1", "https://api.test?a", "https://u@api.test", "api.test", "https://", "ftp://api.test", "https://api.test/#f", "::"} {
+		_, err := w.host.Connect(t.Context(), host.Connector{Name: "crm", Origins: []string{apiOrigin, bad}, Auth: host.Auth{Type: "none"}})
+		var wrong *host.ConfigError
+		if !errors.As(err, &wrong) || len(wrong.Problems) != 1 || wrong.Problems[0].Path != "origins[1]" {
+			t.Errorf("origin %q gives %v", bad, err)
+		}
+	}
+}
+
+func request(t *testing.T, url string) *http.Request {
+	t.Helper()
+	r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+func TestDecision_Requests_the_callers_request_is_never_changed(t *testing.T) {
+	w := newWorld(t)
+	w.canary("s")
+	for _, in := range []string{"header", "query"} {
+		c := w.connect("api_key", with(key("{{ get_secret('s') }}"), "in", in))
+		r := request(t, apiURL+"?a=1")
+		r.Header.Set("X-Key", "mine")
+		r.Header["x-key"] = []string{"too"}
+		before := fmt.Sprintf("%v %v %v %v", r.URL, r.Header, r.Host, r.RequestURI)
+		if w.send(c, r); fmt.Sprintf("%v %v %v %v", r.URL, r.Header, r.Host, r.RequestURI) != before {
+			t.Errorf("in %s: the request became %v", in, r.Header)
+		}
+		authenticated, err := c.Authenticate(r)
+		if err != nil || fmt.Sprintf("%v %v %v %v", r.URL, r.Header, r.Host, r.RequestURI) != before {
+			t.Errorf("in %s: Authenticate: %v", in, err)
+		}
+		if authenticated == r || authenticated.Context() != r.Context() {
+			t.Error("Authenticate gives no clone with the context")
+		}
+		response, err := c.Transport(nil).RoundTrip(r)
+		if err != nil || response.Request != r {
+			t.Errorf("in %s: Response.Request is not the caller's", in)
+		}
+		bare := &http.Request{Method: http.MethodGet, URL: r.URL} // no header at all
+		w.send(c, bare)
+		if bare.Header != nil {
+			t.Error("a header was made")
+		}
+	}
+}

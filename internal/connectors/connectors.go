@@ -1,0 +1,312 @@
+// Package connectors reads connectors.yaml: the connectors of a deployment, and the plugins that they need. Everything
+// that is wrong with a file is found in one go, each with line and column.
+package connectors
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"net/url"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/keywright/keywright/host"
+)
+
+// Options say what a file is loaded with.
+type Options struct {
+	// Host is what the host is made of. The plugins of the file come after its own. When its Egress allows plain http, a
+	// connector's url may have it.
+	Host host.Config
+	// Environment is set when secrets come from environment variables, even if only some do. Then two names of secrets
+	// that are one variable (see [host.EnvName]) are a problem.
+	Environment bool
+}
+
+// Set is what a file has: connectors, ready for use, and their host.
+type Set struct {
+	Host       *host.Host
+	Connectors []*Connector // in the order of the file
+}
+
+// Connector is a connector with what requests need to know of it. The name of the host's connector is the permalink.
+type Connector struct {
+	*host.Connector
+	Title     string // its name in the file, for people
+	Permalink string
+	URL       *url.URL // below which its requests are, see [Join]
+}
+
+// Load reads a file. When anything is wrong with it, the error is an [Error] that lists all of it, and nothing is loaded.
+// The caller closes the set.
+func Load(ctx context.Context, name string, o Options) (*Set, error) {
+	file, err := os.Open(name)
+	if err != nil {
+		message := "it cannot be opened"
+		switch {
+		case errors.Is(err, fs.ErrNotExist):
+			message = "there is no such file: name the one to be read with -c"
+		case errors.Is(err, fs.ErrPermission):
+			message = "there is no permission to read it"
+		}
+		return nil, &Error{File: name, Problems: []Problem{{Message: message}}}
+	}
+	defer file.Close()
+	text, err := io.ReadAll(io.LimitReader(file, maxFile+1))
+	if err != nil {
+		return nil, &Error{File: name, Problems: []Problem{{Message: "it cannot be read: " + cause(err)}}}
+	}
+	return Read(ctx, name, text, o)
+}
+
+// cause is an error of the file system without the path, which the message has already.
+func cause(err error) string {
+	var pathError *fs.PathError
+	if errors.As(err, &pathError) {
+		err = pathError.Err
+	}
+	return err.Error()
+}
+
+// Read is [Load] for a text. The name is for problems, and its directory is where paths of plugins begin.
+func Read(ctx context.Context, name string, text []byte, o Options) (*Set, error) {
+	l := &loader{options: o, dir: filepath.Dir(name), set: &Set{}}
+	content := strings.TrimPrefix(string(text), "\ufeff")
+	l.source = newSource(content)
+	if err := l.load(ctx, content); err != nil {
+		return nil, err
+	}
+	if len(l.list) > 0 {
+		if l.set.Host != nil {
+			_ = l.set.Host.Close(ctx)
+		}
+		return nil, &Error{File: name, Problems: l.sorted()}
+	}
+	return l.set, nil
+}
+
+// Find gives the connector of a permalink or a name.
+func (s *Set) Find(wanted string) (*Connector, error) {
+	var named []*Connector
+	permalinks := make([]string, 0, len(s.Connectors))
+	for _, c := range s.Connectors {
+		permalinks = append(permalinks, c.Permalink)
+		if c.Permalink == wanted {
+			return c, nil
+		}
+		if c.Title == wanted {
+			named = append(named, c)
+		}
+	}
+	switch len(named) {
+	case 1:
+		return named[0], nil
+	case 0:
+		if len(permalinks) == 0 {
+			return nil, errors.New("the file has no connectors")
+		}
+		const most = 20
+		more := ""
+		if len(permalinks) > most {
+			permalinks, more = permalinks[:most], fmt.Sprintf(" and %d more", len(permalinks)-most)
+		}
+		return nil, fmt.Errorf("there is no connector %q; there are %s%s", host.Printable(wanted), strings.Join(permalinks, ", "), more)
+	}
+	return nil, fmt.Errorf("%d connectors have the name %q: use a permalink", len(named), host.Printable(wanted))
+}
+
+// Close closes the host.
+func (s *Set) Close(ctx context.Context) error { return s.Host.Close(ctx) }
+
+// loader does what Load does, step by step, with what it knows on the way.
+type loader struct {
+	problems
+	options Options
+	dir     string
+	source  source
+	set     *Set
+}
+
+// load returns an error only for what is not the file's fault.
+func (l *loader) load(ctx context.Context, text string) error {
+	root := parse(text, &l.problems)
+	if root == nil {
+		return nil
+	}
+	d := &definer{problems: &l.problems, allowHTTP: l.options.Host.Egress.AllowHTTP, budget: maxValues}
+	definitions, files := d.document(root)
+	if err := l.host(ctx, files); err != nil {
+		return err
+	}
+	known := map[string]host.PluginInfo{}
+	for _, info := range l.set.Host.Plugins() {
+		for _, name := range append([]string{info.Type}, info.Aliases...) {
+			known[name] = info
+		}
+	}
+	taken := map[string]string{} // names of secrets by environment variable
+	for _, c := range definitions {
+		if c.member.kind == object {
+			l.connect(ctx, c, known[c.auth.Type], taken)
+		}
+	}
+	return nil
+}
+
+// host makes the host with the plugins of the file. When that fails, they are tried one after the other, for what is
+// wrong with each.
+func (l *loader) host(ctx context.Context, files []pluginFile) error {
+	config := l.options.Host
+	config.Plugins = slices.Clone(config.Plugins)
+	own := len(config.Plugins)
+	var readable []pluginFile
+	for _, f := range files {
+		if f.path == "" {
+			continue
+		}
+		name := f.path
+		if !filepath.IsAbs(name) {
+			name = filepath.Join(l.dir, name)
+		}
+		wasm, err := os.ReadFile(name)
+		if err != nil {
+			message := "cannot be read: " + cause(err)
+			if errors.Is(err, fs.ErrNotExist) {
+				message = "names a file that does not exist; it is looked for from this file's directory"
+			}
+			l.at(f.member.get("path").value.place, f.at+".path", "%s", message)
+			continue
+		}
+		config.Plugins = append(config.Plugins, host.Plugin{Name: f.path, Wasm: wasm, SHA256: f.sha256, Grants: f.grants})
+		readable = append(readable, f)
+	}
+	var err error
+	if l.set.Host, err = host.New(ctx, config); err == nil {
+		return nil
+	}
+	candidates := config.Plugins[own:]
+	config.Plugins = config.Plugins[:own:own]
+	if l.set.Host, err = host.New(ctx, config); err != nil {
+		return err // it is not a plugin of the file
+	}
+	for i, candidate := range candidates {
+		tried := config
+		tried.Plugins = append(slices.Clone(config.Plugins), candidate)
+		h, err := host.New(ctx, tried)
+		if err != nil {
+			l.at(readable[i].member.place, readable[i].at, "%v", err)
+			continue
+		}
+		_ = l.set.Host.Close(ctx)
+		l.set.Host, config = h, tried
+	}
+	return nil
+}
+
+// connect connects a connector, and gives what the host finds wrong its place in the file.
+func (l *loader) connect(ctx context.Context, c *definition, info host.PluginInfo, taken map[string]string) {
+	if c.auth.Type == "" {
+		return // complained of already
+	}
+	definition := host.Connector{Name: c.path(), Origins: []string{"https://unknown.invalid"}, Auth: c.auth}
+	if c.permalink != "" {
+		definition.Name = c.permalink
+	}
+	if c.url != nil {
+		definition.Origins = []string{c.url.Scheme + "://" + c.url.Host}
+	}
+	connected, err := l.set.Host.Connect(ctx, definition)
+	var wrong *host.ConfigError
+	if errors.As(err, &wrong) {
+		for _, p := range wrong.Problems {
+			l.problem(c, p, info)
+		}
+		return
+	}
+	if err != nil {
+		l.at(c.member.place, c.path(), "%v", err)
+		return
+	}
+	l.secrets(c, connected.Secrets(), taken)
+	l.set.Connectors = append(l.set.Connectors, &Connector{Connector: connected, Title: c.name, Permalink: c.permalink, URL: c.url})
+}
+
+func (l *loader) problem(c *definition, p host.Problem, info host.PluginInfo) {
+	path := p.Path
+	if strings.HasPrefix(path, "origins") {
+		path = "url" // of which the origin was made
+	}
+	n, where, found := c.member.locate(path)
+	message := p.Message
+	switch field, inConfig := strings.CutPrefix(path, "auth.config."); {
+	case p.Column > 0 && found:
+		at, ok := l.source.character(n, p.Column)
+		if !ok {
+			message = fmt.Sprintf("at character %d of the text: %s", p.Column, message)
+		}
+		where = at
+	case found && n.kind == scalar && (!inConfig || hasField(info, field)):
+		where = n.place
+	}
+	l.at(where, c.path()+"."+path, "%s", message)
+}
+
+// hasField reports whether a path is of a field that the auth type has. If not, it is the name that is wrong, and that is
+// what the place is to show.
+func hasField(info host.PluginInfo, path string) bool {
+	name, _, _ := step(path)
+	return slices.ContainsFunc(info.Fields, func(f host.Field) bool { return f.Name == name })
+}
+
+// secrets complains of names that the environment cannot tell apart.
+func (l *loader) secrets(c *definition, names []string, taken map[string]string) {
+	if !l.options.Environment {
+		return
+	}
+	for _, name := range names {
+		variable := host.EnvName(name)
+		other, known := taken[variable]
+		if !known {
+			taken[variable] = name
+		}
+		if !known || other == name {
+			continue
+		}
+		path, where := l.mention(c, name)
+		l.at(where, path, "the secrets %q and %q are the same environment variable, %s: rename one of them", other, name, variable)
+	}
+}
+
+// mention finds where a connector's configuration names a secret first.
+func (l *loader) mention(c *definition, secret string) (string, place) {
+	config, where, _ := c.member.locate("auth.config")
+	path := c.path() + ".auth.config"
+	var find func(n *node, path string) bool
+	find = func(n *node, at string) bool {
+		for _, m := range n.members {
+			if find(m.value, keyPath(at, m.name)) {
+				return true
+			}
+		}
+		for i, item := range n.items {
+			if find(item, fmt.Sprintf("%s[%d]", at, i)) {
+				return true
+			}
+		}
+		text, _ := n.value.(string)
+		for _, quote := range []string{`'`, `"`} {
+			if before, _, ok := strings.Cut(text, quote+secret+quote); ok {
+				path = at
+				where, _ = l.source.character(n, len([]rune(before))+1)
+				return true
+			}
+		}
+		return false
+	}
+	find(config, path)
+	return path, where
+}

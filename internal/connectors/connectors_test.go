@@ -1,0 +1,389 @@
+package connectors_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/keywright/keywright/host"
+	"github.com/keywright/keywright/internal/connectors"
+)
+
+const weather = `connectors:
+  - name: Weather API
+    url: https://api.example.com/v1
+    auth:
+      type: api_key
+      config: {key: X-API-Key, value: "{{ get_secret('weather') }}", in: header}
+`
+
+// load reads a text as connectors.yaml, and gives the lines of the error.
+func load(t *testing.T, text string, o connectors.Options) (*connectors.Set, []string) {
+	t.Helper()
+	set, err := connectors.Read(t.Context(), "connectors.yaml", []byte(text), o)
+	if err == nil {
+		t.Cleanup(func() {
+			if err := set.Close(context.WithoutCancel(t.Context())); err != nil {
+				t.Error(err)
+			}
+		})
+		return set, nil
+	}
+	var wrong *connectors.Error
+	if !errors.As(err, &wrong) {
+		t.Fatalf("the error is a %T: %v", err, err)
+	}
+	return nil, strings.Split(err.Error(), "\n")
+}
+
+func TestLoad(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "connectors.yaml")
+	if err := os.WriteFile(file, []byte(weather), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	set, err := connectors.Load(t.Context(), file, connectors.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer set.Close(t.Context())
+	c, err := set.Find("Weather API")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if c.Permalink != "weather-api" || c.Name != "weather-api" || c.Title != "Weather API" || c.URL.String() != "https://api.example.com/v1" {
+		t.Errorf("got %q %q %q %s", c.Permalink, c.Name, c.Title, c.URL)
+	}
+	if same, err := set.Find("weather-api"); err != nil || same != c {
+		t.Errorf("by permalink: %v, %v", same, err)
+	}
+	if _, err := set.Find("wether"); err == nil || err.Error() != `there is no connector "wether"; there are weather-api` {
+		t.Errorf("unknown: %v", err)
+	}
+	if diff := cmp.Diff([]string{"weather"}, c.Secrets()); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func TestLoadWithoutFile(t *testing.T) {
+	_, err := connectors.Load(t.Context(), filepath.Join(t.TempDir(), "none.yaml"), connectors.Options{})
+	if err == nil || !strings.HasSuffix(err.Error(), "none.yaml: there is no such file: name the one to be read with -c") {
+		t.Error(err)
+	}
+}
+
+// Every problem of a file is reported at once, in the order of the places (decisions.md "Configuration").
+func TestEveryProblemAtOnce(t *testing.T) {
+	_, got := load(t, `connectors:
+  - name: CRM
+    url: http://crm.example.com
+    auth:
+      type: oauth_client_credentials
+      config:
+        client_id: 17
+        client_secrt: "{{ get_secret('crm') }}"
+        token_url: https://user:pw@login.example.com/token
+        scope: "a {{ nope( }}"
+  - name: Weather
+    url: https://api.example.com
+    colour: red
+    auth:
+      type: api_kye
+plugins:
+  - path: missing.wasm
+    sha256: abc
+`, connectors.Options{})
+	want := []string{
+		`connectors.yaml:3:10: connectors.crm.url: is plain http, which would send the credential in the open: use https, or --dev while developing`,
+		`connectors.yaml:6:7: connectors.crm.auth.config.client_secret: is missing: OAuth client secret`,
+		`connectors.yaml:7:20: connectors.crm.auth.config.client_id: is a number, text is wanted`,
+		`connectors.yaml:8:9: connectors.crm.auth.config.client_secrt: is not a field of auth type oauth_client_credentials; did you mean "client_secret"?`,
+		`connectors.yaml:9:20: connectors.crm.auth.config.token_url: has user info, which would end up in logs: use the fields for credentials`,
+		`connectors.yaml:10:27: connectors.crm.auth.config.scope: syntax error near the end`,
+		`connectors.yaml:13:5: connectors.weather.colour: is not known here; there are name, permalink, url, auth`,
+		`connectors.yaml:15:13: connectors.weather.auth.type: there is no auth type "api_kye"; did you mean "api_key"?`,
+		`connectors.yaml:18:13: plugins[0].sha256: is not 64 hexadecimal digits`,
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func TestFileProblems(t *testing.T) {
+	tests := map[string]struct {
+		text string
+		want []string
+	}{
+		"empty file":      {"", []string{`connectors.yaml:1:1: is empty: it needs a list of connectors`}},
+		"only a comment":  {"# later\n", []string{`connectors.yaml:1:1: is empty: it needs a list of connectors`}},
+		"not an object":   {"- a\n", []string{`connectors.yaml:1:1: is a list: an object with the member connectors is wanted`}},
+		"other members":   {"connector: []\n", []string{`connectors.yaml:1:1: connector: is not known here; there are connectors, plugins`, `connectors.yaml:1:1: has no connectors`}},
+		"not a list":      {"connectors: {a: 1}\n", []string{`connectors.yaml:1:13: connectors: is an object: a list of connectors, each beginning with a hyphen, is wanted`}},
+		"item is text":    {"connectors: [x]\n", []string{`connectors.yaml:1:14: connectors[0]: is text: an object with name, url and auth is wanted`}},
+		"second document": {weather + "---\na: 1\n", []string{`connectors.yaml:8:1: a second document begins here: a file has one`}},
+		"directive":       {"%YAML 1.2\n---\n" + weather, []string{`connectors.yaml:1:1: directives are not used here: remove the line`}},
+		"duplicate key": {
+			strings.Replace(weather, "    auth:", "    url: https://evil.example\n    auth:", 1),
+			[]string{`connectors.yaml:4:5: connectors.weather-api.url: is there twice, first on line 3: remove one`},
+		},
+		"not UTF-8": {"connectors: []\n# \xff\n", []string{`connectors.yaml:2:1: is not UTF-8: save it in that encoding`}},
+		"syntax":    {"connectors: [\n", []string{`connectors.yaml:1:13: sequence end token ']' not found`}},
+		"template without quotes": {
+			strings.Replace(weather, `"{{ get_secret('weather') }}"`, `{{ get_secret('weather') }}`, 1),
+			[]string{`connectors.yaml:6:40: a template has to be in quotes: "{{ … }}"`},
+		},
+		"a member that validate refuses": {
+			jwt + "          a: b\n        jwt_headers: {alg: none}\n",
+			[]string{`connectors.yaml:10:28: connectors.j.auth.config.jwt_headers.alg: is fixed by the host, remove it`},
+		},
+		"no config": {
+			"connectors: [{name: A, url: 'https://a.example', auth: {type: api_key}}]\n",
+			[]string{
+				`connectors.yaml:1:50: connectors.a.auth.config.key: is missing: Name of the header or query parameter`,
+				`connectors.yaml:1:50: connectors.a.auth.config.value: is missing: The credential`,
+				`connectors.yaml:1:50: connectors.a.auth.config.in: is missing: Where the key goes`,
+			},
+		},
+		"config on none": {
+			"connectors: [{name: A, url: 'https://a.example', auth: {type: none, config: {a: 1}}}]\n",
+			[]string{`connectors.yaml:1:78: connectors.a.auth.config.a: auth type none has no configuration, remove it`},
+		},
+		"config is a list": {
+			"connectors: [{name: A, url: 'https://a.example', auth: {type: api_key, config: []}}]\n",
+			[]string{`connectors.yaml:1:80: connectors.a.auth.config: is a list: an object is wanted`},
+		},
+		"no auth": {
+			"connectors: [{name: A, url: 'https://a.example'}]\n",
+			[]string{`connectors.yaml:1:14: connectors.a.auth: is missing: it says how the API is authenticated to; type: none is for one that asks nothing`},
+		},
+		"two of one permalink": {
+			"connectors:\n- {name: A b, url: 'https://a.example', auth: {type: none}}\n- {name: a-B, url: 'https://b.example', auth: {type: none}}\n",
+			[]string{`connectors.yaml:3:10: connectors.a-b: its permalink is also that of the connector on line 2: give one of them another permalink`},
+		},
+		"name without letters": {
+			"connectors: [{name: 天気, url: 'https://a.example', auth: {type: none}}]\n",
+			[]string{`connectors.yaml:1:21: connectors[0].name: has no letters a to z or digits, of which to make a permalink: add the member permalink`},
+		},
+		"permalink": {
+			"connectors: [{name: A, permalink: A B, url: 'https://a.example', auth: {type: none}}]\n",
+			[]string{`connectors.yaml:1:35: connectors[0].permalink: may have a to z, 0 to 9 and hyphens, at most 64`},
+		},
+		"plugin that is not there": {
+			"connectors: []\nplugins: [{path: x.wasm}]\n",
+			[]string{`connectors.yaml:2:18: plugins[0].path: names a file that does not exist; it is looked for from this file's directory`},
+		},
+		"deep nesting": {strings.Repeat("[", 100_000), []string{`connectors.yaml:1:1: is nested deeper than 100`}},
+		"deep lists":   {strings.Repeat("- ", 100_000), []string{`connectors.yaml:1:1: is nested deeper than 100`}},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			_, got := load(t, test.text, connectors.Options{})
+			if diff := cmp.Diff(test.want, got); diff != "" {
+				t.Error(diff)
+			}
+		})
+	}
+}
+
+// Problems within connectors, of which a file may have many. Places count from the first line of the claims.
+func TestConnectorProblems(t *testing.T) {
+	tests := []struct {
+		name, claims string
+		line, column int
+		problem      string
+	}{
+		{"tag", "a: !!str 5\n", 1, 14, `auth.config.claims.a: has the tag !!str: tags are not used here, remove it; text goes in quotes`},
+		{"hexadecimal", "a: 0x10\n", 1, 14, `auth.config.claims.a: is a number as JSON has none: write plain decimal digits, or put it in quotes if text is meant`},
+		{"octal", "a: 010\n", 1, 14, `auth.config.claims.a: is a number as JSON has none: write plain decimal digits, or put it in quotes if text is meant`},
+		{"underscores", "a: 1_000\n", 1, 14, `auth.config.claims.a: is a number as JSON has none: write plain decimal digits, or put it in quotes if text is meant`},
+		{"infinity", "a: .inf\n", 1, 14, `auth.config.claims.a: is not a number that JSON has: put it in quotes if text is meant`},
+		{"key no text", "1: a\n", 1, 11, `auth.config.claims: has a member whose name is not text: put the name in quotes`},
+		{"no anchor", "a: *b\n", 1, 14, `auth.config.claims.a: there is no anchor &b`},
+		{"endless alias", "a: &a [*a]\n", 1, 18, `auth.config.claims.a[0]: the alias *a stands inside of what it repeats`},
+		{"merge of text", "<<: x\n", 1, 11, `auth.config.claims: << takes an alias of an object, or a list of them`},
+		{"column, plain text", "é: a{{ b }}\n", 1, 18, `auth.config.claims["é"]: unknown variable "b"`},
+		{"column, single quotes", "é: 'it''s {{ b }}'\n", 1, 24, `auth.config.claims["é"]: unknown variable "b"`},
+		{"column, double quotes", `e: "\t\u00e9\x41\"{{ b }}"` + "\n", 1, 32, `auth.config.claims.e: unknown variable "b"`},
+		{"column, surrogate pair", `e: "\ud83d\ude00{{ b }}"` + "\n", 1, 30, `auth.config.claims.e: unknown variable "b"`},
+		{"column, several lines", "e: |\n  ab\n  {{ b }}\n", 1, 14, `auth.config.claims.e: at character 7 of the text: unknown variable "b"`},
+		{"in a list", "roles:\n  - admin\n  - \"{{ b }}\"\n", 3, 19, `auth.config.claims.roles[1]: unknown variable "b"`},
+	}
+	var text strings.Builder
+	text.WriteString("connectors:\n")
+	var want []string
+	for i, test := range tests {
+		fmt.Fprintf(&text, "  - name: c%d\n    url: https://api.example.com\n    auth:\n      type: jwt\n      config:\n", i)
+		text.WriteString("        private_key: \"{{ get_secret('k') }}\"\n        claims:\n")
+		first := strings.Count(text.String(), "\n")
+		for line := range strings.Lines(test.claims) {
+			text.WriteString("          " + line)
+		}
+		want = append(want, fmt.Sprintf("connectors.yaml:%d:%d: connectors.c%d.%s", first+test.line, test.column, i, test.problem))
+	}
+	_, got := load(t, text.String(), connectors.Options{})
+	if len(got) != len(want) {
+		t.Fatalf("%d problems, not %d:\n%s", len(got), len(want), strings.Join(got, "\n"))
+	}
+	for i, test := range tests {
+		if got[i] != want[i] {
+			t.Errorf("%s:\ngot  %s\nwant %s", test.name, got[i], want[i])
+		}
+	}
+}
+
+func TestURLs(t *testing.T) {
+	tests := map[string]string{
+		"ftp://a.example":             "is not an https URL such as https://api.example.com/v1",
+		"a.example/v1":                "is not an https URL such as https://api.example.com/v1",
+		"https:a.example":             "is not a URL such as https://api.example.com/v1",
+		"https:///v1":                 "has no host",
+		"https://user:pw@a.example":   "has user info, which would end up in logs: put the credential into auth",
+		"https://a.example#top":       "has a fragment, which is never sent: remove it",
+		"https://a.example?x=1":       "has a query: requests add theirs to the path, remove it",
+		"https://a.example/v1/../v2":  "the path has a segment . or .., which would leave the connector's url",
+		"https://{{ user.email }}/v1": "is a template: the url of a connector is literal, since it decides who gets the credential",
+		"http://a.example":            "is plain http, which would send the credential in the open: use https, or --dev while developing",
+	}
+	var text strings.Builder
+	var all []string
+	text.WriteString("connectors:\n")
+	for i, url := range slices.Sorted(maps.Keys(tests)) {
+		fmt.Fprintf(&text, "- {name: c%d, auth: {type: none}, url: '%s'}\n", i, url)
+		all = append(all, fmt.Sprintf("connectors.yaml:%d:%d: connectors.c%d.url: %s", i+2, 39, i, tests[url]))
+	}
+	_, got := load(t, text.String(), connectors.Options{})
+	if diff := cmp.Diff(all, got); diff != "" {
+		t.Error(diff)
+	}
+	dev := connectors.Options{Host: host.Config{Egress: host.Egress{AllowHTTP: true}}}
+	if _, problems := load(t, "connectors: [{name: A, auth: {type: none}, url: 'http://a.example'}]\n", dev); problems != nil {
+		t.Error("plain http where it is allowed:", problems)
+	}
+}
+
+const jwt = `connectors:
+  - name: J
+    url: https://api.example.com
+    auth:
+      type: jwt
+      config:
+        private_key: "{{ get_secret('k') }}"
+        claims:
+`
+
+// What aliases make of a small file is bounded, and reading it takes no time.
+func TestAliasBomb(t *testing.T) {
+	var bomb strings.Builder
+	bomb.WriteString("          a0: &a0 [x, x, x, x, x, x, x, x, x, x]\n")
+	for i := range 9 {
+		n, previous := string(rune('1'+i)), string(rune('0'+i))
+		bomb.WriteString("          a" + n + ": &a" + n + " [" + strings.TrimSuffix(strings.Repeat("*a"+previous+", ", 10), ", ") + "]\n")
+	}
+	_, got := load(t, jwt+bomb.String(), connectors.Options{})
+	want := []string{`connectors.yaml:7:9: connectors.j.auth.config: makes the file, with what its aliases repeat, more than 100000 values`}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func TestAnchorsAndMerge(t *testing.T) {
+	set, problems := load(t, `connectors:
+  - name: One
+    url: https://one.example
+    auth: &key
+      type: api_key
+      config: &config {key: X-Key, value: "{{ get_secret('one') }}", in: header}
+  - name: Two
+    url: https://two.example
+    auth: *key
+  - name: Three
+    url: https://three.example
+    auth:
+      <<: *key
+      config: {value: "{{ get_secret('three') }}", <<: *config}
+`, connectors.Options{})
+	if problems != nil {
+		t.Fatal(problems)
+	}
+	var secrets []string
+	for _, c := range set.Connectors {
+		secrets = append(secrets, c.Secrets()...)
+	}
+	if diff := cmp.Diff([]string{"one", "one", "three"}, secrets); diff != "" {
+		t.Error(diff)
+	}
+}
+
+// JSON is accepted in the same shape, also where YAML is stricter: tabs. Numbers keep their text.
+func TestJSON(t *testing.T) {
+	set, problems := load(t, "{\n\t\"connectors\"\t: [{\n\t\t\"name\": \"A\\u00e9\\ud83d\\ude00\\/x\", \"url\": \"https:\\/\\/a.example\",\n\t\t\"auth\": {\"type\": \"jwt\","+
+		" \"config\": {\"private_key\": \"{{ get_secret('k') }}\", \"claims\": {\"n\": [1e3, 12345678901234567890123, -0.5, true, null]}}}\n\t}]\n}\n",
+		connectors.Options{})
+	if problems != nil {
+		t.Fatal(problems)
+	}
+	c := set.Connectors[0]
+	if c.Title != "Aé😀/x" || c.Permalink != "ae-x" {
+		t.Errorf("name %q, permalink %q", c.Title, c.Permalink)
+	}
+	_, problems = load(t, "{\n\t\"connectors\": [{\"name\": \"A\", \"url\": \"https://a.example\",\n\t\t\"auth\": {\"type\": \"none\", \"x\": 1}}]}", connectors.Options{})
+	if diff := cmp.Diff([]string{"connectors.yaml:3:28: connectors.a.auth.x: is not known here; there are type, config"}, problems); diff != "" {
+		t.Error(diff)
+	}
+}
+
+// Names of secrets that one environment variable would stand for are an error when the file is loaded.
+func TestSecretsThatFallTogether(t *testing.T) {
+	text := `connectors:
+  - name: One
+    url: https://one.example
+    auth: {type: api_key, config: {key: X-Key, value: "{{ get_secret('acme.key') }}", in: header}}
+  - name: Two
+    url: https://two.example
+    auth: {type: api_key, config: {key: X-Key, value: "{{ get_secret('Acme-Key') }}", in: header}}
+  - name: Three
+    url: https://three.example
+    auth: {type: api_key, config: {key: X-Key, value: "{{ get_secret('acme.key') }}", in: header}}
+`
+	_, got := load(t, text, connectors.Options{Environment: true})
+	want := []string{`connectors.yaml:7:70: connectors.two.auth.config.value: the secrets "acme.key" and "Acme-Key" are the same environment variable, KEYWRIGHT_SECRET_ACME_KEY: rename one of them`}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Error(diff)
+	}
+	if _, problems := load(t, text, connectors.Options{}); problems != nil {
+		t.Error("with secrets that do not come from the environment:", problems)
+	}
+}
+
+// No problem shows a value: it may be a credential that someone wrote out.
+func TestProblemsShowNoValues(t *testing.T) {
+	const canary = "c4n4ry0x9"
+	for _, value := range []string{canary, `"` + canary + ` {{ x }}"`, `"` + canary, "!!binary " + canary, "[" + canary, "{" + canary + ": 1}", "&a " + canary, `"\q` + canary + `"`, "@" + canary} {
+		text := strings.Replace(weather, `"{{ get_secret('weather') }}"`, value, 1)
+		text = strings.Replace(text, "in: header", "in: "+canary, 1)
+		_, problems := load(t, text, connectors.Options{})
+		if problems == nil {
+			t.Errorf("%s: no problem", value)
+		}
+		if got := strings.Join(problems, "\n"); strings.Contains(got, canary) {
+			t.Errorf("%s: the problem shows it:\n%s", value, got)
+		}
+	}
+}
+
+func TestPermalink(t *testing.T) {
+	for name, want := range map[string]string{
+		"Weather API": "weather-api", " --a__B-- ": "a-b", "Café Zürich": "cafe-zurich", "天気": "", strings.Repeat("ab ", 50): strings.Repeat("ab-", 21) + "a",
+	} {
+		if got := connectors.Permalink(name); got != want {
+			t.Errorf("%q: got %q, want %q", name, got, want)
+		}
+	}
+}

@@ -1,0 +1,41 @@
+package connectors
+
+import "testing"
+
+// A file of any content gives connectors or problems, and no panic.
+func FuzzParse(f *testing.F) {
+	for _, seed := range []string{
+		"connectors:\n- name: a\n  url: https://a.example\n  auth: {type: none}\n",
+		"a: &a [*a]\nb: {<<: *a}\n? x\n: |\n  y\n- &b\n",
+		`{"connectors": [{"name": "x", "auth": {"config": {"a": [1e3, "\u00e9"]}}}]}`,
+		"plugins: [{path: x, sha256: 1, grants: [y]}]\n--- \n%TAG\n...\n",
+	} {
+		f.Add(seed)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		if len(text) > 4096 {
+			return
+		}
+		var p problems
+		root := parse(text, &p)
+		if root == nil {
+			if len(p.list) == 0 {
+				t.Fatal("neither a document nor a problem")
+			}
+			return
+		}
+		source := newSource(text)
+		d := definer{problems: &p, budget: maxValues}
+		connectors, _ := d.document(root)
+		for _, c := range connectors {
+			if n, _, _ := c.member.locate("auth.config"); n != nil {
+				source.character(n, 3)
+			}
+		}
+		for _, wrong := range p.sorted() {
+			if wrong.Message == "" || wrong.Line < 0 {
+				t.Fatalf("%+v", wrong)
+			}
+		}
+	})
+}

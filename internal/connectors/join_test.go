@@ -1,0 +1,124 @@
+package connectors_test
+
+import (
+	"net/url"
+	"path"
+	"strings"
+	"testing"
+
+	"github.com/keywright/keywright/internal/connectors"
+)
+
+func TestJoin(t *testing.T) {
+	tests := []struct{ base, path, want string }{
+		{"https://a.example", "", "https://a.example"},
+		{"https://a.example", "/", "https://a.example/"},
+		{"https://a.example", "items", "https://a.example/items"},
+		{"https://a.example/v1", "/items?q=1&q=2", "https://a.example/v1/items?q=1&q=2"},
+		{"https://a.example/v1/", "items", "https://a.example/v1/items"},
+		{"https://a.example/v1", "?q=1", "https://a.example/v1?q=1"},
+		{"https://a.example/v1", "items?", "https://a.example/v1/items?"},
+		{"https://a.example/v%2F1", "group%2Fproject", "https://a.example/v%2F1/group%2Fproject"},
+		{"https://a.example/v1", "ü%2Fx?é=\xff", "https://a.example/v1/%C3%BC%2Fx?%C3%A9=%FF"},
+		{"https://a.example/v1", `a"{b}`, "https://a.example/v1/a%22%7Bb%7D"},
+		{"https://a.example/v1", "@evil.example/x", "https://a.example/v1/@evil.example/x"},
+		{"https://a.example", ":80@evil.example", "https://a.example/:80@evil.example"},
+		{"https://a.example", "a//b", "https://a.example/a//b"},
+		{"https://a.example", "proxy/https://b.example", "https://a.example/proxy/https://b.example"},
+		{"https://a.example", "x?next=https://b.example/../c", "https://a.example/x?next=https://b.example/../c"},
+		{"https://a.example/v1", "...", "https://a.example/v1/..."},
+	}
+	for _, test := range tests {
+		base, err := url.Parse(test.base)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, err := connectors.Join(base, test.path)
+		if err != nil || got.String() != test.want {
+			t.Errorf("%s and %q: got %v, %v, want %s", test.base, test.path, got, err, test.want)
+		}
+	}
+}
+
+// threats.md 27
+func TestJoinRefuses(t *testing.T) {
+	base, _ := url.Parse("https://a.example/v1")
+	for name, hostile := range map[string]string{
+		"another host":               "//evil.example/x",
+		"backslash":                  `\evil.example`,
+		"backslashes":                `/\evil.example`,
+		"whole URL":                  "https://evil.example/",
+		"whole URL, other scheme":    "file:///etc/passwd",
+		"dots":                       "../v2",
+		"dots in the middle":         "/x/../../v2",
+		"a dot":                      "./x",
+		"dots at the end":            "x/..",
+		"encoded dots":               "%2e%2e/v2",
+		"half encoded":               ".%2E/v2",
+		"encoded slash behind dots":  "..%2fv2",
+		"encoded slash before dots":  "x%2f..%2f..",
+		"encoded backslash":          "..%5cv2",
+		"encoded twice":              "%252e%252e/v2",
+		"encoded thrice":             "%25252e%25252e%25252fv2",
+		"dots with a path parameter": "..;x=1/v2",
+		"fragment":                   "x#y",
+		"line break":                 "x\r\nX-Evil: 1",
+		"encoded line break":         "x%0d%0aX-Evil:1",
+		"NUL":                        "x\x00",
+		"encoded NUL":                "x%00",
+		"space":                      "x y",
+		"broken percent encoding":    "x%zz",
+	} {
+		t.Run(name, func(t *testing.T) {
+			if got, err := connectors.Join(base, hostile); err == nil {
+				t.Errorf("%q gives %s", hostile, got)
+			}
+		})
+	}
+}
+
+// Whatever the path is, the request goes to the base's host and stays below its path (threats.md 27).
+func FuzzJoin(f *testing.F) {
+	for _, seed := range []string{
+		"", "/", "items?q=1", "//evil", "@evil", `\evil`, "..", "%2e%2e", "%2f", "https://evil", "x#y", "a%2f%2e%2e", "?", "%", "ü", ";..", ":@", "x?\xff", "%c0%ae%c0%ae/",
+	} {
+		f.Add(seed)
+	}
+	bases := []string{"https://a.example", "https://a.example/v1", "https://a.example:8443/v1/"}
+	f.Fuzz(func(t *testing.T, text string) {
+		for _, b := range bases {
+			base, _ := url.Parse(b)
+			joined, err := connectors.Join(base, text)
+			if err != nil {
+				continue
+			}
+			// As the wire has it, and as a server, a proxy or a browser reads it.
+			got, err := url.Parse(joined.String())
+			if err != nil {
+				t.Fatalf("%s and %q: %s does not parse: %v", b, text, joined, err)
+			}
+			if got.Scheme != base.Scheme || got.Host != base.Host || got.User != nil || got.Fragment != "" {
+				t.Fatalf("%s and %q: %s", b, text, joined)
+			}
+			if again := base.ResolveReference(got); again.Host != base.Host {
+				t.Fatalf("%s and %q: resolves to %s", b, text, again)
+			}
+			root := strings.TrimSuffix(base.Path, "/")
+			below := func(p string) bool { return p == root || p == base.Path || strings.HasPrefix(p, root+"/") }
+			decoded := joined.Path
+			for range 4 {
+				if !below(decoded) || !below(path.Clean("/"+decoded)) && root != "" || !below(path.Clean(strings.ReplaceAll(decoded, `\`, "/"))) && root != "" {
+					t.Fatalf("%s and %q: %s is above the base", b, text, joined)
+				}
+				next, err := url.PathUnescape(decoded)
+				if err != nil {
+					break
+				}
+				decoded = next
+			}
+			if strings.ContainsAny(joined.RequestURI(), " \r\n\x00#") || strings.HasPrefix(joined.RequestURI(), "//") {
+				t.Fatalf("%s and %q: request target %q", b, text, joined.RequestURI())
+			}
+		}
+	})
+}

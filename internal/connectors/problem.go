@@ -1,0 +1,74 @@
+package connectors
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/keywright/keywright/host"
+)
+
+// Problem is one thing that is wrong with a file.
+type Problem struct {
+	Line    int    `json:"line,omitempty"`   // from 1; 0 when the file as a whole is meant
+	Column  int    `json:"column,omitempty"` // in characters, from 1
+	Path    string `json:"path,omitempty"`   // of the member, such as connectors.crm.auth.config.token_url
+	Message string `json:"message"`          // what is wrong and what to do
+}
+
+// Error lists everything that is wrong with a file, in the order of the places.
+type Error struct {
+	File     string
+	Problems []Problem
+}
+
+// Error has a line for each problem, in the form that editors and compilers share: file:line:column: what.
+func (e *Error) Error() string {
+	lines := make([]string, len(e.Problems))
+	for i, p := range e.Problems {
+		var b strings.Builder
+		b.WriteString(e.File + ":")
+		if p.Line > 0 {
+			fmt.Fprintf(&b, "%d:%d:", p.Line, p.Column)
+		}
+		if p.Path != "" {
+			b.WriteString(" " + p.Path + ":")
+		}
+		lines[i] = b.String() + " " + p.Message
+	}
+	return strings.Join(lines, "\n")
+}
+
+// place is where something stands in a file: line and column, in characters, from 1.
+type place struct{ line, column int }
+
+// problems collects what is wrong with a file.
+type problems struct {
+	list []Problem
+}
+
+// at adds a problem. The text is made printable: parts of it come from the file.
+func (p *problems) at(where place, path, format string, args ...any) {
+	p.list = append(p.list, Problem{
+		Line: where.line, Column: where.column,
+		Path: host.Printable(path), Message: host.Printable(fmt.Sprintf(format, args...)),
+	})
+}
+
+// rename gives problems that were found before the permalink was known the path that the others have.
+func (p *problems) rename(from, to string) {
+	for i := range p.list {
+		if rest, ok := strings.CutPrefix(p.list[i].Path, from); ok && (rest == "" || rest[0] == '.') {
+			p.list[i].Path = to + rest
+		}
+	}
+}
+
+// sorted gives the problems in the order of their places, and where there are several, in that in which they were found.
+func (p *problems) sorted() []Problem {
+	slices.SortStableFunc(p.list, func(a, b Problem) int {
+		return cmp.Or(cmp.Compare(a.Line, b.Line), cmp.Compare(a.Column, b.Column))
+	})
+	return p.list
+}

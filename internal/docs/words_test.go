@@ -1,0 +1,72 @@
+package docs
+
+import (
+	"net/url"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+)
+
+func documents(t *testing.T) []string {
+	t.Helper()
+	paths, err := filepath.Glob(filepath.Join(root, "*.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	names := []string{"NOTICE"}
+	for _, path := range paths {
+		names = append(names, filepath.Base(path))
+	}
+	for _, want := range []string{"README.md", "ABI.md", "ARCHITECTURE.md", "RATIONALE.md", "SECURITY.md", "CONTRIBUTING.md", "CHANGELOG.md"} {
+		if !slices.Contains(names, want) {
+			t.Errorf("%s is missing", want)
+		}
+	}
+	return names
+}
+
+var (
+	absolutePath = regexp.MustCompile("(^|[\\s`\"'(=:])/(bin|etc|home|lib|mnt|opt|root|srv|tmp|usr|var|work|Users)\\b")
+	address      = regexp.MustCompile("https?://[^\\s`\"'<>)|]+")
+	link         = regexp.MustCompile(`\]\(([^)]+)\)`)
+)
+
+// Documents are about the software: not about a machine, a proxy of somebody's, or the place where it was written.
+func TestDocumentsNameNoPlace(t *testing.T) {
+	for _, name := range documents(t) {
+		text := document(t, name)
+		if found := absolutePath.FindString(text); found != "" {
+			t.Errorf("%s has the absolute path %q…", name, strings.TrimSpace(found))
+		}
+		for _, found := range address.FindAllString(text, -1) {
+			u, err := url.Parse(strings.TrimRight(found, ".,;:"))
+			if err != nil {
+				t.Errorf("%s has %q, which is no URL", name, found)
+				continue
+			}
+			host := u.Hostname()
+			reserved := host == "example.com" || strings.HasSuffix(host, ".example.com") || strings.HasSuffix(host, ".example") ||
+				strings.HasSuffix(host, ".test") || host == "127.0.0.1" || host == "localhost"
+			if known := []string{"www.rfc-editor.org", "extism.org", "tinygo.org", "www.apache.org"}; !reserved && !slices.Contains(known, host) {
+				t.Errorf("%s names the host %s: an example is under example.com or .test", name, host)
+			}
+		}
+	}
+}
+
+// A link inside the repository leads to a file that is there.
+func TestLinksBetweenDocumentsHold(t *testing.T) {
+	for _, name := range documents(t) {
+		for _, match := range link.FindAllStringSubmatch(document(t, name), -1) {
+			target, _, _ := strings.Cut(match[1], "#")
+			if target == "" || strings.Contains(target, "://") {
+				continue
+			}
+			if found, err := filepath.Glob(filepath.Join(root, target)); err != nil || len(found) == 0 {
+				t.Errorf("%s links to %s, which is not there", name, target)
+			}
+		}
+	}
+}
