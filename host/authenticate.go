@@ -94,6 +94,14 @@ func (c *Connector) apart(ctx context.Context, in *hostfn.Inputs, lease *hostfn.
 		}
 		detached, cancel := context.WithTimeout(context.WithoutCancel(ctx), c.host.config.Limits.CallTime)
 		defer cancel()
+		select {
+		case c.host.exchanging <- struct{}{}:
+			defer func() { <-c.host.exchanging }()
+		case <-detached.Done():
+			out = outcome{err: c.fail(StageToken, errors.New("too many other calls wait for token endpoints"))}
+			done <- out
+			return
+		}
 		call := hostfn.New(detached, c.plan, in, hostfn.Exchanging)
 		call.Lease = lease
 		out, _ = c.call(detached, call)

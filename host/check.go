@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -98,6 +99,9 @@ func (k *checker) fields() {
 	}
 }
 
+// fixedAuthority is a URL whose scheme and host no template has a part in.
+var fixedAuthority = regexp.MustCompile(`^[a-z]+://[^/?#{}\\]+/`)
+
 func path(field string) string { return "auth.config." + field }
 
 func (k *checker) field(f *hostfn.Field, value any) {
@@ -128,6 +132,9 @@ func (k *checker) field(f *hostfn.Field, value any) {
 	}
 	f.Text = compiled
 	k.names(f, compiled.Names())
+	if names := compiled.Names(); f.Kind == abi.KindURL && (len(names.User) > 0 || names.Tenant) && !fixedAuthority.MatchString(text) {
+		k.wrong(path(f.Name), 0, "user.* and tenant_id may stand only behind the host: whoever chooses the host gets the credential")
+	}
 	literal, isLiteral := compiled.Literal()
 	if !isLiteral {
 		return

@@ -22,7 +22,8 @@ func TestDecision_Configuration_every_problem_at_once(t *testing.T) {
 		want           []string // path and a part of the message
 	}{
 		{
-			"unknown, missing, wrong type, bad enum", "oauth_jwt_bearer", config{
+			"unknown, missing, wrong type, bad enum", "oauth_jwt_bearer",
+			config{
 				"client_id": 7, "private_key": canary, "token_url": "http://login.test", "subjekt": canary,
 				"audience": "{{ nope() }} {{ get_secret(1) }}", "token_ttl": "soon", "algorithm": "none",
 				"additional_claims": "x", "jwt_headers": config{"alg": "none", "kid": "{{"},
@@ -33,6 +34,7 @@ func TestDecision_Configuration_every_problem_at_once(t *testing.T) {
 				`auth.config.audience: unknown function "nope"`, "auth.config.audience: the name must be a literal",
 				"auth.config.token_ttl: is not a decimal integer", "auth.config.algorithm: is none of HS256",
 				"auth.config.additional_claims: is text, an object is wanted", "auth.config.jwt_headers.kid: ",
+				"auth.config.jwt_headers.alg: is fixed",
 			},
 		},
 		{

@@ -67,7 +67,7 @@ func (e *ConfigError) Error() string {
 		if p.Column > 0 {
 			at = fmt.Sprintf(", column %d", p.Column)
 		}
-		lines[i] = fmt.Sprintf("connectors.%s.%s%s: %s", Printable(e.Connector), p.Path, at, p.Message)
+		lines[i] = fmt.Sprintf("connectors.%s.%s%s: %s", Printable(e.Connector), Printable(p.Path), at, Printable(p.Message))
 	}
 	return strings.Join(lines, "\n")
 }

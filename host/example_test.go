@@ -46,8 +46,11 @@ func Example() {
 	}
 	defer response.Body.Close()
 
-	_, err = client.Get("https://elsewhere.example.com/")
-	fmt.Println(err)
+	if response, err = client.Get("https://elsewhere.example.com/"); err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer response.Body.Close()
 
 	// Output:
 	// GET https://api.example.com/v1/contacts with X-API-Key a-key

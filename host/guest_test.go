@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"runtime"
-	"slices"
 
 	"github.com/keywright/keywright/host"
 	"github.com/keywright/keywright/host/internal/sandbox"
@@ -72,10 +71,7 @@ func withGuest(g *guest, grants ...string) func(*host.Config) {
 	return func(c *host.Config) { c.Plugins = append(c.Plugins, p) }
 }
 
-// everywhere are all sinks but that of keys.
-var everywhere = slices.DeleteFunc(slices.Clone(abi.Sinks), func(s string) bool { return s == abi.SinkSign })
-
-// fields of the guests: a secret and where it may go, and what else the tests want.
+// sealedField is a field for a secret, with where it may go.
 func sealedField(name string, sinks ...string) abi.Field {
 	return abi.Field{Name: name, Kind: abi.KindString, Sealed: true, Sinks: sinks}
 }

@@ -72,8 +72,10 @@ type Host struct {
 	base    http.RoundTripper
 	tokens  *http.Client
 	salt    [32]byte // of cache partitions
-	types   map[string]*plugin
-	order   []*plugin
+	// exchanging has a place for each call that may wait for token endpoints, because a guest that waits keeps its memory.
+	exchanging chan struct{}
+	types      map[string]*plugin
+	order      []*plugin
 
 	mu     sync.Mutex
 	closed bool
@@ -108,6 +110,7 @@ func newHost(ctx context.Context, c Config, builtIn [][]byte) (*Host, error) {
 	c.Limits = c.Limits.withDefaults()
 	c.Variables = maps.Clone(c.Variables)
 	h := &Host{config: c, signer: signing.New(c.Limits.Keys), types: map[string]*plugin{}}
+	h.exchanging = make(chan struct{}, c.Limits.Exchanging)
 	h.cache = tokencache.New[[]seal.Piece](c.Limits.CacheEntries, c.Limits.CachePerUser, c.Clock)
 	if _, err := io.ReadFull(c.Random, h.salt[:]); err != nil {
 		return nil, fmt.Errorf("no randomness: %w", err)

@@ -62,7 +62,7 @@ func (l *leaks) outError(where string, err error) {
 	}
 	l.out(where, fmt.Sprintf("%v\n%+v\n%#v", err, err, err))
 	l.outError(where, errors.Unwrap(err))
-	if several, ok := err.(interface{ Unwrap() []error }); ok { //nolint:errorlint // the tree is walked here
+	if several, ok := err.(interface{ Unwrap() []error }); ok {
 		for _, inner := range several.Unwrap() {
 			l.outError(where, inner)
 		}

@@ -25,6 +25,7 @@ type Limits struct {
 	CacheBytes    int           // of one cached value [64 KiB]
 	Keys          int           // parsed signing keys that are kept [1,024]
 	Running       int           // guests that run at the same time; others wait [4 × processors, 16 at least]
+	Exchanging    int           // calls that request tokens at the same time; others wait [64]
 }
 
 func (l Limits) withDefaults() Limits {
@@ -49,6 +50,7 @@ func (l Limits) withDefaults() Limits {
 	set(&l.CachePerUser, 16)
 	set(&l.CacheBytes, 64<<10)
 	set(&l.Keys, 1024)
+	set(&l.Exchanging, 64)
 	if l.CallTime == 0 {
 		l.CallTime = 15 * time.Second
 	}

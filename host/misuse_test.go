@@ -79,6 +79,7 @@ func gives(output string) func(abi.Env) (string, error) {
 }
 
 func tokenRequest(env abi.Env, url string, form ...abi.Pair) (string, error) {
+	value(env, "url") // what config_get has given is where a token request may go
 	env.TokenRequest([]byte(marshal(abi.TokenRequest{URL: url, Form: form})))
 	return header("X-Key", value(env, "to_header")), nil
 }
@@ -256,11 +257,11 @@ func TestSecretsSentElsewhere_threats_18(t *testing.T) {
 	}
 	var cases []misuse
 	for _, url := range []string{"https://evil.test/", tokenURL + "/x", tokenURL + "?a", "https://login.test", "", "HTTPS://login.test/token", apiURL} {
-		cases = append(cases, misuse{"another token URL: " + url, elsewhere(url), host.StagePlugin, "field of the configuration"})
+		cases = append(cases, misuse{"another token URL: " + url, elsewhere(url), host.StagePlugin, "only go to a URL"})
 	}
 	refuseAll(t, append(cases, misuse{"a secret in the token URL's query", func(env abi.Env) (string, error) {
 		return tokenRequest(env, tokenURL+"?x="+value(env, "to_token"))
-	}, host.StagePlugin, "field of the configuration"}))
+	}, host.StagePlugin, "only go to a URL"}))
 }
 
 func TestSigningOracle_threats_11(t *testing.T) {

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/keywright/keywright/host"
+	"github.com/keywright/keywright/host/internal/testhook"
 	"github.com/keywright/keywright/internal/abi"
 )
 
@@ -68,7 +69,11 @@ func TestDescriptionsThatAreRefused_threats_8(t *testing.T) {
 		"a key without algorithms": {about: abi.Description{Fields: []abi.Field{plain(abi.KindKey)}}},
 		"a key with another sink":  {about: abi.Description{Fields: []abi.Field{{Name: "f", Kind: abi.KindKey, Sinks: []string{abi.SinkHeader}}}}},
 	} {
-		_, err := host.New(t.Context(), host.Config{Plugins: []host.Plugin{g.plugin()}})
+		ctx := t.Context()
+		if !strings.Contains(name, "taken") && !strings.Contains(name, "alias") {
+			ctx = testhook.WithoutBuiltIns(ctx) // they take their time to compile
+		}
+		_, err := host.New(ctx, host.Config{Plugins: []host.Plugin{g.plugin()}})
 		if err == nil || !strings.Contains(err.Error(), `plugin "guest"`) {
 			t.Errorf("%s: %v", name, err)
 		}
@@ -101,7 +106,7 @@ func TestQuotas_threats_10(t *testing.T) {
 		}
 	}
 	logs := func(env abi.Env) { env.Log(abi.LevelDebug, "x") }
-	asks := func(env abi.Env) { env.TokenRequest([]byte(marshal(abi.TokenRequest{URL: tokenURL}))) }
+	asks := func(env abi.Env) { env.TokenRequest([]byte(marshal(abi.TokenRequest{URL: value(env, "url")}))) }
 	stores := func(env abi.Env) { env.CacheSet("k", "v", 60) }
 	for _, c := range []struct {
 		name      string
@@ -176,7 +181,7 @@ func TestHeadersOfAPlugin_threats_26(t *testing.T) {
 	refuseAll(t, cases)
 	for _, name := range []string{"Host", "X\r\nY", "Content-Type"} { // of a token request
 		w := misusedWorld(t, func(env abi.Env) (string, error) {
-			env.TokenRequest([]byte(marshal(abi.TokenRequest{URL: tokenURL, Headers: []abi.Pair{{Name: name, Value: value(env, "to_token")}}})))
+			env.TokenRequest([]byte(marshal(abi.TokenRequest{URL: value(env, "url"), Headers: []abi.Pair{{Name: name, Value: value(env, "to_token")}}})))
 			return set("X-Key", "", "")(env)
 		})
 		if _, err := w.try(w.connect("custom", misused), get(t.Context())); err == nil || w.exchanged() != 0 {
@@ -199,7 +204,7 @@ func TestTokenEndpointEchoesTheSecret_threats_20(t *testing.T) {
 			_ = r.ParseForm()
 			return nil, fmt.Errorf("malformed HTTP response %q", r.Form.Encode()+r.Form.Get("client_secret"))
 		})
-		w.refuse(w.connect("oauth_client_credentials", oauth("{{ get_secret('s') }}")), get(t.Context()), host.StageToken, "malformed HTTP response")
+		w.refuse(w.connect("oauth_client_credentials", oauth("{{ get_secret('s') }}")), get(t.Context()), host.StageToken, "cannot be reached")
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 	"net/url"
 	"strings"
 
+	"golang.org/x/net/http/httpguts"
 	"golang.org/x/net/idna"
 )
 
@@ -39,13 +40,14 @@ func originOf(u *url.URL) (origin, error) {
 	case o.scheme != "https" && o.scheme != "http":
 		return origin{}, fmt.Errorf("has the scheme %q, https is wanted", Printable(u.Scheme))
 	}
-	host := strings.ToLower(u.Hostname())
-	if !ascii(host) {
+	host := u.Hostname()
+	if !ascii(host) { // as net/http does it, and so without lowering it before: that of ẞ is another name
 		var err error
 		if host, err = idna.Lookup.ToASCII(host); err != nil {
 			return origin{}, errors.New("has a host name that does not exist")
 		}
 	}
+	host = strings.ToLower(host)
 	if host == "" {
 		return origin{}, errors.New("has no host")
 	}
@@ -75,10 +77,31 @@ func (c *Connector) checkOrigin(r *http.Request) error {
 	if !c.origins[o] {
 		return fmt.Errorf("%s is not an origin of this connector, so it gets no credential", Printable(o.String()))
 	}
+	if strings.Contains(r.URL.RawQuery, "#") { // it would go out as it is, and what is appended behind it be a fragment
+		return errors.New("the request's query holds a #: write it as %23")
+	}
 	if r.Host != "" {
-		named, err := originOf(&url.URL{Scheme: r.URL.Scheme, Host: r.Host})
+		written, err := httpguts.PunycodeHostPort(r.Host) // as net/http writes it
+		if err != nil {
+			return errors.New("the request's Host is not the name of a host")
+		}
+		named, err := originOf(&url.URL{Scheme: r.URL.Scheme, Host: written})
 		if err != nil || !c.origins[named] {
 			return errors.New("the request's Host names another origin")
+		}
+	}
+	return nil
+}
+
+// checkHeaders refuses what net/http does not take for what it is, because of its case, and would send beside its own:
+// another Host, or another framing.
+func checkHeaders(h http.Header) error {
+	for name := range h {
+		switch canonical := http.CanonicalHeaderKey(name); canonical {
+		case "Host", "Content-Length", "Transfer-Encoding", "Trailer", "Connection":
+			if name != canonical {
+				return fmt.Errorf("the request has a header %s under a name in another case", canonical)
+			}
 		}
 	}
 	return nil

@@ -241,6 +241,8 @@ func checkField(d *Description, f *Field) (seal.Sinks, error) {
 		return 0, errors.New("only an integer has a minimum")
 	case f.Kind == abi.KindObject && (f.Sealed || f.Default != ""):
 		return 0, errors.New("an object is neither sealed as a whole nor has it a default")
+	case f.Kind == abi.KindURL && f.Default != "":
+		return 0, errors.New("a url has no default: it is for the configuration to say where credentials go")
 	case f.Required && f.Default != "":
 		return 0, errors.New("a required field has no default")
 	}

@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"strings"
 
+	"github.com/keywright/keywright/host/internal/egress"
 	"github.com/keywright/keywright/host/internal/hostfn"
 )
 
@@ -72,6 +73,9 @@ func (t *transport) send(r *http.Request, again bool) (*http.Response, []hostfn.
 	}
 	response, err := t.base.RoundTrip(authenticated)
 	if err != nil {
+		if _, plain := t.base.(*http.Transport); plain {
+			err = egress.Failure(err)
+		}
 		return nil, nil, out.scrub(err)
 	}
 	response.Request = r
@@ -91,10 +95,9 @@ func withoutEcho(response *http.Response, m *hostfn.Mutation) error {
 	}
 	address, fragment, hasFragment := strings.Cut(location, "#")
 	path, query, _ := strings.Cut(address, "?")
-	if rest, found := strings.CutSuffix(query, m.Query); found && (rest == "" || strings.HasSuffix(rest, "&")) {
-		query = strings.TrimSuffix(rest, "&")
-		if location = path; query != "" {
-			location += "?" + query
+	if rest := m.Without(query); rest != query {
+		if location = path; rest != "" {
+			location += "?" + rest
 		}
 		if hasFragment {
 			location += "#" + fragment
@@ -120,9 +123,15 @@ func (c *Connector) clone(r *http.Request) (*http.Request, outcome) {
 	if err := c.checkOrigin(r); err != nil {
 		return nil, outcome{err: c.fail(StageOrigin, err)}
 	}
+	if err := checkHeaders(r.Header); err != nil {
+		return nil, outcome{err: c.fail(StageOrigin, err)}
+	}
 	out := c.authenticate(r.Context(), r)
 	if out.err != nil {
 		return nil, out
+	}
+	if stripped(r.Header, out.mutation) {
+		return nil, outcome{err: c.fail(StageMutation, errors.New("the request's Connection header would have a proxy drop the credential"))}
 	}
 	authenticated := r.Clone(r.Context())
 	if authenticated.Header == nil {
@@ -130,6 +139,20 @@ func (c *Connector) clone(r *http.Request) (*http.Request, outcome) {
 	}
 	apply(authenticated, out.mutation)
 	return authenticated, out
+}
+
+// stripped tells whether the request's Connection header names a header of the mutation, RFC 9110 section 7.6.1.
+func stripped(h http.Header, m *hostfn.Mutation) bool {
+	for _, value := range h["Connection"] {
+		for option := range strings.SplitSeq(value, ",") {
+			for _, header := range m.Headers {
+				if strings.EqualFold(strings.TrimSpace(option), header.Name) {
+					return true
+				}
+			}
+		}
+	}
+	return false
 }
 
 // apply changes a clone: headers are set, and the query is appended to what the URL has, which stays byte for byte.

@@ -204,7 +204,7 @@ func TestDecision_Requests_which_hosts_get_the_credential(t *testing.T) {
 	w := newWorld(t)
 	w.canary("s")
 	c, err := w.host.Connect(t.Context(), host.Connector{
-		Name: "crm", Origins: []string{"https://API.test/", "https://api.test:8443", "https://bücher.test"},
+		Name: "crm", Origins: []string{"https://API.test/", "https://api.test:8443", "https://bücher.test", "https://straße.test"},
 		Auth: host.Auth{Type: "api_key", Config: key("{{ get_secret('s') }}")},
 	})
 	if err != nil {
@@ -227,6 +227,9 @@ func TestDecision_Requests_which_hosts_get_the_credential(t *testing.T) {
 	opaque := request(t, "https://api.test/")
 	opaque.URL.Opaque = "//evil.test/"
 	w.refuse(c, opaque, host.StageOrigin)
+	dialled := request(t, "https://api.test/") // what is compared must be what net/http dials
+	dialled.URL.Host, dialled.Host = "straẞe.test", ""
+	w.refuse(c, dialled, host.StageOrigin)
 	none := request(t, "https://api.test/")
 	none.URL = nil
 	w.refuse(c, none, host.StageOrigin)
@@ -274,7 +277,10 @@ func TestDecision_Requests_the_callers_request_is_never_changed(t *testing.T) {
 			t.Error("Authenticate gives no clone with the context")
 		}
 		response, err := c.Transport(nil).RoundTrip(r)
-		if err != nil || response.Request != r {
+		if err != nil {
+			t.Fatal(err)
+		}
+		if response.Body.Close(); response.Request != r {
 			t.Errorf("in %s: Response.Request is not the caller's", in)
 		}
 		bare := &http.Request{Method: http.MethodGet, URL: r.URL} // no header at all

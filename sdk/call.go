@@ -123,7 +123,7 @@ type Request struct {
 	BodySHA256 string // in hex; "" when the body cannot be read twice
 }
 
-// Request returns the outgoing request. A call that has asked for it can neither cache nor request a token.
+// Request returns the outgoing request. A call that has asked for it can neither use the cache nor request a token.
 func (c *Call) Request() (Request, error) {
 	var r Request
 	err := EachMember(string(c.env.Input()), func(name, value string) error {
@@ -138,9 +138,10 @@ func (c *Call) Request() (Request, error) {
 			return eachElement(value, func(element string) error {
 				var p Pair
 				err := EachMember(element, func(name, value string) error {
-					if name == "name" {
+					switch name {
+					case "name":
 						p.Name = text(value)
-					} else if name == "value" {
+					case "value":
 						p.Value = text(value)
 					}
 					return nil

@@ -47,12 +47,16 @@ type Problem struct {
 	Message string // what is wrong and what to do, in one line
 }
 
-// The documents of the contract; see ABI.md.
+// Documents of the contract; ABI.md has them in full.
 type (
+	// Description is what a plugin says of itself.
 	Description = abi.Description
-	Field       = abi.Field
-	Mutation    = abi.Mutation
-	Pair        = abi.Pair
+	// Field describes a field of the configuration.
+	Field = abi.Field
+	// Mutation is what is to be changed in a request.
+	Mutation = abi.Mutation
+	// Pair is a name and a value: a header, a query parameter or a form field.
+	Pair = abi.Pair
 )
 
 // ABI is the version of the contract that this SDK implements; it goes into the Description.

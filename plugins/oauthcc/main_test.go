@@ -286,14 +286,18 @@ func TestTokenURLFromATemplate(t *testing.T) {
 		h.TokenEndpoint("https://login.test/t/nine/token", hosttest.Token("the-access-token", 300))
 		h.As(host.User{TenantID: "nine"})
 		h.Authenticate(config("token_url", "https://login.test/t/{{ tenant_id }}/token"), get())
-		for tenant, text := range map[string]string{
-			"http://login.test": "plain http", "https://me:it@login.test": "user info", "https://login.test/#a": "fragment", " ": "empty",
+		for url, text := range map[string]string{
+			"http://login.test": "plain http", "https://me:it@login.test": "user info", "https://login.test/#a": "fragment",
 		} {
-			h.As(host.User{TenantID: tenant})
-			err := h.AuthenticateError(config("token_url", "{{ tenant_id }}"), get())
+			h.Secret("url", url)
+			err := h.AuthenticateError(config("token_url", "{{ get_secret('url') }}"), get())
 			if err.Stage != host.StageConfig || !strings.Contains(err.Error(), text) {
-				t.Errorf("%q: stage %s: %v", tenant, err.Stage, err)
+				t.Errorf("%q: stage %s: %v", url, err.Stage, err)
 			}
+		}
+		problems := h.Problems(config("token_url", "https://{{ tenant_id }}.login.test/token"))
+		if len(problems) != 1 || !strings.Contains(problems[0].Message, "only behind the host") {
+			t.Errorf("whoever chooses the host gets the credential, but the problems are %v", problems)
 		}
 	})
 }

@@ -7,7 +7,10 @@ import (
 	"github.com/keywright/keywright/internal/abi"
 )
 
-const maxCacheKey = 256 // bytes
+const (
+	maxCacheKey   = 256 // bytes
+	pieceOverhead = 100 // bytes that a sealed value in the cache costs beyond its text, about
+)
 
 // CacheGet gives what CacheSet stored in this call's partition of the cache.
 //
@@ -15,6 +18,9 @@ const maxCacheKey = 256 // bytes
 // ten thousand that wait hold no sandbox each.
 func (c *Call) CacheGet(key string) (string, bool) {
 	c.need(abi.UserCacheGet)
+	if c.inputRead { // what a call asks for would be seen in what the cache forgets first
+		c.endf(StagePlugin, "cache_get was called after the request was read: read the cache first, nothing of one request may reach another")
+	}
 	k := c.cacheKey(key)
 	if c.mode == Explaining {
 		return "", false
@@ -31,7 +37,7 @@ func (c *Call) CacheGet(key string) (string, bool) {
 		c.used = append(c.used, Used{Key: k, Generation: entry.Generation})
 		return value, true
 	}
-	if c.mode == Inline && !c.inputRead { // a call that has read its input can set nothing, so it needs no lease
+	if c.mode == Inline {
 		c.restart = &Restart{Key: &k}
 		panic(ended{})
 	}
@@ -51,7 +57,10 @@ func (c *Call) CacheSet(key, value string, ttlSeconds int64) {
 	}
 	size := 0
 	for _, piece := range pieces {
-		size += len(piece.Text) + len(piece.Value.Text)
+		size += len(piece.Text)
+		if piece.Sealed {
+			size += len(piece.Value.Text) + len(piece.Value.Mask) + pieceOverhead
+		}
 	}
 	if size > c.plan.Limits.Cached {
 		c.endf(StagePlugin, "the value of cache_set has more than %d bytes", c.plan.Limits.Cached)
@@ -60,8 +69,7 @@ func (c *Call) CacheSet(key, value string, ttlSeconds int64) {
 		return
 	}
 	ttl := time.Duration(min(max(ttlSeconds, 0), maxTTL)) * time.Second
-	if c.Lease != nil && c.Lease.Key() == k {
-		c.Lease.Set(pieces, ttl)
+	if c.Lease != nil && c.Lease.Key() == k && c.Lease.Set(pieces, ttl).Generation != 0 {
 		return
 	}
 	c.plan.Cache.Set(k, pieces, ttl)

@@ -45,17 +45,19 @@ type Call struct {
 	mode   Mode
 	sealed *seal.Table
 
-	rendered  []renderedField
-	failure   *Failure
-	restart   *Restart
-	lines     []line
-	inputRead bool
-	revealed  bool
-	exchanges int
-	waited    time.Duration
-	putToUse  int // sealed values that were opened for the mutation
-	answer    *TokenError
-	used      []Used
+	rendered    []renderedField
+	failure     *Failure
+	restart     *Restart
+	lines       []line
+	inputRead   bool
+	revealed    bool
+	urls        []string // of the fields of kind url that were rendered
+	openedBytes int      // of texts, with their sealed values put in
+	exchanges   int
+	waited      time.Duration
+	putToUse    int // sealed values that were opened for the mutation
+	answer      *TokenError
+	used        []Used
 }
 
 // Restart asks for the call to be run again as Exchanging.
@@ -67,6 +69,10 @@ type Restart struct {
 func New(ctx context.Context, plan *Plan, inputs *Inputs, mode Mode) *Call {
 	return &Call{ctx: ctx, plan: plan, inputs: inputs, mode: mode, sealed: seal.NewTable(plan.Random)}
 }
+
+// maxOpened bounds, in bytes, the texts that a call has sealed values put into. A document holds thousands of references,
+// each of which may stand for much.
+const maxOpened = 2 << 20
 
 // ended is what a host function panics with when it ends the call.
 type ended struct{}
@@ -130,6 +136,9 @@ func (c *Call) open(where, text string, sink seal.Sinks) (string, int) {
 	out, opened, err := c.sealed.Open(text, sink)
 	if err != nil {
 		c.endf(StagePlugin, "%s: %w", where, err)
+	}
+	if c.openedBytes += len(out); c.openedBytes > maxOpened {
+		c.endf(StagePlugin, "%s: the sealed values of a call stand for more than %d bytes in all", where, maxOpened)
 	}
 	return out, opened
 }

@@ -32,10 +32,12 @@ func (c *Call) ConfigGet(name string) (string, bool) {
 		}
 	}
 	c.plain("the name of a configuration field", name)
-	r := renderedField{name: name}
-	if field := c.plan.Fields[name]; field != nil {
-		r.value, r.ok = c.field(field)
+	field := c.plan.Fields[name]
+	if field == nil {
+		return "", false // and not kept: a guest may ask for names without end
 	}
+	r := renderedField{name: name}
+	r.value, r.ok = c.field(field)
 	c.rendered = append(c.rendered, r)
 	return r.value, r.ok
 }
@@ -76,15 +78,17 @@ func (c *Call) field(f *Field) (string, bool) {
 	if err := checkRendered(f, whole); err != nil {
 		c.endf(StageConfig, "%s %w", f.Name, err)
 	}
+	if f.Kind == abi.KindURL {
+		if err := c.plan.CheckURL(whole); err != nil {
+			c.endf(StageConfig, "%s %w", f.Name, err)
+		}
+		c.urls = append(c.urls, whole)
+	}
 	switch {
 	case f.Sealed || f.Kind == abi.KindKey:
 		return c.seal(seal.Value{Text: whole, Sinks: f.Sinks, Mask: mask(f)}), true
 	case f.Kind == abi.KindInteger || f.Kind == abi.KindBoolean || len(f.Enum) > 0:
 		return whole, true // one of a few values, checked; a plugin needs to see it
-	case f.Kind == abi.KindURL:
-		if err := c.plan.CheckURL(whole); err != nil {
-			c.endf(StageConfig, "%s %w", f.Name, err)
-		}
 	}
 	return c.sealParts(parts, f.Sinks), true
 }
@@ -175,7 +179,7 @@ func CheckValue(f *abi.Field, value string) error {
 
 // mask is what a person may see of a field: its template, but never a credential that was written out.
 func mask(f *Field) string {
-	if _, literal := f.Text.Literal(); literal {
+	if len(f.Text.Names().Secrets) == 0 { // what is secret in it, if anything, is written out
 		return "<" + f.Name + ">"
 	}
 	return f.Text.Source()

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"net/url"
+	"slices"
 	"strings"
 
 	"golang.org/x/net/http/httpguts"
@@ -21,16 +22,40 @@ type Mutation struct {
 	credentials []string // those that Query holds
 }
 
-// Echoed tells whether a text of the API's holds a credential of the query. A short one is there by chance, too.
-func (m *Mutation) Echoed(text string) bool {
+// Echoed tells whether a URL of the API's holds a credential of the query, however it is written. A short one is there by
+// chance, too.
+func (m *Mutation) Echoed(address string) bool {
+	texts := []string{address}
+	for _, unescape := range []func(string) (string, error){url.QueryUnescape, url.PathUnescape} {
+		if text, err := unescape(address); err == nil {
+			texts = append(texts, text)
+		}
+	}
 	for _, credential := range m.credentials {
 		for _, form := range forms(credential) {
-			if len(form) >= scrubbable && strings.Contains(text, form) {
+			if len(form) >= scrubbable && slices.ContainsFunc(texts, func(text string) bool { return strings.Contains(text, form) }) {
 				return true
 			}
 		}
 	}
 	return false
+}
+
+// Without gives a raw query without the parameters that hold a credential of this one.
+func (m *Mutation) Without(query string) string {
+	var rest []string
+	for parameter := range strings.SplitSeq(query, "&") {
+		name, value, _ := strings.Cut(parameter, "=")
+		if !m.credential(name) && !m.credential(value) {
+			rest = append(rest, parameter)
+		}
+	}
+	return strings.Join(rest, "&")
+}
+
+func (m *Mutation) credential(escaped string) bool {
+	text, err := url.QueryUnescape(escaped)
+	return err == nil && text != "" && slices.Contains(m.credentials, text)
 }
 
 // Mutation decodes the output of authenticate, checks all of it, and puts the sealed values in. The sealed values of the
@@ -58,10 +83,10 @@ func (c *Call) Explanation(output []byte) (*Mutation, error) {
 	}
 	m := &Mutation{}
 	for _, pair := range document.Headers {
-		m.Headers = append(m.Headers, abi.Pair{Name: c.sealed.Mask(pair.Name), Value: c.sealed.Mask(pair.Value)})
+		m.Headers = append(m.Headers, abi.Pair{Name: c.masked(pair.Name), Value: c.masked(pair.Value)})
 	}
 	for _, pair := range document.Query {
-		m.Query += "&" + c.sealed.Mask(pair.Name) + "=" + c.sealed.Mask(pair.Value)
+		m.Query += "&" + c.masked(pair.Name) + "=" + c.masked(pair.Value)
 	}
 	m.Query = strings.TrimPrefix(m.Query, "&")
 	return m, nil
@@ -79,9 +104,9 @@ func (c *Call) mutation(output []byte) *Mutation {
 	c.putToUse = 0 // what a token request needed is no credential of this request
 	seen := map[string]bool{}
 	for _, pair := range document.Headers {
-		name, value := c.header("the mutation's headers", pair, seal.Header)
+		name, value, shown := c.header("the mutation's headers", pair, seal.Header)
 		if seen[strings.ToLower(name)] {
-			c.endf(StageMutation, "the mutation sets header %s twice", name)
+			c.endf(StageMutation, "the mutation sets header %s twice", shown)
 		}
 		seen[strings.ToLower(name)] = true
 		m.Headers = append(m.Headers, abi.Pair{Name: name, Value: value})
@@ -115,21 +140,30 @@ func (c *Call) mutation(output []byte) *Mutation {
 	return m
 }
 
-// header opens and checks a header that a guest wants set.
-func (c *Call) header(where string, pair abi.Pair, sink seal.Sinks) (name, value string) {
+// header opens and checks a header that a guest wants set. Errors may show its name as shown.
+func (c *Call) header(where string, pair abi.Pair, sink seal.Sinks) (name, value, shown string) {
 	name, opened := c.open(where, pair.Name, sink)
 	value, n := c.open(where, pair.Value, sink)
 	c.put(opened + n)
+	shown = showName(name, opened)
 	if problem := abi.CheckHeaderName(name); problem != "" {
-		c.endf(StageMutation, "%s: %s %s", where, showName(name, opened), problem)
+		c.endf(StageMutation, "%s: %s %s", where, shown, problem)
 	}
 	if !httpguts.ValidHeaderFieldValue(value) {
-		c.endf(StageMutation, "%s: the value of %s holds a line break or another control character", where, showName(name, opened))
+		c.endf(StageMutation, "%s: the value of %s holds a line break or another control character", where, shown)
 	}
 	if n > 0 && strings.TrimSpace(value) == "" {
-		c.endf(StageMutation, "%s: the credential in %s is empty", where, showName(name, opened))
+		c.endf(StageMutation, "%s: the credential in %s is empty", where, shown)
 	}
-	return name, value
+	return name, value, shown
+}
+
+// masked shows a text of the mutation to a person. A guest that may reveal puts credentials in without a reference.
+func (c *Call) masked(text string) string {
+	if c.revealed {
+		text = c.Scrub(text)
+	}
+	return c.sealed.Mask(text)
 }
 
 func (c *Call) put(opened int) { c.putToUse += opened }

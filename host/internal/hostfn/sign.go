@@ -112,7 +112,8 @@ func (c *Call) Sign(field, data string) []byte {
 		c.end(StageSign, fmt.Errorf("%s: %w", field, err))
 	}
 	c.warning(field, warning)
-	c.revealed = true // what it gives is a credential in plain bytes
+	c.revealed = true                           // what it gives is a credential in plain bytes,
+	c.seal(seal.Value{Text: string(signature)}) // which Scrub has to know
 	return signature
 }
 

@@ -14,6 +14,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/keywright/keywright/host/internal/egress"
 	"github.com/keywright/keywright/host/internal/seal"
 	"github.com/keywright/keywright/host/internal/strictjson"
 	"github.com/keywright/keywright/internal/abi"
@@ -78,13 +79,15 @@ func (c *Call) TokenRequest(document []byte) []byte {
 // outgoing checks a request and puts its sealed values in.
 func (c *Call) outgoing(request *abi.TokenRequest) *http.Request {
 	target, _ := c.open("the URL of token_request", request.URL, seal.Token)
-	if !slices.ContainsFunc(slices.Collect(maps.Values(c.plan.Fields)), func(f *Field) bool {
-		return f.Kind == abi.KindURL && (f.Text != nil || f.Default != "") && c.plainText(f) == target
-	}) {
-		c.endf(StagePlugin, "token_request may only go to a URL that is a field of the configuration")
+	if !slices.Contains(c.urls, target) {
+		for _, name := range slices.Sorted(maps.Keys(c.plan.Fields)) {
+			if f := c.plan.Fields[name]; f.Kind == abi.KindURL && f.Text != nil {
+				c.ConfigGet(name)
+			}
+		}
 	}
-	if err := c.plan.CheckURL(target); err != nil {
-		c.endf(StageConfig, "the token URL %w", err)
+	if !slices.Contains(c.urls, target) {
+		c.endf(StagePlugin, "token_request may only go to a URL that is a field of the configuration")
 	}
 	var form strings.Builder
 	for i, pair := range request.Form {
@@ -95,17 +98,17 @@ func (c *Call) outgoing(request *abi.TokenRequest) *http.Request {
 		}
 		form.WriteString(url.QueryEscape(name) + "=" + url.QueryEscape(value))
 	}
-	outgoing, err := http.NewRequest(http.MethodPost, target, strings.NewReader(form.String()))
+	outgoing, err := http.NewRequestWithContext(c.ctx, http.MethodPost, target, strings.NewReader(form.String()))
 	if err != nil {
 		c.end(StageConfig, errors.New("the token URL is not a URL"))
 	}
 	outgoing.Header.Set("Accept", "application/json")
 	seen := map[string]bool{"Content-Type": true}
 	for _, pair := range request.Headers {
-		name, value := c.header("the headers of token_request", pair, seal.Token)
+		name, value, shown := c.header("the headers of token_request", pair, seal.Token)
 		canonical := http.CanonicalHeaderKey(name)
 		if seen[canonical] {
-			c.endf(StagePlugin, "the headers of token_request: %s is there twice, or is the host's to set", canonical)
+			c.endf(StagePlugin, "the headers of token_request: %s is there twice, or is the host's to set", shown)
 		}
 		seen[canonical] = true
 		outgoing.Header.Set(name, value)
@@ -132,11 +135,14 @@ func (c *Call) send(r *http.Request) (status int, body []byte, err error) {
 	return response.StatusCode, body, nil
 }
 
-// transportError drops the URL, which may hold a secret, and scrubs what is left.
+// transportError drops the URL, which may hold a secret, and what the endpoint sent, and scrubs what is left.
 func (c *Call) transportError(err error) error {
 	var u *url.Error
 	if errors.As(err, &u) {
 		err = u.Err
+	}
+	if _, plain := c.plan.Client.Transport.(*http.Transport); plain {
+		err = egress.Failure(err)
 	}
 	return c.ScrubError(err)
 }

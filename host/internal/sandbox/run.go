@@ -50,6 +50,7 @@ func (m *Module) start(ctx context.Context, env abi.Env) *run {
 		r.arena = kernel.New(m.runtime.limits.ArenaBytes, m.runtime.limits.Blocks)
 	}
 	r.stderr.write = func(line string) { r.log(abi.LevelInfo, line) }
+	r.stderr.proceed = func() { r.proceed(wasiWrite) }
 	r.Context = experimental.WithMemoryAllocator(ctx, r.memory)
 	return r
 }

@@ -21,13 +21,15 @@ var wasiFunctions = []string{
 // lines cuts what a guest writes to stderr into lines, and hands each one to write. What a line has beyond
 // maxLineBytes is dropped.
 type lines struct {
-	write func(line string)
-	begun []byte // the line that has not ended yet
+	write   func(line string)
+	proceed func() // ends the call when its time is over: one fd_write may have millions of parts
+	begun   []byte // the line that has not ended yet
 }
 
 // Write never fails, other than by ending the call in write.
 func (l *lines) Write(text []byte) (int, error) {
 	n := len(text)
+	l.proceed()
 	for {
 		line, rest, ended := bytes.Cut(text, []byte{'\n'})
 		l.begun = append(l.begun, line[:min(len(line), maxLineBytes-len(l.begun))]...)

@@ -32,7 +32,7 @@ func Integers(claims map[string]any, names []string) error {
 			continue // two signs
 		}
 		if err != nil {
-			return fmt.Errorf("claim %q: a number of more than 64 bits", name)
+			return fmt.Errorf("claim %.64q: a number of more than 64 bits", name)
 		}
 		claims[name] = json.Number(strconv.FormatInt(integer, 10))
 	}

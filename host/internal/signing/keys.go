@@ -20,7 +20,7 @@ import (
 // most of a second, so that a larger key could only do harm.
 const (
 	minRSABits = 2048
-	maxRSABits = 16384
+	maxRSABits = 8192
 )
 
 // maxPEM bounds, in bytes, the text that is parsed. It has room for a key of maxRSABits.

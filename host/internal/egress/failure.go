@@ -1,0 +1,62 @@
+package egress
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"io"
+	"net"
+)
+
+// Failure is what may be said of an error of net/http. Its texts quote what the other side sent, a status line or a
+// header, and who has just been sent a credential may send it back. So only errors of the connection keep their text;
+// errors.Is still finds what is behind the others.
+func Failure(err error) error {
+	var refused *AddressError
+	var lookup *net.DNSError
+	var operation *net.OpError
+	var certificate *tls.CertificateVerificationError
+	var record tls.RecordHeaderError
+	switch {
+	case err == nil || errors.As(err, &refused):
+		return err
+	case errors.Is(err, context.DeadlineExceeded):
+		return failure{"its time is over", err}
+	case errors.Is(err, context.Canceled):
+		return failure{"the request was cancelled", err}
+	case errors.As(err, &certificate):
+		return failure{unverified(certificate.Err), err}
+	case errors.As(err, &record):
+		return failure{"it does not speak TLS", err}
+	case errors.As(err, &lookup), errors.As(err, &operation):
+		return err
+	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
+		return failure{"it closed the connection", err}
+	}
+	return failure{"it does not speak HTTP as it should", err}
+}
+
+// unverified says why a certificate was refused, without the names in it, which its owner chose.
+func unverified(err error) string {
+	var invalid x509.CertificateInvalidError
+	switch {
+	case errors.As(err, new(x509.HostnameError)):
+		return "its certificate is for another name"
+	case errors.As(err, new(x509.UnknownAuthorityError)):
+		return "its certificate is signed by an unknown authority"
+	case errors.As(err, &invalid) && invalid.Reason == x509.Expired:
+		return "its certificate has expired or is not yet valid"
+	}
+	return "its certificate is not valid"
+}
+
+// failure has no Unwrap, which would give the text away; Is answers for sentinels such as context.Canceled.
+type failure struct {
+	text string
+	err  error
+}
+
+func (f failure) Error() string { return f.text }
+
+func (f failure) Is(target error) bool { return errors.Is(f.err, target) }
