@@ -59,7 +59,7 @@ func TestDecision_Tokens_whose_token(t *testing.T) {
 		{"user.first_name", base, as(func(u *host.User) { u.FirstName = "f2" })},
 		{"user.last_name", base, as(func(u *host.User) { u.LastName = "l2" })},
 		{"tenant_id", base, as(func(u *host.User) { u.TenantID = "t2" })},
-		{"two fields that together read the same", base, as(func(u *host.User) { u.FirstName, u.LastName = "fl", "" })},
+		{"two fields that together read the same", base, as(func(u *host.User) { u.Email, u.FirstName = "ef", "" })},
 		{"two fields exchanged", base, as(func(u *host.User) { u.FirstName, u.LastName = "l", "f" })},
 		{"no user", base, get(t.Context())},
 	} {

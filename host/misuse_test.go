@@ -159,7 +159,7 @@ func TestNoCredential_threats_15b(t *testing.T) {
 	refuseAll(t, []misuse{
 		{"forgotten", gives(`{}`), host.StageMutation, "no credential"},
 		{"a header without it", gives(header("X-Key", "v")), host.StageMutation, "no credential"},
-		{"put to use at the token endpoint only", func(env abi.Env) (string, error) {
+		{"encoded, and left", func(env abi.Env) (string, error) {
 			env.Encode(abi.FormatBase64, value(env, "to_header"))
 			return header("X-Key", "v"), nil
 		}, host.StageMutation, "no credential"},
@@ -176,6 +176,16 @@ func TestNoCredential_threats_15b(t *testing.T) {
 		}, host.StageMutation, "twice"},
 	})
 	w := misusedWorld(t, func(env abi.Env) (string, error) {
+		env.TokenRequest([]byte(marshal(abi.TokenRequest{
+			URL: value(env, "url"), Headers: []abi.Pair{{Name: "X-Key", Value: value(env, "to_token")}},
+		})))
+		return header("X-Key", "v"), nil
+	})
+	w.refuse(w.connect("custom", misused), get(t.Context()), host.StageMutation, "no credential")
+	if w.exchanged() != 1 {
+		t.Error("what was put to use was none of the token endpoint")
+	}
+	w = misusedWorld(t, func(env abi.Env) (string, error) {
 		if stale == "" {
 			stale = value(env, "to_header")
 		}
