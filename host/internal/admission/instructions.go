@@ -1,0 +1,330 @@
+package admission
+
+import "fmt"
+
+// instruction validates the next one, and adds its weight to the charge that pays for it.
+func (b *body) instruction() {
+	where := b.at
+	op := b.byte()
+	if p := &plains[op]; p.weight > 0 {
+		b.plain(p)
+		return
+	}
+	weight := uint64(1)
+	charge := b.blocks[len(b.blocks)-1].charge
+	switch op {
+	case opUnreachable:
+		b.nothingComes()
+	case opNop:
+	case opBlock, opLoop, opIf:
+		b.open(op)
+	case opElse:
+		b.otherwise()
+	case opEnd:
+		b.endBlock()
+	case opBr:
+		b.popAll(b.label())
+		b.nothingComes()
+	case opBrIf:
+		types := b.label()
+		b.pop(i32)
+		b.popAll(types)
+		b.push(types)
+	case opBrTable:
+		b.branchTable()
+	case opReturn:
+		b.popAll(b.blocks[0].end)
+		b.nothingComes()
+	case opCall:
+		weight = b.call()
+	case opCallIndirect:
+		weight = weightIndirect
+		b.callIndirect()
+	default:
+		b.data(op, where)
+	}
+	b.edits[charge].value += weight
+}
+
+func (b *body) plain(p *plain) {
+	b.edits[b.blocks[len(b.blocks)-1].charge].value += uint64(p.weight)
+	if p.align > 0 {
+		b.needMemory()
+		where := b.at
+		if b.u32() >= uint32(p.align) {
+			b.fail(where, "an access to memory is aligned more than its size")
+		}
+		b.u32() // offset
+	}
+	b.popAll(p.takes)
+	b.push(p.gives)
+}
+
+func (b *body) needMemory() {
+	if len(b.m.memories) == 0 {
+		b.fail(b.at, "it uses memory, but there is none")
+	}
+}
+
+// call gives the weight of a call. A function that is metered by length is replaced by the one that pays for it.
+func (b *body) call() uint64 {
+	where := b.at
+	function := b.index(len(b.m.functions), "function")
+	if b.failed() {
+		return 0
+	}
+	b.m.pristine.call(function)
+	t := b.m.typeOf(function)
+	b.popAll(t.Params)
+	b.push(t.Results)
+	switch {
+	case int(function) >= len(b.m.imports):
+		return weightCall
+	case b.m.rules.imports[b.m.imports[function]].meter.by == byNothing:
+		return weightHost
+	}
+	b.edit(edit{at: where, skip: b.at - where, kind: editNumber, value: uint64(b.m.paying(function))})
+	return weightCall
+}
+
+func (b *body) callIndirect() {
+	index := b.index(len(b.m.types), "type")
+	where := b.at
+	in := b.index(len(b.m.tables), "table")
+	if b.failed() {
+		return
+	}
+	if b.m.tables[in].element != funcref {
+		b.fail(where, "a call goes through a table that has no functions")
+	}
+	b.m.pristine.callIndirect()
+	t := b.m.types[index]
+	b.pop(i32)
+	b.popAll(t.Params)
+	b.push(t.Results)
+}
+
+// data validates the instructions that are neither plain nor control.
+func (b *body) data(op byte, where int) {
+	switch op {
+	case opDrop:
+		b.pop(unknown)
+	case opSelect:
+		b.pop(i32)
+		one := b.pop(unknown)
+		if other := b.pop(one); other != unknown {
+			one = other
+		}
+		if one == funcref || one == externref {
+			b.fail(where, "a select of references does not say so")
+		}
+		b.values = append(b.values, one)
+	case opSelectTyped:
+		if b.u32() != 1 {
+			b.fail(where, "a select is of more or less than one type")
+		}
+		t := b.valueType()
+		b.pop(i32)
+		b.pop(t)
+		b.pop(t)
+		b.values = append(b.values, t)
+	case opLocalGet, opLocalSet, opLocalTee, opGlobalGet, opGlobalSet:
+		b.variable(op, where)
+	case opMemorySize, opMemoryGrow:
+		b.needMemory()
+		if b.byte() != 0 {
+			b.fail(where, "there is only memory 0")
+		}
+		if op == opMemoryGrow {
+			b.pop(i32)
+			b.byLength(where, meterPages)
+		}
+		b.push(ofI32)
+	case opI32Const:
+		b.signed(32)
+		b.push(ofI32)
+	case opI64Const:
+		b.signed(64)
+		b.push(ofI64)
+	case opF32Const:
+		b.bytes(4)
+		b.push(ofF32)
+	case opF64Const:
+		b.bytes(8)
+		b.push(ofF64)
+	default:
+		b.references(op, where)
+	}
+}
+
+func (b *body) variable(op byte, where int) {
+	if op == opGlobalGet || op == opGlobalSet {
+		index := b.index(len(b.m.globals), "global")
+		if b.failed() {
+			return
+		}
+		g := b.m.globals[index]
+		if op == opGlobalGet {
+			b.values = append(b.values, g.value)
+			return
+		}
+		if !g.mutable {
+			b.fail(where, "it sets a global that is not mutable")
+		}
+		b.pop(g.value)
+		return
+	}
+	index := b.index(len(b.locals), "local")
+	if b.failed() {
+		return
+	}
+	t := b.locals[index]
+	if op != opLocalGet {
+		b.pop(t)
+	}
+	if op != opLocalSet {
+		b.values = append(b.values, t)
+	}
+}
+
+// references validates the instructions on references and tables that have one byte.
+func (b *body) references(op byte, where int) {
+	switch op {
+	case opTableGet, opTableSet:
+		t := b.table()
+		if op == opTableSet {
+			b.pop(t.element)
+			b.stateful("table.set")
+		}
+		b.pop(i32)
+		if op == opTableGet {
+			b.values = append(b.values, t.element)
+		}
+	case opRefNull:
+		b.values = append(b.values, b.refType())
+	case opRefIsNull:
+		if t := b.pop(unknown); t != funcref && t != externref && t != unknown {
+			b.fail(where, "a number is taken for a reference")
+		}
+		b.push(ofI32)
+	case opRefFunc:
+		operand := b.at
+		function := b.index(len(b.m.functions), "function")
+		if b.failed() {
+			return
+		}
+		if !b.m.declared[function] {
+			b.fail(where, "it refers to a function without declaring so")
+		}
+		if pays := b.m.paying(function); pays != function {
+			b.edit(edit{at: operand, skip: b.at - operand, kind: editNumber, value: uint64(pays)})
+		}
+		b.values = append(b.values, funcref)
+	case opMore:
+		b.more(where)
+	default:
+		if uses := proposal(op); uses != "" {
+			b.fail(where, "it uses "+uses+", which a plugin does not need")
+		}
+		b.fail(where, fmt.Sprintf("there is no instruction %#x", op))
+	}
+}
+
+func (b *body) table() table {
+	index := b.index(len(b.m.tables), "table")
+	if b.failed() {
+		return table{element: funcref}
+	}
+	return b.m.tables[index]
+}
+
+// stateful says that the function changes what cannot be put back.
+func (b *body) stateful(instruction string) {
+	b.m.pristine.not(fmt.Sprintf("function %d uses %s, which cannot be undone", b.function, instruction))
+}
+
+// more validates the instructions that have a second byte.
+func (b *body) more(where int) {
+	op := b.byte()
+	if int(op) < len(saturating) {
+		b.popAll(saturating[op].takes)
+		b.push(saturating[op].gives)
+		return
+	}
+	switch op {
+	case moreMemoryInit, moreDataDrop:
+		if b.m.segments < 0 {
+			b.fail(where, "it uses data segments, but their number is not announced")
+		}
+		b.index(b.m.announced, "data segment")
+		if op == moreDataDrop {
+			b.stateful("data.drop")
+			return
+		}
+		b.memoryOperation(where, 1)
+	case moreMemoryCopy:
+		b.memoryOperation(where, 2)
+	case moreMemoryFill:
+		b.memoryOperation(where, 1)
+	case moreTableSize:
+		b.table()
+		b.push(ofI32)
+	case moreTableInit, moreElemDrop, moreTableCopy, moreTableGrow, moreTableFill:
+		b.tableOperation(op, where)
+	default:
+		b.fail(where, fmt.Sprintf("there is no instruction 0xfc %#x", op))
+	}
+}
+
+// memoryOperation is one on three numbers, the last of which is a length in bytes.
+func (b *body) memoryOperation(where, memories int) {
+	b.needMemory()
+	for range memories {
+		if b.byte() != 0 {
+			b.fail(where, "there is only memory 0")
+		}
+	}
+	b.popAll(ofI32 + ofI32 + ofI32)
+	b.byLength(where, meterBytes)
+}
+
+func (b *body) tableOperation(op byte, where int) {
+	switch op {
+	case moreElemDrop:
+		b.stateful("elem.drop")
+		b.index(len(b.m.elements), "element segment")
+	case moreTableInit:
+		b.stateful("table.init")
+		segment := b.index(len(b.m.elements), "element segment")
+		if t := b.table(); !b.failed() && t.element != b.m.elements[segment] {
+			b.fail(where, "an element segment is of another type than the table")
+		}
+		b.popAll(ofI32 + ofI32 + ofI32)
+		b.byLength(where, meterElements)
+	case moreTableCopy:
+		b.stateful("table.copy")
+		if to, from := b.table(), b.table(); to.element != from.element {
+			b.fail(where, "a table is copied to one of another type")
+		}
+		b.popAll(ofI32 + ofI32 + ofI32)
+		b.byLength(where, meterElements)
+	case moreTableFill:
+		b.stateful("table.fill")
+		t := b.table()
+		b.pop(i32)
+		b.pop(t.element)
+		b.pop(i32)
+		b.byLength(where, meterElements)
+	case moreTableGrow:
+		b.stateful("table.grow")
+		index := b.index(len(b.m.tables), "table")
+		if b.failed() {
+			return
+		}
+		b.m.tables[index].grows = true
+		b.pop(i32)
+		b.pop(b.m.tables[index].element)
+		b.push(ofI32)
+		b.byLength(where, meterGrowth)
+	}
+}

@@ -1,0 +1,180 @@
+package admission
+
+import "fmt"
+
+// edit is something that metering writes into a function.
+type edit struct {
+	at, skip int // where, and how many bytes are left out there
+	kind     editKind
+	value    uint64
+}
+
+type editKind byte
+
+const (
+	editCharge editKind = iota // take value from the fuel, and stop without any
+	editNumber                 // value instead of the number that is there
+	editLength                 // charge by the length on top of the stack; value is a meter…
+)
+
+// Kinds of lengths.
+const (
+	meterBytes    = iota // of memory.fill, memory.copy and memory.init
+	meterElements        // of table.fill, table.copy and table.init
+	meterPages           // of memory.grow
+	meterGrowth          // of table.grow
+)
+
+// edit takes note of one. The list is in the order of the code, as long as each is noted when its place is passed.
+func (b *body) edit(e edit) { b.edits = append(b.edits, e) }
+
+// byLength has the instruction at where pay for the length on top of the stack.
+func (b *body) byLength(where int, kind uint64) {
+	b.lengths = true
+	b.edit(edit{at: where, kind: editLength, value: kind})
+}
+
+// meter writes the function with what was noted. begin is where its locals are, code where its instructions begin.
+func (b *body) meter(begin, code int, out []byte) []byte {
+	m := b.m
+	fresh := m.scratch[:0]
+	length := uint32(len(b.locals)) // the index of a new local
+	if b.lengths {
+		fresh = b.withLocal(begin, code, fresh)
+	} else {
+		fresh = append(fresh, b.wasm[begin:code]...)
+	}
+	copied := code
+	for _, e := range b.edits {
+		fresh = append(fresh, b.wasm[copied:e.at]...)
+		copied = e.at + e.skip
+		switch e.kind {
+		case editCharge:
+			fresh = m.appendCharge(fresh, e.value)
+		case editNumber:
+			fresh = appendNumber(fresh, uint32(e.value))
+		case editLength:
+			fresh = appendNumber(append(fresh, opLocalTee), length)
+			fresh = m.appendLength(fresh, length, e.value)
+		}
+	}
+	fresh = append(fresh, b.wasm[copied:b.reader.end]...)
+	m.scratch = fresh
+	if len(fresh) > meteredFactor*m.limits.BodyBytes {
+		b.fault, b.where = fmt.Sprintf("its code has %d bytes with its fuel, which is too much: split it", len(fresh)), begin
+		return out
+	}
+	return append(appendNumber(out, uint32(len(fresh))), fresh...)
+}
+
+// withLocal writes the locals, and one more of type i32.
+func (b *body) withLocal(begin, code int, out []byte) []byte {
+	r := reader{wasm: b.wasm, at: begin, end: code}
+	groups := r.u32()
+	out = appendNumber(out, groups+1)
+	out = append(out, b.wasm[r.at:code]...)
+	return append(out, 1, i32)
+}
+
+// appendCharge takes units from the fuel, and stops when there is none left.
+func (m *module) appendCharge(out []byte, units uint64) []byte {
+	fuel := m.fuel()
+	out = appendNumber(append(out, opGlobalGet), fuel)
+	out = appendSigned(append(out, opI64Const), int64(units))
+	return m.appendTake(out)
+}
+
+// appendTake takes what is on top of the stack from the fuel, which is below it, and stops when there is none left.
+func (m *module) appendTake(out []byte) []byte {
+	fuel := m.fuel()
+	out = appendNumber(append(out, opI64Sub, opGlobalSet), fuel)
+	out = appendNumber(append(out, opGlobalGet), fuel)
+	return append(out, opI64Const, 0, opI64LtS, opIf, emptyBlock, opUnreachable, opEnd)
+}
+
+// appendLength charges for a length that is in a local.
+func (m *module) appendLength(out []byte, local uint32, kind uint64) []byte {
+	switch kind {
+	case meterBytes: // 16 MiB take 1.6 ms the first time
+		return m.appendUnits(out, local, 0, opI64ShrU, 2)
+	case meterElements:
+		return m.appendUnits(out, local, 0, opI64Shl, 1)
+	case meterPages: // cleared, and sometimes copied
+		return m.appendUnits(out, local, m.limits.MemoryPages, opI64Shl, 13)
+	default:
+		return m.appendUnits(out, local, uint32(m.limits.TableElements), opI64Shl, 1)
+	}
+}
+
+// appendUnits charges what is in a local, shifted. Beyond most, unless that is 0, it is the same: what asks for more
+// is told that it cannot be had.
+func (m *module) appendUnits(out []byte, local, most uint32, shift, by byte) []byte {
+	out = appendNumber(append(out, opLocalGet), local)
+	if most > 0 {
+		out = appendSigned(append(out, opI32Const), int64(int32(most)))
+		out = appendNumber(append(out, opLocalGet), local)
+		out = appendSigned(append(out, opI32Const), int64(int32(most)))
+		out = append(out, opI32LtU, opSelect)
+	}
+	out = append(out, opI64ExtendU, opI64Const, by, shift, opCall)
+	return appendNumber(out, m.charging())
+}
+
+// charging gives the function that charges what it is given: (units i64).
+func (m *module) charging() uint32 {
+	if m.charger == 0 {
+		code := appendNumber([]byte{0, opGlobalGet}, m.fuel())
+		code = m.appendTake(append(code, opLocalGet, 0))
+		m.charger = m.add(Signature{Params: ofI64}, append(code, opEnd))
+	}
+	return m.charger
+}
+
+// paying gives what to refer to instead of a function: itself, unless it is imported, since whoever has a reference
+// would call it without paying. Then it is a function that charges, and calls it.
+func (m *module) paying(function uint32) uint32 {
+	if int(function) >= len(m.imports) {
+		return function
+	}
+	if pays, ok := m.payers[function]; ok {
+		return pays
+	}
+	t := m.typeOf(function)
+	cost := m.rules.imports[m.imports[function]].meter
+	code := []byte{0}
+	if cost.by == byVectors {
+		code = []byte{1, 1, i32} // a local, for a count
+	}
+	code = m.appendCharge(code, weightHost)
+	switch cost.by {
+	case byLength:
+		code = m.appendUnits(code, cost.param, 0, opI64Shl, cost.shift)
+	case byVectors:
+		code = m.appendVectors(code, cost, uint32(len(t.Params)))
+	}
+	for i := range t.Params {
+		code = append(code, opLocalGet, byte(i))
+	}
+	code = append(appendNumber(append(code, opCall), function), opEnd)
+	if m.payers == nil {
+		m.payers = map[uint32]uint32{}
+	}
+	m.payers[function] = m.add(t, code)
+	return m.payers[function]
+}
+
+// appendVectors charges for the lengths in a list of (address, length) of eight bytes each. Where the list is outside
+// of memory, it traps. i is a local that is 0.
+func (m *module) appendVectors(out []byte, cost meter, i uint32) []byte {
+	list, count := byte(cost.param-1), byte(cost.param)
+	index := byte(i)
+	out = append(out, opBlock, emptyBlock, opLoop, emptyBlock)
+	out = append(out, opLocalGet, index, opLocalGet, count, opI32GeU, opBrIf, 1)
+	out = m.appendCharge(out, 20)
+	out = appendNumber(append(out, opGlobalGet), m.fuel())
+	out = append(out, opLocalGet, list, opLocalGet, index, opI32Const, 3, opI32Shl, opI32Add, opI32Load, 2, 4)
+	out = append(out, opI64ExtendU, opI64Const, cost.shift, opI64Shl)
+	out = m.appendTake(out)
+	out = append(out, opLocalGet, index, opI32Const, 1, opI32Add, opLocalTee, index, opDrop, opBr, 0)
+	return append(out, opEnd, opEnd)
+}

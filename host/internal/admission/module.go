@@ -1,0 +1,243 @@
+package admission
+
+import "fmt"
+
+// Sections of a module, and kinds of what is imported and exported.
+// https://www.w3.org/TR/wasm-core-2/#binary-modules
+const (
+	magic = "\x00asm\x01\x00\x00\x00"
+
+	sectionCustom    = 0
+	sectionType      = 1
+	sectionImport    = 2
+	sectionFunction  = 3
+	sectionTable     = 4
+	sectionMemory    = 5
+	sectionGlobal    = 6
+	sectionExport    = 7
+	sectionStart     = 8
+	sectionElement   = 9
+	sectionCode      = 10
+	sectionData      = 11
+	sectionDataCount = 12
+	sectionTag       = 13
+
+	kindFunction = 0
+	kindTable    = 1
+	kindMemory   = 2
+	kindGlobal   = 3
+	kindTag      = 4
+)
+
+var kindNames = map[byte]string{
+	kindFunction: "function", kindTable: "table", kindMemory: "memory", kindGlobal: "global", kindTag: "exception tag",
+}
+
+// order is that of the sections, by their number; those that come first, and 0 for none, are at its beginning.
+var order = [...]byte{
+	sectionType: 1, sectionImport: 2, sectionFunction: 3, sectionTable: 4, sectionMemory: 5, sectionGlobal: 6,
+	sectionExport: 7, sectionStart: 8, sectionElement: 9, sectionDataCount: 10, sectionCode: 11, sectionData: 12,
+}
+
+// module is what has been read so far of one. Index spaces begin with what is imported.
+type module struct {
+	limits  Limits
+	rules   contract
+	reasons []Reason
+	broken  bool // could not be read to its end, so that what is missing is no reason
+
+	types     []Signature
+	imports   []Import // functions
+	functions []uint32 // type of each
+	tables    []table
+	memories  []memory
+	globals   []global
+	bound     int // globals that are imported: only they may be used in constants
+	exports   map[string]exported
+	names     []string // of exported functions
+	elements  []byte // type of each segment
+	segments  int    // of data, as announced; -1 when they are not
+	listed    int    // elements of all segments
+	start     int    // function to begin with, or -1
+	declared  []bool // functions that may be referred to
+	bodies    int    // that have been read
+	locals    int    // of all functions
+
+	pristine pristine
+	code     body // reused from function to function
+	rewriting
+}
+
+type table struct {
+	element  byte
+	min, max uint32
+	bounded  bool // there is a maximum
+	grows    bool // something grows it
+}
+
+type memory struct{ min, max uint32 }
+
+type global struct {
+	value   byte
+	mutable bool
+}
+
+type exported struct {
+	kind  byte
+	index uint32
+}
+
+func (m *module) typeOf(function uint32) Signature { return m.types[m.functions[function]] }
+
+// refuse adds a reason that is about the module as a whole.
+func (m *module) refuse(text string) { m.refuseAt(text, -1, 0) }
+
+func (m *module) refuseAt(text string, function, offset int) {
+	switch {
+	case len(m.reasons) < maxReasons:
+		m.reasons = append(m.reasons, Reason{Text: text, Function: function, Offset: offset})
+	case !m.broken:
+		m.broken = true // enough
+		m.reasons = append(m.reasons, Reason{Text: "and perhaps more", Function: -1})
+	}
+}
+
+// readAll reads the module, and writes what it is to become.
+func (m *module) readAll(wasm []byte) {
+	m.segments, m.start, m.exports = -1, -1, map[string]exported{}
+	m.pristine.module = m
+	r := reader{wasm: wasm, end: len(wasm)}
+	if string(r.bytes(uint32(len(magic)))) != magic {
+		m.broken = true
+		m.refuse("it is no WebAssembly module, or of another version than 1")
+		return
+	}
+	for previous := byte(0); r.left() > 0 && !r.failed() && !m.broken; {
+		where, id := r.at, r.byte()
+		section := r.sub(r.u32())
+		switch {
+		case r.failed() || id == sectionCustom: // names, sources, debug information: nothing that runs
+			continue
+		case id == sectionTag:
+			r.fail(where, "it uses exceptions, which a plugin does not need")
+		case int(id) >= len(order) || order[id] <= previous:
+			r.fail(where, fmt.Sprintf("there is a section %d that does not belong here", id))
+		default:
+			previous = order[id]
+			m.readSection(id, &section)
+			if section.failed() {
+				r.fail(section.where, section.fault)
+			} else if section.left() > 0 {
+				r.fail(section.at, "a section is longer than what is in it")
+			}
+		}
+	}
+	m.finish(&r)
+}
+
+// finish checks what can be told only when everything has been read.
+func (m *module) finish(r *reader) {
+	if !r.failed() && !m.broken {
+		switch {
+		case m.bodies != len(m.functions)-len(m.imports):
+			r.fail(r.end, "there are functions without code")
+		case m.segments > 0:
+			r.fail(r.end, "there is less data than announced")
+		}
+	}
+	if r.failed() {
+		m.broken = true
+		m.refuseAt(r.fault, -1, r.where)
+	}
+	m.checkTables()
+}
+
+// checkTables holds what all tables together may ever have to the limit.
+func (m *module) checkTables() {
+	var total uint64
+	for i, t := range m.tables {
+		switch {
+		case t.grows && !t.bounded:
+			m.refuse(fmt.Sprintf("table %d grows without a maximum: give it one", i))
+		case t.grows:
+			total += uint64(t.max)
+		default:
+			total += uint64(t.min)
+		}
+	}
+	if total > uint64(m.limits.TableElements) {
+		m.refuse(fmt.Sprintf("it has tables that may have %d elements, and %d are allowed", total, m.limits.TableElements))
+	}
+}
+
+func (m *module) readSection(id byte, r *reader) {
+	switch id {
+	case sectionType:
+		m.readTypes(r)
+	case sectionImport:
+		m.readImports(r)
+	case sectionFunction:
+		m.readFunctions(r)
+	case sectionTable:
+		m.readTables(r)
+	case sectionMemory:
+		m.readMemories(r)
+	case sectionGlobal:
+		m.readGlobals(r)
+	case sectionExport:
+		m.readExports(r)
+	case sectionStart:
+		m.readStart(r)
+	case sectionElement:
+		m.readElements(r)
+	case sectionDataCount:
+		m.segments = int(r.u32())
+		m.announced = m.segments
+	case sectionCode:
+		m.readCode(r)
+	case sectionData:
+		m.readData(r)
+	}
+}
+
+// atMost reads the length of a vector that may not be longer than limit.
+func (r *reader) atMost(limit int, things string) int {
+	where, n := r.at, r.count()
+	if n > limit {
+		r.fail(where, fmt.Sprintf("there are %d %s, and %d are allowed", n, things, limit))
+		return 0
+	}
+	return n
+}
+
+// index reads a number that has to be less than n.
+func (r *reader) index(n int, thing string) uint32 {
+	where, i := r.at, r.u32()
+	if uint64(i) >= uint64(n) {
+		r.fail(where, fmt.Sprintf("there is no %s %d", thing, i))
+		return 0
+	}
+	return i
+}
+
+// valueType reads one.
+func (r *reader) valueType() byte {
+	where := r.at
+	t := r.byte()
+	switch t {
+	case i32, i64, f32, f64, funcref, externref:
+	case vector:
+		r.fail(where, "it uses vector instructions (SIMD), which a plugin does not need")
+	default:
+		r.fail(where, fmt.Sprintf("%#x is no type of WebAssembly 2.0", t))
+	}
+	return t
+}
+
+func (r *reader) refType() byte {
+	where, t := r.at, r.valueType()
+	if t != funcref && t != externref {
+		r.fail(where, "a reference is of a type that is none")
+	}
+	return t
+}

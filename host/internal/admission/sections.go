@@ -1,0 +1,355 @@
+package admission
+
+import "fmt"
+
+func (m *module) readTypes(r *reader) {
+	n := r.atMost(maxTypes, "types")
+	begin := r.at
+	for i := 0; i < n && !r.failed(); i++ {
+		where := r.at
+		if form := r.byte(); form != 0x60 {
+			r.fail(where, "a type is not that of a function: garbage collection is nothing that a plugin needs")
+		}
+		t := Signature{Params: r.typeList(maxParams, "parameters of a type"), Results: r.typeList(maxResults, "results of a type")}
+		m.types = append(m.types, t)
+	}
+	m.begin(sectionType, n, r.wasm[begin:r.at])
+}
+
+func (r *reader) typeList(limit int, things string) string {
+	n := r.atMost(limit, things)
+	begin := r.at
+	for range n {
+		r.valueType()
+	}
+	return string(r.wasm[begin:r.at])
+}
+
+func (m *module) readImports(r *reader) {
+	n := r.atMost(maxImports, "imports")
+	begin := r.at
+	for i := 0; i < n && !r.failed(); i++ {
+		where := r.at
+		imported := Import{r.name(), r.name()}
+		kind := r.byte()
+		var t Signature
+		switch kind {
+		case kindFunction:
+			function := r.index(len(m.types), "type")
+			if r.failed() {
+				return
+			}
+			t = m.types[function]
+			m.imports = append(m.imports, imported)
+			m.functions = append(m.functions, function)
+		case kindTable:
+			m.readTable(r)
+		case kindMemory:
+			m.readMemory(r)
+		case kindGlobal:
+			m.readGlobal(r)
+			m.bound++
+		default:
+			r.fail(where, "an import is of a kind that a plugin does not need")
+			return
+		}
+		if r.failed() {
+			return
+		}
+		if reason := m.rules.checkImport(imported, kind, t); reason != "" {
+			m.refuseAt(reason, -1, where)
+		}
+		m.pristine.imported(imported)
+	}
+	m.begin(sectionImport, n, r.wasm[begin:r.at])
+}
+
+func (m *module) readFunctions(r *reader) {
+	n := r.atMost(m.limits.Functions, "functions")
+	begin := r.at
+	for i := 0; i < n && !r.failed(); i++ {
+		m.functions = append(m.functions, r.index(len(m.types), "type"))
+	}
+	m.begin(sectionFunction, n, r.wasm[begin:r.at])
+}
+
+func (m *module) readTables(r *reader) {
+	begin := r.at
+	n := r.atMost(maxTables, "tables")
+	for i := 0; i < n && !r.failed(); i++ {
+		m.readTable(r)
+	}
+	m.keep(sectionTable, r.wasm[begin:r.at])
+}
+
+func (m *module) readTable(r *reader) {
+	t := table{element: r.refType()}
+	where, flags := r.at, r.byte()
+	if flags > 1 {
+		r.fail(where, "a table is of a kind that a plugin does not need")
+	}
+	t.min, t.bounded = r.u32(), flags == 1
+	if t.bounded {
+		where = r.at
+		if t.max = r.u32(); t.max < t.min {
+			r.fail(where, "the maximum of a table is less than its minimum")
+		}
+	}
+	m.tables = append(m.tables, t)
+}
+
+// readMemories makes the maximum of the memory no more than the limit, so that it fails to grow beyond that.
+func (m *module) readMemories(r *reader) {
+	n := r.atMost(1, "memories")
+	for i := 0; i < n && !r.failed(); i++ {
+		m.readMemory(r)
+	}
+	if n == 1 && !r.failed() {
+		has := m.memories[len(m.memories)-1]
+		out := appendNumber([]byte{1, 1}, has.min)
+		m.keep(sectionMemory, appendNumber(out, has.max))
+	}
+}
+
+func (m *module) readMemory(r *reader) {
+	where, flags := r.at, r.byte()
+	switch {
+	case flags&2 != 0:
+		r.fail(where, "it has shared memory, but threads are nothing that a plugin needs")
+	case flags&4 != 0:
+		r.fail(where, "it has a 64-bit memory, which a plugin does not need")
+	case flags > 1:
+		r.fail(where, "a memory is of a kind that a plugin does not need")
+	}
+	where = r.at
+	has := memory{min: r.u32(), max: m.limits.MemoryPages}
+	if flags == 1 {
+		most := r.u32()
+		if most < has.min || most > 1<<16 {
+			r.fail(where, "the maximum of the memory is less than its minimum, or more than 65536 pages")
+		}
+		has.max = min(has.max, most)
+	}
+	if has.min > m.limits.MemoryPages {
+		r.fail(where, fmt.Sprintf("its memory begins with %d pages of 64 KiB, which is over the limit of %d pages", has.min, m.limits.MemoryPages))
+	}
+	m.memories = append(m.memories, has)
+	if len(m.memories) > 1 {
+		r.fail(where, "it has more than one memory, which a plugin does not need")
+	}
+}
+
+func (m *module) readGlobals(r *reader) {
+	n := r.atMost(maxGlobals, "globals")
+	p := patch{wasm: r.wasm, copied: r.at}
+	for i := 0; i < n && !r.failed(); i++ {
+		g := m.readGlobal(r)
+		m.readConstant(r, &p, g.value)
+	}
+	m.begin(sectionGlobal, n, p.upTo(r.at))
+}
+
+func (m *module) readGlobal(r *reader) global {
+	g := global{value: r.valueType()}
+	where, mutable := r.at, r.byte()
+	if mutable > 1 {
+		r.fail(where, "a global is of a kind that a plugin does not need")
+	}
+	g.mutable = mutable == 1
+	if g.mutable && (g.value == funcref || g.value == externref) {
+		m.pristine.not(fmt.Sprintf("global %d is mutable and no number", len(m.globals)))
+	}
+	m.globals = append(m.globals, g)
+	return g
+}
+
+func (m *module) readExports(r *reader) {
+	n := r.atMost(maxExports, "exports")
+	p := patch{wasm: r.wasm, copied: r.at}
+	for i := 0; i < n && !r.failed(); i++ {
+		where := r.at
+		name, kind, number := r.name(), r.byte(), r.at
+		var index uint32
+		switch kind {
+		case kindFunction:
+			index = m.reference(r, &p, number)
+			m.pristine.exported(name, index)
+		case kindTable:
+			index = r.index(len(m.tables), "table")
+		case kindMemory:
+			index = r.index(len(m.memories), "memory")
+		case kindGlobal:
+			index = r.index(len(m.globals), "global")
+		default:
+			r.fail(where, "an export is of a kind that a plugin does not need")
+		}
+		m.addExport(name, exported{kind, index}, r, where)
+	}
+	m.begin(sectionExport, n, p.upTo(r.at))
+}
+
+func (m *module) readStart(r *reader) {
+	where := r.at
+	start := r.index(len(m.functions), "function")
+	if r.failed() {
+		return
+	}
+	if m.typeOf(start) != (Signature{}) {
+		r.fail(where, "the function to start with has parameters or results")
+		return
+	}
+	m.start = int(start)
+	m.keep(sectionStart, appendNumber(nil, m.paying(start)))
+}
+
+// reference reads the index of a function that is referred to, and can so be called by whoever has the reference.
+func (m *module) reference(r *reader, p *patch, where int) uint32 {
+	function := r.index(len(m.functions), "function")
+	if r.failed() {
+		return 0
+	}
+	m.declare(function)
+	if pays := m.paying(function); pays != function {
+		p.number(where, r.at, pays)
+	}
+	return function
+}
+
+func (m *module) declare(function uint32) {
+	if m.declared == nil {
+		m.declared = make([]bool, len(m.functions))
+	}
+	m.declared[function] = true
+}
+
+// readConstant reads an expression that gives a constant of a type: an offset, an element, or the first value of a
+// global. It gives the constant when that is an i32.
+func (m *module) readConstant(r *reader, p *patch, want byte) (value uint32, known bool) {
+	where := r.at
+	var got byte
+	switch op := r.byte(); op {
+	case opI32Const:
+		value, known, got = uint32(r.signed(32)), true, i32
+	case opI64Const:
+		r.signed(64)
+		got = i64
+	case opF32Const:
+		r.bytes(4)
+		got = f32
+	case opF64Const:
+		r.bytes(8)
+		got = f64
+	case opGlobalGet:
+		if g := r.index(m.bound, "imported global"); !r.failed() {
+			got = m.globals[g].value
+		}
+	case opRefNull:
+		got = r.refType()
+	case opRefFunc:
+		m.reference(r, p, r.at)
+		got = funcref
+	default:
+		r.fail(where, "what has to be a constant is none that a plugin needs")
+	}
+	if got != want {
+		r.fail(where, "a constant is of the wrong type")
+	}
+	where = r.at
+	if r.byte() != opEnd {
+		r.fail(where, "a constant goes on after its value")
+	}
+	return value, known
+}
+
+// readElements reads element segments. The bits of their flags: 1, not active; 2, with a table when active, declarative
+// when not; 4, expressions instead of indices of functions.
+func (m *module) readElements(r *reader) {
+	n := r.atMost(maxSegments, "element segments")
+	p := patch{wasm: r.wasm, copied: r.at}
+	for i := 0; i < n && !r.failed(); i++ {
+		m.readElementSegment(r, &p)
+	}
+	m.begin(sectionElement, n, p.upTo(r.at))
+}
+
+func (m *module) readElementSegment(r *reader, p *patch) {
+	where, flags := r.at, r.u32()
+	if flags > 7 {
+		r.fail(where, "an element segment is of a kind that a plugin does not need")
+		return
+	}
+	var into uint32
+	var offset uint32
+	var known bool
+	active := flags&1 == 0
+	if active {
+		if flags&2 != 0 {
+			into = r.index(len(m.tables), "table")
+		}
+		offset, known = m.readConstant(r, p, i32)
+	}
+	element := byte(funcref)
+	if flags&3 != 0 {
+		if flags&4 != 0 {
+			element = r.refType()
+		} else if r.byte() != 0 {
+			r.fail(where, "an element segment is of a kind that a plugin does not need")
+		}
+	}
+	n := r.atMost(maxElements-m.listed, "elements")
+	m.listed += n
+	for i := 0; i < n && !r.failed(); i++ {
+		if flags&4 != 0 {
+			m.readConstant(r, p, element)
+		} else {
+			m.reference(r, p, r.at)
+		}
+	}
+	m.elements = append(m.elements, element)
+	if active && !r.failed() {
+		switch {
+		case int(into) >= len(m.tables):
+			r.fail(where, "there is no table for an element segment")
+		case m.tables[into].element != element:
+			r.fail(where, "an element segment is of another type than its table")
+		case known && uint64(offset)+uint64(n) > uint64(m.tables[into].min):
+			r.fail(where, "an element segment ends beyond its table, so that the module can never start")
+		}
+	}
+}
+
+func (m *module) readData(r *reader) {
+	begin := r.at
+	n := r.atMost(maxSegments, "data segments")
+	if m.segments >= 0 && m.segments != n {
+		r.fail(begin, "there is more or less data than announced")
+	}
+	m.segments = 0
+	for i := 0; i < n && !r.failed(); i++ {
+		m.readDataSegment(r)
+	}
+	m.keep(sectionData, r.wasm[begin:r.at])
+}
+
+func (m *module) readDataSegment(r *reader) {
+	where, flags := r.at, r.u32()
+	var offset uint32
+	var known bool
+	switch flags {
+	case 2:
+		r.index(len(m.memories), "memory")
+		fallthrough
+	case 0:
+		if len(m.memories) == 0 {
+			r.fail(where, "there is no memory for a data segment")
+		}
+		offset, known = m.readConstant(r, &patch{wasm: r.wasm, copied: r.at}, i32)
+	case 1:
+	default:
+		r.fail(where, "a data segment is of a kind that a plugin does not need")
+	}
+	n := len(r.bytes(r.u32()))
+	if known && !r.failed() && uint64(offset)+uint64(n) > uint64(m.memories[0].min)<<16 {
+		r.fail(where, "a data segment ends beyond the memory, so that the module can never start")
+	}
+}
