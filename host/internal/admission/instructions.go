@@ -245,8 +245,8 @@ func (b *body) stateful(instruction string) {
 
 // more validates the instructions that have a second byte.
 func (b *body) more(where int) {
-	op := b.byte()
-	if int(op) < len(saturating) {
+	op := b.u32()
+	if uint64(op) < uint64(len(saturating)) {
 		b.popAll(saturating[op].takes)
 		b.push(saturating[op].gives)
 		return
@@ -288,7 +288,7 @@ func (b *body) memoryOperation(where, memories int) {
 	b.byLength(where, meterBytes)
 }
 
-func (b *body) tableOperation(op byte, where int) {
+func (b *body) tableOperation(op uint32, where int) {
 	switch op {
 	case moreElemDrop:
 		b.stateful("elem.drop")

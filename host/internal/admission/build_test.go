@@ -1,0 +1,245 @@
+package admission
+
+import (
+	"bytes"
+	"strings"
+)
+
+// Modules of these tests are built byte by byte: most of them no assembler would write.
+
+type parts map[byte][]byte
+
+// build puts sections together in their order.
+func build(sections parts) []byte {
+	out := []byte(magic)
+	for place := byte(1); int(place) < len(order); place++ {
+		for id, body := range sections {
+			if order[id] == place {
+				out = append(out, id)
+				out = appendText(out, string(body))
+			}
+		}
+	}
+	return out
+}
+
+// list is a vector of items.
+func list(items ...string) []byte {
+	return append(appendNumber(nil, uint32(len(items))), strings.Join(items, "")...)
+}
+
+func number(v uint32) string { return string(appendNumber(nil, v)) }
+func signed(v int64) string  { return string(appendSigned(nil, v)) }
+func text(s string) string   { return string(appendText(nil, s)) }
+
+// function is the code of one, given its locals and instructions.
+func function(locals, code string) string { return text(locals + code + "\x0b") }
+
+const (
+	noLocals   = "\x00"
+	typeNone   = "\x60\x00\x00"
+	typeResult = "\x60\x00\x01\x7f"
+)
+
+// plugin is a module that keeps to the contract, and has the given functions of type () → () from index 2.
+func plugin(functions ...string) parts {
+	types := []string{"\x01", "\x01"}
+	code := []string{function(noLocals, "\x41\x00"), function(noLocals, "\x41\x00")}
+	for _, f := range functions {
+		types = append(types, "\x00")
+		code = append(code, f)
+	}
+	return parts{
+		sectionType:     list(typeNone, typeResult),
+		sectionFunction: list(types...),
+		sectionExport:   list(text("describe")+"\x00\x00", text("authenticate")+"\x00\x01"),
+		sectionCode:     list(code...),
+	}
+}
+
+// with adds or replaces a section.
+func (p parts) with(id byte, body []byte) parts {
+	p[id] = body
+	return p
+}
+
+const (
+	loopForever = "\x03\x40\x0c\x00\x0b"
+	billions    = "\xff\xff\xff\xff\x0f"
+)
+
+func repeat(text string, n int) string { return strings.Repeat(text, n) }
+
+// attacks are the modules that were expensive to compile, and their kin. threats.md 2
+var attacks = map[string]struct {
+	module func() []byte
+	reason string
+}{
+	"600 kB of nested blocks": {
+		func() []byte {
+			return build(plugin(function(noLocals, repeat("\x02\x40", 200_000)+repeat("\x0b", 200_000))))
+		},
+		"and 524288 are allowed: split it (function 2",
+	},
+	"nested blocks in few bytes": {
+		func() []byte { return build(plugin(function(noLocals, repeat("\x02\x40", 501)+repeat("\x0b", 501)))) },
+		"nested more than 500 deep: split it (function 2",
+	},
+	"br_table with a million targets": {
+		func() []byte {
+			return build(plugin(function(noLocals, "\x41\x00\x0e"+number(1_000_000)+repeat("\x00", 1_000_001))))
+		},
+		"and 524288 are allowed",
+	},
+	"br_table with 5001 targets": {
+		func() []byte {
+			return build(plugin(function(noLocals, "\x41\x00\x0e"+number(5001)+repeat("\x00", 5002))))
+		},
+		"a br_table has 5001 targets, and 5000 are allowed (function 2",
+	},
+	"2,000 functions with 50,000 locals each": {
+		func() []byte {
+			many := make([]string, 2000)
+			for i := range many {
+				many[i] = function("\x01"+number(50_000)+"\x7f", "")
+			}
+			return build(plugin(many...))
+		},
+		"it has more than 5000 locals: split it (function 2",
+	},
+	"2,000 functions with 5,000 locals each": {
+		func() []byte {
+			many := make([]string, 2000)
+			for i := range many {
+				many[i] = function("\x01"+number(5_000)+"\x7f", "")
+			}
+			return build(plugin(many...))
+		},
+		"all functions have more than 200000 locals: split the largest (function 42",
+	},
+	"locals that overflow": {
+		func() []byte {
+			return build(plugin(function("\x03"+billions+"\x7f"+billions+"\x7f\x02\x7f", "")))
+		},
+		"more than 5000 locals",
+	},
+	"one 9 MB function": {
+		func() []byte { return build(plugin(function(noLocals, repeat("\x01", 9<<20)))) },
+		"8388608 are allowed: build it without debug information",
+	},
+	"one 7 MB function": {
+		func() []byte { return build(plugin(function(noLocals, repeat("\x01", 7<<20)))) },
+		"7340034 bytes, and 524288 are allowed",
+	},
+	"20,001 functions": {
+		func() []byte {
+			many := make([]string, 19_999)
+			for i := range many {
+				many[i] = function(noLocals, "")
+			}
+			return build(plugin(many...))
+		},
+		"there are 20001 functions, and 20000 are allowed",
+	},
+	"loops that grow with their fuel": {
+		func() []byte { return build(plugin(function(noLocals, repeat("\x03\x40\x0b", 100_000)))) },
+		"bytes with its fuel, which is too much",
+	},
+	"table.grow by 100 million": {
+		func() []byte {
+			grow := function(noLocals, "\xd0\x70\x41"+signed(100_000_000)+"\xfc\x0f\x00\x1a")
+			return build(plugin(grow).with(sectionTable, list("\x70\x00\x01")))
+		},
+		"table 0 grows without a maximum: give it one",
+	},
+	"a table that may grow to 100 million": {
+		func() []byte {
+			grow := function(noLocals, "\xd0\x70\x41"+signed(100_000_000)+"\xfc\x0f\x00\x1a")
+			return build(plugin(grow).with(sectionTable, list("\x70\x01\x01"+number(100_000_000))))
+		},
+		"it has tables that may have 100000000 elements, and 10000 are allowed",
+	},
+	"a table that begins with 10,001": {
+		func() []byte { return build(plugin().with(sectionTable, list("\x70\x00"+number(10_001)))) },
+		"it has tables that may have 10001 elements",
+	},
+	"two tables of 6,000": {
+		func() []byte {
+			return build(plugin().with(sectionTable, list("\x70\x00"+number(6_000), "\x6f\x00"+number(6_000))))
+		},
+		"it has tables that may have 12000 elements",
+	},
+	"a million types": {
+		func() []byte {
+			return build(plugin().with(sectionType, append([]byte(number(1_000_000)), repeat(typeNone, 1_000_000)...)))
+		},
+		"there are 1000000 types, and 5000 are allowed",
+	},
+	"a million data segments": {
+		func() []byte {
+			return build(plugin().with(sectionData, append([]byte(number(1_000_000)), repeat("\x01\x00", 1_000_000)...)))
+		},
+		"there are 1000000 data segments, and 50000 are allowed",
+	},
+	"8 MB of elements": {
+		func() []byte {
+			return build(plugin().with(sectionElement, []byte("\x01\x01\x00"+number(8_000_000)+repeat("\x00", 8_000_000))))
+		},
+		"there are 8000000 elements, and 200000 are allowed",
+	},
+	"billions of types":      {func() []byte { return build(parts{sectionType: []byte(billions)}) }, "more things than bytes"},
+	"billions of parameters": {func() []byte { return build(parts{sectionType: []byte("\x01\x60" + billions)}) }, "more things than bytes"},
+	"billions of imports":    {func() []byte { return build(parts{sectionImport: []byte(billions)}) }, "more things than bytes"},
+	"billions of functions":  {func() []byte { return build(parts{sectionFunction: []byte(billions)}) }, "more things than bytes"},
+	"billions of globals":    {func() []byte { return build(parts{sectionGlobal: []byte(billions)}) }, "more things than bytes"},
+	"billions of exports":    {func() []byte { return build(parts{sectionExport: []byte(billions)}) }, "more things than bytes"},
+	"billions of elements":   {func() []byte { return build(parts{sectionElement: []byte(billions)}) }, "more things than bytes"},
+	"billions of indices":    {func() []byte { return build(parts{sectionElement: []byte("\x01\x01\x00" + billions)}) }, "more things than bytes"},
+	"billions of bodies":     {func() []byte { return build(parts{sectionCode: []byte(billions)}) }, "more things than bytes"},
+	"billions of code bytes": {func() []byte { return build(plugin(billions)) }, "in the middle"},
+	"billions of data":       {func() []byte { return build(parts{sectionData: []byte(billions)}) }, "more things than bytes"},
+	"billions of data bytes": {func() []byte { return build(parts{sectionData: []byte("\x01\x01" + billions)}) }, "in the middle"},
+	"billions of bytes":      {func() []byte { return []byte(magic + "\x01" + billions) }, "in the middle"},
+}
+
+// seeds are modules for fuzzing: attacks that are small, and every instruction once.
+func seeds() [][]byte {
+	var all [][]byte
+	for _, a := range attacks {
+		if wasm := a.module(); len(wasm) < 10_000 {
+			all = append(all, wasm)
+		}
+	}
+	every := bytes.Buffer{}
+	for op, p := range plains {
+		if p.weight == 0 {
+			continue
+		}
+		every.WriteByte(opUnreachable)
+		every.WriteByte(byte(op))
+		if p.align > 0 {
+			every.WriteString("\x00\x00")
+		}
+	}
+	all = append(all, build(plugin(function(noLocals, every.String())).with(sectionMemory, list("\x00\x01"))))
+	bulk := "\x41\x00\x41\x00\x41\x00\xfc\x0b\x00" + "\x41\x00\x41\x00\x41\x00\xfc\x0a\x00\x00" + "\x41\x00\x41\x00\x41\x00\xfc\x08\x00\x00" +
+		"\xfc\x09\x00" + "\x41\x01\x40\x00\x1a" + "\xd0\x70\x41\x01\xfc\x0f\x00\x1a" + "\x41\x00\xd2\x02\x41\x00\xfc\x11\x00" +
+		"\x41\x00\x41\x00\x41\x00\xfc\x0c\x00\x00" + "\x41\x00\x41\x00\x41\x00\xfc\x0e\x00\x00" + "\xfc\x0d\x00" + "\x41\x00\x41\x00\x25\x00\x26\x00"
+	all = append(all, build(plugin(function(noLocals, bulk)).
+		with(sectionMemory, list("\x00\x01")).with(sectionTable, list("\x70\x01\x02\x08")).
+		with(sectionElement, list("\x01\x00\x01\x02")).with(sectionDataCount, []byte{1}).with(sectionData, list("\x01\x03abc"))))
+	wasi := list(text("wasi_snapshot_preview1")+text("fd_write")+"\x00\x02", text("wasi_snapshot_preview1")+text("random_get")+"\x00\x03")
+	all = append(all, build(parts{
+		sectionType:     list(typeNone, typeResult, "\x60\x04\x7f\x7f\x7f\x7f\x01\x7f", "\x60\x02\x7f\x7f\x01\x7f"),
+		sectionImport:   wasi,
+		sectionFunction: list("\x00"),
+		sectionTable:    list("\x70\x00\x03"),
+		sectionMemory:   list("\x00\x01"),
+		sectionGlobal:   list("\x7e\x01\x42\x00\x0b", "\x70\x01\xd2\x00\x0b"),
+		sectionExport:   list(text("memory")+"\x02\x00", text("write")+"\x00\x00", text("_initialize")+"\x00\x02"),
+		sectionStart:    {2},
+		sectionElement:  list("\x00\x41\x00\x0b\x02\x00\x01", "\x05\x70\x01\xd2\x01\x0b"),
+		sectionCode:     list(function(noLocals, "\x02\x40\x03\x40\x41\x08\x41\x08\x10\x01\x0d\x00\x0b\x0b\xd2\x01\x1a\x42\x01\x24\x00")),
+	}))
+	return all
+}

@@ -1,0 +1,183 @@
+package admission
+
+import (
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/tetratelabs/wazero"
+)
+
+// threats.md 1, 3, 4: whatever a function does without end, it ends, soon, with the fuel below zero.
+func TestWhatDoesNotEndIsStopped(t *testing.T) {
+	const forever = `(loop $again %s (br $again))`
+	for name, c := range map[string]struct{ parts, body string }{
+		"an empty loop":       {"", `(loop $again (br $again))`},
+		"a loop in a loop":    {"", `(loop $out (loop $in (br_if $in (i32.const 1))) (br $out))`},
+		"a loop that returns": {`(func $f (loop $l (br_if $l (i32.const 0))))`, `(loop $again (call $f) (br $again))`},
+		"a loop by br_table":  {"", `(loop $a (block $b (br_table $a $b $a (i32.const 0))))`},
+		"recursion":           {`(func $f (call $f))`, `(call $f)`},
+		"recursion by two":    {`(func $f (call $g)) (func $g (call $f))`, `(call $f)`},
+		"recursion through a table": {
+			`(table 1 funcref) (elem (i32.const 0) $f) (func $f (call_indirect (i32.const 0)))`, `(call $f)`,
+		},
+		"recursion that keeps a lot": {
+			`(func $f (param i64) (result i64) (i64.add (call $f (i64.add (local.get 0) (i64.const 1))) (local.get 0)))`,
+			`(drop (call $f (i64.const 1)))`,
+		},
+		"memory.fill": {"", strings.ReplaceAll(forever, "%s", `(memory.fill (i32.const 0) (i32.const 1) (i32.const 0x1000000))`)},
+		"memory.copy": {"", strings.ReplaceAll(forever, "%s", `(memory.copy (i32.const 0) (i32.const 1) (i32.const 0xffffff))`)},
+		"memory.init": {
+			`(data $d "` + strings.Repeat("x", 60000) + `")`,
+			strings.ReplaceAll(forever, "%s", `(memory.init $d (i32.const 0) (i32.const 0) (i32.const 60000))`),
+		},
+		"memory.grow by nothing":  {"", strings.ReplaceAll(forever, "%s", `(drop (memory.grow (i32.const 0)))`)},
+		"memory.grow by too much": {"", strings.ReplaceAll(forever, "%s", `(drop (memory.grow (i32.const -1)))`)},
+		"table.fill": {
+			`(table $t 10000 funcref)`,
+			strings.ReplaceAll(forever, "%s", `(table.fill $t (i32.const 0) (ref.null func) (i32.const 10000))`),
+		},
+		"table.copy": {
+			`(table $t 10000 funcref)`,
+			strings.ReplaceAll(forever, "%s", `(table.copy $t $t (i32.const 0) (i32.const 1) (i32.const 9999))`),
+		},
+		"table.grow": {
+			`(table $t 0 10000 funcref)`,
+			strings.ReplaceAll(forever, "%s", `(drop (table.grow $t (ref.null func) (i32.const 1)))`),
+		},
+		"calls of the host": {"", strings.ReplaceAll(forever, "%s", `(drop (call $log_level))`)},
+		"calls of the host through a table": {
+			`(table 1 funcref) (elem (i32.const 0) $log_level)`,
+			strings.ReplaceAll(forever, "%s", `(drop (call_indirect (result i32) (i32.const 0)))`),
+		},
+		"random bytes": {"", strings.ReplaceAll(forever, "%s", `(drop (call $random_get (i32.const 0) (i32.const 0x1000000)))`)},
+		"random bytes through a table": {
+			`(table 1 funcref) (elem (i32.const 0) $random_get)`,
+			strings.ReplaceAll(forever, "%s", `(drop (call_indirect (param i32 i32) (result i32) (i32.const 0) (i32.const 0x1000000) (i32.const 0)))`),
+		},
+		"a lot for stderr": {
+			`(data (i32.const 0) "\00\00\00\00\00\00\00\01\00\00\00\00\00\00\00\01")`,
+			`(drop (call $fd_write (i32.const 2) (i32.const 0) (i32.const 2) (i32.const 100)))`,
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			m := newMachine(t)
+			admitted := m.admit(t, `(module
+				(import "extism:host/env" "get_log_level" (func $log_level (result i32)))
+				(import "wasi_snapshot_preview1" "random_get" (func $random_get (param i32 i32) (result i32)))
+				(import "wasi_snapshot_preview1" "fd_write" (func $fd_write (param i32 i32 i32 i32) (result i32)))
+				(memory (export "memory") 256)`+c.parts+`(func (export "run") `+c.body+`))`)
+			instance := m.start(t, admitted.Wasm)
+			var before, after runtime.MemStats
+			runtime.ReadMemStats(&before)
+			begin := time.Now()
+			_, err := instance.ExportedFunction("run").Call(m.ctx)
+			took := time.Since(begin)
+			runtime.ReadMemStats(&after)
+			if err == nil || !strings.Contains(err.Error(), "unreachable") || left(instance) >= 0 {
+				t.Errorf("error %v, %d units left", err, left(instance))
+			}
+			if took > time.Second {
+				t.Errorf("it took %v", took)
+			}
+			if used := after.TotalAlloc - before.TotalAlloc; used > 128<<20 {
+				t.Errorf("it took %d bytes of memory", used)
+			}
+			if m.stderr.Len() > 0 {
+				t.Errorf("%d bytes came to stderr", m.stderr.Len())
+			}
+			t.Logf("%v, %d kB", took, (after.TotalAlloc-before.TotalAlloc)>>10)
+		})
+	}
+}
+
+// threats.md 1: the fuel is there before the host can put any in.
+func TestTheStartFunctionHasFuelAndIsStopped(t *testing.T) {
+	m := newMachine(t)
+	for name, wat := range map[string]string{
+		"a loop":           `(module (func $s (loop $again (br $again))) (start $s))`,
+		"recursion":        `(module (func $s (call $s)) (start $s))`,
+		"in _initialize":   `(module (func (export "_initialize") (loop $again (br $again))))`,
+		"an import in it":  `(module (import "extism:host/env" "get_log_level" (func $l (result i32))) (func $s (loop $a (drop (call $l)) (br $a))) (start $s))`,
+		"a loop on a loop": `(module (func $s (loop $a (loop $b (br_if $b (i32.const 1))) (br $a))) (start $s))`,
+	} {
+		_, err := m.runtime.InstantiateWithConfig(m.ctx, m.admit(t, wat).Wasm, wazero.NewModuleConfig().WithName("").WithStartFunctions(initialize))
+		if err == nil || !strings.Contains(err.Error(), "unreachable") {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+// What a run costs is the sum of what it executes, by the weights that are documented.
+func TestWhatIsExecutedIsPaid(t *testing.T) {
+	for name, c := range map[string]struct {
+		parts, body string
+		units       int64
+	}{
+		"nothing, but an end":               {"", ``, 1},
+		"three instructions":                {"", `(drop (i32.add (i32.const 1) (i32.const 2)))`, 5},
+		"both branches, whichever is taken": {"", `(if (i32.const 1) (then (nop)) (else (nop)))`, 7},
+		// Entry: loop, end. A turn: its head (1), local.get, 1, sub, tee, br_if, end.
+		"ten turns": {`(global $n (mut i32) (i32.const 10))`, `(local $i i32) (local.set $i (i32.const 10))
+			(loop $l (br_if $l (local.tee $i (i32.sub (local.get $i) (i32.const 1)))))`, 4 + 10*7},
+		"a division":      {"", `(drop (i32.div_u (i32.const 1) (i32.const 2)))`, 1 + 1 + weightDivide + 1 + 1},
+		"a call":          {`(func $f)`, `(call $f)`, weightCall + 1 + 1},
+		"a host call":     {"", `(drop (call $log_level))`, weightHost + 1 + 1},
+		"by length":       {"", `(memory.fill (i32.const 0) (i32.const 0) (i32.const 4096))`, 5 + 1024},
+		"of no length":    {"", `(memory.fill (i32.const 0) (i32.const 0) (i32.const 3))`, 5},
+		"growing":         {"", `(drop (memory.grow (i32.const 2)))`, 4 + 2*8192},
+		"growing too far": {"", `(drop (memory.grow (i32.const 0x7fffffff)))`, 4 + 256*8192},
+		"random bytes":    {"", `(drop (call $random_get (i32.const 0) (i32.const 10)))`, 2 + weightCall + 2 + weightHost + 80},
+		"to stderr": {
+			`(data (i32.const 0) "\20\00\00\00\03\00\00\00\20\00\00\00\02\00\00\00")`,
+			`(drop (call $fd_write (i32.const 2) (i32.const 0) (i32.const 2) (i32.const 100)))`,
+			4 + weightCall + 2 + weightHost + 2*20 + 5*32,
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			m := newMachine(t)
+			admitted := m.admit(t, `(module
+				(import "extism:host/env" "get_log_level" (func $log_level (result i32)))
+				(import "wasi_snapshot_preview1" "random_get" (func $random_get (param i32 i32) (result i32)))
+				(import "wasi_snapshot_preview1" "fd_write" (func $fd_write (param i32 i32 i32 i32) (result i32)))
+				(memory (export "memory") 1)`+c.parts+`(func (export "run") `+c.body+`))`)
+			instance := m.start(t, admitted.Wasm)
+			for _, fuel := range []int64{1_000_000_000, c.units} { // exactly enough is enough
+				refuel(instance, fuel)
+				if _, err := instance.ExportedFunction("run").Call(m.ctx); err != nil {
+					t.Fatal(err)
+				}
+				if used := fuel - left(instance); used != c.units {
+					t.Errorf("it used %d units, want %d", used, c.units)
+				}
+				if strings.HasPrefix(name, "growing") {
+					return // it has grown
+				}
+			}
+			refuel(instance, c.units-1)
+			if _, err := instance.ExportedFunction("run").Call(m.ctx); err == nil || left(instance) >= 0 {
+				t.Errorf("with one unit less: error %v, %d left", err, left(instance))
+			}
+		})
+	}
+}
+
+// Memory cannot grow beyond the limit, nor beyond what the module says, and a module is told so.
+func TestMemoryHasAMaximum(t *testing.T) {
+	m := newMachine(t)
+	for memory, want := range map[string]uint32{"1": 256, "1 2": 2, "1 60000": 256} {
+		admitted := m.admit(t, `(module (memory `+memory+`) (func (export "run") (param i32) (result i32) (memory.grow (local.get 0))))`)
+		if admitted.MemoryMin != 1 || admitted.MemoryMax != want {
+			t.Errorf("memory %s: from %d to %d pages", memory, admitted.MemoryMin, admitted.MemoryMax)
+		}
+		instance := m.start(t, admitted.Wasm)
+		refuel(instance, 1<<40)
+		for grow, want := range map[uint64]uint32{uint64(want): 0xffff_ffff, 0xffff_ffff: 0xffff_ffff, 0: 1} {
+			got, err := instance.ExportedFunction("run").Call(m.ctx, grow)
+			if err != nil || uint32(got[0]) != want {
+				t.Errorf("memory %s grown by %d: %d, %v", memory, grow, got, err)
+			}
+		}
+	}
+}

@@ -1,0 +1,314 @@
+package admission
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/tetratelabs/wazero"
+	"github.com/tetratelabs/wazero/api"
+)
+
+// wazero's own copy of the specification's tests, as it is in the module cache.
+
+type specCommand struct {
+	Type       string
+	Line       int
+	Name       string
+	Filename   string
+	ModuleType string `json:"module_type"`
+	Action     struct {
+		Type, Module, Field string
+		Args                []struct {
+			Type  string
+			Value any
+		}
+	}
+}
+
+// spec gives the commands of each script, by the path of the script.
+func spec(t *testing.T) map[string][]specCommand {
+	t.Helper()
+	dir, err := exec.Command("go", "list", "-m", "-f", "{{.Dir}}", "github.com/tetratelabs/wazero").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	scripts, err := filepath.Glob(filepath.Join(strings.TrimSpace(string(dir)), "internal/integration_test/spectest/v[12]/testdata/*.json"))
+	if err != nil || len(scripts) < 200 {
+		t.Fatalf("%d scripts, %v", len(scripts), err)
+	}
+	all := map[string][]specCommand{}
+	for _, path := range scripts {
+		var script struct{ Commands []specCommand }
+		text, err := os.ReadFile(path)
+		if err == nil {
+			err = json.Unmarshal(text, &script)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		all[path] = script.Commands
+	}
+	return all
+}
+
+func (c specCommand) wasm(t *testing.T, script string) []byte {
+	t.Helper()
+	wasm, err := os.ReadFile(filepath.Join(filepath.Dir(script), c.Filename))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return wasm
+}
+
+// The specification's tests import functions that print. They may have tables of any size, and run long.
+var (
+	specRules = contract{imports: map[Import]host{
+		{"spectest", "print"}:         {},
+		{"spectest", "print_i32"}:     {Signature: Signature{Params: ofI32}},
+		{"spectest", "print_i64"}:     {Signature: Signature{Params: ofI64}},
+		{"spectest", "print_f32"}:     {Signature: Signature{Params: ofF32}},
+		{"spectest", "print_f64"}:     {Signature: Signature{Params: ofF64}},
+		{"spectest", "print_i32_f32"}: {Signature: Signature{Params: ofI32 + ofF32}},
+		{"spectest", "print_f64_f64"}: {Signature: Signature{Params: ofF64 + ofF64}},
+	}}
+	specLimits = func() Limits {
+		l := DefaultLimits()
+		l.Targets, l.MemoryPages, l.Fuel = 100_000, 1<<16, 1<<50
+		return l
+	}()
+	features = api.CoreFeaturesV2 &^ api.CoreFeatureSIMD
+)
+
+// A module that the specification says is invalid is refused.
+func TestInvalidModulesOfTheSpecificationAreRefused(t *testing.T) {
+	seen := 0
+	for script, commands := range spec(t) {
+		for _, c := range commands {
+			if c.Type != "assert_invalid" && c.Type != "assert_malformed" || c.ModuleType != "binary" || !strings.HasSuffix(c.Filename, ".wasm") {
+				continue
+			}
+			wasm := c.wasm(t, script)
+			if strings.Contains(script, "/v1/") || len(wasm) > 8 && wasm[8] == sectionCustom {
+				continue // what has become valid in version 2; what is in custom sections, which are dropped anyway
+			}
+			seen++
+			if _, err := admit(wasm, specLimits, specRules); err == nil {
+				t.Errorf("%s:%d: %s is admitted", filepath.Base(script), c.Line, c.Filename)
+			}
+		}
+	}
+	if seen < 2000 {
+		t.Errorf("only %d modules", seen)
+	}
+}
+
+// A module that the specification says is valid is admitted, but for what a plugin does not need.
+func TestValidModulesOfTheSpecificationAreAdmitted(t *testing.T) {
+	admitted := 0
+	for script, commands := range spec(t) {
+		for _, c := range commands {
+			if c.Type != "module" || !strings.HasSuffix(c.Filename, ".wasm") {
+				continue
+			}
+			_, err := admit(c.wasm(t, script), specLimits, specRules)
+			var refused *RefusedError
+			switch {
+			case err == nil:
+				admitted++
+			case !errors.As(err, &refused):
+				t.Error(err)
+			default:
+				for _, r := range refused.Reasons {
+					if !beyond(r.Text) {
+						t.Errorf("%s:%d: %s is refused: %s", filepath.Base(script), c.Line, c.Filename, r)
+					}
+				}
+			}
+		}
+	}
+	if admitted < 1000 {
+		t.Errorf("only %d modules", admitted)
+	}
+}
+
+// beyond tells whether a reason is about what is valid but not admitted.
+func beyond(reason string) bool {
+	for _, text := range []string{
+		"a plugin does not need", "it imports", "table 0 grows", "table 1 grows", "can never start", "of a br_table", "and perhaps more",
+		"it has tables that may have", "locals",
+	} {
+		if strings.Contains(reason, text) {
+			return true
+		}
+	}
+	return false
+}
+
+// What a module does is the same with and without its fuel, and the fuel that it uses is the same each time.
+func TestMeteringChangesNoResultOfTheSpecification(t *testing.T) {
+	s := newSpecRun(t)
+	for script, commands := range spec(t) {
+		s.run(t, script, commands)
+	}
+	t.Logf("%d modules, %d calls", s.modules, s.calls)
+	if s.modules < 1000 || s.calls < 20_000 {
+		t.Errorf("only %d modules and %d calls", s.modules, s.calls)
+	}
+}
+
+// specRun runs scripts on three instances of each module: as it is, and twice metered.
+type specRun struct {
+	ctx            context.Context
+	runtimes       [3]wazero.Runtime
+	modules, calls int
+}
+
+func newSpecRun(t *testing.T) *specRun {
+	s := &specRun{ctx: context.Background()}
+	for i := range s.runtimes {
+		s.runtimes[i] = wazero.NewRuntimeWithConfig(s.ctx, wazero.NewRuntimeConfig().WithCoreFeatures(features))
+		t.Cleanup(func() { _ = s.runtimes[i].Close(s.ctx) })
+		print := s.runtimes[i].NewHostModuleBuilder("spectest")
+		for name, h := range specRules.imports {
+			print.NewFunctionBuilder().WithGoFunction(api.GoFunc(func(context.Context, []uint64) {}), []byte(h.Params), []byte(h.Results)).Export(name.Name)
+		}
+		if _, err := print.Instantiate(s.ctx); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return s
+}
+
+type triple struct {
+	instances [3]api.Module
+	memory    bool
+}
+
+func (s *specRun) run(t *testing.T, script string, commands []specCommand) {
+	named := map[string]*triple{}
+	var current *triple
+	var all []*triple
+	for _, c := range commands {
+		where := filepath.Base(script) + ":" + strconv.Itoa(c.Line)
+		switch c.Type {
+		case "module", "assert_uninstantiable":
+			made := s.instantiate(t, where, c.wasm(t, script))
+			if made != nil {
+				all = append(all, made)
+			}
+			if c.Type == "module" {
+				current = made
+				named[c.Name] = made
+			}
+		case "assert_return", "assert_trap", "assert_exhaustion", "action":
+			on := current
+			if c.Action.Module != "" {
+				on = named[c.Action.Module]
+			}
+			if on != nil && c.Action.Type == "invoke" {
+				s.call(t, where, on, c)
+			}
+		}
+	}
+	for _, on := range all {
+		s.compareState(t, filepath.Base(script), on)
+		for _, instance := range on.instances {
+			_ = instance.Close(s.ctx)
+		}
+	}
+}
+
+func (s *specRun) instantiate(t *testing.T, where string, wasm []byte) *triple {
+	m, err := admit(wasm, specLimits, specRules)
+	if err != nil {
+		return nil
+	}
+	made := triple{memory: m.MemoryMax > 0}
+	var errs [3]error
+	for i, r := range s.runtimes {
+		if i > 0 {
+			wasm = m.Wasm
+		}
+		made.instances[i], errs[i] = r.InstantiateWithConfig(s.ctx, wasm, wazero.NewModuleConfig().WithName("").WithStartFunctions())
+	}
+	if cause(errs[0]) != cause(errs[1]) {
+		t.Errorf("%s: without fuel %v, with it %v", where, errs[0], errs[1])
+	}
+	if errs[0] != nil || errs[1] != nil {
+		return nil
+	}
+	s.modules++
+	return &made
+}
+
+func (s *specRun) call(t *testing.T, where string, on *triple, c specCommand) {
+	var args []uint64
+	for _, a := range c.Action.Args {
+		text, _ := a.Value.(string)
+		v, err := strconv.ParseUint(text, 10, 64)
+		if err != nil || a.Type == "externref" || a.Type == "funcref" {
+			return
+		}
+		args = append(args, v)
+	}
+	var results [3][]uint64
+	var errs [3]error
+	for i, instance := range on.instances {
+		f := instance.ExportedFunction(c.Action.Field)
+		if f == nil {
+			t.Fatalf("%s: no export %q", where, c.Action.Field)
+		}
+		for _, result := range f.Definition().ResultTypes() {
+			if result == api.ValueTypeExternref || result == funcref {
+				return // addresses
+			}
+		}
+		results[i], errs[i] = f.Call(s.ctx, args...)
+	}
+	s.calls++
+	if cause(errs[0]) != cause(errs[1]) {
+		t.Errorf("%s: without fuel %v, with it %v", where, errs[0], errs[1])
+	}
+	for i := range results[0] {
+		if errs[0] == nil && errs[1] == nil && results[0][i] != results[1][i] {
+			t.Errorf("%s: without fuel %v, with it %v", where, results[0], results[1])
+		}
+	}
+	if a, b := on.instances[1].ExportedGlobal(FuelExport).Get(), on.instances[2].ExportedGlobal(FuelExport).Get(); a != b || a >= uint64(specLimits.Fuel) {
+		t.Errorf("%s: first %d are left, then %d", where, a, b)
+	}
+}
+
+// compareState looks at what a module has become.
+func (s *specRun) compareState(t *testing.T, where string, on *triple) {
+	if !on.memory {
+		return
+	}
+	var memories [3][]byte
+	for i, instance := range on.instances {
+		memories[i], _ = instance.Memory().Read(0, instance.Memory().Size())
+	}
+	if !bytes.Equal(memories[0], memories[1]) {
+		t.Errorf("%s: memories of %d and %d bytes differ", where, len(memories[0]), len(memories[1]))
+	}
+}
+
+// cause is what a trap says, without where.
+func cause(err error) string {
+	for err != nil {
+		inner := errors.Unwrap(err)
+		if inner == nil {
+			return err.Error()
+		}
+		err = inner
+	}
+	return ""
+}
