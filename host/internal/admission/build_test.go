@@ -141,9 +141,43 @@ var attacks = map[string]struct {
 		},
 		"there are 20001 functions, and 20000 are allowed",
 	},
-	"loops that grow with their fuel": {
+	"50,000 memory.fill": { // two minutes
+		func() []byte {
+			return build(plugin(function(noLocals, repeat("\x41\x00\x41\x00\x41\x00\xfc\x0b\x00", 50_000))).with(sectionMemory, list("\x00\x01")))
+		},
+		"it has 500000 branches and blocks and 5000 are allowed",
+	},
+	"100,000 indirect calls": {
+		func() []byte {
+			return build(plugin(function(noLocals, repeat("\x41\x00\x11\x00\x00", 100_000))).with(sectionTable, list("\x70\x00\x01")))
+		},
+		"it has 200000 targets of br_tables, indirect calls and the like and 20000 are allowed",
+	},
+	"100,000 loops": {
 		func() []byte { return build(plugin(function(noLocals, repeat("\x03\x40\x0b", 100_000)))) },
-		"bytes with its fuel, which is too much",
+		"it has 100000 branches and blocks and 5000 are allowed",
+	},
+	"300 functions of 1,000 ifs": {
+		func() []byte {
+			many := make([]string, 300)
+			for i := range many {
+				many[i] = function(noLocals, repeat("\x41\x00\x04\x40\x0b", 1_000))
+			}
+			return build(plugin(many...))
+		},
+		"it has 101000000 branches and blocks, squared",
+	},
+	"400 nested loops with 1,000 locals": {
+		func() []byte {
+			return build(plugin(function("\x01"+number(1000)+"\x7f", repeat("\x03\x40", 400)+repeat("\x0b", 400))))
+		},
+		"it has 400000 branches and blocks by locals and 200000 are allowed",
+	},
+	"50 br_tables of 5,000 targets": {
+		func() []byte {
+			return build(plugin(function(noLocals, repeat("\x02\x40\x41\x00\x0e"+number(5000)+repeat("\x00", 5001)+"\x0b", 50))))
+		},
+		"it has 250000 targets of br_tables, indirect calls and the like and 20000 are allowed",
 	},
 	"table.grow by 100 million": {
 		func() []byte {

@@ -14,7 +14,12 @@ type body struct {
 	blocks   []block
 	edits    []edit
 	lengths  bool // some edit needs a local for a length
+	branches int  // and blocks
+	jumps    int  // to targets of br_tables, and what traps or calls indirectly
 }
+
+// effort is what compiling will take.
+type effort struct{ squares, live, jumps int }
 
 type block struct {
 	op           byte
@@ -68,6 +73,7 @@ func (m *module) readBody(r reader, function uint32, out []byte) []byte {
 	if b.left() > 0 {
 		b.fail(b.at, "its code goes on after its end")
 	}
+	b.checkEffort()
 	if b.failed() {
 		return out
 	}
@@ -91,6 +97,31 @@ func (b *body) readLocals() {
 	}
 	if b.m.locals += len(b.locals) - params; b.m.locals > limits.AllLocals {
 		b.fail(b.at, fmt.Sprintf("with it, all functions have more than %d locals: split the largest", limits.AllLocals))
+	}
+}
+
+// checkEffort refuses what would take too long to compile.
+func (b *body) checkEffort() {
+	total := &b.m.total
+	live := b.branches * len(b.locals)
+	total.squares += b.branches * b.branches
+	total.live += live
+	total.jumps += b.jumps
+	for _, c := range []struct {
+		has, most int
+		what      string
+	}{
+		{b.branches, maxBranches, "branches and blocks"},
+		{live, maxLive, "branches and blocks by locals"},
+		{b.jumps, maxJumps, "targets of br_tables, indirect calls and the like"},
+		{total.squares, maxAllSquares, "branches and blocks, squared and with those of all functions before it,"},
+		{total.live, maxAllLive, "branches and blocks by locals, with those of all functions before it,"},
+		{total.jumps, maxAllJumps, "targets of br_tables, indirect calls and the like, with those of all functions before it,"},
+	} {
+		if c.has > c.most {
+			b.fail(b.reader.end, fmt.Sprintf("it has %d %s and %d are allowed, since it takes long to compile: split it",
+				c.has, c.what, c.most))
+		}
 	}
 }
 
@@ -138,6 +169,7 @@ func (b *body) nothingComes() {
 
 func (b *body) open(op byte) {
 	where := b.at
+	b.branches++
 	start, end := b.blockType()
 	if op == opIf {
 		b.pop(i32)
@@ -229,6 +261,7 @@ func (b *body) branchTable() {
 	b.pop(i32)
 	where := b.at
 	n := b.count()
+	b.jumps += n
 	if n > b.m.limits.Targets {
 		b.fail(where, fmt.Sprintf("a br_table has %d targets, and %d are allowed", n, b.m.limits.Targets))
 		return

@@ -26,6 +26,7 @@ func (b *body) instruction() {
 		b.popAll(b.label())
 		b.nothingComes()
 	case opBrIf:
+		b.branches++
 		types := b.label()
 		b.pop(i32)
 		b.popAll(types)
@@ -48,6 +49,7 @@ func (b *body) instruction() {
 
 func (b *body) plain(p *plain) {
 	b.edits[b.blocks[len(b.blocks)-1].charge].value += uint64(p.weight)
+	b.jumps += int(p.jumps)
 	if p.align > 0 {
 		b.needMemory()
 		where := b.at
@@ -98,6 +100,7 @@ func (b *body) callIndirect() {
 		b.fail(where, "a call goes through a table that has no functions")
 	}
 	b.m.pristine.callIndirect()
+	b.jumps += 2
 	t := b.m.types[index]
 	b.pop(i32)
 	b.popAll(t.Params)
@@ -192,6 +195,7 @@ func (b *body) references(op byte, where int) {
 	switch op {
 	case opTableGet, opTableSet:
 		t := b.table()
+		b.jumps++
 		if op == opTableSet {
 			b.pop(t.element)
 			b.stateful("table.set")

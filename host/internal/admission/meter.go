@@ -1,7 +1,5 @@
 package admission
 
-import "fmt"
-
 // edit is something that metering writes into a function.
 type edit struct {
 	at, skip int // where, and how many bytes are left out there
@@ -31,6 +29,7 @@ func (b *body) edit(e edit) { b.edits = append(b.edits, e) }
 // byLength has the instruction at where pay for the length on top of the stack.
 func (b *body) byLength(where int, kind uint64) {
 	b.lengths = true
+	b.branches += bulkBranches
 	b.edit(edit{at: where, kind: editLength, value: kind})
 }
 
@@ -60,10 +59,6 @@ func (b *body) meter(begin, code int, out []byte) []byte {
 	}
 	fresh = append(fresh, b.wasm[copied:b.reader.end]...)
 	m.scratch = fresh
-	if len(fresh) > meteredFactor*m.limits.BodyBytes {
-		b.fault, b.where = fmt.Sprintf("its code has %d bytes with its fuel, which is too much: split it", len(fresh)), begin
-		return out
-	}
 	return append(appendNumber(out, uint32(len(fresh))), fresh...)
 }
 

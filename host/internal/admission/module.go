@@ -55,13 +55,14 @@ type module struct {
 	bound     int // globals that are imported: only they may be used in constants
 	exports   map[string]exported
 	names     []string // of exported functions
-	elements  []byte // type of each segment
-	segments  int    // of data, as announced; -1 when they are not
-	listed    int    // elements of all segments
-	start     int    // function to begin with, or -1
-	declared  []bool // functions that may be referred to
-	bodies    int    // that have been read
-	locals    int    // of all functions
+	elements  []byte   // type of each segment
+	segments  int      // of data, as announced; -1 when they are not
+	listed    int      // elements of all segments
+	start     int      // function to begin with, or -1
+	declared  []bool   // functions that may be referred to
+	bodies    int      // that have been read
+	locals    int      // of all functions
+	total     effort   // of all functions
 
 	pristine pristine
 	code     body // reused from function to function

@@ -95,6 +95,7 @@ type plain struct {
 	takes, gives string
 	align        byte
 	weight       byte
+	jumps        byte // that it compiles to
 }
 
 // plains has the plain instructions by their byte. Those without weight are none.
@@ -155,6 +156,15 @@ func makePlains() (table [256]plain) {
 		0x91, 0x95, 0x9f, 0xa3, // div and sqrt of floats
 	} {
 		table[op].weight = weightDivide
+	}
+	for _, r := range []struct{ first, last int }{
+		{0x6d, 0x70}, {0x7f, 0x82}, // div and rem, which trap
+		{0x96, 0x97}, {0xa4, 0xa5}, // min and max
+		{0xa8, 0xab}, {0xae, 0xb1}, // trunc, which traps
+	} {
+		for op := r.first; op <= r.last; op++ {
+			table[op].jumps = 1
+		}
 	}
 	addAccesses(&table)
 	return table
