@@ -26,6 +26,7 @@ const (
 	// if, the module ran out: then it has trapped.
 	FuelExport = abi.ExportReserved + "fuel"
 
+	startExport  = abi.ExportReserved + "start"
 	globalExport = abi.ExportReserved + "global " // and the index of a mutable global
 )
 
@@ -40,7 +41,7 @@ type Limits struct {
 	Targets       int    // of a br_table
 	TableElements int    // that all tables together may ever have
 	MemoryPages   uint32 // of 64 KiB, that its memory may ever have
-	Fuel          int64  // units that its initialisation, and a call of a fresh instance, may use
+	Fuel          int64  // units that an instance begins with
 }
 
 // DefaultLimits gives the limits that hold unless an operator says otherwise.
@@ -124,6 +125,7 @@ type Module struct {
 	Globals []Global // every mutable number, but for the fuel itself
 	Imports []Import // each once, in the order of the module
 	Exports []string // the functions it exports, in the order of the module
+	Start   string   // the export to run before any other, or "": what was the module's start function, () → ()
 
 	MemoryMin, MemoryMax uint32 // in pages of 64 KiB; 0 and 0 when it has none
 	Functions            int    // that it defines

@@ -92,20 +92,33 @@ func TestWhatDoesNotEndIsStopped(t *testing.T) {
 	}
 }
 
-// threats.md 1: the fuel is there before the host can put any in.
-func TestTheStartFunctionHasFuelAndIsStopped(t *testing.T) {
+// threats.md 1: the start function and _initialize pay as all others, from what an instance begins with.
+func TestTheStartFunctionIsStopped(t *testing.T) {
 	m := newMachine(t)
-	for name, wat := range map[string]string{
-		"a loop":           `(module (func $s (loop $again (br $again))) (start $s))`,
-		"recursion":        `(module (func $s (call $s)) (start $s))`,
-		"in _initialize":   `(module (func (export "_initialize") (loop $again (br $again))))`,
-		"an import in it":  `(module (import "extism:host/env" "get_log_level" (func $l (result i32))) (func $s (loop $a (drop (call $l)) (br $a))) (start $s))`,
-		"a loop on a loop": `(module (func $s (loop $a (loop $b (br_if $b (i32.const 1))) (br $a))) (start $s))`,
+	for name, c := range map[string]struct{ wat, run string }{
+		"a loop":         {`(module (func $s (loop $again (br $again))) (start $s))`, startExport},
+		"recursion":      {`(module (func $s (call $s)) (start $s))`, startExport},
+		"in _initialize": {`(module (func (export "_initialize") (loop $again (br $again))))`, initialize},
+		"calls of the host": {
+			`(module (import "extism:host/env" "get_log_level" (func $l (result i32))) (func $s (loop $a (drop (call $l)) (br $a))) (start $s))`,
+			startExport,
+		},
 	} {
-		_, err := m.runtime.InstantiateWithConfig(m.ctx, m.admit(t, wat).Wasm, wazero.NewModuleConfig().WithName("").WithStartFunctions(initialize))
-		if err == nil || !strings.Contains(err.Error(), "unreachable") {
-			t.Errorf("%s: %v", name, err)
+		admitted := m.admit(t, c.wat)
+		if c.run == startExport && admitted.Start != startExport {
+			t.Errorf("%s: start is %q", name, admitted.Start)
 		}
+		instance, err := m.runtime.InstantiateWithConfig(m.ctx, admitted.Wasm, wazero.NewModuleConfig().WithName("").WithStartFunctions())
+		if err != nil {
+			t.Fatalf("%s: it ran already: %v", name, err)
+		}
+		if left(instance) != DefaultLimits().Fuel {
+			t.Errorf("%s: it begins with %d units", name, left(instance))
+		}
+		if _, err := instance.ExportedFunction(c.run).Call(m.ctx); err == nil || left(instance) >= 0 {
+			t.Errorf("%s: error %v, %d units left", name, err, left(instance))
+		}
+		_ = instance.Close(m.ctx)
 	}
 }
 

@@ -131,6 +131,10 @@ func (m *module) admitted() *Module {
 			m.append(sectionExport, appendNumber(append(appendText(nil, name), kindGlobal), uint32(i)))
 		}
 	}
+	if m.start >= 0 {
+		out.Start = startExport
+		m.append(sectionExport, appendNumber(append(appendText(nil, startExport), kindFunction), m.paying(uint32(m.start))))
+	}
 	if len(m.memories) > 0 {
 		out.MemoryMin, out.MemoryMax = m.memories[0].min, m.memories[0].max
 	}

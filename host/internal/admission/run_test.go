@@ -71,7 +71,7 @@ func (m *machine) start(t testing.TB, wasm []byte) api.Module {
 	t.Helper()
 	m.arena, m.asked = make([]byte, 8), nil
 	instance, err := m.runtime.InstantiateWithConfig(m.ctx, wasm, wazero.NewModuleConfig().WithName("").
-		WithStartFunctions(initialize).WithStderr(&m.stderr))
+		WithStartFunctions(startExport, initialize).WithStderr(&m.stderr))
 	if err != nil {
 		t.Fatal(err)
 	}

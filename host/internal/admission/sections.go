@@ -188,6 +188,8 @@ func (m *module) readExports(r *reader) {
 	m.begin(sectionExport, n, p.upTo(r.at))
 }
 
+// readStart has no section of its own written: an instance whose start function runs while it is made cannot be asked
+// what is left of its fuel when that fails. So the host runs it, as the first thing it does.
 func (m *module) readStart(r *reader) {
 	where := r.at
 	start := r.index(len(m.functions), "function")
@@ -199,7 +201,6 @@ func (m *module) readStart(r *reader) {
 		return
 	}
 	m.start = int(start)
-	m.keep(sectionStart, appendNumber(nil, m.paying(start)))
 }
 
 // reference reads the index of a function that is referred to, and can so be called by whoever has the reference.

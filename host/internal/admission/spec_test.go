@@ -237,7 +237,7 @@ func (s *specRun) instantiate(t *testing.T, where string, wasm []byte) *triple {
 		if i > 0 {
 			wasm = m.Wasm
 		}
-		made.instances[i], errs[i] = r.InstantiateWithConfig(s.ctx, wasm, wazero.NewModuleConfig().WithName("").WithStartFunctions())
+		made.instances[i], errs[i] = r.InstantiateWithConfig(s.ctx, wasm, wazero.NewModuleConfig().WithName("").WithStartFunctions(startExport))
 	}
 	if cause(errs[0]) != cause(errs[1]) {
 		t.Errorf("%s: without fuel %v, with it %v", where, errs[0], errs[1])
