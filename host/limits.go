@@ -24,6 +24,7 @@ type Limits struct {
 	CachePerUser  int           // entries of one connector, configuration and user [16]
 	CacheBytes    int           // of one cached value [64 KiB]
 	Keys          int           // parsed signing keys that are kept [1,024]
+	Fuel          int64         // units of about 0.27 ns of a guest's work, in a call [5,000,000]
 	Running       int           // guests that run at the same time; others wait [4 × processors, 16 at least]
 	Exchanging    int           // calls that request tokens at the same time; others wait [64]
 }
@@ -51,6 +52,9 @@ func (l Limits) withDefaults() Limits {
 	set(&l.CacheBytes, 64<<10)
 	set(&l.Keys, 1024)
 	set(&l.Exchanging, 64)
+	if l.Fuel == 0 {
+		l.Fuel = d.Fuel
+	}
 	if l.CallTime == 0 {
 		l.CallTime = 15 * time.Second
 	}
@@ -65,6 +69,7 @@ func (l Limits) sandbox() sandbox.Limits {
 		Blocks:      l.Blocks,
 		OutputBytes: l.OutputBytes,
 		HostCalls:   l.HostCalls,
+		Fuel:        l.Fuel,
 		Slots:       l.Running,
 	}
 }

@@ -35,7 +35,8 @@ var rules = []rule{
 	{packages: "host/internal/hostfn", ours: []string{
 		"internal/abi", "host/internal/egress", "host/internal/seal", "host/internal/signing", "host/internal/strictjson", "host/internal/template", "host/internal/tokencache",
 	}, others: []string{"github.com/go-json-experiment/json", "golang.org/x/net"}},
-	{packages: "host/internal/sandbox", ours: []string{"internal/abi", "host/internal/kernel"}, others: []string{"github.com/tetratelabs/wazero"}},
+	{packages: "host/internal/sandbox", ours: []string{"internal/abi", "host/internal/admission", "host/internal/kernel"}, others: []string{"github.com/tetratelabs/wazero"}},
+	{packages: "host/internal/admission", ours: []string{"internal/abi"}},
 	{packages: "host/internal/kernel"},
 	{packages: "host/internal/template", others: []string{"github.com/expr-lang/expr", "github.com/go-json-experiment/json"}},
 	{packages: "host/internal/seal", ours: []string{"internal/abi"}},

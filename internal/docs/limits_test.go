@@ -89,6 +89,8 @@ func show(field string, n int64) string {
 		return fmt.Sprintf("%d MiB", n>>20)
 	case strings.HasSuffix(field, "Bytes"):
 		return fmt.Sprintf("%d KiB", n>>10)
+	case n >= 1_000_000:
+		return fmt.Sprintf("%d,%03d,%03d", n/1_000_000, n/1000%1000, n%1000)
 	case n >= 1000:
 		return fmt.Sprintf("%d,%03d", n/1000, n%1000)
 	}
@@ -106,6 +108,7 @@ func TestTheLimitsOfTheContractAreTheDefaultsOfTheHost(t *testing.T) {
 		"MemoryBytes":   {"memory", "% of guest"},
 		"BlockBytes":    {"memory", "% and"},
 		"Blocks":        {"memory", "% blocks"},
+		"Fuel":          {"work", "% units"},
 		"CallTime":      {"time", "% a call"},
 		"HostCalls":     {"host calls", "% into"},
 		"TokenRequests": {"host calls", "% token requests"},

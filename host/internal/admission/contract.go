@@ -4,20 +4,20 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/tetratelabs/wazero/api"
-
 	"github.com/keywright/keywright/internal/abi"
 )
 
-// Signature is the type of a function: a byte for each parameter and each result, as in WebAssembly (api.ValueType).
+// Signature is the type of a function: a byte for each parameter and each result, as in WebAssembly and in wazero's api.ValueType.
 type Signature struct{ Params, Results string }
+
+var typeNames = map[byte]string{i32: "i32", i64: "i64", f32: "f32", f64: "f64", funcref: "funcref", externref: "externref"}
 
 // String writes a signature such as (i64, i32) → ().
 func (s Signature) String() string {
 	list := func(types string) string {
 		names := make([]string, len(types))
 		for i := range names {
-			names[i] = api.ValueTypeName(types[i])
+			names[i] = typeNames[types[i]]
 		}
 		return strings.Join(names, ", ")
 	}

@@ -86,15 +86,15 @@ func TestModulesThatAreRefused(t *testing.T) {
 			bare(`(import "wasi_snapshot_preview1" "random_get" (func (param i32 i32) (result i32)))`),
 			[]string{"has to export its memory"},
 		},
-		"more memory than allowed": {bare(`(memory 257)`), []string{"over limit of 256 pages"}},
-		"a huge table":             {bare(`(table 10001 funcref)`), []string{"table that begins with more than 10000"}},
+		"more memory than allowed": {bare(`(memory 257)`), []string{"over the limit of 256 pages"}},
+		"a huge table":             {bare(`(table 10001 funcref)`), []string{"10001 elements, and 10000 are allowed"}},
 		"a function with a lot of locals": {
 			bare(`(func (local ` + strings.Repeat("i32 ", 5001) + `))`),
 			[]string{"more than 5000 locals"},
 		},
 		"vector instructions": {
 			bare(`(func (drop (v128.const i32x4 0 0 0 0)))`),
-			[]string{"without vector instructions"},
+			[]string{"vector instructions (SIMD)"},
 		},
 		"shared memory": {bare(`(memory 1 1 shared)`), []string{"shared memory"}},
 	} {
@@ -121,8 +121,8 @@ func TestBytesThatAreNoModule(t *testing.T) {
 	r := newRuntime(t, limits(func(l *sandbox.Limits) { l.ModuleBytes = 100 }))
 	for name, c := range map[string]struct{ wasm, want string }{
 		"nothing":   {"", "no WebAssembly module"},
-		"text":      {"(module)", "no valid WebAssembly"},
-		"cut short": {"\x00asm\x01\x00\x00\x00\x02\x7f", "no WebAssembly"},
+		"text":      {"(module)", "no WebAssembly module"},
+		"cut short": {"\x00asm\x01\x00\x00\x00\x02\x7f", "in the middle"},
 		"too large": {strings.Repeat("x", 101), "101 bytes, and 100 are allowed"},
 	} {
 		var refused *sandbox.RefusedError
@@ -184,7 +184,8 @@ const (
 	billions = "\xff\xff\xff\xff\x0f"
 )
 
-// threats.md 2: each is refused by looking at it. Compiling some of them would end the process.
+// threats.md 2: each is refused by looking at it. Compiling some of them would end the process. Package admission has
+// those that would take long.
 func TestBombsAreRefused(t *testing.T) {
 	r := newRuntime(t, limits(nil))
 	for name, wasm := range bombs {

@@ -3,6 +3,7 @@ package sandbox
 import (
 	"context"
 	"errors"
+	"fmt"
 	"runtime"
 	"strings"
 	"unicode/utf8"
@@ -75,10 +76,10 @@ func (r *run) explain(err error) error {
 		return &Error{Kind: ErrBug, Detail: cut(bug.Error())}
 	case r.inEnv:
 		return &Error{Kind: ErrEnded}
+	case r.fuel != nil && r.left() < 0:
+		return &Error{Kind: ErrLimit, Detail: fmt.Sprintf(
+			"more than %d units of fuel in a call: make it do less, or raise the limit", r.module.runtime.limits.Fuel)}
 	case errors.As(err, &exit):
-		if r.Err() != nil { // a guest may exit with wazero's own codes for this, so ask the context
-			return stopped(r, "its time is over; give it more, or make it do less")
-		}
 		return &Error{Kind: ErrExit, Detail: "a plugin returns a code, and does not call proc_exit"}
 	}
 	for inner := errors.Unwrap(err); inner != nil; inner = errors.Unwrap(err) {

@@ -155,6 +155,7 @@ func TestResult(t *testing.T) {
 			if len(got.Output) == 0 {
 				got.Output = nil
 			}
+			got.Fuel = 0
 			if diff := cmp.Diff(c.want, got); diff != "" {
 				t.Errorf("result (-want +got):\n%s", diff)
 			}

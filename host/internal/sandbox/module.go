@@ -4,11 +4,14 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
+	"errors"
 	"fmt"
+	"slices"
 	"sync"
 
 	"github.com/tetratelabs/wazero"
 
+	"github.com/keywright/keywright/host/internal/admission"
 	"github.com/keywright/keywright/internal/abi"
 )
 
@@ -19,43 +22,48 @@ const exportInitialize = "_initialize"
 type Module struct {
 	runtime  *Runtime
 	compiled wazero.CompiledModule
-	exports  map[string]bool // those of the contract that it has
+	first    []string // exports that an instance runs before any other
+	exports  []string // all functions that it has
 	digest   string
 	stderr   bool      // whether it can write to stderr
 	memories sync.Pool // of *memory
 }
 
-// Load compiles a module and checks that it keeps to the contract. The error is a *RefusedError, which has every
+// Load checks that a module keeps to the contract and to the limits, and compiles it. The error is a *RefusedError, which has every
 // reason. The bytes may be changed afterwards.
 func (r *Runtime) Load(ctx context.Context, wasm []byte) (*Module, error) {
-	if len(wasm) > r.limits.ModuleBytes {
-		return nil, &RefusedError{[]string{fmt.Sprintf(
-			"it has %d bytes, and %d are allowed: build it without debug information, or raise the limit",
-			len(wasm), r.limits.ModuleBytes)}}
-	}
-	found, err := readOutline(wasm)
-	if err != nil {
-		return nil, &RefusedError{[]string{err.Error()}}
-	}
-	compiled, err := r.compile(ctx, found.bare)
-	if err != nil {
-		return nil, &RefusedError{[]string{fmt.Sprintf(
-			"it is no valid WebAssembly 2.0 module without vector instructions: %s", cut(err.Error()))}}
-	}
-	if reasons := r.known.examine(found, compiled); len(reasons) > 0 {
-		_ = compiled.Close(ctx) // nothing runs in it yet, and the reasons matter more
+	admitted, err := admission.Admit(wasm, r.limits.admission())
+	var refused *admission.RefusedError
+	switch {
+	case errors.As(err, &refused):
+		reasons := make([]string, len(refused.Reasons))
+		for i, reason := range refused.Reasons {
+			reasons[i] = reason.String()
+		}
 		return nil, &RefusedError{reasons}
+	case err != nil:
+		return nil, err
+	}
+	compiled, err := r.compile(ctx, admitted.Wasm)
+	if err != nil {
+		return nil, &RefusedError{[]string{"it cannot be compiled: " + cut(err.Error())}}
+	}
+	var first []string
+	if admitted.Start != "" {
+		first = append(first, admitted.Start)
+	}
+	if slices.Contains(admitted.Exports, exportInitialize) {
+		first = append(first, exportInitialize)
 	}
 	digest := sha256.Sum256(wasm)
-	m := &Module{runtime: r, compiled: compiled, exports: map[string]bool{}, digest: hex.EncodeToString(digest[:])}
-	for _, f := range compiled.ImportedFunctions() {
-		module, name, _ := f.Import()
-		m.stderr = m.stderr || module == abi.ModuleWASI && name == wasiWrite
-	}
-	for _, name := range []string{abi.ExportDescribe, abi.ExportValidate, abi.ExportAuthenticate} {
-		_, m.exports[name] = compiled.ExportedFunctions()[name]
-	}
-	return m, nil
+	return &Module{
+		runtime:  r,
+		compiled: compiled,
+		first:    first,
+		exports:  admitted.Exports,
+		digest:   hex.EncodeToString(digest[:]),
+		stderr:   slices.Contains(admitted.Imports, admission.Import{Module: abi.ModuleWASI, Name: wasiWrite}),
+	}, nil
 }
 
 // compile survives a panic of the compiler: what it is given comes from strangers.
@@ -69,7 +77,13 @@ func (r *Runtime) compile(ctx context.Context, wasm []byte) (compiled wazero.Com
 }
 
 // Has tells whether the module has an export of the contract.
-func (m *Module) Has(export string) bool { return m.exports[export] }
+func (m *Module) Has(export string) bool {
+	switch export {
+	case abi.ExportDescribe, abi.ExportValidate, abi.ExportAuthenticate:
+		return slices.Contains(m.exports, export)
+	}
+	return false
+}
 
 // Digest is the SHA-256 of the module's bytes as they were delivered, in lower-case hexadecimal.
 func (m *Module) Digest() string { return m.digest }
@@ -77,7 +91,8 @@ func (m *Module) Digest() string { return m.digest }
 // Close releases the module. No call of it may be running.
 func (m *Module) Close(ctx context.Context) error { return m.compiled.Close(ctx) }
 
-// Call runs an export of the contract in a new instance, against env, until it returns or ctx ends. It waits for a
+// Call runs an export of the contract in a new instance, against env, until it returns, has no fuel left, or calls the
+// host when ctx has ended. It waits for a
 // slot first. The error is an *Error when the guest ran and gave no result.
 func (m *Module) Call(ctx context.Context, export string, env abi.Env) (Result, error) {
 	if !m.Has(export) {

@@ -8,6 +8,7 @@ import (
 	"github.com/tetratelabs/wazero/api"
 	"github.com/tetratelabs/wazero/experimental"
 
+	"github.com/keywright/keywright/host/internal/admission"
 	"github.com/keywright/keywright/host/internal/kernel"
 	"github.com/keywright/keywright/internal/abi"
 )
@@ -21,6 +22,7 @@ type run struct {
 
 	arena  *kernel.Arena
 	memory *memory
+	fuel   api.Global // of the instance, once there is one
 	vars   vars
 	input  input
 	stderr lines
@@ -82,21 +84,30 @@ func (r *run) call(export string) error {
 // in any way but well is in a state that nobody knows.
 func (r *run) execute(export string) error {
 	m := r.module
+	if r.Err() != nil {
+		return stopped(r, "its time was over before it began")
+	}
 	config := m.runtime.config
 	if m.stderr {
 		config = config.WithStderr(&r.stderr)
 	}
-	instance, err := m.runtime.wazero.InstantiateModule(r, m.compiled, config) // runs the start section
+	instance, err := m.runtime.wazero.InstantiateModule(r, m.compiled, config)
 	if err != nil {
 		return r.explain(err)
 	}
 	defer func() { _ = instance.Close(r) }() // its error is about files, of which there are none
-	return r.enter(instance, export)
+	r.fuel = instance.ExportedGlobal(admission.FuelExport)
+	err = r.enter(instance, export)
+	r.result.Fuel = m.runtime.limits.Fuel - r.left()
+	return err
 }
 
+// left is what is left of the fuel: below zero when the guest has been stopped for want of it.
+func (r *run) left() int64 { return int64(r.fuel.Get()) }
+
 func (r *run) enter(instance api.Module, export string) error {
-	if initialize := instance.ExportedFunction(exportInitialize); initialize != nil {
-		if err := initialize.CallWithStack(r, nil); err != nil {
+	for _, name := range r.module.first {
+		if err := instance.ExportedFunction(name).CallWithStack(r, nil); err != nil {
 			return r.explain(err)
 		}
 	}

@@ -79,33 +79,50 @@ func TestAnInstanceThatEndedBadlyIsNotUsedAgain(t *testing.T) {
 const deep = `(func $deep (param i32) (result i32)
 	(i32.add (i32.const 1) (call $deep (i32.add (local.get 0) (i32.const 1)))))`
 
-// threats.md 1: wherever the loop is, it ends with the context, and other calls go on.
+// threats.md 1: wherever the loop is, it ends when the fuel does, and other calls go on.
 func TestEndlessLoops(t *testing.T) {
 	loop := `(drop (call $length (i64.const 0))) (loop (br 0))`
 	for name, wat := range map[string]string{
 		"export":        plugin(`(drop (call $config_get (i64.const 0))) ` + loop + ` i32.const 0`),
 		"initialise":    plugin(`i32.const 0`, `(func (export "_initialize") (call $log_info (i64.const 0)) `+loop+`)`),
 		"start section": plugin(`i32.const 0`, `(func $start (call $log_info (i64.const 0)) `+loop+`) (start $start)`),
+		"recursion":     plugin(`(call $deep (i32.const 0))`, deep),
+		"bulk memory":   plugin(`(loop (memory.fill (i32.const 0) (i32.const 0) (i32.const 65536)) (br 0)) i32.const 0`),
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := newRuntime(t, limits(nil))
 			endless, other := loadIn(t, r, wat), loadIn(t, r, plugin(`i32.const 7`))
-			ctx, cancel := context.WithCancel(context.Background())
-			looping, ended := make(chan struct{}), make(chan error)
-			begin := func() { close(looping) }
-			go func() {
-				_, err := endless.Call(ctx, abi.ExportAuthenticate, &env{on: map[string]func(){"ConfigGet": begin, "Log": begin}})
-				ended <- err
-			}()
-			<-looping
-			if got := authenticate(t, other, &env{}); got.Code != 7 {
-				t.Errorf("another call meanwhile gave %d", got.Code)
-			}
-			cancel()
-			if err := <-ended; !errors.Is(err, sandbox.ErrTime) || !errors.Is(err, context.Canceled) {
-				t.Errorf("error %v", err)
+			for range 3 {
+				_, err := endless.Call(context.Background(), abi.ExportAuthenticate, &env{})
+				if !errors.Is(err, sandbox.ErrLimit) || !strings.Contains(err.Error(), "more than 5000000 units of fuel") {
+					t.Errorf("error %v", err)
+				}
+				if got := authenticate(t, other, &env{}); got.Code != 7 {
+					t.Errorf("another call meanwhile gave %d", got.Code)
+				}
 			}
 		})
+	}
+}
+
+func TestTheSameCallUsesTheSameFuel(t *testing.T) {
+	m := load(t, plugin(times("10", `(drop (call $length (i64.const 0)))`), `(func (export "_initialize") (loop (br_if 0 (i32.const 0))))`))
+	first := authenticate(t, m, &env{}).Fuel
+	if first < 10*170 {
+		t.Errorf("ten calls of the host used %d units", first)
+	}
+	for range 3 {
+		if got := authenticate(t, m, &env{}).Fuel; got != first {
+			t.Errorf("first %d units, then %d", first, got)
+		}
+	}
+}
+
+// A guest that traps of its own accord is not taken for one without fuel.
+func TestATrapIsNoWantOfFuel(t *testing.T) {
+	m := load(t, plugin(`unreachable`))
+	if _, err := m.Call(context.Background(), abi.ExportAuthenticate, &env{}); !errors.Is(err, sandbox.ErrTrap) {
+		t.Errorf("error %v", err)
 	}
 }
 
@@ -121,7 +138,7 @@ func TestADeadlineEndsACall(t *testing.T) {
 // threats.md 4
 func TestRecursionIsAnError(t *testing.T) {
 	m := load(t, plugin(`(call $deep (i32.const 0))`, deep))
-	if _, err := m.Call(context.Background(), abi.ExportAuthenticate, &env{}); !errors.Is(err, sandbox.ErrTrap) {
+	if _, err := m.Call(context.Background(), abi.ExportAuthenticate, &env{}); !errors.Is(err, sandbox.ErrLimit) {
 		t.Errorf("error %v", err)
 	}
 }
@@ -240,7 +257,7 @@ func TestErrorsTellNothingOfTheGuest(t *testing.T) {
 	for _, wat := range []string{
 		plugin(`(call $s3cr3t)`, `(func $s3cr3t (result i32) unreachable)`),
 		plugin(`i32.const 0`, `(func $s3cr3t unreachable) (start $s3cr3t)`),
-		plugin(`i32.const 0`, `(data (i32.const 65530) "s3cr3ts3cr3t")`),
+		plugin(`i32.const 0`, `(func (export "_initialize") (drop (i32.load (i32.const 65536)))) (data (i32.const 65524) "s3cr3ts3cr3t")`),
 	} {
 		_, err := load(t, wat).Call(context.Background(), abi.ExportAuthenticate, &env{})
 		if !errors.Is(err, sandbox.ErrTrap) || strings.Contains(err.Error(), "s3cr3t") || strings.Contains(err.Error(), "\n") {

@@ -19,6 +19,7 @@ import (
 	"github.com/tetratelabs/wazero/imports/wasi_snapshot_preview1"
 	"github.com/tetratelabs/wazero/sys"
 
+	"github.com/keywright/keywright/host/internal/admission"
 	"github.com/keywright/keywright/internal/abi"
 )
 
@@ -37,6 +38,7 @@ type Result struct {
 	Output    []byte // the last output_set: a copy, valid UTF-8, at most Limits.OutputBytes
 	OutputSet bool   // whether there was an output_set, which may have been of no bytes
 	Message   string // the last error_set: valid UTF-8, at most Limits.OutputBytes, control characters and all
+	Fuel      int64  // units that it used, its initialisation included: the same for the same call on the same input
 }
 
 // Limits bound what a guest may use. All of them have to be positive.
@@ -48,6 +50,7 @@ type Limits struct {
 	OutputBytes int    // of an output, and of an error message
 	HostCalls   int    // into abi.ModuleUser, a call
 	Slots       int    // guests that run at once; other calls wait
+	Fuel        int64  // units of about 0.27 ns that a guest may use, a call; see package admission
 }
 
 // DefaultLimits gives the limits that hold unless an operator says otherwise.
@@ -60,13 +63,15 @@ func DefaultLimits() Limits {
 		OutputBytes: 64 << 10,
 		HostCalls:   1000,
 		Slots:       max(16, 4*runtime.GOMAXPROCS(0)),
+		Fuel:        5_000_000,
 	}
 }
 
 func (l Limits) check() error {
-	for name, value := range map[string]int{
-		"ModuleBytes": l.ModuleBytes, "MemoryPages": int(l.MemoryPages), "ArenaBytes": l.ArenaBytes,
-		"Blocks": l.Blocks, "OutputBytes": l.OutputBytes, "HostCalls": l.HostCalls, "Slots": l.Slots,
+	for name, value := range map[string]int64{
+		"ModuleBytes": int64(l.ModuleBytes), "MemoryPages": int64(l.MemoryPages), "ArenaBytes": int64(l.ArenaBytes),
+		"Blocks": int64(l.Blocks), "OutputBytes": int64(l.OutputBytes), "HostCalls": int64(l.HostCalls),
+		"Slots": int64(l.Slots), "Fuel": l.Fuel,
 	} {
 		if value <= 0 {
 			return fmt.Errorf("limit %s is %d: it has to be positive; begin with DefaultLimits", name, value)
@@ -76,6 +81,13 @@ func (l Limits) check() error {
 		return fmt.Errorf("limit MemoryPages is %d: a guest cannot have more than 65536", l.MemoryPages)
 	}
 	return nil
+}
+
+// admission gives what of the limits a module is held to before it is compiled.
+func (l Limits) admission() admission.Limits {
+	a := admission.DefaultLimits()
+	a.ModuleBytes, a.MemoryPages, a.Fuel = l.ModuleBytes, l.MemoryPages, l.Fuel
+	return a
 }
 
 // Config is what a Runtime needs.
@@ -95,7 +107,6 @@ type Runtime struct {
 	observe func(memory, arena []byte)
 	wazero  wazero.Runtime
 	config  wazero.ModuleConfig // of every instance
-	known   imports             // what a guest may import
 	slots   slots
 	arenas  sync.Pool // of *kernel.Arena
 }
@@ -123,22 +134,19 @@ func New(ctx context.Context, c Config) (*Runtime, error) {
 		wazero: wazero.NewRuntimeWithConfig(ctx, wazero.NewRuntimeConfig().
 			WithCoreFeatures(features).
 			WithMemoryLimitPages(c.Limits.MemoryPages).
-			WithDebugInfoEnabled(false).   // stack traces are not shown to anyone
-			WithCloseOnContextDone(true)), // until guests pay for their instructions
+			WithDebugInfoEnabled(false)), // stack traces are not shown to anyone
 	}
-	known, err := r.provide(ctx)
-	if err != nil {
+	if err := r.provide(ctx); err != nil {
 		return nil, fmt.Errorf("%w; and closing: %w", err, r.Close(ctx))
 	}
-	r.known = known
 	return r, nil
 }
 
 // Close releases the runtime with all modules. No call may be running.
 func (r *Runtime) Close(ctx context.Context) error { return r.wazero.Close(ctx) }
 
-// provide makes the modules that guests import from.
-func (r *Runtime) provide(ctx context.Context) (imports, error) {
+// provide makes the modules that guests import from. What of them a guest may import is for package admission to say.
+func (r *Runtime) provide(ctx context.Context) error {
 	env := r.wazero.NewHostModuleBuilder(abi.ModuleEnv)
 	for _, f := range envFunctions {
 		env.NewFunctionBuilder().WithGoFunction(f.kernelFunction(), f.params, f.results).Export(f.name)
@@ -149,21 +157,14 @@ func (r *Runtime) provide(ctx context.Context) (imports, error) {
 	}
 	wasi := r.wazero.NewHostModuleBuilder(abi.ModuleWASI)
 	wasi_snapshot_preview1.NewFunctionExporter().ExportFunctions(wasi)
-	known := imports{}
 	for module, builder := range map[string]wazero.HostModuleBuilder{
 		abi.ModuleEnv: env, abi.ModuleUser: user, abi.ModuleWASI: wasi,
 	} {
-		compiled, err := builder.Compile(ctx)
-		if err != nil {
-			return nil, fmt.Errorf("making module %s: %w", module, err)
-		}
-		known[module] = compiled.ExportedFunctions()
-		if _, err := r.wazero.InstantiateModule(ctx, compiled, wazero.NewModuleConfig().WithName(module)); err != nil {
-			return nil, fmt.Errorf("making module %s: %w", module, err)
+		if _, err := builder.Instantiate(ctx); err != nil {
+			return fmt.Errorf("making module %s: %w", module, err)
 		}
 	}
-	known.restrict(abi.ModuleWASI, wasiFunctions)
-	return known, nil
+	return nil
 }
 
 // moduleConfig is what is behind WASI: a clock, random bytes, and nothing else. A guest that sleeps goes on at once.

@@ -5,18 +5,11 @@ import (
 	"strings"
 )
 
+// Behind WASI are the host's clock, its random bytes, and stderr, which goes to the log. There are no arguments, no
+// environment, no input and no files: those functions answer so, and what opens a file or a socket is not admitted.
+
 // wasiWrite is the function of WASI that writes to stderr.
 const wasiWrite = "fd_write"
-
-// wasiFunctions are what of WASI a guest may import. Language runtimes import them whether they need them or not.
-// Behind them are the host's clock, its random bytes, and stderr, which goes to the log. There are no arguments, no
-// environment, no input and no files: those functions answer so, and what opens a file or a socket is not here at all.
-var wasiFunctions = []string{
-	"args_get", "args_sizes_get", "environ_get", "environ_sizes_get",
-	"clock_res_get", "clock_time_get", "random_get", "poll_oneoff", "sched_yield", "proc_exit",
-	wasiWrite, "fd_read", "fd_close", "fd_seek", "fd_fdstat_get", "fd_fdstat_set_flags",
-	"fd_prestat_get", "fd_prestat_dir_name",
-}
 
 // lines cuts what a guest writes to stderr into lines, and hands each one to write. What a line has beyond
 // maxLineBytes is dropped.
