@@ -119,7 +119,7 @@ func (b *body) checkEffort() {
 		{total.jumps, maxAllJumps, "targets of br_tables, indirect calls and the like, with those of all functions before it,"},
 	} {
 		if c.has > c.most {
-			b.fail(b.reader.end, fmt.Sprintf("it has %d %s and %d are allowed, since it takes long to compile: split it",
+			b.fail(b.end, fmt.Sprintf("it has %d %s and %d are allowed, since it takes long to compile: split it",
 				c.has, c.what, c.most))
 		}
 	}

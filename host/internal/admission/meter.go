@@ -57,7 +57,7 @@ func (b *body) meter(begin, code int, out []byte) []byte {
 			fresh = m.appendLength(fresh, length, e.value)
 		}
 	}
-	fresh = append(fresh, b.wasm[copied:b.reader.end]...)
+	fresh = append(fresh, b.wasm[copied:b.end]...)
 	m.scratch = fresh
 	return append(appendNumber(out, uint32(len(fresh))), fresh...)
 }

@@ -176,11 +176,11 @@ func newSpecRun(t *testing.T) *specRun {
 	for i := range s.runtimes {
 		s.runtimes[i] = wazero.NewRuntimeWithConfig(s.ctx, wazero.NewRuntimeConfig().WithCoreFeatures(features))
 		t.Cleanup(func() { _ = s.runtimes[i].Close(s.ctx) })
-		print := s.runtimes[i].NewHostModuleBuilder("spectest")
+		printing := s.runtimes[i].NewHostModuleBuilder("spectest")
 		for name, h := range specRules.imports {
-			print.NewFunctionBuilder().WithGoFunction(api.GoFunc(func(context.Context, []uint64) {}), []byte(h.Params), []byte(h.Results)).Export(name.Name)
+			printing.NewFunctionBuilder().WithGoFunction(api.GoFunc(func(context.Context, []uint64) {}), []byte(h.Params), []byte(h.Results)).Export(name.Name)
 		}
-		if _, err := print.Instantiate(s.ctx); err != nil {
+		if _, err := printing.Instantiate(s.ctx); err != nil {
 			t.Fatal(err)
 		}
 	}
