@@ -4,10 +4,12 @@ import (
 	"bufio"
 	"encoding/base64"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"io"
 	"net"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -103,67 +105,111 @@ func endpoint(t *testing.T) (origin string, answer func(string)) {
 	return "http://" + listener.Addr().String(), func(text string) { answers <- text }
 }
 
-// inLoopback has the host use its own network, on which the test's servers are.
-func inLoopback(c *host.Config) {
-	c.Base, c.Egress = nil, host.Egress{AllowHTTP: true, AllowPrivate: true}
-}
-
 func TestMalformedAnswerOfATokenEndpointIsNotQuoted_threats_20(t *testing.T) {
+	const secret = "a-client-secret-of-this-test-0123456789"
 	origin, answer := endpoint(t)
-	w := customWorld(t, misusing(func(env abi.Env) (string, error) {
-		return tokenRequest(env, value(env, "url"), abi.Pair{Name: "client_secret", Value: value(env, "to_token")})
-	}), inLoopback)
-	secret := "a-client-secret-of-this-test-0123456789"
+	w := onLoopback(t)
 	w.setSecret("s", secret)
 	w.hide("the secret", secret)
 	w.hide("the middle of the secret", secret[14:30])
-	c := w.connect("custom", with(misused, "url", origin+"/token"))
+	c := w.connect("oauth_client_credentials", with(oauth("{{ get_secret('s') }}"), "token_url", origin+"/token"))
 	for _, answers := range []map[string]string{quoting, quotingTokens} {
 		for place, format := range answers {
 			for what, text := range said(secret) {
-				w.hide(what, text)
+				w.hide(what+" in "+place, text)
 				answer(fmt.Sprintf(format, text))
-				w.refuse(c, get(t.Context()), host.StageToken, "the token endpoint")
-			}
-			if t.Failed() {
-				t.Fatalf("in %s", place)
+				w.refuse(c, get(t.Context()), host.StageToken, "the token endpoint", "does not speak HTTP")
 			}
 		}
 	}
 }
 
 func TestMalformedAnswerOfTheAPIIsNotQuoted_threats_19(t *testing.T) {
-	for name, where := range map[string]func(abi.Env) string{
-		"header": func(env abi.Env) string { return header("X-Key", value(env, "to_header")) },
-		"query":  func(env abi.Env) string { return query("key", value(env, "to_query")) },
-	} {
-		t.Run(name, func(t *testing.T) {
-			origin, answer := endpoint(t)
-			w := customWorld(t, misusing(func(env abi.Env) (string, error) { return where(env), nil }), inLoopback)
-			secret := "an-api-key-of-this-test-0123456789"
-			w.setSecret("s", secret)
-			w.hide("the secret", secret)
-			w.hide("the middle of the secret", secret[14:30])
-			c, err := w.host.Connect(t.Context(), host.Connector{Name: "crm", Origins: []string{origin}, Auth: host.Auth{Type: "custom", Config: misused}})
-			if err != nil {
-				t.Fatal(err)
-			}
-			for place, format := range quoting {
-				for what, text := range said(secret) {
-					w.hide(what, text)
-					answer(fmt.Sprintf(format, text))
-					if _, err := w.try(c, request(t, origin+"/things?a=b")); err == nil || !strings.Contains(err.Error(), "does not speak HTTP") {
-						t.Errorf("%s in %s: %v", what, place, err)
-					}
+	const secret = "an-api-key-of-this-test-0123456789"
+	origin, answer := endpoint(t)
+	w := onLoopback(t)
+	w.setSecret("s", secret)
+	w.hide("the secret", secret)
+	w.hide("the middle of the secret", secret[14:30])
+	for name, auth := range credentials {
+		c := w.connectTo(origin, auth)
+		for place, format := range quoting {
+			for what, text := range said(secret) {
+				w.hide(what+" in "+place, text)
+				answer(fmt.Sprintf(format, text))
+				if _, err := w.try(c, request(t, origin+"/things?a=b")); err == nil || !strings.Contains(err.Error(), "does not speak HTTP") {
+					t.Errorf("%s: %s in %s: %v", name, what, place, err)
 				}
 			}
-		})
+		}
 	}
 }
 
-// A plugin that the operator trusts with bytes puts them into its mutation plainly.
+// An error may be a text itself, which %#v shows wherever a value of it is kept: net/http has one for lines of a header.
+type textError string
+
+func (e textError) Error() string { return string(e) }
+
+func TestErrorsOfAnotherTransportAreNotInsideOfOurs_threats_18(t *testing.T) {
+	w := misusedWorld(t, func(env abi.Env) (string, error) {
+		return tokenRequest(env, value(env, "url"), abi.Pair{Name: "client_secret", Value: value(env, "to_token")})
+	})
+	c := w.connect("custom", misused)
+	cause := textError("cannot send " + w.secrets["s"])
+	fails := func(*http.Request) (*http.Response, error) { return nil, cause }
+	w.setAPI(fails)
+	if _, err := w.try(c, get(t.Context())); !errors.Is(err, cause) || err.Error() != "cannot send <sealed>" {
+		t.Errorf("the API's transport failed with %v", err)
+	}
+	w.setLogin(fails)
+	if err := w.refuse(c, get(t.Context()), host.StageToken, "cannot send <sealed>"); !errors.Is(err, cause) {
+		t.Errorf("errors.Is does not find the cause in %v", err)
+	}
+}
+
+// A plugin that the operator trusts with bytes may put them into its mutation plainly.
 func TestExplainShowsNothingThatWasRevealed_threats_18(t *testing.T) {
-	var w *world
-	w = customWorld(t, nil)
-	_ = w
+	revealed, signature := "", ""
+	w := misusedWorld(t, func(env abi.Env) (string, error) {
+		revealed, signature = string(env.Reveal(value(env, "nowhere"))), string(env.Sign("key", "data"))
+		credential := base64.RawURLEncoding.EncodeToString([]byte(signature))
+		return marshal(abi.Mutation{
+			Headers: []abi.Pair{{Name: "X-Key", Value: "key " + revealed}, {Name: "X-Signature", Value: credential}, {Name: "X-Plain", Value: "plain"}},
+			Query:   []abi.Pair{{Name: "key", Value: revealed}, {Name: "signature", Value: fmt.Sprintf("%x", signature)}},
+		}), nil
+	}, abi.GrantReveal, abi.GrantSignRaw)
+	e, err := w.explain(w.connect("custom", misused), get(t.Context()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if w.hide("the signature", signature); revealed != w.secrets["s"] || len(signature) != 32 {
+		t.Fatal("the guest was not given what the test is about")
+	}
+	for _, want := range []string{"X-Key: key <sealed>", "X-Signature: <sealed>", "X-Plain: plain"} {
+		name, shown, _ := strings.Cut(want, ": ")
+		if !slices.Contains(e.Headers, host.Pair{Name: name, Value: shown}) {
+			t.Errorf("the headers are %v, want %s", e.Headers, want)
+		}
+	}
+	if e.Added.Query != "key=<sealed>&signature=<sealed>" {
+		t.Errorf("the query is %s", e.Added.Query)
+	}
+}
+
+// A template in which only text is secret has nothing that may be shown, whatever expressions stand beside it.
+func TestExplainShowsNoCredentialThatIsWrittenOut_threats_18(t *testing.T) {
+	w := misusedWorld(t, func(env abi.Env) (string, error) { return header("X-Key", value(env, "to_header")), nil })
+	w.hide("the credential", "written-out-key")
+	for _, text := range []string{
+		"written-out-key", "written-out-key{{ '' }}", "{{ '' }}written-out-key", "{{ 'written-out-key' }}", "{{ default(user.id, '') }}written-out-key",
+		"{{ 'written-out' + '-key' }}", "written-out-key {{ now(0) }}",
+	} {
+		e, err := w.explain(w.connect("custom", with(misused, "to_header", text)), get(t.Context()))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := e.Added.Headers[0].Value; got != "<to_header>" {
+			t.Errorf("%s shows as %s", text, got)
+		}
+	}
 }

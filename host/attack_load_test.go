@@ -42,11 +42,11 @@ func TestUserChoosesNoHostOfATokenURL_threats_18(t *testing.T) {
 		"{{ user.id }}", "{{ tenant_id }}", "https://{{ user.username }}.login.test/token", "https://{{ user.id }}/token",
 		"https://login.test{{ user.id }}", "https://login.test{{ user.id }}/token", "https://login.test:{{ tenant_id }}/", "{{ user.id }}://login.test/",
 		`https://login.test\{{ user.email }}`, "https://login.test?{{ user.first_name }}", "https://login.test#{{ user.last_name }}",
-		"{{ 'https://login.test/' ~ user.id }}", "https://{{ default(user.id, 'login.test') }}/token", "{{ get_secret('s') }}{{ user.id }}",
+		"{{ 'https://login.test/' + user.id }}", "https://{{ default(user.id, 'login.test') }}/token", "{{ get_secret('s') }}{{ user.id }}",
 	} {
 		problems := w.problems("custom", with(misused, "url", url))
-		if len(problems) != 1 || !strings.HasPrefix(problems[0], "auth.config.url: ") {
-			t.Errorf("%s: the problems are %q, want one of the URL", url, problems)
+		if len(problems) != 1 || !strings.HasPrefix(problems[0], "auth.config.url: user.* and tenant_id may stand only behind the host") {
+			t.Errorf("%s: the problems are %q, want one", url, problems)
 		}
 	}
 	for _, url := range []string{"https://login.test/{{ user.id }}/token", "https://login.test/token?as={{ user.id }}"} {
@@ -114,7 +114,7 @@ func TestConfigErrorForgesNoLines_threats_21(t *testing.T) {
 		"connector":  {Name: "crm" + forged, Auth: auth(with(misused, "needed", "x"))},
 		"type":       {Auth: host.Auth{Type: "custom" + forged}},
 		"origin":     {Origins: []string{"https://a" + forged}, Auth: auth(with(misused, "needed", "x"))},
-		"expression": {Auth: auth(with(misused, "needed", "{{ '"+forged+"' ~ nope"+forged+" }}"))},
+		"expression": {Auth: auth(with(misused, "needed", "{{ '"+forged+"' + nope"+forged+" }}"))},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if c.Name == "" {

@@ -28,8 +28,13 @@ type Mutation struct {
 func (m *Mutation) Echoed(address string) bool {
 	texts := []string{address}
 	for _, unescape := range []func(string) (string, error){url.QueryUnescape, url.PathUnescape} {
-		if text, err := unescape(address); err == nil {
+		text, err := unescape(address)
+		for range 3 { // a parameter may be a URL itself, as that of a login page which is to send the client back
+			if err != nil {
+				break
+			}
 			texts = append(texts, text)
+			text, err = unescape(text)
 		}
 	}
 	for _, credential := range m.credentials {
