@@ -107,7 +107,7 @@ func sentBy(t *testing.T, algorithm, key string) string {
 	t.Helper()
 	sent := ""
 	h, err := host.New(t.Context(), host.Config{
-		Secrets: host.MapSecrets{"key": key},
+		Secrets: host.MapSecrets{"key": key}, CodeCache: codeCache,
 		Clock:   func() time.Time { return time.Unix(1_700_000_000, 0) },
 		Base: roundTripper(func(r *http.Request) (*http.Response, error) {
 			sent = r.Header.Get("Authorization")
