@@ -107,8 +107,8 @@ func sentBy(t *testing.T, algorithm, key string) string {
 	t.Helper()
 	sent := ""
 	h, err := host.New(t.Context(), host.Config{
-		Secrets: host.MapSecrets{"key": key},
-		Clock:   func() time.Time { return time.Unix(1_700_000_000, 0) },
+		Secrets: host.MapSecrets{"key": key}, CodeCache: codeCache,
+		Clock: func() time.Time { return time.Unix(1_700_000_000, 0) },
 		Base: roundTripper(func(r *http.Request) (*http.Response, error) {
 			sent = r.Header.Get("Authorization")
 			return &http.Response{StatusCode: http.StatusNoContent, Body: http.NoBody}, nil

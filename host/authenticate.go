@@ -89,6 +89,7 @@ func (c *Connector) apart(ctx context.Context, in *hostfn.Inputs, lease *hostfn.
 	go func() {
 		defer c.host.calls.Done()
 		out := outcome{err: c.fail(StagePlugin, errors.New("the call did not end well"))}
+		defer func() { done <- out }() // once the lease has ended: a caller who tries again must not wait for it
 		if lease != nil {
 			defer func() { lease.End(out.err) }()
 		}
@@ -99,13 +100,11 @@ func (c *Connector) apart(ctx context.Context, in *hostfn.Inputs, lease *hostfn.
 			defer func() { <-c.host.exchanging }()
 		case <-detached.Done():
 			out = outcome{err: c.fail(StageToken, errors.New("too many other calls wait for token endpoints"))}
-			done <- out
 			return
 		}
 		call := hostfn.New(detached, c.plan, in, hostfn.Exchanging)
 		call.Lease = lease
 		out, _ = c.call(detached, call)
-		done <- out
 	}()
 	select {
 	case out := <-done:

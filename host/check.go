@@ -84,7 +84,7 @@ func (k *checker) fields() {
 		case present:
 			k.wrong(path(f.Name), 0, "is null: give it a value or leave it out")
 		case f.Required:
-			k.wrong(path(f.Name), 0, "is missing: %s", lowerFirst(f.Doc))
+			k.wrong(path(f.Name), 0, "is missing: %s", hint(f.Doc))
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(c.Auth.Config)) {
@@ -260,11 +260,12 @@ func typeOf(value any) string {
 	return "a number"
 }
 
-func lowerFirst(s string) string {
-	if s == "" {
+// hint is what a plugin says of a field, as the end of an error.
+func hint(doc string) string {
+	if doc == "" {
 		return "it is required"
 	}
-	return strings.TrimSuffix(s, ".")
+	return Printable(strings.TrimSuffix(doc, "."))
 }
 
 // didYouMean suggests a name that is at most two changes away, and else lists the names.

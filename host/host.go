@@ -40,6 +40,10 @@ type Config struct {
 	Clock func() time.Time
 	// Random is read for sealed values and uuid(); it must be fit for keys. Nil is crypto/rand.
 	Random io.Reader
+	// CodeCache is a directory that keeps the compiled code of plugins, so that the next host starts faster. It is made
+	// when there is none. What lies there runs outside of the sandbox: New refuses a directory that others may write to.
+	// Empty: none.
+	CodeCache string
 	// Observe is told of each call of a plugin once it has ended, before its request goes on. Nil: nobody.
 	Observe func(context.Context, Call)
 }
@@ -94,7 +98,25 @@ func Inspect(ctx context.Context, p Plugin) (PluginInfo, error) {
 	return h.order[0].info, h.Close(ctx)
 }
 
+// newHost makes a host, without the code cache when it fails with it: a full disk or a damaged file is no reason not to run.
 func newHost(ctx context.Context, c Config, builtIn [][]byte) (*Host, error) {
+	h, err := tryHost(ctx, c, builtIn)
+	if err == nil || c.CodeCache == "" || errors.Is(err, errNoSandbox) {
+		return h, err
+	}
+	dir := c.CodeCache
+	c.CodeCache = ""
+	h, without := tryHost(ctx, c, builtIn)
+	if without == nil {
+		h.config.Logger.LogAttrs(ctx, slog.LevelWarn, "the code cache cannot be used, and everything was compiled: see to its disk, or delete what it holds",
+			slog.String("directory", dir), slog.Any("error", err))
+	}
+	return h, without
+}
+
+var errNoSandbox = errors.New("the sandbox cannot be made")
+
+func tryHost(ctx context.Context, c Config, builtIn [][]byte) (*Host, error) {
 	if c.Secrets == nil {
 		c.Secrets = MapSecrets{}
 	}
@@ -120,10 +142,10 @@ func newHost(ctx context.Context, c Config, builtIn [][]byte) (*Host, error) {
 	}
 	var err error
 	h.runtime, err = sandbox.New(ctx, sandbox.Config{
-		Limits: c.Limits.sandbox(), Clock: c.Clock, Random: c.Random, Observe: observer(ctx),
+		Limits: c.Limits.sandbox(), Clock: c.Clock, Random: c.Random, Observe: observer(ctx), CodeCache: c.CodeCache,
 	})
 	if err != nil {
-		return nil, fmt.Errorf("the sandbox cannot be made: %w", err)
+		return nil, fmt.Errorf("%w: %w", errNoSandbox, err)
 	}
 	if err := h.loadAll(ctx, builtIn); err != nil {
 		return nil, errors.Join(err, h.runtime.Close(ctx))

@@ -124,7 +124,6 @@ func TestQuotas_threats_10(t *testing.T) {
 		{"no cache key", again(1, func(env abi.Env) { env.CacheGet("") }), "1 to 256 bytes", 0, 0},
 		{"many values", again(900, stores), "", 0, 0},
 		{"much that is sealed", again(1000, func(env abi.Env) {
-			env.MAC(abi.MACSHA256, "k", "d")
 			env.Encode(abi.FormatHex, strings.Repeat(value(env, "to_header"), 1000))
 		}), "too long", 0, 0},
 	} {

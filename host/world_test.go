@@ -71,10 +71,11 @@ func makeWorld(ctx context.Context, t *testing.T, change ...func(*host.Config)) 
 	t.Helper()
 	w := &world{t: t, now: start, secrets: map[string]string{}, login: token("t1", 3600), api: status(http.StatusOK)}
 	config := host.Config{
-		Secrets: secretsFunc(w.secret),
-		Base:    roundTripper(w.roundTrip),
-		Clock:   w.time,
-		Logger:  slog.New(bothHandlers(&w.lines, &w.mu)),
+		Secrets:   secretsFunc(w.secret),
+		Base:      roundTripper(w.roundTrip),
+		CodeCache: codeCache,
+		Clock:     w.time,
+		Logger:    slog.New(bothHandlers(&w.lines, &w.mu)),
 		Observe: func(_ context.Context, c host.Call) {
 			w.mu.Lock()
 			defer w.mu.Unlock()

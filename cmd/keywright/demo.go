@@ -80,7 +80,7 @@ func writeResult(b *strings.Builder, s style, width int, result tour.Result) {
 		} else {
 			answers = append(answers, s.red(status))
 		}
-		times = append(times, fmt.Sprintf("%.2f ms", request.Sandbox.Seconds()*1e3))
+		times = append(times, fmt.Sprintf("%d µs", request.Sandbox.Microseconds()))
 		cached = cached || request.Cached
 	}
 	exchanged := "–"

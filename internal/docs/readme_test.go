@@ -169,7 +169,7 @@ func (r *reader) run(t *testing.T, b block) {
 }
 
 // changing is what differs from run to run in what README.md shows: times, and the first characters of credentials.
-var changing = regexp.MustCompile(`\d+\.\d+ ms|\(\d+\.\d+s\)|[\w-]{4}…`)
+var changing = regexp.MustCompile(`\d+ µs|\(\d+\.\d+s\)|[\w-]{4}…`)
 
 func stable(text string) string { return changing.ReplaceAllLiteralString(text, "#") }
 

@@ -51,6 +51,7 @@ func (plugin) Authenticate(c *sdk.Call) (sdk.Mutation, error) {
 	if token, ok := c.Cached("access_token"); ok {
 		return sdk.Bearer(token), nil
 	}
+	ttl := c.Seconds("token_ttl") // first, so that nothing is sent when it is not a number
 	claims, err := assertion(c)
 	if err != nil {
 		return sdk.Mutation{}, err
@@ -74,7 +75,6 @@ func (plugin) Authenticate(c *sdk.Call) (sdk.Mutation, error) {
 	if err != nil {
 		return sdk.Mutation{}, err
 	}
-	ttl := c.Seconds("token_ttl")
 	if token.ExpiresIn > 0 && token.ExpiresIn < ttl {
 		c.Warn("the token endpoint's expires_in is shorter than token_ttl: lower token_ttl, or cached tokens will be refused")
 	}

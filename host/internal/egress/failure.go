@@ -7,6 +7,7 @@ import (
 	"errors"
 	"io"
 	"net"
+	"net/http"
 )
 
 // Failure is what may be said of an error of net/http. Its texts quote what the other side sent, a status line or a
@@ -22,19 +23,19 @@ func Failure(err error) error {
 	case err == nil || errors.As(err, &refused):
 		return err
 	case errors.Is(err, context.DeadlineExceeded):
-		return failure{"its time is over", err}
+		return fail("its time is over", err)
 	case errors.Is(err, context.Canceled):
-		return failure{"the request was cancelled", err}
+		return fail("the request was cancelled", err)
 	case errors.As(err, &certificate):
-		return failure{unverified(certificate.Err), err}
-	case errors.As(err, &record):
-		return failure{"it does not speak TLS", err}
+		return fail(unverified(certificate.Err), err)
+	case errors.As(err, &record), errors.Is(err, http.ErrSchemeMismatch):
+		return fail("it does not speak TLS", err)
 	case errors.As(err, &lookup), errors.As(err, &operation):
 		return err
 	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
-		return failure{"it closed the connection", err}
+		return fail("it closed the connection", err)
 	}
-	return failure{"it does not speak HTTP as it should", err}
+	return fail("it does not speak HTTP as it should", err)
 }
 
 // unverified says why a certificate was refused, without the names in it, which its owner chose.
@@ -51,12 +52,17 @@ func unverified(err error) string {
 	return "its certificate is not valid"
 }
 
-// failure has no Unwrap, which would give the text away; Is answers for sentinels such as context.Canceled.
+// failure has no Unwrap, which would give the text away; Is answers for sentinels such as context.Canceled. It keeps the
+// error in a function, where %#v does not find it either.
 type failure struct {
 	text string
-	err  error
+	is   func(target error) bool
 }
 
-func (f failure) Error() string { return f.text }
+func fail(text string, err error) *failure {
+	return &failure{text, func(target error) bool { return errors.Is(err, target) }}
+}
 
-func (f failure) Is(target error) bool { return errors.Is(f.err, target) }
+func (f *failure) Error() string { return f.text }
+
+func (f *failure) Is(target error) bool { return f.is(target) }

@@ -40,11 +40,11 @@ func (c *Call) MAC(algorithm, key, data string) string {
 	c.need(abi.UserMAC)
 	c.plain("the data of mac", data)
 	v, sealed := c.combine("the key of mac", key)
-	if sealed && v.Sinks&seal.Sign == 0 {
-		c.end(StagePlugin, fmt.Errorf("the key of mac: %w", &seal.Error{Reason: seal.OutOfReach, Sinks: v.Sinks, Sink: seal.Sign}))
-	}
 	if !sealed {
-		v.Sinks = seal.All
+		c.end(StagePlugin, errors.New("the key of mac holds no sealed value, so that what it gives would be no credential"))
+	}
+	if v.Sinks&seal.Sign == 0 {
+		c.end(StagePlugin, fmt.Errorf("the key of mac: %w", &seal.Error{Reason: seal.OutOfReach, Sinks: v.Sinks, Sink: seal.Sign}))
 	}
 	sum, err := signing.MAC(algorithm, []byte(v.Text), []byte(data))
 	if err != nil {

@@ -19,7 +19,8 @@ type Mutation struct {
 	Headers []abi.Pair
 	Query   string // to be appended to the raw query
 
-	credentials []string // those that Query holds
+	parameters  []abi.Pair // of Query
+	credentials []string   // those that they hold
 }
 
 // Echoed tells whether a URL of the API's holds a credential of the query, however it is written. A short one is there by
@@ -27,8 +28,13 @@ type Mutation struct {
 func (m *Mutation) Echoed(address string) bool {
 	texts := []string{address}
 	for _, unescape := range []func(string) (string, error){url.QueryUnescape, url.PathUnescape} {
-		if text, err := unescape(address); err == nil {
+		text, err := unescape(address)
+		for range 3 { // a parameter may be a URL itself, as that of a login page which is to send the client back
+			if err != nil {
+				break
+			}
 			texts = append(texts, text)
+			text, err = unescape(text)
 		}
 	}
 	for _, credential := range m.credentials {
@@ -41,21 +47,29 @@ func (m *Mutation) Echoed(address string) bool {
 	return false
 }
 
-// Without gives a raw query without the parameters that hold a credential of this one.
+// Without gives a raw query without the parameters of this one, and without others that hold a credential of it.
 func (m *Mutation) Without(query string) string {
 	var rest []string
 	for parameter := range strings.SplitSeq(query, "&") {
-		name, value, _ := strings.Cut(parameter, "=")
-		if !m.credential(name) && !m.credential(value) {
+		if !m.has(parameter) {
 			rest = append(rest, parameter)
 		}
 	}
 	return strings.Join(rest, "&")
 }
 
-func (m *Mutation) credential(escaped string) bool {
-	text, err := url.QueryUnescape(escaped)
-	return err == nil && text != "" && slices.Contains(m.credentials, text)
+func (m *Mutation) has(parameter string) bool {
+	escapedName, escapedValue, _ := strings.Cut(parameter, "=")
+	name, err := url.QueryUnescape(escapedName)
+	if err != nil {
+		return false
+	}
+	value, err := url.QueryUnescape(escapedValue)
+	if err != nil {
+		return false
+	}
+	return slices.Contains(m.parameters, abi.Pair{Name: name, Value: value}) ||
+		len(value) >= scrubbable && slices.Contains(m.credentials, value)
 }
 
 // Mutation decodes the output of authenticate, checks all of it, and puts the sealed values in. The sealed values of the
@@ -116,6 +130,7 @@ func (c *Call) mutation(output []byte) *Mutation {
 		name, opened := c.open("the mutation's query", pair.Name, seal.Query)
 		value, n := c.open("the mutation's query", pair.Value, seal.Query)
 		c.put(opened + n)
+		m.parameters = append(m.parameters, abi.Pair{Name: name, Value: value})
 		if opened > 0 {
 			m.credentials = append(m.credentials, name)
 		}

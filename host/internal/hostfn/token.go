@@ -154,18 +154,19 @@ func (c *Call) ScrubError(err error) error {
 	if after == before {
 		return err
 	}
-	return &scrubbed{text: after, err: err}
+	return &scrubbed{after, func(target error) bool { return errors.Is(err, target) }}
 }
 
-// scrubbed has no Unwrap, which would give the text away; Is answers for sentinels such as context.Canceled.
+// scrubbed has no Unwrap, which would give the text away; Is answers for sentinels such as context.Canceled. It keeps the
+// error in a function, where %#v does not find it either.
 type scrubbed struct {
 	text string
-	err  error
+	is   func(target error) bool
 }
 
 func (s *scrubbed) Error() string { return s.text }
 
-func (s *scrubbed) Is(target error) bool { return errors.Is(s.err, target) }
+func (s *scrubbed) Is(target error) bool { return s.is(target) }
 
 // reply seals what an answer holds, and encodes it for the guest.
 func (c *Call) reply(r *abi.TokenReply) []byte {

@@ -8,6 +8,7 @@ package sandbox
 import (
 	"context"
 	"crypto/rand"
+	"errors"
 	"fmt"
 	"io"
 	"runtime"
@@ -96,6 +97,9 @@ type Config struct {
 	Clock  func() time.Time // what guests see through WASI; nil is time.Now
 	Random io.Reader        // what guests draw from through WASI, one call at a time; nil is crypto/rand
 
+	// CodeCache is a directory that keeps compiled code for the next Runtime. Empty: none.
+	CodeCache string
+
 	// Observe, when there is one, is shown the guest's memory and its blocks after every run, before both are zeroed.
 	// It is for tests that look for what must not be there, must not keep them, and is called from many goroutines.
 	Observe func(memory, arena []byte)
@@ -106,7 +110,8 @@ type Runtime struct {
 	limits  Limits
 	observe func(memory, arena []byte)
 	wazero  wazero.Runtime
-	config  wazero.ModuleConfig // of every instance
+	code    wazero.CompilationCache // nil: none
+	config  wazero.ModuleConfig     // of every instance
 	slots   slots
 	arenas  sync.Pool // of *kernel.Arena
 }
@@ -131,11 +136,19 @@ func New(ctx context.Context, c Config) (*Runtime, error) {
 		observe: c.Observe,
 		slots:   make(slots, c.Limits.Slots),
 		config:  moduleConfig(c.Clock, c.Random),
-		wazero: wazero.NewRuntimeWithConfig(ctx, wazero.NewRuntimeConfig().
-			WithCoreFeatures(features).
-			WithMemoryLimitPages(c.Limits.MemoryPages).
-			WithDebugInfoEnabled(false)), // stack traces are not shown to anyone
 	}
+	config := wazero.NewRuntimeConfig().
+		WithCoreFeatures(features).
+		WithMemoryLimitPages(c.Limits.MemoryPages).
+		WithDebugInfoEnabled(false) // stack traces are not shown to anyone
+	if c.CodeCache != "" {
+		var err error
+		if r.code, err = openCodeCache(c.CodeCache); err != nil {
+			return nil, fmt.Errorf("code cache: %w", err)
+		}
+		config = config.WithCompilationCache(r.code)
+	}
+	r.wazero = wazero.NewRuntimeWithConfig(ctx, config)
 	if err := r.provide(ctx); err != nil {
 		return nil, fmt.Errorf("%w; and closing: %w", err, r.Close(ctx))
 	}
@@ -143,7 +156,13 @@ func New(ctx context.Context, c Config) (*Runtime, error) {
 }
 
 // Close releases the runtime with all modules. No call may be running.
-func (r *Runtime) Close(ctx context.Context) error { return r.wazero.Close(ctx) }
+func (r *Runtime) Close(ctx context.Context) error {
+	err := r.wazero.Close(ctx)
+	if r.code != nil {
+		err = errors.Join(err, r.code.Close(ctx))
+	}
+	return err
+}
 
 // provide makes the modules that guests import from. What of them a guest may import is for package admission to say.
 func (r *Runtime) provide(ctx context.Context) error {

@@ -1,0 +1,185 @@
+package host_test
+
+import (
+	"fmt"
+	"net/http"
+	"runtime"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+
+	"github.com/keywright/keywright/host"
+	"github.com/keywright/keywright/internal/abi"
+)
+
+// Attacks on the host's memory, threats.md 3, and on the calls of others. What is bounded is shown just beyond its
+// bound, so that a test costs little also when the bound is gone.
+
+func TestConfigGetKeepsNoUnknownNames_threats_3(t *testing.T) {
+	const names, size = 64, 1 << 20
+	grown := int64(0)
+	w := misusedWorld(t, func(env abi.Env) (string, error) {
+		before := heap()
+		for i := range names {
+			if _, found := env.ConfigGet(fmt.Sprint(i) + strings.Repeat("n", size)); found {
+				t.Error("there is such a field")
+			}
+		}
+		grown = heap() - before
+		return header("X-Key", value(env, "to_header")), nil
+	})
+	w.get(w.connect("custom", misused))
+	if grown > 8*size {
+		t.Errorf("after %d names of %d bytes the call keeps %d bytes", names, size, grown)
+	}
+}
+
+// heap is how many bytes are in use, without those that nobody uses any more.
+func heap() int64 {
+	var m runtime.MemStats
+	runtime.GC()
+	runtime.ReadMemStats(&m)
+	return int64(m.HeapAlloc)
+}
+
+// A sealed value of 128 KiB is made from a short one by encoding it again and again. A document names it in 29 bytes.
+func TestDocumentsOfManySealedValues_threats_3(t *testing.T) {
+	large := func(env abi.Env, field string) string {
+		v := value(env, field)
+		for range 12 {
+			v = env.Encode(abi.FormatHex, v)
+		}
+		return v
+	}
+	const many = 32 // 4 MiB
+	refuseAll(t, []misuse{
+		{"a form", func(env abi.Env) (string, error) {
+			var form []abi.Pair
+			v := large(env, "to_token")
+			for range many {
+				form = append(form, abi.Pair{Name: "a", Value: v})
+			}
+			return tokenRequest(env, tokenURL, form...)
+		}, host.StagePlugin, "more than 2097152 bytes in all"},
+		{"claims", func(env abi.Env) (string, error) {
+			var list []any
+			v := large(env, "to_claim")
+			for range many {
+				list = append(list, v)
+			}
+			return header("X-Key", sign(env, abi.JWTRequest[map[string]any]{Key: "key", For: abi.ForHeader, Claims: map[string]any{"a": list}})), nil
+		}, host.StagePlugin, "more than 2097152 bytes in all"},
+		{"claims of many documents", func(env abi.Env) (string, error) {
+			v := large(env, "to_claim")
+			for i := range 18 { // 2.25 MiB
+				sign(env, abi.JWTRequest[map[string]any]{Key: "key", For: abi.ForHeader, Claims: map[string]any{fmt.Sprint(i): v}})
+			}
+			return header("X-Key", value(env, "to_header")), nil
+		}, host.StagePlugin, "more than 2097152 bytes in all"},
+	})
+}
+
+// A reference to a sealed value of one byte costs the cache more than a byte.
+func TestCachedValueCountsItsSealedValues_threats_3(t *testing.T) {
+	caching := func(references int) func(abi.Env) (string, error) {
+		return func(env abi.Env) (string, error) {
+			v := value(env, "to_header")
+			env.CacheSet("k", strings.Repeat(v, references), 60)
+			return header("X-Key", v), nil
+		}
+	}
+	short := func(w *world) *host.Connector {
+		w.setSecret("s", "x")
+		return w.connect("custom", misused)
+	}
+	w := misusedWorld(t, caching(100))
+	w.get(short(w))
+	w = misusedWorld(t, caching(700))
+	w.refuse(short(w), get(t.Context()), host.StagePlugin, "more than 65536 bytes")
+}
+
+// A plugin may set an entry twice, such as once more was learned about it: also when the first one was waited for.
+func TestSecondValueOfAnEntryWins(t *testing.T) {
+	w := misusedWorld(t, func(env abi.Env) (string, error) {
+		found, ok := env.CacheGet("k")
+		if !ok {
+			env.CacheSet("k", "old", 60)
+			env.CacheSet("k", "new", 60)
+			found, _ = env.CacheGet("k")
+		}
+		return header("X-Key", value(env, "to_header")+found), nil
+	})
+	c := w.connect("custom", misused)
+	for _, request := range []string{"first", "second"} {
+		if got := w.get(c).header.Get("X-Key"); got != w.secrets["s"]+"new" {
+			t.Errorf("the %s request has the entry %q", request, strings.TrimPrefix(got, w.secrets["s"]))
+		}
+	}
+}
+
+// cachingToken is a plugin that keeps a token of its endpoint.
+func cachingToken(env abi.Env) (string, error) {
+	token, found := env.CacheGet("token")
+	if !found {
+		reply := string(env.TokenRequest([]byte(marshal(abi.TokenRequest{URL: value(env, "url")}))))
+		_, reply, _ = strings.Cut(reply, `"access_token":"`)
+		token, _, _ = strings.Cut(reply, `"`)
+		env.CacheSet("token", token, 60)
+	}
+	return header("X-Key", token), nil
+}
+
+// threats.md 30, 3: a call that waits for a token endpoint keeps its guest's memory, whatever Running says. So their
+// number is bounded, and those who need no endpoint do not wait for one.
+func TestCallsThatWaitForTokenEndpointsAreBounded_threats_30(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := customWorld(t, misusing(cachingToken), func(c *host.Config) { c.Limits.Exchanging = 2 })
+		cached := w.connectAs("cached", "custom", misused)
+		w.get(cached)
+		g := newGate(token("a-later-token", 3600))
+		w.setLogin(g.answer)
+		var all sync.WaitGroup
+		for i := range 10 {
+			c := w.connectAs(fmt.Sprint("slow ", i), "custom", misused)
+			all.Go(func() {
+				if _, err := w.try(c, get(t.Context())); err != nil {
+					t.Errorf("%s: %v", c.Name, err)
+				}
+			})
+		}
+		if synctest.Wait(); w.exchanged() != 1+2 || w.received() != 1 {
+			t.Errorf("%d exchanges and %d requests, want 2 and none", w.exchanged()-1, w.received()-1)
+		}
+		for range 5 {
+			w.get(cached)
+		}
+		if w.exchanged() != 1+2 || w.received() != 1+5 {
+			t.Error("what is cached waits for endpoints")
+		}
+		close(g.open)
+		if all.Wait(); w.exchanged() != 1+10 || w.received() != 1+5+10 {
+			t.Errorf("%d exchanges and %d requests, want all 10", w.exchanged()-1, w.received()-6)
+		}
+	})
+}
+
+// Those who wait for their turn do so no longer than a call may take.
+func TestCallsThatGetNoTurnToRequestTokens_threats_30(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := customWorld(t, misusing(cachingToken), func(c *host.Config) { c.Limits.Exchanging = 1 })
+		stuck := make(chan struct{})
+		w.setLogin(func(r *http.Request) (*http.Response, error) { // does not look at its context
+			<-stuck
+			return token("a-later-token", 3600)(r)
+		})
+		var all sync.WaitGroup
+		slow, late := w.connectAs("slow", "custom", misused), w.connectAs("late", "custom", misused)
+		all.Go(func() { _, _ = w.try(slow, get(t.Context())) })
+		synctest.Wait()
+		w.refuse(late, get(t.Context()), host.StageToken, "too many other calls")
+		close(stuck)
+		all.Wait()
+		w.get(late) // the next request tries again
+	})
+}

@@ -1,0 +1,215 @@
+package host_test
+
+import (
+	"bufio"
+	"encoding/base64"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/keywright/keywright/host"
+	"github.com/keywright/keywright/internal/abi"
+)
+
+// Attacks on what a person reads: errors, and explanations. Each world searches all that came out of it for its secrets,
+// so that a test has only to make the host talk.
+
+func TestSealedHeaderNameIsNotInTheError_threats_15a(t *testing.T) {
+	twice := func(name string) []abi.Pair { return []abi.Pair{{Name: name, Value: "1"}, {Name: name, Value: "2"}} }
+	for _, c := range []struct {
+		name  string
+		do    func(abi.Env) (string, error)
+		stage host.Stage
+	}{
+		{"set twice", func(env abi.Env) (string, error) {
+			return marshal(abi.Mutation{Headers: twice(value(env, "to_header"))}), nil
+		}, host.StageMutation},
+		{"set twice in a token request", func(env abi.Env) (string, error) {
+			env.TokenRequest([]byte(marshal(abi.TokenRequest{URL: value(env, "url"), Headers: twice(value(env, "to_token"))})))
+			return "", nil
+		}, host.StagePlugin},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			w := misusedWorld(t, c.do)
+			w.setSecret("s", "X-Sealed-Header-Name") // a canary may have characters that no name may have
+			w.hide("the sealed name", "X-Sealed-Header-Name")
+			w.hide("the sealed name in lower case", "x-sealed-header-name")
+			w.refuse(w.connect("custom", misused), get(t.Context()), c.stage, "twice")
+			if w.exchanged() != 0 {
+				t.Error("the token request was sent")
+			}
+		})
+	}
+}
+
+// quoting are answers that net/http quotes in its errors, by what is wrong with them.
+var quoting = map[string]string{
+	"no HTTP at all":       "%s\r\n\r\n",
+	"the status code":      "HTTP/1.1 %s\r\n\r\n",
+	"the version":          "%s 200 OK\r\n\r\n",
+	"a line of the header": "HTTP/1.1 200 OK\r\n%s\r\n\r\n",
+	"a continued line":     "HTTP/1.1 200 OK\r\n %s\r\n\r\n",
+	"Content-Length":       "HTTP/1.1 200 OK\r\nContent-Length: %s\r\n\r\n",
+	"Transfer-Encoding":    "HTTP/1.1 200 OK\r\nTransfer-Encoding: %s\r\n\r\n",
+}
+
+// quotingTokens are such answers of a token endpoint, whose body is read, and whose redirects are looked at.
+var quotingTokens = map[string]string{
+	"Location":  "HTTP/1.1 302 Found\r\nLocation: ://%s\r\nContent-Length: 0\r\n\r\n",
+	"a chunk":   "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n%s\r\n",
+	"a trailer": "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\nTrailer: X\r\n\r\n2\r\n{}\r\n0\r\n%s\r\n\r\n",
+}
+
+// said is what whoever was sent a secret may answer with: a token of its own, or the secret in a form that nobody looks for.
+func said(secret string) map[string]string {
+	return map[string]string{
+		"a token":                         "a-token-of-the-endpoint",
+		"the secret without its end":      secret[:len(secret)-1],
+		"the secret with a dash in it":    secret[:12] + "-" + secret[12:],
+		"the secret in upper-case hex":    strings.ToUpper(hex.EncodeToString([]byte(secret))),
+		"the secret in base64, displaced": base64.StdEncoding.EncodeToString([]byte("x" + secret)),
+		"the secret in quotes, twice":     strconv.Quote(strconv.Quote(`\` + secret)),
+	}
+}
+
+// endpoint is a server on loopback that reads each request and answers with bytes, which need not be HTTP.
+func endpoint(t *testing.T) (origin string, answer func(string)) {
+	t.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	answers, ended := make(chan string, 1), make(chan struct{})
+	go func() {
+		defer close(ended)
+		for {
+			conn, err := listener.Accept()
+			if err != nil {
+				return
+			}
+			if r, err := http.ReadRequest(bufio.NewReader(conn)); err == nil {
+				_, _ = io.Copy(io.Discard, r.Body)
+				_, _ = io.WriteString(conn, <-answers)
+			}
+			_ = conn.Close()
+		}
+	}()
+	t.Cleanup(func() { _ = listener.Close(); <-ended })
+	return "http://" + listener.Addr().String(), func(text string) { answers <- text }
+}
+
+func TestMalformedAnswerOfATokenEndpointIsNotQuoted_threats_20(t *testing.T) {
+	const secret = "a-client-secret-of-this-test-0123456789"
+	origin, answer := endpoint(t)
+	w := onLoopback(t)
+	w.setSecret("s", secret)
+	w.hide("the secret", secret)
+	w.hide("the middle of the secret", secret[14:30])
+	c := w.connect("oauth_client_credentials", with(oauth("{{ get_secret('s') }}"), "token_url", origin+"/token"))
+	for _, answers := range []map[string]string{quoting, quotingTokens} {
+		for place, format := range answers {
+			for what, text := range said(secret) {
+				w.hide(what+" in "+place, text)
+				answer(fmt.Sprintf(format, text))
+				w.refuse(c, get(t.Context()), host.StageToken, "the token endpoint", "does not speak HTTP")
+			}
+		}
+	}
+}
+
+func TestMalformedAnswerOfTheAPIIsNotQuoted_threats_19(t *testing.T) {
+	const secret = "an-api-key-of-this-test-0123456789"
+	origin, answer := endpoint(t)
+	w := onLoopback(t)
+	w.setSecret("s", secret)
+	w.hide("the secret", secret)
+	w.hide("the middle of the secret", secret[14:30])
+	for name, auth := range credentials {
+		c := w.connectTo(origin, auth)
+		for place, format := range quoting {
+			for what, text := range said(secret) {
+				w.hide(what+" in "+place, text)
+				answer(fmt.Sprintf(format, text))
+				if _, err := w.try(c, request(t, origin+"/things?a=b")); err == nil || !strings.Contains(err.Error(), "does not speak HTTP") {
+					t.Errorf("%s: %s in %s: %v", name, what, place, err)
+				}
+			}
+		}
+	}
+}
+
+// An error may be a text itself, which %#v shows wherever a value of it is kept: net/http has one for lines of a header.
+type textError string
+
+func (e textError) Error() string { return string(e) }
+
+func TestErrorsOfAnotherTransportAreNotInsideOfOurs_threats_18(t *testing.T) {
+	w := misusedWorld(t, func(env abi.Env) (string, error) {
+		return tokenRequest(env, value(env, "url"), abi.Pair{Name: "client_secret", Value: value(env, "to_token")})
+	})
+	c := w.connect("custom", misused)
+	cause := textError("cannot send " + w.secrets["s"])
+	fails := func(*http.Request) (*http.Response, error) { return nil, cause }
+	w.setAPI(fails)
+	if _, err := w.try(c, get(t.Context())); !errors.Is(err, cause) || err.Error() != "cannot send <sealed>" {
+		t.Errorf("the API's transport failed with %v", err)
+	}
+	w.setLogin(fails)
+	if err := w.refuse(c, get(t.Context()), host.StageToken, "cannot send <sealed>"); !errors.Is(err, cause) {
+		t.Errorf("errors.Is does not find the cause in %v", err)
+	}
+}
+
+// A plugin that the operator trusts with bytes may put them into its mutation plainly.
+func TestExplainShowsNothingThatWasRevealed_threats_18(t *testing.T) {
+	revealed, signature := "", ""
+	w := misusedWorld(t, func(env abi.Env) (string, error) {
+		revealed, signature = string(env.Reveal(value(env, "nowhere"))), string(env.Sign("key", "data"))
+		credential := base64.RawURLEncoding.EncodeToString([]byte(signature))
+		return marshal(abi.Mutation{
+			Headers: []abi.Pair{{Name: "X-Key", Value: "key " + revealed}, {Name: "X-Signature", Value: credential}, {Name: "X-Plain", Value: "plain"}},
+			Query:   []abi.Pair{{Name: "key", Value: revealed}, {Name: "signature", Value: fmt.Sprintf("%x", signature)}},
+		}), nil
+	}, abi.GrantReveal, abi.GrantSignRaw)
+	e, err := w.explain(w.connect("custom", misused), get(t.Context()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if w.hide("the signature", signature); revealed != w.secrets["s"] || len(signature) != 32 {
+		t.Fatal("the guest was not given what the test is about")
+	}
+	for _, want := range []string{"X-Key: key <sealed>", "X-Signature: <sealed>", "X-Plain: plain"} {
+		name, shown, _ := strings.Cut(want, ": ")
+		if !slices.Contains(e.Headers, host.Pair{Name: name, Value: shown}) {
+			t.Errorf("the headers are %v, want %s", e.Headers, want)
+		}
+	}
+	if e.Added.Query != "key=<sealed>&signature=<sealed>" {
+		t.Errorf("the query is %s", e.Added.Query)
+	}
+}
+
+// A template in which only text is secret has nothing that may be shown, whatever expressions stand beside it.
+func TestExplainShowsNoCredentialThatIsWrittenOut_threats_18(t *testing.T) {
+	w := misusedWorld(t, func(env abi.Env) (string, error) { return header("X-Key", value(env, "to_header")), nil })
+	w.hide("the credential", "written-out-key")
+	for _, text := range []string{
+		"written-out-key", "written-out-key{{ '' }}", "{{ '' }}written-out-key", "{{ 'written-out-key' }}", "{{ default(user.id, '') }}written-out-key",
+		"{{ 'written-out' + '-key' }}", "written-out-key {{ now(0) }}",
+	} {
+		e, err := w.explain(w.connect("custom", with(misused, "to_header", text)), get(t.Context()))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := e.Added.Headers[0].Value; got != "<to_header>" {
+			t.Errorf("%s shows as %s", text, got)
+		}
+	}
+}

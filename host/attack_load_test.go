@@ -1,0 +1,136 @@
+package host_test
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/keywright/keywright/host"
+	"github.com/keywright/keywright/host/internal/testhook"
+	"github.com/keywright/keywright/internal/abi"
+)
+
+// Attacks that were found to work, and what ended them. Here: where a token request may go, and what is refused before
+// there is any request.
+
+// customWorld is a world with one plugin, and the secrets of misused.
+func customWorld(t *testing.T, g *guest, change ...func(*host.Config)) *world {
+	t.Helper()
+	w := makeWorld(testhook.WithoutBuiltIns(context.Background()), t, append(change, withGuest(g))...)
+	for _, name := range []string{"s", "k", "text"} {
+		w.canary(name)
+	}
+	return w
+}
+
+// A default would let the plugin's author choose where the operator's secrets go.
+func TestURLFieldHasNoDefault_threats_18(t *testing.T) {
+	for _, standard := range []string{"https://evil.test/steal", tokenURL, "/", " "} {
+		g := &guest{}
+		g.about.Fields = []abi.Field{{Name: "url", Kind: abi.KindURL, Default: standard}}
+		_, err := host.New(testhook.WithoutBuiltIns(t.Context()), host.Config{Plugins: []host.Plugin{g.plugin()}})
+		if err == nil || !strings.Contains(err.Error(), "field url: a url has no default") {
+			t.Errorf("default %q: %v", standard, err)
+		}
+	}
+}
+
+func TestUserChoosesNoHostOfATokenURL_threats_18(t *testing.T) {
+	w := misusedWorld(t, func(env abi.Env) (string, error) { return tokenRequest(env, value(env, "url")) })
+	for _, url := range []string{
+		"{{ user.id }}", "{{ tenant_id }}", "https://{{ user.username }}.login.test/token", "https://{{ user.id }}/token",
+		"https://login.test{{ user.id }}", "https://login.test{{ user.id }}/token", "https://login.test:{{ tenant_id }}/", "{{ user.id }}://login.test/",
+		`https://login.test\{{ user.email }}`, "https://login.test?{{ user.first_name }}", "https://login.test#{{ user.last_name }}",
+		"{{ 'https://login.test/' + user.id }}", "https://{{ default(user.id, 'login.test') }}/token", "{{ get_secret('s') }}{{ user.id }}",
+	} {
+		problems := w.problems("custom", with(misused, "url", url))
+		if len(problems) != 1 || !strings.HasPrefix(problems[0], "auth.config.url: user.* and tenant_id may stand only behind the host") {
+			t.Errorf("%s: the problems are %q, want one", url, problems)
+		}
+	}
+	for _, url := range []string{"https://login.test/{{ user.id }}/token", "https://login.test/token?as={{ user.id }}"} {
+		c := w.connectAs("crm "+url, "custom", with(misused, "url", url))
+		for _, id := range []string{"ann", "evil.test/", "@evil.test/", "//evil.test", `\evil.test`, "../../evil.test", ":443@evil.test", "#@evil.test"} {
+			before := w.exchanged()
+			_, err := w.try(c, get(host.WithUser(t.Context(), host.User{ID: id})))
+			switch {
+			case err == nil && w.exchanged() != before+1:
+				t.Errorf("%s of %q: the token request did not go to login.test: %s", url, id, w.last().url)
+			case err != nil && w.exchanged() != before:
+				t.Errorf("%s of %q: the token request was sent, and then %v", url, id, err)
+			case err != nil && id == "ann":
+				t.Errorf("%s of %q: %v", url, id, err)
+			}
+		}
+	}
+}
+
+// A plugin asks config_get for its URL, and is then let go there: the template is rendered once, and other fields of the
+// kind, which may not be renderable for everyone, are not asked for.
+func TestTokenURLIsWhatConfigGetGave(t *testing.T) {
+	g := misusing(func(env abi.Env) (string, error) { return tokenRequest(env, value(env, "url")) })
+	g.about.Fields = append(g.about.Fields, abi.Field{Name: "another", Kind: abi.KindURL}, abi.Field{Name: "url_too", Kind: abi.KindURL})
+	w := customWorld(t, g)
+	c := w.connect("custom", with(misused, "url", tokenURL+"?request={{ uuid() }}",
+		"another", "https://login.test/{{ user.id }}", "url_too", "https://login.test/{{ tenant_id }}"))
+	seen := map[string]bool{}
+	for range 20 {
+		w.get(c)
+		seen[w.lastExchange().url] = true
+	}
+	if w.exchanged() != 20 || len(seen) != 20 {
+		t.Errorf("%d exchanges at %d URLs, want 20 and 20", w.exchanged(), len(seen))
+	}
+}
+
+// One that guesses its URL gets there as well, but for that every field of the kind has to be rendered.
+func TestTokenURLThatWasNotAskedFor(t *testing.T) {
+	w := misusedWorld(t, func(env abi.Env) (string, error) {
+		env.TokenRequest([]byte(marshal(abi.TokenRequest{URL: tokenURL})))
+		return header("X-Key", value(env, "to_header")), nil
+	})
+	if w.get(w.connect("custom", misused)); w.exchanged() != 1 {
+		t.Errorf("%d exchanges", w.exchanged())
+	}
+}
+
+// Names and documents of plugins and configurations are in the list of problems, of which each has one line.
+func TestConfigErrorForgesNoLines_threats_21(t *testing.T) {
+	const forged = "\x1b[2J\nconnectors.other.auth: forged"
+	g := misusing(nil)
+	g.about.Fields = append(g.about.Fields,
+		abi.Field{Name: "needed", Kind: abi.KindString, Required: true, Doc: "Something." + forged},
+		abi.Field{Name: "choice", Kind: abi.KindString, Enum: []string{"a" + forged, "b"}})
+	g.validate = func(abi.Env) error { return errors.New("needed: is wrong" + forged) }
+	w := customWorld(t, g)
+	auth := func(c config) host.Auth { return host.Auth{Type: "custom", Config: c} }
+	for name, c := range map[string]host.Connector{
+		"doc":        {Auth: auth(misused)},
+		"enum":       {Auth: auth(with(misused, "needed", "x", "choice", "c"))},
+		"validate":   {Auth: auth(with(misused, "needed", "x"))},
+		"field":      {Auth: auth(with(misused, "needed", "x", "x"+forged, "1"))},
+		"member":     {Auth: auth(with(misused, "needed", "x", "claims", config{"a" + forged: "{{"}))},
+		"connector":  {Name: "crm" + forged, Auth: auth(with(misused, "needed", "x"))},
+		"type":       {Auth: host.Auth{Type: "custom" + forged}},
+		"origin":     {Origins: []string{"https://a" + forged}, Auth: auth(with(misused, "needed", "x"))},
+		"expression": {Auth: auth(with(misused, "needed", "{{ '"+forged+"' + nope"+forged+" }}"))},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if c.Name == "" {
+				c.Name = "crm"
+			}
+			if c.Origins == nil {
+				c.Origins = []string{apiOrigin}
+			}
+			_, err := w.host.Connect(t.Context(), c)
+			var wrong *host.ConfigError
+			if !errors.As(err, &wrong) {
+				t.Fatalf("not a ConfigError: %v", err)
+			}
+			if text := err.Error(); strings.Count(text, "\n") != len(wrong.Problems)-1 || strings.ContainsRune(text, '\x1b') {
+				t.Errorf("%d problems are %q", len(wrong.Problems), text)
+			}
+		})
+	}
+}

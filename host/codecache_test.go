@@ -1,0 +1,126 @@
+package host_test
+
+import (
+	"context"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/keywright/keywright/host"
+)
+
+// codeCache is shared by the worlds of all tests: under the race detector, compiling takes most of a test's time.
+var codeCache string
+
+func TestMain(m *testing.M) {
+	dir, err := os.MkdirTemp("", "keywright")
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+	codeCache = dir
+	code := m.Run()
+	if err := os.RemoveAll(dir); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		code = 1
+	}
+	os.Exit(code)
+}
+
+// cachedIn gives the files of a code cache, and when each was written.
+func cachedIn(t *testing.T, dir string) map[string]string {
+	t.Helper()
+	files := map[string]string{}
+	err := filepath.WalkDir(dir, func(path string, entry fs.DirEntry, err error) error {
+		if err != nil || entry.IsDir() {
+			return err
+		}
+		info, err := entry.Info()
+		if err == nil {
+			files[path] = info.ModTime().String()
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return files
+}
+
+func TestCodeCacheIsWrittenOnce(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "not", "made", "yet")
+	var first map[string]string
+	for range 3 {
+		w := newWorld(t, func(c *host.Config) { c.CodeCache = dir })
+		w.setSecret("k", "a-key-of-this-test")
+		c := w.connect("api_key", config{"key": "Authorization", "value": "{{ get_secret('k') }}", "in": "header"})
+		if got := w.get(c).header.Get("Authorization"); got != "a-key-of-this-test" {
+			t.Errorf("the API got %q", got)
+		}
+		files := cachedIn(t, dir)
+		if first == nil {
+			first = files
+		}
+		if len(files) != len(w.host.Plugins()) || fmt.Sprint(files) != fmt.Sprint(first) {
+			t.Errorf("the cache has %v, and had %v", files, first)
+		}
+	}
+}
+
+// What is lost or damaged there costs time, and nothing else; the operator is told.
+func TestCodeCacheThatIsDamaged(t *testing.T) {
+	for name, damage := range map[string]func(string) error{
+		"empty":     func(path string) error { return os.Truncate(path, 0) },
+		"cut":       func(path string) error { return os.Truncate(path, 100) },
+		"no header": func(path string) error { return os.WriteFile(path, make([]byte, 4096), 0o600) },
+		"a directory": func(path string) error {
+			if err := os.Remove(path); err != nil {
+				return err
+			}
+			return os.Mkdir(path, 0o700)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := t.TempDir()
+			with := func(c *host.Config) { c.CodeCache = dir }
+			newWorld(t, with)
+			for path := range cachedIn(t, dir) {
+				if err := damage(path); err != nil {
+					t.Fatal(err)
+				}
+			}
+			w := newWorld(t, with)
+			w.setSecret("k", "a-key-of-this-test")
+			if got := w.get(w.connect("api_key", config{"key": "Authorization", "value": "{{ get_secret('k') }}", "in": "header"})).header.Get("Authorization"); got != "a-key-of-this-test" {
+				t.Errorf("the API got %q", got)
+			}
+			if log := w.lines.String(); !strings.Contains(log, "the code cache cannot be used") || !strings.Contains(log, dir) {
+				t.Errorf("the log does not say so: %s", log)
+			}
+		})
+	}
+}
+
+// What lies there runs outside of the sandbox.
+func TestCodeCacheThatOthersCanWriteIsRefused(t *testing.T) {
+	dir := t.TempDir()
+	for _, mode := range []fs.FileMode{0o777, 0o770, 0o702, 0o720} {
+		if err := os.Chmod(dir, mode); err != nil {
+			t.Fatal(err)
+		}
+		_, err := host.New(context.Background(), host.Config{CodeCache: dir})
+		if err == nil || !strings.Contains(err.Error(), dir+" can be written to by others") {
+			t.Errorf("mode %o: %v", mode, err)
+		}
+	}
+	file := filepath.Join(dir, "file")
+	if err := os.WriteFile(file, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := host.New(context.Background(), host.Config{CodeCache: file}); err == nil || !strings.Contains(err.Error(), "code cache") {
+		t.Errorf("a file: %v", err)
+	}
+}
