@@ -1,13 +1,14 @@
 package host
 
 import (
+	"fmt"
 	"time"
 
 	"github.com/keywright/keywright/host/internal/hostfn"
 	"github.com/keywright/keywright/host/internal/sandbox"
 )
 
-// Limits bound what a plugin may use. A zero value is the default, which is in brackets.
+// Limits bound what a plugin may use. Zero is the default, which is in brackets; less is refused.
 type Limits struct {
 	ModuleBytes   int           // of a plugin [8 MiB]
 	MemoryBytes   int           // of a guest's memory, in a call [16 MiB]
@@ -36,7 +37,7 @@ func (l Limits) withDefaults() Limits {
 	}
 	d := sandbox.DefaultLimits()
 	set(&l.ModuleBytes, d.ModuleBytes)
-	set(&l.MemoryBytes, int(d.MemoryPages)<<16)
+	set(&l.MemoryBytes, int(d.MemoryPages)*pageBytes)
 	set(&l.BlockBytes, d.ArenaBytes)
 	set(&l.Blocks, d.Blocks)
 	set(&l.HostCalls, d.HostCalls)
@@ -57,10 +58,47 @@ func (l Limits) withDefaults() Limits {
 	return l
 }
 
+// check refuses limits that nothing could keep to.
+func (l Limits) check() error {
+	for _, limit := range []struct {
+		name  string
+		value int
+	}{
+		{"ModuleBytes", l.ModuleBytes},
+		{"MemoryBytes", l.MemoryBytes},
+		{"BlockBytes", l.BlockBytes},
+		{"Blocks", l.Blocks},
+		{"CallTime", int(l.CallTime)},
+		{"HostCalls", l.HostCalls},
+		{"TokenRequests", l.TokenRequests},
+		{"TokenBytes", l.TokenBytes},
+		{"LogLines", l.LogLines},
+		{"OutputBytes", l.OutputBytes},
+		{"Mutations", l.Mutations},
+		{"CacheEntries", l.CacheEntries},
+		{"CachePerUser", l.CachePerUser},
+		{"CacheBytes", l.CacheBytes},
+		{"Keys", l.Keys},
+		{"Running", l.Running},
+		{"Exchanging", l.Exchanging},
+	} {
+		if limit.value < 0 {
+			return fmt.Errorf("limits: %s is %d: give a positive number, or 0 for the default", limit.name, limit.value)
+		}
+	}
+	if l.MemoryBytes < pageBytes || l.MemoryBytes > 1<<32 {
+		return fmt.Errorf("limits: MemoryBytes is %d: a guest's memory has 64 KiB to 4 GiB", l.MemoryBytes)
+	}
+	return nil
+}
+
+// pageBytes is a page of WebAssembly memory.
+const pageBytes = 64 << 10
+
 func (l Limits) sandbox() sandbox.Limits {
 	return sandbox.Limits{
 		ModuleBytes: l.ModuleBytes,
-		MemoryPages: uint32(l.MemoryBytes >> 16),
+		MemoryPages: uint32(l.MemoryBytes / pageBytes),
 		ArenaBytes:  l.BlockBytes,
 		Blocks:      l.Blocks,
 		OutputBytes: l.OutputBytes,

@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"fmt"
 	"sync"
+	"time"
 
 	"github.com/tetratelabs/wazero"
 
@@ -88,8 +89,11 @@ func (m *Module) Call(ctx context.Context, export string, env abi.Env) (Result, 
 	}
 	r := m.start(ctx, env)
 	defer r.end()
-	if err := r.protect(func() error { return r.call(export) }); err != nil {
-		return Result{}, err
+	began := time.Now()
+	err := r.protect(func() error { return r.call(export) })
+	r.result.Time = time.Since(began) - r.waited
+	if err != nil {
+		return Result{Time: r.result.Time}, err
 	}
 	return r.result, nil
 }

@@ -38,6 +38,10 @@ type Result struct {
 	Output    []byte // the last output_set: a copy, valid UTF-8, at most Limits.OutputBytes
 	OutputSet bool   // whether there was an output_set, which may have been of no bytes
 	Message   string // the last error_set: valid UTF-8, at most Limits.OutputBytes, control characters and all
+
+	// Time is how long the guest and its host functions took, without its wait for slots and token endpoints. It is there
+	// also when Call fails.
+	Time time.Duration
 }
 
 // Limits bound what a guest may use. All of them have to be positive.
@@ -141,7 +145,7 @@ func New(ctx context.Context, c Config) (*Runtime, error) {
 	r.wazero = wazero.NewRuntimeWithConfig(ctx, config)
 	known, err := r.provide(ctx)
 	if err != nil {
-		return nil, fmt.Errorf("%w; and closing: %w", err, r.Close(ctx))
+		return nil, errors.Join(err, r.Close(ctx))
 	}
 	r.known = known
 	return r, nil
