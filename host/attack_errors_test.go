@@ -62,7 +62,7 @@ var quoting = map[string]string{
 
 // quotingTokens are such answers of a token endpoint, whose body is read, and whose redirects are looked at.
 var quotingTokens = map[string]string{
-	"Location":  "HTTP/1.1 302 Found\r\nLocation: ://%s\r\nContent-Length: 0\r\n\r\n",
+	"Location":  "HTTP/1.1 302 Found\r\nConnection: close\r\nLocation: ://%s\r\nContent-Length: 0\r\n\r\n",
 	"a chunk":   "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n%s\r\n",
 	"a trailer": "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\nTrailer: X\r\n\r\n2\r\n{}\r\n0\r\n%s\r\n\r\n",
 }

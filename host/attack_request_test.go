@@ -180,7 +180,7 @@ func TestRedirectThatEscapesTheKeyOtherwise_threats_19(t *testing.T) {
 				}
 				for _, s := range w.requests {
 					path, query, _ := strings.Cut(strings.TrimSuffix(s.url, "#top"), "?")
-					if path != apiURL && path != apiOrigin+"/new" || query != "key="+url.QueryEscape(secret) {
+					if path != apiURL && path != apiOrigin+"/new" || query != "key="+strings.ReplaceAll(url.QueryEscape(secret), "+", "%20") {
 						t.Errorf("sent: %s", s.url)
 					}
 				}

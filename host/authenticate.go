@@ -43,21 +43,22 @@ func (c *Connector) authenticate(ctx context.Context, r *http.Request) outcome {
 		return outcome{err: err}
 	}
 	found := map[tokencache.Key]tokencache.Entry[[]seal.Piece](nil)
+	sandbox := time.Duration(0)
 	// Each round ends the call, or finds one entry more. A plugin asks for few.
 	for range c.host.config.Limits.CachePerUser + 1 {
 		call := hostfn.New(ctx, c.plan, in, hostfn.Inline)
 		call.Found = found
-		out, restart := c.call(ctx, call)
+		out, restart := c.call(ctx, call, &sandbox)
 		if restart == nil {
 			return out
 		}
 		if restart.Key == nil {
-			return c.apart(ctx, in, nil)
+			return c.apart(ctx, in, nil, sandbox)
 		}
 		entry, hit, lease, holder := c.host.cache.Acquire(*restart.Key)
 		switch {
 		case holder:
-			return c.apart(ctx, in, lease)
+			return c.apart(ctx, in, lease, sandbox)
 		case !hit:
 			waited, err := lease.Wait(ctx)
 			switch {
@@ -66,7 +67,7 @@ func (c *Connector) authenticate(ctx context.Context, r *http.Request) outcome {
 			case waited.Err != nil:
 				return outcome{err: waited.Err}
 			case !waited.Set:
-				return c.apart(ctx, in, nil)
+				return c.apart(ctx, in, nil, sandbox)
 			}
 			entry = waited.Entry
 		}
@@ -80,7 +81,7 @@ func (c *Connector) authenticate(ctx context.Context, r *http.Request) outcome {
 
 // apart runs the call on a goroutine of its own, with the caller's values but not its cancellation: a caller that goes
 // away takes nobody's token with it (threats.md 31).
-func (c *Connector) apart(ctx context.Context, in *hostfn.Inputs, lease *hostfn.Lease) outcome {
+func (c *Connector) apart(ctx context.Context, in *hostfn.Inputs, lease *hostfn.Lease, sandbox time.Duration) outcome {
 	if in.Request != nil {
 		in.Request = in.Request.Clone(context.WithoutCancel(ctx)) // the caller may change its own once it has returned
 	}
@@ -104,7 +105,7 @@ func (c *Connector) apart(ctx context.Context, in *hostfn.Inputs, lease *hostfn.
 		}
 		call := hostfn.New(detached, c.plan, in, hostfn.Exchanging)
 		call.Lease = lease
-		out, _ = c.call(detached, call)
+		out, _ = c.call(detached, call, &sandbox)
 	}()
 	select {
 	case out := <-done:
@@ -114,13 +115,12 @@ func (c *Connector) apart(ctx context.Context, in *hostfn.Inputs, lease *hostfn.
 	}
 }
 
-// call runs the guest once, and applies the rules to what it puts out.
-func (c *Connector) call(ctx context.Context, call *hostfn.Call) (outcome, *hostfn.Restart) {
+// call runs the guest once, adds the time that takes to sandbox, and applies the rules to what the guest puts out.
+func (c *Connector) call(ctx context.Context, call *hostfn.Call, sandbox *time.Duration) (outcome, *hostfn.Restart) {
 	ctx, cancel := context.WithTimeout(ctx, c.host.config.Limits.CallTime)
 	defer cancel()
-	began := time.Now()
-	output, failure := run(ctx, c.plugin.guest, abi.ExportAuthenticate, call)
-	sandbox := time.Since(began) - call.Waited()
+	result, failure := run(ctx, c.plugin.guest, abi.ExportAuthenticate, call)
+	*sandbox += result.Time
 	if restart := call.Restart(); restart != nil {
 		return outcome{}, restart
 	}
@@ -128,7 +128,7 @@ func (c *Connector) call(ctx context.Context, call *hostfn.Call) (outcome, *host
 	out := outcome{used: call.Used(), scrub: call.ScrubError}
 	if failure == nil {
 		var err error
-		if out.mutation, err = call.Mutation(output); err != nil {
+		if out.mutation, err = call.Mutation(result.Output); err != nil {
 			errors.As(err, &failure)
 		}
 	}
@@ -137,7 +137,7 @@ func (c *Connector) call(ctx context.Context, call *hostfn.Call) (outcome, *host
 	}
 	if observe := c.host.config.Observe; observe != nil {
 		observe(ctx, Call{
-			Connector: c.Name, Type: c.Auth.Type, Sandbox: sandbox, Exchanges: call.Exchanges(),
+			Connector: c.Name, Type: c.Auth.Type, Sandbox: *sandbox, Exchanges: call.Exchanges(),
 			Cached: len(out.used) > 0, Err: out.err,
 		})
 	}

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/keywright/keywright/host"
+	"github.com/keywright/keywright/internal/abi"
 )
 
 // Many requests at once: decisions.md, section Tokens, and threats.md 29 to 34. Inside of synctest.Test, time stands
@@ -353,4 +354,48 @@ func TestCloseWaitsForCallsInFlight(t *testing.T) {
 			t.Errorf("Close gives %v", err)
 		}
 	})
+}
+
+// A run that ends because it has to wait leaves nothing behind: what it stored before would be stored twice.
+func TestRestartedCallHasHadNoEffect(t *testing.T) {
+	w := misusedWorld(t, func(env abi.Env) (string, error) {
+		count, _ := env.CacheGet("count")
+		env.CacheSet("count", count+"x", 60)
+		if _, found := env.CacheGet("other"); !found {
+			env.CacheSet("other", "there", 60)
+		}
+		return header("X-Key", value(env, "to_header")+count), nil
+	})
+	c := w.connect("custom", misused)
+	for _, want := range []string{"", "x", "xx", "xxx"} {
+		if got := strings.TrimPrefix(w.get(c).header.Get("X-Key"), w.secrets["s"]); got != want {
+			t.Errorf("the count is %q, want %q", got, want)
+		}
+	}
+}
+
+// The figures that operators watch are of what happened.
+func TestObserveCountsWhatWasSent(t *testing.T) {
+	for name, c := range map[string]struct {
+		guest     func(abi.Env) (string, error)
+		exchanges int
+	}{
+		"more than are allowed": {func(env abi.Env) (string, error) {
+			for range 9 {
+				if out, err := tokenRequest(env, value(env, "url")); err != nil {
+					return out, err
+				}
+			}
+			return header("X-Key", value(env, "to_header")), nil
+		}, 4},
+		"another place": {func(env abi.Env) (string, error) { return tokenRequest(env, "https://other.test/token") }, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := misusedWorld(t, c.guest)
+			w.refuse(w.connect("custom", misused), get(t.Context()), host.StagePlugin)
+			if got := w.calls[0].Exchanges; got != c.exchanges || w.exchanged() != c.exchanges {
+				t.Errorf("%d are observed and %d were sent, want %d", got, w.exchanged(), c.exchanges)
+			}
+		})
+	}
 }

@@ -104,19 +104,47 @@ func TestCodeCacheThatIsDamaged(t *testing.T) {
 	}
 }
 
-// What lies there runs outside of the sandbox.
-func TestCodeCacheThatOthersCanWriteIsRefused(t *testing.T) {
-	dir := t.TempDir()
-	for _, mode := range []fs.FileMode{0o777, 0o770, 0o702, 0o720} {
-		if err := os.Chmod(dir, mode); err != nil {
-			t.Fatal(err)
+// What lies there runs outside of the sandbox: whoever could put code there, or another directory in its place, would be
+// in the host's process.
+func TestCodeCacheThatOthersCanChangeIsRefused(t *testing.T) {
+	cached := func(t *testing.T) (parent, dir string) {
+		parent = t.TempDir()
+		dir = filepath.Join(parent, "cache")
+		newWorld(t, func(c *host.Config) { c.CodeCache = dir })
+		return parent, dir
+	}
+	inside := func(dir, pattern string) string {
+		found, err := filepath.Glob(filepath.Join(dir, pattern))
+		if err != nil || len(found) == 0 {
+			t.Fatalf("nothing is like %s: %v", pattern, err)
 		}
-		_, err := host.New(context.Background(), host.Config{CodeCache: dir})
-		if err == nil || !strings.Contains(err.Error(), dir+" can be written to by others") {
-			t.Errorf("mode %o: %v", mode, err)
+		return found[0]
+	}
+	for name, place := range map[string]func(parent, dir string) string{
+		"the directory":         func(_, dir string) string { return dir },
+		"a directory within it": func(_, dir string) string { return inside(dir, "*") },
+		"a file within it":      func(_, dir string) string { return inside(dir, "*/*") },
+		"the directory above":   func(parent, _ string) string { return parent },
+	} {
+		for _, mode := range []fs.FileMode{0o777, 0o770, 0o702, 0o720} {
+			t.Run(fmt.Sprintf("%s with mode %o", name, mode), func(t *testing.T) {
+				parent, dir := cached(t)
+				if err := os.Chmod(place(parent, dir), mode); err != nil {
+					t.Fatal(err)
+				}
+				_, err := host.New(context.Background(), host.Config{CodeCache: dir})
+				if err == nil || !strings.Contains(err.Error(), place(parent, dir)+" can be written to by others") {
+					t.Errorf("%v", err)
+				}
+			})
 		}
 	}
-	file := filepath.Join(dir, "file")
+	parent, dir := cached(t)
+	if err := os.Chmod(parent, 0o777|fs.ModeSticky); err != nil { // as /tmp is
+		t.Fatal(err)
+	}
+	newWorld(t, func(c *host.Config) { c.CodeCache = dir })
+	file := filepath.Join(t.TempDir(), "file")
 	if err := os.WriteFile(file, nil, 0o600); err != nil {
 		t.Fatal(err)
 	}

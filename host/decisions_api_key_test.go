@@ -50,7 +50,7 @@ func TestDecision_APIKey_query_is_appended(t *testing.T) {
 	w := newWorld(t)
 	w.setSecret("k", "a b&c=d/ü+%")
 	c := w.connect("api_key", config{"key": "api key", "value": "{{ get_secret('k') }}", "in": "query"})
-	const appended = "api+key=a+b%26c%3Dd%2F%C3%BC%2B%25"
+	const appended = "api%20key=a%20b%26c%3Dd%2F%C3%BC%2B%25"
 	for url, want := range map[string]string{
 		apiURL:                            "?" + appended,
 		apiURL + "?":                      "?" + appended,

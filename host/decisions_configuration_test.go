@@ -190,7 +190,9 @@ func TestDecision_Configuration_secrets_anywhere(t *testing.T) {
 }
 
 func TestDecision_Configuration_integers(t *testing.T) {
-	w := newWorld(t, func(c *host.Config) { c.Variables = map[string]string{"ttl": "90", "bad": "1.5", "zero": "0"} })
+	w := newWorld(t, func(c *host.Config) {
+		c.Variables = map[string]string{"ttl": "90", "bad": "1.5", "zero": "0", "plus": "+90"}
+	})
 	w.canary("k")
 	for _, c := range []struct {
 		name  string
@@ -202,6 +204,8 @@ func TestDecision_Configuration_integers(t *testing.T) {
 		{"whole float64", 90.0, false},
 		{"text of digits", "90", false},
 		{"template", "{{ get_variable('ttl') }}", false},
+		{"other integers of Go", uint32(90), false},
+		{"with a plus", "+90", true},
 		{"zero", 0, true},
 		{"negative", -1, true},
 		{"fraction", 1.5, true},
@@ -222,7 +226,7 @@ func TestDecision_Configuration_integers(t *testing.T) {
 			w.get(w.connect("oauth_jwt_bearer", auth))
 		})
 	}
-	for _, name := range []string{"bad", "zero"} {
+	for _, name := range []string{"bad", "zero", "plus"} {
 		c := w.connect("oauth_jwt_bearer", with(bearer("{{ get_secret('k') }}"), "token_ttl", "{{ get_variable('"+name+"') }}"))
 		w.refuse(c, get(t.Context()), host.StageConfig, "token_ttl")
 	}

@@ -149,7 +149,7 @@ func TestDecision_Tokens_token_type(t *testing.T) {
 		w.setLogin(respond(http.StatusOK, `{"access_token":"t1"`+c.member+`}`))
 		connector := w.connectAs(fmt.Sprint("c", i), "oauth_client_credentials", oauth("{{ get_secret('s') }}"))
 		if c.fails {
-			w.refuse(connector, get(t.Context()), host.StagePlugin, "bearer")
+			w.refuse(connector, get(t.Context()), host.StageToken, "bearer")
 		} else {
 			w.get(connector)
 		}

@@ -36,11 +36,11 @@ type Mutation struct {
 // fails where the request would fail before the token endpoint is asked: a secret that is missing, a key that does not
 // fit.
 func (c *Connector) Explain(r *http.Request) (*Explanation, error) {
-	if err := c.checkOrigin(r); err != nil {
-		return nil, c.fail(StageOrigin, err)
+	if err := c.check(r); err != nil {
+		return nil, err
 	}
 	if err := c.host.enter(); err != nil {
-		return nil, err
+		return nil, c.fail(StagePlugin, err)
 	}
 	defer c.host.calls.Done()
 	ctx, cancel := context.WithTimeout(r.Context(), c.host.config.Limits.CallTime)
@@ -50,16 +50,19 @@ func (c *Connector) Explain(r *http.Request) (*Explanation, error) {
 		return nil, err
 	}
 	call := hostfn.New(ctx, c.plan, in, hostfn.Explaining)
-	output, failure := run(ctx, c.plugin.guest, abi.ExportAuthenticate, call)
+	result, failure := run(ctx, c.plugin.guest, abi.ExportAuthenticate, call)
 	if failure != nil {
 		return nil, c.failure(failure)
 	}
-	masked, err := call.Explanation(output)
+	masked, err := call.Explanation(result.Output)
 	if err != nil {
 		if errors.As(err, &failure) {
 			return nil, c.failure(failure)
 		}
 		return nil, c.fail(StageMutation, err)
+	}
+	if err := c.stripped(r, masked); err != nil {
+		return nil, err
 	}
 	target := *r.URL
 	target.User, target.Fragment, target.RawFragment = nil, "", ""

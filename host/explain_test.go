@@ -101,6 +101,14 @@ func TestExplainFailsWhereTheRequestWould(t *testing.T) {
 			t.Errorf("%s: %v", stage, err)
 		}
 	}
+	for stage, header := range map[host.Stage]string{host.StageOrigin: "host", host.StageMutation: "Connection"} {
+		r := get(t.Context())
+		r.Header[header] = []string{"X-Key"}
+		_, err := w.explain(w.connect("api_key", key("a-key")), r)
+		if failure, ok := err.(*host.Error); !ok || failure.Stage != stage { //nolint:errorlint // what Explain gives
+			t.Errorf("a request that says %s: X-Key: %v", header, err)
+		}
+	}
 	sealed := misusedWorld(t, func(env abi.Env) (string, error) { return header("X-Key", value(env, "to_token")), nil })
 	_, err := sealed.explain(sealed.connect("custom", misused), get(t.Context()))
 	if failure, ok := err.(*host.Error); !ok || failure.Stage != host.StagePlugin { //nolint:errorlint // what Explain gives

@@ -41,8 +41,8 @@ type Config struct {
 	// Random is read for sealed values and uuid(); it must be fit for keys. Nil is crypto/rand.
 	Random io.Reader
 	// CodeCache is a directory that keeps the compiled code of plugins, so that the next host starts faster. It is made
-	// when there is none. What lies there runs outside of the sandbox: New refuses a directory that others may write to.
-	// Empty: none.
+	// when there is none. What lies there runs outside of the sandbox: New refuses a directory that others may write to or
+	// replace. Empty: none.
 	CodeCache string
 	// Observe is told of each call of a plugin once it has ended, before its request goes on. Nil: nobody.
 	Observe func(context.Context, Call)
@@ -52,7 +52,7 @@ type Config struct {
 type Call struct {
 	Connector string
 	Type      string
-	Sandbox   time.Duration // in the guest and its host functions, without the wait for token endpoints
+	Sandbox   time.Duration // of the guest and its host functions; waits for token endpoints and for other guests are not in it
 	Exchanges int           // token requests that were sent
 	Cached    bool          // a cached value was read
 	Err       error         // nil when the request was authenticated
@@ -130,6 +130,9 @@ func tryHost(ctx context.Context, c Config, builtIn [][]byte) (*Host, error) {
 		c.Random = rand.Reader
 	}
 	c.Limits = c.Limits.withDefaults()
+	if err := c.Limits.check(); err != nil {
+		return nil, err
+	}
 	c.Variables = maps.Clone(c.Variables)
 	h := &Host{config: c, signer: signing.New(c.Limits.Keys), types: map[string]*plugin{}}
 	h.exchanging = make(chan struct{}, c.Limits.Exchanging)

@@ -1,13 +1,14 @@
 package host
 
 import (
+	"fmt"
 	"time"
 
 	"github.com/keywright/keywright/host/internal/hostfn"
 	"github.com/keywright/keywright/host/internal/sandbox"
 )
 
-// Limits bound what a plugin may use. A zero value is the default, which is in brackets.
+// Limits bound what a plugin may use. Zero is the default, which is in brackets; less is refused.
 type Limits struct {
 	ModuleBytes   int           // of a plugin [8 MiB]
 	MemoryBytes   int           // of a guest's memory, in a call [16 MiB]
@@ -37,7 +38,7 @@ func (l Limits) withDefaults() Limits {
 	}
 	d := sandbox.DefaultLimits()
 	set(&l.ModuleBytes, d.ModuleBytes)
-	set(&l.MemoryBytes, int(d.MemoryPages)<<16)
+	set(&l.MemoryBytes, int(d.MemoryPages)*pageBytes)
 	set(&l.BlockBytes, d.ArenaBytes)
 	set(&l.Blocks, d.Blocks)
 	set(&l.HostCalls, d.HostCalls)
@@ -61,10 +62,47 @@ func (l Limits) withDefaults() Limits {
 	return l
 }
 
+// check refuses limits that nothing could keep to.
+func (l Limits) check() error {
+	for _, limit := range []struct {
+		name  string
+		value int64
+	}{
+		{"ModuleBytes", int64(l.ModuleBytes)},
+		{"MemoryBytes", int64(l.MemoryBytes)},
+		{"BlockBytes", int64(l.BlockBytes)},
+		{"Blocks", int64(l.Blocks)},
+		{"CallTime", int64(l.CallTime)},
+		{"HostCalls", int64(l.HostCalls)},
+		{"TokenRequests", int64(l.TokenRequests)},
+		{"TokenBytes", int64(l.TokenBytes)},
+		{"LogLines", int64(l.LogLines)},
+		{"OutputBytes", int64(l.OutputBytes)},
+		{"Mutations", int64(l.Mutations)},
+		{"CacheEntries", int64(l.CacheEntries)},
+		{"CachePerUser", int64(l.CachePerUser)},
+		{"CacheBytes", int64(l.CacheBytes)},
+		{"Keys", int64(l.Keys)},
+		{"Running", int64(l.Running)},
+		{"Exchanging", int64(l.Exchanging)}, {"Fuel", l.Fuel},
+	} {
+		if limit.value < 0 {
+			return fmt.Errorf("limits: %s is %d: give a positive number, or 0 for the default", limit.name, limit.value)
+		}
+	}
+	if l.MemoryBytes < pageBytes || l.MemoryBytes > 1<<32 {
+		return fmt.Errorf("limits: MemoryBytes is %d: a guest's memory has 64 KiB to 4 GiB", l.MemoryBytes)
+	}
+	return nil
+}
+
+// pageBytes is a page of WebAssembly memory.
+const pageBytes = 64 << 10
+
 func (l Limits) sandbox() sandbox.Limits {
 	return sandbox.Limits{
 		ModuleBytes: l.ModuleBytes,
-		MemoryPages: uint32(l.MemoryBytes >> 16),
+		MemoryPages: uint32(l.MemoryBytes / pageBytes),
 		ArenaBytes:  l.BlockBytes,
 		Blocks:      l.Blocks,
 		OutputBytes: l.OutputBytes,

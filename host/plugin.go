@@ -126,37 +126,37 @@ func (h *Host) describe(ctx context.Context, guest sandbox.Guest) (*Description,
 		Warn: func(ctx context.Context, text string) { h.logLine("", "")(ctx, abi.LevelWarn, text) },
 	}
 	call := hostfn.New(ctx, plan, &hostfn.Inputs{}, hostfn.Describing)
-	output, failure := run(ctx, guest, abi.ExportDescribe, call)
+	result, failure := run(ctx, guest, abi.ExportDescribe, call)
 	call.Flush()
 	if failure != nil {
 		return nil, failure
 	}
 	var d Description
-	if err := strictjson.Unmarshal(output, &d); err != nil {
+	if err := strictjson.Unmarshal(result.Output, &d); err != nil {
 		return nil, fmt.Errorf("its output %w", err)
 	}
 	return &d, nil
 }
 
 // run runs an export of a guest. What the guest put out is only worth something when there is no failure.
-func run(ctx context.Context, guest sandbox.Guest, export string, call *hostfn.Call) ([]byte, *hostfn.Failure) {
+func run(ctx context.Context, guest sandbox.Guest, export string, call *hostfn.Call) (sandbox.Result, *hostfn.Failure) {
 	result, err := guest.Call(ctx, export, call)
 	switch {
 	case call.Restart() != nil:
-		return nil, nil
+		return result, nil
 	case call.Failure() != nil:
-		return nil, call.Failure()
+		return result, call.Failure()
 	case err != nil:
 		if context.Cause(ctx) != nil && errors.Is(context.Cause(ctx), context.Canceled) {
 			err = context.Cause(ctx)
 		}
-		return nil, &hostfn.Failure{Stage: hostfn.StagePlugin, Err: err}
+		return result, &hostfn.Failure{Stage: hostfn.StagePlugin, Err: err}
 	case result.Code != 0:
-		return nil, guestFailure(export, call, result.Message)
+		return result, guestFailure(export, call, result.Message)
 	case !result.OutputSet && export != abi.ExportValidate:
-		return nil, &hostfn.Failure{Stage: hostfn.StagePlugin, Err: errors.New(export + " succeeded without an output")}
+		return result, &hostfn.Failure{Stage: hostfn.StagePlugin, Err: errors.New(export + " succeeded without an output")}
 	}
-	return result.Output, nil
+	return result, nil
 }
 
 // guestFailure is a guest's own error. When a token endpoint had just refused, that is what the embedder needs to know.
@@ -168,7 +168,11 @@ func guestFailure(export string, call *hostfn.Call, message string) *hostfn.Fail
 	if answer := call.TokenError(); answer != nil {
 		return &hostfn.Failure{Stage: hostfn.StageToken, Err: &TokenError{Status: answer.Status, Code: answer.Code}}
 	}
-	return &hostfn.Failure{Stage: hostfn.StagePlugin, Err: errors.New(text)}
+	stage := hostfn.StagePlugin
+	if call.OtherType() { // and that the plugin cannot use
+		stage = hostfn.StageToken
+	}
+	return &hostfn.Failure{Stage: stage, Err: errors.New(text)}
 }
 
 // Printable escapes what would forge a line of a log or talk to a terminal, and cuts what is long.
@@ -243,6 +247,8 @@ func checkField(d *Description, f *Field) (seal.Sinks, error) {
 		return 0, errors.New("an object is neither sealed as a whole nor has it a default")
 	case f.Kind == abi.KindURL && f.Default != "":
 		return 0, errors.New("a url has no default: it is for the configuration to say where credentials go")
+	case f.Kind == abi.KindKey && f.Default != "":
+		return 0, errors.New("a key has no default: it is the operator's")
 	case f.Required && f.Default != "":
 		return 0, errors.New("a required field has no default")
 	}

@@ -60,7 +60,7 @@ const (
 	anyTemplate = `\{\{`       // text with an expression in it
 	notBlank    = `\S`         // what a required field has at least
 	secureURL   = `^https?://` // whether http is allowed is the operator's decision, not the schema's
-	decimal     = `^[+-]?[0-9]+$`
+	decimal     = `^-?[0-9]+$`
 )
 
 func typeSchema(p PluginInfo) schema {

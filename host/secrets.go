@@ -83,8 +83,11 @@ func (d dirSecrets) Secret(_ context.Context, name string) (string, error) {
 	if len(value) > maxSecret {
 		return "", fmt.Errorf("secret %q has more than %d bytes", name, maxSecret)
 	}
-	text := strings.TrimSuffix(string(value), "\n")
-	return strings.TrimSuffix(text, "\r"), nil
+	text, ended := strings.CutSuffix(string(value), "\n")
+	if ended {
+		text = strings.TrimSuffix(text, "\r")
+	}
+	return text, nil
 }
 
 // FirstOf asks several stores in order: the first that has a secret gives it.

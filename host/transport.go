@@ -118,20 +118,28 @@ func (c *Connector) Authenticate(r *http.Request) (*http.Request, error) {
 	return authenticated, out.err
 }
 
-// clone checks the origin, runs the plugin, and applies the mutation to a clone of the request.
-func (c *Connector) clone(r *http.Request) (*http.Request, outcome) {
+// check refuses a request that is not for this connector, or that others would take for another one.
+func (c *Connector) check(r *http.Request) error {
 	if err := c.checkOrigin(r); err != nil {
-		return nil, outcome{err: c.fail(StageOrigin, err)}
+		return c.fail(StageOrigin, err)
 	}
 	if err := checkHeaders(r.Header); err != nil {
-		return nil, outcome{err: c.fail(StageOrigin, err)}
+		return c.fail(StageOrigin, err)
+	}
+	return nil
+}
+
+// clone checks the request, runs the plugin, and applies the mutation to a clone of the request.
+func (c *Connector) clone(r *http.Request) (*http.Request, outcome) {
+	if err := c.check(r); err != nil {
+		return nil, outcome{err: err}
 	}
 	out := c.authenticate(r.Context(), r)
 	if out.err != nil {
 		return nil, out
 	}
-	if stripped(r.Header, out.mutation) {
-		return nil, outcome{err: c.fail(StageMutation, errors.New("the request's Connection header would have a proxy drop the credential"))}
+	if err := c.stripped(r, out.mutation); err != nil {
+		return nil, outcome{err: err}
 	}
 	authenticated := r.Clone(r.Context())
 	if authenticated.Header == nil {
@@ -141,18 +149,18 @@ func (c *Connector) clone(r *http.Request) (*http.Request, outcome) {
 	return authenticated, out
 }
 
-// stripped tells whether the request's Connection header names a header of the mutation, RFC 9110 section 7.6.1.
-func stripped(h http.Header, m *hostfn.Mutation) bool {
-	for _, value := range h["Connection"] {
+// stripped refuses a request whose Connection header names a header of the mutation, RFC 9110 section 7.6.1.
+func (c *Connector) stripped(r *http.Request, m *hostfn.Mutation) error {
+	for _, value := range r.Header["Connection"] {
 		for option := range strings.SplitSeq(value, ",") {
 			for _, header := range m.Headers {
 				if strings.EqualFold(strings.TrimSpace(option), header.Name) {
-					return true
+					return c.fail(StageMutation, errors.New("the request's Connection header would have a proxy drop the credential"))
 				}
 			}
 		}
 	}
-	return false
+	return nil
 }
 
 // apply changes a clone: headers are set, and the query is appended to what the URL has, which stays byte for byte.

@@ -30,10 +30,10 @@ func (c *Call) Integer(name string) int64 {
 	return integer(c.Config(name)) // the host has checked it
 }
 
-// Seconds returns the rendered value of an integer field that counts seconds, at most a hundred years.
+// Seconds returns the rendered value of an integer field that counts seconds, a hundred years at most, either way.
 func (c *Call) Seconds(name string) time.Duration {
 	const century = 100 * 365 * 24 * 3600
-	return time.Duration(min(c.Integer(name), century)) * time.Second
+	return time.Duration(max(-century, min(c.Integer(name), century))) * time.Second
 }
 
 // Secret returns the sealed value of a secret that the connector's configuration names. Group [UsesSecret].

@@ -48,7 +48,7 @@ func TestHeader(t *testing.T) {
 func TestQuery(t *testing.T) {
 	run(t, func(t *testing.T, h *hosttest.Harness) {
 		h.Secret("crm", "a b&c=d/ü+1")
-		const credential = "my+key=a+b%26c%3Dd%2F%C3%BC%2B1"
+		const credential = "my%20key=a%20b%26c%3Dd%2F%C3%BC%2B1"
 		for target, want := range map[string]string{
 			"https://api.test/v1":                          credential,
 			"https://api.test/v1?":                         credential,

@@ -77,6 +77,7 @@ func (p Policy) Transport() (*http.Transport, error) {
 	}
 	return &http.Transport{
 		Proxy:                  proxy,
+		OnProxyConnectResponse: proxyAnswer,
 		DialContext:            p.dialContext,
 		TLSClientConfig:        config,
 		TLSHandshakeTimeout:    cmp.Or(p.HandshakeTimeout, DefaultTimeout),
@@ -172,6 +173,19 @@ func (p Policy) proxy() (func(*http.Request) (*url.URL, error), error) {
 		}
 		return p.Proxy, nil
 	}, nil
+}
+
+// ProxyError is the answer of a proxy that does not connect.
+type ProxyError struct{ Status int }
+
+func (e *ProxyError) Error() string { return fmt.Sprintf("the proxy answered %d", e.Status) }
+
+// proxyAnswer makes an error of a refusal that says no more than its status: its text is the proxy's.
+func proxyAnswer(_ context.Context, _ *url.URL, _ *http.Request, response *http.Response) error {
+	if response.StatusCode != http.StatusOK {
+		return &ProxyError{response.StatusCode}
+	}
+	return nil
 }
 
 // checkHost refuses what can be told from the host's text. It is for requests through a proxy: elsewhere the address

@@ -19,9 +19,13 @@ func Failure(err error) error {
 	var operation *net.OpError
 	var certificate *tls.CertificateVerificationError
 	var record tls.RecordHeaderError
+	var proxy *ProxyError
+	var network net.Error
 	switch {
 	case err == nil || errors.As(err, &refused):
 		return err
+	case errors.As(err, &proxy):
+		return proxy
 	case errors.Is(err, context.DeadlineExceeded):
 		return fail("its time is over", err)
 	case errors.Is(err, context.Canceled):
@@ -32,6 +36,8 @@ func Failure(err error) error {
 		return fail("it does not speak TLS", err)
 	case errors.As(err, &lookup), errors.As(err, &operation):
 		return err
+	case errors.As(err, &network) && network.Timeout(): // of a TLS handshake
+		return fail("its time is over", err)
 	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
 		return fail("it closed the connection", err)
 	}
@@ -57,12 +63,20 @@ func unverified(err error) string {
 type failure struct {
 	text string
 	is   func(target error) bool
+
+	timeout bool
 }
 
 func fail(text string, err error) *failure {
-	return &failure{text, func(target error) bool { return errors.Is(err, target) }}
+	var network net.Error
+	timeout := errors.As(err, &network) && network.Timeout()
+	return &failure{timeout: timeout, text: text, is: func(target error) bool { return errors.Is(err, target) }}
 }
 
 func (f *failure) Error() string { return f.text }
+
+// Timeout and Temporary make it a [net.Error]: whether time was over is what callers ask one.
+func (f *failure) Timeout() bool   { return f.timeout }
+func (f *failure) Temporary() bool { return f.timeout }
 
 func (f *failure) Is(target error) bool { return f.is(target) }

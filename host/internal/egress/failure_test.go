@@ -10,6 +10,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"net/url"
 	"strings"
 	"syscall"
 	"testing"
@@ -51,6 +52,11 @@ func TestFailureOfAConnection(t *testing.T) {
 		config.RootCAs = roots
 		return Policy{AllowPrivate: true, TLS: config}
 	}
+	proxy := func(answer string) Policy {
+		return Policy{Proxy: &url.URL{Scheme: "http", Host: speaking(t, answer)}}
+	}
+	slow := loopback
+	slow.HandshakeTimeout = time.Nanosecond
 	gone, _ := server(t, (*httptest.Server).Start)
 	gone.Close()
 	later := func() time.Time { return https.Certificate().NotAfter.Add(time.Second) }
@@ -69,6 +75,9 @@ func TestFailureOfAConnection(t *testing.T) {
 		{"a certificate that has expired", trusting(&tls.Config{Time: later}), https.URL, "its certificate has expired or is not yet valid", nil},
 		{"HTTP instead of TLS", loopback, "https://" + speaking(t, "HTTP/1.1 400 canary\r\n\r\n"), "it does not speak TLS", nil},
 		{"neither TLS nor HTTP", loopback, "https://" + speaking(t, "canary canary canary"), "it does not speak TLS", nil},
+		{"a proxy that refuses", proxy("HTTP/1.1 407 canary\r\nContent-Length: 6\r\n\r\ncanary"), "https://login.test/", "the proxy answered 407", nil},
+		{"a proxy that speaks no HTTP", proxy("canary\r\n\r\n"), "https://login.test/", "it does not speak HTTP", nil},
+		{"TLS that takes too long", slow, https.URL, "its time is over", nil},
 		{"an end without an answer", loopback, "http://" + speaking(t, ""), "it closed the connection", io.EOF},
 		{"an end within the header", loopback, "http://" + speaking(t, "HTTP/1.1 200 OK\r\nX-Canary: canary"), "it closed the connection", io.ErrUnexpectedEOF},
 		{"garbage", loopback, "http://" + speaking(t, "canary\r\n\r\n"), "it does not speak HTTP as it should", nil},
@@ -82,11 +91,19 @@ func TestFailureOfAConnection(t *testing.T) {
 			if !strings.Contains(got.Error(), tt.want) || strings.Contains(strings.ToLower(fmt.Sprintf("%v %+v", got, got)), "canary") {
 				t.Errorf("%q became %q, want %q", err, got, tt.want)
 			}
-			if !errors.Is(got, err) || tt.is != nil && !errors.Is(got, tt.is) {
+			if isTimeout(got) != isTimeout(err) {
+				t.Errorf("whether it timed out is no longer %t", isTimeout(err))
+			}
+			if !errors.Is(got, err) && !errors.As(err, new(*ProxyError)) || tt.is != nil && !errors.Is(got, tt.is) {
 				t.Errorf("errors.Is does not find %v in %v", tt.is, got)
 			}
 		})
 	}
+}
+
+func isTimeout(err error) bool {
+	var network net.Error
+	return errors.As(err, &network) && network.Timeout()
 }
 
 // deaf is a resolver whose servers cannot be asked.

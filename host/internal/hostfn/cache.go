@@ -44,12 +44,17 @@ func (c *Call) CacheGet(key string) (string, bool) {
 	return "", false
 }
 
-// CacheSet stores a value, with the sealed values in it, for seconds, and ends the lease when it is of this entry.
+// CacheSet stores a value, with the sealed values in it, for seconds, and ends the lease when it is of this entry. It ends
+// an Inline run with a Restart: what is stored cannot be taken back if that run is ended later.
 func (c *Call) CacheSet(key, value string, ttlSeconds int64) {
 	c.need(abi.UserCacheSet)
 	k := c.cacheKey(key)
 	if c.inputRead {
 		c.endf(StagePlugin, "cache_set was called after the request was read: nothing of one request may reach another")
+	}
+	if c.mode == Inline {
+		c.restart = &Restart{}
+		panic(ended{})
 	}
 	pieces, err := c.sealed.Split(value)
 	if err != nil {

@@ -8,7 +8,6 @@ import (
 	"maps"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/keywright/keywright/host/internal/seal"
 	"github.com/keywright/keywright/host/internal/template"
@@ -23,7 +22,7 @@ type Mode uint8
 const (
 	Describing Mode = iota // no host function but the log
 	Validating             // and literal configuration
-	Inline                 // on the caller's goroutine: a cache miss or a token request asks for a restart
+	Inline                 // on the caller's goroutine, without effects: a cache miss, or what has an effect, asks for a restart
 	Exchanging             // apart from the caller, with or without a lease: may wait for token endpoints
 	Explaining             // for a person to read: no endpoint is asked, nothing is cached
 )
@@ -53,16 +52,18 @@ type Call struct {
 	revealed    bool
 	urls        []string // of the fields of kind url that were rendered
 	openedBytes int      // of texts, with their sealed values put in
-	exchanges   int
-	waited      time.Duration
-	putToUse    int // sealed values that were opened for the mutation
-	answer      *TokenError
-	used        []Used
+	putToUse    int      // sealed values that were opened for the mutation
+	exchanges   int      // token requests that were sent
+	// tokenRequests counts those that were asked for.
+	tokenRequests int
+	answer        *TokenError
+	otherType     bool // the last token was of another type than bearer
+	used          []Used
 }
 
 // Restart asks for the call to be run again as Exchanging.
 type Restart struct {
-	Key *tokencache.Key // of the entry that was missed; nil when a token was to be requested without asking the cache
+	Key *tokencache.Key // of the entry that was missed; nil when a token was to be requested, or something to be stored
 }
 
 // New makes a call. The context bounds what the host functions do.
@@ -86,11 +87,11 @@ func (c *Call) Restart() *Restart { return c.restart }
 // Exchanges counts the token requests that were sent.
 func (c *Call) Exchanges() int { return c.exchanges }
 
-// Waited is how long the call waited for token endpoints.
-func (c *Call) Waited() time.Duration { return c.waited }
-
 // TokenError is the last answer of a token endpoint when that was an error, or nil.
 func (c *Call) TokenError() *TokenError { return c.answer }
+
+// OtherType tells whether the last token of a token endpoint was of another type than bearer, RFC 6749 section 7.1.
+func (c *Call) OtherType() bool { return c.otherType }
 
 // Used lists the cache entries that the call read.
 func (c *Call) Used() []Used { return c.used }

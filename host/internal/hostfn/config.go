@@ -34,7 +34,7 @@ func (c *Call) ConfigGet(name string) (string, bool) {
 	c.plain("the name of a configuration field", name)
 	field := c.plan.Fields[name]
 	if field == nil {
-		return "", false // and not kept: a guest may ask for names without end
+		c.unknown(name)
 	}
 	r := renderedField{name: name}
 	r.value, r.ok = c.field(field)
@@ -42,11 +42,19 @@ func (c *Call) ConfigGet(name string) (string, bool) {
 	return r.value, r.ok
 }
 
+// unknown ends the call: without what its author took for a field, a request would go out half made.
+func (c *Call) unknown(name string) {
+	c.endf(StagePlugin, "config_get was asked for %q, which is no field in the plugin's description", Printable(name, 128))
+}
+
 // literal is config_get for validate: nothing that only a request can tell, and nothing that may be a credential.
 func (c *Call) literal(name string) (string, bool) {
 	field := c.plan.Fields[name]
 	switch {
-	case field == nil || field.Sealed || field.Kind == abi.KindKey:
+	case field == nil:
+		c.unknown(name)
+		return "", false
+	case field.Sealed || field.Kind == abi.KindKey:
 		return "", false
 	case field.Kind == abi.KindObject && field.Source != nil:
 		document, err := strictjson.Marshal(field.Source)
@@ -160,7 +168,7 @@ func CheckValue(f *abi.Field, value string) error {
 	switch f.Kind {
 	case abi.KindInteger:
 		n, err := strconv.ParseInt(value, 10, 64)
-		if err != nil {
+		if err != nil || value[0] == '+' { // guests read what they are given digit by digit
 			return errors.New("is not a decimal integer")
 		}
 		if f.Minimum != nil && n < *f.Minimum {

@@ -146,7 +146,7 @@ func (c *Call) mutation(output []byte) *Mutation {
 		if i > 0 {
 			query.WriteByte('&')
 		}
-		query.WriteString(url.QueryEscape(name) + "=" + url.QueryEscape(value))
+		query.WriteString(percentEncode(name) + "=" + percentEncode(value))
 	}
 	m.Query = query.String()
 	if c.putToUse == 0 && !c.revealed && !c.plan.Anonymous {
@@ -154,6 +154,9 @@ func (c *Call) mutation(output []byte) *Mutation {
 	}
 	return m
 }
+
+// percentEncode encodes as RFC 3986 section 2.1 has it. A space is %20, which all servers read, and not a + as in forms.
+func percentEncode(text string) string { return strings.ReplaceAll(url.QueryEscape(text), "+", "%20") }
 
 // header opens and checks a header that a guest wants set. Errors may show its name as shown.
 func (c *Call) header(where string, pair abi.Pair, sink seal.Sinks) (name, value, shown string) {

@@ -12,7 +12,6 @@ import (
 	"net/url"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/keywright/keywright/host/internal/egress"
 	"github.com/keywright/keywright/host/internal/seal"
@@ -48,20 +47,17 @@ func (c *Call) TokenRequest(document []byte) []byte {
 	if err := strictjson.Unmarshal(document, &request); err != nil {
 		c.endf(StagePlugin, "the request of token_request %w", err)
 	}
-	c.exchanges++
-	if c.exchanges > c.plan.Limits.TokenRequests {
+	if c.tokenRequests++; c.tokenRequests > c.plan.Limits.TokenRequests {
 		c.endf(StagePlugin, "more than %d token requests in one call", c.plan.Limits.TokenRequests)
 	}
 	outgoing := c.outgoing(&request)
 	if c.mode == Explaining {
-		c.exchanges--
 		return c.reply(explainedReply(&request))
 	}
 	ctx, cancel := context.WithTimeout(c.ctx, c.plan.Limits.TokenTime)
 	defer cancel()
-	began := time.Now()
+	c.exchanges++
 	status, body, err := c.send(outgoing.WithContext(ctx))
-	c.waited += time.Since(began)
 	if err != nil {
 		c.end(StageToken, err)
 	}
@@ -69,7 +65,7 @@ func (c *Call) TokenRequest(document []byte) []byte {
 	if err != nil {
 		c.end(StageToken, err)
 	}
-	c.answer = nil
+	c.answer, c.otherType = nil, reply.TokenType != "" && reply.TokenType != "bearer"
 	if status < 200 || status > 299 {
 		c.answer = &TokenError{Status: status, Code: reply.Error}
 	}

@@ -85,7 +85,11 @@ func (r *run) explain(err error) error {
 	for inner := errors.Unwrap(err); inner != nil; inner = errors.Unwrap(err) {
 		err = inner
 	}
-	return &Error{Kind: ErrTrap, Detail: cut(err.Error())}
+	detail := cut(err.Error())
+	if detail == "unreachable" { // all that is left of a panic when the compiler leaves its text out
+		detail += ", as after a panic, whose text a native test of the plugin shows"
+	}
+	return &Error{Kind: ErrTrap, Detail: detail}
 }
 
 // cut keeps the first line of a text, and of that what fits a log line.

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"slices"
 	"sync"
+	"time"
 
 	"github.com/tetratelabs/wazero"
 
@@ -103,8 +104,11 @@ func (m *Module) Call(ctx context.Context, export string, env abi.Env) (Result, 
 	}
 	r := m.start(ctx, env)
 	defer r.end()
-	if err := r.protect(func() error { return r.call(export) }); err != nil {
-		return Result{}, err
+	began := time.Now()
+	err := r.protect(func() error { return r.call(export) })
+	r.result.Time = time.Since(began) - r.waited
+	if err != nil {
+		return Result{Time: r.result.Time, Fuel: r.result.Fuel}, err
 	}
 	return r.result, nil
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/tetratelabs/wazero/api"
 	"github.com/tetratelabs/wazero/experimental"
@@ -28,11 +29,12 @@ type run struct {
 	stderr lines
 	result Result
 
-	initialised bool   // before that, only memory functions, the log and WASI may be used
-	hostCalls   int    // into abi.ModuleUser, so far
-	waiting     bool   // holds no slot at the moment
-	inEnv       bool   // a method of env is running, or has panicked
-	failure     *Error // why a host function ended the call
+	initialised bool          // before that, only memory functions, the log and WASI may be used
+	hostCalls   int           // into abi.ModuleUser, so far
+	waiting     bool          // holds no slot at the moment
+	waited      time.Duration // without a slot, so far
+	inEnv       bool          // a method of env is running, or has panicked
+	failure     *Error        // why a host function ended the call
 }
 
 // input is asked of env once, when the guest first wants it, and is a block like any other.

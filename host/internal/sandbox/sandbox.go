@@ -39,7 +39,13 @@ type Result struct {
 	Output    []byte // the last output_set: a copy, valid UTF-8, at most Limits.OutputBytes
 	OutputSet bool   // whether there was an output_set, which may have been of no bytes
 	Message   string // the last error_set: valid UTF-8, at most Limits.OutputBytes, control characters and all
-	Fuel      int64  // units that it used, its initialisation included: the same for the same call on the same input
+
+	// Time is how long the guest and its host functions took, without its wait for slots and token endpoints. It is there
+	// also when Call fails.
+	Time time.Duration
+	// Fuel is what it used, in units, its initialisation included: the same for the same call on the same input. It is there
+	// also when Call fails.
+	Fuel int64
 }
 
 // Limits bound what a guest may use. All of them have to be positive.
@@ -150,7 +156,7 @@ func New(ctx context.Context, c Config) (*Runtime, error) {
 	}
 	r.wazero = wazero.NewRuntimeWithConfig(ctx, config)
 	if err := r.provide(ctx); err != nil {
-		return nil, fmt.Errorf("%w; and closing: %w", err, r.Close(ctx))
+		return nil, errors.Join(err, r.Close(ctx))
 	}
 	return r, nil
 }

@@ -1,6 +1,8 @@
 package sandbox
 
 import (
+	"time"
+
 	"github.com/tetratelabs/wazero/api"
 
 	"github.com/keywright/keywright/internal/abi"
@@ -38,6 +40,8 @@ func secretGet(r *run, stack []uint64) {
 func tokenRequest(r *run, stack []uint64) {
 	request := r.text(abi.UserTokenRequest, stack[0])
 	r.waiting = true
+	began := time.Now()
+	defer func() { r.waited += time.Since(began) }()
 	r.module.runtime.slots.release()
 	var reply []byte
 	r.ask(func() { reply = r.env.TokenRequest([]byte(request)) })

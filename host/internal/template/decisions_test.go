@@ -144,7 +144,7 @@ func TestCheckedWhen(t *testing.T) {
 	for _, c := range []struct{ name, source, want string }{
 		{"empty expression", "ab{{ }}", "column 3: empty expression"},
 		{"only a comment", "{{ /* x */ }}", "column 1: empty expression"},
-		{"not closed", "ab{{ now()", "column 3: {{ without }}"},
+		{"not closed", "ab{{ now()", "column 3: there is no }} that ends this {{"},
 		{"closed in quotes only", "ab{{ 'x }}", "column 6: literal not terminated"},
 		{"unknown function", "{{ now() }} {{ nope() }}", `column 16: unknown function "nope"`},
 		{"unknown function with a predicate", "{{ filter('x', true) }}", `column 4: unknown function "filter"`},

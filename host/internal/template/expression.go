@@ -122,7 +122,7 @@ func (b *builder) build(n ast.Node) operand {
 	case *ast.CallNode:
 		return b.call(n)
 	case *ast.BuiltinNode: // all, filter, map and others with a syntax of their own
-		return b.fail(n, "unknown function %s", quote(n.Name))
+		return b.fail(n, "unknown function %s: %s", quote(n.Name), knownFunctions)
 	case *ast.UnaryNode:
 		return b.unary(n)
 	case *ast.BinaryNode:
@@ -201,7 +201,7 @@ func (b *builder) identifier(n *ast.IdentifierNode) (l lookup, ok bool) {
 		if _, known := functionNamed(n.Value); known {
 			b.fail(n, "%s is a function: write %s(…)", n.Value, n.Value)
 		} else {
-			b.fail(n, "unknown variable %s", quote(n.Value))
+			b.fail(n, "unknown variable %s: %s", quote(n.Value), knownVariables)
 		}
 	}
 	return lookup{}, false
@@ -216,7 +216,7 @@ func (b *builder) member(n *ast.MemberNode) (l lookup, ok bool) {
 	}
 	field, known := userFields[property.Value]
 	if !known {
-		b.fail(n, "unknown variable %s", quote("user."+property.Value))
+		b.fail(n, "unknown variable %s: %s", quote("user."+property.Value), knownVariables)
 		return lookup{}, false
 	}
 	b.names.User = union(b.names.User, []string{property.Value})

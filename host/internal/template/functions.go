@@ -40,6 +40,12 @@ func functionNamed(name string) (f function, known bool) {
 	return function{}, false
 }
 
+// What a name that is not known might have been. A test holds them against what there is.
+const (
+	knownFunctions = "there are get_secret, get_variable, now, uuid, default, base64_encode, base64_decode, json_encode"
+	knownVariables = "there are tenant_id and user.email, user.id, user.username, user.first_name, user.last_name"
+)
+
 // name gives the name of the function that is called, or "" when a member of a value is.
 func name(n *ast.CallNode) string {
 	if callee, ok := n.Callee.(*ast.IdentifierNode); ok {
@@ -56,7 +62,7 @@ func (b *builder) call(n *ast.CallNode) operand {
 	f, known := functionNamed(called)
 	switch {
 	case !known:
-		return b.fail(n, "unknown function %s", quote(called))
+		return b.fail(n, "unknown function %s: %s", quote(called), knownFunctions)
 	case len(n.Arguments) < f.least || len(n.Arguments) > f.most:
 		return b.fail(n, "%s takes %s", called, f.takes)
 	}
@@ -68,7 +74,7 @@ func (b *builder) literalName(n *ast.CallNode) (name string, ok bool) {
 	literal, ok := n.Arguments[0].(*ast.StringNode)
 	switch {
 	case !ok:
-		b.fail(n.Arguments[0], "the name must be a literal text")
+		b.fail(n.Arguments[0], "the name must be a literal text, in quotes")
 	case !validName.MatchString(literal.Value):
 		b.fail(literal, "the name must be 1 to 128 letters, digits, '.', '_' or '-', and begin with a letter or digit")
 	default:

@@ -137,8 +137,14 @@ func numberText(v any) (number json.Number, ok bool) {
 		return json.Number(formatFloat(v)), problem == ""
 	case int:
 		return json.Number(strconv.Itoa(v)), true
+	case int32:
+		return json.Number(strconv.FormatInt(int64(v), 10)), true
 	case int64:
 		return json.Number(strconv.FormatInt(v, 10)), true
+	case uint:
+		return json.Number(strconv.FormatUint(uint64(v), 10)), true
+	case uint32:
+		return json.Number(strconv.FormatUint(uint64(v), 10)), true
 	case uint64:
 		return json.Number(strconv.FormatUint(v, 10)), true
 	}

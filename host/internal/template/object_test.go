@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"math"
+	"slices"
 	"strings"
 	"testing"
 
@@ -96,10 +97,10 @@ func TestObjectErrors(t *testing.T) {
 	})
 	want := []string{
 		`deep` + strings.Repeat("[0]", MaxDepth) + `: nested deeper than 64`,
-		`exp: column 4: unknown function "nope"`,
+		`exp: column 4: unknown function "nope": ` + knownFunctions,
 		`exp: column 14: empty expression`,
-		`["https://x/\nid"].y: column 1: {{ without }}`,
-		`roles[0].name: column 5: unknown variable "b"`,
+		`["https://x/\nid"].y: column 1: there is no }} that ends this {{`,
+		`roles[0].name: column 5: unknown variable "b": ` + knownVariables,
 		`roles[1]: not a JSON value (json.Number)`,
 		`roles[2]: not a JSON value (json.Number)`,
 		`roles[3]: not a JSON value (float64)`,
@@ -132,5 +133,19 @@ func TestObjectRenderErrors(t *testing.T) {
 	_, err = object.Render(values(), func([]Part) (string, error) { return "", full })
 	if err == nil || err.Error() != "a[0]: full" || !errors.Is(err, full) {
 		t.Errorf("got %v", err)
+	}
+}
+
+// What the errors list is what there is.
+func TestKnownNames(t *testing.T) {
+	for name := range strings.SplitSeq(strings.TrimPrefix(knownFunctions, "there are "), ", ") {
+		if _, known := functionNamed(name); !known {
+			t.Errorf("there is no function %s", name)
+		}
+	}
+	for name := range userFields {
+		if !slices.Contains(strings.FieldsFunc(knownVariables, func(r rune) bool { return r == ' ' || r == ',' }), "user."+name) {
+			t.Errorf("user.%s is not listed", name)
+		}
 	}
 }

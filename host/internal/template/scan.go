@@ -71,7 +71,7 @@ func tokenize(source string) (length int, tokens []lexer.Token, err *Error) {
 		end = token.To
 		switch {
 		case token.Kind == lexer.EOF:
-			return 0, nil, &Error{Column: -2, Message: "{{ without }}"}
+			return 0, nil, &Error{Column: -2, Message: "there is no }} that ends this {{"}
 		case token.Is(lexer.Bracket, "{"):
 			depth++
 		case token.Is(lexer.Bracket, "}") && depth > 0:
