@@ -39,6 +39,9 @@ func (l *loader) connect(ctx context.Context, c *definition, info host.PluginInf
 		return
 	}
 	l.variables(c, connected.Secrets(), taken)
+	if l.options.ReadSecrets {
+		l.secrets(ctx, c, connected, info)
+	}
 	l.set.Connectors = append(l.set.Connectors, &Connector{Connector: connected, Title: c.name, Permalink: c.permalink, URL: c.url})
 }
 

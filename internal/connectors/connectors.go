@@ -25,6 +25,9 @@ type Options struct {
 	// Environment is set when secrets come from environment variables, even if only some do. Then two names of secrets
 	// that are one variable (see [host.EnvName]) are a problem.
 	Environment bool
+	// ReadSecrets is set when the secrets are to be tried: one that is missing or empty, and a key that does not fit its
+	// algorithm, are problems then.
+	ReadSecrets bool
 }
 
 // Set is what a file has: connectors, ready for use, and their host.
