@@ -22,7 +22,7 @@ func (a *app) demo() *cobra.Command {
 		Long: "Starts a token endpoint and an API on loopback that really check what they get, sends two requests of every auth " +
 			"type through plugins in their sandbox, and shows what arrived. The exit code is 0 when all of it is as it has to be.",
 		Args: arguments(),
-		RunE: func(c *cobra.Command, _ []string) error {
+		RunE: a.orJSON(&asJSON, func(c *cobra.Command, _ []string) error {
 			report, err := tour.Run(c.Context(), tour.Config{Now: time.Now, Rand: rand.Reader})
 			if err != nil {
 				return err
@@ -36,7 +36,7 @@ func (a *app) demo() *cobra.Command {
 				err = errTold
 			}
 			return err
-		},
+		}),
 	}
 	c.Flags().BoolVar(&asJSON, "json", false, "write JSON, for machines")
 	c.DisableFlagsInUseLine = true

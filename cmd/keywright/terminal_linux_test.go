@@ -22,8 +22,16 @@ func TestWidth(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, args := range [][]string{
-		{"--help"}, {"request", "--help"}, {"check", "--help"}, {"plugin", "list"}, {"plugin", "inspect", "api_key"},
-		{"plugin", "inspect", "oauth_jwt_bearer"}, {"check", "-c", file}, {"explain", "-c", file, "a", "/"}, {}, {"request", "--nonsense"},
+		{"--help"},
+		{"request", "--help"},
+		{"check", "--help"},
+		{"plugin", "list"},
+		{"plugin", "inspect", "api_key"},
+		{"plugin", "inspect", "oauth_jwt_bearer"},
+		{"check", "-c", file},
+		{"explain", "-c", file, "a", "/"},
+		{},
+		{"request", "--nonsense"},
 	} {
 		for _, width := range []int{0, 80, 100} {
 			t.Run(fmt.Sprint(strings.Join(args, " "), " at ", width), func(t *testing.T) {
