@@ -57,7 +57,7 @@ func (k *checker) origins() {
 	for i, text := range c.Origins {
 		o, err := parseOrigin(text)
 		if err == nil && o.scheme == "http" && !k.host.config.Egress.AllowHTTP {
-			err = errors.New("is plain http, which would send the credential in the open: use https")
+			err = errors.New("is plain http, which sends everything in the open: use https")
 		}
 		if err != nil {
 			k.wrong(fmt.Sprintf("origins[%d]", i), 0, "%v", err)

@@ -2,7 +2,12 @@ package main
 
 import (
 	"context"
+	"errors"
+	"fmt"
+	"io/fs"
 	"log/slog"
+	"os"
+	"path/filepath"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -17,6 +22,8 @@ type configFlags struct {
 	secretsDir string
 	variables  []string
 	dev        bool
+	// readSecrets is no flag of its own: it is set by a command that tries the secrets.
+	readSecrets bool
 }
 
 func (f *configFlags) add(c *cobra.Command, file string) {
@@ -39,16 +46,49 @@ func (a *app) load(ctx context.Context, c *cobra.Command, f *configFlags) (*conn
 	if f.dev {
 		a.tell("keywright: --dev: plain http and private addresses are allowed, credentials may go out in the open")
 	}
-	secrets := host.EnvSecrets()
-	if f.secretsDir != "" {
-		secrets = host.FirstOf(host.DirSecrets(f.secretsDir), secrets)
+	secrets, err := f.secrets()
+	if err != nil {
+		return nil, err
 	}
-	return connectors.Load(ctx, f.file, connectors.Options{Environment: true, Host: host.Config{
+	return connectors.Load(ctx, f.file, connectors.Options{Environment: true, ReadSecrets: f.readSecrets, Host: host.Config{
 		Secrets:   secrets,
 		Variables: variables,
 		Egress:    host.Egress{AllowHTTP: f.dev, AllowPrivate: f.dev},
 		Logger:    a.logger(),
 	}})
+}
+
+// secrets are those of the command line: the files of a directory, if one is given, and the environment.
+func (f *configFlags) secrets() (host.Secrets, error) {
+	environment := store{host.EnvSecrets(), func(name string) string { return "the environment variable " + host.EnvName(name) }}
+	dir := f.secretsDir
+	if dir == "" {
+		return environment, nil
+	}
+	switch info, err := os.Stat(dir); {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil, fmt.Errorf("--secrets-dir %s: there is no such directory", dir)
+	case err != nil:
+		return nil, fmt.Errorf("--secrets-dir: %w", err)
+	case !info.IsDir():
+		return nil, fmt.Errorf("--secrets-dir %s: is no directory", dir)
+	}
+	files := store{host.DirSecrets(dir), func(name string) string { return "the file " + filepath.Join(dir, name) }}
+	return host.FirstOf(files, environment), nil
+}
+
+// store says of a secret that is empty where it lies.
+type store struct {
+	host.Secrets
+	place func(name string) string
+}
+
+func (s store) Secret(ctx context.Context, name string) (string, error) {
+	value, err := s.Secrets.Secret(ctx, name)
+	if err == nil && strings.TrimSpace(value) == "" {
+		return "", fmt.Errorf("%s is empty: it has to hold the secret", s.place(name))
+	}
+	return value, err
 }
 
 // logger writes warnings to stderr.

@@ -19,10 +19,10 @@ func (a *app) demo() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "demo",
 		Short: "Run every auth type end to end, against servers that it starts itself",
-		Long: "Starts a token endpoint and an API on loopback that really check what they get, sends two requests of every auth\n" +
+		Long: "Starts a token endpoint and an API on loopback that really check what they get, sends two requests of every auth " +
 			"type through plugins in their sandbox, and shows what arrived. The exit code is 0 when all of it is as it has to be.",
 		Args: arguments(),
-		RunE: func(c *cobra.Command, _ []string) error {
+		RunE: a.orJSON(&asJSON, func(c *cobra.Command, _ []string) error {
 			report, err := tour.Run(c.Context(), tour.Config{Now: time.Now, Rand: rand.Reader})
 			if err != nil {
 				return err
@@ -36,7 +36,7 @@ func (a *app) demo() *cobra.Command {
 				err = errTold
 			}
 			return err
-		},
+		}),
 	}
 	c.Flags().BoolVar(&asJSON, "json", false, "write JSON, for machines")
 	c.DisableFlagsInUseLine = true
@@ -45,7 +45,7 @@ func (a *app) demo() *cobra.Command {
 
 // writeReport writes the table: for each auth type a line with figures, and what the API received.
 func (a *app) writeReport(r *tour.Report) error {
-	s, width := a.style(), cmp.Or(a.width(), 80)
+	s, width := a.style(), cmp.Or(columns(a.out), narrow)
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s\n\n", s.bold("Five auth types, each a WebAssembly plugin in a sandbox that sees no secret"))
 	fmt.Fprintf(&b, "  %s  %s\n", s.dim("token endpoint"), r.TokenURL)

@@ -34,10 +34,10 @@ func (a *app) explain() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "explain [-c FILE] [--user EMAIL] CONNECTOR PATH",
 		Short: "Show what would be sent, secrets masked; nothing is sent",
-		Long: "Shows what `keywright request` would send. A secret shows as its template, a token as <token>, a JWT as its header\n" +
+		Long: "Shows what `keywright request` would send. A secret shows as its template, a token as <token>, a JWT as its header " +
 			"and claims. No token endpoint is asked, and nothing is sent.",
 		Args: arguments("CONNECTOR", "PATH"),
-		RunE: func(c *cobra.Command, args []string) error {
+		RunE: a.orJSON(&asJSON, func(c *cobra.Command, args []string) error {
 			return a.prepared(c, &flags, args, func(connector *connectors.Connector, request *http.Request) error {
 				explanation, err := connector.Explain(request)
 				if err != nil {
@@ -49,7 +49,7 @@ func (a *app) explain() *cobra.Command {
 				}
 				return a.writeExplained(shown)
 			})
-		},
+		}),
 	}
 	flags.add(c)
 	c.Flags().BoolVar(&asJSON, "json", false, "write JSON, for machines")

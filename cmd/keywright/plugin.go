@@ -1,13 +1,13 @@
 package main
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 
@@ -16,6 +16,7 @@ import (
 	"github.com/keywright/keywright/host"
 	"github.com/keywright/keywright/internal/abi"
 	"github.com/keywright/keywright/internal/moduleinfo"
+	"github.com/keywright/keywright/plugins"
 )
 
 func (a *app) plugin() *cobra.Command {
@@ -49,7 +50,7 @@ func (a *app) pluginList() *cobra.Command {
 		Use:   "list [-c FILE]",
 		Short: "List the auth types: the built-in ones, and with -c those that a configuration adds",
 		Args:  arguments(),
-		RunE: func(c *cobra.Command, _ []string) error {
+		RunE: a.orJSON(&asJSON, func(c *cobra.Command, _ []string) error {
 			infos, err := a.plugins(c, &flags)
 			if err != nil {
 				return err
@@ -64,14 +65,16 @@ func (a *app) pluginList() *cobra.Command {
 				}
 				return a.writeJSON(list)
 			}
-			rows := [][]string{{"TYPE", "ALIASES", "VERSION", "SIZE", "SUMMARY"}}
+			rows := [][]string{{"TYPE (ALIASES)", "VERSION", "SUMMARY"}}
 			for _, p := range infos {
-				rows = append(rows, []string{
-					p.Type, strings.Join(p.Aliases, ", "), host.Printable(p.Version), kilobytes(p.Size), host.Printable(p.Summary),
-				})
+				name := p.Type
+				if len(p.Aliases) > 0 {
+					name += " (" + strings.Join(p.Aliases, ", ") + ")"
+				}
+				rows = append(rows, []string{name, host.Printable(p.Version), host.Printable(p.Summary)})
 			}
-			return table(a.out, a.style(), a.width(), rows)
-		},
+			return table(a.out, a.style(), columns(a.out), rows)
+		}),
 	}
 	flags.add(c, "")
 	c.Flags().BoolVar(&asJSON, "json", false, "write JSON, for machines")
@@ -110,14 +113,13 @@ type inspected struct {
 func (a *app) pluginInspect() *cobra.Command {
 	var asJSON bool
 	c := &cobra.Command{
-		Use:   "inspect FILE",
-		Short: "Show what a plugin is, what it uses, and what its configuration looks like",
-		Args:  arguments("FILE"),
-		RunE: func(c *cobra.Command, args []string) error {
-			wasm, err := os.ReadFile(args[0])
-			if errors.Is(err, fs.ErrNotExist) {
-				return fmt.Errorf("%s: there is no such file", args[0])
-			}
+		Use:   "inspect TYPE|FILE",
+		Short: "Show what a plugin is, what it uses, and the fields of its configuration",
+		Long: "Shows what a plugin is, what it uses, and the fields of its configuration. TYPE is a built-in auth type or an alias " +
+			"of one, FILE a compiled plugin; a file that is called like a type is ./TYPE.",
+		Args: arguments("TYPE or FILE"),
+		RunE: a.orJSON(&asJSON, func(c *cobra.Command, args []string) error {
+			wasm, err := a.wasm(c, args[0])
 			if err != nil {
 				return err
 			}
@@ -125,6 +127,7 @@ func (a *app) pluginInspect() *cobra.Command {
 			if err != nil {
 				return err
 			}
+			plugin.Fields = withSinks(plugin.Fields)
 			module, err := moduleinfo.Read(c.Context(), wasm)
 			if err != nil {
 				return fmt.Errorf("%s: %w", args[0], err)
@@ -137,26 +140,60 @@ func (a *app) pluginInspect() *cobra.Command {
 				return a.writeJSON(inspected{plugin.Description, plugin.SHA256, plugin.Size, module, schema})
 			}
 			return a.writeInspected(plugin, module)
-		},
+		}),
 	}
 	c.Flags().BoolVar(&asJSON, "json", false, "write JSON, with a JSON Schema of the configuration")
 	c.DisableFlagsInUseLine = true
 	return c
 }
 
+// wasm gives the module of a built-in auth type, or that of a file.
+func (a *app) wasm(c *cobra.Command, name string) ([]byte, error) {
+	builtIn, err := a.plugins(c, &configFlags{})
+	if err != nil {
+		return nil, err
+	}
+	types := make([]string, 0, len(builtIn))
+	for i, p := range builtIn {
+		if p.Type == name || slices.Contains(p.Aliases, name) {
+			return plugins.All()[i], nil // the host lists them in that order
+		}
+		types = append(types, p.Type)
+	}
+	wasm, err := os.ReadFile(name)
+	if errors.Is(err, fs.ErrNotExist) {
+		if name == filepath.Base(name) && filepath.Ext(name) == "" {
+			return nil, fmt.Errorf("%s is neither a file nor a built-in auth type; those are %s", host.Printable(name), strings.Join(types, ", "))
+		}
+		return nil, fmt.Errorf("%s: there is no such file", name)
+	}
+	return wasm, err
+}
+
+// withSinks writes out the sink that every key has, whether or not its plugin says so.
+func withSinks(fields []host.Field) []host.Field {
+	fields = slices.Clone(fields)
+	for i := range fields {
+		if fields[i].Kind == abi.KindKey {
+			fields[i].Sinks = []string{abi.SinkSign}
+		}
+	}
+	return fields
+}
+
 func (a *app) writeInspected(p host.PluginInfo, module moduleinfo.Info) error {
-	s := a.style()
-	var b bytes.Buffer
+	s, width := a.style(), columns(a.out)
+	var b strings.Builder
 	line := func(name, value string) {
 		if value != "" {
-			fmt.Fprintf(&b, "%s%s\n", s.dim(pad(name, 10)), strings.Join(wrap(value, max(a.width()-11, 0)), "\n"+strings.Repeat(" ", 10)))
+			fmt.Fprintf(&b, "%s%s\n", s.dim(pad(name, 10)), strings.Join(wrap(value, max(width-11, 0)), "\n"+strings.Repeat(" ", 10)))
 		}
 	}
 	line("type", p.Type)
 	line("aliases", strings.Join(p.Aliases, ", "))
 	line("version", host.Printable(p.Version))
 	line("summary", host.Printable(p.Summary))
-	line("abi", fmt.Sprint(p.ABI))
+	line("abi", fmt.Sprintf("%d, of the contract between host and plugin", p.ABI))
 	line("size", fmt.Sprintf("%s (%d bytes)", kilobytes(p.Size), p.Size))
 	line("sha256", p.SHA256)
 	if p.Anonymous {
@@ -171,11 +208,14 @@ func (a *app) writeInspected(p host.PluginInfo, module moduleinfo.Info) error {
 		for _, f := range p.Fields {
 			rows = append(rows, []string{f.Name, f.Kind, yes(f.Required), yes(f.Sealed || f.Kind == abi.KindKey), strings.Join(f.Sinks, ","), meaning(f)})
 		}
-		if err := table(&b, s, a.width(), rows); err != nil {
+		if err := table(&b, s, width, rows); err != nil {
 			return err
 		}
+		b.WriteByte('\n')
+		paragraph(&b, width, 2, "SEALED: the plugin gets a reference, and the host puts the value in.")
+		paragraph(&b, width, 2, "SINKS: where the host puts secrets of this field in. header and query: of the request; token: of a token request; claim: of a JWT; sign: it signs, and goes nowhere.")
 	}
-	_, err := a.out.Write(b.Bytes())
+	_, err := fmt.Fprint(a.out, b.String())
 	return err
 }
 

@@ -46,14 +46,14 @@ func (a *app) request() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "request [-c FILE] [-X METHOD] [-H 'K: V'] [-d BODY|@FILE] [-i] [--user EMAIL] [--tenant ID] [--var K=V] [--dev] CONNECTOR PATH",
 		Short: "Send a request through a connector",
-		Long: "Sends a request through a connector, and writes the response's body to stdout. The exit code is 0 when a response\n" +
+		Long: "Sends a request through a connector, and writes the response's body to stdout. The exit code is 0 when a response " +
 			"came, of whatever status; redirects are shown, not followed.",
 		Args: arguments("CONNECTOR", "PATH"),
 		RunE: func(c *cobra.Command, args []string) error {
 			return a.prepared(c, &flags, args, func(connector *connectors.Connector, request *http.Request) error {
 				response, err := connector.Transport(nil).RoundTrip(request)
 				if err != nil {
-					return requestError(request, err)
+					return requestError(connector, request, err)
 				}
 				defer response.Body.Close()
 				return a.writeResponse(response, include)
@@ -66,12 +66,12 @@ func (a *app) request() *cobra.Command {
 }
 
 // requestError says which request it was, unless the host says so already.
-func requestError(request *http.Request, err error) error {
+func requestError(connector *connectors.Connector, request *http.Request, err error) error {
 	var said *host.Error
 	if errors.As(err, &said) || errors.Is(err, context.Canceled) {
 		return err
 	}
-	return fmt.Errorf("the request to %s://%s failed: %w", request.URL.Scheme, request.URL.Host, err)
+	return fmt.Errorf("connector %q (%s): the request to %s://%s failed: %w", connector.Name, connector.Auth.Type, request.URL.Scheme, request.URL.Host, err)
 }
 
 // prepared loads the configuration, makes the request that the command line is about, and does something with it.

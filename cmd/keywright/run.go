@@ -1,8 +1,8 @@
 package main
 
 import (
+	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -55,18 +55,21 @@ func (a *app) root() *cobra.Command {
 	root := &cobra.Command{
 		Use:           "keywright",
 		Short:         "Authenticates requests to external APIs, with auth types that are plugins in a sandbox",
-		Long:          "Keywright authenticates requests to external APIs. Each auth type is a WebAssembly plugin in a sandbox\nthat never sees a secret. `keywright demo` shows all of it.",
+		Long:          "Keywright authenticates requests to external APIs. Each auth type is a WebAssembly plugin in a sandbox that never sees a secret. `keywright demo` shows all of it.",
+		Version:       version(),
 		SilenceErrors: true,
 		SilenceUsage:  true,
 		Args:          cobra.ArbitraryArgs, // so that an unknown command comes to RunE
 		RunE:          noCommand,
 	}
+	root.SetVersionTemplate("{{.Version}}")
+	root.SetHelpFunc(a.help)
 	root.CompletionOptions.DisableDefaultCmd = true
 	root.SetIn(a.in)
 	root.SetOut(a.out)
 	root.SetErr(a.err)
 	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error { return &usageError{c, err} })
-	root.AddCommand(a.demo(), a.check(), a.request(), a.explain(), a.plugin())
+	root.AddCommand(a.demo(), a.check(), a.request(), a.explain(), a.plugin(), a.version())
 	return root
 }
 
@@ -104,30 +107,52 @@ func (a *app) exit(err error) int {
 	case err == nil:
 		return exitOK
 	case errors.As(err, &usage):
-		a.tell("%s: %v\nusage: %s", usage.command.CommandPath(), err, usage.command.UseLine())
+		a.misused(usage)
 		return exitUsage
 	case errors.Is(err, errTold):
 	case errors.As(err, &file):
-		a.tell("%v", file)
+		for line := range strings.Lines(file.Error()) {
+			a.tell("%s", line)
+		}
 	case errors.Is(err, context.Canceled):
 		a.tell("keywright: interrupted")
 	default:
 		for line := range strings.Lines(err.Error()) {
-			a.tell("keywright: %s", strings.TrimRight(line, "\n"))
+			a.tell("keywright: %s", line)
 		}
 	}
 	return exitFailure
 }
 
-// tell writes a line to stderr. When that fails there is nobody to be told.
-func (a *app) tell(format string, args ...any) {
-	_, _ = fmt.Fprintf(a.err, format+"\n", args...)
+// misused tells what is wrong with a command line, and how it goes, if that is a line.
+func (a *app) misused(usage *usageError) {
+	c := usage.command
+	a.tell("%s: %v", c.CommandPath(), usage)
+	switch line := "usage: " + usageLine(c); {
+	case c.HasAvailableSubCommands():
+		var b strings.Builder
+		writeCommands(&b, columns(a.err), c)
+		_, _ = fmt.Fprintf(a.err, "commands:\n%srun `%s --help`\n", b.String(), c.CommandPath())
+	case len(line) < cmp.Or(columns(a.err), narrow):
+		a.tell("%s", line)
+	default:
+		a.tell("run `%s --help`", c.CommandPath())
+	}
 }
 
-// writeJSON is the output of every --json.
-func (a *app) writeJSON(v any) error {
-	encoder := json.NewEncoder(a.out)
-	encoder.SetEscapeHTML(false)
-	encoder.SetIndent("", "  ")
-	return encoder.Encode(v)
+// tell writes a line to stderr. When that fails there is nobody to be told.
+func (a *app) tell(format string, args ...any) { _ = writeLine(a.err, fmt.Sprintf(format, args...)) }
+
+// writeLine writes a line, which in a terminal goes on between words, indented: elsewhere, a line for each problem is
+// what programs read.
+func writeLine(w io.Writer, line string) error {
+	line = strings.TrimRight(line, "\n")
+	var b strings.Builder
+	if width := columns(w); width > 0 {
+		paragraph(&b, width, 2, line)
+	} else {
+		b.WriteString(line + "\n")
+	}
+	_, err := io.WriteString(w, b.String())
+	return err
 }

@@ -31,17 +31,17 @@ func (s style) dim(text string) string   { return s.sgr("2", text) }
 func (s style) red(text string) string   { return s.sgr("31", text) }
 func (s style) green(text string) string { return s.sgr("32", text) }
 
-// width is how many columns there are, and 0, for no end of them, when stdout is not a terminal.
-func (a *app) width() int {
-	file, ok := a.out.(*os.File)
-	if !ok {
+// columns is how many there are, and 0, for no end of them, where the writer is not a terminal.
+func columns(w io.Writer) int {
+	file, ok := w.(*os.File)
+	if !ok || !term.IsTerminal(int(file.Fd())) {
 		return 0
 	}
-	columns, _, err := term.GetSize(int(file.Fd()))
-	if err != nil {
-		return 0
+	width, _, err := term.GetSize(int(file.Fd()))
+	if err != nil || width <= 0 {
+		return narrow
 	}
-	return columns
+	return width
 }
 
 // table writes rows in columns, the first row being the heading. The last column is wrapped at the width, if that is
@@ -55,8 +55,8 @@ func table(w io.Writer, s style, width int, rows [][]string) error {
 		}
 	}
 	indent := 0
-	for _, columns := range widths {
-		indent += columns + 2
+	for _, width := range widths {
+		indent += width + 2
 	}
 	for i, row := range rows {
 		var b strings.Builder

@@ -329,7 +329,10 @@ func TestManyRequestsAtOnce(t *testing.T) {
 
 // A module that is missing, or not made of the sources beside it, fails the test, and says what builds it.
 func TestModulesThatAreNotUpToDate(t *testing.T) {
-	dir := t.TempDir()
+	dir := filepath.Join(t.TempDir(), "p")
+	if err := os.Mkdir(dir, 0o700); err != nil {
+		t.Fatal(err)
+	}
 	for name, text := range map[string]string{"go.mod": "module example.test/p\n", "main.go": "package main\n\nfunc main() {}\n"} {
 		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
 			t.Fatal(err)
@@ -372,6 +375,14 @@ func TestModulesThatAreNotUpToDate(t *testing.T) {
 			}
 		})
 	}
+}
+
+// The tool names a module after its directory: a test that names another one is told so.
+func TestModuleOfAnotherName(t *testing.T) {
+	dir := t.TempDir()
+	got := complaints(t, func(tb testing.TB) { readModule(tb, filepath.Join(dir, "acme.wasm"), true) })
+	built := filepath.Join(dir, filepath.Base(dir)+".wasm")
+	wantComplaint(t, got, "acme.wasm is missing", "tools/plugin build "+dir, "but as "+built+": test that file, or call the directory acme")
 }
 
 // withDigest is an empty module in which a digest of sources is recorded.

@@ -3,9 +3,11 @@ package hosttest
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync"
 	"testing"
 
@@ -21,11 +23,7 @@ var digests sync.Map // of func() (string, error), by directory
 func readModule(tb testing.TB, path string, fromGo bool) []byte {
 	tb.Helper()
 	dir := filepath.Dir(path)
-	place := dir
-	if absolute, err := filepath.Abs(dir); err == nil {
-		place = absolute // the command runs in another directory
-	}
-	build := "in a checkout of Keywright, `go run ./tools/plugin build " + place + "` builds it (`make plugins`, when it is one of its own)"
+	build := howToBuild(path, fromGo)
 	wasm, err := os.ReadFile(path)
 	if errors.Is(err, fs.ErrNotExist) {
 		tb.Fatalf("hosttest: %s is missing: %s", path, build)
@@ -48,6 +46,22 @@ func readModule(tb testing.TB, path string, fromGo bool) []byte {
 		tb.Fatalf("hosttest: %s is stale, its sources have changed since it was built: %s", path, build)
 	}
 	return wasm
+}
+
+// howToBuild says what makes the module at path. The tool names a module after its directory, and no other name will do.
+func howToBuild(path string, fromGo bool) string {
+	if !fromGo {
+		return "compile the plugin"
+	}
+	place := filepath.Dir(path)
+	if absolute, err := filepath.Abs(place); err == nil {
+		place = absolute // the command runs in another directory
+	}
+	text := "in a checkout of Keywright, `go run ./tools/plugin build " + place + "` builds it (`make plugins`, when it is one of its own)"
+	if out, err := pluginbuild.OutputPath(place); err == nil && filepath.Base(out) != filepath.Base(path) {
+		text += fmt.Sprintf(", but as %s: test that file, or call the directory %s", out, strings.TrimSuffix(filepath.Base(path), ".wasm"))
+	}
+	return text
 }
 
 func sourceDigest(dir string) (string, error) {

@@ -25,6 +25,9 @@ type Options struct {
 	// Environment is set when secrets come from environment variables, even if only some do. Then two names of secrets
 	// that are one variable (see [host.EnvName]) are a problem.
 	Environment bool
+	// ReadSecrets is set when the secrets are to be tried: one that is missing or empty, and a key that does not fit its
+	// algorithm, are problems then.
+	ReadSecrets bool
 }
 
 // Set is what a file has: connectors, ready for use, and their host.
@@ -109,6 +112,9 @@ func (s *Set) Find(wanted string) (*Connector, error) {
 		if len(permalinks) == 0 {
 			return nil, errors.New("the file has no connectors")
 		}
+		if meant, ok := nearest(wanted, permalinks); ok {
+			return nil, fmt.Errorf("there is no connector %q; did you mean %q?", host.Printable(wanted), meant)
+		}
 		const most = 20
 		more := ""
 		if len(permalinks) > most {
@@ -129,6 +135,8 @@ type loader struct {
 	dir     string
 	source  source
 	set     *Set
+	types   []string // that there are, with aliases
+	lacking bool     // a plugin of the file could not be loaded, so types are missing
 }
 
 // load returns an error only for what is not the file's fault.
@@ -137,7 +145,7 @@ func (l *loader) load(ctx context.Context, text string) error {
 	if root == nil {
 		return nil
 	}
-	d := &definer{problems: &l.problems, allowHTTP: l.options.Host.Egress.AllowHTTP, budget: maxValues}
+	d := &definer{problems: &l.problems, allowHTTP: l.options.Host.Egress.AllowHTTP, budget: maxValues, meant: map[*node][]string{}}
 	definitions, files := d.document(root)
 	if err := l.host(ctx, files); err != nil {
 		return err
@@ -146,6 +154,7 @@ func (l *loader) load(ctx context.Context, text string) error {
 	for _, info := range l.set.Host.Plugins() {
 		for _, name := range append([]string{info.Type}, info.Aliases...) {
 			known[name] = info
+			l.types = append(l.types, name)
 		}
 	}
 	taken := map[string]string{} // names of secrets by environment variable
@@ -166,6 +175,7 @@ func (l *loader) host(ctx context.Context, files []pluginFile) error {
 	var readable []pluginFile
 	for _, f := range files {
 		if f.path == "" {
+			l.lacking = true // it has been complained of
 			continue
 		}
 		name := f.path
@@ -179,6 +189,7 @@ func (l *loader) host(ctx context.Context, files []pluginFile) error {
 				message = "names a file that does not exist; it is looked for from this file's directory"
 			}
 			l.at(f.member.get("path").value.place, f.at+".path", "%s", message)
+			l.lacking = true
 			continue
 		}
 		config.Plugins = append(config.Plugins, host.Plugin{Name: f.path, Wasm: wasm, SHA256: f.sha256, Grants: f.grants})
@@ -199,114 +210,11 @@ func (l *loader) host(ctx context.Context, files []pluginFile) error {
 		h, err := host.New(ctx, tried)
 		if err != nil {
 			l.at(readable[i].member.place, readable[i].at, "%v", err)
+			l.lacking = true
 			continue
 		}
 		_ = l.set.Host.Close(ctx)
 		l.set.Host, config = h, tried
 	}
 	return nil
-}
-
-// connect connects a connector, and gives what the host finds wrong its place in the file.
-func (l *loader) connect(ctx context.Context, c *definition, info host.PluginInfo, taken map[string]string) {
-	if c.auth.Type == "" {
-		return // complained of already
-	}
-	definition := host.Connector{Name: c.path(), Origins: []string{"https://unknown.invalid"}, Auth: c.auth}
-	if c.permalink != "" {
-		definition.Name = c.permalink
-	}
-	if c.url != nil {
-		definition.Origins = []string{c.url.Scheme + "://" + c.url.Host}
-	}
-	connected, err := l.set.Host.Connect(ctx, definition)
-	var wrong *host.ConfigError
-	if errors.As(err, &wrong) {
-		for _, p := range wrong.Problems {
-			l.problem(c, p, info)
-		}
-		return
-	}
-	if err != nil {
-		l.at(c.member.place, c.path(), "%v", err)
-		return
-	}
-	l.secrets(c, connected.Secrets(), taken)
-	l.set.Connectors = append(l.set.Connectors, &Connector{Connector: connected, Title: c.name, Permalink: c.permalink, URL: c.url})
-}
-
-func (l *loader) problem(c *definition, p host.Problem, info host.PluginInfo) {
-	path := p.Path
-	if strings.HasPrefix(path, "origins") {
-		path = "url" // of which the origin was made
-	}
-	n, where, found := c.member.locate(path)
-	message := p.Message
-	switch field, inConfig := strings.CutPrefix(path, "auth.config."); {
-	case p.Column > 0 && found:
-		at, ok := l.source.character(n, p.Column)
-		if !ok {
-			message = fmt.Sprintf("at character %d of the text: %s", p.Column, message)
-		}
-		where = at
-	case found && n.kind == scalar && (!inConfig || hasField(info, field)):
-		where = n.place
-	}
-	l.at(where, c.path()+"."+path, "%s", message)
-}
-
-// hasField reports whether a path is of a field that the auth type has. If not, it is the name that is wrong, and that is
-// what the place is to show.
-func hasField(info host.PluginInfo, path string) bool {
-	name, _, _ := step(path)
-	return slices.ContainsFunc(info.Fields, func(f host.Field) bool { return f.Name == name })
-}
-
-// secrets complains of names that the environment cannot tell apart.
-func (l *loader) secrets(c *definition, names []string, taken map[string]string) {
-	if !l.options.Environment {
-		return
-	}
-	for _, name := range names {
-		variable := host.EnvName(name)
-		other, known := taken[variable]
-		if !known {
-			taken[variable] = name
-		}
-		if !known || other == name {
-			continue
-		}
-		path, where := l.mention(c, name)
-		l.at(where, path, "the secrets %q and %q are the same environment variable, %s: rename one of them", other, name, variable)
-	}
-}
-
-// mention finds where a connector's configuration names a secret first.
-func (l *loader) mention(c *definition, secret string) (string, place) {
-	config, where, _ := c.member.locate("auth.config")
-	path := c.path() + ".auth.config"
-	var find func(n *node, path string) bool
-	find = func(n *node, at string) bool {
-		for _, m := range n.members {
-			if find(m.value, keyPath(at, m.name)) {
-				return true
-			}
-		}
-		for i, item := range n.items {
-			if find(item, fmt.Sprintf("%s[%d]", at, i)) {
-				return true
-			}
-		}
-		text, _ := n.value.(string)
-		for _, quote := range []string{`'`, `"`} {
-			if before, _, ok := strings.Cut(text, quote+secret+quote); ok {
-				path = at
-				where, _ = l.source.character(n, len([]rune(before))+1)
-				return true
-			}
-		}
-		return false
-	}
-	find(config, path)
-	return path, where
 }

@@ -67,6 +67,9 @@ func TestLoad(t *testing.T) {
 	if _, err := set.Find("wether"); err == nil || err.Error() != `there is no connector "wether"; there are weather-api` {
 		t.Errorf("unknown: %v", err)
 	}
+	if _, err := set.Find("wether-api"); err == nil || err.Error() != `there is no connector "wether-api"; did you mean "weather-api"?` {
+		t.Errorf("misspelt: %v", err)
+	}
 	if diff := cmp.Diff([]string{"weather"}, c.Secrets()); diff != "" {
 		t.Error(diff)
 	}
@@ -101,8 +104,7 @@ plugins:
     sha256: abc
 `, connectors.Options{})
 	want := []string{
-		`connectors.yaml:3:10: connectors.crm.url: is plain http, which would send the credential in the open: use https, or --dev while developing`,
-		`connectors.yaml:6:7: connectors.crm.auth.config.client_secret: is missing: OAuth client secret`,
+		`connectors.yaml:3:10: connectors.crm.url: is plain http, which sends everything in the open: use https, or --dev while developing`,
 		`connectors.yaml:7:20: connectors.crm.auth.config.client_id: is a number, text is wanted`,
 		`connectors.yaml:8:9: connectors.crm.auth.config.client_secrt: is not a field of auth type oauth_client_credentials; did you mean "client_secret"?`,
 		`connectors.yaml:9:20: connectors.crm.auth.config.token_url: has user info, which would end up in logs: use the fields for credentials`,
@@ -116,6 +118,8 @@ plugins:
 	}
 }
 
+const remedy = "check the indentation (spaces, no tabs), and that quotes and brackets are closed"
+
 func TestFileProblems(t *testing.T) {
 	tests := map[string]struct {
 		text string
@@ -124,7 +128,10 @@ func TestFileProblems(t *testing.T) {
 		"empty file":      {"", []string{`connectors.yaml:1:1: is empty: it needs a list of connectors`}},
 		"only a comment":  {"# later\n", []string{`connectors.yaml:1:1: is empty: it needs a list of connectors`}},
 		"not an object":   {"- a\n", []string{`connectors.yaml:1:1: is a list: an object with the member connectors is wanted`}},
-		"other members":   {"connector: []\n", []string{`connectors.yaml:1:1: connector: is not known here; there are connectors, plugins`, `connectors.yaml:1:1: has no connectors`}},
+		"other members":   {"connector: []\n", []string{`connectors.yaml:1:1: connector: is not known here; did you mean "connectors"?`}},
+		"no connectors":   {"plugins: []\n", []string{`connectors.yaml:1:1: has no connectors: it needs a list of them, the member connectors`}},
+		"empty list":      {"connectors: []\n", []string{`connectors.yaml:1:13: connectors: is empty: it needs one connector at least`}},
+		"null":            {"connectors:\n", []string{`connectors.yaml:1:13: connectors: is null: a list of connectors, each beginning with a hyphen, is wanted`}},
 		"not a list":      {"connectors: {a: 1}\n", []string{`connectors.yaml:1:13: connectors: is an object: a list of connectors, each beginning with a hyphen, is wanted`}},
 		"item is text":    {"connectors: [x]\n", []string{`connectors.yaml:1:14: connectors[0]: is text: an object with name, url and auth is wanted`}},
 		"second document": {weather + "---\na: 1\n", []string{`connectors.yaml:8:1: a second document begins here: a file has one`}},
@@ -134,7 +141,37 @@ func TestFileProblems(t *testing.T) {
 			[]string{`connectors.yaml:4:5: connectors.weather-api.url: is there twice, first on line 3: remove one`},
 		},
 		"not UTF-8": {"connectors: []\n# \xff\n", []string{`connectors.yaml:2:1: is not UTF-8: save it in that encoding`}},
-		"syntax":    {"connectors: [\n", []string{`connectors.yaml:1:13: sequence end token ']' not found`}},
+		"an open bracket": {"connectors: [\n", []string{
+			`connectors.yaml:1:13: is not well-formed YAML: sequence end token ']' not found: ` + remedy,
+		}},
+		"a tab": {"connectors:\n\t- name: A\n", []string{
+			`connectors.yaml:2:1: is not well-formed YAML: found character '\t' that cannot start any token: ` + remedy,
+		}},
+		"wrong indentation": {"connectors:\n  - name: A\n   url: x\n", []string{
+			`connectors.yaml:3:4: is not well-formed YAML: value is not allowed in this context: ` + remedy,
+		}},
+		"members misspelt": {
+			"conectors: []\nconnectors:\n- {nam: A, urls: 'https://a.example', auth: {tpye: none}}\n- {name: B, url: 'https://a.example', atuh: {type: none}}\nplugins: [{pth: x.wasm}]\n",
+			[]string{
+				`connectors.yaml:1:1: conectors: is not known here; did you mean "connectors"?`,
+				`connectors.yaml:3:4: connectors[0].nam: is not known here; did you mean "name"?`,
+				`connectors.yaml:3:12: connectors[0].urls: is not known here; did you mean "url"?`,
+				`connectors.yaml:3:46: connectors[0].auth.tpye: is not known here; did you mean "type"?`,
+				`connectors.yaml:4:39: connectors.b.atuh: is not known here; did you mean "auth"?`,
+				`connectors.yaml:5:12: plugins[0].pth: is not known here; did you mean "path"?`,
+			},
+		},
+		"a field misspelt beside one that is missing": {
+			"connectors: [{name: A, url: 'https://a.example', auth: {type: api_key, config: {kye: k, in: header}}}]\n",
+			[]string{
+				`connectors.yaml:1:72: connectors.a.auth.config.value: is missing: The credential`,
+				`connectors.yaml:1:81: connectors.a.auth.config.kye: is not a field of auth type api_key; did you mean "key"?`,
+			},
+		},
+		"plain http of a token endpoint": {
+			"connectors: [{name: A, url: 'https://a.example', auth: {type: oauth_client_credentials, config: {client_id: a, client_secret: b, token_url: 'http://a.example'}}}]\n",
+			[]string{`connectors.yaml:1:141: connectors.a.auth.config.token_url: is plain http, which would send the credential in the open: use https, or --dev while developing`},
+		},
 		"template without quotes": {
 			strings.Replace(weather, `"{{ get_secret('weather') }}"`, `{{ get_secret('weather') }}`, 1),
 			[]string{`connectors.yaml:6:40: a template has to be in quotes: "{{ … }}"`},
@@ -176,8 +213,16 @@ func TestFileProblems(t *testing.T) {
 			[]string{`connectors.yaml:1:35: connectors[0].permalink: may have a to z, 0 to 9 and hyphens, at most 64`},
 		},
 		"plugin that is not there": {
-			"connectors: []\nplugins: [{path: x.wasm}]\n",
+			"connectors: [{name: A, url: 'https://a.example', auth: {type: acme}}]\nplugins: [{path: x.wasm}]\n", // and no word of the type
 			[]string{`connectors.yaml:2:18: plugins[0].path: names a file that does not exist; it is looked for from this file's directory`},
+		},
+		"plugin that is not there, and a type misspelt": {
+			"connectors: [{name: A, url: 'https://a.example', auth: {type: non}}]\nplugins: [{path: x.wasm, grants: [all]}]\n",
+			[]string{
+				`connectors.yaml:1:63: connectors.a.auth.type: there is no auth type "non"; did you mean "none"?`,
+				`connectors.yaml:2:18: plugins[0].path: names a file that does not exist; it is looked for from this file's directory`,
+				`connectors.yaml:2:35: plugins[0].grants[0]: there is no grant "all"; there are sign_raw, reveal`,
+			},
 		},
 		"deep nesting": {strings.Repeat("[", 100_000), []string{`connectors.yaml:1:1: is nested deeper than 100`}},
 		"deep lists":   {strings.Repeat("- ", 100_000), []string{`connectors.yaml:1:1: is nested deeper than 100`}},
@@ -250,7 +295,7 @@ func TestURLs(t *testing.T) {
 		"https://a.example?x=1":       "has a query: requests add theirs to the path, remove it",
 		"https://a.example/v1/../v2":  "the path has a segment . or .., which would leave the connector's url",
 		"https://{{ user.email }}/v1": "is a template: the url of a connector is literal, since it decides who gets the credential",
-		"http://a.example":            "is plain http, which would send the credential in the open: use https, or --dev while developing",
+		"http://a.example":            "is plain http, which sends everything in the open: use https, or --dev while developing",
 	}
 	var text strings.Builder
 	var all []string

@@ -48,6 +48,7 @@ type definer struct {
 	*problems
 	allowHTTP bool
 	budget    int
+	meant     map[*node][]string // what unknown members of an object were probably meant to be
 }
 
 func (d *definer) document(root *node) (connectors []*definition, plugins []pluginFile) {
@@ -56,8 +57,11 @@ func (d *definer) document(root *node) (connectors []*definition, plugins []plug
 		return nil, nil
 	}
 	d.only(root, "", "connectors", "plugins")
-	if root.get("connectors") == nil {
-		d.at(root.place, "", "has no connectors")
+	switch m := root.get("connectors"); {
+	case m == nil && !d.misspelt(root, "connectors"):
+		d.at(root.place, "", "has no connectors: it needs a list of them, the member connectors")
+	case m != nil && m.value.kind == list && len(m.value.items) == 0:
+		d.at(m.value.place, "connectors", "is empty: it needs one connector at least")
 	}
 	permalinks := map[string]*definition{}
 	for i, n := range d.items(root, "", "connectors", "a list of connectors, each beginning with a hyphen,") {
@@ -136,7 +140,7 @@ func baseURL(text string, allowHTTP bool) (*url.URL, error) {
 	case err != nil || u.Opaque != "":
 		return nil, errors.New("is not a URL such as https://api.example.com/v1")
 	case u.Scheme == "http" && !allowHTTP:
-		return nil, errors.New("is plain http, which would send the credential in the open: use https, or --dev while developing")
+		return nil, errors.New("is plain http, which sends everything in the open: use https, or --dev while developing")
 	case u.Scheme != "https" && u.Scheme != "http":
 		return nil, errors.New("is not an https URL such as https://api.example.com/v1")
 	case u.Hostname() == "":
@@ -157,6 +161,9 @@ func baseURL(text string, allowHTTP bool) (*url.URL, error) {
 func (d *definer) auth(c *definition, path string) {
 	m := c.member.get("auth")
 	if m == nil {
+		if d.misspelt(c.member, "auth") {
+			return
+		}
 		d.at(c.member.place, path+".auth", "is missing: it says how the API is authenticated to; type: none is for one that asks nothing")
 		return
 	}
@@ -200,10 +207,15 @@ func (d *definer) plugin(n *node, path string) pluginFile {
 	}
 	for i, item := range d.items(n, path, "grants", "a list") {
 		grant, ok := item.value.(string)
-		if !ok {
-			d.at(item.place, fmt.Sprintf("%s.grants[%d]", path, i), "is %s; there are %s", item.describe(), strings.Join(abi.Grants, ", "))
+		at := fmt.Sprintf("%s.grants[%d]", path, i)
+		switch {
+		case !ok:
+			d.at(item.place, at, "is %s; there are %s", item.describe(), strings.Join(abi.Grants, ", "))
+		case !slices.Contains(abi.Grants, grant):
+			d.at(item.place, at, "there is no grant %q; there are %s", grant, strings.Join(abi.Grants, ", "))
+		default:
+			p.grants = append(p.grants, grant)
 		}
-		p.grants = append(p.grants, grant)
 	}
 	return p
 }
@@ -211,11 +223,20 @@ func (d *definer) plugin(n *node, path string) pluginFile {
 // only complains of members that an object does not have.
 func (d *definer) only(n *node, path string, known ...string) {
 	for _, m := range n.members {
-		if !slices.Contains(known, m.name) {
-			d.at(m.key, keyPath(path, m.name), "is not known here; there are %s", strings.Join(known, ", "))
+		if slices.Contains(known, m.name) {
+			continue
 		}
+		if meant, ok := nearest(m.name, known); ok {
+			d.at(m.key, keyPath(path, m.name), "is not known here; did you mean %q?", meant)
+			d.meant[n] = append(d.meant[n], meant)
+			continue
+		}
+		d.at(m.key, keyPath(path, m.name), "is not known here; there are %s", strings.Join(known, ", "))
 	}
 }
+
+// misspelt reports whether a member that is missing was complained of already, under the name that it was given.
+func (d *definer) misspelt(n *node, name string) bool { return slices.Contains(d.meant[n], name) }
 
 func (d *definer) items(n *node, path, name, wanted string) []*node {
 	m := n.get(name)
@@ -232,7 +253,9 @@ func (d *definer) items(n *node, path, name, wanted string) []*node {
 func (d *definer) text(n *node, path, name string) string {
 	m := n.get(name)
 	if m == nil {
-		d.at(n.place, keyPath(path, name), "is missing")
+		if !d.misspelt(n, name) {
+			d.at(n.place, keyPath(path, name), "is missing")
+		}
 		return ""
 	}
 	text, ok := m.value.value.(string)

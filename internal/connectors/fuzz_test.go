@@ -25,7 +25,7 @@ func FuzzParse(f *testing.F) {
 			return
 		}
 		source := newSource(text)
-		d := definer{problems: &p, budget: maxValues}
+		d := definer{problems: &p, budget: maxValues, meant: map[*node][]string{}}
 		connectors, _ := d.document(root)
 		for _, c := range connectors {
 			if n, _, _ := c.member.locate("auth.config"); n != nil {

@@ -50,7 +50,7 @@ func parse(text string, p *problems) *node {
 func parseYAML(text string) (file *ast.File, err error) {
 	defer func() {
 		if recovered := recover(); recovered != nil {
-			err = errors.New("the YAML parser gives up on this file: simplify it")
+			err = errors.New("the parser gives up on it")
 		}
 	}()
 	document := []byte(text)
@@ -112,16 +112,21 @@ func (p *problems) syntax(text string, err error) {
 		GetMessage() string
 	}
 	if !errors.As(err, &located) || located.GetToken() == nil {
-		p.at(place{}, "", "%v", firstLine(err))
+		p.malformed(place{}, firstLine(err))
 		return
 	}
 	position := located.GetToken().Position
 	where := place{max(position.Line, 1), max(position.Column, 1)}
 	message := located.GetMessage()
 	if position.Line >= 1 && bareTemplate(text, position.Line) {
-		message = `a template has to be in quotes: "{{ … }}"`
+		p.at(where, "", `a template has to be in quotes: "{{ … }}"`)
+		return
 	}
-	p.at(where, "", "%s", message)
+	p.malformed(where, message)
+}
+
+func (p *problems) malformed(where place, why string) {
+	p.at(where, "", "is not well-formed YAML: %s: check the indentation (spaces, no tabs), and that quotes and brackets are closed", why)
 }
 
 func firstLine(err error) string {

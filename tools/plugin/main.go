@@ -48,12 +48,29 @@ func run(ctx context.Context, args []string) error {
 		fmt.Println(compiler.Version, "at", compiler.Path)
 		return nil
 	case "build":
-		return each(ctx, dirs, compiler.Build)
+		return each(ctx, dirs, func(ctx context.Context, dir string) error { return build(ctx, compiler, dir) })
 	case "check":
 		return each(ctx, dirs, compiler.Check)
 	default:
 		return errors.New(usage)
 	}
+}
+
+// build builds a plugin, and says what it wrote.
+func build(ctx context.Context, compiler pluginbuild.Compiler, dir string) error {
+	if err := compiler.Build(ctx, dir); err != nil {
+		return err
+	}
+	out, err := pluginbuild.OutputPath(dir)
+	if err != nil {
+		return err
+	}
+	info, err := os.Stat(out)
+	if err != nil {
+		return err
+	}
+	fmt.Printf("%s: %.1f kB\n", out, float64(info.Size())/1000)
+	return nil
 }
 
 // each goes on after an error, so that all that is wrong shows in one run.

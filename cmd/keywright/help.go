@@ -1,0 +1,88 @@
+package main
+
+import (
+	"cmp"
+	"fmt"
+	"io"
+	"runtime"
+	"runtime/debug"
+	"strings"
+
+	"github.com/spf13/cobra"
+)
+
+// narrow is the width of a terminal that does not tell its own, and of help that does not go to one.
+const narrow = 80
+
+// help writes what a command is for and how it goes, at the width of the terminal.
+func (a *app) help(c *cobra.Command, _ []string) {
+	width := cmp.Or(columns(a.out), narrow)
+	var b strings.Builder
+	paragraph(&b, width, 0, cmp.Or(c.Long, c.Short))
+	b.WriteString("\nUsage:\n  ")
+	paragraph(&b, width, 4, usageLine(c))
+	if c.HasAvailableSubCommands() {
+		b.WriteString("\nCommands:\n")
+		writeCommands(&b, width, c)
+	}
+	if flags := c.LocalFlags(); flags.HasAvailableFlags() {
+		b.WriteString("\nFlags:\n" + flags.FlagUsagesWrapped(width))
+	}
+	if c.HasAvailableSubCommands() {
+		fmt.Fprintf(&b, "\n%s COMMAND --help has more of a command.\n", c.CommandPath())
+	}
+	_, _ = io.WriteString(a.out, b.String())
+}
+
+// usageLine is how a command is called.
+func usageLine(c *cobra.Command) string {
+	if c.HasAvailableSubCommands() {
+		return c.CommandPath() + " COMMAND"
+	}
+	return c.UseLine()
+}
+
+// writeCommands lists the commands below one.
+func writeCommands(b *strings.Builder, width int, c *cobra.Command) {
+	longest := 0
+	for _, below := range c.Commands() {
+		longest = max(longest, len(below.Name()))
+	}
+	for _, below := range c.Commands() {
+		if below.IsAvailableCommand() {
+			fmt.Fprintf(b, "  %s  ", pad(below.Name(), longest))
+			paragraph(b, width, longest+4, below.Short)
+		}
+	}
+}
+
+// paragraph writes a text wrapped at a width. Its first line begins where the writer is, the others at the indentation.
+func paragraph(b *strings.Builder, width, indent int, text string) {
+	room := 0
+	if width > 0 {
+		room = max(width-indent-1, 1)
+	}
+	b.WriteString(strings.Join(wrap(text, room), "\n"+strings.Repeat(" ", indent)) + "\n")
+}
+
+func (a *app) version() *cobra.Command {
+	return &cobra.Command{
+		Use:   "version",
+		Short: "Show which version this is",
+		Args:  arguments(),
+		RunE: func(*cobra.Command, []string) error {
+			_, err := fmt.Fprint(a.out, version())
+			return err
+		},
+		DisableFlagsInUseLine: true,
+	}
+}
+
+// version is what the go command recorded of this binary: in a checkout, the commit.
+func version() string {
+	module := "(devel)"
+	if info, ok := debug.ReadBuildInfo(); ok {
+		module = cmp.Or(info.Main.Version, module)
+	}
+	return fmt.Sprintf("keywright %s, %s, %s/%s\n", module, runtime.Version(), runtime.GOOS, runtime.GOARCH)
+}

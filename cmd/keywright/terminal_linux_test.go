@@ -1,0 +1,88 @@
+package main
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"unicode/utf8"
+
+	"golang.org/x/sys/unix"
+)
+
+// In a terminal, what is for people fits into its width: 80 columns, where it does not tell. Elsewhere a problem is a
+// line, whatever its length.
+func TestWidth(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "c.yaml")
+	text := "connectors: [{name: a, url: 'https://a.example', auth: {type: jwt, config: {algorithm: RS255, claims: {a: '{{ x }}'}, private_key: x}}}]\n"
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, args := range [][]string{
+		{"--help"},
+		{"request", "--help"},
+		{"check", "--help"},
+		{"plugin", "list"},
+		{"plugin", "inspect", "api_key"},
+		{"plugin", "inspect", "oauth_jwt_bearer"},
+		{"check", "-c", file},
+		{"explain", "-c", file, "a", "/"},
+		{},
+		{"request", "--nonsense"},
+	} {
+		for _, width := range []int{0, 80, 100} {
+			t.Run(fmt.Sprint(strings.Join(args, " "), " at ", width), func(t *testing.T) {
+				want := max(width, narrow)
+				for line := range strings.Lines(inTerminal(t, width, args...)) {
+					line = strings.TrimRight(line, "\r\n")
+					if n := utf8.RuneCountInString(line); n > want && strings.Contains(strings.TrimSpace(line), " ") {
+						t.Errorf("%d columns: %s", n, line)
+					}
+				}
+			})
+		}
+	}
+	_, stdout, _ := keywright(t.Context(), "check", "-c", file)
+	if lines := strings.Split(strings.TrimSpace(stdout), "\n"); len(lines) != 3 || lines[2] != "2 problems" {
+		t.Errorf("not a line for each problem: %q", stdout)
+	}
+}
+
+// inTerminal gives what a command line writes to a terminal of so many columns; 0 is one that does not tell.
+func inTerminal(t *testing.T, width int, args ...string) string {
+	t.Helper()
+	master, err := os.OpenFile("/dev/ptmx", os.O_RDWR, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer master.Close()
+	fd := int(master.Fd())
+	if err := unix.IoctlSetPointerInt(fd, unix.TIOCSPTLCK, 0); err != nil {
+		t.Fatal(err)
+	}
+	number, err := unix.IoctlGetInt(fd, unix.TIOCGPTN)
+	if err != nil {
+		t.Fatal(err)
+	}
+	terminal, err := os.OpenFile(fmt.Sprintf("/dev/pts/%d", number), os.O_RDWR|unix.O_NOCTTY, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := unix.IoctlSetWinsize(fd, unix.TIOCSWINSZ, &unix.Winsize{Row: 24, Col: uint16(width)}); err != nil {
+		t.Fatal(err)
+	}
+	var written bytes.Buffer
+	done := make(chan struct{})
+	go func() {
+		_, _ = io.Copy(&written, master) // until the terminal is closed, which is an error here
+		close(done)
+	}()
+	noColour := func(string) string { return "1" }
+	run(t.Context(), args, strings.NewReader(""), terminal, terminal, noColour)
+	terminal.Close()
+	<-done
+	return written.String()
+}

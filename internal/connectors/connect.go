@@ -1,0 +1,110 @@
+package connectors
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/url"
+	"slices"
+	"strings"
+
+	"github.com/keywright/keywright/host"
+	"github.com/keywright/keywright/internal/abi"
+)
+
+// connect connects a connector, and gives what the host finds wrong its place in the file.
+func (l *loader) connect(ctx context.Context, c *definition, info host.PluginInfo, taken map[string]string) {
+	if c.auth.Type == "" {
+		return // complained of already
+	}
+	definition := host.Connector{Name: c.path(), Origins: []string{"https://unknown.invalid"}, Auth: c.auth}
+	if c.permalink != "" {
+		definition.Name = c.permalink
+	}
+	if c.url != nil {
+		definition.Origins = []string{c.url.Scheme + "://" + c.url.Host}
+	}
+	connected, err := l.set.Host.Connect(ctx, definition)
+	var wrong *host.ConfigError
+	if errors.As(err, &wrong) {
+		for _, p := range wrong.Problems {
+			if !l.follows(c, p, info) {
+				l.problem(c, p, info)
+			}
+		}
+		return
+	}
+	if err != nil {
+		l.at(c.member.place, c.path(), "%v", err)
+		return
+	}
+	l.variables(c, connected.Secrets(), taken)
+	if l.options.ReadSecrets {
+		l.secrets(ctx, c, connected, info)
+	}
+	l.set.Connectors = append(l.set.Connectors, &Connector{Connector: connected, Title: c.name, Permalink: c.permalink, URL: c.url})
+}
+
+// follows reports whether a problem is there only because of another one: a field is missing that was misspelt, or an
+// auth type that a plugin would have brought.
+func (l *loader) follows(c *definition, p host.Problem, info host.PluginInfo) bool {
+	if info.Type == "" {
+		_, slip := nearest(c.auth.Type, l.types)
+		return l.lacking && !slip && p.Path == "auth.type"
+	}
+	fields := make([]string, len(info.Fields))
+	for i, f := range info.Fields {
+		fields[i] = f.Name
+	}
+	for name := range c.auth.Config {
+		meant, ok := nearest(name, fields)
+		_, there := c.auth.Config[meant]
+		if ok && !there && p.Path == "auth.config."+meant {
+			return true
+		}
+	}
+	return false
+}
+
+func (l *loader) problem(c *definition, p host.Problem, info host.PluginInfo) {
+	path := p.Path
+	if strings.HasPrefix(path, "origins") {
+		path = "url" // of which the origin was made
+	}
+	n, where, found := c.member.locate(path)
+	message := p.Message
+	name, inConfig := strings.CutPrefix(path, "auth.config.")
+	field, known := fieldOf(info, name)
+	switch {
+	case p.Column > 0 && found:
+		at, ok := l.source.character(n, p.Column)
+		if !ok {
+			message = fmt.Sprintf("at character %d of the text: %s", p.Column, message)
+		}
+		where = at
+	case found && n.kind == scalar && (!inConfig || known):
+		where = n.place
+	}
+	if inConfig && field.Kind == abi.KindURL && isPlainHTTP(n) && !l.options.Host.Egress.AllowHTTP {
+		message += ", or --dev while developing" // it is what the host complains of first
+	}
+	l.at(where, c.path()+"."+path, "%s", message)
+}
+
+// fieldOf gives the field of the auth type that a path within the configuration is of. When there is none, it is the name
+// that is wrong, and that is what the place is to show.
+func fieldOf(info host.PluginInfo, path string) (host.Field, bool) {
+	name, _, _ := step(path)
+	i := slices.IndexFunc(info.Fields, func(f host.Field) bool { return f.Name == name })
+	if i < 0 {
+		return host.Field{}, false
+	}
+	return info.Fields[i], true
+}
+
+// isPlainHTTP reports whether a value is a URL that needs --dev, which the host does not know.
+func isPlainHTTP(n *node) bool {
+	text, _ := n.value.(string)
+	u, err := url.Parse(text)
+	return err == nil && u.Scheme == "http"
+}

@@ -1,0 +1,40 @@
+package connectors
+
+// nearest gives the name that was probably meant: one that is as near as a slip of the hand, or none.
+func nearest(name string, known []string) (string, bool) {
+	best, distance := "", 1+min(2, max(1, len(name)/3))
+	for _, k := range known {
+		if d := slips(name, k); d < distance {
+			best, distance = k, d
+		}
+	}
+	return best, best != ""
+}
+
+// slips counts the letters that are too many, missing, wrong, or in the wrong order between two names.
+func slips(a, b string) int {
+	const longest = 64
+	if len(a) > longest || len(b) > longest {
+		return longest
+	}
+	var before, last []int // the rows of a table: how far the beginnings of the names are from each other
+	for i := range len(a) + 1 {
+		row := make([]int, len(b)+1)
+		for j := range row {
+			if i == 0 || j == 0 {
+				row[j] = i + j
+				continue
+			}
+			wrong := 1
+			if a[i-1] == b[j-1] {
+				wrong = 0
+			}
+			row[j] = min(last[j]+1, row[j-1]+1, last[j-1]+wrong)
+			if i > 1 && j > 1 && a[i-1] == b[j-2] && a[i-2] == b[j-1] {
+				row[j] = min(row[j], before[j-2]+1)
+			}
+		}
+		before, last = last, row
+	}
+	return last[len(b)]
+}

@@ -1,0 +1,112 @@
+package connectors
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+
+	"github.com/keywright/keywright/host"
+	"github.com/keywright/keywright/internal/abi"
+)
+
+// variables complains of names that the environment cannot tell apart.
+func (l *loader) variables(c *definition, names []string, taken map[string]string) {
+	if !l.options.Environment {
+		return
+	}
+	for _, name := range names {
+		variable := host.EnvName(name)
+		other, known := taken[variable]
+		if !known {
+			taken[variable] = name
+		}
+		if !known || other == name {
+			continue
+		}
+		path, where := l.mention(c, name)
+		l.at(where, path, "the secrets %q and %q are the same environment variable, %s: rename one of them", other, name, variable)
+	}
+}
+
+// secrets complains of secrets that cannot be had, and when all are there, of keys and values that cannot be used.
+func (l *loader) secrets(ctx context.Context, c *definition, connected *host.Connector, info host.PluginInfo) {
+	complete := true
+	for _, name := range connected.Secrets() {
+		value := ""
+		err := host.ErrSecretNotFound
+		if l.options.Host.Secrets != nil {
+			value, err = l.options.Host.Secrets.Secret(ctx, name)
+		}
+		if err == nil && strings.TrimSpace(value) == "" {
+			err = errors.New("it is empty")
+		}
+		if err != nil {
+			path, where := l.mention(c, name)
+			l.at(where, path, "secret %q: %v", name, err)
+			complete = false
+		}
+	}
+	if complete && c.url != nil {
+		l.rehearse(ctx, c, connected, info)
+	}
+}
+
+// somebody is the user of a rehearsal: whether a request has one is not known when a file is checked.
+var somebody = host.User{
+	ID: "1", Email: "user@example.com", Username: "user", FirstName: "First", LastName: "Last", TenantID: "1",
+}
+
+// rehearse explains a request that nobody sends, for what shows only when templates are rendered and keys are used. What
+// the plugin says of that request is no problem of the file.
+func (l *loader) rehearse(ctx context.Context, c *definition, connected *host.Connector, info host.PluginInfo) {
+	request, err := http.NewRequestWithContext(host.WithUser(ctx, somebody), http.MethodGet, c.url.String(), nil)
+	if err == nil {
+		_, err = connected.Explain(request)
+	}
+	var failed *host.Error
+	switch {
+	case err == nil:
+	case !errors.As(err, &failed):
+		l.at(c.member.place, c.path(), "%v", err)
+	case failed.Stage == host.StageSign, failed.Stage == host.StageTemplate, failed.Stage == host.StageMutation:
+		_, where, _ := c.member.locate("auth.config")
+		for _, f := range info.Fields {
+			if n, _, found := c.member.locate("auth.config." + f.Name); found && f.Kind == abi.KindKey && failed.Stage == host.StageSign {
+				where = n.place
+			}
+		}
+		l.at(where, c.path()+".auth.config", "%v", failed.Err)
+	}
+}
+
+// mention finds where a connector's configuration names a secret first.
+func (l *loader) mention(c *definition, secret string) (string, place) {
+	config, where, _ := c.member.locate("auth.config")
+	path := c.path() + ".auth.config"
+	var find func(n *node, path string) bool
+	find = func(n *node, at string) bool {
+		for _, m := range n.members {
+			if find(m.value, keyPath(at, m.name)) {
+				return true
+			}
+		}
+		for i, item := range n.items {
+			if find(item, fmt.Sprintf("%s[%d]", at, i)) {
+				return true
+			}
+		}
+		text, _ := n.value.(string)
+		for _, quote := range []string{`'`, `"`} {
+			if before, _, ok := strings.Cut(text, quote+secret+quote); ok {
+				path = at
+				where, _ = l.source.character(n, len([]rune(before))+1)
+				return true
+			}
+		}
+		return false
+	}
+	find(config, path)
+	return path, where
+}
