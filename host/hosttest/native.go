@@ -23,9 +23,6 @@ var _ sandbox.Guest = native{}
 // Has implements sandbox.Guest: a module made with the SDK has all exports, too.
 func (native) Has(string) bool { return true }
 
-// Close implements sandbox.Guest.
-func (native) Close(context.Context) error { return nil }
-
 // Call implements sandbox.Guest. A host function that ends the call panics through the plugin, as it unwinds a guest in
 // the sandbox; another panic is the plugin's own, which is a trap there.
 func (n native) Call(_ context.Context, export string, env abi.Env) (result sandbox.Result, err error) {

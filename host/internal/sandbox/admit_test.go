@@ -2,8 +2,6 @@ package sandbox_test
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"errors"
 	"strings"
 	"testing"
@@ -132,17 +130,13 @@ func TestBytesThatAreNoModule(t *testing.T) {
 	}
 }
 
-func TestAModuleKnowsItsExportsAndDigest(t *testing.T) {
+func TestAModuleKnowsItsExports(t *testing.T) {
 	wat := bare(`(func (export "validate") (result i32) i32.const 3)`, `(func (export "other"))`)
 	m := load(t, wat)
 	for export, want := range map[string]bool{"describe": true, "authenticate": true, "validate": true, "other": false, "none": false} {
 		if m.Has(export) != want {
 			t.Errorf("Has(%q) = %t", export, !want)
 		}
-	}
-	sum := sha256.Sum256(assemble(t, wat))
-	if want := hex.EncodeToString(sum[:]); m.Digest() != want {
-		t.Errorf("Digest = %s, want %s", m.Digest(), want)
 	}
 	if result, err := m.Call(context.Background(), abi.ExportValidate, &env{}); err != nil || result.Code != 3 {
 		t.Errorf("validate gave %d, %v", result.Code, err)
@@ -216,14 +210,11 @@ func FuzzLoad(f *testing.F) {
 	for _, wasm := range bombs {
 		f.Add([]byte(wasm))
 	}
-	r := newRuntime(f, limits(func(l *sandbox.Limits) { l.ModuleBytes = 8 << 10 }))
 	f.Fuzz(func(t *testing.T, wasm []byte) {
-		m, err := r.Load(context.Background(), wasm)
+		r := newRuntime(t, limits(func(l *sandbox.Limits) { l.ModuleBytes = 8 << 10 }))
+		_, err := r.Load(context.Background(), wasm)
 		var refused *sandbox.RefusedError
-		switch {
-		case err == nil:
-			_ = m.Close(context.Background())
-		case !errors.As(err, &refused) || len(refused.Reasons) == 0:
+		if err != nil && (!errors.As(err, &refused) || len(refused.Reasons) == 0) {
 			t.Errorf("error %v", err)
 		}
 	})

@@ -76,7 +76,7 @@ func (r *run) explain(err error) error {
 		return &Error{Kind: ErrBug, Detail: cut(bug.Error())}
 	case r.inEnv:
 		return &Error{Kind: ErrEnded}
-	case r.fuel != nil && r.left() < 0:
+	case r.guest != nil && r.left() < 0:
 		return &Error{Kind: ErrLimit, Detail: fmt.Sprintf(
 			"more than %d units of fuel in a call: make it do less, or raise the limit", r.module.runtime.limits.Fuel)}
 	case errors.As(err, &exit):

@@ -26,7 +26,11 @@ var (
 
 // kernelFunction makes the function known to wazero.
 func (f function) kernelFunction() api.GoFunc {
-	return func(ctx context.Context, stack []uint64) { f.do(ctx.(*run), stack) }
+	return func(ctx context.Context, stack []uint64) {
+		r := ctx.(*run)
+		r.asked = true
+		f.do(r, stack)
+	}
 }
 
 // guarded is a kernel function that reaches beyond the call's own memory.

@@ -2,8 +2,6 @@ package sandbox
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"slices"
@@ -23,15 +21,19 @@ const exportInitialize = "_initialize"
 type Module struct {
 	runtime  *Runtime
 	compiled wazero.CompiledModule
-	first    []string // exports that an instance runs before any other
-	exports  []string // all functions that it has
-	digest   string
+	admitted *admission.Module
+	first    []string  // exports that an instance runs before any other
 	stderr   bool      // whether it can write to stderr
-	memories sync.Pool // of *memory
+	pristine *snapshot // nil when each call has an instance of its own
+	fresh    string    // why that is so
+	runs     sync.Pool // of *run, without a guest
+
+	mu   sync.Mutex
+	idle []*run // with a guest each, that waits for the next call; the last one is used first, while it is in the cache
 }
 
-// Load checks that a module keeps to the contract and to the limits, and compiles it. The error is a *RefusedError, which has every
-// reason. The bytes may be changed afterwards.
+// Load checks that a module keeps to the contract and to the limits, compiles it, and finds out whether its instances can
+// be used again. The error is a *RefusedError, which has every reason. The bytes may be changed afterwards.
 func (r *Runtime) Load(ctx context.Context, wasm []byte) (*Module, error) {
 	admitted, err := admission.Admit(wasm, r.limits.admission())
 	var refused *admission.RefusedError
@@ -56,16 +58,46 @@ func (r *Runtime) Load(ctx context.Context, wasm []byte) (*Module, error) {
 	if slices.Contains(admitted.Exports, exportInitialize) {
 		first = append(first, exportInitialize)
 	}
-	digest := sha256.Sum256(wasm)
-	return &Module{
+	admitted.Wasm = nil
+	m := &Module{
 		runtime:  r,
 		compiled: compiled,
+		admitted: admitted,
 		first:    first,
-		exports:  admitted.Exports,
-		digest:   hex.EncodeToString(digest[:]),
 		stderr:   slices.Contains(admitted.Imports, admission.Import{Module: abi.ModuleWASI, Name: wasiWrite}),
-	}, nil
+		fresh:    admitted.Reason,
+	}
+	if admitted.Resettable {
+		m.fresh = m.initialise(ctx)
+	}
+	return m, nil
 }
+
+// initialise makes a first instance, and the snapshot that those to come are put back to, or says why there is none.
+func (m *Module) initialise(ctx context.Context) (why string) {
+	r := m.idleRun()
+	r.begin(ctx, silent{})
+	err := r.protect(r.initialise)
+	switch {
+	case err != nil:
+		why = "its initialisation fails" // which each call will tell
+	case r.asked:
+		why = "its initialisation calls the host"
+	default:
+		m.pristine = take(r.guest, r.memory.bytes, m.runtime.limits.Fuel-r.left())
+	}
+	r.rest(err == nil)
+	return why
+}
+
+// silent is the abi.Env of an initialisation that is only looked at.
+type silent struct{ abi.Env }
+
+func (silent) Log(abi.Level, string) {}
+
+// Fresh says why each call of the module has an instance of its own. It is "" when instances are used again, put back
+// after each call to what they were after their initialisation.
+func (m *Module) Fresh() string { return m.fresh }
 
 // compile survives a panic of the compiler: what it is given comes from strangers.
 func (r *Runtime) compile(ctx context.Context, wasm []byte) (compiled wazero.CompiledModule, err error) {
@@ -81,20 +113,14 @@ func (r *Runtime) compile(ctx context.Context, wasm []byte) (compiled wazero.Com
 func (m *Module) Has(export string) bool {
 	switch export {
 	case abi.ExportDescribe, abi.ExportValidate, abi.ExportAuthenticate:
-		return slices.Contains(m.exports, export)
+		return slices.Contains(m.admitted.Exports, export)
 	}
 	return false
 }
 
-// Digest is the SHA-256 of the module's bytes as they were delivered, in lower-case hexadecimal.
-func (m *Module) Digest() string { return m.digest }
-
-// Close releases the module. No call of it may be running.
-func (m *Module) Close(ctx context.Context) error { return m.compiled.Close(ctx) }
-
-// Call runs an export of the contract in a new instance, against env, until it returns, has no fuel left, or calls the
-// host when ctx has ended. It waits for a
-// slot first. The error is an *Error when the guest ran and gave no result.
+// Call runs an export of the contract, against env, until it returns, has no fuel left, or calls the host when ctx has
+// ended. Whatever it finds is as it was when the module had just been initialised. It waits for a slot first. The error is
+// an *Error when the guest ran and gave no result.
 func (m *Module) Call(ctx context.Context, export string, env abi.Env) (Result, error) {
 	if !m.Has(export) {
 		return Result{}, fmt.Errorf("the module has no export %q", export)
@@ -102,13 +128,39 @@ func (m *Module) Call(ctx context.Context, export string, env abi.Env) (Result, 
 	if err := m.runtime.slots.acquire(ctx); err != nil {
 		return Result{}, err
 	}
-	r := m.start(ctx, env)
-	defer r.end()
+	r := m.idleRun()
 	began := time.Now()
+	r.begin(ctx, env)
 	err := r.protect(func() error { return r.call(export) })
-	r.result.Time = time.Since(began) - r.waited
-	if err != nil {
-		return Result{Time: r.result.Time, Fuel: r.result.Fuel}, err
+	result := r.result
+	result.Time = time.Since(began) - r.waited
+	if r.guest != nil {
+		result.Fuel = r.module.runtime.limits.Fuel - r.left()
 	}
-	return r.result, nil
+	slot := !r.waiting
+	r.rest(err == nil && result.Fuel < keptFuel)
+	if slot {
+		m.runtime.slots.release()
+	}
+	if err != nil {
+		return Result{Time: result.Time, Fuel: result.Fuel}, err
+	}
+	return result, nil
+}
+
+// idleRun gives a run that serves nobody, with a guest if there is one.
+func (m *Module) idleRun() *run {
+	m.mu.Lock()
+	if last := len(m.idle) - 1; last >= 0 {
+		r := m.idle[last]
+		m.idle[last] = nil
+		m.idle = m.idle[:last]
+		m.mu.Unlock()
+		return r
+	}
+	m.mu.Unlock()
+	if r, _ := m.runs.Get().(*run); r != nil {
+		return r
+	}
+	return newRun(m)
 }

@@ -6,30 +6,35 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/tetratelabs/wazero/api"
-	"github.com/tetratelabs/wazero/experimental"
-
-	"github.com/keywright/keywright/host/internal/admission"
 	"github.com/keywright/keywright/host/internal/kernel"
 	"github.com/keywright/keywright/internal/abi"
 )
 
-// run is one call of one guest. It is the very context that wazero is given, since a host function gets that back as
-// it is, and asserting it is the cheapest way to the call.
+// run is what a call of a guest needs. It serves one call after the other, and keeps nothing of one for the next.
+//
+// It is the very context that wazero is given, since a host function gets that back as it is, and asserting it is the
+// cheapest way to the call.
 type run struct {
 	context.Context
 	module *Module
-	env    abi.Env
-
 	arena  *kernel.Arena
 	memory *memory
-	fuel   api.Global // of the instance, once there is one
+	guest  *guest // nil until there is one
+	stderr lines
+	stack  [1]uint64
+
+	state
+}
+
+// state is of one call.
+type state struct {
+	env    abi.Env
 	vars   vars
 	input  input
-	stderr lines
 	result Result
 
 	initialised bool          // before that, only memory functions, the log and WASI may be used
+	asked       bool          // a host function was called
 	hostCalls   int           // into abi.ModuleUser, so far
 	waiting     bool          // holds no slot at the moment
 	waited      time.Duration // without a slot, so far
@@ -43,34 +48,56 @@ type input struct {
 	offset, length uint64
 }
 
-func (m *Module) start(ctx context.Context, env abi.Env) *run {
-	r := &run{module: m, env: env}
-	r.memory, _ = m.memories.Get().(*memory)
-	if r.memory == nil {
-		r.memory = &memory{}
-	}
-	r.arena, _ = m.runtime.arenas.Get().(*kernel.Arena)
-	if r.arena == nil {
-		r.arena = kernel.New(m.runtime.limits.ArenaBytes, m.runtime.limits.Blocks)
-	}
+func newRun(m *Module) *run {
+	limits := m.runtime.limits
+	r := &run{module: m, memory: &memory{}, arena: kernel.New(limits.ArenaBytes, limits.Blocks)}
 	r.stderr.write = func(line string) { r.log(abi.LevelInfo, line) }
-	r.stderr.proceed = func() { r.proceed(wasiWrite) }
-	r.Context = experimental.WithMemoryAllocator(ctx, r.memory)
+	r.stderr.proceed = func() {
+		r.asked = true
+		r.proceed(wasiWrite)
+	}
 	return r
 }
 
-// end gives back what the run had. Nothing of the instance may run any more.
-func (r *run) end() {
-	if observe := r.module.runtime.observe; observe != nil {
+// Value hides the values of the caller's context: wazero would look for some of its own on each call.
+func (r *run) Value(any) any { return nil }
+
+func (r *run) begin(ctx context.Context, env abi.Env) {
+	r.Context = ctx
+	r.state = state{env: env}
+}
+
+// keptFuel is what a call may use for its guest to be kept. What one that used more had on its stack may be large, and
+// wazero keeps the stack with the instance; beside such a call, making a new instance takes little.
+const keptFuel = 500_000
+
+// rest ends a call. A guest that ended well is put back to what it was and kept for the next one. One that ended in any
+// other way is in a state that nobody knows, and never used again.
+func (r *run) rest(well bool) {
+	m := r.module
+	if observe := m.runtime.observe; observe != nil {
 		observe(r.memory.bytes, r.arena.Used())
 	}
-	r.memory.zero()
-	r.module.memories.Put(r.memory)
 	r.arena.Reset()
-	r.module.runtime.arenas.Put(r.arena)
-	if !r.waiting {
-		r.module.runtime.slots.release()
+	r.stderr.begun = r.stderr.begun[:0]
+	r.begin(nil, nil)
+	if well && m.pristine != nil && m.pristine.restore(r.guest, r.memory.bytes) {
+		m.mu.Lock()
+		kept := len(m.idle) < m.runtime.idle
+		if kept {
+			m.idle = append(m.idle, r)
+		}
+		m.mu.Unlock()
+		if kept {
+			return
+		}
 	}
+	if r.guest != nil {
+		r.guest.close()
+		r.guest = nil
+	}
+	r.memory.zero()
+	m.runs.Put(r)
 }
 
 // call runs the export, and hands over what is left of stderr unless a host function ended the call.
@@ -82,45 +109,42 @@ func (r *run) call(export string) error {
 	return err
 }
 
-// execute makes an instance, initialises it, runs the export, and closes the instance whatever happens: one that ended
-// in any way but well is in a state that nobody knows.
 func (r *run) execute(export string) error {
-	m := r.module
 	if r.Err() != nil {
 		return stopped(r, "its time was over before it began")
 	}
-	config := m.runtime.config
-	if m.stderr {
-		config = config.WithStderr(&r.stderr)
+	if r.guest != nil { // as it was after its initialisation, which each call pays for
+		r.guest.fuel.Set(uint64(r.module.runtime.limits.Fuel - r.module.pristine.fuel))
+		r.initialised = true
+	} else if err := r.initialise(); err != nil {
+		return err
 	}
-	instance, err := m.runtime.wazero.InstantiateModule(r, m.compiled, config)
+	r.stack[0] = 0
+	if err := r.guest.exports[export].CallWithStack(r, r.stack[:]); err != nil {
+		return r.explain(err)
+	}
+	r.result.Code = int32(uint32(r.stack[0]))
+	return nil
+}
+
+// initialise makes a guest, and runs what comes before any call.
+func (r *run) initialise() error {
+	g, err := r.module.newGuest(r, r.memory, &r.stderr)
 	if err != nil {
 		return r.explain(err)
 	}
-	defer func() { _ = instance.Close(r) }() // its error is about files, of which there are none
-	r.fuel = instance.ExportedGlobal(admission.FuelExport)
-	err = r.enter(instance, export)
-	r.result.Fuel = m.runtime.limits.Fuel - r.left()
-	return err
-}
-
-// left is what is left of the fuel: below zero when the guest has been stopped for want of it.
-func (r *run) left() int64 { return int64(r.fuel.Get()) }
-
-func (r *run) enter(instance api.Module, export string) error {
-	for _, name := range r.module.first {
-		if err := instance.ExportedFunction(name).CallWithStack(r, nil); err != nil {
+	r.guest = g
+	for _, function := range g.first {
+		if err := function.CallWithStack(r, nil); err != nil {
 			return r.explain(err)
 		}
 	}
 	r.initialised = true
-	var stack [1]uint64
-	if err := instance.ExportedFunction(export).CallWithStack(r, stack[:]); err != nil {
-		return r.explain(err)
-	}
-	r.result.Code = int32(uint32(stack[0]))
 	return nil
 }
+
+// left is what is left of the fuel: below zero when the guest has been stopped for want of it.
+func (r *run) left() int64 { return int64(r.guest.fuel.Get()) }
 
 // protect catches what comes from outside of wazero's own net, such as an Env that ends the call over the last line
 // of stderr.

@@ -28,7 +28,6 @@ import (
 type Guest interface {
 	Has(export string) bool
 	Call(ctx context.Context, export string, env abi.Env) (Result, error)
-	Close(ctx context.Context) error
 }
 
 var _ Guest = (*Module)(nil)
@@ -119,7 +118,7 @@ type Runtime struct {
 	code    wazero.CompilationCache // nil: none
 	config  wazero.ModuleConfig     // of every instance
 	slots   slots
-	arenas  sync.Pool // of *kernel.Arena
+	idle    int // instances of a module that wait for a call, at most: no more than these run at the same moment
 }
 
 // features is WebAssembly 2.0 without vector instructions: what TinyGo, Go, Rust, C and AssemblyScript compile to by
@@ -142,6 +141,7 @@ func New(ctx context.Context, c Config) (*Runtime, error) {
 		observe: c.Observe,
 		slots:   make(slots, c.Limits.Slots),
 		config:  moduleConfig(c.Clock, c.Random),
+		idle:    runtime.GOMAXPROCS(0),
 	}
 	config := wazero.NewRuntimeConfig().
 		WithCoreFeatures(features).

@@ -1,0 +1,144 @@
+package sandbox_test
+
+import (
+	"context"
+	"fmt"
+	"runtime"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/keywright/keywright/host/internal/sandbox"
+	"github.com/keywright/keywright/internal/abi"
+)
+
+// remembering is a guest that leaves a mark wherever it can, and gives the number of the place where it finds one of a
+// call before. What it begins with is there again in each call.
+const remembering = `
+	(data (i32.const 3000) "begin")
+	(data (i32.const 65530) "end")
+	(global $i32 (mut i32) (i32.const 11)) (global $i64 (mut i64) (i64.const 12))
+	(global $f32 (mut f32) (f32.const 1.5)) (global $f64 (mut f64) (f64.const 2.5))
+	(global $exported (export "mine") (mut i32) (i32.const 13))
+	(func $remember (result i32)
+		(local $o i64)
+		(if (i32.ne (global.get $i32) (i32.const 11)) (then (return (i32.const 1))))
+		(global.set $i32 (i32.const 0))
+		(if (i64.ne (global.get $i64) (i64.const 12)) (then (return (i32.const 2))))
+		(global.set $i64 (i64.const 0))
+		(if (f32.ne (global.get $f32) (f32.const 1.5)) (then (return (i32.const 3))))
+		(global.set $f32 (f32.const nan))
+		(if (f64.ne (global.get $f64) (f64.const 2.5)) (then (return (i32.const 4))))
+		(global.set $f64 (f64.const nan))
+		(if (i32.ne (global.get $exported) (i32.const 13)) (then (return (i32.const 5))))
+		(global.set $exported (i32.const 0))
+		(if (i32.ne (i32.load (i32.const 3000)) (i32.const 0x69676562)) (then (return (i32.const 6))))
+		(i32.store (i32.const 3000) (i32.const 0))
+		(if (i32.ne (i32.load8_u (i32.const 65532)) (i32.const 0x64)) (then (return (i32.const 7))))
+		(i32.store8 (i32.const 65532) (i32.const 0))
+		(if (i64.ne (i64.load (i32.const 50000)) (i64.const 0)) (then (return (i32.const 8))))
+		(i64.store (i32.const 50000) (i64.const -1))
+		(if (i32.ne (memory.size) (i32.const 1)) (then (return (i32.const 9))))
+		(local.set $o (call $alloc (i64.const 64)))
+		(if (i64.ne (local.get $o) (i64.const 16)) (then (return (i32.const 10))))
+		(if (i64.ne (call $load_u64 (local.get $o)) (i64.const 0)) (then (return (i32.const 11))))
+		(call $store_u64 (local.get $o) (i64.const 0x5555555555555555))
+		(call $output_set (local.get $o) (i64.const 1))
+		(if (i64.ne (call $var_get (local.get $o)) (i64.const 0)) (then (return (i32.const 12))))
+		(call $var_set (local.get $o) (local.get $o))
+		(i32.const 0))`
+
+// threats.md 5: memory, globals, blocks and variables, whether an instance is used again or not.
+func TestAGuestRemembersNothing(t *testing.T) {
+	const table = `(table $t 2 funcref) (elem declare func $nothing) (func $nothing)`
+	for name, c := range map[string]struct{ body, more, fresh string }{
+		"put back": {`(call $remember)`, "", ""},
+		"grown":    {`(call $remember) (drop (memory.grow (i32.const 1)))`, "", ""},
+		"table": {
+			`(if (i32.eqz (ref.is_null (table.get $t (i32.const 1)))) (then (return (i32.const 20))))
+			(table.set $t (i32.const 1) (ref.func $nothing)) (call $remember)`, table, "table.set",
+		},
+		"initialised": {`(call $remember)`, `(func (export "_initialize")
+			(global.set $i32 (i32.add (global.get $i32) (i32.const 11))) (global.set $i32 (i32.sub (global.get $i32) (i32.const 11))))`, ""},
+		"started":                      {`(call $remember)`, `(func $start (i32.store (i32.const 40000) (i32.const 1))) (start $start)`, ""},
+		"initialisation that logs":     {`(call $remember)`, `(func (export "_initialize") (call $log_info (i64.const 0)))`, "calls the host"},
+		"initialisation that fails":    {`(call $remember)`, `(func (export "_initialize") unreachable)`, "fails"},
+		"initialisation that allocates": {
+			`(i32.const 0)`, `(func (export "_initialize") (drop (call $alloc (i64.const 8))))`, "calls the host",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			m := load(t, plugin(c.body, remembering, c.more))
+			if got := m.Fresh(); (c.fresh == "") != (got == "") || !strings.Contains(got, c.fresh) {
+				t.Errorf("each call has an instance of its own because %q, want %q", got, c.fresh)
+			}
+			if name == "initialisation that fails" {
+				if _, err := m.Call(context.Background(), abi.ExportAuthenticate, &env{}); err == nil {
+					t.Error("a call goes on although the initialisation failed")
+				}
+				return
+			}
+			var all sync.WaitGroup
+			var fuel sync.Map
+			for range 4 {
+				all.Go(func() {
+					for range 50 {
+						got := authenticate(t, m, &env{})
+						if got.Code != 0 {
+							t.Errorf("a call finds what another one left, place %d", got.Code)
+							return
+						}
+						fuel.Store(got.Fuel, true)
+					}
+				})
+			}
+			all.Wait()
+			different := 0
+			fuel.Range(func(any, any) bool { different++; return true })
+			if different != 1 {
+				t.Errorf("the same call used %d different amounts of fuel", different)
+			}
+		})
+	}
+}
+
+// Random bytes and the time of an initialisation are of each call.
+func TestAnInitialisationThatDrawsIsRunEachTime(t *testing.T) {
+	m := load(t, withWASI(`(i32.load8_u (i32.const 100))`, `(func (export "_initialize") (drop (call $random_get (i32.const 100) (i32.const 1))))`))
+	if got := m.Fresh(); !strings.Contains(got, "random_get") {
+		t.Errorf("the module's instances are used again: %q", got)
+	}
+	seen := map[int32]bool{}
+	for range 100 {
+		seen[authenticate(t, m, &env{}).Code] = true
+	}
+	if len(seen) < 10 {
+		t.Errorf("100 calls drew %d different bytes", len(seen))
+	}
+}
+
+// What a call had on its stack is not kept, whatever it was.
+func TestADeepStackIsNotKept(t *testing.T) {
+	r := newRuntime(t, limits(nil))
+	inUse := func() uint64 {
+		var stats runtime.MemStats
+		runtime.GC()
+		runtime.ReadMemStats(&stats)
+		return stats.HeapAlloc
+	}
+	const modules = 8
+	wat := plugin(`(drop (call $down (i32.const 100000))) i32.const 0`, `(func $down (param i32) (result i32)
+		(if (i32.eqz (local.get 0)) (then (return (i32.const 0))))
+		(i32.add (i32.const 1) (call $down (i32.sub (local.get 0) (i32.const 1)))))`)
+	before := inUse()
+	var kept []*sandbox.Module
+	for i := range modules {
+		m := loadIn(t, r, strings.Replace(wat, "100000", fmt.Sprint(100_000+i), 1))
+		authenticate(t, m, &env{})
+		kept = append(kept, m)
+	}
+	if grown := int64(inUse()) - int64(before); grown > modules<<20 {
+		t.Errorf("%d modules keep %d bytes", len(kept), grown)
+	}
+	runtime.KeepAlive(kept)
+}
