@@ -5,12 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"strings"
 	"time"
 
 	"github.com/keywright/keywright/host/internal/hostfn"
 	"github.com/keywright/keywright/host/internal/seal"
-	"github.com/keywright/keywright/host/internal/template"
 	"github.com/keywright/keywright/host/internal/tokencache"
 	"github.com/keywright/keywright/internal/abi"
 )
@@ -34,14 +32,21 @@ func (c *Connector) failure(f *hostfn.Failure) error {
 
 // authenticate runs the plugin for a request.
 func (c *Connector) authenticate(ctx context.Context, r *http.Request) outcome {
+	var buffer [4]string
+	secrets, err := c.secrets(ctx, buffer[:0])
+	if err != nil {
+		return outcome{err: err}
+	}
+	who := c.subject(ctx)
+	if out, ok := c.reuse(secrets, who); ok && !c.host.closed.Load() {
+		c.observe(ctx, Call{Cached: len(out.used) > 0, Reused: true})
+		return out
+	}
 	if err := c.host.enter(); err != nil {
 		return outcome{err: c.fail(StagePlugin, err)}
 	}
 	defer c.host.calls.Done()
-	in, err := c.inputs(ctx, r)
-	if err != nil {
-		return outcome{err: err}
-	}
+	in := c.inputs(secrets, who, r)
 	found := map[tokencache.Key]tokencache.Entry[[]seal.Piece](nil)
 	sandbox := time.Duration(0)
 	// Each round ends the call, or finds one entry more. A plugin asks for few.
@@ -50,6 +55,7 @@ func (c *Connector) authenticate(ctx context.Context, r *http.Request) outcome {
 		call.Found = found
 		out, restart := c.call(ctx, call, &sandbox)
 		if restart == nil {
+			c.keep(secrets, who, call, out)
 			return out
 		}
 		if restart.Key == nil {
@@ -135,34 +141,25 @@ func (c *Connector) call(ctx context.Context, call *hostfn.Call, sandbox *time.D
 	if failure != nil {
 		out.err = c.failure(failure)
 	}
-	if observe := c.host.config.Observe; observe != nil {
-		observe(ctx, Call{
-			Connector: c.Name, Type: c.Auth.Type, Sandbox: *sandbox, Exchanges: call.Exchanges(),
-			Cached: len(out.used) > 0, Err: out.err,
-		})
-	}
+	c.observe(ctx, Call{Sandbox: *sandbox, Exchanges: call.Exchanges(), Cached: len(out.used) > 0, Err: out.err})
 	return out, nil
 }
 
-// inputs reads everything that the connector's templates name.
-func (c *Connector) inputs(ctx context.Context, r *http.Request) (*hostfn.Inputs, error) {
-	in := &hostfn.Inputs{Variables: c.host.config.Variables, Request: r}
-	if len(c.plan.Names.Secrets) > 0 {
-		in.Secrets = make(map[string]string, len(c.plan.Names.Secrets))
+func (c *Connector) observe(ctx context.Context, call Call) {
+	if observe := c.host.config.Observe; observe != nil {
+		call.Connector, call.Type = c.Name, c.Auth.Type
+		observe(ctx, call)
 	}
-	for _, name := range c.plan.Names.Secrets {
-		value, err := c.host.config.Secrets.Secret(ctx, name)
-		if err == nil && strings.TrimSpace(value) == "" {
-			err = errors.New("it is empty")
-		}
-		if err != nil {
-			return nil, c.fail(StageTemplate, fmt.Errorf("auth.config.%s: secret %q: %w", c.named[name], name, err))
-		}
-		in.Secrets[name] = value
+}
+
+// inputs is everything that the connector's templates name.
+func (c *Connector) inputs(secrets []string, who subject, r *http.Request) *hostfn.Inputs {
+	in := &hostfn.Inputs{Variables: c.host.config.Variables, User: &who.user, TenantID: who.tenantID, Request: r}
+	if len(secrets) > 0 {
+		in.Secrets = make(map[string]string, len(secrets))
 	}
-	if u, ok := userFrom(ctx); ok {
-		in.User = &template.User{Email: u.Email, ID: u.ID, Username: u.Username, FirstName: u.FirstName, LastName: u.LastName}
-		in.TenantID = u.TenantID
+	for i, name := range c.plan.Names.Secrets {
+		in.Secrets[name] = secrets[i]
 	}
 	var partition *[32]byte
 	in.Partition = func() [32]byte {
@@ -172,5 +169,5 @@ func (c *Connector) inputs(ctx context.Context, r *http.Request) (*hostfn.Inputs
 		}
 		return *partition
 	}
-	return in, nil
+	return in
 }

@@ -10,6 +10,7 @@ import (
 	"log/slog"
 	"slices"
 	"sync"
+	"sync/atomic"
 
 	"github.com/keywright/keywright/host/internal/hostfn"
 	"github.com/keywright/keywright/host/internal/seal"
@@ -31,6 +32,7 @@ type Connector struct {
 	prefix  [32]byte          // of cache partitions: all that does not change from request to request
 	named   map[string]string // the field that names a secret first, for errors
 	warned  *warnings
+	last    *atomic.Pointer[reusable] // of a connector whose templates name nothing of the user
 }
 
 // Auth is the authentication object of a connector: a type, and its configuration.
@@ -57,7 +59,7 @@ func (h *Host) Connect(ctx context.Context, c Connector) (*Connector, error) {
 		return nil, err
 	}
 	defer h.calls.Done()
-	connected := &Connector{Name: c.Name, Origins: c.Origins, Auth: c.Auth, host: h, named: map[string]string{}, warned: &warnings{}}
+	connected := &Connector{Name: c.Name, Origins: c.Origins, Auth: c.Auth, host: h, named: map[string]string{}, warned: &warnings{}, last: &atomic.Pointer[reusable]{}}
 	check := &checker{host: h, connector: connected}
 	check.run(ctx)
 	if len(check.problems) > 0 {

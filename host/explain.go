@@ -45,10 +45,11 @@ func (c *Connector) Explain(r *http.Request) (*Explanation, error) {
 	defer c.host.calls.Done()
 	ctx, cancel := context.WithTimeout(r.Context(), c.host.config.Limits.CallTime)
 	defer cancel()
-	in, err := c.inputs(ctx, r)
+	secrets, err := c.secrets(ctx, nil)
 	if err != nil {
 		return nil, err
 	}
+	in := c.inputs(secrets, c.subject(ctx), r)
 	call := hostfn.New(ctx, c.plan, in, hostfn.Explaining)
 	result, failure := run(ctx, c.plugin.guest, abi.ExportAuthenticate, call)
 	if failure != nil {
@@ -70,11 +71,7 @@ func (c *Connector) Explain(r *http.Request) (*Explanation, error) {
 		Connector: c.Name, Type: c.Auth.Type, Method: r.Method, URL: target.String(),
 		Added: Mutation{Headers: masked.Headers, Query: masked.Query},
 	}
-	clone := r.Clone(ctx)
-	if clone.Header == nil {
-		clone.Header = http.Header{}
-	}
-	apply(clone, masked)
+	clone := withMutation(r, masked)
 	for _, name := range slices.Sorted(maps.Keys(clone.Header)) {
 		for _, value := range clone.Header[name] {
 			e.Headers = append(e.Headers, Pair{Name: name, Value: value})

@@ -33,9 +33,6 @@ func (g *guest) plugin(grants ...string) host.Plugin {
 // Has implements sandbox.Guest.
 func (g *guest) Has(export string) bool { return export != abi.ExportValidate || g.validate != nil }
 
-// Close implements sandbox.Guest.
-func (g *guest) Close(context.Context) error { return nil }
-
 // Call implements sandbox.Guest.
 func (g *guest) Call(_ context.Context, export string, env abi.Env) (result sandbox.Result, err error) {
 	defer func() {

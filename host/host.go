@@ -13,7 +13,10 @@ import (
 	"net/netip"
 	"net/url"
 	"sync"
+	"sync/atomic"
 	"time"
+
+	lru "github.com/hashicorp/golang-lru/v2"
 
 	"github.com/keywright/keywright/host/internal/egress"
 	"github.com/keywright/keywright/host/internal/hostfn"
@@ -44,6 +47,9 @@ type Config struct {
 	// when there is none. What lies there runs outside of the sandbox: New refuses a directory that others may write to or
 	// replace. Empty: none.
 	CodeCache string
+	// NoReuse has the plugin run for each request. Otherwise a mutation is used again while all that it came from is
+	// what it was, unless the plugin read the request, the time or anything random, signed, or logged.
+	NoReuse bool
 	// Observe is told of each call of a plugin once it has ended, before its request goes on. Nil: nobody.
 	Observe func(context.Context, Call)
 }
@@ -55,6 +61,7 @@ type Call struct {
 	Sandbox   time.Duration // of the guest and its host functions; waits for token endpoints and for other guests are not in it
 	Exchanges int           // token requests that were sent
 	Cached    bool          // a cached value was read
+	Reused    bool          // the plugin was not run: the mutation is that of an earlier call
 	Err       error         // nil when the request was authenticated
 }
 
@@ -81,8 +88,11 @@ type Host struct {
 	types      map[string]*plugin
 	order      []*plugin
 
-	mu     sync.Mutex
-	closed bool
+	// reusable is what calls came to, of connectors that name something of the user.
+	reusable *lru.Cache[reuseKey, *reusable]
+
+	mu     sync.Mutex // of entering and closing
+	closed atomic.Bool
 	calls  sync.WaitGroup
 }
 
@@ -137,13 +147,16 @@ func tryHost(ctx context.Context, c Config, builtIn [][]byte) (*Host, error) {
 	h := &Host{config: c, signer: signing.New(c.Limits.Keys), types: map[string]*plugin{}}
 	h.exchanging = make(chan struct{}, c.Limits.Exchanging)
 	h.cache = tokencache.New[[]seal.Piece](c.Limits.CacheEntries, c.Limits.CachePerUser, c.Clock)
+	var err error
+	if h.reusable, err = lru.New[reuseKey, *reusable](c.Limits.CacheEntries); err != nil {
+		return nil, err
+	}
 	if _, err := io.ReadFull(c.Random, h.salt[:]); err != nil {
 		return nil, fmt.Errorf("no randomness: %w", err)
 	}
 	if err := h.dialers(); err != nil {
 		return nil, err
 	}
-	var err error
 	h.runtime, err = sandbox.New(ctx, sandbox.Config{
 		Limits: c.Limits.sandbox(), Clock: c.Clock, Random: c.Random, Observe: observer(ctx), CodeCache: c.CodeCache,
 	})
@@ -195,7 +208,7 @@ func (h *Host) loadAll(ctx context.Context, builtIn [][]byte) error {
 func (h *Host) enter() error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if h.closed {
+	if h.closed.Load() {
 		return ErrClosed
 	}
 	h.calls.Add(1)
@@ -206,7 +219,7 @@ func (h *Host) enter() error {
 // when the context ends first.
 func (h *Host) Close(ctx context.Context) error {
 	h.mu.Lock()
-	h.closed = true
+	h.closed.Store(true)
 	h.mu.Unlock()
 	done := make(chan struct{})
 	go func() {

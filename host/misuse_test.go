@@ -186,6 +186,7 @@ func TestNoCredential_threats_15b(t *testing.T) {
 		t.Error("what was put to use was none of the token endpoint")
 	}
 	w = misusedWorld(t, func(env abi.Env) (string, error) {
+		env.TimeNow() // so that the next call is run as well
 		if stale == "" {
 			stale = value(env, "to_header")
 		}

@@ -80,7 +80,7 @@ func (c *Connector) checkOrigin(r *http.Request) error {
 	if strings.Contains(r.URL.RawQuery, "#") { // it would go out as it is, and what is appended behind it be a fragment
 		return errors.New("the request's query holds a #: write it as %23")
 	}
-	if r.Host != "" {
+	if r.Host != "" && (r.Host != r.URL.Host || !ascii(r.Host)) {
 		written, err := httpguts.PunycodeHostPort(r.Host) // as net/http writes it
 		if err != nil {
 			return errors.New("the request's Host is not the name of a host")
@@ -97,6 +97,11 @@ func (c *Connector) checkOrigin(r *http.Request) error {
 // another Host, or another framing.
 func checkHeaders(h http.Header) error {
 	for name := range h {
+		switch len(name) {
+		case len("Host"), len("Trailer"), len("Connection"), len("Content-Length"), len("Transfer-Encoding"):
+		default:
+			continue
+		}
 		switch canonical := http.CanonicalHeaderKey(name); canonical {
 		case "Host", "Content-Length", "Transfer-Encoding", "Trailer", "Connection":
 			if name != canonical {

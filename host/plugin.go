@@ -51,6 +51,8 @@ type plugin struct {
 	grants map[string]bool
 	uses   map[string]bool
 	fields map[string]seal.Sinks
+	// repeats says that nothing but host functions can make two calls of it differ.
+	repeats bool
 }
 
 // Plugins lists the loaded plugins, the built-in ones first.
@@ -94,12 +96,13 @@ func (h *Host) prepare(ctx context.Context, source Plugin) (*plugin, error) {
 		}
 		p.grants[grant] = true
 	}
+	p.repeats = true
 	if p.guest == nil {
 		module, err := h.runtime.Load(ctx, source.Wasm)
 		if err != nil {
 			return nil, err
 		}
-		p.guest = module
+		p.guest, p.repeats = module, module.Repeats()
 	}
 	description, err := h.describe(ctx, p.guest)
 	if err != nil {

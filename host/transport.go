@@ -115,7 +115,10 @@ func withoutEcho(response *http.Response, m *hostfn.Mutation) error {
 // redirects. The body is shared with the request.
 func (c *Connector) Authenticate(r *http.Request) (*http.Request, error) {
 	authenticated, out := c.clone(r)
-	return authenticated, out.err
+	if out.err != nil {
+		return nil, out.err
+	}
+	return authenticated.Clone(r.Context()), nil // which is the caller's to change
 }
 
 // check refuses a request that is not for this connector, or that others would take for another one.
@@ -141,12 +144,40 @@ func (c *Connector) clone(r *http.Request) (*http.Request, outcome) {
 	if err := c.stripped(r, out.mutation); err != nil {
 		return nil, outcome{err: err}
 	}
-	authenticated := r.Clone(r.Context())
-	if authenticated.Header == nil {
-		authenticated.Header = http.Header{}
+	return withMutation(r, out.mutation), out
+}
+
+// withMutation makes a copy of a request that has the mutation. It shares what is not changed: a base must not change it
+// either.
+func withMutation(r *http.Request, m *hostfn.Mutation) *http.Request {
+	changed := r.WithContext(r.Context())
+	changed.Header = r.Header.Clone()
+	if changed.Header == nil {
+		changed.Header = http.Header{}
 	}
-	apply(authenticated, out.mutation)
-	return authenticated, out
+	for _, header := range m.Headers {
+		set(changed.Header, header)
+	}
+	if m.Query != "" {
+		target := *r.URL
+		if target.RawQuery != "" { // what the URL has stays byte for byte
+			target.RawQuery += "&"
+		}
+		target.RawQuery += m.Query
+		changed.URL = &target
+	}
+	return changed
+}
+
+// set replaces a header, also one that was put there under a name in another case.
+func set(headers http.Header, header Pair) {
+	canonical := http.CanonicalHeaderKey(header.Name)
+	for name := range headers {
+		if len(name) == len(canonical) && name != canonical && http.CanonicalHeaderKey(name) == canonical {
+			delete(headers, name)
+		}
+	}
+	headers[canonical] = []string{header.Value}
 }
 
 // stripped refuses a request whose Connection header names a header of the mutation, RFC 9110 section 7.6.1.
@@ -161,24 +192,6 @@ func (c *Connector) stripped(r *http.Request, m *hostfn.Mutation) error {
 		}
 	}
 	return nil
-}
-
-// apply changes a clone: headers are set, and the query is appended to what the URL has, which stays byte for byte.
-func apply(r *http.Request, m *hostfn.Mutation) {
-	for _, header := range m.Headers {
-		for name := range r.Header { // also a name that was put there in another case
-			if http.CanonicalHeaderKey(name) == http.CanonicalHeaderKey(header.Name) {
-				delete(r.Header, name)
-			}
-		}
-		r.Header.Set(header.Name, header.Value)
-	}
-	if m.Query != "" {
-		if r.URL.RawQuery != "" {
-			r.URL.RawQuery += "&"
-		}
-		r.URL.RawQuery += m.Query
-	}
 }
 
 func replayable(r *http.Request) bool {

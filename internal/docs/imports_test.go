@@ -30,7 +30,7 @@ var rules = []rule{
 	{packages: "plugins"},
 	{packages: "plugins/...", ours: []string{"sdk"}},
 
-	{packages: "host", ours: []string{"internal/abi", "plugins", "host/internal/..."}, others: []string{"golang.org/x/net"}},
+	{packages: "host", ours: []string{"internal/abi", "plugins", "host/internal/..."}, others: []string{"golang.org/x/net", "github.com/hashicorp/golang-lru/v2"}},
 	{packages: "host/hosttest", ours: []string{"host", "sdk", "internal/abi", "internal/pluginbuild", "host/internal/..."}},
 	{packages: "host/internal/hostfn", ours: []string{
 		"internal/abi", "host/internal/egress", "host/internal/seal", "host/internal/signing", "host/internal/strictjson", "host/internal/template", "host/internal/tokencache",
@@ -44,7 +44,7 @@ var rules = []rule{
 	{packages: "host/internal/signing", ours: []string{"internal/abi"}, others: []string{
 		"github.com/golang-jwt/jwt/v5", "github.com/hashicorp/golang-lru/v2", "github.com/go-json-experiment/json",
 	}},
-	{packages: "host/internal/egress", others: []string{"golang.org/x/net"}},
+	{packages: "host/internal/egress", others: []string{"golang.org/x/net", "github.com/hashicorp/golang-lru/v2"}},
 	{packages: "host/internal/strictjson", others: []string{"github.com/go-json-experiment/json"}},
 	{packages: "host/internal/testhook", ours: []string{"host/internal/sandbox"}},
 

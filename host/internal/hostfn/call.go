@@ -49,6 +49,7 @@ type Call struct {
 	restart     *Restart
 	lines       []line
 	inputRead   bool
+	once        bool // it read what is of one request or moment, signed, or logged
 	revealed    bool
 	urls        []string // of the fields of kind url that were rendered
 	openedBytes int      // of texts, with their sealed values put in
@@ -89,6 +90,16 @@ func (c *Call) Exchanges() int { return c.exchanges }
 
 // TokenError is the last answer of a token endpoint when that was an error, or nil.
 func (c *Call) TokenError() *TokenError { return c.answer }
+
+// Repeats tells whether another run would come to the same, as long as the configuration, the secrets, the user's fields
+// and the cache entries that this one read are what they were.
+func (c *Call) Repeats() bool { return !c.once }
+
+// Forget drops what the call has of its request, once it has ended.
+func (c *Call) Forget() {
+	c.ctx, c.inputs.Request, c.inputs.Partition = nil, nil, nil
+	c.Found, c.rendered = nil, nil
+}
 
 // OtherType tells whether the last token of a token endpoint was of another type than bearer, RFC 6749 section 7.1.
 func (c *Call) OtherType() bool { return c.otherType }
@@ -176,9 +187,17 @@ func (c *Call) values() *template.Values {
 		},
 		User:     c.inputs.User,
 		TenantID: c.inputs.TenantID,
-		Now:      func() int64 { return c.plan.Clock().Unix() },
-		UUID:     func() (string, error) { return newUUID(c.plan.Random) },
+		Now:      c.now,
+		UUID: func() (string, error) {
+			c.once = true
+			return newUUID(c.plan.Random)
+		},
 	}
+}
+
+func (c *Call) now() int64 {
+	c.once = true
+	return c.plan.Clock().Unix()
 }
 
 // scrubbable is how many bytes of a text may be cut out of another one without a trace. Shorter ones are there by chance,

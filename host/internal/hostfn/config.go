@@ -207,5 +207,5 @@ func (c *Call) SecretGet(name string) string {
 // TimeNow gives the host's time.
 func (c *Call) TimeNow() int64 {
 	c.need(abi.UserTimeNow)
-	return c.plan.Clock().Unix()
+	return c.now()
 }

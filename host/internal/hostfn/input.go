@@ -19,7 +19,7 @@ func (c *Call) Input() []byte {
 	if c.mode == Describing || c.mode == Validating || c.inputs.Request == nil {
 		return nil
 	}
-	c.inputRead = true
+	c.inputRead, c.once = true, true
 	if c.Lease != nil { // nothing can be set from here on, and how the call ends may tell of this request
 		c.Lease.End(nil)
 	}

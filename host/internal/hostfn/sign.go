@@ -17,6 +17,7 @@ import (
 // configuration names, and only fit for the one place that it was asked for.
 func (c *Call) JWTSign(document []byte) string {
 	c.need(abi.UserJWTSign)
+	c.once = true
 	var request abi.JWTRequest[jsontext.Value]
 	if err := strictjson.Unmarshal(document, &request); err != nil {
 		c.endf(StagePlugin, "the request of jwt_sign %w", err)
@@ -104,6 +105,7 @@ func (c *Call) mapStrings(where string, object map[string]any, f func(string) (s
 // Sign gives a raw signature over bytes that the guest chose; only with the grant sign_raw.
 func (c *Call) Sign(field, data string) []byte {
 	c.need(abi.UserSign)
+	c.once = true
 	c.grant(abi.UserSign, abi.GrantSignRaw)
 	c.plain("the data of sign", data)
 	key, algorithm := c.key(field)

@@ -95,6 +95,14 @@ type silent struct{ abi.Env }
 
 func (silent) Log(abi.Level, string) {}
 
+// Repeats tells whether the same call, given the same by its abi.Env, always comes to the same: whether the module can
+// neither draw random bytes nor read a clock by itself.
+func (m *Module) Repeats() bool {
+	return !slices.ContainsFunc(m.admitted.Imports, func(i admission.Import) bool {
+		return i.Module == abi.ModuleWASI && i.Name != wasiWrite
+	})
+}
+
 // Fresh says why each call of the module has an instance of its own. It is "" when instances are used again, put back
 // after each call to what they were after their initialisation.
 func (m *Module) Fresh() string { return m.fresh }

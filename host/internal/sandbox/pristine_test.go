@@ -60,9 +60,9 @@ func TestAGuestRemembersNothing(t *testing.T) {
 		},
 		"initialised": {`(call $remember)`, `(func (export "_initialize")
 			(global.set $i32 (i32.add (global.get $i32) (i32.const 11))) (global.set $i32 (i32.sub (global.get $i32) (i32.const 11))))`, ""},
-		"started":                      {`(call $remember)`, `(func $start (i32.store (i32.const 40000) (i32.const 1))) (start $start)`, ""},
-		"initialisation that logs":     {`(call $remember)`, `(func (export "_initialize") (call $log_info (i64.const 0)))`, "calls the host"},
-		"initialisation that fails":    {`(call $remember)`, `(func (export "_initialize") unreachable)`, "fails"},
+		"started":                   {`(call $remember)`, `(func $start (i32.store (i32.const 40000) (i32.const 1))) (start $start)`, ""},
+		"initialisation that logs":  {`(call $remember)`, `(func (export "_initialize") (call $log_info (i64.const 0)))`, "calls the host"},
+		"initialisation that fails": {`(call $remember)`, `(func (export "_initialize") unreachable)`, "fails"},
 		"initialisation that allocates": {
 			`(i32.const 0)`, `(func (export "_initialize") (drop (call $alloc (i64.const 8))))`, "calls the host",
 		},

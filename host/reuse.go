@@ -1,0 +1,109 @@
+package host
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/keywright/keywright/host/internal/hostfn"
+	"github.com/keywright/keywright/host/internal/template"
+)
+
+// reusable is what a call came to that read nothing of its request or of the moment, but only the connector's
+// configuration, secrets, fields of the user and cached entries. As long as these are what they were, the plugin would
+// give the same again, and need not be run.
+type reusable struct {
+	secrets []string // the values of those that the templates name
+	outcome outcome
+}
+
+// subject is for whom a call is made, as far as the connector's templates name that.
+type subject struct {
+	user     template.User
+	tenantID string
+}
+
+// reuseKey says whose a reusable is, of connectors whose templates name something of the user.
+type reuseKey struct {
+	connector *Connector
+	subject   subject
+}
+
+// reuse gives what an earlier call has come to, if it is what this one would come to.
+func (c *Connector) reuse(secrets []string, who subject) (outcome, bool) {
+	var earlier *reusable
+	if c.personal() {
+		earlier, _ = c.host.reusable.Get(reuseKey{c, who})
+	} else {
+		earlier = c.last.Load()
+	}
+	if earlier == nil || !slices.Equal(earlier.secrets, secrets) {
+		return outcome{}, false
+	}
+	for _, used := range earlier.outcome.used {
+		if entry, ok := c.host.cache.Get(used.Key); !ok || entry.Generation != used.Generation {
+			return outcome{}, false
+		}
+	}
+	return earlier.outcome, true
+}
+
+// keep keeps what a call has come to, if it may be reused.
+func (c *Connector) keep(secrets []string, who subject, call *hostfn.Call, out outcome) {
+	if c.host.config.NoReuse || !c.plugin.repeats || !call.Repeats() || out.err != nil {
+		return
+	}
+	call.Forget() // the outcome's scrub needs its sealed values, and nothing of its request
+	kept := &reusable{slices.Clone(secrets), out}
+	if c.personal() {
+		c.host.reusable.Add(reuseKey{c, who}, kept)
+	} else {
+		c.last.Store(kept)
+	}
+}
+
+// personal tells whether the templates name something of the user.
+func (c *Connector) personal() bool { return len(c.plan.Names.User) > 0 || c.plan.Names.Tenant }
+
+// subject takes from the context what the templates name.
+func (c *Connector) subject(ctx context.Context) (who subject) {
+	if !c.personal() {
+		return subject{}
+	}
+	u, _ := userFrom(ctx)
+	if c.plan.Names.Tenant {
+		who.tenantID = u.TenantID
+	}
+	for _, name := range c.plan.Names.User {
+		switch name {
+		case "id":
+			who.user.ID = u.ID
+		case "email":
+			who.user.Email = u.Email
+		case "username":
+			who.user.Username = u.Username
+		case "first_name":
+			who.user.FirstName = u.FirstName
+		case "last_name":
+			who.user.LastName = u.LastName
+		}
+	}
+	return who
+}
+
+// secrets appends the value of each secret that the templates name.
+func (c *Connector) secrets(ctx context.Context, values []string) ([]string, error) {
+	for _, name := range c.plan.Names.Secrets {
+		value, err := c.host.config.Secrets.Secret(ctx, name)
+		if err == nil && strings.TrimSpace(value) == "" {
+			err = errors.New("it is empty")
+		}
+		if err != nil {
+			return nil, c.fail(StageTemplate, fmt.Errorf("auth.config.%s: secret %q: %w", c.named[name], name, err))
+		}
+		values = append(values, value)
+	}
+	return values, nil
+}
