@@ -30,6 +30,12 @@ func (c *Connector) failure(f *hostfn.Failure) error {
 	return c.fail(Stage(f.Stage), f.Err)
 }
 
+// spent is what the runs of a call took.
+type spent struct {
+	time time.Duration
+	fuel int64
+}
+
 // authenticate runs the plugin for a request.
 func (c *Connector) authenticate(ctx context.Context, r *http.Request) outcome {
 	var buffer [4]string
@@ -48,23 +54,23 @@ func (c *Connector) authenticate(ctx context.Context, r *http.Request) outcome {
 	defer c.host.calls.Done()
 	in := c.inputs(secrets, who, r)
 	found := map[tokencache.Key]tokencache.Entry[[]seal.Piece](nil)
-	sandbox := time.Duration(0)
+	var spent spent
 	// Each round ends the call, or finds one entry more. A plugin asks for few.
 	for range c.host.config.Limits.CachePerUser + 1 {
 		call := hostfn.New(ctx, c.plan, in, hostfn.Inline)
 		call.Found = found
-		out, restart := c.call(ctx, call, &sandbox)
+		out, restart := c.call(ctx, call, &spent)
 		if restart == nil {
 			c.keep(secrets, who, call, out)
 			return out
 		}
 		if restart.Key == nil {
-			return c.apart(ctx, in, nil, sandbox)
+			return c.apart(ctx, in, nil, spent)
 		}
 		entry, hit, lease, holder := c.host.cache.Acquire(*restart.Key)
 		switch {
 		case holder:
-			return c.apart(ctx, in, lease, sandbox)
+			return c.apart(ctx, in, lease, spent)
 		case !hit:
 			waited, err := lease.Wait(ctx)
 			switch {
@@ -73,7 +79,7 @@ func (c *Connector) authenticate(ctx context.Context, r *http.Request) outcome {
 			case waited.Err != nil:
 				return outcome{err: waited.Err}
 			case !waited.Set:
-				return c.apart(ctx, in, nil, sandbox)
+				return c.apart(ctx, in, nil, spent)
 			}
 			entry = waited.Entry
 		}
@@ -87,7 +93,7 @@ func (c *Connector) authenticate(ctx context.Context, r *http.Request) outcome {
 
 // apart runs the call on a goroutine of its own, with the caller's values but not its cancellation: a caller that goes
 // away takes nobody's token with it (threats.md 31).
-func (c *Connector) apart(ctx context.Context, in *hostfn.Inputs, lease *hostfn.Lease, sandbox time.Duration) outcome {
+func (c *Connector) apart(ctx context.Context, in *hostfn.Inputs, lease *hostfn.Lease, spent spent) outcome {
 	if in.Request != nil {
 		in.Request = in.Request.Clone(context.WithoutCancel(ctx)) // the caller may change its own once it has returned
 	}
@@ -111,7 +117,7 @@ func (c *Connector) apart(ctx context.Context, in *hostfn.Inputs, lease *hostfn.
 		}
 		call := hostfn.New(detached, c.plan, in, hostfn.Exchanging)
 		call.Lease = lease
-		out, _ = c.call(detached, call, &sandbox)
+		out, _ = c.call(detached, call, &spent)
 	}()
 	select {
 	case out := <-done:
@@ -121,12 +127,13 @@ func (c *Connector) apart(ctx context.Context, in *hostfn.Inputs, lease *hostfn.
 	}
 }
 
-// call runs the guest once, adds the time that takes to sandbox, and applies the rules to what the guest puts out.
-func (c *Connector) call(ctx context.Context, call *hostfn.Call, sandbox *time.Duration) (outcome, *hostfn.Restart) {
+// call runs the guest once, adds what that takes to spent, and applies the rules to what the guest puts out.
+func (c *Connector) call(ctx context.Context, call *hostfn.Call, spent *spent) (outcome, *hostfn.Restart) {
 	ctx, cancel := context.WithTimeout(ctx, c.host.config.Limits.CallTime)
 	defer cancel()
 	result, failure := run(ctx, c.plugin.guest, abi.ExportAuthenticate, call)
-	*sandbox += result.Time
+	spent.time += result.Time
+	spent.fuel += result.Fuel
 	if restart := call.Restart(); restart != nil {
 		return outcome{}, restart
 	}
@@ -141,7 +148,7 @@ func (c *Connector) call(ctx context.Context, call *hostfn.Call, sandbox *time.D
 	if failure != nil {
 		out.err = c.failure(failure)
 	}
-	c.observe(ctx, Call{Sandbox: *sandbox, Exchanges: call.Exchanges(), Cached: len(out.used) > 0, Err: out.err})
+	c.observe(ctx, Call{Sandbox: spent.time, Fuel: spent.fuel, Exchanges: call.Exchanges(), Cached: len(out.used) > 0, Err: out.err})
 	return out, nil
 }
 

@@ -41,9 +41,11 @@ func BenchmarkRoundTrip(b *testing.B) {
 			r.Header = http.Header{"Accept": {"application/json"}, "User-Agent": {"bench"}, "X-Request-Id": {"1"}}
 			b.ReportAllocs()
 			for b.Loop() {
-				if _, err := transport.RoundTrip(r); err != nil {
+				response, err := transport.RoundTrip(r)
+				if err != nil {
 					b.Fatal(err)
 				}
+				_ = response.Body.Close()
 			}
 		})
 	}

@@ -21,6 +21,7 @@ type Explanation struct {
 	URL       string // with the query that would be appended, masked
 	Headers   []Pair // those of the request, and those that would be set, masked
 	Added     Mutation
+	Fuel      int64 // units of work that the plugin used
 }
 
 // Pair is a name and a value.
@@ -69,7 +70,7 @@ func (c *Connector) Explain(r *http.Request) (*Explanation, error) {
 	target.User, target.Fragment, target.RawFragment = nil, "", ""
 	e := &Explanation{
 		Connector: c.Name, Type: c.Auth.Type, Method: r.Method, URL: target.String(),
-		Added: Mutation{Headers: masked.Headers, Query: masked.Query},
+		Added: Mutation{Headers: masked.Headers, Query: masked.Query}, Fuel: result.Fuel,
 	}
 	clone := withMutation(r, masked)
 	for _, name := range slices.Sorted(maps.Keys(clone.Header)) {

@@ -41,6 +41,9 @@ type PluginInfo struct {
 	Size    int      // of the module, in bytes
 	Grants  []string // what the operator allows it
 	BuiltIn bool
+	// Fresh says why each call has an instance of its own. It is empty when instances are used again, put back after each
+	// call to what they were.
+	Fresh string
 }
 
 // plugin is a loaded plugin.
@@ -97,19 +100,20 @@ func (h *Host) prepare(ctx context.Context, source Plugin) (*plugin, error) {
 		p.grants[grant] = true
 	}
 	p.repeats = true
+	fresh := ""
 	if p.guest == nil {
 		module, err := h.runtime.Load(ctx, source.Wasm)
 		if err != nil {
 			return nil, err
 		}
-		p.guest, p.repeats = module, module.Repeats()
+		p.guest, p.repeats, fresh = module, module.Repeats(), module.Fresh()
 	}
 	description, err := h.describe(ctx, p.guest)
 	if err != nil {
 		return nil, fmt.Errorf("describe: %w", err)
 	}
 	p.info = PluginInfo{
-		Description: *description, Name: source.Name, SHA256: digest, Size: len(source.Wasm), Grants: source.Grants,
+		Description: *description, Name: source.Name, SHA256: digest, Size: len(source.Wasm), Grants: source.Grants, Fresh: fresh,
 	}
 	if p.fields, err = checkDescription(description); err != nil {
 		return nil, fmt.Errorf("describe: %w", err)

@@ -20,7 +20,8 @@ type explained struct {
 	Method    string      `json:"method"`
 	URL       string      `json:"url"`
 	Headers   []host.Pair `json:"headers"`
-	JWT       *shownJWT   `json:"jwt"` // that <jwt> in a header stands for, or null
+	JWT       *shownJWT   `json:"jwt"`  // that <jwt> in a header stands for, or null
+	Fuel      int64       `json:"fuel"` // units of work of the plugin
 }
 
 type shownJWT struct {
@@ -58,7 +59,7 @@ func (a *app) explain() *cobra.Command {
 
 // show takes the JWT out of the header that it is shown in.
 func show(e *host.Explanation) explained {
-	shown := explained{Connector: e.Connector, Type: e.Type, Method: e.Method, URL: e.URL, Headers: []host.Pair{}}
+	shown := explained{Connector: e.Connector, Type: e.Type, Method: e.Method, URL: e.URL, Headers: []host.Pair{}, Fuel: e.Fuel}
 	for _, pair := range e.Headers {
 		before, rest, ok := strings.Cut(pair.Value, "<jwt {")
 		if decoded, after, found := cutJWT("{" + rest); ok && found && shown.JWT == nil {
@@ -105,6 +106,7 @@ func (a *app) writeExplained(e explained) error {
 			b.WriteByte('\n')
 		}
 	}
+	fmt.Fprintf(&b, "\n%s\n", s.dim(fmt.Sprintf("the plugin used %d units of fuel", e.Fuel)))
 	_, err := a.out.Write(b.Bytes())
 	return err
 }

@@ -105,7 +105,8 @@ func (a *app) plugins(c *cobra.Command, f *configFlags) ([]host.PluginInfo, erro
 type inspected struct {
 	host.Description
 	SHA256 string `json:"sha256"`
-	Size   int    `json:"size"` // bytes
+	Size   int    `json:"size"`  // bytes
+	Fresh  string `json:"fresh"` // why each call has an instance of its own, "" when instances are used again
 	moduleinfo.Info
 	Schema json.RawMessage `json:"schema"` // JSON Schema of a connector's auth object
 }
@@ -137,7 +138,7 @@ func (a *app) pluginInspect() *cobra.Command {
 				if err != nil {
 					return err
 				}
-				return a.writeJSON(inspected{plugin.Description, plugin.SHA256, plugin.Size, module, schema})
+				return a.writeJSON(inspected{plugin.Description, plugin.SHA256, plugin.Size, plugin.Fresh, module, schema})
 			}
 			return a.writeInspected(plugin, module)
 		}),
@@ -196,6 +197,11 @@ func (a *app) writeInspected(p host.PluginInfo, module moduleinfo.Info) error {
 	line("abi", fmt.Sprintf("%d, of the contract between host and plugin", p.ABI))
 	line("size", fmt.Sprintf("%s (%d bytes)", kilobytes(p.Size), p.Size))
 	line("sha256", p.SHA256)
+	if p.Fresh == "" {
+		line("instances", "used again, each put back to what it was after its initialisation")
+	} else {
+		line("instances", "a new one for each call: "+p.Fresh)
+	}
 	if p.Anonymous {
 		line("anonymous", "requests without a credential are allowed")
 	}
