@@ -84,7 +84,8 @@ func (l Limits) check() error {
 		{"CacheBytes", int64(l.CacheBytes)},
 		{"Keys", int64(l.Keys)},
 		{"Running", int64(l.Running)},
-		{"Exchanging", int64(l.Exchanging)}, {"Fuel", l.Fuel},
+		{"Exchanging", int64(l.Exchanging)},
+		{"Fuel", l.Fuel},
 	} {
 		if limit.value < 0 {
 			return fmt.Errorf("limits: %s is %d: give a positive number, or 0 for the default", limit.name, limit.value)
