@@ -129,8 +129,6 @@ func (c *Connector) apart(ctx context.Context, in *hostfn.Inputs, lease *hostfn.
 
 // call runs the guest once, adds what that takes to spent, and applies the rules to what the guest puts out.
 func (c *Connector) call(ctx context.Context, call *hostfn.Call, spent *spent) (outcome, *hostfn.Restart) {
-	ctx, cancel := context.WithTimeout(ctx, c.host.config.Limits.CallTime)
-	defer cancel()
 	result, failure := run(ctx, c.plugin.guest, abi.ExportAuthenticate, call)
 	spent.time += result.Time
 	spent.fuel += result.Fuel

@@ -7,46 +7,48 @@ import (
 	"github.com/keywright/keywright/host"
 )
 
-// answering is a base that answers at once.
-var answering = roundTripper(func(r *http.Request) (*http.Response, error) {
-	return &http.Response{StatusCode: http.StatusNoContent, Body: http.NoBody, Request: r}, nil
-})
-
+// BenchmarkRoundTrip is of requests over a base that answers at once, with and without the reuse of mutations.
 func BenchmarkRoundTrip(b *testing.B) {
-	for name, auth := range map[string]host.Auth{
-		"none":                     {Type: "none"},
-		"api_key":                  {Type: "api_key", Config: config{"key": "Authorization", "value": "Bearer {{ get_secret('s') }}", "in": "header"}},
-		"oauth_client_credentials": {Type: "oauth_client_credentials", Config: oauth("{{ get_secret('s') }}")},
+	for _, auth := range []host.Auth{
+		{Type: "none"},
+		{Type: "api_key", Config: config{"key": "Authorization", "value": "Bearer {{ get_secret('s') }}", "in": "header"}},
+		{Type: "oauth_client_credentials", Config: oauth("{{ get_secret('s') }}")},
+		{Type: "oauth_jwt_bearer", Config: with(bearer("{{ get_secret('s') }}"), "subject", "{{ user.email }}")},
+		{Type: "jwt", Config: config{"private_key": "{{ get_secret('s') }}", "algorithm": "HS256", "claims": config{"sub": "{{ user.email }}", "exp": "{{ now(300) }}"}}},
 	} {
-		b.Run(name, func(b *testing.B) {
-			h, err := host.New(b.Context(), host.Config{Secrets: host.MapSecrets{"s": "a-secret-of-a-benchmark"}, Base: roundTripper(func(r *http.Request) (*http.Response, error) {
-				if r.URL.Host == "login.test" {
-					return token("t1", 3600)(r)
-				}
-				return answering(r)
-			})})
-			if err != nil {
-				b.Fatal(err)
+		b.Run(auth.Type+"/reuse", func(b *testing.B) { benchmarkRoundTrip(b, auth, false) })
+		b.Run(auth.Type+"/run", func(b *testing.B) { benchmarkRoundTrip(b, auth, true) })
+	}
+}
+
+func benchmarkRoundTrip(b *testing.B, auth host.Auth, noReuse bool) {
+	answer := &http.Response{StatusCode: http.StatusNoContent, Body: http.NoBody}
+	h, err := host.New(b.Context(), host.Config{
+		Secrets: host.MapSecrets{"s": "a-secret-of-a-benchmark-0123456789"}, NoReuse: noReuse,
+		Base: roundTripper(func(r *http.Request) (*http.Response, error) {
+			if r.URL.Host == "login.test" {
+				return token("a-token", 3600)(r)
 			}
-			defer h.Close(b.Context())
-			c, err := h.Connect(b.Context(), host.Connector{Name: "crm", Origins: []string{apiOrigin}, Auth: auth})
-			if err != nil {
-				b.Fatal(err)
-			}
-			transport := c.Transport(nil)
-			r, err := http.NewRequestWithContext(b.Context(), http.MethodGet, apiURL, nil)
-			if err != nil {
-				b.Fatal(err)
-			}
-			r.Header = http.Header{"Accept": {"application/json"}, "User-Agent": {"bench"}, "X-Request-Id": {"1"}}
-			b.ReportAllocs()
-			for b.Loop() {
-				response, err := transport.RoundTrip(r)
-				if err != nil {
-					b.Fatal(err)
-				}
-				_ = response.Body.Close()
-			}
-		})
+			return answer, nil
+		}),
+	})
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer h.Close(b.Context())
+	c, err := h.Connect(b.Context(), host.Connector{Name: "crm", Origins: []string{apiOrigin}, Auth: auth})
+	if err != nil {
+		b.Fatal(err)
+	}
+	transport := c.Transport(nil)
+	r := get(ann(b.Context()))
+	r.Header = http.Header{"Accept": {"application/json"}, "User-Agent": {"bench"}, "X-Request-Id": {"1"}}
+	b.ReportAllocs()
+	for b.Loop() {
+		response, err := transport.RoundTrip(r)
+		if err != nil {
+			b.Fatal(err)
+		}
+		_ = response.Body.Close()
 	}
 }

@@ -44,7 +44,9 @@ type Call struct {
 	mode   Mode
 	sealed *seal.Table
 
+	given       *template.Values // to templates
 	rendered    []renderedField
+	few         [4]renderedField // room for rendered
 	failure     *Failure
 	restart     *Restart
 	lines       []line
@@ -69,7 +71,9 @@ type Restart struct {
 
 // New makes a call. The context bounds what the host functions do.
 func New(ctx context.Context, plan *Plan, inputs *Inputs, mode Mode) *Call {
-	return &Call{ctx: ctx, plan: plan, inputs: inputs, mode: mode, sealed: seal.NewTable(plan.Random)}
+	c := &Call{ctx: ctx, plan: plan, inputs: inputs, mode: mode, sealed: seal.NewTable(plan.Random)}
+	c.rendered = c.few[:0]
+	return c
 }
 
 // maxOpened bounds, in bytes, the texts that a call has sealed values put into. A document holds thousands of references,
@@ -98,7 +102,7 @@ func (c *Call) Repeats() bool { return !c.once }
 // Forget drops what the call has of its request, once it has ended.
 func (c *Call) Forget() {
 	c.ctx, c.inputs.Request, c.inputs.Partition = nil, nil, nil
-	c.Found, c.rendered = nil, nil
+	c.Found, c.rendered, c.few, c.given = nil, nil, [4]renderedField{}, nil
 }
 
 // OtherType tells whether the last token of a token endpoint was of another type than bearer, RFC 6749 section 7.1.
@@ -172,8 +176,15 @@ func (c *Call) combine(where, text string) (seal.Value, bool) {
 	return v, sealed
 }
 
-// Values gives what templates are rendered with.
+// values gives what templates are rendered with.
 func (c *Call) values() *template.Values {
+	if c.given == nil {
+		c.given = c.newValues()
+	}
+	return c.given
+}
+
+func (c *Call) newValues() *template.Values {
 	return &template.Values{
 		Secret: func(name string) (string, error) {
 			if value, ok := c.inputs.Secrets[name]; ok {

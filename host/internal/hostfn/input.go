@@ -1,6 +1,7 @@
 package hostfn
 
 import (
+	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"io"
@@ -85,12 +86,14 @@ func (c *Call) bodyDigest(r *http.Request) string {
 	case r.GetBody == nil:
 		return ""
 	default:
+		ctx, cancel := context.WithTimeout(c.ctx, c.plan.Limits.TokenTime)
+		defer cancel()
 		body, err := r.GetBody()
 		if err != nil {
 			c.endf(StagePlugin, "the request's body cannot be read: %w", c.ScrubError(err))
 		}
 		defer body.Close()
-		if _, err := io.Copy(hash, reader{c, body}); err != nil {
+		if _, err := io.Copy(hash, reader{ctx, body}); err != nil {
 			c.endf(StagePlugin, "the request's body cannot be read: %w", c.ScrubError(err))
 		}
 	}
@@ -99,12 +102,12 @@ func (c *Call) bodyDigest(r *http.Request) string {
 
 // reader stops reading when the call's time is over.
 type reader struct {
-	call *Call
+	ctx  context.Context
 	from io.Reader
 }
 
 func (r reader) Read(p []byte) (int, error) {
-	if err := r.call.ctx.Err(); err != nil {
+	if err := r.ctx.Err(); err != nil {
 		return 0, err
 	}
 	return r.from.Read(p)

@@ -116,13 +116,11 @@ func (c *Call) mutation(output []byte) *Mutation {
 	}
 	m := &Mutation{}
 	c.putToUse = 0 // what a token request needed is no credential of this request
-	seen := map[string]bool{}
 	for _, pair := range document.Headers {
 		name, value, shown := c.header("the mutation's headers", pair, seal.Header)
-		if seen[strings.ToLower(name)] {
+		if slices.ContainsFunc(m.Headers, func(other abi.Pair) bool { return strings.EqualFold(other.Name, name) }) {
 			c.endf(StageMutation, "the mutation sets header %s twice", shown)
 		}
-		seen[strings.ToLower(name)] = true
 		m.Headers = append(m.Headers, abi.Pair{Name: name, Value: value})
 	}
 	var query strings.Builder
@@ -159,11 +157,11 @@ func (c *Call) mutation(output []byte) *Mutation {
 func percentEncode(text string) string { return strings.ReplaceAll(url.QueryEscape(text), "+", "%20") }
 
 // header opens and checks a header that a guest wants set. Errors may show its name as shown.
-func (c *Call) header(where string, pair abi.Pair, sink seal.Sinks) (name, value, shown string) {
+func (c *Call) header(where string, pair abi.Pair, sink seal.Sinks) (name, value string, shown shownName) {
 	name, opened := c.open(where, pair.Name, sink)
 	value, n := c.open(where, pair.Value, sink)
 	c.put(opened + n)
-	shown = showName(name, opened)
+	shown = shownName{name, opened > 0}
 	if problem := abi.CheckHeaderName(name); problem != "" {
 		c.endf(StageMutation, "%s: %s %s", where, shown, problem)
 	}
@@ -186,9 +184,15 @@ func (c *Call) masked(text string) string {
 
 func (c *Call) put(opened int) { c.putToUse += opened }
 
-func showName(name string, opened int) string {
-	if opened > 0 {
+// shownName is a name as errors may show it.
+type shownName struct {
+	name   string
+	sealed bool
+}
+
+func (n shownName) String() string {
+	if n.sealed {
 		return "a sealed name"
 	}
-	return fmt.Sprintf("%q", Printable(name, 128))
+	return fmt.Sprintf("%q", Printable(n.name, 128))
 }

@@ -133,7 +133,7 @@ func (m *Module) Call(ctx context.Context, export string, env abi.Env) (Result, 
 	if !m.Has(export) {
 		return Result{}, fmt.Errorf("the module has no export %q", export)
 	}
-	if err := m.runtime.slots.acquire(ctx); err != nil {
+	if err := m.runtime.slots.acquire(ctx, m.runtime.limits.Wait); err != nil {
 		return Result{}, err
 	}
 	r := m.idleRun()

@@ -49,14 +49,15 @@ type Result struct {
 
 // Limits bound what a guest may use. All of them have to be positive.
 type Limits struct {
-	ModuleBytes int    // of a module as delivered
-	MemoryPages uint32 // of 64 KiB, of a guest's own memory
-	ArenaBytes  int    // of the memory blocks that guest and host pass to each other, a call
-	Blocks      int    // how many of those there are, a call
-	OutputBytes int    // of an output, and of an error message
-	HostCalls   int    // into abi.ModuleUser, a call
-	Slots       int    // guests that run at once; other calls wait
-	Fuel        int64  // units of about 0.27 ns that a guest may use, a call; see package admission
+	ModuleBytes int           // of a module as delivered
+	MemoryPages uint32        // of 64 KiB, of a guest's own memory
+	ArenaBytes  int           // of the memory blocks that guest and host pass to each other, a call
+	Blocks      int           // how many of those there are, a call
+	OutputBytes int           // of an output, and of an error message
+	HostCalls   int           // into abi.ModuleUser, a call
+	Slots       int           // guests that run at once; other calls wait
+	Wait        time.Duration // for a slot
+	Fuel        int64         // units of about 0.27 ns that a guest may use, a call; see package admission
 }
 
 // DefaultLimits gives the limits that hold unless an operator says otherwise.
@@ -69,6 +70,7 @@ func DefaultLimits() Limits {
 		OutputBytes: 64 << 10,
 		HostCalls:   1000,
 		Slots:       max(16, 4*runtime.GOMAXPROCS(0)),
+		Wait:        15 * time.Second,
 		Fuel:        5_000_000,
 	}
 }
@@ -77,7 +79,7 @@ func (l Limits) check() error {
 	for name, value := range map[string]int64{
 		"ModuleBytes": int64(l.ModuleBytes), "MemoryPages": int64(l.MemoryPages), "ArenaBytes": int64(l.ArenaBytes),
 		"Blocks": int64(l.Blocks), "OutputBytes": int64(l.OutputBytes), "HostCalls": int64(l.HostCalls),
-		"Slots": int64(l.Slots), "Fuel": l.Fuel,
+		"Slots": int64(l.Slots), "Wait": int64(l.Wait), "Fuel": l.Fuel,
 	} {
 		if value <= 0 {
 			return fmt.Errorf("limit %s is %d: it has to be positive; begin with DefaultLimits", name, value)
@@ -221,12 +223,14 @@ func (l *locked) Read(p []byte) (int, error) {
 // slots counts the guests that run: one that holds a slot has put something in.
 type slots chan struct{}
 
-func (s slots) acquire(ctx context.Context) *Error {
+func (s slots) acquire(ctx context.Context, wait time.Duration) *Error {
 	select {
 	case s <- struct{}{}:
 		return nil
 	default:
 	}
+	ctx, cancel := context.WithTimeout(ctx, wait) // only now: a timer costs more than most waits
+	defer cancel()
 	select {
 	case s <- struct{}{}:
 		return nil
