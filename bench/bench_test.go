@@ -9,6 +9,7 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 )
 
@@ -124,22 +125,37 @@ func TestSignificant(t *testing.T) {
 	}
 }
 
-// Of rounds, the middle counts, and each side goes first as often as the other.
+// Of rounds, the middle counts.
 func TestRounds(t *testing.T) {
-	var order []bool
-	times := map[bool]float64{}
-	got, err := session{count: 3}.rounds(context.Background(), func(peer bool) (float64, error) {
-		order = append(order, peer)
-		times[peer]++
-		return times[peer], nil
-	}, func(ours, peer float64) float64 { return ours + peer })
-	if err != nil || got != (result{ours: 2, peer: 2, ratio: 4, low: 2, high: 6}) {
+	values := [][2]float64{{1, 2}, {9, 9}, {3, 1}}
+	got, err := session{count: 3}.rounds(context.Background(),
+		func(round int) ([2]float64, error) { return values[round], nil },
+		func(v [2]float64) float64 { return v[0] / v[1] })
+	if err != nil || got != (result{ours: 3, peer: 2, ratio: 1, low: 0.5, high: 3}) {
 		t.Errorf("%+v, %v", got, err)
-	}
-	if want := []bool{false, true, true, false, false, true}; len(order) != 6 || [6]bool(order) != [6]bool(want) {
-		t.Errorf("the order was %v, want %v", order, want)
 	}
 	if m := median([]float64{4, 1, 3, 2}); m != 2.5 {
 		t.Errorf("the median is %v", m)
+	}
+}
+
+// The two sides take turns, and each goes first as often as the other.
+func TestPairs(t *testing.T) {
+	var order strings.Builder
+	side := func(name string) op {
+		return op{batch: 1, run: func() error {
+			order.WriteString(name)
+			time.Sleep(time.Millisecond)
+			return nil
+		}}
+	}
+	synctest.Test(t, func(t *testing.T) {
+		if _, err := (session{count: 2, slice: parts * time.Millisecond}).pair(context.Background(), side("o"), side("p")); err != nil {
+			t.Fatal(err)
+		}
+	})
+	const round = "oppooppooppooppooppo"
+	if want := "op" + round + strings.NewReplacer("o", "p", "p", "o").Replace(round); order.String() != want {
+		t.Errorf("the order was %s, want %s", &order, want)
 	}
 }

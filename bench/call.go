@@ -102,11 +102,11 @@ func freshInstances(ctx context.Context, compiled *extism.CompiledPlugin, call p
 	}}
 }
 
-// oneInstance uses an instance for a thousand calls: the plugin never frees memory.
+// oneInstance uses an instance for 250 calls: the plugin never frees memory.
 func oneInstance(ctx context.Context, compiled *extism.CompiledPlugin, call peerCall) op {
 	var plugin *extism.Plugin
 	return op{
-		batch: 1000,
+		batch: 250,
 		before: func() error {
 			if plugin != nil {
 				if err := plugin.Close(ctx); err != nil {

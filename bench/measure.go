@@ -26,6 +26,7 @@ type session struct {
 type result struct {
 	ours, peer, ratio float64
 	low, high         float64 // the smallest and the largest ratio of a round
+	note              string  // what else there is to know
 }
 
 // op is work that can be repeated.
@@ -36,70 +37,74 @@ type op struct {
 	batch  int
 }
 
-// nanoseconds is what running takes once, on average over at least a slice of time.
-func (o op) nanoseconds(slice time.Duration) (float64, error) {
-	n, ran, total := max(o.batch, 1), 0, time.Duration(0)
-	for total < slice {
+// spend runs the work for at least a slice of time, and gives how long that took and how often it ran.
+func (o op) spend(slice time.Duration) (took time.Duration, ran int, err error) {
+	n := max(o.batch, 1)
+	for took < slice {
 		if o.before != nil {
 			if err := o.before(); err != nil {
-				return 0, err
+				return 0, 0, err
 			}
 		}
 		begin := time.Now()
 		for range n {
 			if err := o.run(); err != nil {
-				return 0, err
+				return 0, 0, err
 			}
 		}
-		took := time.Since(begin)
-		total += took
+		batch := time.Since(begin)
+		took += batch
 		ran += n
-		if o.batch == 0 && took < slice/20 {
+		if o.batch == 0 && batch < slice/20 {
 			n *= 2
 		}
 	}
-	return float64(total.Nanoseconds()) / float64(ran), nil
+	return took, ran, nil
 }
 
-// pair measures ours and the peer's right after one another, round by round, each of them first in every other round.
+// parts is how many pieces a measurement has: the two sides take turns, so that what disturbs one disturbs the other.
+const parts = 10
+
+// pair measures ours and the peer's by turns, in nanoseconds, each of them first in every other part and round.
 func (s session) pair(ctx context.Context, ours, peer op) (result, error) {
-	for _, o := range []op{ours, peer} { // once to warm up
-		if _, err := o.nanoseconds(s.slice / 10); err != nil {
+	sides := [2]op{ours, peer}
+	for _, o := range sides { // once to warm up
+		if _, _, err := o.spend(s.slice / 10); err != nil {
 			return result{}, err
 		}
 	}
-	return s.rounds(ctx, func(second bool) (float64, error) {
-		o := ours
-		if second {
-			o = peer
+	return s.rounds(ctx, func(round int) ([2]float64, error) {
+		var took [2]time.Duration
+		var ran [2]int
+		for turn := range 2 * parts {
+			which := (turn + turn/2 + round) % 2 // 0 1 1 0 0 1 1 0 …
+			runtime.GC()
+			t, n, err := sides[which].spend(s.slice / parts)
+			if err != nil {
+				return [2]float64{}, err
+			}
+			took[which] += t
+			ran[which] += n
 		}
-		runtime.GC()
-		return o.nanoseconds(s.slice)
-	}, func(ours, peer float64) float64 { return ours / peer })
+		return [2]float64{float64(took[0]) / float64(ran[0]), float64(took[1]) / float64(ran[1])}, nil
+	}, func(v [2]float64) float64 { return v[0] / v[1] })
 }
 
-// rounds takes both samples of each round, ours being the one that is not the peer's.
-func (s session) rounds(ctx context.Context, sample func(peer bool) (float64, error), ratio func(ours, peer float64) float64) (result, error) {
-	var values [2][]float64
-	var ratios []float64
+// rounds takes a sample of ours and one of the peer's in each round.
+func (s session) rounds(ctx context.Context, sample func(round int) ([2]float64, error), ratio func([2]float64) float64) (result, error) {
+	var ours, peers, ratios []float64
 	for round := range s.count {
-		var now [2]float64
-		for i := range now {
-			which := (i + round) % 2
-			if err := ctx.Err(); err != nil {
-				return result{}, err
-			}
-			var err error
-			if now[which], err = sample(which == 1); err != nil {
-				return result{}, err
-			}
+		if err := ctx.Err(); err != nil {
+			return result{}, err
 		}
-		values[0] = append(values[0], now[0])
-		values[1] = append(values[1], now[1])
-		ratios = append(ratios, ratio(now[0], now[1]))
+		values, err := sample(round)
+		if err != nil {
+			return result{}, err
+		}
+		ours, peers, ratios = append(ours, values[0]), append(peers, values[1]), append(ratios, ratio(values))
 	}
 	return result{
-		ours: median(values[0]), peer: median(values[1]), ratio: median(ratios), low: slices.Min(ratios), high: slices.Max(ratios),
+		ours: median(ours), peer: median(peers), ratio: median(ratios), low: slices.Min(ratios), high: slices.Max(ratios),
 	}, nil
 }
 

@@ -70,18 +70,21 @@ func writeText(w io.Writer, all []measuredRow, count int) error {
 		}
 		_, _ = fmt.Fprintf(&text, "%s\n  against %s\n  ours %s, theirs %s, ratio %s (%s in rounds), goal %s: %s\n",
 			m.work, m.against, m.unit.format(m.ours), m.unit.format(m.peer), significant(m.ratio), m.spread(), significant(m.goal), verdict)
+		if m.note != "" {
+			text.WriteString("  " + m.note + "\n")
+		}
 	}
 	_, err := fmt.Fprintf(w, `%s
 %d of %d goals reached. %s
 
-Medians of %d rounds, in each of which both sides ran right after one another. Less is better. The machine is noisy:
-times drift, so compare only what stands in one row, and see how far the ratio went from round to round.
+Medians of %d rounds, in each of which both sides ran by turns. Less is better. The machine is noisy: times drift, so
+compare only what stands in one row, and see how far the ratio went from round to round.
 `, &text, reached, len(all), machine(), count)
 	return err
 }
 
 func writeMarkdown(w io.Writer, all []measuredRow, count int) error {
-	var text strings.Builder
+	var text, notes strings.Builder
 	for _, m := range all {
 		reached := "no"
 		if m.reached() {
@@ -91,9 +94,15 @@ func writeMarkdown(w io.Writer, all []measuredRow, count int) error {
 			m.work, m.against, m.unit.format(m.ours), m.unit.format(m.peer), significant(m.ratio), m.spread(), significant(m.goal), reached,
 		}
 		text.WriteString("| " + strings.Join(cells, " | ") + " |\n")
+		if m.note != "" {
+			notes.WriteString("\n- " + m.work + ": " + m.note)
+		}
 	}
 	_, err := fmt.Fprintf(w, "%s; medians of %d rounds.\n\n| work | against | ours | theirs | ratio | in rounds | at most | reached |\n|%s\n%s",
 		machine(), count, strings.Repeat("---|", 8), &text)
+	if err == nil && notes.Len() > 0 {
+		_, err = fmt.Fprintln(w, &notes)
+	}
 	return err
 }
 
