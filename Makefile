@@ -3,12 +3,13 @@ SHELL := bash
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
-.PHONY: help tinygo plugins check lint format test vet race modules rebuild deps npm clean
+.PHONY: help tinygo plugins check lint format test bench vet race modules rebuild deps npm clean
 
 PLUGINS := $(addprefix plugins/,none apikey oauthcc jwt jwtbearer)
 EXAMPLES := $(sort $(shell find examples -name go.mod -printf "%h\n" 2>/dev/null))
+GUESTS   := bench/guest bench/peer
 # The test modules: directories with a go.mod of their own, so that what they need stays out of the main one.
-MODULES := $(sort $(shell find test examples host/internal/signing/wycheproof -name go.mod -not -path '*/node_modules/*' -printf '%h\n' 2>/dev/null))
+MODULES := $(sort $(shell find test examples bench host/internal/signing/wycheproof -name go.mod -not -path '*/node_modules/*' -printf '%h\n' 2>/dev/null))
 NPM     := $(sort $(shell find test examples -name package-lock.json -not -path '*/node_modules/*' -printf '%h\n' 2>/dev/null))
 LINT    := .build/lint-$(shell cat tools/lint/go.mod tools/lint/go.sum | cksum | cut -d' ' -f1)
 SOURCES := find . -name '*.go' -not -path '*/.*' -not -path '*/node_modules/*'
@@ -20,9 +21,12 @@ tinygo: ## get TinyGo, unless one that is new enough is on PATH
 	@tools/tinygo/install
 
 plugins: tinygo ## compile the plugins and examples into DIR/NAME.wasm
-	go run ./tools/plugin build $(PLUGINS) $(EXAMPLES)
+	go run ./tools/plugin build $(PLUGINS) $(EXAMPLES) $(GUESTS)
 
 test: deps vet race modules check ## install what the tests need, and run all tests and checks
+
+bench: ## measure against others and against the goals; docs/benchmarks.md says how
+	go run -C bench .
 
 check: vet lint rebuild ## go vet, linters, and plugins that are what their sources give
 
@@ -36,7 +40,7 @@ modules: deps
 	@for module in $(MODULES); do echo "== $$module"; (cd $$module && go vet ./... && go test ./...); done
 
 rebuild: tinygo
-	go run ./tools/plugin check $(PLUGINS) $(EXAMPLES)
+	go run ./tools/plugin check $(PLUGINS) $(EXAMPLES) $(GUESTS)
 
 lint: $(LINT)/golangci-lint ## golangci-lint and gofumpt
 	@for module in . $(MODULES); do echo "== golangci-lint $$module"; (cd $$module && $(CURDIR)/$< run -c $(CURDIR)/.golangci.yml ./...); done

@@ -1,0 +1,40 @@
+package main
+
+import (
+	"context"
+	"testing"
+)
+
+// allocationRows are about garbage: what RoundTrip allocates, less what cloning the request and sending that does.
+func allocationRows() []row {
+	return []row{{
+		work: "RoundTrip, api_key: allocations beyond the request's clone ÷ 2", against: "2 allocations", unit: number, goal: 1,
+		measure: func(ctx context.Context, s session) (result, error) {
+			b := &base{}
+			h, c, err := connected(ctx, b, apiKeyAuth)
+			if err != nil {
+				return result{}, err
+			}
+			defer h.Close(ctx)
+			r, err := request(ctx)
+			if err != nil {
+				return result{}, err
+			}
+			transport := c.Transport(b)
+			return s.bound(ctx, 2, func() (float64, error) {
+				var failed error
+				all := testing.AllocsPerRun(1000, func() {
+					if err := send(transport, r); err != nil {
+						failed = err
+					}
+				})
+				clone := testing.AllocsPerRun(1000, func() {
+					if err := send(b, r.Clone(ctx)); err != nil {
+						failed = err
+					}
+				})
+				return all - clone, failed
+			})
+		},
+	}}
+}

@@ -1,0 +1,161 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"math"
+	"os"
+	"regexp"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// TestMain is the command, when a row asks for a process of its own.
+func TestMain(m *testing.M) {
+	if len(os.Args) > 1 && os.Args[1] == childVerb {
+		main()
+		return
+	}
+	os.Exit(m.Run())
+}
+
+// table has a pattern for each line of the goals' table, and how many rows it has.
+var table = map[string]struct {
+	rows    int
+	against string
+}{
+	`^RoundTrip, (api_key|oauth_client_credentials with a cached token|oauth_jwt_bearer with a cached token)$`: {3, "golang.org/x/oauth2"},
+	`^one call of the api_key plugin, reuse of mutations off$`:                                                 {4, "extism/go-sdk"},
+	`^jwt, .*(RS256|ES256|EdDSA|HS256)$`:                                                                       {4, "golang-jwt"},
+	`^metered guest code, (base64|json) `:                                                                      {2, "unmetered"},
+	`^host.New and connecting .* ÷ (60|15) ms$`:                                                                {2, " ms"},
+	`^10,000 connectors, .* ÷ 200 MiB$`:                                                                        {1, "200 MiB"},
+	`^throughput .* 1.8 ÷ \(two cores ÷ one\)$`:                                                                {2, "one core"},
+	`^10,000 requests at once .* ÷ 1$`:                                                                         {1, "1 exchange"},
+	`allocations beyond the request's clone ÷ 2$`:                                                              {1, "2 allocations"},
+}
+
+// Every row runs, and is written with all that a reader and a program need. What the figures are is not for a test.
+func TestEveryRowRuns(t *testing.T) {
+	measured, err := measureAll(context.Background(), rows(), regexp.MustCompile(""), session{count: 1, slice: time.Millisecond}, t.Output())
+	if err != nil {
+		t.Fatal(err)
+	}
+	found := 0
+	for pattern, want := range table {
+		n := 0
+		for _, m := range measured {
+			if regexp.MustCompile(pattern).MatchString(m.work) {
+				n++
+				if !strings.Contains(m.against, want.against) {
+					t.Errorf("%s is held against %s, want %s", m.work, m.against, want.against)
+				}
+			}
+		}
+		if n != want.rows {
+			t.Errorf("%d rows are like %s, want %d", n, pattern, want.rows)
+		}
+		found += n
+	}
+	if found != len(measured) {
+		t.Errorf("there are %d rows, and %d of them are in the table of goals", len(measured), found)
+	}
+	for _, m := range measured {
+		if !(m.ratio >= 0) || math.IsInf(m.ratio, 0) || m.goal <= 0 || m.peer <= 0 || m.low > m.ratio || m.high < m.ratio {
+			t.Errorf("%s: ratio %v in %v to %v, against %v, goal %v", m.work, m.ratio, m.low, m.high, m.peer, m.goal)
+		}
+	}
+	checkJSON(t, measured)
+	var text, markdown bytes.Buffer
+	if err := writeText(&text, measured, 1); err != nil {
+		t.Fatal(err)
+	}
+	if err := writeMarkdown(&markdown, measured, 1); err != nil {
+		t.Fatal(err)
+	}
+	for _, m := range measured {
+		if !strings.Contains(text.String(), m.work) || !strings.Contains(markdown.String(), "| "+m.work+" | "+m.against+" |") {
+			t.Errorf("%s is missing in a table", m.work)
+		}
+	}
+}
+
+func checkJSON(t *testing.T, measured []measuredRow) {
+	t.Helper()
+	var out bytes.Buffer
+	if err := writeJSON(&out, measured); err != nil {
+		t.Fatal(err)
+	}
+	var entries []map[string]any
+	if err := json.Unmarshal(out.Bytes(), &entries); err != nil || len(entries) != len(measured) {
+		t.Fatalf("%d entries, want %d: %v", len(entries), len(measured), err)
+	}
+	for i, e := range entries {
+		m := measured[i]
+		if len(e) != 4 || e["work"] != m.work || e["against"] != m.against || e["ratio"] != m.ratio || e["goal"] != m.goal {
+			t.Errorf("entry %d is %v", i, e)
+		}
+	}
+}
+
+func TestFlags(t *testing.T) {
+	ctx := context.Background()
+	var out, progress bytes.Buffer
+	if err := run(ctx, []string{"-run", "allocations", "-count", "1", "-json"}, &out, &progress); err != nil {
+		t.Fatal(err)
+	}
+	if !strings.HasPrefix(out.String(), "[\n") || !strings.Contains(progress.String(), "allocations") {
+		t.Errorf("it wrote %q, and meanwhile %q", &out, &progress)
+	}
+	for _, wrong := range [][]string{{"-run", "("}, {"-run", "no such row"}, {"-count", "0"}, {"-time", "0s"}, {"more"}, {childVerb}} {
+		if err := run(ctx, wrong, &out, &progress); err == nil {
+			t.Errorf("%q is no error", wrong)
+		}
+	}
+}
+
+func TestSignificant(t *testing.T) {
+	for v, want := range map[float64]string{0: "0", 1: "1", 1.0 / 60: "0.0167", 12345: "12345", 99.96: "100", 0.8: "0.8", 310.2: "310"} {
+		if got := significant(v); got != want {
+			t.Errorf("%v is written %s, want %s", v, got, want)
+		}
+	}
+}
+
+// Of rounds, the middle counts.
+func TestRounds(t *testing.T) {
+	values := [][2]float64{{1, 2}, {9, 9}, {3, 1}}
+	got, err := session{count: 3}.rounds(context.Background(),
+		func(round int) ([2]float64, error) { return values[round], nil },
+		func(v [2]float64) float64 { return v[0] / v[1] })
+	if err != nil || got != (result{ours: 3, peer: 2, ratio: 1, low: 0.5, high: 3}) {
+		t.Errorf("%+v, %v", got, err)
+	}
+	if m := median([]float64{4, 1, 3, 2}); m != 2.5 {
+		t.Errorf("the median is %v", m)
+	}
+}
+
+// The two sides take turns, and each goes first as often as the other.
+func TestPairs(t *testing.T) {
+	var order strings.Builder
+	side := func(name string) op {
+		return op{batch: 1, run: func() error {
+			order.WriteString(name)
+			time.Sleep(time.Millisecond)
+			return nil
+		}}
+	}
+	synctest.Test(t, func(t *testing.T) {
+		if _, err := (session{count: 2, slice: parts * time.Millisecond}).pair(context.Background(), side("o"), side("p")); err != nil {
+			t.Fatal(err)
+		}
+	})
+	const round = "oppooppooppooppooppo"
+	if want := "op" + round + strings.NewReplacer("o", "p", "p", "o").Replace(round); order.String() != want {
+		t.Errorf("the order was %s, want %s", &order, want)
+	}
+}

@@ -1,0 +1,124 @@
+package main
+
+import (
+	"context"
+	_ "embed"
+	"errors"
+	"fmt"
+
+	extism "github.com/extism/go-sdk"
+)
+
+// peerWasm is made of bench/peer with the same compiler as the built-in plugins.
+//
+//go:embed peer/peer.wasm
+var peerWasm []byte
+
+// callRows are about one call of the api_key plugin. Ours is more than the call: the request is checked and cloned, the
+// secret is asked for, and the mutation is checked and applied. The peer's gives the mutation as it is, from values that
+// it reads one by one as ours does, and again from values that it is given as its input, which is cheaper for it.
+func callRows() []row {
+	var all []row
+	for _, values := range []struct {
+		name string
+		how  peerCall
+	}{
+		{"which reads its configuration", peerCall{export: "authenticate"}},
+		{"which is given its values as input", peerCall{export: "authenticate_input", input: []byte("X-API-Key\n" + apiKey + "\nheader")}},
+	} {
+		for _, instances := range []struct {
+			name string
+			goal float64
+			work func(context.Context, *extism.CompiledPlugin, peerCall) op
+		}{
+			{"a fresh instance for each call", 1.0 / 60, freshInstances},
+			{"one reused instance", 1.0 / 12, oneInstance},
+		} {
+			all = append(all, row{
+				work:    "one call of the api_key plugin, reuse of mutations off",
+				against: "extism/go-sdk v1.7.1, time limit on, " + instances.name + ", a comparable plugin " + values.name,
+				unit:    nanoseconds, goal: instances.goal,
+				measure: func(ctx context.Context, s session) (result, error) {
+					return oneCall(ctx, s, func(c *extism.CompiledPlugin) op { return instances.work(ctx, c, values.how) })
+				},
+			})
+		}
+	}
+	return all
+}
+
+func oneCall(ctx context.Context, s session, peer func(*extism.CompiledPlugin) op) (result, error) {
+	b := &base{}
+	h, c, err := connected(withoutReuse(ctx), b, apiKeyAuth)
+	if err != nil {
+		return result{}, err
+	}
+	defer h.Close(ctx)
+	r, err := request(ctx)
+	if err != nil {
+		return result{}, err
+	}
+	compiled, err := extism.NewCompiledPlugin(ctx, extism.Manifest{
+		Wasm:    []extism.Wasm{extism.WasmData{Data: peerWasm}},
+		Config:  map[string]string{"key": "X-API-Key", "value": apiKey, "in": "header"},
+		Timeout: 1000, // milliseconds
+	}, extism.PluginConfig{EnableWasi: true}, nil) // without WASI, it does not call _initialize
+	if err != nil {
+		return result{}, err
+	}
+	defer compiled.Close(ctx)
+	return s.pair(ctx, op{run: func() error {
+		authenticated, err := c.Authenticate(r)
+		if err == nil && authenticated.Header.Get("X-Api-Key") != apiKey {
+			err = errors.New("the key is not in the request")
+		}
+		return err
+	}}, peer(compiled))
+}
+
+// peerCall is how the peer's plugin gets its values.
+type peerCall struct {
+	export string
+	input  []byte
+}
+
+// run calls the plugin, and looks at what it gives.
+func (p peerCall) run(plugin *extism.Plugin) error {
+	const want = `{"headers":[{"name":"X-API-Key","value":"` + apiKey + `"}]}`
+	code, output, err := plugin.Call(p.export, p.input)
+	if err == nil && (code != 0 || string(output) != want) {
+		err = fmt.Errorf("the peer's plugin gave %d and %q", code, output)
+	}
+	return err
+}
+
+func freshInstances(ctx context.Context, compiled *extism.CompiledPlugin, call peerCall) op {
+	return op{run: func() error {
+		plugin, err := compiled.Instance(ctx, extism.PluginInstanceConfig{})
+		if err != nil {
+			return err
+		}
+		return errors.Join(call.run(plugin), plugin.Close(ctx))
+	}}
+}
+
+// oneInstance uses an instance for 250 calls: the plugin never frees memory.
+func oneInstance(ctx context.Context, compiled *extism.CompiledPlugin, call peerCall) op {
+	var plugin *extism.Plugin
+	return op{
+		batch: 250,
+		before: func() error {
+			if plugin != nil {
+				if err := plugin.Close(ctx); err != nil {
+					return err
+				}
+			}
+			var err error
+			if plugin, err = compiled.Instance(ctx, extism.PluginInstanceConfig{}); err != nil {
+				return err
+			}
+			return call.run(plugin) // it initialises itself in the first call
+		},
+		run: func() error { return call.run(plugin) },
+	}
+}

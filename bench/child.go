@@ -1,0 +1,50 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"strconv"
+	"strings"
+)
+
+// Some rows are about a process of its own: one that has just begun, that holds nothing else, or that has one processor.
+// For these the command runs itself with childVerb, and reads the number that it writes.
+
+const childVerb = "child"
+
+var children = map[string]func(ctx context.Context, args []string) (float64, error){
+	"start": childStart, "idle": childIdle, "throughput": childThroughput,
+}
+
+func runChild(ctx context.Context, args []string, stdout io.Writer) error {
+	if len(args) == 0 || children[args[0]] == nil {
+		return errors.New("this is for the command itself to use")
+	}
+	value, err := children[args[0]](ctx, args[1:])
+	if err != nil {
+		return err
+	}
+	_, err = fmt.Fprintln(stdout, value)
+	return err
+}
+
+// child runs one, with further environment, and gives its number.
+func child(ctx context.Context, environment []string, args ...string) (float64, error) {
+	path, err := os.Executable()
+	if err != nil {
+		return 0, err
+	}
+	var stdout, stderr bytes.Buffer
+	cmd := exec.CommandContext(ctx, path, append([]string{childVerb}, args...)...)
+	cmd.Env = append(os.Environ(), environment...)
+	cmd.Stdout, cmd.Stderr = &stdout, &stderr
+	if err := cmd.Run(); err != nil {
+		return 0, fmt.Errorf("child %s: %w: %s", strings.Join(args, " "), err, &stderr)
+	}
+	return strconv.ParseFloat(strings.TrimSpace(stdout.String()), 64)
+}

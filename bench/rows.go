@@ -1,0 +1,10 @@
+package main
+
+import "slices"
+
+// rows gives the table, in the order it is printed in.
+func rows() []row {
+	return slices.Concat(
+		roundTripRows(), callRows(), jwtRows(), meteringRows(), startRows(), idleRows(), throughputRows(), exchangeRows(), allocationRows(),
+	)
+}

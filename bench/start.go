@@ -1,0 +1,58 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"os"
+	"time"
+
+	"github.com/keywright/keywright/host"
+)
+
+// startRows are about how long a process waits until its first connectors are there.
+func startRows() []row {
+	work := "host.New and connecting the five types, "
+	return []row{
+		{
+			work: work + "nothing cached: time ÷ 60 ms", against: "60 ms", unit: nanoseconds, goal: 1,
+			measure: func(ctx context.Context, s session) (result, error) {
+				return s.bound(ctx, float64(60*time.Millisecond), func() (float64, error) { return child(ctx, nil, "start") })
+			},
+		},
+		{
+			work: work + "code cache warm: time ÷ 15 ms", against: "15 ms", unit: nanoseconds, goal: 1,
+			measure: func(ctx context.Context, s session) (result, error) {
+				dir, err := os.MkdirTemp("", "keywright-bench-")
+				if err != nil {
+					return result{}, err
+				}
+				defer os.RemoveAll(dir) //nolint:errcheck // a temporary directory that stays behind harms nobody
+				if _, err := child(ctx, nil, "start", dir); err != nil {
+					return result{}, err
+				}
+				return s.bound(ctx, float64(15*time.Millisecond), func() (float64, error) { return child(ctx, nil, "start", dir) })
+			},
+		},
+	}
+}
+
+// childStart gives nanoseconds. Its argument is the code cache, if there is to be one.
+func childStart(ctx context.Context, args []string) (float64, error) {
+	keys() // before the time runs
+	dir := ""
+	if len(args) > 0 {
+		dir = args[0]
+	}
+	begin := time.Now()
+	h, err := newHost(ctx, &base{}, func(c *host.Config) { c.CodeCache = dir })
+	if err != nil {
+		return 0, err
+	}
+	for _, a := range auths {
+		if _, err := connect(ctx, h, a.Type, a); err != nil {
+			return 0, errors.Join(err, h.Close(ctx))
+		}
+	}
+	took := time.Since(begin)
+	return float64(took), h.Close(ctx)
+}

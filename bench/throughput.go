@@ -1,0 +1,116 @@
+package main
+
+import (
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// throughputRows are about what a second core is worth. Both sides are the same program, with GOMAXPROCS 2 and 1. What
+// the machine has to give shows in work that shares nothing, which is measured between the two.
+func throughputRows() []row {
+	var all []row
+	for _, authType := range []string{"api_key", "jwt"} {
+		work := "throughput of RoundTrip, " + authType
+		if authType == "jwt" {
+			work += " ES256"
+		}
+		all = append(all, row{
+			work: work + ": 1.8 ÷ (two cores ÷ one)", against: "one core", unit: perSecond, goal: 1,
+			measure: func(ctx context.Context, s session) (result, error) { return throughput(ctx, s, authType) },
+		})
+	}
+	return all
+}
+
+const nothing = "nothing" // in place of an auth type: work that shares nothing
+
+func throughput(ctx context.Context, s session, authType string) (result, error) {
+	var possible []float64
+	measured, err := s.rounds(ctx, func(round int) ([2]float64, error) {
+		var perCore [2][2]float64 // of ours, of nothing
+		for i := range 2 {
+			which := (i + round) % 2
+			for j, work := range []string{authType, nothing} {
+				var err error
+				cores := []string{"GOMAXPROCS=2", "GOMAXPROCS=1"}[which]
+				if perCore[j][which], err = child(ctx, []string{cores}, "throughput", work, s.slice.String()); err != nil {
+					return [2]float64{}, err
+				}
+			}
+		}
+		possible = append(possible, perCore[1][0]/perCore[1][1])
+		return perCore[0], nil
+	}, func(v [2]float64) float64 { return 1.8 / (v[0] / v[1]) })
+	if err != nil {
+		return result{}, err
+	}
+	measured.note = fmt.Sprintf("Two cores did %s times what one did; of work that shares nothing, %s times.",
+		significant(1.8/measured.ratio), significant(median(possible)))
+	return measured, nil
+}
+
+// childThroughput gives requests in a second. Its arguments are an auth type and how long it is measured.
+func childThroughput(ctx context.Context, args []string) (float64, error) {
+	if len(args) != 2 {
+		return 0, errors.New("an auth type and a duration, please")
+	}
+	slice, err := time.ParseDuration(args[1])
+	if err != nil {
+		return 0, err
+	}
+	if args[0] == nothing {
+		block := make([]byte, 1<<10)
+		return perSecondOf(slice, func() error { sha256.Sum256(block); return nil })
+	}
+	b := &base{}
+	h, c, err := connected(ctx, b, authOf(args[0]))
+	if err != nil {
+		return 0, err
+	}
+	transport := c.Transport(b)
+	work := func() error {
+		r, err := request(ctx)
+		if err != nil {
+			return err
+		}
+		return send(transport, r)
+	}
+	if _, err := perSecondOf(slice/10, work); err != nil { // to warm up
+		return 0, err
+	}
+	value, err := perSecondOf(slice, work)
+	return value, errors.Join(err, h.Close(ctx))
+}
+
+// perSecondOf has sixteen goroutines work for a while.
+func perSecondOf(slice time.Duration, work func() error) (float64, error) {
+	const workers = 16
+	var (
+		done   atomic.Int64
+		wait   sync.WaitGroup
+		errs   = make([]error, workers)
+		begin  = time.Now()
+		finish = begin.Add(slice)
+	)
+	for i := range workers {
+		wait.Go(func() {
+			n := int64(0)
+			for errs[i] == nil && time.Now().Before(finish) {
+				errs[i] = work()
+				n++
+			}
+			done.Add(n)
+		})
+	}
+	wait.Wait()
+	took := time.Since(begin)
+	if err := errors.Join(errs...); err != nil {
+		return 0, fmt.Errorf("a request: %w", err)
+	}
+	return float64(done.Load()) / took.Seconds(), nil
+}

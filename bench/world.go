@@ -1,0 +1,137 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/keywright/keywright/host"
+)
+
+const (
+	apiOrigin = "https://api.test"
+	apiURL    = apiOrigin + "/v1/things?limit=10"
+	loginHost = "login.test"
+	tokenURL  = "https://" + loginHost + "/token"
+
+	apiKey      = "Vl2bq8ZxJ0c5oTn7YhRwKd3sGm9uPe1A"
+	accessToken = "B0InW6eXk2rVtQ4zLp8aHs5yMc7fUd1g"
+)
+
+// base is a network that answers at once.
+type base struct {
+	exchanges atomic.Int64
+	delay     time.Duration // of the token endpoint
+}
+
+func (b *base) RoundTrip(r *http.Request) (*http.Response, error) {
+	response := &http.Response{StatusCode: http.StatusOK, Header: http.Header{}, Body: http.NoBody, Request: r}
+	if r.URL.Host == loginHost {
+		b.exchanges.Add(1)
+		time.Sleep(b.delay)
+		response.Body = io.NopCloser(strings.NewReader(`{"access_token":"` + accessToken + `","token_type":"Bearer","expires_in":3600}`))
+	}
+	return response, nil
+}
+
+// withoutReuse has every call of a plugin run its sandbox.
+func withoutReuse(ctx context.Context) context.Context {
+	return ctx // the one place to turn it off; so far the host has no reuse
+}
+
+// newHost makes a host whose secrets are those of configurations.
+func newHost(ctx context.Context, b *base, change ...func(*host.Config)) (*host.Host, error) {
+	config := host.Config{Base: b, Secrets: host.MapSecrets{
+		"key": apiKey, "client": "9tW3vYb6Nq1xZc8eRk5u",
+		"RS256": keys().rsaPEM, "ES256": keys().ecdsaPEM, "EdDSA": keys().ed25519PEM, "HS256": hmacKey,
+	}}
+	for _, c := range change {
+		c(&config)
+	}
+	return host.New(ctx, config)
+}
+
+// auths has the five types, in an order that does not change.
+var auths = []host.Auth{
+	{Type: "none"},
+	apiKeyAuth,
+	{Type: "oauth_client_credentials", Config: map[string]any{
+		"client_id": "me", "client_secret": "{{ get_secret('client') }}", "token_url": tokenURL, "scope": "read",
+	}},
+	jwtAuth("ES256"),
+	{Type: "oauth_jwt_bearer", Config: map[string]any{
+		"client_id": "me", "private_key": "{{ get_secret('ES256') }}", "algorithm": "ES256", "token_url": tokenURL,
+		"subject": "user@example.com", "audience": "https://login.test/",
+	}},
+}
+
+var apiKeyAuth = host.Auth{Type: "api_key", Config: map[string]any{
+	"key": "X-API-Key", "value": "{{ get_secret('key') }}", "in": "header",
+}}
+
+func jwtAuth(algorithm string) host.Auth {
+	return host.Auth{Type: "jwt", Config: map[string]any{
+		"private_key": "{{ get_secret('" + algorithm + "') }}", "algorithm": algorithm,
+		"claims": map[string]any{
+			"iss": issuer, "sub": subject, "aud": audience, "iat": "{{ now() }}", "exp": fmt.Sprintf("{{ now(%d) }}", lifetime),
+		},
+	}}
+}
+
+func authOf(authType string) host.Auth {
+	for _, a := range auths {
+		if a.Type == authType {
+			return a
+		}
+	}
+	panic("there is no auth type " + authType)
+}
+
+func connect(ctx context.Context, h *host.Host, name string, a host.Auth) (*host.Connector, error) {
+	return h.Connect(ctx, host.Connector{Name: name, Origins: []string{apiOrigin}, Auth: a})
+}
+
+// connected makes a host with one connector.
+func connected(ctx context.Context, b *base, a host.Auth, change ...func(*host.Config)) (*host.Host, *host.Connector, error) {
+	h, err := newHost(ctx, b, change...)
+	if err != nil {
+		return nil, nil, err
+	}
+	c, err := connect(ctx, h, "bench", a)
+	if err != nil {
+		return nil, nil, errors.Join(err, h.Close(ctx))
+	}
+	return h, c, nil
+}
+
+// request makes a request with three headers.
+func request(ctx context.Context) (*http.Request, error) {
+	r, err := http.NewRequestWithContext(ctx, http.MethodGet, apiURL, nil)
+	if err != nil {
+		return nil, err
+	}
+	r.Header.Set("Accept", "application/json")
+	r.Header.Set("User-Agent", "bench/1")
+	r.Header.Set("X-Request-Id", "0b9f4c1e-6a53-4c0e-9d1f-2f6c3b7f6a11")
+	return r, nil
+}
+
+// send is one round trip.
+func send(transport http.RoundTripper, r *http.Request) error {
+	response, err := transport.RoundTrip(r)
+	if err != nil {
+		return err
+	}
+	if err := response.Body.Close(); err != nil {
+		return err
+	}
+	if response.StatusCode != http.StatusOK {
+		return errors.New(response.Status)
+	}
+	return nil
+}
