@@ -49,7 +49,7 @@ func callRows() []row {
 
 func oneCall(ctx context.Context, s session, peer func(*extism.CompiledPlugin) op) (result, error) {
 	b := &base{}
-	h, c, err := connected(withoutReuse(ctx), b, apiKeyAuth)
+	h, c, err := connected(ctx, b, apiKeyAuth, withoutReuse)
 	if err != nil {
 		return result{}, err
 	}

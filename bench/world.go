@@ -40,9 +40,7 @@ func (b *base) RoundTrip(r *http.Request) (*http.Response, error) {
 }
 
 // withoutReuse has every call of a plugin run its sandbox.
-func withoutReuse(ctx context.Context) context.Context {
-	return ctx // the one place to turn it off; so far the host has no reuse
-}
+func withoutReuse(c *host.Config) { c.NoReuse = true }
 
 // newHost makes a host whose secrets are those of configurations.
 func newHost(ctx context.Context, b *base, change ...func(*host.Config)) (*host.Host, error) {

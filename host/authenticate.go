@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"slices"
 	"time"
 
 	"github.com/keywright/keywright/host/internal/hostfn"
@@ -17,7 +18,7 @@ import (
 type outcome struct {
 	mutation *hostfn.Mutation
 	used     []hostfn.Used
-	scrub    func(error) error // of what others say once they have seen the credential
+	call     *hostfn.Call // whose ScrubError is for what others say once they have seen the credential
 	err      error
 }
 
@@ -136,7 +137,7 @@ func (c *Connector) call(ctx context.Context, call *hostfn.Call, spent *spent) (
 		return outcome{}, restart
 	}
 	call.Flush()
-	out := outcome{used: call.Used(), scrub: call.ScrubError}
+	out := outcome{used: call.Used(), call: call}
 	if failure == nil {
 		var err error
 		if out.mutation, err = call.Mutation(result.Output); err != nil {
@@ -159,20 +160,7 @@ func (c *Connector) observe(ctx context.Context, call Call) {
 
 // inputs is everything that the connector's templates name.
 func (c *Connector) inputs(secrets []string, who subject, r *http.Request) *hostfn.Inputs {
-	in := &hostfn.Inputs{Variables: c.host.config.Variables, User: &who.user, TenantID: who.tenantID, Request: r}
-	if len(secrets) > 0 {
-		in.Secrets = make(map[string]string, len(secrets))
+	return &hostfn.Inputs{
+		Secrets: slices.Clone(secrets), Variables: c.host.config.Variables, User: who.user, TenantID: who.tenantID, Request: r,
 	}
-	for i, name := range c.plan.Names.Secrets {
-		in.Secrets[name] = secrets[i]
-	}
-	var partition *[32]byte
-	in.Partition = func() [32]byte {
-		if partition == nil {
-			sum := c.partition(in)
-			partition = &sum
-		}
-		return *partition
-	}
-	return in
 }

@@ -32,6 +32,7 @@ type Connector struct {
 	prefix  [32]byte          // of cache partitions: all that does not change from request to request
 	named   map[string]string // the field that names a secret first, for errors
 	warned  *warnings
+	known   *atomic.Pointer[written]  // what is known to be one of the origins
 	last    *atomic.Pointer[reusable] // of a connector whose templates name nothing of the user
 }
 
@@ -59,7 +60,7 @@ func (h *Host) Connect(ctx context.Context, c Connector) (*Connector, error) {
 		return nil, err
 	}
 	defer h.calls.Done()
-	connected := &Connector{Name: c.Name, Origins: c.Origins, Auth: c.Auth, host: h, named: map[string]string{}, warned: &warnings{}, last: &atomic.Pointer[reusable]{}}
+	connected := &Connector{Name: c.Name, Origins: c.Origins, Auth: c.Auth, host: h, named: map[string]string{}, warned: &warnings{}, known: &atomic.Pointer[written]{}, last: &atomic.Pointer[reusable]{}}
 	check := &checker{host: h, connector: connected}
 	check.run(ctx)
 	if len(check.problems) > 0 {
@@ -84,6 +85,7 @@ func (c *Connector) newPlan() *hostfn.Plan {
 		Uses:        c.plugin.uses,
 		Grants:      c.plugin.grants,
 		Anonymous:   c.plugin.info.Anonymous,
+		Partition:   c.partition,
 		CheckURL:    h.checkTokenURL,
 		Cache:       h.cache,
 		Signer:      h.signer,
@@ -147,15 +149,15 @@ func (c *Connector) partition(in *hostfn.Inputs) [32]byte {
 	d := digest{sha256.New()}
 	d.Write(c.prefix[:])
 	names := &c.plan.Names
-	for _, name := range names.Secrets {
-		d.text(name, in.Secrets[name])
+	for i, name := range names.Secrets {
+		d.text(name, in.Secrets[i])
 	}
 	for _, name := range names.Variables {
 		value, ok := in.Variables[name]
 		d.text(name, value, fmt.Sprint(ok))
 	}
 	for _, name := range names.User {
-		d.text(name, userField(in.User, name))
+		d.text(name, userField(&in.User, name))
 	}
 	if names.Tenant {
 		d.text(in.TenantID)
@@ -167,8 +169,6 @@ func (c *Connector) partition(in *hostfn.Inputs) [32]byte {
 
 func userField(u *template.User, name string) string {
 	switch {
-	case u == nil:
-		return ""
 	case name == "id":
 		return u.ID
 	case name == "email":

@@ -37,7 +37,8 @@ type Mutation struct {
 // fails where the request would fail before the token endpoint is asked: a secret that is missing, a key that does not
 // fit.
 func (c *Connector) Explain(r *http.Request) (*Explanation, error) {
-	if err := c.check(r); err != nil {
+	headers, err := c.check(r)
+	if err != nil {
 		return nil, err
 	}
 	if err := c.host.enter(); err != nil {
@@ -72,7 +73,7 @@ func (c *Connector) Explain(r *http.Request) (*Explanation, error) {
 		Connector: c.Name, Type: c.Auth.Type, Method: r.Method, URL: target.String(),
 		Added: Mutation{Headers: masked.Headers, Query: masked.Query}, Fuel: result.Fuel,
 	}
-	clone := withMutation(r, masked)
+	clone := changed(r, headers, masked)
 	for _, name := range slices.Sorted(maps.Keys(clone.Header)) {
 		for _, value := range clone.Header[name] {
 			e.Headers = append(e.Headers, Pair{Name: name, Value: value})

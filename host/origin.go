@@ -70,17 +70,13 @@ func (c *Connector) checkOrigin(r *http.Request) error {
 	if r.URL == nil || r.URL.Opaque != "" { // what is opaque may name another host in the request line
 		return errors.New("the request has no URL with a host and a path")
 	}
-	o, err := originOf(r.URL)
-	if err != nil {
-		return fmt.Errorf("the request's URL %w", err)
-	}
-	if !c.origins[o] {
-		return fmt.Errorf("%s is not an origin of this connector, so it gets no credential", Printable(o.String()))
+	if err := c.checkHost(r.URL); err != nil {
+		return err
 	}
 	if strings.Contains(r.URL.RawQuery, "#") { // it would go out as it is, and what is appended behind it be a fragment
 		return errors.New("the request's query holds a #: write it as %23")
 	}
-	if r.Host != "" && (r.Host != r.URL.Host || !ascii(r.Host)) {
+	if r.Host != "" && (r.Host != r.URL.Host || !ascii(r.Host)) { // else it is the one that was checked
 		written, err := httpguts.PunycodeHostPort(r.Host) // as net/http writes it
 		if err != nil {
 			return errors.New("the request's Host is not the name of a host")
@@ -94,23 +90,24 @@ func (c *Connector) checkOrigin(r *http.Request) error {
 }
 
 // checkHeaders refuses what net/http does not take for what it is, because of its case, and would send beside its own:
-// another Host, or another framing.
-func checkHeaders(h http.Header) error {
-	for name := range h {
-		switch len(name) {
-		case len("Host"), len("Trailer"), len("Connection"), len("Content-Length"), len("Transfer-Encoding"):
-		default:
-			continue
-		}
-		switch canonical := http.CanonicalHeaderKey(name); canonical {
-		case "Host", "Content-Length", "Transfer-Encoding", "Trailer", "Connection":
-			if name != canonical {
-				return fmt.Errorf("the request has a header %s under a name in another case", canonical)
-			}
-		}
+// checkHost checks the scheme and the host of a request's URL. What was right once is remembered as it was written.
+func (c *Connector) checkHost(u *url.URL) error {
+	if known := c.known.Load(); known != nil && known.scheme == u.Scheme && known.host == u.Host {
+		return nil
 	}
+	o, err := originOf(u)
+	if err != nil {
+		return fmt.Errorf("the request's URL %w", err)
+	}
+	if !c.origins[o] {
+		return fmt.Errorf("%s is not an origin of this connector, so it gets no credential", Printable(o.String()))
+	}
+	c.known.Store(&written{u.Scheme, u.Host})
 	return nil
 }
+
+// written is scheme and host as a request has them.
+type written struct{ scheme, host string }
 
 // checkTokenURL is what must hold of a field of kind url.
 func (h *Host) checkTokenURL(text string) error {

@@ -16,7 +16,7 @@ func TestPartitionHasDigestVariablesAndSalt(t *testing.T) {
 		}
 		c.plugin.info.Type = "t"
 		c.plan.Names = template.Names{Variables: []string{"v", "w"}, Secrets: []string{"s"}}
-		in := &hostfn.Inputs{Variables: map[string]string{"v": "1", "w": ""}, Secrets: map[string]string{"s": "x"}}
+		in := &hostfn.Inputs{Variables: map[string]string{"v": "1", "w": ""}, Secrets: []string{"x"}}
 		change(c, in)
 		if err := c.seed(); err != nil {
 			t.Fatal(err)
@@ -33,7 +33,7 @@ func TestPartitionHasDigestVariablesAndSalt(t *testing.T) {
 		"variable":            func(_ *Connector, in *hostfn.Inputs) { in.Variables["v"] = "2" },
 		"variable missing":    func(_ *Connector, in *hostfn.Inputs) { delete(in.Variables, "w") },
 		"variables exchanged": func(_ *Connector, in *hostfn.Inputs) { in.Variables["v"], in.Variables["w"] = "", "1" },
-		"secret":              func(_ *Connector, in *hostfn.Inputs) { in.Secrets["s"] = "y" },
+		"secret":              func(_ *Connector, in *hostfn.Inputs) { in.Secrets[0] = "y" },
 		"type":                func(c *Connector, _ *hostfn.Inputs) { c.plugin.info.Type = "u" },
 		"name":                func(c *Connector, _ *hostfn.Inputs) { c.Name = "crmt" },
 		"configuration":       func(c *Connector, _ *hostfn.Inputs) { c.Auth.Config["a"] = "c" },

@@ -55,7 +55,7 @@ func (c *Connector) keep(secrets []string, who subject, call *hostfn.Call, out o
 	if c.host.config.NoReuse || !c.plugin.repeats || !call.Repeats() || out.err != nil {
 		return
 	}
-	call.Forget() // the outcome's scrub needs its sealed values, and nothing of its request
+	call.Forget() // ScrubError needs its sealed values, and nothing of its request
 	kept := &reusable{slices.Clone(secrets), out}
 	if c.personal() {
 		c.host.reusable.Add(reuseKey{c, who}, kept)

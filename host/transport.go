@@ -2,8 +2,11 @@ package host
 
 import (
 	"errors"
+	"fmt"
 	"io"
+	"maps"
 	"net/http"
+	"slices"
 	"strings"
 
 	"github.com/keywright/keywright/host/internal/egress"
@@ -76,7 +79,7 @@ func (t *transport) send(r *http.Request, again bool) (*http.Response, []hostfn.
 		if _, plain := t.base.(*http.Transport); plain {
 			err = egress.Failure(err)
 		}
-		return nil, nil, out.scrub(err)
+		return nil, nil, out.call.ScrubError(err)
 	}
 	response.Request = r
 	if err := withoutEcho(response, out.mutation); err != nil {
@@ -121,20 +124,11 @@ func (c *Connector) Authenticate(r *http.Request) (*http.Request, error) {
 	return authenticated.Clone(r.Context()), nil // which is the caller's to change
 }
 
-// check refuses a request that is not for this connector, or that others would take for another one.
-func (c *Connector) check(r *http.Request) error {
-	if err := c.checkOrigin(r); err != nil {
-		return c.fail(StageOrigin, err)
-	}
-	if err := checkHeaders(r.Header); err != nil {
-		return c.fail(StageOrigin, err)
-	}
-	return nil
-}
-
-// clone checks the request, runs the plugin, and applies the mutation to a clone of the request.
+// clone checks the request, runs the plugin, and applies the mutation to a copy of the request, which shares with it
+// what is not changed: a base must not change it either.
 func (c *Connector) clone(r *http.Request) (*http.Request, outcome) {
-	if err := c.check(r); err != nil {
+	headers, err := c.check(r)
+	if err != nil {
 		return nil, outcome{err: err}
 	}
 	out := c.authenticate(r.Context(), r)
@@ -144,19 +138,50 @@ func (c *Connector) clone(r *http.Request) (*http.Request, outcome) {
 	if err := c.stripped(r, out.mutation); err != nil {
 		return nil, outcome{err: err}
 	}
-	return withMutation(r, out.mutation), out
+	return changed(r, headers, out.mutation), out
 }
 
-// withMutation makes a copy of a request that has the mutation. It shares what is not changed: a base must not change it
-// either.
-func withMutation(r *http.Request, m *hostfn.Mutation) *http.Request {
-	changed := r.WithContext(r.Context())
-	changed.Header = r.Header.Clone()
-	if changed.Header == nil {
-		changed.Header = http.Header{}
+// check refuses a request that is not for this connector, or that others would take for another one. It gives a copy of
+// its headers with room for more.
+func (c *Connector) check(r *http.Request) (headers, error) {
+	if err := c.checkOrigin(r); err != nil {
+		return headers{}, c.fail(StageOrigin, err)
 	}
+	h := headers{all: make(http.Header, len(r.Header)+2)}
+	for name, values := range r.Header {
+		if canonical := http.CanonicalHeaderKey(name); canonical != name {
+			h.odd = true
+			switch canonical {
+			case "Host", "Content-Length", "Transfer-Encoding", "Trailer", "Connection":
+				return headers{}, c.fail(StageOrigin, fmt.Errorf("the request has a header %s under a name in another case", canonical))
+			}
+		}
+		h.all[name] = slices.Clip(values) // so that Add makes a copy
+	}
+	return h, nil
+}
+
+// headers are a copy of a request's.
+type headers struct {
+	all http.Header
+	odd bool // there is a name in another case than the canonical one
+}
+
+// set replaces a header, also one that was put there under a name in another case.
+func (h headers) set(name, value string) {
+	canonical := http.CanonicalHeaderKey(name)
+	if h.odd {
+		maps.DeleteFunc(h.all, func(name string, _ []string) bool { return http.CanonicalHeaderKey(name) == canonical })
+	}
+	h.all[canonical] = []string{value}
+}
+
+// changed makes a copy of a request that has the mutation.
+func changed(r *http.Request, h headers, m *hostfn.Mutation) *http.Request {
+	authenticated := r.WithContext(r.Context())
+	authenticated.Header = h.all
 	for _, header := range m.Headers {
-		set(changed.Header, header)
+		h.set(header.Name, header.Value)
 	}
 	if m.Query != "" {
 		target := *r.URL
@@ -164,20 +189,9 @@ func withMutation(r *http.Request, m *hostfn.Mutation) *http.Request {
 			target.RawQuery += "&"
 		}
 		target.RawQuery += m.Query
-		changed.URL = &target
+		authenticated.URL = &target
 	}
-	return changed
-}
-
-// set replaces a header, also one that was put there under a name in another case.
-func set(headers http.Header, header Pair) {
-	canonical := http.CanonicalHeaderKey(header.Name)
-	for name := range headers {
-		if len(name) == len(canonical) && name != canonical && http.CanonicalHeaderKey(name) == canonical {
-			delete(headers, name)
-		}
-	}
-	headers[canonical] = []string{header.Value}
+	return authenticated
 }
 
 // stripped refuses a request whose Connection header names a header of the mutation, RFC 9110 section 7.6.1.

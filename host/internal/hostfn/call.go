@@ -44,7 +44,6 @@ type Call struct {
 	mode   Mode
 	sealed *seal.Table
 
-	given       *template.Values // to templates
 	rendered    []renderedField
 	few         [4]renderedField // room for rendered
 	failure     *Failure
@@ -101,8 +100,8 @@ func (c *Call) Repeats() bool { return !c.once }
 
 // Forget drops what the call has of its request, once it has ended.
 func (c *Call) Forget() {
-	c.ctx, c.inputs.Request, c.inputs.Partition = nil, nil, nil
-	c.Found, c.rendered, c.few, c.given = nil, nil, [4]renderedField{}, nil
+	c.ctx, c.inputs.Request = nil, nil
+	c.Found, c.rendered, c.few = nil, nil, [4]renderedField{}
 }
 
 // OtherType tells whether the last token of a token endpoint was of another type than bearer, RFC 6749 section 7.1.
@@ -176,34 +175,30 @@ func (c *Call) combine(where, text string) (seal.Value, bool) {
 	return v, sealed
 }
 
-// values gives what templates are rendered with.
-func (c *Call) values() *template.Values {
-	if c.given == nil {
-		c.given = c.newValues()
+// values is what templates of a call are rendered with.
+type values Call
+
+func (v *values) Secret(name string) (string, error) {
+	if value, ok := v.inputs.secret(v.plan, name); ok {
+		return value, nil
 	}
-	return c.given
+	return "", fmt.Errorf("secret %q was not read", name)
 }
 
-func (c *Call) newValues() *template.Values {
-	return &template.Values{
-		Secret: func(name string) (string, error) {
-			if value, ok := c.inputs.Secrets[name]; ok {
-				return value, nil
-			}
-			return "", fmt.Errorf("secret %q was not read", name)
-		},
-		Variable: func(name string) (string, bool) {
-			value, ok := c.inputs.Variables[name]
-			return value, ok
-		},
-		User:     c.inputs.User,
-		TenantID: c.inputs.TenantID,
-		Now:      c.now,
-		UUID: func() (string, error) {
-			c.once = true
-			return newUUID(c.plan.Random)
-		},
-	}
+func (v *values) Variable(name string) (string, bool) {
+	value, ok := v.inputs.Variables[name]
+	return value, ok
+}
+
+func (v *values) User() *template.User { return &v.inputs.User }
+
+func (v *values) TenantID() string { return v.inputs.TenantID }
+
+func (v *values) Now() int64 { return (*Call)(v).now() }
+
+func (v *values) UUID() (string, error) {
+	v.once = true
+	return newUUID(v.plan.Random)
 }
 
 func (c *Call) now() int64 {

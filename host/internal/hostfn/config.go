@@ -103,7 +103,7 @@ func (c *Call) field(f *Field) (string, bool) {
 
 // renderObject renders the strings of an object, at any depth.
 func (c *Call) renderObject(f *Field) string {
-	tree, err := f.Object.Render(c.values(), func(parts []template.Part) (string, error) {
+	tree, err := f.Object.Render((*values)(c), func(parts []template.Part) (string, error) {
 		return c.sealParts(parts, f.Sinks), nil
 	})
 	if err != nil {
@@ -117,7 +117,7 @@ func (c *Call) renderObject(f *Field) string {
 }
 
 func (c *Call) parts(f *Field) []template.Part {
-	parts, err := f.Text.Render(c.values())
+	parts, err := f.Text.Render((*values)(c))
 	if err != nil {
 		c.endf(StageTemplate, "%s: %w", f.Name, err)
 	}
@@ -197,7 +197,7 @@ func mask(f *Field) string {
 func (c *Call) SecretGet(name string) string {
 	c.need(abi.UserSecretGet)
 	c.plain("the name of a secret", name)
-	value, ok := c.inputs.Secrets[name]
+	value, ok := c.inputs.secret(c.plan, name)
 	if !ok {
 		c.endf(StagePlugin, "secret_get was called for a secret that the connector's configuration does not name")
 	}

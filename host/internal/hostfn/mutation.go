@@ -107,9 +107,11 @@ func (c *Call) Explanation(output []byte) (*Mutation, error) {
 }
 
 func (c *Call) mutation(output []byte) *Mutation {
-	var document abi.Mutation
-	if err := strictjson.Unmarshal(output, &document); err != nil {
-		c.endf(StageMutation, "the plugin's output %w", err)
+	document, simple := scanMutation(output)
+	if !simple {
+		if err := strictjson.Unmarshal(output, &document); err != nil {
+			c.endf(StageMutation, "the plugin's output %w", err)
+		}
 	}
 	if n := len(document.Headers) + len(document.Query); n > c.plan.Limits.Mutations {
 		c.endf(StageMutation, "the mutation has %d headers and query parameters, over the limit of %d", n, c.plan.Limits.Mutations)

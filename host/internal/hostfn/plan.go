@@ -9,6 +9,7 @@ import (
 	"context"
 	"io"
 	"net/http"
+	"slices"
 	"time"
 
 	"github.com/keywright/keywright/host/internal/seal"
@@ -74,6 +75,8 @@ type Plan struct {
 	Grants      map[string]bool
 	Anonymous   bool
 
+	Partition func(*Inputs) [32]byte // of the cache
+
 	CheckURL func(url string) error // what must hold of a rendered field of kind url
 	Cache    *Cache
 	Signer   *signing.Signer
@@ -88,10 +91,20 @@ type Plan struct {
 // Inputs are what one request brings: the values of all that the templates name, read before the guest runs, so that a
 // call sees each in one state, and no guest occupies a sandbox while a secrets store answers.
 type Inputs struct {
-	Secrets   map[string]string
+	Secrets   []string // the values of Plan.Names.Secrets
 	Variables map[string]string
-	User      *template.User
+	User      template.User
 	TenantID  string
 	Request   *http.Request // nil where there is none
-	Partition func() [32]byte
+
+	partition *[32]byte // once it has been asked for
+}
+
+// secret gives the value of a secret that the templates name.
+func (in *Inputs) secret(plan *Plan, name string) (string, bool) {
+	i := slices.Index(plan.Names.Secrets, name)
+	if i < 0 || i >= len(in.Secrets) {
+		return "", false
+	}
+	return in.Secrets[i], true
 }

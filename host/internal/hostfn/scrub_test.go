@@ -7,7 +7,9 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"maps"
 	"net/url"
+	"slices"
 	"strings"
 	"testing"
 
@@ -15,7 +17,7 @@ import (
 )
 
 func callWith(secrets map[string]string, sealed ...string) *Call {
-	c := New(context.Background(), &Plan{Random: rand.Reader}, &Inputs{Secrets: secrets}, Inline)
+	c := New(context.Background(), &Plan{Random: rand.Reader}, &Inputs{Secrets: slices.Collect(maps.Values(secrets))}, Inline)
 	for _, text := range sealed {
 		c.seal(seal.Value{Text: text})
 	}

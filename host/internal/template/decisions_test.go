@@ -86,7 +86,7 @@ func TestFunctions(t *testing.T) {
 func TestUUIDThatFails(t *testing.T) {
 	v := values()
 	noEntropy := errors.New("no random bytes")
-	v.UUID = func() (string, error) { return "", noEntropy }
+	v.uuid = func() (string, error) { return "", noEntropy }
 	if err := wantError(t, "id {{ uuid() }}", v, "column 7: uuid(): no random bytes"); !errors.Is(err, noEntropy) {
 		t.Errorf("got %v", err)
 	}
@@ -94,7 +94,7 @@ func TestUUIDThatFails(t *testing.T) {
 
 func TestVariables(t *testing.T) {
 	v := values()
-	v.User = &User{Email: "e", ID: "i", Username: "n", FirstName: "f", LastName: "l"}
+	v.user = &User{Email: "e", ID: "i", Username: "n", FirstName: "f", LastName: "l"}
 	got, err := renderText(t, "{{user.email}}{{user.id}}{{user.username}}{{user.first_name}}{{user.last_name}}{{tenant_id}}{{user['email']}}", v)
 	if err != nil || got != "einflt1e" {
 		t.Errorf("%q, %v", got, err)
@@ -108,11 +108,11 @@ func TestVariables(t *testing.T) {
 
 func TestValueOfNow(t *testing.T) {
 	v := values()
-	v.Now = func() int64 { return -5 }
+	v.now = func() int64 { return -5 }
 	if got, err := renderText(t, "{{ now() }} {{ now(10) }}", v); err != nil || got != "-5 5" {
 		t.Errorf("%q, %v", got, err)
 	}
-	v.Now = func() int64 { return 1<<63 - 1 }
+	v.now = func() int64 { return 1<<63 - 1 }
 	wantError(t, "{{ now(5000) }}", v, "column 4: the integer is too large")
 }
 
@@ -226,7 +226,7 @@ func TestSecretNotFound(t *testing.T) {
 
 func TestUserUsedNoUserGiven(t *testing.T) {
 	nobody := values()
-	nobody.User, nobody.TenantID = nil, ""
+	nobody.user, nobody.tenantID = nil, ""
 	for name := range userFields {
 		field := "user." + name
 		wantError(t, "{{ "+field+" }}", nobody, field)

@@ -12,7 +12,7 @@ import (
 )
 
 // eval evaluates an expression to a string, int64, float64, bool, document or nil.
-type eval func(*Values) (any, *Error)
+type eval func(Values) (any, *Error)
 
 // kind is the set of types that a value may turn out to have. A part of an expression that has an error has the empty
 // set, which satisfies every demand, so that one mistake is reported once.
@@ -138,12 +138,12 @@ func (b *builder) build(n ast.Node) operand {
 }
 
 func constant(k kind, value any) operand {
-	return operand{k, func(*Values) (any, *Error) { return value, nil }}
+	return operand{k, func(Values) (any, *Error) { return value, nil }}
 }
 
 // lookup is a value that may be missing: what default replaces as its first operand, and what is an error elsewhere.
 type lookup struct {
-	find    func(*Values) (value string, ok bool)
+	find    func(Values) (value string, ok bool)
 	missing string // the error's message
 }
 
@@ -178,7 +178,7 @@ func (b *builder) required(n ast.Node) operand {
 		return operand{}
 	}
 	column := b.at(n)
-	return operand{text, func(v *Values) (any, *Error) {
+	return operand{text, func(v Values) (any, *Error) {
 		value, ok := l.find(v)
 		if !ok {
 			return nil, &Error{Column: column, Message: l.missing}
@@ -192,7 +192,7 @@ func (b *builder) identifier(n *ast.IdentifierNode) (l lookup, ok bool) {
 	case "tenant_id":
 		b.names.Tenant = true
 		return lookup{
-			find:    func(v *Values) (string, bool) { return v.TenantID, v.TenantID != "" },
+			find:    func(v Values) (string, bool) { return v.TenantID(), v.TenantID() != "" },
 			missing: "tenant_id is missing: the request has no tenant",
 		}, true
 	case "user":
@@ -221,11 +221,11 @@ func (b *builder) member(n *ast.MemberNode) (l lookup, ok bool) {
 	}
 	b.names.User = union(b.names.User, []string{property.Value})
 	return lookup{
-		find: func(v *Values) (string, bool) {
-			if v.User == nil {
+		find: func(v Values) (string, bool) {
+			if v.User() == nil {
 				return "", false
 			}
-			value := field(v.User)
+			value := field(v.User())
 			return value, value != ""
 		},
 		missing: "user." + property.Value + " is missing: the request has no user, or the user's field is empty",
@@ -238,7 +238,7 @@ func (b *builder) conditional(n *ast.ConditionalNode) operand {
 	}
 	condition, one, other := b.build(n.Cond), b.build(n.Exp1), b.build(n.Exp2)
 	b.demand(n.Cond, condition, boolean, "the condition is no boolean")
-	return operand{one.kind | other.kind, func(v *Values) (any, *Error) {
+	return operand{one.kind | other.kind, func(v Values) (any, *Error) {
 		yes, err := condition.run(v)
 		switch {
 		case err != nil:

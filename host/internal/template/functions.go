@@ -91,7 +91,7 @@ func (b *builder) secretValue(n *ast.CallNode) operand {
 	b.secret = true
 	b.names.Secrets = union(b.names.Secrets, []string{name})
 	column, called := b.at(n), "get_secret('"+name+"')"
-	return operand{text, func(v *Values) (any, *Error) {
+	return operand{text, func(v Values) (any, *Error) {
 		value, err := v.Secret(name)
 		if err != nil {
 			return nil, &Error{Column: column, Message: called, Err: err}
@@ -111,14 +111,14 @@ func (b *builder) variable(n *ast.CallNode) (l lookup, ok bool) {
 	}
 	b.names.Variables = union(b.names.Variables, []string{name})
 	return lookup{
-		find:    func(v *Values) (string, bool) { return v.Variable(name) },
+		find:    func(v Values) (string, bool) { return v.Variable(name) },
 		missing: "get_variable('" + name + "'): there is no such variable",
 	}, true
 }
 
 func (b *builder) now(n *ast.CallNode) operand {
 	b.names.Now = true
-	time := operand{integer, func(v *Values) (any, *Error) { return v.Now(), nil }}
+	time := operand{integer, func(v Values) (any, *Error) { return v.Now(), nil }}
 	if len(n.Arguments) == 0 {
 		return time
 	}
@@ -130,7 +130,7 @@ func (b *builder) now(n *ast.CallNode) operand {
 func (b *builder) uuid(n *ast.CallNode) operand {
 	b.names.UUID = true
 	column := b.at(n)
-	return operand{text, func(v *Values) (any, *Error) {
+	return operand{text, func(v Values) (any, *Error) {
 		value, err := v.UUID()
 		if err != nil {
 			return nil, &Error{Column: column, Message: "uuid()", Err: err}
@@ -149,7 +149,7 @@ func (b *builder) defaultValue(n *ast.CallNode) operand {
 			return operand{}
 		}
 		column := b.at(n.Arguments[0])
-		value = operand{text, func(v *Values) (any, *Error) {
+		value = operand{text, func(v Values) (any, *Error) {
 			found, _ := l.find(v)
 			return limited(column, found)
 		}}
@@ -160,7 +160,7 @@ func (b *builder) defaultValue(n *ast.CallNode) operand {
 	if value.kind != 0 && value.kind&text == 0 {
 		return b.fail(n.Arguments[0], "default replaces missing and empty texts, and this is none")
 	}
-	return operand{value.kind | other.kind, func(v *Values) (any, *Error) {
+	return operand{value.kind | other.kind, func(v Values) (any, *Error) {
 		if found, err := value.run(v); err != nil || found != "" {
 			return found, err
 		}

@@ -12,7 +12,7 @@ type document []byte
 func (b *builder) jsonEncode(n *ast.CallNode) operand {
 	o := b.build(n.Arguments[0])
 	column := b.at(n)
-	return operand{text, func(v *Values) (any, *Error) {
+	return operand{text, func(v Values) (any, *Error) {
 		encoded, err := o.appendTo(nil, v, column)
 		if err != nil {
 			return nil, err
@@ -27,7 +27,7 @@ func (b *builder) array(n *ast.ArrayNode) operand {
 	for i, node := range n.Nodes {
 		elements[i] = b.build(node)
 	}
-	return operand{structure, func(v *Values) (any, *Error) {
+	return operand{structure, func(v Values) (any, *Error) {
 		encoded := document{'['}
 		for i, element := range elements {
 			if i > 0 {
@@ -68,7 +68,7 @@ func (b *builder) object(n *ast.MapNode) operand {
 		}
 		members = append(members, member{string(quoted) + ":", b.build(pair.Value)})
 	}
-	return operand{structure, func(v *Values) (any, *Error) {
+	return operand{structure, func(v Values) (any, *Error) {
 		encoded := document{'{'}
 		for i, m := range members {
 			if i > 0 {
@@ -87,7 +87,7 @@ func (b *builder) object(n *ast.MapNode) operand {
 const notUTF8 = "JSON cannot hold text that is not UTF-8"
 
 // appendTo evaluates the operand and appends it as JSON. Errors of the encoding are reported at the column.
-func (o operand) appendTo(encoded document, v *Values, column int) (document, *Error) {
+func (o operand) appendTo(encoded document, v Values, column int) (document, *Error) {
 	value, err := o.run(v)
 	if err != nil {
 		return nil, err

@@ -61,7 +61,7 @@ func (o *Object) Literal() bool { return o.literal }
 // Render renders every string, in the order of the members' names. The function text makes of the parts of a string
 // what stands for it in the result. Numbers are json.Number, with the text that they had. The caller owns the result.
 // The error is an *Error with a path.
-func (o *Object) Render(v *Values, text func([]Part) (string, error)) (map[string]any, error) {
+func (o *Object) Render(v Values, text func([]Part) (string, error)) (map[string]any, error) {
 	return renderMembers(o.members, v, text)
 }
 
@@ -151,7 +151,7 @@ func numberText(v any) (number json.Number, ok bool) {
 	return "", false
 }
 
-func renderMembers(members []member, v *Values, text func([]Part) (string, error)) (map[string]any, error) {
+func renderMembers(members []member, v Values, text func([]Part) (string, error)) (map[string]any, error) {
 	rendered := make(map[string]any, len(members))
 	for _, m := range members {
 		value, err := render(m.value, v, text)
@@ -163,7 +163,7 @@ func renderMembers(members []member, v *Values, text func([]Part) (string, error
 	return rendered, nil
 }
 
-func render(value any, v *Values, text func([]Part) (string, error)) (any, error) {
+func render(value any, v Values, text func([]Part) (string, error)) (any, error) {
 	switch value := value.(type) {
 	case []member:
 		return renderMembers(value, v, text)
@@ -182,7 +182,7 @@ func render(value any, v *Values, text func([]Part) (string, error)) (any, error
 	return value, nil
 }
 
-func (l *leaf) render(v *Values, text func([]Part) (string, error)) (any, error) {
+func (l *leaf) render(v Values, text func([]Part) (string, error)) (any, error) {
 	parts, problem := l.template.render(v)
 	if problem != nil {
 		problem.Path = l.path

@@ -107,7 +107,7 @@ func (b *builder) unary(n *ast.UnaryNode) operand {
 
 // apply evaluates both sides, then the operation on them.
 func apply(column int, result kind, op operation, left, right operand) operand {
-	return operand{result, func(v *Values) (any, *Error) {
+	return operand{result, func(v Values) (any, *Error) {
 		x, err := left.run(v)
 		if err != nil {
 			return nil, err
@@ -127,7 +127,7 @@ func apply(column int, result kind, op operation, left, right operand) operand {
 // shortCircuit is "or" when decisive is true, "and" when it is false: the right side is not evaluated if the left one
 // is decisive.
 func shortCircuit(left, right operand, decisive bool) operand {
-	return operand{boolean, func(v *Values) (any, *Error) {
+	return operand{boolean, func(v Values) (any, *Error) {
 		x, err := left.run(v)
 		if err != nil || x.(bool) == decisive {
 			return x, err

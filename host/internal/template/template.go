@@ -94,7 +94,7 @@ func (t *Template) Names() Names {
 
 // Render evaluates the expressions, once: text of the form {{ … }} in a value stays as it is. Empty text gives no
 // Part. The error is an *Error; errors.Is finds the cause that Values.Secret or Values.UUID returned.
-func (t *Template) Render(v *Values) ([]Part, error) {
+func (t *Template) Render(v Values) ([]Part, error) {
 	parts, err := t.render(v)
 	if err != nil {
 		return nil, err
@@ -102,7 +102,7 @@ func (t *Template) Render(v *Values) ([]Part, error) {
 	return parts, nil
 }
 
-func (t *Template) render(v *Values) ([]Part, *Error) {
+func (t *Template) render(v Values) ([]Part, *Error) {
 	parts := make([]Part, 0, t.parts)
 	size := 0
 	for _, s := range t.segments {

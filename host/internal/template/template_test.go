@@ -13,28 +13,45 @@ import (
 
 var errNoSecret = errors.New("no such secret")
 
+// given is Values of a test.
+type given struct {
+	secret   func(name string) (string, error)
+	variable func(name string) (string, bool)
+	user     *User
+	tenantID string
+	now      func() int64
+	uuid     func() (string, error)
+}
+
+func (g *given) Secret(name string) (string, error)  { return g.secret(name) }
+func (g *given) Variable(name string) (string, bool) { return g.variable(name) }
+func (g *given) User() *User                         { return g.user }
+func (g *given) TenantID() string                    { return g.tenantID }
+func (g *given) Now() int64                          { return g.now() }
+func (g *given) UUID() (string, error)               { return g.uuid() }
+
 // values gives what most tests render with: a user without a last name, a tenant, two secrets and two variables.
-func values() *Values {
+func values() *given {
 	secrets := map[string]string{
 		"crm": "s3cr3t", "nested": "{{ get_secret('crm') }}", "empty": "", "blank": " \n\t", "long": strings.Repeat("x", MaxText),
 	}
 	variables := map[string]string{"region": "eu", "nothing": ""}
-	return &Values{
-		Secret: func(name string) (string, error) {
+	return &given{
+		secret: func(name string) (string, error) {
 			value, ok := secrets[name]
 			if !ok {
 				return "", errNoSecret
 			}
 			return value, nil
 		},
-		Variable: func(name string) (string, bool) {
+		variable: func(name string) (string, bool) {
 			value, ok := variables[name]
 			return value, ok
 		},
-		User:     &User{Email: "ada@example.com", ID: "u1", Username: "ada", FirstName: "{{ now() }}"},
-		TenantID: "t1",
-		Now:      func() int64 { return 1_700_000_000 },
-		UUID:     func() (string, error) { return "0190a5b2-0000-7000-8000-000000000000", nil },
+		user:     &User{Email: "ada@example.com", ID: "u1", Username: "ada", FirstName: "{{ now() }}"},
+		tenantID: "t1",
+		now:      func() int64 { return 1_700_000_000 },
+		uuid:     func() (string, error) { return "0190a5b2-0000-7000-8000-000000000000", nil },
 	}
 }
 
@@ -47,7 +64,7 @@ func mustCompile(t testing.TB, source string) *Template {
 	return compiled
 }
 
-func renderText(t testing.TB, source string, v *Values) (string, error) {
+func renderText(t testing.TB, source string, v *given) (string, error) {
 	t.Helper()
 	parts, err := mustCompile(t, source).Render(v)
 	return Join(parts), err
@@ -64,7 +81,7 @@ func wantText(t *testing.T, source, want string) {
 }
 
 // wantError renders and wants an error whose text has what is wanted in it.
-func wantError(t *testing.T, source string, v *Values, want string) error {
+func wantError(t *testing.T, source string, v *given, want string) error {
 	t.Helper()
 	got, err := renderText(t, source, v)
 	if err == nil {
@@ -166,12 +183,12 @@ func TestLimits(t *testing.T) {
 	mustCompile(t, "{{"+strings.Repeat("(", MaxTokens/2-1)+"1"+strings.Repeat(")", MaxTokens/2-1)+"}}")
 
 	long := values()
-	long.TenantID = strings.Repeat("x", MaxText+1)
+	long.tenantID = strings.Repeat("x", MaxText+1)
 	over := values()
-	over.Secret = func(string) (string, error) { return strings.Repeat("x", MaxText+1), nil }
+	over.secret = func(string) (string, error) { return strings.Repeat("x", MaxText+1), nil }
 	for _, c := range []struct {
 		name, source string
-		values       *Values
+		values       *given
 	}{
 		{"a value", "{{ tenant_id }}", long},
 		{"a value behind default", "{{ default(tenant_id, '') }}", long},
@@ -209,8 +226,8 @@ func TestTreesThatGrowExponentially(t *testing.T) {
 func TestErrorsHoldNoValue(t *testing.T) {
 	const canary = "kJ8#canary\xff"
 	v := values()
-	v.Secret = func(string) (string, error) { return canary, nil }
-	v.Variable = func(string) (string, bool) { return canary, true }
+	v.secret = func(string) (string, error) { return canary, nil }
+	v.variable = func(string) (string, bool) { return canary, true }
 	for _, source := range []string{
 		"{{ base64_decode(get_secret('x')) }}",
 		"{{ json_encode(get_secret('x')) }}",

@@ -1,14 +1,13 @@
 package template
 
-// Values is what expressions are evaluated with. Functions that no expression of the template needs may be nil; the
-// others are called once for each time an expression uses them, and must be safe for the concurrency of their caller.
-type Values struct {
-	Secret   func(name string) (string, error) // an error, an empty or a blank secret makes the rendering fail
-	Variable func(name string) (value string, ok bool)
-	User     *User // nil when the request has none
-	TenantID string
-	Now      func() int64 // Unix time in whole seconds
-	UUID     func() (string, error)
+// Values is what expressions are evaluated with. Each is asked for whenever an expression uses it.
+type Values interface {
+	Secret(name string) (string, error) // an error, an empty or a blank secret makes the rendering fail
+	Variable(name string) (value string, ok bool)
+	User() *User      // nil when the request has none
+	TenantID() string // "" when it has none
+	Now() int64       // Unix time in whole seconds
+	UUID() (string, error)
 }
 
 // User is the person on whose behalf a request is made. An empty field counts as missing.

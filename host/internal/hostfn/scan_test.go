@@ -1,0 +1,57 @@
+package hostfn
+
+import (
+	"reflect"
+	"testing"
+
+	"github.com/keywright/keywright/host/internal/strictjson"
+	"github.com/keywright/keywright/internal/abi"
+)
+
+var mutations = []string{
+	`{}`, `{"headers":[]}`, `{"headers":[{"name":"A","value":"b"}]}`, `{"headers":[{"name":"A","value":"b"},{"name":"C","value":""}],"query":[{"name":"ü","value":"x y"}]}`,
+	`{"query":[{"name":"a","value":"1"}]}`, `{"query":[{"name":"a","value":"1"}],"headers":[]}`, ` {}`, `{} `, `{ }`, `{"headers":null}`, ``, `{`, `}`, `[]`, `null`,
+	`{"headers":[{"name":"A","value":"b"}]`, `{"headers":[{"name":"A","value":"b"},]}`, `{"headers":[,{"name":"A","value":"b"}]}`, `{"headers":[{"name":"A"}]}`,
+	`{"headers":[{"value":"b","name":"A"}]}`, `{"headers":[{"name":"A","value":"b","more":1}]}`, `{"headers":[{"name":"A","value":"b\\n"}]}`, `{"headers":[{"name":"A","value":"\u00e9"}]}`,
+	`{"headers":[{"name":"A","value":1}]}`, "{\"headers\":[{\"name\":\"A\",\"value\":\"b\n\"}]}", `{"headers":[],"headers":[]}`, `{"headers":[],}`, `{,}`, `{"Headers":[]}`,
+	`{"headers":[{"name":"A","value":"b"}]}{}`, `{"headers":[{"name":"A","value":"b}]}`, `{"query":[],"query":[]}`, `{"headers":[{"name":"A","name":"B","value":"b"}]}`,
+}
+
+// Whatever the scanner takes, strict decoding takes as well, and as the same.
+func FuzzScanMutation(f *testing.F) {
+	for _, document := range mutations {
+		f.Add(document)
+	}
+	f.Fuzz(func(t *testing.T, document string) {
+		got, simple := scanMutation([]byte(document))
+		if !simple {
+			return
+		}
+		var want abi.Mutation
+		if err := strictjson.Unmarshal([]byte(document), &want); err != nil {
+			t.Fatalf("%s is taken, and strict decoding says that it %v", document, err)
+		}
+		if len(got.Headers)+len(got.Query) != len(want.Headers)+len(want.Query) ||
+			len(want.Headers) > 0 && !reflect.DeepEqual(got.Headers, want.Headers) || len(want.Query) > 0 && !reflect.DeepEqual(got.Query, want.Query) {
+			t.Errorf("%s is %+v, want %+v", document, got, want)
+		}
+	})
+}
+
+func TestScanMutation(t *testing.T) {
+	simple := 0
+	for _, document := range mutations {
+		got, ok := scanMutation([]byte(document))
+		var want abi.Mutation
+		err := strictjson.Unmarshal([]byte(document), &want)
+		if ok && (err != nil || len(got.Headers) != len(want.Headers) || len(got.Query) != len(want.Query)) {
+			t.Errorf("%s is taken as %+v, strict decoding gives %+v, %v", document, got, want, err)
+		}
+		if ok {
+			simple++
+		}
+	}
+	if simple != 5 {
+		t.Errorf("%d of the documents are simple, want the first five", simple)
+	}
+}
