@@ -168,14 +168,14 @@ func (c *Connector) partition(in *hostfn.Inputs) [32]byte {
 }
 
 func userField(u *template.User, name string) string {
-	switch {
-	case name == "id":
+	switch name {
+	case "id":
 		return u.ID
-	case name == "email":
+	case "email":
 		return u.Email
-	case name == "username":
+	case "username":
 		return u.Username
-	case name == "first_name":
+	case "first_name":
 		return u.FirstName
 	}
 	return u.LastName

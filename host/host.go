@@ -12,6 +12,7 @@ import (
 	"net/http"
 	"net/netip"
 	"net/url"
+	"runtime"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -191,15 +192,31 @@ func (h *Host) dialers() error {
 	return nil
 }
 
+// loadAll loads the plugins, as many at once as there are processors: compiling is what takes a host's start.
 func (h *Host) loadAll(ctx context.Context, builtIn [][]byte) error {
+	var sources []Plugin
 	for _, wasm := range builtIn {
-		if err := h.load(ctx, Plugin{Name: "built-in", Wasm: wasm}, true); err != nil {
-			return err
-		}
+		sources = append(sources, Plugin{Name: "built-in", Wasm: wasm})
 	}
-	for _, p := range h.config.Plugins {
-		if err := h.load(ctx, p, false); err != nil {
-			return err
+	sources = append(sources, h.config.Plugins...)
+	prepared, errs := make([]*plugin, len(sources)), make([]error, len(sources))
+	var all sync.WaitGroup
+	places := make(chan struct{}, runtime.GOMAXPROCS(0))
+	for i, source := range sources {
+		places <- struct{}{}
+		all.Go(func() {
+			defer func() { <-places }()
+			prepared[i], errs[i] = h.prepare(ctx, source)
+		})
+	}
+	all.Wait()
+	for i, p := range prepared {
+		if errs[i] != nil {
+			return fmt.Errorf("plugin %q: %w", sources[i].Name, errs[i])
+		}
+		p.info.BuiltIn = i < len(builtIn)
+		if err := h.register(p); err != nil {
+			return fmt.Errorf("plugin %q: %w", sources[i].Name, err)
 		}
 	}
 	return nil

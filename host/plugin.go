@@ -67,17 +67,12 @@ func (h *Host) Plugins() []PluginInfo {
 	return list
 }
 
-// load loads a plugin, asks it for its description, and registers its type and aliases.
-func (h *Host) load(ctx context.Context, source Plugin, builtIn bool) error {
-	p, err := h.prepare(ctx, source)
-	if err != nil {
-		return fmt.Errorf("plugin %q: %w", source.Name, err)
-	}
-	p.info.BuiltIn = builtIn
+// register makes a plugin's type and aliases known.
+func (h *Host) register(p *plugin) error {
 	names := append([]string{p.info.Type}, p.info.Aliases...)
 	for _, name := range names {
 		if other := h.types[name]; other != nil {
-			return fmt.Errorf("plugin %q: auth type %q is taken already, by plugin %q", source.Name, name, other.info.Name)
+			return fmt.Errorf("auth type %q is taken already, by plugin %q", name, other.info.Name)
 		}
 	}
 	for _, name := range names {
@@ -87,6 +82,7 @@ func (h *Host) load(ctx context.Context, source Plugin, builtIn bool) error {
 	return nil
 }
 
+// prepare compiles a plugin, and asks it for its description.
 func (h *Host) prepare(ctx context.Context, source Plugin) (*plugin, error) {
 	p := &plugin{guest: source.guest, digest: sha256.Sum256(source.Wasm), grants: map[string]bool{}}
 	digest := hex.EncodeToString(p.digest[:])
