@@ -111,7 +111,7 @@ func (r *run) call(export string) error {
 
 func (r *run) execute(export string) error {
 	if r.Err() != nil {
-		return stopped(r, "its time was over before it began")
+		return stopped(r.Context, "its time was over before it began")
 	}
 	if r.guest != nil { // as it was after its initialisation, which each call pays for
 		r.guest.fuel.Set(uint64(r.module.runtime.limits.Fuel - r.module.pristine.fuel))
@@ -129,7 +129,7 @@ func (r *run) execute(export string) error {
 
 // initialise makes a guest, and runs what comes before any call.
 func (r *run) initialise() error {
-	g, err := r.module.newGuest(r, r.memory, &r.stderr)
+	g, err := r.module.newGuest(r.Context, r.memory, &r.stderr)
 	if err != nil {
 		return r.explain(err)
 	}
@@ -188,7 +188,7 @@ func (r *run) proceed(function string) {
 		r.fail(ErrUse, "%s while the module initialises: only memory functions and the log may be used then", function)
 	}
 	if r.Err() != nil {
-		r.abort(stopped(r, "its time was over when it called "+function))
+		r.abort(stopped(r.Context, "its time was over when it called "+function))
 	}
 }
 
