@@ -98,16 +98,6 @@ const (
 	maxElements  = 200_000
 	maxNameBytes = 10_000
 	maxReasons   = 20
-
-	// What compiling takes grows faster than a function: with its branches and blocks squared, and with these by its
-	// locals; and it is most for each jump. A large program that Go itself compiles has at most a third of this.
-	maxBranches   = 5_000       // and blocks, of a function
-	bulkBranches  = 10          // that a bulk operation counts as: it is a loop, when compiled
-	maxAllSquares = 100_000_000 // of those numbers, of all functions
-	maxLive       = 200_000     // branches and blocks by locals, of a function
-	maxAllLive    = 3_000_000
-	maxJumps      = 20_000 // targets of br_tables, what traps, and twice what calls indirectly, of a function
-	maxAllJumps   = 250_000
 )
 
 // Global is a mutable global of a module, which is exported so that the host can put it back.

@@ -6,8 +6,10 @@ import "fmt"
 func (b *body) instruction() {
 	where := b.at
 	op := b.byte()
+	b.instructions++
 	if p := &plains[op]; p.weight > 0 {
-		b.plain(p)
+		b.simple(p)
+		b.previous = op
 		return
 	}
 	weight := uint64(1)
@@ -26,9 +28,10 @@ func (b *body) instruction() {
 		b.popAll(b.label())
 		b.nothingComes()
 	case opBrIf:
-		b.branches++
 		types := b.label()
 		b.pop(i32)
+		b.branch(1)
+		b.carry(len(types))
 		b.popAll(types)
 		b.push(types)
 	case opBrTable:
@@ -45,11 +48,18 @@ func (b *body) instruction() {
 		b.data(op, where)
 	}
 	b.edits[charge].value += weight
+	if op != opLocalTee {
+		b.previous = op
+	}
 }
 
-func (b *body) plain(p *plain) {
+func (b *body) simple(p *plain) {
 	b.edits[b.blocks[len(b.blocks)-1].charge].value += uint64(p.weight)
-	b.jumps += int(p.jumps)
+	if p.work > 0 {
+		b.work += int(p.work)
+	} else {
+		b.plain++
+	}
 	if p.align > 0 {
 		b.needMemory()
 		where := b.at
@@ -77,6 +87,7 @@ func (b *body) call() uint64 {
 	}
 	b.m.pristine.call(function)
 	t := b.m.typeOf(function)
+	b.carry(len(t.Params) + len(t.Results))
 	b.popAll(t.Params)
 	b.push(t.Results)
 	switch {
@@ -100,8 +111,9 @@ func (b *body) callIndirect() {
 		b.fail(where, "a call goes through a table that has no functions")
 	}
 	b.m.pristine.callIndirect()
-	b.jumps += 2
 	t := b.m.types[index]
+	b.work++
+	b.carry(len(t.Params) + len(t.Results))
 	b.pop(i32)
 	b.popAll(t.Params)
 	b.push(t.Results)
@@ -184,6 +196,7 @@ func (b *body) variable(op byte, where int) {
 	t := b.locals[index]
 	if op != opLocalGet {
 		b.pop(t)
+		b.set()
 	}
 	if op != opLocalSet {
 		b.values = append(b.values, t)
@@ -195,7 +208,7 @@ func (b *body) references(op byte, where int) {
 	switch op {
 	case opTableGet, opTableSet:
 		t := b.table()
-		b.jumps++
+		b.work += 2
 		if op == opTableSet {
 			b.pop(t.element)
 			b.stateful("table.set")
@@ -220,6 +233,7 @@ func (b *body) references(op byte, where int) {
 		if !b.m.declared[function] {
 			b.fail(where, "it refers to a function without declaring so")
 		}
+		b.work++
 		if pays := b.m.paying(function); pays != function {
 			b.edit(edit{at: operand, skip: b.at - operand, kind: editNumber, value: uint64(pays)})
 		}
@@ -251,6 +265,7 @@ func (b *body) stateful(instruction string) {
 func (b *body) more(where int) {
 	op := b.u32()
 	if uint64(op) < uint64(len(saturating)) {
+		b.work++
 		b.popAll(saturating[op].takes)
 		b.push(saturating[op].gives)
 		return

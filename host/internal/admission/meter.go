@@ -29,7 +29,7 @@ func (b *body) edit(e edit) { b.edits = append(b.edits, e) }
 // byLength has the instruction at where pay for the length on top of the stack.
 func (b *body) byLength(where int, kind uint64) {
 	b.lengths = true
-	b.branches += bulkBranches
+	b.branch(bulkBranches)
 	b.edit(edit{at: where, kind: editLength, value: kind})
 }
 

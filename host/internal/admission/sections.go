@@ -12,6 +12,7 @@ func (m *module) readTypes(r *reader) {
 		}
 		t := Signature{Params: r.typeList(maxParams, "parameters of a type"), Results: r.typeList(maxResults, "results of a type")}
 		m.types = append(m.types, t)
+		m.work += (len(t.Params) + len(t.Results)) / 8 // wazero makes an entry for each
 	}
 	m.begin(sectionType, n, r.wasm[begin:r.at])
 }
