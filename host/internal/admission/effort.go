@@ -71,7 +71,7 @@ func (b *body) set() {
 
 // units is what it takes but for the joins.
 func (e *effort) units() int {
-	return 4 + e.instructions/8 + e.plain/3 + e.work + e.branches*e.branches/300 + e.live/12
+	return 4 + e.instructions/8 + e.plain/3 + e.work + e.work*e.work/12_000 + e.branches*e.branches/300 + e.live/12
 }
 
 // checkEffort refuses what would take too long to compile. When all that has been read would, nothing more is read.

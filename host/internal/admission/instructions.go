@@ -42,8 +42,7 @@ func (b *body) instruction() {
 	case opCall:
 		weight = b.call()
 	case opCallIndirect:
-		weight = weightIndirect
-		b.callIndirect()
+		weight = b.callIndirect()
 	default:
 		b.data(op, where)
 	}
@@ -92,31 +91,34 @@ func (b *body) call() uint64 {
 	b.push(t.Results)
 	switch {
 	case int(function) >= len(b.m.imports):
-		return weightCall
+		return weightCall + passed(t)
 	case b.m.rules.imports[b.m.imports[function]].meter.by == byNothing:
 		return weightHost
 	}
 	b.edit(edit{at: where, skip: b.at - where, kind: editNumber, value: uint64(b.m.paying(function))})
-	return weightCall
+	return weightCall + passed(t)
 }
 
-func (b *body) callIndirect() {
+func passed(t Signature) uint64 { return weightPassed * uint64(len(t.Params)+len(t.Results)) }
+
+func (b *body) callIndirect() uint64 {
 	index := b.index(len(b.m.types), "type")
 	where := b.at
 	in := b.index(len(b.m.tables), "table")
 	if b.failed() {
-		return
+		return 0
 	}
 	if b.m.tables[in].element != funcref {
 		b.fail(where, "a call goes through a table that has no functions")
 	}
 	b.m.pristine.callIndirect()
 	t := b.m.types[index]
-	b.work++
+	b.work += 4
 	b.carry(len(t.Params) + len(t.Results))
 	b.pop(i32)
 	b.popAll(t.Params)
 	b.push(t.Results)
+	return weightIndirect + passed(t)
 }
 
 // data validates the instructions that are neither plain nor control.
@@ -152,7 +154,7 @@ func (b *body) data(op byte, where int) {
 		}
 		if op == opMemoryGrow {
 			b.pop(i32)
-			b.byLength(where, meterPages)
+			b.byLength(where, meterPages, weightHost)
 		}
 		b.push(ofI32)
 	case opI32Const:
@@ -234,6 +236,7 @@ func (b *body) references(op byte, where int) {
 			b.fail(where, "it refers to a function without declaring so")
 		}
 		b.work++
+		b.pay(weightHost)
 		if pays := b.m.paying(function); pays != function {
 			b.edit(edit{at: operand, skip: b.at - operand, kind: editNumber, value: uint64(pays)})
 		}
@@ -304,7 +307,7 @@ func (b *body) memoryOperation(where, memories int) {
 		}
 	}
 	b.popAll(ofI32 + ofI32 + ofI32)
-	b.byLength(where, meterBytes)
+	b.byLength(where, meterBytes, weightBulk)
 }
 
 func (b *body) tableOperation(op uint32, where int) {
@@ -319,21 +322,21 @@ func (b *body) tableOperation(op uint32, where int) {
 			b.fail(where, "an element segment is of another type than the table")
 		}
 		b.popAll(ofI32 + ofI32 + ofI32)
-		b.byLength(where, meterElements)
+		b.byLength(where, meterElements, weightBulk)
 	case moreTableCopy:
 		b.stateful("table.copy")
 		if to, from := b.table(), b.table(); to.element != from.element {
 			b.fail(where, "a table is copied to one of another type")
 		}
 		b.popAll(ofI32 + ofI32 + ofI32)
-		b.byLength(where, meterElements)
+		b.byLength(where, meterElements, weightBulk)
 	case moreTableFill:
 		b.stateful("table.fill")
 		t := b.table()
 		b.pop(i32)
 		b.pop(t.element)
 		b.pop(i32)
-		b.byLength(where, meterElements)
+		b.byLength(where, meterElements, weightBulk)
 	case moreTableGrow:
 		b.stateful("table.grow")
 		index := b.index(len(b.m.tables), "table")
@@ -344,6 +347,6 @@ func (b *body) tableOperation(op uint32, where int) {
 		b.pop(i32)
 		b.pop(b.m.tables[index].element)
 		b.push(ofI32)
-		b.byLength(where, meterGrowth)
+		b.byLength(where, meterGrowth, weightHost)
 	}
 }

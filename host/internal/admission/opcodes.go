@@ -86,7 +86,9 @@ const (
 	weightDivide   = 8
 	weightCall     = 8
 	weightIndirect = 12
-	weightHost     = 170
+	weightPassed   = 2 // a parameter or result of a call: it also takes room on the stack, which so stays small
+	weightBulk     = 12
+	weightHost     = 170 // also of what wazero does in Go: ref.func, and to grow
 )
 
 // plain is an instruction that takes values off the stack, leaves one or none, and does nothing else but reach for
