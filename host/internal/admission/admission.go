@@ -94,8 +94,8 @@ const (
 	maxTables    = 100
 	maxGlobals   = 1_000
 	maxExports   = 5_000
-	maxSegments  = 50_000 // of data, and of elements
-	maxElements  = 200_000
+	maxSegments  = 5_000  // of data, and of elements: no fuel is taken while an instance is made
+	maxElements  = 20_000 // of all segments: with these, that takes 6 ms
 	maxNameBytes = 10_000
 	maxReasons   = 20
 )

@@ -298,8 +298,10 @@ func (m *module) readElementSegment(r *reader, p *patch) {
 			r.fail(where, "an element segment is of a kind that a plugin does not need")
 		}
 	}
-	n := r.atMost(maxElements-m.listed, "elements")
-	m.listed += n
+	listed, n := r.at, r.count()
+	if m.listed += n; m.listed > maxElements {
+		r.fail(listed, fmt.Sprintf("there are %d elements, and %d are allowed", m.listed, maxElements))
+	}
 	for i := 0; i < n && !r.failed(); i++ {
 		if flags&4 != 0 {
 			m.readConstant(r, p, element)
