@@ -7,8 +7,8 @@
 // which the module stops. So a call needs no timer and no other goroutine to end, its start section included, and the
 // same call on the same input always uses the same fuel.
 //
-// What is charged, in units of about 0.27 ns: an instruction 1, a division or a call a few, a call of the host 170,
-// and on top of that bulk operations by length. A function pays for its code outside of loops when it is entered, a
+// What is charged, in units of about 0.27 ns: an instruction 1, a division or a bulk operation a few, a call a few
+// and more with each parameter and result, a call of the host 170, and on top of that bulk operations by length. A function pays for its code outside of loops when it is entered, a
 // loop for its code outside of inner loops whenever its head is passed, whatever branches are then taken: nothing runs
 // that is not paid for.
 package admission
@@ -94,20 +94,10 @@ const (
 	maxTables    = 100
 	maxGlobals   = 1_000
 	maxExports   = 5_000
-	maxSegments  = 50_000 // of data, and of elements
-	maxElements  = 200_000
+	maxSegments  = 5_000  // of data, and of elements: no fuel is taken while an instance is made
+	maxElements  = 20_000 // of all segments: with these, that takes 6 ms
 	maxNameBytes = 10_000
 	maxReasons   = 20
-
-	// What compiling takes grows faster than a function: with its branches and blocks squared, and with these by its
-	// locals; and it is most for each jump. A large program that Go itself compiles has at most a third of this.
-	maxBranches   = 5_000       // and blocks, of a function
-	bulkBranches  = 10          // that a bulk operation counts as: it is a loop, when compiled
-	maxAllSquares = 100_000_000 // of those numbers, of all functions
-	maxLive       = 200_000     // branches and blocks by locals, of a function
-	maxAllLive    = 3_000_000
-	maxJumps      = 20_000 // targets of br_tables, what traps, and twice what calls indirectly, of a function
-	maxAllJumps   = 250_000
 )
 
 // Global is a mutable global of a module, which is exported so that the host can put it back.

@@ -14,18 +14,15 @@ type body struct {
 	blocks   []block
 	edits    []edit
 	lengths  bool // some edit needs a local for a length
-	branches int  // and blocks
-	jumps    int  // to targets of br_tables, and what traps or calls indirectly
+	effort
 }
-
-// effort is what compiling will take.
-type effort struct{ squares, live, jumps int }
 
 type block struct {
 	op           byte
 	start, end   string // what is on the stack at its beginning and after its end
 	height       int    // of the stack below it
 	nothingComes bool   // the rest of it cannot be reached
+	copies       int    // of locals that came before it
 	charge       int    // the edit that pays for what is in it
 }
 
@@ -100,31 +97,6 @@ func (b *body) readLocals() {
 	}
 }
 
-// checkEffort refuses what would take too long to compile.
-func (b *body) checkEffort() {
-	total := &b.m.total
-	live := b.branches * len(b.locals)
-	total.squares += b.branches * b.branches
-	total.live += live
-	total.jumps += b.jumps
-	for _, c := range []struct {
-		has, most int
-		what      string
-	}{
-		{b.branches, maxBranches, "branches and blocks"},
-		{live, maxLive, "branches and blocks by locals"},
-		{b.jumps, maxJumps, "targets of br_tables, indirect calls and the like"},
-		{total.squares, maxAllSquares, "branches and blocks, squared and with those of all functions before it,"},
-		{total.live, maxAllLive, "branches and blocks by locals, with those of all functions before it,"},
-		{total.jumps, maxAllJumps, "targets of br_tables, indirect calls and the like, with those of all functions before it,"},
-	} {
-		if c.has > c.most {
-			b.fail(b.end, fmt.Sprintf("it has %d %s and %d are allowed, since it takes long to compile: split it",
-				c.has, c.what, c.most))
-		}
-	}
-}
-
 // Stack of types.
 
 func (b *body) push(types string) { b.values = append(b.values, types...) }
@@ -169,12 +141,17 @@ func (b *body) nothingComes() {
 
 func (b *body) open(op byte) {
 	where := b.at
-	b.branches++
 	start, end := b.blockType()
 	if op == opIf {
 		b.pop(i32)
 	}
 	b.popAll(start)
+	if op == opLoop {
+		b.beginLoop()
+	} else {
+		b.branch(1)
+	}
+	b.carry(len(start) + len(end))
 	if len(b.blocks) > b.m.limits.Nesting {
 		b.fail(where, fmt.Sprintf("its blocks are nested more than %d deep: split it", b.m.limits.Nesting))
 		return
@@ -184,7 +161,7 @@ func (b *body) open(op byte) {
 		charge = len(b.edits)
 		b.edit(edit{at: b.at, kind: editCharge, value: 1})
 	}
-	b.blocks = append(b.blocks, block{op: op, start: start, end: end, height: len(b.values), charge: charge})
+	b.blocks = append(b.blocks, block{op: op, start: start, end: end, height: len(b.values), copies: b.copies, charge: charge})
 	b.push(start)
 }
 
@@ -225,6 +202,9 @@ func (b *body) close() block {
 
 func (b *body) endBlock() {
 	in := b.close()
+	if in.op == opLoop {
+		b.endLoop(in.copies, len(in.start))
+	}
 	if in.op == opIf && in.start != in.end {
 		b.fail(b.at, "an if without an else has results")
 	}
@@ -261,7 +241,6 @@ func (b *body) branchTable() {
 	b.pop(i32)
 	where := b.at
 	n := b.count()
-	b.jumps += n
 	if n > b.m.limits.Targets {
 		b.fail(where, fmt.Sprintf("a br_table has %d targets, and %d are allowed", n, b.m.limits.Targets))
 		return
@@ -275,6 +254,8 @@ func (b *body) branchTable() {
 		if first || types != previous {
 			b.peek(types)
 		}
+		b.carry(len(types))
+		b.joins++
 		previous, first = types, false
 	}
 	b.nothingComes()

@@ -111,10 +111,11 @@ func makeImports() map[Import]host {
 	return all
 }
 
-// What of WASI draws on something that is not the same in the next call.
+// What of WASI draws on something that is not the same in the next call, and what makes the next call another.
 const (
 	wasiRandom = "random_get"
 	wasiClock  = "clock_time_get"
+	wasiClose  = "fd_close" // closes stderr, for example
 )
 
 // addWASI adds what of WASI a guest may import. Language runtimes import it whether they need it or not. There is
@@ -136,7 +137,7 @@ func addWASI(all map[Import]host) {
 	add("proc_exit", one, "", meter{})
 	add("fd_write", four, one, meter{byVectors, 2, 5}) // 9 ns a byte, when each is a line
 	add("fd_read", four, one, meter{byLength, 2, 6})   // 17 ns a vector; there is nothing to read
-	add("fd_close", one, one, meter{})
+	add(wasiClose, one, one, meter{})
 	add("fd_seek", ofI32+ofI64+two, one, meter{})
 	add("fd_fdstat_get", two, one, meter{})
 	add("fd_fdstat_set_flags", two, one, meter{})

@@ -6,8 +6,10 @@ import "fmt"
 func (b *body) instruction() {
 	where := b.at
 	op := b.byte()
+	b.instructions++
 	if p := &plains[op]; p.weight > 0 {
-		b.plain(p)
+		b.simple(p)
+		b.previous = op
 		return
 	}
 	weight := uint64(1)
@@ -26,9 +28,10 @@ func (b *body) instruction() {
 		b.popAll(b.label())
 		b.nothingComes()
 	case opBrIf:
-		b.branches++
 		types := b.label()
 		b.pop(i32)
+		b.branch(1)
+		b.carry(len(types))
 		b.popAll(types)
 		b.push(types)
 	case opBrTable:
@@ -39,17 +42,23 @@ func (b *body) instruction() {
 	case opCall:
 		weight = b.call()
 	case opCallIndirect:
-		weight = weightIndirect
-		b.callIndirect()
+		weight = b.callIndirect()
 	default:
 		b.data(op, where)
 	}
 	b.edits[charge].value += weight
+	if op != opLocalTee {
+		b.previous = op
+	}
 }
 
-func (b *body) plain(p *plain) {
+func (b *body) simple(p *plain) {
 	b.edits[b.blocks[len(b.blocks)-1].charge].value += uint64(p.weight)
-	b.jumps += int(p.jumps)
+	if p.work > 0 {
+		b.work += int(p.work)
+	} else {
+		b.plain++
+	}
 	if p.align > 0 {
 		b.needMemory()
 		where := b.at
@@ -77,34 +86,39 @@ func (b *body) call() uint64 {
 	}
 	b.m.pristine.call(function)
 	t := b.m.typeOf(function)
+	b.carry(len(t.Params) + len(t.Results))
 	b.popAll(t.Params)
 	b.push(t.Results)
 	switch {
 	case int(function) >= len(b.m.imports):
-		return weightCall
+		return weightCall + passed(t)
 	case b.m.rules.imports[b.m.imports[function]].meter.by == byNothing:
 		return weightHost
 	}
 	b.edit(edit{at: where, skip: b.at - where, kind: editNumber, value: uint64(b.m.paying(function))})
-	return weightCall
+	return weightCall + passed(t)
 }
 
-func (b *body) callIndirect() {
+func passed(t Signature) uint64 { return weightPassed * uint64(len(t.Params)+len(t.Results)) }
+
+func (b *body) callIndirect() uint64 {
 	index := b.index(len(b.m.types), "type")
 	where := b.at
 	in := b.index(len(b.m.tables), "table")
 	if b.failed() {
-		return
+		return 0
 	}
 	if b.m.tables[in].element != funcref {
 		b.fail(where, "a call goes through a table that has no functions")
 	}
 	b.m.pristine.callIndirect()
-	b.jumps += 2
 	t := b.m.types[index]
+	b.work += 4
+	b.carry(len(t.Params) + len(t.Results))
 	b.pop(i32)
 	b.popAll(t.Params)
 	b.push(t.Results)
+	return weightIndirect + passed(t)
 }
 
 // data validates the instructions that are neither plain nor control.
@@ -140,7 +154,7 @@ func (b *body) data(op byte, where int) {
 		}
 		if op == opMemoryGrow {
 			b.pop(i32)
-			b.byLength(where, meterPages)
+			b.byLength(where, meterPages, weightHost)
 		}
 		b.push(ofI32)
 	case opI32Const:
@@ -184,6 +198,7 @@ func (b *body) variable(op byte, where int) {
 	t := b.locals[index]
 	if op != opLocalGet {
 		b.pop(t)
+		b.set()
 	}
 	if op != opLocalSet {
 		b.values = append(b.values, t)
@@ -195,7 +210,7 @@ func (b *body) references(op byte, where int) {
 	switch op {
 	case opTableGet, opTableSet:
 		t := b.table()
-		b.jumps++
+		b.work += 2
 		if op == opTableSet {
 			b.pop(t.element)
 			b.stateful("table.set")
@@ -220,6 +235,8 @@ func (b *body) references(op byte, where int) {
 		if !b.m.declared[function] {
 			b.fail(where, "it refers to a function without declaring so")
 		}
+		b.work++
+		b.pay(weightHost)
 		if pays := b.m.paying(function); pays != function {
 			b.edit(edit{at: operand, skip: b.at - operand, kind: editNumber, value: uint64(pays)})
 		}
@@ -251,6 +268,7 @@ func (b *body) stateful(instruction string) {
 func (b *body) more(where int) {
 	op := b.u32()
 	if uint64(op) < uint64(len(saturating)) {
+		b.work++
 		b.popAll(saturating[op].takes)
 		b.push(saturating[op].gives)
 		return
@@ -289,7 +307,7 @@ func (b *body) memoryOperation(where, memories int) {
 		}
 	}
 	b.popAll(ofI32 + ofI32 + ofI32)
-	b.byLength(where, meterBytes)
+	b.byLength(where, meterBytes, weightBulk)
 }
 
 func (b *body) tableOperation(op uint32, where int) {
@@ -304,21 +322,21 @@ func (b *body) tableOperation(op uint32, where int) {
 			b.fail(where, "an element segment is of another type than the table")
 		}
 		b.popAll(ofI32 + ofI32 + ofI32)
-		b.byLength(where, meterElements)
+		b.byLength(where, meterElements, weightBulk)
 	case moreTableCopy:
 		b.stateful("table.copy")
 		if to, from := b.table(), b.table(); to.element != from.element {
 			b.fail(where, "a table is copied to one of another type")
 		}
 		b.popAll(ofI32 + ofI32 + ofI32)
-		b.byLength(where, meterElements)
+		b.byLength(where, meterElements, weightBulk)
 	case moreTableFill:
 		b.stateful("table.fill")
 		t := b.table()
 		b.pop(i32)
 		b.pop(t.element)
 		b.pop(i32)
-		b.byLength(where, meterElements)
+		b.byLength(where, meterElements, weightBulk)
 	case moreTableGrow:
 		b.stateful("table.grow")
 		index := b.index(len(b.m.tables), "table")
@@ -329,6 +347,6 @@ func (b *body) tableOperation(op uint32, where int) {
 		b.pop(i32)
 		b.pop(b.m.tables[index].element)
 		b.push(ofI32)
-		b.byLength(where, meterGrowth)
+		b.byLength(where, meterGrowth, weightHost)
 	}
 }

@@ -26,10 +26,14 @@ const (
 // edit takes note of one. The list is in the order of the code, as long as each is noted when its place is passed.
 func (b *body) edit(e edit) { b.edits = append(b.edits, e) }
 
-// byLength has the instruction at where pay for the length on top of the stack.
-func (b *body) byLength(where int, kind uint64) {
+// pay has the instruction at this place cost so much, instead of 1.
+func (b *body) pay(weight uint64) { b.edits[b.blocks[len(b.blocks)-1].charge].value += weight - 1 }
+
+// byLength has the instruction at where cost its weight, and pay for the length on top of the stack.
+func (b *body) byLength(where int, kind, weight uint64) {
+	b.pay(weight)
 	b.lengths = true
-	b.branches += bulkBranches
+	b.branch(bulkBranches)
 	b.edit(edit{at: where, kind: editLength, value: kind})
 }
 

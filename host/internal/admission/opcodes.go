@@ -86,7 +86,9 @@ const (
 	weightDivide   = 8
 	weightCall     = 8
 	weightIndirect = 12
-	weightHost     = 170
+	weightPassed   = 2 // a parameter or result of a call: it also takes room on the stack, which so stays small
+	weightBulk     = 12
+	weightHost     = 170 // also of what wazero does in Go: ref.func, and to grow
 )
 
 // plain is an instruction that takes values off the stack, leaves one or none, and does nothing else but reach for
@@ -95,7 +97,7 @@ type plain struct {
 	takes, gives string
 	align        byte
 	weight       byte
-	jumps        byte // that it compiles to
+	work         byte // to compile it, beyond what is plain: see effort
 }
 
 // plains has the plain instructions by their byte. Those without weight are none.
@@ -161,9 +163,11 @@ func makePlains() (table [256]plain) {
 		{0x6d, 0x70}, {0x7f, 0x82}, // div and rem, which trap
 		{0x96, 0x97}, {0xa4, 0xa5}, // min and max
 		{0xa8, 0xab}, {0xae, 0xb1}, // trunc, which traps
+		{0x98, 0x98}, {0xa6, 0xa6}, // copysign
+		{0xb5, 0xb5}, {0xba, 0xba}, // convert of an unsigned i64
 	} {
 		for op := r.first; op <= r.last; op++ {
-			table[op].jumps = 1
+			table[op].work = 1
 		}
 	}
 	addAccesses(&table)
@@ -191,7 +195,7 @@ func addAccesses(table *[256]plain) {
 		{ofI64, 2},
 		{ofI64, 2},
 	} {
-		table[0x28+i] = plain{takes: ofI32, gives: a.value, align: a.bytes + 1, weight: 1}
+		table[0x28+i] = plain{takes: ofI32, gives: a.value, align: a.bytes + 1, weight: 1, work: 1}
 	}
 	for i, a := range []struct {
 		value string
@@ -207,7 +211,7 @@ func addAccesses(table *[256]plain) {
 		{ofI64, 1},
 		{ofI64, 2},
 	} {
-		table[0x36+i] = plain{takes: ofI32 + a.value, align: a.bytes + 1, weight: 1}
+		table[0x36+i] = plain{takes: ofI32 + a.value, align: a.bytes + 1, weight: 1, work: 1}
 	}
 }
 

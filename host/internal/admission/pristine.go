@@ -7,8 +7,9 @@ import (
 )
 
 // pristine finds out whether an instance can be put back to what it was after its initialisation. Two things stand
-// against it: what a host cannot put back, which is the contents of tables and whether segments were dropped; and an
-// initialisation that draws random bytes or reads the clock, which has to do so for each call anew.
+// against it: what a host cannot put back, which is the contents of tables, whether segments were dropped, and whether
+// stderr is still open; and an initialisation that draws random bytes or reads the clock, which has to do so for each
+// call anew.
 type pristine struct {
 	module *module
 	why    string // it cannot be put back
@@ -29,8 +30,12 @@ func (p *pristine) not(why string) {
 }
 
 func (p *pristine) imported(i Import) {
-	if i.Module == abi.ModuleWASI && (i.Name == wasiRandom || i.Name == wasiClock) {
+	switch {
+	case i.Module != abi.ModuleWASI:
+	case i.Name == wasiRandom || i.Name == wasiClock:
 		p.draws = append(p.draws, uint32(len(p.module.imports)-1))
+	case i.Name == wasiClose:
+		p.not("it imports fd_close, which cannot be undone")
 	}
 }
 

@@ -11,15 +11,22 @@ func TestWhichModulesCanBeReset(t *testing.T) {
 		(memory (export "memory") 1)
 		(func $draw (drop (call $random (i32.const 0) (i32.const 8))))`
 	for name, c := range map[string]struct{ wat, reason string }{
-		"memory and numbers":         {`(memory 1) (global (mut i32) (i32.const 0)) (global (mut f64) (f64.const 1)) (func (memory.fill (i32.const 0) (i32.const 0) (i32.const 1)))`, ""},
-		"a table that stays":         {`(table 2 funcref) (elem (i32.const 0) $f) (func $f (drop (table.get 0 (i32.const 0))) (drop (table.size 0)))`, ""},
-		"table.set":                  {`(table 2 funcref) (func (table.set 0 (i32.const 0) (ref.null func)))`, "function 0 uses table.set"},
-		"table.grow":                 {`(table 2 4 funcref) (func (drop (table.grow 0 (ref.null func) (i32.const 1))))`, "table.grow"},
-		"table.fill":                 {`(table 2 4 funcref) (func (table.fill 0 (i32.const 0) (ref.null func) (i32.const 1)))`, "table.fill"},
-		"table.copy":                 {`(table 2 4 funcref) (func (table.copy (i32.const 0) (i32.const 1) (i32.const 1)))`, "table.copy"},
-		"table.init":                 {`(table 2 4 funcref) (elem $e func 0) (func (table.init $e (i32.const 0) (i32.const 0) (i32.const 1)))`, "table.init"},
-		"elem.drop":                  {`(table 2 4 funcref) (elem $e func 0) (func (elem.drop $e))`, "elem.drop"},
-		"data.drop":                  {`(memory 1) (data $d "x") (func (data.drop $d))`, "data.drop"},
+		"memory and numbers": {`(memory 1) (global (mut i32) (i32.const 0)) (global (mut f64) (f64.const 1)) (func (memory.fill (i32.const 0) (i32.const 0) (i32.const 1)))`, ""},
+		"a table that stays": {`(table 2 funcref) (elem (i32.const 0) $f) (func $f (drop (table.get 0 (i32.const 0))) (drop (table.size 0)))`, ""},
+		"table.set":          {`(table 2 funcref) (func (table.set 0 (i32.const 0) (ref.null func)))`, "function 0 uses table.set"},
+		"table.grow":         {`(table 2 4 funcref) (func (drop (table.grow 0 (ref.null func) (i32.const 1))))`, "table.grow"},
+		"table.fill":         {`(table 2 4 funcref) (func (table.fill 0 (i32.const 0) (ref.null func) (i32.const 1)))`, "table.fill"},
+		"table.copy":         {`(table 2 4 funcref) (func (table.copy (i32.const 0) (i32.const 1) (i32.const 1)))`, "table.copy"},
+		"table.init":         {`(table 2 4 funcref) (elem $e func 0) (func (table.init $e (i32.const 0) (i32.const 0) (i32.const 1)))`, "table.init"},
+		"elem.drop":          {`(table 2 4 funcref) (elem $e func 0) (func (elem.drop $e))`, "elem.drop"},
+		"data.drop":          {`(memory 1) (data $d "x") (func (data.drop $d))`, "data.drop"},
+		"fd_close": {
+			`(import "wasi_snapshot_preview1" "fd_close" (func $close (param i32) (result i32))) (memory (export "memory") 1)
+			(func (drop (call $close (i32.const 2))))`, "it imports fd_close, which cannot be undone",
+		},
+		"fd_write": {
+			`(import "wasi_snapshot_preview1" "fd_write" (func (param i32 i32 i32 i32) (result i32))) (memory (export "memory") 1)`, "",
+		},
 		"memory.init":                {`(memory 1) (data $d "x") (func (memory.init $d (i32.const 0) (i32.const 0) (i32.const 1)))`, ""},
 		"a reference that changes":   {`(global (mut funcref) (ref.null func))`, "global 0 is mutable and no number"},
 		"a reference that stays":     {`(global funcref (ref.null func))`, ""},

@@ -12,6 +12,7 @@ func (m *module) readTypes(r *reader) {
 		}
 		t := Signature{Params: r.typeList(maxParams, "parameters of a type"), Results: r.typeList(maxResults, "results of a type")}
 		m.types = append(m.types, t)
+		m.work += (len(t.Params) + len(t.Results)) / 8 // wazero makes an entry for each
 	}
 	m.begin(sectionType, n, r.wasm[begin:r.at])
 }
@@ -297,8 +298,10 @@ func (m *module) readElementSegment(r *reader, p *patch) {
 			r.fail(where, "an element segment is of a kind that a plugin does not need")
 		}
 	}
-	n := r.atMost(maxElements-m.listed, "elements")
-	m.listed += n
+	listed, n := r.at, r.count()
+	if m.listed += n; m.listed > maxElements {
+		r.fail(listed, fmt.Sprintf("there are %d elements, and %d are allowed", m.listed, maxElements))
+	}
 	for i := 0; i < n && !r.failed(); i++ {
 		if flags&4 != 0 {
 			m.readConstant(r, p, element)
