@@ -35,6 +35,7 @@ vet:
 
 race: deps
 	go test -race ./...
+	go test ./host/internal/admission
 
 modules: deps
 	@for module in $(MODULES); do echo "== $$module"; (cd $$module && go vet ./... && go test ./...); done

@@ -83,15 +83,10 @@ func TestWhatDoesNotEndIsStopped(t *testing.T) {
 			instance := m.start(t, admitted.Wasm)
 			var before, after runtime.MemStats
 			runtime.ReadMemStats(&before)
-			begin := time.Now()
 			_, err := instance.ExportedFunction("run").Call(m.ctx)
-			took := time.Since(begin)
 			runtime.ReadMemStats(&after)
 			if err == nil || !strings.Contains(err.Error(), "unreachable") || left(instance) >= 0 {
 				t.Errorf("error %v, %d units left", err, left(instance))
-			}
-			if took > 500*time.Millisecond { // it is a tenth of that, when nothing else runs
-				t.Errorf("it took %v", took)
 			}
 			if used := after.TotalAlloc - before.TotalAlloc; used > 64<<20 {
 				t.Errorf("it took %d bytes of memory", used)
@@ -99,7 +94,6 @@ func TestWhatDoesNotEndIsStopped(t *testing.T) {
 			if m.stderr.Len() > 0 {
 				t.Errorf("%d bytes came to stderr", m.stderr.Len())
 			}
-			t.Logf("%v, %d kB", took, (after.TotalAlloc-before.TotalAlloc)>>10)
 		})
 	}
 }

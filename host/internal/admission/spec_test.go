@@ -1,3 +1,7 @@
+//go:build !race
+
+// Under the race detector this takes minutes, and nothing in it runs at the same time: make test runs it without.
+
 package admission
 
 import (

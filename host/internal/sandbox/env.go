@@ -139,6 +139,7 @@ func outputSet(r *run, stack []uint64) {
 	if err != nil {
 		r.fail(ErrUse, "%s: %v", abi.EnvOutputSet, err)
 	}
+	r.spend(len(bytes))
 	if !utf8.Valid(bytes) {
 		r.fail(ErrUse, "%s: the output is not UTF-8", abi.EnvOutputSet)
 	}

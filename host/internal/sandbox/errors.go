@@ -77,8 +77,7 @@ func (r *run) explain(err error) error {
 	case r.inEnv:
 		return &Error{Kind: ErrEnded}
 	case r.guest != nil && r.left() < 0:
-		return &Error{Kind: ErrLimit, Detail: fmt.Sprintf(
-			"more than %d units of fuel in a call: make it do less, or raise the limit", r.module.runtime.limits.Fuel)}
+		return r.outOfFuel()
 	case errors.As(err, &exit):
 		return &Error{Kind: ErrExit, Detail: "a plugin returns a code, and does not call proc_exit"}
 	}
@@ -90,6 +89,11 @@ func (r *run) explain(err error) error {
 		detail += ", as after a panic, whose text a native test of the plugin shows"
 	}
 	return &Error{Kind: ErrTrap, Detail: detail}
+}
+
+func (r *run) outOfFuel() *Error {
+	return &Error{Kind: ErrLimit, Detail: fmt.Sprintf(
+		"more than %d units of fuel in a call: make it do less, or raise the limit", r.module.runtime.limits.Fuel)}
 }
 
 // cut keeps the first line of a text, and of that what fits a log line.

@@ -60,7 +60,18 @@ func (r *run) data(function string, offset uint64) string {
 	if err != nil {
 		r.fail(ErrUse, "%s: %v", function, err)
 	}
+	r.spend(len(block))
 	return string(block)
+}
+
+// spend takes fuel for bytes that the host copies or looks at, a unit each: what a host call costs otherwise is the same
+// however long its texts are, and a guest may make thousands.
+func (r *run) spend(bytes int) {
+	left := r.left() - int64(bytes)
+	r.guest.fuel.Set(uint64(left))
+	if left < 0 {
+		r.abort(r.outOfFuel())
+	}
 }
 
 // text copies the block at offset, which has to be UTF-8.

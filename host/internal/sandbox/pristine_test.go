@@ -2,6 +2,7 @@ package sandbox_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"runtime"
 	"strings"
@@ -141,4 +142,34 @@ func TestADeepStackIsNotKept(t *testing.T) {
 		t.Errorf("%d modules keep %d bytes", len(kept), grown)
 	}
 	runtime.KeepAlive(kept)
+}
+
+// threats.md 1, 3: a host call costs a guest what the host has to copy for it, so that a flood of them ends soon.
+func TestAFloodOfHostCallsEnds(t *testing.T) {
+	for name, call := range map[string]string{
+		"config_get": `(drop (call $config_get (local.get $long)))`,
+		"var_get":    `(drop (call $var_get (local.get $long)))`,
+		"var_set":    `(call $var_set (local.get $short) (local.get $long))`,
+		"log_info":   `(call $log_info (local.get $long))`,
+		"output_set": `(call $output_set (local.get $long) (i64.const 60000))`,
+		"error_set":  `(call $error_set (local.get $middle))`,
+	} {
+		t.Run(name, func(t *testing.T) {
+			m := load(t, plugin(`(local $long i64) (local $middle i64) (local $short i64)
+				(local.set $long (call $alloc (i64.const 900000)))
+				(local.set $middle (call $alloc (i64.const 60000)))
+				(local.set $short (call $alloc (i64.const 8)))
+				(loop $again `+call+` (br $again)) i32.const 0`))
+			var before, after runtime.MemStats
+			runtime.ReadMemStats(&before)
+			_, err := m.Call(context.Background(), abi.ExportAuthenticate, &env{})
+			runtime.ReadMemStats(&after)
+			if !errors.Is(err, sandbox.ErrLimit) || !strings.Contains(err.Error(), "fuel") {
+				t.Errorf("the call ended with %v", err)
+			}
+			if used := after.TotalAlloc - before.TotalAlloc; used > 256<<20 { // without it, tens of gigabytes
+				t.Errorf("the host allocated %d bytes for it", used)
+			}
+		})
+	}
 }

@@ -194,6 +194,7 @@ func (r *run) proceed(function string) {
 
 // put makes a block of what goes to the guest, and gives its offset.
 func put[Text []byte | string](r *run, text Text) uint64 {
+	r.spend(len(text))
 	offset, err := kernel.Put(r.arena, text)
 	r.check(err)
 	return offset
