@@ -18,6 +18,9 @@ import (
 	"github.com/keywright/keywright/internal/abi"
 )
 
+// features is what package sandbox has wazero compile.
+const features = api.CoreFeaturesV2 &^ api.CoreFeatureSIMD
+
 // assemble makes a module of its text with wat2wasm, of the Debian package wabt.
 func assemble(t testing.TB, text string) []byte {
 	t.Helper()

@@ -88,7 +88,6 @@ var (
 		l.Targets, l.MemoryPages, l.Fuel = 100_000, 1<<16, 1<<50
 		return l
 	}()
-	features = api.CoreFeaturesV2 &^ api.CoreFeatureSIMD
 )
 
 // A module that the specification says is invalid is refused.
