@@ -92,8 +92,11 @@ func (t *transport) send(r *http.Request, again bool) (*http.Response, []hostfn.
 // withoutEcho takes the query that was appended out of a redirect. Servers that redirect to another path or port often
 // keep the query, and a client would then have the credential in the URL of its next request: in Referer, in errors.
 func withoutEcho(response *http.Response, m *hostfn.Mutation) error {
+	if m.Query == "" {
+		return nil
+	}
 	location := response.Header.Get("Location")
-	if m.Query == "" || location == "" {
+	if location == "" {
 		return nil
 	}
 	address, fragment, hasFragment := strings.Cut(location, "#")
@@ -149,9 +152,9 @@ func (c *Connector) check(r *http.Request) (headers, error) {
 	}
 	h := headers{all: make(http.Header, len(r.Header)+2)}
 	for name, values := range r.Header {
-		if canonical := http.CanonicalHeaderKey(name); canonical != name {
+		if !plain(name) && http.CanonicalHeaderKey(name) != name {
 			h.odd = true
-			switch canonical {
+			switch canonical := http.CanonicalHeaderKey(name); canonical {
 			case "Host", "Content-Length", "Transfer-Encoding", "Trailer", "Connection":
 				return headers{}, c.fail(StageOrigin, fmt.Errorf("the request has a header %s under a name in another case", canonical))
 			}
@@ -159,6 +162,18 @@ func (c *Connector) check(r *http.Request) (headers, error) {
 		h.all[name] = slices.Clip(values) // so that Add makes a copy
 	}
 	return h, nil
+}
+
+// plain tells of most names that they are in the canonical form, in less time than [http.CanonicalHeaderKey] takes.
+func plain(name string) bool {
+	begins := true
+	for _, c := range []byte(name) {
+		if begins && (c < 'A' || c > 'Z') || !begins && (c < 'a' || c > 'z') && c != '-' {
+			return false
+		}
+		begins = c == '-'
+	}
+	return true
 }
 
 // headers are a copy of a request's.
