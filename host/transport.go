@@ -124,7 +124,9 @@ func (c *Connector) Authenticate(r *http.Request) (*http.Request, error) {
 	if out.err != nil {
 		return nil, out.err
 	}
-	return authenticated.Clone(r.Context()), nil // which is the caller's to change
+	target := *authenticated.URL // what is shared so far, and is to be the caller's to change
+	authenticated.URL, authenticated.Header, authenticated.Trailer = &target, authenticated.Header.Clone(), r.Trailer.Clone()
+	return authenticated, nil
 }
 
 // clone checks the request, runs the plugin, and applies the mutation to a copy of the request, which shares with it

@@ -41,7 +41,7 @@ var rules = []rule{
 	{packages: "host/internal/template", others: []string{"github.com/expr-lang/expr", "github.com/go-json-experiment/json"}},
 	{packages: "host/internal/seal", ours: []string{"internal/abi"}},
 	{packages: "host/internal/tokencache", others: []string{"github.com/hashicorp/golang-lru/v2"}},
-	{packages: "host/internal/signing", ours: []string{"internal/abi"}, others: []string{
+	{packages: "host/internal/signing", ours: []string{"internal/abi", "host/internal/strictjson"}, others: []string{
 		"github.com/golang-jwt/jwt/v5", "github.com/hashicorp/golang-lru/v2", "github.com/go-json-experiment/json",
 	}},
 	{packages: "host/internal/egress", others: []string{"golang.org/x/net", "github.com/hashicorp/golang-lru/v2"}},

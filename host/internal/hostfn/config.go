@@ -109,7 +109,7 @@ func (c *Call) renderObject(f *Field) string {
 	if err != nil {
 		c.endf(StageTemplate, "%s: %w", f.Name, err)
 	}
-	document, err := strictjson.Marshal(tree)
+	document, err := strictjson.AppendValue(nil, tree)
 	if err != nil {
 		c.endf(StageTemplate, "%s: %w", f.Name, err)
 	}

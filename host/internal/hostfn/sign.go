@@ -5,8 +5,6 @@ import (
 	"fmt"
 	"unicode/utf8"
 
-	"github.com/go-json-experiment/json/jsontext"
-
 	"github.com/keywright/keywright/host/internal/seal"
 	"github.com/keywright/keywright/host/internal/signing"
 	"github.com/keywright/keywright/host/internal/strictjson"
@@ -18,7 +16,7 @@ import (
 func (c *Call) JWTSign(document []byte) string {
 	c.need(abi.UserJWTSign)
 	c.once = true
-	var request abi.JWTRequest[jsontext.Value]
+	var request abi.JWTRequest[strictjson.Tree]
 	if err := strictjson.Unmarshal(document, &request); err != nil {
 		c.endf(StagePlugin, "the request of jwt_sign %w", err)
 	}
@@ -30,7 +28,7 @@ func (c *Call) JWTSign(document []byte) string {
 	default:
 		c.endf(StagePlugin, `the request of jwt_sign: "for" is neither "header" nor "token"`)
 	}
-	header, claims := c.object("header", request.Header), c.object("claims", request.Claims)
+	header, claims := map[string]any(request.Header), map[string]any(request.Claims)
 	mask := "<jwt>"
 	if c.mode == Explaining {
 		mask = c.maskedJWT(header, claims, &request)
@@ -48,18 +46,6 @@ func (c *Call) JWTSign(document []byte) string {
 	return c.seal(seal.Value{Text: token, Sinks: sink, Mask: mask})
 }
 
-// object decodes the header or the claims of a JWT, with its sealed values still sealed.
-func (c *Call) object(what string, document jsontext.Value) map[string]any {
-	if document == nil {
-		return map[string]any{}
-	}
-	object, err := strictjson.Object(document)
-	if err != nil {
-		c.endf(StagePlugin, "the %s of jwt_sign %w", what, err)
-	}
-	return object
-}
-
 // opened puts in what the sealed values of an object stand for.
 func (c *Call) opened(what string, object map[string]any) map[string]any {
 	where := "the " + what + " of jwt_sign"
@@ -73,7 +59,7 @@ func (c *Call) opened(what string, object map[string]any) map[string]any {
 }
 
 // maskedJWT is a JWT for a person to read.
-func (c *Call) maskedJWT(header, claims map[string]any, request *abi.JWTRequest[jsontext.Value]) string {
+func (c *Call) maskedJWT(header, claims map[string]any, request *abi.JWTRequest[strictjson.Tree]) string {
 	mask := func(text string) (string, error) { return c.sealed.Mask(text), nil }
 	_, algorithm := c.key(request.Key)
 	header = c.mapStrings("the header of jwt_sign", header, mask)

@@ -16,6 +16,7 @@ import (
 	"github.com/golang-jwt/jwt/v5"
 	lru "github.com/hashicorp/golang-lru/v2"
 
+	"github.com/keywright/keywright/host/internal/strictjson"
 	"github.com/keywright/keywright/internal/abi"
 )
 
@@ -148,7 +149,7 @@ func (s *Signer) JWT(algorithm, key string, header, claims map[string]any) (toke
 	if err != nil {
 		return "", "", fmt.Errorf("JWT header: %w", err)
 	}
-	payload, err := appendObject(make([]byte, 0, 512), claims)
+	payload, err := strictjson.AppendValue(make([]byte, 0, 512), claims)
 	if err != nil {
 		return "", "", fmt.Errorf("JWT claims: %w", err)
 	}

@@ -1,6 +1,8 @@
 package strictjson
 
 import (
+	"errors"
+	"reflect"
 	"strings"
 	"testing"
 )
@@ -24,7 +26,7 @@ func TestUnmarshalRefuses(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			err := Unmarshal([]byte(c.in), new(document))
 			if name == "a duplicate in depth" {
-				_, err = Object([]byte(c.in))
+				err = Unmarshal([]byte(c.in), new(Tree))
 			}
 			if err == nil || !strings.Contains(err.Error(), c.want) {
 				t.Fatalf("error is %v, want one that contains %q", err, c.want)
@@ -38,12 +40,36 @@ func TestUnmarshalRefuses(t *testing.T) {
 
 func TestNumbersKeepTheirText(t *testing.T) {
 	in := `{"big":9007199254740993,"deep":[1.50,{"e":1e3}],"text":"<&>"}`
-	object, err := Object([]byte(in))
-	if err != nil {
+	var object Tree
+	if err := Unmarshal([]byte(in), &object); err != nil {
 		t.Fatal(err)
 	}
-	out, err := Marshal(object)
-	if err != nil || string(out) != in {
-		t.Fatalf("got %s, %v; want %s", out, err, in)
+	for name, encode := range map[string]func() ([]byte, error){
+		"Marshal":     func() ([]byte, error) { return Marshal(object) },
+		"AppendValue": func() ([]byte, error) { return AppendValue(nil, map[string]any(object)) },
+	} {
+		if out, err := encode(); err != nil || string(out) != in {
+			t.Errorf("%s: got %s, %v; want %s", name, out, err, in)
+		}
 	}
+}
+
+// A Tree is what decoding into any gives, and what is wrong with a document is wrong with it, too.
+func FuzzTree(f *testing.F) {
+	for _, document := range []string{
+		`{}`, `{"a":null,"b":[true,false,[],{}],"c":{"d":"\u00e9"}}`, `null`, `[]`, `{"a":1,"a":2}`, `{"a":`, `{"a":[1,}`, `{"a":1e400}`, `{"a":"\ud800"}`, `{} x`,
+	} {
+		f.Add(document)
+	}
+	f.Fuzz(func(t *testing.T, document string) {
+		var tree Tree
+		var want map[string]any
+		err, wanted := Unmarshal([]byte(document), &tree), Unmarshal([]byte(document), &want)
+		if want == nil && wanted == nil {
+			wanted = errors.New("null is not an object")
+		}
+		if (err == nil) != (wanted == nil) || err == nil && !reflect.DeepEqual(map[string]any(tree), want) {
+			t.Errorf("%s is %v, %v, want %v, %v", document, tree, err, want, wanted)
+		}
+	})
 }

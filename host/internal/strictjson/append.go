@@ -1,0 +1,78 @@
+package strictjson
+
+import (
+	stdjson "encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+
+	"github.com/go-json-experiment/json/jsontext"
+)
+
+// AppendMembers appends members and the closing brace to an object that has been begun.
+func AppendMembers(dst []byte, members map[string]any) ([]byte, error) {
+	names := slices.AppendSeq(make([]string, 0, len(members)), maps.Keys(members))
+	slices.Sort(names)
+	var err error
+	for _, name := range names {
+		if dst[len(dst)-1] != '{' {
+			dst = append(dst, ',')
+		}
+		if dst, err = appendString(dst, name); err != nil {
+			return nil, err
+		}
+		dst = append(dst, ':')
+		if dst, err = AppendValue(dst, members[name]); err != nil {
+			return nil, err
+		}
+	}
+	return append(dst, '}'), nil
+}
+
+// AppendValue appends JSON that is made of string, bool, nil, [stdjson.Number], []any and map[string]any. Members are in
+// the order of their names, so that equal values give equal texts, and HTML is left as it is. A string that is not UTF-8
+// is an error, as is any other type.
+func AppendValue(dst []byte, value any) ([]byte, error) {
+	switch value := value.(type) {
+	case nil:
+		return append(dst, "null"...), nil
+	case bool:
+		return strconv.AppendBool(dst, value), nil
+	case string:
+		return appendString(dst, value)
+	case stdjson.Number:
+		if number := jsontext.Value(value); number.Kind() != '0' || !number.IsValid() {
+			return nil, errors.New("a number is not JSON")
+		}
+		return append(dst, value...), nil
+	case []any:
+		return appendArray(dst, value)
+	case map[string]any:
+		return AppendMembers(append(dst, '{'), value)
+	}
+	return nil, fmt.Errorf("a value has the type %T, which JSON does not have", value)
+}
+
+func appendArray(dst []byte, array []any) ([]byte, error) {
+	var err error
+	dst = append(dst, '[')
+	for i, value := range array {
+		if i > 0 {
+			dst = append(dst, ',')
+		}
+		if dst, err = AppendValue(dst, value); err != nil {
+			return nil, err
+		}
+	}
+	return append(dst, ']'), nil
+}
+
+func appendString(dst []byte, text string) ([]byte, error) {
+	dst, err := jsontext.AppendQuote(dst, text)
+	if err != nil {
+		return nil, errors.New("a string is not UTF-8") // the error of jsontext is not kept: it may quote
+	}
+	return dst, nil
+}
