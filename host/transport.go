@@ -152,45 +152,40 @@ func (c *Connector) check(r *http.Request) (headers, error) {
 	if err := c.checkOrigin(r); err != nil {
 		return headers{}, c.fail(StageOrigin, err)
 	}
-	h := headers{all: make(http.Header, len(r.Header)+2)}
+	h := headers{all: maps.Clone(r.Header)}
+	if h.all == nil {
+		h.all = http.Header{}
+	}
 	for name, values := range r.Header {
-		if !plain(name) && http.CanonicalHeaderKey(name) != name {
-			h.odd = true
+		h.lengths |= 1 << min(len(name), 63)
+		switch len(name) {
+		case len("Host"), len("Trailer"), len("Connection"), len("Content-Length"), len("Transfer-Encoding"):
 			switch canonical := http.CanonicalHeaderKey(name); canonical {
 			case "Host", "Content-Length", "Transfer-Encoding", "Trailer", "Connection":
-				return headers{}, c.fail(StageOrigin, fmt.Errorf("the request has a header %s under a name in another case", canonical))
+				if name != canonical {
+					return headers{}, c.fail(StageOrigin, fmt.Errorf("the request has a header %s under a name in another case", canonical))
+				}
 			}
 		}
-		h.all[name] = slices.Clip(values) // so that Add makes a copy
+		if cap(values) > len(values) {
+			h.all[name] = slices.Clip(values) // so that Add makes a copy
+		}
 	}
 	return h, nil
 }
 
-// plain tells of most names that they are in the canonical form, in less time than [http.CanonicalHeaderKey] takes.
-func plain(name string) bool {
-	begins := true
-	for _, c := range []byte(name) {
-		if begins && (c < 'A' || c > 'Z') || !begins && (c < 'a' || c > 'z') && c != '-' {
-			return false
-		}
-		begins = c == '-'
-	}
-	return true
-}
-
 // headers are a copy of a request's.
 type headers struct {
-	all http.Header
-	odd bool // there is a name in another case than the canonical one
+	all     http.Header
+	lengths uint64 // of their names, a bit each: to look at each name once more takes as long as all the rest
 }
 
-// set replaces a header, also one that was put there under a name in another case.
+// set replaces a header, also one that was put there under a name in another case. The name is in the canonical form.
 func (h headers) set(name, value string) {
-	canonical := http.CanonicalHeaderKey(name)
-	if h.odd {
-		maps.DeleteFunc(h.all, func(name string, _ []string) bool { return http.CanonicalHeaderKey(name) == canonical })
+	if h.lengths&(1<<min(len(name), 63)) != 0 {
+		maps.DeleteFunc(h.all, func(other string, _ []string) bool { return http.CanonicalHeaderKey(other) == name })
 	}
-	h.all[canonical] = []string{value}
+	h.all[name] = []string{value}
 }
 
 // changed makes a copy of a request that has the mutation.

@@ -3,6 +3,7 @@ package hostfn
 import (
 	"errors"
 	"fmt"
+	"net/http"
 	"net/url"
 	"slices"
 	"strings"
@@ -97,7 +98,7 @@ func (c *Call) Explanation(output []byte) (*Mutation, error) {
 	}
 	m := &Mutation{}
 	for _, pair := range document.Headers {
-		m.Headers = append(m.Headers, abi.Pair{Name: c.masked(pair.Name), Value: c.masked(pair.Value)})
+		m.Headers = append(m.Headers, abi.Pair{Name: http.CanonicalHeaderKey(c.masked(pair.Name)), Value: c.masked(pair.Value)})
 	}
 	for _, pair := range document.Query {
 		m.Query += "&" + c.masked(pair.Name) + "=" + c.masked(pair.Value)
@@ -123,7 +124,7 @@ func (c *Call) mutation(output []byte) *Mutation {
 		if slices.ContainsFunc(m.Headers, func(other abi.Pair) bool { return strings.EqualFold(other.Name, name) }) {
 			c.endf(StageMutation, "the mutation sets header %s twice", shown)
 		}
-		m.Headers = append(m.Headers, abi.Pair{Name: name, Value: value})
+		m.Headers = append(m.Headers, abi.Pair{Name: http.CanonicalHeaderKey(name), Value: value})
 	}
 	var query strings.Builder
 	for i, pair := range document.Query {

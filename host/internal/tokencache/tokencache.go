@@ -40,9 +40,10 @@ type Cache[V any] struct {
 }
 
 type item[V any] struct {
-	entry  Entry[V]
-	stored time.Time
-	ttl    time.Duration
+	entry     Entry[V]
+	stored    time.Time
+	ttl       time.Duration
+	partition *simplelru.LRU[string, struct{}] // where its name is too
 }
 
 // New makes an empty cache for so many entries in all and in each partition, at least one. Where there is no room, the
@@ -119,7 +120,9 @@ func (c *Cache[V]) get(k Key) (Entry[V], bool) {
 		c.remove(k)
 		return Entry[V]{}, false
 	}
-	c.partitions[k.Partition].Get(k.Name) // it is the most recent one there, too
+	if it.partition.Len() > 1 {
+		it.partition.Get(k.Name) // it is the most recent one there, too
+	}
 	return it.entry, true
 }
 
@@ -130,12 +133,12 @@ func (c *Cache[V]) set(k Key, v V, ttl time.Duration) Entry[V] {
 	c.makeRoom(k)
 	c.generation++
 	e := Entry[V]{Value: v, Generation: c.generation}
-	c.all.Add(k, item[V]{entry: e, stored: c.now(), ttl: min(ttl, MaxTTL)})
 	p := c.partitions[k.Partition]
 	if p == nil {
 		p = newLRU[string, struct{}](c.perPartition)
 		c.partitions[k.Partition] = p
 	}
+	c.all.Add(k, item[V]{entry: e, stored: c.now(), ttl: min(ttl, MaxTTL), partition: p})
 	p.Add(k.Name, struct{}{})
 	c.renewed(k)
 	return e
