@@ -33,8 +33,9 @@ type Cache[V any] struct {
 
 	mu         sync.Mutex
 	generation uint64
-	all        *simplelru.LRU[Key, item[V]]
+	all        *simplelru.LRU[Key, *item[V]]
 	partitions map[[32]byte]*simplelru.LRU[string, struct{}] // the same keys once more, ordered within each partition
+	newest     newest[V]                                     // what was used last: it need not be looked up, nor moved to the front
 	leases     map[Key]*Lease[V]                             // apart from the entries: nothing evicts a lease
 	renewals   *simplelru.LRU[Key, *renewal]                 // in the order in which they began
 }
@@ -46,6 +47,11 @@ type item[V any] struct {
 	partition *simplelru.LRU[string, struct{}] // where its name is too
 }
 
+type newest[V any] struct {
+	key  Key
+	item *item[V]
+}
+
 // New makes an empty cache for so many entries in all and in each partition, at least one. Where there is no room, the
 // entry goes that was used least recently. The cache reads the time from now only.
 func New[V any](entries, perPartition int, now func() time.Time) *Cache[V] {
@@ -54,7 +60,7 @@ func New[V any](entries, perPartition int, now func() time.Time) *Cache[V] {
 		entries:      entries,
 		perPartition: max(1, perPartition),
 		now:          now,
-		all:          newLRU[Key, item[V]](entries),
+		all:          newLRU[Key, *item[V]](entries),
 		partitions:   map[[32]byte]*simplelru.LRU[string, struct{}]{},
 		leases:       map[Key]*Lease[V]{},
 		renewals:     newLRU[Key, *renewal](entries),
@@ -111,17 +117,19 @@ func (c *Cache[V]) Len() int {
 }
 
 func (c *Cache[V]) get(k Key) (Entry[V], bool) {
-	it, ok := c.all.Get(k)
-	if !ok {
-		return Entry[V]{}, false
+	if c.newest.item == nil || c.newest.key != k {
+		it, ok := c.all.Get(k)
+		if !ok {
+			return Entry[V]{}, false
+		}
+		it.partition.Get(k.Name) // it is the most recent one there, too
+		c.newest = newest[V]{k, it}
 	}
+	it := c.newest.item
 	if !within(it.stored, c.now(), it.ttl) {
 		// Removed, so that a clock that is set back later does not bring it to life again.
 		c.remove(k)
 		return Entry[V]{}, false
-	}
-	if it.partition.Len() > 1 {
-		it.partition.Get(k.Name) // it is the most recent one there, too
 	}
 	return it.entry, true
 }
@@ -138,7 +146,8 @@ func (c *Cache[V]) set(k Key, v V, ttl time.Duration) Entry[V] {
 		p = newLRU[string, struct{}](c.perPartition)
 		c.partitions[k.Partition] = p
 	}
-	c.all.Add(k, item[V]{entry: e, stored: c.now(), ttl: min(ttl, MaxTTL), partition: p})
+	c.newest = newest[V]{k, &item[V]{entry: e, stored: c.now(), ttl: min(ttl, MaxTTL), partition: p}}
+	c.all.Add(k, c.newest.item)
 	p.Add(k.Name, struct{}{})
 	c.renewed(k)
 	return e
@@ -164,6 +173,9 @@ func (c *Cache[V]) makeRoom(k Key) {
 
 // remove takes an entry out of the whole and out of its partition.
 func (c *Cache[V]) remove(k Key) {
+	if c.newest.key == k {
+		c.newest = newest[V]{}
+	}
 	c.all.Remove(k)
 	p := c.partitions[k.Partition]
 	if p == nil {
