@@ -42,7 +42,7 @@ type Call struct {
 	plan   *Plan
 	inputs *Inputs
 	mode   Mode
-	sealed *seal.Table
+	sealed seal.Table
 
 	rendered    []renderedField
 	few         [4]renderedField // room for rendered
@@ -70,7 +70,8 @@ type Restart struct {
 
 // New makes a call. The context bounds what the host functions do.
 func New(ctx context.Context, plan *Plan, inputs *Inputs, mode Mode) *Call {
-	c := &Call{ctx: ctx, plan: plan, inputs: inputs, mode: mode, sealed: seal.NewTable(plan.Random)}
+	c := &Call{ctx: ctx, plan: plan, inputs: inputs, mode: mode}
+	c.sealed.Init(plan.Random)
 	c.rendered = c.few[:0]
 	return c
 }

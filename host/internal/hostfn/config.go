@@ -81,8 +81,12 @@ func (c *Call) field(f *Field) (string, bool) {
 		}
 		return f.Default, true
 	}
-	parts := c.parts(f)
-	whole := template.Join(parts)
+	var parts []template.Part
+	whole, literal := f.Text.Literal()
+	if !literal {
+		parts = c.parts(f)
+		whole = template.Join(parts)
+	}
 	if err := checkRendered(f, whole); err != nil {
 		c.endf(StageConfig, "%s %w", f.Name, err)
 	}
@@ -95,7 +99,7 @@ func (c *Call) field(f *Field) (string, bool) {
 	switch {
 	case f.Sealed || f.Kind == abi.KindKey:
 		return c.seal(seal.Value{Text: whole, Sinks: f.Sinks, Mask: mask(f)}), true
-	case f.Kind == abi.KindInteger || f.Kind == abi.KindBoolean || len(f.Enum) > 0:
+	case literal || f.Kind == abi.KindInteger || f.Kind == abi.KindBoolean || len(f.Enum) > 0:
 		return whole, true // one of a few values, checked; a plugin needs to see it
 	}
 	return c.sealParts(parts, f.Sinks), true

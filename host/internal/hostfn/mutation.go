@@ -117,8 +117,8 @@ func (c *Call) mutation(output []byte) *Mutation {
 	if n := len(document.Headers) + len(document.Query); n > c.plan.Limits.Mutations {
 		c.endf(StageMutation, "the mutation has %d headers and query parameters, over the limit of %d", n, c.plan.Limits.Mutations)
 	}
-	m := &Mutation{}
-	c.putToUse = 0 // what a token request needed is no credential of this request
+	m := &Mutation{Headers: document.Headers[:0]} // whose place what is put together takes
+	c.putToUse = 0                                // what a token request needed is no credential of this request
 	for _, pair := range document.Headers {
 		name, value, shown := c.header("the mutation's headers", pair, seal.Header)
 		if slices.ContainsFunc(m.Headers, func(other abi.Pair) bool { return strings.EqualFold(other.Name, name) }) {

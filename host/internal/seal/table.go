@@ -41,9 +41,15 @@ type entry struct {
 // NewTable makes an empty table that draws its references from random, which must be fit for cryptography. It reads
 // ahead, up to 64 bytes.
 func NewTable(random io.Reader) *Table {
-	t := &Table{random: source{reader: random}}
-	t.entries = t.first[:0]
+	t := &Table{}
+	t.Init(random)
 	return t
+}
+
+// Init makes an empty table of one that is part of something else, and has not been used.
+func (t *Table) Init(random io.Reader) {
+	t.random = source{reader: random}
+	t.entries = t.first[:0]
 }
 
 // Format prints nothing of what the table holds.
