@@ -28,6 +28,6 @@ func run(export string) int32 {
 		pdk.SetErrorString(err.Error())
 		return 1
 	}
-	pdk.OutputString(output)
+	pdk.OutputMemory(pdk.NewMemory(give(output), uint64(len(output))))
 	return 0
 }

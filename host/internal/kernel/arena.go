@@ -1,7 +1,7 @@
 // Package kernel holds the blocks that a guest and its host pass to each other: what the Extism kernel calls memory.
 //
-// A block is named by its offset, an i64. Offset 0 names no block; it is what an empty text looks like when a PDK
-// allocates it, since alloc(0) gives 0. The contract lets a guest load and store at any byte of what has been handed
+// A block is named by its offset, an i64. Offset 0 names no block; PDKs give it for an empty text without allocating one.
+// The contract lets a guest load and store at any byte of what has been handed
 // out, in the middle of a block and unaligned, so that bounds are those of the arena and not of a block; only length,
 // and text that a function is given, go by blocks.
 package kernel
@@ -51,11 +51,14 @@ func (a *Arena) Alloc(n uint64) (offset uint64, err error) {
 	if len(a.blocks) >= a.maxBlocks {
 		return 0, ErrBlocks
 	}
-	offset = (a.end + alignment - 1) &^ (alignment - 1)
-	if offset > a.maxBytes || n > a.maxBytes-offset {
+	offset = a.end
+	if n > a.maxBytes { // so that padding does not overflow
 		return 0, ErrFull
 	}
-	end := offset + max(n, 1) // the next block starts elsewhere even when this one is empty
+	end := offset + padded(max(n, 1)) // the next block starts elsewhere even when this one is empty
+	if end > padded(a.maxBytes) {
+		return 0, ErrFull
+	}
 	if have := uint64(len(a.bytes)); end > have {
 		a.bytes = append(a.bytes, make([]byte, max(end, min(2*have, a.maxBytes), firstSize)-have)...)
 	}
@@ -63,6 +66,10 @@ func (a *Arena) Alloc(n uint64) (offset uint64, err error) {
 	a.blocks = append(a.blocks, block{offset, n})
 	return offset, nil
 }
+
+// padded rounds up to where the next block may start. A guest may use the padding of a block too, so that it can load and
+// store eight bytes at a time to the end.
+func padded(n uint64) uint64 { return (n + alignment - 1) &^ (alignment - 1) }
 
 // Put makes a block that holds the bytes of text. Errors: ErrFull, ErrBlocks.
 func Put[Text []byte | string](a *Arena, text Text) (offset uint64, err error) {

@@ -192,7 +192,7 @@ func TestCallsThatEndWithAnError(t *testing.T) {
 
 		"output too large":       {`(call $give (call $alloc (i64.const 65537))) i32.const 0`, sandbox.ErrLimit, "output of 65537 bytes"},
 		"output not UTF-8":       {`(call $give (call $d)) i32.const 0`, sandbox.ErrUse, "output_set: the output is not UTF-8"},
-		"output out of range":    {`(call $output_set (call $a) (i64.const 3)) i32.const 0`, sandbox.ErrUse, "output_set: outside"},
+		"output out of range":    {`(call $output_set (call $a) (i64.const 9)) i32.const 0`, sandbox.ErrUse, "output_set: outside"},
 		"output that wraps":      {`(call $output_set (i64.const -8) (i64.const 16)) i32.const 0`, sandbox.ErrUse, "output_set: outside"},
 		"message too large":      {`(call $error_set (call $alloc (i64.const 65537))) i32.const 1`, sandbox.ErrLimit, "message of 65537 bytes"},
 		"message not UTF-8":      {`(call $error_set (call $d)) i32.const 1`, sandbox.ErrUse, "error_set: its text is not UTF-8"},
@@ -200,7 +200,7 @@ func TestCallsThatEndWithAnError(t *testing.T) {
 		"log not UTF-8":          {`(call $log_info (call $d)) i32.const 0`, sandbox.ErrUse, "log_info: its text is not UTF-8"},
 		"middle of a block":      {`(drop (call $secret_get (i64.add (call $a) (i64.const 1)))) i32.const 0`, sandbox.ErrUse, "secret_get: not the offset"},
 		"load beyond the blocks": {`(call $load_u8 (i64.const 4096))`, sandbox.ErrUse, "load_u8: offset 4096"},
-		"store beyond":           {`(call $store_u64 (call $a) (i64.const 1)) i32.const 0`, sandbox.ErrUse, "store_u64: offset"},
+		"store beyond":           {`(call $store_u64 (i64.add (call $a) (i64.const 1)) (i64.const 1)) i32.const 0`, sandbox.ErrUse, "store_u64: offset"},
 		"input beyond":           {`(call $input_load_u8 (i64.const 0))`, sandbox.ErrUse, "input of 0 bytes"},
 
 		"unreachable":        {`unreachable`, sandbox.ErrTrap, "unreachable"},
