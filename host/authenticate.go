@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"net/http"
 	"slices"
-	"time"
 
 	"github.com/keywright/keywright/host/internal/hostfn"
 	"github.com/keywright/keywright/host/internal/seal"
@@ -20,6 +19,7 @@ type outcome struct {
 	used     []hostfn.Used
 	call     *hostfn.Call // whose ScrubError is for what others say once they have seen the credential
 	err      error
+	apart    bool // the call runs on, or has run, on a goroutine of its own, which tells Observe
 }
 
 // fail makes the host's error of a failure.
@@ -31,22 +31,29 @@ func (c *Connector) failure(f *hostfn.Failure) error {
 	return c.fail(Stage(f.Stage), f.Err)
 }
 
-// spent is what the runs of a call took.
-type spent struct {
-	time time.Duration
-	fuel int64
+// authenticate finds what is to be changed of a request, and tells Observe.
+func (c *Connector) authenticate(ctx context.Context, r *http.Request) outcome {
+	told := Call{}
+	out := c.find(ctx, r, &told)
+	if !out.apart {
+		c.observe(ctx, told, out.err)
+	}
+	return out
 }
 
-// authenticate runs the plugin for a request.
-func (c *Connector) authenticate(ctx context.Context, r *http.Request) outcome {
+// find runs the plugin, unless an earlier call has come to what this one would.
+func (c *Connector) find(ctx context.Context, r *http.Request, told *Call) outcome {
+	if c.host.closed.Load() {
+		return outcome{err: c.fail(StagePlugin, ErrClosed)}
+	}
 	var buffer [4]string
 	secrets, err := c.secrets(ctx, buffer[:0])
 	if err != nil {
 		return outcome{err: err}
 	}
 	who := c.subject(ctx)
-	if out, ok := c.reuse(secrets, who); ok && !c.host.closed.Load() {
-		c.observe(ctx, Call{Cached: len(out.used) > 0, Reused: true})
+	if out, ok := c.reuse(secrets, who); ok {
+		told.Cached, told.Reused = len(out.used) > 0, true
 		return out
 	}
 	if err := c.host.enter(); err != nil {
@@ -55,23 +62,22 @@ func (c *Connector) authenticate(ctx context.Context, r *http.Request) outcome {
 	defer c.host.calls.Done()
 	in := c.inputs(secrets, who, r)
 	found := map[tokencache.Key]tokencache.Entry[[]seal.Piece](nil)
-	var spent spent
 	// Each round ends the call, or finds one entry more. A plugin asks for few.
 	for range c.host.config.Limits.CachePerUser + 1 {
 		call := hostfn.New(ctx, c.plan, in, hostfn.Inline)
 		call.Found = found
-		out, restart := c.call(ctx, call, &spent)
+		out, restart := c.call(ctx, call, told)
 		if restart == nil {
 			c.keep(secrets, who, call, out)
 			return out
 		}
 		if restart.Key == nil {
-			return c.apart(ctx, in, nil, spent)
+			return c.apart(ctx, in, nil, *told)
 		}
 		entry, hit, lease, holder := c.host.cache.Acquire(*restart.Key)
 		switch {
 		case holder:
-			return c.apart(ctx, in, lease, spent)
+			return c.apart(ctx, in, lease, *told)
 		case !hit:
 			waited, err := lease.Wait(ctx)
 			switch {
@@ -80,7 +86,7 @@ func (c *Connector) authenticate(ctx context.Context, r *http.Request) outcome {
 			case waited.Err != nil:
 				return outcome{err: waited.Err}
 			case !waited.Set:
-				return c.apart(ctx, in, nil, spent)
+				return c.apart(ctx, in, nil, *told)
 			}
 			entry = waited.Entry
 		}
@@ -94,7 +100,7 @@ func (c *Connector) authenticate(ctx context.Context, r *http.Request) outcome {
 
 // apart runs the call on a goroutine of its own, with the caller's values but not its cancellation: a caller that goes
 // away takes nobody's token with it (threats.md 31).
-func (c *Connector) apart(ctx context.Context, in *hostfn.Inputs, lease *hostfn.Lease, spent spent) outcome {
+func (c *Connector) apart(ctx context.Context, in *hostfn.Inputs, lease *hostfn.Lease, told Call) outcome {
 	if in.Request != nil {
 		in.Request = in.Request.Clone(context.WithoutCancel(ctx)) // the caller may change its own once it has returned
 	}
@@ -103,12 +109,16 @@ func (c *Connector) apart(ctx context.Context, in *hostfn.Inputs, lease *hostfn.
 	go func() {
 		defer c.host.calls.Done()
 		out := outcome{err: c.fail(StagePlugin, errors.New("the call did not end well"))}
-		defer func() { done <- out }() // once the lease has ended: a caller who tries again must not wait for it
+		defer func() {
+			out.apart = true
+			done <- out
+		}() // once the lease has ended: a caller who tries again must not wait for it
 		if lease != nil {
 			defer func() { lease.End(out.err) }()
 		}
 		detached, cancel := context.WithTimeout(context.WithoutCancel(ctx), c.host.config.Limits.CallTime)
 		defer cancel()
+		defer func() { c.observe(detached, told, out.err) }()
 		select {
 		case c.host.exchanging <- struct{}{}:
 			defer func() { <-c.host.exchanging }()
@@ -118,26 +128,27 @@ func (c *Connector) apart(ctx context.Context, in *hostfn.Inputs, lease *hostfn.
 		}
 		call := hostfn.New(detached, c.plan, in, hostfn.Exchanging)
 		call.Lease = lease
-		out, _ = c.call(detached, call, &spent)
+		out, _ = c.call(detached, call, &told)
 	}()
 	select {
 	case out := <-done:
 		return out
 	case <-ctx.Done():
-		return outcome{err: c.fail(StageToken, fmt.Errorf("gave up waiting for a token: %w", context.Cause(ctx)))}
+		return outcome{err: c.fail(StageToken, fmt.Errorf("gave up waiting for a token: %w", context.Cause(ctx))), apart: true}
 	}
 }
 
-// call runs the guest once, adds what that takes to spent, and applies the rules to what the guest puts out.
-func (c *Connector) call(ctx context.Context, call *hostfn.Call, spent *spent) (outcome, *hostfn.Restart) {
+// call runs the guest once, adds to what is told of the call, and applies the rules to what the guest puts out.
+func (c *Connector) call(ctx context.Context, call *hostfn.Call, told *Call) (outcome, *hostfn.Restart) {
 	result, failure := run(ctx, c.plugin.guest, abi.ExportAuthenticate, call)
-	spent.time += result.Time
-	spent.fuel += result.Fuel
+	told.Sandbox += result.Time
+	told.Fuel += result.Fuel
 	if restart := call.Restart(); restart != nil {
 		return outcome{}, restart
 	}
 	call.Flush()
 	out := outcome{used: call.Used(), call: call}
+	told.Exchanges, told.Cached = call.Exchanges(), len(out.used) > 0
 	if failure == nil {
 		var err error
 		if out.mutation, err = call.Mutation(result.Output); err != nil {
@@ -147,13 +158,12 @@ func (c *Connector) call(ctx context.Context, call *hostfn.Call, spent *spent) (
 	if failure != nil {
 		out.err = c.failure(failure)
 	}
-	c.observe(ctx, Call{Sandbox: spent.time, Fuel: spent.fuel, Exchanges: call.Exchanges(), Cached: len(out.used) > 0, Err: out.err})
 	return out, nil
 }
 
-func (c *Connector) observe(ctx context.Context, call Call) {
+func (c *Connector) observe(ctx context.Context, call Call, err error) {
 	if observe := c.host.config.Observe; observe != nil {
-		call.Connector, call.Type = c.Name, c.Auth.Type
+		call.Connector, call.Type, call.Err = c.Name, c.Auth.Type, err
 		observe(ctx, call)
 	}
 }

@@ -149,3 +149,58 @@ func TestObserveIsTold(t *testing.T) {
 		}
 	}
 }
+
+// Whatever becomes of a request, Observe is told once.
+func TestObserveIsToldOfFailures(t *testing.T) {
+	for name, c := range map[string]struct {
+		auth host.Auth
+		fail func(w *world)
+		want error
+	}{
+		"a secret is missing": {
+			host.Auth{Type: "api_key", Config: key("{{ get_secret('s') }}")},
+			func(w *world) { w.setSecret("s", "") }, nil,
+		},
+		"the host is closed": {
+			host.Auth{Type: "api_key", Config: key("{{ get_secret('s') }}")},
+			func(w *world) { _ = w.host.Close(w.t.Context()) }, host.ErrClosed,
+		},
+		"the endpoint is down": {
+			host.Auth{Type: "oauth_client_credentials", Config: oauth("{{ get_secret('s') }}")},
+			func(w *world) { w.setLogin(status(http.StatusBadGateway)) }, nil,
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			w.canary("s")
+			connector := w.connect(c.auth.Type, c.auth.Config)
+			c.fail(w)
+			_, err := w.try(connector, get(t.Context()))
+			if err == nil || len(w.calls) != 1 || !errors.Is(w.calls[0].Err, err) || c.want != nil && !errors.Is(err, c.want) {
+				t.Errorf("the error is %v, and Observe was told of %+v", err, w.calls)
+			}
+		})
+	}
+	synctest.Test(t, func(t *testing.T) { // the one that asks for the token goes away, and so does one that waits for it
+		w := newWorld(t)
+		w.canary("s")
+		g := newGate(token("t1", 3600))
+		w.setLogin(g.answer)
+		c := w.connect("oauth_client_credentials", oauth("{{ get_secret('s') }}"))
+		gone, leave := context.WithCancel(t.Context())
+		for range 2 {
+			go func() { _, _ = w.try(c, get(gone)) }()
+			synctest.Wait()
+		}
+		leave()
+		synctest.Wait()
+		if len(w.calls) != 1 || !errors.Is(w.calls[0].Err, context.Canceled) {
+			t.Errorf("Observe was told of %+v, want the one that waited", w.calls)
+		}
+		close(g.open)
+		synctest.Wait()
+		if len(w.calls) != 2 || w.calls[1].Err != nil || w.calls[1].Exchanges != 1 {
+			t.Errorf("Observe was told of %+v, want the exchange as well", w.calls)
+		}
+	})
+}

@@ -51,11 +51,12 @@ type Config struct {
 	// NoReuse has the plugin run for each request. Otherwise a mutation is used again while all that it came from is
 	// what it was, unless the plugin read the request, the time or anything random, signed, or logged.
 	NoReuse bool
-	// Observe is told of each call of a plugin once it has ended, before its request goes on. Nil: nobody.
+	// Observe is told once of each request that a connector was to authenticate, before it goes on or fails; of one that gave
+	// up waiting for a token, when that has come. Requests for other origins are not counted. Nil: nobody.
 	Observe func(context.Context, Call)
 }
 
-// Call is what happened in one call of a plugin.
+// Call is how one request was authenticated, or why it was not.
 type Call struct {
 	Connector string
 	Type      string
@@ -110,10 +111,11 @@ func Inspect(ctx context.Context, p Plugin) (PluginInfo, error) {
 	return h.order[0].info, h.Close(ctx)
 }
 
-// newHost makes a host, without the code cache when it fails with it: a full disk or a damaged file is no reason not to run.
+// newHost makes a host, without the code cache when the compiler fails with it: a full disk or a damaged file is no reason not to run.
 func newHost(ctx context.Context, c Config, builtIn [][]byte) (*Host, error) {
 	h, err := tryHost(ctx, c, builtIn)
-	if err == nil || c.CodeCache == "" || errors.Is(err, errNoSandbox) {
+	var refused *sandbox.RefusedError
+	if c.CodeCache == "" || !errors.As(err, &refused) || !refused.Compiler {
 		return h, err
 	}
 	dir := c.CodeCache
@@ -125,8 +127,6 @@ func newHost(ctx context.Context, c Config, builtIn [][]byte) (*Host, error) {
 	}
 	return h, without
 }
-
-var errNoSandbox = errors.New("the sandbox cannot be made")
 
 func tryHost(ctx context.Context, c Config, builtIn [][]byte) (*Host, error) {
 	if c.Secrets == nil {
@@ -163,7 +163,7 @@ func tryHost(ctx context.Context, c Config, builtIn [][]byte) (*Host, error) {
 		Limits: c.Limits.sandbox(), Clock: c.Clock, Random: c.Random, Observe: observer(ctx), CodeCache: c.CodeCache,
 	})
 	if err != nil {
-		return nil, fmt.Errorf("%w: %w", errNoSandbox, err)
+		return nil, fmt.Errorf("the sandbox cannot be made: %w", err)
 	}
 	if err := h.loadAll(ctx, builtIn); err != nil {
 		return nil, errors.Join(err, h.runtime.Close(ctx))

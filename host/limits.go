@@ -110,7 +110,7 @@ func (l Limits) sandbox() sandbox.Limits {
 		HostCalls:   l.HostCalls,
 		Fuel:        l.Fuel,
 		Slots:       l.Running,
-		Wait:        l.CallTime,
+		Time:        l.CallTime,
 	}
 }
 

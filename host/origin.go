@@ -89,7 +89,6 @@ func (c *Connector) checkOrigin(r *http.Request) error {
 	return nil
 }
 
-// checkHeaders refuses what net/http does not take for what it is, because of its case, and would send beside its own:
 // checkHost checks the scheme and the host of a request's URL. What was right once is remembered as it was written.
 func (c *Connector) checkHost(u *url.URL) error {
 	if known := c.known.Load(); known != nil && known.scheme == u.Scheme && known.host == u.Host {

@@ -124,9 +124,10 @@ func (h *Host) prepare(ctx context.Context, source Plugin) (*plugin, error) {
 func (h *Host) describe(ctx context.Context, guest sandbox.Guest) (*Description, error) {
 	ctx, cancel := context.WithTimeout(ctx, h.config.Limits.CallTime)
 	defer cancel()
+	log := h.logLine("", "")
 	plan := &hostfn.Plan{
-		Random: h.config.Random, Clock: h.config.Clock, Limits: h.config.Limits.call(), Log: h.logLine("", ""),
-		Warn: func(ctx context.Context, text string) { h.logLine("", "")(ctx, abi.LevelWarn, text) },
+		Random: h.config.Random, Clock: h.config.Clock, Limits: h.config.Limits.call(), Log: log,
+		Warn: func(ctx context.Context, text string) { log(ctx, abi.LevelWarn, text) },
 	}
 	call := hostfn.New(ctx, plan, &hostfn.Inputs{}, hostfn.Describing)
 	result, failure := run(ctx, guest, abi.ExportDescribe, call)

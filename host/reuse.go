@@ -50,9 +50,12 @@ func (c *Connector) reuse(secrets []string, who subject) (outcome, bool) {
 	return earlier.outcome, true
 }
 
-// keep keeps what a call has come to, if it may be reused.
+// maxKept is how many bytes are kept of a call: there may be one for each user.
+const maxKept = 32 << 10
+
+// keep keeps what a call has come to, if it may be reused and is not unusually large.
 func (c *Connector) keep(secrets []string, who subject, call *hostfn.Call, out outcome) {
-	if c.host.config.NoReuse || !c.plugin.repeats || !call.Repeats() || out.err != nil {
+	if c.host.config.NoReuse || !c.plugin.repeats || !call.Repeats() || call.Held() > maxKept || out.err != nil {
 		return
 	}
 	call.Forget() // ScrubError needs its sealed values, and nothing of its request

@@ -9,6 +9,7 @@ import (
 	"math/rand/v2"
 	"net/http"
 	"reflect"
+	"runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -16,6 +17,7 @@ import (
 	"time"
 
 	"github.com/keywright/keywright/host"
+	"github.com/keywright/keywright/host/internal/testhook"
 	"github.com/keywright/keywright/internal/abi"
 )
 
@@ -296,9 +298,41 @@ func TestReuseIsBoundedAndEnds(t *testing.T) {
 	if err := w.host.Close(t.Context()); err != nil {
 		t.Fatal(err)
 	}
+	w.setSecret("s", "") // a store that its owner has closed as well is not asked
 	if _, err := w.try(plain, get(t.Context())); !errors.Is(err, host.ErrClosed) {
 		t.Errorf("a closed host answers with %v", err)
 	}
+}
+
+// What is kept for a user is small, whatever a plugin has sealed for it (threats.md 3).
+func TestLargeCallsAreNotKept(t *testing.T) {
+	g := misusing(func(env abi.Env) (string, error) {
+		k := value(env, "to_header")
+		for range 20 {
+			env.Encode(abi.FormatHex, k+strings.Repeat("x", 90_000))
+		}
+		return header("X-Key", k), nil
+	})
+	w := makeWorld(testhook.WithoutBuiltIns(context.Background()), t, withGuest(g))
+	w.canary("s")
+	c := w.connect("custom", config{"to_header": "{{ get_secret('s') }} {{ user.id }}"})
+	before := heap()
+	const users = 20
+	for i := range users {
+		w.send(c, get(host.WithUser(t.Context(), host.User{ID: fmt.Sprint(i)})))
+	}
+	if grown := heap() - before; grown > users*64<<10 {
+		t.Errorf("%d users keep %d bytes", users, grown)
+	}
+	runtime.KeepAlive(w)
+}
+
+func heap() int64 {
+	var stats runtime.MemStats
+	runtime.GC()
+	runtime.GC() // what a pool drops at the first is gone after the second
+	runtime.ReadMemStats(&stats)
+	return int64(stats.HeapAlloc)
 }
 
 // Many at once share what is reused, errors of their transports included.

@@ -124,8 +124,8 @@ func (c *Connector) Authenticate(r *http.Request) (*http.Request, error) {
 	if out.err != nil {
 		return nil, out.err
 	}
-	target := *authenticated.URL // what is shared so far, and is to be the caller's to change
-	authenticated.URL, authenticated.Header, authenticated.Trailer = &target, authenticated.Header.Clone(), r.Trailer.Clone()
+	// What is shared so far is to be the caller's to change.
+	authenticated.Header, authenticated.Trailer = authenticated.Header.Clone(), r.Trailer.Clone()
 	return authenticated, nil
 }
 
@@ -195,13 +195,13 @@ func changed(r *http.Request, h headers, m *hostfn.Mutation) *http.Request {
 	for _, header := range m.Headers {
 		h.set(header.Name, header.Value)
 	}
+	target := *r.URL // some bases send a request elsewhere by changing it
+	authenticated.URL = &target
 	if m.Query != "" {
-		target := *r.URL
 		if target.RawQuery != "" { // what the URL has stays byte for byte
 			target.RawQuery += "&"
 		}
 		target.RawQuery += m.Query
-		authenticated.URL = &target
 	}
 	return authenticated
 }

@@ -290,3 +290,25 @@ func TestDecision_Requests_the_callers_request_is_never_changed(t *testing.T) {
 		}
 	}
 }
+
+// A base that sends requests elsewhere often does so by changing the URL that it was given.
+func TestBaseThatChangesTheURL(t *testing.T) {
+	w := newWorld(t)
+	w.canary("s")
+	transport := w.connect("api_key", key("{{ get_secret('s') }}")).Transport(roundTripper(func(r *http.Request) (*http.Response, error) {
+		r.URL.Scheme, r.URL.Host = "http", "elsewhere.test"
+		return status(http.StatusOK)(r)
+	}))
+	r := get(t.Context())
+	before := r.URL.String()
+	for range 2 {
+		response, err := transport.RoundTrip(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = response.Body.Close()
+		if got := r.URL.String(); got != before {
+			t.Errorf("the caller's URL is %s, want %s", got, before)
+		}
+	}
+}

@@ -99,6 +99,9 @@ func (c *Call) TokenError() *TokenError { return c.answer }
 // and the cache entries that this one read are what they were.
 func (c *Call) Repeats() bool { return !c.once }
 
+// Held is how many bytes it takes to keep the call, about: its sealed values, and the texts that they were put into.
+func (c *Call) Held() int { return c.sealed.Held() + c.openedBytes }
+
 // Forget drops what the call has of its request, once it has ended.
 func (c *Call) Forget() {
 	c.ctx, c.inputs.Request = nil, nil

@@ -148,9 +148,15 @@ func (a *Arena) Store64(offset, value uint64) bool {
 // Used gives everything that has been handed out, for a test to look through.
 func (a *Arena) Used() []byte { return a.bytes[:min(a.end, uint64(len(a.bytes)))] }
 
+// maxKept is how many bytes an arena keeps for the next call.
+const maxKept = 256 << 10
+
 // Reset takes all blocks back and zeroes them, for the next call.
 func (a *Arena) Reset() {
 	clear(a.Used())
+	if len(a.bytes) > maxKept {
+		a.bytes = nil
+	}
 	a.blocks = a.blocks[:0]
 	a.end = start
 }

@@ -31,12 +31,12 @@ func openCodeCache(dir string) (wazero.CompilationCache, error) {
 		if err != nil {
 			return err
 		}
-		return onlyOurs(path, info)
+		return onlyOurs(path, info, false)
 	})
 	for above := filepath.Dir(dir); err == nil; above = filepath.Dir(above) {
 		var info fs.FileInfo
-		if info, err = os.Stat(above); err == nil && info.Mode()&fs.ModeSticky == 0 { // where that is set, all keep what is theirs
-			err = onlyOurs(above, info)
+		if info, err = os.Stat(above); err == nil {
+			err = onlyOurs(above, info, info.Mode()&fs.ModeSticky != 0) // where that is set, all but its owner keep what is theirs
 		}
 		if above == filepath.Dir(above) {
 			break

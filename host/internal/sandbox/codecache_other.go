@@ -5,4 +5,4 @@ package sandbox
 import "io/fs"
 
 // onlyOurs has no permission bits to look at: who may write to the directory is for the operator to see to.
-func onlyOurs(string, fs.FileInfo) error { return nil }
+func onlyOurs(string, fs.FileInfo, bool) error { return nil }

@@ -8,9 +8,9 @@ import (
 	"syscall"
 )
 
-// onlyOurs refuses a file or directory that anybody but this process's user, and root, may change.
-func onlyOurs(path string, info fs.FileInfo) error {
-	if info.Mode().Perm()&0o022 != 0 {
+// onlyOurs refuses a file or directory that anybody but this process's user, and root, owns or, unless shared, may write to.
+func onlyOurs(path string, info fs.FileInfo, shared bool) error {
+	if !shared && info.Mode().Perm()&0o022 != 0 {
 		return refused(path, "can be written to by others", "take that from them (chmod go-w), or use another directory")
 	}
 	if stat, ok := info.Sys().(*syscall.Stat_t); ok && stat.Uid != 0 && int(stat.Uid) != os.Geteuid() {

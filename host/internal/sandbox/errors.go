@@ -1,7 +1,6 @@
 package sandbox
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"runtime"
@@ -33,7 +32,7 @@ func (k Kind) Error() string { return string(k) }
 type Error struct {
 	Kind   Kind
 	Detail string // what exactly happened and, if someone can do something about it, what
-	cause  error  // of ErrTime: that of the context
+	cause  error  // of ErrTime: context.DeadlineExceeded, or why the context ended
 }
 
 func (e *Error) Error() string {
@@ -51,13 +50,14 @@ func (e *Error) Unwrap() []error {
 	return []error{e.Kind, e.cause}
 }
 
-func stopped(ctx context.Context, where string) *Error {
-	return &Error{Kind: ErrTime, Detail: where, cause: context.Cause(ctx)}
+func stopped(cause error, where string) *Error {
+	return &Error{Kind: ErrTime, Detail: where, cause: cause}
 }
 
 // RefusedError is why a module is not loaded: every reason there is, each with what to do about it.
 type RefusedError struct {
-	Reasons []string
+	Reasons  []string
+	Compiler bool // the compiler has failed, perhaps for its cache
 }
 
 func (e *RefusedError) Error() string {

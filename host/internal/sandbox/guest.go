@@ -17,7 +17,6 @@ type guest struct {
 	instance api.Module
 	fuel     api.MutableGlobal
 	globals  []api.MutableGlobal // all others that are mutable
-	first    []api.Function      // that are run before any other
 	exports  map[string]api.Function
 }
 
@@ -34,9 +33,6 @@ func (m *Module) newGuest(ctx context.Context, memory *memory, stderr *lines) (*
 	g := &guest{instance: instance, fuel: mutable(instance, admission.FuelExport), exports: map[string]api.Function{}}
 	for _, global := range m.admitted.Globals {
 		g.globals = append(g.globals, mutable(instance, global.Export))
-	}
-	for _, name := range m.first {
-		g.first = append(g.first, instance.ExportedFunction(name))
 	}
 	for _, name := range []string{abi.ExportDescribe, abi.ExportValidate, abi.ExportAuthenticate} {
 		if m.Has(name) {

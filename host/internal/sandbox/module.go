@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"slices"
 	"sync"
-	"time"
 
 	"github.com/tetratelabs/wazero"
 
@@ -43,13 +42,13 @@ func (r *Runtime) Load(ctx context.Context, wasm []byte) (*Module, error) {
 		for i, reason := range refused.Reasons {
 			reasons[i] = reason.String()
 		}
-		return nil, &RefusedError{reasons}
+		return nil, &RefusedError{Reasons: reasons}
 	case err != nil:
 		return nil, err
 	}
 	compiled, err := r.compile(ctx, admitted.Wasm)
 	if err != nil {
-		return nil, &RefusedError{[]string{"it cannot be compiled: " + cut(err.Error())}}
+		return nil, &RefusedError{Reasons: []string{"it cannot be compiled: " + cut(err.Error())}, Compiler: true}
 	}
 	var first []string
 	if admitted.Start != "" {
@@ -83,6 +82,8 @@ func (m *Module) initialise(ctx context.Context) (why string) {
 		why = "its initialisation fails" // which each call will tell
 	case r.asked:
 		why = "its initialisation calls the host"
+	case len(r.memory.bytes) > maxIdle:
+		why = fmt.Sprintf("its memory has more than %d bytes after its initialisation", maxIdle)
 	default:
 		m.pristine = take(r.guest, r.memory.bytes, m.runtime.limits.Fuel-r.left())
 	}
@@ -133,20 +134,19 @@ func (m *Module) Call(ctx context.Context, export string, env abi.Env) (Result, 
 	if !m.Has(export) {
 		return Result{}, fmt.Errorf("the module has no export %q", export)
 	}
-	if err := m.runtime.slots.acquire(ctx, m.runtime.limits.Wait); err != nil {
+	if err := m.runtime.slots.acquire(ctx, m.runtime.limits.Time); err != nil {
 		return Result{}, err
 	}
 	r := m.idleRun()
-	began := time.Now()
 	r.begin(ctx, env)
 	err := r.protect(func() error { return r.call(export) })
 	result := r.result
-	result.Time = time.Since(began) - r.waited
+	result.Time = r.took()
 	if r.guest != nil {
 		result.Fuel = r.module.runtime.limits.Fuel - r.left()
 	}
 	slot := !r.waiting
-	r.rest(err == nil && result.Fuel < keptFuel)
+	r.rest(err == nil && m.pristine != nil && result.Fuel-m.pristine.fuel < keptFuel)
 	if slot {
 		m.runtime.slots.release()
 	}

@@ -118,30 +118,32 @@ func TestAnInitialisationThatDrawsIsRunEachTime(t *testing.T) {
 	}
 }
 
-// What a call had on its stack is not kept, whatever it was.
-func TestADeepStackIsNotKept(t *testing.T) {
-	r := newRuntime(t, limits(nil))
-	inUse := func() uint64 {
-		var stats runtime.MemStats
-		runtime.GC()
-		runtime.ReadMemStats(&stats)
-		return stats.HeapAlloc
-	}
-	const modules = 8
-	wat := plugin(`(drop (call $down (i32.const 100000))) i32.const 0`, `(func $down (param i32) (result i32)
+// What a call, or an initialisation, had on its stack or in its blocks is not kept, whatever it was.
+func TestWhatIsLargeIsNotKept(t *testing.T) {
+	const down = `(func $down (param i32) (result i32)
 		(if (i32.eqz (local.get 0)) (then (return (i32.const 0))))
-		(i32.add (i32.const 1) (call $down (i32.sub (local.get 0) (i32.const 1)))))`)
-	before := inUse()
-	var kept []*sandbox.Module
-	for i := range modules {
-		m := loadIn(t, r, strings.Replace(wat, "100000", fmt.Sprint(100_000+i), 1))
-		authenticate(t, m, &env{})
-		kept = append(kept, m)
+		(i32.add (i32.const 1) (call $down (i32.sub (local.get 0) (i32.const 1)))))`
+	for name, wat := range map[string]string{
+		"stack of a call":            plugin(`(drop (call $down (i32.const 100000))) i32.const 0`, down),
+		"stack of an initialisation": plugin(`i32.const 0`, down, `(func (export "_initialize") (drop (call $down (i32.const 100000))))`),
+		"blocks":                     plugin(`(drop (call $alloc (i64.const 4100000))) i32.const 0 (; 100000 ;)`),
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := newRuntime(t, limits(nil))
+			const modules = 8
+			before := heap()
+			var kept []*sandbox.Module
+			for i := range modules {
+				m := loadIn(t, r, strings.Replace(wat, "100000", fmt.Sprint(100_000+i), 1))
+				authenticate(t, m, &env{})
+				kept = append(kept, m)
+			}
+			if grown := int64(heap()) - int64(before); grown > modules<<20 {
+				t.Errorf("%d modules keep %d bytes", len(kept), grown)
+			}
+			runtime.KeepAlive(kept)
+		})
 	}
-	if grown := int64(inUse()) - int64(before); grown > modules<<20 {
-		t.Errorf("%d modules keep %d bytes", len(kept), grown)
-	}
-	runtime.KeepAlive(kept)
 }
 
 // threats.md 1, 3: a host call costs a guest what the host has to copy for it, so that a flood of them ends soon.
@@ -169,6 +171,33 @@ func TestAFloodOfHostCallsEnds(t *testing.T) {
 			}
 			if used := after.TotalAlloc - before.TotalAlloc; used > 256<<20 { // without it, tens of gigabytes
 				t.Errorf("the host allocated %d bytes for it", used)
+			}
+		})
+	}
+}
+
+// An instance that took long to initialise is the one that most needs to be kept, and one with much memory is not to be.
+func TestWhichInstancesAreKept(t *testing.T) {
+	initialise := func(code string) string {
+		return plugin(`i32.const 0`, `(func (export "_initialize") (local $i i32) `+code+`)`)
+	}
+	for name, c := range map[string]struct {
+		wat  string
+		kept bool
+	}{
+		"long initialisation": {initialise(`(loop $again (br_if $again (i32.lt_u (local.tee $i (i32.add (local.get $i) (i32.const 1))) (i32.const 100000))))`), true},
+		"2 MiB of memory":     {initialise(`(drop (memory.grow (i32.const 31)))`), true},
+		"more":                {initialise(`(drop (memory.grow (i32.const 32)))`), false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			m := load(t, c.wat)
+			if got := m.Fresh() == ""; got != c.kept {
+				t.Errorf("kept: %t, want %t: %q", got, c.kept, m.Fresh())
+			}
+			authenticate(t, m, &env{})
+			few := testing.AllocsPerRun(20, func() { authenticate(t, m, &env{}) }) < 20
+			if few != c.kept {
+				t.Errorf("its instances are used again: %t, want %t", few, c.kept)
 			}
 		})
 	}

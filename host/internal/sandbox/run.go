@@ -29,6 +29,7 @@ type run struct {
 // state is of one call.
 type state struct {
 	env    abi.Env
+	began  time.Time
 	vars   vars
 	input  input
 	result Result
@@ -64,12 +65,18 @@ func (r *run) Value(any) any { return nil }
 
 func (r *run) begin(ctx context.Context, env abi.Env) {
 	r.Context = ctx
-	r.state = state{env: env}
+	r.state = state{env: env, began: time.Now()}
 }
+
+// took is how long the call has taken so far, without its wait for slots and token endpoints.
+func (r *run) took() time.Duration { return time.Since(r.began) - r.waited }
 
 // keptFuel is what a call may use for its guest to be kept. What one that used more had on its stack may be large, and
 // wazero keeps the stack with the instance; beside such a call, making a new instance takes little.
 const keptFuel = 500_000
+
+// maxIdle is how many bytes of memory a guest may have that is kept: some are kept of each module.
+const maxIdle = 2 << 20
 
 // rest ends a call. A guest that ended well is put back to what it was and kept for the next one. One that ended in any
 // other way is in a state that nobody knows, and never used again.
@@ -111,7 +118,7 @@ func (r *run) call(export string) error {
 
 func (r *run) execute(export string) error {
 	if r.Err() != nil {
-		return stopped(r.Context, "its time was over before it began")
+		return stopped(context.Cause(r.Context), "its time was over before it began")
 	}
 	if r.guest != nil { // as it was after its initialisation, which each call pays for
 		r.guest.fuel.Set(uint64(r.module.runtime.limits.Fuel - r.module.pristine.fuel))
@@ -134,8 +141,9 @@ func (r *run) initialise() error {
 		return r.explain(err)
 	}
 	r.guest = g
-	for _, function := range g.first {
-		if err := function.CallWithStack(r, nil); err != nil {
+	for _, name := range r.module.first {
+		// Not kept: a function keeps its stack, which has grown to what it needed.
+		if err := g.instance.ExportedFunction(name).CallWithStack(r, nil); err != nil {
 			return r.explain(err)
 		}
 	}
@@ -188,7 +196,7 @@ func (r *run) proceed(function string) {
 		r.fail(ErrUse, "%s while the module initialises: only memory functions and the log may be used then", function)
 	}
 	if r.Err() != nil {
-		r.abort(stopped(r.Context, "its time was over when it called "+function))
+		r.abort(stopped(context.Cause(r.Context), "its time was over when it called "+function))
 	}
 }
 

@@ -135,6 +135,19 @@ func TestADeadlineEndsACall(t *testing.T) {
 	}
 }
 
+// threats.md 1: a guest that has the host work for it, call after call, ends when its time does.
+func TestTimeInHostFunctionsIsBounded(t *testing.T) {
+	m := loadIn(t, newRuntime(t, limits(func(l *sandbox.Limits) { l.Time = 1 })), plugin(`(loop (drop (call $time_now)) (br 0)) i32.const 0`))
+	e := &env{}
+	_, err := m.Call(context.Background(), abi.ExportAuthenticate, e)
+	if !errors.Is(err, sandbox.ErrTime) || !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("error %v", err)
+	}
+	if len(e.asked) > 15 {
+		t.Errorf("the host was asked %d times", len(e.asked))
+	}
+}
+
 // threats.md 4
 func TestRecursionIsAnError(t *testing.T) {
 	m := load(t, plugin(`(call $deep (i32.const 0))`, deep))

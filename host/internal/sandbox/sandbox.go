@@ -1,7 +1,7 @@
 // Package sandbox runs guests: WebAssembly modules that import the Extism kernel and Keywright's host functions.
 //
-// A Runtime compiles modules, once each; a Module runs an export of one as often as it is asked, every time in a new
-// instance that no other call has seen or will see. What a guest asks of the host goes to an abi.Env that comes with
+// A Runtime compiles modules, once each; a Module runs an export of one as often as it is asked, every time as if in a new
+// instance: what a call leaves behind is gone before the next. What a guest asks of the host goes to an abi.Env that comes with
 // the call. An Env ends a call by panicking out of a method: wazero unwinds the guest, and Call gives ErrEnded.
 package sandbox
 
@@ -56,7 +56,7 @@ type Limits struct {
 	OutputBytes int           // of an output, and of an error message
 	HostCalls   int           // into abi.ModuleUser, a call
 	Slots       int           // guests that run at once; other calls wait
-	Wait        time.Duration // for a slot
+	Time        time.Duration // of a call, looked at when it calls the host; and of its wait for a slot
 	Fuel        int64         // units of about 0.27 ns that a guest may use, a call; see package admission
 }
 
@@ -70,7 +70,7 @@ func DefaultLimits() Limits {
 		OutputBytes: 64 << 10,
 		HostCalls:   1000,
 		Slots:       max(16, 4*runtime.GOMAXPROCS(0)),
-		Wait:        15 * time.Second,
+		Time:        15 * time.Second,
 		Fuel:        5_000_000,
 	}
 }
@@ -79,7 +79,7 @@ func (l Limits) check() error {
 	for name, value := range map[string]int64{
 		"ModuleBytes": int64(l.ModuleBytes), "MemoryPages": int64(l.MemoryPages), "ArenaBytes": int64(l.ArenaBytes),
 		"Blocks": int64(l.Blocks), "OutputBytes": int64(l.OutputBytes), "HostCalls": int64(l.HostCalls),
-		"Slots": int64(l.Slots), "Wait": int64(l.Wait), "Fuel": l.Fuel,
+		"Slots": int64(l.Slots), "Time": int64(l.Time), "Fuel": l.Fuel,
 	} {
 		if value <= 0 {
 			return fmt.Errorf("limit %s is %d: it has to be positive; begin with DefaultLimits", name, value)
@@ -235,7 +235,7 @@ func (s slots) acquire(ctx context.Context, wait time.Duration) *Error {
 	case s <- struct{}{}:
 		return nil
 	case <-ctx.Done():
-		return stopped(ctx, "its time was over before one of the guests that run at once had ended")
+		return stopped(context.Cause(ctx), "its time was over before one of the guests that run at once had ended")
 	}
 }
 

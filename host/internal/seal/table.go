@@ -20,8 +20,9 @@ const (
 
 const (
 	refLength = len(abi.SealedPrefix) + abi.SealedLength
-	inline    = 4  // values that need no memory beyond the Table's own
-	linear    = 16 // values up to which a search beats a map
+	entrySize = 128 // bytes, about, that an entry takes beside its texts
+	inline    = 4   // values that need no memory beyond the Table's own
+	linear    = 16  // values up to which a search beats a map
 )
 
 // Table holds the sealed values of one call. It is not safe for concurrent use: a call runs in one goroutine.
@@ -263,6 +264,9 @@ func (t *Table) mask(text string, limit int) string {
 	}
 	return b.String()
 }
+
+// Held is how many bytes the table takes, about.
+func (t *Table) Held() int { return t.held + len(t.entries)*entrySize }
 
 // Values gives every value that was sealed so far, in order: for whoever must keep them out of a text.
 func (t *Table) Values() iter.Seq[Value] {

@@ -117,7 +117,6 @@ func (b *builder) variable(n *ast.CallNode) (l lookup, ok bool) {
 }
 
 func (b *builder) now(n *ast.CallNode) operand {
-	b.names.Now = true
 	time := operand{integer, func(v Values) (any, *Error) { return v.Now(), nil }}
 	if len(n.Arguments) == 0 {
 		return time
@@ -128,7 +127,6 @@ func (b *builder) now(n *ast.CallNode) operand {
 }
 
 func (b *builder) uuid(n *ast.CallNode) operand {
-	b.names.UUID = true
 	column := b.at(n)
 	return operand{text, func(v Values) (any, *Error) {
 		value, err := v.UUID()

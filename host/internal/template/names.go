@@ -15,8 +15,6 @@ type Names struct {
 	Variables []string // given to get_variable
 	User      []string // fields of user: "email", "first_name", "id", "last_name", "username"
 	Tenant    bool     // tenant_id
-	Now       bool     // now()
-	UUID      bool     // uuid()
 }
 
 // Merge adds what other names. It changes no array that n or other shares with someone else.
@@ -25,8 +23,6 @@ func (n *Names) Merge(other Names) {
 	n.Variables = union(n.Variables, other.Variables)
 	n.User = union(n.User, other.User)
 	n.Tenant = n.Tenant || other.Tenant
-	n.Now = n.Now || other.Now
-	n.UUID = n.UUID || other.UUID
 }
 
 func union(a, b []string) []string {

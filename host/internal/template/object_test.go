@@ -61,7 +61,7 @@ func TestKeysOfObjects(t *testing.T) {
 		got["roles"].([]any)[0].(map[string]any)["name"] = "changed"
 		delete(got, "sub")
 	}
-	names := Names{Secrets: []string{"crm"}, User: []string{"email"}, Tenant: true, Now: true}
+	names := Names{Secrets: []string{"crm"}, User: []string{"email"}, Tenant: true}
 	if diff := cmp.Diff(names, object.Names()); diff != "" {
 		t.Error(diff)
 	}

@@ -144,7 +144,7 @@ func TestNames(t *testing.T) {
 		"{{ json_encode([now(60), {'k': uuid()}]) }}{{ false && get_variable('w') == '' }}"
 	want := Names{
 		Secrets: []string{"a", "b"}, Variables: []string{"v", "w"}, User: []string{"email", "id"},
-		Tenant: true, Now: true, UUID: true,
+		Tenant: true,
 	}
 	compiled := mustCompile(t, source)
 	if diff := cmp.Diff(want, compiled.Names()); diff != "" {

@@ -1,0 +1,48 @@
+//go:build unix
+
+package sandbox
+
+import (
+	"io/fs"
+	"os"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// file is one of another user, unless it says otherwise.
+type file struct {
+	mode fs.FileMode
+	uid  uint32
+}
+
+func (f file) Name() string       { return "file" }
+func (f file) Size() int64        { return 0 }
+func (f file) Mode() fs.FileMode  { return f.mode }
+func (f file) ModTime() time.Time { return time.Time{} }
+func (f file) IsDir() bool        { return true }
+func (f file) Sys() any           { return &syscall.Stat_t{Uid: f.uid} }
+
+// threats.md 12: a directory that all may write to is as good as its owner, who may rename what is in it.
+func TestWhoMayChangeTheCodeCache(t *testing.T) {
+	us, other := uint32(os.Geteuid()), uint32(os.Geteuid())+1
+	for _, c := range []struct {
+		mode   fs.FileMode
+		uid    uint32
+		shared bool
+		ok     bool
+	}{
+		{0o755, us, false, true},
+		{0o755, 0, false, true},
+		{0o775, us, false, false},
+		{0o757, 0, false, false},
+		{0o777, us, true, true},
+		{0o777, 0, true, true},
+		{0o755, other, false, false},
+		{0o777, other, true, false},
+	} {
+		if err := onlyOurs("there", file{c.mode, c.uid}, c.shared); (err == nil) != c.ok {
+			t.Errorf("%v of user %d, shared %t: %v", c.mode, c.uid, c.shared, err)
+		}
+	}
+}
