@@ -32,7 +32,7 @@ func (c *Connector) failure(f *hostfn.Failure) error {
 }
 
 // authenticate finds what is to be changed of a request, and tells Observe.
-func (c *Connector) authenticate(ctx context.Context, r *http.Request) outcome {
+func (c *Connector) authenticate(ctx context.Context, r *http.Request) *outcome {
 	told := Call{}
 	out := c.find(ctx, r, &told)
 	if !out.apart {
@@ -42,22 +42,22 @@ func (c *Connector) authenticate(ctx context.Context, r *http.Request) outcome {
 }
 
 // find runs the plugin, unless an earlier call has come to what this one would.
-func (c *Connector) find(ctx context.Context, r *http.Request, told *Call) outcome {
+func (c *Connector) find(ctx context.Context, r *http.Request, told *Call) *outcome {
 	if c.host.closed.Load() {
-		return outcome{err: c.fail(StagePlugin, ErrClosed)}
+		return &outcome{err: c.fail(StagePlugin, ErrClosed)}
 	}
 	var buffer [4]string
 	secrets, err := c.secrets(ctx, buffer[:0])
 	if err != nil {
-		return outcome{err: err}
+		return &outcome{err: err}
 	}
 	who := c.subject(ctx)
-	if out, ok := c.reuse(secrets, who); ok {
+	if out := c.reuse(secrets, &who); out != nil {
 		told.Cached, told.Reused = len(out.used) > 0, true
 		return out
 	}
 	if err := c.host.enter(); err != nil {
-		return outcome{err: c.fail(StagePlugin, err)}
+		return &outcome{err: c.fail(StagePlugin, err)}
 	}
 	defer c.host.calls.Done()
 	in := c.inputs(secrets, who, r)
@@ -82,9 +82,9 @@ func (c *Connector) find(ctx context.Context, r *http.Request, told *Call) outco
 			waited, err := lease.Wait(ctx)
 			switch {
 			case err != nil:
-				return outcome{err: c.fail(StageToken, fmt.Errorf("gave up waiting for another request's token: %w", err))}
+				return &outcome{err: c.fail(StageToken, fmt.Errorf("gave up waiting for another request's token: %w", err))}
 			case waited.Err != nil:
-				return outcome{err: waited.Err}
+				return &outcome{err: waited.Err}
 			case !waited.Set:
 				return c.apart(ctx, in, nil, *told)
 			}
@@ -95,20 +95,20 @@ func (c *Connector) find(ctx context.Context, r *http.Request, told *Call) outco
 		}
 		found[*restart.Key] = entry
 	}
-	return outcome{err: c.fail(StagePlugin, errors.New("the plugin asks the cache for more entries than one partition has"))}
+	return &outcome{err: c.fail(StagePlugin, errors.New("the plugin asks the cache for more entries than one partition has"))}
 }
 
 // apart runs the call on a goroutine of its own, with the caller's values but not its cancellation: a caller that goes
 // away takes nobody's token with it (threats.md 31).
-func (c *Connector) apart(ctx context.Context, in *hostfn.Inputs, lease *hostfn.Lease, told Call) outcome {
+func (c *Connector) apart(ctx context.Context, in *hostfn.Inputs, lease *hostfn.Lease, told Call) *outcome {
 	if in.Request != nil {
 		in.Request = in.Request.Clone(context.WithoutCancel(ctx)) // the caller may change its own once it has returned
 	}
-	done := make(chan outcome, 1)
+	done := make(chan *outcome, 1)
 	c.host.calls.Add(1)
 	go func() {
 		defer c.host.calls.Done()
-		out := outcome{err: c.fail(StagePlugin, errors.New("the call did not end well"))}
+		out := &outcome{err: c.fail(StagePlugin, errors.New("the call did not end well"))}
 		defer func() {
 			out.apart = true
 			done <- out
@@ -123,7 +123,7 @@ func (c *Connector) apart(ctx context.Context, in *hostfn.Inputs, lease *hostfn.
 		case c.host.exchanging <- struct{}{}:
 			defer func() { <-c.host.exchanging }()
 		case <-detached.Done():
-			out = outcome{err: c.fail(StageToken, errors.New("too many other calls wait for token endpoints"))}
+			out = &outcome{err: c.fail(StageToken, errors.New("too many other calls wait for token endpoints"))}
 			return
 		}
 		call := hostfn.New(detached, c.plan, in, hostfn.Exchanging)
@@ -134,20 +134,20 @@ func (c *Connector) apart(ctx context.Context, in *hostfn.Inputs, lease *hostfn.
 	case out := <-done:
 		return out
 	case <-ctx.Done():
-		return outcome{err: c.fail(StageToken, fmt.Errorf("gave up waiting for a token: %w", context.Cause(ctx))), apart: true}
+		return &outcome{err: c.fail(StageToken, fmt.Errorf("gave up waiting for a token: %w", context.Cause(ctx))), apart: true}
 	}
 }
 
 // call runs the guest once, adds to what is told of the call, and applies the rules to what the guest puts out.
-func (c *Connector) call(ctx context.Context, call *hostfn.Call, told *Call) (outcome, *hostfn.Restart) {
+func (c *Connector) call(ctx context.Context, call *hostfn.Call, told *Call) (*outcome, *hostfn.Restart) {
 	result, failure := run(ctx, c.plugin.guest, abi.ExportAuthenticate, call)
 	told.Sandbox += result.Time
 	told.Fuel += result.Fuel
 	if restart := call.Restart(); restart != nil {
-		return outcome{}, restart
+		return nil, restart
 	}
 	call.Flush()
-	out := outcome{used: call.Used(), call: call}
+	out := &outcome{used: call.Used(), call: call}
 	told.Exchanges, told.Cached = call.Exchanges(), len(out.used) > 0
 	if failure == nil {
 		var err error

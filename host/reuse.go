@@ -16,7 +16,7 @@ import (
 // give the same again, and need not be run.
 type reusable struct {
 	secrets []string // the values of those that the templates name
-	outcome outcome
+	outcome *outcome
 }
 
 // subject is for whom a call is made, as far as the connector's templates name that.
@@ -31,30 +31,30 @@ type reuseKey struct {
 	subject   subject
 }
 
-// reuse gives what an earlier call has come to, if it is what this one would come to.
-func (c *Connector) reuse(secrets []string, who subject) (outcome, bool) {
+// reuse gives what an earlier call has come to, if it is what this one would come to, or nil.
+func (c *Connector) reuse(secrets []string, who *subject) *outcome {
 	var earlier *reusable
 	if c.personal() {
-		earlier, _ = c.host.reusable.Get(reuseKey{c, who})
+		earlier, _ = c.host.reusable.Get(reuseKey{c, *who})
 	} else {
 		earlier = c.last.Load()
 	}
 	if earlier == nil || !slices.Equal(earlier.secrets, secrets) {
-		return outcome{}, false
+		return nil
 	}
-	for _, used := range earlier.outcome.used {
-		if entry, ok := c.host.cache.Get(used.Key); !ok || entry.Generation != used.Generation {
-			return outcome{}, false
+	for i := range earlier.outcome.used {
+		if !c.host.cache.Live(&earlier.outcome.used[i].Entry) {
+			return nil
 		}
 	}
-	return earlier.outcome, true
+	return earlier.outcome
 }
 
 // maxKept is how many bytes are kept of a call: there may be one for each user.
 const maxKept = 32 << 10
 
 // keep keeps what a call has come to, if it may be reused and is not unusually large.
-func (c *Connector) keep(secrets []string, who subject, call *hostfn.Call, out outcome) {
+func (c *Connector) keep(secrets []string, who subject, call *hostfn.Call, out *outcome) {
 	if c.host.config.NoReuse || !c.plugin.repeats || !call.Repeats() || call.Held() > maxKept || out.err != nil {
 		return
 	}

@@ -6,6 +6,7 @@ import (
 	"io"
 	"maps"
 	"net/http"
+	"net/url"
 	"slices"
 	"strings"
 
@@ -43,7 +44,7 @@ func (t *transport) RoundTrip(r *http.Request) (*http.Response, error) {
 	}
 	again := false
 	for _, u := range used {
-		again = t.connector.host.cache.Reject(u.Key, u.Generation) || again
+		again = t.connector.host.cache.Reject(u.Key, u.Entry.Generation) || again
 	}
 	if !again || !replayable(r) {
 		return response, nil
@@ -131,17 +132,17 @@ func (c *Connector) Authenticate(r *http.Request) (*http.Request, error) {
 
 // clone checks the request, runs the plugin, and applies the mutation to a copy of the request, which shares with it
 // what is not changed: a base must not change it either.
-func (c *Connector) clone(r *http.Request) (*http.Request, outcome) {
+func (c *Connector) clone(r *http.Request) (*http.Request, *outcome) {
 	headers, err := c.check(r)
 	if err != nil {
-		return nil, outcome{err: err}
+		return nil, &outcome{err: err}
 	}
 	out := c.authenticate(r.Context(), r)
 	if out.err != nil {
 		return nil, out
 	}
 	if err := c.stripped(r, out.mutation); err != nil {
-		return nil, outcome{err: err}
+		return nil, &outcome{err: err}
 	}
 	return changed(r, headers, out.mutation), out
 }
@@ -160,10 +161,9 @@ func (c *Connector) check(r *http.Request) (headers, error) {
 		h.lengths |= 1 << min(len(name), 63)
 		switch len(name) {
 		case len("Host"), len("Trailer"), len("Connection"), len("Content-Length"), len("Transfer-Encoding"):
-			switch canonical := http.CanonicalHeaderKey(name); canonical {
-			case "Host", "Content-Length", "Transfer-Encoding", "Trailer", "Connection":
-				if name != canonical {
-					return headers{}, c.fail(StageOrigin, fmt.Errorf("the request has a header %s under a name in another case", canonical))
+			for _, special := range [...]string{"Host", "Trailer", "Connection", "Content-Length", "Transfer-Encoding"} {
+				if len(name) == len(special) && name != special && strings.EqualFold(name, special) {
+					return headers{}, c.fail(StageOrigin, fmt.Errorf("the request has a header %s under a name in another case", special))
 				}
 			}
 		}
@@ -181,22 +181,30 @@ type headers struct {
 }
 
 // set replaces a header, also one that was put there under a name in another case. The name is in the canonical form.
-func (h headers) set(name, value string) {
+func (h headers) set(name string, values []string) {
 	if h.lengths&(1<<min(len(name), 63)) != 0 {
 		maps.DeleteFunc(h.all, func(other string, _ []string) bool { return http.CanonicalHeaderKey(other) == name })
 	}
-	h.all[name] = []string{value}
+	h.all[name] = values
 }
 
 // changed makes a copy of a request that has the mutation.
 func changed(r *http.Request, h headers, m *hostfn.Mutation) *http.Request {
-	authenticated := r.WithContext(r.Context())
-	authenticated.Header = h.all
-	for _, header := range m.Headers {
-		h.set(header.Name, header.Value)
+	copied := &struct { // allocated at once, since that is what authenticating takes longest for
+		request http.Request
+		target  url.URL // of its own, because some bases send a request elsewhere by changing it
+		value   [1]string
+	}{request: *r, target: *r.URL}
+	authenticated, target := &copied.request, &copied.target
+	authenticated.Header, authenticated.URL = h.all, target
+	for i, header := range m.Headers {
+		values := copied.value[:]
+		if i > 0 {
+			values = make([]string, 1)
+		}
+		values[0] = header.Value
+		h.set(header.Name, values)
 	}
-	target := *r.URL // some bases send a request elsewhere by changing it
-	authenticated.URL = &target
 	if m.Query != "" {
 		if target.RawQuery != "" { // what the URL has stays byte for byte
 			target.RawQuery += "&"

@@ -34,7 +34,7 @@ func (c *Call) CacheGet(key string) (string, bool) {
 		if err != nil {
 			c.end(StagePlugin, err)
 		}
-		c.used = append(c.used, Used{Key: k, Generation: entry.Generation})
+		c.used = append(c.used, Used{Key: k, Entry: entry})
 		return value, true
 	}
 	if c.mode == Inline {

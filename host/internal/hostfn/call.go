@@ -29,8 +29,8 @@ const (
 
 // Used is a cache entry that a call read.
 type Used struct {
-	Key        tokencache.Key
-	Generation uint64
+	Key   tokencache.Key
+	Entry tokencache.Entry[[]seal.Piece]
 }
 
 // Call is one run of a guest. It implements abi.Env. It is for one goroutine, and for one run.

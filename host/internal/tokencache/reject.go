@@ -36,7 +36,9 @@ func (c *Cache[V]) Reject(k Key, generation uint64) (again bool) {
 	if !c.remember(k, now) {
 		return false
 	}
-	c.remove(k)
+	if held {
+		c.remove(e.item)
+	}
 	return true
 }
 

@@ -6,6 +6,7 @@ package tokencache
 
 import (
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/hashicorp/golang-lru/v2/simplelru"
@@ -21,6 +22,7 @@ type Key struct {
 type Entry[V any] struct {
 	Value      V
 	Generation uint64 // differs between any two that were stored; 0 is a value that was not
+	item       *item[V]
 }
 
 // MaxTTL is the longest time that an entry is kept; what asks for more gets this.
@@ -35,21 +37,18 @@ type Cache[V any] struct {
 	generation uint64
 	all        *simplelru.LRU[Key, *item[V]]
 	partitions map[[32]byte]*simplelru.LRU[string, struct{}] // the same keys once more, ordered within each partition
-	newest     newest[V]                                     // what was used last: it need not be looked up, nor moved to the front
 	leases     map[Key]*Lease[V]                             // apart from the entries: nothing evicts a lease
 	renewals   *simplelru.LRU[Key, *renewal]                 // in the order in which they began
 }
 
 type item[V any] struct {
+	key       Key
 	entry     Entry[V]
 	stored    time.Time
 	ttl       time.Duration
 	partition *simplelru.LRU[string, struct{}] // where its name is too
-}
-
-type newest[V any] struct {
-	key  Key
-	item *item[V]
+	gone      atomic.Bool                      // another value, or none, has taken its place
+	used      atomic.Bool                      // by Live, since it was last found to be the oldest
 }
 
 // New makes an empty cache for so many entries in all and in each partition, at least one. Where there is no room, the
@@ -82,6 +81,24 @@ func (c *Cache[V]) Get(k Key) (Entry[V], bool) {
 	defer c.mu.Unlock()
 	return c.get(k)
 }
+
+// Live tells whether an entry is still what its key has, and valid. To ask takes neither a lock nor a search.
+func (c *Cache[V]) Live(e *Entry[V]) bool {
+	it := e.item
+	if it == nil || it.gone.Load() {
+		return false
+	}
+	if !it.valid(c.now()) {
+		c.Get(it.key) // which removes it
+		return false
+	}
+	if !it.used.Load() {
+		it.used.Store(true)
+	}
+	return true
+}
+
+func (it *item[V]) valid(now time.Time) bool { return within(it.stored, now, it.ttl) }
 
 // Acquire gives the entry of a key (hit), or else the lease of that entry, in one step: either the caller holds it now
 // (holder) and must end it, or another caller does and this one may wait. So of any number of callers that miss at
@@ -117,20 +134,16 @@ func (c *Cache[V]) Len() int {
 }
 
 func (c *Cache[V]) get(k Key) (Entry[V], bool) {
-	if c.newest.item == nil || c.newest.key != k {
-		it, ok := c.all.Get(k)
-		if !ok {
-			return Entry[V]{}, false
-		}
-		it.partition.Get(k.Name) // it is the most recent one there, too
-		c.newest = newest[V]{k, it}
-	}
-	it := c.newest.item
-	if !within(it.stored, c.now(), it.ttl) {
-		// Removed, so that a clock that is set back later does not bring it to life again.
-		c.remove(k)
+	it, ok := c.all.Peek(k)
+	if !ok {
 		return Entry[V]{}, false
 	}
+	if !it.valid(c.now()) {
+		// Removed, so that a clock that is set back later does not bring it to life again.
+		c.remove(it)
+		return Entry[V]{}, false
+	}
+	c.touch(it)
 	return it.entry, true
 }
 
@@ -146,11 +159,15 @@ func (c *Cache[V]) set(k Key, v V, ttl time.Duration) Entry[V] {
 		p = newLRU[string, struct{}](c.perPartition)
 		c.partitions[k.Partition] = p
 	}
-	c.newest = newest[V]{k, &item[V]{entry: e, stored: c.now(), ttl: min(ttl, MaxTTL), partition: p}}
-	c.all.Add(k, c.newest.item)
+	it := &item[V]{key: k, entry: e, stored: c.now(), ttl: min(ttl, MaxTTL), partition: p}
+	it.entry.item = it
+	if before, ok := c.all.Peek(k); ok {
+		before.gone.Store(true)
+	}
+	c.all.Add(k, it)
 	p.Add(k.Name, struct{}{})
 	c.renewed(k)
-	return e
+	return it.entry
 }
 
 // makeRoom removes what a new entry has no room beside: first in its own partition, so that one partition that is full
@@ -160,30 +177,46 @@ func (c *Cache[V]) makeRoom(k Key) {
 		return
 	}
 	if p := c.partitions[k.Partition]; p != nil && p.Len() >= c.perPartition {
-		if name, _, ok := p.GetOldest(); ok {
-			c.remove(Key{Partition: k.Partition, Name: name})
-		}
+		c.removeOldest(p.Len(), func() *item[V] {
+			name, _, _ := p.GetOldest()
+			it, _ := c.all.Peek(Key{Partition: k.Partition, Name: name})
+			return it
+		})
 	}
 	if c.all.Len() >= c.entries {
-		if oldest, _, ok := c.all.GetOldest(); ok {
-			c.remove(oldest)
-		}
+		c.removeOldest(c.all.Len(), func() *item[V] {
+			_, it, _ := c.all.GetOldest()
+			return it
+		})
 	}
 }
 
-// remove takes an entry out of the whole and out of its partition.
-func (c *Cache[V]) remove(k Key) {
-	if c.newest.key == k {
-		c.newest = newest[V]{}
+// removeOldest removes the oldest of so many items, but for those that were found live since they were last looked at:
+// these are the most recent ones then.
+func (c *Cache[V]) removeOldest(of int, oldest func() *item[V]) {
+	for range of {
+		it := oldest()
+		if !it.used.Swap(false) {
+			break
+		}
+		c.touch(it)
 	}
-	c.all.Remove(k)
-	p := c.partitions[k.Partition]
-	if p == nil {
-		return
-	}
-	p.Remove(k.Name)
-	if p.Len() == 0 {
-		delete(c.partitions, k.Partition)
+	c.remove(oldest())
+}
+
+// touch makes an item the most recent one, in the whole and in its partition.
+func (c *Cache[V]) touch(it *item[V]) {
+	c.all.Get(it.key)
+	it.partition.Get(it.key.Name)
+}
+
+// remove takes an item out of the whole and out of its partition.
+func (c *Cache[V]) remove(it *item[V]) {
+	it.gone.Store(true)
+	c.all.Remove(it.key)
+	it.partition.Remove(it.key.Name)
+	if it.partition.Len() == 0 {
+		delete(c.partitions, it.key.Partition)
 	}
 }
 
@@ -191,6 +224,13 @@ func (c *Cache[V]) remove(k Key) {
 // wall clock and, where both times have one, the monotonic clock: the one goes on while the machine sleeps, the other
 // cannot be set. Neither may keep an entry beyond its time. Sub saturates, so that no clock overflows it.
 func within(since, now time.Time, d time.Duration) bool {
-	wall, monotonic := now.Round(0).Sub(since.Round(0)), now.Sub(since)
-	return wall >= 0 && wall < d && monotonic >= 0 && monotonic < d
+	if monotonic := now.Sub(since); monotonic < 0 || monotonic >= d {
+		return false
+	}
+	// Whole seconds of the wall clock decide it nearly always, and are had in no time.
+	if seconds := now.Unix() - since.Unix(); seconds > 0 && seconds < int64(d/time.Second)-1 {
+		return true
+	}
+	wall := now.Round(0).Sub(since.Round(0))
+	return wall >= 0 && wall < d
 }
