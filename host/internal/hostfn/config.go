@@ -191,7 +191,7 @@ func CheckValue(f *abi.Field, value string) error {
 
 // mask is what a person may see of a field: its template, but never a credential that was written out.
 func mask(f *Field) string {
-	if len(f.Text.Names().Secrets) == 0 { // what is secret in it, if anything, is written out
+	if !f.Text.Secret() { // what is secret in it, if anything, is written out
 		return "<" + f.Name + ">"
 	}
 	return f.Text.Source()

@@ -87,7 +87,7 @@ func (r *run) rest(well bool) {
 	}
 	r.arena.Reset()
 	r.stderr.begun = r.stderr.begun[:0]
-	r.begin(context.Background(), nil)
+	r.Context, r.state = context.Background(), state{}
 	if well && m.pristine != nil && m.pristine.restore(r.guest, r.memory.bytes) {
 		m.mu.Lock()
 		kept := len(m.idle) < m.runtime.idle

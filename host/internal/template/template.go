@@ -92,6 +92,9 @@ func (t *Template) Names() Names {
 	return n
 }
 
+// Secret tells whether the template's expressions name a secret.
+func (t *Template) Secret() bool { return len(t.names.Secrets) > 0 }
+
 // Render evaluates the expressions, once: text of the form {{ … }} in a value stays as it is. Empty text gives no
 // Part. The error is an *Error; errors.Is finds the cause that Values.Secret or Values.UUID returned.
 func (t *Template) Render(v Values) ([]Part, error) {
