@@ -3,6 +3,7 @@ package hostfn
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"unicode/utf8"
 
 	"github.com/keywright/keywright/host/internal/seal"
@@ -16,10 +17,7 @@ import (
 func (c *Call) JWTSign(document []byte) string {
 	c.need(abi.UserJWTSign)
 	c.once = true
-	var request abi.JWTRequest[strictjson.Tree]
-	if err := strictjson.Unmarshal(document, &request); err != nil {
-		c.endf(StagePlugin, "the request of jwt_sign %w", err)
-	}
+	request := c.jwtRequest(document)
 	sink := seal.Header
 	switch request.For {
 	case abi.ForHeader:
@@ -28,12 +26,11 @@ func (c *Call) JWTSign(document []byte) string {
 	default:
 		c.endf(StagePlugin, `the request of jwt_sign: "for" is neither "header" nor "token"`)
 	}
-	header, claims := map[string]any(request.Header), map[string]any(request.Claims)
 	mask := "<jwt>"
 	if c.mode == Explaining {
-		mask = c.maskedJWT(header, claims, &request)
+		mask = c.maskedJWT(c.jwtRequest(document))
 	}
-	header, claims = c.opened("header", header), c.opened("claims", claims)
+	header, claims := c.opened("header", request.Header), c.opened("claims", request.Claims)
 	if err := signing.Integers(claims, request.Integers); err != nil {
 		c.end(StageSign, err)
 	}
@@ -44,6 +41,13 @@ func (c *Call) JWTSign(document []byte) string {
 	}
 	c.warning(request.Key, warning)
 	return c.seal(seal.Value{Text: token, Sinks: sink, Mask: mask})
+}
+
+func (c *Call) jwtRequest(document []byte) (request abi.JWTRequest[strictjson.Tree]) {
+	if err := strictjson.Unmarshal(document, &request); err != nil {
+		c.endf(StagePlugin, "the request of jwt_sign %w", err)
+	}
+	return request
 }
 
 // opened puts in what the sealed values of an object stand for.
@@ -59,11 +63,12 @@ func (c *Call) opened(what string, object map[string]any) map[string]any {
 }
 
 // maskedJWT is a JWT for a person to read.
-func (c *Call) maskedJWT(header, claims map[string]any, request *abi.JWTRequest[strictjson.Tree]) string {
+func (c *Call) maskedJWT(request abi.JWTRequest[strictjson.Tree]) string {
 	mask := func(text string) (string, error) { return c.sealed.Mask(text), nil }
 	_, algorithm := c.key(request.Key)
-	header = c.mapStrings("the header of jwt_sign", header, mask)
-	claims = c.mapStrings("the claims of jwt_sign", claims, mask)
+	header := map[string]any{}
+	maps.Copy(header, c.mapStrings("the header of jwt_sign", request.Header, mask))
+	claims := c.mapStrings("the claims of jwt_sign", request.Claims, mask)
 	header["alg"] = algorithm
 	if _, set := header["typ"]; !set {
 		header["typ"] = "JWT"
@@ -76,16 +81,16 @@ func (c *Call) maskedJWT(header, claims map[string]any, request *abi.JWTRequest[
 	return "<jwt " + string(h) + "." + string(p) + ">"
 }
 
-// mapStrings applies f to the strings of an object; the names in it stay plain.
+// mapStrings applies f to the strings of an object, in place; the names in it stay plain.
 func (c *Call) mapStrings(where string, object map[string]any, f func(string) (string, error)) map[string]any {
-	mapped, err := strictjson.MapStrings(object, f, func(name string) error {
+	_, err := strictjson.MapStrings(object, f, func(name string) error {
 		c.plain("a name in "+where, name)
 		return nil
 	})
 	if err != nil {
 		c.endf(StageSign, "%s: %w", where, err)
 	}
-	return mapped.(map[string]any)
+	return object
 }
 
 // Sign gives a raw signature over bytes that the guest chose; only with the grant sign_raw.

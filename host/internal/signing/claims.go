@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"strconv"
 	"strings"
 
@@ -44,21 +45,27 @@ func digits(text string) bool {
 
 // appendHeader appends the JOSE header: alg, typ, then the members of header.
 func appendHeader(dst []byte, algorithm string, header map[string]any) ([]byte, error) {
-	members := map[string]any{"typ": "JWT"}
-	for name, value := range header {
+	for name := range header {
 		// Some verifiers match names without regard to case, so that "Alg" would be "alg" to them.
 		for _, fixed := range []string{"alg", "crit", "b64"} {
 			if strings.EqualFold(name, fixed) {
 				return nil, fmt.Errorf("%q may not be set", fixed)
 			}
 		}
-		members[name] = value
 	}
 	dst = append(dst, `{"alg":"`+algorithm+`","typ":`...)
-	dst, err := strictjson.AppendValue(dst, members["typ"])
+	typ, set := header["typ"]
+	if !set {
+		typ = "JWT"
+	}
+	dst, err := strictjson.AppendValue(dst, typ)
 	if err != nil {
 		return nil, err
 	}
-	delete(members, "typ")
-	return strictjson.AppendMembers(dst, members)
+	if !set {
+		return strictjson.AppendMembers(dst, header)
+	}
+	others := maps.Clone(header)
+	delete(others, "typ")
+	return strictjson.AppendMembers(dst, others)
 }

@@ -121,35 +121,27 @@ func Marshal(v any) ([]byte, error) {
 	return bytes.TrimSuffix(b.Bytes(), []byte("\n")), nil
 }
 
-// MapStrings returns a copy of a tree of map[string]any and []any in which f was applied to each string that is a
-// value, and name to each that is the name of a member.
-func MapStrings(v any, f func(string) (string, error), name func(string) error) (any, error) {
+// MapStrings applies f to each string that is a value in a tree of map[string]any and []any, in place, and name to each
+// that is the name of a member. It gives the tree.
+func MapStrings(v any, f func(string) (string, error), name func(string) error) (_ any, err error) {
 	switch v := v.(type) {
 	case string:
 		return f(v)
 	case []any:
-		list := make([]any, len(v))
 		for i, element := range v {
-			mapped, err := MapStrings(element, f, name)
-			if err != nil {
+			if v[i], err = MapStrings(element, f, name); err != nil {
 				return nil, err
 			}
-			list[i] = mapped
 		}
-		return list, nil
 	case map[string]any:
-		object := make(map[string]any, len(v))
 		for key, member := range v {
 			if err := name(key); err != nil {
 				return nil, err
 			}
-			mapped, err := MapStrings(member, f, name)
-			if err != nil {
+			if v[key], err = MapStrings(member, f, name); err != nil {
 				return nil, err
 			}
-			object[key] = mapped
 		}
-		return object, nil
 	}
 	return v, nil
 }
