@@ -3,6 +3,8 @@
 package sdk
 
 import (
+	"unsafe"
+
 	pdk "github.com/extism/go-pdk"
 
 	"github.com/keywright/keywright/internal/abi"
@@ -10,17 +12,17 @@ import (
 
 // Each takes and gives offsets of memory blocks.
 
-//go:wasmimport extism:host/env alloc
-func alloc(length uint64) uint64
-
 //go:wasmimport extism:host/env length
 func blockLength(offset uint64) uint64
 
-//go:wasmimport extism:host/env load_u64
-func load(offset uint64) uint64
+//go:wasmimport extism:host/env input_offset
+func inputOffset() uint64
 
-//go:wasmimport extism:host/env store_u64
-func store(offset, bytes uint64)
+//go:wasmimport extism:host/user block_new
+func blockNew(address unsafe.Pointer, length uint32) uint64
+
+//go:wasmimport extism:host/user block_read
+func blockRead(offset uint64, address unsafe.Pointer, length uint32)
 
 //go:wasmimport extism:host/env config_get
 func configGet(name uint64) uint64
@@ -58,7 +60,7 @@ func reveal(value uint64) uint64
 // guest asks the host that the module is in.
 type guest struct{}
 
-func (guest) Input() []byte { return pdk.Input() }
+func (guest) Input() []byte { return take(inputOffset()) }
 
 func (guest) ConfigGet(name string) (string, bool) { return optional(configGet(give(name))) }
 
@@ -103,41 +105,15 @@ func (guest) Sign(field, data string) []byte { return take(sign(give(field), giv
 
 func (guest) Reveal(value string) []byte { return take(reveal(give(value))) }
 
-// give puts a text into a block for the host. Calls of the host are what a plugin's time goes into, so that the last bytes
-// go with those of the block's padding in one call.
+// give puts a text into a block for the host.
 func give(text string) uint64 {
-	offset := alloc(uint64(len(text)))
-	i := 0
-	for ; i+8 <= len(text); i += 8 {
-		store(offset+uint64(i), uint64(text[i])|uint64(text[i+1])<<8|uint64(text[i+2])<<16|uint64(text[i+3])<<24|
-			uint64(text[i+4])<<32|uint64(text[i+5])<<40|uint64(text[i+6])<<48|uint64(text[i+7])<<56)
-	}
-	if i < len(text) {
-		rest := uint64(0)
-		for k := len(text) - 1; k >= i; k-- {
-			rest = rest<<8 | uint64(text[k])
-		}
-		store(offset+uint64(i), rest)
-	}
-	return offset
+	return blockNew(unsafe.Pointer(unsafe.StringData(text)), uint32(len(text)))
 }
 
 // take reads the block that the host gave.
 func take(offset uint64) []byte {
 	b := make([]byte, blockLength(offset))
-	i := 0
-	for ; i+8 <= len(b); i += 8 {
-		v := load(offset + uint64(i))
-		b[i], b[i+1], b[i+2], b[i+3] = byte(v), byte(v>>8), byte(v>>16), byte(v>>24)
-		b[i+4], b[i+5], b[i+6], b[i+7] = byte(v>>32), byte(v>>40), byte(v>>48), byte(v>>56)
-	}
-	if i < len(b) {
-		v := load(offset + uint64(i))
-		for ; i < len(b); i++ {
-			b[i] = byte(v)
-			v >>= 8
-		}
-	}
+	blockRead(offset, unsafe.Pointer(unsafe.SliceData(b)), uint32(len(b)))
 	return b
 }
 

@@ -55,7 +55,7 @@ func newMachine(t testing.TB) *machine {
 		builder := m.runtime.NewHostModuleBuilder(module)
 		for i, s := range Signatures() {
 			if i.Module == module {
-				builder.NewFunctionBuilder().WithGoFunction(api.GoFunc(func(_ context.Context, stack []uint64) { m.host(i.Name, s, stack) }),
+				builder.NewFunctionBuilder().WithGoModuleFunction(api.GoModuleFunc(func(_ context.Context, guest api.Module, stack []uint64) { m.host(guest, i.Name, s, stack) }),
 					[]byte(s.Params), []byte(s.Results)).Export(i.Name)
 			}
 		}
@@ -107,7 +107,12 @@ const (
 	request     = `{"method":"GET","url":"https://api.test/v1","headers":[{"name":"Accept","value":"*/*"}]}`
 )
 
-func (m *machine) host(name string, s Signature, stack []uint64) {
+func (m *machine) host(guest api.Module, name string, s Signature, stack []uint64) {
+	for i, param := range []byte(s.Params) {
+		if param == i32 {
+			stack[i] = uint64(uint32(stack[i])) // whatever is above that is nobody's
+		}
+	}
 	note := fmt.Sprintf("%s%v", name, stack[:len(s.Params)])
 	switch name {
 	case abi.EnvInputOffset:
@@ -134,6 +139,12 @@ func (m *machine) host(name string, s Signature, stack []uint64) {
 		name := m.block(stack[0])
 		note += name
 		stack[0] = m.put(map[string]string{"algorithm": "HS256", "in": "header"}[name] + "value")
+	case abi.UserBlockNew:
+		text, _ := guest.Memory().Read(uint32(stack[0]), uint32(stack[1]))
+		note += string(text)
+		stack[0] = m.put(string(text))
+	case abi.UserBlockRead:
+		guest.Memory().Write(uint32(stack[1]), m.arena[stack[0]:][:stack[2]])
 	case abi.UserTokenRequest:
 		note += m.block(stack[0])
 		stack[0] = m.put(`{"status":200,"access_token":"` + sealedValue + `","token_type":"bearer","expires_in":300}`)

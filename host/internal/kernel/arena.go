@@ -51,14 +51,11 @@ func (a *Arena) Alloc(n uint64) (offset uint64, err error) {
 	if len(a.blocks) >= a.maxBlocks {
 		return 0, ErrBlocks
 	}
-	offset = a.end
-	if n > a.maxBytes { // so that padding does not overflow
+	offset = (a.end + alignment - 1) &^ (alignment - 1)
+	if offset > a.maxBytes || n > a.maxBytes-offset {
 		return 0, ErrFull
 	}
-	end := offset + padded(max(n, 1)) // the next block starts elsewhere even when this one is empty
-	if end > padded(a.maxBytes) {
-		return 0, ErrFull
-	}
+	end := offset + max(n, 1) // the next block starts elsewhere even when this one is empty
 	if have := uint64(len(a.bytes)); end > have {
 		a.bytes = append(a.bytes, make([]byte, max(end, min(2*have, a.maxBytes), firstSize)-have)...)
 	}
@@ -66,10 +63,6 @@ func (a *Arena) Alloc(n uint64) (offset uint64, err error) {
 	a.blocks = append(a.blocks, block{offset, n})
 	return offset, nil
 }
-
-// padded rounds up to where the next block may start. A guest may use the padding of a block too, so that it can load and
-// store eight bytes at a time to the end.
-func padded(n uint64) uint64 { return (n + alignment - 1) &^ (alignment - 1) }
 
 // Put makes a block that holds the bytes of text. Errors: ErrFull, ErrBlocks.
 func Put[Text []byte | string](a *Arena, text Text) (offset uint64, err error) {

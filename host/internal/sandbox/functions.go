@@ -21,7 +21,9 @@ var (
 	i64   = []api.ValueType{api.ValueTypeI64}
 	i64x2 = []api.ValueType{api.ValueTypeI64, api.ValueTypeI64}
 	i64x3 = []api.ValueType{api.ValueTypeI64, api.ValueTypeI64, api.ValueTypeI64}
+	i32x2 = []api.ValueType{api.ValueTypeI32, api.ValueTypeI32}
 	store = []api.ValueType{api.ValueTypeI64, api.ValueTypeI32}
+	copy3 = []api.ValueType{api.ValueTypeI64, api.ValueTypeI32, api.ValueTypeI32}
 )
 
 // kernelFunction makes the function known to wazero.

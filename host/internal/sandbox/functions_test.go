@@ -58,6 +58,21 @@ func TestHostFunctions(t *testing.T) {
 	}
 }
 
+// Between its own memory and blocks, a guest copies whatever it likes in one call.
+func TestBlocksAreCopiedAsAWhole(t *testing.T) {
+	m := load(t, plugin(`(local $block i64)
+		(local.set $block (call $block_new (i32.const 2) (i32.const 7)))
+		(call $block_read (i64.add (local.get $block) (i64.const 3)) (i32.const 65532) (i32.const 4))
+		(call $give (call $block_new (i32.const 65531) (i32.const 5)))
+		(call $block_read (i64.const 0) (i32.const 65536) (i32.const 0)) ;; no bytes, wherever
+		(i32.wrap_i64 (call $length (call $block_new (i32.const 65536) (i32.const 0))))`, abcd))
+	e := &env{}
+	got := authenticate(t, m, e)
+	if string(got.Output) != "\x00cccc" || got.Code != 0 || len(e.asked) > 0 {
+		t.Errorf("the guest copied %q, code %d, and asked for %q", got.Output, got.Code, e.asked)
+	}
+}
+
 func TestTimeNowIsAPlainNumber(t *testing.T) {
 	m := load(t, plugin(`(i64.eq (call $time_now) (i64.const 1700000000))`))
 	if got := authenticate(t, m, &env{}); got.Code != 1 {
@@ -192,7 +207,7 @@ func TestCallsThatEndWithAnError(t *testing.T) {
 
 		"output too large":       {`(call $give (call $alloc (i64.const 65537))) i32.const 0`, sandbox.ErrLimit, "output of 65537 bytes"},
 		"output not UTF-8":       {`(call $give (call $d)) i32.const 0`, sandbox.ErrUse, "output_set: the output is not UTF-8"},
-		"output out of range":    {`(call $output_set (call $a) (i64.const 9)) i32.const 0`, sandbox.ErrUse, "output_set: outside"},
+		"output out of range":    {`(call $output_set (call $a) (i64.const 3)) i32.const 0`, sandbox.ErrUse, "output_set: outside"},
 		"output that wraps":      {`(call $output_set (i64.const -8) (i64.const 16)) i32.const 0`, sandbox.ErrUse, "output_set: outside"},
 		"message too large":      {`(call $error_set (call $alloc (i64.const 65537))) i32.const 1`, sandbox.ErrLimit, "message of 65537 bytes"},
 		"message not UTF-8":      {`(call $error_set (call $d)) i32.const 1`, sandbox.ErrUse, "error_set: its text is not UTF-8"},
@@ -200,7 +215,12 @@ func TestCallsThatEndWithAnError(t *testing.T) {
 		"log not UTF-8":          {`(call $log_info (call $d)) i32.const 0`, sandbox.ErrUse, "log_info: its text is not UTF-8"},
 		"middle of a block":      {`(drop (call $secret_get (i64.add (call $a) (i64.const 1)))) i32.const 0`, sandbox.ErrUse, "secret_get: not the offset"},
 		"load beyond the blocks": {`(call $load_u8 (i64.const 4096))`, sandbox.ErrUse, "load_u8: offset 4096"},
-		"store beyond":           {`(call $store_u64 (i64.add (call $a) (i64.const 1)) (i64.const 1)) i32.const 0`, sandbox.ErrUse, "store_u64: offset"},
+		"store beyond":           {`(call $store_u64 (call $a) (i64.const 1)) i32.const 0`, sandbox.ErrUse, "store_u64: offset"},
+		"block_new beyond":       {`(drop (call $block_new (i32.const 65530) (i32.const 7))) i32.const 0`, sandbox.ErrUse, "block_new: 7 bytes at address 65530"},
+		"block_new that wraps":   {`(drop (call $block_new (i32.const 8) (i32.const -4))) i32.const 0`, sandbox.ErrUse, "block_new: 4294967292 bytes at address 8"},
+		"block_read to beyond":   {`(call $block_read (call $a) (i32.const 65535) (i32.const 2)) i32.const 0`, sandbox.ErrUse, "block_read: 2 bytes at address 65535"},
+		"block_read from beyond": {`(call $block_read (call $a) (i32.const 0) (i32.const 3)) i32.const 0`, sandbox.ErrUse, "block_read: outside"},
+		"block_read of nothing":  {`(call $block_read (i64.const 0) (i32.const 0) (i32.const 1)) i32.const 0`, sandbox.ErrUse, "block_read: outside"},
 		"input beyond":           {`(call $input_load_u8 (i64.const 0))`, sandbox.ErrUse, "input of 0 bytes"},
 
 		"unreachable":        {`unreachable`, sandbox.ErrTrap, "unreachable"},

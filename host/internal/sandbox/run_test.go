@@ -196,6 +196,7 @@ func TestFunctionsThatWaitForInitialisation(t *testing.T) {
 		"output_set":     {`(call $output_set (i64.const 0) (i64.const 0))`, false},
 		"error_set":      {`(call $error_set (i64.const 0))`, false},
 		"memory":         {`(drop (call $load_u8 (call $alloc (i64.const 8))))`, true},
+		"block_new":      {`(drop (call $block_new (i32.const 0) (i32.const 8)))`, true},
 		"log":            {`(call $log_info (i64.const 0))`, true},
 	} {
 		for phase, wat := range map[string]string{

@@ -179,6 +179,9 @@ func (r *Runtime) provide(ctx context.Context) error {
 		env.NewFunctionBuilder().WithGoFunction(f.kernelFunction(), f.params, f.results).Export(f.name)
 	}
 	user := r.wazero.NewHostModuleBuilder(abi.ModuleUser)
+	for _, f := range blockFunctions {
+		user.NewFunctionBuilder().WithGoFunction(f.kernelFunction(), f.params, f.results).Export(f.name)
+	}
 	for _, f := range userFunctions {
 		user.NewFunctionBuilder().WithGoFunction(f.hostFunction(), f.params, f.results).Export(f.name)
 	}

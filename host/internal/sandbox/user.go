@@ -8,6 +8,38 @@ import (
 	"github.com/keywright/keywright/internal/abi"
 )
 
+// blockFunctions copy between memory blocks and the guest's own memory, for which the Extism kernel needs a call for every
+// eight bytes. Like those of the kernel they reach nothing else, and are not counted.
+var blockFunctions = []function{
+	{abi.UserBlockNew, i32x2, i64, blockNew},
+	{abi.UserBlockRead, copy3, none, blockRead},
+}
+
+// blockNew: (address, length) → offset of a new block, also of one of no bytes.
+func blockNew(r *run, stack []uint64) {
+	stack[0] = put(r, r.own(abi.UserBlockNew, stack[0], stack[1]))
+}
+
+// blockRead: (offset, address, length). The bytes may be anywhere in the memory blocks.
+func blockRead(r *run, stack []uint64) {
+	to := r.own(abi.UserBlockRead, stack[1], stack[2])
+	from, err := r.arena.Range(stack[0], uint64(len(to)))
+	if err != nil {
+		r.fail(ErrUse, "%s: %v", abi.UserBlockRead, err)
+	}
+	r.spend(len(to))
+	copy(to, from)
+}
+
+// own gives bytes of the guest's own memory.
+func (r *run) own(function string, address, length uint64) []byte {
+	from, n := uint64(uint32(address)), uint64(uint32(length))
+	if from+n > uint64(len(r.memory.bytes)) {
+		r.fail(ErrUse, "%s: %d bytes at address %d are outside the guest's memory", function, n, from)
+	}
+	return r.memory.bytes[from : from+n]
+}
+
 // userFunctions are Keywright's host functions. Their parameters and results are offsets of blocks, unless they say
 // something else; offset 0 is an empty parameter, and a result is always a block, also an empty one.
 var userFunctions = []function{
