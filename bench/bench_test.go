@@ -28,7 +28,7 @@ var table = map[string]struct {
 	against string
 }{
 	`^RoundTrip, (api_key|oauth_client_credentials with a cached token|oauth_jwt_bearer with a cached token)$`: {3, "golang.org/x/oauth2"},
-	`^one call of the api_key plugin, reuse of mutations off$`:                                                 {4, "extism/go-sdk"},
+	`^one call of the api_key plugin, reuse of mutations off$`:                                                 {2, "extism/go-sdk"},
 	`^jwt, .*(RS256|ES256|EdDSA|HS256)$`:                                                                       {4, "golang-jwt"},
 	`^metered guest code, (base64|json) `:                                                                      {2, "unmetered"},
 	`^host.New and connecting .* ÷ (60|15) ms$`:                                                                {2, " ms"},

@@ -1,6 +1,7 @@
 package host
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"crypto/tls"
@@ -13,6 +14,7 @@ import (
 	"net/netip"
 	"net/url"
 	"runtime"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -192,7 +194,8 @@ func (h *Host) dialers() error {
 	return nil
 }
 
-// loadAll loads the plugins, as many at once as there are processors: compiling is what takes a host's start.
+// loadAll loads the plugins, as many at once as there are processors, and the largest first, so that no processor has
+// nothing to do while another is still at it: compiling is what takes a host's start.
 func (h *Host) loadAll(ctx context.Context, builtIn [][]byte) error {
 	var sources []Plugin
 	for _, wasm := range builtIn {
@@ -202,11 +205,16 @@ func (h *Host) loadAll(ctx context.Context, builtIn [][]byte) error {
 	prepared, errs := make([]*plugin, len(sources)), make([]error, len(sources))
 	var all sync.WaitGroup
 	places := make(chan struct{}, runtime.GOMAXPROCS(0))
-	for i, source := range sources {
+	largest := make([]int, len(sources))
+	for i := range largest {
+		largest[i] = i
+	}
+	slices.SortStableFunc(largest, func(a, b int) int { return cmp.Compare(len(sources[b].Wasm), len(sources[a].Wasm)) })
+	for _, i := range largest {
 		places <- struct{}{}
 		all.Go(func() {
 			defer func() { <-places }()
-			prepared[i], errs[i] = h.prepare(ctx, source)
+			prepared[i], errs[i] = h.prepare(ctx, sources[i])
 		})
 	}
 	all.Wait()

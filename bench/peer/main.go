@@ -6,11 +6,7 @@
 // `make plugins` builds it.
 package main
 
-import (
-	"strings"
-
-	pdk "github.com/extism/go-pdk"
-)
+import pdk "github.com/extism/go-pdk"
 
 func main() {} // a reactor module never runs it
 
@@ -21,19 +17,6 @@ func authenticate() int32 {
 	key, _ := pdk.GetConfig("key")
 	value, _ := pdk.GetConfig("value")
 	in, _ := pdk.GetConfig("in")
-	output(key, value, in)
-	return 0
-}
-
-// fromInput is given the values as its input, each on a line: in go-sdk, that is the cheapest way.
-//
-//go:wasmexport authenticate_input
-func fromInput() int32 {
-	key, rest, _ := strings.Cut(pdk.InputString(), "\n")
-	value, in, found := strings.Cut(rest, "\n")
-	if !found {
-		return 1
-	}
 	output(key, value, in)
 	return 0
 }
