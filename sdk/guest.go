@@ -12,9 +12,6 @@ import (
 
 // Each takes and gives offsets of memory blocks.
 
-//go:wasmimport extism:host/env length
-func blockLength(offset uint64) uint64
-
 //go:wasmimport extism:host/env input_offset
 func inputOffset() uint64
 
@@ -22,7 +19,7 @@ func inputOffset() uint64
 func blockNew(address unsafe.Pointer, length uint32) uint64
 
 //go:wasmimport extism:host/user block_read
-func blockRead(offset uint64, address unsafe.Pointer, length uint32)
+func blockRead(offset uint64, address unsafe.Pointer, room uint32) uint64
 
 //go:wasmimport extism:host/env config_get
 func configGet(name uint64) uint64
@@ -110,11 +107,19 @@ func give(text string) uint64 {
 	return blockNew(unsafe.Pointer(unsafe.StringData(text)), uint32(len(text)))
 }
 
+// room is where most of what the host gives is read to first.
+var room [256]byte
+
 // take reads the block that the host gave.
 func take(offset uint64) []byte {
-	b := make([]byte, blockLength(offset))
-	blockRead(offset, unsafe.Pointer(unsafe.SliceData(b)), uint32(len(b)))
-	return b
+	b := room[:]
+	n := int(blockRead(offset, unsafe.Pointer(&room), uint32(len(room))))
+	if n > len(b) {
+		b = make([]byte, n)
+		blockRead(offset, unsafe.Pointer(unsafe.SliceData(b)), uint32(n))
+		return b
+	}
+	return append([]byte(nil), b[:n]...)
 }
 
 func optional(offset uint64) (string, bool) {

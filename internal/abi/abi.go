@@ -55,7 +55,7 @@ const (
 // Host functions, in ModuleUser. Parameters and results are Extism offsets (i64) of memory blocks unless said.
 const (
 	UserBlockNew     = "block_new"     // (address i32, length i32): a block of these bytes of the guest's memory
-	UserBlockRead    = "block_read"    // (offset, address i32, length i32): copies bytes of blocks into the guest's memory
+	UserBlockRead    = "block_read"    // (block, address i32, room i32) → length of the block, of which as much is copied as there is room for
 	UserTimeNow      = "time_now"      // () → i64, Unix seconds of the host's clock
 	UserSecretGet    = "secret_get"    // (name) → sealed value
 	UserTokenRequest = "token_request" // (TokenRequest) → TokenReply

@@ -103,7 +103,7 @@ func makeImports() map[Import]host {
 	add(env, ofI64+ofI64, "", abi.EnvStoreU64, abi.EnvOutputSet, abi.EnvVarSet)
 
 	add(user, ofI32+ofI32, ofI64, abi.UserBlockNew)
-	add(user, ofI64+ofI32+ofI32, "", abi.UserBlockRead)
+	add(user, ofI64+ofI32+ofI32, ofI64, abi.UserBlockRead)
 	add(user, "", ofI64, abi.UserTimeNow)
 	add(user, ofI64, ofI64, abi.UserSecretGet, abi.UserTokenRequest, abi.UserCacheGet, abi.UserJWTSign, abi.UserReveal)
 	add(user, ofI64+ofI64, ofI64, abi.UserEncode, abi.UserSign)

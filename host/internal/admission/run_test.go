@@ -144,7 +144,9 @@ func (m *machine) host(guest api.Module, name string, s Signature, stack []uint6
 		note += string(text)
 		stack[0] = m.put(string(text))
 	case abi.UserBlockRead:
-		guest.Memory().Write(uint32(stack[1]), m.arena[stack[0]:][:stack[2]])
+		text := m.block(stack[0])
+		guest.Memory().WriteString(uint32(stack[1]), text[:min(len(text), int(stack[2]))])
+		stack[0] = uint64(len(text))
 	case abi.UserTokenRequest:
 		note += m.block(stack[0])
 		stack[0] = m.put(`{"status":200,"access_token":"` + sealedValue + `","token_type":"bearer","expires_in":300}`)

@@ -62,13 +62,14 @@ func TestHostFunctions(t *testing.T) {
 func TestBlocksAreCopiedAsAWhole(t *testing.T) {
 	m := load(t, plugin(`(local $block i64)
 		(local.set $block (call $block_new (i32.const 2) (i32.const 7)))
-		(call $block_read (i64.add (local.get $block) (i64.const 3)) (i32.const 65532) (i32.const 4))
-		(call $give (call $block_new (i32.const 65531) (i32.const 5)))
-		(call $block_read (i64.const 0) (i32.const 65536) (i32.const 0)) ;; no bytes, wherever
+		(if (i64.ne (call $block_read (local.get $block) (i32.const 65532) (i32.const 4)) (i64.const 7)) (then (return (i32.const 1)))) ;; as much as there is room for
+		(if (i64.ne (call $block_read (local.get $block) (i32.const 65520) (i32.const 9)) (i64.const 7)) (then (return (i32.const 2))))
+		(call $give (call $block_new (i32.const 65519) (i32.const 17)))
+		(if (i64.ne (call $block_read (i64.const 0) (i32.const 0) (i32.const 9)) (i64.const 0)) (then (return (i32.const 3)))) ;; none is empty
 		(i32.wrap_i64 (call $length (call $block_new (i32.const 65536) (i32.const 0))))`, abcd))
 	e := &env{}
 	got := authenticate(t, m, e)
-	if string(got.Output) != "\x00cccc" || got.Code != 0 || len(e.asked) > 0 {
+	if string(got.Output) != "\x00bbbcccc\x00\x00\x00\x00\x00bbbc" || got.Code != 0 || len(e.asked) > 0 {
 		t.Errorf("the guest copied %q, code %d, and asked for %q", got.Output, got.Code, e.asked)
 	}
 }
@@ -218,9 +219,8 @@ func TestCallsThatEndWithAnError(t *testing.T) {
 		"store beyond":           {`(call $store_u64 (call $a) (i64.const 1)) i32.const 0`, sandbox.ErrUse, "store_u64: offset"},
 		"block_new beyond":       {`(drop (call $block_new (i32.const 65530) (i32.const 7))) i32.const 0`, sandbox.ErrUse, "block_new: 7 bytes at address 65530"},
 		"block_new that wraps":   {`(drop (call $block_new (i32.const 8) (i32.const -4))) i32.const 0`, sandbox.ErrUse, "block_new: 4294967292 bytes at address 8"},
-		"block_read to beyond":   {`(call $block_read (call $a) (i32.const 65535) (i32.const 2)) i32.const 0`, sandbox.ErrUse, "block_read: 2 bytes at address 65535"},
-		"block_read from beyond": {`(call $block_read (call $a) (i32.const 0) (i32.const 3)) i32.const 0`, sandbox.ErrUse, "block_read: outside"},
-		"block_read of nothing":  {`(call $block_read (i64.const 0) (i32.const 0) (i32.const 1)) i32.const 0`, sandbox.ErrUse, "block_read: outside"},
+		"block_read to beyond":   {`(drop (call $block_read (call $a) (i32.const 65535) (i32.const 2))) i32.const 0`, sandbox.ErrUse, "block_read: 2 bytes at address 65535"},
+		"block_read of no block": {`(drop (call $block_read (i64.add (call $a) (i64.const 1)) (i32.const 0) (i32.const 1))) i32.const 0`, sandbox.ErrUse, "block_read: not the offset"},
 		"input beyond":           {`(call $input_load_u8 (i64.const 0))`, sandbox.ErrUse, "input of 0 bytes"},
 
 		"unreachable":        {`unreachable`, sandbox.ErrTrap, "unreachable"},

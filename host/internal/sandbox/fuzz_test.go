@@ -23,7 +23,7 @@ var calls = []string{
 	`(call $store_u8 (local.get $x) (i32.wrap_i64 (local.get $y)))`,
 	`(call $store_u64 (local.get $x) (local.get $y))`,
 	`(local.set $x (call $block_new (i32.wrap_i64 (local.get $x)) (i32.wrap_i64 (local.get $y))))`,
-	`(call $block_read (local.get $x) (i32.wrap_i64 (local.get $y)) (i32.wrap_i64 (local.get $z)))`,
+	`(local.set $x (call $block_read (local.get $x) (i32.wrap_i64 (local.get $y)) (i32.wrap_i64 (local.get $z))))`,
 	`(local.set $x (call $input_offset))`,
 	`(local.set $x (i64.extend_i32_u (call $input_load_u8 (local.get $x))))`,
 	`(local.set $x (call $input_load_u64 (local.get $x)))`,

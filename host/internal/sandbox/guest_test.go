@@ -82,7 +82,7 @@ const prelude = `
 	(import "extism:host/env" "log_warn" (func $log_warn (param i64)))
 	(import "extism:host/env" "log_error" (func $log_error (param i64)))
 	(import "extism:host/user" "block_new" (func $block_new (param i32 i32) (result i64)))
-	(import "extism:host/user" "block_read" (func $block_read (param i64 i32 i32)))
+	(import "extism:host/user" "block_read" (func $block_read (param i64 i32 i32) (result i64)))
 	(import "extism:host/user" "time_now" (func $time_now (result i64)))
 	(import "extism:host/user" "secret_get" (func $secret_get (param i64) (result i64)))
 	(import "extism:host/user" "token_request" (func $token_request (param i64) (result i64)))

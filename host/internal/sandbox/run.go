@@ -36,6 +36,7 @@ type state struct {
 
 	initialised bool          // before that, only memory functions, the log and WASI may be used
 	asked       bool          // a host function was called
+	owed        int64         // fuel, for what the host has copied
 	hostCalls   int           // into abi.ModuleUser, so far
 	waiting     bool          // holds no slot at the moment
 	waited      time.Duration // without a slot, so far
@@ -130,6 +131,7 @@ func (r *run) execute(export string) error {
 	if err := r.guest.exports[export].CallWithStack(r, r.stack[:]); err != nil {
 		return r.explain(err)
 	}
+	r.settle()
 	r.result.Code = int32(uint32(r.stack[0]))
 	return nil
 }
@@ -152,7 +154,7 @@ func (r *run) initialise() error {
 }
 
 // left is what is left of the fuel: below zero when the guest has been stopped for want of it.
-func (r *run) left() int64 { return int64(r.guest.fuel.Get()) }
+func (r *run) left() int64 { return int64(r.guest.fuel.Get()) - r.owed }
 
 // protect catches what comes from outside of wazero's own net, such as an Env that ends the call over the last line
 // of stderr.

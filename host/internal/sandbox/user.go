@@ -12,7 +12,7 @@ import (
 // eight bytes. Like those of the kernel they reach nothing else, and are not counted.
 var blockFunctions = []function{
 	{abi.UserBlockNew, i32x2, i64, blockNew},
-	{abi.UserBlockRead, copy3, none, blockRead},
+	{abi.UserBlockRead, copy3, i64, blockRead},
 }
 
 // blockNew: (address, length) → offset of a new block, also of one of no bytes.
@@ -20,15 +20,14 @@ func blockNew(r *run, stack []uint64) {
 	stack[0] = put(r, r.own(abi.UserBlockNew, stack[0], stack[1]))
 }
 
-// blockRead: (offset, address, length). The bytes may be anywhere in the memory blocks.
+// blockRead: (block, address, room) → length of the block, of which as much is copied as there is room for.
 func blockRead(r *run, stack []uint64) {
-	to := r.own(abi.UserBlockRead, stack[1], stack[2])
-	from, err := r.arena.Range(stack[0], uint64(len(to)))
+	block, err := r.arena.Block(stack[0])
 	if err != nil {
 		r.fail(ErrUse, "%s: %v", abi.UserBlockRead, err)
 	}
-	r.spend(len(to))
-	copy(to, from)
+	r.spend(copy(r.own(abi.UserBlockRead, stack[1], stack[2]), block))
+	stack[0] = uint64(len(block))
 }
 
 // own gives bytes of the guest's own memory.
