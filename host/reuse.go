@@ -2,10 +2,8 @@ package host
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
-	"strings"
 
 	"github.com/keywright/keywright/host/internal/hostfn"
 	"github.com/keywright/keywright/host/internal/template"
@@ -99,12 +97,9 @@ func (c *Connector) subject(ctx context.Context) (who subject) {
 // secrets appends the value of each secret that the templates name.
 func (c *Connector) secrets(ctx context.Context, values []string) ([]string, error) {
 	for _, name := range c.plan.Names.Secrets {
-		value, err := c.host.config.Secrets.Secret(ctx, name)
-		if err == nil && strings.TrimSpace(value) == "" {
-			err = errors.New("it is empty")
-		}
+		value, err := c.host.secret(ctx, name)
 		if err != nil {
-			return nil, c.fail(StageTemplate, fmt.Errorf("auth.config.%s: secret %q: %w", c.named[name], name, err))
+			return nil, c.fail(StageTemplate, fmt.Errorf("auth.config.%s: %w", c.named[name], err))
 		}
 		values = append(values, value)
 	}

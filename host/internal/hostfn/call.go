@@ -179,6 +179,9 @@ func (c *Call) combine(where, text string) (seal.Value, bool) {
 	return v, sealed
 }
 
+// Values is what templates are rendered with that are not of a field.
+func (c *Call) Values() template.Values { return (*values)(c) }
+
 // values is what templates of a call are rendered with.
 type values Call
 

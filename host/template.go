@@ -1,0 +1,111 @@
+package host
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/keywright/keywright/host/internal/hostfn"
+	"github.com/keywright/keywright/host/internal/template"
+)
+
+// Template is text with expressions, in the language of a connector's configuration, for what an embedder makes of a request
+// beside its authentication: a path, a header. [Host.Template] makes one. It is safe for concurrent use.
+type Template struct {
+	host     *Host
+	compiled *template.Template
+	names    template.Names
+}
+
+// Text is a rendered template.
+type Text struct {
+	Value  string // with the secrets
+	Masked string // as a person may see it: what came from a secret is the expression that it came from
+	Secret bool   // something of it came from a secret
+}
+
+// TemplateError lists everything that is wrong with a template. The paths of its problems are empty.
+type TemplateError struct{ Problems []Problem }
+
+func (e *TemplateError) Error() string {
+	lines := make([]string, len(e.Problems))
+	for i, p := range e.Problems {
+		lines[i] = p.Message
+		if p.Column > 0 {
+			lines[i] = fmt.Sprintf("column %d: %s", p.Column, p.Message)
+		}
+	}
+	return strings.Join(lines, "\n")
+}
+
+// Template compiles a text. The error is a [TemplateError].
+func (h *Host) Template(source string) (*Template, error) {
+	compiled, err := template.Compile(source)
+	if err != nil {
+		wrong := &TemplateError{}
+		for _, e := range template.Errors(err) {
+			wrong.Problems = append(wrong.Problems, Problem{Column: e.Column, Message: e.Message})
+		}
+		return nil, wrong
+	}
+	return &Template{host: h, compiled: compiled, names: compiled.Names()}, nil
+}
+
+// Secrets lists the names of the secrets that the template names, sorted.
+func (t *Template) Secrets() []string { return t.compiled.Names().Secrets }
+
+// Source is what was compiled.
+func (t *Template) Source() string { return t.compiled.Source() }
+
+// Literal gives the text when there is no expression in it.
+func (t *Template) Literal() (text string, ok bool) { return t.compiled.Literal() }
+
+// Render reads the secrets that the template names, and evaluates its expressions for the user of the context. Its error
+// says what is missing, and never holds a secret.
+func (t *Template) Render(ctx context.Context) (Text, error) {
+	if t.host.closed.Load() {
+		return Text{}, ErrClosed
+	}
+	in := &hostfn.Inputs{Variables: t.host.config.Variables}
+	if u, ok := userFrom(ctx); ok {
+		in.User = template.User{ID: u.ID, Email: u.Email, Username: u.Username, FirstName: u.FirstName, LastName: u.LastName}
+		in.TenantID = u.TenantID
+	}
+	for _, name := range t.names.Secrets {
+		value, err := t.host.secret(ctx, name)
+		if err != nil {
+			return Text{}, err
+		}
+		in.Secrets = append(in.Secrets, value)
+	}
+	plan := &hostfn.Plan{Names: t.names, Clock: t.host.config.Clock, Random: t.host.config.Random}
+	parts, err := t.compiled.Render(hostfn.New(ctx, plan, in, hostfn.Inline).Values())
+	if err != nil {
+		return Text{}, err
+	}
+	text := Text{Value: template.Join(parts)}
+	var masked strings.Builder
+	for _, part := range parts {
+		if part.Secret {
+			text.Secret = true
+			masked.WriteString(part.Source)
+			continue
+		}
+		masked.WriteString(part.Text)
+	}
+	text.Masked = masked.String()
+	return text, nil
+}
+
+// secret reads a secret, which must not be blank.
+func (h *Host) secret(ctx context.Context, name string) (string, error) {
+	value, err := h.config.Secrets.Secret(ctx, name)
+	if err == nil && strings.TrimSpace(value) == "" {
+		err = errors.New("it is empty")
+	}
+	if err != nil {
+		return "", fmt.Errorf("secret %q: %w", name, err)
+	}
+	return value, nil
+}

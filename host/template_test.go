@@ -1,0 +1,68 @@
+package host_test
+
+import (
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/keywright/keywright/host"
+)
+
+func TestTemplate(t *testing.T) {
+	w := newWorld(t, func(c *host.Config) { c.Variables = map[string]string{"region": "eu"} })
+	secret := w.canary("s")
+	for source, want := range map[string]host.Text{
+		"plain": {Value: "plain", Masked: "plain"},
+		"{{ get_variable('region') }}/{{ user.email }}": {Value: "eu/ann@example.com", Masked: "eu/ann@example.com"},
+		"a {{ get_secret('s') }} b":                     {Value: "a " + secret + " b", Masked: "a {{ get_secret('s') }} b", Secret: true},
+		"{{ now(60) }}":                                 {Value: "1700000060", Masked: "1700000060"},
+	} {
+		compiled, err := w.host.Template(source)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, err := compiled.Render(ann(t.Context()))
+		if diff := cmp.Diff(want, got); err != nil || diff != "" {
+			t.Errorf("%s: %v\n%s", source, err, diff)
+		}
+	}
+}
+
+func TestTemplateThatIsWrong(t *testing.T) {
+	w := newWorld(t)
+	_, err := w.host.Template("é{{ nope }} {{ user.phone }}")
+	var wrong *host.TemplateError
+	if !errors.As(err, &wrong) || len(wrong.Problems) != 2 || wrong.Problems[0].Column != 5 || wrong.Problems[1].Column != 16 {
+		t.Errorf("the error is %v", err)
+	}
+}
+
+func TestTemplateThatCannotBeRendered(t *testing.T) {
+	w := newWorld(t)
+	w.setSecret("blank", " ")
+	for source, want := range map[string]string{
+		"{{ get_secret('none') }}":  `secret "none": the secret is not found`,
+		"{{ get_secret('blank') }}": `secret "blank": it is empty`,
+		"{{ user.email }}":          "user.email is missing",
+	} {
+		compiled, err := w.host.Template(source)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := compiled.Render(t.Context()); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v", source, err)
+		}
+	}
+	compiled, err := w.host.Template("x")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := w.host.Close(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := compiled.Render(t.Context()); !errors.Is(err, host.ErrClosed) {
+		t.Errorf("after Close: %v", err)
+	}
+}
