@@ -64,6 +64,16 @@ func (t *Template) Literal() (text string, ok bool) { return t.compiled.Literal(
 // Render reads the secrets that the template names, and evaluates its expressions for the user of the context. Its error
 // says what is missing, and never holds a secret.
 func (t *Template) Render(ctx context.Context) (Text, error) {
+	return t.render(ctx, t.compiled.Render)
+}
+
+// RenderURL is Render for a URL: what expressions give is percent-encoded. In the path it stays within its segment, although
+// a server may decode it: what comes of dots, slashes and backslashes is for the caller to check.
+func (t *Template) RenderURL(ctx context.Context) (Text, error) {
+	return t.render(ctx, t.compiled.RenderURL)
+}
+
+func (t *Template) render(ctx context.Context, render func(template.Values) ([]template.Part, error)) (Text, error) {
 	if t.host.closed.Load() {
 		return Text{}, ErrClosed
 	}
@@ -80,7 +90,7 @@ func (t *Template) Render(ctx context.Context) (Text, error) {
 		in.Secrets = append(in.Secrets, value)
 	}
 	plan := &hostfn.Plan{Names: t.names, Clock: t.host.config.Clock, Random: t.host.config.Random}
-	parts, err := t.compiled.Render(hostfn.New(ctx, plan, in, hostfn.Inline).Values())
+	parts, err := render(hostfn.New(ctx, plan, in, hostfn.Inline).Values())
 	if err != nil {
 		return Text{}, err
 	}

@@ -66,3 +66,23 @@ func TestTemplateThatCannotBeRendered(t *testing.T) {
 		t.Errorf("after Close: %v", err)
 	}
 }
+
+// What an expression gives stays in the segment or the parameter that it stands in (threats.md 27).
+func TestTemplateOfAURL(t *testing.T) {
+	w := newWorld(t, func(c *host.Config) {
+		c.Variables = map[string]string{"v": "a/b?c&d=e f+ü#@\\", "plain": "x-1"}
+	})
+	for source, want := range map[string]string{
+		"https://a.test/u/{{ get_variable('v') }}/x":               "https://a.test/u/a%2Fb%3Fc&d=e%20f+%C3%BC%23@%5C/x",
+		"https://a.test/u?q={{ get_variable('v') }}&r=1":           "https://a.test/u?q=a%2Fb%3Fc%26d%3De%20f%2B%C3%BC%23%40%5C&r=1",
+		"https://a.test/{{ true ? get_variable('plain') : '' }}/y": "https://a.test/x-1/y",
+	} {
+		compiled, err := w.host.Template(source)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got, err := compiled.RenderURL(t.Context()); err != nil || got.Value != want {
+			t.Errorf("%s gives %s (%v), want %s", source, got.Value, err, want)
+		}
+	}
+}

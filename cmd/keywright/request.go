@@ -18,6 +18,7 @@ import (
 	"github.com/keywright/keywright/host"
 	"github.com/keywright/keywright/internal/abi"
 	"github.com/keywright/keywright/internal/connectors"
+	"github.com/keywright/keywright/internal/urlpath"
 )
 
 // requestFlags say what a request is like.
@@ -94,7 +95,7 @@ func (a *app) prepared(c *cobra.Command, f *requestFlags, args []string, do func
 	if err != nil {
 		return fmt.Errorf("%s: %w", f.file, err)
 	}
-	target, err := connectors.Join(connector.URL, args[1])
+	target, err := urlpath.Join(connector.URL, args[1])
 	if err != nil {
 		return misuse(c, "%v", err)
 	}

@@ -41,7 +41,7 @@ type Connector struct {
 	*host.Connector
 	Title     string // its name in the file, for people
 	Permalink string
-	URL       *url.URL // below which its requests are, see [Join]
+	URL       *url.URL // below which its requests are, see package urlpath
 }
 
 // Load reads a file. When anything is wrong with it, the error is an [Error] that lists all of it, and nothing is loaded.

@@ -14,6 +14,7 @@ import (
 
 	"github.com/keywright/keywright/host"
 	"github.com/keywright/keywright/internal/abi"
+	"github.com/keywright/keywright/internal/urlpath"
 )
 
 // definition is a connector as the file has it.
@@ -152,7 +153,7 @@ func baseURL(text string, allowHTTP bool) (*url.URL, error) {
 	case u.RawQuery != "" || u.ForceQuery:
 		return nil, errors.New("has a query: requests add theirs to the path, remove it")
 	}
-	if err := checkSegments(u.EscapedPath()); err != nil {
+	if err := urlpath.Check(u.EscapedPath()); err != nil {
 		return nil, err
 	}
 	return u, nil

@@ -48,9 +48,10 @@ var rules = []rule{
 	{packages: "host/internal/strictjson", others: []string{"github.com/go-json-experiment/json"}},
 	{packages: "host/internal/testhook", ours: []string{"host/internal/sandbox"}},
 
-	{packages: "internal/connectors", ours: []string{"host", "internal/abi"}, others: []string{"github.com/goccy/go-yaml", "golang.org/x/text"}},
+	{packages: "internal/urlpath"},
+	{packages: "internal/connectors", ours: []string{"host", "internal/abi", "internal/urlpath"}, others: []string{"github.com/goccy/go-yaml", "golang.org/x/text"}},
 	{packages: "internal/demo", others: []string{"github.com/golang-jwt/jwt/v5"}},
-	{packages: "internal/demo/tour", ours: []string{"host", "internal/connectors", "internal/demo"}},
+	{packages: "internal/demo/tour", ours: []string{"host", "internal/connectors", "internal/demo", "internal/urlpath"}},
 	{packages: "internal/moduleinfo", others: []string{"github.com/tetratelabs/wazero"}},
 	{packages: "internal/pluginbuild"},
 	{packages: "internal/docs"},

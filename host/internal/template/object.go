@@ -183,7 +183,7 @@ func render(value any, v Values, text func([]Part) (string, error)) (any, error)
 }
 
 func (l *leaf) render(v Values, text func([]Part) (string, error)) (any, error) {
-	parts, problem := l.template.render(v)
+	parts, problem := l.template.render(v, nil)
 	if problem != nil {
 		problem.Path = l.path
 		return nil, problem

@@ -16,6 +16,7 @@ import (
 	"github.com/keywright/keywright/host"
 	"github.com/keywright/keywright/internal/connectors"
 	"github.com/keywright/keywright/internal/demo"
+	"github.com/keywright/keywright/internal/urlpath"
 )
 
 // requests is how often each connector is used: once without, and once with what the first may have left in the cache.
@@ -145,7 +146,7 @@ func (t *tour) observe(_ context.Context, call host.Call) {
 // visit sends the requests of one connector.
 func (t *tour) visit(ctx context.Context, c *connectors.Connector, path string) (Result, error) {
 	result := Result{Connector: c.Title, Type: c.Auth.Type}
-	target, err := connectors.Join(c.URL, path)
+	target, err := urlpath.Join(c.URL, path)
 	if err != nil {
 		return result, err
 	}

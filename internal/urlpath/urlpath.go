@@ -1,4 +1,5 @@
-package connectors
+// Package urlpath keeps paths that callers choose below a URL that they do not choose.
+package urlpath
 
 import (
 	"errors"
@@ -15,7 +16,7 @@ func Join(base *url.URL, path string) (*url.URL, error) {
 		return nil, err
 	}
 	path, query, hasQuery := strings.Cut(path, "?")
-	if err := checkSegments(path); err != nil {
+	if err := Check(path); err != nil {
 		return nil, err
 	}
 	joined := *base
@@ -55,8 +56,8 @@ func checkCharacters(path string) error {
 	return nil
 }
 
-// checkSegments refuses paths that some server takes for one above.
-func checkSegments(path string) error {
+// Check refuses paths that some server takes for one above.
+func Check(path string) error {
 	for decodings := 0; ; decodings++ {
 		for segment := range strings.FieldsFuncSeq(path, func(r rune) bool { return r == '/' || r == '\\' }) {
 			segment, _, _ = strings.Cut(segment, ";") // some servers cut parameters off before they look for dots

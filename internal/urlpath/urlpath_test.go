@@ -1,4 +1,4 @@
-package connectors_test
+package urlpath_test
 
 import (
 	"net/url"
@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/keywright/keywright/internal/connectors"
+	"github.com/keywright/keywright/internal/urlpath"
 )
 
 func TestJoin(t *testing.T) {
@@ -33,7 +33,7 @@ func TestJoin(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		got, err := connectors.Join(base, test.path)
+		got, err := urlpath.Join(base, test.path)
 		if err != nil || got.String() != test.want {
 			t.Errorf("%s and %q: got %v, %v, want %s", test.base, test.path, got, err, test.want)
 		}
@@ -70,7 +70,7 @@ func TestJoinRefuses(t *testing.T) {
 		"broken percent encoding":    "x%zz",
 	} {
 		t.Run(name, func(t *testing.T) {
-			if got, err := connectors.Join(base, hostile); err == nil {
+			if got, err := urlpath.Join(base, hostile); err == nil {
 				t.Errorf("%q gives %s", hostile, got)
 			}
 		})
@@ -88,7 +88,7 @@ func FuzzJoin(f *testing.F) {
 	f.Fuzz(func(t *testing.T, text string) {
 		for _, b := range bases {
 			base, _ := url.Parse(b)
-			joined, err := connectors.Join(base, text)
+			joined, err := urlpath.Join(base, text)
 			if err != nil {
 				continue
 			}

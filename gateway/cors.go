@@ -1,0 +1,50 @@
+package gateway
+
+import (
+	"net/http"
+	"strings"
+)
+
+// crossOrigin refuses what another site has a browser send (threats.md 46), answers preflights, and lets the pages of the
+// configured origins read the answer. done means that the answer has been written.
+//
+// A browser always tells where a request comes from: in Origin, or for a GET within a page in Sec-Fetch-Site. What has
+// neither comes from no browser, or from one of before 2023 that does not send credentials along.
+func (g *Gateway) crossOrigin(w http.ResponseWriter, r *http.Request) (done bool, err error) {
+	header := w.Header()
+	header.Add("Vary", "Origin")
+	origin := r.Header.Get("Origin")
+	switch site := r.Header.Get("Sec-Fetch-Site"); {
+	case len(r.Header.Values("Origin")) > 1:
+		return false, &problem{status: http.StatusBadRequest, kind: "cross-origin", detail: "there is more than one Origin"}
+	case origin == "" && (site == "" || site == "same-origin" || site == "none"):
+		return false, nil
+	case origin != "" && sameOrigin(origin, r):
+		return false, nil
+	case !g.origins[origin]:
+		return false, &problem{status: http.StatusForbidden, kind: "cross-origin", detail: "pages of that origin may not call this gateway"}
+	}
+	header.Set("Access-Control-Allow-Origin", origin)
+	header.Set("Access-Control-Allow-Credentials", "true")
+	header.Set("Access-Control-Expose-Headers", "Server-Timing, X-Request-Id")
+	if r.Method != http.MethodOptions || r.Header.Get("Access-Control-Request-Method") == "" {
+		return false, nil
+	}
+	header.Set("Access-Control-Allow-Methods", r.Header.Get("Access-Control-Request-Method")) // the connector decides
+	if asked := r.Header.Get("Access-Control-Request-Headers"); asked != "" {
+		header.Set("Access-Control-Allow-Headers", asked)
+	}
+	header.Set("Access-Control-Max-Age", "600")
+	header.Add("Vary", "Access-Control-Request-Method, Access-Control-Request-Headers")
+	w.WriteHeader(http.StatusNoContent)
+	return true, nil
+}
+
+// sameOrigin tells whether a page of the gateway's own origin calls.
+func sameOrigin(origin string, r *http.Request) bool {
+	scheme := "http://"
+	if r.TLS != nil {
+		scheme = "https://"
+	}
+	return strings.EqualFold(origin, scheme+r.Host)
+}

@@ -1,0 +1,67 @@
+package gateway
+
+import (
+	"net/http"
+	"sync"
+	"time"
+
+	lru "github.com/hashicorp/golang-lru/v2"
+	"golang.org/x/time/rate"
+)
+
+// limiter holds a connector to its limits.
+type limiter struct {
+	clock func() time.Time
+	slots chan struct{}
+	total *rate.Limiter // nil: unlimited
+
+	perUser rate.Limit
+	mu      sync.Mutex
+	users   *lru.Cache[string, *rate.Limiter] // nil: unlimited
+}
+
+// maxUsers is how many users' rates are known at once. Who has not called for long has a full allowance anyway.
+const maxUsers = 10_000
+
+func newLimiter(l Limits, clock func() time.Time) *limiter {
+	limits := &limiter{clock: clock, slots: make(chan struct{}, l.Concurrent), perUser: rate.Limit(l.PerUser)}
+	if l.Total > 0 {
+		limits.total = newRate(rate.Limit(l.Total))
+	}
+	if l.PerUser > 0 {
+		limits.users, _ = lru.New[string, *rate.Limiter](maxUsers) // it fails for sizes below one only
+	}
+	return limits
+}
+
+// newRate allows as many at once as in a second, one at least.
+func newRate(l rate.Limit) *rate.Limiter { return rate.NewLimiter(l, max(1, int(l))) }
+
+// enter counts a request in, until release.
+func (l *limiter) enter(user string) (release func(), err error) {
+	now := l.clock()
+	if l.users != nil && !l.of(user).AllowN(now, 1) {
+		return nil, &problem{status: http.StatusTooManyRequests, kind: "too-many-requests", detail: "you send more requests than this connector takes from one user", retry: 1}
+	}
+	if l.total != nil && !l.total.AllowN(now, 1) {
+		return nil, &problem{status: http.StatusTooManyRequests, kind: "too-many-requests", detail: "this connector gets more requests than it takes", retry: 1}
+	}
+	select {
+	case l.slots <- struct{}{}:
+		return func() { <-l.slots }, nil
+	default:
+		return nil, &problem{status: http.StatusServiceUnavailable, kind: "too-many-requests", detail: "this connector has as many requests under way as it takes", retry: 1}
+	}
+}
+
+// of gives the rate of a user.
+func (l *limiter) of(user string) *rate.Limiter {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	known, ok := l.users.Get(user)
+	if !ok {
+		known = newRate(l.perUser)
+		l.users.Add(user, known)
+	}
+	return known
+}

@@ -1,0 +1,181 @@
+package gateway
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+
+	"github.com/keywright/keywright/host"
+	"github.com/keywright/keywright/internal/urlpath"
+)
+
+// Incoming is what a caller wants of a connector.
+type Incoming struct {
+	Method string      // one of the definition's, or "" for its first
+	Path   string      // as it was written, below the connector; "" or "/" is none
+	Query  url.Values  // of which only what is overridable passes
+	Header http.Header // likewise; Accept and Content-Type pass
+	// Trusted is set for an operator, whom the definition's paths and methods do not bind, and whose headers and query pass.
+	Trusted bool
+}
+
+// Outgoing is the request that a connector makes of it, before it is authenticated.
+type Outgoing struct {
+	Method string
+	URL    *url.URL
+	Header http.Header
+
+	maskedURL    string
+	maskedHeader http.Header
+}
+
+// Refusal is why a request of a caller is not made: nothing of it has been sent.
+type Refusal struct {
+	Status int
+	Detail string // for the caller: nothing of any value
+}
+
+func (r *Refusal) Error() string { return r.Detail }
+
+func refuse(status int, format string, args ...any) error {
+	return &Refusal{status, fmt.Sprintf(format, args...)}
+}
+
+// Outgoing makes the request of a caller's, for the user of the context. Its error is a [Refusal] when it is the caller's
+// fault.
+func (c *Connector) Outgoing(ctx context.Context, in Incoming) (*Outgoing, error) {
+	method := in.Method
+	if method == "" {
+		method = c.Methods[0]
+	}
+	if !in.Trusted && !slices.Contains(c.Methods, method) && (method != http.MethodHead || !slices.Contains(c.Methods, http.MethodGet)) {
+		return nil, refuse(http.StatusMethodNotAllowed, "this connector takes %s", strings.Join(c.Methods, ", "))
+	}
+	out := &Outgoing{Method: method, Header: http.Header{}, maskedHeader: http.Header{}}
+	if err := c.makeURL(ctx, in, out); err != nil {
+		return nil, err
+	}
+	if in.Trusted {
+		out.Header = in.Header.Clone()
+		out.maskedHeader = in.Header.Clone()
+	}
+	for _, name := range []string{"Accept", "Content-Type"} {
+		if value := in.Header.Get(name); value != "" {
+			out.set(name, host.Text{Value: value, Masked: value})
+		}
+	}
+	for _, p := range c.headers {
+		text, err := c.value(ctx, "header", p, in.Header[p.Name])
+		if err != nil {
+			return nil, err
+		}
+		out.set(p.Name, text)
+	}
+	return out, nil
+}
+
+func (o *Outgoing) set(name string, text host.Text) {
+	o.Header[name] = []string{text.Value}
+	o.maskedHeader[name] = []string{text.Masked}
+}
+
+// makeURL renders the URL, and appends what the caller may say.
+func (c *Connector) makeURL(ctx context.Context, in Incoming, out *Outgoing) error {
+	text, err := c.url.RenderURL(ctx)
+	if err != nil {
+		return fmt.Errorf("url: %w", err)
+	}
+	base, err := url.Parse(text.Value)
+	if err != nil {
+		return errors.New("url: what its templates give is not a URL")
+	}
+	if err := urlpath.Check(base.EscapedPath()); err != nil {
+		return fmt.Errorf("url: %w", err)
+	}
+	path := strings.TrimPrefix(in.Path, "/")
+	if path != "" {
+		if err := c.allows(in); err != nil {
+			return err
+		}
+		joined, err := urlpath.Join(&url.URL{Scheme: base.Scheme, Host: base.Host, Path: base.Path, RawPath: base.RawPath}, path)
+		if err != nil {
+			return refuse(http.StatusBadRequest, "%v", err)
+		}
+		joined.RawQuery = base.RawQuery
+		base = joined
+	}
+	query, masked := []string{}, []string{}
+	if base.RawQuery != "" {
+		query, masked = append(query, base.RawQuery), append(masked, base.RawQuery)
+	}
+	for _, p := range c.query {
+		text, err := c.value(ctx, "query parameter", p, in.Query[p.Name])
+		if err != nil {
+			return err
+		}
+		name := url.QueryEscape(p.Name) + "="
+		query, masked = append(query, name+escape(text.Value)), append(masked, name+text.Masked)
+	}
+	if in.Trusted && len(in.Query) > 0 {
+		query, masked = append(query, in.Query.Encode()), append(masked, in.Query.Encode())
+	}
+	base.RawQuery = strings.Join(query, "&")
+	out.URL = base
+	shown := *base
+	shown.RawQuery = ""
+	if out.maskedURL = shown.String(); len(masked) > 0 {
+		out.maskedURL += "?" + strings.Join(masked, "&")
+	}
+	return nil
+}
+
+// allows tells whether the definition has a pattern for the caller's path.
+func (c *Connector) allows(in Incoming) error {
+	if in.Trusted {
+		return nil
+	}
+	raw := strings.Split(strings.TrimPrefix(in.Path, "/"), "/")
+	segments := make([]string, len(raw))
+	for i, segment := range raw {
+		decoded, err := url.PathUnescape(segment)
+		if err != nil {
+			return refuse(http.StatusBadRequest, "the path has a %% that no two hexadecimal digits follow")
+		}
+		segments[i] = decoded
+	}
+	for _, p := range c.paths {
+		if !p.matches(segments) {
+			continue
+		}
+		// Some servers take what is escaped here for the end of a segment, and the path for another one.
+		if p[len(p)-1] != "**" && slices.ContainsFunc(segments, func(s string) bool { return strings.ContainsAny(s, `/\;`) }) {
+			continue
+		}
+		return nil
+	}
+	return refuse(http.StatusNotFound, "this connector has no such path")
+}
+
+// value renders a parameter, or takes the caller's value where it may.
+func (c *Connector) value(ctx context.Context, what string, p parameter, given []string) (host.Text, error) {
+	if p.Overridable && len(given) > 0 {
+		if len(given) > 1 {
+			return host.Text{}, refuse(http.StatusBadRequest, "the %s %s is there twice", what, host.Printable(p.Name))
+		}
+		return host.Text{Value: given[0], Masked: given[0]}, nil
+	}
+	text, err := p.value.Render(ctx)
+	if err != nil {
+		return host.Text{}, fmt.Errorf("%s %s: %w", what, p.Name, err)
+	}
+	if what == "header" && strings.ContainsFunc(text.Value, func(r rune) bool { return r < ' ' && r != '\t' || r == 0x7f }) {
+		return host.Text{}, fmt.Errorf("%s %s: its value has a line break or another control character", what, p.Name)
+	}
+	return text, nil
+}
+
+func escape(text string) string { return strings.ReplaceAll(url.QueryEscape(text), "+", "%20") }

@@ -1,0 +1,115 @@
+package gateway
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/keywright/keywright/host"
+)
+
+// problem is an error as callers see it, RFC 9457. It holds nothing of a cause that could hold a secret.
+type problem struct {
+	status int
+	kind   string // the last part of its type
+	detail string
+	stage  string // of the host's error
+	retry  int    // seconds
+	allow  []string
+}
+
+func (p *problem) Error() string { return p.detail }
+
+// typeBase begins the type of each problem. What follows is listed in docs/gateway.md.
+const typeBase = "https://keywright.dev/problems/"
+
+// problemOf says what a caller is told of an error.
+func problemOf(err error) *problem {
+	var p *problem
+	var refused *Refusal
+	var failed *host.Error
+	var large *http.MaxBytesError
+	switch {
+	case errors.As(err, &p):
+		return p
+	case errors.As(err, &refused):
+		return &problem{status: refused.Status, kind: kinds[refused.Status], detail: refused.Detail}
+	case errors.As(err, &large):
+		return &problem{status: http.StatusRequestEntityTooLarge, kind: "body-too-large", detail: fmt.Sprintf("the body has more than %d bytes", large.Limit)}
+	case errors.Is(err, ErrUnauthenticated):
+		return &problem{status: http.StatusUnauthorized, kind: "unauthenticated", detail: "this needs a valid session"}
+	case errors.Is(err, ErrUnavailable):
+		return &problem{status: http.StatusServiceUnavailable, kind: "sessions-unavailable", detail: "sessions cannot be verified at the moment", retry: 5}
+	case errors.Is(err, errUpstreamTime) || errors.Is(err, context.DeadlineExceeded):
+		return &problem{status: http.StatusBadGateway, kind: "upstream-timeout", detail: "the API did not answer in time"}
+	case errors.As(err, &failed):
+		return &problem{status: http.StatusBadGateway, kind: "authentication-failed", stage: string(failed.Stage), detail: "the request could not be authenticated, and was not sent"}
+	}
+	return &problem{status: http.StatusBadGateway, kind: "upstream-failed", detail: "the API could not be reached, or broke off"}
+}
+
+var kinds = map[int]string{
+	http.StatusMethodNotAllowed: "method-not-allowed", http.StatusNotFound: "unknown-path", http.StatusBadRequest: "bad-request",
+}
+
+// fail writes an error, and logs what the caller is not told.
+func (c *call) fail(w http.ResponseWriter, r *http.Request, err error) {
+	if cause := context.Cause(r.Context()); cause != nil && errors.Is(cause, errUpstreamTime) {
+		err = cause
+	}
+	p := problemOf(err)
+	document := struct {
+		Type      string `json:"type"`
+		Title     string `json:"title"`
+		Status    int    `json:"status"`
+		Detail    string `json:"detail"`
+		Connector string `json:"connector,omitempty"`
+		Stage     string `json:"stage,omitempty"`
+		RequestID string `json:"request_id"`
+	}{typeBase + p.kind, http.StatusText(p.status), p.status, p.detail, "", p.stage, c.id}
+	header := w.Header()
+	if c.connector != nil {
+		document.Connector = c.connector.Permalink
+		if p.status == http.StatusMethodNotAllowed {
+			header.Set("Allow", strings.Join(c.connector.Methods, ", "))
+		}
+	}
+	c.gateway.config.Logger.LogAttrs(r.Context(), slog.LevelWarn, "request failed", slog.String("request_id", c.id),
+		slog.String("connector", document.Connector), slog.Int("status", p.status), slog.String("stage", p.stage), slog.String("error", host.Printable(err.Error())))
+	body, _ := json.Marshal(document)
+	header.Set("Content-Type", "application/problem+json")
+	header.Set("Cache-Control", "no-store")
+	header.Set("Content-Length", strconv.Itoa(len(body)))
+	header.Set("Server-Timing", c.timing())
+	if p.retry > 0 {
+		header.Set("Retry-After", strconv.Itoa(p.retry))
+	}
+	if p.status == http.StatusUnauthorized {
+		header.Set("WWW-Authenticate", "Bearer")
+	}
+	w.WriteHeader(p.status)
+	_, _ = w.Write(body)
+}
+
+// timing is a Server-Timing header: auth is until the upstream was asked, with the token exchange if there was one.
+func (c *call) timing() string {
+	now := c.gateway.config.Clock()
+	if c.sent.IsZero() {
+		return "auth;dur=" + milliseconds(now.Sub(c.began))
+	}
+	answered := c.answered
+	if answered.IsZero() {
+		answered = now
+	}
+	return "auth;dur=" + milliseconds(c.sent.Sub(c.began)) + ", upstream;dur=" + milliseconds(answered.Sub(c.sent))
+}
+
+func milliseconds(d time.Duration) string {
+	return strconv.FormatFloat(float64(d.Microseconds())/1000, 'f', -1, 64)
+}

@@ -1,0 +1,147 @@
+package gateway
+
+import (
+	"context"
+	"errors"
+	"io"
+	"log"
+	"net/http"
+	"net/http/httputil"
+	"slices"
+	"strings"
+	"time"
+)
+
+// call is one request of a caller.
+type call struct {
+	gateway   *Gateway
+	connector *Connector
+	id        string
+	user      string // id
+	out       *Outgoing
+	cancel    context.CancelCauseFunc
+
+	began    time.Time
+	sent     time.Time // when the upstream was asked first; zero if it was not
+	answered time.Time // when its answer had begun
+}
+
+type callKey struct{}
+
+func callOf(ctx context.Context) *call {
+	c, _ := ctx.Value(callKey{}).(*call)
+	return c
+}
+
+// proxy sends a connector's requests. What it sends is what serve has made: nothing of the caller's request gets there by
+// itself.
+func (g *Gateway) proxy(c *Connector) *httputil.ReverseProxy {
+	base := g.config.Base
+	if base == nil {
+		base = c.Upstream.Base()
+	}
+	return &httputil.ReverseProxy{
+		Rewrite: func(r *httputil.ProxyRequest) {
+			out := callOf(r.In.Context()).out
+			r.Out.URL, r.Out.Host = out.URL, ""
+			r.Out.Header = out.Header.Clone()
+			r.Out.Header.Set("Accept-Encoding", "identity") // so that an answer can be looked at (threats.md 45)
+			r.Out.Trailer = nil
+		},
+		Transport:      c.Upstream.Transport(upstream{base, c.Timeout}),
+		ModifyResponse: g.answer,
+		ErrorHandler:   func(w http.ResponseWriter, r *http.Request, err error) { callOf(r.Context()).fail(w, r, err) },
+		FlushInterval:  -1,                         // what streams is passed on as it comes
+		ErrorLog:       log.New(io.Discard, "", 0), // answers that break off are told of by their bodies
+	}
+}
+
+// upstream is what is below a connector's transport: it takes the time, and ends a request whose answer does not begin, or
+// does not go on, within the connector's timeout.
+type upstream struct {
+	base    http.RoundTripper
+	timeout time.Duration
+}
+
+var errUpstreamTime = errors.New("the upstream's time is over")
+
+func (u upstream) RoundTrip(r *http.Request) (*http.Response, error) {
+	c := callOf(r.Context())
+	now := c.gateway.config.Clock()
+	if c.sent.IsZero() {
+		c.sent = now
+	}
+	timer := time.AfterFunc(u.timeout, func() { c.cancel(errUpstreamTime) })
+	response, err := u.base.RoundTrip(r)
+	c.answered = c.gateway.config.Clock()
+	if err != nil {
+		timer.Stop()
+		return nil, err
+	}
+	timer.Reset(u.timeout)
+	response.Body = &stalling{response.Body, timer, u.timeout}
+	return response, nil
+}
+
+// stalling is a body whose reader may wait for so long, and no longer.
+type stalling struct {
+	io.ReadCloser
+	timer   *time.Timer
+	timeout time.Duration
+}
+
+func (s *stalling) Read(p []byte) (int, error) {
+	n, err := s.ReadCloser.Read(p)
+	if err != nil {
+		s.timer.Stop()
+	} else {
+		s.timer.Reset(s.timeout)
+	}
+	return n, err
+}
+
+func (s *stalling) Close() error {
+	s.timer.Stop()
+	return s.ReadCloser.Close()
+}
+
+// passed are the headers of an answer that callers get (threats.md 45). What an API says besides, in headers of its own,
+// may be about the account that the connector uses.
+var passed = []string{
+	"Accept-Ranges", "Age", "Allow", "Cache-Control", "Content-Disposition", "Content-Language", "Content-Length", "Content-Location",
+	"Content-Range", "Content-Type", "Date", "Etag", "Expires", "Last-Modified", "Link", "Location", "Retry-After", "Vary",
+}
+
+// answer shapes an upstream's answer.
+func (g *Gateway) answer(response *http.Response) error {
+	c := callOf(response.Request.Context())
+	if response.StatusCode == http.StatusSwitchingProtocols {
+		return &problem{status: http.StatusBadGateway, kind: "upstream-failed", detail: "the API wants to change the protocol"}
+	}
+	header := http.Header{}
+	for _, name := range passed {
+		if values := response.Header[name]; len(values) > 0 {
+			header[name] = values
+		}
+	}
+	private(header)
+	header.Set("Server-Timing", c.timing())
+	response.Header, response.Trailer = header, nil
+	return nil
+}
+
+// private keeps an answer from caches that serve others (threats.md 47).
+func private(h http.Header) {
+	directives := []string{"private"}
+	for _, line := range h["Cache-Control"] {
+		for directive := range strings.SplitSeq(line, ",") {
+			directive = strings.ToLower(strings.TrimSpace(directive))
+			name, _, _ := strings.Cut(directive, "=")
+			if directive != "" && !slices.Contains([]string{"public", "private", "s-maxage", "stale-while-revalidate"}, name) {
+				directives = append(directives, directive)
+			}
+		}
+	}
+	h.Set("Cache-Control", strings.Join(directives, ", "))
+	h.Add("Vary", "Authorization, Cookie")
+}
