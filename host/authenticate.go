@@ -16,7 +16,7 @@ import (
 // outcome is what a call has come to.
 type outcome struct {
 	mutation *hostfn.Mutation
-	used     []hostfn.Used
+	used     []*tokencache.Handle
 	call     *hostfn.Call // whose ScrubError is for what others say once they have seen the credential
 	err      error
 	apart    bool // the call runs on, or has run, on a goroutine of its own, which tells Observe
@@ -35,6 +35,11 @@ func (c *Connector) failure(f *hostfn.Failure) error {
 func (c *Connector) authenticate(ctx context.Context, r *http.Request) *outcome {
 	told := Call{}
 	out := c.find(ctx, r, &told)
+	if out.err == nil {
+		if err := c.stripped(r, out.mutation); err != nil {
+			out = &outcome{err: err, apart: out.apart}
+		}
+	}
 	if !out.apart {
 		c.observe(ctx, told, out.err)
 	}
@@ -52,7 +57,7 @@ func (c *Connector) find(ctx context.Context, r *http.Request, told *Call) *outc
 		return &outcome{err: err}
 	}
 	who := c.subject(ctx)
-	if out := c.reuse(secrets, &who); out != nil {
+	if out := c.reuse(secrets, &who); out != nil && !c.host.closed.Load() {
 		told.Cached, told.Reused = len(out.used) > 0, true
 		return out
 	}

@@ -399,3 +399,46 @@ func TestObserveCountsWhatWasSent(t *testing.T) {
 		})
 	}
 }
+
+// Who waited for one entry, and then long for another one, does not use the first when its time is over by then.
+func TestWaitedEntryIsNotUsedPastItsTime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		first, second := make(chan struct{}), make(chan struct{})
+		made := 0
+		w := misusedWorld(t, func(env abi.Env) (string, error) {
+			one, found := env.CacheGet("one")
+			if !found {
+				<-first
+				made++
+				one = fmt.Sprint("one-", made)
+				env.CacheSet("one", one, 10)
+			}
+			two, found := env.CacheGet("two")
+			if !found {
+				<-second
+				two = " two"
+				env.CacheSet("two", two, 36000)
+			}
+			return marshal(abi.Mutation{Headers: []abi.Pair{{Name: "X-Key", Value: value(env, "to_header")}, {Name: "X-Entries", Value: one + two}}}), nil
+		})
+		for _, name := range []string{"s", "k", "text"} {
+			w.canary(name)
+		}
+		c := w.connect("custom", misused)
+		var all sync.WaitGroup
+		for range 3 { // of whom one makes the first entry, one the second, and one waits for both
+			all.Go(func() { _, _ = w.try(c, get(t.Context())) })
+			synctest.Wait()
+		}
+		first <- struct{}{}
+		synctest.Wait()
+		w.advance(2 * time.Hour)
+		close(second)
+		synctest.Wait()
+		close(first)
+		all.Wait()
+		if got := w.last().header.Get("X-Entries"); w.received() != 3 || got != "one-2 two" {
+			t.Errorf("%d requests were sent, the last with %q", w.received(), got)
+		}
+	})
+}

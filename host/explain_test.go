@@ -150,7 +150,7 @@ func TestObserveIsTold(t *testing.T) {
 	}
 }
 
-// Whatever becomes of a request, Observe is told once.
+// Whatever becomes of an attempt, Observe is told once.
 func TestObserveIsToldOfFailures(t *testing.T) {
 	for name, c := range map[string]struct {
 		auth host.Auth

@@ -53,12 +53,13 @@ type Config struct {
 	// NoReuse has the plugin run for each request. Otherwise a mutation is used again while all that it came from is
 	// what it was, unless the plugin read the request, the time or anything random, signed, or logged.
 	NoReuse bool
-	// Observe is told once of each request that a connector was to authenticate, before it goes on or fails; of one that gave
-	// up waiting for a token, when that has come. Requests for other origins are not counted. Nil: nobody.
+	// Observe is told once of each attempt to authenticate a request, before that goes on or fails: of the second one after a
+	// 401 too, and of one that gave up waiting for a token, when that has come. What is refused before that, such as a
+	// request for another origin, is not counted. Nil: nobody.
 	Observe func(context.Context, Call)
 }
 
-// Call is how one request was authenticated, or why it was not.
+// Call is how one attempt to authenticate a request went.
 type Call struct {
 	Connector string
 	Type      string
@@ -67,7 +68,7 @@ type Call struct {
 	Exchanges int           // token requests that were sent
 	Cached    bool          // a cached value was read
 	Reused    bool          // the plugin was not run: the mutation is that of an earlier call
-	Err       error         // nil when the request was authenticated
+	Err       error         // nil when the plugin gave what the request needs
 }
 
 // Egress says where the host may connect to. The zero value allows https to public addresses.

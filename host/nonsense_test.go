@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 
@@ -66,6 +67,7 @@ func TestDescriptionsThatAreRefused_threats_8(t *testing.T) {
 		"an unknown sink":          {about: abi.Description{Fields: []abi.Field{sealedField("f", "log")}}},
 		"a field twice":            {about: abi.Description{Fields: []abi.Field{plain(abi.KindURL), plain(abi.KindURL)}}},
 		"a field that is no name":  {about: abi.Description{Fields: []abi.Field{{Name: "a.b", Kind: abi.KindString}}}},
+		"too many fields":          {about: abi.Description{Fields: slices.Repeat([]abi.Field{{}}, abi.MaxFields+1)}},
 		"a key without algorithms": {about: abi.Description{Fields: []abi.Field{plain(abi.KindKey)}}},
 		"a key with another sink":  {about: abi.Description{Fields: []abi.Field{{Name: "f", Kind: abi.KindKey, Sinks: []string{abi.SinkHeader}}}}},
 	} {

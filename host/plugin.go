@@ -207,6 +207,9 @@ func checkDescription(d *Description) (map[string]seal.Sinks, error) {
 			wrong("uses: there is no group %q; there are %s", Printable(group), strings.Join(abi.Groups, ", "))
 		}
 	}
+	if len(d.Fields) > abi.MaxFields {
+		wrong("there are %d fields, and %d are allowed", len(d.Fields), abi.MaxFields)
+	}
 	fields := map[string]seal.Sinks{}
 	for i := range d.Fields {
 		f := &d.Fields[i]

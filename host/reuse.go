@@ -40,8 +40,8 @@ func (c *Connector) reuse(secrets []string, who *subject) *outcome {
 	if earlier == nil || !slices.Equal(earlier.secrets, secrets) {
 		return nil
 	}
-	for i := range earlier.outcome.used {
-		if !c.host.cache.Live(&earlier.outcome.used[i].Entry) {
+	for _, used := range earlier.outcome.used {
+		if !c.host.cache.Live(used) {
 			return nil
 		}
 	}

@@ -362,3 +362,62 @@ func TestReuseAtOnce(t *testing.T) {
 	}
 	all.Wait()
 }
+
+// What is kept for a user does not keep what the cache has dropped (threats.md 3).
+func TestReuseKeepsNothingThatTheCacheDropped(t *testing.T) {
+	g := misusing(func(env abi.Env) (string, error) {
+		k := value(env, "to_header")
+		for i := range 16 {
+			name := fmt.Sprint("k", i)
+			if _, ok := env.CacheGet(name); !ok {
+				env.CacheSet(name, strings.Repeat("x", 60_000), 3600)
+			}
+		}
+		return header("X-Key", k), nil
+	})
+	const users, entries = 64, 64
+	w := makeWorld(testhook.WithoutBuiltIns(context.Background()), t, withGuest(g), func(c *host.Config) { c.Limits.CacheEntries = entries })
+	w.canary("s")
+	c := w.connect("custom", config{"to_header": "{{ get_secret('s') }} {{ user.id }}"})
+	before := heap()
+	for i := range users {
+		for range 2 {
+			w.send(c, get(host.WithUser(t.Context(), host.User{ID: fmt.Sprint(i)})))
+		}
+	}
+	if grown := heap() - before; grown > entries*60_000+users*32<<10+4<<20 {
+		t.Errorf("%d entries of 60 kB may be cached, and %d bytes are kept", entries, grown)
+	}
+	runtime.KeepAlive(w)
+}
+
+// Whose store of secrets takes long does not send requests through a host that is closed by then.
+func TestReuseEndsWithTheHost(t *testing.T) {
+	asked, answer := make(chan struct{}), make(chan struct{})
+	slow := false
+	w := newWorld(t, func(c *host.Config) {
+		c.Secrets = secretsFunc(func(context.Context, string) (string, error) {
+			if slow {
+				close(asked)
+				<-answer
+			}
+			return "a secret of the test", nil
+		})
+	})
+	c := w.connect("api_key", key("{{ get_secret('s') }}"))
+	w.get(c)
+	slow = true
+	sent, failed := w.received(), make(chan error)
+	go func() {
+		_, err := w.try(c, get(t.Context()))
+		failed <- err
+	}()
+	<-asked
+	if err := w.host.Close(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	close(answer)
+	if err := <-failed; !errors.Is(err, host.ErrClosed) || w.received() != sent {
+		t.Errorf("the error is %v, and %d requests were sent", err, w.received()-sent)
+	}
+}

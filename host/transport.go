@@ -12,6 +12,7 @@ import (
 
 	"github.com/keywright/keywright/host/internal/egress"
 	"github.com/keywright/keywright/host/internal/hostfn"
+	"github.com/keywright/keywright/host/internal/tokencache"
 )
 
 // Transport authenticates each request and sends it through base. A nil base is the host's own transport, which keeps to
@@ -44,7 +45,7 @@ func (t *transport) RoundTrip(r *http.Request) (*http.Response, error) {
 	}
 	again := false
 	for _, u := range used {
-		again = t.connector.host.cache.Reject(u.Key, u.Entry.Generation) || again
+		again = t.connector.host.cache.Reject(u.Key, u.Generation) || again
 	}
 	if !again || !replayable(r) {
 		return response, nil
@@ -57,7 +58,7 @@ func (t *transport) RoundTrip(r *http.Request) (*http.Response, error) {
 }
 
 // send authenticates a clone of the request and sends it.
-func (t *transport) send(r *http.Request, again bool) (*http.Response, []hostfn.Used, error) {
+func (t *transport) send(r *http.Request, again bool) (*http.Response, []*tokencache.Handle, error) {
 	authenticated, out := t.connector.clone(r)
 	if out.err != nil {
 		if !again { // else the first attempt has closed it
@@ -125,9 +126,7 @@ func (c *Connector) Authenticate(r *http.Request) (*http.Request, error) {
 	if out.err != nil {
 		return nil, out.err
 	}
-	// What is shared so far is to be the caller's to change.
-	authenticated.Header, authenticated.Trailer = authenticated.Header.Clone(), r.Trailer.Clone()
-	return authenticated, nil
+	return authenticated.Clone(r.Context()), nil // what is shared so far is to be the caller's to change
 }
 
 // clone checks the request, runs the plugin, and applies the mutation to a copy of the request, which shares with it
@@ -140,9 +139,6 @@ func (c *Connector) clone(r *http.Request) (*http.Request, *outcome) {
 	out := c.authenticate(r.Context(), r)
 	if out.err != nil {
 		return nil, out
-	}
-	if err := c.stripped(r, out.mutation); err != nil {
-		return nil, &outcome{err: err}
 	}
 	return changed(r, headers, out.mutation), out
 }

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"net/url"
 	"slices"
 	"strings"
 	"sync"
@@ -310,5 +311,25 @@ func TestBaseThatChangesTheURL(t *testing.T) {
 		if got := r.URL.String(); got != before {
 			t.Errorf("the caller's URL is %s, want %s", got, before)
 		}
+	}
+}
+
+// What Authenticate gives is the caller's: nothing of it is shared with the request that it was made of.
+func TestAuthenticateGivesACopy(t *testing.T) {
+	w := newWorld(t)
+	w.canary("s")
+	r := get(t.Context())
+	r.Form = url.Values{"a": {"b"}}
+	r.TransferEncoding = []string{"identity"}
+	r.SetPathValue("p", "mine")
+	authenticated, err := w.connect("api_key", key("{{ get_secret('s') }}")).Authenticate(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	authenticated.Form.Set("a", "changed")
+	authenticated.TransferEncoding[0] = "chunked"
+	authenticated.SetPathValue("p", "changed")
+	if r.Form.Get("a") != "b" || r.TransferEncoding[0] != "identity" || r.PathValue("p") != "mine" {
+		t.Errorf("the caller's request is changed: %v %v %v", r.Form, r.TransferEncoding, r.PathValue("p"))
 	}
 }

@@ -103,6 +103,9 @@ const (
 // Grants lists every grant.
 var Grants = []string{GrantSignRaw, GrantReveal}
 
+// MaxFields is how many fields a description may have.
+const MaxFields = 256
+
 // Kinds of configuration fields.
 const (
 	KindString  = "string"

@@ -64,8 +64,10 @@ func (m *module) readBody(r reader, function uint32, out []byte) []byte {
 	t := m.typeOf(function)
 	b.blocks = append(b.blocks, block{op: opCall, end: t.Results})
 	b.edit(edit{at: b.at, kind: editCharge})
+	peak := 0 // of the values on the stack
 	for len(b.blocks) > 0 && !b.failed() {
 		b.instruction()
+		peak = max(peak, len(b.values))
 	}
 	if b.left() > 0 {
 		b.fail(b.at, "its code goes on after its end")
@@ -74,6 +76,8 @@ func (m *module) readBody(r reader, function uint32, out []byte) []byte {
 	if b.failed() {
 		return out
 	}
+	// The frame has room for all of them, also for those of code that is never reached.
+	b.edits[0].value += weightFrame * uint64(max(0, len(b.locals)+peak-freeFrame))
 	return b.meter(begin, code, out)
 }
 

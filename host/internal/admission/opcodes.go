@@ -89,6 +89,8 @@ const (
 	weightPassed   = 2 // a parameter or result of a call: it also takes room on the stack, which so stays small
 	weightBulk     = 12
 	weightHost     = 170 // also of what wazero does in Go: ref.func, and to grow
+	weightFrame    = 2   // of a value that a function's frame has room for, beyond the first freeFrame
+	freeFrame      = 32  // values that are paid for with the call
 )
 
 // plain is an instruction that takes values off the stack, leaves one or none, and does nothing else but reach for

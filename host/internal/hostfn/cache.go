@@ -1,6 +1,7 @@
 package hostfn
 
 import (
+	"slices"
 	"time"
 
 	"github.com/keywright/keywright/host/internal/tokencache"
@@ -26,7 +27,7 @@ func (c *Call) CacheGet(key string) (string, bool) {
 		return "", false
 	}
 	entry, ok := c.Found[k]
-	if !ok {
+	if !ok || !c.plan.Cache.InTime(entry.Handle) { // another wait may have come in between
 		entry, ok = c.plan.Cache.Get(k)
 	}
 	if ok {
@@ -34,7 +35,9 @@ func (c *Call) CacheGet(key string) (string, bool) {
 		if err != nil {
 			c.end(StagePlugin, err)
 		}
-		c.used = append(c.used, Used{Key: k, Entry: entry})
+		if !slices.Contains(c.used, entry.Handle) {
+			c.used = append(c.used, entry.Handle)
+		}
 		return value, true
 	}
 	if c.mode == Inline {

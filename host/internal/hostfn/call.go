@@ -27,12 +27,6 @@ const (
 	Explaining             // for a person to read: no endpoint is asked, nothing is cached
 )
 
-// Used is a cache entry that a call read.
-type Used struct {
-	Key   tokencache.Key
-	Entry tokencache.Entry[[]seal.Piece]
-}
-
 // Call is one run of a guest. It implements abi.Env. It is for one goroutine, and for one run.
 type Call struct {
 	Lease *Lease                                            // of the entry that this call is to fill; may be nil
@@ -60,7 +54,7 @@ type Call struct {
 	tokenRequests int
 	answer        *TokenError
 	otherType     bool // the last token was of another type than bearer
-	used          []Used
+	used          []*tokencache.Handle
 }
 
 // Restart asks for the call to be run again as Exchanging.
@@ -99,8 +93,24 @@ func (c *Call) TokenError() *TokenError { return c.answer }
 // and the cache entries that this one read are what they were.
 func (c *Call) Repeats() bool { return !c.once }
 
-// Held is how many bytes it takes to keep the call, about: its sealed values, and the texts that they were put into.
-func (c *Call) Held() int { return c.sealed.Held() + c.openedBytes }
+// Held is how many bytes it takes to keep the call, about: its sealed values and the texts that they were put into, the secrets
+// and URLs, and which entries of the cache it read.
+func (c *Call) Held() int {
+	held := c.sealed.Held() + c.openedBytes
+	for _, secret := range c.inputs.Secrets {
+		held += len(secret)
+	}
+	for _, url := range c.urls {
+		held += len(url)
+	}
+	for _, used := range c.used {
+		held += len(used.Key.Name) + handleBytes
+	}
+	return held
+}
+
+// handleBytes is what a handle takes beside its name, about.
+const handleBytes = 150
 
 // Forget drops what the call has of its request, once it has ended.
 func (c *Call) Forget() {
@@ -111,8 +121,8 @@ func (c *Call) Forget() {
 // OtherType tells whether the last token of a token endpoint was of another type than bearer, RFC 6749 section 7.1.
 func (c *Call) OtherType() bool { return c.otherType }
 
-// Used lists the cache entries that the call read.
-func (c *Call) Used() []Used { return c.used }
+// Used lists the cache entries that the call read, each once.
+func (c *Call) Used() []*tokencache.Handle { return c.used }
 
 // end ends the call.
 func (c *Call) end(stage string, err error) {

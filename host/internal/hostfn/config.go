@@ -100,7 +100,7 @@ func (c *Call) field(f *Field) (string, bool) {
 	case f.Sealed || f.Kind == abi.KindKey:
 		return c.seal(seal.Value{Text: whole, Sinks: f.Sinks, Mask: mask(f)}), true
 	case literal || f.Kind == abi.KindInteger || f.Kind == abi.KindBoolean || len(f.Enum) > 0:
-		return whole, true // one of a few values, checked; a plugin needs to see it
+		return whole, true // a plugin needs to see what is no secret, and is checked or written out
 	}
 	return c.sealParts(parts, f.Sinks), true
 }

@@ -3,7 +3,6 @@ package hostfn
 import (
 	"errors"
 	"fmt"
-	"maps"
 	"unicode/utf8"
 
 	"github.com/keywright/keywright/host/internal/seal"
@@ -66,8 +65,10 @@ func (c *Call) opened(what string, object map[string]any) map[string]any {
 func (c *Call) maskedJWT(request abi.JWTRequest[strictjson.Tree]) string {
 	mask := func(text string) (string, error) { return c.sealed.Mask(text), nil }
 	_, algorithm := c.key(request.Key)
-	header := map[string]any{}
-	maps.Copy(header, c.mapStrings("the header of jwt_sign", request.Header, mask))
+	header := c.mapStrings("the header of jwt_sign", request.Header, mask)
+	if header == nil {
+		header = map[string]any{}
+	}
 	claims := c.mapStrings("the claims of jwt_sign", request.Claims, mask)
 	header["alg"] = algorithm
 	if _, set := header["typ"]; !set {

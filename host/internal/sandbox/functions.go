@@ -52,11 +52,17 @@ func (f function) hostFunction() api.GoFunc {
 		if limit := r.module.runtime.limits.HostCalls; r.hostCalls > limit {
 			r.fail(ErrLimit, "more than %d calls of host functions in a call", limit)
 		}
-		// Before every 16th call, because the clock takes longer than most of them. The slowest, a signature, takes milliseconds.
-		if limit := r.module.runtime.limits.Time; r.hostCalls%16 == 0 && r.took() > limit {
-			r.abort(stopped(context.DeadlineExceeded, "its time was over when it called "+f.name))
+		if r.hostCalls%16 == 0 { // because the clock takes longer than most of them
+			r.inTime(f.name)
 		}
 		f.do(r, stack)
+	}
+}
+
+// inTime ends the call when its time is over.
+func (r *run) inTime(function string) {
+	if r.took() > r.module.runtime.limits.Time {
+		r.abort(stopped(context.DeadlineExceeded, "its time was over when it called "+function))
 	}
 }
 

@@ -137,6 +137,10 @@ func (m *Module) Call(ctx context.Context, export string, env abi.Env) (Result, 
 	if err := m.runtime.slots.acquire(ctx, m.runtime.limits.Time); err != nil {
 		return Result{}, err
 	}
+	if ctx.Err() != nil {
+		m.runtime.slots.release()
+		return Result{}, stopped(context.Cause(ctx), "its time was over before it began")
+	}
 	r := m.idleRun()
 	r.begin(ctx, env)
 	err := r.protect(func() error { return r.call(export) })

@@ -203,3 +203,62 @@ func TestWhichInstancesAreKept(t *testing.T) {
 		})
 	}
 }
+
+// frames is a guest whose frames are large although little is done in them: what needs the room is in a loop that is not
+// entered.
+func frames(values, depth, n int, leaf string) string {
+	var b strings.Builder
+	b.WriteString(`(func $down (param i32) (result i64)
+		(if (i32.eq (local.get 0) (i32.const 123456789)) (then (loop (i32.const 0) `)
+	for i := range values {
+		fmt.Fprintf(&b, "(i64.load offset=%d (i32.const 0))", 8*i)
+	}
+	b.WriteString(`(drop (call $down (i32.const 0)))` + strings.Repeat(" i64.xor", values-1) + ` i64.store)))
+		(if (i32.eqz (local.get 0)) (then ` + leaf + ` (return (i64.const 0))))
+		(call $down (i32.sub (local.get 0) (i32.const 1))))`)
+	return plugin(fmt.Sprintf(`(drop (call $down (i32.const %d))) i32.const 0 (; %d ;)`, depth, n), b.String())
+}
+
+// threats.md 3, 4: a guest pays for the room that its stack takes, whether or not the code that needs it is reached.
+func TestLargeFramesArePaidFor(t *testing.T) {
+	r := newRuntime(t, limits(nil))
+	m := loadIn(t, r, frames(4000, 1500, 0, `(drop (call $secret_get (i64.const 0)))`))
+	e := &env{}
+	if _, err := m.Call(context.Background(), abi.ExportAuthenticate, e); !errors.Is(err, sandbox.ErrLimit) || len(e.asked) > 0 {
+		t.Errorf("a stack of 1,500 frames with 4,000 values each: %v", err)
+	}
+	const modules = 4
+	before := heap()
+	var kept []*sandbox.Module
+	for i := range modules { // as deep as it may be and still be kept
+		m := loadIn(t, r, frames(4000, 55, i, ""))
+		if got := authenticate(t, m, &env{}); got.Fuel < 400_000 {
+			t.Errorf("it used %d units", got.Fuel)
+		}
+		kept = append(kept, m)
+	}
+	if grown := int64(heap()) - int64(before); grown > modules*8<<20 {
+		t.Errorf("%d modules keep %d bytes", modules, grown)
+	}
+	runtime.KeepAlive(kept)
+}
+
+// The memory of a call that grew it does not stay with an instance that is kept.
+func TestGrownMemoryIsNotKept(t *testing.T) {
+	r := newRuntime(t, limits(nil))
+	const modules = 8
+	before := heap()
+	var kept []*sandbox.Module
+	for i := range modules {
+		m := loadIn(t, r, plugin(fmt.Sprintf(
+			`(if (i64.ne (call $input_length) (i64.const 0)) (then (drop (memory.grow (i32.const 255))))) i32.const 0 (; %d ;)`, i)))
+		authenticate(t, m, &env{})
+		authenticate(t, m, &env{input: "grow"})
+		authenticate(t, m, &env{})
+		kept = append(kept, m)
+	}
+	if grown := int64(heap()) - int64(before); grown > modules*4<<20 {
+		t.Errorf("%d modules keep %d bytes", modules, grown)
+	}
+	runtime.KeepAlive(kept)
+}

@@ -105,6 +105,9 @@ func (r *run) rest(well bool) {
 		r.guest = nil
 	}
 	r.memory.zero()
+	if m.pristine != nil && cap(r.memory.bytes) > maxIdle { // the next guest that has it may be kept
+		r.memory.bytes = nil
+	}
 	m.runs.Put(r)
 }
 
@@ -118,9 +121,6 @@ func (r *run) call(export string) error {
 }
 
 func (r *run) execute(export string) error {
-	if r.Err() != nil {
-		return stopped(context.Cause(r.Context), "its time was over before it began")
-	}
 	if r.guest != nil { // as it was after its initialisation, which each call pays for
 		r.guest.fuel.Set(uint64(r.module.runtime.limits.Fuel - r.module.pristine.fuel))
 		r.initialised = true

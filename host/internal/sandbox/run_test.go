@@ -146,6 +146,25 @@ func TestTimeInHostFunctionsIsBounded(t *testing.T) {
 	if len(e.asked) > 15 {
 		t.Errorf("the host was asked %d times", len(e.asked))
 	}
+	for _, name := range []string{"jwt_sign", "sign"} { // which take longest
+		call := map[string]string{"jwt_sign": `(call $jwt_sign (i64.const 0))`, "sign": `(call $sign (i64.const 0) (i64.const 0))`}[name]
+		m := loadIn(t, newRuntime(t, limits(func(l *sandbox.Limits) { l.Time = 1 })), plugin(`(drop `+call+`) i32.const 0`))
+		e := &env{}
+		if _, err := m.Call(context.Background(), abi.ExportAuthenticate, e); !errors.Is(err, sandbox.ErrTime) || len(e.asked) > 0 {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+// A call that never began has used nothing, whatever the instance did before.
+func TestACallThatDoesNotBeginUsesNoFuel(t *testing.T) {
+	m := load(t, plugin(times("1000", `(drop (call $length (i64.const 0)))`)))
+	authenticate(t, m, &env{})
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	if got, err := m.Call(ctx, abi.ExportAuthenticate, &env{}); !errors.Is(err, sandbox.ErrTime) || got.Fuel != 0 {
+		t.Errorf("it used %d units: %v", got.Fuel, err)
+	}
 }
 
 // threats.md 4

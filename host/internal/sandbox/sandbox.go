@@ -56,7 +56,7 @@ type Limits struct {
 	OutputBytes int           // of an output, and of an error message
 	HostCalls   int           // into abi.ModuleUser, a call
 	Slots       int           // guests that run at once; other calls wait
-	Time        time.Duration // of a call, looked at when it calls the host; and of its wait for a slot
+	Time        time.Duration // of a call, looked at before a signature and in every 16th call of abi.ModuleUser; and of its wait for a slot
 	Fuel        int64         // units of about 0.27 ns that a guest may use, a call; see package admission
 }
 

@@ -103,6 +103,7 @@ func cacheSet(r *run, stack []uint64) {
 
 // jwtSign: (request) → sealed value.
 func jwtSign(r *run, stack []uint64) {
+	r.inTime(abi.UserJWTSign) // with a large key, it may take a tenth of a second
 	request := r.text(abi.UserJWTSign, stack[0])
 	var token string
 	r.ask(func() { token = r.env.JWTSign([]byte(request)) })
@@ -128,6 +129,7 @@ func mac(r *run, stack []uint64) {
 
 // sign: (field, data of any bytes) → signature.
 func sign(r *run, stack []uint64) {
+	r.inTime(abi.UserSign)
 	field, data := r.text(abi.UserSign, stack[0]), r.data(abi.UserSign, stack[1])
 	var signature []byte
 	r.ask(func() { signature = r.env.Sign(field, data) })

@@ -36,9 +36,7 @@ func (c *Cache[V]) Reject(k Key, generation uint64) (again bool) {
 	if !c.remember(k, now) {
 		return false
 	}
-	if held {
-		c.remove(e.item)
-	}
+	c.remove(k)
 	return true
 }
 

@@ -21,8 +21,19 @@ type Key struct {
 // Entry is a stored value.
 type Entry[V any] struct {
 	Value      V
-	Generation uint64 // differs between any two that were stored; 0 is a value that was not
-	item       *item[V]
+	Generation uint64  // differs between any two that were stored; 0 is a value that was not
+	Handle     *Handle // nil for a value that was not stored
+}
+
+// Handle stands for an entry without holding its value, so that who keeps it keeps nothing that the cache has dropped.
+type Handle struct {
+	Key        Key
+	Generation uint64
+
+	stored time.Time
+	ttl    time.Duration
+	gone   atomic.Bool // another value, or none, has taken its place
+	used   atomic.Bool // by Live, since it was last found to be the oldest
 }
 
 // MaxTTL is the longest time that an entry is kept; what asks for more gets this.
@@ -42,14 +53,12 @@ type Cache[V any] struct {
 }
 
 type item[V any] struct {
-	key       Key
-	entry     Entry[V]
-	stored    time.Time
-	ttl       time.Duration
+	*Handle
+	value     V
 	partition *simplelru.LRU[string, struct{}] // where its name is too
-	gone      atomic.Bool                      // another value, or none, has taken its place
-	used      atomic.Bool                      // by Live, since it was last found to be the oldest
 }
+
+func (it *item[V]) entry() Entry[V] { return Entry[V]{it.value, it.Generation, it.Handle} }
 
 // New makes an empty cache for so many entries in all and in each partition, at least one. Where there is no room, the
 // entry goes that was used least recently. The cache reads the time from now only.
@@ -83,22 +92,28 @@ func (c *Cache[V]) Get(k Key) (Entry[V], bool) {
 }
 
 // Live tells whether an entry is still what its key has, and valid. To ask takes neither a lock nor a search.
-func (c *Cache[V]) Live(e *Entry[V]) bool {
-	it := e.item
-	if it == nil || it.gone.Load() {
+func (c *Cache[V]) Live(h *Handle) bool {
+	if h == nil || h.gone.Load() {
 		return false
 	}
-	if !it.valid(c.now()) {
-		c.Get(it.key) // which removes it
+	if !h.valid(c.now()) {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		if !h.gone.Load() {
+			c.remove(h.Key)
+		}
 		return false
 	}
-	if !it.used.Load() {
-		it.used.Store(true)
+	if !h.used.Load() {
+		h.used.Store(true)
 	}
 	return true
 }
 
-func (it *item[V]) valid(now time.Time) bool { return within(it.stored, now, it.ttl) }
+// InTime tells whether the time of an entry is not over, whether or not it is still there.
+func (c *Cache[V]) InTime(h *Handle) bool { return h != nil && h.valid(c.now()) }
+
+func (h *Handle) valid(now time.Time) bool { return within(h.stored, now, h.ttl) }
 
 // Acquire gives the entry of a key (hit), or else the lease of that entry, in one step: either the caller holds it now
 // (holder) and must end it, or another caller does and this one may wait. So of any number of callers that miss at
@@ -140,11 +155,11 @@ func (c *Cache[V]) get(k Key) (Entry[V], bool) {
 	}
 	if !it.valid(c.now()) {
 		// Removed, so that a clock that is set back later does not bring it to life again.
-		c.remove(it)
+		c.remove(k)
 		return Entry[V]{}, false
 	}
 	c.touch(it)
-	return it.entry, true
+	return it.entry(), true
 }
 
 func (c *Cache[V]) set(k Key, v V, ttl time.Duration) Entry[V] {
@@ -153,21 +168,19 @@ func (c *Cache[V]) set(k Key, v V, ttl time.Duration) Entry[V] {
 	}
 	c.makeRoom(k)
 	c.generation++
-	e := Entry[V]{Value: v, Generation: c.generation}
 	p := c.partitions[k.Partition]
 	if p == nil {
 		p = newLRU[string, struct{}](c.perPartition)
 		c.partitions[k.Partition] = p
 	}
-	it := &item[V]{key: k, entry: e, stored: c.now(), ttl: min(ttl, MaxTTL), partition: p}
-	it.entry.item = it
+	it := &item[V]{&Handle{Key: k, Generation: c.generation, stored: c.now(), ttl: min(ttl, MaxTTL)}, v, p}
 	if before, ok := c.all.Peek(k); ok {
 		before.gone.Store(true)
 	}
 	c.all.Add(k, it)
 	p.Add(k.Name, struct{}{})
 	c.renewed(k)
-	return it.entry
+	return it.entry()
 }
 
 // makeRoom removes what a new entry has no room beside: first in its own partition, so that one partition that is full
@@ -201,22 +214,26 @@ func (c *Cache[V]) removeOldest(of int, oldest func() *item[V]) {
 		}
 		c.touch(it)
 	}
-	c.remove(oldest())
+	c.remove(oldest().Key)
 }
 
 // touch makes an item the most recent one, in the whole and in its partition.
 func (c *Cache[V]) touch(it *item[V]) {
-	c.all.Get(it.key)
-	it.partition.Get(it.key.Name)
+	c.all.Get(it.Key)
+	it.partition.Get(it.Key.Name)
 }
 
-// remove takes an item out of the whole and out of its partition.
-func (c *Cache[V]) remove(it *item[V]) {
+// remove takes what a key has out of the whole and out of its partition.
+func (c *Cache[V]) remove(k Key) {
+	it, ok := c.all.Peek(k)
+	if !ok {
+		return
+	}
 	it.gone.Store(true)
-	c.all.Remove(it.key)
-	it.partition.Remove(it.key.Name)
+	c.all.Remove(k)
+	it.partition.Remove(k.Name)
 	if it.partition.Len() == 0 {
-		delete(c.partitions, it.key.Partition)
+		delete(c.partitions, k.Partition)
 	}
 }
 

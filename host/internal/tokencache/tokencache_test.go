@@ -229,3 +229,44 @@ func TestAtLeastOneEntry(t *testing.T) {
 	holds(t, cache, true, key(2, "a"))
 	holds(t, cache, false, key(1, "a"))
 }
+
+// An entry that was found dead is not brought to life by a clock that is set back between two looks at it.
+func TestLiveFindsDeadOnce(t *testing.T) {
+	var times []time.Duration
+	start := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+	c := tokencache.New[string](5, 2, func() time.Time {
+		if len(times) == 0 {
+			return start
+		}
+		now := start.Add(times[0])
+		times = times[1:]
+		return now
+	})
+	e := c.Set(tokencache.Key{Name: "a"}, "v", time.Hour)
+	if !c.Live(e.Handle) {
+		t.Error("a new entry is dead")
+	}
+	times = []time.Duration{2 * time.Hour}
+	for range 2 {
+		if c.Live(e.Handle) {
+			t.Error("an entry is live after its time")
+		}
+	}
+}
+
+// What is found live is not the first to go, although finding that takes no lock.
+func TestLiveEntriesAreUsed(t *testing.T) {
+	c := tokencache.New[string](3, 3, time.Now)
+	var all []tokencache.Entry[string]
+	for _, name := range []string{"a", "b", "c"} {
+		all = append(all, c.Set(tokencache.Key{Name: name}, name, time.Hour))
+	}
+	c.Live(all[0].Handle)
+	c.Set(tokencache.Key{Name: "d"}, "d", time.Hour)
+	if !c.Live(all[0].Handle) || c.Live(all[1].Handle) {
+		t.Error("what was used went before what was not")
+	}
+	if c.Live(nil) {
+		t.Error("a value that was not stored is live")
+	}
+}
