@@ -16,8 +16,8 @@ import (
 // Incoming is what a caller wants of a connector.
 type Incoming struct {
 	Method string      // one of the definition's, or "" for its first
-	Path   string      // as it was written, below the connector; "" or "/" is none
-	Query  url.Values  // of which only what is overridable passes
+	Path   string      // as it was written, below the connector
+	Query  string      // as it was written; only what is overridable passes
 	Header http.Header // likewise; Accept and Content-Type pass
 	// Trusted is set for an operator, whom the definition's paths and methods do not bind, and whose headers and query pass.
 	Trusted bool
@@ -29,8 +29,15 @@ type Outgoing struct {
 	URL    *url.URL
 	Header http.Header
 
-	maskedURL    string
-	maskedHeader http.Header
+	masked struct {
+		URL    *url.URL
+		Header http.Header
+	}
+}
+
+// Masked is the request as a person may see it: what came from a secret is the expression that it came from.
+func (o *Outgoing) Masked() *Outgoing {
+	return &Outgoing{Method: o.Method, URL: o.masked.URL, Header: o.masked.Header}
 }
 
 // Refusal is why a request of a caller is not made: nothing of it has been sent.
@@ -55,13 +62,14 @@ func (c *Connector) Outgoing(ctx context.Context, in Incoming) (*Outgoing, error
 	if !in.Trusted && !slices.Contains(c.Methods, method) && (method != http.MethodHead || !slices.Contains(c.Methods, http.MethodGet)) {
 		return nil, refuse(http.StatusMethodNotAllowed, "this connector takes %s", strings.Join(c.Methods, ", "))
 	}
-	out := &Outgoing{Method: method, Header: http.Header{}, maskedHeader: http.Header{}}
+	out := &Outgoing{Method: method, Header: http.Header{}}
+	out.masked.Header = http.Header{}
 	if err := c.makeURL(ctx, in, out); err != nil {
 		return nil, err
 	}
 	if in.Trusted {
 		out.Header = in.Header.Clone()
-		out.maskedHeader = in.Header.Clone()
+		out.masked.Header = in.Header.Clone()
 	}
 	for _, name := range []string{"Accept", "Content-Type"} {
 		if value := in.Header.Get(name); value != "" {
@@ -80,7 +88,7 @@ func (c *Connector) Outgoing(ctx context.Context, in Incoming) (*Outgoing, error
 
 func (o *Outgoing) set(name string, text host.Text) {
 	o.Header[name] = []string{text.Value}
-	o.maskedHeader[name] = []string{text.Masked}
+	o.masked.Header[name] = []string{text.Masked}
 }
 
 // makeURL renders the URL, and appends what the caller may say.
@@ -96,40 +104,45 @@ func (c *Connector) makeURL(ctx context.Context, in Incoming, out *Outgoing) err
 	if err := urlpath.Check(base.EscapedPath()); err != nil {
 		return fmt.Errorf("url: %w", err)
 	}
-	path := strings.TrimPrefix(in.Path, "/")
-	if path != "" {
+	if in.Path != "" {
 		if err := c.allows(in); err != nil {
 			return err
 		}
-		joined, err := urlpath.Join(&url.URL{Scheme: base.Scheme, Host: base.Host, Path: base.Path, RawPath: base.RawPath}, path)
+		joined, err := urlpath.Join(&url.URL{Scheme: base.Scheme, Host: base.Host, Path: base.Path, RawPath: base.RawPath}, in.Path)
 		if err != nil {
 			return refuse(http.StatusBadRequest, "%v", err)
 		}
 		joined.RawQuery = base.RawQuery
 		base = joined
 	}
+	given, err := url.ParseQuery(in.Query)
+	if err != nil && !in.Trusted {
+		return refuse(http.StatusBadRequest, "the query is not well formed: write %%26 for an & and %%3B for a ; that is part of a value")
+	}
 	query, masked := []string{}, []string{}
 	if base.RawQuery != "" {
 		query, masked = append(query, base.RawQuery), append(masked, base.RawQuery)
 	}
 	for _, p := range c.query {
-		text, err := c.value(ctx, "query parameter", p, in.Query[p.Name])
+		if in.Trusted && given.Has(p.Name) {
+			if !p.Overridable {
+				return refuse(http.StatusBadRequest, "the query parameter %s is the definition's", host.Printable(p.Name))
+			}
+			continue // it is in what the caller wrote
+		}
+		text, err := c.value(ctx, "query parameter", p, given[p.Name])
 		if err != nil {
 			return err
 		}
 		name := url.QueryEscape(p.Name) + "="
 		query, masked = append(query, name+escape(text.Value)), append(masked, name+text.Masked)
 	}
-	if in.Trusted && len(in.Query) > 0 {
-		query, masked = append(query, in.Query.Encode()), append(masked, in.Query.Encode())
+	if in.Trusted && in.Query != "" {
+		query, masked = append(query, in.Query), append(masked, in.Query)
 	}
-	base.RawQuery = strings.Join(query, "&")
-	out.URL = base
 	shown := *base
-	shown.RawQuery = ""
-	if out.maskedURL = shown.String(); len(masked) > 0 {
-		out.maskedURL += "?" + strings.Join(masked, "&")
-	}
+	base.RawQuery, shown.RawQuery = strings.Join(query, "&"), strings.Join(masked, "&")
+	out.URL, out.masked.URL = base, &shown
 	return nil
 }
 

@@ -39,7 +39,7 @@ func (a *app) explain() *cobra.Command {
 			"and claims. No token endpoint is asked, and nothing is sent.",
 		Args: arguments("CONNECTOR", "PATH"),
 		RunE: a.orJSON(&asJSON, func(c *cobra.Command, args []string) error {
-			return a.prepared(c, &flags, args, func(connector *connectors.Connector, request *http.Request) error {
+			return a.prepared(c, &flags, true, args, func(connector *connectors.Connector, request *http.Request) error {
 				explanation, err := connector.Explain(request)
 				if err != nil {
 					return err

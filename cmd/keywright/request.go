@@ -15,10 +15,10 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/keywright/keywright/gateway"
 	"github.com/keywright/keywright/host"
 	"github.com/keywright/keywright/internal/abi"
 	"github.com/keywright/keywright/internal/connectors"
-	"github.com/keywright/keywright/internal/urlpath"
 )
 
 // requestFlags say what a request is like.
@@ -51,7 +51,7 @@ func (a *app) request() *cobra.Command {
 			"came, of whatever status; redirects are shown, not followed.",
 		Args: arguments("CONNECTOR", "PATH"),
 		RunE: func(c *cobra.Command, args []string) error {
-			return a.prepared(c, &flags, args, func(connector *connectors.Connector, request *http.Request) error {
+			return a.prepared(c, &flags, false, args, func(connector *connectors.Connector, request *http.Request) error {
 				response, err := connector.Transport(nil).RoundTrip(request)
 				if err != nil {
 					return requestError(connector, request, err)
@@ -76,7 +76,8 @@ func requestError(connector *connectors.Connector, request *http.Request, err er
 }
 
 // prepared loads the configuration, makes the request that the command line is about, and does something with it.
-func (a *app) prepared(c *cobra.Command, f *requestFlags, args []string, do func(*connectors.Connector, *http.Request) error) error {
+// It has its secrets in place, unless it is to be masked.
+func (a *app) prepared(c *cobra.Command, f *requestFlags, masked bool, args []string, do func(*connectors.Connector, *http.Request) error) error {
 	header, err := parseHeaders(c, f.headers)
 	if err != nil {
 		return err
@@ -95,25 +96,32 @@ func (a *app) prepared(c *cobra.Command, f *requestFlags, args []string, do func
 	if err != nil {
 		return fmt.Errorf("%s: %w", f.file, err)
 	}
-	target, err := urlpath.Join(connector.URL, args[1])
-	if err != nil {
-		return misuse(c, "%v", err)
-	}
-	method := f.method
-	switch {
-	case method == "" && body != nil:
-		method = http.MethodPost
-	case method == "":
-		method = http.MethodGet
-	}
 	if c.Flags().Changed("user") || c.Flags().Changed("tenant") {
 		ctx = host.WithUser(ctx, host.User{Email: f.user, TenantID: f.tenant})
 	}
-	request, err := http.NewRequestWithContext(ctx, method, target.String(), body)
-	if err != nil {
-		return misuse(c, "-X %q is not a method", method) // the URL is good
+	method := f.method
+	if method == "" && body != nil && !slices.Contains(connector.Gateway.Methods, http.MethodGet) {
+		method = connector.Gateway.Methods[0]
+	} else if method == "" && body != nil {
+		method = http.MethodPost
 	}
-	request.Header = header
+	path, query, _ := strings.Cut(args[1], "?")
+	out, err := connector.Gateway.Outgoing(ctx, gateway.Incoming{Method: method, Path: path, Query: query, Header: header, Trusted: true})
+	var refused *gateway.Refusal
+	if errors.As(err, &refused) {
+		return misuse(c, "%v", err)
+	}
+	if err != nil {
+		return fmt.Errorf("connector %q: %w", connector.Name, err)
+	}
+	if masked {
+		out = out.Masked()
+	}
+	request, err := http.NewRequestWithContext(ctx, out.Method, "https://unknown.invalid", body)
+	if err != nil {
+		return misuse(c, "-X %q is not a method", method)
+	}
+	request.URL, request.Host, request.Header = out.URL, "", out.Header
 	return do(connector, request)
 }
 

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/keywright/keywright/gateway"
 	"github.com/keywright/keywright/host"
 	"github.com/keywright/keywright/internal/abi"
 )
@@ -42,7 +43,17 @@ func (l *loader) connect(ctx context.Context, c *definition, info host.PluginInf
 	if l.options.ReadSecrets {
 		l.secrets(ctx, c, connected, info)
 	}
-	l.set.Connectors = append(l.set.Connectors, &Connector{Connector: connected, Title: c.name, Permalink: c.permalink, URL: c.url})
+	if c.url == nil {
+		return
+	}
+	c.gateway.Name, c.gateway.Permalink, c.gateway.Auth = c.name, c.permalink, c.auth
+	compiled, problems := gateway.Compile(l.set.Host, connected, c.gateway)
+	for _, p := range problems {
+		l.problem(c, p, info)
+	}
+	if compiled != nil {
+		l.set.Connectors = append(l.set.Connectors, &Connector{Connector: connected, Title: c.name, Permalink: c.permalink, URL: c.url, Gateway: compiled})
+	}
 }
 
 // follows reports whether a problem is there only because of another one: a field is missing that was misspelt, or an

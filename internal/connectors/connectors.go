@@ -14,6 +14,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/keywright/keywright/gateway"
 	"github.com/keywright/keywright/host"
 )
 
@@ -41,7 +42,8 @@ type Connector struct {
 	*host.Connector
 	Title     string // its name in the file, for people
 	Permalink string
-	URL       *url.URL // below which its requests are, see package urlpath
+	URL       *url.URL // up to its first template
+	Gateway   *gateway.Connector
 }
 
 // Load reads a file. When anything is wrong with it, the error is an [Error] that lists all of it, and nothing is loaded.

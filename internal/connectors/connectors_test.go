@@ -109,7 +109,7 @@ plugins:
 		`connectors.yaml:8:9: connectors.crm.auth.config.client_secrt: is not a field of auth type oauth_client_credentials; did you mean "client_secret"?`,
 		`connectors.yaml:9:20: connectors.crm.auth.config.token_url: has user info, which would end up in logs: use the fields for credentials`,
 		`connectors.yaml:10:27: connectors.crm.auth.config.scope: syntax error near the end`,
-		`connectors.yaml:13:5: connectors.weather.colour: is not known here; there are name, permalink, url, auth`,
+		`connectors.yaml:13:5: connectors.weather.colour: is not known here; there are name, permalink, url, method, paths, headers, query, auth, request, response, timeout, limits`,
 		`connectors.yaml:15:13: connectors.weather.auth.type: there is no auth type "api_kye"; did you mean "api_key"?`,
 		`connectors.yaml:18:13: plugins[0].sha256: is not 64 hexadecimal digits`,
 	}
@@ -292,9 +292,8 @@ func TestURLs(t *testing.T) {
 		"https:///v1":                 "has no host",
 		"https://user:pw@a.example":   "has user info, which would end up in logs: put the credential into auth",
 		"https://a.example#top":       "has a fragment, which is never sent: remove it",
-		"https://a.example?x=1":       "has a query: requests add theirs to the path, remove it",
 		"https://a.example/v1/../v2":  "the path has a segment . or .., which would leave the connector's url",
-		"https://{{ user.email }}/v1": "is a template: the url of a connector is literal, since it decides who gets the credential",
+		"https://{{ user.email }}/v1": "has a template in its scheme or host: these are literal, since they decide who gets the credential",
 		"http://a.example":            "is plain http, which sends everything in the open: use https, or --dev while developing",
 	}
 	var text strings.Builder

@@ -12,6 +12,7 @@ import (
 
 	"golang.org/x/text/unicode/norm"
 
+	"github.com/keywright/keywright/gateway"
 	"github.com/keywright/keywright/host"
 	"github.com/keywright/keywright/internal/abi"
 	"github.com/keywright/keywright/internal/urlpath"
@@ -25,6 +26,7 @@ type definition struct {
 	permalink string // "" when none can be made
 	url       *url.URL
 	auth      host.Auth
+	gateway   gateway.Definition
 }
 
 // path is what paths in problems begin with.
@@ -103,7 +105,7 @@ func (d *definer) connector(n *node, index int) *definition {
 	}
 	path := c.path()
 	d.rename(fmt.Sprintf("connectors[%d]", index), path)
-	d.only(n, path, "name", "permalink", "url", "auth")
+	d.only(n, path, members...)
 	if c.name = d.text(n, path, "name"); c.name != "" && host.Printable(c.name) != c.name {
 		d.at(n.get("name").value.place, path+".name", "is too long, or holds control characters")
 	}
@@ -116,6 +118,7 @@ func (d *definer) connector(n *node, index int) *definition {
 	}
 	d.url(c, path)
 	d.auth(c, path)
+	d.shape(c, path)
 	return c
 }
 
@@ -129,15 +132,20 @@ func (d *definer) url(c *definition, path string) {
 		d.at(c.member.get("url").value.place, path+".url", "%v", err)
 		return
 	}
-	c.url = u
+	c.url, c.gateway.URL = u, text
 }
 
-// baseURL reads the URL below which a connector's requests are.
+// fixedAuthority is the beginning of a URL whose scheme and host are complete.
+var fixedAuthority = regexp.MustCompile(`^[A-Za-z]+://[^/?#{}\\]+[/?]`)
+
+// baseURL reads the URL, up to its first template, below which a connector's requests are.
 func baseURL(text string, allowHTTP bool) (*url.URL, error) {
-	u, err := url.Parse(text)
+	literal, _, templates := strings.Cut(text, "{{")
+	if templates && !fixedAuthority.MatchString(literal) {
+		return nil, errors.New("has a template in its scheme or host: these are literal, since they decide who gets the credential")
+	}
+	u, err := url.Parse(literal)
 	switch {
-	case strings.Contains(text, "{{"):
-		return nil, errors.New("is a template: the url of a connector is literal, since it decides who gets the credential")
 	case err != nil || u.Opaque != "":
 		return nil, errors.New("is not a URL such as https://api.example.com/v1")
 	case u.Scheme == "http" && !allowHTTP:
@@ -148,10 +156,8 @@ func baseURL(text string, allowHTTP bool) (*url.URL, error) {
 		return nil, errors.New("has no host")
 	case u.User != nil:
 		return nil, errors.New("has user info, which would end up in logs: put the credential into auth")
-	case u.Fragment != "" || strings.Contains(text, "#"):
+	case u.Fragment != "" || strings.Contains(literal, "#"):
 		return nil, errors.New("has a fragment, which is never sent: remove it")
-	case u.RawQuery != "" || u.ForceQuery:
-		return nil, errors.New("has a query: requests add theirs to the path, remove it")
 	}
 	if err := urlpath.Check(u.EscapedPath()); err != nil {
 		return nil, err

@@ -49,13 +49,14 @@ var rules = []rule{
 	{packages: "host/internal/testhook", ours: []string{"host/internal/sandbox"}},
 
 	{packages: "internal/urlpath"},
-	{packages: "internal/connectors", ours: []string{"host", "internal/abi", "internal/urlpath"}, others: []string{"github.com/goccy/go-yaml", "golang.org/x/text"}},
+	{packages: "gateway", ours: []string{"host", "internal/abi", "internal/urlpath", "gateway/internal/..."}, others: []string{"github.com/hashicorp/golang-lru/v2", "golang.org/x/net", "golang.org/x/time"}},
+	{packages: "internal/connectors", ours: []string{"gateway", "host", "internal/abi", "internal/urlpath"}, others: []string{"github.com/goccy/go-yaml", "golang.org/x/text"}},
 	{packages: "internal/demo", others: []string{"github.com/golang-jwt/jwt/v5"}},
 	{packages: "internal/demo/tour", ours: []string{"host", "internal/connectors", "internal/demo", "internal/urlpath"}},
 	{packages: "internal/moduleinfo", others: []string{"github.com/tetratelabs/wazero"}},
 	{packages: "internal/pluginbuild"},
 	{packages: "internal/docs"},
-	{packages: "cmd/keywright", ours: []string{"host", "host/hosttest", "internal/...", "plugins", "sdk"}, others: []string{"github.com/spf13/cobra", "golang.org/x/term"}},
+	{packages: "cmd/keywright", ours: []string{"gateway", "host", "host/hosttest", "internal/...", "plugins", "sdk"}, others: []string{"github.com/spf13/cobra", "golang.org/x/term"}},
 	{packages: "tools/plugin", ours: []string{"internal/pluginbuild"}},
 }
 

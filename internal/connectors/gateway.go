@@ -1,0 +1,153 @@
+package connectors
+
+import (
+	"encoding/json"
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/keywright/keywright/gateway"
+)
+
+// members of a connector, in the order in which problems list them.
+var members = []string{
+	"name", "permalink", "url", "method", "paths", "headers", "query", "auth", "request", "response", "timeout", "limits",
+}
+
+// shape reads what a connector says of its requests and answers. What the values may be is for package gateway to say.
+func (d *definer) shape(c *definition, path string) {
+	n, g := c.member, &c.gateway
+	g.Methods = d.texts(n, path, "method")
+	g.Paths = d.texts(n, path, "paths")
+	g.Headers = d.parameters(n, path, "headers")
+	g.Query = d.parameters(n, path, "query")
+	g.Request = d.optional(n, path, "request")
+	if r := d.object(n, path, "response"); r != nil {
+		at := path + ".response"
+		d.only(r, at, "filter", "body", "content_type")
+		g.Response = gateway.Response{
+			Filter: d.optional(r, at, "filter"), Body: d.optional(r, at, "body"), ContentType: d.optional(r, at, "content_type"),
+		}
+	}
+	g.Timeout = d.duration(n, path, "timeout")
+	if l := d.object(n, path, "limits"); l != nil {
+		at := path + ".limits"
+		d.only(l, at, "per_user", "total", "request_bytes", "response_bytes", "concurrent")
+		g.Limits = gateway.Limits{
+			PerUser: d.number(l, at, "per_user"), Total: d.number(l, at, "total"), RequestBytes: int64(d.whole(l, at, "request_bytes")),
+			ResponseBytes: int64(d.whole(l, at, "response_bytes")), Concurrent: int(d.whole(l, at, "concurrent")),
+		}
+	}
+}
+
+// optional gives a member that has to be text, if it is there.
+func (d *definer) optional(n *node, path, name string) string {
+	if n.get(name) == nil {
+		return ""
+	}
+	return d.text(n, path, name)
+}
+
+// object gives a member that has to be an object, or nil.
+func (d *definer) object(n *node, path, name string) *node {
+	m := n.get(name)
+	if m == nil {
+		return nil
+	}
+	if m.value.kind != object {
+		d.at(m.value.place, keyPath(path, name), "is %s: an object is wanted", m.value.describe())
+		return nil
+	}
+	return m.value
+}
+
+// texts gives a text, or a list of them.
+func (d *definer) texts(n *node, path, name string) []string {
+	m := n.get(name)
+	if m == nil {
+		return nil
+	}
+	if m.value.kind == scalar {
+		if text := d.text(n, path, name); text != "" {
+			return []string{text}
+		}
+		return nil
+	}
+	var all []string
+	for i, item := range d.items(n, path, name, "a text, or a list of texts,") {
+		text, ok := item.value.(string)
+		if !ok {
+			d.at(item.place, fmt.Sprintf("%s.%s[%d]", path, name, i), "is %s, text is wanted", item.describe())
+			continue
+		}
+		all = append(all, text)
+	}
+	return all
+}
+
+func (d *definer) parameters(n *node, path, name string) []gateway.Parameter {
+	var all []gateway.Parameter
+	for i, item := range d.items(n, path, name, "a list, each of whose items has name and value,") {
+		at := fmt.Sprintf("%s.%s[%d]", path, name, i)
+		if item.kind != object {
+			d.at(item.place, at, "is %s: an object with name and value is wanted", item.describe())
+			all = append(all, gateway.Parameter{Name: "unknown-" + strconv.Itoa(i)}) // so that the others keep their index
+			continue
+		}
+		d.only(item, at, "name", "value", "overridable")
+		p := gateway.Parameter{Name: d.text(item, at, "name")}
+		if m := item.get("value"); m != nil && m.value.value == "" {
+			p.Value = "" // an empty value may be meant
+		} else {
+			p.Value = d.text(item, at, "value")
+		}
+		if m := item.get("overridable"); m != nil {
+			yes, ok := m.value.value.(bool)
+			if !ok {
+				d.at(m.value.place, at+".overridable", "is %s: true or false is wanted", m.value.describe())
+			}
+			p.Overridable = yes
+		}
+		all = append(all, p)
+	}
+	return all
+}
+
+// number gives a member that has to be a number, if it is there.
+func (d *definer) number(n *node, path, name string) float64 {
+	m := n.get(name)
+	if m == nil {
+		return 0
+	}
+	text, ok := m.value.value.(json.Number)
+	value, err := text.Float64()
+	if !ok || err != nil || value <= 0 {
+		d.at(m.value.place, keyPath(path, name), "is not a number above 0")
+		return 0
+	}
+	return value
+}
+
+func (d *definer) whole(n *node, path, name string) float64 {
+	value := d.number(n, path, name)
+	if value != float64(int64(value)) || value > 1<<40 {
+		d.at(n.get(name).value.place, keyPath(path, name), "is not a whole number, or too large")
+		return 0
+	}
+	return value
+}
+
+// duration gives a member such as 15s or 1m30s.
+func (d *definer) duration(n *node, path, name string) time.Duration {
+	m := n.get(name)
+	if m == nil {
+		return 0
+	}
+	text, _ := m.value.value.(string)
+	value, err := time.ParseDuration(text)
+	if err != nil || value <= 0 || value > time.Hour {
+		d.at(m.value.place, keyPath(path, name), "is not a time above 0 and up to an hour: write 15s, or 1m30s")
+		return 0
+	}
+	return value
+}
