@@ -1,0 +1,165 @@
+// Package httpserver runs a server for callers and one for operators: listening, time limits, health, draining. It knows
+// nothing of what they serve.
+package httpserver
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/http/pprof"
+	"sync/atomic"
+	"time"
+)
+
+// Limits of a connection.
+const (
+	headerTime   = 10 * time.Second // for a request's header
+	idleTime     = 2 * time.Minute  // between two requests
+	stallTime    = 30 * time.Second // between two pieces of a body, in either direction
+	headerBytes  = 32 << 10
+	defaultDrain = 30 * time.Second
+)
+
+// Config is what Run needs.
+type Config struct {
+	Listen, Admin string       // addresses, host:port
+	Handler       http.Handler // for callers
+	// Operate has further routes for operators, beside /healthz, /readyz and /debug/pprof/.
+	Operate map[string]http.Handler
+	TLS     *tls.Config  // for callers; nil is plain HTTP
+	Ready   func() error // nil when requests can be served; it may be nil itself
+	Logger  *slog.Logger
+	Drain   time.Duration // for requests in flight once the server is to end; 0 is 30 seconds
+	// Started is told where the servers listen, once they do.
+	Started func(callers, operators net.Addr)
+}
+
+// Run serves until the context ends, and then finishes what is in flight. Its error is nil when all of that went well.
+func Run(ctx context.Context, c Config) error {
+	callers, err := net.Listen("tcp", c.Listen)
+	if err != nil {
+		return fmt.Errorf("listening for callers: %w", err)
+	}
+	defer callers.Close()
+	operators, err := net.Listen("tcp", c.Admin)
+	if err != nil {
+		return fmt.Errorf("listening for operators: %w", err)
+	}
+	defer operators.Close()
+	draining := &atomic.Bool{}
+	failed := make(chan error, 2)
+	caller := server(bounded(c.Handler), c.Logger)
+	operator := server(c.operate(draining), c.Logger)
+	if c.TLS != nil {
+		caller.TLSConfig = c.TLS
+		go func() { failed <- caller.ServeTLS(callers, "", "") }()
+	} else {
+		go func() { failed <- caller.Serve(callers) }()
+	}
+	go func() { failed <- operator.Serve(operators) }()
+	if c.Started != nil {
+		c.Started(callers.Addr(), operators.Addr())
+	}
+	select {
+	case err = <-failed:
+		_ = caller.Close()
+		_ = operator.Close()
+		return err
+	case <-ctx.Done():
+	}
+	draining.Store(true)
+	drain := c.Drain
+	if drain == 0 {
+		drain = defaultDrain
+	}
+	ending, cancel := context.WithTimeout(context.WithoutCancel(ctx), drain)
+	defer cancel()
+	err = caller.Shutdown(ending)
+	if errors.Is(err, context.DeadlineExceeded) {
+		err = fmt.Errorf("requests were still in flight after %v, and are cut off", drain)
+		_ = caller.Close()
+	}
+	return errors.Join(err, operator.Close())
+}
+
+func server(h http.Handler, logger *slog.Logger) *http.Server {
+	return &http.Server{
+		Handler: h, ReadHeaderTimeout: headerTime, IdleTimeout: idleTime, MaxHeaderBytes: headerBytes,
+		ErrorLog: slog.NewLogLogger(logger.Handler(), slog.LevelDebug), // it is about clients
+	}
+}
+
+func (c Config) operate(draining *atomic.Bool) http.Handler {
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { _, _ = fmt.Fprintln(w, "ok") })
+	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, _ *http.Request) {
+		err := error(nil)
+		if c.Ready != nil {
+			err = c.Ready()
+		}
+		if draining.Load() {
+			err = errors.New("the server is about to end")
+		}
+		if err != nil {
+			http.Error(w, err.Error(), http.StatusServiceUnavailable)
+			return
+		}
+		_, _ = fmt.Fprintln(w, "ready")
+	})
+	mux.HandleFunc("GET /debug/pprof/", pprof.Index)
+	mux.HandleFunc("GET /debug/pprof/profile", pprof.Profile)
+	mux.HandleFunc("GET /debug/pprof/trace", pprof.Trace)
+	for pattern, handler := range c.Operate {
+		mux.Handle(pattern, handler)
+	}
+	return mux
+}
+
+// bounded has a client whose body does not go on, or who does not read, lose its connection.
+func bounded(h http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		control := http.NewResponseController(w)
+		extend := func() {
+			deadline := time.Now().Add(stallTime)
+			_ = control.SetReadDeadline(deadline) // an error says that there are no deadlines here
+			_ = control.SetWriteDeadline(deadline)
+		}
+		extend()
+		r.Body = &stalling{r.Body, extend}
+		h.ServeHTTP(&writer{w, extend}, r)
+		_ = control.SetReadDeadline(time.Time{}) // the next request has its own
+		_ = control.SetWriteDeadline(time.Time{})
+	})
+}
+
+type stalling struct {
+	body interface {
+		Read([]byte) (int, error)
+		Close() error
+	}
+	extend func()
+}
+
+func (s *stalling) Read(p []byte) (int, error) {
+	s.extend()
+	return s.body.Read(p)
+}
+
+func (s *stalling) Close() error { return s.body.Close() }
+
+type writer struct {
+	http.ResponseWriter
+	extend func()
+}
+
+func (w *writer) Write(p []byte) (int, error) {
+	w.extend()
+	return w.ResponseWriter.Write(p)
+}
+
+// Unwrap is for http.ResponseController.
+func (w *writer) Unwrap() http.ResponseWriter { return w.ResponseWriter }
