@@ -1,0 +1,265 @@
+package transform
+
+import (
+	"context"
+	"mime"
+	"reflect"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/expr-lang/expr/vm"
+
+	"github.com/keywright/keywright/host"
+)
+
+// run is one run of a Body or Filter: what it is given, and what it has used of its limits.
+type run struct {
+	ctx     context.Context // here because the functions of expressions have no other way to it
+	in      *Input
+	user    host.User
+	record  any
+	body    any  // response.body, once it is decoded
+	decoded bool // body is
+	machine vm.VM
+
+	steps, text, values int
+	sources             map[uintptr]source // nil when nothing is encoded
+}
+
+func newRun(ctx context.Context, in *Input, encodes bool) *run {
+	r := &run{ctx: ctx, in: in, machine: vm.VM{MemoryBudget: MaxElements}}
+	if in.User != nil {
+		r.user = *in.User
+	}
+	if encodes {
+		r.sources = map[uintptr]source{}
+	}
+	return r
+}
+
+// evaluate gives an expression's value.
+func (r *run) evaluate(e *expression) (any, error) {
+	if err := r.cancelled(); err != nil {
+		return nil, at(e.start, err)
+	}
+	value, err := r.machine.Run(e.program, r)
+	if err != nil {
+		return nil, explain(e.column, err)
+	}
+	return value, nil
+}
+
+func (r *run) cancelled() error {
+	if err := r.ctx.Err(); err != nil {
+		return &Error{Message: "stopped", Err: err}
+	}
+	return nil
+}
+
+// step is called in each round of map, filter and others: without it, lists in an answer could keep nested ones busy for
+// hours.
+func (r *run) step() error {
+	if r.steps++; r.steps > MaxSteps {
+		return fail("more than %d rounds through lists", MaxSteps)
+	}
+	return r.cancelled()
+}
+
+// spend counts the bytes of texts and objects that are made: without it, lists in an answer could have long texts repeated.
+func (r *run) spend(bytes int) error {
+	if r.text += bytes; r.text > MaxText {
+		return fail("texts and objects of more than %d MiB in all", MaxText>>20)
+	}
+	return nil
+}
+
+func (r *run) responseBody() (any, error) {
+	if r.decoded {
+		return r.body, nil
+	}
+	if !isJSON(r.in.Response.Header.Get("Content-Type")) {
+		r.body = string(r.in.Response.Body)
+	} else if body, err := r.decode(r.in.Response.Body); err == nil {
+		r.body = body
+	} else {
+		return nil, fail("response.body: %s", err)
+	}
+	r.decoded = true
+	return r.body, nil
+}
+
+// isJSON tells whether a Content-Type is application/json or one of the +json types (RFC 6839 section 3.1).
+func isJSON(contentType string) bool {
+	media, _, err := mime.ParseMediaType(contentType)
+	return err == nil && (media == "application/json" || strings.HasSuffix(media, "+json"))
+}
+
+// object makes an object of an expression: names, and the values of the members.
+func object(r *run, a []any) (any, error) {
+	order, values := a[0].([]string), a[1:]
+	const object, member = 256, 32 // bytes, about
+	if err := r.spend(object + member*len(order)); err != nil {
+		return nil, err
+	}
+	o := make(map[string]any, len(order))
+	for i, name := range order {
+		o[name] = values[i]
+	}
+	r.remember(source{value: o, order: order})
+	return o, nil
+}
+
+// member gives a member of an object or an element of a list: of a[0] the one that a[1] names. a[2] tells that it is
+// behind a question mark, and a[3] that it goes straight to the output.
+func member(r *run, a []any) (any, error) {
+	var value any
+	switch of := a[0].(type) {
+	case absent:
+		return of, nil
+	case nil:
+		if a[2].(bool) {
+			return absent{}, nil
+		}
+		return nil, fail("null has no members: where it may be null, write ?. for the dot")
+	case map[string]any:
+		name, ok := a[1].(string)
+		if !ok {
+			return nil, fail("the members of an object are named by texts")
+		}
+		value = of[name]
+	case []any:
+		i, ok := a[1].(int)
+		if !ok {
+			return nil, fail("the elements of a list are numbered")
+		}
+		if i < 0 {
+			i += len(of)
+		}
+		if i < 0 || i >= len(of) {
+			return nil, fail("the list has no such element")
+		}
+		a[1], value = i, of[i]
+	default:
+		return nil, fail("only objects and lists have members")
+	}
+	if _, isFloat := value.(float64); isFloat && a[3].(bool) {
+		if exact := r.sourceOf(a[0]).numbers[a[1]]; exact != "" {
+			return exact, nil
+		}
+	}
+	return value, nil
+}
+
+// slice gives the part of a list, or of a text in runes, from a[1] to before a[2]; null is the one end or the other, and
+// what is negative counts from the end.
+func slice(_ *run, a []any) (any, error) {
+	elements, isList := a[0].([]any)
+	s, isText := a[0].(string)
+	length := len(elements)
+	switch {
+	case isText:
+		length = utf8.RuneCountInString(s)
+	case !isList:
+		return nil, fail("only lists and texts have parts")
+	}
+	bounds := [2]int{0, length}
+	for i, bound := range a[1:] {
+		if bound == nil {
+			continue
+		}
+		n, ok := bound.(int)
+		if !ok {
+			return nil, fail("the bounds of a part are whole numbers")
+		}
+		if n < 0 {
+			n += length
+		}
+		bounds[i] = min(max(n, 0), length)
+	}
+	from, to := min(bounds[0], bounds[1]), bounds[1]
+	if isText {
+		return s[byteOffset(s, from):byteOffset(s, to)], nil
+	}
+	return elements[from:to], nil
+}
+
+// arithmetic is +, - and * of numbers, and + of texts. An integer that is too large is an error, and never wraps.
+func (r *run) arithmetic(operator string, a, b any) (any, error) {
+	if x, ok := a.(int); ok {
+		if y, ok := b.(int); ok {
+			return integers(operator, x, y)
+		}
+	}
+	x, ok1 := float(a)
+	y, ok2 := float(b)
+	s, ok3 := a.(string)
+	t, ok4 := b.(string)
+	switch {
+	case ok1 && ok2 && operator == "+":
+		return x + y, nil
+	case ok1 && ok2 && operator == "-":
+		return x - y, nil
+	case ok1 && ok2:
+		return x * y, nil
+	case ok3 && ok4 && operator == "+":
+		if err := r.spend(len(s) + len(t)); err != nil {
+			return nil, err
+		}
+		return s + t, nil
+	}
+	return nil, fail("%s", takes(operator))
+}
+
+func takes(operator string) string {
+	if operator == "+" {
+		return "+ takes two numbers or two texts"
+	}
+	return operator + " takes two numbers"
+}
+
+func float(value any) (float64, bool) {
+	switch value := value.(type) {
+	case int:
+		return float64(value), true
+	case float64:
+		return value, true
+	}
+	return 0, false
+}
+
+func integers(operator string, x, y int) (any, error) {
+	var result int
+	var exact bool
+	switch operator {
+	case "+":
+		result = x + y
+		exact = (result > x) == (y > 0)
+	case "-":
+		result = x - y
+		exact = (result < x) == (y > 0)
+	default:
+		result = x * y
+		exact = x == 0 || result/x == y && (x != -1 || y != -y || y == 0)
+	}
+	if !exact {
+		return nil, fail("the integer is too large")
+	}
+	return result, nil
+}
+
+// arithmeticKind gives the kind of a result, when those of the operands are known.
+func arithmeticKind(operator string, a, b reflect.Type) (reflect.Type, error) {
+	a, b = orAny(a), orAny(b)
+	text := func(t reflect.Type) bool { return t.Kind() == reflect.String && operator == "+" }
+	integer := func(t reflect.Type) bool { return t.Kind() == reflect.Int }
+	numeric := func(t reflect.Type) bool { return integer(t) || t.Kind() == reflect.Float64 }
+	switch {
+	case integer(a) && integer(b), text(a) && text(b):
+		return a, nil
+	case numeric(a) && numeric(b):
+		return reflect.TypeFor[float64](), nil
+	case (a == anyKind || text(a) || numeric(a)) && (b == anyKind || text(b) || numeric(b)) && (a == anyKind || b == anyKind):
+		return anyKind, nil
+	}
+	return anyKind, fail("%s", takes(operator))
+}

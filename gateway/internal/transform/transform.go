@@ -1,0 +1,173 @@
+// Package transform runs a connector's expressions over what a caller sends and an API answers: it shapes bodies, and
+// leaves out records that a user may not see.
+//
+// Expressions are written in the language of github.com/expr-lang/expr, as in the templates of package host. Here its
+// virtual machine runs them, because lists have to be gone through; of the language, an allow-list is accepted. Whatever
+// reads input, makes text or takes a value apart is a function of this package (see functions.go), so that memory is
+// counted, what is missing is an error, and an error never quotes a value. Secrets are not to be had.
+//
+// # Numbers, and the order of members
+//
+// A JSON number is an integer when it is written as one and fits into 64 bits, otherwise a float64, and what neither of
+// them can hold (an integer of twenty digits, 1e400) is a number that can be passed on and compared with ==, only. An
+// object or array that an expression passes on as a whole comes out byte for byte, as does a number that it passes on as
+// a member of one: 1.10 stays 1.10 in {price: response.body.price}. Once it goes through let or a calculation it is 1.1. An integer and a float64 are compared
+// as float64.
+// Objects that an expression makes have their members in the order of the source.
+package transform
+
+import (
+	"context"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/keywright/keywright/host"
+)
+
+// Limits of one source, and of what it does in one run.
+const (
+	MaxSource      = 64 << 10 // bytes of source
+	MaxExpressions = 256      // expressions in a source
+	MaxTokens      = 4096     // tokens in an expression; bounds nesting too
+	MaxOutput      = 8 << 20  // bytes of a shaped body
+	MaxText        = 64 << 20 // bytes of all texts and objects that functions, + and { } make
+	MaxDepth       = 100      // nesting of JSON
+	MaxValues      = 1 << 20  // values of JSON that are decoded; an object or array counts as four
+	MaxElements    = 1 << 21  // elements of all lists that map, filter and others make
+	MaxSteps       = 4 << 20  // rounds of map, filter and others
+)
+
+// Input is what expressions are evaluated with. Functions may be nil when no expression calls them.
+type Input struct {
+	User     *host.User // nil when the request has none
+	Variable func(name string) (value string, ok bool)
+	Now      func() time.Time
+	UUID     func() (string, error)
+	Request  Request
+	Response Response
+}
+
+// Request is the caller's. Header holds no more than expressions may see.
+type Request struct {
+	Method, Path string
+	Query        url.Values
+	Header       http.Header
+	Body         []byte
+}
+
+// Response is the API's. Its body is JSON when Content-Type says so, and text otherwise.
+type Response struct {
+	StatusCode int
+	Header     http.Header
+	Body       []byte
+}
+
+// Names is what expressions name, whether or not a branch that names it is ever evaluated. The lists are sorted and
+// without repetition.
+type Names struct {
+	Variables    []string // given to get_variable
+	User         []string // fields of user, such as "email"
+	Tenant       bool     // tenant_id
+	RequestBody  bool     // body_text
+	ResponseBody bool     // response.body
+}
+
+func (n *Names) merge(other Names) {
+	n.Variables = union(n.Variables, other.Variables)
+	n.User = union(n.User, other.User)
+	n.Tenant = n.Tenant || other.Tenant
+	n.RequestBody = n.RequestBody || other.RequestBody
+	n.ResponseBody = n.ResponseBody || other.ResponseBody
+}
+
+func union(a, b []string) []string {
+	all := slices.Concat(a, b)
+	slices.Sort(all)
+	return slices.Compact(all)
+}
+
+// Body makes a body. It is safe for concurrent use.
+type Body struct {
+	pieces   []part
+	template bool // otherwise pieces is one expression, whose value is the body
+	names    Names
+}
+
+// part is literal text, or an expression when it has a program.
+type part struct {
+	text string
+	*expression
+}
+
+// CompileRequest compiles the template of an outgoing body: text with {{ expression }}. It knows user, tenant_id,
+// request and body_text. When there are problems, there is no Body.
+func CompileRequest(source string) (*Body, []Problem) {
+	return compileBody(source, true, inRequest)
+}
+
+// CompileResponse compiles what makes the answer's body: a template when the source holds {{, otherwise one expression.
+// It knows response besides what CompileRequest knows. When there are problems, there is no Body.
+func CompileResponse(source string) (*Body, []Problem) {
+	return compileBody(source, strings.Contains(source, "{{"), inResponse)
+}
+
+func compileBody(source string, template bool, where place) (*Body, []Problem) {
+	pieces, problems := cut(source, template)
+	b := &Body{template: template}
+	for _, p := range pieces {
+		if !p.expression {
+			b.pieces = append(b.pieces, part{text: p.text})
+			continue
+		}
+		e, found := compile(p, where, true)
+		problems = append(problems, found...)
+		if e != nil {
+			b.pieces = append(b.pieces, part{expression: e})
+			b.names.merge(e.names)
+		}
+	}
+	if len(problems) > 0 {
+		return nil, sorted(problems)
+	}
+	return b, nil
+}
+
+// Names gives what the expressions name.
+func (b *Body) Names() Names {
+	var n Names
+	n.merge(b.names)
+	return n
+}
+
+// Run gives the body. A template's values stand in it as they are: nothing is quoted for the JSON around them, which is
+// what json_encode is for. An expression's value is the body when it is text; otherwise the body is its JSON, and isJSON
+// is set. The limits bound memory; for time, the context should have a deadline, which is looked at in each round of map,
+// filter and others. An *Error says what went wrong; errors.Is finds the context's error, and that of Input.UUID.
+func (b *Body) Run(ctx context.Context, in *Input) (body []byte, isJSON bool, err error) {
+	r := newRun(ctx, in, true)
+	for _, p := range b.pieces {
+		if p.expression == nil {
+			body = append(body, p.text...)
+			continue
+		}
+		value, err := r.evaluate(p.expression)
+		if err != nil {
+			return nil, false, err
+		}
+		_, isText := value.(string)
+		isJSON = !isText && !b.template
+		if value == nil && b.template {
+			return nil, false, &Error{Column: p.start, Message: "the value is missing or null: give default(value, other)"}
+		}
+		if body, err = r.appendText(body, value); err != nil {
+			return nil, false, at(p.start, err)
+		}
+	}
+	if len(body) > MaxOutput {
+		return nil, false, &Error{Message: tooMuchOutput}
+	}
+	return body, isJSON, nil
+}

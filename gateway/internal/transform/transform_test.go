@@ -1,0 +1,394 @@
+package transform
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"net/url"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/keywright/keywright/host"
+)
+
+// testInput is what the tests evaluate with: a user of a tenant, a request, and a JSON answer.
+func testInput() *Input {
+	variables := map[string]string{"region": "eu", "nothing": ""}
+	return &Input{
+		User:     &host.User{ID: "u1", Email: "ada@example.com", Username: "ada", FirstName: "{{ now() }}", TenantID: "t1"},
+		Variable: func(name string) (string, bool) { v, ok := variables[name]; return v, ok },
+		Now:      func() time.Time { return time.Unix(1700000000, 0) },
+		UUID:     func() (string, error) { return "0190a5b2-0000-7000-8000-000000000000", nil },
+		Request: Request{
+			Method: "POST", Path: "/notes/7",
+			Query:  url.Values{"page": {"2", "3"}},
+			Header: http.Header{"Accept": {"text/plain", "text/html"}},
+			Body:   []byte(`{"title":"größer","ids":[1,2],"price":1.10}`),
+		},
+		Response: Response{
+			StatusCode: 201,
+			Header:     http.Header{"Content-Type": {"application/json; charset=utf-8"}, "Etag": {`"abc"`}, "Link": {"a", "b"}},
+			Body: []byte(`{"z":1,"a":{ "y":1.10, "x":[9007199254740993, 1e400] },"id":12345678901234567890,"rate":1.10,"none":null,` +
+				`"items":[{"n":"b","v":2.50},{"n":"a","v":1}],"name":"Ada"}`),
+		},
+	}
+}
+
+func runBody(t *testing.T, compile func(string) (*Body, []Problem), source string, in *Input) (body string, isJSON bool, err error) {
+	t.Helper()
+	b, problems := compile(source)
+	if len(problems) > 0 {
+		t.Fatalf("%s: %v", source, problems)
+	}
+	out, isJSON, err := b.Run(t.Context(), in)
+	return string(out), isJSON, err
+}
+
+func TestRequestTemplate(t *testing.T) {
+	for _, c := range []struct{ name, source, want string }{
+		{"no expression", `{"a":1}`, `{"a":1}`},
+		{"text around", `<{{ user.email }}>`, "<ada@example.com>"},
+		{"on several lines", "{{\n\tuser.id\n}}", "u1"},
+		{"}} in quotes", "{{ 'a}}b' + \"}}\" }}", "a}}b}}"},
+		{"}} that closes objects", "{{ {'a': {'b': 1}}}}}", `{"a":{"b":1}}}`},
+		{"rendered once", "{{ user.first_name }}", "{{ now() }}"},
+		{"the caller's body", "{{ body_text }}", `{"title":"größer","ids":[1,2],"price":1.10}`},
+		{"a member of the caller's body", "{{ from_json(body_text).title }}", "größer"},
+		{"a list in a template is JSON", "{{ from_json(body_text).ids }}", "[1,2]"},
+		{"a number keeps its text", "{{ from_json(body_text).price }}", "1.10"},
+		{"quoted", `{"t":{{ json_encode(from_json(body_text).title + '"') }}}`, `{"t":"größer\""}`},
+		{"a new object", `{{ json_encode({z: user.id, a: from_json(body_text)}) }}`, `{"z":"u1","a":{"title":"größer","ids":[1,2],"price":1.10}}`},
+		{"request", "{{ request.method }} {{ request.path }} {{ request.query.page }} {{ request.headers.accept }}", "POST /notes/7 2 text/plain"},
+		{"all values", "{{ request.query_values['page'] }} {{ request.header_values['ACCEPT'] | join('+') }}", `["2","3"] text/plain+text/html`},
+		{"tenant", "{{ tenant_id }}", "t1"},
+		{"get_variable", "{{ get_variable('region') | upper() }}", "EU"},
+		{"now", "{{ now() }} {{ now(-60) }}", "1700000000 1699999940"},
+		{"uuid", "{{ uuid() }}", "0190a5b2-0000-7000-8000-000000000000"},
+		{"default of a missing variable", "{{ default(get_variable('none'), 'x') }}", "x"},
+		{"default of an empty field", "{{ user.last_name | default(user.username) }}", "ada"},
+		{"default of a query parameter that is not there", "{{ request.query.size | default(10) }}", "10"},
+		{"default does not look at what it does not need", "{{ user.email | default(user.last_name) }}", "ada@example.com"},
+		{"default in a default", "{{ default(user.last_name, default(get_variable('nothing'), 'x')) }}", "x"},
+		{"base64", "{{ base64_encode('??>>~') }} {{ base64_decode('Pz8+Pn4=') }}", "Pz8+Pn4= ??>>~"},
+		{"url_encode", "{{ url_encode('a b&c') }}", "a+b%26c"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			if got, _, err := runBody(t, CompileRequest, c.source, testInput()); err != nil || got != c.want {
+				t.Errorf("%s\n got %s, %v\nwant %s", c.source, got, err, c.want)
+			}
+		})
+	}
+}
+
+func TestResponseExpression(t *testing.T) {
+	for _, c := range []struct{ name, source, want string }{
+		{"text is itself", "response.body.name", "Ada"},
+		{"untouched", "response.body", string(testInput().Response.Body)},
+		{"order, white space and numbers of what passes through", "{b: response.body.a, a: 1}", `{"b":{ "y":1.10, "x":[9007199254740993, 1e400] },"a":1}`},
+		{"a large integer", "response.body.a.x[0]", "9007199254740993"},
+		{"an integer that fits nowhere", "[response.body.id]", "[12345678901234567890]"},
+		{"a number that fits nowhere", "response.body.a.x[-1]", "1e400"},
+		{"a number as a member", "{r: response.body.rate}", `{"r":1.10}`},
+		{"a number in a choice", "true ? response.body.rate : 0", "1.10"},
+		{"a number from each record", "map(response.body.items, .v)", "[2.50,1]"},
+		{"a number that let gave", "let r = response.body.rate; r", "1.1"},
+		{"a calculation", "response.body.rate * 2", "2.2"},
+		{"what is not there", "response.body.nope", "null"},
+		{"members of what is not there", "response.body.nope?.deeper.still", "null"},
+		{"null", "response.body.none ?? 'x'", "x"},
+		{"records", "map(filter(response.body.items, .v > 1), ({name: .n}))", `[{"name":"b"}]`},
+		{"records that stay are untouched", "filter(response.body.items, .v > 1)", `[{"n":"b","v":2.50}]`},
+		{"sorted", "sortBy(response.body.items, .n)[0].n", "a"},
+		{"a part of a list is not the list", "response.body.items[1:]", `[{"n":"a","v":1}]`},
+		{"the beginning of a list is not the list", "response.body.items[:1]", `[{"n":"b","v":2.50}]`},
+		{"the whole as a part", "response.body.items[:]", `[{"n":"b","v":2.50},{"n":"a","v":1}]`},
+		{"a part of a text", "'größer'[2:4]", "öß"},
+		{"quantifiers", "[all([1, 2], # > 0), any([1], # > 1), none([], true), one([1, 2], # == 2), count([1, 2], # > 1)]", "[true,false,true,true,1]"},
+		{"first and last", "[first([]), last([1, 2])]", "[null,2]"},
+		{"sum, max, len", "[sum(response.body.items, .v), max([1, 3, 2]), len('größer')]", "[3.5,3,6]"},
+		{"text", "join(split(trim(' A-b '), '-'), '+') | lower() | replace('+', '/')", "a/b"},
+		{"string", "string(1) + string(response.body.id) + string(true)", "112345678901234567890true"},
+		{"int", "int('12') + int(3.9)", "15"},
+		{"status and headers", "{s: response.status_code, e: response.headers.etag, l: response.header_values.link}", `{"s":201,"e":"\"abc\"","l":["a","b"]}`},
+		{"a header that is not there", "response.headers['X-None'] == nil", "true"},
+		{"matches", "response.body.name matches '^A'", "true"},
+		{"a template", "n={{ response.body.name }}", "n=Ada"},
+		{"integers and floats are equal", "1 == 1.0", "true"},
+		{"in", "response.body.z in ['a'] || 'z' in response.body", "true"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			if got, _, err := runBody(t, CompileResponse, c.source, testInput()); err != nil || got != c.want {
+				t.Errorf("%s\n got %s, %v\nwant %s", c.source, got, err, c.want)
+			}
+		})
+	}
+}
+
+func TestWhatIsJSON(t *testing.T) {
+	for source, want := range map[string]bool{
+		"response.body": true, "response.body.name": false, "response.body.id": true, "nil": true, "{a: 1}": true, "json_encode(1)": false, "{{ response.body.a }}": false,
+	} {
+		if _, isJSON, err := runBody(t, CompileResponse, source, testInput()); err != nil || isJSON != want {
+			t.Errorf("%s: %v, %v", source, isJSON, err)
+		}
+	}
+}
+
+func TestResponseThatIsText(t *testing.T) {
+	in := testInput()
+	in.Response.Header.Set("Content-Type", "text/html")
+	in.Response.Body = []byte("<b>{{ x }}</b>")
+	if got, isJSON, err := runBody(t, CompileResponse, "response.body", in); got != "<b>{{ x }}</b>" || isJSON || err != nil {
+		t.Errorf("got %s, %v, %v", got, isJSON, err)
+	}
+	in.Response.Header.Set("Content-Type", "application/problem+json")
+	in.Response.Body = []byte(`{"a":"b"}`)
+	if got, _, err := runBody(t, CompileResponse, "response.body.a", in); got != "b" || err != nil {
+		t.Errorf("got %s, %v", got, err)
+	}
+}
+
+func TestProblems(t *testing.T) {
+	for _, c := range []struct{ name, source, want string }{
+		{"a secret", "{{ get_secret('crm') }}", "column 4: get_secret is not available here: a secret in request or response would reach the caller; put it into auth, headers or query"},
+		{"a secret in a call", "{{ upper(get_secret('crm')) }}", "column 10: get_secret is not available"},
+		{"empty", "ab{{ }}", "column 3: empty expression"},
+		{"not closed", "ab{{ now()", "column 3: there is no }} that ends this {{"},
+		{"not closed text", "{{ 'x }}", "column 4: literal not terminated"},
+		{"columns are runes, over lines", "日本\n{{ 'ü' + nope }}", `column 13: unknown name "nope"`},
+		{"a name that is nearly right", "{{ usr.email }}", `column 4: unknown name "usr": did you mean user?`},
+		{"a field that is nearly right", "{{ user.mail }}", `column 4: unknown field "mail" of user: did you mean email?`},
+		{"a field that is not", "{{ request.cookies }}", `unknown field "cookies" of request: there are header_values, headers, method, path, query, query_values`},
+		{"a function that is nearly right", "{{ fromjson('') }}", `unknown function "fromjson": did you mean from_json?`},
+		{"a group", "{{ user }}", "user is no value"},
+		{"a family", "{{ request.headers }}", "request.headers is no value: name one of them"},
+		{"a name in a family that is not literal", "{{ request.query[tenant_id] }}", "request.query takes a literal name"},
+		{"a function without its call", "{{ now }}", "now is a function: write now(…)"},
+		{"response in a request", "{{ response.body }}", "column 4: response.body is not available here"},
+		{"record in a request", "{{ record.id }}", "column 4: record is not available here"},
+		{"a header of the response in a request", "{{ response.headers.etag }}", "column 4: response.headers is not available here"},
+		{"an unknown field of response in a request", "{{ response.x }}", "column 4: response is not available here"},
+		{"arguments", "{{ upper() }}", "upper takes one text"},
+		{"kinds", "{{ 'a' + 1 }}", "column 8: + takes two numbers or two texts"},
+		{"kinds of a comparison", "{{ user.email > 1 }}", "mismatched types text and number"},
+		{"kinds of an argument", "{{ upper(1) }}", "column 10: cannot use number as argument (type text) to call upper"},
+		{"kinds of a condition", "{{ 'x' ? 1 : 2 }}", "column 4: non-boolean expression (type text) used as condition"},
+		{"a pattern", "{{ 'x' matches '(hunter2' }}", "the pattern is no regular expression of RE2: missing closing )"},
+		{"a pattern that is not literal", "{{ 'x' matches body_text }}", "the pattern of matches must be a literal text"},
+		{"a variable's name", "{{ get_variable('hunter2/') }}", "column 17: the name must be 1 to 128"},
+		{"a variable's name that is not literal", "{{ get_variable(tenant_id) }}", "the name must be a literal text"},
+		{"ranges", "{{ 1..9 }}", "ranges are not available"},
+		{"chains", "{{ 1 < 2 < 3 }}", "comparisons in a chain"},
+		{"if", "{{ if true { 1 } else { 2 } }}", "if is not available"},
+		{"methods", "{{ 'x'.y() }}", "values have no methods"},
+		{"the machine's own names", "{{ $env }}", `unknown name "$env"`},
+		{"the machine's own functions", "{{ $member(1) }}", `unknown function "$member"`},
+		{"bytes", "{{ b'hunter2' }}", "this is not available here"},
+		{"an object in map", "{{ map([1], {a: #}) }}", "as in map(list, ({name: .name}))"},
+		{"a name twice", "{{ {a: 1, 'a': 2} }}", "the object has this name twice"},
+		{"a name that is computed", "{{ {(tenant_id): 1} }}", "the names in an object must be literal"},
+		{"let with a name that is taken", "{{ let user = 1; user }}", `"user" has a meaning already`},
+		{"an order of sorting", "{{ sortBy([1], #, tenant_id) }}", "the order must be 'asc' or 'desc'"},
+		{"syntax does not quote", "{{ 1 'hunter2' }}", "column 6: syntax error near a text"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			_, problems := CompileRequest(c.source)
+			if len(problems) == 0 || !strings.Contains(problems[0].String(), c.want) {
+				t.Errorf("%s\n got %v\nwant %s", c.source, problems, c.want)
+			}
+			for _, p := range problems {
+				if strings.Contains(p.Message, "hunter2") {
+					t.Errorf("%s: the problem quotes the source: %v", c.source, p)
+				}
+			}
+		})
+	}
+
+	t.Run("of the language, nothing else is callable", func(t *testing.T) {
+		for _, source := range []string{
+			"repeat('x', 9)", "fromJSON('1')", "toJSON(1)", "date('2024-01-01')", "timezone('UTC')", "duration('1s')", "type(1)", "keys({})", "get({}, 'a')",
+			"reduce([1], # + #acc)", "groupBy([1], #)", "flatten([[1]])", "concat([1], [2])", "uniq([1])", "float('1')", "::upper('x')", "::now()", "env('HOME')", "$env()",
+		} {
+			if _, problems := CompileResponse(source); len(problems) == 0 || !strings.Contains(problems[0].Message, "unknown function") {
+				t.Errorf("%s: %v", source, problems)
+			}
+		}
+	})
+
+	t.Run("every problem at once", func(t *testing.T) {
+		_, problems := CompileRequest("{{ a + b }} {{ c( }} {{ now()")
+		var columns []int
+		for _, p := range problems {
+			columns = append(columns, p.Column)
+		}
+		if want := []int{4, 8, 18, 22}; len(columns) != 4 || columns[0] != want[0] || columns[1] != want[1] || columns[2] != want[2] || columns[3] != want[3] {
+			t.Errorf("%v", problems)
+		}
+	})
+
+	t.Run("limits of a source", func(t *testing.T) {
+		for source, want := range map[string]string{
+			strings.Repeat("x", MaxSource+1):                    "longer than 64 KiB",
+			strings.Repeat("{{1}}", MaxExpressions+1):           "more than 256 expressions",
+			"{{ " + strings.Repeat("1,", MaxTokens/2+1) + " }}": "more than 4096 tokens",
+		} {
+			if _, problems := CompileRequest(source); len(problems) != 1 || !strings.Contains(problems[0].Message, want) {
+				t.Errorf("want %s, got %v", want, problems)
+			}
+		}
+		deep := strings.Repeat("(", MaxTokens/2-1) + "1" + strings.Repeat(")", MaxTokens/2-1)
+		if _, problems := CompileResponse(deep); len(problems) > 0 {
+			t.Errorf("%v", problems)
+		}
+	})
+}
+
+// The values of these are all hunter2: none of it may be in an error.
+func TestErrorsSayWhereAndQuoteNothing(t *testing.T) {
+	for _, c := range []struct{ name, source, want string }{
+		{"a missing user field", "'a' + user.last_name", "column 7: user.last_name is missing"},
+		{"a missing variable", "get_variable('none')", "get_variable('none'): there is no such variable"},
+		{"default takes nothing deeper", "default(upper(user.last_name), 'x')", "user.last_name is missing"},
+		{"a template's null", "a{{ response.body.none }}", "column 5: the value is missing or null: give default(value, other)"},
+		{"a member of null", "response.body.none.x", "column 20: null has no members: where it may be null, write ?. for the dot"},
+		{"a member of a text", "response.body.s.x", "only objects and lists have members"},
+		{"an index", "response.body.l[7]", "the list has no such element"},
+		{"an index that is a text", "response.body.l[response.body.s]", "the elements of a list are numbered"},
+		{"a comparison", "response.body.s > 1", "column 17: > does not take a text and a number"},
+		{"a comparison with a number that fits nowhere", "response.body.big > 1", "> does not take a number that is too long and a number"},
+		{"a condition", "response.body.s ? 1 : 2", "column 1: a value is missing, or of a kind that does not go here"},
+		{"a sum", "response.body.s + 1", "column 17: + takes two numbers or two texts"},
+		{"an integer that overflows", "9223372036854775807 + response.body.l[0]", "the integer is too large"},
+		{"an argument", "upper(response.body.l)", "a text is wanted"},
+		{"no list", "filter(response.body.s, true)", "a list is wanted"},
+		{"a round that is no boolean", "filter([response.body.s], #)", "a value is missing"},
+		{"JSON in a text", "from_json(response.body.s)", "not well-formed JSON at byte 0"},
+		{"base64", "base64_decode(response.body.s)", "not base64"},
+		{"an integer from a text", "int(response.body.s)", "int takes a number or its text"},
+		{"string of null", "string(response.body.none)", "null has no text"},
+		{"an infinite number", "1 / 0", "infinite or none"},
+		{"a remainder of nothing", "1 % 0", "a value is missing"},
+		{"text that is not UTF-8", `{a: base64_decode('/w==')}`, "not UTF-8"},
+		{"UUID", "uuid()", "uuid(): no random bytes"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			in := testInput()
+			in.UUID = func() (string, error) { return "", errors.New("no random bytes") }
+			in.Response.Body = []byte(`{"s":"hunter2","l":[1],"none":null,"big":12345678901234567890}`)
+			_, _, err := runBody(t, CompileResponse, c.source, in)
+			var e *Error
+			if !errors.As(err, &e) || !strings.Contains(err.Error(), c.want) || e.Column == 0 {
+				t.Fatalf("%s\n got %v\nwant %s", c.source, err, c.want)
+			}
+			if strings.Contains(err.Error(), "hunter2") || strings.Contains(err.Error(), "123456789") {
+				t.Errorf("the error quotes a value: %v", err)
+			}
+		})
+	}
+}
+
+func TestJSONIsReadStrictly(t *testing.T) {
+	for _, c := range []struct{ name, body, want string }{
+		{"two members of one name", `{"a":1,"a":2}`, "column 7: response.body: JSON with two members of one name at byte 7"},
+		{"text that is not UTF-8", "\"\xff\"", "not well-formed"},
+		{"half a surrogate", `"\ud800"`, "not well-formed"},
+		{"nothing", "", "not well-formed"},
+		{"more behind its end", `{} hunter2`, "more behind its end"},
+		{"too deep", strings.Repeat("[", MaxDepth+1) + strings.Repeat("]", MaxDepth+1), "nested more than 100 deep"},
+		{"far too deep", strings.Repeat("[", 1<<20), "nested more than 100 deep"},
+		{"too many values", "[" + strings.Repeat("[],", MaxValues/4) + "1]", "more than 1048576 values"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			in := testInput()
+			in.Response.Body = []byte(c.body)
+			if _, _, err := runBody(t, CompileResponse, "upper(response.body)", in); err == nil || !strings.Contains(err.Error(), c.want) {
+				t.Errorf("got %v, want %s", err, c.want)
+			}
+		})
+	}
+	in := testInput()
+	in.Response.Body = []byte(strings.Repeat("[", MaxDepth) + strings.Repeat("]", MaxDepth))
+	if got, _, err := runBody(t, CompileResponse, "response.body", in); err != nil || got != string(in.Response.Body) {
+		t.Error(err)
+	}
+}
+
+// threats.md 49: what an answer holds does not make the gateway work or allocate without bound.
+func TestHostileAnswers(t *testing.T) {
+	list := func(n int) string { return `"l":[` + strings.Repeat("1,", n-1) + `1]` }
+	long := `"s":"` + strings.Repeat("x", 1<<20) + `"`
+	for _, c := range []struct{ name, source, body, want string }{
+		{"nested rounds", "all(response.body.l, all(response.body.l, true))", list(100_000), "rounds through lists"},
+		{"a long text in each round", "map(response.body.l, response.body.s + '.')", list(1000) + "," + long, "texts and objects of more than 64 MiB"},
+		{"join", "join(map(response.body.l, response.body.s))", list(1000) + "," + long, "texts and objects of more than"},
+		{"replace", "replace(response.body.s, 'x', response.body.s)", long, "texts and objects of more than"},
+		{"JSON of one value over and over", "map(response.body.l, response.body.s)", list(1000) + "," + long, "longer than 8 MiB"},
+		{"an untouched value over and over", "map(response.body.l, response.body)", list(1000) + "," + long, "longer than 8 MiB"},
+		{"lists in lists", "map(response.body.l, map(response.body.l, 1))", list(10_000), "lists of more than"},
+		{"objects", "map(response.body.l, ({a: 1}))", list(900_000), "texts and objects of more than"},
+		{"a document over and over", "map(response.body.l, from_json('[[[[]]]]'))", list(900_000), "more than"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			in := testInput()
+			in.Response.Body = []byte("{" + c.body + "}")
+			if _, _, err := runBody(t, CompileResponse, c.source, in); err == nil || !strings.Contains(err.Error(), c.want) {
+				t.Errorf("got %v, want %s", err, c.want)
+			}
+		})
+	}
+
+	t.Run("the context ends it", func(t *testing.T) {
+		in := testInput()
+		in.Response.Body = []byte("{" + list(3000) + "}")
+		ctx, cancel := context.WithCancel(t.Context())
+		in.UUID = func() (string, error) { cancel(); return "x", nil }
+		b, _ := CompileResponse("all(response.body.l, all(response.body.l, uuid() == 'x'))")
+		if _, _, err := b.Run(ctx, in); !errors.Is(err, context.Canceled) {
+			t.Errorf("got %v", err)
+		}
+		if _, _, err := b.Run(ctx, in); !errors.Is(err, context.Canceled) {
+			t.Errorf("got %v", err)
+		}
+	})
+}
+
+func TestNames(t *testing.T) {
+	b, problems := CompileResponse("{{ true ? 1 : user.id }}{{ get_variable('a') | default(tenant_id) }}{{ response.body.x }}{{ user.email }}")
+	if len(problems) > 0 {
+		t.Fatal(problems)
+	}
+	n := b.Names()
+	if strings.Join(n.User, " ") != "email id" || strings.Join(n.Variables, " ") != "a" || !n.Tenant || !n.ResponseBody || n.RequestBody {
+		t.Errorf("%+v", n)
+	}
+}
+
+func TestArithmeticNeverWraps(t *testing.T) {
+	const most, least = 1<<63 - 1, -1 << 63
+	for _, c := range []struct {
+		operator string
+		x, y     int
+		want     any
+	}{
+		{"+", most, 1, nil},
+		{"+", most, -1, most - 1},
+		{"+", least, -1, nil},
+		{"+", 5, 0, 5},
+		{"-", least, 1, nil},
+		{"-", 0, least, nil},
+		{"-", -1, least, most},
+		{"-", 5, 0, 5},
+		{"*", most, 2, nil},
+		{"*", -1, least, nil},
+		{"*", least, -1, nil},
+		{"*", -1, most, -most},
+		{"*", 0, least, 0},
+		{"*", 1, least, least},
+		{"*", -1, 0, 0},
+	} {
+		if got, err := integers(c.operator, c.x, c.y); got != c.want || (err == nil) != (c.want != nil) {
+			t.Errorf("%d %s %d is %v, %v; want %v", c.x, c.operator, c.y, got, err, c.want)
+		}
+	}
+}
