@@ -80,6 +80,8 @@ type Connector struct {
 	paths   []pattern
 	headers []parameter
 	query   []parameter
+	shapes  shapes
+	host    *host.Host
 }
 
 type parameter struct {
@@ -91,7 +93,7 @@ type parameter struct {
 // begin at the definition: url, headers[0].value.
 func Compile(h *host.Host, connected *host.Connector, d Definition) (*Connector, []host.Problem) {
 	k := &compiler{host: h}
-	c := &Connector{Definition: d, Upstream: connected}
+	c := &Connector{Definition: d, Upstream: connected, host: h}
 	c.Limits = d.Limits.withDefaults()
 	if c.Timeout == 0 {
 		c.Timeout = defaultTimeout
@@ -110,6 +112,7 @@ func Compile(h *host.Host, connected *host.Connector, d Definition) (*Connector,
 	}
 	c.headers = k.parameters("headers", d.Headers)
 	c.query = k.parameters("query", d.Query)
+	c.shapes = k.shapes(d)
 	k.limits(d)
 	if len(k.problems) > 0 {
 		return nil, k.problems

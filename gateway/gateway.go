@@ -141,7 +141,11 @@ func (g *Gateway) serve(c *call, w http.ResponseWriter, r *http.Request) error {
 	}
 	c.out.Method = r.Method
 	r.Body = http.MaxBytesReader(w, r.Body, connector.Limits.RequestBytes)
-	connector.proxy.ServeHTTP(w, r.WithContext(ctx))
+	r = r.WithContext(ctx)
+	if err := c.shapeRequest(ctx, r); err != nil {
+		return err
+	}
+	connector.proxy.ServeHTTP(w, r)
 	return nil
 }
 

@@ -21,10 +21,15 @@ type problem struct {
 	detail string
 	stage  string // of the host's error
 	retry  int    // seconds
-	allow  []string
+	cause  error  // for the log
 }
 
-func (p *problem) Error() string { return p.detail }
+func (p *problem) Error() string {
+	if p.cause != nil {
+		return p.cause.Error()
+	}
+	return p.detail
+}
 
 // typeBase begins the type of each problem. What follows is listed in docs/gateway.md.
 const typeBase = "https://keywright.dev/problems/"

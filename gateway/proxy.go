@@ -18,6 +18,7 @@ type call struct {
 	connector *Connector
 	id        string
 	user      string // id
+	body      []byte // the caller's, when an expression may ask for it
 	out       *Outgoing
 	cancel    context.CancelCauseFunc
 
@@ -126,8 +127,11 @@ func (g *Gateway) answer(response *http.Response) error {
 	}
 	private(header)
 	header.Set("Server-Timing", c.timing())
+	if encoding := response.Header.Get("Content-Encoding"); encoding != "" && encoding != "identity" {
+		return &problem{status: http.StatusBadGateway, kind: "upstream-failed", detail: "the API answered in an encoding that it was not asked for"}
+	}
 	response.Header, response.Trailer = header, nil
-	return nil
+	return c.shapeResponse(response)
 }
 
 // private keeps an answer from caches that serve others (threats.md 47).

@@ -73,7 +73,7 @@ func (c *Connector) subject(ctx context.Context) (who subject) {
 	if !c.personal() {
 		return subject{}
 	}
-	u, _ := userFrom(ctx)
+	u, _ := UserFrom(ctx)
 	if c.plan.Names.Tenant {
 		who.tenantID = u.TenantID
 	}

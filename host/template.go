@@ -78,7 +78,7 @@ func (t *Template) render(ctx context.Context, render func(template.Values) ([]t
 		return Text{}, ErrClosed
 	}
 	in := &hostfn.Inputs{Variables: t.host.config.Variables}
-	if u, ok := userFrom(ctx); ok {
+	if u, ok := UserFrom(ctx); ok {
 		in.User = template.User{ID: u.ID, Email: u.Email, Username: u.Username, FirstName: u.FirstName, LastName: u.LastName}
 		in.TenantID = u.TenantID
 	}
@@ -118,4 +118,10 @@ func (h *Host) secret(ctx context.Context, name string) (string, error) {
 		return "", fmt.Errorf("secret %q: %w", name, err)
 	}
 	return value, nil
+}
+
+// Variable gives what get_variable gives in templates.
+func (h *Host) Variable(name string) (value string, ok bool) {
+	value, ok = h.config.Variables[name]
+	return value, ok
 }

@@ -20,7 +20,8 @@ func WithUser(ctx context.Context, u User) context.Context {
 	return context.WithValue(ctx, userKey{}, u)
 }
 
-func userFrom(ctx context.Context) (User, bool) {
+// UserFrom gives the user of a context.
+func UserFrom(ctx context.Context) (User, bool) {
 	u, ok := ctx.Value(userKey{}).(User)
 	return u, ok
 }

@@ -1,0 +1,152 @@
+package gateway
+
+import (
+	"bytes"
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"strconv"
+
+	"github.com/keywright/keywright/gateway/internal/transform"
+	"github.com/keywright/keywright/host"
+)
+
+// shapes are what a definition makes of bodies; nil where they pass as they are.
+type shapes struct {
+	request  *transform.Body
+	filter   *transform.Filter
+	response *transform.Body
+}
+
+func (k *compiler) shapes(d Definition) (s shapes) {
+	keep := func(path string, problems []transform.Problem) {
+		for _, p := range problems {
+			k.problems = append(k.problems, host.Problem{Path: path, Column: p.Column, Message: p.Message})
+		}
+	}
+	var problems []transform.Problem
+	if d.Request != "" {
+		s.request, problems = transform.CompileRequest(d.Request)
+		keep("request", problems)
+	}
+	if d.Response.Filter != "" {
+		s.filter, problems = transform.CompileFilter(d.Response.Filter)
+		keep("response.filter", problems)
+	}
+	if d.Response.Body != "" {
+		s.response, problems = transform.CompileResponse(d.Response.Body)
+		keep("response.body", problems)
+	}
+	return s
+}
+
+// input is what expressions know of a call.
+func (c *call) input(r *http.Request) *transform.Input {
+	user, ok := host.UserFrom(r.Context())
+	in := &transform.Input{
+		Variable: c.connector.host.Variable,
+		Now:      c.gateway.config.Clock,
+		UUID:     newUUID,
+		Request: transform.Request{
+			Method: r.Method, Path: r.URL.Path, Query: r.URL.Query(), Header: c.out.Header, Body: c.body,
+		},
+	}
+	if ok {
+		in.User = &user
+	}
+	return in
+}
+
+// shapeRequest replaces the caller's body by what the definition makes of it.
+func (c *call) shapeRequest(ctx context.Context, r *http.Request) error {
+	if c.connector.shapes.request == nil {
+		return nil
+	}
+	body, err := io.ReadAll(r.Body)
+	if err != nil {
+		return err
+	}
+	c.body = body
+	shaped, _, err := c.connector.shapes.request.Run(ctx, c.input(r))
+	if err != nil {
+		return &problem{status: http.StatusBadRequest, kind: "request-not-shaped", detail: "the body is not what this connector takes", cause: fmt.Errorf("request: %w", err)}
+	}
+	r.Body, r.ContentLength = io.NopCloser(bytes.NewReader(shaped)), int64(len(shaped))
+	r.GetBody = func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(shaped)), nil }
+	return nil
+}
+
+// shapeResponse filters and shapes an answer. What was to be filtered, and was not, does not pass: an answer that tells of a
+// failure, which has no records, comes without its body.
+func (c *call) shapeResponse(response *http.Response) error {
+	s := c.connector.shapes
+	if s.filter == nil && s.response == nil {
+		return nil
+	}
+	original := response.Body
+	defer original.Close()
+	body, err := io.ReadAll(io.LimitReader(original, c.connector.Limits.ResponseBytes+1))
+	if err != nil {
+		return err
+	}
+	failed := func(what string, err error) error {
+		return &problem{status: http.StatusBadGateway, kind: "answer-not-shaped", detail: "the API's answer is not what this connector expects", cause: fmt.Errorf("%s: %w", what, err)}
+	}
+	if int64(len(body)) > c.connector.Limits.ResponseBytes {
+		return failed("response", fmt.Errorf("its body has more than %d bytes, which limits.response_bytes allows", c.connector.Limits.ResponseBytes))
+	}
+	r := response.Request
+	in := c.input(r)
+	in.Response = transform.Response{StatusCode: response.StatusCode, Header: response.Header, Body: body}
+	empty := r.Method == http.MethodHead || response.StatusCode == http.StatusNoContent || response.StatusCode == http.StatusNotModified
+	if s.filter != nil {
+		switch {
+		case empty || response.StatusCode < 200 || response.StatusCode > 299:
+			body = nil
+		default:
+			if body, err = s.filter.Run(r.Context(), in); err != nil {
+				return failed("response.filter", err)
+			}
+		}
+		in.Response.Body = body
+	}
+	contentType := response.Header.Get("Content-Type")
+	if s.response != nil && !empty {
+		isJSON := false
+		if body, isJSON, err = s.response.Run(r.Context(), in); err != nil {
+			return failed("response.body", err)
+		}
+		if isJSON {
+			contentType = "application/json"
+		}
+	}
+	if c.connector.Response.ContentType != "" {
+		contentType = c.connector.Response.ContentType
+	}
+	for _, name := range []string{"Accept-Ranges", "Content-Range", "Content-Length", "Etag", "Last-Modified"} { // of what it was before
+		response.Header.Del(name)
+	}
+	if len(body) > 0 && contentType != "" {
+		response.Header.Set("Content-Type", contentType)
+	}
+	if r.Method != http.MethodHead {
+		response.Header.Set("Content-Length", strconv.Itoa(len(body)))
+	}
+	response.Body, response.ContentLength, response.TransferEncoding = io.NopCloser(bytes.NewReader(body)), int64(len(body)), nil
+	return nil
+}
+
+var errRandom = errors.New("there is no randomness")
+
+// newUUID is RFC 9562 section 5.4.
+func newUUID() (string, error) {
+	var b [16]byte
+	if _, err := rand.Read(b[:]); err != nil {
+		return "", errRandom
+	}
+	b[6], b[8] = b[6]&0x0f|0x40, b[8]&0x3f|0x80
+	return fmt.Sprintf("%x-%x-%x-%x-%x", b[:4], b[4:6], b[6:8], b[8:10], b[10:]), nil
+}
