@@ -10,7 +10,7 @@ import (
 	"net/http"
 	"net/http/httputil"
 	"strings"
-	"sync/atomic"
+	"sync"
 	"time"
 
 	"github.com/keywright/keywright/host"
@@ -46,7 +46,15 @@ type Gateway struct {
 	config  Config
 	hosts   map[string]bool
 	origins map[string]bool
-	running atomic.Pointer[map[string]*running]
+
+	mu      sync.RWMutex
+	current *generation
+}
+
+// generation is the connectors that are in use from one Use to the next.
+type generation struct {
+	connectors map[string]*running
+	inFlight   sync.WaitGroup
 }
 
 // running is a connector in use.
@@ -71,19 +79,32 @@ func New(c Config) *Gateway {
 	for _, origin := range c.Origins {
 		g.origins[origin] = true
 	}
-	g.Use(nil)
+	g.current = &generation{}
 	return g
 }
 
-// Use has the gateway run these connectors from now on, and no others. Requests in flight finish on what they began with.
-func (g *Gateway) Use(connectors []*Connector) {
-	all := make(map[string]*running, len(connectors))
+// Use has the gateway run these connectors from now on, and no others. Requests in flight finish on what they began with:
+// wait returns when they have, and the hosts of those connectors may be closed.
+func (g *Gateway) Use(connectors []*Connector) (wait func()) {
+	next := &generation{connectors: make(map[string]*running, len(connectors))}
 	for _, c := range connectors {
 		r := &running{Connector: c, limits: newLimiter(c.Limits, g.config.Clock)}
 		r.proxy = g.proxy(c)
-		all[c.Permalink] = r
+		next.connectors[c.Permalink] = r
 	}
-	g.running.Store(&all)
+	g.mu.Lock()
+	before := g.current
+	g.current = next
+	g.mu.Unlock()
+	return before.inFlight.Wait
+}
+
+// enter gives what is in use, for one request. It is matched by Done of inFlight.
+func (g *Gateway) enter() *generation {
+	g.mu.RLock()
+	defer g.mu.RUnlock()
+	g.current.inFlight.Add(1)
+	return g.current
 }
 
 // Handler serves callers: /connectors/{permalink}/….
@@ -114,7 +135,9 @@ func (g *Gateway) serve(c *call, w http.ResponseWriter, r *http.Request) error {
 	}
 	rest, ok := strings.CutPrefix(r.URL.EscapedPath(), "/connectors/")
 	permalink, path, _ := strings.Cut(rest, "/")
-	connector := (*g.running.Load())[permalink]
+	generation := g.enter()
+	defer generation.inFlight.Done()
+	connector := generation.connectors[permalink]
 	if !ok || connector == nil {
 		return &problem{status: http.StatusNotFound, kind: "unknown-connector", detail: "there is no such connector"}
 	}
