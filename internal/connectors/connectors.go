@@ -35,6 +35,15 @@ type Options struct {
 type Set struct {
 	Host       *host.Host
 	Connectors []*Connector // in the order of the file
+
+	Settings    Settings // of the gateway
+	PluginFiles []string // absolute or relative to the working directory
+}
+
+// Settings say how the gateway serves; [gateway.Config] says what they mean.
+type Settings struct {
+	Hosts   []string
+	Origins []string
 }
 
 // Connector is a connector with what requests need to know of it. The name of the host's connector is the permalink.
@@ -149,6 +158,7 @@ func (l *loader) load(ctx context.Context, text string) error {
 	}
 	d := &definer{problems: &l.problems, allowHTTP: l.options.Host.Egress.AllowHTTP, budget: maxValues, meant: map[*node][]string{}}
 	definitions, files := d.document(root)
+	l.set.Settings = d.settings(root)
 	if err := l.host(ctx, files); err != nil {
 		return err
 	}
@@ -184,6 +194,7 @@ func (l *loader) host(ctx context.Context, files []pluginFile) error {
 		if !filepath.IsAbs(name) {
 			name = filepath.Join(l.dir, name)
 		}
+		l.set.PluginFiles = append(l.set.PluginFiles, name)
 		wasm, err := os.ReadFile(name)
 		if err != nil {
 			message := "cannot be read: " + cause(err)

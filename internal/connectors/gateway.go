@@ -3,7 +3,9 @@ package connectors
 import (
 	"encoding/json"
 	"fmt"
+	"net/url"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/keywright/keywright/gateway"
@@ -150,4 +152,37 @@ func (d *definer) duration(n *node, path, name string) time.Duration {
 		return 0
 	}
 	return value
+}
+
+// settings reads the member gateway.
+func (d *definer) settings(root *node) (s Settings) {
+	if root.kind != object {
+		return s
+	}
+	n := d.object(root, "", "gateway")
+	if n == nil {
+		return s
+	}
+	d.only(n, "gateway", "hosts", "origins")
+	s.Hosts, s.Origins = d.texts(n, "gateway", "hosts"), d.texts(n, "gateway", "origins")
+	for i, host := range s.Hosts {
+		if strings.ContainsAny(host, "/ @*") {
+			d.at(d.item(n, "hosts", i), fmt.Sprintf("gateway.hosts[%d]", i), "is not the name of a host, such as gateway.example.com or localhost:8080")
+		}
+	}
+	for i, origin := range s.Origins {
+		u, err := url.Parse(origin)
+		if err != nil || u.Scheme == "" || u.Host == "" || u.Scheme+"://"+u.Host != origin || strings.Contains(origin, "*") {
+			d.at(d.item(n, "origins", i), fmt.Sprintf("gateway.origins[%d]", i), "is not an origin: scheme and host, without a slash at the end, such as https://app.example.com")
+		}
+	}
+	return s
+}
+
+// item is the place of an item of a member that texts reads.
+func (d *definer) item(n *node, name string, i int) place {
+	if v := n.get(name).value; v.kind == list {
+		return v.items[i].place
+	}
+	return n.get(name).value.place
 }

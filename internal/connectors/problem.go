@@ -27,17 +27,20 @@ type Error struct {
 func (e *Error) Error() string {
 	lines := make([]string, len(e.Problems))
 	for i, p := range e.Problems {
-		var b strings.Builder
-		b.WriteString(e.File + ":")
-		if p.Line > 0 {
-			fmt.Fprintf(&b, "%d:%d:", p.Line, p.Column)
-		}
-		if p.Path != "" {
-			b.WriteString(" " + p.Path + ":")
-		}
-		lines[i] = b.String() + " " + p.Message
+		lines[i] = e.File + ":" + p.String()
 	}
 	return strings.Join(lines, "\n")
+}
+
+func (p Problem) String() string {
+	var b strings.Builder
+	if p.Line > 0 {
+		fmt.Fprintf(&b, "%d:%d:", p.Line, p.Column)
+	}
+	if p.Path != "" {
+		b.WriteString(" " + p.Path + ":")
+	}
+	return b.String() + " " + p.Message
 }
 
 // place is where something stands in a file: line and column, in characters, from 1.

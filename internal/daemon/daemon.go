@@ -1,0 +1,180 @@
+// Package daemon runs a gateway from a file: it serves, and follows the file, its plugins and its secrets as they change.
+package daemon
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/fsnotify/fsnotify"
+
+	"github.com/keywright/keywright/gateway"
+	"github.com/keywright/keywright/internal/connectors"
+	"github.com/keywright/keywright/internal/httpserver"
+)
+
+// Config says what to run.
+type Config struct {
+	File    string // with the connectors
+	Options connectors.Options
+	Listen  string // address for callers
+	Admin   string // address for operators
+	Logger  *slog.Logger
+	// Started is told where the servers listen.
+	Started func(callers, operators net.Addr)
+}
+
+// settle is how long a file has to be left alone before it is read: editors write in several steps.
+const settle = 100 * time.Millisecond
+
+// Run serves until the context ends. It fails at once when the file is bad; later on, a bad file leaves what runs as it is.
+func Run(ctx context.Context, c Config) error {
+	d := &daemon{config: c}
+	set, err := connectors.Load(ctx, c.File, c.Options)
+	if err != nil {
+		return err
+	}
+	d.gateway = gateway.New(gateway.Config{Hosts: set.Settings.Hosts, Origins: set.Settings.Origins, Logger: c.Logger})
+	d.use(set)
+	defer d.end(ctx)
+	watch, err := d.watch()
+	if err != nil {
+		return err
+	}
+	defer watch.Close()
+	following, stop := context.WithCancel(ctx)
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		d.follow(following, watch)
+	}()
+	defer func() { stop(); <-done }()
+	return httpserver.Run(ctx, httpserver.Config{
+		Listen: c.Listen, Admin: c.Admin, Handler: d.gateway.Handler(), Logger: c.Logger, Started: c.Started,
+		Operate: map[string]http.Handler{"POST /connectors/{permalink}/test": d.gateway.Test()},
+	})
+}
+
+type daemon struct {
+	config  Config
+	gateway *gateway.Gateway
+	retired sync.WaitGroup // sets that are no longer in use, but not closed yet
+
+	mu  sync.Mutex
+	set *connectors.Set
+}
+
+// use has the gateway run a set. The one before is closed when its requests have ended.
+func (d *daemon) use(set *connectors.Set) {
+	all := make([]*gateway.Connector, len(set.Connectors))
+	for i, c := range set.Connectors {
+		all[i] = c.Gateway
+	}
+	wait := d.gateway.Use(all)
+	d.mu.Lock()
+	before := d.set
+	d.set = set
+	d.mu.Unlock()
+	if before == nil {
+		return
+	}
+	d.retired.Go(func() {
+		wait()
+		_ = before.Close(context.Background()) // whose calls have ended
+	})
+}
+
+func (d *daemon) end(ctx context.Context) {
+	d.retired.Wait()
+	_ = d.set.Close(context.WithoutCancel(ctx))
+}
+
+// reload reads the file again: all of it, or nothing.
+func (d *daemon) reload(ctx context.Context) {
+	log := d.config.Logger
+	set, err := connectors.Load(ctx, d.config.File, d.config.Options)
+	var wrong *connectors.Error
+	switch {
+	case errors.As(err, &wrong):
+		for _, p := range wrong.Problems {
+			log.Error("the configuration is not used, and the one before goes on", slog.String("file", d.config.File), slog.String("problem", p.String()))
+		}
+		return
+	case err != nil:
+		log.Error("the configuration is not used, and the one before goes on", slog.String("file", d.config.File), slog.Any("error", err))
+		return
+	}
+	d.use(set)
+	log.Info("the configuration is in use", slog.String("file", d.config.File), slog.Int("connectors", len(set.Connectors)))
+}
+
+// watch watches the directories of the file and of its plugins: a file that is replaced is another one.
+func (d *daemon) watch() (*fsnotify.Watcher, error) {
+	w, err := fsnotify.NewWatcher()
+	if err != nil {
+		return nil, fmt.Errorf("watching the configuration: %w", err)
+	}
+	for _, name := range d.files() {
+		if err := w.Add(filepath.Dir(name)); err != nil {
+			return nil, errors.Join(fmt.Errorf("watching %s: %w", filepath.Dir(name), err), w.Close())
+		}
+	}
+	return w, nil
+}
+
+// files are those that a change of matters.
+func (d *daemon) files() []string {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return append([]string{d.config.File}, d.set.PluginFiles...)
+}
+
+// follow reloads when a file has changed, or on SIGHUP. (Secrets are read on each use.)
+func (d *daemon) follow(ctx context.Context, w *fsnotify.Watcher) {
+	hangup := make(chan os.Signal, 1)
+	signal.Notify(hangup, syscall.SIGHUP)
+	defer signal.Stop(hangup)
+	timer := time.NewTimer(time.Hour)
+	timer.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-hangup:
+			d.reload(ctx)
+		case event := <-w.Events:
+			if event.Op != fsnotify.Chmod && d.concerns(event.Name) {
+				timer.Reset(settle)
+			}
+		case err := <-w.Errors:
+			d.config.Logger.Warn("watching the configuration", slog.Any("error", err))
+		case <-timer.C:
+			d.reload(ctx)
+			for _, name := range d.files() { // a plugin may be in another directory now
+				_ = w.Add(filepath.Dir(name))
+			}
+		}
+	}
+}
+
+// concerns tells whether a file that changed is one of the configuration's. In Kubernetes, the link ..data is what changes.
+func (d *daemon) concerns(name string) bool {
+	if filepath.Base(name) == "..data" {
+		return true
+	}
+	for _, file := range d.files() {
+		if filepath.Clean(file) == filepath.Clean(name) {
+			return true
+		}
+	}
+	return false
+}
