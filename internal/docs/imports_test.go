@@ -48,9 +48,16 @@ var rules = []rule{
 	{packages: "host/internal/strictjson", others: []string{"github.com/go-json-experiment/json"}},
 	{packages: "host/internal/testhook", ours: []string{"host/internal/sandbox"}},
 
-	{packages: "internal/urlpath"},
 	{packages: "gateway", ours: []string{"host", "internal/abi", "internal/urlpath", "gateway/internal/..."}, others: []string{"github.com/hashicorp/golang-lru/v2", "golang.org/x/net", "golang.org/x/time"}},
+	{packages: "gateway/internal/identity", ours: []string{"host"}, others: []string{
+		"github.com/golang-jwt/jwt/v5", "github.com/MicahParks/jwkset", "github.com/go-json-experiment/json",
+	}},
+	{packages: "gateway/internal/transform", ours: []string{"host"}, others: []string{"github.com/expr-lang/expr", "github.com/go-json-experiment/json"}},
+
+	{packages: "internal/urlpath"},
 	{packages: "internal/connectors", ours: []string{"gateway", "host", "internal/abi", "internal/urlpath"}, others: []string{"github.com/goccy/go-yaml", "golang.org/x/text"}},
+	{packages: "internal/httpserver"},
+	{packages: "internal/daemon", ours: []string{"gateway", "host", "internal/connectors", "internal/httpserver"}, others: []string{"github.com/fsnotify/fsnotify"}},
 	{packages: "internal/demo", others: []string{"github.com/golang-jwt/jwt/v5"}},
 	{packages: "internal/demo/tour", ours: []string{"host", "internal/connectors", "internal/demo", "internal/urlpath"}},
 	{packages: "internal/moduleinfo", others: []string{"github.com/tetratelabs/wazero"}},

@@ -1,0 +1,139 @@
+package identity
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/go-json-experiment/json"
+
+	"github.com/keywright/keywright/host"
+)
+
+const (
+	// leeway is how far the issuer's clock may be ahead. It counts for nbf and iat; what has expired has expired.
+	leeway = 30 * time.Second
+	// maxTime is the end of the year 9999, in seconds.
+	maxTime = 253402300799
+)
+
+func (c Claims) withDefaults() Claims {
+	return Claims{
+		ID: cmp.Or(c.ID, "sub"), Email: cmp.Or(c.Email, "email"), Username: cmp.Or(c.Username, "preferred_username"),
+		FirstName: cmp.Or(c.FirstName, "given_name"), LastName: cmp.Or(c.LastName, "family_name"), TenantID: c.TenantID,
+	}
+}
+
+func (c *Claims) fields() []namedField {
+	return fieldsOf(&c.ID, &c.Email, &c.Username, &c.FirstName, &c.LastName, &c.TenantID)
+}
+
+// read checks the claims of a token whose signature is valid, and makes the user of them.
+func (s *session) read(payload []byte) (host.User, error) {
+	var claims map[string]any // names are case-sensitive, and none is there twice
+	if err := json.Unmarshal(payload, &claims); err != nil || claims == nil {
+		return host.User{}, unauthenticated("the token's claims are not a JSON object as it should be")
+	}
+	if err := s.valid(claims); err != nil {
+		return host.User{}, err
+	}
+	if err := dropUnverified(claims); err != nil {
+		return host.User{}, err
+	}
+	var u host.User
+	for _, f := range s.claims.fields() {
+		claim := *f.name
+		value, ok := claims[claim]
+		if claim == "" || !ok {
+			continue
+		}
+		text, ok := value.(string)
+		if !ok {
+			return host.User{}, unauthenticated(fmt.Sprintf("the claim %q is not text", claim))
+		}
+		if wrong := fit(text); wrong != "" {
+			return host.User{}, unauthenticated(fmt.Sprintf("the claim %q %s", claim, wrong))
+		}
+		f.set(&u, text)
+	}
+	if u.ID == "" {
+		return host.User{}, unauthenticated(fmt.Sprintf("the token has no claim %q, which says who the user is", s.claims.ID))
+	}
+	return u, nil
+}
+
+// dropUnverified removes an address that the issuer says it has not verified (OpenID Connect Core section 5.1), whatever
+// it is used for. Some issuers write the boolean as text.
+func dropUnverified(claims map[string]any) error {
+	verified, ok := claims["email_verified"]
+	switch {
+	case !ok || verified == true || verified == "true":
+	case verified == false || verified == "false":
+		delete(claims, "email")
+	default:
+		return unauthenticated(`the claim "email_verified" is not true or false`)
+	}
+	return nil
+}
+
+// valid checks the registered claims (RFC 7519 section 4.1).
+func (s *session) valid(claims map[string]any) error {
+	if issuer, ok := claims["iss"].(string); !ok || issuer != s.issuer {
+		return unauthenticated("the token is of another issuer")
+	}
+	if !s.isAudience(claims["aud"]) {
+		return unauthenticated("the token is for another audience")
+	}
+	now := s.clock()
+	expiry, ok, err := timeOf(claims, "exp")
+	switch {
+	case err != nil:
+		return err
+	case !ok:
+		return unauthenticated("the token has no expiry (exp)")
+	case !now.Before(expiry):
+		return unauthenticated("the token has expired")
+	}
+	for _, name := range []string{"nbf", "iat"} {
+		begin, ok, err := timeOf(claims, name)
+		switch {
+		case err != nil:
+			return err
+		case ok && now.Add(leeway).Before(begin):
+			return unauthenticated("the token is not valid yet (" + name + ")")
+		}
+	}
+	return nil
+}
+
+// isAudience tells whether one of the audiences is in the claim, which is text or a list of texts.
+func (s *session) isAudience(claim any) bool {
+	list, ok := claim.([]any)
+	if !ok {
+		list = []any{claim}
+	}
+	found := false
+	for _, element := range list {
+		text, ok := element.(string)
+		if !ok {
+			return false
+		}
+		found = found || slices.Contains(s.audiences, text)
+	}
+	return found
+}
+
+// timeOf gives a claim that is a NumericDate: seconds, which may have a fraction.
+func timeOf(claims map[string]any, name string) (t time.Time, there bool, err error) {
+	claim, ok := claims[name]
+	if !ok {
+		return time.Time{}, false, nil
+	}
+	seconds, ok := claim.(float64)
+	if !ok || seconds < 0 || seconds > maxTime {
+		return time.Time{}, false, unauthenticated(fmt.Sprintf("the claim %q is not a time in seconds", name))
+	}
+	whole := int64(seconds)
+	return time.Unix(whole, int64((seconds-float64(whole))*1e9)), true, nil
+}

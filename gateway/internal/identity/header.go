@@ -1,0 +1,153 @@
+package identity
+
+import (
+	"fmt"
+	"net/http"
+	"net/netip"
+	"net/textproto"
+	"strings"
+
+	"github.com/keywright/keywright/host"
+)
+
+// header finds the user in headers that a proxy sets.
+type header struct {
+	proxies  []netip.Prefix
+	required bool
+	fields   []headerField
+	names    map[string]string // the folded name of a header, and how it has to be written
+}
+
+type headerField struct {
+	name string // canonical
+	set  func(*host.User, string)
+	list bool // a comma may stand in it
+}
+
+// namedField is a field of the user: its name in configurations, and where the name of its header or claim is.
+type namedField struct {
+	field string
+	name  *string
+	set   func(*host.User, string)
+}
+
+func fieldsOf(id, email, username, firstName, lastName, tenantID *string) []namedField {
+	return []namedField{
+		{"id", id, func(u *host.User, v string) { u.ID = v }},
+		{"email", email, func(u *host.User, v string) { u.Email = v }},
+		{"username", username, func(u *host.User, v string) { u.Username = v }},
+		{"first_name", firstName, func(u *host.User, v string) { u.FirstName = v }},
+		{"last_name", lastName, func(u *host.User, v string) { u.LastName = v }},
+		{"tenant_id", tenantID, func(u *host.User, v string) { u.TenantID = v }},
+	}
+}
+
+func (c *Header) fields() []namedField {
+	return fieldsOf(&c.ID, &c.Email, &c.Username, &c.FirstName, &c.LastName, &c.TenantID)
+}
+
+// newHeader takes a configuration that was checked.
+func newHeader(c *Header) *header {
+	h := &header{required: c.Required, names: map[string]string{}}
+	for _, text := range c.Proxies {
+		if prefix, err := parseProxy(text); err == nil {
+			h.proxies = append(h.proxies, prefix)
+		}
+	}
+	for _, f := range c.fields() {
+		if *f.name == "" {
+			continue
+		}
+		name := textproto.CanonicalMIMEHeaderKey(*f.name)
+		h.names[fold(name)] = name
+		h.fields = append(h.fields, headerField{name: name, set: f.set, list: f.field == "first_name" || f.field == "last_name"})
+	}
+	return h
+}
+
+func (h *header) user(r *http.Request) (host.User, error) {
+	var u host.User
+	if h.believes(r.RemoteAddr) {
+		if err := h.unambiguous(r.Header); err != nil {
+			return host.User{}, err
+		}
+		for _, f := range h.fields {
+			value, err := f.value(r.Header)
+			if err != nil {
+				return host.User{}, err
+			}
+			f.set(&u, value)
+		}
+	}
+	if h.required && u.ID == "" && u.Email == "" {
+		return host.User{}, unauthenticated("no header of a proxy that is believed names the user")
+	}
+	return u, nil
+}
+
+// believes tells whether the peer of a connection is one of the proxies. X-Forwarded-For and the like say nothing here.
+func (h *header) believes(remote string) bool {
+	peer, err := netip.ParseAddrPort(remote)
+	if err != nil {
+		return false // such as a Unix socket's
+	}
+	address := peer.Addr().Unmap().WithZone("")
+	for _, prefix := range h.proxies {
+		if prefix.Contains(address) {
+			return true
+		}
+	}
+	return false
+}
+
+// unambiguous refuses names that are not those that were configured, but become the same in programs that make variables
+// of them, as CGI does: a proxy that removes X-Forwarded-Email may let X_Forwarded_Email of the browser pass.
+func (h *header) unambiguous(all http.Header) error {
+	for key := range all {
+		if name, ok := h.names[fold(key)]; ok && key != name {
+			return ambiguous(fmt.Sprintf("a header is written almost like %s, and some programs take it for that", name))
+		}
+	}
+	return nil
+}
+
+// value gives the one value of a header, or "" when it has none.
+func (f *headerField) value(all http.Header) (string, error) {
+	values := all[f.name]
+	if len(values) == 0 {
+		return "", nil
+	}
+	if len(values) > 1 {
+		return "", ambiguous(f.name + " is there more than once: the proxy has to replace what browsers send, not to add to it")
+	}
+	value := strings.TrimSpace(values[0])
+	if strings.Contains(value, ",") && !f.list {
+		return "", ambiguous(f.name + " has a comma, as when two headers were joined: the proxy has to replace what browsers send")
+	}
+	if wrong := fit(value); wrong != "" {
+		return "", unauthenticated(f.name + " " + wrong)
+	}
+	return value, nil
+}
+
+func (h *header) strip(all http.Header) {
+	for key := range all {
+		if _, ok := h.names[fold(key)]; ok {
+			delete(all, key)
+		}
+	}
+}
+
+// fold gives names that some program may take for one another the same form: in another case, or with other characters
+// than letters and digits.
+func fold(name string) string {
+	return strings.Map(func(r rune) rune {
+		switch {
+		case 'A' <= r && r <= 'Z':
+			return r - 'A' + 'a'
+		case 'a' <= r && r <= 'z', '0' <= r && r <= '9':
+			return r
+		}
+		return '-'
+	}, name)
+}

@@ -1,0 +1,239 @@
+package identity
+
+import (
+	"context"
+	"encoding/base64"
+	"errors"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/keywright/keywright/host"
+)
+
+// maxToken is the most bytes of a session token.
+const maxToken = 16 << 10
+
+// session finds the user in a session token.
+type session struct {
+	bearer     bool
+	cookie     string
+	issuer     string
+	audiences  []string
+	algorithms []string
+	claims     Claims
+	keys       *keyCache
+	clock      func() time.Time
+}
+
+// newSession takes a configuration that was checked.
+func newSession(ctx context.Context, c *JWT, o Options) *session {
+	s := &session{
+		bearer: c.Bearer, cookie: c.Cookie, issuer: c.Issuer, audiences: slices.Clone(c.Audiences),
+		algorithms: slices.Clone(c.Algorithms), claims: c.Claims.withDefaults(), clock: o.Clock,
+	}
+	if len(s.algorithms) == 0 {
+		s.algorithms = Asymmetric()
+	}
+	s.keys = &keyCache{pace: urlPace, clock: o.Clock, log: o.Logger}
+	s.keys.base, s.keys.cancel = context.WithCancel(context.WithoutCancel(ctx))
+	if c.JWKSFile != "" {
+		s.keys.pace, s.keys.read = filePace, readFile(c.JWKSFile)
+		s.keys.admits = admits{private: true, symmetric: slices.ContainsFunc(s.algorithms, symmetric)}
+	} else {
+		s.keys.read = readURL(c.JWKSURL, o.Transport)
+	}
+	return s
+}
+
+func (s *session) user(r *http.Request) (host.User, error) {
+	text, err := s.token(r.Header)
+	if err != nil {
+		return host.User{}, s.challenge(err, false)
+	}
+	if text == "" {
+		return host.User{}, s.challenge(unauthenticated("there is no session token"), true)
+	}
+	t, err := s.parse(text)
+	if err == nil {
+		err = s.verify(r.Context(), t)
+	}
+	var u host.User
+	if err == nil {
+		u, err = s.read(t.payload)
+	}
+	if err != nil {
+		return host.User{}, s.challenge(err, false)
+	}
+	return u, nil
+}
+
+// challenge adds what RFC 6750 section 3 has in WWW-Authenticate: no error where there was no token.
+func (s *session) challenge(err error, missing bool) error {
+	var e *Error
+	if !s.bearer || !errors.As(err, &e) || errors.Is(err, ErrUnavailable) {
+		return err
+	}
+	e.Challenge = `Bearer realm="keywright"`
+	switch {
+	case missing:
+	case errors.Is(err, ErrAmbiguous):
+		e.Challenge += `, error="invalid_request"`
+	default:
+		e.Challenge += `, error="invalid_token"`
+	}
+	return e
+}
+
+// token gives the one token of a request, or "" when there is none.
+func (s *session) token(h http.Header) (string, error) {
+	var found []string
+	if values := h["Authorization"]; s.bearer {
+		for _, value := range values {
+			scheme, rest, _ := strings.Cut(value, " ")
+			if rest = strings.Trim(rest, " "); !strings.EqualFold(scheme, "Bearer") || rest == "" {
+				return "", unauthenticated("Authorization is there, but not with a Bearer token")
+			}
+			found = append(found, rest)
+		}
+	}
+	if s.cookie != "" {
+		for name, value := range cookies(h) {
+			if name == s.cookie {
+				found = append(found, value)
+			}
+		}
+	}
+	switch {
+	case len(found) == 0:
+		return "", nil
+	case len(found) > 1:
+		return "", ambiguous("there is more than one session token")
+	case found[0] == "":
+		return "", unauthenticated("the session token is empty")
+	}
+	return found[0], nil
+}
+
+// cookies goes through all cookies, those included that net/http leaves out as malformed: others may read them.
+func cookies(h http.Header) func(yield func(name, value string) bool) {
+	return func(yield func(string, string) bool) {
+		for _, line := range h["Cookie"] {
+			for pair := range strings.SplitSeq(line, ";") {
+				name, value, _ := strings.Cut(pair, "=")
+				if !yield(strings.TrimSpace(name), strings.TrimSpace(value)) {
+					return
+				}
+			}
+		}
+	}
+}
+
+func (s *session) strip(h http.Header) {
+	if s.bearer {
+		h.Del("Authorization")
+	}
+	if s.cookie == "" || len(h["Cookie"]) == 0 {
+		return
+	}
+	var kept []string
+	for name, value := range cookies(h) {
+		if name != s.cookie {
+			kept = append(kept, name+"="+value)
+		}
+	}
+	h.Del("Cookie")
+	if len(kept) > 0 {
+		h.Set("Cookie", strings.Join(kept, "; "))
+	}
+}
+
+// token is a JWS in compact serialization (RFC 7515 section 7.1), taken apart.
+type token struct {
+	algorithm, keyID   string
+	signed             string // what the signature is of
+	payload, signature []byte
+}
+
+// parse takes a token apart, and refuses what no signature could make good. It is strict, so that a token means the same
+// to each program that reads it: no duplicate members, no names in another case, no other alphabet.
+func (s *session) parse(text string) (*token, error) {
+	if len(text) > maxToken {
+		return nil, unauthenticated("the token is too long")
+	}
+	parts := strings.Split(text, ".")
+	if len(parts) != 3 {
+		return nil, unauthenticated("the token is not a signed JWT: it has not three parts")
+	}
+	var decoded [3][]byte
+	for i, part := range parts {
+		var err error
+		if decoded[i], err = base64.RawURLEncoding.Strict().DecodeString(part); err != nil || strings.ContainsAny(part, "\r\n") {
+			return nil, unauthenticated("the token is not base64url")
+		}
+	}
+	var header struct {
+		Algorithm string         `json:"alg"`
+		KeyID     string         `json:"kid"`
+		Type      string         `json:"typ"`
+		Critical  jsontext.Value `json:"crit"`
+	}
+	if err := json.Unmarshal(decoded[0], &header); err != nil {
+		return nil, unauthenticated("the token's header is not JSON as it should be")
+	}
+	switch {
+	case !slices.Contains(s.algorithms, header.Algorithm):
+		return nil, unauthenticated("the token's algorithm is not among those that are allowed")
+	case header.Critical != nil:
+		return nil, unauthenticated("the token has critical extensions, of which none is known here (RFC 7515 section 4.1.11)")
+	case !sessionType(header.Type):
+		return nil, unauthenticated("the token is of a type that is for something else than sessions")
+	}
+	return &token{
+		algorithm: header.Algorithm, keyID: header.KeyID, signed: parts[0] + "." + parts[1],
+		payload: decoded[1], signature: decoded[2],
+	}, nil
+}
+
+// sessionType tells whether a typ may stand in a session token. An issuer signs other things with the same keys, logout
+// tokens for example, and tells them apart by this (RFC 8725 section 3.11).
+func sessionType(typ string) bool {
+	switch strings.TrimPrefix(strings.ToLower(typ), "application/") {
+	case "", "jwt", "at+jwt":
+		return true
+	}
+	return false
+}
+
+// verify checks the signature. When no key fits or the one that does is another, the issuer may have new ones.
+func (s *session) verify(ctx context.Context, t *token) error {
+	set, err := s.keys.current(ctx)
+	if err != nil {
+		return err
+	}
+	k := set.find(t.algorithm, t.keyID)
+	if k.verifies(t) {
+		return nil
+	}
+	newer, err := s.keys.newer(ctx, set)
+	if newer != set {
+		if k = newer.find(t.algorithm, t.keyID); k.verifies(t) {
+			return nil
+		}
+	}
+	switch {
+	case k == nil && err != nil:
+		return err
+	case k == nil:
+		return unauthenticated("no key of the issuer fits the token")
+	}
+	return unauthenticated("the token's signature is not valid")
+}
+
+func (k *key) verifies(t *token) bool {
+	return k != nil && method(t.algorithm).Verify(t.signed, t.signature, k.public) == nil
+}

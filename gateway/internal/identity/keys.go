@@ -1,0 +1,186 @@
+package identity
+
+import (
+	"crypto/ecdsa"
+	"crypto/ed25519"
+	"crypto/rsa"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/MicahParks/jwkset"
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+	"github.com/golang-jwt/jwt/v5"
+
+	"github.com/keywright/keywright/host"
+)
+
+// Bounds of a key set. A larger RSA key costs more to verify with than a request is worth.
+const (
+	maxKeys    = 100
+	minRSABits = 2048
+	maxRSABits = 8192
+)
+
+// Asymmetric lists the algorithms of tokens that count unless a configuration names others.
+func Asymmetric() []string {
+	return []string{"RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "EdDSA"}
+}
+
+// method gives what verifies signatures of an algorithm, or nil. golang-jwt's registry is not asked: it has "none", and
+// any package of the program may add to it.
+func method(algorithm string) jwt.SigningMethod {
+	switch algorithm {
+	case "RS256":
+		return jwt.SigningMethodRS256
+	case "RS384":
+		return jwt.SigningMethodRS384
+	case "RS512":
+		return jwt.SigningMethodRS512
+	case "PS256":
+		return jwt.SigningMethodPS256
+	case "PS384":
+		return jwt.SigningMethodPS384
+	case "PS512":
+		return jwt.SigningMethodPS512
+	case "ES256":
+		return jwt.SigningMethodES256
+	case "ES384":
+		return jwt.SigningMethodES384
+	case "ES512":
+		return jwt.SigningMethodES512
+	case "EdDSA":
+		return jwt.SigningMethodEdDSA
+	case "HS256":
+		return jwt.SigningMethodHS256
+	case "HS384":
+		return jwt.SigningMethodHS384
+	case "HS512":
+		return jwt.SigningMethodHS512
+	}
+	return nil
+}
+
+func symmetric(algorithm string) bool {
+	return slices.Contains([]string{"HS256", "HS384", "HS512"}, algorithm)
+}
+
+// keySet has the keys that tokens are verified with. It is not changed once it is made.
+type keySet struct {
+	keys    []key
+	ignored []string // why keys of the document were left out
+}
+
+type key struct {
+	id        string
+	algorithm string // what alg of the JWK limits it to, or ""
+	public    any    // *rsa.PublicKey, *ecdsa.PublicKey, ed25519.PublicKey, or []byte for HMAC
+}
+
+// fits tells whether a key is of the type and size that an algorithm wants (RFC 7518 section 3, RFC 8037 section 3.1).
+// Without this, the bytes of a public key might be taken for the secret of an HMAC.
+func (k *key) fits(algorithm string) bool {
+	if k.algorithm != "" && k.algorithm != algorithm {
+		return false
+	}
+	switch public := k.public.(type) {
+	case *rsa.PublicKey:
+		return algorithm[:2] == "RS" || algorithm[:2] == "PS"
+	case *ecdsa.PublicKey:
+		curve := map[string]string{"ES256": "P-256", "ES384": "P-384", "ES512": "P-521"}[algorithm]
+		return curve == public.Params().Name
+	case ed25519.PublicKey:
+		return algorithm == "EdDSA"
+	case []byte:
+		size := map[string]int{"HS256": 32, "HS384": 48, "HS512": 64}[algorithm]
+		return size > 0 && len(public) >= size
+	}
+	return false
+}
+
+// find gives the key that a token was signed with, or nil. A token that names none is only verified when there is no
+// choice: trying each key would make a request as expensive as its sender likes.
+func (s *keySet) find(algorithm, id string) *key {
+	var found *key
+	for i := range s.keys {
+		k := &s.keys[i]
+		if (id != "" && k.id != id) || !k.fits(algorithm) {
+			continue
+		}
+		if found != nil {
+			return nil
+		}
+		found = k
+	}
+	return found
+}
+
+// admits says which keys that are not public may stand in a document, as only in a file they may.
+type admits struct {
+	private   bool // of asymmetric ones the private half, which is not used
+	symmetric bool
+}
+
+// parseKeys reads a JWK Set. What it cannot use it leaves out, as RFC 7517 section 5 wants, and says so.
+func parseKeys(document []byte, a admits) (*keySet, error) {
+	var set struct {
+		Keys []jsontext.Value `json:"keys"`
+	}
+	if err := json.Unmarshal(document, &set); err != nil {
+		return nil, errors.New("it is not a JWK Set: a JSON object with a list of keys is wanted") // err may quote it
+	}
+	if set.Keys == nil {
+		return nil, errors.New("it is not a JWK Set: it has no member keys")
+	}
+	if len(set.Keys) > maxKeys {
+		return nil, fmt.Errorf("it has more than %d keys", maxKeys)
+	}
+	s := &keySet{}
+	for i, raw := range set.Keys {
+		k, err := parseKey(raw, a)
+		if err != nil {
+			s.ignored = append(s.ignored, fmt.Sprintf("keys[%d] %v", i, err))
+			continue
+		}
+		s.keys = append(s.keys, k)
+	}
+	if len(s.keys) == 0 && len(set.Keys) > 0 { // none at all is how an issuer revokes all
+		return nil, fmt.Errorf("none of its keys can be used: %s", s.ignored[0])
+	}
+	return s, nil
+}
+
+func parseKey(raw []byte, a admits) (key, error) {
+	var m jwkset.JWKMarshal
+	if err := json.Unmarshal(raw, &m); err != nil {
+		return key{}, errors.New("is not a JWK")
+	}
+	private := m.D+m.P+m.Q+m.DP+m.DQ+m.QI != "" || len(m.OTH) > 0
+	switch {
+	case m.USE != "" && m.USE != jwkset.UseSig:
+		return key{}, errors.New("is not for signatures")
+	case len(m.KEYOPS) > 0 && !slices.Contains(m.KEYOPS, jwkset.KeyOpsVerify):
+		return key{}, errors.New("is not for verifying")
+	case m.KTY == jwkset.KtyOct && !a.symmetric:
+		return key{}, errors.New("is symmetric: that counts only in a file, with HS256, HS384 or HS512 among the algorithms")
+	case private && !a.private:
+		return key{}, errors.New("holds its private half: whoever can read that can make tokens, have it replaced")
+	}
+	// Only the public half is wanted. Certificates say nothing here that the issuer's document does not, and x5u is a URL.
+	public := jwkset.JWKMarshal{KTY: m.KTY, CRV: m.CRV, X: m.X, Y: m.Y, N: m.N, E: m.E, K: m.K}
+	jwk, err := jwkset.NewJWKFromMarshal(public, jwkset.JWKMarshalOptions{Private: m.KTY == jwkset.KtyOct}, jwkset.JWKValidateOptions{})
+	if err != nil {
+		return key{}, errors.New("is malformed, or of a type that is not known here")
+	}
+	k := key{id: m.KID, algorithm: string(m.ALG), public: jwk.Key()}
+	if rsaKey, ok := k.public.(*rsa.PublicKey); ok {
+		if bits := rsaKey.N.BitLen(); bits < minRSABits || bits > maxRSABits {
+			return key{}, fmt.Errorf("is an RSA key of %d bits; %d to %d are used", bits, minRSABits, maxRSABits)
+		}
+	}
+	if !slices.ContainsFunc(append(Asymmetric(), "HS256", "HS384", "HS512"), k.fits) {
+		return key{}, fmt.Errorf("fits no algorithm that is known here (%s)", host.Printable(k.algorithm))
+	}
+	return k, nil
+}

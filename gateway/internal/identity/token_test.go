@@ -1,0 +1,147 @@
+package identity_test
+
+import (
+	"errors"
+	"net/http"
+	"testing"
+
+	"github.com/keywright/keywright/gateway/internal/identity"
+	"github.com/keywright/keywright/host"
+)
+
+// threats.md 43
+func TestWhereTheTokenStands(t *testing.T) {
+	s := newSigner(t, "k1", "ES256")
+	token := s.token(t, claims())
+	const (
+		realm   = `Bearer realm="keywright"`
+		invalid = realm + `, error="invalid_token"`
+		twice   = realm + `, error="invalid_request"`
+	)
+	for name, test := range map[string]struct {
+		bearer    bool
+		cookie    string
+		headers   []string
+		err       error // nil: ann
+		challenge string
+	}{
+		"Bearer":                               {bearer: true, headers: []string{"Authorization", "Bearer " + token}},
+		"bearer, in lower case, with spaces":   {bearer: true, headers: []string{"Authorization", "bearer   " + token}},
+		"a cookie":                             {cookie: "session", headers: []string{"Cookie", "a=b; session=" + token + "; c=d"}},
+		"either, and it is the cookie":         {bearer: true, cookie: "session", headers: []string{"Cookie", "session=" + token}},
+		"either, and it is Bearer":             {bearer: true, cookie: "session", headers: []string{"Authorization", "Bearer " + token, "Cookie", "a=b"}},
+		"a cookie, and Basic for others":       {cookie: "session", headers: []string{"Cookie", "session=" + token, "Authorization", "Basic YTpi"}},
+		"nothing":                              {bearer: true, err: identity.ErrUnauthenticated, challenge: realm},
+		"nothing, and a cookie is wanted":      {cookie: "session", err: identity.ErrUnauthenticated},
+		"Bearer, but a cookie is wanted":       {cookie: "session", headers: []string{"Authorization", "Bearer " + token}, err: identity.ErrUnauthenticated},
+		"a cookie, but Bearer is wanted":       {bearer: true, headers: []string{"Cookie", "session=" + token}, err: identity.ErrUnauthenticated, challenge: realm},
+		"a cookie of another name":             {cookie: "session", headers: []string{"Cookie", "Session=" + token + "; xsession=" + token}, err: identity.ErrUnauthenticated},
+		"token twice: both places":             {bearer: true, cookie: "session", headers: []string{"Authorization", "Bearer " + token, "Cookie", "session=" + token}, err: identity.ErrAmbiguous, challenge: twice},
+		"token twice: two Authorization":       {bearer: true, headers: []string{"Authorization", "Bearer " + token, "Authorization", "Bearer " + token}, err: identity.ErrAmbiguous, challenge: twice},
+		"token twice: two cookies":             {cookie: "session", headers: []string{"Cookie", "session=" + token + "; session=" + token}, err: identity.ErrAmbiguous},
+		"token twice: two Cookie lines":        {cookie: "session", headers: []string{"Cookie", "session=" + token, "Cookie", "session=x"}, err: identity.ErrAmbiguous},
+		"token twice: one of them malformed":   {cookie: "session", headers: []string{"Cookie", "session=" + token + "; session =\"x"}, err: identity.ErrAmbiguous},
+		"two tokens in one value":              {bearer: true, headers: []string{"Authorization", "Bearer " + token + ", Bearer " + token}, err: identity.ErrUnauthenticated, challenge: invalid},
+		"Basic":                                {bearer: true, headers: []string{"Authorization", "Basic YTpi"}, err: identity.ErrUnauthenticated, challenge: invalid},
+		"the token in another scheme":          {bearer: true, headers: []string{"Authorization", "DPoP " + token}, err: identity.ErrUnauthenticated, challenge: invalid},
+		"Bearer without a token":               {bearer: true, headers: []string{"Authorization", "Bearer "}, err: identity.ErrUnauthenticated, challenge: invalid},
+		"an empty Authorization and a cookie":  {bearer: true, cookie: "session", headers: []string{"Authorization", "", "Cookie", "session=" + token}, err: identity.ErrUnauthenticated, challenge: invalid},
+		"an empty cookie":                      {cookie: "session", headers: []string{"Cookie", "session="}, err: identity.ErrUnauthenticated},
+		"a quoted cookie":                      {cookie: "session", headers: []string{"Cookie", `session="` + token + `"`}, err: identity.ErrUnauthenticated},
+		"a header like Authorization":          {bearer: true, headers: []string{"X-Authorization", "Bearer " + token}, err: identity.ErrUnauthenticated, challenge: realm},
+		"headers that a proxy would have made": {bearer: true, headers: []string{"X-Forwarded-Email", "root@example.com", "X-Forwarded-User", "root"}, err: identity.ErrUnauthenticated, challenge: realm},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := config(t, s.jwk())
+			c.JWT.Bearer, c.JWT.Cookie = test.bearer, test.cookie
+			u, err := newWorld(t, c, nil).User(request(test.headers...))
+			if test.err == nil {
+				accepted(t, u, err, ann)
+				return
+			}
+			refused(t, u, err, test.err, token)
+			var detail *identity.Error
+			if errors.As(err, &detail) && detail.Challenge != test.challenge {
+				t.Errorf("WWW-Authenticate: %q, want %q", detail.Challenge, test.challenge)
+			}
+		})
+	}
+	t.Run("in the query", func(t *testing.T) {
+		r := request()
+		r.URL.RawQuery = "access_token=" + token
+		u, err := newWorld(t, config(t, s.jwk()), nil).User(r)
+		refused(t, u, err, identity.ErrUnauthenticated, token)
+	})
+}
+
+func TestErrorsHaveTheirStatus(t *testing.T) {
+	s := newSigner(t, "k1", "ES256")
+	c := config(t, s.jwk())
+	c.JWT.Cookie = "session"
+	w := newWorld(t, c, nil)
+	down := newEndpoint(t)
+	down.set(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusInternalServerError) })
+	for want, failing := range map[int]func() (host.User, error){
+		http.StatusUnauthorized: func() (host.User, error) { return w.User(request()) },
+		http.StatusBadRequest: func() (host.User, error) {
+			return w.User(request("Authorization", "Bearer a.b.c", "Cookie", "session=a.b.c"))
+		},
+		http.StatusServiceUnavailable: func() (host.User, error) { return down.world(t).bearer(s.token(t, claims())) },
+	} {
+		_, err := failing()
+		var detail *identity.Error
+		if !errors.As(err, &detail) || detail.Status() != want {
+			t.Errorf("%v: want status %d", err, want)
+		}
+		if want == http.StatusServiceUnavailable && detail.Challenge != "" {
+			t.Errorf("a caller is asked to sign in again while the keys are away: %s", detail.Challenge)
+		}
+	}
+}
+
+// threats.md 43
+func TestStripLeavesNothingThatNamesTheUser(t *testing.T) {
+	s := newSigner(t, "k1", "ES256")
+	both := config(t, s.jwk())
+	both.JWT.Cookie = "session"
+	cookieOnly := config(t, s.jwk())
+	cookieOnly.JWT.Bearer, cookieOnly.JWT.Cookie = false, "session"
+	for name, test := range map[string]struct {
+		config  identity.Config
+		headers []string
+		want    []string
+	}{
+		"none leaves all":         {identity.Config{}, []string{"Authorization", "x", "Cookie", "session=1"}, []string{"Authorization", "x", "Cookie", "session=1"}},
+		"token and cookie":        {both, []string{"Authorization", "Bearer x", "Cookie", "a=1; session=2; b=3", "Cookie", "session=4", "Accept", "*/*"}, []string{"Cookie", "a=1; b=3", "Accept", "*/*"}},
+		"the only cookie":         {both, []string{"Cookie", "session=2"}, nil},
+		"a cookie, malformed":     {both, []string{"Cookie", "session =\"2; a=1"}, []string{"Cookie", "a=1"}},
+		"no cookie at all":        {both, []string{"Accept", "*/*"}, []string{"Accept", "*/*"}},
+		"Authorization of others": {cookieOnly, []string{"Authorization", "Basic x"}, []string{"Authorization", "Basic x"}},
+		"headers of a proxy": {
+			headerConfig(),
+			[]string{"X-Forwarded-Email", "a", "X_Forwarded_Email", "b", "x-forwarded-EMAIL", "c", "X.Forwarded.Email", "d", "X-Forwarded-User", "e", "X-Forwarded-For", "f"},
+			[]string{"X-Forwarded-For", "f"},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got, want := request(test.headers...).Header, request(test.want...).Header
+			newWorld(t, test.config, nil).Strip(got)
+			if len(got) != len(want) {
+				t.Fatalf("left: %v, want %v", got, want)
+			}
+			for key := range want {
+				if got.Get(key) != want.Get(key) || len(got[key]) != len(want[key]) {
+					t.Errorf("left: %v, want %v", got, want)
+				}
+			}
+		})
+	}
+}
+
+func TestNoneLooksAtNothing(t *testing.T) {
+	for _, mode := range []string{"", identity.ModeNone} {
+		u, err := newWorld(t, identity.Config{Mode: mode}, nil).User(request(
+			"Authorization", "Bearer a.b.c", "Authorization", "Basic x", "Cookie", "session=x", "X-Forwarded-Email", "root@example.com", "X_Forwarded_Email", "x"))
+		accepted(t, u, err, host.User{})
+	}
+}
