@@ -4,7 +4,6 @@ import (
 	"context"
 	"crypto/rand"
 	"encoding/hex"
-	"errors"
 	"log/slog"
 	"net"
 	"net/http"
@@ -13,10 +12,11 @@ import (
 	"sync"
 	"time"
 
+	"github.com/keywright/keywright/gateway/internal/identity"
 	"github.com/keywright/keywright/host"
 )
 
-// Users tells who the user of a request is. Errors: [ErrUnauthenticated], [ErrUnavailable].
+// Users tells who the user of a request is. Errors: [ErrUnauthenticated], [ErrAmbiguous], [ErrUnavailable].
 type Users interface {
 	User(r *http.Request) (host.User, error)
 }
@@ -24,36 +24,44 @@ type Users interface {
 // Errors of [Users].
 var (
 	// ErrUnauthenticated says that a request has no session, or one that does not count.
-	ErrUnauthenticated = errors.New("there is no valid session")
+	ErrUnauthenticated = identity.ErrUnauthenticated
+	// ErrAmbiguous says that a request names its user in more than one way.
+	ErrAmbiguous = identity.ErrAmbiguous
 	// ErrUnavailable says that it cannot be told at the moment whether a session counts.
-	ErrUnavailable = errors.New("sessions cannot be verified at the moment")
+	ErrUnavailable = identity.ErrUnavailable
 )
 
 // Config is what a gateway is made of.
 type Config struct {
+	Logger *slog.Logger
+	Clock  func() time.Time  // nil is time.Now
+	Base   http.RoundTripper // nil is the hosts' own transports
+}
+
+// Setup is what a gateway serves, until another takes its place.
+type Setup struct {
+	Connectors []*Connector
 	// Hosts are the names that callers may use, with the port if that is not the scheme's. Empty: those of the loopback.
 	Hosts []string
 	// Origins are those of the pages that may call from a browser, beside the gateway's own: https://app.example.com.
 	Origins []string
 	Users   Users // nil: requests have no user
-	Logger  *slog.Logger
-	Clock   func() time.Time  // nil is time.Now
-	Base    http.RoundTripper // nil is the host's own transport
 }
 
 // Gateway runs connectors. It is safe for concurrent use.
 type Gateway struct {
-	config  Config
-	hosts   map[string]bool
-	origins map[string]bool
+	config Config
 
 	mu      sync.RWMutex
 	current *generation
 }
 
-// generation is the connectors that are in use from one Use to the next.
+// generation is what is in use from one Use to the next.
 type generation struct {
 	connectors map[string]*running
+	hosts      map[string]bool
+	origins    map[string]bool
+	users      Users
 	inFlight   sync.WaitGroup
 }
 
@@ -64,7 +72,7 @@ type running struct {
 	limits *limiter
 }
 
-// New makes a gateway without connectors.
+// New makes a gateway that serves nothing yet: see Use.
 func New(c Config) *Gateway {
 	if c.Logger == nil {
 		c.Logger = slog.New(slog.DiscardHandler)
@@ -72,25 +80,25 @@ func New(c Config) *Gateway {
 	if c.Clock == nil {
 		c.Clock = time.Now
 	}
-	g := &Gateway{config: c, hosts: map[string]bool{}, origins: map[string]bool{}}
-	for _, name := range c.Hosts {
-		g.hosts[strings.ToLower(name)] = true
-	}
-	for _, origin := range c.Origins {
-		g.origins[origin] = true
-	}
-	g.current = &generation{}
-	return g
+	return &Gateway{config: c, current: &generation{}}
 }
 
-// Use has the gateway run these connectors from now on, and no others. Requests in flight finish on what they began with:
-// wait returns when they have, and the hosts of those connectors may be closed.
-func (g *Gateway) Use(connectors []*Connector) (wait func()) {
-	next := &generation{connectors: make(map[string]*running, len(connectors))}
-	for _, c := range connectors {
+// Use has the gateway serve this from now on, and nothing else. Requests in flight finish on what they began with: wait
+// returns when they have, and the hosts of those connectors may be closed.
+func (g *Gateway) Use(s Setup) (wait func()) {
+	next := &generation{
+		connectors: make(map[string]*running, len(s.Connectors)), hosts: map[string]bool{}, origins: map[string]bool{}, users: s.Users,
+	}
+	for _, c := range s.Connectors {
 		r := &running{Connector: c, limits: newLimiter(c.Limits, g.config.Clock)}
 		r.proxy = g.proxy(c)
 		next.connectors[c.Permalink] = r
+	}
+	for _, name := range s.Hosts {
+		next.hosts[strings.ToLower(name)] = true
+	}
+	for _, origin := range s.Origins {
+		next.origins[origin] = true
 	}
 	g.mu.Lock()
 	before := g.current
@@ -121,7 +129,9 @@ func (g *Gateway) Handler() http.Handler {
 
 // serve checks a request step by step. An error means that nothing has been written.
 func (g *Gateway) serve(c *call, w http.ResponseWriter, r *http.Request) error {
-	if !g.isHost(r.Host) {
+	generation := g.enter()
+	defer generation.inFlight.Done()
+	if !generation.isHost(r.Host) {
 		return &problem{status: http.StatusMisdirectedRequest, kind: "unknown-host", detail: "this gateway is not known under that name"}
 	}
 	switch {
@@ -130,21 +140,19 @@ func (g *Gateway) serve(c *call, w http.ResponseWriter, r *http.Request) error {
 	case r.Header.Get("Upgrade") != "" || r.ProtoMajor == 1 && strings.Contains(strings.ToLower(r.Header.Get("Connection")), "upgrade"):
 		return &problem{status: http.StatusBadRequest, kind: "upgrade-refused", detail: "connections are not upgraded here"}
 	}
-	if done, err := g.crossOrigin(w, r); done || err != nil {
+	if done, err := generation.crossOrigin(w, r); done || err != nil {
 		return err
 	}
 	rest, ok := strings.CutPrefix(r.URL.EscapedPath(), "/connectors/")
 	permalink, path, _ := strings.Cut(rest, "/")
-	generation := g.enter()
-	defer generation.inFlight.Done()
 	connector := generation.connectors[permalink]
 	if !ok || connector == nil {
 		return &problem{status: http.StatusNotFound, kind: "unknown-connector", detail: "there is no such connector"}
 	}
 	c.connector = connector.Connector
 	ctx := r.Context()
-	if g.config.Users != nil {
-		user, err := g.config.Users.User(r)
+	if generation.users != nil {
+		user, err := generation.users.User(r)
 		if err != nil {
 			return err
 		}
@@ -172,7 +180,7 @@ func (g *Gateway) serve(c *call, w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
-func (g *Gateway) isHost(name string) bool {
+func (g *generation) isHost(name string) bool {
 	if len(g.hosts) > 0 {
 		return g.hosts[strings.ToLower(name)]
 	}

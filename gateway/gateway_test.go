@@ -36,7 +36,12 @@ type world struct {
 	log    bytes.Buffer
 }
 
-type change func(*gateway.Config, *gateway.Definition)
+type change func(*options, *gateway.Definition)
+
+type options struct {
+	gateway.Config
+	gateway.Setup
+}
 
 func newWorld(t *testing.T, changes ...change) *world {
 	t.Helper()
@@ -58,16 +63,17 @@ func newWorld(t *testing.T, changes ...change) *world {
 	}
 	w.host = h
 	t.Cleanup(func() { _ = h.Close(context.Background()) })
-	config := gateway.Config{Logger: slog.New(slog.NewJSONHandler(&w.log, nil))}
+	o := &options{Config: gateway.Config{Logger: slog.New(slog.NewJSONHandler(&w.log, nil))}}
 	d := gateway.Definition{
 		Name: "Weather", Permalink: "weather", URL: w.api.URL + "/v1",
 		Auth: host.Auth{Type: "api_key", Config: map[string]any{"key": "X-API-Key", "value": "{{ get_secret('key') }}", "in": "header"}},
 	}
 	for _, c := range changes {
-		c(&config, &d)
+		c(o, &d)
 	}
-	w.gateway = gateway.New(config)
-	w.gateway.Use([]*gateway.Connector{w.connector(d)})
+	w.gateway = gateway.New(o.Config)
+	o.Connectors = []*gateway.Connector{w.connector(d)}
+	w.gateway.Use(o.Setup)
 	w.server = httptest.NewServer(w.gateway.Handler())
 	t.Cleanup(w.server.Close)
 	t.Cleanup(func() {
@@ -186,7 +192,7 @@ func TestRequestIsAuthenticatedOnTheServer(t *testing.T) {
 
 // threats.md 43, 40: nothing of what a caller sends gets to the API but what the definition names.
 func TestWhatCallersSendIsDropped(t *testing.T) {
-	w := newWorld(t, func(_ *gateway.Config, d *gateway.Definition) {
+	w := newWorld(t, func(_ *options, d *gateway.Definition) {
 		d.Headers = []gateway.Parameter{{Name: "X-Lang", Value: "en", Overridable: true}, {Name: "X-Region", Value: "{{ get_variable('region') }}"}}
 		d.Query = []gateway.Parameter{{Name: "units", Value: "metric", Overridable: true}, {Name: "v", Value: "2"}}
 	})
@@ -213,7 +219,7 @@ func TestWhatCallersSendIsDropped(t *testing.T) {
 }
 
 func TestRefusals(t *testing.T) {
-	everything := func(_ *gateway.Config, d *gateway.Definition) {
+	everything := func(_ *options, d *gateway.Definition) {
 		d.Paths, d.Methods = []string{"/users/*", "/open/**"}, []string{"GET", "POST"}
 		d.Limits.RequestBytes = 10
 		d.Headers = []gateway.Parameter{{Name: "X-Once", Value: "", Overridable: true}}
@@ -254,7 +260,7 @@ func TestRefusals(t *testing.T) {
 		})
 	}
 	t.Run("host", func(t *testing.T) {
-		w := newWorld(t, func(c *gateway.Config, _ *gateway.Definition) { c.Hosts = []string{"gw.example.com"} })
+		w := newWorld(t, func(c *options, _ *gateway.Definition) { c.Hosts = []string{"gw.example.com"} })
 		if got := w.get("/connectors/weather"); got.status != http.StatusMisdirectedRequest {
 			t.Errorf("under another name: %d", got.status)
 		}
@@ -274,7 +280,7 @@ func TestPathsThatAreAllowed(t *testing.T) {
 		"":               "/v1",
 		"/":              "/v1",
 	} {
-		w := newWorld(t, func(_ *gateway.Config, d *gateway.Definition) { d.Paths = []string{"/users/*", "/open/**"} })
+		w := newWorld(t, func(_ *options, d *gateway.Definition) { d.Paths = []string{"/users/*", "/open/**"} })
 		if got := w.get("/connectors/weather" + path); got.status != http.StatusOK || w.last().URL.RequestURI() != want {
 			t.Errorf("%s: %d, and the API received %s", path, got.status, w.last().URL.RequestURI())
 		}
@@ -316,7 +322,7 @@ func TestAnswersArePrivate(t *testing.T) {
 
 func TestPagesOfConfiguredOrigins(t *testing.T) {
 	const page = "https://app.example.com"
-	w := newWorld(t, func(c *gateway.Config, d *gateway.Definition) {
+	w := newWorld(t, func(c *options, d *gateway.Definition) {
 		c.Origins = []string{page}
 		d.Methods = []string{"POST"}
 	})
@@ -334,7 +340,7 @@ func TestPagesOfConfiguredOrigins(t *testing.T) {
 }
 
 func TestUpstreamThatDoesNotAnswer(t *testing.T) {
-	w := newWorld(t, func(_ *gateway.Config, d *gateway.Definition) { d.Timeout = time.Millisecond })
+	w := newWorld(t, func(_ *options, d *gateway.Definition) { d.Timeout = time.Millisecond })
 	release := make(chan struct{})
 	w.answer = func(http.ResponseWriter, *http.Request) { <-release }
 	got := w.get("/connectors/weather")
@@ -389,12 +395,12 @@ func TestUsers(t *testing.T) {
 			return host.User{ID: name, Email: name + "@example.com"}, nil
 		}
 	})
-	w := newWorld(t, func(c *gateway.Config, d *gateway.Definition) {
+	w := newWorld(t, func(c *options, d *gateway.Definition) {
 		c.Users, c.Clock = byName, func() time.Time { return time.Unix(1e9, 0) }
 		d.Headers = []gateway.Parameter{{Name: "X-User", Value: "{{ user.email }}"}}
 		d.Limits.PerUser = 2
 	})
-	if got := w.get("/connectors/weather"); got.status != http.StatusUnauthorized || got.header.Get("Www-Authenticate") != "Bearer" {
+	if got := w.get("/connectors/weather"); got.status != http.StatusUnauthorized || got.kind != "unauthenticated" {
 		t.Errorf("without a session: %+v", got)
 	}
 	if got := w.get("/connectors/weather", "Authorization", "down"); got.status != http.StatusServiceUnavailable || got.header.Get("Retry-After") == "" {
@@ -443,7 +449,7 @@ func TestDefinitionsThatAreWrong(t *testing.T) {
 }
 
 func TestBodiesAreShaped(t *testing.T) {
-	w := newWorld(t, func(c *gateway.Config, d *gateway.Definition) {
+	w := newWorld(t, func(c *options, d *gateway.Definition) {
 		c.Users = users(func(*http.Request) (host.User, error) { return host.User{Email: "ann@example.com"}, nil })
 		d.Methods = []string{"POST"}
 		d.Request = `{"who":{{ json_encode(user.email) }},"q":{{ json_encode(from_json(body_text).query) }}}`
@@ -486,7 +492,7 @@ func TestFilterLetsNothingPass(t *testing.T) {
 		"more than is looked": {200, "application/json", `[` + strings.Repeat(`{"mine":true},`, 100) + `{"mine":true}]`, 502, "answer-not-shaped", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
-			w := newWorld(t, func(_ *gateway.Config, d *gateway.Definition) {
+			w := newWorld(t, func(_ *options, d *gateway.Definition) {
 				d.Response.Filter, d.Limits.ResponseBytes = "record.mine", 1000
 			})
 			w.answer = func(rw http.ResponseWriter, _ *http.Request) {
@@ -530,7 +536,7 @@ func TestUseWaitsForRequestsInFlight(t *testing.T) {
 	got := make(chan answer)
 	go func() { got <- w.get("/connectors/weather") }()
 	<-there
-	wait := w.gateway.Use(nil)
+	wait := w.gateway.Use(gateway.Setup{})
 	if after := w.get("/connectors/weather"); after.status != http.StatusNotFound {
 		t.Errorf("a request after it: %d", after.status)
 	}

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/keywright/keywright/gateway/internal/identity"
 	"github.com/keywright/keywright/host"
 )
 
@@ -48,7 +49,9 @@ func problemOf(err error) *problem {
 	case errors.As(err, &large):
 		return &problem{status: http.StatusRequestEntityTooLarge, kind: "body-too-large", detail: fmt.Sprintf("the body has more than %d bytes", large.Limit)}
 	case errors.Is(err, ErrUnauthenticated):
-		return &problem{status: http.StatusUnauthorized, kind: "unauthenticated", detail: "this needs a valid session"}
+		return &problem{status: http.StatusUnauthorized, kind: "unauthenticated", detail: "this needs a valid session", cause: err}
+	case errors.Is(err, ErrAmbiguous):
+		return &problem{status: http.StatusBadRequest, kind: "ambiguous-session", detail: "the request names its user in more than one way", cause: err}
 	case errors.Is(err, ErrUnavailable):
 		return &problem{status: http.StatusServiceUnavailable, kind: "sessions-unavailable", detail: "sessions cannot be verified at the moment", retry: 5}
 	case errors.Is(err, errUpstreamTime) || errors.Is(err, context.DeadlineExceeded):
@@ -95,8 +98,9 @@ func (c *call) fail(w http.ResponseWriter, r *http.Request, err error) {
 	if p.retry > 0 {
 		header.Set("Retry-After", strconv.Itoa(p.retry))
 	}
-	if p.status == http.StatusUnauthorized {
-		header.Set("WWW-Authenticate", "Bearer")
+	var session *identity.Error
+	if errors.As(err, &session) && session.Challenge != "" {
+		header.Set("WWW-Authenticate", session.Challenge)
 	}
 	w.WriteHeader(p.status)
 	_, _ = w.Write(body)

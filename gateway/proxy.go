@@ -39,7 +39,7 @@ func callOf(ctx context.Context) *call {
 func (g *Gateway) proxy(c *Connector) *httputil.ReverseProxy {
 	base := g.config.Base
 	if base == nil {
-		base = c.Upstream.Base()
+		base = c.host.Base()
 	}
 	return &httputil.ReverseProxy{
 		Rewrite: func(r *httputil.ProxyRequest) {

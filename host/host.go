@@ -265,3 +265,7 @@ func (h *Host) Close(ctx context.Context) error {
 	}
 	return h.runtime.Close(ctx)
 }
+
+// Base is the host's own transport, or [Config].Base: what [Connector.Transport] takes when it is given none. It adds no
+// credential.
+func (h *Host) Base() http.RoundTripper { return h.base }

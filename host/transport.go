@@ -234,7 +234,3 @@ func closeBody(r *http.Request) {
 		_ = r.Body.Close()
 	}
 }
-
-// Base is the host's own transport, or [Config].Base: what [Connector.Transport] takes when it is given none. It adds no
-// credential.
-func (c *Connector) Base() http.RoundTripper { return c.host.base }

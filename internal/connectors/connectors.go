@@ -44,6 +44,7 @@ type Set struct {
 type Settings struct {
 	Hosts   []string
 	Origins []string
+	User    gateway.Identity
 }
 
 // Connector is a connector with what requests need to know of it. The name of the host's connector is the permalink.
@@ -156,7 +157,7 @@ func (l *loader) load(ctx context.Context, text string) error {
 	if root == nil {
 		return nil
 	}
-	d := &definer{problems: &l.problems, allowHTTP: l.options.Host.Egress.AllowHTTP, budget: maxValues, meant: map[*node][]string{}}
+	d := &definer{problems: &l.problems, allowHTTP: l.options.Host.Egress.AllowHTTP, dir: l.dir, budget: maxValues, meant: map[*node][]string{}}
 	definitions, files := d.document(root)
 	l.set.Settings = d.settings(root)
 	if err := l.host(ctx, files); err != nil {

@@ -50,6 +50,7 @@ type pluginFile struct {
 type definer struct {
 	*problems
 	allowHTTP bool
+	dir       string // of the file
 	budget    int
 	meant     map[*node][]string // what unknown members of an object were probably meant to be
 }

@@ -4,6 +4,8 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/url"
+	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -103,13 +105,7 @@ func (d *definer) parameters(n *node, path, name string) []gateway.Parameter {
 		} else {
 			p.Value = d.text(item, at, "value")
 		}
-		if m := item.get("overridable"); m != nil {
-			yes, ok := m.value.value.(bool)
-			if !ok {
-				d.at(m.value.place, at+".overridable", "is %s: true or false is wanted", m.value.describe())
-			}
-			p.Overridable = yes
-		}
+		p.Overridable = d.yes(item, at, "overridable", false)
 		all = append(all, p)
 	}
 	return all
@@ -163,7 +159,7 @@ func (d *definer) settings(root *node) (s Settings) {
 	if n == nil {
 		return s
 	}
-	d.only(n, "gateway", "hosts", "origins")
+	d.only(n, "gateway", "hosts", "origins", "user")
 	s.Hosts, s.Origins = d.texts(n, "gateway", "hosts"), d.texts(n, "gateway", "origins")
 	for i, host := range s.Hosts {
 		if strings.ContainsAny(host, "/ @*") {
@@ -176,7 +172,72 @@ func (d *definer) settings(root *node) (s Settings) {
 			d.at(d.item(n, "origins", i), fmt.Sprintf("gateway.origins[%d]", i), "is not an origin: scheme and host, without a slash at the end, such as https://app.example.com")
 		}
 	}
+	s.User = d.identity(n)
 	return s
+}
+
+// identity reads who the user of a request is. A path of a file begins at this one's directory.
+func (d *definer) identity(n *node) (c gateway.Identity) {
+	u := d.object(n, "gateway", "user")
+	if u == nil {
+		return c
+	}
+	const path = "gateway.user"
+	d.only(u, path, "type", "jwt", "header")
+	c.Mode = d.text(u, path, "type")
+	if j := d.object(u, path, "jwt"); j != nil {
+		at := path + ".jwt"
+		d.only(j, at, "bearer", "cookie", "jwks_file", "jwks_url", "issuer", "audiences", "algorithms", "claims")
+		c.JWT = &gateway.IdentityJWT{
+			Bearer: d.yes(j, at, "bearer", j.get("cookie") == nil), Cookie: d.optional(j, at, "cookie"), JWKSFile: d.optional(j, at, "jwks_file"),
+			JWKSURL: d.optional(j, at, "jwks_url"), Issuer: d.optional(j, at, "issuer"), Audiences: d.texts(j, at, "audiences"), Algorithms: d.texts(j, at, "algorithms"),
+		}
+		if f := c.JWT.JWKSFile; f != "" && !filepath.IsAbs(f) {
+			c.JWT.JWKSFile = filepath.Join(d.dir, f)
+		}
+		if claims := d.object(j, at, "claims"); claims != nil {
+			c.JWT.Claims = gateway.IdentityClaims(d.userFields(claims, at+".claims"))
+		}
+	}
+	if h := d.object(u, path, "header"); h != nil {
+		at := path + ".header"
+		names := *h
+		names.members = slices.DeleteFunc(slices.Clone(h.members), func(m member) bool { return m.name == "proxies" || m.name == "required" })
+		fields := d.userFields(&names, at)
+		c.Header = &gateway.IdentityHeader{
+			Proxies: d.texts(h, at, "proxies"), Required: d.yes(h, at, "required", true), ID: fields.ID, Email: fields.Email,
+			Username: fields.Username, FirstName: fields.FirstName, LastName: fields.LastName, TenantID: fields.TenantID,
+		}
+	}
+	for _, p := range gateway.CheckIdentity(c, d.allowHTTP) {
+		_, where, _ := u.locate(p.Path)
+		d.at(where, path+"."+p.Path, "%s", p.Message)
+	}
+	return c
+}
+
+// userFields are names of what becomes the user.
+type userFields struct{ ID, Email, Username, FirstName, LastName, TenantID string }
+
+func (d *definer) userFields(n *node, path string) userFields {
+	d.only(n, path, "id", "email", "username", "first_name", "last_name", "tenant_id")
+	return userFields{
+		d.optional(n, path, "id"), d.optional(n, path, "email"), d.optional(n, path, "username"),
+		d.optional(n, path, "first_name"), d.optional(n, path, "last_name"), d.optional(n, path, "tenant_id"),
+	}
+}
+
+// yes gives a member that is true or false.
+func (d *definer) yes(n *node, path, name string, absent bool) bool {
+	m := n.get(name)
+	if m == nil {
+		return absent
+	}
+	yes, ok := m.value.value.(bool)
+	if !ok {
+		d.at(m.value.place, keyPath(path, name), "is %s: true or false is wanted", m.value.describe())
+	}
+	return yes
 }
 
 // item is the place of an item of a member that texts reads.

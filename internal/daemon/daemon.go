@@ -43,9 +43,11 @@ func Run(ctx context.Context, c Config) error {
 	if err != nil {
 		return err
 	}
-	d.gateway = gateway.New(gateway.Config{Hosts: set.Settings.Hosts, Origins: set.Settings.Origins, Logger: c.Logger})
-	d.use(set)
-	defer d.end(ctx)
+	d.gateway = gateway.New(gateway.Config{Logger: c.Logger})
+	if err := d.use(ctx, set); err != nil {
+		return errors.Join(err, set.Close(ctx))
+	}
+	defer d.end()
 	watch, err := d.watch()
 	if err != nil {
 		return err
@@ -59,7 +61,7 @@ func Run(ctx context.Context, c Config) error {
 	}()
 	defer func() { stop(); <-done }()
 	return httpserver.Run(ctx, httpserver.Config{
-		Listen: c.Listen, Admin: c.Admin, Handler: d.gateway.Handler(), Logger: c.Logger, Started: c.Started,
+		Listen: c.Listen, Admin: c.Admin, Handler: d.gateway.Handler(), Logger: c.Logger, Started: c.Started, Ready: d.ready,
 		Operate: map[string]http.Handler{"POST /connectors/{permalink}/test": d.gateway.Test()},
 	})
 }
@@ -70,32 +72,56 @@ type daemon struct {
 	retired sync.WaitGroup // sets that are no longer in use, but not closed yet
 
 	mu  sync.Mutex
-	set *connectors.Set
+	set *inUse
+}
+
+// inUse is a set with what belongs to it.
+type inUse struct {
+	*connectors.Set
+	sessions gateway.Sessions
+}
+
+func (u *inUse) close() {
+	_ = u.sessions.Close()
+	_ = u.Set.Close(context.Background()) // whose calls have ended
 }
 
 // use has the gateway run a set. The one before is closed when its requests have ended.
-func (d *daemon) use(set *connectors.Set) {
+func (d *daemon) use(ctx context.Context, set *connectors.Set) error {
+	options := d.config.Options.Host.Egress
+	sessions, err := gateway.NewSessions(ctx, set.Settings.User, set.Host.Base(), options.AllowHTTP, d.config.Logger)
+	if err != nil {
+		return fmt.Errorf("gateway.user: %w", err)
+	}
 	all := make([]*gateway.Connector, len(set.Connectors))
 	for i, c := range set.Connectors {
 		all[i] = c.Gateway
 	}
-	wait := d.gateway.Use(all)
+	wait := d.gateway.Use(gateway.Setup{Connectors: all, Hosts: set.Settings.Hosts, Origins: set.Settings.Origins, Users: sessions})
 	d.mu.Lock()
 	before := d.set
-	d.set = set
+	d.set = &inUse{set, sessions}
 	d.mu.Unlock()
-	if before == nil {
-		return
+	if before != nil {
+		d.retired.Go(func() {
+			wait()
+			before.close()
+		})
 	}
-	d.retired.Go(func() {
-		wait()
-		_ = before.Close(context.Background()) // whose calls have ended
-	})
+	return nil
 }
 
-func (d *daemon) end(ctx context.Context) {
+func (d *daemon) end() {
 	d.retired.Wait()
-	_ = d.set.Close(context.WithoutCancel(ctx))
+	d.set.close()
+}
+
+// ready tells whether requests can be served.
+func (d *daemon) ready() error {
+	d.mu.Lock()
+	set := d.set
+	d.mu.Unlock()
+	return set.sessions.Ready(context.Background())
 }
 
 // reload reads the file again: all of it, or nothing.
@@ -113,7 +139,11 @@ func (d *daemon) reload(ctx context.Context) {
 		log.Error("the configuration is not used, and the one before goes on", slog.String("file", d.config.File), slog.Any("error", err))
 		return
 	}
-	d.use(set)
+	if err := d.use(ctx, set); err != nil {
+		log.Error("the configuration is not used, and the one before goes on", slog.String("file", d.config.File), slog.Any("error", err))
+		_ = set.Close(ctx)
+		return
+	}
 	log.Info("the configuration is in use", slog.String("file", d.config.File), slog.Int("connectors", len(set.Connectors)))
 }
 
