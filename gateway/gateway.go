@@ -36,6 +36,18 @@ type Config struct {
 	Logger *slog.Logger
 	Clock  func() time.Time  // nil is time.Now
 	Base   http.RoundTripper // nil is the hosts' own transports
+	// Observe is told of each request once it has been answered. Nil: nobody.
+	Observe func(Event)
+}
+
+// Event is a request that has been answered.
+type Event struct {
+	Connector string // permalink; "" when the request was for none
+	Status    int
+	Problem   string        // the last part of the problem's type; "" for an answer of the API
+	Stage     string        // at which authenticating it failed; "" otherwise
+	Total     time.Duration // until the answer had been written
+	Upstream  time.Duration // until the API's answer began; 0 when it was not asked
 }
 
 // Setup is what a gateway serves, until another takes its place.
@@ -124,6 +136,7 @@ func (g *Gateway) Handler() http.Handler {
 		if err := g.serve(c, w, r); err != nil {
 			c.fail(w, r, err)
 		}
+		c.observe()
 	})
 }
 

@@ -88,7 +88,12 @@ func (c *call) fail(w http.ResponseWriter, r *http.Request, err error) {
 			header.Set("Allow", strings.Join(c.connector.Methods, ", "))
 		}
 	}
-	c.gateway.config.Logger.LogAttrs(r.Context(), slog.LevelWarn, "request failed", slog.String("request_id", c.id),
+	c.event.Status, c.event.Problem, c.event.Stage = p.status, p.kind, p.stage
+	level := slog.LevelInfo // it is the caller's
+	if p.status >= http.StatusInternalServerError {
+		level = slog.LevelWarn
+	}
+	c.gateway.config.Logger.LogAttrs(r.Context(), level, "request failed", slog.String("request_id", c.id),
 		slog.String("connector", document.Connector), slog.Int("status", p.status), slog.String("stage", p.stage), slog.String("error", host.Printable(err.Error())))
 	body, _ := json.Marshal(document)
 	header.Set("Content-Type", "application/problem+json")

@@ -22,12 +22,30 @@ type call struct {
 	out       *Outgoing
 	cancel    context.CancelCauseFunc
 
+	event Event
+
 	began    time.Time
 	sent     time.Time // when the upstream was asked first; zero if it was not
 	answered time.Time // when its answer had begun
 }
 
 type callKey struct{}
+
+// observe tells of a call that has ended.
+func (c *call) observe() {
+	observe := c.gateway.config.Observe
+	if observe == nil {
+		return
+	}
+	if c.connector != nil {
+		c.event.Connector = c.connector.Permalink
+	}
+	c.event.Total = c.gateway.config.Clock().Sub(c.began)
+	if !c.sent.IsZero() && !c.answered.IsZero() {
+		c.event.Upstream = c.answered.Sub(c.sent)
+	}
+	observe(c.event)
+}
 
 func callOf(ctx context.Context) *call {
 	c, _ := ctx.Value(callKey{}).(*call)
@@ -131,6 +149,7 @@ func (g *Gateway) answer(response *http.Response) error {
 		return &problem{status: http.StatusBadGateway, kind: "upstream-failed", detail: "the API answered in an encoding that it was not asked for"}
 	}
 	response.Header, response.Trailer = header, nil
+	c.event.Status = response.StatusCode
 	return c.shapeResponse(response)
 }
 

@@ -35,11 +35,20 @@ func (f *configFlags) add(c *cobra.Command, file string) {
 
 // load loads the configuration. The caller closes the set.
 func (a *app) load(ctx context.Context, c *cobra.Command, f *configFlags) (*connectors.Set, error) {
+	options, err := a.options(c, f)
+	if err != nil {
+		return nil, err
+	}
+	return connectors.Load(ctx, f.file, options)
+}
+
+// options says what a configuration is loaded with.
+func (a *app) options(c *cobra.Command, f *configFlags) (connectors.Options, error) {
 	variables := map[string]string{}
 	for _, pair := range f.variables {
 		name, value, ok := strings.Cut(pair, "=")
 		if !ok || name == "" {
-			return nil, misuse(c, "--var wants K=V, not %q", pair)
+			return connectors.Options{}, misuse(c, "--var wants K=V, not %q", pair)
 		}
 		variables[name] = value
 	}
@@ -48,14 +57,14 @@ func (a *app) load(ctx context.Context, c *cobra.Command, f *configFlags) (*conn
 	}
 	secrets, err := f.secrets()
 	if err != nil {
-		return nil, err
+		return connectors.Options{}, err
 	}
-	return connectors.Load(ctx, f.file, connectors.Options{Environment: true, ReadSecrets: f.readSecrets, Host: host.Config{
+	return connectors.Options{Environment: true, ReadSecrets: f.readSecrets, Host: host.Config{
 		Secrets:   secrets,
 		Variables: variables,
 		Egress:    host.Egress{AllowHTTP: f.dev, AllowPrivate: f.dev},
 		Logger:    a.logger(),
-	}})
+	}}, nil
 }
 
 // secrets are those of the command line: the files of a directory, if one is given, and the environment.

@@ -38,12 +38,14 @@ const settle = 100 * time.Millisecond
 
 // Run serves until the context ends. It fails at once when the file is bad; later on, a bad file leaves what runs as it is.
 func Run(ctx context.Context, c Config) error {
+	m := newMetrics()
+	c.Options.Host.Observe = m.call
 	d := &daemon{config: c}
 	set, err := connectors.Load(ctx, c.File, c.Options)
 	if err != nil {
 		return err
 	}
-	d.gateway = gateway.New(gateway.Config{Logger: c.Logger})
+	d.gateway = gateway.New(gateway.Config{Logger: c.Logger, Observe: m.request})
 	if err := d.use(ctx, set); err != nil {
 		return errors.Join(err, set.Close(ctx))
 	}
@@ -62,7 +64,7 @@ func Run(ctx context.Context, c Config) error {
 	defer func() { stop(); <-done }()
 	return httpserver.Run(ctx, httpserver.Config{
 		Listen: c.Listen, Admin: c.Admin, Handler: d.gateway.Handler(), Logger: c.Logger, Started: c.Started, Ready: d.ready,
-		Operate: map[string]http.Handler{"POST /connectors/{permalink}/test": d.gateway.Test()},
+		Operate: map[string]http.Handler{"POST /connectors/{permalink}/test": d.gateway.Test(), "GET /metrics": m.handler()},
 	})
 }
 
