@@ -115,7 +115,7 @@ func (c *call) shapeResponse(response *http.Response) error {
 	}
 	contentType := response.Header.Get("Content-Type")
 	if s.response != nil && !empty {
-		isJSON := false
+		var isJSON bool
 		if body, isJSON, err = s.response.Run(r.Context(), in); err != nil {
 			return failed("response.body", err)
 		}

@@ -85,7 +85,7 @@ type inUse struct {
 
 func (u *inUse) close() {
 	_ = u.sessions.Close()
-	_ = u.Set.Close(context.Background()) // whose calls have ended
+	_ = u.Close(context.Background()) // whose calls have ended
 }
 
 // use has the gateway run a set. The one before is closed when its requests have ended.

@@ -40,12 +40,13 @@ type Config struct {
 
 // Run serves until the context ends, and then finishes what is in flight. Its error is nil when all of that went well.
 func Run(ctx context.Context, c Config) error {
-	callers, err := net.Listen("tcp", c.Listen)
+	var config net.ListenConfig
+	callers, err := config.Listen(ctx, "tcp", c.Listen)
 	if err != nil {
 		return fmt.Errorf("listening for callers: %w", err)
 	}
 	defer callers.Close()
-	operators, err := net.Listen("tcp", c.Admin)
+	operators, err := config.Listen(ctx, "tcp", c.Admin)
 	if err != nil {
 		return fmt.Errorf("listening for operators: %w", err)
 	}

@@ -1,0 +1,274 @@
+package daemon_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+
+	"go.uber.org/goleak"
+
+	"github.com/keywright/keywright/host"
+	"github.com/keywright/keywright/internal/connectors"
+	"github.com/keywright/keywright/internal/daemon"
+)
+
+const secret = "s3cr3t-of-the-api-0123456789"
+
+// world is a gateway that runs from a file, before an API that answers with what it got.
+type world struct {
+	t                  *testing.T
+	file               string
+	api                *httptest.Server
+	callers, operators string
+	logged             chan string // what the log said of a configuration
+	end                func() error
+
+	mu  sync.Mutex
+	log bytes.Buffer
+}
+
+// Write is the log.
+func (w *world) Write(line []byte) (int, error) {
+	w.mu.Lock()
+	w.log.Write(line)
+	w.mu.Unlock()
+	var said struct{ Msg, Problem string }
+	if err := json.Unmarshal(line, &said); err == nil && strings.HasPrefix(said.Msg, "the configuration") {
+		w.logged <- said.Msg + ": " + said.Problem
+	}
+	return len(line), nil
+}
+
+func start(t *testing.T, api http.HandlerFunc, text string) *world {
+	t.Helper()
+	w := &world{t: t, file: filepath.Join(t.TempDir(), "connectors.yaml"), logged: make(chan string, 10)}
+	w.api = httptest.NewServer(api)
+	t.Cleanup(w.api.Close)
+	w.write(text)
+	ctx, cancel := context.WithCancel(context.Background())
+	started, ended := make(chan struct{}), make(chan error, 1)
+	go func() {
+		ended <- daemon.Run(ctx, daemon.Config{
+			File: w.file, Listen: "127.0.0.1:0", Admin: "127.0.0.1:0", Logger: slog.New(slog.NewJSONHandler(w, nil)),
+			Options: connectors.Options{Host: host.Config{Secrets: host.MapSecrets{"key": secret}, Egress: host.Egress{AllowHTTP: true, AllowPrivate: true}}},
+			Started: func(callers, operators net.Addr) {
+				w.callers, w.operators = "http://"+callers.String(), "http://"+operators.String()
+				close(started)
+			},
+		})
+	}()
+	select {
+	case <-started:
+	case err := <-ended:
+		t.Fatal(err)
+	}
+	w.end = sync.OnceValue(func() error {
+		cancel()
+		return <-ended
+	})
+	t.Cleanup(func() {
+		if err := w.end(); err != nil {
+			t.Error(err)
+		}
+		if strings.Contains(w.log.String(), secret) {
+			t.Error("the log holds the credential")
+		}
+	})
+	return w
+}
+
+// write replaces the file, as editors do.
+func (w *world) write(text string) {
+	w.t.Helper()
+	temporary := w.file + ".new"
+	if err := os.WriteFile(temporary, []byte(strings.ReplaceAll(text, "API", w.api.URL)), 0o600); err != nil {
+		w.t.Fatal(err)
+	}
+	if err := os.Rename(temporary, w.file); err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+func (w *world) get(url string) (status int, body string) {
+	w.t.Helper()
+	r, err := http.NewRequestWithContext(context.Background(), http.MethodGet, url, nil)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	transport := &http.Transport{DisableKeepAlives: true}
+	response, err := transport.RoundTrip(r)
+	if err != nil {
+		w.t.Error(err)
+		return 0, ""
+	}
+	defer response.Body.Close()
+	content, err := io.ReadAll(response.Body)
+	if err != nil {
+		w.t.Error(err)
+	}
+	return response.StatusCode, string(content)
+}
+
+const echo = `connectors:
+  - name: Echo
+    url: API/v1
+    headers: [{name: X-Version, value: "1"}]
+    auth: {type: api_key, config: {key: X-Key, value: "{{ get_secret('key') }}", in: header}}
+`
+
+func version(w http.ResponseWriter, r *http.Request) {
+	_, _ = fmt.Fprintf(w, "%s %t", r.Header.Get("X-Version"), r.Header.Get("X-Key") == secret)
+}
+
+func TestReload(t *testing.T) {
+	w := start(t, version, echo)
+	check := func(want string) {
+		t.Helper()
+		if status, body := w.get(w.callers + "/connectors/echo"); status != http.StatusOK || body != want {
+			t.Errorf("%d %s, want %s", status, body, want)
+		}
+	}
+	check("1 true")
+	w.write(strings.Replace(echo, `"1"`, `"2"`, 1))
+	if got := <-w.logged; got != "the configuration is in use: " {
+		t.Errorf("the log says %s", got)
+	}
+	check("2 true")
+	w.write(strings.Replace(echo, "api_key", "api_kye", 1)) // all or nothing
+	if got := <-w.logged; !strings.Contains(got, "is not used") || !strings.Contains(got, `5:18: connectors.echo.auth.type: there is no auth type "api_kye"`) {
+		t.Errorf("the log says %s", got)
+	}
+	check("2 true")
+	if status, _ := w.get(w.operators + "/readyz"); status != http.StatusOK {
+		t.Errorf("/readyz is %d with a bad file", status)
+	}
+	w.write(echo)
+	<-w.logged
+	check("1 true")
+	if err := syscall.Kill(os.Getpid(), syscall.SIGHUP); err != nil {
+		t.Fatal(err)
+	}
+	if got := <-w.logged; got != "the configuration is in use: " {
+		t.Errorf("on SIGHUP, the log says %s", got)
+	}
+	check("1 true")
+}
+
+// No request is lost while the file changes and the server ends, and nothing stays behind.
+func TestRequestsInFlightWhileTheFileChanges(t *testing.T) {
+	defer goleak.VerifyNone(t, goleak.IgnoreCurrent())
+	there, release := make(chan struct{}), make(chan struct{})
+	w := start(t, func(rw http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/v1/slow" {
+			there <- struct{}{}
+			<-release
+		}
+		version(rw, r)
+	}, echo+"    paths: [/slow]\n")
+	var all sync.WaitGroup
+	for range 3 {
+		all.Go(func() {
+			if status, body := w.get(w.callers + "/connectors/echo/slow"); status != http.StatusOK || !strings.HasSuffix(body, " true") {
+				t.Errorf("a request in flight: %d %s", status, body)
+			}
+		})
+		<-there
+		w.write(strings.Replace(echo+"    paths: [/slow]\n", `"1"`, `"2"`, 1))
+		<-w.logged
+	}
+	done := make(chan error)
+	go func() { done <- w.end() }()
+	close(release)
+	all.Wait()
+	if err := <-done; err != nil {
+		t.Error(err)
+	}
+	w.api.Close()
+	http.DefaultTransport.(*http.Transport).CloseIdleConnections()
+}
+
+func TestFileThatIsBadFromTheStart(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "connectors.yaml")
+	if err := os.WriteFile(file, []byte("connectors: [{name: A}]"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	err := daemon.Run(t.Context(), daemon.Config{File: file, Listen: "127.0.0.1:0", Admin: "127.0.0.1:0", Logger: slog.New(slog.DiscardHandler)})
+	if err == nil || !strings.Contains(err.Error(), "connectors.a.url: is missing") {
+		t.Errorf("the error is %v", err)
+	}
+}
+
+func TestOperators(t *testing.T) {
+	w := start(t, version, echo)
+	for range 3 {
+		w.get(w.callers + "/connectors/echo")
+	}
+	w.get(w.callers + "/connectors/of-a-caller")
+	w.get(w.callers + "/connectors/echo?q=of-a-caller")
+	status, metrics := 0, ""
+	for range 100 { // a request is counted once its answer has been written, which its caller may have read by then
+		if status, metrics = w.get(w.operators + "/metrics"); strings.Contains(metrics, `status="200"} 4`) {
+			break
+		}
+	}
+	for _, line := range []string{
+		`keywright_requests_total{connector="echo",problem="",status="200"} 4`,
+		`keywright_requests_total{connector="",problem="unknown-connector",status="404"} 1`,
+		`keywright_authentications_total{connector="echo",from="reuse"} 3`,
+		`keywright_upstream_seconds_count{connector="echo"} 4`,
+	} {
+		if !strings.Contains(metrics, line+"\n") {
+			t.Errorf("/metrics (%d) has no line %s", status, line)
+		}
+	}
+	if strings.Contains(metrics, "of-a-caller") || strings.Contains(metrics, secret) {
+		t.Error("/metrics has what callers send")
+	}
+	for path, want := range map[string]int{"/healthz": 200, "/readyz": 200, "/debug/pprof/": 200, "/connectors/echo": 404} {
+		if status, _ := w.get(w.operators + path); status != want {
+			t.Errorf("operators get %d for %s, want %d", status, path, want)
+		}
+	}
+	for _, path := range []string{"/metrics", "/debug/pprof/", "/healthz", "/connectors/echo/test"} { // threats.md 22
+		if status, _ := w.get(w.callers + path); status != http.StatusNotFound {
+			t.Errorf("callers get %d for %s", status, path)
+		}
+	}
+}
+
+// What an operator tries is sent, and shown without the credential.
+func TestTry(t *testing.T) {
+	w := start(t, version, strings.Replace(echo, "/v1", "/v1?units={{ user.email }}", 1)+"    method: POST\n    request: '{\"q\":{{ json_encode(body_text) }}}'\n")
+	body := strings.NewReader(`{"body":"hello ü","user":{"Email":"ann@example.com"}}`)
+	response, err := http.Post(w.operators+"/connectors/echo/test", "application/json", body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer response.Body.Close()
+	answer, _ := io.ReadAll(response.Body)
+	header := response.Header.Get("X-Debug-Request")
+	var shown map[string]any
+	if err := json.Unmarshal([]byte(header), &shown); err != nil || response.StatusCode != http.StatusOK || string(answer) != "1 true" {
+		t.Fatalf("%d %s, %s: %v", response.StatusCode, answer, header, err)
+	}
+	authentication, _ := json.Marshal(shown["authentication"])
+	if shown["url"] != w.api.URL+"/v1?units=ann%40example.com" || shown["method"] != "POST" || shown["request_body"] != `{"q":"hello ü"}` || shown["response_body"] != "1 true" ||
+		string(authentication) != `{"headers":{"X-Key":"{{ get_secret('key') }}"},"query":"","type":"api_key"}` {
+		t.Errorf("X-Debug-Request is %s", header)
+	}
+	if strings.Contains(header, secret) {
+		t.Error("X-Debug-Request holds the credential")
+	}
+}
