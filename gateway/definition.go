@@ -196,8 +196,11 @@ func (k *compiler) limits(d Definition) {
 		name  string
 		value float64
 	}{
-		{"per_user", d.Limits.PerUser}, {"total", d.Limits.Total}, {"request_bytes", float64(d.Limits.RequestBytes)},
-		{"response_bytes", float64(d.Limits.ResponseBytes)}, {"concurrent", float64(d.Limits.Concurrent)},
+		{"per_user", d.Limits.PerUser},
+		{"total", d.Limits.Total},
+		{"request_bytes", float64(d.Limits.RequestBytes)},
+		{"response_bytes", float64(d.Limits.ResponseBytes)},
+		{"concurrent", float64(d.Limits.Concurrent)},
 	} {
 		if l.value < 0 {
 			k.wrong("limits."+l.name, "is negative")
