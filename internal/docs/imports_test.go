@@ -49,6 +49,7 @@ var rules = []rule{
 	{packages: "host/internal/testhook", ours: []string{"host/internal/sandbox"}},
 
 	{packages: "internal/connectors", ours: []string{"host", "internal/abi"}, others: []string{"github.com/goccy/go-yaml", "golang.org/x/text"}},
+	{packages: "internal/secretstore", ours: []string{"host"}, others: []string{"filippo.io/age", "github.com/go-json-experiment/json"}},
 	{packages: "internal/demo", others: []string{"github.com/golang-jwt/jwt/v5"}},
 	{packages: "internal/demo/tour", ours: []string{"host", "internal/connectors", "internal/demo"}},
 	{packages: "internal/moduleinfo", others: []string{"github.com/tetratelabs/wazero"}},
