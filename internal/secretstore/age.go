@@ -1,0 +1,144 @@
+package secretstore
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"io"
+	"sync"
+	"time"
+
+	"filippo.io/age"
+	"filippo.io/age/armor"
+
+	"github.com/keywright/keywright/host"
+)
+
+const (
+	maxAgeFile      = 4 << 20
+	maxIdentityFile = 64 << 10
+	// ageInterval is how often a file is looked at, at most.
+	ageInterval = time.Second
+)
+
+// Age takes secrets from a file that is encrypted with age (age-encryption.org/v1), binary or armored, to a recipient
+// whose identity is in another file. What is encrypted is a JSON object of names and texts:
+//
+//	{"crm-key": "…", "crm-certificate": "-----BEGIN…\n…"}
+//
+// A name that is there twice, a value that is not text, and whatever else is not such an object make the whole file bad.
+// These commands make both files, and one with a new secret:
+//
+//	(umask 077 && age-keygen -o identity.txt)
+//	jq -n --rawfile key key.pem '{"crm-key": $key}' | age -r age1… -o secrets.age
+//
+// The identity file has one or more identities as age-keygen writes them, is not encrypted, and may be read by nobody but
+// its owner (mode 0600 or less).
+//
+// A file that has changed is read again within a second. While it is bad, all of its secrets are errors that say why: a
+// secret that was to be replaced must not live on unseen. So put a new file in the place of the old one by renaming it,
+// which never shows half of it; a file that is written in place is bad until it is whole.
+//
+// A nil clock is [time.Now].
+func Age(file, identityFile string, clock func() time.Time) host.Secrets {
+	if clock == nil {
+		clock = time.Now
+	}
+	return &ageFile{file: file, identityFile: identityFile, clock: clock}
+}
+
+type ageFile struct {
+	file, identityFile string
+	clock              func() time.Time
+
+	mu      sync.Mutex
+	looked  time.Time
+	digest  [sha256.Size]byte // of the encrypted file that secrets are from
+	secrets map[string]string // nil when err is not
+	err     error
+}
+
+// Secret implements [host.Secrets].
+func (a *ageFile) Secret(_ context.Context, name string) (string, error) {
+	if !secretName.MatchString(name) {
+		return "", notAName(name)
+	}
+	secrets, err := a.current()
+	if err != nil {
+		return "", err
+	}
+	value, ok := secrets[name]
+	if !ok {
+		return "", fmt.Errorf("%w: the encrypted secrets file does not have %q", host.ErrSecretNotFound, name)
+	}
+	return value, nil
+}
+
+// current reads the file again when that is due. It compares contents, not times and sizes: two files may be written
+// within one tick of the file system's clock, and reading is cheap.
+func (a *ageFile) current() (map[string]string, error) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	now := a.clock()
+	if since := now.Sub(a.looked); !a.looked.IsZero() && since >= 0 && since < ageInterval {
+		return a.secrets, a.err
+	}
+	a.looked = now
+	encrypted, err := readFile(a.file, "the encrypted secrets file", maxAgeFile)
+	if err != nil {
+		a.secrets, a.err = nil, err
+		return nil, err
+	}
+	digest := sha256.Sum256(encrypted)
+	if a.secrets == nil || digest != a.digest { // after an error, the identity may be what was put right
+		a.secrets, a.err = a.open(encrypted)
+		a.digest = digest
+	}
+	return a.secrets, a.err
+}
+
+func (a *ageFile) open(encrypted []byte) (map[string]string, error) {
+	text, err := readPrivate(a.identityFile, "the identity file", maxIdentityFile)
+	if err != nil {
+		return nil, err
+	}
+	identities, err := age.ParseIdentities(bytes.NewReader(text))
+	clear(text)
+	if err != nil { // it is not kept: it could quote
+		return nil, fmt.Errorf("the identity file %q is not one of age-keygen: it must have lines that begin with AGE-SECRET-KEY-, and comments", a.identityFile)
+	}
+	document, err := decrypt(encrypted, identities)
+	if err != nil {
+		return nil, fmt.Errorf("the encrypted secrets file %q %w", a.file, err)
+	}
+	secrets, err := parseSecrets(document)
+	clear(document)
+	if err != nil {
+		return nil, fmt.Errorf("what is encrypted in %q %w", a.file, err)
+	}
+	return secrets, nil
+}
+
+// decrypt keeps no error of age's: they quote lines of the file, which is not encrypted when somebody forgot to.
+func decrypt(encrypted []byte, identities []age.Identity) ([]byte, error) {
+	var from io.Reader = bytes.NewReader(encrypted)
+	if bytes.HasPrefix(bytes.TrimSpace(encrypted), []byte(armor.Header)) {
+		from = armor.NewReader(from)
+	} else if !bytes.HasPrefix(encrypted, []byte("age-encryption.org/")) {
+		return nil, errors.New("is not encrypted with age: make it with age -r RECIPIENT -o FILE")
+	}
+	plain, err := age.Decrypt(from, identities...)
+	if errors.As(err, new(*age.NoIdentityMatchError)) {
+		return nil, errors.New("is not for any identity of the identity file: encrypt it to the recipient that age-keygen -y gives for that")
+	}
+	var document []byte
+	if err == nil {
+		document, err = io.ReadAll(io.LimitReader(plain, maxAgeFile)) // it is smaller than the file
+	}
+	if err != nil {
+		return nil, errors.New("is damaged or not whole: put one that is in its place, by renaming it")
+	}
+	return document, nil
+}

@@ -1,0 +1,65 @@
+package secretstore
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+
+	"github.com/go-json-experiment/json/jsontext"
+)
+
+// parseSecrets reads a JSON object of names and texts. Its errors say where something is wrong, and quote no more than
+// the name of a secret that is there twice or is not a text.
+func parseSecrets(document []byte) (map[string]string, error) {
+	// Names that are there twice are found here, where they can be told.
+	d := jsontext.NewDecoder(bytes.NewReader(document), jsontext.AllowDuplicateNames(true))
+	wrong := func(format string, args ...any) error {
+		line := 1 + bytes.Count(document[:min(d.InputOffset(), int64(len(document)))], []byte("\n"))
+		return fmt.Errorf("is wrong near line %d: "+format, append([]any{line}, args...)...)
+	}
+	if d.PeekKind() != '{' {
+		return nil, errors.New(`is not a JSON object of names and texts, such as {"crm-key": "…"}`)
+	}
+	if _, err := d.ReadToken(); err != nil {
+		return nil, wrong("it is not JSON")
+	}
+	secrets := map[string]string{}
+	for d.PeekKind() == '"' {
+		name, err := text(d)
+		if err != nil {
+			return nil, wrong("it is not JSON")
+		}
+		if !secretName.MatchString(name) {
+			return nil, wrong("a name is not one of a secret: letters, digits, . _ and -, at most 128, beginning with a letter or digit")
+		}
+		if _, twice := secrets[name]; twice {
+			return nil, wrong("%q is there twice", name)
+		}
+		switch d.PeekKind() {
+		case '"':
+		case '{', '[', '0', 't', 'f', 'n':
+			return nil, wrong("the value of %q is not text: put it in quotes", name)
+		default:
+			return nil, wrong("it is not JSON")
+		}
+		if secrets[name], err = text(d); err != nil {
+			return nil, wrong("it is not JSON")
+		}
+	}
+	if _, err := d.ReadToken(); err != nil {
+		return nil, wrong("it is not JSON")
+	}
+	if len(bytes.TrimSpace(document[d.InputOffset():])) > 0 {
+		return nil, wrong("something follows the object")
+	}
+	return secrets, nil
+}
+
+// text reads a string. The error of jsontext is not for others: it could quote.
+func text(d *jsontext.Decoder) (string, error) {
+	token, err := d.ReadToken()
+	if err != nil {
+		return "", err
+	}
+	return token.String(), nil
+}

@@ -1,0 +1,4 @@
+package secretstore
+
+// ParseSecrets is for the fuzz test.
+var ParseSecrets = parseSecrets

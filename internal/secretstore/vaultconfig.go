@@ -1,0 +1,162 @@
+package secretstore
+
+import (
+	"crypto/tls"
+	"crypto/x509"
+	"fmt"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+
+	"github.com/keywright/keywright/host"
+)
+
+const (
+	maxCAFile  = 1 << 20
+	maxToken   = 16 << 10 // of a service account, these can be long
+	maxHeaders = 64 << 10
+
+	serviceAccountToken = "/var/run/secrets/kubernetes.io/serviceaccount/token"
+)
+
+// checker collects all that is wrong with a configuration.
+type checker struct{ problems []string }
+
+func (k *checker) wrong(format string, args ...any) {
+	k.problems = append(k.problems, fmt.Sprintf(format, args...))
+}
+
+func (k *checker) address(text string, allowHTTP bool) string {
+	u, err := url.Parse(text)
+	switch {
+	case err != nil || u.Host == "" || u.Opaque != "": // the error would quote a password
+		k.wrong("Address must be such as https://vault.example.com:8200")
+		return ""
+	case u.User != nil || u.RawQuery != "" || u.ForceQuery || u.Fragment != "":
+		k.wrong("Address must not have a user, query or fragment")
+	case u.Scheme == "http" && !allowHTTP:
+		k.wrong("Address must be https, unless AllowHTTP is set")
+	case u.Scheme != "http" && u.Scheme != "https":
+		k.wrong("Address must be https, not %q", host.Printable(u.Scheme))
+	}
+	return u.Scheme + "://" + u.Host + strings.TrimRight(u.EscapedPath(), "/") + "/v1/"
+}
+
+// path checks a path of Vault and escapes it.
+func (k *checker) path(field, text string) string {
+	if text == "" {
+		return ""
+	}
+	steps := strings.Split(strings.Trim(text, "/"), "/")
+	for i, step := range steps {
+		if step == "" || step == "." || step == ".." || strings.ContainsFunc(step, func(r rune) bool { return r < ' ' || r == 0x7f || r == '\ufffd' }) {
+			k.wrong("%s %q must be names with a slash between them", field, host.Printable(text))
+			return ""
+		}
+		steps[i] = url.PathEscape(step)
+	}
+	return strings.Join(steps, "/")
+}
+
+func (k *checker) paths(c *VaultConfig) paths {
+	if c.Path != "" && (c.Prefix != "" || c.Field != "") {
+		k.wrong("Path is for secrets that are fields of one path: leave it out, or Prefix and Field")
+	}
+	p := paths{data: k.path("Mount", given(c.Mount, "secret")) + "/data", shared: c.Path != "", field: given(c.Field, "value")}
+	if below := k.path("Prefix", c.Prefix) + k.path("Path", c.Path); below != "" {
+		p.data += "/" + below
+	}
+	return p
+}
+
+func given(text, otherwise string) string {
+	if text == "" {
+		return otherwise
+	}
+	return text
+}
+
+func (k *checker) login(c *VaultConfig) login {
+	var ways []login
+	if c.Token != "" {
+		if !isToken(c.Token) {
+			k.wrong("Token has characters that no token has")
+		}
+		ways = append(ways, login{token: func() (string, error) { return c.Token, nil }})
+	}
+	if c.TokenFile != "" {
+		ways = append(ways, login{changes: true, token: func() (string, error) { return readToken(c.TokenFile, "the token file") }})
+	}
+	if a := c.AppRole; a != nil {
+		if !isToken(a.RoleID) || a.SecretIDFile == "" {
+			k.wrong("AppRole needs RoleID and SecretIDFile")
+		}
+		ways = append(ways, login{
+			path: "auth/" + k.path("AppRole.Mount", given(a.Mount, "approle")) + "/login",
+			body: func() (any, error) {
+				id, err := readToken(a.SecretIDFile, "the secret id file")
+				return map[string]string{"role_id": a.RoleID, "secret_id": id}, err
+			},
+		})
+	}
+	if n := c.Kubernetes; n != nil {
+		if !isToken(n.Role) {
+			k.wrong("Kubernetes needs Role")
+		}
+		ways = append(ways, login{
+			path: "auth/" + k.path("Kubernetes.Mount", given(n.Mount, "kubernetes")) + "/login",
+			body: func() (any, error) {
+				token, err := readToken(given(n.TokenFile, serviceAccountToken), "the service account's token file")
+				return map[string]string{"role": n.Role, "jwt": token}, err
+			},
+		})
+	}
+	if len(ways) != 1 {
+		k.wrong("there must be one of Token, TokenFile, AppRole and Kubernetes")
+		return login{}
+	}
+	return ways[0]
+}
+
+// readToken reads a file with one token, with white space around it or not.
+func readToken(name, what string) (string, error) {
+	content, err := readFile(name, what, maxToken)
+	if err != nil {
+		return "", err
+	}
+	token := strings.TrimSpace(string(content))
+	if !isToken(token) {
+		return "", fmt.Errorf("%s %q must have one token, and nothing else", what, name)
+	}
+	return token, nil
+}
+
+// isToken reports whether a text may be in a header, and is one word.
+func isToken(text string) bool {
+	return text != "" && !strings.ContainsFunc(text, func(r rune) bool { return r <= ' ' || r > '~' })
+}
+
+func (k *checker) transport(caFile string) *http.Transport {
+	t := &http.Transport{
+		TLSClientConfig:        &tls.Config{MinVersion: tls.VersionTLS12},
+		TLSHandshakeTimeout:    10 * time.Second,
+		MaxResponseHeaderBytes: maxHeaders,
+		DisableCompression:     true, // nothing that could grow
+		MaxIdleConnsPerHost:    16,
+		IdleConnTimeout:        time.Minute,
+	}
+	if caFile == "" {
+		return t
+	}
+	text, err := readFile(caFile, "CAFile", maxCAFile)
+	if err != nil {
+		k.wrong("%v", err)
+		return t
+	}
+	t.TLSClientConfig.RootCAs = x509.NewCertPool()
+	if !t.TLSClientConfig.RootCAs.AppendCertsFromPEM(text) {
+		k.wrong("CAFile %q has no certificate in PEM", caFile)
+	}
+	return t
+}

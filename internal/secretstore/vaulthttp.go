@@ -1,0 +1,126 @@
+package secretstore
+
+import (
+	"bytes"
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+
+	"github.com/go-json-experiment/json"
+)
+
+// maxAnswer is the most bytes of an answer. The stores of Vault hold 1 MiB for all fields of a path.
+const maxAnswer = 2 << 20
+
+// reply is an answer of Vault. Its body is never part of an error: it may hold secrets, and repeat what was sent.
+type reply struct {
+	status int
+	body   []byte
+}
+
+// send does one request below /v1/. The path is escaped.
+func (v *vault) send(ctx context.Context, method, path, token string, body any) (*reply, error) {
+	var content io.Reader
+	if body != nil {
+		document, err := json.Marshal(body)
+		if err != nil {
+			return nil, errors.New("what is to be sent to vault is not UTF-8")
+		}
+		content = bytes.NewReader(document)
+	}
+	r, err := http.NewRequestWithContext(ctx, method, v.base+path, content)
+	if err != nil {
+		return nil, errors.New("vault cannot be asked: its address does not make a request")
+	}
+	r.Header.Set("X-Vault-Request", "true") // which agents and proxies may demand
+	if v.namespace != "" {
+		r.Header.Set("X-Vault-Namespace", v.namespace)
+	}
+	if token != "" {
+		r.Header.Set("X-Vault-Token", token)
+	}
+	if body != nil {
+		r.Header.Set("Content-Type", "application/json")
+	}
+	response, err := v.client.Do(r)
+	if err != nil {
+		return nil, v.unreachable(ctx, err)
+	}
+	defer response.Body.Close()
+	answer, err := io.ReadAll(io.LimitReader(response.Body, maxAnswer+1))
+	if err != nil {
+		return nil, v.unreachable(ctx, err)
+	}
+	if len(answer) > maxAnswer {
+		return nil, fmt.Errorf("vault answered with more than %d bytes", maxAnswer)
+	}
+	return &reply{response.StatusCode, answer}, nil
+}
+
+// unexpected says what a status means that is neither what was asked for nor said better where it is known.
+func (r *reply) unexpected() error {
+	meaning := ""
+	switch status := r.status; {
+	case status >= 300 && status < 400:
+		meaning = ", a redirect, which is not followed: give the address of the active server, or one that forwards"
+	case status == http.StatusBadRequest, status == http.StatusForbidden:
+		meaning = ": check role, credential and policy"
+	case status == http.StatusNotFound:
+		meaning = ": check address, namespace and mount"
+	case status == http.StatusTooManyRequests:
+		meaning = ": it is a standby, or has had too many requests"
+	case status == http.StatusServiceUnavailable:
+		meaning = ": it is sealed, or down for maintenance"
+	}
+	return fmt.Errorf("it answered %d%s", r.status, meaning)
+}
+
+// decode reads an answer. Names that are there twice are refused, and the error does not quote.
+func decode(document []byte, into any) error {
+	if err := json.Unmarshal(document, into); err != nil {
+		return errors.New("the answer is not as its API has it: does the address lead to Vault or OpenBao?")
+	}
+	return nil
+}
+
+// unreachable says why there was no answer. Errors of net/http quote what the server sent, which may be what it was sent;
+// only those of the connection keep their text.
+func (v *vault) unreachable(ctx context.Context, err error) error {
+	var certificate *tls.CertificateVerificationError
+	var lookup *net.DNSError
+	var operation *net.OpError
+	switch {
+	case ctx.Err() != nil:
+		return fmt.Errorf("vault cannot be reached: %w", context.Cause(ctx))
+	case errors.As(err, &certificate):
+		return fmt.Errorf("vault cannot be trusted: %s", unverified(certificate.Err))
+	case errors.As(err, new(tls.RecordHeaderError)), errors.Is(err, http.ErrSchemeMismatch):
+		return errors.New("vault cannot be reached: what answers does not speak TLS")
+	case errors.As(err, &lookup):
+		return fmt.Errorf("vault cannot be reached: %w", lookup)
+	case errors.As(err, &operation):
+		return fmt.Errorf("vault cannot be reached: %w", operation)
+	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
+		return errors.New("vault cannot be reached: the connection was closed")
+	}
+	return errors.New("vault cannot be reached: what answers does not speak HTTP as it should")
+}
+
+// unverified says why a certificate was refused, without the names in it, which its owner chose.
+func unverified(err error) string {
+	var invalid x509.CertificateInvalidError
+	switch {
+	case errors.As(err, new(x509.HostnameError)):
+		return "its certificate is for another name"
+	case errors.As(err, new(x509.UnknownAuthorityError)):
+		return "its certificate is signed by an unknown authority, give CAFile"
+	case errors.As(err, &invalid) && invalid.Reason == x509.Expired:
+		return "its certificate has expired or is not yet valid"
+	}
+	return "its certificate is not valid"
+}
