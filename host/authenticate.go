@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/http"
 	"slices"
+	"sync/atomic"
 
 	"github.com/keywright/keywright/host/internal/hostfn"
 	"github.com/keywright/keywright/host/internal/seal"
@@ -19,7 +20,8 @@ type outcome struct {
 	used     []*tokencache.Handle
 	call     *hostfn.Call // whose ScrubError is for what others say once they have seen the credential
 	err      error
-	apart    bool // the call runs on, or has run, on a goroutine of its own, which tells Observe
+	apart    bool                   // the call runs on, or has run, on a goroutine of its own, which tells Observe
+	echoes   atomic.Pointer[echoes] // once they were needed, and if they are not large
 }
 
 // fail makes the host's error of a failure.

@@ -20,9 +20,10 @@ const (
 	StageSign     Stage = hostfn.StageSign     // a key or a signature
 	StageToken    Stage = hostfn.StageToken    // the token endpoint; [TokenError] when it answered
 	StageMutation Stage = hostfn.StageMutation // what the plugin wants changed cannot be applied
+	StageResponse Stage = "response"           // the API's answer is not to be passed on; of [Connector.Shielded] only
 )
 
-// Error is why a request was not sent. Its text names connector, auth type and stage, and never holds a secret.
+// Error is why a request was not sent, or its answer not passed on. Its text names connector, auth type and stage, and never holds a secret.
 type Error struct {
 	Connector string
 	Type      string // the auth type
@@ -76,6 +77,8 @@ func (e *ConfigError) Error() string {
 var (
 	// ErrSecretNotFound is what a [Secrets] gives for a name that it does not have.
 	ErrSecretNotFound = errors.New("the secret is not found")
+	// ErrEchoed is that an API's answer holds the credential that its request was sent with.
+	ErrEchoed = errors.New("the API's answer holds the credential that it was sent")
 	// ErrClosed is what everything gives after [Host.Close].
 	ErrClosed = errors.New("the host is closed")
 )

@@ -48,7 +48,7 @@ func (c *Connector) reuse(secrets []string, who *subject) *outcome {
 	return earlier.outcome
 }
 
-// maxKept is how many bytes are kept of a call: there may be one for each user.
+// maxKept is how many bytes are kept of a call, and how many of what finds its credential: there may be one for each user.
 const maxKept = 32 << 10
 
 // keep keeps what a call has come to, if it may be reused and is not unusually large.

@@ -23,6 +23,8 @@ type Text struct {
 	Value  string // with the secrets
 	Masked string // as a person may see it: what came from a secret is the expression that it came from
 	Secret bool   // something of it came from a secret
+
+	secrets []string // what did
 }
 
 // TemplateError lists everything that is wrong with a template. The paths of its problems are empty.
@@ -98,7 +100,7 @@ func (t *Template) render(ctx context.Context, render func(template.Values) ([]t
 	var masked strings.Builder
 	for _, part := range parts {
 		if part.Secret {
-			text.Secret = true
+			text.Secret, text.secrets = true, append(text.secrets, part.Text)
 			masked.WriteString(part.Source)
 			continue
 		}

@@ -34,61 +34,72 @@ func (c *Connector) Transport(base http.RoundTripper) http.RoundTripper {
 type transport struct {
 	connector *Connector
 	base      http.RoundTripper
+	shielded  bool
 }
 
 // RoundTrip implements [http.RoundTripper]. Its errors are of type [Error], or those of base without what they may hold
 // of a credential.
 func (t *transport) RoundTrip(r *http.Request) (*http.Response, error) {
-	response, used, err := t.send(r, false)
-	if err != nil || response.StatusCode != http.StatusUnauthorized {
-		return response, err
+	response, used, shield, err := t.send(r, false)
+	switch {
+	case err != nil:
+		return nil, err
+	case response.StatusCode != http.StatusUnauthorized:
+		return shield.response(response)
 	}
 	again := false
 	for _, u := range used {
 		again = t.connector.host.cache.Reject(u.Key, u.Generation) || again
 	}
 	if !again || !replayable(r) {
-		return response, nil
+		return shield.response(response)
 	}
 	// What is left of the refusal is read, within reason, so that its connection can serve the second attempt.
 	_, _ = io.CopyN(io.Discard, response.Body, 4<<10)
 	_ = response.Body.Close()
-	response, _, err = t.send(r, true)
-	return response, err
+	response, _, shield, err = t.send(r, true)
+	if err != nil {
+		return nil, err
+	}
+	return shield.response(response)
 }
 
 // send authenticates a clone of the request and sends it.
-func (t *transport) send(r *http.Request, again bool) (*http.Response, []*tokencache.Handle, error) {
+func (t *transport) send(r *http.Request, again bool) (*http.Response, []*tokencache.Handle, *shield, error) {
 	authenticated, out := t.connector.clone(r)
 	if out.err != nil {
 		if !again { // else the first attempt has closed it
 			closeBody(r)
 		}
-		return nil, nil, out.err
+		return nil, nil, nil, out.err
 	}
 	if again && r.Body != nil && r.Body != http.NoBody {
 		body, err := r.GetBody()
 		if err != nil {
-			return nil, nil, t.connector.fail(StageMutation, errors.New("the request's body cannot be had again for a second attempt"))
+			return nil, nil, nil, t.connector.fail(StageMutation, errors.New("the request's body cannot be had again for a second attempt"))
 		}
 		authenticated.Body = body
 	}
 	if _, set := authenticated.Header["User-Agent"]; !set {
 		authenticated.Header["User-Agent"] = nil // none, rather than net/http's: a request goes out as it was made
 	}
-	response, err := t.base.RoundTrip(authenticated)
+	var shield *shield
+	if t.shielded {
+		shield = t.connector.shield(r.Context(), out)
+	}
+	response, err := t.base.RoundTrip(shield.request(authenticated))
 	if err != nil {
 		if _, plain := t.base.(*http.Transport); plain {
 			err = egress.Failure(err)
 		}
-		return nil, nil, out.call.ScrubError(err)
+		return nil, nil, nil, shield.error(err, out.call)
 	}
 	response.Request = r
 	if err := withoutEcho(response, out.mutation); err != nil {
 		_ = response.Body.Close()
-		return nil, nil, t.connector.fail(StageOrigin, err)
+		return nil, nil, nil, t.connector.fail(StageOrigin, err)
 	}
-	return response, out.used, nil
+	return response, out.used, shield, nil
 }
 
 // withoutEcho takes the query that was appended out of a redirect. Servers that redirect to another path or port often

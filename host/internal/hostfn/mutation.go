@@ -22,6 +22,7 @@ type Mutation struct {
 
 	parameters  []abi.Pair // of Query
 	credentials []string   // those that they hold
+	opened      []string   // the texts, of headers and parameters, that sealed values were put into, and these themselves
 }
 
 // Echoed tells whether a URL of the API's holds a credential of the query, however it is written. A short one is there by
@@ -125,6 +126,7 @@ func (c *Call) mutation(output []byte) *Mutation {
 			c.endf(StageMutation, "the mutation sets header %s twice", shown)
 		}
 		m.Headers = append(m.Headers, abi.Pair{Name: http.CanonicalHeaderKey(name), Value: value})
+		c.note(m, pair, name, value)
 	}
 	var query strings.Builder
 	for i, pair := range document.Query {
@@ -132,6 +134,7 @@ func (c *Call) mutation(output []byte) *Mutation {
 		value, n := c.open("the mutation's query", pair.Value, seal.Query)
 		c.put(opened + n)
 		m.parameters = append(m.parameters, abi.Pair{Name: name, Value: value})
+		c.note(m, pair, name, value)
 		if opened > 0 {
 			m.credentials = append(m.credentials, name)
 		}

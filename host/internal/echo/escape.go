@@ -1,0 +1,277 @@
+package echo
+
+import (
+	"strings"
+	"unicode/utf16"
+	"unicode/utf8"
+)
+
+// How deep escapes are nested that are found.
+const (
+	maxDepth       = 3 // of %25 and &amp; before the rest of an escape
+	maxBackslashes = 7
+	maxDigits      = 8 // of a number in HTML
+)
+
+// intros are what escapes begin with, in the order of their kinds. The last matters only where a text has a space.
+const intros = `%\&`
+
+// kinds is a set of kinds of escapes: a bit for each of intros, and one for +.
+type kinds uint8
+
+const (
+	percents kinds = 1 << iota
+	backslashed
+	references
+	pluses
+)
+
+// worthwhile tells by the second byte of an escape whether it may stand for something that is to be had.
+func worthwhile(has *[256]bool) (worth [256]kinds) {
+	const digits, upper = "0123456789abcdef", "0123456789ABCDEF"
+	for c := range has {
+		worth[c] |= pluses
+		if has[c] {
+			worth[digits[c>>4]] |= percents
+			worth[upper[c>>4]] |= percents
+		}
+	}
+	worth['2'] |= percents // of %25
+	for _, c := range `\ux` {
+		worth[c] |= backslashed
+	}
+	for i := range len(simple) {
+		if has[simple[i]] {
+			worth[named[i]] |= backslashed
+		}
+	}
+	worth['#'] |= references
+	for _, e := range entities {
+		if has[e.c] || e.c == '&' { // of &amp;#
+			worth[e.name[0]] |= references
+		}
+	}
+	return worth
+}
+
+// What a letter or mark after a backslash stands for.
+const (
+	named  = "\"'/`bfnrt"
+	simple = "\"'/`\b\f\n\r\t"
+)
+
+// escape is what the bytes at some place may stand for.
+type escape struct {
+	readings [8]reading
+	count    int
+	partial  bool // what is there may be the beginning of something longer
+}
+
+// reading is one way to take an escape.
+type reading struct {
+	text   [utf8.UTFMax]byte
+	length int // of text
+	taken  int // bytes that the escape has
+}
+
+func (r *reading) bytes() []byte { return r.text[:r.length] }
+
+// read looks at data that begins with the first byte of an escape.
+func (x *escape) read(data []byte) {
+	x.count, x.partial = 0, false
+	switch data[0] {
+	case '%':
+		x.percent(data)
+	case '\\':
+		x.backslash(data)
+	case '&':
+		x.entities(data)
+	case '+':
+		x.byte(' ', 1)
+	}
+}
+
+func (x *escape) byte(c byte, taken int) {
+	r := &x.readings[x.count]
+	r.text[0], r.length, r.taken = c, 1, taken
+	x.count++
+}
+
+func (x *escape) rune(r rune, taken int) {
+	if r < 0x100 { // a server may read the bytes of a header as Latin-1
+		x.byte(byte(r), taken)
+	}
+	if r >= 0x80 {
+		found := &x.readings[x.count]
+		found.length, found.taken = utf8.EncodeRune(found.text[:], r), taken
+		x.count++
+	}
+}
+
+// percent reads RFC 3986 section 2.1.
+func (x *escape) percent(data []byte) {
+	for at := 1; at <= 1+2*maxDepth; at += 2 {
+		c, complete := number(data[at:], 2, 16)
+		switch {
+		case c < 0:
+			return
+		case !complete:
+			x.partial = true
+			return
+		}
+		x.byte(byte(c), at+2)
+		if c == '+' { // which was a space
+			x.byte(' ', at+2)
+		}
+		if c != '%' {
+			return
+		}
+	}
+}
+
+// backslash reads the escapes of JSON, RFC 8259 section 7, and those that other languages have besides.
+func (x *escape) backslash(data []byte) {
+	n := backslashes(data)
+	for nested := 2; nested <= n; nested *= 2 {
+		x.byte('\\', nested)
+	}
+	if n == len(data) {
+		x.partial = true
+		return
+	}
+	switch c := data[n]; c {
+	default:
+		if i := strings.IndexByte(named, c); i >= 0 {
+			x.byte(simple[i], n+1)
+		}
+	case 'x':
+		if value, complete := number(data[n+1:], 2, 16); !complete {
+			x.partial = value >= 0
+		} else if value >= 0 {
+			x.byte(byte(value), n+3)
+		}
+	case 'u':
+		x.unicode(data, n+1)
+	}
+}
+
+// unicode reads the digits of \u, and the other half of a surrogate pair.
+func (x *escape) unicode(data []byte, at int) {
+	value, complete := number(data[at:], 4, 16)
+	at += 4
+	switch {
+	case !complete:
+		x.partial = value >= 0
+		return
+	case !utf16.IsSurrogate(value):
+		if value >= 0 {
+			x.rune(value, at)
+		}
+		return
+	}
+	n := backslashes(data[at:])
+	if x.partial = at+n == len(data); x.partial || n == 0 || data[at+n] != 'u' {
+		return
+	}
+	at += n + 1
+	low, complete := number(data[at:], 4, 16)
+	if x.partial = !complete && low >= 0; !complete {
+		return
+	}
+	if r := utf16.DecodeRune(value, low); r != utf8.RuneError {
+		x.rune(r, at+4)
+	}
+}
+
+func backslashes(data []byte) int {
+	n := 0
+	for n < len(data) && n < maxBackslashes && data[n] == '\\' {
+		n++
+	}
+	return n
+}
+
+var entities = [...]struct {
+	name string
+	c    byte
+}{{"amp;", '&'}, {"lt;", '<'}, {"gt;", '>'}, {"quot;", '"'}, {"apos;", '\''}}
+
+// entities reads the character references of HTML that programs write.
+func (x *escape) entities(data []byte) {
+	for depth, at := 0, 1; depth <= maxDepth; depth++ {
+		rest := data[at:]
+		if len(rest) == 0 {
+			x.partial = true
+			return
+		}
+		if rest[0] == '#' {
+			x.reference(data, at+1)
+			return
+		}
+		amp := false
+		for _, e := range entities {
+			switch {
+			case len(rest) < len(e.name):
+				x.partial = x.partial || e.name[:len(rest)] == string(rest)
+			case e.name == string(rest[:len(e.name)]):
+				x.byte(e.c, at+len(e.name))
+				amp = e.c == '&'
+			}
+		}
+		if !amp {
+			return
+		}
+		at += len("amp;")
+	}
+}
+
+// reference reads what follows &#.
+func (x *escape) reference(data []byte, at int) {
+	base := 10
+	if at < len(data) && data[at]|0x20 == 'x' {
+		base = 16
+		at++
+	}
+	digits := 0
+	for at+digits < len(data) && digits <= maxDigits && int(values[data[at+digits]]) < base {
+		digits++
+	}
+	end := at + digits
+	switch {
+	case digits > maxDigits:
+	case end == len(data):
+		x.partial = true
+	case digits > 0 && data[end] == ';':
+		if value, _ := number(data[at:end], digits, base); utf8.ValidRune(value) {
+			x.rune(value, end+1)
+		}
+	}
+}
+
+// values has the value of each digit, and 16 for what is none.
+var values = func() (values [256]uint8) {
+	for c := range values {
+		values[c] = 16
+	}
+	for i, c := range "0123456789abcdef" {
+		values[c], values[strings.ToUpper(string(c))[0]] = uint8(i), uint8(i)
+	}
+	return values
+}()
+
+// number reads a number of so many digits. It is negative when another character is there, or it is larger than a
+// character's; and not complete when data ends before.
+func number(data []byte, digits, base int) (value rune, complete bool) {
+	n, sum := min(digits, len(data)), 0
+	for _, c := range data[:n] {
+		v := int(values[c])
+		if v >= base {
+			return -1, true
+		}
+		sum = sum*base + v
+	}
+	if sum > utf8.MaxRune {
+		return -1, true
+	}
+	return rune(sum), n == digits
+}

@@ -1,0 +1,130 @@
+package echo
+
+import "strings"
+
+// escaped is scan for what has its first escape here: so that what stands before it in the data is what stands in a
+// needle before the character.
+func (f *Finder) escaped(data []byte, at int, x *escape) (found bool, safe int) {
+	safe = len(data)
+	x.read(data[at:])
+	for n := range x.count {
+		r := &x.readings[n]
+		c := r.text[0]
+		first := f.first[c]
+		second := at > 0 && f.second.has(0, data[at-1], c)
+		later := at > 1 && (alphanumeric[c] || f.later.has(data[at-2], data[at-1], c))
+		if !first && !second && !later {
+			continue
+		}
+		for _, needle := range f.needles {
+			from := 2
+			switch {
+			case first:
+				from = 0
+			case second:
+				from = 1
+			}
+			for i := next(needle, from, c); i >= 0 && i <= at; i = next(needle, i+1, c) {
+				if i > 0 && needle[i-1] != data[at-1] || needle[:i] != string(data[at-i:at]) || !strings.HasPrefix(needle[i:], string(r.bytes())) {
+					continue
+				}
+				switch f.follow(needle, i+r.length, data, at+r.taken) {
+				case matched:
+					return true, 0
+				case begun:
+					safe = min(safe, at-i)
+				}
+			}
+		}
+	}
+	if x.partial {
+		safe = min(safe, f.longest(data[:at]))
+	}
+	return false, safe
+}
+
+func next(text string, from int, c byte) int {
+	i := strings.IndexByte(text[from:], c)
+	if i < 0 {
+		return -1
+	}
+	return from + i
+}
+
+// longest gives where the longest end of the data begins that a needle begins with, and may go on from with an escape.
+func (f *Finder) longest(data []byte) int {
+	longest := 0
+	for _, needle := range f.needles {
+		for i := min(len(needle)-1, len(data)); i > longest; i-- {
+			if needle[i-1] == data[len(data)-1] && needle[:i] == string(data[len(data)-i:]) {
+				longest = i
+			}
+		}
+	}
+	return len(data) - longest
+}
+
+// outcome is what following a needle comes to.
+type outcome int
+
+const (
+	different outcome = iota
+	begun             // the data ends before the needle does
+	matched
+)
+
+// step is how far a needle and the data have been followed.
+type step struct{ i, at int }
+
+// follow goes on with a needle and the data. Where an escape may be taken in several ways, it takes all of them; the one
+// that is the least far in the data goes first, so that ways that meet are followed once.
+func (f *Finder) follow(needle string, i int, data []byte, at int) outcome {
+	result := different
+	var few [8]step
+	var x escape
+	steps := append(few[:0], step{i, at})
+	for len(steps) > 0 {
+		least := 0
+		for n := range steps {
+			if steps[n].at < steps[least].at {
+				least = n
+			}
+		}
+		s := steps[least]
+		steps[least] = steps[len(steps)-1]
+		steps = steps[:len(steps)-1]
+		switch {
+		case s.i == len(needle):
+			return matched
+		case s.at == len(data):
+			result = begun
+			continue
+		}
+		c := data[s.at]
+		if c == needle[s.i] {
+			steps = add(steps, step{s.i + 1, s.at + 1})
+		}
+		if strings.IndexByte(f.intros, c) < 0 {
+			continue
+		}
+		x.read(data[s.at:])
+		for n := range x.count {
+			if r := &x.readings[n]; strings.HasPrefix(needle[s.i:], string(r.bytes())) {
+				steps = add(steps, step{s.i + r.length, s.at + r.taken})
+			}
+		}
+		if x.partial {
+			result = begun
+		}
+	}
+	return result
+}
+
+func add(steps []step, s step) []step {
+	for _, other := range steps {
+		if other == s {
+			return steps
+		}
+	}
+	return append(steps, s)
+}
