@@ -133,10 +133,10 @@ func (g *Gateway) Handler() http.Handler {
 		c := &call{gateway: g, id: requestID(r), began: g.config.Clock()}
 		w.Header().Set("X-Request-Id", c.id)
 		w.Header().Set("X-Content-Type-Options", "nosniff")
+		defer c.observe() // also when an answer breaks off, which ends in a panic
 		if err := g.serve(c, w, r); err != nil {
 			c.fail(w, r, err)
 		}
-		c.observe()
 	})
 }
 
@@ -183,7 +183,7 @@ func (g *Gateway) serve(c *call, w http.ResponseWriter, r *http.Request) error {
 	if c.out, err = connector.Outgoing(ctx, Incoming{Method: r.Method, Path: path, Query: r.URL.RawQuery, Header: r.Header}); err != nil {
 		return err
 	}
-	c.out.Method = r.Method
+	ctx = host.WithCredentials(ctx, c.out.credentials...)
 	r.Body = http.MaxBytesReader(w, r.Body, connector.Limits.RequestBytes)
 	r = r.WithContext(ctx)
 	if err := c.shapeRequest(ctx, r); err != nil {

@@ -3,6 +3,7 @@ package gateway_test
 import (
 	"bytes"
 	"context"
+	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"io"
@@ -552,4 +553,50 @@ func TestUseWaitsForRequestsInFlight(t *testing.T) {
 		t.Errorf("the request in flight got %+v", early)
 	}
 	<-over
+}
+
+// threats.md 45: an API that sends the credential back does not give it to the caller.
+func TestEcho(t *testing.T) {
+	encoded := base64.StdEncoding.EncodeToString([]byte("user:" + secret))
+	for name, c := range map[string]struct {
+		answer http.HandlerFunc
+		kind   string // "" when the answer is cut off
+	}{
+		"short":        {func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "you sent "+secret) }, "credential-echoed"},
+		"Base64":       {func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, encoded) }, "credential-echoed"},
+		"other header": {func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "X-Second: "+secret+"-second") }, "credential-echoed"},
+		"encoded": {func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Content-Encoding", "gzip")
+			_, _ = io.WriteString(w, "\x1f\x8b...")
+		}, "answer-refused"},
+		"redirect": {func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Location", "https://elsewhere.example/?key="+secret)
+			w.WriteHeader(http.StatusFound)
+		}, "credential-echoed"},
+		"in a stream": {func(w http.ResponseWriter, _ *http.Request) {
+			_, _ = io.WriteString(w, "begins, "+secret[:9])
+			w.(http.Flusher).Flush()
+			_, _ = io.WriteString(w, secret[9:])
+		}, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t, func(_ *options, d *gateway.Definition) {
+				d.Headers = []gateway.Parameter{{Name: "X-Second", Value: "{{ get_secret('second') }}"}}
+			})
+			w.secrets["second"] = secret + "-second"
+			w.answer = c.answer
+			response, err := http.DefaultTransport.RoundTrip(w.request("GET", "/connectors/weather", ""))
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer response.Body.Close()
+			body, err := io.ReadAll(response.Body)
+			if strings.Contains(string(body), secret[:9]) || strings.Contains(response.Header.Get("Location"), secret) {
+				t.Errorf("the caller got %s", body)
+			}
+			if c.kind == "" && err == nil || c.kind != "" && (response.StatusCode != http.StatusBadGateway || !strings.Contains(string(body), "/"+c.kind+`"`)) {
+				t.Errorf("the caller got %d %s (%v)", response.StatusCode, body, err)
+			}
+		})
+	}
 }

@@ -29,7 +29,8 @@ type Outgoing struct {
 	URL    *url.URL
 	Header http.Header
 
-	masked struct {
+	credentials []host.Text // that templates of headers and query gave
+	masked      struct {
 		URL    *url.URL
 		Header http.Header
 	}
@@ -82,8 +83,16 @@ func (c *Connector) Outgoing(ctx context.Context, in Incoming) (*Outgoing, error
 			return nil, err
 		}
 		out.set(p.Name, text)
+		out.holds(text)
 	}
 	return out, nil
+}
+
+// holds takes note of a text with a secret, which no answer may hold.
+func (o *Outgoing) holds(text host.Text) {
+	if text.Secret {
+		o.credentials = append(o.credentials, text)
+	}
 }
 
 func (o *Outgoing) set(name string, text host.Text) {
@@ -134,6 +143,7 @@ func (c *Connector) makeURL(ctx context.Context, in Incoming, out *Outgoing) err
 		if err != nil {
 			return err
 		}
+		out.holds(text)
 		name := url.QueryEscape(p.Name) + "="
 		query, masked = append(query, name+escape(text.Value)), append(masked, name+text.Masked)
 	}

@@ -56,10 +56,14 @@ func problemOf(err error) *problem {
 		return &problem{status: http.StatusServiceUnavailable, kind: "sessions-unavailable", detail: "sessions cannot be verified at the moment", retry: 5}
 	case errors.Is(err, errUpstreamTime) || errors.Is(err, context.DeadlineExceeded):
 		return &problem{status: http.StatusBadGateway, kind: "upstream-timeout", detail: "the API did not answer in time"}
+	case errors.Is(err, host.ErrEchoed):
+		return &problem{status: http.StatusBadGateway, kind: "credential-echoed", detail: "the API's answer held the credential, and is not passed on", cause: err}
+	case errors.As(err, &failed) && failed.Stage == host.StageResponse:
+		return &problem{status: http.StatusBadGateway, kind: "answer-refused", detail: "the API's answer cannot be passed on", cause: err}
 	case errors.As(err, &failed):
-		return &problem{status: http.StatusBadGateway, kind: "authentication-failed", stage: string(failed.Stage), detail: "the request could not be authenticated, and was not sent"}
+		return &problem{status: http.StatusBadGateway, kind: "authentication-failed", stage: string(failed.Stage), detail: "the request could not be authenticated, and was not sent", cause: err}
 	}
-	return &problem{status: http.StatusBadGateway, kind: "upstream-failed", detail: "the API could not be reached, or broke off"}
+	return &problem{status: http.StatusBadGateway, kind: "upstream-failed", detail: "the API could not be reached, or broke off", cause: err}
 }
 
 var kinds = map[int]string{

@@ -1,6 +1,7 @@
 package gateway
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"io"
@@ -64,10 +65,9 @@ func (g *Gateway) proxy(c *Connector) *httputil.ReverseProxy {
 			out := callOf(r.In.Context()).out
 			r.Out.URL, r.Out.Host = out.URL, ""
 			r.Out.Header = out.Header.Clone()
-			r.Out.Header.Set("Accept-Encoding", "identity") // so that an answer can be looked at (threats.md 45)
 			r.Out.Trailer = nil
 		},
-		Transport:      c.Upstream.Transport(upstream{base, c.Timeout}),
+		Transport:      c.Upstream.Shielded(upstream{base, c.Timeout}),
 		ModifyResponse: g.answer,
 		ErrorHandler:   func(w http.ResponseWriter, r *http.Request, err error) { callOf(r.Context()).fail(w, r, err) },
 		FlushInterval:  -1,                         // what streams is passed on as it comes
@@ -145,12 +145,30 @@ func (g *Gateway) answer(response *http.Response) error {
 	}
 	private(header)
 	header.Set("Server-Timing", c.timing())
-	if encoding := response.Header.Get("Content-Encoding"); encoding != "" && encoding != "identity" {
-		return &problem{status: http.StatusBadGateway, kind: "upstream-failed", detail: "the API answered in an encoding that it was not asked for"}
-	}
 	response.Header, response.Trailer = header, nil
 	c.event.Status = response.StatusCode
-	return c.shapeResponse(response)
+	if shaped, err := c.shapeResponse(response); shaped || err != nil {
+		return err
+	}
+	return lookedAt(response)
+}
+
+// maxLookedAt is how many bytes of an answer are looked at before its header is sent.
+const maxLookedAt = 64 << 10
+
+// lookedAt reads an answer that is short, and whose length is known, before its header is sent: one that holds the credential
+// (threats.md 45) is a problem then, and not an answer that breaks off.
+func lookedAt(response *http.Response) error {
+	if response.ContentLength <= 0 || response.ContentLength > maxLookedAt || response.Request.Method == http.MethodHead {
+		return nil
+	}
+	body, err := io.ReadAll(response.Body)
+	if err != nil {
+		return err
+	}
+	_ = response.Body.Close()
+	response.Body = io.NopCloser(bytes.NewReader(body))
+	return nil
 }
 
 // private keeps an answer from caches that serve others (threats.md 47).

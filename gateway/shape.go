@@ -79,21 +79,21 @@ func (c *call) shapeRequest(ctx context.Context, r *http.Request) error {
 	return nil
 }
 
-// shapeResponse filters and shapes an answer. What was to be filtered, and was not, does not pass: an answer that tells of a
+// shapeResponse filters and shapes an answer, if the definition says so. What was to be filtered, and was not, does not pass: an answer that tells of a
 // failure, which has no records, comes without its body.
-func (c *call) shapeResponse(response *http.Response) error {
+func (c *call) shapeResponse(response *http.Response) (shaped bool, err error) {
 	s := c.connector.shapes
 	if s.filter == nil && s.response == nil {
-		return nil
+		return false, nil
 	}
 	original := response.Body
 	defer original.Close()
 	body, err := io.ReadAll(io.LimitReader(original, c.connector.Limits.ResponseBytes+1))
 	if err != nil {
-		return err
+		return true, err
 	}
-	failed := func(what string, err error) error {
-		return &problem{status: http.StatusBadGateway, kind: "answer-not-shaped", detail: "the API's answer is not what this connector expects", cause: fmt.Errorf("%s: %w", what, err)}
+	failed := func(what string, err error) (bool, error) {
+		return true, &problem{status: http.StatusBadGateway, kind: "answer-not-shaped", detail: "the API's answer is not what this connector expects", cause: fmt.Errorf("%s: %w", what, err)}
 	}
 	if int64(len(body)) > c.connector.Limits.ResponseBytes {
 		return failed("response", fmt.Errorf("its body has more than %d bytes, which limits.response_bytes allows", c.connector.Limits.ResponseBytes))
@@ -136,7 +136,7 @@ func (c *call) shapeResponse(response *http.Response) error {
 		response.Header.Set("Content-Length", strconv.Itoa(len(body)))
 	}
 	response.Body, response.ContentLength, response.TransferEncoding = io.NopCloser(bytes.NewReader(body)), int64(len(body)), nil
-	return nil
+	return true, nil
 }
 
 var errRandom = errors.New("there is no randomness")

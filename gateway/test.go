@@ -81,6 +81,7 @@ func (g *Gateway) try(c *call, w http.ResponseWriter, r *http.Request) error {
 	if c.out, err = connector.Outgoing(ctx, Incoming{Method: tried.Method, Path: path, Query: query, Header: header}); err != nil {
 		return err
 	}
+	ctx = host.WithCredentials(ctx, c.out.credentials...)
 	inner, err := http.NewRequestWithContext(ctx, c.out.Method, "http://gateway.invalid/", strings.NewReader(tried.Body))
 	if err != nil {
 		return refuse(http.StatusBadRequest, "that is not a method")
