@@ -55,11 +55,11 @@ func (a *app) options(c *cobra.Command, f *configFlags) (connectors.Options, err
 	if f.dev {
 		a.tell("keywright: --dev: plain http and private addresses are allowed, credentials may go out in the open")
 	}
-	secrets, err := f.secrets()
+	first, secrets, err := f.secrets()
 	if err != nil {
 		return connectors.Options{}, err
 	}
-	return connectors.Options{Environment: true, ReadSecrets: f.readSecrets, Host: host.Config{
+	return connectors.Options{First: first, Environment: true, ReadSecrets: f.readSecrets, Host: host.Config{
 		Secrets:   secrets,
 		Variables: variables,
 		Egress:    host.Egress{AllowHTTP: f.dev, AllowPrivate: f.dev},
@@ -67,23 +67,23 @@ func (a *app) options(c *cobra.Command, f *configFlags) (connectors.Options, err
 	}}, nil
 }
 
-// secrets are those of the command line: the files of a directory, if one is given, and the environment.
-func (f *configFlags) secrets() (host.Secrets, error) {
+// secrets are those of the command line: first the files of a directory, or nil, and all with the environment.
+func (f *configFlags) secrets() (first, all host.Secrets, err error) {
 	environment := store{host.EnvSecrets(), func(name string) string { return "the environment variable " + host.EnvName(name) }}
 	dir := f.secretsDir
 	if dir == "" {
-		return environment, nil
+		return nil, environment, nil
 	}
 	switch info, err := os.Stat(dir); {
 	case errors.Is(err, fs.ErrNotExist):
-		return nil, fmt.Errorf("--secrets-dir %s: there is no such directory", dir)
+		return nil, nil, fmt.Errorf("--secrets-dir %s: there is no such directory", dir)
 	case err != nil:
-		return nil, fmt.Errorf("--secrets-dir: %w", err)
+		return nil, nil, fmt.Errorf("--secrets-dir: %w", err)
 	case !info.IsDir():
-		return nil, fmt.Errorf("--secrets-dir %s: is no directory", dir)
+		return nil, nil, fmt.Errorf("--secrets-dir %s: is no directory", dir)
 	}
 	files := store{host.DirSecrets(dir), func(name string) string { return "the file " + filepath.Join(dir, name) }}
-	return host.FirstOf(files, environment), nil
+	return files, host.FirstOf(files, environment), nil
 }
 
 // store says of a secret that is empty where it lies.

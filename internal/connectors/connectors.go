@@ -23,6 +23,8 @@ type Options struct {
 	// Host is what the host is made of. The plugins of the file come after its own. When its Egress allows plain http, a
 	// connector's url may have it.
 	Host host.Config
+	// First is asked for a secret before the stores that the file names. When it names none, Host has all of them.
+	First host.Secrets
 	// Environment is set when secrets come from environment variables, even if only some do. Then two names of secrets
 	// that are one variable (see [host.EnvName]) are a problem.
 	Environment bool
@@ -160,6 +162,7 @@ func (l *loader) load(ctx context.Context, text string) error {
 	d := &definer{problems: &l.problems, allowHTTP: l.options.Host.Egress.AllowHTTP, dir: l.dir, budget: maxValues, meant: map[*node][]string{}}
 	definitions, files := d.document(root)
 	l.set.Settings = d.settings(root)
+	l.stores(d.stores(root))
 	if err := l.host(ctx, files); err != nil {
 		return err
 	}
@@ -177,6 +180,17 @@ func (l *loader) load(ctx context.Context, text string) error {
 		}
 	}
 	return nil
+}
+
+// stores has the host take secrets from what the file says.
+func (l *loader) stores(all []host.Secrets) {
+	if len(all) == 0 {
+		return
+	}
+	if l.options.First != nil {
+		all = append([]host.Secrets{l.options.First}, all...)
+	}
+	l.options.Host.Secrets = host.FirstOf(all...)
 }
 
 // host makes the host with the plugins of the file. When that fails, they are tried one after the other, for what is

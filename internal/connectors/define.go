@@ -60,7 +60,7 @@ func (d *definer) document(root *node) (connectors []*definition, plugins []plug
 		d.at(root.place, "", "is %s: an object with the member connectors is wanted", root.describe())
 		return nil, nil
 	}
-	d.only(root, "", "connectors", "plugins", "gateway")
+	d.only(root, "", "connectors", "plugins", "gateway", "secrets")
 	switch m := root.get("connectors"); {
 	case m == nil && !d.misspelt(root, "connectors"):
 		d.at(root.place, "", "has no connectors: it needs a list of them, the member connectors")

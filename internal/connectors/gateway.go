@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/url"
-	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -189,11 +188,8 @@ func (d *definer) identity(n *node) (c gateway.Identity) {
 		at := path + ".jwt"
 		d.only(j, at, "bearer", "cookie", "jwks_file", "jwks_url", "issuer", "audiences", "algorithms", "claims")
 		c.JWT = &gateway.IdentityJWT{
-			Bearer: d.yes(j, at, "bearer", j.get("cookie") == nil), Cookie: d.optional(j, at, "cookie"), JWKSFile: d.optional(j, at, "jwks_file"),
+			Bearer: d.yes(j, at, "bearer", j.get("cookie") == nil), Cookie: d.optional(j, at, "cookie"), JWKSFile: d.optionalFile(j, at, "jwks_file"),
 			JWKSURL: d.optional(j, at, "jwks_url"), Issuer: d.optional(j, at, "issuer"), Audiences: d.texts(j, at, "audiences"), Algorithms: d.texts(j, at, "algorithms"),
-		}
-		if f := c.JWT.JWKSFile; f != "" && !filepath.IsAbs(f) {
-			c.JWT.JWKSFile = filepath.Join(d.dir, f)
 		}
 		if claims := d.object(j, at, "claims"); claims != nil {
 			c.JWT.Claims = gateway.IdentityClaims(d.userFields(claims, at+".claims"))

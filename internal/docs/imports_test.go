@@ -56,7 +56,7 @@ var rules = []rule{
 	{packages: "gateway/internal/transform", ours: []string{"host"}, others: []string{"github.com/expr-lang/expr", "github.com/go-json-experiment/json"}},
 
 	{packages: "internal/urlpath"},
-	{packages: "internal/connectors", ours: []string{"gateway", "host", "internal/abi", "internal/urlpath"}, others: []string{"github.com/goccy/go-yaml", "golang.org/x/text"}},
+	{packages: "internal/connectors", ours: []string{"gateway", "host", "internal/abi", "internal/secretstore", "internal/urlpath"}, others: []string{"github.com/goccy/go-yaml", "golang.org/x/text"}},
 	{packages: "internal/httpserver"},
 	{packages: "internal/daemon", ours: []string{"gateway", "host", "internal/connectors", "internal/httpserver"}, others: []string{"github.com/fsnotify/fsnotify", "github.com/prometheus/client_golang"}},
 	{packages: "internal/secretstore", ours: []string{"host"}, others: []string{"filippo.io/age", "github.com/go-json-experiment/json"}},

@@ -1,0 +1,109 @@
+package connectors_test
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/keywright/keywright/gateway"
+	"github.com/keywright/keywright/host"
+	"github.com/keywright/keywright/internal/connectors"
+)
+
+func TestGatewayOfAFile(t *testing.T) {
+	dir := t.TempDir()
+	if err := os.WriteFile(filepath.Join(dir, "weather"), []byte("of the directory"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	set, problems := load(t, `gateway:
+  hosts: [gw.example.com]
+  origins: [https://app.example.com]
+  user: {type: jwt, jwt: {cookie: session, jwks_url: https://id.example.com/keys, issuer: https://id.example.com, audiences: gateway}}
+secrets:
+  - {type: env}
+  - {type: dir, path: `+dir+`}
+connectors:
+  - name: Weather
+    url: https://api.example.com/v1/{{ user.id }}
+    method: [GET, POST]
+    paths: /open/**
+    headers: [{name: x-lang, value: "", overridable: true}]
+    query: [{name: key, value: "{{ get_secret('weather') }}"}]
+    request: "{{ json_encode(body_text) }}"
+    response: {filter: record.mine, body: response.body, content_type: text/plain}
+    timeout: 1m30s
+    limits: {per_user: 0.5, total: 100, request_bytes: 1000, response_bytes: 2000, concurrent: 3}
+    auth: {type: none}
+`, connectors.Options{})
+	if problems != nil {
+		t.Fatal(problems)
+	}
+	if diff := cmp.Diff([]string{"gw.example.com"}, set.Settings.Hosts); diff != "" || set.Settings.User.JWT.Cookie != "session" || set.Settings.User.JWT.Bearer {
+		t.Errorf("%+v %s", set.Settings, diff)
+	}
+	c := set.Connectors[0].Gateway
+	if c.Timeout.String() != "1m30s" || c.Limits.Concurrent != 3 || c.Methods[1] != "POST" || !c.Headers[0].Overridable {
+		t.Errorf("%+v", c.Definition)
+	}
+	out, err := c.Outgoing(host.WithUser(t.Context(), host.User{ID: "a/b"}), gateway.Incoming{Path: "open/x"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := out.URL.String(); got != "https://api.example.com/v1/a%2Fb/open/x?key=of%20the%20directory" {
+		t.Errorf("the URL is %s", got)
+	}
+}
+
+// Every problem of the gateway's parts has its place.
+func TestGatewayProblems(t *testing.T) {
+	_, got := load(t, `gateway:
+  hosts: ["https://gw.example.com"]
+  origins: [app.example.com]
+  user: {type: jwt, jwt: {cookie: session, jwks_url: http://id.example.com/keys, audiences: gateway}}
+  port: 1
+secrets:
+  - {type: file}
+  - {type: vault, address: "https://vault.example.com", approle: {role_id: r, secret_id_file: s}, token_file: t}
+connectors:
+  - name: A
+    url: https://api.example.com/{{ get_secret('s') }}
+    method: get
+    paths: [open]
+    headers:
+      - {name: Host, value: x}
+      - {name: X-A, value: "{{ nope }}"}
+    request: "{{ get_secret('s') }}"
+    response: {filter: "record.(", form: x}
+    timeout: 15
+    limits: {total: -1, concurrent: 1.5}
+    auth: {type: none}
+`, connectors.Options{})
+	for i := range got {
+		got[i] = got[i][:min(len(got[i]), 75)]
+	}
+	want := []string{
+		`connectors.yaml:2:11: gateway.hosts[0]: is not the name of a host, such as `,
+		`connectors.yaml:3:13: gateway.origins[0]: is not an origin: scheme and host`,
+		`connectors.yaml:4:21: gateway.user.jwt.issuer: is missing: what the claim i`,
+		`connectors.yaml:4:44: gateway.user.jwt.jwks_url: is plain http, on which an`,
+		`connectors.yaml:5:3: gateway.port: is not known here; there are hosts, orig`,
+		`connectors.yaml:7:12: secrets[0].type: is none of env, dir, age, vault`,
+		`connectors.yaml:8:5: secrets[1]: vault: there must be one of Token, TokenFi`,
+		`connectors.yaml:11:10: connectors.a.url: names a secret, and the request's `,
+		`connectors.yaml:12:5: connectors.a.method[0]: is not a method: they are in `,
+		`connectors.yaml:13:13: connectors.a.paths[0]: does not begin with a slash, `,
+		`connectors.yaml:15:16: connectors.a.headers[0].name: is a header that only `,
+		`connectors.yaml:16:32: connectors.a.headers[1].value: unknown variable "nop`,
+		`connectors.yaml:17:18: connectors.a.request: get_secret is not available he`,
+		`connectors.yaml:18:32: connectors.a.response.filter: syntax error near "("`,
+		`connectors.yaml:18:36: connectors.a.response.form: is not known here; there`,
+		`connectors.yaml:19:14: connectors.a.timeout: is not a time above 0 and up t`,
+		`connectors.yaml:20:21: connectors.a.limits.total: is not a number above 0`,
+		`connectors.yaml:20:37: connectors.a.limits.concurrent: is not a whole numbe`,
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Error(diff)
+	}
+}

@@ -1,0 +1,103 @@
+package connectors
+
+import (
+	"fmt"
+	"path/filepath"
+	"time"
+
+	"github.com/keywright/keywright/host"
+	"github.com/keywright/keywright/internal/secretstore"
+)
+
+// defaultRemember is how long an answer of Vault is remembered: a secret that is rotated counts after it at the latest.
+const defaultRemember = 5 * time.Second
+
+// stores reads the member secrets: where secrets come from, in the order in which they are asked. It gives none when the file
+// does not say.
+func (d *definer) stores(root *node) (all []host.Secrets) {
+	if root.kind != object {
+		return nil
+	}
+	for i, n := range d.items(root, "", "secrets", "a list of stores, each with a type,") {
+		path := fmt.Sprintf("secrets[%d]", i)
+		if n.kind != object {
+			d.at(n.place, path, "is %s: an object with type is wanted", n.describe())
+			continue
+		}
+		store, err := d.store(n, path)
+		if err != nil {
+			d.at(n.place, path, "%v", err)
+		}
+		if store != nil {
+			all = append(all, store)
+		}
+	}
+	return all
+}
+
+func (d *definer) store(n *node, path string) (host.Secrets, error) {
+	switch kind := d.text(n, path, "type"); kind {
+	case "":
+	case "env":
+		d.only(n, path, "type")
+		return host.EnvSecrets(), nil
+	case "dir":
+		d.only(n, path, "type", "path")
+		return host.DirSecrets(d.file(n, path, "path")), nil
+	case "age":
+		d.only(n, path, "type", "file", "identity")
+		return secretstore.Age(d.file(n, path, "file"), d.file(n, path, "identity"), time.Now), nil
+	case "vault":
+		return d.vault(n, path)
+	default:
+		d.at(n.get("type").value.place, path+".type", "is none of env, dir, age, vault")
+	}
+	return nil, nil
+}
+
+func (d *definer) vault(n *node, path string) (host.Secrets, error) {
+	d.only(n, path, "type", "address", "namespace", "ca_file", "mount", "prefix", "field", "path", "token_file", "approle", "kubernetes", "timeout", "remember")
+	c := secretstore.VaultConfig{
+		Address: d.text(n, path, "address"), AllowHTTP: d.allowHTTP, Namespace: d.optional(n, path, "namespace"), CAFile: d.optionalFile(n, path, "ca_file"),
+		Mount: d.optional(n, path, "mount"), Prefix: d.optional(n, path, "prefix"), Field: d.optional(n, path, "field"), Path: d.optional(n, path, "path"),
+		TokenFile: d.optionalFile(n, path, "token_file"), Timeout: d.duration(n, path, "timeout"),
+	}
+	if a := d.object(n, path, "approle"); a != nil {
+		at := path + ".approle"
+		d.only(a, at, "mount", "role_id", "secret_id_file")
+		c.AppRole = &secretstore.VaultAppRole{Mount: d.optional(a, at, "mount"), RoleID: d.text(a, at, "role_id"), SecretIDFile: d.file(a, at, "secret_id_file")}
+	}
+	if k := d.object(n, path, "kubernetes"); k != nil {
+		at := path + ".kubernetes"
+		d.only(k, at, "mount", "role", "token_file")
+		c.Kubernetes = &secretstore.VaultKubernetes{Mount: d.optional(k, at, "mount"), Role: d.text(k, at, "role"), TokenFile: d.optionalFile(k, at, "token_file")}
+	}
+	remember := d.duration(n, path, "remember")
+	if remember == 0 {
+		remember = defaultRemember
+	}
+	if c.Address == "" {
+		return nil, nil // complained of already
+	}
+	store, err := secretstore.Vault(c)
+	if err != nil {
+		return nil, err
+	}
+	return secretstore.Cached(store, remember, time.Now)
+}
+
+// file gives the path of a file that has to be named. Paths begin at the directory of this one.
+func (d *definer) file(n *node, path, name string) string {
+	file := d.text(n, path, name)
+	if file != "" && !filepath.IsAbs(file) {
+		file = filepath.Join(d.dir, file)
+	}
+	return file
+}
+
+func (d *definer) optionalFile(n *node, path, name string) string {
+	if n.get(name) == nil {
+		return ""
+	}
+	return d.file(n, path, name)
+}
