@@ -123,7 +123,7 @@ func (w *world) do(r *http.Request) answer {
 		if err := json.Unmarshal(body, &p); err != nil {
 			w.t.Error(err)
 		}
-		a.kind = p.Type[strings.LastIndex(p.Type, "/")+1:]
+		a.kind = p.Type[strings.LastIndex(p.Type, ":")+1:]
 	}
 	return a
 }
@@ -594,7 +594,7 @@ func TestEcho(t *testing.T) {
 			if strings.Contains(string(body), secret[:9]) || strings.Contains(response.Header.Get("Location"), secret) {
 				t.Errorf("the caller got %s", body)
 			}
-			if c.kind == "" && err == nil || c.kind != "" && (response.StatusCode != http.StatusBadGateway || !strings.Contains(string(body), "/"+c.kind+`"`)) {
+			if c.kind == "" && err == nil || c.kind != "" && (response.StatusCode != http.StatusBadGateway || !strings.Contains(string(body), ":"+c.kind+`"`)) {
 				t.Errorf("the caller got %d %s (%v)", response.StatusCode, body, err)
 			}
 		})

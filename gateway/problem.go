@@ -33,7 +33,7 @@ func (p *problem) Error() string {
 }
 
 // typeBase begins the type of each problem. What follows is listed in docs/gateway.md.
-const typeBase = "https://keywright.dev/problems/"
+const typeBase = "urn:keywright:problem:"
 
 // problemOf says what a caller is told of an error.
 func problemOf(err error) *problem {
