@@ -36,6 +36,7 @@ var table = map[string]struct {
 	`^throughput .* 1.8 ÷ \(two cores ÷ one\)$`:                                                                {2, "one core"},
 	`^10,000 requests at once .* ÷ 1$`:                                                                         {1, "1 exchange"},
 	`allocations beyond the request's clone ÷ 2$`:                                                              {1, "2 allocations"},
+	`^gateway, api_key, 16 clients: (time for a request at full load|p99)$`:                                    {2, "httputil.ReverseProxy"},
 }
 
 // Every row runs, and is written with all that a reader and a program need. What the figures are is not for a test.

@@ -5,6 +5,6 @@ import "slices"
 // rows gives the table, in the order it is printed in.
 func rows() []row {
 	return slices.Concat(
-		roundTripRows(), callRows(), jwtRows(), meteringRows(), startRows(), idleRows(), throughputRows(), exchangeRows(), allocationRows(),
+		roundTripRows(), callRows(), jwtRows(), meteringRows(), startRows(), idleRows(), throughputRows(), exchangeRows(), allocationRows(), gatewayRows(),
 	)
 }

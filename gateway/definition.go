@@ -3,6 +3,7 @@ package gateway
 import (
 	"fmt"
 	"net/http"
+	"net/url"
 	"slices"
 	"strings"
 	"time"
@@ -77,6 +78,7 @@ type Connector struct {
 	Upstream *host.Connector
 
 	url     *host.Template
+	literal *url.URL // of a url without templates
 	paths   []pattern
 	headers []parameter
 	query   []parameter
@@ -102,6 +104,14 @@ func Compile(h *host.Host, connected *host.Connector, d Definition) (*Connector,
 		c.Methods = []string{http.MethodGet}
 	}
 	c.url = k.template("url", d.URL, "the request's URL would be in logs and at the caller")
+	if c.url != nil {
+		if text, ok := c.url.Literal(); ok {
+			var err error
+			if c.literal, err = parseBase(text); err != nil {
+				k.wrong("url", "is not a URL that requests can be sent to")
+			}
+		}
+	}
 	k.methods(c.Methods)
 	for i, text := range d.Paths {
 		p, err := parsePattern(text)

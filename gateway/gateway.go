@@ -183,7 +183,9 @@ func (g *Gateway) serve(c *call, w http.ResponseWriter, r *http.Request) error {
 	if c.out, err = connector.Outgoing(ctx, Incoming{Method: r.Method, Path: path, Query: r.URL.RawQuery, Header: r.Header}); err != nil {
 		return err
 	}
-	ctx = host.WithCredentials(ctx, c.out.credentials...)
+	if len(c.out.credentials) > 0 {
+		ctx = host.WithCredentials(ctx, c.out.credentials...)
+	}
 	r.Body = http.MaxBytesReader(w, r.Body, connector.Limits.RequestBytes)
 	r = r.WithContext(ctx)
 	if err := c.shapeRequest(ctx, r); err != nil {

@@ -21,6 +21,8 @@ type Incoming struct {
 	Header http.Header // likewise; Accept and Content-Type pass
 	// Trusted is set for an operator, whom the definition's paths and methods do not bind, and whose headers and query pass.
 	Trusted bool
+	// Masked has the request remember how a person may see it.
+	Masked bool
 }
 
 // Outgoing is the request that a connector makes of it, before it is authenticated.
@@ -30,16 +32,12 @@ type Outgoing struct {
 	Header http.Header
 
 	credentials []host.Text // that templates of headers and query gave
-	masked      struct {
-		URL    *url.URL
-		Header http.Header
-	}
+	masked      *Outgoing   // nil unless it was asked for
 }
 
-// Masked is the request as a person may see it: what came from a secret is the expression that it came from.
-func (o *Outgoing) Masked() *Outgoing {
-	return &Outgoing{Method: o.Method, URL: o.masked.URL, Header: o.masked.Header}
-}
+// Masked is the request as a person may see it, if that was asked for: what came from a secret is the expression that it
+// came from.
+func (o *Outgoing) Masked() *Outgoing { return o.masked }
 
 // Refusal is why a request of a caller is not made: nothing of it has been sent.
 type Refusal struct {
@@ -63,14 +61,18 @@ func (c *Connector) Outgoing(ctx context.Context, in Incoming) (*Outgoing, error
 	if !in.Trusted && !slices.Contains(c.Methods, method) && (method != http.MethodHead || !slices.Contains(c.Methods, http.MethodGet)) {
 		return nil, refuse(http.StatusMethodNotAllowed, "this connector takes %s", strings.Join(c.Methods, ", "))
 	}
-	out := &Outgoing{Method: method, Header: http.Header{}}
-	out.masked.Header = http.Header{}
+	out := &Outgoing{Method: method, Header: make(http.Header, len(c.headers)+2)}
+	if in.Masked {
+		out.masked = &Outgoing{Method: method, Header: http.Header{}}
+	}
 	if err := c.makeURL(ctx, in, out); err != nil {
 		return nil, err
 	}
 	if in.Trusted {
 		out.Header = in.Header.Clone()
-		out.masked.Header = in.Header.Clone()
+		if in.Masked {
+			out.masked.Header = in.Header.Clone()
+		}
 	}
 	for _, name := range []string{"Accept", "Content-Type"} {
 		if value := in.Header.Get(name); value != "" {
@@ -97,21 +99,16 @@ func (o *Outgoing) holds(text host.Text) {
 
 func (o *Outgoing) set(name string, text host.Text) {
 	o.Header[name] = []string{text.Value}
-	o.masked.Header[name] = []string{text.Masked}
+	if o.masked != nil {
+		o.masked.Header[name] = []string{text.Masked}
+	}
 }
 
 // makeURL renders the URL, and appends what the caller may say.
 func (c *Connector) makeURL(ctx context.Context, in Incoming, out *Outgoing) error {
-	text, err := c.url.RenderURL(ctx)
+	base, err := c.base(ctx)
 	if err != nil {
-		return fmt.Errorf("url: %w", err)
-	}
-	base, err := url.Parse(text.Value)
-	if err != nil {
-		return errors.New("url: what its templates give is not a URL")
-	}
-	if err := urlpath.Check(base.EscapedPath()); err != nil {
-		return fmt.Errorf("url: %w", err)
+		return err
 	}
 	if in.Path != "" {
 		if err := c.allows(in); err != nil {
@@ -124,11 +121,14 @@ func (c *Connector) makeURL(ctx context.Context, in Incoming, out *Outgoing) err
 		joined.RawQuery = base.RawQuery
 		base = joined
 	}
-	given, err := url.ParseQuery(in.Query)
+	given, err := url.Values(nil), error(nil)
+	if in.Query != "" {
+		given, err = url.ParseQuery(in.Query)
+	}
 	if err != nil && !in.Trusted {
 		return refuse(http.StatusBadRequest, "the query is not well formed: write %%26 for an & and %%3B for a ; that is part of a value")
 	}
-	query, masked := []string{}, []string{}
+	var query, masked []string
 	if base.RawQuery != "" {
 		query, masked = append(query, base.RawQuery), append(masked, base.RawQuery)
 	}
@@ -150,10 +150,40 @@ func (c *Connector) makeURL(ctx context.Context, in Incoming, out *Outgoing) err
 	if in.Trusted && in.Query != "" {
 		query, masked = append(query, in.Query), append(masked, in.Query)
 	}
-	shown := *base
-	base.RawQuery, shown.RawQuery = strings.Join(query, "&"), strings.Join(masked, "&")
-	out.URL, out.masked.URL = base, &shown
+	out.URL = withQuery(base, query)
+	if out.masked != nil {
+		out.masked.URL = withQuery(base, masked)
+	}
 	return nil
+}
+
+func withQuery(base *url.URL, query []string) *url.URL {
+	u := *base
+	u.RawQuery = strings.Join(query, "&")
+	return &u
+}
+
+// base is the definition's URL, which must not be changed.
+func (c *Connector) base(ctx context.Context) (*url.URL, error) {
+	if c.literal != nil {
+		return c.literal, nil
+	}
+	text, err := c.url.RenderURL(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("url: %w", err)
+	}
+	return parseBase(text.Value)
+}
+
+func parseBase(text string) (*url.URL, error) {
+	base, err := url.Parse(text)
+	if err != nil {
+		return nil, errors.New("url: what its templates give is not a URL")
+	}
+	if err := urlpath.Check(base.EscapedPath()); err != nil {
+		return nil, fmt.Errorf("url: %w", err)
+	}
+	return base, nil
 }
 
 // allows tells whether the definition has a pattern for the caller's path.

@@ -64,13 +64,12 @@ func (g *Gateway) proxy(c *Connector) *httputil.ReverseProxy {
 		Rewrite: func(r *httputil.ProxyRequest) {
 			out := callOf(r.In.Context()).out
 			r.Out.URL, r.Out.Host = out.URL, ""
-			r.Out.Header = out.Header.Clone()
+			r.Out.Header = out.Header
 			r.Out.Trailer = nil
 		},
 		Transport:      c.Upstream.Shielded(upstream{base, c.Timeout}),
 		ModifyResponse: g.answer,
 		ErrorHandler:   func(w http.ResponseWriter, r *http.Request, err error) { callOf(r.Context()).fail(w, r, err) },
-		FlushInterval:  -1,                         // what streams is passed on as it comes
 		ErrorLog:       log.New(io.Discard, "", 0), // answers that break off are told of by their bodies
 	}
 }
@@ -162,17 +161,23 @@ func lookedAt(response *http.Response) error {
 	if response.ContentLength <= 0 || response.ContentLength > maxLookedAt || response.Request.Method == http.MethodHead {
 		return nil
 	}
-	body, err := io.ReadAll(response.Body)
-	if err != nil {
+	var body bytes.Buffer
+	body.Grow(int(response.ContentLength) + bytes.MinRead)
+	if _, err := body.ReadFrom(response.Body); err != nil {
 		return err
 	}
 	_ = response.Body.Close()
-	response.Body = io.NopCloser(bytes.NewReader(body))
+	response.Body = io.NopCloser(&body)
 	return nil
 }
 
 // private keeps an answer from caches that serve others (threats.md 47).
 func private(h http.Header) {
+	h.Add("Vary", "Authorization, Cookie")
+	if len(h["Cache-Control"]) == 0 {
+		h["Cache-Control"] = []string{"private"}
+		return
+	}
 	directives := []string{"private"}
 	for _, line := range h["Cache-Control"] {
 		for directive := range strings.SplitSeq(line, ",") {
@@ -184,5 +189,4 @@ func private(h http.Header) {
 		}
 	}
 	h.Set("Cache-Control", strings.Join(directives, ", "))
-	h.Add("Vary", "Authorization, Cookie")
 }

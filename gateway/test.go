@@ -78,7 +78,7 @@ func (g *Gateway) try(c *call, w http.ResponseWriter, r *http.Request) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	c.cancel, c.user = cancel, tried.User.ID
-	if c.out, err = connector.Outgoing(ctx, Incoming{Method: tried.Method, Path: path, Query: query, Header: header}); err != nil {
+	if c.out, err = connector.Outgoing(ctx, Incoming{Method: tried.Method, Path: path, Query: query, Header: header, Masked: true}); err != nil {
 		return err
 	}
 	ctx = host.WithCredentials(ctx, c.out.credentials...)

@@ -106,7 +106,7 @@ func (a *app) prepared(c *cobra.Command, f *requestFlags, masked bool, args []st
 		method = http.MethodPost
 	}
 	path, query, _ := strings.Cut(args[1], "?")
-	out, err := connector.Gateway.Outgoing(ctx, gateway.Incoming{Method: method, Path: path, Query: query, Header: header, Trusted: true})
+	out, err := connector.Gateway.Outgoing(ctx, gateway.Incoming{Method: method, Path: path, Query: query, Header: header, Trusted: true, Masked: masked})
 	var refused *gateway.Refusal
 	if errors.As(err, &refused) {
 		return misuse(c, "%v", err)

@@ -7,6 +7,7 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"net"
 	"net/http"
@@ -123,42 +124,49 @@ func (c Config) operate(draining *atomic.Bool) http.Handler {
 // bounded has a client whose body does not go on, or who does not read, lose its connection.
 func bounded(h http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		control := http.NewResponseController(w)
-		extend := func() {
-			deadline := time.Now().Add(stallTime)
-			_ = control.SetReadDeadline(deadline) // an error says that there are no deadlines here
-			_ = control.SetWriteDeadline(deadline)
+		d := &deadlines{control: http.NewResponseController(w)}
+		d.extend() // of what is left from the request before, too
+		if r.Body != http.NoBody {
+			r.Body = &stalling{r.Body, d}
 		}
-		extend()
-		r.Body = &stalling{r.Body, extend}
-		h.ServeHTTP(&writer{w, extend}, r)
-		_ = control.SetReadDeadline(time.Time{}) // the next request has its own
-		_ = control.SetWriteDeadline(time.Time{})
+		h.ServeHTTP(&writer{w, d}, r)
 	})
 }
 
-type stalling struct {
-	body interface {
-		Read([]byte) (int, error)
-		Close() error
+// deadlines are those of one request's connection.
+type deadlines struct {
+	control *http.ResponseController
+	set     time.Time
+}
+
+// extend moves the deadlines on, once in a second: to do that takes longer than to write a little.
+func (d *deadlines) extend() {
+	now := time.Now()
+	if now.Sub(d.set) < time.Second {
+		return
 	}
-	extend func()
+	d.set = now
+	_ = d.control.SetReadDeadline(now.Add(stallTime)) // an error says that there are no deadlines here
+	_ = d.control.SetWriteDeadline(now.Add(stallTime))
+}
+
+type stalling struct {
+	io.ReadCloser
+	deadlines *deadlines
 }
 
 func (s *stalling) Read(p []byte) (int, error) {
-	s.extend()
-	return s.body.Read(p)
+	s.deadlines.extend()
+	return s.ReadCloser.Read(p)
 }
-
-func (s *stalling) Close() error { return s.body.Close() }
 
 type writer struct {
 	http.ResponseWriter
-	extend func()
+	deadlines *deadlines
 }
 
 func (w *writer) Write(p []byte) (int, error) {
-	w.extend()
+	w.deadlines.extend()
 	return w.ResponseWriter.Write(p)
 }
 
