@@ -62,7 +62,8 @@ type Setup struct {
 
 // Gateway runs connectors. It is safe for concurrent use.
 type Gateway struct {
-	config Config
+	config  Config
+	buffers buffers
 
 	mu      sync.RWMutex
 	current *generation

@@ -10,6 +10,7 @@ import (
 	"net/http/httputil"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 )
 
@@ -69,10 +70,25 @@ func (g *Gateway) proxy(c *Connector) *httputil.ReverseProxy {
 		},
 		Transport:      c.Upstream.Shielded(upstream{base, c.Timeout}),
 		ModifyResponse: g.answer,
+		BufferPool:     &g.buffers,
 		ErrorHandler:   func(w http.ResponseWriter, r *http.Request, err error) { callOf(r.Context()).fail(w, r, err) },
 		ErrorLog:       log.New(io.Discard, "", 0), // answers that break off are told of by their bodies
 	}
 }
+
+// buffers are what bodies are copied with: a new one for each would be most of what a short answer costs.
+type buffers struct{ pool sync.Pool }
+
+const bufferBytes = 32 << 10
+
+func (b *buffers) Get() []byte {
+	if buffer, ok := b.pool.Get().(*[bufferBytes]byte); ok {
+		return buffer[:]
+	}
+	return make([]byte, bufferBytes)
+}
+
+func (b *buffers) Put(buffer []byte) { b.pool.Put((*[bufferBytes]byte)(buffer)) }
 
 // upstream is what is below a connector's transport: it takes the time, and ends a request whose answer does not begin, or
 // does not go on, within the connector's timeout.
