@@ -115,17 +115,17 @@ func (c *call) fail(w http.ResponseWriter, r *http.Request, err error) {
 	_, _ = w.Write(body)
 }
 
-// timing is a Server-Timing header: auth is until the upstream was asked, with the token exchange if there was one.
+// timing is a Server-Timing header: auth is until the upstream was asked, without what the token endpoint took.
 func (c *call) timing() string {
 	now := c.gateway.config.Clock()
-	if c.sent.IsZero() {
-		return "auth;dur=" + milliseconds(now.Sub(c.began))
+	sent, answered, token := c.sent, c.answered, time.Duration(c.token.Load())
+	if sent.IsZero() {
+		sent, answered = now, now
 	}
-	answered := c.answered
 	if answered.IsZero() {
 		answered = now
 	}
-	return "auth;dur=" + milliseconds(c.sent.Sub(c.began)) + ", upstream;dur=" + milliseconds(answered.Sub(c.sent))
+	return "auth;dur=" + milliseconds(max(0, sent.Sub(c.began)-token)) + ", token;dur=" + milliseconds(token) + ", upstream;dur=" + milliseconds(answered.Sub(sent))
 }
 
 func milliseconds(d time.Duration) string {

@@ -11,7 +11,10 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
+
+	"github.com/keywright/keywright/host"
 )
 
 // call is one request of a caller.
@@ -25,6 +28,7 @@ type call struct {
 	cancel    context.CancelCauseFunc
 
 	event Event
+	token atomic.Int64 // nanoseconds that token endpoints took
 
 	began    time.Time
 	sent     time.Time // when the upstream was asked first; zero if it was not
@@ -32,6 +36,14 @@ type call struct {
 }
 
 type callKey struct{}
+
+// Observe is for host.Config.Observe of the hosts whose connectors a gateway runs: it has Server-Timing tell how long token
+// endpoints took.
+func Observe(ctx context.Context, told host.Call) {
+	if c := callOf(ctx); c != nil {
+		c.token.Add(int64(told.Token))
+	}
+}
 
 // observe tells of a call that has ended.
 func (c *call) observe() {

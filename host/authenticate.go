@@ -155,7 +155,7 @@ func (c *Connector) call(ctx context.Context, call *hostfn.Call, told *Call) (*o
 	}
 	call.Flush()
 	out := &outcome{used: call.Used(), call: call}
-	told.Exchanges, told.Cached = call.Exchanges(), len(out.used) > 0
+	told.Exchanges, told.Token, told.Cached = call.Exchanges(), call.ExchangeTime(), len(out.used) > 0
 	if failure == nil {
 		var err error
 		if out.mutation, err = call.Mutation(result.Output); err != nil {

@@ -66,6 +66,7 @@ type Call struct {
 	Sandbox   time.Duration // of the guest and its host functions; waits for token endpoints and for other guests are not in it
 	Fuel      int64         // units of work of the guest: the same for the same call on the same input
 	Exchanges int           // token requests that were sent
+	Token     time.Duration // that token endpoints took
 	Cached    bool          // a cached value was read
 	Reused    bool          // the plugin was not run: the mutation is that of an earlier call
 	Err       error         // nil when the plugin gave what the request needs

@@ -18,6 +18,7 @@ import (
 	"github.com/fsnotify/fsnotify"
 
 	"github.com/keywright/keywright/gateway"
+	"github.com/keywright/keywright/host"
 	"github.com/keywright/keywright/internal/connectors"
 	"github.com/keywright/keywright/internal/httpserver"
 )
@@ -39,7 +40,10 @@ const settle = 100 * time.Millisecond
 // Run serves until the context ends. It fails at once when the file is bad; later on, a bad file leaves what runs as it is.
 func Run(ctx context.Context, c Config) error {
 	m := newMetrics()
-	c.Options.Host.Observe = m.call
+	c.Options.Host.Observe = func(ctx context.Context, told host.Call) {
+		m.call(told)
+		gateway.Observe(ctx, told)
+	}
 	d := &daemon{config: c}
 	set, err := connectors.Load(ctx, c.File, c.Options)
 	if err != nil {

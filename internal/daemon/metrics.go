@@ -1,7 +1,6 @@
 package daemon
 
 import (
-	"context"
 	"net/http"
 	"strconv"
 
@@ -23,6 +22,7 @@ type metrics struct {
 	total     *prometheus.HistogramVec
 	calls     *prometheus.CounterVec
 	exchanges *prometheus.CounterVec
+	token     *prometheus.CounterVec
 	sandbox   *prometheus.CounterVec
 	fuel      *prometheus.CounterVec
 	failures  *prometheus.CounterVec
@@ -44,11 +44,12 @@ func newMetrics() *metrics {
 		total:     seconds("request_seconds", "Time until an answer had been written."),
 		calls:     counter("authentications_total", "Attempts to authenticate a request, by where the result came from: the plugin, the token cache, or an earlier call.", "connector", "from"),
 		exchanges: counter("token_exchanges_total", "Token requests that were sent.", "connector"),
+		token:     counter("token_seconds_total", "Time that token endpoints took.", "connector"),
 		sandbox:   counter("sandbox_seconds_total", "Time in the sandbox, waits left out.", "connector"),
 		fuel:      counter("fuel_total", "Units of fuel that plugins used.", "connector"),
 		failures:  counter("authentication_failures_total", "Requests that could not be authenticated.", "connector", "stage"),
 	}
-	m.registry.MustRegister(m.requests, m.upstream, m.total, m.calls, m.exchanges, m.sandbox, m.fuel, m.failures,
+	m.registry.MustRegister(m.requests, m.upstream, m.total, m.calls, m.exchanges, m.token, m.sandbox, m.fuel, m.failures,
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	return m
 }
@@ -72,8 +73,8 @@ func (m *metrics) request(e gateway.Event) {
 	}
 }
 
-// call is host.Config.Observe.
-func (m *metrics) call(_ context.Context, c host.Call) {
+// call is told of an attempt to authenticate a request.
+func (m *metrics) call(c host.Call) {
 	from := "plugin"
 	switch {
 	case c.Cached:
@@ -83,6 +84,7 @@ func (m *metrics) call(_ context.Context, c host.Call) {
 	}
 	m.calls.WithLabelValues(c.Connector, from).Inc()
 	m.exchanges.WithLabelValues(c.Connector).Add(float64(c.Exchanges))
+	m.token.WithLabelValues(c.Connector).Add(c.Token.Seconds())
 	m.sandbox.WithLabelValues(c.Connector).Add(c.Sandbox.Seconds())
 	m.fuel.WithLabelValues(c.Connector).Add(float64(c.Fuel))
 }

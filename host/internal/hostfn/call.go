@@ -8,6 +8,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/keywright/keywright/host/internal/seal"
 	"github.com/keywright/keywright/host/internal/template"
@@ -50,6 +51,8 @@ type Call struct {
 	openedBytes int      // of texts, with their sealed values put in
 	putToUse    int      // sealed values that were opened for the mutation
 	exchanges   int      // token requests that were sent
+	// exchangeTime is how long token endpoints took.
+	exchangeTime time.Duration
 	// tokenRequests counts those that were asked for.
 	tokenRequests int
 	answer        *TokenError
@@ -85,6 +88,9 @@ func (c *Call) Restart() *Restart { return c.restart }
 
 // Exchanges counts the token requests that were sent.
 func (c *Call) Exchanges() int { return c.exchanges }
+
+// ExchangeTime is how long token endpoints took.
+func (c *Call) ExchangeTime() time.Duration { return c.exchangeTime }
 
 // TokenError is the last answer of a token endpoint when that was an error, or nil.
 func (c *Call) TokenError() *TokenError { return c.answer }

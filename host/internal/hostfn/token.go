@@ -57,7 +57,9 @@ func (c *Call) TokenRequest(document []byte) []byte {
 	ctx, cancel := context.WithTimeout(c.ctx, c.plan.Limits.TokenTime)
 	defer cancel()
 	c.exchanges++
+	began := c.plan.Clock()
 	status, body, err := c.send(outgoing.WithContext(ctx))
+	c.exchangeTime += c.plan.Clock().Sub(began)
 	if err != nil {
 		c.end(StageToken, err)
 	}
