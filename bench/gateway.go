@@ -51,7 +51,7 @@ func throughGateway(ctx context.Context, s session, figure func(load) float64) (
 	var all sync.WaitGroup
 	defer all.Wait()
 	defer stop()
-	api, err := serve(ctx, &all, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	api, err := serve(ctx, &all, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "application/json")
 		_, _ = io.WriteString(w, `{"sun":true,"wind":"north","temperature":12.5}`)
 	}))
@@ -181,7 +181,7 @@ func fetch(ctx context.Context, client http.RoundTripper, address string) error 
 	if err != nil {
 		return err
 	}
-	defer response.Body.Close() //nolint:errcheck // it has been read
+	defer response.Body.Close()
 	if _, err := io.Copy(io.Discard, response.Body); err != nil {
 		return err
 	}

@@ -11,15 +11,15 @@ import (
 // A browser always tells where a request comes from: in Origin, or for a GET within a page in Sec-Fetch-Site. What has
 // neither comes from no browser, or from one of before 2023 that does not send credentials along.
 func (g *generation) crossOrigin(w http.ResponseWriter, r *http.Request) (done bool, err error) {
-	header := w.Header()
+	header := w.(*finalWriter).always
 	header.Add("Vary", "Origin")
 	origin := r.Header.Get("Origin")
 	switch site := r.Header.Get("Sec-Fetch-Site"); {
-	case len(r.Header.Values("Origin")) > 1:
+	case len(r.Header.Values("Origin")) > 1 || len(r.Header.Values("Sec-Fetch-Site")) > 1:
 		return false, &problem{status: http.StatusBadRequest, kind: "cross-origin", detail: "there is more than one Origin"}
-	case origin == "" && (site == "" || site == "same-origin" || site == "none"):
+	case site == "same-origin" || site == "none": // the browser says so, which knows the scheme
 		return false, nil
-	case origin != "" && sameOrigin(origin, r):
+	case site == "" && (origin == "" || sameOrigin(origin, r)):
 		return false, nil
 	case !g.origins[origin]:
 		return false, &problem{status: http.StatusForbidden, kind: "cross-origin", detail: "pages of that origin may not call this gateway"}
@@ -42,9 +42,9 @@ func (g *generation) crossOrigin(w http.ResponseWriter, r *http.Request) (done b
 
 // sameOrigin tells whether a page of the gateway's own origin calls.
 func sameOrigin(origin string, r *http.Request) bool {
-	scheme := "http://"
-	if r.TLS != nil {
-		scheme = "https://"
+	name, secure := strings.CutPrefix(origin, "https://")
+	if !secure && r.TLS == nil { // a proxy in front may have TLS
+		name, secure = strings.CutPrefix(origin, "http://")
 	}
-	return strings.EqualFold(origin, scheme+r.Host)
+	return secure && strings.EqualFold(name, r.Host)
 }

@@ -44,6 +44,7 @@ type Parameter struct {
 // Response says how an answer is shaped.
 type Response struct {
 	Filter      string // an expression over each record: those for which it is false are left out
+	Records     string // the member of the answer that has the records; "" when the answer is a list of them
 	Body        string // an expression, or a template, over the answer; "" is its body as it is
 	ContentType string // of what Body gives; "" is the upstream's
 }
@@ -122,6 +123,11 @@ func Compile(h *host.Host, connected *host.Connector, d Definition) (*Connector,
 	}
 	c.headers = k.parameters("headers", d.Headers)
 	c.query = k.parameters("query", d.Query)
+	for i, p := range d.Query {
+		if _, query, _ := strings.Cut(d.URL, "?"); strings.Contains("&"+query, "&"+url.QueryEscape(p.Name)+"=") {
+			k.wrong(fmt.Sprintf("query[%d].name", i), "is in the query of url, too: servers differ in which one counts")
+		}
+	}
 	c.shapes = k.shapes(d)
 	k.limits(d)
 	if len(k.problems) > 0 {
@@ -190,8 +196,14 @@ func (k *compiler) parameters(what string, all []Parameter) []parameter {
 			k.wrong(path+".name", "is there twice")
 		}
 		value := k.template(path+".value", p.Value, "")
-		if p.Overridable && value != nil && len(value.Secrets()) > 0 {
+		switch {
+		case !p.Overridable || value == nil:
+		case len(value.Secrets()) > 0:
 			k.wrong(path+".overridable", "a caller may not replace a secret: leave it out")
+		case value.Personal():
+			k.wrong(path+".overridable", "a caller may not say who the user is: leave it out")
+		case what == "headers" && slices.Contains([]string{"Authorization", "Cookie", "Proxy-Authorization"}, p.Name):
+			k.wrong(path+".overridable", "a caller's own credentials are not passed on: leave it out")
 		}
 		compiled = append(compiled, parameter{p, value})
 	}

@@ -64,6 +64,7 @@ type Setup struct {
 type Gateway struct {
 	config  Config
 	buffers buffers
+	shapes  chan struct{} // has a place for each body that is shaped at once
 
 	mu      sync.RWMutex
 	current *generation
@@ -93,7 +94,7 @@ func New(c Config) *Gateway {
 	if c.Clock == nil {
 		c.Clock = time.Now
 	}
-	return &Gateway{config: c, current: &generation{}}
+	return &Gateway{config: c, current: &generation{}, shapes: make(chan struct{}, maxShapes())}
 }
 
 // Use has the gateway serve this from now on, and nothing else. Requests in flight finish on what they began with: wait
@@ -132,8 +133,8 @@ func (g *Gateway) enter() *generation {
 func (g *Gateway) Handler() http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		c := &call{gateway: g, id: requestID(r), began: g.config.Clock()}
-		w.Header().Set("X-Request-Id", c.id)
-		w.Header().Set("X-Content-Type-Options", "nosniff")
+		final := newFinalWriter(w, c.id)
+		w = final
 		defer c.observe() // also when an answer breaks off, which ends in a panic
 		if err := g.serve(c, w, r); err != nil {
 			c.fail(w, r, err)
@@ -170,7 +171,10 @@ func (g *Gateway) serve(c *call, w http.ResponseWriter, r *http.Request) error {
 		if err != nil {
 			return err
 		}
-		c.user = user.ID
+		c.user = strings.Join([]string{user.TenantID, user.ID, user.Email, user.Username}, "\x00")
+		if user == (host.User{}) {
+			c.user = ""
+		}
 		ctx = host.WithUser(ctx, user)
 	}
 	release, err := connector.limits.enter(c.user)

@@ -16,7 +16,9 @@ type limiter struct {
 	total *rate.Limiter // nil: unlimited
 
 	perUser rate.Limit
+	share   int // of the slots, of one user
 	mu      sync.Mutex
+	inside  map[string]int
 	users   *lru.Cache[string, *rate.Limiter] // nil: unlimited
 }
 
@@ -24,7 +26,7 @@ type limiter struct {
 const maxUsers = 10_000
 
 func newLimiter(l Limits, clock func() time.Time) *limiter {
-	limits := &limiter{clock: clock, slots: make(chan struct{}, l.Concurrent), perUser: rate.Limit(l.PerUser)}
+	limits := &limiter{clock: clock, slots: make(chan struct{}, l.Concurrent), perUser: rate.Limit(l.PerUser), share: max(1, l.Concurrent/4), inside: map[string]int{}}
 	if l.Total > 0 {
 		limits.total = newRate(rate.Limit(l.Total))
 	}
@@ -46,10 +48,17 @@ func (l *limiter) enter(user string) (release func(), err error) {
 	if l.total != nil && !l.total.AllowN(now, 1) {
 		return nil, &problem{status: http.StatusTooManyRequests, kind: "too-many-requests", detail: "this connector gets more requests than it takes", retry: 1}
 	}
+	if !l.admit(user) {
+		return nil, &problem{status: http.StatusTooManyRequests, kind: "too-many-requests", detail: "you have as many requests under way as this connector takes from one user", retry: 1}
+	}
 	select {
 	case l.slots <- struct{}{}:
-		return func() { <-l.slots }, nil
+		return func() {
+			<-l.slots
+			l.dismiss(user)
+		}, nil
 	default:
+		l.dismiss(user)
 		return nil, &problem{status: http.StatusServiceUnavailable, kind: "too-many-requests", detail: "this connector has as many requests under way as it takes", retry: 1}
 	}
 }
@@ -64,4 +73,29 @@ func (l *limiter) of(user string) *rate.Limiter {
 		l.users.Add(user, known)
 	}
 	return known
+}
+
+// admit counts a request of a user in. Whoever is nobody has no share.
+func (l *limiter) admit(user string) bool {
+	if user == "" {
+		return true
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.inside[user] >= l.share {
+		return false
+	}
+	l.inside[user]++
+	return true
+}
+
+func (l *limiter) dismiss(user string) {
+	if user == "" {
+		return
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.inside[user]--; l.inside[user] == 0 {
+		delete(l.inside, user)
+	}
 }

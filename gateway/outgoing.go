@@ -8,6 +8,7 @@ import (
 	"net/url"
 	"slices"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/keywright/keywright/host"
 	"github.com/keywright/keywright/internal/urlpath"
@@ -32,6 +33,7 @@ type Outgoing struct {
 	Header http.Header
 
 	credentials []host.Text // that templates of headers and query gave
+	shown       http.Header // what of Header expressions may know: nothing that is secret
 	masked      *Outgoing   // nil unless it was asked for
 }
 
@@ -61,7 +63,7 @@ func (c *Connector) Outgoing(ctx context.Context, in Incoming) (*Outgoing, error
 	if !in.Trusted && !slices.Contains(c.Methods, method) && (method != http.MethodHead || !slices.Contains(c.Methods, http.MethodGet)) {
 		return nil, refuse(http.StatusMethodNotAllowed, "this connector takes %s", strings.Join(c.Methods, ", "))
 	}
-	out := &Outgoing{Method: method, Header: make(http.Header, len(c.headers)+2)}
+	out := &Outgoing{Method: method, Header: make(http.Header, len(c.headers)+2), shown: http.Header{}}
 	if in.Masked {
 		out.masked = &Outgoing{Method: method, Header: http.Header{}}
 	}
@@ -77,6 +79,7 @@ func (c *Connector) Outgoing(ctx context.Context, in Incoming) (*Outgoing, error
 	for _, name := range []string{"Accept", "Content-Type"} {
 		if value := in.Header.Get(name); value != "" {
 			out.set(name, host.Text{Value: value, Masked: value})
+			out.shown[name] = out.Header[name]
 		}
 	}
 	for _, p := range c.headers {
@@ -86,6 +89,9 @@ func (c *Connector) Outgoing(ctx context.Context, in Incoming) (*Outgoing, error
 		}
 		out.set(p.Name, text)
 		out.holds(text)
+		if !text.Secret {
+			out.shown[p.Name] = out.Header[p.Name]
+		}
 	}
 	return out, nil
 }
@@ -172,7 +178,16 @@ func (c *Connector) base(ctx context.Context) (*url.URL, error) {
 	if err != nil {
 		return nil, fmt.Errorf("url: %w", err)
 	}
-	return parseBase(text.Value)
+	base, err := parseBase(text.Value)
+	if err != nil {
+		return nil, err
+	}
+	for segment := range strings.SplitSeq(base.EscapedPath(), "/") {
+		if decoded, err := url.PathUnescape(segment); err != nil || !plain(decoded) {
+			return nil, refuse(http.StatusBadRequest, "a value that is part of the API's path has a character that ends a segment of one")
+		}
+	}
+	return base, nil
 }
 
 func parseBase(text string) (*url.URL, error) {
@@ -205,12 +220,25 @@ func (c *Connector) allows(in Incoming) error {
 			continue
 		}
 		// Some servers take what is escaped here for the end of a segment, and the path for another one.
-		if p[len(p)-1] != "**" && slices.ContainsFunc(segments, func(s string) bool { return strings.ContainsAny(s, `/\;`) }) {
-			continue
+		if p[len(p)-1] != "**" && !slices.ContainsFunc(segments, func(s string) bool { return !plain(s) }) || p[len(p)-1] == "**" {
+			return nil
 		}
-		return nil
 	}
 	return refuse(http.StatusNotFound, "this connector has no such path")
+}
+
+// plain tells whether a segment, however often it is decoded, is one segment of a path and nothing else.
+func plain(segment string) bool {
+	for {
+		if strings.ContainsAny(segment, `/\;?#`) || !utf8.ValidString(segment) {
+			return false
+		}
+		decoded, err := url.PathUnescape(segment)
+		if err != nil || decoded == segment {
+			return true
+		}
+		segment = decoded
+	}
 }
 
 // value renders a parameter, or takes the caller's value where it may.

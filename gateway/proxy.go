@@ -78,6 +78,9 @@ func (g *Gateway) proxy(c *Connector) *httputil.ReverseProxy {
 			out := callOf(r.In.Context()).out
 			r.Out.URL, r.Out.Host = out.URL, ""
 			r.Out.Header = out.Header
+			if s := callOf(r.In.Context()).connector.shapes; s.filter != nil || s.response != nil {
+				r.Out.Header.Del("Range") // a part of an answer cannot be looked at
+			}
 			r.Out.Trailer = nil
 		},
 		Transport:      c.Upstream.Shielded(upstream{base, c.Timeout}),
@@ -118,18 +121,34 @@ func (u upstream) RoundTrip(r *http.Request) (*http.Response, error) {
 		c.sent = now
 	}
 	timer := time.AfterFunc(u.timeout, func() { c.cancel(errUpstreamTime) })
+	if r.Body != nil && r.Body != http.NoBody {
+		r.Body = &waiting{r.Body, timer, u.timeout} // the API waits for what its caller has not sent yet
+	}
 	response, err := u.base.RoundTrip(r)
 	c.answered = c.gateway.config.Clock()
 	if err != nil {
 		timer.Stop()
 		return nil, err
 	}
-	timer.Reset(u.timeout)
+	timer.Stop()
 	response.Body = &stalling{response.Body, timer, u.timeout}
 	return response, nil
 }
 
-// stalling is a body whose reader may wait for so long, and no longer.
+// waiting is a caller's body: time counts for the upstream from when it has had a piece of it.
+type waiting struct {
+	io.ReadCloser
+	timer   *time.Timer
+	timeout time.Duration
+}
+
+func (w *waiting) Read(p []byte) (int, error) {
+	n, err := w.ReadCloser.Read(p)
+	w.timer.Reset(w.timeout)
+	return n, err
+}
+
+// stalling is an answer's body, for each piece of which its reader waits for so long, and no longer.
 type stalling struct {
 	io.ReadCloser
 	timer   *time.Timer
@@ -137,12 +156,9 @@ type stalling struct {
 }
 
 func (s *stalling) Read(p []byte) (int, error) {
+	s.timer.Reset(s.timeout)
 	n, err := s.ReadCloser.Read(p)
-	if err != nil {
-		s.timer.Stop()
-	} else {
-		s.timer.Reset(s.timeout)
-	}
+	s.timer.Stop() // who reads it may take longer
 	return n, err
 }
 
@@ -161,8 +177,8 @@ var passed = []string{
 // answer shapes an upstream's answer.
 func (g *Gateway) answer(response *http.Response) error {
 	c := callOf(response.Request.Context())
-	if response.StatusCode == http.StatusSwitchingProtocols {
-		return &problem{status: http.StatusBadGateway, kind: "upstream-failed", detail: "the API wants to change the protocol"}
+	if response.StatusCode < 200 || response.StatusCode > 599 {
+		return &problem{status: http.StatusBadGateway, kind: "answer-refused", detail: "the API's answer has a status that none has"}
 	}
 	header := http.Header{}
 	for _, name := range passed {

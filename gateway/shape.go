@@ -8,6 +8,8 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"runtime"
+	"slices"
 	"strconv"
 
 	"github.com/keywright/keywright/gateway/internal/transform"
@@ -33,12 +35,15 @@ func (k *compiler) shapes(d Definition) (s shapes) {
 		keep("request", problems)
 	}
 	if d.Response.Filter != "" {
-		s.filter, problems = transform.CompileFilter(d.Response.Filter)
+		s.filter, problems = transform.CompileFilter(d.Response.Filter, d.Response.Records)
 		keep("response.filter", problems)
 	}
 	if d.Response.Body != "" {
 		s.response, problems = transform.CompileResponse(d.Response.Body)
 		keep("response.body", problems)
+	}
+	if d.Response.Records != "" && d.Response.Filter == "" {
+		k.wrong("response.records", "is without a filter: leave it out")
 	}
 	return s
 }
@@ -51,7 +56,7 @@ func (c *call) input(r *http.Request) *transform.Input {
 		Now:      c.gateway.config.Clock,
 		UUID:     newUUID,
 		Request: transform.Request{
-			Method: r.Method, Path: r.URL.Path, Query: r.URL.Query(), Header: c.out.Header, Body: c.body,
+			Method: r.Method, Path: r.URL.Path, Query: r.URL.Query(), Header: c.out.shown, Body: c.body,
 		},
 	}
 	if ok {
@@ -65,6 +70,11 @@ func (c *call) shapeRequest(ctx context.Context, r *http.Request) error {
 	if c.connector.shapes.request == nil {
 		return nil
 	}
+	done, err := c.gateway.shaping(ctx)
+	if err != nil {
+		return err
+	}
+	defer done()
 	body, err := io.ReadAll(r.Body)
 	if err != nil {
 		return err
@@ -73,6 +83,9 @@ func (c *call) shapeRequest(ctx context.Context, r *http.Request) error {
 	shaped, _, err := c.connector.shapes.request.Run(ctx, c.input(r))
 	if err != nil {
 		return &problem{status: http.StatusBadRequest, kind: "request-not-shaped", detail: "the body is not what this connector takes", cause: fmt.Errorf("request: %w", err)}
+	}
+	if !slices.ContainsFunc(c.connector.headers, func(p parameter) bool { return p.Name == "Content-Type" }) {
+		c.out.set("Content-Type", host.Text{Value: "application/json", Masked: "application/json"}) // and not that of what it was
 	}
 	r.Body, r.ContentLength = io.NopCloser(bytes.NewReader(shaped)), int64(len(shaped))
 	r.GetBody = func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(shaped)), nil }
@@ -86,6 +99,11 @@ func (c *call) shapeResponse(response *http.Response) (shaped bool, err error) {
 	if s.filter == nil && s.response == nil {
 		return false, nil
 	}
+	done, err := c.gateway.shaping(response.Request.Context())
+	if err != nil {
+		return true, err
+	}
+	defer done()
 	original := response.Body
 	defer original.Close()
 	body, err := io.ReadAll(io.LimitReader(original, c.connector.Limits.ResponseBytes+1))
@@ -95,6 +113,9 @@ func (c *call) shapeResponse(response *http.Response) (shaped bool, err error) {
 	failed := func(what string, err error) (bool, error) {
 		return true, &problem{status: http.StatusBadGateway, kind: "answer-not-shaped", detail: "the API's answer is not what this connector expects", cause: fmt.Errorf("%s: %w", what, err)}
 	}
+	if response.StatusCode == http.StatusPartialContent {
+		return failed("response", errors.New("it is a part of an answer"))
+	}
 	if int64(len(body)) > c.connector.Limits.ResponseBytes {
 		return failed("response", fmt.Errorf("its body has more than %d bytes, which limits.response_bytes allows", c.connector.Limits.ResponseBytes))
 	}
@@ -102,9 +123,11 @@ func (c *call) shapeResponse(response *http.Response) (shaped bool, err error) {
 	in := c.input(r)
 	in.Response = transform.Response{StatusCode: response.StatusCode, Header: response.Header, Body: body}
 	empty := r.Method == http.MethodHead || response.StatusCode == http.StatusNoContent || response.StatusCode == http.StatusNotModified
+	failure := response.StatusCode < 200 || response.StatusCode > 299
 	if s.filter != nil {
+		response.Header.Del("Link") // to what has not been filtered
 		switch {
-		case empty || response.StatusCode < 200 || response.StatusCode > 299:
+		case empty || failure:
 			body = nil
 		default:
 			if body, err = s.filter.Run(r.Context(), in); err != nil {
@@ -114,7 +137,7 @@ func (c *call) shapeResponse(response *http.Response) (shaped bool, err error) {
 		in.Response.Body = body
 	}
 	contentType := response.Header.Get("Content-Type")
-	if s.response != nil && !empty {
+	if s.response != nil && !empty && !(s.filter != nil && failure) {
 		var isJSON bool
 		if body, isJSON, err = s.response.Run(r.Context(), in); err != nil {
 			return failed("response.body", err)
@@ -138,6 +161,19 @@ func (c *call) shapeResponse(response *http.Response) (shaped bool, err error) {
 	response.Body, response.ContentLength, response.TransferEncoding = io.NopCloser(bytes.NewReader(body)), int64(len(body)), nil
 	return true, nil
 }
+
+// shaping waits until bodies may be shaped: a decoded body takes many times the memory of its text.
+func (g *Gateway) shaping(ctx context.Context) (done func(), err error) {
+	select {
+	case g.shapes <- struct{}{}:
+		return func() { <-g.shapes }, nil
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
+	}
+}
+
+// maxShapes is how many bodies are shaped at once.
+func maxShapes() int { return max(4, 2*runtime.GOMAXPROCS(0)) }
 
 var errRandom = errors.New("there is no randomness")
 

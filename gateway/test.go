@@ -50,7 +50,7 @@ type Try struct {
 func (g *Gateway) Test() http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		c := &call{gateway: g, id: requestID(r), began: g.config.Clock()}
-		w.Header().Set("X-Request-Id", c.id)
+		w = newFinalWriter(w, c.id)
 		if err := g.try(c, w, r); err != nil {
 			c.fail(w, r, err)
 		}

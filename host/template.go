@@ -57,6 +57,9 @@ func (h *Host) Template(source string) (*Template, error) {
 // Secrets lists the names of the secrets that the template names, sorted.
 func (t *Template) Secrets() []string { return t.compiled.Names().Secrets }
 
+// Personal tells whether the template names something of the user, or tenant_id.
+func (t *Template) Personal() bool { return len(t.names.User) > 0 || t.names.Tenant }
+
 // Source is what was compiled.
 func (t *Template) Source() string { return t.compiled.Source() }
 

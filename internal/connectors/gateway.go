@@ -27,9 +27,9 @@ func (d *definer) shape(c *definition, path string) {
 	g.Request = d.optional(n, path, "request")
 	if r := d.object(n, path, "response"); r != nil {
 		at := path + ".response"
-		d.only(r, at, "filter", "body", "content_type")
+		d.only(r, at, "filter", "records", "body", "content_type")
 		g.Response = gateway.Response{
-			Filter: d.optional(r, at, "filter"), Body: d.optional(r, at, "body"), ContentType: d.optional(r, at, "content_type"),
+			Filter: d.optional(r, at, "filter"), Records: d.optional(r, at, "records"), Body: d.optional(r, at, "body"), ContentType: d.optional(r, at, "content_type"),
 		}
 	}
 	g.Timeout = d.duration(n, path, "timeout")

@@ -15,7 +15,7 @@ func records(n int) []byte {
 }
 
 func BenchmarkFilter(b *testing.B) {
-	filter, problems := CompileFilter("record.owner == user.email")
+	filter, problems := CompileFilter("record.owner == user.email", "items")
 	if len(problems) > 0 {
 		b.Fatal(problems)
 	}

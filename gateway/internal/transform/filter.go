@@ -11,11 +11,13 @@ import (
 // Filter leaves records out of an answer. It is safe for concurrent use.
 type Filter struct {
 	expression *expression
+	records    string
 }
 
 // CompileFilter compiles an expression that tells of each record whether the user may see it. It knows record besides
-// what CompileResponse knows. When there are problems, there is no Filter.
-func CompileFilter(source string) (*Filter, []Problem) {
+// what CompileResponse knows. The records are the elements of the body when that is an array; or, with a name in records, of
+// that member of it. When there are problems, there is no Filter.
+func CompileFilter(source, records string) (*Filter, []Problem) {
 	pieces, problems := cut(source, false)
 	if len(problems) > 0 {
 		return nil, problems
@@ -27,7 +29,7 @@ func CompileFilter(source string) (*Filter, []Problem) {
 	if e.kind != reflect.Bool && e.kind != reflect.Interface {
 		return nil, []Problem{{e.start, notBoolean}}
 	}
-	return &Filter{e}, nil
+	return &Filter{e, records}, nil
 }
 
 const notBoolean = "a filter is true or false: compare something, as in record.owner == user.email"
@@ -39,70 +41,77 @@ func (f *Filter) Names() Names {
 	return n
 }
 
-// Run gives the response's body without the records for which the expression is false. The records are the elements of
-// the body when it is a JSON array, and those of the one member that is an array when it is an object; its other members
-// stay as they are, so a total goes on counting what was left out. What stays comes byte for byte, except for white space
-// between records. When all stay, the result is the body itself.
+// Run gives the response's body without the records for which the expression is false. Nothing passes that was not looked at:
+// of an object, the result has the member with the records and no other. What stays comes byte for byte, except for white
+// space between records.
 //
-// No record passes unasked: a body that is neither, an object with no array or several, and an expression that fails or
-// is neither true nor false for any of the records are an *Error, and so is the end of the context.
+// A body that is something else, and an expression that fails or is neither true nor false for any of the records are an
+// *Error, and so is the end of the context.
 func (f *Filter) Run(ctx context.Context, in *Input) ([]byte, error) {
-	body := in.Response.Body
-	start, end, err := findRecords(body)
+	array, err := f.find(in.Response.Body)
 	if err != nil {
 		return nil, at(0, err)
 	}
-	r := newRun(ctx, in, f.expression.encodes)
-	kept, all, err := f.keep(r, body[start:end])
+	kept, all, err := f.keep(newRun(ctx, in, f.expression.encodes), array)
 	if err != nil {
 		return nil, err
 	}
 	if all {
-		return body, nil
+		kept = array
 	}
-	filtered := make([]byte, 0, len(body)-(end-start)+len(kept))
-	filtered = append(filtered, body[:start]...)
-	filtered = append(filtered, kept...)
-	return append(filtered, body[end:]...), nil
+	if f.records == "" {
+		return kept, nil
+	}
+	name, err := jsontext.AppendQuote([]byte{'{'}, f.records)
+	if err != nil {
+		return nil, at(0, malformed(err))
+	}
+	return append(append(append(name, ':'), kept...), '}'), nil
 }
 
-// findRecords gives where in the body the array of records is.
-func findRecords(body []byte) (start, end int, err error) {
+// find gives the array of records of a body, all of which is well-formed.
+func (f *Filter) find(body []byte) (array jsontext.Value, err error) {
 	d := jsontext.NewDecoder(bytes.NewBuffer(body))
-	arrays := 0
-	value := func() error {
-		isArray := d.PeekKind() == '['
+	value := func() (jsontext.Value, error) {
 		raw, err := d.ReadValue()
 		if err != nil {
-			return malformed(err)
+			return nil, malformed(err)
 		}
-		if isArray {
-			arrays++
-			end = int(d.InputOffset())
-			start = end - len(raw)
-		}
-		return nil
+		return raw.Clone(), nil
 	}
-	if d.PeekKind() == '{' {
+	switch {
+	case f.records == "":
+		array, err = value()
+	case d.PeekKind() == '{':
 		err = skipToken(d)
 		for err == nil && d.PeekKind() != '}' {
-			if err = skipToken(d); err == nil { // the name
-				err = value()
+			var name, member jsontext.Value
+			if name, err = value(); err != nil {
+				break
+			}
+			if member, err = value(); err != nil {
+				break
+			}
+			if text, _ := jsontext.AppendUnquote(nil, name); string(text) == f.records {
+				array = member
 			}
 		}
 		if err == nil {
 			err = skipToken(d)
 		}
-	} else {
-		err = value()
+	default:
+		_, err = value()
 	}
 	if err == nil {
 		err = atEnd(d)
 	}
-	if err == nil && arrays != 1 {
-		err = fail("response.body has no records: it must be a JSON array, or an object with one member that is an array")
+	if err == nil && array.Kind() != '[' {
+		if f.records != "" {
+			return nil, fail("response.body has no records: the member that response.records names is not an array there")
+		}
+		return nil, fail("response.body has no records: it must be a JSON array, or response.records name the member that is one")
 	}
-	return start, end, err
+	return array, err
 }
 
 // keep gives the array with the records that stay, and whether those are all. The array is well-formed.

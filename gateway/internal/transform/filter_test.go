@@ -7,9 +7,9 @@ import (
 	"testing"
 )
 
-func runFilter(t *testing.T, source, body string) (string, error) {
+func runFilter(t *testing.T, source, records, body string) (string, error) {
 	t.Helper()
-	f, problems := CompileFilter(source)
+	f, problems := CompileFilter(source, records)
 	if len(problems) > 0 {
 		t.Fatalf("%s: %v", source, problems)
 	}
@@ -17,6 +17,14 @@ func runFilter(t *testing.T, source, body string) (string, error) {
 	in.Response.Body = []byte(body)
 	out, err := f.Run(t.Context(), in)
 	return string(out), err
+}
+
+// recordsOf is what the tests call the records of an object that has them.
+func recordsOf(body string) string {
+	if strings.Contains(body, `"records"`) {
+		return "records"
+	}
+	return ""
 }
 
 func TestFilter(t *testing.T) {
@@ -27,19 +35,19 @@ func TestFilter(t *testing.T) {
 		{"none stays", mine, `[{"owner":"bob"},{"owner":null},{}]`, `[]`},
 		{"all stay", mine, `[ {"owner":"ada@example.com"} ]`, `[ {"owner":"ada@example.com"} ]`},
 		{"no records", mine, `[ ]`, `[ ]`},
-		{"the array of an object", mine, `{ "total":2, "items": [{"owner":"bob"},{"owner":"ada@example.com"}], "next":null}`, `{ "total":2, "items": [{"owner":"ada@example.com"}], "next":null}`},
+		{"a member with records", mine, `{ "total":2, "records": [{"owner":"bob"},{"owner":"ada@example.com"}], "next":[{"owner":"bob"}]}`, `{"records":[{"owner":"ada@example.com"}]}`},
 		{"records that are texts", "record startsWith 'a'", `["ab", "ba" ,"a"]`, `["ab","a"]`},
 		{"records that are numbers", "record > 1", `[1, 2.50,3]`, `[2.50,3]`},
 		{"large integers are exact", "record.id == 9007199254740993", `[{"id":9007199254740992},{"id":9007199254740993},{"id":1}]`, `[{"id":9007199254740993}]`},
 		{"integers that fit nowhere are equal by their text", "record.a == record.b", `[{"a":12345678901234567890,"b":12345678901234567891},{"a":12345678901234567890,"b":12345678901234567890}]`, `[{"a":12345678901234567890,"b":12345678901234567890}]`},
-		{"the response beside the record", "record.v >= response.body.least and response.status_code == 201", `{"least":2,"l":[{"v":1},{"v":2}]}`, `{"least":2,"l":[{"v":2}]}`},
+		{"the response beside the record", "record.v >= response.body.least and response.status_code == 201", `{"least":2,"records":[{"v":1},{"v":2}]}`, `{"records":[{"v":2}]}`},
 		{"lists in a record", "user.id in (record.members ?? [])", `[{"members":["u1","u2"]},{"members":["u3"]},{}]`, `[{"members":["u1","u2"]}]`},
 		{"objects in a list in a record", "any(record.members ?? [], .id == user.id)", `[{"members":[{"id":"u1"}]},{"members":[]},{"members":null}]`, `[{"members":[{"id":"u1"}]}]`},
 		{"an id that is a number", "string(default(record.id, '')) == '7'", `[{"id":7},{"id":70},{}]`, `[{"id":7}]`},
 		{"the same for all", "true", `[1,2]`, `[1,2]`},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			if got, err := runFilter(t, c.source, c.body); err != nil || got != c.want {
+			if got, err := runFilter(t, c.source, recordsOf(c.body), c.body); err != nil || got != c.want {
 				t.Errorf("%s over %s\n got %s, %v\nwant %s", c.source, c.body, got, err, c.want)
 			}
 		})
@@ -55,12 +63,14 @@ func TestFilterThatFailsLetsNothingPass(t *testing.T) {
 		{"a text", mine, `"hunter2"`, "response.body has no records"},
 		{"null", mine, `null`, "has no records"},
 		{"an object without an array", mine, `{"error":"x"}`, "has no records"},
-		{"an object with two arrays", mine, `{"a":[],"b":[]}`, "has no records"},
+		{"an object with an array", mine, `{"owner":"bob","tags":[]}`, "has no records"},
+		{"records that are no array", mine, `{"records":{"a":[]}}`, "has no records"},
+		{"an array beside the records", mine, `{"other":[{"owner":"ada@example.com"}],"data":{"records":[]}}`, "has no records"},
 		{"an array further down", mine, `{"data":{"items":[]}}`, "has no records"},
 		{"cut off", mine, `[{"owner":"ada@example.com"}`, "not well-formed JSON"},
 		{"two documents", mine, `[] []`, "more behind its end"},
 		{"two members of one name", mine, `[{"owner":"bob","owner":"ada@example.com"}]`, "two members of one name"},
-		{"two arrays of one name", mine, `{"l":[],"l":[]}`, "two members of one name"},
+		{"two arrays of one name", mine, `{"records":[],"records":[]}`, "two members of one name"},
 		{"a record that is nested too deep", "true", "[" + strings.Repeat("[", 200) + strings.Repeat("]", 200) + "]", "nested more than"},
 		{"one record does not have what is compared", "record.n > 1", `[{"n":2},{}]`, "column 10: > does not take null and a number"},
 		{"one record is of another kind", mine, `[{"owner":"ada@example.com"},1]`, "only objects and lists have members"},
@@ -71,7 +81,7 @@ func TestFilterThatFailsLetsNothingPass(t *testing.T) {
 		{"a list that is an object", "none(record.blocked, # == user.id)", `[{"blocked":{}}]`, "a list is wanted"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			got, err := runFilter(t, c.source, c.body)
+			got, err := runFilter(t, c.source, recordsOf(c.body), c.body)
 			if err == nil || got != "" || !strings.Contains(err.Error(), c.want) {
 				t.Errorf("got %q, %v, want %s", got, err, c.want)
 			}
@@ -82,7 +92,7 @@ func TestFilterThatFailsLetsNothingPass(t *testing.T) {
 	}
 
 	t.Run("the context ends it between records", func(t *testing.T) {
-		f, _ := CompileFilter("uuid() != ''")
+		f, _ := CompileFilter("uuid() != ''", "")
 		ctx, cancel := context.WithCancel(t.Context())
 		calls, in := 0, testInput()
 		in.Response.Body = []byte(`[1,2,3]`)
@@ -102,7 +112,7 @@ func TestFilterProblems(t *testing.T) {
 		"get_secret('a')":    "column 1: get_secret is not available here",
 		"{{ record.owner }}": "column 2: syntax error near",
 	} {
-		if _, problems := CompileFilter(source); len(problems) != 1 || !strings.Contains(problems[0].String(), want) {
+		if _, problems := CompileFilter(source, ""); len(problems) != 1 || !strings.Contains(problems[0].String(), want) {
 			t.Errorf("%s: got %v, want %s", source, problems, want)
 		}
 	}

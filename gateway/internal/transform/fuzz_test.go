@@ -46,7 +46,7 @@ func FuzzRun(f *testing.F) {
 				}
 			}
 		}
-		if filter, problems := CompileFilter(source); len(problems) == 0 {
+		if filter, problems := CompileFilter(source, ""); len(problems) == 0 {
 			out, err := filter.Run(ctx, in)
 			check(err)
 			if err == nil {
@@ -66,7 +66,7 @@ func FuzzFilter(f *testing.F) {
 	}
 	var filters []*Filter
 	for _, source := range []string{"true", "false", "uuid() < '8'", "record == 1", "record?.n == 1", "len(json_encode(record)) % 2 == 0"} {
-		filter, problems := CompileFilter(source)
+		filter, problems := CompileFilter(source, "")
 		if len(problems) > 0 {
 			f.Fatal(problems)
 		}
