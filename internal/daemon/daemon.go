@@ -25,12 +25,13 @@ import (
 // Config says what to run.
 type Config struct {
 	File    string // with the connectors
+	Text    []byte // taken for the file's content when it is not nil: there is no file then, and nothing to be read again
 	Options connectors.Options
 	Listen  string // address for callers
 	Admin   string // address for operators
 	Logger  *slog.Logger
-	// Started is told where the servers listen.
-	Started func(callers, operators net.Addr)
+	// Started is told where the servers listen, once they do: URLs without a path.
+	Started func(callers, operators string)
 }
 
 // settle is how long a file has to be left alone before it is read: editors write in several steps.
@@ -41,7 +42,7 @@ func Run(ctx context.Context, c Config) error {
 	m := newMetrics()
 	c.Options.Host.Observe = m.call
 	d := &daemon{config: c}
-	set, err := connectors.Load(ctx, c.File, c.Options)
+	set, err := d.load(ctx)
 	if err != nil {
 		return err
 	}
@@ -63,7 +64,7 @@ func Run(ctx context.Context, c Config) error {
 	}()
 	defer func() { stop(); <-done }()
 	return httpserver.Run(ctx, httpserver.Config{
-		Listen: c.Listen, Admin: c.Admin, Handler: d.gateway.Handler(), Logger: c.Logger, Started: c.Started, Ready: d.ready,
+		Listen: c.Listen, Admin: c.Admin, Handler: d.gateway.Handler(), Logger: c.Logger, Started: d.started, Ready: d.ready,
 		Operate: map[string]http.Handler{"POST /connectors/{permalink}/test": d.gateway.Test(), "GET /metrics": m.handler()},
 	})
 }
@@ -77,6 +78,13 @@ type daemon struct {
 	set *inUse
 }
 
+func (d *daemon) load(ctx context.Context) (*connectors.Set, error) {
+	if d.config.Text != nil {
+		return connectors.Read(ctx, d.config.File, d.config.Text, d.config.Options)
+	}
+	return connectors.Load(ctx, d.config.File, d.config.Options)
+}
+
 // inUse is a set with what belongs to it.
 type inUse struct {
 	*connectors.Set
@@ -86,6 +94,12 @@ type inUse struct {
 func (u *inUse) close() {
 	_ = u.sessions.Close()
 	_ = u.Close(context.Background()) // whose calls have ended
+}
+
+func (d *daemon) started(callers, operators net.Addr) {
+	if d.config.Started != nil {
+		d.config.Started("http://"+callers.String(), "http://"+operators.String())
+	}
 }
 
 // use has the gateway run a set. The one before is closed when its requests have ended.
@@ -129,7 +143,7 @@ func (d *daemon) ready() error {
 // reload reads the file again: all of it, or nothing.
 func (d *daemon) reload(ctx context.Context) {
 	log := d.config.Logger
-	set, err := connectors.Load(ctx, d.config.File, d.config.Options)
+	set, err := d.load(ctx)
 	var wrong *connectors.Error
 	switch {
 	case errors.As(err, &wrong):
@@ -167,6 +181,9 @@ func (d *daemon) watch() (*fsnotify.Watcher, error) {
 func (d *daemon) files() []string {
 	d.mu.Lock()
 	defer d.mu.Unlock()
+	if d.config.Text != nil {
+		return d.set.PluginFiles
+	}
 	return append([]string{d.config.File}, d.set.PluginFiles...)
 }
 

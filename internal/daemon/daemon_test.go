@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
-	"net"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -63,8 +62,8 @@ func start(t *testing.T, api http.HandlerFunc, text string) *world {
 		ended <- daemon.Run(ctx, daemon.Config{
 			File: w.file, Listen: "127.0.0.1:0", Admin: "127.0.0.1:0", Logger: slog.New(slog.NewJSONHandler(w, nil)),
 			Options: connectors.Options{Host: host.Config{Secrets: host.MapSecrets{"key": secret}, Egress: host.Egress{AllowHTTP: true, AllowPrivate: true}}},
-			Started: func(callers, operators net.Addr) {
-				w.callers, w.operators = "http://"+callers.String(), "http://"+operators.String()
+			Started: func(callers, operators string) {
+				w.callers, w.operators = callers, operators
 				close(started)
 			},
 		})
