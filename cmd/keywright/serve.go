@@ -25,10 +25,16 @@ func (a *app) serve() *cobra.Command {
 			"one before in use. SIGTERM ends it once the requests in flight have been answered.\n\n" +
 			"Operators have a listener of their own: /healthz, /readyz, /metrics, /debug/pprof/, and POST " +
 			"/connectors/PERMALINK/test, which tries a connector and shows in X-Debug-Request what was sent.\n\n" +
+			"This process leaves no core dump, and no debugger of the same user reads its memory; with --dev both are allowed.\n\n" +
 			"With --demo it needs no file: it starts the servers of `keywright demo`, runs a connector of each auth type before " +
 			"them, and says what to try.",
 		Args: arguments(),
 		RunE: func(c *cobra.Command, _ []string) error {
+			if !flags.dev {
+				if err := noDumps(); err != nil {
+					return err
+				}
+			}
 			logger := slog.New(slog.NewJSONHandler(a.err, nil))
 			config := daemon.Config{File: flags.file, Listen: flags.listen, Admin: flags.admin, Logger: logger}
 			if flags.demo {

@@ -65,7 +65,7 @@ var rules = []rule{
 	{packages: "internal/moduleinfo", others: []string{"github.com/tetratelabs/wazero"}},
 	{packages: "internal/pluginbuild"},
 	{packages: "internal/docs"},
-	{packages: "cmd/keywright", ours: []string{"gateway", "host", "host/hosttest", "internal/...", "plugins", "sdk"}, others: []string{"github.com/spf13/cobra", "golang.org/x/term"}},
+	{packages: "cmd/keywright", ours: []string{"gateway", "host", "host/hosttest", "internal/...", "plugins", "sdk"}, others: []string{"github.com/spf13/cobra", "golang.org/x/sys", "golang.org/x/term"}},
 	{packages: "tools/plugin", ours: []string{"internal/pluginbuild"}},
 }
 
