@@ -25,6 +25,7 @@ func (a *app) serve() *cobra.Command {
 			"one before in use. SIGTERM ends it once the requests in flight have been answered.\n\n" +
 			"Operators have a listener of their own: /healthz, /readyz, /metrics, /debug/pprof/, and POST " +
 			"/connectors/PERMALINK/test, which tries a connector and shows in X-Debug-Request what was sent.\n\n" +
+			"With gateway.tls in the file, callers have HTTPS; a certificate that is renewed counts at the next connection.\n\n" +
 			"This process leaves no core dump, and no debugger of the same user reads its memory; with --dev both are allowed.\n\n" +
 			"With --demo it needs no file: it starts the servers of `keywright demo`, runs a connector of each auth type before " +
 			"them, and says what to try.",

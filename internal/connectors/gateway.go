@@ -158,7 +158,7 @@ func (d *definer) settings(root *node) (s Settings) {
 	if n == nil {
 		return s
 	}
-	d.only(n, "gateway", "hosts", "origins", "user")
+	d.only(n, "gateway", "hosts", "origins", "user", "tls")
 	s.Hosts, s.Origins = d.texts(n, "gateway", "hosts"), d.texts(n, "gateway", "origins")
 	for i, host := range s.Hosts {
 		if strings.ContainsAny(host, "/ @*") {
@@ -172,6 +172,10 @@ func (d *definer) settings(root *node) (s Settings) {
 		}
 	}
 	s.User = d.identity(n)
+	if t := d.object(n, "gateway", "tls"); t != nil {
+		d.only(t, "gateway.tls", "cert", "key")
+		s.TLS = TLS{Cert: d.file(t, "gateway.tls", "cert"), Key: d.file(t, "gateway.tls", "key")}
+	}
 	return s
 }
 

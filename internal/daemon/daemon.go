@@ -3,6 +3,7 @@ package daemon
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -47,6 +48,11 @@ func Run(ctx context.Context, c Config) error {
 		return err
 	}
 	d.gateway = gateway.New(gateway.Config{Logger: c.Logger, Observe: m.request})
+	var secure *tls.Config
+	if set.Settings.TLS != (connectors.TLS{}) {
+		d.certificate = &certificate{logger: c.Logger}
+		secure = d.certificate.config()
+	}
 	if err := d.use(ctx, set); err != nil {
 		return errors.Join(err, set.Close(ctx))
 	}
@@ -64,7 +70,7 @@ func Run(ctx context.Context, c Config) error {
 	}()
 	defer func() { stop(); <-done }()
 	return httpserver.Run(ctx, httpserver.Config{
-		Listen: c.Listen, Admin: c.Admin, Handler: d.gateway.Handler(), Logger: c.Logger, Started: d.started, Ready: d.ready,
+		Listen: c.Listen, Admin: c.Admin, Handler: d.gateway.Handler(), TLS: secure, Logger: c.Logger, Started: d.started, Ready: d.ready,
 		Operate: map[string]http.Handler{"POST /connectors/{permalink}/test": d.gateway.Test(), "GET /metrics": m.handler()},
 	})
 }
@@ -73,6 +79,8 @@ type daemon struct {
 	config  Config
 	gateway *gateway.Gateway
 	retired sync.WaitGroup // sets that are no longer in use, but not closed yet
+	// certificate is nil when callers use plain HTTP.
+	certificate *certificate
 
 	mu  sync.Mutex
 	set *inUse
@@ -98,8 +106,23 @@ func (u *inUse) close() {
 
 func (d *daemon) started(callers, operators net.Addr) {
 	if d.config.Started != nil {
-		d.config.Started("http://"+callers.String(), "http://"+operators.String())
+		scheme := "http://"
+		if d.certificate != nil {
+			scheme = "https://"
+		}
+		d.config.Started(scheme+callers.String(), "http://"+operators.String())
 	}
+}
+
+// secure takes the certificate that a set has. The listener is what it was from the start.
+func (d *daemon) secure(files connectors.TLS) error {
+	switch on := files != (connectors.TLS{}); {
+	case on != (d.certificate != nil):
+		return errSecure
+	case on:
+		return d.certificate.use(files)
+	}
+	return nil
 }
 
 // use has the gateway run a set. The one before is closed when its requests have ended.
@@ -108,6 +131,9 @@ func (d *daemon) use(ctx context.Context, set *connectors.Set) error {
 	sessions, err := gateway.NewSessions(ctx, set.Settings.User, set.Host.Base(), options.AllowHTTP, d.config.Logger)
 	if err != nil {
 		return fmt.Errorf("gateway.user: %w", err)
+	}
+	if err := d.secure(set.Settings.TLS); err != nil {
+		return errors.Join(err, sessions.Close())
 	}
 	all := make([]*gateway.Connector, len(set.Connectors))
 	for i, c := range set.Connectors {

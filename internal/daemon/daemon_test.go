@@ -31,7 +31,7 @@ type world struct {
 	file               string
 	api                *httptest.Server
 	callers, operators string
-	logged             chan string // what the log said of a configuration
+	logged             chan string // what the log said of a configuration, or a certificate
 	end                func() error
 
 	mu  sync.Mutex
@@ -43,9 +43,9 @@ func (w *world) Write(line []byte) (int, error) {
 	w.mu.Lock()
 	w.log.Write(line)
 	w.mu.Unlock()
-	var said struct{ Msg, Problem string }
-	if err := json.Unmarshal(line, &said); err == nil && strings.HasPrefix(said.Msg, "the configuration") {
-		w.logged <- said.Msg + ": " + said.Problem
+	var said struct{ Msg, Problem, Error string }
+	if err := json.Unmarshal(line, &said); err == nil && strings.HasPrefix(said.Msg, "the c") {
+		w.logged <- said.Msg + ": " + said.Problem + said.Error
 	}
 	return len(line), nil
 }
