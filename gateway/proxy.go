@@ -10,6 +10,7 @@ import (
 	"net/http/httputil"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"time"
 )
 
@@ -23,7 +24,8 @@ type call struct {
 	out       *Outgoing
 	cancel    context.CancelCauseFunc
 
-	event Event
+	event     Event
+	exchanges atomic.Int64 // of tokens; one may be told of late
 
 	began    time.Time
 	sent     time.Time // when the upstream was asked first; zero if it was not
@@ -41,6 +43,7 @@ func (c *call) observe() {
 	if c.connector != nil {
 		c.event.Connector = c.connector.Permalink
 	}
+	c.event.ID, c.event.Began, c.event.Sent, c.event.Exchanges = c.id, c.began, c.sent, int(c.exchanges.Load())
 	c.event.Total = c.gateway.config.Clock().Sub(c.began)
 	if !c.sent.IsZero() && !c.answered.IsZero() {
 		c.event.Upstream = c.answered.Sub(c.sent)

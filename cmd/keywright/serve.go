@@ -26,6 +26,8 @@ func (a *app) serve() *cobra.Command {
 			"Operators have a listener of their own: /healthz, /readyz, /metrics, /debug/pprof/, and POST " +
 			"/connectors/PERMALINK/test, which tries a connector and shows in X-Debug-Request what was sent.\n\n" +
 			"With gateway.tls in the file, callers have HTTPS; a certificate that is renewed counts at the next connection.\n\n" +
+			"With gateway.traces in the file, or OTEL_EXPORTER_OTLP_ENDPOINT in the environment, each request is a trace of " +
+			"OpenTelemetry, whose id is the X-Request-Id; it holds no URL, header or body.\n\n" +
 			"This process leaves no core dump, and no debugger of the same user reads its memory; with --dev both are allowed.\n\n" +
 			"With --demo it needs no file: it starts the servers of `keywright demo`, runs a connector of each auth type before " +
 			"them, and says what to try.",
@@ -37,7 +39,10 @@ func (a *app) serve() *cobra.Command {
 				}
 			}
 			logger := slog.New(slog.NewJSONHandler(a.err, nil))
-			config := daemon.Config{File: flags.file, Listen: flags.listen, Admin: flags.admin, Logger: logger}
+			config := daemon.Config{
+				File: flags.file, Listen: flags.listen, Admin: flags.admin, Logger: logger,
+				Traces: a.env("OTEL_EXPORTER_OTLP_ENDPOINT") != "" || a.env("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT") != "",
+			}
 			if flags.demo {
 				return a.serveDemo(c, config)
 			}

@@ -5,9 +5,12 @@ import (
 	"context"
 	"io"
 	"net/http"
+	"net/http/httptest"
+	"os"
 	"regexp"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 )
 
@@ -62,20 +65,31 @@ func curl(t *testing.T, line string) (status int, header http.Header, answer str
 	return response.StatusCode, response.Header, string(content)
 }
 
-// What serve --demo says to try works, line by line, and Ctrl-C ends it.
-func TestServeDemo(t *testing.T) {
-	ctx, interrupt := context.WithCancel(t.Context())
-	defer interrupt()
-	out, errs := &output{last: "Ctrl-C", written: make(chan struct{})}, &output{last: "\n", written: make(chan struct{})}
-	ended := make(chan int)
+// serveDemo runs serve --demo. end is Ctrl-C; it gives the exit code.
+func serveDemo(t *testing.T, env func(string) string) (out, errs *output, end func() int) {
+	t.Helper()
+	ctx, interrupt := context.WithCancel(context.Background())
+	out, errs = &output{last: "Ctrl-C", written: make(chan struct{})}, &output{last: "\n", written: make(chan struct{})}
+	ended := make(chan int, 1)
 	go func() {
-		ended <- run(ctx, []string{"serve", "--demo", "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0"}, strings.NewReader(""), out, errs, func(string) string { return "" })
+		ended <- run(ctx, []string{"serve", "--demo", "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0"}, strings.NewReader(""), out, errs, env)
 	}()
+	end = sync.OnceValue(func() int { interrupt(); return <-ended })
+	t.Cleanup(func() { end() })
 	select {
 	case <-out.written:
 	case code := <-ended:
+		ended <- code
 		t.Fatalf("exit %d: %s", code, errs.text.String())
 	}
+	return out, errs, end
+}
+
+func noEnvironment(string) string { return "" }
+
+// What serve --demo says to try works, line by line, and Ctrl-C ends it.
+func TestServeDemo(t *testing.T) {
+	out, errs, end := serveDemo(t, noEnvironment)
 	tried := 0
 	for line := range strings.Lines(out.text.String()) {
 		if !strings.HasPrefix(line, "  curl ") {
@@ -97,8 +111,7 @@ func TestServeDemo(t *testing.T) {
 	if tried != 7 {
 		t.Errorf("%d lines to try: %s", tried, out.text.String())
 	}
-	interrupt()
-	if code := <-ended; code != exitOK || errs.text.Len() > 0 {
+	if code := end(); code != exitOK || errs.text.Len() > 0 {
 		t.Errorf("exit %d, stderr %s", code, errs.text.String())
 	}
 }
@@ -108,5 +121,26 @@ func TestServeDemoNeedsNoConfiguration(t *testing.T) {
 		if code, _, stderr := keywright(t.Context(), "serve", "--demo", flag); code != exitUsage || !strings.Contains(stderr, "of its own: leave --") {
 			t.Errorf("%s: exit %d, %s", flag, code, stderr)
 		}
+	}
+}
+
+// The variables of OpenTelemetry turn traces on, and nothing else does.
+func TestServeTraces(t *testing.T) {
+	for _, variable := range []string{"OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", ""} {
+		t.Run(variable, func(t *testing.T) {
+			var got atomic.Int64
+			collector := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { got.Add(1) }))
+			defer collector.Close()
+			env := noEnvironment
+			if variable != "" {
+				t.Setenv(variable, collector.URL)
+				env = os.Getenv
+			}
+			out, _, end := serveDemo(t, env)
+			curl(t, regexp.MustCompile(`curl .*/none`).FindString(out.text.String()))
+			if code := end(); code != exitOK || (got.Load() > 0) != (variable != "") {
+				t.Errorf("exit %d, the collector got %d requests", code, got.Load())
+			}
+		})
 	}
 }

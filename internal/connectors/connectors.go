@@ -47,7 +47,8 @@ type Settings struct {
 	Hosts   []string
 	Origins []string
 	User    gateway.Identity
-	TLS     TLS // of the listener for callers
+	TLS     TLS    // of the listener for callers
+	Traces  string // URL that takes OTLP over HTTP; "" is none
 }
 
 // TLS names the files of a certificate with its chain, and of its key, PEM each. The zero value is plain HTTP.

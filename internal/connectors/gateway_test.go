@@ -115,11 +115,13 @@ connectors:
 func TestListenerProblems(t *testing.T) {
 	_, got := load(t, `gateway:
   tls: {cert: cert.pem, ca: ca.pem}
+  traces: collector:4318
 connectors: [{name: A, url: "https://api.example.com", auth: {type: none}}]
 `, connectors.Options{})
 	want := []string{
 		"connectors.yaml:2:8: gateway.tls.key: is missing",
 		"connectors.yaml:2:25: gateway.tls.ca: is not known here; there are cert, key",
+		"connectors.yaml:3:11: gateway.traces: is not the URL of a collector, with its path, such as http://localhost:4318/v1/traces",
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)

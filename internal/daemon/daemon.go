@@ -19,6 +19,7 @@ import (
 	"github.com/fsnotify/fsnotify"
 
 	"github.com/keywright/keywright/gateway"
+	"github.com/keywright/keywright/host"
 	"github.com/keywright/keywright/internal/connectors"
 	"github.com/keywright/keywright/internal/httpserver"
 )
@@ -31,6 +32,7 @@ type Config struct {
 	Listen  string // address for callers
 	Admin   string // address for operators
 	Logger  *slog.Logger
+	Traces  bool // to where the environment says, OTEL_EXPORTER_OTLP_…; the file's gateway.traces comes before that
 	// Started is told where the servers listen, once they do: URLs without a path.
 	Started func(callers, operators string)
 }
@@ -41,13 +43,28 @@ const settle = 100 * time.Millisecond
 // Run serves until the context ends. It fails at once when the file is bad; later on, a bad file leaves what runs as it is.
 func Run(ctx context.Context, c Config) error {
 	m := newMetrics()
-	c.Options.Host.Observe = m.call
+	c.Options.Host.Observe = func(ctx context.Context, call host.Call) {
+		m.call(ctx, call)
+		gateway.Authenticated(ctx, call)
+	}
 	d := &daemon{config: c}
 	set, err := d.load(ctx)
 	if err != nil {
 		return err
 	}
-	d.gateway = gateway.New(gateway.Config{Logger: c.Logger, Observe: m.request})
+	observe := m.request
+	if d.traces = set.Settings.Traces; d.traces != "" || c.Traces {
+		t, err := newTraces(ctx, d.traces, c.Logger)
+		if err != nil {
+			return errors.Join(err, set.Close(ctx))
+		}
+		defer t.close()
+		observe = func(e gateway.Event) {
+			m.request(e)
+			t.request(e)
+		}
+	}
+	d.gateway = gateway.New(gateway.Config{Logger: c.Logger, Observe: observe})
 	var secure *tls.Config
 	if set.Settings.TLS != (connectors.TLS{}) {
 		d.certificate = &certificate{logger: c.Logger}
@@ -81,6 +98,7 @@ type daemon struct {
 	retired sync.WaitGroup // sets that are no longer in use, but not closed yet
 	// certificate is nil when callers use plain HTTP.
 	certificate *certificate
+	traces      string // the URL of the file; it stays as it was at the start
 
 	mu  sync.Mutex
 	set *inUse
@@ -127,6 +145,9 @@ func (d *daemon) secure(files connectors.TLS) error {
 
 // use has the gateway run a set. The one before is closed when its requests have ended.
 func (d *daemon) use(ctx context.Context, set *connectors.Set) error {
+	if set.Settings.Traces != d.traces {
+		return errTraces
+	}
 	options := d.config.Options.Host.Egress
 	sessions, err := gateway.NewSessions(ctx, set.Settings.User, set.Host.Base(), options.AllowHTTP, d.config.Logger)
 	if err != nil {

@@ -58,7 +58,7 @@ var rules = []rule{
 	{packages: "internal/urlpath"},
 	{packages: "internal/connectors", ours: []string{"gateway", "host", "internal/abi", "internal/secretstore", "internal/urlpath"}, others: []string{"github.com/goccy/go-yaml", "golang.org/x/text"}},
 	{packages: "internal/httpserver"},
-	{packages: "internal/daemon", ours: []string{"gateway", "host", "internal/connectors", "internal/httpserver"}, others: []string{"github.com/fsnotify/fsnotify", "github.com/prometheus/client_golang"}},
+	{packages: "internal/daemon", ours: []string{"gateway", "host", "internal/connectors", "internal/httpserver"}, others: []string{"github.com/fsnotify/fsnotify", "github.com/prometheus/client_golang", "go.opentelemetry.io/otel"}},
 	{packages: "internal/secretstore", ours: []string{"host"}, others: []string{"filippo.io/age", "github.com/go-json-experiment/json"}},
 	{packages: "internal/demo", others: []string{"github.com/golang-jwt/jwt/v5"}},
 	{packages: "internal/demo/tour", ours: []string{"host", "internal/connectors", "internal/demo", "internal/urlpath"}},
