@@ -42,12 +42,29 @@ type Config struct {
 
 // Event is a request that has been answered.
 type Event struct {
+	ID        string // X-Request-Id: the trace of the caller's traceparent, or random; 32 hexadecimal digits
 	Connector string // permalink; "" when the request was for none
 	Status    int
 	Problem   string        // the last part of the problem's type; "" for an answer of the API
 	Stage     string        // at which authenticating it failed; "" otherwise
 	Total     time.Duration // until the answer had been written
 	Upstream  time.Duration // until the API's answer began; 0 when it was not asked
+	Exchanges int           // of tokens, that the request was behind; known when Authenticated is told of them
+
+	// Where in a trace the request is, as its caller says: W3C traceparent, unchecked.
+	Traceparent string
+	Began       time.Time
+	Ready       time.Time // when it was to be authenticated; zero when it was refused before
+	Sent        time.Time // when the API was asked first; zero when it was not
+}
+
+// Observe is for [host.Config.Observe] of the hosts whose connectors a gateway runs: it has a request's [Event] and
+// Server-Timing know of its token exchanges.
+func Observe(ctx context.Context, told host.Call) {
+	if c := callOf(ctx); c != nil {
+		c.exchanges.Add(int64(told.Exchanges))
+		c.token.Add(int64(told.Token))
+	}
 }
 
 // Setup is what a gateway serves, until another takes its place.
@@ -133,8 +150,8 @@ func (g *Gateway) enter() *generation {
 func (g *Gateway) Handler() http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		c := &call{gateway: g, id: requestID(r), began: g.config.Clock()}
-		final := newFinalWriter(w, c.id)
-		w = final
+		c.event.Traceparent = r.Header.Get("Traceparent")
+		w = newFinalWriter(w, c.id)
 		defer c.observe() // also when an answer breaks off, which ends in a panic
 		if err := g.serve(c, w, r); err != nil {
 			c.fail(w, r, err)
@@ -196,6 +213,7 @@ func (g *Gateway) serve(c *call, w http.ResponseWriter, r *http.Request) error {
 	if err := c.shapeRequest(ctx, r); err != nil {
 		return err
 	}
+	c.event.Ready = g.config.Clock()
 	connector.proxy.ServeHTTP(w, r)
 	return nil
 }

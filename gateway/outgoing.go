@@ -220,7 +220,7 @@ func (c *Connector) allows(in Incoming) error {
 			continue
 		}
 		// Some servers take what is escaped here for the end of a segment, and the path for another one.
-		if p[len(p)-1] != "**" && !slices.ContainsFunc(segments, func(s string) bool { return !plain(s) }) || p[len(p)-1] == "**" {
+		if p[len(p)-1] == "**" || !slices.ContainsFunc(segments, func(s string) bool { return !plain(s) }) {
 			return nil
 		}
 	}

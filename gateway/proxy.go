@@ -13,8 +13,6 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
-
-	"github.com/keywright/keywright/host"
 )
 
 // call is one request of a caller.
@@ -27,8 +25,9 @@ type call struct {
 	out       *Outgoing
 	cancel    context.CancelCauseFunc
 
-	event Event
-	token atomic.Int64 // nanoseconds that token endpoints took
+	event     Event
+	token     atomic.Int64 // nanoseconds that token endpoints took
+	exchanges atomic.Int64 // of tokens; one may be told of late
 
 	began    time.Time
 	sent     time.Time // when the upstream was asked first; zero if it was not
@@ -36,14 +35,6 @@ type call struct {
 }
 
 type callKey struct{}
-
-// Observe is for host.Config.Observe of the hosts whose connectors a gateway runs: it has Server-Timing tell how long token
-// endpoints took.
-func Observe(ctx context.Context, told host.Call) {
-	if c := callOf(ctx); c != nil {
-		c.token.Add(int64(told.Token))
-	}
-}
 
 // observe tells of a call that has ended.
 func (c *call) observe() {
@@ -54,6 +45,7 @@ func (c *call) observe() {
 	if c.connector != nil {
 		c.event.Connector = c.connector.Permalink
 	}
+	c.event.ID, c.event.Began, c.event.Sent, c.event.Exchanges = c.id, c.began, c.sent, int(c.exchanges.Load())
 	c.event.Total = c.gateway.config.Clock().Sub(c.began)
 	if !c.sent.IsZero() && !c.answered.IsZero() {
 		c.event.Upstream = c.answered.Sub(c.sent)

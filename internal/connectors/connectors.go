@@ -47,6 +47,13 @@ type Settings struct {
 	Hosts   []string
 	Origins []string
 	User    gateway.Identity
+	TLS     TLS    // of the listener for callers
+	Traces  string // URL that takes OTLP over HTTP; "" is none
+}
+
+// TLS names the files of a certificate with its chain, and of its key, PEM each. The zero value is plain HTTP.
+type TLS struct {
+	Cert, Key string // absolute or relative to the working directory
 }
 
 // Connector is a connector with what requests need to know of it. The name of the host's connector is the permalink.

@@ -158,7 +158,7 @@ func (d *definer) settings(root *node) (s Settings) {
 	if n == nil {
 		return s
 	}
-	d.only(n, "gateway", "hosts", "origins", "user")
+	d.only(n, "gateway", "hosts", "origins", "user", "tls", "traces")
 	s.Hosts, s.Origins = d.texts(n, "gateway", "hosts"), d.texts(n, "gateway", "origins")
 	for i, host := range s.Hosts {
 		if strings.ContainsAny(host, "/ @*") {
@@ -172,6 +172,16 @@ func (d *definer) settings(root *node) (s Settings) {
 		}
 	}
 	s.User = d.identity(n)
+	if s.Traces = d.optional(n, "gateway", "traces"); s.Traces != "" {
+		u, err := url.Parse(s.Traces)
+		if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || u.Path == "" || u.User != nil {
+			d.at(n.get("traces").value.place, "gateway.traces", "is not the URL of a collector, with its path, such as http://localhost:4318/v1/traces")
+		}
+	}
+	if t := d.object(n, "gateway", "tls"); t != nil {
+		d.only(t, "gateway.tls", "cert", "key")
+		s.TLS = TLS{Cert: d.file(t, "gateway.tls", "cert"), Key: d.file(t, "gateway.tls", "key")}
+	}
 	return s
 }
 

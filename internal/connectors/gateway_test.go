@@ -20,6 +20,7 @@ func TestGatewayOfAFile(t *testing.T) {
 	set, problems := load(t, `gateway:
   hosts: [gw.example.com]
   origins: [https://app.example.com]
+  tls: {cert: tls/cert.pem, key: /run/tls/key.pem}
   user: {type: jwt, jwt: {cookie: session, jwks_url: https://id.example.com/keys, issuer: https://id.example.com, audiences: gateway}}
 secrets:
   - {type: env}
@@ -42,6 +43,9 @@ connectors:
 	}
 	if diff := cmp.Diff([]string{"gw.example.com"}, set.Settings.Hosts); diff != "" || set.Settings.User.JWT.Cookie != "session" || set.Settings.User.JWT.Bearer {
 		t.Errorf("%+v %s", set.Settings, diff)
+	}
+	if want := (connectors.TLS{Cert: filepath.Join("tls", "cert.pem"), Key: "/run/tls/key.pem"}); set.Settings.TLS != want {
+		t.Errorf("%+v", set.Settings.TLS)
 	}
 	c := set.Connectors[0].Gateway
 	if c.Timeout.String() != "1m30s" || c.Limits.Concurrent != 3 || c.Methods[1] != "POST" || !c.Headers[0].Overridable {
@@ -102,6 +106,22 @@ connectors:
 		`connectors.yaml:19:14: connectors.a.timeout: is not a time above 0 and up t`,
 		`connectors.yaml:20:21: connectors.a.limits.total: is not a number above 0`,
 		`connectors.yaml:20:37: connectors.a.limits.concurrent: is not a whole numbe`,
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func TestListenerProblems(t *testing.T) {
+	_, got := load(t, `gateway:
+  tls: {cert: cert.pem, ca: ca.pem}
+  traces: collector:4318
+connectors: [{name: A, url: "https://api.example.com", auth: {type: none}}]
+`, connectors.Options{})
+	want := []string{
+		"connectors.yaml:2:8: gateway.tls.key: is missing",
+		"connectors.yaml:2:25: gateway.tls.ca: is not known here; there are cert, key",
+		"connectors.yaml:3:11: gateway.traces: is not the URL of a collector, with its path, such as http://localhost:4318/v1/traces",
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)

@@ -3,6 +3,7 @@ package daemon
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -26,12 +27,14 @@ import (
 // Config says what to run.
 type Config struct {
 	File    string // with the connectors
+	Text    []byte // taken for the file's content when it is not nil: there is no file then, and nothing to be read again
 	Options connectors.Options
 	Listen  string // address for callers
 	Admin   string // address for operators
 	Logger  *slog.Logger
-	// Started is told where the servers listen.
-	Started func(callers, operators net.Addr)
+	Traces  bool // to where the environment says, OTEL_EXPORTER_OTLP_…; the file's gateway.traces comes before that
+	// Started is told where the servers listen, once they do: URLs without a path.
+	Started func(callers, operators string)
 }
 
 // settle is how long a file has to be left alone before it is read: editors write in several steps.
@@ -45,11 +48,28 @@ func Run(ctx context.Context, c Config) error {
 		gateway.Observe(ctx, told)
 	}
 	d := &daemon{config: c}
-	set, err := connectors.Load(ctx, c.File, c.Options)
+	set, err := d.load(ctx)
 	if err != nil {
 		return err
 	}
-	d.gateway = gateway.New(gateway.Config{Logger: c.Logger, Observe: m.request})
+	observe := m.request
+	if d.traces = set.Settings.Traces; d.traces != "" || c.Traces {
+		t, err := newTraces(ctx, d.traces, c.Logger)
+		if err != nil {
+			return errors.Join(err, set.Close(ctx))
+		}
+		defer t.close()
+		observe = func(e gateway.Event) {
+			m.request(e)
+			t.request(e)
+		}
+	}
+	d.gateway = gateway.New(gateway.Config{Logger: c.Logger, Observe: observe})
+	var secure *tls.Config
+	if set.Settings.TLS != (connectors.TLS{}) {
+		d.certificate = &certificate{logger: c.Logger}
+		secure = d.certificate.config()
+	}
 	if err := d.use(ctx, set); err != nil {
 		return errors.Join(err, set.Close(ctx))
 	}
@@ -67,7 +87,7 @@ func Run(ctx context.Context, c Config) error {
 	}()
 	defer func() { stop(); <-done }()
 	return httpserver.Run(ctx, httpserver.Config{
-		Listen: c.Listen, Admin: c.Admin, Handler: d.gateway.Handler(), Logger: c.Logger, Started: c.Started, Ready: d.ready,
+		Listen: c.Listen, Admin: c.Admin, Handler: d.gateway.Handler(), TLS: secure, Logger: c.Logger, Started: d.started, Ready: d.ready,
 		Operate: map[string]http.Handler{"POST /connectors/{permalink}/test": d.gateway.Test(), "GET /metrics": m.handler()},
 	})
 }
@@ -76,9 +96,19 @@ type daemon struct {
 	config  Config
 	gateway *gateway.Gateway
 	retired sync.WaitGroup // sets that are no longer in use, but not closed yet
+	// certificate is nil when callers use plain HTTP.
+	certificate *certificate
+	traces      string // the URL of the file; it stays as it was at the start
 
 	mu  sync.Mutex
 	set *inUse
+}
+
+func (d *daemon) load(ctx context.Context) (*connectors.Set, error) {
+	if d.config.Text != nil {
+		return connectors.Read(ctx, d.config.File, d.config.Text, d.config.Options)
+	}
+	return connectors.Load(ctx, d.config.File, d.config.Options)
 }
 
 // inUse is a set with what belongs to it.
@@ -92,12 +122,39 @@ func (u *inUse) close() {
 	_ = u.Close(context.Background()) // whose calls have ended
 }
 
+func (d *daemon) started(callers, operators net.Addr) {
+	if d.config.Started != nil {
+		scheme := "http://"
+		if d.certificate != nil {
+			scheme = "https://"
+		}
+		d.config.Started(scheme+callers.String(), "http://"+operators.String())
+	}
+}
+
+// secure takes the certificate that a set has. The listener is what it was from the start.
+func (d *daemon) secure(files connectors.TLS) error {
+	switch on := files != (connectors.TLS{}); {
+	case on != (d.certificate != nil):
+		return errSecure
+	case on:
+		return d.certificate.use(files)
+	}
+	return nil
+}
+
 // use has the gateway run a set. The one before is closed when its requests have ended.
 func (d *daemon) use(ctx context.Context, set *connectors.Set) error {
+	if set.Settings.Traces != d.traces {
+		return errTraces
+	}
 	options := d.config.Options.Host.Egress
 	sessions, err := gateway.NewSessions(ctx, set.Settings.User, set.Host.Base(), options.AllowHTTP, d.config.Logger)
 	if err != nil {
 		return fmt.Errorf("gateway.user: %w", err)
+	}
+	if err := d.secure(set.Settings.TLS); err != nil {
+		return errors.Join(err, sessions.Close())
 	}
 	all := make([]*gateway.Connector, len(set.Connectors))
 	for i, c := range set.Connectors {
@@ -133,7 +190,7 @@ func (d *daemon) ready() error {
 // reload reads the file again: all of it, or nothing.
 func (d *daemon) reload(ctx context.Context) {
 	log := d.config.Logger
-	set, err := connectors.Load(ctx, d.config.File, d.config.Options)
+	set, err := d.load(ctx)
 	var wrong *connectors.Error
 	switch {
 	case errors.As(err, &wrong):
@@ -171,6 +228,9 @@ func (d *daemon) watch() (*fsnotify.Watcher, error) {
 func (d *daemon) files() []string {
 	d.mu.Lock()
 	defer d.mu.Unlock()
+	if d.config.Text != nil {
+		return d.set.PluginFiles
+	}
 	return append([]string{d.config.File}, d.set.PluginFiles...)
 }
 

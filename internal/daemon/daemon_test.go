@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
-	"net"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -32,7 +31,7 @@ type world struct {
 	file               string
 	api                *httptest.Server
 	callers, operators string
-	logged             chan string // what the log said of a configuration
+	logged             chan string // what the log said of a configuration, or a certificate
 	end                func() error
 
 	mu  sync.Mutex
@@ -44,9 +43,9 @@ func (w *world) Write(line []byte) (int, error) {
 	w.mu.Lock()
 	w.log.Write(line)
 	w.mu.Unlock()
-	var said struct{ Msg, Problem string }
-	if err := json.Unmarshal(line, &said); err == nil && strings.HasPrefix(said.Msg, "the configuration") {
-		w.logged <- said.Msg + ": " + said.Problem
+	var said struct{ Msg, Problem, Error string }
+	if err := json.Unmarshal(line, &said); err == nil && strings.HasPrefix(said.Msg, "the c") {
+		w.logged <- said.Msg + ": " + said.Problem + said.Error
 	}
 	return len(line), nil
 }
@@ -63,8 +62,8 @@ func start(t *testing.T, api http.HandlerFunc, text string) *world {
 		ended <- daemon.Run(ctx, daemon.Config{
 			File: w.file, Listen: "127.0.0.1:0", Admin: "127.0.0.1:0", Logger: slog.New(slog.NewJSONHandler(w, nil)),
 			Options: connectors.Options{Host: host.Config{Secrets: host.MapSecrets{"key": secret}, Egress: host.Egress{AllowHTTP: true, AllowPrivate: true}}},
-			Started: func(callers, operators net.Addr) {
-				w.callers, w.operators = "http://"+callers.String(), "http://"+operators.String()
+			Started: func(callers, operators string) {
+				w.callers, w.operators = callers, operators
 				close(started)
 			},
 		})

@@ -31,7 +31,7 @@ type Config struct {
 	Handler       http.Handler // for callers
 	// Operate has further routes for operators, beside /healthz, /readyz and /debug/pprof/.
 	Operate map[string]http.Handler
-	TLS     *tls.Config  // for callers; nil is plain HTTP
+	TLS     *tls.Config  // for callers, who may use HTTP/2 then; nil is plain HTTP
 	Ready   func() error // nil when requests can be served; it may be nil itself
 	Logger  *slog.Logger
 	Drain   time.Duration // for requests in flight once the server is to end; 0 is 30 seconds
@@ -54,7 +54,11 @@ func Run(ctx context.Context, c Config) error {
 	defer operators.Close()
 	draining := &atomic.Bool{}
 	failed := make(chan error, 2)
-	caller := server(bounded(c.Handler), c.Logger)
+	handler := bounded(c.Handler)
+	if c.TLS != nil {
+		handler = strict(handler)
+	}
+	caller := server(handler, c.Logger)
 	operator := server(c.operate(draining), c.Logger)
 	if c.TLS != nil {
 		caller.TLSConfig = c.TLS
@@ -119,6 +123,15 @@ func (c Config) operate(draining *atomic.Bool) http.Handler {
 		mux.Handle(pattern, handler)
 	}
 	return mux
+}
+
+// strict has browsers use nothing but TLS from now on, for a year: RFC 6797. Other names below this one are for others to
+// speak of.
+func strict(h http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Strict-Transport-Security", "max-age=31536000")
+		h.ServeHTTP(w, r)
+	})
 }
 
 // bounded has a client whose body does not go on, or who does not read, lose its connection.

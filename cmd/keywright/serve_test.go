@@ -1,0 +1,146 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"regexp"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+)
+
+// output tells when a text has been written.
+type output struct {
+	mu      sync.Mutex
+	text    bytes.Buffer
+	last    string
+	written chan struct{}
+}
+
+func (o *output) Write(p []byte) (int, error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	before := strings.Contains(o.text.String(), o.last)
+	o.text.Write(p)
+	if !before && strings.Contains(o.text.String(), o.last) {
+		close(o.written)
+	}
+	return len(p), nil
+}
+
+var (
+	curlHeader = regexp.MustCompile(`-H '([^:]+): ([^']+)'`)
+	curlBody   = regexp.MustCompile(`-d '([^']+)'`)
+	curlURL    = regexp.MustCompile(`http://\S+`)
+)
+
+// curl does what a line for curl says.
+func curl(t *testing.T, line string) (status int, header http.Header, answer string) {
+	t.Helper()
+	method, body := http.MethodGet, ""
+	if found := curlBody.FindStringSubmatch(line); found != nil {
+		method, body = http.MethodPost, found[1]
+	}
+	request, err := http.NewRequestWithContext(t.Context(), method, curlURL.FindString(line), strings.NewReader(body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if found := curlHeader.FindStringSubmatch(line); found != nil {
+		request.Header.Set(found[1], found[2])
+	}
+	response, err := http.DefaultTransport.RoundTrip(request)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer response.Body.Close()
+	content, err := io.ReadAll(response.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return response.StatusCode, response.Header, string(content)
+}
+
+// serveDemo runs serve --demo. end is Ctrl-C; it gives the exit code.
+func serveDemo(t *testing.T, env func(string) string) (out, errs *output, end func() int) {
+	t.Helper()
+	ctx, interrupt := context.WithCancel(context.Background())
+	out, errs = &output{last: "Ctrl-C", written: make(chan struct{})}, &output{last: "\n", written: make(chan struct{})}
+	ended := make(chan int, 1)
+	go func() {
+		ended <- run(ctx, []string{"serve", "--demo", "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0"}, strings.NewReader(""), out, errs, env)
+	}()
+	end = sync.OnceValue(func() int { interrupt(); return <-ended })
+	t.Cleanup(func() { end() })
+	select {
+	case <-out.written:
+	case code := <-ended:
+		ended <- code
+		t.Fatalf("exit %d: %s", code, errs.text.String())
+	}
+	return out, errs, end
+}
+
+func noEnvironment(string) string { return "" }
+
+// What serve --demo says to try works, line by line, and Ctrl-C ends it.
+func TestServeDemo(t *testing.T) {
+	out, errs, end := serveDemo(t, noEnvironment)
+	tried := 0
+	for line := range strings.Lines(out.text.String()) {
+		if !strings.HasPrefix(line, "  curl ") {
+			continue
+		}
+		tried++
+		status, header, answer := curl(t, line)
+		metrics := strings.Contains(line, "/metrics")
+		if status != http.StatusOK || !metrics && !strings.Contains(answer, `"ok":true`) {
+			t.Errorf("%s is answered %d: %s", strings.TrimSpace(line), status, answer)
+		}
+		if strings.Contains(line, "/test") != (header.Get("X-Debug-Request") != "") {
+			t.Errorf("%s: X-Debug-Request is %q", strings.TrimSpace(line), header.Get("X-Debug-Request"))
+		}
+		if strings.Contains(line, "X-User-Email") && !strings.Contains(answer, "ada@example.com") {
+			t.Errorf("%s is not for the user: %s", strings.TrimSpace(line), answer)
+		}
+	}
+	if tried != 7 {
+		t.Errorf("%d lines to try: %s", tried, out.text.String())
+	}
+	if code := end(); code != exitOK || errs.text.Len() > 0 {
+		t.Errorf("exit %d, stderr %s", code, errs.text.String())
+	}
+}
+
+func TestServeDemoNeedsNoConfiguration(t *testing.T) {
+	for _, flag := range []string{"-c=x.yaml", "--secrets-dir=x", "--var=a=b", "--dev"} {
+		if code, _, stderr := keywright(t.Context(), "serve", "--demo", flag); code != exitUsage || !strings.Contains(stderr, "of its own: leave --") {
+			t.Errorf("%s: exit %d, %s", flag, code, stderr)
+		}
+	}
+}
+
+// The variables of OpenTelemetry turn traces on, and nothing else does.
+func TestServeTraces(t *testing.T) {
+	for _, variable := range []string{"OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", ""} {
+		t.Run(variable, func(t *testing.T) {
+			var got atomic.Int64
+			collector := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { got.Add(1) }))
+			defer collector.Close()
+			env := noEnvironment
+			if variable != "" {
+				t.Setenv(variable, collector.URL)
+				env = os.Getenv
+			}
+			out, _, end := serveDemo(t, env)
+			curl(t, regexp.MustCompile(`curl .*/none`).FindString(out.text.String()))
+			if code := end(); code != exitOK || (got.Load() > 0) != (variable != "") {
+				t.Errorf("exit %d, the collector got %d requests", code, got.Load())
+			}
+		})
+	}
+}

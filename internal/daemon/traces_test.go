@@ -1,0 +1,219 @@
+package daemon_test
+
+import (
+	"encoding/hex"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"testing"
+
+	collector "go.opentelemetry.io/proto/otlp/collector/trace/v1"
+	span "go.opentelemetry.io/proto/otlp/trace/v1"
+	"google.golang.org/protobuf/proto"
+)
+
+// collected is what a collector of traces got.
+type collected struct {
+	mu    sync.Mutex
+	all   []*span.Span
+	bytes []byte // as they came
+}
+
+// collect starts a collector.
+func collect(t *testing.T) (*collected, *httptest.Server) {
+	t.Helper()
+	c := &collected{}
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		body, err := io.ReadAll(r.Body)
+		var request collector.ExportTraceServiceRequest
+		if err == nil {
+			err = proto.Unmarshal(body, &request)
+		}
+		if err != nil || r.URL.Path != "/v1/traces" {
+			t.Errorf("the collector got %s: %v", r.URL, err)
+		}
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		c.bytes = append(c.bytes, body...)
+		for _, resource := range request.ResourceSpans {
+			for _, scope := range resource.ScopeSpans {
+				c.all = append(c.all, scope.Spans...)
+			}
+		}
+		w.Header().Set("Content-Type", "application/x-protobuf")
+	}))
+	t.Cleanup(server.Close)
+	return c, server
+}
+
+// tree shows the spans of a trace: each with its attributes and status, and below it its parts.
+func (c *collected) tree(traceID string) string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	ids := map[string]bool{}
+	for _, s := range c.all {
+		ids[string(s.SpanId)] = true
+	}
+	var b strings.Builder
+	for _, root := range c.all {
+		if hex.EncodeToString(root.TraceId) != traceID || ids[string(root.ParentSpanId)] {
+			continue
+		}
+		fmt.Fprintf(&b, "%s\n", shown(root))
+		for _, part := range c.all {
+			if string(part.ParentSpanId) == string(root.SpanId) {
+				fmt.Fprintf(&b, "  %s\n", shown(part))
+			}
+			if string(part.ParentSpanId) == string(root.SpanId) && (part.StartTimeUnixNano < root.StartTimeUnixNano || part.EndTimeUnixNano > root.EndTimeUnixNano) {
+				fmt.Fprintf(&b, "  which is not within its parent\n")
+			}
+		}
+	}
+	return b.String()
+}
+
+func shown(s *span.Span) string {
+	text := strings.ToLower(strings.TrimPrefix(s.Kind.String(), "SPAN_KIND_")) + " " + s.Name
+	for _, a := range s.Attributes {
+		value := a.Value.GetStringValue()
+		if value == "" {
+			value = fmt.Sprint(a.Value.GetIntValue())
+		}
+		text += " " + a.Key + "=" + value
+	}
+	if s.Status.GetCode() == span.Status_STATUS_CODE_ERROR {
+		text += " error: " + s.Status.Message
+	}
+	return text
+}
+
+const traced = `gateway:
+  traces: COLLECTOR/v1/traces?key=collector-key-123
+connectors:
+  - name: Echo
+    url: API/echo
+    auth: {type: api_key, config: {key: X-Key, value: "{{ get_secret('key') }}", in: header}}
+  - name: Passing
+    url: API/passing
+    headers: [{name: Traceparent, value: "", overridable: true}]
+    auth: {type: none}
+  - name: Token
+    url: API/with-token
+    auth: {type: oauth_client_credentials, config: {client_id: c, client_secret: "{{ get_secret('key') }}", token_url: API/token}}
+  - name: Refused
+    url: API/refused
+    auth: {type: oauth_client_credentials, config: {client_id: c, client_secret: "{{ get_secret('key') }}", token_url: API/no-token}}
+  - name: Broken
+    url: API/broken
+    auth: {type: none}
+`
+
+func TestTraces(t *testing.T) {
+	c, server := collect(t)
+	var mu sync.Mutex
+	parents := map[string]string{} // that the API got
+	w := start(t, func(w http.ResponseWriter, r *http.Request) {
+		mu.Lock()
+		parents[r.URL.Path] = r.Header.Get("Traceparent")
+		mu.Unlock()
+		switch r.URL.Path {
+		case "/token":
+			w.Header().Set("Content-Type", "application/json")
+			_, _ = io.WriteString(w, `{"access_token":"t0ken-of-the-endpoint","token_type":"Bearer","expires_in":3600}`)
+		case "/no-token":
+			http.Error(w, `{"error":"invalid_client"}`, http.StatusUnauthorized)
+		case "/broken":
+			panic(http.ErrAbortHandler)
+		}
+	}, strings.ReplaceAll(traced, "COLLECTOR", server.URL))
+	const sampled = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
+	ids := map[string]string{}
+	ask := func(name, path, parent string) {
+		t.Helper()
+		r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, w.callers+path+"?q=of-a-caller", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.Header.Set("X-Own", "of-a-caller")
+		if parent != "" {
+			r.Header.Set("Traceparent", parent)
+		}
+		transport := &http.Transport{DisableKeepAlives: true}
+		response, err := transport.RoundTrip(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		response.Body.Close()
+		ids[name] = response.Header.Get("X-Request-Id")
+	}
+	ask("traced by the caller", "/connectors/echo", sampled)
+	ask("not traced by the caller", "/connectors/echo", strings.Replace(sampled[:52], "0af7", "0bf7", 1)+"-00")
+	ask("passing", "/connectors/passing", strings.Replace(sampled, "0af7", "0cf7", 1))
+	ask("half a traceparent", "/connectors/echo", strings.Replace(sampled, "0af7", "0DF7", 1))
+	ask("first", "/connectors/token", "")
+	ask("second", "/connectors/token", "")
+	ask("refused", "/connectors/refused", "")
+	ask("broken", "/connectors/broken", "")
+	ask("unknown", "/connectors/of-a-caller", "")
+	if err := w.end(); err != nil { // which sends what is left
+		t.Fatal(err)
+	}
+	const echoed = `server connector echo keywright.connector=echo http.response.status_code=200
+  internal authenticate keywright.token_exchanges=0
+  client upstream
+`
+	for name, want := range map[string]string{
+		"traced by the caller":     echoed,
+		"not traced by the caller": "",
+		"passing":                  strings.ReplaceAll(echoed, "echo", "passing"),
+		"half a traceparent":       echoed,
+		"first":                    strings.ReplaceAll(strings.ReplaceAll(echoed, "echo", "token"), "exchanges=0", "exchanges=1"),
+		"second":                   strings.ReplaceAll(echoed, "echo", "token"),
+		"refused": `server connector refused keywright.connector=refused http.response.status_code=502 error.type=authentication-failed keywright.stage=token error: authentication-failed
+  internal authenticate keywright.token_exchanges=1 error: token
+`,
+		"broken": `server connector broken keywright.connector=broken http.response.status_code=502 error.type=upstream-failed error: upstream-failed
+  internal authenticate keywright.token_exchanges=0
+  client upstream error: upstream-failed
+`,
+		"unknown": "server no connector http.response.status_code=404 error.type=unknown-connector\n",
+	} {
+		if got := c.tree(ids[name]); got != want {
+			t.Errorf("%s: the trace %s is\n%swant\n%s", name, ids[name], got, want)
+		}
+	}
+	if root := c.all[0]; hex.EncodeToString(root.TraceId) != "0af7651916cd43dd8448eb211c80319c" {
+		t.Errorf("the caller's trace is not the first, but %x", root.TraceId)
+	}
+	for _, word := range []string{secret, "t0ken", "of-a-caller", "127.0.0.1", "collector-key"} { // threats.md, canaries
+		if strings.Contains(string(c.bytes), word) {
+			t.Errorf("the collector got %q", word)
+		}
+	}
+	if parents["/echo"] != "" || parents["/passing"] != strings.Replace(sampled, "0af7", "0cf7", 1) {
+		t.Errorf("the API got %q: only what the definition lets through", parents)
+	}
+}
+
+// A collector that is away harms no request, and what the log says of it has nothing of its URL.
+func TestTracesWithoutACollector(t *testing.T) {
+	server := httptest.NewServer(http.NotFoundHandler())
+	defer server.Close()
+	w := start(t, version, "gateway: {traces: '"+server.URL+"/v1/traces?key=collector-key-123'}\n"+echo)
+	if status, body := w.get(w.callers + "/connectors/echo"); status != http.StatusOK || body != "1 true" {
+		t.Errorf("%d %s", status, body)
+	}
+	w.write("gateway: {traces: 'https://elsewhere.example.com/v1/traces'}\n" + echo)
+	if got := <-w.logged; !strings.Contains(got, "gateway.traces cannot be changed while this runs: restart it") {
+		t.Errorf("the log says %s", got)
+	}
+	if err := w.end(); err != nil {
+		t.Error(err)
+	}
+	if log := w.log.String(); !strings.Contains(log, `"traces could not be sent","spans":3`) || strings.Contains(log, "collector-key") {
+		t.Errorf("the log is %s", log)
+	}
+}
