@@ -56,6 +56,9 @@ type TLS struct {
 	Cert, Key string // absolute or relative to the working directory
 }
 
+// HasUsers tells whether requests have to have a session, or a proxy that says whose they are.
+func (s Settings) HasUsers() bool { return s.User.Mode != "" && s.User.Mode != "none" }
+
 // Connector is a connector with what requests need to know of it. The name of the host's connector is the permalink.
 type Connector struct {
 	*host.Connector

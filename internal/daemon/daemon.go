@@ -12,6 +12,8 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
+	"slices"
+	"strings"
 	"sync"
 	"syscall"
 	"time"
@@ -37,8 +39,8 @@ type Config struct {
 	Started func(callers, operators string)
 }
 
-// settle is how long a file has to be left alone before it is read: editors write in several steps.
-const settle = 100 * time.Millisecond
+// settle is how long the files have to stay as they are before they are read: editors write in several steps.
+const settle = 200 * time.Millisecond
 
 // Run serves until the context ends. It fails at once when the file is bad; later on, a bad file leaves what runs as it is.
 func Run(ctx context.Context, c Config) error {
@@ -148,6 +150,9 @@ func (d *daemon) use(ctx context.Context, set *connectors.Set) error {
 	if set.Settings.Traces != d.traces {
 		return errTraces
 	}
+	if d.set != nil && d.set.Settings.HasUsers() && !set.Settings.HasUsers() {
+		return errUsers
+	}
 	options := d.config.Options.Host.Egress
 	sessions, err := gateway.NewSessions(ctx, set.Settings.User, set.Host.Base(), options.AllowHTTP, d.config.Logger)
 	if err != nil {
@@ -173,6 +178,9 @@ func (d *daemon) use(ctx context.Context, set *connectors.Set) error {
 	}
 	return nil
 }
+
+// errUsers keeps half a file, which may be well-formed, from opening the gateway to everybody.
+var errUsers = errors.New("gateway.user cannot be taken away while this runs: restart it")
 
 func (d *daemon) end() {
 	d.retired.Wait()
@@ -224,14 +232,31 @@ func (d *daemon) watch() (*fsnotify.Watcher, error) {
 	return w, nil
 }
 
-// files are those that a change of matters.
+// files are those that a change of matters: as they are named, and where links of that name lead.
 func (d *daemon) files() []string {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if d.config.Text != nil {
-		return d.set.PluginFiles
+	files := slices.Clone(d.set.PluginFiles)
+	if d.config.Text == nil {
+		files = append(files, d.config.File)
 	}
-	return append([]string{d.config.File}, d.set.PluginFiles...)
+	for _, name := range files {
+		if target, err := filepath.EvalSymlinks(name); err == nil && target != name {
+			files = append(files, target)
+		}
+	}
+	return files
+}
+
+// state tells one state of the files from another.
+func (d *daemon) state() string {
+	var state strings.Builder
+	for _, name := range d.files() {
+		if info, err := os.Stat(name); err == nil {
+			_, _ = fmt.Fprintln(&state, name, info.Size(), info.ModTime().UnixNano())
+		}
+	}
+	return state.String()
 }
 
 // follow reloads when a file has changed, or on SIGHUP. (Secrets are read on each use.)
@@ -241,12 +266,14 @@ func (d *daemon) follow(ctx context.Context, w *fsnotify.Watcher) {
 	defer signal.Stop(hangup)
 	timer := time.NewTimer(time.Hour)
 	timer.Stop()
+	seen := ""
 	for {
 		select {
 		case <-ctx.Done():
 			return
 		case <-hangup:
 			d.reload(ctx)
+			d.watchAll(w)
 		case event := <-w.Events:
 			if event.Op != fsnotify.Chmod && d.concerns(event.Name) {
 				timer.Reset(settle)
@@ -254,11 +281,21 @@ func (d *daemon) follow(ctx context.Context, w *fsnotify.Watcher) {
 		case err := <-w.Errors:
 			d.config.Logger.Warn("watching the configuration", slog.Any("error", err))
 		case <-timer.C:
-			d.reload(ctx)
-			for _, name := range d.files() { // a plugin may be in another directory now
-				_ = w.Add(filepath.Dir(name))
+			if state := d.state(); state != seen { // somebody may still be at it
+				seen = state
+				timer.Reset(settle)
+				continue
 			}
+			d.reload(ctx)
+			d.watchAll(w)
 		}
+	}
+}
+
+// watchAll watches what is there now: a plugin may be in another directory, or a directory be another one.
+func (d *daemon) watchAll(w *fsnotify.Watcher) {
+	for _, name := range d.files() {
+		_ = w.Add(filepath.Dir(name)) // an error is of one that is gone; SIGHUP tries again
 	}
 }
 

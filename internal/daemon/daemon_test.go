@@ -271,3 +271,40 @@ func TestTry(t *testing.T) {
 		t.Error("X-Debug-Request holds the credential")
 	}
 }
+
+// Half a file may be well-formed: it does not open to everybody what needed a session.
+func TestUsersAreNotTakenAway(t *testing.T) {
+	users := "gateway: {user: {type: header, header: {proxies: [192.0.2.1], email: X-Email}}}\n"
+	w := start(t, version, users+echo)
+	w.write(echo)
+	if got := <-w.logged; !strings.Contains(got, "is not used") {
+		t.Errorf("the log says %s", got)
+	}
+	if status, _ := w.get(w.callers + "/connectors/echo"); status != http.StatusUnauthorized {
+		t.Errorf("without a session: %d", status)
+	}
+}
+
+// A file behind a link is followed as one that is not.
+func TestFilesBehindLinks(t *testing.T) {
+	w := start(t, version, echo)
+	target := filepath.Join(t.TempDir(), "target.yaml")
+	text := strings.ReplaceAll(strings.Replace(echo, `"1"`, `"2"`, 1), "API", w.api.URL)
+	if err := os.WriteFile(target, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Remove(w.file); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Symlink(target, w.file); err != nil {
+		t.Fatal(err)
+	}
+	<-w.logged
+	if err := os.WriteFile(target, []byte(strings.Replace(text, `"2"`, `"3"`, 1)), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	<-w.logged
+	if _, body := w.get(w.callers + "/connectors/echo"); body != "3 true" {
+		t.Errorf("got %s", body)
+	}
+}

@@ -12,6 +12,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/pprof"
+	"strings"
 	"sync/atomic"
 	"time"
 )
@@ -122,7 +123,28 @@ func (c Config) operate(draining *atomic.Bool) http.Handler {
 	for pattern, handler := range c.Operate {
 		mux.Handle(pattern, handler)
 	}
-	return mux
+	return noPages(mux, c.Admin)
+}
+
+// noPages refuses what a page of another site has an operator's browser send. Such a page may have a name of its own lead to
+// this address (DNS rebinding), so that names are refused but for those that the listener has.
+func noPages(h http.Handler, listen string) http.Handler {
+	own, _, _ := net.SplitHostPort(listen)
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		name, _, err := net.SplitHostPort(r.Host)
+		if err != nil {
+			name = r.Host
+		}
+		site, origin := r.Header.Get("Sec-Fetch-Site"), r.Header.Get("Origin")
+		switch {
+		case net.ParseIP(strings.Trim(name, "[]")) == nil && name != "localhost" && name != own:
+			http.Error(w, "this listener is not known under that name", http.StatusMisdirectedRequest)
+		case site != "" && site != "none" && site != "same-origin" || origin != "" && origin != "http://"+r.Host:
+			http.Error(w, "pages of other sites may not call operators' paths", http.StatusForbidden)
+		default:
+			h.ServeHTTP(w, r)
+		}
+	})
 }
 
 // strict has browsers use nothing but TLS from now on, for a year: RFC 6797. Other names below this one are for others to
@@ -134,52 +156,41 @@ func strict(h http.Handler) http.Handler {
 	})
 }
 
-// bounded has a client whose body does not go on, or who does not read, lose its connection.
+// bounded has a client whose body does not go on, or who does not read, lose its connection. A deadline is there only while
+// somebody reads or writes: one that is over while a handler waits for something else would end its request.
 func bounded(h http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		d := &deadlines{control: http.NewResponseController(w)}
-		d.extend() // of what is left from the request before, too
+		control := http.NewResponseController(w)
 		if r.Body != http.NoBody {
-			r.Body = &stalling{r.Body, d}
+			r.Body = &stalling{ReadCloser: r.Body, control: control}
 		}
-		h.ServeHTTP(&writer{w, d}, r)
+		h.ServeHTTP(&writer{ResponseWriter: w, control: control}, r)
 	})
-}
-
-// deadlines are those of one request's connection.
-type deadlines struct {
-	control *http.ResponseController
-	set     time.Time
-}
-
-// extend moves the deadlines on, once in a second: to do that takes longer than to write a little.
-func (d *deadlines) extend() {
-	now := time.Now()
-	if now.Sub(d.set) < time.Second {
-		return
-	}
-	d.set = now
-	_ = d.control.SetReadDeadline(now.Add(stallTime)) // an error says that there are no deadlines here
-	_ = d.control.SetWriteDeadline(now.Add(stallTime))
 }
 
 type stalling struct {
 	io.ReadCloser
-	deadlines *deadlines
+	control *http.ResponseController
 }
 
 func (s *stalling) Read(p []byte) (int, error) {
-	s.deadlines.extend()
-	return s.ReadCloser.Read(p)
+	_ = s.control.SetReadDeadline(time.Now().Add(stallTime)) // an error says that there are no deadlines here
+	n, err := s.ReadCloser.Read(p)
+	_ = s.control.SetReadDeadline(time.Time{})
+	return n, err
 }
 
 type writer struct {
 	http.ResponseWriter
-	deadlines *deadlines
+	control *http.ResponseController
+	set     time.Time // when the deadline was moved on, at most once in a second: to do that takes longer than to write a little
 }
 
 func (w *writer) Write(p []byte) (int, error) {
-	w.deadlines.extend()
+	if now := time.Now(); now.Sub(w.set) > time.Second {
+		w.set = now
+		_ = w.control.SetWriteDeadline(now.Add(stallTime))
+	}
 	return w.ResponseWriter.Write(p)
 }
 
