@@ -1,0 +1,194 @@
+package browser
+
+import (
+	"bytes"
+	"context"
+	"crypto/ecdsa"
+	"crypto/tls"
+	"encoding/base64"
+	"encoding/json"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/golang-jwt/jwt/v5"
+
+	"github.com/keywright/keywright/test/fosite/server"
+)
+
+// api is an API over TLS that lets nobody in without the credential that a path wants: /header, /query, /token, /jwt,
+// /assertion. It tells the credential to whoever asks, in a header of each answer, and below /echo in the body.
+//
+// It stands before the token endpoint as well, so that it knows what of secrets has gone over the wire.
+type api struct {
+	*httptest.Server
+	t      *testing.T
+	auth   *server.Server
+	jwtKey *ecdsa.PublicKey
+
+	mu       sync.Mutex
+	requests []*http.Request // what reached the API, apart from the token endpoint
+	secrets  []string        // what nobody but the gateway, the API and the authorization server may see
+}
+
+// answer is what the API says to who is let in.
+type answer struct {
+	Path  string `json:"path"`
+	By    string `json:"by"`    // whom the credential is of: a client, or a subject
+	Email string `json:"email"` // what the gateway says of the user
+	Echo  string `json:"echo,omitempty"`
+}
+
+func newAPI(t *testing.T, auth *server.Server, jwtKey *ecdsa.PublicKey) *api {
+	a := &api{t: t, auth: auth, jwtKey: jwtKey}
+	mux := http.NewServeMux()
+	mux.HandleFunc("POST /oauth/token", a.exchange)
+	mux.HandleFunc("/", a.serve)
+	a.Server = httptest.NewTLSServer(mux)
+	t.Cleanup(a.Close)
+	return a
+}
+
+// count gives how many requests have reached the API.
+func (a *api) count() int {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return len(a.requests)
+}
+
+// last gives the request that has reached the API last.
+func (a *api) last() *http.Request {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if len(a.requests) == 0 {
+		a.t.Fatal("no request has reached the API")
+	}
+	return a.requests[len(a.requests)-1]
+}
+
+func (a *api) isSecret(texts ...string) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for _, text := range texts {
+		if text != "" && !slices.Contains(a.secrets, text) {
+			a.secrets = append(a.secrets, text)
+		}
+	}
+}
+
+func (a *api) serve(w http.ResponseWriter, r *http.Request) {
+	a.mu.Lock()
+	a.requests = append(a.requests, r.Clone(context.Background()))
+	a.mu.Unlock()
+	path, echo, _ := strings.Cut(strings.TrimPrefix(r.URL.Path, "/"), "/echo/")
+	credential, by := a.check(path, r)
+	if by == "" {
+		http.Error(w, "who is this?", http.StatusUnauthorized)
+		return
+	}
+	a.isSecret(credential)
+	said := answer{Path: path, By: by, Email: r.Header.Get("X-User-Email")}
+	switch echo {
+	case "plain":
+		said.Echo = credential
+	case "base64":
+		said.Echo = base64.StdEncoding.EncodeToString([]byte("you sent " + credential))
+	}
+	w.Header().Set("X-Credential", credential)
+	w.Header().Set("Set-Cookie", "credential="+credential)
+	w.Header().Set("Content-Type", "application/json")
+	_ = json.NewEncoder(w).Encode(said) // what fails shows in the browser
+}
+
+// check tells whom a request's credential is of; "" is nobody.
+func (a *api) check(path string, r *http.Request) (credential, by string) {
+	bearer, _ := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
+	switch path {
+	case "header":
+		if credential = r.Header.Get("X-Api-Key"); credential == headerKey {
+			return credential, "key"
+		}
+	case "query":
+		if credential = r.URL.Query().Get("api_key"); credential == queryKey {
+			return credential, "key"
+		}
+	case "jwt":
+		var claims jwt.RegisteredClaims
+		_, err := jwt.ParseWithClaims(bearer, &claims, func(*jwt.Token) (any, error) { return a.jwtKey, nil },
+			jwt.WithValidMethods([]string{"ES256"}), jwt.WithAudience("api"), jwt.WithExpirationRequired())
+		if err == nil {
+			return bearer, claims.Subject
+		}
+	case "token", "assertion":
+		caller := a.introspect(r)
+		if path == "token" {
+			return bearer, caller.ClientID
+		}
+		return bearer, caller.Subject
+	}
+	return "", ""
+}
+
+// introspect asks the authorization server whom an access token is of.
+func (a *api) introspect(r *http.Request) (caller server.Caller) {
+	asked, err := http.NewRequestWithContext(r.Context(), http.MethodGet, a.auth.APIURL, nil)
+	if err != nil {
+		a.t.Error(err)
+		return caller
+	}
+	asked.Header.Set("Authorization", r.Header.Get("Authorization"))
+	status, body := a.ask(asked)
+	if status == http.StatusOK {
+		if err := json.Unmarshal(body, &caller); err != nil {
+			a.t.Error(err)
+		}
+	}
+	return caller
+}
+
+// exchange passes on what is for the token endpoint.
+func (a *api) exchange(w http.ResponseWriter, r *http.Request) {
+	body, err := io.ReadAll(r.Body)
+	if err != nil {
+		a.t.Error(err)
+	}
+	asked, err := http.NewRequestWithContext(r.Context(), http.MethodPost, a.auth.TokenURL, bytes.NewReader(body))
+	if err != nil {
+		a.t.Error(err)
+		return
+	}
+	asked.Header.Set("Content-Type", r.Header.Get("Content-Type"))
+	status, said := a.ask(asked)
+	form, _ := url.ParseQuery(string(body))
+	var token struct {
+		AccessToken string `json:"access_token"`
+	}
+	if err := json.Unmarshal(said, &token); err != nil {
+		a.t.Error(err)
+	}
+	a.isSecret(form.Get("client_secret"), form.Get("assertion"), token.AccessToken)
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(status)
+	_, _ = w.Write(said)
+}
+
+// ask sends a request to the authorization server.
+func (a *api) ask(r *http.Request) (status int, body []byte) {
+	transport := &http.Transport{TLSClientConfig: &tls.Config{RootCAs: a.auth.Roots}, DisableKeepAlives: true}
+	response, err := transport.RoundTrip(r)
+	if err != nil {
+		a.t.Error(err)
+		return 0, nil
+	}
+	defer response.Body.Close()
+	body, err = io.ReadAll(response.Body)
+	if err != nil {
+		a.t.Error(err)
+	}
+	return response.StatusCode, body
+}
