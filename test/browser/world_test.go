@@ -202,8 +202,8 @@ func (w *world) run(file string, secrets host.Secrets) {
 			Options: connectors.Options{Host: host.Config{
 				Secrets: secrets, Egress: host.Egress{AllowPrivate: true, TLS: &tls.Config{RootCAs: w.auth.Roots}},
 			}},
-			Started: func(callers, _ net.Addr) {
-				w.gateway = "http://" + callers.String()
+			Started: func(callers, _ string) {
+				w.gateway = callers
 				close(started)
 			},
 		})
