@@ -7,10 +7,12 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"net"
 	"net/http"
 	"net/http/pprof"
+	"os"
 	"sync/atomic"
 	"time"
 )
@@ -20,6 +22,7 @@ const (
 	headerTime   = 10 * time.Second // for a request's header
 	idleTime     = 2 * time.Minute  // between two requests
 	stallTime    = 30 * time.Second // between two pieces of a body, in either direction
+	restTime     = 10 * time.Second // for what is left of a body that nobody wants
 	headerBytes  = 32 << 10
 	defaultDrain = 30 * time.Second
 )
@@ -120,46 +123,85 @@ func (c Config) operate(draining *atomic.Bool) http.Handler {
 	return mux
 }
 
-// bounded has a client whose body does not go on, or who does not read, lose its connection.
+// bounded has a client whose body does not go on, or who does not read, lose its connection. A handler may take its time: there
+// are deadlines only while it reads or writes, since one that passes would end the request.
 func bounded(h http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		control := http.NewResponseController(w)
-		extend := func() {
-			deadline := time.Now().Add(stallTime)
-			_ = control.SetReadDeadline(deadline) // an error says that there are no deadlines here
-			_ = control.SetWriteDeadline(deadline)
+		d := &deadlines{control: http.NewResponseController(w)}
+		if lastOfConnection(r) {
+			w.Header().Set("Connection", "close")
 		}
-		extend()
-		r.Body = &stalling{r.Body, extend}
-		h.ServeHTTP(&writer{w, extend}, r)
-		_ = control.SetReadDeadline(time.Time{}) // the next request has its own
-		_ = control.SetWriteDeadline(time.Time{})
+		copied := *r // by the body of its own, the server tells what is to be done with what has not been read
+		copied.Body = &stalling{r.Body, d}
+		h.ServeHTTP(&writer{w, d}, &copied)
+		d.write() // what the server still has to
 	})
 }
 
-type stalling struct {
-	body interface {
-		Read([]byte) (int, error)
-		Close() error
+// lastOfConnection tells whether what follows a request may be something else than the next one (threats.md 42).
+//
+// A request may have had a Content-Length beside its Transfer-Encoding, of which net/http ignores one, and hides it: what
+// stands before this server may have gone by the other, and taken what follows for a part of the body (RFC 9112 sections
+// 6.1 and 6.3). And who asks for a tunnel or another protocol may go on as if it was there already.
+func lastOfConnection(r *http.Request) bool {
+	return r.ProtoMajor == 1 && (r.ProtoMinor == 0 || len(r.TransferEncoding) > 0) || r.Method == http.MethodConnect || r.Header.Get("Upgrade") != ""
+}
+
+// deadlines of a connection, or of a stream of HTTP/2. The errors of setting them say that there are none here.
+type deadlines struct {
+	control *http.ResponseController
+	stalled atomic.Bool // the body did not go on, and gets no more time
+}
+
+func (d *deadlines) read() { _ = d.control.SetReadDeadline(time.Now().Add(stallTime)) }
+
+// write is also about reading: before it writes, the server may read what is left of the body.
+func (d *deadlines) write() {
+	if !d.stalled.Load() {
+		_ = d.control.SetReadDeadline(time.Now().Add(restTime))
 	}
-	extend func()
+	_ = d.control.SetWriteDeadline(time.Now().Add(stallTime))
+}
+
+func (d *deadlines) end() {
+	if !d.stalled.Load() {
+		_ = d.control.SetReadDeadline(time.Time{})
+	}
+	_ = d.control.SetWriteDeadline(time.Time{})
+}
+
+type stalling struct {
+	io.ReadCloser
+	deadlines *deadlines
 }
 
 func (s *stalling) Read(p []byte) (int, error) {
-	s.extend()
-	return s.body.Read(p)
+	s.deadlines.read()
+	n, err := s.ReadCloser.Read(p)
+	if errors.Is(err, os.ErrDeadlineExceeded) {
+		s.deadlines.stalled.Store(true)
+	} else {
+		_ = s.deadlines.control.SetReadDeadline(time.Time{})
+	}
+	return n, err
 }
-
-func (s *stalling) Close() error { return s.body.Close() }
 
 type writer struct {
 	http.ResponseWriter
-	extend func()
+	deadlines *deadlines
 }
 
 func (w *writer) Write(p []byte) (int, error) {
-	w.extend()
+	w.deadlines.write()
+	defer w.deadlines.end()
 	return w.ResponseWriter.Write(p)
+}
+
+// FlushError is for http.ResponseController.
+func (w *writer) FlushError() error {
+	w.deadlines.write()
+	defer w.deadlines.end()
+	return w.deadlines.control.Flush()
 }
 
 // Unwrap is for http.ResponseController.
