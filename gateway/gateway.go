@@ -177,6 +177,9 @@ func (g *Gateway) serve(c *call, w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	defer release()
+	if most := connector.Limits.RequestBytes; r.ContentLength > most { // before any of it is read, or asked for by 100 Continue
+		return &http.MaxBytesError{Limit: most}
+	}
 	ctx, cancel := context.WithCancelCause(context.WithValue(ctx, callKey{}, c))
 	defer cancel(nil)
 	c.cancel = cancel
@@ -184,7 +187,7 @@ func (g *Gateway) serve(c *call, w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	ctx = host.WithCredentials(ctx, c.out.credentials...)
-	r.Body = http.MaxBytesReader(w, r.Body, connector.Limits.RequestBytes)
+	r.Body = incomingBody{http.MaxBytesReader(w, r.Body, connector.Limits.RequestBytes)}
 	r = r.WithContext(ctx)
 	if err := c.shapeRequest(ctx, r); err != nil {
 		return err
