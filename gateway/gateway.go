@@ -184,7 +184,7 @@ func (g *Gateway) serve(c *call, w http.ResponseWriter, r *http.Request) error {
 	defer cancel(nil)
 	c.cancel = cancel
 	if c.out, err = connector.Outgoing(ctx, Incoming{Method: r.Method, Path: path, Query: r.URL.RawQuery, Header: r.Header}); err != nil {
-		return err
+		return unrendered(err)
 	}
 	ctx = host.WithCredentials(ctx, c.out.credentials...)
 	r.Body = incomingBody{http.MaxBytesReader(w, r.Body, connector.Limits.RequestBytes)}

@@ -98,12 +98,12 @@ func (u upstream) RoundTrip(r *http.Request) (*http.Response, error) {
 		timer.Stop()
 		return nil, err
 	}
-	timer.Reset(u.timeout)
+	timer.Stop()
 	response.Body = &stalling{response.Body, timer, u.timeout}
 	return response, nil
 }
 
-// stalling is a body whose reader may wait for so long, and no longer.
+// stalling is a body whose reader may wait for so long, and no longer. Between its reads, it is the caller who takes the time.
 type stalling struct {
 	io.ReadCloser
 	timer   *time.Timer
@@ -111,12 +111,9 @@ type stalling struct {
 }
 
 func (s *stalling) Read(p []byte) (int, error) {
+	s.timer.Reset(s.timeout)
 	n, err := s.ReadCloser.Read(p)
-	if err != nil {
-		s.timer.Stop()
-	} else {
-		s.timer.Reset(s.timeout)
-	}
+	s.timer.Stop()
 	return n, err
 }
 
