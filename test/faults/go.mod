@@ -6,6 +6,7 @@ require (
 	github.com/Shopify/toxiproxy/v2 v2.12.0
 	github.com/keywright/keywright v0.0.0
 	github.com/rs/zerolog v1.33.0
+	go.uber.org/goleak v1.3.0
 )
 
 require (
