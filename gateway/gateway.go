@@ -199,16 +199,19 @@ func (g *Gateway) serve(c *call, w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	defer release()
+	if most := connector.Limits.RequestBytes; r.ContentLength > most { // before any of it is read, or asked for by 100 Continue
+		return &http.MaxBytesError{Limit: most}
+	}
 	ctx, cancel := context.WithCancelCause(context.WithValue(ctx, callKey{}, c))
 	defer cancel(nil)
 	c.cancel = cancel
 	if c.out, err = connector.Outgoing(ctx, Incoming{Method: r.Method, Path: path, Query: r.URL.RawQuery, Header: r.Header}); err != nil {
-		return err
+		return unrendered(err)
 	}
 	if len(c.out.credentials) > 0 {
 		ctx = host.WithCredentials(ctx, c.out.credentials...)
 	}
-	r.Body = http.MaxBytesReader(w, r.Body, connector.Limits.RequestBytes)
+	r.Body = incomingBody{http.MaxBytesReader(w, r.Body, connector.Limits.RequestBytes)}
 	r = r.WithContext(ctx)
 	if err := c.shapeRequest(ctx, r); err != nil {
 		return err

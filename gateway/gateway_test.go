@@ -6,12 +6,14 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -29,6 +31,7 @@ type world struct {
 	server  *httptest.Server // the gateway
 	api     *httptest.Server
 	secrets host.MapSecrets
+	failing atomic.Pointer[error] // of the secrets
 
 	mu     sync.Mutex
 	got    []*http.Request // what the API received
@@ -57,7 +60,7 @@ func newWorld(t *testing.T, changes ...change) *world {
 	}))
 	t.Cleanup(w.api.Close)
 	h, err := host.New(t.Context(), host.Config{
-		Secrets: w.secrets, Egress: host.Egress{AllowHTTP: true, AllowPrivate: true}, Variables: map[string]string{"region": "eu"},
+		Secrets: w, Egress: host.Egress{AllowHTTP: true, AllowPrivate: true}, Variables: map[string]string{"region": "eu"},
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -83,6 +86,14 @@ func newWorld(t *testing.T, changes ...change) *world {
 		}
 	})
 	return w
+}
+
+// Secret implements [host.Secrets].
+func (w *world) Secret(ctx context.Context, name string) (string, error) {
+	if err := w.failing.Load(); err != nil {
+		return "", *err
+	}
+	return w.secrets.Secret(ctx, name)
 }
 
 func (w *world) connector(d gateway.Definition) *gateway.Connector {
@@ -353,6 +364,26 @@ func TestUpstreamThatDoesNotAnswer(t *testing.T) {
 	w.api.Close()
 	if got := w.get("/connectors/weather"); got.status != http.StatusBadGateway || got.kind != "upstream-failed" && got.kind != "upstream-timeout" {
 		t.Errorf("without the API: %+v", got)
+	}
+}
+
+// A token endpoint, or a store of secrets, that does not answer is not the API: nothing has been sent to that.
+func TestTimeIsOverBeforeTheAPIIsAsked(t *testing.T) {
+	late := fmt.Errorf("the store did not answer: %w", context.DeadlineExceeded)
+	for name, change := range map[string]change{
+		"auth": func(*options, *gateway.Definition) {},
+		"header": func(_ *options, d *gateway.Definition) {
+			d.Headers = []gateway.Parameter{{Name: "X-Key", Value: "{{ get_secret('key') }}"}}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t, change)
+			w.failing.Store(&late)
+			got := w.get("/connectors/weather")
+			if got.status != http.StatusBadGateway || got.kind != "authentication-failed" || !strings.Contains(got.body, `"stage":"template"`) || w.received() > 0 {
+				t.Errorf("the caller got %+v", got)
+			}
+		})
 	}
 }
 

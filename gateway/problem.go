@@ -54,7 +54,7 @@ func problemOf(err error) *problem {
 		return &problem{status: http.StatusBadRequest, kind: "ambiguous-session", detail: "the request names its user in more than one way", cause: err}
 	case errors.Is(err, ErrUnavailable):
 		return &problem{status: http.StatusServiceUnavailable, kind: "sessions-unavailable", detail: "sessions cannot be verified at the moment", retry: 5}
-	case errors.Is(err, errUpstreamTime) || errors.Is(err, context.DeadlineExceeded):
+	case errors.Is(err, errUpstreamTime):
 		return &problem{status: http.StatusBadGateway, kind: "upstream-timeout", detail: "the API did not answer in time"}
 	case errors.Is(err, host.ErrEchoed):
 		return &problem{status: http.StatusBadGateway, kind: "credential-echoed", detail: "the API's answer held the credential, and is not passed on", cause: err}
@@ -64,6 +64,16 @@ func problemOf(err error) *problem {
 		return &problem{status: http.StatusBadGateway, kind: "authentication-failed", stage: string(failed.Stage), detail: "the request could not be authenticated, and was not sent", cause: err}
 	}
 	return &problem{status: http.StatusBadGateway, kind: "upstream-failed", detail: "the API could not be reached, or broke off", cause: err}
+}
+
+// unrendered is what a caller is told when the request could not be made of the definition: of a template that names what is
+// not there, or a secret that cannot be had.
+func unrendered(err error) error {
+	var refused *Refusal
+	if errors.As(err, &refused) {
+		return err
+	}
+	return &problem{status: http.StatusBadGateway, kind: "authentication-failed", stage: string(host.StageTemplate), detail: "the request could not be authenticated, and was not sent", cause: err}
 }
 
 var kinds = map[int]string{

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"log"
 	"net/http"
@@ -157,6 +158,18 @@ func (s *stalling) Read(p []byte) (int, error) {
 func (s *stalling) Close() error {
 	s.timer.Stop()
 	return s.ReadCloser.Close()
+}
+
+// incomingBody is a caller's body. That it is bad is not the API's fault.
+type incomingBody struct{ io.ReadCloser }
+
+func (b incomingBody) Read(p []byte) (int, error) {
+	n, err := b.ReadCloser.Read(p)
+	var large *http.MaxBytesError
+	if err != nil && err != io.EOF && !errors.As(err, &large) {
+		err = &problem{status: http.StatusBadRequest, kind: "bad-request", detail: "the body broke off, or is not well formed", cause: fmt.Errorf("the caller's body: %w", err)}
+	}
+	return n, err
 }
 
 // passed are the headers of an answer that callers get (threats.md 45). What an API says besides, in headers of its own,

@@ -123,7 +123,7 @@ func (c *Connector) apart(ctx context.Context, in *hostfn.Inputs, lease *hostfn.
 		if lease != nil {
 			defer func() { lease.End(out.err) }()
 		}
-		detached, cancel := context.WithTimeout(context.WithoutCancel(ctx), c.host.config.Limits.CallTime)
+		detached, cancel := context.WithTimeout(context.WithoutCancel(ctx), c.exchangeTime())
 		defer cancel()
 		defer func() { c.observe(detached, told, out.err) }()
 		select {

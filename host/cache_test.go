@@ -264,6 +264,29 @@ func TestDecision_Tokens_the_exchange_fails_for_all_who_waited(t *testing.T) {
 	}
 }
 
+// threats.md 34: how long an exchange may take is for each connector to say, be it less or more than what the host allows.
+func TestTimeoutOfAConnector(t *testing.T) {
+	for _, timeout := range []time.Duration{2 * time.Second, time.Minute} {
+		synctest.Test(t, func(t *testing.T) {
+			w := newWorld(t, func(c *host.Config) { c.Limits.CallTime = 7 * time.Second })
+			w.canary("s")
+			w.setLogin(newGate(nil).answer)
+			c, err := w.host.Connect(t.Context(), host.Connector{
+				Name: "slow", Origins: []string{"https://api.test"}, Timeout: timeout,
+				Auth: host.Auth{Type: "oauth_client_credentials", Config: oauth("{{ get_secret('s') }}")},
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			began := time.Now()
+			w.refuse(c, get(t.Context()), host.StageToken, "deadline exceeded")
+			if took := time.Since(began); took != timeout {
+				t.Errorf("it took %v, want %v", took, timeout)
+			}
+		})
+	}
+}
+
 // dripping gives a blank each second, until its context ends.
 type dripping struct{ ctx context.Context }
 

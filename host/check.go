@@ -31,6 +31,9 @@ func (k *checker) run(ctx context.Context) {
 	if strings.TrimSpace(c.Name) == "" || Printable(c.Name) != c.Name {
 		k.wrong("name", 0, "is empty, too long, or holds control characters")
 	}
+	if c.Timeout < 0 {
+		k.wrong("timeout", 0, "is negative")
+	}
 	k.origins()
 	c.plugin = k.host.types[c.Auth.Type]
 	if c.plugin == nil {

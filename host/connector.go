@@ -1,6 +1,7 @@
 package host
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/binary"
@@ -11,6 +12,7 @@ import (
 	"slices"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/keywright/keywright/host/internal/hostfn"
 	"github.com/keywright/keywright/host/internal/seal"
@@ -24,6 +26,7 @@ type Connector struct {
 	Name    string   // for errors and logs; tokens belong to it
 	Origins []string // scheme, host and port of the API: the only ones that get the credential
 	Auth    Auth
+	Timeout time.Duration // of a token exchange, with what waits for it; 0 is CallTime of the host's [Limits]
 
 	host    *Host
 	plugin  *plugin
@@ -60,7 +63,7 @@ func (h *Host) Connect(ctx context.Context, c Connector) (*Connector, error) {
 		return nil, err
 	}
 	defer h.calls.Done()
-	connected := &Connector{Name: c.Name, Origins: c.Origins, Auth: c.Auth, host: h, named: map[string]string{}, warned: &warnings{}, known: &atomic.Pointer[written]{}, last: &atomic.Pointer[reusable]{}}
+	connected := &Connector{Name: c.Name, Origins: c.Origins, Auth: c.Auth, Timeout: c.Timeout, host: h, named: map[string]string{}, warned: &warnings{}, known: &atomic.Pointer[written]{}, last: &atomic.Pointer[reusable]{}}
 	check := &checker{host: h, connector: connected}
 	check.run(ctx)
 	if len(check.problems) > 0 {
@@ -79,6 +82,8 @@ func (c *Connector) Secrets() []string { return slices.Clone(c.plan.Names.Secret
 // newPlan makes what all calls of the connector share.
 func (c *Connector) newPlan() *hostfn.Plan {
 	h := c.host
+	limits := h.config.Limits.call()
+	limits.TokenTime = c.exchangeTime()
 	return &hostfn.Plan{
 		Fields:      map[string]*hostfn.Field{},
 		SecretSinks: map[string]seal.Sinks{},
@@ -94,8 +99,12 @@ func (c *Connector) newPlan() *hostfn.Plan {
 		Random:      h.config.Random,
 		Log:         h.logLine(c.Name, c.plugin.info.Type),
 		Warn:        c.warn,
-		Limits:      h.config.Limits.call(),
+		Limits:      limits,
 	}
+}
+
+func (c *Connector) exchangeTime() time.Duration {
+	return cmp.Or(c.Timeout, c.host.config.Limits.CallTime)
 }
 
 func (h *Host) logLine(connector, authType string) func(context.Context, abi.Level, string) {

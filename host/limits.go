@@ -114,11 +114,11 @@ func (l Limits) sandbox() sandbox.Limits {
 	}
 }
 
+// call are the limits of host functions; TokenTime is a connector's.
 func (l Limits) call() hostfn.Limits {
 	return hostfn.Limits{
 		TokenRequests: l.TokenRequests,
 		TokenReply:    l.TokenBytes,
-		TokenTime:     l.CallTime,
 		LogLines:      l.LogLines,
 		LogLine:       4 << 10,
 		Cached:        l.CacheBytes,

@@ -18,7 +18,7 @@ func (l *loader) connect(ctx context.Context, c *definition, info host.PluginInf
 	if c.auth.Type == "" {
 		return // complained of already
 	}
-	definition := host.Connector{Name: c.path(), Origins: []string{"https://unknown.invalid"}, Auth: c.auth}
+	definition := host.Connector{Name: c.path(), Origins: []string{"https://unknown.invalid"}, Auth: c.auth, Timeout: c.gateway.Timeout}
 	if c.permalink != "" {
 		definition.Name = c.permalink
 	}

@@ -48,7 +48,7 @@ connectors:
 		t.Errorf("%+v", set.Settings.TLS)
 	}
 	c := set.Connectors[0].Gateway
-	if c.Timeout.String() != "1m30s" || c.Limits.Concurrent != 3 || c.Methods[1] != "POST" || !c.Headers[0].Overridable {
+	if c.Timeout.String() != "1m30s" || c.Upstream.Timeout != c.Timeout || c.Limits.Concurrent != 3 || c.Methods[1] != "POST" || !c.Headers[0].Overridable {
 		t.Errorf("%+v", c.Definition)
 	}
 	out, err := c.Outgoing(host.WithUser(t.Context(), host.User{ID: "a/b"}), gateway.Incoming{Path: "open/x"})

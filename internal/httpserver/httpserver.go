@@ -12,6 +12,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/pprof"
+	"os"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -22,6 +23,7 @@ const (
 	headerTime   = 10 * time.Second // for a request's header
 	idleTime     = 2 * time.Minute  // between two requests
 	stallTime    = 30 * time.Second // between two pieces of a body, in either direction
+	restTime     = 10 * time.Second // for what is left of a body that nobody wants
 	headerBytes  = 32 << 10
 	defaultDrain = 30 * time.Second
 )
@@ -156,42 +158,85 @@ func strict(h http.Handler) http.Handler {
 	})
 }
 
-// bounded has a client whose body does not go on, or who does not read, lose its connection. A deadline is there only while
-// somebody reads or writes: one that is over while a handler waits for something else would end its request.
+// bounded has a client whose body does not go on, or who does not read, lose its connection. A handler may take its time: there
+// are deadlines only while it reads or writes, since one that passes would end the request.
 func bounded(h http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		control := http.NewResponseController(w)
-		if r.Body != http.NoBody {
-			r.Body = &stalling{ReadCloser: r.Body, control: control}
+		d := &deadlines{control: http.NewResponseController(w)}
+		if lastOfConnection(r) {
+			w.Header().Set("Connection", "close")
 		}
-		h.ServeHTTP(&writer{ResponseWriter: w, control: control}, r)
+		copied := *r // by the body of its own, the server tells what is to be done with what has not been read
+		copied.Body = &stalling{r.Body, d}
+		h.ServeHTTP(&writer{w, d}, &copied)
+		d.write() // what the server still has to
 	})
+}
+
+// lastOfConnection tells whether what follows a request may be something else than the next one (threats.md 42).
+//
+// A request may have had a Content-Length beside its Transfer-Encoding, of which net/http ignores one, and hides it: what
+// stands before this server may have gone by the other, and taken what follows for a part of the body (RFC 9112 sections
+// 6.1 and 6.3). And who asks for a tunnel or another protocol may go on as if it was there already.
+func lastOfConnection(r *http.Request) bool {
+	return r.ProtoMajor == 1 && (r.ProtoMinor == 0 || len(r.TransferEncoding) > 0) || r.Method == http.MethodConnect || r.Header.Get("Upgrade") != ""
+}
+
+// deadlines of a connection, or of a stream of HTTP/2. The errors of setting them say that there are none here.
+type deadlines struct {
+	control *http.ResponseController
+	stalled atomic.Bool // the body did not go on, and gets no more time
+}
+
+func (d *deadlines) read() { _ = d.control.SetReadDeadline(time.Now().Add(stallTime)) }
+
+// write is also about reading: before it writes, the server may read what is left of the body.
+func (d *deadlines) write() {
+	if !d.stalled.Load() {
+		_ = d.control.SetReadDeadline(time.Now().Add(restTime))
+	}
+	_ = d.control.SetWriteDeadline(time.Now().Add(stallTime))
+}
+
+func (d *deadlines) end() {
+	if !d.stalled.Load() {
+		_ = d.control.SetReadDeadline(time.Time{})
+	}
+	_ = d.control.SetWriteDeadline(time.Time{})
 }
 
 type stalling struct {
 	io.ReadCloser
-	control *http.ResponseController
+	deadlines *deadlines
 }
 
 func (s *stalling) Read(p []byte) (int, error) {
-	_ = s.control.SetReadDeadline(time.Now().Add(stallTime)) // an error says that there are no deadlines here
+	s.deadlines.read()
 	n, err := s.ReadCloser.Read(p)
-	_ = s.control.SetReadDeadline(time.Time{})
+	if errors.Is(err, os.ErrDeadlineExceeded) {
+		s.deadlines.stalled.Store(true)
+	} else {
+		_ = s.deadlines.control.SetReadDeadline(time.Time{})
+	}
 	return n, err
 }
 
 type writer struct {
 	http.ResponseWriter
-	control *http.ResponseController
-	set     time.Time // when the deadline was moved on, at most once in a second: to do that takes longer than to write a little
+	deadlines *deadlines
 }
 
 func (w *writer) Write(p []byte) (int, error) {
-	if now := time.Now(); now.Sub(w.set) > time.Second {
-		w.set = now
-		_ = w.control.SetWriteDeadline(now.Add(stallTime))
-	}
+	w.deadlines.write()
+	defer w.deadlines.end()
 	return w.ResponseWriter.Write(p)
+}
+
+// FlushError is for http.ResponseController.
+func (w *writer) FlushError() error {
+	w.deadlines.write()
+	defer w.deadlines.end()
+	return w.deadlines.control.Flush()
 }
 
 // Unwrap is for http.ResponseController.

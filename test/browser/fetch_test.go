@@ -74,7 +74,7 @@ func TestFetchWithoutASession(t *testing.T) {
 		"not verified": {"headers": map[string]string{"Authorization": "Bearer " + another.session(ann)}},
 	} {
 		for _, path := range paths {
-			if got := b.fetch(w.gateway+"/connectors/"+path, init); got.Status != http.StatusUnauthorized || !strings.Contains(got.Body, "/unauthenticated") {
+			if got := b.fetch(w.gateway+"/connectors/"+path, init); got.Status != http.StatusUnauthorized || !strings.Contains(got.Body, ":unauthenticated") {
 				t.Errorf("%s, %s: the page gets %+v", name, path, got)
 			}
 		}
@@ -130,7 +130,7 @@ func TestCredentialsStayOnTheServer(t *testing.T) {
 		}
 		for _, echo := range []string{"plain", "base64"} {
 			got := b.fetch(w.gateway+"/connectors/"+path+"/echo/"+echo, withSession)
-			if got.Status != http.StatusBadGateway || !strings.Contains(got.Body, "/credential-echoed") {
+			if got.Status != http.StatusBadGateway || !strings.Contains(got.Body, ":credential-echoed") {
 				t.Errorf("%s, echoed as %s: the page gets %d", path, echo, got.Status)
 			}
 		}

@@ -1,0 +1,159 @@
+package httpserver
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// pipes is a listener whose connections are in memory, where time is the bubble's.
+type pipes struct {
+	conns chan net.Conn
+	done  chan struct{}
+}
+
+func (p pipes) Accept() (net.Conn, error) {
+	select {
+	case c := <-p.conns:
+		return c, nil
+	case <-p.done:
+		return nil, net.ErrClosed
+	}
+}
+
+func (p pipes) Close() error {
+	close(p.done) // the server calls it once
+	return nil
+}
+
+func (p pipes) Addr() net.Addr { return &net.TCPAddr{} }
+
+// dial gives a connection to a server with the handler, which ends with the test.
+func dial(t *testing.T, h http.HandlerFunc) net.Conn {
+	t.Helper()
+	listener := pipes{make(chan net.Conn, 1), make(chan struct{})}
+	s := server(bounded(h), slog.New(slog.DiscardHandler))
+	ended := make(chan error, 1)
+	go func() { ended <- s.Serve(listener) }()
+	client, of := net.Pipe()
+	listener.conns <- of
+	t.Cleanup(func() {
+		_ = client.Close()
+		_ = s.Close()
+		<-ended
+	})
+	return client
+}
+
+// threats.md 49: a client that does not go on loses its connection, at a time that is known.
+func TestClientsThatDoNotGoOn(t *testing.T) {
+	const head = "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 10\r\n"
+	refuse := func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNotFound) }
+	read := func(w http.ResponseWriter, r *http.Request) {
+		if _, err := io.ReadAll(r.Body); err == nil {
+			t.Error("the body was read")
+		}
+		w.WriteHeader(http.StatusBadRequest)
+	}
+	for name, c := range map[string]struct {
+		handler http.HandlerFunc
+		send    string
+		silent  bool // no answer comes
+		after   time.Duration
+	}{
+		"header":                         {refuse, "GET / HTTP/1.1\r\nX-A: a", true, headerTime},
+		"request line":                   {refuse, "GET /", false, headerTime},
+		"no request":                     {refuse, "", true, headerTime},
+		"body":                           {read, head + "\r\nhello", false, stallTime},
+		"body that nobody reads":         {refuse, head + "\r\nhello", false, restTime},
+		"next request":                   {refuse, "GET / HTTP/1.1\r\nHost: a\r\n\r\n", false, idleTime},
+		"body that is not to be sent":    {refuse, head + "Expect: 100-continue\r\n\r\n", false, restTime},
+		"body of chunks, without an end": {refuse, "POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhe", false, restTime},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				began := time.Now()
+				client := dial(t, c.handler)
+				if _, err := io.WriteString(client, c.send); err != nil {
+					t.Fatal(err)
+				}
+				answer, err := io.ReadAll(client)
+				if took := time.Since(began); took < c.after || took > c.after+time.Second {
+					t.Errorf("the connection was closed after %v, want %v", took, c.after)
+				}
+				if err != nil || (len(answer) == 0) != c.silent {
+					t.Errorf("the client got %q, %v", answer, err)
+				}
+			})
+		})
+	}
+}
+
+// A client that does not read holds a handler for as long, and no longer.
+func TestClientThatDoesNotRead(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ended := make(chan time.Duration, 1)
+		client := dial(t, func(w http.ResponseWriter, _ *http.Request) {
+			began := time.Now()
+			for {
+				if _, err := w.Write(make([]byte, 64<<10)); err != nil {
+					ended <- time.Since(began)
+					return
+				}
+			}
+		})
+		_, _ = io.WriteString(client, "GET / HTTP/1.1\r\nHost: a\r\n\r\n")
+		if took := <-ended; took != stallTime {
+			t.Errorf("writing ended after %v", took)
+		}
+	})
+}
+
+// A handler that waits for something else is not ended, nor is an answer that comes in pieces with long pauses.
+func TestHandlerMayTakeItsTime(t *testing.T) {
+	const pause = 10 * stallTime
+	wait := func(ctx context.Context) error {
+		select {
+		case <-ctx.Done():
+			return errors.New("the request was ended")
+		case <-time.After(pause):
+			return nil
+		}
+	}
+	for name, request := range map[string]string{
+		"without a body": "GET / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n",
+		"with a body":    "POST / HTTP/1.1\r\nHost: a\r\nConnection: close\r\nContent-Length: 5\r\n\r\nhello",
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				client := dial(t, func(w http.ResponseWriter, r *http.Request) {
+					_, _ = io.Copy(io.Discard, r.Body)
+					for range 3 {
+						if err := wait(r.Context()); err != nil {
+							t.Error(err)
+						}
+						_, _ = io.WriteString(w, "piece")
+						_ = http.NewResponseController(w).Flush()
+					}
+				})
+				_, _ = io.WriteString(client, request)
+				response, err := http.ReadResponse(bufio.NewReader(client), nil)
+				if err != nil {
+					t.Fatal(err)
+				}
+				defer response.Body.Close()
+				if body, err := io.ReadAll(response.Body); err != nil || string(body) != strings.Repeat("piece", 3) {
+					t.Errorf("the client got %q, %v", body, err)
+				}
+			})
+		})
+	}
+}

@@ -1,0 +1,126 @@
+package faults
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/keywright/keywright/host"
+)
+
+const plain = `connectors:
+  - name: Plain
+    url: API/v1
+    timeout: TIMEOUT
+    auth: {type: api_key, config: {key: X-Key, value: "{{ get_secret('key') }}", in: header}}
+`
+
+const oauth = `connectors:
+  - name: OAuth
+    url: API/v1
+    timeout: TIMEOUT
+    auth:
+      type: oauth_client_credentials
+      config: {client_id: crm, client_secret: "{{ get_secret('key') }}", token_url: LOGIN/token}
+`
+
+// threats.md 32, 48: a token endpoint that fails is a problem with a name, and nothing gets to the API; once it is well, the
+// next request succeeds.
+func TestTokenEndpoint(t *testing.T) {
+	for _, f := range faults {
+		t.Run(f.name, func(t *testing.T) {
+			w := newWorld(t, oauth, host.MapSecrets{"key": secret})
+			mend := w.login.fail(f)
+			for range 2 {
+				w.wantProblem("/connectors/oauth", "authentication-failed", "token")
+			}
+			if n := w.api.asked.Load(); n > 0 {
+				t.Errorf("the API received %d requests", n)
+			}
+			mend()
+			w.wantBody("/connectors/oauth")
+		})
+	}
+}
+
+// An API that fails is a problem with a name, before and after requests that were well.
+func TestUpstream(t *testing.T) {
+	for _, f := range faults {
+		t.Run(f.name, func(t *testing.T) {
+			w := newWorld(t, plain, host.MapSecrets{"key": secret})
+			kind := "upstream-failed"
+			if f.late {
+				kind = "upstream-timeout"
+			}
+			for range 2 { // the second time with connections that were in use
+				mend := w.api.fail(f)
+				w.wantProblem("/connectors/plain", kind, "")
+				mend()
+				w.wantBody("/connectors/plain")
+			}
+		})
+	}
+}
+
+// An answer that stops on its way, after its header has been passed on, breaks off at the caller too, and in time.
+func TestUpstreamThatStopsInALongBody(t *testing.T) {
+	w := newWorld(t, plain+"    paths: [/long]\n", host.MapSecrets{"key": secret})
+	for range 2 {
+		a := w.get("/connectors/plain/long")
+		if a.status != http.StatusOK || !errors.Is(a.broken, io.ErrUnexpectedEOF) || a.body != strings.Repeat(body, 20) || a.took > timeout+slack {
+			t.Errorf("the caller got %d with %d bytes in %v: %v", a.status, len(a.body), a.took, a.broken)
+		}
+		w.wantBody("/connectors/plain")
+	}
+}
+
+// vault is as much of Vault's HTTP API as reading one secret takes.
+func vault(t *testing.T) *backend {
+	return newBackend(t, func(w http.ResponseWriter, r *http.Request) {
+		padding := strings.Repeat(" ", 5000)
+		switch r.URL.Path {
+		case "/v1/auth/token/lookup-self":
+			_, _ = io.WriteString(w, `{"data":{"ttl":0,"renewable":false}}`+padding)
+		case "/v1/secret/data/key":
+			_, _ = fmt.Fprintf(w, `{"data":{"data":{"value":%q}}}%s`, secret, padding)
+		default:
+			t.Errorf("vault was asked for %s", r.URL.Path)
+		}
+	})
+}
+
+// A store of secrets that fails: no older value counts, and nothing gets to the API.
+func TestSecretsStore(t *testing.T) {
+	for _, f := range faults {
+		t.Run(f.name, func(t *testing.T) {
+			store := vault(t)
+			file := filepath.Join(t.TempDir(), "token")
+			if err := os.WriteFile(file, []byte("hvs.of-the-test"), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			w := newWorld(t, fmt.Sprintf("secrets: [{type: vault, address: %q, token_file: %q, timeout: %s, remember: 1s}]\n", store.url, file, timeout)+plain, nil)
+			mend := store.fail(f)
+			w.wantProblem("/connectors/plain", "authentication-failed", "template")
+			if n := w.api.asked.Load(); n > 0 {
+				t.Errorf("the API received %d requests", n)
+			}
+			mend()
+			w.wantBody("/connectors/plain")
+			mend = store.fail(f)
+			ctx, cancel := context.WithTimeout(t.Context(), time.Second+timeout+slack)
+			defer cancel()
+			for w.get("/connectors/plain").status == http.StatusOK && ctx.Err() == nil { // while it is remembered
+			}
+			w.wantProblem("/connectors/plain", "authentication-failed", "template")
+			mend()
+			w.wantBody("/connectors/plain")
+		})
+	}
+}
