@@ -51,11 +51,11 @@ connectors:
 	if c.Timeout.String() != "1m30s" || c.Upstream.Timeout != c.Timeout || c.Limits.Concurrent != 3 || c.Methods[1] != "POST" || !c.Headers[0].Overridable {
 		t.Errorf("%+v", c.Definition)
 	}
-	out, err := c.Outgoing(host.WithUser(t.Context(), host.User{ID: "a/b"}), gateway.Incoming{Path: "open/x"})
+	out, err := c.Outgoing(host.WithUser(t.Context(), host.User{ID: "a b"}), gateway.Incoming{Path: "open/x"})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got := out.URL.String(); got != "https://api.example.com/v1/a%2Fb/open/x?key=of%20the%20directory" {
+	if got := out.URL.String(); got != "https://api.example.com/v1/a%20b/open/x?key=of%20the%20directory" {
 		t.Errorf("the URL is %s", got)
 	}
 }

@@ -193,6 +193,8 @@ func TestTraces(t *testing.T) {
 			t.Errorf("the collector got %q", word)
 		}
 	}
+	mu.Lock()
+	defer mu.Unlock()
 	if parents["/echo"] != "" || parents["/passing"] != strings.Replace(sampled, "0af7", "0cf7", 1) {
 		t.Errorf("the API got %q: only what the definition lets through", parents)
 	}

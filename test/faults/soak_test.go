@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
-	"net"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -194,7 +193,7 @@ func (s *soak) run() (end func()) {
 		ended <- daemon.Run(ctx, daemon.Config{
 			File: s.file, Listen: "127.0.0.1:0", Admin: "127.0.0.1:0", Logger: slog.New(slog.NewJSONHandler(s, nil)),
 			Options: connectors.Options{Host: host.Config{CodeCache: cache, Egress: host.Egress{AllowHTTP: true, AllowPrivate: true}}},
-			Started: func(callers, _ net.Addr) { started <- "http://" + callers.String() },
+			Started: func(callers, _ string) { started <- callers },
 		})
 	}()
 	select {

@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
-	"net"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -194,7 +193,7 @@ func newWorld(t *testing.T, text string, secrets host.Secrets) *world {
 		ended <- daemon.Run(ctx, daemon.Config{
 			File: file, Listen: "127.0.0.1:0", Admin: "127.0.0.1:0", Logger: slog.New(slog.NewJSONHandler(w, nil)),
 			Options: connectors.Options{Host: host.Config{Secrets: secrets, CodeCache: cache, Egress: host.Egress{AllowHTTP: true, AllowPrivate: true}}},
-			Started: func(callers, _ net.Addr) { started <- "http://" + callers.String() },
+			Started: func(callers, _ string) { started <- callers },
 		})
 	}()
 	select {
@@ -250,7 +249,7 @@ func (w *world) get(path string) answer {
 		if err := json.Unmarshal(content, &p); err != nil {
 			w.t.Error(err)
 		}
-		a.kind, a.stage = p.Type[strings.LastIndex(p.Type, "/")+1:], p.Stage
+		a.kind, a.stage = p.Type[strings.LastIndex(p.Type, ":")+1:], p.Stage
 	}
 	if strings.Contains(a.body, secret) || strings.Contains(a.body, token) {
 		w.t.Error("the caller got a credential")
