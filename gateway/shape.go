@@ -137,7 +137,7 @@ func (c *call) shapeResponse(response *http.Response) (shaped bool, err error) {
 		in.Response.Body = body
 	}
 	contentType := response.Header.Get("Content-Type")
-	if s.response != nil && !empty && !(s.filter != nil && failure) {
+	if s.response != nil && !empty && (s.filter == nil || !failure) {
 		var isJSON bool
 		if body, isJSON, err = s.response.Run(r.Context(), in); err != nil {
 			return failed("response.body", err)
