@@ -73,8 +73,11 @@ func TestWhatMayBeOverridden(t *testing.T) {
 	_, problems := gateway.Compile(w.host, connected, gateway.Definition{
 		URL: w.api.URL + "/v1?scope=own",
 		Headers: []gateway.Parameter{
-			{Name: "X-User", Value: "{{ user.email }}", Overridable: true}, {Name: "X-Tenant", Value: "{{ tenant_id }}", Overridable: true},
-			{Name: "Authorization", Value: "x", Overridable: true}, {Name: "Cookie", Value: "x", Overridable: true}, {Name: "X-Lang", Value: "en", Overridable: true},
+			{Name: "X-User", Value: "{{ user.email }}", Overridable: true},
+			{Name: "X-Tenant", Value: "{{ tenant_id }}", Overridable: true},
+			{Name: "Authorization", Value: "x", Overridable: true},
+			{Name: "Cookie", Value: "x", Overridable: true},
+			{Name: "X-Lang", Value: "en", Overridable: true},
 		},
 		Query: []gateway.Parameter{{Name: "scope", Value: "x", Overridable: true}},
 	})

@@ -281,7 +281,7 @@ func (d *daemon) follow(ctx context.Context, w *fsnotify.Watcher) {
 		case err := <-w.Errors:
 			d.config.Logger.Warn("watching the configuration", slog.Any("error", err))
 		case <-timer.C:
-			d.watchAll(w) // what is written from now on is seen
+			d.watchAll(w)                          // what is written from now on is seen
 			if state := d.state(); state != seen { // somebody may still be at it
 				seen = state
 				timer.Reset(settle)
