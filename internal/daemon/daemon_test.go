@@ -250,7 +250,7 @@ func TestOperators(t *testing.T) {
 // What an operator tries is sent, and shown without the credential.
 func TestTry(t *testing.T) {
 	w := start(t, version, strings.Replace(echo, "/v1", "/v1?units={{ user.email }}", 1)+"    method: POST\n    request: '{\"q\":{{ json_encode(body_text) }}}'\n")
-	body := strings.NewReader(`{"body":"hello ü","user":{"Email":"ann@example.com"}}`)
+	body := strings.NewReader(`{"body":"hello ü","user":{"email":"ann@example.com"}}`)
 	response, err := http.Post(w.operators+"/connectors/echo/test", "application/json", body)
 	if err != nil {
 		t.Fatal(err)
