@@ -75,10 +75,10 @@ func FuzzOutgoing(f *testing.F) {
 			t.Errorf("the path is none of the definition's: %s", again.EscapedPath())
 		}
 		values, err := url.ParseQuery(again.RawQuery)
-		if err != nil || len(values) != 2 || len(values["q"]) != 1 || len(values["who"]) != 1 || values.Get("who") != user {
+		if err != nil || len(values["q"]) > 1 || len(values) != 1+len(values["q"]) || len(values["who"]) != 1 || values.Get("who") != user {
 			t.Errorf("the query is %s: %v", again.RawQuery, err)
 		}
-		if len(out.Header) != 1 {
+		if len(out.Header) != 1 && header != "" {
 			t.Errorf("the headers are %v", out.Header)
 		}
 	})

@@ -87,6 +87,9 @@ func (c *Connector) Outgoing(ctx context.Context, in Incoming) (*Outgoing, error
 		if err != nil {
 			return nil, err
 		}
+		if text.Value == "" {
+			continue // as if it was not in the definition
+		}
 		out.set(p.Name, text)
 		out.holds(text)
 		if !text.Secret {
@@ -148,6 +151,9 @@ func (c *Connector) makeURL(ctx context.Context, in Incoming, out *Outgoing) err
 		text, err := c.value(ctx, "query parameter", p, given[p.Name])
 		if err != nil {
 			return err
+		}
+		if text.Value == "" {
+			continue
 		}
 		out.holds(text)
 		name := url.QueryEscape(p.Name) + "="
