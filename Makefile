@@ -44,7 +44,7 @@ rebuild: tinygo
 	go run ./tools/plugin check $(PLUGINS) $(EXAMPLES) $(GUESTS)
 
 lint: $(LINT)/golangci-lint ## golangci-lint and gofumpt
-	@for module in . $(MODULES); do echo "== golangci-lint $$module"; (cd $$module && $(CURDIR)/$< run -c $(CURDIR)/.golangci.yml ./...); done
+	@for module in . $(MODULES); do echo "== golangci-lint $$module"; (cd $$module && $(CURDIR)/$< run --allow-parallel-runners -c $(CURDIR)/.golangci.yml ./...); done
 	@unformatted=$$($(SOURCES) | xargs -r $(LINT)/gofumpt -l); \
 	if [ -n "$$unformatted" ]; then echo "not formatted, run make format:" $$unformatted >&2; exit 1; fi
 

@@ -17,10 +17,7 @@ func allocationRows() []row {
 				return result{}, err
 			}
 			defer h.Close(ctx)
-			r, err := request(ctx)
-			if err != nil {
-				return result{}, err
-			}
+			r := request(ctx)
 			transport := c.Transport(b)
 			return s.bound(ctx, 2, func() (float64, error) {
 				var failed error

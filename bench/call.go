@@ -47,10 +47,7 @@ func oneCall(ctx context.Context, s session, peer func(*extism.CompiledPlugin) o
 		return result{}, err
 	}
 	defer h.Close(ctx)
-	r, err := request(ctx)
-	if err != nil {
-		return result{}, err
-	}
+	r := request(ctx)
 	compiled, err := extism.NewCompiledPlugin(ctx, extism.Manifest{
 		Wasm:    []extism.Wasm{extism.WasmData{Data: peerWasm}},
 		Config:  map[string]string{"key": "X-API-Key", "value": apiKey, "in": "header"},

@@ -31,11 +31,7 @@ func exchanges(ctx context.Context) (float64, error) {
 	}
 	transport := c.Transport(b)
 	one := func() error {
-		r, err := request(ctx)
-		if err != nil {
-			return err
-		}
-		return send(transport, r)
+		return send(transport, request(ctx))
 	}
 	if err := one(); err != nil {
 		return 0, err

@@ -37,10 +37,7 @@ func childIdle(ctx context.Context, _ []string) (float64, error) {
 	if err != nil {
 		return 0, err
 	}
-	r, err := request(ctx)
-	if err != nil {
-		return 0, err
-	}
+	r := request(ctx)
 	connectors := make([]*host.Connector, many)
 	for i := range connectors {
 		a := auths[i%len(auths)]

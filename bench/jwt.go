@@ -41,10 +41,7 @@ func signing(ctx context.Context, s session, algorithm string) (result, error) {
 		return result{}, err
 	}
 	defer h.Close(ctx)
-	r, err := request(ctx)
-	if err != nil {
-		return result{}, err
-	}
+	r := request(ctx)
 	k := keys()
 	private := map[string]any{"RS256": k.rsa, "ES256": k.ecdsa, "EdDSA": k.ed25519, "HS256": []byte(hmacKey)}[algorithm]
 	method := jwt.GetSigningMethod(algorithm)

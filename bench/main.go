@@ -53,7 +53,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	if *count < 1 || *slice <= 0 || flags.NArg() > 0 {
 		return errors.New("-count and -time have to be positive, and there are no further arguments")
 	}
-	measured, err := measureAll(ctx, rows(), pattern, session{count: *count, slice: *slice}, stderr)
+	measured, err := measureAll(ctx, rows(), pattern, session{count: *count, slice: *slice, now: time.Now}, stderr)
 	if err != nil {
 		return err
 	}

@@ -19,6 +19,7 @@ type row struct {
 type session struct {
 	count int           // rounds
 	slice time.Duration // of one measurement
+	now   func() time.Time
 }
 
 // result has medians of all rounds. The ratio is the median of the rounds' ratios, not the ratio of the medians: what
@@ -38,7 +39,7 @@ type op struct {
 }
 
 // spend runs the work for at least a slice of time, and gives how long that took and how often it ran.
-func (o op) spend(slice time.Duration) (took time.Duration, ran int, err error) {
+func (s session) spend(o op, slice time.Duration) (took time.Duration, ran int, err error) {
 	n := max(o.batch, 1)
 	for took < slice {
 		if o.before != nil {
@@ -46,13 +47,13 @@ func (o op) spend(slice time.Duration) (took time.Duration, ran int, err error) 
 				return 0, 0, err
 			}
 		}
-		begin := time.Now()
+		begin := s.now()
 		for range n {
 			if err := o.run(); err != nil {
 				return 0, 0, err
 			}
 		}
-		batch := time.Since(begin)
+		batch := s.now().Sub(begin)
 		took += batch
 		ran += n
 		if o.batch == 0 && batch < slice/20 {
@@ -69,7 +70,7 @@ const parts = 10
 func (s session) pair(ctx context.Context, ours, peer op) (result, error) {
 	sides := [2]op{ours, peer}
 	for _, o := range sides { // once to warm up
-		if _, _, err := o.spend(s.slice / 10); err != nil {
+		if _, _, err := s.spend(o, s.slice/10); err != nil {
 			return result{}, err
 		}
 	}
@@ -79,7 +80,7 @@ func (s session) pair(ctx context.Context, ours, peer op) (result, error) {
 		for turn := range 2 * parts {
 			which := (turn + turn/2 + round) % 2 // 0 1 1 0 0 1 1 0 …
 			runtime.GC()
-			t, n, err := sides[which].spend(s.slice / parts)
+			t, n, err := s.spend(sides[which], s.slice/parts)
 			if err != nil {
 				return [2]float64{}, err
 			}

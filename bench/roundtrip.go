@@ -35,10 +35,7 @@ func roundTrip(ctx context.Context, s session, authType string) (result, error) 
 		return result{}, err
 	}
 	defer h.Close(ctx)
-	r, err := request(ctx)
-	if err != nil {
-		return result{}, err
-	}
+	r := request(ctx)
 	ours := op{run: roundTripOf(c.Transport(b), r)}
 	peer := op{run: roundTripOf(&oauth2.Transport{Base: b, Source: validToken()}, r)}
 	measured, err := s.pair(ctx, ours, peer)

@@ -79,11 +79,7 @@ func childThroughput(ctx context.Context, args []string) (float64, error) {
 	}
 	transport := c.Transport(b)
 	work := func() error {
-		r, err := request(ctx)
-		if err != nil {
-			return err
-		}
-		return send(transport, r)
+		return send(transport, request(ctx))
 	}
 	if _, err := perSecondOf(slice/10, work); err != nil { // to warm up
 		return 0, err

@@ -64,15 +64,6 @@ type export struct {
 // initialize is what reactor modules of WASI have run before any other export.
 const initialize = "_initialize"
 
-// Signatures gives the type of every function that a plugin may import.
-func Signatures() map[Import]Signature {
-	all := make(map[Import]Signature, len(plugins.imports))
-	for i, h := range plugins.imports {
-		all[i] = h.Signature
-	}
-	return all
-}
-
 // plugins is version 1 of the plugin contract.
 var plugins = contract{
 	imports: makeImports(),

@@ -74,11 +74,7 @@ func TestWhatDoesNotEndIsStopped(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			m := newMachine(t)
-			admitted := m.admit(t, `(module
-				(import "extism:host/env" "get_log_level" (func $log_level (result i32)))
-				(import "wasi_snapshot_preview1" "random_get" (func $random_get (param i32 i32) (result i32)))
-				(import "wasi_snapshot_preview1" "fd_write" (func $fd_write (param i32 i32 i32 i32) (result i32)))
-				(memory (export "memory") 256)`+c.parts+`(func (export "run") `+c.body+`))`)
+			admitted := m.admit(t, running(256, c.parts, c.body))
 			instance := m.start(t, admitted.Wasm)
 			var before, after runtime.MemStats
 			runtime.ReadMemStats(&before)
@@ -95,6 +91,15 @@ func TestWhatDoesNotEndIsStopped(t *testing.T) {
 			}
 		})
 	}
+}
+
+// running is a module that can call the host, and runs a body.
+func running(pages int, parts, body string) string {
+	return fmt.Sprintf(`(module
+		(import "extism:host/env" "get_log_level" (func $log_level (result i32)))
+		(import "wasi_snapshot_preview1" "random_get" (func $random_get (param i32 i32) (result i32)))
+		(import "wasi_snapshot_preview1" "fd_write" (func $fd_write (param i32 i32 i32 i32) (result i32)))
+		(memory (export "memory") %d) %s (func (export "run") %s))`, pages, parts, body)
 }
 
 // parameters puts so many on the stack.
@@ -173,11 +178,7 @@ func TestWhatIsExecutedIsPaid(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			m := newMachine(t)
-			admitted := m.admit(t, `(module
-				(import "extism:host/env" "get_log_level" (func $log_level (result i32)))
-				(import "wasi_snapshot_preview1" "random_get" (func $random_get (param i32 i32) (result i32)))
-				(import "wasi_snapshot_preview1" "fd_write" (func $fd_write (param i32 i32 i32 i32) (result i32)))
-				(memory (export "memory") 1)`+c.parts+`(func (export "run") `+c.body+`))`)
+			admitted := m.admit(t, running(1, c.parts, c.body))
 			instance := m.start(t, admitted.Wasm)
 			for _, fuel := range []int64{1_000_000_000, c.units} { // exactly enough is enough
 				refuel(instance, fuel)

@@ -53,10 +53,10 @@ func newMachine(t testing.TB) *machine {
 	t.Cleanup(func() { _ = m.runtime.Close(m.ctx) })
 	for _, module := range []string{abi.ModuleEnv, abi.ModuleUser} {
 		builder := m.runtime.NewHostModuleBuilder(module)
-		for i, s := range Signatures() {
+		for i, f := range plugins.imports {
 			if i.Module == module {
-				builder.NewFunctionBuilder().WithGoModuleFunction(api.GoModuleFunc(func(_ context.Context, guest api.Module, stack []uint64) { m.host(guest, i.Name, s, stack) }),
-					[]byte(s.Params), []byte(s.Results)).Export(i.Name)
+				builder.NewFunctionBuilder().WithGoModuleFunction(api.GoModuleFunc(func(_ context.Context, guest api.Module, stack []uint64) { m.host(guest, i.Name, f.Signature, stack) }),
+					[]byte(f.Params), []byte(f.Results)).Export(i.Name)
 			}
 		}
 		if _, err := builder.Instantiate(m.ctx); err != nil {
@@ -224,12 +224,12 @@ func TestWASIIsAsInWazero(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for i, s := range Signatures() {
+	for i, f := range plugins.imports {
 		if i.Module != abi.ModuleWASI {
 			continue
 		}
-		f, ok := compiled.ExportedFunctions()[i.Name]
-		if !ok || (Signature{string(f.ParamTypes()), string(f.ResultTypes())}) != s {
+		wazeros, ok := compiled.ExportedFunctions()[i.Name]
+		if !ok || (Signature{string(wazeros.ParamTypes()), string(wazeros.ResultTypes())}) != f.Signature {
 			t.Errorf("%s is not as in wazero", i.Name)
 		}
 	}
