@@ -1,0 +1,205 @@
+// Package server is a real Vault for tests: HashiCorp's, in memory, behind a TLS listener on loopback, with an API server
+// of Kubernetes that knows one service account.
+package server
+
+import (
+	"bytes"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"encoding/json"
+	"encoding/pem"
+	"fmt"
+	"io"
+	"log"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/golang-jwt/jwt/v5"
+	"github.com/hashicorp/go-hclog"
+	kubernetes "github.com/hashicorp/vault-plugin-auth-kubernetes"
+	kv "github.com/hashicorp/vault-plugin-secrets-kv"
+	"github.com/hashicorp/vault/builtin/credential/approle"
+	vaulthttp "github.com/hashicorp/vault/http"
+	"github.com/hashicorp/vault/internalshared/configutil"
+	"github.com/hashicorp/vault/sdk/logical"
+	"github.com/hashicorp/vault/vault"
+)
+
+// Server is a Vault with a key-value engine of version 2 at kv, the policy "gateway" that lets read kv/data/apps/*, and
+// roles of approle and kubernetes that have it, for an hour.
+type Server struct {
+	t    *testing.T
+	core *vault.Core
+	keys [][]byte
+	dir  string
+
+	handler http.Handler
+
+	URL                 string
+	Root                string // token that may do everything
+	RoleID, SecretID    string
+	ServiceAccountToken string
+
+	mu       sync.Mutex
+	requests []string // over the network, which those of Do are not
+}
+
+// New starts a server that ends with the test.
+func New(t *testing.T) *Server {
+	t.Helper()
+	core, keys, root := vault.TestCoreUnsealedWithConfig(t, &vault.CoreConfig{
+		Logger:             hclog.NewNullLogger(),
+		LogicalBackends:    map[string]logical.Factory{"kv": kv.VersionedKVFactory},
+		CredentialBackends: map[string]logical.Factory{"approle": approle.Factory, "kubernetes": kubernetes.Factory},
+	})
+	s := &Server{t: t, core: core, keys: keys, dir: t.TempDir(), Root: root}
+	s.handler = vaulthttp.Handler.Handler(&vault.HandlerProperties{
+		Core: core, ListenerConfig: &configutil.Listener{},
+	})
+	listener := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		s.mu.Lock()
+		s.requests = append(s.requests, r.Method+" "+r.URL.Path)
+		s.mu.Unlock()
+		s.handler.ServeHTTP(w, r)
+	}))
+	listener.Config.ErrorLog = log.New(io.Discard, "", 0)
+	listener.StartTLS()
+	t.Cleanup(listener.Close)
+	s.URL = listener.URL
+	s.Write("ca.pem", certificate(listener))
+	s.configure()
+	return s
+}
+
+func certificate(s *httptest.Server) string {
+	return string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: s.Certificate().Raw}))
+}
+
+func (s *Server) configure() {
+	s.t.Helper()
+	s.Do("POST", "sys/mounts/kv", map[string]any{"type": "kv", "options": map[string]string{"version": "2"}})
+	s.Do("POST", "sys/policies/acl/gateway", map[string]any{"policy": `path "kv/data/apps/*" { capabilities = ["read"] }
+path "none/*" { capabilities = ["read"] }`})
+	role := map[string]any{"token_policies": "gateway", "token_ttl": "1h", "token_max_ttl": "24h"}
+	s.Do("POST", "sys/auth/approle", map[string]any{"type": "approle"})
+	s.Do("POST", "auth/approle/role/gateway", role)
+	s.RoleID = text(s.Do("GET", "auth/approle/role/gateway/role-id", nil), "role_id")
+	s.SecretID = text(s.Do("POST", "auth/approle/role/gateway/secret-id", nil), "secret_id")
+	s.Write("secret_id", s.SecretID)
+
+	account, ca := s.kubernetesAPI()
+	s.ServiceAccountToken = account
+	s.Write("jwt", account)
+	role["bound_service_account_names"], role["bound_service_account_namespaces"] = "gateway", "default"
+	s.Do("POST", "sys/auth/kubernetes", map[string]any{"type": "kubernetes"})
+	s.Do("POST", "auth/kubernetes/config", map[string]any{"kubernetes_host": ca.URL, "kubernetes_ca_cert": certificate(ca), "disable_local_ca_jwt": true})
+	s.Do("POST", "auth/kubernetes/role/gateway", role)
+}
+
+// kubernetesAPI answers TokenReview requests, and gives the token of the service account default/gateway.
+func (s *Server) kubernetesAPI() (token string, api *httptest.Server) {
+	s.t.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	token, err = jwt.NewWithClaims(jwt.SigningMethodES256, jwt.MapClaims{
+		"iss": "https://kubernetes.default.svc.cluster.local", "sub": "system:serviceaccount:default:gateway",
+		"kubernetes.io": map[string]any{"namespace": "default", "serviceaccount": map[string]any{"name": "gateway", "uid": "uid-1"}},
+	}).SignedString(key)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	api = httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		var review struct{ Spec struct{ Token string } }
+		_ = json.NewDecoder(r.Body).Decode(&review)
+		status := map[string]any{"authenticated": false}
+		if review.Spec.Token == token {
+			status = map[string]any{"authenticated": true, "user": map[string]any{"username": "system:serviceaccount:default:gateway", "uid": "uid-1"}}
+		}
+		w.Header().Set("Content-Type", "application/json")
+		w.WriteHeader(http.StatusCreated)
+		_ = json.NewEncoder(w).Encode(map[string]any{"apiVersion": "authentication.k8s.io/v1", "kind": "TokenReview", "status": status})
+	}))
+	s.t.Cleanup(api.Close)
+	return token, api
+}
+
+// Do does what an operator would do, with the root token, and gives the member data of the answer, or auth.
+func (s *Server) Do(method, path string, body map[string]any) map[string]any {
+	s.t.Helper()
+	document, err := json.Marshal(body)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	r := httptest.NewRequestWithContext(s.t.Context(), method, "/v1/"+path, bytes.NewReader(document))
+	r.Header.Set("X-Vault-Token", s.Root)
+	w := httptest.NewRecorder()
+	s.handler.ServeHTTP(w, r)
+	if w.Code >= 300 {
+		s.t.Fatalf("%s %s: %d %s", method, path, w.Code, w.Body)
+	}
+	var answer struct{ Data, Auth map[string]any }
+	_ = json.Unmarshal(w.Body.Bytes(), &answer)
+	if answer.Auth != nil {
+		return answer.Auth
+	}
+	return answer.Data
+}
+
+// Put writes a secret to the engine at kv.
+func (s *Server) Put(path string, fields map[string]any) {
+	s.t.Helper()
+	s.Do("POST", "kv/data/"+path, map[string]any{"data": fields})
+}
+
+// Token gives a token of the policy, for an hour.
+func (s *Server) Token() string {
+	s.t.Helper()
+	return text(s.Do("POST", "auth/token/create", map[string]any{"policies": []string{"gateway"}, "ttl": "1h"}), "client_token")
+}
+
+// Seal seals the server, and Unseal opens it again.
+func (s *Server) Seal() {
+	s.t.Helper()
+	if err := vault.TestCoreSeal(s.core); err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+// Unseal opens the server after [Server.Seal].
+func (s *Server) Unseal() {
+	s.t.Helper()
+	for _, key := range s.keys {
+		if _, err := vault.TestCoreUnseal(s.core, vault.TestKeyCopy(key)); err != nil {
+			s.t.Fatal(err)
+		}
+	}
+	vault.TestWaitActive(s.t, s.core)
+}
+
+// File is where a file is, among them ca.pem, secret_id and jwt.
+func (s *Server) File(name string) string { return filepath.Join(s.dir, name) }
+
+// Write writes one of the files.
+func (s *Server) Write(name, content string) {
+	s.t.Helper()
+	if err := os.WriteFile(s.File(name), []byte(content), 0o600); err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+// Asked is how often a request was made, such as "POST /v1/auth/approle/login".
+func (s *Server) Asked(request string) (times int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return strings.Count("\n"+strings.Join(s.requests, "\n\n")+"\n", "\n"+request+"\n")
+}
+
+func text(answer map[string]any, member string) string { return fmt.Sprint(answer[member]) }
