@@ -38,7 +38,8 @@ var rules = []rule{
 	{packages: "host/internal/sandbox", ours: []string{"internal/abi", "host/internal/admission", "host/internal/kernel"}, others: []string{"github.com/tetratelabs/wazero"}},
 	{packages: "host/internal/admission", ours: []string{"internal/abi"}},
 	{packages: "host/internal/kernel"},
-	{packages: "host/internal/template", others: []string{"github.com/expr-lang/expr", "github.com/go-json-experiment/json"}},
+	{packages: "internal/exprscan", others: []string{"github.com/expr-lang/expr"}},
+	{packages: "host/internal/template", ours: []string{"internal/exprscan"}, others: []string{"github.com/expr-lang/expr", "github.com/go-json-experiment/json"}},
 	{packages: "host/internal/seal", ours: []string{"internal/abi"}},
 	{packages: "host/internal/tokencache", others: []string{"github.com/hashicorp/golang-lru/v2"}},
 	{packages: "host/internal/signing", ours: []string{"internal/abi", "host/internal/strictjson"}, others: []string{
@@ -53,7 +54,7 @@ var rules = []rule{
 	{packages: "gateway/internal/identity", ours: []string{"host"}, others: []string{
 		"github.com/golang-jwt/jwt/v5", "github.com/MicahParks/jwkset", "github.com/go-json-experiment/json",
 	}},
-	{packages: "gateway/internal/transform", ours: []string{"host"}, others: []string{"github.com/expr-lang/expr", "github.com/go-json-experiment/json"}},
+	{packages: "gateway/internal/transform", ours: []string{"host", "internal/exprscan"}, others: []string{"github.com/expr-lang/expr", "github.com/go-json-experiment/json"}},
 
 	{packages: "internal/urlpath"},
 	{packages: "internal/connectors", ours: []string{"gateway", "host", "internal/abi", "internal/secretstore", "internal/urlpath"}, others: []string{"github.com/goccy/go-yaml", "golang.org/x/text"}},

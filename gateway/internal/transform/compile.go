@@ -14,8 +14,9 @@ import (
 	"github.com/expr-lang/expr/compiler"
 	"github.com/expr-lang/expr/conf"
 	"github.com/expr-lang/expr/file"
-	"github.com/expr-lang/expr/parser"
 	"github.com/expr-lang/expr/vm"
+
+	"github.com/keywright/keywright/internal/exprscan"
 )
 
 // expression is what the virtual machine runs. It is safe for concurrent use.
@@ -41,36 +42,35 @@ type builder struct {
 }
 
 // compile compiles an expression. output tells that its value goes to JSON or text.
-func compile(p piece, where place, output bool) (*expression, []Problem) {
+func compile(p exprscan.Piece, where place, output bool) (*expression, []Problem) {
 	config := conf.CreateNew()
 	config.WithEnv(struct{}{})
 	config.Functions = engine
 	config.Optimize = false // it is not needed, and makes 1 in ['a'] an error
-	tree, err := parser.ParseWithConfig(p.text, config)
-	if err != nil {
-		from := -1
-		if e := (*file.Error)(nil); errors.As(err, &e) {
-			from = e.From
+	tree, problem := p.Parse(config)
+	if problem != nil {
+		if problem.Near == ":" {
+			problem.Message += ": an object that map makes stands in parentheses, as in map(list, ({name: .name}))"
 		}
-		return nil, []Problem{p.syntaxProblem(from)}
+		return nil, []Problem{{problem.Column, problem.Message}}
 	}
-	b := &builder{where: where, column: p.column, seen: map[ast.Node]bool{}}
+	b := &builder{where: where, column: p.Column, seen: map[ast.Node]bool{}}
 	if tree.Node = b.build(tree.Node, output); len(b.problems) > 0 {
 		return nil, b.problems
 	}
 	kind, err := checker.Check(tree, config)
 	if err != nil {
-		problem := Problem{p.column, "the kinds of the values do not fit"}
+		problem := Problem{p.Column, "the kinds of the values do not fit"}
 		if e := (*file.Error)(nil); errors.As(err, &e) {
-			problem = Problem{p.column + e.From, plain(e.Message)}
+			problem = Problem{p.Column + e.From, plain(e.Message)}
 		}
 		return nil, []Problem{problem}
 	}
 	program, err := compiler.Compile(tree, config)
 	if err != nil {
-		return nil, []Problem{{p.column, "this cannot be compiled"}} // the error has a stack trace
+		return nil, []Problem{{p.Column, "this cannot be compiled"}} // the error has a stack trace
 	}
-	return &expression{program, kind.Kind(), p.column, p.column + p.tokens[0].From, b.names, b.encodes}, nil
+	return &expression{program, kind.Kind(), p.Column, p.FirstToken(), b.names, b.encodes}, nil
 }
 
 // from gives the place of a node in the expression. The parser puts a.b at its b.
@@ -158,7 +158,7 @@ func (b *builder) build(n ast.Node, output bool) ast.Node {
 func (b *builder) let(n *ast.VariableDeclaratorNode, output bool) ast.Node {
 	_, isFunction := functions[n.Name]
 	if isFunction || slices.Contains(b.locals, n.Name) || slices.Contains(available(everywhere, ""), n.Name) || n.Name[0] == '$' {
-		return b.problem(n, "%s has a meaning already: give the value another name", quote(n.Name))
+		return b.problem(n, "%s has a meaning already: give the value another name", exprscan.Quote(n.Name))
 	}
 	n.Value = b.build(n.Value, false)
 	b.locals = append(b.locals, n.Name)
@@ -249,7 +249,7 @@ func (b *builder) builtin(n *ast.BuiltinNode, output bool) ast.Node {
 }
 
 func (b *builder) unknownFunction(n ast.Node, name string) ast.Node {
-	return b.problem(n, "unknown function %s: %s", quote(name), suggest(name, functionNames()))
+	return b.problem(n, "unknown function %s: %s", exprscan.Quote(name), suggest(name, functionNames()))
 }
 
 func (b *builder) call(n *ast.CallNode, output bool) ast.Node {

@@ -110,12 +110,3 @@ func plain(message string) string {
 		return "any value"
 	}))
 }
-
-// quote puts a name into quotes, cut short when it is long.
-func quote(name string) string {
-	const longest = 40
-	if runes := []rune(name); len(runes) > longest {
-		return strconv.Quote(string(runes[:longest])) + "…"
-	}
-	return strconv.Quote(name)
-}

@@ -5,6 +5,8 @@ import (
 	"strings"
 
 	"github.com/expr-lang/expr/ast"
+
+	"github.com/keywright/keywright/internal/exprscan"
 )
 
 // value compiles a name with whatever is behind it. optional tells that default replaces it when it is missing.
@@ -77,11 +79,11 @@ func (b *builder) input(n ast.Node, name string, optional bool) ast.Node {
 	case dotted && len(available(b.where, group)) == 0:
 		return b.problem(n, "%s is not available here", group)
 	case dotted:
-		return b.problem(n, "unknown field %s of %s: %s", quote(field), group, suggest(field, available(b.where, group)))
+		return b.problem(n, "unknown field %s of %s: %s", exprscan.Quote(field), group, suggest(field, available(b.where, group)))
 	case isGroup(name):
 		return b.problem(n, "%s is no value: name a field of it", name)
 	case isFunction:
 		return b.problem(n, "%s is a function: write %s(…)", name, name)
 	}
-	return b.problem(n, "unknown name %s: %s", quote(name), suggest(name, available(b.where, "")))
+	return b.problem(n, "unknown name %s: %s", exprscan.Quote(name), suggest(name, available(b.where, "")))
 }

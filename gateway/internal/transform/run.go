@@ -10,6 +10,7 @@ import (
 	"github.com/expr-lang/expr/vm"
 
 	"github.com/keywright/keywright/host"
+	"github.com/keywright/keywright/internal/exprscan"
 )
 
 // run is one run of a Body or Filter: what it is given, and what it has used of its limits.
@@ -178,7 +179,7 @@ func slice(_ *run, a []any) (any, error) {
 	}
 	from, to := min(bounds[0], bounds[1]), bounds[1]
 	if isText {
-		return s[byteOffset(s, from):byteOffset(s, to)], nil
+		return s[exprscan.ByteOffset(s, from):exprscan.ByteOffset(s, to)], nil
 	}
 	return elements[from:to], nil
 }

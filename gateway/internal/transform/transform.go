@@ -25,12 +25,13 @@ import (
 	"time"
 
 	"github.com/keywright/keywright/host"
+	"github.com/keywright/keywright/internal/exprscan"
 )
 
 // Limits of one source, and of what it does in one run.
 const (
 	MaxSource      = 64 << 10 // bytes of source
-	MaxExpressions = 256      // expressions in a source
+	MaxExpressions = exprscan.MaxExpressions
 	MaxTokens      = 4096     // tokens in an expression; bounds nesting too
 	MaxOutput      = 8 << 20  // bytes of a shaped body
 	MaxText        = 64 << 20 // bytes of all texts and objects that functions, + and { } make
@@ -114,12 +115,30 @@ func CompileResponse(source string) (*Body, []Problem) {
 	return compileBody(source, strings.Contains(source, "{{"), inResponse)
 }
 
+// cut splits a template at its expressions. A source that is no template is one expression.
+func cut(source string, template bool) (pieces []exprscan.Piece, problems []Problem) {
+	if len(source) > MaxSource {
+		return nil, []Problem{{Message: "the source is longer than 64 KiB"}}
+	}
+	var problem *exprscan.Problem
+	if template {
+		pieces, problem = exprscan.Cut(source, MaxTokens)
+	} else {
+		pieces = make([]exprscan.Piece, 1)
+		pieces[0], problem = exprscan.Whole(source, MaxTokens)
+	}
+	if problem != nil {
+		problems = []Problem{{problem.Column, problem.Message}}
+	}
+	return pieces, problems
+}
+
 func compileBody(source string, template bool, where place) (*Body, []Problem) {
 	pieces, problems := cut(source, template)
 	b := &Body{template: template}
 	for _, p := range pieces {
-		if !p.expression {
-			b.pieces = append(b.pieces, part{text: p.text})
+		if !p.Expression {
+			b.pieces = append(b.pieces, part{text: p.Text})
 			continue
 		}
 		e, found := compile(p, where, true)

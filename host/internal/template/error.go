@@ -64,12 +64,3 @@ func join(errs []*Error) error {
 	}
 	return errors.Join(all...)
 }
-
-// quote puts a name into quotes for an error text, cut short when it is long.
-func quote(name string) string {
-	const longest = 40
-	if runes := []rune(name); len(runes) > longest {
-		return strconv.Quote(string(runes[:longest])) + "…"
-	}
-	return strconv.Quote(name)
-}

@@ -1,14 +1,13 @@
 package template
 
 import (
-	"errors"
 	"fmt"
 
 	"github.com/expr-lang/expr/ast"
 	"github.com/expr-lang/expr/builtin"
 	"github.com/expr-lang/expr/conf"
-	"github.com/expr-lang/expr/file"
-	"github.com/expr-lang/expr/parser"
+
+	"github.com/keywright/keywright/internal/exprscan"
 )
 
 // eval evaluates an expression to a string, int64, float64, bool, document or nil.
@@ -54,23 +53,16 @@ type builder struct {
 	errs   []*Error
 }
 
-func compileExpression(p piece) (expression, []*Error) {
-	if len(p.tokens) == 0 {
-		return expression{}, []*Error{{Column: p.column, Message: "empty expression"}}
-	}
+func compileExpression(p exprscan.Piece) (expression, []*Error) {
 	config := conf.CreateNew()
 	for name := range builtin.Index {
 		config.Disabled[name] = true // now and the others of the language's own are names like any other
 	}
-	tree, err := parser.ParseWithConfig(p.inner(), config)
-	if err != nil {
-		from := -1
-		if e := (*file.Error)(nil); errors.As(err, &e) {
-			from = e.From
-		}
-		return expression{}, []*Error{p.syntaxError(from)}
+	tree, problem := p.Parse(config)
+	if problem != nil {
+		return expression{}, []*Error{{Column: problem.Column, Message: problem.Message}}
 	}
-	b := &builder{column: p.column + 2, seen: map[ast.Node]bool{}}
+	b := &builder{column: p.Column, seen: map[ast.Node]bool{}}
 	whole := b.build(tree.Node)
 	b.demand(tree.Node, whole, scalar, "an expression gives a text, a number or a boolean")
 	b.run = whole.run
@@ -122,7 +114,7 @@ func (b *builder) build(n ast.Node) operand {
 	case *ast.CallNode:
 		return b.call(n)
 	case *ast.BuiltinNode: // all, filter, map and others with a syntax of their own
-		return b.fail(n, "unknown function %s: %s", quote(n.Name), knownFunctions)
+		return b.fail(n, "unknown function %s: %s", exprscan.Quote(n.Name), knownFunctions)
 	case *ast.UnaryNode:
 		return b.unary(n)
 	case *ast.BinaryNode:
@@ -201,7 +193,7 @@ func (b *builder) identifier(n *ast.IdentifierNode) (l lookup, ok bool) {
 		if _, known := functionNamed(n.Value); known {
 			b.fail(n, "%s is a function: write %s(…)", n.Value, n.Value)
 		} else {
-			b.fail(n, "unknown variable %s: %s", quote(n.Value), knownVariables)
+			b.fail(n, "unknown variable %s: %s", exprscan.Quote(n.Value), knownVariables)
 		}
 	}
 	return lookup{}, false
@@ -216,7 +208,7 @@ func (b *builder) member(n *ast.MemberNode) (l lookup, ok bool) {
 	}
 	field, known := userFields[property.Value]
 	if !known {
-		b.fail(n, "unknown variable %s: %s", quote("user."+property.Value), knownVariables)
+		b.fail(n, "unknown variable %s: %s", exprscan.Quote("user."+property.Value), knownVariables)
 		return lookup{}, false
 	}
 	b.names.User = union(b.names.User, []string{property.Value})

@@ -8,6 +8,8 @@ import (
 
 	"github.com/expr-lang/expr/ast"
 	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/keywright/keywright/internal/exprscan"
 )
 
 // function is one that expressions may call.
@@ -62,7 +64,7 @@ func (b *builder) call(n *ast.CallNode) operand {
 	f, known := functionNamed(called)
 	switch {
 	case !known:
-		return b.fail(n, "unknown function %s: %s", quote(called), knownFunctions)
+		return b.fail(n, "unknown function %s: %s", exprscan.Quote(called), knownFunctions)
 	case len(n.Arguments) < f.least || len(n.Arguments) > f.most:
 		return b.fail(n, "%s takes %s", called, f.takes)
 	}

@@ -7,6 +7,8 @@ import (
 	"regexp"
 	"slices"
 	"strconv"
+
+	"github.com/keywright/keywright/internal/exprscan"
 )
 
 // MaxDepth is how deep the arrays and objects of an Object may be nested.
@@ -201,7 +203,7 @@ var plainName = regexp.MustCompile(`^[A-Za-z0-9_-]+$`)
 func memberPath(path, name string) string {
 	switch {
 	case !plainName.MatchString(name):
-		return path + "[" + quote(name) + "]"
+		return path + "[" + exprscan.Quote(name) + "]"
 	case path == "":
 		return name
 	}

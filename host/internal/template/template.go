@@ -11,14 +11,16 @@ import (
 	"net/url"
 	"slices"
 	"strings"
+
+	"github.com/keywright/keywright/internal/exprscan"
 )
 
 // Limits of one template.
 const (
 	MaxSource      = 64 << 10 // bytes of source
-	MaxExpressions = 256      // expressions in a source
-	MaxTokens      = 512      // tokens in an expression; bounds nesting too
-	MaxText        = 1 << 20  // bytes of a rendered template, and of each value on the way to it
+	MaxExpressions = exprscan.MaxExpressions
+	MaxTokens      = 512     // tokens in an expression; bounds nesting too
+	MaxText        = 1 << 20 // bytes of a rendered template, and of each value on the way to it
 )
 
 // Template is compiled text with expressions. It is safe for concurrent use.
@@ -50,15 +52,19 @@ func Compile(source string) (*Template, error) {
 		return nil, &Error{Message: "the template is longer than 64 KiB"}
 	}
 	t := &Template{source: source}
-	pieces, errs := cut(source)
+	pieces, problem := exprscan.Cut(source, MaxTokens)
+	var errs []*Error
+	if problem != nil {
+		errs = []*Error{{Column: problem.Column, Message: problem.Message}}
+	}
 	for _, p := range pieces {
-		if !p.expression {
-			t.segments = append(t.segments, segment{text: p.text})
+		if !p.Expression {
+			t.segments = append(t.segments, segment{text: p.Text})
 			continue
 		}
 		e, expressionErrs := compileExpression(p)
 		errs = append(errs, expressionErrs...)
-		t.segments = append(t.segments, segment{text: p.text, run: e.run, secret: e.secret, column: p.column})
+		t.segments = append(t.segments, segment{text: "{{" + p.Text + "}}", run: e.run, secret: e.secret, column: p.Start})
 		t.names.Merge(e.names)
 	}
 	if len(errs) > 0 {
