@@ -1,0 +1,112 @@
+package content
+
+import (
+	"bytes"
+	"encoding/json"
+	"flag"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+)
+
+var update = flag.Bool("update", false, "write the golden files")
+
+// What has no value is there all the same, with its type (decisions.md, community content interface).
+func TestEmptyRecordsHaveAllFields(t *testing.T) {
+	for name, record := range map[string]any{
+		"productupdate": ProductUpdate{}, "article": Article{}, "reply": Reply{}, "report": Reply{ReportedContent: List[Report]{{}}},
+	} {
+		document, err := json.Marshal(record)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var got bytes.Buffer
+		_ = json.Indent(&got, document, "", "  ")
+		got.WriteByte('\n')
+		file := filepath.Join("testdata", "empty-"+name+".json")
+		if *update {
+			if err := os.WriteFile(file, got.Bytes(), 0o644); err != nil {
+				t.Fatal(err)
+			}
+		}
+		want, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got.String() != string(want) {
+			t.Errorf("%s is\n%s, not what %s has", name, got.String(), file)
+		}
+	}
+}
+
+func TestParseTimestamp(t *testing.T) {
+	for text, want := range map[string]Timestamp{
+		"":                               "",
+		"2026-03-01T09:30:00Z":           "2026-03-01T09:30:00+00:00",
+		"2026-03-01T09:30:00+00:00":      "2026-03-01T09:30:00+00:00",
+		"2026-03-01T09:30:00-05:00":      "2026-03-01T09:30:00-05:00",
+		"2026-03-01T09:30:00.120+05:30":  "2026-03-01T09:30:00.120+05:30",
+		"0000-01-01T00:00:00Z":           "0000-01-01T00:00:00+00:00",
+		"9999-12-31T23:59:59.999999999Z": "9999-12-31T23:59:59.999999999+00:00",
+	} {
+		if got, err := ParseTimestamp(text); got != want || err != nil {
+			t.Errorf("%q is %q, %v; want %q", text, got, err, want)
+		}
+	}
+	for _, text := range []string{
+		"yesterday", "2026-03-01", "2026-03-01T09:30:00", "2026-03-01 09:30:00Z", "2026-03-01T9:30:00Z", "2026-03-01T09:30:00,5Z",
+		"2026-02-30T09:30:00Z", "2026-03-01T24:00:00Z", "2026-03-01T09:30:00+24:00", "9999-12-31T23:59:59-01:00", "0000-01-01T00:00:00+01:00",
+		"2026-03-01T09:30:00Z ", "1772357400",
+	} {
+		if got, err := ParseTimestamp(text); err == nil {
+			t.Errorf("%q is taken, as %q", text, got)
+		}
+	}
+}
+
+func TestInstant(t *testing.T) {
+	one, _ := Timestamp("2026-03-01T09:30:00+01:00").Instant()
+	other, ok := Timestamp("2026-03-01T08:30:00+00:00").Instant()
+	if !ok || !one.Equal(other) || !one.Equal(time.Date(2026, 3, 1, 8, 30, 0, 0, time.UTC)) {
+		t.Error(one, other, ok)
+	}
+	if _, ok := Timestamp("").Instant(); ok {
+		t.Error("no timestamp is an instant")
+	}
+}
+
+// Records come back from JSON as they were.
+func TestRecordsComeBack(t *testing.T) {
+	article := Article{ID: "a1", CreatedAt: "2026-03-01T09:30:00+01:00", Tags: List[string]{"x"}, Links: Links{Self: `{"href":"/articles/a1"}`}}
+	document, err := json.Marshal(article)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var back Article
+	if err := json.Unmarshal(document, &back); err != nil {
+		t.Fatal(err)
+	}
+	again, _ := json.Marshal(back)
+	if string(again) != string(document) || back.Links != article.Links {
+		t.Errorf("%s became %s", document, again)
+	}
+	for _, self := range []string{`"/articles/a1"`, `[]`, `1`} {
+		if err := json.Unmarshal([]byte(`{"_links":{"self":`+self+`}}`), &back); err == nil {
+			t.Errorf("_links.self is taken as %s", self)
+		}
+	}
+}
+
+func TestCheckID(t *testing.T) {
+	for _, id := range []string{"1", "0", "ü", "a/b", "..", "' OR 1=1 --", "%2f", " "} {
+		if err := CheckID(id); err != nil {
+			t.Errorf("%q: %v", id, err)
+		}
+	}
+	for _, id := range []string{"", "a\x00", "a\n", "\xff", string(make([]byte, 256)), "\u0085"} {
+		if CheckID(id) == nil {
+			t.Errorf("%q is taken for an id", id)
+		}
+	}
+}
