@@ -19,12 +19,12 @@ func TestStallingCountsTheUpstreamAlone(t *testing.T) {
 		if n, err := body.Read(make([]byte, 10)); n != 5 || err != nil {
 			t.Error(n, err)
 		}
-		time.Sleep(time.Minute) // of the bubble
+		<-time.After(time.Minute) // of the bubble
 		if synctest.Wait(); over {
 			t.Error("the caller's time counted")
 		}
 		go func() {
-			time.Sleep(time.Minute)
+			<-time.After(time.Minute)
 			_ = to.Close()
 		}()
 		_, _ = body.Read(make([]byte, 10))

@@ -40,7 +40,7 @@ func TestAThousandCallersWaitForOneFetch(t *testing.T) {
 		var fetches atomic.Int32
 		w := slowWorld(t, func(*http.Request) (*http.Response, error) {
 			fetches.Add(1)
-			time.Sleep(2 * time.Second)
+			<-time.After(2 * time.Second)
 			return answer(document(s.jwk())), nil
 		})
 		burst := func(token func(i int) string, check func(error) bool) {
@@ -58,7 +58,7 @@ func TestAThousandCallersWaitForOneFetch(t *testing.T) {
 		if n := fetches.Load(); n != 1 {
 			t.Errorf("%d fetches for the first callers", n)
 		}
-		time.Sleep(time.Minute)
+		<-time.After(time.Minute)
 		unknown := make([]string, 1000)
 		for i := range unknown {
 			unknown[i] = s.raw(t, fmt.Sprintf(`{"alg":"ES256","kid":"made-up-%d"}`, i), `{}`)
@@ -108,19 +108,19 @@ func TestAnEndpointThatHangs(t *testing.T) {
 		}
 		for name, flag := range map[string]*atomic.Bool{"hangs": &hanging, "drips": &dripping} {
 			flag.Store(true)
-			time.Sleep(5 * time.Minute)
+			<-time.After(5 * time.Minute)
 			for range 20 { // of which the first starts a fetch
 				if d := took(nil); d != 0 {
 					t.Errorf("%s: with keys that are five minutes old a caller waits %v", name, d)
 				}
 			}
-			time.Sleep(30 * time.Minute)
+			<-time.After(30 * time.Minute)
 			for range 20 {
 				if d := took(nil); d != 0 {
 					t.Errorf("%s: while it is down a caller waits %v", name, d)
 				}
 			}
-			time.Sleep(10 * time.Second)
+			<-time.After(10 * time.Second)
 			flag.Store(false)
 			took(nil)
 			synctest.Wait()
@@ -186,7 +186,7 @@ func TestCloseEndsAFetch(t *testing.T) {
 		synctest.Wait()
 		began := time.Now()
 		_ = w.Close()
-		time.Sleep(time.Hour)
+		<-time.After(time.Hour)
 		_, err := w.bearer(s.token(t, forever()))
 		if !errors.Is(err, identity.ErrUnavailable) || fetches != 1 || time.Since(began) != time.Hour {
 			t.Errorf("after Close: %v, %d fetches", err, fetches)
