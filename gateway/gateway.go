@@ -12,8 +12,8 @@ import (
 	"sync"
 	"time"
 
-	"github.com/keywright/keywright/gateway/internal/identity"
 	"github.com/keywright/keywright/host"
+	"github.com/keywright/keywright/internal/identity"
 )
 
 // Users tells who the user of a request is. Errors: [ErrUnauthenticated], [ErrAmbiguous], [ErrUnavailable].

@@ -11,8 +11,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/keywright/keywright/gateway/internal/identity"
 	"github.com/keywright/keywright/host"
+	"github.com/keywright/keywright/internal/identity"
 )
 
 // problem is an error as callers see it, RFC 9457. It holds nothing of a cause that could hold a secret.

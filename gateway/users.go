@@ -6,8 +6,8 @@ import (
 	"net/http"
 	"time"
 
-	"github.com/keywright/keywright/gateway/internal/identity"
 	"github.com/keywright/keywright/host"
+	"github.com/keywright/keywright/internal/identity"
 )
 
 // What [NewSessions] is made of.

@@ -69,8 +69,8 @@ func Run(ctx context.Context, c Config) error {
 	d.gateway = gateway.New(gateway.Config{Logger: c.Logger, Observe: observe})
 	var secure *tls.Config
 	if set.Settings.TLS != (connectors.TLS{}) {
-		d.certificate = &certificate{logger: c.Logger}
-		secure = d.certificate.config()
+		d.certificate = &httpserver.Certificate{Logger: c.Logger}
+		secure = d.certificate.Config()
 	}
 	if err := d.use(ctx, set); err != nil {
 		return errors.Join(err, set.Close(ctx))
@@ -90,7 +90,7 @@ func Run(ctx context.Context, c Config) error {
 	defer func() { stop(); <-done }()
 	return httpserver.Run(ctx, httpserver.Config{
 		Listen: c.Listen, Admin: c.Admin, Handler: d.gateway.Handler(), TLS: secure, Logger: c.Logger, Started: d.started, Ready: d.ready,
-		Operate: map[string]http.Handler{"POST /connectors/{permalink}/test": d.gateway.Test(), "GET /metrics": m.handler()},
+		Operate: map[string]http.Handler{"POST /connectors/{permalink}/test": d.gateway.Test(), "GET /metrics": m.Handler()},
 	})
 }
 
@@ -99,7 +99,7 @@ type daemon struct {
 	gateway *gateway.Gateway
 	retired sync.WaitGroup // sets that are no longer in use, but not closed yet
 	// certificate is nil when callers use plain HTTP.
-	certificate *certificate
+	certificate *httpserver.Certificate
 	traces      string // the URL of the file; it stays as it was at the start
 
 	mu  sync.Mutex
@@ -140,7 +140,9 @@ func (d *daemon) secure(files connectors.TLS) error {
 	case on != (d.certificate != nil):
 		return errSecure
 	case on:
-		return d.certificate.use(files)
+		if err := d.certificate.Use(httpserver.Files(files)); err != nil {
+			return fmt.Errorf("gateway.tls: %w", err)
+		}
 	}
 	return nil
 }
@@ -178,6 +180,8 @@ func (d *daemon) use(ctx context.Context, set *connectors.Set) error {
 	}
 	return nil
 }
+
+var errSecure = errors.New("gateway.tls cannot be added or taken away while this runs: restart it")
 
 // errUsers keeps half a file, which may be well-formed, from opening the gateway to everybody.
 var errUsers = errors.New("gateway.user cannot be taken away while this runs: restart it")

@@ -1,21 +1,19 @@
 package daemon
 
 import (
-	"net/http"
 	"strconv"
 
 	"github.com/prometheus/client_golang/prometheus"
-	"github.com/prometheus/client_golang/prometheus/collectors"
-	"github.com/prometheus/client_golang/prometheus/promhttp"
 
 	"github.com/keywright/keywright/gateway"
 	"github.com/keywright/keywright/host"
+	"github.com/keywright/keywright/internal/metrics"
 )
 
-// metrics are what /metrics shows. Labels are of the configuration, or of a list that this program has: none of them grows
+// gatewayMetrics are what /metrics shows. Labels are of the configuration, or of a list that this program has: none of them grows
 // with what callers send.
-type metrics struct {
-	registry *prometheus.Registry
+type gatewayMetrics struct {
+	*metrics.Registry
 
 	requests  *prometheus.CounterVec
 	upstream  *prometheus.HistogramVec
@@ -28,38 +26,24 @@ type metrics struct {
 	failures  *prometheus.CounterVec
 }
 
-func newMetrics() *metrics {
-	counter := func(name, help string, labels ...string) *prometheus.CounterVec {
-		return prometheus.NewCounterVec(prometheus.CounterOpts{Namespace: "keywright", Name: name, Help: help}, labels)
+func newMetrics() *gatewayMetrics {
+	r := metrics.New()
+	return &gatewayMetrics{
+		Registry:  r,
+		requests:  r.Counter("requests_total", "Requests of callers that were answered.", "connector", "status", "problem"),
+		upstream:  r.Seconds("upstream_seconds", "Time until an API's answer began.", "connector"),
+		total:     r.Seconds("request_seconds", "Time until an answer had been written.", "connector"),
+		calls:     r.Counter("authentications_total", "Attempts to authenticate a request, by where the result came from: the plugin, the token cache, or an earlier call.", "connector", "from"),
+		exchanges: r.Counter("token_exchanges_total", "Token requests that were sent.", "connector"),
+		token:     r.Counter("token_seconds_total", "Time that token endpoints took.", "connector"),
+		sandbox:   r.Counter("sandbox_seconds_total", "Time in the sandbox, waits left out.", "connector"),
+		fuel:      r.Counter("fuel_total", "Units of fuel that plugins used.", "connector"),
+		failures:  r.Counter("authentication_failures_total", "Requests that could not be authenticated.", "connector", "stage"),
 	}
-	seconds := func(name, help string) *prometheus.HistogramVec {
-		return prometheus.NewHistogramVec(prometheus.HistogramOpts{
-			Namespace: "keywright", Name: name, Help: help, Buckets: []float64{.001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30},
-		}, []string{"connector"})
-	}
-	m := &metrics{
-		registry:  prometheus.NewRegistry(),
-		requests:  counter("requests_total", "Requests of callers that were answered.", "connector", "status", "problem"),
-		upstream:  seconds("upstream_seconds", "Time until an API's answer began."),
-		total:     seconds("request_seconds", "Time until an answer had been written."),
-		calls:     counter("authentications_total", "Attempts to authenticate a request, by where the result came from: the plugin, the token cache, or an earlier call.", "connector", "from"),
-		exchanges: counter("token_exchanges_total", "Token requests that were sent.", "connector"),
-		token:     counter("token_seconds_total", "Time that token endpoints took.", "connector"),
-		sandbox:   counter("sandbox_seconds_total", "Time in the sandbox, waits left out.", "connector"),
-		fuel:      counter("fuel_total", "Units of fuel that plugins used.", "connector"),
-		failures:  counter("authentication_failures_total", "Requests that could not be authenticated.", "connector", "stage"),
-	}
-	m.registry.MustRegister(m.requests, m.upstream, m.total, m.calls, m.exchanges, m.token, m.sandbox, m.fuel, m.failures,
-		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
-	return m
-}
-
-func (m *metrics) handler() http.Handler {
-	return promhttp.HandlerFor(m.registry, promhttp.HandlerOpts{})
 }
 
 // request is gateway.Config.Observe.
-func (m *metrics) request(e gateway.Event) {
+func (m *gatewayMetrics) request(e gateway.Event) {
 	m.requests.WithLabelValues(e.Connector, strconv.Itoa(e.Status), e.Problem).Inc()
 	if e.Connector == "" {
 		return
@@ -74,7 +58,7 @@ func (m *metrics) request(e gateway.Event) {
 }
 
 // call is told of an attempt to authenticate a request.
-func (m *metrics) call(c host.Call) {
+func (m *gatewayMetrics) call(c host.Call) {
 	from := "plugin"
 	switch {
 	case c.Cached:

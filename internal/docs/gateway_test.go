@@ -39,7 +39,7 @@ func TestTheNamesOfTheGateway(t *testing.T) {
 		what, files, pattern, document, documented string
 	}{
 		{"problem", "gateway/*.go", `(?:kind: +|Status\w+: +)"([a-z]+-?[a-z-]*)"`, errors, "(?m)^\\| `([a-z`, -]+)` \\|"},
-		{"metric", "internal/daemon/metrics.go", `(?:counter|seconds)\("([a-z_]+)"`, string(document), "`keywright_([a-z_]+)`"},
+		{"metric", "internal/daemon/metrics.go", `(?:Counter|Seconds)\("([a-z_]+)"`, string(document), "`keywright_([a-z_]+)`"},
 	} {
 		var has, said []string
 		files, err := filepath.Glob(filepath.Join(root, c.files))

@@ -50,18 +50,19 @@ var rules = []rule{
 	{packages: "host/internal/strictjson", others: []string{"github.com/go-json-experiment/json"}},
 	{packages: "host/internal/testhook", ours: []string{"host/internal/sandbox"}},
 
-	{packages: "gateway", ours: []string{"host", "internal/abi", "internal/urlpath", "gateway/internal/..."}, others: []string{"github.com/hashicorp/golang-lru/v2", "golang.org/x/net", "golang.org/x/time"}},
-	{packages: "gateway/internal/identity", ours: []string{"host"}, others: []string{
+	{packages: "gateway", ours: []string{"host", "internal/abi", "internal/identity", "internal/urlpath", "gateway/internal/..."}, others: []string{"github.com/hashicorp/golang-lru/v2", "golang.org/x/net", "golang.org/x/time"}},
+	{packages: "internal/identity", ours: []string{"host"}, others: []string{
 		"github.com/golang-jwt/jwt/v5", "github.com/MicahParks/jwkset", "github.com/go-json-experiment/json",
 	}},
 	{packages: "gateway/internal/transform", ours: []string{"host", "internal/exprscan"}, others: []string{"github.com/expr-lang/expr", "github.com/go-json-experiment/json"}},
 
 	{packages: "content"},
 
+	{packages: "internal/metrics", others: []string{"github.com/prometheus/client_golang"}},
 	{packages: "internal/urlpath"},
 	{packages: "internal/connectors", ours: []string{"gateway", "host", "internal/abi", "internal/secretstore", "internal/urlpath"}, others: []string{"github.com/goccy/go-yaml", "golang.org/x/text"}},
 	{packages: "internal/httpserver"},
-	{packages: "internal/daemon", ours: []string{"gateway", "host", "internal/connectors", "internal/httpserver"}, others: []string{"github.com/fsnotify/fsnotify", "github.com/prometheus/client_golang", "go.opentelemetry.io/otel"}},
+	{packages: "internal/daemon", ours: []string{"gateway", "host", "internal/connectors", "internal/httpserver", "internal/metrics"}, others: []string{"github.com/fsnotify/fsnotify", "github.com/prometheus/client_golang", "go.opentelemetry.io/otel"}},
 	{packages: "internal/secretstore", ours: []string{"host"}, others: []string{"filippo.io/age", "github.com/go-json-experiment/json"}},
 	{packages: "internal/demo", others: []string{"github.com/golang-jwt/jwt/v5"}},
 	{packages: "internal/demo/tour", ours: []string{"host", "internal/connectors", "internal/demo", "internal/urlpath"}},

@@ -151,6 +151,15 @@ func (i *Identifier) User(r *http.Request) (host.User, error) {
 	return host.User{}, nil
 }
 
+// Claims gives the claims of the session token of a request in ModeJWT, or why it has to be refused, with an [*Error]. In
+// other modes there are none.
+func (i *Identifier) Claims(r *http.Request) (map[string]any, error) {
+	if i.session == nil {
+		return nil, nil
+	}
+	return i.session.verified(r)
+}
+
 // Strip removes what says who the user is from the headers of a request, so that nothing behind the gateway takes it for
 // its own: the token, and each header that others may take for one that names the user.
 func (i *Identifier) Strip(h http.Header) {

@@ -11,8 +11,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/keywright/keywright/gateway/internal/identity"
 	"github.com/keywright/keywright/host"
+	"github.com/keywright/keywright/internal/identity"
 )
 
 func TestATokenNamesTheUser(t *testing.T) {

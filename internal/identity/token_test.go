@@ -5,8 +5,8 @@ import (
 	"net/http"
 	"testing"
 
-	"github.com/keywright/keywright/gateway/internal/identity"
 	"github.com/keywright/keywright/host"
+	"github.com/keywright/keywright/internal/identity"
 )
 
 // threats.md 43

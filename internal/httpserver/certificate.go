@@ -1,41 +1,41 @@
-package daemon
+package httpserver
 
 import (
 	"context"
 	"crypto/tls"
-	"errors"
 	"fmt"
 	"log/slog"
 	"os"
 	"runtime"
 	"sync"
 	"time"
-
-	"github.com/keywright/keywright/internal/connectors"
 )
 
-// certificate is what callers see of this gateway. It is read again when its files have changed: who renews it need not
-// tell. A pair that cannot be used leaves the one before in use.
-type certificate struct {
-	logger *slog.Logger
+// Files name a certificate with its chain, and its key, PEM each.
+type Files struct{ Cert, Key string }
+
+// Certificate is what callers see of a server. It is read again when its files have changed: who renews it need not tell.
+// A pair that cannot be used leaves the one before in use.
+type Certificate struct {
+	Logger *slog.Logger
 
 	mu      sync.Mutex
-	files   connectors.TLS
+	files   Files
 	seen    [2]os.FileInfo // the files as they were when current was read
 	failure string         // that has been told of
 	current *tls.Certificate
 }
 
-// config is that of the callers' listener. HTTP/2 is added where it is served.
-func (c *certificate) config() *tls.Config {
+// Config is that of the callers' listener. HTTP/2 is added where it is served.
+func (c *Certificate) Config() *tls.Config {
 	return &tls.Config{MinVersion: tls.VersionTLS12, GetCertificate: c.get}
 }
 
-// use takes other files. They are not taken when they are no pair.
-func (c *certificate) use(files connectors.TLS) error {
+// Use takes files, or other ones. They are not taken when they are no pair.
+func (c *Certificate) Use(files Files) error {
 	pair, seen, err := readPair(files)
 	if err != nil {
-		return fmt.Errorf("gateway.tls: %w", err)
+		return err
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -45,7 +45,7 @@ func (c *certificate) use(files connectors.TLS) error {
 
 // get is tls.Config.GetCertificate. A failure is tried again at the next connection: certificate and key are replaced one
 // after the other, and between the two they are no pair.
-func (c *certificate) get(*tls.ClientHelloInfo) (*tls.Certificate, error) {
+func (c *Certificate) get(*tls.ClientHelloInfo) (*tls.Certificate, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if seen, err := stat(c.files); err == nil && same(seen, c.seen) {
@@ -55,16 +55,16 @@ func (c *certificate) get(*tls.ClientHelloInfo) (*tls.Certificate, error) {
 	if err != nil {
 		if c.failure != err.Error() {
 			c.failure = err.Error()
-			c.logger.Error("the certificate is not used, and the one before goes on", slog.Any("error", err))
+			c.Logger.Error("the certificate is not used, and the one before goes on", slog.Any("error", err))
 		}
 		return c.current, nil
 	}
 	c.seen, c.current, c.failure = seen, pair, ""
-	c.logger.LogAttrs(context.Background(), slog.LevelInfo, "the certificate is in use", slog.Time("expires", pair.Leaf.NotAfter.In(time.UTC)))
+	c.Logger.LogAttrs(context.Background(), slog.LevelInfo, "the certificate is in use", slog.Time("expires", pair.Leaf.NotAfter.In(time.UTC)))
 	return pair, nil
 }
 
-func stat(files connectors.TLS) (all [2]os.FileInfo, err error) {
+func stat(files Files) (all [2]os.FileInfo, err error) {
 	for i, name := range []string{files.Cert, files.Key} {
 		if all[i], err = os.Stat(name); err != nil {
 			return all, err
@@ -86,7 +86,7 @@ func same(a, b [2]os.FileInfo) bool {
 const others = 0o007
 
 // readPair reads a pair, and says what its files were before: when they change while they are read, they are read again.
-func readPair(files connectors.TLS) (*tls.Certificate, [2]os.FileInfo, error) {
+func readPair(files Files) (*tls.Certificate, [2]os.FileInfo, error) {
 	seen, err := stat(files)
 	if err != nil {
 		return nil, seen, err
@@ -100,5 +100,3 @@ func readPair(files connectors.TLS) (*tls.Certificate, [2]os.FileInfo, error) {
 	}
 	return &pair, seen, nil
 }
-
-var errSecure = errors.New("gateway.tls cannot be added or taken away while this runs: restart it")

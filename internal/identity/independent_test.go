@@ -10,7 +10,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/keywright/keywright/gateway/internal/identity"
+	"github.com/keywright/keywright/internal/identity"
 )
 
 // Tokens that another implementation made, for each algorithm.

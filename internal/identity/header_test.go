@@ -9,8 +9,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/keywright/keywright/gateway/internal/identity"
 	"github.com/keywright/keywright/host"
+	"github.com/keywright/keywright/internal/identity"
 )
 
 func headerConfig() identity.Config {

@@ -12,7 +12,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/keywright/keywright/gateway/internal/identity"
+	"github.com/keywright/keywright/internal/identity"
 )
 
 // slowWorld is one in a bubble: its clock is the bubble's.

@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/keywright/keywright/gateway/internal/identity"
+	"github.com/keywright/keywright/internal/identity"
 )
 
 func TestCheckNamesEveryProblemWithItsPlace(t *testing.T) {

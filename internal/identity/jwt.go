@@ -51,25 +51,42 @@ func newSession(ctx context.Context, c *JWT, o Options) *session {
 }
 
 func (s *session) user(r *http.Request) (host.User, error) {
-	text, err := s.token(r.Header)
+	claims, err := s.verified(r)
+	if err != nil {
+		return host.User{}, err
+	}
+	u, err := s.read(claims)
 	if err != nil {
 		return host.User{}, s.challenge(err, false)
 	}
+	return u, nil
+}
+
+// verified gives the claims of the request's token, whose signature and registered claims are valid.
+func (s *session) verified(r *http.Request) (map[string]any, error) {
+	text, err := s.token(r.Header)
+	if err != nil {
+		return nil, s.challenge(err, false)
+	}
 	if text == "" {
-		return host.User{}, s.challenge(unauthenticated("there is no session token"), true)
+		return nil, s.challenge(unauthenticated("there is no session token"), true)
 	}
 	t, err := s.parse(text)
 	if err == nil {
 		err = s.verify(r.Context(), t)
 	}
-	var u host.User
+	var claims map[string]any // names are case-sensitive, and none is there twice
 	if err == nil {
-		u, err = s.read(t.payload)
+		if json.Unmarshal(t.payload, &claims) != nil || claims == nil {
+			err = unauthenticated("the token's claims are not a JSON object as it should be")
+		} else {
+			err = s.valid(claims)
+		}
 	}
 	if err != nil {
-		return host.User{}, s.challenge(err, false)
+		return nil, s.challenge(err, false)
 	}
-	return u, nil
+	return claims, nil
 }
 
 // challenge adds what RFC 6750 section 3 has in WWW-Authenticate: no error where there was no token.

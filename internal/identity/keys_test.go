@@ -13,7 +13,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/keywright/keywright/gateway/internal/identity"
+	"github.com/keywright/keywright/internal/identity"
 )
 
 func TestRotatedKeysCountAtOnceAndRemovedOnesNoLonger(t *testing.T) {
