@@ -22,6 +22,7 @@ type call struct {
 	connector *Connector
 	id        string
 	user      string // id
+	tried     bool   // by an operator
 	body      []byte // the caller's, when an expression may ask for it
 	out       *Outgoing
 	cancel    context.CancelCauseFunc
@@ -105,7 +106,7 @@ type upstream struct {
 	timeout time.Duration
 }
 
-var errUpstreamTime = errors.New("the upstream's time is over")
+var errUpstreamTime = errors.New("the API took longer than timeout")
 
 func (u upstream) RoundTrip(r *http.Request) (*http.Response, error) {
 	c := callOf(r.Context())
