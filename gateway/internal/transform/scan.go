@@ -143,7 +143,10 @@ func (p piece) syntaxProblem(from int) Problem {
 			near = strconv.Quote(token.Value)
 		}
 	}
-	if near == `":"` {
+	switch near {
+	case `"="`:
+		near += ": == is for comparing"
+	case `":"`:
 		near += ": an object that map makes stands in parentheses, as in map(list, ({name: .name}))"
 	}
 	return Problem{p.column + from, "syntax error near " + near}
