@@ -183,7 +183,7 @@ func (g *Gateway) serve(c *call, w http.ResponseWriter, r *http.Request) error {
 	if !ok || connector == nil {
 		return &problem{status: http.StatusNotFound, kind: "unknown-connector", detail: "there is no such connector"}
 	}
-	c.connector = connector.Connector
+	c.connector, c.asked = connector.Connector, r.URL
 	ctx := r.Context()
 	if generation.users != nil {
 		user, err := generation.users.User(r)

@@ -9,6 +9,7 @@ import (
 	"log"
 	"net/http"
 	"net/http/httputil"
+	"net/url"
 	"slices"
 	"strings"
 	"sync"
@@ -21,9 +22,10 @@ type call struct {
 	gateway   *Gateway
 	connector *Connector
 	id        string
-	user      string // id
-	tried     bool   // by an operator
-	body      []byte // the caller's, when an expression may ask for it
+	user      string   // id
+	tried     bool     // by an operator
+	asked     *url.URL // by the caller
+	body      []byte   // the caller's, when an expression may ask for it
 	out       *Outgoing
 	cancel    context.CancelCauseFunc
 

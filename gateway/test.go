@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"net/url"
 	"strings"
 	"unicode/utf16"
 	"unicode/utf8"
@@ -98,6 +99,7 @@ func (g *Gateway) try(c *call, w http.ResponseWriter, r *http.Request) error {
 		return refuse(http.StatusBadRequest, "that is not a method")
 	}
 	inner.URL.Path, inner.URL.RawQuery, inner.Header = "/"+strings.TrimPrefix(path, "/"), query, header
+	c.asked = &url.URL{Path: "/connectors/" + connector.Permalink + inner.URL.Path, RawQuery: query}
 	if err := c.shapeRequest(ctx, inner); err != nil {
 		return err
 	}
