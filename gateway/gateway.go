@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/rand"
 	"encoding/hex"
+	"fmt"
 	"log/slog"
 	"net"
 	"net/http"
@@ -164,7 +165,7 @@ func (g *Gateway) serve(c *call, w http.ResponseWriter, r *http.Request) error {
 	generation := g.enter()
 	defer generation.inFlight.Done()
 	if !generation.isHost(r.Host) {
-		return &problem{status: http.StatusMisdirectedRequest, kind: "unknown-host", detail: "this gateway is not known under that name"}
+		return &problem{status: http.StatusMisdirectedRequest, kind: "unknown-host", detail: "this gateway is not known under that name", cause: generation.notHost(r.Host)}
 	}
 	switch {
 	case r.Method == http.MethodConnect || r.Method == http.MethodTrace:
@@ -173,6 +174,7 @@ func (g *Gateway) serve(c *call, w http.ResponseWriter, r *http.Request) error {
 		return &problem{status: http.StatusBadRequest, kind: "upgrade-refused", detail: "connections are not upgraded here"}
 	}
 	if done, err := generation.crossOrigin(w, r); done || err != nil {
+		c.event.Status = http.StatusNoContent // of a preflight; an error has its own
 		return err
 	}
 	rest, ok := strings.CutPrefix(r.URL.EscapedPath(), "/connectors/")
@@ -181,7 +183,7 @@ func (g *Gateway) serve(c *call, w http.ResponseWriter, r *http.Request) error {
 	if !ok || connector == nil {
 		return &problem{status: http.StatusNotFound, kind: "unknown-connector", detail: "there is no such connector"}
 	}
-	c.connector = connector.Connector
+	c.connector, c.asked = connector.Connector, r.URL
 	ctx := r.Context()
 	if generation.users != nil {
 		user, err := generation.users.User(r)
@@ -231,6 +233,14 @@ func (g *generation) isHost(name string) bool {
 	}
 	address := net.ParseIP(strings.Trim(bare, "[]"))
 	return bare == "localhost" || address != nil && address.IsLoopback()
+}
+
+// notHost is for the log. That a name has a port that the configuration has not is easily overlooked.
+func (g *generation) notHost(name string) error {
+	if len(g.hosts) == 0 {
+		return fmt.Errorf("the Host is %.100q: without gateway.hosts, only localhost and loopback addresses are known", name)
+	}
+	return fmt.Errorf("the Host is %.100q, which is none of gateway.hosts: they have the port, unless callers leave it out", name)
 }
 
 // requestID is the trace of a W3C traceparent when the caller has one, and else random.

@@ -316,6 +316,24 @@ func TestFailureToAuthenticate(t *testing.T) {
 	}
 }
 
+// Expressions know of the caller's request, also those over the answer: the one that was sent has secrets in its query.
+func TestExpressionsKnowTheCallersRequest(t *testing.T) {
+	const known = "request.method + ' ' + request.path + ' ' + (request.query.page ?? '-') + ' ' + (request.query.token ?? '-') + ' ' + (request.query.key ?? '-')"
+	w := newWorld(t, func(_ *options, d *gateway.Definition) {
+		d.Paths = []string{"/today"}
+		d.Auth.Config["in"], d.Auth.Config["key"] = "query", "key"
+		d.Query = []gateway.Parameter{{Name: "token", Value: "{{ get_secret('key') }}"}, {Name: "page", Value: "1", Overridable: true}}
+		d.Request, d.Response.Body = "{{ "+known+" }}", known
+	})
+	const want = "GET /connectors/weather/today 7 - -"
+	if got := w.get("/connectors/weather/today?page=7"); got.body != want || w.bodies[0] != want {
+		t.Errorf("of the answer: %s, of the request: %s, want %s", got.body, w.bodies[0], want)
+	}
+	if sent := w.got[0].URL.Query(); sent.Get("token") != secret || sent.Get("key") != secret {
+		t.Errorf("the API was asked with %v", sent)
+	}
+}
+
 // threats.md 47: what is one user's is in no cache that others share.
 func TestAnswersArePrivate(t *testing.T) {
 	w := newWorld(t)

@@ -94,7 +94,11 @@ func (c *call) fail(w http.ResponseWriter, r *http.Request, err error) {
 		Connector string `json:"connector,omitempty"`
 		Stage     string `json:"stage,omitempty"`
 		RequestID string `json:"request_id"`
-	}{typeBase + p.kind, http.StatusText(p.status), p.status, p.detail, "", p.stage, c.id}
+		Cause     string `json:"cause,omitempty"` // for operators only
+	}{typeBase + p.kind, http.StatusText(p.status), p.status, p.detail, "", p.stage, c.id, ""}
+	if c.tried {
+		document.Cause = host.Printable(err.Error())
+	}
 	header := w.Header()
 	if c.connector != nil {
 		document.Connector = c.connector.Permalink
@@ -107,8 +111,15 @@ func (c *call) fail(w http.ResponseWriter, r *http.Request, err error) {
 	if p.status >= http.StatusInternalServerError {
 		level = slog.LevelWarn
 	}
-	c.gateway.config.Logger.LogAttrs(r.Context(), level, "request failed", slog.String("request_id", c.id),
-		slog.String("connector", document.Connector), slog.Int("status", p.status), slog.String("stage", p.stage), slog.String("error", host.Printable(err.Error())))
+	known := []slog.Attr{slog.String("request_id", c.id), slog.Int("status", p.status), slog.String("problem", p.kind)}
+	if c.connector != nil {
+		known = append(known, slog.String("connector", document.Connector))
+	}
+	if p.stage != "" {
+		known = append(known, slog.String("stage", p.stage))
+	}
+	known = append(known, slog.String("error", host.Printable(err.Error())))
+	c.gateway.config.Logger.LogAttrs(r.Context(), level, "request failed", known...)
 	body, _ := json.Marshal(document)
 	header.Set("Content-Type", "application/problem+json")
 	header.Set("Cache-Control", "no-store")

@@ -9,6 +9,7 @@ import (
 	"log"
 	"net/http"
 	"net/http/httputil"
+	"net/url"
 	"slices"
 	"strings"
 	"sync"
@@ -21,8 +22,10 @@ type call struct {
 	gateway   *Gateway
 	connector *Connector
 	id        string
-	user      string // id
-	body      []byte // the caller's, when an expression may ask for it
+	user      string   // id
+	tried     bool     // by an operator
+	asked     *url.URL // by the caller
+	body      []byte   // the caller's, when an expression may ask for it
 	out       *Outgoing
 	cancel    context.CancelCauseFunc
 
@@ -105,7 +108,7 @@ type upstream struct {
 	timeout time.Duration
 }
 
-var errUpstreamTime = errors.New("the upstream's time is over")
+var errUpstreamTime = errors.New("the API took longer than timeout")
 
 func (u upstream) RoundTrip(r *http.Request) (*http.Response, error) {
 	c := callOf(r.Context())

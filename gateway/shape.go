@@ -48,7 +48,7 @@ func (k *compiler) shapes(d Definition) (s shapes) {
 	return s
 }
 
-// input is what expressions know of a call.
+// input is what expressions know of a call. Of the request it is the caller's: the one that is sent has secrets in its query.
 func (c *call) input(r *http.Request) *transform.Input {
 	user, ok := host.UserFrom(r.Context())
 	in := &transform.Input{
@@ -56,7 +56,7 @@ func (c *call) input(r *http.Request) *transform.Input {
 		Now:      c.gateway.config.Clock,
 		UUID:     newUUID,
 		Request: transform.Request{
-			Method: r.Method, Path: r.URL.Path, Query: r.URL.Query(), Header: c.out.shown, Body: c.body,
+			Method: r.Method, Path: c.asked.Path, Query: c.asked.Query(), Header: c.out.shown, Body: c.body,
 		},
 	}
 	if ok {

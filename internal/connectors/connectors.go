@@ -172,7 +172,9 @@ func (l *loader) load(ctx context.Context, text string) error {
 	d := &definer{problems: &l.problems, allowHTTP: l.options.Host.Egress.AllowHTTP, dir: l.dir, budget: maxValues, meant: map[*node][]string{}}
 	definitions, files := d.document(root)
 	l.set.Settings = d.settings(root)
-	l.stores(d.stores(root))
+	all := d.stores(root)
+	l.stores(all)
+	l.options.Environment = l.options.Environment && (len(all) == 0 || d.environment)
 	if err := l.host(ctx, files); err != nil {
 		return err
 	}

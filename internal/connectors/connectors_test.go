@@ -405,6 +405,12 @@ func TestSecretsThatFallTogether(t *testing.T) {
 	if _, problems := load(t, text, connectors.Options{}); problems != nil {
 		t.Error("with secrets that do not come from the environment:", problems)
 	}
+	if _, problems := load(t, text+"secrets: [{type: dir, path: secrets}]\n", connectors.Options{Environment: true}); problems != nil {
+		t.Error("with stores that the file names, of which none is the environment:", problems)
+	}
+	if _, problems := load(t, text+"secrets: [{type: dir, path: secrets}, {type: env}]\n", connectors.Options{Environment: true}); len(problems) != 1 {
+		t.Error("with the environment as the last store:", problems)
+	}
 }
 
 // No problem shows a value: it may be a credential that someone wrote out.

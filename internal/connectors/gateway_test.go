@@ -94,7 +94,7 @@ connectors:
 		`connectors.yaml:4:44: gateway.user.jwt.jwks_url: is plain http, on which an`,
 		`connectors.yaml:5:3: gateway.port: is not known here; there are hosts, orig`,
 		`connectors.yaml:7:12: secrets[0].type: is none of env, dir, age, vault`,
-		`connectors.yaml:8:5: secrets[1]: vault: there must be one of Token, TokenFi`,
+		`connectors.yaml:8:5: secrets[1]: vault: there must be one of token_file, ap`,
 		`connectors.yaml:11:10: connectors.a.url: names a secret, and the request's `,
 		`connectors.yaml:12:5: connectors.a.method[0]: is not a method: they are in `,
 		`connectors.yaml:13:13: connectors.a.paths[0]: does not begin with a slash, `,

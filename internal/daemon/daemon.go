@@ -203,7 +203,7 @@ func (d *daemon) reload(ctx context.Context) {
 	switch {
 	case errors.As(err, &wrong):
 		for _, p := range wrong.Problems {
-			log.Error("the configuration is not used, and the one before goes on", slog.String("file", d.config.File), slog.String("problem", p.String()))
+			log.Error("the configuration is not used, and the one before goes on", slog.String("file", d.config.File), slog.String("problem", strings.TrimSpace(p.String())))
 		}
 		return
 	case err != nil:

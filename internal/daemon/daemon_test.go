@@ -272,6 +272,26 @@ func TestTry(t *testing.T) {
 	}
 }
 
+// An operator is told why a test failed, and the user of one has the names that templates have.
+func TestTryThatFails(t *testing.T) {
+	w := start(t, version, strings.Replace(echo, "/v1", "/v1?units={{ tenant_id }}", 1))
+	for body, want := range map[string]string{
+		`{"user":{"tenant_id":"t1"}}`: "1 true",
+		`{}`:                          `"cause":"url: column `,
+		`{"usr":{}}`:                  `unknown field \"usr\"`,
+	} {
+		response, err := http.Post(w.operators+"/connectors/echo/test", "application/json", strings.NewReader(body))
+		if err != nil {
+			t.Fatal(err)
+		}
+		answer, _ := io.ReadAll(response.Body)
+		_ = response.Body.Close()
+		if text := strings.ReplaceAll(string(answer), `\\`, `\`); !strings.Contains(text, want) || strings.Contains(text, "upstream-failed") {
+			t.Errorf("%s: %s, want %s", body, answer, want)
+		}
+	}
+}
+
 // Half a file may be well-formed: it does not open to everybody what needed a session.
 func TestUsersAreNotTakenAway(t *testing.T) {
 	users := "gateway: {user: {type: header, header: {proxies: [192.0.2.1], email: X-Email}}}\n"

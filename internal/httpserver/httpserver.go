@@ -26,6 +26,7 @@ const (
 	restTime     = 10 * time.Second // for what is left of a body that nobody wants
 	headerBytes  = 32 << 10
 	defaultDrain = 30 * time.Second
+	noticeTime   = 200 * time.Millisecond // of waiting for requests in flight, until the log says so
 )
 
 // Config is what Run needs.
@@ -85,6 +86,10 @@ func Run(ctx context.Context, c Config) error {
 	if drain == 0 {
 		drain = defaultDrain
 	}
+	waiting := time.AfterFunc(noticeTime, func() {
+		c.Logger.Info("ending: waiting for the requests in flight", slog.String("at_most", drain.String()))
+	})
+	defer waiting.Stop()
 	ending, cancel := context.WithTimeout(context.WithoutCancel(ctx), drain)
 	defer cancel()
 	err = caller.Shutdown(ending)

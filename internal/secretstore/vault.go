@@ -184,7 +184,7 @@ func missing(body []byte, path string) error {
 func newVault(c VaultConfig) (*vault, error) {
 	k := &checker{}
 	v := &vault{
-		base: k.address(c.Address, c.AllowHTTP), namespace: k.path("Namespace", c.Namespace),
+		base: k.address(c.Address, c.AllowHTTP), namespace: k.path("namespace", c.Namespace),
 		paths: k.paths(&c), login: k.login(&c), timeout: c.Timeout, clock: c.Clock, turn: make(chan struct{}, 1),
 	}
 	if v.clock == nil {
@@ -205,7 +205,7 @@ func newVault(c VaultConfig) (*vault, error) {
 	case c.Transport == nil:
 		v.client.Transport = k.transport(c.CAFile)
 	case c.CAFile != "":
-		k.wrong("CAFile is for the store's own transport: leave it out, or Transport")
+		k.wrong("ca_file is for the store's own transport: leave it out, or Transport")
 	}
 	if len(k.problems) > 0 {
 		return nil, fmt.Errorf("vault: %s", strings.Join(k.problems, "; "))

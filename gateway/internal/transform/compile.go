@@ -49,7 +49,10 @@ func compile(p exprscan.Piece, where place, output bool) (*expression, []Problem
 	config.Optimize = false // it is not needed, and makes 1 in ['a'] an error
 	tree, problem := p.Parse(config)
 	if problem != nil {
-		if problem.Near == ":" {
+		switch problem.Near {
+		case "=":
+			problem.Message += ": == is for comparing"
+		case ":":
 			problem.Message += ": an object that map makes stands in parentheses, as in map(list, ({name: .name}))"
 		}
 		return nil, []Problem{{problem.Column, problem.Message}}
