@@ -71,7 +71,7 @@ func Observe(ctx context.Context, told host.Call) {
 // Setup is what a gateway serves, until another takes its place.
 type Setup struct {
 	Connectors []*Connector
-	// Hosts are the names that callers may use, with the port if that is not the scheme's. Empty: those of the loopback.
+	// Hosts are the names that callers may use; one with a port, with that port only. Empty: those of the loopback.
 	Hosts []string
 	// Origins are those of the pages that may call from a browser, beside the gateway's own: https://app.example.com.
 	Origins []string
@@ -224,23 +224,28 @@ func (g *Gateway) serve(c *call, w http.ResponseWriter, r *http.Request) error {
 }
 
 func (g *generation) isHost(name string) bool {
+	bare := withoutPort(name)
 	if len(g.hosts) > 0 {
-		return g.hosts[strings.ToLower(name)]
-	}
-	bare, _, err := net.SplitHostPort(name)
-	if err != nil {
-		bare = name
+		return g.hosts[strings.ToLower(name)] || g.hosts[strings.ToLower(bare)]
 	}
 	address := net.ParseIP(strings.Trim(bare, "[]"))
 	return bare == "localhost" || address != nil && address.IsLoopback()
 }
 
-// notHost is for the log. That a name has a port that the configuration has not is easily overlooked.
+// withoutPort leaves the brackets of an IPv6 address where they are.
+func withoutPort(host string) string {
+	if colon := strings.LastIndexByte(host, ':'); colon > strings.LastIndexByte(host, ']') {
+		return host[:colon]
+	}
+	return host
+}
+
+// notHost is for the log.
 func (g *generation) notHost(name string) error {
 	if len(g.hosts) == 0 {
 		return fmt.Errorf("the Host is %.100q: without gateway.hosts, only localhost and loopback addresses are known", name)
 	}
-	return fmt.Errorf("the Host is %.100q, which is none of gateway.hosts: they have the port, unless callers leave it out", name)
+	return fmt.Errorf("the Host is %.100q, which is none of gateway.hosts", name)
 }
 
 // requestID is the trace of a W3C traceparent when the caller has one, and else random.

@@ -271,17 +271,23 @@ func TestRefusals(t *testing.T) {
 			}
 		})
 	}
-	t.Run("host", func(t *testing.T) {
-		w := newWorld(t, func(c *options, _ *gateway.Definition) { c.Hosts = []string{"gw.example.com"} })
-		if got := w.get("/connectors/weather"); got.status != http.StatusMisdirectedRequest {
-			t.Errorf("under another name: %d", got.status)
-		}
-		r := w.request("GET", "/connectors/weather", "")
-		r.Host = "GW.example.com"
-		if got := w.do(r); got.status != http.StatusOK {
-			t.Errorf("under its name: %d", got.status)
-		}
+}
+
+// A name counts with any port, unless it is given with one.
+func TestHosts(t *testing.T) {
+	w := newWorld(t, func(c *options, _ *gateway.Definition) {
+		c.Hosts = []string{"gw.example.com", "Other.example.com:8080", "[::1]", "[::2]:80"}
 	})
+	for host, want := range map[string]int{
+		"gw.example.com": 200, "GW.example.com": 200, "gw.example.com:9000": 200, "gw.example.com.": 421, "gw.example.com.evil.example": 421,
+		"other.example.com:8080": 200, "other.example.com": 421, "other.example.com:80": 421,
+		"[::1]": 200, "[::1]:9000": 200, "[::2]:80": 200, "[::2]": 421, "[::2]:90": 421, "127.0.0.1": 421, "localhost": 421,
+	} {
+		r := w.request("GET", "/connectors/weather", "")
+		if r.Host = host; w.do(r).status != want {
+			t.Errorf("%s: not %d", host, want)
+		}
+	}
 }
 
 func TestPathsThatAreAllowed(t *testing.T) {
