@@ -82,7 +82,14 @@ connectors:
     response: {filter: "record.(", form: x}
     timeout: 15
     limits: {total: -1, concurrent: 1.5}
+    auth: {type: acme}
+  - name: B
+    url: https://api.example.com:99999/
+    headers: [{name: X-A, value: "{{ nope }}"}]
     auth: {type: none}
+  - name: C
+    url: api.example.com
+    paths: [open]
 `, connectors.Options{})
 	for i := range got {
 		got[i] = got[i][:min(len(got[i]), 75)]
@@ -106,6 +113,12 @@ connectors:
 		`connectors.yaml:19:14: connectors.a.timeout: is not a time above 0 and up t`,
 		`connectors.yaml:20:21: connectors.a.limits.total: is not a number above 0`,
 		`connectors.yaml:20:37: connectors.a.limits.concurrent: is not a whole numbe`,
+		`connectors.yaml:21:18: connectors.a.auth.type: there is no auth type "acme"`,
+		`connectors.yaml:23:10: connectors.b.url: has a port that is not 1 to 65535`,
+		`connectors.yaml:24:38: connectors.b.headers[0].value: unknown variable "nop`,
+		`connectors.yaml:26:5: connectors.c.auth: is missing: it says how the API is `,
+		`connectors.yaml:27:10: connectors.c.url: is not an https URL such as https:`,
+		`connectors.yaml:28:13: connectors.c.paths[0]: does not begin with a slash, `,
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)
