@@ -114,31 +114,53 @@ func (u upstream) RoundTrip(r *http.Request) (*http.Response, error) {
 		c.sent = now
 	}
 	timer := time.AfterFunc(u.timeout, func() { c.cancel(errUpstreamTime) })
+	var sending *waiting
 	if r.Body != nil && r.Body != http.NoBody {
-		r.Body = &waiting{r.Body, timer, u.timeout} // the API waits for what its caller has not sent yet
+		sending = &waiting{ReadCloser: r.Body, timer: timer, timeout: u.timeout}
+		r.Body = sending
 	}
 	response, err := u.base.RoundTrip(r)
 	c.answered = c.gateway.config.Clock()
+	sending.end()
+	timer.Stop()
 	if err != nil {
-		timer.Stop()
 		return nil, err
 	}
-	timer.Stop()
 	response.Body = &stalling{response.Body, timer, u.timeout}
 	return response, nil
 }
 
-// waiting is a caller's body: time counts for the upstream from when it has had a piece of it.
+// waiting is a caller's body. While the API waits for a piece of it, its time does not count.
 type waiting struct {
 	io.ReadCloser
-	timer   *time.Timer
 	timeout time.Duration
+
+	mu    sync.Mutex
+	timer *time.Timer // nil once there is an answer, which has the timer from then on
 }
 
 func (w *waiting) Read(p []byte) (int, error) {
+	w.mu.Lock()
+	if w.timer != nil {
+		w.timer.Stop()
+	}
+	w.mu.Unlock()
 	n, err := w.ReadCloser.Read(p)
-	w.timer.Reset(w.timeout)
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.timer != nil {
+		w.timer.Reset(w.timeout)
+	}
 	return n, err
+}
+
+func (w *waiting) end() {
+	if w == nil {
+		return
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.timer = nil
 }
 
 // stalling is an answer's body, for each piece of which its reader waits for so long, and no longer.
