@@ -1,6 +1,7 @@
 package gateway_test
 
 import (
+	"context"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -62,3 +63,58 @@ func TestSlowBodiesDoNotKeepOthersFromBeingShaped(t *testing.T) {
 type readerFunc func([]byte) (int, error)
 
 func (f readerFunc) Read(p []byte) (int, error) { return f(p) }
+
+// Operators are told of what no caller can be, and a caller that goes away is not taken for a fault of the API.
+func TestWhatOperatorsAreTold(t *testing.T) {
+	begin := func(rw http.ResponseWriter) {
+		_, _ = io.WriteString(rw, "begins")
+		rw.(http.Flusher).Flush()
+	}
+	preflight := []string{"Origin", "https://app.example.com", "Access-Control-Request-Method", "GET"}
+	for name, c := range map[string]struct {
+		answer  func(rw http.ResponseWriter, leave func(), left <-chan struct{})
+		method  string
+		headers []string
+		status  int
+		problem string
+		level   string
+	}{
+		"answer": {func(http.ResponseWriter, func(), <-chan struct{}) {}, "GET", nil, 200, "", ""},
+		"stream with the credential": {func(rw http.ResponseWriter, _ func(), _ <-chan struct{}) {
+			begin(rw)
+			_, _ = io.WriteString(rw, secret)
+		}, "GET", nil, 200, "credential-echoed", "WARN"},
+		"stream that breaks off": {func(rw http.ResponseWriter, _ func(), _ <-chan struct{}) {
+			begin(rw)
+			panic(http.ErrAbortHandler)
+		}, "GET", nil, 200, "upstream-failed", "WARN"},
+		"caller that goes away": {func(_ http.ResponseWriter, leave func(), left <-chan struct{}) {
+			leave()
+			<-left
+		}, "GET", nil, 499, "caller-gone", "INFO"},
+		"preflight": {nil, "OPTIONS", preflight, 204, "", ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var events []gateway.Event
+			w := newWorld(t, func(o *options, _ *gateway.Definition) {
+				o.Origins = []string{"https://app.example.com"}
+				o.Observe = func(e gateway.Event) { events = append(events, e) }
+			})
+			ctx, leave := context.WithCancel(t.Context())
+			defer leave()
+			left := make(chan struct{})
+			w.answer = func(rw http.ResponseWriter, _ *http.Request) { c.answer(rw, leave, left) }
+			func() {
+				defer close(left)
+				defer func() { _ = recover() }() // as net/http does when an answer is cut off
+				w.gateway.Handler().ServeHTTP(httptest.NewRecorder(), w.request(c.method, "/connectors/weather", "", c.headers...).WithContext(ctx))
+			}()
+			if len(events) != 1 || events[0].Status != c.status || events[0].Problem != c.problem {
+				t.Errorf("operators are told %+v", events)
+			}
+			if log := w.log.String(); c.level == "" && log != "" || c.level != "" && (!strings.Contains(log, `"level":"`+c.level) || !strings.Contains(log, `"problem":"`+c.problem)) {
+				t.Errorf("the log is %s", log)
+			}
+		})
+	}
+}

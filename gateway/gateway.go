@@ -45,7 +45,7 @@ type Event struct {
 	ID        string // X-Request-Id: the trace of the caller's traceparent, or random; 32 hexadecimal digits
 	Connector string // permalink; "" when the request was for none
 	Status    int
-	Problem   string        // the last part of the problem's type; "" for an answer of the API
+	Problem   string        // the last part of the problem's type, also of one that cut an answer off; "" when there was none
 	Stage     string        // at which authenticating it failed; "" otherwise
 	Total     time.Duration // until the answer had been written
 	Upstream  time.Duration // until the API's answer began; 0 when it was not asked
@@ -173,6 +173,7 @@ func (g *Gateway) serve(c *call, w http.ResponseWriter, r *http.Request) error {
 		return &problem{status: http.StatusBadRequest, kind: "upgrade-refused", detail: "connections are not upgraded here"}
 	}
 	if done, err := generation.crossOrigin(w, r); done || err != nil {
+		c.event.Status = http.StatusNoContent // unless it fails
 		return err
 	}
 	rest, ok := strings.CutPrefix(r.URL.EscapedPath(), "/connectors/")

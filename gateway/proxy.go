@@ -220,7 +220,25 @@ func (g *Gateway) answer(response *http.Response) error {
 	if shaped, err := c.shapeResponse(response); shaped || err != nil {
 		return err
 	}
-	return lookedAt(response)
+	if err := lookedAt(response); err != nil {
+		return err
+	}
+	response.Body = &cutOff{response.Body, response.Request.Context()}
+	return nil
+}
+
+// cutOff is a body that its caller gets while it comes. When it ends before its end, only operators can be told why.
+type cutOff struct {
+	io.ReadCloser
+	ctx context.Context // here because Read has none
+}
+
+func (b *cutOff) Read(p []byte) (int, error) {
+	n, err := b.ReadCloser.Read(p)
+	if c := callOf(b.ctx); err != nil && !errors.Is(err, io.EOF) && c.event.Problem == "" {
+		c.tell(b.ctx, c.problem(b.ctx, err))
+	}
+	return n, err
 }
 
 // maxLookedAt is how many bytes of an answer are looked at before its header is sent.
