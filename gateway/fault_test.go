@@ -118,3 +118,31 @@ func TestWhatOperatorsAreTold(t *testing.T) {
 		})
 	}
 }
+
+func TestTriesThatGoWrong(t *testing.T) {
+	w := newWorld(t, func(_ *options, d *gateway.Definition) {
+		d.Query = []gateway.Parameter{{Name: "who", Value: "{{ user.first_name }} {{ user.last_name }}, {{ user.username }} {{ user.id }} of {{ tenant_id }}"}}
+	})
+	w.answer = func(rw http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(rw, "\x7f") }
+	mux := http.NewServeMux()
+	mux.Handle("POST /connectors/{permalink}/test", w.gateway.Test())
+	try := func(body string) *http.Response {
+		recorder := httptest.NewRecorder()
+		mux.ServeHTTP(recorder, httptest.NewRequest(http.MethodPost, "http://localhost/connectors/weather/test", strings.NewReader(body)))
+		return recorder.Result()
+	}
+	body := func(r *http.Response) string {
+		content, _ := io.ReadAll(r.Body)
+		return string(content)
+	}
+	if got := body(try("")); !strings.Contains(got, `"stage":"template"`) || !strings.Contains(got, ":authentication-failed") || w.received() > 0 {
+		t.Errorf("without a user: %s", got)
+	}
+	got := try(`{"user":{"id":"7","username":"ann","first_name":"Ann","last_name":"Lee","tenant_id":"t"}}`)
+	if got.StatusCode != http.StatusOK || w.last().URL.Query().Get("who") != "Ann Lee, ann 7 of t" {
+		t.Errorf("with one: %d %s", got.StatusCode, body(got))
+	}
+	if header := got.Header.Get("X-Debug-Request"); strings.ContainsFunc(header, func(r rune) bool { return r < ' ' || r > '~' }) {
+		t.Errorf("X-Debug-Request is %q", header)
+	}
+}

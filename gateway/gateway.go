@@ -183,19 +183,18 @@ func (g *Gateway) serve(c *call, w http.ResponseWriter, r *http.Request) error {
 		return &problem{status: http.StatusNotFound, kind: "unknown-connector", detail: "there is no such connector"}
 	}
 	c.connector = connector.Connector
-	ctx := r.Context()
+	ctx, who := r.Context(), ""
 	if generation.users != nil {
 		user, err := generation.users.User(r)
 		if err != nil {
 			return err
 		}
-		c.user = strings.Join([]string{user.TenantID, user.ID, user.Email, user.Username}, "\x00")
-		if user == (host.User{}) {
-			c.user = ""
+		if user != (host.User{}) {
+			who = strings.Join([]string{user.TenantID, user.ID, user.Email, user.Username}, "\x00")
 		}
 		ctx = host.WithUser(ctx, user)
 	}
-	release, err := connector.limits.enter(c.user)
+	release, err := connector.limits.enter(who)
 	if err != nil {
 		return err
 	}

@@ -21,7 +21,6 @@ type call struct {
 	gateway   *Gateway
 	connector *Connector
 	id        string
-	user      string // id
 	body      []byte // the caller's, when an expression may ask for it
 	out       *Outgoing
 	cancel    context.CancelCauseFunc

@@ -42,7 +42,17 @@ type Try struct {
 	Path    string            `json:"path"` // with a query
 	Headers map[string]string `json:"headers"`
 	Body    string            `json:"body"`
-	User    host.User         `json:"user"`
+	User    TriedUser         `json:"user"`
+}
+
+// TriedUser is a [host.User], with the names that templates have for its fields.
+type TriedUser struct {
+	ID        string `json:"id"`
+	Email     string `json:"email"`
+	Username  string `json:"username"`
+	FirstName string `json:"first_name"`
+	LastName  string `json:"last_name"`
+	TenantID  string `json:"tenant_id"`
 }
 
 // Test tries a connector, for an operator: POST /connectors/{permalink}/test, with a [Try] as JSON or nothing. The answer is
@@ -74,12 +84,12 @@ func (g *Gateway) try(c *call, w http.ResponseWriter, r *http.Request) error {
 	for name, value := range tried.Headers {
 		header.Set(name, value)
 	}
-	ctx := host.WithUser(context.WithValue(r.Context(), callKey{}, c), tried.User)
+	ctx := host.WithUser(context.WithValue(r.Context(), callKey{}, c), host.User(tried.User))
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	c.cancel, c.user = cancel, tried.User.ID
+	c.cancel = cancel
 	if c.out, err = connector.Outgoing(ctx, Incoming{Method: tried.Method, Path: path, Query: query, Header: header, Masked: true}); err != nil {
-		return err
+		return unrendered(err)
 	}
 	ctx = host.WithCredentials(ctx, c.out.credentials...)
 	inner, err := http.NewRequestWithContext(ctx, c.out.Method, "http://gateway.invalid/", strings.NewReader(tried.Body))
@@ -196,7 +206,7 @@ func asciiJSON(document []byte) string {
 	var b strings.Builder
 	for _, r := range string(document) {
 		switch first, second := utf16.EncodeRune(r); {
-		case r < utf8.RuneSelf:
+		case r < 0x7f: // which is a control character
 			b.WriteRune(r)
 		case first != utf8.RuneError:
 			_, _ = fmt.Fprintf(&b, `\u%04x\u%04x`, first, second)
