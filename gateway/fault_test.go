@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/keywright/keywright/gateway"
+	"github.com/keywright/keywright/host"
 )
 
 // threats.md 49: who sends a body slowly, a caller or an API, does not keep the bodies of others from being shaped.
@@ -144,5 +145,20 @@ func TestTriesThatGoWrong(t *testing.T) {
 	}
 	if header := got.Header.Get("X-Debug-Request"); strings.ContainsFunc(header, func(r rune) bool { return r < ' ' || r > '~' }) {
 		t.Errorf("X-Debug-Request is %q", header)
+	}
+}
+
+// Callers are not told of an encoding, so that they could not read the answer; nor could an expression.
+func TestEncodedAnswerWithoutACredential(t *testing.T) {
+	w := newWorld(t, func(_ *options, d *gateway.Definition) { d.Auth = host.Auth{Type: "none"} })
+	w.answer = func(rw http.ResponseWriter, _ *http.Request) {
+		rw.Header().Set("Content-Encoding", "br")
+		_, _ = io.WriteString(rw, "\x8b\x02\x80answer\x03")
+	}
+	if got := w.get("/connectors/weather"); got.status != http.StatusBadGateway || got.kind != "answer-refused" {
+		t.Errorf("the caller got %+v", got)
+	}
+	if asked := w.last().Header.Get("Accept-Encoding"); asked != "identity" {
+		t.Errorf("the API was asked for the encoding %q", asked)
 	}
 }

@@ -73,6 +73,9 @@ func (g *Gateway) proxy(c *Connector) *httputil.ReverseProxy {
 			if s := callOf(r.In.Context()).connector.shapes; s.filter != nil || s.response != nil {
 				r.Out.Header.Del("Range") // a part of an answer cannot be looked at
 			}
+			if len(out.Header["Accept-Encoding"]) == 0 {
+				r.Out.Header.Set("Accept-Encoding", "identity") // without it, any would do
+			}
 			r.Out.Trailer = nil
 		},
 		Transport:      c.Upstream.Shielded(upstream{base, c.Timeout}),
@@ -205,6 +208,9 @@ func (g *Gateway) answer(response *http.Response) error {
 	c := callOf(response.Request.Context())
 	if response.StatusCode < 200 || response.StatusCode > 599 {
 		return &problem{status: http.StatusBadGateway, kind: "answer-refused", detail: "the API's answer has a status that none has"}
+	}
+	if encoding := response.Header.Get("Content-Encoding"); encoding != "" && !strings.EqualFold(encoding, "identity") && response.Body != http.NoBody {
+		return &problem{status: http.StatusBadGateway, kind: "answer-refused", detail: "the API's answer is encoded, though that was not asked for"}
 	}
 	header := http.Header{}
 	for _, name := range passed {
