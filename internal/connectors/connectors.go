@@ -111,7 +111,7 @@ func Read(ctx context.Context, name string, text []byte, o Options) (*Set, error
 		if l.set.Host != nil {
 			_ = l.set.Host.Close(ctx)
 		}
-		return nil, &Error{File: name, Problems: l.sorted()}
+		return nil, &Error{File: name, Problems: l.sorted(), PluginFiles: l.set.PluginFiles}
 	}
 	return l.set, nil
 }

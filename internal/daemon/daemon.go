@@ -103,8 +103,9 @@ type daemon struct {
 	certificate *certificate
 	traces      string // the URL of the file; it stays as it was at the start
 
-	mu  sync.Mutex
-	set *inUse
+	mu    sync.Mutex
+	set   *inUse
+	tried []string // the plugins of a file that is not used: once one of them changes, it may be good
 }
 
 func (d *daemon) load(ctx context.Context) (*connectors.Set, error) {
@@ -231,8 +232,15 @@ func (d *daemon) reload(ctx context.Context) {
 	log := d.config.Logger
 	set, err := d.load(ctx)
 	var wrong *connectors.Error
+	isWrong := errors.As(err, &wrong)
+	d.mu.Lock()
+	d.tried = nil
+	if isWrong {
+		d.tried = wrong.PluginFiles
+	}
+	d.mu.Unlock()
 	switch {
-	case errors.As(err, &wrong):
+	case isWrong:
 		for _, p := range wrong.Problems {
 			log.Error("the configuration is not used, and the one before goes on", slog.String("file", d.config.File), slog.String("problem", p.String()))
 		}
@@ -267,7 +275,7 @@ func (d *daemon) watch() (*fsnotify.Watcher, error) {
 func (d *daemon) files() []string {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	files := slices.Clone(d.set.PluginFiles)
+	files := slices.Concat(d.set.PluginFiles, d.tried)
 	if d.config.Text == nil {
 		files = append(files, d.config.File)
 	}

@@ -320,6 +320,22 @@ func TestKeysOutliveAChange(t *testing.T) {
 	ready(http.StatusServiceUnavailable)
 }
 
+// A file may name a plugin before that is there.
+func TestPluginThatComesLater(t *testing.T) {
+	w := start(t, version, echo)
+	plugin := filepath.Join(t.TempDir(), "plugin.wasm")
+	w.write("plugins: [{path: " + plugin + "}]\n" + echo)
+	if got := <-w.logged; !strings.Contains(got, "names a file that does not exist") {
+		t.Errorf("the log says %s", got)
+	}
+	if err := os.WriteFile(plugin, []byte("not a module"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if got := <-w.logged; !strings.Contains(got, "is not used") || strings.Contains(got, "does not exist") {
+		t.Errorf("the log says %s", got)
+	}
+}
+
 // A file behind a link is followed as one that is not.
 func TestFilesBehindLinks(t *testing.T) {
 	w := start(t, version, echo)
