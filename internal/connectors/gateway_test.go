@@ -112,6 +112,17 @@ connectors:
 	}
 }
 
+func TestUserOfAnUnknownType(t *testing.T) {
+	_, got := load(t, `gateway:
+  user: {type: basic}
+connectors: [{name: A, url: "https://api.example.com", auth: {type: none}}]
+`, connectors.Options{})
+	want := []string{`connectors.yaml:2:10: gateway.user.type: is "basic"; there are none, jwt and header`}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Error(diff)
+	}
+}
+
 func TestListenerProblems(t *testing.T) {
 	_, got := load(t, `gateway:
   tls: {cert: cert.pem, ca: ca.pem}

@@ -27,7 +27,7 @@ const (
 
 // Config says how the user of a request is found.
 type Config struct {
-	Mode   string  // "" is ModeNone
+	Mode   string  // the member type of files; "" is ModeNone
 	JWT    *JWT    // for ModeJWT
 	Header *Header // for ModeHeader
 }
