@@ -39,20 +39,21 @@ func (l *loader) connect(ctx context.Context, c *definition, info host.PluginInf
 		l.at(c.member.place, c.path(), "%v", err)
 		return
 	}
-	l.variables(c, connected.Secrets(), taken)
+	names := connected.Secrets()
+	if c.url != nil {
+		c.gateway.Name, c.gateway.Permalink, c.gateway.Auth = c.name, c.permalink, c.auth
+		compiled, problems := gateway.Compile(l.set.Host, connected, c.gateway)
+		for _, p := range problems {
+			l.problem(c, p, info)
+		}
+		if compiled != nil {
+			names = compiled.Secrets()
+			l.set.Connectors = append(l.set.Connectors, &Connector{Connector: connected, Title: c.name, Permalink: c.permalink, URL: c.url, Gateway: compiled})
+		}
+	}
+	l.variables(c, names, taken)
 	if l.options.ReadSecrets {
-		l.secrets(ctx, c, connected, info)
-	}
-	if c.url == nil {
-		return
-	}
-	c.gateway.Name, c.gateway.Permalink, c.gateway.Auth = c.name, c.permalink, c.auth
-	compiled, problems := gateway.Compile(l.set.Host, connected, c.gateway)
-	for _, p := range problems {
-		l.problem(c, p, info)
-	}
-	if compiled != nil {
-		l.set.Connectors = append(l.set.Connectors, &Connector{Connector: connected, Title: c.name, Permalink: c.permalink, URL: c.url, Gateway: compiled})
+		l.secrets(ctx, c, connected, names, info)
 	}
 }
 

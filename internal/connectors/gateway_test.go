@@ -123,6 +123,44 @@ connectors: [{name: A, url: "https://api.example.com", auth: {type: none}}]
 	}
 }
 
+// Secrets of headers and query are tried as those of auth are.
+func TestSecretsOutsideOfAuth(t *testing.T) {
+	const text = `secrets: [{type: env}]
+connectors:
+  - name: A
+    url: https://api.example.com
+    headers: [{name: X-A, value: "{{ get_secret('no.such') }}"}]
+    query: [{name: b, value: "b{{ get_secret('no-such') }}"}]
+    auth: {type: none}
+`
+	_, got := load(t, text, connectors.Options{Environment: true, ReadSecrets: true})
+	for i := range got {
+		got[i] = got[i][:min(len(got[i]), 79)]
+	}
+	want := []string{
+		`connectors.yaml:5:49: connectors.a.headers[0].value: the secrets "no-such" and `,
+		`connectors.yaml:5:49: connectors.a.headers[0].value: secret "no.such": the secr`,
+		`connectors.yaml:6:46: connectors.a.query[0].value: secret "no-such": the secret`,
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Error(diff)
+	}
+}
+
+// A file that takes no secrets from the environment has no names that it could not tell apart.
+func TestNamesOutsideOfTheEnvironment(t *testing.T) {
+	_, got := load(t, `secrets: [{type: dir, path: secrets}]
+connectors:
+  - name: A
+    url: https://api.example.com
+    query: [{name: a, value: "{{ get_secret('a-b') }}"}, {name: b, value: "{{ get_secret('a.b') }}"}]
+    auth: {type: none}
+`, connectors.Options{Environment: true})
+	if got != nil {
+		t.Error(got)
+	}
+}
+
 func TestListenerProblems(t *testing.T) {
 	_, got := load(t, `gateway:
   tls: {cert: cert.pem, ca: ca.pem}

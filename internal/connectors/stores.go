@@ -40,6 +40,7 @@ func (d *definer) store(n *node, path string) (host.Secrets, error) {
 	case "":
 	case "env":
 		d.only(n, path, "type")
+		d.environment = true
 		return host.EnvSecrets(), nil
 	case "dir":
 		d.only(n, path, "type", "path")
