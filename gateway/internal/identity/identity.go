@@ -151,17 +151,6 @@ func (i *Identifier) User(r *http.Request) (host.User, error) {
 	return host.User{}, nil
 }
 
-// Strip removes what says who the user is from the headers of a request, so that nothing behind the gateway takes it for
-// its own: the token, and each header that others may take for one that names the user.
-func (i *Identifier) Strip(h http.Header) {
-	switch {
-	case i.session != nil:
-		i.session.strip(h)
-	case i.header != nil:
-		i.header.strip(h)
-	}
-}
-
 // Close ends a fetch of keys that is under way, and starts no other.
 func (i *Identifier) Close() error {
 	if i.session != nil {
