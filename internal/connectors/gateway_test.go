@@ -94,7 +94,7 @@ connectors:
 		`connectors.yaml:4:44: gateway.user.jwt.jwks_url: is plain http, on which an`,
 		`connectors.yaml:5:3: gateway.port: is not known here; there are hosts, orig`,
 		`connectors.yaml:7:12: secrets[0].type: is none of env, dir, age, vault`,
-		`connectors.yaml:8:5: secrets[1]: vault: there must be one of Token, TokenFi`,
+		`connectors.yaml:8:5: secrets[1]: there must be one of token_file, approle a`,
 		`connectors.yaml:11:10: connectors.a.url: names a secret, and the request's `,
 		`connectors.yaml:12:5: connectors.a.method[0]: is not a method: they are in `,
 		`connectors.yaml:13:13: connectors.a.paths[0]: does not begin with a slash, `,
@@ -158,6 +158,21 @@ connectors:
 `, connectors.Options{Environment: true})
 	if got != nil {
 		t.Error(got)
+	}
+}
+
+func TestVaultProblems(t *testing.T) {
+	_, got := load(t, `secrets:
+  - {type: vault, address: "http://vault.example.com", mount: a//b, token_file: t, remember: 2m}
+connectors: [{name: A, url: "https://api.example.com", auth: {type: none}}]
+`, connectors.Options{})
+	want := []string{
+		`connectors.yaml:2:19: secrets[0].address: must be https, or --dev be given while developing`,
+		`connectors.yaml:2:56: secrets[0].mount: "a//b" must be names with a slash between them`,
+		`connectors.yaml:2:94: secrets[0].remember: secrets may be remembered for 1s to 1m0s, not 2m0s`,
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Error(diff)
 	}
 }
 
