@@ -23,7 +23,7 @@ func TestSlowBodiesDoNotKeepOthersFromBeingShaped(t *testing.T) {
 				d.Methods, d.Request, d.Response.Body = []string{"POST"}, "{{ body_text }}", "response.body"
 			})
 			begun, release := make(chan struct{}), make(chan struct{})
-			w.answer = func(rw http.ResponseWriter, r *http.Request) {
+			w.answer = func(rw http.ResponseWriter, _ *http.Request) {
 				w.mu.Lock()
 				first := len(w.got) <= slow
 				w.mu.Unlock()
@@ -127,23 +127,19 @@ func TestTriesThatGoWrong(t *testing.T) {
 	w.answer = func(rw http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(rw, "\x7f") }
 	mux := http.NewServeMux()
 	mux.Handle("POST /connectors/{permalink}/test", w.gateway.Test())
-	try := func(body string) *http.Response {
+	try := func(body string) *httptest.ResponseRecorder {
 		recorder := httptest.NewRecorder()
 		mux.ServeHTTP(recorder, httptest.NewRequest(http.MethodPost, "http://localhost/connectors/weather/test", strings.NewReader(body)))
-		return recorder.Result()
+		return recorder
 	}
-	body := func(r *http.Response) string {
-		content, _ := io.ReadAll(r.Body)
-		return string(content)
-	}
-	if got := body(try("")); !strings.Contains(got, `"stage":"template"`) || !strings.Contains(got, ":authentication-failed") || w.received() > 0 {
+	if got := try("").Body.String(); !strings.Contains(got, `"stage":"template"`) || !strings.Contains(got, ":authentication-failed") || w.received() > 0 {
 		t.Errorf("without a user: %s", got)
 	}
 	got := try(`{"user":{"id":"7","username":"ann","first_name":"Ann","last_name":"Lee","tenant_id":"t"}}`)
-	if got.StatusCode != http.StatusOK || w.last().URL.Query().Get("who") != "Ann Lee, ann 7 of t" {
-		t.Errorf("with one: %d %s", got.StatusCode, body(got))
+	if got.Code != http.StatusOK || w.last().URL.Query().Get("who") != "Ann Lee, ann 7 of t" {
+		t.Errorf("with one: %d %s", got.Code, got.Body)
 	}
-	if header := got.Header.Get("X-Debug-Request"); strings.ContainsFunc(header, func(r rune) bool { return r < ' ' || r > '~' }) {
+	if header := got.Header().Get("X-Debug-Request"); strings.ContainsFunc(header, func(r rune) bool { return r < ' ' || r > '~' }) {
 		t.Errorf("X-Debug-Request is %q", header)
 	}
 }
