@@ -183,6 +183,15 @@ func TestShareOfOneUser(t *testing.T) {
 	}
 }
 
+// What a caller accepts may stand in several lines.
+func TestAcceptInSeveralLines(t *testing.T) {
+	w := newWorld(t)
+	w.get("/connectors/weather", "Accept", "text/html", "Accept", "application/json")
+	if sent := w.last().Header["Accept"]; len(sent) != 1 || sent[0] != "text/html, application/json" {
+		t.Errorf("the API received %q", sent)
+	}
+}
+
 // A caller's trace goes on in the API where the definition says so, and nowhere else.
 func TestTraceOfTheCaller(t *testing.T) {
 	const trace = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
