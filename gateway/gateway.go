@@ -46,7 +46,7 @@ type Event struct {
 	ID        string // X-Request-Id: the trace of the caller's traceparent, or random; 32 hexadecimal digits
 	Connector string // permalink; "" when the request was for none
 	Status    int
-	Problem   string        // the last part of the problem's type; "" for an answer of the API
+	Problem   string        // the last part of the problem's type, also of one that cut an answer off; "" when there was none
 	Stage     string        // at which authenticating it failed; "" otherwise
 	Total     time.Duration // until the answer had been written
 	Upstream  time.Duration // until the API's answer began; 0 when it was not asked
@@ -174,7 +174,7 @@ func (g *Gateway) serve(c *call, w http.ResponseWriter, r *http.Request) error {
 		return &problem{status: http.StatusBadRequest, kind: "upgrade-refused", detail: "connections are not upgraded here"}
 	}
 	if done, err := generation.crossOrigin(w, r); done || err != nil {
-		c.event.Status = http.StatusNoContent // of a preflight; an error has its own
+		c.event.Status = http.StatusNoContent // unless it fails
 		return err
 	}
 	rest, ok := strings.CutPrefix(r.URL.EscapedPath(), "/connectors/")
@@ -184,19 +184,18 @@ func (g *Gateway) serve(c *call, w http.ResponseWriter, r *http.Request) error {
 		return &problem{status: http.StatusNotFound, kind: "unknown-connector", detail: "there is no such connector"}
 	}
 	c.connector, c.asked = connector.Connector, r.URL
-	ctx := r.Context()
+	ctx, who := r.Context(), ""
 	if generation.users != nil {
 		user, err := generation.users.User(r)
 		if err != nil {
 			return err
 		}
-		c.user = strings.Join([]string{user.TenantID, user.ID, user.Email, user.Username}, "\x00")
-		if user == (host.User{}) {
-			c.user = ""
+		if user != (host.User{}) {
+			who = strings.Join([]string{user.TenantID, user.ID, user.Email, user.Username}, "\x00")
 		}
 		ctx = host.WithUser(ctx, user)
 	}
-	release, err := connector.limits.enter(c.user)
+	release, err := connector.limits.enter(who)
 	if err != nil {
 		return err
 	}

@@ -78,13 +78,13 @@ func newWorld(t *testing.T, changes ...change) *world {
 	w.gateway = gateway.New(o.Config)
 	o.Connectors = []*gateway.Connector{w.connector(d)}
 	w.gateway.Use(o.Setup)
-	w.server = httptest.NewServer(w.gateway.Handler())
-	t.Cleanup(w.server.Close)
-	t.Cleanup(func() {
+	t.Cleanup(func() { // once no handler writes to it any more
 		if strings.Contains(w.log.String(), secret) {
 			t.Error("the log holds the credential")
 		}
 	})
+	w.server = httptest.NewServer(w.gateway.Handler())
+	t.Cleanup(w.server.Close)
 	return w
 }
 

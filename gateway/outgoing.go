@@ -77,7 +77,7 @@ func (c *Connector) Outgoing(ctx context.Context, in Incoming) (*Outgoing, error
 		}
 	}
 	for _, name := range []string{"Accept", "Content-Type"} {
-		if value := in.Header.Get(name); value != "" {
+		if value := strings.Join(in.Header[name], ", "); value != "" { // RFC 9110 section 5.3
 			out.set(name, host.Text{Value: value, Masked: value})
 			out.shown[name] = out.Header[name]
 		}

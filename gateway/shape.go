@@ -70,15 +70,15 @@ func (c *call) shapeRequest(ctx context.Context, r *http.Request) error {
 	if c.connector.shapes.request == nil {
 		return nil
 	}
+	body, err := io.ReadAll(r.Body)
+	if err != nil {
+		return err
+	}
 	done, err := c.gateway.shaping(ctx)
 	if err != nil {
 		return err
 	}
 	defer done()
-	body, err := io.ReadAll(r.Body)
-	if err != nil {
-		return err
-	}
 	c.body = body
 	shaped, _, err := c.connector.shapes.request.Run(ctx, c.input(r))
 	if err != nil {
@@ -99,17 +99,17 @@ func (c *call) shapeResponse(response *http.Response) (shaped bool, err error) {
 	if s.filter == nil && s.response == nil {
 		return false, nil
 	}
-	done, err := c.gateway.shaping(response.Request.Context())
-	if err != nil {
-		return true, err
-	}
-	defer done()
 	original := response.Body
 	defer original.Close()
 	body, err := io.ReadAll(io.LimitReader(original, c.connector.Limits.ResponseBytes+1))
 	if err != nil {
 		return true, err
 	}
+	done, err := c.gateway.shaping(response.Request.Context())
+	if err != nil {
+		return true, err
+	}
+	defer done()
 	failed := func(what string, err error) (bool, error) {
 		return true, &problem{status: http.StatusBadGateway, kind: "answer-not-shaped", detail: "the API's answer is not what this connector expects", cause: fmt.Errorf("%s: %w", what, err)}
 	}
@@ -162,7 +162,8 @@ func (c *call) shapeResponse(response *http.Response) (shaped bool, err error) {
 	return true, nil
 }
 
-// shaping waits until bodies may be shaped: a decoded body takes many times the memory of its text.
+// shaping waits until a body may be shaped: decoded, it takes many times the memory of its text. The text has been read by
+// then: who sends it slowly would keep others from being shaped.
 func (g *Gateway) shaping(ctx context.Context) (done func(), err error) {
 	select {
 	case g.shapes <- struct{}{}:

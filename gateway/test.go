@@ -44,11 +44,11 @@ type Try struct {
 	Path    string            `json:"path"` // with a query
 	Headers map[string]string `json:"headers"`
 	Body    string            `json:"body"`
-	User    TryUser           `json:"user"`
+	User    TriedUser         `json:"user"`
 }
 
-// TryUser is the user of a [Try], with the names that templates have.
-type TryUser struct {
+// TriedUser is a [host.User], with the names that templates have for its fields.
+type TriedUser struct {
 	ID        string `json:"id"`
 	Email     string `json:"email"`
 	Username  string `json:"username"`
@@ -89,7 +89,7 @@ func (g *Gateway) try(c *call, w http.ResponseWriter, r *http.Request) error {
 	ctx := host.WithUser(context.WithValue(r.Context(), callKey{}, c), host.User(tried.User))
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	c.cancel, c.user = cancel, tried.User.ID
+	c.cancel = cancel
 	if c.out, err = connector.Outgoing(ctx, Incoming{Method: tried.Method, Path: path, Query: query, Header: header, Masked: true}); err != nil {
 		return unrendered(err)
 	}
@@ -212,7 +212,7 @@ func asciiJSON(document []byte) string {
 	var b strings.Builder
 	for _, r := range string(document) {
 		switch first, second := utf16.EncodeRune(r); {
-		case r < utf8.RuneSelf:
+		case r < 0x7f: // which is a control character
 			b.WriteRune(r)
 		case first != utf8.RuneError:
 			_, _ = fmt.Fprintf(&b, `\u%04x\u%04x`, first, second)

@@ -60,9 +60,6 @@ func (t *Template) Secrets() []string { return t.compiled.Names().Secrets }
 // Personal tells whether the template names something of the user, or tenant_id.
 func (t *Template) Personal() bool { return len(t.names.User) > 0 || t.names.Tenant }
 
-// Source is what was compiled.
-func (t *Template) Source() string { return t.compiled.Source() }
-
 // Literal gives the text when there is no expression in it.
 func (t *Template) Literal() (text string, ok bool) { return t.compiled.Literal() }
 

@@ -16,7 +16,7 @@ import (
 // connect connects a connector, and gives what is wrong with it its place in the file. What its requests and answers are
 // like is looked at also where it cannot be connected.
 func (l *loader) connect(ctx context.Context, c *definition, info host.PluginInfo, taken map[string]string) {
-	connected := l.authenticated(ctx, c, info, taken)
+	connected := l.authenticated(ctx, c, info)
 	c.gateway.Name, c.gateway.Permalink, c.gateway.Auth = c.name, c.permalink, c.auth
 	if c.url == nil {
 		c.gateway.URL = "https://unknown.invalid/" // complained of already
@@ -25,13 +25,24 @@ func (l *loader) connect(ctx context.Context, c *definition, info host.PluginInf
 	for _, p := range problems {
 		l.problem(c, p, info)
 	}
-	if compiled != nil && connected != nil && c.url != nil {
+	if connected == nil {
+		return
+	}
+	names := connected.Secrets()
+	if compiled != nil {
+		names = compiled.Secrets()
+	}
+	l.variables(c, names, taken)
+	if l.options.ReadSecrets {
+		l.secrets(ctx, c, connected, names, info)
+	}
+	if compiled != nil && c.url != nil {
 		l.set.Connectors = append(l.set.Connectors, &Connector{Connector: connected, Title: c.name, Permalink: c.permalink, URL: c.url, Gateway: compiled})
 	}
 }
 
 // authenticated is the host's connector, or nil when there is something wrong with it.
-func (l *loader) authenticated(ctx context.Context, c *definition, info host.PluginInfo, taken map[string]string) *host.Connector {
+func (l *loader) authenticated(ctx context.Context, c *definition, info host.PluginInfo) *host.Connector {
 	if c.auth.Type == "" {
 		return nil // complained of already
 	}
@@ -55,10 +66,6 @@ func (l *loader) authenticated(ctx context.Context, c *definition, info host.Plu
 	if err != nil {
 		l.at(c.member.place, c.path(), "%v", err)
 		return nil
-	}
-	l.variables(c, connected.Secrets(), taken)
-	if l.options.ReadSecrets {
-		l.secrets(ctx, c, connected, info)
 	}
 	return connected
 }

@@ -26,7 +26,7 @@ type Options struct {
 	// First is asked for a secret before the stores that the file names. When it names none, Host has all of them.
 	First host.Secrets
 	// Environment is set when secrets come from environment variables, even if only some do. Then two names of secrets
-	// that are one variable (see [host.EnvName]) are a problem.
+	// that are one variable (see [host.EnvName]) are a problem. A file that names stores says so itself.
 	Environment bool
 	// ReadSecrets is set when the secrets are to be tried: one that is missing or empty, and a key that does not fit its
 	// algorithm, are problems then.
@@ -111,7 +111,7 @@ func Read(ctx context.Context, name string, text []byte, o Options) (*Set, error
 		if l.set.Host != nil {
 			_ = l.set.Host.Close(ctx)
 		}
-		return nil, &Error{File: name, Problems: l.sorted()}
+		return nil, &Error{File: name, Problems: l.sorted(), PluginFiles: l.set.PluginFiles}
 	}
 	return l.set, nil
 }
@@ -172,9 +172,10 @@ func (l *loader) load(ctx context.Context, text string) error {
 	d := &definer{problems: &l.problems, allowHTTP: l.options.Host.Egress.AllowHTTP, dir: l.dir, budget: maxValues, meant: map[*node][]string{}}
 	definitions, files := d.document(root)
 	l.set.Settings = d.settings(root)
-	all := d.stores(root)
-	l.stores(all)
-	l.options.Environment = l.options.Environment && (len(all) == 0 || d.environment)
+	if stores := d.stores(root); len(stores) > 0 {
+		l.stores(stores)
+		l.options.Environment = d.environment
+	}
 	if err := l.host(ctx, files); err != nil {
 		return err
 	}
@@ -196,9 +197,6 @@ func (l *loader) load(ctx context.Context, text string) error {
 
 // stores has the host take secrets from what the file says.
 func (l *loader) stores(all []host.Secrets) {
-	if len(all) == 0 {
-		return
-	}
 	if l.options.First != nil {
 		all = append([]host.Secrets{l.options.First}, all...)
 	}

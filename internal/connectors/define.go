@@ -53,8 +53,8 @@ type definer struct {
 	dir       string // of the file
 	budget    int
 	meant     map[*node][]string // what unknown members of an object were probably meant to be
-	// environment is set when the file names the environment as a store of secrets.
-	environment bool
+
+	environment bool // a store of the file is the environment
 }
 
 func (d *definer) document(root *node) (connectors []*definition, plugins []pluginFile) {

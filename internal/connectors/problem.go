@@ -21,6 +21,8 @@ type Problem struct {
 type Error struct {
 	File     string
 	Problems []Problem
+
+	PluginFiles []string // that it names, as in [Set]: what is wrong may be one of them
 }
 
 // Error has a line for each problem, in the form that editors and compilers share: file:line:column: what.

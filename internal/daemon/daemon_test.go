@@ -13,6 +13,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"testing"
 
@@ -302,6 +303,56 @@ func TestUsersAreNotTakenAway(t *testing.T) {
 	}
 	if status, _ := w.get(w.callers + "/connectors/echo"); status != http.StatusUnauthorized {
 		t.Errorf("without a session: %d", status)
+	}
+}
+
+// A change of something else does not lose the keys of sessions: their issuer may be down.
+func TestKeysOutliveAChange(t *testing.T) {
+	down := atomic.Bool{}
+	issuer := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		if down.Load() {
+			w.WriteHeader(http.StatusServiceUnavailable)
+			return
+		}
+		_, _ = io.WriteString(w, `{"keys":[]}`)
+	}))
+	t.Cleanup(issuer.Close)
+	users := "gateway: {user: {type: jwt, jwt: {bearer: true, jwks_url: '" + issuer.URL + "', issuer: https://id.example.com, audiences: gateway}}}\n"
+	w := start(t, version, users+echo)
+	ready := func(want int) {
+		t.Helper()
+		if status, body := w.get(w.operators + "/readyz"); status != want {
+			t.Errorf("/readyz is %d %s, want %d", status, body, want)
+		}
+	}
+	use := func(text string) {
+		t.Helper()
+		w.write(text)
+		if got := <-w.logged; got != "the configuration is in use: " {
+			t.Errorf("the log says %s", got)
+		}
+	}
+	ready(http.StatusOK)
+	down.Store(true)
+	use(users + strings.Replace(echo, `"1"`, `"2"`, 1))
+	ready(http.StatusOK)
+	use(strings.Replace(users, "audiences: gateway", "audiences: other", 1) + echo)
+	ready(http.StatusServiceUnavailable)
+}
+
+// A file may name a plugin before that is there.
+func TestPluginThatComesLater(t *testing.T) {
+	w := start(t, version, echo)
+	plugin := filepath.Join(t.TempDir(), "plugin.wasm")
+	w.write("plugins: [{path: " + plugin + "}]\n" + echo)
+	if got := <-w.logged; !strings.Contains(got, "names a file that does not exist") {
+		t.Errorf("the log says %s", got)
+	}
+	if err := os.WriteFile(plugin, []byte("not a module"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if got := <-w.logged; !strings.Contains(got, "is not used") || strings.Contains(got, "does not exist") {
+		t.Errorf("the log says %s", got)
 	}
 }
 

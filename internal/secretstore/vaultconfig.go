@@ -20,25 +20,42 @@ const (
 	serviceAccountToken = "/var/run/secrets/kubernetes.io/serviceaccount/token"
 )
 
-// checker collects all that is wrong with a configuration.
-type checker struct{ problems []string }
+// ConfigError lists all that is wrong with a [VaultConfig].
+type ConfigError struct{ Problems []Problem }
 
-func (k *checker) wrong(format string, args ...any) {
-	k.problems = append(k.problems, fmt.Sprintf(format, args...))
+// Problem is one thing that is wrong. Its path is that of the member in connectors.yaml: approle.role_id. It is "" when
+// all of the store is meant.
+type Problem struct{ Path, Message string }
+
+func (e *ConfigError) Error() string {
+	all := make([]string, len(e.Problems))
+	for i, p := range e.Problems {
+		if all[i] = p.Message; p.Path != "" {
+			all[i] = p.Path + ": " + p.Message
+		}
+	}
+	return "vault: " + strings.Join(all, "; ")
+}
+
+// checker collects all that is wrong with a configuration.
+type checker struct{ problems []Problem }
+
+func (k *checker) wrong(path, format string, args ...any) {
+	k.problems = append(k.problems, Problem{path, fmt.Sprintf(format, args...)})
 }
 
 func (k *checker) address(text string, allowHTTP bool) string {
 	u, err := url.Parse(text)
 	switch {
 	case err != nil || u.Host == "" || u.Opaque != "": // the error would quote a password
-		k.wrong("address must be such as https://vault.example.com:8200")
+		k.wrong("address", "must be such as https://vault.example.com:8200")
 		return ""
 	case u.User != nil || u.RawQuery != "" || u.ForceQuery || u.Fragment != "":
-		k.wrong("address must not have a user, query or fragment")
+		k.wrong("address", "must not have a user, query or fragment")
 	case u.Scheme == "http" && !allowHTTP:
-		k.wrong("address must be https, or --dev given while developing")
+		k.wrong("address", "must be https, or --dev be given while developing")
 	case u.Scheme != "http" && u.Scheme != "https":
-		k.wrong("address must be https, not %q", host.Printable(u.Scheme))
+		k.wrong("address", "must be https, not %q", host.Printable(u.Scheme))
 	}
 	return u.Scheme + "://" + u.Host + strings.TrimRight(u.EscapedPath(), "/") + "/v1/"
 }
@@ -51,7 +68,7 @@ func (k *checker) path(field, text string) string {
 	steps := strings.Split(strings.Trim(text, "/"), "/")
 	for i, step := range steps {
 		if step == "" || step == "." || step == ".." || strings.ContainsFunc(step, func(r rune) bool { return r < ' ' || r == 0x7f || r == '\ufffd' }) {
-			k.wrong("%s %q must be names with a slash between them", field, host.Printable(text))
+			k.wrong(field, "%q must be names with a slash between them", host.Printable(text))
 			return ""
 		}
 		steps[i] = url.PathEscape(step)
@@ -61,7 +78,7 @@ func (k *checker) path(field, text string) string {
 
 func (k *checker) paths(c *VaultConfig) paths {
 	if c.Path != "" && (c.Prefix != "" || c.Field != "") {
-		k.wrong("path is for secrets that are fields of one path: leave it out, or prefix and field")
+		k.wrong("path", "is for secrets that are fields of one path: leave it out, or prefix and field")
 	}
 	p := paths{data: k.path("mount", given(c.Mount, "secret")) + "/data", shared: c.Path != "", field: given(c.Field, "value")}
 	if below := k.path("prefix", c.Prefix) + k.path("path", c.Path); below != "" {
@@ -81,7 +98,7 @@ func (k *checker) login(c *VaultConfig) login {
 	var ways []login
 	if c.Token != "" {
 		if !isToken(c.Token) {
-			k.wrong("token has characters that no token has")
+			k.wrong("token", "has characters that no token has")
 		}
 		ways = append(ways, login{token: func() (string, error) { return c.Token, nil }})
 	}
@@ -90,7 +107,7 @@ func (k *checker) login(c *VaultConfig) login {
 	}
 	if a := c.AppRole; a != nil {
 		if !isToken(a.RoleID) || a.SecretIDFile == "" {
-			k.wrong("approle needs role_id and secret_id_file")
+			k.wrong("approle", "needs role_id and secret_id_file")
 		}
 		ways = append(ways, login{
 			path: "auth/" + k.path("approle.mount", given(a.Mount, "approle")) + "/login",
@@ -102,7 +119,7 @@ func (k *checker) login(c *VaultConfig) login {
 	}
 	if n := c.Kubernetes; n != nil {
 		if !isToken(n.Role) {
-			k.wrong("kubernetes needs role")
+			k.wrong("kubernetes", "needs role")
 		}
 		ways = append(ways, login{
 			path: "auth/" + k.path("kubernetes.mount", given(n.Mount, "kubernetes")) + "/login",
@@ -113,7 +130,7 @@ func (k *checker) login(c *VaultConfig) login {
 		})
 	}
 	if len(ways) != 1 {
-		k.wrong("there must be one of token_file, approle and kubernetes")
+		k.wrong("", "there must be one of token_file, approle and kubernetes, which say how to log in")
 		return login{}
 	}
 	return ways[0]
@@ -149,14 +166,14 @@ func (k *checker) transport(caFile string) *http.Transport {
 	if caFile == "" {
 		return t
 	}
-	text, err := readFile(caFile, "ca_file", maxCAFile)
+	text, err := readFile(caFile, "the file", maxCAFile)
 	if err != nil {
-		k.wrong("%v", err)
+		k.wrong("ca_file", "%v", err)
 		return t
 	}
 	t.TLSClientConfig.RootCAs = x509.NewCertPool()
 	if !t.TLSClientConfig.RootCAs.AppendCertsFromPEM(text) {
-		k.wrong("ca_file %q has no certificate in PEM", caFile)
+		k.wrong("ca_file", "%q has no certificate in PEM", caFile)
 	}
 	return t
 }

@@ -354,17 +354,6 @@ func TestHostileAnswers(t *testing.T) {
 	})
 }
 
-func TestNames(t *testing.T) {
-	b, problems := CompileResponse("{{ true ? 1 : user.id }}{{ get_variable('a') | default(tenant_id) }}{{ response.body.x }}{{ user.email }}")
-	if len(problems) > 0 {
-		t.Fatal(problems)
-	}
-	n := b.Names()
-	if strings.Join(n.User, " ") != "email id" || strings.Join(n.Variables, " ") != "a" || !n.Tenant || !n.ResponseBody || n.RequestBody {
-		t.Errorf("%+v", n)
-	}
-}
-
 func TestArithmeticNeverWraps(t *testing.T) {
 	const most, least = 1<<63 - 1, -1 << 63
 	for _, c := range []struct {
