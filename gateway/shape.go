@@ -7,10 +7,12 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"mime"
 	"net/http"
 	"runtime"
 	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/keywright/keywright/gateway/internal/transform"
 	"github.com/keywright/keywright/host"
@@ -44,6 +46,11 @@ func (k *compiler) shapes(d Definition) (s shapes) {
 	}
 	if d.Response.Records != "" && d.Response.Filter == "" {
 		k.wrong("response.records", "is without a filter: leave it out")
+	}
+	if kind := d.Response.ContentType; kind != "" {
+		if _, _, err := mime.ParseMediaType(kind); err != nil || !strings.Contains(kind, "/") {
+			k.wrong("response.content_type", "is no media type, such as text/html; charset=utf-8")
+		}
 	}
 	return s
 }

@@ -49,6 +49,8 @@ type Settings struct {
 	User    gateway.Identity
 	TLS     TLS    // of the listener for callers
 	Traces  string // URL that takes OTLP over HTTP; "" is none
+	// AccessLog has each request of a caller in the log, also those that went well.
+	AccessLog bool
 }
 
 // TLS names the files of a certificate with its chain, and of its key, PEM each. The zero value is plain HTTP.

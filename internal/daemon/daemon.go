@@ -50,20 +50,24 @@ func Run(ctx context.Context, c Config) error {
 		m.call(told)
 		gateway.Observe(ctx, told)
 	}
-	d := &daemon{config: c}
+	d := &daemon{config: c, metrics: m}
 	set, err := d.load(ctx)
 	if err != nil {
 		return err
 	}
-	observe := m.request
+	observe := func(e gateway.Event) {
+		m.request(e)
+		d.logRequest(e)
+	}
 	if d.traces = set.Settings.Traces; d.traces != "" || c.Traces {
 		t, err := newTraces(ctx, d.traces, c.Logger)
 		if err != nil {
 			return errors.Join(err, set.Close(ctx))
 		}
 		defer t.close()
+		untraced := observe
 		observe = func(e gateway.Event) {
-			m.request(e)
+			untraced(e)
 			t.request(e)
 		}
 	}
@@ -97,6 +101,7 @@ func Run(ctx context.Context, c Config) error {
 
 type daemon struct {
 	config  Config
+	metrics *metrics
 	gateway *gateway.Gateway
 	retired sync.WaitGroup // sets that are no longer in use, but not closed yet
 	// certificate is nil when callers use plain HTTP.
@@ -181,6 +186,11 @@ func (d *daemon) use(ctx context.Context, set *connectors.Set) error {
 		d.retired.Go(func() {
 			wait()
 			before.close(sessions)
+			for _, c := range before.Connectors {
+				if _, err := set.Find(c.Permalink); err != nil {
+					d.metrics.forget(c.Permalink)
+				}
+			}
 		})
 	}
 	return nil
@@ -210,6 +220,17 @@ func (d *daemon) sessions(ctx context.Context, set *connectors.Set) (gateway.Ses
 type base func() http.RoundTripper
 
 func (b base) RoundTrip(r *http.Request) (*http.Response, error) { return b().RoundTrip(r) }
+
+// logRequest is for gateway.access_log.
+func (d *daemon) logRequest(e gateway.Event) {
+	d.mu.Lock()
+	wanted := d.set.Settings.AccessLog
+	d.mu.Unlock()
+	if wanted {
+		d.config.Logger.LogAttrs(context.Background(), slog.LevelInfo, "request", slog.String("request_id", e.ID), slog.String("connector", e.Connector),
+			slog.Int("status", e.Status), slog.String("problem", e.Problem), slog.Duration("total", e.Total), slog.Duration("upstream", e.Upstream))
+	}
+}
 
 // errUsers keeps half a file, which may be well-formed, from opening the gateway to everybody.
 var errUsers = errors.New("gateway.user cannot be taken away while this runs: restart it")

@@ -166,6 +166,44 @@ func TestReload(t *testing.T) {
 	check("1 true")
 }
 
+// A connector that is gone is in the metrics no more: no label grows without bound.
+func TestMetricsOfWhatIsThere(t *testing.T) {
+	w := start(t, version, echo+strings.Replace(strings.TrimPrefix(echo, "connectors:\n"), "Echo", "Other", 1))
+	w.get(w.callers + "/connectors/echo")
+	w.get(w.callers + "/connectors/other")
+	shown := func(connector string) bool {
+		_, page := w.get(w.operators + "/metrics")
+		return strings.Contains(page, `connector="`+connector+`"`)
+	}
+	if !shown("echo") || !shown("other") {
+		t.Fatal("the metrics do not show the connectors")
+	}
+	w.write(echo)
+	<-w.logged
+	for range 1000 { // until the connector is closed, which nobody waits for
+		if !shown("other") {
+			break
+		}
+	}
+	if shown("other") || !shown("echo") {
+		t.Error("the metrics show a connector that is gone, or not the one that is there")
+	}
+}
+
+// With gateway.access_log, requests that go well are in the log, without their paths and queries.
+func TestAccessLog(t *testing.T) {
+	for _, wanted := range []bool{false, true} {
+		w := start(t, version, fmt.Sprintf("gateway: {access_log: %t}\n", wanted)+echo+"    query: [{name: q, value: '', overridable: true}]\n")
+		w.get(w.callers + "/connectors/echo?q=private")
+		if err := w.end(); err != nil {
+			t.Error(err)
+		}
+		if got := w.log.String(); strings.Contains(got, `"msg":"request","request_id":`) != wanted || strings.Contains(got, "private") {
+			t.Errorf("access_log %t: the log is %s", wanted, got)
+		}
+	}
+}
+
 // No request is lost while the file changes and the server ends, and nothing stays behind.
 func TestRequestsInFlightWhileTheFileChanges(t *testing.T) {
 	defer goleak.VerifyNone(t, goleak.IgnoreCurrent())
