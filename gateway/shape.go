@@ -70,16 +70,16 @@ func (c *call) shapeRequest(ctx context.Context, r *http.Request) error {
 	if c.connector.shapes.request == nil {
 		return nil
 	}
-	done, err := c.gateway.shaping(ctx)
-	if err != nil {
-		return err
-	}
-	defer done()
 	body, err := io.ReadAll(r.Body)
 	if err != nil {
 		return err
 	}
 	c.body = body
+	ctx, done, err := c.shaping(ctx)
+	if err != nil {
+		return err
+	}
+	defer done()
 	shaped, _, err := c.connector.shapes.request.Run(ctx, c.input(r))
 	if err != nil {
 		return &problem{status: http.StatusBadRequest, kind: "request-not-shaped", detail: "the body is not what this connector takes", cause: fmt.Errorf("request: %w", err)}
@@ -99,11 +99,6 @@ func (c *call) shapeResponse(response *http.Response) (shaped bool, err error) {
 	if s.filter == nil && s.response == nil {
 		return false, nil
 	}
-	done, err := c.gateway.shaping(response.Request.Context())
-	if err != nil {
-		return true, err
-	}
-	defer done()
 	original := response.Body
 	defer original.Close()
 	body, err := io.ReadAll(io.LimitReader(original, c.connector.Limits.ResponseBytes+1))
@@ -120,6 +115,11 @@ func (c *call) shapeResponse(response *http.Response) (shaped bool, err error) {
 		return failed("response", fmt.Errorf("its body has more than %d bytes, which limits.response_bytes allows", c.connector.Limits.ResponseBytes))
 	}
 	r := response.Request
+	ctx, done, err := c.shaping(r.Context())
+	if err != nil {
+		return true, err
+	}
+	defer done()
 	in := c.input(r)
 	in.Response = transform.Response{StatusCode: response.StatusCode, Header: response.Header, Body: body}
 	empty := r.Method == http.MethodHead || response.StatusCode == http.StatusNoContent || response.StatusCode == http.StatusNotModified
@@ -130,7 +130,7 @@ func (c *call) shapeResponse(response *http.Response) (shaped bool, err error) {
 		case empty || failure:
 			body = nil
 		default:
-			if body, err = s.filter.Run(r.Context(), in); err != nil {
+			if body, err = s.filter.Run(ctx, in); err != nil {
 				return failed("response.filter", err)
 			}
 		}
@@ -139,7 +139,7 @@ func (c *call) shapeResponse(response *http.Response) (shaped bool, err error) {
 	contentType := response.Header.Get("Content-Type")
 	if s.response != nil && !empty && (s.filter == nil || !failure) {
 		var isJSON bool
-		if body, isJSON, err = s.response.Run(r.Context(), in); err != nil {
+		if body, isJSON, err = s.response.Run(ctx, in); err != nil {
 			return failed("response.body", err)
 		}
 		if isJSON {
@@ -162,13 +162,16 @@ func (c *call) shapeResponse(response *http.Response) (shaped bool, err error) {
 	return true, nil
 }
 
-// shaping waits until bodies may be shaped: a decoded body takes many times the memory of its text.
-func (g *Gateway) shaping(ctx context.Context) (done func(), err error) {
+// shaping waits until a body may be shaped, all of which is there: a decoded one takes many times the memory of its text. Who
+// sends it could make it go on for hours otherwise, and so it ends with the connector's timeout.
+func (c *call) shaping(ctx context.Context) (limited context.Context, done func(), err error) {
+	shapes := c.gateway.shapes
 	select {
-	case g.shapes <- struct{}{}:
-		return func() { <-g.shapes }, nil
+	case shapes <- struct{}{}:
+		limited, cancel := context.WithTimeout(ctx, c.connector.Timeout)
+		return limited, func() { cancel(); <-shapes }, nil
 	case <-ctx.Done():
-		return nil, context.Cause(ctx)
+		return nil, nil, context.Cause(ctx)
 	}
 }
 
