@@ -11,6 +11,7 @@ import (
 	"runtime"
 	"slices"
 	"strconv"
+	"sync/atomic"
 
 	"github.com/keywright/keywright/gateway/internal/transform"
 	"github.com/keywright/keywright/host"
@@ -70,7 +71,9 @@ func (c *call) shapeRequest(ctx context.Context, r *http.Request) error {
 	if c.connector.shapes.request == nil {
 		return nil
 	}
-	body, err := io.ReadAll(r.Body)
+	held := &held{Reader: r.Body, all: &c.gateway.held, most: maxHeld}
+	defer held.release()
+	body, err := io.ReadAll(held)
 	if err != nil {
 		return err
 	}
@@ -101,7 +104,9 @@ func (c *call) shapeResponse(response *http.Response) (shaped bool, err error) {
 	}
 	original := response.Body
 	defer original.Close()
-	body, err := io.ReadAll(io.LimitReader(original, c.connector.Limits.ResponseBytes+1))
+	held := &held{Reader: io.LimitReader(original, c.connector.Limits.ResponseBytes+1), all: &c.gateway.held, most: maxHeld}
+	defer held.release()
+	body, err := io.ReadAll(held)
 	if err != nil {
 		return true, err
 	}
@@ -174,6 +179,27 @@ func (c *call) shaping(ctx context.Context) (limited context.Context, done func(
 		return nil, nil, context.Cause(ctx)
 	}
 }
+
+// maxHeld is how many bytes of bodies are there at once, to be shaped.
+const maxHeld = 256 << 20
+
+// held is a body that is read to be shaped. What there is of all of them is bounded.
+type held struct {
+	io.Reader
+	all       *atomic.Int64
+	own, most int64
+}
+
+func (h *held) Read(p []byte) (int, error) {
+	n, err := h.Reader.Read(p)
+	h.own += int64(n)
+	if h.all.Add(int64(n)) > h.most {
+		return 0, &problem{status: http.StatusServiceUnavailable, kind: "too-many-requests", detail: "there are more bodies under way than this gateway takes", retry: 1}
+	}
+	return n, err
+}
+
+func (h *held) release() { h.all.Add(-h.own) }
 
 // maxShapes is how many bodies are shaped at once.
 func maxShapes() int { return max(4, 2*runtime.GOMAXPROCS(0)) }

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/keywright/keywright/gateway"
+	"github.com/keywright/keywright/host"
 )
 
 // threats.md 49: bodies that do not go on keep nobody else's from being shaped.
@@ -97,5 +98,20 @@ func TestExpressionsEnd(t *testing.T) {
 				t.Fatal("it goes on")
 			}
 		})
+	}
+}
+
+// Who has another name than before is no other user.
+func TestLimitsAreOfTheUser(t *testing.T) {
+	w := newWorld(t, func(o *options, d *gateway.Definition) {
+		o.Users = users(func(r *http.Request) (host.User, error) {
+			return host.User{TenantID: "t", ID: "ann", Username: r.Header.Get("Authorization"), Email: r.Header.Get("Authorization") + "@example.com"}, nil
+		})
+		o.Clock = func() time.Time { return time.Unix(1_800_000_000, 0) }
+		d.Limits.PerUser = 1
+	})
+	first, second := w.get("/connectors/weather", "Authorization", "ann"), w.get("/connectors/weather", "Authorization", "anne")
+	if first.status != http.StatusOK || second.status != http.StatusTooManyRequests {
+		t.Errorf("the caller got %d, and %d under another name", first.status, second.status)
 	}
 }

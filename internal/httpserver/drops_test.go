@@ -13,12 +13,14 @@ import (
 // threats.md 49: a body that comes in drops ends, and one that comes slowly does not.
 func TestBodyInDrops(t *testing.T) {
 	for name, c := range map[string]struct {
+		first  int // bytes, at once
 		drop   int
 		pause  time.Duration
 		status int
 	}{
-		"drops":  {1, 20 * time.Second, http.StatusBadRequest},
-		"slowly": {20 << 10, 10 * time.Second, http.StatusOK},
+		"drops":                   {0, 1, 20 * time.Second, http.StatusBadRequest},
+		"drops, most of it there": {204000, 1, 20 * time.Second, http.StatusBadRequest},
+		"slowly":                  {0, 20 << 10, 10 * time.Second, http.StatusOK},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -32,8 +34,8 @@ func TestBodyInDrops(t *testing.T) {
 				defer func() { _ = client.Close(); <-sent }()
 				go func() {
 					defer close(sent)
-					_, _ = io.WriteString(client, "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 204800\r\n\r\n")
-					for range 204800 / c.drop {
+					_, _ = io.WriteString(client, "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 204800\r\n\r\n"+strings.Repeat("x", c.first))
+					for range (204800 - c.first) / c.drop {
 						time.Sleep(c.pause) // of the bubble
 						if _, err := io.WriteString(client, strings.Repeat("x", c.drop)); err != nil {
 							return

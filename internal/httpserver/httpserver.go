@@ -23,7 +23,7 @@ const (
 	headerTime   = 10 * time.Second // for a request's header
 	idleTime     = 2 * time.Minute  // between two requests
 	stallTime    = 30 * time.Second // between two pieces of a body, in either direction
-	slowest      = 1 << 10          // bytes in a second of a client's body, once stallTime was spent on waiting for it
+	slowest      = 1 << 10          // bytes in a second of a client's body, but for stallTime in all
 	restTime     = 10 * time.Second // for what is left of a body that nobody wants
 	headerBytes  = 32 << 10
 	defaultDrain = 30 * time.Second
@@ -168,7 +168,7 @@ func bounded(h http.Handler) http.Handler {
 			w.Header().Set("Connection", "close")
 		}
 		copied := *r // by the body of its own, the server tells what is to be done with what has not been read
-		copied.Body = &stalling{ReadCloser: r.Body, deadlines: d}
+		copied.Body = &stalling{r.Body, d, stallTime}
 		h.ServeHTTP(&writer{w, d}, &copied)
 		d.write() // what the server still has to
 	})
@@ -211,15 +211,14 @@ func (d *deadlines) end() {
 type stalling struct {
 	io.ReadCloser
 	deadlines *deadlines
-	got       int64
-	waited    time.Duration
+	patience  time.Duration // that is left; what comes adds to it
 }
 
 func (s *stalling) Read(p []byte) (int, error) {
 	began := time.Now()
-	s.deadlines.read(min(stallTime, max(0, stallTime+time.Duration(s.got/slowest)*time.Second-s.waited)))
+	s.deadlines.read(s.patience)
 	n, err := s.ReadCloser.Read(p)
-	s.got, s.waited = s.got+int64(n), s.waited+time.Since(began)
+	s.patience = min(stallTime, max(0, s.patience-time.Since(began)+time.Duration(n)*time.Second/slowest))
 	if errors.Is(err, os.ErrDeadlineExceeded) {
 		s.deadlines.stalled.Store(true)
 	} else {
