@@ -15,6 +15,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/keywright/keywright/host"
 )
 
 // call is one request of a caller.
@@ -132,7 +134,7 @@ func (u upstream) RoundTrip(r *http.Request) (*http.Response, error) {
 	return response, nil
 }
 
-var errRepeated = &problem{status: http.StatusBadGateway, kind: "authentication-failed", detail: "the request could not be authenticated, and was not sent",
+var errRepeated = &problem{status: http.StatusBadGateway, kind: "authentication-failed", stage: string(host.StageMutation), detail: "the request could not be authenticated, and was not sent",
 	cause: errors.New("the definition's query has a parameter of the name that the credential has: servers differ in which one counts")}
 
 // repeats tells whether what authenticating has added to a query names a parameter that was there already (threats.md 43).
