@@ -11,6 +11,7 @@ import (
 	"net/http/httputil"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/keywright/keywright/gateway/internal/identity"
@@ -83,6 +84,7 @@ type Gateway struct {
 	config  Config
 	buffers buffers
 	shapes  chan struct{} // has a place for each body that is shaped at once
+	held    atomic.Int64  // bytes of bodies that wait for it
 
 	mu      sync.RWMutex
 	current *generation
@@ -190,9 +192,7 @@ func (g *Gateway) serve(c *call, w http.ResponseWriter, r *http.Request) error {
 		if err != nil {
 			return err
 		}
-		if user != (host.User{}) {
-			who = strings.Join([]string{user.TenantID, user.ID, user.Email, user.Username}, "\x00")
-		}
+		who = allowanceOf(user)
 		ctx = host.WithUser(ctx, user)
 	}
 	release, err := connector.limits.enter(who)
@@ -220,6 +220,17 @@ func (g *Gateway) serve(c *call, w http.ResponseWriter, r *http.Request) error {
 	c.event.Ready = g.config.Clock()
 	connector.proxy.ServeHTTP(w, r)
 	return nil
+}
+
+// allowanceOf tells users apart, for limits: by what they cannot change themselves, if there is that.
+func allowanceOf(u host.User) string {
+	switch {
+	case u.ID != "":
+		return u.TenantID + "\x00id\x00" + u.ID
+	case u != (host.User{}):
+		return u.TenantID + "\x00email\x00" + u.Email + "\x00" + u.Username
+	}
+	return ""
 }
 
 func (g *generation) isHost(name string) bool {

@@ -251,6 +251,7 @@ func TestRefusals(t *testing.T) {
 		"path without a pattern":    {"GET", "/connectors/weather/admin", "", nil, 404, "unknown-path"},
 		"path that is longer":       {"GET", "/connectors/weather/users/1/keys", "", nil, 404, "unknown-path"},
 		"path with a slash escaped": {"GET", "/connectors/weather/users/1%2Fkeys", "", nil, 404, "unknown-path"},
+		"slash escaped twice, a %":  {"GET", "/connectors/weather/users/1%252Fkeys%25", "", nil, 404, "unknown-path"},
 		"path that goes up":         {"GET", "/connectors/weather/open/..%2f..%2fadmin", "", nil, 400, "bad-request"}, // threats.md 27
 		"path that goes up twice":   {"GET", "/connectors/weather/open/%252e%252e/admin", "", nil, 400, "bad-request"},
 		"header twice":              {"GET", "/connectors/weather", "", []string{"X-Once", "a", "X-Once", "b"}, 400, "bad-request"},

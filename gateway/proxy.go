@@ -15,6 +15,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/keywright/keywright/host"
 )
 
 // call is one request of a caller.
@@ -114,6 +116,9 @@ var errUpstreamTime = errors.New("the API took longer than timeout")
 
 func (u upstream) RoundTrip(r *http.Request) (*http.Response, error) {
 	c := callOf(r.Context())
+	if added, ok := strings.CutPrefix(r.URL.RawQuery, c.out.URL.RawQuery); !ok || repeats(added, c.out.URL.RawQuery) {
+		return nil, errRepeated
+	}
 	now := c.gateway.config.Clock()
 	if c.sent.IsZero() {
 		c.sent = now
@@ -133,6 +138,34 @@ func (u upstream) RoundTrip(r *http.Request) (*http.Response, error) {
 	}
 	response.Body = &stalling{response.Body, timer, u.timeout}
 	return response, nil
+}
+
+var errRepeated = &problem{
+	status: http.StatusBadGateway, kind: "authentication-failed", stage: string(host.StageMutation), detail: "the request could not be authenticated, and was not sent",
+	cause: errors.New("the definition's query has a parameter of the name that the credential has: servers differ in which one counts"),
+}
+
+// repeats tells whether what authenticating has added to a query names a parameter that was there already (threats.md 43).
+func repeats(added, query string) bool {
+	if added == "" || query == "" {
+		return false
+	}
+	for one := range strings.SplitSeq(strings.TrimPrefix(added, "&"), "&") {
+		for other := range strings.SplitSeq(query, "&") {
+			if strings.EqualFold(parameterName(one), parameterName(other)) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+func parameterName(text string) string {
+	escaped, _, _ := strings.Cut(text, "=")
+	if name, err := url.QueryUnescape(escaped); err == nil {
+		return name
+	}
+	return escaped
 }
 
 // waiting is a caller's body. While the API waits for a piece of it, its time does not count.

@@ -5,7 +5,9 @@ import (
 	"errors"
 	"io"
 	"net/http"
+	"net/url"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -48,7 +50,7 @@ func TestWaitingForTheCallerIsNotTheUpstreams(t *testing.T) {
 				from, to := io.Pipe()
 				go func() {
 					for range 3 {
-						time.Sleep(time.Minute) // of the bubble
+						<-time.After(time.Minute) // of the bubble
 						_, _ = io.WriteString(to, "piece")
 					}
 					_ = to.Close()
@@ -64,7 +66,7 @@ func TestWaitingForTheCallerIsNotTheUpstreams(t *testing.T) {
 					}
 					return &http.Response{StatusCode: http.StatusOK, Body: http.NoBody, Request: r}, nil
 				})
-				c := &call{gateway: New(Config{}), cancel: cancel}
+				c := &call{gateway: New(Config{}), cancel: cancel, out: &Outgoing{URL: &url.URL{}}}
 				r, err := http.NewRequestWithContext(context.WithValue(ctx, callKey{}, c), http.MethodPost, "https://api.invalid", from)
 				if err != nil {
 					t.Fatal(err)
@@ -77,7 +79,7 @@ func TestWaitingForTheCallerIsNotTheUpstreams(t *testing.T) {
 				if err := <-read; err != nil {
 					t.Error(err)
 				}
-				time.Sleep(time.Minute) // of the bubble
+				<-time.After(time.Minute) // of the bubble
 				synctest.Wait()
 				if errors.Is(context.Cause(ctx), errUpstreamTime) {
 					t.Error("the caller's time counted")
@@ -90,3 +92,30 @@ func TestWaitingForTheCallerIsNotTheUpstreams(t *testing.T) {
 type roundTripper func(*http.Request) (*http.Response, error)
 
 func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
+
+// What waits to be shaped takes no more memory than there is for it, and what was shaped leaves its place to others.
+func TestBodiesThatAreHeld(t *testing.T) {
+	var all atomic.Int64
+	read := func(length int) (*held, error) {
+		h := &held{Reader: strings.NewReader(strings.Repeat("x", length)), all: &all, most: 10}
+		_, err := io.ReadAll(h)
+		return h, err
+	}
+	first, err := read(6)
+	if err != nil {
+		t.Error(err)
+	}
+	second, err := read(5)
+	if p := (*problem)(nil); !errors.As(err, &p) || p.status != 503 {
+		t.Errorf("the second gives %v", err)
+	}
+	second.release()
+	third, err := read(4)
+	if err != nil {
+		t.Error(err)
+	}
+	first.release()
+	if third.release(); all.Load() != 0 {
+		t.Errorf("%d bytes are held", all.Load())
+	}
+}

@@ -24,7 +24,7 @@ type Text struct {
 	Masked string // as a person may see it: what came from a secret is the expression that it came from
 	Secret bool   // something of it came from a secret
 
-	secrets []string // what did
+	secrets []string // what did, and the secrets themselves
 }
 
 // TemplateError lists everything that is wrong with a template. The paths of its problems are empty.
@@ -106,7 +106,9 @@ func (t *Template) render(ctx context.Context, render func(template.Values) ([]t
 		}
 		masked.WriteString(part.Text)
 	}
-	text.Masked = masked.String()
+	if text.Masked = masked.String(); text.Secret {
+		text.secrets = append(text.secrets, in.Secrets...) // an API may take apart what an expression has made of them
+	}
 	return text, nil
 }
 

@@ -44,7 +44,7 @@ func inputs() map[string]input {
 			"tenant_id is missing: the request has no tenant",
 		},
 		"body_text": {
-			everywhere, textInput(nil), func(r *run) (any, error) { return string(r.in.Request.Body), nil },
+			everywhere, textInput(nil), (*run).bodyText,
 			"",
 		},
 		"request.method":       {everywhere, textInput(nil), func(r *run) (any, error) { return r.in.Request.Method, nil }, ""},
@@ -101,11 +101,7 @@ func (f family) value(r *run, name string) any {
 	values := f.get(r)[name]
 	switch {
 	case f.all:
-		list := make([]any, len(values))
-		for i, v := range values {
-			list[i] = v
-		}
-		return list
+		return r.list(values)
 	case len(values) == 0:
 		return nil
 	}
