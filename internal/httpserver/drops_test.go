@@ -36,7 +36,7 @@ func TestBodyInDrops(t *testing.T) {
 					defer close(sent)
 					_, _ = io.WriteString(client, "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 204800\r\n\r\n"+strings.Repeat("x", c.first))
 					for range (204800 - c.first) / c.drop {
-						time.Sleep(c.pause) // of the bubble
+						<-time.After(c.pause) // of the bubble
 						if _, err := io.WriteString(client, strings.Repeat("x", c.drop)); err != nil {
 							return
 						}
