@@ -128,13 +128,13 @@ func TestSameOrigin(t *testing.T) {
 		"said to be the same":          {[]string{"Sec-Fetch-Site", "same-origin", "Origin", strings.Replace(own, "http://", "https://", 1)}, 200},
 		"said to be another":           {[]string{"Sec-Fetch-Site", "cross-site", "Origin", own}, 403},
 		"said to be a neighbour":       {[]string{"Sec-Fetch-Site", "same-site"}, 403},
-		"said twice":                   {[]string{"Sec-Fetch-Site", "cross-site", "Sec-Fetch-Site", "same-origin"}, 403},
+		"said twice":                   {[]string{"Sec-Fetch-Site", "cross-site", "Sec-Fetch-Site", "same-origin"}, 400},
 		"the same":                     {[]string{"Origin", own}, 200},
 		"the same behind a TLS proxy":  {[]string{"Origin", strings.Replace(own, "http://", "https://", 1)}, 200},
 		"the same name, another port":  {[]string{"Origin", "http://127.0.0.1:1"}, 403},
 		"the same with more behind it": {[]string{"Origin", own + ".evil.example"}, 403},
 	} {
-		if got := w.get("/connectors/weather", c.headers...); got.status != c.status && (c.status != 403 || got.kind != "cross-origin") {
+		if got := w.get("/connectors/weather", c.headers...); got.status != c.status || (c.status != 200) != (got.kind == "cross-origin") {
 			t.Errorf("%s: %d %s", name, got.status, got.body)
 		}
 	}
@@ -179,6 +179,30 @@ func TestShareOfOneUser(t *testing.T) {
 	for range 3 {
 		if status := <-done; status != http.StatusOK {
 			t.Errorf("a request got %d", status)
+		}
+	}
+}
+
+// What a caller accepts may stand in several lines.
+func TestAcceptInSeveralLines(t *testing.T) {
+	w := newWorld(t)
+	w.get("/connectors/weather", "Accept", "text/html", "Accept", "application/json")
+	if sent := w.last().Header["Accept"]; len(sent) != 1 || sent[0] != "text/html, application/json" {
+		t.Errorf("the API received %q", sent)
+	}
+}
+
+// A caller's trace goes on in the API where the definition says so, and nowhere else.
+func TestTraceOfTheCaller(t *testing.T) {
+	const trace = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
+	for want, headers := range map[string][]gateway.Parameter{"": nil, trace: {{Name: "traceparent", Overridable: true}}} {
+		w := newWorld(t, func(_ *options, d *gateway.Definition) { d.Headers = headers })
+		got := w.get("/connectors/weather", "Traceparent", trace)
+		if sent := w.last().Header.Get("Traceparent"); sent != want {
+			t.Errorf("the API received the traceparent %q, want %q", sent, want)
+		}
+		if id := got.header.Get("X-Request-Id"); id != trace[3:35] {
+			t.Errorf("the request has the id %s", id)
 		}
 	}
 }

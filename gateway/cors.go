@@ -1,6 +1,7 @@
 package gateway
 
 import (
+	"fmt"
 	"net/http"
 	"strings"
 )
@@ -22,7 +23,10 @@ func (g *generation) crossOrigin(w http.ResponseWriter, r *http.Request) (done b
 	case site == "" && (origin == "" || sameOrigin(origin, r)):
 		return false, nil
 	case !g.origins[origin]:
-		return false, &problem{status: http.StatusForbidden, kind: "cross-origin", detail: "pages of that origin may not call this gateway"}
+		return false, &problem{
+			status: http.StatusForbidden, kind: "cross-origin", detail: "pages of that origin may not call this gateway",
+			cause: fmt.Errorf("the Origin is %.100q, Sec-Fetch-Site %.100q: the gateway's own origin and gateway.origins may call", origin, site),
+		}
 	}
 	header.Set("Access-Control-Allow-Origin", origin)
 	header.Set("Access-Control-Allow-Credentials", "true")

@@ -87,6 +87,16 @@ type Connector struct {
 	host    *host.Host
 }
 
+// Secrets lists the names of the secrets that its requests have: in auth, headers and query.
+func (c *Connector) Secrets() []string {
+	names := c.Upstream.Secrets()
+	for _, p := range slices.Concat(c.headers, c.query) {
+		names = append(names, p.value.Secrets()...)
+	}
+	slices.Sort(names)
+	return slices.Compact(names)
+}
+
 type parameter struct {
 	Parameter
 	value *host.Template

@@ -4,12 +4,14 @@ import (
 	"context"
 	"crypto/rand"
 	"encoding/hex"
+	"fmt"
 	"log/slog"
 	"net"
 	"net/http"
 	"net/http/httputil"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/keywright/keywright/host"
@@ -45,7 +47,7 @@ type Event struct {
 	ID        string // X-Request-Id: the trace of the caller's traceparent, or random; 32 hexadecimal digits
 	Connector string // permalink; "" when the request was for none
 	Status    int
-	Problem   string        // the last part of the problem's type; "" for an answer of the API
+	Problem   string        // the last part of the problem's type, also of one that cut an answer off; "" when there was none
 	Stage     string        // at which authenticating it failed; "" otherwise
 	Total     time.Duration // until the answer had been written
 	Upstream  time.Duration // until the API's answer began; 0 when it was not asked
@@ -70,7 +72,7 @@ func Observe(ctx context.Context, told host.Call) {
 // Setup is what a gateway serves, until another takes its place.
 type Setup struct {
 	Connectors []*Connector
-	// Hosts are the names that callers may use, with the port if that is not the scheme's. Empty: those of the loopback.
+	// Hosts are the names that callers may use; one with a port, with that port only. Empty: those of the loopback.
 	Hosts []string
 	// Origins are those of the pages that may call from a browser, beside the gateway's own: https://app.example.com.
 	Origins []string
@@ -82,6 +84,7 @@ type Gateway struct {
 	config  Config
 	buffers buffers
 	shapes  chan struct{} // has a place for each body that is shaped at once
+	held    atomic.Int64  // bytes of bodies that wait for it
 
 	mu      sync.RWMutex
 	current *generation
@@ -164,7 +167,7 @@ func (g *Gateway) serve(c *call, w http.ResponseWriter, r *http.Request) error {
 	generation := g.enter()
 	defer generation.inFlight.Done()
 	if !generation.isHost(r.Host) {
-		return &problem{status: http.StatusMisdirectedRequest, kind: "unknown-host", detail: "this gateway is not known under that name"}
+		return &problem{status: http.StatusMisdirectedRequest, kind: "unknown-host", detail: "this gateway is not known under that name", cause: generation.notHost(r.Host)}
 	}
 	switch {
 	case r.Method == http.MethodConnect || r.Method == http.MethodTrace:
@@ -173,6 +176,7 @@ func (g *Gateway) serve(c *call, w http.ResponseWriter, r *http.Request) error {
 		return &problem{status: http.StatusBadRequest, kind: "upgrade-refused", detail: "connections are not upgraded here"}
 	}
 	if done, err := generation.crossOrigin(w, r); done || err != nil {
+		c.event.Status = http.StatusNoContent // unless it fails
 		return err
 	}
 	rest, ok := strings.CutPrefix(r.URL.EscapedPath(), "/connectors/")
@@ -181,20 +185,17 @@ func (g *Gateway) serve(c *call, w http.ResponseWriter, r *http.Request) error {
 	if !ok || connector == nil {
 		return &problem{status: http.StatusNotFound, kind: "unknown-connector", detail: "there is no such connector"}
 	}
-	c.connector = connector.Connector
-	ctx := r.Context()
+	c.connector, c.asked = connector.Connector, r.URL
+	ctx, who := r.Context(), ""
 	if generation.users != nil {
 		user, err := generation.users.User(r)
 		if err != nil {
 			return err
 		}
-		c.user = strings.Join([]string{user.TenantID, user.ID, user.Email, user.Username}, "\x00")
-		if user == (host.User{}) {
-			c.user = ""
-		}
+		who = allowanceOf(user)
 		ctx = host.WithUser(ctx, user)
 	}
-	release, err := connector.limits.enter(c.user)
+	release, err := connector.limits.enter(who)
 	if err != nil {
 		return err
 	}
@@ -221,16 +222,40 @@ func (g *Gateway) serve(c *call, w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
-func (g *generation) isHost(name string) bool {
-	if len(g.hosts) > 0 {
-		return g.hosts[strings.ToLower(name)]
+// allowanceOf tells users apart, for limits: by what they cannot change themselves, if there is that.
+func allowanceOf(u host.User) string {
+	switch {
+	case u.ID != "":
+		return u.TenantID + "\x00id\x00" + u.ID
+	case u != (host.User{}):
+		return u.TenantID + "\x00email\x00" + u.Email + "\x00" + u.Username
 	}
-	bare, _, err := net.SplitHostPort(name)
-	if err != nil {
-		bare = name
+	return ""
+}
+
+func (g *generation) isHost(name string) bool {
+	bare := withoutPort(name)
+	if len(g.hosts) > 0 {
+		return g.hosts[strings.ToLower(name)] || g.hosts[strings.ToLower(bare)]
 	}
 	address := net.ParseIP(strings.Trim(bare, "[]"))
 	return bare == "localhost" || address != nil && address.IsLoopback()
+}
+
+// withoutPort leaves the brackets of an IPv6 address where they are.
+func withoutPort(host string) string {
+	if colon := strings.LastIndexByte(host, ':'); colon > strings.LastIndexByte(host, ']') {
+		return host[:colon]
+	}
+	return host
+}
+
+// notHost is for the log.
+func (g *generation) notHost(name string) error {
+	if len(g.hosts) == 0 {
+		return fmt.Errorf("the Host is %.100q: without gateway.hosts, only localhost and loopback addresses are known", name)
+	}
+	return fmt.Errorf("the Host is %.100q, which is none of gateway.hosts", name)
 }
 
 // requestID is the trace of a W3C traceparent when the caller has one, and else random.

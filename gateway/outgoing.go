@@ -77,7 +77,7 @@ func (c *Connector) Outgoing(ctx context.Context, in Incoming) (*Outgoing, error
 		}
 	}
 	for _, name := range []string{"Accept", "Content-Type"} {
-		if value := in.Header.Get(name); value != "" {
+		if value := strings.Join(in.Header[name], ", "); value != "" { // RFC 9110 section 5.3
 			out.set(name, host.Text{Value: value, Masked: value})
 			out.shown[name] = out.Header[name]
 		}
@@ -235,16 +235,17 @@ func (c *Connector) allows(in Incoming) error {
 
 // plain tells whether a segment, however often it is decoded, is one segment of a path and nothing else.
 func plain(segment string) bool {
-	for {
+	for range urlpath.Decodings {
 		if strings.ContainsAny(segment, `/\;?#`) || !utf8.ValidString(segment) {
 			return false
 		}
-		decoded, err := url.PathUnescape(segment)
-		if err != nil || decoded == segment {
+		decoded := urlpath.Decode(segment)
+		if decoded == segment {
 			return true
 		}
 		segment = decoded
 	}
+	return false
 }
 
 // value renders a parameter, or takes the caller's value where it may.

@@ -80,12 +80,42 @@ var kinds = map[int]string{
 	http.StatusMethodNotAllowed: "method-not-allowed", http.StatusNotFound: "unknown-path", http.StatusBadRequest: "bad-request",
 }
 
-// fail writes an error, and logs what the caller is not told.
-func (c *call) fail(w http.ResponseWriter, r *http.Request, err error) {
-	if cause := context.Cause(r.Context()); cause != nil && errors.Is(cause, errUpstreamTime) {
-		err = cause
+// problem is problemOf of an error in the request of the context, whose end says more than what came of it.
+func (c *call) problem(ctx context.Context, err error) *problem {
+	cause := context.Cause(ctx)
+	if errors.Is(cause, errUpstreamTime) {
+		return problemOf(cause)
 	}
 	p := problemOf(err)
+	if errors.Is(cause, context.Canceled) && p.status >= http.StatusInternalServerError && !errors.Is(err, host.ErrEchoed) {
+		return &problem{status: statusGone, kind: "caller-gone", detail: "the caller did not wait for the answer", cause: err}
+	}
+	return p
+}
+
+// statusGone is for operators only, since nobody gets it. Other servers log it as well.
+const statusGone = 499
+
+// tell has operators know of a problem.
+func (c *call) tell(ctx context.Context, p *problem) {
+	c.event.Problem, c.event.Stage = p.kind, p.stage
+	level := slog.LevelInfo // it is the caller's
+	if p.status >= http.StatusInternalServerError {
+		level = slog.LevelWarn
+	}
+	known := []slog.Attr{slog.String("request_id", c.id), slog.Int("status", p.status), slog.String("problem", p.kind)}
+	if c.connector != nil {
+		known = append(known, slog.String("connector", c.connector.Permalink))
+	}
+	if p.stage != "" {
+		known = append(known, slog.String("stage", p.stage))
+	}
+	c.gateway.config.Logger.LogAttrs(ctx, level, "request failed", append(known, slog.String("error", host.Printable(p.Error())))...)
+}
+
+// fail writes an error, and logs what the caller is not told.
+func (c *call) fail(w http.ResponseWriter, r *http.Request, err error) {
+	p := c.problem(r.Context(), err)
 	document := struct {
 		Type      string `json:"type"`
 		Title     string `json:"title"`
@@ -94,7 +124,11 @@ func (c *call) fail(w http.ResponseWriter, r *http.Request, err error) {
 		Connector string `json:"connector,omitempty"`
 		Stage     string `json:"stage,omitempty"`
 		RequestID string `json:"request_id"`
-	}{typeBase + p.kind, http.StatusText(p.status), p.status, p.detail, "", p.stage, c.id}
+		Cause     string `json:"cause,omitempty"` // for operators only
+	}{typeBase + p.kind, http.StatusText(p.status), p.status, p.detail, "", p.stage, c.id, ""}
+	if c.tried {
+		document.Cause = host.Printable(p.Error())
+	}
 	header := w.Header()
 	if c.connector != nil {
 		document.Connector = c.connector.Permalink
@@ -102,13 +136,8 @@ func (c *call) fail(w http.ResponseWriter, r *http.Request, err error) {
 			header.Set("Allow", strings.Join(c.connector.Methods, ", "))
 		}
 	}
-	c.event.Status, c.event.Problem, c.event.Stage = p.status, p.kind, p.stage
-	level := slog.LevelInfo // it is the caller's
-	if p.status >= http.StatusInternalServerError {
-		level = slog.LevelWarn
-	}
-	c.gateway.config.Logger.LogAttrs(r.Context(), level, "request failed", slog.String("request_id", c.id),
-		slog.String("connector", document.Connector), slog.Int("status", p.status), slog.String("stage", p.stage), slog.String("error", host.Printable(err.Error())))
+	c.event.Status = p.status
+	c.tell(r.Context(), p)
 	body, _ := json.Marshal(document)
 	header.Set("Content-Type", "application/problem+json")
 	header.Set("Cache-Control", "no-store")

@@ -9,11 +9,14 @@ import (
 	"log"
 	"net/http"
 	"net/http/httputil"
+	"net/url"
 	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/keywright/keywright/host"
 )
 
 // call is one request of a caller.
@@ -21,8 +24,9 @@ type call struct {
 	gateway   *Gateway
 	connector *Connector
 	id        string
-	user      string // id
-	body      []byte // the caller's, when an expression may ask for it
+	tried     bool     // by an operator
+	asked     *url.URL // by the caller
+	body      []byte   // the caller's, when an expression may ask for it
 	out       *Outgoing
 	cancel    context.CancelCauseFunc
 
@@ -74,6 +78,9 @@ func (g *Gateway) proxy(c *Connector) *httputil.ReverseProxy {
 			if s := callOf(r.In.Context()).connector.shapes; s.filter != nil || s.response != nil {
 				r.Out.Header.Del("Range") // a part of an answer cannot be looked at
 			}
+			if len(out.Header["Accept-Encoding"]) == 0 {
+				r.Out.Header.Set("Accept-Encoding", "identity") // without it, any would do
+			}
 			r.Out.Trailer = nil
 		},
 		Transport:      c.Upstream.Shielded(upstream{base, c.Timeout}),
@@ -105,40 +112,93 @@ type upstream struct {
 	timeout time.Duration
 }
 
-var errUpstreamTime = errors.New("the upstream's time is over")
+var errUpstreamTime = errors.New("the API took longer than timeout")
 
 func (u upstream) RoundTrip(r *http.Request) (*http.Response, error) {
 	c := callOf(r.Context())
+	if added, ok := strings.CutPrefix(r.URL.RawQuery, c.out.URL.RawQuery); !ok || repeats(added, c.out.URL.RawQuery) {
+		return nil, errRepeated
+	}
 	now := c.gateway.config.Clock()
 	if c.sent.IsZero() {
 		c.sent = now
 	}
 	timer := time.AfterFunc(u.timeout, func() { c.cancel(errUpstreamTime) })
+	var sending *waiting
 	if r.Body != nil && r.Body != http.NoBody {
-		r.Body = &waiting{r.Body, timer, u.timeout} // the API waits for what its caller has not sent yet
+		sending = &waiting{ReadCloser: r.Body, timer: timer, timeout: u.timeout}
+		r.Body = sending
 	}
 	response, err := u.base.RoundTrip(r)
 	c.answered = c.gateway.config.Clock()
+	sending.end()
+	timer.Stop()
 	if err != nil {
-		timer.Stop()
 		return nil, err
 	}
-	timer.Stop()
 	response.Body = &stalling{response.Body, timer, u.timeout}
 	return response, nil
 }
 
-// waiting is a caller's body: time counts for the upstream from when it has had a piece of it.
+var errRepeated = &problem{
+	status: http.StatusBadGateway, kind: "authentication-failed", stage: string(host.StageMutation), detail: "the request could not be authenticated, and was not sent",
+	cause: errors.New("the definition's query has a parameter of the name that the credential has: servers differ in which one counts"),
+}
+
+// repeats tells whether what authenticating has added to a query names a parameter that was there already (threats.md 43).
+func repeats(added, query string) bool {
+	if added == "" || query == "" {
+		return false
+	}
+	for one := range strings.SplitSeq(strings.TrimPrefix(added, "&"), "&") {
+		for other := range strings.SplitSeq(query, "&") {
+			if strings.EqualFold(parameterName(one), parameterName(other)) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+func parameterName(text string) string {
+	escaped, _, _ := strings.Cut(text, "=")
+	if name, err := url.QueryUnescape(escaped); err == nil {
+		return name
+	}
+	return escaped
+}
+
+// waiting is a caller's body. While the API waits for a piece of it, its time does not count.
 type waiting struct {
 	io.ReadCloser
-	timer   *time.Timer
 	timeout time.Duration
+
+	mu    sync.Mutex
+	timer *time.Timer // nil once there is an answer, which has the timer from then on
 }
 
 func (w *waiting) Read(p []byte) (int, error) {
+	w.mu.Lock()
+	if w.timer != nil {
+		w.timer.Stop()
+	}
+	w.mu.Unlock()
 	n, err := w.ReadCloser.Read(p)
-	w.timer.Reset(w.timeout)
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.timer != nil {
+		w.timer.Reset(w.timeout)
+	}
 	return n, err
+}
+
+func (w *waiting) end() {
+	if w == nil {
+		return
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.timer = nil
 }
 
 // stalling is an answer's body, for each piece of which its reader waits for so long, and no longer.
@@ -185,6 +245,9 @@ func (g *Gateway) answer(response *http.Response) error {
 	if response.StatusCode < 200 || response.StatusCode > 599 {
 		return &problem{status: http.StatusBadGateway, kind: "answer-refused", detail: "the API's answer has a status that none has"}
 	}
+	if encoding := response.Header.Get("Content-Encoding"); encoding != "" && !strings.EqualFold(encoding, "identity") && response.Body != http.NoBody {
+		return &problem{status: http.StatusBadGateway, kind: "answer-refused", detail: "the API's answer is encoded, though that was not asked for"}
+	}
 	header := http.Header{}
 	for _, name := range passed {
 		if values := response.Header[name]; len(values) > 0 {
@@ -198,7 +261,25 @@ func (g *Gateway) answer(response *http.Response) error {
 	if shaped, err := c.shapeResponse(response); shaped || err != nil {
 		return err
 	}
-	return lookedAt(response)
+	if err := lookedAt(response); err != nil {
+		return err
+	}
+	response.Body = &cutOff{response.Body, response.Request.Context()}
+	return nil
+}
+
+// cutOff is a body that its caller gets while it comes. When it ends before its end, only operators can be told why.
+type cutOff struct {
+	io.ReadCloser
+	ctx context.Context // here because Read has none
+}
+
+func (b *cutOff) Read(p []byte) (int, error) {
+	n, err := b.ReadCloser.Read(p)
+	if c := callOf(b.ctx); err != nil && !errors.Is(err, io.EOF) && c.event.Problem == "" {
+		c.tell(b.ctx, c.problem(b.ctx, err))
+	}
+	return n, err
 }
 
 // maxLookedAt is how many bytes of an answer are looked at before its header is sent.

@@ -7,10 +7,13 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"mime"
 	"net/http"
 	"runtime"
 	"slices"
 	"strconv"
+	"strings"
+	"sync/atomic"
 
 	"github.com/keywright/keywright/gateway/internal/transform"
 	"github.com/keywright/keywright/host"
@@ -45,10 +48,15 @@ func (k *compiler) shapes(d Definition) (s shapes) {
 	if d.Response.Records != "" && d.Response.Filter == "" {
 		k.wrong("response.records", "is without a filter: leave it out")
 	}
+	if kind := d.Response.ContentType; kind != "" {
+		if _, _, err := mime.ParseMediaType(kind); err != nil || !strings.Contains(kind, "/") {
+			k.wrong("response.content_type", "is no media type, such as text/html; charset=utf-8")
+		}
+	}
 	return s
 }
 
-// input is what expressions know of a call.
+// input is what expressions know of a call. Of the request it is the caller's: the one that is sent has secrets in its query.
 func (c *call) input(r *http.Request) *transform.Input {
 	user, ok := host.UserFrom(r.Context())
 	in := &transform.Input{
@@ -56,7 +64,7 @@ func (c *call) input(r *http.Request) *transform.Input {
 		Now:      c.gateway.config.Clock,
 		UUID:     newUUID,
 		Request: transform.Request{
-			Method: r.Method, Path: r.URL.Path, Query: r.URL.Query(), Header: c.out.shown, Body: c.body,
+			Method: r.Method, Path: c.asked.Path, Query: c.asked.Query(), Header: c.out.shown, Body: c.body,
 		},
 	}
 	if ok {
@@ -70,16 +78,18 @@ func (c *call) shapeRequest(ctx context.Context, r *http.Request) error {
 	if c.connector.shapes.request == nil {
 		return nil
 	}
-	done, err := c.gateway.shaping(ctx)
-	if err != nil {
-		return err
-	}
-	defer done()
-	body, err := io.ReadAll(r.Body)
+	held := &held{Reader: r.Body, all: &c.gateway.held, most: maxHeld}
+	defer held.release()
+	body, err := io.ReadAll(held)
 	if err != nil {
 		return err
 	}
 	c.body = body
+	ctx, done, err := c.shaping(ctx)
+	if err != nil {
+		return err
+	}
+	defer done()
 	shaped, _, err := c.connector.shapes.request.Run(ctx, c.input(r))
 	if err != nil {
 		return &problem{status: http.StatusBadRequest, kind: "request-not-shaped", detail: "the body is not what this connector takes", cause: fmt.Errorf("request: %w", err)}
@@ -99,14 +109,11 @@ func (c *call) shapeResponse(response *http.Response) (shaped bool, err error) {
 	if s.filter == nil && s.response == nil {
 		return false, nil
 	}
-	done, err := c.gateway.shaping(response.Request.Context())
-	if err != nil {
-		return true, err
-	}
-	defer done()
 	original := response.Body
 	defer original.Close()
-	body, err := io.ReadAll(io.LimitReader(original, c.connector.Limits.ResponseBytes+1))
+	held := &held{Reader: io.LimitReader(original, c.connector.Limits.ResponseBytes+1), all: &c.gateway.held, most: maxHeld}
+	defer held.release()
+	body, err := io.ReadAll(held)
 	if err != nil {
 		return true, err
 	}
@@ -120,6 +127,11 @@ func (c *call) shapeResponse(response *http.Response) (shaped bool, err error) {
 		return failed("response", fmt.Errorf("its body has more than %d bytes, which limits.response_bytes allows", c.connector.Limits.ResponseBytes))
 	}
 	r := response.Request
+	ctx, done, err := c.shaping(r.Context())
+	if err != nil {
+		return true, err
+	}
+	defer done()
 	in := c.input(r)
 	in.Response = transform.Response{StatusCode: response.StatusCode, Header: response.Header, Body: body}
 	empty := r.Method == http.MethodHead || response.StatusCode == http.StatusNoContent || response.StatusCode == http.StatusNotModified
@@ -130,7 +142,7 @@ func (c *call) shapeResponse(response *http.Response) (shaped bool, err error) {
 		case empty || failure:
 			body = nil
 		default:
-			if body, err = s.filter.Run(r.Context(), in); err != nil {
+			if body, err = s.filter.Run(ctx, in); err != nil {
 				return failed("response.filter", err)
 			}
 		}
@@ -139,7 +151,7 @@ func (c *call) shapeResponse(response *http.Response) (shaped bool, err error) {
 	contentType := response.Header.Get("Content-Type")
 	if s.response != nil && !empty && (s.filter == nil || !failure) {
 		var isJSON bool
-		if body, isJSON, err = s.response.Run(r.Context(), in); err != nil {
+		if body, isJSON, err = s.response.Run(ctx, in); err != nil {
 			return failed("response.body", err)
 		}
 		if isJSON {
@@ -162,15 +174,40 @@ func (c *call) shapeResponse(response *http.Response) (shaped bool, err error) {
 	return true, nil
 }
 
-// shaping waits until bodies may be shaped: a decoded body takes many times the memory of its text.
-func (g *Gateway) shaping(ctx context.Context) (done func(), err error) {
+// shaping waits until a body may be shaped, all of which is there: a decoded one takes many times the memory of its text, and who
+// sends it slowly would keep others from being shaped. Its expressions could go on for hours, and so it ends with the
+// connector's timeout.
+func (c *call) shaping(ctx context.Context) (limited context.Context, done func(), err error) {
+	shapes := c.gateway.shapes
 	select {
-	case g.shapes <- struct{}{}:
-		return func() { <-g.shapes }, nil
+	case shapes <- struct{}{}:
+		limited, cancel := context.WithTimeout(ctx, c.connector.Timeout)
+		return limited, func() { cancel(); <-shapes }, nil
 	case <-ctx.Done():
-		return nil, context.Cause(ctx)
+		return nil, nil, context.Cause(ctx)
 	}
 }
+
+// maxHeld is how many bytes of bodies are there at once, to be shaped.
+const maxHeld = 256 << 20
+
+// held is a body that is read to be shaped. What there is of all of them is bounded.
+type held struct {
+	io.Reader
+	all       *atomic.Int64
+	own, most int64
+}
+
+func (h *held) Read(p []byte) (int, error) {
+	n, err := h.Reader.Read(p)
+	h.own += int64(n)
+	if h.all.Add(int64(n)) > h.most {
+		return 0, &problem{status: http.StatusServiceUnavailable, kind: "too-many-requests", detail: "there are more bodies under way than this gateway takes", retry: 1}
+	}
+	return n, err
+}
+
+func (h *held) release() { h.all.Add(-h.own) }
 
 // maxShapes is how many bodies are shaped at once.
 func maxShapes() int { return max(4, 2*runtime.GOMAXPROCS(0)) }

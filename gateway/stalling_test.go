@@ -1,8 +1,13 @@
 package gateway
 
 import (
+	"context"
+	"errors"
 	"io"
+	"net/http"
+	"net/url"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -32,4 +37,85 @@ func TestStallingCountsTheUpstreamAlone(t *testing.T) {
 			t.Error("the upstream's time did not count")
 		}
 	})
+}
+
+// As long as the API waits for its caller's body, the time is the caller's; what is left of that does not end an answer
+// that the API has begun before.
+func TestWaitingForTheCallerIsNotTheUpstreams(t *testing.T) {
+	for name, answersEarly := range map[string]bool{"answer to the whole": false, "answer before the end": true} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				ctx, cancel := context.WithCancelCause(t.Context())
+				defer cancel(nil)
+				from, to := io.Pipe()
+				go func() {
+					for range 3 {
+						<-time.After(time.Minute) // of the bubble
+						_, _ = io.WriteString(to, "piece")
+					}
+					_ = to.Close()
+				}()
+				read := make(chan error, 1)
+				base := roundTripper(func(r *http.Request) (*http.Response, error) {
+					go func() {
+						_, err := io.ReadAll(r.Body)
+						read <- err
+					}()
+					if !answersEarly {
+						read <- <-read
+					}
+					return &http.Response{StatusCode: http.StatusOK, Body: http.NoBody, Request: r}, nil
+				})
+				c := &call{gateway: New(Config{}), cancel: cancel, out: &Outgoing{URL: &url.URL{}}}
+				r, err := http.NewRequestWithContext(context.WithValue(ctx, callKey{}, c), http.MethodPost, "https://api.invalid", from)
+				if err != nil {
+					t.Fatal(err)
+				}
+				response, err := upstream{base, time.Second}.RoundTrip(r)
+				if err != nil {
+					t.Fatal(err)
+				}
+				defer response.Body.Close()
+				if err := <-read; err != nil {
+					t.Error(err)
+				}
+				<-time.After(time.Minute) // of the bubble
+				synctest.Wait()
+				if errors.Is(context.Cause(ctx), errUpstreamTime) {
+					t.Error("the caller's time counted")
+				}
+			})
+		})
+	}
+}
+
+type roundTripper func(*http.Request) (*http.Response, error)
+
+func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
+
+// What waits to be shaped takes no more memory than there is for it, and what was shaped leaves its place to others.
+func TestBodiesThatAreHeld(t *testing.T) {
+	var all atomic.Int64
+	read := func(length int) (*held, error) {
+		h := &held{Reader: strings.NewReader(strings.Repeat("x", length)), all: &all, most: 10}
+		_, err := io.ReadAll(h)
+		return h, err
+	}
+	first, err := read(6)
+	if err != nil {
+		t.Error(err)
+	}
+	second, err := read(5)
+	if p := (*problem)(nil); !errors.As(err, &p) || p.status != 503 {
+		t.Errorf("the second gives %v", err)
+	}
+	second.release()
+	third, err := read(4)
+	if err != nil {
+		t.Error(err)
+	}
+	first.release()
+	if third.release(); all.Load() != 0 {
+		t.Errorf("%d bytes are held", all.Load())
+	}
 }

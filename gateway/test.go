@@ -1,12 +1,14 @@
 package gateway
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"net/http"
+	"net/url"
 	"strings"
 	"unicode/utf16"
 	"unicode/utf8"
@@ -42,14 +44,24 @@ type Try struct {
 	Path    string            `json:"path"` // with a query
 	Headers map[string]string `json:"headers"`
 	Body    string            `json:"body"`
-	User    host.User         `json:"user"`
+	User    TriedUser         `json:"user"`
+}
+
+// TriedUser is a [host.User], with the names that templates have for its fields.
+type TriedUser struct {
+	ID        string `json:"id"`
+	Email     string `json:"email"`
+	Username  string `json:"username"`
+	FirstName string `json:"first_name"`
+	LastName  string `json:"last_name"`
+	TenantID  string `json:"tenant_id"`
 }
 
 // Test tries a connector, for an operator: POST /connectors/{permalink}/test, with a [Try] as JSON or nothing. The answer is
 // that of the connector, shaped, and its header X-Debug-Request shows what was sent and what came.
 func (g *Gateway) Test() http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		c := &call{gateway: g, id: requestID(r), began: g.config.Clock()}
+		c := &call{gateway: g, id: requestID(r), began: g.config.Clock(), tried: true}
 		w = newFinalWriter(w, c.id)
 		if err := g.try(c, w, r); err != nil {
 			c.fail(w, r, err)
@@ -74,12 +86,12 @@ func (g *Gateway) try(c *call, w http.ResponseWriter, r *http.Request) error {
 	for name, value := range tried.Headers {
 		header.Set(name, value)
 	}
-	ctx := host.WithUser(context.WithValue(r.Context(), callKey{}, c), tried.User)
+	ctx := host.WithUser(context.WithValue(r.Context(), callKey{}, c), host.User(tried.User))
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	c.cancel, c.user = cancel, tried.User.ID
+	c.cancel = cancel
 	if c.out, err = connector.Outgoing(ctx, Incoming{Method: tried.Method, Path: path, Query: query, Header: header, Masked: true}); err != nil {
-		return err
+		return unrendered(err)
 	}
 	ctx = host.WithCredentials(ctx, c.out.credentials...)
 	inner, err := http.NewRequestWithContext(ctx, c.out.Method, "http://gateway.invalid/", strings.NewReader(tried.Body))
@@ -87,6 +99,7 @@ func (g *Gateway) try(c *call, w http.ResponseWriter, r *http.Request) error {
 		return refuse(http.StatusBadRequest, "that is not a method")
 	}
 	inner.URL.Path, inner.URL.RawQuery, inner.Header = "/"+strings.TrimPrefix(path, "/"), query, header
+	c.asked = &url.URL{Path: "/connectors/" + connector.Permalink + inner.URL.Path, RawQuery: query}
 	if err := c.shapeRequest(ctx, inner); err != nil {
 		return err
 	}
@@ -104,7 +117,7 @@ func readTry(body io.Reader) (Try, error) {
 	decoder := json.NewDecoder(body)
 	decoder.DisallowUnknownFields()
 	if err := decoder.Decode(&tried); err != nil && !errors.Is(err, io.EOF) {
-		return Try{}, refuse(http.StatusBadRequest, "the body is not JSON with method, path, headers, body and user")
+		return Try{}, refuse(http.StatusBadRequest, "the body is not JSON with method, path, headers, body and user: %s", host.Printable(err.Error()))
 	}
 	return tried, nil
 }
@@ -184,8 +197,11 @@ func (d *debugWriter) send() error {
 	}
 	d.sent = true
 	d.shown.ResponseBody, d.shown.ResponseContentType = show(d.held), d.Header().Get("Content-Type")
-	document, _ := json.Marshal(d.shown)
-	d.Header().Set("X-Debug-Request", asciiJSON(document))
+	var document bytes.Buffer
+	encoder := json.NewEncoder(&document)
+	encoder.SetEscapeHTML(false) // people read it: <token>
+	_ = encoder.Encode(d.shown)  // texts only
+	d.Header().Set("X-Debug-Request", asciiJSON(bytes.TrimRight(document.Bytes(), "\n")))
 	d.ResponseWriter.WriteHeader(max(d.status, http.StatusOK))
 	_, err := d.ResponseWriter.Write(d.held)
 	return err
@@ -196,7 +212,7 @@ func asciiJSON(document []byte) string {
 	var b strings.Builder
 	for _, r := range string(document) {
 		switch first, second := utf16.EncodeRune(r); {
-		case r < utf8.RuneSelf:
+		case r < 0x7f: // which is a control character
 			b.WriteRune(r)
 		case first != utf8.RuneError:
 			_, _ = fmt.Fprintf(&b, `\u%04x\u%04x`, first, second)

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
+	"strconv"
 	"strings"
 
 	"golang.org/x/net/http/httpguts"
@@ -39,6 +40,9 @@ func originOf(u *url.URL) (origin, error) {
 		o.port = "80"
 	case o.scheme != "https" && o.scheme != "http":
 		return origin{}, fmt.Errorf("has the scheme %q, https is wanted", Printable(u.Scheme))
+	}
+	if port, err := strconv.ParseUint(o.port, 10, 16); err != nil || port == 0 {
+		return origin{}, errors.New("has a port that is not 1 to 65535")
 	}
 	host := u.Hostname()
 	if !ascii(host) { // as net/http does it, and so without lowering it before: that of ẞ is another name

@@ -21,11 +21,11 @@ import (
 //
 // The credential is every text that the plugin's sealed values came to in the request: whole headers and query
 // parameters; what follows an authentication scheme such as Bearer; the user and password of Basic, together, and the
-// password; and those of the connector's secrets that are part of any of these, so that what is no secret belongs in a
-// variable. [WithCredentials] adds others. Texts under 8 bytes are not looked for.
+// password; and those of the connector's secrets that are part of any of these, also encoded, so that what is no secret
+// belongs in a variable. [WithCredentials] adds others. Texts under 8 bytes are not looked for.
 //
-// These are found as they are, as Base64 (standard or URL alphabet, also inside the Base64 of more) and as hex; each of
-// these also with any of its characters escaped as in URLs (in either case, + for a space, repeatedly), as in JSON and
+// These are found as they are, in UTF-16, as Base64 (standard or URL alphabet, also inside the Base64 of more) and as hex;
+// each of these also with any of its characters escaped as in URLs (in either case, + for a space, repeatedly), as in JSON and
 // JavaScript, or as HTML's numeric and common references. Not found is a credential that the API has compressed,
 // encrypted, cut in pieces (as a caller may ask for by Range) or encoded in another way.
 //
@@ -57,6 +57,9 @@ func WithCredentials(ctx context.Context, texts ...Text) context.Context {
 		if text.Secret {
 			all = append(append(all, text.secrets...), hostfn.Parts(text.Value)...)
 		}
+	}
+	for i, text := range all {
+		all[i] = strings.TrimSpace(text) // as headers are sent
 	}
 	return context.WithValue(ctx, credentialsKey{}, all)
 }

@@ -149,10 +149,10 @@ func TestErrorsOfAnAnswerAreScrubbed_threats_45(t *testing.T) {
 			}
 			w.setAPI(func(r *http.Request) (*http.Response, error) {
 				response, err := status(http.StatusOK)(r)
-				response.Body = io.NopCloser(io.MultiReader(strings.NewReader("some"), failing{fails}))
+				response.Body = io.NopCloser(io.MultiReader(strings.NewReader("some."), failing{fails}))
 				return response, err
 			})
-			if got, err := w.read(c.Shielded(nil).RoundTrip(get(t.Context()))); got != "some" || err == nil {
+			if got, err := w.read(c.Shielded(nil).RoundTrip(get(t.Context()))); got != "some." || err == nil {
 				t.Errorf("%s: %q, %v", form, got, err)
 			}
 		}

@@ -24,7 +24,7 @@ type Text struct {
 	Masked string // as a person may see it: what came from a secret is the expression that it came from
 	Secret bool   // something of it came from a secret
 
-	secrets []string // what did
+	secrets []string // what did, and the secrets themselves
 }
 
 // TemplateError lists everything that is wrong with a template. The paths of its problems are empty.
@@ -59,9 +59,6 @@ func (t *Template) Secrets() []string { return t.compiled.Names().Secrets }
 
 // Personal tells whether the template names something of the user, or tenant_id.
 func (t *Template) Personal() bool { return len(t.names.User) > 0 || t.names.Tenant }
-
-// Source is what was compiled.
-func (t *Template) Source() string { return t.compiled.Source() }
 
 // Literal gives the text when there is no expression in it.
 func (t *Template) Literal() (text string, ok bool) { return t.compiled.Literal() }
@@ -109,7 +106,9 @@ func (t *Template) render(ctx context.Context, render func(template.Values) ([]t
 		}
 		masked.WriteString(part.Text)
 	}
-	text.Masked = masked.String()
+	if text.Masked = masked.String(); text.Secret {
+		text.secrets = append(text.secrets, in.Secrets...) // an API may take apart what an expression has made of them
+	}
 	return text, nil
 }
 

@@ -240,7 +240,7 @@ func TestDecision_Requests_which_hosts_get_the_credential(t *testing.T) {
 	if _, err := c.Explain(request(t, "https://evil.test/")); err == nil {
 		t.Error("Explain explains a request that would not be sent")
 	}
-	for _, bad := range []string{"https://api.test/v1", "https://api.test?a", "https://u@api.test", "api.test", "https://", "ftp://api.test", "https://api.test/#f", "::"} {
+	for _, bad := range []string{"https://api.test/v1", "https://api.test?a", "https://u@api.test", "api.test", "https://", "ftp://api.test", "https://api.test:99999", "https://api.test:0", "https://api.test/#f", "::"} {
 		_, err := w.host.Connect(t.Context(), host.Connector{Name: "crm", Origins: []string{apiOrigin, bad}, Auth: host.Auth{Type: "none"}})
 		var wrong *host.ConfigError
 		if !errors.As(err, &wrong) || len(wrong.Problems) != 1 || wrong.Problems[0].Path != "origins[1]" {

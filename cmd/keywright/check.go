@@ -36,7 +36,7 @@ func (a *app) check() *cobra.Command {
 		Short: "Check a configuration: every problem, a line each, with line and column",
 		Long: "Checks a configuration and its plugins, and lists every problem, a line each, with line and column. Secrets are read " +
 			"only with --secrets or --secrets-dir: one that is missing or empty, and a key that does not fit its algorithm, are " +
-			"problems then. Nothing is sent.",
+			"problems then. Nothing is sent. Certificates and the keys of sessions are for `serve` to read.",
 		Args: arguments(),
 		RunE: a.orJSON(&asJSON, func(c *cobra.Command, _ []string) error {
 			flags.readSecrets = flags.readSecrets || flags.secretsDir != ""

@@ -28,7 +28,7 @@ type configFlags struct {
 
 func (f *configFlags) add(c *cobra.Command, file string) {
 	c.Flags().StringVarP(&f.file, "config", "c", file, "the `FILE` with the connectors")
-	c.Flags().StringVar(&f.secretsDir, "secrets-dir", "", "a `DIR` with a file for each secret, asked before the environment")
+	c.Flags().StringVar(&f.secretsDir, "secrets-dir", "", "a `DIR` with a file for each secret, asked before all others")
 	c.Flags().StringArrayVar(&f.variables, "var", nil, "what get_variable gives in templates, `K=V`; may be repeated")
 	c.Flags().BoolVar(&f.dev, "dev", false, "allow plain http and private addresses")
 }

@@ -18,7 +18,12 @@ const narrow = 80
 func (a *app) help(c *cobra.Command, _ []string) {
 	width := cmp.Or(columns(a.out), narrow)
 	var b strings.Builder
-	paragraph(&b, width, 0, cmp.Or(c.Long, c.Short))
+	for i, text := range strings.Split(cmp.Or(c.Long, c.Short), "\n\n") {
+		if i > 0 {
+			b.WriteByte('\n')
+		}
+		paragraph(&b, width, 0, text)
+	}
 	b.WriteString("\nUsage:\n  ")
 	paragraph(&b, width, 4, usageLine(c))
 	if c.HasAvailableSubCommands() {

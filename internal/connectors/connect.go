@@ -13,10 +13,38 @@ import (
 	"github.com/keywright/keywright/internal/abi"
 )
 
-// connect connects a connector, and gives what the host finds wrong its place in the file.
+// connect connects a connector, and gives what is wrong with it its place in the file. What its requests and answers are
+// like is looked at also where it cannot be connected.
 func (l *loader) connect(ctx context.Context, c *definition, info host.PluginInfo, taken map[string]string) {
+	connected := l.authenticated(ctx, c, info)
+	c.gateway.Name, c.gateway.Permalink, c.gateway.Auth = c.name, c.permalink, c.auth
+	if c.url == nil {
+		c.gateway.URL = "https://unknown.invalid/" // complained of already
+	}
+	compiled, problems := gateway.Compile(l.set.Host, connected, c.gateway)
+	for _, p := range problems {
+		l.problem(c, p, info)
+	}
+	if connected == nil {
+		return
+	}
+	names := connected.Secrets()
+	if compiled != nil {
+		names = compiled.Secrets()
+	}
+	l.variables(c, names, taken)
+	if l.options.ReadSecrets {
+		l.secrets(ctx, c, connected, names, info)
+	}
+	if compiled != nil && c.url != nil {
+		l.set.Connectors = append(l.set.Connectors, &Connector{Connector: connected, Title: c.name, Permalink: c.permalink, URL: c.url, Gateway: compiled})
+	}
+}
+
+// authenticated is the host's connector, or nil when there is something wrong with it.
+func (l *loader) authenticated(ctx context.Context, c *definition, info host.PluginInfo) *host.Connector {
 	if c.auth.Type == "" {
-		return // complained of already
+		return nil // complained of already
 	}
 	definition := host.Connector{Name: c.path(), Origins: []string{"https://unknown.invalid"}, Auth: c.auth, Timeout: c.gateway.Timeout}
 	if c.permalink != "" {
@@ -33,27 +61,13 @@ func (l *loader) connect(ctx context.Context, c *definition, info host.PluginInf
 				l.problem(c, p, info)
 			}
 		}
-		return
+		return nil
 	}
 	if err != nil {
 		l.at(c.member.place, c.path(), "%v", err)
-		return
+		return nil
 	}
-	l.variables(c, connected.Secrets(), taken)
-	if l.options.ReadSecrets {
-		l.secrets(ctx, c, connected, info)
-	}
-	if c.url == nil {
-		return
-	}
-	c.gateway.Name, c.gateway.Permalink, c.gateway.Auth = c.name, c.permalink, c.auth
-	compiled, problems := gateway.Compile(l.set.Host, connected, c.gateway)
-	for _, p := range problems {
-		l.problem(c, p, info)
-	}
-	if compiled != nil {
-		l.set.Connectors = append(l.set.Connectors, &Connector{Connector: connected, Title: c.name, Permalink: c.permalink, URL: c.url, Gateway: compiled})
-	}
+	return connected
 }
 
 // follows reports whether a problem is there only because of another one: a field is missing that was misspelt, or an

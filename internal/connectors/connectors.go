@@ -26,7 +26,7 @@ type Options struct {
 	// First is asked for a secret before the stores that the file names. When it names none, Host has all of them.
 	First host.Secrets
 	// Environment is set when secrets come from environment variables, even if only some do. Then two names of secrets
-	// that are one variable (see [host.EnvName]) are a problem.
+	// that are one variable (see [host.EnvName]) are a problem. A file that names stores says so itself.
 	Environment bool
 	// ReadSecrets is set when the secrets are to be tried: one that is missing or empty, and a key that does not fit its
 	// algorithm, are problems then.
@@ -49,6 +49,8 @@ type Settings struct {
 	User    gateway.Identity
 	TLS     TLS    // of the listener for callers
 	Traces  string // URL that takes OTLP over HTTP; "" is none
+	// AccessLog has each request of a caller in the log, also those that went well.
+	AccessLog bool
 }
 
 // TLS names the files of a certificate with its chain, and of its key, PEM each. The zero value is plain HTTP.
@@ -111,7 +113,7 @@ func Read(ctx context.Context, name string, text []byte, o Options) (*Set, error
 		if l.set.Host != nil {
 			_ = l.set.Host.Close(ctx)
 		}
-		return nil, &Error{File: name, Problems: l.sorted()}
+		return nil, &Error{File: name, Problems: l.sorted(), PluginFiles: l.set.PluginFiles}
 	}
 	return l.set, nil
 }
@@ -172,7 +174,10 @@ func (l *loader) load(ctx context.Context, text string) error {
 	d := &definer{problems: &l.problems, allowHTTP: l.options.Host.Egress.AllowHTTP, dir: l.dir, budget: maxValues, meant: map[*node][]string{}}
 	definitions, files := d.document(root)
 	l.set.Settings = d.settings(root)
-	l.stores(d.stores(root))
+	if stores := d.stores(root); len(stores) > 0 {
+		l.stores(stores)
+		l.options.Environment = d.environment
+	}
 	if err := l.host(ctx, files); err != nil {
 		return err
 	}
@@ -194,9 +199,6 @@ func (l *loader) load(ctx context.Context, text string) error {
 
 // stores has the host take secrets from what the file says.
 func (l *loader) stores(all []host.Secrets) {
-	if len(all) == 0 {
-		return
-	}
 	if l.options.First != nil {
 		all = append([]host.Secrets{l.options.First}, all...)
 	}

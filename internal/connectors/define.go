@@ -53,6 +53,8 @@ type definer struct {
 	dir       string // of the file
 	budget    int
 	meant     map[*node][]string // what unknown members of an object were probably meant to be
+
+	environment bool // a store of the file is the environment
 }
 
 func (d *definer) document(root *node) (connectors []*definition, plugins []pluginFile) {

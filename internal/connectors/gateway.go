@@ -158,7 +158,7 @@ func (d *definer) settings(root *node) (s Settings) {
 	if n == nil {
 		return s
 	}
-	d.only(n, "gateway", "hosts", "origins", "user", "tls", "traces")
+	d.only(n, "gateway", "hosts", "origins", "user", "tls", "traces", "access_log")
 	s.Hosts, s.Origins = d.texts(n, "gateway", "hosts"), d.texts(n, "gateway", "origins")
 	for i, host := range s.Hosts {
 		if strings.ContainsAny(host, "/ @*") {
@@ -171,7 +171,7 @@ func (d *definer) settings(root *node) (s Settings) {
 			d.at(d.item(n, "origins", i), fmt.Sprintf("gateway.origins[%d]", i), "is not an origin: scheme and host, without a slash at the end, such as https://app.example.com")
 		}
 	}
-	s.User = d.identity(n)
+	s.User, s.AccessLog = d.identity(n), d.yes(n, "gateway", "access_log", false)
 	if s.Traces = d.optional(n, "gateway", "traces"); s.Traces != "" {
 		u, err := url.Parse(s.Traces)
 		if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || u.Path == "" || u.User != nil {

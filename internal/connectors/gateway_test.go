@@ -82,7 +82,14 @@ connectors:
     response: {filter: "record.(", form: x}
     timeout: 15
     limits: {total: -1, concurrent: 1.5}
+    auth: {type: acme}
+  - name: B
+    url: https://api.example.com:99999/
+    headers: [{name: X-A, value: "{{ nope }}"}]
     auth: {type: none}
+  - name: C
+    url: api.example.com
+    paths: [open]
 `, connectors.Options{})
 	for i := range got {
 		got[i] = got[i][:min(len(got[i]), 75)]
@@ -94,7 +101,7 @@ connectors:
 		`connectors.yaml:4:44: gateway.user.jwt.jwks_url: is plain http, on which an`,
 		`connectors.yaml:5:3: gateway.port: is not known here; there are hosts, orig`,
 		`connectors.yaml:7:12: secrets[0].type: is none of env, dir, age, vault`,
-		`connectors.yaml:8:5: secrets[1]: vault: there must be one of Token, TokenFi`,
+		`connectors.yaml:8:5: secrets[1]: there must be one of token_file, approle a`,
 		`connectors.yaml:11:10: connectors.a.url: names a secret, and the request's `,
 		`connectors.yaml:12:5: connectors.a.method[0]: is not a method: they are in `,
 		`connectors.yaml:13:13: connectors.a.paths[0]: does not begin with a slash, `,
@@ -106,6 +113,76 @@ connectors:
 		`connectors.yaml:19:14: connectors.a.timeout: is not a time above 0 and up t`,
 		`connectors.yaml:20:21: connectors.a.limits.total: is not a number above 0`,
 		`connectors.yaml:20:37: connectors.a.limits.concurrent: is not a whole numbe`,
+		`connectors.yaml:21:18: connectors.a.auth.type: there is no auth type "acme"`,
+		`connectors.yaml:23:10: connectors.b.url: has a port that is not 1 to 65535`,
+		`connectors.yaml:24:38: connectors.b.headers[0].value: unknown variable "nop`,
+		`connectors.yaml:26:5: connectors.c.auth: is missing: it says how the API is`,
+		`connectors.yaml:27:10: connectors.c.url: is not an https URL such as https:`,
+		`connectors.yaml:28:13: connectors.c.paths[0]: does not begin with a slash, `,
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func TestUserOfAnUnknownType(t *testing.T) {
+	_, got := load(t, `gateway:
+  user: {type: basic}
+connectors: [{name: A, url: "https://api.example.com", auth: {type: none}}]
+`, connectors.Options{})
+	want := []string{`connectors.yaml:2:10: gateway.user.type: is "basic"; there are none, jwt and header`}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Error(diff)
+	}
+}
+
+// Secrets of headers and query are tried as those of auth are.
+func TestSecretsOutsideOfAuth(t *testing.T) {
+	const text = `secrets: [{type: env}]
+connectors:
+  - name: A
+    url: https://api.example.com
+    headers: [{name: X-A, value: "{{ get_secret('no.such') }}"}]
+    query: [{name: b, value: "b{{ get_secret('no-such') }}"}]
+    auth: {type: none}
+`
+	_, got := load(t, text, connectors.Options{Environment: true, ReadSecrets: true})
+	for i := range got {
+		got[i] = got[i][:min(len(got[i]), 79)]
+	}
+	want := []string{
+		`connectors.yaml:5:49: connectors.a.headers[0].value: the secrets "no-such" and `,
+		`connectors.yaml:5:49: connectors.a.headers[0].value: secret "no.such": the secr`,
+		`connectors.yaml:6:46: connectors.a.query[0].value: secret "no-such": the secret`,
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Error(diff)
+	}
+}
+
+// A file that takes no secrets from the environment has no names that it could not tell apart.
+func TestNamesOutsideOfTheEnvironment(t *testing.T) {
+	_, got := load(t, `secrets: [{type: dir, path: secrets}]
+connectors:
+  - name: A
+    url: https://api.example.com
+    query: [{name: a, value: "{{ get_secret('a-b') }}"}, {name: b, value: "{{ get_secret('a.b') }}"}]
+    auth: {type: none}
+`, connectors.Options{Environment: true})
+	if got != nil {
+		t.Error(got)
+	}
+}
+
+func TestVaultProblems(t *testing.T) {
+	_, got := load(t, `secrets:
+  - {type: vault, address: "http://vault.example.com", mount: a//b, token_file: t, remember: 2m}
+connectors: [{name: A, url: "https://api.example.com", auth: {type: none}}]
+`, connectors.Options{})
+	want := []string{
+		`connectors.yaml:2:19: secrets[0].address: must be https, or --dev be given while developing`,
+		`connectors.yaml:2:56: secrets[0].mount: "a//b" must be names with a slash between them`,
+		`connectors.yaml:2:94: secrets[0].remember: secrets may be remembered for 1s to 1m0s, not 2m0s`,
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)

@@ -21,6 +21,8 @@ type Problem struct {
 type Error struct {
 	File     string
 	Problems []Problem
+
+	PluginFiles []string // that it names, as in [Set]: what is wrong may be one of them
 }
 
 // Error has a line for each problem, in the form that editors and compilers share: file:line:column: what.
@@ -51,12 +53,15 @@ type problems struct {
 	list []Problem
 }
 
-// at adds a problem. The text is made printable: parts of it come from the file.
+// at adds a problem, once. The text is made printable: parts of it come from the file.
 func (p *problems) at(where place, path, format string, args ...any) {
-	p.list = append(p.list, Problem{
+	found := Problem{
 		Line: where.line, Column: where.column,
 		Path: host.Printable(path), Message: host.Printable(fmt.Sprintf(format, args...)),
-	})
+	}
+	if !slices.Contains(p.list, found) {
+		p.list = append(p.list, found)
+	}
 }
 
 // rename gives problems that were found before the permalink was known the path that the others have.

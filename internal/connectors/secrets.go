@@ -31,9 +31,9 @@ func (l *loader) variables(c *definition, names []string, taken map[string]strin
 }
 
 // secrets complains of secrets that cannot be had, and when all are there, of keys and values that cannot be used.
-func (l *loader) secrets(ctx context.Context, c *definition, connected *host.Connector, info host.PluginInfo) {
+func (l *loader) secrets(ctx context.Context, c *definition, connected *host.Connector, names []string, info host.PluginInfo) {
 	complete := true
-	for _, name := range connected.Secrets() {
+	for _, name := range names {
 		value := ""
 		err := host.ErrSecretNotFound
 		if l.options.Host.Secrets != nil {
@@ -81,9 +81,9 @@ func (l *loader) rehearse(ctx context.Context, c *definition, connected *host.Co
 	}
 }
 
-// mention finds where a connector's configuration names a secret first.
+// mention finds where a connector names a secret first.
 func (l *loader) mention(c *definition, secret string) (string, place) {
-	config, where, _ := c.member.locate("auth.config")
+	_, where, _ := c.member.locate("auth.config")
 	path := c.path() + ".auth.config"
 	var find func(n *node, path string) bool
 	find = func(n *node, at string) bool {
@@ -107,6 +107,10 @@ func (l *loader) mention(c *definition, secret string) (string, place) {
 		}
 		return false
 	}
-	find(config, path)
+	for _, name := range []string{"auth.config", "headers", "query"} {
+		if n, _, found := c.member.locate(name); found && find(n, c.path()+"."+name) {
+			break
+		}
+	}
 	return path, where
 }

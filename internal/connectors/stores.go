@@ -1,8 +1,10 @@
 package connectors
 
 import (
+	"errors"
 	"fmt"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"github.com/keywright/keywright/host"
@@ -24,38 +26,35 @@ func (d *definer) stores(root *node) (all []host.Secrets) {
 			d.at(n.place, path, "is %s: an object with type is wanted", n.describe())
 			continue
 		}
-		store, err := d.store(n, path)
-		if err != nil {
-			d.at(n.place, path, "%v", err)
-		}
-		if store != nil {
+		if store := d.store(n, path); store != nil {
 			all = append(all, store)
 		}
 	}
 	return all
 }
 
-func (d *definer) store(n *node, path string) (host.Secrets, error) {
+func (d *definer) store(n *node, path string) host.Secrets {
 	switch kind := d.text(n, path, "type"); kind {
 	case "":
 	case "env":
 		d.only(n, path, "type")
-		return host.EnvSecrets(), nil
+		d.environment = true
+		return host.EnvSecrets()
 	case "dir":
 		d.only(n, path, "type", "path")
-		return host.DirSecrets(d.file(n, path, "path")), nil
+		return host.DirSecrets(d.file(n, path, "path"))
 	case "age":
 		d.only(n, path, "type", "file", "identity")
-		return secretstore.Age(d.file(n, path, "file"), d.file(n, path, "identity"), time.Now), nil
+		return secretstore.Age(d.file(n, path, "file"), d.file(n, path, "identity"), time.Now)
 	case "vault":
 		return d.vault(n, path)
 	default:
 		d.at(n.get("type").value.place, path+".type", "is none of env, dir, age, vault")
 	}
-	return nil, nil
+	return nil
 }
 
-func (d *definer) vault(n *node, path string) (host.Secrets, error) {
+func (d *definer) vault(n *node, path string) host.Secrets {
 	d.only(n, path, "type", "address", "namespace", "ca_file", "mount", "prefix", "field", "path", "token_file", "approle", "kubernetes", "timeout", "remember")
 	c := secretstore.VaultConfig{
 		Address: d.text(n, path, "address"), AllowHTTP: d.allowHTTP, Namespace: d.optional(n, path, "namespace"), CAFile: d.optionalFile(n, path, "ca_file"),
@@ -76,14 +75,25 @@ func (d *definer) vault(n *node, path string) (host.Secrets, error) {
 	if remember == 0 {
 		remember = defaultRemember
 	}
-	if c.Address == "" {
-		return nil, nil // complained of already
-	}
 	store, err := secretstore.Vault(c)
-	if err != nil {
-		return nil, err
+	var wrong *secretstore.ConfigError
+	if errors.As(err, &wrong) {
+		for _, p := range wrong.Problems {
+			if c.Address == "" && p.Path == "address" {
+				continue // complained of already
+			}
+			_, where, _ := n.locate(p.Path)
+			d.at(where, strings.TrimSuffix(path+"."+p.Path, "."), "%s", p.Message)
+		}
 	}
-	return secretstore.Cached(store, remember, time.Now)
+	cached, err := secretstore.Cached(store, remember, time.Now)
+	if err != nil {
+		d.at(n.get("remember").value.place, path+".remember", "%v", err)
+	}
+	if wrong != nil || err != nil {
+		return nil
+	}
+	return cached
 }
 
 // file gives the path of a file that has to be named. Paths begin at the directory of this one.

@@ -12,6 +12,7 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
+	"reflect"
 	"slices"
 	"strings"
 	"sync"
@@ -49,20 +50,24 @@ func Run(ctx context.Context, c Config) error {
 		m.call(told)
 		gateway.Observe(ctx, told)
 	}
-	d := &daemon{config: c}
+	d := &daemon{config: c, metrics: m}
 	set, err := d.load(ctx)
 	if err != nil {
 		return err
 	}
-	observe := m.request
+	observe := func(e gateway.Event) {
+		m.request(e)
+		d.logRequest(e)
+	}
 	if d.traces = set.Settings.Traces; d.traces != "" || c.Traces {
 		t, err := newTraces(ctx, d.traces, c.Logger)
 		if err != nil {
 			return errors.Join(err, set.Close(ctx))
 		}
 		defer t.close()
+		untraced := observe
 		observe = func(e gateway.Event) {
-			m.request(e)
+			untraced(e)
 			t.request(e)
 		}
 	}
@@ -96,14 +101,16 @@ func Run(ctx context.Context, c Config) error {
 
 type daemon struct {
 	config  Config
+	metrics *gatewayMetrics
 	gateway *gateway.Gateway
 	retired sync.WaitGroup // sets that are no longer in use, but not closed yet
 	// certificate is nil when callers use plain HTTP.
 	certificate *httpserver.Certificate
 	traces      string // the URL of the file; it stays as it was at the start
 
-	mu  sync.Mutex
-	set *inUse
+	mu    sync.Mutex
+	set   *inUse
+	tried []string // the plugins of a file that is not used: once one of them changes, it may be good
 }
 
 func (d *daemon) load(ctx context.Context) (*connectors.Set, error) {
@@ -119,8 +126,11 @@ type inUse struct {
 	sessions gateway.Sessions
 }
 
-func (u *inUse) close() {
-	_ = u.sessions.Close()
+// close ends what the next one does not go on with.
+func (u *inUse) close(next gateway.Sessions) {
+	if u.sessions != next {
+		_ = u.sessions.Close()
+	}
 	_ = u.Close(context.Background()) // whose calls have ended
 }
 
@@ -155,13 +165,15 @@ func (d *daemon) use(ctx context.Context, set *connectors.Set) error {
 	if d.set != nil && d.set.Settings.HasUsers() && !set.Settings.HasUsers() {
 		return errUsers
 	}
-	options := d.config.Options.Host.Egress
-	sessions, err := gateway.NewSessions(ctx, set.Settings.User, set.Host.Base(), options.AllowHTTP, d.config.Logger)
+	sessions, err := d.sessions(ctx, set)
 	if err != nil {
-		return fmt.Errorf("gateway.user: %w", err)
+		return err
 	}
 	if err := d.secure(set.Settings.TLS); err != nil {
-		return errors.Join(err, sessions.Close())
+		if d.set == nil || d.set.sessions != sessions {
+			_ = sessions.Close()
+		}
+		return err
 	}
 	all := make([]*gateway.Connector, len(set.Connectors))
 	for i, c := range set.Connectors {
@@ -175,7 +187,12 @@ func (d *daemon) use(ctx context.Context, set *connectors.Set) error {
 	if before != nil {
 		d.retired.Go(func() {
 			wait()
-			before.close()
+			before.close(sessions)
+			for _, c := range before.Connectors {
+				if _, err := set.Find(c.Permalink); err != nil {
+					d.metrics.forget(c.Permalink)
+				}
+			}
 		})
 	}
 	return nil
@@ -183,12 +200,48 @@ func (d *daemon) use(ctx context.Context, set *connectors.Set) error {
 
 var errSecure = errors.New("gateway.tls cannot be added or taken away while this runs: restart it")
 
+// sessions are those of the set before when nothing has changed about them: they have keys, and the issuer may be down.
+func (d *daemon) sessions(ctx context.Context, set *connectors.Set) (gateway.Sessions, error) {
+	if d.set != nil && reflect.DeepEqual(d.set.Settings.User, set.Settings.User) {
+		return d.set.sessions, nil
+	}
+	transport := base(func() http.RoundTripper {
+		d.mu.Lock()
+		defer d.mu.Unlock()
+		if d.set == nil {
+			return set.Host.Base()
+		}
+		return d.set.Host.Base()
+	})
+	s, err := gateway.NewSessions(ctx, set.Settings.User, transport, d.config.Options.Host.Egress.AllowHTTP, d.config.Logger)
+	if err != nil {
+		return s, fmt.Errorf("gateway.user: %w", err)
+	}
+	return s, nil
+}
+
+// base is the transport of the host that is in use, whichever that is by then.
+type base func() http.RoundTripper
+
+func (b base) RoundTrip(r *http.Request) (*http.Response, error) { return b().RoundTrip(r) }
+
+// logRequest is for gateway.access_log.
+func (d *daemon) logRequest(e gateway.Event) {
+	d.mu.Lock()
+	wanted := d.set.Settings.AccessLog
+	d.mu.Unlock()
+	if wanted {
+		d.config.Logger.LogAttrs(context.Background(), slog.LevelInfo, "request", slog.String("request_id", e.ID), slog.String("connector", e.Connector),
+			slog.Int("status", e.Status), slog.String("problem", e.Problem), slog.Duration("total", e.Total), slog.Duration("upstream", e.Upstream))
+	}
+}
+
 // errUsers keeps half a file, which may be well-formed, from opening the gateway to everybody.
 var errUsers = errors.New("gateway.user cannot be taken away while this runs: restart it")
 
 func (d *daemon) end() {
 	d.retired.Wait()
-	d.set.close()
+	d.set.close(gateway.Sessions{})
 }
 
 // ready tells whether requests can be served.
@@ -204,10 +257,17 @@ func (d *daemon) reload(ctx context.Context) {
 	log := d.config.Logger
 	set, err := d.load(ctx)
 	var wrong *connectors.Error
+	isWrong := errors.As(err, &wrong)
+	d.mu.Lock()
+	d.tried = nil
+	if isWrong {
+		d.tried = wrong.PluginFiles
+	}
+	d.mu.Unlock()
 	switch {
-	case errors.As(err, &wrong):
+	case isWrong:
 		for _, p := range wrong.Problems {
-			log.Error("the configuration is not used, and the one before goes on", slog.String("file", d.config.File), slog.String("problem", p.String()))
+			log.Error("the configuration is not used, and the one before goes on", slog.String("file", d.config.File), slog.String("problem", strings.TrimSpace(p.String())))
 		}
 		return
 	case err != nil:
@@ -240,7 +300,7 @@ func (d *daemon) watch() (*fsnotify.Watcher, error) {
 func (d *daemon) files() []string {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	files := slices.Clone(d.set.PluginFiles)
+	files := slices.Concat(d.set.PluginFiles, d.tried)
 	if d.config.Text == nil {
 		files = append(files, d.config.File)
 	}

@@ -13,6 +13,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"testing"
 
@@ -165,6 +166,44 @@ func TestReload(t *testing.T) {
 	check("1 true")
 }
 
+// A connector that is gone is in the metrics no more: no label grows without bound.
+func TestMetricsOfWhatIsThere(t *testing.T) {
+	w := start(t, version, echo+strings.Replace(strings.TrimPrefix(echo, "connectors:\n"), "Echo", "Other", 1))
+	w.get(w.callers + "/connectors/echo")
+	w.get(w.callers + "/connectors/other")
+	shown := func(connector string) bool {
+		_, page := w.get(w.operators + "/metrics")
+		return strings.Contains(page, `connector="`+connector+`"`)
+	}
+	if !shown("echo") || !shown("other") {
+		t.Fatal("the metrics do not show the connectors")
+	}
+	w.write(echo)
+	<-w.logged
+	for range 1000 { // until the connector is closed, which nobody waits for
+		if !shown("other") {
+			break
+		}
+	}
+	if shown("other") || !shown("echo") {
+		t.Error("the metrics show a connector that is gone, or not the one that is there")
+	}
+}
+
+// With gateway.access_log, requests that go well are in the log, without their paths and queries.
+func TestAccessLog(t *testing.T) {
+	for _, wanted := range []bool{false, true} {
+		w := start(t, version, fmt.Sprintf("gateway: {access_log: %t}\n", wanted)+echo+"    query: [{name: q, value: '', overridable: true}]\n")
+		w.get(w.callers + "/connectors/echo?q=private")
+		if err := w.end(); err != nil {
+			t.Error(err)
+		}
+		if got := w.log.String(); strings.Contains(got, `"msg":"request","request_id":`) != wanted || strings.Contains(got, "private") {
+			t.Errorf("access_log %t: the log is %s", wanted, got)
+		}
+	}
+}
+
 // No request is lost while the file changes and the server ends, and nothing stays behind.
 func TestRequestsInFlightWhileTheFileChanges(t *testing.T) {
 	defer goleak.VerifyNone(t, goleak.IgnoreCurrent())
@@ -272,6 +311,26 @@ func TestTry(t *testing.T) {
 	}
 }
 
+// An operator is told why a test failed, and the user of one has the names that templates have.
+func TestTryThatFails(t *testing.T) {
+	w := start(t, version, strings.Replace(echo, "/v1", "/v1?units={{ tenant_id }}", 1))
+	for body, want := range map[string]string{
+		`{"user":{"tenant_id":"t1"}}`: "1 true",
+		`{}`:                          `"cause":"url: column `,
+		`{"usr":{}}`:                  `unknown field \"usr\"`,
+	} {
+		response, err := http.Post(w.operators+"/connectors/echo/test", "application/json", strings.NewReader(body))
+		if err != nil {
+			t.Fatal(err)
+		}
+		answer, _ := io.ReadAll(response.Body)
+		_ = response.Body.Close()
+		if text := strings.ReplaceAll(string(answer), `\\`, `\`); !strings.Contains(text, want) || strings.Contains(text, "upstream-failed") {
+			t.Errorf("%s: %s, want %s", body, answer, want)
+		}
+	}
+}
+
 // Half a file may be well-formed: it does not open to everybody what needed a session.
 func TestUsersAreNotTakenAway(t *testing.T) {
 	users := "gateway: {user: {type: header, header: {proxies: [192.0.2.1], email: X-Email}}}\n"
@@ -282,6 +341,56 @@ func TestUsersAreNotTakenAway(t *testing.T) {
 	}
 	if status, _ := w.get(w.callers + "/connectors/echo"); status != http.StatusUnauthorized {
 		t.Errorf("without a session: %d", status)
+	}
+}
+
+// A change of something else does not lose the keys of sessions: their issuer may be down.
+func TestKeysOutliveAChange(t *testing.T) {
+	down := atomic.Bool{}
+	issuer := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		if down.Load() {
+			w.WriteHeader(http.StatusServiceUnavailable)
+			return
+		}
+		_, _ = io.WriteString(w, `{"keys":[]}`)
+	}))
+	t.Cleanup(issuer.Close)
+	users := "gateway: {user: {type: jwt, jwt: {bearer: true, jwks_url: '" + issuer.URL + "', issuer: https://id.example.com, audiences: gateway}}}\n"
+	w := start(t, version, users+echo)
+	ready := func(want int) {
+		t.Helper()
+		if status, body := w.get(w.operators + "/readyz"); status != want {
+			t.Errorf("/readyz is %d %s, want %d", status, body, want)
+		}
+	}
+	use := func(text string) {
+		t.Helper()
+		w.write(text)
+		if got := <-w.logged; got != "the configuration is in use: " {
+			t.Errorf("the log says %s", got)
+		}
+	}
+	ready(http.StatusOK)
+	down.Store(true)
+	use(users + strings.Replace(echo, `"1"`, `"2"`, 1))
+	ready(http.StatusOK)
+	use(strings.Replace(users, "audiences: gateway", "audiences: other", 1) + echo)
+	ready(http.StatusServiceUnavailable)
+}
+
+// A file may name a plugin before that is there.
+func TestPluginThatComesLater(t *testing.T) {
+	w := start(t, version, echo)
+	plugin := filepath.Join(t.TempDir(), "plugin.wasm")
+	w.write("plugins: [{path: " + plugin + "}]\n" + echo)
+	if got := <-w.logged; !strings.Contains(got, "names a file that does not exist") {
+		t.Errorf("the log says %s", got)
+	}
+	if err := os.WriteFile(plugin, []byte("not a module"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if got := <-w.logged; !strings.Contains(got, "is not used") || strings.Contains(got, "does not exist") {
+		t.Errorf("the log says %s", got)
 	}
 }
 

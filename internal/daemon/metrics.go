@@ -57,6 +57,16 @@ func (m *gatewayMetrics) request(e gateway.Event) {
 	}
 }
 
+// forget leaves out what there is about a connector that is no longer there.
+func (m *gatewayMetrics) forget(connector string) {
+	of := prometheus.Labels{"connector": connector}
+	for _, c := range []*prometheus.CounterVec{m.requests, m.calls, m.exchanges, m.token, m.sandbox, m.fuel, m.failures} {
+		c.DeletePartialMatch(of)
+	}
+	m.total.DeletePartialMatch(of)
+	m.upstream.DeletePartialMatch(of)
+}
+
 // call is told of an attempt to authenticate a request.
 func (m *gatewayMetrics) call(c host.Call) {
 	from := "plugin"

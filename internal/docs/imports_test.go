@@ -33,7 +33,7 @@ var rules = []rule{
 	{packages: "host", ours: []string{"internal/abi", "plugins", "host/internal/..."}, others: []string{"golang.org/x/net", "github.com/hashicorp/golang-lru/v2"}},
 	{packages: "host/hosttest", ours: []string{"host", "sdk", "internal/abi", "internal/pluginbuild", "host/internal/..."}},
 	{packages: "host/internal/hostfn", ours: []string{
-		"internal/abi", "host/internal/egress", "host/internal/seal", "host/internal/signing", "host/internal/strictjson", "host/internal/template", "host/internal/tokencache",
+		"internal/abi", "host/internal/echo", "host/internal/egress", "host/internal/seal", "host/internal/signing", "host/internal/strictjson", "host/internal/template", "host/internal/tokencache",
 	}, others: []string{"github.com/go-json-experiment/json", "golang.org/x/net"}},
 	{packages: "host/internal/sandbox", ours: []string{"internal/abi", "host/internal/admission", "host/internal/kernel"}, others: []string{"github.com/tetratelabs/wazero"}},
 	{packages: "host/internal/admission", ours: []string{"internal/abi"}},

@@ -23,9 +23,11 @@ const (
 	headerTime   = 10 * time.Second // for a request's header
 	idleTime     = 2 * time.Minute  // between two requests
 	stallTime    = 30 * time.Second // between two pieces of a body, in either direction
+	slowest      = 1 << 10          // bytes in a second of a client's body, but for stallTime in all
 	restTime     = 10 * time.Second // for what is left of a body that nobody wants
 	headerBytes  = 32 << 10
 	defaultDrain = 30 * time.Second
+	noticeTime   = 200 * time.Millisecond // of waiting for requests in flight, until the log says so
 )
 
 // Config is what Run needs.
@@ -85,6 +87,10 @@ func Run(ctx context.Context, c Config) error {
 	if drain == 0 {
 		drain = defaultDrain
 	}
+	waiting := time.AfterFunc(noticeTime, func() {
+		c.Logger.Info("ending: waiting for the requests in flight", slog.String("at_most", drain.String()))
+	})
+	defer waiting.Stop()
 	ending, cancel := context.WithTimeout(context.WithoutCancel(ctx), drain)
 	defer cancel()
 	err = caller.Shutdown(ending)
@@ -167,7 +173,7 @@ func bounded(h http.Handler) http.Handler {
 			w.Header().Set("Connection", "close")
 		}
 		copied := *r // by the body of its own, the server tells what is to be done with what has not been read
-		copied.Body = &stalling{r.Body, d}
+		copied.Body = &stalling{r.Body, d, stallTime}
 		h.ServeHTTP(&writer{w, d}, &copied)
 		d.write() // what the server still has to
 	})
@@ -188,7 +194,7 @@ type deadlines struct {
 	stalled atomic.Bool // the body did not go on, and gets no more time
 }
 
-func (d *deadlines) read() { _ = d.control.SetReadDeadline(time.Now().Add(stallTime)) }
+func (d *deadlines) read(most time.Duration) { _ = d.control.SetReadDeadline(time.Now().Add(most)) }
 
 // write is also about reading: before it writes, the server may read what is left of the body.
 func (d *deadlines) write() {
@@ -205,14 +211,19 @@ func (d *deadlines) end() {
 	_ = d.control.SetWriteDeadline(time.Time{})
 }
 
+// stalling is a client's body. It ends when no piece of it comes, and when they come so slowly that a request, and its place
+// among those at once, could be held for days.
 type stalling struct {
 	io.ReadCloser
 	deadlines *deadlines
+	patience  time.Duration // that is left; what comes adds to it
 }
 
 func (s *stalling) Read(p []byte) (int, error) {
-	s.deadlines.read()
+	began := time.Now()
+	s.deadlines.read(s.patience)
 	n, err := s.ReadCloser.Read(p)
+	s.patience = min(stallTime, max(0, s.patience-time.Since(began)+time.Duration(n)*time.Second/slowest))
 	if errors.Is(err, os.ErrDeadlineExceeded) {
 		s.deadlines.stalled.Store(true)
 	} else {

@@ -32,14 +32,14 @@ func (c Config) Check(allowHTTP bool) []Problem {
 	switch c.Mode {
 	case "", ModeNone, ModeJWT, ModeHeader:
 	default:
-		p.at("mode", "is %q; there are none, jwt and header", c.Mode)
+		p.at("type", "is %q; there are none, jwt and header", c.Mode)
 		return p
 	}
 	switch {
 	case c.JWT != nil && c.Mode != ModeJWT:
-		p.at("jwt", "is given, but the mode is another: set mode to jwt, or remove it")
+		p.at("jwt", "is given, but the type is another: set type to jwt, or remove it")
 	case c.Header != nil && c.Mode != ModeHeader:
-		p.at("header", "is given, but the mode is another: set mode to header, or remove it")
+		p.at("header", "is given, but the type is another: set type to header, or remove it")
 	case c.Mode == ModeJWT && c.JWT == nil:
 		p.at("jwt", "is missing: it says where session tokens stand, and what they have to be")
 	case c.Mode == ModeHeader && c.Header == nil:

@@ -28,7 +28,7 @@ func TestCheckNamesEveryProblemWithItsPlace(t *testing.T) {
 		"none":                    {identity.Config{Mode: "none"}, nil},
 		"a good jwt":              {jwt(func(*identity.JWT) {}), nil},
 		"a good header":           {headerConfig(), nil},
-		"unknown mode":            {identity.Config{Mode: "basic"}, []string{`mode is "basic"`}},
+		"unknown mode":            {identity.Config{Mode: "basic"}, []string{`type is "basic"`}},
 		"mode without its part":   {identity.Config{Mode: "jwt"}, []string{"jwt is missing"}},
 		"header without its part": {identity.Config{Mode: "header"}, []string{"header is missing"}},
 		"part of another mode":    {identity.Config{Header: headerConfig().Header}, []string{"header is given"}},

@@ -1,9 +1,6 @@
 package identity
 
-import (
-	"errors"
-	"net/http"
-)
+import "errors"
 
 // What [Identifier.User] fails with, to be told apart by errors.Is. Each comes as an [*Error].
 var (
@@ -35,17 +32,6 @@ func (e *Error) Unwrap() []error {
 		return []error{e.kind}
 	}
 	return []error{e.kind, e.cause}
-}
-
-// Status is that of the answer.
-func (e *Error) Status() int {
-	switch {
-	case errors.Is(e.kind, ErrAmbiguous):
-		return http.StatusBadRequest
-	case errors.Is(e.kind, ErrUnavailable):
-		return http.StatusServiceUnavailable
-	}
-	return http.StatusUnauthorized
 }
 
 func unauthenticated(reason string) *Error { return &Error{kind: ErrUnauthenticated, reason: reason} }

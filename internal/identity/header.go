@@ -130,14 +130,6 @@ func (f *headerField) value(all http.Header) (string, error) {
 	return value, nil
 }
 
-func (h *header) strip(all http.Header) {
-	for key := range all {
-		if _, ok := h.names[fold(key)]; ok {
-			delete(all, key)
-		}
-	}
-}
-
 // fold gives names that some program may take for one another the same form: in another case, or with other characters
 // than letters and digits.
 func fold(name string) string {

@@ -27,7 +27,7 @@ const (
 
 // Config says how the user of a request is found.
 type Config struct {
-	Mode   string  // "" is ModeNone
+	Mode   string  // the member type of files; "" is ModeNone
 	JWT    *JWT    // for ModeJWT
 	Header *Header // for ModeHeader
 }
@@ -158,17 +158,6 @@ func (i *Identifier) Claims(r *http.Request) (map[string]any, error) {
 		return nil, nil
 	}
 	return i.session.verified(r)
-}
-
-// Strip removes what says who the user is from the headers of a request, so that nothing behind the gateway takes it for
-// its own: the token, and each header that others may take for one that names the user.
-func (i *Identifier) Strip(h http.Header) {
-	switch {
-	case i.session != nil:
-		i.session.strip(h)
-	case i.header != nil:
-		i.header.strip(h)
-	}
 }
 
 // Close ends a fetch of keys that is under way, and starts no other.

@@ -150,25 +150,6 @@ func cookies(h http.Header) func(yield func(name, value string) bool) {
 	}
 }
 
-func (s *session) strip(h http.Header) {
-	if s.bearer {
-		h.Del("Authorization")
-	}
-	if s.cookie == "" || len(h["Cookie"]) == 0 {
-		return
-	}
-	var kept []string
-	for name, value := range cookies(h) {
-		if name != s.cookie {
-			kept = append(kept, name+"="+value)
-		}
-	}
-	h.Del("Cookie")
-	if len(kept) > 0 {
-		h.Set("Cookie", strings.Join(kept, "; "))
-	}
-}
-
 // token is a JWS in compact serialization (RFC 7515 section 7.1), taken apart.
 type token struct {
 	algorithm, keyID   string

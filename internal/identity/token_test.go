@@ -74,67 +74,17 @@ func TestWhereTheTokenStands(t *testing.T) {
 	})
 }
 
-func TestErrorsHaveTheirStatus(t *testing.T) {
+func TestNobodySignsInAgainWhileTheKeysAreAway(t *testing.T) {
 	s := newSigner(t, "k1", "ES256")
-	c := config(t, s.jwk())
-	c.JWT.Cookie = "session"
-	w := newWorld(t, c, nil)
 	down := newEndpoint(t)
 	down.set(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusInternalServerError) })
-	for want, failing := range map[int]func() (host.User, error){
-		http.StatusUnauthorized: func() (host.User, error) { return w.User(request()) },
-		http.StatusBadRequest: func() (host.User, error) {
-			return w.User(request("Authorization", "Bearer a.b.c", "Cookie", "session=a.b.c"))
-		},
-		http.StatusServiceUnavailable: func() (host.User, error) { return down.world(t).bearer(s.token(t, claims())) },
-	} {
-		_, err := failing()
-		var detail *identity.Error
-		if !errors.As(err, &detail) || detail.Status() != want {
-			t.Errorf("%v: want status %d", err, want)
-		}
-		if want == http.StatusServiceUnavailable && detail.Challenge != "" {
-			t.Errorf("a caller is asked to sign in again while the keys are away: %s", detail.Challenge)
-		}
+	_, err := down.world(t).bearer(s.token(t, claims()))
+	var detail *identity.Error
+	if !errors.As(err, &detail) || !errors.Is(err, identity.ErrUnavailable) {
+		t.Fatal(err)
 	}
-}
-
-// threats.md 43
-func TestStripLeavesNothingThatNamesTheUser(t *testing.T) {
-	s := newSigner(t, "k1", "ES256")
-	both := config(t, s.jwk())
-	both.JWT.Cookie = "session"
-	cookieOnly := config(t, s.jwk())
-	cookieOnly.JWT.Bearer, cookieOnly.JWT.Cookie = false, "session"
-	for name, test := range map[string]struct {
-		config  identity.Config
-		headers []string
-		want    []string
-	}{
-		"none leaves all":         {identity.Config{}, []string{"Authorization", "x", "Cookie", "session=1"}, []string{"Authorization", "x", "Cookie", "session=1"}},
-		"token and cookie":        {both, []string{"Authorization", "Bearer x", "Cookie", "a=1; session=2; b=3", "Cookie", "session=4", "Accept", "*/*"}, []string{"Cookie", "a=1; b=3", "Accept", "*/*"}},
-		"the only cookie":         {both, []string{"Cookie", "session=2"}, nil},
-		"a cookie, malformed":     {both, []string{"Cookie", "session =\"2; a=1"}, []string{"Cookie", "a=1"}},
-		"no cookie at all":        {both, []string{"Accept", "*/*"}, []string{"Accept", "*/*"}},
-		"Authorization of others": {cookieOnly, []string{"Authorization", "Basic x"}, []string{"Authorization", "Basic x"}},
-		"headers of a proxy": {
-			headerConfig(),
-			[]string{"X-Forwarded-Email", "a", "X_Forwarded_Email", "b", "x-forwarded-EMAIL", "c", "X.Forwarded.Email", "d", "X-Forwarded-User", "e", "X-Forwarded-For", "f"},
-			[]string{"X-Forwarded-For", "f"},
-		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			got, want := request(test.headers...).Header, request(test.want...).Header
-			newWorld(t, test.config, nil).Strip(got)
-			if len(got) != len(want) {
-				t.Fatalf("left: %v, want %v", got, want)
-			}
-			for key := range want {
-				if got.Get(key) != want.Get(key) || len(got[key]) != len(want[key]) {
-					t.Errorf("left: %v, want %v", got, want)
-				}
-			}
-		})
+	if detail.Challenge != "" {
+		t.Errorf("WWW-Authenticate is %q", detail.Challenge)
 	}
 }
 

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"strings"
 	"sync"
 	"time"
 
@@ -56,8 +55,7 @@ type VaultKubernetes struct {
 }
 
 // Vault takes secrets from the key-value engine, version 2, of HashiCorp Vault or OpenBao. Nothing is sent before the
-// first secret is asked for, and each is asked for every time: see [Cached]. An error of the configuration lists all that
-// is wrong with it.
+// first secret is asked for, and each is asked for every time: see [Cached]. The error is a [ConfigError].
 //
 // It logs in when it first needs to. A token is renewed on use once two thirds of its time are over; one that cannot be
 // renewed, that has ended, or that gets a 403, is replaced by a new login (at most one in 10 s for 403s, which may as well
@@ -184,7 +182,7 @@ func missing(body []byte, path string) error {
 func newVault(c VaultConfig) (*vault, error) {
 	k := &checker{}
 	v := &vault{
-		base: k.address(c.Address, c.AllowHTTP), namespace: k.path("Namespace", c.Namespace),
+		base: k.address(c.Address, c.AllowHTTP), namespace: k.path("namespace", c.Namespace),
 		paths: k.paths(&c), login: k.login(&c), timeout: c.Timeout, clock: c.Clock, turn: make(chan struct{}, 1),
 	}
 	if v.clock == nil {
@@ -194,7 +192,7 @@ func newVault(c VaultConfig) (*vault, error) {
 	case v.timeout == 0:
 		v.timeout = 10 * time.Second
 	case v.timeout < 0:
-		k.wrong("Timeout is below 0")
+		k.wrong("timeout", "is below 0")
 	}
 	v.client = &http.Client{
 		Transport: c.Transport,
@@ -205,10 +203,10 @@ func newVault(c VaultConfig) (*vault, error) {
 	case c.Transport == nil:
 		v.client.Transport = k.transport(c.CAFile)
 	case c.CAFile != "":
-		k.wrong("CAFile is for the store's own transport: leave it out, or Transport")
+		k.wrong("ca_file", "is for the store's own transport: leave it out, or Transport")
 	}
 	if len(k.problems) > 0 {
-		return nil, fmt.Errorf("vault: %s", strings.Join(k.problems, "; "))
+		return nil, &ConfigError{k.problems}
 	}
 	return v, nil
 }

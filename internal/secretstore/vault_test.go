@@ -136,23 +136,23 @@ func TestAConfigurationIsCheckedAsAWhole(t *testing.T) {
 		config secretstore.VaultConfig
 		want   []string
 	}{
-		{"nothing", secretstore.VaultConfig{}, []string{"Address must be such as https://", "there must be one of Token, TokenFile, AppRole and Kubernetes"}},
-		{"http", secretstore.VaultConfig{Address: "http://vault.test", Token: "t"}, []string{"Address must be https, unless AllowHTTP is set"}},
-		{"another scheme", secretstore.VaultConfig{Address: "unix://vault", Token: "t", AllowHTTP: true}, []string{`Address must be https, not "unix"`}},
-		{"password in the address", secretstore.VaultConfig{Address: "https://u:" + password + "@vault.test", Token: "t"}, []string{"Address must not have a user"}},
-		{"password in what is no address", secretstore.VaultConfig{Address: "https://u:" + password + "@vault.test:port", Token: "t"}, []string{"Address must be such as"}},
-		{"query", secretstore.VaultConfig{Address: "https://vault.test?x", Token: "t"}, []string{"Address must not have a user, query or fragment"}},
+		{"nothing", secretstore.VaultConfig{}, []string{"address: must be such as https://", "there must be one of token_file, approle and kubernetes"}},
+		{"http", secretstore.VaultConfig{Address: "http://vault.test", Token: "t"}, []string{"address: must be https, or --dev"}},
+		{"another scheme", secretstore.VaultConfig{Address: "unix://vault", Token: "t", AllowHTTP: true}, []string{`address: must be https, not "unix"`}},
+		{"password in the address", secretstore.VaultConfig{Address: "https://u:" + password + "@vault.test", Token: "t"}, []string{"address: must not have a user"}},
+		{"password in what is no address", secretstore.VaultConfig{Address: "https://u:" + password + "@vault.test:port", Token: "t"}, []string{"address: must be such as"}},
+		{"query", secretstore.VaultConfig{Address: "https://vault.test?x", Token: "t"}, []string{"address: must not have a user, query or fragment"}},
 		{"two logins", secretstore.VaultConfig{Address: "https://vault.test", Token: "t", TokenFile: "f"}, []string{"there must be one of"}},
-		{"token that is none", secretstore.VaultConfig{Address: "https://vault.test", Token: token}, []string{"Token has characters that no token has"}},
+		{"token that is none", secretstore.VaultConfig{Address: "https://vault.test", Token: token}, []string{"token: has characters that no token has"}},
 		{"AppRole and Kubernetes without what they need", secretstore.VaultConfig{
 			Address: "https://vault.test", AppRole: &secretstore.VaultAppRole{}, Kubernetes: &secretstore.VaultKubernetes{},
-		}, []string{"AppRole needs RoleID and SecretIDFile", "Kubernetes needs Role", "there must be one of"}},
+		}, []string{"approle: needs role_id and secret_id_file", "kubernetes: needs role", "there must be one of"}},
 		{"paths", secretstore.VaultConfig{
 			Address: "https://vault.test", Mount: "a/../b", Prefix: "a//b", Namespace: "a\nb", Kubernetes: &secretstore.VaultKubernetes{Role: "r", Mount: "."},
-		}, []string{`Mount "a/../b"`, `Prefix "a//b"`, `Namespace "a\\nb"`, `Kubernetes.Mount "."`}},
-		{"both ways to find secrets", secretstore.VaultConfig{Address: "https://vault.test", Token: "t", Path: "a", Prefix: "b"}, []string{"Path is for secrets that are fields of one path"}},
-		{"time", secretstore.VaultConfig{Address: "https://vault.test", Token: "t", Timeout: -1}, []string{"Timeout is below 0"}},
-		{"CA file that is not there", secretstore.VaultConfig{Address: "https://vault.test", Token: "t", CAFile: "none.pem"}, []string{"CAFile cannot be read"}},
+		}, []string{`mount: "a/../b"`, `prefix: "a//b"`, `namespace: "a\\nb"`, `kubernetes.mount: "."`}},
+		{"both ways to find secrets", secretstore.VaultConfig{Address: "https://vault.test", Token: "t", Path: "a", Prefix: "b"}, []string{"path: is for secrets that are fields of one path"}},
+		{"time", secretstore.VaultConfig{Address: "https://vault.test", Token: "t", Timeout: -1}, []string{"timeout: is below 0"}},
+		{"CA file that is not there", secretstore.VaultConfig{Address: "https://vault.test", Token: "t", CAFile: "none.pem"}, []string{"ca_file: the file cannot be read"}},
 		{"CA file that is none", secretstore.VaultConfig{Address: "https://vault.test", Token: "t", CAFile: "vault_test.go"}, []string{"has no certificate in PEM"}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

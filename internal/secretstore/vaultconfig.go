@@ -20,25 +20,42 @@ const (
 	serviceAccountToken = "/var/run/secrets/kubernetes.io/serviceaccount/token"
 )
 
-// checker collects all that is wrong with a configuration.
-type checker struct{ problems []string }
+// ConfigError lists all that is wrong with a [VaultConfig].
+type ConfigError struct{ Problems []Problem }
 
-func (k *checker) wrong(format string, args ...any) {
-	k.problems = append(k.problems, fmt.Sprintf(format, args...))
+// Problem is one thing that is wrong. Its path is that of the member in connectors.yaml: approle.role_id. It is "" when
+// all of the store is meant.
+type Problem struct{ Path, Message string }
+
+func (e *ConfigError) Error() string {
+	all := make([]string, len(e.Problems))
+	for i, p := range e.Problems {
+		if all[i] = p.Message; p.Path != "" {
+			all[i] = p.Path + ": " + p.Message
+		}
+	}
+	return "vault: " + strings.Join(all, "; ")
+}
+
+// checker collects all that is wrong with a configuration.
+type checker struct{ problems []Problem }
+
+func (k *checker) wrong(path, format string, args ...any) {
+	k.problems = append(k.problems, Problem{path, fmt.Sprintf(format, args...)})
 }
 
 func (k *checker) address(text string, allowHTTP bool) string {
 	u, err := url.Parse(text)
 	switch {
 	case err != nil || u.Host == "" || u.Opaque != "": // the error would quote a password
-		k.wrong("Address must be such as https://vault.example.com:8200")
+		k.wrong("address", "must be such as https://vault.example.com:8200")
 		return ""
 	case u.User != nil || u.RawQuery != "" || u.ForceQuery || u.Fragment != "":
-		k.wrong("Address must not have a user, query or fragment")
+		k.wrong("address", "must not have a user, query or fragment")
 	case u.Scheme == "http" && !allowHTTP:
-		k.wrong("Address must be https, unless AllowHTTP is set")
+		k.wrong("address", "must be https, or --dev be given while developing")
 	case u.Scheme != "http" && u.Scheme != "https":
-		k.wrong("Address must be https, not %q", host.Printable(u.Scheme))
+		k.wrong("address", "must be https, not %q", host.Printable(u.Scheme))
 	}
 	return u.Scheme + "://" + u.Host + strings.TrimRight(u.EscapedPath(), "/") + "/v1/"
 }
@@ -51,7 +68,7 @@ func (k *checker) path(field, text string) string {
 	steps := strings.Split(strings.Trim(text, "/"), "/")
 	for i, step := range steps {
 		if step == "" || step == "." || step == ".." || strings.ContainsFunc(step, func(r rune) bool { return r < ' ' || r == 0x7f || r == '\ufffd' }) {
-			k.wrong("%s %q must be names with a slash between them", field, host.Printable(text))
+			k.wrong(field, "%q must be names with a slash between them", host.Printable(text))
 			return ""
 		}
 		steps[i] = url.PathEscape(step)
@@ -61,10 +78,10 @@ func (k *checker) path(field, text string) string {
 
 func (k *checker) paths(c *VaultConfig) paths {
 	if c.Path != "" && (c.Prefix != "" || c.Field != "") {
-		k.wrong("Path is for secrets that are fields of one path: leave it out, or Prefix and Field")
+		k.wrong("path", "is for secrets that are fields of one path: leave it out, or prefix and field")
 	}
-	p := paths{data: k.path("Mount", given(c.Mount, "secret")) + "/data", shared: c.Path != "", field: given(c.Field, "value")}
-	if below := k.path("Prefix", c.Prefix) + k.path("Path", c.Path); below != "" {
+	p := paths{data: k.path("mount", given(c.Mount, "secret")) + "/data", shared: c.Path != "", field: given(c.Field, "value")}
+	if below := k.path("prefix", c.Prefix) + k.path("path", c.Path); below != "" {
 		p.data += "/" + below
 	}
 	return p
@@ -81,7 +98,7 @@ func (k *checker) login(c *VaultConfig) login {
 	var ways []login
 	if c.Token != "" {
 		if !isToken(c.Token) {
-			k.wrong("Token has characters that no token has")
+			k.wrong("token", "has characters that no token has")
 		}
 		ways = append(ways, login{token: func() (string, error) { return c.Token, nil }})
 	}
@@ -90,10 +107,10 @@ func (k *checker) login(c *VaultConfig) login {
 	}
 	if a := c.AppRole; a != nil {
 		if !isToken(a.RoleID) || a.SecretIDFile == "" {
-			k.wrong("AppRole needs RoleID and SecretIDFile")
+			k.wrong("approle", "needs role_id and secret_id_file")
 		}
 		ways = append(ways, login{
-			path: "auth/" + k.path("AppRole.Mount", given(a.Mount, "approle")) + "/login",
+			path: "auth/" + k.path("approle.mount", given(a.Mount, "approle")) + "/login",
 			body: func() (any, error) {
 				id, err := readToken(a.SecretIDFile, "the secret id file")
 				return map[string]string{"role_id": a.RoleID, "secret_id": id}, err
@@ -102,10 +119,10 @@ func (k *checker) login(c *VaultConfig) login {
 	}
 	if n := c.Kubernetes; n != nil {
 		if !isToken(n.Role) {
-			k.wrong("Kubernetes needs Role")
+			k.wrong("kubernetes", "needs role")
 		}
 		ways = append(ways, login{
-			path: "auth/" + k.path("Kubernetes.Mount", given(n.Mount, "kubernetes")) + "/login",
+			path: "auth/" + k.path("kubernetes.mount", given(n.Mount, "kubernetes")) + "/login",
 			body: func() (any, error) {
 				token, err := readToken(given(n.TokenFile, serviceAccountToken), "the service account's token file")
 				return map[string]string{"role": n.Role, "jwt": token}, err
@@ -113,7 +130,7 @@ func (k *checker) login(c *VaultConfig) login {
 		})
 	}
 	if len(ways) != 1 {
-		k.wrong("there must be one of Token, TokenFile, AppRole and Kubernetes")
+		k.wrong("", "there must be one of token_file, approle and kubernetes, which say how to log in")
 		return login{}
 	}
 	return ways[0]
@@ -149,14 +166,14 @@ func (k *checker) transport(caFile string) *http.Transport {
 	if caFile == "" {
 		return t
 	}
-	text, err := readFile(caFile, "CAFile", maxCAFile)
+	text, err := readFile(caFile, "the file", maxCAFile)
 	if err != nil {
-		k.wrong("%v", err)
+		k.wrong("ca_file", "%v", err)
 		return t
 	}
 	t.TLSClientConfig.RootCAs = x509.NewCertPool()
 	if !t.TLSClientConfig.RootCAs.AppendCertsFromPEM(text) {
-		k.wrong("CAFile %q has no certificate in PEM", caFile)
+		k.wrong("ca_file", "%q has no certificate in PEM", caFile)
 	}
 	return t
 }

@@ -118,7 +118,7 @@ func unverified(err error) string {
 	case errors.As(err, new(x509.HostnameError)):
 		return "its certificate is for another name"
 	case errors.As(err, new(x509.UnknownAuthorityError)):
-		return "its certificate is signed by an unknown authority, give CAFile"
+		return "its certificate is signed by an unknown authority, give ca_file"
 	case errors.As(err, &invalid) && invalid.Reason == x509.Expired:
 		return "its certificate has expired or is not yet valid"
 	}

@@ -199,7 +199,7 @@ func TestOnlyATrustedServerIsToldAnything(t *testing.T) {
 	for _, tt := range []struct {
 		name, address, ca, want string
 	}{
-		{"an authority that is not known", "", "system", "its certificate is signed by an unknown authority, give CAFile"},
+		{"an authority that is not known", "", "system", "its certificate is signed by an unknown authority, give ca_file"},
 		{"another name", "localhost", "ca.pem", "its certificate is for another name"},
 		{"no TLS", strings.Replace(plain.URL, "http:", "https:", 1), "ca.pem", "does not speak TLS"},
 		{"nobody there", "https://" + closed.Addr().String(), "ca.pem", "connection refused"},
@@ -262,7 +262,7 @@ func TestATransportOfTheCallers(t *testing.T) {
 	f.want(store, "crm", value)
 	f.wantFailure(store, "crm", "does not speak HTTP as it should")
 	_, err := secretstore.Vault(secretstore.VaultConfig{Address: "https://vault.test", Token: "t", Transport: transport, CAFile: f.file("ca.pem")})
-	if err == nil || !strings.Contains(err.Error(), "CAFile is for the store's own transport") {
+	if err == nil || !strings.Contains(err.Error(), "ca_file: is for the store's own transport") {
 		t.Errorf("the error is %v", err)
 	}
 }

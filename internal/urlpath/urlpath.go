@@ -2,6 +2,7 @@
 package urlpath
 
 import (
+	"encoding/hex"
 	"errors"
 	"net/url"
 	"strings"
@@ -56,12 +57,16 @@ func checkCharacters(path string) error {
 	return nil
 }
 
+// Decodings is how often a path may be encoded. To go through more of them takes seconds.
+const Decodings = 8
+
 // Check refuses paths that some server takes for one above.
 func Check(path string) error {
 	for decodings := 0; ; decodings++ {
 		for segment := range strings.FieldsFuncSeq(path, func(r rune) bool { return r == '/' || r == '\\' }) {
-			segment, _, _ = strings.Cut(segment, ";") // some servers cut parameters off before they look for dots
-			if segment == "." || segment == ".." {
+			// Some servers cut parameters off before they look for dots, and some the spaces that a name ends with.
+			segment, _, _ = strings.Cut(segment, ";")
+			if segment = strings.Trim(segment, " "); segment == "." || segment == ".." {
 				return errors.New("the path has a segment . or .., which would leave the connector's url")
 			}
 		}
@@ -70,15 +75,55 @@ func Check(path string) error {
 				return errors.New("the path has a control character, percent-encoded")
 			}
 		}
-		decoded, err := url.PathUnescape(path)
-		switch {
-		case err != nil && decodings == 0:
+		if overlong(path) {
+			return errors.New("the path has a character in more bytes than UTF-8 has for it")
+		}
+		if _, err := url.PathUnescape(path); err != nil && decodings == 0 {
 			return errors.New("the path has a % that no two hexadecimal digits follow: write %25")
-		case err != nil || decoded == path:
+		}
+		decoded := Decode(path)
+		switch {
+		case decoded == path:
 			return nil
+		case decodings == Decodings:
+			return errors.New("the path is percent-encoded over and over")
 		}
 		path = decoded
 	}
+}
+
+// Decode decodes what is percent-encoded once, as servers do that leave a % which no two hexadecimal digits follow as it is.
+func Decode(text string) string {
+	var b strings.Builder
+	for {
+		before, rest, found := strings.Cut(text, "%")
+		b.WriteString(before)
+		if !found {
+			return b.String()
+		}
+		c, err := hex.DecodeString(rest[:min(2, len(rest))])
+		if err != nil || len(c) == 0 {
+			b.WriteByte('%')
+			text = rest
+			continue
+		}
+		b.Write(c)
+		text = rest[2:]
+	}
+}
+
+// overlong tells whether a text has a character in more bytes than it takes, which RFC 3629 section 3 forbids: lenient
+// decoders take C0 AE for a dot, and C0 AF for a slash.
+func overlong(text string) bool {
+	for i := 1; i < len(text); i++ {
+		lead, next := text[i-1], text[i]
+		switch {
+		case next&0xc0 != 0x80:
+		case lead == 0xc0, lead == 0xc1, lead == 0xe0 && next < 0xa0, lead == 0xf0 && next < 0x90:
+			return true
+		}
+	}
+	return false
 }
 
 // encode percent-encodes the bytes that may not stand as they are, and leaves the rest as it is.

@@ -25,15 +25,13 @@ type expression struct {
 	kind    reflect.Kind // of the value, Interface when it depends
 	column  int          // of the first rune
 	start   int          // column of the first token
-	names   Names
-	encodes bool // it may make JSON of what it was given
+	encodes bool         // it may make JSON of what it was given
 }
 
 // builder turns what the parser gives into what the virtual machine runs, and collects what is wrong with it.
 type builder struct {
 	where    place
 	column   int // of the first rune
-	names    Names
 	encodes  bool
 	seen     map[ast.Node]bool
 	locals   []string // names that let gave
@@ -49,7 +47,10 @@ func compile(p exprscan.Piece, where place, output bool) (*expression, []Problem
 	config.Optimize = false // it is not needed, and makes 1 in ['a'] an error
 	tree, problem := p.Parse(config)
 	if problem != nil {
-		if problem.Near == ":" {
+		switch problem.Near {
+		case "=":
+			problem.Message += ": == is for comparing"
+		case ":":
 			problem.Message += ": an object that map makes stands in parentheses, as in map(list, ({name: .name}))"
 		}
 		return nil, []Problem{{problem.Column, problem.Message}}
@@ -70,7 +71,7 @@ func compile(p exprscan.Piece, where place, output bool) (*expression, []Problem
 	if err != nil {
 		return nil, []Problem{{p.Column, "this cannot be compiled"}} // the error has a stack trace
 	}
-	return &expression{program, kind.Kind(), p.Column, p.FirstToken(), b.names, b.encodes}, nil
+	return &expression{program, kind.Kind(), p.Column, p.FirstToken(), b.encodes}, nil
 }
 
 // from gives the place of a node in the expression. The parser puts a.b at its b.
@@ -291,7 +292,6 @@ func (b *builder) variable(n *ast.CallNode, optional bool) ast.Node {
 	case !validName.MatchString(name.Value):
 		return b.problem(name, "the name must be 1 to 128 letters, digits, '.', '_' or '-', and begin with a letter or digit")
 	}
-	b.names.Variables = union(b.names.Variables, []string{name.Value})
 	return call(n, "$variable", name, &ast.BoolNode{Value: optional})
 }
 

@@ -34,13 +34,6 @@ func CompileFilter(source, records string) (*Filter, []Problem) {
 
 const notBoolean = "a filter is true or false: compare something, as in record.owner == user.email"
 
-// Names gives what the expression names.
-func (f *Filter) Names() Names {
-	var n Names
-	n.merge(f.expression.names)
-	return n
-}
-
 // Run gives the response's body without the records for which the expression is false. Nothing passes that was not looked at:
 // of an object, the result has the member with the records and no other. What stays comes byte for byte, except for white
 // space between records.

@@ -70,9 +70,6 @@ func (b *builder) input(n ast.Node, name string, optional bool) ast.Node {
 	case known && in.where&b.where == 0:
 		return b.problem(n, "%s is not available here", name)
 	case known:
-		if in.note != nil {
-			in.note(&b.names)
-		}
 		return call(n, "$"+name, &ast.BoolNode{Value: optional})
 	case isFamily:
 		return b.problem(n, "%s is no value: name one of them, as in %s['name']", name, name)

@@ -27,7 +27,6 @@ type input struct {
 	where place
 	kind  any // a function of the kind of the value: func() string and so on
 	get   func(*run) (any, error)
-	note  func(*Names) // records that it is named; may be nil
 	// missing is the error when the value is empty text, except where default replaces it; "" when it may be empty.
 	missing string
 }
@@ -42,25 +41,24 @@ func inputs() map[string]input {
 	all := map[string]input{
 		"tenant_id": {
 			everywhere, textInput(nil), func(r *run) (any, error) { return r.user.TenantID, nil },
-			func(n *Names) { n.Tenant = true }, "tenant_id is missing: the request has no tenant",
+			"tenant_id is missing: the request has no tenant",
 		},
 		"body_text": {
-			everywhere, textInput(nil), func(r *run) (any, error) { return string(r.in.Request.Body), nil },
-			func(n *Names) { n.RequestBody = true }, "",
+			everywhere, textInput(nil), (*run).bodyText,
+			"",
 		},
-		"request.method":       {everywhere, textInput(nil), func(r *run) (any, error) { return r.in.Request.Method, nil }, nil, ""},
-		"request.path":         {everywhere, textInput(nil), func(r *run) (any, error) { return r.in.Request.Path, nil }, nil, ""},
-		"response.status_code": {answered, numberInput(nil), func(r *run) (any, error) { return r.in.Response.StatusCode, nil }, nil, ""},
+		"request.method":       {everywhere, textInput(nil), func(r *run) (any, error) { return r.in.Request.Method, nil }, ""},
+		"request.path":         {everywhere, textInput(nil), func(r *run) (any, error) { return r.in.Request.Path, nil }, ""},
+		"response.status_code": {answered, numberInput(nil), func(r *run) (any, error) { return r.in.Response.StatusCode, nil }, ""},
 		"response.body": {
 			answered, anyInput(nil), (*run).responseBody,
-			func(n *Names) { n.ResponseBody = true }, "",
+			"",
 		},
-		"record": {inFilter, anyInput(nil), func(r *run) (any, error) { return r.record, nil }, nil, ""},
+		"record": {inFilter, anyInput(nil), func(r *run) (any, error) { return r.record, nil }, ""},
 	}
 	for name, field := range userFields {
 		all["user."+name] = input{
 			everywhere, textInput(nil), func(r *run) (any, error) { return field(&r.user), nil },
-			func(n *Names) { n.User = union(n.User, []string{name}) },
 			"user." + name + " is missing: the request has no user, or the user's field is empty",
 		}
 	}
@@ -103,11 +101,7 @@ func (f family) value(r *run, name string) any {
 	values := f.get(r)[name]
 	switch {
 	case f.all:
-		list := make([]any, len(values))
-		for i, v := range values {
-			list[i] = v
-		}
-		return list
+		return r.list(values)
 	case len(values) == 0:
 		return nil
 	}

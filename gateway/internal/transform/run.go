@@ -23,6 +23,9 @@ type run struct {
 	decoded bool // body is
 	machine vm.VM
 
+	asked *string           // body_text, once it is named
+	lists map[*string][]any // of families, by their first value, once they are named
+
 	steps, text, values int
 	sources             map[uintptr]source // nil when nothing is encoded
 }
@@ -72,6 +75,33 @@ func (r *run) spend(bytes int) error {
 		return fail("texts and objects of more than %d MiB in all", MaxText>>20)
 	}
 	return nil
+}
+
+// bodyText is a copy of the request's body, one for all rounds.
+func (r *run) bodyText() (any, error) {
+	if r.asked == nil {
+		text := string(r.in.Request.Body)
+		r.asked = &text
+	}
+	return *r.asked, nil
+}
+
+// list gives texts as a list, the same one in all rounds.
+func (r *run) list(texts []string) []any {
+	if len(texts) == 0 {
+		return []any{}
+	}
+	list, known := r.lists[&texts[0]]
+	if !known {
+		for _, text := range texts {
+			list = append(list, text)
+		}
+		if r.lists == nil {
+			r.lists = map[*string][]any{}
+		}
+		r.lists[&texts[0]] = list
+	}
+	return list
 }
 
 func (r *run) responseBody() (any, error) {

@@ -20,7 +20,6 @@ import (
 	"context"
 	"net/http"
 	"net/url"
-	"slices"
 	"strings"
 	"time"
 
@@ -66,35 +65,10 @@ type Response struct {
 	Body       []byte
 }
 
-// Names is what expressions name, whether or not a branch that names it is ever evaluated. The lists are sorted and
-// without repetition.
-type Names struct {
-	Variables    []string // given to get_variable
-	User         []string // fields of user, such as "email"
-	Tenant       bool     // tenant_id
-	RequestBody  bool     // body_text
-	ResponseBody bool     // response.body
-}
-
-func (n *Names) merge(other Names) {
-	n.Variables = union(n.Variables, other.Variables)
-	n.User = union(n.User, other.User)
-	n.Tenant = n.Tenant || other.Tenant
-	n.RequestBody = n.RequestBody || other.RequestBody
-	n.ResponseBody = n.ResponseBody || other.ResponseBody
-}
-
-func union(a, b []string) []string {
-	all := slices.Concat(a, b)
-	slices.Sort(all)
-	return slices.Compact(all)
-}
-
 // Body makes a body. It is safe for concurrent use.
 type Body struct {
 	pieces   []part
 	template bool // otherwise pieces is one expression, whose value is the body
-	names    Names
 }
 
 // part is literal text, or an expression when it has a program.
@@ -145,20 +119,12 @@ func compileBody(source string, template bool, where place) (*Body, []Problem) {
 		problems = append(problems, found...)
 		if e != nil {
 			b.pieces = append(b.pieces, part{expression: e})
-			b.names.merge(e.names)
 		}
 	}
 	if len(problems) > 0 {
 		return nil, sorted(problems)
 	}
 	return b, nil
-}
-
-// Names gives what the expressions name.
-func (b *Body) Names() Names {
-	var n Names
-	n.merge(b.names)
-	return n
 }
 
 // Run gives the body. A template's values stand in it as they are: nothing is quoted for the JSON around them, which is

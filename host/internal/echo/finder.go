@@ -1,7 +1,7 @@
 // Package echo finds texts in what a server answers, in the forms in which servers write what they were sent, and stops
 // an answer that has one.
 //
-// A text is found as it is; in Base64, with the standard or the URL alphabet, also inside the Base64 of something longer;
+// A text is found as it is; in UTF-16, when it is ASCII; in Base64, with the standard or the URL alphabet, also inside the Base64 of something longer;
 // and in hex. In each of these every character may be as it is or escaped, each for itself:
 //
 //   - as in URLs and forms: %2F or %2f, or + for a space; encoded up to four times over (%252F);
@@ -11,8 +11,8 @@
 //
 // Characters of Base64 that also hold bits of what stands before or behind the text are not part of what is found.
 //
-// No list of what each program escapes is needed so. Not found is a text in another case or another character set, in
-// pieces (Base64 with line breaks, say), compressed, encrypted, or encoded twice, as in Base64 of Base64.
+// No list of what each program escapes is needed so. Not found is a text in another case or yet another character set,
+// in pieces (Base64 with line breaks, say), compressed, encrypted, or encoded twice, as in Base64 of Base64.
 package echo
 
 import (
@@ -21,6 +21,7 @@ import (
 	"encoding/hex"
 	"slices"
 	"strings"
+	"unicode/utf8"
 )
 
 // MinText is how many bytes a text has at least that is looked for. Shorter ones are there by chance.
@@ -86,7 +87,10 @@ func distinct(texts []string) (kept []string) {
 
 // forms are a text and its encodings.
 func forms(text string) []string {
-	all := append(make([]string, 0, 9), text)
+	all := append(make([]string, 0, 10), text)
+	if !strings.ContainsFunc(text, func(r rune) bool { return r >= utf8.RuneSelf }) {
+		all = append(all, strings.Join(strings.Split(text, ""), "\x00")) // in UTF-16, of either order
+	}
 	padded := append(make([]byte, 3, 3+len(text)), text...)
 	for before := range 3 { // bytes that stand before the text, modulo three
 		part := padded[3-before:]

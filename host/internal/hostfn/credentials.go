@@ -7,6 +7,7 @@ import (
 
 	"golang.org/x/net/http/httpguts"
 
+	"github.com/keywright/keywright/host/internal/echo"
 	"github.com/keywright/keywright/internal/abi"
 )
 
@@ -46,7 +47,8 @@ func (c *Call) Credentials(m *Mutation) []string {
 		}
 	}
 	for _, secret := range c.inputs.Secrets {
-		if slices.ContainsFunc(all, func(text string) bool { return strings.Contains(text, secret) }) {
+		found := slices.ContainsFunc(all, func(text string) bool { return strings.Contains(text, secret) })
+		if found || echo.New([]string{secret}).Holds(strings.Join(all, "\n")) { // as when a template encodes it
 			all = append(all, secret)
 		}
 	}
