@@ -57,6 +57,7 @@ var rules = []rule{
 	{packages: "gateway/internal/transform", ours: []string{"host", "internal/exprscan"}, others: []string{"github.com/expr-lang/expr", "github.com/go-json-experiment/json"}},
 
 	{packages: "content"},
+	{packages: "content/httpapi", ours: []string{"content"}, others: []string{"github.com/klauspost/compress"}},
 
 	{packages: "internal/urlpath"},
 	{packages: "internal/connectors", ours: []string{"gateway", "host", "internal/abi", "internal/secretstore", "internal/urlpath"}, others: []string{"github.com/goccy/go-yaml", "golang.org/x/text"}},
