@@ -58,6 +58,7 @@ var rules = []rule{
 
 	{packages: "content"},
 	{packages: "content/httpapi", ours: []string{"content"}, others: []string{"github.com/klauspost/compress"}},
+	{packages: "content/client", ours: []string{"content"}},
 
 	{packages: "internal/urlpath"},
 	{packages: "internal/connectors", ours: []string{"gateway", "host", "internal/abi", "internal/secretstore", "internal/urlpath"}, others: []string{"github.com/goccy/go-yaml", "golang.org/x/text"}},
