@@ -57,6 +57,8 @@ var rules = []rule{
 	{packages: "gateway/internal/transform", ours: []string{"host", "internal/exprscan"}, others: []string{"github.com/expr-lang/expr", "github.com/go-json-experiment/json"}},
 
 	{packages: "content"},
+	{packages: "content/httpapi", ours: []string{"content"}, others: []string{"github.com/klauspost/compress"}},
+	{packages: "content/client", ours: []string{"content"}},
 
 	{packages: "internal/metrics", others: []string{"github.com/prometheus/client_golang"}},
 	{packages: "internal/urlpath"},

@@ -1,0 +1,161 @@
+// Package httpapi serves the content of a community over HTTP: a product update, a list of articles, a reply.
+//
+// A request is checked in this order: path (404), method (405), caller (401), parameters (422). Only then the store is asked.
+// What it does not have, and what it does not show to this caller, get the same 404 as a path that does not exist: in all that
+// the answer has, they cannot be told apart.
+package httpapi
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"regexp"
+	"strings"
+	"time"
+
+	"github.com/keywright/keywright/content"
+)
+
+// Config is what a handler is made of.
+type Config struct {
+	Store  content.Store
+	Embeds Embedder // for resolveEmbeds=true; nil: bodies stay as they are
+	// Base is the path below which the operations are, such as /community/v1. Empty: the root.
+	Base string
+	// Callers says who may ask. Nil: anybody, and a valid moderatorId is enough to see everything.
+	Callers Callers
+	Logger  *slog.Logger // nil: logs are dropped
+	// Observe is told of each request once it has been answered. Nil: nobody.
+	Observe func(Event)
+	Clock   func() time.Time // nil is time.Now
+}
+
+// Embedder puts the HTML of providers in the place of URLs that stand alone. What it cannot resolve, it leaves as it is.
+type Embedder interface {
+	Resolve(ctx context.Context, html string) string
+}
+
+// Event is a request that has been answered.
+type Event struct {
+	Operation string // productUpdate, articles, reply or openapi; "" when the path is none of them
+	Caller    string // [Caller].Name; "" when nobody proved to be one
+	Status    int    // 499 when the caller went away before there was an answer
+	Problem   string // the last part of the problem's type; "" when there was none
+	Total     time.Duration
+}
+
+// statusGone is what events have for callers that went away. Nothing of it goes over the wire.
+const statusGone = 499
+
+type handler struct {
+	config   Config
+	document []byte // openapi.json
+}
+
+// New makes a handler. It routes by the path as it was sent, because an id may have any character: nothing before it may clean
+// paths, as http.ServeMux does.
+func New(c Config) (http.Handler, error) {
+	if c.Store == nil {
+		return nil, errors.New("httpapi: there is no Store")
+	}
+	if err := checkBase(c.Base); err != nil {
+		return nil, fmt.Errorf("httpapi: Base: %w", err)
+	}
+	if c.Logger == nil {
+		c.Logger = slog.New(slog.DiscardHandler)
+	}
+	if c.Clock == nil {
+		c.Clock = time.Now
+	}
+	return &handler{config: c, document: document(c.Base)}, nil
+}
+
+var plainPath = regexp.MustCompile(`^(/[A-Za-z0-9._~-]+)*$`)
+
+func checkBase(base string) error {
+	for segment := range strings.SplitSeq(base, "/") {
+		if segment == "." || segment == ".." {
+			return errors.New("a segment . or .. never reaches a server: leave it out")
+		}
+	}
+	if !plainPath.MatchString(base) {
+		return errors.New("this is no path such as /community/v1: letters, digits, - . _ ~ in its segments, and no slash at the end")
+	}
+	return nil
+}
+
+func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	began := h.config.Clock()
+	var event Event
+	h.prepare(w.Header())
+	body, err := h.serve(w.Header(), r, &event)
+	switch {
+	case err != nil:
+		h.fail(w, r, &event, err)
+	case body == nil: // OPTIONS
+		event.Status = http.StatusNoContent
+		w.WriteHeader(event.Status)
+	default:
+		event.Status = send(w, r, body)
+	}
+	if h.config.Observe != nil {
+		event.Total = h.config.Clock().Sub(began)
+		h.config.Observe(event)
+	}
+}
+
+// prepare sets what all answers have.
+func (h *handler) prepare(header http.Header) {
+	header.Set("X-Content-Type-Options", "nosniff")
+	header.Set("Content-Security-Policy", "default-src 'none'")
+	header.Set("Referrer-Policy", "no-referrer")
+	header.Set("Vary", "Accept-Encoding")
+	if h.config.Callers != nil {
+		header.Set("Vary", "Accept-Encoding, Authorization, X-API-Key")
+	}
+}
+
+const allowed = "GET, HEAD, OPTIONS"
+
+// serve gives the body of the answer to a GET, or nil for OPTIONS.
+func (h *handler) serve(header http.Header, r *http.Request, event *Event) ([]byte, error) {
+	operation, ids := h.route(r.URL)
+	if operation == nil {
+		return nil, notFound
+	}
+	event.Operation = operation.name
+	switch r.Method {
+	case http.MethodGet, http.MethodHead:
+	case http.MethodOptions:
+		header.Set("Allow", allowed)
+		return nil, nil
+	default:
+		header.Set("Allow", allowed)
+		return nil, methodNotAllowed
+	}
+	moderate := true
+	if h.config.Callers != nil && !operation.open {
+		caller, err := h.config.Callers.Caller(r)
+		if err != nil {
+			return nil, callerProblem(err)
+		}
+		event.Caller, moderate = caller.Name, caller.Moderate
+	}
+	asked := &question{ids: ids, query: parseQuery(r.URL.RawQuery), moderate: moderate}
+	header.Set("Cache-Control", h.cacheControl(asked.query))
+	return operation.answer(h, r.Context(), asked)
+}
+
+// cacheControl says who may keep an answer. None is used again without asking: a moderator may have trashed the record since.
+// What was asked in the name of a moderator is kept by nobody, also when that one does not exist: the answer must not tell.
+func (h *handler) cacheControl(q *query) string {
+	switch {
+	case q.has(moderatorID):
+		return "private, no-store"
+	case h.config.Callers != nil:
+		return "private, no-cache"
+	}
+	return "public, no-cache"
+}
