@@ -61,6 +61,8 @@ var rules = []rule{
 	{packages: "content/client", ours: []string{"content"}},
 
 	{packages: "internal/metrics", others: []string{"github.com/prometheus/client_golang"}},
+	{packages: "internal/callers", ours: []string{"content/httpapi", "host", "internal/identity", "internal/secretstore"}},
+	{packages: "internal/contentserver", ours: []string{"content", "content/httpapi", "internal/callers", "internal/httpserver", "internal/metrics"}, others: []string{"github.com/prometheus/client_golang"}},
 	{packages: "internal/urlpath"},
 	{packages: "internal/connectors", ours: []string{"gateway", "host", "internal/abi", "internal/secretstore", "internal/urlpath"}, others: []string{"github.com/goccy/go-yaml", "golang.org/x/text"}},
 	{packages: "internal/httpserver"},

@@ -36,10 +36,12 @@ type Config struct {
 	Handler       http.Handler // for callers
 	// Operate has further routes for operators, beside /healthz, /readyz and /debug/pprof/.
 	Operate map[string]http.Handler
-	TLS     *tls.Config  // for callers, who may use HTTP/2 then; nil is plain HTTP
-	Ready   func() error // nil when requests can be served; it may be nil itself
-	Logger  *slog.Logger
-	Drain   time.Duration // for requests in flight once the server is to end; 0 is 30 seconds
+	// Local is set when callers are whoever is on this machine: no page of another site may have a browser call then.
+	Local  bool
+	TLS    *tls.Config  // for callers, who may use HTTP/2 then; nil is plain HTTP
+	Ready  func() error // nil when requests can be served; it may be nil itself
+	Logger *slog.Logger
+	Drain  time.Duration // for requests in flight once the server is to end; 0 is 30 seconds
 	// Started is told where the servers listen, once they do.
 	Started func(callers, operators net.Addr)
 }
@@ -59,7 +61,11 @@ func Run(ctx context.Context, c Config) error {
 	defer operators.Close()
 	draining := &atomic.Bool{}
 	failed := make(chan error, 2)
-	handler := bounded(c.Handler)
+	handler := c.Handler
+	if c.Local {
+		handler = noPages(handler, c.Listen)
+	}
+	handler = bounded(handler)
 	if c.TLS != nil {
 		handler = strict(handler)
 	}
@@ -134,7 +140,7 @@ func (c Config) operate(draining *atomic.Bool) http.Handler {
 	return noPages(mux, c.Admin)
 }
 
-// noPages refuses what a page of another site has an operator's browser send. Such a page may have a name of its own lead to
+// noPages refuses what a page of another site has a browser on this machine, or an operator's, send. Such a page may have a name of its own lead to
 // this address (DNS rebinding), so that names are refused but for those that the listener has.
 func noPages(h http.Handler, listen string) http.Handler {
 	own, _, _ := net.SplitHostPort(listen)
@@ -148,7 +154,7 @@ func noPages(h http.Handler, listen string) http.Handler {
 		case net.ParseIP(strings.Trim(name, "[]")) == nil && name != "localhost" && name != own:
 			http.Error(w, "this listener is not known under that name", http.StatusMisdirectedRequest)
 		case site != "" && site != "none" && site != "same-origin" || origin != "" && origin != "http://"+r.Host:
-			http.Error(w, "pages of other sites may not call operators' paths", http.StatusForbidden)
+			http.Error(w, "pages of other sites may not call this listener", http.StatusForbidden)
 		default:
 			h.ServeHTTP(w, r)
 		}
