@@ -81,6 +81,23 @@ type Egress struct {
 	TLS          *tls.Config    // roots and client certificates; TLS 1.2 at least, always verified
 }
 
+// Transport makes a transport that connects only to where it may, for requests that no connector sends. It checks the
+// very address that it dials, so that no name and no redirect leads inside. It leaves compression to its user: it neither
+// asks for it nor undoes it. AllowHTTP is not its concern, but that of who makes the URLs. An error says what of Egress
+// cannot be.
+func (e Egress) Transport() (*http.Transport, error) {
+	transport, err := e.policy().Transport()
+	if err != nil {
+		return nil, err
+	}
+	transport.DisableCompression = true // it would add Accept-Encoding: a request goes out as it was made
+	return transport, nil
+}
+
+func (e Egress) policy() egress.Policy {
+	return egress.Policy{AllowPrivate: e.AllowPrivate, Allow: e.Allow, Proxy: e.Proxy, TLS: e.TLS}
+}
+
 // Host runs connectors. Make one with [New], and close it.
 type Host struct {
 	config  Config
@@ -176,18 +193,15 @@ func tryHost(ctx context.Context, c Config, builtIn [][]byte) (*Host, error) {
 }
 
 func (h *Host) dialers() error {
-	e := h.config.Egress
-	policy := egress.Policy{AllowPrivate: e.AllowPrivate, Allow: e.Allow, Proxy: e.Proxy, TLS: e.TLS}
 	if h.base = h.config.Base; h.base == nil {
-		transport, err := policy.Transport()
+		transport, err := h.config.Egress.Transport()
 		if err != nil {
 			return fmt.Errorf("egress: %w", err)
 		}
-		transport.DisableCompression = true // it would add Accept-Encoding: a request goes out as it was made
 		h.base = transport
 	}
 	var err error
-	if h.tokens, err = policy.TokenClient(); err != nil {
+	if h.tokens, err = h.config.Egress.policy().TokenClient(); err != nil {
 		return fmt.Errorf("egress: %w", err)
 	}
 	if h.config.Base != nil {

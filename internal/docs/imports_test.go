@@ -59,6 +59,7 @@ var rules = []rule{
 	{packages: "content"},
 	{packages: "content/httpapi", ours: []string{"content"}, others: []string{"github.com/klauspost/compress"}},
 	{packages: "content/client", ours: []string{"content"}},
+	{packages: "content/embed", others: []string{"github.com/hashicorp/golang-lru/v2", "github.com/microcosm-cc/bluemonday", "golang.org/x/net", "golang.org/x/sync"}},
 
 	{packages: "internal/metrics", others: []string{"github.com/prometheus/client_golang"}},
 	{packages: "internal/callers", ours: []string{"content/httpapi", "host", "internal/identity", "internal/secretstore"}},

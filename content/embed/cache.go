@@ -1,0 +1,62 @@
+package embed
+
+import (
+	"sync"
+	"time"
+
+	"github.com/hashicorp/golang-lru/v2/simplelru"
+)
+
+// Limits of the cache.
+const (
+	cacheEntries = 10_000
+	cacheBytes   = 32 << 20 // of URLs and HTML
+)
+
+// cache keeps embeds by their URL, the last used ones, and "" for those that failed. simplelru has no expiry of which the
+// clock could be set, and no limit of bytes.
+type cache struct {
+	clock func() time.Time
+	limit int // of bytes
+
+	mu      sync.Mutex
+	entries *simplelru.LRU[string, entry]
+	bytes   int
+}
+
+type entry struct {
+	embed           string
+	stored, expires time.Time
+}
+
+func newCache(entries, bytes int, clock func() time.Time) *cache {
+	c := &cache{clock: clock, limit: bytes}
+	c.entries, _ = simplelru.NewLRU(entries, func(url string, e entry) { c.bytes -= len(url) + len(e.embed) }) // fails only without a size
+	return c
+}
+
+func (c *cache) get(url string) (string, bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	e, ok := c.entries.Get(url)
+	if !ok {
+		return "", false
+	}
+	if now := c.clock(); now.Before(e.stored) || !now.Before(e.expires) { // before: the clock was set back
+		c.entries.Remove(url)
+		return "", false
+	}
+	return e.embed, true
+}
+
+func (c *cache) put(url, embed string, age time.Duration) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.entries.Remove(url)
+	now := c.clock()
+	c.entries.Add(url, entry{embed, now, now.Add(age)})
+	c.bytes += len(url) + len(embed)
+	for c.bytes > c.limit {
+		c.entries.RemoveOldest()
+	}
+}

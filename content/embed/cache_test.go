@@ -1,0 +1,28 @@
+package embed
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+)
+
+// The cache holds to its limits of entries and bytes, whatever is put in, and gives up what was not used for longest.
+func TestTheCacheIsBounded(t *testing.T) {
+	c := newCache(10, 1000, time.Now)
+	for i := range 1000 {
+		url := fmt.Sprint(i % 37 % (1 + i%13))
+		c.put(url, strings.Repeat("x", i*31%400), time.Hour)
+		sum := 0
+		for _, key := range c.entries.Keys() {
+			e, _ := c.entries.Peek(key)
+			sum += len(key) + len(e.embed)
+		}
+		if c.entries.Len() > 10 || c.bytes > 1000 || c.bytes != sum {
+			t.Fatalf("%d entries, %d bytes, counted as %d", c.entries.Len(), sum, c.bytes)
+		}
+		if _, ok := c.get(url); !ok {
+			t.Fatal("what was put in last is not there")
+		}
+	}
+}

@@ -1,0 +1,191 @@
+package embed
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"mime"
+	"net/http"
+	"net/url"
+	"regexp"
+	"strconv"
+	"strings"
+	"time"
+
+	"golang.org/x/net/html"
+	"golang.org/x/net/html/atom"
+)
+
+// Limits of a fetch.
+const (
+	maxFetches = 64 // at once, of all documents
+	maxAnswer  = 256 << 10
+	maxHTML    = 64 << 10 // of one embed, before it is sanitised and after: some HTML grows by that
+	fetchTime  = 3 * time.Second
+)
+
+// How long answers are kept.
+const (
+	minAge     = 5 * time.Minute
+	defaultAge = time.Hour
+	maxAge     = 24 * time.Hour
+	failureAge = time.Minute
+)
+
+// answer is what a provider says (oEmbed, section 2.3.4). Sizes and ages are often texts.
+type answer struct {
+	Type     string `json:"type"`
+	HTML     string `json:"html"`
+	URL      string `json:"url"`
+	Title    string `json:"title"`
+	Width    number `json:"width"`
+	Height   number `json:"height"`
+	CacheAge number `json:"cache_age"`
+}
+
+// number is a positive integer, written as a number or as a text. Everything else is 0: none.
+type number int64
+
+// UnmarshalJSON implements [json.Unmarshaler].
+func (n *number) UnmarshalJSON(text []byte) error {
+	value, err := strconv.ParseInt(strings.Trim(string(text), `"`), 10, 64)
+	*n = 0
+	if err == nil && value > 0 {
+		*n = number(value)
+	}
+	return nil
+}
+
+// fetch asks a provider, keeps what came of it, and gives the embed, or "".
+func (r *Resolver) fetch(ctx context.Context, p place) string {
+	ctx, cancel := context.WithTimeout(ctx, fetchTime)
+	defer cancel()
+	select {
+	case r.fetches <- struct{}{}:
+		defer func() { <-r.fetches }()
+	case <-ctx.Done():
+	}
+	if ctx.Err() != nil {
+		return "" // of which the provider is innocent: it is asked the next time
+	}
+	a, err := r.ask(ctx, p)
+	var embed string
+	if err == nil {
+		embed, err = r.sanitizer.embed(a)
+	}
+	if err != nil {
+		r.logger.LogAttrs(ctx, slog.LevelInfo, "a URL is not embedded", slog.String("provider", p.endpoint.provider), slog.Any("error", withoutURL(err)))
+		r.cache.put(p.url, "", failureAge)
+		return ""
+	}
+	r.cache.put(p.url, embed, a.age())
+	return embed
+}
+
+// ask sends one request, and reads its answer.
+func (r *Resolver) ask(ctx context.Context, p place) (*answer, error) {
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, p.endpoint.question(p.url), nil)
+	if err != nil {
+		return nil, err
+	}
+	request.Header.Set("Accept", "application/json")
+	request.Header.Set("User-Agent", "Keywright (oEmbed)")
+	response, err := r.client.Do(request)
+	if err != nil {
+		return nil, err
+	}
+	defer response.Body.Close()
+	if response.StatusCode != http.StatusOK {
+		return nil, fmt.Errorf("the provider answers %d", response.StatusCode)
+	}
+	if media, _, _ := mime.ParseMediaType(response.Header.Get("Content-Type")); !jsonType.MatchString(media) {
+		return nil, errors.New("the provider's answer is not JSON by its Content-Type")
+	}
+	body, err := io.ReadAll(io.LimitReader(response.Body, maxAnswer+1))
+	if err != nil {
+		return nil, err
+	}
+	if len(body) > maxAnswer {
+		return nil, fmt.Errorf("the provider's answer has more than %d bytes", maxAnswer)
+	}
+	var a answer
+	if json.Unmarshal(body, &a) != nil {
+		return nil, errors.New("the provider's answer is not JSON as oEmbed has it")
+	}
+	return &a, nil
+}
+
+// jsonType is application/json and its likes; some providers use application/json+oembed.
+var jsonType = regexp.MustCompile(`^(application|text)/([^/]+\+)?json(\+oembed)?$`)
+
+// withoutURL takes the URL out of an error: what is in a document stays out of the log.
+func withoutURL(err error) error {
+	var failed *url.Error
+	if errors.As(err, &failed) {
+		return failed.Err
+	}
+	return err
+}
+
+func (a *answer) age() time.Duration {
+	if a.CacheAge == 0 {
+		return defaultAge
+	}
+	return max(minAge, time.Duration(min(a.CacheAge, number(maxAge/time.Second)))*time.Second)
+}
+
+// embed makes the HTML that an answer is shown as. It is sanitised, and shows something.
+func (s *sanitizer) embed(a *answer) (string, error) {
+	var source string
+	switch a.Type {
+	case "rich", "video":
+		source = a.HTML
+	case "photo":
+		source = photo(a)
+	default:
+		return "", errors.New("the provider has neither rich text nor a video nor a photo")
+	}
+	if len(source) > maxHTML {
+		return "", fmt.Errorf("the provider's HTML has more than %d bytes", maxHTML)
+	}
+	cleaned, ok := s.clean(source)
+	if !ok || len(cleaned) > maxHTML {
+		return "", errors.New("the provider's HTML cannot be sanitised")
+	}
+	root, err := parse(cleaned)
+	if err != nil || !shows(root) {
+		return "", errors.New("the provider's HTML shows nothing once it is sanitised")
+	}
+	return cleaned, nil
+}
+
+// photo is the HTML of a photo, or "" when it is not to be had by https.
+func photo(a *answer) string {
+	u, err := url.Parse(a.URL)
+	if err != nil || u.Scheme != "https" || u.Host == "" || u.User != nil {
+		return ""
+	}
+	img := &html.Node{Type: html.ElementNode, Data: "img", DataAtom: atom.Img}
+	img.Attr = []html.Attribute{{Key: "src", Val: a.URL}, {Key: "alt", Val: a.Title}}
+	if a.Width > 0 && a.Height > 0 {
+		img.Attr = append(img.Attr, html.Attribute{Key: "width", Val: strconv.FormatInt(int64(a.Width), 10)},
+			html.Attribute{Key: "height", Val: strconv.FormatInt(int64(a.Height), 10)})
+	}
+	root := &html.Node{Type: html.DocumentNode}
+	root.AppendChild(img)
+	return render(root)
+}
+
+// shows tells whether there is something to see: text, an image or a frame.
+func shows(n *html.Node) bool {
+	for d := range n.Descendants() {
+		switch {
+		case d.Type == html.TextNode && strings.TrimSpace(d.Data) != "", d.DataAtom == atom.Img, d.DataAtom == atom.Iframe:
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,173 @@
+package embed
+
+import (
+	"net/url"
+	"slices"
+	"strings"
+
+	"golang.org/x/net/html"
+	"golang.org/x/net/html/atom"
+)
+
+// place is a URL that stands alone.
+type place struct {
+	url      string
+	endpoint *endpoint
+	line     []*html.Node // siblings: the URL and the white space around it
+}
+
+var (
+	// containers may have lines that are a URL.
+	containers = []atom.Atom{atom.P, atom.Div, atom.Figure, atom.Section, atom.Article}
+	// blocks end a line. It is what the sanitiser lets through and is not part of a line.
+	blocks = append([]atom.Atom{
+		atom.Aside, atom.Blockquote, atom.Dd, atom.Details, atom.Dl, atom.Dt, atom.Figcaption, atom.H1, atom.H2, atom.H3,
+		atom.H4, atom.H5, atom.H6, atom.Hgroup, atom.Hr, atom.Li, atom.Ol, atom.Pre, atom.Summary, atom.Table, atom.Ul,
+	}, containers...)
+)
+
+// find gives the places of a document that a provider may embed, the first ones of them.
+func (r *Resolver) find(container *html.Node) []place {
+	var found []place
+	var line []*html.Node
+	end := func() {
+		if text := alone(line); text != "" {
+			if e := r.providers.match(text); e != nil {
+				found = append(found, place{text, e, line})
+			}
+		}
+		line = nil
+	}
+	splitLines(container)
+	for n := range container.ChildNodes() {
+		switch {
+		case n.DataAtom == atom.Br:
+			end()
+		case slices.Contains(blocks, n.DataAtom):
+			end()
+			if slices.Contains(containers, n.DataAtom) {
+				found = append(found, r.find(n)...)
+			}
+		default:
+			line = append(line, n)
+			if n.Type == html.TextNode && strings.HasSuffix(n.Data, "\n") {
+				end()
+			}
+		}
+	}
+	end()
+	return found[:min(len(found), maxEmbeds)]
+}
+
+// splitLines has each line of text in a node of its own.
+func splitLines(container *html.Node) {
+	for n := container.FirstChild; n != nil; n = n.NextSibling {
+		if i := strings.IndexByte(n.Data, '\n'); n.Type == html.TextNode && i >= 0 && i+1 < len(n.Data) {
+			rest := &html.Node{Type: html.TextNode, Data: n.Data[i+1:]}
+			n.Data = n.Data[:i+1]
+			container.InsertBefore(rest, n.NextSibling)
+		}
+	}
+}
+
+// alone gives the text that is the only one of a line, if it may be a URL, or "".
+func alone(line []*html.Node) string {
+	var only *html.Node
+	for _, n := range line {
+		switch {
+		case blank(n):
+		case only != nil:
+			return ""
+		default:
+			only = n
+		}
+	}
+	switch {
+	case only == nil:
+		return ""
+	case only.Type == html.TextNode:
+		return strings.TrimSpace(only.Data)
+	case only.DataAtom == atom.A && only.FirstChild != nil && only.FirstChild == only.LastChild && only.FirstChild.Type == html.TextNode:
+		text := strings.TrimSpace(only.FirstChild.Data)
+		if leadsTo(only, text) {
+			return text
+		}
+	}
+	return ""
+}
+
+// leadsTo tells whether a link leads to a URL. The sanitiser may have written it with other escapes.
+func leadsTo(link *html.Node, text string) bool {
+	for _, a := range link.Attr {
+		if a.Key == "href" {
+			u, err := url.Parse(text)
+			return err == nil && (a.Val == text || a.Val == u.String())
+		}
+	}
+	return false
+}
+
+func blank(n *html.Node) bool { return n.Type == html.TextNode && strings.TrimSpace(n.Data) == "" }
+
+// replace puts an embed where the URL is, as a block of its own.
+func (p *place) replace(embed string) bool {
+	content, err := parse(embed)
+	if err != nil {
+		return false
+	}
+	block := &html.Node{Type: html.ElementNode, Data: "div", DataAtom: atom.Div}
+	for n := content.FirstChild; n != nil; n = content.FirstChild {
+		content.RemoveChild(n)
+		block.AppendChild(n)
+	}
+	first, parent := p.line[0], p.line[0].Parent
+	parent.InsertBefore(block, first)
+	for _, n := range p.line {
+		parent.RemoveChild(n)
+	}
+	removeBreak(parent, func() *html.Node { return block.PrevSibling })
+	removeBreak(parent, func() *html.Node { return block.NextSibling })
+	if parent.DataAtom == atom.P {
+		split(parent, block)
+	}
+	return true
+}
+
+// removeBreak removes the <br> beside a block, which ends its line without one.
+func removeBreak(parent *html.Node, beside func() *html.Node) {
+	for n := beside(); n != nil && (blank(n) || n.DataAtom == atom.Br); n = beside() {
+		parent.RemoveChild(n)
+		if n.DataAtom == atom.Br {
+			return
+		}
+	}
+}
+
+// split takes a block out of a paragraph, which cannot have one in it: what was before it gets a paragraph of its own, and
+// what is empty then goes.
+func split(paragraph, block *html.Node) {
+	before := &html.Node{Type: html.ElementNode, Data: "p", DataAtom: atom.P, Attr: slices.Clone(paragraph.Attr)}
+	for n := paragraph.FirstChild; n != block; n = paragraph.FirstChild {
+		paragraph.RemoveChild(n)
+		before.AppendChild(n)
+	}
+	paragraph.RemoveChild(block)
+	parent := paragraph.Parent
+	if !empty(before) {
+		parent.InsertBefore(before, paragraph)
+		paragraph.Attr = slices.DeleteFunc(paragraph.Attr, func(a html.Attribute) bool { return a.Key == "id" })
+	}
+	parent.InsertBefore(block, paragraph)
+	if empty(paragraph) {
+		parent.RemoveChild(paragraph)
+	}
+}
+
+func empty(paragraph *html.Node) bool {
+	for n := range paragraph.ChildNodes() {
+		if !blank(n) && n.DataAtom != atom.Br {
+			return false
+		}
+	}
+	return true
+}

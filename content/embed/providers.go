@@ -1,0 +1,248 @@
+package embed
+
+import (
+	_ "embed"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/netip"
+	"net/url"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"unicode"
+
+	"golang.org/x/net/publicsuffix"
+)
+
+// published is the providers.json of the npm package oembed-providers, version 1.0.20260604, which is made of the list
+// that oembed.com publishes. To renew it: npm pack oembed-providers, copy providers.json and LICENSE out of the archive
+// (the latter to providers.LICENSE), and write the version here and in NOTICE.
+//
+//go:embed providers.json
+var published []byte
+
+const (
+	maxURL       = 2048
+	maxWidth     = 800 // what embeds are asked to be, in pixels
+	maxRedirects = 3
+)
+
+// providers is who may be asked for what.
+type providers struct {
+	schemes map[string][]scheme // by the last two labels of their hosts
+	domains map[string]bool     // the registrable domains of all hosts that the list names
+}
+
+// scheme is a pattern of URLs and whom to ask about them.
+type scheme struct {
+	host, path string // with * for any text; the path has query and fragment
+	endpoint   *endpoint
+}
+
+type endpoint struct {
+	provider string
+	url      *url.URL
+}
+
+// listed is what the list says of a provider.
+type listed struct {
+	Name      string `json:"provider_name"`
+	URL       string `json:"provider_url"`
+	Endpoints []struct {
+		URL     string   `json:"url"`
+		Schemes []string `json:"schemes"`
+		Formats []string `json:"formats"`
+	} `json:"endpoints"`
+}
+
+// parseProviders reads a list. It leaves out what cannot be used: endpoints without schemes (they want discovery) or
+// without JSON, and schemes that are no URLs or stand for more than one registrable domain.
+func parseProviders(document []byte) (*providers, error) {
+	var list []listed
+	if err := json.Unmarshal(document, &list); err != nil {
+		return nil, fmt.Errorf("embed: the list of providers is not in the format of oembed.com: %w", err)
+	}
+	p := &providers{schemes: map[string][]scheme{}, domains: map[string]bool{}}
+	for _, provider := range list {
+		for _, e := range provider.Endpoints {
+			target, err := endpointURL(e.URL)
+			if err != nil || len(e.Formats) > 0 && !slices.Contains(e.Formats, "json") {
+				continue
+			}
+			for _, text := range e.Schemes {
+				s, ok := parseScheme(text)
+				if !ok {
+					continue
+				}
+				s.endpoint = &endpoint{provider.Name, target}
+				key := lastLabels(s.host)
+				p.schemes[key] = append(p.schemes[key], s)
+				p.know(strings.TrimPrefix(s.host[strings.LastIndexByte(s.host, '*')+1:], "."))
+				p.know(target.Hostname())
+				if home, err := url.Parse(provider.URL); err == nil {
+					p.know(home.Hostname())
+				}
+			}
+		}
+	}
+	return p, nil
+}
+
+func (p *providers) know(host string) {
+	if domain := registrable(host); domain != "" {
+		p.domains[domain] = true
+	}
+}
+
+// endpointURL is where to ask, by https even where the list has http.
+func endpointURL(text string) (*url.URL, error) {
+	u, err := url.Parse(strings.ReplaceAll(text, "{format}", "json"))
+	if err != nil {
+		return nil, err
+	}
+	if u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
+		return nil, errors.New("this is no URL of http or https")
+	}
+	u.Scheme = "https"
+	return u, nil
+}
+
+var (
+	schemeURL = regexp.MustCompile(`^https?://([A-Za-z0-9.*-]+)(/\S*)$`)
+	hostName  = regexp.MustCompile(`^[a-z0-9-]+(\.[a-z0-9-]+)+$`)
+)
+
+// parseScheme reads a pattern of URLs (oEmbed, section 2.1). A * in its host is for what is left of a whole label, and
+// what is right of it is at least a registrable domain, or one under which its owner gives out others, such as
+// needle.run.
+func parseScheme(text string) (scheme, bool) {
+	parts := schemeURL.FindStringSubmatch(text)
+	if parts == nil {
+		return scheme{}, false
+	}
+	host := strings.ToLower(parts[1])
+	fixed := host
+	if i := strings.LastIndexByte(host, '*'); i >= 0 {
+		var label bool
+		if fixed, label = strings.CutPrefix(host[i+1:], "."); !label {
+			return scheme{}, false
+		}
+		suffix, official := publicsuffix.PublicSuffix(fixed)
+		if registrable(fixed) == "" && (official || suffix != fixed || !strings.Contains(suffix, ".")) {
+			return scheme{}, false
+		}
+	}
+	return scheme{host: host, path: parts[2]}, hostName.MatchString(fixed)
+}
+
+// match gives whom to ask about a URL, or nil. http and https are one here: many providers are in the list as they were
+// before they had https.
+func (p *providers) match(text string) *endpoint {
+	host, path, ok := splitURL(text)
+	if !ok {
+		return nil
+	}
+	for _, s := range p.schemes[lastLabels(host)] {
+		if glob(s.host, host) && glob(s.path, path) {
+			return s.endpoint
+		}
+	}
+	return nil
+}
+
+// splitURL takes a URL of http or https apart, as its writer meant it and a browser would: odd ones are none.
+func splitURL(text string) (host, path string, ok bool) {
+	if len(text) > maxURL || strings.ContainsFunc(text, func(r rune) bool {
+		return unicode.IsSpace(r) || unicode.IsControl(r) || strings.ContainsRune("\\\"<>`", r)
+	}) {
+		return "", "", false
+	}
+	u, err := url.Parse(text)
+	if err != nil || u.User != nil {
+		return "", "", false
+	}
+	switch u.Scheme + ":" + u.Port() {
+	case "http:", "http:80", "https:", "https:443":
+	default:
+		return "", "", false
+	}
+	host = strings.ToLower(u.Hostname())
+	_, rest, _ := strings.Cut(text, "://")
+	if i := strings.IndexAny(rest, "/?#"); i >= 0 {
+		path = rest[i:]
+	}
+	if !strings.HasPrefix(path, "/") {
+		path = "/" + path
+	}
+	return host, path, hostName.MatchString(host)
+}
+
+// glob tells whether a text is the pattern, in which each * stands for any text.
+func glob(pattern, text string) bool {
+	piece, pattern, wild := strings.Cut(pattern, "*")
+	text, ok := strings.CutPrefix(text, piece)
+	if !wild || !ok {
+		return ok && text == ""
+	}
+	for {
+		piece, pattern, wild = strings.Cut(pattern, "*")
+		if !wild {
+			return strings.HasSuffix(text, piece)
+		}
+		if _, text, ok = strings.Cut(text, piece); !ok {
+			return false
+		}
+	}
+}
+
+// lastLabels gives the last two labels of a host. Every scheme has at least these without a *.
+func lastLabels(host string) string {
+	if i := strings.LastIndexByte(host, '.'); i > 0 {
+		return host[strings.LastIndexByte(host[:i], '.')+1:]
+	}
+	return host
+}
+
+// registrable gives the domain that somebody registered, or "" for addresses, and for names that nobody can register.
+func registrable(host string) string {
+	host = strings.ToLower(host)
+	if _, err := netip.ParseAddr(host); err == nil || !hostName.MatchString(host) {
+		return ""
+	}
+	domain, err := publicsuffix.EffectiveTLDPlusOne(host)
+	if err != nil {
+		return ""
+	}
+	return domain
+}
+
+// knows tells whether a URL is one of a provider in the list, by https.
+func (p *providers) knows(u *url.URL) bool {
+	return u.Scheme == "https" && u.User == nil && u.Port() == "" && p.domains[registrable(u.Hostname())]
+}
+
+// checkRedirect lets an endpoint redirect to known providers.
+func (p *providers) checkRedirect(next *http.Request, via []*http.Request) error {
+	next.Header.Del("Referer") // it is nobody's business where a request came from
+	switch {
+	case len(via) > maxRedirects:
+		return fmt.Errorf("the provider redirects more than %d times", maxRedirects)
+	case !p.knows(next.URL):
+		return errors.New("the provider redirects to where no known provider is")
+	}
+	return nil
+}
+
+// question is the URL that asks about a page.
+func (e *endpoint) question(page string) string {
+	u := *e.url
+	query := u.Query()
+	query.Set("url", page)
+	query.Set("format", "json")
+	query.Set("maxwidth", strconv.Itoa(maxWidth))
+	u.RawQuery = query.Encode()
+	return u.String()
+}

@@ -1,0 +1,178 @@
+package embed
+
+import (
+	"net/url"
+	"regexp"
+	"strings"
+
+	"github.com/microcosm-cc/bluemonday"
+	"golang.org/x/net/html"
+	"golang.org/x/net/html/atom"
+)
+
+// What frames are allowed. Scripts and their own origin are what players need; they get neither the page's forms nor its
+// window.
+const (
+	frameSandbox  = "allow-scripts allow-same-origin allow-popups allow-presentation"
+	frameReferrer = "strict-origin-when-cross-origin" // some players refuse to run without the origin
+	frameLoading  = "lazy"
+	linkRelation  = "nofollow noopener"
+)
+
+var (
+	// frameSource is how a frame's URL may be written: a browser and net/url then agree on its host.
+	frameSource = regexp.MustCompile(`^https://[A-Za-z0-9.-]+([/?][^\s\\\x00-\x1f\x7f]*)?$`)
+	frameSize   = regexp.MustCompile(`^[0-9]{1,4}$`)
+	language    = regexp.MustCompile(`^language-[A-Za-z0-9_+#.-]{1,40}$`)
+)
+
+// sanitizer has what may be in HTML. It goes by elements twice: bluemonday looks at the text as tokens, and rewrite at the
+// tree that a browser would make of it.
+type sanitizer struct {
+	providers *providers
+	policy    *bluemonday.Policy
+	strict    *bluemonday.Policy
+}
+
+func newSanitizer(list *providers) *sanitizer {
+	p := bluemonday.UGCPolicy()
+	p.AllowElements("kbd")
+	p.AllowAttrs("class").Matching(language).OnElements("code", "pre")
+	p.AllowAttrs("alt").OnElements("img") // the base refuses texts with most punctuation
+	p.AllowAttrs("title").Globally()
+	p.AllowAttrs("target").Matching(exactly("_blank")).OnElements("a")
+	p.AllowAttrs("rel").Matching(exactly(linkRelation)).OnElements("a")
+	p.AllowAttrs("src").Matching(frameSource).OnElements("iframe")
+	p.AllowAttrs("width", "height").Matching(frameSize).OnElements("iframe")
+	p.AllowAttrs("allowfullscreen").Matching(exactly("")).OnElements("iframe")
+	p.AllowAttrs("sandbox").Matching(exactly(frameSandbox)).OnElements("iframe")
+	p.AllowAttrs("referrerpolicy").Matching(exactly(frameReferrer)).OnElements("iframe")
+	p.AllowAttrs("loading").Matching(exactly(frameLoading)).OnElements("iframe")
+	return &sanitizer{providers: list, policy: p, strict: bluemonday.StrictPolicy()}
+}
+
+func exactly(text string) *regexp.Regexp {
+	return regexp.MustCompile("^" + regexp.QuoteMeta(text) + "$")
+}
+
+// maxPasses is how often HTML may change before it is given up: what is not repaired by parsing it a few times was made to
+// be read in different ways.
+const maxPasses = 6
+
+// clean sanitises HTML. What it gives is what comes out when that is sanitised again. It is not ok when there is no such,
+// or when elements are nested too deep to be parsed.
+func (s *sanitizer) clean(source string) (cleaned string, ok bool) {
+	for range maxPasses {
+		root, err := parse(source)
+		if err != nil {
+			return "", false
+		}
+		s.rewrite(root)
+		cleaned := s.policy.Sanitize(render(root))
+		if cleaned == source {
+			return cleaned, true
+		}
+		source = cleaned
+	}
+	return "", false
+}
+
+// text gives the text of HTML that cannot be cleaned.
+func (s *sanitizer) text(source string) string { return s.strict.Sanitize(source) }
+
+// rewrite removes what is not shown as text, has frames and links as they may be, and leaves the rest to the policy.
+func (s *sanitizer) rewrite(parent *html.Node) {
+	for n := parent.FirstChild; n != nil; {
+		next := n.NextSibling
+		if n.Type != html.TextNode && (n.Type != html.ElementNode || !s.rewriteElement(n)) {
+			parent.RemoveChild(n)
+		} else {
+			s.rewrite(n)
+		}
+		n = next
+	}
+}
+
+// rewriteElement tells whether the element may stay.
+func (s *sanitizer) rewriteElement(n *html.Node) bool {
+	switch n.DataAtom {
+	case atom.Script, atom.Style, atom.Template, atom.Noscript, atom.Object, atom.Embed, atom.Applet, atom.Svg, atom.Math:
+		return false
+	case atom.Iframe:
+		return s.rewriteFrame(n)
+	case atom.A, atom.Area:
+		_, link := attribute(n, "href")
+		rewritten := n.Attr[:0]
+		for _, a := range n.Attr {
+			if a.Key != "rel" && (link || a.Key != "target") {
+				rewritten = append(rewritten, a)
+			}
+		}
+		if n.Attr = rewritten; link {
+			n.Attr = append(n.Attr, html.Attribute{Key: "rel", Val: linkRelation})
+		}
+	}
+	return true
+}
+
+// rewriteFrame makes a frame anew from the little that may be said about it.
+func (s *sanitizer) rewriteFrame(n *html.Node) bool {
+	source, _ := attribute(n, "src")
+	u, err := url.Parse(source)
+	_, inline := attribute(n, "srcdoc")
+	if err != nil || inline || !frameSource.MatchString(source) || !s.providers.knows(u) {
+		return false
+	}
+	attributes := []html.Attribute{{Key: "src", Val: source}}
+	for _, size := range []string{"width", "height"} {
+		if value, _ := attribute(n, size); frameSize.MatchString(value) {
+			attributes = append(attributes, html.Attribute{Key: size, Val: value})
+		}
+	}
+	if title, ok := attribute(n, "title"); ok {
+		attributes = append(attributes, html.Attribute{Key: "title", Val: title})
+	}
+	attributes = append(attributes,
+		html.Attribute{Key: "sandbox", Val: frameSandbox},
+		html.Attribute{Key: "referrerpolicy", Val: frameReferrer},
+		html.Attribute{Key: "loading", Val: frameLoading},
+		html.Attribute{Key: "allowfullscreen"},
+	)
+	n.Attr = attributes
+	for n.FirstChild != nil {
+		n.RemoveChild(n.FirstChild)
+	}
+	return true
+}
+
+// attribute gives the first value of an attribute, which is the one that browsers take.
+func attribute(n *html.Node, key string) (string, bool) {
+	for _, a := range n.Attr {
+		if a.Key == key {
+			return a.Val, true
+		}
+	}
+	return "", false
+}
+
+// parse makes a tree of a fragment of HTML as it is in a body. It fails for one that is nested too deep.
+func parse(source string) (*html.Node, error) {
+	nodes, err := html.ParseFragment(strings.NewReader(source), &html.Node{Type: html.ElementNode, Data: "body", DataAtom: atom.Body})
+	if err != nil {
+		return nil, err
+	}
+	root := &html.Node{Type: html.DocumentNode}
+	for _, n := range nodes {
+		root.AppendChild(n)
+	}
+	return root, nil
+}
+
+// render writes a tree. Writing to memory does not fail; a tree that HTML cannot express is nothing.
+func render(root *html.Node) string {
+	var out strings.Builder
+	if html.Render(&out, root) != nil {
+		return ""
+	}
+	return out.String()
+}
