@@ -6,23 +6,30 @@ import (
 	"slices"
 )
 
-// limits are how many articles may be in a chunk. One that has more than most is split, so that all but the oldest of its
-// parts have few; two that have no more than few together become one.
-type limits struct{ most, few int64 }
+// limits are how many articles a chunk has at most, and how many chunks a section has. What has more is split; what has
+// less than a half, or a quarter, may become one with its neighbour.
+type limits struct {
+	articles int64
+	chunks   int
+}
 
-// chunk is a stretch of the list: the articles up to its end, from after the end of the chunk before it.
-type chunk struct {
+// stretch is a chunk or a section of the list: the articles up to its end, from after the end of the one before it.
+type stretch struct {
 	end      key
 	articles int64
 }
 
 // recount changes how many articles are listed where: some were, some are now.
 func recount(ctx context.Context, tx *sql.Tx, limits limits, were, are []key) error {
-	old, err := readChunks(ctx, tx)
+	oldChunks, err := readStretches(ctx, tx, "article_chunks")
 	if err != nil {
 		return err
 	}
-	chunks := slices.Clone(old)
+	oldSections, err := readStretches(ctx, tx, "article_sections")
+	if err != nil {
+		return err
+	}
+	chunks := slices.Clone(oldChunks)
 	for _, k := range were {
 		chunks[position(chunks, k)].articles--
 	}
@@ -32,44 +39,49 @@ func recount(ctx context.Context, tx *sql.Tx, limits limits, were, are []key) er
 	if chunks, err = limits.split(ctx, tx, chunks); err != nil {
 		return err
 	}
-	return writeChunks(ctx, tx, old, limits.merge(chunks))
+	chunks = limits.merge(chunks)
+	if err := writeStretches(ctx, tx, "article_chunks", oldChunks, chunks); err != nil {
+		return err
+	}
+	return writeStretches(ctx, tx, "article_sections", oldSections, limits.sections(chunks, oldSections))
 }
 
-func position(chunks []chunk, k key) int {
-	i, _ := slices.BinarySearchFunc(chunks, k, func(c chunk, k key) int { return c.end.compare(k) })
-	return i // the last chunk's end is after every key
+// position is that of the chunk that a key is in, or belongs in.
+func position(chunks []stretch, k key) int {
+	i, _ := slices.BinarySearchFunc(chunks, k, func(s stretch, k key) int { return s.end.compare(k) })
+	return i // the last one's end is after every key
 }
 
-// readChunks gives the chunks, the oldest first.
-func readChunks(ctx context.Context, tx *sql.Tx) ([]chunk, error) {
-	rows, err := tx.QueryContext(ctx, `SELECT activity, id, articles FROM article_chunks ORDER BY activity, id`)
+// readStretches gives the rows of a table, the oldest first.
+func readStretches(ctx context.Context, tx *sql.Tx, table string) ([]stretch, error) {
+	rows, err := tx.QueryContext(ctx, `SELECT activity, id, articles FROM `+table+` ORDER BY activity, id`)
 	if err != nil {
 		return nil, err
 	}
 	defer rows.Close()
-	var chunks []chunk
+	var all []stretch
 	for rows.Next() {
-		var c chunk
-		if err := rows.Scan(&c.end.first, &c.end.id, &c.articles); err != nil {
+		var s stretch
+		if err := rows.Scan(&s.end.first, &s.end.id, &s.articles); err != nil {
 			return nil, err
 		}
-		chunks = append(chunks, c)
+		all = append(all, s)
 	}
-	return chunks, rows.Err()
+	return all, rows.Err()
 }
 
-// split makes more chunks of those that have too many articles.
-func (l limits) split(ctx context.Context, tx *sql.Tx, chunks []chunk) ([]chunk, error) {
+// split makes more chunks of those that have too many articles: all of their parts but the oldest are half full.
+func (l limits) split(ctx context.Context, tx *sql.Tx, chunks []stretch) ([]stretch, error) {
 	const nth = `SELECT activity, id FROM articles WHERE NOT trashed AND (activity, id) <= ($1, $2)
 ORDER BY activity DESC, id DESC LIMIT 1 OFFSET $3`
-	var all []chunk
+	var all []stretch
 	for _, c := range slices.Backward(chunks) {
-		for c.articles > l.most {
-			older := chunk{articles: c.articles - l.few}
-			if err := tx.QueryRowContext(ctx, nth, c.end.first, c.end.id, l.few).Scan(&older.end.first, &older.end.id); err != nil {
+		for c.articles > l.articles {
+			older := stretch{articles: c.articles - l.articles/2}
+			if err := tx.QueryRowContext(ctx, nth, c.end.first, c.end.id, l.articles/2).Scan(&older.end.first, &older.end.id); err != nil {
 				return nil, err
 			}
-			all = append(all, chunk{c.end, l.few})
+			all = append(all, stretch{c.end, l.articles / 2})
 			c = older
 		}
 		all = append(all, c)
@@ -78,11 +90,11 @@ ORDER BY activity DESC, id DESC LIMIT 1 OFFSET $3`
 	return all, nil
 }
 
-// merge makes fewer chunks of those that have few articles. The last one's end stays what it is.
-func (l limits) merge(chunks []chunk) []chunk {
-	var all []chunk
+// merge makes one chunk of two that are half full at most when they are one. The last one's end stays what it is.
+func (l limits) merge(chunks []stretch) []stretch {
+	var all []stretch
 	for _, c := range chunks {
-		if last := len(all) - 1; last >= 0 && all[last].articles+c.articles <= l.few {
+		if last := len(all) - 1; last >= 0 && all[last].articles+c.articles <= l.articles/2 {
 			c.articles += all[last].articles
 			all = all[:last]
 		}
@@ -91,23 +103,43 @@ func (l limits) merge(chunks []chunk) []chunk {
 	return all
 }
 
-// writeChunks writes what is not as it was.
-func writeChunks(ctx context.Context, tx *sql.Tx, old, chunks []chunk) error {
-	gone := map[key]int64{}
-	for _, c := range old {
-		gone[c.end] = c.articles
+// sections are stretches of chunks. They end where the old ones do, unless they would have too many chunks, or few.
+func (l limits) sections(chunks, old []stretch) []stretch {
+	ends := map[key]bool{}
+	for _, s := range old {
+		ends[s.end] = true
+	}
+	var all []stretch
+	var articles int64
+	var count int
+	for i, c := range chunks {
+		articles += c.articles
+		count++
+		if i == len(chunks)-1 || count == l.chunks || count >= l.chunks/4 && ends[c.end] {
+			all = append(all, stretch{c.end, articles})
+			articles, count = 0, 0
+		}
+	}
+	return all
+}
+
+// writeStretches writes what is not as it was.
+func writeStretches(ctx context.Context, tx *sql.Tx, table string, old, stretches []stretch) error {
+	was := map[key]int64{}
+	for _, s := range old {
+		was[s.end] = s.articles
 	}
 	var changed [][]any
-	for _, c := range chunks {
-		if articles, ok := gone[c.end]; !ok || articles != c.articles {
-			changed = append(changed, []any{c.end.first, c.end.id, c.articles})
+	for _, s := range stretches {
+		if articles, ok := was[s.end]; !ok || articles != s.articles {
+			changed = append(changed, []any{s.end.first, s.end.id, s.articles})
 		}
-		delete(gone, c.end)
+		delete(was, s.end)
 	}
-	for end := range gone {
-		if _, err := tx.ExecContext(ctx, `DELETE FROM article_chunks WHERE activity = $1 AND id = $2`, end.first, end.id); err != nil {
+	for end := range was {
+		if _, err := tx.ExecContext(ctx, `DELETE FROM `+table+` WHERE activity = $1 AND id = $2`, end.first, end.id); err != nil {
 			return err
 		}
 	}
-	return forRows(ctx, tx, `INSERT INTO article_chunks (activity, id, articles) `, changed, ` ON CONFLICT (activity, id) DO UPDATE SET articles = excluded.articles`)
+	return forRows(ctx, tx, `INSERT INTO `+table+` (activity, id, articles) `, changed, ` ON CONFLICT (activity, id) DO UPDATE SET articles = excluded.articles`)
 }

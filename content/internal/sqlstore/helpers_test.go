@@ -127,33 +127,49 @@ type fatal interface {
 	Fatal(args ...any)
 }
 
-// checkChunks compares the counts of the stretches with the table that they count.
+// checkChunks compares the counts of the chunks and sections with the table that they count.
 func (db database) checkChunks(t fatal, most int64) {
 	t.Helper()
+	chunks := db.stretches(t, "article_chunks")
+	for end, articles := range chunks {
+		if articles < 0 || articles > most {
+			t.Errorf("the chunk that ends with %s has %d articles", end, articles)
+		}
+	}
+	for end := range db.stretches(t, "article_sections") {
+		if _, ok := chunks[end]; !ok {
+			t.Errorf("a section ends with %s, but no chunk does", end)
+		}
+	}
+}
+
+// stretches gives the counts of a table by the ends of its rows.
+func (db database) stretches(t fatal, table string) map[[2]string]int64 {
+	t.Helper()
 	rows, err := db.raw.QueryContext(context.Background(), `
-SELECT c.activity, c.id, c.articles, (SELECT count(*) FROM articles a WHERE NOT a.trashed AND (a.activity, a.id) <= (c.activity, c.id))
-FROM article_chunks c ORDER BY c.activity, c.id`)
+SELECT s.activity, s.id, s.articles, (SELECT count(*) FROM articles a WHERE NOT a.trashed AND (a.activity, a.id) <= (s.activity, s.id))
+FROM `+table+` s ORDER BY s.activity, s.id`)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer rows.Close()
+	all := map[[2]string]int64{}
 	var sum, upTo, count int64
-	var activity, id string
+	var end [2]string
 	for rows.Next() {
-		if err := rows.Scan(&activity, &id, &count, &upTo); err != nil {
+		if err := rows.Scan(&end[0], &end[1], &count, &upTo); err != nil {
 			t.Fatal(err)
 		}
 		if sum += count; sum != upTo {
-			t.Errorf("up to (%s, %s) there are %d articles, but the chunks count %d", activity, id, upTo, sum)
+			t.Errorf("up to %s there are %d articles, but %s counts %d", end, upTo, table, sum)
 		}
-		if count < 0 || count > most {
-			t.Errorf("the chunk that ends with (%s, %s) has %d articles", activity, id, count)
-		}
+		all[end] = count
 	}
 	if err := rows.Err(); err != nil {
 		t.Fatal(err)
 	}
-	if activity != "~" {
-		t.Errorf("the last chunk ends with (%s, %s)", activity, id)
+	if end[0] != "~" {
+		t.Errorf("the last row of %s ends with %s", table, end)
 	}
+	return all
 }

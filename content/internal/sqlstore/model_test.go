@@ -118,6 +118,7 @@ func TestStoreIsAsTheModel(t *testing.T) {
 func (db database) clear(t fatal) {
 	for _, statement := range []string{
 		`DELETE FROM product_updates`, `DELETE FROM articles`, `DELETE FROM replies`, `DELETE FROM article_chunks WHERE activity <> '~'`, `UPDATE article_chunks SET articles = 0`,
+		`DELETE FROM article_sections WHERE activity <> '~'`, `UPDATE article_sections SET articles = 0`,
 	} {
 		if _, err := db.raw.ExecContext(context.Background(), statement); err != nil {
 			t.Fatal(err)

@@ -43,28 +43,34 @@ WHERE replies.article_id = $1 AND replies.id = $2 AND ($3 OR (replies.visible AN
 
 	selectModerator = `SELECT EXISTS (SELECT 1 FROM moderators WHERE id = $1)`
 
-	// selectArticles is one statement, so that it sees one state of the database: the stretch that has the first article of
-	// the page, the keys of the page, counted from there, and their records. What are subqueries here are not joins, which
-	// PostgreSQL plans for a third of all articles, as it does not know how few these are.
+	// selectArticles is one statement, so that it sees one state of the database. It finds the section that has the first
+	// article of the page, the chunk in it, the keys of the page, counted from there, and their records. What are
+	// subqueries here are not joins, which PostgreSQL plans for a third of all articles, as it does not know how few these
+	// are. Where there is LIMIT 1, no other row fits, but the database need not look for one.
 	selectArticles = `
-WITH sums AS (
-	SELECT activity, id, articles, sum(articles) OVER (ORDER BY activity DESC, id DESC ROWS UNBOUNDED PRECEDING) AS so_far
-	FROM article_chunks
-), stretch AS MATERIALIZED (
-	SELECT activity, id, CAST(so_far - articles AS BIGINT) AS before
-	FROM sums WHERE so_far > $1 ORDER BY activity DESC, id DESC LIMIT 1
+WITH sections AS (
+	SELECT activity, id, articles, CAST(sum(articles) OVER (ORDER BY activity DESC, id DESC ROWS UNBOUNDED PRECEDING) AS BIGINT) AS so_far
+	FROM article_sections
+), section AS MATERIALIZED (
+	SELECT activity, id, so_far - articles AS before FROM sections WHERE so_far > $1 AND so_far - articles <= $1 LIMIT 1
+), chunks AS (
+	SELECT activity, id, articles, CAST(sum(articles) OVER (ORDER BY activity DESC, id DESC ROWS UNBOUNDED PRECEDING) AS BIGINT)
+		+ (SELECT before FROM section) AS so_far
+	FROM article_chunks WHERE (activity, id) <= ((SELECT activity FROM section), (SELECT id FROM section))
+), chunk AS MATERIALIZED (
+	SELECT activity, id, so_far - articles AS before FROM chunks WHERE so_far > $1 AND so_far - articles <= $1 LIMIT 1
 ), page AS MATERIALIZED (
 	SELECT activity, id FROM articles
-	WHERE NOT trashed AND (activity, id) <= ((SELECT activity FROM stretch), (SELECT id FROM stretch))
+	WHERE NOT trashed AND (activity, id) <= ((SELECT activity FROM chunk), (SELECT id FROM chunk))
 	ORDER BY activity DESC, id DESC
-	LIMIT $2 OFFSET COALESCE($1 - (SELECT before FROM stretch), 0)
+	LIMIT $2 OFFSET COALESCE($1 - (SELECT before FROM chunk), 0)
 )
 SELECT (SELECT record FROM articles WHERE articles.id = page.id) FROM page ORDER BY activity DESC, id DESC`
 )
 
 // New makes a store. The databases are closed with it, or when it cannot be made.
 func New(ctx context.Context, config Config) (*Store, error) {
-	s := &Store{config: config, limits: limits{most: 2000, few: 1000}}
+	s := &Store{config: config, limits: limits{articles: 500, chunks: 64}}
 	for query, statement := range map[string]**sql.Stmt{
 		selectProductUpdate: &s.productUpdate, selectArticles: &s.articles, selectReply: &s.reply, selectModerator: &s.moderator,
 	} {

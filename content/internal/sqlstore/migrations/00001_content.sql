@@ -36,9 +36,10 @@ CREATE TABLE moderators (
 	id TEXT COLLATE "binary" PRIMARY KEY
 );
 
--- How many articles are listed in each stretch of the list, so that a page is found without counting what is before it.
--- A stretch ends, at its late end, with the key (activity, id), and begins after the end of the next older one. The first
--- has an end that is later than every activity.
+-- How many articles are listed in each stretch of the list, so that a page is found without counting all that is before it:
+-- the section that it begins in, the chunk in that, the article in that. Both end, at their late end, with a key (activity,
+-- id), and begin after the end of the next older one. The latest end is later than every activity. Where a section ends, a
+-- chunk does.
 CREATE TABLE article_chunks (
 	activity TEXT COLLATE "binary" NOT NULL,
 	id       TEXT COLLATE "binary" NOT NULL,
@@ -46,4 +47,12 @@ CREATE TABLE article_chunks (
 	PRIMARY KEY (activity, id)
 );
 
+CREATE TABLE article_sections (
+	activity TEXT COLLATE "binary" NOT NULL,
+	id       TEXT COLLATE "binary" NOT NULL,
+	articles BIGINT NOT NULL,
+	PRIMARY KEY (activity, id)
+);
+
 INSERT INTO article_chunks (activity, id, articles) VALUES ('~', '', 0);
+INSERT INTO article_sections (activity, id, articles) VALUES ('~', '', 0);
