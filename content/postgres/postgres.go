@@ -46,9 +46,12 @@ var settings = map[string]string{
 	"application_name":              "keywright",
 	"default_transaction_isolation": "read committed", // who waited for the lock of writers has to see what they wrote
 	// All statements find what they want by an index. What PostgreSQL guesses about a table that was filled just now can be
-	// so wrong that it would read all of it; and compiling a statement takes longer than any of them.
-	"enable_seqscan": "off",
-	"jit":            "off",
+	// so wrong that it would read all of it. So there is one plan of each, made once; and compiling it takes longer than it
+	// runs.
+	"enable_seqscan":    "off",
+	"enable_bitmapscan": "off",
+	"plan_cache_mode":   "force_generic_plan",
+	"jit":               "off",
 }
 
 // parse reads a URL. The parsers' errors have parts of it, so a malformed one is not quoted, and of others those are quoted

@@ -39,7 +39,10 @@ func open(ctx context.Context, path string) (*Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	writes, err := sql.Open("sqlite", source(absolute, url.Values{"_txlock": {"immediate"}, "_journal_mode": {"WAL"}, "_synchronous": {"NORMAL"}}))
+	writes, err := sql.Open("sqlite", source(absolute, url.Values{
+		"_txlock": {"immediate"}, "_journal_mode": {"WAL"}, "_synchronous": {"NORMAL"},
+		"_pragma": {"cache_size(-65536)"}, // KiB, for the indexes: ids and activities come in any order
+	}))
 	if err != nil {
 		return nil, err
 	}

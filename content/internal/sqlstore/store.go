@@ -46,14 +46,15 @@ WHERE replies.article_id = $1 AND replies.id = $2 AND ($3 OR (replies.visible AN
 	// selectArticles is one statement, so that it sees one state of the database. It finds the section that has the first
 	// article of the page, the chunk in it, the keys of the page, counted from there, and their records. What are
 	// subqueries here are not joins, which PostgreSQL plans for a third of all articles, as it does not know how few these
-	// are. Where there is LIMIT 1, no other row fits, but the database need not look for one.
+	// are. No other row fits where there is LIMIT 1, but the
+	// database need not look for one: the sums before it are not materialized.
 	selectArticles = `
-WITH sections AS (
+WITH sections AS NOT MATERIALIZED (
 	SELECT activity, id, articles, CAST(sum(articles) OVER (ORDER BY activity DESC, id DESC ROWS UNBOUNDED PRECEDING) AS BIGINT) AS so_far
 	FROM article_sections
 ), section AS MATERIALIZED (
 	SELECT activity, id, so_far - articles AS before FROM sections WHERE so_far > $1 AND so_far - articles <= $1 LIMIT 1
-), chunks AS (
+), chunks AS NOT MATERIALIZED (
 	SELECT activity, id, articles, CAST(sum(articles) OVER (ORDER BY activity DESC, id DESC ROWS UNBOUNDED PRECEDING) AS BIGINT)
 		+ (SELECT before FROM section) AS so_far
 	FROM article_chunks WHERE (activity, id) <= ((SELECT activity FROM section), (SELECT id FROM section))
