@@ -60,6 +60,9 @@ var rules = []rule{
 	{packages: "content/httpapi", ours: []string{"content"}, others: []string{"github.com/klauspost/compress"}},
 	{packages: "content/client", ours: []string{"content"}},
 	{packages: "content/embed", others: []string{"github.com/hashicorp/golang-lru/v2", "github.com/microcosm-cc/bluemonday", "golang.org/x/net", "golang.org/x/sync"}},
+	{packages: "content/internal/sqlstore", ours: []string{"content"}, others: []string{"github.com/pressly/goose/v3", "github.com/go-json-experiment/json"}},
+	{packages: "content/sqlite", ours: []string{"content/internal/sqlstore"}, others: []string{"modernc.org/sqlite"}},
+	{packages: "content/postgres", ours: []string{"content/internal/sqlstore"}, others: []string{"github.com/jackc/pgx/v5"}},
 
 	{packages: "internal/metrics", others: []string{"github.com/prometheus/client_golang"}},
 	{packages: "internal/callers", ours: []string{"content/httpapi", "host", "internal/identity", "internal/secretstore"}},
@@ -73,6 +76,7 @@ var rules = []rule{
 	{packages: "internal/demo/tour", ours: []string{"host", "internal/connectors", "internal/demo", "internal/urlpath"}},
 	{packages: "internal/moduleinfo", others: []string{"github.com/tetratelabs/wazero"}},
 	{packages: "internal/pluginbuild"},
+	{packages: "internal/postgrestest", others: []string{"github.com/jackc/pgx/v5"}},
 	{packages: "internal/docs"},
 	{packages: "cmd/keywright", ours: []string{"gateway", "host", "host/hosttest", "internal/...", "plugins", "sdk"}, others: []string{"github.com/spf13/cobra", "golang.org/x/sys", "golang.org/x/term"}},
 	{packages: "tools/plugin", ours: []string{"internal/pluginbuild"}},

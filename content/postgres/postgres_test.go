@@ -1,0 +1,112 @@
+package postgres_test
+
+import (
+	"context"
+	"database/sql"
+	"net/url"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/keywright/keywright/content"
+	"github.com/keywright/keywright/content/postgres"
+	"github.com/keywright/keywright/internal/postgrestest"
+)
+
+func TestMain(m *testing.M) { os.Exit(postgrestest.Main(m)) }
+
+// No error has the password, or a part of a URL that may be one.
+func TestErrorsHaveNoPassword(t *testing.T) {
+	const canary = "c4n4ry"
+	server, _ := url.Parse(postgrestest.Database(t))
+	socket := server.Query().Get("host")
+	for name, address := range map[string]string{
+		"nobody listens":         "postgres://user:" + canary + "@127.0.0.1:1/db",
+		"password in parameters": "postgres://user@127.0.0.1:1/db?password=" + canary,
+		"unknown database":       "postgres://test:" + canary + "@/" + "missing?host=" + socket,
+		"unknown user":           "postgres://nobody:" + canary + "@/postgres?host=" + socket,
+		"a slash in it":          "postgres://user:a/" + canary + "@host/db",
+		"a percent in it":        "postgres://user:%" + canary + "%zz@host/db",
+		"a wrong port":           "postgres://user:" + canary + "@host:port/db",
+		"too large a port":       "postgres://user:" + canary + "@host:99999/db",
+		"a wrong parameter":      "postgres://user:" + canary + "@host/db?sslmode=wrong",
+		"a missing file":         "postgres://user:" + canary + "@host/db?sslrootcert=/missing&sslmode=verify-full",
+		"both":                   "postgres://user@host:99999/db?password=" + canary + "&sslpassword=" + canary,
+		"another scheme":         "mysql://user:" + canary + "@host/db",
+		"words":                  "host=localhost password=" + canary,
+		"nothing":                "",
+	} {
+		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+		store, err := postgres.Open(ctx, address)
+		cancel()
+		if err == nil {
+			_ = store.Close()
+			t.Errorf("%s: it is open", name)
+			continue
+		}
+		if strings.Contains(err.Error(), canary) || !strings.Contains(err.Error(), "PostgreSQL") {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+func exec(t *testing.T, address string, statements ...string) {
+	t.Helper()
+	db, err := sql.Open("pgx", address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	for _, statement := range statements {
+		if _, err := db.ExecContext(t.Context(), statement); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+func TestWhatCannotBeServed(t *testing.T) {
+	newer := postgrestest.Database(t)
+	store, err := postgres.Open(t.Context(), newer)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = store.Close()
+	exec(t, newer, `INSERT INTO content_migrations (version_id, is_applied) VALUES (1000, true)`)
+	latin, _ := url.Parse(newer)
+	latin.Path = "/latin"
+	exec(t, newer, `CREATE DATABASE latin ENCODING 'LATIN1' LOCALE_PROVIDER libc LOCALE 'C' TEMPLATE template0`)
+	for address, want := range map[string]string{newer: "use the newer program", latin.String(): "ENCODING 'UTF8'"} {
+		if _, err := postgres.Open(t.Context(), address); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v does not say %q", err, want)
+		}
+	}
+}
+
+// A user who may only read can serve what another has imported.
+func TestAUserWhoMayOnlyRead(t *testing.T) {
+	address := postgrestest.Database(t)
+	store, err := postgres.Open(t.Context(), address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer store.Close()
+	update := []content.Record{{ProductUpdate: &content.ProductUpdate{ID: "u"}}}
+	if err := store.Write(t.Context(), update); err != nil {
+		t.Fatal(err)
+	}
+	exec(t, address, `CREATE ROLE reader LOGIN`, `GRANT SELECT ON ALL TABLES IN SCHEMA public TO reader`)
+	u, _ := url.Parse(address)
+	u.User = url.User("reader")
+	reader, err := postgres.Open(t.Context(), u.String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer reader.Close()
+	if _, err := reader.ProductUpdate(t.Context(), "u", content.Everybody); err != nil {
+		t.Error(err)
+	}
+	if err := reader.Write(t.Context(), update); err == nil {
+		t.Error("it writes")
+	}
+}
