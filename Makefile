@@ -55,7 +55,7 @@ $(LINT)/golangci-lint:
 	go -C tools/lint build -o $(CURDIR)/$(LINT)/ mvdan.cc/gofumpt github.com/golangci/golangci-lint/v2/cmd/golangci-lint
 
 deps: tinygo npm ## install what the tests need: Debian packages, TinyGo, npm packages
-	@tools/debian gcc libc6-dev python3-jwt python3-cryptography wabt chromium
+	@tools/debian gcc libc6-dev python3-jwt python3-cryptography wabt chromium postgresql
 
 npm:
 	@command -v npm >/dev/null || tools/debian npm

@@ -57,6 +57,9 @@ var rules = []rule{
 	{packages: "gateway/internal/transform", ours: []string{"host", "internal/exprscan"}, others: []string{"github.com/expr-lang/expr", "github.com/go-json-experiment/json"}},
 
 	{packages: "content"},
+	{packages: "content/internal/sqlstore", ours: []string{"content"}, others: []string{"github.com/pressly/goose/v3", "github.com/go-json-experiment/json"}},
+	{packages: "content/sqlite", ours: []string{"content/internal/sqlstore"}, others: []string{"modernc.org/sqlite"}},
+	{packages: "content/postgres", ours: []string{"content/internal/sqlstore"}, others: []string{"github.com/jackc/pgx/v5"}},
 
 	{packages: "internal/urlpath"},
 	{packages: "internal/connectors", ours: []string{"gateway", "host", "internal/abi", "internal/secretstore", "internal/urlpath"}, others: []string{"github.com/goccy/go-yaml", "golang.org/x/text"}},
@@ -67,6 +70,7 @@ var rules = []rule{
 	{packages: "internal/demo/tour", ours: []string{"host", "internal/connectors", "internal/demo", "internal/urlpath"}},
 	{packages: "internal/moduleinfo", others: []string{"github.com/tetratelabs/wazero"}},
 	{packages: "internal/pluginbuild"},
+	{packages: "internal/postgrestest", others: []string{"github.com/jackc/pgx/v5"}},
 	{packages: "internal/docs"},
 	{packages: "cmd/keywright", ours: []string{"gateway", "host", "host/hosttest", "internal/...", "plugins", "sdk"}, others: []string{"github.com/spf13/cobra", "golang.org/x/sys", "golang.org/x/term"}},
 	{packages: "tools/plugin", ours: []string{"internal/pluginbuild"}},

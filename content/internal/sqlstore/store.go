@@ -1,0 +1,169 @@
+// Package sqlstore is the store of records in a database of SQL. What it asks is the same for SQLite and for PostgreSQL;
+// their packages open the database and give it here.
+//
+// A record is JSON text; beside it are only the columns that records are found, hidden and ordered by.
+package sqlstore
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+
+	"github.com/keywright/keywright/content"
+)
+
+// Config is what a store is made of. The schema is that of [Migrate].
+type Config struct {
+	Reads  *sql.DB
+	Writes *sql.DB // may be the same
+	// Lock is the first statement of each transaction that writes. It waits for the others that write. Empty, the
+	// transactions of Writes do so from their beginning.
+	Lock string
+}
+
+// Store is a [content.Store] and a [content.Writer].
+type Store struct {
+	config Config
+
+	productUpdate, articles, reply, moderator *sql.Stmt
+}
+
+var (
+	_ content.Store  = (*Store)(nil)
+	_ content.Writer = (*Store)(nil)
+)
+
+const (
+	selectProductUpdate = `SELECT record FROM product_updates WHERE id = $1 AND ($2 OR NOT trashed)`
+
+	selectReply = `SELECT replies.record FROM replies JOIN articles ON articles.id = replies.article_id
+WHERE replies.article_id = $1 AND replies.id = $2 AND ($3 OR (replies.visible AND NOT articles.trashed))`
+
+	selectModerator = `SELECT 1 FROM moderators WHERE id = $1`
+
+	// selectArticles is one statement, so that it sees one state of the database: the stretch that has the first article of
+	// the page, the keys of the page, counted from there, and their records. What are subqueries here are not joins, which
+	// PostgreSQL plans for a third of all articles, as it does not know how few these are.
+	selectArticles = `
+WITH sums AS (
+	SELECT activity, id, articles, sum(articles) OVER (ORDER BY activity DESC, id DESC ROWS UNBOUNDED PRECEDING) AS so_far
+	FROM article_chunks
+), stretch AS MATERIALIZED (
+	SELECT activity, id, CAST(so_far - articles AS BIGINT) AS before
+	FROM sums WHERE so_far > $1 ORDER BY activity DESC, id DESC LIMIT 1
+), page AS MATERIALIZED (
+	SELECT activity, id FROM articles
+	WHERE NOT trashed AND (activity, id) <= ((SELECT activity FROM stretch), (SELECT id FROM stretch))
+	ORDER BY activity DESC, id DESC
+	LIMIT $2 OFFSET COALESCE($1 - (SELECT before FROM stretch), 0)
+)
+SELECT (SELECT record FROM articles WHERE articles.id = page.id) FROM page ORDER BY activity DESC, id DESC`
+)
+
+// New makes a store. The databases are closed with it, or when it cannot be made.
+func New(ctx context.Context, config Config) (*Store, error) {
+	s := &Store{config: config}
+	for query, statement := range map[string]**sql.Stmt{
+		selectProductUpdate: &s.productUpdate, selectArticles: &s.articles, selectReply: &s.reply, selectModerator: &s.moderator,
+	} {
+		var err error
+		if *statement, err = config.Reads.PrepareContext(ctx, query); err != nil {
+			return nil, errors.Join(fmt.Errorf("prepare to read records: %w", err), s.Close())
+		}
+	}
+	return s, nil
+}
+
+// Close closes the database, after the calls that are under way.
+func (s *Store) Close() error {
+	if s.config.Reads == s.config.Writes {
+		return s.config.Reads.Close()
+	}
+	// The one that writes is the last, as SQLite then has it tidy up.
+	return errors.Join(s.config.Reads.Close(), s.config.Writes.Close())
+}
+
+// ProductUpdate implements [content.Store].
+func (s *Store) ProductUpdate(ctx context.Context, id string, audience content.Audience) (*content.ProductUpdate, error) {
+	if content.CheckID(id) != nil {
+		return nil, content.ErrNotFound
+	}
+	var p content.ProductUpdate
+	if err := one(s.productUpdate.QueryRowContext(ctx, id, bool(audience)), &p); err != nil {
+		return nil, fmt.Errorf("read a product update: %w", err)
+	}
+	return &p, nil
+}
+
+// Reply implements [content.Store].
+func (s *Store) Reply(ctx context.Context, articleID, id string, audience content.Audience) (*content.Reply, error) {
+	if content.CheckID(articleID) != nil || content.CheckID(id) != nil {
+		return nil, content.ErrNotFound
+	}
+	var r content.Reply
+	if err := one(s.reply.QueryRowContext(ctx, articleID, id, bool(audience)), &r); err != nil {
+		return nil, fmt.Errorf("read a reply: %w", err)
+	}
+	return &r, nil
+}
+
+// one reads a record out of a row.
+func one(row *sql.Row, record any) error {
+	var text []byte
+	switch err := row.Scan(&text); {
+	case errors.Is(err, sql.ErrNoRows):
+		return content.ErrNotFound
+	case err != nil:
+		return err
+	}
+	return decode(text, record)
+}
+
+// Moderator implements [content.Store].
+func (s *Store) Moderator(ctx context.Context, id string) (bool, error) {
+	if content.CheckID(id) != nil {
+		return false, nil
+	}
+	var found int
+	switch err := s.moderator.QueryRowContext(ctx, id).Scan(&found); {
+	case errors.Is(err, sql.ErrNoRows):
+		return false, nil
+	case err != nil:
+		return false, fmt.Errorf("look for a moderator: %w", err)
+	}
+	return true, nil
+}
+
+// Articles implements [content.Store].
+func (s *Store) Articles(ctx context.Context, skip int64, limit int) ([]content.Article, error) {
+	if skip < 0 || limit < 0 {
+		return nil, fmt.Errorf("read %d articles after %d: neither may be negative", limit, skip)
+	}
+	articles, err := s.page(ctx, skip, limit)
+	if err != nil {
+		return nil, fmt.Errorf("read a page of articles: %w", err)
+	}
+	return articles, nil
+}
+
+func (s *Store) page(ctx context.Context, skip int64, limit int) ([]content.Article, error) {
+	rows, err := s.articles.QueryContext(ctx, skip, limit)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var articles []content.Article
+	var text sql.RawBytes
+	for rows.Next() {
+		if err := rows.Scan(&text); err != nil {
+			return nil, err
+		}
+		var a content.Article
+		if err := decode(text, &a); err != nil {
+			return nil, err
+		}
+		articles = append(articles, a)
+	}
+	return articles, rows.Err()
+}

@@ -1,0 +1,27 @@
+package postgrestest
+
+import (
+	"fmt"
+	"os"
+	"os/user"
+	"strconv"
+	"syscall"
+)
+
+// owner says how to start PostgreSQL, which refuses to run as root: then it is another user, who gets the directory.
+func owner(directory string) (*syscall.SysProcAttr, error) {
+	as := &syscall.SysProcAttr{Pdeathsig: syscall.SIGQUIT}
+	if os.Geteuid() != 0 {
+		return as, nil
+	}
+	who, err := user.Lookup("postgres")
+	if err != nil {
+		if who, err = user.Lookup("nobody"); err != nil {
+			return nil, fmt.Errorf("find a user for PostgreSQL, which does not run as root: %w", err)
+		}
+	}
+	uid, _ := strconv.ParseUint(who.Uid, 10, 32)
+	gid, _ := strconv.ParseUint(who.Gid, 10, 32)
+	as.Credential = &syscall.Credential{Uid: uint32(uid), Gid: uint32(gid)}
+	return as, os.Chown(directory, int(uid), int(gid))
+}

@@ -1,0 +1,186 @@
+// Package postgrestest runs a PostgreSQL for tests and benchmarks: Debian's, with its data in a directory that goes away.
+package postgrestest
+
+import (
+	"bufio"
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"net/url"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"testing"
+
+	_ "github.com/jackc/pgx/v5/stdlib" // the driver
+)
+
+// Server is a PostgreSQL that listens on a Unix socket only.
+type Server struct {
+	directory string
+	stop      func()
+	ended     chan struct{}
+	databases atomic.Int64
+}
+
+// Start makes an empty server and starts it. Settings are such as "shared_buffers=1GB". What it keeps is not safe from a
+// power failure. It ends with this process, however that ends.
+func Start(settings ...string) (*Server, error) {
+	directory, err := os.MkdirTemp("", "postgres")
+	if err != nil {
+		return nil, err
+	}
+	s := &Server{directory: directory, ended: make(chan struct{})}
+	if err := s.start(settings); err != nil {
+		return nil, errors.Join(fmt.Errorf("start a PostgreSQL for tests: %w", err), os.RemoveAll(directory))
+	}
+	return s, nil
+}
+
+func (s *Server) start(settings []string) error {
+	as, err := owner(s.directory)
+	if err != nil {
+		return err
+	}
+	initdb, err := program("initdb")
+	if err != nil {
+		return err
+	}
+	// The default order of texts is not that of their bytes, so that a column that relies on the default is found.
+	make := exec.Command(initdb, "--pgdata", filepath.Join(s.directory, "data"), "--username", "test", "--auth", "trust", "--no-sync",
+		"--encoding", "UTF8", "--locale", "C.UTF-8", "--locale-provider", "icu", "--icu-locale", "en")
+	make.Dir, make.SysProcAttr = s.directory, as
+	if output, err := make.CombinedOutput(); err != nil {
+		return fmt.Errorf("initdb: %w\n%s", err, output)
+	}
+	postgres := filepath.Join(filepath.Dir(initdb), "postgres")
+	arguments := []string{"-D", filepath.Join(s.directory, "data"), "-k", s.directory}
+	for _, setting := range append([]string{
+		"listen_addresses=", "fsync=off", "synchronous_commit=off", "full_page_writes=off", "max_connections=100",
+	}, settings...) {
+		arguments = append(arguments, "-c", setting)
+	}
+	command := exec.Command(postgres, arguments...)
+	command.Dir, command.SysProcAttr = s.directory, as
+	return s.run(command)
+}
+
+// run starts the server, and returns when it is ready. The thread that starts it is kept, as the server ends with that.
+func (s *Server) run(command *exec.Cmd) error {
+	log, err := command.StderrPipe()
+	if err != nil {
+		return err
+	}
+	ready := make(chan error, 1)
+	go func() {
+		runtime.LockOSThread()
+		defer close(s.ended)
+		if err := command.Start(); err != nil {
+			ready <- err
+			return
+		}
+		s.stop = func() { _ = command.Process.Signal(syscall.SIGINT) } // a fast shutdown
+		var said strings.Builder
+		started := false
+		for lines := bufio.NewScanner(log); lines.Scan(); {
+			if !started {
+				fmt.Fprintln(&said, lines.Text())
+				if started = strings.Contains(lines.Text(), "ready to accept connections"); started {
+					ready <- nil
+				}
+			}
+		}
+		if err := command.Wait(); !started {
+			ready <- fmt.Errorf("it ended: %w\n%s", err, said.String())
+		}
+	}()
+	return <-ready
+}
+
+// Stop ends the server, and removes what it kept.
+func (s *Server) Stop() error {
+	s.stop()
+	<-s.ended
+	return os.RemoveAll(s.directory)
+}
+
+// Database makes an empty database, and gives its URL.
+func (s *Server) Database(ctx context.Context) (string, error) {
+	name := "test" + strconv.FormatInt(s.databases.Add(1), 10)
+	db, err := sql.Open("pgx", s.url("postgres"))
+	if err != nil {
+		return "", err
+	}
+	defer db.Close()
+	if _, err := db.ExecContext(ctx, "CREATE DATABASE "+name); err != nil {
+		return "", fmt.Errorf("make a database for a test: %w", err)
+	}
+	return s.url(name), nil
+}
+
+func (s *Server) url(database string) string {
+	u := url.URL{Scheme: "postgres", User: url.User("test"), Path: "/" + database, RawQuery: url.Values{"host": {s.directory}}.Encode()}
+	return u.String()
+}
+
+// program finds a program of the newest version that is installed, or on PATH.
+func program(name string) (string, error) {
+	found, _ := filepath.Glob("/usr/lib/postgresql/*/bin/" + name)
+	if len(found) > 0 {
+		return slices.MaxFunc(found, func(a, b string) int { return version(a) - version(b) }), nil
+	}
+	path, err := exec.LookPath(name)
+	if err != nil {
+		return "", fmt.Errorf("there is no %s: install the Debian package postgresql, as make deps does", name)
+	}
+	return filepath.EvalSymlinks(path)
+}
+
+func version(path string) int {
+	n, _ := strconv.Atoi(strings.Split(path, "/")[4])
+	return n
+}
+
+// The server of a test binary.
+var (
+	shared = sync.OnceValues(func() (*Server, error) {
+		started.Store(true)
+		return Start()
+	})
+	started atomic.Bool
+)
+
+// Main runs the tests of a package, whose TestMain calls it, and stops the server that [Database] started for them.
+func Main(m *testing.M) int {
+	defer func() {
+		if !started.Load() {
+			return
+		}
+		if server, err := shared(); err == nil {
+			_ = server.Stop()
+		}
+	}()
+	return m.Run()
+}
+
+// Database gives the URL of an empty database, in a server that the tests of a package share.
+func Database(t testing.TB) string {
+	t.Helper()
+	server, err := shared()
+	if err != nil {
+		t.Fatal(err)
+	}
+	address, err := server.Database(context.Background())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return address
+}
