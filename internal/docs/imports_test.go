@@ -61,6 +61,7 @@ var rules = []rule{
 	{packages: "content/sqlite", ours: []string{"content/internal/sqlstore"}, others: []string{"modernc.org/sqlite"}},
 	{packages: "content/postgres", ours: []string{"content/internal/sqlstore"}, others: []string{"github.com/jackc/pgx/v5"}},
 	{packages: "content/importer", ours: []string{"content"}, others: []string{"github.com/go-json-experiment/json"}},
+	{packages: "content/sample"},
 
 	{packages: "internal/urlpath"},
 	{packages: "internal/connectors", ours: []string{"gateway", "host", "internal/abi", "internal/secretstore", "internal/urlpath"}, others: []string{"github.com/goccy/go-yaml", "golang.org/x/text"}},
