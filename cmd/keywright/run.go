@@ -69,7 +69,7 @@ func (a *app) root() *cobra.Command {
 	root.SetOut(a.out)
 	root.SetErr(a.err)
 	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error { return &usageError{c, err} })
-	root.AddCommand(a.demo(), a.check(), a.request(), a.explain(), a.serve(), a.plugin(), a.version())
+	root.AddCommand(a.demo(), a.check(), a.request(), a.explain(), a.serve(), a.content(), a.plugin(), a.version())
 	return root
 }
 

@@ -6,6 +6,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 	"unicode/utf8"
@@ -48,6 +49,25 @@ func TestWidth(t *testing.T) {
 	_, stdout, _ := keywright(t.Context(), "check", "-c", file)
 	if lines := strings.Split(strings.TrimSpace(stdout), "\n"); len(lines) != 3 || lines[2] != "2 problems" {
 		t.Errorf("not a line for each problem: %q", stdout)
+	}
+}
+
+// In a terminal an import shows how far it is, and is gone from there at its end. What is wrong with a record stands in
+// lines of its own.
+func TestProgressOfAnImport(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "c.ndjson")
+	article := `{"type":"article","id":"1"}` + "\n"
+	if err := os.WriteFile(file, []byte(strings.Repeat(article, 1500)+`{"type":"article"}`+"\n"+article), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	written := inTerminal(t, 200, "content", "import", "--dry-run", file)
+	for _, want := range []string{"c.ndjson  66% |", `:1501:1: there is no "id": an article needs one`, "articles 1501, replies 0, moderators 0; bad records 1"} {
+		if !strings.Contains(written, want) {
+			t.Errorf("%q has no %q", written, want)
+		}
+	}
+	if after := written[strings.LastIndex(written, "%"):]; !regexp.MustCompile(`\r {50,}\r`).MatchString(after) {
+		t.Errorf("the bar is there at the end: %q", written)
 	}
 }
 

@@ -63,6 +63,8 @@ var rules = []rule{
 	{packages: "content/internal/sqlstore", ours: []string{"content"}, others: []string{"github.com/pressly/goose/v3", "github.com/go-json-experiment/json"}},
 	{packages: "content/sqlite", ours: []string{"content/internal/sqlstore"}, others: []string{"modernc.org/sqlite"}},
 	{packages: "content/postgres", ours: []string{"content/internal/sqlstore"}, others: []string{"github.com/jackc/pgx/v5"}},
+	{packages: "content/importer", ours: []string{"content"}, others: []string{"github.com/go-json-experiment/json"}},
+	{packages: "content/sample"},
 
 	{packages: "internal/metrics", others: []string{"github.com/prometheus/client_golang"}},
 	{packages: "internal/callers", ours: []string{"content/httpapi", "host", "internal/identity", "internal/secretstore"}},
@@ -78,7 +80,7 @@ var rules = []rule{
 	{packages: "internal/pluginbuild"},
 	{packages: "internal/postgrestest", others: []string{"github.com/jackc/pgx/v5"}},
 	{packages: "internal/docs"},
-	{packages: "cmd/keywright", ours: []string{"gateway", "host", "host/hosttest", "internal/...", "plugins", "sdk"}, others: []string{"github.com/spf13/cobra", "golang.org/x/sys", "golang.org/x/term"}},
+	{packages: "cmd/keywright", ours: []string{"content", "content/...", "gateway", "host", "host/hosttest", "internal/...", "plugins", "sdk"}, others: []string{"github.com/schollz/progressbar/v3", "github.com/spf13/cobra", "golang.org/x/sys", "golang.org/x/term"}},
 	{packages: "tools/plugin", ours: []string{"internal/pluginbuild"}},
 }
 

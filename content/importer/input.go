@@ -1,0 +1,170 @@
+package importer
+
+import (
+	"bufio"
+	"bytes"
+	"errors"
+	"io"
+)
+
+const (
+	bufferSize = 256 << 10
+	space      = " \t\r\n" // of JSON
+)
+
+// input splits what is read into the texts of records. What ends in the middle of a line or a record is given as it is.
+type input struct {
+	name   string
+	r      *bufio.Reader
+	opened bool
+	array  bool
+	ended  bool     // nothing more is read
+	comma  bool     // of an array: a comma was read last
+	at     position // of the next byte
+	start  position // of the record that was given last
+	bytes  int64    // read
+	good   int      // records
+	buffer []byte   // a record that is longer than what r holds
+}
+
+func newInput(name string, r io.Reader) *input {
+	return &input{name: name, r: bufio.NewReaderSize(r, bufferSize), at: position{1, 1}}
+}
+
+// next gives the text of the next record, which is valid until the call after. The error is [io.EOF] at the end, a flaw,
+// after which reading goes on, or that of the reader.
+func (in *input) next() ([]byte, error) {
+	if !in.opened {
+		in.opened = true
+		if err := in.open(); err != nil {
+			return nil, err
+		}
+	}
+	switch {
+	case in.ended:
+		return nil, io.EOF
+	case in.array:
+		return in.element()
+	}
+	return in.line()
+}
+
+// lines is how many have been read, the last in part perhaps.
+func (in *input) lines() int {
+	if in.at.column == 1 {
+		return in.at.line - 1
+	}
+	return in.at.line
+}
+
+// last is a flaw after which nothing more is read.
+func (in *input) last(format string, args ...any) error {
+	in.ended = true
+	return &flaw{Problem: in.at.problem("", format, args...)}
+}
+
+// foreign are the beginnings of files that are neither of the formats, though what is in them may be.
+var foreign = []struct{ magic, message string }{
+	{"\x1f\x8b", "this is compressed by gzip: decompress it first, as in gunzip -c FILE | keywright content import -"},
+	{"\x28\xb5\x2f\xfd", "this is compressed by zstd: decompress it first, as in zstd -dc FILE | keywright content import -"},
+	{"BZh", "this is compressed by bzip2: decompress it first, as in bunzip2 -c FILE | keywright content import -"},
+	{"\xfd7zXZ", "this is compressed by xz: decompress it first, as in xz -dc FILE | keywright content import -"},
+	{"PK\x03\x04", "this is a zip archive: unpack it first"},
+	{"\xff\xfe", "this is UTF-16: convert it to UTF-8 first"},
+	{"\xfe\xff", "this is UTF-16: convert it to UTF-8 first"},
+	{"SQLite format", "this is an SQLite database, not records as JSON"},
+}
+
+// open finds out what the input is, and goes to its first record.
+func (in *input) open() error {
+	head, err := in.r.Peek(16)
+	if err != nil && !errors.Is(err, io.EOF) {
+		return err
+	}
+	for _, f := range foreign {
+		if bytes.HasPrefix(head, []byte(f.magic)) {
+			return in.last("%s", f.message)
+		}
+	}
+	if bytes.HasPrefix(head, []byte("\ufeff")) {
+		in.skip(3)
+		in.at.column = 1 // a byte order mark is no character
+	}
+	first, err := in.peek()
+	if err != nil {
+		return err
+	}
+	if first == '[' {
+		in.array = true
+		in.skip(1)
+	}
+	return nil
+}
+
+// peek skips white space, and gives the byte that is next.
+func (in *input) peek() (byte, error) {
+	for {
+		next, err := in.r.Peek(1)
+		if err != nil {
+			return 0, err
+		}
+		if !bytes.Contains([]byte(space), next) {
+			return next[0], nil
+		}
+		in.skip(1)
+	}
+}
+
+// skip goes on by some bytes, which the buffer has.
+func (in *input) skip(n int) {
+	text, _ := in.r.Peek(n)
+	in.at = in.at.advance(text)
+	in.bytes += int64(n)
+	_, _ = in.r.Discard(n)
+}
+
+// line gives the next line that is not blank.
+func (in *input) line() ([]byte, error) {
+	for {
+		in.start = in.at
+		text, err := in.readLine()
+		if err != nil {
+			return nil, err
+		}
+		switch text = bytes.TrimRight(text, space); {
+		case len(text) > maxRecord:
+			return nil, &flaw{in.start.problem("", tooLong, maxRecord>>20), true}
+		case len(text) > 0:
+			return text, nil
+		}
+	}
+}
+
+const tooLong = "this record has more than %d MiB, which is too much: shorten it"
+
+// readLine reads up to the end of a line, of which it gives no more than a little above what a record may have.
+func (in *input) readLine() ([]byte, error) {
+	in.buffer = in.buffer[:0]
+	for {
+		part, err := in.r.ReadSlice('\n')
+		in.bytes += int64(len(part))
+		switch {
+		case err == nil:
+			in.at = position{in.at.line + 1, 1}
+		case errors.Is(err, io.EOF) && len(part)+len(in.buffer) > 0:
+			in.at.column += characters(part)
+			in.ended = true
+		case !errors.Is(err, bufio.ErrBufferFull):
+			return nil, err
+		}
+		if err == nil && len(in.buffer) == 0 {
+			return part, nil
+		}
+		if len(in.buffer) <= maxRecord {
+			in.buffer = append(in.buffer, part...)
+		}
+		if !errors.Is(err, bufio.ErrBufferFull) {
+			return in.buffer, nil
+		}
+	}
+}

@@ -1,0 +1,87 @@
+package importer
+
+import (
+	"bytes"
+	"errors"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/keywright/keywright/content"
+)
+
+// The records as they are read.
+type (
+	productUpdate struct {
+		Type string `json:"type"`
+		content.ProductUpdate
+	}
+	article struct {
+		Type string `json:"type"`
+		content.Article
+	}
+	reply struct {
+		Type      string `json:"type"`
+		ArticleID string `json:"articleId"`
+		content.Reply
+	}
+	moderator struct {
+		Type string `json:"type"`
+		content.Moderator
+	}
+)
+
+var errType = errors.New("there is no such type")
+
+// decode reads a record in one pass, if its type comes first. The error says only that there is something wrong;
+// diagnose finds out what.
+func decode(text []byte) (content.Record, error) {
+	switch typeOf(text) {
+	case "productUpdate":
+		var r productUpdate
+		err := unmarshal(text, &r)
+		return content.Record{ProductUpdate: &r.ProductUpdate}, errors.Join(err, content.CheckID(r.ID))
+	case "article":
+		var r article
+		err := unmarshal(text, &r)
+		return content.Record{Article: &r.Article}, errors.Join(err, content.CheckID(r.ID))
+	case "reply":
+		var r reply
+		err := unmarshal(text, &r)
+		return content.Record{Reply: &r.Reply, ArticleID: r.ArticleID}, errors.Join(err, content.CheckID(r.ID), content.CheckID(r.ArticleID))
+	case "moderator":
+		var r moderator
+		err := unmarshal(text, &r)
+		return content.Record{Moderator: &r.Moderator}, errors.Join(err, content.CheckID(r.ID))
+	}
+	return content.Record{}, errType
+}
+
+func unmarshal(text []byte, record any) error {
+	return json.Unmarshal(text, record, json.RejectUnknownMembers(true))
+}
+
+// typeOf gives the type of a record, or "". It looks no further than to the first member of that name.
+func typeOf(text []byte) string {
+	d := jsontext.NewDecoder(bytes.NewBuffer(text))
+	if t, err := d.ReadToken(); err != nil || t.Kind() != '{' {
+		return ""
+	}
+	for d.PeekKind() == '"' {
+		name, err := d.ReadToken()
+		if err != nil {
+			return ""
+		}
+		if name.String() != "type" {
+			if err := d.SkipValue(); err != nil {
+				return ""
+			}
+			continue
+		}
+		if value, err := d.ReadToken(); err == nil && value.Kind() == '"' {
+			return value.String()
+		}
+		return ""
+	}
+	return ""
+}
