@@ -19,11 +19,11 @@ const contentDB = "KEYWRIGHT_CONTENT_DB"
 func (a *app) content() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "content",
-		Short: "Import the records of a community",
+		Short: "Serve and import the content of a community",
 		Args:  cobra.ArbitraryArgs,
 		RunE:  noCommand,
 	}
-	c.AddCommand(a.contentImport())
+	c.AddCommand(a.contentServe(), a.contentImport())
 	return c
 }
 
