@@ -107,7 +107,7 @@ func TestStoreIsAsTheModel(t *testing.T) {
 					t.Fatal(err)
 				}
 				m.write(records)
-				db.checkChunks(t, 6)
+				db.checkChunks(t, 6, 4)
 				comparePages(t, store, m)
 			}
 			compareRecords(t, store, m)
