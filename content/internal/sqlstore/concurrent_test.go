@@ -18,7 +18,7 @@ import (
 
 const (
 	ringSize = 97 // a prime
-	rounds   = 60
+	rounds   = 30
 )
 
 // ring are all articles as round r of the import leaves them: their titles say so, and their order is another in each.

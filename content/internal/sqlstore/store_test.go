@@ -240,7 +240,7 @@ func TestWriteIsAllOrNothing(t *testing.T) {
 
 // Thousands of articles with one activity are in pages that have each of them once, wherever they move.
 func TestManyArticlesOfOneActivity(t *testing.T) {
-	const count = 7000
+	const count = 3000
 	onBoth(t, func(t *testing.T, db database) {
 		store := db.open(t)
 		var all []content.Record
