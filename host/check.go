@@ -13,6 +13,7 @@ import (
 	"github.com/keywright/keywright/host/internal/hostfn"
 	"github.com/keywright/keywright/host/internal/template"
 	"github.com/keywright/keywright/internal/abi"
+	"github.com/keywright/keywright/internal/nearest"
 )
 
 // checker collects everything that is wrong with a connector, and builds its plan on the way.
@@ -271,39 +272,10 @@ func hint(doc string) string {
 	return Printable(strings.TrimSuffix(doc, "."))
 }
 
-// didYouMean suggests a name that is at most two changes away, and else lists the names.
+// didYouMean suggests the name that was probably meant, and else lists the names.
 func didYouMean(name string, known []string) string {
-	best, distance := "", 3
-	for _, k := range known {
-		if d := changes(name, k); d < distance {
-			best, distance = k, d
-		}
-	}
-	if best != "" {
-		return fmt.Sprintf("; did you mean %q?", best)
+	if meant, ok := nearest.Name(name, known); ok {
+		return fmt.Sprintf("; did you mean %q?", meant)
 	}
 	return "; there are " + strings.Join(known, ", ")
-}
-
-// changes counts the insertions, deletions and replacements between two names (Levenshtein).
-func changes(a, b string) int {
-	if len(a) > 64 {
-		return len(a)
-	}
-	row := make([]int, len(b)+1)
-	for j := range row {
-		row[j] = j
-	}
-	for i := range len(a) {
-		previous := row[0]
-		row[0] = i + 1
-		for j := range len(b) {
-			cost := 1
-			if a[i] == b[j] {
-				cost = 0
-			}
-			previous, row[j+1] = row[j+1], min(row[j+1]+1, row[j]+1, previous+cost)
-		}
-	}
-	return row[len(b)]
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/keywright/keywright/content"
+	"github.com/keywright/keywright/internal/nearest"
 )
 
 // recordProblems is how many problems of one record are told.
@@ -141,7 +142,7 @@ func (g *diagnosis) findType() bool {
 			return true
 		}
 		meant := "it has to be " + strings.Join(types[:len(types)-1], ", ") + " or " + types[len(types)-1]
-		if near := nearest(g.typ, types); near != "" {
+		if near, ok := nearest.Name(g.typ, types); ok {
 			meant = fmt.Sprintf("did you mean %q?", near)
 		}
 		g.problems = append(g.problems, at.problem("type", "there is no type %s: %s", quote(g.typ), meant))
@@ -281,7 +282,7 @@ func (g *diagnosis) unknown(s *shape, name, path string) string {
 			return fmt.Sprintf("%q belongs to %s, not to %s: leave it out", name, strings.Join(others, " or "), a(g.typ))
 		}
 	}
-	if near := nearest(name, slices.Sorted(maps.Keys(s.members))); near != "" {
+	if near, ok := nearest.Name(name, slices.Sorted(maps.Keys(s.members))); ok {
 		return fmt.Sprintf("there is no %s %s: did you mean %q?", quote(name), where, near)
 	}
 	return fmt.Sprintf("there is no %s %s: leave it out", quote(name), where)

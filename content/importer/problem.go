@@ -3,7 +3,6 @@ package importer
 import (
 	"bytes"
 	"fmt"
-	"strings"
 	"unicode/utf8"
 )
 
@@ -70,43 +69,4 @@ func quote(name string) string {
 		name, cut = string([]rune(name)[:longest]), "…"
 	}
 	return fmt.Sprintf("%q", name+cut)
-}
-
-// nearest gives the name that was probably meant, or "".
-func nearest(name string, known []string) string {
-	best, least := "", 1+min(2, max(1, len(name)/2))
-	for _, k := range known {
-		if strings.EqualFold(name, k) {
-			return k
-		}
-		if n := edits(name, k); n < least {
-			best, least = k, n
-		}
-	}
-	return best
-}
-
-// edits counts the letters to add, take away or change between two names (Levenshtein's distance).
-func edits(a, b string) int {
-	const longest = 64
-	if len(a) > longest {
-		return longest
-	}
-	row := make([]int, len(b)+1)
-	for j := range row {
-		row[j] = j
-	}
-	for i := range len(a) {
-		diagonal := row[0]
-		row[0] = i + 1
-		for j := range len(b) {
-			change := diagonal
-			if a[i] != b[j] {
-				change++
-			}
-			diagonal = row[j+1]
-			row[j+1] = min(change, row[j]+1, diagonal+1)
-		}
-	}
-	return row[len(b)]
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/keywright/keywright/gateway"
 	"github.com/keywright/keywright/host"
 	"github.com/keywright/keywright/internal/abi"
+	"github.com/keywright/keywright/internal/nearest"
 )
 
 // connect connects a connector, and gives what is wrong with it its place in the file. What its requests and answers are
@@ -74,7 +75,7 @@ func (l *loader) authenticated(ctx context.Context, c *definition, info host.Plu
 // auth type that a plugin would have brought.
 func (l *loader) follows(c *definition, p host.Problem, info host.PluginInfo) bool {
 	if info.Type == "" {
-		_, slip := nearest(c.auth.Type, l.types)
+		_, slip := nearest.Name(c.auth.Type, l.types)
 		return l.lacking && !slip && p.Path == "auth.type"
 	}
 	fields := make([]string, len(info.Fields))
@@ -82,7 +83,7 @@ func (l *loader) follows(c *definition, p host.Problem, info host.PluginInfo) bo
 		fields[i] = f.Name
 	}
 	for name := range c.auth.Config {
-		meant, ok := nearest(name, fields)
+		meant, ok := nearest.Name(name, fields)
 		_, there := c.auth.Config[meant]
 		if ok && !there && p.Path == "auth.config."+meant {
 			return true

@@ -16,6 +16,7 @@ import (
 
 	"github.com/keywright/keywright/gateway"
 	"github.com/keywright/keywright/host"
+	"github.com/keywright/keywright/internal/nearest"
 )
 
 // Options say what a file is loaded with.
@@ -138,7 +139,7 @@ func (s *Set) Find(wanted string) (*Connector, error) {
 		if len(permalinks) == 0 {
 			return nil, errors.New("the file has no connectors")
 		}
-		if meant, ok := nearest(wanted, permalinks); ok {
+		if meant, ok := nearest.Name(wanted, permalinks); ok {
 			return nil, fmt.Errorf("there is no connector %q; did you mean %q?", host.Printable(wanted), meant)
 		}
 		const most = 20

@@ -15,6 +15,7 @@ import (
 	"github.com/keywright/keywright/gateway"
 	"github.com/keywright/keywright/host"
 	"github.com/keywright/keywright/internal/abi"
+	"github.com/keywright/keywright/internal/nearest"
 	"github.com/keywright/keywright/internal/urlpath"
 )
 
@@ -236,7 +237,7 @@ func (d *definer) only(n *node, path string, known ...string) {
 		if slices.Contains(known, m.name) {
 			continue
 		}
-		if meant, ok := nearest(m.name, known); ok {
+		if meant, ok := nearest.Name(m.name, known); ok {
 			d.at(m.key, keyPath(path, m.name), "is not known here; did you mean %q?", meant)
 			d.meant[n] = append(d.meant[n], meant)
 			continue

@@ -30,7 +30,7 @@ var rules = []rule{
 	{packages: "plugins"},
 	{packages: "plugins/...", ours: []string{"sdk"}},
 
-	{packages: "host", ours: []string{"internal/abi", "plugins", "host/internal/..."}, others: []string{"golang.org/x/net", "github.com/hashicorp/golang-lru/v2"}},
+	{packages: "host", ours: []string{"internal/abi", "internal/nearest", "plugins", "host/internal/..."}, others: []string{"golang.org/x/net", "github.com/hashicorp/golang-lru/v2"}},
 	{packages: "host/hosttest", ours: []string{"host", "sdk", "internal/abi", "internal/pluginbuild", "host/internal/..."}},
 	{packages: "host/internal/hostfn", ours: []string{
 		"internal/abi", "host/internal/echo", "host/internal/egress", "host/internal/seal", "host/internal/signing", "host/internal/strictjson", "host/internal/template", "host/internal/tokencache",
@@ -54,7 +54,7 @@ var rules = []rule{
 	{packages: "internal/identity", ours: []string{"host"}, others: []string{
 		"github.com/golang-jwt/jwt/v5", "github.com/MicahParks/jwkset", "github.com/go-json-experiment/json",
 	}},
-	{packages: "gateway/internal/transform", ours: []string{"host", "internal/exprscan"}, others: []string{"github.com/expr-lang/expr", "github.com/go-json-experiment/json"}},
+	{packages: "gateway/internal/transform", ours: []string{"host", "internal/exprscan", "internal/nearest"}, others: []string{"github.com/expr-lang/expr", "github.com/go-json-experiment/json"}},
 
 	{packages: "content"},
 	{packages: "content/httpapi", ours: []string{"content"}, others: []string{"github.com/klauspost/compress"}},
@@ -63,14 +63,15 @@ var rules = []rule{
 	{packages: "content/internal/sqlstore", ours: []string{"content"}, others: []string{"github.com/pressly/goose/v3", "github.com/go-json-experiment/json"}},
 	{packages: "content/sqlite", ours: []string{"content/internal/sqlstore"}, others: []string{"modernc.org/sqlite"}},
 	{packages: "content/postgres", ours: []string{"content/internal/sqlstore"}, others: []string{"github.com/jackc/pgx/v5"}},
-	{packages: "content/importer", ours: []string{"content"}, others: []string{"github.com/go-json-experiment/json"}},
+	{packages: "content/importer", ours: []string{"content", "internal/nearest"}, others: []string{"github.com/go-json-experiment/json"}},
 	{packages: "content/sample"},
 
 	{packages: "internal/metrics", others: []string{"github.com/prometheus/client_golang"}},
 	{packages: "internal/callers", ours: []string{"content/httpapi", "host", "internal/identity", "internal/secretstore"}},
 	{packages: "internal/contentserver", ours: []string{"content", "content/httpapi", "internal/callers", "internal/httpserver", "internal/metrics"}, others: []string{"github.com/prometheus/client_golang"}},
+	{packages: "internal/nearest"},
 	{packages: "internal/urlpath"},
-	{packages: "internal/connectors", ours: []string{"gateway", "host", "internal/abi", "internal/secretstore", "internal/urlpath"}, others: []string{"github.com/goccy/go-yaml", "golang.org/x/text"}},
+	{packages: "internal/connectors", ours: []string{"gateway", "host", "internal/abi", "internal/nearest", "internal/secretstore", "internal/urlpath"}, others: []string{"github.com/goccy/go-yaml", "golang.org/x/text"}},
 	{packages: "internal/httpserver"},
 	{packages: "internal/daemon", ours: []string{"gateway", "host", "internal/connectors", "internal/httpserver", "internal/metrics"}, others: []string{"github.com/fsnotify/fsnotify", "github.com/prometheus/client_golang", "go.opentelemetry.io/otel"}},
 	{packages: "internal/secretstore", ours: []string{"host"}, others: []string{"filippo.io/age", "github.com/go-json-experiment/json"}},

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/keywright/keywright/host"
+	"github.com/keywright/keywright/internal/nearest"
 )
 
 // place is where an expression stands, which decides what it may name.
@@ -154,35 +155,8 @@ func functionNames() []string {
 
 // suggest gives the name that was probably meant, or all that there are.
 func suggest(name string, known []string) string {
-	best, distance := "", 1+len(name)/3
-	for _, k := range known {
-		if d := edits(name, k); d <= distance && (best == "" || d < distance) {
-			best, distance = k, d
-		}
-	}
-	if best != "" {
-		return "did you mean " + best + "?"
+	if meant, ok := nearest.Name(name, known); ok {
+		return "did you mean " + meant + "?"
 	}
 	return "there are " + strings.Join(known, ", ")
-}
-
-// edits counts the letters to change, add or remove between two names (Levenshtein's distance).
-func edits(a, b string) int {
-	row := make([]int, len(b)+1)
-	for j := range row {
-		row[j] = j
-	}
-	for i := range len(a) {
-		diagonal := row[0]
-		row[0] = i + 1
-		for j := range len(b) {
-			change := diagonal
-			if a[i] != b[j] {
-				change++
-			}
-			diagonal = row[j+1]
-			row[j+1] = min(change, row[j]+1, row[j+1]+1)
-		}
-	}
-	return row[len(b)]
 }

@@ -1,9 +1,15 @@
-package connectors
+// Package nearest says what name was meant by one that is not known.
+package nearest
 
-// nearest gives the name that was probably meant: one that is as near as a slip of the hand, or none.
-func nearest(name string, known []string) (string, bool) {
+import "strings"
+
+// Name gives the name that was probably meant: one that is as near as a slip of the hand or differs in case, or none.
+func Name(name string, known []string) (string, bool) {
 	best, distance := "", 1+min(2, max(1, len(name)/3))
 	for _, k := range known {
+		if strings.EqualFold(name, k) {
+			return k, true
+		}
 		if d := slips(name, k); d < distance {
 			best, distance = k, d
 		}
