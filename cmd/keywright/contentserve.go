@@ -67,7 +67,7 @@ func (a *app) contentServe() *cobra.Command {
 	c.Flags().StringVar(&flags.tls.Cert, "tls-cert", "", "the `FILE` of a certificate with its chain: callers use HTTPS")
 	c.Flags().StringVar(&flags.tls.Key, "tls-key", "", "the `FILE` of its key")
 	c.Flags().BoolVar(&flags.accessLog, "access-log", false, "log each request")
-	c.Flags().BoolVar(&flags.dev, "dev", false, "allow plain http and private addresses for --jwks and embeds")
+	c.Flags().BoolVar(&flags.dev, "dev", false, "allow private addresses for --jwks and embeds, and plain http for --jwks")
 	c.Flags().BoolVar(&flags.demo, "demo", false, "serve a sample instead of a database")
 	c.DisableFlagsInUseLine = true
 	return c
