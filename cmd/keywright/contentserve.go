@@ -48,6 +48,7 @@ func (a *app) contentServe() *cobra.Command {
 			"spam or waits for approval: --moderator-key has it, and tokens with --moderate-claim. Without keys and tokens, callers need " +
 			"not prove themselves, and have to be on this machine.\n\n" +
 			"Operators have a listener of their own: /healthz, /readyz, /metrics, /debug/pprof/.\n\n" +
+			"This process leaves no core dump, and no debugger of the same user reads its memory; with --dev both are allowed.\n\n" +
 			"With --demo it needs no database: it serves a sample, and says what to try.",
 		Args: arguments(),
 		RunE: func(c *cobra.Command, _ []string) error {
@@ -68,7 +69,7 @@ func (a *app) contentServe() *cobra.Command {
 	c.Flags().StringVar(&flags.tls.Cert, "tls-cert", "", "the `FILE` of a certificate with its chain: callers use HTTPS")
 	c.Flags().StringVar(&flags.tls.Key, "tls-key", "", "the `FILE` of its key")
 	c.Flags().BoolVar(&flags.accessLog, "access-log", false, "log each request")
-	c.Flags().BoolVar(&flags.dev, "dev", false, "allow plain http and private addresses for --jwks and embeds")
+	c.Flags().BoolVar(&flags.dev, "dev", false, "allow private addresses for --jwks and embeds, and plain http for --jwks")
 	c.Flags().BoolVar(&flags.demo, "demo", false, "serve a sample instead of a database")
 	c.DisableFlagsInUseLine = true
 	return c
@@ -95,6 +96,11 @@ func (f *contentServeFlags) check(c *cobra.Command) error {
 func (a *app) serveContent(c *cobra.Command, f *contentServeFlags) (err error) {
 	if err := f.check(c); err != nil {
 		return err
+	}
+	if !f.dev {
+		if err := noDumps(); err != nil {
+			return err
+		}
 	}
 	logger := slog.New(slog.NewJSONHandler(a.err, nil))
 	transport, err := host.Egress{AllowHTTP: f.dev, AllowPrivate: f.dev}.Transport()

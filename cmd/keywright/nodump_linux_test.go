@@ -6,7 +6,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// threats.md 22: serve leaves no core dump, but where somebody develops.
+// threats.md 22: a server leaves no core dump, but where somebody develops.
 func TestNoDumps(t *testing.T) {
 	dumpable := func() bool {
 		t.Helper()
@@ -16,14 +16,19 @@ func TestNoDumps(t *testing.T) {
 		}
 		return is != 0
 	}
-	if err := unix.Prctl(unix.PR_SET_DUMPABLE, 1, 0, 0, 0); err != nil {
-		t.Fatal(err)
-	}
-	if code, _, _ := keywright(t.Context(), "serve", "--dev", "-c", "missing.yaml"); code != exitFailure || !dumpable() {
-		t.Errorf("exit %d, dumpable %t with --dev", code, dumpable())
-	}
-	if code, _, _ := keywright(t.Context(), "serve", "-c", "missing.yaml"); code != exitFailure || dumpable() {
-		t.Errorf("exit %d, dumpable %t", code, dumpable())
+	for _, args := range [][]string{
+		{"serve", "-c", "missing.yaml"},
+		{"content", "serve", "--db", "missing:"},
+	} {
+		if err := unix.Prctl(unix.PR_SET_DUMPABLE, 1, 0, 0, 0); err != nil {
+			t.Fatal(err)
+		}
+		if code, _, _ := keywright(t.Context(), append(args, "--dev")...); code != exitFailure || !dumpable() {
+			t.Errorf("%s: exit %d, dumpable %t with --dev", args, code, dumpable())
+		}
+		if code, _, _ := keywright(t.Context(), args...); code != exitFailure || dumpable() {
+			t.Errorf("%s: exit %d, dumpable %t", args, code, dumpable())
+		}
 	}
 	var limit unix.Rlimit
 	if err := unix.Getrlimit(unix.RLIMIT_CORE, &limit); err != nil || limit != (unix.Rlimit{}) {

@@ -49,6 +49,9 @@ func TestURLsThatStandAloneAreEmbedded(t *testing.T) {
 			"<p>before\n" + one + "\nbetween <i>x</i><br>" + link(two) + "</p>", "<p>before\n</p>" + done(one) + "<p>between <i>x</i></p>" + done(two),
 		},
 		"several in one paragraph": {"<p>" + one + "<br>" + two + "\n" + pic + "</p>", done(one) + done(two) + done(pic)},
+		"an indented link after another": {
+			"<p>" + one + "\n  " + link(two) + "\n \t" + link(pic) + "\n after</p>", done(one) + done(two) + done(pic) + "<p> after</p>",
+		},
 		"one embedded, one not": {
 			"<p>https://other.example.com/<br>" + one + "<br>https://other.example.com/</p>",
 			"<p>https://other.example.com/</p>" + done(one) + "<p>https://other.example.com/</p>",

@@ -125,19 +125,27 @@ func (p *place) replace(embed string) bool {
 	for _, n := range p.line {
 		parent.RemoveChild(n)
 	}
-	removeBreak(parent, func() *html.Node { return block.PrevSibling })
-	removeBreak(parent, func() *html.Node { return block.NextSibling })
+	removeBreak(block, func(n *html.Node) *html.Node { return n.PrevSibling })
+	removeBreak(block, func(n *html.Node) *html.Node { return n.NextSibling })
 	if parent.DataAtom == atom.P {
 		split(parent, block)
 	}
 	return true
 }
 
-// removeBreak removes the <br> beside a block, which ends its line without one.
-func removeBreak(parent *html.Node, beside func() *html.Node) {
-	for n := beside(); n != nil && (blank(n) || n.DataAtom == atom.Br); n = beside() {
-		parent.RemoveChild(n)
-		if n.DataAtom == atom.Br {
+// removeBreak removes the <br> beside a block, which ends its line without one, and the white space between them. Other
+// white space stays: it may belong to the next place.
+func removeBreak(block *html.Node, next func(*html.Node) *html.Node) {
+	end := next(block)
+	for end != nil && blank(end) {
+		end = next(end)
+	}
+	if end == nil || end.DataAtom != atom.Br {
+		return
+	}
+	for n := next(block); ; n = next(block) {
+		n.Parent.RemoveChild(n)
+		if n == end {
 			return
 		}
 	}

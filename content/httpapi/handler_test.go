@@ -12,6 +12,7 @@ import (
 	"reflect"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/keywright/keywright/content"
@@ -192,6 +193,24 @@ func TestFailuresOfTheStoreTellNothing(t *testing.T) {
 			}
 		}
 	}
+}
+
+// hanging is a store that says nothing until it is told to give up.
+type hanging struct{ *memory }
+
+func (hanging) Articles(ctx context.Context, _ int64, _ int) ([]content.Article, error) {
+	<-ctx.Done()
+	return nil, errors.New("interrupted")
+}
+
+func TestAStoreThatHangsIsNotWaitedForForever(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		began := time.Now()
+		got := ask(t, handler(t, httpapi.Config{Store: hanging{community()}}), "GET", "/articles")
+		if got.status != http.StatusServiceUnavailable || !strings.Contains(got.body, "timeout") || got.header.Get("Retry-After") == "" || time.Since(began) != 15*time.Second {
+			t.Errorf("after %v: %+v", time.Since(began), got)
+		}
+	})
 }
 
 func TestCallersThatWentAwayMakeNoNoise(t *testing.T) {

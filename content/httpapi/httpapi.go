@@ -49,6 +49,9 @@ type Event struct {
 // statusGone is what events have for callers that went away. Nothing of it goes over the wire.
 const statusGone = 499
 
+// answerTime is how long an operation may take. Without an end, requests would pile up behind a database that hangs.
+const answerTime = 15 * time.Second
+
 type handler struct {
 	config   Config
 	document []byte // openapi.json
@@ -145,7 +148,13 @@ func (h *handler) serve(header http.Header, r *http.Request, event *Event) ([]by
 	}
 	asked := &question{ids: ids, query: parseQuery(r.URL.RawQuery), moderate: moderate}
 	header.Set("Cache-Control", h.cacheControl(asked.query))
-	return operation.answer(h, r.Context(), asked)
+	ctx, cancel := context.WithTimeout(r.Context(), answerTime)
+	defer cancel()
+	body, err := operation.answer(h, ctx, asked)
+	if err != nil && errors.Is(ctx.Err(), context.DeadlineExceeded) { // not every database says that this is why
+		err = errors.Join(err, ctx.Err())
+	}
+	return body, err
 }
 
 // cacheControl says who may keep an answer. None is used again without asking: a moderator may have trashed the record since.

@@ -45,11 +45,13 @@ func Open(ctx context.Context, address string) (*Store, error) {
 var settings = map[string]string{
 	"application_name":              "keywright",
 	"default_transaction_isolation": "read committed", // who waited for the lock of writers has to see what they wrote
-	// All statements find what they want by an index. What PostgreSQL guesses about a table that was filled just now can be
-	// so wrong that it would read all of it. So there is one plan of each, made once; and compiling it takes longer than it
-	// runs.
+	// All statements find what they want by an index, row by row. What PostgreSQL guesses about a table that was filled just
+	// now can be so wrong that it would read all of it. So there is one plan of each, made once; and compiling it takes longer
+	// than it runs.
 	"enable_seqscan":    "off",
 	"enable_bitmapscan": "off",
+	"enable_hashjoin":   "off",
+	"enable_mergejoin":  "off",
 	"plan_cache_mode":   "force_generic_plan",
 	"jit":               "off",
 }

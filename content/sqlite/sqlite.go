@@ -6,6 +6,7 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"io/fs"
 	"net/url"
 	"os"
 	"path/filepath"
@@ -63,13 +64,20 @@ func open(ctx context.Context, path string) (*Store, error) {
 	return sqlstore.New(ctx, sqlstore.Config{Reads: reads, Writes: writes})
 }
 
-// touch makes the file, where there is none: SQLite would let others read it.
+// touch makes the file, where there is none: SQLite would let others read it. One that is there is not even opened: to
+// close it again would take away the locks that this process has on it for another store, and with them records.
 func touch(path string) error {
-	if info, err := os.Stat(path); err == nil && info.IsDir() {
+	switch info, err := os.Stat(path); {
+	case err == nil && info.IsDir():
 		return errors.New("it is a directory")
+	case err == nil:
+		return nil
 	}
-	file, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
-	if err != nil {
+	file, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600)
+	switch {
+	case errors.Is(err, fs.ErrExist): // another process was faster
+		return nil
+	case err != nil:
 		return errors.Unwrap(err) // which says the path, too
 	}
 	return file.Close()

@@ -152,7 +152,7 @@ func (c *Callers) byKey(ctx context.Context, given string) (httpapi.Caller, erro
 	return found, nil
 }
 
-// byToken gives all who have a token one name: there is no end of those that they have themselves, and names are in metrics.
+// byToken gives all who have a token one name: those that they have themselves may be of people, and names are in logs.
 func (c *Callers) byToken(r *http.Request) (httpapi.Caller, error) {
 	claims, err := c.tokens.Claims(r)
 	var refused *identity.Error

@@ -148,6 +148,19 @@ func TestWhoCalls(t *testing.T) {
 	}
 }
 
+// An address that its issuer has not verified is anybody's.
+func TestUnverifiedAddressesGiveNoPermission(t *testing.T) {
+	w := newWorld(t)
+	w.config.Token.Claim, w.config.Token.Value = "email", "moderator@example.com"
+	c := w.callers()
+	for verified, want := range map[any]bool{true: true, "true": true, false: false, "false": false} {
+		token := w.token(jwt.MapClaims{"email": "moderator@example.com", "email_verified": verified})
+		if got, err := c.Caller(request("Authorization", "Bearer "+token)); got.Moderate != want || err != nil {
+			t.Errorf("email_verified is %v: %+v, %v", verified, got, err)
+		}
+	}
+}
+
 // A key that is rotated counts within a second, and one that is withdrawn no more.
 func TestRotation(t *testing.T) {
 	w := newWorld(t)

@@ -140,8 +140,8 @@ func (c Config) operate(draining *atomic.Bool) http.Handler {
 	return noPages(mux, c.Admin)
 }
 
-// noPages refuses what a page of another site has a browser on this machine, or an operator's, send. Such a page may have a name of its own lead to
-// this address (DNS rebinding), so that names are refused but for those that the listener has.
+// noPages refuses what a page of another site has a browser on this machine, or an operator's, send. Such a page may have a
+// name of its own lead to this address (DNS rebinding), so that names are refused but for those that the listener has.
 func noPages(h http.Handler, listen string) http.Handler {
 	own, _, _ := net.SplitHostPort(listen)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

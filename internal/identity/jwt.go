@@ -62,7 +62,8 @@ func (s *session) user(r *http.Request) (host.User, error) {
 	return u, nil
 }
 
-// verified gives the claims of the request's token, whose signature and registered claims are valid.
+// verified gives the claims of the request's token, whose signature and registered claims are valid, without an
+// address that is not verified.
 func (s *session) verified(r *http.Request) (map[string]any, error) {
 	text, err := s.token(r.Header)
 	if err != nil {
@@ -79,8 +80,8 @@ func (s *session) verified(r *http.Request) (map[string]any, error) {
 	if err == nil {
 		if json.Unmarshal(t.payload, &claims) != nil || claims == nil {
 			err = unauthenticated("the token's claims are not a JSON object as it should be")
-		} else {
-			err = s.valid(claims)
+		} else if err = s.valid(claims); err == nil {
+			err = dropUnverified(claims)
 		}
 	}
 	if err != nil {

@@ -1,4 +1,12 @@
 package sqlstore
 
+import "database/sql"
+
 // SmallChunks makes a store split and merge chunks of a few articles, and sections of a few chunks.
 func (s *Store) SmallChunks() { s.limits = limits{articles: 6, chunks: 4} }
+
+// OneConnection gives the database that is written to, which has no more than one connection from then on.
+func (s *Store) OneConnection() *sql.DB {
+	s.config.Writes.SetMaxOpenConns(1)
+	return s.config.Writes
+}
