@@ -145,7 +145,7 @@ func (a *app) serveContent(c *cobra.Command, f *contentServeFlags) (err error) {
 	config.Started = func(callers, operators string) {
 		_ = writeLine(a.out, "callers: "+callers+"/articles")
 		_ = writeLine(a.out, "operators: "+operators+"/readyz")
-		if f.demo {
+		if f.demo && config.Callers == nil {
 			a.writeContentCalls(reachable(callers), reachable(operators))
 		}
 	}

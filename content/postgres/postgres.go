@@ -43,8 +43,7 @@ func Open(ctx context.Context, address string) (*Store, error) {
 
 // settings are what the store needs of a connection, unless the URL says something else.
 var settings = map[string]string{
-	"application_name":              "keywright",
-	"default_transaction_isolation": "read committed", // who waited for the lock of writers has to see what they wrote
+	"application_name": "keywright",
 	// All statements find what they want by an index, row by row. What PostgreSQL guesses about a table that was filled just
 	// now can be so wrong that it would read all of it. So there is one plan of each, made once; and compiling it takes longer
 	// than it runs.
@@ -70,6 +69,7 @@ func parse(address string) (*pgx.ConnConfig, error) {
 	given := maps.Clone(config.RuntimeParams)
 	maps.Copy(config.RuntimeParams, settings)
 	maps.Copy(config.RuntimeParams, given)
+	config.RuntimeParams["default_transaction_isolation"] = "read committed" // who waited for the lock of writers has to see what they wrote
 	return config, nil
 }
 

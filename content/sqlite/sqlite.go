@@ -25,14 +25,17 @@ type Store = sqlstore.Store
 // Open opens the database in a file, or makes it, so that only this user can read it. Beside it SQLite has two more files
 // while it is open, of the same name with -wal and -shm. The context is for opening only.
 func Open(ctx context.Context, path string) (*Store, error) {
-	store, err := open(ctx, path)
+	store, err := open(ctx, path, maxLog)
 	if err != nil {
 		return nil, fmt.Errorf("open the database %s: %w", path, explain(err))
 	}
 	return store, nil
 }
 
-func open(ctx context.Context, path string) (*Store, error) {
+// maxLog is how many bytes the file -wal may have before it is begun anew.
+const maxLog = 64 << 20
+
+func open(ctx context.Context, path string, maxLog int64) (*Store, error) {
 	if err := touch(path); err != nil {
 		return nil, err
 	}
@@ -61,8 +64,32 @@ func open(ctx context.Context, path string) (*Store, error) {
 	connections := max(4, 2*runtime.GOMAXPROCS(0))
 	reads.SetMaxOpenConns(connections)
 	reads.SetMaxIdleConns(connections)
-	return sqlstore.New(ctx, sqlstore.Config{Reads: reads, Writes: writes})
+	return sqlstore.New(ctx, sqlstore.Config{Reads: reads, Writes: writes, BeforeWrite: func(ctx context.Context) error {
+		if info, err := os.Stat(absolute + "-wal"); err != nil || info.Size() < maxLog {
+			return nil
+		}
+		return beginLog(ctx, writes)
+	}})
 }
+
+// beginLog has SQLite begin its log anew. It does so by itself only when nobody reads at that moment: with readers that
+// overlap, the log would grow without end. Readers that are slower than a second leave it for the next time.
+func beginLog(ctx context.Context, db *sql.DB) error {
+	connection, err := db.Conn(ctx)
+	if err != nil {
+		return err
+	}
+	defer connection.Close()
+	for _, pragma := range []string{"busy_timeout(1000)", "wal_checkpoint(TRUNCATE)", "busy_timeout(" + busyTimeout + ")"} {
+		if _, err := connection.ExecContext(ctx, "PRAGMA "+pragma); err != nil {
+			return fmt.Errorf("begin the log anew: %w", err)
+		}
+	}
+	return nil
+}
+
+// busyTimeout is how long a statement waits for another process that writes, in milliseconds.
+const busyTimeout = "60000"
 
 // touch makes the file, where there is none: SQLite would let others read it. One that is there is not even opened: to
 // close it again would take away the locks that this process has on it for another store, and with them records.
@@ -83,9 +110,9 @@ func touch(path string) error {
 	return file.Close()
 }
 
-// source is the name of a database for the driver, which waits for another process that writes, for a minute.
+// source is the name of a database for the driver.
 func source(path string, options url.Values) string {
-	options.Set("_busy_timeout", "60000")
+	options.Set("_busy_timeout", busyTimeout)
 	options.Set("_dqs", "false")
 	path = filepath.ToSlash(path)
 	if !strings.HasPrefix(path, "/") {

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log"
 	"log/slog"
 	"net"
 	"net/http"
@@ -110,8 +111,21 @@ func Run(ctx context.Context, c Config) error {
 func server(h http.Handler, logger *slog.Logger) *http.Server {
 	return &http.Server{
 		Handler: h, ReadHeaderTimeout: headerTime, IdleTimeout: idleTime, MaxHeaderBytes: headerBytes,
-		ErrorLog: slog.NewLogLogger(logger.Handler(), slog.LevelDebug), // it is about clients
+		ErrorLog: log.New(serverLog{logger}, "", 0),
 	}
+}
+
+// serverLog takes what net/http has to say: of clients, which is for debugging, and of handlers that panicked.
+type serverLog struct{ *slog.Logger }
+
+func (l serverLog) Write(line []byte) (int, error) {
+	text := strings.TrimSuffix(string(line), "\n")
+	level := slog.LevelDebug
+	if strings.Contains(text, "panic serving") {
+		level = slog.LevelError
+	}
+	l.Log(context.Background(), level, text)
+	return len(line), nil
 }
 
 func (c Config) operate(draining *atomic.Bool) http.Handler {

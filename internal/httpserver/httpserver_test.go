@@ -15,15 +15,19 @@ import (
 // start runs servers, and gives their URLs.
 func start(t *testing.T, h http.HandlerFunc) (callers, operators string) {
 	t.Helper()
+	return startWith(t, httpserver.Config{Handler: h, Logger: slog.New(slog.DiscardHandler)})
+}
+
+func startWith(t *testing.T, c httpserver.Config) (callers, operators string) {
+	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
 	started, ended := make(chan [2]string, 1), make(chan error, 1)
 	go func() {
-		ended <- httpserver.Run(ctx, httpserver.Config{
-			Listen: "127.0.0.1:0", Admin: "127.0.0.1:0", Handler: h, Logger: slog.New(slog.DiscardHandler),
-			Started: func(callers, operators net.Addr) {
-				started <- [2]string{"http://" + callers.String(), "http://" + operators.String()}
-			},
-		})
+		c.Listen, c.Admin = "127.0.0.1:0", "127.0.0.1:0"
+		c.Started = func(callers, operators net.Addr) {
+			started <- [2]string{"http://" + callers.String(), "http://" + operators.String()}
+		}
+		ended <- httpserver.Run(ctx, c)
 	}()
 	t.Cleanup(func() {
 		cancel()
@@ -92,5 +96,42 @@ func TestBodiesPassInBothDirections(t *testing.T) {
 		if err != nil || string(got) != body {
 			t.Errorf("%d bytes came back: %v", len(got), err)
 		}
+	}
+}
+
+// logged is a log of errors only.
+type logged chan string
+
+func (l logged) Write(line []byte) (int, error) {
+	l <- string(line)
+	return len(line), nil
+}
+
+// A handler that panics is in the log; the client loses its connection, and no other one does.
+func TestPanicsAreInTheLog(t *testing.T) {
+	log := make(logged, 1)
+	callers, _ := startWith(t, httpserver.Config{
+		Logger: slog.New(slog.NewJSONHandler(log, &slog.HandlerOptions{Level: slog.LevelError})),
+		Handler: http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+			if r.URL.Path == "/bad" {
+				panic("a mistake of ours")
+			}
+		}),
+	})
+	for path, ok := range map[string]bool{"/bad": false, "/good": true} {
+		r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, callers+path, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		response, err := http.DefaultClient.Do(r)
+		if (err == nil) != ok {
+			t.Errorf("%s: %v", path, err)
+		}
+		if err == nil {
+			_ = response.Body.Close()
+		}
+	}
+	if line := <-log; !strings.Contains(line, "a mistake of ours") {
+		t.Error(line)
 	}
 }

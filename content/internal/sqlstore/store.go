@@ -20,6 +20,8 @@ type Config struct {
 	// Lock is the first statement of each transaction that writes. It waits for the others that write. Empty, the
 	// transactions of Writes do so from their beginning.
 	Lock string
+	// BeforeWrite is called before each transaction that writes. It may be nil.
+	BeforeWrite func(context.Context) error
 }
 
 // Store is a [content.Store] and a [content.Writer].

@@ -23,6 +23,11 @@ func (s *Store) Write(ctx context.Context, records []content.Record) error {
 }
 
 func (s *Store) write(ctx context.Context, b *batch) error {
+	if s.config.BeforeWrite != nil {
+		if err := s.config.BeforeWrite(ctx); err != nil {
+			return err
+		}
+	}
 	tx, err := s.config.Writes.BeginTx(ctx, nil)
 	if err != nil {
 		return err
