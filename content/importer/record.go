@@ -31,11 +31,38 @@ type (
 	}
 )
 
-var errType = errors.New("there is no such type")
+var (
+	errType    = errors.New("there is no such type")
+	errCrowded = errors.New("there are too many objects")
+)
+
+// maxObjects is how many objects a record may have in it. Of one such as a report that is written {}, hundreds of bytes are kept
+// and shown.
+const maxObjects = 10_000
+
+// crowded tells whether a record has more. Most of them have no such number of braces, in a text or not.
+func crowded(text []byte) bool {
+	if bytes.Count(text, []byte("{")) <= maxObjects {
+		return false
+	}
+	objects := 0
+	for d := decoder(text); ; {
+		token, err := d.ReadToken()
+		if err != nil || objects > maxObjects {
+			return objects > maxObjects
+		}
+		if token.Kind() == '{' {
+			objects++
+		}
+	}
+}
 
 // decode reads a record in one pass, if its type comes first. The error says only that there is something wrong;
 // diagnose finds out what.
 func decode(text []byte) (content.Record, error) {
+	if crowded(text) {
+		return content.Record{}, errCrowded
+	}
 	switch typeOf(text) {
 	case "productUpdate":
 		var r productUpdate
