@@ -86,7 +86,7 @@ func open(ctx context.Context, db *sql.DB) (*Store, error) {
 		return nil, errors.Join(err, db.Close())
 	}
 	return sqlstore.New(ctx, sqlstore.Config{
-		Reads: db, Writes: db,
+		Reads: db, Writes: db, Readers: connections,
 		Lock: `SELECT articles FROM article_chunks WHERE activity = '~' FOR UPDATE`,
 	})
 }
