@@ -237,6 +237,10 @@ func (g *diagnosis) integer(path string) {
 func (g *diagnosis) anyObject(path string) {
 	at := g.after(g.d)
 	value, _ := g.d.ReadValue()
+	if deep(value) {
+		g.tell(at, path, "is nested deeper than %d levels: take some away", maxDepth)
+		return
+	}
 	if err := jsontext.NewDecoder(bytes.NewBuffer(value)).SkipValue(); err != nil {
 		g.tell(at, path, "has an object with two members of the same name: take one away")
 	}

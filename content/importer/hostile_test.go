@@ -41,3 +41,18 @@ func TestManyObjectsInOneRecord(t *testing.T) {
 		t.Errorf("of one more: %+v, %q", result, problems)
 	}
 }
+
+// An article does not make a page unreadable for those who take only so many levels of JSON.
+func TestDeepObjects(t *testing.T) {
+	record := func(levels int) string {
+		return `{"type":"article","id":"1","_links":{"self":` + strings.Repeat(`{"a":`, levels) + "[]" + strings.Repeat("}", levels) + "}}"
+	}
+	if result, problems := importing(t, &memory{}, record(maxDepth-1)); result.Articles != 1 {
+		t.Errorf("of as many as there may be: %+v, %q", result, problems)
+	}
+	result, problems := importing(t, &memory{}, record(maxDepth))
+	want := "f:1:45: _links.self: is nested deeper than 100 levels: take some away"
+	if result.Bad != 1 || len(problems) != 1 || problems[0] != want {
+		t.Errorf("of one more: %+v, %q", result, problems)
+	}
+}

@@ -34,6 +34,7 @@ type (
 var (
 	errType    = errors.New("there is no such type")
 	errCrowded = errors.New("there are too many objects")
+	errDeep    = errors.New("an object is nested too deep")
 )
 
 // maxObjects is how many objects a record may have in it. Of one such as a report that is written {}, hundreds of bytes are kept
@@ -71,6 +72,9 @@ func decode(text []byte) (content.Record, error) {
 	case "article":
 		var r article
 		err := unmarshal(text, &r)
+		if deep([]byte(r.Links.Self)) {
+			err = errDeep
+		}
 		return content.Record{Article: &r.Article}, errors.Join(err, content.CheckID(r.ID))
 	case "reply":
 		var r reply
@@ -82,6 +86,20 @@ func decode(text []byte) (content.Record, error) {
 		return content.Record{Moderator: &r.Moderator}, errors.Join(err, content.CheckID(r.ID))
 	}
 	return content.Record{}, errType
+}
+
+// maxDepth is how deep an object may be nested whose members are not specified. Many who read JSON take no more than some
+// hundreds of levels, or ten thousand, and would lose a whole page of articles by one.
+const maxDepth = 100
+
+// deep tells whether JSON is nested deeper than that.
+func deep(text []byte) bool {
+	for d := decoder(text); d.StackDepth() <= maxDepth; {
+		if _, err := d.ReadToken(); err != nil {
+			return false // the end
+		}
+	}
+	return true
 }
 
 func unmarshal(text []byte, record any) error {
