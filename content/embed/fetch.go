@@ -125,6 +125,9 @@ var jsonType = regexp.MustCompile(`^(application|text)/([^/]+\+)?json(\+oembed)?
 func withoutURL(err error) error {
 	var failed *url.Error
 	if errors.As(err, &failed) {
+		if strings.Contains(failed.Err.Error(), "Location header") { // which net/http quotes, and which may have the URL in it
+			return errors.New("the provider redirects to what is no URL")
+		}
 		return failed.Err
 	}
 	return err
