@@ -13,7 +13,7 @@ const (
 	cacheBytes   = 32 << 20 // of URLs and HTML
 )
 
-// cache keeps embeds by their URL, the last used ones, and "" for those that failed. simplelru has no expiry of which the
+// cache keeps embeds by their URL, the last used ones, and "" for those that failed, documents among them. simplelru has no expiry of which the
 // clock could be set, and no limit of bytes.
 type cache struct {
 	clock func() time.Time

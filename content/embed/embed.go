@@ -16,7 +16,9 @@ package embed
 
 import (
 	"context"
+	"crypto/sha256"
 	"errors"
+	"fmt"
 	"log/slog"
 	"net/http"
 	"strings"
@@ -31,6 +33,7 @@ const (
 	maxEmbeds    = 20 // places; further URLs stay what they are
 	atOnce       = 8  // URLs of one document that are asked for at the same time
 	documentTime = 4 * time.Second
+	maxDocument  = 1 << 20 // bytes of HTML; of more only the text is shown
 )
 
 // Config is what a Resolver is made of.
@@ -53,6 +56,7 @@ type Resolver struct {
 	cache     *cache
 	flights   singleflight.Group
 	fetches   chan struct{} // has a place for each fetch
+	documents chan struct{} // has a place for each document that is sanitised
 }
 
 // New makes a Resolver. An error says what is wrong with the configuration.
@@ -80,20 +84,25 @@ func New(c Config) (*Resolver, error) {
 		logger:    c.Logger,
 		cache:     newCache(cacheEntries, cacheBytes, c.Clock),
 		fetches:   make(chan struct{}, maxFetches),
+		documents: make(chan struct{}, maxDocuments),
 	}, nil
 }
 
 // Resolve gives the document, a fragment of HTML, with embeds in place of URLs, sanitised. It does not fail: where a
-// provider does not answer in time, or with nothing that can be shown, the URL stays. It takes at most four seconds.
+// provider does not answer in time, or with nothing that can be shown, the URL stays. It waits four seconds for providers at
+// most. Of a document that is too large, or takes too long to be sanitised, it gives the text.
 func (r *Resolver) Resolve(ctx context.Context, document string) string {
-	cleaned, ok := r.sanitizer.clean(document)
+	if len(document) > maxDocument {
+		return r.sanitizer.text(document)
+	}
+	cleaned, ok := r.clean(ctx, document)
 	if !ok {
 		return r.sanitizer.text(document)
 	}
 	if !strings.Contains(cleaned, "://") {
 		return cleaned
 	}
-	root, err := parse(cleaned)
+	root, err := parse(strings.NewReader(cleaned))
 	if err != nil {
 		return cleaned
 	}
@@ -108,10 +117,31 @@ func (r *Resolver) Resolve(ctx context.Context, document string) string {
 	if !changed {
 		return cleaned
 	}
-	if resolved, ok := r.sanitizer.clean(render(root)); ok {
+	if resolved, ok := r.clean(ctx, render(root)); ok {
 		return resolved
 	}
 	return cleaned
+}
+
+// clean sanitises HTML, some at once: the others wait for as long as it may take. What could not be is not tried again for
+// a while, so that one document does not keep the others waiting.
+func (r *Resolver) clean(ctx context.Context, source string) (cleaned string, ok bool) {
+	key := fmt.Sprintf("document %x", sha256.Sum256([]byte(source)))
+	if _, failed := r.cache.get(key); failed {
+		return "", false
+	}
+	limited, cancel := context.WithTimeout(ctx, cleanTime)
+	defer cancel()
+	select {
+	case r.documents <- struct{}{}:
+		defer func() { <-r.documents }()
+	case <-limited.Done():
+		return "", false
+	}
+	if cleaned, ok = r.sanitizer.clean(limited, source); !ok && ctx.Err() == nil {
+		r.cache.put(key, "", failureAge)
+	}
+	return cleaned, ok
 }
 
 // embeds gives the HTML of each URL that has one, as far as it is there in time.

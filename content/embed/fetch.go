@@ -74,7 +74,7 @@ func (r *Resolver) fetch(ctx context.Context, p place) string {
 	a, err := r.ask(ctx, p)
 	var embed string
 	if err == nil {
-		embed, err = r.sanitizer.embed(a)
+		embed, err = r.show(ctx, a)
 	}
 	if err != nil {
 		r.logger.LogAttrs(ctx, slog.LevelInfo, "a URL is not embedded", slog.String("provider", p.endpoint.provider), slog.Any("error", withoutURL(err)))
@@ -125,6 +125,9 @@ var jsonType = regexp.MustCompile(`^(application|text)/([^/]+\+)?json(\+oembed)?
 func withoutURL(err error) error {
 	var failed *url.Error
 	if errors.As(err, &failed) {
+		if strings.Contains(failed.Err.Error(), "Location header") { // which net/http quotes, and which may have the URL in it
+			return errors.New("the provider redirects to what is no URL")
+		}
 		return failed.Err
 	}
 	return err
@@ -137,8 +140,8 @@ func (a *answer) age() time.Duration {
 	return max(minAge, time.Duration(min(a.CacheAge, number(maxAge/time.Second)))*time.Second)
 }
 
-// embed makes the HTML that an answer is shown as. It is sanitised, and shows something.
-func (s *sanitizer) embed(a *answer) (string, error) {
+// show makes the HTML that an answer is shown as. It is sanitised, and shows something.
+func (r *Resolver) show(ctx context.Context, a *answer) (string, error) {
 	var source string
 	switch a.Type {
 	case "rich", "video":
@@ -151,11 +154,11 @@ func (s *sanitizer) embed(a *answer) (string, error) {
 	if len(source) > maxHTML {
 		return "", fmt.Errorf("the provider's HTML has more than %d bytes", maxHTML)
 	}
-	cleaned, ok := s.clean(source)
+	cleaned, ok := r.clean(ctx, source)
 	if !ok || len(cleaned) > maxHTML {
 		return "", errors.New("the provider's HTML cannot be sanitised")
 	}
-	root, err := parse(cleaned)
+	root, err := parse(strings.NewReader(cleaned))
 	if err != nil || !shows(root) {
 		return "", errors.New("the provider's HTML shows nothing once it is sanitised")
 	}

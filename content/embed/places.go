@@ -111,7 +111,7 @@ func blank(n *html.Node) bool { return n.Type == html.TextNode && strings.TrimSp
 
 // replace puts an embed where the URL is, as a block of its own.
 func (p *place) replace(embed string) bool {
-	content, err := parse(embed)
+	content, err := parse(strings.NewReader(embed))
 	if err != nil {
 		return false
 	}

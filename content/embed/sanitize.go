@@ -1,6 +1,8 @@
 package embed
 
 import (
+	"context"
+	"io"
 	"net/url"
 	"regexp"
 	"strings"
@@ -60,19 +62,27 @@ func exactly(text string) *regexp.Regexp {
 const maxPasses = 6
 
 // clean sanitises HTML. What it gives is what comes out when that is sanitised again. It is not ok when there is no such,
-// or when elements are nested too deep to be parsed.
-func (s *sanitizer) clean(source string) (cleaned string, ok bool) {
+// when elements are nested too deep to be parsed, or when it takes too much: see limited.
+func (s *sanitizer) clean(ctx context.Context, source string) (cleaned string, ok bool) {
+	most := maxGrowth*len(source) + maxHTML
 	for range maxPasses {
-		root, err := parse(source)
+		root, err := parse(&limited{ctx, strings.NewReader(source)})
 		if err != nil {
 			return "", false
 		}
 		s.rewrite(root)
-		cleaned := s.policy.Sanitize(render(root))
-		if cleaned == source {
-			return cleaned, true
+		rendered := &capped{most: most}
+		if html.Render(rendered, root) != nil {
+			return "", false
 		}
-		source = cleaned
+		var out strings.Builder
+		if s.policy.SanitizeReaderToWriter(&limited{ctx, strings.NewReader(rendered.String())}, &out) != nil {
+			return "", false
+		}
+		if out.String() == source {
+			return source, true
+		}
+		source = out.String()
 	}
 	return "", false
 }
@@ -156,8 +166,8 @@ func attribute(n *html.Node, key string) (string, bool) {
 }
 
 // parse makes a tree of a fragment of HTML as it is in a body. It fails for one that is nested too deep.
-func parse(source string) (*html.Node, error) {
-	nodes, err := html.ParseFragment(strings.NewReader(source), &html.Node{Type: html.ElementNode, Data: "body", DataAtom: atom.Body})
+func parse(source io.Reader) (*html.Node, error) {
+	nodes, err := html.ParseFragment(source, &html.Node{Type: html.ElementNode, Data: "body", DataAtom: atom.Body})
 	if err != nil {
 		return nil, err
 	}

@@ -27,6 +27,18 @@ type diagnosis struct {
 	shape    *shape // of the record
 	typ      string
 	problems []Problem
+	more     int      // problems that are not told
+	known    int      // how far in the text a position is known, so that it need not be counted from the beginning
+	at       position // that one
+}
+
+// tell adds a problem, or counts it.
+func (g *diagnosis) tell(at position, path, format string, args ...any) {
+	if len(g.problems) == recordProblems {
+		g.more++
+		return
+	}
+	g.problems = append(g.problems, at.problem(path, format, args...))
 }
 
 // diagnose finds all that is wrong with a record. It is broken if it is no JSON, which is the only problem then.
@@ -37,10 +49,13 @@ func diagnose(text []byte, start position) (problems []Problem, broken bool) {
 	if p, ok := encoding(text, start); !ok {
 		return []Problem{p}, false
 	}
-	g := &diagnosis{text: text, start: start, d: decoder(text)}
+	if crowded(text) {
+		return []Problem{start.problem("", "this record has more than %d objects in it, which is too much: take some away", maxObjects)}, false
+	}
+	g := &diagnosis{text: text, start: start, d: decoder(text), at: start}
 	g.record()
-	if n := len(g.problems) - recordProblems; n > 0 {
-		g.problems = append(g.problems[:recordProblems], start.problem("", "this record has %d problems more", n))
+	if g.more > 0 {
+		g.problems = append(g.problems, start.problem("", "this record has %d problems more", g.more))
 	}
 	if len(g.problems) == 0 {
 		g.problems = []Problem{start.problem("", "this record cannot be read")}
@@ -104,7 +119,7 @@ func (g *diagnosis) record() {
 	seen := g.object(g.shape, "")
 	for _, id := range ids {
 		if !seen[id] {
-			g.problems = append(g.problems, g.start.problem("", "there is no %q: %s needs one", id, a(g.typ)))
+			g.tell(g.start, "", "there is no %q: %s needs one", id, a(g.typ))
 		}
 	}
 }
@@ -133,7 +148,7 @@ func (g *diagnosis) findType() bool {
 			break
 		}
 		if value.Kind() != '"' {
-			g.problems = append(g.problems, at.problem("type", "has to be a string, not %s", nameOf(value.Kind())))
+			g.tell(at, "type", "has to be a string, not %s", nameOf(value.Kind()))
 			return false
 		}
 		typ, _ := jsontext.AppendUnquote(nil, value)
@@ -145,22 +160,26 @@ func (g *diagnosis) findType() bool {
 		if near, ok := nearest.Name(g.typ, types); ok {
 			meant = fmt.Sprintf("did you mean %q?", near)
 		}
-		g.problems = append(g.problems, at.problem("type", "there is no type %s: %s", quote(g.typ), meant))
+		g.tell(at, "type", "there is no type %s: %s", quote(g.typ), meant)
 		return false
 	}
-	g.problems = append(g.problems, g.start.problem("", "there is no \"type\": say whether this is a productUpdate, an article, a reply or a moderator"))
+	g.tell(g.start, "", "there is no \"type\": say whether this is a productUpdate, an article, a reply or a moderator")
 	return false
 }
 
 // after is where the next value begins.
 func (g *diagnosis) after(d *jsontext.Decoder) position {
-	rest := bytes.TrimLeft(g.text[d.InputOffset():], space+":,")
-	return g.start.advance(g.text[:len(g.text)-len(rest)])
+	offset := len(g.text) - len(bytes.TrimLeft(g.text[d.InputOffset():], space+":,"))
+	if offset < g.known {
+		g.known, g.at = 0, g.start
+	}
+	g.known, g.at = offset, g.at.advance(g.text[g.known:offset])
+	return g.at
 }
 
 // problem is one of the next value.
 func (g *diagnosis) problem(path, format string, args ...any) {
-	g.problems = append(g.problems, g.after(g.d).problem(path, format, args...))
+	g.tell(g.after(g.d), path, format, args...)
 }
 
 func nameOf(k jsontext.Kind) string {
@@ -199,7 +218,7 @@ func (g *diagnosis) timestamp(path string) {
 	at := g.after(g.d)
 	value, _ := g.d.ReadToken()
 	if _, err := content.ParseTimestamp(value.String()); err != nil {
-		g.problems = append(g.problems, at.problem(path, "%v", err))
+		g.tell(at, path, "%v", err)
 	}
 }
 
@@ -209,9 +228,9 @@ func (g *diagnosis) integer(path string) {
 	_, err := strconv.ParseInt(string(value), 10, 64)
 	switch {
 	case errors.Is(err, strconv.ErrRange):
-		g.problems = append(g.problems, at.problem(path, "is too large for an integer of 64 bits"))
+		g.tell(at, path, "is too large for an integer of 64 bits")
 	case err != nil:
-		g.problems = append(g.problems, at.problem(path, "has to be an integer, without a fraction or an exponent"))
+		g.tell(at, path, "has to be an integer, without a fraction or an exponent")
 	}
 }
 
@@ -219,8 +238,12 @@ func (g *diagnosis) integer(path string) {
 func (g *diagnosis) anyObject(path string) {
 	at := g.after(g.d)
 	value, _ := g.d.ReadValue()
+	if deep(value) {
+		g.tell(at, path, "is nested deeper than %d levels: take some away", maxDepth)
+		return
+	}
 	if err := jsontext.NewDecoder(bytes.NewBuffer(value)).SkipValue(); err != nil {
-		g.problems = append(g.problems, at.problem(path, "has an object with two members of the same name: take one away"))
+		g.tell(at, path, "has an object with two members of the same name: take one away")
 	}
 }
 
@@ -235,11 +258,15 @@ func (g *diagnosis) object(s *shape, path string) map[string]bool {
 		member := s.members[name]
 		switch {
 		case member == nil:
-			g.problems = append(g.problems, at.problem(path, "%s", g.unknown(s, name, path)))
+			if len(g.problems) < recordProblems { // what was meant takes a while to find
+				g.tell(at, path, "%s", g.unknown(s, name, path))
+			} else {
+				g.more++
+			}
 			_ = g.d.SkipValue()
 			continue
 		case seen[name]:
-			g.problems = append(g.problems, at.problem(path, "there is more than one %q: take the others away", name))
+			g.tell(at, path, "there is more than one %q: take the others away", name)
 			_ = g.d.SkipValue()
 			continue
 		}
@@ -263,7 +290,7 @@ func (g *diagnosis) id(path string) {
 	at := g.after(g.d)
 	value, _ := g.d.ReadToken()
 	if err := content.CheckID(value.String()); err != nil {
-		g.problems = append(g.problems, at.problem(path, "%v", err))
+		g.tell(at, path, "%v", err)
 	}
 }
 

@@ -31,11 +31,39 @@ type (
 	}
 )
 
-var errType = errors.New("there is no such type")
+var (
+	errType    = errors.New("there is no such type")
+	errCrowded = errors.New("there are too many objects")
+	errDeep    = errors.New("an object is nested too deep")
+)
+
+// maxObjects is how many objects a record may have in it. Of one such as a report that is written {}, hundreds of bytes are kept
+// and shown.
+const maxObjects = 10_000
+
+// crowded tells whether a record has more. Most of them have no such number of braces, in a text or not.
+func crowded(text []byte) bool {
+	if bytes.Count(text, []byte("{")) <= maxObjects {
+		return false
+	}
+	objects := 0
+	for d := decoder(text); ; {
+		token, err := d.ReadToken()
+		if err != nil || objects > maxObjects {
+			return objects > maxObjects
+		}
+		if token.Kind() == '{' {
+			objects++
+		}
+	}
+}
 
 // decode reads a record in one pass, if its type comes first. The error says only that there is something wrong;
 // diagnose finds out what.
 func decode(text []byte) (content.Record, error) {
+	if crowded(text) {
+		return content.Record{}, errCrowded
+	}
 	switch typeOf(text) {
 	case "productUpdate":
 		var r productUpdate
@@ -44,6 +72,9 @@ func decode(text []byte) (content.Record, error) {
 	case "article":
 		var r article
 		err := unmarshal(text, &r)
+		if deep([]byte(r.Links.Self)) {
+			err = errDeep
+		}
 		return content.Record{Article: &r.Article}, errors.Join(err, content.CheckID(r.ID))
 	case "reply":
 		var r reply
@@ -55,6 +86,20 @@ func decode(text []byte) (content.Record, error) {
 		return content.Record{Moderator: &r.Moderator}, errors.Join(err, content.CheckID(r.ID))
 	}
 	return content.Record{}, errType
+}
+
+// maxDepth is how deep an object may be nested whose members are not specified. Many who read JSON take no more than some
+// hundreds of levels, or ten thousand, and would lose a whole page of articles by one.
+const maxDepth = 100
+
+// deep tells whether JSON is nested deeper than that.
+func deep(text []byte) bool {
+	for d := decoder(text); d.StackDepth() <= maxDepth; {
+		if _, err := d.ReadToken(); err != nil {
+			return false // the end
+		}
+	}
+	return true
 }
 
 func unmarshal(text []byte, record any) error {

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"maps"
 	"net/url"
+	"strings"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -58,8 +59,7 @@ var settings = map[string]string{
 // parse reads a URL. One that is malformed is not quoted, as nobody knows what of it is the password. Of others pgx quotes
 // all but the passwords.
 func parse(address string) (*pgx.ConnConfig, error) {
-	u, err := url.Parse(address)
-	if err != nil || u.Scheme != "postgres" && u.Scheme != "postgresql" {
+	if _, err := url.Parse(address); err != nil || !plain(address) {
 		return nil, errors.New("the URL of the PostgreSQL database is malformed: it has to be like postgres://user:password@host:5432/database, with percent-encoding where the password has special characters")
 	}
 	config, err := pgx.ParseConfig(address)
@@ -73,13 +73,22 @@ func parse(address string) (*pgx.ConnConfig, error) {
 	return config, nil
 }
 
+// plain tells whether it is certain what of a URL is the password. With an @ or a slash in the password, pgx takes a part of it
+// for a host or a database, and errors have these.
+func plain(address string) bool {
+	scheme, rest, ok := strings.Cut(address, "://")
+	authority, rest, _ := strings.Cut(rest, "/")
+	path, _, _ := strings.Cut(rest, "?")
+	return ok && (scheme == "postgres" || scheme == "postgresql") && strings.Count(authority, "@") <= 1 && !strings.Contains(path, "@")
+}
+
 // open gives the database to a store, or closes it.
 func open(ctx context.Context, db *sql.DB) (*Store, error) {
 	if err := migrate(ctx, db); err != nil {
 		return nil, errors.Join(err, db.Close())
 	}
 	return sqlstore.New(ctx, sqlstore.Config{
-		Reads: db, Writes: db,
+		Reads: db, Writes: db, Readers: connections,
 		Lock: `SELECT articles FROM article_chunks WHERE activity = '~' FOR UPDATE`,
 	})
 }

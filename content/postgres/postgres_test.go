@@ -3,6 +3,7 @@ package postgres_test
 import (
 	"context"
 	"database/sql"
+	"errors"
 	"net/url"
 	"os"
 	"strings"
@@ -27,6 +28,10 @@ func TestErrorsHaveNoPassword(t *testing.T) {
 		"unknown database":       "postgres://test:" + canary + "@/" + "missing?host=" + socket,
 		"unknown user":           "postgres://nobody:" + canary + "@/postgres?host=" + socket,
 		"a slash in it":          "postgres://user:a/" + canary + "@host/db",
+		"a slash after digits":   "postgres://user:1/" + canary + "@127.0.0.1:1/db",
+		"an at in it":            "postgres://user:a@" + canary + "@127.0.0.1:1/db",
+		"without slashes":        "postgres:" + canary,
+		"an upper case scheme":   "Postgres://user:a " + canary + "@127.0.0.1:1/db",
 		"a percent in it":        "postgres://user:%" + canary + "%zz@host/db",
 		"a wrong port":           "postgres://user:" + canary + "@host:port/db",
 		"too large a port":       "postgres://user:" + canary + "@host:99999/db",
@@ -108,5 +113,57 @@ func TestAUserWhoMayOnlyRead(t *testing.T) {
 	}
 	if err := reader.Write(t.Context(), update); err == nil {
 		t.Error("it writes")
+	}
+}
+
+// Callers who go away do not cost others their connections (threats.md 49): a statement that is broken off is the end of one.
+func TestCallerWhoGoesAway(t *testing.T) {
+	address := postgrestest.Database(t)
+	store, err := postgres.Open(t.Context(), address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer store.Close()
+	db, err := sql.Open("pgx", address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	lock, err := db.BeginTx(t.Context(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = lock.Rollback() }()
+	if _, err := lock.ExecContext(t.Context(), `LOCK TABLE articles, product_updates, replies, moderators IN ACCESS EXCLUSIVE MODE`); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	reads := []func() error{
+		func() error { _, err := store.Articles(ctx, 0, 10); return err },
+		func() error { _, err := store.ProductUpdate(ctx, "1", content.Everybody); return err },
+		func() error { _, err := store.Reply(ctx, "1", "1", content.Everybody); return err },
+		func() error { _, err := store.Moderator(ctx, "1"); return err },
+	}
+	ended := make(chan error, len(reads))
+	for _, read := range reads {
+		go func() { ended <- read() }()
+	}
+	for waiting := 0; waiting < len(reads); {
+		if err := db.QueryRowContext(t.Context(), `SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'`).Scan(&waiting); err != nil {
+			t.Fatal(err)
+		}
+	}
+	cancel()
+	if err := lock.Commit(); err != nil {
+		t.Fatal(err)
+	}
+	for range reads {
+		if err := <-ended; err != nil && !errors.Is(err, content.ErrNotFound) {
+			t.Errorf("a statement did not go on to its end: %v", err)
+		}
+	}
+	if _, err := store.Articles(ctx, 0, 10); !errors.Is(err, context.Canceled) {
+		t.Errorf("for one who had gone away it was begun: %v", err)
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/keywright/keywright/content"
 )
@@ -22,12 +23,17 @@ type Config struct {
 	Lock string
 	// BeforeWrite is called before each transaction that writes. It may be nil.
 	BeforeWrite func(context.Context) error
+	// Readers is how many statements read at once, when it is not 0: each goes on to its end then when its caller goes away. It
+	// is for databases to which a connection is lost when a statement is broken off, and expensive to make.
+	Readers int
 }
 
 // Store is a [content.Store] and a [content.Writer].
 type Store struct {
 	config Config
 	limits limits
+
+	readers chan struct{} // has a place for each of Config.Readers; nil without
 
 	productUpdate, articles, reply, moderator *sql.Stmt
 }
@@ -74,6 +80,9 @@ SELECT (SELECT record FROM articles WHERE articles.id = page.id) FROM page ORDER
 // New makes a store. The databases are closed with it, or when it cannot be made.
 func New(ctx context.Context, config Config) (*Store, error) {
 	s := &Store{config: config, limits: limits{articles: 500, chunks: 64}}
+	if config.Readers > 0 {
+		s.readers = make(chan struct{}, config.Readers)
+	}
 	for query, statement := range map[string]**sql.Stmt{
 		selectProductUpdate: &s.productUpdate, selectArticles: &s.articles, selectReply: &s.reply, selectModerator: &s.moderator,
 	} {
@@ -94,6 +103,34 @@ func (s *Store) Close() error {
 	return errors.Join(s.config.Reads.Close(), s.config.Writes.Close())
 }
 
+// readTime is how long a statement may take that its caller cannot break off.
+const readTime = 30 * time.Second
+
+// reader gives the context of a statement that reads, and what to call after it.
+func (s *Store) reader(ctx context.Context) (statement context.Context, done func(), err error) {
+	if s.readers == nil {
+		return ctx, func() {}, nil
+	}
+	select {
+	case s.readers <- struct{}{}:
+	case <-ctx.Done():
+		return nil, nil, ctx.Err()
+	}
+	if err := ctx.Err(); err != nil { // both were ready
+		<-s.readers
+		return nil, nil, err
+	}
+	until := time.Now().Add(readTime)
+	if deadline, ok := ctx.Deadline(); ok && deadline.Before(until) {
+		until = deadline
+	}
+	statement, cancel := context.WithDeadline(context.WithoutCancel(ctx), until)
+	return statement, func() {
+		cancel()
+		<-s.readers
+	}, nil
+}
+
 // impossible tells of an id that no record has. The database is not asked for it, as PostgreSQL refuses some.
 func impossible(id string) bool { return content.CheckID(id) != nil }
 
@@ -102,6 +139,11 @@ func (s *Store) ProductUpdate(ctx context.Context, id string, audience content.A
 	if impossible(id) {
 		return nil, content.ErrNotFound
 	}
+	ctx, done, err := s.reader(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("read a product update: %w", err)
+	}
+	defer done()
 	var p content.ProductUpdate
 	if err := one(s.productUpdate.QueryRowContext(ctx, id, bool(audience)), &p); err != nil {
 		return nil, fmt.Errorf("read a product update: %w", err)
@@ -114,6 +156,11 @@ func (s *Store) Reply(ctx context.Context, articleID, id string, audience conten
 	if impossible(articleID) || impossible(id) {
 		return nil, content.ErrNotFound
 	}
+	ctx, done, err := s.reader(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("read a reply: %w", err)
+	}
+	defer done()
 	var r content.Reply
 	if err := one(s.reply.QueryRowContext(ctx, articleID, id, bool(audience)), &r); err != nil {
 		return nil, fmt.Errorf("read a reply: %w", err)
@@ -138,6 +185,11 @@ func (s *Store) Moderator(ctx context.Context, id string) (bool, error) {
 	if impossible(id) {
 		return false, nil
 	}
+	ctx, done, err := s.reader(ctx)
+	if err != nil {
+		return false, fmt.Errorf("look for a moderator: %w", err)
+	}
+	defer done()
 	var found bool
 	if err := s.moderator.QueryRowContext(ctx, id).Scan(&found); err != nil {
 		return false, fmt.Errorf("look for a moderator: %w", err)
@@ -158,6 +210,11 @@ func (s *Store) Articles(ctx context.Context, skip int64, limit int) ([]content.
 }
 
 func (s *Store) page(ctx context.Context, skip int64, limit int) ([]content.Article, error) {
+	ctx, done, err := s.reader(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer done()
 	rows, err := s.articles.QueryContext(ctx, skip, limit)
 	if err != nil {
 		return nil, err

@@ -1,0 +1,55 @@
+package embed_test
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+)
+
+// open are formatting elements that are not closed, and differ.
+func open(n int) string {
+	var all strings.Builder
+	for i := range n {
+		fmt.Fprintf(&all, "<b title=%d>", i)
+	}
+	return all.String()
+}
+
+// threats.md 49: a document cannot take much more time and memory than it has bytes, whoever wrote it.
+func TestHostileDocuments(t *testing.T) {
+	roots := strings.Builder{}
+	for i := range 60_000 {
+		fmt.Fprintf(&roots, "<html a%d=1>", i)
+	}
+	for name, document := range map[string]string{
+		"all attributes become those of one element": roots.String() + "<p>the text</p>",
+		"elements come again in each paragraph":      "<p>" + open(400) + "</p>" + strings.Repeat("<p>the text", 20_000),
+		"too large":                                  "<p>the text</p>" + strings.Repeat(" ", 1<<20),
+	} {
+		r := newWorld().resolver(t)
+		for _, try := range []string{"first", "second"} {
+			begin := time.Now()
+			got := r.Resolve(t.Context(), document)
+			took := time.Since(begin)
+			if most := 20 * time.Second; took > most || try == "second" && took > most/10 {
+				t.Errorf("%s: the %s time it took %v", name, try, took)
+			}
+			if len(got) > len(document) || !strings.Contains(got, "the text") || strings.Contains(got, "<") {
+				t.Errorf("%s: of %d bytes of HTML came %d, not their text: %.100q", name, len(document), len(got), got)
+			}
+		}
+	}
+}
+
+// Who goes away does not spoil a document for others.
+func TestDocumentOfACallerWhoWentAway(t *testing.T) {
+	r := newWorld().resolver(t)
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	_ = r.Resolve(ctx, "<p>some <b>text</b></p>")
+	if got := r.Resolve(t.Context(), "<p>some <b>text</b></p>"); got != "<p>some <b>text</b></p>" {
+		t.Errorf("it became %s", got)
+	}
+}
