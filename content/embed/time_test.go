@@ -60,7 +60,7 @@ func TestTimeLimits(t *testing.T) {
 				if took := time.Since(begin); took != c.took {
 					t.Errorf("it took %s, not %s", took, c.took)
 				}
-				time.Sleep(time.Minute) // for the fetches that go on
+				<-time.After(time.Minute) // for the fetches that go on
 			})
 		})
 	}
@@ -137,7 +137,7 @@ func TestAFetchGoesOnWithoutItsCallers(t *testing.T) {
 		if got := r.Resolve(ctx, one); got != one {
 			t.Errorf("got %s", got)
 		}
-		time.Sleep(2 * time.Second)
+		<-time.After(2 * time.Second)
 		if got := r.Resolve(t.Context(), one); !strings.Contains(got, "embedded") || w.count() != 1 {
 			t.Errorf("after %d requests it is %s", w.count(), got)
 		}

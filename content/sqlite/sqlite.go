@@ -65,10 +65,10 @@ func open(ctx context.Context, path string, maxLog int64) (*Store, error) {
 	reads.SetMaxOpenConns(connections)
 	reads.SetMaxIdleConns(connections)
 	return sqlstore.New(ctx, sqlstore.Config{Reads: reads, Writes: writes, BeforeWrite: func(ctx context.Context) error {
-		if info, err := os.Stat(absolute + "-wal"); err != nil || info.Size() < maxLog {
-			return nil
+		if info, err := os.Stat(absolute + "-wal"); err == nil && info.Size() >= maxLog {
+			return beginLog(ctx, writes)
 		}
-		return beginLog(ctx, writes)
+		return nil
 	}})
 }
 
