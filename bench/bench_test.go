@@ -108,7 +108,7 @@ func checkFigures(t *testing.T, all []figures, text, markdown string) {
 				t.Errorf("%s is missing in a table", l.work)
 			}
 		}
-		if !strings.Contains(f.note, "for a million articles") || !strings.Contains(text, f.note) || !strings.Contains(markdown, f.note) {
+		if !strings.Contains(f.note, "a million articles take ") || !strings.Contains(text, f.note) || !strings.Contains(markdown, f.note) {
 			t.Errorf("the note is %q, or missing", f.note)
 		}
 	}

@@ -109,8 +109,8 @@ func (s *contentServer) fill(ctx context.Context) (database, error) {
 		return nil, err
 	}
 	octets, err := db.settle(ctx)
-	s.note = fmt.Sprintf("%s: %s records were written in %.0f s. The database has %.0f MiB: %.0f MiB for a million articles and what belongs to them.",
-		s.name, thousands(written), took.Seconds(), octets/(1<<20), octets/(1<<20)*1e6/float64(s.community.articles))
+	s.note = fmt.Sprintf("%s: %s records were written in %.0f s. With what belongs to them, a million articles take %.0f MiB.",
+		s.name, thousands(written), took.Seconds(), octets/(1<<20)*1e6/float64(s.community.articles))
 	_, _ = fmt.Fprintln(s.progress, s.note)
 	return db, err
 }

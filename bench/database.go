@@ -98,7 +98,7 @@ func (d postgresDatabase) open(ctx context.Context) (*sqlite.Store, error) {
 }
 
 func (d postgresDatabase) settle(ctx context.Context) (octets float64, err error) {
-	err = d.ask(ctx, func(db *sql.DB) error {
+	err = d.ask(func(db *sql.DB) error {
 		for _, statement := range []string{`VACUUM ANALYZE`, `CHECKPOINT`} {
 			if _, err := db.ExecContext(ctx, statement); err != nil {
 				return err
@@ -111,13 +111,13 @@ func (d postgresDatabase) settle(ctx context.Context) (octets float64, err error
 
 // remove empties the database: a connection cannot drop the one that it is of.
 func (d postgresDatabase) remove(ctx context.Context) error {
-	return d.ask(ctx, func(db *sql.DB) error {
+	return d.ask(func(db *sql.DB) error {
 		_, err := db.ExecContext(ctx, `DROP SCHEMA public CASCADE`)
 		return err
 	})
 }
 
-func (d postgresDatabase) ask(_ context.Context, f func(*sql.DB) error) error {
+func (d postgresDatabase) ask(f func(*sql.DB) error) error {
 	db, err := sql.Open("pgx", string(d))
 	if err != nil {
 		return err

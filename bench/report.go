@@ -34,8 +34,10 @@ func (u unit) format(v float64) string {
 		return significant(v) + " ns"
 	case v < 1e6:
 		return significant(v/1e3) + " µs"
+	case v < 1e9:
+		return significant(v/1e6) + " ms"
 	}
-	return significant(v/1e6) + " ms"
+	return significant(v/1e9) + " s"
 }
 
 // significant writes three digits, and no exponent.
