@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"log/slog"
 	"net/http"
 	"os"
@@ -36,13 +37,13 @@ type contentServeFlags struct {
 func (a *app) contentServe() *cobra.Command {
 	var flags contentServeFlags
 	c := &cobra.Command{
-		Use:   "serve [--db URL] [--listen ADDR] [--admin ADDR] [--base PATH] [--key NAME] [--jwks URL] [--dev] [--demo]",
+		Use:   "serve [--db URL] [--listen ADDR] [--admin ADDR] [--key NAME] [--dev] [--demo]",
 		Short: "Serve the content of a community",
 		Long: "Serves product updates, articles and replies from a database: GET BASE/productUpdates/ID, BASE/articles and " +
 			"BASE/articles/ID/replies/ID; BASE/openapi.json says all of it. SIGTERM ends it once the requests in flight have been " +
 			"answered.\n\n" +
 			"Callers prove themselves by an API key in X-API-Key, or by a bearer token. --key and --moderator-key name secrets that hold " +
-			"keys: a file in --secrets-dir, or " + host.EnvName("NAME") + " in the environment; a key that is rotated counts at once. --jwks, " +
+			"keys: a file in --secrets-dir, or " + host.EnvName("NAME") + " in the environment; a key that is rotated counts within a second. --jwks, " +
 			"--issuer and --audience say which tokens count. Only with the permission moderate does a moderatorId show what is trashed, " +
 			"spam or waits for approval: --moderator-key has it, and tokens with --moderate-claim. Without keys and tokens, callers need " +
 			"not prove themselves, and have to be on this machine.\n\n" +
@@ -126,6 +127,9 @@ func (a *app) serveContent(c *cobra.Command, f *contentServeFlags) (err error) {
 		if err != nil {
 			return err
 		}
+		if err := checkThere(address); err != nil {
+			return err
+		}
 		if store, err = openStore(c.Context(), address); err != nil {
 			return err
 		}
@@ -140,6 +144,18 @@ func (a *app) serveContent(c *cobra.Command, f *contentServeFlags) (err error) {
 		}
 	}
 	return contentserver.Run(c.Context(), config)
+}
+
+// checkThere keeps a path with a slip from being served as an empty database.
+func checkThere(address string) error {
+	path, ok := strings.CutPrefix(address, "sqlite:")
+	if !ok {
+		return nil
+	}
+	if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("there is no database %s: `keywright content import` makes one", path)
+	}
+	return nil
 }
 
 // callers are nil when nobody has to prove anything.

@@ -211,6 +211,9 @@ func TestContentServe(t *testing.T) {
 // Without proof, callers have to be on this machine, and no page of another site may have a browser call.
 func TestContentServeWithoutKeys(t *testing.T) {
 	db := "sqlite:" + filepath.Join(t.TempDir(), "content.db")
+	if code, _, errs := keywright(t.Context(), "content", "import", "--db", db, "/dev/null"); code != exitOK {
+		t.Fatalf("exit %d: %s", code, errs)
+	}
 	code, _, errs := keywright(t.Context(), "content", "serve", "--db", db, "--listen", "0.0.0.0:0", "--admin", "127.0.0.1:0")
 	if code != exitFailure || !strings.Contains(errs, "have to prove themselves") {
 		t.Errorf("exit %d: %s", code, errs)
@@ -257,6 +260,7 @@ func TestContentServeMisuse(t *testing.T) {
 		{"--demo --tls-cert c", exitUsage, "go together"},
 		{"--demo --key none", exitFailure, `API key "none"`},
 		{"--demo --base community", exitFailure, "Base"},
+		{"--db sqlite:none.db", exitFailure, "there is no database none.db"},
 		{"--db mysql://localhost/x", exitFailure, "no URL of a database"},
 	} {
 		if code, _, errs := keywright(t.Context(), append([]string{"content", "serve"}, strings.Fields(c.args)...)...); code != c.code || !strings.Contains(errs, c.want) {

@@ -2,9 +2,9 @@
 // ones. It takes memory for some batches of records, whatever the size of the input.
 //
 // A record is an object: the fields of the specification and "type", which is productUpdate, article, reply (then
-// "articleId" names its article) or moderator (which has only an "id"). A field that is absent or null has its empty
-// value. Every record but for moderators has to have an "id", as [content.CheckID] wants it; a later record of the same
-// id replaces the one before.
+// "articleId" names its article) or moderator (which has only an "id"). Each has an "id", as [content.CheckID] wants it; a
+// later record of the same id replaces the one before. A field that is absent or null has its empty value, as has an
+// element of a list that is null.
 //
 // A record that puts "type" first is read in the shortest time.
 package importer
@@ -140,7 +140,7 @@ func (b *batch) count(r *Result) {
 func read(ctx context.Context, name string, r io.Reader, batches chan<- *batch) {
 	in := newInput(name, r)
 	for last := false; !last; {
-		b := in.batch(ctx)
+		b := in.batch()
 		last = b.err != nil
 		select {
 		case batches <- b:
@@ -151,10 +151,10 @@ func read(ctx context.Context, name string, r io.Reader, batches chan<- *batch) 
 }
 
 // batch reads the next one.
-func (in *input) batch(ctx context.Context) *batch {
+func (in *input) batch() *batch {
 	b := &batch{}
 	begin := in.bytes
-	for b.err == nil && len(b.records) < batchRecords && len(b.problems) < batchProblems && in.bytes-begin < batchBytes && ctx.Err() == nil {
+	for b.err == nil && len(b.records) < batchRecords && len(b.problems) < batchProblems && in.bytes-begin < batchBytes {
 		text, err := in.next()
 		switch f, ok := errors.AsType[*flaw](err); {
 		case ok:

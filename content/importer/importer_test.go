@@ -8,10 +8,12 @@ import (
 	"fmt"
 	"io"
 	"maps"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
 	"testing/iotest"
+	"testing/synctest"
 
 	"github.com/keywright/keywright/content"
 )
@@ -120,6 +122,42 @@ func TestNullIsAbsent(t *testing.T) {
 	}
 }
 
+// What stands in a text is no JSON, however it looks.
+func TestTextsThatLookLikeJSON(t *testing.T) {
+	const record = `{"type":"article","id":"1","title":"\"}],{[\\","body":"\\\""}`
+	for _, text := range []string{record, "[" + record + "]", "[" + record + "," + record + "]"} {
+		var w memory
+		if result, problems := importing(t, &w, text); result.Written() == 0 || len(problems) > 0 || !strings.Contains(w.records["article 1"], `"title":"\"}],{[\\"`) {
+			t.Errorf("%s: %q, %q", text, problems, w.records)
+		}
+	}
+}
+
+// A terminal that was ended with Ctrl-D is not asked again.
+func TestNothingIsReadAfterTheEnd(t *testing.T) {
+	for _, text := range []string{"", " ", four, strings.TrimSpace(four), "[]", `[{"type":"article","id":"1"}`} {
+		ended := false
+		r := reader(func(p []byte) (int, error) {
+			n := copy(p, text)
+			if text = text[n:]; n > 0 {
+				return n, nil
+			}
+			if ended {
+				t.Error("it is read on after the end")
+			}
+			ended = true
+			return 0, io.EOF
+		})
+		if _, err := Import(t.Context(), nil, "f", r, Options{DryRun: true}); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+type reader func([]byte) (int, error)
+
+func (r reader) Read(p []byte) (int, error) { return r(p) }
+
 func TestNothingToImport(t *testing.T) {
 	for _, text := range []string{"", "\n\n", "\ufeff", " ", "[]", " [ ]\n"} {
 		var w memory
@@ -190,7 +228,11 @@ func TestRecordsAreWrittenInBatches(t *testing.T) {
 func TestAnImportThatFails(t *testing.T) {
 	t.Run("writing", func(t *testing.T) {
 		w := memory{fails: 3}
-		result, err := Import(t.Context(), &w, "f", strings.NewReader(articles(3500)), Options{})
+		var result Result
+		var err error
+		synctest.Test(t, func(t *testing.T) { // which fails if a goroutine is left
+			result, err = Import(context.WithoutCancel(t.Context()), &w, "f", strings.NewReader(articles(6500)), Options{})
+		})
 		want := "f: the records of lines 2001 to 3000 were not written: the disk is full; the good records before, 2000, are written, and importing all of it again does no harm"
 		if !errors.Is(err, errFull) || err.Error() != want || result.Articles != 2000 || len(w.records) != 2000 {
 			t.Errorf("%+v, %v; want %s", result, err, want)
@@ -233,16 +275,17 @@ func TestAnImportEndsWithItsContext(t *testing.T) {
 
 // endless is a record that never ends, after a first that does, and before a last.
 func endless(before, inside, after string, bytes int64) io.Reader {
-	return io.MultiReader(strings.NewReader(before), io.LimitReader(filler(inside), bytes), strings.NewReader(after))
+	return io.MultiReader(strings.NewReader(before), io.LimitReader(filler(strings.Repeat(inside, 1000)), bytes), strings.NewReader(after))
 }
 
 type filler string
 
 func (f filler) Read(p []byte) (int, error) {
-	for i := range p {
-		p[i] = f[i%len(f)]
+	n := 0
+	for n < len(p) {
+		n += copy(p[n:], f)
 	}
-	return len(p), nil
+	return n, nil
 }
 
 // A record that is too long is lost, and no other.
@@ -253,10 +296,10 @@ func TestARecordThatIsTooLong(t *testing.T) {
 		records int
 		want    string
 	}{
-		"line":  {endless(begin+"\n"+`{"type":"article","id":"2","body":"`, "x", `"}`+"\n"+end, 80<<20), 2, "f:2:1: this record has more than 16 MiB, which is too much: shorten it"},
-		"array": {endless("["+begin+",\n"+`{"type":"article","id":"2","body":"`, "x", `"},`+"\n"+end+"]", 80<<20), 2, "f:2:1: this record has more than 16 MiB, which is too much: shorten it"},
+		"line":  {endless(begin+"\n"+`{"type":"article","id":"2","body":"`, "x", `"}`+"\n"+end, 40<<20), 2, "f:2:1: this record has more than 16 MiB, which is too much: shorten it"},
+		"array": {endless("["+begin+",\n"+`{"type":"article","id":"2","body":"`, "x", `"},`+"\n"+end+"]", 40<<20), 2, "f:2:1: this record has more than 16 MiB, which is too much: shorten it"},
 		"array without a bracket": {
-			endless("["+begin+",\n"+`{"type":"article","id":"2",`, `{"id":"3"},`, "]", 80<<20), 1,
+			endless("["+begin+",\n"+`{"type":"article","id":"2",`, `{"id":"3"},`, "]", 40<<20), 1,
 			"f:2:28: this is no JSON: object member name must be a string; nothing after this can be read in an array; good records before it: 1",
 		},
 	} {
@@ -268,6 +311,15 @@ func TestARecordThatIsTooLong(t *testing.T) {
 				t.Errorf("%v: %q, %q; want %s", err, w.records, problems, test.want)
 			}
 		})
+	}
+	// However long it is, it takes no more memory.
+	for _, before := range []string{"", "["} {
+		var began, ended runtime.MemStats
+		runtime.ReadMemStats(&began)
+		_, err := Import(t.Context(), nil, "f", endless(before+`{"type":"article","id":"2","body":"`, "x", `"}`, 96<<20), Options{DryRun: true})
+		if runtime.ReadMemStats(&ended); err != nil || ended.TotalAlloc-began.TotalAlloc > 120<<20 {
+			t.Errorf("%v: %d MiB were allocated", err, (ended.TotalAlloc-began.TotalAlloc)>>20)
+		}
 	}
 	var w memory
 	long := `{"type":"article","id":"1","body":"` + strings.Repeat("x", maxRecord-37) + `"}`
@@ -281,14 +333,19 @@ func TestARecordThatIsTooLong(t *testing.T) {
 	}
 }
 
-// Whatever is wrong in a large file, all of it is told.
+// Whatever is wrong in a large file, all of it is told, as it is read.
 func TestAllProblemsAreTold(t *testing.T) {
 	var w memory
 	result, problems := importing(t, &w, strings.Repeat(`{"type":"article","id":"1","x":1,"y":2}`+"\n", 5000))
 	if len(problems) != 10000 || result.Problems != 10000 || result.Bad != 5000 || problems[9999] != `f:5000:34: there is no "y" in an article: leave it out` {
 		t.Errorf("%+v, %d problems", result, len(problems))
 	}
-	// But for those of one record.
+	told := 0
+	_, err := Import(t.Context(), nil, "f", strings.NewReader(strings.Repeat("{}\n", 5000)), Options{DryRun: true, Progress: func(Result) { told++ }})
+	if err != nil || told != 6 {
+		t.Errorf("%v, told %d times", err, told)
+	}
+	// Of one record some are enough.
 	var members bytes.Buffer
 	for i := range 1000 {
 		fmt.Fprintf(&members, `,"x%d":1`, i)

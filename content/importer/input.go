@@ -28,7 +28,20 @@ type input struct {
 }
 
 func newInput(name string, r io.Reader) *input {
-	return &input{name: name, r: bufio.NewReaderSize(r, bufferSize), at: position{1, 1}}
+	return &input{name: name, r: bufio.NewReaderSize(&untilError{r: r}, bufferSize), at: position{1, 1}}
+}
+
+// untilError does not read on after an error. bufio would, and a terminal would be asked for more after its end.
+type untilError struct {
+	r   io.Reader
+	err error
+}
+
+func (u *untilError) Read(p []byte) (n int, err error) {
+	if u.err == nil {
+		n, u.err = u.r.Read(p)
+	}
+	return n, u.err
 }
 
 // next gives the text of the next record, which is valid until the call after. The error is [io.EOF] at the end, a flaw,
@@ -153,7 +166,6 @@ func (in *input) readLine() ([]byte, error) {
 			in.at = position{in.at.line + 1, 1}
 		case errors.Is(err, io.EOF) && len(part)+len(in.buffer) > 0:
 			in.at.column += characters(part)
-			in.ended = true
 		case !errors.Is(err, bufio.ErrBufferFull):
 			return nil, err
 		}

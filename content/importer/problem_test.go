@@ -21,6 +21,7 @@ func TestProblems(t *testing.T) {
 		"array in a line":   {"{}\n[]", []string{"f:1:1: " + noType, "f:2:1: a record is an object, not an array"}},
 		"array in an array": {`[ [{"type":"article"}] ]`, []string{"f:1:3: a record is an object, not an array"}},
 		"no type":           {`{"id":"1"}`, []string{"f:1:1: " + noType}},
+		"byte order mark":   {"\ufeff{}", []string{"f:1:1: " + noType}},
 		"null type":         {`{"id":"1","type":null}`, []string{"f:1:1: " + noType}},
 		"wrong type":        {`{"type":"artikle","x":1}`, []string{`f:1:9: type: there is no type "artikle": did you mean "article"?`}},
 		"type in capitals":  {`{"type":"PRODUCTUPDATE"}`, []string{`f:1:9: type: there is no type "PRODUCTUPDATE": did you mean "productUpdate"?`}},

@@ -54,8 +54,8 @@ var settings = map[string]string{
 	"jit":               "off",
 }
 
-// parse reads a URL. The parsers' errors have parts of it, so a malformed one is not quoted, and of others those are quoted
-// that the URL has without its passwords.
+// parse reads a URL. One that is malformed is not quoted, as nobody knows what of it is the password. Of others pgx quotes
+// all but the passwords.
 func parse(address string) (*pgx.ConnConfig, error) {
 	u, err := url.Parse(address)
 	if err != nil || u.Scheme != "postgres" && u.Scheme != "postgresql" {
@@ -63,27 +63,12 @@ func parse(address string) (*pgx.ConnConfig, error) {
 	}
 	config, err := pgx.ParseConfig(address)
 	if err != nil {
-		if _, err = pgx.ParseConfig(withoutPasswords(u)); err == nil {
-			err = errors.New("its password is wrong")
-		}
 		return nil, fmt.Errorf("the URL of the PostgreSQL database: %w", err)
 	}
 	given := maps.Clone(config.RuntimeParams)
 	maps.Copy(config.RuntimeParams, settings)
 	maps.Copy(config.RuntimeParams, given)
 	return config, nil
-}
-
-func withoutPasswords(u *url.URL) string {
-	clean := *u
-	if u.User != nil {
-		clean.User = url.User(u.User.Username())
-	}
-	query := u.Query()
-	query.Del("password")
-	query.Del("sslpassword")
-	clean.RawQuery = query.Encode()
-	return clean.String()
 }
 
 // open gives the database to a store, or closes it.

@@ -6,8 +6,10 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -127,21 +129,30 @@ type fatal interface {
 	Fatal(args ...any)
 }
 
-// checkChunks compares the counts of the chunks and sections with the table that they count.
-func (db database) checkChunks(t fatal, most int64) {
+// checkChunks compares the counts of the chunks and sections with the table that they count, and with their limits.
+func (db database) checkChunks(t fatal, articles int64, chunks int) {
 	t.Helper()
-	chunks := db.stretches(t, "article_chunks")
-	for end, articles := range chunks {
-		if articles < 0 || articles > most {
-			t.Errorf("the chunk that ends with %s has %d articles", end, articles)
+	counts := db.stretches(t, "article_chunks")
+	ends := slices.SortedFunc(maps.Keys(counts), compareEnds)
+	for end, count := range counts {
+		if count < 0 || count > articles {
+			t.Errorf("the chunk that ends with %s has %d articles", end, count)
 		}
 	}
-	for end := range db.stretches(t, "article_sections") {
-		if _, ok := chunks[end]; !ok {
+	last := -1
+	for _, end := range slices.SortedFunc(maps.Keys(db.stretches(t, "article_sections")), compareEnds) {
+		i, ok := slices.BinarySearchFunc(ends, end, compareEnds)
+		if !ok {
 			t.Errorf("a section ends with %s, but no chunk does", end)
 		}
+		if i-last > chunks {
+			t.Errorf("the section that ends with %s has %d chunks", end, i-last)
+		}
+		last = i
 	}
 }
+
+func compareEnds(a, b [2]string) int { return slices.Compare(a[:], b[:]) }
 
 // stretches gives the counts of a table by the ends of its rows.
 func (db database) stretches(t fatal, table string) map[[2]string]int64 {

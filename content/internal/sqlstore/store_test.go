@@ -67,7 +67,7 @@ func TestArticlesAreInTheOrderOfTheirLastActivity(t *testing.T) {
 		if _, err := store.Articles(t.Context(), -1, 1); err == nil {
 			t.Error("a negative number is skipped")
 		}
-		db.checkChunks(t, 500)
+		db.checkChunks(t, 500, 64)
 	})
 }
 
@@ -110,7 +110,7 @@ func TestRepliesMoveTheirArticle(t *testing.T) {
 			if got := ids(t, store, 0, 10); got != step.order {
 				t.Errorf("%s: the articles are %s, not %s", step.name, got, step.order)
 			}
-			db.checkChunks(t, 500)
+			db.checkChunks(t, 500, 64)
 		}
 	})
 }
@@ -240,7 +240,7 @@ func TestWriteIsAllOrNothing(t *testing.T) {
 
 // Thousands of articles with one activity are in pages that have each of them once, wherever they move.
 func TestManyArticlesOfOneActivity(t *testing.T) {
-	const count = 7000
+	const count = 3000
 	onBoth(t, func(t *testing.T, db database) {
 		store := db.open(t)
 		var all []content.Record
@@ -250,7 +250,7 @@ func TestManyArticlesOfOneActivity(t *testing.T) {
 		write(t, store, all...)
 		check := func(from, to int) {
 			t.Helper()
-			db.checkChunks(t, 500)
+			db.checkChunks(t, 500, 64)
 			for skip := 0; skip <= to-from; skip += 500 {
 				var want []string
 				for i := to - 1 - skip; i >= from && len(want) < 25; i-- {

@@ -1,0 +1,77 @@
+package docs
+
+import (
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/keywright/keywright/content/importer"
+)
+
+// The types of problems, and the metrics, are those that the documents have.
+func TestTheNamesOfTheServers(t *testing.T) {
+	for _, c := range []struct {
+		what, files, pattern string
+		document             string
+		from, to             string // headings: what is between them counts
+		documented           string
+	}{
+		{"problem", "gateway/*.go", `(?:kind: +|Status\w+: +)"([a-z]+-?[a-z-]*)"`, "docs/gateway.md", "## Errors", "## Operators", "(?m)^\\| `([a-z`, -]+)` \\|"},
+		{"metric", "internal/daemon/metrics.go", `(?:Counter|Seconds)\("([a-z_]+)"`, "docs/gateway.md", "", "", "`keywright_([a-z_]+)`"},
+		{"problem", "content/httpapi/*.go", `kind: +"([a-z]+-?[a-z-]*)"`, "docs/content.md", "### Errors", "## Who may ask", "(?m)^\\| `([a-z`, -]+)` \\|"},
+		{"metric", "internal/contentserver/*.go", `(?:Counter|Seconds)\("([a-z_]+)"`, "docs/content.md", "", "", "`keywright_([a-z_]+)`"},
+	} {
+		text, err := os.ReadFile(filepath.Join(root, c.document))
+		if err != nil {
+			t.Fatal(err)
+		}
+		document := string(text)
+		if c.from != "" {
+			_, document, _ = strings.Cut(document, c.from)
+			document, _, _ = strings.Cut(document, c.to)
+		}
+		var has, said []string
+		files, err := filepath.Glob(filepath.Join(root, c.files))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, file := range files {
+			text, err := os.ReadFile(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if strings.HasSuffix(file, "_test.go") {
+				continue
+			}
+			for _, m := range regexp.MustCompile(c.pattern).FindAllStringSubmatch(string(text), -1) {
+				has = append(has, m[1])
+			}
+		}
+		for _, m := range regexp.MustCompile(c.documented).FindAllStringSubmatch(document, -1) {
+			said = append(said, strings.Split(m[1], "`, `")...)
+		}
+		for _, list := range []*[]string{&has, &said} {
+			slices.Sort(*list)
+			*list = slices.Compact(*list)
+		}
+		if len(has) == 0 || !slices.Equal(has, said) {
+			t.Errorf("%ss: the program has\n%v\nand %s\n%v", c.what, has, c.document, said)
+		}
+	}
+}
+
+// docs/content.md has records that the importer takes.
+func TestTheRecordsOfContent(t *testing.T) {
+	for _, b := range blocks(t, "docs/content.md") {
+		if b.info != "json" {
+			continue
+		}
+		result, err := importer.Import(t.Context(), nil, "content.md", strings.NewReader(b.text), importer.Options{DryRun: true})
+		if err != nil || result.Problems > 0 || result.Articles != 1 || result.Replies != 1 || result.Moderators != 1 {
+			t.Errorf("%+v, %v", result, err)
+		}
+	}
+}
