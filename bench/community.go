@@ -79,17 +79,14 @@ func (c community) records() iter.Seq[content.Record] {
 type generator struct{ *rand.Rand }
 
 func (g generator) article(i int, created time.Time) *content.Article {
-	a := &content.Article{
+	return &content.Article{
 		ID: articleID(i), PublicID: g.publicID(), Title: g.title(), Body: g.body(500), CategoryID: strconv.Itoa(g.IntN(40) + 1),
-		Author: g.author(), CreatedAt: timestamp(created), PublishedAt: timestamp(created), LastModifiedAt: timestamp(g.after(created)),
+		Author: g.author(), CreatedAt: timestamp(created), PublishedAt: timestamp(created),
+		LastModifiedAt: timestamp(g.after(created)), LastActivityAt: timestamp(g.after(created)),
 		Tags: content.List[string]{g.word(), g.word()}, LikedBy: content.List[string]{strconv.Itoa(g.IntN(20_000)), strconv.Itoa(g.IntN(20_000))},
 		Status: "published", IsPreviewPublic: true, SEOCommunityURL: "https://community.example.com/articles/" + articleID(i),
 		Links: content.Links{Self: content.Object(`{"href":"/articles/` + articleID(i) + `"}`)},
 	}
-	if g.IntN(100) > 0 { // one in a hundred is without: nothing was ever done with it
-		a.LastActivityAt = timestamp(g.after(created))
-	}
-	return a
 }
 
 func (g generator) update(i int, created time.Time) *content.ProductUpdate {
