@@ -86,7 +86,7 @@ func (d *contentServer) figures(ctx context.Context, s session) (figures, error)
 	}
 	client := newClient()
 	defer client.CloseIdleConnections()
-	alone, busy := make([]load, len(work)), make([][]float64, len(work))
+	p50, p99, busy := make([][]float64, len(work)), make([][]float64, len(work)), make([][]float64, len(work))
 	for range s.count {
 		for i, w := range work {
 			runtime.GC()
@@ -98,13 +98,13 @@ func (d *contentServer) figures(ctx context.Context, s session) (figures, error)
 			if err != nil {
 				return figures{}, err
 			}
-			alone[i].add(one)
+			p50[i], p99[i] = append(p50[i], one.p50()), append(p99[i], one.p99())
 			busy[i] = append(busy[i], float64(time.Second)/many.each())
 		}
 	}
 	found := figures{note: d.note}
 	for i, w := range work {
-		found.lines = append(found.lines, figure{w.name, alone[i].p50(), alone[i].p99(), median(busy[i])})
+		found.lines = append(found.lines, figure{w.name, median(p50[i]), median(p99[i]), median(busy[i])})
 	}
 	return found, nil
 }

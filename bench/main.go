@@ -94,7 +94,7 @@ func (t tables) measure(ctx context.Context, pattern *regexp.Regexp, s session, 
 			continue
 		}
 		_, _ = fmt.Fprintf(progress, "%d of %d: %s, against %s\n", n, of, r.work, r.against)
-		result, err := r.measure(ctx, s)
+		result, err := r.alone(ctx, s)
 		if err != nil {
 			return measurements{}, fmt.Errorf("%s, against %s: %w", r.work, r.against, err)
 		}
