@@ -36,14 +36,25 @@ var table = map[string]struct {
 	`^10,000 requests at once .* ÷ 1$`:                                                                         {1, "1 exchange"},
 	`allocations beyond the request's clone ÷ 2$`:                                                              {1, "2 allocations"},
 	`^gateway, api_key, 16 clients: (time for a request at full load|p99)$`:                                    {2, "httputil.ReverseProxy"},
+	`^content in (SQLite|PostgreSQL), 2,000 articles: page (40|80) of 25: p50$`:                                {4, "page 1"},
+	`^content in (SQLite|PostgreSQL), 2,000 articles: page 1 of 25: p99 ÷ 5 ms$`:                               {2, "5 ms"},
+	`^import of 200 records into (SQLite|PostgreSQL): time ÷ 120 ms$`:                                          {2, "120 ms"},
 }
 
 // Every row runs, and is written with all that a reader and a program need. What the figures are is not for a test.
 func TestEveryRowRuns(t *testing.T) {
-	measured, err := measureAll(context.Background(), rows(), regexp.MustCompile(""), session{count: 1, slice: time.Millisecond, now: time.Now}, t.Output())
+	databases := newContents(2000, t.Output())
+	t.Cleanup(func() {
+		if err := databases.close(); err != nil {
+			t.Error(err)
+		}
+	})
+	all, err := tables{rows(databases), figureRows(databases)}.measure(
+		context.Background(), regexp.MustCompile(""), session{count: 1, slice: time.Millisecond, now: time.Now}, t.Output())
 	if err != nil {
 		t.Fatal(err)
 	}
+	measured := all.rows
 	found := 0
 	for pattern, want := range table {
 		n := 0
@@ -70,16 +81,39 @@ func TestEveryRowRuns(t *testing.T) {
 	}
 	checkJSON(t, measured)
 	var text, markdown bytes.Buffer
-	if err := writeText(&text, measured, 1); err != nil {
+	if err := writeText(&text, all, 1); err != nil {
 		t.Fatal(err)
 	}
-	if err := writeMarkdown(&markdown, measured, 1); err != nil {
+	if err := writeMarkdown(&markdown, all, 1); err != nil {
 		t.Fatal(err)
 	}
 	for _, m := range measured {
 		if !strings.Contains(text.String(), m.work) || !strings.Contains(markdown.String(), "| "+m.work+" | "+m.against+" |") {
 			t.Errorf("%s is missing in a table", m.work)
 		}
+	}
+	checkFigures(t, all.figures, text.String(), markdown.String())
+}
+
+func checkFigures(t *testing.T, all []figures, text, markdown string) {
+	t.Helper()
+	n := 0
+	for _, f := range all {
+		for _, l := range f.lines {
+			n++
+			if l.p50 <= 0 || l.p99 < l.p50 || l.busy <= 0 || math.IsInf(l.busy, 0) {
+				t.Errorf("%+v", l)
+			}
+			if !strings.Contains(text, l.work) || !strings.Contains(markdown, "| "+l.work+" |") {
+				t.Errorf("%s is missing in a table", l.work)
+			}
+		}
+		if !strings.Contains(f.note, "a million articles take ") || !strings.Contains(text, f.note) || !strings.Contains(markdown, f.note) {
+			t.Errorf("the note is %q, or missing", f.note)
+		}
+	}
+	if n != 10 {
+		t.Errorf("%d figures, want five of each database", n)
 	}
 }
 
@@ -110,9 +144,24 @@ func TestFlags(t *testing.T) {
 	if !strings.HasPrefix(out.String(), "[\n") || !strings.Contains(progress.String(), "allocations") {
 		t.Errorf("it wrote %q, and meanwhile %q", &out, &progress)
 	}
-	for _, wrong := range [][]string{{"-run", "("}, {"-run", "no such row"}, {"-count", "0"}, {"-time", "0s"}, {"more"}, {childVerb}} {
+	for _, wrong := range [][]string{{"-run", "("}, {"-run", "no such row"}, {"-count", "0"}, {"-articles", "150"}, {"-articles", "0"}, {"-time", "0s"}, {"more"}, {childVerb}} {
 		if err := run(ctx, wrong, &out, &progress); err == nil {
 			t.Errorf("%q is no error", wrong)
+		}
+	}
+}
+
+// Databases take minutes to fill: only the rows about them do that, each its own.
+func TestDatabasesAreFilledWhenTheyAreWanted(t *testing.T) {
+	for only, filled := range map[string][]bool{"allocations": {false, false}, "SQLite.*p99": {true, false}} {
+		var out, progress bytes.Buffer
+		if err := run(context.Background(), []string{"-run", only, "-count", "1", "-time", "1ms", "-articles", "100"}, &out, &progress); err != nil {
+			t.Fatal(err)
+		}
+		for i, name := range []string{"SQLite", "PostgreSQL"} {
+			if got := strings.Contains(progress.String(), name+": writing 100 articles"); got != filled[i] {
+				t.Errorf("-run %s fills %s: %v", only, name, got)
+			}
 		}
 	}
 }

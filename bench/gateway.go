@@ -10,7 +10,6 @@ import (
 	"net/http"
 	"net/http/httputil"
 	"net/url"
-	"slices"
 	"sync"
 	"time"
 
@@ -26,24 +25,16 @@ func gatewayRows() []row {
 		{
 			work: "gateway, api_key, 16 clients: time for a request at full load", against: against, unit: nanoseconds, goal: 1 / 0.9,
 			measure: func(ctx context.Context, s session) (result, error) {
-				return throughGateway(ctx, s, func(l load) float64 { return float64(l.took) / float64(len(l.latencies)) })
+				return throughGateway(ctx, s, load.each)
 			},
 		},
 		{
 			work: "gateway, api_key, 16 clients: p99", against: against, unit: nanoseconds, goal: 1.2,
 			measure: func(ctx context.Context, s session) (result, error) {
-				return throughGateway(ctx, s, func(l load) float64 { return float64(l.latencies[len(l.latencies)*99/100]) })
+				return throughGateway(ctx, s, load.p99)
 			},
 		},
 	}
-}
-
-const loadClients = 16
-
-// load is what clients saw.
-type load struct {
-	took      time.Duration
-	latencies []time.Duration // sorted
 }
 
 func throughGateway(ctx context.Context, s session, figure func(load) float64) (result, error) {
@@ -58,12 +49,12 @@ func throughGateway(ctx context.Context, s session, figure func(load) float64) (
 	if err != nil {
 		return result{}, err
 	}
-	target, err := url.Parse(api)
+	backend, err := url.Parse(api)
 	if err != nil {
 		return result{}, err
 	}
 	peer, err := serve(ctx, &all, &httputil.ReverseProxy{
-		Rewrite:   func(r *httputil.ProxyRequest) { r.SetURL(target) },
+		Rewrite:   func(r *httputil.ProxyRequest) { r.SetURL(backend) },
 		Transport: &http.Transport{MaxIdleConns: 1024, MaxIdleConnsPerHost: 64},
 	})
 	if err != nil {
@@ -73,29 +64,7 @@ func throughGateway(ctx context.Context, s session, figure func(load) float64) (
 	if err != nil {
 		return result{}, err
 	}
-	client := &http.Transport{MaxIdleConnsPerHost: loadClients}
-	defer client.CloseIdleConnections()
-	sides := [2]string{ours + "/connectors/weather", peer + "/"}
-	for _, side := range sides { // once to warm up
-		if _, err := drive(ctx, client, side, s.slice/10); err != nil {
-			return result{}, err
-		}
-	}
-	return s.rounds(ctx, func(round int) ([2]float64, error) {
-		var loads [2]load
-		for turn := range 2 * parts {
-			which := (turn + turn/2 + round) % 2
-			l, err := drive(ctx, client, sides[which], s.slice/parts)
-			if err != nil {
-				return [2]float64{}, err
-			}
-			loads[which].took += l.took
-			loads[which].latencies = append(loads[which].latencies, l.latencies...)
-		}
-		slices.Sort(loads[0].latencies)
-		slices.Sort(loads[1].latencies)
-		return [2]float64{figure(loads[0]), figure(loads[1])}, nil
-	}, func(v [2]float64) float64 { return v[0] / v[1] })
+	return s.byTurns(ctx, loadClients, [2]target{always(ours + "/connectors/weather"), always(peer + "/")}, figure)
 }
 
 // serve runs a plain server until the context ends.
@@ -143,50 +112,4 @@ func serveGateway(ctx context.Context, all *sync.WaitGroup, api string) (address
 	case err := <-ended:
 		return "", err
 	}
-}
-
-// drive has the clients send requests for a slice of time.
-func drive(ctx context.Context, client http.RoundTripper, address string, slice time.Duration) (load, error) {
-	var mu sync.Mutex
-	var l load
-	var failed error
-	var all sync.WaitGroup
-	began := time.Now()
-	for range loadClients {
-		all.Go(func() {
-			var latencies []time.Duration
-			var err error
-			for time.Since(began) < slice && err == nil {
-				begin := time.Now()
-				err = fetch(ctx, client, address)
-				latencies = append(latencies, time.Since(begin))
-			}
-			mu.Lock()
-			defer mu.Unlock()
-			l.latencies, failed = append(l.latencies, latencies...), errors.Join(failed, err)
-		})
-	}
-	all.Wait()
-	l.took = time.Since(began)
-	slices.Sort(l.latencies)
-	return l, failed
-}
-
-func fetch(ctx context.Context, client http.RoundTripper, address string) error {
-	r, err := http.NewRequestWithContext(ctx, http.MethodGet, address, nil)
-	if err != nil {
-		return err
-	}
-	response, err := client.RoundTrip(r)
-	if err != nil {
-		return err
-	}
-	defer response.Body.Close()
-	if _, err := io.Copy(io.Discard, response.Body); err != nil {
-		return err
-	}
-	if response.StatusCode != http.StatusOK {
-		return errors.New(response.Status)
-	}
-	return nil
 }

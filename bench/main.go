@@ -1,7 +1,7 @@
 // Command bench measures Keywright against others that do the same work, and against bounds, and says whether each goal
 // is reached.
 //
-//	go run -C bench . [-json | -markdown] [-count N] [-run REGEXP] [-time DURATION]
+//	go run -C bench . [-articles N] [-json | -markdown] [-count N] [-run REGEXP] [-time DURATION]
 //
 // What a row measures stands in its file; how all are measured, in measure.go.
 package main
@@ -16,11 +16,12 @@ import (
 	"os/signal"
 	"regexp"
 	"runtime/debug"
+	"syscall"
 	"time"
 )
 
 func main() {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	err := run(ctx, os.Args[1:], os.Stdout, os.Stderr)
 	stop()
 	if err != nil {
@@ -29,7 +30,7 @@ func main() {
 	}
 }
 
-func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
+func run(ctx context.Context, args []string, stdout, stderr io.Writer) (err error) {
 	if len(args) > 0 && args[0] == childVerb {
 		return runChild(ctx, args[1:], stdout)
 	}
@@ -41,6 +42,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	count := flags.Int("count", 10, "rounds, of which the median counts")
 	slice := flags.Duration("time", 300*time.Millisecond, "time of one measurement")
 	only := flags.String("run", "", "only rows whose work, or what it is held against, matches this regular expression")
+	articles := flags.Int("articles", 1_000_000, "how many articles the databases of content have")
 	asJSON := flags.Bool("json", false, `write [{"work","against","ratio","goal"}], smaller being better and goal the most it may be`)
 	asMarkdown := flags.Bool("markdown", false, "write the table of docs/benchmarks.md")
 	if err := flags.Parse(args); err != nil {
@@ -53,34 +55,65 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	if *count < 1 || *slice <= 0 || flags.NArg() > 0 {
 		return errors.New("-count and -time have to be positive, and there are no further arguments")
 	}
-	measured, err := measureAll(ctx, rows(), pattern, session{count: *count, slice: *slice, now: time.Now}, stderr)
+	if *articles < 100 || *articles%100 != 0 {
+		return errors.New("-articles has to be a multiple of 100")
+	}
+	databases := newContents(*articles, stderr)
+	defer func() { err = errors.Join(err, databases.close()) }()
+	all := tables{rows(databases), figureRows(databases)}
+	measured, err := all.measure(ctx, pattern, session{count: *count, slice: *slice, now: time.Now}, stderr)
 	if err != nil {
 		return err
 	}
 	switch {
 	case *asJSON:
-		return writeJSON(stdout, measured)
+		return writeJSON(stdout, measured.rows)
 	case *asMarkdown:
 		return writeMarkdown(stdout, measured, *count)
 	}
 	return writeText(stdout, measured, *count)
 }
 
-func measureAll(ctx context.Context, all []row, pattern *regexp.Regexp, s session, progress io.Writer) ([]measuredRow, error) {
-	var measured []measuredRow
-	for i, r := range all {
+// tables are all that can be measured: rows, which have goals, and figures, which have none.
+type tables struct {
+	rows    []row
+	figures []figureRow
+}
+
+type measurements struct {
+	rows    []measuredRow
+	figures []figures
+}
+
+func (t tables) measure(ctx context.Context, pattern *regexp.Regexp, s session, progress io.Writer) (measurements, error) {
+	var m measurements
+	n, of := 0, len(t.rows)+len(t.figures)
+	for _, r := range t.rows {
+		n++
 		if !pattern.MatchString(r.work) && !pattern.MatchString(r.against) {
 			continue
 		}
-		_, _ = fmt.Fprintf(progress, "%d of %d: %s, against %s\n", i+1, len(all), r.work, r.against)
-		result, err := r.measure(ctx, s)
+		_, _ = fmt.Fprintf(progress, "%d of %d: %s, against %s\n", n, of, r.work, r.against)
+		result, err := r.alone(ctx, s)
 		if err != nil {
-			return nil, fmt.Errorf("%s, against %s: %w", r.work, r.against, err)
+			return measurements{}, fmt.Errorf("%s, against %s: %w", r.work, r.against, err)
 		}
-		measured = append(measured, measuredRow{r, result})
+		m.rows = append(m.rows, measuredRow{r, result})
 	}
-	if len(measured) == 0 {
-		return nil, fmt.Errorf("-run: no row matches %q", pattern)
+	for _, r := range t.figures {
+		n++
+		if !pattern.MatchString(r.work) {
+			continue
+		}
+		_, _ = fmt.Fprintf(progress, "%d of %d: %s\n", n, of, r.work)
+		found, err := r.measure(ctx, s)
+		if err != nil {
+			return measurements{}, fmt.Errorf("%s: %w", r.work, err)
+		}
+		m.figures = append(m.figures, found)
 	}
-	return measured, nil
+	if len(m.rows)+len(m.figures) == 0 {
+		return measurements{}, fmt.Errorf("-run: no row matches %q", pattern)
+	}
+	return m, nil
 }

@@ -7,6 +7,7 @@ import (
 	"math"
 	"os"
 	"runtime"
+	"strconv"
 	"strings"
 	"time"
 )
@@ -33,8 +34,10 @@ func (u unit) format(v float64) string {
 		return significant(v) + " ns"
 	case v < 1e6:
 		return significant(v/1e3) + " µs"
+	case v < 1e9:
+		return significant(v/1e6) + " ms"
 	}
-	return significant(v/1e6) + " ms"
+	return significant(v/1e9) + " s"
 }
 
 // significant writes three digits, and no exponent.
@@ -50,6 +53,15 @@ func significant(v float64) string {
 	return text
 }
 
+// thousands writes a whole number, with commas.
+func thousands(n int) string {
+	text := strconv.Itoa(n)
+	for at := len(text) - 3; at > 0; at -= 3 {
+		text = text[:at] + "," + text[at:]
+	}
+	return text
+}
+
 type measuredRow struct {
 	row
 	result
@@ -59,10 +71,10 @@ func (m measuredRow) reached() bool { return m.ratio <= m.goal }
 
 func (m measuredRow) spread() string { return significant(m.low) + "–" + significant(m.high) }
 
-func writeText(w io.Writer, all []measuredRow, count int) error {
+func writeText(w io.Writer, all measurements, count int) error {
 	var text strings.Builder
 	reached := 0
-	for _, m := range all {
+	for _, m := range all.rows {
 		verdict := "not reached"
 		if m.reached() {
 			verdict = "reached"
@@ -74,36 +86,61 @@ func writeText(w io.Writer, all []measuredRow, count int) error {
 			text.WriteString("  " + m.note + "\n")
 		}
 	}
+	for _, f := range all.figures {
+		for _, l := range f.lines {
+			_, _ = fmt.Fprintf(&text, "%s\n  p50 %s, p99 %s; %d clients: %s\n", l.work, nanoseconds.format(l.p50), nanoseconds.format(l.p99), loadClients, perSecond.format(l.busy))
+		}
+		text.WriteString("  " + f.note + "\n")
+	}
 	_, err := fmt.Fprintf(w, `%s
 %d of %d goals reached. %s
 
 Medians of %d rounds, in each of which both sides ran by turns. Less is better. The machine is noisy: times drift, so
 compare only what stands in one row, and see how far the ratio went from round to round.
-`, &text, reached, len(all), machine(), count)
+`, &text, reached, len(all.rows), machine(), count)
 	return err
 }
 
-func writeMarkdown(w io.Writer, all []measuredRow, count int) error {
+func writeMarkdown(w io.Writer, all measurements, count int) error {
 	var text, notes strings.Builder
-	for _, m := range all {
+	_, _ = fmt.Fprintf(&text, "%s; medians of %d rounds.\n", machine(), count)
+	if len(all.rows) > 0 {
+		writeTableHead(&text, "work", "against", "ours", "theirs", "ratio", "in rounds", "at most", "reached")
+	}
+	for _, m := range all.rows {
 		reached := "no"
 		if m.reached() {
 			reached = "yes"
 		}
-		cells := []string{
-			m.work, m.against, m.unit.format(m.ours), m.unit.format(m.peer), significant(m.ratio), m.spread(), significant(m.goal), reached,
-		}
-		text.WriteString("| " + strings.Join(cells, " | ") + " |\n")
+		writeTableRow(&text, m.work, m.against, m.unit.format(m.ours), m.unit.format(m.peer), significant(m.ratio), m.spread(), significant(m.goal), reached)
 		if m.note != "" {
-			notes.WriteString("\n- " + m.work + ": " + m.note)
+			notes.WriteString("- " + m.work + ": " + m.note + "\n")
 		}
 	}
-	_, err := fmt.Fprintf(w, "%s; medians of %d rounds.\n\n| work | against | ours | theirs | ratio | in rounds | at most | reached |\n|%s\n%s",
-		machine(), count, strings.Repeat("---|", 8), &text)
-	if err == nil && notes.Len() > 0 {
-		_, err = fmt.Fprintln(w, &notes)
+	if len(all.figures) > 0 {
+		writeTableHead(&text, "work", "p50", "p99", fmt.Sprint(loadClients)+" clients")
 	}
+	for _, f := range all.figures {
+		for _, l := range f.lines {
+			writeTableRow(&text, l.work, nanoseconds.format(l.p50), nanoseconds.format(l.p99), perSecond.format(l.busy))
+		}
+		notes.WriteString("- " + f.note + "\n")
+	}
+	if notes.Len() > 0 {
+		text.WriteString("\n" + notes.String())
+	}
+	_, err := io.WriteString(w, text.String())
 	return err
+}
+
+func writeTableHead(text *strings.Builder, cells ...string) {
+	text.WriteByte('\n')
+	writeTableRow(text, cells...)
+	text.WriteString("|" + strings.Repeat("---|", len(cells)) + "\n")
+}
+
+func writeTableRow(text *strings.Builder, cells ...string) {
+	text.WriteString("| " + strings.Join(cells, " | ") + " |\n")
 }
 
 // writeJSON writes the rows for programs.

@@ -3,8 +3,9 @@ package main
 import "slices"
 
 // rows gives the table, in the order it is printed in.
-func rows() []row {
+func rows(databases contents) []row {
 	return slices.Concat(
 		roundTripRows(), callRows(), jwtRows(), meteringRows(), startRows(), idleRows(), throughputRows(), exchangeRows(), allocationRows(), gatewayRows(),
+		contentRows(databases), importRows(databases),
 	)
 }

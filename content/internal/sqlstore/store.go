@@ -54,8 +54,9 @@ WHERE replies.article_id = $1 AND replies.id = $2 AND ($3 OR (replies.visible AN
 	// selectArticles is one statement, so that it sees one state of the database. It finds the section that has the first
 	// article of the page, the chunk in it, the keys of the page, counted from there, and their records. What are
 	// subqueries here are not joins, which PostgreSQL plans for a third of all articles, as it does not know how few these
-	// are. No other row fits where there is LIMIT 1, but the
-	// database need not look for one: the sums before it are not materialized.
+	// are. No other row fits where there is LIMIT 1, but the database need not look for one: the sums before it are not
+	// materialized. COALESCE makes an expression of what is a column: with a column, SQLite compares only the activities by
+	// the index, and reads all articles of the same activity that come before the page.
 	selectArticles = `
 WITH sections AS NOT MATERIALIZED (
 	SELECT activity, id, articles, CAST(sum(articles) OVER (ORDER BY activity DESC, id DESC ROWS UNBOUNDED PRECEDING) AS BIGINT) AS so_far
@@ -65,12 +66,12 @@ WITH sections AS NOT MATERIALIZED (
 ), chunks AS NOT MATERIALIZED (
 	SELECT activity, id, articles, CAST(sum(articles) OVER (ORDER BY activity DESC, id DESC ROWS UNBOUNDED PRECEDING) AS BIGINT)
 		+ (SELECT before FROM section) AS so_far
-	FROM article_chunks WHERE (activity, id) <= ((SELECT activity FROM section), (SELECT id FROM section))
+	FROM article_chunks WHERE (activity, id) <= (COALESCE((SELECT activity FROM section), ''), COALESCE((SELECT id FROM section), ''))
 ), chunk AS MATERIALIZED (
 	SELECT activity, id, so_far - articles AS before FROM chunks WHERE so_far > $1 AND so_far - articles <= $1 LIMIT 1
 ), page AS MATERIALIZED (
 	SELECT activity, id FROM articles
-	WHERE NOT trashed AND (activity, id) <= ((SELECT activity FROM chunk), (SELECT id FROM chunk))
+	WHERE NOT trashed AND (activity, id) <= (COALESCE((SELECT activity FROM chunk), ''), COALESCE((SELECT id FROM chunk), ''))
 	ORDER BY activity DESC, id DESC
 	LIMIT $2 OFFSET COALESCE($1 - (SELECT before FROM chunk), 0)
 )

@@ -2,10 +2,12 @@ package sqlstore_test
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/keywright/keywright/content"
+	"github.com/keywright/keywright/content/internal/sqlstore"
 )
 
 // A record comes back with every field as it was.
@@ -277,4 +279,34 @@ func TestManyArticlesOfOneActivity(t *testing.T) {
 			t.Errorf("there are %d chunks for a hundred articles, %v", chunks, err)
 		}
 	})
+}
+
+// A page in the middle of many articles of one activity is found as fast as others: the index is asked for the id, too.
+func TestSQLiteFindsPagesByActivityAndID(t *testing.T) {
+	db := empty(t, "sqlite")
+	db.open(t)
+	rows, err := db.raw.QueryContext(t.Context(), "EXPLAIN QUERY PLAN "+sqlstore.SelectArticles, 0, 25)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer rows.Close()
+	var plan []string
+	for rows.Next() {
+		var id, parent, unused int
+		var step string
+		if err := rows.Scan(&id, &parent, &unused, &step); err != nil {
+			t.Fatal(err)
+		}
+		plan = append(plan, step)
+	}
+	if err := rows.Err(); err != nil {
+		t.Fatal(err)
+	}
+	for _, table := range []string{"articles", "article_chunks"} {
+		if !slices.ContainsFunc(plan, func(step string) bool {
+			return strings.HasPrefix(step, "SEARCH "+table+" ") && strings.HasSuffix(step, "((activity,id)<(?,?))")
+		}) {
+			t.Errorf("%s is not searched by both:\n%s", table, strings.Join(plan, "\n"))
+		}
+	}
 }
