@@ -209,9 +209,9 @@ func TestTheIdentityFile(t *testing.T) {
 	}{
 		{"for its owner", nil, 0o600, ""},
 		{"for its owner to read", nil, 0o400, ""},
-		{"for its group", nil, 0o640, "chmod 600"},
-		{"for the world", nil, 0o604, "chmod 600"},
-		{"for the group to write", nil, 0o620, "chmod 600"},
+		{"for its group to read, as Kubernetes mounts it", nil, 0o640, ""},
+		{"for the world", nil, 0o604, "chmod g-w,o="},
+		{"for the group to write", nil, 0o620, "chmod g-w,o="},
 		{"empty", func(*ageWorld) string { return "" }, 0o600, "is empty"},
 		{"a comment", func(*ageWorld) string { return "# nothing\n" }, 0o600, "AGE-SECRET-KEY-"},
 		{"another secret", func(w *ageWorld) string { return w.make() }, 0o600, "AGE-SECRET-KEY-"},

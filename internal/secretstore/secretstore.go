@@ -29,11 +29,12 @@ func readFile(name, what string, most int64) ([]byte, error) {
 	return readOpen(name, what, most, func(os.FileMode) error { return nil })
 }
 
-// readPrivate is readFile for a file that nobody but its owner may read.
+// readPrivate is readFile for a file that not everybody may read. A group may: Kubernetes mounts files so for programs that
+// are not root.
 func readPrivate(name, what string, most int64) ([]byte, error) {
 	return readOpen(name, what, most, func(mode os.FileMode) error {
-		if mode.Perm()&0o077 != 0 && runtime.GOOS != "windows" { // which has no such modes
-			return fmt.Errorf("%s %q is open to others than its owner (mode %04o): chmod 600 it", what, name, mode.Perm())
+		if mode.Perm()&0o027 != 0 && runtime.GOOS != "windows" { // which has no such modes
+			return fmt.Errorf("%s %q is open to others (mode %04o): chmod g-w,o= it", what, name, mode.Perm())
 		}
 		return nil
 	})
