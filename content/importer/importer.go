@@ -25,8 +25,8 @@ const (
 	batchProblems = 1000
 )
 
-// maxRecord is how many bytes a record may have.
-const maxRecord = 16 << 20
+// maxRecord is how many bytes a record may have: a page of a hundred is in memory as a whole when it is served.
+const maxRecord = 2 << 20
 
 // Options say how to import. The functions are called in the goroutine that calls [Import], and may be nil.
 type Options struct {

@@ -296,8 +296,8 @@ func TestARecordThatIsTooLong(t *testing.T) {
 		records int
 		want    string
 	}{
-		"line":  {endless(begin+"\n"+`{"type":"article","id":"2","body":"`, "x", `"}`+"\n"+end, 40<<20), 2, "f:2:1: this record has more than 16 MiB, which is too much: shorten it"},
-		"array": {endless("["+begin+",\n"+`{"type":"article","id":"2","body":"`, "x", `"},`+"\n"+end+"]", 40<<20), 2, "f:2:1: this record has more than 16 MiB, which is too much: shorten it"},
+		"line":  {endless(begin+"\n"+`{"type":"article","id":"2","body":"`, "x", `"}`+"\n"+end, 40<<20), 2, "f:2:1: this record has more than 2 MiB, which is too much: shorten it"},
+		"array": {endless("["+begin+",\n"+`{"type":"article","id":"2","body":"`, "x", `"},`+"\n"+end+"]", 40<<20), 2, "f:2:1: this record has more than 2 MiB, which is too much: shorten it"},
 		"array without a bracket": {
 			endless("["+begin+",\n"+`{"type":"article","id":"2",`, `{"id":"3"},`, "]", 40<<20), 1,
 			"f:2:28: this is no JSON: object member name must be a string; nothing after this can be read in an array; good records before it: 1",
