@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io/fs"
 	"log/slog"
+	"net"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -89,6 +90,12 @@ func (f *contentServeFlags) check(c *cobra.Command) error {
 		return misuse(c, "--moderate-claim wants CLAIM=VALUE, not %q", f.moderateClaim)
 	case (f.tls.Cert == "") != (f.tls.Key == ""):
 		return misuse(c, "--tls-cert and --tls-key go together")
+	}
+	if _, _, err := net.SplitHostPort(f.listen); err != nil {
+		return misuse(c, "--listen wants host:port, such as 127.0.0.1:8090, not %q", f.listen)
+	}
+	if _, _, err := net.SplitHostPort(f.admin); err != nil {
+		return misuse(c, "--admin wants host:port, such as 127.0.0.1:8091, not %q", f.admin)
 	}
 	return nil
 }

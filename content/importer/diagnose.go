@@ -73,6 +73,9 @@ type syntaxProblem struct {
 	err error
 }
 
+// moreAfter is what is wrong when a record has an end, and does not end there.
+const moreAfter = "there is more after the end of the record"
+
 // syntax finds the place where a text stops being JSON, if there is one.
 func syntax(text []byte, start position) (p syntaxProblem, broken bool) {
 	d := decoder(text, jsontext.AllowInvalidUTF8(true))
@@ -83,7 +86,7 @@ func syntax(text []byte, start position) (p syntaxProblem, broken bool) {
 	}
 	offset, reason := len(text), "it ends in the middle of the record"
 	if err == nil {
-		offset, reason = len(text)-len(rest), "there is more after the end of the record: a comma or a new line has to come between records"
+		offset, reason = len(text)-len(rest), moreAfter
 	} else if e, ok := errors.AsType[*jsontext.SyntacticError](err); ok && !errors.Is(err, io.ErrUnexpectedEOF) {
 		offset, reason = int(e.ByteOffset), e.Err.Error() // which quotes one character
 	}

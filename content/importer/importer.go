@@ -14,6 +14,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strings"
 
 	"github.com/keywright/keywright/content"
 )
@@ -188,6 +189,9 @@ func (in *input) record(b *batch, text []byte) {
 	switch {
 	case broken && in.array:
 		in.ended = true
+		if strings.HasSuffix(problems[0].Message, moreAfter) {
+			problems[0].Message += ": a comma has to come between records"
+		}
 		problems[0].Message += in.endOfArray()
 	case broken:
 		problems[0].Message += "; each line has to be one record"

@@ -91,7 +91,7 @@ func New(ctx context.Context, c Config) (*Callers, error) {
 			Bearer: true, JWKSFile: t.JWKSFile, JWKSURL: t.JWKSURL, Issuer: t.Issuer, Audiences: t.Audiences,
 		}}, identity.Options{Transport: c.Transport, AllowHTTP: c.AllowHTTP, Clock: c.Clock, Logger: c.Logger})
 		if err != nil {
-			return nil, err
+			return nil, fmt.Errorf("bearer tokens: %w", err)
 		}
 	}
 	return all, nil

@@ -75,3 +75,20 @@ func TestTheRecordsOfContent(t *testing.T) {
 		}
 	}
 }
+
+// The program in Go of docs/content.md is in an example that is run.
+func TestTheClientOfContent(t *testing.T) {
+	example, found := document(t, "content/client/example_test.go"), false
+	for _, b := range blocks(t, "docs/content.md") {
+		if b.info != "go" {
+			continue
+		}
+		found = true
+		if !strings.Contains(example, "\n"+b.text) {
+			t.Errorf("docs/content.md:%d: content/client/example_test.go has not got this", b.line)
+		}
+	}
+	if !found {
+		t.Error("docs/content.md has no program in Go")
+	}
+}

@@ -183,17 +183,17 @@ func (c *keyCache) refresh() {
 func (c *keyCache) report(before, now error, set *keySet, changed bool) {
 	switch {
 	case now != nil && (before == nil || before.Error() != now.Error()):
-		what := "the keys of session tokens cannot be read: there are none, and requests are refused"
+		what := "the keys of tokens cannot be read: there are none, and requests are refused"
 		if set != nil {
-			what = "the keys of session tokens cannot be read: the last good ones are used"
+			what = "the keys of tokens cannot be read: the last good ones are used"
 		}
 		c.log.LogAttrs(c.base, slog.LevelWarn, what, slog.Any("error", now))
 	case now == nil && (changed || before != nil):
-		c.log.LogAttrs(c.base, slog.LevelInfo, "the keys of session tokens were read", slog.Int("keys", len(set.keys)))
+		c.log.LogAttrs(c.base, slog.LevelInfo, "the keys of tokens were read", slog.Int("keys", len(set.keys)))
 	}
 	if now == nil && changed {
 		for _, why := range set.ignored {
-			c.log.LogAttrs(c.base, slog.LevelWarn, "a key of session tokens is not used", slog.String("key", why))
+			c.log.LogAttrs(c.base, slog.LevelWarn, "a key of tokens is not used", slog.String("key", why))
 		}
 	}
 }
