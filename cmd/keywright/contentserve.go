@@ -15,6 +15,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/keywright/keywright/content/embed"
+	"github.com/keywright/keywright/content/httpapi"
 	"github.com/keywright/keywright/content/importer"
 	"github.com/keywright/keywright/content/sample"
 	"github.com/keywright/keywright/host"
@@ -88,6 +89,8 @@ func (f *contentServeFlags) check(c *cobra.Command) error {
 		return misuse(c, "--moderate-claim is about tokens: give --jwks, --issuer and --audience")
 	case f.moderateClaim != "" && (!ok || claim == "" || value == ""):
 		return misuse(c, "--moderate-claim wants CLAIM=VALUE, not %q", f.moderateClaim)
+	case httpapi.CheckBase(f.base) != nil:
+		return misuse(c, "--base: %v", httpapi.CheckBase(f.base))
 	case (f.tls.Cert == "") != (f.tls.Key == ""):
 		return misuse(c, "--tls-cert and --tls-key go together")
 	}

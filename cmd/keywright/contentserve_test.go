@@ -262,7 +262,7 @@ func TestContentServeMisuse(t *testing.T) {
 		{"--demo --admin localhost", exitUsage, "--admin wants host:port"},
 		{"--demo --jwks http://login.test/jwks --issuer i --audience a", exitFailure, "bearer tokens: jwt.jwks_url is plain http"},
 		{"--demo --key none", exitFailure, `API key "none"`},
-		{"--demo --base community", exitFailure, "Base"},
+		{"--demo --base community", exitUsage, "--base: this is no path such as /community/v1"},
 		{"--db sqlite:none.db", exitFailure, "there is no database none.db"},
 		{"--db mysql://localhost/x", exitFailure, "no URL of a database"},
 	} {

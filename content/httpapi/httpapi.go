@@ -63,7 +63,7 @@ func New(c Config) (http.Handler, error) {
 	if c.Store == nil {
 		return nil, errors.New("httpapi: there is no Store")
 	}
-	if err := checkBase(c.Base); err != nil {
+	if err := CheckBase(c.Base); err != nil {
 		return nil, fmt.Errorf("httpapi: Base: %w", err)
 	}
 	if c.Logger == nil {
@@ -77,7 +77,8 @@ func New(c Config) (http.Handler, error) {
 
 var plainPath = regexp.MustCompile(`^(/[A-Za-z0-9._~-]+)*$`)
 
-func checkBase(base string) error {
+// CheckBase says what is wrong with a [Config].Base, or nil.
+func CheckBase(base string) error {
 	for segment := range strings.SplitSeq(base, "/") {
 		if segment == "." || segment == ".." {
 			return errors.New("a segment . or .. never reaches a server: leave it out")
