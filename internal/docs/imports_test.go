@@ -42,16 +42,16 @@ var rules = []rule{
 	{packages: "host/internal/template", ours: []string{"internal/exprscan"}, others: []string{"github.com/expr-lang/expr", "github.com/go-json-experiment/json"}},
 	{packages: "host/internal/seal", ours: []string{"internal/abi"}},
 	{packages: "host/internal/tokencache", others: []string{"github.com/hashicorp/golang-lru/v2"}},
-	{packages: "host/internal/signing", ours: []string{"internal/abi", "host/internal/strictjson"}, others: []string{
+	{packages: "host/internal/signing", ours: []string{"internal/abi", "internal/jws", "host/internal/strictjson"}, others: []string{
 		"github.com/golang-jwt/jwt/v5", "github.com/hashicorp/golang-lru/v2", "github.com/go-json-experiment/json",
 	}},
-	{packages: "host/internal/egress", others: []string{"golang.org/x/net", "github.com/hashicorp/golang-lru/v2"}},
+	{packages: "host/internal/egress", ours: []string{"internal/tlsfailure"}, others: []string{"golang.org/x/net", "github.com/hashicorp/golang-lru/v2"}},
 	{packages: "host/internal/echo"},
 	{packages: "host/internal/strictjson", others: []string{"github.com/go-json-experiment/json"}},
 	{packages: "host/internal/testhook", ours: []string{"host/internal/sandbox"}},
 
 	{packages: "gateway", ours: []string{"host", "internal/abi", "internal/identity", "internal/urlpath", "gateway/internal/..."}, others: []string{"github.com/hashicorp/golang-lru/v2", "golang.org/x/net", "golang.org/x/time"}},
-	{packages: "internal/identity", ours: []string{"host"}, others: []string{
+	{packages: "internal/identity", ours: []string{"host", "internal/jws"}, others: []string{
 		"github.com/golang-jwt/jwt/v5", "github.com/MicahParks/jwkset", "github.com/go-json-experiment/json",
 	}},
 	{packages: "gateway/internal/transform", ours: []string{"host", "internal/exprscan", "internal/nearest"}, others: []string{"github.com/expr-lang/expr", "github.com/go-json-experiment/json"}},
@@ -69,12 +69,14 @@ var rules = []rule{
 	{packages: "internal/metrics", others: []string{"github.com/prometheus/client_golang"}},
 	{packages: "internal/callers", ours: []string{"content/httpapi", "host", "internal/identity", "internal/secretstore"}},
 	{packages: "internal/contentserver", ours: []string{"content", "content/httpapi", "internal/callers", "internal/httpserver", "internal/metrics"}, others: []string{"github.com/prometheus/client_golang"}},
+	{packages: "internal/jws", others: []string{"github.com/golang-jwt/jwt/v5"}},
 	{packages: "internal/nearest"},
+	{packages: "internal/tlsfailure"},
 	{packages: "internal/urlpath"},
 	{packages: "internal/connectors", ours: []string{"gateway", "host", "internal/abi", "internal/nearest", "internal/secretstore", "internal/urlpath"}, others: []string{"github.com/goccy/go-yaml", "golang.org/x/text"}},
 	{packages: "internal/httpserver"},
 	{packages: "internal/daemon", ours: []string{"gateway", "host", "internal/connectors", "internal/httpserver", "internal/metrics"}, others: []string{"github.com/fsnotify/fsnotify", "github.com/prometheus/client_golang", "go.opentelemetry.io/otel"}},
-	{packages: "internal/secretstore", ours: []string{"host"}, others: []string{"filippo.io/age", "github.com/go-json-experiment/json"}},
+	{packages: "internal/secretstore", ours: []string{"host", "internal/tlsfailure"}, others: []string{"filippo.io/age", "github.com/go-json-experiment/json"}},
 	{packages: "internal/demo", others: []string{"github.com/golang-jwt/jwt/v5"}},
 	{packages: "internal/demo/tour", ours: []string{"host", "internal/connectors", "internal/demo", "internal/urlpath"}},
 	{packages: "internal/moduleinfo", others: []string{"github.com/tetratelabs/wazero"}},

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/keywright/keywright/host"
+	"github.com/keywright/keywright/internal/jws"
 )
 
 // Problem is one thing that is wrong with a [Config]. Its path is that of a member in the file, below the one that holds
@@ -97,9 +98,9 @@ func (p *problems) algorithms(c *JWT) {
 		switch {
 		case strings.EqualFold(algorithm, "none"):
 			p.at(path, "is none: a token without a signature is anybody's")
-		case method(algorithm) == nil:
-			p.at(path, "there is no algorithm %q; there are %s, HS256, HS384, HS512", algorithm, strings.Join(Asymmetric(), ", "))
-		case symmetric(algorithm) && c.JWKSURL != "":
+		case jws.Method(algorithm) == nil:
+			p.at(path, "there is no algorithm %q; there are %s", algorithm, strings.Join(jws.Algorithms(), ", "))
+		case jws.Symmetric(algorithm) && c.JWKSURL != "":
 			p.at(path, "is symmetric: whoever can read its key can make tokens, so it may only come from jwks_file")
 		}
 	}

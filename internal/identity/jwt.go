@@ -13,6 +13,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/keywright/keywright/host"
+	"github.com/keywright/keywright/internal/jws"
 )
 
 // maxToken is the most bytes of a session token.
@@ -43,7 +44,7 @@ func newSession(ctx context.Context, c *JWT, o Options) *session {
 	s.keys.base, s.keys.cancel = context.WithCancel(context.WithoutCancel(ctx))
 	if c.JWKSFile != "" {
 		s.keys.pace, s.keys.read = filePace, readFile(c.JWKSFile)
-		s.keys.admits = admits{private: true, symmetric: slices.ContainsFunc(s.algorithms, symmetric)}
+		s.keys.admits = admits{private: true, symmetric: slices.ContainsFunc(s.algorithms, jws.Symmetric)}
 	} else {
 		s.keys.read = readURL(c.JWKSURL, o.Transport)
 	}
@@ -234,5 +235,5 @@ func (s *session) verify(ctx context.Context, t *token) error {
 }
 
 func (k *key) verifies(t *token) bool {
-	return k != nil && method(t.algorithm).Verify(t.signed, t.signature, k.public) == nil
+	return k != nil && jws.Method(t.algorithm).Verify(t.signed, t.signature, k.public) == nil
 }

@@ -11,9 +11,9 @@ import (
 	"github.com/MicahParks/jwkset"
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
-	"github.com/golang-jwt/jwt/v5"
 
 	"github.com/keywright/keywright/host"
+	"github.com/keywright/keywright/internal/jws"
 )
 
 // Bounds of a key set. A larger RSA key costs more to verify with than a request is worth.
@@ -25,45 +25,7 @@ const (
 
 // Asymmetric lists the algorithms of tokens that count unless a configuration names others.
 func Asymmetric() []string {
-	return []string{"RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "EdDSA"}
-}
-
-// method gives what verifies signatures of an algorithm, or nil. golang-jwt's registry is not asked: it has "none", and
-// any package of the program may add to it.
-func method(algorithm string) jwt.SigningMethod {
-	switch algorithm {
-	case "RS256":
-		return jwt.SigningMethodRS256
-	case "RS384":
-		return jwt.SigningMethodRS384
-	case "RS512":
-		return jwt.SigningMethodRS512
-	case "PS256":
-		return jwt.SigningMethodPS256
-	case "PS384":
-		return jwt.SigningMethodPS384
-	case "PS512":
-		return jwt.SigningMethodPS512
-	case "ES256":
-		return jwt.SigningMethodES256
-	case "ES384":
-		return jwt.SigningMethodES384
-	case "ES512":
-		return jwt.SigningMethodES512
-	case "EdDSA":
-		return jwt.SigningMethodEdDSA
-	case "HS256":
-		return jwt.SigningMethodHS256
-	case "HS384":
-		return jwt.SigningMethodHS384
-	case "HS512":
-		return jwt.SigningMethodHS512
-	}
-	return nil
-}
-
-func symmetric(algorithm string) bool {
-	return slices.Contains([]string{"HS256", "HS384", "HS512"}, algorithm)
+	return slices.DeleteFunc(jws.Algorithms(), jws.Symmetric)
 }
 
 // keySet has the keys that tokens are verified with. It is not changed once it is made.
@@ -179,7 +141,7 @@ func parseKey(raw []byte, a admits) (key, error) {
 			return key{}, fmt.Errorf("is an RSA key of %d bits; %d to %d are used", bits, minRSABits, maxRSABits)
 		}
 	}
-	if !slices.ContainsFunc(append(Asymmetric(), "HS256", "HS384", "HS512"), k.fits) {
+	if !slices.ContainsFunc(jws.Algorithms(), k.fits) {
 		return key{}, fmt.Errorf("fits no algorithm that is known here (%s)", host.Printable(k.algorithm))
 	}
 	return k, nil

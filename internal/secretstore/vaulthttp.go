@@ -12,6 +12,8 @@ import (
 	"net/http"
 
 	"github.com/go-json-experiment/json"
+
+	"github.com/keywright/keywright/internal/tlsfailure"
 )
 
 // maxAnswer is the most bytes of an answer. The stores of Vault hold 1 MiB for all fields of a path.
@@ -98,7 +100,11 @@ func (v *vault) unreachable(ctx context.Context, err error) error {
 	case ctx.Err() != nil:
 		return fmt.Errorf("vault cannot be reached: %w", context.Cause(ctx))
 	case errors.As(err, &certificate):
-		return fmt.Errorf("vault cannot be trusted: %s", unverified(certificate.Err))
+		reason := tlsfailure.Unverified(certificate.Err)
+		if errors.As(certificate.Err, new(x509.UnknownAuthorityError)) {
+			reason += ", give ca_file"
+		}
+		return fmt.Errorf("vault cannot be trusted: %s", reason)
 	case errors.As(err, new(tls.RecordHeaderError)), errors.Is(err, http.ErrSchemeMismatch):
 		return errors.New("vault cannot be reached: what answers does not speak TLS")
 	case errors.As(err, &lookup):
@@ -109,18 +115,4 @@ func (v *vault) unreachable(ctx context.Context, err error) error {
 		return errors.New("vault cannot be reached: the connection was closed")
 	}
 	return errors.New("vault cannot be reached: what answers does not speak HTTP as it should")
-}
-
-// unverified says why a certificate was refused, without the names in it, which its owner chose.
-func unverified(err error) string {
-	var invalid x509.CertificateInvalidError
-	switch {
-	case errors.As(err, new(x509.HostnameError)):
-		return "its certificate is for another name"
-	case errors.As(err, new(x509.UnknownAuthorityError)):
-		return "its certificate is signed by an unknown authority, give ca_file"
-	case errors.As(err, &invalid) && invalid.Reason == x509.Expired:
-		return "its certificate has expired or is not yet valid"
-	}
-	return "its certificate is not valid"
 }

@@ -3,11 +3,12 @@ package egress
 import (
 	"context"
 	"crypto/tls"
-	"crypto/x509"
 	"errors"
 	"io"
 	"net"
 	"net/http"
+
+	"github.com/keywright/keywright/internal/tlsfailure"
 )
 
 // Failure is what may be said of an error of net/http. Its texts quote what the other side sent, a status line or a
@@ -31,7 +32,7 @@ func Failure(err error) error {
 	case errors.Is(err, context.Canceled):
 		return fail("the request was cancelled", err)
 	case errors.As(err, &certificate):
-		return fail(unverified(certificate.Err), err)
+		return fail(tlsfailure.Unverified(certificate.Err), err)
 	case errors.As(err, &record), errors.Is(err, http.ErrSchemeMismatch):
 		return fail("it does not speak TLS", err)
 	case errors.As(err, &lookup), errors.As(err, &operation):
@@ -42,20 +43,6 @@ func Failure(err error) error {
 		return fail("it closed the connection", err)
 	}
 	return fail("it does not speak HTTP as it should", err)
-}
-
-// unverified says why a certificate was refused, without the names in it, which its owner chose.
-func unverified(err error) string {
-	var invalid x509.CertificateInvalidError
-	switch {
-	case errors.As(err, new(x509.HostnameError)):
-		return "its certificate is for another name"
-	case errors.As(err, new(x509.UnknownAuthorityError)):
-		return "its certificate is signed by an unknown authority"
-	case errors.As(err, &invalid) && invalid.Reason == x509.Expired:
-		return "its certificate has expired or is not yet valid"
-	}
-	return "its certificate is not valid"
 }
 
 // failure has no Unwrap, which would give the text away; Is answers for sentinels such as context.Canceled. It keeps the

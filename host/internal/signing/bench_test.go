@@ -8,6 +8,7 @@ import (
 	"github.com/golang-jwt/jwt/v5"
 
 	"github.com/keywright/keywright/host/internal/signing"
+	"github.com/keywright/keywright/internal/jws"
 )
 
 // BenchmarkJWT compares a JWT made from a key's text, as every request does it, with golang-jwt's own way, which is
@@ -27,7 +28,7 @@ func BenchmarkJWT(b *testing.B) {
 		"iat": json.Number("1700000000"), "exp": json.Number("1700000180"),
 	}
 	signer := signing.New(20)
-	for _, algorithm := range signing.Algorithms() {
+	for _, algorithm := range jws.Algorithms() {
 		key := fitting(b)[algorithm].private
 		b.Run(algorithm+"/signing", func(b *testing.B) {
 			b.ReportAllocs()

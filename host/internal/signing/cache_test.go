@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+
+	"github.com/keywright/keywright/internal/jws"
 )
 
 func ed25519PEM(t *testing.T, n byte) string {
@@ -24,7 +26,7 @@ func ed25519PEM(t *testing.T, n byte) string {
 func TestKeysAreRemembered(t *testing.T) {
 	s := New(3)
 	first := ed25519PEM(t, 0)
-	method := signingMethod("EdDSA")
+	method := jws.Method("EdDSA")
 	parsed, _, err := s.key(method, first)
 	if err != nil {
 		t.Fatal(err)

@@ -11,6 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/keywright/keywright/host/internal/signing"
+	"github.com/keywright/keywright/internal/jws"
 )
 
 // python is Debian's own interpreter, whose packages apt installs; another one may come first on PATH.
@@ -70,7 +71,7 @@ func TestIndependentImplementationVerifiesEveryAlgorithm(t *testing.T) {
 	signer := signing.New(20)
 	pairs := fitting(t)
 	var requests []verification
-	for _, algorithm := range signing.Algorithms() {
+	for _, algorithm := range jws.Algorithms() {
 		pair := pairs[algorithm]
 		token, _, err := signer.JWT(algorithm, pair.private, header, claims)
 		if err != nil {

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/keywright/keywright/host/internal/signing"
+	"github.com/keywright/keywright/internal/jws"
 )
 
 // TestOnlyFittingKeysSign tries every algorithm with every kind of key: threats.md 36, 37 and 35a.
@@ -86,7 +87,7 @@ func TestOnlyFittingKeysSign(t *testing.T) {
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
 			signer := signing.New(100)
-			for _, algorithm := range signing.Algorithms() {
+			for _, algorithm := range jws.Algorithms() {
 				signature, _, err := signer.Sign(algorithm, test.key, data)
 				if slices.Contains(test.signs, algorithm) {
 					if err != nil || len(signature) == 0 {
@@ -171,7 +172,7 @@ func TestUnknownAlgorithm(t *testing.T) {
 			t.Errorf("JWT with %q: %v, want ErrAlgorithm", algorithm, err)
 		}
 	}
-	if n := len(signing.Algorithms()); n != 13 {
+	if n := len(jws.Algorithms()); n != 13 {
 		t.Errorf("there are %d algorithms, want 13", n)
 	}
 }

@@ -18,57 +18,13 @@ import (
 
 	"github.com/keywright/keywright/host/internal/strictjson"
 	"github.com/keywright/keywright/internal/abi"
+	"github.com/keywright/keywright/internal/jws"
 )
 
 // ErrAlgorithm says that an algorithm is none of those that Algorithms lists. It does not quote the name, which may
 // have come from a secret.
 var ErrAlgorithm = errors.New("unknown algorithm: use HS256, HS384, HS512, RS256, RS384, RS512, ES256, ES384, ES512, " +
 	"PS256, PS384, PS512 or EdDSA, in this spelling")
-
-// Algorithms lists the JWS algorithms that can sign. Their names are case-sensitive, and "none" is not among them.
-func Algorithms() []string {
-	return []string{
-		"HS256", "HS384", "HS512",
-		"RS256", "RS384", "RS512",
-		"ES256", "ES384", "ES512",
-		"PS256", "PS384", "PS512",
-		"EdDSA",
-	}
-}
-
-// signingMethod gives what signs with an algorithm, or nil. It does not ask golang-jwt's registry: any package of the
-// program may add to that, and it has "none".
-func signingMethod(algorithm string) jwt.SigningMethod {
-	switch algorithm {
-	case "HS256":
-		return jwt.SigningMethodHS256
-	case "HS384":
-		return jwt.SigningMethodHS384
-	case "HS512":
-		return jwt.SigningMethodHS512
-	case "RS256":
-		return jwt.SigningMethodRS256
-	case "RS384":
-		return jwt.SigningMethodRS384
-	case "RS512":
-		return jwt.SigningMethodRS512
-	case "ES256":
-		return jwt.SigningMethodES256
-	case "ES384":
-		return jwt.SigningMethodES384
-	case "ES512":
-		return jwt.SigningMethodES512
-	case "PS256":
-		return jwt.SigningMethodPS256
-	case "PS384":
-		return jwt.SigningMethodPS384
-	case "PS512":
-		return jwt.SigningMethodPS512
-	case "EdDSA":
-		return jwt.SigningMethodEdDSA
-	}
-	return nil
-}
 
 // Signer signs, and remembers the keys that it parsed. It is safe for concurrent use.
 type Signer struct {
@@ -103,7 +59,7 @@ func (s *Signer) Sign(algorithm, key string, data []byte) (signature []byte, war
 }
 
 func (s *Signer) sign(algorithm, key, data string) (signature []byte, warning string, err error) {
-	method := signingMethod(algorithm)
+	method := jws.Method(algorithm)
 	if method == nil {
 		return nil, "", ErrAlgorithm
 	}
@@ -142,7 +98,7 @@ func (s *Signer) key(method jwt.SigningMethod, text string) (parsed any, warning
 // Both maps hold string, bool, nil, json.Number, []any and map[string]any. HTML is not escaped; a string that is not
 // UTF-8 is an error. For the rest see Sign.
 func (s *Signer) JWT(algorithm, key string, header, claims map[string]any) (token, warning string, err error) {
-	if signingMethod(algorithm) == nil {
+	if jws.Method(algorithm) == nil {
 		return "", "", ErrAlgorithm
 	}
 	head, err := appendHeader(make([]byte, 0, 128), algorithm, header)

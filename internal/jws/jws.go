@@ -1,0 +1,56 @@
+// Package jws has the algorithms of signatures, RFC 7518 section 3.1 and RFC 8037, for those who sign and those who verify.
+package jws
+
+import (
+	"strings"
+
+	"github.com/golang-jwt/jwt/v5"
+)
+
+// Algorithms lists the algorithms. Their names are case-sensitive, and "none" is not among them.
+func Algorithms() []string {
+	return []string{
+		"HS256", "HS384", "HS512",
+		"RS256", "RS384", "RS512",
+		"ES256", "ES384", "ES512",
+		"PS256", "PS384", "PS512",
+		"EdDSA",
+	}
+}
+
+// Symmetric tells whether who can verify with an algorithm can sign with it, too.
+func Symmetric(algorithm string) bool { return strings.HasPrefix(algorithm, "HS") }
+
+// Method gives what signs and verifies with an algorithm, or nil. It does not ask golang-jwt's registry: any package of the
+// program may add to that, and it has "none".
+func Method(algorithm string) jwt.SigningMethod {
+	switch algorithm {
+	case "HS256":
+		return jwt.SigningMethodHS256
+	case "HS384":
+		return jwt.SigningMethodHS384
+	case "HS512":
+		return jwt.SigningMethodHS512
+	case "RS256":
+		return jwt.SigningMethodRS256
+	case "RS384":
+		return jwt.SigningMethodRS384
+	case "RS512":
+		return jwt.SigningMethodRS512
+	case "ES256":
+		return jwt.SigningMethodES256
+	case "ES384":
+		return jwt.SigningMethodES384
+	case "ES512":
+		return jwt.SigningMethodES512
+	case "PS256":
+		return jwt.SigningMethodPS256
+	case "PS384":
+		return jwt.SigningMethodPS384
+	case "PS512":
+		return jwt.SigningMethodPS512
+	case "EdDSA":
+		return jwt.SigningMethodEdDSA
+	}
+	return nil
+}
