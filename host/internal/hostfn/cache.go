@@ -31,7 +31,7 @@ func (c *Call) CacheGet(key string) (string, bool) {
 		entry, ok = c.plan.Cache.Get(k)
 	}
 	if ok {
-		value, err := c.sealed.Join(entry.Value)
+		value, err := c.sealed.Join(entry.Value, entry.Handle)
 		if err != nil {
 			c.end(StagePlugin, err)
 		}

@@ -110,6 +110,9 @@ func (c *Cache[V]) Live(h *Handle) bool {
 	return true
 }
 
+// Gone reports whether another value, or none, has taken the entry's place.
+func (h *Handle) Gone() bool { return h.gone.Load() }
+
 // InTime tells whether the time of an entry is not over, whether or not it is still there.
 func (c *Cache[V]) InTime(h *Handle) bool { return h != nil && h.valid(c.now()) }
 
