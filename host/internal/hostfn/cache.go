@@ -91,9 +91,13 @@ func (c *Call) cacheKey(key string) tokencache.Key {
 	if key == "" || len(key) > maxCacheKey {
 		c.endf(StagePlugin, "a cache key has 1 to %d bytes", maxCacheKey)
 	}
+	return tokencache.Key{Partition: c.partition(), Name: key}
+}
+
+func (c *Call) partition() [32]byte {
 	if c.inputs.partition == nil {
 		sum := c.plan.Partition(c.inputs)
 		c.inputs.partition = &sum
 	}
-	return tokencache.Key{Partition: *c.inputs.partition, Name: key}
+	return *c.inputs.partition
 }

@@ -41,6 +41,8 @@ const MaxTTL = 100 * 365 * 24 * time.Hour
 
 // Cache holds entries in memory only. It is safe for concurrent use.
 type Cache[V any] struct {
+	Refusals *Refusals // of token endpoints; as many as entries
+
 	entries, perPartition int
 	now                   func() time.Time
 
@@ -65,6 +67,7 @@ func (it *item[V]) entry() Entry[V] { return Entry[V]{it.value, it.Generation, i
 func New[V any](entries, perPartition int, now func() time.Time) *Cache[V] {
 	entries = max(1, entries)
 	return &Cache[V]{
+		Refusals:     newRefusals(entries, now),
 		entries:      entries,
 		perPartition: max(1, perPartition),
 		now:          now,
