@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/keywright/keywright/host"
+	"github.com/keywright/keywright/host/internal/testhook"
 	"github.com/keywright/keywright/internal/abi"
 )
 
@@ -54,15 +55,13 @@ func TestAWrongSecretIsSentLessAndLess_threats_62(t *testing.T) {
 		}
 	}
 	want := time.Second
-	distinct := map[time.Duration]bool{}
 	for i, wait := range asked {
 		if wait < want-want/5 || wait > want+200*time.Millisecond {
 			t.Errorf("it is asked for the %d. time after %v, want up to a fifth less than %v", i+2, wait, want)
 		}
 		want = min(2*want, 5*time.Minute)
-		distinct[wait] = true
 	}
-	if len(distinct) < 8 {
+	if last := asked[len(asked)-4:]; len(slices.Compact(slices.Clone(last))) == 1 {
 		t.Errorf("the waits %v have no jitter", asked)
 	}
 	if n := w.logged("it is asked again"); n != len(asked)+1 {
@@ -327,6 +326,40 @@ func TestTwoGrantsInOneCall_threats_62(t *testing.T) {
 				t.Errorf("the endpoint was asked %q", grants)
 			}
 		})
+	}
+}
+
+// What a plugin chooses from beyond the partition makes another question: another URL, another entry of its cache.
+func TestWhatElseThePluginSendsIsAskedAtOnce_threats_63(t *testing.T) {
+	renew, url := false, "url"
+	g := &guest{about: abi.Description{Uses: abi.Groups, Fields: []abi.Field{
+		sealedField("to_token", abi.SinkToken),
+		{Name: "url", Kind: abi.KindURL, Sinks: []string{abi.SinkToken}}, {Name: "url2", Kind: abi.KindURL, Sinks: []string{abi.SinkToken}},
+	}}, authenticate: func(env abi.Env) (string, error) {
+		refresh, found := "", false
+		if !renew {
+			refresh, found = env.CacheGet("refresh")
+		}
+		if !found {
+			env.CacheSet("refresh", value(env, "to_token"), 60)
+			refresh, _ = env.CacheGet("refresh")
+			renew = false
+		}
+		env.TokenRequest([]byte(marshal(abi.TokenRequest{URL: value(env, url), Form: []abi.Pair{{Name: "refresh_token", Value: refresh}}})))
+		return "", errors.New("no token")
+	}}
+	w := makeWorld(testhook.WithoutBuiltIns(t.Context()), t, withGuest(g))
+	w.canary("s")
+	w.setLogin(wrongSecret)
+	c := w.connect("custom", config{"to_token": "{{ get_secret('s') }}", "url": tokenURL, "url2": tokenURL + "2"})
+	for i, change := range []func(){func() {}, func() { url = "url2" }, func() { renew = true }} {
+		change()
+		for range 3 {
+			w.refusedFor(c, t.Context())
+		}
+		if n := w.exchanged(); n != i+1 {
+			t.Errorf("after %d changes there are %d exchanges", i, n)
+		}
 	}
 }
 

@@ -47,7 +47,7 @@ func newRefusals(size int, now func() time.Time) *Refusals {
 type Question struct {
 	refusals *Refusals
 	key      [32]byte
-	again    bool // it was refused before
+	turn     bool // it was refused before, and its holder is the one who asks again
 }
 
 // Ask reports whether a question may be asked now. The key is a digest of all that the answer depends on. If it may not,
@@ -72,7 +72,7 @@ func (r *Refusals) Ask(key [32]byte) (q *Question, before Refusal, may bool) {
 		return nil, before, false
 	}
 	it.asking = true
-	return &Question{refusals: r, key: key, again: true}, Refusal{}, true
+	return &Question{refusals: r, key: key, turn: true}, Refusal{}, true
 }
 
 // Refused remembers the answer. After is what Retry-After said, 0 if nothing; jitter is random, from 0 up to 1. It returns
@@ -87,9 +87,10 @@ func (q *Question) Refused(answer Refusal, after time.Duration, jitter float64) 
 	case !ok:
 		it = &refused{next: firstWait}
 		r.all.Add(q.key, it)
-	case !q.again:
+	case !q.turn:
 		return it.Refusal, false
 	}
+	q.turn = false
 	wait := it.next - time.Duration(jitter*float64(it.next)/5)
 	if after > 0 {
 		wait = min(max(after, firstWait), longestWait)
@@ -104,6 +105,7 @@ func (q *Question) Accepted() {
 	q.refusals.mu.Lock()
 	defer q.refusals.mu.Unlock()
 	q.refusals.all.Remove(q.key)
+	q.turn = false
 }
 
 // End gives the turn back, when there was no answer that counts: the next caller asks. It does nothing after Refused and
@@ -111,7 +113,8 @@ func (q *Question) Accepted() {
 func (q *Question) End() {
 	q.refusals.mu.Lock()
 	defer q.refusals.mu.Unlock()
-	if it, ok := q.refusals.all.Peek(q.key); ok && q.again && !within(it.at, q.refusals.now(), it.Wait) {
+	if it, ok := q.refusals.all.Peek(q.key); ok && q.turn {
 		it.asking = false
 	}
+	q.turn = false
 }

@@ -35,6 +35,20 @@ func TestRefusalsAreBounded_threats_62(t *testing.T) {
 	}
 }
 
+// Of those who asked at the same time, one refusal counts.
+func TestRefusalsAtTheSameTimeAreOne_threats_62(t *testing.T) {
+	r := tokencache.New[string](4, 4, time.Now).Refusals
+	var questions [3]*tokencache.Question
+	for i := range questions {
+		questions[i], _, _ = r.Ask([32]byte{1})
+	}
+	for i, q := range questions {
+		if refusal, first := q.Refused(tokencache.Refusal{Status: 400}, 0, 0); first != (i == 0) || refusal.Wait != time.Second {
+			t.Errorf("refusal %d is the first: %t, with a wait of %v", i, first, refusal.Wait)
+		}
+	}
+}
+
 // threats.md 33: a clock that is set back or forward keeps nobody from asking.
 func TestRefusalsAndTheClock_threats_33(t *testing.T) {
 	for _, step := range []time.Duration{-time.Second, -1000 * time.Hour, 1000 * time.Hour, 290 * 365 * 24 * time.Hour} {
