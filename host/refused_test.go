@@ -20,7 +20,7 @@ import (
 // What a token endpoint refused is not asked again at once: threats.md 62 and 63.
 
 // refusedFor sends a request that the token endpoint refuses, or has refused, and returns how long it is not asked again.
-func (w *world) refusedFor(c *host.Connector, ctx context.Context) time.Duration {
+func (w *world) refusedFor(ctx context.Context, c *host.Connector) time.Duration {
 	w.t.Helper()
 	var answer *host.TokenError
 	if err := w.refuse(c, get(ctx), host.StageToken); !errors.As(err, &answer) {
@@ -119,17 +119,17 @@ func TestRetryAfterOfARefusal_threats_62(t *testing.T) {
 			connector := w.connect("oauth_client_credentials", oauth("{{ get_secret('s') }}"))
 			w.refuse(connector, get(t.Context()), host.StageToken)
 			if c.least == 0 {
-				if wait := w.refusedFor(connector, t.Context()); wait != 0 || w.exchanged() != 2 {
+				if wait := w.refusedFor(t.Context(), connector); wait != 0 || w.exchanged() != 2 {
 					t.Errorf("%d exchanges, the error says %v", w.exchanged(), wait)
 				}
 				return
 			}
-			wait := w.refusedFor(connector, t.Context())
+			wait := w.refusedFor(t.Context(), connector)
 			if wait < c.least || wait > c.most {
 				t.Errorf("it is asked again in %v, want %v to %v", wait, c.least, c.most)
 			}
 			w.advance(wait - 1)
-			if left := w.refusedFor(connector, t.Context()); left != 1 || w.exchanged() != 1 {
+			if left := w.refusedFor(t.Context(), connector); left != 1 || w.exchanged() != 1 {
 				t.Errorf("just before: %d exchanges, %v left", w.exchanged(), left)
 			}
 			w.advance(1)
@@ -151,7 +151,7 @@ func TestChangedInputIsAskedAtOnce_threats_63(t *testing.T) {
 	perUser := with(oauth("{{ get_secret('s') }}"), "client_id", "{{ user.id }}")
 	c := w.connect("oauth_client_credentials", perUser)
 	for range 3 {
-		w.refusedFor(c, ann)
+		w.refusedFor(ann, c)
 	}
 	if w.exchanged() != 1 {
 		t.Fatalf("%d exchanges", w.exchanged())
@@ -168,7 +168,7 @@ func TestChangedInputIsAskedAtOnce_threats_63(t *testing.T) {
 		{"the token endpoint", w.connect("oauth_client_credentials", with(perUser, "token_url", "https://login.test/other")), ann},
 	} {
 		for range 2 {
-			w.refusedFor(other.connector, other.ctx)
+			w.refusedFor(other.ctx, other.connector)
 		}
 		if n := w.exchanged(); n != i+2 {
 			t.Errorf("with another %s: %d exchanges, want %d", other.name, n, i+2)
@@ -189,11 +189,11 @@ func TestARefusalIsForgottenWhenATokenComes_threats_62(t *testing.T) {
 	c := w.connect("oauth_client_credentials", oauth("{{ get_secret('s') }}"))
 	for range 5 {
 		w.setLogin(wrongSecret)
-		if wait := w.refusedFor(c, t.Context()); wait > time.Second {
+		if wait := w.refusedFor(t.Context(), c); wait > time.Second {
 			t.Errorf("a first refusal is remembered for %v", wait)
 		}
 		w.advance(time.Second)
-		if wait := w.refusedFor(c, t.Context()); wait <= time.Second {
+		if wait := w.refusedFor(t.Context(), c); wait <= time.Second {
 			t.Errorf("a second refusal is remembered for %v", wait)
 		}
 		w.advance(2 * time.Second)
@@ -224,7 +224,7 @@ func TestOneAsksAgain_threats_62(t *testing.T) {
 		var all sync.WaitGroup
 		ask := func(n int) {
 			for range n {
-				all.Go(func() { w.refusedFor(c, t.Context()) })
+				all.Go(func() { w.refusedFor(t.Context(), c) })
 			}
 			synctest.Wait()
 		}
@@ -245,7 +245,7 @@ func TestOneAsksAgain_threats_62(t *testing.T) {
 		}
 		close(g.open)
 		all.Wait()
-		if wait := w.refusedFor(c, t.Context()); wait <= time.Second || wait > 2*time.Second || w.exchanged() != 9 {
+		if wait := w.refusedFor(t.Context(), c); wait <= time.Second || wait > 2*time.Second || w.exchanged() != 9 {
 			t.Errorf("after it the wait is %v: eight at once count as one", wait)
 		}
 		if n := w.logged("it is asked again"); n != 2 {
@@ -260,7 +260,7 @@ func TestAFailureOfTheNetworkGivesTheTurnBack_threats_62(t *testing.T) {
 	w.canary("s")
 	c := w.connect("oauth_client_credentials", oauth("{{ get_secret('s') }}"))
 	w.setLogin(wrongSecret)
-	w.refusedFor(c, t.Context())
+	w.refusedFor(t.Context(), c)
 	w.advance(time.Second)
 	for _, broken := range []answer{
 		func(*http.Request) (*http.Response, error) { return nil, errors.New("connection refused") },
@@ -334,7 +334,8 @@ func TestWhatElseThePluginSendsIsAskedAtOnce_threats_63(t *testing.T) {
 	renew, url := false, "url"
 	g := &guest{about: abi.Description{Uses: abi.Groups, Fields: []abi.Field{
 		sealedField("to_token", abi.SinkToken),
-		{Name: "url", Kind: abi.KindURL, Sinks: []string{abi.SinkToken}}, {Name: "url2", Kind: abi.KindURL, Sinks: []string{abi.SinkToken}},
+		{Name: "url", Kind: abi.KindURL, Sinks: []string{abi.SinkToken}},
+		{Name: "url2", Kind: abi.KindURL, Sinks: []string{abi.SinkToken}},
 	}}, authenticate: func(env abi.Env) (string, error) {
 		refresh, found := "", false
 		if !renew {
@@ -355,7 +356,7 @@ func TestWhatElseThePluginSendsIsAskedAtOnce_threats_63(t *testing.T) {
 	for i, change := range []func(){func() {}, func() { url = "url2" }, func() { renew = true }} {
 		change()
 		for range 3 {
-			w.refusedFor(c, t.Context())
+			w.refusedFor(t.Context(), c)
 		}
 		if n := w.exchanged(); n != i+1 {
 			t.Errorf("after %d changes there are %d exchanges", i, n)
@@ -370,7 +371,7 @@ func TestRefusalsOfManyUsersAreLoggedApart_threats_62(t *testing.T) {
 	w.setLogin(wrongSecret)
 	c := w.connect("oauth_client_credentials", with(oauth("{{ get_secret('s') }}"), "client_id", "{{ user.id }}"))
 	for i := range 100 {
-		w.refusedFor(c, host.WithUser(t.Context(), host.User{ID: fmt.Sprint(i)}))
+		w.refusedFor(host.WithUser(t.Context(), host.User{ID: fmt.Sprint(i)}), c)
 		w.advance(20 * time.Millisecond)
 	}
 	if n := w.logged("it is asked again"); n != 3 {
