@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"math"
 	"net/http"
 	"strconv"
 	"strings"
@@ -23,6 +24,7 @@ type problem struct {
 	stage  string // of the host's error
 	retry  int    // seconds
 	cause  error  // for the log
+	known  bool   // the host has logged it, once for all requests that it concerns
 }
 
 func (p *problem) Error() string {
@@ -61,9 +63,19 @@ func problemOf(err error) *problem {
 	case errors.As(err, &failed) && failed.Stage == host.StageResponse:
 		return &problem{status: http.StatusBadGateway, kind: "answer-refused", detail: "the API's answer cannot be passed on", cause: err}
 	case errors.As(err, &failed):
-		return &problem{status: http.StatusBadGateway, kind: "authentication-failed", stage: string(failed.Stage), detail: "the request could not be authenticated, and was not sent", cause: err}
+		retry := retryAfter(err)
+		return &problem{retry: retry, known: retry > 0, status: http.StatusBadGateway, kind: "authentication-failed", stage: string(failed.Stage), detail: "the request could not be authenticated, and was not sent", cause: err}
 	}
 	return &problem{status: http.StatusBadGateway, kind: "upstream-failed", detail: "the API could not be reached, or broke off", cause: err}
+}
+
+// retryAfter returns for how many seconds a token endpoint that refused is not asked again, or 0.
+func retryAfter(err error) int {
+	var refused *host.TokenError
+	if !errors.As(err, &refused) {
+		return 0
+	}
+	return int(math.Ceil(refused.RetryAfter.Seconds()))
 }
 
 // unrendered is what a caller is told when the request could not be made of the definition: of a template that names what is
@@ -100,7 +112,10 @@ const statusGone = 499
 func (c *call) tell(ctx context.Context, p *problem) {
 	c.event.Problem, c.event.Stage = p.kind, p.stage
 	level := slog.LevelInfo // it is the caller's
-	if p.status >= http.StatusInternalServerError {
+	switch {
+	case p.known:
+		level = slog.LevelDebug
+	case p.status >= http.StatusInternalServerError:
 		level = slog.LevelWarn
 	}
 	known := []slog.Attr{slog.String("request_id", c.id), slog.Int("status", p.status), slog.String("problem", p.kind)}

@@ -17,8 +17,9 @@ import (
 // outcome is what a call has come to.
 type outcome struct {
 	mutation *hostfn.Mutation
-	used     []*tokencache.Handle
-	call     *hostfn.Call // whose ScrubError is for what others say once they have seen the credential
+	used     []*tokencache.Handle // what the call read
+	putIn    []*tokencache.Handle // what the mutation has of it
+	call     *hostfn.Call         // whose ScrubError is for what others say once they have seen the credential
 	err      error
 	apart    bool                   // the call runs on, or has run, on a goroutine of its own, which tells Observe
 	echoes   atomic.Pointer[echoes] // once they were needed, and if they are not large
@@ -161,6 +162,7 @@ func (c *Connector) call(ctx context.Context, call *hostfn.Call, told *Call) (*o
 		if out.mutation, err = call.Mutation(result.Output); err != nil {
 			errors.As(err, &failure)
 		}
+		out.putIn = call.PutIn()
 	}
 	if failure != nil {
 		out.err = c.failure(failure)

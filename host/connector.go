@@ -99,6 +99,7 @@ func (c *Connector) newPlan() *hostfn.Plan {
 		Random:      h.config.Random,
 		Log:         h.logLine(c.Name, c.plugin.info.Type),
 		Warn:        c.warn,
+		Refused:     c.refused,
 		Limits:      limits,
 	}
 }
@@ -117,8 +118,9 @@ func (h *Host) logLine(connector, authType string) func(context.Context, abi.Lev
 
 // warnings remembers what was warned of: the same text is logged once, and no more than 32 texts are.
 type warnings struct {
-	mu   sync.Mutex
-	seen map[string]bool
+	mu      sync.Mutex
+	seen    map[string]bool
+	refused time.Time // when a refusal was logged last
 }
 
 const maxWarnings = 32
@@ -135,6 +137,26 @@ func (c *Connector) warn(ctx context.Context, text string) {
 	}
 	w.mu.Unlock()
 	if !known {
+		c.host.logLine(c.Name, c.plugin.info.Type)(ctx, abi.LevelWarn, text)
+	}
+}
+
+// refusalsApart is how far apart, at least, the refusals are that are logged, since each user of a connector may have their
+// own. The same inputs are never refused sooner.
+const refusalsApart = 800 * time.Millisecond
+
+// refused logs that a token endpoint refused.
+func (c *Connector) refused(ctx context.Context, text string) {
+	now := c.host.config.Clock()
+	w := c.warned
+	w.mu.Lock()
+	since := now.Sub(w.refused)
+	soon := !w.refused.IsZero() && since >= 0 && since < refusalsApart
+	if !soon {
+		w.refused = now
+	}
+	w.mu.Unlock()
+	if !soon {
 		c.host.logLine(c.Name, c.plugin.info.Type)(ctx, abi.LevelWarn, text)
 	}
 }

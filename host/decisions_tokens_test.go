@@ -201,8 +201,11 @@ func TestDecision_Tokens_answer_is_no_token(t *testing.T) {
 			if answer != nil && (answer.Status != c.status || answer.Code != c.code) {
 				t.Errorf("the TokenError is %+v", answer)
 			}
-			// decisions.md "the exchange fails: nothing is cached; the next request tries again", threats.md 32.
+			// threats.md 32: the next request tries again; after a refusal, a second later.
 			w.setLogin(token("t1", 3600))
+			if c.status == http.StatusBadRequest || c.status == http.StatusUnauthorized {
+				w.advance(time.Second)
+			}
 			w.get(connector)
 			if n := w.exchanged() - before; n != 2 {
 				t.Errorf("%d exchanges, want another one", n)

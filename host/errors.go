@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"time"
 
 	"github.com/keywright/keywright/host/internal/hostfn"
 )
@@ -42,10 +43,13 @@ func (e *Error) Unwrap() error { return e.Err }
 type TokenError struct {
 	Status int    // of HTTP
 	Code   string // a registered error code such as invalid_client, "other" for any other, "" for none
+	// RetryAfter is how long requests with the same secrets, variables, user and configuration get this error without the
+	// endpoint being asked; 0 when the next request asks it.
+	RetryAfter time.Duration
 }
 
 func (e *TokenError) Error() string {
-	return (&hostfn.TokenError{Status: e.Status, Code: e.Code}).Error()
+	return (&hostfn.TokenError{Status: e.Status, Code: e.Code, RetryAfter: e.RetryAfter}).Error()
 }
 
 // ConfigError lists everything that is wrong with a connector.

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/keywright/keywright/host"
 	"github.com/keywright/keywright/host/internal/testhook"
@@ -201,6 +202,7 @@ func TestTokenEndpointEchoesTheSecret_threats_20(t *testing.T) {
 			return respond(code, marshal(map[string]string{"error": r.Form.Get("client_secret"), "error_description": r.Form.Encode()}))(r)
 		})
 		w.refuse(w.connect("oauth_client_credentials", oauth("{{ get_secret('s') }}")), get(t.Context()), host.StageToken)
+		w.advance(time.Second) // after which one that refused is asked again
 		w.setLogin(func(r *http.Request) (*http.Response, error) {
 			_ = r.ParseForm()
 			return nil, fmt.Errorf("malformed HTTP response %q", r.Form.Encode()+r.Form.Get("client_secret"))

@@ -170,7 +170,7 @@ func guestFailure(export string, call *hostfn.Call, message string) *hostfn.Fail
 		text = export + " failed without a message"
 	}
 	if answer := call.TokenError(); answer != nil {
-		return &hostfn.Failure{Stage: hostfn.StageToken, Err: &TokenError{Status: answer.Status, Code: answer.Code}}
+		return &hostfn.Failure{Stage: hostfn.StageToken, Err: &TokenError{Status: answer.Status, Code: answer.Code, RetryAfter: answer.RetryAfter}}
 	}
 	stage := hostfn.StagePlugin
 	if call.OtherType() { // and that the plugin cannot use

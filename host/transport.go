@@ -23,7 +23,7 @@ import (
 // not the connector's fails, redirects that a client follows included.
 //
 // When the answer to a request with a cached token is 401, the token is dropped and the request sent once more, if its
-// body can be replayed ([http.Request].GetBody).
+// body can be replayed ([http.Request].GetBody). Other entries of the cache that the plugin read stay.
 func (c *Connector) Transport(base http.RoundTripper) http.RoundTripper {
 	if base == nil {
 		base = c.host.base
@@ -40,7 +40,7 @@ type transport struct {
 // RoundTrip implements [http.RoundTripper]. Its errors are of type [Error], or those of base without what they may hold
 // of a credential.
 func (t *transport) RoundTrip(r *http.Request) (*http.Response, error) {
-	response, used, shield, err := t.send(r, false)
+	response, putIn, shield, err := t.send(r, false)
 	switch {
 	case err != nil:
 		return nil, err
@@ -48,8 +48,8 @@ func (t *transport) RoundTrip(r *http.Request) (*http.Response, error) {
 		return shield.response(response)
 	}
 	again := false
-	for _, u := range used {
-		again = t.connector.host.cache.Reject(u.Key, u.Generation) || again
+	for _, entry := range putIn {
+		again = t.connector.host.cache.Reject(entry.Key, entry.Generation) || again
 	}
 	if !again || !replayable(r) {
 		return shield.response(response)
@@ -99,7 +99,7 @@ func (t *transport) send(r *http.Request, again bool) (*http.Response, []*tokenc
 		_ = response.Body.Close()
 		return nil, nil, nil, t.connector.fail(StageOrigin, err)
 	}
-	return response, out.used, shield, nil
+	return response, out.putIn, shield, nil
 }
 
 // withoutEcho takes the query that was appended out of a redirect. Servers that redirect to another path or port often

@@ -40,7 +40,7 @@ var rules = []rule{
 	{packages: "host/internal/kernel"},
 	{packages: "internal/exprscan", others: []string{"github.com/expr-lang/expr"}},
 	{packages: "host/internal/template", ours: []string{"internal/exprscan"}, others: []string{"github.com/expr-lang/expr", "github.com/go-json-experiment/json"}},
-	{packages: "host/internal/seal", ours: []string{"internal/abi"}},
+	{packages: "host/internal/seal", ours: []string{"internal/abi", "host/internal/tokencache"}},
 	{packages: "host/internal/tokencache", others: []string{"github.com/hashicorp/golang-lru/v2"}},
 	{packages: "host/internal/signing", ours: []string{"internal/abi", "internal/jws", "host/internal/strictjson"}, others: []string{
 		"github.com/golang-jwt/jwt/v5", "github.com/hashicorp/golang-lru/v2", "github.com/go-json-experiment/json",

@@ -242,7 +242,7 @@ func TestWhatTheTypeFixes(t *testing.T) {
 	})
 }
 
-// decisions.md, Tokens: the error has status and code; the next request tries again.
+// decisions.md, Tokens: the error has status and code, and how long the endpoint is not asked again.
 func TestAnswersThatAreNoToken(t *testing.T) {
 	run(t, func(t *testing.T, h *hosttest.Harness) {
 		h.Key("key", "ES256")
@@ -251,8 +251,9 @@ func TestAnswersThatAreNoToken(t *testing.T) {
 		err := h.AuthenticateError(config(), get())
 		var answer *host.TokenError
 		if !errors.As(err, &answer) || answer.Status != 400 || answer.Code != "invalid_grant" || err.Stage != host.StageToken {
-			t.Errorf("stage %s: %v", err.Stage, err)
+			t.Fatalf("stage %s: %v", err.Stage, err)
 		}
+		h.Advance(answer.RetryAfter)
 		if err := h.AuthenticateError(config(), get()); !strings.Contains(err.Error(), "another type than bearer") {
 			t.Error(err)
 		}

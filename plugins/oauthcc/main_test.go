@@ -224,7 +224,10 @@ func TestAnswersThatAreNoToken(t *testing.T) {
 				if errors.As(err, &answer) != (test.status != 0) || answer != nil && (answer.Status != test.status || answer.Code != test.code) {
 					t.Errorf("as a TokenError: %+v", answer)
 				}
-				// threats.md 32: the next request tries again, and what it gets is cached.
+				if answer != nil {
+					h.Advance(answer.RetryAfter)
+				}
+				// threats.md 32: the next request tries again, after a refusal a second later, and what it gets is cached.
 				h.Authenticate(config(), get())
 				h.Authenticate(config(), get())
 				if n := len(h.Exchanges()); n != 2 {

@@ -283,7 +283,7 @@ func testTokenEndpointRefuses(t *testing.T, wasm []byte) {
 		t.Errorf("got the error %v, want a host.Error of connector crm, type as_token, at stage token", err)
 	}
 	var answer *host.TokenError
-	if !errors.As(err, &answer) || *answer != (host.TokenError{Status: http.StatusUnauthorized, Code: "invalid_client"}) {
+	if !errors.As(err, &answer) || answer.Status != http.StatusUnauthorized || answer.Code != "invalid_client" {
 		t.Errorf("got the error %v, want a host.TokenError with 401 invalid_client", err)
 	}
 	if len(s.net.received) != 0 {

@@ -31,7 +31,7 @@ func (c *Call) CacheGet(key string) (string, bool) {
 		entry, ok = c.plan.Cache.Get(k)
 	}
 	if ok {
-		value, err := c.sealed.Join(entry.Value)
+		value, err := c.sealed.Join(entry.Value, entry.Handle)
 		if err != nil {
 			c.end(StagePlugin, err)
 		}
@@ -91,9 +91,13 @@ func (c *Call) cacheKey(key string) tokencache.Key {
 	if key == "" || len(key) > maxCacheKey {
 		c.endf(StagePlugin, "a cache key has 1 to %d bytes", maxCacheKey)
 	}
+	return tokencache.Key{Partition: c.partition(), Name: key}
+}
+
+func (c *Call) partition() [32]byte {
 	if c.inputs.partition == nil {
 		sum := c.plan.Partition(c.inputs)
 		c.inputs.partition = &sum
 	}
-	return tokencache.Key{Partition: *c.inputs.partition, Name: key}
+	return *c.inputs.partition
 }

@@ -58,6 +58,7 @@ type Call struct {
 	answer        *TokenError
 	otherType     bool // the last token was of another type than bearer
 	used          []*tokencache.Handle
+	putIn         *seal.Origins // of what was put into the mutation, or revealed
 }
 
 // Restart asks for the call to be run again as Exchanging.
@@ -109,8 +110,10 @@ func (c *Call) Held() int {
 	for _, url := range c.urls {
 		held += len(url)
 	}
-	for _, used := range c.used {
-		held += len(used.Key.Name) + handleBytes
+	for _, entries := range [...][]*tokencache.Handle{c.used, c.putIn.Entries()} {
+		for _, entry := range entries {
+			held += len(entry.Key.Name) + handleBytes
+		}
 	}
 	return held
 }
@@ -129,6 +132,22 @@ func (c *Call) OtherType() bool { return c.otherType }
 
 // Used lists the cache entries that the call read, each once.
 func (c *Call) Used() []*tokencache.Handle { return c.used }
+
+// PutIn lists the cache entries whose sealed values went into the mutation, also by way of other values and other entries:
+// those that a 401 is about. A value that was revealed counts as one of them.
+//
+// What a call that read its request puts in is chosen by that request. Were an entry dropped by that choice, a later call
+// could read of one request in what is missing (threats.md 15c). So it is all that such a call read, or nothing.
+func (c *Call) PutIn() []*tokencache.Handle {
+	if c.putIn == nil || !c.inputRead {
+		return c.putIn.Entries()
+	}
+	all := seal.From(c.used...)
+	for v := range c.sealed.Values() {
+		all = all.And(v.From)
+	}
+	return all.Entries()
+}
 
 // end ends the call.
 func (c *Call) end(stage string, err error) {

@@ -11,7 +11,7 @@ import (
 	"github.com/keywright/keywright/internal/abi"
 )
 
-// note remembers what of a header or parameter came from sealed values.
+// note remembers what of a header or parameter came from sealed values, and which entries of the cache these came from.
 func (c *Call) note(m *Mutation, written abi.Pair, name, value string) {
 	for _, text := range [...][2]string{{written.Name, name}, {written.Value, value}} {
 		if text[0] == text[1] {
@@ -19,11 +19,15 @@ func (c *Call) note(m *Mutation, written abi.Pair, name, value string) {
 		}
 		m.opened = append(m.opened, text[1])
 		pieces, err := c.sealed.Split(text[0])
-		if err != nil || len(pieces) == 1 {
+		if err != nil {
 			continue
 		}
 		for _, piece := range pieces {
-			if piece.Sealed {
+			if !piece.Sealed {
+				continue
+			}
+			c.putIn = c.putIn.And(piece.Value.From)
+			if len(pieces) > 1 {
 				m.opened = append(m.opened, piece.Value.Text)
 			}
 		}

@@ -32,7 +32,7 @@ func (c *Call) Encode(format, text string) string {
 	if !sealed {
 		return out
 	}
-	return c.seal(seal.Value{Text: out, Sinks: v.Sinks, Mask: format + "(" + v.Mask + ")"})
+	return c.seal(seal.Value{Text: out, Sinks: v.Sinks, Mask: format + "(" + v.Mask + ")", From: v.From})
 }
 
 // MAC gives an HMAC, RFC 2104: raw bytes, sealed, with the sinks of its key.
@@ -51,7 +51,7 @@ func (c *Call) MAC(algorithm, key, data string) string {
 	if err != nil {
 		c.end(StageSign, err)
 	}
-	return c.seal(seal.Value{Text: string(sum), Sinks: v.Sinks, Mask: "mac(" + algorithm + ", " + v.Mask + ")"})
+	return c.seal(seal.Value{Text: string(sum), Sinks: v.Sinks, Mask: "mac(" + algorithm + ", " + v.Mask + ")", From: v.From})
 }
 
 // Reveal gives the bytes of a sealed value to a guest that the operator trusts with them.
@@ -63,6 +63,7 @@ func (c *Call) Reveal(value string) []byte {
 		c.end(StagePlugin, errors.New("reveal was called for a text that holds no sealed value"))
 	}
 	c.revealed = true
+	c.putIn = c.putIn.And(v.From) // for all the host can know
 	return []byte(v.Text)
 }
 

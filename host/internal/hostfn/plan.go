@@ -85,6 +85,7 @@ type Plan struct {
 	Random   io.Reader
 	Log      func(ctx context.Context, level abi.Level, text string) // a line of the guest or about it
 	Warn     func(ctx context.Context, text string)                  // the same text once for a connector
+	Refused  func(ctx context.Context, text string)                  // a token endpoint refused, the first time in a period
 	Limits   Limits
 }
 

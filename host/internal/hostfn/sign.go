@@ -29,7 +29,8 @@ func (c *Call) JWTSign(document []byte) string {
 	if c.mode == Explaining {
 		mask = c.maskedJWT(c.jwtRequest(document))
 	}
-	header, claims := c.opened("header", request.Header), c.opened("claims", request.Claims)
+	header, from := c.opened("header", request.Header)
+	claims, more := c.opened("claims", request.Claims)
 	if err := signing.Integers(claims, request.Integers); err != nil {
 		c.end(StageSign, err)
 	}
@@ -39,7 +40,7 @@ func (c *Call) JWTSign(document []byte) string {
 		c.end(StageSign, fmt.Errorf("%s: %w", request.Key, err))
 	}
 	c.warning(request.Key, warning)
-	return c.seal(seal.Value{Text: token, Sinks: sink, Mask: mask})
+	return c.seal(seal.Value{Text: token, Sinks: sink, Mask: mask, From: from.And(more)})
 }
 
 func (c *Call) jwtRequest(document []byte) (request abi.JWTRequest[strictjson.Tree]) {
@@ -49,16 +50,18 @@ func (c *Call) jwtRequest(document []byte) (request abi.JWTRequest[strictjson.Tr
 	return request
 }
 
-// opened puts in what the sealed values of an object stand for.
-func (c *Call) opened(what string, object map[string]any) map[string]any {
+// opened puts in what the sealed values of an object stand for, and returns what they came from.
+func (c *Call) opened(what string, object map[string]any) (_ map[string]any, from *seal.Origins) {
 	where := "the " + what + " of jwt_sign"
-	return c.mapStrings(where, object, func(text string) (string, error) {
+	object = c.mapStrings(where, object, func(text string) (string, error) {
 		out, _ := c.open(where, text, seal.Claim)
+		from = from.And(c.sealed.From(text))
 		if !utf8.ValidString(out) {
 			return "", errors.New("a sealed value that is not UTF-8 cannot stand in JSON; encode it")
 		}
 		return out, nil
 	})
+	return object, from
 }
 
 // maskedJWT is a JWT for a person to read.

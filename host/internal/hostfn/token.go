@@ -12,10 +12,12 @@ import (
 	"net/url"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/keywright/keywright/host/internal/egress"
 	"github.com/keywright/keywright/host/internal/seal"
 	"github.com/keywright/keywright/host/internal/strictjson"
+	"github.com/keywright/keywright/host/internal/tokencache"
 	"github.com/keywright/keywright/internal/abi"
 )
 
@@ -23,17 +25,23 @@ import (
 type TokenError struct {
 	Status int    // of HTTP
 	Code   string // the registered error code, "other" for any other, "" for none
+	// RetryAfter is how long the host answers so itself, before it asks the endpoint again; 0: the next request asks.
+	RetryAfter time.Duration
 }
 
 func (e *TokenError) Error() string {
-	if e.Code == "" {
-		return fmt.Sprintf("the token endpoint answered %d", e.Status)
+	text := fmt.Sprintf("the token endpoint answered %d", e.Status)
+	if e.Code != "" {
+		text += fmt.Sprintf(" (%s)", e.Code)
 	}
-	return fmt.Sprintf("the token endpoint answered %d (%s)", e.Status, e.Code)
+	if e.RetryAfter > 0 {
+		text += fmt.Sprintf("; it is asked again in %v", (e.RetryAfter + time.Second - 1).Truncate(time.Second))
+	}
+	return text
 }
 
 // TokenRequest asks a token endpoint, RFC 6749 section 3.2. What the endpoint answers reaches the guest as sealed values
-// and registered names only; the body is never kept.
+// and registered names only; the body is never kept. What the endpoint refused shortly before is answered in its place.
 func (c *Call) TokenRequest(document []byte) []byte {
 	c.need(abi.UserTokenRequest)
 	if c.inputRead {
@@ -54,24 +62,41 @@ func (c *Call) TokenRequest(document []byte) []byte {
 	if c.mode == Explaining {
 		return c.reply(explainedReply(&request))
 	}
+	question, before, may := c.plan.Cache.Refusals.Ask(c.question(outgoing.URL.String()))
+	if !may {
+		c.answer, c.otherType = &TokenError{Status: before.Status, Code: before.Code, RetryAfter: before.Wait}, false
+		return c.reply(&abi.TokenReply{Status: before.Status, Error: before.Code})
+	}
+	defer question.End()
+	return c.reply(c.exchange(outgoing, question, request.Extra))
+}
+
+// exchange sends a token request, and returns what of the answer the guest may know.
+func (c *Call) exchange(outgoing *http.Request, question *tokencache.Question, extra []string) *abi.TokenReply {
 	ctx, cancel := context.WithTimeout(c.ctx, c.plan.Limits.TokenTime)
 	defer cancel()
 	c.exchanges++
 	began := c.plan.Clock()
-	status, body, err := c.send(outgoing.WithContext(ctx))
+	response, body, err := c.send(outgoing.WithContext(ctx))
 	c.exchangeTime += c.plan.Clock().Sub(began)
+	reply := &abi.TokenReply{}
+	if err == nil {
+		reply, err = readReply(response.StatusCode, body, extra)
+	}
+	c.answer = nil
+	switch {
+	case response == nil:
+	case response.StatusCode < 200 || response.StatusCode > 299:
+		c.answer = &TokenError{Status: response.StatusCode, Code: reply.Error}
+		c.refused(question, c.answer, response.Header)
+	case err == nil:
+		question.Accepted()
+	}
 	if err != nil {
 		c.end(StageToken, err)
 	}
-	reply, err := readReply(status, body, request.Extra)
-	if err != nil {
-		c.end(StageToken, err)
-	}
-	c.answer, c.otherType = nil, reply.TokenType != "" && reply.TokenType != "bearer"
-	if status < 200 || status > 299 {
-		c.answer = &TokenError{Status: status, Code: reply.Error}
-	}
-	return c.reply(reply)
+	c.otherType = reply.TokenType != "" && reply.TokenType != "bearer"
+	return reply
 }
 
 // outgoing checks a request and puts its sealed values in.
@@ -116,21 +141,22 @@ func (c *Call) outgoing(request *abi.TokenRequest) *http.Request {
 	return outgoing
 }
 
-func (c *Call) send(r *http.Request) (status int, body []byte, err error) {
-	response, err := c.plan.Client.Do(r)
+// send returns the response also when its body cannot be had.
+func (c *Call) send(r *http.Request) (response *http.Response, body []byte, err error) {
+	response, err = c.plan.Client.Do(r)
 	if err != nil {
-		return 0, nil, fmt.Errorf("the token endpoint cannot be reached: %w", c.transportError(err))
+		return nil, nil, fmt.Errorf("the token endpoint cannot be reached: %w", c.transportError(err))
 	}
 	defer response.Body.Close()
 	limit := c.plan.Limits.TokenReply
 	body, err = io.ReadAll(io.LimitReader(response.Body, int64(limit)+1))
 	if err != nil {
-		return 0, nil, fmt.Errorf("the token endpoint's answer broke off: %w", c.transportError(err))
+		return response, nil, fmt.Errorf("the token endpoint's answer broke off: %w", c.transportError(err))
 	}
 	if len(body) > limit {
-		return 0, nil, fmt.Errorf("the token endpoint answered %d with more than %d bytes", response.StatusCode, limit)
+		return response, nil, fmt.Errorf("the token endpoint answered %d with more than %d bytes", response.StatusCode, limit)
 	}
-	return response.StatusCode, body, nil
+	return response, body, nil
 }
 
 // transportError drops the URL, which may hold a secret, and what the endpoint sent, and scrubs what is left.

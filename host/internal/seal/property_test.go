@@ -8,6 +8,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/keywright/keywright/host/internal/seal"
+	"github.com/keywright/keywright/host/internal/tokencache"
 )
 
 // nearText draws text that comes near the shape of references, but holds none.
@@ -79,7 +80,7 @@ func TestOpenSplitJoinAgree(t *testing.T) {
 			t.Fatal(err)
 		}
 		for _, other := range []*seal.Table{table, seal.NewTable(rand.Reader)} {
-			text, err := other.Join(pieces)
+			text, err := other.Join(pieces, &tokencache.Handle{})
 			if err != nil || len(text) != len(l.text) {
 				t.Fatalf("Join: %q, %v, want the length of %q", text, err, l.text)
 			}
@@ -105,7 +106,7 @@ func TestTextWithoutReferencesIsUntouched(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got, err := table.Join(pieces); got != text || err != nil {
+		if got, err := table.Join(pieces, &tokencache.Handle{}); got != text || err != nil {
 			t.Fatalf("Join: %q, %v", got, err)
 		}
 		if table.Plain(text) != nil || table.Mask(text) != text {

@@ -76,6 +76,8 @@ type Value struct {
 	Text  string // the secret bytes
 	Sinks Sinks  // where they may be put
 	Mask  string // what a human may see instead, such as {{ get_secret('x') }} or <token>; empty is <sealed>
+	// From are the cache entries that it came from, for a 401 to drop.
+	From *Origins
 }
 
 // unknownMask stands for a value that has no mask, and for a reference that stands for no value.

@@ -7,6 +7,7 @@ import (
 	"iter"
 	"strings"
 
+	"github.com/keywright/keywright/host/internal/tokencache"
 	"github.com/keywright/keywright/internal/abi"
 )
 
@@ -126,15 +127,15 @@ func (t *Table) Open(text string, sink Sinks) (out string, opened int, err error
 }
 
 // Combine puts in what the references in text stand for, and gives it as one value: its sinks are those that all the
-// values share, its mask is the text with their masks. It is for what the host makes from a text and seals again.
+// values share, its mask is the text with their masks, it came from what any of them came from. It is for what the host makes from a text and seals again.
 // When text holds no reference, sealed is false and v.Text is text. The error is an *Error: Dead or TooLong.
 func (t *Table) Combine(text string) (v Value, sealed bool, err error) {
-	sinks := All
+	sinks, from := All, (*Origins)(nil)
 	out, n, err := t.put(text, func(v *Value) error {
 		if v == nil {
 			return &Error{Reason: Dead}
 		}
-		sinks &= v.Sinks
+		sinks, from = sinks&v.Sinks, from.And(v.From)
 		return nil
 	})
 	switch {
@@ -143,7 +144,7 @@ func (t *Table) Combine(text string) (v Value, sealed bool, err error) {
 	case n == 0:
 		return Value{Text: text, Mask: text}, false, nil
 	}
-	return Value{Text: out, Sinks: sinks, Mask: t.mask(text, maxMask)}, true, nil
+	return Value{Text: out, Sinks: sinks, Mask: t.mask(text, maxMask), From: from}, true, nil
 }
 
 // put replaces the references in text by their values after each has passed the check, which gets nil for a dead
@@ -218,16 +219,31 @@ func (t *Table) Split(text string) ([]Piece, error) {
 	return pieces, nil
 }
 
-// Join puts together what Split took apart, in this call or another. Sealed pieces get references of this table. The
-// errors are those of Seal.
-func (t *Table) Join(pieces []Piece) (string, error) {
+// From returns what the values in text came from.
+func (t *Table) From(text string) (from *Origins) {
+	t.walk(text, func(string) {}, func(v *Value) {
+		if v != nil {
+			from = from.And(v.From)
+		}
+	})
+	return from
+}
+
+// Join puts together what Split took apart, in this call or another, and what the entry h of the cache held. Sealed
+// pieces get references of this table. The errors are those of Seal.
+func (t *Table) Join(pieces []Piece, h *tokencache.Handle) (string, error) {
 	if len(pieces) == 1 && !pieces[0].Sealed {
 		return pieces[0].Text, nil
 	}
 	var b strings.Builder
+	var stored, from *Origins // most pieces of an entry came from the same
 	for _, p := range pieces {
 		part := p.Text
 		if p.Sealed {
+			if from == nil || stored != p.Value.From {
+				stored, from = p.Value.From, p.Value.From.through(h)
+			}
+			p.Value.From = from
 			ref, err := t.Seal(p.Value)
 			if err != nil {
 				return "", err

@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/keywright/keywright/host/internal/seal"
+	"github.com/keywright/keywright/host/internal/tokencache"
 	"github.com/keywright/keywright/internal/abi"
 )
 
@@ -284,7 +285,7 @@ func TestSplitAndJoinAcrossCalls(t *testing.T) {
 	if len(pieces) != 5 || pieces[0].Text != `{"t":"` || !pieces[1].Sealed || pieces[1].Value.Text != "T" {
 		t.Fatalf("pieces: %v", pieces)
 	}
-	again, err := second.Join(pieces)
+	again, err := second.Join(pieces, &tokencache.Handle{})
 	if err != nil {
 		t.Fatal(err)
 	}

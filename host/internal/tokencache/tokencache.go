@@ -41,6 +41,8 @@ const MaxTTL = 100 * 365 * 24 * time.Hour
 
 // Cache holds entries in memory only. It is safe for concurrent use.
 type Cache[V any] struct {
+	Refusals *Refusals // of token endpoints; as many as entries
+
 	entries, perPartition int
 	now                   func() time.Time
 
@@ -65,6 +67,7 @@ func (it *item[V]) entry() Entry[V] { return Entry[V]{it.value, it.Generation, i
 func New[V any](entries, perPartition int, now func() time.Time) *Cache[V] {
 	entries = max(1, entries)
 	return &Cache[V]{
+		Refusals:     newRefusals(entries, now),
 		entries:      entries,
 		perPartition: max(1, perPartition),
 		now:          now,
@@ -109,6 +112,9 @@ func (c *Cache[V]) Live(h *Handle) bool {
 	}
 	return true
 }
+
+// Gone reports whether another value, or none, has taken the entry's place.
+func (h *Handle) Gone() bool { return h.gone.Load() }
 
 // InTime tells whether the time of an entry is not over, whether or not it is still there.
 func (c *Cache[V]) InTime(h *Handle) bool { return h != nil && h.valid(c.now()) }

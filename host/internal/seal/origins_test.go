@@ -1,0 +1,38 @@
+package seal_test
+
+import (
+	"crypto/rand"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/keywright/keywright/host/internal/seal"
+	"github.com/keywright/keywright/host/internal/tokencache"
+)
+
+// A value that each call makes of the one before, and stores again, has no longer a history each time.
+func TestWhatIsStoredAgainAndAgainStaysSmall(t *testing.T) {
+	cache := tokencache.New[[]seal.Piece](8, 8, time.Now)
+	key, first := tokencache.Key{Name: "k"}, tokencache.Key{Name: "first"}
+	pieces := []seal.Piece{{Sealed: true, Value: seal.Value{Text: "secret"}}, {Text: " and "}, {Sealed: true, Value: seal.Value{Text: "more"}}}
+	entry := cache.Set(first, pieces, time.Hour)
+	for range 100 {
+		table := seal.NewTable(rand.Reader)
+		text, err := table.Join(entry.Value, entry.Handle)
+		if err != nil {
+			t.Fatal(err)
+		}
+		from := table.From(text).Entries()
+		want := []*tokencache.Handle{entry.Handle}
+		if entry.Handle.Key == key {
+			want = append(want, from[len(from)-1]) // the first, which is there still
+		}
+		if !slices.Equal(from, want) || from[len(from)-1].Key != first {
+			t.Fatalf("%d origins, want %d", len(from), len(want))
+		}
+		if pieces, err = table.Split(text); err != nil {
+			t.Fatal(err)
+		}
+		entry = cache.Set(key, pieces, time.Hour)
+	}
+}

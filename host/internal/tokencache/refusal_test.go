@@ -1,0 +1,88 @@
+package tokencache_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/keywright/keywright/host/internal/tokencache"
+)
+
+// threats.md 62: what is remembered of refusals is bounded, as the entries are.
+func TestRefusalsAreBounded_threats_62(t *testing.T) {
+	now := time.Unix(1_700_000_000, 0)
+	r := tokencache.New[string](4, 4, func() time.Time { return now }).Refusals
+	for i := range byte(100) {
+		q, _, may := r.Ask([32]byte{i})
+		if !may {
+			t.Fatalf("question %d was never asked", i)
+		}
+		q.Refused(tokencache.Refusal{Status: 400}, 0, 0)
+		q.End()
+		if i > 0 { // the one before is asked for, and so it stays
+			if _, _, may = r.Ask([32]byte{0}); may {
+				t.Fatalf("after %d refusals the one that was met again and again is forgotten", i+1)
+			}
+		}
+	}
+	remembered := 0
+	for i := range byte(100) {
+		if _, _, may := r.Ask([32]byte{i}); !may {
+			remembered++
+		}
+	}
+	if remembered != 4 {
+		t.Errorf("%d are remembered", remembered)
+	}
+}
+
+// Of those who asked at the same time, one refusal counts.
+func TestRefusalsAtTheSameTimeAreOne_threats_62(t *testing.T) {
+	r := tokencache.New[string](4, 4, time.Now).Refusals
+	var questions [3]*tokencache.Question
+	for i := range questions {
+		questions[i], _, _ = r.Ask([32]byte{1})
+	}
+	for i, q := range questions {
+		if refusal, first := q.Refused(tokencache.Refusal{Status: 400}, 0, 0); first != (i == 0) || refusal.Wait != time.Second {
+			t.Errorf("refusal %d is the first: %t, with a wait of %v", i, first, refusal.Wait)
+		}
+	}
+}
+
+// threats.md 33: a clock that is set back or forward keeps nobody from asking.
+func TestRefusalsAndTheClock_threats_33(t *testing.T) {
+	for _, step := range []time.Duration{-time.Second, -1000 * time.Hour, 1000 * time.Hour, 290 * 365 * 24 * time.Hour} {
+		now := time.Unix(1_700_000_000, 0)
+		r := tokencache.New[string](4, 4, func() time.Time { return now }).Refusals
+		q, _, _ := r.Ask([32]byte{1})
+		q.Refused(tokencache.Refusal{Status: 400}, time.Hour, 0)
+		q.End()
+		now = now.Add(step)
+		if _, before, may := r.Ask([32]byte{1}); !may {
+			t.Errorf("with the clock moved by %v nobody may ask for %v", step, before.Wait)
+		}
+	}
+}
+
+// Who had the turn and is long gone, with what it knew forgotten meanwhile, leaves others alone.
+func TestRefusalThatWasForgottenMeanwhile(t *testing.T) {
+	now := time.Unix(1_700_000_000, 0)
+	r := tokencache.New[string](1, 1, func() time.Time { return now }).Refusals
+	first, _, _ := r.Ask([32]byte{1})
+	first.Refused(tokencache.Refusal{Status: 400}, 0, 0)
+	now = now.Add(time.Second)
+	again, _, may := r.Ask([32]byte{1})
+	if _, before, others := r.Ask([32]byte{1}); !may || others || before.Wait != time.Second || before.Status != 400 {
+		t.Errorf("one has the turn: %t, others too: %t, with %+v", may, others, before)
+	}
+	other, _, _ := r.Ask([32]byte{2})
+	other.Refused(tokencache.Refusal{Status: 401}, 0, 0)
+	again.End()
+	if refusal, counts := again.Refused(tokencache.Refusal{Status: 403}, 0, 0); !counts || refusal.Wait != time.Second {
+		t.Errorf("it is refused for %v", refusal.Wait)
+	}
+	again.Accepted()
+	if _, _, may := r.Ask([32]byte{1}); !may {
+		t.Error("an answer is not forgotten")
+	}
+}

@@ -1,0 +1,380 @@
+package host_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/keywright/keywright/host"
+	"github.com/keywright/keywright/host/internal/testhook"
+	"github.com/keywright/keywright/internal/abi"
+)
+
+// What a token endpoint refused is not asked again at once: threats.md 62 and 63.
+
+// refusedFor sends a request that the token endpoint refuses, or has refused, and returns how long it is not asked again.
+func (w *world) refusedFor(ctx context.Context, c *host.Connector) time.Duration {
+	w.t.Helper()
+	var answer *host.TokenError
+	if err := w.refuse(c, get(ctx), host.StageToken); !errors.As(err, &answer) {
+		w.t.Fatalf("the error is %v, want a TokenError", err)
+	}
+	return answer.RetryAfter
+}
+
+var wrongSecret = respond(http.StatusUnauthorized, `{"error":"invalid_client"}`)
+
+func TestAWrongSecretIsSentLessAndLess_threats_62(t *testing.T) {
+	w := newWorld(t)
+	w.canary("s")
+	w.setLogin(wrongSecret)
+	c := w.connect("oauth_client_credentials", oauth("{{ get_secret('s') }}"))
+	var asked []time.Duration // since the time before
+	var last time.Time
+	for before := 0; len(asked) < 14; w.advance(100 * time.Millisecond) {
+		var answer *host.TokenError
+		err := w.refuse(c, get(t.Context()), host.StageToken, "401 (invalid_client); it is asked again in ")
+		if !errors.As(err, &answer) || answer.Status != 401 || answer.Code != "invalid_client" || answer.RetryAfter <= 0 {
+			t.Fatalf("the error is %#v", answer)
+		}
+		if n := w.exchanged(); n > before {
+			before = n
+			if now := w.time(); !last.IsZero() {
+				asked = append(asked, now.Sub(last))
+			}
+			last = w.time()
+		} else if wait := answer.RetryAfter - time.Second; wait > 0 {
+			w.advance(wait)
+		}
+	}
+	want := time.Second
+	for i, wait := range asked {
+		if wait < want-want/5 || wait > want+200*time.Millisecond {
+			t.Errorf("it is asked for the %d. time after %v, want up to a fifth less than %v", i+2, wait, want)
+		}
+		want = min(2*want, 5*time.Minute)
+	}
+	if last := asked[len(asked)-4:]; len(slices.Compact(slices.Clone(last))) == 1 {
+		t.Errorf("the waits %v have no jitter", asked)
+	}
+	if n := w.logged("it is asked again"); n != len(asked)+1 {
+		t.Errorf("%d log lines for %d refusals", n, len(asked)+1)
+	}
+}
+
+// What the error says is true: until then the endpoint is not asked, and from then on it is.
+func TestRetryAfterOfARefusal_threats_62(t *testing.T) {
+	now := start.UTC()
+	for _, c := range []struct {
+		name       string
+		status     int
+		body       string
+		retryAfter string
+		least      time.Duration // 0: the next request asks
+		most       time.Duration
+	}{
+		{"400", 400, `{"error":"invalid_grant"}`, "", 800 * time.Millisecond, time.Second},
+		{"400 without a code", 400, ``, "", 800 * time.Millisecond, time.Second},
+		{"403", 403, ``, "", 800 * time.Millisecond, time.Second},
+		{"401 with a long body", 401, string(make([]byte, 100<<10)), "", 800 * time.Millisecond, time.Second},
+		{"429", 429, ``, "", 800 * time.Millisecond, time.Second},
+		{"429 in seconds", 429, ``, "30", 30 * time.Second, 30 * time.Second},
+		{"429 at a date", 429, ``, now.Add(90 * time.Second).Format(http.TimeFormat), 90 * time.Second, 90 * time.Second},
+		{"503 in seconds", 503, ``, " 7 ", 7 * time.Second, 7 * time.Second},
+		{"500 in seconds", 500, ``, "7", 7 * time.Second, 7 * time.Second},
+		{"401 in seconds", 401, ``, "600", 10 * time.Minute, 10 * time.Minute},
+		{"too long", 503, ``, "86400", time.Hour, time.Hour},
+		{"far too long", 503, ``, "99999999999999999999999", time.Hour, time.Hour},
+		{"at a date too far", 503, ``, "Fri, 31 Dec 9999 23:59:59 GMT", time.Hour, time.Hour},
+		{"no number", 401, ``, "soon", 800 * time.Millisecond, time.Second},
+		{"a negative number", 401, ``, "-5", 800 * time.Millisecond, time.Second},
+		{"at once", 401, ``, "0", 800 * time.Millisecond, time.Second},
+		{"at a date that is over", 503, ``, now.Add(-time.Hour).Format(http.TimeFormat), 0, 0},
+		{"503 at once", 503, ``, "0", 0, 0},
+		{"500", 500, ``, "", 0, 0},
+		{"503", 503, `{"error":"temporarily_unavailable"}`, "", 0, 0},
+		{"404", 404, ``, "", 0, 0},
+		{"redirect", 307, ``, "30", 0, 0},
+		{"ask again", 400, `{"error":"authorization_pending"}`, "", 0, 0},
+		{"ask again, slower", 400, `{"error":"slow_down"}`, "", 0, 0},
+		{"down, as a 400", 400, `{"error":"temporarily_unavailable"}`, "", 0, 0},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			w := newWorld(t)
+			w.canary("s")
+			w.setLogin(func(r *http.Request) (*http.Response, error) {
+				response, err := respond(c.status, c.body)(r)
+				if c.retryAfter != "" {
+					response.Header.Set("Retry-After", c.retryAfter)
+				}
+				return response, err
+			})
+			connector := w.connect("oauth_client_credentials", oauth("{{ get_secret('s') }}"))
+			w.refuse(connector, get(t.Context()), host.StageToken)
+			if c.least == 0 {
+				if wait := w.refusedFor(t.Context(), connector); wait != 0 || w.exchanged() != 2 {
+					t.Errorf("%d exchanges, the error says %v", w.exchanged(), wait)
+				}
+				return
+			}
+			wait := w.refusedFor(t.Context(), connector)
+			if wait < c.least || wait > c.most {
+				t.Errorf("it is asked again in %v, want %v to %v", wait, c.least, c.most)
+			}
+			w.advance(wait - 1)
+			if left := w.refusedFor(t.Context(), connector); left != 1 || w.exchanged() != 1 {
+				t.Errorf("just before: %d exchanges, %v left", w.exchanged(), left)
+			}
+			w.advance(1)
+			w.setLogin(token("t1", 3600))
+			if w.get(connector); w.exchanged() != 2 {
+				t.Errorf("%d exchanges", w.exchanged())
+			}
+		})
+	}
+}
+
+// Whatever of the input changes is asked at once, and one user's refusal is none of another's: threats.md 63.
+func TestChangedInputIsAskedAtOnce_threats_63(t *testing.T) {
+	w := newWorld(t)
+	w.canary("s")
+	w.canary("s2")
+	w.setLogin(wrongSecret)
+	ann, bob := host.WithUser(t.Context(), host.User{ID: "ann"}), host.WithUser(t.Context(), host.User{ID: "bob"})
+	perUser := with(oauth("{{ get_secret('s') }}"), "client_id", "{{ user.id }}")
+	c := w.connect("oauth_client_credentials", perUser)
+	for range 3 {
+		w.refusedFor(ann, c)
+	}
+	if w.exchanged() != 1 {
+		t.Fatalf("%d exchanges", w.exchanged())
+	}
+	for i, other := range []struct {
+		name      string
+		connector *host.Connector
+		ctx       context.Context
+	}{
+		{"the user", c, bob},
+		{"the configuration", w.connect("oauth_client_credentials", with(perUser, "scope", "x")), ann},
+		{"which secret", w.connect("oauth_client_credentials", with(perUser, "client_secret", "{{ get_secret('s2') }}")), ann},
+		{"the connector", w.connectAs("crm2", "oauth_client_credentials", perUser), ann},
+		{"the token endpoint", w.connect("oauth_client_credentials", with(perUser, "token_url", "https://login.test/other")), ann},
+	} {
+		for range 2 {
+			w.refusedFor(other.ctx, other.connector)
+		}
+		if n := w.exchanged(); n != i+2 {
+			t.Errorf("with another %s: %d exchanges, want %d", other.name, n, i+2)
+		}
+	}
+	before := w.exchanged()
+	w.canary("s")
+	w.setLogin(token("t1", 3600))
+	if w.send(c, get(ann)); w.exchanged() != before+1 {
+		t.Error("a rotated secret is not asked at once")
+	}
+}
+
+// Who is let in once begins anew.
+func TestARefusalIsForgottenWhenATokenComes_threats_62(t *testing.T) {
+	w := newWorld(t)
+	w.canary("s")
+	c := w.connect("oauth_client_credentials", oauth("{{ get_secret('s') }}"))
+	for range 5 {
+		w.setLogin(wrongSecret)
+		if wait := w.refusedFor(t.Context(), c); wait > time.Second {
+			t.Errorf("a first refusal is remembered for %v", wait)
+		}
+		w.advance(time.Second)
+		if wait := w.refusedFor(t.Context(), c); wait <= time.Second {
+			t.Errorf("a second refusal is remembered for %v", wait)
+		}
+		w.advance(2 * time.Second)
+		w.setLogin(token("t1", 3600))
+		w.get(c)
+		w.advance(time.Hour)
+	}
+}
+
+// bare is a guest that asks for a token in each call, and keeps none.
+func bare(env abi.Env) (string, error) {
+	var reply abi.TokenReply
+	document := env.TokenRequest([]byte(marshal(abi.TokenRequest{URL: value(env, "url"), Form: []abi.Pair{{Name: "s", Value: value(env, "to_token")}}})))
+	if err := json.Unmarshal(document, &reply); err != nil {
+		return "", err
+	}
+	if reply.AccessToken == "" {
+		return "", errors.New("no token")
+	}
+	return header("Authorization", "Bearer "+reply.AccessToken), nil
+}
+
+// Many who ask at once are refused once, and when the wait is over one of them asks.
+func TestOneAsksAgain_threats_62(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := misusedWorld(t, bare)
+		c := w.connect("custom", misused)
+		var all sync.WaitGroup
+		ask := func(n int) {
+			for range n {
+				all.Go(func() { w.refusedFor(t.Context(), c) })
+			}
+			synctest.Wait()
+		}
+		g := newGate(wrongSecret)
+		w.setLogin(g.answer)
+		ask(8)
+		if w.exchanged() != 8 { // nothing is known yet
+			t.Errorf("%d exchanges", w.exchanged())
+		}
+		close(g.open)
+		all.Wait()
+		w.advance(time.Second)
+		g = newGate(wrongSecret)
+		w.setLogin(g.answer)
+		ask(8)
+		if w.exchanged() != 9 {
+			t.Errorf("%d exchanges when the wait is over, want one more", w.exchanged()-8)
+		}
+		close(g.open)
+		all.Wait()
+		if wait := w.refusedFor(t.Context(), c); wait <= time.Second || wait > 2*time.Second || w.exchanged() != 9 {
+			t.Errorf("after it the wait is %v: eight at once count as one", wait)
+		}
+		if n := w.logged("it is asked again"); n != 2 {
+			t.Errorf("%d log lines for two periods", n)
+		}
+	})
+}
+
+// threats.md 32: who had the turn met a network that failed, and the next one asks.
+func TestAFailureOfTheNetworkGivesTheTurnBack_threats_62(t *testing.T) {
+	w := newWorld(t)
+	w.canary("s")
+	c := w.connect("oauth_client_credentials", oauth("{{ get_secret('s') }}"))
+	w.setLogin(wrongSecret)
+	w.refusedFor(t.Context(), c)
+	w.advance(time.Second)
+	for _, broken := range []answer{
+		func(*http.Request) (*http.Response, error) { return nil, errors.New("connection refused") },
+		status(http.StatusBadGateway), respond(http.StatusOK, "no JSON"),
+	} {
+		w.setLogin(broken)
+		before := w.exchanged()
+		for range 3 {
+			w.refuse(c, get(t.Context()), host.StageToken)
+		}
+		if n := w.exchanged() - before; n != 3 {
+			t.Errorf("%d exchanges, want each request to try", n)
+		}
+	}
+	w.setLogin(token("t1", 3600))
+	w.get(c)
+}
+
+// A plugin that asks twice in a call gets the same answer to the first request, without the endpoint being asked, and goes
+// on to the second.
+func TestTwoGrantsInOneCall_threats_62(t *testing.T) {
+	for name, cached := range map[string]bool{"the first of the configuration": false, "the first of the cache": true} {
+		t.Run(name, func(t *testing.T) {
+			w := misusedWorld(t, func(env abi.Env) (string, error) {
+				refresh := value(env, "to_token")
+				if cached {
+					var found bool
+					if refresh, found = env.CacheGet("refresh"); !found {
+						refresh = value(env, "to_token")
+						env.CacheSet("refresh", refresh, 60)
+					}
+				}
+				var reply abi.TokenReply
+				for _, form := range [][]abi.Pair{{{Name: "grant_type", Value: "refresh_token"}, {Name: "refresh_token", Value: refresh}}, {{Name: "grant_type", Value: "client_credentials"}}} {
+					reply = abi.TokenReply{}
+					if err := json.Unmarshal(env.TokenRequest([]byte(marshal(abi.TokenRequest{URL: value(env, "url"), Form: form}))), &reply); err != nil {
+						return "", err
+					}
+					if reply.Status == http.StatusOK {
+						return header("Authorization", "Bearer "+reply.AccessToken), nil
+					}
+				}
+				return "", errors.New("no token")
+			})
+			var grants []string
+			w.setLogin(func(r *http.Request) (*http.Response, error) {
+				_ = r.ParseForm()
+				grants = append(grants, r.Form.Get("grant_type"))
+				if grants[len(grants)-1] == "refresh_token" {
+					return respond(http.StatusBadRequest, `{"error":"invalid_grant"}`)(r)
+				}
+				return token("t1", 3600)(r)
+			})
+			c := w.connect("custom", misused)
+			for range 3 {
+				w.get(c)
+			}
+			want := []string{"refresh_token", "client_credentials", "client_credentials", "client_credentials"}
+			if cached { // the second call meets an entry that the first one did not
+				want = slices.Insert(want, 2, "refresh_token")
+			}
+			if !slices.Equal(grants, want) {
+				t.Errorf("the endpoint was asked %q", grants)
+			}
+		})
+	}
+}
+
+// What a plugin chooses from beyond the partition makes another question: another URL, another entry of its cache.
+func TestWhatElseThePluginSendsIsAskedAtOnce_threats_63(t *testing.T) {
+	renew, url := false, "url"
+	g := &guest{about: abi.Description{Uses: abi.Groups, Fields: []abi.Field{
+		sealedField("to_token", abi.SinkToken),
+		{Name: "url", Kind: abi.KindURL, Sinks: []string{abi.SinkToken}},
+		{Name: "url2", Kind: abi.KindURL, Sinks: []string{abi.SinkToken}},
+	}}, authenticate: func(env abi.Env) (string, error) {
+		refresh, found := "", false
+		if !renew {
+			refresh, found = env.CacheGet("refresh")
+		}
+		if !found {
+			env.CacheSet("refresh", value(env, "to_token"), 60)
+			refresh, _ = env.CacheGet("refresh")
+			renew = false
+		}
+		env.TokenRequest([]byte(marshal(abi.TokenRequest{URL: value(env, url), Form: []abi.Pair{{Name: "refresh_token", Value: refresh}}})))
+		return "", errors.New("no token")
+	}}
+	w := makeWorld(testhook.WithoutBuiltIns(t.Context()), t, withGuest(g))
+	w.canary("s")
+	w.setLogin(wrongSecret)
+	c := w.connect("custom", config{"to_token": "{{ get_secret('s') }}", "url": tokenURL, "url2": tokenURL + "2"})
+	for i, change := range []func(){func() {}, func() { url = "url2" }, func() { renew = true }} {
+		change()
+		for range 3 {
+			w.refusedFor(t.Context(), c)
+		}
+		if n := w.exchanged(); n != i+1 {
+			t.Errorf("after %d changes there are %d exchanges", i, n)
+		}
+	}
+}
+
+// Users whose own credentials are refused, all at the same time, fill no log.
+func TestRefusalsOfManyUsersAreLoggedApart_threats_62(t *testing.T) {
+	w := newWorld(t)
+	w.canary("s")
+	w.setLogin(wrongSecret)
+	c := w.connect("oauth_client_credentials", with(oauth("{{ get_secret('s') }}"), "client_id", "{{ user.id }}"))
+	for i := range 100 {
+		w.refusedFor(host.WithUser(t.Context(), host.User{ID: fmt.Sprint(i)}), c)
+		w.advance(20 * time.Millisecond)
+	}
+	if n := w.logged("it is asked again"); n != 3 {
+		t.Errorf("%d log lines in two seconds", n)
+	}
+}
