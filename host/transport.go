@@ -49,7 +49,7 @@ func (t *transport) RoundTrip(r *http.Request) (*http.Response, error) {
 	}
 	again := false
 	for _, u := range used {
-		again = t.connector.host.cache.Reject(u.Key, u.Generation) || again
+		again = t.connector.host.cache.entries.Reject(u.Key, u.Generation) || again
 	}
 	if !again || !replayable(r) {
 		return shield.response(response)
