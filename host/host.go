@@ -118,7 +118,7 @@ type Host struct {
 	calls  sync.WaitGroup
 }
 
-// New makes a host and loads its plugins.
+// New makes a host and loads its plugins. When the context ends, no other plugin is begun, and the error is the context's.
 func New(ctx context.Context, c Config) (*Host, error) { return newHost(ctx, c, builtIns(ctx)) }
 
 // Inspect tells what a plugin is, whether or not its auth type is taken in some host.
@@ -229,10 +229,15 @@ func (h *Host) loadAll(ctx context.Context, builtIn [][]byte) error {
 		places <- struct{}{}
 		all.Go(func() {
 			defer func() { <-places }()
-			prepared[i], errs[i] = h.prepare(ctx, sources[i])
+			if ctx.Err() == nil {
+				prepared[i], errs[i] = h.prepare(ctx, sources[i])
+			}
 		})
 	}
 	all.Wait()
+	if err := ctx.Err(); err != nil { // which is no plugin's fault
+		return fmt.Errorf("loading the plugins: %w", err)
+	}
 	for i, p := range prepared {
 		if errs[i] != nil {
 			return fmt.Errorf("plugin %q: %w", sources[i].Name, errs[i])
