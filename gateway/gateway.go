@@ -118,15 +118,13 @@ func New(c Config) *Gateway {
 }
 
 // Use has the gateway serve this from now on, and nothing else. Requests in flight finish on what they began with: wait
-// returns when they have, and the hosts of those connectors may be closed.
+// returns when they have been answered and Observe been told of them, and the hosts of those connectors may be closed.
+//
+// A connector whose permalink was there before, with the same PerUser, Total and Concurrent, goes on with what has been
+// counted, requests in flight included. One of whose limits any of these has changed counts from nothing.
 func (g *Gateway) Use(s Setup) (wait func()) {
 	next := &generation{
 		connectors: make(map[string]*running, len(s.Connectors)), hosts: map[string]bool{}, origins: map[string]bool{}, users: s.Users,
-	}
-	for _, c := range s.Connectors {
-		r := &running{Connector: c, limits: newLimiter(c.Limits, g.config.Clock)}
-		r.proxy = g.proxy(c)
-		next.connectors[c.Permalink] = r
 	}
 	for _, name := range s.Hosts {
 		next.hosts[strings.ToLower(name)] = true
@@ -135,9 +133,18 @@ func (g *Gateway) Use(s Setup) (wait func()) {
 		next.origins[origin] = true
 	}
 	g.mu.Lock()
+	defer g.mu.Unlock()
 	before := g.current
+	for _, c := range s.Connectors {
+		r := &running{Connector: c, proxy: g.proxy(c)}
+		if known := before.connectors[c.Permalink]; known != nil && known.limits.counts(c.Limits) {
+			r.limits = known.limits
+		} else {
+			r.limits = newLimiter(c.Limits, g.config.Clock)
+		}
+		next.connectors[c.Permalink] = r
+	}
 	g.current = next
-	g.mu.Unlock()
 	return before.inFlight.Wait
 }
 
@@ -155,17 +162,17 @@ func (g *Gateway) Handler() http.Handler {
 		c := &call{gateway: g, id: requestID(r), began: g.config.Clock()}
 		c.event.Traceparent = r.Header.Get("Traceparent")
 		w = newFinalWriter(w, c.id)
+		generation := g.enter()
+		defer generation.inFlight.Done()
 		defer c.observe() // also when an answer breaks off, which ends in a panic
-		if err := g.serve(c, w, r); err != nil {
+		if err := g.serve(c, generation, w, r); err != nil {
 			c.fail(w, r, err)
 		}
 	})
 }
 
 // serve checks a request step by step. An error means that nothing has been written.
-func (g *Gateway) serve(c *call, w http.ResponseWriter, r *http.Request) error {
-	generation := g.enter()
-	defer generation.inFlight.Done()
+func (g *Gateway) serve(c *call, generation *generation, w http.ResponseWriter, r *http.Request) error {
 	if !generation.isHost(r.Host) {
 		return &problem{status: http.StatusMisdirectedRequest, kind: "unknown-host", detail: "this gateway is not known under that name", cause: generation.notHost(r.Host)}
 	}

@@ -233,36 +233,6 @@ func TestUsers(t *testing.T) {
 	}
 }
 
-// Who began before other connectors came into use finishes on what was there then, and its host is not closed before.
-func TestUseWaitsForRequestsInFlight(t *testing.T) {
-	w := newWorld(t)
-	there, release := make(chan struct{}), make(chan struct{})
-	w.answer = func(rw http.ResponseWriter, _ *http.Request) {
-		close(there)
-		<-release
-		_, _ = io.WriteString(rw, "late")
-	}
-	got := make(chan answer)
-	go func() { got <- w.get("/connectors/weather") }()
-	<-there
-	wait := w.gateway.Use(gateway.Setup{})
-	if after := w.get("/connectors/weather"); after.status != http.StatusNotFound {
-		t.Errorf("a request after it: %d", after.status)
-	}
-	over := make(chan struct{})
-	go func() { wait(); close(over) }()
-	select {
-	case <-over:
-		t.Error("nobody waited for the request in flight")
-	default:
-	}
-	close(release)
-	if early := <-got; early.body != "late" {
-		t.Errorf("the request in flight got %+v", early)
-	}
-	<-over
-}
-
 // threats.md 45: an API that sends the credential back does not give it to the caller.
 func TestEcho(t *testing.T) {
 	encoded := base64.StdEncoding.EncodeToString([]byte("user:" + secret))

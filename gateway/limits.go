@@ -11,9 +11,10 @@ import (
 
 // limiter holds a connector to its limits.
 type limiter struct {
-	clock func() time.Time
-	slots chan struct{}
-	total *rate.Limiter // nil: unlimited
+	limits Limits
+	clock  func() time.Time
+	slots  chan struct{}
+	total  *rate.Limiter // nil: unlimited
 
 	perUser rate.Limit
 	share   int // of the slots, of one user
@@ -26,7 +27,7 @@ type limiter struct {
 const maxUsers = 10_000
 
 func newLimiter(l Limits, clock func() time.Time) *limiter {
-	limits := &limiter{clock: clock, slots: make(chan struct{}, l.Concurrent), perUser: rate.Limit(l.PerUser), share: max(1, l.Concurrent/4), inside: map[string]int{}}
+	limits := &limiter{limits: l, clock: clock, slots: make(chan struct{}, l.Concurrent), perUser: rate.Limit(l.PerUser), share: max(1, l.Concurrent/4), inside: map[string]int{}}
 	if l.Total > 0 {
 		limits.total = newRate(rate.Limit(l.Total))
 	}
@@ -34,6 +35,11 @@ func newLimiter(l Limits, clock func() time.Time) *limiter {
 		limits.users, _ = lru.New[string, *rate.Limiter](maxUsers) // it fails for sizes below one only
 	}
 	return limits
+}
+
+// counts reports whether other limits count the same as these.
+func (l *limiter) counts(other Limits) bool {
+	return l.limits.PerUser == other.PerUser && l.limits.Total == other.Total && l.limits.Concurrent == other.Concurrent
 }
 
 // newRate allows as many at once as in a second, one at least.

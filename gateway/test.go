@@ -63,15 +63,15 @@ func (g *Gateway) Test() http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		c := &call{gateway: g, id: requestID(r), began: g.config.Clock(), tried: true}
 		w = newFinalWriter(w, c.id)
-		if err := g.try(c, w, r); err != nil {
+		generation := g.enter()
+		defer generation.inFlight.Done()
+		if err := g.try(c, generation, w, r); err != nil {
 			c.fail(w, r, err)
 		}
 	})
 }
 
-func (g *Gateway) try(c *call, w http.ResponseWriter, r *http.Request) error {
-	generation := g.enter()
-	defer generation.inFlight.Done()
+func (g *Gateway) try(c *call, generation *generation, w http.ResponseWriter, r *http.Request) error {
 	connector := generation.connectors[r.PathValue("permalink")]
 	if connector == nil {
 		return &problem{status: http.StatusNotFound, kind: "unknown-connector", detail: "there is no such connector"}

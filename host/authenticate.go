@@ -82,7 +82,7 @@ func (c *Connector) find(ctx context.Context, r *http.Request, told *Call) *outc
 		if restart.Key == nil {
 			return c.apart(ctx, in, nil, *told)
 		}
-		entry, hit, lease, holder := c.host.cache.Acquire(*restart.Key)
+		entry, hit, lease, holder := c.host.cache.entries.Acquire(*restart.Key)
 		switch {
 		case holder:
 			return c.apart(ctx, in, lease, *told)

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"hash"
 	"log/slog"
+	"maps"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -92,7 +93,7 @@ func (c *Connector) newPlan() *hostfn.Plan {
 		Anonymous:   c.plugin.info.Anonymous,
 		Partition:   c.partition,
 		CheckURL:    h.checkTokenURL,
-		Cache:       h.cache,
+		Cache:       h.cache.entries,
 		Signer:      h.signer,
 		Client:      h.tokens,
 		Clock:       h.config.Clock,
@@ -161,15 +162,16 @@ func (c *Connector) refused(ctx context.Context, text string) {
 	}
 }
 
-// seed computes what of a cache partition does not change: connector, type, plugin and configuration. The salt keeps
-// what is in the memory of one host of no use elsewhere.
+// seed computes what of a cache partition does not change: connector, type, plugin with its grants, and configuration. A
+// cache may outlive a host, and a grant be taken away in between: what it let the plugin store must not come back.
 func (c *Connector) seed() error {
 	config, err := strictjson.Marshal(c.Auth.Config)
 	if err != nil {
 		return err
 	}
 	d := digest{sha256.New()}
-	d.text(string(c.host.salt[:]), c.Name, c.plugin.info.Type, string(c.plugin.digest[:]), string(config))
+	d.text(string(c.host.cache.salt[:]), c.Name, c.plugin.info.Type, string(c.plugin.digest[:]), string(config))
+	d.text(slices.Sorted(maps.Keys(c.plugin.grants))...)
 	d.Sum(c.prefix[:0])
 	return nil
 }

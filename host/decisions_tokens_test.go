@@ -257,6 +257,7 @@ func TestDecision_Tokens_redirects_are_never_followed(t *testing.T) {
 	}
 }
 
+// Unless a cache is shared on purpose: TestTokensOutliveTheirHost.
 func TestDecision_Tokens_live_in_memory_of_one_host_only(t *testing.T) {
 	for range 2 {
 		w := newWorld(t)

@@ -22,11 +22,8 @@ import (
 	lru "github.com/hashicorp/golang-lru/v2"
 
 	"github.com/keywright/keywright/host/internal/egress"
-	"github.com/keywright/keywright/host/internal/hostfn"
 	"github.com/keywright/keywright/host/internal/sandbox"
-	"github.com/keywright/keywright/host/internal/seal"
 	"github.com/keywright/keywright/host/internal/signing"
-	"github.com/keywright/keywright/host/internal/tokencache"
 )
 
 // Config is what a host is made of. The zero Config is a host with the five built-in auth types and no secrets. What it
@@ -39,6 +36,8 @@ type Config struct {
 	Limits    Limits            // of what plugins may use
 	Logger    *slog.Logger      // nil: logs are dropped
 
+	// Tokens is a cache that outlives the host. Nil is one that ends with it.
+	Tokens *TokenCache
 	// Base sends token requests, and the requests of a Transport that is given no base. Nil is a transport that keeps
 	// to Egress; another one has to guard itself.
 	Base http.RoundTripper
@@ -102,11 +101,10 @@ func (e Egress) policy() egress.Policy {
 type Host struct {
 	config  Config
 	runtime *sandbox.Runtime
-	cache   *hostfn.Cache
+	cache   *TokenCache
 	signer  *signing.Signer
 	base    http.RoundTripper
 	tokens  *http.Client
-	salt    [32]byte // of cache partitions
 	// exchanging has a place for each call that may wait for token endpoints, because a guest that waits keeps its memory.
 	exchanging chan struct{}
 	types      map[string]*plugin
@@ -120,7 +118,7 @@ type Host struct {
 	calls  sync.WaitGroup
 }
 
-// New makes a host and loads its plugins.
+// New makes a host and loads its plugins. When the context ends, no other plugin is begun, and the error is the context's.
 func New(ctx context.Context, c Config) (*Host, error) { return newHost(ctx, c, builtIns(ctx)) }
 
 // Inspect tells what a plugin is, whether or not its auth type is taken in some host.
@@ -169,13 +167,14 @@ func tryHost(ctx context.Context, c Config, builtIn [][]byte) (*Host, error) {
 	c.Variables = maps.Clone(c.Variables)
 	h := &Host{config: c, signer: signing.New(c.Limits.Keys), types: map[string]*plugin{}}
 	h.exchanging = make(chan struct{}, c.Limits.Exchanging)
-	h.cache = tokencache.New[[]seal.Piece](c.Limits.CacheEntries, c.Limits.CachePerUser, c.Clock)
 	var err error
+	if h.cache = c.Tokens; h.cache == nil {
+		if h.cache, err = NewTokenCache(c); err != nil {
+			return nil, err
+		}
+	}
 	if h.reusable, err = lru.New[reuseKey, *reusable](c.Limits.CacheEntries); err != nil {
 		return nil, err
-	}
-	if _, err := io.ReadFull(c.Random, h.salt[:]); err != nil {
-		return nil, fmt.Errorf("no randomness: %w", err)
 	}
 	if err := h.dialers(); err != nil {
 		return nil, err
@@ -230,10 +229,15 @@ func (h *Host) loadAll(ctx context.Context, builtIn [][]byte) error {
 		places <- struct{}{}
 		all.Go(func() {
 			defer func() { <-places }()
-			prepared[i], errs[i] = h.prepare(ctx, sources[i])
+			if ctx.Err() == nil {
+				prepared[i], errs[i] = h.prepare(ctx, sources[i])
+			}
 		})
 	}
 	all.Wait()
+	if err := ctx.Err(); err != nil { // which is no plugin's fault
+		return fmt.Errorf("loading the plugins: %w", err)
+	}
 	for i, p := range prepared {
 		if errs[i] != nil {
 			return fmt.Errorf("plugin %q: %w", sources[i].Name, errs[i])

@@ -12,7 +12,7 @@ func TestPartitionHasDigestVariablesAndSalt(t *testing.T) {
 	partition := func(change func(c *Connector, in *hostfn.Inputs)) [32]byte {
 		c := &Connector{
 			Name: "crm", Auth: Auth{Type: "t", Config: map[string]any{"a": "b"}},
-			host: &Host{}, plugin: &plugin{}, plan: &hostfn.Plan{},
+			host: &Host{cache: &TokenCache{}}, plugin: &plugin{grants: map[string]bool{}}, plan: &hostfn.Plan{},
 		}
 		c.plugin.info.Type = "t"
 		c.plan.Names = template.Names{Variables: []string{"v", "w"}, Secrets: []string{"s"}}
@@ -29,7 +29,8 @@ func TestPartitionHasDigestVariablesAndSalt(t *testing.T) {
 	}
 	for name, change := range map[string]func(*Connector, *hostfn.Inputs){
 		"plugin digest":       func(c *Connector, _ *hostfn.Inputs) { c.plugin.digest[31]++ },
-		"salt":                func(c *Connector, _ *hostfn.Inputs) { c.host.salt[0]++ },
+		"salt":                func(c *Connector, _ *hostfn.Inputs) { c.host.cache.salt[0]++ },
+		"grant":               func(c *Connector, _ *hostfn.Inputs) { c.plugin.grants["reveal"] = true },
 		"variable":            func(_ *Connector, in *hostfn.Inputs) { in.Variables["v"] = "2" },
 		"variable missing":    func(_ *Connector, in *hostfn.Inputs) { delete(in.Variables, "w") },
 		"variables exchanged": func(_ *Connector, in *hostfn.Inputs) { in.Variables["v"], in.Variables["w"] = "", "1" },

@@ -41,7 +41,7 @@ func (c *Connector) reuse(secrets []string, who *subject) *outcome {
 		return nil
 	}
 	for _, used := range earlier.outcome.used {
-		if !c.host.cache.Live(used) {
+		if !c.host.cache.entries.Live(used) {
 			return nil
 		}
 	}

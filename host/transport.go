@@ -49,7 +49,7 @@ func (t *transport) RoundTrip(r *http.Request) (*http.Response, error) {
 	}
 	again := false
 	for _, entry := range putIn {
-		again = t.connector.host.cache.Reject(entry.Key, entry.Generation) || again
+		again = t.connector.host.cache.entries.Reject(entry.Key, entry.Generation) || again
 	}
 	if !again || !replayable(r) {
 		return shield.response(response)

@@ -72,7 +72,7 @@ type Connector struct {
 }
 
 // Load reads a file. When anything is wrong with it, the error is an [Error] that lists all of it, and nothing is loaded.
-// The caller closes the set.
+// When the context ends, its error is the one. The caller closes the set.
 func Load(ctx context.Context, name string, o Options) (*Set, error) {
 	file, err := os.Open(name)
 	if err != nil {
@@ -107,13 +107,17 @@ func Read(ctx context.Context, name string, text []byte, o Options) (*Set, error
 	l := &loader{options: o, dir: filepath.Dir(name), set: &Set{}}
 	content := strings.TrimPrefix(string(text), "\ufeff")
 	l.source = newSource(content)
-	if err := l.load(ctx, content); err != nil {
-		return nil, err
+	err := l.load(ctx, content)
+	if ctx.Err() != nil { // whatever failed, failed of that
+		err = ctx.Err()
 	}
-	if len(l.list) > 0 {
-		if l.set.Host != nil {
-			_ = l.set.Host.Close(ctx)
-		}
+	if (err != nil || len(l.list) > 0) && l.set.Host != nil {
+		_ = l.set.Host.Close(context.WithoutCancel(ctx)) // which has no calls
+	}
+	switch {
+	case err != nil:
+		return nil, err
+	case len(l.list) > 0:
 		return nil, &Error{File: name, Problems: l.sorted(), PluginFiles: l.set.PluginFiles}
 	}
 	return l.set, nil
@@ -237,8 +241,8 @@ func (l *loader) host(ctx context.Context, files []pluginFile) error {
 		readable = append(readable, f)
 	}
 	var err error
-	if l.set.Host, err = host.New(ctx, config); err == nil {
-		return nil
+	if l.set.Host, err = host.New(ctx, config); err == nil || ctx.Err() != nil {
+		return err
 	}
 	candidates := config.Plugins[own:]
 	config.Plugins = config.Plugins[:own:own]

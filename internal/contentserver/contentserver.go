@@ -59,10 +59,13 @@ func Run(ctx context.Context, c Config) error {
 	}
 	scheme, secure := "http://", (*tls.Config)(nil)
 	if c.TLS != (httpserver.Files{}) {
-		certificate := &httpserver.Certificate{Logger: c.Logger}
-		if err := certificate.Use(c.TLS); err != nil {
+		pair, err := httpserver.ReadPair(c.TLS)
+		if err != nil {
 			return err
 		}
+		certificate := &httpserver.Certificate{Logger: c.Logger}
+		certificate.Use(pair)
+		r.metrics.Certificate(certificate.NotAfter)
 		scheme, secure = "https://", certificate.Config()
 	}
 	return httpserver.Run(ctx, httpserver.Config{

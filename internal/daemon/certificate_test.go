@@ -154,12 +154,12 @@ func TestRenewal(t *testing.T) {
 			}
 		}
 		if said != "" {
-			if got := <-w.logged; !strings.Contains(got, said) {
+			if got := w.said(); !strings.Contains(got, said) {
 				t.Errorf("the log says %s, want %s", got, said)
 			}
 		}
 		if len(w.logged) > 0 {
-			t.Errorf("the log says %s", <-w.logged)
+			t.Errorf("the log says %s", w.said())
 		}
 	}
 	check(1, "")
@@ -179,11 +179,11 @@ func TestRenewal(t *testing.T) {
 	other := files{t, t.TempDir()} // named by another file
 	other.putPair(issue(t, 5))
 	w.write(other.with(echo))
-	if got := <-w.logged; got != "the configuration is in use: " {
+	if got := w.said(); got != "the configuration is in use: " {
 		t.Errorf("the log says %s", got)
 	}
 	check(5, "")
-	if strings.Contains(w.log.String(), "PRIVATE KEY") {
+	if strings.Contains(w.logs(), "PRIVATE KEY") {
 		t.Error("the log has a key")
 	}
 }
@@ -196,17 +196,17 @@ func TestFileWithoutItsCertificate(t *testing.T) {
 	changed := strings.Replace(echo, `"1"`, `"2"`, 1)
 	f.put(f.key(), first.key, 0o604)
 	w.write(f.with(changed))
-	if got := <-w.logged; !strings.Contains(got, "the configuration is not used, and the one before goes on: gateway.tls: ") || !strings.Contains(got, "0604") {
+	if got := w.said(); !strings.Contains(got, "the configuration is not used, and the one before goes on: gateway.tls: ") || !strings.Contains(got, "0604") {
 		t.Errorf("the log says %s", got)
 	}
 	w.write(changed)
-	if got := <-w.logged; !strings.Contains(got, "gateway.tls cannot be added or taken away while this runs: restart it") {
+	if got := w.said(); !strings.Contains(got, "gateway.tls cannot be added or taken away while this runs: restart it") {
 		t.Errorf("the log says %s", got)
 	}
 	if _, err := hello(t, w.callers, anyCertificate); err != nil {
 		t.Error(err)
 	}
-	<-w.logged // that the key is open, once more
+	w.said() // that the key is open, once more
 	text := strings.ReplaceAll(f.with(echo), "API", "https://api.example.com")
 	file := filepath.Join(t.TempDir(), "connectors.yaml")
 	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {

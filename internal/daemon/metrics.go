@@ -24,11 +24,30 @@ type gatewayMetrics struct {
 	sandbox   *prometheus.CounterVec
 	fuel      *prometheus.CounterVec
 	failures  *prometheus.CounterVec
+	reloads   *prometheus.CounterVec
 }
 
-func newMetrics() *gatewayMetrics {
+// Results of a reload.
+const (
+	resultUsed    = "used"
+	resultRefused = "refused"
+)
+
+// newMetrics makes the metrics of a daemon, which says of itself what is in use.
+func newMetrics(d *daemon) *gatewayMetrics {
 	r := metrics.New()
-	return &gatewayMetrics{
+	r.Gauge("configuration_last_reload_successful", "1 when the file on disk is what is in use, 0 when it was refused.", func() float64 {
+		if d.since().IsZero() {
+			return 1
+		}
+		return 0
+	})
+	r.Gauge("configuration_last_reload_success_timestamp_seconds", "When what is in use was read, in Unix time.", func() float64 {
+		d.mu.Lock()
+		defer d.mu.Unlock()
+		return float64(d.used.Unix())
+	})
+	m := &gatewayMetrics{
 		Registry:  r,
 		requests:  r.Counter("requests_total", "Requests of callers that were answered.", "connector", "status", "problem"),
 		upstream:  r.Seconds("upstream_seconds", "Time until an API's answer began.", "connector"),
@@ -39,7 +58,12 @@ func newMetrics() *gatewayMetrics {
 		sandbox:   r.Counter("sandbox_seconds_total", "Time in the sandbox, waits left out.", "connector"),
 		fuel:      r.Counter("fuel_total", "Units of fuel that plugins used.", "connector"),
 		failures:  r.Counter("authentication_failures_total", "Requests that could not be authenticated.", "connector", "stage"),
+		reloads:   r.Counter("configuration_reloads_total", "Times that the file was read again, by whether it came into use.", "result"),
 	}
+	for _, result := range []string{resultUsed, resultRefused} {
+		m.reloads.WithLabelValues(result) // shown from the start, so that the first one is an increase
+	}
+	return m
 }
 
 // request is gateway.Config.Observe.

@@ -3,7 +3,6 @@ package daemon
 import (
 	"context"
 	"encoding/hex"
-	"errors"
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
@@ -152,5 +151,3 @@ func (e *telling) ExportSpans(ctx context.Context, spans []sdk.ReadOnlySpan) err
 	}
 	return nil
 }
-
-var errTraces = errors.New("gateway.traces cannot be changed while this runs: restart it")

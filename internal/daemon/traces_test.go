@@ -209,7 +209,7 @@ func TestTracesWithoutACollector(t *testing.T) {
 		t.Errorf("%d %s", status, body)
 	}
 	w.write("gateway: {traces: 'https://elsewhere.example.com/v1/traces'}\n" + echo)
-	if got := <-w.logged; !strings.Contains(got, "gateway.traces cannot be changed while this runs: restart it") {
+	if got := w.said(); !strings.Contains(got, "gateway.traces cannot be changed while this runs: restart it") {
 		t.Errorf("the log says %s", got)
 	}
 	if err := w.end(); err != nil {

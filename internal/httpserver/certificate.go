@@ -15,15 +15,23 @@ import (
 type Files struct{ Cert, Key string }
 
 // Certificate is what callers see of a server. It is read again when its files have changed: who renews it need not tell.
-// A pair that cannot be used leaves the one before in use.
+// A pair that cannot be used leaves the one before in use. One that has expired is used, since callers refuse it with a
+// clear error, and the log says so: when it comes into use, or at the first connection after its time.
 type Certificate struct {
 	Logger *slog.Logger
+	Clock  func() time.Time // nil is time.Now
 
 	mu      sync.Mutex
-	files   Files
-	seen    [2]os.FileInfo // the files as they were when current was read
-	failure string         // that has been told of
-	current *tls.Certificate
+	current *Pair
+	failure string // that has been told of
+	expired bool   // which has been told of
+}
+
+// Pair is a certificate with its key, as its files had them.
+type Pair struct {
+	files Files
+	seen  [2]os.FileInfo // the files when they were read
+	read  *tls.Certificate
 }
 
 // Config is that of the callers' listener. HTTP/2 is added where it is served.
@@ -31,16 +39,18 @@ func (c *Certificate) Config() *tls.Config {
 	return &tls.Config{MinVersion: tls.VersionTLS12, GetCertificate: c.get}
 }
 
-// Use takes files, or other ones. They are not taken when they are no pair.
-func (c *Certificate) Use(files Files) error {
-	pair, seen, err := readPair(files)
-	if err != nil {
-		return err
-	}
+// Use takes a pair, and follows its files from now on.
+func (c *Certificate) Use(p *Pair) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.files, c.seen, c.current, c.failure = files, seen, pair, ""
-	return nil
+	c.take(p)
+}
+
+// NotAfter is until when the certificate is valid.
+func (c *Certificate) NotAfter() time.Time {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.current.read.Leaf.NotAfter
 }
 
 // get is tls.Config.GetCertificate. A failure is tried again at the next connection: certificate and key are replaced one
@@ -48,20 +58,41 @@ func (c *Certificate) Use(files Files) error {
 func (c *Certificate) get(*tls.ClientHelloInfo) (*tls.Certificate, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if seen, err := stat(c.files); err == nil && same(seen, c.seen) {
-		return c.current, nil
+	if seen, err := stat(c.current.files); err == nil && same(seen, c.current.seen) {
+		c.expiry()
+		return c.current.read, nil
 	}
-	pair, seen, err := readPair(c.files)
+	pair, err := ReadPair(c.current.files)
 	if err != nil {
 		if c.failure != err.Error() {
 			c.failure = err.Error()
 			c.Logger.Error("the certificate is not used, and the one before goes on", slog.Any("error", err))
 		}
-		return c.current, nil
+		c.expiry()
+		return c.current.read, nil
 	}
-	c.seen, c.current, c.failure = seen, pair, ""
-	c.Logger.LogAttrs(context.Background(), slog.LevelInfo, "the certificate is in use", slog.Time("expires", pair.Leaf.NotAfter.In(time.UTC)))
-	return pair, nil
+	c.Logger.LogAttrs(context.Background(), slog.LevelInfo, "the certificate is in use", slog.Time("expires", pair.read.Leaf.NotAfter.In(time.UTC)))
+	c.take(pair)
+	return pair.read, nil
+}
+
+// take needs the lock.
+func (c *Certificate) take(p *Pair) {
+	c.current, c.failure, c.expired = p, "", false
+	c.expiry()
+}
+
+// expiry says once of a certificate that it has expired. It needs the lock.
+func (c *Certificate) expiry() {
+	now := time.Now
+	if c.Clock != nil {
+		now = c.Clock
+	}
+	if end := c.current.read.Leaf.NotAfter; !c.expired && now().After(end) {
+		c.expired = true
+		c.Logger.LogAttrs(context.Background(), slog.LevelWarn, "the certificate has expired, and callers refuse it: renew it",
+			slog.String("file", c.current.files.Cert), slog.Time("expired", end.In(time.UTC)))
+	}
 }
 
 func stat(files Files) (all [2]os.FileInfo, err error) {
@@ -85,18 +116,19 @@ func same(a, b [2]os.FileInfo) bool {
 // others are the permissions of everybody on the machine.
 const others = 0o007
 
-// readPair reads a pair, and says what its files were before: when they change while they are read, they are read again.
-func readPair(files Files) (*tls.Certificate, [2]os.FileInfo, error) {
+// ReadPair reads a pair. It says what its files were before: when they change while they are read, they are read again. It
+// fails when they are no pair, and when everybody on this machine may read the key.
+func ReadPair(files Files) (*Pair, error) {
 	seen, err := stat(files)
 	if err != nil {
-		return nil, seen, err
+		return nil, err
 	}
 	if mode := seen[1].Mode().Perm(); mode&others != 0 && runtime.GOOS != "windows" { // where there are no such modes
-		return nil, seen, fmt.Errorf("the key %s is open to everybody on this machine (its mode is %04o): chmod o= it, and have a new one made", files.Key, mode)
+		return nil, fmt.Errorf("the key %s is open to everybody on this machine (its mode is %04o): chmod o= it, and have a new one made", files.Key, mode)
 	}
-	pair, err := tls.LoadX509KeyPair(files.Cert, files.Key)
+	read, err := tls.LoadX509KeyPair(files.Cert, files.Key)
 	if err != nil {
-		return nil, seen, fmt.Errorf("%s and %s cannot be used: %w", files.Cert, files.Key, err)
+		return nil, fmt.Errorf("%s and %s cannot be used: %w", files.Cert, files.Key, err)
 	}
-	return &pair, seen, nil
+	return &Pair{files, seen, &read}, nil
 }

@@ -38,9 +38,12 @@ type Config struct {
 	// Operate has further routes for operators, beside /healthz, /readyz and /debug/pprof/.
 	Operate map[string]http.Handler
 	// Local is set when callers are whoever is on this machine: no page of another site may have a browser call then.
-	Local  bool
-	TLS    *tls.Config  // for callers, who may use HTTP/2 then; nil is plain HTTP
-	Ready  func() error // nil when requests can be served; it may be nil itself
+	Local bool
+	TLS   *tls.Config  // for callers, who may use HTTP/2 then; nil is plain HTTP
+	Ready func() error // nil when requests can be served; it may be nil itself
+	// Notice is what /readyz adds although requests can be served, such as that a change is not in use; "" is nothing. It may
+	// be nil.
+	Notice func() string
 	Logger *slog.Logger
 	Drain  time.Duration // for requests in flight once the server is to end; 0 is 30 seconds
 	// Started is told where the servers listen, once they do.
@@ -144,6 +147,11 @@ func (c Config) operate(draining *atomic.Bool) http.Handler {
 			return
 		}
 		_, _ = fmt.Fprintln(w, "ready")
+		if c.Notice != nil {
+			if notice := c.Notice(); notice != "" {
+				_, _ = fmt.Fprintln(w, notice)
+			}
+		}
 	})
 	mux.HandleFunc("GET /debug/pprof/", pprof.Index)
 	mux.HandleFunc("GET /debug/pprof/profile", pprof.Profile)

@@ -3,6 +3,7 @@ package metrics
 
 import (
 	"net/http"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
@@ -34,6 +35,16 @@ func (r *Registry) Seconds(name, help string, labels ...string) *prometheus.Hist
 	}, labels)
 	r.registry.MustRegister(h)
 	return h
+}
+
+// Gauge makes a gauge that is asked for its value whenever the page is made. Its name begins keywright_.
+func (r *Registry) Gauge(name, help string, value func() float64) {
+	r.registry.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{Namespace: "keywright", Name: name, Help: help}, value))
+}
+
+// Certificate shows until when the certificate of a listener is valid.
+func (r *Registry) Certificate(notAfter func() time.Time) {
+	r.Gauge("certificate_expiration_timestamp_seconds", "When the certificate that callers see expires, in Unix time.", func() float64 { return float64(notAfter().Unix()) })
 }
 
 // Handler is the page.

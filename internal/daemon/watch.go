@@ -1,0 +1,126 @@
+package daemon
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/fsnotify/fsnotify"
+)
+
+// settle is how long the files have to stay as they are before they are read: editors write in several steps.
+const settle = 200 * time.Millisecond
+
+// watch watches the directories of the file and of its plugins: a file that is replaced is another one.
+func (d *daemon) watch() (*fsnotify.Watcher, error) {
+	w, err := fsnotify.NewWatcher()
+	if err != nil {
+		return nil, fmt.Errorf("watching the configuration: %w", err)
+	}
+	for _, name := range d.files() {
+		if err := w.Add(filepath.Dir(name)); err != nil {
+			return nil, errors.Join(fmt.Errorf("watching %s: %w", filepath.Dir(name), err), w.Close())
+		}
+	}
+	return w, nil
+}
+
+// files are those that a change of matters: as they are named, and where links of that name lead.
+func (d *daemon) files() []string {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	files := slices.Concat(d.set.PluginFiles, d.tried)
+	if d.config.Text == nil {
+		files = append(files, d.config.File)
+	}
+	for _, name := range files {
+		if target, err := filepath.EvalSymlinks(name); err == nil && target != name {
+			files = append(files, target)
+		}
+	}
+	return files
+}
+
+// state tells one state of the files from another.
+func (d *daemon) state() string {
+	var state strings.Builder
+	for _, name := range d.files() {
+		if info, err := os.Stat(name); err == nil {
+			_, _ = fmt.Fprintln(&state, name, info.Size(), info.ModTime().UnixNano())
+		}
+	}
+	return state.String()
+}
+
+// follow reloads when a file has changed, or on SIGHUP. (Secrets are read on each use.)
+func (d *daemon) follow(ctx context.Context, w *fsnotify.Watcher) {
+	hangup := make(chan os.Signal, 1)
+	signal.Notify(hangup, syscall.SIGHUP)
+	defer signal.Stop(hangup)
+	timer := time.NewTimer(time.Hour)
+	timer.Stop()
+	seen := ""
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-hangup:
+			d.renew(ctx, w)
+		case event := <-w.Events:
+			if event.Op != fsnotify.Chmod && d.concerns(event.Name) {
+				timer.Reset(settle)
+			}
+		case err := <-w.Errors:
+			d.config.Logger.Warn("watching the configuration", slog.Any("error", err))
+			if errors.Is(err, fsnotify.ErrEventOverflow) { // what has changed is not known
+				timer.Reset(settle)
+			}
+		case <-timer.C:
+			d.watchAll(w)                          // what is written from now on is seen
+			if state := d.state(); state != seen { // somebody may still be at it
+				seen = state
+				timer.Reset(settle)
+				continue
+			}
+			d.renew(ctx, w)
+		}
+	}
+}
+
+// renew reads the file again, and says so once what it names is watched.
+func (d *daemon) renew(ctx context.Context, w *fsnotify.Watcher) {
+	err := d.reload(ctx)
+	if ctx.Err() != nil {
+		return
+	}
+	d.watchAll(w)
+	d.report(err)
+}
+
+// watchAll watches what is there now: a plugin may be in another directory, or a directory be another one.
+func (d *daemon) watchAll(w *fsnotify.Watcher) {
+	for _, name := range d.files() {
+		_ = w.Add(filepath.Dir(name)) // an error is of one that is gone; SIGHUP tries again
+	}
+}
+
+// concerns tells whether a file that changed is one of the configuration's. In Kubernetes, the link ..data is what changes.
+func (d *daemon) concerns(name string) bool {
+	if filepath.Base(name) == "..data" {
+		return true
+	}
+	for _, file := range d.files() {
+		if filepath.Clean(file) == filepath.Clean(name) {
+			return true
+		}
+	}
+	return false
+}
