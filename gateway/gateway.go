@@ -217,6 +217,7 @@ func (g *Gateway) serve(c *call, w http.ResponseWriter, r *http.Request) error {
 	if err := c.shapeRequest(ctx, r); err != nil {
 		return err
 	}
+	r.Header = nil // none of it is sent, and ReverseProxy would copy it
 	c.event.Ready = g.config.Clock()
 	connector.proxy.ServeHTTP(w, r)
 	return nil
