@@ -12,6 +12,8 @@ GUESTS   := bench/guest bench/peer
 MODULES := $(sort $(shell find test examples bench host/internal/signing/wycheproof -name go.mod -not -path '*/node_modules/*' -printf '%h\n' 2>/dev/null))
 NPM     := $(sort $(shell find test examples -name package-lock.json -not -path '*/node_modules/*' -printf '%h\n' 2>/dev/null))
 LINT    := .build/lint-$(shell cat tools/lint/go.mod tools/lint/go.sum | cksum | cut -d' ' -f1)
+# How long the tests of a package may take. No test has to end before that on a slow machine: it is there for one that hangs.
+HANGS   := 60m
 SOURCES := find . -name '*.go' -not -path '*/.*' -not -path '*/node_modules/*'
 
 help: ## show this list
@@ -34,11 +36,11 @@ vet:
 	go vet ./...
 
 race: deps
-	go test -race ./...
-	go test ./host/internal/admission
+	go test -race -timeout $(HANGS) ./...
+	go test -timeout $(HANGS) ./host/internal/admission
 
 modules: deps
-	@for module in $(MODULES); do echo "== $$module"; (cd $$module && go vet ./... && go test ./...); done
+	@for module in $(MODULES); do echo "== $$module"; (cd $$module && go vet ./... && go test -timeout $(HANGS) ./...); done
 
 rebuild: tinygo
 	go run ./tools/plugin check $(PLUGINS) $(EXAMPLES) $(GUESTS)

@@ -14,7 +14,7 @@ import (
 
 // TestMain is the command, when a row asks for a process of its own.
 func TestMain(m *testing.M) {
-	if len(os.Args) > 1 && os.Args[1] == childVerb {
+	if len(os.Args) > 1 && (os.Args[1] == childVerb || os.Args[1] == serverVerb) {
 		main()
 		return
 	}
@@ -144,7 +144,7 @@ func TestFlags(t *testing.T) {
 	if !strings.HasPrefix(out.String(), "[\n") || !strings.Contains(progress.String(), "allocations") {
 		t.Errorf("it wrote %q, and meanwhile %q", &out, &progress)
 	}
-	for _, wrong := range [][]string{{"-run", "("}, {"-run", "no such row"}, {"-count", "0"}, {"-articles", "150"}, {"-articles", "0"}, {"-time", "0s"}, {"more"}, {childVerb}} {
+	for _, wrong := range [][]string{{"-run", "("}, {"-run", "no such row"}, {"-count", "0"}, {"-articles", "150"}, {"-articles", "0"}, {"-time", "0s"}, {"more"}, {childVerb}, {serverVerb}} {
 		if err := run(ctx, wrong, &out, &progress); err == nil {
 			t.Errorf("%q is no error", wrong)
 		}

@@ -18,6 +18,17 @@ const (
 	lifetime = 180 // seconds
 )
 
+// claims are what the peer signs. Of golang-jwt's two ways, a struct is the faster one, by a quarter for HS256.
+type claims struct {
+	jwt.Claims `json:"-"` // nil: only who verifies asks for what it has
+
+	Issuer   string `json:"iss"`
+	Subject  string `json:"sub"`
+	Audience string `json:"aud"`
+	IssuedAt int64  `json:"iat"`
+	Expires  int64  `json:"exp"`
+}
+
 // jwtRows are about signing a JWT for a request. Ours is a whole call of the jwt plugin, with the request checked and
 // cloned; the peer's is the signing alone.
 func jwtRows() []row {
@@ -27,7 +38,7 @@ func jwtRows() []row {
 		goal      float64
 	}{{"RS256", 1.05}, {"ES256", 1.5}, {"EdDSA", 1.7}, {"HS256", 5}} {
 		all = append(all, row{
-			work: "jwt, a whole call, key parsed already, " + a.algorithm, against: "golang-jwt v5.3.1 in plain Go, key parsed already",
+			work: "jwt, a whole call, key parsed already, " + a.algorithm, against: "golang-jwt v5.3.1 in plain Go, claims in a struct, key parsed already",
 			unit: nanoseconds, goal: a.goal,
 			measure: func(ctx context.Context, s session) (result, error) { return signing(ctx, s, a.algorithm) },
 		})
@@ -47,8 +58,7 @@ func signing(ctx context.Context, s session, algorithm string) (result, error) {
 	method := jwt.GetSigningMethod(algorithm)
 	native := func() (string, error) {
 		now := time.Now().Unix()
-		claims := jwt.MapClaims{"iss": issuer, "sub": subject, "aud": audience, "iat": now, "exp": now + lifetime}
-		return jwt.NewWithClaims(method, claims).SignedString(private)
+		return jwt.NewWithClaims(method, claims{nil, issuer, subject, audience, now, now + lifetime}).SignedString(private)
 	}
 	authenticate := func() (string, error) {
 		authenticated, err := c.Authenticate(r)

@@ -34,6 +34,9 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) (err erro
 	if len(args) > 0 && args[0] == childVerb {
 		return runChild(ctx, args[1:], stdout)
 	}
+	if len(args) > 0 && args[0] == serverVerb {
+		return runServer(ctx, args[1:], stdout)
+	}
 	// A process as small as this one would collect garbage after every few calls of a peer that makes much of it. In a
 	// server, there is more to fill in between.
 	defer debug.SetGCPercent(debug.SetGCPercent(400))

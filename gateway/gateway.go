@@ -224,6 +224,7 @@ func (g *Gateway) serve(c *call, generation *generation, w http.ResponseWriter, 
 	if err := c.shapeRequest(ctx, r); err != nil {
 		return err
 	}
+	r.Header = nil // none of it is sent, and ReverseProxy would copy it
 	c.event.Ready = g.config.Clock()
 	connector.proxy.ServeHTTP(w, r)
 	return nil

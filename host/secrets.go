@@ -54,7 +54,8 @@ func EnvName(name string) string {
 	return "KEYWRIGHT_SECRET_" + strings.NewReplacer("-", "_", ".", "_").Replace(strings.ToUpper(name))
 }
 
-// DirSecrets takes secrets from the files of a directory, each named as its secret, one newline at its end dropped.
+// DirSecrets takes secrets from the files of a directory, each named as its secret, one newline at its end dropped. It
+// reads the file on every use.
 func DirSecrets(dir string) Secrets { return dirSecrets(dir) }
 
 type dirSecrets string
@@ -68,10 +69,17 @@ func (d dirSecrets) Secret(_ context.Context, name string) (string, error) {
 		return "", fmt.Errorf("the secrets directory cannot be opened: %w", err)
 	}
 	defer root.Close()
-	file, err := root.Open(name)
+	info, err := root.Stat(name)
 	if errors.Is(err, fs.ErrNotExist) {
 		return "", fmt.Errorf("%w: there is no file %q in the secrets directory", ErrSecretNotFound, name)
 	}
+	if err != nil {
+		return "", fmt.Errorf("secret %q cannot be read: %w", name, err)
+	}
+	if !info.Mode().IsRegular() { // to open a pipe would wait for who writes to it
+		return "", fmt.Errorf("secret %q cannot be read: it is not a regular file", name)
+	}
+	file, err := root.Open(name)
 	if err != nil {
 		return "", fmt.Errorf("secret %q cannot be read: %w", name, err)
 	}

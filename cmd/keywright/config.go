@@ -9,11 +9,13 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/keywright/keywright/host"
 	"github.com/keywright/keywright/internal/connectors"
+	"github.com/keywright/keywright/internal/secretstore"
 )
 
 // configFlags are those of every command that reads a configuration.
@@ -55,7 +57,7 @@ func (a *app) options(c *cobra.Command, f *configFlags) (connectors.Options, err
 	if f.dev {
 		a.tell("keywright: --dev: plain http and private addresses are allowed, credentials may go out in the open")
 	}
-	first, secrets, err := f.secrets()
+	first, secrets, err := f.secrets(func(dir string) host.Secrets { return secretstore.Dir(dir, time.Now) })
 	if err != nil {
 		return connectors.Options{}, err
 	}
@@ -68,7 +70,7 @@ func (a *app) options(c *cobra.Command, f *configFlags) (connectors.Options, err
 }
 
 // secrets are those of the command line: first the files of a directory, or nil, and all with the environment.
-func (f *configFlags) secrets() (first, all host.Secrets, err error) {
+func (f *configFlags) secrets(filesOf func(dir string) host.Secrets) (first, all host.Secrets, err error) {
 	environment := store{host.EnvSecrets(), func(name string) string { return "the environment variable " + host.EnvName(name) }}
 	dir := f.secretsDir
 	if dir == "" {
@@ -82,7 +84,7 @@ func (f *configFlags) secrets() (first, all host.Secrets, err error) {
 	case !info.IsDir():
 		return nil, nil, fmt.Errorf("--secrets-dir %s: is no directory", dir)
 	}
-	files := store{host.DirSecrets(dir), func(name string) string { return "the file " + filepath.Join(dir, name) }}
+	files := store{filesOf(dir), func(name string) string { return "the file " + filepath.Join(dir, name) }}
 	return files, host.FirstOf(files, environment), nil
 }
 

@@ -180,7 +180,7 @@ func (f *contentServeFlags) callers(ctx context.Context, transport http.RoundTri
 		return nil, nil
 	}
 	secrets := configFlags{secretsDir: f.secretsDir}
-	_, all, err := secrets.secrets()
+	_, all, err := secrets.secrets(host.DirSecrets) // callers.New remembers them
 	if err != nil {
 		return nil, err
 	}

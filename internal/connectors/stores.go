@@ -42,7 +42,7 @@ func (d *definer) store(n *node, path string) host.Secrets {
 		return host.EnvSecrets()
 	case "dir":
 		d.only(n, path, "type", "path")
-		return host.DirSecrets(d.file(n, path, "path"))
+		return secretstore.Dir(d.file(n, path, "path"), time.Now)
 	case "age":
 		d.only(n, path, "type", "file", "identity")
 		return secretstore.Age(d.file(n, path, "file"), d.file(n, path, "identity"), time.Now)

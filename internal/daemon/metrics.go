@@ -2,6 +2,7 @@ package daemon
 
 import (
 	"strconv"
+	"sync"
 
 	"github.com/prometheus/client_golang/prometheus"
 
@@ -25,6 +26,26 @@ type gatewayMetrics struct {
 	fuel      *prometheus.CounterVec
 	failures  *prometheus.CounterVec
 	reloads   *prometheus.CounterVec
+
+	mu         sync.RWMutex
+	connectors map[string]*connectorMetrics
+}
+
+// connectorMetrics are those of one connector, found once: to find each by its labels, for each request, takes longer than
+// to count it.
+type connectorMetrics struct {
+	upstream, total                 prometheus.Observer
+	plugin, cache, reuse            prometheus.Counter // of authentications
+	exchanges, token, sandbox, fuel prometheus.Counter
+
+	mu       sync.RWMutex
+	requests map[outcome]prometheus.Counter
+}
+
+// outcome is how a request was answered.
+type outcome struct {
+	status  int
+	problem string
 }
 
 // Results of a reload.
@@ -48,17 +69,18 @@ func newMetrics(d *daemon) *gatewayMetrics {
 		return float64(d.used.Unix())
 	})
 	m := &gatewayMetrics{
-		Registry:  r,
-		requests:  r.Counter("requests_total", "Requests of callers that were answered.", "connector", "status", "problem"),
-		upstream:  r.Seconds("upstream_seconds", "Time until an API's answer began.", "connector"),
-		total:     r.Seconds("request_seconds", "Time until an answer had been written.", "connector"),
-		calls:     r.Counter("authentications_total", "Attempts to authenticate a request, by where the result came from: the plugin, the token cache, or an earlier call.", "connector", "from"),
-		exchanges: r.Counter("token_exchanges_total", "Token requests that were sent.", "connector"),
-		token:     r.Counter("token_seconds_total", "Time that token endpoints took.", "connector"),
-		sandbox:   r.Counter("sandbox_seconds_total", "Time in the sandbox, waits left out.", "connector"),
-		fuel:      r.Counter("fuel_total", "Units of fuel that plugins used.", "connector"),
-		failures:  r.Counter("authentication_failures_total", "Requests that could not be authenticated.", "connector", "stage"),
-		reloads:   r.Counter("configuration_reloads_total", "Times that the file was read again, by whether it came into use.", "result"),
+		Registry:   r,
+		requests:   r.Counter("requests_total", "Requests of callers that were answered.", "connector", "status", "problem"),
+		upstream:   r.Seconds("upstream_seconds", "Time until an API's answer began.", "connector"),
+		total:      r.Seconds("request_seconds", "Time until an answer had been written.", "connector"),
+		calls:      r.Counter("authentications_total", "Attempts to authenticate a request, by where the result came from: the plugin, the token cache, or an earlier call.", "connector", "from"),
+		exchanges:  r.Counter("token_exchanges_total", "Token requests that were sent.", "connector"),
+		token:      r.Counter("token_seconds_total", "Time that token endpoints took.", "connector"),
+		sandbox:    r.Counter("sandbox_seconds_total", "Time in the sandbox, waits left out.", "connector"),
+		fuel:       r.Counter("fuel_total", "Units of fuel that plugins used.", "connector"),
+		failures:   r.Counter("authentication_failures_total", "Requests that could not be authenticated.", "connector", "stage"),
+		reloads:    r.Counter("configuration_reloads_total", "Times that the file was read again, by whether it came into use.", "result"),
+		connectors: map[string]*connectorMetrics{},
 	}
 	for _, result := range []string{resultUsed, resultRefused} {
 		m.reloads.WithLabelValues(result) // shown from the start, so that the first one is an increase
@@ -66,15 +88,54 @@ func newMetrics(d *daemon) *gatewayMetrics {
 	return m
 }
 
+// of finds what there is about a connector.
+func (m *gatewayMetrics) of(connector string) *connectorMetrics {
+	m.mu.RLock()
+	known := m.connectors[connector]
+	m.mu.RUnlock()
+	if known != nil {
+		return known
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if known = m.connectors[connector]; known == nil {
+		known = &connectorMetrics{
+			upstream: m.upstream.WithLabelValues(connector), total: m.total.WithLabelValues(connector),
+			plugin: m.calls.WithLabelValues(connector, "plugin"), cache: m.calls.WithLabelValues(connector, "cache"), reuse: m.calls.WithLabelValues(connector, "reuse"),
+			exchanges: m.exchanges.WithLabelValues(connector), token: m.token.WithLabelValues(connector),
+			sandbox: m.sandbox.WithLabelValues(connector), fuel: m.fuel.WithLabelValues(connector),
+			requests: map[outcome]prometheus.Counter{},
+		}
+		m.connectors[connector] = known
+	}
+	return known
+}
+
+// answered counts a request of the connector.
+func (c *connectorMetrics) answered(connector string, how outcome, all *prometheus.CounterVec) {
+	c.mu.RLock()
+	counter := c.requests[how]
+	c.mu.RUnlock()
+	if counter == nil {
+		counter = all.WithLabelValues(connector, strconv.Itoa(how.status), how.problem)
+		c.mu.Lock()
+		c.requests[how] = counter
+		c.mu.Unlock()
+	}
+	counter.Inc()
+}
+
 // request is gateway.Config.Observe.
 func (m *gatewayMetrics) request(e gateway.Event) {
-	m.requests.WithLabelValues(e.Connector, strconv.Itoa(e.Status), e.Problem).Inc()
 	if e.Connector == "" {
+		m.requests.WithLabelValues("", strconv.Itoa(e.Status), e.Problem).Inc()
 		return
 	}
-	m.total.WithLabelValues(e.Connector).Observe(e.Total.Seconds())
+	c := m.of(e.Connector)
+	c.answered(e.Connector, outcome{e.Status, e.Problem}, m.requests)
+	c.total.Observe(e.Total.Seconds())
 	if e.Upstream > 0 {
-		m.upstream.WithLabelValues(e.Connector).Observe(e.Upstream.Seconds())
+		c.upstream.Observe(e.Upstream.Seconds())
 	}
 	if e.Stage != "" {
 		m.failures.WithLabelValues(e.Connector, e.Stage).Inc()
@@ -83,6 +144,9 @@ func (m *gatewayMetrics) request(e gateway.Event) {
 
 // forget leaves out what there is about a connector that is no longer there.
 func (m *gatewayMetrics) forget(connector string) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	delete(m.connectors, connector)
 	of := prometheus.Labels{"connector": connector}
 	for _, c := range []*prometheus.CounterVec{m.requests, m.calls, m.exchanges, m.token, m.sandbox, m.fuel, m.failures} {
 		c.DeletePartialMatch(of)
@@ -92,17 +156,21 @@ func (m *gatewayMetrics) forget(connector string) {
 }
 
 // call is told of an attempt to authenticate a request.
-func (m *gatewayMetrics) call(c host.Call) {
-	from := "plugin"
+func (m *gatewayMetrics) call(told host.Call) {
+	c := m.of(told.Connector)
 	switch {
-	case c.Cached:
-		from = "cache"
-	case c.Reused:
-		from = "reuse"
+	case told.Cached:
+		c.cache.Inc()
+	case told.Reused:
+		c.reuse.Inc()
+	default:
+		c.plugin.Inc()
 	}
-	m.calls.WithLabelValues(c.Connector, from).Inc()
-	m.exchanges.WithLabelValues(c.Connector).Add(float64(c.Exchanges))
-	m.token.WithLabelValues(c.Connector).Add(c.Token.Seconds())
-	m.sandbox.WithLabelValues(c.Connector).Add(c.Sandbox.Seconds())
-	m.fuel.WithLabelValues(c.Connector).Add(float64(c.Fuel))
+	if told.Reused {
+		return // nothing was run or sent
+	}
+	c.exchanges.Add(float64(told.Exchanges))
+	c.token.Add(told.Token.Seconds())
+	c.sandbox.Add(told.Sandbox.Seconds())
+	c.fuel.Add(float64(told.Fuel))
 }

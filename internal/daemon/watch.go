@@ -60,7 +60,7 @@ func (d *daemon) state() string {
 	return state.String()
 }
 
-// follow reloads when a file has changed, or on SIGHUP. (Secrets are read on each use.)
+// follow reloads when a file has changed, or on SIGHUP. (Stores of secrets see their own changes.)
 func (d *daemon) follow(ctx context.Context, w *fsnotify.Watcher) {
 	hangup := make(chan os.Signal, 1)
 	signal.Notify(hangup, syscall.SIGHUP)

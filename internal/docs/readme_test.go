@@ -14,9 +14,6 @@ import (
 	"time"
 )
 
-// patience bounds one block of commands: the first builds everything, and TinyGo compiles a plugin.
-const patience = 5 * time.Minute
-
 // TestREADME does what README.md tells a reader to do, in a copy of this checkout beside which the reader's own
 // directories come to be. All of it is one long session, and each section begins in the checkout.
 //
@@ -137,8 +134,12 @@ var makeTarget = regexp.MustCompile(`(?m)^make ([a-z]+)`)
 func (r *reader) run(t *testing.T, b block) {
 	t.Helper()
 	script := "set -euo pipefail\n" + makeTarget.ReplaceAllString(b.text, "make --dry-run $1 >/dev/null") + "\npwd -P >&3\n"
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
-	defer cancel()
+	ctx := t.Context()
+	if deadline, ok := t.Deadline(); ok { // go test's own, a little earlier: then it is said which block has not ended
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithDeadline(ctx, deadline.Add(-10*time.Second))
+		defer cancel()
+	}
 	cmd := exec.CommandContext(ctx, "bash", "-c", script)
 	cmd.WaitDelay = time.Second
 	cmd.Dir = r.dir

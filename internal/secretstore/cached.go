@@ -3,6 +3,7 @@ package secretstore
 import (
 	"context"
 	"fmt"
+	"strings"
 	"sync"
 	"time"
 
@@ -18,8 +19,9 @@ const (
 
 // Cached remembers what a store has answered for ttl, 1 s to 60 s, counted from when it was asked; so a rotated secret is
 // seen after ttl at the latest, or after the store's own time to answer when that is longer. Those who want one name at
-// the same time ask the store once, and share what it says. Errors are not remembered: after one, the next caller asks
-// again, and no older answer counts. The store must have the same answer for everyone.
+// the same time ask the store once, and share what it says. Errors are not remembered, nor are blank values, which a file
+// has while it is written: after one, the next caller asks again, and no older answer counts. The store must have the same
+// answer for everyone.
 //
 // A nil clock is [time.Now].
 func Cached(store host.Secrets, ttl time.Duration, clock func() time.Time) (host.Secrets, error) {
@@ -29,7 +31,11 @@ func Cached(store host.Secrets, ttl time.Duration, clock func() time.Time) (host
 	if clock == nil {
 		clock = time.Now
 	}
-	return &cached{store: store, ttl: ttl, clock: clock, known: map[string]answer{}}, nil
+	return newCached(store, ttl, clock), nil
+}
+
+func newCached(store host.Secrets, ttl time.Duration, clock func() time.Time) *cached {
+	return &cached{store: store, ttl: ttl, clock: clock, known: map[string]answer{}}
 }
 
 type cached struct {
@@ -40,6 +46,7 @@ type cached struct {
 
 	mu    sync.Mutex
 	known map[string]answer
+	swept time.Time // when old answers were last forgotten
 }
 
 type answer struct {
@@ -61,7 +68,9 @@ func (c *cached) Secret(ctx context.Context, name string) (string, error) {
 		if err != nil {
 			return "", err
 		}
-		c.remember(name, answer{value, asked})
+		if strings.TrimSpace(value) != "" {
+			c.remember(name, answer{value, asked})
+		}
 		return value, nil
 	})
 }
@@ -70,23 +79,27 @@ func (c *cached) recall(name string) (string, bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	a, ok := c.known[name]
-	return a.value, ok && c.fresh(a)
+	return a.value, ok && c.fresh(a.asked)
 }
 
-// fresh takes an answer from the future, after the clock was set back, for one that is too old.
-func (c *cached) fresh(a answer) bool {
-	age := c.clock().Sub(a.asked)
+// fresh takes a time in the future, after the clock was set back, for one that is too long ago.
+func (c *cached) fresh(asked time.Time) bool {
+	age := c.clock().Sub(asked)
 	return age >= 0 && age < c.ttl
 }
 
-// remember forgets what is too old at the same time, so that secrets which nobody asks for any more do not stay.
+// remember forgets what is too old at the same time, so that secrets which nobody asks for any more do not stay. It looks
+// for that once in ttl, since it looks at all.
 func (c *cached) remember(name string, a answer) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	for known, old := range c.known {
-		if !c.fresh(old) {
-			delete(c.known, known)
+	if !c.fresh(c.swept) {
+		for known, old := range c.known {
+			if !c.fresh(old.asked) {
+				delete(c.known, known)
+			}
 		}
+		c.swept = c.clock()
 	}
 	c.known[name] = a
 }

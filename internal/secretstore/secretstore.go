@@ -1,5 +1,6 @@
-// Package secretstore has stores of secrets for services: a file encrypted with age, HashiCorp Vault or OpenBao, and a
-// short memory for what a slow store has answered. Each is a [host.Secrets]; [host.FirstOf] puts several in order.
+// Package secretstore has stores of secrets for services: a directory, a file encrypted with age, HashiCorp Vault or
+// OpenBao; and a short memory for what a slow store has answered. Each is a [host.Secrets]; [host.FirstOf] puts several
+// in order.
 //
 // A name that a store does not have is [host.ErrSecretNotFound]. Everything else, a store that is down or a file that is
 // bad, is another error, so that an older value of another store does not count instead. No error holds a secret, a

@@ -1,0 +1,47 @@
+package main
+
+import (
+	"errors"
+	"io"
+	"os"
+	"path/filepath"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/keywright/keywright/host"
+)
+
+// A file of --secrets-dir is read once in a second, and counts no longer than that. (threats.md 78)
+func TestSecretsOfTheDirectoryAreRememberedForASecond(t *testing.T) {
+	dir := t.TempDir()
+	file := filepath.Join(dir, "crm")
+	if err := os.WriteFile(file, []byte("the first\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	synctest.Test(t, func(t *testing.T) {
+		options, err := (&app{err: io.Discard}).options(&cobra.Command{}, &configFlags{secretsDir: dir})
+		if err != nil {
+			t.Fatal(err)
+		}
+		want := func(store host.Secrets, want string) {
+			t.Helper()
+			if value, err := store.Secret(t.Context(), "crm"); value != want || want == "" != errors.Is(err, host.ErrSecretNotFound) {
+				t.Errorf("the secret is %q, %v; want %q", value, err, want)
+			}
+		}
+		want(options.First, "the first")
+		want(options.Host.Secrets, "the first")
+		if err := os.Remove(file); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(time.Second - time.Nanosecond)
+		want(options.First, "the first")
+		want(options.Host.Secrets, "the first")
+		time.Sleep(time.Nanosecond)
+		want(options.First, "")
+		want(options.Host.Secrets, "")
+	})
+}

@@ -1,0 +1,23 @@
+//go:build unix
+
+package host_test
+
+import (
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/keywright/keywright/host"
+)
+
+// A name in the directory that is no file is an error, and nobody waits for it to be written to. (threats.md 79)
+func TestASecretThatIsNoRegularFileIsRefused(t *testing.T) {
+	dir := t.TempDir()
+	if err := syscall.Mkfifo(filepath.Join(dir, "pipe"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if value, err := host.DirSecrets(dir).Secret(t.Context(), "pipe"); err == nil || value != "" || !strings.Contains(err.Error(), "not a regular file") {
+		t.Errorf("the secret is %q, %v", value, err)
+	}
+}
