@@ -23,6 +23,9 @@ func FuzzOutgoing(f *testing.F) {
 		{"users/@evil.test", "%71=1&q", "\\evil.test"},
 		{"users/a;b", "q=%00", ".."},
 		{"open/a/b/c?x", "q=#", "%2e%2e"},
+		{"open/a%3fb", "q=1", "u"},
+		{"open/%2523/%5c", "q=1", "u"},
+		{"open/．．/．．", "q=1", "u"},
 	} {
 		f.Add(seed[0], seed[1], seed[2], "a header")
 	}
@@ -67,6 +70,9 @@ func FuzzOutgoing(f *testing.F) {
 			for range 3 {
 				if segment == "." || segment == ".." {
 					t.Errorf("the path goes up: %s", again.EscapedPath())
+				}
+				if strings.ContainsAny(segment, `?#\`) && user == url.PathEscape(user) {
+					t.Errorf("a server may see the end of the path in %s", again.EscapedPath())
 				}
 				segment, _ = url.PathUnescape(segment)
 			}

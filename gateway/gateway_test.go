@@ -96,12 +96,19 @@ func TestRefusals(t *testing.T) {
 		"slash escaped twice, a %":  {"GET", "/connectors/weather/users/1%252Fkeys%25", "", nil, 404, "unknown-path"},
 		"path that goes up":         {"GET", "/connectors/weather/open/..%2f..%2fadmin", "", nil, 400, "bad-request"}, // threats.md 27
 		"path that goes up twice":   {"GET", "/connectors/weather/open/%252e%252e/admin", "", nil, 400, "bad-request"},
-		"header twice":              {"GET", "/connectors/weather", "", []string{"X-Once", "a", "X-Once", "b"}, 400, "bad-request"},
-		"large body":                {"POST", "/connectors/weather", "eleven bytes", nil, 413, "body-too-large"},                         // threats.md 49
-		"other page":                {"GET", "/connectors/weather", "", []string{"Origin", "https://evil.example"}, 403, "cross-origin"}, // threats.md 46
-		"page of no origin":         {"POST", "/connectors/weather", "", []string{"Origin", "null"}, 403, "cross-origin"},
-		"other page, no Origin":     {"GET", "/connectors/weather", "", []string{"Sec-Fetch-Site", "cross-site"}, 403, "cross-origin"},
-		"preflight of another page": {"OPTIONS", "/connectors/weather", "", []string{"Origin", "https://evil.example", "Access-Control-Request-Method", "GET"}, 403, "cross-origin"},
+		// threats.md 75
+		"question mark escaped":       {"GET", "/connectors/weather/open/x%3Fadmin=1", "", nil, 404, "unknown-path"},
+		"question mark escaped twice": {"GET", "/connectors/weather/open/x%253fadmin=1", "", nil, 404, "unknown-path"},
+		"number sign escaped":         {"GET", "/connectors/weather/open/x%23/y", "", nil, 404, "unknown-path"},
+		"backslash escaped":           {"GET", "/connectors/weather/open/x%5Cy", "", nil, 404, "unknown-path"},
+		"full-width dots":             {"GET", "/connectors/weather/open/%EF%BC%8E%EF%BC%8E/admin", "", nil, 400, "bad-request"},
+		"ideographic full stops":      {"GET", "/connectors/weather/open/%E3%80%82%EF%BD%A1/admin", "", nil, 400, "bad-request"},
+		"header twice":                {"GET", "/connectors/weather", "", []string{"X-Once", "a", "X-Once", "b"}, 400, "bad-request"},
+		"large body":                  {"POST", "/connectors/weather", "eleven bytes", nil, 413, "body-too-large"},                         // threats.md 49
+		"other page":                  {"GET", "/connectors/weather", "", []string{"Origin", "https://evil.example"}, 403, "cross-origin"}, // threats.md 46
+		"page of no origin":           {"POST", "/connectors/weather", "", []string{"Origin", "null"}, 403, "cross-origin"},
+		"other page, no Origin":       {"GET", "/connectors/weather", "", []string{"Sec-Fetch-Site", "cross-site"}, 403, "cross-origin"},
+		"preflight of another page":   {"OPTIONS", "/connectors/weather", "", []string{"Origin", "https://evil.example", "Access-Control-Request-Method", "GET"}, 403, "cross-origin"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t, everything)

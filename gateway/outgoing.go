@@ -189,7 +189,7 @@ func (c *Connector) base(ctx context.Context) (*url.URL, error) {
 		return nil, err
 	}
 	for segment := range strings.SplitSeq(base.EscapedPath(), "/") {
-		if decoded, err := url.PathUnescape(segment); err != nil || !plain(decoded) {
+		if decoded, err := url.PathUnescape(segment); err != nil || endsSegment(decoded) {
 			return nil, refuse(http.StatusBadRequest, "a value that is part of the API's path has a character that ends a segment of one")
 		}
 	}
@@ -225,27 +225,44 @@ func (c *Connector) allows(in Incoming) error {
 		if !p.matches(segments) {
 			continue
 		}
-		// Some servers take what is escaped here for the end of a segment, and the path for another one.
-		if p[len(p)-1] == "**" || !slices.ContainsFunc(segments, func(s string) bool { return !plain(s) }) {
+		// Some servers take what is escaped here for the end of a segment, and the path for another one; or for the end of the
+		// path, so that what the definition appends is cut off, and what the caller wrote is a query.
+		ends := endsSegment
+		if p[len(p)-1] == "**" {
+			ends = endsPath
+		}
+		if !slices.ContainsFunc(segments, ends) {
 			return nil
 		}
 	}
 	return refuse(http.StatusNotFound, "this connector has no such path")
 }
 
-// plain tells whether a segment, however often it is decoded, is one segment of a path and nothing else.
-func plain(segment string) bool {
+// endsSegment reports whether a segment, decoded however often, has what a server may take for its end.
+func endsSegment(segment string) bool {
+	return atSomeDepth(segment, func(s string) bool { return strings.ContainsAny(s, `/\;?#`) || !utf8.ValidString(s) })
+}
+
+// endsPath reports whether a segment, decoded however often, has what a server may take for the end of the path, or for
+// another way to write a slash.
+func endsPath(segment string) bool {
+	return atSomeDepth(segment, func(s string) bool { return strings.ContainsAny(s, `\?#`) })
+}
+
+// atSomeDepth reports whether something holds for a segment, or for what it decodes to. Of one that is encoded over and over
+// it does.
+func atSomeDepth(segment string, holds func(string) bool) bool {
 	for range urlpath.Decodings {
-		if strings.ContainsAny(segment, `/\;?#`) || !utf8.ValidString(segment) {
-			return false
+		if holds(segment) {
+			return true
 		}
 		decoded := urlpath.Decode(segment)
 		if decoded == segment {
-			return true
+			return false
 		}
 		segment = decoded
 	}
-	return false
+	return true
 }
 
 // value renders a parameter, or takes the caller's value where it may.

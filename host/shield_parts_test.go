@@ -2,6 +2,8 @@ package host_test
 
 import (
 	"context"
+	"encoding/base64"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"io"
@@ -18,7 +20,7 @@ import (
 
 // What a plugin composes: the parts are as secret as the whole.
 func TestPartsOfWhatWasPutIn_threats_45(t *testing.T) {
-	const user, password = "user-of-the-api", "p4ssw0rd/of+the&api"
+	const user, password, literal = "user-of-the-api", "p4ssw0rd/of+the&api", "our-own-literal"
 	for name, test := range map[string]struct {
 		do      func(abi.Env) (string, error)
 		grants  []string
@@ -36,6 +38,28 @@ func TestPartsOfWhatWasPutIn_threats_45(t *testing.T) {
 			func(env abi.Env) (string, error) {
 				return header("Authorization", "basic "+env.Encode(abi.FormatBase64, value(env, "to_header")+":")), nil
 			}, nil, []string{password}, nil,
+		},
+		"encoded in another scheme": {
+			func(env abi.Env) (string, error) {
+				return header("X-Key", env.Encode(abi.FormatBase64URL, user+":"+value(env, "to_header"))), nil
+			}, nil,
+			[]string{password, user + ":" + password, "p4ssw0rd%2Fof%2Bthe%26api"},
+			[]string{user},
+		},
+		"a literal, encoded twice": {
+			func(env abi.Env) (string, error) {
+				return header("X-Key", env.Encode(abi.FormatHex, env.Encode(abi.FormatBase64, literal+value(env, "to_header")))), nil
+			}, nil,
+			[]string{literal + password, password},
+			[]string{literal},
+		},
+		"encoded by a plugin that may see it": {
+			func(env abi.Env) (string, error) {
+				return header("X-Key", base64.StdEncoding.EncodeToString([]byte(url.QueryEscape("an id:"+string(env.Reveal(value(env, "to_header"))))))), nil
+			},
+			[]string{"reveal"},
+			[]string{password, "an id:" + password, "an+id%3Ap4ssw0rd%2Fof%2Bthe%26api"},
+			[]string{"an id:"},
 		},
 		"within a header": {
 			func(env abi.Env) (string, error) {
@@ -129,6 +153,38 @@ func TestCredentialsOfTheEmbedder_threats_45(t *testing.T) {
 				t.Errorf("%s with %v: %s gives %v", authType, test.texts, test.echo, err)
 			}
 		}
+	}
+}
+
+// threats.md 73: what the API reads in a credential that comes encoded, whoever encoded it.
+func TestDecodedCredentials_threats_73(t *testing.T) {
+	const password = "correct horse/battery"
+	for name, stored := range map[string]string{
+		"percent-encoded":              "correct%20horse%2Fbattery",
+		"percent-encoded, as a form":   "correct+horse%2Fbattery",
+		"percent-encoded twice":        "correct%2520horse%252Fbattery",
+		"Base64 of user and password":  base64.StdEncoding.EncodeToString([]byte("operator:" + password)),
+		"Base64 without padding":       base64.RawURLEncoding.EncodeToString([]byte("op:" + password)),
+		"hex":                          hex.EncodeToString([]byte(password)),
+		"percent-encoded, then Base64": base64.StdEncoding.EncodeToString([]byte("operator:correct%20horse%2Fbattery")),
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			w.setSecret("s", stored)
+			c := w.connect("api_key", key("{{ get_secret('s') }}"))
+			for echo, want := range map[string]bool{stored: true, password: true, "correct horse": false, "operator": false} {
+				w.setAPI(respond(http.StatusOK, "is "+echo))
+				response, err := c.Shielded(nil).RoundTrip(get(t.Context()))
+				if err != nil {
+					t.Fatal(err)
+				}
+				_, err = io.ReadAll(response.Body)
+				_ = response.Body.Close()
+				if errors.Is(err, host.ErrEchoed) != want {
+					t.Errorf("%q: %v", echo, err)
+				}
+			}
+		})
 	}
 }
 

@@ -60,9 +60,25 @@ func checkCharacters(path string) error {
 // Decodings is how often a path may be encoded. To go through more of them takes seconds.
 const Decodings = 8
 
+// lookalikes are characters that stand for a dot, a slash, a backslash or a % to a server that normalizes Unicode (NFKC, or as
+// names of hosts are), or that converts it to a character set without them.
+var lookalikes = strings.NewReplacer(
+	"\uff0e", ".", "\u3002", ".", "\uff61", ".", "\u2024", ".", "\ufe52", ".", "\u2025", "..",
+	"\uff0f", "/", "\u2044", "/", "\u2215", "/",
+	"\uff3c", `\`, "\ufe68", `\`,
+	"\uff05", "%", "\ufe6a", "%",
+)
+
 // Check refuses paths that some server takes for one above.
 func Check(path string) error {
 	for decodings := 0; ; decodings++ {
+		if _, err := url.PathUnescape(path); err != nil && decodings == 0 {
+			return errors.New("the path has a % that no two hexadecimal digits follow: write %25")
+		}
+		if overlong(path) {
+			return errors.New("the path has a character in more bytes than UTF-8 has for it")
+		}
+		path = lookalikes.Replace(path)
 		for segment := range strings.FieldsFuncSeq(path, func(r rune) bool { return r == '/' || r == '\\' }) {
 			// Some servers cut parameters off before they look for dots, and some the spaces that a name ends with.
 			segment, _, _ = strings.Cut(segment, ";")
@@ -74,12 +90,6 @@ func Check(path string) error {
 			if r < ' ' || r == 0x7f {
 				return errors.New("the path has a control character, percent-encoded")
 			}
-		}
-		if overlong(path) {
-			return errors.New("the path has a character in more bytes than UTF-8 has for it")
-		}
-		if _, err := url.PathUnescape(path); err != nil && decodings == 0 {
-			return errors.New("the path has a % that no two hexadecimal digits follow: write %25")
 		}
 		decoded := Decode(path)
 		switch {

@@ -27,6 +27,8 @@ func TestJoin(t *testing.T) {
 		{"https://a.example", "proxy/https://b.example", "https://a.example/proxy/https://b.example"},
 		{"https://a.example", "x?next=https://b.example/../c", "https://a.example/x?next=https://b.example/../c"},
 		{"https://a.example/v1", "...", "https://a.example/v1/..."},
+		{"https://a.example/v1", "a%2Eb/c%252Ed", "https://a.example/v1/a%2Eb/c%252Ed"},
+		{"https://a.example/v1", "東京。1／2", "https://a.example/v1/%E6%9D%B1%E4%BA%AC%E3%80%821%EF%BC%8F2"},
 	}
 	for _, test := range tests {
 		base, err := url.Parse(test.base)
@@ -40,7 +42,7 @@ func TestJoin(t *testing.T) {
 	}
 }
 
-// threats.md 27
+// threats.md 27, 75
 func TestJoinRefuses(t *testing.T) {
 	base, _ := url.Parse("https://a.example/v1")
 	for name, hostile := range map[string]string{
@@ -67,6 +69,18 @@ func TestJoinRefuses(t *testing.T) {
 		"dots in too many bytes":     "%c0%ae%c0%ae/v2",
 		"a slash in too many bytes":  "..%e0%80%afv2",
 		"the same, encoded twice":    "..%25c0%25afv2",
+		"full-width dots":            "．．/v2",
+		"ideographic full stops":     "。。/v2",
+		"halfwidth full stops":       "%ef%bd%a1%EF%BD%A1/v2",
+		"small full stops":           "\ufe52\ufe52/v2",
+		"a two dot leader":           "\u2025/v2",
+		"one dot leaders, twice":     "%25e2%2580%25a4%25e2%2580%25a4/v2",
+		"mixed dots":                 ".．/v2",
+		"full-width slashes":         "x／..／..",
+		"a division slash":           "..\u2215v2",
+		"a full-width backslash":     "..＼v2",
+		"full-width percent signs":   "％2e％2e/v2",
+		"one full-width dot":         "．/x",
 		"fragment":                   "x#y",
 		"line break":                 "x\r\nX-Evil: 1",
 		"encoded line break":         "x%0d%0aX-Evil:1",
@@ -83,10 +97,14 @@ func TestJoinRefuses(t *testing.T) {
 	}
 }
 
+// dots are what NFKC makes of full-width characters, and names of hosts of ideographic full stops.
+var dots = strings.NewReplacer("．", ".", "。", ".", "｡", ".", "․", ".", "﹒", ".", "‥", "..", "／", "/", "＼", "/", `\`, "/")
+
 // Whatever the path is, the request goes to the base's host and stays below its path (threats.md 27).
 func FuzzJoin(f *testing.F) {
 	for _, seed := range []string{
 		"", "/", "items?q=1", "//evil", "@evil", `\evil`, "..", "%2e%2e", "%2f", "https://evil", "x#y", "a%2f%2e%2e", "?", "%", "ü", ";..", ":@", "x?\xff", "%c0%ae%c0%ae/",
+		"．．/", "。。", "%e3%80%82｡/x", "‥", "..／", "x%3f", "%23", "..%5c", "%252e%252e", "％2e.", "\u2024.\ufe68",
 	} {
 		f.Add(seed)
 	}
@@ -115,6 +133,9 @@ func FuzzJoin(f *testing.F) {
 			for range 4 {
 				if !below(decoded) || !below(path.Clean("/"+decoded)) && root != "" || !below(path.Clean(strings.ReplaceAll(decoded, `\`, "/"))) && root != "" {
 					t.Fatalf("%s and %q: %s is above the base", b, text, joined)
+				}
+				if normal := dots.Replace(decoded); !below(path.Clean("/"+normal)) && root != "" {
+					t.Fatalf("%s and %q: %s is above the base where full-width characters are normalized", b, text, joined)
 				}
 				next, err := url.PathUnescape(decoded)
 				if err != nil {

@@ -83,7 +83,7 @@ func BenchmarkScan(b *testing.B) {
 				b.SetBytes(int64(len(data)))
 				for b.Loop() {
 					for rest := data; len(rest) > 0; rest = rest[min(len(rest), 32<<10):] {
-						if found, _ := f.scan(rest[:min(len(rest), 32<<10)]); found {
+						if found, _ := f.scan(rest[:min(len(rest), 32<<10)], 0, false); found {
 							b.Fatal("found")
 						}
 					}

@@ -33,6 +33,7 @@ type body struct {
 	last   func(error) error
 
 	held  []byte // may be the beginning of something
+	line  int    // bytes without white space that stand before it, up to minLine
 	own   []byte // a buffer, once one was needed
 	ready []byte // of own, what the caller has not got yet
 	err   error  // the last one
@@ -86,7 +87,7 @@ func (b *body) fill(buffer []byte) (n int, empty bool) {
 		clear(data)
 		return 0, true
 	}
-	found, safe := b.finder.scan(data)
+	found, safe := b.finder.scan(data, b.line, err == io.EOF)
 	switch {
 	case found:
 		_ = b.close()
@@ -94,6 +95,7 @@ func (b *body) fill(buffer []byte) (n int, empty bool) {
 	case err == io.EOF:
 		safe = len(data)
 	}
+	b.line = line(data[:safe], b.line)
 	b.held = append(b.held[:0], data[safe:]...)
 	clear(data[safe:])
 	if err != nil {

@@ -57,6 +57,14 @@ func written() map[string]string {
 		"HTML, decimal, with zeros":          percent(special, "&#%05d;"),
 		"HTML, hexadecimal":                  percent(all, "&#x%x;"),
 		"HTML, hexadecimal, upper case":      percent(all, "&#X%04X;"),
+		"HTML, decimal, without semicolons":  percent(all, "&#%d"),
+		"HTML, hexadecimal, the same":        percent(all, "&#x%x"),
+		"HTML without semicolons":            strings.NewReplacer("&", "&amp", "<", "&lt", ">", "&gt", `"`, "&quot").Replace(secret),
+		"JavaScript, braces":                 percent(all, `\u{%x}`),
+		"JavaScript, braces and zeros":       percent(special, `\u{%06X}`),
+		"octal":                              percent(all, `\%o`),
+		"octal in JSON":                      percent(special, `\\%03o`),
+		"a shell's":                          percent(special, `\%c`),
 		"hex":                                fmt.Sprintf("%x", secret),
 		"hex, upper case":                    fmt.Sprintf("%X", secret),
 		"Base64 with slashes in JSON of PHP": strings.ReplaceAll(base64.StdEncoding.EncodeToString([]byte("??>>"+secret)), "/", `\/`),
@@ -169,7 +177,7 @@ func TestFindersOfNothing(t *testing.T) {
 		t.Error("a text under 8 bytes is looked for")
 	}
 	if f := New([]string{"Bearer the-token", "the-token", "the-token"}); len(f.needles) != len(New([]string{"the-token"}).needles) {
-		t.Errorf("what is found in another form anyway is looked for: %q", f.needles)
+		t.Errorf("what is found in another form anyway is looked for: %v", f.needles)
 	}
 }
 

@@ -10,19 +10,21 @@ import (
 const (
 	maxDepth       = 3 // of %25 and &amp; before the rest of an escape
 	maxBackslashes = 7
-	maxDigits      = 8 // of a number in HTML
+	maxDigits      = 8 // of a number in HTML, or in braces
 )
 
-// intros are what escapes begin with, in the order of their kinds. The last matters only where a text has a space.
-const intros = `%\&`
+// intros are what escapes and line breaks begin with, in the order of their kinds.
+const intros = "%\\&\n\r"
 
-// kinds is a set of kinds of escapes: a bit for each of intros, and one for +.
+// kinds is a set of kinds of escapes: a bit for each of intros, and one for +, which matters only where a text has a space.
 type kinds uint8
 
 const (
 	percents kinds = 1 << iota
 	backslashed
 	references
+	feeds
+	returns
 	pluses
 )
 
@@ -36,13 +38,21 @@ func worthwhile(has *[256]bool) (worth [256]kinds) {
 			worth[upper[c>>4]] |= percents
 		}
 	}
-	worth['2'] |= percents // of %25
-	for _, c := range `\ux` {
+	worth['2'] |= percents              // of %25
+	for _, c := range `\ux01234567nr` { // n and r are line breaks
 		worth[c] |= backslashed
 	}
 	for i := range len(simple) {
 		if has[simple[i]] {
 			worth[named[i]] |= backslashed
+		}
+	}
+	for c := range has {
+		if has[c] && mark(byte(c)) {
+			worth[c] |= backslashed
+		}
+		if base64Characters[c] || strings.IndexByte(" \t"+intros, byte(c)) >= 0 {
+			worth[c] |= feeds | returns
 		}
 	}
 	worth['#'] |= references
@@ -54,14 +64,26 @@ func worthwhile(has *[256]bool) (worth [256]kinds) {
 	return worth
 }
 
-// What a letter or mark after a backslash stands for.
+// What a letter after a backslash stands for. A mark stands for itself.
 const (
-	named  = "\"'/`bfnrt"
-	simple = "\"'/`\b\f\n\r\t"
+	named  = "bfnrtv"
+	simple = "\b\f\n\r\t\v"
 )
+
+func mark(c byte) bool { return c >= ' ' && c < 0x7f && !alphanumeric[c] }
+
+// base64Characters has those of both alphabets.
+var base64Characters = func() (set [256]bool) {
+	set = alphanumeric
+	for _, c := range "+/-_" {
+		set[c] = true
+	}
+	return set
+}()
 
 // escape is what the bytes at some place may stand for.
 type escape struct {
+	last     bool // set by the caller: no data comes after these
 	readings [8]reading
 	count    int
 	partial  bool // what is there may be the beginning of something longer
@@ -119,10 +141,10 @@ func (x *escape) percent(data []byte) {
 			x.partial = true
 			return
 		}
-		x.byte(byte(c), at+2)
 		if c == '+' { // which was a space
 			x.byte(' ', at+2)
 		}
+		x.byte(byte(c), at+2)
 		if c != '%' {
 			return
 		}
@@ -143,7 +165,11 @@ func (x *escape) backslash(data []byte) {
 	default:
 		if i := strings.IndexByte(named, c); i >= 0 {
 			x.byte(simple[i], n+1)
+		} else if mark(c) {
+			x.byte(c, n+1)
 		}
+	case '0', '1', '2', '3', '4', '5', '6', '7':
+		x.octal(data, n)
 	case 'x':
 		if value, complete := number(data[n+1:], 2, 16); !complete {
 			x.partial = value >= 0
@@ -155,8 +181,48 @@ func (x *escape) backslash(data []byte) {
 	}
 }
 
+// octal reads the digits of \163, of which there are as many as make a byte: ECMA-262 section B.1.2.
+func (x *escape) octal(data []byte, at int) {
+	most := 3
+	if data[at] > '3' {
+		most = 2
+	}
+	digits := 1
+	for digits < most && at+digits < len(data) && values[data[at+digits]] < 8 {
+		digits++
+	}
+	if digits < most && at+digits == len(data) && !x.last {
+		x.partial = true
+		return
+	}
+	value, _ := number(data[at:], digits, 8)
+	x.rune(value, at+digits)
+}
+
+// braced reads what follows \u{, ECMA-262 section 12.9.4.
+func (x *escape) braced(data []byte, at int) {
+	digits := 0
+	for at+digits < len(data) && digits <= maxDigits && values[data[at+digits]] < 16 {
+		digits++
+	}
+	end := at + digits
+	switch {
+	case digits > maxDigits:
+	case end == len(data):
+		x.partial = true
+	case digits > 0 && data[end] == '}':
+		if value, _ := number(data[at:], digits, 16); utf8.ValidRune(value) {
+			x.rune(value, end+1)
+		}
+	}
+}
+
 // unicode reads the digits of \u, and the other half of a surrogate pair.
 func (x *escape) unicode(data []byte, at int) {
+	if at < len(data) && data[at] == '{' {
+		x.braced(data, at+1)
+		return
+	}
 	value, complete := number(data[at:], 4, 16)
 	at += 4
 	switch {
@@ -191,10 +257,12 @@ func backslashes(data []byte) int {
 	return n
 }
 
+// entities are the names of the references that programs write. Browsers take those without a semicolon, too, but for the
+// last.
 var entities = [...]struct {
 	name string
 	c    byte
-}{{"amp;", '&'}, {"lt;", '<'}, {"gt;", '>'}, {"quot;", '"'}, {"apos;", '\''}}
+}{{"amp", '&'}, {"lt", '<'}, {"gt", '>'}, {"quot", '"'}, {"apos;", '\''}}
 
 // entities reads the character references of HTML that programs write.
 func (x *escape) entities(data []byte) {
@@ -208,21 +276,35 @@ func (x *escape) entities(data []byte) {
 			x.reference(data, at+1)
 			return
 		}
-		amp := false
+		amp := 0 // bytes of an ampersand
 		for _, e := range entities {
 			switch {
 			case len(rest) < len(e.name):
 				x.partial = x.partial || e.name[:len(rest)] == string(rest)
 			case e.name == string(rest[:len(e.name)]):
-				x.byte(e.c, at+len(e.name))
-				amp = e.c == '&'
+				taken := at + len(e.name)
+				if taken = x.semicolon(data, taken); e.c == '&' {
+					amp = taken - at
+				}
+				x.byte(e.c, taken)
 			}
 		}
-		if !amp {
+		if amp == 0 {
 			return
 		}
-		at += len("amp;")
+		at += amp
 	}
+}
+
+// semicolon returns where a reference ends whose name ends here.
+func (x *escape) semicolon(data []byte, at int) int {
+	switch {
+	case at == len(data):
+		x.partial = !x.last
+	case data[at] == ';':
+		return at + 1
+	}
+	return at
 }
 
 // reference reads what follows &#.
@@ -239,11 +321,11 @@ func (x *escape) reference(data []byte, at int) {
 	end := at + digits
 	switch {
 	case digits > maxDigits:
-	case end == len(data):
+	case end == len(data) && !x.last:
 		x.partial = true
-	case digits > 0 && data[end] == ';':
+	case digits > 0:
 		if value, _ := number(data[at:end], digits, base); utf8.ValidRune(value) {
-			x.rune(value, end+1)
+			x.rune(value, x.semicolon(data, end))
 		}
 	}
 }

@@ -1,18 +1,23 @@
 // Package echo finds texts in what a server answers, in the forms in which servers write what they were sent, and stops
 // an answer that has one.
 //
-// A text is found as it is; in UTF-16, when it is ASCII; in Base64, with the standard or the URL alphabet, also inside the Base64 of something longer;
-// and in hex. In each of these every character may be as it is or escaped, each for itself:
+// A text is found as it is; in UTF-16, when it is ASCII; in Base64, with the standard or the URL alphabet, also inside the
+// Base64 of something longer; and in hex. In each of these every character may be as it is or escaped, each for itself:
 //
 //   - as in URLs and forms: %2F or %2f, or + for a space; encoded up to four times over (%252F);
-//   - as in JSON, JavaScript and the like: \u002f or \u002F, \x2f, \/, \" and so on, with up to seven backslashes, which is
-//     JSON inside of JSON inside of JSON;
-//   - as in HTML: &#47;, &#x2f;, &amp; and its like, up to four times over (&amp;#47;).
+//   - as in JSON, JavaScript and the like: \u002f or \u002F, \u{2f}, \x2f, \57, \n and so on, and a backslash before a mark, with
+//     up to seven backslashes, which is JSON inside of JSON inside of JSON;
+//   - as in HTML: &#47;, &#x2f;, &amp; and its like, as browsers read them also without the semicolon, up to four times over
+//     (&amp;#47;).
+//
+// Base64 may also be broken into lines of 32 characters or more: by LF, CRLF or CR, with white space behind them, each of these
+// escaped or not.
 //
 // Characters of Base64 that also hold bits of what stands before or behind the text are not part of what is found.
 //
 // No list of what each program escapes is needed so. Not found is a text in another case or yet another character set,
-// in pieces (Base64 with line breaks, say), compressed, encrypted, or encoded twice, as in Base64 of Base64.
+// in pieces, compressed, encrypted, or encoded twice, as in Base64 of Base64. Neither are escapes that only CSS, MIME's
+// quoted-printable or other notations have, a backslash before a letter that needs none, nor references of HTML by other names.
 package echo
 
 import (
@@ -33,7 +38,7 @@ const MinText = 8
 // bytes at a time are looked at, and a table says how far the next two are that can matter. What has escapes is found
 // from the first of them on, so that text without any costs no more than the search for three bytes.
 type Finder struct {
-	needles []string // forms of the texts, without escapes; none is part of another text's
+	needles []needle // forms of the texts, without escapes; none is part of another text's
 	window  int      // how many bytes of each needle shifts has: as many as the shortest has, or maxWindow
 	shifts  [shifts]uint8
 
@@ -43,6 +48,12 @@ type Finder struct {
 	first  [256]bool  // the bytes that needles begin with
 	second bits       // their first two
 	later  bits       // each byte but letters and digits with the two before it
+	around bits       // in Base64, each byte with the two before it: what stands around a line break
+}
+
+type needle struct {
+	text   string
+	base64 bool // may have line breaks in it
 }
 
 const (
@@ -59,9 +70,14 @@ func New(texts []string) *Finder {
 	if len(f.needles) == 0 {
 		return nil
 	}
+	characters := 0 // of Base64
 	for _, needle := range f.needles {
-		f.window = min(f.window, len(needle))
+		f.window = min(f.window, len(needle.text))
+		if needle.base64 {
+			characters += len(needle.text)
+		}
 	}
+	f.second, f.later, f.around = newBits(0), newBits(0), newBits(characters)
 	for i := range f.shifts {
 		f.shifts[i] = uint8(f.window - 1)
 	}
@@ -86,31 +102,32 @@ func distinct(texts []string) (kept []string) {
 }
 
 // forms are a text and its encodings.
-func forms(text string) []string {
-	all := append(make([]string, 0, 10), text)
+func forms(text string) []needle {
+	all := append(make([]needle, 0, 10), needle{text, false})
 	if !strings.ContainsFunc(text, func(r rune) bool { return r >= utf8.RuneSelf }) {
-		all = append(all, strings.Join(strings.Split(text, ""), "\x00")) // in UTF-16, of either order
+		all = append(all, needle{strings.Join(strings.Split(text, ""), "\x00"), false}) // in UTF-16, of either order
 	}
 	padded := append(make([]byte, 3, 3+len(text)), text...)
 	for before := range 3 { // bytes that stand before the text, modulo three
 		part := padded[3-before:]
 		// Only the characters that hold nothing of what stands before or behind the text.
 		standard := base64.RawStdEncoding.EncodeToString(part)[(before*8+5)/6 : len(part)*8/6]
-		all = append(all, standard)
+		all = append(all, needle{standard, true})
 		if strings.ContainsAny(standard, "+/") {
-			all = append(all, strings.NewReplacer("+", "-", "/", "_").Replace(standard))
+			all = append(all, needle{strings.NewReplacer("+", "-", "/", "_").Replace(standard), true})
 		}
 	}
 	lower := hex.EncodeToString([]byte(text))
-	all = append(all, lower)
+	all = append(all, needle{lower, false})
 	if upper := strings.ToUpper(lower); upper != lower {
-		all = append(all, upper)
+		all = append(all, needle{upper, false})
 	}
 	return all
 }
 
 // note enters a needle into the tables, and its bytes into what all have.
-func (f *Finder) note(needle string, has *[256]bool) {
+func (f *Finder) note(n needle, has *[256]bool) {
+	needle := n.text
 	for i := 1; i < f.window; i++ {
 		shift := &f.shifts[pair(needle[i-1], needle[i])]
 		*shift = min(*shift, uint8(f.window-1-i))
@@ -121,6 +138,9 @@ func (f *Finder) note(needle string, has *[256]bool) {
 		has[needle[i]] = true
 		if i > 1 && !alphanumeric[needle[i]] {
 			f.later.set(needle[i-2], needle[i-1], needle[i])
+		}
+		if i > 1 && n.base64 {
+			f.around.set(needle[i-2], needle[i-1], needle[i])
 		}
 	}
 	if strings.Contains(needle, " ") && !strings.Contains(f.intros, "+") {
@@ -140,27 +160,38 @@ var alphanumeric = func() (set [256]bool) {
 }()
 
 // bits is a set of three bytes. It may have more than was put in.
-type bits [128]uint64
+type bits []uint64
 
-func (b *bits) set(x, y, z byte) {
-	at := place(x, y, z)
+// newBits makes a set that seldom has more than so many elements that are put in.
+func newBits(elements int) bits {
+	size := 1 << 13
+	for size < 4*elements && size < 1<<maxPlace {
+		size *= 2
+	}
+	return make(bits, size/64)
+}
+
+const maxPlace = 17 // bits
+
+func (b bits) set(x, y, z byte) {
+	at := b.place(x, y, z)
 	b[at/64] |= 1 << (at % 64)
 }
 
-func (b *bits) has(x, y, z byte) bool {
-	at := place(x, y, z)
+func (b bits) has(x, y, z byte) bool {
+	at := b.place(x, y, z)
 	return b[at/64]>>(at%64)&1 != 0
 }
 
-func place(x, y, z byte) uint32 {
-	return (uint32(x)<<16 | uint32(y)<<8 | uint32(z)) * 2654435761 >> (32 - 13)
+func (b bits) place(x, y, z byte) uint32 {
+	return (uint32(x)<<16 | uint32(y)<<8 | uint32(z)) * 2654435761 >> (32 - maxPlace) & uint32(len(b)*64-1)
 }
 
 // Size is how many bytes the finder takes, about.
 func (f *Finder) Size() int {
-	size := shifts + 2*128*8 + 2*256
+	size := shifts + 8*(len(f.second)+len(f.later)+len(f.around)) + 2*256
 	for _, needle := range f.needles {
-		size += len(needle) + 16
+		size += len(needle.text) + 24
 	}
 	return size
 }
@@ -173,15 +204,24 @@ func (f *Finder) Found(data []byte) bool {
 	if f == nil {
 		return false
 	}
-	found, _ := f.scan(data)
+	found, _ := f.scan(data, 0, true)
 	return found
 }
 
-// scan searches the data, and tells how many bytes at its beginning are part of nothing that can still be found when
-// more data comes.
-func (f *Finder) scan(data []byte) (found bool, safe int) {
+// search is the search of some data.
+type search struct {
+	*Finder
+	data []byte
+	line int // bytes without white space that stand before the data, up to minLine
+	x    escape
+}
+
+// scan searches the data, and returns how many bytes at its beginning are part of nothing that can still be found when
+// more data comes. Last says that none comes. Line is how many bytes without white space stand before the data, up to minLine.
+func (f *Finder) scan(data []byte, line int, last bool) (found bool, safe int) {
 	found, safe = f.plain(data)
-	var x escape
+	s := search{Finder: f, data: data, line: line}
+	s.x.last = last
 	for i := 0; i < len(f.intros) && !found; i++ {
 		for at := -1; !found; {
 			next := bytes.IndexByte(data[at+1:], f.intros[i])
@@ -192,8 +232,11 @@ func (f *Finder) scan(data []byte) (found bool, safe int) {
 			if at+1 < len(data) && f.worth[data[at+1]]&(1<<i) == 0 {
 				continue
 			}
+			if kinds(1<<i)&(feeds|returns) != 0 && s.hopeless(at) {
+				continue
+			}
 			var start int
-			found, start = f.escaped(data, at, &x)
+			found, start = s.escaped(at)
 			safe = min(safe, start)
 		}
 	}
@@ -232,7 +275,8 @@ func (f *Finder) plain(data []byte) (found bool, safe int) {
 
 // begins tells whether the data begins with a needle, or is the beginning of one.
 func (f *Finder) begins(data []byte) (found, begun bool) {
-	for _, needle := range f.needles {
+	for n := range f.needles {
+		needle := f.needles[n].text
 		switch {
 		case needle[0] != data[0]:
 		case len(data) < len(needle):

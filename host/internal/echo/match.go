@@ -4,19 +4,21 @@ import "strings"
 
 // escaped is scan for what has its first escape here: so that what stands before it in the data is what stands in a
 // needle before the character.
-func (f *Finder) escaped(data []byte, at int, x *escape) (found bool, safe int) {
+func (s *search) escaped(at int) (found bool, safe int) {
+	data, x := s.data, &s.x
 	safe = len(data)
 	x.read(data[at:])
 	for n := range x.count {
 		r := &x.readings[n]
 		c := r.text[0]
-		first := f.first[c]
-		second := at > 0 && f.second.has(0, data[at-1], c)
-		later := at > 1 && (alphanumeric[c] || f.later.has(data[at-2], data[at-1], c))
+		first := s.first[c]
+		second := at > 0 && s.second.has(0, data[at-1], c)
+		later := at > 1 && (alphanumeric[c] || s.later.has(data[at-2], data[at-1], c))
 		if !first && !second && !later {
 			continue
 		}
-		for _, needle := range f.needles {
+		for m := range s.needles {
+			needle := s.needles[m].text
 			from := 2
 			switch {
 			case first:
@@ -28,7 +30,7 @@ func (f *Finder) escaped(data []byte, at int, x *escape) (found bool, safe int) 
 				if i > 0 && needle[i-1] != data[at-1] || needle[:i] != string(data[at-i:at]) || !strings.HasPrefix(needle[i:], string(r.bytes())) {
 					continue
 				}
-				switch f.follow(needle, i+r.length, data, at+r.taken) {
+				switch s.follow(&s.needles[m], i+r.length, at+r.taken) {
 				case matched:
 					return true, 0
 				case begun:
@@ -38,9 +40,10 @@ func (f *Finder) escaped(data []byte, at int, x *escape) (found bool, safe int) 
 		}
 	}
 	if x.partial {
-		safe = min(safe, f.longest(data[:at]))
+		safe = min(safe, s.longest(data[:at]))
 	}
-	return false, safe
+	found, start := s.broken(at)
+	return found, min(safe, start)
 }
 
 func next(text string, from int, c byte) int {
@@ -54,7 +57,8 @@ func next(text string, from int, c byte) int {
 // longest gives where the longest end of the data begins that a needle begins with, and may go on from with an escape.
 func (f *Finder) longest(data []byte) int {
 	longest := 0
-	for _, needle := range f.needles {
+	for n := range f.needles {
+		needle := f.needles[n].text
 		for i := min(len(needle)-1, len(data)); i > longest; i-- {
 			if needle[i-1] == data[len(data)-1] && needle[:i] == string(data[len(data)-i:]) {
 				longest = i
@@ -78,10 +82,10 @@ type step struct{ i, at int }
 
 // follow goes on with a needle and the data. Where an escape may be taken in several ways, it takes all of them; the one
 // that is the least far in the data goes first, so that ways that meet are followed once.
-func (f *Finder) follow(needle string, i int, data []byte, at int) outcome {
-	result := different
+func (s *search) follow(n *needle, i, at int) outcome {
+	needle, data, result := n.text, s.data, different
 	var few [8]step
-	var x escape
+	x := escape{last: s.x.last}
 	steps := append(few[:0], step{i, at})
 	for len(steps) > 0 {
 		least := 0
@@ -90,27 +94,32 @@ func (f *Finder) follow(needle string, i int, data []byte, at int) outcome {
 				least = n
 			}
 		}
-		s := steps[least]
+		here := steps[least]
 		steps[least] = steps[len(steps)-1]
 		steps = steps[:len(steps)-1]
 		switch {
-		case s.i == len(needle):
+		case here.i == len(needle):
 			return matched
-		case s.at == len(data):
+		case here.at == len(data):
 			result = begun
 			continue
 		}
-		c := data[s.at]
-		if c == needle[s.i] {
-			steps = add(steps, step{s.i + 1, s.at + 1})
+		c := data[here.at]
+		if c == needle[here.i] {
+			steps = add(steps, step{here.i + 1, here.at + 1})
 		}
-		if strings.IndexByte(f.intros, c) < 0 {
+		if strings.IndexByte(s.intros, c) < 0 {
 			continue
 		}
-		x.read(data[s.at:])
-		for n := range x.count {
-			if r := &x.readings[n]; strings.HasPrefix(needle[s.i:], string(r.bytes())) {
-				steps = add(steps, step{s.i + r.length, s.at + r.taken})
+		x.read(data[here.at:])
+		for m := range x.count {
+			if r := &x.readings[m]; strings.HasPrefix(needle[here.i:], string(r.bytes())) {
+				steps = add(steps, step{here.i + r.length, here.at + r.taken})
+			}
+		}
+		if n.base64 {
+			if taken := x.lineBreak(data[here.at:]); taken > 0 && line(data[:here.at], s.line) == minLine {
+				steps = add(steps, step{here.i, here.at + taken})
 			}
 		}
 		if x.partial {

@@ -18,6 +18,9 @@ import (
 	"strings"
 	"syscall"
 	"time"
+	"unicode/utf8"
+
+	"golang.org/x/net/idna"
 )
 
 // Limits of the transports.
@@ -189,18 +192,25 @@ func proxyAnswer(_ context.Context, _ *url.URL, _ *http.Request, response *http.
 }
 
 // checkHost refuses what can be told from the host's text. It is for requests through a proxy: elsewhere the address
-// that is dialled is checked.
+// that is dialled is checked. A host that is not ASCII is looked at as net/http writes it: full-width digits become digits.
 func (p Policy) checkHost(host string) error {
-	if addr, err := netip.ParseAddr(host); err == nil {
+	written, err := host, error(nil)
+	if strings.ContainsFunc(host, func(r rune) bool { return r >= utf8.RuneSelf }) {
+		written, err = idna.Lookup.ToASCII(host)
+	}
+	if err != nil {
+		return &AddressError{Host: host, Kind: KindInvalid}
+	}
+	if addr, err := netip.ParseAddr(written); err == nil {
 		if kind := p.refuses(addr); kind != "" {
 			return &AddressError{Host: host, Addr: addr, Kind: kind}
 		}
 		return nil
 	}
-	name := strings.ToLower(strings.TrimSuffix(host, "."))
+	name := strings.ToLower(strings.TrimSuffix(written, "."))
 	last := name[strings.LastIndexByte(name, '.')+1:]
 	switch {
-	case last == "" || last[0] >= '0' && last[0] <= '9':
+	case last == "" || last[0] >= '0' && last[0] <= '9' || strings.Contains(name, ":"):
 		// 127.1, 2130706433 and 0x7f.0.0.1 are addresses to many resolvers, and no top-level domain begins with a digit.
 		return &AddressError{Host: host, Kind: KindInvalid}
 	case last == "localhost" && !p.AllowPrivate:

@@ -205,7 +205,8 @@ func TestEnvironmentProxyIgnored(t *testing.T) {
 	}
 }
 
-// threats.md 23: with a proxy, what the URL itself says of this machine and its network is refused all the same.
+// threats.md 23, 74: with a proxy, what the URL itself says of this machine and its network is refused all the same, however
+// it is written.
 func TestProxy(t *testing.T) {
 	var asked atomic.Pointer[string]
 	proxy := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -232,18 +233,26 @@ func TestProxy(t *testing.T) {
 		"127.0.0.1": KindLoopback, "[::1]": KindLoopback, "10.0.0.1": KindPrivate, "169.254.169.254": KindMetadata,
 		"localhost": KindLoopback, "LOCALHOST.": KindLoopback, "a.localhost": KindLoopback, "127.1": KindInvalid,
 		"2130706433": KindInvalid, "0x7f000001": KindInvalid, "0x7f.0.0.0x1": KindInvalid, "0177.0.0.01": KindInvalid,
-		"127.0.0.1.": KindInvalid,
+		"127.0.0.1.": KindInvalid, "127.0.0.1..": KindInvalid, "0x7f.1": KindInvalid, "017700000001": KindInvalid, "api.example.0x7f": KindInvalid,
+		"[::ffff:127.0.0.1]": KindLoopback, "[::ffff:a9fe:a9fe]": KindMetadata, "[fd00:ec2::23]": KindMetadata, "[64:ff9b::10.0.0.1]": KindPrivate,
+		"[fe80::1%25eth0]": KindZoned, "[::1%25lo]": KindZoned,
+		"１２７.0.0.１": KindLoopback, "１２７．０．０．１": KindLoopback, "127。0。0。1": KindLoopback, "127｡0｡0｡1": KindLoopback,
+		"①②⑦.0.0.①": KindLoopback, "１６９.２５４.１６９.２５４": KindMetadata, "１２７.１": KindInvalid, "０x7f.1": KindInvalid, "２１３０７０６４３３": KindInvalid,
+		"ｌocalhost": KindLoopback, "LOCALHOST。": KindLoopback, "a．ｌｏｃａｌｈｏｓｔ": KindLoopback, "local\u00adhost": KindLoopback, "127.0.0.1\u200b": KindLoopback,
+		"a\u2024b\u202ec": KindInvalid,
 	} {
-		t.Run(host, func(t *testing.T) {
-			_, err := get(t, policy, "http://"+host+"/")
-			wantKind(t, err, kind)
-		})
+		for _, scheme := range []string{"http://", "https://"} {
+			t.Run(scheme+host, func(t *testing.T) {
+				_, err := get(t, policy, scheme+host+"/")
+				wantKind(t, err, kind)
+			})
+		}
 	}
 	if got := asked.Load(); got != nil {
 		t.Errorf("the proxy was asked for %s", *got)
 	}
 	policy.AllowPrivate = true
-	for _, host := range []string{"localhost", "127.0.0.1", "10.0.0.1", "8.8.8.8", "1.example.com"} {
+	for _, host := range []string{"localhost", "127.0.0.1", "10.0.0.1", "8.8.8.8", "1.example.com", "bücher.example", "ｌocalhost", "８.8.8.8"} {
 		if _, err := get(t, policy, "http://"+host+"/"); err != nil {
 			t.Errorf("%s, private addresses allowed: %v", host, err)
 		}

@@ -2,8 +2,12 @@ package hostfn
 
 import (
 	"encoding/base64"
+	"encoding/hex"
+	"net/url"
 	"slices"
 	"strings"
+	"unicode"
+	"unicode/utf8"
 
 	"golang.org/x/net/http/httpguts"
 
@@ -35,8 +39,8 @@ func (c *Call) note(m *Mutation, written abi.Pair, name, value string) {
 }
 
 // Credentials are what a mutation of the call brought into its request: the texts that sealed values were put into, and
-// these; their parts; and the connector's secrets, where they are in any of these. Some are part of others, and some may
-// be short.
+// these; their parts; the connector's secrets, where they are in any of these; and what all of them decode to. Some are part
+// of others, and some may be short.
 func (c *Call) Credentials(m *Mutation) []string {
 	all := slices.Clone(m.opened)
 	for _, header := range m.Headers {
@@ -50,10 +54,11 @@ func (c *Call) Credentials(m *Mutation) []string {
 			all = append(all, parameter.Value)
 		}
 	}
+	all = Decoded(all)
 	for _, secret := range c.inputs.Secrets {
 		found := slices.ContainsFunc(all, func(text string) bool { return strings.Contains(text, secret) })
 		if found || echo.New([]string{secret}).Holds(strings.Join(all, "\n")) { // as when a template encodes it
-			all = append(all, secret)
+			all = append(all, Decoded([]string{secret})...)
 		}
 	}
 	for i, text := range all {
@@ -81,9 +86,62 @@ func Parts(value string) []string {
 	return all
 }
 
-// holds tells whether sealed values were put into a text of the mutation. A guest that may reveal puts them in itself.
+// holds reports whether sealed values were put into a text of the mutation. A guest that may reveal puts them in itself, and
+// may encode them.
 func (c *Call) holds(m *Mutation, text string) bool {
-	return slices.Contains(m.opened, text) || c.revealed && c.Scrub(text) != text
+	return slices.Contains(m.opened, text) ||
+		c.revealed && slices.ContainsFunc(Decoded([]string{text}), func(text string) bool { return c.Scrub(text) != text })
+}
+
+// maxDecodings is how often a credential may be encoded in itself. It bounds the work, too.
+const maxDecodings = 3
+
+// Decoded returns credentials, and what an API may read in them that decodes them: what is behind a percent-encoding,
+// Base64 or hex, if it is text, and of user:password the password. A server that quotes what it has read quotes that.
+func Decoded(texts []string) []string {
+	all := slices.Clone(texts)
+	for begin, depth := 0, 0; depth < maxDecodings && begin < len(all); depth++ {
+		end := len(all)
+		for _, text := range all[begin:end] {
+			for _, decoded := range decodings(text) {
+				if !slices.Contains(all, decoded) {
+					all = append(all, decoded)
+				}
+			}
+		}
+		begin = end
+	}
+	return all
+}
+
+func decodings(text string) (all []string) {
+	if len(text) < echo.MinText {
+		return nil // and so is what it decodes to
+	}
+	if strings.Contains(text, "%") {
+		for _, decode := range []func(string) (string, error){url.PathUnescape, url.QueryUnescape} {
+			if decoded, err := decode(text); err == nil && decoded != text {
+				all = append(all, decoded)
+			}
+		}
+	}
+	packed, ok := basic(text)
+	if !ok || !printable(packed) {
+		decoded, err := hex.DecodeString(text)
+		if packed = string(decoded); err != nil || !printable(packed) {
+			return all
+		}
+	}
+	all = append(all, packed)
+	if _, password, found := strings.Cut(packed, ":"); found {
+		all = append(all, password)
+	}
+	return all
+}
+
+// printable reports whether bytes are text. Others are a coincidence, or a key that nobody quotes.
+func printable(text string) bool {
+	return utf8.ValidString(text) && !strings.ContainsFunc(text, unicode.IsControl)
 }
 
 // basic decodes the credentials of Basic, RFC 7617 section 2.
