@@ -53,7 +53,7 @@ type Response struct {
 type Limits struct {
 	PerUser       float64 // requests in a second, of each user [unlimited]
 	Total         float64 // requests in a second, of all [unlimited]
-	RequestBytes  int64   // of a caller's body [8 MiB]
+	RequestBytes  int64   // of a caller's body, also when it is kept to be signed [8 MiB]
 	ResponseBytes int64   // of a body that is shaped [8 MiB]
 	Concurrent    int     // requests at once [256]
 }
@@ -113,6 +113,11 @@ func Compile(h *host.Host, connected *host.Connector, d Definition) (*Connector,
 	}
 	if len(c.Methods) == 0 {
 		c.Methods = []string{http.MethodGet}
+	}
+	if connected != nil {
+		bounded := *connected
+		bounded.BodyBytes = c.Limits.RequestBytes
+		c.Upstream = &bounded
 	}
 	c.url = k.template("url", d.URL, "the request's URL would be in logs and at the caller")
 	if c.url != nil {

@@ -41,6 +41,7 @@ type change func(*options, *gateway.Definition)
 type options struct {
 	gateway.Config
 	gateway.Setup
+	Plugins []host.Plugin
 }
 
 func newWorld(t *testing.T, changes ...change) *world {
@@ -55,14 +56,6 @@ func newWorld(t *testing.T, changes ...change) *world {
 		answer(rw, r)
 	}))
 	t.Cleanup(w.api.Close)
-	h, err := host.New(t.Context(), host.Config{
-		Secrets: w, Egress: host.Egress{AllowHTTP: true, AllowPrivate: true}, Variables: map[string]string{"region": "eu"},
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	w.host = h
-	t.Cleanup(func() { _ = h.Close(context.Background()) })
 	o := &options{Config: gateway.Config{Logger: slog.New(slog.NewJSONHandler(&w.log, nil))}}
 	d := gateway.Definition{
 		Name: "Weather", Permalink: "weather", URL: w.api.URL + "/v1",
@@ -71,6 +64,14 @@ func newWorld(t *testing.T, changes ...change) *world {
 	for _, c := range changes {
 		c(o, &d)
 	}
+	h, err := host.New(t.Context(), host.Config{
+		Secrets: w, Egress: host.Egress{AllowHTTP: true, AllowPrivate: true}, Variables: map[string]string{"region": "eu"}, Plugins: o.Plugins,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.host = h
+	t.Cleanup(func() { _ = h.Close(context.Background()) })
 	w.gateway = gateway.New(o.Config)
 	o.Connectors = []*gateway.Connector{w.connector(d)}
 	w.gateway.Use(o.Setup)

@@ -116,7 +116,7 @@ func TestBodyWithoutEnd(t *testing.T) {
 	body := &givingUp{reads: 1000, after: 10, cancel: cancel}
 	r := get(ctx)
 	r.Body, r.GetBody = io.NopCloser(strings.NewReader("x")), func() (io.ReadCloser, error) { return body, nil }
-	if err := w.refuse(w.connect("custom", misused), r, host.StagePlugin, "body cannot be read"); !errors.Is(err, context.Canceled) || body.reads != 990 {
+	if err := w.refuse(w.connect("custom", misused), r, host.StageBody, "body cannot be read"); !errors.Is(err, context.Canceled) || body.reads != 990 {
 		t.Errorf("%d reads are left, %v", body.reads, err)
 	}
 }

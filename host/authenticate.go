@@ -1,6 +1,7 @@
 package host
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -22,6 +23,7 @@ type outcome struct {
 	call     *hostfn.Call         // whose ScrubError is for what others say once they have seen the credential
 	err      error
 	apart    bool                   // the call runs on, or has run, on a goroutine of its own, which tells Observe
+	body     bool                   // nothing yet: the call is to be run again once the body is kept
 	echoes   atomic.Pointer[echoes] // once they were needed, and if they are not large
 }
 
@@ -35,9 +37,9 @@ func (c *Connector) failure(f *hostfn.Failure) error {
 }
 
 // authenticate finds what is to be changed of a request, and tells Observe.
-func (c *Connector) authenticate(ctx context.Context, r *http.Request) *outcome {
+func (c *Connector) authenticate(ctx context.Context, r *http.Request, body *payload) *outcome {
 	told := Call{}
-	out := c.find(ctx, r, &told)
+	out := c.find(ctx, r, body, &told)
 	if out.err == nil {
 		if err := c.stripped(r, out.mutation); err != nil {
 			out = &outcome{err: err, apart: out.apart}
@@ -50,7 +52,7 @@ func (c *Connector) authenticate(ctx context.Context, r *http.Request) *outcome 
 }
 
 // find runs the plugin, unless an earlier call has come to what this one would.
-func (c *Connector) find(ctx context.Context, r *http.Request, told *Call) *outcome {
+func (c *Connector) find(ctx context.Context, r *http.Request, body *payload, told *Call) *outcome {
 	if c.host.closed.Load() {
 		return &outcome{err: c.fail(StagePlugin, ErrClosed)}
 	}
@@ -69,9 +71,12 @@ func (c *Connector) find(ctx context.Context, r *http.Request, told *Call) *outc
 	}
 	defer c.host.calls.Done()
 	in := c.inputs(secrets, who, r)
+	if body.kept != nil {
+		in.BodySHA256 = body.kept.digest
+	}
 	found := map[tokencache.Key]tokencache.Entry[[]seal.Piece](nil)
-	// Each round ends the call, or finds one entry more. A plugin asks for few.
-	for range c.host.config.Limits.CachePerUser + 1 {
+	// Each round ends the call, finds one entry more, or keeps the body. A plugin asks for few entries.
+	for range c.host.config.Limits.CachePerUser + 2 {
 		call := hostfn.New(ctx, c.plan, in, hostfn.Inline)
 		call.Found = found
 		out, restart := c.call(ctx, call, told)
@@ -79,54 +84,89 @@ func (c *Connector) find(ctx context.Context, r *http.Request, told *Call) *outc
 			c.keep(secrets, who, call, out)
 			return out
 		}
-		if restart.Key == nil {
-			return c.apart(ctx, in, nil, *told)
-		}
-		entry, hit, lease, holder := c.host.cache.entries.Acquire(*restart.Key)
-		switch {
-		case holder:
-			return c.apart(ctx, in, lease, *told)
-		case !hit:
-			waited, err := lease.Wait(ctx)
+		if !restart.Body {
+			var entry *tokencache.Entry[[]seal.Piece]
+			out, entry = c.elsewhere(ctx, in, *restart, told)
 			switch {
-			case err != nil:
-				return &outcome{err: c.fail(StageToken, fmt.Errorf("gave up waiting for another request's token: %w", err))}
-			case waited.Err != nil:
-				return &outcome{err: waited.Err}
-			case !waited.Set:
-				return c.apart(ctx, in, nil, *told)
+			case entry != nil:
+				if found == nil {
+					found = map[tokencache.Key]tokencache.Entry[[]seal.Piece]{}
+				}
+				found[*restart.Key] = *entry
+				continue
+			case !out.body:
+				return out
 			}
-			entry = waited.Entry
 		}
-		if found == nil {
-			found = map[tokencache.Key]tokencache.Entry[[]seal.Piece]{}
+		if err := body.keep(ctx, r, cmp.Or(c.BodyBytes, c.host.config.Limits.BodyBytes)); err != nil {
+			return &outcome{err: c.fail(StageBody, call.ScrubError(err))}
 		}
-		found[*restart.Key] = entry
+		in.BodySHA256 = body.kept.digest
 	}
 	return &outcome{err: c.fail(StagePlugin, errors.New("the plugin asks the cache for more entries than one partition has"))}
 }
 
+// elsewhere has a call get what it cannot get inline: the entry that it missed, from another call that fetches it, or
+// else what it comes to when it is run apart from its caller.
+func (c *Connector) elsewhere(ctx context.Context, in *hostfn.Inputs, missed hostfn.Restart, told *Call) (*outcome, *tokencache.Entry[[]seal.Piece]) {
+	if missed.Key == nil {
+		return c.apart(ctx, in, nil, told), nil
+	}
+	entry, hit, lease, holder := c.host.cache.entries.Acquire(*missed.Key)
+	switch {
+	case holder:
+		return c.apart(ctx, in, lease, told), nil
+	case hit:
+		return nil, &entry
+	}
+	waited, err := lease.Wait(ctx)
+	switch {
+	case err != nil:
+		return &outcome{err: c.fail(StageToken, fmt.Errorf("gave up waiting for another request's token: %w", err))}, nil
+	case waited.Err != nil:
+		return &outcome{err: waited.Err}, nil
+	case !waited.Set:
+		return c.apart(ctx, in, nil, told), nil
+	}
+	return nil, &waited.Entry
+}
+
 // apart runs the call on a goroutine of its own, with the caller's values but not its cancellation: a caller that goes
-// away takes nobody's token with it (threats.md 31).
-func (c *Connector) apart(ctx context.Context, in *hostfn.Inputs, lease *hostfn.Lease, told Call) *outcome {
+// away takes nobody's token with it (threats.md 31). What it comes to may be that it needs the body, which is the caller's
+// to read; then what is told of the call goes on from there.
+func (c *Connector) apart(ctx context.Context, in *hostfn.Inputs, lease *hostfn.Lease, told *Call) *outcome {
 	if in.Request != nil {
 		in.Request = in.Request.Clone(context.WithoutCancel(ctx)) // the caller may change its own once it has returned
 	}
-	done := make(chan *outcome, 1)
+	gaveUp := func() error {
+		return c.fail(StageToken, fmt.Errorf("gave up waiting for a token: %w", context.Cause(ctx)))
+	}
+	done := make(chan *outcome) // of which a caller that has gone away takes nothing
 	c.host.calls.Add(1)
+	soFar := *told
 	go func() {
 		defer c.host.calls.Done()
 		out := &outcome{err: c.fail(StagePlugin, errors.New("the call did not end well"))}
-		defer func() {
-			out.apart = true
-			done <- out
-		}() // once the lease has ended: a caller who tries again must not wait for it
+		defer func() { // once the lease has ended: a caller who tries again must not wait for it
+			out.apart = !out.body
+			select {
+			case done <- out:
+			case <-ctx.Done():
+				if out.body {
+					c.observe(context.WithoutCancel(ctx), soFar, gaveUp())
+				}
+			}
+		}()
 		if lease != nil {
 			defer func() { lease.End(out.err) }()
 		}
 		detached, cancel := context.WithTimeout(context.WithoutCancel(ctx), c.exchangeTime())
 		defer cancel()
-		defer func() { c.observe(detached, told, out.err) }()
+		defer func() {
+			if !out.body {
+				c.observe(detached, soFar, out.err)
+			}
+		}()
 		select {
 		case c.host.exchanging <- struct{}{}:
 			defer func() { <-c.host.exchanging }()
@@ -136,13 +176,18 @@ func (c *Connector) apart(ctx context.Context, in *hostfn.Inputs, lease *hostfn.
 		}
 		call := hostfn.New(detached, c.plan, in, hostfn.Exchanging)
 		call.Lease = lease
-		out, _ = c.call(detached, call, &told)
+		ended, restart := c.call(detached, call, &soFar)
+		if restart != nil {
+			ended = &outcome{body: true}
+		}
+		out = ended
 	}()
 	select {
 	case out := <-done:
+		*told = soFar
 		return out
 	case <-ctx.Done():
-		return &outcome{err: c.fail(StageToken, fmt.Errorf("gave up waiting for a token: %w", context.Cause(ctx))), apart: true}
+		return &outcome{err: gaveUp(), apart: true}
 	}
 }
 
@@ -151,12 +196,16 @@ func (c *Connector) call(ctx context.Context, call *hostfn.Call, told *Call) (*o
 	result, failure := run(ctx, c.plugin.guest, abi.ExportAuthenticate, call)
 	told.Sandbox += result.Time
 	told.Fuel += result.Fuel
-	if restart := call.Restart(); restart != nil {
+	restart := call.Restart()
+	if restart == nil || call.Exchanges() > 0 { // else the run counts for nothing, its log lines included
+		call.Flush()
+	}
+	if restart != nil {
+		told.Exchanges, told.Token = told.Exchanges+call.Exchanges(), told.Token+call.ExchangeTime()
 		return nil, restart
 	}
-	call.Flush()
 	out := &outcome{used: call.Used(), call: call}
-	told.Exchanges, told.Token, told.Cached = call.Exchanges(), call.ExchangeTime(), len(out.used) > 0
+	told.Exchanges, told.Token, told.Cached = told.Exchanges+call.Exchanges(), told.Token+call.ExchangeTime(), len(out.used) > 0
 	if failure == nil {
 		var err error
 		if out.mutation, err = call.Mutation(result.Output); err != nil {

@@ -35,6 +35,9 @@ func (k *checker) run(ctx context.Context) {
 	if c.Timeout < 0 {
 		k.wrong("timeout", 0, "is negative")
 	}
+	if c.BodyBytes < 0 {
+		k.wrong("body_bytes", 0, "is negative")
+	}
 	k.origins()
 	c.plugin = k.host.types[c.Auth.Type]
 	if c.plugin == nil {

@@ -28,6 +28,9 @@ type Connector struct {
 	Origins []string // scheme, host and port of the API: the only ones that get the credential
 	Auth    Auth
 	Timeout time.Duration // of a token exchange, with what waits for it; 0 is CallTime of the host's [Limits]
+	// BodyBytes is how many bytes a request's body may have that the host keeps, see [Connector.Transport]; 0 is BodyBytes
+	// of the host's Limits.
+	BodyBytes int64
 
 	host    *Host
 	plugin  *plugin
@@ -64,7 +67,7 @@ func (h *Host) Connect(ctx context.Context, c Connector) (*Connector, error) {
 		return nil, err
 	}
 	defer h.calls.Done()
-	connected := &Connector{Name: c.Name, Origins: c.Origins, Auth: c.Auth, Timeout: c.Timeout, host: h, named: map[string]string{}, warned: &warnings{}, known: &atomic.Pointer[written]{}, last: &atomic.Pointer[reusable]{}}
+	connected := &Connector{Name: c.Name, Origins: c.Origins, Auth: c.Auth, Timeout: c.Timeout, BodyBytes: c.BodyBytes, host: h, named: map[string]string{}, warned: &warnings{}, known: &atomic.Pointer[written]{}, last: &atomic.Pointer[reusable]{}}
 	check := &checker{host: h, connector: connected}
 	check.run(ctx)
 	if len(check.problems) > 0 {

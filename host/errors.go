@@ -18,6 +18,7 @@ const (
 	StageTemplate Stage = hostfn.StageTemplate // a template could not be rendered: a secret or a user field is missing
 	StageConfig   Stage = hostfn.StageConfig   // a rendered value is not what its field allows
 	StagePlugin   Stage = hostfn.StagePlugin   // the plugin failed, broke its contract or a limit
+	StageBody     Stage = hostfn.StageBody     // the request's body, which a plugin signs, cannot be read or not be kept
 	StageSign     Stage = hostfn.StageSign     // a key or a signature
 	StageToken    Stage = hostfn.StageToken    // the token endpoint; [TokenError] when it answered
 	StageMutation Stage = hostfn.StageMutation // what the plugin wants changed cannot be applied

@@ -21,6 +21,7 @@ type Limits struct {
 	LogLines      int           // in a call [100]
 	OutputBytes   int           // of a mutation [64 KiB]
 	Mutations     int           // headers and query parameters of a mutation [64]
+	BodyBytes     int64         // of a request's body that is kept, so that a plugin has its digest [8 MiB]
 	CacheEntries  int           // of the host [10,000]
 	CachePerUser  int           // entries of one connector, configuration and user [16]
 	CacheBytes    int           // of one cached value [64 KiB]
@@ -56,6 +57,9 @@ func (l Limits) withDefaults() Limits {
 	if l.Fuel == 0 {
 		l.Fuel = d.Fuel
 	}
+	if l.BodyBytes == 0 {
+		l.BodyBytes = 8 << 20
+	}
 	if l.CallTime == 0 {
 		l.CallTime = 15 * time.Second
 	}
@@ -86,6 +90,7 @@ func (l Limits) check() error {
 		{"Running", int64(l.Running)},
 		{"Exchanging", int64(l.Exchanging)},
 		{"Fuel", l.Fuel},
+		{"BodyBytes", l.BodyBytes},
 	} {
 		if limit.value < 0 {
 			return fmt.Errorf("limits: %s is %d: give a positive number, or 0 for the default", limit.name, limit.value)

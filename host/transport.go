@@ -23,7 +23,14 @@ import (
 // not the connector's fails, redirects that a client follows included.
 //
 // When the answer to a request with a cached token is 401, the token is dropped and the request sent once more, if its
-// body can be replayed ([http.Request].GetBody). Other entries of the cache that the plugin read stay.
+// body can be replayed: if it has none, has [http.Request].GetBody, or is kept. Other entries of the cache that the plugin
+// read stay.
+//
+// A body streams, unless the plugin reads the request, and with it the body's digest, to sign it. GetBody is read for
+// that. Of a body that has none, the host keeps what it reads: up to 64 KiB in memory, and more in a file of [os.TempDir]
+// that only this process can reach, until the request has ended. Such a request is sent with a Content-Length, unless it
+// has trailers. A body of more than [Connector].BodyBytes is an error that wraps [http.MaxBytesError], and one that is
+// not as long as its ContentLength says is an error, too; nothing is sent then.
 func (c *Connector) Transport(base http.RoundTripper) http.RoundTripper {
 	if base == nil {
 		base = c.host.base
@@ -40,7 +47,9 @@ type transport struct {
 // RoundTrip implements [http.RoundTripper]. Its errors are of type [Error], or those of base without what they may hold
 // of a credential.
 func (t *transport) RoundTrip(r *http.Request) (*http.Response, error) {
-	response, putIn, shield, err := t.send(r, false)
+	body := &payload{}
+	defer body.release()
+	response, putIn, shield, err := t.send(r, body)
 	switch {
 	case err != nil:
 		return nil, err
@@ -51,13 +60,14 @@ func (t *transport) RoundTrip(r *http.Request) (*http.Response, error) {
 	for _, entry := range putIn {
 		again = t.connector.host.cache.entries.Reject(entry.Key, entry.Generation) || again
 	}
-	if !again || !replayable(r) {
+	if !again || !replayable(r) && body.kept == nil {
 		return shield.response(response)
 	}
 	// What is left of the refusal is read, within reason, so that its connection can serve the second attempt.
 	_, _ = io.CopyN(io.Discard, response.Body, 4<<10)
 	_ = response.Body.Close()
-	response, _, shield, err = t.send(r, true)
+	body.again = true
+	response, _, shield, err = t.send(r, body)
 	if err != nil {
 		return nil, err
 	}
@@ -65,20 +75,16 @@ func (t *transport) RoundTrip(r *http.Request) (*http.Response, error) {
 }
 
 // send authenticates a clone of the request and sends it.
-func (t *transport) send(r *http.Request, again bool) (*http.Response, []*tokencache.Handle, *shield, error) {
-	authenticated, out := t.connector.clone(r)
+func (t *transport) send(r *http.Request, body *payload) (*http.Response, []*tokencache.Handle, *shield, error) {
+	authenticated, out := t.connector.clone(r, body)
 	if out.err != nil {
-		if !again { // else the first attempt has closed it
+		if !body.again && !body.taken { // else it is closed
 			closeBody(r)
 		}
 		return nil, nil, nil, out.err
 	}
-	if again && r.Body != nil && r.Body != http.NoBody {
-		body, err := r.GetBody()
-		if err != nil {
-			return nil, nil, nil, t.connector.fail(StageMutation, errors.New("the request's body cannot be had again for a second attempt"))
-		}
-		authenticated.Body = body
+	if err := body.attach(authenticated); err != nil {
+		return nil, nil, nil, t.connector.fail(StageBody, err)
 	}
 	if _, set := authenticated.Header["User-Agent"]; !set {
 		authenticated.Header["User-Agent"] = nil // none, rather than net/http's: a request goes out as it was made
@@ -131,23 +137,34 @@ func withoutEcho(response *http.Response, m *hostfn.Mutation) error {
 
 // Authenticate returns a clone of the request with its credential, for those who send it with a client of their own.
 // The clone's URL and headers hold the credential: it is not to be logged, nor to be sent by a client that follows
-// redirects. The body is shared with the request.
+// redirects.
+//
+// The body is shared with the request, unless it is kept, as [Connector.Transport] says: then the request's own has been
+// read and closed, also when there is an error, and the clone's is to be closed by whoever does not send it.
 func (c *Connector) Authenticate(r *http.Request) (*http.Request, error) {
-	authenticated, out := c.clone(r)
+	body := &payload{}
+	defer body.release()
+	authenticated, out := c.clone(r, body)
 	if out.err != nil {
 		return nil, out.err
+	}
+	if err := body.attach(authenticated); err != nil {
+		return nil, c.fail(StageBody, err)
+	}
+	if body.kept != nil {
+		authenticated.GetBody = nil // once the body is closed, nothing is kept
 	}
 	return authenticated.Clone(r.Context()), nil // what is shared so far is to be the caller's to change
 }
 
 // clone checks the request, runs the plugin, and applies the mutation to a copy of the request, which shares with it
 // what is not changed: a base must not change it either.
-func (c *Connector) clone(r *http.Request) (*http.Request, *outcome) {
+func (c *Connector) clone(r *http.Request, body *payload) (*http.Request, *outcome) {
 	headers, err := c.check(r)
 	if err != nil {
 		return nil, &outcome{err: err}
 	}
-	out := c.authenticate(r.Context(), r)
+	out := c.authenticate(r.Context(), r, body)
 	if out.err != nil {
 		return nil, out
 	}

@@ -72,8 +72,40 @@ func TestDecision_Tokens_upstream_answers_401_and_the_body_cannot_be_replayed(t 
 	if got, err := w.try(c, r); got != http.StatusUnauthorized || err != nil || w.received() != 2 {
 		t.Errorf("the answer is %d, %v after %d requests, want the API's own 401", got, err, w.received())
 	}
-	if got := w.get(c).header.Get("Authorization"); got != "Bearer t2" {
-		t.Errorf("the token was not dropped: Authorization is %q", got)
+	before := w.received()
+	if got := w.get(c).header.Get("Authorization"); got != "Bearer t2" || w.received() != before+1 {
+		t.Errorf("the token was not dropped: Authorization is %q after %d attempts, want t2 at once", got, w.received()-before)
+	}
+}
+
+// The connection of an answer that is not passed on serves the second attempt, if not much is left of the answer, and is
+// given back in any case.
+func TestTheRefusedAnswerIsReadAndClosedBeforeTheSecondAttempt(t *testing.T) {
+	for name, c := range map[string]struct{ length, read int }{
+		"short":          {100, 100},
+		"long":           {1 << 20, 4 << 10},
+		"without a body": {0, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			w.canary("s")
+			w.setLogin(tokens(3600))
+			connector := w.connect("oauth_client_credentials", oauth("{{ get_secret('s') }}"))
+			w.get(connector)
+			refused := &counting{Reader: strings.NewReader(strings.Repeat("x", c.length))}
+			w.setAPI(func(r *http.Request) (*http.Response, error) {
+				response, err := refusing("t1")(r)
+				if response.StatusCode == http.StatusUnauthorized {
+					response.Body = refused
+				} else if refused.closed != 1 || refused.read != c.read {
+					t.Errorf("at the second attempt %d bytes of the refusal were read, want %d, and it was closed %d times", refused.read, c.read, refused.closed)
+				}
+				return response, err
+			})
+			if got, err := w.try(connector, get(t.Context())); got != http.StatusOK || err != nil || w.received() != 3 || refused.closed != 1 {
+				t.Errorf("%d, %v after %d requests; the refusal was closed %d times", got, err, w.received(), refused.closed)
+			}
+		})
 	}
 }
 

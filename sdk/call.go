@@ -120,10 +120,11 @@ type Request struct {
 	Method     string
 	URL        string
 	Headers    []Pair
-	BodySHA256 string // in hex; "" when the body cannot be read twice
+	BodySHA256 string // in hex; "" when a request is only explained and its body can be read only once
 }
 
-// Request returns the outgoing request. A call that has asked for it can neither use the cache nor request a token.
+// Request returns the outgoing request. A call that has asked for it can neither use the cache nor request a token. The
+// host reads the body for its digest, so ask only when the request is needed.
 func (c *Call) Request() (Request, error) {
 	var r Request
 	err := EachMember(string(c.env.Input()), func(name, value string) error {

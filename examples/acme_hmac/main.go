@@ -42,7 +42,7 @@ func (plugin) Authenticate(c *sdk.Call) (sdk.Mutation, error) {
 		return sdk.Mutation{}, err
 	}
 	if request.BodySHA256 == "" {
-		return sdk.Mutation{}, errors.New("the body cannot be read twice, so it cannot be signed: set http.Request.GetBody")
+		return sdk.Mutation{}, errors.New("the digest of the body is not known, so it cannot be signed: to explain a request, set http.Request.GetBody")
 	}
 	now := strconv.FormatInt(c.Now(), 10)
 	signed := strings.Join([]string{request.Method, target(request.URL), now, request.BodySHA256}, "\n")

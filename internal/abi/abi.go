@@ -201,7 +201,7 @@ type Request struct {
 	Method     string `json:"method"`
 	URL        string `json:"url"`
 	Headers    []Pair `json:"headers"`
-	BodySHA256 string `json:"body_sha256,omitempty"` // hex; absent when the body cannot be read twice
+	BodySHA256 string `json:"body_sha256,omitempty"` // hex; absent when a request with a body that can be read only once is explained
 }
 
 // TokenRequest is the parameter of token_request: a POST of an HTML form to a token endpoint, RFC 6749 section 3.2.

@@ -113,6 +113,7 @@ func TestTheLimitsOfTheContractAreTheDefaultsOfTheHost(t *testing.T) {
 		"HostCalls":     {"host calls", "% into"},
 		"TokenRequests": {"host calls", "% token requests"},
 		"LogLines":      {"host calls", "% log lines"},
+		"BodyBytes":     {"body", "%, when"},
 		"OutputBytes":   {"documents", "output %"},
 		"Mutations":     {"documents", "% headers"},
 		"TokenBytes":    {"documents", "token answer %"},

@@ -61,9 +61,10 @@ type Call struct {
 	putIn         *seal.Origins // of what was put into the mutation, or revealed
 }
 
-// Restart asks for the call to be run again as Exchanging.
+// Restart asks for the call to be run again: once the host keeps the request's body, or else as Exchanging.
 type Restart struct {
-	Key *tokencache.Key // of the entry that was missed; nil when a token was to be requested, or something to be stored
+	Key  *tokencache.Key // of the entry that was missed; nil when a token was to be requested, or something to be stored
+	Body bool            // the digest of a body is asked for that can be read only once
 }
 
 // New makes a call. The context bounds what the host functions do.
@@ -84,7 +85,7 @@ type ended struct{}
 // Failure is why a host function ended the call, or nil.
 func (c *Call) Failure() *Failure { return c.failure }
 
-// Restart says that the call ended because it is to be run apart from the caller, or is nil.
+// Restart says that the call ended because it is to be run again, or is nil.
 func (c *Call) Restart() *Restart { return c.restart }
 
 // Exchanges counts the token requests that were sent.

@@ -78,23 +78,30 @@ func (s *sealer) text(text string) string {
 	return strings.NewReplacer(pairs...).Replace(text)
 }
 
-// bodyDigest is the SHA-256 of the body in hex, or "" when the body cannot be read twice.
+// bodyDigest is the SHA-256 of the body in hex. A body that can be read only once ends the run with a Restart: it is read
+// and kept outside of the sandbox, so that nobody who sends one slowly holds a guest. To explain a request, it is left
+// alone, and the digest is "".
 func (c *Call) bodyDigest(r *http.Request) string {
 	hash := sha256.New()
 	switch {
+	case c.inputs.BodySHA256 != "":
+		return c.inputs.BodySHA256
 	case r.Body == nil || r.Body == http.NoBody:
-	case r.GetBody == nil:
+	case r.GetBody == nil && c.mode == Explaining:
 		return ""
+	case r.GetBody == nil:
+		c.restart = &Restart{Body: true}
+		panic(ended{})
 	default:
 		ctx, cancel := context.WithTimeout(c.ctx, c.plan.Limits.TokenTime)
 		defer cancel()
 		body, err := r.GetBody()
 		if err != nil {
-			c.endf(StagePlugin, "the request's body cannot be read: %w", c.ScrubError(err))
+			c.endf(StageBody, "the request's body cannot be read: %w", c.ScrubError(err))
 		}
 		defer body.Close()
 		if _, err := io.Copy(hash, reader{ctx, body}); err != nil {
-			c.endf(StagePlugin, "the request's body cannot be read: %w", c.ScrubError(err))
+			c.endf(StageBody, "the request's body cannot be read: %w", c.ScrubError(err))
 		}
 	}
 	return hex.EncodeToString(hash.Sum(nil))

@@ -28,6 +28,7 @@ const (
 	StageSign     = "sign"     // a key or a signature
 	StageMutation = "mutation" // what the guest wants changed cannot be applied
 	StageOrigin   = "origin"   // the request is for an origin that is not the connector's
+	StageBody     = "body"     // the request's body cannot be read, or not be kept
 )
 
 // Failure is why a call ended.
@@ -97,6 +98,8 @@ type Inputs struct {
 	User      template.User
 	TenantID  string
 	Request   *http.Request // nil where there is none
+	// BodySHA256 is the digest of the request's body, in hex, once the host keeps that; empty before.
+	BodySHA256 string
 
 	partition *[32]byte // once it has been asked for
 }

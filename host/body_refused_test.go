@@ -1,0 +1,169 @@
+package host_test
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net/http"
+	"path/filepath"
+	"strings"
+	"testing"
+	"testing/iotest"
+	"testing/synctest"
+
+	"github.com/keywright/keywright/host"
+	"github.com/keywright/keywright/internal/abi"
+)
+
+// threats.md 59 and 60: a body that cannot be signed as a whole, or is larger than it may be, is not sent in part, and
+// leaves nothing behind.
+func TestABodyThatCannotBeSigned(t *testing.T) {
+	broken := errors.New("the connection broke")
+	long := strings.Repeat("x", 100_000)
+	for name, c := range map[string]struct {
+		body   io.Reader
+		length int64
+		words  string
+		large  bool
+		read   int // bytes, at most
+	}{
+		"broken at once":                   {iotest.ErrReader(broken), -1, "cannot be read", false, 0},
+		"broken in the middle":             {io.MultiReader(strings.NewReader("bo"), iotest.ErrReader(broken)), 4, "cannot be read", false, 2},
+		"broken in the middle of a file":   {io.MultiReader(strings.NewReader(long), iotest.ErrReader(broken)), -1, "cannot be read", false, 100_000},
+		"declared to be too large":         {strings.NewReader(long), 200_001, "more than 200000 bytes", true, 0},
+		"too large":                        {strings.NewReader(long + long + "x"), -1, "more than 200000 bytes", true, 200_001},
+		"without an end":                   {readerFunc(func(p []byte) (int, error) { return len(p), nil }), -1, "more than 200000 bytes", true, 200_001},
+		"shorter than its length":          {strings.NewReader("body"), 5, "not the 5 bytes", false, 4},
+		"shorter than its length, a file":  {strings.NewReader(long), 100_001, "not the 100001 bytes", false, 100_000},
+		"longer than its length":           {strings.NewReader(long), 3, "not the 3 bytes", false, 4},
+		"longer than its length, a file":   {strings.NewReader(long + long), 100_000, "not the 100000 bytes", false, 100_001},
+		"without an end, of a length":      {readerFunc(func(p []byte) (int, error) { return len(p), nil }), 70_000, "not the 70000 bytes", false, 70_001},
+		"empty, and of a length":           {strings.NewReader(""), 3, "not the 3 bytes", false, 0},
+		"a caller who went away meanwhile": {readerFunc(func([]byte) (int, error) { return 0, context.Canceled }), -1, "cannot be read", false, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := temporary(t)
+			body := &counting{Reader: c.body}
+			failed := refuseBody(t, misusedWorld(t, signing), post(t.Context(), body, c.length), c.words)
+			var large *http.MaxBytesError
+			if errors.As(failed, &large) != c.large || c.large && large.Limit != 200_000 {
+				t.Errorf("the error is %v, with %+v", failed, large)
+			}
+			if strings.HasPrefix(name, "broken") && !errors.Is(failed, broken) {
+				t.Errorf("the error %v is not that of the body", failed)
+			}
+			if body.closed != 1 || body.read > c.read {
+				t.Errorf("%d bytes were read, want %d; the body was closed %d times", body.read, c.read, body.closed)
+			}
+			noFiles(t, dir)
+		})
+	}
+}
+
+// refuseBody has a connector with the bound of 200,000 bytes refuse a request.
+func refuseBody(t *testing.T, w *world, r *http.Request, words string) *host.Error {
+	t.Helper()
+	return w.refuse(bounded(w, 200_000), r, host.StageBody, words)
+}
+
+// threats.md 59: whatever fails after a body was kept, nothing of it is left.
+func TestNothingIsLeftOfABodyWhoseRequestFails(t *testing.T) {
+	long := strings.Repeat("x", 100_000)
+	for name, c := range map[string]struct {
+		guest func(abi.Env) (string, error)
+		base  roundTripper
+	}{
+		"the plugin fails":            {func(env abi.Env) (string, error) { env.Input(); return "", errors.New("no") }, nil},
+		"the mutation is refused":     {func(env abi.Env) (string, error) { env.Input(); return header("Host", value(env, "to_header")), nil }, nil},
+		"the plugin asks for a token": {func(env abi.Env) (string, error) { env.Input(); env.TokenRequest(nil); return "", nil }, nil},
+		"the base fails": {signing, func(r *http.Request) (*http.Response, error) {
+			_ = r.Body.Close()
+			return nil, errors.New("cannot connect")
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := temporary(t)
+			w := misusedWorld(t, c.guest)
+			transport := bounded(w, 0).Transport(nil)
+			if c.base != nil {
+				transport = bounded(w, 0).Transport(c.base)
+			}
+			body := once(long)
+			response, err := transport.RoundTrip(post(t.Context(), body, -1))
+			if err == nil {
+				_ = response.Body.Close()
+			}
+			if err == nil || w.received() > 0 || body.closed != 1 {
+				t.Errorf("the error is %v, the API received %d requests, the body was closed %d times", err, w.received(), body.closed)
+			}
+			noFiles(t, dir)
+		})
+	}
+}
+
+// A body that its sender does not go on with is given up when the caller goes away.
+func TestACallerWhoLeavesIsNotWaitedFor(t *testing.T) {
+	for name, begins := range map[string]int{"before the first byte": 0, "in memory": 1000, "in a file": 100_000} {
+		t.Run(name, func(t *testing.T) {
+			dir := temporary(t)
+			synctest.Test(t, func(t *testing.T) {
+				w := misusedWorld(t, signing)
+				ctx, leave := context.WithCancel(t.Context())
+				body, sender := io.Pipe()
+				done := make(chan error, 1)
+				go func() {
+					_, err := w.try(bounded(w, 0), post(ctx, body, -1))
+					done <- err
+				}()
+				_, _ = sender.Write(make([]byte, begins))
+				synctest.Wait()
+				leave()
+				if err := <-done; !errors.Is(err, context.Canceled) || w.received() > 0 {
+					t.Errorf("the error is %v, and the API received %d requests", err, w.received())
+				}
+				if _, err := sender.Write([]byte("more")); !errors.Is(err, io.ErrClosedPipe) {
+					t.Errorf("the body is not closed: %v", err)
+				}
+				noFiles(t, dir)
+			})
+		})
+	}
+}
+
+// Without a directory for temporary files, what is short is signed, and what is long is refused.
+func TestNoPlaceForTheFileOfABody(t *testing.T) {
+	t.Setenv("TMPDIR", filepath.Join(t.TempDir(), "none"))
+	w := misusedWorld(t, signing)
+	c := bounded(w, 0)
+	w.send(c, post(t.Context(), once(strings.Repeat("x", 64<<10)), -1))
+	body := once(strings.Repeat("x", 64<<10+1))
+	if w.refuse(c, post(t.Context(), body, -1), host.StageBody, "cannot be kept", "none"); body.closed != 1 {
+		t.Errorf("the body was closed %d times", body.closed)
+	}
+}
+
+// The bound is the connector's, or the host's.
+func TestHowLargeABodyMayBe(t *testing.T) {
+	for name, c := range map[string]struct{ host, connector, is int64 }{
+		"neither":   {0, 0, 8 << 20},
+		"host":      {10, 0, 10},
+		"connector": {0, 20, 20},
+		"both":      {10, 20, 20},
+	} {
+		t.Run(name, func(t *testing.T) {
+			temporary(t)
+			w := newWorld(t, withGuest(misusing(signing)), func(config *host.Config) { config.Limits.BodyBytes = c.host })
+			for _, name := range []string{"s", "k", "text"} {
+				w.canary(name)
+			}
+			connector := bounded(w, c.connector)
+			w.send(connector, post(t.Context(), once(strings.Repeat("x", int(c.is))), -1))
+			w.refuse(connector, post(t.Context(), once(strings.Repeat("x", int(c.is)+1)), -1), host.StageBody)
+		})
+	}
+	_, err := misusedWorld(t, signing).host.Connect(t.Context(), host.Connector{Name: "crm", Origins: []string{apiOrigin}, Auth: host.Auth{Type: "custom", Config: misused}, BodyBytes: -1})
+	var wrong *host.ConfigError
+	if !errors.As(err, &wrong) || len(wrong.Problems) != 1 || wrong.Problems[0].Path != "body_bytes" {
+		t.Errorf("a negative bound gives %v", err)
+	}
+}
