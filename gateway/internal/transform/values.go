@@ -61,6 +61,9 @@ func (r *run) remember(s source) {
 
 // decode reads a JSON document. Duplicate names and text that is not UTF-8 are errors.
 func (r *run) decode(document []byte) (any, error) {
+	if err := r.pass(len(document)); err != nil {
+		return nil, err
+	}
 	d := jsontext.NewDecoder(bytes.NewBuffer(document))
 	value, _, err := r.read(d, document, 0)
 	if err == nil {
@@ -72,6 +75,11 @@ func (r *run) decode(document []byte) (any, error) {
 // read reads the next value. exact is the text of a float64 that would come out as another text.
 func (r *run) read(d *jsontext.Decoder, document []byte, depth int) (value any, exact number, err error) {
 	kind := d.PeekKind()
+	if r.reads++; r.reads%stepLook == 0 {
+		if err := r.cancelled(); err != nil {
+			return nil, "", err
+		}
+	}
 	r.values++
 	if kind == '{' || kind == '[' {
 		r.values += 3
@@ -216,12 +224,15 @@ func (r *run) appendText(dst []byte, value any) ([]byte, error) {
 	if len(dst)+len(s) > MaxOutput {
 		return nil, fail(tooMuchOutput)
 	}
-	return append(dst, s...), nil
+	return append(dst, s...), r.pass(len(s))
 }
 
 // appendJSON appends a value as JSON: as it came when nothing changed it, otherwise with its members in the order in
 // which an expression has them, or by name.
 func (r *run) appendJSON(dst []byte, value any) ([]byte, error) {
+	if err := r.take(1); err != nil {
+		return nil, err
+	}
 	from := r.sourceOf(value)
 	var err error
 	switch value := value.(type) {
@@ -239,7 +250,7 @@ func (r *run) appendJSON(dst []byte, value any) ([]byte, error) {
 	case number:
 		dst = append(dst, value...)
 	case string:
-		dst, err = appendQuoted(dst, value)
+		dst, err = r.appendQuoted(dst, value)
 	case []any:
 		if from.raw == nil {
 			dst, err = r.appendArray(dst, value)
@@ -254,12 +265,18 @@ func (r *run) appendJSON(dst []byte, value any) ([]byte, error) {
 	if len(dst)+len(from.raw) > MaxOutput {
 		return nil, fail(tooMuchOutput)
 	}
+	if err == nil {
+		err = r.pass(len(from.raw))
+	}
 	return append(dst, from.raw...), err
 }
 
-func appendQuoted(dst []byte, s string) ([]byte, error) {
+func (r *run) appendQuoted(dst []byte, s string) ([]byte, error) {
 	if len(dst)+len(s) > MaxOutput {
 		return nil, fail(tooMuchOutput)
+	}
+	if err := r.pass(len(s)); err != nil {
+		return nil, err
 	}
 	dst, err := jsontext.AppendQuote(dst, s)
 	if err != nil {
@@ -290,7 +307,7 @@ func (r *run) appendObject(dst []byte, object map[string]any, order []string) (_
 		if i > 0 {
 			dst = append(dst, ',')
 		}
-		if dst, err = appendQuoted(dst, name); err != nil {
+		if dst, err = r.appendQuoted(dst, name); err != nil {
 			return nil, err
 		}
 		if dst, err = r.appendJSON(append(dst, ':'), object[name]); err != nil {
