@@ -11,7 +11,6 @@ import (
 	"net/http/httputil"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/keywright/keywright/host"
@@ -83,8 +82,7 @@ type Setup struct {
 type Gateway struct {
 	config  Config
 	buffers buffers
-	shapes  chan struct{} // has a place for each body that is shaped at once
-	held    atomic.Int64  // bytes of bodies that wait for it
+	places  *places // for bodies that are shaped
 
 	mu      sync.RWMutex
 	current *generation
@@ -114,7 +112,7 @@ func New(c Config) *Gateway {
 	if c.Clock == nil {
 		c.Clock = time.Now
 	}
-	return &Gateway{config: c, current: &generation{}, shapes: make(chan struct{}, maxShapes())}
+	return &Gateway{config: c, current: &generation{}, places: newPlaces()}
 }
 
 // Use has the gateway serve this from now on, and nothing else. Requests in flight finish on what they began with: wait
