@@ -224,7 +224,7 @@ func (r *run) appendText(dst []byte, value any) ([]byte, error) {
 	if len(dst)+len(s) > MaxOutput {
 		return nil, fail(tooMuchOutput)
 	}
-	return append(dst, s...), r.pass(len(s))
+	return append(dst, s...), nil
 }
 
 // appendJSON appends a value as JSON: as it came when nothing changed it, otherwise with its members in the order in
@@ -250,7 +250,7 @@ func (r *run) appendJSON(dst []byte, value any) ([]byte, error) {
 	case number:
 		dst = append(dst, value...)
 	case string:
-		dst, err = r.appendQuoted(dst, value)
+		dst, err = appendQuoted(dst, value)
 	case []any:
 		if from.raw == nil {
 			dst, err = r.appendArray(dst, value)
@@ -265,18 +265,12 @@ func (r *run) appendJSON(dst []byte, value any) ([]byte, error) {
 	if len(dst)+len(from.raw) > MaxOutput {
 		return nil, fail(tooMuchOutput)
 	}
-	if err == nil {
-		err = r.pass(len(from.raw))
-	}
 	return append(dst, from.raw...), err
 }
 
-func (r *run) appendQuoted(dst []byte, s string) ([]byte, error) {
+func appendQuoted(dst []byte, s string) ([]byte, error) {
 	if len(dst)+len(s) > MaxOutput {
 		return nil, fail(tooMuchOutput)
-	}
-	if err := r.pass(len(s)); err != nil {
-		return nil, err
 	}
 	dst, err := jsontext.AppendQuote(dst, s)
 	if err != nil {
@@ -307,7 +301,7 @@ func (r *run) appendObject(dst []byte, object map[string]any, order []string) (_
 		if i > 0 {
 			dst = append(dst, ',')
 		}
-		if dst, err = r.appendQuoted(dst, name); err != nil {
+		if dst, err = appendQuoted(dst, name); err != nil {
 			return nil, err
 		}
 		if dst, err = r.appendJSON(append(dst, ':'), object[name]); err != nil {
