@@ -173,9 +173,13 @@ func (g *Gateway) serve(c *call, w http.ResponseWriter, r *http.Request) error {
 	case r.Header.Get("Upgrade") != "" || r.ProtoMajor == 1 && strings.Contains(strings.ToLower(r.Header.Get("Connection")), "upgrade"):
 		return &problem{status: http.StatusBadRequest, kind: "upgrade-refused", detail: "connections are not upgraded here"}
 	}
-	if done, err := generation.crossOrigin(w, r); done || err != nil {
-		c.event.Status = http.StatusNoContent // unless it fails
+	if preflight, err := generation.crossOrigin(w, r); err != nil {
 		return err
+	} else if preflight {
+		c.event.Status = http.StatusNoContent
+		w.Header().Set("Server-Timing", c.timing())
+		w.WriteHeader(http.StatusNoContent)
+		return nil
 	}
 	rest, ok := strings.CutPrefix(r.URL.EscapedPath(), "/connectors/")
 	permalink, path, _ := strings.Cut(rest, "/")

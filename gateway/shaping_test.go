@@ -57,6 +57,22 @@ func TestOneConnectorHasNotAllPlaces(t *testing.T) {
 	}
 }
 
+// A link to what has not been filtered is of no use to whoever may see a part of it, and may tell of the rest.
+func TestLinksOfWhatIsFilteredDoNotPass(t *testing.T) {
+	const next = `<https://api.example.com/orders?after=bob-7>; rel="next"`
+	for filter, want := range map[string]string{"": next, "record.owner == 'ann'": "", "true": ""} {
+		w := newWorld(t, func(_ *options, d *gateway.Definition) { d.Response.Filter = filter })
+		w.answer = func(rw http.ResponseWriter, _ *http.Request) {
+			rw.Header().Set("Link", next)
+			rw.Header().Set("Content-Type", "application/json")
+			_, _ = io.WriteString(rw, `[{"owner":"ann"},{"owner":"bob"}]`)
+		}
+		if got := w.get("/connectors/weather"); got.status != http.StatusOK || got.header.Get("Link") != want {
+			t.Errorf("with the filter %q, the caller got %d and Link %q", filter, got.status, got.header.Get("Link"))
+		}
+	}
+}
+
 // Who has another name than before is no other user.
 func TestLimitsAreOfTheUser(t *testing.T) {
 	w := newWorld(t, func(o *options, d *gateway.Definition) {
