@@ -6,12 +6,12 @@ import (
 	"strings"
 )
 
-// crossOrigin refuses what another site has a browser send (threats.md 46), answers preflights, and lets the pages of the
-// configured origins read the answer. done means that the answer has been written.
+// crossOrigin refuses what another site has a browser send (threats.md 46), and lets the pages of the configured origins read the
+// answer. It reports whether the request is a preflight, whose answer has no more than the header that is set here.
 //
 // A browser always tells where a request comes from: in Origin, or for a GET within a page in Sec-Fetch-Site. What has
 // neither comes from no browser, or from one of before 2023 that does not send credentials along.
-func (g *generation) crossOrigin(w http.ResponseWriter, r *http.Request) (done bool, err error) {
+func (g *generation) crossOrigin(w http.ResponseWriter, r *http.Request) (preflight bool, err error) {
 	header := w.(*finalWriter).always
 	header.Add("Vary", "Origin")
 	origin := r.Header.Get("Origin")
@@ -40,7 +40,6 @@ func (g *generation) crossOrigin(w http.ResponseWriter, r *http.Request) (done b
 	}
 	header.Set("Access-Control-Max-Age", "600")
 	header.Add("Vary", "Access-Control-Request-Method, Access-Control-Request-Headers")
-	w.WriteHeader(http.StatusNoContent)
 	return true, nil
 }
 

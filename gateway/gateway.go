@@ -11,7 +11,6 @@ import (
 	"net/http/httputil"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/keywright/keywright/host"
@@ -83,8 +82,7 @@ type Setup struct {
 type Gateway struct {
 	config  Config
 	buffers buffers
-	shapes  chan struct{} // has a place for each body that is shaped at once
-	held    atomic.Int64  // bytes of bodies that wait for it
+	places  *places // for bodies that are shaped
 
 	mu      sync.RWMutex
 	current *generation
@@ -114,7 +112,7 @@ func New(c Config) *Gateway {
 	if c.Clock == nil {
 		c.Clock = time.Now
 	}
-	return &Gateway{config: c, current: &generation{}, shapes: make(chan struct{}, maxShapes())}
+	return &Gateway{config: c, current: &generation{}, places: newPlaces()}
 }
 
 // Use has the gateway serve this from now on, and nothing else. Requests in flight finish on what they began with: wait
@@ -182,9 +180,13 @@ func (g *Gateway) serve(c *call, generation *generation, w http.ResponseWriter, 
 	case r.Header.Get("Upgrade") != "" || r.ProtoMajor == 1 && strings.Contains(strings.ToLower(r.Header.Get("Connection")), "upgrade"):
 		return &problem{status: http.StatusBadRequest, kind: "upgrade-refused", detail: "connections are not upgraded here"}
 	}
-	if done, err := generation.crossOrigin(w, r); done || err != nil {
-		c.event.Status = http.StatusNoContent // unless it fails
+	if preflight, err := generation.crossOrigin(w, r); err != nil {
 		return err
+	} else if preflight {
+		c.event.Status = http.StatusNoContent
+		w.Header().Set("Server-Timing", c.timing())
+		w.WriteHeader(http.StatusNoContent)
+		return nil
 	}
 	rest, ok := strings.CutPrefix(r.URL.EscapedPath(), "/connectors/")
 	permalink, path, _ := strings.Cut(rest, "/")

@@ -45,28 +45,38 @@ func (l *limiter) counts(other Limits) bool {
 // newRate allows as many at once as in a second, one at least.
 func newRate(l rate.Limit) *rate.Limiter { return rate.NewLimiter(l, max(1, int(l))) }
 
-// enter counts a request in, until release.
+// enter counts a request in, until release. What is refused for one reason has used up as little as there can be of the rest: places
+// can be given back, and so they come first; of the rates, the user's own.
 func (l *limiter) enter(user string) (release func(), err error) {
-	now := l.clock()
-	if l.users != nil && !l.of(user).AllowN(now, 1) {
-		return nil, &problem{status: http.StatusTooManyRequests, kind: "too-many-requests", detail: "you send more requests than this connector takes from one user", retry: 1}
-	}
-	if l.total != nil && !l.total.AllowN(now, 1) {
-		return nil, &problem{status: http.StatusTooManyRequests, kind: "too-many-requests", detail: "this connector gets more requests than it takes", retry: 1}
-	}
 	if !l.admit(user) {
 		return nil, &problem{status: http.StatusTooManyRequests, kind: "too-many-requests", detail: "you have as many requests under way as this connector takes from one user", retry: 1}
 	}
 	select {
 	case l.slots <- struct{}{}:
-		return func() {
-			<-l.slots
-			l.dismiss(user)
-		}, nil
 	default:
 		l.dismiss(user)
 		return nil, &problem{status: http.StatusServiceUnavailable, kind: "too-many-requests", detail: "this connector has as many requests under way as it takes", retry: 1}
 	}
+	release = func() {
+		<-l.slots
+		l.dismiss(user)
+	}
+	if err := l.rates(user); err != nil {
+		release()
+		return nil, err
+	}
+	return release, nil
+}
+
+func (l *limiter) rates(user string) error {
+	now := l.clock()
+	if l.users != nil && !l.of(user).AllowN(now, 1) {
+		return &problem{status: http.StatusTooManyRequests, kind: "too-many-requests", detail: "you send more requests than this connector takes from one user", retry: 1}
+	}
+	if l.total != nil && !l.total.AllowN(now, 1) {
+		return &problem{status: http.StatusTooManyRequests, kind: "too-many-requests", detail: "this connector gets more requests than it takes", retry: 1}
+	}
+	return nil
 }
 
 // of gives the rate of a user.

@@ -9,11 +9,9 @@ import (
 	"io"
 	"mime"
 	"net/http"
-	"runtime"
 	"slices"
 	"strconv"
 	"strings"
-	"sync/atomic"
 
 	"github.com/keywright/keywright/gateway/internal/transform"
 	"github.com/keywright/keywright/host"
@@ -78,9 +76,8 @@ func (c *call) shapeRequest(ctx context.Context, r *http.Request) error {
 	if c.connector.shapes.request == nil {
 		return nil
 	}
-	held := &held{Reader: r.Body, all: &c.gateway.held, most: maxHeld}
-	defer held.release()
-	body, err := io.ReadAll(held)
+	body, release, err := c.gateway.places.read(r.Body, c.connector.Permalink)
+	defer release()
 	if err != nil {
 		return err
 	}
@@ -111,9 +108,8 @@ func (c *call) shapeResponse(response *http.Response) (shaped bool, err error) {
 	}
 	original := response.Body
 	defer original.Close()
-	held := &held{Reader: io.LimitReader(original, c.connector.Limits.ResponseBytes+1), all: &c.gateway.held, most: maxHeld}
-	defer held.release()
-	body, err := io.ReadAll(held)
+	body, release, err := c.gateway.places.read(io.LimitReader(original, c.connector.Limits.ResponseBytes+1), c.connector.Permalink)
+	defer release()
 	if err != nil {
 		return true, err
 	}
@@ -174,43 +170,16 @@ func (c *call) shapeResponse(response *http.Response) (shaped bool, err error) {
 	return true, nil
 }
 
-// shaping waits until a body may be shaped, all of which is there: a decoded one takes many times the memory of its text, and who
-// sends it slowly would keep others from being shaped. Its expressions could go on for hours, and so it ends with the
-// connector's timeout.
+// shaping waits until a body may be shaped, all of which is there: who sends it slowly would keep others from being shaped. Its
+// expressions end with the connector's timeout.
 func (c *call) shaping(ctx context.Context) (limited context.Context, done func(), err error) {
-	shapes := c.gateway.shapes
-	select {
-	case shapes <- struct{}{}:
-		limited, cancel := context.WithTimeout(ctx, c.connector.Timeout)
-		return limited, func() { cancel(); <-shapes }, nil
-	case <-ctx.Done():
-		return nil, nil, context.Cause(ctx)
+	leave, err := c.gateway.places.enter(ctx, c.connector.Permalink, c.connector.Timeout)
+	if err != nil {
+		return nil, nil, err
 	}
+	limited, cancel := context.WithTimeout(ctx, c.connector.Timeout)
+	return limited, func() { cancel(); leave() }, nil
 }
-
-// maxHeld is how many bytes of bodies are there at once, to be shaped.
-const maxHeld = 256 << 20
-
-// held is a body that is read to be shaped. What there is of all of them is bounded.
-type held struct {
-	io.Reader
-	all       *atomic.Int64
-	own, most int64
-}
-
-func (h *held) Read(p []byte) (int, error) {
-	n, err := h.Reader.Read(p)
-	h.own += int64(n)
-	if h.all.Add(int64(n)) > h.most {
-		return 0, &problem{status: http.StatusServiceUnavailable, kind: "too-many-requests", detail: "there are more bodies under way than this gateway takes", retry: 1}
-	}
-	return n, err
-}
-
-func (h *held) release() { h.all.Add(-h.own) }
-
-// maxShapes is how many bodies are shaped at once.
-func maxShapes() int { return max(4, 2*runtime.GOMAXPROCS(0)) }
 
 var errRandom = errors.New("there is no randomness")
 

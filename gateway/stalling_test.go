@@ -7,7 +7,6 @@ import (
 	"net/http"
 	"net/url"
 	"strings"
-	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -92,30 +91,3 @@ func TestWaitingForTheCallerIsNotTheUpstreams(t *testing.T) {
 type roundTripper func(*http.Request) (*http.Response, error)
 
 func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
-
-// What waits to be shaped takes no more memory than there is for it, and what was shaped leaves its place to others.
-func TestBodiesThatAreHeld(t *testing.T) {
-	var all atomic.Int64
-	read := func(length int) (*held, error) {
-		h := &held{Reader: strings.NewReader(strings.Repeat("x", length)), all: &all, most: 10}
-		_, err := io.ReadAll(h)
-		return h, err
-	}
-	first, err := read(6)
-	if err != nil {
-		t.Error(err)
-	}
-	second, err := read(5)
-	if p := (*problem)(nil); !errors.As(err, &p) || p.status != 503 {
-		t.Errorf("the second gives %v", err)
-	}
-	second.release()
-	third, err := read(4)
-	if err != nil {
-		t.Error(err)
-	}
-	first.release()
-	if third.release(); all.Load() != 0 {
-		t.Errorf("%d bytes are held", all.Load())
-	}
-}

@@ -4,8 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
-	"regexp"
-	"regexp/syntax"
 	"slices"
 	"strconv"
 
@@ -36,11 +34,12 @@ type builder struct {
 	seen     map[ast.Node]bool
 	locals   []string // names that let gave
 	made     int      // names that the builder itself gave
+	patterns *patterns
 	problems []Problem
 }
 
-// compile compiles an expression. output tells that its value goes to JSON or text.
-func compile(p exprscan.Piece, where place, output bool) (*expression, []Problem) {
+// compile compiles an expression. output tells that its value goes to JSON or text; patterns are those of its source.
+func compile(p exprscan.Piece, where place, output bool, all *patterns) (*expression, []Problem) {
 	config := conf.CreateNew()
 	config.WithEnv(struct{}{})
 	config.Functions = engine
@@ -55,7 +54,7 @@ func compile(p exprscan.Piece, where place, output bool) (*expression, []Problem
 		}
 		return nil, []Problem{{problem.Column, problem.Message}}
 	}
-	b := &builder{where: where, column: p.Column, seen: map[ast.Node]bool{}}
+	b := &builder{where: where, column: p.Column, seen: map[ast.Node]bool{}, patterns: all}
 	if tree.Node = b.build(tree.Node, output); len(b.problems) > 0 {
 		return nil, b.problems
 	}
@@ -129,7 +128,9 @@ func (b *builder) build(n ast.Node, output bool) ast.Node {
 	case *ast.BuiltinNode:
 		return b.builtin(n, output)
 	case *ast.PredicateNode:
-		n.Node = call(n, "$step", b.build(n.Node, output))
+		before := len(b.seen)
+		value := b.build(n.Node, output)
+		n.Node = call(n, "$step", value, &ast.IntegerNode{Value: (len(b.seen) - before) / stepNodes})
 		return n
 	case *ast.UnaryNode:
 		n.Node = b.build(n.Node, false)
@@ -191,13 +192,11 @@ func (b *builder) binary(n *ast.BinaryNode, output bool) ast.Node {
 		if !ok {
 			return b.problem(n.Right, "the pattern of matches must be a literal text, in quotes")
 		}
-		if _, err := regexp.Compile(pattern.Value); err != nil {
-			what := "not understood"
-			if e := (*syntax.Error)(nil); errors.As(err, &e) {
-				what = e.Code.String()
-			}
-			return b.problem(pattern, "the pattern is no regular expression of RE2: %s", what)
+		compiled, problem := b.patterns.compile(pattern.Value)
+		if problem != "" {
+			return b.problem(pattern, "%s", problem)
 		}
+		return call(n, "$matches", b.build(n.Left, false), &ast.ConstantNode{Value: compiled})
 	}
 	n.Left, n.Right = b.build(n.Left, false), b.build(n.Right, false)
 	if _, ours := engine["$"+n.Operator]; ours {
@@ -241,12 +240,37 @@ func (b *builder) builtin(n *ast.BuiltinNode, output bool) ast.Node {
 	if overLists {
 		n.Arguments[0] = call(n.Arguments[0], "$list", n.Arguments[0])
 	}
-	if n.Name == "sortBy" && len(n.Arguments) == 3 {
-		if order, ok := n.Arguments[2].(*ast.StringNode); !ok || order.Value != "asc" && order.Value != "desc" {
-			return b.problem(n.Arguments[2], "the order must be 'asc' or 'desc'")
-		}
+	switch {
+	case n.Name == "sortBy":
+		return b.sortBy(n)
+	case overLists && len(n.Arguments) == 1: // sum(list) is sum(list, #), whose rounds are counted
+		n.Arguments = append(n.Arguments, b.build(&ast.PredicateNode{Node: &ast.PointerNode{}}, false))
 	}
 	return n
+}
+
+// sortBy compiles sortBy(list, key) as let name = list; $sort(name, map(name, key), false).
+func (b *builder) sortBy(n *ast.BuiltinNode) ast.Node {
+	descending := false
+	if len(n.Arguments) == 3 {
+		order, ok := n.Arguments[2].(*ast.StringNode)
+		if !ok || order.Value != "asc" && order.Value != "desc" {
+			return b.problem(n.Arguments[2], "the order must be 'asc' or 'desc'")
+		}
+		descending = order.Value == "desc"
+	}
+	return b.bind(n.Arguments[0], func(list func() ast.Node) ast.Node {
+		keys := &ast.BuiltinNode{Name: "map", Arguments: []ast.Node{list(), n.Arguments[1]}}
+		keys.SetLocation(n.Location())
+		return call(n, "$sort", list(), keys, &ast.BoolNode{Value: descending})
+	})
+}
+
+// bind evaluates a value once for an expression that needs it more than once.
+func (b *builder) bind(value ast.Node, in func(found func() ast.Node) ast.Node) ast.Node {
+	b.made++
+	name := "$" + strconv.Itoa(b.made)
+	return &ast.VariableDeclaratorNode{Name: name, Value: value, Expr: in(func() ast.Node { return &ast.IdentifierNode{Value: name} })}
 }
 
 func (b *builder) unknownFunction(n ast.Node, name string) ast.Node {
@@ -313,10 +337,7 @@ func (b *builder) defaultValue(n *ast.CallNode, output bool) ast.Node {
 	default:
 		value = b.build(first, output)
 	}
-	b.made++
-	name := "$" + strconv.Itoa(b.made)
-	found := func() ast.Node { return &ast.IdentifierNode{Value: name} }
-	return &ast.VariableDeclaratorNode{Name: name, Value: value, Expr: &ast.ConditionalNode{
-		Ternary: true, Cond: call(n, "$empty", found()), Exp1: b.build(n.Arguments[1], output), Exp2: found(),
-	}}
+	return b.bind(value, func(found func() ast.Node) ast.Node {
+		return &ast.ConditionalNode{Ternary: true, Cond: call(n, "$empty", found()), Exp1: b.build(n.Arguments[1], output), Exp2: found()}
+	})
 }

@@ -22,7 +22,7 @@ func CompileFilter(source, records string) (*Filter, []Problem) {
 	if len(problems) > 0 {
 		return nil, problems
 	}
-	e, problems := compile(pieces[0], inFilter, false)
+	e, problems := compile(pieces[0], inFilter, false, &patterns{})
 	if len(problems) > 0 {
 		return nil, sorted(problems)
 	}
@@ -41,11 +41,15 @@ const notBoolean = "a filter is true or false: compare something, as in record.o
 // A body that is something else, and an expression that fails or is neither true nor false for any of the records are an
 // *Error, and so is the end of the context.
 func (f *Filter) Run(ctx context.Context, in *Input) ([]byte, error) {
+	r := newRun(ctx, in, f.expression.encodes)
+	if err := r.pass(2 * len(in.Response.Body)); err != nil { // find and keep
+		return nil, at(0, err)
+	}
 	array, err := f.find(in.Response.Body)
 	if err != nil {
 		return nil, at(0, err)
 	}
-	kept, all, err := f.keep(newRun(ctx, in, f.expression.encodes), array)
+	kept, all, err := f.keep(r, array)
 	if err != nil {
 		return nil, err
 	}

@@ -9,13 +9,14 @@ import (
 	"strings"
 
 	"github.com/expr-lang/expr/builtin"
+	"github.com/expr-lang/expr/vm/runtime"
 )
 
 // builtins are the functions of the language itself that are available; true for those that go through a list.
 var builtins = map[string]bool{
 	"all": true, "any": true, "none": true, "one": true, "filter": true, "map": true, "find": true, "count": true,
 	"sum": true, "sortBy": true,
-	"len": false, "abs": false, "ceil": false, "floor": false, "round": false, "max": false, "min": false,
+	"abs": false, "ceil": false, "floor": false, "round": false,
 }
 
 // function is one of this package. Its error needs no column.
@@ -40,6 +41,9 @@ var functions = map[string]function{
 	"json_encode":   {1, 1, "one value", anyToText(nil), jsonEncode, true},
 	"string":        {1, 1, "one value", anyToText(nil), toText, true},
 	"int":           {1, 1, "a number or a text", func(any, any) int { return 0 }, toInteger, false},
+	"len":           {1, 1, "one list, object or text", func(any, any) int { return 0 }, length, false},
+	"max":           {1, math.MaxInt, "numbers, or lists of them", func(any, ...any) any { return nil }, extreme("max", runtime.Less), false},
+	"min":           {1, math.MaxInt, "numbers, or lists of them", func(any, ...any) any { return nil }, extreme("min", runtime.More), false},
 	"now":           {0, 1, "nothing, or seconds", func(any, ...int) int { return 0 }, now, false},
 	"uuid":          {0, 0, "nothing", func(any) string { return "" }, uuid, false},
 	"base64_encode": {1, 1, "one text", textToText(nil), ofText(base64Encode), false},
@@ -62,7 +66,13 @@ var engine = func() map[string]*builtin.Function {
 	add := func(name string, kind any, call func(*run, []any) (any, error)) {
 		all[name] = &builtin.Function{
 			Name: name, Types: []reflect.Type{reflect.TypeOf(kind)},
-			Func: func(arguments ...any) (any, error) { return call(arguments[0].(*run), arguments[1:]) },
+			Func: func(arguments ...any) (any, error) {
+				r := arguments[0].(*run)
+				if err := r.take(1); err != nil {
+					return nil, err
+				}
+				return call(r, arguments[1:])
+			},
 		}
 	}
 	for name, f := range functions {
@@ -84,6 +94,8 @@ var engine = func() map[string]*builtin.Function {
 	add("$empty", func(any, any) bool { return false }, func(_ *run, a []any) (any, error) { return a[0] == nil || a[0] == "", nil })
 	add("$member", func(any, any, any, bool, bool) any { return nil }, member)
 	add("$slice", func(any, any, any, any) any { return nil }, slice)
+	add("$matches", func(any, any, *pattern) bool { return false }, matches)
+	add("$sort", func(any, []any, []any, bool) []any { return nil }, sortBy)
 	add("$chain", anyToAny(nil), func(_ *run, a []any) (any, error) {
 		if a[0] == (absent{}) {
 			return nil, nil
@@ -92,11 +104,17 @@ var engine = func() map[string]*builtin.Function {
 	})
 	add("$object", func(any, []string, ...any) map[string]any { return nil }, object)
 	add("$list", func(any, any) []any { return nil }, func(_ *run, a []any) (any, error) { return list(a[0]) })
-	add("$step", anyToAny(nil), func(r *run, a []any) (any, error) { return a[0], r.step() })
+	add("$step", func(any, any, int) any { return nil }, func(r *run, a []any) (any, error) { return a[0], r.take(a[1].(int)) })
 	all["$step"].Validate = func(kinds []reflect.Type) (reflect.Type, error) { return orAny(kinds[1]), nil }
-	for _, operator := range []string{"+", "-", "*"} {
-		add("$"+operator, func(any, any, any) any { return nil }, func(r *run, a []any) (any, error) { return r.arithmetic(operator, a[0], a[1]) })
-		all["$"+operator].Validate = func(kinds []reflect.Type) (reflect.Type, error) { return arithmeticKind(operator, kinds[1], kinds[2]) }
+	for name, o := range operators {
+		add("$"+name, func(any, any, any) any { return nil }, func(r *run, a []any) (any, error) { return o.apply(r, a[0], a[1]) })
+		all["$"+name].Validate = func(kinds []reflect.Type) (reflect.Type, error) {
+			a, b := orAny(kinds[1]), orAny(kinds[2])
+			if !o.fits(a, b) {
+				return anyKind, fail("%s takes %s", name, o.takes)
+			}
+			return o.gives(a, b), nil
+		}
 	}
 	return all
 }()
@@ -183,7 +201,7 @@ func toText(r *run, a []any) (any, error) {
 	return string(encoded), err
 }
 
-func toInteger(_ *run, a []any) (any, error) {
+func toInteger(r *run, a []any) (any, error) {
 	switch value := a[0].(type) {
 	case int:
 		return value, nil
@@ -192,6 +210,9 @@ func toInteger(_ *run, a []any) (any, error) {
 			return int(f), nil
 		}
 	case string:
+		if err := r.pass(len(value)); err != nil {
+			return nil, err
+		}
 		if i, err := strconv.Atoi(value); err == nil {
 			return i, nil
 		}
@@ -240,6 +261,9 @@ func split(r *run, a []any) (any, error) {
 	if err != nil {
 		return nil, err
 	}
+	if err := r.pass(len(t[0])); err != nil {
+		return nil, err
+	}
 	const element = 16 // bytes that a piece takes besides its text, which is not copied
 	if err := r.spend((strings.Count(t[0], t[1]) + 1) * element); err != nil {
 		return nil, err
@@ -266,11 +290,14 @@ func join(r *run, a []any) (any, error) {
 		if err != nil {
 			return nil, fail("join takes a list of texts")
 		}
-		if i > 0 {
-			s = between[0] + s
-		}
-		if err := r.spend(len(s)); err != nil {
+		if err := r.take(1); err != nil {
 			return nil, err
+		}
+		if err := r.spend(len(between[0]) + len(s)); err != nil {
+			return nil, err
+		}
+		if i > 0 {
+			b.WriteString(between[0])
 		}
 		b.WriteString(s)
 	}
@@ -280,6 +307,9 @@ func join(r *run, a []any) (any, error) {
 func replace(r *run, a []any) (any, error) {
 	t, err := texts(a)
 	if err != nil {
+		return nil, err
+	}
+	if err := r.pass(len(t[0])); err != nil {
 		return nil, err
 	}
 	if err := r.spend(len(t[0]) + strings.Count(t[0], t[1])*len(t[2])); err != nil {

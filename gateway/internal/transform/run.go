@@ -2,8 +2,8 @@ package transform
 
 import (
 	"context"
+	"errors"
 	"mime"
-	"reflect"
 	"strings"
 	"unicode/utf8"
 
@@ -27,6 +27,7 @@ type run struct {
 	lists map[*string][]any // of families, by their first value, once they are named
 
 	steps, text, values int
+	looked, reads       int                // steps at which the context was looked at last; values that were decoded, all in all
 	sources             map[uintptr]source // nil when nothing is encoded
 }
 
@@ -60,21 +61,35 @@ func (r *run) cancelled() error {
 	return nil
 }
 
-// step is called in each round of map, filter and others: without it, lists in an answer could keep nested ones busy for
-// hours.
-func (r *run) step() error {
-	if r.steps++; r.steps > MaxSteps {
-		return fail("more than %d rounds through lists", MaxSteps)
+// Steps are counted, and not seconds: an expression ends at the same place on every machine. Each is some 100 nanoseconds.
+const (
+	stepBytes = 64   // bytes that are read or written in a step
+	stepWork  = 16   // instructions of a pattern, each over one byte, in a step
+	stepNodes = 16   // parts of a round that are evaluated in a step, besides its calls
+	stepLook  = 1024 // steps after which the context is looked at again, before the next call
+)
+
+// take counts steps: without it, lists and texts in an answer could keep an expression busy for hours.
+func (r *run) take(steps int) error {
+	if r.steps += steps; r.steps > MaxSteps {
+		return fail("more than %d steps: it goes through too long lists or texts", MaxSteps)
 	}
+	if r.steps-r.looked < stepLook {
+		return nil
+	}
+	r.looked = r.steps
 	return r.cancelled()
 }
+
+// pass counts bytes that are read.
+func (r *run) pass(bytes int) error { return r.take(bytes / stepBytes) }
 
 // spend counts the bytes of texts and objects that are made: without it, lists in an answer could have long texts repeated.
 func (r *run) spend(bytes int) error {
 	if r.text += bytes; r.text > MaxText {
 		return fail("texts and objects of more than %d MiB in all", MaxText>>20)
 	}
-	return nil
+	return r.pass(bytes)
 }
 
 // bodyText is a copy of the request's body, one for all rounds.
@@ -113,7 +128,11 @@ func (r *run) responseBody() (any, error) {
 	} else if body, err := r.decode(r.in.Response.Body); err == nil {
 		r.body = body
 	} else {
-		return nil, fail("response.body: %s", err)
+		var failed *Error
+		if errors.As(err, &failed) {
+			err = &Error{Message: "response.body: " + failed.Message, Err: failed.Err}
+		}
+		return nil, err
 	}
 	r.decoded = true
 	return r.body, nil
@@ -157,6 +176,9 @@ func member(r *run, a []any) (any, error) {
 		if !ok {
 			return nil, fail("the members of an object are named by texts")
 		}
+		if err := r.pass(len(name)); err != nil {
+			return nil, err
+		}
 		value = of[name]
 	case []any:
 		i, ok := a[1].(int)
@@ -183,9 +205,12 @@ func member(r *run, a []any) (any, error) {
 
 // slice gives the part of a list, or of a text in runes, from a[1] to before a[2]; null is the one end or the other, and
 // what is negative counts from the end.
-func slice(_ *run, a []any) (any, error) {
+func slice(r *run, a []any) (any, error) {
 	elements, isList := a[0].([]any)
 	s, isText := a[0].(string)
+	if err := r.pass(len(s)); err != nil {
+		return nil, err
+	}
 	length := len(elements)
 	switch {
 	case isText:
@@ -212,85 +237,4 @@ func slice(_ *run, a []any) (any, error) {
 		return s[exprscan.ByteOffset(s, from):exprscan.ByteOffset(s, to)], nil
 	}
 	return elements[from:to], nil
-}
-
-// arithmetic is +, - and * of numbers, and + of texts. An integer that is too large is an error, and never wraps.
-func (r *run) arithmetic(operator string, a, b any) (any, error) {
-	if x, ok := a.(int); ok {
-		if y, ok := b.(int); ok {
-			return integers(operator, x, y)
-		}
-	}
-	x, ok1 := float(a)
-	y, ok2 := float(b)
-	s, ok3 := a.(string)
-	t, ok4 := b.(string)
-	switch {
-	case ok1 && ok2 && operator == "+":
-		return x + y, nil
-	case ok1 && ok2 && operator == "-":
-		return x - y, nil
-	case ok1 && ok2:
-		return x * y, nil
-	case ok3 && ok4 && operator == "+":
-		if err := r.spend(len(s) + len(t)); err != nil {
-			return nil, err
-		}
-		return s + t, nil
-	}
-	return nil, fail("%s", takes(operator))
-}
-
-func takes(operator string) string {
-	if operator == "+" {
-		return "+ takes two numbers or two texts"
-	}
-	return operator + " takes two numbers"
-}
-
-func float(value any) (float64, bool) {
-	switch value := value.(type) {
-	case int:
-		return float64(value), true
-	case float64:
-		return value, true
-	}
-	return 0, false
-}
-
-func integers(operator string, x, y int) (any, error) {
-	var result int
-	var exact bool
-	switch operator {
-	case "+":
-		result = x + y
-		exact = (result > x) == (y > 0)
-	case "-":
-		result = x - y
-		exact = (result < x) == (y > 0)
-	default:
-		result = x * y
-		exact = x == 0 || result/x == y && (x != -1 || y != -y || y == 0)
-	}
-	if !exact {
-		return nil, fail("the integer is too large")
-	}
-	return result, nil
-}
-
-// arithmeticKind gives the kind of a result, when those of the operands are known.
-func arithmeticKind(operator string, a, b reflect.Type) (reflect.Type, error) {
-	a, b = orAny(a), orAny(b)
-	text := func(t reflect.Type) bool { return t.Kind() == reflect.String && operator == "+" }
-	integer := func(t reflect.Type) bool { return t.Kind() == reflect.Int }
-	numeric := func(t reflect.Type) bool { return integer(t) || t.Kind() == reflect.Float64 }
-	switch {
-	case integer(a) && integer(b), text(a) && text(b):
-		return a, nil
-	case numeric(a) && numeric(b):
-		return reflect.TypeFor[float64](), nil
-	case (a == anyKind || text(a) || numeric(a)) && (b == anyKind || text(b) || numeric(b)) && (a == anyKind || b == anyKind):
-		return anyKind, nil
-	}
-	return anyKind, fail("%s", takes(operator))
 }

@@ -37,7 +37,10 @@ const (
 	MaxDepth       = 100      // nesting of JSON
 	MaxValues      = 1 << 20  // values of JSON that are decoded; an object or array counts as four
 	MaxElements    = 1 << 21  // elements of all lists that map, filter and others make
-	MaxSteps       = 4 << 20  // rounds of map, filter and others
+	MaxSteps       = 8 << 20  // calls and rounds, and what texts and patterns take; see stepBytes
+
+	MaxProgram = 4096    // instructions of all patterns of matches in a source
+	MaxReading = 1 << 16 // what it takes to parse them; see reading
 )
 
 // Input is what expressions are evaluated with. Functions may be nil when no expression calls them.
@@ -109,13 +112,13 @@ func cut(source string, template bool) (pieces []exprscan.Piece, problems []Prob
 
 func compileBody(source string, template bool, where place) (*Body, []Problem) {
 	pieces, problems := cut(source, template)
-	b := &Body{template: template}
+	b, all := &Body{template: template}, &patterns{}
 	for _, p := range pieces {
 		if !p.Expression {
 			b.pieces = append(b.pieces, part{text: p.Text})
 			continue
 		}
-		e, found := compile(p, where, true)
+		e, found := compile(p, where, true, all)
 		problems = append(problems, found...)
 		if e != nil {
 			b.pieces = append(b.pieces, part{expression: e})
@@ -129,8 +132,8 @@ func compileBody(source string, template bool, where place) (*Body, []Problem) {
 
 // Run gives the body. A template's values stand in it as they are: nothing is quoted for the JSON around them, which is
 // what json_encode is for. An expression's value is the body when it is text; otherwise the body is its JSON, and isJSON
-// is set. The limits bound memory; for time, the context should have a deadline, which is looked at in each round of map,
-// filter and others. An *Error says what went wrong; errors.Is finds the context's error, and that of Input.UUID.
+// is set. The limits bound memory and work; for time, the context should have a deadline, which is looked at at least once in
+// stepLook steps. An *Error says what went wrong; errors.Is finds the context's error, and that of Input.UUID.
 func (b *Body) Run(ctx context.Context, in *Input) (body []byte, isJSON bool, err error) {
 	r := newRun(ctx, in, true)
 	for _, p := range b.pieces {

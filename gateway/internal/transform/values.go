@@ -61,6 +61,9 @@ func (r *run) remember(s source) {
 
 // decode reads a JSON document. Duplicate names and text that is not UTF-8 are errors.
 func (r *run) decode(document []byte) (any, error) {
+	if err := r.pass(len(document)); err != nil {
+		return nil, err
+	}
 	d := jsontext.NewDecoder(bytes.NewBuffer(document))
 	value, _, err := r.read(d, document, 0)
 	if err == nil {
@@ -72,6 +75,11 @@ func (r *run) decode(document []byte) (any, error) {
 // read reads the next value. exact is the text of a float64 that would come out as another text.
 func (r *run) read(d *jsontext.Decoder, document []byte, depth int) (value any, exact number, err error) {
 	kind := d.PeekKind()
+	if r.reads++; r.reads%stepLook == 0 {
+		if err := r.cancelled(); err != nil {
+			return nil, "", err
+		}
+	}
 	r.values++
 	if kind == '{' || kind == '[' {
 		r.values += 3
@@ -222,6 +230,9 @@ func (r *run) appendText(dst []byte, value any) ([]byte, error) {
 // appendJSON appends a value as JSON: as it came when nothing changed it, otherwise with its members in the order in
 // which an expression has them, or by name.
 func (r *run) appendJSON(dst []byte, value any) ([]byte, error) {
+	if err := r.take(1); err != nil {
+		return nil, err
+	}
 	from := r.sourceOf(value)
 	var err error
 	switch value := value.(type) {

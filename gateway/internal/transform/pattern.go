@@ -1,0 +1,143 @@
+package transform
+
+import (
+	"errors"
+	"regexp"
+	"regexp/syntax"
+	"strings"
+	"unicode/utf8"
+)
+
+// pattern is a regular expression that matches looks for.
+type pattern struct {
+	*regexp.Regexp
+	size int // instructions, or some more
+}
+
+// patterns are those of a source. Both of what they take is known before anything is expanded: a pattern of some hundred bytes can
+// mean a program of gigabytes.
+type patterns struct{ program, reading int }
+
+// compile gives a pattern, or says what is wrong with it without quoting it.
+func (p *patterns) compile(source string) (_ *pattern, problem string) {
+	if p.reading += reading(source); p.reading > MaxReading {
+		return nil, "the patterns of matches take too long to read: shorten them, or the ranges of characters in those that ignore case"
+	}
+	tree, err := syntax.Parse(source, syntax.Perl)
+	if err != nil {
+		what := "not understood"
+		if e := (*syntax.Error)(nil); errors.As(err, &e) {
+			what = e.Code.String()
+		}
+		return nil, "the pattern is no regular expression of RE2: " + what
+	}
+	size := programSize(tree) + 2 // match and fail
+	if p.program += size; p.program > MaxProgram {
+		return nil, "the patterns of matches are too large: repeat less in them, as in {0,30}"
+	}
+	compiled, err := regexp.Compile(source)
+	if err != nil { // it was parsed
+		return nil, "the pattern cannot be compiled"
+	}
+	return &pattern{compiled, size}, ""
+}
+
+// reading is about what it takes to parse a pattern, in units of a character that a class has for another one that differs in case:
+// the parser looks at each one in a range.
+func reading(source string) int {
+	const each, class = 8, 1024    // of a byte, and of a class that has a name of Unicode's
+	const mostFolded = 0x1e943 + 1 // no character above has another case
+	units := each*len(source) + class*(strings.Count(source, `\p`)+strings.Count(source, `\P`))
+	if !ignoresCase.MatchString(source) {
+		return units
+	}
+	for rest := source; ; {
+		_, after, found := strings.Cut(rest, "-")
+		if !found {
+			return units
+		}
+		rest = after
+		end, _ := utf8.DecodeRuneInString(after)
+		switch {
+		case end == '\\' && len(after) > 1 && strings.IndexByte("x01234567", after[1]) >= 0:
+			end = mostFolded
+		case end == '\\':
+			end = utf8.RuneSelf
+		}
+		units += min(int(end), mostFolded)
+	}
+}
+
+// ignoresCase finds the flag; a (? that is only text counts as well.
+var ignoresCase = regexp.MustCompile(`\(\?[msU-]*i`)
+
+// programSize tells how many instructions a pattern comes to, before its repetitions are written out. There may be less; what is too
+// much is MaxProgram + 1.
+func programSize(tree *syntax.Regexp) int {
+	size := 0
+	for _, part := range tree.Sub {
+		size += programSize(part)
+	}
+	switch tree.Op {
+	case syntax.OpLiteral:
+		size = len(tree.Rune)
+	case syntax.OpCapture, syntax.OpStar:
+		size += 2
+	case syntax.OpPlus, syntax.OpQuest:
+		size++
+	case syntax.OpAlternate:
+		size += len(tree.Sub)
+	case syntax.OpRepeat:
+		if tree.Max < 0 {
+			size = size*max(tree.Min, 1) + 2
+		} else {
+			size = size*tree.Max + tree.Max - tree.Min
+		}
+	}
+	return min(max(size, 1), MaxProgram+1)
+}
+
+// direct is how many instructions, each over one byte, a match takes that nothing can end: some milliseconds.
+const direct = 1 << 16
+
+// matches tells whether a text has what a pattern looks for. null has not.
+func matches(r *run, a []any) (any, error) {
+	if a[0] == nil {
+		return false, nil
+	}
+	s, err := text(a[0])
+	if err != nil {
+		return nil, err
+	}
+	p := a[1].(*pattern)
+	if work := (len(s) + 1) * p.size; work <= direct {
+		if err := r.take(work / stepWork); err != nil {
+			return nil, err
+		}
+		return p.MatchString(s), nil
+	}
+	in := &counted{Reader: strings.NewReader(s), run: r, each: p.size}
+	return p.MatchReader(in), in.err
+}
+
+// counted is a text that takes steps as a pattern goes through it, and ends when there are no more.
+type counted struct {
+	*strings.Reader
+	run  *run
+	each int // instructions for a byte
+	work int // that no step has been taken for
+	err  error
+}
+
+// ReadRune implements io.RuneReader, which a match reads until the first error.
+func (c *counted) ReadRune() (rune, int, error) {
+	char, size, err := c.Reader.ReadRune()
+	if c.work += max(size, 1) * c.each; c.work >= direct/stepWork && c.err == nil {
+		c.err = c.run.take(c.work / stepWork)
+		c.work %= stepWork
+	}
+	if c.err != nil {
+		return 0, 0, c.err
+	}
+	return char, size, err
+}
