@@ -102,18 +102,22 @@ func cause(err error) string {
 	return err.Error()
 }
 
-// Read is [Load] for a text. The name is for problems, and its directory is where paths of plugins begin.
+// Read is [Load] for a text. When the context ends, the error is the context's. The name is for problems, and its directory is where paths of plugins begin.
 func Read(ctx context.Context, name string, text []byte, o Options) (*Set, error) {
 	l := &loader{options: o, dir: filepath.Dir(name), set: &Set{}}
 	content := strings.TrimPrefix(string(text), "\ufeff")
-	l.source = newSource(content)
-	if err := l.load(ctx, content); err != nil {
+	l.source.text = content
+	err := l.load(ctx, content)
+	if err == nil {
+		err = ctx.Err() // what was found by then may be of the context, and not of the file
+	}
+	if l.set.Host != nil && (err != nil || len(l.list) > 0) {
+		_ = l.set.Host.Close(context.WithoutCancel(ctx))
+	}
+	if err != nil {
 		return nil, err
 	}
 	if len(l.list) > 0 {
-		if l.set.Host != nil {
-			_ = l.set.Host.Close(ctx)
-		}
 		return nil, &Error{File: name, Problems: l.sorted(), PluginFiles: l.set.PluginFiles}
 	}
 	return l.set, nil
@@ -168,11 +172,11 @@ type loader struct {
 
 // load returns an error only for what is not the file's fault.
 func (l *loader) load(ctx context.Context, text string) error {
-	root := parse(text, &l.problems)
+	root := parse(ctx, text, &l.problems)
 	if root == nil {
 		return nil
 	}
-	d := &definer{problems: &l.problems, allowHTTP: l.options.Host.Egress.AllowHTTP, dir: l.dir, budget: maxValues, meant: map[*node][]string{}}
+	d := &definer{problems: &l.problems, allowHTTP: l.options.Host.Egress.AllowHTTP, dir: l.dir, meant: map[*node][]string{}}
 	definitions, files := d.document(root)
 	l.set.Settings = d.settings(root)
 	if stores := d.stores(root); len(stores) > 0 {
@@ -191,6 +195,9 @@ func (l *loader) load(ctx context.Context, text string) error {
 	}
 	taken := map[string]string{} // names of secrets by environment variable
 	for _, c := range definitions {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
 		if c.member.kind == object {
 			l.connect(ctx, c, known[c.auth.Type], taken)
 		}
