@@ -51,7 +51,7 @@ type pluginFile struct {
 type definer struct {
 	*problems
 	allowHTTP bool
-	dir       string // of the file
+	dir       string             // of the file
 	meant     map[*node][]string // what unknown members of an object were probably meant to be
 
 	environment bool // a store of the file is the environment
