@@ -138,8 +138,9 @@ func Compile(h *host.Host, connected *host.Connector, d Definition) (*Connector,
 	}
 	c.headers = k.parameters("headers", d.Headers)
 	c.query = k.parameters("query", d.Query)
+	inURL := queryNames(d.URL)
 	for i, p := range d.Query {
-		if _, query, _ := strings.Cut(d.URL, "?"); strings.Contains("&"+query, "&"+url.QueryEscape(p.Name)+"=") {
+		if inURL[url.QueryEscape(p.Name)] {
 			k.wrong(fmt.Sprintf("query[%d].name", i), "is in the query of url, too: servers differ in which one counts")
 		}
 	}
@@ -149,6 +150,18 @@ func Compile(h *host.Host, connected *host.Connector, d Definition) (*Connector,
 		return nil, k.problems
 	}
 	return c, nil
+}
+
+// queryNames returns the names, as they are encoded, of what a URL has in its query.
+func queryNames(text string) map[string]bool {
+	_, query, _ := strings.Cut(text, "?")
+	names := map[string]bool{}
+	for parameter := range strings.SplitSeq(query, "&") {
+		if name, _, ok := strings.Cut(parameter, "="); ok {
+			names[name] = true
+		}
+	}
+	return names
 }
 
 // compiler collects what is wrong.
@@ -178,6 +191,7 @@ func (k *compiler) template(path, source, whyNoSecret string) *host.Template {
 }
 
 func (k *compiler) methods(methods []string) {
+	seen := map[string]bool{}
 	for i, m := range methods {
 		path := fmt.Sprintf("method[%d]", i)
 		switch {
@@ -185,20 +199,22 @@ func (k *compiler) methods(methods []string) {
 			k.wrong(path, "%s is never passed on", m)
 		case m != strings.ToUpper(m) || !httpguts.ValidHeaderFieldName(m):
 			k.wrong(path, "is not a method: they are in capitals, as in GET")
-		case slices.Contains(methods[:i], m):
+		case seen[m]:
 			k.wrong(path, "is there twice")
 		}
+		seen[m] = true
 	}
 }
 
 // parameters checks and compiles headers or the query.
 func (k *compiler) parameters(what string, all []Parameter) []parameter {
 	var compiled []parameter
+	seen := map[string]bool{}
 	for i, p := range all {
 		path := fmt.Sprintf("%s[%d]", what, i)
-		same := func(other Parameter) bool { return other.Name == p.Name }
+		name := p.Name
 		if what == "headers" {
-			same = func(other Parameter) bool { return strings.EqualFold(other.Name, p.Name) }
+			name = strings.ToLower(name) // what is not ASCII is refused
 			if problem := abi.CheckHeaderName(p.Name); problem != "" {
 				k.wrong(path+".name", "%s", problem)
 			}
@@ -207,9 +223,10 @@ func (k *compiler) parameters(what string, all []Parameter) []parameter {
 		if p.Name == "" {
 			k.wrong(path+".name", "is missing")
 		}
-		if slices.ContainsFunc(all[:i], same) {
+		if seen[name] {
 			k.wrong(path+".name", "is there twice")
 		}
+		seen[name] = true
 		value := k.template(path+".value", p.Value, "")
 		switch {
 		case !p.Overridable || value == nil:

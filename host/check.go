@@ -21,9 +21,23 @@ type checker struct {
 	host      *Host
 	connector *Connector
 	problems  []Problem
+	more      int // problems that are not in the list
 }
 
+const (
+	maxProblems     = 100     // of a connector that are listed
+	maxConfigValues = 100_000 // of a configuration
+	maxConfigBytes  = 4 << 20 // of its texts and names
+)
+
+// full reports whether one more problem would only be counted. Who asks first saves what it costs to say what it is.
+func (k *checker) full() bool { return len(k.problems) >= maxProblems }
+
 func (k *checker) wrong(path string, column int, format string, args ...any) {
+	if k.full() {
+		k.more++
+		return
+	}
 	k.problems = append(k.problems, Problem{Path: path, Column: column, Message: fmt.Sprintf(format, args...)})
 }
 
@@ -44,6 +58,10 @@ func (k *checker) run(ctx context.Context) {
 		k.wrong("auth.type", 0, "there is no auth type %q%s", Printable(c.Auth.Type), didYouMean(c.Auth.Type, slices.Sorted(maps.Keys(k.host.types))))
 		return
 	}
+	if values, bytes := maxConfigValues, maxConfigBytes; !fits(c.Auth.Config, &values, &bytes) {
+		k.wrong("auth.config", 0, "is too large: it may have %d values, and %d MiB of text", maxConfigValues, maxConfigBytes>>20)
+		return
+	}
 	c.plan = c.newPlan()
 	k.fields()
 	k.validate(ctx)
@@ -53,6 +71,31 @@ func (k *checker) run(ctx context.Context) {
 	if err := c.seed(); err != nil {
 		k.wrong("auth.config", 0, "%v", err)
 	}
+}
+
+// fits reports whether what is left of two limits is enough for a value, and takes it off. It ends also for a map that is in
+// itself.
+func fits(value any, values, bytes *int) bool {
+	*values--
+	switch value := value.(type) {
+	case string:
+		*bytes -= len(value)
+	case json.Number:
+		*bytes -= len(value)
+	case map[string]any:
+		for name, member := range value {
+			if *bytes -= len(name); !fits(member, values, bytes) {
+				return false
+			}
+		}
+	case []any:
+		for _, element := range value {
+			if !fits(element, values, bytes) {
+				return false
+			}
+		}
+	}
+	return *values >= 0 && *bytes >= 0
 }
 
 func (k *checker) origins() {
@@ -96,6 +139,10 @@ func (k *checker) fields() {
 	}
 	for _, name := range slices.Sorted(maps.Keys(c.Auth.Config)) {
 		if slices.Contains(known, name) {
+			continue
+		}
+		if k.full() {
+			k.more++
 			continue
 		}
 		if len(known) == 0 {
@@ -177,6 +224,10 @@ func (k *checker) names(f *hostfn.Field, names template.Names) {
 // template turns the errors of a template into problems, each with its place.
 func (k *checker) template(field string, err error) {
 	for _, e := range template.Errors(err) {
+		if k.full() {
+			k.more++
+			continue
+		}
 		at := path(field)
 		if e.Path != "" {
 			at += dot(e.Path) + e.Path

@@ -71,7 +71,7 @@ func (h *Host) Connect(ctx context.Context, c Connector) (*Connector, error) {
 	check := &checker{host: h, connector: connected}
 	check.run(ctx)
 	if len(check.problems) > 0 {
-		return nil, &ConfigError{Connector: c.Name, Problems: check.problems}
+		return nil, &ConfigError{Connector: c.Name, Problems: check.problems, More: check.more}
 	}
 	if c.Auth.Type != connected.plugin.info.Type {
 		connected.plan.Warn(ctx, fmt.Sprintf("auth type %q is a deprecated alias, use %q", c.Auth.Type, connected.plugin.info.Type))

@@ -53,10 +53,11 @@ func (e *TokenError) Error() string {
 	return (&hostfn.TokenError{Status: e.Status, Code: e.Code, RetryAfter: e.RetryAfter}).Error()
 }
 
-// ConfigError lists everything that is wrong with a connector.
+// ConfigError lists everything that is wrong with a connector, up to a hundred problems.
 type ConfigError struct {
 	Connector string
 	Problems  []Problem
+	More      int // problems that are not listed
 }
 
 // Problem is one thing wrong with a connector's definition.
@@ -74,6 +75,9 @@ func (e *ConfigError) Error() string {
 			at = fmt.Sprintf(", column %d", p.Column)
 		}
 		lines[i] = fmt.Sprintf("connectors.%s.%s%s: %s", Printable(e.Connector), Printable(p.Path), at, Printable(p.Message))
+	}
+	if e.More > 0 {
+		lines = append(lines, fmt.Sprintf("connectors.%s: and %d more problems", Printable(e.Connector), e.More))
 	}
 	return strings.Join(lines, "\n")
 }

@@ -57,11 +57,13 @@ func (l *loader) authenticated(ctx context.Context, c *definition, info host.Plu
 	connected, err := l.set.Host.Connect(ctx, definition)
 	var wrong *host.ConfigError
 	if errors.As(err, &wrong) {
+		misspelt := misspelt(c, info)
 		for _, p := range wrong.Problems {
-			if !l.follows(c, p, info) {
+			if !misspelt[p.Path] && !l.lacks(c, p, info) {
 				l.problem(c, p, info)
 			}
 		}
+		l.more += wrong.More
 		return nil
 	}
 	if err != nil {
@@ -71,28 +73,38 @@ func (l *loader) authenticated(ctx context.Context, c *definition, info host.Plu
 	return connected
 }
 
-// follows reports whether a problem is there only because of another one: a field is missing that was misspelt, or an
-// auth type that a plugin would have brought.
-func (l *loader) follows(c *definition, p host.Problem, info host.PluginInfo) bool {
-	if info.Type == "" {
-		_, slip := nearest.Name(c.auth.Type, l.types)
-		return l.lacking && !slip && p.Path == "auth.type"
+// lacks reports whether a problem is there only because a plugin of the file is not, which would have brought the auth type.
+func (l *loader) lacks(c *definition, p host.Problem, info host.PluginInfo) bool {
+	if !l.lacking || info.Type != "" || p.Path != "auth.type" {
+		return false
 	}
+	_, slip := nearest.Name(c.auth.Type, l.types)
+	return !slip
+}
+
+// misspelt returns the paths of the fields that are missing because their names are misspelt.
+func misspelt(c *definition, info host.PluginInfo) map[string]bool {
 	fields := make([]string, len(info.Fields))
 	for i, f := range info.Fields {
 		fields[i] = f.Name
 	}
+	paths := map[string]bool{}
 	for name := range c.auth.Config {
-		meant, ok := nearest.Name(name, fields)
-		_, there := c.auth.Config[meant]
-		if ok && !there && p.Path == "auth.config."+meant {
-			return true
+		if meant, ok := nearest.Name(name, fields); ok && meant != name {
+			paths["auth.config."+meant] = true
 		}
 	}
-	return false
+	for name := range c.auth.Config {
+		delete(paths, "auth.config."+name)
+	}
+	return paths
 }
 
 func (l *loader) problem(c *definition, p host.Problem, info host.PluginInfo) {
+	if l.full() {
+		l.more++
+		return
+	}
 	path := p.Path
 	if strings.HasPrefix(path, "origins") {
 		path = "url" // of which the origin was made

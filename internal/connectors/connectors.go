@@ -102,11 +102,11 @@ func cause(err error) string {
 	return err.Error()
 }
 
-// Read is [Load] for a text. The name is for problems, and its directory is where paths of plugins begin.
+// Read is [Load] for a text. When the context ends, the error is the context's. The name is for problems, and its directory is where paths of plugins begin.
 func Read(ctx context.Context, name string, text []byte, o Options) (*Set, error) {
 	l := &loader{options: o, dir: filepath.Dir(name), set: &Set{}}
 	content := strings.TrimPrefix(string(text), "\ufeff")
-	l.source = newSource(content)
+	l.source.text = content
 	err := l.load(ctx, content)
 	if ctx.Err() != nil { // whatever failed, failed of that
 		err = ctx.Err()
@@ -172,11 +172,11 @@ type loader struct {
 
 // load returns an error only for what is not the file's fault.
 func (l *loader) load(ctx context.Context, text string) error {
-	root := parse(text, &l.problems)
+	root := parse(ctx, text, &l.problems)
 	if root == nil {
 		return nil
 	}
-	d := &definer{problems: &l.problems, allowHTTP: l.options.Host.Egress.AllowHTTP, dir: l.dir, budget: maxValues, meant: map[*node][]string{}}
+	d := &definer{problems: &l.problems, allowHTTP: l.options.Host.Egress.AllowHTTP, dir: l.dir, meant: map[*node][]string{}}
 	definitions, files := d.document(root)
 	l.set.Settings = d.settings(root)
 	if stores := d.stores(root); len(stores) > 0 {
@@ -195,6 +195,9 @@ func (l *loader) load(ctx context.Context, text string) error {
 	}
 	taken := map[string]string{} // names of secrets by environment variable
 	for _, c := range definitions {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
 		if c.member.kind == object {
 			l.connect(ctx, c, known[c.auth.Type], taken)
 		}

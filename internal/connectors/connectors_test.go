@@ -128,7 +128,7 @@ func TestFileProblems(t *testing.T) {
 		"other members":   {"connector: []\n", []string{`connectors.yaml:1:1: connector: is not known here; did you mean "connectors"?`}},
 		"no connectors":   {"plugins: []\n", []string{`connectors.yaml:1:1: has no connectors: it needs a list of them, the member connectors`}},
 		"empty list":      {"connectors: []\n", []string{`connectors.yaml:1:13: connectors: is empty: it needs one connector at least`}},
-		"null":            {"connectors:\n", []string{`connectors.yaml:1:13: connectors: is null: a list of connectors, each beginning with a hyphen, is wanted`}},
+		"null":            {"connectors:\n", []string{`connectors.yaml:1:12: connectors: is null: a list of connectors, each beginning with a hyphen, is wanted`}},
 		"not a list":      {"connectors: {a: 1}\n", []string{`connectors.yaml:1:13: connectors: is an object: a list of connectors, each beginning with a hyphen, is wanted`}},
 		"item is text":    {"connectors: [x]\n", []string{`connectors.yaml:1:14: connectors[0]: is text: an object with name, url and auth is wanted`}},
 		"second document": {weather + "---\na: 1\n", []string{`connectors.yaml:8:1: a second document begins here: a file has one`}},
@@ -139,13 +139,13 @@ func TestFileProblems(t *testing.T) {
 		},
 		"not UTF-8": {"connectors: []\n# \xff\n", []string{`connectors.yaml:2:1: is not UTF-8: save it in that encoding`}},
 		"an open bracket": {"connectors: [\n", []string{
-			`connectors.yaml:1:13: is not well-formed YAML: sequence end token ']' not found: ` + remedy,
+			`connectors.yaml:2:1: is not well-formed YAML: did not find expected node content, while parsing a flow node: ` + remedy,
 		}},
 		"a tab": {"connectors:\n\t- name: A\n", []string{
-			`connectors.yaml:2:1: is not well-formed YAML: found character '\t' that cannot start any token: ` + remedy,
+			`connectors.yaml:2:1: is not well-formed YAML: found character that cannot start any token, while scanning for the next token: ` + remedy,
 		}},
 		"wrong indentation": {"connectors:\n  - name: A\n   url: x\n", []string{
-			`connectors.yaml:3:4: is not well-formed YAML: value is not allowed in this context: ` + remedy,
+			`connectors.yaml:3:4: is not well-formed YAML: did not find expected '-' indicator, while parsing a block collection: ` + remedy,
 		}},
 		"members misspelt": {
 			"conectors: []\nconnectors:\n- {nam: A, urls: 'https://a.example', auth: {tpye: none}}\n- {name: B, url: 'https://a.example', atuh: {type: none}}\nplugins: [{pth: x.wasm}]\n",
@@ -171,7 +171,7 @@ func TestFileProblems(t *testing.T) {
 		},
 		"template without quotes": {
 			strings.Replace(weather, `"{{ get_secret('weather') }}"`, `{{ get_secret('weather') }}`, 1),
-			[]string{`connectors.yaml:6:40: a template has to be in quotes: "{{ … }}"`},
+			[]string{`connectors.yaml:6:40: connectors[0].auth.config.value: a template has to be in quotes: "{{ … }}"`},
 		},
 		"a member that validate refuses": {
 			jwt + "          a: b\n        jwt_headers: {alg: none}\n",
@@ -221,8 +221,8 @@ func TestFileProblems(t *testing.T) {
 				`connectors.yaml:2:35: plugins[0].grants[0]: there is no grant "all"; there are sign_raw, reveal`,
 			},
 		},
-		"deep nesting": {strings.Repeat("[", 100_000), []string{`connectors.yaml:1:1: is nested deeper than 100`}},
-		"deep lists":   {strings.Repeat("- ", 100_000), []string{`connectors.yaml:1:1: is nested deeper than 100`}},
+		"deep nesting": {strings.Repeat("[", 100_000), []string{`connectors.yaml:1:101: is nested deeper than 100`}},
+		"deep lists":   {strings.Repeat("- ", 100_000), []string{`connectors.yaml:1:201: is nested deeper than 100`}},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -254,7 +254,8 @@ func TestConnectorProblems(t *testing.T) {
 		{"column, plain text", "é: a{{ b }}\n", 1, 18, `auth.config.claims["é"]: unknown variable "b"` + known},
 		{"column, single quotes", "é: 'it''s {{ b }}'\n", 1, 24, `auth.config.claims["é"]: unknown variable "b"` + known},
 		{"column, double quotes", `e: "\t\u00e9\x41\"{{ b }}"` + "\n", 1, 32, `auth.config.claims.e: unknown variable "b"` + known},
-		{"column, surrogate pair", `e: "\ud83d\ude00{{ b }}"` + "\n", 1, 30, `auth.config.claims.e: unknown variable "b"` + known},
+		{"column, a character by its number", `e: "\U0001f600{{ b }}"` + "\n", 1, 28, `auth.config.claims.e: unknown variable "b"` + known},
+		{"column, behind an anchor", `e: &x1 "\t{{ b }}"` + "\n", 1, 24, `auth.config.claims.e: unknown variable "b"` + known},
 		{"column, several lines", "e: |\n  ab\n  {{ b }}\n", 1, 14, `auth.config.claims.e: at character 7 of the text: unknown variable "b"` + known},
 		{"in a list", "roles:\n  - admin\n  - \"{{ b }}\"\n", 3, 19, `auth.config.claims.roles[1]: unknown variable "b"` + known},
 	}

@@ -51,8 +51,7 @@ type pluginFile struct {
 type definer struct {
 	*problems
 	allowHTTP bool
-	dir       string // of the file
-	budget    int
+	dir       string             // of the file
 	meant     map[*node][]string // what unknown members of an object were probably meant to be
 
 	environment bool // a store of the file is the environment
@@ -194,11 +193,7 @@ func (d *definer) auth(c *definition, path string) {
 		c.auth.Type = "" // what the host says of a configuration that is missing would be wrong
 		return
 	}
-	c.auth.Config, _ = config.value.plain(&d.budget).(map[string]any)
-	if d.budget < 0 {
-		d.at(config.value.place, path+".config", "makes the file, with what its aliases repeat, more than %d values", maxValues)
-		c.auth.Type = ""
-	}
+	c.auth.Config, _ = config.value.decoded().(map[string]any)
 }
 
 func (d *definer) plugin(n *node, path string) pluginFile {
@@ -235,6 +230,10 @@ func (d *definer) plugin(n *node, path string) pluginFile {
 func (d *definer) only(n *node, path string, known ...string) {
 	for _, m := range n.members {
 		if slices.Contains(known, m.name) {
+			continue
+		}
+		if d.full() {
+			d.more++
 			continue
 		}
 		if meant, ok := nearest.Name(m.name, known); ok {

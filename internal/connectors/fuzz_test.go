@@ -17,15 +17,15 @@ func FuzzParse(f *testing.F) {
 			return
 		}
 		var p problems
-		root := parse(text, &p)
+		root := parse(t.Context(), text, &p)
 		if root == nil {
 			if len(p.list) == 0 {
 				t.Fatal("neither a document nor a problem")
 			}
 			return
 		}
-		source := newSource(text)
-		d := definer{problems: &p, budget: maxValues, meant: map[*node][]string{}}
+		source := source{text: text}
+		d := definer{problems: &p, meant: map[*node][]string{}}
 		connectors, _ := d.document(root)
 		for _, c := range connectors {
 			if n, _, _ := c.member.locate("auth.config"); n != nil {

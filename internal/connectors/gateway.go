@@ -202,14 +202,14 @@ func (d *definer) identity(n *node) (c gateway.Identity) {
 			JWKSURL: d.optional(j, at, "jwks_url"), Issuer: d.optional(j, at, "issuer"), Audiences: d.texts(j, at, "audiences"), Algorithms: d.texts(j, at, "algorithms"),
 		}
 		if claims := d.object(j, at, "claims"); claims != nil {
+			d.only(claims, at+".claims", fieldsOfUser...)
 			c.JWT.Claims = gateway.IdentityClaims(d.userFields(claims, at+".claims"))
 		}
 	}
 	if h := d.object(u, path, "header"); h != nil {
 		at := path + ".header"
-		names := *h
-		names.members = slices.DeleteFunc(slices.Clone(h.members), func(m member) bool { return m.name == "proxies" || m.name == "required" })
-		fields := d.userFields(&names, at)
+		d.only(h, at, slices.Concat([]string{"proxies", "required"}, fieldsOfUser)...)
+		fields := d.userFields(h, at)
 		c.Header = &gateway.IdentityHeader{
 			Proxies: d.texts(h, at, "proxies"), Required: d.yes(h, at, "required", true), ID: fields.ID, Email: fields.Email,
 			Username: fields.Username, FirstName: fields.FirstName, LastName: fields.LastName, TenantID: fields.TenantID,
@@ -225,8 +225,10 @@ func (d *definer) identity(n *node) (c gateway.Identity) {
 // userFields are names of what becomes the user.
 type userFields struct{ ID, Email, Username, FirstName, LastName, TenantID string }
 
+// fieldsOfUser are the members that name them.
+var fieldsOfUser = []string{"id", "email", "username", "first_name", "last_name", "tenant_id"}
+
 func (d *definer) userFields(n *node, path string) userFields {
-	d.only(n, path, "id", "email", "username", "first_name", "last_name", "tenant_id")
 	return userFields{
 		d.optional(n, path, "id"), d.optional(n, path, "email"), d.optional(n, path, "username"),
 		d.optional(n, path, "first_name"), d.optional(n, path, "last_name"), d.optional(n, path, "tenant_id"),

@@ -3,9 +3,10 @@ package connectors
 import (
 	"strconv"
 	"strings"
+	"unicode/utf8"
 )
 
-// locate gives the node of a path within a connector, such as auth.config.claims.roles[0]. When there is none, found is
+// locate returns the node of a path within a connector, such as auth.config.claims.roles[0]. When there is none, found is
 // false, and the place is that of the nearest member around it.
 func (n *node) locate(path string) (target *node, where place, found bool) {
 	where = n.place
@@ -48,61 +49,96 @@ func step(path string) (name string, index int, rest string) {
 	return "", index, strings.TrimPrefix(rest, ".")
 }
 
-// source is the text of a file, by lines.
-type source [][]rune
-
-func newSource(text string) source {
-	lines := source{nil} // so that the first has the index 1
-	for line := range strings.Lines(text) {
-		lines = append(lines, []rune(strings.TrimRight(line, "\r\n")))
-	}
-	return lines
+// source finds characters in the text of a file. It remembers the place that it found last, since a line may be as long as the
+// file, and have many problems.
+type source struct {
+	text   string
+	lines  []int // where they begin in the text; made when one is first needed
+	last   place
+	offset int // of last
 }
 
-// character gives the place of a character of a scalar's text, counted from 1, and false when the text goes over several
+// rest returns the text from a place to the end of its line; "" when there is no such place.
+func (s *source) rest(at place) string {
+	if s.lines == nil {
+		offset := 0
+		for line := range strings.Lines(s.text) {
+			s.lines = append(s.lines, offset)
+			offset += len(line)
+		}
+	}
+	if at.line < 1 || at.line > len(s.lines) || at.column < 1 {
+		return ""
+	}
+	if at.line != s.last.line || at.column < s.last.column {
+		s.last, s.offset = place{at.line, 1}, s.lines[at.line-1]
+	}
+	end := len(s.text)
+	if at.line < len(s.lines) {
+		end = s.lines[at.line]
+	}
+	line := strings.TrimRight(s.text[s.offset:end], "\r\n")
+	i := 0
+	for ; s.last.column < at.column && i < len(line); s.last.column++ {
+		_, size := utf8.DecodeRuneInString(line[i:])
+		i += size
+	}
+	s.offset += i
+	return line[i:]
+}
+
+// character returns the place of a character of a scalar's text, counted from 1, and false when the text goes over several
 // lines, where its lines in the file are not those of its text.
-func (s source) character(n *node, number int) (place, bool) {
+func (s *source) character(n *node, number int) (place, bool) {
 	text, ok := n.value.(string)
-	if !ok || n.line < 1 || n.line >= len(s) || n.column < 1 || n.column > len(s[n.line]) {
+	rest, column := s.rest(n.place), n.column
+	if strings.HasPrefix(rest, "&") { // the anchor stands before the text
+		name := rest[:len(rest)-len(strings.TrimLeft(rest[strings.IndexAny(rest+" ", " \t"):], " \t"))]
+		rest, column = rest[len(name):], column+utf8.RuneCountInString(name)
+	}
+	if !ok || rest == "" {
 		return n.place, false
 	}
-	raw := s[n.line][n.column-1:]
-	i, width := 0, func([]rune) int { return 1 }
-	switch raw[0] {
+	width := plain
+	switch rest[0] {
 	case '"':
-		i, width = 1, escape
+		rest, column, width = rest[1:], column+1, escape
 	case '\'':
-		i, width = 1, doubled
+		rest, column, width = rest[1:], column+1, doubled
 	default:
-		if !strings.HasPrefix(string(raw), text) {
+		if !strings.HasPrefix(rest, text) {
 			return n.place, false
 		}
 	}
 	for range number - 1 {
-		if i >= len(raw) {
+		if rest == "" {
 			return n.place, false
 		}
-		i += width(raw[i:])
+		size := min(width(rest), len(rest))
+		column += utf8.RuneCountInString(rest[:size])
+		rest = rest[size:]
 	}
-	if i > len(raw) {
-		return n.place, false
-	}
-	return place{n.line, n.column + i}, true
+	return place{n.line, column}, true
 }
 
-// doubled gives how many characters the file needs for one, in single quotes.
-func doubled(rest []rune) int {
-	if len(rest) > 1 && rest[0] == '\'' && rest[1] == '\'' {
+// plain returns how many bytes the file needs for one character, without quotes.
+func plain(rest string) int {
+	_, size := utf8.DecodeRuneInString(rest)
+	return size
+}
+
+// doubled is plain in single quotes.
+func doubled(rest string) int {
+	if strings.HasPrefix(rest, "''") {
 		return 2
 	}
-	return 1
+	return plain(rest)
 }
 
-// escape gives how many characters the file needs for one, in double quotes. The halves of a surrogate pair, as JSON has
-// them, are one character.
-func escape(rest []rune) int {
+// escape is plain in double quotes. The halves of a surrogate pair, as JSON has them, are one character.
+func escape(rest string) int {
 	if rest[0] != '\\' || len(rest) < 2 {
-		return 1
+		return plain(rest)
 	}
 	switch rest[1] {
 	case 'x':
@@ -110,7 +146,7 @@ func escape(rest []rune) int {
 	case 'U':
 		return 10
 	case 'u':
-		if code, err := strconv.ParseUint(string(rest[2:min(6, len(rest))]), 16, 32); err == nil && code >= 0xd800 && code < 0xdc00 {
+		if code, err := strconv.ParseUint(rest[2:min(6, len(rest))], 16, 32); err == nil && code >= 0xd800 && code < 0xdc00 {
 			return 12
 		}
 		return 6

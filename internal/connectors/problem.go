@@ -48,13 +48,24 @@ func (p Problem) String() string {
 // place is where something stands in a file: line and column, in characters, from 1.
 type place struct{ line, column int }
 
-// problems collects what is wrong with a file.
+// maxProblems is how many problems of a file are listed.
+const maxProblems = 100
+
+// problems collects what is wrong with a file: all of it, or the first hundred and how many more there are.
 type problems struct {
 	list []Problem
+	more int
 }
+
+// full reports whether one more problem would only be counted. Who asks first saves what it costs to say what it is.
+func (p *problems) full() bool { return len(p.list) >= maxProblems }
 
 // at adds a problem, once. The text is made printable: parts of it come from the file.
 func (p *problems) at(where place, path, format string, args ...any) {
+	if p.full() {
+		p.more++
+		return
+	}
 	found := Problem{
 		Line: where.line, Column: where.column,
 		Path: host.Printable(path), Message: host.Printable(fmt.Sprintf(format, args...)),
@@ -73,10 +84,14 @@ func (p *problems) rename(from, to string) {
 	}
 }
 
-// sorted gives the problems in the order of their places, and where there are several, in that in which they were found.
+// sorted returns the problems in the order of their places, and where there are several, in that in which they were found. The
+// last one says how many more there are, if any.
 func (p *problems) sorted() []Problem {
 	slices.SortStableFunc(p.list, func(a, b Problem) int {
 		return cmp.Or(cmp.Compare(a.Line, b.Line), cmp.Compare(a.Column, b.Column))
 	})
+	if p.more > 0 {
+		return append(p.list, Problem{Message: fmt.Sprintf("and %d more problems: mend these first", p.more)})
+	}
 	return p.list
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/http"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/keywright/keywright/host"
 	"github.com/keywright/keywright/internal/abi"
@@ -22,7 +23,11 @@ func (l *loader) variables(c *definition, names []string, taken map[string]strin
 		if !known {
 			taken[variable] = name
 		}
-		if !known || other == name {
+		switch {
+		case !known || other == name:
+			continue
+		case l.full():
+			l.more++
 			continue
 		}
 		path, where := l.mention(c, name)
@@ -34,6 +39,9 @@ func (l *loader) variables(c *definition, names []string, taken map[string]strin
 func (l *loader) secrets(ctx context.Context, c *definition, connected *host.Connector, names []string, info host.PluginInfo) {
 	complete := true
 	for _, name := range names {
+		if ctx.Err() != nil {
+			return
+		}
 		value := ""
 		err := host.ErrSecretNotFound
 		if l.options.Host.Secrets != nil {
@@ -42,11 +50,16 @@ func (l *loader) secrets(ctx context.Context, c *definition, connected *host.Con
 		if err == nil && strings.TrimSpace(value) == "" {
 			err = errors.New("it is empty")
 		}
-		if err != nil {
+		switch {
+		case err == nil:
+			continue
+		case l.full():
+			l.more++
+		default:
 			path, where := l.mention(c, name)
 			l.at(where, path, "secret %q: %v", name, err)
-			complete = false
 		}
+		complete = false
 	}
 	if complete && c.url != nil {
 		l.rehearse(ctx, c, connected, info)
@@ -83,34 +96,37 @@ func (l *loader) rehearse(ctx context.Context, c *definition, connected *host.Co
 
 // mention finds where a connector names a secret first.
 func (l *loader) mention(c *definition, secret string) (string, place) {
-	_, where, _ := c.member.locate("auth.config")
-	path := c.path() + ".auth.config"
-	var find func(n *node, path string) bool
-	find = func(n *node, at string) bool {
-		for _, m := range n.members {
-			if find(m.value, keyPath(at, m.name)) {
-				return true
-			}
-		}
-		for i, item := range n.items {
-			if find(item, fmt.Sprintf("%s[%d]", at, i)) {
-				return true
-			}
-		}
-		text, _ := n.value.(string)
-		for _, quote := range []string{`'`, `"`} {
-			if before, _, ok := strings.Cut(text, quote+secret+quote); ok {
-				path = at
-				where, _ = l.source.character(n, len([]rune(before))+1)
-				return true
-			}
-		}
-		return false
-	}
 	for _, name := range []string{"auth.config", "headers", "query"} {
-		if n, _, found := c.member.locate(name); found && find(n, c.path()+"."+name) {
-			break
+		n, _, found := c.member.locate(name)
+		if !found {
+			continue
+		}
+		if path, at, before, ok := n.quoting(secret); ok {
+			where, _ := l.source.character(at, utf8.RuneCountInString(before)+1)
+			return c.path() + "." + name + path, where
 		}
 	}
-	return path, where
+	_, where, _ := c.member.locate("auth.config")
+	return c.path() + ".auth.config", where
+}
+
+// quoting finds the first text that has a name in quotes: its path from here on, and what of the text stands before.
+func (n *node) quoting(name string) (path string, at *node, before string, ok bool) {
+	for _, m := range n.members {
+		if path, at, before, ok := m.value.quoting(name); ok {
+			return keyPath(".", m.name)[1:] + path, at, before, true // the dot is one that keyPath puts behind a path
+		}
+	}
+	for i, item := range n.items {
+		if path, at, before, ok := item.quoting(name); ok {
+			return fmt.Sprintf("[%d]%s", i, path), at, before, true
+		}
+	}
+	text, _ := n.value.(string)
+	for _, quote := range []string{`'`, `"`} {
+		if before, _, ok := strings.Cut(text, quote+name+quote); ok {
+			return "", n, before, true
+		}
+	}
+	return "", nil, "", false
 }

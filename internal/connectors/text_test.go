@@ -51,7 +51,7 @@ func TestAliasBomb(t *testing.T) {
 		bomb.WriteString("          a" + n + ": &a" + n + " [" + strings.TrimSuffix(strings.Repeat("*a"+previous+", ", 10), ", ") + "]\n")
 	}
 	_, got := load(t, jwt+bomb.String(), connectors.Options{})
-	want := []string{`connectors.yaml:7:9: connectors.j.auth.config: makes the file, with what its aliases repeat, more than 100000 values`}
+	want := []string{`connectors.yaml:13:55: makes the file, with what its aliases repeat, more than 100000 values: split it`}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)
 	}
@@ -99,6 +99,14 @@ func TestJSON(t *testing.T) {
 	}
 	_, problems = load(t, "{\n\t\"connectors\": [{\"name\": \"A\", \"url\": \"https://a.example\",\n\t\t\"auth\": {\"type\": \"none\", \"x\": 1}}]}", connectors.Options{})
 	if diff := cmp.Diff([]string{"connectors.yaml:3:28: connectors.a.auth.x: is not known here; there are type, config"}, problems); diff != "" {
+		t.Error(diff)
+	}
+	_, problems = load(t, `{"connectors": [{"name": "😀", "name": "A", "permalink": "a", "url": "https://a.example",`+"\n"+
+		`"auth": {"type": "jwt", "config": {"private_key": "k", "claims": {"é": "\ud83d\ude00{{ b }}", "long": "x"}}}}]}`, connectors.Options{})
+	if diff := cmp.Diff([]string{
+		`connectors.yaml:1:31: connectors.a.name: is there twice, first on line 1: remove one`,
+		`connectors.yaml:2:88: connectors.a.auth.config.claims["é"]: unknown variable "b": there are tenant_id and user.email, user.id, user.username, user.first_name, user.last_name`,
+	}, problems); diff != "" {
 		t.Error(diff)
 	}
 }

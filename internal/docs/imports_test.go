@@ -73,7 +73,7 @@ var rules = []rule{
 	{packages: "internal/nearest"},
 	{packages: "internal/tlsfailure"},
 	{packages: "internal/urlpath"},
-	{packages: "internal/connectors", ours: []string{"gateway", "host", "internal/abi", "internal/nearest", "internal/secretstore", "internal/urlpath"}, others: []string{"github.com/goccy/go-yaml", "golang.org/x/text"}},
+	{packages: "internal/connectors", ours: []string{"gateway", "host", "internal/abi", "internal/nearest", "internal/secretstore", "internal/urlpath"}, others: []string{"go.yaml.in/yaml/v4", "golang.org/x/text"}},
 	{packages: "internal/httpserver"},
 	{packages: "internal/daemon", ours: []string{"gateway", "host", "internal/connectors", "internal/httpserver", "internal/metrics"}, others: []string{"github.com/fsnotify/fsnotify", "github.com/prometheus/client_golang", "go.opentelemetry.io/otel"}},
 	{packages: "internal/secretstore", ours: []string{"host", "internal/tlsfailure"}, others: []string{"filippo.io/age", "github.com/go-json-experiment/json"}},

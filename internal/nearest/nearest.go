@@ -3,18 +3,30 @@ package nearest
 
 import "strings"
 
-// Name gives the name that was probably meant: one that is as near as a slip of the hand or differs in case, or none.
+// Name returns the name that was probably meant: one that is as near as a slip of the hand, differs in case, or is the
+// plural or the singular of it; or none.
 func Name(name string, known []string) (string, bool) {
 	best, distance := "", 1+min(2, max(1, len(name)/3))
 	for _, k := range known {
-		if strings.EqualFold(name, k) {
+		if strings.EqualFold(name, k) || singular(name) == singular(k) {
 			return k, true
+		}
+		if max(len(name)-len(k), len(k)-len(name)) >= distance {
+			continue // each letter too many or missing is a slip
 		}
 		if d := slips(name, k); d < distance {
 			best, distance = k, d
 		}
 	}
 	return best, best != ""
+}
+
+// singular returns the same for proxy and proxies.
+func singular(name string) string {
+	if stem, ok := strings.CutSuffix(name, "ies"); ok {
+		return stem + "y"
+	}
+	return strings.TrimSuffix(name, "s")
 }
 
 // slips counts the letters that are too many, missing, wrong, or in the wrong order between two names.

@@ -42,7 +42,7 @@ type operand struct {
 type expression struct {
 	run    eval
 	secret bool
-	names  Names
+	names  Names // in the order of the source, and as often
 }
 
 // builder compiles one expression and collects what is wrong with it.
@@ -53,12 +53,17 @@ type builder struct {
 	errs   []*Error
 }
 
-func compileExpression(p exprscan.Piece) (expression, []*Error) {
-	config := conf.CreateNew()
+// disabled are now and the others of the language's own functions: they are names like any other.
+var disabled = func() map[string]bool {
+	all := map[string]bool{}
 	for name := range builtin.Index {
-		config.Disabled[name] = true // now and the others of the language's own are names like any other
+		all[name] = true
 	}
-	tree, problem := p.Parse(config)
+	return all
+}()
+
+func compileExpression(p exprscan.Piece) (expression, []*Error) {
+	tree, problem := p.Parse(&conf.Config{MaxNodes: conf.DefaultMaxNodes, Disabled: disabled})
 	if problem != nil {
 		return expression{}, []*Error{{Column: problem.Column, Message: problem.Message}}
 	}
@@ -211,7 +216,7 @@ func (b *builder) member(n *ast.MemberNode) (l lookup, ok bool) {
 		b.fail(n, "unknown variable %s: %s", exprscan.Quote("user."+property.Value), knownVariables)
 		return lookup{}, false
 	}
-	b.names.User = union(b.names.User, []string{property.Value})
+	b.names.User = append(b.names.User, property.Value)
 	return lookup{
 		find: func(v Values) (string, bool) {
 			if v.User() == nil {

@@ -91,7 +91,7 @@ func (b *builder) secretValue(n *ast.CallNode) operand {
 		return operand{}
 	}
 	b.secret = true
-	b.names.Secrets = union(b.names.Secrets, []string{name})
+	b.names.Secrets = append(b.names.Secrets, name)
 	column, called := b.at(n), "get_secret('"+name+"')"
 	return operand{text, func(v Values) (any, *Error) {
 		value, err := v.Secret(name)
@@ -111,7 +111,7 @@ func (b *builder) variable(n *ast.CallNode) (l lookup, ok bool) {
 	if !ok {
 		return lookup{}, false
 	}
-	b.names.Variables = union(b.names.Variables, []string{name})
+	b.names.Variables = append(b.names.Variables, name)
 	return lookup{
 		find:    func(v Values) (string, bool) { return v.Variable(name) },
 		missing: "get_variable('" + name + "'): there is no such variable",

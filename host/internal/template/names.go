@@ -17,16 +17,23 @@ type Names struct {
 	Tenant    bool     // tenant_id
 }
 
-// Merge adds what other names. It changes no array that n or other shares with someone else.
-func (n *Names) Merge(other Names) {
-	n.Secrets = union(n.Secrets, other.Secrets)
-	n.Variables = union(n.Variables, other.Variables)
-	n.User = union(n.User, other.User)
-	n.Tenant = n.Tenant || other.Tenant
+// Merge adds what other names. It changes no array that n or other shares with someone else. It takes time for all that n
+// has already: who has many to merge gives them to [Merged] at once.
+func (n *Names) Merge(other Names) { *n = Merged(*n, other) }
+
+// Merged returns what any of all name.
+func Merged(all ...Names) (n Names) {
+	var secrets, variables, user [][]string
+	for _, names := range all {
+		secrets, variables, user = append(secrets, names.Secrets), append(variables, names.Variables), append(user, names.User)
+		n.Tenant = n.Tenant || names.Tenant
+	}
+	n.Secrets, n.Variables, n.User = union(secrets...), union(variables...), union(user...)
+	return n
 }
 
-func union(a, b []string) []string {
-	all := slices.Concat(a, b)
+func union(lists ...[]string) []string {
+	all := slices.Concat(lists...)
 	slices.Sort(all)
 	return slices.Compact(all)
 }

@@ -30,7 +30,7 @@ type member struct {
 
 // leaf is a string of the object.
 type leaf struct {
-	path     string
+	path     *step
 	template *Template
 }
 
@@ -43,10 +43,11 @@ func CompileObject(v any) (*Object, error) {
 		return nil, &Error{Message: "an object is wanted"}
 	}
 	c := &objectCompiler{object: &Object{literal: true}}
-	c.object.members = c.members(object, "", 0)
+	c.object.members = c.members(object, nil, 0)
 	if len(c.errs) > 0 {
 		return nil, join(c.errs)
 	}
+	c.object.names = Merged(c.names...)
 	return c.object, nil
 }
 
@@ -69,15 +70,16 @@ func (o *Object) Render(v Values, text func([]Part) (string, error)) (map[string
 
 type objectCompiler struct {
 	object *Object
+	names  []Names
 	errs   []*Error
 }
 
-func (c *objectCompiler) fail(path, message string) any {
-	c.errs = append(c.errs, &Error{Path: path, Message: message})
+func (c *objectCompiler) fail(path *step, message string) any {
+	c.errs = append(c.errs, &Error{Path: path.String(), Message: message})
 	return nil
 }
 
-func (c *objectCompiler) compile(v any, path string, depth int) any {
+func (c *objectCompiler) compile(v any, path *step, depth int) any {
 	if depth > MaxDepth {
 		return c.fail(path, fmt.Sprintf("nested deeper than %d", MaxDepth))
 	}
@@ -87,7 +89,7 @@ func (c *objectCompiler) compile(v any, path string, depth int) any {
 	case []any:
 		compiled := make([]any, len(v))
 		for i, element := range v {
-			compiled[i] = c.compile(element, elementPath(path, i), depth+1)
+			compiled[i] = c.compile(element, &step{above: path, index: i}, depth+1)
 		}
 		return compiled
 	case string:
@@ -102,24 +104,24 @@ func (c *objectCompiler) compile(v any, path string, depth int) any {
 	return number
 }
 
-func (c *objectCompiler) members(object map[string]any, path string, depth int) []member {
+func (c *objectCompiler) members(object map[string]any, path *step, depth int) []member {
 	compiled := make([]member, 0, len(object))
 	for _, name := range slices.Sorted(maps.Keys(object)) {
-		compiled = append(compiled, member{name, c.compile(object[name], memberPath(path, name), depth+1)})
+		compiled = append(compiled, member{name, c.compile(object[name], &step{path, name, -1}, depth+1)})
 	}
 	return compiled
 }
 
-func (c *objectCompiler) template(source, path string) any {
+func (c *objectCompiler) template(source string, path *step) any {
 	t, err := Compile(source)
 	if err != nil {
 		for _, e := range Errors(err) {
-			e.Path = path
+			e.Path = path.String()
 			c.errs = append(c.errs, e)
 		}
 		return nil
 	}
-	c.object.names.Merge(t.names)
+	c.names = append(c.names, t.names)
 	if _, literal := t.Literal(); !literal {
 		c.object.literal = false
 	}
@@ -187,27 +189,40 @@ func render(value any, v Values, text func([]Part) (string, error)) (any, error)
 func (l *leaf) render(v Values, text func([]Part) (string, error)) (any, error) {
 	parts, problem := l.template.render(v, nil)
 	if problem != nil {
-		problem.Path = l.path
+		problem.Path = l.path.String()
 		return nil, problem
 	}
 	rendered, err := text(parts)
 	if err != nil {
-		return nil, &Error{Path: l.path, Err: err}
+		return nil, &Error{Path: l.path.String(), Err: err}
 	}
 	return rendered, nil
 }
 
 // plainName is a member's name that a path can show as it is.
-var plainName = regexp.MustCompile(`^[A-Za-z0-9_-]+$`)
+var plainName = regexp.MustCompile(`^[A-Za-z0-9_-]{1,100}$`)
 
-func memberPath(path, name string) string {
-	switch {
-	case !plainName.MatchString(name):
-		return path + "[" + exprscan.Quote(name) + "]"
-	case path == "":
-		return name
-	}
-	return path + "." + name
+// step is the last step of the way to a value within an Object. The text of the way is made when an error needs it: it may be
+// long, and there are many values.
+type step struct {
+	above *step
+	name  string // of a member, when index is negative
+	index int    // of an element
 }
 
-func elementPath(path string, i int) string { return path + "[" + strconv.Itoa(i) + "]" }
+func (s *step) String() string {
+	switch {
+	case s == nil:
+		return ""
+	case s.index >= 0:
+		return s.above.String() + "[" + strconv.Itoa(s.index) + "]"
+	}
+	switch path := s.above.String(); {
+	case !plainName.MatchString(s.name):
+		return path + "[" + exprscan.Quote(s.name) + "]"
+	case path == "":
+		return s.name
+	default:
+		return path + "." + s.name
+	}
+}

@@ -54,6 +54,7 @@ func Compile(source string) (*Template, error) {
 	t := &Template{source: source}
 	pieces, problem := exprscan.Cut(source, MaxTokens)
 	var errs []*Error
+	var names []Names
 	if problem != nil {
 		errs = []*Error{{Column: problem.Column, Message: problem.Message}}
 	}
@@ -65,8 +66,9 @@ func Compile(source string) (*Template, error) {
 		e, expressionErrs := compileExpression(p)
 		errs = append(errs, expressionErrs...)
 		t.segments = append(t.segments, segment{text: "{{" + p.Text + "}}", run: e.run, secret: e.secret, column: p.Start})
-		t.names.Merge(e.names)
+		names = append(names, e.names)
 	}
+	t.names = Merged(names...)
 	if len(errs) > 0 {
 		slices.SortStableFunc(errs, func(a, b *Error) int { return a.Column - b.Column })
 		return nil, join(errs)

@@ -1,0 +1,90 @@
+package connectors
+
+import (
+	"context"
+	"encoding/json"
+	"strings"
+	"unicode/utf8"
+)
+
+// jsonReader makes nodes of JSON. YAML's parser is not asked, since JSON has more: tabs, and surrogate pairs in texts.
+type jsonReader struct {
+	grower
+	ctx     context.Context
+	decoder *json.Decoder
+	text    string
+	offset  int // in bytes, of next
+	next    place
+}
+
+// readJSON returns the value of a text that is JSON, or nil when it is over a limit.
+func readJSON(ctx context.Context, text string, p *problems) *node {
+	r := &jsonReader{grower: grower{problems: p}, ctx: ctx, text: text, next: place{1, 1}}
+	r.decoder = json.NewDecoder(strings.NewReader(text))
+	r.decoder.UseNumber()
+	if n := r.read(nil, 0); !r.full {
+		return n
+	}
+	return nil
+}
+
+// token returns the next token and its place.
+func (r *jsonReader) token() (json.Token, place) {
+	end := int(r.decoder.InputOffset())
+	for end < len(r.text) && strings.IndexByte(" \t\r\n,:", r.text[end]) >= 0 {
+		end++
+	}
+	for ; r.offset < end; r.offset++ {
+		switch c := r.text[r.offset]; {
+		case c == '\n':
+			r.next = place{r.next.line + 1, 1}
+		case utf8.RuneStart(c):
+			r.next.column++
+		}
+	}
+	where := r.next
+	token, err := r.decoder.Token()
+	if err != nil || r.ctx.Err() != nil {
+		r.full = true // the text has been found well-formed, so it is the context
+	}
+	return token, where
+}
+
+func (r *jsonReader) read(at *trail, depth int) *node {
+	token, where := r.token()
+	result := &node{place: where, kind: scalar, size: 1}
+	if !r.grow(where, at, depth, 1, 0) {
+		return result
+	}
+	switch token {
+	case json.Delim('['):
+		result.kind, result.depth = list, 1
+		for i := 0; !r.full && r.decoder.More(); i++ {
+			v := r.read(at.item(i), depth+1)
+			result.items = append(result.items, v)
+			result.contain(v)
+		}
+		r.token()
+	case json.Delim('{'):
+		result.kind, result.depth = object, 1
+		for !r.full && r.decoder.More() {
+			r.member(result, at, depth)
+		}
+		r.token()
+	default:
+		result.value = token
+	}
+	return result
+}
+
+func (r *jsonReader) member(to *node, at *trail, depth int) {
+	key, where := r.token()
+	name, _ := key.(string)
+	v := r.read(at.member(name), depth+1)
+	if first := to.get(name); first != nil {
+		r.at(where, at.member(name).String(), "is there twice, first on line %d: remove one", first.key.line)
+		return
+	}
+	to.add(member{name, where, v})
+	to.contain(v)
+}

@@ -1,0 +1,383 @@
+package connectors
+
+import (
+	"context"
+	"errors"
+	"io"
+	"strings"
+
+	"go.yaml.in/yaml/v4"
+)
+
+// maxMarks is how many characters a file may have that can be of YAML's structure: what the parser needs of memory and time
+// grows with them. It is counted before anything is parsed, so it has to be no less than what the parser finds.
+const maxMarks = 200_000
+
+// marks counts the characters that begin, end or separate something in YAML, wherever they stand: who can hide a bracket in
+// quotes from a count that knows of quotes can also make such a count see quotes where the parser sees none. What cannot
+// be of the structure by its neighbours is left out: the colon of https://, and the hyphen of a word. Two quotes are one mark. It
+// returns the line of the first mark that is too many, or 0.
+func marks(text string) (line int) {
+	line = 1
+	count, quotes := 0, 0
+	for i := range len(text) {
+		switch c := text[i]; c {
+		case '\n':
+			line++
+			continue
+		case '"', '\'':
+			if quotes++; quotes%2 == 0 {
+				continue
+			}
+		case '[', '{', ',', '?', '&', '*', '!':
+		case '#':
+			if i > 0 && text[i-1] == '#' {
+				continue
+			}
+		case ':':
+			if i > 0 && isWord(text[i-1]) && i+1 < len(text) && (isWord(text[i+1]) || text[i+1] == '/') {
+				continue
+			}
+		case '-':
+			if i+1 < len(text) && !isBlank(text[i+1]) {
+				continue
+			}
+		default:
+			continue
+		}
+		if count++; count > maxMarks {
+			return line
+		}
+	}
+	return 0
+}
+
+func isWord(c byte) bool {
+	return 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9'
+}
+
+func isBlank(c byte) bool { return c == ' ' || c == '\t' || c == '\n' || c == '\r' || c >= 0x80 }
+
+// yamlPolicy is what the parser asks while it reads one file. It implements yaml.LoaderLimitsPlugin and the two interfaces of
+// aliases.
+type yamlPolicy struct {
+	*problems
+	deep    bool // the file is nested too deeply
+	anchors map[string]*yaml.Node
+}
+
+var errDeep = errors.New("nested too deeply")
+
+// CheckDepth ends the parsing of what is nested too deeply.
+func (p *yamlPolicy) CheckDepth(depth int, _ *yaml.DepthContext) error {
+	if depth <= maxNesting {
+		return nil
+	}
+	p.deep = true
+	return errDeep
+}
+
+// CheckAlias allows all: what aliases repeat is counted when nodes are made of it.
+func (p *yamlPolicy) CheckAlias(int, int) error { return nil }
+
+// NewAliasDataContext makes the policy its own context.
+func (p *yamlPolicy) NewAliasDataContext(yaml.AliasDataServices) (yaml.AliasDataContext, error) {
+	return p, nil
+}
+
+// BeginDocument forgets the anchors of the document before.
+func (p *yamlPolicy) BeginDocument() error {
+	p.anchors = map[string]*yaml.Node{}
+	return nil
+}
+
+// EndDocument does nothing.
+func (p *yamlPolicy) EndDocument() error { return nil }
+
+// DefineAnchor remembers an anchor.
+func (p *yamlPolicy) DefineAnchor(name string, n *yaml.Node) error {
+	if _, twice := p.anchors[name]; twice {
+		p.at(placeOf(n), "", "the anchor &%s is there twice: give one of them another name", name)
+	}
+	p.anchors[name] = n
+	return nil
+}
+
+// ResolveAlias returns what an anchor names. One that is not there is complained of by the reader, which knows the path.
+func (p *yamlPolicy) ResolveAlias(name string) (*yaml.Node, bool, error) {
+	if n := p.anchors[name]; n != nil {
+		return n, true, nil
+	}
+	return noAnchor, true, nil
+}
+
+var noAnchor = &yaml.Node{Kind: yaml.ScalarNode, Tag: "!!null"}
+
+// interrupted is a text that reads as an error once the context has ended.
+type interrupted struct {
+	ctx  context.Context
+	text *strings.Reader
+}
+
+func (r interrupted) Read(p []byte) (int, error) {
+	if err := r.ctx.Err(); err != nil {
+		return 0, err
+	}
+	return r.text.Read(p)
+}
+
+// readYAML returns the value of a file's one document, or nil when nothing can be made of it.
+func readYAML(ctx context.Context, text string, p *problems) *node {
+	if line := marks(text); line > 0 {
+		p.at(place{line, 1}, "", "has more than %d marks (brackets, commas, colons, quotes and such, in texts and comments, too): split the file", maxMarks)
+		return nil
+	}
+	root := parseYAML(ctx, text, p)
+	if root == nil {
+		return nil
+	}
+	r := &yamlReader{grower: grower{problems: p}, done: map[*yaml.Node]*node{}}
+	if n := r.read(root, nil, 0); !r.full {
+		return n
+	}
+	return nil
+}
+
+// parseYAML calls the parser. What it panics of is an error in the file like any other.
+func parseYAML(ctx context.Context, text string, p *problems) (root *yaml.Node) {
+	policy := &yamlPolicy{problems: p}
+	defer func() {
+		if recovered := recover(); recovered != nil {
+			p.malformed(place{}, "the parser gives up on it")
+			root = nil
+		}
+	}()
+	loader, err := yaml.NewLoader(interrupted{ctx, strings.NewReader(text)}, yaml.WithUniqueKeys(false), yaml.WithPlugin(policy))
+	if err != nil {
+		p.malformed(place{}, err.Error())
+		return nil
+	}
+	for {
+		var document yaml.Node
+		switch err := loader.Load(&document); {
+		case err == io.EOF && root == nil:
+			p.at(place{1, 1}, "", "is empty: it needs a list of connectors")
+			return nil
+		case err == io.EOF:
+			return root
+		case err != nil:
+			p.syntax(text, err, policy.deep)
+			return nil
+		case len(document.Content) == 0 || isNothing(document.Content[0]):
+		case root != nil:
+			p.at(placeOf(document.Content[0]), "", "a second document begins here: a file has one")
+			return root
+		default:
+			root = document.Content[0]
+		}
+	}
+}
+
+func isNothing(n *yaml.Node) bool {
+	return n.Kind == yaml.ScalarNode && n.Value == "" && n.Style == 0 && n.Anchor == ""
+}
+
+func placeOf(n *yaml.Node) place { return place{n.Line, n.Column} }
+
+// syntax reports the parser's error. Its message names no values.
+func (p *problems) syntax(text string, err error, deep bool) {
+	var located *yaml.LoadError
+	if !errors.As(err, &located) {
+		p.malformed(place{}, "it cannot be parsed")
+		return
+	}
+	at := located.Mark
+	if lines := strings.Count(text, "\n") + 1; at.Line >= lines && located.ContextMark.Line > 0 {
+		at = located.ContextMark // the end of the file does not say what is open
+	}
+	where, message := place{at.Line, at.Column}, located.Message
+	if located.ContextMsg != "" {
+		message += ", " + located.ContextMsg
+	}
+	switch {
+	case deep:
+		p.at(where, "", "is nested deeper than %d", maxNesting)
+	case bareTemplate(text, where.line):
+		p.at(where, "", `a template has to be in quotes: "{{ … }}"`)
+	case strings.HasPrefix(lineOf(text, where.line), "%"):
+		p.at(where, "", "directives are not used here: remove the line")
+	default:
+		p.malformed(where, message)
+	}
+}
+
+func (p *problems) malformed(where place, why string) {
+	p.at(where, "", "is not well-formed YAML: %s: check the indentation (spaces, no tabs), and that quotes and brackets are closed", why)
+}
+
+// bareTemplate reports whether a line has the commonest mistake: a value that begins with {{ outside of quotes, which
+// YAML takes for an object in an object.
+func bareTemplate(text string, line int) bool {
+	for _, before := range []string{": {{", "- {{", ":{{"} {
+		if strings.Contains(lineOf(text, line), before) {
+			return true
+		}
+	}
+	return false
+}
+
+func lineOf(text string, line int) string {
+	for l := range strings.Lines(text) {
+		if line--; line == 0 {
+			return l
+		}
+	}
+	return ""
+}
+
+// yamlReader turns the parser's tree into nodes, and complains of what YAML has and connectors have no use for.
+type yamlReader struct {
+	grower
+	done map[*yaml.Node]*node // what anchors name, once it is read; nil while it is being read
+}
+
+// read never returns nil: what cannot be read has been complained of, and is null.
+func (r *yamlReader) read(n *yaml.Node, at *trail, depth int) *node {
+	if n.Kind == yaml.AliasNode {
+		return r.alias(n, at, depth)
+	}
+	result := &node{place: placeOf(n), kind: scalar, size: 1}
+	if !r.grow(result.place, at, depth, 1, 0) {
+		return result
+	}
+	if n.Anchor != "" {
+		r.done[n] = nil
+		defer func() { r.done[n] = result }()
+	}
+	switch {
+	case n.Style&yaml.TaggedStyle != 0:
+		r.at(result.place, at.String(), "has the tag %s: tags are not used here, remove it; text goes in quotes", n.Tag)
+	case n.Kind == yaml.SequenceNode:
+		result.kind = list
+		for i, item := range n.Content {
+			v := r.read(item, at.item(i), depth+1)
+			result.items = append(result.items, v)
+			result.contain(v)
+		}
+		result.depth = max(result.depth, 1)
+	case n.Kind == yaml.MappingNode:
+		result.kind = object
+		result.depth = 1
+		r.members(result, n.Content, at, depth)
+	case n.Kind == yaml.ScalarNode:
+		r.scalar(result, n, at)
+	default:
+		r.at(result.place, at.String(), "is nothing that a connector has a use for: text, numbers, lists and objects are")
+	}
+	return result
+}
+
+const quotes = yaml.SingleQuotedStyle | yaml.DoubleQuotedStyle | yaml.LiteralStyle | yaml.FoldedStyle
+
+func (r *yamlReader) scalar(to *node, n *yaml.Node, at *trail) {
+	switch {
+	case n.Style&quotes != 0:
+		to.value = n.Value
+	case to.number(n.Value): // integers of more than 64 bits as well
+	case n.Tag == "!!null":
+	case n.Tag == "!!bool":
+		to.value = strings.EqualFold(n.Value, "true")
+	case n.Tag == "!!float" && strings.ContainsAny(n.Value, "nN"):
+		r.at(to.place, at.String(), "is not a number that JSON has: put it in quotes if text is meant")
+	case n.Tag == "!!float" || n.Tag == "!!int":
+		to.number("1")
+		r.at(to.place, at.String(), "is a number as JSON has none: write plain decimal digits, or put it in quotes if text is meant")
+	default:
+		to.value = n.Value
+	}
+}
+
+// alias returns the node that an anchor names.
+func (r *yamlReader) alias(n *yaml.Node, at *trail, depth int) *node {
+	where := placeOf(n)
+	target, known := r.done[n.Alias]
+	switch {
+	case n.Alias == noAnchor:
+		r.at(where, at.String(), "there is no anchor &%s", n.Value)
+	case !known || target == nil:
+		r.at(where, at.String(), "the alias *%s stands inside of what it repeats", n.Value)
+	case r.grow(where, at, depth, target.size, target.depth):
+		return target
+	}
+	return &node{place: where, kind: scalar, size: 1}
+}
+
+func (r *yamlReader) members(to *node, content []*yaml.Node, at *trail, depth int) {
+	var merged []*node
+	for i := 0; i+1 < len(content) && !r.full; i += 2 {
+		key, value := content[i], content[i+1]
+		if key.Kind == yaml.ScalarNode && key.Tag == "!!merge" {
+			merged = append(merged, r.merge(key, value, at, depth)...)
+			continue
+		}
+		if key.Kind == yaml.MappingNode && key.Style&yaml.FlowStyle != 0 {
+			r.full = true // the value would be complained of as well
+			r.at(placeOf(key), at.String(), `a template has to be in quotes: "{{ … }}"`)
+			return
+		}
+		name, ok := memberName(key)
+		if !ok {
+			r.at(placeOf(key), at.String(), "has a member whose name is not text: put the name in quotes")
+			continue
+		}
+		if first := to.get(name); first != nil {
+			r.at(placeOf(key), at.member(name).String(), "is there twice, first on line %d: remove one", first.key.line)
+			continue
+		}
+		v := r.read(value, at.member(name), depth+1)
+		to.add(member{name, placeOf(key), v})
+		to.contain(v)
+	}
+	for _, from := range merged { // what an object has itself wins over what it takes from others
+		for _, m := range from.members {
+			if !r.grow(m.key, at, depth, 1, 0) {
+				return
+			}
+			if to.get(m.name) == nil {
+				to.add(m)
+				to.contain(m.value)
+			}
+		}
+	}
+}
+
+// memberName returns the name of a member, and whether it is text.
+func memberName(key *yaml.Node) (string, bool) {
+	if key.Kind != yaml.ScalarNode || key.Style&yaml.TaggedStyle != 0 {
+		return "", false
+	}
+	switch key.Tag {
+	case "!!null", "!!bool", "!!int", "!!float":
+		return "", false
+	}
+	return key.Value, true
+}
+
+// merge returns the objects that << takes in.
+func (r *yamlReader) merge(key, value *yaml.Node, at *trail, depth int) []*node {
+	n := r.read(value, at, depth)
+	sources := n.items
+	if n.kind == object {
+		sources = []*node{n}
+	}
+	for _, source := range sources {
+		if source.kind != object {
+			sources = nil
+			break
+		}
+	}
+	if len(sources) == 0 && !r.full {
+		r.at(placeOf(key), at.String(), "<< takes an alias of an object, or a list of them")
+	}
+	return sources
+}
