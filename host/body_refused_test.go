@@ -12,6 +12,7 @@ import (
 	"testing/synctest"
 
 	"github.com/keywright/keywright/host"
+	"github.com/keywright/keywright/host/internal/testhook"
 	"github.com/keywright/keywright/internal/abi"
 )
 
@@ -152,7 +153,7 @@ func TestHowLargeABodyMayBe(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			temporary(t)
-			w := newWorld(t, withGuest(misusing(signing)), func(config *host.Config) { config.Limits.BodyBytes = c.host })
+			w := makeWorld(testhook.WithoutBuiltIns(t.Context()), t, withGuest(misusing(signing)), func(config *host.Config) { config.Limits.BodyBytes = c.host })
 			for _, name := range []string{"s", "k", "text"} {
 				w.canary(name)
 			}
