@@ -186,6 +186,8 @@ func TestDecision_Tokens_answer_is_no_token(t *testing.T) {
 		{"200, access_token twice", 200, `{"access_token":"` + secretLooking + `","access_token":"b"}`, "-", "two members"},
 		{"200, CR LF in the token", 200, `{"access_token":"` + secretLooking + `\r\nX-Evil: 1"}`, "-", "no token may have"},
 		{"200, NUL in the token", 200, `{"access_token":"` + secretLooking + `\u0000"}`, "-", "no token may have"},
+		{"200, DEL in the token", 200, `{"access_token":"` + secretLooking + `\u007f"}`, "-", "no token may have"},
+		{"200, ä in the token", 200, `{"access_token":"` + secretLooking + `ä"}`, "-", "no token may have"},
 		{"200, over 64 KiB", 200, `{"access_token":"` + strings.Repeat("x", 64<<10) + `"}`, "-", "more than 65536 bytes"},
 		{"400, over 64 KiB", 400, strings.Repeat("x", 64<<10+1), "-", "more than 65536 bytes"},
 	} {

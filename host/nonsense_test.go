@@ -192,6 +192,30 @@ func TestHeadersOfAPlugin_threats_26(t *testing.T) {
 	}
 }
 
+// threats.md 26: a plugin's own Accept and User-Agent of a token request are sent as they are; without, it is the host's that
+// are sent, once each.
+func TestHeadersOfATokenRequest_threats_26(t *testing.T) {
+	for own, want := range map[string][2]string{
+		"":           {"application/json", "keywright"},
+		"Accept":     {"own value", "keywright"},
+		"user-agent": {"application/json", "own value"},
+	} {
+		w := misusedWorld(t, func(env abi.Env) (string, error) {
+			r := abi.TokenRequest{URL: value(env, "url"), Headers: []abi.Pair{{Name: "X-Own", Value: "too"}}}
+			if own != "" {
+				r.Headers = append(r.Headers, abi.Pair{Name: own, Value: "own value"})
+			}
+			env.TokenRequest([]byte(marshal(r)))
+			return header("X-Key", value(env, "to_header")), nil
+		})
+		w.get(w.connect("custom", misused))
+		got := w.lastExchange().header
+		if accept, agent := got.Values("Accept"), got.Values("User-Agent"); len(accept) != 1 || len(agent) != 1 || accept[0] != want[0] || agent[0] != want[1] || got.Get("X-Own") != "too" {
+			t.Errorf("with %q of its own: %v", own, got)
+		}
+	}
+}
+
 // The endpoint's answer is never part of anything, whatever it echoes.
 func TestTokenEndpointEchoesTheSecret_threats_20(t *testing.T) {
 	for _, code := range []int{200, 400, 401, 500} {

@@ -27,6 +27,19 @@ func TestPartitionHasDigestVariablesAndSalt(t *testing.T) {
 	if base != partition(func(*Connector, *hostfn.Inputs) {}) {
 		t.Fatal("the same ingredients give another partition")
 	}
+	// Texts that would read the same one after the other.
+	split := func(name, authType string, secrets ...string) [32]byte {
+		return partition(func(c *Connector, in *hostfn.Inputs) {
+			c.Name, c.plugin.info.Type = name, authType
+			c.plan.Names.Secrets, in.Secrets = []string{"s", "t"}, secrets
+		})
+	}
+	if split("crm", "t", "a", "btc") == split("crm", "t", "atb", "c") {
+		t.Error("two secrets are taken for two others that have the same characters in all")
+	}
+	if split("crm", "t", "a", "b") == split("cr", "mt", "a", "b") {
+		t.Error("a name and a type are taken for others that have the same characters in all")
+	}
 	for name, change := range map[string]func(*Connector, *hostfn.Inputs){
 		"plugin digest":       func(c *Connector, _ *hostfn.Inputs) { c.plugin.digest[31]++ },
 		"salt":                func(c *Connector, _ *hostfn.Inputs) { c.host.cache.salt[0]++ },

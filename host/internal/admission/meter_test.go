@@ -153,6 +153,14 @@ func TestWhatIsExecutedIsPaid(t *testing.T) {
 		// Entry: loop, end. A turn: its head (1), local.get, 1, sub, tee, br_if, end.
 		"ten turns": {`(global $n (mut i32) (i32.const 10))`, `(local $i i32) (local.set $i (i32.const 10))
 			(loop $l (br_if $l (local.tee $i (i32.sub (local.get $i) (i32.const 1)))))`, 4 + 10*7},
+		// threats.md 1: so does a loop that takes its counter along. Entry: const, loop, end; and with a result the drop.
+		// A turn: its head, 1, sub, tee, local.get, br_if, end; and without a result the drop.
+		"ten turns with a parameter": {
+			"", `(local $i i32) (i32.const 10) (loop $l (param i32) (i32.const 1) (i32.sub) (local.tee $i) (br_if $l (local.get $i)) (drop))`, 3 + 10*8,
+		},
+		"ten turns with a parameter and a result": {
+			"", `(local $i i32) (i32.const 10) (loop $l (param i32) (result i32) (i32.const 1) (i32.sub) (local.tee $i) (br_if $l (local.get $i))) (drop)`, 4 + 10*7,
+		},
 		"a division": {"", `(drop (i32.div_u (i32.const 1) (i32.const 2)))`, 1 + 1 + weightDivide + 1 + 1},
 		"a call":     {`(func $f)`, `(call $f)`, weightCall + 1 + 1},
 		"a call with parameters and results": {

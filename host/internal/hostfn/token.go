@@ -125,7 +125,8 @@ func (c *Call) outgoing(request *abi.TokenRequest) *http.Request {
 	if err != nil {
 		c.end(StageConfig, errors.New("the token URL is not a URL"))
 	}
-	outgoing.Header.Set("Accept", "application/json")
+	outgoing.Header.Set("Accept", "application/json") // these two unless the guest has its own
+	outgoing.Header.Set("User-Agent", "keywright")
 	seen := map[string]bool{"Content-Type": true}
 	for _, pair := range request.Headers {
 		name, value, shown := c.header("the headers of token_request", pair, seal.Token)
@@ -137,7 +138,6 @@ func (c *Call) outgoing(request *abi.TokenRequest) *http.Request {
 		outgoing.Header.Set(name, value)
 	}
 	outgoing.Header.Set("Content-Type", "application/x-www-form-urlencoded")
-	outgoing.Header.Set("User-Agent", "keywright")
 	return outgoing
 }
 

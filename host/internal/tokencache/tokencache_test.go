@@ -5,6 +5,7 @@ import (
 	"math"
 	"testing"
 	"time"
+	"unsafe"
 
 	"go.uber.org/goleak"
 
@@ -110,9 +111,8 @@ func TestEntryThatEndedStaysEnded(t *testing.T) {
 	}
 }
 
-// threats.md 33: with a wall clock that is set back an entry ends no later than by the clock that nobody can set. The
-// time package gives a monotonic reading to what time.Now returns only, and a test cannot set the wall clock of that;
-// so it shows the other half: both readings together keep an entry for its time.
+// threats.md 33: with a wall clock that is set back an entry ends no later than by the clock that nobody can set. Both
+// readings together keep an entry for its time.
 func TestMonotonicReadingIsKept(t *testing.T) {
 	now := time.Now()
 	c := &clock{now}
@@ -124,6 +124,30 @@ func TestMonotonicReadingIsKept(t *testing.T) {
 	holds(t, cache, true, token)
 	c.at = now.Add(time.Hour)
 	holds(t, cache, false, token)
+}
+
+// threats.md 33: and when the wall clock runs ahead of the other one, as after the machine slept, an entry ends by the wall
+// clock.
+func TestTheWallClockEndsAnEntryToo(t *testing.T) {
+	now := time.Now()
+	c := &clock{now}
+	cache := tokencache.New[string](10, 10, c.now)
+	for _, wall := range []time.Duration{10 * time.Second, 11 * time.Second, 12 * time.Second, time.Hour} {
+		c.at = now
+		cache.Set(token, "t1", 10*time.Second)
+		c.at = asleep(now.Add(wall), wall-5*time.Second)
+		if elapsed := c.at.Sub(now); elapsed != 5*time.Second {
+			t.Fatalf("the clock that cannot be set went on by %v", elapsed)
+		}
+		holds(t, cache, false, token)
+	}
+}
+
+// asleep takes a duration off the monotonic reading of a time, which package time has no way to do. A time.Time is the wall
+// clock's reading and the other one, of 64 bits each, and a location.
+func asleep(t time.Time, d time.Duration) time.Time {
+	(*[2]int64)(unsafe.Pointer(&t))[1] -= int64(d)
+	return t
 }
 
 func TestSetReplaces(t *testing.T) {

@@ -1,0 +1,24 @@
+package hostfn
+
+import (
+	"strings"
+	"testing"
+)
+
+// threats.md 21: what changes the order of a line, or does not show, reaches no log, also when nothing else is wrong with
+// the text.
+func TestPrintableShowsWhatIsThere_threats_21(t *testing.T) {
+	for _, hidden := range []string{
+		"\u202a", "\u202b", "\u202c", "\u202d", "\u202e", "\u2066", "\u2067", "\u2068", "\u2069", "\u200e", "\u200f", "\u061c", // order
+		"\u200b", "\u200c", "\u200d", "\u2060", "\ufeff", "\u00ad", "\U000e0041", // of no width
+		"\u2028", "\u2029", "\u0085", "\u007f", "\u009b", "\n", "\x1b", "\x00", // lines and terminals
+	} {
+		got := Printable("paid "+hidden+"100 to bob", 1024)
+		if strings.Contains(got, hidden) || !strings.Contains(got, `paid \`) || !strings.HasSuffix(got, "100 to bob") {
+			t.Errorf("%+q became %q", hidden, got)
+		}
+	}
+	if text := "Grüße, 世界 ✓ {\"a\": 1}"; Printable(text, 1024) != text {
+		t.Errorf("%q became %q", text, Printable(text, 1024))
+	}
+}
