@@ -39,7 +39,8 @@ func TestLoadingThatIsEndedIsNoProblemOfTheFile(t *testing.T) {
 			ctx, end := context.WithCancel(t.Context())
 			defer end()
 			text := strings.Replace(weather, "api_key", "apikey", 1) // of which the log warns
-			set, err := connectors.Read(ctx, "connectors.yaml", []byte(text+strings.Replace(text[strings.Index(text, "  -"):], "Weather", "Other", 1)), options(ending{end}))
+			other := strings.Replace(strings.TrimPrefix(text, "connectors:\n"), "Weather", "Other", 1)
+			set, err := connectors.Read(ctx, "connectors.yaml", []byte(text+other), options(ending{end}))
 			var wrong *connectors.Error
 			if ctx.Err() == nil || set != nil || !errors.Is(err, context.Canceled) || errors.As(err, &wrong) || strings.Contains(err.Error(), "built-in") {
 				t.Errorf("the error is a %T: %v", err, err)

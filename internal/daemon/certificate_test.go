@@ -17,6 +17,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -26,15 +27,17 @@ import (
 // pair is a certificate and its key, PEM.
 type pair struct{ cert, key []byte }
 
-// issue makes a pair for loopback.
-func issue(t *testing.T, serial int64) pair {
+// issue makes a pair for loopback, which is valid for an hour.
+func issue(t *testing.T, serial int64) pair { return issueUntil(t, serial, time.Now().Add(time.Hour)) }
+
+func issueUntil(t *testing.T, serial int64, end time.Time) pair {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
 		t.Fatal(err)
 	}
 	template := &x509.Certificate{
-		SerialNumber: big.NewInt(serial), Subject: pkix.Name{CommonName: "gateway"}, NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
+		SerialNumber: big.NewInt(serial), Subject: pkix.Name{CommonName: "gateway"}, NotBefore: end.Add(-2 * time.Hour), NotAfter: end,
 		IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}, IsCA: true, BasicConstraintsValid: true,
 	}
 	cert, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
@@ -186,6 +189,45 @@ func TestRenewal(t *testing.T) {
 	if strings.Contains(w.logs(), "PRIVATE KEY") {
 		t.Error("the log has a key")
 	}
+}
+
+// A certificate that has expired is told of, from the start and when it happens, and metrics have the time before.
+func TestCertificateThatExpires(t *testing.T) {
+	var now atomic.Int64
+	now.Store(1_900_000_000)
+	clock := func(c *daemon.Config) { c.Options.Host.Clock = func() time.Time { return time.Unix(now.Load(), 0) } }
+	f := files{t, t.TempDir()}
+	f.putPair(issueUntil(t, 1, time.Unix(1_800_000_000, 0)))
+	w := start(t, version, f.with(echo), clock)
+	check := func(serial int64, expires string, said ...string) {
+		t.Helper()
+		for range 2 { // the second time, nothing is said again
+			if got, err := hello(t, w.callers, anyCertificate); err != nil || got != serial {
+				t.Errorf("the certificate is %d, want %d: %v", got, serial, err)
+			}
+		}
+		for _, want := range said {
+			if got := w.said(); !strings.Contains(got, want) {
+				t.Errorf("the log says %s, want %s", got, want)
+			}
+		}
+		if len(w.logged) > 0 {
+			t.Errorf("the log says %s", w.said())
+		}
+		if _, page := w.get(w.operators + "/metrics"); !strings.Contains(page, "keywright_certificate_expiration_timestamp_seconds "+expires+"\n") {
+			t.Errorf("the metrics do not say that it expires at %s", expires)
+		}
+	}
+	const expired = "the certificate has expired"
+	check(1, "1.8e+09", expired)
+	f.putPair(issueUntil(t, 2, time.Unix(1_950_000_000, 0)))
+	check(2, "1.95e+09", "the certificate is in use")
+	now.Store(1_950_000_000)
+	check(2, "1.95e+09")
+	now.Store(1_950_000_001)
+	check(2, "1.95e+09", expired)
+	f.putPair(issueUntil(t, 3, time.Unix(1_940_000_000, 0)))
+	check(3, "1.94e+09", "the certificate is in use", expired)
 }
 
 // With a certificate that cannot be used, a file is not used.

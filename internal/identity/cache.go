@@ -3,6 +3,7 @@ package identity
 import (
 	"bytes"
 	"context"
+	"crypto/sha256"
 	"log/slog"
 	"sync"
 	"time"
@@ -47,7 +48,18 @@ type keyCache struct {
 	err      error         // of the last attempt
 	attempt  chan struct{} // closed when the one that is under way ends; nil when there is none
 	closed   bool
+	asked    time.Time       // when keys were last read because a token named one that was not there
+	absent   map[wanted]bool // what was asked for since the keys are these, and is not among them
 }
+
+// wanted is a digest of what a token says of its key: its id may be long.
+type wanted [sha256.Size]byte
+
+func wants(t *token) wanted { return sha256.Sum256([]byte(t.algorithm + "\x00" + t.keyID)) }
+
+// maxAbsent is how many keys are known not to be there. There may be as many as callers make up; when it is full, it begins
+// anew.
+const maxAbsent = 1000
 
 func (c *keyCache) close() {
 	c.mu.Lock()
@@ -79,24 +91,44 @@ func (c *keyCache) current(ctx context.Context) (*keySet, error) {
 	return c.orUnavailable(set)
 }
 
-// newer gives the keys that took the place of some that did not fit a token, or the same when there are no others. The
-// error, of [ErrUnavailable], says that there may be others, which cannot be had.
-func (c *keyCache) newer(ctx context.Context, than *keySet) (*keySet, error) {
+// newer gives the keys that took the place of some that a token does not fit, or the same when there are no others. The
+// keys are read for it at once, but not because of two tokens within retry: callers may make up as many as they like.
+//
+// The error, of [ErrUnavailable], says that there may be others: they cannot be had, or it is too early to ask again and
+// nobody has asked for this one. (What somebody has asked for in vain is not there, so that who has an old session learns
+// it at once.)
+func (c *keyCache) newer(ctx context.Context, than *keySet, t *token, came time.Time) (*keySet, error) {
+	w := wants(t)
 	c.mu.Lock()
+	asked := c.set != than || !c.since.Before(came) && !c.since.After(c.clock()) // the keys were read since the token came
 	var attempt chan struct{}
-	if c.set == than {
-		attempt = c.start()
+	if !asked {
+		attempt = c.startFor()
 	}
+	asked = asked || c.absent[w]
 	c.mu.Unlock()
 	if attempt != nil {
 		if err := ended(ctx, attempt); err != nil {
 			return than, err
 		}
+		asked = true
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.set == than && c.err != nil {
+	switch {
+	case c.set == than && c.err != nil:
 		return than, unavailable("the token names a key that is not known, and there is no newer list of keys", nil)
+	case !asked:
+		return than, unavailable("the token names a key that is not known, and the keys were read just now for another one", nil)
+	}
+	if c.set.find(t.algorithm, t.keyID) == nil {
+		if len(c.absent) >= maxAbsent {
+			c.absent = nil
+		}
+		if c.absent == nil {
+			c.absent = map[wanted]bool{}
+		}
+		c.absent[w] = true
 	}
 	return c.set, nil
 }
@@ -140,9 +172,32 @@ func (c *keyCache) start() chan struct{} {
 		pause = c.first
 	}
 	now := c.clock()
-	if since := now.Sub(c.tried); !c.tried.IsZero() && 0 <= since && since < pause {
+	if tooEarly(c.tried, now, pause) {
 		return nil
 	}
+	return c.begin(now)
+}
+
+// startFor is start because of a token. A new key counts at once, whenever the keys were read last, but for the last time
+// that they were read for a token; and an endpoint that fails is not asked more often because of it. It needs the lock.
+func (c *keyCache) startFor() chan struct{} {
+	if c.attempt != nil || c.closed {
+		return c.attempt
+	}
+	now := c.clock()
+	if tooEarly(c.asked, now, c.retry) || c.err != nil && tooEarly(c.tried, now, c.retry) {
+		return nil
+	}
+	c.asked = now
+	return c.begin(now)
+}
+
+func tooEarly(last, now time.Time, pause time.Duration) bool {
+	since := now.Sub(last)
+	return !last.IsZero() && 0 <= since && since < pause
+}
+
+func (c *keyCache) begin(now time.Time) chan struct{} {
 	c.tried = now
 	c.attempt = make(chan struct{})
 	c.running.Go(c.refresh)
@@ -167,7 +222,7 @@ func (c *keyCache) refresh() {
 	if err == nil {
 		c.since = c.clock()
 		if !same {
-			c.set, c.document = set, document
+			c.set, c.document, c.absent = set, document, nil
 		}
 	}
 	close(c.attempt)

@@ -41,8 +41,9 @@ type JWT struct {
 	Cookie string
 
 	// JWKSFile or JWKSURL is where the keys are (RFC 7517). A change of the file is seen within a second; what the URL
-	// gives is asked for again after five minutes, and when a token names a key that is not there, at most once in ten
-	// seconds. The last good keys are used for a day when there are no newer ones to be had.
+	// gives is asked for again after five minutes, and at once when a token names a key that is not there, at most once in
+	// ten seconds: until then, a token that names another key cannot be told from one of a new key, and fails with
+	// [ErrUnavailable]. The last good keys are used for a day when there are no newer ones to be had.
 	JWKSFile string
 	JWKSURL  string
 

@@ -74,18 +74,21 @@ func (s *session) verified(r *http.Request) (map[string]any, error) {
 		return nil, s.challenge(unauthenticated("there is no session token"), true)
 	}
 	t, err := s.parse(text)
-	if err == nil {
-		err = s.verify(r.Context(), t)
-	}
-	var claims map[string]any // names are case-sensitive, and none is there twice
-	if err == nil {
-		if json.Unmarshal(t.payload, &claims) != nil || claims == nil {
-			err = unauthenticated("the token's claims are not a JSON object as it should be")
-		} else if err = s.valid(claims); err == nil {
-			err = dropUnverified(claims)
-		}
-	}
 	if err != nil {
+		return nil, s.challenge(err, false)
+	}
+	// First what no signature could make good, so that no keys are read for a token that has expired.
+	var claims map[string]any // names are case-sensitive, and none is there twice
+	if json.Unmarshal(t.payload, &claims) != nil || claims == nil {
+		return nil, s.challenge(unauthenticated("the token's claims are not a JSON object as it should be"), false)
+	}
+	if err := s.valid(claims); err != nil {
+		return nil, s.challenge(err, false)
+	}
+	if err := s.verify(r.Context(), t); err != nil {
+		return nil, s.challenge(err, false)
+	}
+	if err := dropUnverified(claims); err != nil {
 		return nil, s.challenge(err, false)
 	}
 	return claims, nil
@@ -211,6 +214,7 @@ func sessionType(typ string) bool {
 
 // verify checks the signature. When no key fits or the one that does is another, the issuer may have new ones.
 func (s *session) verify(ctx context.Context, t *token) error {
+	came := s.clock()
 	set, err := s.keys.current(ctx)
 	if err != nil {
 		return err
@@ -219,7 +223,7 @@ func (s *session) verify(ctx context.Context, t *token) error {
 	if k.verifies(t) {
 		return nil
 	}
-	newer, err := s.keys.newer(ctx, set)
+	newer, err := s.keys.newer(ctx, set, t, came)
 	if newer != set {
 		if k = newer.find(t.algorithm, t.keyID); k.verifies(t) {
 			return nil

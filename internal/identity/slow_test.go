@@ -2,6 +2,7 @@ package identity_test
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -60,8 +61,9 @@ func TestAThousandCallersWaitForOneFetch(t *testing.T) {
 		}
 		<-time.After(time.Minute)
 		unknown := make([]string, 1000)
+		valid, _ := json.Marshal(forever())
 		for i := range unknown {
-			unknown[i] = s.raw(t, fmt.Sprintf(`{"alg":"ES256","kid":"made-up-%d"}`, i), `{}`)
+			unknown[i] = s.raw(t, fmt.Sprintf(`{"alg":"ES256","kid":"made-up-%d"}`, i), string(valid))
 		}
 		burst(func(i int) string { return unknown[i] }, func(err error) bool { return errors.Is(err, identity.ErrUnauthenticated) })
 		if n := fetches.Load(); n != 2 {

@@ -1,0 +1,33 @@
+package identity
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"testing"
+	"time"
+)
+
+// threats.md 65: what callers make up is not remembered without end.
+func TestKeysThatAreNotThereAreRememberedWithinBounds(t *testing.T) {
+	now := time.Unix(1_700_000_000, 0)
+	c := &keyCache{
+		pace: urlPace, clock: func() time.Time { return now }, log: slog.New(slog.DiscardHandler), base: t.Context(), cancel: func() {},
+		read: func(context.Context) ([]byte, error) { return []byte(`{"keys":[]}`), nil },
+	}
+	for i := range 3 * maxAbsent {
+		set, err := c.current(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		came := now
+		now = now.Add(c.retry)
+		if _, err := c.newer(t.Context(), set, &token{algorithm: "ES256", keyID: fmt.Sprint(i)}, came); err != nil {
+			t.Fatal(err)
+		}
+		if n := len(c.absent); n == 0 || n > maxAbsent {
+			t.Fatalf("%d keys are remembered after %d", n, i+1)
+		}
+	}
+	c.close()
+}
