@@ -3,7 +3,7 @@ SHELL := bash
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
-.PHONY: help tinygo plugins check lint format test bench vet race modules rebuild deps npm clean
+.PHONY: help tinygo plugins check lint format test bench mutants vet race modules rebuild deps npm clean
 
 PLUGINS := $(addprefix plugins/,none apikey oauthcc jwt jwtbearer)
 EXAMPLES := $(sort $(shell find examples -name go.mod -printf "%h\n" 2>/dev/null))
@@ -14,6 +14,10 @@ NPM     := $(sort $(shell find test examples -name package-lock.json -not -path 
 LINT    := .build/lint-$(shell cat tools/lint/go.mod tools/lint/go.sum | cksum | cut -d' ' -f1)
 # How long the tests of a package may take. No test has to end before that on a slow machine: it is there for one that hangs.
 HANGS   := 60m
+GREMLINS := .build/gremlins-$(shell cat tools/mutants/gremlins/go.mod tools/mutants/gremlins/go.sum | cksum | cut -d' ' -f1)
+# What make mutants changes. Those with a few seconds of tests come first, the host and the gateway last.
+MUTANTS := $(addprefix host/internal/,kernel seal strictjson tokencache echo template egress signing admission hostfn sandbox) \
+	gateway/internal/transform internal/identity $(PLUGINS) content/internal/sqlstore gateway host
 SOURCES := find . -name '*.go' -not -path '*/.*' -not -path '*/node_modules/*'
 
 help: ## show this list
@@ -29,6 +33,9 @@ test: deps vet race modules check ## install what the tests need, and run all te
 
 bench: ## measure against others and against the goals; docs/benchmarks.md says how
 	go run -C bench .
+
+mutants: tinygo $(GREMLINS)/gremlins ## change code and see that tests notice: hours, or PKG=./host/internal/seal
+	go run ./tools/mutants -gremlins $(CURDIR)/$(GREMLINS)/gremlins $(or $(PKG),$(MUTANTS))
 
 check: vet lint rebuild ## go vet, linters, and plugins that are what their sources give
 
@@ -55,6 +62,9 @@ format: $(LINT)/golangci-lint ## format all Go sources
 
 $(LINT)/golangci-lint:
 	go -C tools/lint build -o $(CURDIR)/$(LINT)/ mvdan.cc/gofumpt github.com/golangci/golangci-lint/v2/cmd/golangci-lint
+
+$(GREMLINS)/gremlins:
+	go -C tools/mutants/gremlins build -o $(CURDIR)/$(GREMLINS)/ github.com/go-gremlins/gremlins/cmd/gremlins
 
 deps: tinygo npm ## install what the tests need: Debian packages, TinyGo, npm packages
 	@tools/debian gcc libc6-dev python3-jwt python3-cryptography wabt chromium postgresql

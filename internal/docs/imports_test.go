@@ -85,6 +85,7 @@ var rules = []rule{
 	{packages: "internal/docs"},
 	{packages: "cmd/keywright", ours: []string{"content", "content/...", "gateway", "host", "host/hosttest", "internal/...", "plugins", "sdk"}, others: []string{"github.com/schollz/progressbar/v3", "github.com/spf13/cobra", "golang.org/x/sys", "golang.org/x/term"}},
 	{packages: "tools/plugin", ours: []string{"internal/pluginbuild"}},
+	{packages: "tools/mutants", ours: []string{"internal/pluginbuild"}},
 }
 
 // testRules are for the tests of packages that show others how it is done; other tests may import what they need.

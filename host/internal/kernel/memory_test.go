@@ -1,0 +1,88 @@
+package kernel
+
+import "testing"
+
+func alloc(t *testing.T, a *Arena, n uint64) uint64 {
+	t.Helper()
+	offset, err := a.Alloc(n)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return offset
+}
+
+// Each of many blocks is found by its offset, and nothing between them is.
+func TestEachOfManyBlocksIsFound(t *testing.T) {
+	a := New(1<<20, 100)
+	var offsets []uint64
+	for i := range 9 {
+		offsets = append(offsets, alloc(t, a, uint64(8*i+1)))
+	}
+	for i, offset := range offsets {
+		if n := a.Length(offset); n != uint64(8*i+1) {
+			t.Errorf("block %d has length %d", i, n)
+		}
+		if _, err := a.Block(offset + 1); err == nil {
+			t.Errorf("within block %d is a block", i)
+		}
+	}
+}
+
+// The first and the last byte that were handed out can be read and written, and no other.
+func TestTheFirstAndTheLastByte(t *testing.T) {
+	a := New(1<<20, 10)
+	o := alloc(t, a, 16)
+	for offset, want := range map[uint64]bool{o - 1: false, o: true, o + 15: true, o + 16: false} {
+		if _, ok := a.Load8(offset); ok != want {
+			t.Errorf("the byte at %d: %t", offset, ok)
+		}
+	}
+	for offset, want := range map[uint64]bool{o: true, o + 8: true, o + 9: false} {
+		if ok := a.Store64(offset, 1); ok != want {
+			t.Errorf("the number at %d: %t", offset, ok)
+		}
+	}
+}
+
+// An arena takes the memory that its blocks need and no more than it may, in steps that grow.
+func TestMemoryOfAnArena(t *testing.T) {
+	const most = 10_000
+	a := New(most, 100)
+	for _, step := range []struct {
+		n    uint64
+		want int // bytes that the arena has then
+	}{
+		{1, firstSize},
+		{firstSize - 24, firstSize}, // which fills it
+		{1, 2 * firstSize},
+		{5000, most + start},
+		{0, most + start},
+	} {
+		alloc(t, a, step.n)
+		if len(a.bytes) != step.want {
+			t.Errorf("after %d bytes more it has %d, want %d", step.n, len(a.bytes), step.want)
+		}
+	}
+}
+
+// What is left can be used to the last byte, and an empty block needs no room.
+func TestAFullArena(t *testing.T) {
+	a := New(16, 10)
+	alloc(t, a, 16)
+	alloc(t, a, 0)
+	if _, err := a.Alloc(1); err == nil {
+		t.Error("there was room for one byte more")
+	}
+}
+
+// What a call used much of is not kept for the next one.
+func TestMemoryAfterReset(t *testing.T) {
+	for n, kept := range map[uint64]bool{maxKept - start: true, maxKept - start + 1: false} {
+		a := New(1<<20, 10)
+		alloc(t, a, n)
+		a.Reset()
+		if (a.bytes != nil) != kept {
+			t.Errorf("after %d bytes, %d are kept", n, len(a.bytes))
+		}
+	}
+}

@@ -1,0 +1,96 @@
+package seal_test
+
+import (
+	"crypto/rand"
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/keywright/keywright/host/internal/seal"
+)
+
+func sealValue(t *testing.T, table *seal.Table, v seal.Value) string {
+	t.Helper()
+	ref, err := table.Seal(v)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return ref
+}
+
+func tooLong(err error) bool {
+	var failed *seal.Error
+	return errors.As(err, &failed) && failed.Reason == seal.TooLong
+}
+
+// A call may hold as much as MaxHeld says, masks included, and no byte more. (threats.md 3)
+func TestWhatACallMayHold(t *testing.T) {
+	table := seal.NewTable(rand.Reader)
+	text, mask := strings.Repeat("x", seal.MaxText-10), strings.Repeat("m", 10)
+	const each = 128 // bytes, besides
+	for n := range seal.MaxHeld / seal.MaxText {
+		if table.Held() != n*(seal.MaxText+each) {
+			t.Errorf("%d values are said to take %d bytes", n, table.Held())
+		}
+		sealValue(t, table, seal.Value{Text: text, Mask: mask})
+	}
+	for _, v := range []seal.Value{{Text: "x"}, {Mask: "m"}} {
+		if _, err := table.Seal(v); !tooLong(err) {
+			t.Errorf("one byte more: %v", err)
+		}
+	}
+	sealValue(t, table, seal.Value{})
+}
+
+// One text may be as long as MaxText says, with everything put in.
+func TestHowLongATextMayBe(t *testing.T) {
+	table := seal.NewTable(rand.Reader)
+	whole := sealValue(t, table, seal.Value{Text: strings.Repeat("x", seal.MaxText), Sinks: seal.All})
+	if out, n, err := table.Open(whole, seal.Header); err != nil || n != 1 || len(out) != seal.MaxText {
+		t.Errorf("%d bytes, %d values, %v", len(out), n, err)
+	}
+	part := sealValue(t, table, seal.Value{Text: strings.Repeat("x", seal.MaxText-10), Sinks: seal.All})
+	if out, n, err := table.Open("01234"+part+"56789", seal.Header); err != nil || n != 1 || len(out) != seal.MaxText {
+		t.Errorf("%d bytes, %d values, %v", len(out), n, err)
+	}
+	if _, _, err := table.Open("01234"+part+"567890", seal.Header); !tooLong(err) {
+		t.Errorf("one byte more: %v", err)
+	}
+}
+
+// A mask is shown as a whole or not at all.
+func TestALongMask(t *testing.T) {
+	table := seal.NewTable(rand.Reader)
+	ref := sealValue(t, table, seal.Value{Text: "secret", Mask: "<mask>"})
+	const most = 4 << 10
+	for _, tt := range []struct {
+		text  string
+		shown bool
+	}{
+		{strings.Repeat("p", most-6) + ref, true},
+		{strings.Repeat("p", most-5) + ref, false},
+		{strings.Repeat("p", most) + ref, false},
+		{ref + strings.Repeat("p", most-6), true},
+		{ref + strings.Repeat("p", most-5), false},
+	} {
+		want := "<sealed>"
+		if tt.shown {
+			want = strings.Replace(tt.text, ref, "<mask>", 1)
+		}
+		if v, _, err := table.Combine(tt.text); err != nil || v.Mask != want {
+			t.Errorf("the mask has %d bytes, want %d (%v)", len(v.Mask), len(want), err)
+		}
+	}
+}
+
+// What Split gives has no pieces without anything in them.
+func TestPiecesAreNotEmpty(t *testing.T) {
+	table := seal.NewTable(rand.Reader)
+	a, b := sealValue(t, table, seal.Value{Text: "a"}), sealValue(t, table, seal.Value{Text: "b"})
+	for text, want := range map[string]int{a: 1, a + b: 2, "x" + a: 2, a + "x": 2, "x" + a + "y" + b + "z": 5} {
+		pieces, err := table.Split(text)
+		if err != nil || len(pieces) != want {
+			t.Errorf("%d pieces, want %d: %v", len(pieces), want, err)
+		}
+	}
+}

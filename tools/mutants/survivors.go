@@ -1,0 +1,134 @@
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"path"
+	"slices"
+	"strings"
+)
+
+// mutant is a change that was tried. Lines move, so that it is found again by the text of its line, and where in that it is.
+type mutant struct {
+	file   string // from the top of the repository
+	kind   string // what gremlins calls the change: CONDITIONALS_BOUNDARY is < for <=
+	column int    // in the text, from 1
+	text   string // of the line, without the space around it
+}
+
+func (m mutant) String() string { return fmt.Sprintf("%s %s %d: %s", m.file, m.kind, m.column, m.text) }
+
+// found is what has become of a package's changes.
+type found struct {
+	dir                        string
+	killed, timedOut, unviable int
+	lived                      []mutant
+}
+
+// parseOutput reads what gremlins has written. Its names of files begin at the package.
+func parseOutput(content []byte, dir string, read func(name string) (lines []string, err error)) (*found, error) {
+	var output struct {
+		Files []struct {
+			Name      string `json:"file_name"`
+			Mutations []struct {
+				Kind   string `json:"type"`
+				Status string `json:"status"`
+				Line   int    `json:"line"`
+				Column int    `json:"column"`
+			} `json:"mutations"`
+		} `json:"files"`
+	}
+	if err := json.Unmarshal(content, &output); err != nil {
+		return nil, fmt.Errorf("what gremlins wrote: %w", err)
+	}
+	f := &found{dir: dir}
+	for _, file := range output.Files {
+		name := path.Join(dir, path.Base(file.Name))
+		lines, err := read(name)
+		if err != nil {
+			return nil, err
+		}
+		for _, m := range file.Mutations {
+			switch m.Status {
+			case "KILLED":
+				f.killed++
+			case "TIMED OUT":
+				f.timedOut++
+			case "NOT VIABLE":
+				f.unviable++
+			case "LIVED":
+				if m.Line < 1 || m.Line > len(lines) {
+					return nil, fmt.Errorf("gremlins names line %d of %s, which has %d", m.Line, name, len(lines))
+				}
+				line := lines[m.Line-1]
+				text := strings.TrimLeft(line, "\t ")
+				f.lived = append(f.lived, mutant{name, m.Kind, m.Column - (len(line) - len(text)), strings.TrimRight(text, "\t ")})
+			}
+		}
+	}
+	slices.SortFunc(f.lived, func(a, b mutant) int { return strings.Compare(a.String(), b.String()) })
+	return f, nil
+}
+
+// report writes what has become of a package's changes, and whether that is as it should be: all that no test notices are
+// known, those that are known are still there, and enough are noticed.
+func (f *found) report(w io.Writer, known map[mutant]string) (good bool) {
+	noticed := f.killed + f.timedOut
+	rate := 100.0
+	if all := noticed + len(f.lived); all > 0 {
+		rate = 100 * float64(noticed) / float64(all)
+	}
+	_, _ = fmt.Fprintf(w, "%s: %.1f %% noticed: %d of %d (%d took too long; %d more do not compile)\n",
+		f.dir, rate, noticed, noticed+len(f.lived), f.timedOut, f.unviable)
+	good = true
+	for _, m := range f.lived {
+		if _, ok := known[m]; !ok {
+			_, _ = fmt.Fprintln(w, "  no test notices:", m)
+			good = false
+		}
+	}
+	for m := range known {
+		if path.Dir(m.file) == f.dir && !slices.Contains(f.lived, m) {
+			_, _ = fmt.Fprintln(w, "  in survivors.txt, and is not there or is noticed now:", m)
+			good = false
+		}
+	}
+	if rate < least {
+		_, _ = fmt.Fprintf(w, "  less than %d %% are noticed\n", least)
+		good = false
+	}
+	return good
+}
+
+// parseSurvivors reads survivors.txt: a line for each change, as a mutant is written, and below it, indented, the reason.
+// Lines that begin with # are for people.
+func parseSurvivors(text string) (map[mutant]string, error) {
+	known := map[mutant]string{}
+	var last mutant
+	for i, line := range strings.Split(text, "\n") {
+		switch {
+		case strings.TrimSpace(line) == "" || strings.HasPrefix(line, "#"):
+		case strings.HasPrefix(line, " ") && last != mutant{}:
+			known[last] = strings.TrimSpace(known[last] + " " + strings.TrimSpace(line))
+		default:
+			head, text, ok := strings.Cut(line, ": ")
+			m := mutant{text: text}
+			if n, err := fmt.Sscanf(head, "%s %s %d", &m.file, &m.kind, &m.column); !ok || err != nil || n != 3 {
+				return nil, fmt.Errorf("line %d is not FILE KIND COLUMN: TEXT", i+1)
+			}
+			if _, twice := known[m]; twice {
+				return nil, fmt.Errorf("line %d is there twice", i+1)
+			}
+			known[m], last = "", m
+		}
+	}
+	var without []error
+	for m, reason := range known {
+		if reason == "" {
+			without = append(without, fmt.Errorf("there is no reason for %s", m))
+		}
+	}
+	return known, errors.Join(without...)
+}
