@@ -11,7 +11,7 @@ import (
 )
 
 // eval evaluates an expression to a string, int64, float64, bool, document or nil.
-type eval func(Values) (any, *Error)
+type eval func(*rendering) (any, *Error)
 
 // kind is the set of types that a value may turn out to have. A part of an expression that has an error has the empty
 // set, which satisfies every demand, so that one mistake is reported once.
@@ -135,7 +135,7 @@ func (b *builder) build(n ast.Node) operand {
 }
 
 func constant(k kind, value any) operand {
-	return operand{k, func(Values) (any, *Error) { return value, nil }}
+	return operand{k, func(*rendering) (any, *Error) { return value, nil }}
 }
 
 // lookup is a value that may be missing: what default replaces as its first operand, and what is an error elsewhere.
@@ -175,8 +175,8 @@ func (b *builder) required(n ast.Node) operand {
 		return operand{}
 	}
 	column := b.at(n)
-	return operand{text, func(v Values) (any, *Error) {
-		value, ok := l.find(v)
+	return operand{text, func(r *rendering) (any, *Error) {
+		value, ok := l.find(r)
 		if !ok {
 			return nil, &Error{Column: column, Message: l.missing}
 		}
@@ -235,14 +235,14 @@ func (b *builder) conditional(n *ast.ConditionalNode) operand {
 	}
 	condition, one, other := b.build(n.Cond), b.build(n.Exp1), b.build(n.Exp2)
 	b.demand(n.Cond, condition, boolean, "the condition is no boolean")
-	return operand{one.kind | other.kind, func(v Values) (any, *Error) {
-		yes, err := condition.run(v)
+	return operand{one.kind | other.kind, func(r *rendering) (any, *Error) {
+		yes, err := condition.run(r)
 		switch {
 		case err != nil:
 			return nil, err
 		case yes.(bool):
-			return one.run(v)
+			return one.run(r)
 		}
-		return other.run(v)
+		return other.run(r)
 	}}
 }

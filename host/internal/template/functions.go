@@ -93,8 +93,8 @@ func (b *builder) secretValue(n *ast.CallNode) operand {
 	b.secret = true
 	b.names.Secrets = append(b.names.Secrets, name)
 	column, called := b.at(n), "get_secret('"+name+"')"
-	return operand{text, func(v Values) (any, *Error) {
-		value, err := v.Secret(name)
+	return operand{text, func(r *rendering) (any, *Error) {
+		value, err := r.Secret(name)
 		if err != nil {
 			return nil, &Error{Column: column, Message: called, Err: err}
 		}
@@ -119,7 +119,7 @@ func (b *builder) variable(n *ast.CallNode) (l lookup, ok bool) {
 }
 
 func (b *builder) now(n *ast.CallNode) operand {
-	time := operand{integer, func(v Values) (any, *Error) { return v.Now(), nil }}
+	time := operand{integer, func(r *rendering) (any, *Error) { return r.Now(), nil }}
 	if len(n.Arguments) == 0 {
 		return time
 	}
@@ -130,8 +130,8 @@ func (b *builder) now(n *ast.CallNode) operand {
 
 func (b *builder) uuid(n *ast.CallNode) operand {
 	column := b.at(n)
-	return operand{text, func(v Values) (any, *Error) {
-		value, err := v.UUID()
+	return operand{text, func(r *rendering) (any, *Error) {
+		value, err := r.UUID()
 		if err != nil {
 			return nil, &Error{Column: column, Message: "uuid()", Err: err}
 		}
@@ -149,8 +149,8 @@ func (b *builder) defaultValue(n *ast.CallNode) operand {
 			return operand{}
 		}
 		column := b.at(n.Arguments[0])
-		value = operand{text, func(v Values) (any, *Error) {
-			found, _ := l.find(v)
+		value = operand{text, func(r *rendering) (any, *Error) {
+			found, _ := l.find(r)
 			return limited(column, found)
 		}}
 	} else {
@@ -160,11 +160,11 @@ func (b *builder) defaultValue(n *ast.CallNode) operand {
 	if value.kind != 0 && value.kind&text == 0 {
 		return b.fail(n.Arguments[0], "default replaces missing and empty texts, and this is none")
 	}
-	return operand{value.kind | other.kind, func(v Values) (any, *Error) {
-		if found, err := value.run(v); err != nil || found != "" {
+	return operand{value.kind | other.kind, func(r *rendering) (any, *Error) {
+		if found, err := value.run(r); err != nil || found != "" {
 			return found, err
 		}
-		return other.run(v)
+		return other.run(r)
 	}}
 }
 

@@ -12,8 +12,8 @@ type document []byte
 func (b *builder) jsonEncode(n *ast.CallNode) operand {
 	o := b.build(n.Arguments[0])
 	column := b.at(n)
-	return operand{text, func(v Values) (any, *Error) {
-		encoded, err := o.appendTo(nil, v, column)
+	return operand{text, func(r *rendering) (any, *Error) {
+		encoded, err := o.appendTo(nil, r, column)
 		if err != nil {
 			return nil, err
 		}
@@ -27,14 +27,14 @@ func (b *builder) array(n *ast.ArrayNode) operand {
 	for i, node := range n.Nodes {
 		elements[i] = b.build(node)
 	}
-	return operand{structure, func(v Values) (any, *Error) {
+	return operand{structure, func(r *rendering) (any, *Error) {
 		encoded := document{'['}
 		for i, element := range elements {
 			if i > 0 {
 				encoded = append(encoded, ',')
 			}
 			var err *Error
-			if encoded, err = element.appendTo(encoded, v, column); err != nil {
+			if encoded, err = element.appendTo(encoded, r, column); err != nil {
 				return nil, err
 			}
 		}
@@ -68,7 +68,7 @@ func (b *builder) object(n *ast.MapNode) operand {
 		}
 		members = append(members, member{string(quoted) + ":", b.build(pair.Value)})
 	}
-	return operand{structure, func(v Values) (any, *Error) {
+	return operand{structure, func(r *rendering) (any, *Error) {
 		encoded := document{'{'}
 		for i, m := range members {
 			if i > 0 {
@@ -76,7 +76,7 @@ func (b *builder) object(n *ast.MapNode) operand {
 			}
 			encoded = append(encoded, m.name...)
 			var err *Error
-			if encoded, err = m.value.appendTo(encoded, v, column); err != nil {
+			if encoded, err = m.value.appendTo(encoded, r, column); err != nil {
 				return nil, err
 			}
 		}
@@ -87,8 +87,8 @@ func (b *builder) object(n *ast.MapNode) operand {
 const notUTF8 = "JSON cannot hold text that is not UTF-8"
 
 // appendTo evaluates the operand and appends it as JSON. Errors of the encoding are reported at the column.
-func (o operand) appendTo(encoded document, v Values, column int) (document, *Error) {
-	value, err := o.run(v)
+func (o operand) appendTo(encoded document, r *rendering, column int) (document, *Error) {
+	value, err := o.run(r)
 	if err != nil {
 		return nil, err
 	}
@@ -96,8 +96,14 @@ func (o operand) appendTo(encoded document, v Values, column int) (document, *Er
 	case nil:
 		encoded = append(encoded, "null"...)
 	case document:
+		if err := r.pass(column, len(value)); err != nil {
+			return nil, err
+		}
 		encoded = append(encoded, value...)
 	case string:
+		if err := r.pass(column, len(value)); err != nil {
+			return nil, err
+		}
 		var invalid error
 		if encoded, invalid = jsontext.AppendQuote(encoded, value); invalid != nil {
 			return nil, &Error{Column: column, Message: notUTF8}

@@ -65,7 +65,7 @@ func (o *Object) Literal() bool { return o.literal }
 // what stands for it in the result. Numbers are json.Number, with the text that they had. The caller owns the result.
 // The error is an *Error with a path.
 func (o *Object) Render(v Values, text func([]Part) (string, error)) (map[string]any, error) {
-	return renderMembers(o.members, v, text)
+	return renderMembers(o.members, &rendering{Values: v}, text)
 }
 
 type objectCompiler struct {
@@ -155,10 +155,10 @@ func numberText(v any) (number json.Number, ok bool) {
 	return "", false
 }
 
-func renderMembers(members []member, v Values, text func([]Part) (string, error)) (map[string]any, error) {
+func renderMembers(members []member, r *rendering, text func([]Part) (string, error)) (map[string]any, error) {
 	rendered := make(map[string]any, len(members))
 	for _, m := range members {
-		value, err := render(m.value, v, text)
+		value, err := render(m.value, r, text)
 		if err != nil {
 			return nil, err
 		}
@@ -167,27 +167,27 @@ func renderMembers(members []member, v Values, text func([]Part) (string, error)
 	return rendered, nil
 }
 
-func render(value any, v Values, text func([]Part) (string, error)) (any, error) {
+func render(value any, r *rendering, text func([]Part) (string, error)) (any, error) {
 	switch value := value.(type) {
 	case []member:
-		return renderMembers(value, v, text)
+		return renderMembers(value, r, text)
 	case []any:
 		rendered := make([]any, len(value))
 		for i, element := range value {
 			var err error
-			if rendered[i], err = render(element, v, text); err != nil {
+			if rendered[i], err = render(element, r, text); err != nil {
 				return nil, err
 			}
 		}
 		return rendered, nil
 	case *leaf:
-		return value.render(v, text)
+		return value.render(r, text)
 	}
 	return value, nil
 }
 
-func (l *leaf) render(v Values, text func([]Part) (string, error)) (any, error) {
-	parts, problem := l.template.render(v, nil)
+func (l *leaf) render(r *rendering, text func([]Part) (string, error)) (any, error) {
+	parts, problem := l.template.render(r, nil)
 	if problem != nil {
 		problem.Path = l.path.String()
 		return nil, problem

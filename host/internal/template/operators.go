@@ -107,13 +107,16 @@ func (b *builder) unary(n *ast.UnaryNode) operand {
 
 // apply evaluates both sides, then the operation on them.
 func apply(column int, result kind, op operation, left, right operand) operand {
-	return operand{result, func(v Values) (any, *Error) {
-		x, err := left.run(v)
+	return operand{result, func(r *rendering) (any, *Error) {
+		x, err := left.run(r)
 		if err != nil {
 			return nil, err
 		}
-		y, err := right.run(v)
+		y, err := right.run(r)
 		if err != nil {
+			return nil, err
+		}
+		if err := r.pass(column, lengthOf(x)+lengthOf(y)); err != nil {
 			return nil, err
 		}
 		value, problem := op(x, y)
@@ -124,15 +127,21 @@ func apply(column int, result kind, op operation, left, right operand) operand {
 	}}
 }
 
+// lengthOf gives the bytes of a text.
+func lengthOf(value any) int {
+	s, _ := value.(string)
+	return len(s)
+}
+
 // shortCircuit is "or" when decisive is true, "and" when it is false: the right side is not evaluated if the left one
 // is decisive.
 func shortCircuit(left, right operand, decisive bool) operand {
-	return operand{boolean, func(v Values) (any, *Error) {
-		x, err := left.run(v)
+	return operand{boolean, func(r *rendering) (any, *Error) {
+		x, err := left.run(r)
 		if err != nil || x.(bool) == decisive {
 			return x, err
 		}
-		return right.run(v)
+		return right.run(r)
 	}}
 }
 

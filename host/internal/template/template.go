@@ -21,6 +21,7 @@ const (
 	MaxExpressions = exprscan.MaxExpressions
 	MaxTokens      = 512     // tokens in an expression; bounds nesting too
 	MaxText        = 1 << 20 // bytes of a rendered template, and of each value on the way to it
+	MaxWork        = 8 << 20 // bytes of text that functions and operators take, in a template or in all of an object
 )
 
 // Template is compiled text with expressions. It is safe for concurrent use.
@@ -44,6 +45,21 @@ type Part struct {
 	Text   string
 	Secret bool   // Text comes from an expression that calls get_secret, at whatever depth
 	Source string // of a secret Part the expression with its braces, to be shown in its stead
+}
+
+// rendering is what expressions are evaluated with, and the bytes of text that they have taken so far. Each value is bounded; but a
+// source of 64 KiB can make hundreds of the longest.
+type rendering struct {
+	Values
+	work int
+}
+
+// pass counts what a function or an operator at a column takes.
+func (r *rendering) pass(column, bytes int) *Error {
+	if r.work += bytes; r.work > MaxWork {
+		return &Error{Column: column, Message: "the expressions take more than 8 MiB of text in all"}
+	}
+	return nil
 }
 
 // Compile compiles a template. The error is an *Error, or several joined; Errors lists them.
@@ -107,7 +123,7 @@ func (t *Template) Secret() bool { return len(t.names.Secrets) > 0 }
 // Render evaluates the expressions, once: text of the form {{ … }} in a value stays as it is. Empty text gives no
 // Part. The error is an *Error; errors.Is finds the cause that Values.Secret or Values.UUID returned.
 func (t *Template) Render(v Values) ([]Part, error) {
-	parts, err := t.render(v, nil)
+	parts, err := t.render(&rendering{Values: v}, nil)
 	if err != nil {
 		return nil, err
 	}
@@ -118,7 +134,7 @@ func (t *Template) Render(v Values) ([]Part, error) {
 // behind the first ? of the text in the query parameter, in which the expression stands.
 func (t *Template) RenderURL(v Values) ([]Part, error) {
 	query := false
-	parts, err := t.render(v, func(literal, value string) string {
+	parts, err := t.render(&rendering{Values: v}, func(literal, value string) string {
 		if query = query || strings.Contains(literal, "?"); query {
 			return strings.ReplaceAll(url.QueryEscape(value), "+", "%20")
 		}
@@ -131,14 +147,14 @@ func (t *Template) RenderURL(v Values) ([]Part, error) {
 }
 
 // render has escape change what each expression gives; it is told what stands between the expression and the one before.
-func (t *Template) render(v Values, escape func(literal, value string) string) ([]Part, *Error) {
+func (t *Template) render(r *rendering, escape func(literal, value string) string) ([]Part, *Error) {
 	literal := ""
 	parts := make([]Part, 0, t.parts)
 	size := 0
 	for _, s := range t.segments {
 		text := s.text
 		if s.run != nil {
-			value, err := s.run(v)
+			value, err := s.run(r)
 			if err != nil {
 				return nil, err
 			}
