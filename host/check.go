@@ -77,7 +77,9 @@ type room struct{ values, bytes, expressions int }
 
 // fits takes a value off, and reports whether there was room for it. It ends also for a map that is in itself.
 func (r *room) fits(value any) bool {
-	r.values--
+	if r.values--; r.values < 0 {
+		return false
+	}
 	switch value := value.(type) {
 	case string:
 		r.bytes -= len(value)
@@ -99,7 +101,7 @@ func (r *room) fits(value any) bool {
 			}
 		}
 	}
-	return min(r.values, r.bytes, r.expressions) >= 0
+	return min(r.bytes, r.expressions) >= 0
 }
 
 func (k *checker) origins() {
