@@ -25,9 +25,10 @@ type checker struct {
 }
 
 const (
-	maxProblems     = 100     // of a connector that are listed
-	maxConfigValues = 100_000 // of a configuration
-	maxConfigBytes  = 4 << 20 // of its texts and names
+	maxProblems          = 100       // of a connector that are listed
+	maxConfigValues      = 50_000    // of a configuration
+	maxConfigBytes       = 4 << 20   // of its texts and names
+	maxConfigExpressions = 512 << 10 // of its texts that have expressions in them
 )
 
 // full reports whether one more problem would only be counted. Who asks first saves what it costs to say what it is.
@@ -58,8 +59,9 @@ func (k *checker) run(ctx context.Context) {
 		k.wrong("auth.type", 0, "there is no auth type %q%s", Printable(c.Auth.Type), didYouMean(c.Auth.Type, slices.Sorted(maps.Keys(k.host.types))))
 		return
 	}
-	if values, bytes := maxConfigValues, maxConfigBytes; !fits(c.Auth.Config, &values, &bytes) {
-		k.wrong("auth.config", 0, "is too large: it may have %d values, and %d MiB of text", maxConfigValues, maxConfigBytes>>20)
+	if room := (room{maxConfigValues, maxConfigBytes, maxConfigExpressions}); !room.fits(c.Auth.Config) {
+		k.wrong("auth.config", 0, "is too large: it may have %d values, %d MiB of text, and %d KiB of texts with expressions",
+			maxConfigValues, maxConfigBytes>>20, maxConfigExpressions>>10)
 		return
 	}
 	c.plan = c.newPlan()
@@ -73,29 +75,36 @@ func (k *checker) run(ctx context.Context) {
 	}
 }
 
-// fits reports whether what is left of two limits is enough for a value, and takes it off. It ends also for a map that is in
-// itself.
-func fits(value any, values, bytes *int) bool {
-	*values--
+// room is what is left of the limits of a configuration.
+type room struct{ values, bytes, expressions int }
+
+// fits takes a value off, and reports whether there was room for it. It ends also for a map that is in itself.
+func (r *room) fits(value any) bool {
+	if r.values--; r.values < 0 {
+		return false
+	}
 	switch value := value.(type) {
 	case string:
-		*bytes -= len(value)
+		r.bytes -= len(value)
+		if strings.Contains(value, "{{") {
+			r.expressions -= len(value)
+		}
 	case json.Number:
-		*bytes -= len(value)
+		r.bytes -= len(value)
 	case map[string]any:
 		for name, member := range value {
-			if *bytes -= len(name); !fits(member, values, bytes) {
+			if r.bytes -= len(name); !r.fits(member) {
 				return false
 			}
 		}
 	case []any:
 		for _, element := range value {
-			if !fits(element, values, bytes) {
+			if !r.fits(element) {
 				return false
 			}
 		}
 	}
-	return *values >= 0 && *bytes >= 0
+	return min(r.bytes, r.expressions) >= 0
 }
 
 func (k *checker) origins() {

@@ -46,7 +46,8 @@ type Connector struct {
 // Auth is the authentication object of a connector: a type, and its configuration.
 type Auth struct {
 	Type string `json:"type"`
-	// Config has string, bool, numbers (json.Number keeps their text), nil, []any and map[string]any.
+	// Config has string, bool, numbers (json.Number keeps their text), nil, []any and map[string]any: at most 50,000 values,
+	// 4 MiB of texts and names, and 512 KiB of texts with expressions in them.
 	Config map[string]any `json:"config,omitempty"`
 }
 

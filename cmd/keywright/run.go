@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/keywright/keywright/internal/connectors"
 )
@@ -70,7 +71,34 @@ func (a *app) root() *cobra.Command {
 	root.SetErr(a.err)
 	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error { return &usageError{c, err} })
 	root.AddCommand(a.demo(), a.check(), a.request(), a.explain(), a.serve(), a.content(), a.plugin(), a.version())
+	eachOnce(root)
 	return root
+}
+
+// eachOnce makes it an error to give a flag twice, unless each of its values counts: the last one would win without a word.
+func eachOnce(c *cobra.Command) {
+	c.Flags().VisitAll(func(f *pflag.Flag) {
+		if _, many := f.Value.(pflag.SliceValue); !many {
+			f.Value = &once{Value: f.Value}
+		}
+	})
+	for _, below := range c.Commands() {
+		eachOnce(below)
+	}
+}
+
+// once is the value of a flag that can be given once.
+type once struct {
+	pflag.Value
+	given bool
+}
+
+func (o *once) Set(text string) error {
+	if o.given {
+		return errors.New("it is given twice, and only one can count")
+	}
+	o.given = true
+	return o.Value.Set(text)
 }
 
 // noCommand is what a command does that only has commands below it.

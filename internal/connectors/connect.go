@@ -14,9 +14,44 @@ import (
 	"github.com/keywright/keywright/internal/nearest"
 )
 
+// maxExpressions is how many bytes the texts of a file may have that are expressions, or have some in them: compiling a byte
+// of them can take a thousand times as long as reading it.
+const maxExpressions = 512 << 10
+
+// expressions returns how many bytes the texts of a connector have that are expressions, or have some in them.
+func (c *definition) expressions() int {
+	all := len(c.gateway.Response.Filter)
+	if !strings.Contains(c.gateway.Response.Body, "{{") {
+		all += len(c.gateway.Response.Body)
+	}
+	return all + c.member.templates()
+}
+
+func (n *node) templates() (bytes int) {
+	for _, m := range n.members {
+		bytes += m.value.templates()
+	}
+	for _, item := range n.items {
+		bytes += item.templates()
+	}
+	if text, _ := n.value.(string); strings.Contains(text, "{{") {
+		bytes += len(text)
+	}
+	return bytes
+}
+
 // connect connects a connector, and gives what is wrong with it its place in the file. What its requests and answers are
 // like is looked at also where it cannot be connected.
 func (l *loader) connect(ctx context.Context, c *definition, info host.PluginInfo, taken map[string]string) {
+	if l.expressions <= maxExpressions {
+		l.expressions += c.expressions()
+		if l.expressions > maxExpressions {
+			l.at(c.member.place, c.path(), "makes the texts with expressions in them longer than %d KiB, all of the file together: split it", maxExpressions>>10)
+		}
+	}
+	if l.expressions > maxExpressions {
+		return
+	}
 	connected := l.authenticated(ctx, c, info)
 	c.gateway.Name, c.gateway.Permalink, c.gateway.Auth = c.name, c.permalink, c.auth
 	if c.url == nil {

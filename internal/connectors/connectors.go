@@ -3,6 +3,7 @@
 package connectors
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -13,6 +14,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/keywright/keywright/gateway"
 	"github.com/keywright/keywright/host"
@@ -72,7 +74,7 @@ type Connector struct {
 }
 
 // Load reads a file. When anything is wrong with it, the error is an [Error] that lists all of it, and nothing is loaded.
-// When the context ends, its error is the one. The caller closes the set.
+// When the context ends, the error is the context's. The caller closes the set.
 func Load(ctx context.Context, name string, o Options) (*Set, error) {
 	file, err := os.Open(name)
 	if err != nil {
@@ -86,7 +88,11 @@ func Load(ctx context.Context, name string, o Options) (*Set, error) {
 		return nil, &Error{File: name, Problems: []Problem{{Message: message}}}
 	}
 	defer file.Close()
+	defer context.AfterFunc(ctx, func() { _ = file.SetReadDeadline(time.Unix(1, 0)) })() // it may be a pipe that nobody writes to
 	text, err := io.ReadAll(io.LimitReader(file, maxFile+1))
+	if ctx.Err() != nil {
+		return nil, ctx.Err()
+	}
 	if err != nil {
 		return nil, &Error{File: name, Problems: []Problem{{Message: "it cannot be read: " + cause(err)}}}
 	}
@@ -168,6 +174,8 @@ type loader struct {
 	set     *Set
 	types   []string // that there are, with aliases
 	lacking bool     // a plugin of the file could not be loaded, so types are missing
+
+	expressions int // bytes of texts with expressions, of the connectors so far
 }
 
 // load returns an error only for what is not the file's fault.
@@ -186,6 +194,11 @@ func (l *loader) load(ctx context.Context, text string) error {
 	if err := l.host(ctx, files); err != nil {
 		return err
 	}
+	return l.connectAll(ctx, definitions)
+}
+
+// connectAll connects the connectors of the file, and ends with the context.
+func (l *loader) connectAll(ctx context.Context, definitions []*definition) error {
 	known := map[string]host.PluginInfo{}
 	for _, info := range l.set.Host.Plugins() {
 		for _, name := range append([]string{info.Type}, info.Aliases...) {
@@ -230,10 +243,13 @@ func (l *loader) host(ctx context.Context, files []pluginFile) error {
 			name = filepath.Join(l.dir, name)
 		}
 		l.set.PluginFiles = append(l.set.PluginFiles, name)
-		wasm, err := os.ReadFile(name)
+		wasm, err := readModule(name, cmp.Or(config.Limits.ModuleBytes, 8<<20))
 		if err != nil {
 			message := "cannot be read: " + cause(err)
-			if errors.Is(err, fs.ErrNotExist) {
+			switch {
+			case errors.Is(err, errNotAFile):
+				message = "is no regular file"
+			case errors.Is(err, fs.ErrNotExist):
 				message = "names a file that does not exist; it is looked for from this file's directory"
 			}
 			l.at(f.member.get("path").value.place, f.at+".path", "%s", message)
@@ -256,6 +272,9 @@ func (l *loader) host(ctx context.Context, files []pluginFile) error {
 		tried := config
 		tried.Plugins = append(slices.Clone(config.Plugins), candidate)
 		h, err := host.New(ctx, tried)
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
 		if err != nil {
 			l.at(readable[i].member.place, readable[i].at, "%v", err)
 			l.lacking = true
@@ -265,4 +284,20 @@ func (l *loader) host(ctx context.Context, files []pluginFile) error {
 		l.set.Host, config = h, tried
 	}
 	return nil
+}
+
+var errNotAFile = errors.New("is no regular file")
+
+// readModule reads a plugin, and no more of it than one byte over the limit, so that the host refuses what is longer. What is
+// no file, such as a pipe or a device, might have no end.
+func readModule(name string, limit int) ([]byte, error) {
+	if info, err := os.Stat(name); err != nil || !info.Mode().IsRegular() {
+		return nil, cmp.Or(err, errNotAFile)
+	}
+	file, err := os.Open(name)
+	if err != nil {
+		return nil, err
+	}
+	defer file.Close()
+	return io.ReadAll(io.LimitReader(file, int64(limit)+1))
 }

@@ -47,6 +47,9 @@ type pluginFile struct {
 	grants []string
 }
 
+// maxPlugins is how many plugins a file may name: each is read and compiled.
+const maxPlugins = 32
+
 // definer reads the definitions out of a document.
 type definer struct {
 	*problems
@@ -80,6 +83,10 @@ func (d *definer) document(root *node) (connectors []*definition, plugins []plug
 		connectors = append(connectors, c)
 	}
 	for i, n := range d.items(root, "", "plugins", "a list of plugins, each beginning with a hyphen,") {
+		if i == maxPlugins {
+			d.at(n.place, "plugins", "has more than %d plugins", maxPlugins)
+			break
+		}
 		plugins = append(plugins, d.plugin(n, fmt.Sprintf("plugins[%d]", i)))
 	}
 	return connectors, plugins

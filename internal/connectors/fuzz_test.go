@@ -2,6 +2,23 @@ package connectors
 
 import "testing"
 
+// A file of any content is read, or refused, at a cost that is in proportion to its size (threats.md 54).
+func FuzzCost(f *testing.F) {
+	for _, attack := range attacks {
+		f.Add(attack(2000))
+	}
+	h := newHost(f)
+	f.Fuzz(func(t *testing.T, text string) {
+		if len(text) > 64<<10 {
+			return
+		}
+		cost, _ := costOf(t, h, text)
+		if most := uint64(4<<20 + 2<<10*len(text)); cost > most {
+			t.Errorf("%d bytes of text allocate %d bytes", len(text), cost)
+		}
+	})
+}
+
 // A file of any content gives connectors or problems, and no panic.
 func FuzzParse(f *testing.F) {
 	for _, seed := range []string{

@@ -216,8 +216,10 @@ func (d *definer) identity(n *node) (c gateway.Identity) {
 		}
 	}
 	for _, p := range gateway.CheckIdentity(c, d.allowHTTP) {
-		_, where, _ := u.locate(p.Path)
-		d.at(where, path+"."+p.Path, "%s", p.Message)
+		n, where, _ := u.locate(p.Path)
+		if len(d.meant[n]) == 0 { // else it is the object that has what is missing under another name
+			d.at(where, path+"."+p.Path, "%s", p.Message)
+		}
 	}
 	return c
 }

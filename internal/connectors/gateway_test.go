@@ -204,3 +204,36 @@ connectors: [{name: A, url: "https://api.example.com", auth: {type: none}}]
 		t.Error(diff)
 	}
 }
+
+// A member that is misspelt is told what was meant, at every level, and what it was meant to be is not missed as well.
+func TestMisspeltMembersOfTheGateway(t *testing.T) {
+	_, got := load(t, `gateway:
+  host: [gateway.example.com]
+  user: {type: header, header: {proxy: 10.0.0.0/8, mail: X-Email, emial: X-Email}}
+  tsl: {cert: cert.pem, key: key.pem}
+secrets: [{type: dir, pth: secrets}]
+connectors:
+  - name: A
+    url: https://api.example.com
+    path: /a
+    headers: [{name: X-A, valeu: a}]
+    auth: {type: none}
+    response: {filters: record.a == 1}
+    limits: {peruser: 5}
+`, connectors.Options{})
+	want := []string{
+		`connectors.yaml:2:3: gateway.host: is not known here; did you mean "hosts"?`,
+		`connectors.yaml:3:33: gateway.user.header.proxy: is not known here; did you mean "proxies"?`,
+		`connectors.yaml:3:52: gateway.user.header.mail: is not known here; did you mean "email"?`,
+		`connectors.yaml:3:67: gateway.user.header.emial: is not known here; did you mean "email"?`,
+		`connectors.yaml:4:3: gateway.tsl: is not known here; did you mean "tls"?`,
+		`connectors.yaml:5:23: secrets[0].pth: is not known here; did you mean "path"?`,
+		`connectors.yaml:9:5: connectors.a.path: is not known here; did you mean "paths"?`,
+		`connectors.yaml:10:27: connectors.a.headers[0].valeu: is not known here; did you mean "value"?`,
+		`connectors.yaml:12:16: connectors.a.response.filters: is not known here; did you mean "filter"?`,
+		`connectors.yaml:13:14: connectors.a.limits.peruser: is not known here; did you mean "per_user"?`,
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Error(diff)
+	}
+}

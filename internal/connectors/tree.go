@@ -8,8 +8,8 @@ import (
 )
 
 const (
-	maxNesting = 100     // of lists and objects
-	maxValues  = 100_000 // of a file: texts, numbers, lists, objects; what aliases repeat counts as often as it is repeated
+	maxNesting = 100    // of lists and objects
+	maxValues  = 50_000 // of a file: texts, numbers, lists, objects; what aliases repeat counts as often as it is repeated
 )
 
 // node is a value of the file with its place. Nodes are shared where the file has aliases.

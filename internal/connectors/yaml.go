@@ -11,7 +11,7 @@ import (
 
 // maxMarks is how many characters a file may have that can be of YAML's structure: what the parser needs of memory and time
 // grows with them. It is counted before anything is parsed, so it has to be no less than what the parser finds.
-const maxMarks = 200_000
+const maxMarks = 100_000
 
 // marks counts the characters that begin, end or separate something in YAML, wherever they stand: who can hide a bracket in
 // quotes from a count that knows of quotes can also make such a count see quotes where the parser sees none. What cannot

@@ -83,7 +83,7 @@ var rules = []rule{
 	{packages: "internal/pluginbuild"},
 	{packages: "internal/postgrestest", others: []string{"github.com/jackc/pgx/v5"}},
 	{packages: "internal/docs"},
-	{packages: "cmd/keywright", ours: []string{"content", "content/...", "gateway", "host", "host/hosttest", "internal/...", "plugins", "sdk"}, others: []string{"github.com/schollz/progressbar/v3", "github.com/spf13/cobra", "golang.org/x/sys", "golang.org/x/term"}},
+	{packages: "cmd/keywright", ours: []string{"content", "content/...", "gateway", "host", "host/hosttest", "internal/...", "plugins", "sdk"}, others: []string{"github.com/schollz/progressbar/v3", "github.com/spf13/cobra", "github.com/spf13/pflag", "golang.org/x/sys", "golang.org/x/term"}},
 	{packages: "tools/plugin", ours: []string{"internal/pluginbuild"}},
 	{packages: "tools/mutants", ours: []string{"internal/pluginbuild"}},
 }

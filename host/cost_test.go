@@ -1,0 +1,102 @@
+package host_test
+
+import (
+	"errors"
+	"fmt"
+	"runtime"
+	"strings"
+	"testing"
+
+	"github.com/keywright/keywright/host"
+)
+
+// What a configuration costs grows no faster than it does, and what is too large is one problem (threats.md 55).
+func TestCostOfAConfiguration(t *testing.T) {
+	h, err := host.New(t.Context(), host.Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer h.Close(t.Context())
+	claims := func(n int, value func(i int) any) map[string]any {
+		all := map[string]any{}
+		for i := range n {
+			all[fmt.Sprintf("claim%d", i)] = value(i)
+		}
+		return map[string]any{"private_key": "{{ get_secret('k') }}", "claims": all}
+	}
+	tests := map[string]func(n int) map[string]any{
+		"secrets": func(n int) map[string]any {
+			return claims(n/10, func(i int) any { return fmt.Sprintf("{{ get_secret('s%d') }}", i) })
+		},
+		"variables in one text": func(n int) map[string]any {
+			return claims(n/250/20, func(i int) any {
+				return strings.Repeat(fmt.Sprintf("{{ get_variable('v%d') }}", i), 250)
+			})
+		},
+		"expressions": func(n int) map[string]any {
+			return claims(1+n/20_000, func(int) any { return strings.Repeat("{{1}}", 256) })
+		},
+		"unknown fields": func(n int) map[string]any {
+			all := map[string]any{}
+			for i := range n {
+				all[fmt.Sprintf("clams%d", i)] = "x"
+			}
+			return all
+		},
+		"bad expressions": func(n int) map[string]any {
+			return claims(n/10, func(int) any { return "{{ nope( }}" })
+		},
+		"a long name around many": func(n int) map[string]any {
+			return claims(1, func(int) any {
+				return map[string]any{strings.Repeat("x", 20*n): make([]any, n)}
+			})
+		},
+	}
+	for name, config := range tests {
+		t.Run(name, func(t *testing.T) {
+			cost := func(n int) uint64 {
+				c := host.Connector{Name: "x", Origins: []string{"https://api.example.com"}, Auth: host.Auth{Type: "jwt", Config: config(n)}}
+				var before, after runtime.MemStats
+				runtime.ReadMemStats(&before)
+				_, err := h.Connect(t.Context(), c)
+				runtime.ReadMemStats(&after)
+				var wrong *host.ConfigError
+				if err != nil && (!errors.As(err, &wrong) || len(wrong.Problems) > 100) {
+					t.Fatalf("%d problems: %.200v", len(wrong.Problems), err)
+				}
+				return after.TotalAlloc - before.TotalAlloc
+			}
+			half, whole := cost(20_000), cost(40_000)
+			if whole > 3*half+2<<20 || whole > 200<<20 {
+				t.Errorf("40,000 cost %d bytes, 20,000 %d", whole, half)
+			}
+		})
+	}
+}
+
+// A configuration that is too large is refused with one problem that says what it may have (threats.md 55).
+func TestConfigurationThatIsTooLarge(t *testing.T) {
+	h, err := host.New(t.Context(), host.Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer h.Close(t.Context())
+	endless := map[string]any{}
+	endless["a"], endless["b"] = endless, endless
+	for name, claims := range map[string]any{
+		"values":          map[string]any{"a": make([]any, 50_001)},
+		"text":            map[string]any{"a": strings.Repeat("x", 5<<20)},
+		"a name":          map[string]any{strings.Repeat("x", 5<<20): "a"},
+		"expressions":     map[string]any{"a": strings.Repeat("{{1}}", 120_000)},
+		"a map in itself": endless,
+	} {
+		_, err := h.Connect(t.Context(), host.Connector{
+			Name: "x", Origins: []string{"https://api.example.com"},
+			Auth: host.Auth{Type: "jwt", Config: map[string]any{"private_key": "k", "claims": claims}},
+		})
+		want := "connectors.x.auth.config: is too large: it may have 50000 values, 4 MiB of text, and 512 KiB of texts with expressions"
+		if err == nil || err.Error() != want {
+			t.Errorf("%s: %.300v", name, err)
+		}
+	}
+}

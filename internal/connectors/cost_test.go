@@ -1,0 +1,204 @@
+package connectors
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/keywright/keywright/host"
+)
+
+// allocated returns how many bytes f allocates, and what it returns.
+func allocated(f func() error) (uint64, error) {
+	var before, after runtime.MemStats
+	runtime.GC()
+	runtime.ReadMemStats(&before)
+	err := f()
+	runtime.ReadMemStats(&after)
+	return after.TotalAlloc - before.TotalAlloc, err
+}
+
+func newHost(t testing.TB) *host.Host {
+	h, err := host.New(t.Context(), host.Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := h.Close(context.WithoutCancel(t.Context())); err != nil {
+			t.Error(err)
+		}
+	})
+	return h
+}
+
+// costOf reads a text with a host that is there already, and returns how many bytes that allocates.
+func costOf(t *testing.T, h *host.Host, text string) (uint64, []Problem) {
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute) // against hanging
+	defer cancel()
+	l := &loader{set: &Set{Host: h}, options: Options{Environment: true}, source: source{text: text}}
+	cost, err := allocated(func() error {
+		root := parse(ctx, text, &l.problems)
+		if root == nil {
+			return ctx.Err()
+		}
+		d := &definer{problems: &l.problems, meant: map[*node][]string{}}
+		definitions, _ := d.document(root)
+		l.set.Settings = d.settings(root)
+		d.stores(root)
+		return l.connectAll(ctx, definitions)
+	})
+	if err != nil {
+		t.Fatalf("%d bytes: %v", len(text), err)
+	}
+	return cost, l.sorted()
+}
+
+// What a file costs is bounded, and grows no faster than the file, whatever is in it (threats.md 54).
+func TestCostOfAnyFile(t *testing.T) {
+	h := newHost(t)
+	for name, attack := range attacks {
+		t.Run(name, func(t *testing.T) {
+			const mib = 1 << 20
+			n := maxFile
+			whole := attack(n)
+			cost, problems := costOf(t, h, whole[:min(n, len(whole))])
+			for len(problems) > 0 && strings.Contains(problems[0].Message, " marks ") { // that is quick: how much is read?
+				n /= 2
+				cost, problems = costOf(t, h, attack(n))
+			}
+			if len(problems) > maxProblems+1 {
+				t.Errorf("%d problems", len(problems))
+			}
+			if half, _ := costOf(t, h, attack(n/2)); cost > 3*half+4*mib {
+				t.Errorf("%d bytes cost %d MiB, half of them %d MiB", n, cost/mib, half/mib)
+			}
+			var memory runtime.MemStats
+			runtime.ReadMemStats(&memory)
+			if memory.HeapSys > 256*mib {
+				t.Fatalf("%d bytes have made the heap %d MiB large", n, memory.HeapSys/mib)
+			}
+		})
+	}
+}
+
+// A thousand connectors of everyday length are read, and cost twice what five hundred do (threats.md 54).
+func TestAThousandConnectors(t *testing.T) {
+	file := func(n int) string {
+		var b strings.Builder
+		b.WriteString("# All that we call, team by team: ask before changing.\ngateway: {hosts: [gateway.example.com]}\nconnectors:\n")
+		for i := range n {
+			fmt.Fprintf(&b, `
+  # The API of team %[1]d, which answers in JSON, mostly.
+  - name: Team %[1]d - orders
+    permalink: team-%[1]d
+    url: https://api-%[1]d.example.com/v2/tenants/{{ tenant_id }}
+    method: [GET, POST]
+    paths: [/orders, "/orders/*", /customers/**]
+    headers:
+      - {name: X-On-Behalf-Of, value: "{{ user.email }}"}
+      - {name: Accept-Language, value: "en,de;q=0.5", overridable: true}
+    query:
+      - {name: limit, value: "50", overridable: true}
+    auth:
+      type: oauth_client_credentials
+      config:
+        client_id: gateway-%[1]d
+        client_secret: "{{ get_secret('team-%[1]d') }}"
+        token_url: https://login-%[1]d.example.com/token
+        scope: "orders:read orders:write"
+    response:
+      filter: record.owner == user.email
+      body: "{orders: response.body}"
+    timeout: 10s
+    limits: {per_user: 5, total: 200}
+`, i)
+		}
+		return b.String()
+	}
+	modules := t.TempDir()
+	cost := func(n int) uint64 {
+		cost, err := allocated(func() error {
+			set, err := Read(t.Context(), "connectors.yaml", []byte(file(n)), Options{Environment: true, Host: host.Config{CodeCache: modules}})
+			if err != nil {
+				return err
+			}
+			if len(set.Connectors) != n {
+				t.Errorf("%d connectors, not %d", len(set.Connectors), n)
+			}
+			return set.Close(t.Context())
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return cost
+	}
+	cost(1) // compiles the modules
+	fixed := cost(1)
+	half, whole := cost(500)-fixed, cost(1000)-fixed
+	if whole > half*5/2 {
+		t.Errorf("1,000 connectors allocate %d bytes, 500 %d", whole, half)
+	}
+}
+
+// ending ends its context when it is asked for the nth time.
+type ending struct {
+	left   int
+	cancel context.CancelFunc
+}
+
+func (e *ending) Secret(ctx context.Context, _ string) (string, error) {
+	if e.left--; e.left == 0 {
+		e.cancel()
+	}
+	return "value", ctx.Err()
+}
+
+// Reading ends with its context, and says so instead of complaining of the file (threats.md 54).
+func TestReadingEndsWithItsContext(t *testing.T) {
+	canceled, cancel := context.WithCancel(t.Context())
+	cancel()
+	for name, text := range map[string]string{"YAML": claims + "        a: b\n", "JSON": `{"connectors": []}`} {
+		if _, err := Read(canceled, "connectors.yaml", []byte(text), Options{}); !errors.Is(err, context.Canceled) {
+			t.Errorf("%s, before it began: %v", name, err)
+		}
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	asked := &ending{left: 3, cancel: cancel}
+	_, err := Read(ctx, "connectors.yaml", []byte(attacks["api keys"](100_000)), Options{ReadSecrets: true, Host: host.Config{Secrets: asked}})
+	if !errors.Is(err, context.Canceled) {
+		t.Errorf("in the middle: %v", err)
+	}
+	if asked.left < -3 {
+		t.Errorf("%d secrets were asked for after the context had ended", -asked.left)
+	}
+}
+
+// Of many problems the first hundred are listed, with how many more there are (threats.md 54).
+func TestManyProblems(t *testing.T) {
+	for name, text := range map[string]string{
+		"of the file":    "connectors: [1]\n" + numberedLines(5000, "x%d: y\n"),
+		"of a connector": strings.TrimSuffix(claims, "      claims:\n") + numberedLines(5000, "      x%d: y\n"),
+	} {
+		_, err := Read(t.Context(), "connectors.yaml", []byte(text), Options{})
+		var wrong *Error
+		if !errors.As(err, &wrong) {
+			t.Fatalf("%s: %v", name, err)
+		}
+		last := wrong.Problems[len(wrong.Problems)-1]
+		if want := (Problem{Message: "and 4901 more problems: mend these first"}); len(wrong.Problems) != maxProblems+1 || last != want {
+			t.Errorf("%s: %d problems, the last of them %+v", name, len(wrong.Problems), last)
+		}
+	}
+}
+
+func numberedLines(n int, format string) string {
+	var b strings.Builder
+	for i := range n {
+		fmt.Fprintf(&b, format, i)
+	}
+	return b.String()
+}
