@@ -5,6 +5,12 @@ import "database/sql"
 // SelectArticles is how a page is found.
 const SelectArticles = selectArticles
 
+// What records are read with for everybody.
+const (
+	SelectShownProductUpdate = selectShownProductUpdate
+	SelectShownReply         = selectShownReply
+)
+
 // SmallChunks makes a store split and merge chunks of a few articles, and sections of a few chunks.
 func (s *Store) SmallChunks() { s.limits = limits{articles: 6, chunks: 4} }
 
