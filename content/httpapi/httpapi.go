@@ -30,7 +30,12 @@ type Config struct {
 	// Observe is told of each request once it has been answered. Nil: nobody.
 	Observe func(Event)
 	Clock   func() time.Time // nil is time.Now
+	// Requests is how many are answered at once, each with its body in memory. Further ones get 503. 0 is [DefaultRequests].
+	Requests int
 }
+
+// DefaultRequests is for a Config that does not say.
+const DefaultRequests = 128
 
 // Embedder puts the HTML of providers in the place of URLs that stand alone. What it cannot resolve, it leaves as it is.
 type Embedder interface {
@@ -54,7 +59,8 @@ const answerTime = 15 * time.Second
 
 type handler struct {
 	config   Config
-	document []byte // openapi.json
+	document []byte        // openapi.json
+	places   chan struct{} // has a place for each request that is being answered
 }
 
 // New makes a handler. It routes by the path as it was sent, because an id may have any character: nothing before it may clean
@@ -72,7 +78,10 @@ func New(c Config) (http.Handler, error) {
 	if c.Clock == nil {
 		c.Clock = time.Now
 	}
-	return &handler{config: c, document: document(c.Base)}, nil
+	if c.Requests == 0 {
+		c.Requests = DefaultRequests
+	}
+	return &handler{config: c, document: document(c.Base), places: make(chan struct{}, c.Requests)}, nil
 }
 
 var plainPath = regexp.MustCompile(`^(/[A-Za-z0-9._~-]+)*$`)
@@ -94,7 +103,14 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	began := h.config.Clock()
 	var event Event
 	h.prepare(w.Header())
-	body, err := h.serve(w.Header(), r, &event)
+	var body []byte
+	var err error = busy
+	select {
+	case h.places <- struct{}{}:
+		defer func() { <-h.places }() // once the answer has been written: it is in memory until then
+		body, err = h.serve(w.Header(), r, &event)
+	default:
+	}
 	switch {
 	case err != nil:
 		h.fail(w, r, &event, err)

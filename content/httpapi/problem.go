@@ -39,6 +39,7 @@ var (
 	methodNotAllowed   = &problem{status: http.StatusMethodNotAllowed, kind: "method-not-allowed", detail: "this can only be read: use GET or HEAD"}
 	unauthenticated    = &problem{status: http.StatusUnauthorized, kind: "unauthenticated", detail: "this needs a valid API key or bearer token"}
 	callersUnavailable = &problem{status: http.StatusServiceUnavailable, kind: "callers-unavailable", detail: "API keys and tokens cannot be verified at the moment", retry: 5}
+	busy               = &problem{status: http.StatusServiceUnavailable, kind: "busy", detail: "too many requests are being answered; try again", retry: 1}
 	timedOut           = &problem{status: http.StatusServiceUnavailable, kind: "timeout", detail: "this took too long; try again", retry: 5}
 	storeFailed        = &problem{status: http.StatusInternalServerError, kind: "store-failed", detail: "the content could not be read"}
 )

@@ -22,6 +22,7 @@ import (
 type memory struct {
 	records map[string]string
 	calls   int
+	most    int // records of one call
 	fails   int // the call that fails, from 1
 }
 
@@ -31,6 +32,7 @@ func (m *memory) Write(_ context.Context, records []content.Record) error {
 	if m.calls++; m.calls == m.fails {
 		return errFull
 	}
+	m.most = max(m.most, len(records))
 	for _, r := range records {
 		if m.records == nil {
 			m.records = map[string]string{}
@@ -221,6 +223,23 @@ func TestRecordsAreWrittenInBatches(t *testing.T) {
 	result, err := Import(t.Context(), &w, "f", strings.NewReader(articles(2500)), Options{Progress: func(r Result) { progress = append(progress, r.Written()) }})
 	if err != nil || result.Articles != 2500 || len(w.records) != 2500 || w.calls != 3 || !slices.Equal(progress, []int{1000, 2000, 2500}) {
 		t.Errorf("%+v, %v: %d records in %d calls, %d", result, err, len(w.records), w.calls, progress)
+	}
+}
+
+// Records are large at times: what is written at once is bounded by its bytes, too.
+func TestBatchesOfLargeRecordsAreSmall(t *testing.T) {
+	var w memory
+	var text strings.Builder
+	const size = 1 << 20
+	for i := range 30 {
+		fmt.Fprintf(&text, `{"type":"article","id":"%d","body":"%s"}`+"\n", i, strings.Repeat("x", size))
+	}
+	result, err := Import(t.Context(), &w, "f", strings.NewReader(text.String()), Options{})
+	if err != nil || result.Articles != 30 {
+		t.Fatalf("%+v, %v", result, err)
+	}
+	if w.most > batchBytes/size {
+		t.Errorf("%d records of a megabyte were written at once", w.most)
 	}
 }
 

@@ -53,8 +53,8 @@ type Token struct {
 	JWKSFile, JWKSURL string // one of them; see [identity.JWT]
 	Issuer            string
 	Audiences         []string
-	// Claim has the permission moderate in it when it is Value, or a list that has it: an array, or text with spaces such as a
-	// scope. "": no token has the permission.
+	// Claim has the permission moderate in it when it is Value, or an array that has it. Of scope and scp, which are lists with
+	// spaces (RFC 8693 section 4.2), it is also one of the words. "": no token has the permission.
 	Claim, Value string
 }
 
@@ -130,26 +130,33 @@ func (c *Callers) Caller(r *http.Request) (httpapi.Caller, error) {
 	return httpapi.Caller{}, c.refuse("")
 }
 
+// byKey looks at all keys, so that the time does not tell which it is. One that cannot be read is no reason to turn away who
+// has another; but nobody is refused who may have that one.
 func (c *Callers) byKey(ctx context.Context, given string) (httpapi.Caller, error) {
 	found := httpapi.Caller{}
+	var unread error
 	digest := sha256.Sum256([]byte(given))
-	for _, k := range c.keys { // all of them, so that the time does not tell which
+	for _, k := range c.keys {
 		value, err := c.secrets.Secret(ctx, k.Secret)
 		if errors.Is(err, host.ErrSecretNotFound) || err == nil && len(value) < minKey {
 			continue // it was withdrawn
 		}
 		if err != nil {
-			return httpapi.Caller{}, fmt.Errorf("%w: API key %q: %w", httpapi.ErrUnavailable, k.Secret, err)
+			unread = errors.Join(unread, fmt.Errorf("%w: API key %q: %w", httpapi.ErrUnavailable, k.Secret, err))
+			continue
 		}
 		wanted := sha256.Sum256([]byte(value))
 		if subtle.ConstantTimeCompare(digest[:], wanted[:]) == 1 && found.Name == "" {
 			found = httpapi.Caller{Name: k.Secret, Moderate: k.Moderate}
 		}
 	}
-	if found.Name == "" {
-		return found, c.refuse("")
+	switch {
+	case found.Name != "":
+		return found, nil
+	case unread != nil:
+		return found, unread
 	}
-	return found, nil
+	return found, c.refuse("")
 }
 
 // byToken gives all who have a token one name: those that they have themselves may be of people, and names are in logs.
@@ -164,14 +171,15 @@ func (c *Callers) byToken(r *http.Request) (httpapi.Caller, error) {
 	case err != nil:
 		return httpapi.Caller{}, err
 	}
-	return httpapi.Caller{Name: "token", Moderate: c.claim != "" && has(claims[c.claim], c.value)}, nil
+	return httpapi.Caller{Name: "token", Moderate: c.claim != "" && has(c.claim, claims[c.claim], c.value)}, nil
 }
 
-// has tells whether a claim is a value, or has it among others.
-func has(claim any, value string) bool {
+// has reports whether a claim is a value, or has it among others. Only what is a list of words by its definition is split: a
+// name is text, and its owner may have chosen it.
+func has(name string, claim any, value string) bool {
 	switch claim := claim.(type) {
 	case string:
-		return claim == value || slices.Contains(strings.Fields(claim), value)
+		return claim == value || (name == "scope" || name == "scp") && slices.Contains(strings.Fields(claim), value)
 	case []any:
 		return slices.Contains(claim, any(value))
 	}

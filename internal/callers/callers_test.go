@@ -37,7 +37,8 @@ type world struct {
 	t      *testing.T
 	now    time.Time
 	keys   host.MapSecrets
-	down   bool // the store of keys
+	down   bool   // the store of keys
+	lost   string // a key that alone cannot be read
 	signer *ecdsa.PrivateKey
 	config callers.Config
 }
@@ -67,7 +68,7 @@ func newWorld(t *testing.T) *world {
 }
 
 func (w *world) Secret(ctx context.Context, name string) (string, error) {
-	if w.down {
+	if w.down || name == w.lost {
 		return "", errors.New("the store is down")
 	}
 	return w.keys.Secret(ctx, name)
@@ -248,5 +249,49 @@ func TestOneWay(t *testing.T) {
 	}
 	if err := c.Ready(t.Context()); err != nil {
 		t.Error(err)
+	}
+}
+
+// threats.md 77: only scopes are lists of words. Whoever may choose a name does not get a permission by it.
+func TestOnlyScopesAreSplit_threats_77(t *testing.T) {
+	for claim, tt := range map[string]struct {
+		value any
+		want  bool
+	}{
+		"scope":  {"read admin", true},
+		"scp":    {"admin read", true},
+		"name":   {"Bob admin", false},
+		"roles":  {"user admin", false},
+		"role":   {"admin", true},
+		"groups": {[]string{"user", "admin"}, true},
+		"group":  {[]string{"user admin"}, false},
+		"SCOPE":  {"read admin", false},
+	} {
+		w := newWorld(t)
+		w.config.Token.Claim, w.config.Token.Value = claim, "admin"
+		got, err := w.callers().Caller(request("Authorization", "Bearer "+w.token(jwt.MapClaims{claim: tt.value})))
+		if err != nil || got.Moderate != tt.want {
+			t.Errorf("%s %q: %+v, %v", claim, tt.value, got, err)
+		}
+	}
+}
+
+// A key that cannot be read at the moment keeps out nobody who has another one.
+func TestOneKeyThatCannotBeRead(t *testing.T) {
+	for _, lost := range []string{"reader", "moderator"} {
+		w := newWorld(t)
+		c := w.callers()
+		w.lost = lost
+		w.now = w.now.Add(time.Minute)
+		for name, key := range map[string]string{"reader": readerKey, "moderator": moderatorKey, "": "a-key-that-nobody-has"} {
+			got, err := c.Caller(request("X-API-Key", key))
+			if name == lost || name == "" {
+				if !errors.Is(err, httpapi.ErrUnavailable) || got != (httpapi.Caller{}) {
+					t.Errorf("without %s, %s is %+v, %v", lost, key, got, err)
+				}
+			} else if err != nil || got.Name != name {
+				t.Errorf("without %s, %s is %+v, %v", lost, name, got, err)
+			}
+		}
 	}
 }

@@ -31,7 +31,7 @@ type VaultConfig struct {
 	Path string
 
 	Token      string // a token; it is renewed while it is in use, and once it has ended nothing can be done
-	TokenFile  string // a file with a token, such as a sink of Vault Agent; one that has changed is read again
+	TokenFile  string // a file with a token, such as a sink of Vault Agent; of mode 0640 or less; one that has changed is read again
 	AppRole    *VaultAppRole
 	Kubernetes *VaultKubernetes
 
@@ -44,7 +44,7 @@ type VaultConfig struct {
 type VaultAppRole struct {
 	Mount        string // of the auth method; "approle" unless given
 	RoleID       string
-	SecretIDFile string // read at each login
+	SecretIDFile string // of mode 0640 or less; read at each login
 }
 
 // VaultKubernetes is a login with the auth method kubernetes, as the service account that the process runs as.

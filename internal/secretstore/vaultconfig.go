@@ -103,7 +103,7 @@ func (k *checker) login(c *VaultConfig) login {
 		ways = append(ways, login{token: func() (string, error) { return c.Token, nil }})
 	}
 	if c.TokenFile != "" {
-		ways = append(ways, login{changes: true, token: func() (string, error) { return readToken(c.TokenFile, "the token file") }})
+		ways = append(ways, login{changes: true, token: func() (string, error) { return readToken(readPrivate, c.TokenFile, "the token file") }})
 	}
 	if a := c.AppRole; a != nil {
 		if !isToken(a.RoleID) || a.SecretIDFile == "" {
@@ -112,7 +112,7 @@ func (k *checker) login(c *VaultConfig) login {
 		ways = append(ways, login{
 			path: "auth/" + k.path("approle.mount", given(a.Mount, "approle")) + "/login",
 			body: func() (any, error) {
-				id, err := readToken(a.SecretIDFile, "the secret id file")
+				id, err := readToken(readPrivate, a.SecretIDFile, "the secret id file")
 				return map[string]string{"role_id": a.RoleID, "secret_id": id}, err
 			},
 		})
@@ -124,7 +124,7 @@ func (k *checker) login(c *VaultConfig) login {
 		ways = append(ways, login{
 			path: "auth/" + k.path("kubernetes.mount", given(n.Mount, "kubernetes")) + "/login",
 			body: func() (any, error) {
-				token, err := readToken(given(n.TokenFile, serviceAccountToken), "the service account's token file")
+				token, err := readToken(readFile, given(n.TokenFile, serviceAccountToken), "the service account's token file")
 				return map[string]string{"role": n.Role, "jwt": token}, err
 			},
 		})
@@ -137,8 +137,8 @@ func (k *checker) login(c *VaultConfig) login {
 }
 
 // readToken reads a file with one token, with white space around it or not.
-func readToken(name, what string) (string, error) {
-	content, err := readFile(name, what, maxToken)
+func readToken(read func(name, what string, most int64) ([]byte, error), name, what string) (string, error) {
+	content, err := read(name, what, maxToken)
 	if err != nil {
 		return "", err
 	}

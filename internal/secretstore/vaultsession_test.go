@@ -5,8 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"os"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/keywright/keywright/host"
@@ -315,4 +317,37 @@ func TestRotationInVaultIsSeenWithinTheTTL(t *testing.T) {
 	f.put("crm", nil) // deleted
 	f.move(5 * time.Second)
 	f.wantMissing(store, "crm", "vault has nothing at")
+}
+
+// threats.md 77: a credential that everybody on the machine may read is not used, as the identity of an age file is not.
+func TestCredentialFilesAreNotOpenToOthers_threats_77(t *testing.T) {
+	f := newFakeVault(t)
+	value := f.make()
+	f.put("crm", map[string]any{"value": value})
+	f.rewrite("token", f.token(0, true))
+	for name, config := range map[string]secretstore.VaultConfig{"token": {TokenFile: f.file("token")}, "secret_id": {AppRole: f.appRole()}} {
+		for mode, open := range map[os.FileMode]bool{0o600: false, 0o640: false, 0o400: false, 0o644: true, 0o660: true, 0o604: true} {
+			if err := os.Chmod(f.file(name), mode); err != nil {
+				t.Fatal(err)
+			}
+			if store := f.store(config); open {
+				f.wantFailure(store, "crm", "is open to others")
+			} else {
+				f.want(store, "crm", value)
+			}
+		}
+	}
+}
+
+// Of two whose tokens are not the same, the one who was refused with the newer token does not get that token again.
+func TestWhoIsRefusedGetsAnotherToken(t *testing.T) {
+	f := newFakeVault(t)
+	synctest.Test(t, func(t *testing.T) {
+		f.t = t
+		store := f.store(secretstore.VaultConfig{AppRole: f.appRole(), Transport: &inMemory{server: f}})
+		got := secretstore.Refused(t.Context(), store, "older", "newer")
+		if got[0] == "" || got[0] == "older" || got[1] == "" || got[1] == "newer" {
+			t.Errorf("they got %q", got)
+		}
+	})
 }

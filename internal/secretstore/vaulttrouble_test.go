@@ -11,6 +11,7 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/keywright/keywright/host"
@@ -136,54 +137,83 @@ func TestRedirectsAreNotFollowed(t *testing.T) {
 	}
 }
 
+// inMemory is a transport to a server without a network, so that time can be the test's. Its trouble is answered instead,
+// when there is any.
+type inMemory struct {
+	server  http.Handler
+	trouble func(*http.Request) (*http.Response, error)
+}
+
+func (m *inMemory) RoundTrip(r *http.Request) (*http.Response, error) {
+	if m.trouble != nil {
+		return m.trouble(r)
+	}
+	received := httptest.NewRequestWithContext(r.Context(), r.Method, r.URL.String(), r.Body)
+	received.Header = r.Header
+	answer := httptest.NewRecorder()
+	m.server.ServeHTTP(answer, received)
+	return answer.Result(), nil
+}
+
+// drip gives a byte each second for as long as its request lasts.
+type drip struct{ ctx context.Context }
+
+func (d drip) Read(p []byte) (int, error) {
+	select {
+	case <-d.ctx.Done():
+		return 0, d.ctx.Err()
+	case <-time.After(time.Second):
+		return copy(p[:1], " "), nil
+	}
+}
+
 func TestAServerThatDoesNotAnswerIsGivenUp(t *testing.T) {
 	for _, tt := range []struct {
 		name    string
-		trouble func(w http.ResponseWriter, r *http.Request)
+		trouble func(r *http.Request) (*http.Response, error)
 	}{
-		{"silent", func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }},
-		{"a drop at a time", func(w http.ResponseWriter, r *http.Request) {
-			for r.Context().Err() == nil {
-				_, _ = io.WriteString(w, " ")
-				_ = http.NewResponseController(w).Flush()
-			}
+		{"silent", func(r *http.Request) (*http.Response, error) {
+			<-r.Context().Done()
+			return nil, r.Context().Err()
+		}},
+		{"a drop at a time", func(r *http.Request) (*http.Response, error) {
+			return &http.Response{StatusCode: http.StatusOK, Header: http.Header{}, Body: io.NopCloser(drip{r.Context()}), Request: r}, nil
 		}},
 	} {
 		for _, when := range []string{"at the login", "at the read"} {
 			t.Run(tt.name+" "+when, func(t *testing.T) {
-				t.Parallel()
 				f := newFakeVault(t)
 				value := f.make()
 				f.put("crm", map[string]any{"value": value})
-				// What goes well has to be done in this time as well, on a busy machine too.
-				store := f.store(secretstore.VaultConfig{AppRole: f.appRole(), Timeout: 5 * time.Second})
-				if when == "at the read" {
-					f.want(store, "crm", value)
-				}
-				f.with(func() {
-					f.trouble = func(w http.ResponseWriter, r *http.Request) bool {
-						f.state.Unlock()
-						_, _ = io.Copy(io.Discard, r.Body) // before it, the server does not see that the client is gone
-						tt.trouble(w, r)
-						f.state.Lock()
-						return true
+				synctest.Test(t, func(t *testing.T) {
+					f.t = t
+					const timeout = 10 * time.Second
+					server := &inMemory{server: f}
+					store := f.store(secretstore.VaultConfig{AppRole: f.appRole(), Timeout: timeout, Transport: server})
+					if when == "at the read" {
+						f.want(store, "crm", value)
 					}
+					server.trouble = tt.trouble
+					begin := time.Now()
+					_, err := store.Secret(t.Context(), "crm")
+					f.search(err)
+					if !errors.Is(err, context.DeadlineExceeded) || errors.Is(err, host.ErrSecretNotFound) {
+						t.Errorf("the error is %v", err)
+					}
+					if took := time.Since(begin); took > timeout {
+						t.Errorf("it took %s", took)
+					}
+					ctx, cancel := context.WithCancelCause(t.Context())
+					errGone := errors.New("the browser has gone")
+					cancel(errGone)
+					_, err = store.Secret(ctx, "crm")
+					if !errors.Is(err, errGone) {
+						t.Errorf("who has gone gets %v", err)
+					}
+					synctest.Wait()
+					server.trouble = nil
+					f.want(store, "crm", value)
 				})
-				_, err := store.Secret(t.Context(), "crm")
-				f.search(err)
-				tooLong := strings.Contains(fmt.Sprint(err), "more than 2097152 bytes") // it may drip quickly
-				if !errors.Is(err, context.DeadlineExceeded) && !tooLong || errors.Is(err, host.ErrSecretNotFound) {
-					t.Errorf("the error is %v", err)
-				}
-				ctx, cancel := context.WithCancelCause(t.Context())
-				errGone := errors.New("the browser has gone")
-				cancel(errGone)
-				_, err = store.Secret(ctx, "crm")
-				if !errors.Is(err, errGone) {
-					t.Errorf("who has gone gets %v", err)
-				}
-				f.with(func() { f.trouble = nil })
-				f.want(store, "crm", value)
 			})
 		}
 	}

@@ -35,7 +35,7 @@ type Store struct {
 
 	readers chan struct{} // has a place for each of Config.Readers; nil without
 
-	productUpdate, articles, reply, moderator *sql.Stmt
+	productUpdate, shownProductUpdate, articles, reply, shownReply, moderator *sql.Stmt
 }
 
 var (
@@ -44,10 +44,18 @@ var (
 )
 
 const (
-	selectProductUpdate = `SELECT record FROM product_updates WHERE id = $1 AND ($2 OR NOT trashed)`
+	selectProductUpdate = `SELECT record FROM product_updates WHERE id = $1`
 
 	selectReply = `SELECT replies.record FROM replies JOIN articles ON articles.id = replies.article_id
-WHERE replies.article_id = $1 AND replies.id = $2 AND ($3 OR (replies.visible AND NOT articles.trashed))`
+WHERE replies.article_id = $1 AND replies.id = $2`
+
+	// Those for everybody. No row of a hidden record may be read, as that takes longer than to find none. So they find records
+	// by indexes that lack these, which is why their conditions are the expressions of migration 2. The article of a reply is
+	// looked for first, so that no reply of a trashed one is read.
+	selectShownProductUpdate = `SELECT record FROM product_updates WHERE CASE WHEN NOT trashed THEN id END = $1`
+
+	selectShownReply = `SELECT record FROM replies WHERE id = $2 AND CASE WHEN visible THEN article_id END =
+	(SELECT $1 FROM articles WHERE CASE WHEN NOT trashed THEN id END = $1)`
 
 	selectModerator = `SELECT EXISTS (SELECT 1 FROM moderators WHERE id = $1)`
 
@@ -85,7 +93,8 @@ func New(ctx context.Context, config Config) (*Store, error) {
 		s.readers = make(chan struct{}, config.Readers)
 	}
 	for query, statement := range map[string]**sql.Stmt{
-		selectProductUpdate: &s.productUpdate, selectArticles: &s.articles, selectReply: &s.reply, selectModerator: &s.moderator,
+		selectProductUpdate: &s.productUpdate, selectShownProductUpdate: &s.shownProductUpdate, selectArticles: &s.articles,
+		selectReply: &s.reply, selectShownReply: &s.shownReply, selectModerator: &s.moderator,
 	} {
 		var err error
 		if *statement, err = config.Reads.PrepareContext(ctx, query); err != nil {
@@ -146,7 +155,11 @@ func (s *Store) ProductUpdate(ctx context.Context, id string, audience content.A
 	}
 	defer done()
 	var p content.ProductUpdate
-	if err := one(s.productUpdate.QueryRowContext(ctx, id, bool(audience)), &p); err != nil {
+	statement := s.shownProductUpdate
+	if audience == content.Moderators {
+		statement = s.productUpdate
+	}
+	if err := one(statement.QueryRowContext(ctx, id), &p); err != nil {
 		return nil, fmt.Errorf("read a product update: %w", err)
 	}
 	return &p, nil
@@ -163,7 +176,11 @@ func (s *Store) Reply(ctx context.Context, articleID, id string, audience conten
 	}
 	defer done()
 	var r content.Reply
-	if err := one(s.reply.QueryRowContext(ctx, articleID, id, bool(audience)), &r); err != nil {
+	statement := s.shownReply
+	if audience == content.Moderators {
+		statement = s.reply
+	}
+	if err := one(statement.QueryRowContext(ctx, articleID, id), &r); err != nil {
 		return nil, fmt.Errorf("read a reply: %w", err)
 	}
 	return &r, nil

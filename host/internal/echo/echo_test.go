@@ -8,6 +8,7 @@ import (
 	"io"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -178,6 +179,21 @@ func TestFindersOfNothing(t *testing.T) {
 	}
 	if f := New([]string{"Bearer the-token", "the-token", "the-token"}); len(f.needles) != len(New([]string{"the-token"}).needles) {
 		t.Errorf("what is found in another form anyway is looked for: %v", f.needles)
+	}
+}
+
+// threats.md 72: an escape without an end of its own ends with the body; when more comes, it may be another character.
+func TestEscapesAtTheEnd_threats_72(t *testing.T) {
+	for _, last := range []string{"&#110", "&#x6e", `\156`, "&#110;", `\u{6e}`} {
+		f := New([]string{"the-token"})
+		expectStopped(t, f, &chunks{rest: []string{"is the-toke" + last}, end: io.EOF}, "is ", "the-toke"+last)
+		expectStopped(t, f, &chunks{rest: []string{"is the-toke" + last}, end: io.EOF, withLast: true}, "is ", "the-toke"+last)
+	}
+	for _, parts := range [][]string{{"the-toke&#110", "5;"}, {"the-toke&#x6", "e7"}, {"the-toke&#11", "00"}} {
+		source := &chunks{rest: slices.Clone(parts), end: io.EOF}
+		if got, err := readAll(t, New([]string{"the-token"}).Body(source, same), 600); got != strings.Join(parts, "") || !errors.Is(err, io.EOF) {
+			t.Errorf("of %q came %q, %v", parts, got, err)
+		}
 	}
 }
 

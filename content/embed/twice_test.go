@@ -1,0 +1,23 @@
+package embed
+
+import (
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+)
+
+// threats.md 50: what stands in the document after embeds were put in is sanitised again, whatever an embed has become since it
+// was.
+func TestTheResultIsSanitisedOnceMore(t *testing.T) {
+	r, err := New(Config{Transport: http.DefaultTransport})
+	if err != nil {
+		t.Fatal(err)
+	}
+	const link = "https://www.youtube.com/watch?v=abc"
+	r.cache.put(link, `<p>shown</p><script>alert(1)</script><img src=x onerror=alert(1)>`, time.Hour)
+	got := r.Resolve(t.Context(), "<p>"+link+"</p>")
+	if !strings.Contains(got, "shown") || strings.Contains(got, "alert") {
+		t.Errorf("the document is %s", got)
+	}
+}
