@@ -20,7 +20,7 @@ func page(t *testing.T, m *gatewayMetrics) string {
 
 // A connector that was taken away and is put back counts anew, and its counts are on the page.
 func TestMetricsOfAConnectorThatIsPutBack(t *testing.T) {
-	m := newMetrics()
+	m := newMetrics(&daemon{})
 	requested := func() {
 		m.call(host.Call{Connector: "crm", Exchanges: 1, Token: time.Second, Sandbox: time.Second, Fuel: 7})
 		m.call(host.Call{Connector: "crm", Reused: true})

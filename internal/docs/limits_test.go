@@ -118,7 +118,7 @@ func TestTheLimitsOfTheContractAreTheDefaultsOfTheHost(t *testing.T) {
 		"Mutations":     {"documents", "% headers"},
 		"TokenBytes":    {"documents", "token answer %"},
 		"CacheBytes":    {"documents", "cached value %"},
-		"CacheEntries":  {"cache", "% entries a host"},
+		"CacheEntries":  {"cache", "% entries in all"},
 		"CachePerUser":  {"cache", "% a partition"},
 	} {
 		n, ok := is[field]
