@@ -80,7 +80,8 @@ func TestSinksOfWhatTheHostMakes_threats_15a(t *testing.T) {
 					{Name: "key", Kind: abi.KindKey, AlgorithmField: "algorithm"},
 					{Name: "algorithm", Kind: abi.KindString, Enum: []string{"HS256"}, Default: "HS256"},
 					{Name: "enum", Kind: abi.KindString, Enum: []string{"one", "two"}, Sinks: all},
-					{Name: "integer", Kind: abi.KindInteger, Sinks: all}, {Name: "boolean", Kind: abi.KindBoolean, Sinks: all},
+					{Name: "integer", Kind: abi.KindInteger, Sinks: all},
+					{Name: "boolean", Kind: abi.KindBoolean, Sinks: all},
 					{Name: "url", Kind: abi.KindURL, Sinks: []string{abi.SinkToken}},
 				}}, authenticate: func(env abi.Env) (string, error) { return place.put(env, c.make(env)), nil }}
 				w := makeWorld(testhook.WithoutBuiltIns(t.Context()), t, withGuest(g))

@@ -77,18 +77,18 @@ func (c *Call) exchange(outgoing *http.Request, question *tokencache.Question, e
 	defer cancel()
 	c.exchanges++
 	began := c.plan.Clock()
-	response, body, err := c.send(outgoing.WithContext(ctx))
+	answer, err := c.send(outgoing.WithContext(ctx))
 	c.exchangeTime += c.plan.Clock().Sub(began)
 	reply := &abi.TokenReply{}
 	if err == nil {
-		reply, err = readReply(response.StatusCode, body, extra)
+		reply, err = readReply(answer.status, answer.body, extra)
 	}
 	c.answer = nil
 	switch {
-	case response == nil:
-	case response.StatusCode < 200 || response.StatusCode > 299:
-		c.answer = &TokenError{Status: response.StatusCode, Code: reply.Error}
-		c.refused(question, c.answer, response.Header)
+	case answer.status == 0: // the endpoint was not reached
+	case answer.status < 200 || answer.status > 299:
+		c.answer = &TokenError{Status: answer.status, Code: reply.Error}
+		c.refused(question, c.answer, answer.header)
 	case err == nil:
 		question.Accepted()
 	}
@@ -141,22 +141,30 @@ func (c *Call) outgoing(request *abi.TokenRequest) *http.Request {
 	return outgoing
 }
 
-// send returns the response also when its body cannot be had.
-func (c *Call) send(r *http.Request) (response *http.Response, body []byte, err error) {
-	response, err = c.plan.Client.Do(r)
+// answer is what a token endpoint sent.
+type answer struct {
+	status int
+	header http.Header
+	body   []byte
+}
+
+// send returns status and header also when the body cannot be had.
+func (c *Call) send(r *http.Request) (a answer, err error) {
+	response, err := c.plan.Client.Do(r)
 	if err != nil {
-		return nil, nil, fmt.Errorf("the token endpoint cannot be reached: %w", c.transportError(err))
+		return answer{}, fmt.Errorf("the token endpoint cannot be reached: %w", c.transportError(err))
 	}
 	defer response.Body.Close()
 	limit := c.plan.Limits.TokenReply
-	body, err = io.ReadAll(io.LimitReader(response.Body, int64(limit)+1))
+	a = answer{status: response.StatusCode, header: response.Header}
+	a.body, err = io.ReadAll(io.LimitReader(response.Body, int64(limit)+1))
 	if err != nil {
-		return response, nil, fmt.Errorf("the token endpoint's answer broke off: %w", c.transportError(err))
+		return a, fmt.Errorf("the token endpoint's answer broke off: %w", c.transportError(err))
 	}
-	if len(body) > limit {
-		return response, nil, fmt.Errorf("the token endpoint answered %d with more than %d bytes", response.StatusCode, limit)
+	if len(a.body) > limit {
+		return a, fmt.Errorf("the token endpoint answered %d with more than %d bytes", response.StatusCode, limit)
 	}
-	return response, body, nil
+	return a, nil
 }
 
 // transportError drops the URL, which may hold a secret, and what the endpoint sent, and scrubs what is left.
