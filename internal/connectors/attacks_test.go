@@ -76,6 +76,17 @@ var attacks = map[string]func(n int) string{
 	"connectors": func(n int) string {
 		return "connectors:\n" + numbered(n, "- {name: A%d, url: 'https://a.example', auth: {type: none}}\n")
 	},
+	"a long url, repeated": func(n int) string {
+		return "connectors:\n- {name: A, url: &u 'https://a.example/" + times(min(n, 60_000), "x") + "', auth: {type: none}}\n" +
+			numbered(n/2, "- {name: A%d, url: *u, auth: {type: none}}\n")
+	},
+	"a long name, repeated": func(n int) string {
+		return "connectors:\n- {name: &n " + times(n/2, "x") + ", url: 'https://a.example/', auth: {type: none}}\n" +
+			times(n/2, "- {name: *n, url: 'https://a.example/', auth: {type: none}}\n")
+	},
+	"a template, repeated": func(n int) string {
+		return claims + "        a: &t \"" + times(min(n/2, 64<<10), "{{ 1 + 1 }}") + "\"\n        b:\n" + times(n/2, "        - *t\n")
+	},
 	"connectors of aliases": func(n int) string {
 		return "connectors:\n- &a {name: A, url: 'https://a.example', auth: {type: none}}\n" + times(n, "- *a\n")
 	},

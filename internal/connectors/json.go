@@ -53,7 +53,7 @@ func (r *jsonReader) token() (json.Token, place) {
 func (r *jsonReader) read(at *trail, depth int) *node {
 	token, where := r.token()
 	result := &node{place: where, kind: scalar, size: 1}
-	if !r.grow(where, at, depth, 1, 0) {
+	if !r.grow(where, depth) {
 		return result
 	}
 	switch token {
@@ -62,7 +62,7 @@ func (r *jsonReader) read(at *trail, depth int) *node {
 		for i := 0; !r.full && r.decoder.More(); i++ {
 			v := r.read(at.item(i), depth+1)
 			result.items = append(result.items, v)
-			result.contain(v)
+			result.contain("", v)
 		}
 		r.token()
 	case json.Delim('{'):
@@ -86,5 +86,5 @@ func (r *jsonReader) member(to *node, at *trail, depth int) {
 		return
 	}
 	to.add(member{name, where, v})
-	to.contain(v)
+	to.contain(name, v)
 }

@@ -22,6 +22,7 @@ type node struct {
 	named   map[string]int // index of each member, of an object with many
 
 	size  int // values, this one included, what aliases repeat counted again
+	bytes int // of texts and names, likewise
 	depth int // levels of lists and objects, this one included; 0 of a scalar
 }
 
@@ -114,10 +115,6 @@ func (n *node) decoded() any {
 	return n.value
 }
 
-func (p place) before(q place) bool {
-	return p.line < q.line || p.line == q.line && p.column < q.column
-}
-
 // jsonNumber is RFC 8259 section 6.
 var jsonNumber = regexp.MustCompile(`^-?(0|[1-9][0-9]*)(\.[0-9]+)?([eE][+-]?[0-9]+)?$`)
 
@@ -167,27 +164,38 @@ func (t *trail) String() string {
 // grower makes the nodes of a file, and stops when they are too many or too deep.
 type grower struct {
 	*problems
-	values int
-	full   bool // a limit was exceeded: nothing more is read
+	values, repeated int  // bytes are repeated by aliases: a long text costs its length wherever it stands
+	full             bool // a limit was exceeded: nothing more is read
 }
 
 // grow counts a value that stands inside of depth lists and objects, and reports whether reading goes on.
-func (g *grower) grow(where place, at *trail, depth, values, deeper int) bool {
-	switch g.values += values; {
+func (g *grower) grow(where place, depth int) bool {
+	return g.repeat(where, depth, &node{size: 1})
+}
+
+// repeat is grow for what an alias repeats.
+func (g *grower) repeat(where place, depth int, n *node) bool {
+	g.values += n.size
+	g.repeated += n.bytes
+	switch {
 	case g.full:
 	case g.values > maxValues:
 		g.full = true
 		g.at(where, "", "makes the file, with what its aliases repeat, more than %d values: split it", maxValues)
-	case depth+deeper > maxNesting:
+	case g.repeated > maxFile:
+		g.full = true
+		g.at(where, "", "makes what the aliases of the file repeat more than %d MiB: split it", maxFile>>20)
+	case depth+n.depth > maxNesting:
 		g.full = true
 		g.at(where, "", "is nested deeper than %d", maxNesting)
 	}
 	return !g.full
 }
 
-// contain adds to what a list or an object knows of its contents.
-func (n *node) contain(v *node) {
+// contain adds to what a list, or an object with a name for the value, knows of its contents.
+func (n *node) contain(name string, v *node) {
 	n.size += v.size
+	n.bytes += len(name) + v.bytes
 	n.depth = max(n.depth, v.depth+1)
 }
 

@@ -160,10 +160,10 @@ func parseYAML(ctx context.Context, text string, p *problems) (root *yaml.Node) 
 	for {
 		var document yaml.Node
 		switch err := loader.Load(&document); {
-		case err == io.EOF && root == nil:
+		case errors.Is(err, io.EOF) && root == nil:
 			p.at(place{1, 1}, "", "is empty: it needs a list of connectors")
 			return nil
-		case err == io.EOF:
+		case errors.Is(err, io.EOF):
 			return root
 		case err != nil:
 			p.syntax(text, err, policy.deep)
@@ -247,7 +247,7 @@ func (r *yamlReader) read(n *yaml.Node, at *trail, depth int) *node {
 		return r.alias(n, at, depth)
 	}
 	result := &node{place: placeOf(n), kind: scalar, size: 1}
-	if !r.grow(result.place, at, depth, 1, 0) {
+	if !r.grow(result.place, depth) {
 		return result
 	}
 	if n.Anchor != "" {
@@ -262,7 +262,7 @@ func (r *yamlReader) read(n *yaml.Node, at *trail, depth int) *node {
 		for i, item := range n.Content {
 			v := r.read(item, at.item(i), depth+1)
 			result.items = append(result.items, v)
-			result.contain(v)
+			result.contain("", v)
 		}
 		result.depth = max(result.depth, 1)
 	case n.Kind == yaml.MappingNode:
@@ -280,6 +280,7 @@ func (r *yamlReader) read(n *yaml.Node, at *trail, depth int) *node {
 const quotes = yaml.SingleQuotedStyle | yaml.DoubleQuotedStyle | yaml.LiteralStyle | yaml.FoldedStyle
 
 func (r *yamlReader) scalar(to *node, n *yaml.Node, at *trail) {
+	to.bytes = len(n.Value)
 	switch {
 	case n.Style&quotes != 0:
 		to.value = n.Value
@@ -306,7 +307,7 @@ func (r *yamlReader) alias(n *yaml.Node, at *trail, depth int) *node {
 		r.at(where, at.String(), "there is no anchor &%s", n.Value)
 	case !known || target == nil:
 		r.at(where, at.String(), "the alias *%s stands inside of what it repeats", n.Value)
-	case r.grow(where, at, depth, target.size, target.depth):
+	case r.repeat(where, depth, target):
 		return target
 	}
 	return &node{place: where, kind: scalar, size: 1}
@@ -336,16 +337,16 @@ func (r *yamlReader) members(to *node, content []*yaml.Node, at *trail, depth in
 		}
 		v := r.read(value, at.member(name), depth+1)
 		to.add(member{name, placeOf(key), v})
-		to.contain(v)
+		to.contain(name, v)
 	}
 	for _, from := range merged { // what an object has itself wins over what it takes from others
 		for _, m := range from.members {
-			if !r.grow(m.key, at, depth, 1, 0) {
+			if !r.grow(m.key, depth) {
 				return
 			}
 			if to.get(m.name) == nil {
 				to.add(m)
-				to.contain(m.value)
+				to.contain(m.name, m.value)
 			}
 		}
 	}
