@@ -99,6 +99,7 @@ func (c *Connector) newPlan() *hostfn.Plan {
 		Random:      h.config.Random,
 		Log:         h.logLine(c.Name, c.plugin.info.Type),
 		Warn:        c.warn,
+		Revealed:    h.revealed,
 		Limits:      limits,
 	}
 }

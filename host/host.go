@@ -26,6 +26,7 @@ import (
 	"github.com/keywright/keywright/host/internal/sandbox"
 	"github.com/keywright/keywright/host/internal/seal"
 	"github.com/keywright/keywright/host/internal/signing"
+	"github.com/keywright/keywright/host/internal/testhook"
 	"github.com/keywright/keywright/host/internal/tokencache"
 )
 
@@ -107,6 +108,8 @@ type Host struct {
 	base    http.RoundTripper
 	tokens  *http.Client
 	salt    [32]byte // of cache partitions
+	// revealed is called with what guests reveal, in tests of plugins.
+	revealed func(text string)
 	// exchanging has a place for each call that may wait for token endpoints, because a guest that waits keeps its memory.
 	exchanging chan struct{}
 	types      map[string]*plugin
@@ -177,6 +180,7 @@ func tryHost(ctx context.Context, c Config, builtIn [][]byte) (*Host, error) {
 	if _, err := io.ReadFull(c.Random, h.salt[:]); err != nil {
 		return nil, fmt.Errorf("no randomness: %w", err)
 	}
+	h.revealed = testhook.RevealObserver(ctx)
 	if err := h.dialers(); err != nil {
 		return nil, err
 	}

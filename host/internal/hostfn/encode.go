@@ -63,6 +63,9 @@ func (c *Call) Reveal(value string) []byte {
 		c.end(StagePlugin, errors.New("reveal was called for a text that holds no sealed value"))
 	}
 	c.revealed = true
+	if c.plan.Revealed != nil {
+		c.plan.Revealed(v.Text)
+	}
 	return []byte(v.Text)
 }
 

@@ -86,6 +86,8 @@ type Plan struct {
 	Log      func(ctx context.Context, level abi.Level, text string) // a line of the guest or about it
 	Warn     func(ctx context.Context, text string)                  // the same text once for a connector
 	Limits   Limits
+
+	Revealed func(text string) // is called with each text that a guest reveals, unless it is nil
 }
 
 // Inputs are what one request brings: the values of all that the templates name, read before the guest runs, so that a
