@@ -19,20 +19,21 @@ func (c *Call) Encode(format, text string) string {
 	c.need(abi.UserEncode)
 	v, sealed := c.combine("the text of encode", text)
 	var out string
+	size := base64.StdEncoding.EncodedLen(v.Size)
 	switch format {
 	case abi.FormatBase64:
 		out = base64.StdEncoding.EncodeToString([]byte(v.Text))
 	case abi.FormatBase64URL:
 		out = base64.RawURLEncoding.EncodeToString([]byte(v.Text))
 	case abi.FormatHex:
-		out = hex.EncodeToString([]byte(v.Text))
+		out, size = hex.EncodeToString([]byte(v.Text)), hex.EncodedLen(v.Size)
 	default:
 		c.endf(StagePlugin, "encode knows base64, base64url and hex, not the format it was given")
 	}
 	if !sealed {
 		return out
 	}
-	return c.seal(seal.Value{Text: out, Sinks: v.Sinks, Mask: format + "(" + v.Mask + ")"})
+	return c.seal(seal.Value{Text: out, Sinks: v.Sinks, Mask: format + "(" + v.Mask + ")", Size: size})
 }
 
 // MAC gives an HMAC, RFC 2104: raw bytes, sealed, with the sinks of its key.
