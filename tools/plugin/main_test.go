@@ -71,7 +71,7 @@ func TestThePanicOfAPluginIsInTheLog(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := c.Transport(nil).RoundTrip(r); err == nil || !strings.Contains(err.Error(), "as after a panic: its text is in the log") {
+		if _, err := c.Transport(nil).RoundTrip(r); err == nil || !strings.Contains(err.Error(), "as after a panic: its text is in the log") { //nolint:bodyclose // there is no response
 			t.Errorf("%.20s: error %v", how, err)
 		}
 		if !strings.Contains(log.String(), want) || log.Len() > 2000 {
