@@ -27,7 +27,8 @@ tinygo: ## get TinyGo, unless one that is new enough is on PATH
 	@tools/tinygo/install
 
 plugins: tinygo ## compile the plugins and examples into DIR/NAME.wasm
-	go run ./tools/plugin build $(PLUGINS) $(EXAMPLES) $(GUESTS)
+	go run ./tools/plugin build $(PLUGINS) $(EXAMPLES)
+	go run ./tools/plugin build -guest $(GUESTS)
 
 test: deps vet race modules check ## install what the tests need, and run all tests and checks
 
@@ -50,7 +51,8 @@ modules: deps
 	@for module in $(MODULES); do echo "== $$module"; (cd $$module && go vet ./... && go test -timeout $(HANGS) ./...); done
 
 rebuild: tinygo
-	go run ./tools/plugin check $(PLUGINS) $(EXAMPLES) $(GUESTS)
+	go run ./tools/plugin check $(PLUGINS) $(EXAMPLES)
+	go run ./tools/plugin check -guest $(GUESTS)
 
 lint: $(LINT)/golangci-lint ## golangci-lint and gofumpt
 	@for module in . $(MODULES); do echo "== golangci-lint $$module"; (cd $$module && $(CURDIR)/$< run --allow-parallel-runners -c $(CURDIR)/.golangci.yml ./...); done

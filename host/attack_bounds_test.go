@@ -28,7 +28,7 @@ func TestConfigGetOfManyUnknownNames_threats_3(t *testing.T) {
 func TestDocumentsOfManySealedValues_threats_3(t *testing.T) {
 	large := func(env abi.Env, field string) string {
 		v := value(env, field)
-		for range 12 {
+		for range 7 { // what is short counts as 1 KiB
 			v = env.Encode(abi.FormatHex, v)
 		}
 		return v
@@ -74,7 +74,7 @@ func TestCachedValueCountsItsSealedValues_threats_3(t *testing.T) {
 		w.setSecret("s", "x")
 		return w.connect("custom", misused)
 	}
-	w := misusedWorld(t, caching(100))
+	w := misusedWorld(t, caching(50))
 	w.get(short(w))
 	w = misusedWorld(t, caching(700))
 	w.refuse(short(w), get(t.Context()), host.StagePlugin, "more than 65536 bytes")

@@ -105,6 +105,7 @@ func (c *Connector) newPlan() *hostfn.Plan {
 		Log:         h.logLine(c.Name, c.plugin.info.Type),
 		Warn:        c.warn,
 		Refused:     c.refused,
+		Revealed:    h.revealed,
 		Limits:      limits,
 	}
 }

@@ -8,8 +8,8 @@ import (
 	"github.com/keywright/keywright/plugins"
 )
 
-// Package hosttest needs three things that no embedder should have: to run a plugin as plain Go, to do without the
-// built-in plugins, and to look into the memory of guests.
+// Package hosttest needs four things that no embedder should have: to run a plugin as plain Go, to do without the
+// built-in plugins, to look into the memory of guests, and to know what a guest was allowed to see.
 
 func init() {
 	testhook.NativePlugin = func(name string, guest sandbox.Guest, grants []string) any {

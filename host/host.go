@@ -24,6 +24,7 @@ import (
 	"github.com/keywright/keywright/host/internal/egress"
 	"github.com/keywright/keywright/host/internal/sandbox"
 	"github.com/keywright/keywright/host/internal/signing"
+	"github.com/keywright/keywright/host/internal/testhook"
 )
 
 // Config is what a host is made of. The zero Config is a host with the five built-in auth types and no secrets. What it
@@ -105,6 +106,8 @@ type Host struct {
 	signer  *signing.Signer
 	base    http.RoundTripper
 	tokens  *http.Client
+	// revealed is called with what guests reveal, in tests of plugins.
+	revealed func(text string)
 	// exchanging has a place for each call that may wait for token endpoints, because a guest that waits keeps its memory.
 	exchanging chan struct{}
 	types      map[string]*plugin
@@ -176,6 +179,7 @@ func tryHost(ctx context.Context, c Config, builtIn [][]byte) (*Host, error) {
 	if h.reusable, err = lru.New[reuseKey, *reusable](c.Limits.CacheEntries); err != nil {
 		return nil, err
 	}
+	h.revealed = testhook.RevealObserver(ctx)
 	if err := h.dialers(); err != nil {
 		return nil, err
 	}

@@ -72,7 +72,7 @@ func (h *Host) register(p *plugin) error {
 	names := append([]string{p.info.Type}, p.info.Aliases...)
 	for _, name := range names {
 		if other := h.types[name]; other != nil {
-			return fmt.Errorf("auth type %q is taken already, by plugin %q", name, other.info.Name)
+			return fmt.Errorf("auth type %q is taken already, by plugin %q: give this one another", name, other.info.Name)
 		}
 	}
 	for _, name := range names {
@@ -258,6 +258,10 @@ func checkField(d *Description, f *Field) (seal.Sinks, error) {
 		return 0, errors.New("a key has no default: it is the operator's")
 	case f.Required && f.Default != "":
 		return 0, errors.New("a required field has no default")
+	case strings.Contains(f.Default, "{{"):
+		return 0, errors.New("its default holds {{, but a default is no template and would be used as it is written: require the field, and say in doc what to configure")
+	case f.Sealed && (f.Kind == abi.KindInteger || f.Kind == abi.KindBoolean || len(f.Enum) > 0):
+		return 0, errors.New("it is sealed, but integers, booleans and values of an enum come to the plugin in plain: leave sealed out, or make it a string without an enum")
 	}
 	if f.Default != "" {
 		if err := hostfn.CheckValue(f, f.Default); err != nil {

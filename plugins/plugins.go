@@ -17,5 +17,10 @@ var (
 	JWTBearer []byte // auth type oauth_jwt_bearer
 )
 
+// Types returns the auth types of the five, with their aliases, without loading them.
+func Types() []string {
+	return []string{"none", "api_key", "apikey", "oauth_client_credentials", "jwt", "oauth_jwt_bearer"}
+}
+
 // All returns the five modules.
 func All() [][]byte { return [][]byte{None, APIKey, OAuthCC, JWT, JWTBearer} }

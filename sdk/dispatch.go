@@ -11,31 +11,47 @@ import (
 func Dispatch(p Plugin, env abi.Env, export string) (string, error) {
 	switch export {
 	case abi.ExportDescribe:
-		return descriptionJSON(p.Describe()), nil
+		return describePlugin(p), nil
 	case abi.ExportValidate:
-		validator, ok := p.(Validator)
-		if !ok {
-			return "", nil
-		}
-		lines := ""
-		for _, problem := range validator.Validate(&Config{env}) {
-			if lines != "" {
-				lines += "\n"
-			}
-			lines += problem.Field + ": " + problem.Message
-		}
-		if lines != "" {
-			return "", errors.New(lines)
-		}
-		return "", nil
+		return "", validateConfig(p, env)
 	case abi.ExportAuthenticate:
-		mutation, err := p.Authenticate(&Call{env})
-		if err != nil {
-			return "", err
-		}
-		return mutationJSON(mutation), nil
+		return authenticateCall(p, env)
 	}
 	return "", errors.New("there is no export " + export)
+}
+
+// Each export has a function of its own. In one, together with all that the compiler copies into it from the plugin, they
+// may be more than the host compiles.
+
+//go:noinline
+func describePlugin(p Plugin) string { return descriptionJSON(p.Describe()) }
+
+//go:noinline
+func validateConfig(p Plugin, env abi.Env) error {
+	validator, ok := p.(Validator)
+	if !ok {
+		return nil
+	}
+	lines := ""
+	for _, problem := range validator.Validate(&Config{env}) {
+		if lines != "" {
+			lines += "\n"
+		}
+		lines += problem.Field + ": " + problem.Message
+	}
+	if lines == "" {
+		return nil
+	}
+	return errors.New(lines)
+}
+
+//go:noinline
+func authenticateCall(p Plugin, env abi.Env) (string, error) {
+	mutation, err := p.Authenticate(&Call{env})
+	if err != nil {
+		return "", err
+	}
+	return mutationJSON(mutation), nil
 }
 
 func mutationJSON(m Mutation) string {

@@ -23,6 +23,10 @@ func validate() int32 { return run(abi.ExportValidate) }
 func authenticate() int32 { return run(abi.ExportAuthenticate) }
 
 func run(export string) int32 {
+	if registered == nil {
+		pdk.SetErrorString("no plugin is registered: call sdk.Register in a function init of package main")
+		return 1
+	}
 	output, err := Dispatch(registered, guest{}, export)
 	if err != nil {
 		pdk.SetErrorString(err.Error())

@@ -21,6 +21,9 @@
 // places that the field's sinks name. The host puts the bytes in after the call.
 //
 // A host function either succeeds or ends the call, so that most methods of [Call] have no error to check.
+//
+// There is no clock but [Call.Now], no randomness and no environment: the build refuses time.Now, math/rand, crypto/rand and
+// os.Getenv. A reference has no character that url.QueryEscape or strings.ToUpper would change, and none of the secret's.
 package sdk
 
 import "github.com/keywright/keywright/internal/abi"

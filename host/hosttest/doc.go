@@ -38,8 +38,14 @@
 // A module that is missing, or that was not compiled from the sources that the test sees, fails the test: it is never
 // skipped. `go run ./tools/plugin build` records in a module what it was made of.
 //
+// A plugin with the grant reveal ([Harness.Grant]) may have in its memory what it has revealed, and once it has revealed
+// anything, what it puts into a request. Other secrets may not be there, and nothing of either may be in logs or errors.
+//
+// An auth type that one of the host's own plugins has fails the test: no host would load the plugin beside it.
+//
 // # What the native run does not have
 //
 // The limits of the sandbox, and its promise that each call begins in the same state: what a plugin keeps in a variable
-// is there at the next call. That is why the sandbox runs the same test again.
+// is there at the next call. That is why the sandbox runs the same test again. A plugin that has not ended after a minute
+// fails the test, which says where it was, and goes on.
 package hosttest

@@ -27,6 +27,7 @@ type evidence struct {
 	outputs  []output
 	running  int      // requests whose credentials may not be known yet
 	memories [][]byte // of guests, until they have been looked through
+	revealed []string // what a guest with the grant reveal was given
 	found    []string
 }
 
@@ -34,6 +35,8 @@ type evidence struct {
 type needle struct {
 	what, form string
 	text       []byte
+	whole      string // the text that it is a form of
+	sent       bool   // it is of a request, and not known to be a secret of the host
 }
 
 // output is a text that came out.
@@ -43,9 +46,23 @@ type output struct{ where, text string }
 func (e *evidence) secret(what, text string) {
 	for _, part := range parts(text) {
 		if len(part) >= shortest {
-			e.note(what, part, forms(part))
+			e.note(what, part, forms(part), false)
 		}
 	}
+}
+
+// reveal notes what a guest was given to see.
+func (e *evidence) reveal(text string) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.revealed = append(e.revealed, text)
+}
+
+// mayHave reports whether a guest may have something in its memory: what it revealed, and once it has revealed anything,
+// what it put into a request.
+func (e *evidence) mayHave(n needle) bool {
+	return n.sent && len(e.revealed) > 0 ||
+		slices.ContainsFunc(e.revealed, func(text string) bool { return strings.Contains(text, n.whole) })
 }
 
 // parts of a secret that are worth something alone: the lines of a PEM block, which may come out without their breaks.
@@ -62,7 +79,7 @@ func parts(text string) []string {
 	return lines
 }
 
-func (e *evidence) note(what, text string, forms []form) {
+func (e *evidence) note(what, text string, forms []form, sent bool) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if e.known[text] {
@@ -73,7 +90,7 @@ func (e *evidence) note(what, text string, forms []form) {
 	}
 	e.known[text] = true
 	for _, f := range forms {
-		e.needles = append(e.needles, needle{what: what, form: f.name, text: []byte(f.text)})
+		e.needles = append(e.needles, needle{what: what, form: f.name, text: []byte(f.text), whole: text, sent: sent})
 	}
 }
 
@@ -121,7 +138,9 @@ func (e *evidence) sent(header http.Header, values url.Values) {
 		if _, credential, found := strings.Cut(value, " "); found {
 			value = credential
 		}
-		e.secret("the credential of an Authorization header", value)
+		if len(value) >= shortest {
+			e.note("the credential of an Authorization header", value, forms(value), true)
+		}
 	}
 	var all []string
 	for _, texts := range header {
@@ -132,8 +151,8 @@ func (e *evidence) sent(header http.Header, values url.Values) {
 	}
 	for _, text := range all {
 		for _, match := range compactJWT.FindAllStringSubmatch(text, -1) {
-			e.note("a signed JWT", match[0], []form{{"as it is", match[0]}})
-			e.note("the signature of a JWT", match[1], []form{{"as it is", match[1]}})
+			e.note("a signed JWT", match[0], []form{{"as it is", match[0]}}, true)
+			e.note("the signature of a JWT", match[1], []form{{"as it is", match[1]}}, true)
 		}
 	}
 }
@@ -192,14 +211,14 @@ func (e *evidence) end() {
 
 func (e *evidence) searchMemories() {
 	for _, memory := range e.memories {
-		e.search("the guest's memory", memory)
+		e.search("the guest's memory", memory, e.mayHave)
 	}
 	e.memories = nil
 }
 
-func (e *evidence) search(where string, text []byte) {
+func (e *evidence) search(where string, text []byte, allowed func(needle) bool) {
 	for _, n := range e.needles {
-		if !bytes.Contains(text, n.text) {
+		if !bytes.Contains(text, n.text) || allowed(n) {
 			continue
 		}
 		if leak := fmt.Sprintf("%s holds %s, %s", where, n.what, n.form); !slices.Contains(e.found, leak) {
@@ -214,7 +233,7 @@ func (e *evidence) leaks() []string {
 	defer e.mu.Unlock()
 	e.searchMemories()
 	for _, o := range e.outputs {
-		e.search(o.where, []byte(o.text))
+		e.search(o.where, []byte(o.text), func(needle) bool { return false })
 	}
 	slices.Sort(e.found)
 	return e.found

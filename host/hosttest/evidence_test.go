@@ -52,7 +52,7 @@ func mustJSON(s string) []byte {
 
 // A line of a PEM key is as bad as all of it; its first and last lines are no secret.
 func TestLinesOfAKey(t *testing.T) {
-	h := newHarness(t, [32]byte{}, nil)
+	h := newHarness(t, [32]byte{}, nil, false)
 	h.Key("key", "ES256")
 	lines := strings.Split(h.secrets["key"], "\n")
 	for text, leaks := range map[string]bool{

@@ -18,6 +18,7 @@ import (
 
 	"github.com/keywright/keywright/host"
 	"github.com/keywright/keywright/host/internal/testhook"
+	"github.com/keywright/keywright/plugins"
 	"github.com/keywright/keywright/sdk"
 )
 
@@ -35,15 +36,15 @@ func Run(t *testing.T, p sdk.Plugin, wasm string, test func(*testing.T, *Harness
 	if p != nil {
 		t.Run("native", func(t *testing.T) {
 			test(t, newHarness(t, seed, func(grants []string) host.Plugin {
-				return testhook.NativePlugin("native", native{tb: t, plugin: p}, grants).(host.Plugin)
-			}))
+				return testhook.NativePlugin("native", newNative(t, p), grants).(host.Plugin)
+			}, builtIn(wasm)))
 		})
 	}
 	t.Run("sandbox", func(t *testing.T) {
 		module := readModule(t, wasm, p != nil)
 		test(t, newHarness(t, seed, func(grants []string) host.Plugin {
 			return host.Plugin{Name: filepath.Base(wasm), Wasm: module, Grants: grants}
-		}))
+		}, builtIn(wasm)))
 	})
 }
 
@@ -52,7 +53,9 @@ func Run(t *testing.T, p sdk.Plugin, wasm string, test func(*testing.T, *Harness
 type Harness struct {
 	tb     testing.TB
 	plugin func(grants []string) host.Plugin
-	random io.Reader
+	// builtIn says that the plugin is one of the host's own.
+	builtIn bool
+	random  io.Reader
 
 	making     sync.Mutex                 // held while the host or a connector is made, which takes the other lock
 	connectors map[string]*host.Connector // by type, origin and configuration
@@ -74,10 +77,11 @@ type Harness struct {
 	evidence  evidence
 }
 
-func newHarness(tb testing.TB, seed [32]byte, plugin func(grants []string) host.Plugin) *Harness {
+func newHarness(tb testing.TB, seed [32]byte, plugin func(grants []string) host.Plugin, builtIn bool) *Harness {
 	h := &Harness{
 		tb:         tb,
 		plugin:     plugin,
+		builtIn:    builtIn,
 		random:     &locked{reader: randv2.NewChaCha8(seed)},
 		variables:  map[string]string{},
 		secrets:    map[string]string{},
@@ -120,7 +124,8 @@ func (h *Harness) Variable(name, value string) {
 	h.prepare("Variable", func() { h.variables[name] = value })
 }
 
-// Grant allows the plugin what an operator may allow it: sign_raw, reveal.
+// Grant allows the plugin what an operator may allow it: sign_raw, reveal. What a plugin reveals it may have in its memory,
+// and what it makes of that, for a request, as well; neither may come out anywhere else.
 func (h *Harness) Grant(grants ...string) {
 	h.prepare("Grant", func() { h.grants = append(h.grants, grants...) })
 }
@@ -217,7 +222,8 @@ func (h *Harness) live() *host.Host {
 	if made != nil {
 		return made
 	}
-	ctx := testhook.WithoutBuiltIns(testhook.WithMemoryObserver(context.Background(), h.evidence.memory))
+	ctx := testhook.WithRevealObserver(context.Background(), h.evidence.reveal)
+	ctx = testhook.WithoutBuiltIns(testhook.WithMemoryObserver(ctx, h.evidence.memory))
 	made, err := host.New(ctx, host.Config{
 		Secrets:   secrets{h},
 		Plugins:   []host.Plugin{h.plugin(grants)},
@@ -232,10 +238,22 @@ func (h *Harness) live() *host.Host {
 	if err != nil {
 		h.tb.Fatalf("hosttest: the plugin cannot be loaded: %v", err)
 	}
+	if !h.builtIn {
+		h.checkType(made.Plugins()[0])
+	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.host = made
 	return made
+}
+
+// checkType complains of a type that no host could load beside its built-in plugins, which are not there in a test.
+func (h *Harness) checkType(p host.PluginInfo) {
+	for _, name := range append([]string{p.Type}, p.Aliases...) {
+		if slices.Contains(plugins.Types(), name) {
+			h.tb.Errorf("hosttest: the auth type %q is one of the host's own, so that no host loads this plugin: give it another in Describe", name)
+		}
+	}
 }
 
 func (h *Harness) observe(_ context.Context, c host.Call) {

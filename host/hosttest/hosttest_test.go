@@ -95,8 +95,8 @@ var config = Config{"value": "{{ get_secret('crm') }}", "token_url": "https://lo
 
 func nativeHarness(tb testing.TB, p sdk.Plugin) *Harness {
 	return newHarness(tb, [32]byte{}, func(grants []string) host.Plugin {
-		return testhook.NativePlugin("native", native{tb: tb, plugin: p}, grants).(host.Plugin)
-	})
+		return testhook.NativePlugin("native", newNative(tb, p), grants).(host.Plugin)
+	}, false)
 }
 
 // leakyModule assembles testdata/leaky.wat with wat2wasm, of the Debian package wabt.
@@ -114,14 +114,15 @@ func TestAGuestThatKeepsASecretInItsMemoryFails(t *testing.T) {
 	got := complaints(t, func(tb testing.TB) {
 		h := newHarness(tb, [32]byte{}, func(grants []string) host.Plugin {
 			return host.Plugin{Name: "leaky.wasm", Wasm: wasm, Grants: grants}
-		})
+		}, false)
 		h.Grant("reveal")
 		h.Canary("crm")
+		h.Secret("other", `"X-Fixed","value":"always"`) // which the module has in its data, and did not reveal
 		if got := h.Authenticate(Config{"value": "{{ get_secret('crm') }}"}, GET("https://api.test")); got.Header("X-Fixed") != "always" {
 			t.Errorf("headers: %v", got.Request.Header)
 		}
 	})
-	wantComplaint(t, got, "the guest's memory holds secret \"crm\", as it is")
+	wantComplaint(t, got, "the guest's memory holds secret \"other\", as it is")
 }
 
 func TestMemoryIsSearchedForWhatIsKnownOnlyOnceTheRequestLeaves(t *testing.T) {

@@ -1,17 +1,20 @@
 package hosttest
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
 
 	"github.com/keywright/keywright/internal/pluginbuild"
+	"github.com/keywright/keywright/plugins"
 )
 
 // digests has a function for each directory that takes the digest of its sources, once in a process: it asks the go
@@ -73,4 +76,10 @@ func sourceDigest(dir string) (string, error) {
 		return pluginbuild.SourceDigest(context.Background(), absolute)
 	}))
 	return take.(func() (string, error))()
+}
+
+// builtIn reports whether a module is one of the host's own.
+func builtIn(path string) bool {
+	wasm, err := os.ReadFile(path)
+	return err == nil && slices.ContainsFunc(plugins.All(), func(module []byte) bool { return bytes.Equal(module, wasm) })
 }

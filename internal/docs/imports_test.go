@@ -31,7 +31,7 @@ var rules = []rule{
 	{packages: "plugins/...", ours: []string{"sdk"}},
 
 	{packages: "host", ours: []string{"internal/abi", "internal/nearest", "plugins", "host/internal/..."}, others: []string{"golang.org/x/net", "github.com/hashicorp/golang-lru/v2"}},
-	{packages: "host/hosttest", ours: []string{"host", "sdk", "internal/abi", "internal/pluginbuild", "host/internal/..."}},
+	{packages: "host/hosttest", ours: []string{"host", "plugins", "sdk", "internal/abi", "internal/pluginbuild", "host/internal/..."}},
 	{packages: "host/internal/hostfn", ours: []string{
 		"internal/abi", "host/internal/echo", "host/internal/egress", "host/internal/seal", "host/internal/signing", "host/internal/strictjson", "host/internal/template", "host/internal/tokencache",
 	}, others: []string{"github.com/go-json-experiment/json", "golang.org/x/net"}},
@@ -84,7 +84,7 @@ var rules = []rule{
 	{packages: "internal/postgrestest", others: []string{"github.com/jackc/pgx/v5"}},
 	{packages: "internal/docs"},
 	{packages: "cmd/keywright", ours: []string{"content", "content/...", "gateway", "host", "host/hosttest", "internal/...", "plugins", "sdk"}, others: []string{"github.com/schollz/progressbar/v3", "github.com/spf13/cobra", "github.com/spf13/pflag", "golang.org/x/sys", "golang.org/x/term"}},
-	{packages: "tools/plugin", ours: []string{"internal/pluginbuild"}},
+	{packages: "tools/plugin", ours: []string{"host", "internal/pluginbuild", "sdk"}},
 	{packages: "tools/mutants", ours: []string{"internal/pluginbuild"}},
 }
 

@@ -42,6 +42,13 @@ var linkFiles = []linkFile{
 type Compiler struct {
 	Path    string // of the executable
 	Version string // as `tinygo version` writes it: of TinyGo, Go and LLVM
+
+	// Accept, when it is set, is asked about each module before Build writes it. It returns the names of the fields whose
+	// values the plugin sees as references, or why no host would load the module.
+	Accept func(ctx context.Context, name string, wasm []byte) (sealed []string, err error)
+	// Guest says that the module is no plugin: its sources are not looked at, and what it panics with is left out, since it
+	// may run in a host that has no log.
+	Guest bool
 }
 
 func (c Compiler) String() string { return c.Version }

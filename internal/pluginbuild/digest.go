@@ -39,6 +39,10 @@ func SourceDigest(ctx context.Context, dir string) (string, error) {
 	if err != nil {
 		return "", err
 	}
+	return digestOf(packages, dir)
+}
+
+func digestOf(packages []goPackage, dir string) (string, error) {
 	if len(packages) == 0 || packages[len(packages)-1].Name != "main" {
 		return "", fmt.Errorf("plugin directory %s: a plugin is package main", dir)
 	}

@@ -15,6 +15,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 )
 
@@ -34,11 +35,33 @@ func (c Compiler) Build(ctx context.Context, dir string) error {
 	if err != nil {
 		return err
 	}
-	wasm, err := c.Compile(ctx, dir)
+	wasm, escapes, err := c.compile(ctx, dir)
 	if err != nil {
 		return err
 	}
+	if c.Accept != nil {
+		sealed, err := c.Accept(ctx, filepath.Base(out), wasm)
+		if err != nil {
+			return fmt.Errorf("the plugin in %s: %w", dir, err)
+		}
+		if err := checkEscapes(escapes, sealed); err != nil {
+			return err
+		}
+	}
 	return replaceFile(out, wasm)
+}
+
+// checkEscapes refuses what would escape a reference: that has no character to escape, and the host puts in its place what
+// the plugin takes for escaped.
+func checkEscapes(escapes []escape, sealed []string) error {
+	var problems []error
+	for _, e := range escapes {
+		if slices.Contains(sealed, e.field) {
+			problems = append(problems, fmt.Errorf("%s: %s does nothing to the field %q, whose value is a reference here: "+
+				"leave it out, the host percent-encodes queries and forms itself", e.place, e.function, e.field))
+		}
+	}
+	return errors.Join(problems...)
 }
 
 // Check compiles the plugin in dir anew and compares it with the module at [OutputPath]. The error names the module
@@ -77,11 +100,40 @@ func (c Compiler) Check(ctx context.Context, dir string) error {
 }
 
 // Compile gives the module of the plugin in dir, with the digest of its sources recorded in it. It writes nothing there.
+// The error lists what in the sources would not do in a guest what it does elsewhere.
 func (c Compiler) Compile(ctx context.Context, dir string) ([]byte, error) {
-	// Taken before compiling: a source that is edited meanwhile then shows as a change, not as part of the module.
-	digest, err := SourceDigest(ctx, dir)
+	wasm, _, err := c.compile(ctx, dir)
+	return wasm, err
+}
+
+func (c Compiler) compile(ctx context.Context, dir string) ([]byte, []escape, error) {
+	packages, err := listPackages(ctx, dir)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
+	}
+	// Taken before compiling: a source that is edited meanwhile then shows as a change, not as part of the module.
+	digest, err := digestOf(packages, dir)
+	if err != nil {
+		return nil, nil, err
+	}
+	var escapes []escape
+	if !c.Guest {
+		if escapes, err = lint(packages); err != nil {
+			return nil, nil, fmt.Errorf("the plugin in %s cannot work in the sandbox as it is:\n%w", dir, err)
+		}
+	}
+	wasm, err := c.link(ctx, dir)
+	if err != nil {
+		return nil, nil, err
+	}
+	return recordDigest(wasm, digest), escapes, nil
+}
+
+// link runs the compiler.
+func (c Compiler) link(ctx context.Context, dir string) ([]byte, error) {
+	panics := "-panic=print"
+	if c.Guest {
+		panics = "-panic=trap"
 	}
 	scratch, err := os.MkdirTemp("", "keywright-build-")
 	if err != nil {
@@ -94,7 +146,7 @@ func (c Compiler) Compile(ctx context.Context, dir string) ([]byte, error) {
 		return nil, fmt.Errorf("build a plugin: %w", err)
 	}
 	out := filepath.Join(scratch, "plugin.wasm")
-	cmd := exec.CommandContext(ctx, c.Path, "build", "-target="+target, "-no-debug", "-opt=2", "-o", out, ".")
+	cmd := exec.CommandContext(ctx, c.Path, "build", "-target="+target, "-no-debug", "-opt=z", panics, "-o", out, ".")
 	cmd.Dir = dir
 	cmd.Env = withLinker(os.Environ())
 	if output, err := cmd.CombinedOutput(); err != nil {
@@ -104,7 +156,7 @@ func (c Compiler) Compile(ctx context.Context, dir string) ([]byte, error) {
 	if err != nil {
 		return nil, fmt.Errorf("compile the plugin in %s: %w", dir, err)
 	}
-	return recordDigest(wasm, digest), nil
+	return wasm, nil
 }
 
 // commandError tells what was tried and what the command wrote, which is all that a user can act on.

@@ -209,7 +209,7 @@ func TestBuildStopsWithItsContext(t *testing.T) {
 	}
 }
 
-// Two checkouts give the same bytes, the module imports nothing but the Extism kernel, and its export works.
+// Two checkouts give the same bytes, the module imports nothing but what it asks for and what a panic needs, and its export works.
 func TestCompileWithTinyGo(t *testing.T) {
 	c := realCompiler(t)
 	dir, other := writeFiles(t, "echo", pluginSources), writeFiles(t, "other", pluginSources)
@@ -239,14 +239,19 @@ func TestCompileWithTinyGo(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, f := range compiled.ImportedFunctions() {
-		if module, name, _ := f.Import(); module != "extism:host/env" {
+		if module, name, _ := f.Import(); module != "extism:host/env" && name != "block_new" {
 			t.Errorf("it imports %s %s", module, name)
 		}
 	}
 	kernel := runtime.NewHostModuleBuilder("extism:host/env")
 	kernel.NewFunctionBuilder().WithFunc(func() uint64 { return 10 }).Export("input_length")
-	if _, err := kernel.Instantiate(t.Context()); err != nil {
-		t.Fatal(err)
+	kernel.NewFunctionBuilder().WithFunc(func(uint64) {}).Export("log_error")
+	user := runtime.NewHostModuleBuilder("extism:host/user")
+	user.NewFunctionBuilder().WithFunc(func(uint32, uint32) uint64 { return 0 }).Export("block_new")
+	for _, module := range []wazero.HostModuleBuilder{kernel, user} {
+		if _, err := module.Instantiate(t.Context()); err != nil {
+			t.Fatal(err)
+		}
 	}
 	guest, err := runtime.InstantiateModule(t.Context(), compiled, wazero.NewModuleConfig().WithStartFunctions("_initialize"))
 	if err != nil {

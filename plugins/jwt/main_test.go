@@ -120,6 +120,19 @@ func TestClaims(t *testing.T) {
 	})
 }
 
+// threats.md 67: what the host refuses in each request, for readers that ignore case, is refused when a file is checked.
+func TestHeaderMembersThatReadersTakeForThoseOfTheHost(t *testing.T) {
+	run(t, func(t *testing.T, h *hosttest.Harness) {
+		h.Key("key", "ES256")
+		for _, name := range []string{"Alg", "CRIT", "B64"} {
+			problems := h.Problems(config(map[string]any{}, "jwt_headers", map[string]any{name: "x"}))
+			if len(problems) != 1 || problems[0].Path != "auth.config.jwt_headers."+name {
+				t.Errorf("%s: %v", name, problems)
+			}
+		}
+	})
+}
+
 // decisions.md, JWT: alg, typ: JWT, then jwt_headers, which may replace typ.
 func TestHeaders(t *testing.T) {
 	run(t, func(t *testing.T, h *hosttest.Harness) {

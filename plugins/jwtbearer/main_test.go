@@ -195,6 +195,27 @@ func TestTimesToLiveThatAreNone(t *testing.T) {
 	})
 }
 
+// threats.md 67: many readers of JSON take EXP for exp, and ſub for sub, and the last one counts.
+func TestClaimsThatReadersTakeForThoseOfTheType(t *testing.T) {
+	run(t, func(t *testing.T, h *hosttest.Harness) {
+		h.Key("key", "ES256")
+		for field, names := range map[string][]string{
+			"additional_claims": {"Iss", "iſs", "SUB", "ſub", "Aud", "iAt", "EXP"},
+			"jwt_headers":       {"Alg", "CRIT", "B64"},
+		} {
+			for _, name := range names {
+				problems := h.Problems(config(field, map[string]any{name: "x"}))
+				if len(problems) != 1 || problems[0].Path != "auth.config."+field+"."+name || !strings.Contains(problems[0].Message, "ignore case") {
+					t.Errorf("%s.%s: %v", field, name, problems)
+				}
+			}
+		}
+		if problems := h.Problems(config("additional_claims", map[string]any{"subject": "x", "su": "x", "NBF": 1, "": "x"})); len(problems) != 0 {
+			t.Errorf("claims that are nobody's: %v", problems)
+		}
+	})
+}
+
 // spec.md, rule 4, and decisions.md, JWT: additional_claims are merged, numeric strings as in jwt; jwt_headers too.
 func TestAdditionalClaimsAndHeaders(t *testing.T) {
 	run(t, func(t *testing.T, h *hosttest.Harness) {

@@ -1,8 +1,9 @@
 // Command plugin builds the plugins of this repository, and checks that the modules in it are what their sources give.
-// It is run at the top of the repository, where `make tinygo` leaves the compiler.
+// It is run at the top of the repository, where `make tinygo` leaves the compiler. With -guest, what it builds is a
+// WebAssembly module that is no plugin; others are written only when a host would load them.
 //
-//	go run ./tools/plugin build DIR...
-//	go run ./tools/plugin check DIR...
+//	go run ./tools/plugin build [-guest] DIR...
+//	go run ./tools/plugin check [-guest] DIR...
 //	go run ./tools/plugin compiler
 package main
 
@@ -13,12 +14,14 @@ import (
 	"os"
 	"os/signal"
 
+	"github.com/keywright/keywright/host"
 	"github.com/keywright/keywright/internal/pluginbuild"
+	"github.com/keywright/keywright/sdk"
 )
 
 const (
 	cache = ".build"
-	usage = "usage: plugin build DIR... | plugin check DIR... | plugin compiler"
+	usage = "usage: plugin build [-guest] DIR... | plugin check [-guest] DIR... | plugin compiler"
 )
 
 func main() {
@@ -36,12 +39,19 @@ func run(ctx context.Context, args []string) error {
 		return errors.New(usage)
 	}
 	verb, dirs := args[0], args[1:]
+	guest := len(dirs) > 0 && dirs[0] == "-guest"
+	if guest {
+		dirs = dirs[1:]
+	}
 	if (len(dirs) == 0) != (verb == "compiler") {
 		return errors.New(usage)
 	}
 	compiler, err := pluginbuild.FindCompiler(ctx, cache)
 	if err != nil {
 		return err
+	}
+	if compiler.Guest = guest; !guest {
+		compiler.Accept = accept
 	}
 	switch verb {
 	case "compiler":
@@ -54,6 +64,17 @@ func run(ctx context.Context, args []string) error {
 	default:
 		return errors.New(usage)
 	}
+}
+
+// accept loads a module as a host does, and returns the fields that it sees as references.
+func accept(ctx context.Context, name string, wasm []byte) (sealed []string, err error) {
+	info, err := host.Inspect(ctx, host.Plugin{Name: name, Wasm: wasm})
+	for _, f := range info.Fields {
+		if f.Sealed || f.Kind == sdk.Key {
+			sealed = append(sealed, f.Name)
+		}
+	}
+	return sealed, err
 }
 
 // build builds a plugin, and says what it wrote.

@@ -148,6 +148,7 @@ func admit(wasm []byte, limits Limits, rules contract) (*Module, error) {
 		m.checkContract()
 	}
 	if len(m.reasons) > 0 {
+		name(wasm, m.reasons)
 		return nil, &RefusedError{Reasons: m.reasons}
 	}
 	return m.admitted(), nil

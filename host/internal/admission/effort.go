@@ -95,7 +95,11 @@ func (b *body) checkEffort() {
 		if c.has <= c.most {
 			continue
 		}
-		b.fail(b.end, fmt.Sprintf("it takes too long to compile: %.0f %s, and %.0f are allowed: split it or leave some out", c.has, c.of, c.most))
+		advice := "split it or leave some out"
+		if !c.all {
+			advice += "; in Go, //go:noinline keeps a function out of another"
+		}
+		b.fail(b.end, fmt.Sprintf("it takes too long to compile: %.0f %s, and %.0f are allowed: %s", c.has, c.of, c.most, advice))
 		m.broken = m.broken || c.all
 	}
 }

@@ -9,13 +9,16 @@ import (
 // Reason is one thing for which a module is refused.
 type Reason struct {
 	Text     string
-	Function int // index of the function it is in, imports counted; -1 when it is in none
-	Offset   int // of the byte in the module as delivered; 0 when it is the module as a whole
+	Name     string // of the function, as the compiler called it; "" when the module does not say it
+	Function int    // index of the function it is in, imports counted; -1 when it is in none
+	Offset   int    // of the byte in the module as delivered; 0 when it is the module as a whole
 }
 
 // String is the text, and the place where there is one.
 func (r Reason) String() string {
 	switch {
+	case r.Function >= 0 && r.Name != "":
+		return fmt.Sprintf("%s (function %d, %q, byte %#x)", r.Text, r.Function, r.Name, r.Offset)
 	case r.Function >= 0:
 		return fmt.Sprintf("%s (function %d, byte %#x)", r.Text, r.Function, r.Offset)
 	case r.Offset > 0:

@@ -64,10 +64,10 @@ func (c *Call) CacheSet(key, value string, ttlSeconds int64) {
 		c.endf(StagePlugin, "the value of cache_set: %w", err)
 	}
 	size := 0
-	for _, piece := range pieces {
-		size += len(piece.Text)
-		if piece.Sealed {
-			size += len(piece.Value.Text) + len(piece.Value.Mask) + pieceOverhead
+	for i := range pieces {
+		size += pieces[i].Counts()
+		if pieces[i].Sealed {
+			size += pieceOverhead
 		}
 	}
 	if size > c.plan.Limits.Cached {

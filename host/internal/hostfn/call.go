@@ -39,18 +39,17 @@ type Call struct {
 	mode   Mode
 	sealed seal.Table
 
-	rendered    []renderedField
-	few         [4]renderedField // room for rendered
-	failure     *Failure
-	restart     *Restart
-	lines       []line
-	inputRead   bool
-	once        bool // it read what is of one request or moment, signed, or logged
-	revealed    bool
-	urls        []string // of the fields of kind url that were rendered
-	openedBytes int      // of texts, with their sealed values put in
-	putToUse    int      // sealed values that were opened for the mutation
-	exchanges   int      // token requests that were sent
+	rendered  []renderedField
+	few       [4]renderedField // room for rendered
+	failure   *Failure
+	restart   *Restart
+	lines     []line
+	inputRead bool
+	once      bool // it read what is of one request or moment, signed, or logged
+	revealed  bool
+	urls      []string // of the fields of kind url that were rendered
+	putToUse  int      // sealed values that were opened for the mutation
+	exchanges int      // token requests that were sent
 	// exchangeTime is how long token endpoints took.
 	exchangeTime time.Duration
 	// tokenRequests counts those that were asked for.
@@ -104,7 +103,7 @@ func (c *Call) Repeats() bool { return !c.once }
 // Held is how many bytes it takes to keep the call, about: its sealed values and the texts that they were put into, the secrets
 // and URLs, and which entries of the cache it read.
 func (c *Call) Held() int {
-	held := c.sealed.Held() + c.openedBytes
+	held := c.sealed.Held() + c.sealed.Opened()
 	for _, secret := range c.inputs.Secrets {
 		held += len(secret)
 	}
@@ -192,7 +191,7 @@ func (c *Call) open(where, text string, sink seal.Sinks) (string, int) {
 	if err != nil {
 		c.endf(StagePlugin, "%s: %w", where, err)
 	}
-	if c.openedBytes += len(out); c.openedBytes > maxOpened {
+	if c.sealed.Opened() > maxOpened {
 		c.endf(StagePlugin, "%s: the sealed values of a call stand for more than %d bytes in all", where, maxOpened)
 	}
 	return out, opened

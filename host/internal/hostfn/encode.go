@@ -19,20 +19,21 @@ func (c *Call) Encode(format, text string) string {
 	c.need(abi.UserEncode)
 	v, sealed := c.combine("the text of encode", text)
 	var out string
+	size := base64.StdEncoding.EncodedLen(v.Size)
 	switch format {
 	case abi.FormatBase64:
 		out = base64.StdEncoding.EncodeToString([]byte(v.Text))
 	case abi.FormatBase64URL:
 		out = base64.RawURLEncoding.EncodeToString([]byte(v.Text))
 	case abi.FormatHex:
-		out = hex.EncodeToString([]byte(v.Text))
+		out, size = hex.EncodeToString([]byte(v.Text)), hex.EncodedLen(v.Size)
 	default:
 		c.endf(StagePlugin, "encode knows base64, base64url and hex, not the format it was given")
 	}
 	if !sealed {
 		return out
 	}
-	return c.seal(seal.Value{Text: out, Sinks: v.Sinks, Mask: format + "(" + v.Mask + ")", From: v.From})
+	return c.seal(seal.Value{Text: out, Sinks: v.Sinks, Mask: format + "(" + v.Mask + ")", Size: size, From: v.From})
 }
 
 // MAC gives an HMAC, RFC 2104: raw bytes, sealed, with the sinks of its key.
@@ -64,6 +65,9 @@ func (c *Call) Reveal(value string) []byte {
 	}
 	c.revealed = true
 	c.putIn = c.putIn.And(v.From) // for all the host can know
+	if c.plan.Revealed != nil {
+		c.plan.Revealed(v.Text)
+	}
 	return []byte(v.Text)
 }
 

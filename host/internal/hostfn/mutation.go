@@ -122,6 +122,9 @@ func (c *Call) mutation(output []byte) *Mutation {
 	c.putToUse = 0                                // what a token request needed is no credential of this request
 	for _, pair := range document.Headers {
 		name, value, shown := c.header("the mutation's headers", pair, seal.Header)
+		if shown.sealed && len(document.Headers) > 1 {
+			c.endf(StageMutation, "the mutation's headers: there are several, and the name of one is sealed: %s", aloneWhenSealed)
+		}
 		if slices.ContainsFunc(m.Headers, func(other abi.Pair) bool { return strings.EqualFold(other.Name, name) }) {
 			c.endf(StageMutation, "the mutation sets header %s twice", shown)
 		}
@@ -158,6 +161,10 @@ func (c *Call) mutation(output []byte) *Mutation {
 	}
 	return m
 }
+
+// aloneWhenSealed is what holds of headers. Beside another, whether the request fails for two headers of one name would tell a
+// plugin whether its guess of a secret is right.
+const aloneWhenSealed = "only a header that is alone may have such a name"
 
 // percentEncode encodes as RFC 3986 section 2.1 has it. A space is %20, which all servers read, and not a + as in forms.
 func percentEncode(text string) string { return strings.ReplaceAll(url.QueryEscape(text), "+", "%20") }

@@ -88,6 +88,8 @@ type Plan struct {
 	Warn     func(ctx context.Context, text string)                  // the same text once for a connector
 	Refused  func(ctx context.Context, text string)                  // a token endpoint refused, the first time in a period
 	Limits   Limits
+
+	Revealed func(text string) // is called with each text that a guest reveals, unless it is nil
 }
 
 // Inputs are what one request brings: the values of all that the templates name, read before the guest runs, so that a

@@ -29,8 +29,10 @@ func (c *Call) JWTSign(document []byte) string {
 	if c.mode == Explaining {
 		mask = c.maskedJWT(c.jwtRequest(document))
 	}
+	before := c.sealed.Opened()
 	header, from := c.opened("header", request.Header)
 	claims, more := c.opened("claims", request.Claims)
+	size := len(document) + 3*(c.sealed.Opened()-before)/2 + maxSignature
 	if err := signing.Integers(claims, request.Integers); err != nil {
 		c.end(StageSign, err)
 	}
@@ -40,8 +42,11 @@ func (c *Call) JWTSign(document []byte) string {
 		c.end(StageSign, fmt.Errorf("%s: %w", request.Key, err))
 	}
 	c.warning(request.Key, warning)
-	return c.seal(seal.Value{Text: token, Sinks: sink, Mask: mask, From: from.And(more)})
+	return c.seal(seal.Value{Text: token, Sinks: sink, Mask: mask, Size: size, From: from.And(more)})
 }
+
+// maxSignature is how many bytes a signature has in a JWT, about, at most.
+const maxSignature = 1 << 10
 
 func (c *Call) jwtRequest(document []byte) (request abi.JWTRequest[strictjson.Tree]) {
 	if err := strictjson.Unmarshal(document, &request); err != nil {

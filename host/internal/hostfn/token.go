@@ -130,6 +130,9 @@ func (c *Call) outgoing(request *abi.TokenRequest) *http.Request {
 	seen := map[string]bool{"Content-Type": true}
 	for _, pair := range request.Headers {
 		name, value, shown := c.header("the headers of token_request", pair, seal.Token)
+		if shown.sealed && len(request.Headers) > 1 {
+			c.endf(StagePlugin, "the headers of token_request: there are several, and the name of one is sealed: %s", aloneWhenSealed)
+		}
 		canonical := http.CanonicalHeaderKey(name)
 		if seen[canonical] {
 			c.endf(StagePlugin, "the headers of token_request: %s is there twice, or is the host's to set", shown)

@@ -85,8 +85,8 @@ func (r *run) explain(err error) error {
 		err = inner
 	}
 	detail := cut(err.Error())
-	if detail == "unreachable" { // all that is left of a panic when the compiler leaves its text out
-		detail += ", as after a panic, whose text a native test of the plugin shows"
+	if detail == "unreachable" { // all that is left of a panic, in the error
+		detail += ", as after a panic: its text is in the log where the compiler keeps it, as that of make tinygo does, and a native test shows it"
 	}
 	return &Error{Kind: ErrTrap, Detail: detail}
 }

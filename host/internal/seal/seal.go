@@ -76,8 +76,30 @@ type Value struct {
 	Text  string // the secret bytes
 	Sinks Sinks  // where they may be put
 	Mask  string // what a human may see instead, such as {{ get_secret('x') }} or <token>; empty is <sealed>
-	// From are the cache entries that it came from, for a 401 to drop.
+	// Size is how many bytes the value counts as where texts are limited, if it was made from other values; 0: see step.
+	Size int
+	// From are the cache entries that the value came from, for a 401 to drop.
 	From *Origins
+}
+
+// step is what lengths count in where texts are limited. A guest that could fill a text up to the limit, with what it knows
+// and with a value, would otherwise learn from whether that succeeds how long the value is.
+const step = 1 << 10
+
+// size is what the value counts as.
+func (v *Value) size() int {
+	if v.Size > 0 {
+		return v.Size
+	}
+	return max(1, (len(v.Text)+step-1)/step) * step
+}
+
+// Counts is what a piece counts as where texts are limited, in bytes.
+func (p *Piece) Counts() int {
+	if p.Sealed {
+		return p.Value.size() + len(p.Value.Mask)
+	}
+	return len(p.Text)
 }
 
 // unknownMask stands for a value that has no mask, and for a reference that stands for no value.

@@ -31,6 +31,7 @@ type Table struct {
 	entries []entry
 	index   map[string]int // only beyond linear entries
 	held    int            // bytes, to keep within MaxHeld
+	opened  int            // bytes of all texts that were opened
 	random  source
 	first   [inline]entry
 }
@@ -63,8 +64,8 @@ func (t *Table) Format(f fmt.State, _ rune) {
 // characters, the same length whatever the value. The error is that of the source of randomness, or an *Error with
 // TooLong.
 func (t *Table) Seal(v Value) (string, error) {
-	size := len(v.Text) + len(v.Mask)
-	if len(v.Text) > MaxText || size > MaxHeld-t.held {
+	size := v.size() + len(v.Mask)
+	if v.size() > MaxText || size > MaxHeld-t.held {
 		return "", &Error{Reason: TooLong}
 	}
 	ref, err := t.random.reference()
@@ -115,7 +116,7 @@ func (t *Table) lookup(ref string) *Value {
 // again. Opened counts them. The error is an *Error: Dead, OutOfReach when a value's sinks do not hold sink (all of
 // it, where sink is several), or TooLong.
 func (t *Table) Open(text string, sink Sinks) (out string, opened int, err error) {
-	return t.put(text, func(v *Value) error {
+	out, opened, size, err := t.put(text, func(v *Value) error {
 		switch {
 		case v == nil:
 			return &Error{Reason: Dead, Sink: sink}
@@ -124,14 +125,20 @@ func (t *Table) Open(text string, sink Sinks) (out string, opened int, err error
 		}
 		return nil
 	})
+	t.opened += size
+	return out, opened, err
 }
 
+// Opened is what all texts that Open has returned count as, in bytes.
+func (t *Table) Opened() int { return t.opened }
+
 // Combine puts in what the references in text stand for, and gives it as one value: its sinks are those that all the
-// values share, its mask is the text with their masks, it came from what any of them came from. It is for what the host makes from a text and seals again.
+// values share, its mask is the text with their masks, and it came from what any of them came from. It is for what the host
+// makes from a text and seals again.
 // When text holds no reference, sealed is false and v.Text is text. The error is an *Error: Dead or TooLong.
 func (t *Table) Combine(text string) (v Value, sealed bool, err error) {
 	sinks, from := All, (*Origins)(nil)
-	out, n, err := t.put(text, func(v *Value) error {
+	out, n, size, err := t.put(text, func(v *Value) error {
 		if v == nil {
 			return &Error{Reason: Dead}
 		}
@@ -144,34 +151,36 @@ func (t *Table) Combine(text string) (v Value, sealed bool, err error) {
 	case n == 0:
 		return Value{Text: text, Mask: text}, false, nil
 	}
-	return Value{Text: out, Sinks: sinks, Mask: t.mask(text, maxMask), From: from}, true, nil
+	return Value{Text: out, Sinks: sinks, Mask: t.mask(text, maxMask), Size: size, From: from}, true, nil
 }
 
 // put replaces the references in text by their values after each has passed the check, which gets nil for a dead
 // reference and must refuse it. It first measures, so that a text that grows too long costs no memory.
-func (t *Table) put(text string, check func(*Value) error) (out string, n int, err error) {
-	size := len(text)
+func (t *Table) put(text string, check func(*Value) error) (out string, n, size int, err error) {
+	size = len(text)
+	room := len(text)
 	for i := next(text, 0); i >= 0; i = next(text, i+refLength) {
 		v := t.lookup(text[i : i+refLength])
 		if err := check(v); err != nil {
-			return "", 0, err
+			return "", 0, 0, err
 		}
 		if n == 0 && len(text) == refLength {
-			return v.Text, 1, nil // the whole text is one reference: the commonest case
+			return v.Text, 1, v.size(), nil // the whole text is one reference: the commonest case
 		}
 		n++
-		size += len(v.Text) - refLength
+		size += v.size() - refLength
+		room += len(v.Text) - refLength
 	}
 	if n == 0 {
-		return text, 0, nil
+		return text, 0, size, nil
 	}
 	if size > MaxText {
-		return "", 0, &Error{Reason: TooLong}
+		return "", 0, 0, &Error{Reason: TooLong}
 	}
 	var b strings.Builder
-	b.Grow(size)
+	b.Grow(room)
 	t.walk(text, func(plain string) { b.WriteString(plain) }, func(v *Value) { b.WriteString(v.Text) })
-	return b.String(), n, nil
+	return b.String(), n, size, nil
 }
 
 // walk goes through text from left to right: its plain parts, none of them empty, and what its references stand for,

@@ -228,9 +228,9 @@ func TestCombineNarrowsTheSinks(t *testing.T) {
 		sealed     bool
 	}{
 		{"plain", "a:b", seal.Value{Text: "a:b", Mask: "a:b"}, false},
-		{"one alone", id, seal.Value{Text: "id", Sinks: seal.Header | seal.Token, Mask: "<id>"}, true},
-		{"basic credentials", id + ":" + secret, seal.Value{Text: "id:secret", Sinks: seal.Token, Mask: "<id>:<secret>"}, true},
-		{"nothing shared", id + key, seal.Value{Text: "idkey", Mask: "<id><key>"}, true},
+		{"one alone", id, seal.Value{Text: "id", Sinks: seal.Header | seal.Token, Mask: "<id>", Size: 1024}, true},
+		{"basic credentials", id + ":" + secret, seal.Value{Text: "id:secret", Sinks: seal.Token, Mask: "<id>:<secret>", Size: 2049}, true},
+		{"nothing shared", id + key, seal.Value{Text: "idkey", Mask: "<id><key>", Size: 2048}, true},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			v, ok, err := table.Combine(c.text)

@@ -24,6 +24,19 @@ func MemoryObserver(ctx context.Context) func(memory, blocks []byte) {
 	return observe
 }
 
+type revealKey struct{}
+
+// WithRevealObserver makes host.New, when it is given the context, call observe with each text that a guest has revealed.
+func WithRevealObserver(ctx context.Context, observe func(text string)) context.Context {
+	return context.WithValue(ctx, revealKey{}, observe)
+}
+
+// RevealObserver returns what WithRevealObserver was given, or nil.
+func RevealObserver(ctx context.Context) func(text string) {
+	observe, _ := ctx.Value(revealKey{}).(func(text string))
+	return observe
+}
+
 type bareKey struct{}
 
 // WithoutBuiltIns makes host.New, when it is given the context, leave out the built-in plugins: a plugin that is tested

@@ -1,0 +1,53 @@
+package host_test
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/keywright/keywright/host"
+	"github.com/keywright/keywright/host/internal/testhook"
+	"github.com/keywright/keywright/internal/abi"
+	"github.com/keywright/keywright/plugins"
+)
+
+// What an author could believe of a field, and the host would not do, is refused with what to do.
+func TestFieldsThatWouldNotDoWhatTheyLookLike(t *testing.T) {
+	for name, test := range map[string]struct {
+		field abi.Field
+		want  string
+	}{
+		"a template as a default": {
+			abi.Field{Name: "jti", Kind: abi.KindString, Default: "{{ uuid() }}"},
+			"field jti: its default holds {{, but a default is no template and would be used as it is written: require the field",
+		},
+		"a sealed integer": {abi.Field{Name: "pin", Kind: abi.KindInteger, Sealed: true}, "field pin: it is sealed, but integers"},
+		"a sealed boolean": {abi.Field{Name: "on", Kind: abi.KindBoolean, Sealed: true}, "leave sealed out, or make it a string without an enum"},
+		"a sealed enum":    {abi.Field{Name: "in", Kind: abi.KindString, Enum: []string{"a"}, Sealed: true}, "field in: it is sealed, but"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			g := &guest{}
+			g.about.Fields = []abi.Field{test.field}
+			_, err := host.New(testhook.WithoutBuiltIns(t.Context()), host.Config{Plugins: []host.Plugin{g.plugin()}})
+			if err == nil || !strings.Contains(err.Error(), test.want) {
+				t.Errorf("error %v", err)
+			}
+		})
+	}
+}
+
+// Package hosttest refuses these types without loading the plugins that have them.
+func TestTypesOfTheBuiltInPlugins(t *testing.T) {
+	h, err := host.New(t.Context(), host.Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer h.Close(t.Context())
+	var types []string
+	for _, p := range h.Plugins() {
+		types = append(append(types, p.Type), p.Aliases...)
+	}
+	if !slices.Equal(types, plugins.Types()) {
+		t.Errorf("the built-in plugins have the types %q, and plugins.Types says %q", types, plugins.Types())
+	}
+}

@@ -1,0 +1,102 @@
+package hosttest
+
+import (
+	"sync"
+
+	"github.com/keywright/keywright/internal/abi"
+)
+
+// gate is between a native plugin and its host: once it is closed, a plugin that goes on ends at the next host function.
+type gate struct {
+	env abi.Env
+
+	mu     sync.Mutex // held in host functions
+	closed bool
+}
+
+var _ abi.Env = (*gate)(nil)
+
+// tooLate is what a host function panics with when the gate is closed.
+type tooLate struct{}
+
+// close closes the gate, once the host function that is running has returned.
+func (g *gate) close() {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.closed = true
+}
+
+// enter is called by each host function before all else, and what it returns after that.
+func (g *gate) enter() func() {
+	g.mu.Lock()
+	if g.closed {
+		g.mu.Unlock()
+		panic(tooLate{})
+	}
+	return g.mu.Unlock
+}
+
+func (g *gate) Input() []byte {
+	defer g.enter()()
+	return g.env.Input()
+}
+
+func (g *gate) ConfigGet(name string) (string, bool) {
+	defer g.enter()()
+	return g.env.ConfigGet(name)
+}
+
+func (g *gate) Log(level abi.Level, text string) {
+	defer g.enter()()
+	g.env.Log(level, text)
+}
+
+func (g *gate) TimeNow() int64 {
+	defer g.enter()()
+	return g.env.TimeNow()
+}
+
+func (g *gate) SecretGet(name string) string {
+	defer g.enter()()
+	return g.env.SecretGet(name)
+}
+
+func (g *gate) TokenRequest(request []byte) []byte {
+	defer g.enter()()
+	return g.env.TokenRequest(request)
+}
+
+func (g *gate) CacheGet(key string) (string, bool) {
+	defer g.enter()()
+	return g.env.CacheGet(key)
+}
+
+func (g *gate) CacheSet(key, value string, ttlSeconds int64) {
+	defer g.enter()()
+	g.env.CacheSet(key, value, ttlSeconds)
+}
+
+func (g *gate) JWTSign(request []byte) string {
+	defer g.enter()()
+	return g.env.JWTSign(request)
+}
+
+func (g *gate) Encode(format, text string) string {
+	defer g.enter()()
+	return g.env.Encode(format, text)
+}
+
+func (g *gate) MAC(algorithm, key, data string) string {
+	defer g.enter()()
+	return g.env.MAC(algorithm, key, data)
+}
+
+func (g *gate) Sign(field, data string) []byte {
+	defer g.enter()()
+	return g.env.Sign(field, data)
+}
+
+func (g *gate) Reveal(value string) []byte {
+	defer g.enter()()
+	return g.env.Reveal(value)
+}

@@ -1,0 +1,44 @@
+package admission
+
+import "bytes"
+
+// functionNames is the id of the part of the custom section "name" that has the names of functions.
+// https://www.w3.org/TR/wasm-core-2/#name-section
+const functionNames = 1
+
+// name looks up what the compiler called the functions of the reasons. A module need not say it, and what it says is
+// only for its author to read: nothing is wrong with a module whose names cannot be read.
+func name(wasm []byte, reasons []Reason) {
+	wanted := map[uint32][]int{} // reasons, by function
+	for i, reason := range reasons {
+		if reason.Function >= 0 {
+			wanted[uint32(reason.Function)] = append(wanted[uint32(reason.Function)], i)
+		}
+	}
+	if len(wanted) == 0 {
+		return
+	}
+	r := reader{wasm: wasm, at: len(magic), end: len(wasm)}
+	for r.left() > 0 && !r.failed() {
+		id := r.byte()
+		section := r.sub(r.u32())
+		if id != sectionCustom || string(section.bytes(section.u32())) != "name" {
+			continue
+		}
+		for section.left() > 0 && !section.failed() {
+			part := section.byte()
+			names := section.sub(section.u32())
+			if part != functionNames {
+				continue
+			}
+			for n := names.count(); n > 0 && !names.failed(); n-- {
+				function := names.u32()
+				text := names.bytes(names.u32())
+				for _, i := range wanted[function] {
+					reasons[i].Name = cut(string(bytes.ToValidUTF8(text, []byte("\uFFFD"))))
+				}
+			}
+		}
+		return
+	}
+}

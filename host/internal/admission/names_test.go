@@ -1,0 +1,38 @@
+package admission
+
+import (
+	"strings"
+	"testing"
+)
+
+// An author finds the function that is refused by the name that the compiler has given it.
+func TestTheFunctionThatIsRefusedIsNamed(t *testing.T) {
+	limits := DefaultLimits()
+	limits.Locals = 1
+	const module = `(module (func) (func (local i32 i32)))`
+	// The part 0 is the module's own name; the part 1 has the names of functions.
+	section := func(names string) string {
+		content := "\x04name\x00\x02\x01m\x01" + string(rune(len(names))) + names
+		return "\x00" + string(rune(len(content))) + content
+	}
+	for name, test := range map[string]struct{ sections, want string }{
+		"named":              {section("\x02\x00\x01a\x01\x08main.big"), `(function 1, "main.big", byte 0x`},
+		"another is named":   {section("\x01\x00\x01a"), "(function 1, byte 0x"},
+		"no names":           {"", "(function 1, byte 0x"},
+		"other sections":     {"\x00\x03\x01xy" + section("\x01\x01\x01a"), `(function 1, "a", byte 0x`},
+		"not for a terminal": {section("\x01\x01\x05a\x1b[3m"), `(function 1, "a\x1b[3m", byte 0x`},
+		"not UTF-8":          {section("\x01\x01\x02\xffa"), "(function 1, \"\uFFFDa\", byte 0x"},
+		"too long":           {section("\x01\x01\x5a" + strings.Repeat("x", 90)), `(function 1, "` + strings.Repeat("x", 80) + `…", byte 0x`},
+		"cut off":            {"\x00\x20\x04name\x01\x7f\x05", "ends in the middle"},
+		"more than there is": {section("\x7f\x01\x01a"), "(function 1, byte 0x"},
+		"a part that is cut": {"\x00\x08\x04name\x01\x7f\x05", "(function 1, byte 0x"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			wasm := append(assemble(t, module), test.sections...)
+			_, err := admit(wasm, limits, open)
+			if err == nil || !strings.Contains(err.Error(), test.want) {
+				t.Errorf("error %v, want %q", err, test.want)
+			}
+		})
+	}
+}

@@ -1,0 +1,97 @@
+package pluginbuild
+
+import (
+	"strings"
+	"testing"
+)
+
+// threats.md 69: what compiles, and then silently does something else in the sandbox than in any other program.
+func TestWhatWouldNotWorkInTheSandboxIsRefusedWithItsPlace(t *testing.T) {
+	for name, test := range map[string]struct {
+		source string
+		want   []string // parts of the error; none where it is empty
+	}{
+		"math/rand":          {"import \"math/rand\"\n\nvar n = rand.Int()", []string{"main.go:3:8: math/rand repeats", "{{ uuid() }}"}},
+		"math/rand/v2":       {"import r \"math/rand/v2\"\n\nvar n = r.Int()", []string{"main.go:3:8: math/rand/v2 repeats"}},
+		"crypto/rand":        {"import \"crypto/rand\"\n\nvar n = rand.Text()", []string{"main.go:3:8: crypto/rand repeats the same values in every call, or fails"}},
+		"time.Now":           {"import \"time\"\n\nvar n = time.Now()", []string{"main.go:5:9: time.Now does not see", "use Call.Now"}},
+		"under another name": {"import clock \"time\"\n\nvar n = clock.Since(clock.Time{})", []string{"main.go:5:9: time.Since"}},
+		"as a value":         {"import \"time\"\n\nvar n = time.Now", []string{"main.go:5:9: time.Now"}},
+		"with a dot":         {"import . \"time\"\n\nvar n = Now()", []string{"main.go:3:8: time is imported with a dot"}},
+		"sleeping":           {"import \"time\"\n\nfunc f() { time.Sleep(time.Second) }", []string{"main.go:5:12: time.Sleep does not wait"}},
+		"environment":        {"import \"os\"\n\nvar n = os.Getenv(\"HOME\")", []string{"main.go:5:9: os.Getenv is empty"}},
+		"several":            {"import (\n\t\"math/rand\"\n\t\"time\"\n)\n\nvar n, m = rand.Int(), time.Now()", []string{"main.go:4:2: math/rand", "main.go:8:24: time.Now"}},
+		"a package of it":    {"import \"example.test/echo/word\"\n\nvar n = word.Size", []string{"word.go:5:12: time.Now"}},
+
+		"other uses of time":      {"import \"time\"\n\nvar n = time.Unix(1, 0).Add(time.Second)", nil},
+		"a variable of that name": {"var time struct{ Now int }\n\nvar n = time.Now", nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			files := map[string]string{"go.mod": pluginSources["go.mod"], "main.go": "package main\n\n" + test.source + "\n\nfunc main() {}\n"}
+			files["word/word.go"] = "package word\n\nimport \"time\"\n\nvar Size = time.Now()\n"
+			packages, err := listPackages(t.Context(), writeFiles(t, "echo", files))
+			if err != nil {
+				t.Fatal(err)
+			}
+			_, err = lint(packages)
+			if (err == nil) != (test.want == nil) {
+				t.Fatalf("error %v", err)
+			}
+			for _, want := range test.want {
+				if !strings.Contains(err.Error(), want) {
+					t.Errorf("error %q does not say %q", err, want)
+				}
+			}
+		})
+	}
+}
+
+func TestCompileRefusesWhatWouldNotWorkInTheSandbox(t *testing.T) {
+	files := map[string]string{"go.mod": pluginSources["go.mod"], "main.go": "package main\n\nimport _ \"math/rand\"\n\nfunc main() {}\n"}
+	dir := writeFiles(t, "echo", files)
+	_, err := Compiler{Path: "/bin/false"}.Compile(t.Context(), dir)
+	if err == nil || !strings.Contains(err.Error(), "the plugin in "+dir+" cannot work in the sandbox as it is:\n") {
+		t.Errorf("error %v", err)
+	}
+	if _, err := (Compiler{Path: "/bin/false", Guest: true}).Compile(t.Context(), dir); err == nil || strings.Contains(err.Error(), "sandbox") {
+		t.Errorf("what is no plugin: error %v", err)
+	}
+}
+
+// A reference has no character to escape, and the host would put the secret into the text as it is.
+func TestEscapingAReferenceIsRefused(t *testing.T) {
+	source := `package main
+
+import "net/url"
+
+type call struct{}
+
+func (call) Config(string) string { return "" }
+
+func main() {
+	var c call
+	secret := "Bearer " + c.Config("secret")
+	_ = url.QueryEscape(c.Config("secret"))
+	_ = url.PathEscape(secret)
+	_ = url.QueryEscape(c.Config("id"))
+	secret = url.QueryEscape(secret)
+}
+`
+	packages, err := listPackages(t.Context(), writeFiles(t, "echo", map[string]string{"go.mod": pluginSources["go.mod"], "main.go": source}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	escapes, err := lint(packages)
+	if err != nil {
+		t.Fatal(err)
+	}
+	err = checkEscapes(escapes, []string{"secret"})
+	for _, want := range []string{"main.go:12:6: net/url.QueryEscape does nothing to the field \"secret\"", "main.go:13:6: net/url.PathEscape", "main.go:15:11:"} {
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("error %v does not say %s", err, want)
+		}
+	}
+	if err := checkEscapes(escapes, []string{"other"}); err != nil {
+		t.Errorf("a field that comes in plain: %v", err)
+	}
+}

@@ -1,0 +1,30 @@
+package sdk
+
+import (
+	"strings"
+	"testing"
+	"unicode"
+
+	"pgregory.net/rapid"
+)
+
+// threats.md 67: readers of JSON that ignore case, such as encoding/json, compare as strings.EqualFold does.
+func TestNamesFoldAsReadersFoldThem(t *testing.T) {
+	for r := range rune(unicode.MaxRune + 1) { // of which few fold to anything
+		if r > unicode.MaxASCII && unicode.SimpleFold(r) == r {
+			continue
+		}
+		for _, lower := range "abcdefghijklmnopqrstuvwxyz0_" {
+			if got, want := foldsTo(string(r), string(lower)), strings.EqualFold(string(r), string(lower)); got != want {
+				t.Fatalf("foldsTo(%q, %q) = %t", r, lower, got)
+			}
+		}
+	}
+	rapid.Check(t, func(t *rapid.T) {
+		lower := rapid.StringMatching(`[a-z0-9_]{0,5}`).Draw(t, "lower")
+		name := rapid.StringMatching(`[a-zA-Zſ\x{212a}0-9_é]{0,6}`).Draw(t, "name")
+		if got, want := foldsTo(name, lower), strings.EqualFold(name, lower); got != want {
+			t.Fatalf("foldsTo(%q, %q) = %t", name, lower, got)
+		}
+	})
+}

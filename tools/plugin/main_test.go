@@ -1,0 +1,97 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"log/slog"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/keywright/keywright/host"
+	"github.com/keywright/keywright/internal/pluginbuild"
+)
+
+// compile compiles a plugin of testdata, as the command does.
+func compile(t *testing.T, name string) ([]byte, error) {
+	t.Helper()
+	compiler, err := pluginbuild.FindCompiler(t.Context(), "../../"+cache)
+	if err != nil {
+		t.Fatalf("%v (in this repository: make tinygo)", err)
+	}
+	wasm, err := compiler.Compile(t.Context(), filepath.Join("testdata", name))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = accept(t.Context(), name+".wasm", wasm)
+	return wasm, err
+}
+
+// An author should not have to know what the compiler copies into what.
+func TestAnOrdinaryPluginIsAdmitted(t *testing.T) {
+	if _, err := compile(t, "signer"); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestAPluginThatDoesNotRegisterIsToldSo(t *testing.T) {
+	if _, err := compile(t, "forgotten"); err == nil || !strings.Contains(err.Error(), "no plugin is registered: call sdk.Register in a function init") {
+		t.Errorf("error %v", err)
+	}
+}
+
+// threats.md 70: what a plugin panics with reaches the log, in one line, without what would talk to a terminal.
+func TestThePanicOfAPluginIsInTheLog(t *testing.T) {
+	wasm, err := compile(t, "panics")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for how, want := range map[string]string{
+		"index": `panic: runtime error: index out of range`,
+		"other": `panic: no such way:\\x1b[31m`,
+		"{{ '" + strings.Repeat("long", 1000) + "' }}": `longlong`,
+	} {
+		var log bytes.Buffer
+		h, err := host.New(t.Context(), host.Config{
+			Plugins: []host.Plugin{{Name: "panics.wasm", Wasm: wasm}}, Logger: slog.New(slog.NewTextHandler(&log, nil)),
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer h.Close(context.Background())
+		c, err := h.Connect(t.Context(), host.Connector{
+			Name: "c", Origins: []string{"https://api.test"}, Auth: host.Auth{Type: "panics", Config: map[string]any{"how": how}},
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "https://api.test/", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := c.Transport(nil).RoundTrip(r); err == nil || !strings.Contains(err.Error(), "as after a panic: its text is in the log") { //nolint:bodyclose // there is no response
+			t.Errorf("%.20s: error %v", how, err)
+		}
+		if !strings.Contains(log.String(), want) || log.Len() > 2000 {
+			t.Errorf("%.20s: the log has %d bytes: %.2000s", how, log.Len(), log.String())
+		}
+	}
+}
+
+// The build of a plugin that a host would not load leaves the module alone that is there.
+func TestWhatNoHostWouldLoadIsNotWritten(t *testing.T) {
+	compiler, err := pluginbuild.FindCompiler(t.Context(), "../../"+cache)
+	if err != nil {
+		t.Fatal(err)
+	}
+	compiler.Accept = accept
+	err = compiler.Build(t.Context(), filepath.Join("testdata", "forgotten"))
+	if err == nil || !strings.Contains(err.Error(), "the plugin in testdata/forgotten: ") {
+		t.Errorf("error %v", err)
+	}
+	if _, err := os.Stat("testdata/forgotten/forgotten.wasm"); err == nil {
+		t.Error("it was written")
+	}
+}
