@@ -20,6 +20,7 @@ import (
 	"os/signal"
 	"path/filepath"
 	"strings"
+	"syscall"
 )
 
 // survivorsFile has the changes that no test notices, each with the reason.
@@ -29,7 +30,7 @@ const survivorsFile = "tools/mutants/survivors.txt"
 const least = 90
 
 func main() {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	var err error
 	if filepath.Base(os.Args[0]) == "go" {
 		err = actAsGo(ctx, os.Args[1:])
