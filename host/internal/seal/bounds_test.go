@@ -23,10 +23,13 @@ func tooLong(err error) bool {
 	return errors.As(err, &failed) && failed.Reason == seal.TooLong
 }
 
-// A call may hold as much as MaxHeld says, masks included, and no byte more. (threats.md 3)
+// step is what the length of a value is rounded up to, so that a limit says little of it (threats.md 68).
+const step = 1 << 10
+
+// A call may hold as much as MaxHeld says, masks included, and nothing more. (threats.md 3)
 func TestWhatACallMayHold(t *testing.T) {
 	table := seal.NewTable(rand.Reader)
-	text, mask := strings.Repeat("x", seal.MaxText-10), strings.Repeat("m", 10)
+	text, mask := strings.Repeat("x", seal.MaxText-step), strings.Repeat("m", step)
 	const each = 128 // bytes, besides
 	for n := range seal.MaxHeld / seal.MaxText {
 		if table.Held() != n*(seal.MaxText+each) {
@@ -34,27 +37,31 @@ func TestWhatACallMayHold(t *testing.T) {
 		}
 		sealValue(t, table, seal.Value{Text: text, Mask: mask})
 	}
-	for _, v := range []seal.Value{{Text: "x"}, {Mask: "m"}} {
+	for _, v := range []seal.Value{{Text: "x"}, {Mask: "m"}, {}} {
 		if _, err := table.Seal(v); !tooLong(err) {
-			t.Errorf("one byte more: %v", err)
+			t.Errorf("one value more: %v", err)
 		}
 	}
-	sealValue(t, table, seal.Value{})
 }
 
-// One text may be as long as MaxText says, with everything put in.
+// One text may be as long as MaxText says, with everything put in, where a value counts in whole steps.
 func TestHowLongATextMayBe(t *testing.T) {
 	table := seal.NewTable(rand.Reader)
 	whole := sealValue(t, table, seal.Value{Text: strings.Repeat("x", seal.MaxText), Sinks: seal.All})
 	if out, n, err := table.Open(whole, seal.Header); err != nil || n != 1 || len(out) != seal.MaxText {
 		t.Errorf("%d bytes, %d values, %v", len(out), n, err)
 	}
-	part := sealValue(t, table, seal.Value{Text: strings.Repeat("x", seal.MaxText-10), Sinks: seal.All})
-	if out, n, err := table.Open("01234"+part+"56789", seal.Header); err != nil || n != 1 || len(out) != seal.MaxText {
+	before, behind := strings.Repeat("0", step/2), strings.Repeat("9", step/2)
+	part := sealValue(t, table, seal.Value{Text: strings.Repeat("x", seal.MaxText-step), Sinks: seal.All})
+	if out, n, err := table.Open(before+part+behind, seal.Header); err != nil || n != 1 || len(out) != seal.MaxText {
 		t.Errorf("%d bytes, %d values, %v", len(out), n, err)
 	}
-	if _, _, err := table.Open("01234"+part+"567890", seal.Header); !tooLong(err) {
+	if _, _, err := table.Open(before+part+behind+"9", seal.Header); !tooLong(err) {
 		t.Errorf("one byte more: %v", err)
+	}
+	longer := sealValue(t, table, seal.Value{Text: strings.Repeat("x", seal.MaxText-step+1), Sinks: seal.All})
+	if _, _, err := table.Open("0"+longer, seal.Header); !tooLong(err) {
+		t.Errorf("a value that counts as a step more: %v", err)
 	}
 }
 
