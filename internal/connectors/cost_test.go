@@ -64,27 +64,37 @@ func refused(problems []Problem) bool {
 
 // What a file costs is bounded, and grows no faster than the file, whatever is in it (threats.md 54).
 func TestCostOfAnyFile(t *testing.T) {
+	const mib = 1 << 20
 	h := newHost(t)
+	bounded := func(t *testing.T, text string) []Problem {
+		_, problems := costOf(t, h, text)
+		var memory runtime.MemStats
+		runtime.ReadMemStats(&memory)
+		if memory.HeapSys > 256*mib {
+			t.Fatalf("%d bytes have made the heap %d MiB large", len(text), memory.HeapSys/mib)
+		}
+		if len(problems) > maxProblems+1 {
+			t.Errorf("%d problems", len(problems))
+		}
+		return problems
+	}
 	for name, attack := range attacks {
 		t.Run(name, func(t *testing.T) {
-			const mib = 1 << 20
-			n := maxFile
-			whole := attack(n)
-			cost, problems := costOf(t, h, whole[:min(n, len(whole))])
-			for refused(problems) && n > 64<<10 { // how much is read?
-				n /= 2
-				cost, problems = costOf(t, h, attack(n))
+			largest := attack(maxFile)
+			bounded(t, largest[:min(maxFile, len(largest))])
+			half, _ := costOf(t, h, attack(64<<10))
+			if whole, _ := costOf(t, h, attack(128<<10)); whole > 3*half+mib {
+				t.Errorf("128 KiB cost %d bytes, 64 KiB %d", whole, half)
 			}
-			if len(problems) > maxProblems+1 {
-				t.Errorf("%d problems", len(problems))
-			}
-			if half, _ := costOf(t, h, attack(n/2)); cost > 3*half+4*mib {
-				t.Errorf("%d bytes cost %d MiB, half of them %d MiB", n, cost/mib, half/mib)
-			}
-			var memory runtime.MemStats
-			runtime.ReadMemStats(&memory)
-			if memory.HeapSys > 256*mib {
-				t.Fatalf("%d bytes have made the heap %d MiB large", n, memory.HeapSys/mib)
+		})
+	}
+	// Those that cost most for a byte, just below the limits.
+	for name, size := range map[string]int{
+		"names only": 190_000, "names in filters": 500_000, "long expressions": 500_000, "api keys": 550_000, "comments in a list": 220_000, "anchors in a row": 280_000,
+	} {
+		t.Run(name+" below the limits", func(t *testing.T) {
+			if problems := bounded(t, attacks[name](size)); refused(problems) {
+				t.Error(problems[0])
 			}
 		})
 	}
