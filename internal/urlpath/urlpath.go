@@ -6,6 +6,8 @@ import (
 	"errors"
 	"net/url"
 	"strings"
+	"unicode"
+	"unicode/utf8"
 )
 
 // Join gives the URL of a path below a connector's base URL. The path may begin with a slash or not, and may have a
@@ -60,14 +62,28 @@ func checkCharacters(path string) error {
 // Decodings is how often a path may be encoded. To go through more of them takes seconds.
 const Decodings = 8
 
-// lookalikes are characters that stand for a dot, a slash, a backslash or a % to a server that normalizes Unicode (NFKC, or as
+// lookalikes are characters that stand for a dot, a slash, a backslash, a % or a ; to a server that normalizes Unicode (NFKC, or as
 // names of hosts are), or that converts it to a character set without them.
 var lookalikes = strings.NewReplacer(
-	"\uff0e", ".", "\u3002", ".", "\uff61", ".", "\u2024", ".", "\ufe52", ".", "\u2025", "..",
+	"\uff0e", ".", "\u3002", ".", "\uff61", ".", "\u2024", ".", "\ufe52", ".", "\u2025", "..", "\ufe30", "..",
 	"\uff0f", "/", "\u2044", "/", "\u2215", "/",
-	"\uff3c", `\`, "\ufe68", `\`,
+	"\uff3c", `\`, "\ufe68", `\`, "\u2216", `\`,
 	"\uff05", "%", "\ufe6a", "%",
+	"\u037e", ";", "\uff1b", ";", "\ufe54", ";", "\ufe14", ";",
 )
+
+// visible drops a character that names of hosts are written without, such as a soft hyphen, and makes a space of one that NFKC
+// makes one of.
+func visible(r rune) rune {
+	switch {
+	case r < utf8.RuneSelf:
+	case unicode.In(r, unicode.Cf, unicode.Other_Default_Ignorable_Code_Point, unicode.Variation_Selector):
+		return -1
+	case unicode.Is(unicode.Zs, r):
+		return ' '
+	}
+	return r
+}
 
 // Check refuses paths that some server takes for one above.
 func Check(path string) error {
@@ -79,7 +95,7 @@ func Check(path string) error {
 			return errors.New("the path has a character in more bytes than UTF-8 has for it")
 		}
 		path = lookalikes.Replace(path)
-		for segment := range strings.FieldsFuncSeq(path, func(r rune) bool { return r == '/' || r == '\\' }) {
+		for segment := range strings.FieldsFuncSeq(strings.Map(visible, path), func(r rune) bool { return r == '/' || r == '\\' }) {
 			// Some servers cut parameters off before they look for dots, and some the spaces that a name ends with.
 			segment, _, _ = strings.Cut(segment, ";")
 			if segment = strings.Trim(segment, " "); segment == "." || segment == ".." {
@@ -129,7 +145,7 @@ func overlong(text string) bool {
 		lead, next := text[i-1], text[i]
 		switch {
 		case next&0xc0 != 0x80:
-		case lead == 0xc0, lead == 0xc1, lead == 0xe0 && next < 0xa0, lead == 0xf0 && next < 0x90:
+		case lead == 0xc0, lead == 0xc1, lead == 0xe0 && next < 0xa0, lead == 0xf0 && next < 0x90, lead == 0xf8 && next < 0x88, lead == 0xfc && next < 0x84:
 			return true
 		}
 	}

@@ -39,6 +39,7 @@ func worthwhile(has *[256]bool) (worth [256]kinds) {
 		}
 	}
 	worth['2'] |= percents              // of %25
+	worth['0'] |= percents              // of %0A and %0D
 	for _, c := range `\ux01234567nr` { // n and r are line breaks
 		worth[c] |= backslashed
 	}
@@ -272,11 +273,10 @@ func (x *escape) entities(data []byte) {
 			x.partial = true
 			return
 		}
-		if rest[0] == '#' {
-			x.reference(data, at+1)
-			return
-		}
 		amp := 0 // bytes of an ampersand
+		if rest[0] == '#' {
+			amp = x.reference(data, at+1) - at
+		}
 		for _, e := range entities {
 			switch {
 			case len(rest) < len(e.name):
@@ -289,7 +289,7 @@ func (x *escape) entities(data []byte) {
 				x.byte(e.c, taken)
 			}
 		}
-		if amp == 0 {
+		if amp <= 0 {
 			return
 		}
 		at += amp
@@ -307,8 +307,8 @@ func (x *escape) semicolon(data []byte, at int) int {
 	return at
 }
 
-// reference reads what follows &#.
-func (x *escape) reference(data []byte, at int) {
+// reference reads what follows &#. It returns where the reference ends if it is that of an ampersand, or else 0.
+func (x *escape) reference(data []byte, at int) (amp int) {
 	base := 10
 	if at < len(data) && data[at]|0x20 == 'x' {
 		base = 16
@@ -325,9 +325,13 @@ func (x *escape) reference(data []byte, at int) {
 		x.partial = true
 	case digits > 0:
 		if value, _ := number(data[at:end], digits, base); utf8.ValidRune(value) {
-			x.rune(value, x.semicolon(data, end))
+			taken := x.semicolon(data, end)
+			if x.rune(value, taken); value == '&' {
+				return taken
+			}
 		}
 	}
+	return 0
 }
 
 // values has the value of each digit, and 16 for what is none.

@@ -50,6 +50,17 @@ func TestBase64InLines_threats_72(t *testing.T) {
 	}
 }
 
+// The line break's own characters need not be in what is looked for, in whatever way they are written.
+func TestBase64InLinesOfTextThatIsNotASCII_threats_72(t *testing.T) {
+	const text = "schlüssel, der nicht herauskommen darf"
+	encoded := base64.StdEncoding.EncodeToString([]byte(strings.Repeat("i", 40) + text))
+	for name, lineBreak := range lineBreaks {
+		if body := encoded[:64] + lineBreak + encoded[64:]; !New([]string{text}).Holds(body) {
+			t.Errorf("%s: it is not found in %q", name, body)
+		}
+	}
+}
+
 // Lines of text are passed on as they come, also when they end in what Base64 of the text begins with.
 func TestLinesAreNotDelayed(t *testing.T) {
 	f := New([]string{"the-token"}) // in Base64, dGhlLXRva2Vu

@@ -81,25 +81,16 @@ var ways = func() (ways [256][]way) {
 func waysOf(c byte) []way {
 	all := []way{{text: string(c)}}
 	for depth := range 4 {
-		percent, reference := "%"+strings.Repeat("25", depth), "&"+strings.Repeat("amp;", depth)
+		percent := "%" + strings.Repeat("25", depth)
 		all = append(all, way{percent + fmt.Sprintf("%02x", c), true, ""})
 		if c == ' ' {
 			all = append(all, way{percent + "2b", true, ""})
 		}
-		for zeros := range 6 {
-			for _, number := range []struct{ written, digits string }{
-				{strings.Repeat("0", zeros) + fmt.Sprint(c), decimal}, {"x" + strings.Repeat("0", zeros) + fmt.Sprintf("%x", c), hexadecimal},
-			} {
-				all = append(all, way{reference + "#" + number.written + ";", true, ""}, way{reference + "#" + number.written, true, number.digits + ";"})
+		for _, amp := range []string{"amp;", "#38;", "#x26;"} {
+			all = append(all, referencesTo(c, "&"+strings.Repeat(amp, depth))...)
+			if depth == 0 {
+				break
 			}
-		}
-		for name, of := range map[string]byte{"amp": '&', "lt": '<', "gt": '>', "quot": '"'} {
-			if of == c {
-				all = append(all, way{reference + name + ";", false, ""}, way{reference + name, false, ";"})
-			}
-		}
-		if c == '\'' {
-			all = append(all, way{reference + "apos;", false, ""})
 		}
 	}
 	for n := 1; n <= 7; n++ {
@@ -127,6 +118,26 @@ func waysOf(c byte) []way {
 	}
 	if c == ' ' {
 		all = append(all, way{text: "+"})
+	}
+	return all
+}
+
+// referencesTo are the references of HTML whose ampersand is written as amp.
+func referencesTo(c byte, reference string) (all []way) {
+	for zeros := range 6 {
+		for _, number := range []struct{ written, digits string }{
+			{strings.Repeat("0", zeros) + fmt.Sprint(c), decimal}, {"x" + strings.Repeat("0", zeros) + fmt.Sprintf("%x", c), hexadecimal},
+		} {
+			all = append(all, way{reference + "#" + number.written + ";", true, ""}, way{reference + "#" + number.written, true, number.digits + ";"})
+		}
+	}
+	for name, of := range map[string]byte{"amp": '&', "lt": '<', "gt": '>', "quot": '"'} {
+		if of == c {
+			all = append(all, way{reference + name + ";", false, ""}, way{reference + name, false, ";"})
+		}
+	}
+	if c == '\'' {
+		all = append(all, way{reference + "apos;", false, ""})
 	}
 	return all
 }
@@ -234,7 +245,8 @@ func write(t *rapid.T, text string) string {
 		case kind == 2:
 			b.WriteString(slashes + "x" + inHex("%02x", c))
 		case kind == 3:
-			b.WriteString("&" + strings.Repeat("amp;", deep) + fmt.Sprintf("#%0*d;", 1+2*deep, c))
+			amp := rapid.SampledFrom([]string{"amp;", "#38;", "#x26;"}).Draw(t, "ampersand")
+			b.WriteString("&" + strings.Repeat(amp, deep) + fmt.Sprintf("#%0*d;", 1+2*deep, c))
 		case kind == 7:
 			b.WriteString("&" + strings.Repeat("amp;", deep) + rapid.SampledFrom([]string{inHex("#x%x", c), fmt.Sprintf("#%d", c)}).Draw(t, "without a semicolon"))
 		case kind == 8:

@@ -45,13 +45,20 @@ func (c *Call) refused(question *tokencache.Question, answer *TokenError, header
 // refuses reports whether an answer says that the request will not be accepted for now. What is of the moment, such as a
 // server that is down, does not: the next request tries again.
 func refuses(answer *TokenError, after time.Duration) bool {
-	switch answer.Status {
-	case http.StatusBadRequest, http.StatusUnauthorized, http.StatusForbidden:
-		return after > 0 || !slices.Contains(momentary, answer.Code)
-	case http.StatusTooManyRequests:
+	lasts := !slices.Contains(momentary, answer.Code)
+	switch status := answer.Status; {
+	case status < 300: // with an error nevertheless
+		return lasts
+	case status < http.StatusBadRequest:
+		return false
+	case status == http.StatusBadRequest, status == http.StatusUnauthorized, status == http.StatusForbidden:
+		return after > 0 || lasts
+	case status == http.StatusTooManyRequests:
+		return true
+	case status < http.StatusInternalServerError && lasts && answer.Code != "" && answer.Code != "other":
 		return true
 	}
-	return answer.Status >= http.StatusBadRequest && after > 0
+	return after > 0
 }
 
 // momentary are error codes that ask for another try: RFC 8628 section 3.5, 9449 section 8, 6749 section 4.1.2.1.

@@ -86,7 +86,7 @@ func (c *Call) exchange(outgoing *http.Request, question *tokencache.Question, e
 	c.answer = nil
 	switch {
 	case answer.status == 0: // the endpoint was not reached
-	case answer.status < 200 || answer.status > 299:
+	case answer.status < 200 || answer.status > 299, err == nil && reply.AccessToken == "":
 		c.answer = &TokenError{Status: answer.status, Code: reply.Error}
 		c.refused(question, c.answer, answer.header)
 	case err == nil:
@@ -205,6 +205,9 @@ func (s *scrubbed) Is(target error) bool { return s.is(target) }
 
 // reply seals what an answer holds, and encodes it for the guest.
 func (c *Call) reply(r *abi.TokenReply) []byte {
+	if r.Error != "" && r.Status < 300 { // which says to guests that there is a token
+		r.Status = http.StatusBadRequest
+	}
 	token := seal.Header | seal.Query
 	if r.AccessToken != "" {
 		r.AccessToken = c.seal(seal.Value{Text: r.AccessToken, Sinks: token, Mask: "<token>"})
@@ -250,6 +253,10 @@ func readReply(status int, body []byte, extra []string) (*abi.TokenReply, error)
 		return nil, fmt.Errorf("the token endpoint answered %d with a body that %w", status, err)
 	}
 	token, ok := members["access_token"].(string)
+	if code, refused := members["error"].(string); refused && token == "" { // as GitHub and Slack refuse
+		reply.Error = registered(code, errorCodes)
+		return reply, nil
+	}
 	if !ok || strings.TrimSpace(token) == "" {
 		return nil, fmt.Errorf("the token endpoint answered %d without an access_token", status)
 	}
