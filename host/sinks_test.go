@@ -13,8 +13,8 @@ import (
 
 // Where each sealed value may be put that the host makes for a guest: threats.md 15a, the whole table.
 
-// sinksOf are the names of the places, and how a guest puts a value there. The result must be a mutation that is right but
-// for that value.
+// sinksOf are the names of the places, and how a guest puts a value there. The result must be a mutation that is right
+// but for that value.
 var sinksOf = []struct {
 	sink string
 	put  func(env abi.Env, v string) string
@@ -80,7 +80,8 @@ func TestSinksOfWhatTheHostMakes_threats_15a(t *testing.T) {
 					{Name: "key", Kind: abi.KindKey, AlgorithmField: "algorithm"},
 					{Name: "algorithm", Kind: abi.KindString, Enum: []string{"HS256"}, Default: "HS256"},
 					{Name: "enum", Kind: abi.KindString, Enum: []string{"one", "two"}, Sinks: all},
-					{Name: "integer", Kind: abi.KindInteger, Sinks: all}, {Name: "boolean", Kind: abi.KindBoolean, Sinks: all},
+					{Name: "integer", Kind: abi.KindInteger, Sinks: all},
+					{Name: "boolean", Kind: abi.KindBoolean, Sinks: all},
 					{Name: "url", Kind: abi.KindURL, Sinks: []string{abi.SinkToken}},
 				}}, authenticate: func(env abi.Env) (string, error) { return place.put(env, c.make(env)), nil }}
 				w := makeWorld(testhook.WithoutBuiltIns(t.Context()), t, withGuest(g))

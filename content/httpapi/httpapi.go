@@ -34,7 +34,7 @@ type Config struct {
 	Requests int
 }
 
-// DefaultRequests is for a Config that does not say.
+// DefaultRequests is [Config].Requests when that is 0.
 const DefaultRequests = 128
 
 // Embedder puts the HTML of providers in the place of URLs that stand alone. What it cannot resolve, it leaves as it is.
