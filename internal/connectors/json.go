@@ -53,7 +53,7 @@ func (r *jsonReader) token() (json.Token, place) {
 func (r *jsonReader) read(at *trail, depth int) *node {
 	token, where := r.token()
 	result := &node{place: where, kind: scalar, size: 1}
-	if !r.grow(where, at, depth, 1, 0) {
+	if !r.grow(where, depth, 1, 0) {
 		return result
 	}
 	switch token {

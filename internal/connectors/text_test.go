@@ -51,7 +51,7 @@ func TestAliasBomb(t *testing.T) {
 		bomb.WriteString("          a" + n + ": &a" + n + " [" + strings.TrimSuffix(strings.Repeat("*a"+previous+", ", 10), ", ") + "]\n")
 	}
 	_, got := load(t, jwt+bomb.String(), connectors.Options{})
-	want := []string{`connectors.yaml:13:55: makes the file, with what its aliases repeat, more than 50000 values: split it`}
+	want := []string{`connectors.yaml:13:35: makes the file, with what its aliases repeat, more than 50000 values: split it`}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)
 	}

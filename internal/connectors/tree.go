@@ -114,10 +114,6 @@ func (n *node) decoded() any {
 	return n.value
 }
 
-func (p place) before(q place) bool {
-	return p.line < q.line || p.line == q.line && p.column < q.column
-}
-
 // jsonNumber is RFC 8259 section 6.
 var jsonNumber = regexp.MustCompile(`^-?(0|[1-9][0-9]*)(\.[0-9]+)?([eE][+-]?[0-9]+)?$`)
 
@@ -171,8 +167,9 @@ type grower struct {
 	full   bool // a limit was exceeded: nothing more is read
 }
 
-// grow counts a value that stands inside of depth lists and objects, and reports whether reading goes on.
-func (g *grower) grow(where place, at *trail, depth, values, deeper int) bool {
+// grow counts values that stand inside of depth lists and objects and are deeper levels deep themselves. It reports whether
+// reading goes on.
+func (g *grower) grow(where place, depth, values, deeper int) bool {
 	switch g.values += values; {
 	case g.full:
 	case g.values > maxValues:

@@ -161,10 +161,10 @@ func parseYAML(ctx context.Context, text string, p *problems) (root *yaml.Node) 
 	for {
 		var document yaml.Node
 		switch err := loader.Load(&document); {
-		case err == io.EOF && root == nil:
+		case errors.Is(err, io.EOF) && root == nil:
 			p.at(place{1, 1}, "", "is empty: it needs a list of connectors")
 			return nil
-		case err == io.EOF:
+		case errors.Is(err, io.EOF):
 			return root
 		case err != nil:
 			p.syntax(text, err, policy.deep)
@@ -248,7 +248,7 @@ func (r *yamlReader) read(n *yaml.Node, at *trail, depth int) *node {
 		return r.alias(n, at, depth)
 	}
 	result := &node{place: placeOf(n), kind: scalar, size: 1}
-	if !r.grow(result.place, at, depth, 1, 0) {
+	if !r.grow(result.place, depth, 1, 0) {
 		return result
 	}
 	if n.Anchor != "" {
@@ -307,7 +307,7 @@ func (r *yamlReader) alias(n *yaml.Node, at *trail, depth int) *node {
 		r.at(where, at.String(), "there is no anchor &%s", n.Value)
 	case !known || target == nil:
 		r.at(where, at.String(), "the alias *%s stands inside of what it repeats", n.Value)
-	case r.grow(where, at, depth, target.size, target.depth):
+	case r.grow(where, depth, target.size, target.depth):
 		return target
 	}
 	return &node{place: where, kind: scalar, size: 1}
@@ -341,7 +341,7 @@ func (r *yamlReader) members(to *node, content []*yaml.Node, at *trail, depth in
 	}
 	for _, from := range merged { // what an object has itself wins over what it takes from others
 		for _, m := range from.members {
-			if !r.grow(m.key, at, depth, 1, 0) {
+			if !r.grow(m.key, depth, 1, 0) {
 				return
 			}
 			if to.get(m.name) == nil {

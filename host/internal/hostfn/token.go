@@ -77,18 +77,18 @@ func (c *Call) exchange(outgoing *http.Request, question *tokencache.Question, e
 	defer cancel()
 	c.exchanges++
 	began := c.plan.Clock()
-	response, body, err := c.send(outgoing.WithContext(ctx))
+	status, header, body, err := c.send(outgoing.WithContext(ctx))
 	c.exchangeTime += c.plan.Clock().Sub(began)
 	reply := &abi.TokenReply{}
 	if err == nil {
-		reply, err = readReply(response.StatusCode, body, extra)
+		reply, err = readReply(status, body, extra)
 	}
 	c.answer = nil
 	switch {
-	case response == nil:
-	case response.StatusCode < 200 || response.StatusCode > 299:
-		c.answer = &TokenError{Status: response.StatusCode, Code: reply.Error}
-		c.refused(question, c.answer, response.Header)
+	case status == 0:
+	case status < 200 || status > 299:
+		c.answer = &TokenError{Status: status, Code: reply.Error}
+		c.refused(question, c.answer, header)
 	case err == nil:
 		question.Accepted()
 	}
@@ -141,22 +141,24 @@ func (c *Call) outgoing(request *abi.TokenRequest) *http.Request {
 	return outgoing
 }
 
-// send returns the response also when its body cannot be had.
-func (c *Call) send(r *http.Request) (response *http.Response, body []byte, err error) {
-	response, err = c.plan.Client.Do(r)
+// send sends a token request. The status and the header are set also when the body cannot be had, and the status is 0 when
+// there is no answer.
+func (c *Call) send(r *http.Request) (status int, header http.Header, body []byte, err error) {
+	response, err := c.plan.Client.Do(r)
 	if err != nil {
-		return nil, nil, fmt.Errorf("the token endpoint cannot be reached: %w", c.transportError(err))
+		return 0, nil, nil, fmt.Errorf("the token endpoint cannot be reached: %w", c.transportError(err))
 	}
 	defer response.Body.Close()
+	status, header = response.StatusCode, response.Header
 	limit := c.plan.Limits.TokenReply
 	body, err = io.ReadAll(io.LimitReader(response.Body, int64(limit)+1))
 	if err != nil {
-		return response, nil, fmt.Errorf("the token endpoint's answer broke off: %w", c.transportError(err))
+		return status, header, nil, fmt.Errorf("the token endpoint's answer broke off: %w", c.transportError(err))
 	}
 	if len(body) > limit {
-		return response, nil, fmt.Errorf("the token endpoint answered %d with more than %d bytes", response.StatusCode, limit)
+		return status, header, nil, fmt.Errorf("the token endpoint answered %d with more than %d bytes", status, limit)
 	}
-	return response, body, nil
+	return status, header, body, nil
 }
 
 // transportError drops the URL, which may hold a secret, and what the endpoint sent, and scrubs what is left.
