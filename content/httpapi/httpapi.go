@@ -72,6 +72,9 @@ func New(c Config) (http.Handler, error) {
 	if err := CheckBase(c.Base); err != nil {
 		return nil, fmt.Errorf("httpapi: Base: %w", err)
 	}
+	if c.Requests < 0 {
+		return nil, fmt.Errorf("httpapi: Requests is %d: give a positive number, or 0 for the default", c.Requests)
+	}
 	if c.Logger == nil {
 		c.Logger = slog.New(slog.DiscardHandler)
 	}
