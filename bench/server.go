@@ -40,7 +40,7 @@ func apiServer([]string) (http.Handler, error) {
 	}), nil
 }
 
-// proxyServer is what somebody who cares for speed makes of ReverseProxy.
+// proxyServer is ReverseProxy, set up for speed.
 func proxyServer(args []string) (http.Handler, error) {
 	if len(args) != 1 {
 		return nil, errors.New("the API's URL is missing")

@@ -29,7 +29,8 @@ func TestHosts(t *testing.T) {
 	}
 }
 
-// Without names that are configured, only this machine's are known (threats.md 46: a page may have its own name resolve to any address).
+// Without names that are configured, only this machine's are known (threats.md 46: a page may have its own name resolve
+// to any address).
 func TestHostsWithoutConfiguration(t *testing.T) {
 	w := newWorld(t)
 	for host, want := range map[string]int{

@@ -6,8 +6,9 @@ import (
 	"strings"
 )
 
-// crossOrigin refuses what another site has a browser send (threats.md 46), and lets the pages of the configured origins read the
-// answer. It reports whether the request is a preflight, whose answer has no more than the header that is set here.
+// crossOrigin refuses what another site has a browser send (threats.md 46), and lets the pages of the configured
+// origins read the answer. It reports whether the request is a preflight, whose answer has no more than the header that
+// is set here.
 //
 // A browser always tells where a request comes from: in Origin, or for a GET within a page in Sec-Fetch-Site. What has
 // neither comes from no browser, or from one of before 2023 that does not send credentials along.

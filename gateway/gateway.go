@@ -116,7 +116,8 @@ func New(c Config) *Gateway {
 }
 
 // Use has the gateway serve this from now on, and nothing else. Requests in flight finish on what they began with: wait
-// returns when they have been answered and Observe been told of them, and the hosts of those connectors may be closed.
+// returns when they have been answered and Observe has been called for them. Then the hosts of those connectors may be
+// closed.
 //
 // A connector whose permalink was there before, with the same PerUser, Total and Concurrent, goes on with what has been
 // counted, requests in flight included. One of whose limits any of these has changed counts from nothing.

@@ -45,8 +45,8 @@ func (l *limiter) counts(other Limits) bool {
 // newRate allows as many at once as in a second, one at least.
 func newRate(l rate.Limit) *rate.Limiter { return rate.NewLimiter(l, max(1, int(l))) }
 
-// enter counts a request in, until release. What is refused for one reason has used up as little as there can be of the rest: places
-// can be given back, and so they come first; of the rates, the user's own.
+// enter counts a request in, until release is called. A request that is refused uses up as little as possible of the
+// other limits. So places come first, because they can be given back, and the user's own rate comes before the total.
 func (l *limiter) enter(user string) (release func(), err error) {
 	if !l.admit(user) {
 		return nil, &problem{status: http.StatusTooManyRequests, kind: "too-many-requests", detail: "you have as many requests under way as this connector takes from one user", retry: 1}
@@ -68,6 +68,7 @@ func (l *limiter) enter(user string) (release func(), err error) {
 	return release, nil
 }
 
+// rates takes a request off both rates.
 func (l *limiter) rates(user string) error {
 	now := l.clock()
 	if l.users != nil && !l.of(user).AllowN(now, 1) {

@@ -225,8 +225,8 @@ func (c *Connector) allows(in Incoming) error {
 		if !p.matches(segments) {
 			continue
 		}
-		// Some servers take what is escaped here for the end of a segment, and the path for another one; or for the end of the
-		// path, so that what the definition appends is cut off, and what the caller wrote is a query.
+		// Some servers take what is escaped here for the end of a segment, and the path for another one. Some take it for the
+		// end of the path: then what the definition appends is cut off, and what the caller wrote is a query.
 		ends := endsSegment
 		if p[len(p)-1] == "**" {
 			ends = endsPath
@@ -249,8 +249,8 @@ func endsPath(segment string) bool {
 	return atSomeDepth(segment, func(s string) bool { return strings.ContainsAny(s, `\?#`) })
 }
 
-// atSomeDepth reports whether something holds for a segment, or for what it decodes to. Of one that is encoded over and over
-// it does.
+// atSomeDepth reports whether something holds for a segment, or for what it decodes to. The result is true for a segment
+// that is encoded more than urlpath.Decodings times.
 func atSomeDepth(segment string, holds func(string) bool) bool {
 	for range urlpath.Decodings {
 		if holds(segment) {

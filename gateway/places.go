@@ -10,8 +10,8 @@ import (
 	"time"
 )
 
-// places is where bodies are shaped. A decoded body takes many times the memory of its text and much of a processor, so that
-// there are only so many at once, of which no connector has more than a share (threats.md 58). Nor has it more than half of the
+// places bounds how many bodies are shaped at once, since a decoded body takes many times the memory of its text and
+// much of a processor. No connector has more than a share of the places (threats.md 58), nor more than half of the
 // memory for bodies that wait.
 type places struct {
 	share    int   // of the places, for one connector
@@ -24,7 +24,7 @@ type places struct {
 	lines map[string]*line
 }
 
-// line is what a connector has, by its permalink: one that takes its place after a reload goes on with it.
+// line is what the bodies of a connector take. It is found by the permalink, so that it outlives a reload.
 type line struct {
 	inside  int // bodies that are shaped
 	held    int64
@@ -36,13 +36,13 @@ type waiter struct {
 	served chan struct{} // closed once it has a place
 }
 
-// newPlaces makes places for two bodies for each processor, and for four at least.
+// newPlaces makes two places for each processor, and four at least.
 func newPlaces() *places {
 	all := max(4, 2*runtime.GOMAXPROCS(0))
 	return &places{share: all / 2, mostHeld: 256 << 20, free: all, lines: map[string]*line{}}
 }
 
-// of gives the line of a connector, for somebody who holds the lock and calls tidy before the end.
+// of returns the line of a connector. The caller holds the lock, and calls tidy before it lets go of it.
 func (p *places) of(connector string) *line {
 	l := p.lines[connector]
 	if l == nil {
@@ -52,6 +52,7 @@ func (p *places) of(connector string) *line {
 	return l
 }
 
+// tidy forgets a line that has nothing in it. The caller holds the lock.
 func (p *places) tidy(connector string) {
 	if l := p.lines[connector]; l != nil && l.inside == 0 && l.held == 0 && len(l.waiting) == 0 {
 		delete(p.lines, connector)
@@ -63,7 +64,7 @@ var errNoPlace = &problem{
 	cause: errors.New("no body of this connector was done within timeout: others wait for the same places"),
 }
 
-// enter waits for a place, but no longer than patience.
+// enter waits for a place, but no longer than patience. leave is called when the body has been shaped.
 func (p *places) enter(ctx context.Context, connector string, patience time.Duration) (leave func(), err error) {
 	w := &waiter{served: make(chan struct{})}
 	p.mu.Lock()
@@ -90,8 +91,8 @@ func (p *places) enter(ctx context.Context, connector string, patience time.Dura
 	return nil, err
 }
 
-// serve gives free places to those who wait: first to the connector that has the fewest, and then to who came first. The lock is
-// held.
+// serve hands out free places: first to the connector that has the fewest, then to whoever came first. The caller holds
+// the lock.
 func (p *places) serve() {
 	for p.free > 0 {
 		var next *line
@@ -122,7 +123,7 @@ func (p *places) leave(connector string) {
 	p.serve()
 }
 
-// giveUp takes back who waits. It reports false when there is a place already.
+// giveUp ends the wait of w. It reports false when w has a place already.
 func (p *places) giveUp(connector string, w *waiter) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -145,7 +146,8 @@ type held struct {
 	bytes     int64
 }
 
-// read reads a connector's body to its end. release is to be called in any case, once nothing of it is needed any more.
+// read reads a connector's body to its end. release must be called once the body is no longer needed, also after an
+// error.
 func (p *places) read(from io.Reader, connector string) (whole []byte, release func(), err error) {
 	h := &held{Reader: from, places: p, connector: connector}
 	whole, err = io.ReadAll(h)
@@ -161,7 +163,7 @@ func (h *held) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// hold counts bytes of a connector's bodies, and reports whether there are no more than may be.
+// hold counts bytes of a connector's bodies, and reports whether they are within the bounds.
 func (p *places) hold(connector string, bytes int64) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()

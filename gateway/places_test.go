@@ -84,8 +84,8 @@ func TestNoShareIsAllPlaces(t *testing.T) {
 	}
 }
 
-// A body waits no longer than its connector's timeout, and no longer than its caller; its expressions have the same time once
-// more, from when it has a place.
+// A body waits no longer than its connector's timeout, and no longer than its caller; its expressions have the same
+// time once more, from when it has a place.
 func TestWaitingForAPlaceEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := New(Config{})
@@ -155,8 +155,8 @@ func TestPlacesAreNeitherLostNorMade(t *testing.T) {
 	}
 }
 
-// What waits to be shaped takes no more memory than there is for it, of one connector no more than half, and what was shaped leaves
-// its part to others.
+// What waits to be shaped takes no more memory than there is for it, of one connector no more than half, and what was
+// shaped leaves its part to others.
 func TestBodiesThatAreHeld(t *testing.T) {
 	p := newPlaces()
 	p.mostHeld = 20

@@ -24,7 +24,7 @@ type problem struct {
 	stage  string // of the host's error
 	retry  int    // seconds
 	cause  error  // for the log
-	known  bool   // the host has logged it, once for all requests that it concerns
+	known  bool   // the host has logged it, once for all its requests
 }
 
 func (p *problem) Error() string {

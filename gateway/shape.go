@@ -170,8 +170,8 @@ func (c *call) shapeResponse(response *http.Response) (shaped bool, err error) {
 	return true, nil
 }
 
-// shaping waits until a body may be shaped, all of which is there: who sends it slowly would keep others from being shaped. Its
-// expressions end with the connector's timeout.
+// shaping waits until a body may be shaped. All of the body has been read by then, or a slow sender would keep others
+// from being shaped. The expressions end with the connector's timeout.
 func (c *call) shaping(ctx context.Context) (limited context.Context, done func(), err error) {
 	leave, err := c.gateway.places.enter(ctx, c.connector.Permalink, c.connector.Timeout)
 	if err != nil {

@@ -109,8 +109,8 @@ func (s *still) refused(permalink, user string) int {
 	}
 }
 
-// Who began before other connectors came into use finishes on what was there then. Its host is not closed, and its metrics are
-// not forgotten, before it has been answered and counted.
+// Who began before other connectors came into use finishes on what was there then. Its host is not closed, and its
+// metrics are not forgotten, before it has been answered and counted.
 func TestUseWaitsForRequestsInFlight(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		over, observed, early := atomic.Bool{}, atomic.Int32{}, atomic.Bool{}

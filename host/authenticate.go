@@ -19,11 +19,11 @@ import (
 type outcome struct {
 	mutation *hostfn.Mutation
 	used     []*tokencache.Handle // what the call read
-	putIn    []*tokencache.Handle // what the mutation has of it
-	call     *hostfn.Call         // whose ScrubError is for what others say once they have seen the credential
+	putIn    []*tokencache.Handle // the entries whose sealed values went into the mutation
+	call     *hostfn.Call         // its ScrubError is for errors of those who have seen the credential
 	err      error
 	apart    bool                   // the call runs on, or has run, on a goroutine of its own, which tells Observe
-	body     bool                   // nothing yet: the call is to be run again once the body is kept
+	body     bool                   // the call is to be run again once the body is kept; nothing else is set
 	echoes   atomic.Pointer[echoes] // once they were needed, and if they are not large
 }
 
@@ -106,8 +106,8 @@ func (c *Connector) find(ctx context.Context, r *http.Request, body *payload, to
 	return &outcome{err: c.fail(StagePlugin, errors.New("the plugin asks the cache for more entries than one partition has"))}
 }
 
-// elsewhere has a call get what it cannot get inline: the entry that it missed, from another call that fetches it, or
-// else what it comes to when it is run apart from its caller.
+// elsewhere ends a call that cannot end inline. It waits for the entry that the call missed, if another call fetches
+// it, and returns the entry. Otherwise it runs the call apart from its caller, and returns the outcome.
 func (c *Connector) elsewhere(ctx context.Context, in *hostfn.Inputs, missed hostfn.Restart, told *Call) (*outcome, *tokencache.Entry[[]seal.Piece]) {
 	if missed.Key == nil {
 		return c.apart(ctx, in, nil, told), nil
@@ -132,8 +132,8 @@ func (c *Connector) elsewhere(ctx context.Context, in *hostfn.Inputs, missed hos
 }
 
 // apart runs the call on a goroutine of its own, with the caller's values but not its cancellation: a caller that goes
-// away takes nobody's token with it (threats.md 31). What it comes to may be that it needs the body, which is the caller's
-// to read; then what is told of the call goes on from there.
+// away takes nobody's token with it (threats.md 31). When the outcome is that the call needs the body, the caller reads
+// it and runs the call again. Then told is not complete, and nobody observes it yet.
 func (c *Connector) apart(ctx context.Context, in *hostfn.Inputs, lease *hostfn.Lease, told *Call) *outcome {
 	if in.Request != nil {
 		in.Request = in.Request.Clone(context.WithoutCancel(ctx)) // the caller may change its own once it has returned
@@ -141,7 +141,7 @@ func (c *Connector) apart(ctx context.Context, in *hostfn.Inputs, lease *hostfn.
 	gaveUp := func() error {
 		return c.fail(StageToken, fmt.Errorf("gave up waiting for a token: %w", context.Cause(ctx)))
 	}
-	done := make(chan *outcome) // of which a caller that has gone away takes nothing
+	done := make(chan *outcome) // a caller that has gone away receives nothing
 	c.host.calls.Add(1)
 	soFar := *told
 	go func() {

@@ -44,7 +44,7 @@ func (p *payload) keep(ctx context.Context, r *http.Request, most int64) error {
 	return nil
 }
 
-// attach has a copy of the request send the body that is kept, or on the second attempt another one of GetBody.
+// attach sets the body of a copy of the request: the one that is kept, or on the second attempt another one of GetBody.
 func (p *payload) attach(r *http.Request) (err error) {
 	switch {
 	case p.kept != nil:
@@ -74,8 +74,8 @@ func (p *payload) release() {
 	}
 }
 
-// maxInMemory is how many bytes of a kept body are in memory. It is little, since all requests under way may have so much,
-// and enough for most requests that are signed: documents, not uploads.
+// maxInMemory is how many bytes of a kept body are in memory. It is little, since all requests under way may have so
+// much. It is enough for most requests that are signed: documents, not uploads.
 const maxInMemory = 64 << 10
 
 // keptBody is a body that was read to its end: in memory if it is short, and else in a file that has no name any more.
@@ -90,7 +90,7 @@ type keptBody struct {
 	name  string   // of a file that could not be removed while it is open
 }
 
-// read reads a request's body: not a byte more than it may have, and one.
+// read reads a request's body, and at most one byte more than it may have.
 func (k *keptBody) read(r *http.Request, most int64) error {
 	declared := r.ContentLength
 	if declared > most {
@@ -161,7 +161,7 @@ func (k *keptBody) open() (io.ReadCloser, error) {
 	return &keptReader{Reader: content, close: sync.OnceFunc(k.release)}, nil
 }
 
-// release is called by each user once. After the last the file is gone.
+// release is called once by each user. The last one closes the file.
 func (k *keptBody) release() {
 	k.mu.Lock()
 	defer k.mu.Unlock()

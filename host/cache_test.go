@@ -19,8 +19,8 @@ import (
 	"github.com/keywright/keywright/internal/abi"
 )
 
-// Many requests at once: decisions.md, section Tokens, and threats.md 29, 30, 31, 32, 33 and 34. Inside of synctest.Test, time stands
-// still until all wait, and synctest.Wait returns once they do.
+// Many requests at once: decisions.md, section Tokens, and threats.md 29, 30, 31, 32, 33 and 34. Inside of
+// synctest.Test, time stands still until all wait, and synctest.Wait returns once they do.
 
 // everyone names all that a template can name.
 func everyone(secret string) config {

@@ -31,7 +31,7 @@ const (
 	maxConfigExpressions = 512 << 10 // of its texts that have expressions in them
 )
 
-// full reports whether one more problem would only be counted. Who asks first saves what it costs to say what it is.
+// full reports whether one more problem would only be counted. To ask first saves the cost of its text.
 func (k *checker) full() bool { return len(k.problems) >= maxProblems }
 
 func (k *checker) wrong(path string, column int, format string, args ...any) {
@@ -78,7 +78,7 @@ func (k *checker) run(ctx context.Context) {
 // room is what is left of the limits of a configuration.
 type room struct{ values, bytes, expressions int }
 
-// fits takes a value off, and reports whether there was room for it. It ends also for a map that is in itself.
+// fits takes a value off, and reports whether there was room for it. It ends even for a map that holds itself.
 func (r *room) fits(value any) bool {
 	if r.values--; r.values < 0 {
 		return false

@@ -147,7 +147,7 @@ func (c *Connector) warn(ctx context.Context, text string) {
 	}
 }
 
-// refusalsApart is how far apart, at least, the refusals are that are logged, since each user of a connector may have their
+// refusalsApart is the least time between two refusals that are logged, since each user of a connector may have their
 // own. The same inputs are never refused sooner.
 const refusalsApart = 800 * time.Millisecond
 
@@ -167,8 +167,9 @@ func (c *Connector) refused(ctx context.Context, text string) {
 	}
 }
 
-// seed computes what of a cache partition does not change: connector, type, plugin with its grants, and configuration. A
-// cache may outlive a host, and a grant be taken away in between: what it let the plugin store must not come back.
+// seed computes what of a cache partition does not change: connector, type, plugin with its grants, and configuration.
+// Grants count because a cache may outlive a host. What a plugin stored by a grant must not come back once the grant is
+// taken away.
 func (c *Connector) seed() error {
 	config, err := strictjson.Marshal(c.Auth.Config)
 	if err != nil {

@@ -121,7 +121,8 @@ type Host struct {
 	calls  sync.WaitGroup
 }
 
-// New makes a host and loads its plugins. When the context ends, no other plugin is begun, and the error is the context's.
+// New makes a host and loads its plugins. When the context ends, it loads no further plugin, and the error wraps the
+// context's.
 func New(ctx context.Context, c Config) (*Host, error) { return newHost(ctx, c, builtIns(ctx)) }
 
 // Inspect tells what a plugin is, whether or not its auth type is taken in some host.

@@ -192,8 +192,8 @@ func TestHeadersOfAPlugin_threats_26(t *testing.T) {
 	}
 }
 
-// threats.md 26: a plugin's own Accept and User-Agent of a token request are sent as they are; without, it is the host's that
-// are sent, once each.
+// threats.md 26: a plugin's own Accept and User-Agent of a token request are sent as they are; without, it is the
+// host's that are sent, once each.
 func TestHeadersOfATokenRequest_threats_26(t *testing.T) {
 	for own, want := range map[string][2]string{
 		"":           {"application/json", "keywright"},

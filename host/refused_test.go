@@ -286,8 +286,8 @@ func TestAFailureOfTheNetworkGivesTheTurnBack_threats_62(t *testing.T) {
 	w.get(c)
 }
 
-// A plugin that asks twice in a call gets the same answer to the first request, without the endpoint being asked, and goes
-// on to the second.
+// A plugin that asks twice in a call gets the same answer to the first request, without the endpoint being asked, and
+// goes on to the second.
 func TestTwoGrantsInOneCall_threats_62(t *testing.T) {
 	for name, cached := range map[string]bool{"the first of the configuration": false, "the first of the cache": true} {
 		t.Run(name, func(t *testing.T) {

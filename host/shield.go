@@ -22,26 +22,26 @@ import (
 // The credential is every text that the plugin's sealed values came to in the request: whole headers and query
 // parameters; what follows an authentication scheme such as Bearer; the user and password of Basic, together, and the
 // password; and those of the connector's secrets that are part of any of these, also encoded, so that what is no secret
-// belongs in a variable. [WithCredentials] adds others. Where one of these is text that was percent-encoded, or written in
-// Base64 or hex, as a whole and up to three times over, the credential is also what it decodes to, and of user:password the
-// password. Texts under 8 bytes are not looked for.
+// belongs in a variable. [WithCredentials] adds others. Where one of these is text that was percent-encoded, or written
+// in Base64 or hex, as a whole and up to three times over, the credential is also what it decodes to, and of
+// user:password the password. Texts under 8 bytes are not looked for.
 //
-// These are found as they are, in UTF-16 (ASCII only), as Base64 (standard or URL alphabet, also inside the Base64 of more) and
-// as hex. In each of these any character may be escaped:
+// These are found as they are, in UTF-16 (ASCII only), as Base64 (standard or URL alphabet, also inside the Base64 of
+// more) and as hex. In each of these any character may be escaped:
 //
 //   - as in URLs, in either case, + for a space, up to four times over: %2F, %252f;
-//   - as in JSON and JavaScript, with up to seven backslashes: \u002f, \u{2f}, \x2f, octal \57, \n and its like, and a backslash
-//     before any mark;
+//   - as in JSON and JavaScript, with up to seven backslashes: \u002f, \u{2f}, \x2f, octal \57, \n and its like, and a
+//     backslash before any mark;
 //   - as HTML's numeric references and those of & < > " ', up to four times over: &#47;, &#x2f;, &amp;, also without the
 //     semicolon.
 //
-// Base64 is also found in lines of 32 characters or more, whatever the line breaks are (LF, CRLF or CR, escaped or not) and
-// with up to some fifty bytes of white space before each line.
+// Base64 is also found in lines of 32 characters or more, whatever the line breaks are (LF, CRLF or CR, escaped or not)
+// and with up to some fifty bytes of white space before each line.
 //
-// Not found is a credential that the API has changed the case of, compressed, encrypted, cut in pieces (as a caller may ask for
-// by Range; so is one in lines that is not in Base64), or encoded in another way: twice, as in Base64 of Base64; in another
-// character set; escaped as in CSS or MIME's quoted-printable, by other names of HTML, or with a backslash before a letter
-// that needs none.
+// Not found is a credential whose case the API has changed, or that it has compressed, encrypted, cut in pieces (as a
+// caller may ask for by Range) or broken into lines without Base64. Nor is one that the API has encoded in another way:
+// twice, as in Base64 of Base64; in another character set; escaped as in CSS or MIME's quoted-printable, by other names
+// of HTML, or with a backslash before a letter that needs none.
 //
 //   - A body that holds it ends with an [Error] of [StageResponse] that [errors.Is] finds to be [ErrEchoed], before any
 //     byte of the credential has been read. What came before it has been passed on, as it came: nothing waits but what

@@ -13,8 +13,8 @@ import (
 
 // Where each sealed value may be put that the host makes for a guest: threats.md 15a, the whole table.
 
-// sinksOf are the names of the places, and how a guest puts a value there. The result must be a mutation that is right but
-// for that value.
+// sinksOf are the names of the places, and how a guest puts a value there. The result must be a mutation that is right
+// but for that value.
 var sinksOf = []struct {
 	sink string
 	put  func(env abi.Env, v string) string

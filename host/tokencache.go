@@ -11,14 +11,14 @@ import (
 	"github.com/keywright/keywright/host/internal/tokencache"
 )
 
-// TokenCache keeps what plugins store, tokens above all, in memory. Each host has one of its own, unless [Config].Tokens
-// names one that outlives it: then a host that takes the place of another, because its configuration has changed, goes on
-// with the tokens that it would ask for again, with the exchanges that are in flight, and with the pace at which a 401 may
-// bring new ones.
+// TokenCache keeps what plugins store, tokens above all, in memory. Each host has one of its own, unless
+// [Config].Tokens names one that outlives it. Then a host that takes the place of another, because its configuration
+// has changed, goes on with the tokens, the refusals of token endpoints, the exchanges in flight, and the pace at which
+// a 401 may bring new tokens.
 //
 // An entry is found by a connector with the same name, auth type, plugin, grants, configuration, secrets, variables and
-// user, and by no other. Whether a token came from where a host may connect to is not looked at: hosts that share a cache
-// have the same Egress and Base.
+// user, and by no other. Hosts that share a cache must have the same Egress and Base: nothing checks whether a host may
+// connect to where a token came from.
 //
 // It is safe for concurrent use, also by several hosts at once.
 type TokenCache struct {
@@ -26,9 +26,9 @@ type TokenCache struct {
 	salt    [32]byte // of partitions: what one process has in memory is of no use elsewhere
 }
 
-// NewTokenCache makes an empty cache. Of a Config it takes Limits.CacheEntries and Limits.CachePerUser, which stay as they
-// are whatever the Limits of the hosts say, Clock, which has to be that of the hosts, and Random. It fails for limits that
-// are below 0, and without randomness.
+// NewTokenCache makes an empty cache. It uses Clock, Random, Limits.CacheEntries and Limits.CachePerUser of the Config.
+// The hosts must have the same Clock. Their own CacheEntries and CachePerUser do not change the cache. It fails for
+// limits below 0, and without randomness.
 func NewTokenCache(c Config) (*TokenCache, error) {
 	limits := c.Limits.withDefaults()
 	if err := limits.check(); err != nil {

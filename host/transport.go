@@ -23,14 +23,14 @@ import (
 // not the connector's fails, redirects that a client follows included.
 //
 // When the answer to a request with a cached token is 401, the token is dropped and the request sent once more, if its
-// body can be replayed: if it has none, has [http.Request].GetBody, or is kept. Other entries of the cache that the plugin
-// read stay.
+// body can be replayed: if it has none, has [http.Request].GetBody, or is kept. Other entries of the cache that the
+// plugin read stay, unless it has read the request as well.
 //
-// A body streams, unless the plugin reads the request, and with it the body's digest, to sign it. GetBody is read for
-// that. Of a body that has none, the host keeps what it reads: up to 64 KiB in memory, and more in a file of [os.TempDir]
-// that only this process can reach, until the request has ended. Such a request is sent with a Content-Length, unless it
-// has trailers. A body of more than [Connector].BodyBytes is an error that wraps [http.MaxBytesError], and one that is
-// not as long as its ContentLength says is an error, too; nothing is sent then.
+// A body streams, unless the plugin reads the request, and with it the body's digest, to sign it. Then the host reads
+// the body of GetBody. When there is no GetBody, it reads the body itself and keeps it until the request has ended: up
+// to 64 KiB in memory, and a longer one in a file of [os.TempDir] that only this process can reach. A kept body is sent
+// with a Content-Length, unless the request has trailers. If it has more than [Connector].BodyBytes, the error wraps
+// [http.MaxBytesError]. It is also an error when the body is not as long as its ContentLength. Nothing is sent then.
 func (c *Connector) Transport(base http.RoundTripper) http.RoundTripper {
 	if base == nil {
 		base = c.host.base

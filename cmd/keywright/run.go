@@ -75,7 +75,8 @@ func (a *app) root() *cobra.Command {
 	return root
 }
 
-// eachOnce makes it an error to give a flag twice, unless each of its values counts: the last one would win without a word.
+// eachOnce makes it an error to give a flag twice, unless it takes several values. Otherwise the last one would win
+// without a word.
 func eachOnce(c *cobra.Command) {
 	c.Flags().VisitAll(func(f *pflag.Flag) {
 		if _, many := f.Value.(pflag.SliceValue); !many {

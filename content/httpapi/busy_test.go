@@ -53,3 +53,9 @@ func TestRequestsAtOnceAreBounded_threats_77(t *testing.T) {
 		t.Errorf("afterwards one gets %d", got)
 	}
 }
+
+func TestANegativeBoundIsRefused(t *testing.T) {
+	if _, err := httpapi.New(httpapi.Config{Store: community(), Requests: -1}); err == nil {
+		t.Error("it is not")
+	}
+}

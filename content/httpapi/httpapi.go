@@ -34,7 +34,7 @@ type Config struct {
 	Requests int
 }
 
-// DefaultRequests is for a Config that does not say.
+// DefaultRequests is [Config].Requests when that is 0.
 const DefaultRequests = 128
 
 // Embedder puts the HTML of providers in the place of URLs that stand alone. What it cannot resolve, it leaves as it is.
@@ -71,6 +71,9 @@ func New(c Config) (http.Handler, error) {
 	}
 	if err := CheckBase(c.Base); err != nil {
 		return nil, fmt.Errorf("httpapi: Base: %w", err)
+	}
+	if c.Requests < 0 {
+		return nil, fmt.Errorf("httpapi: Requests is %d: give a positive number, or 0 for the default", c.Requests)
 	}
 	if c.Logger == nil {
 		c.Logger = slog.New(slog.DiscardHandler)

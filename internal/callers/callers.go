@@ -53,8 +53,9 @@ type Token struct {
 	JWKSFile, JWKSURL string // one of them; see [identity.JWT]
 	Issuer            string
 	Audiences         []string
-	// Claim has the permission moderate in it when it is Value, or an array that has it. Of scope and scp, which are lists with
-	// spaces (RFC 8693 section 4.2), it is also one of the words. "": no token has the permission.
+	// A token has the permission moderate when its Claim is Value, or an array that has it. scope and scp are lists with
+	// spaces (RFC 8693 section 4.2), so there it may also be one of the words. When Claim is empty, no token has the
+	// permission.
 	Claim, Value string
 }
 
@@ -130,8 +131,8 @@ func (c *Callers) Caller(r *http.Request) (httpapi.Caller, error) {
 	return httpapi.Caller{}, c.refuse("")
 }
 
-// byKey looks at all keys, so that the time does not tell which it is. One that cannot be read is no reason to turn away who
-// has another; but nobody is refused who may have that one.
+// byKey looks at all keys, so that the time does not show which one it is. When one cannot be read, callers with
+// another one are let in, and all others get ErrUnavailable, since they may have that one.
 func (c *Callers) byKey(ctx context.Context, given string) (httpapi.Caller, error) {
 	found := httpapi.Caller{}
 	var unread error
@@ -174,8 +175,8 @@ func (c *Callers) byToken(r *http.Request) (httpapi.Caller, error) {
 	return httpapi.Caller{Name: "token", Moderate: c.claim != "" && has(c.claim, claims[c.claim], c.value)}, nil
 }
 
-// has reports whether a claim is a value, or has it among others. Only what is a list of words by its definition is split: a
-// name is text, and its owner may have chosen it.
+// has reports whether a claim is a value, or has it among others. Only claims that are lists of words by definition are
+// split: others, such as a name, are text that their owner may have chosen.
 func has(name string, claim any, value string) bool {
 	switch claim := claim.(type) {
 	case string:

@@ -14,8 +14,8 @@ import (
 	"github.com/keywright/keywright/internal/nearest"
 )
 
-// maxExpressions is how many bytes the texts of a file may have that are expressions, or have some in them: compiling a byte
-// of them can take a thousand times as long as reading it.
+// maxExpressions bounds the bytes of all texts in a file that are expressions, or have some in them. To compile a byte of
+// them can take a thousand times as long as to read it.
 const maxExpressions = 512 << 10
 
 // expressions returns how many bytes the texts of a connector have that are expressions, or have some in them.
@@ -108,7 +108,8 @@ func (l *loader) authenticated(ctx context.Context, c *definition, info host.Plu
 	return connected
 }
 
-// lacks reports whether a problem is there only because a plugin of the file is not, which would have brought the auth type.
+// lacks reports whether a problem is there only because a plugin of the file could not be loaded, which may have the auth
+// type.
 func (l *loader) lacks(c *definition, p host.Problem, info host.PluginInfo) bool {
 	if !l.lacking || info.Type != "" || p.Path != "auth.type" {
 		return false

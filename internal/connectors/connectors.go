@@ -108,7 +108,7 @@ func cause(err error) string {
 	return err.Error()
 }
 
-// Read is [Load] for a text. When the context ends, the error is the context's. The name is for problems, and its directory is where paths of plugins begin.
+// Read is [Load] for a text. The name is for problems, and its directory is where paths of plugins begin.
 func Read(ctx context.Context, name string, text []byte, o Options) (*Set, error) {
 	l := &loader{options: o, dir: filepath.Dir(name), set: &Set{}}
 	content := strings.TrimPrefix(string(text), "\ufeff")
@@ -288,8 +288,8 @@ func (l *loader) host(ctx context.Context, files []pluginFile) error {
 
 var errNotAFile = errors.New("is no regular file")
 
-// readModule reads a plugin, and no more of it than one byte over the limit, so that the host refuses what is longer. What is
-// no file, such as a pipe or a device, might have no end.
+// readModule reads a plugin, up to one byte over the limit, so that the host refuses what is longer. It refuses pipes and
+// devices, which might have no end.
 func readModule(name string, limit int) ([]byte, error) {
 	if info, err := os.Stat(name); err != nil || !info.Mode().IsRegular() {
 		return nil, cmp.Or(err, errNotAFile)

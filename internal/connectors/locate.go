@@ -49,8 +49,8 @@ func step(path string) (name string, index int, rest string) {
 	return "", index, strings.TrimPrefix(rest, ".")
 }
 
-// source finds characters in the text of a file. It remembers the place that it found last, since a line may be as long as the
-// file, and have many problems.
+// source finds characters in the text of a file. It remembers the place that it found last, since a line may be as long
+// as the file, and have many problems.
 type source struct {
 	text   string
 	lines  []int // where they begin in the text; made when one is first needed
@@ -87,8 +87,8 @@ func (s *source) rest(at place) string {
 	return line[i:]
 }
 
-// character returns the place of a character of a scalar's text, counted from 1, and false when the text goes over several
-// lines, where its lines in the file are not those of its text.
+// character returns the place of a character of a scalar's text, counted from 1, and false when the text goes over
+// several lines, where its lines in the file are not those of its text.
 func (s *source) character(n *node, number int) (place, bool) {
 	text, ok := n.value.(string)
 	rest, column := s.rest(n.place), n.column

@@ -57,7 +57,7 @@ type problems struct {
 	more int
 }
 
-// full reports whether one more problem would only be counted. Who asks first saves what it costs to say what it is.
+// full reports whether one more problem would only be counted. To ask first saves the cost of its text.
 func (p *problems) full() bool { return len(p.list) >= maxProblems }
 
 // at adds a problem, once. The text is made printable: parts of it come from the file.
@@ -84,8 +84,8 @@ func (p *problems) rename(from, to string) {
 	}
 }
 
-// sorted returns the problems in the order of their places, and where there are several, in that in which they were found. The
-// last one says how many more there are, if any.
+// sorted returns the problems in the order of their places. Those of one place are in the order in which they were found.
+// The last one says how many more there are, if any.
 func (p *problems) sorted() []Problem {
 	slices.SortStableFunc(p.list, func(a, b Problem) int {
 		return cmp.Or(cmp.Compare(a.Line, b.Line), cmp.Compare(a.Column, b.Column))

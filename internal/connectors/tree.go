@@ -139,8 +139,8 @@ func quoted(name string) string {
 	return fmt.Sprintf("%q", name)
 }
 
-// trail is the way from the root of a file to a value. Its text is made only when there is something to say, since it may be
-// long and there are many values.
+// trail is the way from the root of a file to a value. Its text is made for problems only, since it may be long and there
+// are many values.
 type trail struct {
 	above *trail
 	name  string // of the member, when index is negative

@@ -9,14 +9,14 @@ import (
 	"go.yaml.in/yaml/v4"
 )
 
-// maxMarks is how many characters a file may have that can be of YAML's structure: what the parser needs of memory and time
-// grows with them. It is counted before anything is parsed, so it has to be no less than what the parser finds.
+// maxMarks is how many characters a file may have that can be part of YAML's structure: the parser's memory and time grow
+// with them. They are counted before anything is parsed, and the count must be no less than what the parser finds.
 const maxMarks = 100_000
 
-// marks counts the characters that begin, end or separate something in YAML, wherever they stand: who can hide a bracket in
-// quotes from a count that knows of quotes can also make such a count see quotes where the parser sees none. What cannot
-// be of the structure by its neighbours is left out: the colon of https://, and the hyphen of a word. Two quotes are one mark. It
-// returns the line of the first mark that is too many, or 0.
+// marks counts the characters that begin, end or separate something in YAML, wherever they stand. It does not leave out
+// quoted text: a file could make it see quotes where the parser sees none. Characters whose neighbours show that they
+// are no structure are left out: the colon of https://, and the hyphen of a word. Two quotes are one mark. It returns
+// the line of the first mark that is too many, or 0.
 func marks(text string) (line int) {
 	line = 1
 	count, quotes := 0, 0
@@ -58,8 +58,8 @@ func isWord(c byte) bool {
 
 func isBlank(c byte) bool { return c == ' ' || c == '\t' || c == '\n' || c == '\r' || c >= 0x80 }
 
-// yamlPolicy is what the parser asks while it reads one file. It implements yaml.LoaderLimitsPlugin and the two interfaces of
-// aliases.
+// yamlPolicy is called by the parser while it reads one file. It implements yaml.LoaderLimitsPlugin and the two
+// interfaces of aliases.
 type yamlPolicy struct {
 	*problems
 	deep    bool // the file is nested too deeply
@@ -103,7 +103,8 @@ func (p *yamlPolicy) DefineAnchor(name string, n *yaml.Node) error {
 	return nil
 }
 
-// ResolveAlias returns what an anchor names. One that is not there is complained of by the reader, which knows the path.
+// ResolveAlias returns what an anchor names. For one that is not there it returns noAnchor, which the reader reports with
+// its path.
 func (p *yamlPolicy) ResolveAlias(name string) (*yaml.Node, bool, error) {
 	if n := p.anchors[name]; n != nil {
 		return n, true, nil
@@ -143,7 +144,7 @@ func readYAML(ctx context.Context, text string, p *problems) *node {
 	return nil
 }
 
-// parseYAML calls the parser. What it panics of is an error in the file like any other.
+// parseYAML calls the parser. A panic of the parser is an error in the file like any other.
 func parseYAML(ctx context.Context, text string, p *problems) (root *yaml.Node) {
 	policy := &yamlPolicy{problems: p}
 	defer func() {

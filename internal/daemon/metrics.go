@@ -31,8 +31,8 @@ type gatewayMetrics struct {
 	connectors map[string]*connectorMetrics
 }
 
-// connectorMetrics are those of one connector, found once: to find each by its labels, for each request, takes longer than
-// to count it.
+// connectorMetrics are those of one connector. They are found once: to find each by its labels in each request would take
+// longer than to count it.
 type connectorMetrics struct {
 	upstream, total                 prometheus.Observer
 	plugin, cache, reuse            prometheus.Counter // of authentications
@@ -54,7 +54,7 @@ const (
 	resultRefused = "refused"
 )
 
-// newMetrics makes the metrics of a daemon, which says of itself what is in use.
+// newMetrics makes the metrics of a daemon.
 func newMetrics(d *daemon) *gatewayMetrics {
 	r := metrics.New()
 	r.Gauge("configuration_last_reload_successful", "1 when the file on disk is what is in use, 0 when it was refused.", func() float64 {
@@ -88,7 +88,7 @@ func newMetrics(d *daemon) *gatewayMetrics {
 	return m
 }
 
-// of finds what there is about a connector.
+// of returns the metrics of a connector.
 func (m *gatewayMetrics) of(connector string) *connectorMetrics {
 	m.mu.RLock()
 	known := m.connectors[connector]

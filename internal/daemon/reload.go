@@ -22,7 +22,7 @@ type inUse struct {
 	pair     *httpserver.Pair // nil is plain HTTP
 }
 
-// close ends what the next one does not go on with.
+// close closes the set, and its sessions unless the next one goes on with them.
 func (u *inUse) close(next gateway.Sessions) {
 	if u.sessions != next {
 		_ = u.sessions.Close()
@@ -38,8 +38,8 @@ var (
 	errUsers = errors.New("gateway.user cannot be taken away while this runs: restart it")
 )
 
-// heard is prepare, given up when the context ends: a file may be on a disk that hangs for longer than anybody waits for
-// the end of a program. What comes too late is closed.
+// heard is prepare, but returns when the context ends: a file may be on a disk that hangs for longer than anybody waits
+// for the end of a program. A set that comes too late is closed.
 func (d *daemon) heard(ctx context.Context) (*inUse, error) {
 	type prepared struct {
 		next *inUse
@@ -77,7 +77,7 @@ func (d *daemon) prepare(ctx context.Context) (*inUse, error) {
 	return next, nil
 }
 
-// complete adds what belongs to a set, unless it cannot take the place of the one in use.
+// complete adds what belongs to a set. It fails when the set cannot take the place of the one in use.
 func (d *daemon) complete(ctx context.Context, next *inUse) (err error) {
 	secure := next.Settings.TLS != (connectors.TLS{})
 	if before := d.current(); before != nil {
@@ -130,7 +130,7 @@ type base func() http.RoundTripper
 
 func (b base) RoundTrip(r *http.Request) (*http.Response, error) { return b().RoundTrip(r) }
 
-// use has the gateway run a set. The one before is closed when its requests have ended.
+// use puts a set in use. The one before is closed when its requests have ended.
 func (d *daemon) use(next *inUse) {
 	if next.pair != nil {
 		d.certificate.Use(next.pair)
@@ -153,8 +153,8 @@ func (d *daemon) use(next *inUse) {
 	}
 }
 
-// forget leaves out of the metrics those connectors of a set that are not there any more. The set in use counts, which may
-// be a later one than that which followed: what comes back goes on.
+// forget removes the metrics of those connectors of a set that the set in use does not have. That may be a later one than
+// the next, so that a connector that came back keeps its metrics.
 func (d *daemon) forget(before *inUse) {
 	d.mu.Lock()
 	defer d.mu.Unlock()

@@ -49,7 +49,7 @@ func (d *daemon) files() []string {
 	return files
 }
 
-// state tells one state of the files from another.
+// state returns a text that differs when the files have changed.
 func (d *daemon) state() string {
 	var state strings.Builder
 	for _, name := range d.files() {
@@ -112,7 +112,7 @@ func (d *daemon) watchAll(w *fsnotify.Watcher) {
 	}
 }
 
-// concerns tells whether a file that changed is one of the configuration's. In Kubernetes, the link ..data is what changes.
+// concerns reports whether a file that changed is one of the configuration's. In Kubernetes, the link ..data changes.
 func (d *daemon) concerns(name string) bool {
 	if filepath.Base(name) == "..data" {
 		return true

@@ -23,8 +23,8 @@ type Certificate struct {
 
 	mu      sync.Mutex
 	current *Pair
-	failure string // that has been told of
-	expired bool   // which has been told of
+	failure string // that was logged
+	expired bool   // it was logged that the certificate has expired
 }
 
 // Pair is a certificate with its key, as its files had them.
@@ -116,8 +116,8 @@ func same(a, b [2]os.FileInfo) bool {
 // others are the permissions of everybody on the machine.
 const others = 0o007
 
-// ReadPair reads a pair. It says what its files were before: when they change while they are read, they are read again. It
-// fails when they are no pair, and when everybody on this machine may read the key.
+// ReadPair reads a pair. The state of the files is noted before, so that files that change while they are read are read
+// again. It fails when they are no pair, and when everybody on this machine may read the key.
 func ReadPair(files Files) (*Pair, error) {
 	seen, err := stat(files)
 	if err != nil {

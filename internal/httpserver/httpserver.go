@@ -41,8 +41,8 @@ type Config struct {
 	Local bool
 	TLS   *tls.Config  // for callers, who may use HTTP/2 then; nil is plain HTTP
 	Ready func() error // nil when requests can be served; it may be nil itself
-	// Notice is what /readyz adds although requests can be served, such as that a change is not in use; "" is nothing. It may
-	// be nil.
+	// Notice returns what /readyz adds while requests can be served, such as that a change is not in use, or "". It may be
+	// nil.
 	Notice func() string
 	Logger *slog.Logger
 	Drain  time.Duration // for requests in flight once the server is to end; 0 is 30 seconds

@@ -57,8 +57,8 @@ type wanted [sha256.Size]byte
 
 func wants(t *token) wanted { return sha256.Sum256([]byte(t.algorithm + "\x00" + t.keyID)) }
 
-// maxAbsent is how many keys are known not to be there. There may be as many as callers make up; when it is full, it begins
-// anew.
+// maxAbsent is how many keys are remembered as not there. Callers may make up any number. When it is reached, all are
+// forgotten.
 const maxAbsent = 1000
 
 func (c *keyCache) close() {
@@ -91,12 +91,11 @@ func (c *keyCache) current(ctx context.Context) (*keySet, error) {
 	return c.orUnavailable(set)
 }
 
-// newer gives the keys that took the place of some that a token does not fit, or the same when there are no others. The
-// keys are read for it at once, but not because of two tokens within retry: callers may make up as many as they like.
+// newer returns the keys that took the place of some that a token does not fit, or the same when there are no others. The
+// keys are read for it at once, but only once within retry because of tokens: callers may make up as many as they like.
 //
-// The error, of [ErrUnavailable], says that there may be others: they cannot be had, or it is too early to ask again and
-// nobody has asked for this one. (What somebody has asked for in vain is not there, so that who has an old session learns
-// it at once.)
+// The error is [ErrUnavailable] when there may be others: they cannot be had, or it is too early to ask again and nobody
+// has asked for this one. A key that somebody has asked for in vain is not there, so an old session is refused at once.
 func (c *keyCache) newer(ctx context.Context, than *keySet, t *token, came time.Time) (*keySet, error) {
 	w := wants(t)
 	c.mu.Lock()
@@ -178,8 +177,9 @@ func (c *keyCache) start() chan struct{} {
 	return c.begin(now)
 }
 
-// startFor is start because of a token. A new key counts at once, whenever the keys were read last, but for the last time
-// that they were read for a token; and an endpoint that fails is not asked more often because of it. It needs the lock.
+// startFor is start because of a token. It does not matter when the keys were read last, so that a new key counts at
+// once. Only the last time that they were read for a token does; and an endpoint that fails is not asked more often
+// because of tokens. The caller holds the lock.
 func (c *keyCache) startFor() chan struct{} {
 	if c.attempt != nil || c.closed {
 		return c.attempt
@@ -192,11 +192,13 @@ func (c *keyCache) startFor() chan struct{} {
 	return c.begin(now)
 }
 
+// tooEarly reports whether less than pause has passed since last, if ever.
 func tooEarly(last, now time.Time, pause time.Duration) bool {
 	since := now.Sub(last)
 	return !last.IsZero() && 0 <= since && since < pause
 }
 
+// begin starts an attempt. The caller holds the lock.
 func (c *keyCache) begin(now time.Time) chan struct{} {
 	c.tried = now
 	c.attempt = make(chan struct{})

@@ -55,8 +55,8 @@ func TestAKeyThatIsReplacedUnderItsID(t *testing.T) {
 	refused(t, u, err, identity.ErrUnauthenticated)
 }
 
-// threats.md 44 and 65: made-up key ids cost the issuer a request in ten seconds. Meanwhile nobody can tell whether such a
-// key is a new one.
+// threats.md 44 and 65: made-up key ids cost the issuer a request in ten seconds. Meanwhile nobody can tell whether
+// such a key is a new one.
 func TestUnknownKeysAreAskedForAtMostOnceInTenSeconds(t *testing.T) {
 	s, unknown := newSigner(t, "k1", "ES256"), newSigner(t, "x", "ES256")
 	e := newEndpoint(t, s.jwk())
@@ -85,8 +85,8 @@ func TestUnknownKeysAreAskedForAtMostOnceInTenSeconds(t *testing.T) {
 	}
 }
 
-// threats.md 65: a new key counts with its first token, however short a time ago the keys were read; where it cannot be asked
-// for, because callers have made up another, its users are told to come back, and not that they have no session.
+// threats.md 65: a new key counts with its first token, however short a time ago the keys were read; where it cannot be
+// asked for, because callers have made up another, its users are told to come back, and not that they have no session.
 func TestANewKeyCountsAtOnce(t *testing.T) {
 	old, fresh, next, unknown := newSigner(t, "old", "ES256"), newSigner(t, "fresh", "ES256"), newSigner(t, "next", "ES256"), newSigner(t, "x", "ES256")
 	e := newEndpoint(t, old.jwk())
@@ -110,8 +110,8 @@ func TestANewKeyCountsAtOnce(t *testing.T) {
 	accepted(t, u, err, ann)
 }
 
-// threats.md 65: a session whose key the issuer has taken away is over, and its user learns it at once, whatever else is asked
-// for. One that has expired has nobody asked.
+// threats.md 65: a session whose key the issuer has taken away is over, and its user learns it at once, whatever else
+// is asked for. One that has expired has nobody asked.
 func TestSessionsOfAKeyThatIsGone(t *testing.T) {
 	old, fresh, unknown := newSigner(t, "old", "ES256"), newSigner(t, "fresh", "ES256"), newSigner(t, "x", "ES256")
 	e := newEndpoint(t, fresh.jwk())

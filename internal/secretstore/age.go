@@ -34,8 +34,8 @@ const (
 //	(umask 077 && age-keygen -o identity.txt)
 //	jq -n --rawfile key key.pem '{"crm-key": $key}' | age -r age1… -o secrets.age
 //
-// The identity file has one or more identities as age-keygen writes them, is not encrypted, and may be read by its owner and
-// its group, and written by its owner, alone (mode 0640 or less).
+// The identity file has one or more identities as age-keygen writes them, and is not encrypted. Only its owner and its
+// group may read it, and only its owner may write it (mode 0640 or less).
 //
 // A file that has changed is read again within a second. While it is bad, all of its secrets are errors that say why: a
 // secret that was to be replaced must not live on unseen. So put a new file in the place of the old one by renaming it,

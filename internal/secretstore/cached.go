@@ -17,11 +17,11 @@ const (
 	lookupTime = 30 * time.Second
 )
 
-// Cached remembers what a store has answered for ttl, 1 s to 60 s, counted from when it was asked; so a rotated secret is
-// seen after ttl at the latest, or after the store's own time to answer when that is longer. Those who want one name at
-// the same time ask the store once, and share what it says. Errors are not remembered, nor are blank values, which a file
-// has while it is written: after one, the next caller asks again, and no older answer counts. The store must have the same
-// answer for everyone.
+// Cached remembers what a store has answered for ttl, 1 s to 60 s, counted from when it was asked; so a rotated secret
+// is seen after ttl at the latest, or after the store's own time to answer when that is longer. Those who want one name
+// at the same time ask the store once, and share its answer. Errors are not remembered, nor are blank values, which a
+// file has while it is written: after one, the next caller asks again, and no older answer counts. The store must have
+// the same answer for everyone.
 //
 // A nil clock is [time.Now].
 func Cached(store host.Secrets, ttl time.Duration, clock func() time.Time) (host.Secrets, error) {
@@ -82,14 +82,15 @@ func (c *cached) recall(name string) (string, bool) {
 	return a.value, ok && c.fresh(a.asked)
 }
 
-// fresh takes a time in the future, after the clock was set back, for one that is too long ago.
+// fresh reports whether an answer asked for at this time still counts. One in the future, after the clock was set back,
+// does not.
 func (c *cached) fresh(asked time.Time) bool {
 	age := c.clock().Sub(asked)
 	return age >= 0 && age < c.ttl
 }
 
-// remember forgets what is too old at the same time, so that secrets which nobody asks for any more do not stay. It looks
-// for that once in ttl, since it looks at all.
+// remember notes an answer. Once in ttl it also forgets those that are too old, so that secrets which nobody asks for any
+// more do not stay.
 func (c *cached) remember(name string, a answer) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

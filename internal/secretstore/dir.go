@@ -6,9 +6,9 @@ import (
 	"github.com/keywright/keywright/host"
 )
 
-// Dir is [host.DirSecrets] with a memory of a second: a file is read once in that time, however many requests want it. One
-// that is replaced, by renaming, by a link that leads elsewhere or in place, counts after a second at the latest; one that
-// is new, at once.
+// Dir is [host.DirSecrets] with a memory of a second: a file is read once in that time, however many requests want it. A
+// file that is replaced, by renaming, by a link that leads elsewhere or in place, counts after a second at the latest. A
+// new one counts at once.
 //
 // A nil clock is [time.Now].
 func Dir(dir string, clock func() time.Time) host.Secrets {

@@ -11,8 +11,8 @@ import (
 // ParseSecrets is for the fuzz test.
 var ParseSecrets = parseSecrets
 
-// Refused has callers whose tokens were refused ask for others at the same time, one for each token, in their order. The last
-// token is the one in use. It returns what they get.
+// Refused has callers whose tokens were refused ask for others at the same time, one for each token, in their order.
+// The last token is the one in use. It returns what they get.
 func Refused(ctx context.Context, store host.Secrets, tokens ...string) []string {
 	v := store.(*vault)
 	v.hold(&session{token: tokens[len(tokens)-1]})

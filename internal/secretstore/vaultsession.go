@@ -105,8 +105,8 @@ func (v *vault) stale(s *session) bool {
 	return s.due(now) || s.ended(now) || v.login.changes && s.fileDue(now)
 }
 
-// instead returns a session in the place of one whose token was refused, or the same one when there is no other. Callers share
-// a flight when their tokens are the same: else one could be given the very token that was refused to it.
+// instead returns a session in the place of one whose token was refused, or the same one when there is no other. Callers
+// share a flight only when their tokens are the same: or else one could get the very token that was refused to it.
 func (v *vault) instead(ctx context.Context, s *session) (*session, error) {
 	return v.opening.do(ctx, "instead of "+s.token, v.loginTime(), func(ctx context.Context) (*session, error) {
 		leave, err := v.enter(ctx)

@@ -62,8 +62,8 @@ func checkCharacters(path string) error {
 // Decodings is how often a path may be encoded. To go through more of them takes seconds.
 const Decodings = 8
 
-// lookalikes are characters that stand for a dot, a slash, a backslash, a % or a ; to a server that normalizes Unicode (NFKC, or as
-// names of hosts are), or that converts it to a character set without them.
+// lookalikes are characters that stand for a dot, a slash, a backslash, a % or a ; to a server that normalizes
+// Unicode (NFKC, or as names of hosts are), or that converts it to a character set without them.
 var lookalikes = strings.NewReplacer(
 	"\uff0e", ".", "\u3002", ".", "\uff61", ".", "\u2024", ".", "\ufe52", ".", "\u2025", "..", "\ufe30", "..",
 	"\uff0f", "/", "\u2044", "/", "\u2215", "/",

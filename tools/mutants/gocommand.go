@@ -77,7 +77,8 @@ func actAsGo(ctx context.Context, args []string) error {
 	return goCommand(ctx, append([]string{"test", "-vet=off"}, args[1:]...)...)
 }
 
-// pluginHere tells whether this is the directory of a plugin: root is the top of the repository, and dir the way from there.
+// pluginHere reports whether this is the directory of a plugin. root is the top of the repository, and dir the way from
+// there.
 func pluginHere() (root, dir string, ok bool) {
 	here, err := os.Getwd()
 	if err != nil {

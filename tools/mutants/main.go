@@ -1,11 +1,11 @@
-// Command mutants changes the code of packages in small ways, one at a time, and fails when a change is noticed by no test
-// of the package, unless survivors.txt has it with the reason. It runs go-gremlins, at the top of the repository.
+// Command mutants changes the code of packages in small ways, one at a time, and fails when a change is noticed by no
+// test of the package, unless survivors.txt has it with the reason. It runs go-gremlins, at the top of the repository.
 //
 //	go run ./tools/mutants -gremlins PROGRAM [-workers N] [-patience N] DIR...
 //
 // Code that no test of its package runs is left out. Each package is tested by its own tests alone, in a copy of the
 // repository. A change that does not compile counts for nothing. One whose tests take too long is taken for noticed: most
-// of these are endless loops, but how many there were is told, since a busy machine makes more.
+// of these are endless loops. How many there were is reported, since a busy machine makes more.
 package main
 
 import (

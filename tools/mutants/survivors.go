@@ -10,7 +10,7 @@ import (
 	"strings"
 )
 
-// mutant is a change that was tried. Lines move, so that it is found again by the text of its line, and where in that it is.
+// mutant is a change that was tried. It is found again by the text of its line and its column, since lines move.
 type mutant struct {
 	file   string // from the top of the repository
 	kind   string // what gremlins calls the change: CONDITIONALS_BOUNDARY is < for <=
@@ -20,7 +20,7 @@ type mutant struct {
 
 func (m mutant) String() string { return fmt.Sprintf("%s %s %d: %s", m.file, m.kind, m.column, m.text) }
 
-// found is what has become of a package's changes.
+// found counts the changes of a package by their results.
 type found struct {
 	dir                        string
 	killed, timedOut, unviable int
@@ -72,7 +72,7 @@ func parseOutput(content []byte, dir string, read func(name string) (lines []str
 	return f, nil
 }
 
-// report writes what has become of a package's changes, and whether that is as it should be: all that no test notices are
+// report writes the results of a package's changes, and reports whether they are good: all that no test notices are
 // known, those that are known are still there, and enough are noticed.
 func (f *found) report(w io.Writer, known map[mutant]string) (good bool) {
 	noticed := f.killed + f.timedOut

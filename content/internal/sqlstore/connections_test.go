@@ -20,8 +20,8 @@ func TestReadersDoNotWrite(t *testing.T) {
 	}
 }
 
-// Counts of chunks are right only when a writer sees what the one before it has written. So the URL does not choose another
-// isolation level.
+// Counts of chunks are right only when a writer sees what the one before it has written. So the URL does not choose
+// another isolation level.
 func TestTheURLDoesNotSetTheIsolationLevel(t *testing.T) {
 	address, err := url.Parse(empty(t, "postgres").address)
 	if err != nil {

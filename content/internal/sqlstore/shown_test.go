@@ -133,8 +133,8 @@ func TestDatabasesOfTheFirstVersionAreBroughtUpToDate(t *testing.T) {
 	})
 }
 
-// BenchmarkHidden compares how long hidden and absent records take, in an order that is drawn. It reports the difference of
-// the means, and by how many standard errors of it they differ: beyond 4 or so, an observer could tell.
+// BenchmarkHidden compares how long hidden and absent records take, in an order that is drawn. It reports the
+// difference of the means, and by how many standard errors of it they differ: beyond 4 or so, an observer could tell.
 func BenchmarkHidden(b *testing.B) {
 	for _, name := range []string{"sqlite", "postgres"} {
 		b.Run(name, func(b *testing.B) {

@@ -49,9 +49,9 @@ const (
 	selectReply = `SELECT replies.record FROM replies JOIN articles ON articles.id = replies.article_id
 WHERE replies.article_id = $1 AND replies.id = $2`
 
-	// Those for everybody. No row of a hidden record may be read, as that takes longer than to find none. So they find records
-	// by indexes that lack these, which is why their conditions are the expressions of migration 2. The article of a reply is
-	// looked for first, so that no reply of a trashed one is read.
+	// The statements for everybody. They read no row of a hidden record, as that takes longer than to find none. So they
+	// find records by indexes without these, and their conditions are the expressions of migration 2. The article of a
+	// reply is looked for first, so that no reply of a trashed one is read.
 	selectShownProductUpdate = `SELECT record FROM product_updates WHERE CASE WHEN NOT trashed THEN id END = $1`
 
 	selectShownReply = `SELECT record FROM replies WHERE id = $2 AND CASE WHEN visible THEN article_id END =

@@ -38,8 +38,9 @@ type builder struct {
 	problems []Problem
 }
 
-// compile compiles an expression. output tells that its value goes to JSON or text; patterns are those of its source.
-func compile(p exprscan.Piece, where place, output bool, all *patterns) (*expression, []Problem) {
+// compile compiles an expression. The value goes to JSON or text when output is set. patterns are those of the source
+// so far.
+func compile(p exprscan.Piece, where place, output bool, patterns *patterns) (*expression, []Problem) {
 	config := conf.CreateNew()
 	config.WithEnv(struct{}{})
 	config.Functions = engine
@@ -54,7 +55,7 @@ func compile(p exprscan.Piece, where place, output bool, all *patterns) (*expres
 		}
 		return nil, []Problem{{problem.Column, problem.Message}}
 	}
-	b := &builder{where: where, column: p.Column, seen: map[ast.Node]bool{}, patterns: all}
+	b := &builder{where: where, column: p.Column, seen: map[ast.Node]bool{}, patterns: patterns}
 	if tree.Node = b.build(tree.Node, output); len(b.problems) > 0 {
 		return nil, b.problems
 	}

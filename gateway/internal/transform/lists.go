@@ -8,7 +8,7 @@ import (
 	"github.com/expr-lang/expr/vm/runtime"
 )
 
-// length gives the number of elements, members or runes.
+// length returns the number of elements, members or runes.
 func length(r *run, a []any) (any, error) {
 	switch value := a[0].(type) {
 	case string:
@@ -21,7 +21,7 @@ func length(r *run, a []any) (any, error) {
 	return nil, fail("len takes a list, an object or a text")
 }
 
-// extreme makes max and min: of numbers, and of those in lists. It gives null when there are none.
+// extreme makes max and min: of numbers, and of those in lists. Their result is null when there are none.
 func extreme(name string, worse func(a, b any) bool) func(*run, []any) (any, error) {
 	var best func(r *run, found any, all []any) (any, error)
 	best = func(r *run, found any, all []any) (_ any, err error) {
@@ -47,8 +47,8 @@ func extreme(name string, worse func(a, b any) bool) func(*run, []any) (any, err
 	return func(r *run, a []any) (any, error) { return best(r, nil, a) }
 }
 
-// sorting puts a list into the order of its keys. Its Less panics with an error, which the virtual machine gives back: sort has
-// no other way to end.
+// sorting sorts a list by its keys. Less panics with an error, which the virtual machine returns: sort has no other way
+// to end.
 type sorting struct {
 	run        *run
 	list, keys []any

@@ -55,7 +55,7 @@ func order(name string, holds func(a, b any) bool) operator {
 	}}
 }
 
-// textTest is false of null.
+// textTest makes an operator that tests two texts. The result is false when one of them is null.
 func textTest(name string, holds func(s, part string) bool) operator {
 	return operator{"two texts", eitherOf(isText), boolean, func(r *run, a, b any) (any, error) {
 		if a == nil || b == nil {
@@ -73,7 +73,7 @@ func textTest(name string, holds func(s, part string) bool) operator {
 	}}
 }
 
-// in tells whether a list has an element that is equal to a value, or an object a member of this name.
+// in reports whether a list has an element that is equal to a value, or an object a member of this name.
 func in(r *run, value, of any) (any, error) {
 	switch of := of.(type) {
 	case nil:
@@ -96,7 +96,7 @@ func in(r *run, value, of any) (any, error) {
 	return nil, unfit("in", value, of)
 }
 
-// equal tells whether two values are the same. An integer is equal to the float64 of its value, but not within an object.
+// equal reports whether two values are the same. An integer equals the float64 of its value, but not within an object.
 func (r *run) equal(a, b any) (bool, error) {
 	x, ok1 := a.([]any)
 	y, ok2 := b.([]any)
@@ -110,7 +110,7 @@ func (r *run) equal(a, b any) (bool, error) {
 	return r.identical(a, b)
 }
 
-// identical tells whether two values are the same, and of the same kinds in all their parts.
+// identical reports whether two values are the same, and of the same kinds in all their parts.
 func (r *run) identical(a, b any) (same bool, err error) {
 	switch x := a.(type) {
 	case string:
@@ -176,7 +176,7 @@ func kindOf(value any) string {
 	return "a value of this kind"
 }
 
-// The kinds of values, as far as they are known before there are any: anyKind is what is not.
+// Kinds are those of values that are known when an expression is compiled. anyKind is one that is not known.
 
 func isText(kind reflect.Type) bool    { return kind.Kind() == reflect.String }
 func isInteger(kind reflect.Type) bool { return kind.Kind() == reflect.Int }
@@ -184,7 +184,7 @@ func isNumeric(kind reflect.Type) bool { return isInteger(kind) || kind.Kind() =
 
 func boolean(reflect.Type, reflect.Type) reflect.Type { return reflect.TypeFor[bool]() }
 
-// eitherOf wants two values of the same one of some kinds.
+// eitherOf makes a test of two values that are both of one of the kinds.
 func eitherOf(kinds ...func(reflect.Type) bool) func(a, b reflect.Type) bool {
 	return func(a, b reflect.Type) bool {
 		for _, is := range kinds {

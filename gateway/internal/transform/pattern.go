@@ -14,11 +14,14 @@ type pattern struct {
 	size int // instructions, or some more
 }
 
-// patterns are those of a source. Both of what they take is known before anything is expanded: a pattern of some hundred bytes can
-// mean a program of gigabytes.
-type patterns struct{ program, reading int }
+// patterns counts what the patterns of a source take. It is known before anything is expanded: a pattern of some hundred
+// bytes can mean a program of gigabytes.
+type patterns struct {
+	program int // instructions, up to MaxProgram
+	reading int // units of reading, up to MaxReading
+}
 
-// compile gives a pattern, or says what is wrong with it without quoting it.
+// compile compiles a pattern. The problem says what is wrong with it, without quoting it; it is empty when nothing is.
 func (p *patterns) compile(source string) (_ *pattern, problem string) {
 	if p.reading += reading(source); p.reading > MaxReading {
 		return nil, "the patterns of matches take too long to read: shorten them, or the ranges of characters in those that ignore case"
@@ -42,8 +45,8 @@ func (p *patterns) compile(source string) (_ *pattern, problem string) {
 	return &pattern{compiled, size}, ""
 }
 
-// reading is about what it takes to parse a pattern, in units of a character that a class has for another one that differs in case:
-// the parser looks at each one in a range.
+// reading estimates what it takes to parse a pattern. A unit is one character of a range in a pattern that ignores
+// case: the parser looks at each of them for another one that differs in case.
 func reading(source string) int {
 	const each, class = 8, 1024    // of a byte, and of a class that has a name of Unicode's
 	const mostFolded = 0x1e943 + 1 // no character above has another case
@@ -68,11 +71,11 @@ func reading(source string) int {
 	}
 }
 
-// ignoresCase finds the flag; a (? that is only text counts as well.
+// ignoresCase matches the flag. A (? that is only text counts as well.
 var ignoresCase = regexp.MustCompile(`\(\?[msU-]*i`)
 
-// programSize tells how many instructions a pattern comes to, before its repetitions are written out. There may be less; what is too
-// much is MaxProgram + 1.
+// programSize returns how many instructions a pattern has at most, without writing out its repetitions. The result is
+// MaxProgram + 1 when there are more than MaxProgram.
 func programSize(tree *syntax.Regexp) int {
 	size := 0
 	for _, part := range tree.Sub {
@@ -100,7 +103,7 @@ func programSize(tree *syntax.Regexp) int {
 // direct is how many instructions, each over one byte, a match takes that nothing can end: some milliseconds.
 const direct = 1 << 16
 
-// matches tells whether a text has what a pattern looks for. null has not.
+// matches reports whether a text has what a pattern looks for. null has not.
 func matches(r *run, a []any) (any, error) {
 	if a[0] == nil {
 		return false, nil
@@ -117,7 +120,8 @@ func matches(r *run, a []any) (any, error) {
 		return p.MatchString(s), nil
 	}
 	in := &counted{Reader: strings.NewReader(s), run: r, each: p.size}
-	return p.MatchReader(in), in.err
+	found := p.MatchReader(in) // which sets in.err
+	return found, in.err
 }
 
 // counted is a text that takes steps as a pattern goes through it, and ends when there are no more.

@@ -61,7 +61,8 @@ func (r *run) cancelled() error {
 	return nil
 }
 
-// Steps are counted, and not seconds: an expression ends at the same place on every machine. Each is some 100 nanoseconds.
+// Steps are counted, and not seconds, so that an expression ends at the same place on every machine. Each takes some 100
+// nanoseconds.
 const (
 	stepBytes = 64   // bytes that are read or written in a step
 	stepWork  = 16   // instructions of a pattern, each over one byte, in a step

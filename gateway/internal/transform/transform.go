@@ -131,9 +131,10 @@ func compileBody(source string, template bool, where place) (*Body, []Problem) {
 }
 
 // Run gives the body. A template's values stand in it as they are: nothing is quoted for the JSON around them, which is
-// what json_encode is for. An expression's value is the body when it is text; otherwise the body is its JSON, and isJSON
-// is set. The limits bound memory and work; for time, the context should have a deadline, which is looked at at least once in
-// stepLook steps. An *Error says what went wrong; errors.Is finds the context's error, and that of Input.UUID.
+// what json_encode is for. An expression's value is the body when it is text; otherwise the body is its JSON, and
+// isJSON is set. The limits bound memory and work. For time, the context should have a deadline, which is looked at at
+// least once in stepLook steps. An *Error says what went wrong; errors.Is finds the context's error, and that of
+// Input.UUID.
 func (b *Body) Run(ctx context.Context, in *Input) (body []byte, isJSON bool, err error) {
 	r := newRun(ctx, in, true)
 	for _, p := range b.pieces {

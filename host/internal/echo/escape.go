@@ -16,7 +16,8 @@ const (
 // intros are what escapes and line breaks begin with, in the order of their kinds.
 const intros = "%\\&\n\r"
 
-// kinds is a set of kinds of escapes: a bit for each of intros, and one for +, which matters only where a text has a space.
+// kinds is a set of kinds of escapes: a bit for each of intros, and one for +, which matters only where a text has a
+// space.
 type kinds uint8
 
 const (

@@ -1,23 +1,24 @@
 // Package echo finds texts in what a server answers, in the forms in which servers write what they were sent, and stops
 // an answer that has one.
 //
-// A text is found as it is; in UTF-16, when it is ASCII; in Base64, with the standard or the URL alphabet, also inside the
-// Base64 of something longer; and in hex. In each of these every character may be as it is or escaped, each for itself:
+// A text is found as it is; in UTF-16, when it is ASCII; in Base64, with the standard or the URL alphabet, also inside
+// the Base64 of something longer; and in hex. In each of these every character may be as it is or escaped, each for
+// itself:
 //
 //   - as in URLs and forms: %2F or %2f, or + for a space; encoded up to four times over (%252F);
-//   - as in JSON, JavaScript and the like: \u002f or \u002F, \u{2f}, \x2f, \57, \n and so on, and a backslash before a mark, with
-//     up to seven backslashes, which is JSON inside of JSON inside of JSON;
-//   - as in HTML: &#47;, &#x2f;, &amp; and its like, as browsers read them also without the semicolon, up to four times over
-//     (&amp;#47;).
+//   - as in JSON, JavaScript and the like: \u002f or \u002F, \u{2f}, \x2f, \57, \n and so on, and a backslash before a
+//     mark, with up to seven backslashes, which is JSON inside of JSON inside of JSON;
+//   - as in HTML: &#47;, &#x2f;, &amp; and its like, as browsers read them also without the semicolon, up to four times
+//     over (&amp;#47;).
 //
-// Base64 may also be broken into lines of 32 characters or more: by LF, CRLF or CR, with white space behind them, each of these
-// escaped or not.
+// Base64 may also be broken into lines of 32 characters or more: by LF, CRLF or CR, with white space behind them, each of
+// these escaped or not.
 //
 // Characters of Base64 that also hold bits of what stands before or behind the text are not part of what is found.
 //
 // No list of what each program escapes is needed so. Not found is a text in another case or yet another character set,
-// in pieces, compressed, encrypted, or encoded twice, as in Base64 of Base64. Neither are escapes that only CSS, MIME's
-// quoted-printable or other notations have, a backslash before a letter that needs none, nor references of HTML by other names.
+// in pieces, compressed, encrypted, or encoded twice, as in Base64 of Base64. Nor are escapes that only CSS, MIME's
+// quoted-printable or other notations have, a backslash before a letter that needs none, and other names of HTML.
 package echo
 
 import (
@@ -217,7 +218,8 @@ type search struct {
 }
 
 // scan searches the data, and returns how many bytes at its beginning are part of nothing that can still be found when
-// more data comes. Last says that none comes. Line is how many bytes without white space stand before the data, up to minLine.
+// more data comes. last reports that none comes. line is how many bytes without white space stand before the data, up to
+// minLine.
 func (f *Finder) scan(data []byte, line int, last bool) (found bool, safe int) {
 	found, safe = f.plain(data)
 	s := search{Finder: f, data: data, line: line}

@@ -2,14 +2,14 @@ package echo
 
 import "strings"
 
-// What a line is that Base64 may be broken into.
+// Lines that Base64 may be broken into.
 const (
-	minLine  = 32 // bytes without white space before the break: those of MIME have 64 or 76, and short ones are other text
+	minLine  = 32 // bytes without white space before the break: MIME's have 64 or 76, and short ones are other text
 	maxBreak = 64 // bytes of a break, with the white space behind it
 )
 
-// white returns the white space that the data begins with, as it is or as the escape that was read last, and how many bytes
-// it has. The character is 0 when the data begins with another one.
+// white returns the white space that the data begins with, as it is or as the escape that was read last, and how many
+// bytes it takes. The character is 0 when the data begins with another one.
 func (x *escape) white(data []byte) (c byte, taken int) {
 	c, taken = data[0], 1
 	if x.count > 0 && c != '+' { // in Base64, + is no space
@@ -22,8 +22,8 @@ func (x *escape) white(data []byte) (c byte, taken int) {
 	return c, taken
 }
 
-// lineBreak returns how many bytes of the data, which was read last, are a line break: CR, LF or CRLF, and the white space that
-// the next line begins with. It is 0 when there is none.
+// lineBreak returns how many bytes of the data, which was read last, are a line break: CR, LF or CRLF, and the white
+// space that the next line begins with. The result is 0 when there is none.
 func (x *escape) lineBreak(data []byte) int {
 	c, taken := x.white(data)
 	if c != '\r' && c != '\n' {
@@ -60,8 +60,7 @@ func line(data []byte, before int) int {
 	return n
 }
 
-// broken is escaped for what has its first escape or break here, when that is a line break. Base64 may have one anywhere but
-// at its beginning.
+// broken is escaped for what has a line break here, before any escape. Base64 may have one anywhere but at its beginning.
 func (s *search) broken(at int) (found bool, safe int) {
 	data := s.data
 	safe = len(data)
@@ -93,8 +92,8 @@ func (s *search) broken(at int) (found bool, safe int) {
 	return false, safe
 }
 
-// goesOn reports whether what stands around a line break may be of a needle, which it begins with at least one byte before
-// it. Most breaks are rejected by it.
+// goesOn reports whether what stands around a line break may be part of a needle, of which at least one byte stands
+// before the break. It rejects most breaks.
 func (s *search) goesOn(at, end int) bool {
 	data := s.data
 	last := data[at-1]
@@ -109,8 +108,7 @@ func (s *search) goesOn(at, end int) bool {
 	return s.second.has(0, last, data[end]) || three && s.around.has(data[at-2], last, data[end])
 }
 
-// hopeless reports whether the line break that begins here is none that a needle may have. It is quick, and right about
-// most breaks.
+// hopeless reports whether no needle may have the line break that begins here. It is quick, and rejects most breaks.
 func (s *search) hopeless(at int) bool {
 	if at == 0 || !base64Characters[s.data[at-1]] {
 		return true

@@ -23,7 +23,8 @@ func split(text string, size int) (parts []string) {
 	return append(parts, text)
 }
 
-// threats.md 72: Base64 that is broken into lines is found wherever a line ends, however it comes. Nothing of it is given.
+// threats.md 72: Base64 that is broken into lines is found wherever a line ends, however it comes. Nothing of it is
+// given.
 func TestBase64InLines_threats_72(t *testing.T) {
 	for name, lineBreak := range lineBreaks {
 		for _, width := range []int{64, 76} {

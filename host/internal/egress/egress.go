@@ -192,7 +192,8 @@ func proxyAnswer(_ context.Context, _ *url.URL, _ *http.Request, response *http.
 }
 
 // checkHost refuses what can be told from the host's text. It is for requests through a proxy: elsewhere the address
-// that is dialled is checked. A host that is not ASCII is looked at as net/http writes it: full-width digits become digits.
+// that is dialled is checked. A host that is not ASCII is looked at as net/http writes it: full-width digits become
+// digits.
 func (p Policy) checkHost(host string) error {
 	written, err := host, error(nil)
 	if strings.ContainsFunc(host, func(r rune) bool { return r >= utf8.RuneSelf }) {

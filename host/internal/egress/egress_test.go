@@ -205,8 +205,8 @@ func TestEnvironmentProxyIgnored(t *testing.T) {
 	}
 }
 
-// threats.md 23, 74: with a proxy, what the URL itself says of this machine and its network is refused all the same, however
-// it is written.
+// threats.md 23, 74: with a proxy, what the URL itself says of this machine and its network is refused all the same,
+// however it is written.
 func TestProxy(t *testing.T) {
 	var asked atomic.Pointer[string]
 	proxy := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

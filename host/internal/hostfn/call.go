@@ -63,7 +63,7 @@ type Call struct {
 // Restart asks for the call to be run again: once the host keeps the request's body, or else as Exchanging.
 type Restart struct {
 	Key  *tokencache.Key // of the entry that was missed; nil when a token was to be requested, or something to be stored
-	Body bool            // the digest of a body is asked for that can be read only once
+	Body bool            // the guest wants the digest of a body that can be read only once
 }
 
 // New makes a call. The context bounds what the host functions do.
@@ -133,11 +133,12 @@ func (c *Call) OtherType() bool { return c.otherType }
 // Used lists the cache entries that the call read, each once.
 func (c *Call) Used() []*tokencache.Handle { return c.used }
 
-// PutIn lists the cache entries whose sealed values went into the mutation, also by way of other values and other entries:
-// those that a 401 is about. A value that was revealed counts as one of them.
+// PutIn lists the cache entries whose sealed values went into the mutation, also by way of other values and other
+// entries: those that a 401 is about. A value that was revealed counts as one of them.
 //
-// What a call that read its request puts in is chosen by that request. Were an entry dropped by that choice, a later call
-// could read of one request in what is missing (threats.md 15c). So it is all that such a call read, or nothing.
+// When a call has read its request, the request may choose what it puts in. If that choice decided which entries are
+// dropped, a later call could learn of the request by what is missing (threats.md 15c). So PutIn lists all that such a
+// call read, or nothing.
 func (c *Call) PutIn() []*tokencache.Handle {
 	if c.putIn == nil || !c.inputRead {
 		return c.putIn.Entries()

@@ -39,8 +39,8 @@ func (c *Call) note(m *Mutation, written abi.Pair, name, value string) {
 }
 
 // Credentials are what a mutation of the call brought into its request: the texts that sealed values were put into, and
-// these; their parts; the connector's secrets, where they are in any of these; and what all of them decode to. Some are part
-// of others, and some may be short.
+// these; their parts; the connector's secrets, where they are in any of these; and what all of them decode to. Some are
+// part of others, and some may be short.
 func (c *Call) Credentials(m *Mutation) []string {
 	all := slices.Clone(m.opened)
 	for _, header := range m.Headers {
@@ -86,8 +86,8 @@ func Parts(value string) []string {
 	return all
 }
 
-// holds reports whether sealed values were put into a text of the mutation. A guest that may reveal puts them in itself, and
-// may encode them.
+// holds reports whether sealed values were put into a text of the mutation. A guest that may reveal puts them in itself,
+// and may encode them.
 func (c *Call) holds(m *Mutation, text string) bool {
 	return slices.Contains(m.opened, text) ||
 		c.revealed && slices.ContainsFunc(Decoded([]string{text}), func(text string) bool { return c.Scrub(text) != text })
@@ -96,8 +96,8 @@ func (c *Call) holds(m *Mutation, text string) bool {
 // maxDecodings is how often a credential may be encoded in itself. It bounds the work, too.
 const maxDecodings = 3
 
-// Decoded returns credentials, and what an API may read in them that decodes them: what is behind a percent-encoding,
-// Base64 or hex, if it is text, and of user:password the password. A server that quotes what it has read quotes that.
+// Decoded returns credentials, and what an API reads when it decodes them: the text behind percent-encoding, Base64 or
+// hex, and the password of user:password. A server that quotes what it has read quotes that.
 func Decoded(texts []string) []string {
 	all := slices.Clone(texts)
 	for begin, depth := 0, 0; depth < maxDecodings && begin < len(all); depth++ {
@@ -116,7 +116,7 @@ func Decoded(texts []string) []string {
 
 func decodings(text string) (all []string) {
 	if len(text) < echo.MinText {
-		return nil // and so is what it decodes to
+		return nil // what it decodes to would be too short as well
 	}
 	if strings.Contains(text, "%") {
 		for _, decode := range []func(string) (string, error){url.PathUnescape, url.QueryUnescape} {
@@ -139,7 +139,7 @@ func decodings(text string) (all []string) {
 	return all
 }
 
-// printable reports whether bytes are text. Others are a coincidence, or a key that nobody quotes.
+// printable reports whether bytes are text. Other bytes decode by coincidence, or are a key that nobody quotes.
 func printable(text string) bool {
 	return utf8.ValidString(text) && !strings.ContainsFunc(text, unicode.IsControl)
 }

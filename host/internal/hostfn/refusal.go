@@ -28,8 +28,7 @@ func (c *Call) question(target string) (key [32]byte) {
 	return sha256.Sum256(append(known, target...))
 }
 
-// refused remembers an answer that says that the same request would be refused again, and has the first of a period
-// logged.
+// refused remembers an answer that says that the same request would be refused again. It logs the first one of a period.
 func (c *Call) refused(question *tokencache.Question, answer *TokenError, header http.Header) {
 	after := retryAfter(header, c.plan.Clock())
 	if !refuses(answer, after) {
@@ -68,7 +67,7 @@ var momentary = []string{"authorization_pending", "slow_down", "use_dpop_nonce",
 func retryAfter(header http.Header, now time.Time) time.Duration {
 	text := strings.TrimSpace(header.Get("Retry-After"))
 	seconds, err := strconv.ParseUint(text, 10, 31)
-	if err == nil || errors.Is(err, strconv.ErrRange) { // which gives the largest
+	if err == nil || errors.Is(err, strconv.ErrRange) { // of which seconds is the largest number
 		return time.Duration(seconds) * time.Second
 	}
 	if date, err := http.ParseTime(text); err == nil {
@@ -77,7 +76,7 @@ func retryAfter(header http.Header, now time.Time) time.Duration {
 	return 0
 }
 
-// jitter is a random number from 0 up to 1.
+// jitter returns a random number from 0 up to 1.
 func (c *Call) jitter() float64 {
 	var b [8]byte
 	if _, err := io.ReadFull(c.plan.Random, b[:]); err != nil {

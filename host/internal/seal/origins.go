@@ -12,7 +12,7 @@ type Origins struct {
 	entries []*tokencache.Handle
 }
 
-// From returns origins of which each is there once.
+// From returns the origins of a value that came from these entries. Each is there once.
 func From(entries ...*tokencache.Handle) *Origins { return &Origins{entries} }
 
 // Entries lists them, each once.
@@ -41,8 +41,8 @@ func (o *Origins) And(other *Origins) *Origins {
 }
 
 // through returns the origins of a value that an entry held: that entry, and what the value came from when it was stored.
-// An entry that is gone is left out, or a value that each call stores anew would have one origin more each time. A partition
-// has few entries that are not gone.
+// Entries that are gone are left out, or a value that each call stores anew would get one more origin each time. A
+// partition has few entries that are not gone.
 func (o *Origins) through(h *tokencache.Handle) *Origins {
 	all := []*tokencache.Handle{h}
 	for _, earlier := range o.Entries() {

@@ -133,9 +133,9 @@ func (t *Table) Open(text string, sink Sinks) (out string, opened int, err error
 func (t *Table) Opened() int { return t.opened }
 
 // Combine puts in what the references in text stand for, and gives it as one value: its sinks are those that all the
-// values share, its mask is the text with their masks, and it came from what any of them came from. It is for what the host
-// makes from a text and seals again.
-// When text holds no reference, sealed is false and v.Text is text. The error is an *Error: Dead or TooLong.
+// values share, its mask is the text with their masks, and it came from what any of them came from. It is for what the
+// host makes from a text and seals again. When text holds no reference, sealed is false and v.Text is text. The error
+// is an *Error: Dead or TooLong.
 func (t *Table) Combine(text string) (v Value, sealed bool, err error) {
 	sinks, from := All, (*Origins)(nil)
 	out, n, size, err := t.put(text, func(v *Value) error {
@@ -238,7 +238,7 @@ func (t *Table) From(text string) (from *Origins) {
 	return from
 }
 
-// Join puts together what Split took apart, in this call or another, and what the entry h of the cache held. Sealed
+// Join puts together what Split took apart, in this call or another, and what the cache held in the entry h. Sealed
 // pieces get references of this table. The errors are those of Seal.
 func (t *Table) Join(pieces []Piece, h *tokencache.Handle) (string, error) {
 	if len(pieces) == 1 && !pieces[0].Sealed {

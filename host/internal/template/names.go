@@ -18,10 +18,10 @@ type Names struct {
 }
 
 // Merge adds what other names. It changes no array that n or other shares with someone else. It takes time for all that n
-// has already: who has many to merge gives them to [Merged] at once.
+// has already, so use [Merged] for many.
 func (n *Names) Merge(other Names) { *n = Merged(*n, other) }
 
-// Merged returns what any of all name.
+// Merged returns what any of them names.
 func Merged(all ...Names) (n Names) {
 	var secrets, variables, user [][]string
 	for _, names := range all {

@@ -202,8 +202,8 @@ func (l *leaf) render(r *rendering, text func([]Part) (string, error)) (any, err
 // plainName is a member's name that a path can show as it is.
 var plainName = regexp.MustCompile(`^[A-Za-z0-9_-]{1,100}$`)
 
-// step is the last step of the way to a value within an Object. The text of the way is made when an error needs it: it may be
-// long, and there are many values.
+// step is the last step of the way to a value within an Object. String makes the text of the whole way. It is called for
+// errors only: the text may be long, and there are many values.
 type step struct {
 	above *step
 	name  string // of a member, when index is negative

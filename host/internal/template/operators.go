@@ -127,7 +127,7 @@ func apply(column int, result kind, op operation, left, right operand) operand {
 	}}
 }
 
-// lengthOf gives the bytes of a text.
+// lengthOf returns how many bytes a text has, and 0 for any other value.
 func lengthOf(value any) int {
 	s, _ := value.(string)
 	return len(s)

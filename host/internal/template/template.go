@@ -47,8 +47,8 @@ type Part struct {
 	Source string // of a secret Part the expression with its braces, to be shown in its stead
 }
 
-// rendering is what expressions are evaluated with, and the bytes of text that they have taken so far. Each value is bounded; but a
-// source of 64 KiB can make hundreds of the longest.
+// rendering has what expressions are evaluated with, and counts the bytes of text that they have taken. Each value is
+// bounded, but a source of 64 KiB can make hundreds of the longest.
 type rendering struct {
 	Values
 	work int

@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// threats.md 57: expressions that make long texts over and over end, in one template or in all of an object; none of what they make
-// need be in the result.
+// threats.md 57: expressions that make long texts over and over end, in one template or in all of an object; none of
+// what they make need be in the result.
 func TestWorkIsBounded(t *testing.T) {
 	const long = "get_secret('long')" // of 1 MiB
 	doubled := strings.Repeat("json_encode(", 17) + `'"'` + strings.Repeat(")", 17)

@@ -7,23 +7,24 @@ import (
 	"github.com/hashicorp/golang-lru/v2/simplelru"
 )
 
-// How long a refused question waits until it is asked again: firstWait, and twice as long each time up to lastWait, at
-// random up to a fifth less; or what the endpoint says in Retry-After, RFC 9110 section 10.2.3, from firstWait to longestWait.
+// A refused question is asked again after firstWait, and after twice as long each time up to lastWait, at random up to a
+// fifth less. When the endpoint sends Retry-After, RFC 9110 section 10.2.3, that counts instead, from firstWait to
+// longestWait.
 const (
 	firstWait   = time.Second
 	lastWait    = 5 * time.Minute
 	longestWait = time.Hour
 )
 
-// Refusal is what a token endpoint answered instead of giving a token.
+// Refusal is an answer of a token endpoint without a token.
 type Refusal struct {
 	Status int           // of HTTP
 	Code   string        // the error code, RFC 6749 section 5.2
 	Wait   time.Duration // until the endpoint is asked again
 }
 
-// Refusals remember what token endpoints refused, so that nobody asks the same again at once. They are safe for concurrent
-// use.
+// Refusals remember what token endpoints refused, so that nobody asks the same again at once. They are safe for
+// concurrent use.
 type Refusals struct {
 	now func() time.Time
 
@@ -35,10 +36,10 @@ type refused struct {
 	Refusal
 	at     time.Time
 	next   time.Duration // how long the one after this is to wait
-	asking bool          // again, by one who had the turn when the wait was over
+	asking bool          // somebody asks again, now that the wait is over
 }
 
-// newRefusals makes an empty memory for so many refusals. Where there is no room, the one goes that was used least recently.
+// newRefusals makes an empty memory for so many refusals. When there is no room, the least recently used one goes.
 func newRefusals(size int, now func() time.Time) *Refusals {
 	return &Refusals{now: now, all: newLRU[[32]byte, *refused](size)}
 }
@@ -50,9 +51,9 @@ type Question struct {
 	turn     bool // it was refused before, and its holder is the one who asks again
 }
 
-// Ask reports whether a question may be asked now. The key is a digest of all that the answer depends on. If it may not,
-// the refusal is the one that it met before. When the wait is over, one caller has the turn to ask, and for the others it
-// goes on until that one has an answer.
+// Ask reports whether a question may be asked now. The key is a digest of all that the answer depends on. If it may not
+// be asked, before is the refusal that it met. When the wait is over, one caller has the turn to ask; the others wait
+// on until that one has an answer.
 func (r *Refusals) Ask(key [32]byte) (q *Question, before Refusal, may bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -75,8 +76,8 @@ func (r *Refusals) Ask(key [32]byte) (q *Question, before Refusal, may bool) {
 	return &Question{refusals: r, key: key, turn: true}, Refusal{}, true
 }
 
-// Refused remembers the answer. After is what Retry-After said, 0 if nothing; jitter is random, from 0 up to 1. It returns
-// the refusal with its wait, and whether it is the first of those that were asked at the same time: the others change
+// Refused remembers the answer. after is what Retry-After said, or 0; jitter is random, from 0 up to 1. It returns the
+// refusal with its wait, and reports whether it is the first of those that were asked at the same time. The others change
 // nothing.
 func (q *Question) Refused(answer Refusal, after time.Duration, jitter float64) (_ Refusal, first bool) {
 	r := q.refusals
@@ -108,8 +109,8 @@ func (q *Question) Accepted() {
 	q.turn = false
 }
 
-// End gives the turn back, when there was no answer that counts: the next caller asks. It does nothing after Refused and
-// Accepted.
+// End returns the turn when there was no answer that counts, so that the next caller asks. It does nothing after Refused
+// and Accepted.
 func (q *Question) End() {
 	q.refusals.mu.Lock()
 	defer q.refusals.mu.Unlock()

@@ -126,8 +126,8 @@ func TestMonotonicReadingIsKept(t *testing.T) {
 	holds(t, cache, false, token)
 }
 
-// threats.md 33: and when the wall clock runs ahead of the other one, as after the machine slept, an entry ends by the wall
-// clock.
+// threats.md 33: and when the wall clock runs ahead of the other one, as after the machine slept, an entry ends by the
+// wall clock.
 func TestTheWallClockEndsAnEntryToo(t *testing.T) {
 	now := time.Now()
 	c := &clock{now}
@@ -143,8 +143,8 @@ func TestTheWallClockEndsAnEntryToo(t *testing.T) {
 	}
 }
 
-// asleep takes a duration off the monotonic reading of a time, which package time has no way to do. A time.Time is the wall
-// clock's reading and the other one, of 64 bits each, and a location.
+// asleep takes a duration off the monotonic reading of a time, which package time has no way to do. A time.Time is the
+// wall clock's reading and the other one, of 64 bits each, and a location.
 func asleep(t time.Time, d time.Duration) time.Time {
 	(*[2]int64)(unsafe.Pointer(&t))[1] -= int64(d)
 	return t
