@@ -274,6 +274,9 @@ func TestEcho(t *testing.T) {
 			w.secrets["second"] = secret + "-second"
 			w.answer = c.answer
 			response, err := http.DefaultTransport.RoundTrip(w.request("GET", "/connectors/weather", ""))
+			if c.kind == "" && errors.Is(err, io.EOF) {
+				return // both pieces came before the header was flushed
+			}
 			if err != nil {
 				t.Fatal(err)
 			}
