@@ -27,13 +27,15 @@ import (
 // user:password the password. Texts under 8 bytes are not looked for.
 //
 // These are found as they are, in UTF-16 (ASCII only), as Base64 (standard or URL alphabet, also inside the Base64 of
-// more) and as hex. In each of these any character may be escaped:
+// more) and as hex. In each of these but UTF-16 any character may be escaped, each in another way:
 //
 //   - as in URLs, in either case, + for a space, up to four times over: %2F, %252f;
 //   - as in JSON and JavaScript, with up to seven backslashes: \u002f, \u{2f}, \x2f, octal \57, \n and its like, and a
 //     backslash before any mark;
 //   - as HTML's numeric references and those of & < > " ', up to four times over: &#47;, &#x2f;, &amp;, also without the
 //     semicolon.
+//
+// A number in an escape is read with up to eight digits. Escapes of one kind inside those of another are not undone.
 //
 // Base64 is also found in lines of 32 characters or more, whatever the line breaks are (LF, CRLF or CR, escaped or not)
 // and with up to some fifty bytes of white space before each line.
