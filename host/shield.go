@@ -27,7 +27,7 @@ import (
 // user:password the password. Texts under 8 bytes are not looked for.
 //
 // These are found as they are, in UTF-16 (ASCII only), as Base64 (standard or URL alphabet, also inside the Base64 of
-// more) and as hex. In each of these but UTF-16 any character may be escaped, each in another way:
+// more) and as hex. In each of these but UTF-16, any character may be escaped in one of these ways:
 //
 //   - as in URLs, in either case, + for a space, up to four times over: %2F, %252f;
 //   - as in JSON and JavaScript, with up to seven backslashes: \u002f, \u{2f}, \x2f, octal \57, \n and its like, and a
