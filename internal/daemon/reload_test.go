@@ -89,20 +89,6 @@ func TestAChangeKeepsWhatLimitsHaveCounted(t *testing.T) {
 	next(http.StatusTooManyRequests)
 }
 
-// A connector that is gone is in the metrics no more: no label grows without bound.
-func TestMetricsOfWhatIsThere(t *testing.T) {
-	w := start(t, version, echo+named("Other"))
-	w.get(w.callers + "/connectors/echo")
-	w.get(w.callers + "/connectors/other")
-	w.eventually("the metrics show the connectors", func() bool { return w.shown("echo") && w.shown("other") })
-	w.write(echo)
-	w.said()
-	w.eventually("the connector that is gone is forgotten", func() bool { return !w.shown("other") })
-	if !w.shown("echo") {
-		t.Error("the metrics do not show the connector that is there")
-	}
-}
-
 // slow is an API that has requests for /v1/slow wait.
 func slow() (api http.HandlerFunc, there, release chan struct{}) {
 	there, release = make(chan struct{}), make(chan struct{})
@@ -116,45 +102,6 @@ func slow() (api http.HandlerFunc, there, release chan struct{}) {
 }
 
 var slowEcho = strings.Replace(echo, "    auth:", "    paths: [/slow]\n    auth:", 1)
-
-// A connector that comes back keeps its metrics when a request ends that began before it was taken away.
-func TestMetricsOfAConnectorThatCameBack(t *testing.T) {
-	api, there, release := slow()
-	w := start(t, api, slowEcho+named("Other")+named("Third"))
-	done := make(chan struct{})
-	w.get(w.callers + "/connectors/third")
-	go func() { defer close(done); w.get(w.callers + "/connectors/echo/slow") }()
-	<-there
-	w.write(slowEcho)
-	w.said()
-	w.write(slowEcho + named("Other"))
-	w.said()
-	w.get(w.callers + "/connectors/other")
-	w.eventually("the metrics show other and third", func() bool { return w.shown("other") && w.shown("third") })
-	close(release)
-	<-done
-	w.eventually("the first file's connectors are forgotten", func() bool { return !w.shown("third") })
-	if !w.shown("other") {
-		t.Error("the metrics of a connector that is in use are gone, since an older request ended")
-	}
-}
-
-// What a request adds to the metrics that began two changes ago goes as well.
-func TestMetricsOfARequestThatOutlivesItsConnector(t *testing.T) {
-	api, there, release := slow()
-	w := start(t, api, slowEcho)
-	done := make(chan struct{})
-	go func() { defer close(done); w.get(w.callers + "/connectors/echo/slow") }()
-	<-there
-	for _, text := range []string{slowEcho + named("Other"), "gateway: {access_log: true}\nconnectors:\n" + named("Other")} {
-		w.write(text)
-		w.said()
-	}
-	close(release)
-	<-done
-	w.eventually("the request is counted", func() bool { return strings.Contains(w.logs(), `"msg":"request"`) })
-	w.eventually("the connector that is gone is forgotten", func() bool { return !w.shown("echo") })
-}
 
 // No request is lost while the file changes and the server ends, and nothing stays behind.
 func TestRequestsInFlightWhileTheFileChanges(t *testing.T) {
