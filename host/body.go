@@ -2,6 +2,7 @@ package host
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -23,25 +24,36 @@ type payload struct {
 }
 
 // keep reads the request's body to its end and closes it. Errors of a body that is too large wrap [http.MaxBytesError].
+// When the context ends first, the body is closed once its reader comes back: a body of [http.Server] cannot be closed while
+// it is waited for.
 func (p *payload) keep(ctx context.Context, r *http.Request, most int64) error {
 	p.taken = true
-	// A reader that waits for more ends with its caller.
-	stop := context.AfterFunc(ctx, func() { _ = r.Body.Close() })
-	defer func() {
+	body, declared := r.Body, r.ContentLength
+	stop := context.AfterFunc(ctx, func() { _ = body.Close() }) // which ends the waiting of other bodies
+	kept := &keptBody{users: 1}
+	read := make(chan error)
+	go func() {
+		err := kept.read(body, declared, most)
 		if stop() {
-			_ = r.Body.Close()
+			_ = body.Close()
+		}
+		select {
+		case read <- err:
+		case <-ctx.Done(): // nobody takes it
+			kept.release()
 		}
 	}()
-	kept := &keptBody{users: 1}
-	if err := kept.read(r, most); err != nil {
-		kept.release()
-		if ctx.Err() != nil {
-			return context.Cause(ctx)
+	select {
+	case err := <-read:
+		if err != nil {
+			kept.release()
+			return cmp.Or(context.Cause(ctx), err)
 		}
-		return err
+		p.kept = kept
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
 	}
-	p.kept = kept
-	return nil
 }
 
 // attach sets the body of a copy of the request: the one that is kept, or on the second attempt another one of GetBody.
@@ -90,9 +102,9 @@ type keptBody struct {
 	name  string   // of a file that could not be removed while it is open
 }
 
-// read reads a request's body, and at most one byte more than it may have.
-func (k *keptBody) read(r *http.Request, most int64) error {
-	declared := r.ContentLength
+// read reads a request's body, and at most one byte more than it may have. The length that is declared is not above 0 when
+// it is not known.
+func (k *keptBody) read(body io.Reader, declared, most int64) error {
 	if declared > most {
 		return tooLarge(most)
 	}
@@ -100,7 +112,7 @@ func (k *keptBody) read(r *http.Request, most int64) error {
 	if declared > 0 { // 0 may also say that nobody knows
 		allowed = declared
 	}
-	from := io.LimitReader(r.Body, allowed+1)
+	from := io.LimitReader(body, allowed+1)
 	hash := sha256.New()
 	var memory bytes.Buffer
 	size, err := memory.ReadFrom(io.TeeReader(io.LimitReader(from, maxInMemory+1), hash))

@@ -7,9 +7,11 @@ import (
 	"net/http"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"testing/iotest"
 	"testing/synctest"
+	"time"
 
 	"github.com/keywright/keywright/host"
 	"github.com/keywright/keywright/host/internal/testhook"
@@ -124,6 +126,62 @@ func TestACallerWhoLeavesIsNotWaitedFor(t *testing.T) {
 				}
 				if _, err := sender.Write([]byte("more")); !errors.Is(err, io.ErrClosedPipe) {
 					t.Errorf("the body is not closed: %v", err)
+				}
+				synctest.Wait()
+				noFiles(t, dir)
+			})
+		})
+	}
+}
+
+// serverBody is a body as that of net/http's server: Close waits for a Read that is under way.
+type serverBody struct {
+	mu     sync.Mutex
+	sent   chan int // how many bytes each Read comes back with; it is closed at the end
+	closed bool
+}
+
+func (b *serverBody) Read(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if n, ok := <-b.sent; ok {
+		return min(n, len(p)), nil
+	}
+	return 0, io.EOF
+}
+
+func (b *serverBody) Close() error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.closed = true
+	return nil
+}
+
+// threats.md 59: a caller who leaves is not waited for either when the body cannot be closed while it is read.
+func TestACallerWhoLeavesAServerIsNotWaitedFor(t *testing.T) {
+	for name, begins := range map[string]int{"before the first byte": 0, "in a file": 200} {
+		t.Run(name, func(t *testing.T) {
+			dir := temporary(t)
+			synctest.Test(t, func(t *testing.T) {
+				w := misusedWorld(t, signing)
+				ctx, leave := context.WithTimeoutCause(t.Context(), time.Second, errors.New("it took too long"))
+				defer leave()
+				body := &serverBody{sent: make(chan int)}
+				done := make(chan error, 1)
+				go func() {
+					_, err := w.try(bounded(w, 0), post(ctx, body, -1))
+					done <- err
+				}()
+				for range begins {
+					body.sent <- 512
+				}
+				if err := <-done; err == nil || !strings.Contains(err.Error(), "it took too long") || w.received() > 0 {
+					t.Errorf("the error is %v, and the API received %d requests", err, w.received())
+				}
+				close(body.sent)
+				synctest.Wait()
+				if !body.closed {
+					t.Error("the body is not closed")
 				}
 				noFiles(t, dir)
 			})
