@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/keywright/keywright/content"
@@ -15,18 +16,21 @@ import (
 type held struct {
 	*memory
 	asked, release chan struct{}
+	reading        *sync.Mutex // memory serves one at a time
 }
 
 func (h held) Articles(ctx context.Context, skip int64, limit int) ([]content.Article, error) {
 	h.asked <- struct{}{}
 	<-h.release
+	h.reading.Lock()
+	defer h.reading.Unlock()
 	return h.memory.Articles(ctx, skip, limit)
 }
 
 // threats.md 77: a page may be large, so that no more are made at once than the configuration says.
 func TestRequestsAtOnceAreBounded_threats_77(t *testing.T) {
 	const most = 3
-	store := held{community(), make(chan struct{}), make(chan struct{})}
+	store := held{community(), make(chan struct{}), make(chan struct{}), &sync.Mutex{}}
 	h := handler(t, httpapi.Config{Store: store, Requests: most})
 	serve := func() *httptest.ResponseRecorder {
 		w := httptest.NewRecorder()
