@@ -11,8 +11,8 @@ import (
 )
 
 // places bounds how many bodies are shaped at once, since a decoded body takes many times the memory of its text and
-// much of a processor. No connector has more than a share of the places (threats.md 58), nor more than half of the
-// memory for bodies that wait.
+// much of a processor. No connector has more than a share of the places (threats.md 58), nor more of the memory for
+// bodies that wait than it leaves free.
 type places struct {
 	share    int   // of the places, for one connector
 	mostHeld int64 // bytes
@@ -163,7 +163,8 @@ func (h *held) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// hold counts bytes of a connector's bodies, and reports whether they are within the bounds.
+// hold counts bytes of a connector's bodies, and reports whether they are within the bounds: it has no more than is free,
+// so that some is left for others, however many connectors have slow callers.
 func (p *places) hold(connector string, bytes int64) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -171,5 +172,5 @@ func (p *places) hold(connector string, bytes int64) bool {
 	l.held += bytes
 	p.held += bytes
 	p.tidy(connector)
-	return p.held <= p.mostHeld && l.held <= p.mostHeld/2
+	return l.held <= p.mostHeld-p.held
 }

@@ -97,6 +97,16 @@ func TestCostOfAnyFile(t *testing.T) {
 	}
 }
 
+// Of a name without end, only the beginning is taken apart: a character of three bytes may have eighteen letters.
+// (threats.md 54)
+func TestPermalinkOfALongName(t *testing.T) {
+	name := strings.Repeat("\ufdfa", maxFile/3)
+	cost, _ := allocated(func() error { Permalink(name); return nil })
+	if cost > 1<<20 {
+		t.Errorf("it allocates %d KiB", cost>>10)
+	}
+}
+
 // A thousand connectors of everyday length are read, and cost twice what five hundred do (threats.md 54).
 func TestAThousandConnectors(t *testing.T) {
 	file := func(n int) string {

@@ -308,7 +308,8 @@ var (
 func Permalink(name string) string {
 	var b strings.Builder
 	hyphen := false
-	for _, r := range norm.NFKD.String(name) {
+	const longest = 4096 // of a name that is too long to be one, the beginning
+	for _, r := range norm.NFKD.String(name[:min(len(name), longest)]) {
 		r = unicode.ToLower(r)
 		switch {
 		case 'a' <= r && r <= 'z', '0' <= r && r <= '9':
