@@ -10,6 +10,7 @@ import (
 
 	"golang.org/x/net/http/httpguts"
 
+	"github.com/keywright/keywright/gateway/internal/transform"
 	"github.com/keywright/keywright/host"
 	"github.com/keywright/keywright/internal/abi"
 	"github.com/keywright/keywright/internal/urlpath"
@@ -32,7 +33,14 @@ type Definition struct {
 
 	Timeout time.Duration // of the token exchange, and of each wait for the upstream; 0 is 15 seconds
 	Limits  Limits
+
+	// Patterns bounds the patterns of all definitions that name the same one; nil bounds those of this one.
+	Patterns *Patterns
 }
+
+// Patterns counts what the patterns of matches take, in definitions that are served together. The zero value is ready for
+// use. It is not safe for concurrent use.
+type Patterns struct{ all transform.Patterns }
 
 // Parameter is a header, or a parameter of the query.
 type Parameter struct {
@@ -105,7 +113,10 @@ type parameter struct {
 // Compile checks a definition for a connector that the host has connected. The problems are all that there are; their paths
 // begin at the definition: url, headers[0].value.
 func Compile(h *host.Host, connected *host.Connector, d Definition) (*Connector, []host.Problem) {
-	k := &compiler{host: h}
+	if d.Patterns == nil {
+		d.Patterns = &Patterns{}
+	}
+	k := &compiler{host: h, patterns: &d.Patterns.all}
 	c := &Connector{Definition: d, Upstream: connected, host: h}
 	c.Limits = d.Limits.withDefaults()
 	if c.Timeout == 0 {
@@ -167,6 +178,7 @@ func queryNames(text string) map[string]bool {
 // compiler collects what is wrong.
 type compiler struct {
 	host     *host.Host
+	patterns *transform.Patterns
 	problems []host.Problem
 }
 

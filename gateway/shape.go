@@ -32,15 +32,15 @@ func (k *compiler) shapes(d Definition) (s shapes) {
 	}
 	var problems []transform.Problem
 	if d.Request != "" {
-		s.request, problems = transform.CompileRequest(d.Request)
+		s.request, problems = k.patterns.CompileRequest(d.Request)
 		keep("request", problems)
 	}
 	if d.Response.Filter != "" {
-		s.filter, problems = transform.CompileFilter(d.Response.Filter, d.Response.Records)
+		s.filter, problems = k.patterns.CompileFilter(d.Response.Filter, d.Response.Records)
 		keep("response.filter", problems)
 	}
 	if d.Response.Body != "" {
-		s.response, problems = transform.CompileResponse(d.Response.Body)
+		s.response, problems = k.patterns.CompileResponse(d.Response.Body)
 		keep("response.body", problems)
 	}
 	if d.Response.Records != "" && d.Response.Filter == "" {

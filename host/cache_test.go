@@ -15,7 +15,6 @@ import (
 	"time"
 
 	"github.com/keywright/keywright/host"
-	"github.com/keywright/keywright/host/internal/testhook"
 	"github.com/keywright/keywright/internal/abi"
 )
 
@@ -286,37 +285,6 @@ func TestTimeoutOfAConnector(t *testing.T) {
 			}
 		})
 	}
-}
-
-// What bounds a call bounds all of its token requests together.
-func TestTimeOfSeveralTokenRequests(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		g := misusing(func(env abi.Env) (string, error) {
-			for range 3 {
-				if out, err := tokenRequest(env, value(env, "url")); err != nil {
-					return out, err
-				}
-			}
-			return header("X-Key", value(env, "to_header")), nil
-		})
-		w := makeWorld(testhook.WithoutBuiltIns(t.Context()), t, withGuest(g), func(c *host.Config) { c.Limits.CallTime = 7 * time.Second })
-		for _, name := range []string{"s", "k", "text"} {
-			w.canary(name)
-		}
-		w.setLogin(func(r *http.Request) (*http.Response, error) {
-			select {
-			case <-time.After(4 * time.Second):
-				return token("t1", 3600)(r)
-			case <-r.Context().Done():
-				return nil, r.Context().Err()
-			}
-		})
-		began := time.Now()
-		w.refuse(w.connect("custom", misused), get(t.Context()), host.StageToken, "deadline exceeded")
-		if took := time.Since(began); took != 7*time.Second || w.exchanged() != 2 {
-			t.Errorf("it took %v and %d exchanges", took, w.exchanged())
-		}
-	})
 }
 
 // dripping gives a blank each second, until its context ends.

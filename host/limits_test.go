@@ -3,11 +3,18 @@ package host_test
 import (
 	"context"
 	"fmt"
+	"net/http"
 	"reflect"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/keywright/keywright/host"
+	"github.com/keywright/keywright/host/internal/testhook"
+	"github.com/keywright/keywright/internal/abi"
 )
 
 func TestLimitsThatCannotBe(t *testing.T) {
@@ -30,4 +37,75 @@ func TestLimitsThatCannotBe(t *testing.T) {
 	for _, bytes := range []int{1, 65535, 1<<32 + 1, 1 << 48} {
 		refused(host.Limits{MemoryBytes: bytes}, fmt.Sprintf("MemoryBytes is %d: a guest's memory has 64 KiB to 4 GiB", bytes))
 	}
+}
+
+// What bounds a call bounds all of its token requests together.
+func TestTimeOfSeveralTokenRequests(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := misusing(func(env abi.Env) (string, error) {
+			for range 3 {
+				if out, err := tokenRequest(env, value(env, "url")); err != nil {
+					return out, err
+				}
+			}
+			return header("X-Key", value(env, "to_header")), nil
+		})
+		w := makeWorld(testhook.WithoutBuiltIns(t.Context()), t, withGuest(g), func(c *host.Config) { c.Limits.CallTime = 7 * time.Second })
+		for _, name := range []string{"s", "k", "text"} {
+			w.canary(name)
+		}
+		w.setLogin(func(r *http.Request) (*http.Response, error) {
+			select {
+			case <-time.After(4 * time.Second):
+				return token("t1", 3600)(r)
+			case <-r.Context().Done():
+				return nil, r.Context().Err()
+			}
+		})
+		began := time.Now()
+		w.refuse(w.connect("custom", misused), get(t.Context()), host.StageToken, "deadline exceeded")
+		if took := time.Since(began); took != 7*time.Second || w.exchanged() != 2 {
+			t.Errorf("it took %v and %d exchanges", took, w.exchanged())
+		}
+	})
+}
+
+// SECURITY.md: Limits.Running bounds how many guests run at once.
+func TestLimitsRunning(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const limit, calls = 2, 6
+		var began, running atomic.Int32
+		leave := make(chan struct{})
+		clock := func() time.Time {
+			if began.Load() > 0 {
+				running.Add(1)
+				<-leave
+				running.Add(-1)
+			}
+			return start
+		}
+		plugin := host.Plugin{Name: "custom.wasm", Wasm: assemble(t, fixed(`(drop (call $clock_time_get (i32.const 0) (i64.const 0) (i32.const 8)))`))}
+		w := makeWorld(testhook.WithoutBuiltIns(context.Background()), t, func(c *host.Config) {
+			c.Plugins, c.Clock, c.Limits.Running = append(c.Plugins, plugin), clock, limit
+		})
+		w.canary("s")
+		connector := w.connect("custom", config{"value": "{{ get_secret('s') }}"})
+		began.Store(1)
+		var all sync.WaitGroup
+		for range calls {
+			all.Go(func() {
+				if _, err := w.try(connector, get(t.Context())); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		for waiting := calls; waiting > 0; waiting-- {
+			synctest.Wait()
+			if n := running.Load(); n != int32(min(limit, waiting)) {
+				t.Errorf("%d guests run while %d requests wait, of at most %d", n, waiting, limit)
+			}
+			leave <- struct{}{}
+		}
+		all.Wait()
+	})
 }

@@ -8,11 +8,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
-	"sync"
-	"sync/atomic"
 	"testing"
-	"testing/synctest"
-	"time"
 
 	"github.com/keywright/keywright/host"
 	"github.com/keywright/keywright/host/internal/testhook"
@@ -95,44 +91,4 @@ func TestWhatDependsOnWASIIsNotUsedAgain(t *testing.T) {
 			}
 		})
 	}
-}
-
-// SECURITY.md: Limits.Running bounds how many guests run at once.
-func TestLimitsRunning(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		const limit, calls = 2, 6
-		var began, running atomic.Int32
-		leave := make(chan struct{})
-		clock := func() time.Time {
-			if began.Load() > 0 {
-				running.Add(1)
-				<-leave
-				running.Add(-1)
-			}
-			return start
-		}
-		plugin := host.Plugin{Name: "custom.wasm", Wasm: assemble(t, fixed(`(drop (call $clock_time_get (i32.const 0) (i64.const 0) (i32.const 8)))`))}
-		w := makeWorld(testhook.WithoutBuiltIns(context.Background()), t, func(c *host.Config) {
-			c.Plugins, c.Clock, c.Limits.Running = append(c.Plugins, plugin), clock, limit
-		})
-		w.canary("s")
-		connector := w.connect("custom", config{"value": "{{ get_secret('s') }}"})
-		began.Store(1)
-		var all sync.WaitGroup
-		for range calls {
-			all.Go(func() {
-				if _, err := w.try(connector, get(t.Context())); err != nil {
-					t.Error(err)
-				}
-			})
-		}
-		for waiting := calls; waiting > 0; waiting-- {
-			synctest.Wait()
-			if n := running.Load(); n != int32(min(limit, waiting)) {
-				t.Errorf("%d guests run while %d requests wait, of at most %d", n, waiting, limit)
-			}
-			leave <- struct{}{}
-		}
-		all.Wait()
-	})
 }

@@ -29,6 +29,12 @@ var attacks = map[string]func(n int) string{
 	"lists 98 deep": func(n int) string {
 		return "a: [" + times(n, strings.Repeat("[", 97)+strings.Repeat("]", 97)+",") + "]"
 	},
+	"patterns of matches": func(n int) string {
+		return "connectors:\n" + numbered(n, `- {name: A%d, url: 'https://a.example', auth: {type: none}, response: {filter: 'record matches "(?:.b){1000}"', body: 'body_text matches "(?:.b){1000}"'}}`+"\n")
+	},
+	"classes of patterns": func(n int) string {
+		return "connectors:\n" + numbered(n, `- {name: A%d, url: 'https://a.example', auth: {type: none}, response: {filter: 'record matches "\\pL\\pL\\pL\\pL\\pL\\pL\\pL"'}}`+"\n")
+	},
 	"a list":                   func(n int) string { return "a: [" + times(n, "a,") + "]" },
 	"empty lists":              func(n int) string { return "a: [" + times(n, "[],") + "]" },
 	"a block list":             func(n int) string { return "a:\n" + times(n, "-\n") },

@@ -54,6 +54,7 @@ func (l *loader) connect(ctx context.Context, c *definition, info host.PluginInf
 	}
 	connected := l.authenticated(ctx, c, info)
 	c.gateway.Name, c.gateway.Permalink, c.gateway.Auth = c.name, c.permalink, c.auth
+	c.gateway.Patterns = &l.patterns
 	if c.url == nil {
 		c.gateway.URL = "https://unknown.invalid/" // complained of already
 	}

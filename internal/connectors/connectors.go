@@ -175,7 +175,8 @@ type loader struct {
 	types   []string // that there are, with aliases
 	lacking bool     // a plugin of the file could not be loaded, so types are missing
 
-	expressions int // bytes of texts with expressions, of the connectors so far
+	expressions int              // bytes of texts with expressions, of the connectors so far
+	patterns    gateway.Patterns // of all connectors
 }
 
 // load returns an error only for what is not the file's fault.

@@ -15,7 +15,7 @@ func records(n int) []byte {
 }
 
 func BenchmarkFilter(b *testing.B) {
-	filter, problems := CompileFilter("record.owner == user.email", "items")
+	filter, problems := new(Patterns).CompileFilter("record.owner == user.email", "items")
 	if len(problems) > 0 {
 		b.Fatal(problems)
 	}
@@ -39,7 +39,7 @@ func BenchmarkBody(b *testing.B) {
 		{"template without the answer", `{"by":{{ json_encode(user.email) }}}`},
 	} {
 		b.Run(c.name, func(b *testing.B) {
-			body, problems := CompileResponse(c.source)
+			body, problems := new(Patterns).CompileResponse(c.source)
 			if len(problems) > 0 {
 				b.Fatal(problems)
 			}

@@ -17,12 +17,12 @@ type Filter struct {
 // CompileFilter compiles an expression that tells of each record whether the user may see it. It knows record besides
 // what CompileResponse knows. The records are the elements of the body when that is an array; or, with a name in records, of
 // that member of it. When there are problems, there is no Filter.
-func CompileFilter(source, records string) (*Filter, []Problem) {
+func (all *Patterns) CompileFilter(source, records string) (*Filter, []Problem) {
 	pieces, problems := cut(source, false)
 	if len(problems) > 0 {
 		return nil, problems
 	}
-	e, problems := compile(pieces[0], inFilter, false, &patterns{})
+	e, problems := compile(pieces[0], inFilter, false, &patterns{all: all})
 	if len(problems) > 0 {
 		return nil, sorted(problems)
 	}

@@ -9,7 +9,7 @@ import (
 
 func runFilter(t *testing.T, source, records, body string) (string, error) {
 	t.Helper()
-	f, problems := CompileFilter(source, records)
+	f, problems := new(Patterns).CompileFilter(source, records)
 	if len(problems) > 0 {
 		t.Fatalf("%s: %v", source, problems)
 	}
@@ -92,7 +92,7 @@ func TestFilterThatFailsLetsNothingPass(t *testing.T) {
 	}
 
 	t.Run("the context ends it between records", func(t *testing.T) {
-		f, _ := CompileFilter("uuid() != ''", "")
+		f, _ := new(Patterns).CompileFilter("uuid() != ''", "")
 		ctx, cancel := context.WithCancel(t.Context())
 		calls, in := 0, testInput()
 		in.Response.Body = []byte(`[1,2,3]`)
@@ -112,7 +112,7 @@ func TestFilterProblems(t *testing.T) {
 		"get_secret('a')":    "column 1: get_secret is not available here",
 		"{{ record.owner }}": "column 2: syntax error near",
 	} {
-		if _, problems := CompileFilter(source, ""); len(problems) != 1 || !strings.Contains(problems[0].String(), want) {
+		if _, problems := new(Patterns).CompileFilter(source, ""); len(problems) != 1 || !strings.Contains(problems[0].String(), want) {
 			t.Errorf("%s: got %v, want %s", source, problems, want)
 		}
 	}

@@ -37,7 +37,7 @@ func FuzzRun(f *testing.F) {
 				t.Errorf("%q over %q: %v", source, document, err)
 			}
 		}
-		for _, compile := range []func(string) (*Body, []Problem){CompileRequest, CompileResponse} {
+		for _, compile := range []func(string) (*Body, []Problem){new(Patterns).CompileRequest, new(Patterns).CompileResponse} {
 			if b, problems := compile(source); len(problems) == 0 {
 				out, isJSON, err := b.Run(ctx, in)
 				check(err)
@@ -46,7 +46,7 @@ func FuzzRun(f *testing.F) {
 				}
 			}
 		}
-		if filter, problems := CompileFilter(source, ""); len(problems) == 0 {
+		if filter, problems := new(Patterns).CompileFilter(source, ""); len(problems) == 0 {
 			out, err := filter.Run(ctx, in)
 			check(err)
 			if err == nil {
@@ -66,7 +66,7 @@ func FuzzFilter(f *testing.F) {
 	}
 	var filters []*Filter
 	for _, source := range []string{"true", "false", "uuid() < '8'", "record == 1", "record?.n == 1", "len(json_encode(record)) % 2 == 0"} {
-		filter, problems := CompileFilter(source, "")
+		filter, problems := new(Patterns).CompileFilter(source, "")
 		if len(problems) > 0 {
 			f.Fatal(problems)
 		}

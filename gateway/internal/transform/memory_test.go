@@ -17,7 +17,7 @@ func TestInputIsNotCopiedForEachRound(t *testing.T) {
 		in.Response.Body = []byte("[1" + strings.Repeat(",1", 999) + "]")
 		var before, after runtime.MemStats
 		runtime.ReadMemStats(&before)
-		if got, _, err := runBody(t, CompileResponse, source, in); got != "1000" || err != nil {
+		if got, _, err := runBody(t, new(Patterns).CompileResponse, source, in); got != "1000" || err != nil {
 			t.Errorf("%s: %s, %v", name, got, err)
 		}
 		runtime.ReadMemStats(&after)

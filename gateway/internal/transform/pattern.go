@@ -14,17 +14,29 @@ type pattern struct {
 	size int // instructions, or some more
 }
 
+// Patterns compiles sources that are served together, and bounds what all of their patterns take. The zero value is ready
+// for use. It is not safe for concurrent use.
+type Patterns struct {
+	program, reading int // of all sources, those with problems included
+}
+
 // patterns counts what the patterns of a source take. It is known before anything is expanded: a pattern of some hundred
 // bytes can mean a program of gigabytes.
 type patterns struct {
+	all     *Patterns
 	program int // instructions, up to MaxProgram
 	reading int // units of reading, up to MaxReading
 }
 
 // compile compiles a pattern. The problem says what is wrong with it, without quoting it; it is empty when nothing is.
 func (p *patterns) compile(source string) (_ *pattern, problem string) {
-	if p.reading += reading(source); p.reading > MaxReading {
+	units := reading(source)
+	p.reading += units
+	switch p.all.reading += units; {
+	case p.reading > MaxReading:
 		return nil, "the patterns of matches take too long to read: shorten them, or the ranges of characters in those that ignore case"
+	case p.all.reading > MaxReadings:
+		return nil, "all patterns of matches together take too long to read: shorten them, or use fewer"
 	}
 	tree, err := syntax.Parse(source, syntax.Perl)
 	if err != nil {
@@ -35,8 +47,12 @@ func (p *patterns) compile(source string) (_ *pattern, problem string) {
 		return nil, "the pattern is no regular expression of RE2: " + what
 	}
 	size := programSize(tree) + 2 // match and fail
-	if p.program += size; p.program > MaxProgram {
+	p.program += size
+	switch p.all.program += size; {
+	case p.program > MaxProgram:
 		return nil, "the patterns of matches are too large: repeat less in them, as in {0,30}"
+	case p.all.program > MaxPrograms:
+		return nil, "all patterns of matches together are too large: repeat less in them, or use fewer"
 	}
 	compiled, err := regexp.Compile(source)
 	if err != nil { // it was parsed

@@ -27,8 +27,8 @@ func TestPatternsAreBounded(t *testing.T) {
 	} {
 		source := "body_text matches '" + strings.ReplaceAll(c.pattern, `\`, `\\`) + "'"
 		for what, problems := range map[string]func() []Problem{
-			"body":   func() []Problem { _, p := CompileResponse(source); return p },
-			"filter": func() []Problem { _, p := CompileFilter(source, ""); return p },
+			"body":   func() []Problem { _, p := new(Patterns).CompileResponse(source); return p },
+			"filter": func() []Problem { _, p := new(Patterns).CompileFilter(source, ""); return p },
 		} {
 			if found := problems(); len(found) != 1 || !strings.Contains(found[0].Message, c.want) || found[0].Column < 19 {
 				t.Errorf("%s, %s: got %v, want %s", name, what, found, c.want)
@@ -38,11 +38,23 @@ func TestPatternsAreBounded(t *testing.T) {
 
 	t.Run("all of a template", func(t *testing.T) {
 		one := "{{ body_text matches 'a{1000}' }}"
-		if _, problems := CompileRequest(repeat(one, 4)); len(problems) > 0 {
+		if _, problems := new(Patterns).CompileRequest(repeat(one, 4)); len(problems) > 0 {
 			t.Error(problems)
 		}
-		if _, problems := CompileRequest(repeat(one, 5)); len(problems) != 1 {
+		if _, problems := new(Patterns).CompileRequest(repeat(one, 5)); len(problems) != 1 {
 			t.Error(problems)
+		}
+	})
+
+	t.Run("all of a file", func(t *testing.T) {
+		for pattern, most := range map[string]int{"a{1000}b{1000}": MaxPrograms / 2002, `\\pL\\pN\\pS`: MaxReadings / (3*1024 + 8*9)} {
+			all := &Patterns{}
+			for n := range most + 1 {
+				_, problems := all.CompileFilter("record matches '"+pattern+"'", "")
+				if refused := len(problems) == 1 && strings.Contains(problems[0].Message, "all patterns of matches together"); refused != (n == most) {
+					t.Fatalf("%s, %d times: %v", pattern, n+1, problems)
+				}
+			}
 		}
 	})
 
@@ -51,7 +63,7 @@ func TestPatternsAreBounded(t *testing.T) {
 			`(?i)^[a-z0-9._%+-]+@[a-z0-9.-]+\.[a-z]{2,63}$`, `^[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}$`, `(?i)[а-яё]+`, `[\x{0}-\x{10FFFF}]`, `(?i)[一-龥]`,
 			`^\p{Lu}\p{L}*$`, `^.{0,1000}$`, `(?is)<title>(.*?)</title>`, `^(?:(?:25[0-5]|2[0-4]\d|1?\d?\d)(?:\.|$)){4}`,
 		} {
-			if _, problem := new(patterns).compile(pattern); problem != "" {
+			if _, problem := (&patterns{all: &Patterns{}}).compile(pattern); problem != "" {
 				t.Errorf("%s: %s", pattern, problem)
 			}
 		}
@@ -103,7 +115,7 @@ func TestProgramSize(t *testing.T) {
 
 // Matching takes steps for the pattern's instructions over each byte, and stops when there are no more.
 func TestMatchingTakesSteps(t *testing.T) {
-	p, problem := new(patterns).compile("(a?){500}b")
+	p, problem := (&patterns{all: &Patterns{}}).compile("(a?){500}b")
 	if problem != "" {
 		t.Fatal(problem)
 	}
@@ -130,7 +142,7 @@ func TestMatchingTakesSteps(t *testing.T) {
 // A text that is gone through in steps matches as it does at once.
 func TestLongTextsMatch(t *testing.T) {
 	for _, pattern := range []string{`b$`, `^a+b$`, `a\z`, `\xff`, `�`, `ä`, `(?i)Ä$`, `\bx`, `^$`, `.`, `^\C*$`, `[^a]b`} {
-		p, problem := new(patterns).compile(pattern)
+		p, problem := (&patterns{all: &Patterns{}}).compile(pattern)
 		if problem != "" {
 			continue
 		}
@@ -142,7 +154,7 @@ func TestLongTextsMatch(t *testing.T) {
 			}
 		}
 	}
-	p, _ := new(patterns).compile("a")
+	p, _ := (&patterns{all: &Patterns{}}).compile("a")
 	if got, err := matches(newRun(t.Context(), testInput(), false), []any{nil, p}); got != false || err != nil {
 		t.Errorf("null matches: %v, %v", got, err)
 	}

@@ -14,7 +14,7 @@ import (
 // evaluate gives the run of an expression over a body, which tells what it has used; so many steps were used before it.
 func evaluate(ctx context.Context, t *testing.T, used int, source, body string) (*run, any, error) {
 	t.Helper()
-	b, problems := CompileResponse(source)
+	b, problems := new(Patterns).CompileResponse(source)
 	if len(problems) > 0 {
 		t.Fatalf("%s: %v", source, problems)
 	}
@@ -248,7 +248,7 @@ func TestSortBy(t *testing.T) {
 		"sortBy(sortBy([1, 2], #, 'desc'), #) == [1, 2]": "true",
 		"sortBy([], #)":                                  "[]",
 	} {
-		if got, _, err := runBody(t, CompileResponse, source, testInput()); err != nil || got != want {
+		if got, _, err := runBody(t, new(Patterns).CompileResponse, source, testInput()); err != nil || got != want {
 			t.Errorf("%s is %s, %v; want %s", source, got, err, want)
 		}
 	}
@@ -259,7 +259,7 @@ func TestSortBy(t *testing.T) {
 		"len(response.body.id)":      "len takes a list, an object or a text",
 		"min(response.body.name, 1)": "min takes numbers, or lists of them",
 	} {
-		if _, _, err := runBody(t, CompileResponse, source, testInput()); err == nil || !strings.Contains(err.Error(), want) || !strings.HasPrefix(fmt.Sprint(err), "column ") {
+		if _, _, err := runBody(t, new(Patterns).CompileResponse, source, testInput()); err == nil || !strings.Contains(err.Error(), want) || !strings.HasPrefix(fmt.Sprint(err), "column ") {
 			t.Errorf("%s: %v, want %s", source, err, want)
 		}
 	}

@@ -43,6 +43,13 @@ const (
 	MaxReading = 1 << 16 // what it takes to parse them; see reading
 )
 
+// Limits of all sources that one Patterns compiles. In memory, patterns take some 50 bytes for an instruction, and 20 for a
+// unit of reading.
+const (
+	MaxPrograms = 128 * MaxProgram
+	MaxReadings = 32 * MaxReading
+)
+
 // Input is what expressions are evaluated with. Functions may be nil when no expression calls them.
 type Input struct {
 	User     *host.User // nil when the request has none
@@ -82,14 +89,14 @@ type part struct {
 
 // CompileRequest compiles the template of an outgoing body: text with {{ expression }}. It knows user, tenant_id,
 // request and body_text. When there are problems, there is no Body.
-func CompileRequest(source string) (*Body, []Problem) {
-	return compileBody(source, true, inRequest)
+func (all *Patterns) CompileRequest(source string) (*Body, []Problem) {
+	return all.compileBody(source, true, inRequest)
 }
 
 // CompileResponse compiles what makes the answer's body: a template when the source holds {{, otherwise one expression.
 // It knows response besides what CompileRequest knows. When there are problems, there is no Body.
-func CompileResponse(source string) (*Body, []Problem) {
-	return compileBody(source, strings.Contains(source, "{{"), inResponse)
+func (all *Patterns) CompileResponse(source string) (*Body, []Problem) {
+	return all.compileBody(source, strings.Contains(source, "{{"), inResponse)
 }
 
 // cut splits a template at its expressions. A source that is no template is one expression.
@@ -110,15 +117,15 @@ func cut(source string, template bool) (pieces []exprscan.Piece, problems []Prob
 	return pieces, problems
 }
 
-func compileBody(source string, template bool, where place) (*Body, []Problem) {
+func (all *Patterns) compileBody(source string, template bool, where place) (*Body, []Problem) {
 	pieces, problems := cut(source, template)
-	b, all := &Body{template: template}, &patterns{}
+	b, its := &Body{template: template}, &patterns{all: all}
 	for _, p := range pieces {
 		if !p.Expression {
 			b.pieces = append(b.pieces, part{text: p.Text})
 			continue
 		}
-		e, found := compile(p, where, true, all)
+		e, found := compile(p, where, true, its)
 		problems = append(problems, found...)
 		if e != nil {
 			b.pieces = append(b.pieces, part{expression: e})

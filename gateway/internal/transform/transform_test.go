@@ -74,7 +74,7 @@ func TestRequestTemplate(t *testing.T) {
 		{"url_encode", "{{ url_encode('a b&c') }}", "a+b%26c"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			if got, _, err := runBody(t, CompileRequest, c.source, testInput()); err != nil || got != c.want {
+			if got, _, err := runBody(t, new(Patterns).CompileRequest, c.source, testInput()); err != nil || got != c.want {
 				t.Errorf("%s\n got %s, %v\nwant %s", c.source, got, err, c.want)
 			}
 		})
@@ -118,7 +118,7 @@ func TestResponseExpression(t *testing.T) {
 		{"in", "response.body.z in ['a'] || 'z' in response.body", "true"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			if got, _, err := runBody(t, CompileResponse, c.source, testInput()); err != nil || got != c.want {
+			if got, _, err := runBody(t, new(Patterns).CompileResponse, c.source, testInput()); err != nil || got != c.want {
 				t.Errorf("%s\n got %s, %v\nwant %s", c.source, got, err, c.want)
 			}
 		})
@@ -129,7 +129,7 @@ func TestWhatIsJSON(t *testing.T) {
 	for source, want := range map[string]bool{
 		"response.body": true, "response.body.name": false, "response.body.id": true, "nil": true, "{a: 1}": true, "json_encode(1)": false, "{{ response.body.a }}": false,
 	} {
-		if _, isJSON, err := runBody(t, CompileResponse, source, testInput()); err != nil || isJSON != want {
+		if _, isJSON, err := runBody(t, new(Patterns).CompileResponse, source, testInput()); err != nil || isJSON != want {
 			t.Errorf("%s: %v, %v", source, isJSON, err)
 		}
 	}
@@ -139,12 +139,12 @@ func TestResponseThatIsText(t *testing.T) {
 	in := testInput()
 	in.Response.Header.Set("Content-Type", "text/html")
 	in.Response.Body = []byte("<b>{{ x }}</b>")
-	if got, isJSON, err := runBody(t, CompileResponse, "response.body", in); got != "<b>{{ x }}</b>" || isJSON || err != nil {
+	if got, isJSON, err := runBody(t, new(Patterns).CompileResponse, "response.body", in); got != "<b>{{ x }}</b>" || isJSON || err != nil {
 		t.Errorf("got %s, %v, %v", got, isJSON, err)
 	}
 	in.Response.Header.Set("Content-Type", "application/problem+json")
 	in.Response.Body = []byte(`{"a":"b"}`)
-	if got, _, err := runBody(t, CompileResponse, "response.body.a", in); got != "b" || err != nil {
+	if got, _, err := runBody(t, new(Patterns).CompileResponse, "response.body.a", in); got != "b" || err != nil {
 		t.Errorf("got %s, %v", got, err)
 	}
 }
@@ -194,7 +194,7 @@ func TestProblems(t *testing.T) {
 		{"an equals sign", "{{ user.id = 1 }}", `column 12: syntax error near "=": == is for comparing`},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			_, problems := CompileRequest(c.source)
+			_, problems := new(Patterns).CompileRequest(c.source)
 			if len(problems) == 0 || !strings.Contains(problems[0].String(), c.want) {
 				t.Errorf("%s\n got %v\nwant %s", c.source, problems, c.want)
 			}
@@ -211,14 +211,14 @@ func TestProblems(t *testing.T) {
 			"repeat('x', 9)", "fromJSON('1')", "toJSON(1)", "date('2024-01-01')", "timezone('UTC')", "duration('1s')", "type(1)", "keys({})", "get({}, 'a')",
 			"reduce([1], # + #acc)", "groupBy([1], #)", "flatten([[1]])", "concat([1], [2])", "uniq([1])", "float('1')", "::upper('x')", "::now()", "env('HOME')", "$env()",
 		} {
-			if _, problems := CompileResponse(source); len(problems) == 0 || !strings.Contains(problems[0].Message, "unknown function") {
+			if _, problems := new(Patterns).CompileResponse(source); len(problems) == 0 || !strings.Contains(problems[0].Message, "unknown function") {
 				t.Errorf("%s: %v", source, problems)
 			}
 		}
 	})
 
 	t.Run("every problem at once", func(t *testing.T) {
-		_, problems := CompileRequest("{{ a + b }} {{ c( }} {{ now()")
+		_, problems := new(Patterns).CompileRequest("{{ a + b }} {{ c( }} {{ now()")
 		var columns []int
 		for _, p := range problems {
 			columns = append(columns, p.Column)
@@ -234,12 +234,12 @@ func TestProblems(t *testing.T) {
 			strings.Repeat("{{1}}", MaxExpressions+1):           "more than 256 expressions",
 			"{{ " + strings.Repeat("1,", MaxTokens/2+1) + " }}": "more than 4096 tokens",
 		} {
-			if _, problems := CompileRequest(source); len(problems) != 1 || !strings.Contains(problems[0].Message, want) {
+			if _, problems := new(Patterns).CompileRequest(source); len(problems) != 1 || !strings.Contains(problems[0].Message, want) {
 				t.Errorf("want %s, got %v", want, problems)
 			}
 		}
 		deep := strings.Repeat("(", MaxTokens/2-1) + "1" + strings.Repeat(")", MaxTokens/2-1)
-		if _, problems := CompileResponse(deep); len(problems) > 0 {
+		if _, problems := new(Patterns).CompileResponse(deep); len(problems) > 0 {
 			t.Errorf("%v", problems)
 		}
 	})
@@ -277,7 +277,7 @@ func TestErrorsSayWhereAndQuoteNothing(t *testing.T) {
 			in := testInput()
 			in.UUID = func() (string, error) { return "", errors.New("no random bytes") }
 			in.Response.Body = []byte(`{"s":"hunter2","l":[1],"none":null,"big":12345678901234567890}`)
-			_, _, err := runBody(t, CompileResponse, c.source, in)
+			_, _, err := runBody(t, new(Patterns).CompileResponse, c.source, in)
 			var e *Error
 			if !errors.As(err, &e) || !strings.Contains(err.Error(), c.want) || e.Column == 0 {
 				t.Fatalf("%s\n got %v\nwant %s", c.source, err, c.want)
@@ -303,14 +303,14 @@ func TestJSONIsReadStrictly(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			in := testInput()
 			in.Response.Body = []byte(c.body)
-			if _, _, err := runBody(t, CompileResponse, "upper(response.body)", in); err == nil || !strings.Contains(err.Error(), c.want) {
+			if _, _, err := runBody(t, new(Patterns).CompileResponse, "upper(response.body)", in); err == nil || !strings.Contains(err.Error(), c.want) {
 				t.Errorf("got %v, want %s", err, c.want)
 			}
 		})
 	}
 	in := testInput()
 	in.Response.Body = []byte(strings.Repeat("[", MaxDepth) + strings.Repeat("]", MaxDepth))
-	if got, _, err := runBody(t, CompileResponse, "response.body", in); err != nil || got != string(in.Response.Body) {
+	if got, _, err := runBody(t, new(Patterns).CompileResponse, "response.body", in); err != nil || got != string(in.Response.Body) {
 		t.Error(err)
 	}
 }
@@ -333,7 +333,7 @@ func TestHostileAnswers(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			in := testInput()
 			in.Response.Body = []byte("{" + c.body + "}")
-			if _, _, err := runBody(t, CompileResponse, c.source, in); err == nil || !strings.Contains(err.Error(), c.want) {
+			if _, _, err := runBody(t, new(Patterns).CompileResponse, c.source, in); err == nil || !strings.Contains(err.Error(), c.want) {
 				t.Errorf("got %v, want %s", err, c.want)
 			}
 		})
@@ -344,7 +344,7 @@ func TestHostileAnswers(t *testing.T) {
 		in.Response.Body = []byte("{" + list(3000) + "}")
 		ctx, cancel := context.WithCancel(t.Context())
 		in.UUID = func() (string, error) { cancel(); return "x", nil }
-		b, _ := CompileResponse("all(response.body.l, all(response.body.l, uuid() == 'x'))")
+		b, _ := new(Patterns).CompileResponse("all(response.body.l, all(response.body.l, uuid() == 'x'))")
 		if _, _, err := b.Run(ctx, in); !errors.Is(err, context.Canceled) {
 			t.Errorf("got %v", err)
 		}
