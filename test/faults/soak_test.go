@@ -36,21 +36,21 @@ type providers struct {
 	api, login *httptest.Server
 
 	mu     sync.Mutex
-	valid  map[string]bool   // secrets
-	tokens map[string]string // with the secret that each was given for
+	valid  map[string]chan struct{} // secrets; each is closed when a request comes with it
+	tokens map[string]string        // with the secret that each was given for
 
 	refused atomic.Int64 // requests with a secret or token that is not valid, or none
 }
 
 func newProviders() *providers {
-	p := &providers{valid: map[string]bool{}, tokens: map[string]string{}}
+	p := &providers{valid: map[string]chan struct{}{}, tokens: map[string]string{}}
 	p.api = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		p.mu.Lock()
 		key := r.Header.Get("X-Key")
 		if bearer, ok := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer "); ok {
 			key = p.tokens[bearer]
 		}
-		ok := p.valid[key]
+		ok := p.takes(key)
 		p.mu.Unlock()
 		if !ok {
 			p.refused.Add(1)
@@ -63,7 +63,7 @@ func newProviders() *providers {
 		p.mu.Lock()
 		defer p.mu.Unlock()
 		key := r.FormValue("client_secret")
-		if !p.valid[key] {
+		if !p.takes(key) {
 			p.refused.Add(1)
 			w.WriteHeader(http.StatusUnauthorized)
 			return
@@ -76,12 +76,34 @@ func newProviders() *providers {
 	return p
 }
 
-func (p *providers) set(secret string, valid bool) {
+// takes reports whether a secret is valid. It is called with mu held.
+func (p *providers) takes(secret string) bool {
+	used, valid := p.valid[secret]
+	if !valid {
+		return false
+	}
+	select {
+	case <-used:
+	default:
+		close(used)
+	}
+	return true
+}
+
+// allow makes a secret valid. The channel is closed when a request comes with it.
+func (p *providers) allow(secret string) (used <-chan struct{}) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.valid[secret] = valid; !valid {
-		delete(p.valid, secret)
-	}
+	first := make(chan struct{})
+	p.valid[secret] = first
+	return first
+}
+
+// refuse makes a secret invalid.
+func (p *providers) refuse(secret string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	delete(p.valid, secret)
 }
 
 // epochs tell when all requests that may have read an older secret have ended.
@@ -136,16 +158,18 @@ func replace(t *testing.T, file, text string) {
 	}
 }
 
-// rotate writes another secret, and has the providers take the one before until nobody can have it in hand.
+// rotate writes another secret. The providers take the one before until nobody can have it in hand: the gateway remembers it
+// for up to a second, and requests that began before the other one came may still have it.
 func (s *soak) rotate(n int) {
 	s.t.Helper()
 	before := s.version
 	s.version = fmt.Sprintf("secret-of-the-soak-%d", n)
-	s.set(s.version, true)
+	used := s.allow(s.version)
 	replace(s.t, s.secret, s.version)
 	if before != "" {
+		<-used
 		s.epochs.next().Wait()
-		s.set(before, false)
+		s.refuse(before)
 	}
 }
 
