@@ -37,10 +37,10 @@ func TestSecretsOfTheDirectoryAreRememberedForASecond(t *testing.T) {
 		if err := os.Remove(file); err != nil {
 			t.Fatal(err)
 		}
-		time.Sleep(time.Second - time.Nanosecond)
+		<-time.After(time.Second - time.Nanosecond) // of the bubble
 		want(options.First, "the first")
 		want(options.Host.Secrets, "the first")
-		time.Sleep(time.Nanosecond)
+		<-time.After(time.Nanosecond)
 		want(options.First, "")
 		want(options.Host.Secrets, "")
 	})
