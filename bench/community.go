@@ -37,7 +37,7 @@ func (c community) repliesOf(i int) int {
 
 const mostReplies = 6
 
-// replyOf gives ids of the n-th reply among those of the articles that have most.
+// replyOf returns ids of the n-th reply among those of the articles that have most.
 func (c community) replyOf(n int) (article, reply string) {
 	i := n / mostReplies * 50 % c.articles
 	return articleID(i), strconv.Itoa(n%mostReplies + 1)

@@ -115,7 +115,7 @@ func (s *contentServer) fill(ctx context.Context) (database, error) {
 	return db, err
 }
 
-// batches gives the records of a community, some at a time.
+// batches returns the records of a community, some at a time.
 func batches(c community, size int) iter.Seq[[]content.Record] {
 	return func(yield func([]content.Record) bool) {
 		var batch []content.Record
@@ -164,7 +164,7 @@ func (s *contentServer) close() error {
 	return errors.Join(failed, s.engine.close())
 }
 
-// check tells whether the pages that are measured are full, and have no article twice.
+// check reports whether the pages that are measured are full, and have no article twice.
 func (s *contentServer) check(ctx context.Context) error {
 	client := newClient()
 	defer client.CloseIdleConnections()

@@ -25,7 +25,7 @@ func idleRows() []row {
 	}}
 }
 
-// childIdle gives bytes.
+// childIdle returns bytes.
 func childIdle(ctx context.Context, _ []string) (float64, error) {
 	keys()
 	before, err := resident()

@@ -2,7 +2,7 @@ package main
 
 import "slices"
 
-// rows gives the table, in the order it is printed in.
+// rows returns the table, in the order it is printed in.
 func rows(databases contents) []row {
 	return slices.Concat(
 		roundTripRows(), callRows(), jwtRows(), meteringRows(), startRows(), idleRows(), throughputRows(), exchangeRows(), allocationRows(), gatewayRows(),

@@ -36,7 +36,7 @@ func startRows() []row {
 	}
 }
 
-// childStart gives nanoseconds. Its argument is the code cache, if there is to be one.
+// childStart returns nanoseconds. Its argument is the code cache, if there is to be one.
 func childStart(ctx context.Context, args []string) (float64, error) {
 	keys() // before the time runs
 	dir := ""

@@ -55,7 +55,7 @@ func throughput(ctx context.Context, s session, authType string) (result, error)
 	return measured, nil
 }
 
-// childThroughput gives requests in a second. Its arguments are an auth type and how long it is measured.
+// childThroughput returns requests in a second. Its arguments are an auth type and how long it is measured.
 func childThroughput(ctx context.Context, args []string) (float64, error) {
 	if len(args) != 2 {
 		return 0, errors.New("an auth type and a duration, please")

@@ -137,7 +137,7 @@ type Reply struct {
 	Permalink                  string       `json:"permalink"` // URL
 }
 
-// Visible tells whether everybody may see the reply, as long as its article is not trashed.
+// Visible reports whether everybody may see the reply, as long as its article is not trashed.
 func (r *Reply) Visible() bool { return !r.Trashed && !r.Spam && !r.PendingApproval }
 
 // Report says that somebody found a reply wrong.

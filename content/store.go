@@ -23,15 +23,15 @@ const (
 // Store is where records are read. Its methods are safe for concurrent use. Each sees one state of all records, and
 // fails with [ErrNotFound] for an id that no record can have ([CheckID]).
 type Store interface {
-	// ProductUpdate gives one that is not trashed, or any of them to moderators.
+	// ProductUpdate returns one that is not trashed, or any of them to moderators.
 	ProductUpdate(ctx context.Context, id string, audience Audience) (*ProductUpdate, error)
-	// Articles gives up to limit articles that are not trashed, after skipping others, by last activity, the latest first,
-	// and by id, the greatest first (compared by bytes), where that is equal. The last activity is the later of
+	// Articles returns up to limit articles that are not trashed, after skipping others, by last activity, the latest
+	// first, and by id, the greatest first (compared by bytes), where that is equal. The last activity is the later of
 	// LastActivityAt and the newest visible reply; articles that have neither come last.
 	Articles(ctx context.Context, skip int64, limit int) ([]Article, error)
-	// Reply gives one that is visible, of an article that is not trashed, or any of an article to moderators.
+	// Reply returns one that is visible, of an article that is not trashed, or any of an article to moderators.
 	Reply(ctx context.Context, articleID, id string, audience Audience) (*Reply, error)
-	// Moderator tells whether there is a moderator of this id.
+	// Moderator reports whether there is a moderator of this id.
 	Moderator(ctx context.Context, id string) (bool, error)
 }
 

@@ -44,7 +44,7 @@ func (g *generation) crossOrigin(w http.ResponseWriter, r *http.Request) (prefli
 	return true, nil
 }
 
-// sameOrigin tells whether a page of the gateway's own origin calls.
+// sameOrigin reports whether a page of the gateway's own origin calls.
 func sameOrigin(origin string, r *http.Request) bool {
 	name, secure := strings.CutPrefix(origin, "https://")
 	if !secure && r.TLS == nil { // a proxy in front may have TLS

@@ -296,7 +296,7 @@ func parsePattern(text string) (pattern, error) {
 	return p, nil
 }
 
-// matches tells whether a path, decoded, is one of the pattern's.
+// matches reports whether a path, decoded, is one of the pattern's.
 func (p pattern) matches(segments []string) bool {
 	for i, want := range p {
 		switch {

@@ -147,7 +147,7 @@ func (g *Gateway) Use(s Setup) (wait func()) {
 	return before.inFlight.Wait
 }
 
-// enter gives what is in use, for one request. It is matched by Done of inFlight.
+// enter returns what is in use, for one request. It is matched by Done of inFlight.
 func (g *Gateway) enter() *generation {
 	g.mu.RLock()
 	defer g.mu.RUnlock()

@@ -80,7 +80,7 @@ func (l *limiter) rates(user string) error {
 	return nil
 }
 
-// of gives the rate of a user.
+// of returns the rate of a user.
 func (l *limiter) of(user string) *rate.Limiter {
 	l.mu.Lock()
 	defer l.mu.Unlock()

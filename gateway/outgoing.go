@@ -207,7 +207,7 @@ func parseBase(text string) (*url.URL, error) {
 	return base, nil
 }
 
-// allows tells whether the definition has a pattern for the caller's path.
+// allows reports whether the definition has a pattern for the caller's path.
 func (c *Connector) allows(in Incoming) error {
 	if in.Trusted {
 		return nil

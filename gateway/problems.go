@@ -6,7 +6,7 @@ import (
 	"github.com/keywright/keywright/host"
 )
 
-// problemsOf gives what a template's error lists.
+// problemsOf returns what a template's error lists.
 func problemsOf(err error) []host.Problem {
 	var wrong *host.TemplateError
 	if errors.As(err, &wrong) {

@@ -35,7 +35,7 @@ func NewSessions(ctx context.Context, c Identity, transport http.RoundTripper, a
 	return Sessions{i}, err
 }
 
-// CheckIdentity gives everything that is wrong with one. The paths of the problems begin at it: jwt.issuer.
+// CheckIdentity returns everything that is wrong with one. The paths of the problems begin at it: jwt.issuer.
 func CheckIdentity(c Identity, allowHTTP bool) []host.Problem {
 	var all []host.Problem
 	for _, p := range c.Check(allowHTTP) {

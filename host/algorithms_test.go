@@ -102,7 +102,7 @@ func TestAnotherImplementationVerifiesWhatThePluginSends(t *testing.T) {
 	}
 }
 
-// sentBy gives the Authorization header that the jwt plugin sends.
+// sentBy returns the Authorization header that the jwt plugin sends.
 func sentBy(t *testing.T, algorithm, key string) string {
 	t.Helper()
 	sent := ""

@@ -286,7 +286,7 @@ func (k *checker) complaint(line string) {
 	k.wrong(path(field), 0, "%s", message)
 }
 
-// scalar gives the text of a value that a field of a kind may have. Texts may be templates.
+// scalar returns the text of a value that a field of a kind may have. Texts may be templates.
 func scalar(kind string, value any) (string, bool) {
 	switch v := value.(type) {
 	case string:

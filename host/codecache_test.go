@@ -30,7 +30,7 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// cachedIn gives the files of a code cache, and when each was written.
+// cachedIn returns the files of a code cache, and when each was written.
 func cachedIn(t *testing.T, dir string) map[string]string {
 	t.Helper()
 	files := map[string]string{}

@@ -15,7 +15,7 @@ import (
 // key is an api_key configuration that sends a value in the header X-Key.
 func key(value string) config { return config{"key": "X-Key", "value": value, "in": "header"} }
 
-// rendered gives what a template comes to.
+// rendered returns what a template comes to.
 func (w *world) rendered(template string) string {
 	w.t.Helper()
 	return w.send(w.connect("api_key", key(template)), get(ann(context.Background()))).header.Get("X-Key")

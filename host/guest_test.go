@@ -62,7 +62,7 @@ func (g *guest) Call(_ context.Context, export string, env abi.Env) (result sand
 	return sandbox.Result{Output: []byte(output), OutputSet: true}, nil
 }
 
-// withGuest gives the host a plugin.
+// withGuest returns the host a plugin.
 func withGuest(g *guest, grants ...string) func(*host.Config) {
 	p := g.plugin(grants...)
 	return func(c *host.Config) { c.Plugins = append(c.Plugins, p) }
@@ -73,7 +73,7 @@ func sealedField(name string, sinks ...string) abi.Field {
 	return abi.Field{Name: name, Kind: abi.KindString, Sealed: true, Sinks: sinks}
 }
 
-// value gives a field of the configuration.
+// value returns a field of the configuration.
 func value(env abi.Env, field string) string {
 	v, _ := env.ConfigGet(field)
 	return v

@@ -30,7 +30,7 @@ func parseOrigin(text string) (origin, error) {
 	return originOf(u)
 }
 
-// originOf gives the origin of a URL, with its host in lower case and its port written out.
+// originOf returns the origin of a URL, with its host in lower case and its port written out.
 func originOf(u *url.URL) (origin, error) {
 	o := origin{scheme: strings.ToLower(u.Scheme), port: u.Port()}
 	switch {

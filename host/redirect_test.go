@@ -184,7 +184,7 @@ func TestKeyInTheQueryIsNotInErrors_threats_19(t *testing.T) {
 	}
 }
 
-// fails gives the error of a request that should have one.
+// fails returns the error of a request that should have one.
 func fails(response *http.Response, err error) error {
 	if err == nil {
 		_ = response.Body.Close()

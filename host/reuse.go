@@ -29,7 +29,7 @@ type reuseKey struct {
 	subject   subject
 }
 
-// reuse gives what an earlier call has come to, if it is what this one would come to, or nil.
+// reuse returns what an earlier call has come to, if it is what this one would come to, or nil.
 func (c *Connector) reuse(secrets []string, who *subject) *outcome {
 	var earlier *reusable
 	if c.personal() {
@@ -65,7 +65,7 @@ func (c *Connector) keep(secrets []string, who subject, call *hostfn.Call, out *
 	}
 }
 
-// personal tells whether the templates name something of the user.
+// personal reports whether the templates name something of the user.
 func (c *Connector) personal() bool { return len(c.plan.Names.User) > 0 || c.plan.Names.Tenant }
 
 // subject takes from the context what the templates name.

@@ -7,10 +7,10 @@ import (
 	"github.com/keywright/keywright/internal/abi"
 )
 
-// Schema gives a JSON Schema (draft 2020-12) of the auth object, {"type", "config"}, that a connector has for this auth
-// type, for editors and forms. It accepts what [Host.Connect] accepts, as far as a schema can tell: where a value that is
-// no text is wanted, a text with a template is accepted as well. Aliases of the type are accepted and marked by the
-// description of the type.
+// Schema returns a JSON Schema (draft 2020-12) of the auth object, {"type", "config"}, that a connector has for this
+// auth type, for editors and forms. It accepts what [Host.Connect] accepts, as far as a schema can tell: where a value
+// that is no text is wanted, a text with a template is accepted as well. Aliases of the type are accepted and marked by
+// the description of the type.
 func (p PluginInfo) Schema() ([]byte, error) {
 	config := schema{Type: "object", Properties: map[string]schema{}, AdditionalProperties: new(bool)}
 	for i := range p.Fields {

@@ -214,7 +214,7 @@ func (s *shield) unseen(r *http.Response) error {
 	return nil
 }
 
-// without gives headers without those that hold the credential.
+// without returns headers without those that hold the credential.
 func (s *shield) without(headers http.Header) http.Header {
 	var buffer [2 << 10]byte
 	all := buffer[:0]

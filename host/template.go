@@ -57,10 +57,10 @@ func (h *Host) Template(source string) (*Template, error) {
 // Secrets lists the names of the secrets that the template names, sorted.
 func (t *Template) Secrets() []string { return t.compiled.Names().Secrets }
 
-// Personal tells whether the template names something of the user, or tenant_id.
+// Personal reports whether the template names something of the user, or tenant_id.
 func (t *Template) Personal() bool { return len(t.names.User) > 0 || t.names.Tenant }
 
-// Literal gives the text when there is no expression in it.
+// Literal returns the text when there is no expression in it.
 func (t *Template) Literal() (text string, ok bool) { return t.compiled.Literal() }
 
 // Render reads the secrets that the template names, and evaluates its expressions for the user of the context. Its error
@@ -124,7 +124,7 @@ func (h *Host) secret(ctx context.Context, name string) (string, error) {
 	return value, nil
 }
 
-// Variable gives what get_variable gives in templates.
+// Variable returns what get_variable gives in templates.
 func (h *Host) Variable(name string) (value string, ok bool) {
 	value, ok = h.config.Variables[name]
 	return value, ok

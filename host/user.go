@@ -15,12 +15,12 @@ type User struct {
 
 type userKey struct{}
 
-// WithUser gives the requests that are made with the context their user.
+// WithUser returns the requests that are made with the context their user.
 func WithUser(ctx context.Context, u User) context.Context {
 	return context.WithValue(ctx, userKey{}, u)
 }
 
-// UserFrom gives the user of a context.
+// UserFrom returns the user of a context.
 func UserFrom(ctx context.Context) (User, bool) {
 	u, ok := ctx.Value(userKey{}).(User)
 	return u, ok

@@ -121,14 +121,14 @@ func (w *world) secret(_ context.Context, name string) (string, error) {
 	return host.MapSecrets(w.secrets).Secret(context.Background(), name)
 }
 
-// setSecret gives a secret a value that the test does not look for, because it is short or not secret.
+// setSecret returns a secret a value that the test does not look for, because it is short or not secret.
 func (w *world) setSecret(name, value string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.secrets[name] = value
 }
 
-// canary gives a secret a random value, and returns that.
+// canary returns a secret a random value, and returns that.
 func (w *world) canary(name string) string {
 	value := randomSecret()
 	w.hide("secret "+name, value)
@@ -196,7 +196,7 @@ func token(accessToken string, expiresIn int64) answer {
 	return respond(http.StatusOK, fmt.Sprintf(`{"access_token":%q,"token_type":"Bearer","expires_in":%d}`, accessToken, expiresIn))
 }
 
-// tokens gives another token to each exchange: t1, t2, and so on.
+// tokens returns another token to each exchange: t1, t2, and so on.
 func tokens(expiresIn int64) answer {
 	var mu sync.Mutex
 	n := 0
@@ -240,7 +240,7 @@ func (w *world) connectAs(name, authType string, c config) *host.Connector {
 	return connector
 }
 
-// problems gives what is wrong with a configuration, as "path: message" lines without the connector.
+// problems returns what is wrong with a configuration, as "path: message" lines without the connector.
 func (w *world) problems(authType string, c config) []string {
 	w.t.Helper()
 	_, err := w.host.Connect(context.Background(), host.Connector{

@@ -34,7 +34,7 @@ type database interface {
 	io.Closer
 }
 
-// databaseURL gives the URL of the command line or the environment.
+// databaseURL returns the URL of the command line or the environment.
 func (a *app) databaseURL(c *cobra.Command, flag string) (string, error) {
 	if flag == "" {
 		flag = a.env(contentDB)

@@ -106,7 +106,7 @@ func writeResult(b *strings.Builder, s style, width int, result tour.Result) {
 	}
 }
 
-// received gives lines with the credential that the API found in a request.
+// received returns lines with the credential that the API found in a request.
 func received(r *demo.Received) []string {
 	if r == nil {
 		return []string{"nothing"}

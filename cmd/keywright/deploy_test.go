@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// lines gives a file of deploy/ without comments and empty lines.
+// lines returns a file of deploy/ without comments and empty lines.
 func lines(t *testing.T, name string) []string {
 	t.Helper()
 	text, err := os.ReadFile("../../deploy/" + name)

@@ -82,7 +82,7 @@ func (a *app) pluginList() *cobra.Command {
 	return c
 }
 
-// plugins gives those of a configuration, or without one the built-in ones.
+// plugins returns those of a configuration, or without one the built-in ones.
 func (a *app) plugins(c *cobra.Command, f *configFlags) ([]host.PluginInfo, error) {
 	ctx := c.Context()
 	if f.file != "" {
@@ -148,7 +148,7 @@ func (a *app) pluginInspect() *cobra.Command {
 	return c
 }
 
-// wasm gives the module of a built-in auth type, or that of a file.
+// wasm returns the module of a built-in auth type, or that of a file.
 func (a *app) wasm(c *cobra.Command, name string) ([]byte, error) {
 	builtIn, err := a.plugins(c, &configFlags{})
 	if err != nil {
@@ -225,7 +225,7 @@ func (a *app) writeInspected(p host.PluginInfo, module moduleinfo.Info) error {
 	return err
 }
 
-// short gives imports without the modules that every plugin imports from.
+// short returns imports without the modules that every plugin imports from.
 func short(imports []string) []string {
 	names := make([]string, len(imports))
 	for i, name := range imports {
@@ -235,7 +235,7 @@ func short(imports []string) []string {
 	return names
 }
 
-// ours gives the exports that the contract knows; compilers add others, which are ignored.
+// ours returns the exports that the contract knows; compilers add others, which are ignored.
 func ours(exports []string) []string {
 	return slices.DeleteFunc(slices.Clone(exports), func(name string) bool {
 		return !slices.Contains([]string{abi.ExportDescribe, abi.ExportValidate, abi.ExportAuthenticate}, name)

@@ -71,7 +71,7 @@ func TestProgressOfAnImport(t *testing.T) {
 	}
 }
 
-// inTerminal gives what a command line writes to a terminal of so many columns; 0 is one that does not tell.
+// inTerminal returns what a command line writes to a terminal of so many columns; 0 is one that does not tell.
 func inTerminal(t *testing.T, width int, args ...string) string {
 	t.Helper()
 	master, err := os.OpenFile("/dev/ptmx", os.O_RDWR, 0)

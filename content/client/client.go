@@ -57,8 +57,8 @@ type Options struct {
 	ResolveEmbeds bool   // URLs in the body become the HTML of their providers
 }
 
-// ProductUpdate gives a product update. The error is [content.ErrNotFound] when there is none, or it is trashed and ModeratorID
-// not valid.
+// ProductUpdate returns a product update. The error is [content.ErrNotFound] when there is none, or it is trashed and
+// ModeratorID not valid.
 func (c *Client) ProductUpdate(ctx context.Context, id string, o Options) (*content.ProductUpdate, error) {
 	query := moderator(o.ModeratorID)
 	if o.ResolveEmbeds {
@@ -76,8 +76,8 @@ func (c *Client) ProductUpdate(ctx context.Context, id string, o Options) (*cont
 	return wrapped.Result, nil
 }
 
-// Articles gives a page of the articles, by last activity, the latest first. Pages count from 1; one after the last is empty.
-// Where page or pageSize is 0, the server's default holds: the first page, 25 articles.
+// Articles returns a page of the articles, by last activity, the latest first. Pages count from 1; one after the last
+// is empty. Where page or pageSize is 0, the server's default holds: the first page, 25 articles.
 func (c *Client) Articles(ctx context.Context, page, pageSize int) ([]content.Article, error) {
 	query := url.Values{}
 	if page != 0 {
@@ -95,8 +95,9 @@ func (c *Client) Articles(ctx context.Context, page, pageSize int) ([]content.Ar
 	return wrapped.Result, nil
 }
 
-// AllArticles gives all articles, a page after the other, until one is not full. An error is the last that comes. When articles
-// move while they are read, one may come twice, or not at all: each page is of the moment that it is read.
+// AllArticles returns all articles, a page after the other, until one is not full. An error is the last that comes.
+// When articles move while they are read, one may come twice, or not at all: each page is of the moment that it is
+// read.
 func (c *Client) AllArticles(ctx context.Context) iter.Seq2[content.Article, error] {
 	return func(yield func(content.Article, error) bool) {
 		for page := 1; ; page++ {
@@ -117,8 +118,8 @@ func (c *Client) AllArticles(ctx context.Context) iter.Seq2[content.Article, err
 	}
 }
 
-// Reply gives a reply of an article. The error is [content.ErrNotFound] when there is none, or it is not for everybody and
-// moderatorID not valid; "" is none.
+// Reply returns a reply of an article. The error is [content.ErrNotFound] when there is none, or it is not for
+// everybody and moderatorID not valid; "" is none.
 func (c *Client) Reply(ctx context.Context, articleID, id, moderatorID string) (*content.Reply, error) {
 	reply := new(content.Reply)
 	if err := c.get(ctx, []string{"articles", articleID, "replies", id}, moderator(moderatorID), reply); err != nil {
@@ -167,7 +168,7 @@ func (c *Client) get(ctx context.Context, segments []string, query url.Values, i
 	return nil
 }
 
-// below gives the URL of segments below a base. Each stays one segment, whatever is in it.
+// below returns the URL of segments below a base. Each stays one segment, whatever is in it.
 func below(base *url.URL, segments []string) *url.URL {
 	u := *base
 	u.RawPath = strings.TrimSuffix(base.EscapedPath(), "/")

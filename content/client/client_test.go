@@ -62,7 +62,7 @@ type upper struct{}
 
 func (upper) Resolve(_ context.Context, html string) string { return strings.ToUpper(html) }
 
-// connect gives a client of a handler, and through a connector when it is to be so.
+// connect returns a client of a handler, and through a connector when it is to be so.
 func connect(t *testing.T, h http.Handler, path string, through bool) *client.Client {
 	t.Helper()
 	server := httptest.NewServer(h)

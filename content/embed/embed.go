@@ -88,7 +88,7 @@ func New(c Config) (*Resolver, error) {
 	}, nil
 }
 
-// Resolve gives the document, a fragment of HTML, with embeds in place of URLs, sanitised. It does not fail: where a
+// Resolve returns the document, a fragment of HTML, with embeds in place of URLs, sanitised. It does not fail: where a
 // provider does not answer in time, or with nothing that can be shown, the URL stays. It waits four seconds for providers at
 // most. Of a document that is too large, or takes too long to be sanitised, it gives the text.
 func (r *Resolver) Resolve(ctx context.Context, document string) string {
@@ -144,7 +144,7 @@ func (r *Resolver) clean(ctx context.Context, source string) (cleaned string, ok
 	return cleaned, ok
 }
 
-// embeds gives the HTML of each URL that has one, as far as it is there in time.
+// embeds returns the HTML of each URL that has one, as far as it is there in time.
 func (r *Resolver) embeds(ctx context.Context, found []place) map[string]string {
 	ctx, cancel := context.WithTimeout(ctx, documentTime)
 	defer cancel()
@@ -173,8 +173,8 @@ func (r *Resolver) embeds(ctx context.Context, found []place) map[string]string 
 	return embeds
 }
 
-// embed gives the HTML of one URL, or "". All who want it at the same time share one fetch, which goes on when they do
-// not wait for it any longer.
+// embed returns the HTML of one URL, or "". All who want it at the same time share one fetch, which goes on when they
+// do not wait for it any longer.
 func (r *Resolver) embed(ctx context.Context, p place) string {
 	if embed, ok := r.cache.get(p.url); ok {
 		return embed

@@ -182,7 +182,7 @@ func photo(a *answer) string {
 	return render(root)
 }
 
-// shows tells whether there is something to see: text, an image or a frame.
+// shows reports whether there is something to see: text, an image or a frame.
 func shows(n *html.Node) bool {
 	for d := range n.Descendants() {
 		switch {

@@ -26,7 +26,7 @@ var (
 	}, containers...)
 )
 
-// find gives the places of a document that a provider may embed, the first ones of them.
+// find returns the places of a document that a provider may embed, the first ones of them.
 func (r *Resolver) find(container *html.Node) []place {
 	var found []place
 	var line []*html.Node
@@ -70,7 +70,7 @@ func splitLines(container *html.Node) {
 	}
 }
 
-// alone gives the text that is the only one of a line, if it may be a URL, or "".
+// alone returns the text that is the only one of a line, if it may be a URL, or "".
 func alone(line []*html.Node) string {
 	var only *html.Node
 	for _, n := range line {
@@ -96,7 +96,7 @@ func alone(line []*html.Node) string {
 	return ""
 }
 
-// leadsTo tells whether a link leads to a URL. The sanitiser may have written it with other escapes.
+// leadsTo reports whether a link leads to a URL. The sanitiser may have written it with other escapes.
 func leadsTo(link *html.Node, text string) bool {
 	for _, a := range link.Attr {
 		if a.Key == "href" {

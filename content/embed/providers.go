@@ -138,8 +138,8 @@ func parseScheme(text string) (scheme, bool) {
 	return scheme{host: host, path: parts[2]}, hostName.MatchString(fixed)
 }
 
-// match gives whom to ask about a URL, or nil. http and https are one here: many providers are in the list as they were
-// before they had https.
+// match returns whom to ask about a URL, or nil. http and https are one here: many providers are in the list as they
+// were before they had https.
 func (p *providers) match(text string) *endpoint {
 	host, path, ok := splitURL(text)
 	if !ok {
@@ -180,7 +180,7 @@ func splitURL(text string) (host, path string, ok bool) {
 	return host, path, hostName.MatchString(host)
 }
 
-// glob tells whether a text is the pattern, in which each * stands for any text.
+// glob reports whether a text is the pattern, in which each * stands for any text.
 func glob(pattern, text string) bool {
 	piece, pattern, wild := strings.Cut(pattern, "*")
 	text, ok := strings.CutPrefix(text, piece)
@@ -198,7 +198,7 @@ func glob(pattern, text string) bool {
 	}
 }
 
-// lastLabels gives the last two labels of a host. Every scheme has at least these without a *.
+// lastLabels returns the last two labels of a host. Every scheme has at least these without a *.
 func lastLabels(host string) string {
 	if i := strings.LastIndexByte(host, '.'); i > 0 {
 		return host[strings.LastIndexByte(host[:i], '.')+1:]
@@ -206,7 +206,7 @@ func lastLabels(host string) string {
 	return host
 }
 
-// registrable gives the domain that somebody registered, or "" for addresses, and for names that nobody can register.
+// registrable returns the domain that somebody registered, or "" for addresses, and for names that nobody can register.
 func registrable(host string) string {
 	host = strings.ToLower(host)
 	if _, err := netip.ParseAddr(host); err == nil || !hostName.MatchString(host) {
@@ -219,7 +219,7 @@ func registrable(host string) string {
 	return domain
 }
 
-// knows tells whether a URL is one of a provider in the list, by https.
+// knows reports whether a URL is one of a provider in the list, by https.
 func (p *providers) knows(u *url.URL) bool {
 	return u.Scheme == "https" && u.User == nil && u.Port() == "" && p.domains[registrable(u.Hostname())]
 }

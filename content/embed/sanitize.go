@@ -87,7 +87,7 @@ func (s *sanitizer) clean(ctx context.Context, source string) (cleaned string, o
 	return "", false
 }
 
-// text gives the text of HTML that cannot be cleaned.
+// text returns the text of HTML that cannot be cleaned.
 func (s *sanitizer) text(source string) string { return s.strict.Sanitize(source) }
 
 // rewrite removes what is not shown as text, has frames and links as they may be, and leaves the rest to the policy.
@@ -103,7 +103,7 @@ func (s *sanitizer) rewrite(parent *html.Node) {
 	}
 }
 
-// rewriteElement tells whether the element may stay.
+// rewriteElement reports whether the element may stay.
 func (s *sanitizer) rewriteElement(n *html.Node) bool {
 	switch n.DataAtom {
 	case atom.Script, atom.Style, atom.Template, atom.Noscript, atom.Object, atom.Embed, atom.Applet, atom.Svg, atom.Math:
@@ -155,7 +155,7 @@ func (s *sanitizer) rewriteFrame(n *html.Node) bool {
 	return true
 }
 
-// attribute gives the first value of an attribute, which is the one that browsers take.
+// attribute returns the first value of an attribute, which is the one that browsers take.
 func attribute(n *html.Node, key string) (string, bool) {
 	for _, a := range n.Attr {
 		if a.Key == key {

@@ -39,7 +39,8 @@ func write(w http.ResponseWriter, r *http.Request, status int, body []byte) {
 	}
 }
 
-// matches tells whether an If-None-Match names a tag, compared weakly (RFC 9110 section 13.1.2). A tag may have commas.
+// matches reports whether an If-None-Match names a tag, compared weakly (RFC 9110 section 13.1.2). A tag may have
+// commas.
 func matches(list, tag string) bool {
 	if strings.Trim(list, " \t") == "*" {
 		return true
@@ -81,7 +82,7 @@ func compress(body []byte) []byte {
 	return to.Bytes()
 }
 
-// takesGzip tells whether an Accept-Encoding has gzip with a weight that is not zero (RFC 9110 section 12.5.3).
+// takesGzip reports whether an Accept-Encoding has gzip with a weight that is not zero (RFC 9110 section 12.5.3).
 func takesGzip(list string) bool {
 	taken := false
 	for entry := range strings.SplitSeq(list, ",") {

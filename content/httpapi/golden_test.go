@@ -16,7 +16,7 @@ import (
 
 var update = flag.Bool("update", false, "write the golden files")
 
-// fill gives each field a value of its own.
+// fill returns each field a value of its own.
 func fill(v reflect.Value, next *int) {
 	*next++
 	switch v.Kind() {

@@ -142,7 +142,7 @@ func (h *handler) prepare(header http.Header) {
 
 const allowed = "GET, HEAD, OPTIONS"
 
-// serve gives the body of the answer to a GET, or nil for OPTIONS.
+// serve returns the body of the answer to a GET, or nil for OPTIONS.
 func (h *handler) serve(header http.Header, r *http.Request, event *Event) ([]byte, error) {
 	operation, ids := h.route(r.URL)
 	if operation == nil {

@@ -10,7 +10,7 @@ import (
 	"github.com/keywright/keywright/content/httpapi"
 )
 
-// ids gives those of a list of articles.
+// ids returns those of a list of articles.
 func ids(t testing.TB, body string) []string {
 	t.Helper()
 	var list struct{ Result []struct{ ID string } }

@@ -51,7 +51,7 @@ func (q *query) problem() error {
 	return &problem{status: http.StatusUnprocessableEntity, kind: "invalid-parameters", detail: "some parameters are not what they must be", fields: q.wrong}
 }
 
-// one gives the value of a parameter; ok is false when there is none, or not one that can be told.
+// one returns the value of a parameter; ok is false when there is none, or not one that can be told.
 func (q *query) one(name string) (text string, ok bool) {
 	switch given := q.values[name]; {
 	case len(given) == 0:

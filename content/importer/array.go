@@ -6,7 +6,7 @@ import (
 	"io"
 )
 
-// element gives the next record of an array.
+// element returns the next record of an array.
 func (in *input) element() ([]byte, error) {
 	next, err := in.peek()
 	in.start = in.at

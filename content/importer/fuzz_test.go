@@ -44,7 +44,7 @@ func FuzzImport(f *testing.F) {
 	})
 }
 
-// messages gives problems without their places.
+// messages returns problems without their places.
 func messages(problems []string) []string {
 	var all []string
 	for _, p := range problems {

@@ -44,8 +44,8 @@ func (u *untilError) Read(p []byte) (n int, err error) {
 	return n, u.err
 }
 
-// next gives the text of the next record, which is valid until the call after. The error is [io.EOF] at the end, a flaw,
-// after which reading goes on, or that of the reader.
+// next returns the text of the next record, which is valid until the call after. The error is [io.EOF] at the end, a
+// flaw, after which reading goes on, or that of the reader.
 func (in *input) next() ([]byte, error) {
 	if !in.opened {
 		in.opened = true
@@ -136,7 +136,7 @@ func (in *input) skip(n int) {
 	_, _ = in.r.Discard(n)
 }
 
-// line gives the next line that is not blank.
+// line returns the next line that is not blank.
 func (in *input) line() ([]byte, error) {
 	for {
 		in.start = in.at

@@ -35,7 +35,7 @@ func (f *flaw) Error() string { return f.String() }
 // position is where in the input something is.
 type position struct{ line, column int }
 
-// advance gives the position after a text.
+// advance returns the position after a text.
 func (p position) advance(text []byte) position {
 	if lines := bytes.Count(text, []byte("\n")); lines > 0 {
 		p.line += lines

@@ -41,7 +41,7 @@ var (
 // and shown.
 const maxObjects = 10_000
 
-// crowded tells whether a record has more. Most of them have no such number of braces, in a text or not.
+// crowded reports whether a record has more. Most of them have no such number of braces, in a text or not.
 func crowded(text []byte) bool {
 	if bytes.Count(text, []byte("{")) <= maxObjects {
 		return false
@@ -92,7 +92,7 @@ func decode(text []byte) (content.Record, error) {
 // hundreds of levels, or ten thousand, and would lose a whole page of articles by one.
 const maxDepth = 100
 
-// deep tells whether JSON is nested deeper than that.
+// deep reports whether JSON is nested deeper than that.
 func deep(text []byte) bool {
 	for d := decoder(text); d.StackDepth() <= maxDepth; {
 		if _, err := d.ReadToken(); err != nil {
@@ -106,7 +106,7 @@ func unmarshal(text []byte, record any) error {
 	return json.Unmarshal(text, record, json.RejectUnknownMembers(true))
 }
 
-// typeOf gives the type of a record, or "". It looks no further than to the first member of that name.
+// typeOf returns the type of a record, or "". It looks no further than to the first member of that name.
 func typeOf(text []byte) string {
 	d := jsontext.NewDecoder(bytes.NewBuffer(text))
 	if t, err := d.ReadToken(); err != nil || t.Kind() != '{' {

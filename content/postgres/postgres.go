@@ -73,8 +73,8 @@ func parse(address string) (*pgx.ConnConfig, error) {
 	return config, nil
 }
 
-// plain tells whether it is certain what of a URL is the password. With an @ or a slash in the password, pgx takes a part of it
-// for a host or a database, and errors have these.
+// plain reports whether it is certain what of a URL is the password. With an @ or a slash in the password, pgx takes a
+// part of it for a host or a database, and errors have these.
 func plain(address string) bool {
 	scheme, rest, ok := strings.Cut(address, "://")
 	authority, rest, _ := strings.Cut(rest, "/")
@@ -82,7 +82,7 @@ func plain(address string) bool {
 	return ok && (scheme == "postgres" || scheme == "postgresql") && strings.Count(authority, "@") <= 1 && !strings.Contains(path, "@")
 }
 
-// open gives the database to a store, or closes it.
+// open returns the database to a store, or closes it.
 func open(ctx context.Context, db *sql.DB) (*Store, error) {
 	if err := migrate(ctx, db); err != nil {
 		return nil, errors.Join(err, db.Close())

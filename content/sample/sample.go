@@ -14,6 +14,6 @@ var records string
 // Name is how problems name the records.
 const Name = "sample.ndjson"
 
-// Records gives the records as NDJSON, as the importer reads them: moderators, product updates, and each article with its
-// replies behind it.
+// Records returns the records as NDJSON, as the importer reads them: moderators, product updates, and each article with
+// its replies behind it.
 func Records() io.Reader { return strings.NewReader(records) }

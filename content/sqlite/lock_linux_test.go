@@ -22,7 +22,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// locked tells whether a process has the shared lock of SQLite, by which others know that it has the database open.
+// locked reports whether a process has the shared lock of SQLite, by which others know that it has the database open.
 func locked(path string) bool {
 	file, err := os.OpenFile(path, os.O_RDWR, 0)
 	if err != nil {

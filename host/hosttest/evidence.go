@@ -124,7 +124,7 @@ func forms(text string) []form {
 	})
 }
 
-// within gives what of a text's base64 does not depend on what stands before and after it.
+// within returns what of a text's base64 does not depend on what stands before and after it.
 func within(encoding *base64.Encoding, text string, before int) string {
 	encoded := encoding.EncodeToString(append(make([]byte, before), text...))
 	return encoded[(before*8+5)/6 : (before+len(text))*8/6]

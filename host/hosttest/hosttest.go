@@ -94,7 +94,7 @@ func newHarness(tb testing.TB, seed [32]byte, plugin func(grants []string) host.
 	return h
 }
 
-// Secret gives the host a secret, or another value of one. The value may come out nowhere but in requests.
+// Secret returns the host a secret, or another value of one. The value may come out nowhere but in requests.
 func (h *Harness) Secret(name, value string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -102,7 +102,8 @@ func (h *Harness) Secret(name, value string) {
 	h.evidence.secret(fmt.Sprintf("secret %q", name), value)
 }
 
-// Canary gives the host a secret of 32 random characters, some of which mean something in URLs, and returns its value.
+// Canary returns the host a secret of 32 random characters, some of which mean something in URLs, and returns its
+// value.
 func (h *Harness) Canary(name string) string {
 	secret := randomText(32)
 	h.Secret(name, secret)
@@ -119,7 +120,7 @@ func randomText(n int) string {
 	return string(random)
 }
 
-// Variable gives templates a variable, for get_variable.
+// Variable returns templates a variable, for get_variable.
 func (h *Harness) Variable(name, value string) {
 	h.prepare("Variable", func() { h.variables[name] = value })
 }
@@ -211,7 +212,7 @@ func (h *Harness) Warnings() []string {
 	return texts
 }
 
-// live gives the host, made when it is first needed.
+// live returns the host, made when it is first needed.
 func (h *Harness) live() *host.Host {
 	h.tb.Helper()
 	h.making.Lock()

@@ -14,8 +14,8 @@ import (
 // rsaKey is made once in a process: making one takes longer than a test.
 var rsaKey = sync.OnceValues(func() (*rsa.PrivateKey, error) { return rsa.GenerateKey(rand.Reader, 2048) })
 
-// Key gives the host a secret that is a signing key for a JWS algorithm, and returns what verifies its signatures: the
-// public key, or for HS256, HS384 and HS512 the secret itself as []byte. All RSA keys of a process are the same.
+// Key returns the host a secret that is a signing key for a JWS algorithm, and returns what verifies its signatures:
+// the public key, or for HS256, HS384 and HS512 the secret itself as []byte. All RSA keys of a process are the same.
 func (h *Harness) Key(name, algorithm string) any {
 	h.tb.Helper()
 	var private, public any

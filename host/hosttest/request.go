@@ -42,10 +42,10 @@ type Result struct {
 	Attempts int            // how often it was sent: twice when the API refused a cached token
 }
 
-// Header gives a header of the request as the API received it.
+// Header returns a header of the request as the API received it.
 func (r *Result) Header(name string) string { return r.Request.Header.Get(name) }
 
-// Query gives the query of the request as the API received it.
+// Query returns the query of the request as the API received it.
 func (r *Result) Query() url.Values { return r.Request.URL.Query() }
 
 // Authenticate sends a request through a connector with this configuration, and fails the test when it is not sent. A
@@ -126,7 +126,7 @@ func (h *Harness) Problems(config Config) []host.Problem {
 	return problems.Problems
 }
 
-// connect gives the connector of a configuration: one for each origin, all with the same tokens.
+// connect returns the connector of a configuration: one for each origin, all with the same tokens.
 func (h *Harness) connect(config Config, r *http.Request) (*host.Connector, error) {
 	h.tb.Helper()
 	live := h.live()

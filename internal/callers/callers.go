@@ -160,7 +160,8 @@ func (c *Callers) byKey(ctx context.Context, given string) (httpapi.Caller, erro
 	return found, c.refuse("")
 }
 
-// byToken gives all who have a token one name: those that they have themselves may be of people, and names are in logs.
+// byToken returns all who have a token one name: those that they have themselves may be of people, and names are in
+// logs.
 func (c *Callers) byToken(r *http.Request) (httpapi.Caller, error) {
 	claims, err := c.tokens.Claims(r)
 	var refused *identity.Error
@@ -202,7 +203,7 @@ func (c *Callers) refuse(bearer string) error {
 	return &httpapi.UnauthenticatedError{Challenges: challenges}
 }
 
-// Ready tells whether callers can be told at the moment.
+// Ready reports whether callers can be told at the moment.
 func (c *Callers) Ready(ctx context.Context) error {
 	if c.tokens == nil {
 		return nil

@@ -166,8 +166,8 @@ func (l *loader) problem(c *definition, p host.Problem, info host.PluginInfo) {
 	l.at(where, c.path()+"."+path, "%s", message)
 }
 
-// fieldOf gives the field of the auth type that a path within the configuration is of. When there is none, it is the name
-// that is wrong, and that is what the place is to show.
+// fieldOf returns the field of the auth type that a path within the configuration is of. When there is none, it is the
+// name that is wrong, and that is what the place is to show.
 func fieldOf(info host.PluginInfo, path string) (host.Field, bool) {
 	name, _, _ := step(path)
 	i := slices.IndexFunc(info.Fields, func(f host.Field) bool { return f.Name == name })

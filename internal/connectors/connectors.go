@@ -61,7 +61,7 @@ type TLS struct {
 	Cert, Key string // absolute or relative to the working directory
 }
 
-// HasUsers tells whether requests have to have a session, or a proxy that says whose they are.
+// HasUsers reports whether requests have to have a session, or a proxy that says whose they are.
 func (s Settings) HasUsers() bool { return s.User.Mode != "" && s.User.Mode != "none" }
 
 // Connector is a connector with what requests need to know of it. The name of the host's connector is the permalink.
@@ -129,7 +129,7 @@ func Read(ctx context.Context, name string, text []byte, o Options) (*Set, error
 	return l.set, nil
 }
 
-// Find gives the connector of a permalink or a name.
+// Find returns the connector of a permalink or a name.
 func (s *Set) Find(wanted string) (*Connector, error) {
 	var named []*Connector
 	permalinks := make([]string, 0, len(s.Connectors))

@@ -266,7 +266,7 @@ func (d *definer) items(n *node, path, name, wanted string) []*node {
 	return m.value.items
 }
 
-// text gives a member that has to be text and not empty.
+// text returns a member that has to be text and not empty.
 func (d *definer) text(n *node, path, name string) string {
 	m := n.get(name)
 	if m == nil {

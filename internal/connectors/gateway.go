@@ -43,7 +43,7 @@ func (d *definer) shape(c *definition, path string) {
 	}
 }
 
-// optional gives a member that has to be text, if it is there.
+// optional returns a member that has to be text, if it is there.
 func (d *definer) optional(n *node, path, name string) string {
 	if n.get(name) == nil {
 		return ""
@@ -51,7 +51,7 @@ func (d *definer) optional(n *node, path, name string) string {
 	return d.text(n, path, name)
 }
 
-// object gives a member that has to be an object, or nil.
+// object returns a member that has to be an object, or nil.
 func (d *definer) object(n *node, path, name string) *node {
 	m := n.get(name)
 	if m == nil {
@@ -64,7 +64,7 @@ func (d *definer) object(n *node, path, name string) *node {
 	return m.value
 }
 
-// texts gives a text, or a list of them.
+// texts returns a text, or a list of them.
 func (d *definer) texts(n *node, path, name string) []string {
 	m := n.get(name)
 	if m == nil {
@@ -110,7 +110,7 @@ func (d *definer) parameters(n *node, path, name string) []gateway.Parameter {
 	return all
 }
 
-// number gives a member that has to be a number, if it is there.
+// number returns a member that has to be a number, if it is there.
 func (d *definer) number(n *node, path, name string) float64 {
 	m := n.get(name)
 	if m == nil {
@@ -134,7 +134,7 @@ func (d *definer) whole(n *node, path, name string) float64 {
 	return value
 }
 
-// duration gives a member such as 15s or 1m30s.
+// duration returns a member such as 15s or 1m30s.
 func (d *definer) duration(n *node, path, name string) time.Duration {
 	m := n.get(name)
 	if m == nil {
@@ -237,7 +237,7 @@ func (d *definer) userFields(n *node, path string) userFields {
 	}
 }
 
-// yes gives a member that is true or false.
+// yes returns a member that is true or false.
 func (d *definer) yes(n *node, path, name string, absent bool) bool {
 	m := n.get(name)
 	if m == nil {

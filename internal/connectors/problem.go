@@ -75,7 +75,7 @@ func (p *problems) at(where place, path, format string, args ...any) {
 	}
 }
 
-// rename gives problems that were found before the permalink was known the path that the others have.
+// rename returns problems that were found before the permalink was known the path that the others have.
 func (p *problems) rename(from, to string) {
 	for i := range p.list {
 		if rest, ok := strings.CutPrefix(p.list[i].Path, from); ok && (rest == "" || rest[0] == '.') {

@@ -96,7 +96,7 @@ func (d *definer) vault(n *node, path string) host.Secrets {
 	return cached
 }
 
-// file gives the path of a file that has to be named. Paths begin at the directory of this one.
+// file returns the path of a file that has to be named. Paths begin at the directory of this one.
 func (d *definer) file(n *node, path, name string) string {
 	file := d.text(n, path, name)
 	if file != "" && !filepath.IsAbs(file) {

@@ -79,7 +79,7 @@ func Run(ctx context.Context, c Config) error {
 	})
 }
 
-// ready tells whether requests can be served: the store answers, and callers can be told.
+// ready reports whether requests can be served: the store answers, and callers can be told.
 func (c Config) ready() error {
 	ctx, cancel := context.WithTimeout(context.Background(), readyTime)
 	defer cancel()

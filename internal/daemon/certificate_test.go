@@ -79,7 +79,7 @@ func (f files) putPair(p pair) {
 	f.put(f.key(), p.key, 0o640)
 }
 
-// with gives a configuration that names the files.
+// with returns a configuration that names the files.
 func (f files) with(text string) string {
 	return "gateway:\n  tls: {cert: " + f.cert() + ", key: " + f.key() + "}\n" + text
 }

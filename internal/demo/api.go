@@ -71,7 +71,7 @@ type Decoded struct {
 	Claims json.RawMessage `json:"claims"`
 }
 
-// Received gives the requests so far, the last 1024 of them, the oldest first.
+// Received returns the requests so far, the last 1024 of them, the oldest first.
 func (a *API) Received() []Received {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -284,7 +284,7 @@ func Mask(credential string) string {
 	return fmt.Sprintf("%s… (%d characters)", string([]rune(credential)[:shown]), length)
 }
 
-// decode gives header and claims of what looks like a JWT, or nil.
+// decode returns header and claims of what looks like a JWT, or nil.
 func decode(token string) *Decoded {
 	parts := strings.Split(token, ".")
 	if len(parts) != 3 {

@@ -62,10 +62,10 @@ func NewKeys(random io.Reader) (Keys, error) {
 	}, nil
 }
 
-// RSAPEM gives the RSA private key as PEM, PKCS#8.
+// RSAPEM returns the RSA private key as PEM, PKCS#8.
 func (k Keys) RSAPEM() (string, error) { return privatePEM(k.RSA) }
 
-// ECPEM gives the EC private key as PEM, PKCS#8.
+// ECPEM returns the EC private key as PEM, PKCS#8.
 func (k Keys) ECPEM() (string, error) { return privatePEM(k.EC) }
 
 func privatePEM(key crypto.PrivateKey) (string, error) {

@@ -47,7 +47,7 @@ func signed(t *testing.T, method jwt.SigningMethod, key any, header, claims map[
 	return text
 }
 
-// with gives a copy of claims in which some are changed; nil takes one out.
+// with returns a copy of claims in which some are changed; nil takes one out.
 func with(claims, changes map[string]any) map[string]any {
 	changed := map[string]any{}
 	for _, from := range []map[string]any{claims, changes} {

@@ -52,8 +52,8 @@ func (e *TokenEndpoint) Exchanges() int {
 	return e.exchanges
 }
 
-// Subject gives whom a token was issued for: the client, or the sub of the assertion. It is false for a token that was
-// not issued here, is expired, or was revoked.
+// Subject returns whom a token was issued for: the client, or the sub of the assertion. It is false for a token that
+// was not issued here, is expired, or was revoked.
 func (e *TokenEndpoint) Subject(token string) (string, bool) {
 	e.mu.Lock()
 	defer e.mu.Unlock()

@@ -29,7 +29,7 @@ type Verifier struct {
 	seen map[string]time.Time // jti to exp
 }
 
-// Verify gives the claims of a token that is signed with an allowed key, and is meant for this audience, now. Its exp
+// Verify returns the claims of a token that is signed with an allowed key, and is meant for this audience, now. Its exp
 // and iat have to be there, at most MaxLifetime apart; if it has a jti, it is taken once. Errors hold nothing of the
 // token but the names of what is wrong.
 func (v *Verifier) Verify(token string) (jwt.MapClaims, error) {

@@ -18,7 +18,7 @@ import (
 	"github.com/keywright/keywright/internal/abi"
 )
 
-// constants gives the constants of package abi whose values are written out, by name.
+// constants returns the constants of package abi whose values are written out, by name.
 func constants(t *testing.T) map[string]string {
 	t.Helper()
 	all := map[string]string{}
@@ -48,7 +48,7 @@ func constants(t *testing.T) map[string]string {
 	return all
 }
 
-// parse gives the sources of a package, without its tests, whatever their build tags.
+// parse returns the sources of a package, without its tests, whatever their build tags.
 func parse(t *testing.T, dir string) map[string]*ast.File {
 	t.Helper()
 	files := map[string]*ast.File{}

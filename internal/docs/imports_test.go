@@ -106,7 +106,7 @@ func covers(pattern, path string) bool {
 	return path == pattern
 }
 
-// allows tells whether a package may be imported.
+// allows reports whether a package may be imported.
 func (r *rule) allows(path string) bool {
 	if ours, ok := strings.CutPrefix(path, module); ok {
 		return slices.ContainsFunc(r.ours, func(pattern string) bool { return covers(pattern, ours) })
@@ -197,7 +197,7 @@ func keys(m map[string]bool) func(func(string) bool) {
 	}
 }
 
-// ownModule tells whether a directory is in a module of its own.
+// ownModule reports whether a directory is in a module of its own.
 func ownModule(dir string) bool {
 	for ; dir != "."; dir = filepath.ToSlash(filepath.Dir(dir)) {
 		if _, err := os.Stat(filepath.Join(root, dir, "go.mod")); err == nil {
@@ -283,7 +283,7 @@ func TestExportedNamesShowNoTypesOfDependencies(t *testing.T) {
 	}
 }
 
-// exported gives what of a declaration its users see: types of parameters, results, exported fields, variables.
+// exported returns what of a declaration its users see: types of parameters, results, exported fields, variables.
 func exported(declaration ast.Decl) []ast.Node {
 	switch d := declaration.(type) {
 	case *ast.FuncDecl:

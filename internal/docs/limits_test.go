@@ -56,7 +56,7 @@ func defaults(t *testing.T) map[string]int64 {
 	return all
 }
 
-// composite gives the fields of the struct literal that a function returns.
+// composite returns the fields of the struct literal that a function returns.
 func composite(file *ast.File, function string) [][2]string {
 	var pairs [][2]string
 	for _, declaration := range file.Decls {

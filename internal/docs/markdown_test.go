@@ -29,7 +29,7 @@ type block struct {
 	text    string
 }
 
-// blocks gives the fenced blocks of a document.
+// blocks returns the fenced blocks of a document.
 func blocks(t *testing.T, name string) []block {
 	t.Helper()
 	var all []block
@@ -74,7 +74,7 @@ func prose(t *testing.T, name string) string {
 	return fence.ReplaceAllString(document(t, name), "")
 }
 
-// spans gives what stands in backticks in a text.
+// spans returns what stands in backticks in a text.
 func spans(text string) []string {
 	var all []string
 	for _, match := range code.FindAllStringSubmatch(text, -1) {
@@ -83,7 +83,7 @@ func spans(text string) []string {
 	return all
 }
 
-// under gives what a document has under a heading, up to the next one of any level.
+// under returns what a document has under a heading, up to the next one of any level.
 func under(t *testing.T, name, heading string) string {
 	t.Helper()
 	_, after, found := strings.Cut(prose(t, name), "\n"+heading+"\n")
@@ -96,7 +96,7 @@ func under(t *testing.T, name, heading string) string {
 	return after
 }
 
-// rows gives the cells of the tables in a text, without heads and rules.
+// rows returns the cells of the tables in a text, without heads and rules.
 func rows(text string) [][]string {
 	var all [][]string
 	head := true

@@ -207,7 +207,7 @@ func bounded(h http.Handler) http.Handler {
 	})
 }
 
-// lastOfConnection tells whether what follows a request may be something else than the next one (threats.md 42).
+// lastOfConnection reports whether what follows a request may be something else than the next one (threats.md 42).
 //
 // A request may have had a Content-Length beside its Transfer-Encoding, of which net/http ignores one, and hides it: what
 // stands before this server may have gone by the other, and taken what follows for a part of the body (RFC 9112 sections

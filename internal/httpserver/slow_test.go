@@ -36,7 +36,7 @@ func (p pipes) Close() error {
 
 func (p pipes) Addr() net.Addr { return &net.TCPAddr{} }
 
-// dial gives a connection to a server with the handler, which ends with the test.
+// dial returns a connection to a server with the handler, which ends with the test.
 func dial(t *testing.T, h http.HandlerFunc) net.Conn {
 	t.Helper()
 	listener := pipes{make(chan net.Conn, 1), make(chan struct{})}

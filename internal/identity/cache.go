@@ -69,7 +69,7 @@ func (c *keyCache) close() {
 	c.running.Wait()
 }
 
-// current gives the keys as they are to be used now, or an error of [ErrUnavailable].
+// current returns the keys as they are to be used now, or an error of [ErrUnavailable].
 func (c *keyCache) current(ctx context.Context) (*keySet, error) {
 	c.mu.Lock()
 	set, age := c.usable()
@@ -132,7 +132,7 @@ func (c *keyCache) newer(ctx context.Context, than *keySet, t *token, came time.
 	return c.set, nil
 }
 
-// usable gives the keys, unless there are none or they are too old, and their age. It needs the lock.
+// usable returns the keys, unless there are none or they are too old, and their age. It needs the lock.
 func (c *keyCache) usable() (*keySet, time.Duration) {
 	if c.set == nil {
 		return nil, 0

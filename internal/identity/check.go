@@ -27,7 +27,7 @@ func (p *problems) at(path, format string, args ...any) {
 	*p = append(*p, Problem{Path: path, Message: host.Printable(fmt.Sprintf(format, args...))})
 }
 
-// Check gives everything that is wrong with a configuration. allowHTTP is [Options.AllowHTTP].
+// Check returns everything that is wrong with a configuration. allowHTTP is [Options.AllowHTTP].
 func (c Config) Check(allowHTTP bool) []Problem {
 	var p problems
 	switch c.Mode {
@@ -179,7 +179,7 @@ func parseProxy(text string) (netip.Prefix, error) {
 	return prefix, nil
 }
 
-// isToken tells whether a text is a token of RFC 9110 section 5.6.2, as names of headers and cookies are.
+// isToken reports whether a text is a token of RFC 9110 section 5.6.2, as names of headers and cookies are.
 func isToken(text string) bool {
 	for _, c := range []byte(text) {
 		switch {

@@ -95,7 +95,7 @@ func (s *session) valid(claims map[string]any) error {
 	return nil
 }
 
-// isAudience tells whether one of the audiences is in the claim, which is text or a list of texts.
+// isAudience reports whether one of the audiences is in the claim, which is text or a list of texts.
 func (s *session) isAudience(claim any) bool {
 	list, ok := claim.([]any)
 	if !ok {
@@ -112,7 +112,7 @@ func (s *session) isAudience(claim any) bool {
 	return found
 }
 
-// timeOf gives a claim that is a NumericDate: seconds, which may have a fraction.
+// timeOf returns a claim that is a NumericDate: seconds, which may have a fraction.
 func timeOf(claims map[string]any, name string) (t time.Time, there bool, err error) {
 	claim, ok := claims[name]
 	if !ok {

@@ -85,7 +85,8 @@ func (h *header) user(r *http.Request) (host.User, error) {
 	return u, nil
 }
 
-// believes tells whether the peer of a connection is one of the proxies. X-Forwarded-For and the like say nothing here.
+// believes reports whether the peer of a connection is one of the proxies. X-Forwarded-For and the like say nothing
+// here.
 func (h *header) believes(remote string) bool {
 	peer, err := netip.ParseAddrPort(remote)
 	if err != nil {
@@ -111,7 +112,7 @@ func (h *header) unambiguous(all http.Header) error {
 	return nil
 }
 
-// value gives the one value of a header, or "" when it has none.
+// value returns the one value of a header, or "" when it has none.
 func (f *headerField) value(all http.Header) (string, error) {
 	values := all[f.name]
 	if len(values) == 0 {
@@ -130,8 +131,8 @@ func (f *headerField) value(all http.Header) (string, error) {
 	return value, nil
 }
 
-// fold gives names that some program may take for one another the same form: in another case, or with other characters
-// than letters and digits.
+// fold returns names that some program may take for one another the same form: in another case, or with other
+// characters than letters and digits.
 func fold(name string) string {
 	return strings.Map(func(r rune) rune {
 		switch {

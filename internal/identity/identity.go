@@ -152,8 +152,8 @@ func (i *Identifier) User(r *http.Request) (host.User, error) {
 	return host.User{}, nil
 }
 
-// Claims gives the claims of the session token of a request in ModeJWT, or why it has to be refused, with an [*Error]. In
-// other modes there are none.
+// Claims returns the claims of the session token of a request in ModeJWT, or why it has to be refused, with an
+// [*Error]. In other modes there are none.
 func (i *Identifier) Claims(r *http.Request) (map[string]any, error) {
 	if i.session == nil {
 		return nil, nil

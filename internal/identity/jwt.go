@@ -63,7 +63,7 @@ func (s *session) user(r *http.Request) (host.User, error) {
 	return u, nil
 }
 
-// verified gives the claims of the request's token, whose signature and registered claims are valid, without an
+// verified returns the claims of the request's token, whose signature and registered claims are valid, without an
 // address that is not verified.
 func (s *session) verified(r *http.Request) (map[string]any, error) {
 	text, err := s.token(r.Header)
@@ -111,7 +111,7 @@ func (s *session) challenge(err error, missing bool) error {
 	return e
 }
 
-// token gives the one token of a request, or "" when there is none.
+// token returns the one token of a request, or "" when there is none.
 func (s *session) token(h http.Header) (string, error) {
 	var found []string
 	if values := h["Authorization"]; s.bearer {
@@ -202,8 +202,8 @@ func (s *session) parse(text string) (*token, error) {
 	}, nil
 }
 
-// sessionType tells whether a typ may stand in a session token. An issuer signs other things with the same keys, logout
-// tokens for example, and tells them apart by this (RFC 8725 section 3.11).
+// sessionType reports whether a typ may stand in a session token. An issuer signs other things with the same keys,
+// logout tokens for example, and tells them apart by this (RFC 8725 section 3.11).
 func sessionType(typ string) bool {
 	switch strings.TrimPrefix(strings.ToLower(typ), "application/") {
 	case "", "jwt", "at+jwt":

@@ -40,8 +40,8 @@ type key struct {
 	public    any    // *rsa.PublicKey, *ecdsa.PublicKey, ed25519.PublicKey, or []byte for HMAC
 }
 
-// fits tells whether a key is of the type and size that an algorithm wants (RFC 7518 section 3, RFC 8037 section 3.1).
-// Without this, the bytes of a public key might be taken for the secret of an HMAC.
+// fits reports whether a key is of the type and size that an algorithm wants (RFC 7518 section 3, RFC 8037 section
+// 3.1). Without this, the bytes of a public key might be taken for the secret of an HMAC.
 func (k *key) fits(algorithm string) bool {
 	if k.algorithm != "" && k.algorithm != algorithm {
 		return false
@@ -61,7 +61,7 @@ func (k *key) fits(algorithm string) bool {
 	return false
 }
 
-// find gives the key that a token was signed with, or nil. A token that names none is only verified when there is no
+// find returns the key that a token was signed with, or nil. A token that names none is only verified when there is no
 // choice: trying each key would make a request as expensive as its sender likes.
 func (s *keySet) find(algorithm, id string) *key {
 	var found *key

@@ -15,7 +15,7 @@ import (
 // maxDocument is the most bytes of a JWK Set.
 const maxDocument = 256 << 10
 
-// readFile gives what reads the keys from a file. It reads all of it each time: that costs little, and finds every
+// readFile returns what reads the keys from a file. It reads all of it each time: that costs little, and finds every
 // change, also one of a link that a file is reached by.
 func readFile(name string) func(context.Context) ([]byte, error) {
 	return func(context.Context) ([]byte, error) {
@@ -35,7 +35,7 @@ func readFile(name string) func(context.Context) ([]byte, error) {
 	}
 }
 
-// readURL gives what fetches the keys. A redirect is an error: where keys come from is the operator's to say.
+// readURL returns what fetches the keys. A redirect is an error: where keys come from is the operator's to say.
 func readURL(address string, transport http.RoundTripper) func(context.Context) ([]byte, error) {
 	server := "the server of the keys"
 	if u, err := url.Parse(address); err == nil {

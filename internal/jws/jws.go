@@ -18,11 +18,11 @@ func Algorithms() []string {
 	}
 }
 
-// Symmetric tells whether who can verify with an algorithm can sign with it, too.
+// Symmetric reports whether who can verify with an algorithm can sign with it, too.
 func Symmetric(algorithm string) bool { return strings.HasPrefix(algorithm, "HS") }
 
-// Method gives what signs and verifies with an algorithm, or nil. It does not ask golang-jwt's registry: any package of the
-// program may add to that, and it has "none".
+// Method returns what signs and verifies with an algorithm, or nil. It does not ask golang-jwt's registry: any package
+// of the program may add to that, and it has "none".
 func Method(algorithm string) jwt.SigningMethod {
 	switch algorithm {
 	case "HS256":

@@ -53,9 +53,9 @@ type Compiler struct {
 
 func (c Compiler) String() string { return c.Version }
 
-// FindCompiler gives the TinyGo to build with: the one that the environment variable [CompilerVariable] names, else one
-// on PATH that is new enough, else the one that `make tinygo` left in cache, a directory. An empty cache is not looked
-// at. The error says what to install, also where only an archive to link with is missing.
+// FindCompiler returns the TinyGo to build with: the one that the environment variable [CompilerVariable] names, else
+// one on PATH that is new enough, else the one that `make tinygo` left in cache, a directory. An empty cache is not
+// looked at. The error says what to install, also where only an archive to link with is missing.
 func FindCompiler(ctx context.Context, cache string) (Compiler, error) {
 	c, err := findTinyGo(ctx, cache)
 	if err != nil {

@@ -64,7 +64,7 @@ func digestOf(packages []goPackage, dir string) (string, error) {
 	return hex.EncodeToString(sum[:]), nil
 }
 
-// listPackages gives the packages that the plugin is built of, the plugin itself last.
+// listPackages returns the packages that the plugin is built of, the plugin itself last.
 func listPackages(ctx context.Context, dir string) ([]goPackage, error) {
 	if info, err := os.Stat(dir); err != nil {
 		return nil, fmt.Errorf("plugin directory: %w", err)

@@ -99,8 +99,8 @@ func (c Compiler) Check(ctx context.Context, dir string) error {
 	return fmt.Errorf("%s differs from what its sources give with %s: it was built with another compiler, or altered; build it again", out, c)
 }
 
-// Compile gives the module of the plugin in dir, with the digest of its sources recorded in it. It writes nothing there.
-// The error lists what in the sources would not do in a guest what it does elsewhere.
+// Compile returns the module of the plugin in dir, with the digest of its sources recorded in it. It writes nothing
+// there. The error lists what in the sources would not do in a guest what it does elsewhere.
 func (c Compiler) Compile(ctx context.Context, dir string) ([]byte, error) {
 	wasm, _, err := c.compile(ctx, dir)
 	return wasm, err

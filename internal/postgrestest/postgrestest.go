@@ -171,7 +171,7 @@ func Main(m *testing.M) int {
 	return m.Run()
 }
 
-// Database gives the URL of an empty database, in a server that the tests of a package share.
+// Database returns the URL of an empty database, in a server that the tests of a package share.
 func Database(t testing.TB) string {
 	t.Helper()
 	server, err := shared()

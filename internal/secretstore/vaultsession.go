@@ -72,7 +72,7 @@ func (s *session) ended(now time.Time) bool {
 
 func (s *session) fileDue(now time.Time) bool { return now.Sub(s.looked) >= fileInterval }
 
-// usable gives a session whose token is good as far as one can know.
+// usable returns a session whose token is good as far as one can know.
 func (v *vault) usable(ctx context.Context) (*session, error) {
 	if s := v.held(); s != nil && !v.stale(s) {
 		return s, nil
@@ -253,7 +253,7 @@ func (v *vault) lookup(ctx context.Context, token string) (*session, error) {
 	return v.hold(s), nil
 }
 
-// renewed gives the session with the time that renewing its token has brought.
+// renewed returns the session with the time that renewing its token has brought.
 func (v *vault) renewed(ctx context.Context, s *session) (*session, error) {
 	now := v.clock()
 	r, err := v.send(ctx, http.MethodPost, "auth/token/renew-self", s.token, struct{}{})

@@ -10,7 +10,7 @@ import (
 	"unicode/utf8"
 )
 
-// Join gives the URL of a path below a connector's base URL. The path may begin with a slash or not, and may have a
+// Join returns the URL of a path below a connector's base URL. The path may begin with a slash or not, and may have a
 // query. Whatever it holds, the URL has the base's scheme and host, and is not above the base's path: what a server on the
 // way could take for a step upwards is refused, also when it is percent-encoded once or more often. An empty path is the
 // base itself.
@@ -138,8 +138,8 @@ func Decode(text string) string {
 	}
 }
 
-// overlong tells whether a text has a character in more bytes than it takes, which RFC 3629 section 3 forbids: lenient
-// decoders take C0 AE for a dot, and C0 AF for a slash.
+// overlong reports whether a text has a character in more bytes than it takes, which RFC 3629 section 3 forbids:
+// lenient decoders take C0 AE for a dot, and C0 AF for a slash.
 func overlong(text string) bool {
 	for i := 1; i < len(text); i++ {
 		lead, next := text[i-1], text[i]

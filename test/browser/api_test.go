@@ -54,14 +54,14 @@ func newAPI(t *testing.T, auth *server.Server, jwtKey *ecdsa.PublicKey) *api {
 	return a
 }
 
-// count gives how many requests have reached the API.
+// count returns how many requests have reached the API.
 func (a *api) count() int {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return len(a.requests)
 }
 
-// last gives the request that has reached the API last.
+// last returns the request that has reached the API last.
 func (a *api) last() *http.Request {
 	a.mu.Lock()
 	defer a.mu.Unlock()

@@ -142,8 +142,8 @@ func (b *tab) until(what string, is func() bool) {
 	}
 }
 
-// signIn gives the browser a session, in a cookie that goes along from wherever the gateway is called: what SameSite does
-// is not what is tested.
+// signIn returns the browser a session, in a cookie that goes along from wherever the gateway is called: what SameSite
+// does is not what is tested.
 func (b *tab) signIn(email string) {
 	b.t.Helper()
 	yes := true
@@ -252,7 +252,8 @@ func (b *tab) everything() string {
 	return b.seen.String() + page
 }
 
-// requests gives the headers of what went out to the gateway since it was asked last, which is so many requests at least.
+// requests returns the headers of what went out to the gateway since it was asked last, which is so many requests at
+// least.
 func (b *tab) requests(least int) []http.Header {
 	b.t.Helper()
 	b.until("requests to the gateway", func() bool { return len(b.sent) >= least })

@@ -108,7 +108,7 @@ func (k key) compare(other key) int {
 	return cmp.Or(cmp.Compare(k.first, other.first), cmp.Compare(k.id, other.id))
 }
 
-// sorted gives rows in order, which is the fastest for a database to write.
+// sorted returns rows in order, which is the fastest for a database to write.
 func sorted(rows map[key][]any) [][]any {
 	all := make([][]any, 0, len(rows))
 	for _, k := range slices.SortedFunc(maps.Keys(rows), key.compare) {

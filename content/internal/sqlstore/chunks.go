@@ -52,7 +52,7 @@ func position(chunks []stretch, k key) int {
 	return i // the last one's end is after every key
 }
 
-// readStretches gives the rows of a table, the oldest first.
+// readStretches returns the rows of a table, the oldest first.
 func readStretches(ctx context.Context, tx *sql.Tx, table string) ([]stretch, error) {
 	rows, err := tx.QueryContext(ctx, `SELECT activity, id, articles FROM `+table+` ORDER BY activity, id`)
 	if err != nil {

@@ -154,7 +154,7 @@ func (db database) checkChunks(t fatal, articles int64, chunks int) {
 
 func compareEnds(a, b [2]string) int { return slices.Compare(a[:], b[:]) }
 
-// stretches gives the counts of a table by the ends of its rows.
+// stretches returns the counts of a table by the ends of its rows.
 func (db database) stretches(t fatal, table string) map[[2]string]int64 {
 	t.Helper()
 	rows, err := db.raw.QueryContext(context.Background(), `

@@ -12,7 +12,7 @@ import (
 	"github.com/keywright/keywright/content"
 )
 
-// encode gives the text of a record that the database keeps.
+// encode returns the text of a record that the database keeps.
 func encode(record any) (string, error) {
 	var text bytes.Buffer
 	encoder := json.NewEncoder(&text)

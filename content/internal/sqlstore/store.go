@@ -116,7 +116,7 @@ func (s *Store) Close() error {
 // readTime is how long a statement may take that its caller cannot break off.
 const readTime = 30 * time.Second
 
-// reader gives the context of a statement that reads, and what to call after it.
+// reader returns the context of a statement that reads, and what to call after it.
 func (s *Store) reader(ctx context.Context) (statement context.Context, done func(), err error) {
 	if s.readers == nil {
 		return ctx, func() {}, nil

@@ -74,7 +74,7 @@ func compile(p exprscan.Piece, where place, output bool, patterns *patterns) (*e
 	return &expression{program, kind.Kind(), p.Column, p.FirstToken(), b.encodes}, nil
 }
 
-// from gives the place of a node in the expression. The parser puts a.b at its b.
+// from returns the place of a node in the expression. The parser puts a.b at its b.
 func from(n ast.Node) int {
 	switch n := n.(type) {
 	case *ast.MemberNode:

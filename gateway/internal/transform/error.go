@@ -50,7 +50,7 @@ func fail(format string, arguments ...any) error {
 	return &Error{Message: fmt.Sprintf(format, arguments...)}
 }
 
-// at gives an error of this package its column.
+// at returns an error of this package its column.
 func at(column int, err error) error {
 	var e *Error
 	if !errors.As(err, &e) {

@@ -34,9 +34,9 @@ func (all *Patterns) CompileFilter(source, records string) (*Filter, []Problem) 
 
 const notBoolean = "a filter is true or false: compare something, as in record.owner == user.email"
 
-// Run gives the response's body without the records for which the expression is false. Nothing passes that was not looked at:
-// of an object, the result has the member with the records and no other. What stays comes byte for byte, except for white
-// space between records.
+// Run returns the response's body without the records for which the expression is false. Nothing passes that was not
+// looked at: of an object, the result has the member with the records and no other. What stays comes byte for byte,
+// except for white space between records.
 //
 // A body that is something else, and an expression that fails or is neither true nor false for any of the records are an
 // *Error, and so is the end of the context.
@@ -66,7 +66,7 @@ func (f *Filter) Run(ctx context.Context, in *Input) ([]byte, error) {
 	return append(append(append(name, ':'), kept...), '}'), nil
 }
 
-// find gives the array of records of a body, all of which is well-formed.
+// find returns the array of records of a body, all of which is well-formed.
 func (f *Filter) find(body []byte) (array jsontext.Value, err error) {
 	d := jsontext.NewDecoder(bytes.NewBuffer(body))
 	value := func() (jsontext.Value, error) {
@@ -111,7 +111,7 @@ func (f *Filter) find(body []byte) (array jsontext.Value, err error) {
 	return array, err
 }
 
-// keep gives the array with the records that stay, and whether those are all. The array is well-formed.
+// keep returns the array with the records that stay, and whether those are all. The array is well-formed.
 func (f *Filter) keep(r *run, array []byte) (kept []byte, all bool, err error) {
 	d := jsontext.NewDecoder(bytes.NewBuffer(array))
 	if err := skipToken(d); err != nil {

@@ -128,7 +128,7 @@ func orAny(kind reflect.Type) reflect.Type {
 	return kind
 }
 
-// text gives an argument that must be text.
+// text returns an argument that must be text.
 func text(argument any) (string, error) {
 	s, ok := argument.(string)
 	if !ok {
@@ -318,7 +318,7 @@ func replace(r *run, a []any) (any, error) {
 	return strings.ReplaceAll(t[0], t[1], t[2]), nil
 }
 
-// end gives the first or last element of a list, null when it has none.
+// end returns the first or last element of a list, null when it has none.
 func end(value any, last bool) (any, error) {
 	l, err := list(value)
 	if err != nil || len(l) == 0 {

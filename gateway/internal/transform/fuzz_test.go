@@ -109,7 +109,7 @@ func wantSubset(t *testing.T, in, out []byte) {
 	}
 }
 
-// takeApart gives the records of an answer, and what is around them.
+// takeApart returns the records of an answer, and what is around them.
 func takeApart(t *testing.T, document []byte) (records []string, around string) {
 	t.Helper()
 	if !jsontext.Value(document).IsValid() {

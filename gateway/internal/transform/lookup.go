@@ -27,7 +27,7 @@ func (b *builder) value(n ast.Node, output, optional bool) ast.Node {
 	return b.problem(n, "this is not available here")
 }
 
-// path gives the name of a group (request) or family (request.query).
+// path returns the name of a group (request) or family (request.query).
 func (b *builder) path(n ast.Node) (path string, ok bool) {
 	switch n := n.(type) {
 	case *ast.IdentifierNode:

@@ -97,7 +97,7 @@ func families() map[string]family {
 	}
 }
 
-// value gives null when there is nothing of the name: an empty text could be equal to one that means something.
+// value returns null when there is nothing of the name: an empty text could be equal to one that means something.
 func (f family) value(r *run, name string) any {
 	values := f.get(r)[name]
 	switch {
@@ -153,7 +153,7 @@ func functionNames() []string {
 	return names
 }
 
-// suggest gives the name that was probably meant, or all that there are.
+// suggest returns the name that was probably meant, or all that there are.
 func suggest(name string, known []string) string {
 	if meant, ok := nearest.Name(name, known); ok {
 		return "did you mean " + meant + "?"

@@ -42,7 +42,7 @@ func newRun(ctx context.Context, in *Input, encodes bool) *run {
 	return r
 }
 
-// evaluate gives an expression's value.
+// evaluate returns an expression's value.
 func (r *run) evaluate(e *expression) (any, error) {
 	if err := r.cancelled(); err != nil {
 		return nil, at(e.start, err)
@@ -102,7 +102,7 @@ func (r *run) bodyText() (any, error) {
 	return *r.asked, nil
 }
 
-// list gives texts as a list, the same one in all rounds.
+// list returns texts as a list, the same one in all rounds.
 func (r *run) list(texts []string) []any {
 	if len(texts) == 0 {
 		return []any{}
@@ -139,7 +139,7 @@ func (r *run) responseBody() (any, error) {
 	return r.body, nil
 }
 
-// isJSON tells whether a Content-Type is application/json or one of the +json types (RFC 6839 section 3.1).
+// isJSON reports whether a Content-Type is application/json or one of the +json types (RFC 6839 section 3.1).
 func isJSON(contentType string) bool {
 	media, _, err := mime.ParseMediaType(contentType)
 	return err == nil && (media == "application/json" || strings.HasSuffix(media, "+json"))
@@ -160,7 +160,7 @@ func object(r *run, a []any) (any, error) {
 	return o, nil
 }
 
-// member gives a member of an object or an element of a list: of a[0] the one that a[1] names. a[2] tells that it is
+// member returns a member of an object or an element of a list: of a[0] the one that a[1] names. a[2] tells that it is
 // behind a question mark, and a[3] that it goes straight to the output.
 func member(r *run, a []any) (any, error) {
 	var value any
@@ -204,8 +204,8 @@ func member(r *run, a []any) (any, error) {
 	return value, nil
 }
 
-// slice gives the part of a list, or of a text in runes, from a[1] to before a[2]; null is the one end or the other, and
-// what is negative counts from the end.
+// slice returns the part of a list, or of a text in runes, from a[1] to before a[2]; null is the one end or the other,
+// and what is negative counts from the end.
 func slice(r *run, a []any) (any, error) {
 	elements, isList := a[0].([]any)
 	s, isText := a[0].(string)

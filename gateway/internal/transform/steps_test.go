@@ -11,7 +11,8 @@ import (
 	"github.com/expr-lang/expr/vm/runtime"
 )
 
-// evaluate gives the run of an expression over a body, which tells what it has used; so many steps were used before it.
+// evaluate returns the run of an expression over a body, which tells what it has used; so many steps were used before
+// it.
 func evaluate(ctx context.Context, t *testing.T, used int, source, body string) (*run, any, error) {
 	t.Helper()
 	b, problems := new(Patterns).CompileResponse(source)

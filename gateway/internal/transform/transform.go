@@ -137,8 +137,8 @@ func (all *Patterns) compileBody(source string, template bool, where place) (*Bo
 	return b, nil
 }
 
-// Run gives the body. A template's values stand in it as they are: nothing is quoted for the JSON around them, which is
-// what json_encode is for. An expression's value is the body when it is text; otherwise the body is its JSON, and
+// Run returns the body. A template's values stand in it as they are: nothing is quoted for the JSON around them, which
+// is what json_encode is for. An expression's value is the body when it is text; otherwise the body is its JSON, and
 // isJSON is set. The limits bound memory and work. For time, the context should have a deadline, which is looked at at
 // least once in stepLook steps. An *Error says what went wrong; errors.Is finds the context's error, and that of
 // Input.UUID.

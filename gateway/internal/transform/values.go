@@ -42,7 +42,7 @@ func address(value any) uintptr {
 	return 0
 }
 
-// sourceOf gives where a value comes from, if that is known. A part of a list is not the list.
+// sourceOf returns where a value comes from, if that is known. A part of a list is not the list.
 func (r *run) sourceOf(value any) source {
 	s := r.sources[address(value)]
 	if l, ok := value.([]any); ok {

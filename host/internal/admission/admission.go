@@ -44,7 +44,7 @@ type Limits struct {
 	Fuel          int64  // units that an instance begins with
 }
 
-// DefaultLimits gives the limits that hold unless an operator says otherwise.
+// DefaultLimits returns the limits that hold unless an operator says otherwise.
 func DefaultLimits() Limits {
 	return Limits{
 		ModuleBytes:   8 << 20,

@@ -228,7 +228,7 @@ func (b *body) otherwise() {
 	b.push(in.start)
 }
 
-// label gives the types that a branch to the block so many out has to bring.
+// label returns the types that a branch to the block so many out has to bring.
 func (b *body) label() string {
 	depth := b.index(len(b.blocks), "block to branch to, so many out:")
 	if b.failed() {

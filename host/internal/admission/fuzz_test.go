@@ -11,7 +11,7 @@ import (
 	"github.com/tetratelabs/wazero"
 )
 
-// shipped gives the compiled plugins of the tree, by name.
+// shipped returns the compiled plugins of the tree, by name.
 func shipped(t testing.TB) map[string][]byte {
 	t.Helper()
 	all := map[string][]byte{}

@@ -77,7 +77,7 @@ func (b *body) needMemory() {
 	}
 }
 
-// call gives the weight of a call. A function that is metered by length is replaced by the one that pays for it.
+// call returns the weight of a call. A function that is metered by length is replaced by the one that pays for it.
 func (b *body) call() uint64 {
 	where := b.at
 	function := b.index(len(b.m.functions), "function")

@@ -119,7 +119,7 @@ func (m *module) appendUnits(out []byte, local, most uint32, shift, by byte) []b
 	return appendNumber(out, m.charging())
 }
 
-// charging gives the function that charges what it is given: (units i64).
+// charging returns the function that charges what it is given: (units i64).
 func (m *module) charging() uint32 {
 	if m.charger == 0 {
 		code := appendNumber([]byte{0, opGlobalGet}, m.fuel())
@@ -129,7 +129,7 @@ func (m *module) charging() uint32 {
 	return m.charger
 }
 
-// paying gives what to refer to instead of a function: itself, unless it is imported, since whoever has a reference
+// paying returns what to refer to instead of a function: itself, unless it is imported, since whoever has a reference
 // would call it without paying. Then it is a function that charges, and calls it.
 func (m *module) paying(function uint32) uint32 {
 	if int(function) >= len(m.imports) {

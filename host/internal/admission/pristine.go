@@ -84,7 +84,7 @@ func (p *pristine) reason() string {
 	return ""
 }
 
-// reach gives the functions that may run before a call. One that calls through a table may call whatever is referred
+// reach returns the functions that may run before a call. One that calls through a table may call whatever is referred
 // to anywhere.
 func (p *pristine) reach() []bool {
 	m := p.module

@@ -78,7 +78,7 @@ func (p *patch) number(begin, end int, v uint32) {
 	p.copied = end
 }
 
-// upTo gives the copy.
+// upTo returns the copy.
 func (p *patch) upTo(end int) []byte {
 	if p.out == nil {
 		return p.wasm[min(p.copied, end):end]
@@ -156,7 +156,7 @@ func (m *module) admitted() *Module {
 	return out
 }
 
-// write gives the sections in their order.
+// write returns the sections in their order.
 func (m *module) write() []byte {
 	size := len(magic)
 	for _, s := range m.sections {

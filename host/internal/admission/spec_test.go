@@ -37,7 +37,7 @@ type specCommand struct {
 	}
 }
 
-// spec gives the commands of each script, by the path of the script.
+// spec returns the commands of each script, by the path of the script.
 func spec(t *testing.T) map[string][]specCommand {
 	t.Helper()
 	dir, err := exec.Command("go", "list", "-m", "-f", "{{.Dir}}", "github.com/tetratelabs/wazero").Output()
@@ -142,7 +142,7 @@ func TestValidModulesOfTheSpecificationAreAdmitted(t *testing.T) {
 	}
 }
 
-// beyond tells whether a reason is about what is valid but not admitted.
+// beyond reports whether a reason is about what is valid but not admitted.
 func beyond(reason string) bool {
 	for _, text := range []string{
 		"a plugin does not need", "it imports", "table 0 grows", "table 1 grows", "can never start", "of a br_table", "it takes too long to compile", "and perhaps more",

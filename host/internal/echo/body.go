@@ -16,9 +16,9 @@ const (
 	ownBuffer = 4 << 10 // bytes, for callers whose buffer has not
 )
 
-// Body gives what source has until something is found in it: then it closes source and gives no byte of what was found.
-// Data is passed on as it comes. Held back is only what may be the beginning of a text that is looked for, until it is
-// known to be none. When source fails, what was held back is dropped; at the end of file it is given.
+// Body returns what source has until something is found in it: then it closes source and gives no byte of what was
+// found. Data is passed on as it comes. Held back is only what may be the beginning of a text that is looked for, until
+// it is known to be none. When source fails, what was held back is dropped; at the end of file it is given.
 //
 // What last makes of an error is what Read gives: of io.EOF, ErrFound, or another one of source. It is called once, by
 // Read.

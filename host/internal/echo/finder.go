@@ -197,7 +197,7 @@ func (f *Finder) Size() int {
 	return size
 }
 
-// Holds tells whether a text holds what the finder finds.
+// Holds reports whether a text holds what the finder finds.
 func (f *Finder) Holds(text string) bool { return len(text) >= MinText && f.Found([]byte(text)) }
 
 // Found is Holds of data.
@@ -275,7 +275,7 @@ func (f *Finder) plain(data []byte) (found bool, safe int) {
 	return false, safe
 }
 
-// begins tells whether the data begins with a needle, or is the beginning of one.
+// begins reports whether the data begins with a needle, or is the beginning of one.
 func (f *Finder) begins(data []byte) (found, begun bool) {
 	for n := range f.needles {
 		needle := f.needles[n].text

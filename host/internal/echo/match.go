@@ -54,7 +54,8 @@ func next(text string, from int, c byte) int {
 	return from + i
 }
 
-// longest gives where the longest end of the data begins that a needle begins with, and may go on from with an escape.
+// longest returns where the longest end of the data begins that a needle begins with, and may go on from with an
+// escape.
 func (f *Finder) longest(data []byte) int {
 	longest := 0
 	for n := range f.needles {

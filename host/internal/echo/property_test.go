@@ -206,7 +206,7 @@ func (f form) at(body string, at, i int, seen map[[2]int]bool) bool {
 	return n > 0 && f.at(body, at+n, i, seen)
 }
 
-// first gives where the first of what is to be found begins, or -1.
+// first returns where the first of what is to be found begins, or -1.
 func (r reference) first(body string) int {
 	for at := range len(body) {
 		for _, f := range r {
@@ -218,7 +218,7 @@ func (r reference) first(body string) int {
 	return -1
 }
 
-// write gives a text with each character written in some way.
+// write returns a text with each character written in some way.
 func write(t *rapid.T, text string) string {
 	var b strings.Builder
 	escapes := rapid.IntRange(0, 10).Draw(t, "how much is escaped")

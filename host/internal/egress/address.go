@@ -131,7 +131,7 @@ func (p Policy) Check(addr netip.Addr) error {
 	return nil
 }
 
-// refuses gives the kind for which addr is refused, or "".
+// refuses returns the kind for which addr is refused, or "".
 func (p Policy) refuses(addr netip.Addr) Kind {
 	switch {
 	case !addr.IsValid():
@@ -155,7 +155,7 @@ func (p Policy) refuses(addr netip.Addr) Kind {
 	return kind
 }
 
-// classify gives the kind of an address that is not a public one, or "".
+// classify returns the kind of an address that is not a public one, or "".
 func classify(addr netip.Addr) Kind {
 	for _, b := range blocks {
 		if b.prefix.Contains(addr) {

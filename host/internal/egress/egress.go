@@ -157,7 +157,7 @@ func (p Policy) control(_ context.Context, network, address string, _ syscall.Ra
 	return p.Check(target.Addr())
 }
 
-// proxy gives what http.Transport.Proxy is to be.
+// proxy returns what http.Transport.Proxy is to be.
 func (p Policy) proxy() (func(*http.Request) (*url.URL, error), error) {
 	if p.Proxy == nil {
 		return nil, nil

@@ -13,7 +13,7 @@ const (
 	pieceOverhead = 100 // bytes that a sealed value in the cache costs beyond its text, about
 )
 
-// CacheGet gives what CacheSet stored in this call's partition of the cache.
+// CacheGet returns what CacheSet stored in this call's partition of the cache.
 //
 // A miss ends an Inline run with a Restart: the lease of the entry is taken or waited for outside of the sandbox, so that
 // ten thousand that wait hold no sandbox each.

@@ -96,8 +96,8 @@ func (c *Call) ExchangeTime() time.Duration { return c.exchangeTime }
 // TokenError is the last answer of a token endpoint when that was an error, or nil.
 func (c *Call) TokenError() *TokenError { return c.answer }
 
-// Repeats tells whether another run would come to the same, as long as the configuration, the secrets, the user's fields
-// and the cache entries that this one read are what they were.
+// Repeats reports whether another run would come to the same, as long as the configuration, the secrets, the user's
+// fields and the cache entries that this one read are what they were.
 func (c *Call) Repeats() bool { return !c.once }
 
 // Held is how many bytes it takes to keep the call, about: its sealed values and the texts that they were put into, the secrets
@@ -127,7 +127,7 @@ func (c *Call) Forget() {
 	c.Found, c.rendered, c.few = nil, nil, [4]renderedField{}
 }
 
-// OtherType tells whether the last token of a token endpoint was of another type than bearer, RFC 6749 section 7.1.
+// OtherType reports whether the last token of a token endpoint was of another type than bearer, RFC 6749 section 7.1.
 func (c *Call) OtherType() bool { return c.otherType }
 
 // Used lists the cache entries that the call read, each once.

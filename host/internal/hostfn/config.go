@@ -18,7 +18,7 @@ type renderedField struct {
 	ok          bool
 }
 
-// ConfigGet gives the value of a field of the configuration: rendered when first asked, once for a call.
+// ConfigGet returns the value of a field of the configuration: rendered when first asked, once for a call.
 func (c *Call) ConfigGet(name string) (string, bool) {
 	switch c.mode {
 	case Describing:
@@ -197,7 +197,7 @@ func mask(f *Field) string {
 	return f.Text.Source()
 }
 
-// SecretGet gives a sealed value of a secret that the configuration names.
+// SecretGet returns a sealed value of a secret that the configuration names.
 func (c *Call) SecretGet(name string) string {
 	c.need(abi.UserSecretGet)
 	c.plain("the name of a secret", name)
@@ -208,7 +208,7 @@ func (c *Call) SecretGet(name string) string {
 	return c.seal(seal.Value{Text: value, Sinks: c.plan.SecretSinks[name], Mask: "{{ get_secret('" + name + "') }}"})
 }
 
-// TimeNow gives the host's time.
+// TimeNow returns the host's time.
 func (c *Call) TimeNow() int64 {
 	c.need(abi.UserTimeNow)
 	return c.now()

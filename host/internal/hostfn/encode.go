@@ -36,7 +36,7 @@ func (c *Call) Encode(format, text string) string {
 	return c.seal(seal.Value{Text: out, Sinks: v.Sinks, Mask: format + "(" + v.Mask + ")", Size: size, From: v.From})
 }
 
-// MAC gives an HMAC, RFC 2104: raw bytes, sealed, with the sinks of its key.
+// MAC returns an HMAC, RFC 2104: raw bytes, sealed, with the sinks of its key.
 func (c *Call) MAC(algorithm, key, data string) string {
 	c.need(abi.UserMAC)
 	c.once = true
@@ -55,7 +55,7 @@ func (c *Call) MAC(algorithm, key, data string) string {
 	return c.seal(seal.Value{Text: string(sum), Sinks: v.Sinks, Mask: "mac(" + algorithm + ", " + v.Mask + ")", From: v.From})
 }
 
-// Reveal gives the bytes of a sealed value to a guest that the operator trusts with them.
+// Reveal returns the bytes of a sealed value to a guest that the operator trusts with them.
 func (c *Call) Reveal(value string) []byte {
 	c.need(abi.UserReveal)
 	c.grant(abi.UserReveal, abi.GrantReveal)

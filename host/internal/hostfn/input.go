@@ -14,7 +14,7 @@ import (
 	"github.com/keywright/keywright/internal/abi"
 )
 
-// Input gives the outgoing request, made when the guest asks for it. From then on the call can neither store nor send
+// Input returns the outgoing request, made when the guest asks for it. From then on the call can neither store nor send
 // anything, so that nothing of one request reaches another (threats.md 15c).
 func (c *Call) Input() []byte {
 	if c.mode == Describing || c.mode == Validating || c.inputs.Request == nil {

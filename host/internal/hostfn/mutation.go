@@ -25,8 +25,8 @@ type Mutation struct {
 	opened      []string   // the texts, of headers and parameters, that sealed values were put into, and these themselves
 }
 
-// Echoed tells whether a URL of the API's holds a credential of the query, however it is written. A short one is there by
-// chance, too.
+// Echoed reports whether a URL of the API's holds a credential of the query, however it is written. A short one is
+// there by chance, too.
 func (m *Mutation) Echoed(address string) bool {
 	texts := []string{address}
 	for _, unescape := range []func(string) (string, error){url.QueryUnescape, url.PathUnescape} {
@@ -49,7 +49,7 @@ func (m *Mutation) Echoed(address string) bool {
 	return false
 }
 
-// Without gives a raw query without the parameters of this one, and without others that hold a credential of it.
+// Without returns a raw query without the parameters of this one, and without others that hold a credential of it.
 func (m *Mutation) Without(query string) string {
 	var rest []string
 	for parameter := range strings.SplitSeq(query, "&") {

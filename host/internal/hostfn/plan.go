@@ -106,7 +106,7 @@ type Inputs struct {
 	partition *[32]byte // once it has been asked for
 }
 
-// secret gives the value of a secret that the templates name.
+// secret returns the value of a secret that the templates name.
 func (in *Inputs) secret(plan *Plan, name string) (string, bool) {
 	i := slices.Index(plan.Names.Secrets, name)
 	if i < 0 || i >= len(in.Secrets) {

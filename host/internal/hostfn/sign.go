@@ -11,8 +11,8 @@ import (
 	"github.com/keywright/keywright/internal/abi"
 )
 
-// JWTSign gives a compact JWT, RFC 7519, sealed, signed with a key field of this configuration and the algorithm that the
-// configuration names, and only fit for the one place that it was asked for.
+// JWTSign returns a compact JWT, RFC 7519, sealed, signed with a key field of this configuration and the algorithm that
+// the configuration names, and only fit for the one place that it was asked for.
 func (c *Call) JWTSign(document []byte) string {
 	c.need(abi.UserJWTSign)
 	c.once = true
@@ -102,7 +102,7 @@ func (c *Call) mapStrings(where string, object map[string]any, f func(string) (s
 	return object
 }
 
-// Sign gives a raw signature over bytes that the guest chose; only with the grant sign_raw.
+// Sign returns a raw signature over bytes that the guest chose; only with the grant sign_raw.
 func (c *Call) Sign(field, data string) []byte {
 	c.need(abi.UserSign)
 	c.once = true
@@ -119,7 +119,7 @@ func (c *Call) Sign(field, data string) []byte {
 	return signature
 }
 
-// key gives the text of a key field and the algorithm that the configuration names for it.
+// key returns the text of a key field and the algorithm that the configuration names for it.
 func (c *Call) key(name string) (key, algorithm string) {
 	c.plain("the name of a key", name)
 	f := c.plan.Fields[name]

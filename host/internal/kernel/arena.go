@@ -73,14 +73,14 @@ func Put[Text []byte | string](a *Arena, text Text) (offset uint64, err error) {
 	return offset, err
 }
 
-// Length gives the length of the block at offset, and 0 for an offset that is none: PDKs ask for the length of
+// Length returns the length of the block at offset, and 0 for an offset that is none: PDKs ask for the length of
 // whatever they were given, 0 included, before they look at it.
 func (a *Arena) Length(offset uint64) uint64 {
 	b, _ := a.find(offset)
 	return b.length
 }
 
-// Block gives the bytes of the block at offset; offset 0 is an empty one. Error: ErrNotBlock.
+// Block returns the bytes of the block at offset; offset 0 is an empty one. Error: ErrNotBlock.
 func (a *Arena) Block(offset uint64) ([]byte, error) {
 	if offset == 0 {
 		return nil, nil
@@ -92,7 +92,7 @@ func (a *Arena) Block(offset uint64) ([]byte, error) {
 	return a.bytes[b.offset : b.offset+b.length], nil
 }
 
-// Range gives n bytes from offset on, which may begin and end anywhere in what has been handed out. No bytes are a
+// Range returns n bytes from offset on, which may begin and end anywhere in what has been handed out. No bytes are a
 // range of every offset. Error: ErrBounds.
 func (a *Arena) Range(offset, n uint64) ([]byte, error) {
 	if n == 0 {
@@ -104,7 +104,7 @@ func (a *Arena) Range(offset, n uint64) ([]byte, error) {
 	return a.bytes[offset : offset+n], nil
 }
 
-// Load8 gives the byte at offset. ok is false when it is out of bounds.
+// Load8 returns the byte at offset. ok is false when it is out of bounds.
 func (a *Arena) Load8(offset uint64) (value byte, ok bool) {
 	if !a.holds(offset, 1) {
 		return 0, false
@@ -112,7 +112,7 @@ func (a *Arena) Load8(offset uint64) (value byte, ok bool) {
 	return a.bytes[offset], true
 }
 
-// Load64 gives the little-endian number at offset. ok is false when it is out of bounds.
+// Load64 returns the little-endian number at offset. ok is false when it is out of bounds.
 func (a *Arena) Load64(offset uint64) (value uint64, ok bool) {
 	if !a.holds(offset, 8) {
 		return 0, false
@@ -138,7 +138,7 @@ func (a *Arena) Store64(offset, value uint64) bool {
 	return true
 }
 
-// Used gives everything that has been handed out, for a test to look through.
+// Used returns everything that has been handed out, for a test to look through.
 func (a *Arena) Used() []byte { return a.bytes[:min(a.end, uint64(len(a.bytes)))] }
 
 // maxKept is how many bytes an arena keeps for the next call.

@@ -9,9 +9,9 @@ import (
 	"github.com/tetratelabs/wazero"
 )
 
-// openCodeCache gives the cache of compiled code in a directory, which it makes when there is none. What lies there is
-// machine code, and runs outside of any sandbox: nobody else may be able to write it, or to put another directory in the
-// place of this one or of one above it.
+// openCodeCache returns the cache of compiled code in a directory, which it makes when there is none. What lies there
+// is machine code, and runs outside of any sandbox: nobody else may be able to write it, or to put another directory in
+// the place of this one or of one above it.
 func openCodeCache(dir string) (wazero.CompilationCache, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, err

@@ -42,7 +42,7 @@ func (e *Error) Error() string {
 	return e.Kind.Error() + ": " + e.Detail
 }
 
-// Unwrap gives the kind, and for ErrTime why the context ended.
+// Unwrap returns the kind, and for ErrTime why the context ended.
 func (e *Error) Unwrap() []error {
 	if e.cause == nil {
 		return []error{e.Kind}

@@ -96,8 +96,8 @@ type silent struct{ abi.Env }
 
 func (silent) Log(abi.Level, string) {}
 
-// Repeats tells whether the same call, given the same by its abi.Env, always comes to the same: whether the module can
-// neither draw random bytes nor read a clock by itself.
+// Repeats reports whether the same call, given the same by its abi.Env, always comes to the same: whether the module
+// can neither draw random bytes nor read a clock by itself.
 func (m *Module) Repeats() bool {
 	return !slices.ContainsFunc(m.admitted.Imports, func(i admission.Import) bool {
 		return i.Module == abi.ModuleWASI && i.Name != wasiWrite
@@ -118,7 +118,7 @@ func (r *Runtime) compile(ctx context.Context, wasm []byte) (compiled wazero.Com
 	return r.wazero.CompileModule(ctx, wasm)
 }
 
-// Has tells whether the module has an export of the contract.
+// Has reports whether the module has an export of the contract.
 func (m *Module) Has(export string) bool {
 	switch export {
 	case abi.ExportDescribe, abi.ExportValidate, abi.ExportAuthenticate:
@@ -160,7 +160,7 @@ func (m *Module) Call(ctx context.Context, export string, env abi.Env) (Result, 
 	return result, nil
 }
 
-// idleRun gives a run that serves nobody, with a guest if there is one.
+// idleRun returns a run that serves nobody, with a guest if there is one.
 func (m *Module) idleRun() *run {
 	m.mu.Lock()
 	if last := len(m.idle) - 1; last >= 0 {

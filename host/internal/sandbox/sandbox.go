@@ -60,7 +60,7 @@ type Limits struct {
 	Fuel        int64         // units of about 0.27 ns that a guest may use, a call; see package admission
 }
 
-// DefaultLimits gives the limits that hold unless an operator says otherwise.
+// DefaultLimits returns the limits that hold unless an operator says otherwise.
 func DefaultLimits() Limits {
 	return Limits{
 		ModuleBytes: 8 << 20,
@@ -91,7 +91,7 @@ func (l Limits) check() error {
 	return nil
 }
 
-// admission gives what of the limits a module is held to before it is compiled.
+// admission returns what of the limits a module is held to before it is compiled.
 func (l Limits) admission() admission.Limits {
 	a := admission.DefaultLimits()
 	a.ModuleBytes, a.MemoryPages, a.Fuel = l.ModuleBytes, l.MemoryPages, l.Fuel

@@ -30,7 +30,7 @@ func blockRead(r *run, stack []uint64) {
 	stack[0] = uint64(len(block))
 }
 
-// own gives bytes of the guest's own memory.
+// own returns bytes of the guest's own memory.
 func (r *run) own(function string, address, length uint64) []byte {
 	from, n := uint64(uint32(address)), uint64(uint32(length))
 	if from+n > uint64(len(r.memory.bytes)) {

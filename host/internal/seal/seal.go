@@ -31,7 +31,7 @@ const All = Header | Query | Token | Claim | Sign
 // names has the name of every sink, in the order of their bits.
 var names = [...]string{abi.SinkHeader, abi.SinkQuery, abi.SinkToken, abi.SinkClaim, abi.SinkSign}
 
-// ParseSinks gives the set that a field's description names. An unknown name is an error.
+// ParseSinks returns the set that a field's description names. An unknown name is an error.
 func ParseSinks(list []string) (Sinks, error) {
 	var s Sinks
 	for _, name := range list {
@@ -115,10 +115,10 @@ func (v Value) mask() string {
 // Format prints the mask, whatever the verb.
 func (v Value) Format(f fmt.State, _ rune) { _, _ = f.Write([]byte(v.mask())) }
 
-// MarshalText gives the mask.
+// MarshalText returns the mask.
 func (v Value) MarshalText() ([]byte, error) { return []byte(v.mask()), nil }
 
-// LogValue gives the mask.
+// LogValue returns the mask.
 func (v Value) LogValue() slog.Value { return slog.StringValue(v.mask()) }
 
 // Piece is a part of a text: plain text, or a sealed value with its bytes. It outlives the call, for the token cache.

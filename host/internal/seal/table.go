@@ -96,7 +96,7 @@ func (t *Table) note(i int) {
 	}
 }
 
-// lookup gives the value that a reference stands for, or nil. It holds until the next Seal.
+// lookup returns the value that a reference stands for, or nil. It holds until the next Seal.
 func (t *Table) lookup(ref string) *Value {
 	if t.index != nil {
 		if i, ok := t.index[ref]; ok {
@@ -199,7 +199,7 @@ func (t *Table) walk(text string, plain func(string), value func(*Value)) {
 	}
 }
 
-// Plain gives an *Error with NotPlain when text holds anything of a reference's shape, live or dead. It is for the
+// Plain returns an *Error with NotPlain when text holds anything of a reference's shape, live or dead. It is for the
 // places that take no sealed value: names of cache entries, data to be signed, errors, log lines.
 func (t *Table) Plain(text string) error {
 	if next(text, 0) >= 0 {
@@ -264,10 +264,10 @@ func (t *Table) Join(pieces []Piece, h *tokencache.Handle) (string, error) {
 	return b.String(), nil
 }
 
-// Mask gives text as a human may see it: references replaced by the masks of their values, dead ones by <sealed>.
+// Mask returns text as a human may see it: references replaced by the masks of their values, dead ones by <sealed>.
 func (t *Table) Mask(text string) string { return t.mask(text, MaxText) }
 
-// mask gives <sealed> for what would be over limit bytes.
+// mask returns <sealed> for what would be over limit bytes.
 func (t *Table) mask(text string, limit int) string {
 	if next(text, 0) < 0 {
 		return text
@@ -293,7 +293,7 @@ func (t *Table) mask(text string, limit int) string {
 // Held is how many bytes the table takes, about.
 func (t *Table) Held() int { return t.held + len(t.entries)*entrySize }
 
-// Values gives every value that was sealed so far, in order: for whoever must keep them out of a text.
+// Values returns every value that was sealed so far, in order: for whoever must keep them out of a text.
 func (t *Table) Values() iter.Seq[Value] {
 	return func(yield func(Value) bool) {
 		for i := range t.entries {

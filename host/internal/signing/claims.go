@@ -38,7 +38,7 @@ func Integers(claims map[string]any, names []string) error {
 	return nil
 }
 
-// digits tells whether text is one or more ASCII digits.
+// digits reports whether text is one or more ASCII digits.
 func digits(text string) bool {
 	return text != "" && strings.Trim(text, "0123456789") == ""
 }

@@ -79,7 +79,7 @@ func privateKey(method jwt.SigningMethod, text string) (any, error) {
 	return key, nil
 }
 
-// privateDER gives the one private key that a PEM text holds, or else says why there is none.
+// privateDER returns the one private key that a PEM text holds, or else says why there is none.
 func privateDER(text string) (der []byte, problem string) {
 	if blank(text) {
 		return nil, problemBlank
@@ -126,7 +126,7 @@ func blockProblem(block *pem.Block) string {
 	return ""
 }
 
-// rsaBits gives the size of an RSA key's modulus, or 0 for another key. It is asked before the key is parsed, which
+// rsaBits returns the size of an RSA key's modulus, or 0 for another key. It is asked before the key is parsed, which
 // takes long for a huge key and fails without a reason for a tiny one.
 func rsaBits(der []byte) int {
 	var wrapped struct {
@@ -147,7 +147,7 @@ func rsaBits(der []byte) int {
 	return key.Modulus.BitLen()
 }
 
-// parseDER gives the key that is in PKCS #8, PKCS #1 or SEC 1, or nil. What the PEM block calls itself is not asked:
+// parseDER returns the key that is in PKCS #8, PKCS #1 or SEC 1, or nil. What the PEM block calls itself is not asked:
 // blocks with the wrong name are common. The parsers' errors are not kept: they describe the key.
 func parseDER(der []byte) any {
 	if key, err := x509.ParsePKCS8PrivateKey(der); err == nil {
@@ -162,7 +162,7 @@ func parseDER(der []byte) any {
 	return nil
 }
 
-// fits tells whether a method signs with a key, and what key it needs.
+// fits reports whether a method signs with a key, and what key it needs.
 func fits(method jwt.SigningMethod, key any) (needed string, ok bool) {
 	switch method := method.(type) {
 	case *jwt.SigningMethodRSA, *jwt.SigningMethodRSAPSS:

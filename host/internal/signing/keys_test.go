@@ -115,7 +115,7 @@ func TestOnlyFittingKeysSign(t *testing.T) {
 	}
 }
 
-// leaks tells whether text has eight bytes in a row of what a key holds beyond its PEM lines.
+// leaks reports whether text has eight bytes in a row of what a key holds beyond its PEM lines.
 func leaks(text, key string) bool {
 	for line := range strings.SplitSeq(strings.ReplaceAll(key, `\n`, "\n"), "\n") {
 		if strings.HasPrefix(line, "-----") {

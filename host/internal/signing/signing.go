@@ -47,8 +47,8 @@ func New(keys int) *Signer {
 	return &Signer{keys: cache}
 }
 
-// Sign gives the JWS signature of data, RFC 7515 section 5.1. ES256, ES384 and ES512 give r and s side by side, 64, 96
-// and 132 bytes, RFC 7518 section 3.4; PS256, PS384 and PS512 use a salt as long as the hash, section 3.5.
+// Sign returns the JWS signature of data, RFC 7515 section 5.1. ES256, ES384 and ES512 give r and s side by side, 64,
+// 96 and 132 bytes, RFC 7518 section 3.4; PS256, PS384 and PS512 use a salt as long as the hash, section 3.5.
 //
 // For HS256, HS384 and HS512 the key is the text as it is; a key shorter than the hash signs, with a warning. For the
 // others the key is a PEM block with PKCS #8, PKCS #1 or SEC 1; its line breaks may be written out as \n.
@@ -74,7 +74,7 @@ func (s *Signer) sign(algorithm, key, data string) (signature []byte, warning st
 	return signature, warning, nil
 }
 
-// key gives the key in the form that the method signs with.
+// key returns the key in the form that the method signs with.
 func (s *Signer) key(method jwt.SigningMethod, text string) (parsed any, warning string, err error) {
 	if method, ok := method.(*jwt.SigningMethodHMAC); ok {
 		return hmacKey(method, text) // nothing to parse, so nothing to remember
@@ -91,9 +91,9 @@ func (s *Signer) key(method jwt.SigningMethod, text string) (parsed any, warning
 	return parsed, "", nil
 }
 
-// JWT gives a signed JWT in compact serialisation, RFC 7519 section 7.1. Its header has alg, typ with the value "JWT",
-// and the members of header, which may replace typ but may not hold alg, crit or b64, in any case of letters. The
-// claims are taken as they are, and none are added.
+// JWT returns a signed JWT in compact serialisation, RFC 7519 section 7.1. Its header has alg, typ with the value
+// "JWT", and the members of header, which may replace typ but may not hold alg, crit or b64, in any case of letters.
+// The claims are taken as they are, and none are added.
 //
 // Both maps hold string, bool, nil, json.Number, []any and map[string]any. HTML is not escaped; a string that is not
 // UTF-8 is an error. For the rest see Sign.
@@ -122,7 +122,7 @@ func (s *Signer) JWT(algorithm, key string, header, claims map[string]any) (toke
 	return string(compact), warning, nil
 }
 
-// MAC gives the HMAC of data, RFC 2104: 32 bytes for abi.MACSHA256, 48 for abi.MACSHA384, 64 for abi.MACSHA512. The
+// MAC returns the HMAC of data, RFC 2104: 32 bytes for abi.MACSHA256, 48 for abi.MACSHA384, 64 for abi.MACSHA512. The
 // key is bytes, of any length, as one step's result may be the key of the next.
 //
 // The error is ErrMACAlgorithm, or a *KeyError for a key that is empty or blank.

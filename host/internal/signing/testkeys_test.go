@@ -102,7 +102,7 @@ func oneLine(text string) string {
 	return strings.ReplaceAll(text, "\n", `\n`)
 }
 
-// fitting gives each algorithm's key and the public key in PEM, or the shared secret, that verifies it.
+// fitting returns each algorithm's key and the public key in PEM, or the shared secret, that verifies it.
 func fitting(t testing.TB) map[string]struct{ private, public string } {
 	t.Helper()
 	k := keys()

@@ -74,7 +74,7 @@ func compileExpression(p exprscan.Piece) (expression, []*Error) {
 	return b.expression, b.errs
 }
 
-// at gives the column of a node. The parser puts a.b at its b.
+// at returns the column of a node. The parser puts a.b at its b.
 func (b *builder) at(n ast.Node) int {
 	if member, ok := n.(*ast.MemberNode); ok {
 		return b.at(member.Node)

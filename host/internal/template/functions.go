@@ -48,7 +48,7 @@ const (
 	knownVariables = "there are tenant_id and user.email, user.id, user.username, user.first_name, user.last_name"
 )
 
-// name gives the name of the function that is called, or "" when a member of a value is.
+// name returns the name of the function that is called, or "" when a member of a value is.
 func name(n *ast.CallNode) string {
 	if callee, ok := n.Callee.(*ast.IdentifierNode); ok {
 		return callee.Value
@@ -71,7 +71,7 @@ func (b *builder) call(n *ast.CallNode) operand {
 	return f.build(b, n)
 }
 
-// literalName gives the argument of get_secret and get_variable. A wrong one is not quoted: it may be the secret.
+// literalName returns the argument of get_secret and get_variable. A wrong one is not quoted: it may be the secret.
 func (b *builder) literalName(n *ast.CallNode) (name string, ok bool) {
 	literal, ok := n.Arguments[0].(*ast.StringNode)
 	switch {
@@ -203,7 +203,7 @@ func limited(column int, value string) (any, *Error) {
 	return value, nil
 }
 
-// format gives a rendered value as text.
+// format returns a rendered value as text.
 func format(value any) string {
 	switch value := value.(type) {
 	case string:
@@ -218,7 +218,8 @@ func format(value any) string {
 	return "" // the builder lets nothing else through
 }
 
-// formatFloat gives the shortest text that stands for the number, in the form that JSON allows (RFC 8785 section 3.2.2.3).
+// formatFloat returns the shortest text that stands for the number, in the form that JSON allows (RFC 8785 section
+// 3.2.2.3).
 func formatFloat(f float64) string {
 	if f == 0 {
 		f = math.Abs(f) // no "-0"

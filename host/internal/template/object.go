@@ -51,7 +51,7 @@ func CompileObject(v any) (*Object, error) {
 	return c.object, nil
 }
 
-// Names gives what the object's expressions name.
+// Names returns what the object's expressions name.
 func (o *Object) Names() Names {
 	var n Names
 	n.Merge(o.names)
@@ -131,7 +131,7 @@ func (c *objectCompiler) template(source string, path *step) any {
 // jsonNumber is RFC 8259 section 6.
 var jsonNumber = regexp.MustCompile(`^-?(0|[1-9][0-9]*)(\.[0-9]+)?([eE][+-]?[0-9]+)?$`)
 
-// numberText gives a number as JSON has it.
+// numberText returns a number as JSON has it.
 func numberText(v any) (number json.Number, ok bool) {
 	switch v := v.(type) {
 	case json.Number:

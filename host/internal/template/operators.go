@@ -75,7 +75,8 @@ func (b *builder) binary(n *ast.BinaryNode) operand {
 	return b.fail(n, "%s takes %s", n.Operator, op.takes)
 }
 
-// arithmetic gives the kind of what +, - and * make of two kinds: two integers stay integers, one float makes a float.
+// arithmetic returns the kind of what +, - and * make of two kinds: two integers stay integers, one float makes a
+// float.
 func arithmetic(x, y kind) kind {
 	switch {
 	case (x | y).is(text):
@@ -212,7 +213,7 @@ func finite(f float64) (any, string) {
 	return f, ""
 }
 
-// floats gives two numbers as floats when one of them is one.
+// floats returns two numbers as floats when one of them is one.
 func floats(x, y any) (f, g float64, ok bool) {
 	_, xok := x.(float64)
 	_, yok := y.(float64)

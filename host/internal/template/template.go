@@ -97,10 +97,10 @@ func Compile(source string) (*Template, error) {
 	return t, nil
 }
 
-// Source gives the text that was compiled.
+// Source returns the text that was compiled.
 func (t *Template) Source() string { return t.source }
 
-// Literal gives the template's text when there is no expression in it.
+// Literal returns the template's text when there is no expression in it.
 func (t *Template) Literal() (text string, ok bool) {
 	for _, s := range t.segments {
 		if s.run != nil {
@@ -110,14 +110,14 @@ func (t *Template) Literal() (text string, ok bool) {
 	return t.source, true
 }
 
-// Names gives what the template's expressions name.
+// Names returns what the template's expressions name.
 func (t *Template) Names() Names {
 	var n Names
 	n.Merge(t.names)
 	return n
 }
 
-// Secret tells whether the template's expressions name a secret.
+// Secret reports whether the template's expressions name a secret.
 func (t *Template) Secret() bool { return len(t.names.Secrets) > 0 }
 
 // Render evaluates the expressions, once: text of the form {{ … }} in a value stays as it is. Empty text gives no
@@ -182,7 +182,7 @@ func (t *Template) render(r *rendering, escape func(literal, value string) strin
 	return parts, nil
 }
 
-// Join gives the whole text of parts, secrets included.
+// Join returns the whole text of parts, secrets included.
 func Join(parts []Part) string {
 	if len(parts) == 1 {
 		return parts[0].Text

@@ -30,7 +30,7 @@ func (g *given) TenantID() string                    { return g.tenantID }
 func (g *given) Now() int64                          { return g.now() }
 func (g *given) UUID() (string, error)               { return g.uuid() }
 
-// values gives what most tests render with: a user without a last name, a tenant, two secrets and two variables.
+// values returns what most tests render with: a user without a last name, a tenant, two secrets and two variables.
 func values() *given {
 	secrets := map[string]string{
 		"crm": "s3cr3t", "nested": "{{ get_secret('crm') }}", "empty": "", "blank": " \n\t", "long": strings.Repeat("x", MaxText),

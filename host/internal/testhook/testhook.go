@@ -18,7 +18,7 @@ func WithMemoryObserver(ctx context.Context, observe func(memory, blocks []byte)
 	return context.WithValue(ctx, observerKey{}, observe)
 }
 
-// MemoryObserver gives what WithMemoryObserver was given, or nil.
+// MemoryObserver returns what WithMemoryObserver was given, or nil.
 func MemoryObserver(ctx context.Context) func(memory, blocks []byte) {
 	observe, _ := ctx.Value(observerKey{}).(func(memory, blocks []byte))
 	return observe

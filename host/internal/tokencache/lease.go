@@ -63,8 +63,8 @@ func (l *Lease[V]) end(o Outcome[V]) {
 	close(l.done)
 }
 
-// Wait gives how the lease ended, once it has; its error is that of ctx when that is over first. It needs no goroutine
-// and leaves none. The holder must not wait for itself.
+// Wait returns how the lease ended, once it has; its error is that of ctx when that is over first. It needs no
+// goroutine and leaves none. The holder must not wait for itself.
 func (l *Lease[V]) Wait(ctx context.Context) (Outcome[V], error) {
 	select {
 	case <-l.done:

@@ -87,14 +87,14 @@ func newLRU[K comparable, V any](size int) *simplelru.LRU[K, V] {
 	return l
 }
 
-// Get gives the entry of a key, if it has one that is still valid.
+// Get returns the entry of a key, if it has one that is still valid.
 func (c *Cache[V]) Get(k Key) (Entry[V], bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.get(k)
 }
 
-// Live tells whether an entry is still what its key has, and valid. To ask takes neither a lock nor a search.
+// Live reports whether an entry is still what its key has, and valid. To ask takes neither a lock nor a search.
 func (c *Cache[V]) Live(h *Handle) bool {
 	if h == nil || h.gone.Load() {
 		return false
@@ -116,13 +116,13 @@ func (c *Cache[V]) Live(h *Handle) bool {
 // Gone reports whether another value, or none, has taken the entry's place.
 func (h *Handle) Gone() bool { return h.gone.Load() }
 
-// InTime tells whether the time of an entry is not over, whether or not it is still there.
+// InTime reports whether the time of an entry is not over, whether or not it is still there.
 func (c *Cache[V]) InTime(h *Handle) bool { return h != nil && h.valid(c.now()) }
 
 func (h *Handle) valid(now time.Time) bool { return within(h.stored, now, h.ttl) }
 
-// Acquire gives the entry of a key (hit), or else the lease of that entry, in one step: either the caller holds it now
-// (holder) and must end it, or another caller does and this one may wait. So of any number of callers that miss at
+// Acquire returns the entry of a key (hit), or else the lease of that entry, in one step: either the caller holds it
+// now (holder) and must end it, or another caller does and this one may wait. So of any number of callers that miss at
 // once, one is the holder.
 func (c *Cache[V]) Acquire(k Key) (e Entry[V], hit bool, l *Lease[V], holder bool) {
 	c.mu.Lock()

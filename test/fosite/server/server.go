@@ -142,7 +142,7 @@ func (s *Server) RegisterKey(issuer, subject, kid string, public crypto.PublicKe
 	}
 }
 
-// Exchanges gives what reached the token endpoint so far, in the order of the answers.
+// Exchanges returns what reached the token endpoint so far, in the order of the answers.
 func (s *Server) Exchanges() []Exchange {
 	s.seenMu.Lock()
 	defer s.seenMu.Unlock()

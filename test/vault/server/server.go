@@ -159,7 +159,7 @@ func (s *Server) Put(path string, fields map[string]any) {
 	s.Do("POST", "kv/data/"+path, map[string]any{"data": fields})
 }
 
-// Token gives a token of the policy, for an hour.
+// Token returns a token of the policy, for an hour.
 func (s *Server) Token() string {
 	s.t.Helper()
 	return text(s.Do("POST", "auth/token/create", map[string]any{"policies": []string{"gateway"}, "ttl": "1h"}), "client_token")

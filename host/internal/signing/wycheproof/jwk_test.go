@@ -34,7 +34,7 @@ func (b *b64) UnmarshalText(text []byte) error {
 
 func (b b64) integer() *big.Int { return new(big.Int).SetBytes(b) }
 
-// text gives the key as a connector's configuration holds it: the shared secret itself, or PKCS #8 in PEM.
+// text returns the key as a connector's configuration holds it: the shared secret itself, or PKCS #8 in PEM.
 func (k jwk) text(t *testing.T) string {
 	t.Helper()
 	switch k.Type {

@@ -48,7 +48,7 @@ func (b *hexBytes) UnmarshalText(text []byte) error {
 	return err
 }
 
-// read gives a vector file's groups.
+// read returns a vector file's groups.
 func read(t *testing.T, name string) []group {
 	t.Helper()
 	text, err := fs.ReadFile(vectors.TestVectors, name)

@@ -170,7 +170,7 @@ func compact(raw json.RawMessage) (algorithm, data string, signature []byte, ok 
 	return header.Algorithm, parts[0] + "." + parts[1], signature, err == nil
 }
 
-// fits tells whether a key is of the type, and on the curve, that an algorithm takes.
+// fits reports whether a key is of the type, and on the curve, that an algorithm takes.
 func fits(algorithm string, key jwk) bool {
 	switch algorithm {
 	case "HS256", "HS384", "HS512":
