@@ -24,7 +24,8 @@ type places struct {
 	lines map[string]*line
 }
 
-// line is what the bodies of a connector take. It is found by the permalink, so that it outlives a reload.
+// line counts the places and the memory that the bodies of a connector take. It is found by the permalink, so that it
+// outlives a reload.
 type line struct {
 	inside  int // bodies that are shaped
 	held    int64

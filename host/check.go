@@ -75,7 +75,7 @@ func (k *checker) run(ctx context.Context) {
 	}
 }
 
-// room is what is left of the limits of a configuration.
+// room is the rest of the limits of a configuration.
 type room struct{ values, bytes, expressions int }
 
 // fits takes a value off, and reports whether there was room for it. It ends even for a map that holds itself.

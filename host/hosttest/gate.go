@@ -16,7 +16,7 @@ type gate struct {
 
 var _ abi.Env = (*gate)(nil)
 
-// tooLate is what a host function panics with when the gate is closed.
+// tooLate is the value of a panic in a host function when the gate is closed.
 type tooLate struct{}
 
 // close closes the gate, once the host function that is running has returned.

@@ -63,7 +63,7 @@ func (w *world) logs() string {
 // patience is how long a test waits for what never comes.
 const patience = time.Minute
 
-// said is what the log says next of a configuration, or a certificate.
+// said returns the next line of the log on a configuration or a certificate.
 func (w *world) said() string {
 	w.t.Helper()
 	select {

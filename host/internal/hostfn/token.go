@@ -144,7 +144,7 @@ func (c *Call) outgoing(request *abi.TokenRequest) *http.Request {
 	return outgoing
 }
 
-// answer is what a token endpoint sent.
+// answer is the response of a token endpoint.
 type answer struct {
 	status int
 	header http.Header

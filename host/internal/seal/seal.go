@@ -82,11 +82,11 @@ type Value struct {
 	From *Origins
 }
 
-// step is what lengths count in where texts are limited. A guest that could fill a text up to the limit, with what it knows
+// step is the unit of lengths where texts are limited. A guest that could fill a text up to the limit, with what it knows
 // and with a value, would otherwise learn from whether that succeeds how long the value is.
 const step = 1 << 10
 
-// size is what the value counts as.
+// size returns how many bytes the value counts as where texts are limited.
 func (v *Value) size() int {
 	if v.Size > 0 {
 		return v.Size
@@ -94,7 +94,7 @@ func (v *Value) size() int {
 	return max(1, (len(v.Text)+step-1)/step) * step
 }
 
-// Counts is what a piece counts as where texts are limited, in bytes.
+// Counts returns how many bytes a piece counts as where texts are limited.
 func (p *Piece) Counts() int {
 	if p.Sealed {
 		return p.Value.size() + len(p.Value.Mask)

@@ -129,7 +129,7 @@ func (t *Table) Open(text string, sink Sinks) (out string, opened int, err error
 	return out, opened, err
 }
 
-// Opened is what all texts that Open has returned count as, in bytes.
+// Opened returns how many bytes all texts that Open has returned count as.
 func (t *Table) Opened() int { return t.opened }
 
 // Combine puts in what the references in text stand for, and gives it as one value: its sinks are those that all the
