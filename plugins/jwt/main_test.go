@@ -31,7 +31,7 @@ func config(claims map[string]any, pairs ...any) hosttest.Config {
 	return c
 }
 
-// authenticate gives the header and the claims of the token that a request was sent with.
+// authenticate returns the header and the claims of the token that a request was sent with.
 func authenticate(t *testing.T, h *hosttest.Harness, c hosttest.Config) (header, claims map[string]any) {
 	t.Helper()
 	got := h.Authenticate(c, hosttest.GET("https://api.test/v1"))

@@ -39,7 +39,7 @@ func config(pairs ...any) hosttest.Config {
 
 func get() *http.Request { return hosttest.GET("https://api.test/v1") }
 
-// sentAssertion gives the header and the claims of the last assertion.
+// sentAssertion returns the header and the claims of the last assertion.
 func sentAssertion(h *hosttest.Harness) (header, claims map[string]any) {
 	exchanges := h.Exchanges()
 	return h.JWT(exchanges[len(exchanges)-1].Form.Get("assertion"))
