@@ -146,7 +146,7 @@ func TestSignedRequestsWithABadBody(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			w := signingWorld(t, 10)
 			address := strings.TrimPrefix(w.server.URL, "http://")
-			got := exchange(t, address, "POST /connectors/weather/a HTTP/1.1\r\nHost: "+address+"\r\n"+c.raw, 1, true)
+			got := exchange(t, address, "POST /connectors/weather/a HTTP/1.1\r\nHost: "+address+"\r\nConnection: close\r\n"+c.raw, 1, true)
 			if len(got) != 1 || got[0] != c.status || w.received() > 0 {
 				t.Errorf("the caller got %v, the API received %d requests", got, w.received())
 			}
