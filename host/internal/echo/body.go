@@ -8,7 +8,7 @@ import (
 	"sync/atomic"
 )
 
-// ErrFound is what a body ends with in which something was found.
+// ErrFound is what a body ends with in which something was found, or too much that nearly is (see budget).
 var ErrFound = errors.New("a text that is looked for was found")
 
 const (
@@ -23,7 +23,7 @@ const (
 // What last makes of an error is what Read gives: of io.EOF, ErrFound, or another one of source. It is called once, by
 // Read.
 func (f *Finder) Body(source io.ReadCloser, last func(error) error) io.ReadCloser {
-	return &body{finder: f, source: source, last: last}
+	return &body{finder: f, source: source, last: last, left: savings}
 }
 
 // body has no WriteTo, and shows none of its source's methods: there must be no way past Read.
@@ -33,6 +33,7 @@ type body struct {
 	last   func(error) error
 
 	held  []byte // may be the beginning of something
+	left  budget
 	line  int    // bytes without white space that stand before it, up to minLine
 	own   []byte // a buffer, once one was needed
 	ready []byte // of own, what the caller has not got yet
@@ -87,7 +88,9 @@ func (b *body) fill(buffer []byte) (n int, empty bool) {
 		clear(data)
 		return 0, true
 	}
-	found, safe := b.finder.scan(data, b.line, err == io.EOF)
+	b.left.earn(read)
+	b.left -= budget(before / 8) // it is looked at again
+	found, safe := b.finder.scan(data, b.line, err == io.EOF, &b.left)
 	switch {
 	case found:
 		_ = b.close()
