@@ -41,7 +41,8 @@ import (
 // and with up to some fifty bytes of white space before each line.
 //
 // How long the search takes grows with the answer and not with the credentials. An answer that would take longer, since it
-// is full of what is nearly a credential that repeats itself, is treated as one that holds it.
+// is full of what is nearly a credential that repeats itself, or brings nearly all of a long one, escaped, in pieces of a few
+// bytes, is treated as one that holds it.
 //
 // Not found is a credential whose case the API has changed, or that it has compressed, encrypted, cut in pieces (as a
 // caller may ask for by Range) or broken into lines without Base64. Nor is one that the API has encoded in another way:
