@@ -201,8 +201,17 @@ func TestLimits(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) { wantError(t, c.source, c.values, "longer than 1 MiB") })
 	}
-	if got, err := renderText(t, "{{ get_secret('long') }}", values()); err != nil || len(got) != MaxText {
-		t.Errorf("a text of just the limit: %d bytes, %v", len(got), err)
+	for source, secret := range map[string]int{
+		"{{ get_secret('x') }}":                MaxText,
+		"{{ get_secret('x') + 'x' }}":          MaxText - 1,
+		"{{ base64_encode(get_secret('x')) }}": MaxText / 4 * 3,
+		"{{ json_encode(get_secret('x')) }}":   MaxText - len(`""`),
+	} {
+		just := values()
+		just.secret = func(string) (string, error) { return strings.Repeat("x", secret), nil }
+		if got, err := renderText(t, source, just); err != nil || len(got) != MaxText {
+			t.Errorf("%s, a text of just the limit: %d bytes, %v", source, len(got), err)
+		}
 	}
 }
 
@@ -341,5 +350,14 @@ func BenchmarkRender(b *testing.B) {
 				}
 			}
 		})
+	}
+}
+
+// Texts and numbers that are equal are neither more nor less.
+func TestOrderOfWhatIsEqual(t *testing.T) {
+	for _, x := range []string{"2", "'a'"} {
+		for operator, want := range map[string]string{"<": "false", "<=": "true", ">": "false", ">=": "true"} {
+			wantText(t, "{{ "+x+" "+operator+" "+x+" }}", want)
+		}
 	}
 }
