@@ -1,6 +1,7 @@
 package host_test
 
 import (
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"io"
@@ -193,6 +194,38 @@ func TestEchoInHeadersIsDropped_threats_45(t *testing.T) {
 		if w.logged(name) != 1 {
 			t.Errorf("the log has %d lines of %s: %s", w.logged(name), name, w.log())
 		}
+	}
+}
+
+// What an API sends as the name of a header, net/http writes with capitals of its own.
+func TestEchoInTheNameOfAHeaderIsDropped_threats_45(t *testing.T) {
+	const secret = "sk-live_abcdef-0123456789"
+	api := httptest.NewServer(http.HandlerFunc(func(rw http.ResponseWriter, _ *http.Request) {
+		rw.Header()["Trailer"] = []string{"X-Sum"}
+		rw.Header()["X-"+secret+"-y"] = []string{"1"}
+		rw.Header()[hex.EncodeToString([]byte(secret))] = []string{"2"}
+		rw.Header()["X-Fine"] = []string{"fine"}
+		_, _ = rw.Write([]byte("body"))
+		rw.Header()[http.TrailerPrefix+secret] = []string{"3"}
+	}))
+	defer api.Close()
+	w := onLoopback(t)
+	w.setSecret("s", secret)
+	response, err := w.connectTo(api.URL, key("{{ get_secret('s') }}")).Shielded(nil).RoundTrip(request(t, api.URL))
+	if _, err := w.read(response, err); err != nil {
+		t.Fatal(err)
+	}
+	for _, headers := range []http.Header{response.Header, response.Trailer} {
+		for name := range headers {
+			for _, form := range []string{secret, hex.EncodeToString([]byte(secret))} {
+				if strings.Contains(strings.ToLower(name), form) {
+					t.Errorf("the header %s was passed on", name)
+				}
+			}
+		}
+	}
+	if response.Header.Get("X-Fine") != "fine" || strings.Contains(strings.ToLower(w.log()), secret) {
+		t.Errorf("headers %v, log %s", response.Header, w.log())
 	}
 }
 
