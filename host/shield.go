@@ -48,7 +48,8 @@ import (
 //   - A body that holds it ends with an [Error] of [StageResponse] that [errors.Is] finds to be [ErrEchoed], before any
 //     byte of the credential has been read. What came before it has been passed on, as it came: nothing waits but what
 //     may be the beginning of the credential. Who has to answer with a status of their own reads a first piece before
-//     they send it.
+//     they send it. A body that would take too long to search, since it nearly repeats a credential over and over, ends with
+//     an error likewise.
 //   - A header or trailer that holds it is dropped, and the log says so once; in its name, in any case of letters, since
 //     net/http changes that. But a redirect to such a Location is an
 //     error, as are 101 and answers to CONNECT, since what follows these is no HTTP.
@@ -182,12 +183,16 @@ func (s *shield) response(r *http.Response) (*http.Response, error) {
 				return err
 			case errors.Is(err, echo.ErrFound):
 				return s.connector.fail(StageResponse, ErrEchoed)
+			case errors.Is(err, echo.ErrEffort):
+				return s.connector.fail(StageResponse, errUnsearched)
 			}
 			return s.error(err, s.call)
 		})
 	}
 	return r, nil
 }
+
+var errUnsearched = errors.New("the API's answer cannot be searched for the credential in the time that its length allows: it nearly repeats it over and over")
 
 // unseen says why what an answer holds cannot be looked at, or must not be.
 func (s *shield) unseen(r *http.Response) error {

@@ -15,6 +15,7 @@ import (
 	"testing"
 
 	"github.com/keywright/keywright/host"
+	"github.com/keywright/keywright/internal/abi"
 )
 
 // What comes back through Connector.Shielded: threats.md 45.
@@ -226,6 +227,19 @@ func TestEchoInTheNameOfAHeaderIsDropped_threats_45(t *testing.T) {
 	}
 	if response.Header.Get("X-Fine") != "fine" || strings.Contains(strings.ToLower(w.log()), secret) {
 		t.Errorf("headers %v, log %s", response.Header, w.log())
+	}
+}
+
+func TestAnswersThatTakeTooLongToSearchAreStopped_threats_81(t *testing.T) {
+	w, connector := spied(t, "a-secret-of-the-api", nil, func(env abi.Env, v string) string {
+		return header("X-Key", env.Encode(abi.FormatBase64, strings.Repeat("a", 15_000)+v))
+	})
+	w.setAPI(respond(http.StatusOK, strings.Repeat("%59WFh", 100_000)))
+	response, err := connector.Shielded(nil).RoundTrip(get(t.Context()))
+	body, err := w.read(response, err)
+	var failed *host.Error
+	if body != "" || !errors.As(err, &failed) || failed.Stage != host.StageResponse || !strings.Contains(err.Error(), "in the time that its length allows") {
+		t.Errorf("%d bytes, %v", len(body), err)
 	}
 }
 
