@@ -230,6 +230,31 @@ func TestEchoInTheNameOfAHeaderIsDropped_threats_45(t *testing.T) {
 	}
 }
 
+// A plugin that warns of this and that must not keep from the log what the host has to say.
+func TestWarningsOfAPluginLeaveRoomForTheHosts_threats_45(t *testing.T) {
+	n := 0
+	w, connector := spied(t, "a-secret-of-the-api", nil, func(env abi.Env, v string) string {
+		n++
+		env.Log(abi.LevelWarn, fmt.Sprint("this and that ", n))
+		return header("X-Key", v)
+	})
+	for range 40 {
+		w.get(connector)
+	}
+	if got := w.logged("this and that"); got != 32 {
+		t.Errorf("%d warnings of the plugin were logged", got)
+	}
+	w.setAPI(func(r *http.Request) (*http.Response, error) {
+		answer, err := status(http.StatusOK)(r)
+		answer.Header.Set("X-Echo", r.Header.Get("X-Key"))
+		return answer, err
+	})
+	response, err := connector.Shielded(nil).RoundTrip(get(t.Context()))
+	if _, err := w.read(response, err); err != nil || w.logged("X-Echo") != 1 {
+		t.Errorf("%v; the log says nothing of the header with the credential", err)
+	}
+}
+
 func TestAnswersThatTakeTooLongToSearchAreStopped_threats_81(t *testing.T) {
 	w, connector := spied(t, "a-secret-of-the-api", nil, func(env abi.Env, v string) string {
 		return header("X-Key", env.Encode(abi.FormatBase64, strings.Repeat("a", 15_000)+v))
