@@ -144,8 +144,8 @@ func TestRejectStampede(t *testing.T) {
 }
 
 // A plugin that stores ever new names, and an API that answers 401 to them, keep no other connector from a new token.
-// threats.md 80.
-func TestRejectsOfOnePartitionLeaveOthersTheirs_threats_80(t *testing.T) {
+// threats.md 82.
+func TestRejectsOfOnePartitionLeaveOthersTheirs_threats_82(t *testing.T) {
 	cache, clock := newCache(100, 4)
 	drop := func(partition byte, name string) bool {
 		k := key(partition, name)
