@@ -127,7 +127,7 @@ func (h *Host) describe(ctx context.Context, guest sandbox.Guest) (*Description,
 	log := h.logLine("", "")
 	plan := &hostfn.Plan{
 		Random: h.config.Random, Clock: h.config.Clock, Limits: h.config.Limits.call(), Log: log,
-		Warn: func(ctx context.Context, text string) { log(ctx, abi.LevelWarn, text) },
+		GuestWarns: func(ctx context.Context, text string) { log(ctx, abi.LevelWarn, text) },
 	}
 	call := hostfn.New(ctx, plan, &hostfn.Inputs{}, hostfn.Describing)
 	result, failure := run(ctx, guest, abi.ExportDescribe, call)

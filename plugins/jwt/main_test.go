@@ -124,7 +124,7 @@ func TestClaims(t *testing.T) {
 func TestHeaderMembersThatReadersTakeForThoseOfTheHost(t *testing.T) {
 	run(t, func(t *testing.T, h *hosttest.Harness) {
 		h.Key("key", "ES256")
-		for _, name := range []string{"Alg", "CRIT", "B64"} {
+		for _, name := range []string{"Alg", "CRIT", "B64", "TYP", "tYp"} {
 			problems := h.Problems(config(map[string]any{}, "jwt_headers", map[string]any{name: "x"}))
 			if len(problems) != 1 || problems[0].Path != "auth.config.jwt_headers."+name {
 				t.Errorf("%s: %v", name, problems)

@@ -201,7 +201,7 @@ func TestClaimsThatReadersTakeForThoseOfTheType(t *testing.T) {
 		h.Key("key", "ES256")
 		for field, names := range map[string][]string{
 			"additional_claims": {"Iss", "iſs", "SUB", "ſub", "Aud", "iAt", "EXP"},
-			"jwt_headers":       {"Alg", "CRIT", "B64"},
+			"jwt_headers":       {"Alg", "CRIT", "B64", "TYP", "tYp"},
 		} {
 			for _, name := range names {
 				problems := h.Problems(config(field, map[string]any{name: "x"}))

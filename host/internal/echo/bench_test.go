@@ -82,8 +82,9 @@ func BenchmarkScan(b *testing.B) {
 			b.Run(name+"/"+kind, func(b *testing.B) {
 				b.SetBytes(int64(len(data)))
 				for b.Loop() {
+					effort := effortFor(len(data))
 					for rest := data; len(rest) > 0; rest = rest[min(len(rest), 32<<10):] {
-						if found, _ := f.scan(rest[:min(len(rest), 32<<10)], 0, false); found {
+						if found, _ := f.scan(rest[:min(len(rest), 32<<10)], 0, false, &effort); found {
 							b.Fatal("found")
 						}
 					}

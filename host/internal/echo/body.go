@@ -8,8 +8,11 @@ import (
 	"sync/atomic"
 )
 
-// ErrFound is what a body ends with in which something was found.
-var ErrFound = errors.New("a text that is looked for was found")
+// What a body ends with in which something was found, or that takes too long to search.
+var (
+	ErrFound  = errors.New("a text that is looked for was found")
+	ErrEffort = errors.New("it would take too long to search for the text: it nearly repeats it over and over")
+)
 
 const (
 	minRead   = 512     // bytes that the caller's buffer must have room for, beside what is held back
@@ -18,12 +21,13 @@ const (
 
 // Body returns what source has until something is found in it: then it closes source and gives no byte of what was
 // found. Data is passed on as it comes. Held back is only what may be the beginning of a text that is looked for, until
-// it is known to be none. When source fails, what was held back is dropped; at the end of file it is given.
+// it is known to be none. When source fails, what was held back is dropped; at the end of file it is given. When the search
+// takes too long for what has come so far, the body ends as if something was found, with ErrEffort.
 //
-// What last makes of an error is what Read gives: of io.EOF, ErrFound, or another one of source. It is called once, by
+// What last makes of an error is what Read gives: of io.EOF, ErrFound, ErrEffort, or another one of source. It is called once, by
 // Read.
 func (f *Finder) Body(source io.ReadCloser, last func(error) error) io.ReadCloser {
-	return &body{finder: f, source: source, last: last}
+	return &body{finder: f, source: source, last: last, effort: effortFor(0)}
 }
 
 // body has no WriteTo, and shows none of its source's methods: there must be no way past Read.
@@ -31,6 +35,8 @@ type body struct {
 	finder *Finder
 	source io.ReadCloser
 	last   func(error) error
+
+	effort int // the steps that are left
 
 	held  []byte // may be the beginning of something
 	line  int    // bytes without white space that stand before it, up to minLine
@@ -87,8 +93,12 @@ func (b *body) fill(buffer []byte) (n int, empty bool) {
 		clear(data)
 		return 0, true
 	}
-	found, safe := b.finder.scan(data, b.line, err == io.EOF)
+	b.effort += stepsPerByte * read
+	found, safe := b.finder.scan(data, b.line, err == io.EOF, &b.effort)
 	switch {
+	case b.effort < 0:
+		_ = b.close()
+		err, safe = ErrEffort, 0
 	case found:
 		_ = b.close()
 		err, safe = ErrFound, 0

@@ -200,13 +200,36 @@ func (f *Finder) Size() int {
 // Holds reports whether a text holds what the finder finds.
 func (f *Finder) Holds(text string) bool { return len(text) >= MinText && f.Found([]byte(text)) }
 
-// Found is Holds of data.
+// Found is Holds of data. It is true also of data that takes too long to search.
 func (f *Finder) Found(data []byte) bool {
 	if f == nil {
 		return false
 	}
-	found, _ := f.scan(data, 0, true)
-	return found
+	effort := effortFor(len(data))
+	found, _ := f.scan(data, 0, true, &effort)
+	return found || effort < 0
+}
+
+// How much a search may take, in steps: a comparison, or a character that is followed. Texts seldom take one for a byte. But a
+// text that repeats itself, in data that repeats it with escapes, takes as many for each byte as it is long.
+const (
+	stepsPerByte = 16
+	stepsAtLeast = 1 << 20
+)
+
+func effortFor(bytes int) int { return stepsAtLeast + stepsPerByte*bytes }
+
+// HoldsFolded is Holds for a text without escapes whose letters may be in another case, as net/http has names of headers.
+func (f *Finder) HoldsFolded(text string) bool {
+	for i := range f.needles {
+		needle := f.needles[i].text
+		for at := 0; at+len(needle) <= len(text); at++ {
+			if strings.EqualFold(text[at:at+len(needle)], needle) {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // search is the search of some data.
@@ -215,17 +238,19 @@ type search struct {
 	data []byte
 	line int // bytes without white space that stand before the data, up to minLine
 	x    escape
+
+	effort *int // the steps that are left; below 0, the search ends
 }
 
 // scan searches the data, and returns how many bytes at its beginning are part of nothing that can still be found when
 // more data comes. last reports that none comes. line is how many bytes without white space stand before the data, up to
-// minLine.
-func (f *Finder) scan(data []byte, line int, last bool) (found bool, safe int) {
-	found, safe = f.plain(data)
-	s := search{Finder: f, data: data, line: line}
+// minLine. The effort is taken from; when it ends below 0, not all was searched.
+func (f *Finder) scan(data []byte, line int, last bool, effort *int) (found bool, safe int) {
+	s := search{Finder: f, data: data, line: line, effort: effort}
 	s.x.last = last
+	found, safe = s.plain()
 	for i := 0; i < len(f.intros) && !found; i++ {
-		for at := -1; !found; {
+		for at := -1; !found && *effort >= 0; {
 			next := bytes.IndexByte(data[at+1:], f.intros[i])
 			if next < 0 {
 				break
@@ -246,16 +271,17 @@ func (f *Finder) scan(data []byte, line int, last bool) (found bool, safe int) {
 }
 
 // plain is scan for what has no escapes.
-func (f *Finder) plain(data []byte) (found bool, safe int) {
+func (s *search) plain() (found bool, safe int) {
+	f, data := s.Finder, s.data
 	safe = len(data)
 	last := f.window - 1 // of the window
-	for last < len(data) {
+	for last < len(data) && *s.effort >= 0 {
 		if shift := f.shifts[pair(data[last-1], data[last])]; shift > 0 {
 			last += int(shift)
 			continue
 		}
 		start := last - f.window + 1
-		found, begun := f.begins(data[start:])
+		found, begun := s.begins(data[start:])
 		if found {
 			return true, 0
 		}
@@ -268,7 +294,7 @@ func (f *Finder) plain(data []byte) (found bool, safe int) {
 		if !f.first[data[start]] {
 			continue
 		}
-		if _, begun := f.begins(data[start:]); begun {
+		if _, begun := s.begins(data[start:]); begun {
 			safe = start
 		}
 	}
@@ -276,11 +302,16 @@ func (f *Finder) plain(data []byte) (found bool, safe int) {
 }
 
 // begins reports whether the data begins with a needle, or is the beginning of one.
-func (f *Finder) begins(data []byte) (found, begun bool) {
-	for n := range f.needles {
-		needle := f.needles[n].text
+func (s *search) begins(data []byte) (found, begun bool) {
+	for n := range s.needles {
+		needle := s.needles[n].text
+		if needle[0] != data[0] {
+			continue
+		}
+		if len(needle) > maxWindow && len(data) > maxWindow && needle[:maxWindow] == string(data[:maxWindow]) {
+			*s.effort -= len(needle) / maxWindow // a step compares as many at once
+		}
 		switch {
-		case needle[0] != data[0]:
 		case len(data) < len(needle):
 			begun = begun || needle[:len(data)] == string(data)
 		case needle == string(data[:len(needle)]):

@@ -78,6 +78,7 @@ func (s *search) broken(at int) (found bool, safe int) {
 		}
 		needle := s.needles[n].text
 		for i := next(needle, 0, last) + 1; i > 0 && i <= at && i < len(needle); i = next(needle, i, last) + 1 {
+			*s.effort--
 			if needle[:i] != string(data[at-i:at]) {
 				continue
 			}

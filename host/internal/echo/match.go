@@ -27,6 +27,7 @@ func (s *search) escaped(at int) (found bool, safe int) {
 				from = 1
 			}
 			for i := next(needle, from, c); i >= 0 && i <= at; i = next(needle, i+1, c) {
+				*s.effort--
 				if i > 0 && needle[i-1] != data[at-1] || needle[:i] != string(data[at-i:at]) || !strings.HasPrefix(needle[i:], string(r.bytes())) {
 					continue
 				}
@@ -88,7 +89,8 @@ func (s *search) follow(n *needle, i, at int) outcome {
 	var few [8]step
 	x := escape{last: s.x.last}
 	steps := append(few[:0], step{i, at})
-	for len(steps) > 0 {
+	for len(steps) > 0 && *s.effort >= 0 {
+		*s.effort -= len(steps)
 		least := 0
 		for n := range steps {
 			if steps[n].at < steps[least].at {
