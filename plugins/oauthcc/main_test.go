@@ -204,12 +204,12 @@ func TestAnswersThatAreNoToken(t *testing.T) {
 		{"code of its own", hosttest.JSON(400, `{"error":"`+body+`"}`), 400, "other", "400 (other)"},
 		{"no code", hosttest.JSON(503, body), 503, "", "503"},
 		{"redirect", hosttest.JSON(307, `{"access_token":"the-access-token"}`), 307, "", "307"},
-		{"HTML", hosttest.JSON(200, "<html>"+body), 0, "", "200 with a body that"},
-		{"no access_token", hosttest.JSON(200, `{"token":"`+body+`"}`), 0, "", "without an access_token"},
-		{"a blank token", hosttest.JSON(200, `{"access_token":"  "}`), 0, "", "without an access_token"},
-		{"a token that is no text", hosttest.JSON(200, `{"access_token":{"a":"`+body+`"}}`), 0, "", "without an access_token"},
-		{"line break in the token", hosttest.JSON(200, `{"access_token":"good-token\r\nX-Evil: 1"}`), 0, "", "characters no token may have"},
-		{"over 64 KiB", hosttest.JSON(200, `{"access_token":"`+strings.Repeat("t", 64<<10)+`"}`), 0, "", "more than 65536 bytes"},
+		{"HTML", hosttest.JSON(200, "<html>"+body), 200, "", "200 with a body that"},
+		{"no access_token", hosttest.JSON(200, `{"token":"`+body+`"}`), 200, "", "without an access_token"},
+		{"a blank token", hosttest.JSON(200, `{"access_token":"  "}`), 200, "", "without an access_token"},
+		{"a token that is no text", hosttest.JSON(200, `{"access_token":{"a":"`+body+`"}}`), 200, "", "without an access_token"},
+		{"line break in the token", hosttest.JSON(200, `{"access_token":"good-token\r\nX-Evil: 1"}`), 200, "", "characters no token may have"},
+		{"over 64 KiB", hosttest.JSON(200, `{"access_token":"`+strings.Repeat("t", 64<<10)+`"}`), 200, "", "more than 65536 bytes"},
 		{"unreachable", hosttest.Unreachable(), 0, "", "connection refused"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
