@@ -13,7 +13,7 @@ import (
 	"github.com/keywright/keywright/host"
 )
 
-// The rows of decisions.md, section Tokens, but those that are about many requests at once: they are in cache_test.go and
+// The rows of decisions.md "Tokens", but those that are about many requests at once: they are in cache_test.go and
 // upstream_test.go.
 
 func TestDecision_Tokens_scope(t *testing.T) {
@@ -156,7 +156,8 @@ func TestDecision_Tokens_token_type(t *testing.T) {
 	}
 }
 
-// threats.md 20, 34 as well: of the answer only the status and a registered code are ever told.
+// decisions.md "characters of a token", threats.md 20, 34 as well: of the answer only the status and a registered code
+// are ever told.
 func TestDecision_Tokens_answer_is_no_token(t *testing.T) {
 	const secretLooking = "do-not-repeat-this-answer"
 	w := newWorld(t)

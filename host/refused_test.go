@@ -19,7 +19,7 @@ import (
 	"github.com/keywright/keywright/internal/abi"
 )
 
-// What a token endpoint refused is not asked again at once: threats.md 62 and 63.
+// What a token endpoint refused is not asked again at once: threats.md 62 and 63, decisions.md "the endpoint refuses".
 
 // refusedFor sends a request that the token endpoint refuses, or has refused, and returns how long it is not asked again.
 func (w *world) refusedFor(ctx context.Context, c *host.Connector) time.Duration {

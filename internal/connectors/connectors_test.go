@@ -79,7 +79,8 @@ func TestLoadWithoutFile(t *testing.T) {
 	}
 }
 
-// Every problem of a file is reported at once, in the order of the places (decisions.md "Configuration").
+// Every problem of a file is reported at once, in the order of the places (decisions.md "every problem at once"
+// and "paths name the connector").
 func TestEveryProblemAtOnce(t *testing.T) {
 	_, got := load(t, `connectors:
   - name: CRM

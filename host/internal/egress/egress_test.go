@@ -259,8 +259,7 @@ func TestProxy(t *testing.T) {
 	}
 }
 
-// threats.md 24, decisions.md "redirects from the token endpoint": the second request is not made, and no cookie is
-// kept.
+// threats.md 24, decisions.md "redirects are never followed": the second request is not made, and no cookie is kept.
 func TestTokenClientFollowsNoRedirect(t *testing.T) {
 	for _, status := range []int{http.StatusMovedPermanently, http.StatusFound, http.StatusSeeOther, http.StatusTemporaryRedirect, http.StatusPermanentRedirect} {
 		t.Run(http.StatusText(status), func(t *testing.T) {

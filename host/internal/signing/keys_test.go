@@ -131,7 +131,7 @@ func leaks(text, key string) bool {
 	return false
 }
 
-// decisions.md "RSA under 2048 bits": an HMAC key shorter than the hash is allowed, with a warning.
+// decisions.md "HS key shorter than the hash": it is allowed, with a warning.
 func TestShortSharedSecretWarns(t *testing.T) {
 	tests := []struct {
 		algorithm string

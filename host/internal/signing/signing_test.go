@@ -69,7 +69,7 @@ func TestRFCExamples(t *testing.T) {
 	}
 }
 
-// decisions.md "JWT": what stands in the header and the claims, byte for byte.
+// decisions.md "header": what stands in the header and the claims, byte for byte.
 func TestJWTIsWrittenAsGiven(t *testing.T) {
 	tests := []struct {
 		name           string

@@ -138,7 +138,7 @@ func TestLiteral(t *testing.T) {
 	}
 }
 
-// The partition of the token cache is made of these names (design.md).
+// The partition of the token cache is made of these names (specification.md 4.5).
 func TestNames(t *testing.T) {
 	source := "{{ get_secret('b') + get_secret('a') }}{{ get_secret('b') }}{{ tenant_id == 'x' ? user.id : default(user.email, get_variable('v')) }}" +
 		"{{ json_encode([now(60), {'k': uuid()}]) }}{{ false && get_variable('w') == '' }}"
@@ -231,7 +231,7 @@ func TestTreesThatGrowExponentially(t *testing.T) {
 	}
 }
 
-// Whatever fails, the error says nothing of the values (decisions.md, error texts; threats.md 18).
+// Whatever fails, the error says nothing of the values (decisions.md "error texts", threats.md 18).
 func TestErrorsHoldNoValue(t *testing.T) {
 	const canary = "kJ8#canary\xff"
 	v := values()
