@@ -40,6 +40,10 @@ import (
 // Base64 is also found in lines of 32 characters or more, whatever the line breaks are (LF, CRLF or CR, escaped or not)
 // and with up to some fifty bytes of white space before each line.
 //
+// How long the search takes grows with the answer and not with the credentials. An answer that would take longer, since it
+// is full of what is nearly a credential that repeats itself, or brings nearly all of a long one, escaped, in pieces of a few
+// bytes, is treated as one that holds it. The error of its body says so.
+//
 // Not found is a credential whose case the API has changed, or that it has compressed, encrypted, cut in pieces (as a
 // caller may ask for by Range) or broken into lines without Base64. Nor is one that the API has encoded in another way:
 // twice, as in Base64 of Base64; in another character set; escaped as in CSS or MIME's quoted-printable, by other names
@@ -48,8 +52,7 @@ import (
 //   - A body that holds it ends with an [Error] of [StageResponse] that [errors.Is] finds to be [ErrEchoed], before any
 //     byte of the credential has been read. What came before it has been passed on, as it came: nothing waits but what
 //     may be the beginning of the credential. Who has to answer with a status of their own reads a first piece before
-//     they send it. A body that would take too long to search, since it nearly repeats a credential over and over, ends with
-//     an error likewise.
+//     they send it.
 //   - A header or trailer that holds it is dropped, and the log says so once; in its name, in any case of letters, since
 //     net/http changes that. But a redirect to such a Location is an
 //     error, as are 101 and answers to CONNECT, since what follows these is no HTTP.

@@ -8,7 +8,7 @@ import (
 	"sync/atomic"
 )
 
-// What a body ends with in which something was found, or that takes too long to search.
+// What a body ends with in which something was found, or that takes too long to search (see budget).
 var (
 	ErrFound  = errors.New("a text that is looked for was found")
 	ErrEffort = errors.New("it would take too long to search for the text: it nearly repeats it over and over")
@@ -24,10 +24,10 @@ const (
 // it is known to be none. When source fails, what was held back is dropped; at the end of file it is given. When the search
 // takes too long for what has come so far, the body ends as if something was found, with ErrEffort.
 //
-// What last makes of an error is what Read gives: of io.EOF, ErrFound, ErrEffort, or another one of source. It is called once, by
-// Read.
+// What last makes of an error is what Read returns: of io.EOF, ErrFound, ErrEffort, or another one of source. Read calls
+// it once.
 func (f *Finder) Body(source io.ReadCloser, last func(error) error) io.ReadCloser {
-	return &body{finder: f, source: source, last: last, effort: effortFor(0)}
+	return &body{finder: f, source: source, last: last, left: savings}
 }
 
 // body has no WriteTo, and shows none of its source's methods: there must be no way past Read.
@@ -36,9 +36,8 @@ type body struct {
 	source io.ReadCloser
 	last   func(error) error
 
-	effort int // the steps that are left
-
 	held  []byte // may be the beginning of something
+	left  budget
 	line  int    // bytes without white space that stand before it, up to minLine
 	own   []byte // a buffer, once one was needed
 	ready []byte // of own, what the caller has not got yet
@@ -93,10 +92,11 @@ func (b *body) fill(buffer []byte) (n int, empty bool) {
 		clear(data)
 		return 0, true
 	}
-	b.effort += stepsPerByte * read
-	found, safe := b.finder.scan(data, b.line, err == io.EOF, &b.effort)
+	b.left.earn(read)
+	b.left -= budget(before / 8) // it is looked at again
+	found, safe := b.finder.scan(data, b.line, err == io.EOF, &b.left)
 	switch {
-	case b.effort < 0:
+	case found && b.left < 0:
 		_ = b.close()
 		err, safe = ErrEffort, 0
 	case found:

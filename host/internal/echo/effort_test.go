@@ -27,17 +27,6 @@ func TestASearchThatTakesTooLongEnds_threats_81(t *testing.T) {
 	}
 }
 
-// What is no attack is searched whole, however it is written.
-func TestASearchTakesFewSteps(t *testing.T) {
-	token := "eyJhbGciOiJSUzI1NiJ9." + strings.Repeat("c29tZSBjbGFpbXM", 40)
-	for kind, data := range documents() {
-		effort := 2 * len(data)
-		if found, _ := New([]string{token, `p/s+w "r&d%1<2\x`}).scan(data, 0, true, &effort); found || effort < 0 {
-			t.Errorf("%s: found %t, and of two steps a byte %d are left", kind, found, effort)
-		}
-	}
-}
-
 // endless repeats a text.
 type endless struct {
 	part   string

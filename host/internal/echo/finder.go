@@ -25,9 +25,11 @@ import (
 	"bytes"
 	"encoding/base64"
 	"encoding/hex"
+	"math/bits"
 	"slices"
 	"strings"
 	"unicode/utf8"
+	"unsafe"
 )
 
 // MinText is how many bytes a text has at least that is looked for. Shorter ones are there by chance.
@@ -35,21 +37,26 @@ const MinText = 8
 
 // Finder finds texts. It is safe for concurrent use. A nil Finder finds nothing.
 //
-// What has no escape in it is found as Wu and Manber do it ("A fast algorithm for multi-pattern searching", 1994): two
-// bytes at a time are looked at, and a table says how far the next two are that can matter. What has escapes is found
-// from the first of them on, so that text without any costs no more than the search for three bytes.
+// What has no escape near its beginning is found as Wu and Manber do it ("A fast algorithm for multi-pattern searching",
+// 1994): three bytes at a time are looked at, and a table says how far the next three are that can matter. What has one is
+// found from its first escape on, so that text without any costs little more than the search for a few bytes.
+//
+// The texts are sorted, so that all those that begin alike stand together and are followed together.
+//
+// How much work that can be is limited (see budget).
 type Finder struct {
-	needles []needle // forms of the texts, without escapes; none is part of another text's
+	needles []needle // forms of the texts, without escapes, sorted
 	window  int      // how many bytes of each needle shifts has: as many as the shortest has, or maxWindow
-	shifts  [shifts]uint8
+	shifts  []uint8  // of three bytes: how far the end of a window is at least
+	unused  int      // bits of a hash, beyond the place in shifts
 
-	// What is known of the needles, to reject most escapes at once.
-	intros string     // the bytes that escapes begin with
-	worth  [256]kinds // of each byte: the escapes that have it as their second, and may stand for a byte of a needle
-	first  [256]bool  // the bytes that needles begin with
-	second bits       // their first two
-	later  bits       // each byte but letters and digits with the two before it
-	around bits       // in Base64, each byte with the two before it: what stands around a line break
+	// What is known of the needles, to reject most places at once.
+	intros  string     // the bytes that escapes begin with
+	intro   [256]bool  // the same
+	worth   [256]kinds // of each byte: the escapes that have it as their second, and may stand for a byte of a needle
+	first   [256]span  // of each byte: the needles that begin with it
+	pairs   set        // their first two, behind a zero
+	triples set        // their first three
 }
 
 type needle struct {
@@ -57,9 +64,14 @@ type needle struct {
 	base64 bool // may have line breaks in it
 }
 
+// span are needles that stand together.
+type span struct{ lo, hi int32 }
+
+func (s span) any() bool { return s.lo < s.hi }
+
 const (
-	shifts    = 1 << 12
-	maxWindow = 64
+	minShifts = 1 << 12
+	maxWindow = 32
 )
 
 // New makes a finder of texts. It is nil when none has MinText bytes.
@@ -71,20 +83,31 @@ func New(texts []string) *Finder {
 	if len(f.needles) == 0 {
 		return nil
 	}
-	characters := 0 // of Base64
+	slices.SortFunc(f.needles, func(a, b needle) int { return strings.Compare(a.text, b.text) })
 	for _, needle := range f.needles {
 		f.window = min(f.window, len(needle.text))
-		if needle.base64 {
-			characters += len(needle.text)
+	}
+	size := minShifts
+	for size < 8*f.window*len(f.needles) {
+		size *= 2
+	}
+	f.pairs, f.triples = make(set, size/64), make(set, size/64) // of which few are set
+	f.unused = 32 - bits.TrailingZeros(uint(size))
+	f.shifts = bytes.Repeat([]byte{uint8(f.window - 2)}, size)
+	var has [256]bool
+	for n, needle := range f.needles {
+		f.note(needle.text, &has)
+		if first := &f.first[needle.text[0]]; first.any() {
+			first.hi++
+		} else {
+			*first = span{int32(n), int32(n) + 1}
 		}
 	}
-	f.second, f.later, f.around = newBits(0), newBits(0), newBits(characters)
-	for i := range f.shifts {
-		f.shifts[i] = uint8(f.window - 1)
+	if has[' '] {
+		f.intros += "+"
 	}
-	var has [256]bool
-	for _, needle := range f.needles {
-		f.note(needle, &has)
+	for i := range len(f.intros) {
+		f.intro[f.intros[i]] = true
 	}
 	f.worth = worthwhile(&has)
 	return f
@@ -127,30 +150,22 @@ func forms(text string) []needle {
 }
 
 // note enters a needle into the tables, and its bytes into what all have.
-func (f *Finder) note(n needle, has *[256]bool) {
-	needle := n.text
-	for i := 1; i < f.window; i++ {
-		shift := &f.shifts[pair(needle[i-1], needle[i])]
+func (f *Finder) note(needle string, has *[256]bool) {
+	for i := 2; i < f.window; i++ {
+		shift := &f.shifts[f.place(needle[i-2], needle[i-1], needle[i])]
 		*shift = min(*shift, uint8(f.window-1-i))
 	}
-	f.first[needle[0]] = true
-	f.second.set(0, needle[0], needle[1])
+	f.pairs.add(0, needle[0], needle[1])
+	f.triples.add(needle[0], needle[1], needle[2])
 	for i := range len(needle) {
 		has[needle[i]] = true
-		if i > 1 && !alphanumeric[needle[i]] {
-			f.later.set(needle[i-2], needle[i-1], needle[i])
-		}
-		if i > 1 && n.base64 {
-			f.around.set(needle[i-2], needle[i-1], needle[i])
-		}
-	}
-	if strings.Contains(needle, " ") && !strings.Contains(f.intros, "+") {
-		f.intros += "+"
 	}
 }
 
-// pair is where the table has two bytes: most pairs of ASCII have a place of their own.
-func pair(a, b byte) uint32 { return (uint32(a)<<5 ^ uint32(b)) % shifts }
+// place returns where shifts has three bytes.
+func (f *Finder) place(x, y, z byte) uint32 {
+	return (uint32(x)<<16 | uint32(y)<<8 | uint32(z)) * 2654435761 >> f.unused
+}
 
 // alphanumeric has the letters and digits.
 var alphanumeric = func() (set [256]bool) {
@@ -160,39 +175,28 @@ var alphanumeric = func() (set [256]bool) {
 	return set
 }()
 
-// bits is a set of three bytes. It may have more than was put in.
-type bits []uint64
+// set is a set of three bytes. It may have more than was put in.
+type set []uint64
 
-// newBits makes a set that seldom has more than so many elements that are put in.
-func newBits(elements int) bits {
-	size := 1 << 13
-	for size < 4*elements && size < 1<<maxPlace {
-		size *= 2
-	}
-	return make(bits, size/64)
+func (s set) add(x, y, z byte) {
+	at := s.place(x, y, z)
+	s[at/64] |= 1 << (at % 64)
 }
 
-const maxPlace = 17 // bits
-
-func (b bits) set(x, y, z byte) {
-	at := b.place(x, y, z)
-	b[at/64] |= 1 << (at % 64)
+func (s set) has(x, y, z byte) bool {
+	at := s.place(x, y, z)
+	return s[at/64]>>(at%64)&1 != 0
 }
 
-func (b bits) has(x, y, z byte) bool {
-	at := b.place(x, y, z)
-	return b[at/64]>>(at%64)&1 != 0
-}
-
-func (b bits) place(x, y, z byte) uint32 {
-	return (uint32(x)<<16 | uint32(y)<<8 | uint32(z)) * 2654435761 >> (32 - maxPlace) & uint32(len(b)*64-1)
+func (s set) place(x, y, z byte) int {
+	return int((uint32(x)<<16|uint32(y)<<8|uint32(z))*2654435761>>8) & (64*len(s) - 1)
 }
 
 // Size is how many bytes the finder takes, about.
 func (f *Finder) Size() int {
-	size := shifts + 8*(len(f.second)+len(f.later)+len(f.around)) + 2*256
+	size := int(unsafe.Sizeof(*f)) + len(f.shifts) + 8*len(f.pairs) + 8*len(f.triples)
 	for _, needle := range f.needles {
-		size += len(needle.text) + 24
+		size += len(needle.text) + int(unsafe.Sizeof(needle))
 	}
 	return size
 }
@@ -200,24 +204,15 @@ func (f *Finder) Size() int {
 // Holds reports whether a text holds what the finder finds.
 func (f *Finder) Holds(text string) bool { return len(text) >= MinText && f.Found([]byte(text)) }
 
-// Found is Holds of data. It is true also of data that takes too long to search.
+// Found is Holds of data.
 func (f *Finder) Found(data []byte) bool {
 	if f == nil {
 		return false
 	}
-	effort := effortFor(len(data))
-	found, _ := f.scan(data, 0, true, &effort)
-	return found || effort < 0
+	left := budget(savings + earned*len(data))
+	found, _ := f.scan(data, 0, true, &left)
+	return found
 }
-
-// How much a search may take, in steps: a comparison, or a character that is followed. Texts seldom take one for a byte. But a
-// text that repeats itself, in data that repeats it with escapes, takes as many for each byte as it is long.
-const (
-	stepsPerByte = 16
-	stepsAtLeast = 1 << 20
-)
-
-func effortFor(bytes int) int { return stepsAtLeast + stepsPerByte*bytes }
 
 // HoldsFolded is Holds for a text without escapes whose letters may be in another case, as net/http has names of headers.
 func (f *Finder) HoldsFolded(text string) bool {
@@ -230,93 +225,4 @@ func (f *Finder) HoldsFolded(text string) bool {
 		}
 	}
 	return false
-}
-
-// search is the search of some data.
-type search struct {
-	*Finder
-	data []byte
-	line int // bytes without white space that stand before the data, up to minLine
-	x    escape
-
-	effort *int // the steps that are left; below 0, the search ends
-}
-
-// scan searches the data, and returns how many bytes at its beginning are part of nothing that can still be found when
-// more data comes. last reports that none comes. line is how many bytes without white space stand before the data, up to
-// minLine. The effort is taken from; when it ends below 0, not all was searched.
-func (f *Finder) scan(data []byte, line int, last bool, effort *int) (found bool, safe int) {
-	s := search{Finder: f, data: data, line: line, effort: effort}
-	s.x.last = last
-	found, safe = s.plain()
-	for i := 0; i < len(f.intros) && !found; i++ {
-		for at := -1; !found && *effort >= 0; {
-			next := bytes.IndexByte(data[at+1:], f.intros[i])
-			if next < 0 {
-				break
-			}
-			at += 1 + next
-			if at+1 < len(data) && f.worth[data[at+1]]&(1<<i) == 0 {
-				continue
-			}
-			if kinds(1<<i)&(feeds|returns) != 0 && s.hopeless(at) {
-				continue
-			}
-			var start int
-			found, start = s.escaped(at)
-			safe = min(safe, start)
-		}
-	}
-	return found, safe
-}
-
-// plain is scan for what has no escapes.
-func (s *search) plain() (found bool, safe int) {
-	f, data := s.Finder, s.data
-	safe = len(data)
-	last := f.window - 1 // of the window
-	for last < len(data) && *s.effort >= 0 {
-		if shift := f.shifts[pair(data[last-1], data[last])]; shift > 0 {
-			last += int(shift)
-			continue
-		}
-		start := last - f.window + 1
-		found, begun := s.begins(data[start:])
-		if found {
-			return true, 0
-		}
-		if begun {
-			safe = min(safe, start)
-		}
-		last++
-	}
-	for start := max(0, last-f.window+1); start < safe; start++ { // where no window fits any more
-		if !f.first[data[start]] {
-			continue
-		}
-		if _, begun := s.begins(data[start:]); begun {
-			safe = start
-		}
-	}
-	return false, safe
-}
-
-// begins reports whether the data begins with a needle, or is the beginning of one.
-func (s *search) begins(data []byte) (found, begun bool) {
-	for n := range s.needles {
-		needle := s.needles[n].text
-		if needle[0] != data[0] {
-			continue
-		}
-		if len(needle) > maxWindow && len(data) > maxWindow && needle[:maxWindow] == string(data[:maxWindow]) {
-			*s.effort -= len(needle) / maxWindow // a step compares as many at once
-		}
-		switch {
-		case len(data) < len(needle):
-			begun = begun || needle[:len(data)] == string(data)
-		case needle == string(data[:len(needle)]):
-			return true, true
-		}
-	}
-	return false, begun
 }

@@ -60,63 +60,7 @@ func line(data []byte, before int) int {
 	return n
 }
 
-// broken is escaped for what has a line break here, before any escape. Base64 may have one anywhere but at its beginning.
-func (s *search) broken(at int) (found bool, safe int) {
-	data := s.data
-	safe = len(data)
-	if at == 0 || !base64Characters[data[at-1]] {
-		return false, safe
-	}
-	end := at + s.x.lineBreak(data[at:])
-	if end == at || !s.goesOn(at, end) || line(data[:at], s.line) < minLine {
-		return false, safe
-	}
-	last := data[at-1]
-	for n := range s.needles {
-		if !s.needles[n].base64 {
-			continue
-		}
-		needle := s.needles[n].text
-		for i := next(needle, 0, last) + 1; i > 0 && i <= at && i < len(needle); i = next(needle, i, last) + 1 {
-			*s.effort--
-			if needle[:i] != string(data[at-i:at]) {
-				continue
-			}
-			switch s.follow(&s.needles[n], i, end) {
-			case matched:
-				return true, 0
-			case begun:
-				safe = min(safe, at-i)
-			}
-		}
-	}
-	return false, safe
-}
-
-// goesOn reports whether what stands around a line break may be part of a needle, of which at least one byte stands
-// before the break. It rejects most breaks.
-func (s *search) goesOn(at, end int) bool {
-	data := s.data
-	last := data[at-1]
-	two := at > 1 && s.second.has(0, data[at-2], last)
-	three := two || at > 2 && s.around.has(data[at-3], data[at-2], last)
-	switch {
-	case end == len(data), strings.IndexByte(intros, data[end]) >= 0:
-		return three || s.first[last]
-	case !base64Characters[data[end]]:
-		return false
-	}
-	return s.second.has(0, last, data[end]) || three && s.around.has(data[at-2], last, data[end])
-}
-
 // hopeless reports whether no needle may have the line break that begins here. It is quick, and rejects most breaks.
 func (s *search) hopeless(at int) bool {
-	if at == 0 || !base64Characters[s.data[at-1]] {
-		return true
-	}
-	end := at + 1
-	if end < len(s.data) && s.data[at] == '\r' && s.data[end] == '\n' {
-		end++
-	}
-	return end < len(s.data) && base64Characters[s.data[end]] && !s.goesOn(at, end)
+	return at == 0 || !base64Characters[s.data[at-1]] || line(s.data[:at], s.line) < minLine
 }

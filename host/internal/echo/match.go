@@ -1,142 +1,242 @@
 package echo
 
-import "strings"
-
-// escaped is scan for what has its first escape here: so that what stands before it in the data is what stands in a
-// needle before the character.
-func (s *search) escaped(at int) (found bool, safe int) {
-	data, x := s.data, &s.x
-	safe = len(data)
-	x.read(data[at:])
-	for n := range x.count {
-		r := &x.readings[n]
-		c := r.text[0]
-		first := s.first[c]
-		second := at > 0 && s.second.has(0, data[at-1], c)
-		later := at > 1 && (alphanumeric[c] || s.later.has(data[at-2], data[at-1], c))
-		if !first && !second && !later {
-			continue
-		}
-		for m := range s.needles {
-			needle := s.needles[m].text
-			from := 2
-			switch {
-			case first:
-				from = 0
-			case second:
-				from = 1
-			}
-			for i := next(needle, from, c); i >= 0 && i <= at; i = next(needle, i+1, c) {
-				*s.effort--
-				if i > 0 && needle[i-1] != data[at-1] || needle[:i] != string(data[at-i:at]) || !strings.HasPrefix(needle[i:], string(r.bytes())) {
-					continue
-				}
-				switch s.follow(&s.needles[m], i+r.length, at+r.taken) {
-				case matched:
-					return true, 0
-				case begun:
-					safe = min(safe, at-i)
-				}
-			}
-		}
-	}
-	if x.partial {
-		safe = min(safe, s.longest(data[:at]))
-	}
-	found, start := s.broken(at)
-	return found, min(safe, start)
-}
-
-func next(text string, from int, c byte) int {
-	i := strings.IndexByte(text[from:], c)
-	if i < 0 {
-		return -1
-	}
-	return from + i
-}
-
-// longest returns where the longest end of the data begins that a needle begins with, and may go on from with an
-// escape.
-func (f *Finder) longest(data []byte) int {
-	longest := 0
-	for n := range f.needles {
-		needle := f.needles[n].text
-		for i := min(len(needle)-1, len(data)); i > longest; i-- {
-			if needle[i-1] == data[len(data)-1] && needle[:i] == string(data[len(data)-i:]) {
-				longest = i
-			}
-		}
-	}
-	return len(data) - longest
-}
-
-// outcome is what following a needle comes to.
-type outcome int
-
-const (
-	different outcome = iota
-	begun             // the data ends before the needle does
-	matched
+import (
+	"bytes"
+	"sort"
 )
 
-// step is how far a needle and the data have been followed.
-type step struct{ i, at int }
+// budget is how much work may still be done for an answer: places that are looked at, and bytes that are followed. Each
+// byte of the answer earns some. An answer that needs more is full of what is nearly a needle, over and over, and is
+// taken for one that has it: whoever makes up both the needle and the answer could have each byte cost thousands of steps.
+type budget int
 
-// follow goes on with a needle and the data. Where an escape may be taken in several ways, it takes all of them; the one
-// that is the least far in the data goes first, so that ways that meet are followed once.
-func (s *search) follow(n *needle, i, at int) outcome {
-	needle, data, result := n.text, s.data, different
-	var few [8]step
-	x := escape{last: s.x.last}
-	steps := append(few[:0], step{i, at})
-	for len(steps) > 0 && *s.effort >= 0 {
-		*s.effort -= len(steps)
-		least := 0
-		for n := range steps {
-			if steps[n].at < steps[least].at {
-				least = n
-			}
-		}
-		here := steps[least]
-		steps[least] = steps[len(steps)-1]
-		steps = steps[:len(steps)-1]
-		switch {
-		case here.i == len(needle):
-			return matched
-		case here.at == len(data):
-			result = begun
-			continue
-		}
-		c := data[here.at]
-		if c == needle[here.i] {
-			steps = add(steps, step{here.i + 1, here.at + 1})
-		}
-		if strings.IndexByte(s.intros, c) < 0 {
-			continue
-		}
-		x.read(data[here.at:])
-		for m := range x.count {
-			if r := &x.readings[m]; strings.HasPrefix(needle[here.i:], string(r.bytes())) {
-				steps = add(steps, step{here.i + r.length, here.at + r.taken})
-			}
-		}
-		if n.base64 {
-			if taken := x.lineBreak(data[here.at:]); taken > 0 && line(data[:here.at], s.line) == minLine {
-				steps = add(steps, step{here.i, here.at + taken})
-			}
-		}
-		if x.partial {
-			result = begun
-		}
-	}
-	return result
+const (
+	earned  = 8       // by each byte
+	savings = 1 << 20 // what there is at first, and at most
+)
+
+func (b *budget) earn(n int) { *b = min(*b+budget(earned*n), savings) }
+
+// search is the search of some data.
+type search struct {
+	*Finder
+	data []byte
+	line int // bytes without white space that stand before the data, up to minLine
+	safe int // how many bytes at the beginning are part of nothing that can still be found when more data comes
+	left *budget
+
+	known [16]known // escapes that were read
+	steps [8]step   // of follow, to begin with
 }
 
-func add(steps []step, s step) []step {
-	for _, other := range steps {
-		if other == s {
-			return steps
+// known is an escape, and where it is in the data.
+type known struct {
+	escape
+	at int
+}
+
+// read returns what the escape here may stand for. It is good until another one is read.
+func (s *search) read(at int) *escape {
+	x := &s.known[at%len(s.known)]
+	if x.at != at {
+		x.at = at
+		x.read(s.data[at:])
+	}
+	return &x.escape
+}
+
+// scan searches the data, and returns how many bytes at its beginning are part of nothing that can still be found when
+// more data comes. last reports that none comes. line is how many bytes without white space stand before the data, up to
+// minLine. Work is taken from left; where that is not enough, scan reports found.
+func (f *Finder) scan(data []byte, line int, last bool, left *budget) (found bool, safe int) {
+	s := search{Finder: f, data: data, line: line, safe: len(data), left: left}
+	for i := range s.known {
+		s.known[i] = known{escape{last: last}, -1}
+	}
+	found = s.plain()
+	for i := 0; i < len(f.intros) && !found; i++ {
+		found = s.escapes(f.intros[i], 1<<i)
+	}
+	return found, s.safe
+}
+
+// plain finds what begins with a window of bytes without escapes, or with fewer at the end of the data.
+func (s *search) plain() (found bool) {
+	data, last, looks := s.data, s.window-1, 0
+	for ; last < len(data); looks++ {
+		if shift := s.shifts[s.place(data[last-2], data[last-1], data[last])]; shift > 0 {
+			last += int(shift)
+			continue
+		}
+		if s.begins(last - s.window + 1) {
+			return true
+		}
+		last++
+	}
+	*s.left -= budget(looks)
+	for start := max(0, last-s.window+1); start < s.safe; start++ {
+		if s.begins(start) {
+			return true
 		}
 	}
-	return append(steps, s)
+	return false
+}
+
+// begins follows the needles that begin here, with two bytes without escapes.
+func (s *search) begins(start int) (found bool) {
+	switch data := s.data; {
+	case !s.first[data[start]].any():
+		return false
+	case start+1 == len(data):
+		s.safe = min(s.safe, start)
+		return false
+	default:
+		return s.pairs.has(0, data[start], data[start+1]) && s.follow(s.all(start), start)
+	}
+}
+
+// escapes finds what has, near its beginning, an escape of one kind before any other.
+func (s *search) escapes(intro byte, kind kinds) (found bool) {
+	data := s.data
+	for at := -1; ; {
+		next := bytes.IndexByte(data[at+1:], intro)
+		if next < 0 {
+			return false
+		}
+		at += 1 + next
+		*s.left--
+		if at+1 < len(data) && s.worth[data[at+1]]&kind == 0 || kind&(feeds|returns) != 0 && s.hopeless(at) {
+			continue
+		}
+		if s.behind(at) || s.from(at) || *s.left < 0 {
+			return true
+		}
+	}
+}
+
+// behind finds what has its first escape here, behind two bytes or more.
+func (s *search) behind(at int) (found bool) {
+	if at < 2 {
+		return false
+	}
+	data := s.data
+	if two, ok := s.grow(head{}, data[at-2:at]); ok && s.leads(two, at) && s.continues(at-2, at) {
+		return true
+	}
+	if at < 3 || int(s.shifts[s.place(data[at-3], data[at-2], data[at-1])]) == s.window-2 {
+		return false
+	}
+	for i := 3; i < s.window && i <= at; i++ {
+		if _, ok := s.grow(head{}, data[at-i:at]); ok && s.continues(at-i, at) {
+			return true
+		}
+	}
+	return false
+}
+
+// continues follows the needles that begin at start, without escapes up to here.
+func (s *search) continues(start, at int) (found bool) {
+	here := s.all(start)
+	for here.at < at && here.lo < here.hi {
+		here = s.take(here, s.data[here.at:here.at+1], 1)
+	}
+	return here.lo < here.hi && s.follow(here, start)
+}
+
+// from finds what begins with the escape here, or a byte before it.
+func (s *search) from(at int) (found bool) {
+	if at > 0 {
+		if one, ok := s.grow(head{}, s.data[at-1:at]); ok && s.leads(one, at) && s.continues(at-1, at) {
+			return true
+		}
+	}
+	return s.leads(head{}, at) && s.follow(s.all(at), at)
+}
+
+// head is what needles may begin with: three bytes, or what is known of them.
+type head struct {
+	text   [3]byte
+	length int
+}
+
+// grow returns a head with some bytes added. The result is not ok when no needle begins so.
+func (f *Finder) grow(h head, text []byte) (grown head, ok bool) {
+	for _, c := range text[:min(len(text), len(h.text)-h.length)] {
+		h.text[h.length] = c
+		h.length++
+		switch {
+		case h.length == 1 && !f.first[c].any(), h.length == 2 && !f.pairs.has(0, h.text[0], c), h.length == 3 && !f.triples.has(h.text[0], h.text[1], c):
+			return h, false
+		}
+	}
+	return h, true
+}
+
+// leads reports whether needles may begin with a head and what is here. It rejects most escapes.
+func (s *search) leads(h head, at int) bool {
+	if h.length == len(h.text) || at == len(s.data) {
+		return true
+	}
+	*s.left--
+	data := s.data[at:]
+	if grown, ok := s.grow(h, data[:1]); ok && s.leads(grown, at+1) {
+		return true
+	}
+	if !s.intro[data[0]] {
+		return false
+	}
+	for n := range s.read(at).count {
+		r := &s.read(at).readings[n]
+		if grown, ok := s.grow(h, r.bytes()); ok && s.leads(grown, at+r.taken) {
+			return true
+		}
+	}
+	x := s.read(at)
+	return x.partial || h.length > 0 && x.lineBreak(data) > 0
+}
+
+// step is how far the needles that begin alike and the data have been followed.
+type step struct {
+	lo, hi int // the needles
+	i, at  int // bytes of them, and of the data
+	broken bool
+}
+
+// all is the step before the first byte.
+func (f *Finder) all(at int) step { return step{0, len(f.needles), 0, at, false} }
+
+// take returns the step behind some bytes of the needles, which so many bytes of the data stand for. It has no needles
+// when none goes on so.
+func (f *Finder) take(s step, text []byte, taken int) step {
+	s.at += taken
+	for _, c := range text {
+		if s.i == 0 {
+			s.lo, s.hi = int(f.first[c].lo), int(f.first[c].hi)
+		} else {
+			s.lo, s.hi = f.narrow(s.lo, s.hi, s.i, int(c))
+		}
+		s.i++
+	}
+	return s
+}
+
+// narrow returns which of some needles that begin alike have a byte at a place.
+func (f *Finder) narrow(lo, hi, i, c int) (from, to int) {
+	if lo == hi || f.needles[lo].byte(i) == c && f.needles[hi-1].byte(i) == c {
+		return lo, hi
+	}
+	if hi-lo == 1 {
+		return lo, lo
+	}
+	from = lo + sort.Search(hi-lo, func(n int) bool { return f.needles[lo+n].byte(i) >= c })
+	to = from + sort.Search(hi-from, func(n int) bool { return f.needles[from+n].byte(i) > c })
+	return from, to
+}
+
+// byte returns the byte at a place, or -1 behind the last one.
+func (n *needle) byte(i int) int {
+	if i >= len(n.text) {
+		return -1
+	}
+	return int(n.text[i])
 }

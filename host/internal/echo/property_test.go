@@ -379,7 +379,7 @@ func TestBodiesThatHoldATextAreStopped_threats_45(t *testing.T) {
 		}
 		size := rapid.SampledFrom([]int{1, 2, 7, 100, 600, 4096}).Draw(t, "buffer")
 		got, err := readAll(t, New(texts).Body(source, same), size)
-		first := newReference(texts).first(body)
+		first := newReference(distinct(texts)).first(body) // who has a text within another one finds the inner one
 		if f := New(texts); f.Holds(body) != (first >= 0) {
 			t.Fatalf("%q is in %q: %t", texts, body, first < 0)
 		}
