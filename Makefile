@@ -3,7 +3,7 @@ SHELL := bash
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
-.PHONY: help tinygo plugins check lint format test bench mutants vet race modules rebuild deps npm clean
+.PHONY: help tinygo plugins check lint format test test-busy bench mutants vet race modules rebuild deps npm clean
 
 PLUGINS := $(addprefix plugins/,none apikey oauthcc jwt jwtbearer)
 EXAMPLES := $(sort $(shell find examples -name go.mod -printf "%h\n" 2>/dev/null))
@@ -17,11 +17,11 @@ HANGS   := 60m
 GREMLINS := .build/gremlins-$(shell cat tools/mutants/gremlins/go.mod tools/mutants/gremlins/go.sum | cksum | cut -d' ' -f1)
 # What make mutants changes. Those with a few seconds of tests come first, the host and the gateway last.
 MUTANTS := $(addprefix host/internal/,kernel seal strictjson tokencache echo template egress signing admission hostfn sandbox) \
-	gateway/internal/transform internal/identity $(PLUGINS) content/internal/sqlstore gateway host
+	gateway/internal/transform internal/places internal/identity $(PLUGINS) content/internal/sqlstore gateway host
 SOURCES := find . -name '*.go' -not -path '*/.*' -not -path '*/node_modules/*'
 
 help: ## show this list
-	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-9s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-9s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 tinygo: ## get TinyGo, unless one that is new enough is on PATH
 	@tools/tinygo/install
@@ -31,6 +31,10 @@ plugins: tinygo ## compile the plugins and examples into DIR/NAME.wasm
 	go run ./tools/plugin build -guest $(GUESTS)
 
 test: deps vet race modules check ## install what the tests need, and run all tests and checks
+
+test-busy: ## make test beside four busy loops, as on a slow machine
+	@for n in 1 2 3 4; do (while :; do :; done) & loops="$$loops $$!"; done; \
+	trap 'kill $$loops' EXIT; GOFLAGS=-count=1 $(MAKE) test
 
 bench: ## measure against others and against the goals; docs/benchmarks.md says how
 	go run -C bench .

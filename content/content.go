@@ -1,5 +1,5 @@
 // Package content has the records of a community: product updates, articles and the replies of articles, as the content
-// interface shows them (spec.md, part B), and what a store of them does.
+// interface shows them (specification.md 6), and what a store of them does.
 //
 // Each field is in JSON always, with its type: what has no value is "", 0, false, [] or an object of such, never null.
 package content
@@ -34,7 +34,7 @@ type Counts struct {
 	InclusiveVisibleReplyCount int64 `json:"inclusiveVisibleReplyCount"`
 }
 
-// LastEdit is the last change of a text. The types are those of the specification.
+// LastEdit is the last change of a text. The types are those of specification.md 6.11.
 type LastEdit struct {
 	ID       string       `json:"id"`
 	Editor   List[string] `json:"editor"`

@@ -12,7 +12,7 @@ import (
 
 var update = flag.Bool("update", false, "write the golden files")
 
-// What has no value is there all the same, with its type (decisions.md, community content interface).
+// decisions.md "a field without a value": it is there all the same, with its type.
 func TestEmptyRecordsHaveAllFields(t *testing.T) {
 	for name, record := range map[string]any{
 		"productupdate": ProductUpdate{}, "article": Article{}, "reply": Reply{}, "report": Reply{ReportedContent: List[Report]{{}}},
@@ -40,6 +40,7 @@ func TestEmptyRecordsHaveAllFields(t *testing.T) {
 	}
 }
 
+// decisions.md "timestamps".
 func TestParseTimestamp(t *testing.T) {
 	for text, want := range map[string]Timestamp{
 		"":                               "",

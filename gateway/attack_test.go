@@ -117,7 +117,8 @@ func TestPartsOfAnswersAreNotFiltered(t *testing.T) {
 	}
 }
 
-// Sec-Fetch-Site is the browser's word; without it, the names have to be the same (threats.md 46).
+// decisions.md "pages of other origins": Sec-Fetch-Site is the browser's word; without it, the names have to be the same
+// (threats.md 46).
 func TestSameOrigin(t *testing.T) {
 	w := newWorld(t)
 	own := w.server.URL

@@ -29,8 +29,8 @@ func TestHosts(t *testing.T) {
 	}
 }
 
-// Without names that are configured, only this machine's are known (threats.md 46: a page may have its own name resolve
-// to any address).
+// decisions.md "hosts that are not configured": only this machine's are known (threats.md 46: a page may have its own
+// name resolve to any address).
 func TestHostsWithoutConfiguration(t *testing.T) {
 	w := newWorld(t)
 	for host, want := range map[string]int{
@@ -62,7 +62,7 @@ func TestUpgradesAreRefused(t *testing.T) {
 	}
 }
 
-// Servers differ in which of two parameters counts.
+// decisions.md "a parameter given twice": servers differ in which one counts.
 func TestParametersThatAreThereTwice(t *testing.T) {
 	w := newWorld(t, func(_ *options, d *gateway.Definition) {
 		d.Query = []gateway.Parameter{{Name: "limit", Value: "50", Overridable: true}}

@@ -65,7 +65,7 @@ func TestBodiesAreShaped(t *testing.T) {
 	}
 }
 
-// What a filter was to look at does not pass unlooked at.
+// decisions.md "a filter without records": what a filter was to look at does not pass unlooked at.
 func TestFilterLetsNothingPass(t *testing.T) {
 	for name, c := range map[string]struct {
 		status      int

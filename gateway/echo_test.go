@@ -67,7 +67,8 @@ func TestCredentialsAsTheAPIReadsThem(t *testing.T) {
 	}
 }
 
-// threats.md 43: a caller's parameter does not stand beside the credential of that name.
+// decisions.md "a parameter of the credential's name", threats.md 43: a caller's parameter does not stand beside the
+// credential of that name.
 func TestParameterOfTheCredential(t *testing.T) {
 	w := newWorld(t, func(_ *options, d *gateway.Definition) {
 		d.Auth.Config = map[string]any{"key": "key", "value": "{{ get_secret('key') }}", "in": "query"}

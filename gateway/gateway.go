@@ -15,6 +15,7 @@ import (
 
 	"github.com/keywright/keywright/host"
 	"github.com/keywright/keywright/internal/identity"
+	"github.com/keywright/keywright/internal/places"
 )
 
 // Users tells who the user of a request is. Errors: [ErrUnauthenticated], [ErrAmbiguous], [ErrUnavailable].
@@ -82,7 +83,7 @@ type Setup struct {
 type Gateway struct {
 	config  Config
 	buffers buffers
-	places  *places // for bodies that are shaped
+	places  *places.Places // for bodies that are shaped
 
 	mu      sync.RWMutex
 	current *generation

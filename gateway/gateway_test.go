@@ -16,6 +16,7 @@ import (
 	"github.com/keywright/keywright/host"
 )
 
+// specification.md 1.2, 5.1 and 5.5.
 func TestRequestIsAuthenticatedOnTheServer(t *testing.T) {
 	w := newWorld(t)
 	w.answer = func(rw http.ResponseWriter, _ *http.Request) {
@@ -44,7 +45,8 @@ func TestRequestIsAuthenticatedOnTheServer(t *testing.T) {
 	}
 }
 
-// threats.md 43, 40: nothing of what a caller sends gets to the API but what the definition names.
+// decisions.md "what callers send", threats.md 43, 40: nothing of what a caller sends gets to the API but what the
+// definition names.
 func TestWhatCallersSendIsDropped(t *testing.T) {
 	w := newWorld(t, func(_ *options, d *gateway.Definition) {
 		d.Headers = []gateway.Parameter{{Name: "X-Lang", Value: "en", Overridable: true}, {Name: "X-Region", Value: "{{ get_variable('region') }}"}}
@@ -243,7 +245,7 @@ func TestUsers(t *testing.T) {
 	}
 }
 
-// threats.md 45: an API that sends the credential back does not give it to the caller.
+// decisions.md "an answer with the credential", threats.md 45: an API that sends it back does not give it to the caller.
 func TestEcho(t *testing.T) {
 	encoded := base64.StdEncoding.EncodeToString([]byte("user:" + secret))
 	answered := make(chan struct{}) // closed when the caller has the header of a stream

@@ -4,84 +4,31 @@ import (
 	"context"
 	"errors"
 	"strings"
-	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/keywright/keywright/internal/places"
 )
 
-// inPlace is a body that is shaped.
-type inPlace struct {
-	connector string
-	leave     func()
-}
-
-// queue has bodies of connectors ask for places in this order, and gives those that got one, as they got it.
-func queue(p *places, connectors ...string) <-chan inPlace {
-	entered := make(chan inPlace, len(connectors))
-	for _, connector := range connectors {
-		go func() {
-			if leave, err := p.enter(context.Background(), connector, time.Hour); err == nil {
-				entered <- inPlace{connector, leave}
-			}
-		}()
-		synctest.Wait()
-	}
-	return entered
-}
-
-// threats.md 58: a connector has no more than its share, and a free place goes to the connector that has the fewest.
-func TestPlacesAreShared(t *testing.T) {
+// threats.md 58: a share is more than one place, and not all of them, however many processors there are.
+func TestNoShareIsAllPlaces(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		p := newPlaces()
-		p.free, p.share = 4, 2
-		entered := queue(p, "a", "a", "a", "b", "b", "b", "c", "a", "c")
-		var inside []inPlace
-		next := func() string {
-			synctest.Wait()
-			select {
-			case body := <-entered:
-				inside = append(inside, body)
-				return body.connector
-			default:
-				return ""
+		all := newPlaces()
+		for range all.Share() {
+			if _, err := all.Enter(t.Context(), "weather", time.Second); err != nil {
+				t.Fatal(err)
 			}
 		}
-		leave := func(connector string) {
-			for i, body := range inside {
-				if body.connector == connector {
-					body.leave()
-					inside = append(inside[:i], inside[i+1:]...)
-					return
-				}
+		if _, err := all.Enter(t.Context(), "weather", time.Second); !errors.Is(err, places.ErrNone) {
+			t.Errorf("one more gets %v", err)
+		}
+		for range 2 {
+			if _, err := all.Enter(t.Context(), "other", time.Second); err != nil {
+				t.Errorf("another connector gets %v", err)
 			}
-			t.Errorf("no body of %s is shaped", connector)
-		}
-		got := next() + next() + next() + next() + next()
-		if got != "aabb" {
-			t.Errorf("at first, there are %s", got)
-		}
-		for _, step := range []struct{ leaves, enters string }{
-			{"a", "c"}, // which has none, though a and b came before it
-			{"b", "a"}, // a, b and c have one each: a came first
-			{"a", "b"}, {"a", "a"}, {"c", "c"}, {"b", ""}, {"b", ""}, {"c", ""}, {"a", ""},
-		} {
-			leave(step.leaves)
-			if got := next(); got != step.enters {
-				t.Errorf("when a body of %s is done, one of %q enters, want %q", step.leaves, got, step.enters)
-			}
-		}
-		if p.free != 4 || len(p.lines) > 0 {
-			t.Errorf("at the end, %d places are free and there are %d lines", p.free, len(p.lines))
 		}
 	})
-}
-
-// threats.md 58: a share is at least one place, and not all of them, however many processors there are.
-func TestNoShareIsAllPlaces(t *testing.T) {
-	if p := newPlaces(); p.share < 1 || 2*p.share > p.free {
-		t.Errorf("%d of %d places are a share", p.share, p.free)
-	}
 }
 
 // A body waits no longer than its connector's timeout, and no longer than its caller; its expressions have the same
@@ -89,8 +36,10 @@ func TestNoShareIsAllPlaces(t *testing.T) {
 func TestWaitingForAPlaceEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := New(Config{})
-		for range g.places.share {
-			if _, err := g.places.enter(t.Context(), "weather", time.Hour); err != nil {
+		var leave func()
+		for range g.places.Share() {
+			var err error
+			if leave, err = g.places.Enter(t.Context(), "weather", time.Hour); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -100,17 +49,14 @@ func TestWaitingForAPlaceEnds(t *testing.T) {
 		if p := (*problem)(nil); !errors.As(err, &p) || p.status != 503 || p.retry == 0 || time.Since(began) != 3*time.Second {
 			t.Errorf("after %v: %v", time.Since(began), err)
 		}
-		gone, leave := context.WithCancelCause(t.Context())
+		gone, goes := context.WithCancelCause(t.Context())
 		left := errors.New("the caller left")
-		time.AfterFunc(time.Second, func() { leave(left) })
+		time.AfterFunc(time.Second, func() { goes(left) })
 		if _, _, err := c.shaping(gone); !errors.Is(err, left) {
 			t.Errorf("got %v", err)
 		}
-		if waiting := len(g.places.lines["weather"].waiting); waiting > 0 {
-			t.Errorf("%d bodies wait that are gone", waiting)
-		}
 
-		time.AfterFunc(time.Second, func() { g.places.leave("weather") })
+		time.AfterFunc(time.Second, leave)
 		ctx, done, err := c.shaping(t.Context())
 		if err != nil {
 			t.Fatal(err)
@@ -119,77 +65,36 @@ func TestWaitingForAPlaceEnds(t *testing.T) {
 			t.Errorf("expressions have %v", time.Until(deadline))
 		}
 		done()
-		if ctx.Err() == nil || g.places.lines["weather"].inside != g.places.share-1 {
-			t.Errorf("after the end: %v, %+v", ctx.Err(), g.places.lines["weather"])
+		if ctx.Err() == nil {
+			t.Error("after the end, the expressions still have time")
+		}
+		if _, _, err := c.shaping(t.Context()); err != nil {
+			t.Errorf("the place was not given back: %v", err)
 		}
 	})
 }
 
-// Whoever comes and goes at once, no place is lost, and none is there twice.
-func TestPlacesAreNeitherLostNorMade(t *testing.T) {
-	p := newPlaces()
-	all := p.free
-	var group sync.WaitGroup
-	for i := range 200 {
-		group.Go(func() {
-			ctx, cancel := context.WithCancel(t.Context())
-			if i%3 == 0 {
-				go cancel()
-			}
-			defer cancel()
-			if leave, err := p.enter(ctx, string(rune('a'+i%5)), time.Hour); err == nil {
-				leave()
-			}
-		})
-	}
-	group.Wait()
-	gone, cancel := context.WithCancel(t.Context())
-	cancel()
-	for range 200 { // whose caller leaves as they get a place
-		if leave, err := p.enter(gone, "gone", time.Hour); err == nil {
-			leave()
-		}
-	}
-	if p.free != all || len(p.lines) > 0 {
-		t.Errorf("%d places are free of %d, and there are %d lines", p.free, all, len(p.lines))
-	}
-}
-
-// What waits to be shaped takes no more memory than there is for it, of one connector no more than is free, so that two
-// whose callers are slow leave some to a third (threats.md 58). What was shaped leaves its part to others.
+// A body of which there is too much is refused while it is read, and what was read of it is given back.
 func TestBodiesThatAreHeld(t *testing.T) {
-	p := newPlaces()
-	p.mostHeld = 20
-	read := func(connector string, length int) (release func(), fits bool) {
-		whole, release, err := p.read(strings.NewReader(strings.Repeat("x", length)), connector)
+	g := New(Config{})
+	g.places = places.New(4, 20)
+	read := func(length int) (release func(), fits bool) {
+		whole, release, err := g.read(strings.NewReader(strings.Repeat("x", length)), "weather")
 		if known := (*problem)(nil); err != nil && (!errors.As(err, &known) || known.status != 503) || err == nil && len(whole) != length {
 			t.Errorf("%d bytes, %v", len(whole), err)
 		}
 		return release, err == nil
 	}
-	var releases []func()
-	for _, step := range []struct {
-		connector string
-		length    int
-		fits      bool
-	}{{"a", 6, true}, {"a", 4, true}, {"a", 1, false}, {"b", 6, false}, {"b", 5, true}, {"c", 3, false}, {"c", 2, true}, {"d", 1, true}} {
-		release, fits := read(step.connector, step.length)
-		if fits != step.fits {
-			t.Errorf("%d bytes of %s: %v", step.length, step.connector, fits)
-		}
-		if releases = append(releases, release); !fits {
-			release()
-			releases = releases[:len(releases)-1]
-		}
+	first, fits := read(10)
+	if !fits {
+		t.Error("what fits is refused")
 	}
-	for _, release := range releases {
-		release()
+	second, fits := read(1)
+	if second(); fits {
+		t.Error("one byte more is not refused")
 	}
-	if p.held != 0 || len(p.lines) > 0 {
-		t.Errorf("%d bytes are held, in %d lines", p.held, len(p.lines))
-	}
-	release, fits := read("a", 10)
-	if release(); !fits {
+	first()
+	if _, fits := read(10); !fits {
 		t.Error("what is over still counts")
 	}
 }

@@ -145,8 +145,8 @@ var errRepeated = &problem{
 	cause: errors.New("the definition's query has a parameter of the name that the credential has: servers differ in which one counts"),
 }
 
-// repeats reports whether what authenticating has added to a query names a parameter that was there already (threats.md
-// 43).
+// repeats reports whether what authenticating has added to a query names a parameter that was there already
+// (threats.md 43).
 func repeats(added, query string) bool {
 	if added == "" || query == "" {
 		return false

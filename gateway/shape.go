@@ -15,6 +15,7 @@ import (
 
 	"github.com/keywright/keywright/gateway/internal/transform"
 	"github.com/keywright/keywright/host"
+	"github.com/keywright/keywright/internal/places"
 )
 
 // shapes are what a definition makes of bodies; nil where they pass as they are.
@@ -76,7 +77,7 @@ func (c *call) shapeRequest(ctx context.Context, r *http.Request) error {
 	if c.connector.shapes.request == nil {
 		return nil
 	}
-	body, release, err := c.gateway.places.read(r.Body, c.connector.Permalink)
+	body, release, err := c.gateway.read(r.Body, c.connector.Permalink)
 	defer release()
 	if err != nil {
 		return err
@@ -108,7 +109,7 @@ func (c *call) shapeResponse(response *http.Response) (shaped bool, err error) {
 	}
 	original := response.Body
 	defer original.Close()
-	body, release, err := c.gateway.places.read(io.LimitReader(original, c.connector.Limits.ResponseBytes+1), c.connector.Permalink)
+	body, release, err := c.gateway.read(io.LimitReader(original, c.connector.Limits.ResponseBytes+1), c.connector.Permalink)
 	defer release()
 	if err != nil {
 		return true, err
@@ -173,7 +174,10 @@ func (c *call) shapeResponse(response *http.Response) (shaped bool, err error) {
 // shaping waits until a body may be shaped. All of the body has been read by then, or a slow sender would keep others
 // from being shaped. The expressions end with the connector's timeout.
 func (c *call) shaping(ctx context.Context) (limited context.Context, done func(), err error) {
-	leave, err := c.gateway.places.enter(ctx, c.connector.Permalink, c.connector.Timeout)
+	leave, err := c.gateway.places.Enter(ctx, c.connector.Permalink, c.connector.Timeout)
+	if errors.Is(err, places.ErrNone) {
+		err = errNoPlace
+	}
 	if err != nil {
 		return nil, nil, err
 	}

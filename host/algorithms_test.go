@@ -21,7 +21,7 @@ import (
 	"github.com/keywright/keywright/host"
 )
 
-// algorithms are the 13 of spec.md.
+// algorithms are the 13 of specification.md 3.17.
 var algorithms = []string{
 	"HS256", "HS384", "HS512", "RS256", "RS384", "RS512", "ES256", "ES384", "ES512", "PS256", "PS384", "PS512", "EdDSA",
 }

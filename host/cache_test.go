@@ -18,7 +18,7 @@ import (
 	"github.com/keywright/keywright/internal/abi"
 )
 
-// Many requests at once: decisions.md, section Tokens, and threats.md 29, 30, 31, 32, 33 and 34. Inside of
+// Many requests at once: decisions.md "Tokens", threats.md 29, 30, 31, 32, 33 and 34. Inside of
 // synctest.Test, time stands still until all wait, and synctest.Wait returns once they do.
 
 // everyone names all that a template can name.
@@ -157,7 +157,7 @@ func TestDecision_Tokens_many_requests_at_once_one_exchange(t *testing.T) {
 	})
 }
 
-func TestDecision_Tokens_one_exchange_for_each_entry(t *testing.T) {
+func TestDecision_Tokens_many_requests_at_once_one_exchange_for_each_entry(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		w.canary("s")

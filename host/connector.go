@@ -104,6 +104,7 @@ func (c *Connector) newPlan() *hostfn.Plan {
 		Random:      h.config.Random,
 		Log:         h.logLine(c.Name, c.plugin.info.Type),
 		Warn:        c.warn,
+		GuestWarns:  c.guestWarns,
 		Refused:     c.refused,
 		Revealed:    h.revealed,
 		Limits:      limits,
@@ -122,26 +123,33 @@ func (h *Host) logLine(connector, authType string) func(context.Context, abi.Lev
 	}
 }
 
-// warnings remembers what was warned of: the same text is logged once, and no more than 32 texts are.
+// warnings remembers what was warned of: the same text is logged once, and no more than 32 texts of the host are, and 32 of
+// the plugin, so that a plugin cannot take the host's word away.
 type warnings struct {
 	mu      sync.Mutex
 	seen    map[string]bool
+	guest   map[string]bool
 	refused time.Time // when a refusal was logged last
 }
 
 const maxWarnings = 32
 
-func (c *Connector) warn(ctx context.Context, text string) {
-	w := c.warned
-	w.mu.Lock()
-	known := w.seen[text] || len(w.seen) >= maxWarnings
+func (c *Connector) warn(ctx context.Context, text string) { c.warnOnce(ctx, &c.warned.seen, text) }
+
+func (c *Connector) guestWarns(ctx context.Context, text string) {
+	c.warnOnce(ctx, &c.warned.guest, text)
+}
+
+func (c *Connector) warnOnce(ctx context.Context, seen *map[string]bool, text string) {
+	c.warned.mu.Lock()
+	known := (*seen)[text] || len(*seen) >= maxWarnings
 	if !known {
-		if w.seen == nil {
-			w.seen = map[string]bool{}
+		if *seen == nil {
+			*seen = map[string]bool{}
 		}
-		w.seen[text] = true
+		(*seen)[text] = true
 	}
-	w.mu.Unlock()
+	c.warned.mu.Unlock()
 	if !known {
 		c.host.logLine(c.Name, c.plugin.info.Type)(ctx, abi.LevelWarn, text)
 	}

@@ -11,7 +11,7 @@ import (
 	"github.com/keywright/keywright/host"
 )
 
-// The rows of decisions.md, section Configuration.
+// The rows of decisions.md "Configuration".
 
 func TestDecision_Configuration_every_problem_at_once(t *testing.T) {
 	w := newWorld(t)
@@ -64,6 +64,7 @@ func TestDecision_Configuration_every_problem_at_once(t *testing.T) {
 	}
 }
 
+// specification.md 1.1.
 func TestDecision_Configuration_paths_name_the_connector(t *testing.T) {
 	w := newWorld(t)
 	_, err := w.host.Connect(t.Context(), host.Connector{
@@ -124,7 +125,7 @@ func TestDecision_Configuration_config_on_none(t *testing.T) {
 	}
 }
 
-// spec.md, Authentication rule 5 and Versioning 1: normalized, and validates and resolves identically.
+// specification.md 1.4: normalized, checked alike, and sends the same.
 func TestDecision_Configuration_type_apikey(t *testing.T) {
 	w := newWorld(t)
 	w.canary("k")

@@ -18,7 +18,7 @@ import (
 	"github.com/keywright/keywright/internal/abi"
 )
 
-// The rows of decisions.md, section JWT. Signatures are verified by another implementation in algorithms_test.go; all
+// The rows of decisions.md "JWT". Signatures are verified by another implementation in algorithms_test.go; all
 // pairs of algorithms and keys, and the form of signatures, are tested in package signing.
 
 // signed is a jwt configuration.
@@ -146,7 +146,7 @@ func (w *world) hideKey(text string) {
 	}
 }
 
-// threats.md 37 as well.
+// decisions.md "RSA under 2048 bits", threats.md 37 as well.
 func TestDecision_JWT_key_does_not_fit_the_algorithm(t *testing.T) {
 	ec, _ := keyFor(t, "ES256")
 	rsaKey, _ := keyFor(t, "RS256")

@@ -10,7 +10,7 @@ import (
 	"github.com/keywright/keywright/host"
 )
 
-// The rows of decisions.md, section Templates, as they show in requests.
+// The rows of decisions.md "Templates", as they show in requests.
 
 // key is an api_key configuration that sends a value in the header X-Key.
 func key(value string) config { return config{"key": "X-Key", "value": value, "in": "header"} }

@@ -13,7 +13,7 @@ import (
 	"github.com/keywright/keywright/host"
 )
 
-// The rows of decisions.md, section Tokens, but those that are about many requests at once: they are in cache_test.go and
+// The rows of decisions.md "Tokens", but those that are about many requests at once: they are in cache_test.go and
 // upstream_test.go.
 
 func TestDecision_Tokens_scope(t *testing.T) {
@@ -156,7 +156,8 @@ func TestDecision_Tokens_token_type(t *testing.T) {
 	}
 }
 
-// threats.md 20, 34 as well: of the answer only the status and a registered code are ever told.
+// decisions.md "characters of a token", threats.md 20, 34 as well: of the answer only the status and a registered code
+// are ever told.
 func TestDecision_Tokens_answer_is_no_token(t *testing.T) {
 	const secretLooking = "do-not-repeat-this-answer"
 	w := newWorld(t)
@@ -176,19 +177,19 @@ func TestDecision_Tokens_answer_is_no_token(t *testing.T) {
 		{"503, empty", 503, "", "", "503"},
 		{"302", 302, "", "", "302"},
 		{"307", 307, "", "", "307"},
-		{"200, HTML", 200, "<html>" + secretLooking, "-", "200 with a body that is not well-formed JSON"},
-		{"200, empty", 200, "", "-", "200"},
-		{"200, a list", 200, `["` + secretLooking + `"]`, "-", "200"},
-		{"200, no access_token", 200, `{"token":"` + secretLooking + `"}`, "-", "without an access_token"},
-		{"200, access_token of another type", 200, `{"access_token":{"` + secretLooking + `":1}}`, "-", "without an access_token"},
-		{"200, empty access_token", 200, `{"access_token":""}`, "-", "without an access_token"},
-		{"200, blank access_token", 200, `{"access_token":"  "}`, "-", "without an access_token"},
-		{"200, access_token twice", 200, `{"access_token":"` + secretLooking + `","access_token":"b"}`, "-", "two members"},
-		{"200, CR LF in the token", 200, `{"access_token":"` + secretLooking + `\r\nX-Evil: 1"}`, "-", "no token may have"},
-		{"200, NUL in the token", 200, `{"access_token":"` + secretLooking + `\u0000"}`, "-", "no token may have"},
-		{"200, DEL in the token", 200, `{"access_token":"` + secretLooking + `\u007f"}`, "-", "no token may have"},
-		{"200, ä in the token", 200, `{"access_token":"` + secretLooking + `ä"}`, "-", "no token may have"},
-		{"200, over 64 KiB", 200, `{"access_token":"` + strings.Repeat("x", 64<<10) + `"}`, "-", "more than 65536 bytes"},
+		{"200, HTML", 200, "<html>" + secretLooking, "", "200 with a body that is not well-formed JSON"},
+		{"200, empty", 200, "", "", "200"},
+		{"200, a list", 200, `["` + secretLooking + `"]`, "", "200"},
+		{"200, no access_token", 200, `{"token":"` + secretLooking + `"}`, "", "without an access_token"},
+		{"200, access_token of another type", 200, `{"access_token":{"` + secretLooking + `":1}}`, "", "without an access_token"},
+		{"200, empty access_token", 200, `{"access_token":""}`, "", "without an access_token"},
+		{"200, blank access_token", 200, `{"access_token":"  "}`, "", "without an access_token"},
+		{"200, access_token twice", 200, `{"access_token":"` + secretLooking + `","access_token":"b"}`, "", "two members"},
+		{"200, CR LF in the token", 200, `{"access_token":"` + secretLooking + `\r\nX-Evil: 1"}`, "", "no token may have"},
+		{"200, NUL in the token", 200, `{"access_token":"` + secretLooking + `\u0000"}`, "", "no token may have"},
+		{"200, DEL in the token", 200, `{"access_token":"` + secretLooking + `\u007f"}`, "", "no token may have"},
+		{"200, ä in the token", 200, `{"access_token":"` + secretLooking + `ä"}`, "", "no token may have"},
+		{"200, over 64 KiB", 200, `{"access_token":"` + strings.Repeat("x", 64<<10) + `"}`, "", "more than 65536 bytes"},
 		{"400, over 64 KiB", 400, strings.Repeat("x", 64<<10+1), "-", "more than 65536 bytes"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -203,9 +204,9 @@ func TestDecision_Tokens_answer_is_no_token(t *testing.T) {
 			if answer != nil && (answer.Status != c.status || answer.Code != c.code) {
 				t.Errorf("the TokenError is %+v", answer)
 			}
-			// threats.md 32: the next request tries again; after a refusal, a second later.
+			// threats.md 32: the next request tries again, a second later unless the endpoint failed.
 			w.setLogin(token("t1", 3600))
-			if c.status == http.StatusBadRequest || c.status == http.StatusUnauthorized {
+			if c.status < http.StatusInternalServerError {
 				w.advance(time.Second)
 			}
 			w.get(connector)
@@ -255,6 +256,7 @@ func TestDecision_Tokens_redirects_are_never_followed(t *testing.T) {
 			if n := w.exchanged() - before; n != 1 {
 				t.Errorf("%d to %q: %d requests, want 1", code, location, n)
 			}
+			w.advance(5 * time.Minute)
 		}
 	}
 }

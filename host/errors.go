@@ -44,13 +44,16 @@ func (e *Error) Unwrap() error { return e.Err }
 type TokenError struct {
 	Status int    // of HTTP
 	Code   string // a registered error code such as invalid_client, "other" for any other, "" for none
+	// Problem says what is wrong with an answer of 200 to 299, such as "without an access_token". It is "" for any other
+	// status.
+	Problem string
 	// RetryAfter is how long requests with the same secrets, variables, user and configuration get this error without the
 	// endpoint being asked; 0 when the next request asks it.
 	RetryAfter time.Duration
 }
 
 func (e *TokenError) Error() string {
-	return (&hostfn.TokenError{Status: e.Status, Code: e.Code, RetryAfter: e.RetryAfter}).Error()
+	return (*hostfn.TokenError)(e).Error()
 }
 
 // ConfigError lists everything that is wrong with a connector, up to a hundred problems.

@@ -13,8 +13,8 @@ import (
 	"github.com/keywright/keywright/internal/abi"
 )
 
-// Plugins that go wrong, or want what they may not have: threats.md, Sandbox and Secrets, and decisions.md "the plugin
-// fails, …, or answers nonsense". What a module does at the border of WebAssembly is tested in package sandbox.
+// Plugins that go wrong, or want what they may not have: threats.md "Sandbox" and "Secrets", decisions.md "the plugin
+// fails". What a module does at the border of WebAssembly is tested in package sandbox.
 
 // misused is a connector's configuration for the guests of this file. Its secrets are canaries.
 var misused = config{

@@ -22,7 +22,7 @@ func set(name, before, after string) func(abi.Env) (string, error) {
 	return func(env abi.Env) (string, error) { return header(name, before+value(env, "to_header")+after), nil }
 }
 
-func TestDecision_Requests_the_plugin_answers_nonsense_threats_8(t *testing.T) {
+func TestDecision_Requests_the_plugin_fails_with_nonsense_threats_8(t *testing.T) {
 	pairs := func(n int) func(abi.Env) (string, error) {
 		return func(env abi.Env) (string, error) {
 			m := abi.Mutation{Headers: []abi.Pair{{Name: "X-Key", Value: value(env, "to_header")}}}
@@ -145,7 +145,7 @@ func TestQuotas_threats_10(t *testing.T) {
 	}
 }
 
-// decisions.md, cache: 16 entries a partition, so that one connector cannot push out another one's.
+// decisions.md "entries of a partition": there are 16, so that one connector cannot push out another one's.
 func TestCacheEntriesOfOnePartition_threats_10(t *testing.T) {
 	n := 0
 	w := newWorld(t, withGuest(misusing(func(env abi.Env) (string, error) {

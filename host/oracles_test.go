@@ -1,9 +1,15 @@
 package host_test
 
 import (
+	"context"
+	"encoding/base64"
+	"maps"
+	"strconv"
 	"strings"
 	"testing"
 
+	"github.com/keywright/keywright/host"
+	"github.com/keywright/keywright/host/internal/testhook"
 	"github.com/keywright/keywright/internal/abi"
 )
 
@@ -90,4 +96,136 @@ func TestHeaderNamesDoNotTellWhatASecretIs(t *testing.T) {
 			}
 		})
 	}
+}
+
+// spied is a guest that has one secret in every way in which it can be had, and what it does with it.
+func spied(t *testing.T, secret string, c config, do func(env abi.Env, v string) string) (*world, *host.Connector) {
+	t.Helper()
+	g := &guest{authenticate: func(env abi.Env) (string, error) { return do(env, value(env, "v")), nil }}
+	g.about.Uses = abi.Groups
+	g.about.Fields = []abi.Field{
+		sealedField("v", abi.SinkHeader, abi.SinkToken, abi.SinkClaim, abi.SinkSign),
+		{Name: "url", Kind: abi.KindURL, Sinks: []string{abi.SinkToken}},
+		{Name: "key", Kind: abi.KindKey, AlgorithmField: "algorithm"},
+		{Name: "algorithm", Kind: abi.KindString, Enum: algorithms, Default: "HS256"},
+	}
+	w := makeWorld(testhook.WithoutBuiltIns(context.Background()), t, withGuest(g))
+	w.setSecret("s", secret)
+	all := config{"v": "{{ get_secret('s') }}", "key": strings.Repeat("k", 64)}
+	maps.Copy(all, c)
+	return w, w.connect("custom", all)
+}
+
+// A token request goes to the configuration's URL only. Whether a URL that a plugin makes up is that one must not tell what
+// secret is in it, and neither whether one that it makes of a secret is what a user wrote.
+func TestTokenURLsDoNotTellWhatASecretIs_threats_68(t *testing.T) {
+	const before, behind = "https://login.test/", "/token"
+	for name, c := range map[string]struct{ field, asked string }{
+		"a guess beside a secret in the URL": {before + "{{ get_secret('s') }}" + behind, before + "tenant-1" + behind},
+		"a secret beside a guess in the URL": {before + "tenant-1" + behind, before + "SEALED" + behind},
+	} {
+		t.Run(name, func(t *testing.T) {
+			said := map[string]bool{}
+			for _, secret := range []string{"tenant-1", "tenant-2"} {
+				w, connector := spied(t, secret, config{"url": c.field}, func(env abi.Env, v string) string {
+					env.TokenRequest([]byte(marshal(abi.TokenRequest{URL: strings.ReplaceAll(c.asked, "SEALED", v)})))
+					return header("X-Key", v)
+				})
+				said[w.refuse(connector, get(t.Context()), host.StagePlugin, "as config_get returned it").Error()] = true
+				if w.exchanged() != 0 {
+					t.Errorf("with the secret %s, the endpoint was asked", secret)
+				}
+			}
+			if len(said) != 1 {
+				t.Errorf("the error depends on the secret: %v", said)
+			}
+		})
+	}
+}
+
+// A URL with a secret in it is of use as config_get returned it.
+func TestTokenURLWithASecret(t *testing.T) {
+	w, connector := spied(t, "token", config{"url": "https://login.test/{{ get_secret('s') }}"}, func(env abi.Env, v string) string {
+		env.TokenRequest([]byte(marshal(abi.TokenRequest{URL: value(env, "url")})))
+		return header("X-Key", v)
+	})
+	w.get(connector)
+	if got := w.lastExchange().url; got != tokenURL {
+		t.Errorf("the token request went to %s", got)
+	}
+}
+
+// A caller who says what a proxy is to drop must not learn by that what a sealed name is.
+func TestConnectionDoesNotTellWhatASealedNameIs_threats_68(t *testing.T) {
+	w, connector := spied(t, "X-Sealed-Name", nil, func(_ abi.Env, v string) string { return header(v, "1") })
+	said := map[string]bool{}
+	for _, guess := range []string{"X-Sealed-Name", "X-Another-Name"} {
+		r := get(t.Context())
+		r.Header.Set("Connection", "close, "+guess)
+		said[w.refuse(connector, r, host.StageMutation, "drop the credential").Error()] = true
+	}
+	if len(said) != 1 {
+		t.Errorf("the error depends on the guess: %v", said)
+	}
+	r := get(t.Context())
+	r.Header.Set("Connection", "Keep-Alive")
+	w.send(connector, r)
+}
+
+// Numeric claims become integers, of 64 bits. With digits around it, whether a secret is too large must not tell how large it is.
+func TestIntegerClaimsDoNotTellHowLargeASecretIs_threats_68(t *testing.T) {
+	for secret, want := range map[string]string{"775807": `"exp":9223372036854775807`, "775808": `"exp":"9223372036854775808"`} {
+		w, connector := spied(t, secret, nil, func(env abi.Env, v string) string {
+			return header("X-Key", sign(env, abi.JWTRequest[map[string]any]{
+				Key: "key", For: abi.ForHeader, Claims: map[string]any{"exp": "9223372036854" + v}, Integers: []string{"exp"},
+			}))
+		})
+		parts := strings.Split(w.get(connector).header.Get("X-Key"), ".")
+		if payload, err := base64.RawURLEncoding.DecodeString(parts[1]); err != nil || !strings.Contains(string(payload), want) {
+			t.Errorf("with the secret %s the claims are %s (%v)", secret, payload, err)
+		}
+	}
+}
+
+// One MAC in seventy has no byte that a header may not have. Whether one does must not show, since it is a fact about the key.
+func TestHeadersAndClaimsDoNotTellWhatAMACIs_threats_68(t *testing.T) {
+	for name, place := range map[string]func(env abi.Env, raw string) string{
+		"the value of a header": func(_ abi.Env, raw string) string { return header("X-Key", raw) },
+		"the name of a header":  func(_ abi.Env, raw string) string { return header(raw, "1") },
+		"a token request": func(env abi.Env, raw string) string {
+			pairs := []abi.Pair{{Name: "X-Key", Value: raw}}
+			env.TokenRequest([]byte(marshal(abi.TokenRequest{URL: value(env, "url"), Headers: pairs})))
+			return ""
+		},
+		"a claim": func(env abi.Env, raw string) string {
+			return header("X-Key", sign(env, abi.JWTRequest[map[string]any]{Key: "key", For: abi.ForHeader, Claims: map[string]any{"sub": raw}}))
+		},
+		"what the cache had": func(env abi.Env, raw string) string {
+			env.CacheSet("k", "x"+raw, 60)
+			again, _ := env.CacheGet("k")
+			return header("X-Key", again)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			n := 0
+			w, connector := spied(t, "a secret", config{"url": tokenURL}, func(env abi.Env, v string) string {
+				n++
+				return place(env, env.MAC(abi.MACSHA256, v, strconv.Itoa(n)))
+			})
+			for range 300 {
+				w.refuse(connector, get(t.Context()), host.StagePlugin, "encode it first")
+			}
+		})
+	}
+}
+
+// How long a call takes must not tell how long a secret is: what is made of secrets in a call is bounded.
+func TestWorkOnSecretsIsBounded_threats_68(t *testing.T) {
+	w, connector := spied(t, "a secret", nil, func(env abi.Env, v string) string {
+		for range 300 {
+			env.MAC(abi.MACSHA256, strings.Repeat(v, 250), "data")
+		}
+		return header("X-Key", v)
+	})
+	w.refuse(connector, get(t.Context()), host.StagePlugin, "bytes in all")
 }

@@ -127,7 +127,7 @@ func (h *Host) describe(ctx context.Context, guest sandbox.Guest) (*Description,
 	log := h.logLine("", "")
 	plan := &hostfn.Plan{
 		Random: h.config.Random, Clock: h.config.Clock, Limits: h.config.Limits.call(), Log: log,
-		Warn: func(ctx context.Context, text string) { log(ctx, abi.LevelWarn, text) },
+		GuestWarns: func(ctx context.Context, text string) { log(ctx, abi.LevelWarn, text) },
 	}
 	call := hostfn.New(ctx, plan, &hostfn.Inputs{}, hostfn.Describing)
 	result, failure := run(ctx, guest, abi.ExportDescribe, call)
@@ -149,7 +149,7 @@ func run(ctx context.Context, guest sandbox.Guest, export string, call *hostfn.C
 	case call.Restart() != nil:
 		return result, nil
 	case call.Failure() != nil:
-		return result, call.Failure()
+		return result, hostFailure(call.Failure())
 	case err != nil:
 		if context.Cause(ctx) != nil && errors.Is(context.Cause(ctx), context.Canceled) {
 			err = context.Cause(ctx)
@@ -163,6 +163,15 @@ func run(ctx context.Context, guest sandbox.Guest, export string, call *hostfn.C
 	return result, nil
 }
 
+// hostFailure returns the failure with which the host ended a call, its error as embedders know it.
+func hostFailure(f *hostfn.Failure) *hostfn.Failure {
+	var answer *hostfn.TokenError
+	if errors.As(f.Err, &answer) {
+		return &hostfn.Failure{Stage: f.Stage, Err: (*TokenError)(answer)}
+	}
+	return f
+}
+
 // guestFailure is a guest's own error. When a token endpoint had just refused, that is what the embedder needs to know.
 func guestFailure(export string, call *hostfn.Call, message string) *hostfn.Failure {
 	text := call.Message(message)
@@ -170,7 +179,7 @@ func guestFailure(export string, call *hostfn.Call, message string) *hostfn.Fail
 		text = export + " failed without a message"
 	}
 	if answer := call.TokenError(); answer != nil {
-		return &hostfn.Failure{Stage: hostfn.StageToken, Err: &TokenError{Status: answer.Status, Code: answer.Code, RetryAfter: answer.RetryAfter}}
+		return &hostfn.Failure{Stage: hostfn.StageToken, Err: (*TokenError)(answer)}
 	}
 	stage := hostfn.StagePlugin
 	if call.OtherType() { // and that the plugin cannot use

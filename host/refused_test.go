@@ -5,10 +5,12 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"slices"
 	"sync"
 	"testing"
+	"testing/iotest"
 	"testing/synctest"
 	"time"
 
@@ -17,7 +19,7 @@ import (
 	"github.com/keywright/keywright/internal/abi"
 )
 
-// What a token endpoint refused is not asked again at once: threats.md 62 and 63.
+// What a token endpoint refused is not asked again at once: threats.md 62 and 63, decisions.md "the endpoint refuses".
 
 // refusedFor sends a request that the token endpoint refuses, or has refused, and returns how long it is not asked again.
 func (w *world) refusedFor(ctx context.Context, c *host.Connector) time.Duration {
@@ -104,11 +106,17 @@ func TestRetryAfterOfARefusal_threats_62(t *testing.T) {
 		{"503 at once", 503, ``, "0", 0, 0},
 		{"500", 500, ``, "", 0, 0},
 		{"503", 503, `{"error":"temporarily_unavailable"}`, "", 0, 0},
-		{"404", 404, ``, "", 0, 0},
-		{"404 with an error of the server's", 404, `{"error":"Not Found"}`, "", 0, 0},
 		{"ask again, as GitHub", 200, `{"error":"authorization_pending"}`, "", 0, 0},
 		{"500 with a code", 500, `{"error":"invalid_client"}`, "", 0, 0},
-		{"redirect", 307, ``, "30", 0, 0},
+		{"redirect", 307, ``, "30", 30 * time.Second, 30 * time.Second},
+		{"404", 404, ``, "", 800 * time.Millisecond, time.Second},
+		{"404 with an error of the server's", 404, `{"error":"Not Found"}`, "", 800 * time.Millisecond, time.Second},
+		{"405 of a page", 405, `<html>`, "", 800 * time.Millisecond, time.Second},
+		{"200 with a page", 200, `<html>`, "", 800 * time.Millisecond, time.Second},
+		{"200 with a long page", 200, string(make([]byte, 100<<10)), "", 800 * time.Millisecond, time.Second},
+		{"200 without a token", 200, `{"token":"t"}`, "7", 7 * time.Second, 7 * time.Second},
+		{"408", 408, ``, "", 0, 0},
+		{"425", 425, ``, "", 0, 0},
 		{"ask again", 400, `{"error":"authorization_pending"}`, "", 0, 0},
 		{"ask again, slower", 400, `{"error":"slow_down"}`, "", 0, 0},
 		{"down, as a 400", 400, `{"error":"temporarily_unavailable"}`, "", 0, 0},
@@ -261,6 +269,13 @@ func TestOneAsksAgain_threats_62(t *testing.T) {
 	})
 }
 
+// brokenOff is an answer whose connection is lost in the middle.
+func brokenOff(r *http.Request) (*http.Response, error) {
+	response, err := respond(http.StatusOK, "")(r)
+	response.Body = io.NopCloser(iotest.ErrReader(io.ErrUnexpectedEOF))
+	return response, err
+}
+
 // threats.md 32: who had the turn met a network that failed, and the next one asks.
 func TestAFailureOfTheNetworkGivesTheTurnBack_threats_62(t *testing.T) {
 	w := newWorld(t)
@@ -271,7 +286,7 @@ func TestAFailureOfTheNetworkGivesTheTurnBack_threats_62(t *testing.T) {
 	w.advance(time.Second)
 	for _, broken := range []answer{
 		func(*http.Request) (*http.Response, error) { return nil, errors.New("connection refused") },
-		status(http.StatusBadGateway), respond(http.StatusOK, "no JSON"),
+		status(http.StatusBadGateway), brokenOff,
 	} {
 		w.setLogin(broken)
 		before := w.exchanged()

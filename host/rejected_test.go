@@ -14,7 +14,7 @@ import (
 	"github.com/keywright/keywright/internal/abi"
 )
 
-// Which entries of the cache a 401 drops: threats.md 35 and 61, decisions.md "upstream answers 401".
+// Which entries of the cache a 401 drops: threats.md 35 and 61, decisions.md "which entries a 401 drops".
 
 // keeping is a guest that has entries a, b and so on of its cache filled, and does something with what they hold.
 type keeping struct {

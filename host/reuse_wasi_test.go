@@ -55,8 +55,7 @@ func fixed(before string) string {
 		quoted(about), quoted(output), before, len(about), len(output), 2000+strings.Index(output, "kw_"))
 }
 
-// spec.md, "jwt signs a fresh token on every request": what a plugin of others makes of the time or of random bytes, by
-// way of WASI, is of one request.
+// specification.md 3.10: what a plugin of others makes of the time or of random bytes, by way of WASI, is of one request.
 func TestWhatDependsOnWASIIsNotUsedAgain(t *testing.T) {
 	for name, c := range map[string]struct {
 		before string

@@ -42,7 +42,7 @@ import (
 //
 // How long the search takes grows with the answer and not with the credentials. An answer that would take longer, since it
 // is full of what is nearly a credential that repeats itself, or brings nearly all of a long one, escaped, in pieces of a few
-// bytes, is treated as one that holds it.
+// bytes, is treated as one that holds it. The error of its body says so.
 //
 // Not found is a credential whose case the API has changed, or that it has compressed, encrypted, cut in pieces (as a
 // caller may ask for by Range) or broken into lines without Base64. Nor is one that the API has encoded in another way:
@@ -53,7 +53,8 @@ import (
 //     byte of the credential has been read. What came before it has been passed on, as it came: nothing waits but what
 //     may be the beginning of the credential. Who has to answer with a status of their own reads a first piece before
 //     they send it.
-//   - A header or trailer that holds it is dropped, and the log says so once. But a redirect to such a Location is an
+//   - A header or trailer that holds it is dropped, and the log says so once; in its name, in any case of letters, since
+//     net/http changes that. But a redirect to such a Location is an
 //     error, as are 101 and answers to CONNECT, since what follows these is no HTTP.
 //   - An answer with a Content-Encoding is an error: the request asks for none (Accept-Encoding: identity).
 //   - Informational answers (1xx) reach an [httptrace.ClientTrace] without the headers that hold it.
@@ -185,12 +186,16 @@ func (s *shield) response(r *http.Response) (*http.Response, error) {
 				return err
 			case errors.Is(err, echo.ErrFound):
 				return s.connector.fail(StageResponse, ErrEchoed)
+			case errors.Is(err, echo.ErrEffort):
+				return s.connector.fail(StageResponse, errUnsearched)
 			}
 			return s.error(err, s.call)
 		})
 	}
 	return r, nil
 }
+
+var errUnsearched = errors.New("the API's answer cannot be searched for the credential in the time that its length allows: it nearly repeats it over and over")
 
 // unseen says why what an answer holds cannot be looked at, or must not be.
 func (s *shield) unseen(r *http.Response) error {
@@ -221,20 +226,21 @@ func (s *shield) unseen(r *http.Response) error {
 // without returns headers without those that hold the credential.
 func (s *shield) without(headers http.Header) http.Header {
 	var buffer [2 << 10]byte
-	all := buffer[:0]
+	all, named := buffer[:0], false
 	for name, values := range headers {
+		named = named || s.finder.HoldsFolded(name)
 		all = append(append(all, name...), '\n')
 		for _, value := range values {
 			all = append(append(all, value...), '\n')
 		}
 	}
-	if !s.finder.Found(all) { // and so none of them
+	if !named && !s.finder.Found(all) { // and so none of them
 		return headers
 	}
 	kept := http.Header{}
 	for name, values := range headers {
 		switch {
-		case s.finder.Holds(name):
+		case s.finder.Holds(name) || s.finder.HoldsFolded(name):
 			name = "with the credential in its name"
 		case slices.ContainsFunc(values, s.finder.Holds):
 		default:

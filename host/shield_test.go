@@ -1,6 +1,7 @@
 package host_test
 
 import (
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"io"
@@ -14,6 +15,7 @@ import (
 	"testing"
 
 	"github.com/keywright/keywright/host"
+	"github.com/keywright/keywright/internal/abi"
 )
 
 // What comes back through Connector.Shielded: threats.md 45.
@@ -193,6 +195,76 @@ func TestEchoInHeadersIsDropped_threats_45(t *testing.T) {
 		if w.logged(name) != 1 {
 			t.Errorf("the log has %d lines of %s: %s", w.logged(name), name, w.log())
 		}
+	}
+}
+
+// What an API sends as the name of a header, net/http writes with capitals of its own.
+func TestEchoInTheNameOfAHeaderIsDropped_threats_45(t *testing.T) {
+	const secret = "sk-live_abcdef-0123456789"
+	api := httptest.NewServer(http.HandlerFunc(func(rw http.ResponseWriter, _ *http.Request) {
+		rw.Header()["Trailer"] = []string{"X-Sum"}
+		rw.Header()["X-"+secret+"-y"] = []string{"1"}
+		rw.Header()[hex.EncodeToString([]byte(secret))] = []string{"2"}
+		rw.Header()["X-Fine"] = []string{"fine"}
+		_, _ = rw.Write([]byte("body"))
+		rw.Header()[http.TrailerPrefix+secret] = []string{"3"}
+	}))
+	defer api.Close()
+	w := onLoopback(t)
+	w.setSecret("s", secret)
+	response, err := w.connectTo(api.URL, key("{{ get_secret('s') }}")).Shielded(nil).RoundTrip(request(t, api.URL))
+	if _, err := w.read(response, err); err != nil {
+		t.Fatal(err)
+	}
+	for _, headers := range []http.Header{response.Header, response.Trailer} {
+		for name := range headers {
+			for _, form := range []string{secret, hex.EncodeToString([]byte(secret))} {
+				if strings.Contains(strings.ToLower(name), form) {
+					t.Errorf("the header %s was passed on", name)
+				}
+			}
+		}
+	}
+	if response.Header.Get("X-Fine") != "fine" || strings.Contains(strings.ToLower(w.log()), secret) {
+		t.Errorf("headers %v, log %s", response.Header, w.log())
+	}
+}
+
+// A plugin that warns of this and that must not keep from the log what the host has to say.
+func TestWarningsOfAPluginLeaveRoomForTheHosts_threats_45(t *testing.T) {
+	n := 0
+	w, connector := spied(t, "a-secret-of-the-api", nil, func(env abi.Env, v string) string {
+		n++
+		env.Log(abi.LevelWarn, fmt.Sprint("this and that ", n))
+		return header("X-Key", v)
+	})
+	for range 40 {
+		w.get(connector)
+	}
+	if got := w.logged("this and that"); got != 32 {
+		t.Errorf("%d warnings of the plugin were logged", got)
+	}
+	w.setAPI(func(r *http.Request) (*http.Response, error) {
+		answer, err := status(http.StatusOK)(r)
+		answer.Header.Set("X-Echo", r.Header.Get("X-Key"))
+		return answer, err
+	})
+	response, err := connector.Shielded(nil).RoundTrip(get(t.Context()))
+	if _, err := w.read(response, err); err != nil || w.logged("X-Echo") != 1 {
+		t.Errorf("%v; the log says nothing of the header with the credential", err)
+	}
+}
+
+func TestAnswersThatTakeTooLongToSearchAreStopped_threats_81(t *testing.T) {
+	w, connector := spied(t, "a-secret-of-the-api", nil, func(env abi.Env, v string) string {
+		return header("X-Key", env.Encode(abi.FormatBase64, strings.Repeat("a", 15_000)+v))
+	})
+	w.setAPI(respond(http.StatusOK, strings.Repeat("%59WFh", 100_000)))
+	response, err := connector.Shielded(nil).RoundTrip(get(t.Context()))
+	body, err := w.read(response, err)
+	var failed *host.Error
+	if body != "" || !errors.As(err, &failed) || failed.Stage != host.StageResponse || !strings.Contains(err.Error(), "in the time that its length allows") {
+		t.Errorf("%d bytes, %v", len(body), err)
 	}
 }
 

@@ -9,9 +9,9 @@ import (
 	"time"
 )
 
-// The rules of spec.md, part A, that no row of decisions.md repeats.
+// Rules of docs/specification.md that no decision completes.
 
-// spec.md, Authentication rule 3 and the table of effects.
+// specification.md 3.10.
 func TestSpec_jwt_is_signed_on_every_request(t *testing.T) {
 	w := newWorld(t)
 	w.canary("k")
@@ -32,7 +32,7 @@ func TestSpec_jwt_is_signed_on_every_request(t *testing.T) {
 	}
 }
 
-// spec.md: algorithm is RS256 unless given.
+// specification.md 3.18: algorithm is RS256 unless given.
 func TestSpec_algorithm_default(t *testing.T) {
 	key, _ := keyFor(t, "RS256")
 	w := newWorld(t)
@@ -46,7 +46,7 @@ func TestSpec_algorithm_default(t *testing.T) {
 	}
 }
 
-// spec.md, Authentication rule 4, and the token request: exact fields and claims.
+// specification.md 3.6, 3.13, 3.14, 3.15 and 4.1: exact fields and claims.
 func TestSpec_token_requests(t *testing.T) {
 	w := newWorld(t)
 	secret := w.canary("s")
@@ -90,7 +90,7 @@ func TestSpec_token_requests(t *testing.T) {
 	}
 }
 
-// spec.md, states of the access-token cache.
+// specification.md 3.8, 3.16 and 4.3: the states of an entry.
 func TestSpec_states_of_the_token_cache(t *testing.T) {
 	for _, c := range []struct {
 		name, authType string
@@ -124,7 +124,7 @@ func TestSpec_states_of_the_token_cache(t *testing.T) {
 	}
 }
 
-// spec.md, effects on the outgoing request, of the types that have no test of their own.
+// specification.md 3.2, 3.3, 3.7 and 3.15: effects on the request, of the types that have no test of their own.
 func TestSpec_effects_on_the_request(t *testing.T) {
 	w := newWorld(t)
 	secret := w.canary("s")
@@ -143,7 +143,7 @@ func TestSpec_effects_on_the_request(t *testing.T) {
 	}
 }
 
-// spec.md: the five types, and which of their fields are required.
+// specification.md 1.3 and 3.1: the five types, and which of their fields are required.
 func TestSpec_configuration_objects(t *testing.T) {
 	w := newWorld(t)
 	want := map[string]string{

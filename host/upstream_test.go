@@ -18,7 +18,7 @@ import (
 	"github.com/keywright/keywright/host"
 )
 
-// How the API's answers and the caller's request are treated: decisions.md, "upstream answers 401" and section Requests;
+// How the API's answers and the caller's request are treated: decisions.md "upstream answers 401" and "Requests",
 // threats.md 35.
 
 // refusing answers 401 to the tokens.
@@ -233,6 +233,7 @@ func TestRequestBodyIsClosedOnce(t *testing.T) {
 	}
 }
 
+// specification.md 1.1.
 func TestDecision_Requests_which_hosts_get_the_credential(t *testing.T) {
 	w := newWorld(t)
 	w.canary("s")

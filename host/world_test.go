@@ -94,7 +94,7 @@ func makeWorld(ctx context.Context, t *testing.T, change ...func(*host.Config)) 
 	return w
 }
 
-// finish is every test's last check, and shows threats.md 18 and decisions.md "error texts, logs, metrics, traces".
+// finish is every test's last check, and shows threats.md 18 and decisions.md "error texts".
 func (w *world) finish() {
 	w.t.Helper()
 	if err := w.host.Close(context.Background()); err != nil {

@@ -34,6 +34,22 @@ func (c *Config) Reserved(field, message string, names ...string) []Problem {
 	return problems
 }
 
+// Misspelled returns a problem for each member of an object field that has one of the names for readers that ignore case,
+// but not as it is written here, in lower case: it would be there beside what the host has set.
+func (c *Config) Misspelled(field string, names ...string) []Problem {
+	var problems []Problem
+	object, _ := c.Literal(field)
+	_ = EachMember(object, func(name, _ string) error {
+		for _, reserved := range names {
+			if name != reserved && foldsTo(name, reserved) {
+				problems = append(problems, Problem{Field: field + "." + name, Message: "is " + reserved + " to readers that ignore case, write it so"})
+			}
+		}
+		return nil
+	})
+	return problems
+}
+
 // CheckHeaderName says what is wrong with the name of a header, or "".
 func CheckHeaderName(name string) string { return abi.CheckHeaderName(name) }
 

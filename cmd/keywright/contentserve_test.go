@@ -209,6 +209,7 @@ func TestContentServe(t *testing.T) {
 }
 
 // Without proof, callers have to be on this machine, and no page of another site may have a browser call.
+// decisions.md "open on loopback only".
 func TestContentServeWithoutKeys(t *testing.T) {
 	db := "sqlite:" + filepath.Join(t.TempDir(), "content.db")
 	if code, _, errs := keywright(t.Context(), "content", "import", "--db", db, "/dev/null"); code != exitOK {

@@ -18,7 +18,7 @@ func done(url string) string { return "<div><b>embed of " + url + "</b></div>" }
 
 func link(url string) string { return `<a href="` + url + `">` + url + `</a>` }
 
-// spec.md, part B: oEmbed URLs that stand alone become the provider's HTML.
+// specification.md 6.6: oEmbed URLs that stand alone become the provider's HTML.
 func TestURLsThatStandAloneAreEmbedded(t *testing.T) {
 	for name, c := range map[string]struct{ in, want string }{
 		"a paragraph":                {"<p>" + one + "</p>", done(one)},

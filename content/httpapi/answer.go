@@ -12,23 +12,39 @@ import (
 	"github.com/klauspost/compress/gzip"
 )
 
-// send answers with a JSON document, or says that the caller has it already. It gives the status.
-func send(w http.ResponseWriter, r *http.Request, body []byte) int {
-	header := w.Header()
+// answer is what is left to be written of an answer.
+type answer struct {
+	status   int
+	tag      string // for ETag
+	encoding string // "" is none
+	body     []byte
+}
+
+// found makes the answer that is a JSON document, or says that the caller has it already.
+func found(r *http.Request, body []byte) *answer {
 	digest := sha256.Sum256(body)
 	tag := `"` + hex.EncodeToString(digest[:16]) + `"`
-	header.Set("ETag", "W/"+tag) // weak: it is the same for all encodings
+	a := &answer{status: http.StatusOK, tag: "W/" + tag, body: body} // weak: it is the same for all encodings
 	if matches(strings.Join(r.Header.Values("If-None-Match"), ","), tag) {
-		w.WriteHeader(http.StatusNotModified)
-		return http.StatusNotModified
+		a.status, a.body = http.StatusNotModified, nil
+	} else if len(body) >= worthGzip && takesGzip(strings.Join(r.Header.Values("Accept-Encoding"), ",")) {
+		a.encoding, a.body = "gzip", compress(body)
+	}
+	return a
+}
+
+func (a *answer) write(w http.ResponseWriter, r *http.Request) {
+	header := w.Header()
+	header.Set("ETag", a.tag)
+	if a.status == http.StatusNotModified {
+		w.WriteHeader(a.status)
+		return
 	}
 	header.Set("Content-Type", "application/json")
-	if len(body) >= worthGzip && takesGzip(strings.Join(r.Header.Values("Accept-Encoding"), ",")) {
-		body = compress(body)
-		header.Set("Content-Encoding", "gzip")
+	if a.encoding != "" {
+		header.Set("Content-Encoding", a.encoding)
 	}
-	write(w, r, http.StatusOK, body)
-	return http.StatusOK
+	write(w, r, a.status, a.body)
 }
 
 func write(w http.ResponseWriter, r *http.Request, status int, body []byte) {

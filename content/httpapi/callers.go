@@ -3,6 +3,7 @@ package httpapi
 import (
 	"errors"
 	"net/http"
+	"net/netip"
 )
 
 // Callers tells who sent a request. Errors: an [*UnauthenticatedError], or [ErrUnavailable]; others count as the latter, and are
@@ -14,7 +15,27 @@ type Callers interface {
 // Caller is who sent a request.
 type Caller struct {
 	Name     string // for events
+	ID       string // tells callers of one name apart, so that each has a share of the places; for nothing else
 	Moderate bool   // whether a moderatorId counts that this caller gives
+}
+
+// owner is whose share of the places a caller has.
+func (c Caller) owner() string { return "caller " + c.Name + " " + c.ID }
+
+// addressOf is whose share of the places somebody has who need not prove anything: all at one address, as one client of
+// IPv6 has all addresses of a network.
+func addressOf(r *http.Request) string {
+	address, err := netip.ParseAddrPort(r.RemoteAddr)
+	if err != nil { // of a listener that is not of TCP
+		return "address " + r.RemoteAddr
+	}
+	const network = 64 // bits, of IPv6
+	ip := address.Addr().Unmap().WithZone("")
+	if ip.Is6() {
+		prefix, _ := ip.Prefix(network) // it fails for more bits than there are
+		ip = prefix.Addr()
+	}
+	return "address " + ip.String()
 }
 
 // UnauthenticatedError says that a request does not prove who sent it.

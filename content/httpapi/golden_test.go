@@ -64,7 +64,7 @@ func full() *memory {
 	}
 }
 
-// spec.md, part B: all fields, with their types, in the wrappers that it says.
+// specification.md 6.2, 6.3, 6.4 and 6.11, decisions.md "error body": all fields, with their types, in their wrappers.
 func TestAnswers(t *testing.T) {
 	h := handler(t, httpapi.Config{Store: full()})
 	none := handler(t, httpapi.Config{Store: &memory{}})

@@ -71,6 +71,7 @@ func TestPaths(t *testing.T) {
 	}
 }
 
+// specification.md 6.1.
 func TestMethods(t *testing.T) {
 	h := handler(t, httpapi.Config{Store: community()})
 	for _, path := range []string{"/productUpdates/u1", "/productUpdates/none", "/productUpdates/gone", "/articles", "/articles/a1/replies/none", "/openapi.json"} {
@@ -95,6 +96,7 @@ func TestMethods(t *testing.T) {
 	}
 }
 
+// specification.md 6.8 and 6.10.
 func TestCallersProveThemselves(t *testing.T) {
 	var log bytes.Buffer
 	store := community()
@@ -128,6 +130,7 @@ type shout struct{}
 
 func (shout) Resolve(_ context.Context, html string) string { return strings.ToUpper(html) }
 
+// specification.md 6.6.
 func TestEmbedsAreResolvedWhenAskedFor(t *testing.T) {
 	with, without := handler(t, httpapi.Config{Store: community(), Embeds: shout{}}), handler(t, httpapi.Config{Store: community()})
 	// JSON has < as an escape.

@@ -17,7 +17,8 @@ var hidden = []struct{ path, twin string }{ // a record that not everybody sees,
 	{"/articles/hidden/replies/r1", "/articles/none/replies/r1"},
 }
 
-// threats.md 53: without a valid moderatorId a hidden record is, in all that an answer has, one that does not exist.
+// specification.md 6.7, threats.md 53, decisions.md "not found", "moderatorId of a reply" and "whose moderatorId counts":
+// without a valid moderatorId a hidden record is, in all that an answer has, one that does not exist.
 func TestHiddenRecordsAreAsIfTheyWereNot(t *testing.T) {
 	open := handler(t, httpapi.Config{Store: community()})
 	closed := handler(t, httpapi.Config{Store: community(), Callers: keys{}})

@@ -1,6 +1,7 @@
 // Package httpapi serves the content of a community over HTTP: a product update, a list of articles, a reply.
 //
-// A request is checked in this order: path (404), method (405), caller (401), parameters (422). Only then the store is asked.
+// A request is checked in this order: path (404), method (405), caller (401), whether there is a place (503), parameters (422).
+// Only then the store is asked.
 // What it does not have, and what it does not show to this caller, get the same 404 as a path that does not exist: in all that
 // the answer has, they cannot be told apart.
 package httpapi
@@ -16,6 +17,7 @@ import (
 	"time"
 
 	"github.com/keywright/keywright/content"
+	"github.com/keywright/keywright/internal/places"
 )
 
 // Config is what a handler is made of.
@@ -30,7 +32,8 @@ type Config struct {
 	// Observe is told of each request once it has been answered. Nil: nobody.
 	Observe func(Event)
 	Clock   func() time.Time // nil is time.Now
-	// Requests is how many are answered at once, each with its body in memory. Further ones get 503. 0 is [DefaultRequests].
+	// Requests is how many answers are made at once. A caller has no more than half of these. Further requests wait for 5
+	// seconds at most, and then get 503. 0 is [DefaultRequests].
 	Requests int
 }
 
@@ -57,10 +60,16 @@ const statusGone = 499
 // answerTime is how long an operation may take. Without an end, requests would pile up behind a database that hangs.
 const answerTime = 15 * time.Second
 
+// Limits of all answers. A slow client holds the memory of its answer, and nothing else (threats.md 80).
+const (
+	placeTime = 5 * time.Second // of waiting to be answered
+	mostHeld  = 512 << 20       // bytes of answers that are being written
+)
+
 type handler struct {
 	config   Config
-	document []byte        // openapi.json
-	places   chan struct{} // has a place for each request that is being answered
+	document []byte         // openapi.json
+	places   *places.Places // for answers; their owners are callers
 }
 
 // New makes a handler. It routes by the path as it was sent, because an id may have any character: nothing before it may clean
@@ -84,7 +93,7 @@ func New(c Config) (http.Handler, error) {
 	if c.Requests == 0 {
 		c.Requests = DefaultRequests
 	}
-	return &handler{config: c, document: document(c.Base), places: make(chan struct{}, c.Requests)}, nil
+	return &handler{config: c, document: document(c.Base), places: places.New(c.Requests, mostHeld)}, nil
 }
 
 var plainPath = regexp.MustCompile(`^(/[A-Za-z0-9._~-]+)*$`)
@@ -106,22 +115,8 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	began := h.config.Clock()
 	var event Event
 	h.prepare(w.Header())
-	var body []byte
-	var err error = busy
-	select {
-	case h.places <- struct{}{}:
-		defer func() { <-h.places }() // once the answer has been written: it is in memory until then
-		body, err = h.serve(w.Header(), r, &event)
-	default:
-	}
-	switch {
-	case err != nil:
+	if err := h.serve(w, r, &event); err != nil {
 		h.fail(w, r, &event, err)
-	case body == nil: // OPTIONS
-		event.Status = http.StatusNoContent
-		w.WriteHeader(event.Status)
-	default:
-		event.Status = send(w, r, body)
 	}
 	if h.config.Observe != nil {
 		event.Total = h.config.Clock().Sub(began)
@@ -142,39 +137,70 @@ func (h *handler) prepare(header http.Header) {
 
 const allowed = "GET, HEAD, OPTIONS"
 
-// serve returns the body of the answer to a GET, or nil for OPTIONS.
-func (h *handler) serve(header http.Header, r *http.Request, event *Event) ([]byte, error) {
+// serve answers a request. When there is an error, it has not written anything.
+func (h *handler) serve(w http.ResponseWriter, r *http.Request, event *Event) error {
 	operation, ids := h.route(r.URL)
 	if operation == nil {
-		return nil, notFound
+		return notFound
 	}
+	header := w.Header()
 	event.Operation = operation.name
 	switch r.Method {
 	case http.MethodGet, http.MethodHead:
 	case http.MethodOptions:
 		header.Set("Allow", allowed)
-		return nil, nil
+		event.Status = http.StatusNoContent
+		w.WriteHeader(event.Status)
+		return nil
 	default:
 		header.Set("Allow", allowed)
-		return nil, methodNotAllowed
+		return methodNotAllowed
 	}
-	moderate := true
+	caller, owner := Caller{Moderate: true}, addressOf(r)
 	if h.config.Callers != nil && !operation.open {
-		caller, err := h.config.Callers.Caller(r)
-		if err != nil {
-			return nil, callerProblem(err)
+		var err error
+		if caller, err = h.config.Callers.Caller(r); err != nil {
+			return callerProblem(err)
 		}
-		event.Caller, moderate = caller.Name, caller.Moderate
+		event.Caller, owner = caller.Name, caller.owner()
 	}
-	asked := &question{ids: ids, query: parseQuery(r.URL.RawQuery), moderate: moderate}
+	asked := &question{ids: ids, query: parseQuery(r.URL.RawQuery), moderate: caller.Moderate}
 	header.Set("Cache-Control", h.cacheControl(asked.query))
+	answer, err := h.build(r, operation, asked, owner)
+	if err != nil {
+		return err
+	}
+	held := int64(len(answer.body))
+	defer h.places.Hold(owner, -held)
+	if !h.places.Hold(owner, held) {
+		return busy
+	}
+	event.Status = answer.status
+	answer.write(w, r)
+	return nil
+}
+
+// build makes the answer of an operation. It has a place meanwhile, and no longer: writing the answer takes as long as the
+// client likes.
+func (h *handler) build(r *http.Request, o *operation, asked *question, owner string) (*answer, error) {
+	leave, err := h.places.Enter(r.Context(), owner, placeTime)
+	if errors.Is(err, places.ErrNone) {
+		return nil, busy
+	}
+	if err != nil {
+		return nil, fmt.Errorf("waiting to be answered: %w", err)
+	}
+	defer leave()
 	ctx, cancel := context.WithTimeout(r.Context(), answerTime)
 	defer cancel()
-	body, err := operation.answer(h, ctx, asked)
-	if err != nil && errors.Is(ctx.Err(), context.DeadlineExceeded) { // not every database says that this is why
-		err = errors.Join(err, ctx.Err())
+	body, err := o.answer(h, ctx, asked)
+	if err != nil {
+		if errors.Is(ctx.Err(), context.DeadlineExceeded) { // not every database says that this is why
+			err = errors.Join(err, ctx.Err())
+		}
+		return nil, err
 	}
-	return body, err
+	return found(r, body), nil
 }
 
 // cacheControl says who may keep an answer. None is used again without asking: a moderator may have trashed the record since.

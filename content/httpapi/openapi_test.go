@@ -86,7 +86,7 @@ func check(t *testing.T, document *openapi3.T, h http.Handler, path string, para
 	}
 }
 
-// Each operation and each of its answers is as it is described.
+// specification.md 6.2, 6.3, 6.4, 6.9 and 6.10: each operation and each of its answers is as it is described.
 func TestTheHandlerDoesWhatItIsDescribedToDo(t *testing.T) {
 	working := handler(t, httpapi.Config{Store: full()})
 	closed := handler(t, httpapi.Config{Store: full(), Callers: keys{}})
@@ -146,7 +146,8 @@ func TestTheHandlerDoesWhatItIsDescribedToDo(t *testing.T) {
 	}
 }
 
-// spec.md, part B: each schema has the fields of its type, of their JSON types, all of them always.
+// specification.md 6.11, decisions.md "a field without a value": each schema has the fields of its type, of their JSON
+// types, all of them always.
 func TestTheDescriptionHasTheFieldsOfTheTypes(t *testing.T) {
 	schemas := description(t, handler(t, httpapi.Config{Store: community()}), "").Components.Schemas
 	for name, of := range map[string]reflect.Type{

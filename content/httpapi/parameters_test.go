@@ -24,7 +24,7 @@ func ids(t testing.TB, body string) []string {
 	return all
 }
 
-// decisions.md: a page past the end is empty; by last activity and id, descending; trashed articles are not listed.
+// specification.md 6.3 and 6.5, decisions.md "a page past the end".
 func TestPages(t *testing.T) {
 	store := community()
 	h := handler(t, httpapi.Config{Store: store})
@@ -65,7 +65,7 @@ func TestPages(t *testing.T) {
 	}
 }
 
-// decisions.md: what is malformed or out of bounds is 422, with all that is wrong.
+// specification.md 6.5, decisions.md "invalid parameters": 422, with all that is wrong.
 func TestInvalidParameters(t *testing.T) {
 	h := handler(t, httpapi.Config{Store: community()})
 	for target, want := range map[string]string{

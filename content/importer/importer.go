@@ -1,9 +1,9 @@
 // Package importer reads the records of a community from NDJSON or from a JSON array, checks them, and writes the good
 // ones. It takes memory for some batches of records, whatever the size of the input.
 //
-// A record is an object: the fields of the specification and "type", which is productUpdate, article, reply (then
-// "articleId" names its article) or moderator (which has only an "id"). Each has an "id", as [content.CheckID] wants it; a
-// later record of the same id replaces the one before. A field that is absent or null has its empty value, as has an
+// A record is an object. It has "type", which is productUpdate, article, reply (then "articleId" names its article) or
+// moderator (which has only an "id"), and the fields of specification.md 6.11. Each has an "id", as [content.CheckID] wants
+// it; a later record of the same id replaces the one before. A field that is absent or null has its empty value, as has an
 // element of a list that is null.
 //
 // A record that puts "type" first is read in the shortest time.

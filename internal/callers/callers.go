@@ -160,8 +160,8 @@ func (c *Callers) byKey(ctx context.Context, given string) (httpapi.Caller, erro
 	return found, c.refuse("")
 }
 
-// byToken returns all who have a token one name: those that they have themselves may be of people, and names are in
-// logs.
+// byToken returns one name for all who have a token: those that they have themselves may be of people, and names are in
+// logs. The claim sub tells them apart.
 func (c *Callers) byToken(r *http.Request) (httpapi.Caller, error) {
 	claims, err := c.tokens.Claims(r)
 	var refused *identity.Error
@@ -173,7 +173,8 @@ func (c *Callers) byToken(r *http.Request) (httpapi.Caller, error) {
 	case err != nil:
 		return httpapi.Caller{}, err
 	}
-	return httpapi.Caller{Name: "token", Moderate: c.claim != "" && has(c.claim, claims[c.claim], c.value)}, nil
+	subject, _ := claims["sub"].(string)
+	return httpapi.Caller{Name: "token", ID: subject, Moderate: c.claim != "" && has(c.claim, claims[c.claim], c.value)}, nil
 }
 
 // has reports whether a claim is a value, or has it among others. Only claims that are lists of words by definition are

@@ -115,11 +115,13 @@ func TestWhoCalls(t *testing.T) {
 	}{
 		"key":                        {request("X-API-Key", readerKey), httpapi.Caller{Name: "reader"}},
 		"key that may moderate":      {request("X-API-Key", moderatorKey), httpapi.Caller{Name: "moderator", Moderate: true}},
-		"token":                      {request("Authorization", "Bearer "+w.token(nil)), httpapi.Caller{Name: "token"}},
-		"token that may moderate":    {request("Authorization", "Bearer "+w.token(jwt.MapClaims{"scope": "content.read content.moderate"})), httpapi.Caller{Name: "token", Moderate: true}},
-		"permission in a list":       {request("Authorization", "Bearer "+w.token(jwt.MapClaims{"scope": []string{"content.moderate"}})), httpapi.Caller{Name: "token", Moderate: true}},
-		"permission of another name": {request("Authorization", "Bearer "+w.token(jwt.MapClaims{"scope": "content.moderate.not", "roles": "content.moderate"})), httpapi.Caller{Name: "token"}},
-		"permission that is no text": {request("Authorization", "Bearer "+w.token(jwt.MapClaims{"scope": true})), httpapi.Caller{Name: "token"}},
+		"token":                      {request("Authorization", "Bearer "+w.token(nil)), httpapi.Caller{Name: "token", ID: "s1"}},
+		"token that may moderate":    {request("Authorization", "Bearer "+w.token(jwt.MapClaims{"scope": "content.read content.moderate"})), httpapi.Caller{Name: "token", ID: "s1", Moderate: true}},
+		"permission in a list":       {request("Authorization", "Bearer "+w.token(jwt.MapClaims{"scope": []string{"content.moderate"}})), httpapi.Caller{Name: "token", ID: "s1", Moderate: true}},
+		"permission of another name": {request("Authorization", "Bearer "+w.token(jwt.MapClaims{"scope": "content.moderate.not", "roles": "content.moderate"})), httpapi.Caller{Name: "token", ID: "s1"}},
+		"token of somebody else":     {request("Authorization", "Bearer "+w.token(jwt.MapClaims{"sub": "s2"})), httpapi.Caller{Name: "token", ID: "s2"}},
+		"token of nobody":            {request("Authorization", "Bearer "+w.token(jwt.MapClaims{"sub": 1})), httpapi.Caller{Name: "token"}},
+		"permission that is no text": {request("Authorization", "Bearer "+w.token(jwt.MapClaims{"scope": true})), httpapi.Caller{Name: "token", ID: "s1"}},
 	} {
 		if got, err := c.Caller(tt.request); got != tt.want || err != nil {
 			t.Errorf("%s: %+v, %v; want %+v", name, got, err, tt.want)

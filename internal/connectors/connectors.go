@@ -3,7 +3,6 @@
 package connectors
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -12,7 +11,6 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"time"
 
@@ -225,80 +223,4 @@ func (l *loader) stores(all []host.Secrets) {
 		all = append([]host.Secrets{l.options.First}, all...)
 	}
 	l.options.Host.Secrets = host.FirstOf(all...)
-}
-
-// host makes the host with the plugins of the file. When that fails, they are tried one after the other, for what is
-// wrong with each.
-func (l *loader) host(ctx context.Context, files []pluginFile) error {
-	config := l.options.Host
-	config.Plugins = slices.Clone(config.Plugins)
-	own := len(config.Plugins)
-	var readable []pluginFile
-	for _, f := range files {
-		if f.path == "" {
-			l.lacking = true // it has been complained of
-			continue
-		}
-		name := f.path
-		if !filepath.IsAbs(name) {
-			name = filepath.Join(l.dir, name)
-		}
-		l.set.PluginFiles = append(l.set.PluginFiles, name)
-		wasm, err := readModule(name, cmp.Or(config.Limits.ModuleBytes, 8<<20))
-		if err != nil {
-			message := "cannot be read: " + cause(err)
-			switch {
-			case errors.Is(err, errNotAFile):
-				message = "is no regular file"
-			case errors.Is(err, fs.ErrNotExist):
-				message = "names a file that does not exist; it is looked for from this file's directory"
-			}
-			l.at(f.member.get("path").value.place, f.at+".path", "%s", message)
-			l.lacking = true
-			continue
-		}
-		config.Plugins = append(config.Plugins, host.Plugin{Name: f.path, Wasm: wasm, SHA256: f.sha256, Grants: f.grants})
-		readable = append(readable, f)
-	}
-	var err error
-	if l.set.Host, err = host.New(ctx, config); err == nil || ctx.Err() != nil {
-		return err
-	}
-	candidates := config.Plugins[own:]
-	config.Plugins = config.Plugins[:own:own]
-	if l.set.Host, err = host.New(ctx, config); err != nil {
-		return err // it is not a plugin of the file
-	}
-	for i, candidate := range candidates {
-		tried := config
-		tried.Plugins = append(slices.Clone(config.Plugins), candidate)
-		h, err := host.New(ctx, tried)
-		if ctx.Err() != nil {
-			return ctx.Err()
-		}
-		if err != nil {
-			l.at(readable[i].member.place, readable[i].at, "%v", err)
-			l.lacking = true
-			continue
-		}
-		_ = l.set.Host.Close(ctx)
-		l.set.Host, config = h, tried
-	}
-	return nil
-}
-
-var errNotAFile = errors.New("is no regular file")
-
-// readModule reads a plugin, up to one byte over the limit, so that the host refuses what is longer. It refuses pipes and
-// devices, which might have no end.
-func readModule(name string, limit int) ([]byte, error) {
-	if info, err := os.Stat(name); err != nil || !info.Mode().IsRegular() {
-		return nil, cmp.Or(err, errNotAFile)
-	}
-	file, err := os.Open(name)
-	if err != nil {
-		return nil, err
-	}
-	defer file.Close()
-	return io.ReadAll(io.LimitReader(file, int64(limit)+1))
 }

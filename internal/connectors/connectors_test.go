@@ -79,7 +79,8 @@ func TestLoadWithoutFile(t *testing.T) {
 	}
 }
 
-// Every problem of a file is reported at once, in the order of the places (decisions.md "Configuration").
+// Every problem of a file is reported at once, in the order of the places (decisions.md "every problem at once"
+// and "paths name the connector").
 func TestEveryProblemAtOnce(t *testing.T) {
 	_, got := load(t, `connectors:
   - name: CRM
@@ -122,17 +123,19 @@ func TestFileProblems(t *testing.T) {
 		text string
 		want []string
 	}{
-		"empty file":      {"", []string{`connectors.yaml:1:1: is empty: it needs a list of connectors`}},
-		"only a comment":  {"# later\n", []string{`connectors.yaml:1:1: is empty: it needs a list of connectors`}},
-		"not an object":   {"- a\n", []string{`connectors.yaml:1:1: is a list: an object with the member connectors is wanted`}},
-		"other members":   {"connector: []\n", []string{`connectors.yaml:1:1: connector: is not known here; did you mean "connectors"?`}},
-		"no connectors":   {"plugins: []\n", []string{`connectors.yaml:1:1: has no connectors: it needs a list of them, the member connectors`}},
-		"empty list":      {"connectors: []\n", []string{`connectors.yaml:1:13: connectors: is empty: it needs one connector at least`}},
-		"null":            {"connectors:\n", []string{`connectors.yaml:1:12: connectors: is null: a list of connectors, each beginning with a hyphen, is wanted`}},
-		"not a list":      {"connectors: {a: 1}\n", []string{`connectors.yaml:1:13: connectors: is an object: a list of connectors, each beginning with a hyphen, is wanted`}},
-		"item is text":    {"connectors: [x]\n", []string{`connectors.yaml:1:14: connectors[0]: is text: an object with name, url and auth is wanted`}},
-		"second document": {weather + "---\na: 1\n", []string{`connectors.yaml:8:1: a second document begins here: a file has one`}},
-		"directive":       {"%YAML 1.2\n---\n" + weather, []string{`connectors.yaml:1:1: directives are not used here: remove the line`}},
+		"empty file":        {"", []string{`connectors.yaml:1:1: is empty: it needs a list of connectors`}},
+		"only a comment":    {"# later\n", []string{`connectors.yaml:1:1: is empty: it needs a list of connectors`}},
+		"not an object":     {"- a\n", []string{`connectors.yaml:1:1: is a list: an object with the member connectors is wanted`}},
+		"other members":     {"connector: []\n", []string{`connectors.yaml:1:1: connector: is not known here; did you mean "connectors"?`}},
+		"no connectors":     {"plugins: []\n", []string{`connectors.yaml:1:1: has no connectors: it needs a list of them, the member connectors`}},
+		"empty list":        {"connectors: []\n", []string{`connectors.yaml:1:13: connectors: is empty: it needs one connector at least`}},
+		"null":              {"connectors:\n", []string{`connectors.yaml:1:12: connectors: is null: a list of connectors, each beginning with a hyphen, is wanted`}},
+		"not a list":        {"connectors: {a: 1}\n", []string{`connectors.yaml:1:13: connectors: is an object: a list of connectors, each beginning with a hyphen, is wanted`}},
+		"item is text":      {"connectors: [x]\n", []string{`connectors.yaml:1:14: connectors[0]: is text: an object with name, url and auth is wanted`}},
+		"second document":   {weather + "---\na: 1\n", []string{`connectors.yaml:8:1: a second document begins here: a file has one`}},
+		"a tag's prefix":    {"%TAG !a! tag:x\n---\n" + weather, []string{`connectors.yaml:1:1: directives are not used here: remove the line`}},
+		"a directive later": {weather + "...\r%TAG !a! tag:x\n---\n", []string{`connectors.yaml:7:1: directives are not used here: remove the line`}},
+		"directive":         {"%YAML 1.2\n---\n" + weather, []string{`connectors.yaml:1:1: directives are not used here: remove the line`}},
 		"duplicate key": {
 			strings.Replace(weather, "    auth:", "    url: https://evil.example\n    auth:", 1),
 			[]string{`connectors.yaml:4:5: connectors.weather-api.url: is there twice, first on line 3: remove one`},

@@ -14,6 +14,9 @@ import (
 // defaultRemember is how long an answer of Vault is remembered: a secret that is rotated counts after it at the latest.
 const defaultRemember = 5 * time.Second
 
+// maxStores is how many stores a file may name. Each may have a file of certificates in memory.
+const maxStores = 32
+
 // stores reads the member secrets: where secrets come from, in the order in which they are asked. It gives none when the file
 // does not say.
 func (d *definer) stores(root *node) (all []host.Secrets) {
@@ -21,6 +24,10 @@ func (d *definer) stores(root *node) (all []host.Secrets) {
 		return nil
 	}
 	for i, n := range d.items(root, "", "secrets", "a list of stores, each with a type,") {
+		if i == maxStores {
+			d.at(n.place, "secrets", "has more than %d stores", maxStores)
+			break
+		}
 		path := fmt.Sprintf("secrets[%d]", i)
 		if n.kind != object {
 			d.at(n.place, path, "is %s: an object with type is wanted", n.describe())

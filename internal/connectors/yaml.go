@@ -9,55 +9,6 @@ import (
 	"go.yaml.in/yaml/v4"
 )
 
-// maxMarks is how many characters a file may have that can be part of YAML's structure: the parser's memory and time grow
-// with them. They are counted before anything is parsed, and the count must be no less than what the parser finds.
-const maxMarks = 100_000
-
-// marks counts the characters that begin, end or separate something in YAML, wherever they stand. It does not leave out
-// quoted text: a file could make it see quotes where the parser sees none. Characters whose neighbours show that they
-// are no structure are left out: the colon of https://, and the hyphen of a word. Two quotes are one mark. It returns
-// the line of the first mark that is too many, or 0.
-func marks(text string) (line int) {
-	line = 1
-	count, quotes := 0, 0
-	for i := range len(text) {
-		switch c := text[i]; c {
-		case '\n':
-			line++
-			continue
-		case '"', '\'':
-			if quotes++; quotes%2 == 0 {
-				continue
-			}
-		case '[', '{', ',', '?', '&', '*', '!':
-		case '#':
-			if i > 0 && text[i-1] == '#' {
-				continue
-			}
-		case ':':
-			if i > 0 && isWord(text[i-1]) && i+1 < len(text) && (isWord(text[i+1]) || text[i+1] == '/') {
-				continue
-			}
-		case '-':
-			if i+1 < len(text) && !isBlank(text[i+1]) {
-				continue
-			}
-		default:
-			continue
-		}
-		if count++; count > maxMarks {
-			return line
-		}
-	}
-	return 0
-}
-
-func isWord(c byte) bool {
-	return 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9'
-}
-
-func isBlank(c byte) bool { return c == ' ' || c == '\t' || c == '\n' || c == '\r' || c >= 0x80 }
-
 // yamlPolicy is called by the parser while it reads one file. It implements yaml.LoaderLimitsPlugin and the two
 // interfaces of aliases.
 type yamlPolicy struct {
@@ -133,6 +84,10 @@ func readYAML(ctx context.Context, text string, p *problems) *node {
 		p.at(place{line, 1}, "", "has more than %d marks (brackets, commas, colons, quotes and such, in texts and comments, too): split the file", maxMarks)
 		return nil
 	}
+	if line := directive(text); line > 0 {
+		p.at(place{line, 1}, "", "directives are not used here: remove the line")
+		return nil
+	}
 	root := parseYAML(ctx, text, p)
 	if root == nil {
 		return nil
@@ -205,8 +160,6 @@ func (p *problems) syntax(text string, err error, deep bool) {
 		p.at(where, "", "is nested deeper than %d", maxNesting)
 	case bareTemplate(text, where.line):
 		p.at(where, "", `a template has to be in quotes: "{{ … }}"`)
-	case strings.HasPrefix(lineOf(text, where.line), "%"):
-		p.at(where, "", "directives are not used here: remove the line")
 	default:
 		p.malformed(where, message)
 	}

@@ -1,6 +1,7 @@
 package daemon_test
 
 import (
+	"bytes"
 	"context"
 	"crypto/ecdsa"
 	"crypto/elliptic"
@@ -9,6 +10,7 @@ import (
 	"crypto/x509"
 	"crypto/x509/pkix"
 	"encoding/pem"
+	"errors"
 	"io"
 	"log/slog"
 	"math/big"
@@ -18,6 +20,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
 
@@ -87,7 +90,7 @@ func (f files) with(text string) string {
 // hello connects, and gives the serial number of the certificate.
 func hello(t *testing.T, address string, config *tls.Config) (serial int64, err error) {
 	t.Helper()
-	dialer := tls.Dialer{Config: config}
+	dialer := tls.Dialer{Config: config, NetDialer: &net.Dialer{Timeout: patience}}
 	conn, err := dialer.DialContext(t.Context(), "tcp", strings.TrimPrefix(address, "https://"))
 	if err != nil {
 		return 0, err
@@ -189,6 +192,28 @@ func TestRenewal(t *testing.T) {
 	if strings.Contains(w.logs(), "PRIVATE KEY") {
 		t.Error("the log has a key")
 	}
+}
+
+// A file that nobody can read to its end in a moment holds no connection.
+func TestCertificateThatIsNoFile(t *testing.T) {
+	f := files{t, t.TempDir()}
+	f.putPair(issue(t, 1))
+	w := start(t, version, f.with(echo))
+	check := func(said string) {
+		t.Helper()
+		if got, err := hello(t, w.callers, anyCertificate); err != nil || got != 1 {
+			t.Fatalf("the certificate is %d: %v", got, err)
+		}
+		if got := w.said(); !strings.Contains(got, said) {
+			t.Errorf("the log says %s, want %s", got, said)
+		}
+	}
+	if err := errors.Join(syscall.Mkfifo(f.cert()+".new", 0o600), os.Rename(f.cert()+".new", f.cert())); err != nil {
+		t.Fatal(err)
+	}
+	check("is no regular file")
+	f.put(f.cert(), bytes.Repeat([]byte("-"), 1<<20+1), 0o600)
+	check("has more than 1 MiB")
 }
 
 // A certificate that has expired is told of, from the start and when it happens, and metrics have the time before.

@@ -43,8 +43,15 @@ func (r *reader) Write(line []byte) (int, error) {
 
 func newReader(t *testing.T, text string) *reader {
 	t.Helper()
-	r := &reader{t: t, file: filepath.Join(t.TempDir(), "connectors.yaml"), lines: make(chan string, 100)}
-	r.write(text)
+	name := filepath.Join(t.TempDir(), "connectors.yaml")
+	(&reader{t: t, file: name}).write(text)
+	return newReaderOf(t, name)
+}
+
+// newReaderOf is newReader for a file that is there.
+func newReaderOf(t *testing.T, name string) *reader {
+	t.Helper()
+	r := &reader{t: t, file: name, lines: make(chan string, 100)}
 	var err error
 	if r.daemon, err = newDaemon(Config{File: r.file, Logger: slog.New(slog.NewTextHandler(r, nil))}); err != nil {
 		t.Fatal(err)

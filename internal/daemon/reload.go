@@ -38,6 +38,11 @@ var (
 	errUsers = errors.New("gateway.user cannot be taken away while this runs: restart it")
 )
 
+// readTime is how long a reload may take. Nothing else is read meanwhile.
+const readTime = time.Minute
+
+var errSlow = fmt.Errorf("it could not be read within %s: is it, or a plugin, on a disk that hangs, or no regular file?", readTime)
+
 // heard is prepare, but returns when the context ends: a file may be on a disk that hangs for longer than anybody waits
 // for the end of a program. A set that comes too late is closed.
 func (d *daemon) heard(ctx context.Context) (*inUse, error) {
@@ -170,14 +175,20 @@ func (d *daemon) forget(before *inUse) {
 }
 
 // reload reads the file again: all of it, or nothing. Its error says why the set before goes on. When the context ends
-// meanwhile, the error is the context's: that is no fault of the file.
+// meanwhile, the error is the context's: that is no fault of the file. A file that takes longer than readTime is refused, so
+// that the next one is read.
 func (d *daemon) reload(ctx context.Context) error {
-	next, err := d.heard(ctx)
+	reading, cancel := context.WithTimeout(ctx, readTime)
+	defer cancel()
+	next, err := d.heard(reading)
 	if ctx.Err() != nil {
 		if next != nil {
 			next.close(d.kept())
 		}
 		return ctx.Err()
+	}
+	if errors.Is(err, context.DeadlineExceeded) && reading.Err() != nil {
+		err = errSlow
 	}
 	if err != nil {
 		d.refuse(err)

@@ -188,7 +188,7 @@ func TestTraces(t *testing.T) {
 	if root := c.all[0]; hex.EncodeToString(root.TraceId) != "0af7651916cd43dd8448eb211c80319c" {
 		t.Errorf("the caller's trace is not the first, but %x", root.TraceId)
 	}
-	for _, word := range []string{secret, "t0ken", "of-a-caller", "127.0.0.1", "collector-key"} { // threats.md, canaries
+	for _, word := range []string{secret, "t0ken", "of-a-caller", "127.0.0.1", "collector-key"} { // threats.md 18
 		if strings.Contains(string(c.bytes), word) {
 			t.Errorf("the collector got %q", word)
 		}

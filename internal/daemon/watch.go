@@ -19,6 +19,10 @@ import (
 // settle is how long the files have to stay as they are before they are read: editors write in several steps.
 const settle = 200 * time.Millisecond
 
+// glance is how often the files are looked at beside that. The system does not tell of all that changes them: a link on the
+// way to their directory that leads elsewhere, a directory that is replaced, a file of another machine's.
+const glance = 5 * time.Second
+
 // watch watches the directories of the file and of its plugins: a file that is replaced is another one.
 func (d *daemon) watch() (*fsnotify.Watcher, error) {
 	w, err := fsnotify.NewWatcher()
@@ -49,15 +53,30 @@ func (d *daemon) files() []string {
 	return files
 }
 
-// state returns a text that differs when the files have changed.
-func (d *daemon) state() string {
-	var state strings.Builder
-	for _, name := range d.files() {
-		if info, err := os.Stat(name); err == nil {
-			_, _ = fmt.Fprintln(&state, name, info.Size(), info.ModTime().UnixNano())
+// state returns a text that differs when files have changed, those that it is given or else all that a change of matters. It
+// returns "" when the context ends first: they may be on a disk that hangs.
+func (d *daemon) state(ctx context.Context, files ...string) string {
+	states := make(chan string, 1)
+	go func() {
+		var state strings.Builder
+		if files == nil {
+			files = d.files()
 		}
+		for _, name := range files {
+			if info, err := os.Stat(name); err == nil {
+				_, _ = fmt.Fprintln(&state, name, info.Size(), info.ModTime().UnixNano())
+			} else {
+				_, _ = fmt.Fprintln(&state, name)
+			}
+		}
+		states <- state.String()
+	}()
+	select {
+	case state := <-states:
+		return state
+	case <-ctx.Done():
+		return ""
 	}
-	return state.String()
 }
 
 // follow reloads when a file has changed, or on SIGHUP. (Stores of secrets see their own changes.)
@@ -67,13 +86,15 @@ func (d *daemon) follow(ctx context.Context, w *fsnotify.Watcher) {
 	defer signal.Stop(hangup)
 	timer := time.NewTimer(time.Hour)
 	timer.Stop()
-	seen := ""
+	glances := time.NewTicker(glance)
+	defer glances.Stop()
+	seen, used := "", d.state(ctx) // the files when they were last looked at, and when they were last read
 	for {
 		select {
 		case <-ctx.Done():
 			return
 		case <-hangup:
-			d.renew(ctx, w)
+			used = d.renew(ctx, w)
 		case event := <-w.Events:
 			if event.Op != fsnotify.Chmod && d.concerns(event.Name) {
 				timer.Reset(settle)
@@ -83,26 +104,38 @@ func (d *daemon) follow(ctx context.Context, w *fsnotify.Watcher) {
 			if errors.Is(err, fsnotify.ErrEventOverflow) { // what has changed is not known
 				timer.Reset(settle)
 			}
+		case <-glances.C:
+			if state := d.state(ctx); state != used {
+				used = state // so that each change brings one reading, also when it came to nothing
+				timer.Reset(settle)
+			}
 		case <-timer.C:
-			d.watchAll(w)                          // what is written from now on is seen
-			if state := d.state(); state != seen { // somebody may still be at it
+			d.watchAll(w)                             // what is written from now on is seen
+			if state := d.state(ctx); state != seen { // somebody may still be at it
 				seen = state
 				timer.Reset(settle)
 				continue
 			}
-			d.renew(ctx, w)
+			used = d.renew(ctx, w)
 		}
 	}
 }
 
-// renew reads the file again, and says so once what it names is watched.
-func (d *daemon) renew(ctx context.Context, w *fsnotify.Watcher) {
+// renew reads the file again, and says so once what it names is watched. It returns the state of the files that were read,
+// or "" when they have changed meanwhile.
+func (d *daemon) renew(ctx context.Context, w *fsnotify.Watcher) string {
+	files := d.files()
+	before := d.state(ctx, files...)
 	err := d.reload(ctx)
 	if ctx.Err() != nil {
-		return
+		return ""
 	}
 	d.watchAll(w)
 	d.report(err)
+	if d.state(ctx, files...) != before {
+		return ""
+	}
+	return d.state(ctx) // of other files perhaps: those that the new configuration names
 }
 
 // watchAll watches what is there now: a plugin may be in another directory, or a directory be another one.

@@ -50,14 +50,14 @@ var rules = []rule{
 	{packages: "host/internal/strictjson", others: []string{"github.com/go-json-experiment/json"}},
 	{packages: "host/internal/testhook", ours: []string{"host/internal/sandbox"}},
 
-	{packages: "gateway", ours: []string{"host", "internal/abi", "internal/identity", "internal/urlpath", "gateway/internal/..."}, others: []string{"github.com/hashicorp/golang-lru/v2", "golang.org/x/net", "golang.org/x/time"}},
+	{packages: "gateway", ours: []string{"host", "internal/abi", "internal/identity", "internal/places", "internal/urlpath", "gateway/internal/..."}, others: []string{"github.com/hashicorp/golang-lru/v2", "golang.org/x/net", "golang.org/x/time"}},
 	{packages: "internal/identity", ours: []string{"host", "internal/jws"}, others: []string{
 		"github.com/golang-jwt/jwt/v5", "github.com/MicahParks/jwkset", "github.com/go-json-experiment/json",
 	}},
 	{packages: "gateway/internal/transform", ours: []string{"host", "internal/exprscan", "internal/nearest"}, others: []string{"github.com/expr-lang/expr", "github.com/go-json-experiment/json"}},
 
 	{packages: "content"},
-	{packages: "content/httpapi", ours: []string{"content"}, others: []string{"github.com/klauspost/compress"}},
+	{packages: "content/httpapi", ours: []string{"content", "internal/places"}, others: []string{"github.com/klauspost/compress"}},
 	{packages: "content/client", ours: []string{"content"}},
 	{packages: "content/embed", others: []string{"github.com/hashicorp/golang-lru/v2", "github.com/microcosm-cc/bluemonday", "golang.org/x/net", "golang.org/x/sync"}},
 	{packages: "content/internal/sqlstore", ours: []string{"content"}, others: []string{"github.com/pressly/goose/v3", "github.com/go-json-experiment/json"}},
@@ -75,6 +75,7 @@ var rules = []rule{
 	{packages: "internal/urlpath"},
 	{packages: "internal/connectors", ours: []string{"gateway", "host", "internal/abi", "internal/nearest", "internal/secretstore", "internal/urlpath"}, others: []string{"go.yaml.in/yaml/v4", "golang.org/x/text"}},
 	{packages: "internal/httpserver"},
+	{packages: "internal/places"},
 	{packages: "internal/daemon", ours: []string{"gateway", "host", "internal/connectors", "internal/httpserver", "internal/metrics"}, others: []string{"github.com/fsnotify/fsnotify", "github.com/prometheus/client_golang", "go.opentelemetry.io/otel"}},
 	{packages: "internal/secretstore", ours: []string{"host", "internal/tlsfailure"}, others: []string{"filippo.io/age", "github.com/go-json-experiment/json"}},
 	{packages: "internal/demo", others: []string{"github.com/golang-jwt/jwt/v5"}},

@@ -56,17 +56,40 @@ func TestDocumentsNameNoPlace(t *testing.T) {
 	}
 }
 
-// A link inside the repository leads to a file that is there.
+// A link inside the repository leads to a file that is there, and to a heading that is in it.
 func TestLinksBetweenDocumentsHold(t *testing.T) {
-	for _, name := range documents(t) {
-		for _, match := range link.FindAllStringSubmatch(document(t, name), -1) {
-			target, _, _ := strings.Cut(match[1], "#")
-			if target == "" || strings.Contains(target, "://") {
+	for _, name := range texts(t) {
+		if !strings.HasSuffix(name, ".md") {
+			continue
+		}
+		for _, match := range link.FindAllStringSubmatch(prose(t, name), -1) {
+			target, anchor, _ := strings.Cut(match[1], "#")
+			if strings.Contains(target, "://") {
 				continue
 			}
-			if found, err := filepath.Glob(filepath.Join(root, target)); err != nil || len(found) == 0 {
-				t.Errorf("%s links to %s, which is not there", name, target)
+			at := name
+			if target != "" {
+				at = filepath.Join(filepath.Dir(name), target)
+			}
+			switch found, err := filepath.Glob(filepath.Join(root, at)); {
+			case err != nil || len(found) == 0:
+				t.Errorf("%s links to %s, which is not there", name, match[1])
+			case anchor != "" && !slices.Contains(anchors(t, at), anchor):
+				t.Errorf("%s links to %s, but %s has no such heading", name, match[1], at)
 			}
 		}
 	}
+}
+
+var notAnchor = regexp.MustCompile("[^a-z0-9 _-]")
+
+// anchors returns what links to the headings of a document are called.
+func anchors(t *testing.T, name string) (all []string) {
+	t.Helper()
+	for line := range strings.SplitSeq(prose(t, name), "\n") {
+		if level, heading, ok := strings.Cut(line, "# "); ok && strings.Trim(level, "#") == "" {
+			all = append(all, strings.ReplaceAll(notAnchor.ReplaceAllString(strings.ToLower(heading), ""), " ", "-"))
+		}
+	}
+	return all
 }

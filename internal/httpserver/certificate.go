@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/tls"
 	"fmt"
+	"io"
 	"log/slog"
 	"os"
 	"runtime"
@@ -126,9 +127,36 @@ func ReadPair(files Files) (*Pair, error) {
 	if mode := seen[1].Mode().Perm(); mode&others != 0 && runtime.GOOS != "windows" { // where there are no such modes
 		return nil, fmt.Errorf("the key %s is open to everybody on this machine (its mode is %04o): chmod o= it, and have a new one made", files.Key, mode)
 	}
-	read, err := tls.LoadX509KeyPair(files.Cert, files.Key)
+	var texts [2][]byte
+	for i, name := range []string{files.Cert, files.Key} {
+		if texts[i], err = readFile(name, seen[i]); err != nil {
+			return nil, err
+		}
+	}
+	read, err := tls.X509KeyPair(texts[0], texts[1])
 	if err != nil {
 		return nil, fmt.Errorf("%s and %s cannot be used: %w", files.Cert, files.Key, err)
 	}
 	return &Pair{files, seen, &read}, nil
+}
+
+// maxPEM is the most bytes of a file of a pair. Chains have a few KiB.
+const maxPEM = 1 << 20
+
+// readFile reads a file of a pair. It refuses pipes, whose opening waits for who writes to them: connections would wait
+// with it.
+func readFile(name string, info os.FileInfo) ([]byte, error) {
+	if !info.Mode().IsRegular() {
+		return nil, fmt.Errorf("%s is no regular file: put one in PEM there", name)
+	}
+	file, err := os.Open(name)
+	if err != nil {
+		return nil, err
+	}
+	defer file.Close()
+	text, err := io.ReadAll(io.LimitReader(file, maxPEM+1))
+	if err == nil && len(text) > maxPEM {
+		err = fmt.Errorf("%s has more than %d MiB, which no certificate or key has", name, maxPEM>>20)
+	}
+	return text, err
 }

@@ -9,6 +9,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"time"
 )
 
 // Pinned is the version of TinyGo that tools/tinygo builds, and with which the project's own plugins are made.
@@ -49,6 +50,8 @@ type Compiler struct {
 	// Guest says that the module is no plugin: its sources are not looked at, and what it panics with is left out, since it
 	// may run in a host that has no log.
 	Guest bool
+
+	patience time.Duration // how long a compilation may take, in tests; 0: patience
 }
 
 func (c Compiler) String() string { return c.Version }

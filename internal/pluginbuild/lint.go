@@ -7,6 +7,7 @@ import (
 	"go/parser"
 	"go/token"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -17,11 +18,14 @@ const (
 	noRandomness = "repeats the same values in every call, or fails: take a random value from a field of the configuration, for which a template such as {{ uuid() }} is configured"
 	noClock      = "does not see the host's time: use Call.Now"
 	noPassing    = "does not wait in the sandbox: leave it out"
+	noHashing    = "does not end, for want of randomness: use hash/fnv or crypto/sha256"
+	noNetwork    = "has no network behind it in the sandbox: return headers and query parameters, and ask token endpoints with Call.RequestToken"
 	noEnviron    = "is empty in the sandbox: take the value from a field of the configuration"
 )
 
 var refusedPackages = map[string]string{
-	"math/rand": noRandomness, "math/rand/v2": noRandomness, "crypto/rand": noRandomness,
+	"math/rand": noRandomness, "math/rand/v2": noRandomness, "crypto/rand": noRandomness, "hash/maphash": noHashing,
+	"net/http": noNetwork,
 }
 
 var refusedFunctions = map[string]map[string]string{
@@ -29,7 +33,8 @@ var refusedFunctions = map[string]map[string]string{
 		"Now": noClock, "Since": noClock, "Until": noClock,
 		"Sleep": noPassing, "After": noPassing, "AfterFunc": noPassing, "Tick": noPassing, "NewTimer": noPassing, "NewTicker": noPassing,
 	},
-	"os": {"Getenv": noEnviron, "LookupEnv": noEnviron, "Environ": noEnviron, "ExpandEnv": noEnviron, "Args": noEnviron},
+	"os":      {"Getenv": noEnviron, "LookupEnv": noEnviron, "Environ": noEnviron, "ExpandEnv": noEnviron, "Args": noEnviron},
+	"syscall": {"Getenv": noEnviron, "Environ": noEnviron},
 }
 
 // escaping are functions that have to see the bytes of what they are given.
@@ -50,7 +55,7 @@ func lint(packages []goPackage) ([]escape, error) {
 		if p.Standard || isLibrary(p.ImportPath) {
 			continue
 		}
-		for _, name := range p.GoFiles {
+		for _, name := range slices.Concat(p.GoFiles, p.CgoFiles) {
 			if err := l.file(filepath.Join(p.Dir, name)); err != nil {
 				return nil, err
 			}

@@ -20,6 +20,10 @@ func TestWhatWouldNotWorkInTheSandboxIsRefusedWithItsPlace(t *testing.T) {
 		"with a dot":         {"import . \"time\"\n\nvar n = Now()", []string{"main.go:3:8: time is imported with a dot"}},
 		"sleeping":           {"import \"time\"\n\nfunc f() { time.Sleep(time.Second) }", []string{"main.go:5:12: time.Sleep does not wait"}},
 		"environment":        {"import \"os\"\n\nvar n = os.Getenv(\"HOME\")", []string{"main.go:5:9: os.Getenv is empty"}},
+		"environment, below": {"import \"syscall\"\n\nvar n, _ = syscall.Getenv(\"HOME\")", []string{"main.go:5:12: syscall.Getenv is empty"}},
+		"in a file with C":   {"import \"C\"\nimport \"time\"\n\nvar n = time.Now()", []string{"main.go:6:9: time.Now does not see"}},
+		"hash/maphash":       {"import \"hash/maphash\"\n\nvar h maphash.Hash", []string{"main.go:3:8: hash/maphash does not end"}},
+		"net/http":           {"import \"net/http\"\n\nvar n = http.MethodGet", []string{"main.go:3:8: net/http has no network behind it", "Call.RequestToken"}},
 		"several":            {"import (\n\t\"math/rand\"\n\t\"time\"\n)\n\nvar n, m = rand.Int(), time.Now()", []string{"main.go:4:2: math/rand", "main.go:8:24: time.Now"}},
 		"a package of it":    {"import \"example.test/echo/word\"\n\nvar n = word.Size", []string{"word.go:5:12: time.Now"}},
 

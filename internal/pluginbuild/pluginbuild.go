@@ -8,6 +8,7 @@ package pluginbuild
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -17,6 +18,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"time"
 )
 
 // OutputPath is where the module of the plugin in dir belongs.
@@ -129,8 +131,17 @@ func (c Compiler) compile(ctx context.Context, dir string) ([]byte, []escape, er
 	return recordDigest(wasm, digest), escapes, nil
 }
 
+// patience is how long the compiler may take: an ordinary plugin takes seconds.
+const patience = 10 * time.Minute
+
+// errEndless says why the compiler was stopped. It runs functions init while it compiles, and its own limit for that does not
+// hold for one that loops.
+var errEndless = errors.New("the compiler did not end: it runs functions init and makes package variables while it compiles, see whether one of them loops")
+
 // link runs the compiler.
 func (c Compiler) link(ctx context.Context, dir string) ([]byte, error) {
+	ctx, cancel := context.WithTimeoutCause(ctx, cmp.Or(c.patience, patience), errEndless)
+	defer cancel()
 	panics := "-panic=print"
 	if c.Guest {
 		panics = "-panic=trap"

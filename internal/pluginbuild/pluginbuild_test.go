@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/tetratelabs/wazero"
 )
@@ -205,6 +206,15 @@ func TestBuildStopsWithItsContext(t *testing.T) {
 	cancel()
 	err := Compiler{Path: "/bin/true"}.Build(ctx, writeFiles(t, "echo", pluginSources))
 	if !errors.Is(err, context.Canceled) {
+		t.Errorf("error %v", err)
+	}
+}
+
+// A function init that loops has the compiler loop. threats.md 69.
+func TestCompilerThatDoesNotEndIsStopped(t *testing.T) {
+	c := Compiler{Path: script(t, t.TempDir(), "tinygo", "exec sleep 600"), patience: time.Millisecond}
+	_, err := c.Compile(t.Context(), writeFiles(t, "echo", pluginSources))
+	if !errors.Is(err, errEndless) || !strings.Contains(err.Error(), "init") {
 		t.Errorf("error %v", err)
 	}
 }

@@ -17,7 +17,7 @@ func config(key, in string) hosttest.Config {
 	return hosttest.Config{"key": key, "value": "{{ get_secret('crm') }}", "in": in}
 }
 
-// spec.md: a request header named by key is set to value. decisions.md, api_key: a header that is there is replaced.
+// specification.md 3.3, decisions.md "header present already" and "names that are allowed".
 func TestHeader(t *testing.T) {
 	run(t, func(t *testing.T, h *hosttest.Harness) {
 		const other = "x-api-key" // as no net/http writes it
@@ -44,7 +44,7 @@ func TestHeader(t *testing.T) {
 	})
 }
 
-// decisions.md, api_key: appended, percent-encoded, after what the URL has, which stays byte for byte as it was.
+// specification.md 3.4, decisions.md "query is appended": what the URL has stays byte for byte as it was.
 func TestQuery(t *testing.T) {
 	run(t, func(t *testing.T, h *hosttest.Harness) {
 		h.Secret("crm", "a b&c=d/ü+1")
@@ -66,7 +66,7 @@ func TestQuery(t *testing.T) {
 	})
 }
 
-// decisions.md, Configuration: any field may hold get_secret, key and in too.
+// decisions.md "secrets anywhere": any field may hold get_secret, key and in too.
 func TestEveryFieldMayBeATemplate(t *testing.T) {
 	run(t, func(t *testing.T, h *hosttest.Harness) {
 		h.Secret("name", "X-Secret-Name")
@@ -82,7 +82,7 @@ func TestEveryFieldMayBeATemplate(t *testing.T) {
 	})
 }
 
-// decisions.md, api_key, and threats.md 26: refused at load when literal, else at the request.
+// decisions.md "names that are refused", threats.md 26: at load when literal, else at the request.
 func TestHeaderNamesThatARequestCannotHave(t *testing.T) {
 	run(t, func(t *testing.T, h *hosttest.Harness) {
 		h.Canary("crm")
@@ -107,7 +107,8 @@ func TestHeaderNamesThatARequestCannotHave(t *testing.T) {
 	})
 }
 
-// decisions.md, Templates, and threats.md 26, 35a: the request fails before anything is sent.
+// decisions.md "required field renders to empty", "CR, LF, NUL in header" and "secret not found", specification.md 3.5,
+// threats.md 26, 35a: the request fails before anything is sent.
 func TestRequestsThatMustNotBeSent(t *testing.T) {
 	header := config("X-Key", "header")
 	for _, test := range []struct {
@@ -149,7 +150,7 @@ func TestRequestsThatMustNotBeSent(t *testing.T) {
 	}
 }
 
-// decisions.md, Templates: rendered once; threats.md 17.
+// decisions.md "rendered once", threats.md 17.
 func TestASecretThatLooksLikeATemplateStaysLiteral(t *testing.T) {
 	run(t, func(t *testing.T, h *hosttest.Harness) {
 		h.Secret("crm", "{{ get_secret('other') }}")
@@ -161,7 +162,7 @@ func TestASecretThatLooksLikeATemplateStaysLiteral(t *testing.T) {
 	})
 }
 
-// decisions.md, Configuration: every problem at once, each with its path.
+// decisions.md "every problem at once", each with its path. specification.md 3.5: in has two values.
 func TestProblems(t *testing.T) {
 	run(t, func(t *testing.T, h *hosttest.Harness) {
 		var paths []string
@@ -175,7 +176,7 @@ func TestProblems(t *testing.T) {
 	})
 }
 
-// spec.md, Versioning: the alias validates and resolves identically. decisions.md: a warning, once for a connector.
+// specification.md 1.4, decisions.md "type apikey": the alias sends the same, with a warning, once for a connector.
 func TestAlias(t *testing.T) {
 	run(t, func(t *testing.T, h *hosttest.Harness) {
 		secret := h.Canary("crm")

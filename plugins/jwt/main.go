@@ -27,7 +27,7 @@ func (plugin) Describe() sdk.Description {
 }
 
 func (plugin) Validate(c *sdk.Config) []sdk.Problem {
-	return c.Reserved("jwt_headers", "is fixed by the host", sdk.ReservedHeaders...)
+	return append(c.Reserved("jwt_headers", "is fixed by the host", sdk.ReservedHeaders...), c.Misspelled("jwt_headers", "typ")...)
 }
 
 func (plugin) Authenticate(c *sdk.Call) (sdk.Mutation, error) {

@@ -41,7 +41,8 @@ func authenticate(t *testing.T, h *hosttest.Harness, c hosttest.Config) (header,
 	return h.JWT(got.Header("Authorization"))
 }
 
-// spec.md: the allowed values of algorithm, the default RS256, Authorization: Bearer with a compact JWT.
+// specification.md 3.10, 3.17 and 3.18: the values of algorithm, the default RS256, Authorization: Bearer with a compact
+// JWT.
 func TestEveryAlgorithm(t *testing.T) {
 	for _, algorithm := range append(sdk.Algorithms(), "") {
 		t.Run("algorithm "+algorithm, func(t *testing.T) {
@@ -71,7 +72,7 @@ func TestEveryAlgorithm(t *testing.T) {
 	}
 }
 
-// spec.md, rule 3: signed on every request, so that exp and iat always reflect the current time; nothing is cached.
+// specification.md 3.10: signed for every request, so that exp and iat follow the clock; nothing is cached.
 func TestSignedForEveryRequest(t *testing.T) {
 	run(t, func(t *testing.T, h *hosttest.Harness) {
 		h.Key("key", "ES256")
@@ -92,8 +93,7 @@ func TestSignedForEveryRequest(t *testing.T) {
 	})
 }
 
-// decisions.md, JWT: a numeric string becomes an integer in exp, iat and nbf, a fraction is cut off; other claims keep
-// the string. Templates: strings are templates at any depth, other values are kept.
+// specification.md 3.11, decisions.md "exp, iat, nbf are cast" and "keys of objects are plain".
 func TestClaims(t *testing.T) {
 	run(t, func(t *testing.T, h *hosttest.Harness) {
 		secret := h.Canary("inside")
@@ -124,7 +124,7 @@ func TestClaims(t *testing.T) {
 func TestHeaderMembersThatReadersTakeForThoseOfTheHost(t *testing.T) {
 	run(t, func(t *testing.T, h *hosttest.Harness) {
 		h.Key("key", "ES256")
-		for _, name := range []string{"Alg", "CRIT", "B64"} {
+		for _, name := range []string{"Alg", "CRIT", "B64", "TYP", "tYp"} {
 			problems := h.Problems(config(map[string]any{}, "jwt_headers", map[string]any{name: "x"}))
 			if len(problems) != 1 || problems[0].Path != "auth.config.jwt_headers."+name {
 				t.Errorf("%s: %v", name, problems)
@@ -133,7 +133,7 @@ func TestHeaderMembersThatReadersTakeForThoseOfTheHost(t *testing.T) {
 	})
 }
 
-// decisions.md, JWT: alg, typ: JWT, then jwt_headers, which may replace typ.
+// specification.md 3.12, decisions.md "header": alg, typ: JWT, then jwt_headers, which may replace typ.
 func TestHeaders(t *testing.T) {
 	run(t, func(t *testing.T, h *hosttest.Harness) {
 		h.Key("key", "HS512")
@@ -153,7 +153,7 @@ func TestHeaders(t *testing.T) {
 	})
 }
 
-// decisions.md, JWT: alg, crit, b64 are refused. threats.md 39.
+// decisions.md "header": alg, crit, b64 are refused. threats.md 39.
 func TestHeadersThatAreFixed(t *testing.T) {
 	run(t, func(t *testing.T, h *hosttest.Harness) {
 		problems := h.Problems(config(map[string]any{}, "jwt_headers", map[string]any{"alg": "none", "crit": []any{"b64"}, "b64": false, "kid": "k"}))
@@ -168,7 +168,8 @@ func TestHeadersThatAreFixed(t *testing.T) {
 	})
 }
 
-// decisions.md, JWT: an error at the first use that names field and algorithm, never the key. threats.md 36, 37.
+// decisions.md "key does not fit the algorithm": an error at the first use that names field and algorithm, never the key.
+// threats.md 36, 37.
 func TestKeysThatDoNotFit(t *testing.T) {
 	for _, test := range []struct{ name, key, algorithm string }{
 		{"EC key with RS256", "ES256", "RS256"},
@@ -190,7 +191,7 @@ func TestKeysThatDoNotFit(t *testing.T) {
 	}
 }
 
-// decisions.md, JWT: an HS key shorter than the hash is allowed, with a warning, once.
+// decisions.md "HS key shorter than the hash": it is allowed, with a warning, once.
 func TestShortHMACKey(t *testing.T) {
 	run(t, func(t *testing.T, h *hosttest.Harness) {
 		h.Secret("key", "thirty-one bytes, one too short")
@@ -203,7 +204,8 @@ func TestShortHMACKey(t *testing.T) {
 	})
 }
 
-// decisions.md, Templates: the request fails before anything is sent, naming the field.
+// decisions.md "secret not found" and "user used, no user given": the request fails before anything is sent, naming the
+// field.
 func TestRequestsThatMustNotBeSent(t *testing.T) {
 	run(t, func(t *testing.T, h *hosttest.Harness) {
 		for text, c := range map[string]hosttest.Config{
@@ -221,7 +223,7 @@ func TestRequestsThatMustNotBeSent(t *testing.T) {
 	})
 }
 
-// decisions.md, Configuration.
+// decisions.md "every problem at once".
 func TestProblems(t *testing.T) {
 	run(t, func(t *testing.T, h *hosttest.Harness) {
 		for text, c := range map[string]hosttest.Config{

@@ -41,10 +41,9 @@ func (plugin) Describe() sdk.Description {
 }
 
 func (plugin) Validate(c *sdk.Config) []sdk.Problem {
-	return append(
-		c.Reserved("additional_claims", "is fixed by the type", "iss", "sub", "aud", "iat", "exp"),
-		c.Reserved("jwt_headers", "is fixed by the host", sdk.ReservedHeaders...)...,
-	)
+	problems := c.Reserved("additional_claims", "is fixed by the type", "iss", "sub", "aud", "iat", "exp")
+	problems = append(problems, c.Reserved("jwt_headers", "is fixed by the host", sdk.ReservedHeaders...)...)
+	return append(problems, c.Misspelled("jwt_headers", "typ")...)
 }
 
 func (plugin) Authenticate(c *sdk.Call) (sdk.Mutation, error) {

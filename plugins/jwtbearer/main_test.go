@@ -45,7 +45,7 @@ func sentAssertion(h *hosttest.Harness) (header, claims map[string]any) {
 	return h.JWT(exchanges[len(exchanges)-1].Form.Get("assertion"))
 }
 
-// spec.md, Token request, and rule 4. The assertion goes to the token endpoint and never to the API.
+// specification.md 3.13, 3.14 and 3.15. The assertion goes to the token endpoint and never to the API.
 func TestExchange(t *testing.T) {
 	for _, algorithm := range append(sdk.Algorithms(), "") {
 		t.Run("algorithm "+algorithm, func(t *testing.T) {
@@ -87,7 +87,7 @@ func TestExchange(t *testing.T) {
 	}
 }
 
-// spec.md, the state table, with token_ttl: 3600 by default, whatever expires_in the answer has or has not.
+// specification.md 3.16 and 4.3: token_ttl is 3600 by default, whatever expires_in the answer has or has not.
 func TestTheTokenIsReusedUntilAMinuteBeforeItsTimeToLiveIsOver(t *testing.T) {
 	for _, test := range []struct {
 		name   string
@@ -130,7 +130,7 @@ func TestTheTokenIsReusedUntilAMinuteBeforeItsTimeToLiveIsOver(t *testing.T) {
 	}
 }
 
-// decisions.md, Tokens: the cache time stays token_ttl − 60 with a shorter expires_in, and a warning is logged.
+// decisions.md "oauth_jwt_bearer and a shorter expires_in": the cache time stays token_ttl − 60, with a warning.
 func TestAShorterExpiresIn(t *testing.T) {
 	run(t, func(t *testing.T, h *hosttest.Harness) {
 		h.Key("key", "ES256")
@@ -149,7 +149,7 @@ func TestAShorterExpiresIn(t *testing.T) {
 	})
 }
 
-// decisions.md, Tokens: token_ttl ≤ 60 is not cached, with a warning, once.
+// decisions.md "token_ttl short": a token is not cached with 60 or less, with a warning, once.
 func TestATimeToLiveOfAMinute(t *testing.T) {
 	run(t, func(t *testing.T, h *hosttest.Harness) {
 		h.Key("key", "ES256")
@@ -166,7 +166,7 @@ func TestATimeToLiveOfAMinute(t *testing.T) {
 	})
 }
 
-// decisions.md, Configuration: token_ttl is a JSON integer, or a template that renders to one; above 0. threats.md 33.
+// decisions.md "integers": token_ttl is a JSON integer, or a template that renders to one; above 0. threats.md 33.
 func TestTimesToLiveThatAreNone(t *testing.T) {
 	run(t, func(t *testing.T, h *hosttest.Harness) {
 		h.Key("key", "ES256")
@@ -201,7 +201,7 @@ func TestClaimsThatReadersTakeForThoseOfTheType(t *testing.T) {
 		h.Key("key", "ES256")
 		for field, names := range map[string][]string{
 			"additional_claims": {"Iss", "iſs", "SUB", "ſub", "Aud", "iAt", "EXP"},
-			"jwt_headers":       {"Alg", "CRIT", "B64"},
+			"jwt_headers":       {"Alg", "CRIT", "B64", "TYP", "tYp"},
 		} {
 			for _, name := range names {
 				problems := h.Problems(config(field, map[string]any{name: "x"}))
@@ -216,7 +216,8 @@ func TestClaimsThatReadersTakeForThoseOfTheType(t *testing.T) {
 	})
 }
 
-// spec.md, rule 4, and decisions.md, JWT: additional_claims are merged, numeric strings as in jwt; jwt_headers too.
+// specification.md 3.13, decisions.md "exp, iat, nbf are cast" and "header": additional_claims are merged, with numeric
+// strings as in jwt; jwt_headers too.
 func TestAdditionalClaimsAndHeaders(t *testing.T) {
 	run(t, func(t *testing.T, h *hosttest.Harness) {
 		h.Key("key", "ES256")
@@ -243,7 +244,7 @@ func TestAdditionalClaimsAndHeaders(t *testing.T) {
 	})
 }
 
-// decisions.md, JWT: naming iss, sub, aud, iat or exp is a configuration error, and so are alg, crit and b64. threats.md 39.
+// threats.md 39, decisions.md "additional_claims that are fixed" and "header": naming one is an error of the configuration.
 func TestWhatTheTypeFixes(t *testing.T) {
 	run(t, func(t *testing.T, h *hosttest.Harness) {
 		problems := h.Problems(config(
@@ -263,7 +264,8 @@ func TestWhatTheTypeFixes(t *testing.T) {
 	})
 }
 
-// decisions.md, Tokens: the error has status and code, and how long the endpoint is not asked again.
+// decisions.md "answer is no token" and "the endpoint refuses": the error has status and code, and how long the endpoint
+// is not asked again.
 func TestAnswersThatAreNoToken(t *testing.T) {
 	run(t, func(t *testing.T, h *hosttest.Harness) {
 		h.Key("key", "ES256")
@@ -282,7 +284,7 @@ func TestAnswersThatAreNoToken(t *testing.T) {
 	})
 }
 
-// decisions.md, JWT and Tokens: a key that does not fit fails before the endpoint is asked, and the next request tries again.
+// decisions.md "key does not fit the algorithm": it fails before the endpoint is asked, and the next request tries again.
 func TestAKeyThatDoesNotFit(t *testing.T) {
 	run(t, func(t *testing.T, h *hosttest.Harness) {
 		h.Key("key", "RS256")
@@ -296,7 +298,7 @@ func TestAKeyThatDoesNotFit(t *testing.T) {
 	})
 }
 
-// decisions.md, Tokens: whose token. threats.md 29.
+// decisions.md "whose token", threats.md 29.
 func TestWhoseToken(t *testing.T) {
 	run(t, func(t *testing.T, h *hosttest.Harness) {
 		h.Key("key", "ES256")
@@ -318,7 +320,7 @@ func TestWhoseToken(t *testing.T) {
 	})
 }
 
-// decisions.md, Configuration: every problem at once, each with its path.
+// decisions.md "every problem at once", each with its path.
 func TestProblems(t *testing.T) {
 	run(t, func(t *testing.T, h *hosttest.Harness) {
 		for text, c := range map[string]hosttest.Config{

@@ -11,7 +11,7 @@ func run(t *testing.T, test func(*testing.T, *hosttest.Harness)) {
 	hosttest.Run(t, plugin{}, "none.wasm", test)
 }
 
-// spec.md: sent exactly as configured, with only its configured headers and query parameters.
+// specification.md 3.2: sent as it was made, with its own headers and query parameters only.
 func TestTheRequestIsSentAsItIs(t *testing.T) {
 	run(t, func(t *testing.T, h *hosttest.Harness) {
 		const target = "https://api.test/v1/a%2fb?q=1&q=2&empty&x=%20+%7e;y"
@@ -31,7 +31,7 @@ func TestTheRequestIsSentAsItIs(t *testing.T) {
 	})
 }
 
-// decisions.md, Configuration: `config` on `none` is absent, null or {}; anything in it is an error.
+// decisions.md "config on none": it is absent, null or {}; anything in it is an error.
 func TestConfig(t *testing.T) {
 	run(t, func(t *testing.T, h *hosttest.Harness) {
 		for name, config := range map[string]hosttest.Config{"absent or null": nil, "empty": {}} {

@@ -30,7 +30,7 @@ func config(pairs ...any) hosttest.Config {
 
 func get() *http.Request { return hosttest.GET("https://api.test/v1") }
 
-// spec.md, Token request, and Authentication of the connector's outgoing requests.
+// specification.md 3.6, 3.7 and 4.1.
 func TestExchange(t *testing.T) {
 	run(t, func(t *testing.T, h *hosttest.Harness) {
 		secret := h.Canary("crm")
@@ -55,7 +55,7 @@ func TestExchange(t *testing.T) {
 	})
 }
 
-// spec.md, the state table: one exchange while the token is valid, a new one from expires_in less 60 s on.
+// specification.md 3.8, 4.2 and 4.3: one exchange while the token is valid, a new one from expires_in less 60 s on.
 func TestTheTokenIsReusedUntilAMinuteBeforeItExpires(t *testing.T) {
 	for name, answer := range map[string]string{
 		"number":        `{"access_token":"the-access-token","expires_in":3600}`,
@@ -91,7 +91,8 @@ func TestTheTokenIsReusedUntilAMinuteBeforeItExpires(t *testing.T) {
 	}
 }
 
-// decisions.md, Tokens: the token serves this request, is not cached, and a warning is logged once. threats.md 33.
+// decisions.md "expires_in missing, not a number or short": the token serves this request, is not cached, and a warning
+// is logged once. threats.md 33.
 func TestTokensThatAreNotCached(t *testing.T) {
 	for name, member := range map[string]string{
 		"absent":       ``,
@@ -153,7 +154,7 @@ func TestExtremesOfExpiresIn(t *testing.T) {
 	}
 }
 
-// decisions.md, Tokens: scope is sent when it renders to a non-empty string.
+// decisions.md "scope": it is sent when it renders to a text that is not empty.
 func TestScope(t *testing.T) {
 	run(t, func(t *testing.T, h *hosttest.Harness) {
 		h.Canary("crm")
@@ -171,7 +172,7 @@ func TestScope(t *testing.T) {
 	})
 }
 
-// decisions.md, Tokens: token_type is absent, or bearer in any case; another value is an error.
+// decisions.md "token_type": it is absent, or bearer in any case; another value is an error.
 func TestTokenType(t *testing.T) {
 	run(t, func(t *testing.T, h *hosttest.Harness) {
 		h.Canary("crm")
@@ -190,7 +191,7 @@ func TestTokenType(t *testing.T) {
 	})
 }
 
-// decisions.md, Tokens: the error has the status and the RFC 6749 code, never the body. threats.md 20, 34.
+// decisions.md "answer is no token": the error has the status and the RFC 6749 code, never the body. threats.md 20, 34.
 func TestAnswersThatAreNoToken(t *testing.T) {
 	const body = "the body says hunter2 again"
 	for _, test := range []struct {
@@ -204,12 +205,12 @@ func TestAnswersThatAreNoToken(t *testing.T) {
 		{"code of its own", hosttest.JSON(400, `{"error":"`+body+`"}`), 400, "other", "400 (other)"},
 		{"no code", hosttest.JSON(503, body), 503, "", "503"},
 		{"redirect", hosttest.JSON(307, `{"access_token":"the-access-token"}`), 307, "", "307"},
-		{"HTML", hosttest.JSON(200, "<html>"+body), 0, "", "200 with a body that"},
-		{"no access_token", hosttest.JSON(200, `{"token":"`+body+`"}`), 0, "", "without an access_token"},
-		{"a blank token", hosttest.JSON(200, `{"access_token":"  "}`), 0, "", "without an access_token"},
-		{"a token that is no text", hosttest.JSON(200, `{"access_token":{"a":"`+body+`"}}`), 0, "", "without an access_token"},
-		{"line break in the token", hosttest.JSON(200, `{"access_token":"good-token\r\nX-Evil: 1"}`), 0, "", "characters no token may have"},
-		{"over 64 KiB", hosttest.JSON(200, `{"access_token":"`+strings.Repeat("t", 64<<10)+`"}`), 0, "", "more than 65536 bytes"},
+		{"HTML", hosttest.JSON(200, "<html>"+body), 200, "", "200 with a body that"},
+		{"no access_token", hosttest.JSON(200, `{"token":"`+body+`"}`), 200, "", "without an access_token"},
+		{"a blank token", hosttest.JSON(200, `{"access_token":"  "}`), 200, "", "without an access_token"},
+		{"a token that is no text", hosttest.JSON(200, `{"access_token":{"a":"`+body+`"}}`), 200, "", "without an access_token"},
+		{"line break in the token", hosttest.JSON(200, `{"access_token":"good-token\r\nX-Evil: 1"}`), 200, "", "characters no token may have"},
+		{"over 64 KiB", hosttest.JSON(200, `{"access_token":"`+strings.Repeat("t", 64<<10)+`"}`), 200, "", "more than 65536 bytes"},
 		{"unreachable", hosttest.Unreachable(), 0, "", "connection refused"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -238,7 +239,7 @@ func TestAnswersThatAreNoToken(t *testing.T) {
 	}
 }
 
-// decisions.md, Tokens: whose token. threats.md 29.
+// decisions.md "whose token", threats.md 29.
 func TestWhoseToken(t *testing.T) {
 	run(t, func(t *testing.T, h *hosttest.Harness) {
 		h.Canary("crm")
@@ -263,7 +264,7 @@ func TestWhoseToken(t *testing.T) {
 	})
 }
 
-// decisions.md, Tokens: upstream answers 401 to a request that carried a cached token.
+// decisions.md "upstream answers 401" to a request that carried a cached token.
 func TestARefusedTokenIsReplacedOnce(t *testing.T) {
 	run(t, func(t *testing.T, h *hosttest.Harness) {
 		h.Canary("crm")
@@ -282,7 +283,8 @@ func TestARefusedTokenIsReplacedOnce(t *testing.T) {
 	})
 }
 
-// decisions.md, Templates and Configuration: a template may give the token URL, which is checked at the request then.
+// decisions.md "secrets anywhere", "token_url" and "user in the host of a URL": what a template comes to is checked at
+// the request.
 func TestTokenURLFromATemplate(t *testing.T) {
 	run(t, func(t *testing.T, h *hosttest.Harness) {
 		h.Canary("crm")
@@ -305,7 +307,7 @@ func TestTokenURLFromATemplate(t *testing.T) {
 	})
 }
 
-// decisions.md, Configuration: every problem at once, each with its path.
+// decisions.md "every problem at once", each with its path.
 func TestProblems(t *testing.T) {
 	run(t, func(t *testing.T, h *hosttest.Harness) {
 		for text, c := range map[string]hosttest.Config{

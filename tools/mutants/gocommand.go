@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -11,9 +12,18 @@ import (
 	"github.com/keywright/keywright/internal/pluginbuild"
 )
 
-// Gremlins runs the go command that it finds. It finds this program, which mends three things: a change that does not
+// Gremlins runs the go command that it finds. It finds this program, which mends four things: a change that does not
 // compile fails its tests as well, and is not told from one that they notice; the tests of the directories below take
-// part; and what a package main is called says nothing of its path.
+// part; what a package main is called says nothing of its path; and all tests run although the quick ones notice most.
+
+// slowTests matches the tests that take most of the time of their packages. They run when the others have noticed nothing.
+const slowTests = "^(TestNoPartitionReadsAnothersValue|TestIndependentImplementationVerifiesManySignatures|" +
+	"TestMeteringChangesNoResultOfTheSpecification|TestHostileAnswers|TestStoreIsAsTheModel|TestReadersSeeNoTornPages|" +
+	"TestManyOpenAtOnce|TestManyArticlesOfOneActivity|TestReuseIsNotNoticed|TestDecision_Tokens_many_requests_at_once_one_exchange|" +
+	"TestCodeCacheThatOthersCanChangeIsRefused|TestAnotherImplementationVerifiesWhatThePluginSends|TestTokensOfAnotherImplementation)$"
+
+// testedBy has the packages whose tests are those of another package for the most part, with that package.
+var testedBy = map[string]string{"host/internal/hostfn": "host"}
 
 const (
 	realGo   = "KEYWRIGHT_MUTANTS_GO"   // the go command
@@ -61,36 +71,53 @@ func actAsGo(ctx context.Context, args []string) error {
 	}
 	if dir, ok := strings.CutSuffix(args[last], "/..."); ok { // it measures what tests run
 		args[last] = dir
+		if other := testedBy[strings.TrimPrefix(dir, "./")]; other != "" {
+			args = append(append(args[:last:last], "-coverpkg", dir), dir, "./"+other)
+		}
 		return goCommand(ctx, args...)
 	}
-	args[last] = "."
 	if goCommand(ctx, "build", "-o", os.DevNull, ".") != nil {
 		os.Exit(notGood)
 	}
-	if root, dir, ok := pluginHere(); ok { // its tests run the module as well
+	root, dir, err := here()
+	if err != nil {
+		return err
+	}
+	if filepath.Dir(dir) == "plugins" { // its tests run the module as well
 		build := exec.CommandContext(ctx, os.Getenv(realGo), "run", "./tools/plugin", "build", dir)
 		build.Dir, build.Env = root, environment()
 		if build.Run() != nil {
 			os.Exit(notGood)
 		}
 	}
-	return goCommand(ctx, append([]string{"test", "-vet=off"}, args[1:]...)...)
+	packages := []string{"."}
+	if other := testedBy[dir]; other != "" {
+		packages = append(packages, filepath.Join(root, other))
+	}
+	test := append([]string{"test", "-vet=off", "-ldflags=-s -w"}, args[1:last]...)
+	for _, which := range []string{"-skip", "-run"} {
+		for _, name := range packages {
+			if err := goCommand(ctx, append(test[:len(test):len(test)], which, slowTests, name)...); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
 }
 
-// pluginHere reports whether this is the directory of a plugin. root is the top of the repository, and dir the way from
-// there.
-func pluginHere() (root, dir string, ok bool) {
+// here returns the top of the repository, and the way from there to this directory.
+func here() (root, dir string, err error) {
 	here, err := os.Getwd()
 	if err != nil {
-		return "", "", false
+		return "", "", err
 	}
 	for root = here; root != filepath.Dir(root); root = filepath.Dir(root) {
 		if _, err := os.Stat(filepath.Join(root, "go.mod")); err == nil {
 			dir, err = filepath.Rel(root, here)
-			return root, dir, err == nil && filepath.Dir(dir) == "plugins"
+			return root, filepath.ToSlash(dir), err
 		}
 	}
-	return "", "", false
+	return "", "", errors.New("no go.mod is here or above")
 }
 
 func goCommand(ctx context.Context, args ...string) error {

@@ -37,7 +37,7 @@ func TestRecordsComeBack(t *testing.T) {
 	})
 }
 
-// decisions.md: last activity of an article, order of articles with equal last activity.
+// decisions.md "last activity" and "order of articles".
 func TestArticlesAreInTheOrderOfTheirLastActivity(t *testing.T) {
 	hidden := reply("b", "hidden", "2026-12-31T00:00:00+00:00")
 	hidden.Reply.Spam = true
@@ -73,7 +73,7 @@ func TestArticlesAreInTheOrderOfTheirLastActivity(t *testing.T) {
 	})
 }
 
-// decisions.md: last activity of an article.
+// decisions.md "last activity" and "reply without its article".
 func TestRepliesMoveTheirArticle(t *testing.T) {
 	const first, second, third = "2026-03-01T00:00:00+00:00", "2026-03-02T00:00:00+00:00", "2026-03-03T00:00:00+00:00"
 	with := func(r content.Record, change func(*content.Reply)) content.Record {
@@ -117,7 +117,7 @@ func TestRepliesMoveTheirArticle(t *testing.T) {
 	})
 }
 
-// threats.md 53; decisions.md: trashed records, visible replies.
+// threats.md 53, decisions.md "visible reply" and "reply without its article".
 func TestOnlyModeratorsSeeWhatIsHidden(t *testing.T) {
 	onBoth(t, func(t *testing.T, db database) {
 		store := db.open(t)

@@ -151,7 +151,7 @@ func (b *builder) build(n ast.Node, output bool) ast.Node {
 		for i := range n.Nodes {
 			n.Nodes[i] = b.build(n.Nodes[i], output)
 		}
-		return n
+		return call(n, "$made", n)
 	case *ast.MapNode:
 		return b.object(n, output)
 	}
@@ -239,7 +239,11 @@ func (b *builder) builtin(n *ast.BuiltinNode, output bool) ast.Node {
 		n.Arguments[i] = b.build(argument, output && n.Name == "map" && i == 1)
 	}
 	if overLists {
-		n.Arguments[0] = call(n.Arguments[0], "$list", n.Arguments[0])
+		list := "$list"
+		if makes := []string{"map", "filter", "sortBy"}; slices.Contains(makes, n.Name) {
+			list = "$made"
+		}
+		n.Arguments[0] = call(n.Arguments[0], list, n.Arguments[0])
 	}
 	switch {
 	case n.Name == "sortBy":

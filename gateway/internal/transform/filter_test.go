@@ -54,7 +54,7 @@ func TestFilter(t *testing.T) {
 	}
 }
 
-// spec.md, what the API cannot check: an answer that was not filtered never passes.
+// specification.md 3.9, decisions.md "a filter without records": an answer that was not filtered never passes.
 func TestFilterThatFailsLetsNothingPass(t *testing.T) {
 	const mine = "record.owner == user.email"
 	for _, c := range []struct{ name, source, body, want string }{

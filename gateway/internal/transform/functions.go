@@ -104,6 +104,7 @@ var engine = func() map[string]*builtin.Function {
 	})
 	add("$object", func(any, []string, ...any) map[string]any { return nil }, object)
 	add("$list", func(any, any) []any { return nil }, func(_ *run, a []any) (any, error) { return list(a[0]) })
+	add("$made", func(any, any) []any { return nil }, made)
 	add("$step", func(any, any, int) any { return nil }, func(r *run, a []any) (any, error) { return a[0], r.take(a[1].(int)) })
 	all["$step"].Validate = func(kinds []reflect.Type) (reflect.Type, error) { return orAny(kinds[1]), nil }
 	for name, o := range operators {
@@ -137,6 +138,15 @@ func text(argument any) (string, error) {
 	return s, nil
 }
 
+// made returns a list that an expression makes, or makes another one of, in as many rounds as it has elements.
+func made(r *run, a []any) (any, error) {
+	l, err := list(a[0])
+	if err == nil {
+		err = r.made(len(l))
+	}
+	return l, err
+}
+
 func list(value any) ([]any, error) {
 	l, ok := value.([]any)
 	if !ok {
@@ -155,7 +165,11 @@ func ofText(f func(string) (string, error)) func(*run, []any) (any, error) {
 		if err := r.spend(len(s)); err != nil {
 			return nil, err
 		}
-		return f(s)
+		made, err := f(s)
+		if err == nil {
+			err = r.spend(max(0, len(made)-len(s)))
+		}
+		return made, err
 	}
 }
 
@@ -264,11 +278,11 @@ func split(r *run, a []any) (any, error) {
 	if err := r.pass(len(t[0])); err != nil {
 		return nil, err
 	}
-	const element = 16 // bytes that a piece takes besides its text, which is not copied
-	if err := r.spend((strings.Count(t[0], t[1]) + 1) * element); err != nil {
+	most := strings.Count(t[0], t[1]) + 1
+	if err := r.made(most); err != nil { // the text of a piece is not copied
 		return nil, err
 	}
-	pieces := []any{}
+	pieces := make([]any, 0, most)
 	for piece := range strings.SplitSeq(t[0], t[1]) {
 		pieces = append(pieces, piece)
 	}

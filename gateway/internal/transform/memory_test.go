@@ -26,3 +26,41 @@ func TestInputIsNotCopiedForEachRound(t *testing.T) {
 		}
 	}
 }
+
+// threats.md 57: what a run keeps is bounded, however large the body is that an expression makes it of.
+func TestMemoryOfARunIsBounded(t *testing.T) {
+	const most = 128 << 20
+	for _, c := range []struct{ source, record string }{
+		{"split(response.body.s, '')", "0"},
+		{"map(split(response.body.s, ''), upper(#))", "0"},
+		{"map(split(response.body.s, ''), [#, #, #, #])", "0"},
+		{"map(split(response.body.s, ''), ({a: #}))", "0"},
+		{"map(split(response.body.s, ''), 1.5 * 2.5)", "0"},
+		{"sortBy(split(response.body.s, ''), 1)", "0"},
+		{"response.body", "1.10"},
+		{"response.body", `{"a":1.10}`},
+		{"[response.body, split(response.body.s, '')]", `{"a":1}`},
+		{"[response.body, map(response.body.l, ({a: [#]}))]", "{}"},
+	} {
+		t.Run(c.source+" of "+c.record, func(t *testing.T) {
+			refused := false
+			for n := 3 << 17; n <= 3<<20 && !refused; n *= 2 {
+				body := `{"s":"` + strings.Repeat("x", n) + `","l":[` + strings.Repeat(c.record+",", n/4) + c.record + "]}"
+				runtime.GC()
+				var before, after runtime.MemStats
+				runtime.ReadMemStats(&before)
+				r, value, err := evaluate(t.Context(), t, 0, c.source, body)
+				runtime.GC()
+				runtime.ReadMemStats(&after)
+				if kept := int64(after.HeapAlloc) - int64(before.HeapAlloc); kept > most {
+					t.Errorf("with %d, %d MiB are kept", n, kept>>20)
+				}
+				refused = err != nil
+				runtime.KeepAlive([]any{r, value, body})
+			}
+			if !refused {
+				t.Error("nothing is refused")
+			}
+		})
+	}
+}

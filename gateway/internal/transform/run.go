@@ -85,10 +85,10 @@ func (r *run) take(steps int) error {
 // pass counts bytes that are read.
 func (r *run) pass(bytes int) error { return r.take(bytes / stepBytes) }
 
-// spend counts the bytes of texts and objects that are made: without it, lists in an answer could have long texts repeated.
+// spend counts the bytes of what is made: without it, lists in an answer could have long texts repeated.
 func (r *run) spend(bytes int) error {
 	if r.text += bytes; r.text > MaxText {
-		return fail("texts and objects of more than %d MiB in all", MaxText>>20)
+		return fail("texts, objects and lists of more than %d MiB in all", MaxText>>20)
 	}
 	return r.pass(bytes)
 }
@@ -145,10 +145,16 @@ func isJSON(contentType string) bool {
 	return err == nil && (media == "application/json" || strings.HasSuffix(media, "+json"))
 }
 
+// made counts a list that is made: its elements, what they are while it is made, and a text or number for each.
+func (r *run) made(elements int) error {
+	const list, element = 48, 48 // bytes, about
+	return r.spend(list + element*elements)
+}
+
 // object makes an object of an expression: names, and the values of the members.
 func object(r *run, a []any) (any, error) {
 	order, values := a[0].([]string), a[1:]
-	const object, member = 256, 32 // bytes, about
+	const object, member = 512, 32 // bytes, about
 	if err := r.spend(object + member*len(order)); err != nil {
 		return nil, err
 	}

@@ -33,9 +33,9 @@ const (
 	MaxExpressions = exprscan.MaxExpressions
 	MaxTokens      = 4096     // tokens in an expression; bounds nesting too
 	MaxOutput      = 8 << 20  // bytes of a shaped body
-	MaxText        = 64 << 20 // bytes of all texts and objects that functions, + and { } make
+	MaxText        = 64 << 20 // bytes of all texts, objects and lists that functions, +, { } and [ ] make
 	MaxDepth       = 100      // nesting of JSON
-	MaxValues      = 1 << 20  // values of JSON that are decoded; an object or array counts as four
+	MaxValues      = 1 << 19  // values of JSON that are decoded, some 100 bytes each; see run.read
 	MaxElements    = 1 << 21  // elements of all lists that map, filter and others make
 	MaxSteps       = 8 << 20  // calls and rounds, and what texts and patterns take; see stepBytes
 

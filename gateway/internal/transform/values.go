@@ -80,7 +80,7 @@ func (r *run) read(d *jsontext.Decoder, document []byte, depth int) (value any, 
 			return nil, "", err
 		}
 	}
-	r.values++
+	r.values++ // with its name, or its place in a list
 	if kind == '{' || kind == '[' {
 		r.values += 3
 		depth++
@@ -95,7 +95,9 @@ func (r *run) read(d *jsontext.Decoder, document []byte, depth int) (value any, 
 		if err != nil {
 			return nil, "", malformed(err)
 		}
-		value, exact = parseNumber(text)
+		if value, exact = parseNumber(text); exact != "" {
+			r.values += 4 // it is kept twice
+		}
 		return value, exact, nil
 	}
 	token, err := d.ReadToken()

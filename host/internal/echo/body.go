@@ -8,8 +8,11 @@ import (
 	"sync/atomic"
 )
 
-// ErrFound is what a body ends with in which something was found, or too much that nearly is (see budget).
-var ErrFound = errors.New("a text that is looked for was found")
+// What a body ends with in which something was found, or that takes too long to search (see budget).
+var (
+	ErrFound  = errors.New("a text that is looked for was found")
+	ErrEffort = errors.New("it would take too long to search for the text: it nearly repeats it over and over")
+)
 
 const (
 	minRead   = 512     // bytes that the caller's buffer must have room for, beside what is held back
@@ -18,10 +21,11 @@ const (
 
 // Body returns what source has until something is found in it: then it closes source and gives no byte of what was
 // found. Data is passed on as it comes. Held back is only what may be the beginning of a text that is looked for, until
-// it is known to be none. When source fails, what was held back is dropped; at the end of file it is given.
+// it is known to be none. When source fails, what was held back is dropped; at the end of file it is given. When the search
+// takes too long for what has come so far, the body ends as if something was found, with ErrEffort.
 //
-// What last makes of an error is what Read gives: of io.EOF, ErrFound, or another one of source. It is called once, by
-// Read.
+// What last makes of an error is what Read returns: of io.EOF, ErrFound, ErrEffort, or another one of source. Read calls
+// it once.
 func (f *Finder) Body(source io.ReadCloser, last func(error) error) io.ReadCloser {
 	return &body{finder: f, source: source, last: last, left: savings}
 }
@@ -92,6 +96,9 @@ func (b *body) fill(buffer []byte) (n int, empty bool) {
 	b.left -= budget(before / 8) // it is looked at again
 	found, safe := b.finder.scan(data, b.line, err == io.EOF, &b.left)
 	switch {
+	case found && b.left < 0:
+		_ = b.close()
+		err, safe = ErrEffort, 0
 	case found:
 		_ = b.close()
 		err, safe = ErrFound, 0

@@ -213,3 +213,16 @@ func (f *Finder) Found(data []byte) bool {
 	found, _ := f.scan(data, 0, true, &left)
 	return found
 }
+
+// HoldsFolded is Holds for a text without escapes whose letters may be in another case, as net/http has names of headers.
+func (f *Finder) HoldsFolded(text string) bool {
+	for i := range f.needles {
+		needle := f.needles[i].text
+		for at := 0; at+len(needle) <= len(text); at++ {
+			if strings.EqualFold(text[at:at+len(needle)], needle) {
+				return true
+			}
+		}
+	}
+	return false
+}

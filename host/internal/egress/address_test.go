@@ -160,6 +160,8 @@ func TestCheckExceptions(t *testing.T) {
 		{"a prefix: inside", prefixes("10.1.0.0/16"), "10.1.2.3", ""},
 		{"a prefix: mapped address", prefixes("10.1.0.0/16"), "::ffff:10.1.2.3", ""},
 		{"a prefix: written in mapped form", prefixes("::ffff:10.1.0.0/112"), "10.1.2.3", ""},
+		{"a prefix: all of the mapped form", prefixes("::ffff:0:0/96"), "10.1.2.3", ""},
+		{"a prefix: one address", prefixes("fd00::1/128"), "fd00::2", KindPrivate},
 		{"a prefix: through NAT64", prefixes("10.1.0.0/16"), "64:ff9b::10.1.2.3", ""},
 		{"a prefix: outside", prefixes("10.1.0.0/16"), "10.2.0.1", KindPrivate},
 		{"two prefixes: second", prefixes("10.1.0.0/16", "fd00::/8"), "fd00::1", ""},

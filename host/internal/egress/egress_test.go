@@ -239,7 +239,7 @@ func TestProxy(t *testing.T) {
 		"１２７.0.0.１": KindLoopback, "１２７．０．０．１": KindLoopback, "127。0。0。1": KindLoopback, "127｡0｡0｡1": KindLoopback,
 		"①②⑦.0.0.①": KindLoopback, "１６９.２５４.１６９.２５４": KindMetadata, "１２７.１": KindInvalid, "０x7f.1": KindInvalid, "２１３０７０６４３３": KindInvalid,
 		"ｌocalhost": KindLoopback, "LOCALHOST。": KindLoopback, "a．ｌｏｃａｌｈｏｓｔ": KindLoopback, "local\u00adhost": KindLoopback, "127.0.0.1\u200b": KindLoopback,
-		"a\u2024b\u202ec": KindInvalid,
+		"a\u2024b\u202ec": KindInvalid, "a\u0080b": KindInvalid,
 	} {
 		for _, scheme := range []string{"http://", "https://"} {
 			t.Run(scheme+host, func(t *testing.T) {
@@ -259,8 +259,7 @@ func TestProxy(t *testing.T) {
 	}
 }
 
-// threats.md 24, decisions.md "redirects from the token endpoint": the second request is not made, and no cookie is
-// kept.
+// threats.md 24, decisions.md "redirects are never followed": the second request is not made, and no cookie is kept.
 func TestTokenClientFollowsNoRedirect(t *testing.T) {
 	for _, status := range []int{http.StatusMovedPermanently, http.StatusFound, http.StatusSeeOther, http.StatusTemporaryRedirect, http.StatusPermanentRedirect} {
 		t.Run(http.StatusText(status), func(t *testing.T) {

@@ -47,7 +47,7 @@ type Call struct {
 	inputRead bool
 	once      bool // it read what is of one request or moment, signed, or logged
 	revealed  bool
-	urls      []string // of the fields of kind url that were rendered
+	urls      []string // of the fields of kind url that were rendered, as the guest has them: with references
 	putToUse  int      // sealed values that were opened for the mutation
 	exchanges int      // token requests that were sent
 	// exchangeTime is how long token endpoints took.
@@ -74,8 +74,9 @@ func New(ctx context.Context, plan *Plan, inputs *Inputs, mode Mode) *Call {
 	return c
 }
 
-// maxOpened bounds, in bytes, the texts that a call has sealed values put into. A document holds thousands of references,
-// each of which may stand for much.
+// maxOpened bounds, in bytes, the texts that a call has sealed values put into, and likewise those that it has encoded or
+// takes for keys. A document holds thousands of references, each of which may stand for much. Without the bound, how long a
+// call takes would also tell how long a secret is.
 const maxOpened = 2 << 20
 
 // ended is what a host function panics with when it ends the call.
@@ -211,6 +212,9 @@ func (c *Call) combine(where, text string) (seal.Value, bool) {
 	v, sealed, err := c.sealed.Combine(text)
 	if err != nil {
 		c.endf(StagePlugin, "%s: %w", where, err)
+	}
+	if c.sealed.Made() > maxOpened {
+		c.endf(StagePlugin, "%s: what a call makes of sealed values counts as more than %d bytes in all", where, maxOpened)
 	}
 	return v, sealed
 }

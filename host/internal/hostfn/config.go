@@ -38,6 +38,9 @@ func (c *Call) ConfigGet(name string) (string, bool) {
 	}
 	r := renderedField{name: name}
 	r.value, r.ok = c.field(field)
+	if field.Kind == abi.KindURL && r.ok {
+		c.urls = append(c.urls, r.value)
+	}
 	c.rendered = append(c.rendered, r)
 	return r.value, r.ok
 }
@@ -94,7 +97,6 @@ func (c *Call) field(f *Field) (string, bool) {
 		if err := c.plan.CheckURL(whole); err != nil {
 			c.endf(StageConfig, "%s %w", f.Name, err)
 		}
-		c.urls = append(c.urls, whole)
 	}
 	switch {
 	case f.Sealed || f.Kind == abi.KindKey:

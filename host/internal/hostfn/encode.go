@@ -52,7 +52,15 @@ func (c *Call) MAC(algorithm, key, data string) string {
 	if err != nil {
 		c.end(StageSign, err)
 	}
-	return c.seal(seal.Value{Text: string(sum), Sinks: v.Sinks, Mask: "mac(" + algorithm + ", " + v.Mask + ")", From: v.From})
+	return c.seal(seal.Value{Text: string(sum), Sinks: v.Sinks, Mask: "mac(" + algorithm + ", " + v.Mask + ")", Raw: true, From: v.From})
+}
+
+// notRaw ends the call when a text holds raw bytes where only text may be. Whether the bytes of a MAC happen to be such
+// text would tell the guest something of the key for each text that it has authenticated.
+func (c *Call) notRaw(where, text string) {
+	if c.sealed.Raw(text) {
+		c.endf(StagePlugin, "%s: what mac returns is raw bytes: encode it first", where)
+	}
 }
 
 // Reveal returns the bytes of a sealed value to a guest that the operator trusts with them.

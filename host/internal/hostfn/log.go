@@ -12,6 +12,7 @@ import (
 type line struct {
 	level abi.Level
 	text  string
+	ours  bool // it is the host's own
 }
 
 // Log keeps a line until the run ends: a run that is started again has not happened.
@@ -24,21 +25,24 @@ func (c *Call) Log(level abi.Level, text string) {
 		text = c.Scrub(text)
 	}
 	c.once = true
-	c.lines = append(c.lines, line{level, Printable(text, c.plan.Limits.LogLine)})
+	c.lines = append(c.lines, line{level, Printable(text, c.plan.Limits.LogLine), false})
 }
 
 // warn is a warning of the host itself.
 func (c *Call) warn(text string) {
 	c.once = true
-	c.lines = append(c.lines, line{abi.LevelWarn, text})
+	c.lines = append(c.lines, line{abi.LevelWarn, text, true})
 }
 
 // Flush writes the lines of a run that counts.
 func (c *Call) Flush() {
 	for _, l := range c.lines {
-		if l.level == abi.LevelWarn {
+		switch {
+		case l.ours:
 			c.plan.Warn(c.ctx, l.text)
-		} else {
+		case l.level == abi.LevelWarn:
+			c.plan.GuestWarns(c.ctx, l.text)
+		default:
 			c.plan.Log(c.ctx, l.level, l.text)
 		}
 	}

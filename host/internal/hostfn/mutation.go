@@ -17,8 +17,9 @@ import (
 
 // Mutation is what is to be changed in a request, with its sealed values put in: never to be logged.
 type Mutation struct {
-	Headers []abi.Pair
-	Query   string // to be appended to the raw query
+	Headers    []abi.Pair
+	Query      string // to be appended to the raw query
+	SealedName bool   // the name of the one header holds a sealed value
 
 	parameters  []abi.Pair // of Query
 	credentials []string   // those that they hold
@@ -129,6 +130,7 @@ func (c *Call) mutation(output []byte) *Mutation {
 			c.endf(StageMutation, "the mutation sets header %s twice", shown)
 		}
 		m.Headers = append(m.Headers, abi.Pair{Name: http.CanonicalHeaderKey(name), Value: value})
+		m.SealedName = shown.sealed
 		c.note(m, pair, name, value)
 	}
 	var query strings.Builder
@@ -171,6 +173,8 @@ func percentEncode(text string) string { return strings.ReplaceAll(url.QueryEsca
 
 // header opens and checks a header that a guest wants set. Errors may show its name as shown.
 func (c *Call) header(where string, pair abi.Pair, sink seal.Sinks) (name, value string, shown shownName) {
+	c.notRaw(where, pair.Name)
+	c.notRaw(where, pair.Value)
 	name, opened := c.open(where, pair.Name, sink)
 	value, n := c.open(where, pair.Value, sink)
 	c.put(opened + n)

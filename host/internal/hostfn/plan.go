@@ -85,9 +85,11 @@ type Plan struct {
 	Clock    func() time.Time
 	Random   io.Reader
 	Log      func(ctx context.Context, level abi.Level, text string) // a line of the guest or about it
-	Warn     func(ctx context.Context, text string)                  // the same text once for a connector
-	Refused  func(ctx context.Context, text string)                  // a token endpoint refused, the first time in a period
-	Limits   Limits
+	Warn     func(ctx context.Context, text string)                  // of the host: the same text once for a connector
+	// GuestWarns is Warn for the guest's own warnings, which are bounded apart from the host's.
+	GuestWarns func(ctx context.Context, text string)
+	Refused    func(ctx context.Context, text string) // a token endpoint refused, the first time in a period
+	Limits     Limits
 
 	Revealed func(text string) // is called with each text that a guest reveals, unless it is nil
 }

@@ -34,7 +34,7 @@ func (c *Call) refused(question *tokencache.Question, answer *TokenError, header
 	if !refuses(answer, after) {
 		return
 	}
-	refusal, first := question.Refused(tokencache.Refusal{Status: answer.Status, Code: answer.Code}, after, c.jitter())
+	refusal, first := question.Refused(tokencache.Refusal{Status: answer.Status, Code: answer.Code, Problem: answer.Problem}, after, c.jitter())
 	answer.RetryAfter = refusal.Wait
 	if first {
 		c.plan.Refused(c.ctx, answer.Error())
@@ -42,22 +42,15 @@ func (c *Call) refused(question *tokencache.Question, answer *TokenError, header
 }
 
 // refuses reports whether an answer says that the request will not be accepted for now. What is of the moment, such as a
-// server that is down, does not: the next request tries again.
+// server that is down, does not unless it says when to ask again: the next request tries.
 func refuses(answer *TokenError, after time.Duration) bool {
-	lasts := !slices.Contains(momentary, answer.Code)
-	switch status := answer.Status; {
-	case status < 300: // with an error nevertheless
-		return lasts
-	case status < http.StatusBadRequest:
-		return false
-	case status == http.StatusBadRequest, status == http.StatusUnauthorized, status == http.StatusForbidden:
-		return after > 0 || lasts
-	case status == http.StatusTooManyRequests:
-		return true
-	case status < http.StatusInternalServerError && lasts && answer.Code != "" && answer.Code != "other":
+	switch answer.Status {
+	case http.StatusRequestTimeout, http.StatusTooEarly:
+		return after > 0
+	case http.StatusTooManyRequests:
 		return true
 	}
-	return after > 0
+	return after > 0 || answer.Status < http.StatusInternalServerError && !slices.Contains(momentary, answer.Code)
 }
 
 // momentary are error codes that ask for another try: RFC 8628 section 3.5, 9449 section 8, 6749 section 4.1.2.1.

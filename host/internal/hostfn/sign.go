@@ -29,12 +29,16 @@ func (c *Call) JWTSign(document []byte) string {
 	if c.mode == Explaining {
 		mask = c.maskedJWT(c.jwtRequest(document))
 	}
+	plain, sealed := c.integers(&request)
 	before := c.sealed.Opened()
 	header, from := c.opened("header", request.Header)
 	claims, more := c.opened("claims", request.Claims)
 	size := len(document) + 3*(c.sealed.Opened()-before)/2 + maxSignature
-	if err := signing.Integers(claims, request.Integers); err != nil {
+	if err := signing.Integers(claims, plain); err != nil {
 		c.end(StageSign, err)
+	}
+	for i := range sealed {
+		_ = signing.Integers(claims, sealed[i:i+1]) // one that is too large stays a text
 	}
 	key, algorithm := c.key(request.Key)
 	token, warning, err := c.plan.Signer.JWT(algorithm, key, header, claims)
@@ -43,6 +47,20 @@ func (c *Call) JWTSign(document []byte) string {
 	}
 	c.warning(request.Key, warning)
 	return c.seal(seal.Value{Text: token, Sinks: sink, Mask: mask, Size: size, From: from.And(more)})
+}
+
+// integers returns the names of the claims that are to become integers: of those that are plain, and of those that hold
+// sealed values. Whether one of the latter is too large must not show, since the guest may write digits around it, and
+// would learn how large the value is.
+func (c *Call) integers(request *abi.JWTRequest[strictjson.Tree]) (plain, sealed []string) {
+	for _, name := range request.Integers {
+		if text, ok := request.Claims[name].(string); ok && c.sealed.Plain(text) != nil {
+			sealed = append(sealed, name)
+		} else {
+			plain = append(plain, name)
+		}
+	}
+	return plain, sealed
 }
 
 // maxSignature is how many bytes a signature has in a JWT, about, at most.
@@ -59,6 +77,7 @@ func (c *Call) jwtRequest(document []byte) (request abi.JWTRequest[strictjson.Tr
 func (c *Call) opened(what string, object map[string]any) (_ map[string]any, from *seal.Origins) {
 	where := "the " + what + " of jwt_sign"
 	object = c.mapStrings(where, object, func(text string) (string, error) {
+		c.notRaw(where, text)
 		out, _ := c.open(where, text, seal.Claim)
 		from = from.And(c.sealed.From(text))
 		if !utf8.ValidString(out) {

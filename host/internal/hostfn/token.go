@@ -25,12 +25,17 @@ import (
 type TokenError struct {
 	Status int    // of HTTP
 	Code   string // the registered error code, "other" for any other, "" for none
+	// Problem says what is wrong with an answer of 200 to 299: "without an access_token". It is "" for any other status.
+	Problem string
 	// RetryAfter is how long the host answers so itself, before it asks the endpoint again; 0: the next request asks.
 	RetryAfter time.Duration
 }
 
 func (e *TokenError) Error() string {
 	text := fmt.Sprintf("the token endpoint answered %d", e.Status)
+	if e.Problem != "" {
+		text += " " + e.Problem
+	}
 	if e.Code != "" {
 		text += fmt.Sprintf(" (%s)", e.Code)
 	}
@@ -64,7 +69,10 @@ func (c *Call) TokenRequest(document []byte) []byte {
 	}
 	question, before, may := c.plan.Cache.Refusals.Ask(c.question(outgoing.URL.String()))
 	if !may {
-		c.answer, c.otherType = &TokenError{Status: before.Status, Code: before.Code, RetryAfter: before.Wait}, false
+		c.answer, c.otherType = &TokenError{Status: before.Status, Code: before.Code, Problem: before.Problem, RetryAfter: before.Wait}, false
+		if before.Problem != "" {
+			c.end(StageToken, c.answer)
+		}
 		return c.reply(&abi.TokenReply{Status: before.Status, Error: before.Code})
 	}
 	defer question.End()
@@ -79,21 +87,27 @@ func (c *Call) exchange(outgoing *http.Request, question *tokencache.Question, e
 	began := c.plan.Clock()
 	answer, err := c.send(outgoing.WithContext(ctx))
 	c.exchangeTime += c.plan.Clock().Sub(began)
-	reply := &abi.TokenReply{}
-	if err == nil {
-		reply, err = readReply(answer.status, answer.body, extra)
-	}
 	c.answer = nil
+	if answer.status == 0 || err != nil && answer.success() { // the endpoint was not reached, or its answer broke off
+		c.end(StageToken, err)
+	}
+	reply, problem := readReply(&answer, extra)
 	switch {
-	case answer.status == 0: // the endpoint was not reached
-	case answer.status < 200 || answer.status > 299, err == nil && reply.AccessToken == "":
+	case problem != nil:
+		c.answer = &TokenError{Status: answer.status, Problem: problem.Error()}
+	case reply.AccessToken == "":
 		c.answer = &TokenError{Status: answer.status, Code: reply.Error}
-		c.refused(question, c.answer, answer.header)
-	case err == nil:
+	default:
 		question.Accepted()
 	}
-	if err != nil {
+	if c.answer != nil {
+		c.refused(question, c.answer, answer.header)
+	}
+	switch {
+	case err != nil:
 		c.end(StageToken, err)
+	case problem != nil:
+		c.end(StageToken, c.answer)
 	}
 	c.otherType = reply.TokenType != "" && reply.TokenType != "bearer"
 	return reply
@@ -102,15 +116,17 @@ func (c *Call) exchange(outgoing *http.Request, question *tokencache.Question, e
 // outgoing checks a request and puts its sealed values in.
 func (c *Call) outgoing(request *abi.TokenRequest) *http.Request {
 	target, _ := c.open("the URL of token_request", request.URL, seal.Token)
-	if !slices.Contains(c.urls, target) {
+	// URLs are compared with their references, and not with what these stand for: whether a URL that the guest made up is the
+	// same would tell it whether its guess of a secret in it is right.
+	if !slices.Contains(c.urls, request.URL) {
 		for _, name := range slices.Sorted(maps.Keys(c.plan.Fields)) {
 			if f := c.plan.Fields[name]; f.Kind == abi.KindURL && f.Text != nil {
 				c.ConfigGet(name)
 			}
 		}
 	}
-	if !slices.Contains(c.urls, target) {
-		c.endf(StagePlugin, "token_request may only go to a URL that is a field of the configuration")
+	if !slices.Contains(c.urls, request.URL) {
+		c.endf(StagePlugin, "token_request may only go to a URL that is a field of the configuration, as config_get returned it in this call")
 	}
 	var form strings.Builder
 	for i, pair := range request.Form {
@@ -146,10 +162,13 @@ func (c *Call) outgoing(request *abi.TokenRequest) *http.Request {
 
 // answer is the response of a token endpoint.
 type answer struct {
-	status int
-	header http.Header
-	body   []byte
+	status  int
+	header  http.Header
+	body    []byte
+	tooLong bool
 }
+
+func (a *answer) success() bool { return a.status >= 200 && a.status <= 299 }
 
 // send returns status and header also when the body cannot be had.
 func (c *Call) send(r *http.Request) (a answer, err error) {
@@ -164,7 +183,7 @@ func (c *Call) send(r *http.Request) (a answer, err error) {
 	if err != nil {
 		return a, fmt.Errorf("the token endpoint's answer broke off: %w", c.transportError(err))
 	}
-	if len(a.body) > limit {
+	if a.tooLong = len(a.body) > limit; a.tooLong && !a.success() {
 		return a, fmt.Errorf("the token endpoint answered %d with more than %d bytes", response.StatusCode, limit)
 	}
 	return a, nil
@@ -237,20 +256,21 @@ func explainedReply(request *abi.TokenRequest) *abi.TokenReply {
 	return reply
 }
 
-// readReply takes from an answer what RFC 6749 section 5 defines.
-func readReply(status int, body []byte, extra []string) (*abi.TokenReply, error) {
-	reply := &abi.TokenReply{Status: status}
-	success := status >= 200 && status <= 299
+// readReply takes from an answer what RFC 6749 section 5 defines. The error says what is wrong with an answer of 200 to 299.
+func readReply(a *answer, extra []string) (*abi.TokenReply, error) {
+	reply := &abi.TokenReply{Status: a.status}
 	var members map[string]any
-	err := strictjson.UnmarshalOpen(body, &members)
-	if !success {
+	err := strictjson.UnmarshalOpen(a.body, &members)
+	switch {
+	case !a.success():
 		if code, ok := members["error"].(string); ok {
 			reply.Error = registered(code, errorCodes)
 		}
 		return reply, nil
-	}
-	if err != nil {
-		return nil, fmt.Errorf("the token endpoint answered %d with a body that %w", status, err)
+	case a.tooLong:
+		return nil, fmt.Errorf("with more than %d bytes", len(a.body)-1)
+	case err != nil:
+		return nil, fmt.Errorf("with a body that %w", err)
 	}
 	token, ok := members["access_token"].(string)
 	if code, refused := members["error"].(string); refused && token == "" { // as GitHub and Slack refuse
@@ -258,11 +278,11 @@ func readReply(status int, body []byte, extra []string) (*abi.TokenReply, error)
 		return reply, nil
 	}
 	if !ok || strings.TrimSpace(token) == "" {
-		return nil, fmt.Errorf("the token endpoint answered %d without an access_token", status)
+		return nil, errors.New("without an access_token")
 	}
 	for _, r := range []byte(token) {
 		if r < ' ' || r > '~' { // RFC 6749 appendix A.12
-			return nil, fmt.Errorf("the token endpoint answered %d with an access_token that holds characters no token may have", status)
+			return nil, errors.New("with an access_token that holds characters no token may have")
 		}
 	}
 	reply.AccessToken = token

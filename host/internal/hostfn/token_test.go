@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// threats.md 33, decisions.md "expires_in missing, not a number, or ≤ 60": what is of no use is as if it were absent.
+// threats.md 33, decisions.md "expires_in missing, not a number or short": what is of no use is as if it were absent.
 func TestExpiresIn(t *testing.T) {
 	for name, c := range map[string]struct {
 		in   any

@@ -10,10 +10,14 @@ import (
 
 // onlyOurs refuses a file or directory that anybody but this process's user, and root, owns or, unless shared, may write to.
 func onlyOurs(path string, info fs.FileInfo, shared bool) error {
+	return onlyOf(os.Geteuid(), path, info, shared)
+}
+
+func onlyOf(user int, path string, info fs.FileInfo, shared bool) error {
 	if !shared && info.Mode().Perm()&0o022 != 0 {
 		return refused(path, "can be written to by others", "take that from them (chmod go-w), or use another directory")
 	}
-	if stat, ok := info.Sys().(*syscall.Stat_t); ok && stat.Uid != 0 && int(stat.Uid) != os.Geteuid() {
+	if stat, ok := info.Sys().(*syscall.Stat_t); ok && stat.Uid != 0 && int(stat.Uid) != user {
 		return refused(path, "belongs to another user", "use a directory of your own")
 	}
 	return nil

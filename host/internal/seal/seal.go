@@ -78,6 +78,8 @@ type Value struct {
 	Mask  string // what a human may see instead, such as {{ get_secret('x') }} or <token>; empty is <sealed>
 	// Size is how many bytes the value counts as where texts are limited, if it was made from other values; 0: see step.
 	Size int
+	// Raw says that the value is bytes that its guest has a part in, and not text, as a MAC is.
+	Raw bool
 	// From are the cache entries that the value came from, for a 401 to drop.
 	From *Origins
 }

@@ -12,7 +12,7 @@ import (
 	"github.com/keywright/keywright/internal/abi"
 )
 
-// threats.md 21 and decisions.md "error texts, logs": whatever way a value is printed, its bytes stay out.
+// threats.md 21, decisions.md "error texts": whatever way a value is printed, its bytes stay out.
 func TestPrintingShowsNoSecret(t *testing.T) {
 	table := seal.NewTable(rand.Reader)
 	v := seal.Value{Text: canary, Sinks: seal.Header, Mask: "<token>"}

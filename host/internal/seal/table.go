@@ -32,6 +32,7 @@ type Table struct {
 	index   map[string]int // only beyond linear entries
 	held    int            // bytes, to keep within MaxHeld
 	opened  int            // bytes of all texts that were opened
+	made    int            // bytes of all texts that were combined
 	random  source
 	first   [inline]entry
 }
@@ -151,8 +152,12 @@ func (t *Table) Combine(text string) (v Value, sealed bool, err error) {
 	case n == 0:
 		return Value{Text: text, Mask: text}, false, nil
 	}
+	t.made += size
 	return Value{Text: out, Sinks: sinks, Mask: t.mask(text, maxMask), Size: size, From: from}, true, nil
 }
+
+// Made returns how many bytes all texts that Combine has made into a value count as.
+func (t *Table) Made() int { return t.made }
 
 // put replaces the references in text by their values after each has passed the check, which gets nil for a dead
 // reference and must refuse it. It first measures, so that a text that grows too long costs no memory.
@@ -226,6 +231,12 @@ func (t *Table) Split(text string) ([]Piece, error) {
 		return nil, &Error{Reason: Dead}
 	}
 	return pieces, nil
+}
+
+// Raw reports whether a value in text is raw bytes.
+func (t *Table) Raw(text string) (raw bool) {
+	t.walk(text, func(string) {}, func(v *Value) { raw = raw || v != nil && v.Raw })
+	return raw
 }
 
 // From returns what the values in text came from.

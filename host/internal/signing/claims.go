@@ -52,6 +52,9 @@ func appendHeader(dst []byte, algorithm string, header map[string]any) ([]byte, 
 				return nil, fmt.Errorf("%q may not be set", fixed)
 			}
 		}
+		if name != "typ" && strings.EqualFold(name, "typ") {
+			return nil, errors.New(`"typ" may be set in lower case only`)
+		}
 	}
 	dst = append(dst, `{"alg":"`+algorithm+`","typ":`...)
 	typ, set := header["typ"]

@@ -115,8 +115,8 @@ func tamper(token string) string {
 	return token[:middle] + other + token[middle+1:]
 }
 
-// threats.md 38: 10,000 ES signatures, with leading zeros among their numbers, and PS signatures, whose salt PyJWT wants
-// to be as long as the hash.
+// decisions.md "form of signatures", threats.md 38: 10,000 ES signatures, with leading zeros among their numbers, and PS
+// signatures, whose salt PyJWT wants to be as long as the hash.
 func TestIndependentImplementationVerifiesManySignatures(t *testing.T) {
 	counts := []struct {
 		algorithm string

@@ -62,6 +62,7 @@ func TestOnlyFittingKeysSign(t *testing.T) {
 		{"EC after its parameters on one line", oneLine(ecParameters + sec1(k.p256)), []string{"ES256"}, "is an EC key"},
 		{"RSA with CR LF", strings.ReplaceAll(pkcs8(k.rsa2048), "\n", "\r\n"), rsaFamily, "is an RSA key: "},
 		{"Ed25519 with blanks around", "\n  " + pkcs8(k.ed25519) + " \n", []string{"EdDSA"}, "is an Ed25519 key: "},
+		{"Ed25519 in 16384 bytes", strings.Repeat(" ", 16384-len(pkcs8(k.ed25519))) + pkcs8(k.ed25519), []string{"EdDSA"}, "is an Ed25519 key: "},
 		{"RSA, PKCS #8 that is called PKCS #1", strings.ReplaceAll(pkcs8(k.rsa2048), "PRIVATE", "RSA PRIVATE"), rsaFamily, "is an RSA key: "},
 		{"EC with text before", "Key Attributes: none\n" + pkcs8(k.p256), []string{"ES256"}, "is an EC key"},
 
@@ -130,7 +131,7 @@ func leaks(text, key string) bool {
 	return false
 }
 
-// decisions.md "RSA under 2048 bits": an HMAC key shorter than the hash is allowed, with a warning.
+// decisions.md "HS key shorter than the hash": it is allowed, with a warning.
 func TestShortSharedSecretWarns(t *testing.T) {
 	tests := []struct {
 		algorithm string

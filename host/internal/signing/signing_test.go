@@ -69,7 +69,7 @@ func TestRFCExamples(t *testing.T) {
 	}
 }
 
-// decisions.md "JWT": what stands in the header and the claims, byte for byte.
+// decisions.md "header": what stands in the header and the claims, byte for byte.
 func TestJWTIsWrittenAsGiven(t *testing.T) {
 	tests := []struct {
 		name           string
@@ -136,6 +136,7 @@ func TestJWTRefuses(t *testing.T) {
 	}{
 		{"alg", map[string]any{"alg": "none"}, nil, `"alg" may not be set`},
 		{"alg in other letters", map[string]any{"Alg": canary}, nil, `"alg" may not be set`},
+		{"typ in other letters", map[string]any{"Typ": canary}, nil, `"typ" may be set in lower case only`},
 		{"crit", map[string]any{"crit": []any{canary}}, nil, `"crit" may not be set`},
 		{"b64", map[string]any{"b64": false}, nil, `"b64" may not be set`},
 		{"header that is not UTF-8", map[string]any{"kid": canary + "\xff"}, nil, "not UTF-8"},

@@ -6,9 +6,10 @@ import (
 	"testing"
 )
 
-// These tests show the rows of decisions.md, "Templates", one each. Two rows are the host's, which knows where a value
-// goes: a required field that renders to empty text, and CR, LF or NUL in a header.
+// These tests show decisions.md "Templates". Two decisions are the host's, which knows where a value goes: a required
+// field that renders to empty text, and CR, LF or NUL in a header.
 
+// decisions.md "syntax".
 func TestSyntax(t *testing.T) {
 	for _, c := range []struct{ name, source, want string }{
 		{"text around", "Bearer {{ get_secret('crm') }}.", "Bearer s3cr3t."},
@@ -33,6 +34,7 @@ func TestSyntax(t *testing.T) {
 	}
 }
 
+// decisions.md "functions" and "names are literal".
 func TestFunctions(t *testing.T) {
 	for _, c := range []struct{ name, source, want string }{
 		{"get_secret", "{{ get_secret('crm') }}", "s3cr3t"},
@@ -92,6 +94,7 @@ func TestUUIDThatFails(t *testing.T) {
 	}
 }
 
+// decisions.md "variables".
 func TestVariables(t *testing.T) {
 	v := values()
 	v.user = &User{Email: "e", ID: "i", Username: "n", FirstName: "f", LastName: "l"}
@@ -106,6 +109,7 @@ func TestVariables(t *testing.T) {
 	}
 }
 
+// decisions.md "value of now()".
 func TestValueOfNow(t *testing.T) {
 	v := values()
 	v.now = func() int64 { return -5 }
@@ -116,6 +120,7 @@ func TestValueOfNow(t *testing.T) {
 	wantError(t, "{{ now(5000) }}", v, "column 4: the integer is too large")
 }
 
+// decisions.md "type is string".
 func TestType(t *testing.T) {
 	for _, c := range []struct{ source, want string }{
 		{"{{ 12 }}", "12"},
@@ -140,6 +145,7 @@ func TestType(t *testing.T) {
 	}
 }
 
+// decisions.md "checked when loaded".
 func TestCheckedWhen(t *testing.T) {
 	for _, c := range []struct{ name, source, want string }{
 		{"empty expression", "ab{{ }}", "column 3: empty expression"},
@@ -201,6 +207,7 @@ func TestCheckedWhen(t *testing.T) {
 	})
 }
 
+// decisions.md "secret not found".
 func TestSecretNotFound(t *testing.T) {
 	for _, source := range []string{
 		"{{ get_secret('none') }}",
@@ -224,6 +231,7 @@ func TestSecretNotFound(t *testing.T) {
 	})
 }
 
+// decisions.md "user used, no user given".
 func TestUserUsedNoUserGiven(t *testing.T) {
 	nobody := values()
 	nobody.user, nobody.tenantID = nil, ""
@@ -257,7 +265,7 @@ func TestUserUsedNoUserGiven(t *testing.T) {
 	}
 }
 
-// threats.md 17: a secret or user field that holds template text stays literal.
+// decisions.md "rendered once", threats.md 17: a secret or user field that holds template text stays literal.
 func TestRenderedOnce(t *testing.T) {
 	wantText(t, "{{ get_secret('nested') }}", "{{ get_secret('crm') }}")
 	wantText(t, "{{ user.first_name }}!", "{{ now() }}!")

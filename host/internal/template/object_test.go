@@ -35,8 +35,7 @@ func decode(t *testing.T, source string) any {
 	return v
 }
 
-// decisions.md, Templates: keys of objects are plain text, strings are templates at any depth, and what is no string
-// stays as it is.
+// decisions.md "keys of objects are plain": strings are templates at any depth, and what is no string stays as it is.
 func TestKeysOfObjects(t *testing.T) {
 	object, err := CompileObject(decode(t, `{
 		"sub": "{{ user.email }}", "exp": "{{ now(300) }}", "{{ now() }}": "plain name", "admin": true, "none": null, "big": 12345678901234567890,

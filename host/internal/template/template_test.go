@@ -138,7 +138,7 @@ func TestLiteral(t *testing.T) {
 	}
 }
 
-// The partition of the token cache is made of these names (design.md).
+// The partition of the token cache is made of these names (specification.md 4.5).
 func TestNames(t *testing.T) {
 	source := "{{ get_secret('b') + get_secret('a') }}{{ get_secret('b') }}{{ tenant_id == 'x' ? user.id : default(user.email, get_variable('v')) }}" +
 		"{{ json_encode([now(60), {'k': uuid()}]) }}{{ false && get_variable('w') == '' }}"
@@ -201,8 +201,17 @@ func TestLimits(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) { wantError(t, c.source, c.values, "longer than 1 MiB") })
 	}
-	if got, err := renderText(t, "{{ get_secret('long') }}", values()); err != nil || len(got) != MaxText {
-		t.Errorf("a text of just the limit: %d bytes, %v", len(got), err)
+	for source, secret := range map[string]int{
+		"{{ get_secret('x') }}":                MaxText,
+		"{{ get_secret('x') + 'x' }}":          MaxText - 1,
+		"{{ base64_encode(get_secret('x')) }}": MaxText / 4 * 3,
+		"{{ json_encode(get_secret('x')) }}":   MaxText - len(`""`),
+	} {
+		just := values()
+		just.secret = func(string) (string, error) { return strings.Repeat("x", secret), nil }
+		if got, err := renderText(t, source, just); err != nil || len(got) != MaxText {
+			t.Errorf("%s, a text of just the limit: %d bytes, %v", source, len(got), err)
+		}
 	}
 }
 
@@ -222,7 +231,7 @@ func TestTreesThatGrowExponentially(t *testing.T) {
 	}
 }
 
-// Whatever fails, the error says nothing of the values (decisions.md, error texts; threats.md 18).
+// Whatever fails, the error says nothing of the values (decisions.md "error texts", threats.md 18).
 func TestErrorsHoldNoValue(t *testing.T) {
 	const canary = "kJ8#canary\xff"
 	v := values()
@@ -341,5 +350,14 @@ func BenchmarkRender(b *testing.B) {
 				}
 			}
 		})
+	}
+}
+
+// Texts and numbers that are equal are neither more nor less.
+func TestOrderOfWhatIsEqual(t *testing.T) {
+	for _, x := range []string{"2", "'a'"} {
+		for operator, want := range map[string]string{"<": "false", "<=": "true", ">": "false", ">=": "true"} {
+			wantText(t, "{{ "+x+" "+operator+" "+x+" }}", want)
+		}
 	}
 }

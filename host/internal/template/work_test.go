@@ -46,3 +46,12 @@ func TestWorkIsBounded(t *testing.T) {
 		})
 	}
 }
+
+// What the expressions of a template may take in all, they may take.
+func TestWorkOfJustTheLimit(t *testing.T) {
+	source := strings.Repeat("{{ get_secret('long') contains '' }}", MaxWork/MaxText)
+	if _, err := renderText(t, source, values()); err != nil {
+		t.Error(err)
+	}
+	wantError(t, source+"{{ '' contains 'x' }}", values(), "more than 8 MiB of text in all")
+}

@@ -53,8 +53,8 @@ func TestWholeAndPartitionsHoldTheSame(t *testing.T) {
 				if sum != c.all.Len() || sum > entries {
 					t.Fatalf("the partitions have %d entries, the whole has %d", sum, c.all.Len())
 				}
-				if len(c.leases) != 0 || c.renewals.Len() > entries {
-					t.Fatalf("%d leases, %d renewals", len(c.leases), c.renewals.Len())
+				if len(c.leases) != 0 || c.renewals.Len() > entries || len(c.renewing) > c.renewals.Len() {
+					t.Fatalf("%d leases, %d renewals of %d partitions", len(c.leases), c.renewals.Len(), len(c.renewing))
 				}
 			},
 		})

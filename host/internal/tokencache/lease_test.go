@@ -126,7 +126,8 @@ func TestErrorReachesAllAndIsForgotten(t *testing.T) {
 	})
 }
 
-// decisions.md: a token that may not be cached serves its own request; the others go on without it.
+// decisions.md "expires_in missing, not a number or short": a token that may not be cached serves its own request; the
+// others go on without it.
 func TestNothingStoredLetsAllGoOn(t *testing.T) {
 	for name, end := range map[string]func(*tokencache.Lease[string]){
 		"ended":            func(l *tokencache.Lease[string]) { l.End(nil) },

@@ -18,9 +18,10 @@ const (
 
 // Refusal is an answer of a token endpoint without a token.
 type Refusal struct {
-	Status int           // of HTTP
-	Code   string        // the error code, RFC 6749 section 5.2
-	Wait   time.Duration // until the endpoint is asked again
+	Status  int           // of HTTP
+	Code    string        // the error code, RFC 6749 section 5.2
+	Problem string        // what is wrong with an answer that should have a token
+	Wait    time.Duration // until the endpoint is asked again
 }
 
 // Refusals remember what token endpoints refused, so that nobody asks the same again at once. They are safe for

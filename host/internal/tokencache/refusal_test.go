@@ -86,3 +86,42 @@ func TestRefusalThatWasForgottenMeanwhile(t *testing.T) {
 		t.Error("an answer is not forgotten")
 	}
 }
+
+// The waits double up to five minutes, at random up to a fifth less. Retry-After counts instead, from a second to an hour,
+// and changes nothing of what the next wait would be.
+func TestHowLongARefusalWaits(t *testing.T) {
+	now := time.Unix(1_700_000_000, 0)
+	r := tokencache.New[string](4, 4, func() time.Time { return now }).Refusals
+	for i, tt := range []struct {
+		after  time.Duration
+		jitter float64
+		want   time.Duration
+	}{
+		{0, 0, time.Second},
+		{0, 0.5, 1800 * time.Millisecond},
+		{-time.Second, 0, 4 * time.Second},
+		{30 * time.Second, 0.5, 30 * time.Second},
+		{0, 0.5, 14400 * time.Millisecond},
+		{time.Millisecond, 0, time.Second},
+		{2 * time.Hour, 0, time.Hour},
+		{0, 0, 128 * time.Second},
+		{0, 0, 256 * time.Second},
+		{0, 0, 5 * time.Minute},
+		{0, 0.5, 270 * time.Second},
+	} {
+		q, before, may := r.Ask([32]byte{1})
+		if !may {
+			t.Fatalf("refusal %d has to wait for %v more", i, before.Wait)
+		}
+		got, _ := q.Refused(tokencache.Refusal{Status: 400}, tt.after, tt.jitter)
+		q.End()
+		if got.Wait != tt.want {
+			t.Errorf("refusal %d: the wait is %v, not %v", i, got.Wait, tt.want)
+		}
+		now = now.Add(tt.want - time.Nanosecond)
+		if _, before, may := r.Ask([32]byte{1}); may || before.Wait != time.Nanosecond {
+			t.Errorf("refusal %d: a moment before the end of the wait may ask: %t, wait %v", i, may, before.Wait)
+		}
+		now = now.Add(time.Nanosecond)
+	}
+}

@@ -41,21 +41,33 @@ func (c *Cache[V]) Reject(k Key, generation uint64) (again bool) {
 }
 
 // remember notes that a renewal began, unless as many as the cache has entries began within the interval: forgetting
-// one of them would allow its key another exchange.
+// one of them would allow its key another exchange. Of one partition, no more count than it has entries, so that a plugin
+// with ever new names and an API that answers 401 take no place of others.
 func (c *Cache[V]) remember(k Key, now time.Time) bool {
-	c.renewals.Remove(k)
+	c.forget(k)
 	for {
 		oldest, r, ok := c.renewals.GetOldest()
 		if !ok || within(r.at, now, rejectInterval) {
 			break
 		}
-		c.renewals.Remove(oldest)
+		c.forget(oldest)
 	}
-	if c.renewals.Len() >= c.entries {
+	if c.renewals.Len() >= c.entries || c.renewing[k.Partition] >= c.perPartition {
 		return false
 	}
 	c.renewals.Add(k, &renewal{at: now})
+	c.renewing[k.Partition]++
 	return true
+}
+
+// forget drops what is remembered of a key's renewal.
+func (c *Cache[V]) forget(k Key) {
+	if !c.renewals.Remove(k) {
+		return
+	}
+	if c.renewing[k.Partition]--; c.renewing[k.Partition] == 0 {
+		delete(c.renewing, k.Partition)
+	}
 }
 
 // renewed notes that what a 401 allowed has taken place.

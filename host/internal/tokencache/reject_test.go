@@ -143,6 +143,31 @@ func TestRejectStampede(t *testing.T) {
 	}
 }
 
+// A plugin that stores ever new names, and an API that answers 401 to them, keep no other connector from a new token.
+// threats.md 82.
+func TestRejectsOfOnePartitionLeaveOthersTheirs_threats_82(t *testing.T) {
+	cache, clock := newCache(100, 4)
+	drop := func(partition byte, name string) bool {
+		k := key(partition, name)
+		return cache.Reject(k, cache.Set(k, "v", time.Hour).Generation)
+	}
+	for round := range 3 {
+		dropped := 0
+		for i := range 200 {
+			if drop(2, fmt.Sprint(round, " ", i)) {
+				dropped++
+			}
+		}
+		if dropped != 4 {
+			t.Errorf("%d entries of one partition were dropped, want as many as it has", dropped)
+		}
+		if !drop(1, "access_token") {
+			t.Error("another partition's entry was not dropped")
+		}
+		clock.advance(10 * time.Second)
+	}
+}
+
 // The memory of 401s is bounded, and does not forget a key to make room for others.
 func TestRejectOfManyEntries(t *testing.T) {
 	cache, clock := newCache(3, 3)

@@ -52,6 +52,7 @@ type Cache[V any] struct {
 	partitions map[[32]byte]*simplelru.LRU[string, struct{}] // the same keys once more, ordered within each partition
 	leases     map[Key]*Lease[V]                             // apart from the entries: nothing evicts a lease
 	renewals   *simplelru.LRU[Key, *renewal]                 // in the order in which they began
+	renewing   map[[32]byte]int                              // how many of these each partition has
 }
 
 type item[V any] struct {
@@ -75,6 +76,7 @@ func New[V any](entries, perPartition int, now func() time.Time) *Cache[V] {
 		partitions:   map[[32]byte]*simplelru.LRU[string, struct{}]{},
 		leases:       map[Key]*Lease[V]{},
 		renewals:     newLRU[Key, *renewal](entries),
+		renewing:     map[[32]byte]int{},
 	}
 }
 

@@ -44,7 +44,7 @@ func holds(t *testing.T, c *tokencache.Cache[string], want bool, keys ...tokenca
 	}
 }
 
-// The state table of the specification: an entry is there until its time has passed, and from then on not.
+// specification.md 4.3: an entry is there until its time has passed, and from then on not.
 // threats.md 33 for the odd times to live and the clock that is set.
 func TestEntryIsValidForItsTime(t *testing.T) {
 	const second = time.Second

@@ -1,0 +1,48 @@
+package echo
+
+import (
+	"encoding/base64"
+	"errors"
+	"io"
+	"strings"
+	"testing"
+)
+
+// An API that knows a credential of many equal parts, as a plugin may make it, repeats these parts with escapes: each may
+// be where the credential begins. threats.md 81.
+func TestASearchThatTakesTooLongEnds_threats_81(t *testing.T) {
+	credential := base64.StdEncoding.EncodeToString([]byte(strings.Repeat("a", 15_000) + "the end of it"))
+	f := New([]string{credential})
+	for name, part := range map[string]string{"with escapes": "%59WFh", "as JSON": `\u0059WFh`} {
+		t.Run(name, func(t *testing.T) {
+			source := &endless{part: part}
+			n, err := io.Copy(io.Discard, f.Body(source, func(err error) error { return err }))
+			if !errors.Is(err, ErrEffort) || n != 0 || source.read > 8<<20 || !source.closed {
+				t.Errorf("%d bytes of %d came, closed %t: %v", n, source.read, source.closed, err)
+			}
+		})
+	}
+	if !f.Holds(strings.Repeat("%59WFh", 100_000)) {
+		t.Error("a text that takes too long is not taken for one that holds it")
+	}
+}
+
+// endless repeats a text.
+type endless struct {
+	part   string
+	read   int
+	closed bool
+}
+
+func (e *endless) Read(p []byte) (n int, err error) {
+	for i := range p {
+		p[i] = e.part[(e.read+i)%len(e.part)]
+	}
+	e.read += len(p)
+	return len(p), nil
+}
+
+func (e *endless) Close() error {
+	e.closed = true
+	return nil
+}

@@ -1,0 +1,71 @@
+package connectors
+
+import (
+	"strings"
+	"unicode/utf8"
+)
+
+// maxMarks is how many characters a file may have that can be part of YAML's structure: the parser's memory and time grow
+// with them. They are counted before anything is parsed, and the count must be no less than what the parser finds.
+const maxMarks = 100_000
+
+// marks counts the characters that begin, end or separate something in YAML, wherever they stand. It does not leave out
+// quoted text: a file could make it see quotes where the parser sees none. Characters whose neighbours show that they
+// are no structure are left out: the colon of https://, and the hyphen of a word. Two quotes are one mark. It returns
+// the line of the first mark that is too many, or 0.
+func marks(text string) (line int) {
+	line = 1
+	count, quotes := 0, 0
+	for i := range len(text) {
+		switch c := text[i]; c {
+		case '\n':
+			line++
+			continue
+		case '"', '\'':
+			if quotes++; quotes%2 == 0 {
+				continue
+			}
+		case '[', '{', ',', '?', '&', '*', '!':
+		case '#':
+			if i > 0 && text[i-1] == '#' {
+				continue
+			}
+		case ':':
+			if i > 0 && isWord(text[i-1]) && i+1 < len(text) && (isWord(text[i+1]) || text[i+1] == '/') {
+				continue
+			}
+		case '-':
+			if i+1 < len(text) && !isBlank(text[i+1]) {
+				continue
+			}
+		default:
+			continue
+		}
+		if count++; count > maxMarks {
+			return line
+		}
+	}
+	return 0
+}
+
+// directive returns the line of the first directive, or 0. The parser would compare each with all that are before it.
+func directive(text string) (line int) {
+	for i := 0; i < len(text); i++ {
+		next := strings.IndexByte(text[i:], '%')
+		if next < 0 {
+			return 0
+		}
+		i += next
+		before, _ := utf8.DecodeLastRuneInString(text[:i])
+		if i == 0 || strings.ContainsRune("\n\r\u0085\u2028\u2029", before) { // what the parser takes for the end of a line
+			return 1 + strings.Count(text[:i], "\n")
+		}
+	}
+	return 0
+}
+
+func isWord(c byte) bool {
+	return 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9'
+}
+
+func isBlank(c byte) bool { return c == ' ' || c == '\t' || c == '\n' || c == '\r' || c >= 0x80 }

@@ -1,0 +1,151 @@
+package connectors
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+
+	"github.com/keywright/keywright/host"
+)
+
+// maxModules is how many bytes all plugins of a file may have.
+const maxModules = 32 << 20
+
+// candidate is a plugin of the file that could be read.
+type candidate struct {
+	pluginFile
+	host.Plugin
+}
+
+// host makes the host with the plugins of the file. When that fails, it finds out which of them are wrong, and goes on
+// without them.
+func (l *loader) host(ctx context.Context, files []pluginFile) error {
+	candidates := l.candidates(files)
+	err := l.hostWith(ctx, candidates)
+	if err == nil || ctx.Err() != nil || len(candidates) == 0 {
+		return err
+	}
+	if err := l.hostWith(ctx, nil); err != nil {
+		return err // it is not a plugin of the file
+	}
+	good, err := l.inspect(ctx, candidates)
+	if err != nil || len(good) == 0 {
+		return err
+	}
+	_ = l.set.Host.Close(ctx)
+	return l.hostWith(ctx, good)
+}
+
+// hostWith makes the host with these plugins.
+func (l *loader) hostWith(ctx context.Context, candidates []candidate) (err error) {
+	config := l.options.Host
+	config.Plugins = slices.Clone(config.Plugins)
+	for _, c := range candidates {
+		config.Plugins = append(config.Plugins, c.Plugin)
+	}
+	l.set.Host, err = host.New(ctx, config)
+	return err
+}
+
+// inspect complains of the plugins that a host cannot have, and returns the others. Each is looked at alone: to make a
+// host for each would take the square of their number.
+func (l *loader) inspect(ctx context.Context, candidates []candidate) (good []candidate, err error) {
+	taken := map[string]string{}
+	for _, info := range l.set.Host.Plugins() {
+		for _, name := range append([]string{info.Type}, info.Aliases...) {
+			taken[name] = info.Name
+		}
+	}
+	for _, c := range candidates {
+		info, err := host.Inspect(ctx, c.Plugin)
+		if ctx.Err() != nil {
+			return nil, ctx.Err()
+		}
+		names := append([]string{info.Type}, info.Aliases...)
+		i := slices.IndexFunc(names, func(name string) bool { _, there := taken[name]; return there })
+		switch {
+		case err != nil:
+			l.at(c.member.place, c.at, "%v", err)
+		case i >= 0:
+			l.at(c.member.place, c.at, "plugin %q: auth type %q is taken already, by plugin %q: give this one another", c.Name, names[i], taken[names[i]])
+		default:
+			good = append(good, c)
+			for _, name := range names {
+				taken[name] = c.Name
+			}
+			continue
+		}
+		l.lacking = true
+	}
+	return good, nil
+}
+
+// candidates reads the plugins of the file, and complains of those that cannot be read.
+func (l *loader) candidates(files []pluginFile) (all []candidate) {
+	var seen []os.FileInfo
+	room := maxModules
+	for _, f := range files {
+		if f.path == "" {
+			l.lacking = true // it has been complained of
+			continue
+		}
+		name := f.path
+		if !filepath.IsAbs(name) {
+			name = filepath.Join(l.dir, name)
+		}
+		l.set.PluginFiles = append(l.set.PluginFiles, name)
+		info, err := os.Stat(name)
+		var wasm []byte
+		switch first := slices.IndexFunc(seen, func(other os.FileInfo) bool { return os.SameFile(info, other) }); {
+		case err != nil:
+		case !info.Mode().IsRegular():
+			err = errNotAFile
+		case first >= 0:
+			err = errTwice
+		default:
+			seen = append(seen, info)
+			if wasm, err = readModule(name, min(room, cmp.Or(l.options.Host.Limits.ModuleBytes, 8<<20))); len(wasm) > room {
+				err = errRoom
+			}
+		}
+		if err != nil {
+			l.at(f.member.get("path").value.place, f.at+".path", "%s", unreadable(err))
+			l.lacking = true
+			continue
+		}
+		room -= len(wasm)
+		all = append(all, candidate{f, host.Plugin{Name: f.path, Wasm: wasm, SHA256: f.sha256, Grants: f.grants}})
+	}
+	return all
+}
+
+var (
+	errNotAFile = errors.New("is no regular file")
+	errTwice    = errors.New("names a file that another plugin names: remove one")
+	errRoom     = errors.New("makes the plugins of this file larger than 32 MiB, all together")
+)
+
+func unreadable(err error) string {
+	switch {
+	case errors.Is(err, errNotAFile), errors.Is(err, errTwice), errors.Is(err, errRoom):
+		return err.Error()
+	case errors.Is(err, fs.ErrNotExist):
+		return "names a file that does not exist; it is looked for from this file's directory"
+	}
+	return "cannot be read: " + cause(err)
+}
+
+// readModule reads a plugin, up to one byte over the limit, so that the host refuses what is longer.
+func readModule(name string, limit int) ([]byte, error) {
+	file, err := os.Open(name)
+	if err != nil {
+		return nil, err
+	}
+	defer file.Close()
+	return io.ReadAll(io.LimitReader(file, int64(limit)+1))
+}

@@ -1,0 +1,99 @@
+package connectors
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/keywright/keywright/host"
+)
+
+const oneConnector = "connectors: [{name: a, url: 'https://api.example.com', auth: {type: none}}]\n"
+
+// told reads a file of a directory, and returns what is said of it and what reading it allocates.
+func told(t *testing.T, dir, text string) (string, uint64) {
+	t.Helper()
+	cost, err := allocated(func() error {
+		set, err := Read(t.Context(), filepath.Join(dir, "connectors.yaml"), []byte(text), Options{Host: host.Config{CodeCache: filepath.Join(dir, "code")}})
+		if err == nil {
+			err = set.Close(t.Context())
+		}
+		return err
+	})
+	var wrong *Error
+	if err != nil && !errors.As(err, &wrong) {
+		t.Fatal(err)
+	}
+	return fmt.Sprint(err), cost
+}
+
+// A file that is named again, whatever the name, is neither read nor compiled again (threats.md 54).
+func TestAPluginThatIsNamedTwice(t *testing.T) {
+	dir := t.TempDir()
+	if err := errors.Join(os.WriteFile(filepath.Join(dir, "a.wasm"), []byte("nothing"), 0o600), os.Symlink("a.wasm", filepath.Join(dir, "b.wasm"))); err != nil {
+		t.Fatal(err)
+	}
+	said, _ := told(t, dir, oneConnector+"plugins: [{path: a.wasm}, {path: ./a.wasm}, {path: b.wasm}]")
+	if n := strings.Count(said, "names a file that another plugin names"); n != 2 || strings.Count(said, "\n") != 2 {
+		t.Errorf("it says %s", said)
+	}
+}
+
+// What plugins cost that cannot be used grows with their number, and not with its square (threats.md 54).
+func TestCostOfPluginsThatCannotBeUsed(t *testing.T) {
+	dir := t.TempDir()
+	file := func(n int) string {
+		var b strings.Builder
+		for i := range n {
+			name := fmt.Sprintf("%d-%d.wasm", n, i)
+			if err := os.WriteFile(filepath.Join(dir, name), []byte("nothing"), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			b.WriteString("{path: " + name + "}, ")
+		}
+		return oneConnector + "plugins: [" + b.String() + "]"
+	}
+	told(t, dir, oneConnector) // compiles the built-in ones
+	_, few := told(t, dir, file(2))
+	said, many := told(t, dir, file(maxPlugins))
+	if n := strings.Count(said, "no WebAssembly module"); n != maxPlugins {
+		t.Errorf("%d are complained of: %s", n, said)
+	}
+	if many > 5*few {
+		t.Errorf("%d plugins cost %d bytes, 2 cost %d", maxPlugins, many, few)
+	}
+}
+
+// All plugins of a file together have a limit, as each has (threats.md 54).
+func TestPluginsThatAreLarge(t *testing.T) {
+	dir := t.TempDir()
+	var list strings.Builder
+	for i := range 6 {
+		name := fmt.Sprintf("%d.wasm", i)
+		if err := os.WriteFile(filepath.Join(dir, name), nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Truncate(filepath.Join(dir, name), 7<<20); err != nil {
+			t.Fatal(err)
+		}
+		list.WriteString("{path: " + name + "}, ")
+	}
+	said, _ := told(t, dir, oneConnector+"plugins: ["+list.String()+"]")
+	if n := strings.Count(said, "larger than 32 MiB, all together"); n != 2 {
+		t.Errorf("it says so of %d: %s", n, said)
+	}
+}
+
+// Each store may hold a file of certificates, so their number is bounded (threats.md 54).
+func TestStoresWithoutNumber(t *testing.T) {
+	file := func(n int) string { return oneConnector + "secrets: [" + strings.Repeat("{type: env}, ", n) + "]" }
+	if said, _ := told(t, t.TempDir(), file(maxStores)); said != "<nil>" {
+		t.Error(said)
+	}
+	if said, _ := told(t, t.TempDir(), file(1000)); strings.Count(said, "has more than 32 stores") != 1 {
+		t.Error(said)
+	}
+}

@@ -1,0 +1,170 @@
+package places
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// inPlace is work that is done.
+type inPlace struct {
+	owner string
+	leave func()
+}
+
+// queue has owners ask for places in this order, and returns those that got one, as they got it.
+func queue(p *Places, owners ...string) <-chan inPlace {
+	entered := make(chan inPlace, len(owners))
+	for _, owner := range owners {
+		go func() {
+			if leave, err := p.Enter(context.Background(), owner, time.Hour); err == nil {
+				entered <- inPlace{owner, leave}
+			}
+		}()
+		synctest.Wait()
+	}
+	return entered
+}
+
+// threats.md 58: an owner has no more than its share, and a free place goes to the one that has the fewest.
+func TestPlacesAreShared(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := New(4, 0)
+		entered := queue(p, "a", "a", "a", "b", "b", "b", "c", "a", "c")
+		var inside []inPlace
+		next := func() string {
+			synctest.Wait()
+			select {
+			case work := <-entered:
+				inside = append(inside, work)
+				return work.owner
+			default:
+				return ""
+			}
+		}
+		leave := func(owner string) {
+			for i, work := range inside {
+				if work.owner == owner {
+					work.leave()
+					inside = append(inside[:i], inside[i+1:]...)
+					return
+				}
+			}
+			t.Errorf("nothing of %s is done", owner)
+		}
+		got := next() + next() + next() + next() + next()
+		if got != "aabb" {
+			t.Errorf("at first, there are %s", got)
+		}
+		for _, step := range []struct{ leaves, enters string }{
+			{"a", "c"}, // which has none, though a and b came before it
+			{"b", "a"}, // a, b and c have one each: a came first
+			{"a", "b"}, {"a", "a"}, {"c", "c"}, {"b", ""}, {"b", ""}, {"c", ""}, {"a", ""},
+		} {
+			leave(step.leaves)
+			if got := next(); got != step.enters {
+				t.Errorf("when work of %s is done, %q enters, want %q", step.leaves, got, step.enters)
+			}
+		}
+		if p.free != 4 || len(p.lines) > 0 {
+			t.Errorf("at the end, %d places are free and there are %d lines", p.free, len(p.lines))
+		}
+	})
+}
+
+// Who waits gets no place after its patience, or its context, has ended, and takes none from others then.
+func TestWaitingEnds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := New(4, 0)
+		for range p.Share() {
+			if _, err := p.Enter(t.Context(), "a", time.Hour); err != nil {
+				t.Fatal(err)
+			}
+		}
+		began := time.Now()
+		if _, err := p.Enter(t.Context(), "a", 3*time.Second); !errors.Is(err, ErrNone) || time.Since(began) != 3*time.Second {
+			t.Errorf("after %v: %v", time.Since(began), err)
+		}
+		left := errors.New("the caller left")
+		gone, leave := context.WithCancelCause(t.Context())
+		time.AfterFunc(time.Second, func() { leave(left) })
+		if _, err := p.Enter(gone, "a", time.Hour); !errors.Is(err, left) {
+			t.Errorf("got %v", err)
+		}
+		if l := p.lines["a"]; len(l.waiting) > 0 || l.inside != p.Share() || p.free != 2 {
+			t.Errorf("%d wait that are gone, %d are inside, %d places are free", len(l.waiting), l.inside, p.free)
+		}
+	})
+}
+
+// A share is one place at least, and otherwise not all of them.
+func TestShare(t *testing.T) {
+	for all, want := range map[int]int{1: 1, 2: 1, 3: 1, 4: 2, 128: 64} {
+		if got := New(all, 0).Share(); got != want {
+			t.Errorf("of %d places, %d are a share", all, got)
+		}
+	}
+}
+
+// Whoever comes and goes at once, no place is lost, and none is there twice.
+func TestPlacesAreNeitherLostNorMade(t *testing.T) {
+	p := New(4, 0)
+	all := p.free
+	var group sync.WaitGroup
+	for i := range 200 {
+		group.Go(func() {
+			ctx, cancel := context.WithCancel(t.Context())
+			if i%3 == 0 {
+				go cancel()
+			}
+			defer cancel()
+			if leave, err := p.Enter(ctx, string(rune('a'+i%5)), time.Hour); err == nil {
+				leave()
+			}
+		})
+	}
+	group.Wait()
+	gone, cancel := context.WithCancel(t.Context())
+	cancel()
+	for range 200 { // whose caller leaves as they get a place
+		if leave, err := p.Enter(gone, "gone", time.Hour); err == nil {
+			leave()
+		}
+	}
+	if p.free != all || len(p.lines) > 0 {
+		t.Errorf("%d places are free of %d, and there are %d lines", p.free, all, len(p.lines))
+	}
+}
+
+// An owner holds no more memory than is free, so that two leave some to a third (threats.md 58). What was held leaves its
+// part to others.
+func TestMemoryIsShared(t *testing.T) {
+	p := New(4, 20)
+	var all []func()
+	for _, step := range []struct {
+		owner string
+		bytes int64
+		fits  bool
+	}{{"a", 6, true}, {"a", 4, true}, {"a", 1, false}, {"b", 6, false}, {"b", 5, true}, {"c", 3, false}, {"c", 2, true}, {"d", 1, true}} {
+		release := func() { p.Hold(step.owner, -step.bytes) }
+		if got := p.Hold(step.owner, step.bytes); got != step.fits {
+			t.Errorf("%d bytes of %s: %v", step.bytes, step.owner, got)
+		}
+		if all = append(all, release); !step.fits {
+			release()
+			all = all[:len(all)-1]
+		}
+	}
+	for _, release := range all {
+		release()
+	}
+	if p.held != 0 || len(p.lines) > 0 {
+		t.Errorf("%d bytes are held, in %d lines", p.held, len(p.lines))
+	}
+	if !p.Hold("a", 10) {
+		t.Error("what is over still counts")
+	}
+}
