@@ -33,7 +33,7 @@ plugins: tinygo ## compile the plugins and examples into DIR/NAME.wasm
 test: deps vet race modules check ## install what the tests need, and run all tests and checks
 
 test-busy: ## make test beside four busy loops, as on a slow machine
-	@for n in 1 2 3 4; do (while :; do :; done) & loops="$$loops $$!"; done; \
+	@loops=; for n in 1 2 3 4; do (while :; do :; done) & loops="$$loops $$!"; done; \
 	trap 'kill $$loops' EXIT; GOFLAGS=-count=1 $(MAKE) test
 
 bench: ## measure against others and against the goals; docs/benchmarks.md says how
