@@ -37,18 +37,25 @@ func (d *daemon) watch() (*fsnotify.Watcher, error) {
 	return w, nil
 }
 
-// files are those that a change of matters: as they are named, and where links of that name lead.
+// files are those that a change of matters: as they are named, and where links of that name lead. The lock is free while
+// the links are followed: they may be on a disk that hangs, and every request takes the lock.
 func (d *daemon) files() []string {
+	files := d.named()
+	for _, name := range files {
+		if target, err := d.follows(name); err == nil && target != name {
+			files = append(files, target)
+		}
+	}
+	return files
+}
+
+// named are the same files, as they are named.
+func (d *daemon) named() []string {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	files := slices.Concat(d.set.PluginFiles, d.tried)
 	if d.config.Text == nil {
 		files = append(files, d.config.File)
-	}
-	for _, name := range files {
-		if target, err := filepath.EvalSymlinks(name); err == nil && target != name {
-			files = append(files, target)
-		}
 	}
 	return files
 }
