@@ -100,8 +100,8 @@ func (c *call) shapeRequest(ctx context.Context, r *http.Request) error {
 	return nil
 }
 
-// shapeResponse filters and shapes an answer, if the definition says so. What was to be filtered, and was not, does not pass: an answer that tells of a
-// failure, which has no records, comes without its body.
+// shapeResponse filters and shapes an answer, if the definition says so. What was to be filtered, and was not, does not
+// pass: an answer of a failure, which has no records, comes without its body.
 func (c *call) shapeResponse(response *http.Response) (shaped bool, err error) {
 	s := c.connector.shapes
 	if s.filter == nil && s.response == nil {
@@ -158,17 +158,22 @@ func (c *call) shapeResponse(response *http.Response) (shaped bool, err error) {
 	if c.connector.Response.ContentType != "" {
 		contentType = c.connector.Response.ContentType
 	}
+	replace(response, body, contentType)
+	return true, nil
+}
+
+// replace puts another body into an answer, and sets the headers that depend on it.
+func replace(response *http.Response, body []byte, contentType string) {
 	for _, name := range []string{"Accept-Ranges", "Content-Range", "Content-Length", "Etag", "Last-Modified"} { // of what it was before
 		response.Header.Del(name)
 	}
 	if len(body) > 0 && contentType != "" {
 		response.Header.Set("Content-Type", contentType)
 	}
-	if r.Method != http.MethodHead {
+	if response.Request.Method != http.MethodHead {
 		response.Header.Set("Content-Length", strconv.Itoa(len(body)))
 	}
 	response.Body, response.ContentLength, response.TransferEncoding = io.NopCloser(bytes.NewReader(body)), int64(len(body)), nil
-	return true, nil
 }
 
 // shaping waits until a body may be shaped. All of the body has been read by then, or a slow sender would keep others

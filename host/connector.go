@@ -123,8 +123,8 @@ func (h *Host) logLine(connector, authType string) func(context.Context, abi.Lev
 	}
 }
 
-// warnings remembers what was warned of: the same text is logged once, and no more than 32 texts of the host are, and 32 of
-// the plugin, so that a plugin cannot take the host's word away.
+// warnings remembers what was warned of. The same text is logged once, and at most 32 texts of the host are and 32 of the
+// plugin: a plugin must not keep the host's warnings from the log.
 type warnings struct {
 	mu      sync.Mutex
 	seen    map[string]bool

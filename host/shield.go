@@ -40,9 +40,9 @@ import (
 // Base64 is also found in lines of 32 characters or more, whatever the line breaks are (LF, CRLF or CR, escaped or not)
 // and with up to some fifty bytes of white space before each line.
 //
-// How long the search takes grows with the answer and not with the credentials. An answer that would take longer, since it
-// is full of what is nearly a credential that repeats itself, or brings nearly all of a long one, escaped, in pieces of a few
-// bytes, is treated as one that holds it. The error of its body says so.
+// How long the search takes grows with the answer and not with the credentials. An answer that would take longer is treated
+// as one that holds the credential, and the error of its body says so. Such an answer nearly repeats, over and over, a
+// credential of equal parts, or it has nearly all of a long one, escaped, in pieces of a few bytes.
 //
 // Not found is a credential whose case the API has changed, or that it has compressed, encrypted, cut in pieces (as a
 // caller may ask for by Range) or broken into lines without Base64. Nor is one that the API has encoded in another way:
@@ -53,9 +53,9 @@ import (
 //     byte of the credential has been read. What came before it has been passed on, as it came: nothing waits but what
 //     may be the beginning of the credential. Who has to answer with a status of their own reads a first piece before
 //     they send it.
-//   - A header or trailer that holds it is dropped, and the log says so once; in its name, in any case of letters, since
-//     net/http changes that. But a redirect to such a Location is an
-//     error, as are 101 and answers to CONNECT, since what follows these is no HTTP.
+//   - A header or trailer that holds it is dropped, and the log says so once. In the name of one it is found in any case of
+//     letters, which net/http changes. But a redirect to such a Location is an error, as are 101 and answers to CONNECT,
+//     since what follows these is no HTTP.
 //   - An answer with a Content-Encoding is an error: the request asks for none (Accept-Encoding: identity).
 //   - Informational answers (1xx) reach an [httptrace.ClientTrace] without the headers that hold it.
 //

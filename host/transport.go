@@ -239,7 +239,7 @@ func changed(r *http.Request, h headers, m *hostfn.Mutation) *http.Request {
 }
 
 // stripped refuses a request whose Connection header names a header of the mutation, RFC 9110 section 7.6.1. When that
-// name is sealed, any name counts: which one does not would tell a caller what the name is.
+// name is sealed, every name is refused: otherwise a caller could try names and see which one it is.
 func (c *Connector) stripped(r *http.Request, m *hostfn.Mutation) error {
 	for _, value := range r.Header["Connection"] {
 		for option := range strings.SplitSeq(value, ",") {

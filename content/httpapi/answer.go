@@ -12,7 +12,7 @@ import (
 	"github.com/klauspost/compress/gzip"
 )
 
-// answer is what is left to be written of an answer.
+// answer is an answer that has yet to be written.
 type answer struct {
 	status   int
 	tag      string // for ETag

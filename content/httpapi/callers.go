@@ -19,11 +19,11 @@ type Caller struct {
 	Moderate bool   // whether a moderatorId counts that this caller gives
 }
 
-// owner is whose share of the places a caller has.
+// owner returns the name under which a caller has places.
 func (c Caller) owner() string { return "caller " + c.Name + " " + c.ID }
 
-// addressOf is whose share of the places somebody has who need not prove anything: all at one address, as one client of
-// IPv6 has all addresses of a network.
+// addressOf returns the name under which those have places who need not prove who they are: their address. With IPv6 it is
+// their network, since one client has all addresses of it.
 func addressOf(r *http.Request) string {
 	address, err := netip.ParseAddrPort(r.RemoteAddr)
 	if err != nil { // of a listener that is not of TCP

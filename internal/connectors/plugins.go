@@ -52,8 +52,8 @@ func (l *loader) hostWith(ctx context.Context, candidates []candidate) (err erro
 	return err
 }
 
-// inspect complains of the plugins that a host cannot have, and returns the others. Each is looked at alone: to make a
-// host for each would take the square of their number.
+// inspect complains of the plugins that a host cannot have, and returns the others. It looks at each alone: hosts with
+// one plugin more each time would take the square of their number.
 func (l *loader) inspect(ctx context.Context, candidates []candidate) (good []candidate, err error) {
 	taken := map[string]string{}
 	for _, info := range l.set.Host.Plugins() {

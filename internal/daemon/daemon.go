@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"path/filepath"
 	"sync"
 	"time"
 
@@ -86,6 +87,7 @@ func Run(ctx context.Context, c Config) error {
 type daemon struct {
 	config  Config
 	read    func(context.Context) (*connectors.Set, error)
+	follows func(name string) (target string, err error) // filepath.EvalSymlinks
 	clock   func() time.Time
 	metrics *gatewayMetrics
 	gateway *gateway.Gateway
@@ -103,7 +105,7 @@ type daemon struct {
 
 // newDaemon makes one that has read nothing yet.
 func newDaemon(c Config) (*daemon, error) {
-	d := &daemon{config: c, clock: c.Options.Host.Clock}
+	d := &daemon{config: c, follows: filepath.EvalSymlinks, clock: c.Options.Host.Clock}
 	if d.clock == nil {
 		d.clock = time.Now
 	}

@@ -19,8 +19,8 @@ import (
 // settle is how long the files have to stay as they are before they are read: editors write in several steps.
 const settle = 200 * time.Millisecond
 
-// glance is how often the files are looked at beside that. The system does not tell of all that changes them: a link on the
-// way to their directory that leads elsewhere, a directory that is replaced, a file of another machine's.
+// glance is how often the files are looked at without an event. Some changes cause none: a link on the way to their
+// directory leads elsewhere, the directory is replaced, or another machine writes a file.
 const glance = 5 * time.Second
 
 // watch watches the directories of the file and of its plugins: a file that is replaced is another one.
@@ -37,24 +37,31 @@ func (d *daemon) watch() (*fsnotify.Watcher, error) {
 	return w, nil
 }
 
-// files are those that a change of matters: as they are named, and where links of that name lead.
+// files returns the files whose changes matter: as they are named, and where links of that name lead. The lock is free
+// while the links are followed: they may be on a disk that hangs, and requests that are logged take the lock.
 func (d *daemon) files() []string {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	files := slices.Concat(d.set.PluginFiles, d.tried)
-	if d.config.Text == nil {
-		files = append(files, d.config.File)
-	}
+	files := d.named()
 	for _, name := range files {
-		if target, err := filepath.EvalSymlinks(name); err == nil && target != name {
+		if target, err := d.follows(name); err == nil && target != name {
 			files = append(files, target)
 		}
 	}
 	return files
 }
 
-// state returns a text that differs when files have changed, those that it is given or else all that a change of matters. It
-// returns "" when the context ends first: they may be on a disk that hangs.
+// named returns the files whose changes matter, as they are named.
+func (d *daemon) named() []string {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	files := slices.Concat(d.set.PluginFiles, d.tried)
+	if d.config.Text == nil {
+		files = append(files, d.config.File)
+	}
+	return files
+}
+
+// state returns a text that is another one when a file has changed: one of those given, or else one of d.files. It returns
+// "" when the context ends first: the files may be on a disk that hangs.
 func (d *daemon) state(ctx context.Context, files ...string) string {
 	states := make(chan string, 1)
 	go func() {

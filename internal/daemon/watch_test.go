@@ -118,3 +118,29 @@ func TestAReloadThatHangs(t *testing.T) {
 		close(late)
 	})
 }
+
+// A look at files on a disk that hangs keeps nobody else waiting, and ends with the program.
+func TestADiskThatHangs(t *testing.T) {
+	name := filepath.Join(t.TempDir(), "connectors.yaml")
+	if err := os.WriteFile(name, []byte(file), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	synctest.Test(t, func(t *testing.T) {
+		r := newReaderOf(t, name)
+		disk, looked := make(chan struct{}), make(chan string, 1)
+		r.follows = func(name string) (string, error) { <-disk; return name, nil }
+		ctx, end := context.WithCancel(t.Context())
+		go func() { looked <- r.state(ctx) }()
+		synctest.Wait() // until it hangs
+		if !r.daemon.mu.TryLock() {
+			t.Error("requests wait for the disk")
+		} else {
+			r.daemon.mu.Unlock()
+		}
+		end()
+		if state := <-looked; state != "" {
+			t.Errorf("the files are %s", state)
+		}
+		close(disk)
+	})
+}

@@ -134,8 +134,8 @@ func (c Compiler) compile(ctx context.Context, dir string) ([]byte, []escape, er
 // patience is how long the compiler may take: an ordinary plugin takes seconds.
 const patience = 10 * time.Minute
 
-// errEndless says why the compiler was stopped. It runs functions init while it compiles, and its own limit for that does not
-// hold for one that loops.
+// errEndless says why the compiler was stopped. The compiler runs functions init while it compiles, and its own limit does
+// not end one that loops.
 var errEndless = errors.New("the compiler did not end: it runs functions init and makes package variables while it compiles, see whether one of them loops")
 
 // link runs the compiler.

@@ -138,7 +138,8 @@ func text(argument any) (string, error) {
 	return s, nil
 }
 
-// made returns a list that an expression makes, or makes another one of, in as many rounds as it has elements.
+// made returns its argument, which must be a list. It counts the bytes of a list of that length, which the expression has
+// made or is about to make.
 func made(r *run, a []any) (any, error) {
 	l, err := list(a[0])
 	if err == nil {

@@ -145,7 +145,7 @@ func isJSON(contentType string) bool {
 	return err == nil && (media == "application/json" || strings.HasSuffix(media, "+json"))
 }
 
-// made counts a list that is made: its elements, what they are while it is made, and a text or number for each.
+// made counts the bytes of a list that is made, with what making it takes and a text or number for each element.
 func (r *run) made(elements int) error {
 	const list, element = 48, 48 // bytes, about
 	return r.spend(list + element*elements)

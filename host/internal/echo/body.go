@@ -24,8 +24,8 @@ const (
 // it is known to be none. When source fails, what was held back is dropped; at the end of file it is given. When the search
 // takes too long for what has come so far, the body ends as if something was found, with ErrEffort.
 //
-// What last makes of an error is what Read returns: of io.EOF, ErrFound, ErrEffort, or another one of source. Read calls
-// it once.
+// Read calls last once, with io.EOF, ErrFound, ErrEffort or another error of source, and returns the error that last
+// returns.
 func (f *Finder) Body(source io.ReadCloser, last func(error) error) io.ReadCloser {
 	return &body{finder: f, source: source, last: last, left: savings}
 }

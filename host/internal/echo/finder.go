@@ -216,13 +216,11 @@ func (f *Finder) Found(data []byte) bool {
 
 // HoldsFolded is Holds for a text without escapes whose letters may be in another case, as net/http has names of headers.
 func (f *Finder) HoldsFolded(text string) bool {
-	for i := range f.needles {
-		needle := f.needles[i].text
-		for at := 0; at+len(needle) <= len(text); at++ {
-			if strings.EqualFold(text[at:at+len(needle)], needle) {
-				return true
-			}
-		}
+	if f == nil || len(text) < f.window {
+		return false
 	}
-	return false
+	text = strings.ToLower(text)
+	return slices.ContainsFunc(f.needles, func(n needle) bool {
+		return len(n.text) <= len(text) && strings.Contains(text, strings.ToLower(n.text))
+	})
 }

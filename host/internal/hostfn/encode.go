@@ -55,8 +55,8 @@ func (c *Call) MAC(algorithm, key, data string) string {
 	return c.seal(seal.Value{Text: string(sum), Sinks: v.Sinks, Mask: "mac(" + algorithm + ", " + v.Mask + ")", Raw: true, From: v.From})
 }
 
-// notRaw ends the call when a text holds raw bytes where only text may be. Whether the bytes of a MAC happen to be such
-// text would tell the guest something of the key for each text that it has authenticated.
+// notRaw ends the call when a text holds raw bytes where only text may be. Otherwise whether the bytes of a MAC happen to
+// be text would show, and with it something of the key for each text that the guest has authenticated.
 func (c *Call) notRaw(where, text string) {
 	if c.sealed.Raw(text) {
 		c.endf(StagePlugin, "%s: what mac returns is raw bytes: encode it first", where)

@@ -116,8 +116,8 @@ func (c *Call) exchange(outgoing *http.Request, question *tokencache.Question, e
 // outgoing checks a request and puts its sealed values in.
 func (c *Call) outgoing(request *abi.TokenRequest) *http.Request {
 	target, _ := c.open("the URL of token_request", request.URL, seal.Token)
-	// URLs are compared with their references, and not with what these stand for: whether a URL that the guest made up is the
-	// same would tell it whether its guess of a secret in it is right.
+	// URLs are compared with their references, and not with what these stand for. Otherwise a guest could make up a URL and
+	// see whether its guess of the secret in it is right.
 	if !slices.Contains(c.urls, request.URL) {
 		for _, name := range slices.Sorted(maps.Keys(c.plan.Fields)) {
 			if f := c.plan.Fields[name]; f.Kind == abi.KindURL && f.Text != nil {

@@ -78,7 +78,7 @@ type Value struct {
 	Mask  string // what a human may see instead, such as {{ get_secret('x') }} or <token>; empty is <sealed>
 	// Size is how many bytes the value counts as where texts are limited, if it was made from other values; 0: see step.
 	Size int
-	// Raw says that the value is bytes that its guest has a part in, and not text, as a MAC is.
+	// Raw is set for bytes that are no text and depend on what the guest chose: a MAC.
 	Raw bool
 	// From are the cache entries that the value came from, for a 401 to drop.
 	From *Origins

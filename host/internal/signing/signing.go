@@ -92,9 +92,8 @@ func (s *Signer) key(method jwt.SigningMethod, text string) (parsed any, warning
 }
 
 // JWT returns a signed JWT in compact serialisation, RFC 7519 section 7.1. Its header has alg, typ with the value
-// "JWT", and the members of header, which may replace typ but may not hold typ in another case of letters, nor alg, crit or
-// b64 in any.
-// The claims are taken as they are, and none are added.
+// "JWT", and the members of header, which may replace typ. They may hold neither typ in another case of letters, nor
+// alg, crit or b64 in any. The claims are taken as they are, and none are added.
 //
 // Both maps hold string, bool, nil, json.Number, []any and map[string]any. HTML is not escaped; a string that is not
 // UTF-8 is an error. For the rest see Sign.
