@@ -160,6 +160,7 @@ func (c Compiler) link(ctx context.Context, dir string) ([]byte, error) {
 	cmd := exec.CommandContext(ctx, c.Path, "build", "-target="+target, "-no-debug", "-opt=z", panics, "-o", out, ".")
 	cmd.Dir = dir
 	cmd.Env = withLinker(os.Environ())
+	cmd.WaitDelay = time.Second // for programs that the compiler has started, and that keep its output open
 	if output, err := cmd.CombinedOutput(); err != nil {
 		return nil, commandError(ctx, "compile the plugin in "+dir, err, output)
 	}
