@@ -101,6 +101,32 @@ func TestWaitingEnds(t *testing.T) {
 }
 
 // A share is one place at least, and otherwise not all of them.
+// Who gives up leaves the line, and nobody else of its owner does.
+func TestWhoGivesUpLeavesTheLine(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := New(2, 0) // of which one is the owner's
+		leave, err := p.Enter(t.Context(), "a", time.Hour)
+		if err != nil {
+			t.Fatal(err)
+		}
+		entered := queue(p, "a")
+		if _, err := p.Enter(t.Context(), "a", time.Second); !errors.Is(err, ErrNone) {
+			t.Errorf("the one behind gets %v", err)
+		}
+		leave()
+		synctest.Wait()
+		select {
+		case first := <-entered:
+			first.leave()
+		default:
+			t.Error("the one who still waits gets no place")
+		}
+		if p.free != 2 || len(p.lines) != 0 {
+			t.Errorf("%d places are free, %d lines are left", p.free, len(p.lines))
+		}
+	})
+}
+
 func TestShare(t *testing.T) {
 	for all, want := range map[int]int{1: 1, 2: 1, 3: 1, 4: 2, 128: 64} {
 		if got := New(all, 0).Share(); got != want {
