@@ -96,13 +96,13 @@ func TestRequestsAtOnceAreBounded_threats_77_80(t *testing.T) {
 				if len(inside) != 4 || len(others) != 4 {
 					t.Errorf("the first 8 places had %d requests of one caller and %d of another", len(inside), len(others))
 				}
-				time.Sleep(5 * time.Second) // of the bubble
+				<-time.After(5 * time.Second) // of the bubble
 				w := httptest.NewRecorder()
 				page(h, w, c.one[0], c.one[1])
 				if w.Code != http.StatusServiceUnavailable || w.Header().Get("Retry-After") != "1" || !strings.Contains(w.Body.String(), "urn:keywright:problem:busy") {
 					t.Errorf("one more gets %d %v %s", w.Code, w.Header(), w.Body)
 				}
-				time.Sleep(time.Minute) // what still is in the store ends
+				<-time.After(time.Minute) // what still is in the store ends
 				after := pages(h, 1, c.one[0], c.one[1])
 				store.release <- struct{}{}
 				if got := <-after; got != http.StatusOK {

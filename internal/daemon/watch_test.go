@@ -67,15 +67,15 @@ func TestChangesThatNobodyTellsOf(t *testing.T) {
 				done := make(chan struct{})
 				go func() { defer close(done); r.follow(ctx, silent) }()
 				defer func() { end(); <-done }()
-				time.Sleep(time.Minute) // of the bubble
+				<-time.After(time.Minute) // of the bubble
 				if err := change(t, root); err != nil {
 					t.Fatal(err)
 				}
-				time.Sleep(10 * time.Second)
+				<-time.After(10 * time.Second)
 				if _, err := r.current().Find("other"); err != nil {
 					t.Error(err)
 				}
-				time.Sleep(time.Minute)
+				<-time.After(time.Minute)
 				r.mu.Lock()
 				defer r.mu.Unlock()
 				if n := len(r.sets); n != 2 {
