@@ -58,7 +58,7 @@ const (
 // lastPage is the number of the last one.
 func (s *contentServer) lastPage() int { return s.community.articles / pageSize }
 
-// work is what a row is about.
+// work returns the description of a row.
 func (s *contentServer) work() string {
 	return "content in " + s.name + ", " + thousands(s.community.articles) + " articles"
 }

@@ -70,7 +70,7 @@ func (f sqliteFile) remove(context.Context) error { return os.Remove(string(f)) 
 
 type postgresEngine struct{ server *postgrestest.Server }
 
-// durable is what a server for tests does without. With it, it has the settings that PostgreSQL comes with.
+// durable turns on what a server for tests does without. It then has the settings that PostgreSQL comes with.
 var durable = []string{"fsync=on", "synchronous_commit=on", "full_page_writes=on"}
 
 func (e *postgresEngine) create(ctx context.Context) (database, error) {

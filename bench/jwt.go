@@ -18,7 +18,7 @@ const (
 	lifetime = 180 // seconds
 )
 
-// claims are what the peer signs. Of golang-jwt's two ways, a struct is the faster one, by a quarter for HS256.
+// claims are the claims that the peer signs. Of golang-jwt's two ways, a struct is the faster one, by a quarter for HS256.
 type claims struct {
 	jwt.Claims `json:"-"` // nil: only who verifies asks for what it has
 

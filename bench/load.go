@@ -13,7 +13,7 @@ import (
 // loadClients are as many as make a server busy.
 const loadClients = 16
 
-// load is what clients saw.
+// load holds the measurements of clients.
 type load struct {
 	took      time.Duration
 	latencies []time.Duration // sorted
@@ -31,7 +31,7 @@ func (l load) each() float64 { return float64(l.took) / float64(len(l.latencies)
 func (l load) p50() float64 { return float64(l.latencies[len(l.latencies)/2]) }
 func (l load) p99() float64 { return float64(l.latencies[len(l.latencies)*99/100]) }
 
-// target gives the address of the next request. It is safe for concurrent use.
+// target returns the address of the next request. It is safe for concurrent use.
 type target func() string
 
 func always(address string) target { return func() string { return address } }

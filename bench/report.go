@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// unit is what a number is of.
+// unit is the unit of a number.
 type unit int
 
 const (

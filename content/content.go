@@ -14,7 +14,7 @@ type Author struct {
 	Reputation  Reputation `json:"reputation"`
 }
 
-// Reputation is what the community thinks of an author.
+// Reputation is the standing of an author in the community.
 type Reputation struct {
 	Rank              string `json:"rank"`
 	RankIcon          string `json:"rankIcon"`          // URL

@@ -274,7 +274,7 @@ func (k *compiler) limits(d Definition) {
 	}
 }
 
-// pattern is what callers may append to the path: segments, of which * stands for any one and a ** at the end for any rest.
+// pattern is the path that callers may append: segments, of which * stands for any one and a ** at the end for any rest.
 type pattern []string
 
 func parsePattern(text string) (pattern, error) {

@@ -18,7 +18,7 @@ import (
 	"github.com/keywright/keywright/internal/places"
 )
 
-// Users tells who the user of a request is. Errors: [ErrUnauthenticated], [ErrAmbiguous], [ErrUnavailable].
+// Users identifies the user of a request. Errors: [ErrUnauthenticated], [ErrAmbiguous], [ErrUnavailable].
 type Users interface {
 	User(r *http.Request) (host.User, error)
 }
@@ -33,7 +33,7 @@ var (
 	ErrUnavailable = identity.ErrUnavailable
 )
 
-// Config is what a gateway is made of.
+// Config configures a gateway.
 type Config struct {
 	Logger *slog.Logger
 	Clock  func() time.Time  // nil is time.Now
@@ -69,7 +69,7 @@ func Observe(ctx context.Context, told host.Call) {
 	}
 }
 
-// Setup is what a gateway serves, until another takes its place.
+// Setup holds the connectors that a gateway serves until another Setup takes its place.
 type Setup struct {
 	Connectors []*Connector
 	// Hosts are the names that callers may use; one with a port, with that port only. Empty: those of the loopback.
@@ -89,7 +89,7 @@ type Gateway struct {
 	current *generation
 }
 
-// generation is what is in use from one Use to the next.
+// generation holds the setup in use from one Use to the next.
 type generation struct {
 	connectors map[string]*running
 	hosts      map[string]bool
@@ -234,7 +234,8 @@ func (g *Gateway) serve(c *call, generation *generation, w http.ResponseWriter, 
 	return nil
 }
 
-// allowanceOf tells users apart, for limits: by what they cannot change themselves, if there is that.
+// allowanceOf returns a text that is different for each user, for limits: one that users cannot change themselves, if
+// there is one.
 func allowanceOf(u host.User) string {
 	switch {
 	case u.ID != "":

@@ -14,7 +14,7 @@ import (
 	"github.com/keywright/keywright/internal/urlpath"
 )
 
-// Incoming is what a caller wants of a connector.
+// Incoming is a caller's request to a connector.
 type Incoming struct {
 	Method string      // one of the definition's, or "" for its first
 	Path   string      // as it was written, below the connector

@@ -78,8 +78,8 @@ func retryAfter(err error) int {
 	return int(math.Ceil(refused.RetryAfter.Seconds()))
 }
 
-// unrendered is what a caller is told when the request could not be made of the definition: of a template that names what is
-// not there, or a secret that cannot be had.
+// unrendered returns the problem that a caller gets when the definition makes no request: its template names something
+// that is not there, or a secret that cannot be had.
 func unrendered(err error) error {
 	var refused *Refusal
 	if errors.As(err, &refused) {

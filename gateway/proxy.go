@@ -41,7 +41,7 @@ type call struct {
 
 type callKey struct{}
 
-// observe tells of a call that has ended.
+// observe reports a call that has ended.
 func (c *call) observe() {
 	observe := c.gateway.config.Observe
 	if observe == nil {
@@ -91,7 +91,7 @@ func (g *Gateway) proxy(c *Connector) *httputil.ReverseProxy {
 	}
 }
 
-// buffers are what bodies are copied with: a new one for each would be most of what a short answer costs.
+// buffers is a pool of buffers for copying bodies: a new one for each would be most of the cost of a short answer.
 type buffers struct{ pool sync.Pool }
 
 const bufferBytes = 32 << 10
@@ -105,7 +105,7 @@ func (b *buffers) Get() []byte {
 
 func (b *buffers) Put(buffer []byte) { b.pool.Put((*[bufferBytes]byte)(buffer)) }
 
-// upstream is what is below a connector's transport: it takes the time, and ends a request whose answer does not begin, or
+// upstream is the transport below a connector's: it takes the time, and ends a request whose answer does not begin, or
 // does not go on, within the connector's timeout.
 type upstream struct {
 	base    http.RoundTripper

@@ -18,7 +18,7 @@ import (
 	"github.com/keywright/keywright/internal/places"
 )
 
-// shapes are what a definition makes of bodies; nil where they pass as they are.
+// shapes holds the expressions of a definition for bodies. One that is nil leaves bodies as they are.
 type shapes struct {
 	request  *transform.Body
 	filter   *transform.Filter
@@ -55,7 +55,8 @@ func (k *compiler) shapes(d Definition) (s shapes) {
 	return s
 }
 
-// input is what expressions know of a call. Of the request it is the caller's: the one that is sent has secrets in its query.
+// input returns the values that expressions of a call may use. The request is the caller's: the one that is sent has
+// secrets in its query.
 func (c *call) input(r *http.Request) *transform.Input {
 	user, ok := host.UserFrom(r.Context())
 	in := &transform.Input{

@@ -10,7 +10,7 @@ import (
 
 const marker = "canary-of-a-caller"
 
-// want is what becomes of what a caller sends.
+// want is the expected outcome of a caller's request.
 type want struct {
 	statuses []int
 	closed   bool     // whether the connection takes no further request

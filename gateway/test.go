@@ -16,8 +16,8 @@ import (
 	"github.com/keywright/keywright/host"
 )
 
-// debugRequest is what the header X-Debug-Request says of a request that was tried. What came from a secret is shown as the
-// expression that it came from.
+// debugRequest is the document of the header X-Debug-Request: the request that was tried. What came from a secret is shown
+// as the expression that it came from.
 type debugRequest struct {
 	URL                 string            `json:"url"`
 	Method              string            `json:"method"`

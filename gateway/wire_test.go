@@ -213,7 +213,7 @@ func exchange(t *testing.T, address, raw string, answers int, closed bool) (stat
 	return statuses
 }
 
-// request is what the API gets of an accepted request, byte for byte, with the chunks of its body joined.
+// request returns the bytes of an accepted request as the API gets it, with the chunks of its body joined.
 func (a *wire) request(method, path, framing, body string) string {
 	if framing != "" {
 		framing += "\r\n"

@@ -106,7 +106,7 @@ func (w *world) connector(d gateway.Definition) *gateway.Connector {
 	return c
 }
 
-// answer is what a caller got.
+// answer is the answer that a caller got.
 type answer struct {
 	status int
 	header http.Header

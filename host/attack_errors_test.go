@@ -67,7 +67,8 @@ var quotingTokens = map[string]string{
 	"a trailer": "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\nTrailer: X\r\n\r\n2\r\n{}\r\n0\r\n%s\r\n\r\n",
 }
 
-// said is what whoever was sent a secret may answer with: a token of its own, or the secret in a form that nobody looks for.
+// said returns the texts that a server may answer with after it was sent a secret: a token of its own, or the secret in a
+// form that nobody looks for.
 func said(secret string) map[string]string {
 	return map[string]string{
 		"a token":                         "a-token-of-the-endpoint",

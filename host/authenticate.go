@@ -15,7 +15,7 @@ import (
 	"github.com/keywright/keywright/internal/abi"
 )
 
-// outcome is what a call has come to.
+// outcome is the result of a call.
 type outcome struct {
 	mutation *hostfn.Mutation
 	used     []*tokencache.Handle // what the call read

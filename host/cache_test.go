@@ -287,7 +287,7 @@ func TestTimeoutOfAConnector(t *testing.T) {
 	}
 }
 
-// dripping gives a blank each second, until its context ends.
+// dripping is a body with a blank each second, until its context ends.
 type dripping struct{ ctx context.Context }
 
 func (d *dripping) Read(p []byte) (int, error) {

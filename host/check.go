@@ -327,7 +327,7 @@ func typeOf(value any) string {
 	return "a number"
 }
 
-// hint is what a plugin says of a field, as the end of an error.
+// hint returns a plugin's documentation of a field, as the end of an error.
 func hint(doc string) string {
 	if doc == "" {
 		return "it is required"

@@ -87,10 +87,10 @@ func (e *ConfigError) Error() string {
 
 // Errors that [errors.Is] finds.
 var (
-	// ErrSecretNotFound is what a [Secrets] gives for a name that it does not have.
+	// ErrSecretNotFound is returned by a [Secrets] for a name that it does not have.
 	ErrSecretNotFound = errors.New("the secret is not found")
 	// ErrEchoed is that an API's answer holds the credential that its request was sent with.
 	ErrEchoed = errors.New("the API's answer holds the credential that it was sent")
-	// ErrClosed is what everything gives after [Host.Close].
+	// ErrClosed is returned by all methods after [Host.Close].
 	ErrClosed = errors.New("the host is closed")
 )

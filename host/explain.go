@@ -12,7 +12,7 @@ import (
 	"github.com/keywright/keywright/internal/abi"
 )
 
-// Explanation is what a request would be sent with, for a person to read: a token shows as <token>, a JWT as its header
+// Explanation describes the request that would be sent, for a person to read: a token shows as <token>, a JWT as its header
 // and claims, a secret as its template.
 type Explanation struct {
 	Connector string
@@ -27,7 +27,7 @@ type Explanation struct {
 // Pair is a name and a value.
 type Pair = abi.Pair
 
-// Mutation is what a plugin changes in a request.
+// Mutation is the change of a request by a plugin.
 type Mutation struct {
 	Headers []Pair
 	Query   string

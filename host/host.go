@@ -27,8 +27,8 @@ import (
 	"github.com/keywright/keywright/host/internal/testhook"
 )
 
-// Config is what a host is made of. The zero Config is a host with the five built-in auth types and no secrets. What it
-// has of interfaces and functions is used from many goroutines at once.
+// Config configures a host. The zero Config is a host with the five built-in auth types and no secrets. Its
+// interfaces and functions are used from many goroutines at once.
 type Config struct {
 	Secrets   Secrets           // nil: none
 	Plugins   []Plugin          // auth types beyond the built-in five
@@ -113,7 +113,7 @@ type Host struct {
 	types      map[string]*plugin
 	order      []*plugin
 
-	// reusable is what calls came to, of connectors that name something of the user.
+	// reusable holds the results of calls of connectors that name something of the user.
 	reusable *lru.Cache[reuseKey, *reusable]
 
 	mu     sync.Mutex // of entering and closing
@@ -125,7 +125,7 @@ type Host struct {
 // context's.
 func New(ctx context.Context, c Config) (*Host, error) { return newHost(ctx, c, builtIns(ctx)) }
 
-// Inspect tells what a plugin is, whether or not its auth type is taken in some host.
+// Inspect returns the description of a plugin, whether or not its auth type is taken in some host.
 func Inspect(ctx context.Context, p Plugin) (PluginInfo, error) {
 	h, err := newHost(ctx, Config{Plugins: []Plugin{p}}, nil)
 	if err != nil {

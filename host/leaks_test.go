@@ -15,7 +15,7 @@ import (
 	"sync"
 )
 
-// leaks is what must not come out of a host, and what came out.
+// leaks holds the texts that must not come out of a host, and all that came out.
 type leaks struct {
 	guard  sync.Mutex
 	hidden map[string]string // what each text is

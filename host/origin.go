@@ -112,7 +112,7 @@ func (c *Connector) checkHost(u *url.URL) error {
 // written is scheme and host as a request has them.
 type written struct{ scheme, host string }
 
-// checkTokenURL is what must hold of a field of kind url.
+// checkTokenURL returns an error when a text may not be the value of a field of kind url.
 func (h *Host) checkTokenURL(text string) error {
 	u, err := url.Parse(text)
 	switch {

@@ -27,13 +27,13 @@ type Plugin struct {
 	guest sandbox.Guest // instead of Wasm, in tests of plugins
 }
 
-// Description is what a plugin says of itself.
+// Description describes an auth type, as its plugin declares it.
 type Description = abi.Description
 
 // Field describes a field of an auth type's configuration.
 type Field = abi.Field
 
-// PluginInfo is what is known of a loaded plugin.
+// PluginInfo describes a loaded plugin.
 type PluginInfo struct {
 	Description
 	Name    string   // of the Plugin

@@ -9,9 +9,9 @@ import (
 	"github.com/keywright/keywright/host/internal/template"
 )
 
-// reusable is what a call came to that read nothing of its request or of the moment, but only the connector's
+// reusable is the result of a call that read nothing of its request or of the moment, but only the connector's
 // configuration, secrets, fields of the user and cached entries. As long as these are what they were, the plugin would
-// give the same again, and need not be run.
+// return the same again, and need not run.
 type reusable struct {
 	secrets []string // the values of those that the templates name
 	outcome *outcome

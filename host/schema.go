@@ -38,7 +38,7 @@ func (p PluginInfo) Schema() ([]byte, error) {
 	return json.Marshal(auth)
 }
 
-// schema is what of JSON Schema is needed here.
+// schema is the part of JSON Schema that is needed here.
 type schema struct {
 	Schema               string            `json:"$schema,omitempty"`
 	Title                string            `json:"title,omitempty"`

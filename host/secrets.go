@@ -17,7 +17,7 @@ type Secrets interface {
 	Secret(ctx context.Context, name string) (string, error)
 }
 
-// secretName is what a secret may be called.
+// secretName matches the names that a secret may have.
 var secretName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$`)
 
 // maxSecret is the most bytes of a secret in a file.

@@ -69,8 +69,8 @@ func (c *Connector) Shielded(base http.RoundTripper) http.RoundTripper {
 
 type credentialsKey struct{}
 
-// WithCredentials tells [Connector.Shielded] of credentials that the requests with the context have beside those of their
-// connector: in what an embedder made with templates. Texts without a secret are left out.
+// WithCredentials returns a context whose requests have credentials for [Connector.Shielded] to look for, beside those of
+// their connector: in what an embedder made with templates. Texts without a secret are left out.
 func WithCredentials(ctx context.Context, texts ...Text) context.Context {
 	all, _ := ctx.Value(credentialsKey{}).([]string)
 	all = slices.Clone(all)
@@ -86,7 +86,7 @@ func WithCredentials(ctx context.Context, texts ...Text) context.Context {
 	return context.WithValue(ctx, credentialsKey{}, all)
 }
 
-// echoes is what finds the credentials of a request.
+// echoes holds the finder of a request's credentials.
 type echoes struct {
 	others []string // that the context had
 	finder *echo.Finder
@@ -163,7 +163,7 @@ func (k *keyOf) Value(key any) any {
 	return nil
 }
 
-// response is what may be passed on of an answer.
+// response returns the part of an answer that may be passed on.
 func (s *shield) response(r *http.Response) (*http.Response, error) {
 	if s == nil {
 		return r, nil

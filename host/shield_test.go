@@ -20,7 +20,7 @@ import (
 
 // What comes back through Connector.Shielded: threats.md 45.
 
-// credentialOf is what a request was authenticated with.
+// credentialOf returns the credential of a request.
 func credentialOf(r *http.Request) string {
 	if _, credential, found := strings.Cut(r.Header.Get("Authorization"), " "); found {
 		return credential

@@ -259,7 +259,7 @@ func replayable(r *http.Request) bool {
 	return r.Body == nil || r.Body == http.NoBody || r.GetBody != nil
 }
 
-// closeBody is what a RoundTripper owes its caller also when it fails.
+// closeBody closes the body of a request, which a RoundTripper has to do also when it fails.
 func closeBody(r *http.Request) {
 	if r.Body != nil {
 		_ = r.Body.Close()

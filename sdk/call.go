@@ -51,7 +51,7 @@ func (c *Call) Cache(key, value string, ttl time.Duration) {
 	c.env.CacheSet(key, value, int64(ttl/time.Second))
 }
 
-// JWT is what [Call.SignJWT] signs.
+// JWT is the input of [Call.SignJWT].
 type JWT struct {
 	Key      string   // name of a configuration field of kind Key; its algorithm field says how
 	Header   string   // further header members: a JSON object, or ""

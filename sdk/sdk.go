@@ -38,7 +38,7 @@ type Plugin interface {
 	Authenticate(c *Call) (Mutation, error)
 }
 
-// Validator is what a Plugin also implements when a field's description cannot say all that must hold of it.
+// Validator is implemented by a Plugin whose configuration has rules that the description of its fields cannot express.
 type Validator interface {
 	// Validate runs when a connector is loaded, and returns what is wrong with its configuration.
 	Validate(c *Config) []Problem
@@ -52,11 +52,11 @@ type Problem struct {
 
 // Documents of the contract; ABI.md has them in full.
 type (
-	// Description is what a plugin says of itself.
+	// Description describes an auth type, as its plugin declares it.
 	Description = abi.Description
 	// Field describes a field of the configuration.
 	Field = abi.Field
-	// Mutation is what is to be changed in a request.
+	// Mutation is the change of a request.
 	Mutation = abi.Mutation
 	// Pair is a name and a value: a header, a query parameter or a form field.
 	Pair = abi.Pair

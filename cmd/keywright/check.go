@@ -11,7 +11,7 @@ import (
 	"github.com/keywright/keywright/internal/connectors"
 )
 
-// checked is what check --json writes.
+// checked is the document that check --json writes.
 type checked struct {
 	File       string               `json:"file"`
 	OK         bool                 `json:"ok"`

@@ -86,7 +86,7 @@ func (a *app) importFiles(c *cobra.Command, w content.Writer, files []string) er
 	return failed
 }
 
-// imported tells what was imported of a file.
+// imported writes the outcome of the import of a file.
 func (a *app) imported(file string, dryRun bool, r importer.Result) error {
 	done := "written"
 	if dryRun {

@@ -13,7 +13,7 @@ import (
 	"github.com/keywright/keywright/internal/connectors"
 )
 
-// explained is what explain --json writes.
+// explained is the document that explain --json writes.
 type explained struct {
 	Connector string      `json:"connector"` // its permalink
 	Type      string      `json:"type"`

@@ -83,7 +83,7 @@ func (a *app) version() *cobra.Command {
 	}
 }
 
-// version is what the go command recorded of this binary: in a checkout, the commit.
+// version returns the version that the go command recorded in this binary: in a checkout, the commit.
 func version() string {
 	module := "(devel)"
 	if info, ok := debug.ReadBuildInfo(); ok {

@@ -19,7 +19,7 @@ func (a *app) writeJSON(v any) error {
 	return encoder.Encode(v)
 }
 
-// failed is what --json writes of a failure, the same for all commands. It is part of what check writes.
+// failed is the document that --json writes for a failure, the same for all commands. It is part of the document of check.
 type failed struct {
 	File     string               `json:"file,omitempty"` // the configuration, when it is what is wrong
 	OK       bool                 `json:"ok"`

@@ -101,7 +101,7 @@ func (a *app) plugins(c *cobra.Command, f *configFlags) ([]host.PluginInfo, erro
 	return h.Plugins(), nil
 }
 
-// inspected is what plugin inspect --json writes.
+// inspected is the document that plugin inspect --json writes.
 type inspected struct {
 	host.Description
 	SHA256 string `json:"sha256"`

@@ -21,7 +21,7 @@ const (
 	exitUsage   = 2
 )
 
-// app is what the commands share.
+// app holds the state that the commands share.
 type app struct {
 	in       io.Reader
 	out, err io.Writer
@@ -102,7 +102,7 @@ func (o *once) Set(text string) error {
 	return o.Value.Set(text)
 }
 
-// noCommand is what a command does that only has commands below it.
+// noCommand runs a command that only has commands below it.
 func noCommand(c *cobra.Command, args []string) error {
 	if len(args) == 0 {
 		return misuse(c, "a command is missing")
@@ -128,7 +128,7 @@ func arguments(names ...string) cobra.PositionalArgs {
 	}
 }
 
-// exit tells of an error on stderr, a line for each problem.
+// exit writes an error to stderr, a line for each problem, and returns the exit status.
 func (a *app) exit(err error) int {
 	var usage *usageError
 	var file *connectors.Error
@@ -153,7 +153,7 @@ func (a *app) exit(err error) int {
 	return exitFailure
 }
 
-// misused tells what is wrong with a command line, and how it goes, if that is a line.
+// misused writes the problem of a command line, and the usage if that is one line.
 func (a *app) misused(usage *usageError) {
 	c := usage.command
 	a.tell("%s: %v", c.CommandPath(), usage)

@@ -14,7 +14,7 @@ import (
 	"testing"
 )
 
-// output tells when a text has been written.
+// output collects what is written, and reports when a text has come.
 type output struct {
 	mu      sync.Mutex
 	text    bytes.Buffer

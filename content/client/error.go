@@ -17,7 +17,7 @@ type Error struct {
 	Fields []FieldError
 }
 
-// FieldError is what a server found wrong with a parameter.
+// FieldError is a problem of one parameter that a server has found.
 type FieldError struct {
 	Parameter string `json:"parameter"`
 	Detail    string `json:"detail"`

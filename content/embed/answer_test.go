@@ -89,7 +89,7 @@ func TestAnswersByType(t *testing.T) {
 	}
 }
 
-// frameRest is what every frame has.
+// frameRest are the attributes that every frame has.
 const frameRest = ` sandbox="allow-scripts allow-same-origin allow-popups allow-presentation" referrerpolicy="strict-origin-when-cross-origin" loading="lazy" allowfullscreen=""`
 
 func TestProvidersThatFailLeaveTheURL(t *testing.T) {

@@ -36,7 +36,7 @@ const (
 	maxDocument  = 1 << 20 // bytes of HTML; of more only the text is shown
 )
 
-// Config is what a Resolver is made of.
+// Config configures a Resolver.
 type Config struct {
 	// Transport sends the requests to providers, whose addresses are in a list that others wrote: it has to refuse to
 	// connect to inside addresses. It is required.

@@ -13,7 +13,7 @@ const (
 	pic = "https://pics.example.org/photos/7/by/ann"
 )
 
-// done is what the providers of newWorld make of a URL, as it comes out.
+// done returns the embed that the providers of newWorld make of a URL.
 func done(url string) string { return "<div><b>embed of " + url + "</b></div>" }
 
 func link(url string) string { return `<a href="` + url + `">` + url + `</a>` }

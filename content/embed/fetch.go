@@ -35,7 +35,7 @@ const (
 	failureAge = time.Minute
 )
 
-// answer is what a provider says (oEmbed, section 2.3.4). Sizes and ages are often texts.
+// answer is the answer of a provider (oEmbed, section 2.3.4). Sizes and ages are often texts.
 type answer struct {
 	Type     string `json:"type"`
 	HTML     string `json:"html"`

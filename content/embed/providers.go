@@ -47,7 +47,7 @@ type endpoint struct {
 	url      *url.URL
 }
 
-// listed is what the list says of a provider.
+// listed is a provider in the list.
 type listed struct {
 	Name      string `json:"provider_name"`
 	URL       string `json:"provider_url"`

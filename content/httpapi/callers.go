@@ -6,8 +6,8 @@ import (
 	"net/netip"
 )
 
-// Callers tells who sent a request. Errors: an [*UnauthenticatedError], or [ErrUnavailable]; others count as the latter, and are
-// logged.
+// Callers identifies the sender of a request. Errors: an [*UnauthenticatedError], or [ErrUnavailable]; others count as the latter,
+// and are logged.
 type Callers interface {
 	Caller(r *http.Request) (Caller, error)
 }

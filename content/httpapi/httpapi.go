@@ -20,7 +20,7 @@ import (
 	"github.com/keywright/keywright/internal/places"
 )
 
-// Config is what a handler is made of.
+// Config configures a handler.
 type Config struct {
 	Store  content.Store
 	Embeds Embedder // for resolveEmbeds=true; nil: bodies stay as they are
@@ -54,7 +54,7 @@ type Event struct {
 	Total     time.Duration
 }
 
-// statusGone is what events have for callers that went away. Nothing of it goes over the wire.
+// statusGone is the status in events of callers that went away. It never goes over the wire.
 const statusGone = 499
 
 // answerTime is how long an operation may take. Without an end, requests would pile up behind a database that hangs.

@@ -12,7 +12,7 @@ import (
 	"github.com/keywright/keywright/content"
 )
 
-// operation is what can be asked.
+// operation is one of the read operations.
 type operation struct {
 	name   string
 	path   []string // segments below the base; "" stands for an id
@@ -77,7 +77,7 @@ func sentPath(u *url.URL) string {
 	return u.EscapedPath()
 }
 
-// result is what lists and product updates are wrapped in.
+// result wraps lists and product updates.
 type result struct {
 	Result any `json:"result"`
 }

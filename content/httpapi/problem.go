@@ -22,7 +22,7 @@ type problem struct {
 	cause      error // for the log
 }
 
-// fieldProblem is what is wrong with a parameter.
+// fieldProblem is a problem of one parameter.
 type fieldProblem struct {
 	Parameter string `json:"parameter"`
 	Detail    string `json:"detail"`

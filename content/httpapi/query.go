@@ -43,7 +43,7 @@ func (q *query) note(name, detail string) {
 	q.wrong = append(q.wrong, fieldProblem{name, detail})
 }
 
-// problem is what is wrong with the parameters that were asked for.
+// problem returns an error for the parameters that are wrong, or nil.
 func (q *query) problem() error {
 	if len(q.wrong) == 0 {
 		return nil

@@ -16,7 +16,7 @@ import (
 	"github.com/keywright/keywright/content/httpapi"
 )
 
-// parts are what ids are made of here; the last ones make an id that cannot be.
+// parts are the parts of the ids here; the last ones make an id that cannot be.
 var parts = []string{
 	"a", "b", "1", "0", ".", "..", "/", "%", "%2F", "ü", "日", "'", "\"", " ", "?", "&", "=", "#", ";", "\\", "+", "--", "replies", "articles", "<", "💬",
 	"\x00", "\n", "\xff", "\u0085",
@@ -157,7 +157,7 @@ func (g *guess) moderatorID(e *expected, found, hidden bool) {
 	e.absent = !found || hidden && !moderate
 }
 
-// status is what the checks give, in their order.
+// status returns the status that the checks lead to, in their order.
 func (e *expected) status(closed bool) int {
 	switch {
 	case e.impossible:

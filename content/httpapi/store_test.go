@@ -131,7 +131,7 @@ func handler(t testing.TB, c httpapi.Config) http.Handler {
 	return h
 }
 
-// answer is what came back.
+// answer is an answer of the handler.
 type answer struct {
 	status int
 	header http.Header

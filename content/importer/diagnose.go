@@ -73,7 +73,7 @@ type syntaxProblem struct {
 	err error
 }
 
-// moreAfter is what is wrong when a record has an end, and does not end there.
+// moreAfter is the problem of a line that goes on after its record.
 const moreAfter = "there is more after the end of the record"
 
 // syntax finds the place where a text stops being JSON, if there is one.

@@ -36,7 +36,7 @@ type Options struct {
 	Progress func(Result)  // is called after each batch, with what has been done until then
 }
 
-// Result is what an import has done.
+// Result is the outcome of an import.
 type Result struct {
 	ProductUpdates, Articles, Replies, Moderators int // written; in a dry run, what would have been
 
@@ -97,7 +97,7 @@ func stopped(name, what string, err error, r *Result, o Options) error {
 	return fmt.Errorf("%s: %s: %w; the good records before, %d, %s", name, what, err, r.Written(), then)
 }
 
-// batch is what is written at once, and how far the input was read for it.
+// batch holds the records that are written at once, and how far the input was read for them.
 type batch struct {
 	records  []content.Record
 	problems []Problem

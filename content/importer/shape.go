@@ -8,7 +8,7 @@ import (
 	"github.com/keywright/keywright/content"
 )
 
-// shape is what a value has to be.
+// shape describes the values that are allowed in a place.
 type shape struct {
 	kind    kind
 	members map[string]*shape // of a kindRecord

@@ -42,7 +42,7 @@ func Open(ctx context.Context, address string) (*Store, error) {
 	return store, nil
 }
 
-// settings are what the store needs of a connection, unless the URL says something else.
+// settings are the defaults of a connection. The URL may change them.
 var settings = map[string]string{
 	"application_name": "keywright",
 	// All statements find what they want by an index, row by row. What PostgreSQL guesses about a table that was filled just

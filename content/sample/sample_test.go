@@ -12,7 +12,7 @@ import (
 	"github.com/keywright/keywright/content/importer"
 )
 
-// community is what the sample has.
+// community is the content of the sample.
 type community struct {
 	updates    map[string]*content.ProductUpdate
 	articles   map[string]*content.Article

@@ -51,7 +51,7 @@ func (plugin) Authenticate(c *sdk.Call) (sdk.Mutation, error) {
 		"ACME-HMAC-SHA256 key="+c.Config("key_id")+", time="+now+", signature="+signature), nil
 }
 
-// target is what stands after scheme and host.
+// target returns the part of a URL after scheme and host.
 func target(url string) string {
 	_, rest, _ := strings.Cut(url, "://")
 	at := strings.IndexAny(rest, "/?")

@@ -157,7 +157,7 @@ func (h *Harness) given(target string, response *http.Response) {
 	}
 }
 
-// failing gives an error when it is read, if it has one.
+// failing is a reader that returns its error, if it has one.
 type failing struct{ err error }
 
 func (f failing) Read([]byte) (int, error) {

@@ -19,7 +19,7 @@ import (
 // shortest is the number of bytes from which a text is searched for: a shorter one would be found by chance.
 const shortest = 8
 
-// evidence is what must not come out, and what came out.
+// evidence holds the texts that must not come out, and all that came out.
 type evidence struct {
 	mu       sync.Mutex
 	needles  []needle

@@ -174,7 +174,7 @@ func (h *Harness) Advance(d time.Duration) {
 	h.now = h.now.Add(d)
 }
 
-// Description is what the plugin says of itself.
+// Description returns the description of the plugin.
 func (h *Harness) Description() host.Description {
 	h.tb.Helper()
 	return h.live().Plugins()[0].Description
@@ -187,7 +187,7 @@ func (h *Harness) Exchanges() []Exchange {
 	return slices.Clone(h.exchanges)
 }
 
-// Calls are what the host observed of the plugin's calls so far.
+// Calls returns the calls of the plugin that the host has observed so far.
 func (h *Harness) Calls() []host.Call {
 	h.mu.Lock()
 	defer h.mu.Unlock()

@@ -79,7 +79,7 @@ const (
 // Groups lists every group.
 var Groups = []string{GroupSecret, GroupToken, GroupCache, GroupSign}
 
-// GroupOf gives the group of a host function in ModuleUser, or "" for one that every plugin has.
+// GroupOf returns the group of a host function in ModuleUser, or "" for one that every plugin has.
 func GroupOf(function string) string {
 	switch function {
 	case UserSecretGet:
@@ -94,7 +94,7 @@ func GroupOf(function string) string {
 	return ""
 }
 
-// Grants are what an operator may allow one plugin beyond the default.
+// Grants are the rights that an operator may give one plugin beyond the default.
 const (
 	GrantSignRaw = "sign_raw" // sign: raw signatures over bytes that the plugin chose
 	GrantReveal  = "reveal"   // reveal: the bytes of sealed values

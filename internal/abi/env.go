@@ -12,7 +12,7 @@ const (
 	LevelError
 )
 
-// Env is what a guest can ask of its host, one method for each host function. Compiled to WebAssembly, the SDK
+// Env has the functions of the host that a guest can call, one method for each. Compiled to WebAssembly, the SDK
 // implements it with imports; in the host it is the call itself, so that a plugin also runs as plain Go.
 //
 // A method either succeeds or ends the call: it does not return to the guest then.

@@ -21,7 +21,7 @@ import (
 
 // Options say what a file is loaded with.
 type Options struct {
-	// Host is what the host is made of. The plugins of the file come after its own. When its Egress allows plain http, a
+	// Host configures the host. The plugins of the file come after its own. When its Egress allows plain http, a
 	// connector's url may have it.
 	Host host.Config
 	// First is asked for a secret before the stores that the file names. When it names none, Host has all of them.
@@ -34,7 +34,7 @@ type Options struct {
 	ReadSecrets bool
 }
 
-// Set is what a file has: connectors, ready for use, and their host.
+// Set holds the connectors of a file, ready for use, and their host.
 type Set struct {
 	Host       *host.Host
 	Connectors []*Connector // in the order of the file

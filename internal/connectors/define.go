@@ -30,7 +30,7 @@ type definition struct {
 	gateway   gateway.Definition
 }
 
-// path is what paths in problems begin with.
+// path returns the beginning of paths in problems.
 func (c *definition) path() string {
 	if c.permalink == "" {
 		return fmt.Sprintf("connectors[%d]", c.index)

@@ -11,8 +11,8 @@ import (
 	"github.com/keywright/keywright/internal/metrics"
 )
 
-// gatewayMetrics are what /metrics shows. Labels are of the configuration, or of a list that this program has: none of them grows
-// with what callers send.
+// gatewayMetrics holds the metrics that /metrics shows. Labels are of the configuration, or of a list that this program
+// has: none of them grows with what callers send.
 type gatewayMetrics struct {
 	*metrics.Registry
 

@@ -15,7 +15,7 @@ import (
 	"google.golang.org/protobuf/proto"
 )
 
-// collected is what a collector of traces got.
+// collected holds the traces that a collector got.
 type collected struct {
 	mu    sync.Mutex
 	all   []*span.Span

@@ -49,7 +49,7 @@ type Tokens interface {
 	Subject(token string) (string, bool)
 }
 
-// Received is what a request looked like when it arrived. Credentials are masked.
+// Received is a request as it arrived. Credentials are masked.
 type Received struct {
 	Method  string   `json:"method"`
 	Path    string   `json:"path"`
@@ -78,7 +78,7 @@ func (a *API) Received() []Received {
 	return slices.Clone(a.received)
 }
 
-// answer is what the API says to a request.
+// answer is the API's answer to a request.
 type answer struct {
 	status    int
 	challenge string // becomes WWW-Authenticate
@@ -164,7 +164,7 @@ func credentials(header http.Header, query url.Values) map[string][]string {
 	return found
 }
 
-// challenge is what WWW-Authenticate says to a request without credential; RFC 9110 wants one with each 401.
+// challenge returns the WWW-Authenticate for a request without credential; RFC 9110 wants one with each 401.
 func challenge(expected string) string {
 	if expected == "Authorization" {
 		return `Bearer realm="api"`

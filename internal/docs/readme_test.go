@@ -169,7 +169,8 @@ func (r *reader) run(t *testing.T, b block) {
 	r.dir = strings.TrimSpace(dir.String())
 }
 
-// changing is what differs from run to run in what README.md shows: times, and the first characters of credentials.
+// changing matches what differs from run to run in the output that README.md shows: times, and the first characters of
+// credentials.
 var changing = regexp.MustCompile(`\d+ µs|\(\d+\.\d+s\)|[\w-]{4}…`)
 
 func stable(text string) string { return changing.ReplaceAllLiteralString(text, "#") }

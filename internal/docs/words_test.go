@@ -93,3 +93,17 @@ func anchors(t *testing.T, name string) (all []string) {
 	}
 	return all
 }
+
+// A comment begins as those of the standard library do: what is declared "returns" something, "reports whether", or "is"
+// something with a name.
+func TestCommentsAreInGosWords(t *testing.T) {
+	dialect := regexp.MustCompile(`(?m)^\s*// \w+(\.\w+)? (gives|tells|is what|are what)\b.*`)
+	for _, name := range texts(t) {
+		if !strings.HasSuffix(name, ".go") {
+			continue
+		}
+		for _, found := range dialect.FindAllString(document(t, name), -1) {
+			t.Errorf("%s: %s\nsay that it returns, reports whether, or is something", name, strings.TrimSpace(found))
+		}
+	}
+}

@@ -15,9 +15,9 @@ import (
 // Files name a certificate with its chain, and its key, PEM each.
 type Files struct{ Cert, Key string }
 
-// Certificate is what callers see of a server. It is read again when its files have changed: who renews it need not tell.
-// A pair that cannot be used leaves the one before in use. One that has expired is used, since callers refuse it with a
-// clear error, and the log says so: when it comes into use, or at the first connection after its time.
+// Certificate is the certificate of a server and its key. It is read again when its files have changed: who renews it need
+// not tell. A pair that cannot be used leaves the one before in use. One that has expired is used, since callers refuse it
+// with a clear error, and the log says so: when it comes into use, or at the first connection after its time.
 type Certificate struct {
 	Logger *slog.Logger
 	Clock  func() time.Time // nil is time.Now

@@ -31,7 +31,7 @@ const (
 	noticeTime   = 200 * time.Millisecond // of waiting for requests in flight, until the log says so
 )
 
-// Config is what Run needs.
+// Config configures Run.
 type Config struct {
 	Listen, Admin string       // addresses, host:port
 	Handler       http.Handler // for callers

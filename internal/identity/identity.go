@@ -81,7 +81,7 @@ type Header struct {
 	ID, Email, Username, FirstName, LastName, TenantID string
 }
 
-// Options are what an [Identifier] uses of the world.
+// Options holds the clock, network and log of an [Identifier].
 type Options struct {
 	// Transport fetches JWKSURL: the host's guarded one. It is not asked to follow redirects.
 	Transport http.RoundTripper
@@ -140,7 +140,7 @@ func (i *Identifier) Ready(ctx context.Context) error {
 	return err
 }
 
-// User tells who the user of a request is, or why it has to be refused, with an [*Error]. The zero User is nobody. The
+// User returns the user of a request, or an [*Error] that says why it has to be refused. The zero User is nobody. The
 // request is not changed.
 func (i *Identifier) User(r *http.Request) (host.User, error) {
 	switch {

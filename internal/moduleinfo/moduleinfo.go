@@ -10,7 +10,7 @@ import (
 	"github.com/tetratelabs/wazero"
 )
 
-// Info is what a module says of itself.
+// Info describes a module.
 type Info struct {
 	Imports []string `json:"imports"` // of functions: module.name, in the module's order
 	Exports []string `json:"exports"` // of functions, sorted

@@ -100,8 +100,7 @@ func TestWaitingEnds(t *testing.T) {
 	})
 }
 
-// A share is one place at least, and otherwise not all of them.
-// Who gives up leaves the line, and nobody else of its owner does.
+// A caller that stops waiting leaves the line, and no other of its owner does.
 func TestWhoGivesUpLeavesTheLine(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := New(2, 0) // of which one is the owner's
@@ -127,6 +126,7 @@ func TestWhoGivesUpLeavesTheLine(t *testing.T) {
 	})
 }
 
+// A share is one place at least, and otherwise not all of them.
 func TestShare(t *testing.T) {
 	for all, want := range map[int]int{1: 1, 2: 1, 3: 1, 4: 2, 128: 64} {
 		if got := New(all, 0).Share(); got != want {

@@ -23,7 +23,7 @@ var buildTags = []string{
 	"gc.leaking", "scheduler.none", "serial.none", "tinygo.unicore",
 }
 
-// goPackage is what is read of the output of `go list -json`.
+// goPackage is the part of the output of `go list -json` that is read.
 type goPackage struct {
 	ImportPath, Name, Dir string
 	Standard              bool

@@ -171,7 +171,7 @@ func (c Compiler) link(ctx context.Context, dir string) ([]byte, error) {
 	return wasm, nil
 }
 
-// commandError tells what was tried and what the command wrote, which is all that a user can act on.
+// commandError returns an error with what was tried and what the command wrote, which is all that a user can act on.
 func commandError(ctx context.Context, what string, err error, output []byte) error {
 	if ctx.Err() != nil {
 		return fmt.Errorf("%s: %w", what, context.Cause(ctx))

@@ -17,8 +17,8 @@ import (
 	"github.com/keywright/keywright/host"
 )
 
-// secretName is what a secret may be called, as in package host. It has no slash and is neither . nor .., so that it may
-// be put into a path.
+// secretName matches the names that a secret may have, as in package host. A name has no slash and is neither . nor .., so
+// that it may be put into a path.
 var secretName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$`)
 
 func notAName(name string) error {

@@ -165,7 +165,8 @@ func (v *vault) value(body []byte, path, field string) (string, error) {
 	return value, nil
 }
 
-// missing tells what is not there, or was deleted, from a path that no engine serves: Vault answers 404 to both.
+// missing returns the error for an answer of 404: Vault sends it for a secret that is not there or was deleted, and for a
+// path that no engine serves.
 func missing(body []byte, path string) error {
 	var document struct {
 		Data   jsontext.Value    `json:"data"`

@@ -44,7 +44,7 @@ type refusal struct {
 	at  time.Time
 }
 
-// span is what a server says of how long a token lives.
+// span returns how long a token lives, from what the server says.
 func (s *session) span(now time.Time, seconds int64) time.Duration {
 	s.updated, s.looked, s.renew, s.ends = now, now, time.Time{}, time.Time{}
 	if seconds <= 0 {

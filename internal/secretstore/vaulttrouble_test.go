@@ -18,7 +18,7 @@ import (
 	"github.com/keywright/keywright/internal/secretstore"
 )
 
-// echo is what a hostile server could send back: the token, the body of the login.
+// echo returns the text that a hostile server could send back: the token, the body of the login.
 func echo(r *http.Request) string {
 	body, _ := io.ReadAll(r.Body)
 	return r.Header.Get("X-Vault-Token") + " " + string(body)
@@ -155,7 +155,7 @@ func (m *inMemory) RoundTrip(r *http.Request) (*http.Response, error) {
 	return answer.Result(), nil
 }
 
-// drip gives a byte each second for as long as its request lasts.
+// drip is a body with a byte each second for as long as its request lasts.
 type drip struct{ ctx context.Context }
 
 func (d drip) Read(p []byte) (int, error) {

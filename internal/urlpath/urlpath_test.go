@@ -108,7 +108,7 @@ func TestJoinRefuses(t *testing.T) {
 	}
 }
 
-// dots are what NFKC makes of full-width characters, and names of hosts of ideographic full stops.
+// dots replaces characters as NFKC does full-width ones, and as names of hosts do ideographic full stops.
 var dots = strings.NewReplacer("．", ".", "。", ".", "｡", ".", "․", ".", "﹒", ".", "‥", "..", "／", "/", "＼", "/", `\`, "/")
 
 // Whatever the path is, the request goes to the base's host and stays below its path (threats.md 27).

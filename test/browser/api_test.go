@@ -36,7 +36,7 @@ type api struct {
 	secrets  []string        // what nobody but the gateway, the API and the authorization server may see
 }
 
-// answer is what the API says to who is let in.
+// answer is the API's answer to a request with a credential.
 type answer struct {
 	Path  string `json:"path"`
 	By    string `json:"by"`    // whom the credential is of: a client, or a subject
@@ -105,7 +105,7 @@ func (a *api) serve(w http.ResponseWriter, r *http.Request) {
 	_ = json.NewEncoder(w).Encode(said) // what fails shows in the browser
 }
 
-// check tells whom a request's credential is of; "" is nobody.
+// check returns the credential of a request and its owner; "" is nobody.
 func (a *api) check(path string, r *http.Request) (credential, by string) {
 	bearer, _ := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
 	switch path {

@@ -164,7 +164,7 @@ func (b *tab) visit(origin, html string) {
 	}
 }
 
-// fetched is what a script gets of fetch().
+// fetched is the result of fetch() in a script.
 type fetched struct {
 	Failed string      `json:"failed"` // why there is no answer
 	Status int         `json:"status"`

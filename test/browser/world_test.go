@@ -238,7 +238,7 @@ func (w *world) session(email string) string {
 	return signed
 }
 
-// log is what the gateway logs.
+// log holds the log of the gateway.
 type log struct {
 	mu   sync.Mutex
 	text bytes.Buffer

@@ -219,7 +219,7 @@ func newWorld(t *testing.T, text string, secrets host.Secrets) *world {
 	return w
 }
 
-// answer is what a caller got.
+// answer is the answer that a caller got.
 type answer struct {
 	status      int
 	kind, stage string // of a problem

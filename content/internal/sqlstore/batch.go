@@ -10,7 +10,8 @@ import (
 	"github.com/keywright/keywright/content"
 )
 
-// batch is what one call writes: of records with the same id, the last. The rows are in the order of their columns.
+// batch holds the rows that one call writes: of records with the same id, the last. The rows are in the order of their
+// columns.
 type batch struct {
 	productUpdates map[key][]any
 	articles       map[string]article
@@ -101,7 +102,7 @@ func (b *batch) touched() [][]any {
 	return rows
 }
 
-// key is what rows are ordered by: an activity, or the id of an article, or nothing; and an id.
+// key orders rows: by an activity, or the id of an article, or nothing; and then by an id.
 type key struct{ first, id string }
 
 func (k key) compare(other key) int {

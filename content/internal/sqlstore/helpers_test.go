@@ -122,7 +122,7 @@ func notFound(t testing.TB, what string, err error) {
 	}
 }
 
-// fatal is what a test of rapid has, too.
+// fatal is the part of testing.TB that a test of rapid has, too.
 type fatal interface {
 	Helper()
 	Errorf(format string, args ...any)

@@ -14,7 +14,7 @@ import (
 	"github.com/keywright/keywright/content"
 )
 
-// Config is what a store is made of. The schema is that of [Migrate].
+// Config configures a store. The schema is that of [Migrate].
 type Config struct {
 	Reads  *sql.DB
 	Writes *sql.DB // may be the same
@@ -141,7 +141,7 @@ func (s *Store) reader(ctx context.Context) (statement context.Context, done fun
 	}, nil
 }
 
-// impossible tells of an id that no record has. The database is not asked for it, as PostgreSQL refuses some.
+// impossible reports whether no record can have an id. The database is not asked for it, as PostgreSQL refuses some.
 func impossible(id string) bool { return content.CheckID(id) != nil }
 
 // ProductUpdate implements [content.Store].

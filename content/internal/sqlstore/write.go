@@ -110,7 +110,7 @@ UPDATE articles SET activity = moved.activity FROM moved WHERE articles.id = mov
 	return recount(ctx, tx, limits, from, to)
 }
 
-// state is what the database knows of an article, or of what may become one.
+// state is the row of an article, or of an id that may become one.
 type state struct {
 	id               string
 	exists, listed   bool

@@ -17,7 +17,7 @@ import (
 	"github.com/keywright/keywright/internal/exprscan"
 )
 
-// expression is what the virtual machine runs. It is safe for concurrent use.
+// expression is a program of the virtual machine. It is safe for concurrent use.
 type expression struct {
 	program *vm.Program
 	kind    reflect.Kind // of the value, Interface when it depends

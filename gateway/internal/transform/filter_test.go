@@ -19,7 +19,7 @@ func runFilter(t *testing.T, source, records, body string) (string, error) {
 	return string(out), err
 }
 
-// recordsOf is what the tests call the records of an object that has them.
+// recordsOf returns the name of the member that has the records of a body, or "" when the body itself is the list.
 func recordsOf(body string) string {
 	if strings.Contains(body, `"records"`) {
 		return "records"

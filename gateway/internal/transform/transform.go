@@ -50,7 +50,7 @@ const (
 	MaxReadings = 32 * MaxReading
 )
 
-// Input is what expressions are evaluated with. Functions may be nil when no expression calls them.
+// Input holds the values of expressions. Functions may be nil when no expression calls them.
 type Input struct {
 	User     *host.User // nil when the request has none
 	Variable func(name string) (value string, ok bool)

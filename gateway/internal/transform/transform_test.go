@@ -12,7 +12,7 @@ import (
 	"github.com/keywright/keywright/host"
 )
 
-// testInput is what the tests evaluate with: a user of a tenant, a request, and a JSON answer.
+// testInput returns the input of the tests: a user of a tenant, a request, and a JSON answer.
 func testInput() *Input {
 	variables := map[string]string{"region": "eu", "nothing": ""}
 	return &Input{

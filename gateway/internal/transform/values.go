@@ -18,7 +18,7 @@ import (
 // number is the text of a JSON number that is neither an int nor a float64, or that goes straight to the output.
 type number string
 
-// absent is what a?.b gives when there is no a. What is behind it is absent, too, and all of the chain is then null.
+// absent is the value of a?.b when there is no a. What follows in the chain is absent, too, and the whole chain is then null.
 type absent struct{}
 
 // source is where an object or array comes from.
@@ -29,7 +29,7 @@ type source struct {
 	numbers map[any]number // by name or index: text of floats, where theirs would be another one
 }
 
-// address tells values apart that may be equal. It is 0 for what has no parts.
+// address returns a number that differs for two values that may be equal. It is 0 for a value without parts.
 func address(value any) uintptr {
 	switch value := value.(type) {
 	case []any:

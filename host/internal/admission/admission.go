@@ -30,7 +30,7 @@ const (
 	globalExport = abi.ExportReserved + "global " // and the index of a mutable global
 )
 
-// Limits are what a module may have. All of them have to be positive.
+// Limits bound a module. All of them have to be positive.
 type Limits struct {
 	ModuleBytes   int    // of the module as delivered
 	Functions     int    // that it defines

@@ -28,7 +28,7 @@ func (s Signature) String() string {
 	return "(" + list(s.Params) + ") → " + results
 }
 
-// contract is what modules may import, and what they have to export.
+// contract lists the imports that modules may have, and the exports that they have to have.
 type contract struct {
 	imports map[Import]host
 	exports []export
@@ -61,7 +61,7 @@ type export struct {
 	Signature
 }
 
-// initialize is what reactor modules of WASI have run before any other export.
+// initialize is the export that runs before any other in reactor modules of WASI.
 const initialize = "_initialize"
 
 // plugins is version 1 of the plugin contract.

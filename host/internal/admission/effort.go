@@ -15,7 +15,7 @@ const (
 	bulkBranches = 10 // that a bulk operation counts as: it is a loop, when compiled
 )
 
-// effort is what compiling a function will take. That is not what its length suggests: an instruction that may trap
+// effort estimates the work of compiling a function. Its length alone says little of it: an instruction that may trap
 // costs ten times what an addition does, and some of it grows with the product of several things.
 type effort struct {
 	instructions int
@@ -69,7 +69,7 @@ func (b *body) set() {
 	}
 }
 
-// units is what it takes but for the joins.
+// units returns the effort without that of the joins.
 func (e *effort) units() int {
 	return 4 + e.instructions/8 + e.plain/3 + e.work + e.work*e.work/12_000 + e.branches*e.branches/300 + e.live/12
 }

@@ -39,7 +39,7 @@ var order = [...]byte{
 	sectionExport: 7, sectionStart: 8, sectionElement: 9, sectionDataCount: 10, sectionCode: 11, sectionData: 12,
 }
 
-// module is what has been read so far of one. Index spaces begin with what is imported.
+// module is a module as far as it has been read. Index spaces begin with what is imported.
 type module struct {
 	limits  Limits
 	rules   contract

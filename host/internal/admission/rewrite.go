@@ -8,7 +8,7 @@ import (
 	"github.com/keywright/keywright/internal/abi"
 )
 
-// rewriting is what a module is to become. Everything new comes after what is there in its index space, so that no
+// rewriting is the module that comes out. Everything new comes after what is there in its index space, so that no
 // index changes but those of imported functions that something refers to.
 type rewriting struct {
 	sections  [sectionDataCount + 1]section

@@ -18,7 +18,7 @@ import (
 	"github.com/keywright/keywright/internal/abi"
 )
 
-// features is what package sandbox has wazero compile.
+// features are those that package sandbox turns on in wazero.
 const features = api.CoreFeaturesV2 &^ api.CoreFeatureSIMD
 
 // assemble makes a module of its text with wat2wasm, of the Debian package wabt.
@@ -165,7 +165,7 @@ func (m *machine) host(guest api.Module, name string, s Signature, stack []uint6
 	m.asked = append(m.asked, note)
 }
 
-// left is what is left of the fuel of an instance.
+// left returns the rest of the fuel of an instance.
 func left(instance api.Module) int64 { return int64(instance.ExportedGlobal(FuelExport).Get()) }
 
 func refuel(instance api.Module, units int64) {

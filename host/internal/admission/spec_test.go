@@ -304,7 +304,7 @@ func (s *specRun) compareState(t *testing.T, where string, on *triple) {
 	}
 }
 
-// cause is what a trap says, without where.
+// cause returns the text of a trap, without its place.
 func cause(err error) string {
 	for err != nil {
 		inner := errors.Unwrap(err)

@@ -13,7 +13,7 @@ const (
 	maxDigits      = 8 // of a number in HTML, or in braces
 )
 
-// intros are what escapes and line breaks begin with, in the order of their kinds.
+// intros are the first bytes of escapes and line breaks, in the order of their kinds.
 const intros = "%\\&\n\r"
 
 // kinds is a set of kinds of escapes: a bit for each of intros, and one for +, which matters only where a text has a
@@ -29,7 +29,7 @@ const (
 	pluses
 )
 
-// worthwhile tells by the second byte of an escape whether it may stand for something that is to be had.
+// worthwhile returns, by the second byte of an escape, the kinds that may stand for a byte that some needle has.
 func worthwhile(has *[256]bool) (worth [256]kinds) {
 	const digits, upper = "0123456789abcdef", "0123456789ABCDEF"
 	for c := range has {
@@ -83,7 +83,7 @@ var base64Characters = func() (set [256]bool) {
 	return set
 }()
 
-// escape is what the bytes at some place may stand for.
+// escape holds the readings of the bytes at some place.
 type escape struct {
 	last     bool // set by the caller: no data comes after these
 	readings [8]reading

@@ -1,6 +1,6 @@
 package echo
 
-// setup is what following costs at least, in steps.
+// setup is the least cost of following, in steps.
 const setup = 8
 
 // follow goes on with the needles of a step, which begin at start, and the data. Where an escape may be taken in several

@@ -153,7 +153,7 @@ func (s *search) from(at int) (found bool) {
 	return s.leads(head{}, at) && s.follow(s.all(at), at)
 }
 
-// head is what needles may begin with: three bytes, or what is known of them.
+// head is the beginning of needles: three bytes, or as many as are known.
 type head struct {
 	text   [3]byte
 	length int

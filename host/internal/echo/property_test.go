@@ -317,7 +317,7 @@ func drawForm(t *rapid.T, text string) string {
 	return b.String()
 }
 
-// chunks gives its texts, each in a Read of its own.
+// chunks is a reader that returns each of its texts in a Read of its own.
 type chunks struct {
 	rest     []string
 	withLast bool // the end comes with the last bytes

@@ -47,7 +47,7 @@ type Policy struct {
 	// Allow has further addresses that may be dialled, whatever their kind.
 	Allow []netip.Prefix
 
-	// Proxy is what all connections go through: http, https, socks5 or socks5h. Nil is none; the environment's
+	// Proxy is the proxy for all connections: http, https, socks5 or socks5h. Nil is none; the environment's
 	// proxies are never used. The proxy's own address is not checked, since the operator chose it. It is the proxy
 	// that looks host names up, so it has to keep them out of the operator's network; what can be refused here are
 	// addresses and names of this machine written in the URL.

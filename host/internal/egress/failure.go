@@ -11,9 +11,9 @@ import (
 	"github.com/keywright/keywright/internal/tlsfailure"
 )
 
-// Failure is what may be said of an error of net/http. Its texts quote what the other side sent, a status line or a
-// header, and who has just been sent a credential may send it back. So only errors of the connection keep their text;
-// errors.Is still finds what is behind the others.
+// Failure returns an error of net/http without what may not be shown. Its texts quote what the other side sent, a status
+// line or a header, and who has just been sent a credential may send it back. So only errors of the connection keep their
+// text; errors.Is still finds what is behind the others.
 func Failure(err error) error {
 	var refused *AddressError
 	var lookup *net.DNSError

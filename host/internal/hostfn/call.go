@@ -79,7 +79,7 @@ func New(ctx context.Context, plan *Plan, inputs *Inputs, mode Mode) *Call {
 // call takes would also tell how long a secret is.
 const maxOpened = 2 << 20
 
-// ended is what a host function panics with when it ends the call.
+// ended is the value with which a host function panics when it ends the call.
 type ended struct{}
 
 // Failure is why a host function ended the call, or nil.
@@ -119,7 +119,7 @@ func (c *Call) Held() int {
 	return held
 }
 
-// handleBytes is what a handle takes beside its name, about.
+// handleBytes is about how many bytes a handle takes beside its name.
 const handleBytes = 150
 
 // Forget drops what the call has of its request, once it has ended.
@@ -219,10 +219,10 @@ func (c *Call) combine(where, text string) (seal.Value, bool) {
 	return v, sealed
 }
 
-// Values is what templates are rendered with that are not of a field.
+// Values returns the values for templates that are not of a field.
 func (c *Call) Values() template.Values { return (*values)(c) }
 
-// values is what templates of a call are rendered with.
+// values implements template.Values for a call.
 type values Call
 
 func (v *values) Secret(name string) (string, error) {

@@ -158,7 +158,7 @@ func (c *Call) plainText(f *Field) string {
 	return whole
 }
 
-// checkRendered is what must hold of a field's rendered value, whether a template gave it or not.
+// checkRendered returns an error when a field may not have a rendered value, whether it came from a template or not.
 func checkRendered(f *Field, value string) error {
 	if f.Required || f.Sealed || f.Kind == abi.KindKey {
 		if strings.TrimSpace(value) == "" {
@@ -191,7 +191,7 @@ func CheckValue(f *abi.Field, value string) error {
 	return nil
 }
 
-// mask is what a person may see of a field: its template, but never a credential that was written out.
+// mask returns the text of a field for a person to see: its template, but never a credential that was written out.
 func mask(f *Field) string {
 	if !f.Text.Secret() { // what is secret in it, if anything, is written out
 		return "<" + f.Name + ">"

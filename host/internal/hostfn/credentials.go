@@ -38,9 +38,9 @@ func (c *Call) note(m *Mutation, written abi.Pair, name, value string) {
 	}
 }
 
-// Credentials are what a mutation of the call brought into its request: the texts that sealed values were put into, and
-// these; their parts; the connector's secrets, where they are in any of these; and what all of them decode to. Some are
-// part of others, and some may be short.
+// Credentials returns the texts that a mutation of the call brought into its request: those that sealed values were put
+// into, and these; their parts; the connector's secrets, where they are in any of these; and what all of them decode to.
+// Some are part of others, and some may be short.
 func (c *Call) Credentials(m *Mutation) []string {
 	all := slices.Clone(m.opened)
 	for _, header := range m.Headers {

@@ -15,7 +15,7 @@ import (
 	"github.com/keywright/keywright/internal/abi"
 )
 
-// Mutation is what is to be changed in a request, with its sealed values put in: never to be logged.
+// Mutation is the change of a request, with its sealed values put in: never to be logged.
 type Mutation struct {
 	Headers    []abi.Pair
 	Query      string // to be appended to the raw query
@@ -164,8 +164,8 @@ func (c *Call) mutation(output []byte) *Mutation {
 	return m
 }
 
-// aloneWhenSealed is what holds of headers. Beside another, whether the request fails for two headers of one name would tell a
-// plugin whether its guess of a secret is right.
+// aloneWhenSealed is the rule for headers with sealed names. Beside another, whether the request fails for two headers of
+// one name would tell a plugin whether its guess of a secret is right.
 const aloneWhenSealed = "only a header that is alone may have such a name"
 
 // percentEncode encodes as RFC 3986 section 2.1 has it. A space is %20, which all servers read, and not a + as in forms.

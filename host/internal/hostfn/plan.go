@@ -67,7 +67,7 @@ type Field struct {
 	Source any                // as written, for validate
 }
 
-// Plan is what all calls of one connector share. It does not change once a call has it.
+// Plan holds what all calls of one connector share. It does not change once a call has it.
 type Plan struct {
 	Fields      map[string]*Field
 	Names       template.Names        // of all templates
@@ -94,7 +94,7 @@ type Plan struct {
 	Revealed func(text string) // is called with each text that a guest reveals, unless it is nil
 }
 
-// Inputs are what one request brings: the values of all that the templates name, read before the guest runs, so that a
+// Inputs holds the values of one request: the values of all that the templates name, read before the guest runs, so that a
 // call sees each in one state, and no guest occupies a sandbox while a secrets store answers.
 type Inputs struct {
 	Secrets   []string // the values of Plan.Names.Secrets

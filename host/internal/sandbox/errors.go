@@ -27,7 +27,7 @@ const (
 
 func (k Kind) Error() string { return string(k) }
 
-// Error is what Call gives when a guest ran but gave no result. It holds nothing of the guest's memory, no addresses
+// Error is the error of Call when a guest ran and had no result. It holds nothing of the guest's memory, no addresses
 // and no names that the guest chose.
 type Error struct {
 	Kind   Kind

@@ -12,7 +12,7 @@ import (
 	"github.com/keywright/keywright/internal/abi"
 )
 
-// calls are what FuzzHostFunctions may have its guest do, with three numbers $x, $y and $z; $x is given the result.
+// calls are the calls that the guest of FuzzHostFunctions may make, with three numbers $x, $y and $z; $x gets the result.
 var calls = []string{
 	`(local.set $x (call $alloc (local.get $x)))`,
 	`(call $free (local.get $x))`,

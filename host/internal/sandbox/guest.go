@@ -49,7 +49,7 @@ func mutable(instance api.Module, name string) api.MutableGlobal {
 // close makes wazero forget the instance. Its error is about files, of which there are none.
 func (g *guest) close() { _ = g.instance.Close(context.Background()) }
 
-// snapshot is what a guest of a module is like after its initialisation.
+// snapshot is the state of a module's guest after its initialisation.
 type snapshot struct {
 	size      int       // of its memory, in bytes
 	stretches []stretch // of its memory, that are not zero

@@ -4,8 +4,8 @@ import "github.com/tetratelabs/wazero/experimental"
 
 const pageBytes = 64 << 10
 
-// memory is what a guest's own memory is made of. It goes back to its module's pool, zeroed, when the call is over:
-// asking Go for fresh memory is what an instance costs most.
+// memory is a guest's own memory. It goes back to its module's pool, zeroed, when the call is over:
+// asking Go for fresh memory would be most of the cost of an instance.
 type memory struct {
 	bytes []byte // zero from its length to its capacity
 	max   uint64 // bytes that this instance may ever have

@@ -13,7 +13,7 @@ import (
 	"github.com/keywright/keywright/internal/abi"
 )
 
-// exportInitialize is what reactor modules of WASI have run before any other export.
+// exportInitialize is the export that runs before any other in reactor modules of WASI.
 const exportInitialize = "_initialize"
 
 // Module is a compiled guest. It is safe for concurrent use.

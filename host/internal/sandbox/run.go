@@ -10,7 +10,7 @@ import (
 	"github.com/keywright/keywright/internal/abi"
 )
 
-// run is what a call of a guest needs. It serves one call after the other, and keeps nothing of one for the next.
+// run holds the state of a call of a guest. It serves one call after the other, and keeps nothing of one for the next.
 //
 // It is the very context that wazero is given, since a host function gets that back as it is, and asserting it is the
 // cheapest way to the call.
@@ -72,7 +72,7 @@ func (r *run) begin(ctx context.Context, env abi.Env) {
 // took is how long the call has taken so far, without its wait for slots and token endpoints.
 func (r *run) took() time.Duration { return time.Since(r.began) - r.waited }
 
-// keptFuel is what a call may use for its guest to be kept. What one that used more had on its stack may be large, and
+// keptFuel is the most fuel that a call may use for its guest to be kept. The stack of one that used more may be large, and
 // wazero keeps the stack with the instance; beside such a call, making a new instance takes little.
 const keptFuel = 500_000
 
@@ -153,7 +153,7 @@ func (r *run) initialise() error {
 	return nil
 }
 
-// left is what is left of the fuel: below zero when the guest has been stopped for want of it.
+// left returns the rest of the fuel: below zero when the guest has been stopped for want of it.
 func (r *run) left() int64 { return int64(r.guest.fuel.Get()) - r.owed }
 
 // protect catches what comes from outside of wazero's own net, such as an Env that ends the call over the last line

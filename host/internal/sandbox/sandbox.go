@@ -32,7 +32,7 @@ type Guest interface {
 
 var _ Guest = (*Module)(nil)
 
-// Result is what a guest gave that ran to its end.
+// Result is the result of a guest that ran to its end.
 type Result struct {
 	Code      int32  // of the export; 0 is success
 	Output    []byte // the last output_set: a copy, valid UTF-8, at most Limits.OutputBytes
@@ -42,8 +42,8 @@ type Result struct {
 	// Time is how long the guest and its host functions took, without its wait for slots and token endpoints. It is there
 	// also when Call fails.
 	Time time.Duration
-	// Fuel is what it used, in units, its initialisation included: the same for the same call on the same input. It is there
-	// also when Call fails.
+	// Fuel is the fuel that the guest used, in units, its initialisation included: the same for the same call on the same
+	// input. It is there also when Call fails.
 	Fuel int64
 }
 
@@ -98,7 +98,7 @@ func (l Limits) admission() admission.Limits {
 	return a
 }
 
-// Config is what a Runtime needs.
+// Config configures a Runtime.
 type Config struct {
 	Limits Limits
 	Clock  func() time.Time // what guests see through WASI; nil is time.Now
@@ -197,7 +197,7 @@ func (r *Runtime) provide(ctx context.Context) error {
 	return nil
 }
 
-// moduleConfig is what is behind WASI: a clock, random bytes, and nothing else. A guest that sleeps goes on at once.
+// moduleConfig returns what WASI offers: a clock, random bytes, and nothing else. A guest that sleeps goes on at once.
 func moduleConfig(clock func() time.Time, random io.Reader) wazero.ModuleConfig {
 	return wazero.NewModuleConfig().
 		WithName("").         // anonymous, however the guest calls itself

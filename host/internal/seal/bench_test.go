@@ -7,7 +7,7 @@ import (
 	"github.com/keywright/keywright/host/internal/seal"
 )
 
-// BenchmarkCall is what a call with one sealed value needs: a table, a reference, and the header opened.
+// BenchmarkCall measures a call with one sealed value: a table, a reference, and the header opened.
 func BenchmarkCall(b *testing.B) {
 	for b.Loop() {
 		table := seal.NewTable(rand.Reader)

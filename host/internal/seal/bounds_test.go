@@ -23,7 +23,7 @@ func tooLong(err error) bool {
 	return errors.As(err, &failed) && failed.Reason == seal.TooLong
 }
 
-// step is what the length of a value is rounded up to, so that a limit says little of it (threats.md 68).
+// step is the unit to which the length of a value is rounded up, so that a limit says little of it (threats.md 68).
 const step = 1 << 10
 
 // A call may hold as much as MaxHeld says, masks included, and nothing more. (threats.md 3)

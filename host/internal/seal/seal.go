@@ -71,7 +71,7 @@ func (s Sinks) String() string {
 // that a caller who forgets to name one gets an error and not the bytes.
 func (s Sinks) reach(sink Sinks) bool { return sink != 0 && s&sink == sink }
 
-// Value is what a reference stands for. Printed, logged or encoded as JSON or text it shows its mask.
+// Value is the value of a reference. Printed, logged or encoded as JSON or text it shows its mask.
 type Value struct {
 	Text  string // the secret bytes
 	Sinks Sinks  // where they may be put
@@ -141,7 +141,7 @@ const (
 	TooLong                      // what the references stand for is over MaxText, or a call's values over MaxHeld
 )
 
-// Error is what a call ends with when its guest misuses a reference. It never holds a reference or its value.
+// Error is the error of a call whose guest misuses a reference. It never holds a reference or its value.
 type Error struct {
 	Reason Reason
 	Sinks  Sinks // of the value, when it is OutOfReach

@@ -39,7 +39,7 @@ func (e *KeyError) Error() string {
 
 const problemBlank = "is empty or blank"
 
-// blank tells an absent key, such as a secret that was never filled in.
+// blank reports whether a key is absent, such as a secret that was never filled in.
 func blank(key string) bool {
 	return strings.TrimSpace(key) == ""
 }

@@ -8,7 +8,7 @@ import (
 // validName is the shape of the names of secrets and variables.
 var validName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$`)
 
-// Names is what the expressions of a template name, whether or not a branch that names it is ever evaluated. All of it
+// Names holds the names in the expressions of a template, whether or not a branch that has them is ever evaluated. All of it
 // is literal in the source, so it is known before anything is rendered. Each list is sorted and without repetition.
 type Names struct {
 	Secrets   []string // given to get_secret

@@ -16,7 +16,7 @@ type operator struct {
 	apply  operation
 }
 
-// operation gives a result, or says why there is none, without quoting an operand.
+// operation returns a result, or a problem that quotes no operand.
 type operation func(x, y any) (result any, problem string)
 
 var operators = map[string]operator{

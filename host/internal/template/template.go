@@ -1,8 +1,8 @@
 // Package template renders text with {{ expression }} in it.
 //
-// Expressions are written in the language of github.com/expr-lang/expr, whose lexer and parser read them. Of what the
-// parser gives, an allow-list is accepted and turned into closures with known types; its compiler and virtual machine
-// are not used. So whatever can be wrong with an expression shows when it is compiled, except for what the values
+// Expressions are written in the language of github.com/expr-lang/expr, whose lexer and parser read them. Only nodes of
+// an allow-list are accepted, and turned into closures with known types; expr's compiler and virtual machine are not
+// used. So whatever can be wrong with an expression shows when it is compiled, except for what the values
 // decide; each intermediate text has a size limit; an error never quotes a value; and get_secret('x') alone costs no
 // more than the call of a function.
 package template

@@ -1,6 +1,6 @@
 package template
 
-// Values is what expressions are evaluated with. Each is asked for whenever an expression uses it.
+// Values holds the values of expressions. Each is asked for whenever an expression uses it.
 type Values interface {
 	Secret(name string) (string, error) // an error, an empty or a blank secret makes the rendering fail
 	Variable(name string) (value string, ok bool)
@@ -15,7 +15,7 @@ type User struct {
 	Email, ID, Username, FirstName, LastName string
 }
 
-// userFields gives the names of the fields in expressions.
+// userFields has the fields of a user by their names in expressions.
 var userFields = map[string]func(*User) string{
 	"email":      func(u *User) string { return u.Email },
 	"id":         func(u *User) string { return u.ID },

@@ -14,7 +14,7 @@ import (
 //go:embed gateway.yaml
 var gatewayFile string
 
-// Stage is what a gateway needs to show the five auth types: the servers, which run, and a file with a connector for each.
+// Stage has all that a gateway needs to show the five auth types: running servers, and a file with a connector for each.
 type Stage struct {
 	File    []byte // of connectors, as connectors.Read takes it
 	Secrets host.Secrets

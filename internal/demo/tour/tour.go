@@ -48,7 +48,7 @@ type Config struct {
 	Rand io.Reader
 }
 
-// Report is what happened.
+// Report is the outcome of a tour.
 type Report struct {
 	OK       bool     `json:"ok"`
 	TokenURL string   `json:"token_url"`
@@ -57,7 +57,7 @@ type Report struct {
 	Problems []string `json:"problems"` // what is not as it has to be
 }
 
-// Result is what one connector's requests came to.
+// Result is the outcome of one connector's requests.
 type Result struct {
 	Connector string    `json:"connector"`
 	Type      string    `json:"type"`

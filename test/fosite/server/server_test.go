@@ -28,7 +28,7 @@ const (
 	kid     = "2026-01"
 )
 
-// reply is what the token endpoint answers, RFC 6749 section 5.
+// reply is an answer of the token endpoint, RFC 6749 section 5.
 type reply struct {
 	Status      int    `json:"-"`
 	AccessToken string `json:"access_token"`

@@ -9,7 +9,7 @@ import (
 	vectors "github.com/c2sp/wycheproof"
 )
 
-// file is what the tests use of a vector file.
+// file is the part of a vector file that the tests use.
 type file struct {
 	NumberOfTests int     `json:"numberOfTests"`
 	Groups        []group `json:"testGroups"`
