@@ -17,11 +17,7 @@ import (
 func TestAPluginThatRevealsWithTheGrantPasses(t *testing.T) {
 	wasm := leakyModule(t)
 	got := complaints(t, func(tb testing.TB) {
-		h := newHarness(tb, [32]byte{}, func(grants []string) host.Plugin {
-			return host.Plugin{Name: "leaky.wasm", Wasm: wasm, Grants: grants}
-		}, false)
-		h.Grant("reveal")
-		h.Canary("crm")
+		h := leakyHarness(tb, wasm)
 		h.Authenticate(Config{"value": "{{ get_secret('crm') }}"}, GET("https://api.test"))
 	})
 	if len(got) != 0 {

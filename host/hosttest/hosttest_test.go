@@ -109,14 +109,20 @@ func leakyModule(t *testing.T) []byte {
 	return wasm
 }
 
+// leakyHarness returns a harness of such a module, with the grant reveal.
+func leakyHarness(tb testing.TB, wasm []byte) *Harness {
+	h := newHarness(tb, [32]byte{}, func(grants []string) host.Plugin {
+		return host.Plugin{Name: "leaky.wasm", Wasm: wasm, Grants: grants}
+	}, false)
+	h.Grant("reveal")
+	h.Canary("crm")
+	return h
+}
+
 func TestAGuestThatKeepsASecretInItsMemoryFails(t *testing.T) {
 	wasm := leakyModule(t)
 	got := complaints(t, func(tb testing.TB) {
-		h := newHarness(tb, [32]byte{}, func(grants []string) host.Plugin {
-			return host.Plugin{Name: "leaky.wasm", Wasm: wasm, Grants: grants}
-		}, false)
-		h.Grant("reveal")
-		h.Canary("crm")
+		h := leakyHarness(tb, wasm)
 		h.Secret("other", `"X-Fixed","value":"always"`) // which the module has in its data, and did not reveal
 		if got := h.Authenticate(Config{"value": "{{ get_secret('crm') }}"}, GET("https://api.test")); got.Header("X-Fixed") != "always" {
 			t.Errorf("headers: %v", got.Request.Header)
