@@ -173,14 +173,8 @@ func (g *Gateway) Handler() http.Handler {
 
 // serve checks a request step by step. An error means that nothing has been written.
 func (g *Gateway) serve(c *call, generation *generation, w http.ResponseWriter, r *http.Request) error {
-	if !generation.isHost(r.Host) {
-		return &problem{status: http.StatusMisdirectedRequest, kind: "unknown-host", detail: "this gateway is not known under that name", cause: generation.notHost(r.Host)}
-	}
-	switch {
-	case r.Method == http.MethodConnect || r.Method == http.MethodTrace:
-		return &problem{status: http.StatusMethodNotAllowed, kind: "method-not-allowed", detail: r.Method + " is not taken here"}
-	case r.Header.Get("Upgrade") != "" || r.ProtoMajor == 1 && strings.Contains(strings.ToLower(r.Header.Get("Connection")), "upgrade"):
-		return &problem{status: http.StatusBadRequest, kind: "upgrade-refused", detail: "connections are not upgraded here"}
+	if err := generation.refuses(r); err != nil {
+		return err
 	}
 	if preflight, err := generation.crossOrigin(w, r); err != nil {
 		return err
@@ -231,6 +225,19 @@ func (g *Gateway) serve(c *call, generation *generation, w http.ResponseWriter, 
 	r.Header = nil // none of it is sent, and ReverseProxy would copy it
 	c.event.Ready = g.config.Clock()
 	connector.proxy.ServeHTTP(w, r)
+	return nil
+}
+
+// refuses returns why a request is not taken, whatever connector it is for.
+func (g *generation) refuses(r *http.Request) error {
+	switch {
+	case !g.isHost(r.Host):
+		return &problem{status: http.StatusMisdirectedRequest, kind: "unknown-host", detail: "this gateway is not known under that name", cause: g.notHost(r.Host)}
+	case r.Method == http.MethodConnect || r.Method == http.MethodTrace:
+		return &problem{status: http.StatusMethodNotAllowed, kind: "method-not-allowed", detail: r.Method + " is not taken here"}
+	case r.Header.Get("Upgrade") != "" || r.ProtoMajor == 1 && strings.Contains(strings.ToLower(r.Header.Get("Connection")), "upgrade"):
+		return &problem{status: http.StatusBadRequest, kind: "upgrade-refused", detail: "connections are not upgraded here"}
+	}
 	return nil
 }
 
