@@ -22,7 +22,7 @@ type Certificate struct {
 	Logger *slog.Logger
 	Clock  func() time.Time // nil is time.Now
 
-	mu      sync.Mutex
+	mu      sync.Mutex // never held while files are looked at, which may be on a disk that hangs
 	current *Pair
 	failure string // that was logged
 	expired bool   // it was logged that the certificate has expired
@@ -33,6 +33,8 @@ type Pair struct {
 	files Files
 	seen  [2]os.FileInfo // the files when they were read
 	read  *tls.Certificate
+
+	looking sync.Mutex // held by the connection that looks at the files
 }
 
 // Config is that of the callers' listener. HTTP/2 is added where it is served.
@@ -57,24 +59,37 @@ func (c *Certificate) NotAfter() time.Time {
 // get is tls.Config.GetCertificate. A failure is tried again at the next connection: certificate and key are replaced one
 // after the other, and between the two they are no pair.
 func (c *Certificate) get(*tls.ClientHelloInfo) (*tls.Certificate, error) {
+	c.look()
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if seen, err := stat(c.current.files); err == nil && same(seen, c.current.seen) {
-		c.expiry()
-		return c.current.read, nil
+	c.expiry()
+	return c.current.read, nil
+}
+
+// look reads the files when they have changed. It does nothing while another connection is at it.
+func (c *Certificate) look() {
+	c.mu.Lock()
+	before := c.current
+	c.mu.Unlock()
+	if !before.looking.TryLock() {
+		return
 	}
-	pair, err := ReadPair(c.current.files)
-	if err != nil {
-		if c.failure != err.Error() {
-			c.failure = err.Error()
-			c.Logger.Error("the certificate is not used, and the one before goes on", slog.Any("error", err))
-		}
-		c.expiry()
-		return c.current.read, nil
+	defer before.looking.Unlock()
+	if seen, err := stat(before.files); err == nil && same(seen, before.seen) {
+		return
 	}
-	c.Logger.LogAttrs(context.Background(), slog.LevelInfo, "the certificate is in use", slog.Time("expires", pair.read.Leaf.NotAfter.In(time.UTC)))
-	c.take(pair)
-	return pair.read, nil
+	pair, err := ReadPair(before.files)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	switch {
+	case c.current != before: // another pair was taken meanwhile
+	case err == nil:
+		c.Logger.LogAttrs(context.Background(), slog.LevelInfo, "the certificate is in use", slog.Time("expires", pair.read.Leaf.NotAfter.In(time.UTC)))
+		c.take(pair)
+	case c.failure != err.Error():
+		c.failure = err.Error()
+		c.Logger.Error("the certificate is not used, and the one before goes on", slog.Any("error", err))
+	}
 }
 
 // take needs the lock.
@@ -137,7 +152,7 @@ func ReadPair(files Files) (*Pair, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%s and %s cannot be used: %w", files.Cert, files.Key, err)
 	}
-	return &Pair{files, seen, &read}, nil
+	return &Pair{files: files, seen: seen, read: &read}, nil
 }
 
 // maxPEM is the most bytes of a file of a pair. Chains have a few KiB.
