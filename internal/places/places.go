@@ -4,6 +4,7 @@ package places
 import (
 	"context"
 	"errors"
+	"slices"
 	"sync"
 	"time"
 )
@@ -19,6 +20,7 @@ type Places struct {
 	turn  uint64 // of who comes next
 	held  int64  // bytes of all owners
 	lines map[string]*line
+	queue map[*line]struct{} // the lines in which somebody waits, which need not be many of all
 }
 
 // line counts the places and the memory of an owner.
@@ -38,7 +40,7 @@ var ErrNone = errors.New("no place became free in time")
 
 // New makes so many places, and memory of so many bytes. Half of the places are the share of an owner, and one at least.
 func New(all int, mostHeld int64) *Places {
-	return &Places{share: max(1, all/2), mostHeld: mostHeld, free: all, lines: map[string]*line{}}
+	return &Places{share: max(1, all/2), mostHeld: mostHeld, free: all, lines: map[string]*line{}, queue: map[*line]struct{}{}}
 }
 
 // Share returns how many places one owner may have.
@@ -70,6 +72,7 @@ func (p *Places) Enter(ctx context.Context, owner string, patience time.Duration
 	w.turn = p.turn
 	l := p.of(owner)
 	l.waiting = append(l.waiting, w)
+	p.queue[l] = struct{}{}
 	p.serve()
 	p.mu.Unlock()
 	leave = func() { p.leave(owner) }
@@ -94,8 +97,8 @@ func (p *Places) Enter(ctx context.Context, owner string, patience time.Duration
 func (p *Places) serve() {
 	for p.free > 0 {
 		var next *line
-		for _, l := range p.lines {
-			if len(l.waiting) == 0 || l.inside >= p.share {
+		for l := range p.queue {
+			if l.inside >= p.share {
 				continue
 			}
 			if next == nil || l.inside < next.inside || l.inside == next.inside && l.waiting[0].turn < next.waiting[0].turn {
@@ -106,9 +109,16 @@ func (p *Places) serve() {
 			return
 		}
 		close(next.waiting[0].served)
-		next.waiting = next.waiting[1:]
+		p.remove(next, 0)
 		next.inside++
 		p.free--
+	}
+}
+
+// remove takes a waiter out of a line. The caller holds the lock.
+func (p *Places) remove(l *line, i int) {
+	if l.waiting = slices.Delete(l.waiting, i, i+1); len(l.waiting) == 0 {
+		delete(p.queue, l)
 	}
 }
 
@@ -129,7 +139,7 @@ func (p *Places) giveUp(owner string, w *waiter) bool {
 	defer p.tidy(owner)
 	for i, other := range l.waiting {
 		if other == w {
-			l.waiting = append(l.waiting[:i:i], l.waiting[i+1:]...)
+			p.remove(l, i)
 			return true
 		}
 	}

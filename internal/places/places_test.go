@@ -3,6 +3,7 @@ package places
 import (
 	"context"
 	"errors"
+	"strconv"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -69,7 +70,7 @@ func TestPlacesAreShared(t *testing.T) {
 				t.Errorf("when work of %s is done, %q enters, want %q", step.leaves, got, step.enters)
 			}
 		}
-		if p.free != 4 || len(p.lines) > 0 {
+		if p.free != 4 || len(p.lines)+len(p.queue) > 0 {
 			t.Errorf("at the end, %d places are free and there are %d lines", p.free, len(p.lines))
 		}
 	})
@@ -120,7 +121,7 @@ func TestWhoGivesUpLeavesTheLine(t *testing.T) {
 		default:
 			t.Error("the one who still waits gets no place")
 		}
-		if p.free != 2 || len(p.lines) != 0 {
+		if p.free != 2 || len(p.lines)+len(p.queue) != 0 {
 			t.Errorf("%d places are free, %d lines are left", p.free, len(p.lines))
 		}
 	})
@@ -160,7 +161,7 @@ func TestPlacesAreNeitherLostNorMade(t *testing.T) {
 			leave()
 		}
 	}
-	if p.free != all || len(p.lines) > 0 {
+	if p.free != all || len(p.lines)+len(p.queue) > 0 {
 		t.Errorf("%d places are free of %d, and there are %d lines", p.free, all, len(p.lines))
 	}
 }
@@ -187,10 +188,29 @@ func TestMemoryIsShared(t *testing.T) {
 	for _, release := range all {
 		release()
 	}
-	if p.held != 0 || len(p.lines) > 0 {
+	if p.held != 0 || len(p.lines)+len(p.queue) > 0 {
 		t.Errorf("%d bytes are held, in %d lines", p.held, len(p.lines))
 	}
 	if !p.Hold("a", 10) {
 		t.Error("what is over still counts")
+	}
+}
+
+// Enter takes no longer while many owners hold memory, as slow clients do (threats.md 80).
+func BenchmarkEnter(b *testing.B) {
+	for _, holders := range []int{0, 10_000} {
+		b.Run(strconv.Itoa(holders)+" hold memory", func(b *testing.B) {
+			p := New(4, 1<<30)
+			for i := range holders {
+				p.Hold(strconv.Itoa(i), 1)
+			}
+			for b.Loop() {
+				leave, err := p.Enter(b.Context(), "one more", time.Second)
+				if err != nil {
+					b.Fatal(err)
+				}
+				leave()
+			}
+		})
 	}
 }
