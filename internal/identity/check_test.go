@@ -51,6 +51,8 @@ func TestCheckNamesEveryProblemWithItsPlace(t *testing.T) {
 		"a name for an address": {header(func(c *identity.Header) { c.Proxies = []string{"proxy.test"} }), []string{"header.proxies[0] is not an address"}},
 		"bits beyond the mask":  {header(func(c *identity.Header) { c.Proxies = []string{"10.1.2.3/24"} }), []string{"header.proxies[0] has bits set"}},
 		"IPv4 as IPv6":          {header(func(c *identity.Header) { c.Proxies = []string{"::ffff:10.0.0.0/104"} }), []string{"header.proxies[0] is an IPv4 address"}},
+		"an id alone":           {header(func(c *identity.Header) { c.Email = "" }), nil},
+		"an address alone":      {header(func(c *identity.Header) { c.ID = "" }), nil},
 		"nobody":                {header(func(c *identity.Header) { c.ID, c.Email = "", "" }), []string{"header does not say who"}},
 		"no header's name":      {header(func(c *identity.Header) { c.ID = "X User" }), []string{"header.id is not a header's name"}},
 		"an underscore":         {header(func(c *identity.Header) { c.ID = "X_User" }), []string{"header.id is not a header's name"}},

@@ -167,7 +167,7 @@ func TestAClockThatIsSetBack(t *testing.T) {
 	s, fresh := newSigner(t, "k1", "ES256"), newSigner(t, "k2", "ES256")
 	e := newEndpoint(t, s.jwk())
 	w := e.world(t)
-	back := map[string]any{"iat": start.Add(-100 * time.Hour).Unix()}
+	back := map[string]any{"iat": start.Add(-200 * time.Hour).Unix()}
 	u, err := w.bearer(s.token(t, claims()))
 	accepted(t, u, err, ann)
 	e.publish(s.jwk(), fresh.jwk())
@@ -181,6 +181,11 @@ func TestAClockThatIsSetBack(t *testing.T) {
 	if e.count() != 2 {
 		t.Errorf("%d fetches, want 2", e.count())
 	}
+	next := newSigner(t, "k3", "ES256")
+	e.publish(s.jwk(), fresh.jwk(), next.jwk())
+	w.clock.add(-48 * time.Hour) // although the keys were then read for another token in the future
+	u, err = w.bearer(next.token(t, claims(back)))
+	accepted(t, u, err, ann)
 }
 
 func TestTheEndpointIsDownThenUp(t *testing.T) {
@@ -231,6 +236,13 @@ func TestTheEndpointIsDownThenUp(t *testing.T) {
 			w.clock.add(10 * time.Second)
 			u, err = w.bearer(fresh.token(t, later))
 			accepted(t, u, err, ann)
+
+			_ = w.Close()
+			for _, line := range []string{"there are none, and requests are refused", "the last good ones are used"} {
+				if n := strings.Count(w.log.String(), "the keys of tokens cannot be read: "+line); n != 1 {
+					t.Errorf("the log has %d times %q: %s", n, line, w.log)
+				}
+			}
 		})
 	}
 }
