@@ -7,17 +7,19 @@ SHELL := bash
 
 PLUGINS := $(addprefix plugins/,none apikey oauthcc jwt jwtbearer)
 EXAMPLES := $(sort $(shell find examples -name go.mod -printf "%h\n" 2>/dev/null))
-GUESTS   := bench/guest bench/peer
-# The test modules: directories with a go.mod of their own, so that what they need stays out of the main one.
-MODULES := $(sort $(shell find test examples bench host/internal/signing/wycheproof -name go.mod -not -path '*/node_modules/*' -printf '%h\n' 2>/dev/null))
-NPM     := $(sort $(shell find test examples -name package-lock.json -not -path '*/node_modules/*' -printf '%h\n' 2>/dev/null))
+GUESTS   := server/bench/guest server/bench/peer
+# The two modules that make Keywright.
+MAIN    := . server
+# The test modules: directories with a go.mod of their own, so that what they need stays out of those two.
+MODULES := $(sort $(shell find test examples server/test server/bench host/internal/signing/wycheproof -name go.mod -not -path '*/node_modules/*' -printf '%h\n' 2>/dev/null))
+NPM     := $(sort $(shell find test server/test examples -name package-lock.json -not -path '*/node_modules/*' -printf '%h\n' 2>/dev/null))
 LINT    := .build/lint-$(shell cat tools/lint/go.mod tools/lint/go.sum | cksum | cut -d' ' -f1)
 # How long the tests of a package may take. No test has to end before that on a slow machine: it is there for one that hangs.
 HANGS   := 60m
 GREMLINS := .build/gremlins-$(shell cat tools/mutants/gremlins/go.mod tools/mutants/gremlins/go.sum | cksum | cut -d' ' -f1)
 # What make mutants changes. Those with a few seconds of tests come first, the host and the gateway last.
-MUTANTS := $(addprefix host/internal/,kernel seal strictjson tokencache echo template egress signing admission hostfn sandbox) \
-	gateway/internal/transform internal/places internal/identity $(PLUGINS) content/internal/sqlstore gateway host
+MUTANTS := $(addprefix host/internal/,kernel seal strictjson tokencache echo template egress signing hostfn sandbox) internal/admission \
+	$(addprefix server/,gateway/internal/transform internal/places internal/identity content/internal/sqlstore) $(PLUGINS) server/gateway host
 SOURCES := find . -name '*.go' -not -path '*/.*' -not -path '*/node_modules/*'
 
 help: ## show this list
@@ -37,7 +39,7 @@ test-busy: ## make test beside four busy loops, as on a slow machine
 	trap 'kill $$loops' EXIT; GOFLAGS=-count=1 $(MAKE) test
 
 bench: ## measure against others and against the goals; docs/benchmarks.md says how
-	go run -C bench .
+	go run -C server/bench .
 
 mutants: tinygo $(GREMLINS)/gremlins ## change code and see that tests notice: hours, or PKG=./host/internal/seal
 	go run ./tools/mutants -gremlins $(CURDIR)/$(GREMLINS)/gremlins $(or $(PKG),$(MUTANTS))
@@ -45,11 +47,11 @@ mutants: tinygo $(GREMLINS)/gremlins ## change code and see that tests notice: h
 check: vet lint rebuild ## go vet, linters, and plugins that are what their sources give
 
 vet:
-	go vet ./...
+	@for module in $(MAIN); do (cd $$module && go vet ./...); done
 
 race: deps
-	go test -race -timeout $(HANGS) ./...
-	go test -timeout $(HANGS) ./host/internal/admission
+	@for module in $(MAIN); do echo "== $$module"; (cd $$module && go test -race -timeout $(HANGS) ./...); done
+	go test -timeout $(HANGS) ./internal/admission
 
 modules: deps
 	@for module in $(MODULES); do echo "== $$module"; (cd $$module && go vet ./... && go test -timeout $(HANGS) ./...); done
@@ -59,7 +61,7 @@ rebuild: tinygo
 	go run ./tools/plugin check -guest $(GUESTS)
 
 lint: $(LINT)/golangci-lint ## golangci-lint and gofumpt
-	@for module in . $(MODULES); do echo "== golangci-lint $$module"; (cd $$module && $(CURDIR)/$< run --allow-parallel-runners -c $(CURDIR)/.golangci.yml ./...); done
+	@for module in $(MAIN) $(MODULES); do echo "== golangci-lint $$module"; (cd $$module && $(CURDIR)/$< run --allow-parallel-runners -c $(CURDIR)/.golangci.yml ./...); done
 	@unformatted=$$($(SOURCES) | xargs -r $(LINT)/gofumpt -l); \
 	if [ -n "$$unformatted" ]; then echo "not formatted, run make format:" $$unformatted >&2; exit 1; fi
 

@@ -14,8 +14,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/keywright/keywright/abi"
 	"github.com/keywright/keywright/host"
-	"github.com/keywright/keywright/internal/abi"
 )
 
 // Attacks on what a person reads: errors, and explanations. Each world searches all that came out of it for its secrets,

@@ -6,9 +6,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/keywright/keywright/abi"
 	"github.com/keywright/keywright/host"
 	"github.com/keywright/keywright/host/internal/testhook"
-	"github.com/keywright/keywright/internal/abi"
 )
 
 // Attacks that were found to work, and what ended them. Here: where a token request may go, and what is refused before

@@ -12,8 +12,8 @@ import (
 	"testing"
 	"testing/synctest"
 
+	"github.com/keywright/keywright/abi"
 	"github.com/keywright/keywright/host"
-	"github.com/keywright/keywright/internal/abi"
 )
 
 // Attacks by way of a request: one that is to reach another caller, and one that is written so that the credential goes

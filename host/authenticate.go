@@ -9,10 +9,10 @@ import (
 	"slices"
 	"sync/atomic"
 
+	"github.com/keywright/keywright/abi"
 	"github.com/keywright/keywright/host/internal/hostfn"
 	"github.com/keywright/keywright/host/internal/seal"
 	"github.com/keywright/keywright/host/internal/tokencache"
-	"github.com/keywright/keywright/internal/abi"
 )
 
 // outcome is the result of a call.

@@ -13,9 +13,9 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/keywright/keywright/abi"
 	"github.com/keywright/keywright/host"
 	"github.com/keywright/keywright/host/internal/testhook"
-	"github.com/keywright/keywright/internal/abi"
 )
 
 // threats.md 59 and 60: a body that cannot be signed as a whole, or is larger than it may be, is not sent in part, and

@@ -16,8 +16,8 @@ import (
 	"testing/iotest"
 	"testing/synctest"
 
+	"github.com/keywright/keywright/abi"
 	"github.com/keywright/keywright/host"
-	"github.com/keywright/keywright/internal/abi"
 )
 
 // What becomes of a request's body when a plugin signs it: threats.md 59 and 60.

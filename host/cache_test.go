@@ -14,8 +14,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/keywright/keywright/abi"
 	"github.com/keywright/keywright/host"
-	"github.com/keywright/keywright/internal/abi"
 )
 
 // Many requests at once: decisions.md "Tokens", threats.md 29, 30, 31, 32, 33 and 34. Inside of

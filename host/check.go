@@ -10,9 +10,9 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/keywright/keywright/abi"
 	"github.com/keywright/keywright/host/internal/hostfn"
 	"github.com/keywright/keywright/host/internal/template"
-	"github.com/keywright/keywright/internal/abi"
 	"github.com/keywright/keywright/internal/nearest"
 )
 

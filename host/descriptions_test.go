@@ -5,9 +5,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/keywright/keywright/abi"
 	"github.com/keywright/keywright/host"
 	"github.com/keywright/keywright/host/internal/testhook"
-	"github.com/keywright/keywright/internal/abi"
 	"github.com/keywright/keywright/plugins"
 )
 

@@ -8,8 +8,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/keywright/keywright/abi"
 	"github.com/keywright/keywright/host/internal/hostfn"
-	"github.com/keywright/keywright/internal/abi"
 )
 
 // Explanation describes the request that would be sent, for a person to read: a token shows as <token>, a JWT as its header

@@ -5,10 +5,10 @@ import (
 	"encoding/json"
 	"runtime"
 
+	"github.com/keywright/keywright/abi"
 	"github.com/keywright/keywright/host"
 	"github.com/keywright/keywright/host/internal/sandbox"
 	"github.com/keywright/keywright/host/internal/testhook"
-	"github.com/keywright/keywright/internal/abi"
 )
 
 // guest is a plugin that does what a test wants, in plain Go: the host functions are those that a module has.

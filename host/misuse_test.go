@@ -8,9 +8,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/keywright/keywright/abi"
 	"github.com/keywright/keywright/host"
 	"github.com/keywright/keywright/host/internal/testhook"
-	"github.com/keywright/keywright/internal/abi"
 )
 
 // Plugins that go wrong, or want what they may not have: threats.md "Sandbox" and "Secrets", decisions.md "the plugin

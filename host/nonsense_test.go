@@ -10,9 +10,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/keywright/keywright/abi"
 	"github.com/keywright/keywright/host"
 	"github.com/keywright/keywright/host/internal/testhook"
-	"github.com/keywright/keywright/internal/abi"
 )
 
 // Output that is none, floods, and text for logs: threats.md 8, 10, 20, 21 and 26.

@@ -10,11 +10,11 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/keywright/keywright/abi"
 	"github.com/keywright/keywright/host/internal/hostfn"
 	"github.com/keywright/keywright/host/internal/sandbox"
 	"github.com/keywright/keywright/host/internal/seal"
 	"github.com/keywright/keywright/host/internal/strictjson"
-	"github.com/keywright/keywright/internal/abi"
 )
 
 // Plugin is an auth type to be loaded.

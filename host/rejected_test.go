@@ -11,7 +11,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/keywright/keywright/internal/abi"
+	"github.com/keywright/keywright/abi"
 )
 
 // Which entries of the cache a 401 drops: threats.md 35 and 61, decisions.md "which entries a 401 drops".

@@ -16,9 +16,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/keywright/keywright/abi"
 	"github.com/keywright/keywright/host"
 	"github.com/keywright/keywright/host/internal/testhook"
-	"github.com/keywright/keywright/internal/abi"
 )
 
 // twins are two hosts with the same around them, of which one reuses mutations and the other one does not. Whatever

@@ -4,7 +4,7 @@ import (
 	"encoding/json"
 	"strings"
 
-	"github.com/keywright/keywright/internal/abi"
+	"github.com/keywright/keywright/abi"
 )
 
 // Schema returns a JSON Schema (draft 2020-12) of the auth object, {"type", "config"}, that a connector has for this

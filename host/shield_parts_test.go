@@ -12,8 +12,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/keywright/keywright/abi"
 	"github.com/keywright/keywright/host"
-	"github.com/keywright/keywright/internal/abi"
 )
 
 // What the credential is that Connector.Shielded looks for: threats.md 45.

@@ -7,8 +7,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/keywright/keywright/abi"
 	"github.com/keywright/keywright/host/internal/testhook"
-	"github.com/keywright/keywright/internal/abi"
 )
 
 // Where each sealed value may be put that the host makes for a guest: threats.md 15a, the whole table.

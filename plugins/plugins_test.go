@@ -12,8 +12,8 @@ import (
 
 	"github.com/tetratelabs/wazero"
 
+	"github.com/keywright/keywright/abi"
 	"github.com/keywright/keywright/host"
-	"github.com/keywright/keywright/internal/abi"
 	"github.com/keywright/keywright/plugins"
 )
 

@@ -5,7 +5,7 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/keywright/keywright/internal/abi"
+	"github.com/keywright/keywright/abi"
 )
 
 // Config is a connector's configuration as validate sees it.

@@ -3,7 +3,7 @@ package sdk
 import (
 	"errors"
 
-	"github.com/keywright/keywright/internal/abi"
+	"github.com/keywright/keywright/abi"
 )
 
 // Dispatch runs one export of a plugin, and returns its output. It is how both the compiled module and the harness

@@ -7,7 +7,7 @@ import (
 
 	pdk "github.com/extism/go-pdk"
 
-	"github.com/keywright/keywright/internal/abi"
+	"github.com/keywright/keywright/abi"
 )
 
 // Each takes and gives offsets of memory blocks.

@@ -5,7 +5,7 @@ package sdk
 import (
 	pdk "github.com/extism/go-pdk"
 
-	"github.com/keywright/keywright/internal/abi"
+	"github.com/keywright/keywright/abi"
 )
 
 var registered Plugin

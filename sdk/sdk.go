@@ -26,7 +26,7 @@
 // os.Getenv. A reference has no character that url.QueryEscape or strings.ToUpper would change, and none of the secret's.
 package sdk
 
-import "github.com/keywright/keywright/internal/abi"
+import "github.com/keywright/keywright/abi"
 
 // Plugin is an auth type.
 type Plugin interface {

@@ -3,7 +3,7 @@ package sdk
 import (
 	"unicode/utf8"
 
-	"github.com/keywright/keywright/internal/abi"
+	"github.com/keywright/keywright/abi"
 )
 
 // ReservedHeaders are the members of a JWT header that a configuration may not set: alg follows from the key, and the

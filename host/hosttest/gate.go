@@ -3,7 +3,7 @@ package hosttest
 import (
 	"sync"
 
-	"github.com/keywright/keywright/internal/abi"
+	"github.com/keywright/keywright/abi"
 )
 
 // gate is between a native plugin and its host: once it is closed, a plugin that goes on ends at the next host function.

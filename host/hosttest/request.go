@@ -13,8 +13,8 @@ import (
 	"net/url"
 	"strings"
 
+	"github.com/keywright/keywright/abi"
 	"github.com/keywright/keywright/host"
-	"github.com/keywright/keywright/internal/abi"
 )
 
 // GET makes a request to be authenticated.

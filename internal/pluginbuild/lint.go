@@ -44,7 +44,7 @@ var escaping = map[string][]string{"net/url": {"QueryEscape", "PathEscape"}}
 type escape struct{ place, function, field string }
 
 // library are the packages that plugins are linked with whatever they do.
-var library = []string{"github.com/keywright/keywright/sdk", "github.com/keywright/keywright/internal/abi", "github.com/extism/go-pdk"}
+var library = []string{"github.com/keywright/keywright/sdk", "github.com/keywright/keywright/abi", "github.com/extism/go-pdk"}
 
 // lint looks for what is wrong with the sources of a plugin though it compiles: in its packages and in all that it
 // imports but the standard library and the SDK. It also returns where fields of the configuration are escaped, which is

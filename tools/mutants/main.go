@@ -26,6 +26,12 @@ import (
 // survivorsFile has the changes that no test notices, each with the reason.
 const survivorsFile = "tools/mutants/survivors.txt"
 
+// The modules that are changed: the one at the top of the repository, and the one in this directory.
+const (
+	rootModule   = "github.com/keywright/keywright"
+	serverModule = "server"
+)
+
 // least is how much of what tests run has to be noticed, in a hundred.
 const least = 90
 
@@ -116,6 +122,12 @@ func newPlace(ctx context.Context) (*place, error) {
 	if err := p.wrapGo(ctx); err != nil {
 		return nil, errors.Join(err, os.RemoveAll(dir))
 	}
+	// Gremlins makes copies of the module alone, from where the way to the other one is not the same.
+	replace := exec.CommandContext(ctx, "go", "mod", "edit", "-replace", rootModule+"="+p.copy)
+	replace.Dir = filepath.Join(p.copy, serverModule)
+	if out, err := replace.CombinedOutput(); err != nil {
+		return nil, errors.Join(fmt.Errorf("go mod edit: %w: %s", err, out), os.RemoveAll(dir))
+	}
 	return p, nil
 }
 
@@ -140,9 +152,13 @@ func copyFile(from, to string) error {
 // unleash tries the changes of a package.
 func (p *place) unleash(ctx context.Context, program, dir string, workers, patience int, stderr io.Writer) (*found, error) {
 	output := filepath.Join(p.dir, "output.json")
+	module, below := ".", dir
+	if rest, ok := strings.CutPrefix(dir, serverModule+"/"); ok {
+		module, below = serverModule, rest
+	}
 	cmd := exec.CommandContext(ctx, program, "unleash", "--silent", "--output", output, "--exclude-files", "/", "--invert-logical",
-		"--workers", fmt.Sprint(workers), "--timeout-coefficient", fmt.Sprint(patience), "./"+dir)
-	cmd.Dir, cmd.Env = p.copy, p.environment
+		"--workers", fmt.Sprint(workers), "--timeout-coefficient", fmt.Sprint(patience), "./"+below)
+	cmd.Dir, cmd.Env = filepath.Join(p.copy, module), p.environment
 	cmd.Stdout, cmd.Stderr = stderr, stderr
 	if err := cmd.Run(); err != nil {
 		return nil, fmt.Errorf("gremlins: %w", err)

@@ -4,8 +4,8 @@ import (
 	"slices"
 	"time"
 
+	"github.com/keywright/keywright/abi"
 	"github.com/keywright/keywright/host/internal/tokencache"
-	"github.com/keywright/keywright/internal/abi"
 )
 
 const (

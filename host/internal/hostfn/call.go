@@ -10,10 +10,10 @@ import (
 	"strings"
 	"time"
 
+	"github.com/keywright/keywright/abi"
 	"github.com/keywright/keywright/host/internal/seal"
 	"github.com/keywright/keywright/host/internal/template"
 	"github.com/keywright/keywright/host/internal/tokencache"
-	"github.com/keywright/keywright/internal/abi"
 )
 
 // Mode is how a call runs.

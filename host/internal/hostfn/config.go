@@ -7,10 +7,10 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/keywright/keywright/abi"
 	"github.com/keywright/keywright/host/internal/seal"
 	"github.com/keywright/keywright/host/internal/strictjson"
 	"github.com/keywright/keywright/host/internal/template"
-	"github.com/keywright/keywright/internal/abi"
 )
 
 type renderedField struct {

@@ -11,8 +11,8 @@ import (
 
 	"golang.org/x/net/http/httpguts"
 
+	"github.com/keywright/keywright/abi"
 	"github.com/keywright/keywright/host/internal/echo"
-	"github.com/keywright/keywright/internal/abi"
 )
 
 // note remembers what of a header or parameter came from sealed values, and which entries of the cache these came from.

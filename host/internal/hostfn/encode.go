@@ -9,9 +9,9 @@ import (
 	"net/url"
 	"strconv"
 
+	"github.com/keywright/keywright/abi"
 	"github.com/keywright/keywright/host/internal/seal"
 	"github.com/keywright/keywright/host/internal/signing"
-	"github.com/keywright/keywright/internal/abi"
 )
 
 // Encode encodes a text; what holds a sealed value becomes one sealed value, with the sinks that all in it share.

@@ -9,9 +9,9 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/keywright/keywright/abi"
 	"github.com/keywright/keywright/host/internal/seal"
 	"github.com/keywright/keywright/host/internal/strictjson"
-	"github.com/keywright/keywright/internal/abi"
 )
 
 // Input returns the outgoing request, made when the guest asks for it. From then on the call can neither store nor send

@@ -10,9 +10,9 @@ import (
 
 	"golang.org/x/net/http/httpguts"
 
+	"github.com/keywright/keywright/abi"
 	"github.com/keywright/keywright/host/internal/seal"
 	"github.com/keywright/keywright/host/internal/strictjson"
-	"github.com/keywright/keywright/internal/abi"
 )
 
 // Mutation is the change of a request, with its sealed values put in: never to be logged.

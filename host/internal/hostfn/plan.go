@@ -12,11 +12,11 @@ import (
 	"slices"
 	"time"
 
+	"github.com/keywright/keywright/abi"
 	"github.com/keywright/keywright/host/internal/seal"
 	"github.com/keywright/keywright/host/internal/signing"
 	"github.com/keywright/keywright/host/internal/template"
 	"github.com/keywright/keywright/host/internal/tokencache"
-	"github.com/keywright/keywright/internal/abi"
 )
 
 // Stages of a request at which a call can fail; the host's errors have them.

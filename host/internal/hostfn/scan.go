@@ -4,7 +4,7 @@ import (
 	"bytes"
 	"unicode/utf8"
 
-	"github.com/keywright/keywright/internal/abi"
+	"github.com/keywright/keywright/abi"
 )
 
 // scanMutation reads a mutation of the simplest form: no spaces, no escapes, members in the order of abi.Mutation. That

@@ -4,8 +4,8 @@ import (
 	"reflect"
 	"testing"
 
+	"github.com/keywright/keywright/abi"
 	"github.com/keywright/keywright/host/internal/strictjson"
-	"github.com/keywright/keywright/internal/abi"
 )
 
 var mutations = []string{

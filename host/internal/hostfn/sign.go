@@ -5,10 +5,10 @@ import (
 	"fmt"
 	"unicode/utf8"
 
+	"github.com/keywright/keywright/abi"
 	"github.com/keywright/keywright/host/internal/seal"
 	"github.com/keywright/keywright/host/internal/signing"
 	"github.com/keywright/keywright/host/internal/strictjson"
-	"github.com/keywright/keywright/internal/abi"
 )
 
 // JWTSign returns a compact JWT, RFC 7519, sealed, signed with a key field of this configuration and the algorithm that

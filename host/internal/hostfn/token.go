@@ -14,11 +14,11 @@ import (
 	"strings"
 	"time"
 
+	"github.com/keywright/keywright/abi"
 	"github.com/keywright/keywright/host/internal/egress"
 	"github.com/keywright/keywright/host/internal/seal"
 	"github.com/keywright/keywright/host/internal/strictjson"
 	"github.com/keywright/keywright/host/internal/tokencache"
-	"github.com/keywright/keywright/internal/abi"
 )
 
 // TokenError is the answer of a token endpoint that gave no token, RFC 6749 section 5.2.

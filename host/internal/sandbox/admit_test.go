@@ -6,8 +6,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/keywright/keywright/abi"
 	"github.com/keywright/keywright/host/internal/sandbox"
-	"github.com/keywright/keywright/internal/abi"
 )
 
 // threats.md 7, and what else makes a module no plugin.

@@ -3,7 +3,7 @@ package sandbox
 import (
 	"unicode/utf8"
 
-	"github.com/keywright/keywright/internal/abi"
+	"github.com/keywright/keywright/abi"
 )
 
 // envFunctions are the functions of the Extism kernel. An offset out of bounds ends the call where Extism itself

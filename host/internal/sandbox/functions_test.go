@@ -8,8 +8,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/keywright/keywright/abi"
 	"github.com/keywright/keywright/host/internal/sandbox"
-	"github.com/keywright/keywright/internal/abi"
 )
 
 // abcd is a part of a guest with the texts $a to $d, of which $d is not UTF-8.

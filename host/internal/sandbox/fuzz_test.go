@@ -8,8 +8,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/keywright/keywright/abi"
 	"github.com/keywright/keywright/host/internal/sandbox"
-	"github.com/keywright/keywright/internal/abi"
 )
 
 // calls are the calls that the guest of FuzzHostFunctions may make, with three numbers $x, $y and $z; $x gets the result.

@@ -7,8 +7,8 @@ import (
 	"github.com/tetratelabs/wazero/api"
 	"github.com/tetratelabs/wazero/experimental"
 
-	"github.com/keywright/keywright/host/internal/admission"
-	"github.com/keywright/keywright/internal/abi"
+	"github.com/keywright/keywright/abi"
+	"github.com/keywright/keywright/internal/admission"
 )
 
 // guest is an instance of a module, with all that is ever looked up in it: looking a function up costs more than a call.

@@ -11,8 +11,8 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/keywright/keywright/abi"
 	"github.com/keywright/keywright/host/internal/sandbox"
-	"github.com/keywright/keywright/internal/abi"
 )
 
 // Guests of these tests are written in WebAssembly text, and are put together from a prelude, what a test is about,

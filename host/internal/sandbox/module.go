@@ -9,8 +9,8 @@ import (
 
 	"github.com/tetratelabs/wazero"
 
-	"github.com/keywright/keywright/host/internal/admission"
-	"github.com/keywright/keywright/internal/abi"
+	"github.com/keywright/keywright/abi"
+	"github.com/keywright/keywright/internal/admission"
 )
 
 // exportInitialize is the export that runs before any other in reactor modules of WASI.

@@ -9,8 +9,8 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/keywright/keywright/abi"
 	"github.com/keywright/keywright/host/internal/sandbox"
-	"github.com/keywright/keywright/internal/abi"
 )
 
 // remembering is a guest that leaves a mark wherever it can, and gives the number of the place where it finds one of a

@@ -6,8 +6,8 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/keywright/keywright/abi"
 	"github.com/keywright/keywright/host/internal/kernel"
-	"github.com/keywright/keywright/internal/abi"
 )
 
 // run holds the state of a call of a guest. It serves one call after the other, and keeps nothing of one for the next.

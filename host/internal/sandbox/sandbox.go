@@ -20,8 +20,8 @@ import (
 	"github.com/tetratelabs/wazero/imports/wasi_snapshot_preview1"
 	"github.com/tetratelabs/wazero/sys"
 
-	"github.com/keywright/keywright/host/internal/admission"
-	"github.com/keywright/keywright/internal/abi"
+	"github.com/keywright/keywright/abi"
+	"github.com/keywright/keywright/internal/admission"
 )
 
 // Guest is something that has exports and runs them against an abi.Env. *Module is one.

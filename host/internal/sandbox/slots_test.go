@@ -6,8 +6,8 @@ import (
 	"testing"
 	"testing/synctest"
 
+	"github.com/keywright/keywright/abi"
 	"github.com/keywright/keywright/host/internal/sandbox"
-	"github.com/keywright/keywright/internal/abi"
 )
 
 // No more guests run at once than there are slots, and each slot that is given back is used.

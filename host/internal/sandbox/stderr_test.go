@@ -5,8 +5,8 @@ import (
 	"errors"
 	"testing"
 
+	"github.com/keywright/keywright/abi"
 	"github.com/keywright/keywright/host/internal/sandbox"
-	"github.com/keywright/keywright/internal/abi"
 )
 
 // threats.md 1: one fd_write can have as many parts as fit into a guest's memory, all of them the same megabytes, so

@@ -5,7 +5,7 @@ import (
 
 	"github.com/tetratelabs/wazero/api"
 
-	"github.com/keywright/keywright/internal/abi"
+	"github.com/keywright/keywright/abi"
 )
 
 // blockFunctions copy between memory blocks and the guest's own memory, for which the Extism kernel needs a call for every

@@ -5,7 +5,7 @@ import (
 	"io"
 	"strings"
 
-	"github.com/keywright/keywright/internal/abi"
+	"github.com/keywright/keywright/abi"
 )
 
 // next finds the first reference in text at or after from: the prefix and exactly abi.SealedLength characters of the

@@ -10,7 +10,7 @@ import (
 	"log/slog"
 	"strings"
 
-	"github.com/keywright/keywright/internal/abi"
+	"github.com/keywright/keywright/abi"
 )
 
 // Sinks is a set of places where a sealed value may be put. The zero value allows none.

@@ -8,8 +8,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/keywright/keywright/abi"
 	"github.com/keywright/keywright/host/internal/seal"
-	"github.com/keywright/keywright/internal/abi"
 )
 
 // threats.md 21, decisions.md "error texts": whatever way a value is printed, its bytes stay out.

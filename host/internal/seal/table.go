@@ -7,8 +7,8 @@ import (
 	"iter"
 	"strings"
 
+	"github.com/keywright/keywright/abi"
 	"github.com/keywright/keywright/host/internal/tokencache"
-	"github.com/keywright/keywright/internal/abi"
 )
 
 // Limits in bytes. Without them a guest could seal a text that holds one value many times, and again, until the

@@ -16,8 +16,8 @@ import (
 	"github.com/golang-jwt/jwt/v5"
 	lru "github.com/hashicorp/golang-lru/v2"
 
+	"github.com/keywright/keywright/abi"
 	"github.com/keywright/keywright/host/internal/strictjson"
-	"github.com/keywright/keywright/internal/abi"
 	"github.com/keywright/keywright/internal/jws"
 )
 

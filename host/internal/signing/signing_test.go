@@ -12,8 +12,8 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/keywright/keywright/abi"
 	"github.com/keywright/keywright/host/internal/signing"
-	"github.com/keywright/keywright/internal/abi"
 )
 
 func unbase64(text string) []byte {

@@ -1,0 +1,94 @@
+package admission
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/tetratelabs/wazero"
+)
+
+// shipped returns the compiled plugins of the tree, by name.
+func shipped(t testing.TB) map[string][]byte {
+	t.Helper()
+	all := map[string][]byte{}
+	for _, pattern := range []string{"../../plugins/*/*.wasm", "../../examples/*/*.wasm"} {
+		paths, err := filepath.Glob(pattern)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, path := range paths {
+			if all[filepath.Base(path)], err = os.ReadFile(path); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	if len(all) < 6 {
+		t.Fatalf("only %d plugins", len(all))
+	}
+	return all
+}
+
+// open is the contract without what has to be exported.
+var open = contract{imports: plugins.imports}
+
+// threats.md 2, 7: whatever the bytes, Admit answers with a reason or with a module that compiles, both as delivered
+// and with its fuel, and that can be admitted no second time.
+func FuzzAdmit(f *testing.F) {
+	for _, wasm := range shipped(f) {
+		f.Add(wasm)
+	}
+	for _, wasm := range seeds() {
+		f.Add(wasm)
+	}
+	ctx := context.Background()
+	r := wazero.NewRuntimeWithConfig(ctx, wazero.NewRuntimeConfig().WithCoreFeatures(features))
+	f.Cleanup(func() { _ = r.Close(ctx) })
+	limits := DefaultLimits()
+	limits.ModuleBytes = 32 << 10
+	f.Fuzz(func(t *testing.T, wasm []byte) {
+		before := bytes.Clone(wasm)
+		m, err := admit(wasm, limits, open)
+		if !bytes.Equal(before, wasm) {
+			t.Fatal("the module as delivered was changed")
+		}
+		var refused *RefusedError
+		switch {
+		case err == nil:
+			compiles(t, r, bare(wasm))
+			compiles(t, r, m.Wasm)
+			if _, err := admit(m.Wasm, limits, open); !errors.As(err, &refused) {
+				t.Errorf("a module with fuel is admitted again: %v", err)
+			}
+		case !errors.As(err, &refused) || len(refused.Reasons) == 0:
+			t.Errorf("error %v", err)
+		}
+	})
+}
+
+// bare is a module without its custom sections, which are dropped whatever is in them.
+func bare(wasm []byte) []byte {
+	out := []byte(magic)
+	for r := (reader{wasm: wasm, at: len(magic), end: len(wasm)}); r.left() > 0; {
+		begin := r.at
+		id := r.byte()
+		r.bytes(r.u32())
+		if id != sectionCustom {
+			out = append(out, wasm[begin:r.at]...)
+		}
+	}
+	return out
+}
+
+func compiles(t *testing.T, r wazero.Runtime, wasm []byte) {
+	t.Helper()
+	compiled, err := r.CompileModule(context.Background(), wasm)
+	if err != nil {
+		t.Errorf("admitted, but does not compile: %v", err)
+		return
+	}
+	_ = compiled.Close(context.Background())
+}

@@ -1,0 +1,183 @@
+package admission
+
+import (
+	"encoding/binary"
+	"fmt"
+	"strings"
+
+	"github.com/keywright/keywright/abi"
+)
+
+// rewriting is the module that comes out. Everything new comes after what is there in its index space, so that no
+// index changes but those of imported functions that something refers to.
+type rewriting struct {
+	sections  [sectionDataCount + 1]section
+	announced int // data segments, 0 when they are not
+	added     []added
+	payers    map[uint32]uint32 // by imported function: the function that pays for it and calls it
+	charger   uint32            // function that charges what it is given, or 0
+	scratch   []byte            // reused from function to function
+}
+
+// section is one as it will be written: a number of items and the items, or, when bare, only bytes.
+type section struct {
+	there, bare bool
+	items       int
+	bytes       []byte
+}
+
+// added is a function that the module did not have.
+type added struct {
+	signature Signature
+	code      []byte // locals and instructions
+}
+
+func (m *module) begin(id byte, items int, bytes []byte) {
+	m.sections[id] = section{there: true, items: items, bytes: bytes[:len(bytes):len(bytes)]}
+}
+
+func (m *module) keep(id byte, bytes []byte) {
+	m.sections[id] = section{there: true, bare: true, bytes: bytes}
+}
+
+func (m *module) append(id byte, item []byte) {
+	s := &m.sections[id]
+	s.there = true
+	s.items++
+	s.bytes = append(s.bytes, item...)
+}
+
+func appendNumber(out []byte, v uint32) []byte { return binary.AppendUvarint(out, uint64(v)) }
+
+func appendSigned(out []byte, v int64) []byte {
+	for {
+		b := byte(v) & 0x7f
+		v >>= 7
+		if v == 0 && b&0x40 == 0 || v == -1 && b&0x40 != 0 {
+			return append(out, b)
+		}
+		out = append(out, b|0x80)
+	}
+}
+
+func appendText(out []byte, text string) []byte {
+	return append(appendNumber(out, uint32(len(text))), text...)
+}
+
+// patch copies a part of a module with some of its numbers changed.
+type patch struct {
+	wasm   []byte
+	out    []byte
+	copied int // up to here
+}
+
+// number puts a number where there is one from begin to end.
+func (p *patch) number(begin, end int, v uint32) {
+	p.out = append(p.out, p.wasm[p.copied:begin]...)
+	p.out = appendNumber(p.out, v)
+	p.copied = end
+}
+
+// upTo returns the copy.
+func (p *patch) upTo(end int) []byte {
+	if p.out == nil {
+		return p.wasm[min(p.copied, end):end]
+	}
+	return append(p.out, p.wasm[p.copied:end]...)
+}
+
+// addExport takes note of an export.
+func (m *module) addExport(name string, e exported, r *reader, where int) {
+	if r.failed() {
+		return
+	}
+	if _, twice := m.exports[name]; twice {
+		r.fail(where, fmt.Sprintf("there are two exports %q", cut(name)))
+		return
+	}
+	if strings.HasPrefix(name, abi.ExportReserved) {
+		m.refuseAt(fmt.Sprintf("its export %q has a name that begins with %q, which is the host's: rename it",
+			cut(name), abi.ExportReserved), -1, where)
+	}
+	m.exports[name] = e
+	if e.kind == kindFunction {
+		m.names = append(m.names, name)
+	}
+}
+
+// fuel is the index of the global that holds what is left of it.
+func (m *module) fuel() uint32 { return uint32(len(m.globals)) }
+
+// add adds a function, and gives its index.
+func (m *module) add(s Signature, code []byte) uint32 {
+	m.added = append(m.added, added{s, code})
+	return uint32(len(m.functions) + len(m.added) - 1)
+}
+
+// admitted puts the module together.
+func (m *module) admitted() *Module {
+	out := &Module{Functions: len(m.functions) - len(m.imports), Exports: m.names}
+	seen := map[Import]bool{}
+	for _, i := range m.imports {
+		if !seen[i] {
+			out.Imports = append(out.Imports, i)
+		}
+		seen[i] = true
+	}
+	for i, g := range m.globals {
+		if g.mutable && g.value != funcref && g.value != externref {
+			name := fmt.Sprintf("%s%d", globalExport, i)
+			out.Globals = append(out.Globals, Global{name, g.value})
+			m.append(sectionExport, appendNumber(append(appendText(nil, name), kindGlobal), uint32(i)))
+		}
+	}
+	if m.start >= 0 {
+		out.Start = startExport
+		m.append(sectionExport, appendNumber(append(appendText(nil, startExport), kindFunction), m.paying(uint32(m.start))))
+	}
+	if len(m.memories) > 0 {
+		out.MemoryMin, out.MemoryMax = m.memories[0].min, m.memories[0].max
+	}
+	out.Reason = m.pristine.reason()
+	out.Resettable = out.Reason == ""
+
+	m.append(sectionGlobal, append(appendSigned([]byte{i64, 1, opI64Const}, m.limits.Fuel), opEnd))
+	m.append(sectionExport, appendNumber(append(appendText(nil, FuelExport), kindGlobal), m.fuel()))
+	for _, f := range m.added {
+		m.append(sectionFunction, appendNumber(nil, uint32(m.sections[sectionType].items)))
+		t := append([]byte{0x60}, appendText(nil, f.signature.Params)...)
+		m.append(sectionType, appendText(t, f.signature.Results))
+		m.append(sectionCode, appendText(nil, string(f.code)))
+	}
+	if m.announced > 0 {
+		m.keep(sectionDataCount, appendNumber(nil, uint32(m.announced)))
+	}
+	out.Wasm = m.write()
+	return out
+}
+
+// write returns the sections in their order.
+func (m *module) write() []byte {
+	size := len(magic)
+	for _, s := range m.sections {
+		size += len(s.bytes) + 12
+	}
+	out := append(make([]byte, 0, size), magic...)
+	for place := byte(1); int(place) < len(order); place++ {
+		for id, s := range m.sections {
+			if order[id] != place || !s.there {
+				continue
+			}
+			out = append(out, byte(id))
+			if s.bare {
+				out = appendNumber(out, uint32(len(s.bytes)))
+			} else {
+				count := appendNumber(nil, uint32(s.items))
+				out = appendNumber(out, uint32(len(count)+len(s.bytes)))
+				out = append(out, count...)
+			}
+			out = append(out, s.bytes...)
+		}
+	}
+	return out
+}

@@ -1,0 +1,236 @@
+package admission
+
+import (
+	"bytes"
+	"context"
+	"encoding/binary"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/tetratelabs/wazero"
+	"github.com/tetratelabs/wazero/api"
+	"github.com/tetratelabs/wazero/imports/wasi_snapshot_preview1"
+
+	"github.com/keywright/keywright/abi"
+)
+
+// features are those that package sandbox turns on in wazero.
+const features = api.CoreFeaturesV2 &^ api.CoreFeatureSIMD
+
+// assemble makes a module of its text with wat2wasm, of the Debian package wabt.
+func assemble(t testing.TB, text string) []byte {
+	t.Helper()
+	source := filepath.Join(t.TempDir(), "guest.wat")
+	if err := os.WriteFile(source, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	var stdout, stderr bytes.Buffer
+	command := exec.Command("wat2wasm", "--output=-", source)
+	command.Stdout, command.Stderr = &stdout, &stderr
+	if err := command.Run(); err != nil {
+		t.Fatalf("wat2wasm (install wabt): %v\n%s", err, &stderr)
+	}
+	return stdout.Bytes()
+}
+
+// machine runs modules, with and without fuel, against a host that gives canned answers.
+type machine struct {
+	ctx     context.Context
+	runtime wazero.Runtime
+	arena   []byte // of the module that runs; a block has its length in front of it
+	asked   []string
+	stderr  bytes.Buffer
+}
+
+func newMachine(t testing.TB) *machine {
+	t.Helper()
+	m := &machine{ctx: context.Background()}
+	m.runtime = wazero.NewRuntimeWithConfig(m.ctx, wazero.NewRuntimeConfig().WithCoreFeatures(features).WithMemoryLimitPages(256))
+	t.Cleanup(func() { _ = m.runtime.Close(m.ctx) })
+	for _, module := range []string{abi.ModuleEnv, abi.ModuleUser} {
+		builder := m.runtime.NewHostModuleBuilder(module)
+		for i, f := range plugins.imports {
+			if i.Module == module {
+				builder.NewFunctionBuilder().WithGoModuleFunction(api.GoModuleFunc(func(_ context.Context, guest api.Module, stack []uint64) { m.host(guest, i.Name, f.Signature, stack) }),
+					[]byte(f.Params), []byte(f.Results)).Export(i.Name)
+			}
+		}
+		if _, err := builder.Instantiate(m.ctx); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := wasi_snapshot_preview1.Instantiate(m.ctx, m.runtime); err != nil {
+		t.Fatal(err)
+	}
+	return m
+}
+
+// start makes an instance, and runs _initialize.
+func (m *machine) start(t testing.TB, wasm []byte) api.Module {
+	t.Helper()
+	m.arena, m.asked = make([]byte, 8), nil
+	instance, err := m.runtime.InstantiateWithConfig(m.ctx, wasm, wazero.NewModuleConfig().WithName("").
+		WithStartFunctions(startExport, initialize).WithStderr(&m.stderr))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = instance.Close(m.ctx) })
+	return instance
+}
+
+func (m *machine) admit(t testing.TB, wat string) *Module {
+	t.Helper()
+	admitted, err := admit(assemble(t, wat), DefaultLimits(), open)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return admitted
+}
+
+func (m *machine) put(text string) uint64 {
+	m.arena = binary.LittleEndian.AppendUint64(m.arena, uint64(len(text)))
+	offset := len(m.arena)
+	m.arena = append(append(m.arena, text...), make([]byte, 8)...)
+	return uint64(offset)
+}
+
+func (m *machine) block(offset uint64) string {
+	return string(m.arena[offset:][:binary.LittleEndian.Uint64(m.arena[offset-8:])])
+}
+
+const (
+	sealedValue = "kw_abcdefghijklmnopqrstuvw"
+	request     = `{"method":"GET","url":"https://api.test/v1","headers":[{"name":"Accept","value":"*/*"}]}`
+)
+
+func (m *machine) host(guest api.Module, name string, s Signature, stack []uint64) {
+	for i, param := range []byte(s.Params) {
+		if param == i32 {
+			stack[i] = uint64(uint32(stack[i])) // whatever is above that is nobody's
+		}
+	}
+	note := fmt.Sprintf("%s%v", name, stack[:len(s.Params)])
+	switch name {
+	case abi.EnvInputOffset:
+		stack[0] = m.put(request)
+	case abi.EnvInputLength:
+		stack[0] = uint64(len(request))
+	case abi.EnvAlloc:
+		stack[0] = m.put(strings.Repeat("\x00", int(stack[0])))
+	case abi.EnvLength, abi.EnvLengthUnsafe:
+		stack[0] = binary.LittleEndian.Uint64(m.arena[stack[0]-8:])
+	case abi.EnvLoadU8:
+		stack[0] = uint64(m.arena[stack[0]])
+	case abi.EnvLoadU64:
+		stack[0] = binary.LittleEndian.Uint64(m.arena[stack[0]:])
+	case abi.EnvStoreU8:
+		m.arena[stack[0]] = byte(stack[1])
+	case abi.EnvStoreU64:
+		binary.LittleEndian.PutUint64(m.arena[stack[0]:], stack[1])
+	case abi.EnvOutputSet:
+		note += string(m.arena[stack[0]:][:stack[1]])
+	case abi.EnvErrorSet:
+		note += m.block(stack[0])
+	case abi.EnvConfigGet:
+		name := m.block(stack[0])
+		note += name
+		stack[0] = m.put(map[string]string{"algorithm": "HS256", "in": "header"}[name] + "value")
+	case abi.UserBlockNew:
+		text, _ := guest.Memory().Read(uint32(stack[0]), uint32(stack[1]))
+		note += string(text)
+		stack[0] = m.put(string(text))
+	case abi.UserBlockRead:
+		text := m.block(stack[0])
+		guest.Memory().WriteString(uint32(stack[1]), text[:min(len(text), int(stack[2]))])
+		stack[0] = uint64(len(text))
+	case abi.UserTokenRequest:
+		note += m.block(stack[0])
+		stack[0] = m.put(`{"status":200,"access_token":"` + sealedValue + `","token_type":"bearer","expires_in":300}`)
+	case abi.UserCacheGet:
+		stack[0] = 0
+	case abi.UserTimeNow:
+		stack[0] = 1700000000
+	case abi.UserJWTSign, abi.UserMAC:
+		note += m.block(stack[0])
+		stack[0] = m.put(sealedValue)
+	default:
+		if len(s.Results) > 0 {
+			stack[0] = m.put(name)
+		}
+	}
+	m.asked = append(m.asked, note)
+}
+
+// left returns the rest of the fuel of an instance.
+func left(instance api.Module) int64 { return int64(instance.ExportedGlobal(FuelExport).Get()) }
+
+func refuel(instance api.Module, units int64) {
+	instance.ExportedGlobal(FuelExport).(api.MutableGlobal).Set(uint64(units))
+}
+
+// The shipped plugins ask the same of the host and give the same, with and without fuel; and use the same fuel each
+// time.
+func TestMeteringChangesNothingThatAPluginDoes(t *testing.T) {
+	m := newMachine(t)
+	for name, wasm := range shipped(t) {
+		admitted, err := Admit(wasm, DefaultLimits())
+		if err != nil {
+			t.Fatal(name, err)
+		}
+		if !admitted.Resettable {
+			t.Errorf("%s is not resettable: %s", name, admitted.Reason)
+		}
+		for _, export := range []string{abi.ExportDescribe, abi.ExportValidate, abi.ExportAuthenticate} {
+			var asked [3][]string
+			var results [3][]uint64
+			var memories [3][]byte
+			var used [3]int64
+			for i := range asked {
+				code := admitted.Wasm
+				if i == 0 {
+					code = wasm
+				}
+				instance := m.start(t, code)
+				results[i], err = instance.ExportedFunction(export).Call(m.ctx)
+				if err != nil {
+					t.Errorf("%s: %s: %v", name, export, err)
+				}
+				asked[i] = m.asked
+				memory, _ := instance.Memory().Read(0, instance.Memory().Size())
+				memories[i] = bytes.Clone(memory)
+				if i > 0 {
+					used[i] = DefaultLimits().Fuel - left(instance)
+				}
+			}
+			t.Logf("%s: %s: %d calls of the host, %d units", name, export, len(asked[0]), used[1])
+			if strings.Join(asked[0], "\n") != strings.Join(asked[1], "\n") || !bytes.Equal(memories[0], memories[1]) || results[0][0] != results[1][0] {
+				t.Errorf("%s: %s does something else with fuel", name, export)
+			}
+			if used[1] != used[2] || used[1] < 170*int64(len(asked[0])) {
+				t.Errorf("%s: %s used %d, then %d", name, export, used[1], used[2])
+			}
+		}
+	}
+}
+
+// The contract's signatures of WASI are those of wazero, which stands behind it.
+func TestWASIIsAsInWazero(t *testing.T) {
+	m := newMachine(t)
+	compiled, err := wasi_snapshot_preview1.NewBuilder(m.runtime).Compile(m.ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, f := range plugins.imports {
+		if i.Module != abi.ModuleWASI {
+			continue
+		}
+		wazeros, ok := compiled.ExportedFunctions()[i.Name]
+		if !ok || (Signature{string(wazeros.ParamTypes()), string(wazeros.ResultTypes())}) != f.Signature {
+			t.Errorf("%s is not as in wazero", i.Name)
+		}
+	}
+}

@@ -1,0 +1,126 @@
+package main
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"os"
+	"path/filepath"
+	"strconv"
+
+	"github.com/keywright/keywright/server/content/postgres"
+	"github.com/keywright/keywright/server/content/sqlite"
+	"github.com/keywright/keywright/server/internal/postgrestest"
+)
+
+// engine makes databases in a temporary directory, which goes away when it is closed. It makes the first one when it is
+// asked to.
+type engine interface {
+	create(ctx context.Context) (database, error)
+	close() error
+}
+
+// database is one that content is kept in.
+type database interface {
+	open(ctx context.Context) (*sqlite.Store, error) // which is that of both
+	// settle does what else would be done some minutes after a database was filled, and gives how large it is, in bytes. It
+	// must not be open.
+	settle(ctx context.Context) (octets float64, err error)
+	remove(ctx context.Context) error
+}
+
+type sqliteEngine struct {
+	directory string
+	made      int
+}
+
+func (e *sqliteEngine) create(context.Context) (database, error) {
+	if e.directory == "" {
+		var err error
+		if e.directory, err = os.MkdirTemp("", "keywright-bench-"); err != nil {
+			return nil, err
+		}
+	}
+	e.made++
+	return sqliteFile(filepath.Join(e.directory, strconv.Itoa(e.made)+".db")), nil
+}
+
+func (e *sqliteEngine) close() error {
+	if e.directory == "" {
+		return nil
+	}
+	return os.RemoveAll(e.directory)
+}
+
+type sqliteFile string
+
+func (f sqliteFile) open(ctx context.Context) (*sqlite.Store, error) {
+	return sqlite.Open(ctx, string(f))
+}
+
+func (f sqliteFile) settle(context.Context) (float64, error) {
+	info, err := os.Stat(string(f))
+	if err != nil {
+		return 0, err
+	}
+	return float64(info.Size()), nil
+}
+
+func (f sqliteFile) remove(context.Context) error { return os.Remove(string(f)) }
+
+type postgresEngine struct{ server *postgrestest.Server }
+
+// durable turns on what a server for tests does without. It then has the settings that PostgreSQL comes with.
+var durable = []string{"fsync=on", "synchronous_commit=on", "full_page_writes=on"}
+
+func (e *postgresEngine) create(ctx context.Context) (database, error) {
+	if e.server == nil {
+		var err error
+		if e.server, err = postgrestest.Start(durable...); err != nil {
+			return nil, err
+		}
+	}
+	address, err := e.server.Database(ctx)
+	return postgresDatabase(address), err
+}
+
+func (e *postgresEngine) close() error {
+	if e.server == nil {
+		return nil
+	}
+	return e.server.Stop()
+}
+
+type postgresDatabase string
+
+func (d postgresDatabase) open(ctx context.Context) (*sqlite.Store, error) {
+	return postgres.Open(ctx, string(d))
+}
+
+func (d postgresDatabase) settle(ctx context.Context) (octets float64, err error) {
+	err = d.ask(func(db *sql.DB) error {
+		for _, statement := range []string{`VACUUM ANALYZE`, `CHECKPOINT`} {
+			if _, err := db.ExecContext(ctx, statement); err != nil {
+				return err
+			}
+		}
+		return db.QueryRowContext(ctx, `SELECT pg_database_size(current_database())`).Scan(&octets)
+	})
+	return octets, err
+}
+
+// remove empties the database: a connection cannot drop the one that it is of.
+func (d postgresDatabase) remove(ctx context.Context) error {
+	return d.ask(func(db *sql.DB) error {
+		_, err := db.ExecContext(ctx, `DROP SCHEMA public CASCADE`)
+		return err
+	})
+}
+
+func (d postgresDatabase) ask(f func(*sql.DB) error) error {
+	db, err := sql.Open("pgx", string(d))
+	if err != nil {
+		return err
+	}
+	return errors.Join(f(db), db.Close())
+}

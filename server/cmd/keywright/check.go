@@ -1,0 +1,119 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/keywright/keywright/server/internal/connectors"
+)
+
+// checked is the document that check --json writes.
+type checked struct {
+	File       string               `json:"file"`
+	OK         bool                 `json:"ok"`
+	Secrets    bool                 `json:"secrets_read"`
+	Connectors []checkedConnector   `json:"connectors"` // none when there are problems
+	Problems   []connectors.Problem `json:"problems"`
+}
+
+type checkedConnector struct {
+	Permalink string   `json:"permalink"`
+	Name      string   `json:"name"`
+	URL       string   `json:"url"`
+	Type      string   `json:"type"`
+	Secrets   []string `json:"secrets"` // the names that its templates have
+}
+
+func (a *app) check() *cobra.Command {
+	var flags configFlags
+	var asJSON bool
+	c := &cobra.Command{
+		Use:   "check [-c FILE] [--secrets] [--dev]",
+		Short: "Check a configuration: every problem, a line each, with line and column",
+		Long: "Checks a configuration and its plugins, and lists every problem, a line each, with line and column. Secrets are read " +
+			"only with --secrets or --secrets-dir: one that is missing or empty, and a key that does not fit its algorithm, are " +
+			"problems then. Nothing is sent. Certificates and the keys of sessions are for `serve` to read.",
+		Args: arguments(),
+		RunE: a.orJSON(&asJSON, func(c *cobra.Command, _ []string) error {
+			flags.readSecrets = flags.readSecrets || flags.secretsDir != ""
+			result := checked{File: flags.file, Secrets: flags.readSecrets, Connectors: []checkedConnector{}, Problems: []connectors.Problem{}}
+			set, err := a.load(c.Context(), c, &flags)
+			var wrong *connectors.Error
+			switch {
+			case errors.As(err, &wrong):
+				result.Problems = wrong.Problems
+			case err != nil:
+				return err
+			default:
+				defer closeSet(c.Context(), set)
+				result.OK = true
+				for _, one := range set.Connectors {
+					result.Connectors = append(result.Connectors, checkedConnector{
+						one.Permalink, one.Title, one.URL.String(), one.Auth.Type, append([]string{}, one.Secrets()...),
+					})
+				}
+			}
+			if asJSON {
+				err = a.writeJSON(result)
+			} else {
+				err = a.writeChecked(result, wrong)
+			}
+			if err == nil && !result.OK {
+				err = errTold
+			}
+			return err
+		}),
+	}
+	flags.add(c, "connectors.yaml")
+	c.Flags().BoolVar(&flags.readSecrets, "secrets", false, "read the secrets, and try the keys among them")
+	c.Flags().BoolVar(&asJSON, "json", false, "write JSON, for machines")
+	c.DisableFlagsInUseLine = true
+	return c
+}
+
+// writeChecked writes problems to stdout: they are what was asked for.
+func (a *app) writeChecked(result checked, wrong *connectors.Error) error {
+	if wrong == nil {
+		return writeLine(a.out, fmt.Sprintf("%s: %s, no problems%s", result.File, count(len(result.Connectors), "connector"), result.secrets()))
+	}
+	for line := range strings.Lines(wrong.Error()) {
+		if err := writeLine(a.out, line); err != nil {
+			return err
+		}
+	}
+	return writeLine(a.out, count(len(wrong.Problems), "problem"))
+}
+
+// secrets says which secrets were read, or would have been.
+func (r *checked) secrets() string {
+	var names []string
+	for _, c := range r.Connectors {
+		names = append(names, c.Secrets...)
+	}
+	slices.Sort(names)
+	names = slices.Compact(names)
+	const most = 20
+	more := ""
+	if len(names) > most {
+		names, more = names[:most], fmt.Sprintf(" and %d more", len(names)-most)
+	}
+	list := strings.Join(names, ", ") + more
+	switch {
+	case len(names) == 0:
+		return ""
+	case r.Secrets:
+		return " (secrets read: " + list + ")"
+	}
+	return " (secrets not read: " + list + "; --secrets reads them)"
+}
+
+func count(n int, what string) string {
+	if n == 1 {
+		return "1 " + what
+	}
+	return fmt.Sprintf("%d %ss", n, what)
+}

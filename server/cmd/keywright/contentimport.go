@@ -1,0 +1,165 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/schollz/progressbar/v3"
+	"github.com/spf13/cobra"
+
+	"github.com/keywright/keywright/server/content"
+	"github.com/keywright/keywright/server/content/importer"
+)
+
+func (a *app) contentImport() *cobra.Command {
+	var db string
+	var dryRun bool
+	c := &cobra.Command{
+		Use:   "import [--db URL] [--dry-run] FILE...",
+		Short: "Import records from files of NDJSON or JSON arrays",
+		Long: "Imports the records of a community into a database: product updates, articles, replies and moderators, as NDJSON (a record " +
+			"on each line) or as a JSON array of records. A record has the fields that the interface gives, and \"type\": productUpdate, article, " +
+			"reply (with \"articleId\") or moderator (only an \"id\"). A field that is absent or null has its empty value. FILE is - for stdin.\n\n" +
+			"A record replaces the one of the same type and id, so that importing again does no harm. Everything that is wrong with a record is " +
+			"told on stderr as FILE:LINE:COLUMN, and only that record is left out; the exit code is 1 then. A JSON array in which a comma or a " +
+			"bracket is wrong cannot be read any further from there.\n\n" +
+			"A URL with a password is better set in the environment variable " + contentDB + ", which counts where --db is not given: other users " +
+			"of this machine can see the command line.",
+		Args: func(c *cobra.Command, args []string) error {
+			if len(args) == 0 {
+				return misuse(c, "without FILE")
+			}
+			return nil
+		},
+		RunE: func(c *cobra.Command, files []string) error {
+			if dryRun {
+				return a.importFiles(c, nil, files)
+			}
+			address, err := a.databaseURL(c, db)
+			if err != nil {
+				return err
+			}
+			store, err := openStore(c.Context(), address)
+			if err != nil {
+				return err
+			}
+			err = a.importFiles(c, store, files)
+			return errors.Join(err, store.Close())
+		},
+	}
+	c.Flags().StringVar(&db, "db", "", "the database: sqlite:PATH, which is made if it is not there, or postgres://… (default $"+contentDB+")")
+	c.Flags().BoolVar(&dryRun, "dry-run", false, "only read and check, without a database")
+	c.DisableFlagsInUseLine = true
+	return c
+}
+
+// importFiles imports files, and goes on after one in which something is wrong. Without a writer it only checks them.
+func (a *app) importFiles(c *cobra.Command, w content.Writer, files []string) error {
+	var failed error
+	for _, file := range files {
+		in, size, err := a.input(file)
+		if err != nil {
+			a.tell("keywright: %v", err)
+			failed = errTold
+			continue
+		}
+		result, err := a.importFile(c.Context(), w, file, in, size)
+		_ = in.Close()
+		if err != nil {
+			a.tell("keywright: %v", err)
+		}
+		if err != nil || result.Problems > 0 {
+			failed = errTold
+		}
+		if err := a.imported(file, w == nil, result); err != nil {
+			return err
+		}
+		if c.Context().Err() != nil {
+			break
+		}
+	}
+	return failed
+}
+
+// imported writes the outcome of the import of a file.
+func (a *app) imported(file string, dryRun bool, r importer.Result) error {
+	done := "written"
+	if dryRun {
+		done = "checked, not written"
+	}
+	return writeLine(a.out, fmt.Sprintf("%s: %s: product updates %d, articles %d, replies %d, moderators %d; bad records %d",
+		file, done, r.ProductUpdates, r.Articles, r.Replies, r.Moderators, r.Bad))
+}
+
+// input opens a file, or stdin, whose size in bytes is -1, for not known.
+func (a *app) input(name string) (in io.ReadCloser, size int64, err error) {
+	if name == "-" {
+		return io.NopCloser(a.in), -1, nil
+	}
+	file, err := os.Open(name)
+	if err != nil {
+		return nil, 0, err
+	}
+	info, err := file.Stat()
+	if err != nil || !info.Mode().IsRegular() {
+		return file, -1, err
+	}
+	return file, info.Size(), nil
+}
+
+func (a *app) importFile(ctx context.Context, w content.Writer, name string, in io.Reader, size int64) (importer.Result, error) {
+	bar := a.progress(filepath.Base(name), size)
+	defer bar.end()
+	return importer.Import(ctx, w, name, in, importer.Options{
+		DryRun: w == nil,
+		Problem: func(p importer.Problem) {
+			bar.hide()
+			a.tell("%s", p)
+		},
+		Progress: func(r importer.Result) { bar.set(r.Bytes) },
+	})
+}
+
+// progress is a bar in a terminal, and nothing elsewhere.
+type progress struct{ bar *progressbar.ProgressBar }
+
+// progress begins a bar for a file of so many bytes, or -1 where that is not known.
+func (a *app) progress(name string, size int64) progress {
+	width := columns(a.err)
+	if width == 0 {
+		return progress{}
+	}
+	return progress{progressbar.NewOptions64(size,
+		progressbar.OptionSetWriter(a.err),
+		progressbar.OptionSetDescription(name),
+		progressbar.OptionShowBytes(true),
+		progressbar.OptionSetWidth(max(width-len(name)-60, 5)), // what stands beside it
+		progressbar.OptionThrottle(100*time.Millisecond),
+		progressbar.OptionSpinnerCustom([]string{"|", "/", "-", `\`}),
+		progressbar.OptionClearOnFinish(),
+	)}
+}
+
+func (p progress) set(bytes int64) {
+	if p.bar != nil {
+		_ = p.bar.Set64(bytes)
+	}
+}
+
+// hide makes room for a line; the bar comes back at the next step.
+func (p progress) hide() {
+	if p.bar != nil {
+		_ = p.bar.Clear()
+	}
+}
+
+func (p progress) end() {
+	if p.bar != nil {
+		_ = p.bar.Finish()
+	}
+}

@@ -1,0 +1,238 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/keywright/keywright/host"
+	"github.com/keywright/keywright/server/content/embed"
+	"github.com/keywright/keywright/server/content/httpapi"
+	"github.com/keywright/keywright/server/content/importer"
+	"github.com/keywright/keywright/server/content/sample"
+	"github.com/keywright/keywright/server/internal/callers"
+	"github.com/keywright/keywright/server/internal/contentserver"
+	"github.com/keywright/keywright/server/internal/httpserver"
+)
+
+// contentServeFlags are those of content serve.
+type contentServeFlags struct {
+	db, base, listen, admin string
+	keys, moderatorKeys     []string
+	secretsDir              string
+	jwks, issuer            string
+	audiences               []string
+	moderateClaim           string
+	tls                     httpserver.Files
+	accessLog, dev, demo    bool
+}
+
+func (a *app) contentServe() *cobra.Command {
+	var flags contentServeFlags
+	c := &cobra.Command{
+		Use:   "serve [--db URL] [--listen ADDR] [--admin ADDR] [--key NAME] [--dev] [--demo]",
+		Short: "Serve the content of a community",
+		Long: "Serves product updates, articles and replies from a database: GET BASE/productUpdates/ID, BASE/articles and " +
+			"BASE/articles/ID/replies/ID; BASE/openapi.json says all of it. SIGTERM ends it once the requests in flight have been " +
+			"answered.\n\n" +
+			"Callers prove themselves by an API key in X-API-Key, or by a bearer token. --key and --moderator-key name secrets that hold " +
+			"keys: a file in --secrets-dir, or " + host.EnvName("NAME") + " in the environment; a key that is rotated counts within a second. --jwks, " +
+			"--issuer and --audience say which tokens count. Only with the permission moderate does a moderatorId show what is trashed, " +
+			"spam or waits for approval: --moderator-key has it, and tokens with --moderate-claim. Without keys and tokens, callers need " +
+			"not prove themselves, and have to be on this machine.\n\n" +
+			"Operators have a listener of their own: /healthz, /readyz, /metrics, /debug/pprof/.\n\n" +
+			"This process leaves no core dump, and no debugger of the same user reads its memory; with --dev both are allowed.\n\n" +
+			"With --demo it needs no database: it serves a sample, and says what to try.",
+		Args: arguments(),
+		RunE: func(c *cobra.Command, _ []string) error {
+			return a.serveContent(c, &flags)
+		},
+	}
+	c.Flags().StringVar(&flags.db, "db", "", "the database: sqlite:PATH, or postgres://… (default $"+contentDB+")")
+	c.Flags().StringVar(&flags.base, "base", "", "the `PATH` below which all is, such as /community/v1")
+	c.Flags().StringVar(&flags.listen, "listen", "127.0.0.1:8090", "the `ADDR` for callers, host:port")
+	c.Flags().StringVar(&flags.admin, "admin", "127.0.0.1:8091", "the `ADDR` for operators, host:port; keep it from others")
+	c.Flags().StringArrayVar(&flags.keys, "key", nil, "the `NAME` of a secret that is an API key; may be repeated")
+	c.Flags().StringArrayVar(&flags.moderatorKeys, "moderator-key", nil, "the `NAME` of an API key with the permission moderate; may be repeated")
+	c.Flags().StringVar(&flags.secretsDir, "secrets-dir", "", "a `DIR` with a file for each secret, asked before the environment")
+	c.Flags().StringVar(&flags.jwks, "jwks", "", "the keys of bearer tokens, a `URL` or a file")
+	c.Flags().StringVar(&flags.issuer, "issuer", "", "what the claim iss of tokens has to be")
+	c.Flags().StringArrayVar(&flags.audiences, "audience", nil, "what the claim aud of tokens has to have; may be repeated")
+	c.Flags().StringVar(&flags.moderateClaim, "moderate-claim", "", "which tokens have the permission moderate, `CLAIM=VALUE`, such as scope=content.moderate")
+	c.Flags().StringVar(&flags.tls.Cert, "tls-cert", "", "the `FILE` of a certificate with its chain: callers use HTTPS")
+	c.Flags().StringVar(&flags.tls.Key, "tls-key", "", "the `FILE` of its key")
+	c.Flags().BoolVar(&flags.accessLog, "access-log", false, "log each request")
+	c.Flags().BoolVar(&flags.dev, "dev", false, "allow private addresses for --jwks and embeds, and plain http for --jwks")
+	c.Flags().BoolVar(&flags.demo, "demo", false, "serve a sample instead of a database")
+	c.DisableFlagsInUseLine = true
+	return c
+}
+
+// check says what does not go together.
+func (f *contentServeFlags) check(c *cobra.Command) error {
+	claim, value, ok := strings.Cut(f.moderateClaim, "=")
+	switch {
+	case f.demo && f.db != "":
+		return misuse(c, "--demo has records of its own: leave --db out")
+	case (f.jwks == "") != (f.issuer == "") || (f.jwks == "") != (len(f.audiences) == 0):
+		return misuse(c, "--jwks, --issuer and --audience go together: they say which tokens count")
+	case f.moderateClaim != "" && f.jwks == "":
+		return misuse(c, "--moderate-claim is about tokens: give --jwks, --issuer and --audience")
+	case f.moderateClaim != "" && (!ok || claim == "" || value == ""):
+		return misuse(c, "--moderate-claim wants CLAIM=VALUE, not %q", f.moderateClaim)
+	case httpapi.CheckBase(f.base) != nil:
+		return misuse(c, "--base: %v", httpapi.CheckBase(f.base))
+	case (f.tls.Cert == "") != (f.tls.Key == ""):
+		return misuse(c, "--tls-cert and --tls-key go together")
+	}
+	if _, _, err := net.SplitHostPort(f.listen); err != nil {
+		return misuse(c, "--listen wants host:port, such as 127.0.0.1:8090, not %q", f.listen)
+	}
+	if _, _, err := net.SplitHostPort(f.admin); err != nil {
+		return misuse(c, "--admin wants host:port, such as 127.0.0.1:8091, not %q", f.admin)
+	}
+	return nil
+}
+
+func (a *app) serveContent(c *cobra.Command, f *contentServeFlags) (err error) {
+	if err := f.check(c); err != nil {
+		return err
+	}
+	if !f.dev {
+		if err := noDumps(); err != nil {
+			return err
+		}
+	}
+	logger := slog.New(slog.NewJSONHandler(a.err, nil))
+	transport, err := host.Egress{AllowHTTP: f.dev, AllowPrivate: f.dev}.Transport()
+	if err != nil {
+		return err
+	}
+	defer transport.CloseIdleConnections()
+	if f.dev {
+		a.tell("keywright: --dev: plain http and private addresses are allowed")
+	}
+	config := contentserver.Config{Base: f.base, Listen: f.listen, Admin: f.admin, TLS: f.tls, Logger: logger, AccessLog: f.accessLog}
+	if config.Callers, err = f.callers(c.Context(), transport, logger); err != nil {
+		return err
+	}
+	if config.Callers != nil {
+		defer func() { err = errors.Join(err, config.Callers.Close()) }()
+	}
+	if config.Embeds, err = embed.New(embed.Config{Transport: transport, Logger: logger}); err != nil {
+		return err
+	}
+	var store database
+	if f.demo {
+		var remove func()
+		if store, remove, err = sampleStore(c.Context()); err != nil {
+			return err
+		}
+		defer remove()
+	} else {
+		address, err := a.databaseURL(c, f.db)
+		if err != nil {
+			return err
+		}
+		if err := checkThere(address); err != nil {
+			return err
+		}
+		if store, err = openStore(c.Context(), address); err != nil {
+			return err
+		}
+	}
+	defer func() { err = errors.Join(err, store.Close()) }()
+	config.Store = store
+	config.Started = func(callers, operators string) {
+		_ = writeLine(a.out, "callers: "+callers+"/articles")
+		_ = writeLine(a.out, "operators: "+operators+"/readyz")
+		if f.demo && config.Callers == nil {
+			a.writeContentCalls(reachable(callers), reachable(operators))
+		}
+	}
+	return contentserver.Run(c.Context(), config)
+}
+
+// checkThere keeps a path with a slip from being served as an empty database.
+func checkThere(address string) error {
+	path, ok := strings.CutPrefix(address, "sqlite:")
+	if !ok {
+		return nil
+	}
+	if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("there is no database %s: `keywright content import` makes one", path)
+	}
+	return nil
+}
+
+// callers are nil when nobody has to prove anything.
+func (f *contentServeFlags) callers(ctx context.Context, transport http.RoundTripper, logger *slog.Logger) (*callers.Callers, error) {
+	if len(f.keys)+len(f.moderatorKeys) == 0 && f.jwks == "" {
+		return nil, nil
+	}
+	secrets := configFlags{secretsDir: f.secretsDir}
+	_, all, err := secrets.secrets(host.DirSecrets) // callers.New remembers them
+	if err != nil {
+		return nil, err
+	}
+	config := callers.Config{Secrets: all, Transport: transport, AllowHTTP: f.dev, Logger: logger}
+	for _, name := range f.keys {
+		config.Keys = append(config.Keys, callers.Key{Secret: name})
+	}
+	for _, name := range f.moderatorKeys {
+		config.Keys = append(config.Keys, callers.Key{Secret: name, Moderate: true})
+	}
+	if f.jwks != "" {
+		config.Token = &callers.Token{Issuer: f.issuer, Audiences: f.audiences}
+		config.Token.Claim, config.Token.Value, _ = strings.Cut(f.moderateClaim, "=")
+		if strings.Contains(f.jwks, "://") {
+			config.Token.JWKSURL = f.jwks
+		} else {
+			config.Token.JWKSFile = f.jwks
+		}
+	}
+	return callers.New(ctx, config)
+}
+
+// sampleStore has the sample in a database that is removed in the end.
+func sampleStore(ctx context.Context) (store database, remove func(), err error) {
+	dir, err := os.MkdirTemp("", "keywright-content-")
+	if err != nil {
+		return nil, nil, err
+	}
+	remove = func() { _ = os.RemoveAll(dir) }
+	store, err = openStore(ctx, "sqlite:"+filepath.Join(dir, "sample.db"))
+	if err == nil {
+		if _, err = importer.Import(ctx, store, sample.Name, sample.Records(), importer.Options{}); err != nil {
+			err = errors.Join(err, store.Close())
+		}
+	}
+	if err != nil {
+		remove()
+		return nil, nil, err
+	}
+	return store, remove, nil
+}
+
+// writeContentCalls writes what to try, lines for a shell.
+func (a *app) writeContentCalls(callers, operators string) {
+	s := a.style()
+	var b strings.Builder
+	fmt.Fprintf(&b, "\n%s\n", s.bold("Try these in another terminal:"))
+	for _, path := range []string{"/articles?pageSize=3", "/articles/1001/replies/20123", "/productUpdates/538", "/productUpdates/530?resolveEmbeds=true"} {
+		fmt.Fprintf(&b, "  curl '%s%s'\n", callers, path)
+	}
+	fmt.Fprintf(&b, "\n%s\n", s.bold("A product update that is trashed, for a moderator and for others:"))
+	fmt.Fprintf(&b, "  curl '%s/productUpdates/507?moderatorId=311'\n  curl -i '%s/productUpdates/507'\n", callers, callers)
+	fmt.Fprintf(&b, "\n  curl %s/openapi.json\n  curl %s/metrics\n\n%s\n", callers, operators, s.dim("Ctrl-C ends it."))
+	_, _ = fmt.Fprint(a.out, b.String()) // who does not read it has nothing to try
+}

@@ -1,0 +1,372 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"testing"
+
+	"github.com/keywright/keywright/server/content"
+	"github.com/keywright/keywright/server/content/client"
+	"github.com/keywright/keywright/server/internal/postgrestest"
+)
+
+// serving is a keywright content serve, a process of its own.
+type serving struct {
+	t                  *testing.T
+	command            *exec.Cmd
+	callers, operators string
+	said               chan string // what it wrote besides, once it has ended
+}
+
+// serveContent starts a server, and waits until it listens.
+func serveContent(t *testing.T, program string, env []string, args ...string) *serving {
+	t.Helper()
+	s := &serving{t: t, said: make(chan string, 1)}
+	s.command = exec.Command(program, append([]string{"content", "serve", "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0"}, args...)...)
+	s.command.Env = append(os.Environ(), env...)
+	out, err := s.command.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var errs strings.Builder
+	s.command.Stderr = &errs
+	if err := s.command.Start(); err != nil {
+		t.Fatal(err)
+	}
+	lines := bufio.NewScanner(out)
+	for lines.Scan() {
+		name, url, _ := strings.Cut(lines.Text(), ": ")
+		switch name {
+		case "callers":
+			s.callers = strings.TrimSuffix(url, "/articles")
+		case "operators":
+			s.operators = strings.TrimSuffix(url, "/readyz")
+		}
+		if s.operators != "" {
+			break
+		}
+	}
+	go func() {
+		_, _ = io.Copy(io.Discard, out)
+		_ = s.command.Wait()
+		s.said <- errs.String()
+	}()
+	t.Cleanup(func() { _ = s.command.Process.Kill() })
+	if s.operators == "" {
+		t.Fatalf("it does not listen: %s", <-s.said)
+	}
+	return s
+}
+
+// end is SIGTERM. It gives what the server wrote to stderr.
+func (s *serving) end() string {
+	s.t.Helper()
+	if err := s.command.Process.Signal(syscall.SIGTERM); err != nil {
+		s.t.Fatal(err)
+	}
+	said := <-s.said
+	if code := s.command.ProcessState.ExitCode(); code != exitOK {
+		s.t.Errorf("exit %d: %s", code, said)
+	}
+	return said
+}
+
+func (s *serving) get(path string, headers ...string) (status int, body string) {
+	s.t.Helper()
+	r, err := http.NewRequestWithContext(s.t.Context(), http.MethodGet, s.callers+path, nil)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	for i := 0; i < len(headers); i += 2 {
+		r.Header.Set(headers[i], headers[i+1])
+	}
+	response, err := http.DefaultClient.Do(r)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	defer response.Body.Close()
+	text, err := io.ReadAll(response.Body)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return response.StatusCode, string(text)
+}
+
+// What content serve --demo says to try works, line by line.
+func TestContentServeDemo(t *testing.T) {
+	ctx, interrupt := context.WithCancel(context.Background())
+	out, errs := &output{last: "Ctrl-C", written: make(chan struct{})}, &output{last: "\n", written: make(chan struct{})}
+	ended := make(chan int, 1)
+	go func() {
+		ended <- run(ctx, []string{"content", "serve", "--demo", "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0"}, strings.NewReader(""), out, errs, noEnvironment)
+	}()
+	select {
+	case <-out.written:
+	case code := <-ended:
+		t.Fatalf("exit %d: %s", code, errs.text.String())
+	}
+	tried := 0
+	for line := range strings.Lines(out.text.String()) {
+		if !strings.HasPrefix(line, "  curl ") {
+			continue
+		}
+		tried++
+		if strings.Contains(line, "resolveEmbeds") {
+			continue // it asks a provider
+		}
+		want := http.StatusOK
+		if strings.Contains(line, "curl -i") {
+			want = http.StatusNotFound
+		}
+		if status, _, answer := curl(t, strings.ReplaceAll(line, "'", "")); status != want {
+			t.Errorf("%s is answered %d: %s", strings.TrimSpace(line), status, answer)
+		}
+	}
+	if tried != 8 {
+		t.Errorf("%d lines to try: %s", tried, out.text.String())
+	}
+	interrupt()
+	if code := <-ended; code != exitOK || errs.text.Len() > 0 {
+		t.Errorf("exit %d, stderr %s", code, errs.text.String())
+	}
+}
+
+// Who proves to be a caller reads, and who has the permission moderate reads what is hidden, with a moderatorId.
+func TestContentServe(t *testing.T) {
+	program := build(t)
+	dir := t.TempDir()
+	write := func(name, text string) string {
+		t.Helper()
+		path := filepath.Join(dir, name)
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return path
+	}
+	const readerKey, moderatorKey = "reader-Vl2bq8ZxJ0c5oTn7", "moderator-B0InW6eXk2rVtQ"
+	write("reader", readerKey)
+	write("moderator", moderatorKey+"\n")
+	records := write("records.ndjson", `{"type":"productUpdate","id":"1","title":"One"}
+{"type":"productUpdate","id":"2","trashed":true}
+{"type":"moderator","id":"m1"}
+`)
+	db := "sqlite:" + filepath.Join(dir, "content.db")
+	if code, out, errs := keywright(t.Context(), "content", "import", "--db", db, records); code != exitOK {
+		t.Fatalf("exit %d: %s%s", code, out, errs)
+	}
+	s := serveContent(t, program, []string{contentDB + "=" + db}, "--base", "/community/v1", "--secrets-dir", dir, "--key", "reader", "--moderator-key", "moderator", "--access-log")
+	if !strings.HasSuffix(s.callers, "/community/v1") {
+		t.Errorf("the URL is %s", s.callers)
+	}
+	for _, c := range []struct {
+		path, key string
+		want      int
+	}{
+		{"/productUpdates/1", "", 401},
+		{"/productUpdates/1", "reader-Vl2bq8ZxJ0c5oTn8", 401},
+		{"/productUpdates/1", readerKey, 200},
+		{"/productUpdates/2", readerKey, 404},
+		{"/productUpdates/2?moderatorId=m1", readerKey, 404},
+		{"/productUpdates/2?moderatorId=m1", moderatorKey, 200},
+		{"/productUpdates/2?moderatorId=m2", moderatorKey, 404},
+		{"/openapi.json", "", 200},
+	} {
+		if status, body := s.get(c.path, "X-API-Key", c.key); status != c.want {
+			t.Errorf("%s with %q: %d %s", c.path, c.key, status, body)
+		}
+	}
+	base := s.callers
+	for _, path := range []string{"/healthz", "/readyz"} {
+		s.callers = s.operators
+		if status, body := s.get(path); status != http.StatusOK {
+			t.Errorf("%s: %d %s", path, status, body)
+		}
+	}
+	if _, page := s.get("/metrics"); !strings.Contains(page, `keywright_content_requests_total{operation="productUpdate",problem="not-found",status="404"} 3`) {
+		t.Errorf("the metrics are %s", page)
+	}
+	s.callers = base
+	said := s.end()
+	if strings.Count(said, `"msg":"request"`) != 8 || !strings.Contains(said, `"caller":"moderator"`) {
+		t.Errorf("the log is %s", said)
+	}
+	for _, private := range []string{readerKey, moderatorKey, "m1"} {
+		if strings.Contains(said, private) {
+			t.Errorf("the log has %q: %s", private, said)
+		}
+	}
+}
+
+// Without proof, callers have to be on this machine, and no page of another site may have a browser call.
+// decisions.md "open on loopback only".
+func TestContentServeWithoutKeys(t *testing.T) {
+	db := "sqlite:" + filepath.Join(t.TempDir(), "content.db")
+	if code, _, errs := keywright(t.Context(), "content", "import", "--db", db, "/dev/null"); code != exitOK {
+		t.Fatalf("exit %d: %s", code, errs)
+	}
+	code, _, errs := keywright(t.Context(), "content", "serve", "--db", db, "--listen", "0.0.0.0:0", "--admin", "127.0.0.1:0")
+	if code != exitFailure || !strings.Contains(errs, "have to prove themselves") {
+		t.Errorf("exit %d: %s", code, errs)
+	}
+	s := serveContent(t, build(t), nil, "--db", db)
+	for name, c := range map[string]struct {
+		headers []string
+		want    int
+	}{
+		"here":                           {nil, 200},
+		"a page of another site":         {[]string{"Origin", "https://evil.example"}, 403},
+		"a page's request for a picture": {[]string{"Sec-Fetch-Site", "cross-site"}, 403},
+	} {
+		if status, body := s.get("/articles", c.headers...); status != c.want {
+			t.Errorf("%s: %d %s", name, status, body)
+		}
+	}
+	r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, s.callers+"/articles", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Host = "evil.example" // whose address is that of the loopback now
+	response, err := http.DefaultClient.Do(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _ = response.Body.Close(); response.StatusCode != http.StatusMisdirectedRequest {
+		t.Errorf("under another name: %d", response.StatusCode)
+	}
+	s.end()
+}
+
+func TestContentServeMisuse(t *testing.T) {
+	for _, c := range []struct {
+		args string
+		code int
+		want string
+	}{
+		{"", exitUsage, "without --db"},
+		{"--demo --db sqlite:x", exitUsage, "leave --db out"},
+		{"--demo --jwks keys.json", exitUsage, "go together"},
+		{"--demo --moderate-claim scope=x", exitUsage, "is about tokens"},
+		{"--demo --jwks k --issuer i --audience a --moderate-claim scope", exitUsage, "CLAIM=VALUE"},
+		{"--demo --tls-cert c", exitUsage, "go together"},
+		{"--demo --listen 8090", exitUsage, "--listen wants host:port"},
+		{"--demo --admin localhost", exitUsage, "--admin wants host:port"},
+		{"--demo --jwks http://login.test/jwks --issuer i --audience a", exitFailure, "bearer tokens: jwt.jwks_url is plain http"},
+		{"--demo --key none", exitFailure, `API key "none"`},
+		{"--demo --base community", exitUsage, "--base: this is no path such as /community/v1"},
+		{"--db sqlite:none.db", exitFailure, "there is no database none.db"},
+		{"--db mysql://localhost/x", exitFailure, "no URL of a database"},
+	} {
+		if code, _, errs := keywright(t.Context(), append([]string{"content", "serve"}, strings.Fields(c.args)...)...); code != c.code || !strings.Contains(errs, c.want) {
+			t.Errorf("%s: exit %d, %s", c.args, code, errs)
+		}
+	}
+}
+
+// Two processes serve one PostgreSQL while a third one imports: each page is of one state, and nothing fails.
+func TestServeWhileImporting(t *testing.T) {
+	const rounds, articles = 25, 1000 // as many as the importer writes at once
+	program, db := build(t), postgrestest.Database(t)
+	file := filepath.Join(t.TempDir(), "rounds.ndjson")
+	var text strings.Builder
+	for round := range rounds {
+		for i := range articles {
+			minute := i
+			if round%2 == 1 {
+				minute = articles - i // the other way round
+			}
+			fmt.Fprintf(&text, `{"type":"article","id":"%d","title":"%d","lastActivityAt":"2026-03-01T%02d:%02d:00Z"}`+"\n", i, round, minute/60, minute%60)
+		}
+	}
+	if err := os.WriteFile(file, []byte(text.String()), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	imports := func(args ...string) *exec.Cmd {
+		c := exec.CommandContext(t.Context(), program, append([]string{"content", "import", "--db", db}, args...)...)
+		c.Stderr = os.Stderr
+		return c
+	}
+	first := imports("-")
+	first.Stdin = strings.NewReader(strings.Join(strings.SplitAfterN(text.String(), "\n", articles+1)[:articles], ""))
+	if err := first.Run(); err != nil {
+		t.Fatal(err)
+	}
+	servers := []*serving{serveContent(t, program, nil, "--db", db), serveContent(t, program, nil, "--db", db)}
+	var imported atomic.Bool
+	var all sync.WaitGroup
+	seen, pages := map[string]bool{}, 0
+	var mu sync.Mutex
+	for _, s := range servers {
+		for page := range 2 {
+			all.Go(func() {
+				c, err := client.New(s.callers, nil)
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				for last := false; !last; {
+					last = imported.Load()
+					got, err := c.Articles(t.Context(), page*9+1, 100)
+					if err != nil {
+						t.Error(err)
+						return
+					}
+					if wrong := torn(got); wrong != "" {
+						t.Errorf("page %d is torn: %s", page*9+1, wrong)
+						return
+					}
+					mu.Lock()
+					seen[got[0].Title] = true
+					pages++
+					mu.Unlock()
+				}
+			})
+		}
+	}
+	if err := imports(file).Run(); err != nil {
+		t.Error(err)
+	}
+	imported.Store(true)
+	all.Wait()
+	for _, s := range servers {
+		var last struct{ Result []content.Article }
+		_, body := s.get("/articles?pageSize=1")
+		if err := json.Unmarshal([]byte(body), &last); err != nil || last.Result[0].Title != fmt.Sprint(rounds-1) {
+			t.Errorf("in the end: %s", body)
+		}
+		if said := s.end(); said != "" {
+			t.Errorf("the log is %s", said)
+		}
+	}
+	if len(seen) < 3 {
+		t.Errorf("%d pages are of only %d of %d states: nobody read during the import", pages, len(seen), rounds)
+	}
+}
+
+// torn says why a page of 100 is not of one state.
+func torn(page []content.Article) string {
+	if len(page) != 100 {
+		return fmt.Sprintf("it has %d articles", len(page))
+	}
+	for i, a := range page {
+		if a.Title != page[0].Title {
+			return "it has articles of rounds " + page[0].Title + " and " + a.Title
+		}
+		if i > 0 && a.LastActivityAt >= page[i-1].LastActivityAt {
+			return "its order is wrong at " + a.ID
+		}
+	}
+	return ""
+}
+
+func TestMain(m *testing.M) { os.Exit(postgrestest.Main(m)) }

@@ -1,0 +1,112 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/keywright/keywright/host"
+	"github.com/keywright/keywright/server/internal/connectors"
+)
+
+// explained is the document that explain --json writes.
+type explained struct {
+	Connector string      `json:"connector"` // its permalink
+	Type      string      `json:"type"`
+	Method    string      `json:"method"`
+	URL       string      `json:"url"`
+	Headers   []host.Pair `json:"headers"`
+	JWT       *shownJWT   `json:"jwt"`  // that <jwt> in a header stands for, or null
+	Fuel      int64       `json:"fuel"` // units of work of the plugin
+}
+
+type shownJWT struct {
+	Header json.RawMessage `json:"header"`
+	Claims json.RawMessage `json:"claims"`
+}
+
+func (a *app) explain() *cobra.Command {
+	var flags requestFlags
+	var asJSON bool
+	c := &cobra.Command{
+		Use:   "explain [-c FILE] [--user EMAIL] CONNECTOR PATH",
+		Short: "Show what would be sent, secrets masked; nothing is sent",
+		Long: "Shows what `keywright request` would send: url, headers, query and auth of a connector. A secret shows as its template, a token as <token>, a JWT as its header " +
+			"and claims. No token endpoint is asked, and nothing is sent.\n\nWhat the gateway makes of callers' requests besides (paths, bodies, answers) shows in its test: POST /connectors/PERMALINK/test of `keywright serve`.",
+		Args: arguments("CONNECTOR", "PATH"),
+		RunE: a.orJSON(&asJSON, func(c *cobra.Command, args []string) error {
+			return a.prepared(c, &flags, true, args, func(connector *connectors.Connector, request *http.Request) error {
+				explanation, err := connector.Explain(request)
+				if err != nil {
+					return err
+				}
+				shown := show(explanation)
+				if asJSON {
+					return a.writeJSON(shown)
+				}
+				return a.writeExplained(shown)
+			})
+		}),
+	}
+	flags.add(c)
+	c.Flags().BoolVar(&asJSON, "json", false, "write JSON, for machines")
+	return c
+}
+
+// show takes the JWT out of the header that it is shown in.
+func show(e *host.Explanation) explained {
+	shown := explained{Connector: e.Connector, Type: e.Type, Method: e.Method, URL: e.URL, Headers: []host.Pair{}, Fuel: e.Fuel}
+	for _, pair := range e.Headers {
+		before, rest, ok := strings.Cut(pair.Value, "<jwt {")
+		if decoded, after, found := cutJWT("{" + rest); ok && found && shown.JWT == nil {
+			shown.JWT, pair.Value = decoded, before+"<jwt>"+after
+		}
+		shown.Headers = append(shown.Headers, pair)
+	}
+	return shown
+}
+
+// cutJWT reads header and claims, as the host shows them: {…}.{…}>
+func cutJWT(text string) (decoded *shownJWT, after string, ok bool) {
+	decoded = &shownJWT{}
+	reader := json.NewDecoder(strings.NewReader(text))
+	if reader.Decode(&decoded.Header) != nil {
+		return nil, "", false
+	}
+	rest, dot := strings.CutPrefix(text[reader.InputOffset():], ".")
+	reader = json.NewDecoder(strings.NewReader(rest))
+	if !dot || reader.Decode(&decoded.Claims) != nil {
+		return nil, "", false
+	}
+	after, ok = strings.CutPrefix(rest[reader.InputOffset():], ">")
+	return decoded, after, ok
+}
+
+func (a *app) writeExplained(e explained) error {
+	s := a.style()
+	var b bytes.Buffer
+	fmt.Fprintf(&b, "%s\n\n", s.dim(fmt.Sprintf("connector %s, auth type %s; nothing was sent", e.Connector, e.Type)))
+	fmt.Fprintf(&b, "%s %s\n", s.bold(host.Printable(e.Method)), e.URL)
+	for _, pair := range e.Headers {
+		fmt.Fprintf(&b, "%s: %s\n", s.bold(pair.Name), pair.Value)
+	}
+	if e.JWT != nil {
+		for _, part := range []struct {
+			name     string
+			document json.RawMessage
+		}{{"header", e.JWT.Header}, {"claims", e.JWT.Claims}} {
+			fmt.Fprintf(&b, "\n%s ", s.dim("jwt "+part.name))
+			if err := json.Indent(&b, part.document, "", "  "); err != nil {
+				return err
+			}
+			b.WriteByte('\n')
+		}
+	}
+	fmt.Fprintf(&b, "\n%s\n", s.dim(fmt.Sprintf("the plugin used %d units of fuel", e.Fuel)))
+	_, err := a.out.Write(b.Bytes())
+	return err
+}

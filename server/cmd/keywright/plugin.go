@@ -1,0 +1,274 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/keywright/keywright/abi"
+	"github.com/keywright/keywright/host"
+	"github.com/keywright/keywright/plugins"
+	"github.com/keywright/keywright/server/internal/moduleinfo"
+)
+
+func (a *app) plugin() *cobra.Command {
+	c := &cobra.Command{
+		Use:   "plugin",
+		Short: "List auth types, and look into plugins",
+		Args:  cobra.ArbitraryArgs,
+		RunE:  noCommand,
+	}
+	c.AddCommand(a.pluginList(), a.pluginInspect())
+	return c
+}
+
+// listed is a member of what plugin list --json writes.
+type listed struct {
+	Type    string   `json:"type"`
+	Aliases []string `json:"aliases"`
+	Version string   `json:"version"`
+	Summary string   `json:"summary"`
+	Size    int      `json:"size"` // bytes
+	SHA256  string   `json:"sha256"`
+	BuiltIn bool     `json:"built_in"`
+	Plugin  string   `json:"plugin"` // its path in the configuration, or "built-in"
+	Grants  []string `json:"grants"`
+}
+
+func (a *app) pluginList() *cobra.Command {
+	var flags configFlags
+	var asJSON bool
+	c := &cobra.Command{
+		Use:   "list [-c FILE]",
+		Short: "List the auth types: the built-in ones, and with -c those that a configuration adds",
+		Args:  arguments(),
+		RunE: a.orJSON(&asJSON, func(c *cobra.Command, _ []string) error {
+			infos, err := a.plugins(c, &flags)
+			if err != nil {
+				return err
+			}
+			if asJSON {
+				list := []listed{}
+				for _, p := range infos {
+					list = append(list, listed{
+						Type: p.Type, Aliases: orEmpty(p.Aliases), Version: p.Version, Summary: p.Summary, Size: p.Size,
+						SHA256: p.SHA256, BuiltIn: p.BuiltIn, Plugin: p.Name, Grants: orEmpty(p.Grants),
+					})
+				}
+				return a.writeJSON(list)
+			}
+			rows := [][]string{{"TYPE (ALIASES)", "VERSION", "SUMMARY"}}
+			for _, p := range infos {
+				name := p.Type
+				if len(p.Aliases) > 0 {
+					name += " (" + strings.Join(p.Aliases, ", ") + ")"
+				}
+				rows = append(rows, []string{name, host.Printable(p.Version), host.Printable(p.Summary)})
+			}
+			return table(a.out, a.style(), columns(a.out), rows)
+		}),
+	}
+	flags.add(c, "")
+	c.Flags().BoolVar(&asJSON, "json", false, "write JSON, for machines")
+	c.DisableFlagsInUseLine = true
+	return c
+}
+
+// plugins returns those of a configuration, or without one the built-in ones.
+func (a *app) plugins(c *cobra.Command, f *configFlags) ([]host.PluginInfo, error) {
+	ctx := c.Context()
+	if f.file != "" {
+		set, err := a.load(ctx, c, f)
+		if err != nil {
+			return nil, err
+		}
+		defer closeSet(ctx, set)
+		return set.Host.Plugins(), nil
+	}
+	h, err := host.New(ctx, host.Config{})
+	if err != nil {
+		return nil, err
+	}
+	defer h.Close(context.WithoutCancel(ctx))
+	return h.Plugins(), nil
+}
+
+// inspected is the document that plugin inspect --json writes.
+type inspected struct {
+	host.Description
+	SHA256 string `json:"sha256"`
+	Size   int    `json:"size"`  // bytes
+	Fresh  string `json:"fresh"` // why each call has an instance of its own, "" when instances are used again
+	moduleinfo.Info
+	Schema json.RawMessage `json:"schema"` // JSON Schema of a connector's auth object
+}
+
+func (a *app) pluginInspect() *cobra.Command {
+	var asJSON bool
+	c := &cobra.Command{
+		Use:   "inspect TYPE|FILE",
+		Short: "Show what a plugin is, what it uses, and the fields of its configuration",
+		Long: "Shows what a plugin is, what it uses, and the fields of its configuration. TYPE is a built-in auth type or an alias " +
+			"of one, FILE a compiled plugin; a file that is called like a type is ./TYPE.",
+		Args: arguments("TYPE or FILE"),
+		RunE: a.orJSON(&asJSON, func(c *cobra.Command, args []string) error {
+			wasm, err := a.wasm(c, args[0])
+			if err != nil {
+				return err
+			}
+			plugin, err := host.Inspect(c.Context(), host.Plugin{Name: args[0], Wasm: wasm})
+			if err != nil {
+				return err
+			}
+			plugin.Fields = withSinks(plugin.Fields)
+			module, err := moduleinfo.Read(c.Context(), wasm)
+			if err != nil {
+				return fmt.Errorf("%s: %w", args[0], err)
+			}
+			if asJSON {
+				schema, err := plugin.Schema()
+				if err != nil {
+					return err
+				}
+				return a.writeJSON(inspected{plugin.Description, plugin.SHA256, plugin.Size, plugin.Fresh, module, schema})
+			}
+			return a.writeInspected(plugin, module)
+		}),
+	}
+	c.Flags().BoolVar(&asJSON, "json", false, "write JSON, with a JSON Schema of the configuration")
+	c.DisableFlagsInUseLine = true
+	return c
+}
+
+// wasm returns the module of a built-in auth type, or that of a file.
+func (a *app) wasm(c *cobra.Command, name string) ([]byte, error) {
+	builtIn, err := a.plugins(c, &configFlags{})
+	if err != nil {
+		return nil, err
+	}
+	types := make([]string, 0, len(builtIn))
+	for i, p := range builtIn {
+		if p.Type == name || slices.Contains(p.Aliases, name) {
+			return plugins.All()[i], nil // the host lists them in that order
+		}
+		types = append(types, p.Type)
+	}
+	wasm, err := os.ReadFile(name)
+	if errors.Is(err, fs.ErrNotExist) {
+		if name == filepath.Base(name) && filepath.Ext(name) == "" {
+			return nil, fmt.Errorf("%s is neither a file nor a built-in auth type; those are %s", host.Printable(name), strings.Join(types, ", "))
+		}
+		return nil, fmt.Errorf("%s: there is no such file", name)
+	}
+	return wasm, err
+}
+
+// withSinks writes out the sink that every key has, whether or not its plugin says so.
+func withSinks(fields []host.Field) []host.Field {
+	fields = slices.Clone(fields)
+	for i := range fields {
+		if fields[i].Kind == abi.KindKey {
+			fields[i].Sinks = []string{abi.SinkSign}
+		}
+	}
+	return fields
+}
+
+func (a *app) writeInspected(p host.PluginInfo, module moduleinfo.Info) error {
+	s, width := a.style(), columns(a.out)
+	var b strings.Builder
+	line := func(name, value string) {
+		if value != "" {
+			fmt.Fprintf(&b, "%s%s\n", s.dim(pad(name, 10)), strings.Join(wrap(value, max(width-11, 0)), "\n"+strings.Repeat(" ", 10)))
+		}
+	}
+	line("type", p.Type)
+	line("aliases", strings.Join(p.Aliases, ", "))
+	line("version", host.Printable(p.Version))
+	line("summary", host.Printable(p.Summary))
+	line("abi", fmt.Sprintf("%d, of the contract between host and plugin", p.ABI))
+	line("size", fmt.Sprintf("%s (%d bytes)", kilobytes(p.Size), p.Size))
+	line("sha256", p.SHA256)
+	if p.Fresh == "" {
+		line("instances", "used again, each put back to what it was after its initialisation")
+	} else {
+		line("instances", "a new one for each call: "+p.Fresh)
+	}
+	if p.Anonymous {
+		line("anonymous", "requests without a credential are allowed")
+	}
+	line("uses", strings.Join(p.Uses, ", "))
+	line("imports", strings.Join(short(module.Imports), " "))
+	line("exports", strings.Join(ours(module.Exports), " "))
+	if len(p.Fields) > 0 {
+		b.WriteByte('\n')
+		rows := [][]string{{"FIELD", "KIND", "REQUIRED", "SEALED", "SINKS", "MEANING"}}
+		for _, f := range p.Fields {
+			rows = append(rows, []string{f.Name, f.Kind, yes(f.Required), yes(f.Sealed || f.Kind == abi.KindKey), strings.Join(f.Sinks, ","), meaning(f)})
+		}
+		if err := table(&b, s, width, rows); err != nil {
+			return err
+		}
+		b.WriteByte('\n')
+		paragraph(&b, width, 2, "SEALED: the plugin gets a reference, and the host puts the value in.")
+		paragraph(&b, width, 2, "SINKS: where the host puts secrets of this field in. header and query: of the request; token: of a token request; claim: of a JWT; sign: it signs, and goes nowhere.")
+	}
+	_, err := fmt.Fprint(a.out, b.String())
+	return err
+}
+
+// short returns imports without the modules that every plugin imports from.
+func short(imports []string) []string {
+	names := make([]string, len(imports))
+	for i, name := range imports {
+		names[i] = strings.TrimPrefix(name, "extism:host/")
+	}
+	slices.Sort(names)
+	return names
+}
+
+// ours returns the exports that the contract knows; compilers add others, which are ignored.
+func ours(exports []string) []string {
+	return slices.DeleteFunc(slices.Clone(exports), func(name string) bool {
+		return !slices.Contains([]string{abi.ExportDescribe, abi.ExportValidate, abi.ExportAuthenticate}, name)
+	})
+}
+
+// meaning is a field's documentation with what its values may be.
+func meaning(f host.Field) string {
+	text := f.Doc
+	if len(f.Enum) > 0 {
+		text += " One of " + strings.Join(f.Enum, ", ") + "."
+	}
+	if f.Minimum != nil {
+		text += fmt.Sprintf(" At least %d.", *f.Minimum)
+	}
+	if f.Default != "" {
+		text += " Default " + f.Default + "."
+	}
+	return host.Printable(strings.TrimSpace(text))
+}
+
+func yes(b bool) string {
+	if b {
+		return "yes"
+	}
+	return ""
+}
+
+func kilobytes(bytes int) string { return fmt.Sprintf("%.1f kB", float64(bytes)/1000) }
+
+func orEmpty(list []string) []string {
+	if list == nil {
+		return []string{}
+	}
+	return list
+}

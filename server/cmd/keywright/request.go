@@ -1,0 +1,209 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"maps"
+	"net/http"
+	"os"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/keywright/keywright/abi"
+	"github.com/keywright/keywright/host"
+	"github.com/keywright/keywright/server/gateway"
+	"github.com/keywright/keywright/server/internal/connectors"
+)
+
+// requestFlags say what a request is like.
+type requestFlags struct {
+	configFlags
+	method  string
+	headers []string
+	data    string
+	user    string
+	tenant  string
+}
+
+func (f *requestFlags) add(c *cobra.Command) {
+	f.configFlags.add(c, "connectors.yaml")
+	c.Flags().StringVarP(&f.method, "method", "X", "", "the request's `METHOD` (default GET, with -d POST)")
+	c.Flags().StringArrayVarP(&f.headers, "header", "H", nil, "a header, `'K: V'`; may be repeated")
+	c.Flags().StringVarP(&f.data, "data", "d", "", "the `BODY`, or @FILE with it, or @- for stdin")
+	c.Flags().StringVar(&f.user, "user", "", "`EMAIL` of the user for whom the request is made: user.email in templates")
+	c.Flags().StringVar(&f.tenant, "tenant", "", "`ID` of the tenant: tenant_id in templates")
+	c.DisableFlagsInUseLine = true
+}
+
+func (a *app) request() *cobra.Command {
+	var flags requestFlags
+	var include bool
+	c := &cobra.Command{
+		Use:   "request [-c FILE] [-X METHOD] [-H 'K: V'] [-d BODY|@FILE] [-i] [--user EMAIL] [--tenant ID] [--var K=V] [--dev] CONNECTOR PATH",
+		Short: "Send a request through a connector",
+		Long: "Sends a request through a connector, and writes the response's body to stdout. The exit code is 0 when a response " +
+			"came, of whatever status; redirects are shown, not followed.",
+		Args: arguments("CONNECTOR", "PATH"),
+		RunE: func(c *cobra.Command, args []string) error {
+			return a.prepared(c, &flags, false, args, func(connector *connectors.Connector, request *http.Request) error {
+				response, err := connector.Transport(nil).RoundTrip(request)
+				if err != nil {
+					return requestError(connector, request, err)
+				}
+				defer response.Body.Close()
+				return a.writeResponse(response, include)
+			})
+		},
+	}
+	flags.add(c)
+	c.Flags().BoolVarP(&include, "include", "i", false, "write status and headers first")
+	return c
+}
+
+// requestError says which request it was, unless the host says so already.
+func requestError(connector *connectors.Connector, request *http.Request, err error) error {
+	var said *host.Error
+	if errors.As(err, &said) || errors.Is(err, context.Canceled) {
+		return err
+	}
+	return fmt.Errorf("connector %q (%s): the request to %s://%s failed: %w", connector.Name, connector.Auth.Type, request.URL.Scheme, request.URL.Host, err)
+}
+
+// prepared loads the configuration, makes the request that the command line is about, and does something with it.
+// It has its secrets in place, unless it is to be masked.
+func (a *app) prepared(c *cobra.Command, f *requestFlags, masked bool, args []string, do func(*connectors.Connector, *http.Request) error) error {
+	header, err := parseHeaders(c, f.headers)
+	if err != nil {
+		return err
+	}
+	body, err := a.body(c, f.data)
+	if err != nil {
+		return err
+	}
+	ctx := c.Context()
+	set, err := a.load(ctx, c, &f.configFlags)
+	if err != nil {
+		return err
+	}
+	defer closeSet(ctx, set)
+	connector, err := set.Find(args[0])
+	if err != nil {
+		return fmt.Errorf("%s: %w", f.file, err)
+	}
+	if c.Flags().Changed("user") || c.Flags().Changed("tenant") {
+		ctx = host.WithUser(ctx, host.User{Email: f.user, TenantID: f.tenant})
+	}
+	method := f.method
+	if method == "" && body != nil && !slices.Contains(connector.Gateway.Methods, http.MethodGet) {
+		method = connector.Gateway.Methods[0]
+	} else if method == "" && body != nil {
+		method = http.MethodPost
+	}
+	path, query, _ := strings.Cut(args[1], "?")
+	out, err := connector.Gateway.Outgoing(ctx, gateway.Incoming{Method: method, Path: path, Query: query, Header: header, Trusted: true, Masked: masked})
+	var refused *gateway.Refusal
+	if errors.As(err, &refused) {
+		return misuse(c, "%v", err)
+	}
+	if err != nil {
+		return fmt.Errorf("connector %q: %w", connector.Name, err)
+	}
+	if masked {
+		out = out.Masked()
+	}
+	request, err := http.NewRequestWithContext(ctx, out.Method, "https://unknown.invalid", body)
+	if err != nil {
+		return misuse(c, "-X %q is not a method", method)
+	}
+	request.URL, request.Host, request.Header = out.URL, "", out.Header
+	return do(connector, request)
+}
+
+// parseHeaders reads the values of -H.
+func parseHeaders(c *cobra.Command, lines []string) (http.Header, error) {
+	header := http.Header{}
+	for _, line := range lines {
+		name, value, ok := strings.Cut(line, ":")
+		value = strings.Trim(value, " \t")
+		switch problem := abi.CheckHeaderName(name); {
+		case !ok:
+			return nil, misuse(c, "-H wants 'Name: value', not %q", line)
+		case problem != "":
+			return nil, misuse(c, "-H: %q %s", name, problem)
+		case strings.ContainsFunc(value, func(r rune) bool { return r < ' ' && r != '\t' || r == 0x7f }):
+			return nil, misuse(c, "-H: the value of %s has a control character", name)
+		}
+		header.Add(name, value)
+	}
+	return header, nil
+}
+
+// body reads -d. It is nil when there is none. The reader's type lets the request be sent again.
+func (a *app) body(c *cobra.Command, data string) (io.Reader, error) {
+	if !c.Flags().Changed("data") {
+		return nil, nil
+	}
+	name, isFile := strings.CutPrefix(data, "@")
+	switch {
+	case !isFile:
+		return strings.NewReader(data), nil
+	case name == "-":
+		content, err := io.ReadAll(a.in)
+		if err != nil {
+			return nil, fmt.Errorf("stdin cannot be read: %w", err)
+		}
+		return bytes.NewReader(content), nil
+	}
+	content, err := os.ReadFile(name)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("-d @%s: there is no such file", name)
+	}
+	return bytes.NewReader(content), err
+}
+
+// writeResponse writes the body as it comes.
+func (a *app) writeResponse(response *http.Response, include bool) error {
+	if include {
+		var head bytes.Buffer
+		fmt.Fprintf(&head, "%s %s\n", response.Proto, response.Status)
+		for _, name := range slices.Sorted(maps.Keys(response.Header)) {
+			for _, value := range response.Header[name] {
+				fmt.Fprintf(&head, "%s: %s\n", name, value)
+			}
+		}
+		head.WriteByte('\n')
+		if _, err := a.out.Write(head.Bytes()); err != nil {
+			return fmt.Errorf("the response cannot be written: %w", err)
+		}
+	}
+	body := &counter{Reader: response.Body}
+	if _, err := io.Copy(a.out, body); err != nil {
+		if body.err != nil {
+			return fmt.Errorf("the response broke off after %d bytes: %w", body.n, body.err)
+		}
+		return fmt.Errorf("the response cannot be written: %w", err)
+	}
+	return nil
+}
+
+// counter counts what is read, and keeps the error that reading ended with: the other side of a copy has errors as well.
+type counter struct {
+	io.Reader
+	n   int64
+	err error
+}
+
+func (c *counter) Read(p []byte) (int, error) {
+	n, err := c.Reader.Read(p)
+	c.n += int64(n)
+	if err != nil && err != io.EOF {
+		c.err = err
+	}
+	return n, err
+}

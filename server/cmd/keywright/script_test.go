@@ -1,0 +1,145 @@
+package main
+
+import (
+	"crypto/rand"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"maps"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/rogpeppe/go-internal/testscript"
+
+	"github.com/keywright/keywright/server/internal/demo"
+)
+
+var update = flag.Bool("update", false, "write what commands put out into the scripts")
+
+// TestScripts tries the command line as its users do, with the binary that go build makes: what is instrumented for a test
+// takes too long to start. Scripts find in $API a server that answers with the request it got,
+// in $DEMO and $TOKEN the servers of the demo, whose keys are in $KEYS, and in $CLOSED an address where nobody listens.
+func TestScripts(t *testing.T) {
+	keys, err := demo.NewKeys(rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	bin := filepath.Dir(build(t))
+	testscript.Run(t, testscript.Params{
+		Dir:                 "testdata/script",
+		RequireExplicitExec: true,
+		RequireUniqueNames:  true,
+		UpdateScripts:       *update,
+		Setup: func(env *testscript.Env) error {
+			env.Setenv("PATH", bin+string(os.PathListSeparator)+env.Getenv("PATH"))
+			return startServers(env, keys)
+		},
+		Cmds: map[string]func(*testscript.TestScript, bool, []string){"fill": fill, "exits": exits},
+	})
+}
+
+// build makes the binary, and says where it is.
+func build(t *testing.T) string {
+	t.Helper()
+	program := filepath.Join(t.TempDir(), "keywright")
+	if out, err := exec.CommandContext(t.Context(), "go", "build", "-o", program, ".").CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	return program
+}
+
+func startServers(env *testscript.Env, keys demo.Keys) error {
+	servers, err := demo.Start(env.T().(testing.TB).Context(), demo.Config{
+		Keys: keys, TokenLifetime: time.Hour, Now: time.Now, Rand: rand.Reader,
+	})
+	if err != nil {
+		return err
+	}
+	echo := httptest.NewServer(http.HandlerFunc(echo))
+	closed := httptest.NewServer(nil)
+	closed.Close()
+	env.Defer(func() {
+		echo.Close()
+		_ = servers.Close()
+	})
+	env.Setenv("API", echo.URL)
+	env.Setenv("DEMO", servers.APIURL)
+	env.Setenv("TOKEN", servers.TokenURL)
+	env.Setenv("CLOSED", closed.URL)
+	dir := env.WorkDir + "/keys"
+	env.Setenv("KEYS", dir)
+	rsa, err := keys.RSAPEM()
+	if err != nil {
+		return err
+	}
+	ec, err := keys.ECPEM()
+	if err != nil {
+		return err
+	}
+	if err := os.Mkdir(dir, 0o700); err != nil {
+		return err
+	}
+	for name, value := range map[string]string{"rsa": rsa, "ec": ec, "client": keys.ClientSecret, "key": keys.APIKey} {
+		if err := os.WriteFile(dir+"/"+name, []byte(value+"\n"), 0o600); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// echo answers with the request that it got, but for some paths.
+func echo(w http.ResponseWriter, r *http.Request) {
+	switch r.URL.Path {
+	case "/missing":
+		http.Error(w, "no such thing", http.StatusNotFound)
+		return
+	case "/moved":
+		http.Redirect(w, r, "https://elsewhere.example/", http.StatusFound)
+		return
+	case "/broken":
+		w.Header().Set("Content-Length", "100")
+		_, _ = io.WriteString(w, "partial")
+		return
+	}
+	fmt.Fprintf(w, "%s %s\n", r.Method, r.RequestURI)
+	for _, name := range slices.Sorted(maps.Keys(r.Header)) {
+		fmt.Fprintf(w, "%s: %s\n", name, strings.Join(r.Header[name], " | "))
+	}
+	body, _ := io.ReadAll(r.Body)
+	fmt.Fprintf(w, "[%s]\n", body)
+}
+
+// fill replaces $NAME in files by what the environment has.
+func fill(ts *testscript.TestScript, neg bool, files []string) {
+	if neg || len(files) == 0 {
+		ts.Fatalf("usage: fill FILE...")
+	}
+	for _, file := range files {
+		filled := os.Expand(ts.ReadFile(file), ts.Getenv)
+		ts.Check(os.WriteFile(ts.MkAbs(file), []byte(filled), 0o600))
+	}
+}
+
+// exits runs a command that has to end with an exit code, and to write nothing to stdout.
+func exits(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) < 2 {
+		ts.Fatalf("usage: exits CODE COMMAND...")
+	}
+	err := ts.Exec(args[1], args[2:]...)
+	var exit *exec.ExitError
+	if !errors.As(err, &exit) || strconv.Itoa(exit.ExitCode()) != args[0] {
+		ts.Fatalf("%s ends with %v, not exit code %s", args[1], err, args[0])
+	}
+	if out := ts.ReadFile("stdout"); out != "" {
+		ts.Fatalf("stdout is not empty: %s", out)
+	}
+}

@@ -1,0 +1,70 @@
+package main
+
+import (
+	"log/slog"
+
+	"github.com/spf13/cobra"
+
+	"github.com/keywright/keywright/server/internal/daemon"
+)
+
+// serveFlags are those of serve beside what every command has that reads a configuration.
+type serveFlags struct {
+	configFlags
+	listen, admin string
+	demo          bool
+}
+
+func (a *app) serve() *cobra.Command {
+	var flags serveFlags
+	c := &cobra.Command{
+		Use:   "serve [-c FILE] [--secrets-dir DIR] [--listen ADDR] [--admin ADDR] [--dev] [--demo]",
+		Short: "Run the connectors for browsers and services",
+		Long: "Runs the connectors of a file: a request for /connectors/PERMALINK is authenticated here and sent on, and no credential " +
+			"reaches the caller. The file and its plugins are read again when they change, and on SIGHUP; a bad file leaves the " +
+			"one before in use. SIGTERM ends it once the requests in flight have been answered.\n\n" +
+			"Operators have a listener of their own: /healthz, /readyz, /metrics, /debug/pprof/, and POST " +
+			"/connectors/PERMALINK/test, which tries a connector and shows in X-Debug-Request what was sent.\n\n" +
+			"With gateway.tls in the file, callers have HTTPS; a certificate that is renewed counts at the next connection.\n\n" +
+			"With gateway.traces in the file, or OTEL_EXPORTER_OTLP_ENDPOINT in the environment, each request is a trace of " +
+			"OpenTelemetry, whose id is the X-Request-Id; it holds no URL, header or body.\n\n" +
+			"This process leaves no core dump, and no debugger of the same user reads its memory; with --dev both are allowed.\n\n" +
+			"With --demo it needs no file: it starts the servers of `keywright demo`, runs a connector of each auth type before " +
+			"them, and says what to try.",
+		Args: arguments(),
+		RunE: func(c *cobra.Command, _ []string) error {
+			if !flags.dev {
+				if err := noDumps(); err != nil {
+					return err
+				}
+			}
+			logger := slog.New(slog.NewJSONHandler(a.err, nil))
+			config := daemon.Config{
+				File: flags.file, Listen: flags.listen, Admin: flags.admin, Logger: logger,
+				Traces: a.env("OTEL_EXPORTER_OTLP_ENDPOINT") != "" || a.env("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT") != "",
+			}
+			if flags.demo {
+				return a.serveDemo(c, config)
+			}
+			options, err := a.options(c, &flags.configFlags)
+			if err != nil {
+				return err
+			}
+			config.Options = options
+			config.Options.Host.Logger = logger
+			config.Started = func(callers, operators string) { a.listening(callers, operators) }
+			return daemon.Run(c.Context(), config)
+		},
+	}
+	flags.add(c, "connectors.yaml")
+	c.Flags().StringVar(&flags.listen, "listen", "127.0.0.1:8080", "the `ADDR` for callers, host:port")
+	c.Flags().StringVar(&flags.admin, "admin", "127.0.0.1:8081", "the `ADDR` for operators, host:port; keep it from others")
+	c.Flags().BoolVar(&flags.demo, "demo", false, "run the demo's connectors, before servers that it starts, instead of a file")
+	c.DisableFlagsInUseLine = true
+	return c
+}
+
+func (a *app) listening(callers, operators string) {
+	_ = writeLine(a.out, "callers: "+callers+"/connectors/")
+	_ = writeLine(a.out, "operators: "+operators+"/readyz")
+}

@@ -1,0 +1,74 @@
+package main
+
+import (
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"net"
+	"net/url"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/keywright/keywright/host"
+	"github.com/keywright/keywright/server/internal/connectors"
+	"github.com/keywright/keywright/server/internal/daemon"
+	"github.com/keywright/keywright/server/internal/demo/tour"
+)
+
+// serveDemo runs the demo's connectors until the context ends.
+func (a *app) serveDemo(c *cobra.Command, config daemon.Config) (err error) {
+	for _, name := range []string{"config", "secrets-dir", "var", "dev"} {
+		if c.Flags().Changed(name) {
+			return misuse(c, "--demo has connectors, secrets and servers of its own: leave --%s out", name)
+		}
+	}
+	stage, err := tour.NewStage(c.Context(), tour.Config{Now: time.Now, Rand: rand.Reader})
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, stage.Servers.Close()) }()
+	config.File, config.Text = "demo/gateway.yaml", stage.File
+	config.Options = connectors.Options{Host: host.Config{
+		Secrets: stage.Secrets, Logger: config.Logger,
+		Egress: host.Egress{AllowHTTP: true, AllowPrivate: true}, // the servers listen on loopback, with plain HTTP
+	}}
+	config.Started = func(callers, operators string) {
+		a.listening(callers, operators)
+		a.writeCalls(stage, reachable(callers), reachable(operators))
+	}
+	return daemon.Run(c.Context(), config)
+}
+
+// writeCalls writes what to try, lines for a shell.
+func (a *app) writeCalls(stage *tour.Stage, callers, operators string) {
+	s := a.style()
+	var b strings.Builder
+	fmt.Fprintf(&b, "\n%s\n", s.bold("Try these in another terminal; no answer holds a credential:"))
+	last := tour.GatewayCall{}
+	for _, call := range stage.Calls {
+		user := ""
+		if call.User != "" {
+			user = fmt.Sprintf("-H '%s: %s' ", tour.UserHeader, call.User)
+		}
+		fmt.Fprintf(&b, "  curl -i %s%s/connectors/%s\n", user, callers, call.Permalink)
+		last = call
+	}
+	fmt.Fprintf(&b, "\n%s\n", s.bold("An operator's test; X-Debug-Request in its answer shows what was sent:"))
+	fmt.Fprintf(&b, "  curl -i -d '{\"user\":{\"email\":\"%s\"}}' %s/connectors/%s/test\n", last.User, operators, last.Permalink)
+	fmt.Fprintf(&b, "  curl %s/metrics\n\n%s\n", operators, s.dim("Ctrl-C ends it."))
+	_, _ = fmt.Fprint(a.out, b.String()) // who does not read it has nothing to try
+}
+
+// reachable is a server's URL with a name that a request may have: [::] is none.
+func reachable(server string) string {
+	u, err := url.Parse(server)
+	if err != nil {
+		return server
+	}
+	if ip := net.ParseIP(u.Hostname()); ip != nil && ip.IsUnspecified() {
+		u.Host = net.JoinHostPort("127.0.0.1", u.Port())
+	}
+	return u.String()
+}

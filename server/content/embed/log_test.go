@@ -1,0 +1,30 @@
+package embed_test
+
+import (
+	"bytes"
+	"log/slog"
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/keywright/keywright/server/content/embed"
+)
+
+// What is in a document stays out of the log, also when a provider sends it back.
+func TestLogHasNoURLOfARedirect(t *testing.T) {
+	w := newWorld()
+	w.answer = func(r *http.Request) (*http.Response, error) {
+		response := reply(http.StatusFound, "text/plain", "")
+		response.Header.Set("Location", r.URL.Query().Get("url")+"%zz")
+		return response, nil
+	}
+	var log bytes.Buffer
+	r, err := embed.New(embed.Config{Transport: w, Logger: slog.New(slog.NewJSONHandler(&log, nil)), Providers: []byte(providerList)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Resolve(t.Context(), "<p>https://tu.example.net/private</p>")
+	if got := log.String(); strings.Contains(got, "private") || !strings.Contains(got, "redirects") {
+		t.Errorf("the log has %s", got)
+	}
+}

@@ -1,0 +1,319 @@
+package importer
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/keywright/keywright/internal/nearest"
+	"github.com/keywright/keywright/server/content"
+)
+
+// recordProblems is how many problems of one record are told.
+const recordProblems = 20
+
+// diagnosis is a second, slow reading of a record in which something is wrong.
+type diagnosis struct {
+	text     []byte
+	start    position
+	d        *jsontext.Decoder
+	shape    *shape // of the record
+	typ      string
+	problems []Problem
+	more     int      // problems that are not told
+	known    int      // how far in the text a position is known, so that it need not be counted from the beginning
+	at       position // that one
+}
+
+// tell adds a problem, or counts it.
+func (g *diagnosis) tell(at position, path, format string, args ...any) {
+	if len(g.problems) == recordProblems {
+		g.more++
+		return
+	}
+	g.problems = append(g.problems, at.problem(path, format, args...))
+}
+
+// diagnose finds all that is wrong with a record. It is broken if it is no JSON, which is the only problem then.
+func diagnose(text []byte, start position) (problems []Problem, broken bool) {
+	if p, broken := syntax(text, start); broken {
+		return []Problem{p.Problem}, true
+	}
+	if p, ok := encoding(text, start); !ok {
+		return []Problem{p}, false
+	}
+	if crowded(text) {
+		return []Problem{start.problem("", "this record has more than %d objects in it, which is too much: take some away", maxObjects)}, false
+	}
+	g := &diagnosis{text: text, start: start, d: decoder(text), at: start}
+	g.record()
+	if g.more > 0 {
+		g.problems = append(g.problems, start.problem("", "this record has %d problems more", g.more))
+	}
+	if len(g.problems) == 0 {
+		g.problems = []Problem{start.problem("", "this record cannot be read")}
+	}
+	return g.problems, false
+}
+
+func decoder(text []byte, options ...jsontext.Options) *jsontext.Decoder {
+	return jsontext.NewDecoder(bytes.NewBuffer(text), append(options, jsontext.AllowDuplicateNames(true))...)
+}
+
+// syntaxProblem is where a text is no JSON, and why.
+type syntaxProblem struct {
+	Problem
+	err error
+}
+
+// moreAfter is the problem of a line that goes on after its record.
+const moreAfter = "there is more after the end of the record"
+
+// syntax finds the place where a text stops being JSON, if there is one.
+func syntax(text []byte, start position) (p syntaxProblem, broken bool) {
+	d := decoder(text, jsontext.AllowInvalidUTF8(true))
+	err := d.SkipValue()
+	rest := bytes.TrimLeft(text[d.InputOffset():], space)
+	if err == nil && len(rest) == 0 {
+		return p, false
+	}
+	offset, reason := len(text), "it ends in the middle of the record"
+	if err == nil {
+		offset, reason = len(text)-len(rest), moreAfter
+	} else if e, ok := errors.AsType[*jsontext.SyntacticError](err); ok && !errors.Is(err, io.ErrUnexpectedEOF) {
+		offset, reason = int(e.ByteOffset), e.Err.Error() // which quotes one character
+	}
+	return syntaxProblem{start.advance(text[:offset]).problem("", "this is no JSON: %s", reason), err}, true
+}
+
+// encoding finds text that is not UTF-8, escaped or not.
+func encoding(text []byte, start position) (p Problem, ok bool) {
+	err := decoder(text).SkipValue()
+	if err == nil {
+		return p, true
+	}
+	offset := 0
+	if e, ok := errors.AsType[*jsontext.SyntacticError](err); ok {
+		offset = int(e.ByteOffset)
+	}
+	return start.advance(text[:offset]).problem("", "this is not UTF-8, or half of a surrogate pair: write the file in UTF-8"), false
+}
+
+// record reads the record itself.
+func (g *diagnosis) record() {
+	if g.d.PeekKind() != '{' {
+		g.problem("", "a record is an object, not %s", nameOf(g.d.PeekKind()))
+		return
+	}
+	if !g.findType() {
+		return
+	}
+	ids := []string{"id"}
+	if g.typ == "reply" {
+		ids = append(ids, "articleId")
+	}
+	seen := g.object(g.shape, "")
+	for _, id := range ids {
+		if !seen[id] {
+			g.tell(g.start, "", "there is no %q: %s needs one", id, a(g.typ))
+		}
+	}
+}
+
+// a puts an article before the name of a type.
+func a(typ string) string {
+	if typ == "article" {
+		return "an article"
+	}
+	return "a " + typ
+}
+
+// findType looks for the type of the record, and tells whether it is one of those there are.
+func (g *diagnosis) findType() bool {
+	d := decoder(g.text)
+	_, _ = d.ReadToken()
+	for d.PeekKind() == '"' {
+		name, _ := d.ReadToken()
+		if name.String() != "type" {
+			_ = d.SkipValue()
+			continue
+		}
+		at := g.after(d)
+		value, _ := d.ReadValue()
+		if value.Kind() == 'n' {
+			break
+		}
+		if value.Kind() != '"' {
+			g.tell(at, "type", "has to be a string, not %s", nameOf(value.Kind()))
+			return false
+		}
+		typ, _ := jsontext.AppendUnquote(nil, value)
+		if g.typ = string(typ); shapes[g.typ] != nil {
+			g.shape = shapes[g.typ]
+			return true
+		}
+		meant := "it has to be " + strings.Join(types[:len(types)-1], ", ") + " or " + types[len(types)-1]
+		if near, ok := nearest.Name(g.typ, types); ok {
+			meant = fmt.Sprintf("did you mean %q?", near)
+		}
+		g.tell(at, "type", "there is no type %s: %s", quote(g.typ), meant)
+		return false
+	}
+	g.tell(g.start, "", "there is no \"type\": say whether this is a productUpdate, an article, a reply or a moderator")
+	return false
+}
+
+// after is where the next value begins.
+func (g *diagnosis) after(d *jsontext.Decoder) position {
+	offset := len(g.text) - len(bytes.TrimLeft(g.text[d.InputOffset():], space+":,"))
+	if offset < g.known {
+		g.known, g.at = 0, g.start
+	}
+	g.known, g.at = offset, g.at.advance(g.text[g.known:offset])
+	return g.at
+}
+
+// problem is one of the next value.
+func (g *diagnosis) problem(path, format string, args ...any) {
+	g.tell(g.after(g.d), path, format, args...)
+}
+
+func nameOf(k jsontext.Kind) string {
+	return map[jsontext.Kind]string{
+		'n': "null", 't': "true", 'f': "false", '"': "a string", '0': "a number", '{': "an object", '[': "an array",
+	}[k]
+}
+
+// value reads a value that has to be of a shape. null is the empty value of each.
+func (g *diagnosis) value(s *shape, path string) {
+	kind := g.d.PeekKind()
+	switch want := s.kind; {
+	case kind == 'n' || want == kindText && kind == '"' || want == kindBoolean && (kind == 't' || kind == 'f'):
+		_ = g.d.SkipValue()
+	case want == kindObject && kind == '{':
+		g.anyObject(path)
+	case want == kindTimestamp && kind == '"':
+		g.timestamp(path)
+	case want == kindInteger && kind == '0':
+		g.integer(path)
+	case want == kindRecord && kind == '{':
+		g.object(s, path)
+	case want == kindList && kind == '[':
+		_, _ = g.d.ReadToken()
+		for i := 0; g.d.PeekKind() != ']'; i++ {
+			g.value(s.element, path+"["+strconv.Itoa(i)+"]")
+		}
+		_, _ = g.d.ReadToken()
+	default:
+		g.problem(path, "has to be %s, not %s", want, nameOf(kind))
+		_ = g.d.SkipValue()
+	}
+}
+
+func (g *diagnosis) timestamp(path string) {
+	at := g.after(g.d)
+	value, _ := g.d.ReadToken()
+	if _, err := content.ParseTimestamp(value.String()); err != nil {
+		g.tell(at, path, "%v", err)
+	}
+}
+
+func (g *diagnosis) integer(path string) {
+	at := g.after(g.d)
+	value, _ := g.d.ReadValue()
+	_, err := strconv.ParseInt(string(value), 10, 64)
+	switch {
+	case errors.Is(err, strconv.ErrRange):
+		g.tell(at, path, "is too large for an integer of 64 bits")
+	case err != nil:
+		g.tell(at, path, "has to be an integer, without a fraction or an exponent")
+	}
+}
+
+// anyObject reads an object whose members are not specified.
+func (g *diagnosis) anyObject(path string) {
+	at := g.after(g.d)
+	value, _ := g.d.ReadValue()
+	if deep(value) {
+		g.tell(at, path, "is nested deeper than %d levels: take some away", maxDepth)
+		return
+	}
+	if err := jsontext.NewDecoder(bytes.NewBuffer(value)).SkipValue(); err != nil {
+		g.tell(at, path, "has an object with two members of the same name: take one away")
+	}
+}
+
+// object reads an object, and gives the names of the members that it has, but for those that are null.
+func (g *diagnosis) object(s *shape, path string) map[string]bool {
+	seen, present := map[string]bool{}, map[string]bool{}
+	_, _ = g.d.ReadToken()
+	for g.d.PeekKind() == '"' {
+		at := g.after(g.d)
+		token, _ := g.d.ReadToken()
+		name := token.String()
+		member := s.members[name]
+		switch {
+		case member == nil:
+			if len(g.problems) < recordProblems { // what was meant takes a while to find
+				g.tell(at, path, "%s", g.unknown(s, name, path))
+			} else {
+				g.more++
+			}
+			_ = g.d.SkipValue()
+			continue
+		case seen[name]:
+			g.tell(at, path, "there is more than one %q: take the others away", name)
+			_ = g.d.SkipValue()
+			continue
+		}
+		seen[name] = true
+		present[name] = g.d.PeekKind() != 'n'
+		below := name
+		if path != "" {
+			below = path + "." + name
+		}
+		if path == "" && (name == "id" || name == "articleId") && g.d.PeekKind() == '"' {
+			g.id(below)
+			continue
+		}
+		g.value(member, below)
+	}
+	_, _ = g.d.ReadToken()
+	return present
+}
+
+func (g *diagnosis) id(path string) {
+	at := g.after(g.d)
+	value, _ := g.d.ReadToken()
+	if err := content.CheckID(value.String()); err != nil {
+		g.tell(at, path, "%v", err)
+	}
+}
+
+// unknown says what is wrong with a member that a shape does not have.
+func (g *diagnosis) unknown(s *shape, name, path string) string {
+	where := "here"
+	if path == "" {
+		where = "in " + a(g.typ)
+		var others []string
+		for _, typ := range types {
+			if shapes[typ].members[name] != nil {
+				others = append(others, a(typ))
+			}
+		}
+		if len(others) > 0 {
+			return fmt.Sprintf("%q belongs to %s, not to %s: leave it out", name, strings.Join(others, " or "), a(g.typ))
+		}
+	}
+	if near, ok := nearest.Name(name, slices.Sorted(maps.Keys(s.members))); ok {
+		return fmt.Sprintf("there is no %s %s: did you mean %q?", quote(name), where, near)
+	}
+	return fmt.Sprintf("there is no %s %s: leave it out", quote(name), where)
+}

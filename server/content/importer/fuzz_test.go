@@ -1,0 +1,95 @@
+package importer
+
+import (
+	"bytes"
+	stdjson "encoding/json"
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/keywright/keywright/server/content"
+)
+
+// Whatever is read: what is taken is what encoding/json reads, what is not taken has a problem that says why, and
+// records in lines give the same as in an array.
+func FuzzImport(f *testing.F) {
+	for line := range strings.Lines(four) {
+		f.Add([]byte(line))
+	}
+	f.Add([]byte(four))
+	f.Add([]byte(`[{"type":"article","id":"1"},{"type":"reply","id":"","articleId":"\ud800","repliedAt":"x"},]`))
+	f.Add(community(1))
+	f.Fuzz(func(t *testing.T, text []byte) {
+		importing(t, &memory{}, string(text))
+		var good []string
+		for line := range bytes.Lines(text) {
+			line = bytes.TrimSpace(line)
+			if record, err := decode(line); err == nil {
+				same(t, line, record)
+			}
+			if _, broken := syntax(line, position{1, 1}); !broken && len(line) > 0 && line[0] != '[' && !bytes.HasPrefix(line, []byte("BZh")) {
+				good = append(good, string(line))
+			}
+		}
+		var lines, array memory
+		_, one := importing(t, &lines, strings.Join(good, "\n"))
+		_, other := importing(t, &array, "["+strings.Join(good, ",\n")+"]")
+		if !maps.Equal(lines.records, array.records) || !slices.Equal(messages(one), messages(other)) {
+			t.Errorf("lines: %q, %q\narray: %q, %q", lines.records, one, array.records, other)
+		}
+		if i := slices.IndexFunc(one, func(p string) bool { return strings.Contains(p, "cannot be read") }); i >= 0 {
+			t.Errorf("nothing says what is wrong: %s", one[i])
+		}
+	})
+}
+
+// messages returns problems without their places.
+func messages(problems []string) []string {
+	var all []string
+	for _, p := range problems {
+		all = append(all, strings.SplitN(p, ": ", 2)[1])
+	}
+	return all
+}
+
+// same checks that encoding/json reads the same record.
+func same(t *testing.T, line []byte, got content.Record) {
+	t.Helper()
+	var want content.Record
+	var target any
+	var articleID struct {
+		ArticleID string `json:"articleId"`
+	}
+	switch {
+	case got.ProductUpdate != nil:
+		want.ProductUpdate = &content.ProductUpdate{}
+		target = want.ProductUpdate
+	case got.Article != nil:
+		want.Article = &content.Article{}
+		target = want.Article
+	case got.Reply != nil:
+		want.Reply = &content.Reply{}
+		target = want.Reply
+		if err := stdjson.Unmarshal(line, &articleID); err != nil {
+			t.Fatal(err)
+		}
+		want.ArticleID = articleID.ArticleID
+	default:
+		want.Moderator = &content.Moderator{}
+		target = want.Moderator
+	}
+	if err := stdjson.Unmarshal(line, target); err != nil {
+		t.Fatalf("%s is taken, but encoding/json says %v", line, err)
+	}
+	var a, b memory
+	if err := a.Write(t.Context(), []content.Record{got}); err != nil {
+		t.Fatal(err)
+	}
+	if err := b.Write(t.Context(), []content.Record{want}); err != nil {
+		t.Fatal(err)
+	}
+	if !maps.Equal(a.records, b.records) {
+		t.Errorf("%s is %q, and %q for encoding/json", line, a.records, b.records)
+	}
+}

@@ -1,0 +1,376 @@
+package importer
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"runtime"
+	"slices"
+	"strings"
+	"testing"
+	"testing/iotest"
+	"testing/synctest"
+
+	"github.com/keywright/keywright/server/content"
+)
+
+// memory is a writer that keeps records by their names.
+type memory struct {
+	records map[string]string
+	calls   int
+	most    int // records of one call
+	fails   int // the call that fails, from 1
+}
+
+var errFull = errors.New("the disk is full")
+
+func (m *memory) Write(_ context.Context, records []content.Record) error {
+	if m.calls++; m.calls == m.fails {
+		return errFull
+	}
+	m.most = max(m.most, len(records))
+	for _, r := range records {
+		if m.records == nil {
+			m.records = map[string]string{}
+		}
+		name, value := "", any(nil)
+		switch {
+		case r.ProductUpdate != nil:
+			name, value = "productUpdate "+r.ProductUpdate.ID, r.ProductUpdate
+		case r.Article != nil:
+			name, value = "article "+r.Article.ID, r.Article
+		case r.Reply != nil:
+			name, value = "reply "+r.ArticleID+" "+r.Reply.ID, r.Reply
+		case r.Moderator != nil:
+			name, value = "moderator "+r.Moderator.ID, r.Moderator
+		}
+		document, err := json.Marshal(value)
+		if err != nil {
+			return err
+		}
+		m.records[name] = string(document)
+	}
+	return nil
+}
+
+// importing imports a text, and gives what was wrong with it, a line for each.
+func importing(t *testing.T, w content.Writer, text string) (Result, []string) {
+	t.Helper()
+	var problems []string
+	result, err := Import(t.Context(), w, "f", strings.NewReader(text), Options{Problem: func(p Problem) { problems = append(problems, p.String()) }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return result, problems
+}
+
+const four = `{"type":"productUpdate","id":"1","title":"News","productAreas":[{"id":"4","name":"Webhooks"}]}
+{"type":"article","id":"1","createdAt":"2026-03-01T09:30:00Z","_links":{"self": {"href":"/a"} }}
+{"type":"reply","articleId":"1","id":"1","content":"<p>Yes.</p>","reported":true,"reportedContent":[{"id":"2","reason":"rude"}]}
+{"type":"moderator","id":"m1"}
+`
+
+func TestRecordsOfEachTypeAreWritten(t *testing.T) {
+	want := map[string]string{}
+	for name, value := range map[string]any{
+		"productUpdate 1": content.ProductUpdate{ID: "1", Title: "News", ProductAreas: content.List[content.ProductArea]{{ID: "4", Name: "Webhooks"}}},
+		"article 1":       content.Article{ID: "1", CreatedAt: "2026-03-01T09:30:00+00:00", Links: content.Links{Self: `{"href":"/a"}`}},
+		"reply 1 1":       content.Reply{ID: "1", Content: "<p>Yes.</p>", Reported: true, ReportedContent: content.List[content.Report]{{ID: "2", Reason: "rude"}}},
+		"moderator m1":    content.Moderator{ID: "m1"},
+	} {
+		document, _ := json.Marshal(value)
+		want[name] = string(document)
+	}
+	lines := strings.Split(strings.TrimSpace(four), "\n")
+	for name, text := range map[string]string{
+		"lines":                            four,
+		"lines with CRLF":                  strings.ReplaceAll(four, "\n", "\r\n"),
+		"lines after a byte order mark":    "\ufeff" + four,
+		"blank lines":                      "\n \n" + strings.ReplaceAll(four, "\n", "\n\n\t\r\n"),
+		"last line without an end":         strings.TrimSpace(four),
+		"lines of which a second counts":   `{"type":"article","id":"1","title":"older"}` + "\n" + four,
+		"an array":                         "[" + strings.Join(lines, ",") + "]",
+		"an array, indented":               "\ufeff\n [\r\n  " + strings.Join(lines, " ,\n\n  ") + "\n]\n\n",
+		"lines with the type at their end": `{"id":"m1","type":"moderator"}` + "\n" + strings.Join(lines[:3], "\n"),
+	} {
+		t.Run(name, func(t *testing.T) {
+			var w memory
+			result, problems := importing(t, &w, text)
+			if len(problems) > 0 || result.Bad != 0 || result.Bytes != int64(len(text)) {
+				t.Errorf("%+v, %q", result, problems)
+			}
+			if !maps.Equal(w.records, want) {
+				t.Errorf("got %q\nwant %q", w.records, want)
+			}
+		})
+	}
+}
+
+func TestNullIsAbsent(t *testing.T) {
+	for with, without := range map[string]string{
+		`{"type":"article","id":"1","title":null,"author":null,"tags":null,"_links":null,"sticky":null,"createdAt":null,"replyCount":null}`: `{"type":"article","id":"1"}`,
+		`{"type":"article","id":"1","author":{"reputation":null,"id":null},"_links":{"self":null}}`:                                         `{"type":"article","id":"1"}`,
+	} {
+		var w, want memory
+		_, problems := importing(t, &w, with)
+		importing(t, &want, without)
+		if !maps.Equal(w.records, want.records) || len(problems) > 0 {
+			t.Errorf("%s is %q, %q", with, w.records, problems)
+		}
+	}
+}
+
+// What stands in a text is no JSON, however it looks.
+func TestTextsThatLookLikeJSON(t *testing.T) {
+	const record = `{"type":"article","id":"1","title":"\"}],{[\\","body":"\\\""}`
+	for _, text := range []string{record, "[" + record + "]", "[" + record + "," + record + "]"} {
+		var w memory
+		if result, problems := importing(t, &w, text); result.Written() == 0 || len(problems) > 0 || !strings.Contains(w.records["article 1"], `"title":"\"}],{[\\"`) {
+			t.Errorf("%s: %q, %q", text, problems, w.records)
+		}
+	}
+}
+
+// A terminal that was ended with Ctrl-D is not asked again.
+func TestNothingIsReadAfterTheEnd(t *testing.T) {
+	for _, text := range []string{"", " ", four, strings.TrimSpace(four), "[]", `[{"type":"article","id":"1"}`} {
+		ended := false
+		r := reader(func(p []byte) (int, error) {
+			n := copy(p, text)
+			if text = text[n:]; n > 0 {
+				return n, nil
+			}
+			if ended {
+				t.Error("it is read on after the end")
+			}
+			ended = true
+			return 0, io.EOF
+		})
+		if _, err := Import(t.Context(), nil, "f", r, Options{DryRun: true}); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+type reader func([]byte) (int, error)
+
+func (r reader) Read(p []byte) (int, error) { return r(p) }
+
+func TestNothingToImport(t *testing.T) {
+	for _, text := range []string{"", "\n\n", "\ufeff", " ", "[]", " [ ]\n"} {
+		var w memory
+		if result, problems := importing(t, &w, text); result.Written() != 0 || len(problems) != 0 || w.calls != 0 {
+			t.Errorf("%q: %+v, %q", text, result, problems)
+		}
+	}
+}
+
+func TestADryRunWritesNothing(t *testing.T) {
+	result, err := Import(t.Context(), nil, "f", strings.NewReader(four), Options{DryRun: true})
+	want := Result{ProductUpdates: 1, Articles: 1, Replies: 1, Moderators: 1, Lines: 4, Bytes: int64(len(four))}
+	if err != nil || result != want {
+		t.Errorf("%+v, %v; want %+v", result, err, want)
+	}
+}
+
+// A bad record never loses a good one.
+func TestGoodRecordsAroundBadOnesAreWritten(t *testing.T) {
+	lines := strings.Split(strings.TrimSpace(four), "\n")
+	bad := []string{`{"type":"article"}`, `{"type":"article","id":1}`, `{"type":"article","id":"9","x":1}`, `{"type":"x"}`, `7`, "{\"type\":\"article\",\"id\":\"9\",\"title\":\"\xff\"}"}
+	var mixed []string
+	for i, line := range lines {
+		mixed = append(mixed, bad[i], line)
+	}
+	mixed = append(mixed, bad[4:]...)
+	for name, text := range map[string]string{
+		"lines": strings.Join(append(mixed, `{"type":`, "}{", "\xff"), "\n") + "\n",
+		"array": "[" + strings.Join(mixed, ",") + "]",
+	} {
+		var w memory
+		result, problems := importing(t, &w, text)
+		if len(w.records) != 4 || result.Written() != 4 || result.Bad != len(problems) || result.Bad < len(bad) {
+			t.Errorf("%s: %+v: %q", name, result, problems)
+		}
+	}
+}
+
+func TestImportingAgainChangesNothing(t *testing.T) {
+	var w memory
+	importing(t, &w, four)
+	before := maps.Clone(w.records)
+	importing(t, &w, four)
+	if !maps.Equal(w.records, before) {
+		t.Errorf("%q became %q", before, w.records)
+	}
+}
+
+// articles makes lines of articles.
+func articles(n int) string {
+	var b strings.Builder
+	for i := range n {
+		fmt.Fprintf(&b, `{"type":"article","id":"%d"}`+"\n", i+1)
+	}
+	return b.String()
+}
+
+func TestRecordsAreWrittenInBatches(t *testing.T) {
+	var w memory
+	var progress []int
+	result, err := Import(t.Context(), &w, "f", strings.NewReader(articles(2500)), Options{Progress: func(r Result) { progress = append(progress, r.Written()) }})
+	if err != nil || result.Articles != 2500 || len(w.records) != 2500 || w.calls != 3 || !slices.Equal(progress, []int{1000, 2000, 2500}) {
+		t.Errorf("%+v, %v: %d records in %d calls, %d", result, err, len(w.records), w.calls, progress)
+	}
+}
+
+// Records are large at times: what is written at once is bounded by its bytes, too.
+func TestBatchesOfLargeRecordsAreSmall(t *testing.T) {
+	var w memory
+	var text strings.Builder
+	const size = 1 << 20
+	for i := range 30 {
+		fmt.Fprintf(&text, `{"type":"article","id":"%d","body":"%s"}`+"\n", i, strings.Repeat("x", size))
+	}
+	result, err := Import(t.Context(), &w, "f", strings.NewReader(text.String()), Options{})
+	if err != nil || result.Articles != 30 {
+		t.Fatalf("%+v, %v", result, err)
+	}
+	if w.most > batchBytes/size {
+		t.Errorf("%d records of a megabyte were written at once", w.most)
+	}
+}
+
+// An import that ends early says what it wrote, and has written that.
+func TestAnImportThatFails(t *testing.T) {
+	t.Run("writing", func(t *testing.T) {
+		w := memory{fails: 3}
+		var result Result
+		var err error
+		synctest.Test(t, func(t *testing.T) { // which fails if a goroutine is left
+			result, err = Import(context.WithoutCancel(t.Context()), &w, "f", strings.NewReader(articles(6500)), Options{})
+		})
+		want := "f: the records of lines 2001 to 3000 were not written: the disk is full; the good records before, 2000, are written, and importing all of it again does no harm"
+		if !errors.Is(err, errFull) || err.Error() != want || result.Articles != 2000 || len(w.records) != 2000 {
+			t.Errorf("%+v, %v; want %s", result, err, want)
+		}
+	})
+	t.Run("reading", func(t *testing.T) {
+		for _, array := range []bool{false, true} {
+			var w memory
+			text := articles(1500) + `{"type":"article","id":"15`
+			want := "f: reading failed in line 1501: unexpected EOF; the good records before, 1500, are written, and importing all of it again does no harm"
+			if array {
+				text = "[" + strings.ReplaceAll(text, "}\n", "},\n")
+			}
+			result, err := Import(t.Context(), &w, "f", io.MultiReader(strings.NewReader(text), iotest.ErrReader(io.ErrUnexpectedEOF)), Options{})
+			if !errors.Is(err, io.ErrUnexpectedEOF) || result.Articles != 1500 || len(w.records) != 1500 || err.Error() != want {
+				t.Errorf("%+v, %v; want %s", result, err, want)
+			}
+		}
+	})
+	t.Run("the first byte", func(t *testing.T) {
+		if _, err := Import(t.Context(), nil, "f", iotest.ErrReader(errFull), Options{DryRun: true}); !errors.Is(err, errFull) {
+			t.Error(err)
+		}
+	})
+}
+
+// An import ends with its context, even when what it reads from gives nothing.
+func TestAnImportEndsWithItsContext(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	r, input := io.Pipe()
+	defer input.Close()
+	go func() { _, _ = io.WriteString(input, articles(1000)) }()
+	var w memory
+	result, err := Import(ctx, &w, "f", r, Options{Progress: func(Result) { cancel() }})
+	want := "f: the import ended after line 1000: context canceled; the good records before, 1000, are written, and importing all of it again does no harm"
+	if !errors.Is(err, context.Canceled) || err.Error() != want || result.Articles != 1000 || len(w.records) != 1000 {
+		t.Errorf("%+v, %v; want %s", result, err, want)
+	}
+}
+
+// endless is a record that never ends, after a first that does, and before a last.
+func endless(before, inside, after string, bytes int64) io.Reader {
+	return io.MultiReader(strings.NewReader(before), io.LimitReader(filler(strings.Repeat(inside, 1000)), bytes), strings.NewReader(after))
+}
+
+type filler string
+
+func (f filler) Read(p []byte) (int, error) {
+	n := 0
+	for n < len(p) {
+		n += copy(p[n:], f)
+	}
+	return n, nil
+}
+
+// A record that is too long is lost, and no other.
+func TestARecordThatIsTooLong(t *testing.T) {
+	const begin, end = `{"type":"article","id":"1"}`, `{"type":"article","id":"3"}`
+	for name, test := range map[string]struct {
+		r       io.Reader
+		records int
+		want    string
+	}{
+		"line":  {endless(begin+"\n"+`{"type":"article","id":"2","body":"`, "x", `"}`+"\n"+end, 40<<20), 2, "f:2:1: this record has more than 2 MiB, which is too much: shorten it"},
+		"array": {endless("["+begin+",\n"+`{"type":"article","id":"2","body":"`, "x", `"},`+"\n"+end+"]", 40<<20), 2, "f:2:1: this record has more than 2 MiB, which is too much: shorten it"},
+		"array without a bracket": {
+			endless("["+begin+",\n"+`{"type":"article","id":"2",`, `{"id":"3"},`, "]", 40<<20), 1,
+			"f:2:28: this is no JSON: object member name must be a string; nothing after this can be read in an array; good records before it: 1",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var w memory
+			var problems []string
+			_, err := Import(t.Context(), &w, "f", test.r, Options{Problem: func(p Problem) { problems = append(problems, p.String()) }})
+			if err != nil || len(w.records) != test.records || len(problems) != 1 || problems[0] != test.want {
+				t.Errorf("%v: %q, %q; want %s", err, w.records, problems, test.want)
+			}
+		})
+	}
+	// However long it is, it takes no more memory.
+	for _, before := range []string{"", "["} {
+		var began, ended runtime.MemStats
+		runtime.ReadMemStats(&began)
+		_, err := Import(t.Context(), nil, "f", endless(before+`{"type":"article","id":"2","body":"`, "x", `"}`, 96<<20), Options{DryRun: true})
+		if runtime.ReadMemStats(&ended); err != nil || ended.TotalAlloc-began.TotalAlloc > 120<<20 {
+			t.Errorf("%v: %d MiB were allocated", err, (ended.TotalAlloc-began.TotalAlloc)>>20)
+		}
+	}
+	var w memory
+	long := `{"type":"article","id":"1","body":"` + strings.Repeat("x", maxRecord-37) + `"}`
+	if len(long) != maxRecord {
+		t.Fatal(len(long))
+	}
+	for _, text := range []string{long, long + "\n", "[" + long + "]"} {
+		if result, problems := importing(t, &w, text); result.Articles != 1 || len(problems) != 0 {
+			t.Errorf("a record of %d bytes: %q", maxRecord, problems)
+		}
+	}
+}
+
+// Whatever is wrong in a large file, all of it is told, as it is read.
+func TestAllProblemsAreTold(t *testing.T) {
+	var w memory
+	result, problems := importing(t, &w, strings.Repeat(`{"type":"article","id":"1","x":1,"y":2}`+"\n", 5000))
+	if len(problems) != 10000 || result.Problems != 10000 || result.Bad != 5000 || problems[9999] != `f:5000:34: there is no "y" in an article: leave it out` {
+		t.Errorf("%+v, %d problems", result, len(problems))
+	}
+	told := 0
+	_, err := Import(t.Context(), nil, "f", strings.NewReader(strings.Repeat("{}\n", 5000)), Options{DryRun: true, Progress: func(Result) { told++ }})
+	if err != nil || told != 6 {
+		t.Errorf("%v, told %d times", err, told)
+	}
+	// Of one record some are enough.
+	var members bytes.Buffer
+	for i := range 1000 {
+		fmt.Fprintf(&members, `,"x%d":1`, i)
+	}
+	result, problems = importing(t, &w, `{"type":"article","id":"1"`+members.String()+`}`)
+	if len(problems) != 21 || problems[20] != "f:1:1: this record has 980 problems more" || result.Bad != 1 {
+		t.Errorf("%+v, %q", result, problems)
+	}
+}

@@ -1,0 +1,119 @@
+package sqlstore
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/keywright/keywright/server/content"
+)
+
+// batch holds the rows that one call writes: of records with the same id, the last. The rows are in the order of their
+// columns.
+type batch struct {
+	productUpdates map[key][]any
+	articles       map[string]article
+	replies        map[key][]any
+	moderators     map[key][]any
+}
+
+type article struct {
+	id      string
+	trashed bool
+	stored  string
+	record  string
+}
+
+// gather checks records, and encodes them.
+func gather(records []content.Record) (*batch, error) {
+	b := &batch{productUpdates: map[key][]any{}, articles: map[string]article{}, replies: map[key][]any{}, moderators: map[key][]any{}}
+	for i, r := range records {
+		if err := b.add(r); err != nil {
+			return nil, fmt.Errorf("record %d of %d: %w", i+1, len(records), err)
+		}
+	}
+	return b, nil
+}
+
+func (b *batch) add(r content.Record) error {
+	switch {
+	case r.ProductUpdate != nil:
+		text, err := checked(r.ProductUpdate.ID, r.ProductUpdate, &content.ProductUpdate{})
+		if err != nil {
+			return fmt.Errorf("product update: %w", err)
+		}
+		b.productUpdates[key{id: r.ProductUpdate.ID}] = []any{r.ProductUpdate.ID, r.ProductUpdate.Trashed, text}
+	case r.Article != nil:
+		text, err := checked(r.Article.ID, r.Article, &content.Article{})
+		if err != nil {
+			return fmt.Errorf("article: %w", err)
+		}
+		b.articles[r.Article.ID] = article{r.Article.ID, r.Article.Trashed, instant(r.Article.LastActivityAt), text}
+	case r.Reply != nil:
+		if err := content.CheckID(r.ArticleID); err != nil {
+			return fmt.Errorf("article of a reply: %w", err)
+		}
+		text, err := checked(r.Reply.ID, r.Reply, &content.Reply{})
+		if err != nil {
+			return fmt.Errorf("reply: %w", err)
+		}
+		b.replies[key{r.ArticleID, r.Reply.ID}] = []any{r.ArticleID, r.Reply.ID, r.Reply.Visible(), instant(r.Reply.RepliedAt), text}
+	case r.Moderator != nil:
+		if err := content.CheckID(r.Moderator.ID); err != nil {
+			return fmt.Errorf("moderator: %w", err)
+		}
+		b.moderators[key{id: r.Moderator.ID}] = []any{r.Moderator.ID}
+	default:
+		return errors.New("it is empty")
+	}
+	return nil
+}
+
+// checked encodes a record, and reads it again: one that could not be read would make a whole page fail.
+func checked(id string, record, again any) (string, error) {
+	if err := content.CheckID(id); err != nil {
+		return "", err
+	}
+	text, err := encode(record)
+	if err != nil {
+		return "", fmt.Errorf("it cannot be stored: %w", err)
+	}
+	if err := decode([]byte(text), again); err != nil {
+		return "", fmt.Errorf("it could not be read again: %w", err)
+	}
+	return text, nil
+}
+
+// touched are the ids of the articles of a batch, and of those that its replies are of.
+func (b *batch) touched() [][]any {
+	ids := map[string]bool{}
+	for id := range b.articles {
+		ids[id] = true
+	}
+	for reply := range b.replies {
+		ids[reply.first] = true
+	}
+	rows := make([][]any, 0, len(ids))
+	for _, id := range slices.Sorted(maps.Keys(ids)) {
+		rows = append(rows, []any{id})
+	}
+	return rows
+}
+
+// key orders rows: by an activity, or the id of an article, or nothing; and then by an id.
+type key struct{ first, id string }
+
+func (k key) compare(other key) int {
+	return cmp.Or(cmp.Compare(k.first, other.first), cmp.Compare(k.id, other.id))
+}
+
+// sorted returns rows in order, which is the fastest for a database to write.
+func sorted(rows map[key][]any) [][]any {
+	all := make([][]any, 0, len(rows))
+	for _, k := range slices.SortedFunc(maps.Keys(rows), key.compare) {
+		all = append(all, rows[k])
+	}
+	return all
+}

@@ -1,0 +1,42 @@
+package sqlstore_test
+
+import (
+	"net/url"
+	"testing"
+
+	"github.com/keywright/keywright/server/content"
+	"github.com/keywright/keywright/server/content/postgres"
+)
+
+// What is served cannot change the database, whatever statement it comes to.
+func TestReadersDoNotWrite(t *testing.T) {
+	store := empty(t, "sqlite").open(t)
+	write(t, store, content.Record{Moderator: &content.Moderator{ID: "m"}})
+	if _, err := store.Reads().ExecContext(t.Context(), `DELETE FROM moderators`); err == nil {
+		t.Error("a reader may write")
+	}
+	if ok, err := store.Moderator(t.Context(), "m"); !ok || err != nil {
+		t.Errorf("%t, %v", ok, err)
+	}
+}
+
+// Counts of chunks are right only when a writer sees what the one before it has written. So the URL does not choose
+// another isolation level.
+func TestTheURLDoesNotSetTheIsolationLevel(t *testing.T) {
+	address, err := url.Parse(empty(t, "postgres").address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	query := address.Query()
+	query.Set("default_transaction_isolation", "repeatable read")
+	address.RawQuery = query.Encode()
+	store, err := postgres.Open(t.Context(), address.String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer store.Close()
+	var level string
+	if err := store.OneConnection().QueryRowContext(t.Context(), `SHOW transaction_isolation`).Scan(&level); err != nil || level != "read committed" {
+		t.Errorf("transactions are %q, %v", level, err)
+	}
+}

@@ -1,0 +1,186 @@
+package sqlstore_test
+
+import (
+	"context"
+	"database/sql"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/keywright/keywright/server/content"
+	"github.com/keywright/keywright/server/content/internal/sqlstore"
+	"github.com/keywright/keywright/server/content/postgres"
+	"github.com/keywright/keywright/server/content/sqlite"
+	"github.com/keywright/keywright/server/internal/postgrestest"
+)
+
+func TestMain(m *testing.M) {
+	if name := os.Getenv(importEnv); name != "" {
+		if err := importRing(name, os.Getenv(importEnv+"_ADDRESS")); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		return
+	}
+	os.Exit(postgrestest.Main(m))
+}
+
+// database is one of those that all tests run on.
+type database struct {
+	name    string
+	address string
+	raw     *sql.DB // for what a store does not show
+}
+
+// onBoth runs a test with an empty database of SQLite, and with one of PostgreSQL.
+func onBoth(t *testing.T, test func(t *testing.T, db database)) {
+	t.Helper()
+	for _, name := range []string{"sqlite", "postgres"} {
+		t.Run(name, func(t *testing.T) { test(t, empty(t, name)) })
+	}
+}
+
+func empty(t testing.TB, name string) database {
+	t.Helper()
+	db := database{name: name}
+	driver := "sqlite"
+	if name == "postgres" {
+		db.address, driver = postgrestest.Database(t), "pgx"
+	} else {
+		db.address = filepath.Join(t.TempDir(), "content.db")
+	}
+	var err error
+	if db.raw, err = sql.Open(driver, db.address); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = db.raw.Close() })
+	return db
+}
+
+func (db database) open(t testing.TB) *sqlstore.Store {
+	t.Helper()
+	open := sqlite.Open
+	if db.name == "postgres" {
+		open = postgres.Open
+	}
+	store, err := open(t.Context(), db.address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = store.Close() })
+	return store
+}
+
+func write(t testing.TB, store content.Writer, records ...content.Record) {
+	t.Helper()
+	if err := store.Write(t.Context(), records); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func article(id string, activity content.Timestamp) content.Record {
+	return content.Record{Article: &content.Article{ID: id, Title: "Article " + id, LastActivityAt: activity}}
+}
+
+func reply(articleID, id string, at content.Timestamp) content.Record {
+	return content.Record{ArticleID: articleID, Reply: &content.Reply{ID: id, RepliedAt: at}}
+}
+
+// ids are those of a page, with a space between.
+func ids(t testing.TB, store content.Store, skip int64, limit int) string {
+	t.Helper()
+	page, err := store.Articles(t.Context(), skip, limit)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var all []string
+	for _, a := range page {
+		all = append(all, a.ID)
+	}
+	return strings.Join(all, " ")
+}
+
+func text(t testing.TB, record any) string {
+	t.Helper()
+	b, err := json.Marshal(record)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(b)
+}
+
+func notFound(t testing.TB, what string, err error) {
+	t.Helper()
+	if !errors.Is(err, content.ErrNotFound) {
+		t.Errorf("%s: %v, not ErrNotFound", what, err)
+	}
+}
+
+// fatal is the part of testing.TB that a test of rapid has, too.
+type fatal interface {
+	Helper()
+	Errorf(format string, args ...any)
+	Fatal(args ...any)
+}
+
+// checkChunks compares the counts of the chunks and sections with the table that they count, and with their limits.
+func (db database) checkChunks(t fatal, articles int64, chunks int) {
+	t.Helper()
+	counts := db.stretches(t, "article_chunks")
+	ends := slices.SortedFunc(maps.Keys(counts), compareEnds)
+	for end, count := range counts {
+		if count < 0 || count > articles {
+			t.Errorf("the chunk that ends with %s has %d articles", end, count)
+		}
+	}
+	last := -1
+	for _, end := range slices.SortedFunc(maps.Keys(db.stretches(t, "article_sections")), compareEnds) {
+		i, ok := slices.BinarySearchFunc(ends, end, compareEnds)
+		if !ok {
+			t.Errorf("a section ends with %s, but no chunk does", end)
+		}
+		if i-last > chunks {
+			t.Errorf("the section that ends with %s has %d chunks", end, i-last)
+		}
+		last = i
+	}
+}
+
+func compareEnds(a, b [2]string) int { return slices.Compare(a[:], b[:]) }
+
+// stretches returns the counts of a table by the ends of its rows.
+func (db database) stretches(t fatal, table string) map[[2]string]int64 {
+	t.Helper()
+	rows, err := db.raw.QueryContext(context.Background(), `
+SELECT s.activity, s.id, s.articles, (SELECT count(*) FROM articles a WHERE NOT a.trashed AND (a.activity, a.id) <= (s.activity, s.id))
+FROM `+table+` s ORDER BY s.activity, s.id`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer rows.Close()
+	all := map[[2]string]int64{}
+	var sum, upTo, count int64
+	var end [2]string
+	for rows.Next() {
+		if err := rows.Scan(&end[0], &end[1], &count, &upTo); err != nil {
+			t.Fatal(err)
+		}
+		if sum += count; sum != upTo {
+			t.Errorf("up to %s there are %d articles, but %s counts %d", end, upTo, table, sum)
+		}
+		all[end] = count
+	}
+	if err := rows.Err(); err != nil {
+		t.Fatal(err)
+	}
+	if end[0] != "~" {
+		t.Errorf("the last row of %s ends with %s", table, end)
+	}
+	return all
+}

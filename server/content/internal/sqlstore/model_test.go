@@ -1,0 +1,187 @@
+package sqlstore_test
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"github.com/keywright/keywright/server/content"
+	"github.com/keywright/keywright/server/content/internal/sqlstore"
+)
+
+// model is a store as simple as can be.
+type model struct {
+	updates  map[string]content.ProductUpdate
+	articles map[string]content.Article
+	replies  map[[2]string]content.Reply
+}
+
+func newModel() *model {
+	return &model{map[string]content.ProductUpdate{}, map[string]content.Article{}, map[[2]string]content.Reply{}}
+}
+
+func (m *model) write(records []content.Record) {
+	for _, r := range records {
+		switch {
+		case r.ProductUpdate != nil:
+			m.updates[r.ProductUpdate.ID] = *r.ProductUpdate
+		case r.Article != nil:
+			m.articles[r.Article.ID] = *r.Article
+		case r.Reply != nil:
+			m.replies[[2]string{r.ArticleID, r.Reply.ID}] = *r.Reply
+		}
+	}
+}
+
+// activity is in nanoseconds, and -1 for none.
+func (m *model) activity(a content.Article) int64 {
+	last := int64(-1)
+	at := func(t content.Timestamp) {
+		if instant, ok := t.Instant(); ok {
+			last = max(last, instant.UnixNano())
+		}
+	}
+	at(a.LastActivityAt)
+	for key, r := range m.replies {
+		if key[0] == a.ID && !r.Trashed && !r.Spam && !r.PendingApproval {
+			at(r.RepliedAt)
+		}
+	}
+	return last
+}
+
+func (m *model) list() []content.Article {
+	var all []content.Article
+	for _, a := range m.articles {
+		if !a.Trashed {
+			all = append(all, a)
+		}
+	}
+	slices.SortFunc(all, func(a, b content.Article) int {
+		return -cmp.Or(cmp.Compare(m.activity(a), m.activity(b)), cmp.Compare(a.ID, b.ID))
+	})
+	return all
+}
+
+var (
+	someIDs   = rapid.SampledFrom([]string{"a", "b", "B", "ä", "a'", "a%", "10", "9", "🙂", "a b", "\uffff", "~"})
+	moreIDs   = rapid.OneOf(someIDs, rapid.StringMatching(`[a-f][0-9]`))
+	someTimes = rapid.SampledFrom([]content.Timestamp{
+		"", "", "2026-03-01T00:00:00+00:00", "2026-03-01T01:00:00+01:00", "2026-03-01T00:00:00.5+00:00", "2026-03-01T00:00:00.50+00:00",
+		"2026-02-28T23:59:59.999999999+00:00", "2026-03-01T00:00:01+00:00", "1969-12-31T23:59:59-01:00", "2026-03-02T00:00:00+00:00",
+	})
+	someRecords = rapid.SliceOfN(rapid.Custom(func(t *rapid.T) content.Record {
+		often := rapid.IntRange(0, 3)
+		at, title := someTimes.Draw(t, "time"), rapid.SampledFrom([]string{"", "x", "y"}).Draw(t, "title")
+		hidden := func(what string) bool { return often.Draw(t, what) == 0 }
+		switch rapid.IntRange(0, 9).Draw(t, "type") {
+		case 0:
+			return content.Record{ProductUpdate: &content.ProductUpdate{ID: someIDs.Draw(t, "id"), Title: title, Trashed: hidden("trashed")}}
+		case 1, 2, 3:
+			return content.Record{ArticleID: moreIDs.Draw(t, "article"), Reply: &content.Reply{
+				ID: someIDs.Draw(t, "id"), Content: title, RepliedAt: at, Trashed: hidden("trashed"), Spam: hidden("spam"), PendingApproval: hidden("pending"),
+			}}
+		default:
+			return content.Record{Article: &content.Article{ID: moreIDs.Draw(t, "id"), Title: title, LastActivityAt: at, Trashed: hidden("trashed")}}
+		}
+	}), 0, 60)
+)
+
+// Whatever is written, the store has what the model has.
+func TestStoreIsAsTheModel(t *testing.T) {
+	onBoth(t, func(t *testing.T, db database) {
+		store := db.open(t)
+		store.SmallChunks()
+		rapid.Check(t, func(t *rapid.T) {
+			db.clear(t)
+			m := newModel()
+			for i := range rapid.IntRange(1, 3).Draw(t, "writes") {
+				records := someRecords.Draw(t, "records")
+				if i == 0 { // so that there are sections
+					for n := range rapid.IntRange(0, 80).Draw(t, "articles") {
+						records = append(records, article(fmt.Sprintf("%c%d", 'a'+n%7, n/7), someTimes.Draw(t, "time")))
+					}
+				}
+				if err := store.Write(context.Background(), records); err != nil {
+					t.Fatal(err)
+				}
+				m.write(records)
+				db.checkChunks(t, 6, 4)
+				comparePages(t, store, m)
+			}
+			compareRecords(t, store, m)
+		})
+	})
+}
+
+func (db database) clear(t fatal) {
+	for _, statement := range []string{
+		`DELETE FROM product_updates`, `DELETE FROM articles`, `DELETE FROM replies`, `DELETE FROM article_chunks WHERE activity <> '~'`, `UPDATE article_chunks SET articles = 0`,
+		`DELETE FROM article_sections WHERE activity <> '~'`, `UPDATE article_sections SET articles = 0`,
+	} {
+		if _, err := db.raw.ExecContext(context.Background(), statement); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+func comparePages(t *rapid.T, store *sqlstore.Store, m *model) {
+	want := m.list()
+	for _, size := range []int{11, 1000} {
+		for skip := 0; skip < len(want)+size; skip += size {
+			got, err := store.Articles(context.Background(), int64(skip), size)
+			if err != nil {
+				t.Fatal(err)
+			}
+			page := want[min(skip, len(want)):min(skip+size, len(want))]
+			if summary(got) != summary(page) {
+				t.Fatalf("%d after %d are\n%s\nnot\n%s", size, skip, summary(got), summary(page))
+			}
+		}
+	}
+}
+
+func summary(articles []content.Article) string {
+	var s string
+	for _, a := range articles {
+		s += fmt.Sprintf("%q %q %s\n", a.ID, a.Title, a.LastActivityAt)
+	}
+	return s
+}
+
+func compareRecords(t *rapid.T, store *sqlstore.Store, m *model) {
+	compare := func(name string, got any, err error, want any, seen bool) {
+		switch {
+		case !seen && !errors.Is(err, content.ErrNotFound):
+			t.Fatalf("%s: %v, %v, not ErrNotFound", name, got, err)
+		case seen && err != nil:
+			t.Fatalf("%s: %v", name, err)
+		case seen:
+			g, _ := json.Marshal(got)
+			w, _ := json.Marshal(want)
+			if string(g) != string(w) {
+				t.Fatalf("%s is %s, not %s", name, g, w)
+			}
+		}
+	}
+	for id, want := range m.updates {
+		for _, audience := range []content.Audience{content.Everybody, content.Moderators} {
+			got, err := store.ProductUpdate(context.Background(), id, audience)
+			compare("product update "+id, got, err, want, bool(audience) || !want.Trashed)
+		}
+	}
+	for key, want := range m.replies {
+		article, there := m.articles[key[0]]
+		for _, audience := range []content.Audience{content.Everybody, content.Moderators} {
+			got, err := store.Reply(context.Background(), key[0], key[1], audience)
+			hidden := article.Trashed || want.Trashed || want.Spam || want.PendingApproval
+			compare("reply "+key[1]+" of "+key[0], got, err, want, there && (bool(audience) || !hidden))
+		}
+	}
+}

@@ -1,0 +1,186 @@
+package sqlstore
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/keywright/keywright/server/content"
+)
+
+// Write implements [content.Writer]. Those who write wait for each other; who reads waits for nobody.
+func (s *Store) Write(ctx context.Context, records []content.Record) error {
+	b, err := gather(records)
+	if err != nil {
+		return err
+	}
+	if err := s.write(ctx, b); err != nil {
+		return fmt.Errorf("write %d records: %w", len(records), err)
+	}
+	return nil
+}
+
+func (s *Store) write(ctx context.Context, b *batch) error {
+	if s.config.BeforeWrite != nil {
+		if err := s.config.BeforeWrite(ctx); err != nil {
+			return err
+		}
+	}
+	tx, err := s.config.Writes.BeginTx(ctx, nil)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = tx.Rollback() }() // after Commit it does nothing
+	if s.config.Lock != "" {
+		if _, err := tx.ExecContext(ctx, s.config.Lock); err != nil {
+			return err
+		}
+	}
+	if err := writeAll(ctx, tx, b, s.limits); err != nil {
+		return err
+	}
+	return tx.Commit()
+}
+
+func writeAll(ctx context.Context, tx *sql.Tx, b *batch, limits limits) error {
+	if err := forRows(ctx, tx, `INSERT INTO moderators (id) `, sorted(b.moderators), ` ON CONFLICT DO NOTHING`); err != nil {
+		return err
+	}
+	if err := forRows(ctx, tx, `INSERT INTO product_updates (id, trashed, record) `, sorted(b.productUpdates), `
+ON CONFLICT (id) DO UPDATE SET trashed = excluded.trashed, record = excluded.record
+WHERE product_updates.record <> excluded.record`); err != nil {
+		return err
+	}
+	if err := forRows(ctx, tx, `INSERT INTO replies (article_id, id, visible, replied, record) `, sorted(b.replies), `
+ON CONFLICT (article_id, id) DO UPDATE SET visible = excluded.visible, replied = excluded.replied, record = excluded.record
+WHERE replies.record <> excluded.record`); err != nil {
+		return err
+	}
+	return writeArticles(ctx, tx, b, limits)
+}
+
+// writeArticles writes the articles of a batch, moves those that its replies move, and counts again. The replies are
+// written already.
+func writeArticles(ctx context.Context, tx *sql.Tx, b *batch, limits limits) error {
+	states, err := readStates(ctx, tx, b.touched())
+	if err != nil {
+		return err
+	}
+	var written, moved [][]any
+	var from, to []key
+	for _, was := range states {
+		is := was
+		a, ok := b.articles[was.id]
+		if ok {
+			is.exists, is.listed, is.stored = true, !a.trashed, a.stored
+		}
+		is.activity = max(is.stored, was.newestReply)
+		switch {
+		case ok:
+			written = append(written, []any{a.id, a.trashed, a.stored, is.activity, a.record})
+		case is.exists && is.activity != was.activity:
+			moved = append(moved, []any{is.id, is.activity})
+		default:
+			continue
+		}
+		if was.listed == is.listed && was.activity == is.activity {
+			continue
+		}
+		if was.listed {
+			from = append(from, key{was.activity, was.id})
+		}
+		if is.listed {
+			to = append(to, key{is.activity, is.id})
+		}
+	}
+	if err := forRows(ctx, tx, `INSERT INTO articles (id, trashed, stored, activity, record) `, written, `
+ON CONFLICT (id) DO UPDATE SET trashed = excluded.trashed, stored = excluded.stored, activity = excluded.activity, record = excluded.record
+WHERE articles.record <> excluded.record OR articles.activity <> excluded.activity`); err != nil {
+		return err
+	}
+	if err := forRows(ctx, tx, `WITH moved (id, activity) AS (`, moved, `)
+UPDATE articles SET activity = moved.activity FROM moved WHERE articles.id = moved.id`); err != nil {
+		return err
+	}
+	if len(from)+len(to) == 0 {
+		return nil
+	}
+	return recount(ctx, tx, limits, from, to)
+}
+
+// state is the row of an article, or of an id that may become one.
+type state struct {
+	id               string
+	exists, listed   bool
+	stored, activity string
+	newestReply      string // when the newest visible one was given, or ""
+}
+
+func readStates(ctx context.Context, tx *sql.Tx, ids [][]any) ([]state, error) {
+	const query = `)
+SELECT wanted.id, articles.id IS NOT NULL, COALESCE(NOT articles.trashed, FALSE), COALESCE(articles.stored, ''), COALESCE(articles.activity, ''),
+	COALESCE((SELECT max(replied) FROM replies WHERE replies.article_id = wanted.id AND replies.visible), '')
+FROM wanted LEFT JOIN articles ON articles.id = wanted.id`
+	states := make([]state, 0, len(ids))
+	err := inParts(ids, func(values string, arguments []any) error {
+		rows, err := tx.QueryContext(ctx, `WITH wanted (id) AS (`+values+query, arguments...)
+		if err != nil {
+			return err
+		}
+		defer rows.Close()
+		for rows.Next() {
+			var s state
+			if err := rows.Scan(&s.id, &s.exists, &s.listed, &s.stored, &s.activity, &s.newestReply); err != nil {
+				return err
+			}
+			states = append(states, s)
+		}
+		return rows.Err()
+	})
+	return states, err
+}
+
+// forRows executes a statement that has rows of values in its middle.
+func forRows(ctx context.Context, tx *sql.Tx, before string, rows [][]any, after string) error {
+	return inParts(rows, func(values string, arguments []any) error {
+		_, err := tx.ExecContext(ctx, before+values+after, arguments...)
+		return err
+	})
+}
+
+// mostRows is how many rows are in one statement.
+const mostRows = 128
+
+// inParts calls f with some of the rows at a time, as the text of a VALUES clause and its arguments. How many they are is
+// a power of two, so that there are few different statements, and the database knows them.
+func inParts(rows [][]any, f func(values string, arguments []any) error) error {
+	for n := mostRows; n > 0; n /= 2 {
+		for len(rows) >= n {
+			if err := f(values(n, len(rows[0])), slices.Concat(rows[:n]...)); err != nil {
+				return err
+			}
+			rows = rows[n:]
+		}
+	}
+	return nil
+}
+
+func values(rows, columns int) string {
+	var text strings.Builder
+	text.WriteString("VALUES ")
+	for i := range rows * columns {
+		switch {
+		case i == 0:
+			text.WriteString("(")
+		case i%columns == 0:
+			text.WriteString("), (")
+		default:
+			text.WriteString(", ")
+		}
+		fmt.Fprintf(&text, "$%d", i+1)
+	}
+	text.WriteString(")")
+	return text.String()
+}

@@ -1,0 +1,169 @@
+package postgres_test
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"net/url"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/keywright/keywright/server/content"
+	"github.com/keywright/keywright/server/content/postgres"
+	"github.com/keywright/keywright/server/internal/postgrestest"
+)
+
+func TestMain(m *testing.M) { os.Exit(postgrestest.Main(m)) }
+
+// No error has the password, or a part of a URL that may be one.
+func TestErrorsHaveNoPassword(t *testing.T) {
+	const canary = "c4n4ry"
+	server, _ := url.Parse(postgrestest.Database(t))
+	socket := server.Query().Get("host")
+	for name, address := range map[string]string{
+		"nobody listens":         "postgres://user:" + canary + "@127.0.0.1:1/db",
+		"password in parameters": "postgres://user@127.0.0.1:1/db?password=" + canary,
+		"unknown database":       "postgres://test:" + canary + "@/" + "missing?host=" + socket,
+		"unknown user":           "postgres://nobody:" + canary + "@/postgres?host=" + socket,
+		"a slash in it":          "postgres://user:a/" + canary + "@host/db",
+		"a slash after digits":   "postgres://user:1/" + canary + "@127.0.0.1:1/db",
+		"an at in it":            "postgres://user:a@" + canary + "@127.0.0.1:1/db",
+		"without slashes":        "postgres:" + canary,
+		"an upper case scheme":   "Postgres://user:a " + canary + "@127.0.0.1:1/db",
+		"a percent in it":        "postgres://user:%" + canary + "%zz@host/db",
+		"a wrong port":           "postgres://user:" + canary + "@host:port/db",
+		"too large a port":       "postgres://user:" + canary + "@host:99999/db",
+		"a wrong parameter":      "postgres://user:" + canary + "@host/db?sslmode=wrong",
+		"a missing file":         "postgres://user:" + canary + "@host/db?sslrootcert=/missing&sslmode=verify-full",
+		"both":                   "postgres://user@host:99999/db?password=" + canary + "&sslpassword=" + canary,
+		"another scheme":         "mysql://user:" + canary + "@host/db",
+		"words":                  "host=localhost password=" + canary,
+		"nothing":                "",
+	} {
+		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+		store, err := postgres.Open(ctx, address)
+		cancel()
+		if err == nil {
+			_ = store.Close()
+			t.Errorf("%s: it is open", name)
+			continue
+		}
+		if strings.Contains(err.Error(), canary) || !strings.Contains(err.Error(), "PostgreSQL") {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+func exec(t *testing.T, address string, statements ...string) {
+	t.Helper()
+	db, err := sql.Open("pgx", address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	for _, statement := range statements {
+		if _, err := db.ExecContext(t.Context(), statement); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+func TestWhatCannotBeServed(t *testing.T) {
+	newer := postgrestest.Database(t)
+	store, err := postgres.Open(t.Context(), newer)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = store.Close()
+	exec(t, newer, `INSERT INTO content_migrations (version_id, is_applied) VALUES (1000, true)`)
+	latin, _ := url.Parse(newer)
+	latin.Path = "/latin"
+	exec(t, newer, `CREATE DATABASE latin ENCODING 'LATIN1' LOCALE_PROVIDER libc LOCALE 'C' TEMPLATE template0`)
+	for address, want := range map[string]string{newer: "use the newer program", latin.String(): "ENCODING 'UTF8'"} {
+		if _, err := postgres.Open(t.Context(), address); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v does not say %q", err, want)
+		}
+	}
+}
+
+// A user who may only read can serve what another has imported.
+func TestAUserWhoMayOnlyRead(t *testing.T) {
+	address := postgrestest.Database(t)
+	store, err := postgres.Open(t.Context(), address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer store.Close()
+	update := []content.Record{{ProductUpdate: &content.ProductUpdate{ID: "u"}}}
+	if err := store.Write(t.Context(), update); err != nil {
+		t.Fatal(err)
+	}
+	exec(t, address, `CREATE ROLE reader LOGIN`, `GRANT SELECT ON ALL TABLES IN SCHEMA public TO reader`)
+	u, _ := url.Parse(address)
+	u.User = url.User("reader")
+	reader, err := postgres.Open(t.Context(), u.String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer reader.Close()
+	if _, err := reader.ProductUpdate(t.Context(), "u", content.Everybody); err != nil {
+		t.Error(err)
+	}
+	if err := reader.Write(t.Context(), update); err == nil {
+		t.Error("it writes")
+	}
+}
+
+// Callers who go away do not cost others their connections (threats.md 49): a statement that is broken off is the end of one.
+func TestCallerWhoGoesAway(t *testing.T) {
+	address := postgrestest.Database(t)
+	store, err := postgres.Open(t.Context(), address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer store.Close()
+	db, err := sql.Open("pgx", address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	lock, err := db.BeginTx(t.Context(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = lock.Rollback() }()
+	if _, err := lock.ExecContext(t.Context(), `LOCK TABLE articles, product_updates, replies, moderators IN ACCESS EXCLUSIVE MODE`); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	reads := []func() error{
+		func() error { _, err := store.Articles(ctx, 0, 10); return err },
+		func() error { _, err := store.ProductUpdate(ctx, "1", content.Everybody); return err },
+		func() error { _, err := store.Reply(ctx, "1", "1", content.Everybody); return err },
+		func() error { _, err := store.Moderator(ctx, "1"); return err },
+	}
+	ended := make(chan error, len(reads))
+	for _, read := range reads {
+		go func() { ended <- read() }()
+	}
+	for waiting := 0; waiting < len(reads); {
+		if err := db.QueryRowContext(t.Context(), `SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'`).Scan(&waiting); err != nil {
+			t.Fatal(err)
+		}
+	}
+	cancel()
+	if err := lock.Commit(); err != nil {
+		t.Fatal(err)
+	}
+	for range reads {
+		if err := <-ended; err != nil && !errors.Is(err, content.ErrNotFound) {
+			t.Errorf("a statement did not go on to its end: %v", err)
+		}
+	}
+	if _, err := store.Articles(ctx, 0, 10); !errors.Is(err, context.Canceled) {
+		t.Errorf("for one who had gone away it was begun: %v", err)
+	}
+}

@@ -1,0 +1,243 @@
+package sample
+
+import (
+	"context"
+	"net/url"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/keywright/keywright/server/content"
+	"github.com/keywright/keywright/server/content/importer"
+)
+
+// community is the content of the sample.
+type community struct {
+	updates    map[string]*content.ProductUpdate
+	articles   map[string]*content.Article
+	replies    map[string][]*content.Reply // by article
+	moderators map[string]bool
+	authors    map[string]content.Author
+	order      []string // the ids of articles
+}
+
+func (c *community) Write(_ context.Context, records []content.Record) error {
+	for _, r := range records {
+		switch {
+		case r.ProductUpdate != nil:
+			c.updates[r.ProductUpdate.ID] = r.ProductUpdate
+		case r.Article != nil:
+			c.articles[r.Article.ID] = r.Article
+			c.order = append(c.order, r.Article.ID)
+		case r.Reply != nil:
+			c.replies[r.ArticleID] = append(c.replies[r.ArticleID], r.Reply)
+		default:
+			c.moderators[r.Moderator.ID] = true
+		}
+	}
+	return nil
+}
+
+func read(t *testing.T) *community {
+	t.Helper()
+	c := &community{
+		map[string]*content.ProductUpdate{}, map[string]*content.Article{}, map[string][]*content.Reply{}, map[string]bool{}, map[string]content.Author{}, nil,
+	}
+	result, err := importer.Import(t.Context(), c, Name, Records(), importer.Options{Problem: func(p importer.Problem) { t.Error(p) }})
+	if err != nil || result.Problems > 0 {
+		t.Fatal(result, err)
+	}
+	replies := 0
+	for _, all := range c.replies {
+		replies += len(all)
+	}
+	if result.ProductUpdates != len(c.updates) || result.Articles != len(c.articles) || result.Replies != replies || result.Moderators != len(c.moderators) {
+		t.Errorf("two records have the same id: %+v", result)
+	}
+	return c
+}
+
+// There is enough of everything to try each operation with, and all its answers.
+func TestTheSampleHasEachKindOfRecord(t *testing.T) {
+	c := read(t)
+	has := map[string]int{"product updates": len(c.updates), "articles": len(c.articles), "moderators": len(c.moderators)}
+	for _, u := range c.updates {
+		count(has, "trashed product updates", u.Trashed)
+		count(has, "scheduled product updates", u.Status == "scheduled")
+		count(has, "product updates with a URL that stands alone", strings.Contains(u.Body, "<p>https://"))
+	}
+	for _, a := range c.articles {
+		count(has, "trashed articles", a.Trashed)
+		count(has, "scheduled articles", a.Status == "scheduled")
+		count(has, "polls", len(a.Poll) > 0)
+		count(has, "articles without replies", a.TotalReplyCount == 0)
+	}
+	offsets := map[string]bool{}
+	for _, replies := range c.replies {
+		for _, r := range replies {
+			count(has, "replies", true)
+			count(has, "trashed replies", r.Trashed)
+			count(has, "spam", r.Spam)
+			count(has, "pending replies", r.PendingApproval)
+			count(has, "reported replies", r.Reported && r.Visible())
+			count(has, "highlighted replies", r.Highlighted)
+			offsets[string(r.RepliedAt[len(r.RepliedAt)-6:])] = true
+		}
+	}
+	has["offsets"] = len(offsets)
+	for what, least := range map[string]int{
+		"product updates": 40, "articles": 120, "replies": 250, "moderators": 3, "trashed product updates": 1, "scheduled product updates": 1,
+		"product updates with a URL that stands alone": 7, "trashed articles": 1, "scheduled articles": 1, "polls": 2, "articles without replies": 1,
+		"trashed replies": 1, "spam": 1, "pending replies": 1, "reported replies": 1, "highlighted replies": 50, "offsets": 8,
+	} {
+		if has[what] < least {
+			t.Errorf("the sample has %d %s, not %d", has[what], what, least)
+		}
+	}
+}
+
+func count(has map[string]int, what string, is bool) {
+	if is {
+		has[what]++
+	}
+}
+
+// What an article says of its replies is so.
+func TestTheNumbersOfTheSampleAgree(t *testing.T) {
+	c := read(t)
+	for id, a := range c.articles {
+		var want content.Counts
+		last := a.PublishedAt
+		for _, r := range c.replies[id] {
+			want.TotalReplyCount++
+			want.InclusiveReplyCount++
+			switch {
+			case r.Trashed:
+				want.TrashedReplyCount++
+			case r.Spam:
+				want.SpamReplyCount++
+			case r.PendingApproval:
+				want.PendingReplyCount++
+			default:
+				want.ReplyCount++
+				want.InclusiveVisibleReplyCount++
+				if instant(r.RepliedAt).After(instant(last)) {
+					last = r.RepliedAt
+				}
+			}
+			if !instant(r.RepliedAt).After(instant(a.PublishedAt)) {
+				t.Errorf("reply %s is older than its article %s", r.ID, id)
+			}
+			if r.Reported != (len(r.ReportedContent) > 0) {
+				t.Errorf("reply %s is reported: %t, but has %d reports", r.ID, r.Reported, len(r.ReportedContent))
+			}
+		}
+		if a.Counts != want {
+			t.Errorf("article %s has %+v, but says %+v", id, want, a.Counts)
+		}
+		if !instant(a.LastActivityAt).Equal(instant(last)) {
+			t.Errorf("the last activity of article %s was %s, but it says %s", id, last, a.LastActivityAt)
+		}
+		if a.ContainsPoll != (len(a.Poll) > 0) || instant(a.LastModifiedAt).Before(instant(a.CreatedAt)) || (a.Status == "scheduled") != (a.ScheduledAt != "") {
+			t.Errorf("article %s contradicts itself", id)
+		}
+	}
+	for id := range c.replies {
+		if c.articles[id] == nil {
+			t.Errorf("there are replies to article %s, which is not there", id)
+		}
+	}
+}
+
+func instant(t content.Timestamp) time.Time {
+	at, _ := t.Instant()
+	return at
+}
+
+// Whoever is named is an author, who is the same person everywhere; moderators are authors, too.
+func TestThePeopleOfTheSample(t *testing.T) {
+	c := read(t)
+	written := map[string]int64{}
+	for _, u := range c.updates {
+		c.person(t, u.Author)
+	}
+	for _, a := range c.articles {
+		c.person(t, a.Author)
+	}
+	for _, replies := range c.replies {
+		for _, r := range replies {
+			c.person(t, r.Author)
+			written[r.Author.ID]++
+			for _, report := range r.ReportedContent {
+				c.person(t, report.ReportedBy)
+			}
+		}
+	}
+	if len(c.authors) < 25 {
+		t.Errorf("there are %d authors", len(c.authors))
+	}
+	for id, n := range written {
+		if n > c.authors[id].Reputation.RepliesMade {
+			t.Errorf("%s made %d replies, not %d", c.authors[id].Username, n, c.authors[id].Reputation.RepliesMade)
+		}
+	}
+	known := func(what string, ids content.List[string]) {
+		for _, id := range ids {
+			if _, ok := c.authors[id]; !ok {
+				t.Errorf("%s names %s, who is no author", what, id)
+			}
+		}
+	}
+	for id := range c.moderators {
+		known("a moderator", content.List[string]{id})
+	}
+	for id, u := range c.updates {
+		known("product update "+id, u.LikedBy)
+	}
+	for id, a := range c.articles {
+		known("article "+id, a.LikedBy)
+		for _, r := range c.replies[id] {
+			known("reply "+r.ID, r.LikedBy)
+		}
+	}
+}
+
+// person checks an author, and that they are who they are elsewhere.
+func (c *community) person(t *testing.T, a content.Author) {
+	t.Helper()
+	if was, ok := c.authors[a.ID]; ok && was != a {
+		t.Errorf("author %s is two people: %+v and %+v", a.ID, was, a)
+	}
+	c.authors[a.ID] = a
+	if _, err := strconv.Atoi(a.ID); err != nil || a.Username == "" || a.Reputation.Rank == "" {
+		t.Errorf("author %+v", a)
+	}
+	if u, err := url.Parse(a.Avatar); err != nil || a.Avatar != "" && u.Hostname() != "avatars.example.com" {
+		t.Errorf("the avatar %s", a.Avatar)
+	}
+}
+
+// Ids are those of numbers, and no two texts are the same.
+func TestTheTextsOfTheSample(t *testing.T) {
+	c := read(t)
+	seen := map[string]string{}
+	text := func(id, html string) {
+		if _, err := strconv.Atoi(id); err != nil {
+			t.Errorf("the id %s is no number", id)
+		}
+		if other, ok := seen[html]; ok || html == "" {
+			t.Errorf("%s has the text of %q: %s", id, other, html)
+		}
+		seen[html] = id
+	}
+	for id, u := range c.updates {
+		text(id, u.Body)
+	}
+	for _, id := range c.order {
+		text(id, c.articles[id].Body)
+		for _, r := range c.replies[id] {
+			text(r.ID, r.Content)
+		}
+	}
+}

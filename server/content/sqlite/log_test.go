@@ -1,0 +1,55 @@
+package sqlite
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"github.com/keywright/keywright/server/content"
+)
+
+// While others read all the time, what SQLite keeps beside the file does not grow without end.
+func TestTheLogEnds(t *testing.T) {
+	const maxLog, batch = 1 << 20, 200
+	path := filepath.Join(t.TempDir(), "content.db")
+	store, err := open(t.Context(), path, maxLog)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer store.Close()
+	var done atomic.Bool
+	var readers sync.WaitGroup
+	defer readers.Wait()
+	defer done.Store(true)
+	for range 4 {
+		readers.Go(func() {
+			for !done.Load() {
+				if _, err := store.Articles(t.Context(), 0, 25); err != nil {
+					t.Error(err)
+					return
+				}
+			}
+		})
+	}
+	body := strings.Repeat("x", 4<<10)
+	for round := range 30 {
+		var records []content.Record
+		for i := range batch {
+			records = append(records, content.Record{Article: &content.Article{ID: fmt.Sprint(round, " ", i), Body: body}})
+		}
+		if err := store.Write(t.Context(), records); err != nil {
+			t.Fatal(err)
+		}
+		info, err := os.Stat(path + "-wal")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if info.Size() > 16<<20 { // a batch has about 2 MiB
+			t.Fatalf("after %d batches, the log has %d bytes", round, info.Size())
+		}
+	}
+}

@@ -1,0 +1,98 @@
+package sqlite_test
+
+import (
+	"database/sql"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/keywright/keywright/server/content"
+	"github.com/keywright/keywright/server/content/sqlite"
+)
+
+// A name that has what a URI gives a meaning to is the name of a file all the same.
+func TestNamesOfFiles(t *testing.T) {
+	for _, name := range []string{"content.db", "my content.db", "100%.db", "what?mode=memory", "a#b", "a%20b", "ü", "file:x", "a&_pragma=query_only(1)"} {
+		path := filepath.Join(t.TempDir(), name)
+		for range 2 {
+			store, err := sqlite.Open(t.Context(), path)
+			if err != nil {
+				t.Fatal(name, err)
+			}
+			if err := store.Write(t.Context(), []content.Record{{Moderator: &content.Moderator{ID: "m"}}}); err != nil {
+				t.Error(name, err)
+			}
+			if ok, err := store.Moderator(t.Context(), "m"); !ok || err != nil {
+				t.Error(name, ok, err)
+			}
+			if err := store.Close(); err != nil {
+				t.Error(name, err)
+			}
+		}
+		// It has tidied up.
+		if files, _ := os.ReadDir(filepath.Dir(path)); len(files) != 1 || files[0].Name() != name {
+			t.Errorf("%s: there are the files %v", name, files)
+		}
+	}
+}
+
+func TestOnlyTheUserReadsTheFiles(t *testing.T) {
+	directory := t.TempDir()
+	store, err := sqlite.Open(t.Context(), filepath.Join(directory, "content.db"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer store.Close()
+	files, err := os.ReadDir(directory)
+	if err != nil || len(files) != 3 {
+		t.Fatal(files, err)
+	}
+	for _, file := range files {
+		if info, err := file.Info(); err != nil || info.Mode().Perm() != 0o600 {
+			t.Errorf("%s has the mode %s, %v", file.Name(), info.Mode(), err)
+		}
+	}
+}
+
+func TestWhatIsNoDatabase(t *testing.T) {
+	directory := t.TempDir()
+	text := filepath.Join(directory, "text")
+	if err := os.WriteFile(text, []byte(strings.Repeat("this is text, and not a database\n", 100)), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	newer := filepath.Join(directory, "newer")
+	store, err := sqlite.Open(t.Context(), newer)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = store.Close()
+	raw, err := sql.Open("sqlite", newer)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := raw.ExecContext(t.Context(), `INSERT INTO content_migrations (version_id, is_applied) VALUES (1000, 1)`); err != nil {
+		t.Fatal(err)
+	}
+	_ = raw.Close()
+	for path, want := range map[string]string{
+		directory:                                "it is a directory",
+		filepath.Join(directory, "missing", "x"): "no such file or directory",
+		text:                                     "not a database of SQLite",
+		filepath.Join(text, "x"):                 "not a directory",
+		newer:                                    "use the newer program",
+	} {
+		store, err := sqlite.Open(t.Context(), path)
+		if err == nil {
+			_ = store.Close()
+			t.Errorf("%s is opened", path)
+			continue
+		}
+		if !strings.Contains(err.Error(), want) || strings.Count(err.Error(), path) != 1 {
+			t.Errorf("%s: %q does not say %q, or not once where", path, err, want)
+		}
+	}
+	if content, _ := os.ReadFile(text); !strings.HasPrefix(string(content), "this is text") {
+		t.Error("the file with text is another now")
+	}
+}

@@ -1,0 +1,182 @@
+package gateway_test
+
+import (
+	"crypto/tls"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/keywright/keywright/host"
+	"github.com/keywright/keywright/server/gateway"
+)
+
+// A name counts with any port, unless it is given with one.
+func TestHosts(t *testing.T) {
+	w := newWorld(t, func(c *options, _ *gateway.Definition) {
+		c.Hosts = []string{"gw.example.com", "Other.example.com:8080", "[::1]", "[::2]:80"}
+	})
+	for host, want := range map[string]int{
+		"gw.example.com": 200, "GW.example.com": 200, "gw.example.com:9000": 200, "gw.example.com.": 421, "gw.example.com.evil.example": 421,
+		"other.example.com:8080": 200, "other.example.com": 421, "other.example.com:80": 421,
+		"[::1]": 200, "[::1]:9000": 200, "[::2]:80": 200, "[::2]": 421, "[::2]:90": 421, "127.0.0.1": 421, "localhost": 421,
+	} {
+		r := w.request("GET", "/connectors/weather", "")
+		if r.Host = host; w.do(r).status != want {
+			t.Errorf("%s: not %d", host, want)
+		}
+	}
+}
+
+// decisions.md "hosts that are not configured": only this machine's are known (threats.md 46: a page may have its own
+// name resolve to any address).
+func TestHostsWithoutConfiguration(t *testing.T) {
+	w := newWorld(t)
+	for host, want := range map[string]int{
+		"localhost": 200, "localhost:8080": 200, "127.0.0.1": 200, "127.9.9.9:80": 200, "[::1]:8080": 200,
+		"10.1.2.3": 421, "192.168.0.1:8080": 421, "[2001:db8::1]": 421, "0.0.0.0": 421, "attacker.example": 421,
+	} {
+		r := w.request("GET", "/connectors/weather", "")
+		if r.Host = host; w.do(r).status != want {
+			t.Errorf("%s: not %d", host, want)
+		}
+	}
+}
+
+// threats.md 41: what asks for an upgrade in any way is refused.
+func TestUpgradesAreRefused(t *testing.T) {
+	w := newWorld(t)
+	for _, headers := range [][]string{
+		{"Upgrade", "websocket", "Connection", "Upgrade"}, {"Connection", "keep-alive, UPGRADE"}, {"Connection", "upgrade"}, {"Upgrade", "h2c"},
+	} {
+		r := httptest.NewRequest(http.MethodGet, w.server.URL+"/connectors/weather", nil)
+		for i := 0; i < len(headers); i += 2 {
+			r.Header.Set(headers[i], headers[i+1])
+		}
+		got := httptest.NewRecorder()
+		w.gateway.Handler().ServeHTTP(got, r)
+		if got.Code != http.StatusBadRequest || !strings.Contains(got.Body.String(), "upgrade-refused") || w.received() > 0 {
+			t.Errorf("%v: the caller got %d %s", headers, got.Code, got.Body)
+		}
+	}
+}
+
+// decisions.md "a parameter given twice": servers differ in which one counts.
+func TestParametersThatAreThereTwice(t *testing.T) {
+	w := newWorld(t, func(_ *options, d *gateway.Definition) {
+		d.Query = []gateway.Parameter{{Name: "limit", Value: "50", Overridable: true}}
+	})
+	if got := w.get("/connectors/weather?limit=1&limit=2"); got.status != http.StatusBadRequest || got.kind != "bad-request" || w.received() > 0 {
+		t.Errorf("the caller got %+v", got)
+	}
+	if got := w.get("/connectors/weather?limit=1"); got.status != http.StatusOK || w.last().URL.RawQuery != "limit=1" {
+		t.Errorf("the caller got %+v, and the API %s", got, w.last().URL.RawQuery)
+	}
+}
+
+// threats.md 46: what has two origins is of none, and a page that came over http is none of a gateway with TLS.
+func TestOriginsThatAreNotTheGateways(t *testing.T) {
+	w := newWorld(t, func(c *options, _ *gateway.Definition) {
+		c.Hosts, c.Origins = []string{"gw.example.com"}, []string{"https://app.example.com"}
+	})
+	for name, c := range map[string]struct {
+		tls     bool
+		headers http.Header
+		status  int
+	}{
+		"its own, with TLS":             {true, http.Header{"Origin": {"https://gw.example.com"}}, 200},
+		"its own, with TLS before it":   {false, http.Header{"Origin": {"https://gw.example.com"}}, 200},
+		"its own, without TLS":          {false, http.Header{"Origin": {"http://gw.example.com"}}, 200},
+		"http, with TLS":                {true, http.Header{"Origin": {"http://gw.example.com"}}, 403},
+		"one that is configured, twice": {true, http.Header{"Origin": {"https://app.example.com", "https://app.example.com"}}, 400},
+		"one, and another":              {true, http.Header{"Origin": {"https://app.example.com", "https://evil.example"}}, 400},
+		"another, and its own":          {true, http.Header{"Origin": {"https://gw.example.com", "https://evil.example"}}, 400},
+		"two sites":                     {true, http.Header{"Sec-Fetch-Site": {"same-origin", "cross-site"}}, 400},
+	} {
+		r := httptest.NewRequest(http.MethodGet, "/connectors/weather", nil)
+		if r.Host, r.Header = "gw.example.com", c.headers; c.tls {
+			r.TLS = &tls.ConnectionState{}
+		}
+		got := httptest.NewRecorder()
+		if w.gateway.Handler().ServeHTTP(got, r); got.Code != c.status {
+			t.Errorf("%s: the caller got %d %s", name, got.Code, got.Body)
+		}
+	}
+}
+
+// A user's id is one within a tenant.
+func TestUsersOfTwoTenants(t *testing.T) {
+	w := newWorld(t, func(o *options, d *gateway.Definition) {
+		o.Users = users(func(r *http.Request) (host.User, error) {
+			tenant, email, _ := strings.Cut(r.Header.Get("Authorization"), " ")
+			if email != "" {
+				return host.User{TenantID: tenant, Email: email}, nil
+			}
+			return host.User{TenantID: tenant, ID: "ann"}, nil
+		})
+		o.Clock = func() time.Time { return time.Unix(1_800_000_000, 0) }
+		d.Limits.PerUser = 1
+	})
+	for _, user := range []string{"one", "two", "one ann@example.com", "two ann@example.com"} {
+		if got := w.get("/connectors/weather", "Authorization", user); got.status != http.StatusOK {
+			t.Errorf("%s got %d at first", user, got.status)
+		}
+		if got := w.get("/connectors/weather", "Authorization", user); got.status != http.StatusTooManyRequests {
+			t.Errorf("%s got %d then", user, got.status)
+		}
+	}
+}
+
+func TestPathsThatAreAllowed(t *testing.T) {
+	for path, want := range map[string]string{
+		"/users/7":       "/v1/users/7",
+		"/users/a%20b":   "/v1/users/a%20b",
+		"/open/a/b%2Fc/": "/v1/open/a/b%2Fc/",
+		"":               "/v1",
+		"/":              "/v1",
+	} {
+		w := newWorld(t, func(_ *options, d *gateway.Definition) { d.Paths = []string{"/users/*", "/open/**"} })
+		if got := w.get("/connectors/weather" + path); got.status != http.StatusOK || w.last().URL.RequestURI() != want {
+			t.Errorf("%s: %d, and the API received %s", path, got.status, w.last().URL.RequestURI())
+		}
+	}
+}
+
+func TestPagesOfConfiguredOrigins(t *testing.T) {
+	const page = "https://app.example.com"
+	w := newWorld(t, func(c *options, d *gateway.Definition) {
+		c.Origins = []string{page}
+		d.Methods = []string{"POST"}
+	})
+	pre := w.do(w.request("OPTIONS", "/connectors/weather", "", "Origin", page, "Access-Control-Request-Method", "POST", "Access-Control-Request-Headers", "content-type"))
+	if pre.header.Get("Server-Timing") == "" || pre.header.Get("X-Request-Id") == "" {
+		t.Errorf("the preflight got %v: every answer has X-Request-Id and Server-Timing", pre.header)
+	}
+	if pre.status != http.StatusNoContent || pre.header.Get("Access-Control-Allow-Origin") != page || pre.header.Get("Access-Control-Allow-Headers") != "content-type" {
+		t.Errorf("the preflight got %+v", pre)
+	}
+	got := w.do(w.request("POST", "/connectors/weather", "x", "Origin", page))
+	if got.status != http.StatusOK || got.header.Get("Access-Control-Allow-Origin") != page || got.header.Get("Access-Control-Allow-Credentials") != "true" {
+		t.Errorf("the page got %+v", got)
+	}
+	if own := w.do(w.request("POST", "/connectors/weather", "x", "Origin", w.server.URL)); own.status != http.StatusOK || own.header.Get("Access-Control-Allow-Origin") != "" {
+		t.Errorf("a page of the gateway itself got %+v", own)
+	}
+}
+
+// threats.md 47: what is one user's is in no cache that others share.
+func TestAnswersArePrivate(t *testing.T) {
+	w := newWorld(t)
+	w.answer = func(rw http.ResponseWriter, _ *http.Request) {
+		rw.Header().Set("Cache-Control", "public, max-age=60, s-maxage=600, Stale-While-Revalidate=30")
+		rw.Header().Set("Set-Cookie", "session=of-the-api")
+	}
+	got := w.get("/connectors/weather")
+	if cache := got.header.Get("Cache-Control"); cache != "private, max-age=60" {
+		t.Errorf("Cache-Control is %q", cache)
+	}
+	if vary := strings.Join(got.header["Vary"], ", "); !strings.Contains(vary, "Authorization, Cookie") || got.header.Get("Set-Cookie") != "" {
+		t.Errorf("Vary is %q, Set-Cookie %q", vary, got.header.Get("Set-Cookie"))
+	}
+}

@@ -1,0 +1,134 @@
+package gateway_test
+
+import (
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/keywright/keywright/host"
+	"github.com/keywright/keywright/server/gateway"
+)
+
+func TestDefinitionsThatAreWrong(t *testing.T) {
+	w := newWorld(t)
+	connected, err := w.host.Connect(t.Context(), host.Connector{Name: "x", Origins: []string{w.api.URL}, Auth: host.Auth{Type: "none"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, problems := gateway.Compile(w.host, connected, gateway.Definition{
+		URL: "https://a.test/{{ get_secret('s') }}", Methods: []string{"get", "TRACE", "GET", "GET"}, Paths: []string{"users", "/a*", "/**/b", "/../x"},
+		Headers: []gateway.Parameter{{Name: "Host", Value: "x"}, {Name: "X-A", Value: "{{ nope }}"}, {Name: "x-a", Value: "1"}, {Name: "X-Key", Value: "{{ get_secret('s') }}", Overridable: true}},
+		Query:   []gateway.Parameter{{Value: "x"}}, Timeout: -1, Limits: gateway.Limits{Total: -1}, Response: gateway.Response{ContentType: "text"},
+	})
+	got := map[string]bool{}
+	for _, p := range problems {
+		got[p.Path] = true
+	}
+	for _, path := range []string{
+		"url", "method[0]", "method[1]", "method[3]", "paths[0]", "paths[1]", "paths[2]", "paths[3]",
+		"headers[0].name", "headers[1].value", "headers[2].name", "headers[3].overridable", "query[0].name", "timeout", "limits.total", "response.content_type",
+	} {
+		if !got[path] {
+			t.Errorf("%s is not complained of", path)
+		}
+		delete(got, path)
+	}
+	if len(got) > 0 {
+		t.Errorf("complained of are also %v", got)
+	}
+}
+
+func TestBodiesAreShaped(t *testing.T) {
+	w := newWorld(t, func(c *options, d *gateway.Definition) {
+		c.Users = users(func(*http.Request) (host.User, error) { return host.User{Email: "ann@example.com"}, nil })
+		d.Methods = []string{"POST"}
+		d.Request = `{"who":{{ json_encode(user.email) }},"q":{{ json_encode(from_json(body_text).query) }}}`
+		d.Response = gateway.Response{
+			Filter: "record.owner == user.email", Body: "{count: len(response.body), first: response.body[0].id}",
+		}
+	})
+	w.answer = func(rw http.ResponseWriter, _ *http.Request) {
+		rw.Header().Set("Content-Type", "application/json; charset=utf-8")
+		rw.Header().Set("Etag", `"of all"`)
+		_, _ = io.WriteString(rw, `[{"id":1,"owner":"bob@example.com"},{"id":2,"owner":"ann@example.com"}]`)
+	}
+	got := w.do(w.request("POST", "/connectors/weather", `{"query":"a\"b"}`, "Content-Type", "application/json"))
+	if got.status != http.StatusOK || got.body != `{"count":1,"first":2}` || got.header.Get("Content-Type") != "application/json" || got.header.Get("Etag") != "" {
+		t.Errorf("the caller got %+v", got)
+	}
+	if w.bodies[0] != `{"who":"ann@example.com","q":"a\"b"}` || w.last().ContentLength != int64(len(w.bodies[0])) {
+		t.Errorf("the API received %s", w.bodies[0])
+	}
+	if bad := w.do(w.request("POST", "/connectors/weather", `no JSON`)); bad.status != http.StatusBadRequest || bad.kind != "request-not-shaped" {
+		t.Errorf("a body that cannot be shaped: %+v", bad)
+	}
+}
+
+// decisions.md "a filter without records": what a filter was to look at does not pass unlooked at.
+func TestFilterLetsNothingPass(t *testing.T) {
+	for name, c := range map[string]struct {
+		status      int
+		kind, body  string
+		wantStatus  int
+		wantProblem string
+		wantBody    string
+	}{
+		"records":             {200, "application/json", `[{"mine":true},{"mine":false}]`, 200, "", `[{"mine":true}]`},
+		"no records":          {200, "application/json", `{"error":"secret things"}`, 502, "answer-not-shaped", ""},
+		"no JSON":             {200, "text/plain", `secret things`, 502, "answer-not-shaped", ""},
+		"records without it":  {200, "application/json", `[{"mine":true},{"other":1}]`, 502, "answer-not-shaped", ""},
+		"a failure":           {403, "application/json", `[{"secret":"things"}]`, 403, "", ""},
+		"nothing":             {204, "", ``, 204, "", ""},
+		"more than is looked": {200, "application/json", `[` + strings.Repeat(`{"mine":true},`, 100) + `{"mine":true}]`, 502, "answer-not-shaped", ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t, func(_ *options, d *gateway.Definition) {
+				d.Response.Filter, d.Limits.ResponseBytes = "record.mine", 1000
+			})
+			w.answer = func(rw http.ResponseWriter, _ *http.Request) {
+				rw.Header().Set("Content-Type", c.kind)
+				rw.WriteHeader(c.status)
+				_, _ = io.WriteString(rw, c.body)
+			}
+			got := w.get("/connectors/weather")
+			if got.status != c.wantStatus || got.kind != c.wantProblem || c.wantProblem == "" && got.body != c.wantBody || strings.Contains(got.body, "things") {
+				t.Errorf("the caller got %d %s %s", got.status, got.kind, got.body)
+			}
+		})
+	}
+}
+
+func TestExpressionsThatAreWrong(t *testing.T) {
+	w := newWorld(t)
+	connected, err := w.host.Connect(t.Context(), host.Connector{Name: "x", Origins: []string{w.api.URL}, Auth: host.Auth{Type: "none"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, problems := gateway.Compile(w.host, connected, gateway.Definition{URL: w.api.URL, Request: "{{ get_secret('s') }}", Response: gateway.Response{Filter: "record.(", Body: "nope"}})
+	var paths []string
+	for _, p := range problems {
+		paths = append(paths, p.Path)
+	}
+	if strings.Join(paths, " ") != "request response.filter response.body" {
+		t.Errorf("the problems are %+v", problems)
+	}
+}
+
+// Expressions know of the caller's request, also those over the answer: the one that was sent has secrets in its query.
+func TestExpressionsKnowTheCallersRequest(t *testing.T) {
+	const known = "request.method + ' ' + request.path + ' ' + (request.query.page ?? '-') + ' ' + (request.query.token ?? '-') + ' ' + (request.query.key ?? '-')"
+	w := newWorld(t, func(_ *options, d *gateway.Definition) {
+		d.Paths = []string{"/today"}
+		d.Auth.Config["in"], d.Auth.Config["key"] = "query", "key"
+		d.Query = []gateway.Parameter{{Name: "token", Value: "{{ get_secret('key') }}"}, {Name: "page", Value: "1", Overridable: true}}
+		d.Request, d.Response.Body = "{{ "+known+" }}", known
+	})
+	const want = "GET /connectors/weather/today 7 - -"
+	if got := w.get("/connectors/weather/today?page=7"); got.body != want || w.bodies[0] != want {
+		t.Errorf("of the answer: %s, of the request: %s, want %s", got.body, w.bodies[0], want)
+	}
+	if sent := w.got[0].URL.Query(); sent.Get("token") != secret || sent.Get("key") != secret {
+		t.Errorf("the API was asked with %v", sent)
+	}
+}

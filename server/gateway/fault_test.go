@@ -1,0 +1,160 @@
+package gateway_test
+
+import (
+	"context"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"runtime"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/keywright/keywright/host"
+	"github.com/keywright/keywright/server/gateway"
+)
+
+// threats.md 49: who sends a body slowly, a caller or an API, does not keep the bodies of others from being shaped.
+func TestSlowBodiesDoNotKeepOthersFromBeingShaped(t *testing.T) {
+	slow := 4 * runtime.GOMAXPROCS(0)
+	for name, slowAPI := range map[string]bool{"callers": false, "API": true} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t, func(_ *options, d *gateway.Definition) {
+				d.Methods, d.Request, d.Response.Body = []string{"POST"}, "{{ body_text }}", "response.body"
+			})
+			begun, release := make(chan struct{}), make(chan struct{})
+			w.answer = func(rw http.ResponseWriter, _ *http.Request) {
+				w.mu.Lock()
+				first := len(w.got) <= slow
+				w.mu.Unlock()
+				if slowAPI && first {
+					rw.(http.Flusher).Flush()
+					begun <- struct{}{}
+					<-release
+				}
+				_, _ = io.WriteString(rw, "answer")
+			}
+			var all sync.WaitGroup
+			for range slow {
+				all.Go(func() {
+					body := io.Reader(strings.NewReader("whole"))
+					if !slowAPI {
+						body = readerFunc(func([]byte) (int, error) {
+							begun <- struct{}{}
+							<-release
+							return 0, io.EOF
+						})
+					}
+					w.gateway.Handler().ServeHTTP(httptest.NewRecorder(), httptest.NewRequest(http.MethodPost, w.server.URL+"/connectors/weather", body))
+				})
+			}
+			for range slow {
+				<-begun
+			}
+			got := w.do(w.request("POST", "/connectors/weather", "whole"))
+			close(release)
+			all.Wait()
+			if got.status != http.StatusOK || got.body != "answer" {
+				t.Errorf("another caller got %+v", got)
+			}
+		})
+	}
+}
+
+type readerFunc func([]byte) (int, error)
+
+func (f readerFunc) Read(p []byte) (int, error) { return f(p) }
+
+// Operators are told of what no caller can be, and a caller that goes away is not taken for a fault of the API.
+func TestWhatOperatorsAreTold(t *testing.T) {
+	begin := func(rw http.ResponseWriter) {
+		_, _ = io.WriteString(rw, "begins")
+		rw.(http.Flusher).Flush()
+	}
+	preflight := []string{"Origin", "https://app.example.com", "Access-Control-Request-Method", "GET"}
+	for name, c := range map[string]struct {
+		answer  func(rw http.ResponseWriter, leave func(), left <-chan struct{})
+		method  string
+		headers []string
+		status  int
+		problem string
+		level   string
+	}{
+		"answer": {func(http.ResponseWriter, func(), <-chan struct{}) {}, "GET", nil, 200, "", ""},
+		"stream with the credential": {func(rw http.ResponseWriter, _ func(), _ <-chan struct{}) {
+			begin(rw)
+			_, _ = io.WriteString(rw, secret)
+		}, "GET", nil, 200, "credential-echoed", "WARN"},
+		"stream that breaks off": {func(rw http.ResponseWriter, _ func(), _ <-chan struct{}) {
+			begin(rw)
+			panic(http.ErrAbortHandler)
+		}, "GET", nil, 200, "upstream-failed", "WARN"},
+		"caller that goes away": {func(_ http.ResponseWriter, leave func(), left <-chan struct{}) {
+			leave()
+			<-left
+		}, "GET", nil, 499, "caller-gone", "INFO"},
+		"preflight": {nil, "OPTIONS", preflight, 204, "", ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var events []gateway.Event
+			w := newWorld(t, func(o *options, _ *gateway.Definition) {
+				o.Origins = []string{"https://app.example.com"}
+				o.Observe = func(e gateway.Event) { events = append(events, e) }
+			})
+			ctx, leave := context.WithCancel(t.Context())
+			defer leave()
+			left := make(chan struct{})
+			w.answer = func(rw http.ResponseWriter, _ *http.Request) { c.answer(rw, leave, left) }
+			func() {
+				defer close(left)
+				defer func() { _ = recover() }() // as net/http does when an answer is cut off
+				w.gateway.Handler().ServeHTTP(httptest.NewRecorder(), w.request(c.method, "/connectors/weather", "", c.headers...).WithContext(ctx))
+			}()
+			if len(events) != 1 || events[0].Status != c.status || events[0].Problem != c.problem {
+				t.Errorf("operators are told %+v", events)
+			}
+			if log := w.log.String(); c.level == "" && log != "" || c.level != "" && (!strings.Contains(log, `"level":"`+c.level) || !strings.Contains(log, `"problem":"`+c.problem)) {
+				t.Errorf("the log is %s", log)
+			}
+		})
+	}
+}
+
+func TestTriesThatGoWrong(t *testing.T) {
+	w := newWorld(t, func(_ *options, d *gateway.Definition) {
+		d.Query = []gateway.Parameter{{Name: "who", Value: "{{ user.first_name }} {{ user.last_name }}, {{ user.username }} {{ user.id }} of {{ tenant_id }}"}}
+	})
+	w.answer = func(rw http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(rw, "\x7f") }
+	mux := http.NewServeMux()
+	mux.Handle("POST /connectors/{permalink}/test", w.gateway.Test())
+	try := func(body string) *httptest.ResponseRecorder {
+		recorder := httptest.NewRecorder()
+		mux.ServeHTTP(recorder, httptest.NewRequest(http.MethodPost, "http://localhost/connectors/weather/test", strings.NewReader(body)))
+		return recorder
+	}
+	if got := try("").Body.String(); !strings.Contains(got, `"stage":"template"`) || !strings.Contains(got, ":authentication-failed") || w.received() > 0 {
+		t.Errorf("without a user: %s", got)
+	}
+	got := try(`{"user":{"id":"7","username":"ann","first_name":"Ann","last_name":"Lee","tenant_id":"t"}}`)
+	if got.Code != http.StatusOK || w.last().URL.Query().Get("who") != "Ann Lee, ann 7 of t" {
+		t.Errorf("with one: %d %s", got.Code, got.Body)
+	}
+	if header := got.Header().Get("X-Debug-Request"); strings.ContainsFunc(header, func(r rune) bool { return r < ' ' || r > '~' }) {
+		t.Errorf("X-Debug-Request is %q", header)
+	}
+}
+
+// Callers are not told of an encoding, so that they could not read the answer; nor could an expression.
+func TestEncodedAnswerWithoutACredential(t *testing.T) {
+	w := newWorld(t, func(_ *options, d *gateway.Definition) { d.Auth = host.Auth{Type: "none"} })
+	w.answer = func(rw http.ResponseWriter, _ *http.Request) {
+		rw.Header().Set("Content-Encoding", "br")
+		_, _ = io.WriteString(rw, "\x8b\x02\x80answer\x03")
+	}
+	if got := w.get("/connectors/weather"); got.status != http.StatusBadGateway || got.kind != "answer-refused" {
+		t.Errorf("the caller got %+v", got)
+	}
+	if asked := w.last().Header.Get("Accept-Encoding"); asked != "identity" {
+		t.Errorf("the API was asked for the encoding %q", asked)
+	}
+}

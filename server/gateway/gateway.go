@@ -1,0 +1,291 @@
+package gateway
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/http/httputil"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/keywright/keywright/host"
+	"github.com/keywright/keywright/server/internal/identity"
+	"github.com/keywright/keywright/server/internal/places"
+)
+
+// Users identifies the user of a request. Errors: [ErrUnauthenticated], [ErrAmbiguous], [ErrUnavailable].
+type Users interface {
+	User(r *http.Request) (host.User, error)
+}
+
+// Errors of [Users].
+var (
+	// ErrUnauthenticated says that a request has no session, or one that does not count.
+	ErrUnauthenticated = identity.ErrUnauthenticated
+	// ErrAmbiguous says that a request names its user in more than one way.
+	ErrAmbiguous = identity.ErrAmbiguous
+	// ErrUnavailable says that it cannot be told at the moment whether a session counts.
+	ErrUnavailable = identity.ErrUnavailable
+)
+
+// Config configures a gateway.
+type Config struct {
+	Logger *slog.Logger
+	Clock  func() time.Time  // nil is time.Now
+	Base   http.RoundTripper // nil is the hosts' own transports
+	// Observe is told of each request once it has been answered. Nil: nobody.
+	Observe func(Event)
+}
+
+// Event is a request that has been answered.
+type Event struct {
+	ID        string // X-Request-Id: the trace of the caller's traceparent, or random; 32 hexadecimal digits
+	Connector string // permalink; "" when the request was for none
+	Status    int
+	Problem   string        // the last part of the problem's type, also of one that cut an answer off; "" when there was none
+	Stage     string        // at which authenticating it failed; "" otherwise
+	Total     time.Duration // until the answer had been written
+	Upstream  time.Duration // until the API's answer began; 0 when it was not asked
+	Exchanges int           // of tokens, that the request was behind; known when Authenticated is told of them
+
+	// Where in a trace the request is, as its caller says: W3C traceparent, unchecked.
+	Traceparent string
+	Began       time.Time
+	Ready       time.Time // when it was to be authenticated; zero when it was refused before
+	Sent        time.Time // when the API was asked first; zero when it was not
+}
+
+// Observe is for [host.Config.Observe] of the hosts whose connectors a gateway runs: it has a request's [Event] and
+// Server-Timing know of its token exchanges.
+func Observe(ctx context.Context, told host.Call) {
+	if c := callOf(ctx); c != nil {
+		c.exchanges.Add(int64(told.Exchanges))
+		c.token.Add(int64(told.Token))
+	}
+}
+
+// Setup holds the connectors that a gateway serves until another Setup takes its place.
+type Setup struct {
+	Connectors []*Connector
+	// Hosts are the names that callers may use; one with a port, with that port only. Empty: those of the loopback.
+	Hosts []string
+	// Origins are those of the pages that may call from a browser, beside the gateway's own: https://app.example.com.
+	Origins []string
+	Users   Users // nil: requests have no user
+}
+
+// Gateway runs connectors. It is safe for concurrent use.
+type Gateway struct {
+	config  Config
+	buffers buffers
+	places  *places.Places // for bodies that are shaped
+
+	mu      sync.RWMutex
+	current *generation
+}
+
+// generation holds the setup in use from one Use to the next.
+type generation struct {
+	connectors map[string]*running
+	hosts      map[string]bool
+	origins    map[string]bool
+	users      Users
+	inFlight   sync.WaitGroup
+}
+
+// running is a connector in use.
+type running struct {
+	*Connector
+	proxy  *httputil.ReverseProxy
+	limits *limiter
+}
+
+// New makes a gateway that serves nothing yet: see Use.
+func New(c Config) *Gateway {
+	if c.Logger == nil {
+		c.Logger = slog.New(slog.DiscardHandler)
+	}
+	if c.Clock == nil {
+		c.Clock = time.Now
+	}
+	return &Gateway{config: c, current: &generation{}, places: newPlaces()}
+}
+
+// Use has the gateway serve this from now on, and nothing else. Requests in flight finish on what they began with: wait
+// returns when they have been answered and Observe has been called for them. Then the hosts of those connectors may be
+// closed.
+//
+// A connector whose permalink was there before, with the same PerUser, Total and Concurrent, goes on with what has been
+// counted, requests in flight included. One of whose limits any of these has changed counts from nothing.
+func (g *Gateway) Use(s Setup) (wait func()) {
+	next := &generation{
+		connectors: make(map[string]*running, len(s.Connectors)), hosts: map[string]bool{}, origins: map[string]bool{}, users: s.Users,
+	}
+	for _, name := range s.Hosts {
+		next.hosts[strings.ToLower(name)] = true
+	}
+	for _, origin := range s.Origins {
+		next.origins[origin] = true
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	before := g.current
+	for _, c := range s.Connectors {
+		r := &running{Connector: c, proxy: g.proxy(c)}
+		if known := before.connectors[c.Permalink]; known != nil && known.limits.counts(c.Limits) {
+			r.limits = known.limits
+		} else {
+			r.limits = newLimiter(c.Limits, g.config.Clock)
+		}
+		next.connectors[c.Permalink] = r
+	}
+	g.current = next
+	return before.inFlight.Wait
+}
+
+// enter returns what is in use, for one request. It is matched by Done of inFlight.
+func (g *Gateway) enter() *generation {
+	g.mu.RLock()
+	defer g.mu.RUnlock()
+	g.current.inFlight.Add(1)
+	return g.current
+}
+
+// Handler serves callers: /connectors/{permalink}/….
+func (g *Gateway) Handler() http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		c := &call{gateway: g, id: requestID(r), began: g.config.Clock()}
+		c.event.Traceparent = r.Header.Get("Traceparent")
+		w = newFinalWriter(w, c.id)
+		generation := g.enter()
+		defer generation.inFlight.Done()
+		defer c.observe() // also when an answer breaks off, which ends in a panic
+		if err := g.serve(c, generation, w, r); err != nil {
+			c.fail(w, r, err)
+		}
+	})
+}
+
+// serve checks a request step by step. An error means that nothing has been written.
+func (g *Gateway) serve(c *call, generation *generation, w http.ResponseWriter, r *http.Request) error {
+	if err := generation.refuses(r); err != nil {
+		return err
+	}
+	if preflight, err := generation.crossOrigin(w, r); err != nil {
+		return err
+	} else if preflight {
+		c.event.Status = http.StatusNoContent
+		w.Header().Set("Server-Timing", c.timing())
+		w.WriteHeader(http.StatusNoContent)
+		return nil
+	}
+	rest, ok := strings.CutPrefix(r.URL.EscapedPath(), "/connectors/")
+	permalink, path, _ := strings.Cut(rest, "/")
+	connector := generation.connectors[permalink]
+	if !ok || connector == nil {
+		return &problem{status: http.StatusNotFound, kind: "unknown-connector", detail: "there is no such connector"}
+	}
+	c.connector, c.asked = connector.Connector, r.URL
+	ctx, who := r.Context(), ""
+	if generation.users != nil {
+		user, err := generation.users.User(r)
+		if err != nil {
+			return err
+		}
+		who = allowanceOf(user)
+		ctx = host.WithUser(ctx, user)
+	}
+	release, err := connector.limits.enter(who)
+	if err != nil {
+		return err
+	}
+	defer release()
+	if most := connector.Limits.RequestBytes; r.ContentLength > most { // before any of it is read, or asked for by 100 Continue
+		return &http.MaxBytesError{Limit: most}
+	}
+	ctx, cancel := context.WithCancelCause(context.WithValue(ctx, callKey{}, c))
+	defer cancel(nil)
+	c.cancel = cancel
+	if c.out, err = connector.Outgoing(ctx, Incoming{Method: r.Method, Path: path, Query: r.URL.RawQuery, Header: r.Header}); err != nil {
+		return unrendered(err)
+	}
+	if len(c.out.credentials) > 0 {
+		ctx = host.WithCredentials(ctx, c.out.credentials...)
+	}
+	r.Body = incomingBody{http.MaxBytesReader(w, r.Body, connector.Limits.RequestBytes)}
+	r = r.WithContext(ctx)
+	if err := c.shapeRequest(ctx, r); err != nil {
+		return err
+	}
+	r.Header = nil // none of it is sent, and ReverseProxy would copy it
+	c.event.Ready = g.config.Clock()
+	connector.proxy.ServeHTTP(w, r)
+	return nil
+}
+
+// refuses returns why a request is not taken, whatever connector it is for.
+func (g *generation) refuses(r *http.Request) error {
+	switch {
+	case !g.isHost(r.Host):
+		return &problem{status: http.StatusMisdirectedRequest, kind: "unknown-host", detail: "this gateway is not known under that name", cause: g.notHost(r.Host)}
+	case r.Method == http.MethodConnect || r.Method == http.MethodTrace:
+		return &problem{status: http.StatusMethodNotAllowed, kind: "method-not-allowed", detail: r.Method + " is not taken here"}
+	case r.Header.Get("Upgrade") != "" || r.ProtoMajor == 1 && strings.Contains(strings.ToLower(r.Header.Get("Connection")), "upgrade"):
+		return &problem{status: http.StatusBadRequest, kind: "upgrade-refused", detail: "connections are not upgraded here"}
+	}
+	return nil
+}
+
+// allowanceOf returns a text that is different for each user, for limits: one that users cannot change themselves, if
+// there is one.
+func allowanceOf(u host.User) string {
+	switch {
+	case u.ID != "":
+		return u.TenantID + "\x00id\x00" + u.ID
+	case u != (host.User{}):
+		return u.TenantID + "\x00email\x00" + u.Email + "\x00" + u.Username
+	}
+	return ""
+}
+
+func (g *generation) isHost(name string) bool {
+	bare := withoutPort(name)
+	if len(g.hosts) > 0 {
+		return g.hosts[strings.ToLower(name)] || g.hosts[strings.ToLower(bare)]
+	}
+	address := net.ParseIP(strings.Trim(bare, "[]"))
+	return bare == "localhost" || address != nil && address.IsLoopback()
+}
+
+// withoutPort leaves the brackets of an IPv6 address where they are.
+func withoutPort(host string) string {
+	if colon := strings.LastIndexByte(host, ':'); colon > strings.LastIndexByte(host, ']') {
+		return host[:colon]
+	}
+	return host
+}
+
+// notHost is for the log.
+func (g *generation) notHost(name string) error {
+	if len(g.hosts) == 0 {
+		return fmt.Errorf("the Host is %.100q: without gateway.hosts, only localhost and loopback addresses are known", name)
+	}
+	return fmt.Errorf("the Host is %.100q, which is none of gateway.hosts", name)
+}
+
+// requestID is the trace of a W3C traceparent when the caller has one, and else random.
+func requestID(r *http.Request) string {
+	if parts := strings.Split(r.Header.Get("Traceparent"), "-"); len(parts) == 4 && len(parts[1]) == 32 {
+		if _, err := hex.DecodeString(parts[1]); err == nil && strings.Trim(parts[1], "0") != "" {
+			return strings.ToLower(parts[1])
+		}
+	}
+	var id [16]byte
+	_, _ = rand.Read(id[:]) // which never fails
+	return hex.EncodeToString(id[:])
+}

@@ -1,0 +1,48 @@
+package gateway
+
+import (
+	"errors"
+	"io"
+	"net/http"
+	"runtime"
+
+	"github.com/keywright/keywright/server/internal/places"
+)
+
+// newPlaces makes the places where bodies are shaped: two for each processor, and four at least, since a decoded body
+// takes many times the memory of its text and much of a processor. Their owners are connectors, by permalink, so that what
+// they have outlives a reload (threats.md 58).
+func newPlaces() *places.Places {
+	const mostHeld = 256 << 20 // bytes of bodies that come, wait and are shaped
+	return places.New(max(4, 2*runtime.GOMAXPROCS(0)), mostHeld)
+}
+
+var errNoPlace = &problem{
+	status: http.StatusServiceUnavailable, kind: "too-many-requests", detail: "this connector has more bodies to shape than it can", retry: 1,
+	cause: errors.New("no body of this connector was done within timeout: others wait for the same places"),
+}
+
+// held is a body that is read to be shaped. What there is of all of them is bounded.
+type held struct {
+	io.Reader
+	places    *places.Places
+	connector string
+	bytes     int64
+}
+
+// read reads a connector's body to its end. release must be called once the body is no longer needed, also after an
+// error.
+func (g *Gateway) read(from io.Reader, connector string) (whole []byte, release func(), err error) {
+	h := &held{Reader: from, places: g.places, connector: connector}
+	whole, err = io.ReadAll(h)
+	return whole, func() { g.places.Hold(connector, -h.bytes) }, err
+}
+
+func (h *held) Read(p []byte) (int, error) {
+	n, err := h.Reader.Read(p)
+	h.bytes += int64(n)
+	if !h.places.Hold(h.connector, int64(n)) {
+		return 0, &problem{status: http.StatusServiceUnavailable, kind: "too-many-requests", detail: "there are more bodies under way than this gateway takes", retry: 1}
+	}
+	return n, err
+}

@@ -1,0 +1,100 @@
+package gateway
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/keywright/keywright/server/internal/places"
+)
+
+// threats.md 58: a share is more than one place, and not all of them, however many processors there are.
+func TestNoShareIsAllPlaces(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		all := newPlaces()
+		for range all.Share() {
+			if _, err := all.Enter(t.Context(), "weather", time.Second); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if _, err := all.Enter(t.Context(), "weather", time.Second); !errors.Is(err, places.ErrNone) {
+			t.Errorf("one more gets %v", err)
+		}
+		for range 2 {
+			if _, err := all.Enter(t.Context(), "other", time.Second); err != nil {
+				t.Errorf("another connector gets %v", err)
+			}
+		}
+	})
+}
+
+// A body waits no longer than its connector's timeout, and no longer than its caller; its expressions have the same
+// time once more, from when it has a place.
+func TestWaitingForAPlaceEnds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := New(Config{})
+		var leave func()
+		for range g.places.Share() {
+			var err error
+			if leave, err = g.places.Enter(t.Context(), "weather", time.Hour); err != nil {
+				t.Fatal(err)
+			}
+		}
+		c := &call{gateway: g, connector: &Connector{Definition: Definition{Permalink: "weather", Timeout: 3 * time.Second}}}
+		began := time.Now()
+		_, _, err := c.shaping(t.Context())
+		if p := (*problem)(nil); !errors.As(err, &p) || p.status != 503 || p.retry == 0 || time.Since(began) != 3*time.Second {
+			t.Errorf("after %v: %v", time.Since(began), err)
+		}
+		gone, goes := context.WithCancelCause(t.Context())
+		left := errors.New("the caller left")
+		time.AfterFunc(time.Second, func() { goes(left) })
+		if _, _, err := c.shaping(gone); !errors.Is(err, left) {
+			t.Errorf("got %v", err)
+		}
+
+		time.AfterFunc(time.Second, leave)
+		ctx, done, err := c.shaping(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if deadline, ok := ctx.Deadline(); !ok || time.Until(deadline) != 3*time.Second {
+			t.Errorf("expressions have %v", time.Until(deadline))
+		}
+		done()
+		if ctx.Err() == nil {
+			t.Error("after the end, the expressions still have time")
+		}
+		if _, _, err := c.shaping(t.Context()); err != nil {
+			t.Errorf("the place was not given back: %v", err)
+		}
+	})
+}
+
+// A body of which there is too much is refused while it is read, and what was read of it is given back.
+func TestBodiesThatAreHeld(t *testing.T) {
+	g := New(Config{})
+	g.places = places.New(4, 20)
+	read := func(length int) (release func(), fits bool) {
+		whole, release, err := g.read(strings.NewReader(strings.Repeat("x", length)), "weather")
+		if known := (*problem)(nil); err != nil && (!errors.As(err, &known) || known.status != 503) || err == nil && len(whole) != length {
+			t.Errorf("%d bytes, %v", len(whole), err)
+		}
+		return release, err == nil
+	}
+	first, fits := read(10)
+	if !fits {
+		t.Error("what fits is refused")
+	}
+	second, fits := read(1)
+	if second(); fits {
+		t.Error("one byte more is not refused")
+	}
+	first()
+	if _, fits := read(10); !fits {
+		t.Error("what is over still counts")
+	}
+}

@@ -1,0 +1,187 @@
+package gateway
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"math"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/keywright/keywright/host"
+	"github.com/keywright/keywright/server/internal/identity"
+)
+
+// problem is an error as callers see it, RFC 9457. It holds nothing of a cause that could hold a secret.
+type problem struct {
+	status int
+	kind   string // the last part of its type
+	detail string
+	stage  string // of the host's error
+	retry  int    // seconds
+	cause  error  // for the log
+	known  bool   // the host has logged it, once for all its requests
+}
+
+func (p *problem) Error() string {
+	if p.cause != nil {
+		return p.cause.Error()
+	}
+	return p.detail
+}
+
+// typeBase begins the type of each problem. What follows is listed in docs/gateway.md.
+const typeBase = "urn:keywright:problem:"
+
+// problemOf says what a caller is told of an error.
+func problemOf(err error) *problem {
+	var p *problem
+	var refused *Refusal
+	var failed *host.Error
+	var large *http.MaxBytesError
+	switch {
+	case errors.As(err, &p):
+		return p
+	case errors.As(err, &refused):
+		return &problem{status: refused.Status, kind: kinds[refused.Status], detail: refused.Detail}
+	case errors.As(err, &large):
+		return &problem{status: http.StatusRequestEntityTooLarge, kind: "body-too-large", detail: fmt.Sprintf("the body has more than %d bytes", large.Limit)}
+	case errors.Is(err, ErrUnauthenticated):
+		return &problem{status: http.StatusUnauthorized, kind: "unauthenticated", detail: "this needs a valid session", cause: err}
+	case errors.Is(err, ErrAmbiguous):
+		return &problem{status: http.StatusBadRequest, kind: "ambiguous-session", detail: "the request names its user in more than one way", cause: err}
+	case errors.Is(err, ErrUnavailable):
+		return &problem{status: http.StatusServiceUnavailable, kind: "sessions-unavailable", detail: "sessions cannot be verified at the moment", retry: 5}
+	case errors.Is(err, errUpstreamTime):
+		return &problem{status: http.StatusBadGateway, kind: "upstream-timeout", detail: "the API did not answer in time"}
+	case errors.Is(err, host.ErrEchoed):
+		return &problem{status: http.StatusBadGateway, kind: "credential-echoed", detail: "the API's answer held the credential, and is not passed on", cause: err}
+	case errors.As(err, &failed) && failed.Stage == host.StageResponse:
+		return &problem{status: http.StatusBadGateway, kind: "answer-refused", detail: "the API's answer cannot be passed on", cause: err}
+	case errors.As(err, &failed):
+		retry := retryAfter(err)
+		return &problem{retry: retry, known: retry > 0, status: http.StatusBadGateway, kind: "authentication-failed", stage: string(failed.Stage), detail: "the request could not be authenticated, and was not sent", cause: err}
+	}
+	return &problem{status: http.StatusBadGateway, kind: "upstream-failed", detail: "the API could not be reached, or broke off", cause: err}
+}
+
+// retryAfter returns for how many seconds a token endpoint that refused is not asked again, or 0.
+func retryAfter(err error) int {
+	var refused *host.TokenError
+	if !errors.As(err, &refused) {
+		return 0
+	}
+	return int(math.Ceil(refused.RetryAfter.Seconds()))
+}
+
+// unrendered returns the problem that a caller gets when the definition makes no request: its template names something
+// that is not there, or a secret that cannot be had.
+func unrendered(err error) error {
+	var refused *Refusal
+	if errors.As(err, &refused) {
+		return err
+	}
+	return &problem{status: http.StatusBadGateway, kind: "authentication-failed", stage: string(host.StageTemplate), detail: "the request could not be authenticated, and was not sent", cause: err}
+}
+
+var kinds = map[int]string{
+	http.StatusMethodNotAllowed: "method-not-allowed", http.StatusNotFound: "unknown-path", http.StatusBadRequest: "bad-request",
+}
+
+// problem is problemOf of an error in the request of the context, whose end says more than what came of it.
+func (c *call) problem(ctx context.Context, err error) *problem {
+	cause := context.Cause(ctx)
+	if errors.Is(cause, errUpstreamTime) {
+		return problemOf(cause)
+	}
+	p := problemOf(err)
+	if errors.Is(cause, context.Canceled) && p.status >= http.StatusInternalServerError && !errors.Is(err, host.ErrEchoed) {
+		return &problem{status: statusGone, kind: "caller-gone", detail: "the caller did not wait for the answer", cause: err}
+	}
+	return p
+}
+
+// statusGone is for operators only, since nobody gets it. Other servers log it as well.
+const statusGone = 499
+
+// tell has operators know of a problem.
+func (c *call) tell(ctx context.Context, p *problem) {
+	c.event.Problem, c.event.Stage = p.kind, p.stage
+	level := slog.LevelInfo // it is the caller's
+	switch {
+	case p.known:
+		level = slog.LevelDebug
+	case p.status >= http.StatusInternalServerError:
+		level = slog.LevelWarn
+	}
+	known := []slog.Attr{slog.String("request_id", c.id), slog.Int("status", p.status), slog.String("problem", p.kind)}
+	if c.connector != nil {
+		known = append(known, slog.String("connector", c.connector.Permalink))
+	}
+	if p.stage != "" {
+		known = append(known, slog.String("stage", p.stage))
+	}
+	c.gateway.config.Logger.LogAttrs(ctx, level, "request failed", append(known, slog.String("error", host.Printable(p.Error())))...)
+}
+
+// fail writes an error, and logs what the caller is not told.
+func (c *call) fail(w http.ResponseWriter, r *http.Request, err error) {
+	p := c.problem(r.Context(), err)
+	document := struct {
+		Type      string `json:"type"`
+		Title     string `json:"title"`
+		Status    int    `json:"status"`
+		Detail    string `json:"detail"`
+		Connector string `json:"connector,omitempty"`
+		Stage     string `json:"stage,omitempty"`
+		RequestID string `json:"request_id"`
+		Cause     string `json:"cause,omitempty"` // for operators only
+	}{typeBase + p.kind, http.StatusText(p.status), p.status, p.detail, "", p.stage, c.id, ""}
+	if c.tried {
+		document.Cause = host.Printable(p.Error())
+	}
+	header := w.Header()
+	if c.connector != nil {
+		document.Connector = c.connector.Permalink
+		if p.status == http.StatusMethodNotAllowed {
+			header.Set("Allow", strings.Join(c.connector.Methods, ", "))
+		}
+	}
+	c.event.Status = p.status
+	c.tell(r.Context(), p)
+	body, _ := json.Marshal(document)
+	header.Set("Content-Type", "application/problem+json")
+	header.Set("Cache-Control", "no-store")
+	header.Set("Content-Length", strconv.Itoa(len(body)))
+	header.Set("Server-Timing", c.timing())
+	if p.retry > 0 {
+		header.Set("Retry-After", strconv.Itoa(p.retry))
+	}
+	var session *identity.Error
+	if errors.As(err, &session) && session.Challenge != "" {
+		header.Set("WWW-Authenticate", session.Challenge)
+	}
+	w.WriteHeader(p.status)
+	_, _ = w.Write(body)
+}
+
+// timing is a Server-Timing header: auth is until the upstream was asked, without what the token endpoint took.
+func (c *call) timing() string {
+	now := c.gateway.config.Clock()
+	sent, answered, token := c.sent, c.answered, time.Duration(c.token.Load())
+	if sent.IsZero() {
+		sent, answered = now, now
+	}
+	if answered.IsZero() {
+		answered = now
+	}
+	return "auth;dur=" + milliseconds(max(0, sent.Sub(c.began)-token)) + ", token;dur=" + milliseconds(token) + ", upstream;dur=" + milliseconds(answered.Sub(sent))
+}
+
+func milliseconds(d time.Duration) string {
+	return strconv.FormatFloat(float64(d.Microseconds())/1000, 'f', -1, 64)
+}

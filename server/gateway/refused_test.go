@@ -1,0 +1,53 @@
+package gateway_test
+
+import (
+	"io"
+	"net/http"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"github.com/keywright/keywright/host"
+	"github.com/keywright/keywright/server/gateway"
+)
+
+// threats.md 62: callers of a connector whose secret is wrong are told when to come back, and neither the token
+// endpoint nor the log hears of each.
+func TestTokenEndpointThatRefuses_threats_62(t *testing.T) {
+	var asked atomic.Int32
+	w := newWorld(t)
+	w.answer = func(rw http.ResponseWriter, r *http.Request) {
+		if r.URL.Path != "/token" {
+			return
+		}
+		asked.Add(1)
+		rw.Header().Set("Retry-After", "600")
+		rw.WriteHeader(http.StatusUnauthorized)
+		_, _ = io.WriteString(rw, `{"error":"invalid_client"}`)
+	}
+	w.gateway.Use(gateway.Setup{Connectors: []*gateway.Connector{w.connector(gateway.Definition{
+		Name: "Weather", Permalink: "weather", URL: w.api.URL + "/v1",
+		Auth: host.Auth{Type: "oauth_client_credentials", Config: map[string]any{
+			"client_id": "me", "client_secret": "{{ get_secret('key') }}", "token_url": w.api.URL + "/token",
+		}},
+	})}})
+	var clients sync.WaitGroup
+	for range 8 {
+		clients.Go(func() {
+			for range 20 {
+				got := w.get("/connectors/weather")
+				if retry := got.header.Get("Retry-After"); got.status != http.StatusBadGateway || got.kind != "authentication-failed" || len(retry) != 3 || retry < "500" {
+					t.Errorf("a caller got %d %s, Retry-After %q", got.status, got.kind, retry)
+					return
+				}
+			}
+		})
+	}
+	clients.Wait()
+	if asked.Load() != 1 || w.received() != 1 {
+		t.Errorf("the token endpoint was asked %d times, and the API %d times", asked.Load(), w.received()-1)
+	}
+	if w.log.Len() != 0 {
+		t.Errorf("the gateway's log has %s", w.log.String())
+	}
+}

@@ -1,0 +1,204 @@
+package gateway
+
+import (
+	"bytes"
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"io"
+	"mime"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/keywright/keywright/host"
+	"github.com/keywright/keywright/server/gateway/internal/transform"
+	"github.com/keywright/keywright/server/internal/places"
+)
+
+// shapes holds the expressions of a definition for bodies. One that is nil leaves bodies as they are.
+type shapes struct {
+	request  *transform.Body
+	filter   *transform.Filter
+	response *transform.Body
+}
+
+func (k *compiler) shapes(d Definition) (s shapes) {
+	keep := func(path string, problems []transform.Problem) {
+		for _, p := range problems {
+			k.problems = append(k.problems, host.Problem{Path: path, Column: p.Column, Message: p.Message})
+		}
+	}
+	var problems []transform.Problem
+	if d.Request != "" {
+		s.request, problems = k.patterns.CompileRequest(d.Request)
+		keep("request", problems)
+	}
+	if d.Response.Filter != "" {
+		s.filter, problems = k.patterns.CompileFilter(d.Response.Filter, d.Response.Records)
+		keep("response.filter", problems)
+	}
+	if d.Response.Body != "" {
+		s.response, problems = k.patterns.CompileResponse(d.Response.Body)
+		keep("response.body", problems)
+	}
+	if d.Response.Records != "" && d.Response.Filter == "" {
+		k.wrong("response.records", "is without a filter: leave it out")
+	}
+	if kind := d.Response.ContentType; kind != "" {
+		if _, _, err := mime.ParseMediaType(kind); err != nil || !strings.Contains(kind, "/") {
+			k.wrong("response.content_type", "is no media type, such as text/html; charset=utf-8")
+		}
+	}
+	return s
+}
+
+// input returns the values that expressions of a call may use. The request is the caller's: the one that is sent has
+// secrets in its query.
+func (c *call) input(r *http.Request) *transform.Input {
+	user, ok := host.UserFrom(r.Context())
+	in := &transform.Input{
+		Variable: c.connector.host.Variable,
+		Now:      c.gateway.config.Clock,
+		UUID:     newUUID,
+		Request: transform.Request{
+			Method: r.Method, Path: c.asked.Path, Query: c.asked.Query(), Header: c.out.shown, Body: c.body,
+		},
+	}
+	if ok {
+		in.User = &user
+	}
+	return in
+}
+
+// shapeRequest replaces the caller's body by what the definition makes of it.
+func (c *call) shapeRequest(ctx context.Context, r *http.Request) error {
+	if c.connector.shapes.request == nil {
+		return nil
+	}
+	body, release, err := c.gateway.read(r.Body, c.connector.Permalink)
+	defer release()
+	if err != nil {
+		return err
+	}
+	c.body = body
+	ctx, done, err := c.shaping(ctx)
+	if err != nil {
+		return err
+	}
+	defer done()
+	shaped, _, err := c.connector.shapes.request.Run(ctx, c.input(r))
+	if err != nil {
+		return &problem{status: http.StatusBadRequest, kind: "request-not-shaped", detail: "the body is not what this connector takes", cause: fmt.Errorf("request: %w", err)}
+	}
+	if !slices.ContainsFunc(c.connector.headers, func(p parameter) bool { return p.Name == "Content-Type" }) {
+		c.out.set("Content-Type", host.Text{Value: "application/json", Masked: "application/json"}) // and not that of what it was
+	}
+	r.Body, r.ContentLength = io.NopCloser(bytes.NewReader(shaped)), int64(len(shaped))
+	r.GetBody = func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(shaped)), nil }
+	return nil
+}
+
+// shapeResponse filters and shapes an answer, if the definition says so. What was to be filtered, and was not, does not
+// pass: an answer of a failure, which has no records, comes without its body.
+func (c *call) shapeResponse(response *http.Response) (shaped bool, err error) {
+	s := c.connector.shapes
+	if s.filter == nil && s.response == nil {
+		return false, nil
+	}
+	original := response.Body
+	defer original.Close()
+	body, release, err := c.gateway.read(io.LimitReader(original, c.connector.Limits.ResponseBytes+1), c.connector.Permalink)
+	defer release()
+	if err != nil {
+		return true, err
+	}
+	failed := func(what string, err error) (bool, error) {
+		return true, &problem{status: http.StatusBadGateway, kind: "answer-not-shaped", detail: "the API's answer is not what this connector expects", cause: fmt.Errorf("%s: %w", what, err)}
+	}
+	if response.StatusCode == http.StatusPartialContent {
+		return failed("response", errors.New("it is a part of an answer"))
+	}
+	if int64(len(body)) > c.connector.Limits.ResponseBytes {
+		return failed("response", fmt.Errorf("its body has more than %d bytes, which limits.response_bytes allows", c.connector.Limits.ResponseBytes))
+	}
+	r := response.Request
+	ctx, done, err := c.shaping(r.Context())
+	if err != nil {
+		return true, err
+	}
+	defer done()
+	in := c.input(r)
+	in.Response = transform.Response{StatusCode: response.StatusCode, Header: response.Header, Body: body}
+	empty := r.Method == http.MethodHead || response.StatusCode == http.StatusNoContent || response.StatusCode == http.StatusNotModified
+	failure := response.StatusCode < 200 || response.StatusCode > 299
+	if s.filter != nil {
+		response.Header.Del("Link") // to what has not been filtered
+		switch {
+		case empty || failure:
+			body = nil
+		default:
+			if body, err = s.filter.Run(ctx, in); err != nil {
+				return failed("response.filter", err)
+			}
+		}
+		in.Response.Body = body
+	}
+	contentType := response.Header.Get("Content-Type")
+	if s.response != nil && !empty && (s.filter == nil || !failure) {
+		var isJSON bool
+		if body, isJSON, err = s.response.Run(ctx, in); err != nil {
+			return failed("response.body", err)
+		}
+		if isJSON {
+			contentType = "application/json"
+		}
+	}
+	if c.connector.Response.ContentType != "" {
+		contentType = c.connector.Response.ContentType
+	}
+	replace(response, body, contentType)
+	return true, nil
+}
+
+// replace puts another body into an answer, and sets the headers that depend on it.
+func replace(response *http.Response, body []byte, contentType string) {
+	for _, name := range []string{"Accept-Ranges", "Content-Range", "Content-Length", "Etag", "Last-Modified"} { // of what it was before
+		response.Header.Del(name)
+	}
+	if len(body) > 0 && contentType != "" {
+		response.Header.Set("Content-Type", contentType)
+	}
+	if response.Request.Method != http.MethodHead {
+		response.Header.Set("Content-Length", strconv.Itoa(len(body)))
+	}
+	response.Body, response.ContentLength, response.TransferEncoding = io.NopCloser(bytes.NewReader(body)), int64(len(body)), nil
+}
+
+// shaping waits until a body may be shaped. All of the body has been read by then, or a slow sender would keep others
+// from being shaped. The expressions end with the connector's timeout.
+func (c *call) shaping(ctx context.Context) (limited context.Context, done func(), err error) {
+	leave, err := c.gateway.places.Enter(ctx, c.connector.Permalink, c.connector.Timeout)
+	if errors.Is(err, places.ErrNone) {
+		err = errNoPlace
+	}
+	if err != nil {
+		return nil, nil, err
+	}
+	limited, cancel := context.WithTimeout(ctx, c.connector.Timeout)
+	return limited, func() { cancel(); leave() }, nil
+}
+
+var errRandom = errors.New("there is no randomness")
+
+// newUUID is RFC 9562 section 5.4.
+func newUUID() (string, error) {
+	var b [16]byte
+	if _, err := rand.Read(b[:]); err != nil {
+		return "", errRandom
+	}
+	b[6], b[8] = b[6]&0x0f|0x40, b[8]&0x3f|0x80
+	return fmt.Sprintf("%x-%x-%x-%x-%x", b[:4], b[4:6], b[6:8], b[8:10], b[10:]), nil
+}

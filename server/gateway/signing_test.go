@@ -1,0 +1,269 @@
+package gateway_test
+
+import (
+	"bufio"
+	"context"
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/keywright/keywright/host"
+	"github.com/keywright/keywright/server/gateway"
+)
+
+// A plugin that signs the body, examples/acme_hmac, behind the gateway: threats.md 59 and 60.
+
+// signing has a connector sign its requests, and its API verify them.
+func signing(t *testing.T, limit int64) change {
+	t.Helper()
+	top, err := exec.Command("go", "list", "-m", "-f", "{{.Dir}}", "github.com/keywright/keywright").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	wasm, err := os.ReadFile(filepath.Join(strings.TrimSpace(string(top)), "examples", "acme_hmac", "acme_hmac.wasm"))
+	if err != nil {
+		t.Fatalf("%v: make plugins compiles it", err)
+	}
+	return func(o *options, d *gateway.Definition) {
+		o.Plugins = []host.Plugin{{Name: "acme_hmac.wasm", Wasm: wasm}}
+		d.Methods, d.Paths, d.Limits.RequestBytes = []string{"GET", "POST"}, []string{"/**"}, limit
+		d.Auth = host.Auth{Type: "acme_hmac", Config: map[string]any{"key_id": "north-1", "secret": "{{ get_secret('key') }}"}}
+	}
+}
+
+// verified reports whether a request is signed as Acme wants it.
+func verified(r *http.Request, body []byte) bool {
+	rest, ours := strings.CutPrefix(r.Header.Get("Authorization"), "ACME-HMAC-SHA256 key=north-1, time=")
+	at, signature, _ := strings.Cut(rest, ", signature=")
+	mac := hmac.New(sha256.New, []byte(secret))
+	_, _ = fmt.Fprintf(mac, "%s\n%s\n%s\n%x", r.Method, r.URL.RequestURI(), at, sha256.Sum256(body))
+	return ours && signature == hex.EncodeToString(mac.Sum(nil))
+}
+
+func signingWorld(t *testing.T, limit int64) *world {
+	t.Helper()
+	w := newWorld(t, signing(t, limit))
+	w.answer = func(rw http.ResponseWriter, r *http.Request) {
+		w.mu.Lock()
+		body := w.bodies[len(w.bodies)-1]
+		w.mu.Unlock()
+		if !verified(r, []byte(body)) {
+			rw.WriteHeader(http.StatusForbidden)
+		}
+	}
+	return w
+}
+
+// streamed is a body of which net/http knows no length, so that it is sent in chunks.
+func streamed(r *http.Request) *http.Request {
+	r.Body, r.GetBody, r.ContentLength = io.NopCloser(io.MultiReader(r.Body)), nil, -1
+	return r
+}
+
+func TestSignedRequestsWithABody(t *testing.T) {
+	dir := t.TempDir()
+	t.Setenv("TMPDIR", dir)
+	const limit = 9 << 20 // more than a host keeps by itself
+	large := strings.Repeat("0123456789abcdef", 1<<16)
+	w := signingWorld(t, limit)
+	for name, c := range map[string]struct {
+		method string
+		length int
+		chunks bool
+		status int
+	}{
+		"GET":                        {"GET", 0, false, 200},
+		"POST, empty":                {"POST", 0, false, 200},
+		"POST, empty, in chunks":     {"POST", 0, true, 200},
+		"POST, short":                {"POST", 20, false, 200},
+		"POST, short, in chunks":     {"POST", 20, true, 200},
+		"POST, 1 MiB":                {"POST", 1 << 20, false, 200},
+		"POST, 1 MiB, in chunks":     {"POST", 1 << 20, true, 200},
+		"POST, the limit":            {"POST", limit, false, 200},
+		"POST, the limit, in chunks": {"POST", limit, true, 200},
+		"POST, over it":              {"POST", limit + 1, false, 413},
+		"POST, over it, in chunks":   {"POST", limit + 1, true, 413},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w.mu.Lock()
+			w.got, w.bodies = nil, nil
+			w.mu.Unlock()
+			body := strings.Repeat(large, 10)[:c.length]
+			r := w.request(c.method, "/connectors/weather/orders", body)
+			if c.chunks {
+				r = streamed(r)
+			}
+			got := w.do(r)
+			if got.status != c.status || c.status == 413 && got.kind != "body-too-large" {
+				t.Fatalf("the caller got %d %s: %s", got.status, got.kind, got.body)
+			}
+			if c.status == 413 {
+				if w.received() > 0 {
+					t.Error("the API received a request")
+				}
+				return
+			}
+			if sent := w.last(); w.bodies[0] != body || sent.ContentLength != int64(c.length) || len(sent.TransferEncoding) > 0 {
+				t.Errorf("the API received %d bytes, with the length %d and the encoding %q", len(w.bodies[0]), sent.ContentLength, sent.TransferEncoding)
+			}
+		})
+	}
+	w.server.Close() // which waits for all handlers
+	w.api.Close()
+	if left, err := os.ReadDir(dir); err != nil || len(left) > 0 {
+		t.Errorf("%v are left, %v", left, err)
+	}
+	all, err := filepath.Glob("/proc/self/fd/*")
+	if err != nil || len(all) == 0 {
+		t.Fatalf("the process has no open files in /proc/self/fd: %v", err)
+	}
+	for _, descriptor := range all {
+		if target, err := os.Readlink(descriptor); err == nil && strings.HasPrefix(target, dir) {
+			t.Errorf("%s is open", target)
+		}
+	}
+}
+
+// threats.md 42 and 60: a body that turns out bad is not sent in part.
+func TestSignedRequestsWithABadBody(t *testing.T) {
+	for name, c := range map[string]struct {
+		raw    string
+		status int
+	}{
+		"chunk without a size":       {"Transfer-Encoding: chunked\r\n\r\nx\r\nhello\r\n", 400},
+		"chunk longer than its size": {"Transfer-Encoding: chunked\r\n\r\n4\r\nhello\r\n0\r\n\r\n", 400},
+		"over the limit":             {"Transfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n6\r\n world\r\n0\r\n\r\n", 413},
+		"length over the limit":      {"Content-Length: 11\r\nExpect: 100-continue\r\n\r\n", 413},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := signingWorld(t, 10)
+			address := strings.TrimPrefix(w.server.URL, "http://")
+			got := exchange(t, address, "POST /connectors/weather/a HTTP/1.1\r\nHost: "+address+"\r\nConnection: close\r\n"+c.raw, 1, true)
+			if len(got) != 1 || got[0] != c.status || w.received() > 0 {
+				t.Errorf("the caller got %v, the API received %d requests", got, w.received())
+			}
+		})
+	}
+}
+
+// A caller that waits to be asked for its body is asked, although the API has not been asked yet.
+func TestASignedBodyIsAskedFor(t *testing.T) {
+	w := signingWorld(t, 0)
+	address := strings.TrimPrefix(w.server.URL, "http://")
+	conn, err := net.Dial("tcp", address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	if err := conn.SetDeadline(time.Now().Add(20 * time.Second)); err != nil {
+		t.Fatal(err)
+	}
+	_, _ = io.WriteString(conn, "POST /connectors/weather/a HTTP/1.1\r\nHost: "+address+"\r\nContent-Length: 5\r\nExpect: 100-continue\r\n\r\n")
+	from := bufio.NewReader(conn)
+	if line, err := from.ReadString('\n'); !strings.HasPrefix(line, "HTTP/1.1 100 ") || err != nil {
+		t.Fatalf("the caller got %q, %v", line, err)
+	}
+	_, _ = io.WriteString(conn, "hello")
+	if _, err := from.ReadString('\n'); err != nil { // the end of 100
+		t.Fatal(err)
+	}
+	response, err := http.ReadResponse(from, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _ = response.Body.Close(); response.StatusCode != http.StatusOK || w.last().Header.Get("Expect") != "" {
+		t.Errorf("the answer is %d", response.StatusCode)
+	}
+}
+
+// In a bubble of time, the API is a function, since nothing there may wait for a network.
+func inABubble(t *testing.T, do func(t *testing.T, handler http.Handler, sent *int, events *[]gateway.Event)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		sent, events := 0, []gateway.Event(nil)
+		o, d := &options{}, gateway.Definition{Name: "Weather", Permalink: "weather", URL: "http://api.test/v1", Timeout: time.Second}
+		signing(t, 0)(o, &d)
+		h, err := host.New(t.Context(), host.Config{Secrets: host.MapSecrets{"key": secret}, Egress: host.Egress{AllowHTTP: true}, Plugins: o.Plugins})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer func() { _ = h.Close(context.Background()) }()
+		connected, err := h.Connect(t.Context(), host.Connector{Name: "weather", Origins: []string{"http://api.test"}, Auth: d.Auth})
+		if err != nil {
+			t.Fatal(err)
+		}
+		c, problems := gateway.Compile(h, connected, d)
+		if len(problems) > 0 {
+			t.Fatal(problems)
+		}
+		g := gateway.New(gateway.Config{
+			Observe: func(e gateway.Event) { events = append(events, e) },
+			Base: roundTripper(func(r *http.Request) (*http.Response, error) {
+				body, err := io.ReadAll(r.Body)
+				if sent++; err != nil || !verified(r, body) {
+					return nil, errors.New("not signed")
+				}
+				return &http.Response{StatusCode: http.StatusOK, Header: http.Header{}, Body: http.NoBody, Request: r}, nil
+			}),
+		})
+		g.Use(gateway.Setup{Connectors: []*gateway.Connector{c}})
+		do(t, g.Handler(), &sent, &events)
+	})
+}
+
+type roundTripper func(*http.Request) (*http.Response, error)
+
+func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
+
+func post(ctx context.Context, body io.Reader) *http.Request {
+	return httptest.NewRequestWithContext(ctx, http.MethodPost, "http://localhost/connectors/weather/orders", body)
+}
+
+// The connector's timeout is the API's and the token endpoint's: a caller takes as long for a body that is signed as for
+// any other. Limits of a caller's time are the server's.
+func TestASlowSignedBodyIsNotTheUpstreamsTime(t *testing.T) {
+	inABubble(t, func(t *testing.T, handler http.Handler, _ *int, _ *[]gateway.Event) {
+		body, sender := io.Pipe()
+		go func() {
+			for range 10 {
+				<-time.After(20 * time.Second) // of the bubble
+				_, _ = io.WriteString(sender, "a piece of it")
+			}
+			_ = sender.Close()
+		}()
+		recorder := httptest.NewRecorder()
+		if handler.ServeHTTP(recorder, post(t.Context(), body)); recorder.Code != http.StatusOK {
+			t.Errorf("the caller got %d %s", recorder.Code, recorder.Body)
+		}
+	})
+}
+
+// threats.md 49 and 59: who goes away in the middle of a body is not waited for, and is not taken for a failure.
+func TestACallerWhoLeavesASignedBody(t *testing.T) {
+	inABubble(t, func(t *testing.T, handler http.Handler, sent *int, events *[]gateway.Event) {
+		ctx, leave := context.WithCancel(t.Context())
+		body, sender := io.Pipe()
+		go func() {
+			_, _ = io.WriteString(sender, "a piece of it")
+			leave()
+			_ = sender.CloseWithError(io.ErrUnexpectedEOF) // as net/http's server says it
+		}()
+		handler.ServeHTTP(httptest.NewRecorder(), post(ctx, body))
+		if len(*events) != 1 || (*events)[0].Status != 499 || (*events)[0].Problem != "caller-gone" || *sent > 0 {
+			t.Errorf("operators are told %+v, the API was asked %d times", *events, *sent)
+		}
+	})
+}

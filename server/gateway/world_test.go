@@ -1,0 +1,172 @@
+package gateway_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"github.com/keywright/keywright/host"
+	"github.com/keywright/keywright/server/gateway"
+)
+
+const secret = "s3cr3t-of-the-api-0123456789"
+
+// world is a gateway with one connector, before an API that writes down what it gets.
+type world struct {
+	t       *testing.T
+	host    *host.Host
+	gateway *gateway.Gateway
+	server  *httptest.Server // the gateway
+	api     *httptest.Server
+	secrets host.MapSecrets
+	failing atomic.Pointer[error] // of the secrets
+
+	mu     sync.Mutex
+	got    []*http.Request // what the API received
+	bodies []string
+	answer http.HandlerFunc
+	log    bytes.Buffer
+}
+
+type change func(*options, *gateway.Definition)
+
+type options struct {
+	gateway.Config
+	gateway.Setup
+	Plugins []host.Plugin
+}
+
+func newWorld(t *testing.T, changes ...change) *world {
+	t.Helper()
+	w := &world{t: t, secrets: host.MapSecrets{"key": secret}, answer: func(http.ResponseWriter, *http.Request) {}}
+	w.api = httptest.NewServer(http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
+		body, _ := io.ReadAll(r.Body)
+		w.mu.Lock()
+		w.got, w.bodies = append(w.got, r.Clone(context.Background())), append(w.bodies, string(body))
+		answer := w.answer
+		w.mu.Unlock()
+		answer(rw, r)
+	}))
+	t.Cleanup(w.api.Close)
+	o := &options{Config: gateway.Config{Logger: slog.New(slog.NewJSONHandler(&w.log, nil))}}
+	d := gateway.Definition{
+		Name: "Weather", Permalink: "weather", URL: w.api.URL + "/v1",
+		Auth: host.Auth{Type: "api_key", Config: map[string]any{"key": "X-API-Key", "value": "{{ get_secret('key') }}", "in": "header"}},
+	}
+	for _, c := range changes {
+		c(o, &d)
+	}
+	h, err := host.New(t.Context(), host.Config{
+		Secrets: w, Egress: host.Egress{AllowHTTP: true, AllowPrivate: true}, Variables: map[string]string{"region": "eu"}, Plugins: o.Plugins,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.host = h
+	t.Cleanup(func() { _ = h.Close(context.Background()) })
+	w.gateway = gateway.New(o.Config)
+	o.Connectors = []*gateway.Connector{w.connector(d)}
+	w.gateway.Use(o.Setup)
+	t.Cleanup(func() { // once no handler writes to it any more
+		if strings.Contains(w.log.String(), secret) {
+			t.Error("the log holds the credential")
+		}
+	})
+	w.server = httptest.NewServer(w.gateway.Handler())
+	t.Cleanup(w.server.Close)
+	return w
+}
+
+// Secret implements [host.Secrets].
+func (w *world) Secret(ctx context.Context, name string) (string, error) {
+	if err := w.failing.Load(); err != nil {
+		return "", *err
+	}
+	return w.secrets.Secret(ctx, name)
+}
+
+func (w *world) connector(d gateway.Definition) *gateway.Connector {
+	w.t.Helper()
+	connected, err := w.host.Connect(w.t.Context(), host.Connector{Name: d.Permalink, Origins: []string{w.api.URL}, Auth: d.Auth})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	c, problems := gateway.Compile(w.host, connected, d)
+	if len(problems) > 0 {
+		w.t.Fatal(problems)
+	}
+	return c
+}
+
+// answer is the answer that a caller got.
+type answer struct {
+	status int
+	header http.Header
+	body   string
+	kind   string // of a problem
+}
+
+func (w *world) do(r *http.Request) answer {
+	w.t.Helper()
+	response, err := http.DefaultTransport.RoundTrip(r)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	defer response.Body.Close()
+	body, err := io.ReadAll(response.Body)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	a := answer{status: response.StatusCode, header: response.Header, body: string(body)}
+	if response.Header.Get("Content-Type") == "application/problem+json" {
+		var p struct{ Type string }
+		if err := json.Unmarshal(body, &p); err != nil {
+			w.t.Error(err)
+		}
+		a.kind = p.Type[strings.LastIndex(p.Type, ":")+1:]
+	}
+	return a
+}
+
+// request makes one; headers are names and values by turns.
+func (w *world) request(method, path, body string, headers ...string) *http.Request {
+	w.t.Helper()
+	r, err := http.NewRequestWithContext(w.t.Context(), method, w.server.URL+path, strings.NewReader(body))
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	for i := 0; i < len(headers); i += 2 {
+		r.Header[headers[i]] = append(r.Header[headers[i]], headers[i+1])
+	}
+	return r
+}
+
+func (w *world) get(path string, headers ...string) answer {
+	w.t.Helper()
+	return w.do(w.request(http.MethodGet, path, "", headers...))
+}
+
+// last is the only request that the API received.
+func (w *world) last() *http.Request {
+	w.t.Helper()
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if len(w.got) != 1 {
+		w.t.Fatalf("the API received %d requests, want 1", len(w.got))
+	}
+	return w.got[0]
+}
+
+func (w *world) received() int {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return len(w.got)
+}

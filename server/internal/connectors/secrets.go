@@ -1,0 +1,132 @@
+package connectors
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/keywright/keywright/abi"
+	"github.com/keywright/keywright/host"
+)
+
+// variables complains of names that the environment cannot tell apart.
+func (l *loader) variables(c *definition, names []string, taken map[string]string) {
+	if !l.options.Environment {
+		return
+	}
+	for _, name := range names {
+		variable := host.EnvName(name)
+		other, known := taken[variable]
+		if !known {
+			taken[variable] = name
+		}
+		switch {
+		case !known || other == name:
+			continue
+		case l.full():
+			l.more++
+			continue
+		}
+		path, where := l.mention(c, name)
+		l.at(where, path, "the secrets %q and %q are the same environment variable, %s: rename one of them", other, name, variable)
+	}
+}
+
+// secrets complains of secrets that cannot be had, and when all are there, of keys and values that cannot be used.
+func (l *loader) secrets(ctx context.Context, c *definition, connected *host.Connector, names []string, info host.PluginInfo) {
+	complete := true
+	for _, name := range names {
+		if ctx.Err() != nil {
+			return
+		}
+		value := ""
+		err := host.ErrSecretNotFound
+		if l.options.Host.Secrets != nil {
+			value, err = l.options.Host.Secrets.Secret(ctx, name)
+		}
+		if err == nil && strings.TrimSpace(value) == "" {
+			err = errors.New("it is empty")
+		}
+		switch {
+		case err == nil:
+			continue
+		case l.full():
+			l.more++
+		default:
+			path, where := l.mention(c, name)
+			l.at(where, path, "secret %q: %v", name, err)
+		}
+		complete = false
+	}
+	if complete && c.url != nil {
+		l.rehearse(ctx, c, connected, info)
+	}
+}
+
+// somebody is the user of a rehearsal: whether a request has one is not known when a file is checked.
+var somebody = host.User{
+	ID: "1", Email: "user@example.com", Username: "user", FirstName: "First", LastName: "Last", TenantID: "1",
+}
+
+// rehearse explains a request that nobody sends, for what shows only when templates are rendered and keys are used. What
+// the plugin says of that request is no problem of the file.
+func (l *loader) rehearse(ctx context.Context, c *definition, connected *host.Connector, info host.PluginInfo) {
+	request, err := http.NewRequestWithContext(host.WithUser(ctx, somebody), http.MethodGet, c.url.String(), nil)
+	if err == nil {
+		_, err = connected.Explain(request)
+	}
+	var failed *host.Error
+	switch {
+	case err == nil:
+	case !errors.As(err, &failed):
+		l.at(c.member.place, c.path(), "%v", err)
+	case failed.Stage == host.StageSign, failed.Stage == host.StageTemplate, failed.Stage == host.StageMutation:
+		_, where, _ := c.member.locate("auth.config")
+		for _, f := range info.Fields {
+			if n, _, found := c.member.locate("auth.config." + f.Name); found && f.Kind == abi.KindKey && failed.Stage == host.StageSign {
+				where = n.place
+			}
+		}
+		l.at(where, c.path()+".auth.config", "%v", failed.Err)
+	}
+}
+
+// mention finds where a connector names a secret first.
+func (l *loader) mention(c *definition, secret string) (string, place) {
+	for _, name := range []string{"auth.config", "headers", "query"} {
+		n, _, found := c.member.locate(name)
+		if !found {
+			continue
+		}
+		if path, at, before, ok := n.quoting(secret); ok {
+			where, _ := l.source.character(at, utf8.RuneCountInString(before)+1)
+			return c.path() + "." + name + path, where
+		}
+	}
+	_, where, _ := c.member.locate("auth.config")
+	return c.path() + ".auth.config", where
+}
+
+// quoting finds the first text that has a name in quotes: its path from here on, and what of the text stands before.
+func (n *node) quoting(name string) (path string, at *node, before string, ok bool) {
+	for _, m := range n.members {
+		if path, at, before, ok := m.value.quoting(name); ok {
+			return keyPath(".", m.name)[1:] + path, at, before, true // the dot is one that keyPath puts behind a path
+		}
+	}
+	for i, item := range n.items {
+		if path, at, before, ok := item.quoting(name); ok {
+			return fmt.Sprintf("[%d]%s", i, path), at, before, true
+		}
+	}
+	text, _ := n.value.(string)
+	for _, quote := range []string{`'`, `"`} {
+		if before, _, ok := strings.Cut(text, quote+name+quote); ok {
+			return "", n, before, true
+		}
+	}
+	return "", nil, "", false
+}

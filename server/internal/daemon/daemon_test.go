@@ -1,0 +1,394 @@
+package daemon_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/keywright/keywright/host"
+	"github.com/keywright/keywright/server/internal/connectors"
+	"github.com/keywright/keywright/server/internal/daemon"
+)
+
+const secret = "s3cr3t-of-the-api-0123456789"
+
+// world is a gateway that runs from a file, before an API that answers with what it got.
+type world struct {
+	t                  *testing.T
+	file               string
+	api                *httptest.Server
+	callers, operators string
+	logged             chan string // what the log said of a configuration, or a certificate
+	end                func() error
+
+	mu  sync.Mutex
+	log bytes.Buffer
+}
+
+// Write is the log.
+func (w *world) Write(line []byte) (int, error) {
+	w.mu.Lock()
+	w.log.Write(line)
+	w.mu.Unlock()
+	var said struct{ Msg, Problem, Error string }
+	if err := json.Unmarshal(line, &said); err == nil && strings.HasPrefix(said.Msg, "the c") {
+		select {
+		case w.logged <- said.Msg + ": " + said.Problem + said.Error:
+		default: // a test that has stopped to listen does not hold what it tests
+		}
+	}
+	return len(line), nil
+}
+
+// logs is the log so far.
+func (w *world) logs() string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.log.String()
+}
+
+// patience is how long a test waits for what never comes.
+const patience = time.Minute
+
+// said returns the next line of the log on a configuration or a certificate.
+func (w *world) said() string {
+	w.t.Helper()
+	select {
+	case text := <-w.logged:
+		return text
+	case <-time.After(patience):
+		w.t.Fatal("the log says nothing")
+		return ""
+	}
+}
+
+// eventually waits until something is so.
+func (w *world) eventually(what string, is func() bool) {
+	w.t.Helper()
+	for end := time.Now().Add(patience); !is(); {
+		if time.Now().After(end) {
+			w.t.Fatal("it never comes to it: " + what)
+		}
+	}
+}
+
+// shown reports whether the metrics show a connector.
+func (w *world) shown(connector string) bool {
+	w.t.Helper()
+	_, page := w.get(w.operators + "/metrics")
+	return strings.Contains(page, `connector="`+connector+`"`)
+}
+
+func start(t *testing.T, api http.HandlerFunc, text string, change ...func(*daemon.Config)) *world {
+	t.Helper()
+	w := &world{t: t, file: filepath.Join(t.TempDir(), "connectors.yaml"), logged: make(chan string, 100)}
+	w.api = httptest.NewServer(api)
+	t.Cleanup(w.api.Close)
+	w.write(text)
+	ctx, cancel := context.WithCancel(context.Background())
+	started, ended := make(chan struct{}), make(chan error, 1)
+	config := daemon.Config{
+		File: w.file, Listen: "127.0.0.1:0", Admin: "127.0.0.1:0", Logger: slog.New(slog.NewJSONHandler(w, nil)),
+		Options: connectors.Options{Host: host.Config{Secrets: host.MapSecrets{"key": secret}, Egress: host.Egress{AllowHTTP: true, AllowPrivate: true}}},
+		Started: func(callers, operators string) {
+			w.callers, w.operators = callers, operators
+			close(started)
+		},
+	}
+	for _, c := range change {
+		c(&config)
+	}
+	go func() { ended <- daemon.Run(ctx, config) }()
+	select {
+	case <-started:
+	case err := <-ended:
+		t.Fatal(err)
+	}
+	w.end = sync.OnceValue(func() error {
+		cancel()
+		return <-ended
+	})
+	t.Cleanup(func() {
+		if err := w.end(); err != nil {
+			t.Error(err)
+		}
+		if strings.Contains(w.logs(), secret) {
+			t.Error("the log holds the credential")
+		}
+	})
+	return w
+}
+
+// write replaces the file, as editors do.
+func (w *world) write(text string) {
+	w.t.Helper()
+	temporary := w.file + ".new"
+	if err := os.WriteFile(temporary, []byte(strings.ReplaceAll(text, "API", w.api.URL)), 0o600); err != nil {
+		w.t.Fatal(err)
+	}
+	if err := os.Rename(temporary, w.file); err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+func (w *world) get(url string) (status int, body string) {
+	w.t.Helper()
+	r, err := http.NewRequestWithContext(context.Background(), http.MethodGet, url, nil)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	transport := &http.Transport{DisableKeepAlives: true}
+	response, err := transport.RoundTrip(r)
+	if err != nil {
+		w.t.Error(err)
+		return 0, ""
+	}
+	defer response.Body.Close()
+	content, err := io.ReadAll(response.Body)
+	if err != nil {
+		w.t.Error(err)
+	}
+	return response.StatusCode, string(content)
+}
+
+const echo = `connectors:
+  - name: Echo
+    url: API/v1
+    headers: [{name: X-Version, value: "1"}]
+    auth: {type: api_key, config: {key: X-Key, value: "{{ get_secret('key') }}", in: header}}
+`
+
+func version(w http.ResponseWriter, r *http.Request) {
+	_, _ = fmt.Fprintf(w, "%s %t", r.Header.Get("X-Version"), r.Header.Get("X-Key") == secret)
+}
+
+func TestReload(t *testing.T) {
+	var now atomic.Int64
+	now.Store(1_700_000_000)
+	w := start(t, version, echo, func(c *daemon.Config) { c.Options.Host.Clock = func() time.Time { return time.Unix(now.Load(), 0) } })
+	check := func(want string) {
+		t.Helper()
+		if status, body := w.get(w.callers + "/connectors/echo"); status != http.StatusOK || body != want {
+			t.Errorf("%d %s, want %s", status, body, want)
+		}
+	}
+	state := func(successful, used, refused int, last string) {
+		t.Helper()
+		_, metrics := w.get(w.operators + "/metrics")
+		for _, line := range []string{
+			fmt.Sprintf("keywright_configuration_last_reload_successful %d\n", successful),
+			"keywright_configuration_last_reload_success_timestamp_seconds " + last + "\n",
+			fmt.Sprintf("keywright_configuration_reloads_total{result=\"used\"} %d\n", used),
+			fmt.Sprintf("keywright_configuration_reloads_total{result=\"refused\"} %d\n", refused),
+		} {
+			if !strings.Contains(metrics, line) {
+				t.Errorf("/metrics has no line %s", line)
+			}
+		}
+	}
+	check("1 true")
+	state(1, 0, 0, "1.7e+09")
+	now.Store(1_800_000_000)
+	w.write(strings.Replace(echo, `"1"`, `"2"`, 1))
+	if got := w.said(); got != "the configuration is in use: " {
+		t.Errorf("the log says %s", got)
+	}
+	check("2 true")
+	now.Store(1_900_000_000)
+	w.write(strings.Replace(echo, "api_key", "api_kye", 1)) // all or nothing
+	if got := w.said(); !strings.Contains(got, "is not used") || !strings.Contains(got, `5:18: connectors.echo.auth.type: there is no auth type "api_kye"`) {
+		t.Errorf("the log says %s", got)
+	}
+	check("2 true")
+	if status, body := w.get(w.operators + "/readyz"); status != http.StatusOK || !strings.HasPrefix(body, "ready\nthe configuration on disk is not in use") {
+		t.Errorf("/readyz is %d %s with a bad file", status, body)
+	}
+	state(0, 1, 1, "1.8e+09")
+	w.write(echo)
+	w.said()
+	check("1 true")
+	if status, body := w.get(w.operators + "/readyz"); status != http.StatusOK || body != "ready\n" {
+		t.Errorf("/readyz is %d %s with a good file", status, body)
+	}
+	state(1, 2, 1, "1.9e+09")
+	if err := syscall.Kill(os.Getpid(), syscall.SIGHUP); err != nil {
+		t.Fatal(err)
+	}
+	if got := w.said(); got != "the configuration is in use: " {
+		t.Errorf("on SIGHUP, the log says %s", got)
+	}
+	check("1 true")
+}
+
+// With gateway.access_log, requests that go well are in the log, without their paths and queries.
+func TestAccessLog(t *testing.T) {
+	for _, wanted := range []bool{false, true} {
+		w := start(t, version, fmt.Sprintf("gateway: {access_log: %t}\n", wanted)+echo+"    query: [{name: q, value: '', overridable: true}]\n")
+		w.get(w.callers + "/connectors/echo?q=private")
+		if err := w.end(); err != nil {
+			t.Error(err)
+		}
+		if got := w.logs(); strings.Contains(got, `"msg":"request","request_id":`) != wanted || strings.Contains(got, "private") {
+			t.Errorf("access_log %t: the log is %s", wanted, got)
+		}
+	}
+}
+
+func TestFileThatIsBadFromTheStart(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "connectors.yaml")
+	if err := os.WriteFile(file, []byte("connectors: [{name: A}]"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	err := daemon.Run(t.Context(), daemon.Config{File: file, Listen: "127.0.0.1:0", Admin: "127.0.0.1:0", Logger: slog.New(slog.DiscardHandler)})
+	if err == nil || !strings.Contains(err.Error(), "connectors.a.url: is missing") {
+		t.Errorf("the error is %v", err)
+	}
+}
+
+func TestOperators(t *testing.T) {
+	w := start(t, version, echo)
+	for range 3 {
+		w.get(w.callers + "/connectors/echo")
+	}
+	w.get(w.callers + "/connectors/of-a-caller")
+	w.get(w.callers + "/connectors/echo?q=of-a-caller")
+	status, metrics := 0, ""
+	w.eventually("all requests are counted", func() bool { // which a request is once its caller has its answer
+		status, metrics = w.get(w.operators + "/metrics")
+		return strings.Contains(metrics, `status="200"} 4`)
+	})
+	for _, line := range []string{
+		`keywright_requests_total{connector="echo",problem="",status="200"} 4`,
+		`keywright_requests_total{connector="",problem="unknown-connector",status="404"} 1`,
+		`keywright_authentications_total{connector="echo",from="reuse"} 3`,
+		`keywright_upstream_seconds_count{connector="echo"} 4`,
+	} {
+		if !strings.Contains(metrics, line+"\n") {
+			t.Errorf("/metrics (%d) has no line %s", status, line)
+		}
+	}
+	if strings.Contains(metrics, "of-a-caller") || strings.Contains(metrics, secret) {
+		t.Error("/metrics has what callers send")
+	}
+	for path, want := range map[string]int{"/healthz": 200, "/readyz": 200, "/debug/pprof/": 200, "/connectors/echo": 404} {
+		if status, _ := w.get(w.operators + path); status != want {
+			t.Errorf("operators get %d for %s, want %d", status, path, want)
+		}
+	}
+	for _, path := range []string{"/metrics", "/debug/pprof/", "/healthz", "/connectors/echo/test"} { // threats.md 22
+		if status, _ := w.get(w.callers + path); status != http.StatusNotFound {
+			t.Errorf("callers get %d for %s", status, path)
+		}
+	}
+}
+
+// What an operator tries is sent, and shown without the credential.
+func TestTry(t *testing.T) {
+	w := start(t, version, strings.Replace(echo, "/v1", "/v1?units={{ user.email }}", 1)+"    method: POST\n    request: '{\"q\":{{ json_encode(body_text) }}}'\n")
+	body := strings.NewReader(`{"body":"hello ü","user":{"email":"ann@example.com"}}`)
+	response, err := http.Post(w.operators+"/connectors/echo/test", "application/json", body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer response.Body.Close()
+	answer, _ := io.ReadAll(response.Body)
+	header := response.Header.Get("X-Debug-Request")
+	var shown map[string]any
+	if err := json.Unmarshal([]byte(header), &shown); err != nil || response.StatusCode != http.StatusOK || string(answer) != "1 true" {
+		t.Fatalf("%d %s, %s: %v", response.StatusCode, answer, header, err)
+	}
+	authentication, _ := json.Marshal(shown["authentication"])
+	if shown["url"] != w.api.URL+"/v1?units=ann%40example.com" || shown["method"] != "POST" || shown["request_body"] != `{"q":"hello ü"}` || shown["response_body"] != "1 true" ||
+		string(authentication) != `{"headers":{"X-Key":"{{ get_secret('key') }}"},"query":"","type":"api_key"}` {
+		t.Errorf("X-Debug-Request is %s", header)
+	}
+	if strings.Contains(header, secret) {
+		t.Error("X-Debug-Request holds the credential")
+	}
+}
+
+// An operator is told why a test failed, and the user of one has the names that templates have.
+func TestTryThatFails(t *testing.T) {
+	w := start(t, version, strings.Replace(echo, "/v1", "/v1?units={{ tenant_id }}", 1))
+	for body, want := range map[string]string{
+		`{"user":{"tenant_id":"t1"}}`: "1 true",
+		`{}`:                          `"cause":"url: column `,
+		`{"usr":{}}`:                  `unknown field \"usr\"`,
+	} {
+		response, err := http.Post(w.operators+"/connectors/echo/test", "application/json", strings.NewReader(body))
+		if err != nil {
+			t.Fatal(err)
+		}
+		answer, _ := io.ReadAll(response.Body)
+		_ = response.Body.Close()
+		if text := strings.ReplaceAll(string(answer), `\\`, `\`); !strings.Contains(text, want) || strings.Contains(text, "upstream-failed") {
+			t.Errorf("%s: %s, want %s", body, answer, want)
+		}
+	}
+}
+
+// Half a file may be well-formed: it does not open to everybody what needed a session.
+func TestUsersAreNotTakenAway(t *testing.T) {
+	users := "gateway: {user: {type: header, header: {proxies: [192.0.2.1], email: X-Email}}}\n"
+	w := start(t, version, users+echo)
+	w.write(echo)
+	if got := w.said(); !strings.Contains(got, "is not used") {
+		t.Errorf("the log says %s", got)
+	}
+	if status, _ := w.get(w.callers + "/connectors/echo"); status != http.StatusUnauthorized {
+		t.Errorf("without a session: %d", status)
+	}
+}
+
+// A file may name a plugin before that is there.
+func TestPluginThatComesLater(t *testing.T) {
+	w := start(t, version, echo)
+	plugin := filepath.Join(t.TempDir(), "plugin.wasm")
+	w.write("plugins: [{path: " + plugin + "}]\n" + echo)
+	if got := w.said(); !strings.Contains(got, "names a file that does not exist") {
+		t.Errorf("the log says %s", got)
+	}
+	if err := os.WriteFile(plugin, []byte("not a module"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if got := w.said(); !strings.Contains(got, "is not used") || strings.Contains(got, "does not exist") {
+		t.Errorf("the log says %s", got)
+	}
+}
+
+// A file behind a link is followed as one that is not.
+func TestFilesBehindLinks(t *testing.T) {
+	w := start(t, version, echo)
+	target := filepath.Join(t.TempDir(), "target.yaml")
+	text := strings.ReplaceAll(strings.Replace(echo, `"1"`, `"2"`, 1), "API", w.api.URL)
+	if err := os.WriteFile(target, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Remove(w.file); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Symlink(target, w.file); err != nil {
+		t.Fatal(err)
+	}
+	w.said()
+	if err := os.WriteFile(target, []byte(strings.Replace(text, `"2"`, `"3"`, 1)), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	w.said()
+	if _, body := w.get(w.callers + "/connectors/echo"); body != "3 true" {
+		t.Errorf("got %s", body)
+	}
+}

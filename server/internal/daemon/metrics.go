@@ -1,0 +1,176 @@
+package daemon
+
+import (
+	"strconv"
+	"sync"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/keywright/keywright/host"
+	"github.com/keywright/keywright/server/gateway"
+	"github.com/keywright/keywright/server/internal/metrics"
+)
+
+// gatewayMetrics holds the metrics that /metrics shows. Labels are of the configuration, or of a list that this program
+// has: none of them grows with what callers send.
+type gatewayMetrics struct {
+	*metrics.Registry
+
+	requests  *prometheus.CounterVec
+	upstream  *prometheus.HistogramVec
+	total     *prometheus.HistogramVec
+	calls     *prometheus.CounterVec
+	exchanges *prometheus.CounterVec
+	token     *prometheus.CounterVec
+	sandbox   *prometheus.CounterVec
+	fuel      *prometheus.CounterVec
+	failures  *prometheus.CounterVec
+	reloads   *prometheus.CounterVec
+
+	mu         sync.RWMutex
+	connectors map[string]*connectorMetrics
+}
+
+// connectorMetrics are those of one connector. They are found once: to find each by its labels in each request would take
+// longer than to count it.
+type connectorMetrics struct {
+	upstream, total                 prometheus.Observer
+	plugin, cache, reuse            prometheus.Counter // of authentications
+	exchanges, token, sandbox, fuel prometheus.Counter
+
+	mu       sync.RWMutex
+	requests map[outcome]prometheus.Counter
+}
+
+// outcome is how a request was answered.
+type outcome struct {
+	status  int
+	problem string
+}
+
+// Results of a reload.
+const (
+	resultUsed    = "used"
+	resultRefused = "refused"
+)
+
+// newMetrics makes the metrics of a daemon.
+func newMetrics(d *daemon) *gatewayMetrics {
+	r := metrics.New()
+	r.Gauge("configuration_last_reload_successful", "1 when the file on disk is what is in use, 0 when it was refused.", func() float64 {
+		if d.since().IsZero() {
+			return 1
+		}
+		return 0
+	})
+	r.Gauge("configuration_last_reload_success_timestamp_seconds", "When what is in use was read, in Unix time.", func() float64 {
+		d.mu.Lock()
+		defer d.mu.Unlock()
+		return float64(d.used.Unix())
+	})
+	m := &gatewayMetrics{
+		Registry:   r,
+		requests:   r.Counter("requests_total", "Requests of callers that were answered.", "connector", "status", "problem"),
+		upstream:   r.Seconds("upstream_seconds", "Time until an API's answer began.", "connector"),
+		total:      r.Seconds("request_seconds", "Time until an answer had been written.", "connector"),
+		calls:      r.Counter("authentications_total", "Attempts to authenticate a request, by where the result came from: the plugin, the token cache, or an earlier call.", "connector", "from"),
+		exchanges:  r.Counter("token_exchanges_total", "Token requests that were sent.", "connector"),
+		token:      r.Counter("token_seconds_total", "Time that token endpoints took.", "connector"),
+		sandbox:    r.Counter("sandbox_seconds_total", "Time in the sandbox, waits left out.", "connector"),
+		fuel:       r.Counter("fuel_total", "Units of fuel that plugins used.", "connector"),
+		failures:   r.Counter("authentication_failures_total", "Requests that could not be authenticated.", "connector", "stage"),
+		reloads:    r.Counter("configuration_reloads_total", "Times that the file was read again, by whether it came into use.", "result"),
+		connectors: map[string]*connectorMetrics{},
+	}
+	for _, result := range []string{resultUsed, resultRefused} {
+		m.reloads.WithLabelValues(result) // shown from the start, so that the first one is an increase
+	}
+	return m
+}
+
+// of returns the metrics of a connector.
+func (m *gatewayMetrics) of(connector string) *connectorMetrics {
+	m.mu.RLock()
+	known := m.connectors[connector]
+	m.mu.RUnlock()
+	if known != nil {
+		return known
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if known = m.connectors[connector]; known == nil {
+		known = &connectorMetrics{
+			upstream: m.upstream.WithLabelValues(connector), total: m.total.WithLabelValues(connector),
+			plugin: m.calls.WithLabelValues(connector, "plugin"), cache: m.calls.WithLabelValues(connector, "cache"), reuse: m.calls.WithLabelValues(connector, "reuse"),
+			exchanges: m.exchanges.WithLabelValues(connector), token: m.token.WithLabelValues(connector),
+			sandbox: m.sandbox.WithLabelValues(connector), fuel: m.fuel.WithLabelValues(connector),
+			requests: map[outcome]prometheus.Counter{},
+		}
+		m.connectors[connector] = known
+	}
+	return known
+}
+
+// answered counts a request of the connector.
+func (c *connectorMetrics) answered(connector string, how outcome, all *prometheus.CounterVec) {
+	c.mu.RLock()
+	counter := c.requests[how]
+	c.mu.RUnlock()
+	if counter == nil {
+		counter = all.WithLabelValues(connector, strconv.Itoa(how.status), how.problem)
+		c.mu.Lock()
+		c.requests[how] = counter
+		c.mu.Unlock()
+	}
+	counter.Inc()
+}
+
+// request is gateway.Config.Observe.
+func (m *gatewayMetrics) request(e gateway.Event) {
+	if e.Connector == "" {
+		m.requests.WithLabelValues("", strconv.Itoa(e.Status), e.Problem).Inc()
+		return
+	}
+	c := m.of(e.Connector)
+	c.answered(e.Connector, outcome{e.Status, e.Problem}, m.requests)
+	c.total.Observe(e.Total.Seconds())
+	if e.Upstream > 0 {
+		c.upstream.Observe(e.Upstream.Seconds())
+	}
+	if e.Stage != "" {
+		m.failures.WithLabelValues(e.Connector, e.Stage).Inc()
+	}
+}
+
+// forget leaves out what there is about a connector that is no longer there.
+func (m *gatewayMetrics) forget(connector string) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	delete(m.connectors, connector)
+	of := prometheus.Labels{"connector": connector}
+	for _, c := range []*prometheus.CounterVec{m.requests, m.calls, m.exchanges, m.token, m.sandbox, m.fuel, m.failures} {
+		c.DeletePartialMatch(of)
+	}
+	m.total.DeletePartialMatch(of)
+	m.upstream.DeletePartialMatch(of)
+}
+
+// call is told of an attempt to authenticate a request.
+func (m *gatewayMetrics) call(told host.Call) {
+	c := m.of(told.Connector)
+	switch {
+	case told.Cached:
+		c.cache.Inc()
+	case told.Reused:
+		c.reuse.Inc()
+	default:
+		c.plugin.Inc()
+	}
+	if told.Reused {
+		return // nothing was run or sent
+	}
+	c.exchanges.Add(float64(told.Exchanges))
+	c.token.Add(told.Token.Seconds())
+	c.sandbox.Add(told.Sandbox.Seconds())
+	c.fuel.Add(float64(told.Fuel))
+}

@@ -1,0 +1,51 @@
+package daemon
+
+import (
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/keywright/keywright/host"
+	"github.com/keywright/keywright/server/gateway"
+)
+
+func page(t *testing.T, m *gatewayMetrics) string {
+	t.Helper()
+	w := httptest.NewRecorder()
+	m.Handler().ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/metrics", nil))
+	return w.Body.String()
+}
+
+// A connector that was taken away and is put back counts anew, and its counts are on the page.
+func TestMetricsOfAConnectorThatIsPutBack(t *testing.T) {
+	m := newMetrics(&daemon{})
+	requested := func() {
+		m.call(host.Call{Connector: "crm", Exchanges: 1, Token: time.Second, Sandbox: time.Second, Fuel: 7})
+		m.call(host.Call{Connector: "crm", Reused: true})
+		m.call(host.Call{Connector: "crm", Reused: true, Cached: true})
+		m.request(gateway.Event{Connector: "crm", Status: 200, Total: time.Second, Upstream: time.Second})
+		m.request(gateway.Event{Connector: "crm", Status: 502, Problem: "upstream-failed", Total: time.Second})
+	}
+	want := []string{
+		`keywright_authentications_total{connector="crm",from="plugin"} 1`, `keywright_authentications_total{connector="crm",from="reuse"} 1`,
+		`keywright_authentications_total{connector="crm",from="cache"} 1`, `keywright_token_exchanges_total{connector="crm"} 1`,
+		`keywright_token_seconds_total{connector="crm"} 1`, `keywright_sandbox_seconds_total{connector="crm"} 1`, `keywright_fuel_total{connector="crm"} 7`,
+		`keywright_requests_total{connector="crm",problem="",status="200"} 1`, `keywright_requests_total{connector="crm",problem="upstream-failed",status="502"} 1`,
+		`keywright_request_seconds_count{connector="crm"} 2`, `keywright_upstream_seconds_count{connector="crm"} 1`,
+	}
+	for range 2 {
+		requested()
+		text := page(t, m)
+		for _, line := range want {
+			if !strings.Contains(text, line+"\n") {
+				t.Errorf("the page does not have %s", line)
+			}
+		}
+		m.forget("crm")
+		if text := page(t, m); strings.Contains(text, `"crm"`) {
+			t.Errorf("the connector is still on the page:\n%s", text)
+		}
+	}
+}

@@ -1,0 +1,232 @@
+package daemon
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"reflect"
+	"strings"
+	"time"
+
+	"github.com/keywright/keywright/server/gateway"
+	"github.com/keywright/keywright/server/internal/connectors"
+	"github.com/keywright/keywright/server/internal/httpserver"
+)
+
+// inUse is a set with what belongs to it.
+type inUse struct {
+	*connectors.Set
+	sessions gateway.Sessions
+	pair     *httpserver.Pair // nil is plain HTTP
+}
+
+// close closes the set, and its sessions unless the next one goes on with them.
+func (u *inUse) close(next gateway.Sessions) {
+	if u.sessions != next {
+		_ = u.sessions.Close()
+	}
+	_ = u.Close(context.Background()) // whose calls have ended
+}
+
+// Changes that need a restart.
+var (
+	errTraces = errors.New("gateway.traces cannot be changed while this runs: restart it")
+	errSecure = errors.New("gateway.tls cannot be added or taken away while this runs: restart it")
+	// errUsers keeps half a file, which may be well-formed, from opening the gateway to everybody.
+	errUsers = errors.New("gateway.user cannot be taken away while this runs: restart it")
+)
+
+// readTime is how long a reload may take. Nothing else is read meanwhile.
+const readTime = time.Minute
+
+var errSlow = fmt.Errorf("it could not be read within %s: is it, or a plugin, on a disk that hangs, or no regular file?", readTime)
+
+// heard is prepare, but returns when the context ends: a file may be on a disk that hangs for longer than anybody waits
+// for the end of a program. A set that comes too late is closed.
+func (d *daemon) heard(ctx context.Context) (*inUse, error) {
+	type prepared struct {
+		next *inUse
+		err  error
+	}
+	done := make(chan prepared)
+	go func() {
+		next, err := d.prepare(ctx)
+		select {
+		case done <- prepared{next, err}:
+		case <-ctx.Done():
+			if next != nil {
+				next.close(d.kept())
+			}
+		}
+	}()
+	select {
+	case p := <-done:
+		return p.next, p.err
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+}
+
+// prepare reads and makes all that is to come into use, and changes nothing of what is.
+func (d *daemon) prepare(ctx context.Context) (*inUse, error) {
+	set, err := d.read(ctx)
+	if err != nil {
+		return nil, err
+	}
+	next := &inUse{Set: set}
+	if err := d.complete(ctx, next); err != nil {
+		return nil, errors.Join(err, set.Close(context.WithoutCancel(ctx)))
+	}
+	return next, nil
+}
+
+// complete adds what belongs to a set. It fails when the set cannot take the place of the one in use.
+func (d *daemon) complete(ctx context.Context, next *inUse) (err error) {
+	secure := next.Settings.TLS != (connectors.TLS{})
+	if before := d.current(); before != nil {
+		switch {
+		case next.Settings.Traces != d.traces:
+			return errTraces
+		case before.Settings.HasUsers() && !next.Settings.HasUsers():
+			return errUsers
+		case secure != (d.certificate != nil):
+			return errSecure
+		}
+	}
+	if secure {
+		if next.pair, err = httpserver.ReadPair(httpserver.Files(next.Settings.TLS)); err != nil {
+			return fmt.Errorf("gateway.tls: %w", err)
+		}
+	}
+	next.sessions, err = d.sessions(ctx, next)
+	return err
+}
+
+// kept are the sessions in use, which the next set may go on with.
+func (d *daemon) kept() gateway.Sessions {
+	if before := d.current(); before != nil {
+		return before.sessions
+	}
+	return gateway.Sessions{}
+}
+
+// sessions are those of the set before when nothing has changed about them: they have keys, and the issuer may be down.
+func (d *daemon) sessions(ctx context.Context, next *inUse) (gateway.Sessions, error) {
+	if before := d.current(); before != nil && reflect.DeepEqual(before.Settings.User, next.Settings.User) {
+		return before.sessions, nil
+	}
+	transport := base(func() http.RoundTripper {
+		if set := d.current(); set != nil {
+			return set.Host.Base()
+		}
+		return next.Host.Base()
+	})
+	s, err := gateway.NewSessions(ctx, next.Settings.User, transport, d.config.Options.Host.Egress.AllowHTTP, d.config.Logger)
+	if err != nil {
+		return s, fmt.Errorf("gateway.user: %w", err)
+	}
+	return s, nil
+}
+
+// base is the transport of the host that is in use, whichever that is by then.
+type base func() http.RoundTripper
+
+func (b base) RoundTrip(r *http.Request) (*http.Response, error) { return b().RoundTrip(r) }
+
+// use puts a set in use. The one before is closed when its requests have ended.
+func (d *daemon) use(next *inUse) {
+	if next.pair != nil {
+		d.certificate.Use(next.pair)
+	}
+	all := make([]*gateway.Connector, len(next.Connectors))
+	for i, c := range next.Connectors {
+		all[i] = c.Gateway
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	wait := d.gateway.Use(gateway.Setup{Connectors: all, Hosts: next.Settings.Hosts, Origins: next.Settings.Origins, Users: next.sessions})
+	before := d.set
+	d.set, d.used, d.refused, d.tried = next, d.clock(), time.Time{}, nil
+	if before != nil {
+		d.retired.Go(func() {
+			wait()
+			before.close(next.sessions)
+			d.forget(before)
+		})
+	}
+}
+
+// forget removes the metrics of those connectors of a set that the set in use does not have. That may be a later one than
+// the next, so that a connector that came back keeps its metrics.
+func (d *daemon) forget(before *inUse) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	there := map[string]bool{}
+	for _, c := range d.set.Connectors {
+		there[c.Permalink] = true
+	}
+	for _, c := range before.Connectors {
+		if !there[c.Permalink] {
+			d.metrics.forget(c.Permalink)
+		}
+	}
+}
+
+// reload reads the file again: all of it, or nothing. Its error says why the set before goes on. When the context ends
+// meanwhile, the error is the context's: that is no fault of the file. A file that takes longer than readTime is refused, so
+// that the next one is read.
+func (d *daemon) reload(ctx context.Context) error {
+	reading, cancel := context.WithTimeout(ctx, readTime)
+	defer cancel()
+	next, err := d.heard(reading)
+	if ctx.Err() != nil {
+		if next != nil {
+			next.close(d.kept())
+		}
+		return ctx.Err()
+	}
+	if errors.Is(err, context.DeadlineExceeded) && reading.Err() != nil {
+		err = errSlow
+	}
+	if err != nil {
+		d.refuse(err)
+		return err
+	}
+	d.use(next)
+	d.metrics.reloads.WithLabelValues(resultUsed).Inc()
+	return nil
+}
+
+// report logs what came of a reload.
+func (d *daemon) report(err error) {
+	log := d.config.Logger.With(slog.String("file", d.config.File))
+	if err == nil {
+		log.Info("the configuration is in use", slog.Int("connectors", len(d.current().Connectors)))
+		return
+	}
+	const message = "the configuration is not used, and the one before goes on"
+	var wrong *connectors.Error
+	if !errors.As(err, &wrong) {
+		log.Error(message, slog.Any("error", err))
+		return
+	}
+	for _, p := range wrong.Problems {
+		log.Error(message, slog.String("problem", strings.TrimSpace(p.String())))
+	}
+}
+
+// refuse notes that the file is not used, and which plugins it names.
+func (d *daemon) refuse(err error) {
+	d.metrics.reloads.WithLabelValues(resultRefused).Inc()
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.tried = nil; d.refused.IsZero() {
+		d.refused = d.clock()
+	}
+	var wrong *connectors.Error
+	if errors.As(err, &wrong) {
+		d.tried = wrong.PluginFiles
+	}
+}

@@ -1,0 +1,219 @@
+// Package tour is the main job of Keywright end to end: requests of every auth type go through plugins in their sandbox
+// to the servers of package demo, which check what arrives.
+package tour
+
+import (
+	"context"
+	_ "embed"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/keywright/keywright/host"
+	"github.com/keywright/keywright/internal/urlpath"
+	"github.com/keywright/keywright/server/internal/connectors"
+	"github.com/keywright/keywright/server/internal/demo"
+)
+
+// requests is how often each connector is used: once without, and once with what the first may have left in the cache.
+const requests = 2
+
+// User is for whom the requests are made.
+const User = "ada@example.com"
+
+//go:embed connectors.yaml
+var configuration string
+
+// stops are the connectors of the file in their order, with the path that checks each, and how many tokens they may
+// exchange.
+var stops = []struct {
+	path      string
+	exchanges int
+}{
+	{demo.PathNone, 0},
+	{demo.PathAPIKeyHeader, 0},
+	{demo.PathAPIKeyQuery, 0},
+	{demo.PathBearer, 1},
+	{demo.PathJWT, 0},
+	{demo.PathBearer, 1},
+}
+
+// Config says where time and randomness come from.
+type Config struct {
+	Now  func() time.Time
+	Rand io.Reader
+}
+
+// Report is the outcome of a tour.
+type Report struct {
+	OK       bool     `json:"ok"`
+	TokenURL string   `json:"token_url"`
+	APIURL   string   `json:"api_url"`
+	Results  []Result `json:"results"`
+	Problems []string `json:"problems"` // what is not as it has to be
+}
+
+// Result is the outcome of one connector's requests.
+type Result struct {
+	Connector string    `json:"connector"`
+	Type      string    `json:"type"`
+	Exchanges int       `json:"exchanges"` // of tokens, in all requests
+	Requests  []Request `json:"requests"`
+}
+
+// Request is one request of a connector.
+type Request struct {
+	Status    int            `json:"status"`              // 0 when it was not answered
+	Exchanges int            `json:"exchanges"`           // of tokens, that it took
+	Cached    bool           `json:"cached"`              // a cached token was used
+	Sandbox   time.Duration  `json:"sandbox_nanoseconds"` // time in the sandbox, without the wait for the token endpoint
+	Received  *demo.Received `json:"received"`            // as the API saw it, credentials masked; null when nothing came
+}
+
+// Run starts the servers, sends the requests, and stops the servers. An error is a failure of the surroundings; what went
+// wrong with requests is in the report.
+func Run(ctx context.Context, c Config) (report *Report, err error) {
+	keys, err := demo.NewKeys(c.Rand)
+	if err != nil {
+		return nil, err
+	}
+	servers, err := demo.Start(ctx, demo.Config{Keys: keys, TokenLifetime: time.Hour, Now: c.Now, Rand: c.Rand})
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, servers.Close()) }()
+	secrets, err := secretsOf(keys)
+	if err != nil {
+		return nil, err
+	}
+	t := &tour{servers: servers}
+	file := strings.NewReplacer("API", servers.APIURL, "TOKEN", servers.TokenURL).Replace(body(configuration))
+	set, err := connectors.Read(ctx, "demo/connectors.yaml", []byte(file), connectors.Options{Host: host.Config{
+		Secrets: secrets, Clock: c.Now, Random: c.Rand, Observe: t.observe,
+		Egress: host.Egress{AllowHTTP: true, AllowPrivate: true}, // the servers listen on loopback, with plain HTTP
+	}})
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, set.Close(context.WithoutCancel(ctx))) }()
+	report = &Report{TokenURL: servers.TokenURL, APIURL: servers.APIURL, Problems: []string{}}
+	for i, c := range set.Connectors {
+		result, err := t.visit(ctx, c, stops[i].path)
+		if err != nil {
+			return nil, err
+		}
+		report.Results = append(report.Results, result)
+	}
+	report.judge(servers.Endpoint.Exchanges())
+	return report, nil
+}
+
+// body is a configuration without its comment, in which API and TOKEN are words.
+func body(file string) string {
+	_, text, _ := strings.Cut(file, "\n")
+	return text
+}
+
+func secretsOf(keys demo.Keys) (host.MapSecrets, error) {
+	rsa, err := keys.RSAPEM()
+	if err != nil {
+		return nil, err
+	}
+	ec, err := keys.ECPEM()
+	if err != nil {
+		return nil, err
+	}
+	return host.MapSecrets{"api-key": keys.APIKey, "client-secret": keys.ClientSecret, "rsa-key": rsa, "ec-key": ec}, nil
+}
+
+type tour struct {
+	servers *demo.Servers
+
+	mu   sync.Mutex
+	last host.Call
+}
+
+func (t *tour) observe(_ context.Context, call host.Call) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.last = call
+}
+
+// visit sends the requests of one connector.
+func (t *tour) visit(ctx context.Context, c *connectors.Connector, path string) (Result, error) {
+	result := Result{Connector: c.Title, Type: c.Auth.Type}
+	target, err := urlpath.Join(c.URL, path)
+	if err != nil {
+		return result, err
+	}
+	client := &http.Client{Transport: c.Transport(nil)}
+	ctx = host.WithUser(ctx, host.User{Email: User})
+	for range requests {
+		request, err := http.NewRequestWithContext(ctx, http.MethodGet, target.String(), nil)
+		if err != nil {
+			return result, err
+		}
+		before := len(t.servers.API.Received())
+		one, err := t.send(client, request)
+		if err != nil {
+			return result, err
+		}
+		if received := t.servers.API.Received(); len(received) == before+1 {
+			one.Received = &received[before]
+		}
+		result.Requests = append(result.Requests, one)
+		result.Exchanges += one.Exchanges
+	}
+	return result, nil
+}
+
+func (t *tour) send(client *http.Client, request *http.Request) (Request, error) {
+	response, err := client.Do(request)
+	if err != nil {
+		return Request{}, err
+	}
+	defer response.Body.Close()
+	if _, err := io.Copy(io.Discard, response.Body); err != nil {
+		return Request{}, fmt.Errorf("the API's answer broke off: %w", err)
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return Request{
+		Status: response.StatusCode, Exchanges: t.last.Exchanges, Cached: t.last.Cached, Sandbox: t.last.Sandbox,
+	}, nil
+}
+
+// judge compares what happened with what has to: every request answered 200, one exchange for each connector that uses
+// tokens, and its second request served from the cache.
+func (r *Report) judge(issued int) {
+	wrong := func(format string, args ...any) { r.Problems = append(r.Problems, fmt.Sprintf(format, args...)) }
+	expected := 0
+	if len(r.Results) != len(stops) {
+		wrong("%d connectors were tried, not %d", len(r.Results), len(stops))
+	}
+	for i, result := range r.Results {
+		want := stops[i].exchanges
+		expected += want
+		for n, request := range result.Requests {
+			switch {
+			case request.Status != http.StatusOK:
+				wrong("%s: request %d was answered %d, not 200", result.Connector, n+1, request.Status)
+			case request.Received == nil:
+				wrong("%s: request %d did not reach the API exactly once", result.Connector, n+1)
+			case request.Cached != (want > 0 && n > 0):
+				wrong("%s: request %d: a token from the cache: %t", result.Connector, n+1, request.Cached)
+			}
+		}
+		if result.Exchanges != want {
+			wrong("%s: %d token exchanges, not %d", result.Connector, result.Exchanges, want)
+		}
+	}
+	if issued != expected {
+		wrong("the token endpoint issued %d tokens, not %d", issued, expected)
+	}
+	r.OK = len(r.Problems) == 0
+}

@@ -1,0 +1,179 @@
+package docs
+
+import (
+	"bytes"
+	"encoding/json"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"maps"
+	"os"
+	"path/filepath"
+	"reflect"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/keywright/keywright/abi"
+)
+
+// constants returns the constants of package abi whose values are written out, by name.
+func constants(t *testing.T) map[string]string {
+	t.Helper()
+	all := map[string]string{}
+	for _, file := range parse(t, "abi") {
+		ast.Inspect(file, func(n ast.Node) bool {
+			spec, ok := n.(*ast.ValueSpec)
+			if !ok {
+				return true
+			}
+			for i, value := range spec.Values {
+				literal, ok := value.(*ast.BasicLit)
+				if !ok || !spec.Names[i].IsExported() {
+					continue
+				}
+				text := literal.Value
+				if literal.Kind == token.STRING {
+					text, _ = strconv.Unquote(text)
+				}
+				all[spec.Names[i].Name] = text
+			}
+			return true
+		})
+	}
+	if len(all) < 60 {
+		t.Fatalf("found %d constants in package abi, which has more: the test does not read them", len(all))
+	}
+	return all
+}
+
+// parse returns the sources of a package, without its tests, whatever their build tags.
+func parse(t *testing.T, dir string) map[string]*ast.File {
+	t.Helper()
+	files := map[string]*ast.File{}
+	names, err := filepath.Glob(filepath.Join(root, dir, "*.go"))
+	if err != nil || len(names) == 0 {
+		t.Fatalf("%s has no Go files: %v", dir, err)
+	}
+	for _, name := range names {
+		if strings.HasSuffix(name, "_test.go") {
+			continue
+		}
+		source, err := os.ReadFile(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		file, err := parser.ParseFile(token.NewFileSet(), name, source, parser.ParseComments)
+		if err != nil {
+			t.Fatal(err)
+		}
+		files[name] = file
+	}
+	return files
+}
+
+func TestEveryConstantOfTheContractIsInItsDocument(t *testing.T) {
+	text := prose(t, "ABI.md")
+	inBackticks := map[string]bool{}
+	for _, span := range spans(text) {
+		name, _, _ := strings.Cut(span, "(")
+		inBackticks[name] = true
+	}
+	// Those that the document writes in another way.
+	otherwise := map[string]string{
+		"Version":        "# The plugin contract, version " + strconv.Itoa(abi.Version) + "\n",
+		"SealedLength":   "and " + strconv.Itoa(abi.SealedLength) + " characters of `[a-z0-9]`",
+		"SealedAlphabet": "characters of `[a-z0-9]`",
+	}
+	for name, value := range constants(t) {
+		switch phrase := otherwise[name]; {
+		case phrase != "" && !strings.Contains(text, phrase):
+			t.Errorf("abi.%s is %s, but ABI.md does not have %q", name, value, phrase)
+		case phrase == "" && !inBackticks[value]:
+			t.Errorf("abi.%s is %q, which ABI.md does not have in backticks", name, value)
+		}
+	}
+}
+
+func TestEveryNameInTheTablesOfTheContractIsAConstant(t *testing.T) {
+	all := constants(t)
+	with := func(prefixes ...string) []string {
+		var values []string
+		for name, value := range all {
+			if slices.ContainsFunc(prefixes, func(p string) bool { return strings.HasPrefix(name, p) }) {
+				values = append(values, value)
+			}
+		}
+		return values
+	}
+	var exports, functions, groups, kernel []string
+	for _, row := range rows(under(t, "ABI.md", "## Exports")) {
+		exports = append(exports, spans(row[0])...)
+	}
+	for _, row := range rows(under(t, "ABI.md", "## Host functions in `extism:host/user`")) {
+		name, _, _ := strings.Cut(spans(row[0])[0], "(")
+		functions = append(functions, name)
+		group := strings.Trim(row[1], "`–")
+		if group != abi.GroupOf(name) {
+			t.Errorf("ABI.md has %s in group %q, the host in %q", name, group, abi.GroupOf(name))
+		}
+		groups = append(groups, spans(row[1])...)
+	}
+	kernelText, _, _ := strings.Cut(under(t, "ABI.md", "## Host functions in `extism:host/env`"), "\n\n`config_get(name)`")
+	kernel = spans(kernelText)
+
+	for what, lists := range map[string][2][]string{
+		"exports":                         {exports, {abi.ExportDescribe, abi.ExportValidate, abi.ExportAuthenticate}},
+		"functions of extism:host/user":   {functions, with("User")},
+		"groups of those functions":       {groups, abi.Groups},
+		"functions of the Extism kernel":  {kernel, with("Env")},
+		"groups of package abi":           {abi.Groups, with("Group")},
+		"grants of package abi":           {abi.Grants, with("Grant")},
+		"kinds of fields of package abi":  {abi.Kinds, with("Kind")},
+		"sinks of fields of package abi":  {abi.Sinks, with("Sink")},
+		"modules that may be imported of": {firstSpans(under(t, "ABI.md", "## Module"), 3), with("Module")},
+	} {
+		if documented, is := set(lists[0]), set(lists[1]); !maps.Equal(documented, is) {
+			t.Errorf("%s: there are %v, want %v", what, slices.Sorted(maps.Keys(documented)), slices.Sorted(maps.Keys(is)))
+		}
+	}
+}
+
+func firstSpans(text string, n int) []string { return spans(text)[:n] }
+
+func set(list []string) map[string]bool {
+	all := map[string]bool{}
+	for _, name := range list {
+		all[name] = true
+	}
+	return all
+}
+
+// Every example has the shape of its document in package abi, and every member of the documents is named.
+func TestTheExamplesOfTheContractAreDocumentsOfIt(t *testing.T) {
+	documents := []any{
+		&abi.Description{}, &abi.Mutation{}, &abi.Request{}, &abi.TokenRequest{}, &abi.TokenReply{}, &abi.JWTRequest[map[string]any]{},
+	}
+	examples := blocks(t, "ABI.md")
+	if len(examples) != len(documents) {
+		t.Fatalf("ABI.md has %d examples, the test knows of %d", len(examples), len(documents))
+	}
+	text := document(t, "ABI.md")
+	for i, example := range examples {
+		decoder := json.NewDecoder(bytes.NewReader([]byte(example.text)))
+		decoder.DisallowUnknownFields()
+		if err := decoder.Decode(documents[i]); err != nil {
+			t.Errorf("ABI.md:%d: the example is no %T: %v", example.line, documents[i], err)
+		}
+	}
+	for _, d := range append(documents, &abi.Field{}, &abi.Pair{}) {
+		structure := reflect.TypeOf(d).Elem()
+		for i := range structure.NumField() {
+			name, _, _ := strings.Cut(structure.Field(i).Tag.Get("json"), ",")
+			if !strings.Contains(text, "`"+name+"`") && !strings.Contains(text, `"`+name+`":`) {
+				t.Errorf("ABI.md does not name the member %q of %s", name, structure)
+			}
+		}
+	}
+}

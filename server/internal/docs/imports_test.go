@@ -1,0 +1,320 @@
+package docs
+
+import (
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+const module = "github.com/keywright/keywright/"
+
+// rule says what a package may import of this repository, and which modules of others. An entry that ends in /... is
+// for all packages below.
+type rule struct {
+	packages string
+	ours     []string
+	others   []string
+}
+
+// rules are the picture in ARCHITECTURE.md. The first that fits counts, and a package that none fits is an error.
+var rules = []rule{
+	{packages: "abi"},
+	{packages: "sdk", ours: []string{"abi"}, others: []string{"github.com/extism/go-pdk"}},
+	{packages: "plugins"},
+	{packages: "plugins/...", ours: []string{"sdk"}},
+
+	{packages: "host", ours: []string{"abi", "internal/nearest", "plugins", "host/internal/..."}, others: []string{"golang.org/x/net", "github.com/hashicorp/golang-lru/v2"}},
+	{packages: "host/hosttest", ours: []string{"host", "plugins", "sdk", "abi", "internal/pluginbuild", "host/internal/..."}},
+	{packages: "host/internal/hostfn", ours: []string{
+		"abi", "host/internal/echo", "host/internal/egress", "host/internal/seal", "host/internal/signing", "host/internal/strictjson", "host/internal/template", "host/internal/tokencache",
+	}, others: []string{"github.com/go-json-experiment/json", "golang.org/x/net"}},
+	{packages: "host/internal/sandbox", ours: []string{"abi", "internal/admission", "host/internal/kernel"}, others: []string{"github.com/tetratelabs/wazero"}},
+	{packages: "internal/admission", ours: []string{"abi"}},
+	{packages: "host/internal/kernel"},
+	{packages: "internal/exprscan", others: []string{"github.com/expr-lang/expr"}},
+	{packages: "host/internal/template", ours: []string{"internal/exprscan"}, others: []string{"github.com/expr-lang/expr", "github.com/go-json-experiment/json"}},
+	{packages: "host/internal/seal", ours: []string{"abi", "host/internal/tokencache"}},
+	{packages: "host/internal/tokencache", others: []string{"github.com/hashicorp/golang-lru/v2"}},
+	{packages: "host/internal/signing", ours: []string{"abi", "internal/jws", "host/internal/strictjson"}, others: []string{
+		"github.com/golang-jwt/jwt/v5", "github.com/hashicorp/golang-lru/v2", "github.com/go-json-experiment/json",
+	}},
+	{packages: "host/internal/egress", ours: []string{"internal/tlsfailure"}, others: []string{"golang.org/x/net", "github.com/hashicorp/golang-lru/v2"}},
+	{packages: "host/internal/echo"},
+	{packages: "host/internal/strictjson", others: []string{"github.com/go-json-experiment/json"}},
+	{packages: "host/internal/testhook", ours: []string{"host/internal/sandbox"}},
+
+	{packages: "server/gateway", ours: []string{"host", "abi", "server/internal/identity", "server/internal/places", "internal/urlpath", "server/gateway/internal/..."}, others: []string{"github.com/hashicorp/golang-lru/v2", "golang.org/x/net", "golang.org/x/time"}},
+	{packages: "server/internal/identity", ours: []string{"host", "internal/jws"}, others: []string{
+		"github.com/golang-jwt/jwt/v5", "github.com/MicahParks/jwkset", "github.com/go-json-experiment/json",
+	}},
+	{packages: "server/gateway/internal/transform", ours: []string{"host", "internal/exprscan", "internal/nearest"}, others: []string{"github.com/expr-lang/expr", "github.com/go-json-experiment/json"}},
+
+	{packages: "server/content"},
+	{packages: "server/content/httpapi", ours: []string{"server/content", "server/internal/places"}, others: []string{"github.com/klauspost/compress"}},
+	{packages: "server/content/client", ours: []string{"server/content"}},
+	{packages: "server/content/embed", others: []string{"github.com/hashicorp/golang-lru/v2", "github.com/microcosm-cc/bluemonday", "golang.org/x/net", "golang.org/x/sync"}},
+	{packages: "server/content/internal/sqlstore", ours: []string{"server/content"}, others: []string{"github.com/pressly/goose/v3", "github.com/go-json-experiment/json"}},
+	{packages: "server/content/sqlite", ours: []string{"server/content/internal/sqlstore"}, others: []string{"modernc.org/sqlite"}},
+	{packages: "server/content/postgres", ours: []string{"server/content/internal/sqlstore"}, others: []string{"github.com/jackc/pgx/v5"}},
+	{packages: "server/content/importer", ours: []string{"server/content", "internal/nearest"}, others: []string{"github.com/go-json-experiment/json"}},
+	{packages: "server/content/sample"},
+
+	{packages: "server/internal/metrics", others: []string{"github.com/prometheus/client_golang"}},
+	{packages: "server/internal/callers", ours: []string{"server/content/httpapi", "host", "server/internal/identity", "server/internal/secretstore"}},
+	{packages: "server/internal/contentserver", ours: []string{"server/content", "server/content/httpapi", "server/internal/callers", "server/internal/httpserver", "server/internal/metrics"}, others: []string{"github.com/prometheus/client_golang"}},
+	{packages: "internal/jws", others: []string{"github.com/golang-jwt/jwt/v5"}},
+	{packages: "internal/nearest"},
+	{packages: "internal/tlsfailure"},
+	{packages: "internal/urlpath"},
+	{packages: "server/internal/connectors", ours: []string{"server/gateway", "host", "abi", "internal/nearest", "server/internal/secretstore", "internal/urlpath"}, others: []string{"go.yaml.in/yaml/v4", "golang.org/x/text"}},
+	{packages: "server/internal/httpserver"},
+	{packages: "server/internal/places"},
+	{packages: "server/internal/daemon", ours: []string{"server/gateway", "host", "server/internal/connectors", "server/internal/httpserver", "server/internal/metrics"}, others: []string{"github.com/fsnotify/fsnotify", "github.com/prometheus/client_golang", "go.opentelemetry.io/otel"}},
+	{packages: "server/internal/secretstore", ours: []string{"host", "internal/tlsfailure"}, others: []string{"filippo.io/age", "github.com/go-json-experiment/json"}},
+	{packages: "server/internal/demo", others: []string{"github.com/golang-jwt/jwt/v5"}},
+	{packages: "server/internal/demo/tour", ours: []string{"host", "server/internal/connectors", "server/internal/demo", "internal/urlpath"}},
+	{packages: "server/internal/moduleinfo", others: []string{"github.com/tetratelabs/wazero"}},
+	{packages: "internal/pluginbuild"},
+	{packages: "server/internal/postgrestest", others: []string{"github.com/jackc/pgx/v5"}},
+	{packages: "server/internal/docs"},
+	{packages: "server/cmd/keywright", ours: []string{"abi", "server/content", "server/content/...", "server/gateway", "host", "host/hosttest", "internal/...", "server/internal/...", "plugins", "sdk"}, others: []string{"github.com/schollz/progressbar/v3", "github.com/spf13/cobra", "github.com/spf13/pflag", "golang.org/x/sys", "golang.org/x/term"}},
+	{packages: "tools/plugin", ours: []string{"host", "internal/pluginbuild", "sdk"}},
+	{packages: "tools/mutants", ours: []string{"internal/pluginbuild"}},
+}
+
+// testRules are for the tests of packages that show others how it is done; other tests may import what they need.
+var testRules = []rule{
+	{packages: "plugins/...", ours: []string{"sdk", "host", "host/hosttest"}, others: []string{"github.com/golang-jwt/jwt/v5"}},
+	{packages: "examples/...", ours: []string{"sdk", "host", "host/hosttest"}},
+}
+
+// exampleRule is for the plugins of third parties.
+var exampleRule = rule{packages: "examples/...", ours: []string{"sdk"}}
+
+func (r *rule) covers(dir string) bool { return covers(r.packages, dir) }
+
+func covers(pattern, path string) bool {
+	if below, ok := strings.CutSuffix(pattern, "/..."); ok {
+		return strings.HasPrefix(path, below+"/")
+	}
+	return path == pattern
+}
+
+// allows reports whether a package may be imported.
+func (r *rule) allows(path string) bool {
+	if ours, ok := strings.CutPrefix(path, module); ok {
+		return slices.ContainsFunc(r.ours, func(pattern string) bool { return covers(pattern, ours) })
+	}
+	first, _, _ := strings.Cut(path, "/")
+	if !strings.Contains(first, ".") {
+		return true // standard library
+	}
+	return slices.ContainsFunc(r.others, func(other string) bool { return path == other || strings.HasPrefix(path, other+"/") })
+}
+
+func find(rules []rule, dir string) *rule {
+	for i := range rules {
+		if rules[i].covers(dir) {
+			return &rules[i]
+		}
+	}
+	return nil
+}
+
+// sources calls f with each Go file of the repository, and the directory it is in.
+func sources(t *testing.T, f func(dir, name string)) {
+	t.Helper()
+	err := filepath.WalkDir(root, func(path string, entry fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		relative, _ := filepath.Rel(root, path)
+		switch base := entry.Name(); {
+		case entry.IsDir() && relative != "." && (strings.HasPrefix(base, ".") || base == "testdata" || base == "node_modules"):
+			return filepath.SkipDir
+		case !entry.IsDir() && strings.HasSuffix(base, ".go"):
+			f(filepath.ToSlash(filepath.Dir(relative)), path)
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestPackagesImportWhatTheArchitectureAllows(t *testing.T) {
+	packages := map[string]bool{}
+	sources(t, func(dir, name string) {
+		test := strings.HasSuffix(name, "_test.go")
+		var r *rule
+		switch {
+		case test:
+			if r = find(testRules, dir); r == nil {
+				return
+			}
+		case exampleRule.covers(dir):
+			r = &exampleRule
+		case ownModule(dir):
+			return // test modules and tools import what they test
+		default:
+			if r = find(rules, dir); r == nil {
+				t.Errorf("%s: there is no rule for this package: add one here and to ARCHITECTURE.md", dir)
+				return
+			}
+			packages[dir] = true
+		}
+		file, err := parser.ParseFile(token.NewFileSet(), name, nil, parser.ImportsOnly)
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		for _, spec := range file.Imports {
+			if path, _ := strconv.Unquote(spec.Path.Value); !r.allows(path) {
+				t.Errorf("%s imports %s, which %s may not", strings.TrimPrefix(name, root+"/"), path, r.packages)
+			}
+		}
+	})
+	for _, r := range rules {
+		if !slices.ContainsFunc(slices.Collect(keys(packages)), r.covers) {
+			t.Errorf("there is a rule for %s, but no such package", r.packages)
+		}
+	}
+}
+
+func keys(m map[string]bool) func(func(string) bool) {
+	return func(yield func(string) bool) {
+		for key := range m {
+			if !yield(key) {
+				return
+			}
+		}
+	}
+}
+
+// ownModule reports whether a directory is in a module beside the two that make Keywright.
+func ownModule(dir string) bool {
+	for ; dir != "." && dir != "server"; dir = filepath.ToSlash(filepath.Dir(dir)) {
+		if _, err := os.Stat(filepath.Join(root, dir, "go.mod")); err == nil {
+			return true
+		}
+	}
+	return false
+}
+
+// The tables of packages in ARCHITECTURE.md have each package on a floor, and no rule lets one import a package of its own
+// floor or a higher one.
+func TestNoPackageImportsUpwards(t *testing.T) {
+	type floor struct {
+		server bool // the floors of the server's module are above the others
+		below  int  // how many floors of its table are above this one
+	}
+	above := func(a, b floor) bool { return a.server && !b.server || a.server == b.server && a.below < b.below }
+	floors := map[string]floor{}
+	n := 0
+	for _, row := range rows(under(t, "ARCHITECTURE.md", "## Packages")) {
+		if row[0] != "" {
+			n++
+		}
+		name := strings.Replace(strings.Trim(row[1], "`"), "/NAME", "/...", 1)
+		floors[name] = floor{server: strings.HasPrefix(name, "server/"), below: n}
+	}
+	for _, r := range rules {
+		own, ok := floors[r.packages]
+		if !ok {
+			t.Errorf("ARCHITECTURE.md has %s on no floor", r.packages)
+		}
+		for _, ours := range r.ours {
+			for name, other := range floors {
+				if name != r.packages && (name == ours || covers(ours, name)) && !above(own, other) {
+					t.Errorf("ARCHITECTURE.md has %s on the floor of %s or below it, but it may import that", r.packages, name)
+				}
+			}
+		}
+	}
+	for name := range floors {
+		if !slices.ContainsFunc(rules, func(r rule) bool { return r.packages == name }) {
+			t.Errorf("ARCHITECTURE.md has %s on a floor, for which there is no rule", name)
+		}
+	}
+}
+
+// What embedders and plugin authors see is made of the standard library and the contract.
+func TestExportedNamesShowNoTypesOfDependencies(t *testing.T) {
+	for _, dir := range []string{"host", "host/hosttest", "sdk"} {
+		for name, file := range parse(t, dir) {
+			imports := map[string]string{}
+			for _, spec := range file.Imports {
+				path, _ := strconv.Unquote(spec.Path.Value)
+				as := filepath.Base(path)
+				if spec.Name != nil {
+					as = spec.Name.Name
+				}
+				imports[as] = path
+			}
+			for _, declaration := range file.Decls {
+				for _, shown := range exported(declaration) {
+					ast.Inspect(shown, func(n ast.Node) bool {
+						selector, ok := n.(*ast.SelectorExpr)
+						if !ok {
+							return true
+						}
+						path := imports[text(selector.X)]
+						first, _, _ := strings.Cut(path, "/")
+						ours := path == module+"abi" || path == module+"host" || path == module+"sdk"
+						if strings.Contains(first, ".") && !ours {
+							t.Errorf("%s: what is exported shows %s of %s", name, text(selector), path)
+						}
+						return true
+					})
+				}
+			}
+		}
+	}
+}
+
+// exported returns what of a declaration its users see: types of parameters, results, exported fields, variables.
+func exported(declaration ast.Decl) []ast.Node {
+	switch d := declaration.(type) {
+	case *ast.FuncDecl:
+		if d.Name.IsExported() && (d.Recv == nil || ast.IsExported(strings.TrimLeft(text(d.Recv.List[0].Type), "*"))) {
+			return []ast.Node{d.Type}
+		}
+	case *ast.GenDecl:
+		var all []ast.Node
+		for _, spec := range d.Specs {
+			switch s := spec.(type) {
+			case *ast.TypeSpec:
+				if s.Name.IsExported() {
+					all = append(all, shownType(s.Type)...)
+				}
+			case *ast.ValueSpec:
+				if s.Names[0].IsExported() && s.Type != nil {
+					all = append(all, s.Type)
+				}
+			}
+		}
+		return all
+	}
+	return nil
+}
+
+func shownType(t ast.Expr) []ast.Node {
+	structure, ok := t.(*ast.StructType)
+	if !ok {
+		return []ast.Node{t}
+	}
+	var all []ast.Node
+	for _, field := range structure.Fields.List {
+		if len(field.Names) == 0 || slices.ContainsFunc(field.Names, func(n *ast.Ident) bool { return n.IsExported() }) {
+			all = append(all, field.Type)
+		}
+	}
+	return all
+}

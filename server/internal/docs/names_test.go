@@ -1,0 +1,98 @@
+package docs
+
+import (
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/keywright/keywright/server/content/importer"
+)
+
+// The types of problems, and the metrics, are those that the documents have.
+func TestTheNamesOfTheServers(t *testing.T) {
+	for _, c := range []struct {
+		what, files, pattern string
+		document             string
+		from, to             string // headings: what is between them counts
+		documented           string
+	}{
+		{"problem", "server/gateway/*.go", `(?:kind: +|Status\w+: +)"([a-z]+-?[a-z-]*)"`, "docs/gateway.md", "## Errors", "## Operators", "(?m)^\\| `([a-z`, -]+)` \\|"},
+		{"metric", "server/internal/daemon/metrics.go server/internal/metrics/metrics.go", `(?:Counter|Seconds|Gauge)\("([a-z_]+)"`, "docs/gateway.md", "", "", "`keywright_([a-z_]+)`"},
+		{"problem", "server/content/httpapi/*.go", `kind: +"([a-z]+-?[a-z-]*)"`, "docs/content.md", "### Errors", "## Who may ask", "(?m)^\\| `([a-z`, -]+)` \\|"},
+		{"metric", "server/internal/contentserver/*.go server/internal/metrics/metrics.go", `(?:Counter|Seconds|Gauge)\("([a-z_]+)"`, "docs/content.md", "", "", "`keywright_([a-z_]+)`"},
+	} {
+		text, err := os.ReadFile(filepath.Join(root, c.document))
+		if err != nil {
+			t.Fatal(err)
+		}
+		document := string(text)
+		if c.from != "" {
+			_, document, _ = strings.Cut(document, c.from)
+			document, _, _ = strings.Cut(document, c.to)
+		}
+		var has, said []string
+		var files []string
+		for pattern := range strings.FieldsSeq(c.files) {
+			some, err := filepath.Glob(filepath.Join(root, pattern))
+			if err != nil {
+				t.Fatal(err)
+			}
+			files = append(files, some...)
+		}
+		for _, file := range files {
+			text, err := os.ReadFile(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if strings.HasSuffix(file, "_test.go") {
+				continue
+			}
+			for _, m := range regexp.MustCompile(c.pattern).FindAllStringSubmatch(string(text), -1) {
+				has = append(has, m[1])
+			}
+		}
+		for _, m := range regexp.MustCompile(c.documented).FindAllStringSubmatch(document, -1) {
+			said = append(said, strings.Split(m[1], "`, `")...)
+		}
+		for _, list := range []*[]string{&has, &said} {
+			slices.Sort(*list)
+			*list = slices.Compact(*list)
+		}
+		if len(has) == 0 || !slices.Equal(has, said) {
+			t.Errorf("%ss: the program has\n%v\nand %s\n%v", c.what, has, c.document, said)
+		}
+	}
+}
+
+// docs/content.md has records that the importer takes.
+func TestTheRecordsOfContent(t *testing.T) {
+	for _, b := range blocks(t, "docs/content.md") {
+		if b.info != "json" {
+			continue
+		}
+		result, err := importer.Import(t.Context(), nil, "content.md", strings.NewReader(b.text), importer.Options{DryRun: true})
+		if err != nil || result.Problems > 0 || result.Articles != 1 || result.Replies != 1 || result.Moderators != 1 {
+			t.Errorf("%+v, %v", result, err)
+		}
+	}
+}
+
+// The program in Go of docs/content.md is in an example that is run.
+func TestTheClientOfContent(t *testing.T) {
+	example, found := document(t, "server/content/client/example_test.go"), false
+	for _, b := range blocks(t, "docs/content.md") {
+		if b.info != "go" {
+			continue
+		}
+		found = true
+		if !strings.Contains(example, "\n"+b.text) {
+			t.Errorf("docs/content.md:%d: server/content/client/example_test.go has not got this", b.line)
+		}
+	}
+	if !found {
+		t.Error("docs/content.md has no program in Go")
+	}
+}

@@ -1,0 +1,197 @@
+package docs
+
+import (
+	"bytes"
+	"context"
+	"go/format"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+)
+
+// TestREADME does what README.md tells a reader to do, in a copy of this checkout beside which the reader's own
+// directories come to be. All of it is one long session, and each section begins in the checkout.
+//
+//   - a block of sh is run, as a whole;
+//   - a block under <!-- file: PATH --> is written to that file, relative to the checkout;
+//   - a block under <!-- output --> is what the commands before it write: … stands for anything in a line, and a line …
+//     for any lines.
+//
+// A block that is none of these fails the test. Of make, it is only asked that it has the target: `make test` runs this
+// test, and needs what it installs. Once the module cache is filled, there is no network beyond loopback.
+func TestREADME(t *testing.T) {
+	dir, err := filepath.EvalSymlinks(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	checkout := filepath.Join(dir, "keywright")
+	r := &reader{checkout: checkout, dir: checkout}
+	r.copy(t)
+	r.modules(t)
+	for _, b := range blocks(t, "README.md") {
+		if b.section != r.section && r.dir != r.checkout {
+			t.Errorf("README.md:%d: who has pasted all so far is in %s here, and not in the checkout", b.line, r.dir)
+		}
+		r.section = b.section
+		file, isFile := strings.CutPrefix(b.marker, "file: ")
+		switch {
+		case isFile:
+			r.write(t, file, b.text)
+		case b.marker == "output":
+			r.compare(t, b)
+		case b.info == "sh":
+			r.run(t, b)
+		default:
+			t.Errorf("README.md:%d: this block of %q is not tested: write it to a file, run it, or compare it with an output", b.line, b.info)
+		}
+		if t.Failed() {
+			return // what follows stands on it
+		}
+	}
+}
+
+// reader is somebody who follows README.md.
+type reader struct {
+	checkout string
+	section  string
+	dir      string // where the shell is
+	output   string // of the last block of commands
+}
+
+// copy makes a checkout of the reader's own: everything but what was installed or built. TinyGo is shared.
+func (r *reader) copy(t *testing.T) {
+	t.Helper()
+	err := filepath.WalkDir(root, func(path string, entry fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		relative, _ := filepath.Rel(root, path)
+		target := filepath.Join(r.checkout, relative)
+		switch base := entry.Name(); {
+		case entry.IsDir() && relative != "." && (strings.HasPrefix(base, ".") || base == "node_modules"):
+			return filepath.SkipDir
+		case entry.IsDir():
+			return os.MkdirAll(target, 0o755)
+		case !entry.Type().IsRegular():
+			return nil
+		}
+		content, err := os.ReadFile(path)
+		if err != nil {
+			return err
+		}
+		info, err := entry.Info()
+		if err != nil {
+			return err
+		}
+		return os.WriteFile(target, content, info.Mode().Perm())
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	tools, err := filepath.Abs(filepath.Join(root, ".build"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Symlink(tools, filepath.Join(r.checkout, ".build")); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// modules fills the module cache as any go command would. What follows has no network.
+func (r *reader) modules(t *testing.T) {
+	t.Helper()
+	for _, module := range []string{".", "server"} {
+		cmd := exec.Command("go", "mod", "download")
+		cmd.Dir = filepath.Join(r.checkout, module)
+		if output, err := cmd.CombinedOutput(); err != nil {
+			t.Fatalf("go mod download in %s: %v\n%s", module, err, output)
+		}
+	}
+}
+
+func (r *reader) write(t *testing.T, file, text string) {
+	t.Helper()
+	if strings.HasSuffix(file, ".go") {
+		if formatted, err := format.Source([]byte(text)); err != nil || string(formatted) != text {
+			t.Errorf("README.md: %s is not formatted as gofmt does: %v\n%s", file, err, formatted)
+		}
+	}
+	path := filepath.Join(r.checkout, file)
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
+var makeTarget = regexp.MustCompile(`(?m)^make ([a-z]+)`)
+
+// run runs a block in one shell, and remembers in which directory it ends.
+func (r *reader) run(t *testing.T, b block) {
+	t.Helper()
+	script := "set -euo pipefail\n" + makeTarget.ReplaceAllString(b.text, "make --dry-run $1 >/dev/null") + "\npwd -P >&3\n"
+	ctx := t.Context()
+	if deadline, ok := t.Deadline(); ok { // go test's own, a little earlier: then it is said which block has not ended
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithDeadline(ctx, deadline.Add(-10*time.Second))
+		defer cancel()
+	}
+	cmd := exec.CommandContext(ctx, "bash", "-c", script)
+	cmd.WaitDelay = time.Second
+	cmd.Dir = r.dir
+	bin := filepath.Join(filepath.Dir(r.checkout), "bin") // to which go install installs
+	cmd.Env = append(os.Environ(), "GOBIN="+bin, "PATH="+bin+string(os.PathListSeparator)+os.Getenv("PATH"),
+		"GOFLAGS=-trimpath -buildvcs=false", // so that the build cache serves every copy
+		// All modules are in the module cache, checked against the go.sum of the checkout when they came there.
+		"GOPROXY=off", "GOSUMDB=off", "GOWORK=off", "NO_COLOR=1")
+	where, end, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer where.Close()
+	cmd.ExtraFiles = []*os.File{end}
+	var output bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &output, &output
+	err = cmd.Run()
+	end.Close()
+	r.output = output.String()
+	if err != nil {
+		t.Errorf("README.md:%d: %v\n%s\n%s", b.line, err, b.text, r.output)
+		return
+	}
+	var dir bytes.Buffer
+	if _, err := dir.ReadFrom(where); err != nil {
+		t.Fatal(err)
+	}
+	r.dir = strings.TrimSpace(dir.String())
+}
+
+// changing matches what differs from run to run in the output that README.md shows: times, and the first characters of
+// credentials.
+var changing = regexp.MustCompile(`\d+ µs|\(\d+\.\d+s\)|[\w-]{4}…`)
+
+func stable(text string) string { return changing.ReplaceAllLiteralString(text, "#") }
+
+// compare compares the output of the last commands with a block.
+func (r *reader) compare(t *testing.T, b block) {
+	t.Helper()
+	var pattern strings.Builder
+	pattern.WriteString("^")
+	for _, line := range strings.Split(stable(strings.TrimSuffix(b.text, "\n")), "\n") {
+		if line == "…" {
+			pattern.WriteString(`(?:.*\n)*?`)
+			continue
+		}
+		pattern.WriteString(strings.ReplaceAll(regexp.QuoteMeta(line), "…", `.*`) + `[ ]*\n`)
+	}
+	pattern.WriteString("$")
+	if !regexp.MustCompile(pattern.String()).MatchString(stable(r.output)) {
+		t.Errorf("README.md:%d: the output is\n%s\nand not\n%s", b.line, r.output, b.text)
+	}
+}

@@ -1,0 +1,232 @@
+package docs
+
+import (
+	"io/fs"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// part is a row or a rule of a page that others refer to.
+type part struct {
+	name  string
+	shown bool // a test names it
+	text  string
+}
+
+// page is a document whose parts others refer to: "threats.md 18", `decisions.md "whose token"`, "specification.md 3.8".
+type page struct {
+	parts    map[string]*part // by number, or by plain name
+	sections map[string]bool  // their numbers, or their plain names
+	names    map[string]*part // by what the name of a test begins with, behind TestDecision_
+}
+
+var (
+	headLine = regexp.MustCompile(`^##+ (?:(\d+)\. )?(.+)$`)
+	rowLine  = regexp.MustCompile(`^\| ([^|]+) \|(.+)$`)
+	ruleLine = regexp.MustCompile(`^\*\*(\d+\.\d+)\*\* (.*)$`)
+	notPlain = regexp.MustCompile(`[^a-z0-9]`)
+)
+
+// plain returns a name with nothing but its letters and digits, as the name of a test can have them.
+func plain(name string) string { return notPlain.ReplaceAllString(strings.ToLower(name), "") }
+
+// readPage reads the parts of a page below docs: the lines that a pattern finds, with what follows them up to the next one.
+func readPage(t *testing.T, name string, pattern *regexp.Regexp, key func(string) string) *page {
+	t.Helper()
+	p := &page{parts: map[string]*part{}, sections: map[string]bool{}, names: map[string]*part{}}
+	section := ""
+	var last *part
+	for line := range strings.SplitSeq(document(t, "docs/"+name), "\n") {
+		if match := headLine.FindStringSubmatch(line); match != nil {
+			section, last = match[2], nil
+			p.sections[plain(section)] = true
+			if match[1] != "" {
+				p.sections[match[1]] = true
+			}
+		}
+		match := pattern.FindStringSubmatch(line)
+		switch {
+		case match == nil || strings.HasPrefix(match[2], "---") || slices.Contains([]string{"row", "decision"}, match[1]):
+			if last != nil {
+				last.text += line + "\n"
+			}
+			continue
+		case p.parts[key(match[1])] != nil:
+			t.Errorf("docs/%s has %q twice", name, match[1])
+		}
+		last = &part{name: match[1], text: match[2] + "\n"}
+		p.parts[key(match[1])] = last
+		p.names[plain(section)+plain(match[1])] = last
+	}
+	if len(p.parts) < 50 {
+		t.Fatalf("docs/%s has %d parts; there were more", name, len(p.parts))
+	}
+	return p
+}
+
+// pages returns the pages that have to be shown by tests, by their names.
+func pages(t *testing.T) map[string]*page {
+	t.Helper()
+	number := func(text string) string { return text }
+	return map[string]*page{
+		"threats.md":       readPage(t, "threats.md", rowLine, number),
+		"decisions.md":     readPage(t, "decisions.md", rowLine, plain),
+		"specification.md": readPage(t, "specification.md", ruleLine, number),
+	}
+}
+
+const (
+	item  = `(?:\d+(?:\.\d+)?[a-z]?\b|"[^"]+")`
+	items = item + `(?:(?:, and |, | and )` + item + `)*`
+)
+
+var (
+	broken       = regexp.MustCompile(`\n[ \t]*(?:// ?)?`) // the lines of a comment
+	reference    = regexp.MustCompile(`\b(threats|decisions|specification)\.md (` + items + `)`)
+	oneItem      = regexp.MustCompile(item)
+	bare         = regexp.MustCompile(`(docs/)?\b(?:threats|decisions|specification)\.md\b( ["\d])?`)
+	threatName   = regexp.MustCompile(`threats((?:_\d+[a-z]?)+)\b`)
+	decisionName = regexp.MustCompile(`func TestDecision_(\w+)\(`)
+	anyDocument  = regexp.MustCompile(`[A-Za-z-]+\.md\b`)
+)
+
+// find returns the part that an item of a reference names, and reports whether there is one. A section has no part.
+func (p *page) find(item string) (found *part, ok bool) {
+	key := item
+	if strings.HasPrefix(item, `"`) {
+		key = plain(item)
+	}
+	found = p.parts[key]
+	return found, found != nil || p.sections[key]
+}
+
+// named returns the decision that a test's name begins with, behind TestDecision_: the one with the longest name.
+func (p *page) named(test string) (found *part) {
+	longest := ""
+	for name, one := range p.names {
+		if strings.HasPrefix(plain(test), name) && len(name) > len(longest) {
+			longest, found = name, one
+		}
+	}
+	return found
+}
+
+// Every reference to a threat, a decision or a rule names one that is there, and each of them is shown by a test.
+func TestReferences(t *testing.T) {
+	all := pages(t)
+	for _, name := range texts(t) {
+		text := broken.ReplaceAllString(document(t, name), " ")
+		for _, found := range refer(t, all, name, text) {
+			found.shown = found.shown || strings.HasSuffix(name, "_test.go")
+		}
+	}
+	for number, r := range all["specification.md"].parts {
+		for _, match := range reference.FindAllStringSubmatch(broken.ReplaceAllString(r.text, " "), -1) {
+			if match[1] == "specification" {
+				t.Errorf("docs/specification.md: rule %s refers to a rule, which shows nothing", number)
+			}
+			r.shown = true
+		}
+	}
+	for name, p := range all {
+		for _, one := range p.parts {
+			if !one.shown {
+				t.Errorf("docs/%s: no test names %q", name, one.name)
+			}
+		}
+	}
+}
+
+// refer returns the parts of pages that a text refers to. What it refers to and is not there is an error.
+func refer(t *testing.T, all map[string]*page, name, text string) (found []*part) {
+	t.Helper()
+	look := func(page, item string) {
+		one, ok := all[page].find(item)
+		if !ok {
+			t.Errorf("%s refers to %s %s, which is not there", name, page, item)
+		}
+		if one != nil {
+			found = append(found, one)
+		}
+	}
+	for _, match := range reference.FindAllStringSubmatch(text, -1) {
+		for _, item := range oneItem.FindAllString(match[2], -1) {
+			look(match[1]+".md", item)
+		}
+	}
+	if !strings.HasSuffix(name, ".go") {
+		return found
+	}
+	for _, match := range threatName.FindAllStringSubmatch(text, -1) {
+		for number := range strings.SplitSeq(match[1][1:], "_") {
+			look("threats.md", number)
+		}
+	}
+	for _, match := range decisionName.FindAllStringSubmatch(text, -1) {
+		one := all["decisions.md"].named(match[1])
+		if one == nil {
+			t.Errorf("%s: docs/decisions.md has no decision that TestDecision_%s begins with", name, match[1])
+			continue
+		}
+		found = append(found, one)
+	}
+	for _, match := range bare.FindAllStringSubmatch(text, -1) {
+		if match[1] == "" && match[2] == "" {
+			t.Errorf("%s names %s without a number, or a name in quotes", name, match[0])
+		}
+	}
+	return found
+}
+
+// A document that a comment names is in the repository.
+func TestDocumentsThatCommentsName(t *testing.T) {
+	documents := map[string]bool{}
+	for _, pattern := range []string{"*.md", "docs/*.md", "server/bench/*.md"} {
+		found, err := filepath.Glob(filepath.Join(root, pattern))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, name := range found {
+			documents[filepath.Base(name)] = true
+		}
+	}
+	for _, name := range texts(t) {
+		if !strings.HasSuffix(name, ".go") {
+			continue
+		}
+		for _, found := range anyDocument.FindAllString(document(t, name), -1) {
+			if !documents[found] {
+				t.Errorf("%s names %s, which is not there", name, found)
+			}
+		}
+	}
+}
+
+// texts returns the names of all files that people write, but for the tests of this package, whose patterns look like
+// references.
+func texts(t *testing.T) (names []string) {
+	t.Helper()
+	kinds := []string{".go", ".md", ".yml", ".yaml", ".txt", ".txtar", ".ts", ".py", "Makefile", "Dockerfile"}
+	err := filepath.WalkDir(root, func(name string, entry fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		name, err = filepath.Rel(root, name)
+		switch {
+		case err != nil:
+			return err
+		case entry.IsDir() && (entry.Name() == "node_modules" || len(name) > 1 && strings.HasPrefix(name, ".") || name == "server/internal/docs"):
+			return fs.SkipDir
+		case !entry.IsDir() && slices.ContainsFunc(kinds, func(kind string) bool { return strings.HasSuffix(name, kind) }):
+			names = append(names, name)
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return names
+}

@@ -1,0 +1,152 @@
+package secretstore_test
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/keywright/keywright/server/internal/secretstore"
+)
+
+// Whatever way a file is replaced in, the secret before it counts for a second and no longer. (threats.md 78)
+func TestAFileThatIsReplacedCountsWithinASecond(t *testing.T) {
+	for _, way := range []struct {
+		name    string
+		replace func(t *testing.T, dir, value string)
+	}{
+		{"renamed into its place", func(t *testing.T, dir, value string) { write(t, filepath.Join(dir, "crm"), []byte(value), 0o600) }},
+		{"written in place, with the same size and time", func(t *testing.T, dir, value string) {
+			name := filepath.Join(dir, "crm")
+			before, err := os.Stat(name)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := os.WriteFile(name, []byte(value), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			if err := os.Chtimes(name, before.ModTime(), before.ModTime()); err != nil {
+				t.Fatal(err)
+			}
+		}},
+		{"removed and made again", func(t *testing.T, dir, value string) {
+			if err := os.Remove(filepath.Join(dir, "crm")); err != nil {
+				t.Fatal(err)
+			}
+			write(t, filepath.Join(dir, "crm"), []byte(value), 0o600)
+		}},
+		{"the link of Kubernetes leads elsewhere", mount},
+	} {
+		t.Run(way.name, func(t *testing.T) {
+			c, now, dir := &canaries{t: t}, newClock(), t.TempDir()
+			first, second := c.make(), c.make()
+			if way.name == "the link of Kubernetes leads elsewhere" {
+				mount(t, dir, first)
+			} else {
+				write(t, filepath.Join(dir, "crm"), []byte(first), 0o600)
+			}
+			store := secretstore.Dir(dir, now.time)
+			c.want(store, "crm", first)
+			way.replace(t, dir, second)
+			now.move(time.Second)
+			c.want(store, "crm", second)
+		})
+	}
+}
+
+// mount lays a secret out as Kubernetes does: crm is a link to ..data/crm, and ..data one to a directory, which is
+// replaced by renaming.
+func mount(t *testing.T, dir, value string) {
+	t.Helper()
+	version, err := os.MkdirTemp(dir, "..version")
+	if err != nil {
+		t.Fatal(err)
+	}
+	write(t, filepath.Join(version, "crm"), []byte(value), 0o600)
+	if err := os.Symlink(filepath.Base(version), filepath.Join(dir, "..data_tmp")); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Rename(filepath.Join(dir, "..data_tmp"), filepath.Join(dir, "..data")); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Symlink("..data/crm", filepath.Join(dir, "crm")); err != nil && !os.IsExist(err) {
+		t.Fatal(err)
+	}
+}
+
+func TestAFileIsReadOnceInASecond(t *testing.T) {
+	c, now, dir := &canaries{t: t}, newClock(), t.TempDir()
+	value := c.make()
+	write(t, filepath.Join(dir, "crm"), []byte(value), 0o600)
+	store := secretstore.Dir(dir, now.time)
+	c.want(store, "crm", value)
+	if err := os.Rename(dir, dir+".gone"); err != nil {
+		t.Fatal(err)
+	}
+	now.move(time.Second - 1)
+	c.want(store, "crm", value) // which is nowhere but in memory
+	now.move(1)
+	c.wantFailure(store, "crm", "the secrets directory cannot be opened")
+	if err := os.Rename(dir+".gone", dir); err != nil {
+		t.Fatal(err)
+	}
+	c.want(store, "crm", value)
+}
+
+// What is not there, cannot be read or is empty is looked for again at once.
+func TestAFileThatWasMissingCountsAtOnce(t *testing.T) {
+	c, now, dir := &canaries{t: t}, newClock(), t.TempDir()
+	name, value := filepath.Join(dir, "crm"), c.make()
+	store := secretstore.Dir(dir, now.time)
+	c.wantMissing(store, "crm", `there is no file "crm" in the secrets directory`)
+	write(t, name, nil, 0o600)
+	c.want(store, "crm", "")
+	write(t, name, []byte(" \n"), 0o600)
+	c.want(store, "crm", " ")
+	if err := os.Remove(name); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Mkdir(name, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	c.wantFailure(store, "crm", "not a regular file")
+	if err := os.Remove(name); err != nil {
+		t.Fatal(err)
+	}
+	write(t, name, []byte(value), 0o600)
+	c.want(store, "crm", value)
+	if err := os.Remove(name); err != nil {
+		t.Fatal(err)
+	}
+	now.move(time.Second)
+	c.wantMissing(store, "crm", `there is no file "crm" in the secrets directory`)
+}
+
+// To read many secrets takes time that grows with their number: the memory is not searched for each. (threats.md 79)
+func TestManySecretsCostNoMoreEach(t *testing.T) {
+	now := newClock()
+	var asked atomic.Int64
+	clock := func() time.Time {
+		asked.Add(1)
+		return now.time()
+	}
+	store, err := secretstore.Cached(storeFunc(func(_ context.Context, name string) (string, error) { return name, nil }), time.Second, clock)
+	if err != nil {
+		t.Fatal(err)
+	}
+	const many = 5000
+	for range 2 {
+		for i := range many {
+			if _, err := store.Secret(t.Context(), fmt.Sprint(i)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		now.move(2 * time.Second)
+	}
+	if n := asked.Load(); n > 2*many*10 { // each look at an answer asks the clock
+		t.Errorf("the clock was asked %d times for %d secrets", n, 2*many)
+	}
+}

@@ -1,0 +1,168 @@
+package secretstore_test
+
+import (
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/keywright/keywright/host"
+	"github.com/keywright/keywright/server/internal/secretstore"
+)
+
+func TestEachLoginReadsSecrets(t *testing.T) {
+	for _, tt := range []struct {
+		name   string
+		config func(f *fakeVault) secretstore.VaultConfig
+		login  string
+	}{
+		{"token", func(f *fakeVault) secretstore.VaultConfig {
+			return secretstore.VaultConfig{Token: f.token(0, false)}
+		}, lookup},
+		{"token that may not look itself up", func(f *fakeVault) secretstore.VaultConfig {
+			token := f.token(0, false)
+			f.tokens[token].silent = true
+			return secretstore.VaultConfig{Token: token}
+		}, lookup},
+		{"token file", func(f *fakeVault) secretstore.VaultConfig {
+			f.rewrite("token", f.token(0, false)+"\n")
+			return secretstore.VaultConfig{TokenFile: f.file("token")}
+		}, lookup},
+		{"AppRole", func(f *fakeVault) secretstore.VaultConfig {
+			return secretstore.VaultConfig{AppRole: f.appRole()}
+		}, appRoleLogin},
+		{"Kubernetes", func(f *fakeVault) secretstore.VaultConfig {
+			return secretstore.VaultConfig{Kubernetes: f.kubernetes()}
+		}, "POST auth/kubernetes/login"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			f := newFakeVault(t)
+			value := f.make()
+			f.put("crm-key", map[string]any{"value": value})
+			store := f.store(tt.config(f))
+			if len(f.requests) > 0 {
+				t.Errorf("before the first secret was asked for there was %q", f.requests)
+			}
+			f.want(store, "crm-key", value)
+			f.want(store, "crm-key", value)
+			f.wantMissing(store, "other", "vault has nothing at secret/data/other")
+			f.wantAsked(1, tt.login)
+		})
+	}
+}
+
+func TestWhereSecretsAre(t *testing.T) {
+	for _, tt := range []struct {
+		name   string
+		config secretstore.VaultConfig
+		path   string // with the mount
+		field  string
+	}{
+		{"below the mount", secretstore.VaultConfig{}, "secret/crm.key", "value"},
+		{"below a prefix", secretstore.VaultConfig{Prefix: "/apps/gateway/"}, "secret/apps/gateway/crm.key", "value"},
+		{"in a field of its own", secretstore.VaultConfig{Prefix: "apps", Field: "private key"}, "secret/apps/crm.key", "private key"},
+		{"fields of one path", secretstore.VaultConfig{Path: "apps/gateway"}, "secret/apps/gateway", "crm.key"},
+		{"in another mount", secretstore.VaultConfig{Mount: "team-a/kv"}, "team-a/kv/crm.key", "value"},
+		{"with characters that URLs escape", secretstore.VaultConfig{Prefix: "a b/ü/c?d#e%2f"}, "secret/a b/ü/c?d#e%2f/crm.key", "value"},
+		{"in a namespace", secretstore.VaultConfig{Namespace: "org/team"}, "secret/crm.key", "value"},
+		{"behind a proxy that has a path", secretstore.VaultConfig{Address: "/vault/"}, "secret/crm.key", "value"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			f := newFakeVault(t)
+			value := f.make()
+			f.namespace = tt.config.Namespace
+			f.mounts = append(f.mounts, "team-a/kv")
+			f.secrets[tt.path] = map[string]any{tt.field: value, "other": 7}
+			tt.config.AppRole = f.appRole()
+			if tt.config.Address != "" {
+				handler := f.server.Config.Handler
+				f.server.Config.Handler = http.StripPrefix("/vault", handler)
+				tt.config.Address = f.server.URL + tt.config.Address
+			}
+			f.want(f.store(tt.config), "crm.key", value)
+		})
+	}
+}
+
+func TestSecretsThatAreNotThere(t *testing.T) {
+	f := newFakeVault(t)
+	f.put("deleted", nil)
+	f.put("apps", map[string]any{"crm": f.make()})
+	f.put("number", map[string]any{"value": 7})
+	f.put("object", map[string]any{"value": map[string]any{"x": f.make()}})
+	f.put("null", map[string]any{"value": nil})
+	f.put("empty", map[string]any{"value": ""})
+	byName := f.store(secretstore.VaultConfig{AppRole: f.appRole()})
+	fields := f.store(secretstore.VaultConfig{AppRole: f.appRole(), Path: "apps"})
+	elsewhere := f.store(secretstore.VaultConfig{AppRole: f.appRole(), Mount: "kv"})
+
+	f.wantMissing(byName, "none", "vault has nothing at secret/data/none")
+	f.wantMissing(byName, "deleted", "vault has nothing at secret/data/deleted")
+	f.wantMissing(byName, "../apps", "is not a secret's name")
+	f.wantMissing(byName, "..", "is not a secret's name")
+	f.wantMissing(byName, "a/b", "is not a secret's name")
+	f.wantMissing(byName, "a?version=1", "is not a secret's name")
+	f.wantMissing(fields, "none", `vault has no field "none" at secret/data/apps`)
+	f.want(byName, "empty", "")
+
+	// What is there, but not as it should be, must not make another store's value count.
+	f.wantFailure(byName, "apps", `vault has no field "value" at secret/data/apps`)
+	f.wantFailure(byName, "number", `the field "value" at secret/data/number of vault is not text`)
+	f.wantFailure(byName, "object", "is not text")
+	f.wantFailure(byName, "null", "is not text")
+	f.wantFailure(elsewhere, "crm", "vault has no engine at kv/data/crm (404): check address, namespace and mount")
+}
+
+func TestFirstOfAsksTheNextStoreOnlyForWhatIsMissing(t *testing.T) {
+	f := newFakeVault(t)
+	value := f.make()
+	f.put("crm", map[string]any{"value": value})
+	both := host.FirstOf(f.store(secretstore.VaultConfig{AppRole: f.appRole()}), host.MapSecrets{"crm": "old", "other": "there"})
+	f.want(both, "crm", value)
+	f.want(both, "other", "there")
+	f.wantMissing(both, "none", "vault has nothing at secret/data/none, or")
+	f.server.CloseClientConnections()
+	f.server.Listener.Close()
+	f.server.CloseClientConnections()
+	f.wantFailure(both, "crm", "vault cannot be reached")
+	f.wantFailure(both, "other", "vault cannot be reached")
+}
+
+func TestAConfigurationIsCheckedAsAWhole(t *testing.T) {
+	c := &canaries{t: t}
+	password, token := c.word(), c.make()+"\r\nX-Other: 1"
+	c.hide(token)
+	for _, tt := range []struct {
+		name   string
+		config secretstore.VaultConfig
+		want   []string
+	}{
+		{"nothing", secretstore.VaultConfig{}, []string{"address: must be such as https://", "there must be one of token_file, approle and kubernetes"}},
+		{"http", secretstore.VaultConfig{Address: "http://vault.test", Token: "t"}, []string{"address: must be https, or --dev"}},
+		{"another scheme", secretstore.VaultConfig{Address: "unix://vault", Token: "t", AllowHTTP: true}, []string{`address: must be https, not "unix"`}},
+		{"password in the address", secretstore.VaultConfig{Address: "https://u:" + password + "@vault.test", Token: "t"}, []string{"address: must not have a user"}},
+		{"password in what is no address", secretstore.VaultConfig{Address: "https://u:" + password + "@vault.test:port", Token: "t"}, []string{"address: must be such as"}},
+		{"query", secretstore.VaultConfig{Address: "https://vault.test?x", Token: "t"}, []string{"address: must not have a user, query or fragment"}},
+		{"two logins", secretstore.VaultConfig{Address: "https://vault.test", Token: "t", TokenFile: "f"}, []string{"there must be one of"}},
+		{"token that is none", secretstore.VaultConfig{Address: "https://vault.test", Token: token}, []string{"token: has characters that no token has"}},
+		{"AppRole and Kubernetes without what they need", secretstore.VaultConfig{
+			Address: "https://vault.test", AppRole: &secretstore.VaultAppRole{}, Kubernetes: &secretstore.VaultKubernetes{},
+		}, []string{"approle: needs role_id and secret_id_file", "kubernetes: needs role", "there must be one of"}},
+		{"paths", secretstore.VaultConfig{
+			Address: "https://vault.test", Mount: "a/../b", Prefix: "a//b", Namespace: "a\nb", Kubernetes: &secretstore.VaultKubernetes{Role: "r", Mount: "."},
+		}, []string{`mount: "a/../b"`, `prefix: "a//b"`, `namespace: "a\\nb"`, `kubernetes.mount: "."`}},
+		{"both ways to find secrets", secretstore.VaultConfig{Address: "https://vault.test", Token: "t", Path: "a", Prefix: "b"}, []string{"path: is for secrets that are fields of one path"}},
+		{"time", secretstore.VaultConfig{Address: "https://vault.test", Token: "t", Timeout: -1}, []string{"timeout: is below 0"}},
+		{"CA file that is not there", secretstore.VaultConfig{Address: "https://vault.test", Token: "t", CAFile: "none.pem"}, []string{"ca_file: the file cannot be read"}},
+		{"CA file that is none", secretstore.VaultConfig{Address: "https://vault.test", Token: "t", CAFile: "vault_test.go"}, []string{"has no certificate in PEM"}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			_, err := secretstore.Vault(tt.config)
+			c.search(err)
+			for _, want := range tt.want {
+				if err == nil || !strings.Contains(err.Error(), want) {
+					t.Errorf("the error is %v, want it to say %q", err, want)
+				}
+			}
+		})
+	}
+}

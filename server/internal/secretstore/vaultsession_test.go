@@ -1,0 +1,353 @@
+package secretstore_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"os"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/keywright/keywright/host"
+	"github.com/keywright/keywright/server/internal/secretstore"
+)
+
+func TestATokenIsRenewedBeforeItEnds(t *testing.T) {
+	f := newFakeVault(t)
+	value := f.make()
+	f.put("crm", map[string]any{"value": value})
+	store := f.store(secretstore.VaultConfig{AppRole: f.appRole()})
+	f.want(store, "crm", value)
+	f.move(40*time.Minute - 1)
+	f.want(store, "crm", value)
+	f.wantAsked(0, renewal)
+	f.move(1)
+	f.want(store, "crm", value)
+	f.wantAsked(1, renewal)
+	for range 10 {
+		f.move(50 * time.Minute)
+		f.want(store, "crm", value)
+	}
+	f.wantAsked(11, renewal)
+	f.wantAsked(1, appRoleLogin)
+}
+
+func TestANewLoginWhenATokenCannotGoOn(t *testing.T) {
+	for _, tt := range []struct {
+		name             string
+		change           func(f *fakeVault)
+		idle             time.Duration // between two uses
+		logins, renewals int
+	}{
+		{"it is not renewable", func(f *fakeVault) { f.renewable = false }, 50 * time.Minute, 2, 0},
+		{"it has ended", func(*fakeVault) {}, 2 * time.Hour, 2, 0},
+		{"renewing gives little", func(f *fakeVault) { f.max = 70 * time.Minute }, 50 * time.Minute, 2, 1},
+		{"renewing is refused", func(f *fakeVault) {
+			f.trouble = func(w http.ResponseWriter, r *http.Request) bool {
+				if r.URL.Path != "/v1/auth/token/renew-self" {
+					return false
+				}
+				fail(w, http.StatusForbidden, "permission denied")
+				return true
+			}
+		}, 50 * time.Minute, 2, 1},
+		{"the clock was set back", func(*fakeVault) {}, -24 * time.Hour, 2, 0}, // threats.md 33
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			f := newFakeVault(t)
+			tt.change(f)
+			value := f.make()
+			f.put("crm", map[string]any{"value": value})
+			store := f.store(secretstore.VaultConfig{AppRole: f.appRole()})
+			f.want(store, "crm", value)
+			f.move(tt.idle)
+			f.want(store, "crm", value)
+			f.wantAsked(tt.logins, appRoleLogin)
+			f.wantAsked(tt.renewals, renewal)
+		})
+	}
+}
+
+// threats.md 33: what a server says of a token's time neither overflows nor makes it everlasting.
+func TestOddTimesOfTokens(t *testing.T) {
+	for seconds, logins := range map[string]int{"0": 1, "1": 3, "-5": 1, "10000000000": 1, "9223372036854775807": 1} {
+		t.Run(seconds, func(t *testing.T) {
+			f := newFakeVault(t)
+			value := f.make()
+			f.put("crm", map[string]any{"value": value})
+			token := f.token(0, true)
+			f.trouble = answerAt("/v1/auth/approle/login", `{"auth":{"client_token":"`+token+`","lease_duration":`+seconds+`,"renewable":true}}`)
+			store := f.store(secretstore.VaultConfig{AppRole: f.appRole()})
+			for range 3 {
+				f.want(store, "crm", value)
+				f.move(time.Minute)
+			}
+			f.wantAsked(logins, appRoleLogin)
+		})
+	}
+}
+
+// answerAt has one path answer with a text.
+func answerAt(path, text string) func(w http.ResponseWriter, r *http.Request) bool {
+	return func(w http.ResponseWriter, r *http.Request) bool {
+		if r.URL.Path == path {
+			fmt.Fprint(w, text)
+		}
+		return r.URL.Path == path
+	}
+}
+
+func TestATokenThatIsRevokedMidWayIsReplaced(t *testing.T) {
+	f := newFakeVault(t)
+	value := f.make()
+	f.put("crm", map[string]any{"value": value})
+	for name, store := range map[string]host.Secrets{
+		appRoleLogin:                 f.store(secretstore.VaultConfig{AppRole: f.appRole()}),
+		"POST auth/kubernetes/login": f.store(secretstore.VaultConfig{Kubernetes: f.kubernetes()}),
+	} {
+		f.want(store, "crm", value)
+		f.move(time.Minute)
+		f.revokeAll()
+		f.want(store, "crm", value)
+		f.wantAsked(2, name)
+	}
+}
+
+// A caller who may provoke 403s, because the policy does not allow a secret, does not provoke a login for each.
+func TestAPathThatThePolicyForbidsBringsFewLogins(t *testing.T) {
+	f := newFakeVault(t)
+	value := f.make()
+	f.put("crm", map[string]any{"value": value})
+	f.denied = "secret/data/other"
+	store := f.store(secretstore.VaultConfig{AppRole: f.appRole()})
+	f.want(store, "crm", value)
+	for range 100 {
+		f.wantFailure(store, "other", "vault refuses to read secret/data/other (403)")
+		f.want(store, "crm", value)
+		f.move(time.Second / 4)
+	}
+	f.wantAsked(3, appRoleLogin) // in 25 s
+}
+
+func TestALoginThatIsRefusedIsNotRepeatedAtOnce(t *testing.T) {
+	f := newFakeVault(t)
+	value := f.make()
+	f.put("crm", map[string]any{"value": value})
+	right := f.secretID
+	f.rewrite("secret_id", f.word())
+	store := f.store(secretstore.VaultConfig{AppRole: f.appRole()})
+	for range 40 {
+		f.wantFailure(store, "crm", "vault refuses the login at auth/approle/login: it answered 400: check role, credential and policy")
+		f.move(time.Second / 4)
+	}
+	f.wantAsked(1, appRoleLogin)
+	f.rewrite("secret_id", right)
+	f.want(store, "crm", value)
+}
+
+func TestCredentialFilesAreReadAtEachLogin(t *testing.T) {
+	f := newFakeVault(t)
+	value := f.make()
+	f.put("crm", map[string]any{"value": value})
+	role := f.store(secretstore.VaultConfig{AppRole: f.appRole()})
+	account := f.store(secretstore.VaultConfig{Kubernetes: f.kubernetes()})
+	f.want(role, "crm", value)
+	f.want(account, "crm", value)
+	f.with(func() { f.secretID, f.jwt = f.word(), f.word() })
+	f.rewrite("secret_id", f.secretID)
+	f.rewrite("jwt", f.jwt)
+	f.move(2 * time.Hour)
+	f.want(role, "crm", value)
+	f.want(account, "crm", value)
+
+	for content, want := range map[string]string{"": "is empty", " \n": "must have one token", "two words": "must have one token", "a\x00b": "must have one token"} {
+		f.rewrite("secret_id", content)
+		f.move(2 * time.Hour)
+		f.wantFailure(role, "crm", want)
+	}
+	f.rewrite("secret_id", f.secretID)
+	f.want(role, "crm", value)
+}
+
+func TestATokenFileThatChanges(t *testing.T) {
+	f := newFakeVault(t)
+	value := f.make()
+	f.put("crm", map[string]any{"value": value})
+	first, second, third := f.token(time.Hour, true), f.token(time.Hour, true), f.token(0, false)
+	f.rewrite("token", first)
+	store := f.store(secretstore.VaultConfig{TokenFile: f.file("token")})
+	f.want(store, "crm", value)
+
+	f.rewrite("token", second)
+	f.want(store, "crm", value) // the first is still good
+	f.with(func() { delete(f.tokens, first) })
+	f.want(store, "crm", value) // after a 403 the file counts at once
+
+	f.rewrite("token", third)
+	f.move(time.Second)
+	f.want(store, "crm", value)
+	f.with(func() { delete(f.tokens, second) })
+	f.wantAsked(3, lookup)
+
+	f.rewrite("token", "")
+	f.move(time.Second)
+	f.want(store, "crm", value) // the file is being written; the token that was there is good
+	f.revokeAll()
+	f.wantFailure(store, "crm", "the token must be valid")
+	f.rewrite("token", f.token(time.Hour, true))
+	f.want(store, "crm", value)
+}
+
+func TestATokenThatWasGivenIsRenewedWhileItIsInUse(t *testing.T) {
+	f := newFakeVault(t)
+	value := f.make()
+	f.put("crm", map[string]any{"value": value})
+	store := f.store(secretstore.VaultConfig{Token: f.token(time.Hour, true)})
+	for range 5 {
+		f.want(store, "crm", value)
+		f.move(45 * time.Minute)
+	}
+	f.wantAsked(4, renewal)
+	f.move(time.Hour)
+	f.wantFailure(store, "crm", "the token must be valid")
+}
+
+func TestWhenRenewingFailsTheTokenIsUsedToItsEnd(t *testing.T) {
+	f := newFakeVault(t)
+	value := f.make()
+	f.put("crm", map[string]any{"value": value})
+	store := f.store(secretstore.VaultConfig{AppRole: f.appRole()})
+	f.want(store, "crm", value)
+	f.with(func() {
+		f.trouble = func(w http.ResponseWriter, r *http.Request) bool {
+			if r.Method == http.MethodPost {
+				fail(w, http.StatusInternalServerError, "internal error")
+			}
+			return r.Method == http.MethodPost
+		}
+	})
+	f.move(45 * time.Minute)
+	for range 8 {
+		f.want(store, "crm", value)
+		f.move(time.Second)
+	}
+	f.wantAsked(1, renewal) // and again after a while, not with each secret
+	f.move(30 * time.Second)
+	f.want(store, "crm", value)
+	f.wantAsked(2, renewal)
+	f.with(func() { f.trouble = nil })
+	f.move(30 * time.Second)
+	f.want(store, "crm", value)
+	f.move(35 * time.Minute)
+	f.want(store, "crm", value)
+	f.wantAsked(1+2, appRoleLogin)
+}
+
+// threats.md 30, 31
+func TestManyAtOnceAreOneLogin(t *testing.T) {
+	f := newFakeVault(t)
+	value := f.make()
+	f.put("crm", map[string]any{"value": value})
+	store := f.store(secretstore.VaultConfig{AppRole: f.appRole()})
+	gone, leave := context.WithCancel(t.Context())
+	begun, release := make(chan struct{}), make(chan struct{})
+	f.trouble = func(_ http.ResponseWriter, r *http.Request) bool {
+		if r.URL.Path == "/v1/auth/approle/login" {
+			f.state.Unlock()
+			close(begun)
+			<-release
+			f.state.Lock()
+		}
+		return false
+	}
+	first := make(chan error, 1)
+	go func() {
+		_, err := store.Secret(gone, "crm")
+		first <- err
+	}()
+	<-begun
+	leave()
+	if err := <-first; !errors.Is(err, context.Canceled) || errors.Is(err, host.ErrSecretNotFound) {
+		t.Errorf("who went away got %v", err)
+	}
+	var wg sync.WaitGroup
+	for range 50 {
+		wg.Go(func() {
+			got, err := store.Secret(t.Context(), "crm")
+			f.search(err)
+			if got != value || err != nil {
+				t.Errorf("the secret is %q, %v", got, err)
+			}
+		})
+	}
+	close(release)
+	wg.Wait()
+	f.wantAsked(1, appRoleLogin)
+
+	f.with(func() { f.trouble = nil })
+	f.move(45 * time.Minute)
+	for range 50 {
+		wg.Go(func() { f.want(store, "crm", value) })
+	}
+	wg.Wait()
+	f.wantAsked(1, renewal)
+	f.revokeAll()
+	for range 50 {
+		wg.Go(func() { f.want(store, "crm", value) })
+	}
+	wg.Wait()
+	f.wantAsked(2, appRoleLogin)
+}
+
+func TestRotationInVaultIsSeenWithinTheTTL(t *testing.T) {
+	f := newFakeVault(t)
+	first, second := f.make(), f.make()
+	f.put("crm", map[string]any{"value": first})
+	store := newCached(t, f.store(secretstore.VaultConfig{AppRole: f.appRole()}), 5*time.Second, f.time)
+	f.want(store, "crm", first)
+	f.put("crm", map[string]any{"value": second})
+	f.move(5*time.Second - 1)
+	f.want(store, "crm", first)
+	f.wantAsked(1, "GET secret/data/crm")
+	f.move(1)
+	f.want(store, "crm", second)
+	f.put("crm", nil) // deleted
+	f.move(5 * time.Second)
+	f.wantMissing(store, "crm", "vault has nothing at")
+}
+
+// threats.md 77: a credential that everybody on the machine may read is not used, as the identity of an age file is not.
+func TestCredentialFilesAreNotOpenToOthers_threats_77(t *testing.T) {
+	f := newFakeVault(t)
+	value := f.make()
+	f.put("crm", map[string]any{"value": value})
+	f.rewrite("token", f.token(0, true))
+	for name, config := range map[string]secretstore.VaultConfig{"token": {TokenFile: f.file("token")}, "secret_id": {AppRole: f.appRole()}} {
+		for mode, open := range map[os.FileMode]bool{0o600: false, 0o640: false, 0o400: false, 0o644: true, 0o660: true, 0o604: true} {
+			if err := os.Chmod(f.file(name), mode); err != nil {
+				t.Fatal(err)
+			}
+			if store := f.store(config); open {
+				f.wantFailure(store, "crm", "is open to others")
+			} else {
+				f.want(store, "crm", value)
+			}
+		}
+	}
+}
+
+// Of two whose tokens are not the same, the one who was refused with the newer token does not get that token again.
+func TestWhoIsRefusedGetsAnotherToken(t *testing.T) {
+	f := newFakeVault(t)
+	synctest.Test(t, func(t *testing.T) {
+		f.t = t
+		store := f.store(secretstore.VaultConfig{AppRole: f.appRole(), Transport: &inMemory{server: f}})
+		got := secretstore.Refused(t.Context(), store, "older", "newer")
+		if got[0] == "" || got[0] == "older" || got[1] == "" || got[1] == "newer" {
+			t.Errorf("they got %q", got)
+		}
+	})
+}

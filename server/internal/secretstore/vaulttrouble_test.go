@@ -1,0 +1,300 @@
+package secretstore_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/keywright/keywright/host"
+	"github.com/keywright/keywright/server/internal/secretstore"
+)
+
+// echo returns the text that a hostile server could send back: the token, the body of the login.
+func echo(r *http.Request) string {
+	body, _ := io.ReadAll(r.Body)
+	return r.Header.Get("X-Vault-Token") + " " + string(body)
+}
+
+// hijack sends bytes that are no answer of net/http's.
+func hijack(w http.ResponseWriter, text string) {
+	conn, _, err := w.(http.Hijacker).Hijack()
+	if err != nil {
+		return
+	}
+	_, _ = io.WriteString(conn, text)
+	_ = conn.Close()
+}
+
+// threats.md 32, 34: whatever the server answers, to the login or to the read, is an error without what it says, within
+// limits; and the next secret after the trouble is had.
+func TestTroubleWithTheServer(t *testing.T) {
+	for _, tt := range []struct {
+		name    string
+		trouble func(w http.ResponseWriter, r *http.Request)
+		want    string
+	}{
+		{"sealed", func(w http.ResponseWriter, r *http.Request) {
+			fail(w, http.StatusServiceUnavailable, "Vault is sealed "+echo(r))
+		}, "it answered 503: it is sealed, or down for maintenance"},
+		{"internal error", func(w http.ResponseWriter, r *http.Request) {
+			fail(w, http.StatusInternalServerError, echo(r))
+		}, "it answered 500"},
+		{"too many requests", func(w http.ResponseWriter, r *http.Request) {
+			fail(w, http.StatusTooManyRequests, echo(r))
+		}, "it answered 429: it is a standby, or has had too many requests"},
+		{"nothing with 200", func(http.ResponseWriter, *http.Request) {}, "not as its API has it"},
+		{"nothing with 204", func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNoContent) }, "it answered 204"},
+		{"HTML", func(w http.ResponseWriter, r *http.Request) { fmt.Fprint(w, "<html>", echo(r)) }, "does the address lead to Vault or OpenBao?"},
+		{"a name that is there twice", func(w http.ResponseWriter, _ *http.Request) {
+			fmt.Fprint(w, `{"auth":{"client_token":"a","client_token":"b"},"data":{"data":{"value":"a","value":"b"}}}`)
+		}, "not as its API has it"},
+		{"other types", func(w http.ResponseWriter, r *http.Request) {
+			fmt.Fprintf(w, `{"auth":[%q],"data":[%q]}`, echo(r), echo(r))
+		}, "not as its API has it"},
+		{"no end of it", func(w http.ResponseWriter, _ *http.Request) {
+			for err := error(nil); err == nil; {
+				_, err = io.WriteString(w, strings.Repeat("x", 1<<10))
+			}
+		}, "more than 2097152 bytes"},
+		{"no HTTP", func(w http.ResponseWriter, r *http.Request) { hijack(w, echo(r)+"\r\n\r\n") }, "does not speak HTTP as it should"},
+		{"a status that is none", func(w http.ResponseWriter, r *http.Request) { hijack(w, "HTTP/1.1 "+echo(r)+"\r\n\r\n") }, "does not speak HTTP as it should"},
+		{"a header that is none", func(w http.ResponseWriter, r *http.Request) {
+			hijack(w, "HTTP/1.1 200 OK\r\n"+echo(r)+"\r\n\r\n")
+		}, "does not speak HTTP as it should"},
+		{"a header without end", func(w http.ResponseWriter, _ *http.Request) {
+			hijack(w, "HTTP/1.1 200 OK\r\nX: "+strings.Repeat("x", 1<<20)+"\r\n\r\n")
+		}, "vault cannot be reached"},
+		{"half an answer", func(w http.ResponseWriter, _ *http.Request) {
+			hijack(w, "HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\n{\"data\"")
+		}, "the connection was closed"},
+		{"no answer", func(w http.ResponseWriter, _ *http.Request) { hijack(w, "") }, "the connection was closed"},
+	} {
+		for _, when := range []string{"at the login", "at the read"} {
+			t.Run(tt.name+" "+when, func(t *testing.T) {
+				f := newFakeVault(t)
+				value := f.make()
+				f.put("crm", map[string]any{"value": value})
+				store := f.store(secretstore.VaultConfig{AppRole: f.appRole()})
+				if when == "at the read" {
+					f.want(store, "crm", value)
+				}
+				f.with(func() {
+					f.trouble = func(w http.ResponseWriter, r *http.Request) bool {
+						tt.trouble(w, r)
+						return true
+					}
+				})
+				f.wantFailure(store, "crm", tt.want)
+				f.with(func() { f.trouble = nil })
+				f.want(store, "crm", value)
+			})
+		}
+	}
+}
+
+// threats.md 24: a redirect gets neither the token nor the credential of the login.
+func TestRedirectsAreNotFollowed(t *testing.T) {
+	var elsewhere atomic.Int32
+	other := httptest.NewTLSServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { elsewhere.Add(1) }))
+	t.Cleanup(other.Close)
+	for _, status := range []int{301, 302, 303, 307, 308} {
+		for _, when := range []string{"login", "read"} {
+			t.Run(fmt.Sprint(status, " at the ", when), func(t *testing.T) {
+				f := newFakeVault(t)
+				value := f.make()
+				f.put("crm", map[string]any{"value": value})
+				store := f.store(secretstore.VaultConfig{AppRole: f.appRole()})
+				if when == "read" {
+					f.want(store, "crm", value)
+				}
+				f.with(func() {
+					f.trouble = func(w http.ResponseWriter, r *http.Request) bool {
+						to := other.URL
+						if r.URL.Query().Has("again") { // to itself, it would be asked again
+							elsewhere.Add(1)
+						} else if status%2 == 0 {
+							to = "?again"
+						}
+						http.Redirect(w, r, to, status)
+						return true
+					}
+				})
+				f.wantFailure(store, "crm", fmt.Sprintf("it answered %d, a redirect, which is not followed", status))
+				if n := elsewhere.Load(); n > 0 {
+					t.Errorf("%d requests followed", n)
+				}
+			})
+		}
+	}
+}
+
+// inMemory is a transport to a server without a network, so that time can be the test's. Its trouble is answered instead,
+// when there is any.
+type inMemory struct {
+	server  http.Handler
+	trouble func(*http.Request) (*http.Response, error)
+}
+
+func (m *inMemory) RoundTrip(r *http.Request) (*http.Response, error) {
+	if m.trouble != nil {
+		return m.trouble(r)
+	}
+	received := httptest.NewRequestWithContext(r.Context(), r.Method, r.URL.String(), r.Body)
+	received.Header = r.Header
+	answer := httptest.NewRecorder()
+	m.server.ServeHTTP(answer, received)
+	return answer.Result(), nil
+}
+
+// drip is a body with a byte each second for as long as its request lasts.
+type drip struct{ ctx context.Context }
+
+func (d drip) Read(p []byte) (int, error) {
+	select {
+	case <-d.ctx.Done():
+		return 0, d.ctx.Err()
+	case <-time.After(time.Second):
+		return copy(p[:1], " "), nil
+	}
+}
+
+func TestAServerThatDoesNotAnswerIsGivenUp(t *testing.T) {
+	for _, tt := range []struct {
+		name    string
+		trouble func(r *http.Request) (*http.Response, error)
+	}{
+		{"silent", func(r *http.Request) (*http.Response, error) {
+			<-r.Context().Done()
+			return nil, r.Context().Err()
+		}},
+		{"a drop at a time", func(r *http.Request) (*http.Response, error) {
+			return &http.Response{StatusCode: http.StatusOK, Header: http.Header{}, Body: io.NopCloser(drip{r.Context()}), Request: r}, nil
+		}},
+	} {
+		for _, when := range []string{"at the login", "at the read"} {
+			t.Run(tt.name+" "+when, func(t *testing.T) {
+				f := newFakeVault(t)
+				value := f.make()
+				f.put("crm", map[string]any{"value": value})
+				synctest.Test(t, func(t *testing.T) {
+					f.t = t
+					const timeout = 10 * time.Second
+					server := &inMemory{server: f}
+					store := f.store(secretstore.VaultConfig{AppRole: f.appRole(), Timeout: timeout, Transport: server})
+					if when == "at the read" {
+						f.want(store, "crm", value)
+					}
+					server.trouble = tt.trouble
+					begin := time.Now()
+					_, err := store.Secret(t.Context(), "crm")
+					f.search(err)
+					if !errors.Is(err, context.DeadlineExceeded) || errors.Is(err, host.ErrSecretNotFound) {
+						t.Errorf("the error is %v", err)
+					}
+					if took := time.Since(begin); took > timeout {
+						t.Errorf("it took %s", took)
+					}
+					ctx, cancel := context.WithCancelCause(t.Context())
+					errGone := errors.New("the browser has gone")
+					cancel(errGone)
+					_, err = store.Secret(ctx, "crm")
+					if !errors.Is(err, errGone) {
+						t.Errorf("who has gone gets %v", err)
+					}
+					synctest.Wait()
+					server.trouble = nil
+					f.want(store, "crm", value)
+				})
+			})
+		}
+	}
+}
+
+// threats.md 28
+func TestOnlyATrustedServerIsToldAnything(t *testing.T) {
+	plain := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
+	t.Cleanup(plain.Close)
+	closed, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = closed.Close()
+	for _, tt := range []struct {
+		name, address, ca, want string
+	}{
+		{"an authority that is not known", "", "system", "its certificate is signed by an unknown authority, give ca_file"},
+		{"another name", "localhost", "ca.pem", "its certificate is for another name"},
+		{"no TLS", strings.Replace(plain.URL, "http:", "https:", 1), "ca.pem", "does not speak TLS"},
+		{"nobody there", "https://" + closed.Addr().String(), "ca.pem", "connection refused"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			f := newFakeVault(t)
+			f.put("crm", map[string]any{"value": f.make()})
+			c := secretstore.VaultConfig{Address: given(tt.address, f.server.URL), AppRole: f.appRole(), CAFile: f.file("ca.pem"), Clock: f.time}
+			if tt.ca == "system" {
+				c.CAFile = ""
+			}
+			if tt.address == "localhost" { // a name that is looked up nowhere else, and is not in the certificate
+				c.Address = strings.Replace(f.server.URL, "127.0.0.1", "localhost", 1)
+			}
+			store, err := secretstore.Vault(c)
+			if err != nil {
+				t.Fatal(err)
+			}
+			f.wantFailure(store, "crm", tt.want)
+			if len(f.requests) > 0 {
+				t.Errorf("it was asked %q", f.requests)
+			}
+		})
+	}
+}
+
+func given(text, otherwise string) string {
+	if text == "" {
+		return otherwise
+	}
+	return text
+}
+
+func TestPlainHTTPWhenItIsAllowed(t *testing.T) {
+	f := newFakeVault(t)
+	value := f.make()
+	f.put("crm", map[string]any{"value": value})
+	plain := httptest.NewServer(f)
+	t.Cleanup(plain.Close)
+	f.want(f.store(secretstore.VaultConfig{Address: plain.URL, AllowHTTP: true, Token: f.token(0, false)}), "crm", value)
+}
+
+type roundTripper func(*http.Request) (*http.Response, error)
+
+func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
+
+func TestATransportOfTheCallers(t *testing.T) {
+	f := newFakeVault(t)
+	value := f.make()
+	f.put("crm", map[string]any{"value": value})
+	var calls int
+	transport := roundTripper(func(r *http.Request) (*http.Response, error) {
+		calls++
+		if calls > 2 {
+			return nil, errors.New("failed with " + r.Header.Get("X-Vault-Token"))
+		}
+		return f.server.Client().Transport.RoundTrip(r)
+	})
+	store := f.store(secretstore.VaultConfig{Transport: transport, AppRole: f.appRole()})
+	f.want(store, "crm", value)
+	f.wantFailure(store, "crm", "does not speak HTTP as it should")
+	_, err := secretstore.Vault(secretstore.VaultConfig{Address: "https://vault.test", Token: "t", Transport: transport, CAFile: f.file("ca.pem")})
+	if err == nil || !strings.Contains(err.Error(), "ca_file: is for the store's own transport") {
+		t.Errorf("the error is %v", err)
+	}
+}

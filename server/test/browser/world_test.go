@@ -1,0 +1,257 @@
+// Package browser holds the gateway to what a browser does with it. All parts are real: the gateway runs from a file, the
+// authorization server is ory/fosite, the API verifies what it gets, and pages of several origins call the gateway in
+// Debian's chromium.
+package browser
+
+import (
+	"bytes"
+	"context"
+	"crypto"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/base64"
+	"encoding/json"
+	"encoding/pem"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/golang-jwt/jwt/v5"
+
+	"github.com/keywright/keywright/host"
+	"github.com/keywright/keywright/server/internal/connectors"
+	"github.com/keywright/keywright/server/internal/daemon"
+	"github.com/keywright/keywright/test/fosite/server"
+)
+
+// Credentials have characters that base64 and URLs write in another way.
+const (
+	headerKey    = "header/key+Ts0vZqk8=~Wd"
+	queryKey     = "query/key+Jw4eBn7=~Rm"
+	clientSecret = "client/secret+Hy2dXc9=~Pl"
+
+	ann, bea = "ann@example.com", "bea@example.com"
+	issuer   = "https://login.example.com"
+)
+
+// paths are those of the API, and the connectors.
+var paths = []string{"header", "query", "token", "jwt", "assertion"}
+
+// definitions is the file. Each connector says in X-User-Email who its user is.
+const definitions = `gateway:
+  origins: ["APP"]
+  user: {type: jwt, jwt: {cookie: session, bearer: true, jwks_file: sessions.json, issuer: ISSUER, audiences: gateway}}
+connectors:
+  - name: header
+    url: API/header
+    auth: {type: api_key, config: {key: X-Api-Key, value: "{{ get_secret('header-key') }}", in: header}}
+  - name: query
+    url: API/query
+    auth: {type: api_key, config: {key: api_key, value: "{{ get_secret('query-key') }}", in: query}}
+  - name: token
+    url: API/token
+    auth:
+      type: oauth_client_credentials
+      config: {client_id: gateway, client_secret: "{{ get_secret('client-secret') }}", token_url: API/oauth/token, scope: read}
+  - name: jwt
+    url: API/jwt
+    auth:
+      type: jwt
+      config:
+        private_key: "{{ get_secret('jwt-key') }}"
+        algorithm: ES256
+        claims: {sub: "{{ user.email }}", aud: api, exp: "{{ now(120) }}", jti: "{{ uuid() }}"}
+  - name: assertion
+    url: API/assertion
+    auth:
+      type: oauth_jwt_bearer
+      config:
+        client_id: gateway
+        private_key: "{{ get_secret('assertion-key') }}"
+        token_url: API/oauth/token
+        subject: "{{ user.email }}"
+        audience: TOKEN
+        algorithm: ES256
+        additional_claims: {jti: "{{ uuid() }}"}
+`
+
+// world is a gateway that runs, what is behind it, and the sites that pages come from.
+type world struct {
+	t       *testing.T
+	auth    *server.Server
+	api     *api
+	gateway string // http://127.0.0.1:port
+	port    string // of the sites
+	app     string // the origin that may call, of another site than the gateway
+
+	sessionKey *ecdsa.PrivateKey
+	log        *log
+}
+
+func newWorld(t *testing.T) *world {
+	t.Helper()
+	w := &world{t: t, auth: server.New(t), sessionKey: newKey(t), log: &log{}}
+	jwtKey, assertionKey := newKey(t), newKey(t)
+	w.auth.RegisterClient(t, "gateway", clientSecret, "read")
+	for _, user := range []string{ann, bea} {
+		w.auth.RegisterKey("gateway", user, "", assertionKey.Public())
+	}
+	w.api = newAPI(t, w.auth, &jwtKey.PublicKey)
+	w.sites()
+	secrets := host.MapSecrets{
+		"header-key": headerKey, "query-key": queryKey, "client-secret": clientSecret,
+		"jwt-key": text(t, jwtKey), "assertion-key": text(t, assertionKey),
+	}
+	w.api.isSecret(headerKey, queryKey, clientSecret)
+	for _, key := range []crypto.PrivateKey{jwtKey, assertionKey} {
+		w.api.isSecret(strings.Split(text(t, key), "\n")[1]) // the text's first line
+	}
+	w.run(w.file(), secrets)
+	return w
+}
+
+func newKey(t *testing.T) *ecdsa.PrivateKey {
+	t.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return key
+}
+
+// text is a key as PEM.
+func text(t *testing.T, key crypto.PrivateKey) string {
+	t.Helper()
+	der, err := x509.MarshalPKCS8PrivateKey(key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: der}))
+}
+
+// sites serves pages, under each name of the loopback: localhost and 127.0.0.1 are different sites to a browser. A page is
+// empty, but for what /page?html= gives; /elsewhere?to= redirects.
+func (w *world) sites() {
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /page", func(rw http.ResponseWriter, r *http.Request) {
+		rw.Header().Set("Content-Type", "text/html; charset=utf-8")
+		_, _ = fmt.Fprintf(rw, `<!doctype html><link rel="icon" href="data:,"><title>page</title><pre id="out"></pre>%s`, r.FormValue("html"))
+	})
+	mux.HandleFunc("GET /elsewhere", func(rw http.ResponseWriter, r *http.Request) {
+		http.Redirect(rw, r, r.FormValue("to"), http.StatusFound)
+	})
+	s := httptest.NewServer(mux)
+	w.t.Cleanup(s.Close)
+	_, port, err := net.SplitHostPort(s.Listener.Addr().String())
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	w.port, w.app = port, "http://localhost:"+port
+}
+
+// file writes the gateway's configuration.
+func (w *world) file() string {
+	dir := w.t.TempDir()
+	point, err := w.sessionKey.PublicKey.Bytes() // 4, x, y
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	keys, err := json.Marshal(map[string]any{"keys": []any{map[string]string{
+		"kty": "EC", "crv": "P-256", "use": "sig", "kid": "1",
+		"x": base64.RawURLEncoding.EncodeToString(point[1:33]), "y": base64.RawURLEncoding.EncodeToString(point[33:]),
+	}}})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	named := strings.NewReplacer("API", w.api.URL, "APP", w.app, "TOKEN", w.auth.TokenURL, "ISSUER", issuer)
+	var content strings.Builder
+	for line := range strings.Lines(named.Replace(definitions)) {
+		content.WriteString(line)
+		if strings.HasPrefix(line, "  - name:") {
+			content.WriteString("    method: [GET, POST]\n    paths: [/echo/*]\n    headers: [{name: X-User-Email, value: \"{{ user.email }}\"}]\n")
+		}
+	}
+	for name, content := range map[string]string{"sessions.json": string(keys), "connectors.yaml": content.String()} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(content), 0o600); err != nil {
+			w.t.Fatal(err)
+		}
+	}
+	return filepath.Join(dir, "connectors.yaml")
+}
+
+// run runs the gateway until the test ends.
+func (w *world) run(file string, secrets host.Secrets) {
+	t := w.t
+	ctx, cancel := context.WithCancel(context.Background())
+	started, ended := make(chan struct{}), make(chan error, 1)
+	go func() {
+		ended <- daemon.Run(ctx, daemon.Config{
+			File: file, Listen: "127.0.0.1:0", Admin: "127.0.0.1:0",
+			Logger: slog.New(slog.NewJSONHandler(w.log, &slog.HandlerOptions{Level: slog.LevelDebug})),
+			Options: connectors.Options{Host: host.Config{
+				Secrets: secrets, Egress: host.Egress{AllowPrivate: true, TLS: &tls.Config{RootCAs: w.auth.Roots}},
+			}},
+			Started: func(callers, _ string) {
+				w.gateway = callers
+				close(started)
+			},
+		})
+	}()
+	select {
+	case <-started:
+	case err := <-ended:
+		cancel()
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		cancel()
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+		for _, found := range w.leaks(w.log.String()) {
+			t.Errorf("the gateway's log holds %s", found)
+		}
+	})
+}
+
+// session is a token of the users' own login.
+func (w *world) session(email string) string {
+	token := jwt.NewWithClaims(jwt.SigningMethodES256, jwt.MapClaims{
+		"iss": issuer, "aud": "gateway", "sub": email, "email": email, "email_verified": true, "exp": time.Now().Add(time.Hour).Unix(),
+	})
+	token.Header["kid"] = "1"
+	signed, err := token.SignedString(w.sessionKey)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return signed
+}
+
+// log holds the log of the gateway.
+type log struct {
+	mu   sync.Mutex
+	text bytes.Buffer
+}
+
+func (l *log) Write(line []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.Write(line)
+}
+
+func (l *log) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.String()
+}

@@ -1,0 +1,277 @@
+// Package faults shows what the gateway does while what it depends on is slow, broken, or gone.
+package faults
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	toxiproxy "github.com/Shopify/toxiproxy/v2"
+	"github.com/rs/zerolog"
+
+	"github.com/keywright/keywright/host"
+	"github.com/keywright/keywright/server/internal/connectors"
+	"github.com/keywright/keywright/server/internal/daemon"
+)
+
+const (
+	secret = "s3cr3t-of-the-client-0123456789"
+	token  = "t0ken-of-the-api-0123456789"
+	// timeout is of the definitions, and of the store of secrets. Toxics take a minute, so that what is late is told from
+	// what is slow because the machine is busy.
+	timeout = 500 * time.Millisecond
+	slack   = 10 * time.Second
+)
+
+// backend is a server that the gateway depends on, behind a proxy that can be made to fail.
+type backend struct {
+	t       *testing.T
+	proxy   *toxiproxy.Proxy
+	url     string // through the proxy
+	garbage atomic.Bool
+	asked   atomic.Int64
+}
+
+func newBackend(t *testing.T, handler http.HandlerFunc) *backend {
+	t.Helper()
+	b := &backend{t: t}
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		b.asked.Add(1)
+		if !b.garbage.Load() {
+			handler(w, r)
+			return
+		}
+		conn, _, err := http.NewResponseController(w).Hijack()
+		if err == nil {
+			_, _ = io.WriteString(conn, "SSH-2.0-OpenSSH_9.9\r\n"+strings.Repeat("\x00\xff", 500))
+			_ = conn.Close()
+		}
+	}))
+	t.Cleanup(server.Close)
+	b.proxy = toxiproxy.NewProxy(toxiproxy.NewServer(toxiproxy.NewMetricsContainer(nil), zerolog.Nop()), "backend", "127.0.0.1:0", server.Listener.Addr().String())
+	if err := b.proxy.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(b.proxy.Stop)
+	b.url = "http://" + b.proxy.Listen
+	return b
+}
+
+// fault is one way to fail.
+type fault struct {
+	name    string
+	toxic   string // of what the backend sends, as toxiproxy has it
+	garbage bool
+	down    bool
+	late    bool // it is only time that tells
+}
+
+var faults = []fault{
+	{name: "slow", toxic: `{"type":"latency","attributes":{"latency":60000}}`, late: true},
+	{name: "silent", toxic: `{"type":"timeout","attributes":{"timeout":0}}`, late: true},
+	{name: "trickling", toxic: `{"type":"slicer","attributes":{"average_size":1,"size_variation":0,"delay":200000}}`, late: true},
+	{name: "cut before the header", toxic: `{"type":"limit_data","attributes":{"bytes":0}}`},
+	{name: "cut in the header", toxic: `{"type":"limit_data","attributes":{"bytes":30}}`},
+	{name: "cut in the body", toxic: `{"type":"limit_data","attributes":{"bytes":2000}}`},
+	{name: "reset", toxic: `{"type":"reset_peer","attributes":{"timeout":0}}`},
+	{name: "garbage", garbage: true},
+	{name: "down", down: true},
+}
+
+// fail has the backend fail until it is mended.
+func (b *backend) fail(f fault) (mend func()) {
+	b.t.Helper()
+	b.garbage.Store(f.garbage)
+	switch {
+	case f.down:
+		b.proxy.Stop()
+	case f.toxic != "":
+		toxic := strings.Replace(f.toxic, "{", `{"name":"fault","stream":"downstream",`, 1)
+		if _, err := b.proxy.Toxics.AddToxicJson(strings.NewReader(toxic)); err != nil {
+			b.t.Fatal(err)
+		}
+	}
+	return func() {
+		b.t.Helper()
+		b.garbage.Store(false)
+		switch {
+		case f.down:
+			if err := b.proxy.Start(); err != nil {
+				b.t.Fatal(err)
+			}
+		case f.toxic != "":
+			if err := b.proxy.Toxics.RemoveToxic(context.Background(), "fault"); err != nil {
+				b.t.Fatal(err)
+			}
+		}
+	}
+}
+
+// world is a gateway that runs from a file, with an API and a token endpoint.
+type world struct {
+	t               *testing.T
+	api, login      *backend
+	callers         string
+	unauthenticated atomic.Int64 // requests that the API received
+
+	mu  sync.Mutex
+	log bytes.Buffer
+}
+
+// Write is the log.
+func (w *world) Write(line []byte) (int, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.log.Write(line)
+}
+
+// body is long enough to be cut.
+var body = strings.Repeat("0123456789", 1000)
+
+// codeCache is shared, so that the plugins are compiled once.
+var codeCache = sync.OnceValues(func() (string, error) { return os.MkdirTemp("", "keywright-faults") })
+
+func TestMain(m *testing.M) {
+	code := m.Run()
+	if dir, err := codeCache(); err == nil {
+		_ = os.RemoveAll(dir)
+	}
+	os.Exit(code)
+}
+
+// newWorld runs a file, in which API and LOGIN are URLs.
+func newWorld(t *testing.T, text string, secrets host.Secrets) *world {
+	t.Helper()
+	w := &world{t: t}
+	w.api = newBackend(t, func(rw http.ResponseWriter, r *http.Request) {
+		if r.Header.Get("Authorization") != "Bearer "+token && r.Header.Get("X-Key") != secret {
+			w.unauthenticated.Add(1)
+		}
+		if r.URL.Path != "/v1/long" {
+			rw.Header().Set("Content-Length", strconv.Itoa(len(body)))
+			_, _ = io.WriteString(rw, body)
+			return
+		}
+		_, _ = io.WriteString(rw, strings.Repeat(body, 20))
+		_ = http.NewResponseController(rw).Flush()
+		<-r.Context().Done() // and nothing more
+	})
+	w.login = newBackend(t, func(rw http.ResponseWriter, r *http.Request) {
+		if r.FormValue("client_secret") != secret {
+			rw.WriteHeader(http.StatusUnauthorized)
+			return
+		}
+		rw.Header().Set("Content-Type", "application/json")
+		_, _ = fmt.Fprintf(rw, `{"access_token":%q,"token_type":"Bearer","expires_in":3600%s}`, token, strings.Repeat(" ", 5000))
+	})
+	dir := t.TempDir()
+	file := filepath.Join(dir, "connectors.yaml")
+	text = strings.NewReplacer("API", w.api.url, "LOGIN", w.login.url, "TIMEOUT", timeout.String()).Replace(text)
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	cache, err := codeCache()
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	started, ended := make(chan string, 1), make(chan error, 1)
+	go func() {
+		ended <- daemon.Run(ctx, daemon.Config{
+			File: file, Listen: "127.0.0.1:0", Admin: "127.0.0.1:0", Logger: slog.New(slog.NewJSONHandler(w, nil)),
+			Options: connectors.Options{Host: host.Config{Secrets: secrets, CodeCache: cache, Egress: host.Egress{AllowHTTP: true, AllowPrivate: true}}},
+			Started: func(callers, _ string) { started <- callers },
+		})
+	}()
+	select {
+	case w.callers = <-started:
+	case err := <-ended:
+		cancel()
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		cancel()
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		if n := w.unauthenticated.Load(); n > 0 {
+			t.Errorf("the API received %d requests that were not authenticated", n)
+		}
+		if log := w.log.String(); strings.Contains(log, secret) || strings.Contains(log, token) {
+			t.Error("the log holds a credential")
+		}
+	})
+	return w
+}
+
+// answer is the answer that a caller got.
+type answer struct {
+	status      int
+	kind, stage string // of a problem
+	body        string
+	broken      error // of an answer that broke off
+	took        time.Duration
+}
+
+func (w *world) get(path string) answer {
+	w.t.Helper()
+	r, err := http.NewRequestWithContext(context.Background(), http.MethodGet, w.callers+path, nil)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	began := time.Now()
+	transport := &http.Transport{DisableKeepAlives: true}
+	response, err := transport.RoundTrip(r)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	defer response.Body.Close()
+	a := answer{status: response.StatusCode}
+	content, err := io.ReadAll(response.Body)
+	a.body, a.broken, a.took = string(content), err, time.Since(began)
+	if response.Header.Get("Content-Type") == "application/problem+json" {
+		var p struct{ Type, Stage string }
+		if err := json.Unmarshal(content, &p); err != nil {
+			w.t.Error(err)
+		}
+		a.kind, a.stage = p.Type[strings.LastIndex(p.Type, ":")+1:], p.Stage
+	}
+	if strings.Contains(a.body, secret) || strings.Contains(a.body, token) {
+		w.t.Error("the caller got a credential")
+	}
+	return a
+}
+
+// wantProblem makes a request, and wants a problem within the time.
+func (w *world) wantProblem(path, kind, stage string) {
+	w.t.Helper()
+	a := w.get(path)
+	if a.status != http.StatusBadGateway || a.kind != kind || a.stage != stage || a.broken != nil {
+		w.t.Errorf("the caller got %d %s at %q, want 502 %s at %q (%v)", a.status, a.kind, a.stage, kind, stage, a.broken)
+	}
+	if a.took > timeout+slack {
+		w.t.Errorf("it took %v", a.took)
+	}
+}
+
+func (w *world) wantBody(path string) {
+	w.t.Helper()
+	if a := w.get(path); a.status != http.StatusOK || a.body != body || a.broken != nil {
+		w.t.Errorf("the caller got %d %s at %q with %d bytes (%v), want all of the answer", a.status, a.kind, a.stage, len(a.body), a.broken)
+	}
+}
