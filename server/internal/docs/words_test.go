@@ -120,3 +120,16 @@ func TestCommentsAreInGosWords(t *testing.T) {
 		}
 	}
 }
+
+// Documents have a subject and a plain verb in place of words that need a second reading.
+func TestDocumentsAreInPlainWords(t *testing.T) {
+	dialect := regexp.MustCompile(`(?im).*\b(gives|tells|is what|are what|whoever)\b.*`)
+	for _, name := range texts(t) {
+		if !strings.HasSuffix(name, ".md") {
+			continue
+		}
+		for _, found := range dialect.FindAllString(code.ReplaceAllString(prose(t, name), "``"), -1) {
+			t.Errorf("%s: %s\nsay who does what, or name what is meant", name, strings.TrimSpace(found))
+		}
+	}
+}
