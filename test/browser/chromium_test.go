@@ -20,7 +20,7 @@ import (
 )
 
 // limit is how long a browser may take for a test: a page that hangs is an error that says where.
-const limit = 30 * time.Second
+const limit = 2 * time.Minute
 
 // tab is a tab of a chromium of its own. It keeps all that the browser is told.
 type tab struct {
