@@ -155,7 +155,10 @@ func TestUpstreamThatDoesNotAnswer(t *testing.T) {
 
 func TestUpstreamThatIsNotThere(t *testing.T) {
 	w := newWorld(t)
-	w.api.Close()
+	w.api.URL = "http://127.0.0.1:1"
+	w.gateway.Use(gateway.Setup{Connectors: []*gateway.Connector{w.connector(gateway.Definition{
+		Name: "Weather", Permalink: "weather", URL: w.api.URL, Auth: host.Auth{Type: "none"},
+	})}})
 	if got := w.get("/connectors/weather"); got.status != http.StatusBadGateway || got.kind != "upstream-failed" {
 		t.Errorf("the caller got %+v", got)
 	}

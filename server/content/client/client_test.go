@@ -261,14 +261,13 @@ func TestOtherServers(t *testing.T) {
 
 // What cannot be sent tells why, but not in whose name.
 func TestFailuresDoNotNameTheModerator(t *testing.T) {
-	server := httptest.NewServer(nil)
-	server.Close()
-	c, err := client.New(server.URL, nil)
+	const nobody = "127.0.0.1:1"
+	c, err := client.New("http://"+nobody, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
 	_, err = c.ProductUpdate(t.Context(), "u1", client.Options{ModeratorID: "canary"})
-	if err == nil || strings.Contains(err.Error(), "canary") || !strings.Contains(err.Error(), strings.TrimPrefix(server.URL, "http://")) {
+	if err == nil || strings.Contains(err.Error(), "canary") || !strings.Contains(err.Error(), nobody) {
 		t.Error(err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
