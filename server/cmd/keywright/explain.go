@@ -11,6 +11,7 @@ import (
 
 	"github.com/keywright/keywright/host"
 	"github.com/keywright/keywright/server/internal/connectors"
+	"github.com/keywright/keywright/server/internal/terminal"
 )
 
 // explained is the document that explain --json writes.
@@ -87,26 +88,26 @@ func cutJWT(text string) (decoded *shownJWT, after string, ok bool) {
 }
 
 func (a *app) writeExplained(e explained) error {
-	s := a.style()
+	s := terminal.StyleOf(a.out, a.env)
 	var b bytes.Buffer
-	fmt.Fprintf(&b, "%s\n\n", s.dim(fmt.Sprintf("connector %s, auth type %s; nothing was sent", e.Connector, e.Type)))
-	fmt.Fprintf(&b, "%s %s\n", s.bold(host.Printable(e.Method)), e.URL)
+	fmt.Fprintf(&b, "%s\n\n", s.Dim(fmt.Sprintf("connector %s, auth type %s; nothing was sent", e.Connector, e.Type)))
+	fmt.Fprintf(&b, "%s %s\n", s.Bold(host.Printable(e.Method)), e.URL)
 	for _, pair := range e.Headers {
-		fmt.Fprintf(&b, "%s: %s\n", s.bold(pair.Name), pair.Value)
+		fmt.Fprintf(&b, "%s: %s\n", s.Bold(pair.Name), pair.Value)
 	}
 	if e.JWT != nil {
 		for _, part := range []struct {
 			name     string
 			document json.RawMessage
 		}{{"header", e.JWT.Header}, {"claims", e.JWT.Claims}} {
-			fmt.Fprintf(&b, "\n%s ", s.dim("jwt "+part.name))
+			fmt.Fprintf(&b, "\n%s ", s.Dim("jwt "+part.name))
 			if err := json.Indent(&b, part.document, "", "  "); err != nil {
 				return err
 			}
 			b.WriteByte('\n')
 		}
 	}
-	fmt.Fprintf(&b, "\n%s\n", s.dim(fmt.Sprintf("the plugin used %d units of fuel", e.Fuel)))
+	fmt.Fprintf(&b, "\n%s\n", s.Dim(fmt.Sprintf("the plugin used %d units of fuel", e.Fuel)))
 	_, err := a.out.Write(b.Bytes())
 	return err
 }

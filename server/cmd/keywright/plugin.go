@@ -17,6 +17,7 @@ import (
 	"github.com/keywright/keywright/host"
 	"github.com/keywright/keywright/plugins"
 	"github.com/keywright/keywright/server/internal/moduleinfo"
+	"github.com/keywright/keywright/server/internal/terminal"
 )
 
 func (a *app) plugin() *cobra.Command {
@@ -73,7 +74,7 @@ func (a *app) pluginList() *cobra.Command {
 				}
 				rows = append(rows, []string{name, host.Printable(p.Version), host.Printable(p.Summary)})
 			}
-			return table(a.out, a.style(), columns(a.out), rows)
+			return terminal.Table(a.out, terminal.StyleOf(a.out, a.env), terminal.Columns(a.out), rows)
 		}),
 	}
 	flags.add(c, "")
@@ -183,11 +184,11 @@ func withSinks(fields []host.Field) []host.Field {
 }
 
 func (a *app) writeInspected(p host.PluginInfo, module moduleinfo.Info) error {
-	s, width := a.style(), columns(a.out)
+	s, width := terminal.StyleOf(a.out, a.env), terminal.Columns(a.out)
 	var b strings.Builder
 	line := func(name, value string) {
 		if value != "" {
-			fmt.Fprintf(&b, "%s%s\n", s.dim(pad(name, 10)), strings.Join(wrap(value, max(width-11, 0)), "\n"+strings.Repeat(" ", 10)))
+			fmt.Fprintf(&b, "%s%s\n", s.Dim(terminal.Pad(name, 10)), strings.Join(terminal.Wrap(value, max(width-11, 0)), "\n"+strings.Repeat(" ", 10)))
 		}
 	}
 	line("type", p.Type)
@@ -214,7 +215,7 @@ func (a *app) writeInspected(p host.PluginInfo, module moduleinfo.Info) error {
 		for _, f := range p.Fields {
 			rows = append(rows, []string{f.Name, f.Kind, yes(f.Required), yes(f.Sealed || f.Kind == abi.KindKey), strings.Join(f.Sinks, ","), meaning(f)})
 		}
-		if err := table(&b, s, width, rows); err != nil {
+		if err := terminal.Table(&b, s, width, rows); err != nil {
 			return err
 		}
 		b.WriteByte('\n')
