@@ -15,8 +15,8 @@ import (
 
 	"github.com/keywright/keywright/abi"
 	"github.com/keywright/keywright/host"
+	"github.com/keywright/keywright/internal/admission"
 	"github.com/keywright/keywright/plugins"
-	"github.com/keywright/keywright/server/internal/moduleinfo"
 	"github.com/keywright/keywright/server/internal/terminal"
 )
 
@@ -108,7 +108,8 @@ type inspected struct {
 	SHA256 string `json:"sha256"`
 	Size   int    `json:"size"`  // bytes
 	Fresh  string `json:"fresh"` // why each call has an instance of its own, "" when instances are used again
-	moduleinfo.Info
+	Imports []string `json:"imports"` // functions, as module.name, in the order of the plugin
+	Exports []string `json:"exports"` // functions, sorted
 	Schema json.RawMessage `json:"schema"` // JSON Schema of a connector's auth object
 }
 
@@ -130,7 +131,7 @@ func (a *app) pluginInspect() *cobra.Command {
 				return err
 			}
 			plugin.Fields = withSinks(plugin.Fields)
-			module, err := moduleinfo.Read(c.Context(), wasm)
+			imports, exports, err := functions(wasm)
 			if err != nil {
 				return fmt.Errorf("%s: %w", args[0], err)
 			}
@@ -139,9 +140,9 @@ func (a *app) pluginInspect() *cobra.Command {
 				if err != nil {
 					return err
 				}
-				return a.writeJSON(inspected{plugin.Description, plugin.SHA256, plugin.Size, plugin.Fresh, module, schema})
+				return a.writeJSON(inspected{plugin.Description, plugin.SHA256, plugin.Size, plugin.Fresh, imports, exports, schema})
 			}
-			return a.writeInspected(plugin, module)
+			return a.writeInspected(plugin, imports, exports)
 		}),
 	}
 	c.Flags().BoolVar(&asJSON, "json", false, "write JSON, with a JSON Schema of the configuration")
@@ -183,7 +184,19 @@ func withSinks(fields []host.Field) []host.Field {
 	return fields
 }
 
-func (a *app) writeInspected(p host.PluginInfo, module moduleinfo.Info) error {
+// functions returns the names of the functions that a module imports and exports.
+func functions(wasm []byte) (imports, exports []string, err error) {
+	module, err := admission.Admit(wasm, admission.DefaultLimits())
+	if err != nil {
+		return nil, nil, err
+	}
+	for _, i := range module.Imports {
+		imports = append(imports, i.Module+"."+i.Name)
+	}
+	return imports, slices.Sorted(slices.Values(module.Exports)), nil
+}
+
+func (a *app) writeInspected(p host.PluginInfo, imports, exports []string) error {
 	s, width := terminal.StyleOf(a.out, a.env), terminal.Columns(a.out)
 	var b strings.Builder
 	line := func(name, value string) {
@@ -207,8 +220,8 @@ func (a *app) writeInspected(p host.PluginInfo, module moduleinfo.Info) error {
 		line("anonymous", "requests without a credential are allowed")
 	}
 	line("uses", strings.Join(p.Uses, ", "))
-	line("imports", strings.Join(short(module.Imports), " "))
-	line("exports", strings.Join(ours(module.Exports), " "))
+	line("imports", strings.Join(short(imports), " "))
+	line("exports", strings.Join(ours(exports), " "))
 	if len(p.Fields) > 0 {
 		b.WriteByte('\n')
 		rows := [][]string{{"FIELD", "KIND", "REQUIRED", "SEALED", "SINKS", "MEANING"}}
