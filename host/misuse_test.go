@@ -273,6 +273,24 @@ func TestSecretsSentElsewhere_threats_18(t *testing.T) {
 	refuseAll(t, append(cases, misuse{"a secret in the token URL's query", func(env abi.Env) (string, error) {
 		return tokenRequest(env, tokenURL+"?x="+value(env, "to_token"))
 	}, host.StagePlugin, "only go to a URL"}))
+	w := misusedWorld(t, func(env abi.Env) (string, error) { return tokenRequest(env, value(env, "text")) })
+	w.refuse(w.connect("custom", with(misused, "text", "https://evil.test/")), get(t.Context()), host.StagePlugin, "only go to a URL")
+	if w.exchanged() != 0 || w.received() != 0 {
+		t.Error("a field that is text for another purpose is taken for a token URL")
+	}
+}
+
+// A plugin that has the token URL from elsewhere need not ask for its field, and fields that it did not ask for do not
+// matter.
+func TestTokenURLThatConfigGetWasNotAskedFor(t *testing.T) {
+	w := misusedWorld(t, func(env abi.Env) (string, error) {
+		env.TokenRequest([]byte(marshal(abi.TokenRequest{URL: tokenURL})))
+		return header("X-Key", value(env, "to_header")), nil
+	})
+	w.get(w.connect("custom", with(misused, "text", "{{ user.email }}")))
+	if w.exchanged() != 1 {
+		t.Errorf("%d exchanges", w.exchanged())
+	}
 }
 
 func TestSigningOracle_threats_11(t *testing.T) {
