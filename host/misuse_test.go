@@ -280,19 +280,6 @@ func TestSecretsSentElsewhere_threats_18(t *testing.T) {
 	}
 }
 
-// A plugin that has the token URL from elsewhere need not ask for its field, and fields that it did not ask for do not
-// matter.
-func TestTokenURLThatConfigGetWasNotAskedFor(t *testing.T) {
-	w := misusedWorld(t, func(env abi.Env) (string, error) {
-		env.TokenRequest([]byte(marshal(abi.TokenRequest{URL: tokenURL})))
-		return header("X-Key", value(env, "to_header")), nil
-	})
-	w.get(w.connect("custom", with(misused, "text", "{{ user.email }}")))
-	if w.exchanged() != 1 {
-		t.Errorf("%d exchanges", w.exchanged())
-	}
-}
-
 func TestSigningOracle_threats_11(t *testing.T) {
 	ask := func(r abi.JWTRequest[map[string]any]) func(abi.Env) (string, error) {
 		return func(env abi.Env) (string, error) { return header("X-Key", sign(env, r)), nil }
@@ -328,4 +315,19 @@ func TestGrants_threats_11(t *testing.T) {
 	refuseAll(t, []misuse{{"an error with what was revealed", func(env abi.Env) (string, error) {
 		return "", fmt.Errorf("found %s", env.Reveal(value(env, "nowhere")))
 	}, host.StagePlugin, "found <sealed>"}}, abi.GrantReveal)
+}
+
+// The default of a sealed field comes as what is configured would: sealed, and fit for the field's sinks only.
+func TestDefaultOfASealedField(t *testing.T) {
+	field := sealedField("to_header", abi.SinkHeader)
+	field.Default = "anonymous-access"
+	seen := ""
+	g := &guest{about: abi.Description{Fields: []abi.Field{field}}, authenticate: func(env abi.Env) (string, error) {
+		seen = value(env, "to_header")
+		return header("X-Key", seen), nil
+	}}
+	w := makeWorld(testhook.WithoutBuiltIns(t.Context()), t, withGuest(g))
+	if got := w.get(w.connect("custom", nil)).header.Get("X-Key"); got != field.Default || !strings.HasPrefix(seen, abi.SealedPrefix) {
+		t.Errorf("the plugin sees %q, and the API %q", seen, got)
+	}
 }
