@@ -90,7 +90,8 @@ func TestTokenURLThatWasNotAskedFor(t *testing.T) {
 		env.TokenRequest([]byte(marshal(abi.TokenRequest{URL: tokenURL})))
 		return header("X-Key", value(env, "to_header")), nil
 	})
-	if w.get(w.connect("custom", misused)); w.exchanged() != 1 {
+	// Other fields that the plugin does not ask for need not be fit to be rendered.
+	if w.get(w.connect("custom", with(misused, "text", "{{ user.email }}"))); w.exchanged() != 1 {
 		t.Errorf("%d exchanges", w.exchanged())
 	}
 }

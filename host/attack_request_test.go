@@ -103,6 +103,17 @@ func TestShortSecretsAreNoOracle_threats_15(t *testing.T) {
 			t.Errorf("of a secret of %d characters the guest sees where it is in the request", len(secret))
 		}
 	}
+	seen := ""
+	w := misusedWorld(t, func(env abi.Env) (string, error) {
+		seen = string(env.Input())
+		return header("X-Key", value(env, "to_header")), nil
+	})
+	w.setSecret("s", "73917391")
+	r := get(t.Context())
+	r.Header.Set("X-Platform", "a 73917391 z")
+	if w.send(w.connect("custom", misused), r); strings.Contains(seen, "73917391") || !strings.Contains(seen, `"a `+abi.SealedPrefix) {
+		t.Errorf("of a secret of 8 characters, which nobody guesses, the guest sees %s", seen)
+	}
 }
 
 // A body without end is read for its digest no longer than the call may take. Here the caller gives up at some point.

@@ -13,6 +13,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/keywright/keywright/abi"
 	"github.com/keywright/keywright/host"
 )
 
@@ -152,6 +153,66 @@ func TestRedirectThatHoldsTheKeyOtherwiseIsNotFollowed_threats_19(t *testing.T) 
 			w.outError("the client's error", err)
 			if err == nil || len(api.received) != 1 {
 				t.Errorf("%d requests, %v", len(api.received), err)
+			}
+		})
+	}
+}
+
+// What a redirect holds of the query that was appended: the parameters are taken out, the credential under another name as
+// well, and a redirect that has it elsewhere is an error. What has less than 8 bytes is elsewhere by chance, and so is what
+// is no credential.
+func TestWhatARedirectHoldsOfTheQuery_threats_19(t *testing.T) {
+	pairs := func(names ...string) []abi.Pair {
+		all := []abi.Pair{}
+		for _, text := range names {
+			name, value, _ := strings.Cut(text, "=")
+			all = append(all, abi.Pair{Name: name, Value: value})
+		}
+		return all
+	}
+	for name, c := range map[string]struct {
+		secret   string
+		query    []abi.Pair // SEALED is the secret
+		location string
+		want     string // "" for an error
+	}{
+		"its own parameter":               {"12345678", pairs("key=SEALED"), "/new?key=12345678&a=b", "/new?a=b"},
+		"its own parameter, of 7 bytes":   {"1234567", pairs("key=SEALED"), "/new?key=1234567&a=b", "/new?a=b"},
+		"another parameter":               {"12345678", pairs("key=SEALED"), "/new?token=12345678&a=b", "/new?a=b"},
+		"another parameter, of 7 bytes":   {"1234567", pairs("key=SEALED"), "/new?token=1234567&a=b", "/new?token=1234567&a=b"},
+		"the path":                        {"12345678", pairs("key=SEALED"), "/new/12345678", ""},
+		"the path, of 7 bytes":            {"1234567", pairs("key=SEALED"), "/new/1234567", "/new/1234567"},
+		"what is plain":                   {"12345678", pairs("key=SEALED", "since=2024-01-01"), "/new?since=2024-01-01&key=12345678&a=b", "/new?a=b"},
+		"what is plain, elsewhere":        {"12345678", pairs("key=SEALED", "since=2024-01-01"), "/2024-01-01?from=2024-01-01", "/2024-01-01?from=2024-01-01"},
+		"the name of its parameter":       {"12345678", pairs("subscription-key=SEALED"), "/subscription-key?a=subscription-key", "/subscription-key?a=subscription-key"},
+		"a sealed name":                   {"12345678", pairs("SEALED=1"), "/new?12345678=1&a=b", "/new?a=b"},
+		"a sealed name, in the path":      {"12345678", pairs("SEALED=1"), "/new/12345678", ""},
+		"a sealed name, as another value": {"12345678", pairs("SEALED=1"), "/new?token=12345678&a=b", "/new?a=b"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := misusedWorld(t, func(env abi.Env) (string, error) {
+				return strings.ReplaceAll(marshal(abi.Mutation{Query: c.query}), "SEALED", value(env, "to_query")), nil
+			})
+			w.setSecret("s", c.secret)
+			w.setAPI(func(r *http.Request) (*http.Response, error) {
+				response, err := status(http.StatusFound)(r)
+				response.Header.Set("Location", c.location)
+				return response, err
+			})
+			response, err := w.connect("custom", misused).Transport(nil).RoundTrip(get(t.Context()))
+			if c.want == "" {
+				var failure *host.Error
+				if !errors.As(err, &failure) || failure.Stage != host.StageOrigin || strings.Contains(err.Error(), c.secret) {
+					t.Errorf("the error is %v", err)
+				}
+				return
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer response.Body.Close()
+			if got := response.Header.Get("Location"); got != c.want {
+				t.Errorf("the redirect goes to %s, want %s", got, c.want)
 			}
 		})
 	}

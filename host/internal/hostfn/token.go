@@ -120,7 +120,7 @@ func (c *Call) outgoing(request *abi.TokenRequest) *http.Request {
 	// see whether its guess of the secret in it is right.
 	if !slices.Contains(c.urls, request.URL) {
 		for _, name := range slices.Sorted(maps.Keys(c.plan.Fields)) {
-			if f := c.plan.Fields[name]; f.Kind == abi.KindURL && f.Text != nil {
+			if c.plan.Fields[name].Kind == abi.KindURL {
 				c.ConfigGet(name)
 			}
 		}
