@@ -18,7 +18,6 @@ import (
 
 	"github.com/keywright/keywright/abi"
 	"github.com/keywright/keywright/host"
-	"github.com/keywright/keywright/host/internal/testhook"
 )
 
 // twins are two hosts with the same around them, of which one reuses mutations and the other one does not. Whatever
@@ -313,7 +312,7 @@ func TestLargeCallsAreNotKept(t *testing.T) {
 		}
 		return header("X-Key", k), nil
 	})
-	w := makeWorld(testhook.WithoutBuiltIns(context.Background()), t, withGuest(g))
+	w := newWorld(t, withoutBuiltIns, withGuest(g))
 	w.canary("s")
 	c := w.connect("custom", config{"to_header": "{{ get_secret('s') }} {{ user.id }}"})
 	before := heap()
@@ -376,7 +375,7 @@ func TestReuseKeepsNothingThatTheCacheDropped(t *testing.T) {
 		return header("X-Key", k), nil
 	})
 	const users, entries = 64, 64
-	w := makeWorld(testhook.WithoutBuiltIns(context.Background()), t, withGuest(g), func(c *host.Config) { c.Limits.CacheEntries = entries })
+	w := newWorld(t, withoutBuiltIns, withGuest(g), func(c *host.Config) { c.Limits.CacheEntries = entries })
 	w.canary("s")
 	c := w.connect("custom", config{"to_header": "{{ get_secret('s') }} {{ user.id }}"})
 	before := heap()

@@ -108,7 +108,7 @@ func New(ctx context.Context, c Config, o Options) (*Identifier, error) {
 	}
 	var wrong []error
 	for _, p := range c.Check(o.AllowHTTP) {
-		wrong = append(wrong, p)
+		wrong = append(wrong, errors.New(p.Path+" "+p.Message))
 	}
 	if err := errors.Join(wrong...); err != nil {
 		return nil, err
