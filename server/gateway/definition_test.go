@@ -2,6 +2,7 @@ package gateway_test
 
 import (
 	"encoding/json"
+	"errors"
 	"io"
 	"net/http"
 	"strings"
@@ -147,5 +148,30 @@ func TestDefinitionsAreNotDecoded(t *testing.T) {
 		if err := yaml.Unmarshal([]byte(document), target); err == nil || !strings.Contains(err.Error(), "package connectors") {
 			t.Errorf("%s: the error of YAML is %v", name, err)
 		}
+	}
+}
+
+// What the host says of a connector has the names that definitions have, beside what else is wrong.
+func TestDefinitionsThatAreWrongForTheHost(t *testing.T) {
+	w := newWorld(t)
+	d := gateway.Definition{URL: "ftp://{{ user.id }}/", Auth: host.Auth{Type: "api_key"}, Paths: []string{"users"}}
+	_, err := gateway.Connect(t.Context(), w.host, d)
+	var wrong *host.ConfigError
+	if !errors.As(err, &wrong) {
+		t.Fatalf("the error is %v, want a host.ConfigError", err)
+	}
+	var paths []string
+	for _, p := range wrong.Problems {
+		paths = append(paths, p.Path)
+	}
+	if got := strings.Join(paths, " "); got != "permalink auth.config.key auth.config.value auth.config.in url paths[0]" {
+		t.Errorf("complained of is %s", got)
+	}
+	if err := w.host.Close(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	d = gateway.Definition{Permalink: "x", URL: w.api.URL, Auth: host.Auth{Type: "none"}}
+	if _, err := gateway.Connect(t.Context(), w.host, d); !errors.Is(err, host.ErrClosed) {
+		t.Errorf("the error of a host that is closed is %v", err)
 	}
 }
