@@ -203,7 +203,7 @@ func TestRedirectThatEscapesTheKeyOtherwise_threats_19(t *testing.T) {
 // threats.md 25, 27: what net/http would take for something else than the host does, or leave to the other side to read.
 func TestRequestsThatNameAnotherPlaceAreRefused_threats_27(t *testing.T) {
 	w := misusedWorld(t, func(env abi.Env) (string, error) { return header("X-Key", value(env, "to_header")), nil })
-	c, err := w.host.Connect(t.Context(), host.Connector{
+	c, err := w.host.Connect(t.Context(), host.ConnectorConfig{
 		Name: "crm", Origins: []string{apiOrigin, "https://bücher.test"}, Auth: host.Auth{Type: "custom", Config: misused},
 	})
 	if err != nil {

@@ -1,7 +1,6 @@
 package host_test
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"net/http"
@@ -10,7 +9,6 @@ import (
 
 	"github.com/keywright/keywright/abi"
 	"github.com/keywright/keywright/host"
-	"github.com/keywright/keywright/host/internal/testhook"
 )
 
 // Plugins that go wrong, or want what they may not have: threats.md "Sandbox" and "Secrets", decisions.md "the plugin
@@ -42,7 +40,7 @@ func misusing(do func(abi.Env) (string, error)) *guest {
 // the built-in plugins, which take their time to compile.
 func misusedWorld(t *testing.T, do func(abi.Env) (string, error), grants ...string) *world {
 	t.Helper()
-	w := makeWorld(testhook.WithoutBuiltIns(context.Background()), t, withGuest(misusing(do), grants...))
+	w := newWorld(t, withoutBuiltIns, withGuest(misusing(do), grants...))
 	for _, name := range []string{"s", "k", "text"} {
 		w.canary(name)
 	}
@@ -326,7 +324,7 @@ func TestDefaultOfASealedField(t *testing.T) {
 		seen = value(env, "to_header")
 		return header("X-Key", seen), nil
 	}}
-	w := makeWorld(testhook.WithoutBuiltIns(t.Context()), t, withGuest(g))
+	w := newWorld(t, withoutBuiltIns, withGuest(g))
 	if got := w.get(w.connect("custom", nil)).header.Get("X-Key"); got != field.Default || !strings.HasPrefix(seen, abi.SealedPrefix) {
 		t.Errorf("the plugin sees %q, and the API %q", seen, got)
 	}

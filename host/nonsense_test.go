@@ -12,7 +12,6 @@ import (
 
 	"github.com/keywright/keywright/abi"
 	"github.com/keywright/keywright/host"
-	"github.com/keywright/keywright/host/internal/testhook"
 )
 
 // Output that is none, floods, and text for logs: threats.md 8, 10, 20, 21 and 26.
@@ -72,11 +71,11 @@ func TestDescriptionsThatAreRefused_threats_8(t *testing.T) {
 		"a key without algorithms": {about: abi.Description{Fields: []abi.Field{plain(abi.KindKey)}}},
 		"a key with another sink":  {about: abi.Description{Fields: []abi.Field{{Name: "f", Kind: abi.KindKey, Sinks: []string{abi.SinkHeader}}}}},
 	} {
-		ctx := t.Context()
+		config := host.Config{Plugins: []host.Plugin{g.plugin()}}
 		if !strings.Contains(name, "taken") && !strings.Contains(name, "alias") {
-			ctx = testhook.WithoutBuiltIns(ctx) // they take their time to compile
+			withoutBuiltIns(&config) // they take their time to compile
 		}
-		_, err := host.New(ctx, host.Config{Plugins: []host.Plugin{g.plugin()}})
+		_, err := host.New(t.Context(), config)
 		if err == nil || !strings.Contains(err.Error(), `plugin "guest"`) {
 			t.Errorf("%s: %v", name, err)
 		}

@@ -1,7 +1,6 @@
 package host_test
 
 import (
-	"context"
 	"encoding/base64"
 	"maps"
 	"sort"
@@ -11,7 +10,6 @@ import (
 
 	"github.com/keywright/keywright/abi"
 	"github.com/keywright/keywright/host"
-	"github.com/keywright/keywright/host/internal/testhook"
 )
 
 // What a plugin could learn of a secret from whether its call succeeds. threats.md 68.
@@ -122,7 +120,7 @@ func spied(t *testing.T, secret string, c config, do func(env abi.Env, v string)
 		{Name: "key", Kind: abi.KindKey, AlgorithmField: "algorithm"},
 		{Name: "algorithm", Kind: abi.KindString, Enum: algorithms, Default: "HS256"},
 	}
-	w := makeWorld(testhook.WithoutBuiltIns(context.Background()), t, withGuest(g))
+	w := newWorld(t, withoutBuiltIns, withGuest(g))
 	w.setSecret("s", secret)
 	all := config{"v": "{{ get_secret('s') }}", "key": strings.Repeat("k", 64)}
 	maps.Copy(all, c)

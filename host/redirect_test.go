@@ -51,7 +51,7 @@ func onLoopback(t *testing.T) *world {
 
 func (w *world) connectTo(origin string, auth config) *host.Connector {
 	w.t.Helper()
-	c, err := w.host.Connect(context.Background(), host.Connector{
+	c, err := w.host.Connect(context.Background(), host.ConnectorConfig{
 		Name: "crm", Origins: []string{origin}, Auth: host.Auth{Type: "api_key", Config: auth},
 	})
 	if err != nil {

@@ -1,7 +1,6 @@
 package host_test
 
 import (
-	"context"
 	"fmt"
 	"runtime"
 	"strings"
@@ -9,7 +8,6 @@ import (
 
 	"github.com/keywright/keywright/abi"
 	"github.com/keywright/keywright/host"
-	"github.com/keywright/keywright/host/internal/testhook"
 )
 
 // What is kept for a user is small, whatever a plugin has sealed for it (threats.md 3).
@@ -21,7 +19,7 @@ func TestLargeCallsAreNotKept(t *testing.T) {
 		}
 		return header("X-Key", k), nil
 	})
-	w := makeWorld(testhook.WithoutBuiltIns(context.Background()), t, withGuest(g))
+	w := newWorld(t, withoutBuiltIns, withGuest(g))
 	w.canary("s")
 	c := w.connect("custom", config{"to_header": "{{ get_secret('s') }} {{ user.id }}"})
 	before := heap()
@@ -56,7 +54,7 @@ func TestReuseKeepsNothingThatTheCacheDropped(t *testing.T) {
 		return header("X-Key", k), nil
 	})
 	const users, entries = 64, 64
-	w := makeWorld(testhook.WithoutBuiltIns(context.Background()), t, withGuest(g), func(c *host.Config) { c.Limits.CacheEntries = entries })
+	w := newWorld(t, withoutBuiltIns, withGuest(g), func(c *host.Config) { c.Limits.CacheEntries = entries })
 	w.canary("s")
 	c := w.connect("custom", config{"to_header": "{{ get_secret('s') }} {{ user.id }}"})
 	before := heap()
@@ -95,7 +93,7 @@ func TestHowLargeACallMayBeToBeKept(t *testing.T) {
 				}
 				return header("X-Key", strings.Repeat(value(env, "to_header"), c.puts)), nil
 			})
-			w := makeWorld(testhook.WithoutBuiltIns(t.Context()), t, withGuest(g), func(c *host.Config) { c.Limits.CachePerUser = 100 })
+			w := newWorld(t, withoutBuiltIns, withGuest(g), func(c *host.Config) { c.Limits.CachePerUser = 100 })
 			w.setSecret("s", strings.Repeat("s", 1000))
 			connector := w.connect("custom", config{"to_header": "{{ get_secret('s') }}"})
 			for range 3 { // the first one stores, the second one may be kept

@@ -14,6 +14,7 @@ import (
 
 	"github.com/keywright/keywright/host"
 	"github.com/keywright/keywright/server/gateway"
+	"github.com/keywright/keywright/server/identity"
 )
 
 // specification.md 1.2, 5.1 and 5.5.
@@ -217,9 +218,9 @@ func TestUsers(t *testing.T) {
 	byName := users(func(r *http.Request) (host.User, error) {
 		switch name := r.Header.Get("Authorization"); name {
 		case "":
-			return host.User{}, gateway.ErrUnauthenticated
+			return host.User{}, identity.ErrUnauthenticated
 		case "down":
-			return host.User{}, errors.Join(gateway.ErrUnavailable, errors.New("of a cause"))
+			return host.User{}, errors.Join(identity.ErrUnavailable, errors.New("of a cause"))
 		default:
 			return host.User{ID: name, Email: name + "@example.com"}, nil
 		}

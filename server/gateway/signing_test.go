@@ -216,13 +216,9 @@ func inABubble(t *testing.T, do func(t *testing.T, handler http.Handler, sent *i
 			t.Fatal(err)
 		}
 		defer func() { _ = h.Close(context.Background()) }()
-		connected, err := h.Connect(t.Context(), host.Connector{Name: "weather", Origins: []string{"http://api.test"}, Auth: d.Auth})
+		c, err := gateway.Connect(t.Context(), h, d)
 		if err != nil {
 			t.Fatal(err)
-		}
-		c, problems := gateway.Compile(h, connected, d)
-		if len(problems) > 0 {
-			t.Fatal(problems)
 		}
 		g := gateway.New(gateway.Config{
 			Observe: func(e gateway.Event) { events = append(events, e) },

@@ -8,7 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/keywright/keywright/server/internal/connectors"
+	"github.com/keywright/keywright/server/connectors"
 	"github.com/keywright/keywright/server/internal/terminal"
 )
 
@@ -54,7 +54,7 @@ func (a *app) check() *cobra.Command {
 				result.OK = true
 				for _, one := range set.Connectors {
 					result.Connectors = append(result.Connectors, checkedConnector{
-						one.Permalink, one.Title, one.URL.String(), one.Auth.Type, append([]string{}, one.Secrets()...),
+						one.Permalink, one.Name, one.Base.String(), one.Auth.Type, append([]string{}, one.Upstream.Secrets()...),
 					})
 				}
 			}

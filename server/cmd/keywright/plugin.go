@@ -104,13 +104,13 @@ func (a *app) plugins(c *cobra.Command, f *configFlags) ([]host.PluginInfo, erro
 
 // inspected is the document that plugin inspect --json writes.
 type inspected struct {
-	host.Description
-	SHA256 string `json:"sha256"`
-	Size   int    `json:"size"`  // bytes
-	Fresh  string `json:"fresh"` // why each call has an instance of its own, "" when instances are used again
-	Imports []string `json:"imports"` // functions, as module.name, in the order of the plugin
-	Exports []string `json:"exports"` // functions, sorted
-	Schema json.RawMessage `json:"schema"` // JSON Schema of a connector's auth object
+	abi.Description
+	SHA256  string          `json:"sha256"`
+	Size    int             `json:"size"`    // bytes
+	Fresh   string          `json:"fresh"`   // why each call has an instance of its own, "" when instances are used again
+	Imports []string        `json:"imports"` // functions, as module.name, in the order of the plugin
+	Exports []string        `json:"exports"` // functions, sorted
+	Schema  json.RawMessage `json:"schema"`  // JSON Schema of a connector's auth object
 }
 
 func (a *app) pluginInspect() *cobra.Command {
@@ -174,7 +174,7 @@ func (a *app) wasm(c *cobra.Command, name string) ([]byte, error) {
 }
 
 // withSinks writes out the sink that every key has, whether or not its plugin says so.
-func withSinks(fields []host.Field) []host.Field {
+func withSinks(fields []abi.Field) []abi.Field {
 	fields = slices.Clone(fields)
 	for i := range fields {
 		if fields[i].Kind == abi.KindKey {
@@ -257,7 +257,7 @@ func ours(exports []string) []string {
 }
 
 // meaning is a field's documentation with what its values may be.
-func meaning(f host.Field) string {
+func meaning(f abi.Field) string {
 	text := f.Doc
 	if len(f.Enum) > 0 {
 		text += " One of " + strings.Join(f.Enum, ", ") + "."

@@ -11,7 +11,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"github.com/keywright/keywright/server/internal/connectors"
+	"github.com/keywright/keywright/server/connectors"
 	"github.com/keywright/keywright/server/internal/terminal"
 )
 

@@ -12,7 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/keywright/keywright/host"
-	"github.com/keywright/keywright/server/internal/connectors"
+	"github.com/keywright/keywright/server/connectors"
 	"github.com/keywright/keywright/server/internal/daemon"
 	"github.com/keywright/keywright/server/internal/demo/tour"
 	"github.com/keywright/keywright/server/internal/terminal"

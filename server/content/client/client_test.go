@@ -74,7 +74,7 @@ func connect(t *testing.T, h http.Handler, path string, through bool) *client.Cl
 			t.Fatal(err)
 		}
 		t.Cleanup(func() { _ = from.Close(context.WithoutCancel(t.Context())) })
-		connector, err := from.Connect(t.Context(), host.Connector{Name: "c", Origins: []string{server.URL}, Auth: host.Auth{Type: "none"}})
+		connector, err := from.Connect(t.Context(), host.ConnectorConfig{Name: "c", Origins: []string{server.URL}, Auth: host.Auth{Type: "none"}})
 		if err != nil {
 			t.Fatal(err)
 		}

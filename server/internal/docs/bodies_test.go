@@ -12,7 +12,7 @@ import (
 	"testing"
 
 	"github.com/keywright/keywright/host"
-	"github.com/keywright/keywright/server/internal/connectors"
+	"github.com/keywright/keywright/server/connectors"
 	"github.com/keywright/keywright/server/internal/daemon"
 )
 

@@ -1,12 +1,12 @@
 package identity_test
 
 import (
-	"errors"
 	"slices"
 	"strings"
 	"testing"
 
-	"github.com/keywright/keywright/server/internal/identity"
+	"github.com/keywright/keywright/host"
+	"github.com/keywright/keywright/server/identity"
 )
 
 func TestCheckNamesEveryProblemWithItsPlace(t *testing.T) {
@@ -61,14 +61,14 @@ func TestCheckNamesEveryProblemWithItsPlace(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			got := test.config.Check(false)
-			ok := slices.EqualFunc(got, test.want, func(p identity.Problem, want string) bool { return strings.HasPrefix(p.Error(), want) })
+			ok := slices.EqualFunc(got, test.want, func(p host.Problem, want string) bool { return strings.HasPrefix(p.Path+" "+p.Message, want) })
 			if !ok {
-				t.Errorf("got %q, want %q", got, test.want)
+				t.Errorf("got %+v, want %+v", got, test.want)
 			}
 			if len(test.want) > 0 {
 				_, err := identity.New(t.Context(), test.config, identity.Options{})
-				if p := (identity.Problem{}); !errors.As(err, &p) {
-					t.Errorf("New: %v, a Problem is wanted", err)
+				if err == nil || !strings.HasPrefix(err.Error(), test.want[0]) {
+					t.Errorf("New: %v, want %s", err, test.want[0])
 				}
 			}
 		})

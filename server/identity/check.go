@@ -12,23 +12,15 @@ import (
 	"github.com/keywright/keywright/internal/jws"
 )
 
-// Problem is one thing that is wrong with a [Config]. Its path is that of a member in the file, below the one that holds
-// the configuration: jwt.jwks_url, header.proxies[0].
-type Problem struct {
-	Path    string
-	Message string // what is wrong and what to do
-}
-
-func (p Problem) Error() string { return p.Path + " " + p.Message }
-
-type problems []Problem
+type problems []host.Problem
 
 func (p *problems) at(path, format string, args ...any) {
-	*p = append(*p, Problem{Path: path, Message: host.Printable(fmt.Sprintf(format, args...))})
+	*p = append(*p, host.Problem{Path: path, Message: host.Printable(fmt.Sprintf(format, args...))})
 }
 
-// Check returns everything that is wrong with a configuration. allowHTTP is [Options.AllowHTTP].
-func (c Config) Check(allowHTTP bool) []Problem {
+// Check returns everything that is wrong with a configuration. The path of a problem is that of a member in connectors.yaml,
+// below the one that holds the configuration: jwt.jwks_url, header.proxies[0]. allowHTTP is AllowHTTP of the [Options].
+func (c Config) Check(allowHTTP bool) []host.Problem {
 	var p problems
 	switch c.Mode {
 	case "", ModeNone, ModeJWT, ModeHeader:

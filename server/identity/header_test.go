@@ -10,7 +10,7 @@ import (
 	"testing"
 
 	"github.com/keywright/keywright/host"
-	"github.com/keywright/keywright/server/internal/identity"
+	"github.com/keywright/keywright/server/identity"
 )
 
 func headerConfig() identity.Config {

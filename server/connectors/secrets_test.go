@@ -12,7 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/keywright/keywright/host"
-	"github.com/keywright/keywright/server/internal/connectors"
+	"github.com/keywright/keywright/server/connectors"
 )
 
 // Secrets are tried when that is asked for: what would fail at the first request is a problem with its place, and no

@@ -1,5 +1,19 @@
-// Package connectors reads connectors.yaml: the connectors of a deployment, and the plugins that they need. Everything
-// that is wrong with a file is found in one go, each with line and column.
+// Package connectors reads connectors.yaml, in YAML or JSON: the connectors of a deployment, the plugins that they need, where
+// secrets are, and how the gateway serves. It refuses what it does not know, so that a misspelt limit is no missing one.
+// Everything that is wrong with a file is found in one go, each with line and column.
+//
+//	set, err := connectors.Load(ctx, "connectors.yaml", connectors.Options{
+//		Host: host.Config{Secrets: host.EnvSecrets(), Observe: gateway.Observe}, Environment: true,
+//	})
+//	defer set.Close(ctx)
+//	users, err := identity.New(ctx, set.Settings.User, identity.Options{Transport: set.Host.Base()})
+//	defer users.Close()
+//	g := gateway.New(gateway.Config{})
+//	g.Use(gateway.Setup{
+//		Connectors: set.Connectors, Hosts: set.Settings.Hosts, Origins: set.Settings.Origins, Users: users,
+//	})
+//
+// docs/gateway.md says what a file may have.
 package connectors
 
 import (
@@ -8,7 +22,6 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"net/url"
 	"os"
 	"path/filepath"
 	"strings"
@@ -17,6 +30,7 @@ import (
 	"github.com/keywright/keywright/host"
 	"github.com/keywright/keywright/internal/nearest"
 	"github.com/keywright/keywright/server/gateway"
+	"github.com/keywright/keywright/server/identity"
 )
 
 // Options say what a file is loaded with.
@@ -36,40 +50,40 @@ type Options struct {
 
 // Set holds the connectors of a file, ready for use, and their host.
 type Set struct {
-	Host       *host.Host
-	Connectors []*Connector // in the order of the file
-
-	Settings    Settings // of the gateway
-	PluginFiles []string // absolute or relative to the working directory
+	// Host is made with the plugins of the file. Close closes it.
+	Host *host.Host
+	// Connectors are in the order of the file.
+	Connectors []*gateway.Connector
+	// Settings say how the gateway serves.
+	Settings Settings
+	// PluginFiles are absolute, or relative to the working directory.
+	PluginFiles []string
 }
 
-// Settings say how the gateway serves; [gateway.Config] says what they mean.
+// Settings say how the gateway serves. [gateway.Setup] says more of Hosts and Origins.
 type Settings struct {
-	Hosts   []string
+	// Hosts are the names that callers may use.
+	Hosts []string
+	// Origins are those of the pages that may call from a browser.
 	Origins []string
-	User    gateway.Identity
-	TLS     TLS    // of the listener for callers
-	Traces  string // URL that takes OTLP over HTTP; "" is none
-	// AccessLog has each request of a caller in the log, also those that went well.
+	// User says how the user of a request is found. Paths of files are absolute, or relative to the working directory.
+	User identity.Config
+	// TLS is for the listener for callers.
+	TLS TLS
+	// Traces is a URL that takes OTLP over HTTP. "" is none.
+	Traces string
+	// AccessLog reports whether each request of a caller is to be in the log, also those that went well.
 	AccessLog bool
 }
 
-// TLS names the files of a certificate with its chain, and of its key, PEM each. The zero value is plain HTTP.
+// TLS names the files of a certificate with its chain, and of its key, PEM each. The zero value is plain HTTP. The paths are
+// absolute, or relative to the working directory.
 type TLS struct {
-	Cert, Key string // absolute or relative to the working directory
+	Cert, Key string
 }
 
 // HasUsers reports whether requests have to have a session, or a proxy that says whose they are.
 func (s Settings) HasUsers() bool { return s.User.Mode != "" && s.User.Mode != "none" }
-
-// Connector is a connector with what requests need to know of it. The name of the host's connector is the permalink.
-type Connector struct {
-	*host.Connector
-	Title     string // its name in the file, for people
-	Permalink string
-	URL       *url.URL // up to its first template
-	Gateway   *gateway.Connector
-}
 
 // Load reads a file. When anything is wrong with it, the error is an [Error] that lists all of it, and nothing is loaded.
 // When the context ends, the error is the context's. The caller closes the set.
@@ -128,15 +142,15 @@ func Read(ctx context.Context, name string, text []byte, o Options) (*Set, error
 }
 
 // Find returns the connector of a permalink or a name.
-func (s *Set) Find(wanted string) (*Connector, error) {
-	var named []*Connector
+func (s *Set) Find(wanted string) (*gateway.Connector, error) {
+	var named []*gateway.Connector
 	permalinks := make([]string, 0, len(s.Connectors))
 	for _, c := range s.Connectors {
 		permalinks = append(permalinks, c.Permalink)
 		if c.Permalink == wanted {
 			return c, nil
 		}
-		if c.Title == wanted {
+		if c.Name == wanted {
 			named = append(named, c)
 		}
 	}

@@ -6,7 +6,7 @@ import (
 	"testing"
 
 	"github.com/keywright/keywright/host"
-	"github.com/keywright/keywright/server/internal/identity"
+	"github.com/keywright/keywright/server/identity"
 )
 
 // threats.md 43

@@ -4,6 +4,16 @@
 // What a browser may set is never believed. A token counts by its signature, a header by the address of the peer that
 // the connection comes from, and where a request says something in two ways it is refused: another program on the way
 // may have believed the other one.
+//
+//	users, err := identity.New(ctx, identity.Config{
+//		Mode: identity.ModeJWT,
+//		JWT: &identity.JWT{
+//			Cookie: "session", JWKSURL: "https://login.example.com/jwks.json", Issuer: "https://login.example.com",
+//			Audiences: []string{"gateway"},
+//		},
+//	}, identity.Options{Transport: h.Base()})
+//	defer users.Close()
+//	g.Use(gateway.Setup{Connectors: connectors, Users: users})
 package identity
 
 import (
@@ -27,9 +37,12 @@ const (
 
 // Config says how the user of a request is found.
 type Config struct {
-	Mode   string  // the member type of files; "" is ModeNone
-	JWT    *JWT    // for ModeJWT
-	Header *Header // for ModeHeader
+	// Mode is [ModeNone], [ModeJWT] or [ModeHeader]: the member type of files. "" is ModeNone.
+	Mode string
+	// JWT is for ModeJWT, and nil otherwise.
+	JWT *JWT
+	// Header is for ModeHeader, and nil otherwise.
+	Header *Header
 }
 
 // JWT is where a session token stands and what it has to be: a JWT (RFC 7519), signed (RFC 7515), with an issuer, an
@@ -108,7 +121,7 @@ func New(ctx context.Context, c Config, o Options) (*Identifier, error) {
 	}
 	var wrong []error
 	for _, p := range c.Check(o.AllowHTTP) {
-		wrong = append(wrong, p)
+		wrong = append(wrong, errors.New(p.Path+" "+p.Message))
 	}
 	if err := errors.Join(wrong...); err != nil {
 		return nil, err

@@ -9,7 +9,7 @@ import (
 	"testing"
 
 	"github.com/keywright/keywright/host"
-	"github.com/keywright/keywright/server/internal/connectors"
+	"github.com/keywright/keywright/server/connectors"
 )
 
 // ending ends a context when something is asked of it.

@@ -28,7 +28,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/keywright/keywright/host"
-	"github.com/keywright/keywright/server/internal/identity"
+	"github.com/keywright/keywright/server/identity"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }

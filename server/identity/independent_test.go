@@ -10,7 +10,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/keywright/keywright/server/internal/identity"
+	"github.com/keywright/keywright/server/identity"
 )
 
 // Tokens that another implementation made, for each algorithm.

@@ -10,7 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/keywright/keywright/host"
-	"github.com/keywright/keywright/server/internal/connectors"
+	"github.com/keywright/keywright/server/connectors"
 )
 
 func TestURLs(t *testing.T) {
@@ -94,8 +94,8 @@ func TestJSON(t *testing.T) {
 		t.Fatal(problems)
 	}
 	c := set.Connectors[0]
-	if c.Title != "Aé😀/x" || c.Permalink != "ae-x" {
-		t.Errorf("name %q, permalink %q", c.Title, c.Permalink)
+	if c.Name != "Aé😀/x" || c.Permalink != "ae-x" {
+		t.Errorf("name %q, permalink %q", c.Name, c.Permalink)
 	}
 	_, problems = load(t, "{\n\t\"connectors\": [{\"name\": \"A\", \"url\": \"https://a.example\",\n\t\t\"auth\": {\"type\": \"none\", \"x\": 1}}]}", connectors.Options{})
 	if diff := cmp.Diff([]string{"connectors.yaml:3:28: connectors.a.auth.x: is not known here; there are type, config"}, problems); diff != "" {

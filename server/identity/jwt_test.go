@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"github.com/keywright/keywright/host"
-	"github.com/keywright/keywright/server/internal/identity"
+	"github.com/keywright/keywright/server/identity"
 )
 
 func TestATokenNamesTheUser(t *testing.T) {

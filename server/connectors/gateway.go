@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/keywright/keywright/server/gateway"
+	"github.com/keywright/keywright/server/identity"
 )
 
 // members of a connector, in the order in which problems list them.
@@ -186,7 +187,7 @@ func (d *definer) settings(root *node) (s Settings) {
 }
 
 // identity reads who the user of a request is. A path of a file begins at this one's directory.
-func (d *definer) identity(n *node) (c gateway.Identity) {
+func (d *definer) identity(n *node) (c identity.Config) {
 	u := d.object(n, "gateway", "user")
 	if u == nil {
 		return c
@@ -197,25 +198,25 @@ func (d *definer) identity(n *node) (c gateway.Identity) {
 	if j := d.object(u, path, "jwt"); j != nil {
 		at := path + ".jwt"
 		d.only(j, at, "bearer", "cookie", "jwks_file", "jwks_url", "issuer", "audiences", "algorithms", "claims")
-		c.JWT = &gateway.IdentityJWT{
+		c.JWT = &identity.JWT{
 			Bearer: d.yes(j, at, "bearer", j.get("cookie") == nil), Cookie: d.optional(j, at, "cookie"), JWKSFile: d.optionalFile(j, at, "jwks_file"),
 			JWKSURL: d.optional(j, at, "jwks_url"), Issuer: d.optional(j, at, "issuer"), Audiences: d.texts(j, at, "audiences"), Algorithms: d.texts(j, at, "algorithms"),
 		}
 		if claims := d.object(j, at, "claims"); claims != nil {
 			d.only(claims, at+".claims", fieldsOfUser...)
-			c.JWT.Claims = gateway.IdentityClaims(d.userFields(claims, at+".claims"))
+			c.JWT.Claims = identity.Claims(d.userFields(claims, at+".claims"))
 		}
 	}
 	if h := d.object(u, path, "header"); h != nil {
 		at := path + ".header"
 		d.only(h, at, slices.Concat([]string{"proxies", "required"}, fieldsOfUser)...)
 		fields := d.userFields(h, at)
-		c.Header = &gateway.IdentityHeader{
+		c.Header = &identity.Header{
 			Proxies: d.texts(h, at, "proxies"), Required: d.yes(h, at, "required", true), ID: fields.ID, Email: fields.Email,
 			Username: fields.Username, FirstName: fields.FirstName, LastName: fields.LastName, TenantID: fields.TenantID,
 		}
 	}
-	for _, p := range gateway.CheckIdentity(c, d.allowHTTP) {
+	for _, p := range c.Check(d.allowHTTP) {
 		n, where, _ := u.locate(p.Path)
 		if len(d.meant[n]) == 0 { // else it is the object that has what is missing under another name
 			d.at(where, path+"."+p.Path, "%s", p.Message)

@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/keywright/keywright/server/internal/identity"
+	"github.com/keywright/keywright/server/identity"
 )
 
 func TestAFileOfKeys(t *testing.T) {

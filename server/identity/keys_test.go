@@ -11,7 +11,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/keywright/keywright/server/internal/identity"
+	"github.com/keywright/keywright/server/identity"
 )
 
 func TestRotatedKeysCountAtOnceAndRemovedOnesNoLonger(t *testing.T) {

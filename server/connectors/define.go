@@ -15,7 +15,6 @@ import (
 	"github.com/keywright/keywright/abi"
 	"github.com/keywright/keywright/host"
 	"github.com/keywright/keywright/internal/nearest"
-	"github.com/keywright/keywright/internal/urlpath"
 	"github.com/keywright/keywright/server/gateway"
 )
 
@@ -137,42 +136,16 @@ func (d *definer) url(c *definition, path string) {
 	if text == "" {
 		return
 	}
-	u, err := baseURL(text, d.allowHTTP)
+	c.gateway.URL = text
+	u, err := c.gateway.BaseURL()
+	if err == nil && u.Scheme == "http" && !d.allowHTTP {
+		err = errors.New("is plain http, which sends everything in the open: use https, or --dev while developing")
+	}
 	if err != nil {
 		d.at(c.member.get("url").value.place, path+".url", "%v", err)
 		return
 	}
-	c.url, c.gateway.URL = u, text
-}
-
-// fixedAuthority is the beginning of a URL whose scheme and host are complete.
-var fixedAuthority = regexp.MustCompile(`^[A-Za-z]+://[^/?#{}\\]+[/?]`)
-
-// baseURL reads the URL, up to its first template, below which a connector's requests are.
-func baseURL(text string, allowHTTP bool) (*url.URL, error) {
-	literal, _, templates := strings.Cut(text, "{{")
-	if templates && !fixedAuthority.MatchString(literal) {
-		return nil, errors.New("has a template in its scheme or host: these are literal, since they decide who gets the credential")
-	}
-	u, err := url.Parse(literal)
-	switch {
-	case err != nil || u.Opaque != "":
-		return nil, errors.New("is not a URL such as https://api.example.com/v1")
-	case u.Scheme == "http" && !allowHTTP:
-		return nil, errors.New("is plain http, which sends everything in the open: use https, or --dev while developing")
-	case u.Scheme != "https" && u.Scheme != "http":
-		return nil, errors.New("is not an https URL such as https://api.example.com/v1")
-	case u.Hostname() == "":
-		return nil, errors.New("has no host")
-	case u.User != nil:
-		return nil, errors.New("has user info, which would end up in logs: put the credential into auth")
-	case u.Fragment != "" || strings.Contains(literal, "#"):
-		return nil, errors.New("has a fragment, which is never sent: remove it")
-	}
-	if err := urlpath.Check(u.EscapedPath()); err != nil {
-		return nil, err
-	}
-	return u, nil
+	c.url = u
 }
 
 func (d *definer) auth(c *definition, path string) {

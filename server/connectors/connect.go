@@ -1,6 +1,7 @@
 package connectors
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -52,61 +53,57 @@ func (l *loader) connect(ctx context.Context, c *definition, info host.PluginInf
 	if l.expressions > maxExpressions {
 		return
 	}
-	connected := l.authenticated(ctx, c, info)
-	c.gateway.Name, c.gateway.Permalink, c.gateway.Auth = c.name, c.permalink, c.auth
+	c.gateway.Name, c.gateway.Permalink, c.gateway.Auth = c.name, cmp.Or(c.permalink, c.path()), c.auth
 	c.gateway.Patterns = &l.patterns
 	if c.url == nil {
 		c.gateway.URL = "https://unknown.invalid/" // complained of already
 	}
-	compiled, problems := gateway.Compile(l.set.Host, connected, c.gateway)
-	for _, p := range problems {
-		l.problem(c, p, info)
-	}
-	if connected == nil {
+	connected, err := gateway.Connect(ctx, l.set.Host, c.gateway)
+	if err != nil {
+		if upstream := l.wrong(ctx, c, err, info); upstream != nil {
+			l.named(ctx, c, upstream, upstream.Secrets(), info, taken)
+		}
 		return
 	}
-	names := connected.Secrets()
-	if compiled != nil {
-		names = compiled.Secrets()
-	}
-	l.variables(c, names, taken)
-	if l.options.ReadSecrets {
-		l.secrets(ctx, c, connected, names, info)
-	}
-	if compiled != nil && c.url != nil {
-		l.set.Connectors = append(l.set.Connectors, &Connector{Connector: connected, Title: c.name, Permalink: c.permalink, URL: c.url, Gateway: compiled})
+	l.named(ctx, c, connected.Upstream, connected.Secrets(), info, taken)
+	if c.url != nil {
+		l.set.Connectors = append(l.set.Connectors, connected)
 	}
 }
 
-// authenticated is the host's connector, or nil when there is something wrong with it.
-func (l *loader) authenticated(ctx context.Context, c *definition, info host.PluginInfo) *host.Connector {
-	if c.auth.Type == "" {
-		return nil // complained of already
+// named complains of the secrets that a connector names.
+func (l *loader) named(ctx context.Context, c *definition, upstream *host.Connector, names []string, info host.PluginInfo, taken map[string]string) {
+	l.variables(c, names, taken)
+	if l.options.ReadSecrets {
+		l.secrets(ctx, c, upstream, names, info)
 	}
-	definition := host.Connector{Name: c.path(), Origins: []string{"https://unknown.invalid"}, Auth: c.auth, Timeout: c.gateway.Timeout}
-	if c.permalink != "" {
-		definition.Name = c.permalink
-	}
-	if c.url != nil {
-		definition.Origins = []string{c.url.Scheme + "://" + c.url.Host}
-	}
-	connected, err := l.set.Host.Connect(ctx, definition)
+}
+
+// wrong complains of what the gateway and the host say of a connector. When its auth is right, it returns the host's connector,
+// so that the secrets are tried nevertheless, and else nil.
+func (l *loader) wrong(ctx context.Context, c *definition, err error, info host.PluginInfo) *host.Connector {
 	var wrong *host.ConfigError
-	if errors.As(err, &wrong) {
-		misspelt := misspelt(c, info)
-		for _, p := range wrong.Problems {
-			if !misspelt[p.Path] && !l.lacks(c, p, info) {
-				l.problem(c, p, info)
-			}
-		}
-		l.more += wrong.More
-		return nil
-	}
-	if err != nil {
+	if !errors.As(err, &wrong) {
 		l.at(c.member.place, c.path(), "%v", err)
 		return nil
 	}
-	return connected
+	misspelt := misspelt(c, info)
+	for _, p := range wrong.Problems {
+		known := c.auth.Type == "" && p.Path == "auth.type" // it has been complained of
+		if !known && !misspelt[p.Path] && !l.lacks(c, p, info) {
+			l.problem(c, p, info)
+		}
+	}
+	l.more += wrong.More
+	if slices.ContainsFunc(wrong.Problems, func(p host.Problem) bool { return strings.HasPrefix(p.Path, "auth") }) {
+		return nil
+	}
+	base, err := c.gateway.BaseURL()
+	if err != nil {
+		return nil
+	}
+	upstream, _ := l.set.Host.Connect(ctx, host.ConnectorConfig{Name: c.gateway.Permalink, Origins: []string{base.Scheme + "://" + base.Host}, Auth: c.auth})
+	return upstream // which is nil when there is an error
 }
 
 // lacks reports whether a problem is there only because a plugin of the file could not be loaded, which may have the auth
@@ -143,9 +140,6 @@ func (l *loader) problem(c *definition, p host.Problem, info host.PluginInfo) {
 		return
 	}
 	path := p.Path
-	if strings.HasPrefix(path, "origins") {
-		path = "url" // of which the origin was made
-	}
 	n, where, found := c.member.locate(path)
 	message := p.Message
 	name, inConfig := strings.CutPrefix(path, "auth.config.")
@@ -168,11 +162,11 @@ func (l *loader) problem(c *definition, p host.Problem, info host.PluginInfo) {
 
 // fieldOf returns the field of the auth type that a path within the configuration is of. When there is none, it is the
 // name that is wrong, and that is what the place is to show.
-func fieldOf(info host.PluginInfo, path string) (host.Field, bool) {
+func fieldOf(info host.PluginInfo, path string) (abi.Field, bool) {
 	name, _, _ := step(path)
-	i := slices.IndexFunc(info.Fields, func(f host.Field) bool { return f.Name == name })
+	i := slices.IndexFunc(info.Fields, func(f abi.Field) bool { return f.Name == name })
 	if i < 0 {
-		return host.Field{}, false
+		return abi.Field{}, false
 	}
 	return info.Fields[i], true
 }

@@ -8,8 +8,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/keywright/keywright/host"
+	"github.com/keywright/keywright/server/connectors"
 	"github.com/keywright/keywright/server/gateway"
-	"github.com/keywright/keywright/server/internal/connectors"
 )
 
 func TestGatewayOfAFile(t *testing.T) {
@@ -47,8 +47,8 @@ connectors:
 	if want := (connectors.TLS{Cert: filepath.Join("tls", "cert.pem"), Key: "/run/tls/key.pem"}); set.Settings.TLS != want {
 		t.Errorf("%+v", set.Settings.TLS)
 	}
-	c := set.Connectors[0].Gateway
-	if c.Timeout.String() != "1m30s" || c.Upstream.Timeout != c.Timeout || c.Limits.Concurrent != 3 || c.Methods[1] != "POST" || !c.Headers[0].Overridable {
+	c := set.Connectors[0]
+	if c.Timeout.String() != "1m30s" || c.Upstream.Config().Timeout != c.Timeout || c.Limits.Concurrent != 3 || c.Methods[1] != "POST" || !c.Headers[0].Overridable {
 		t.Errorf("%+v", c.Definition)
 	}
 	out, err := c.Outgoing(host.WithUser(t.Context(), host.User{ID: "a b"}), gateway.Incoming{Path: "open/x"})
