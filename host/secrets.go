@@ -9,6 +9,8 @@ import (
 	"os"
 	"regexp"
 	"strings"
+
+	"github.com/keywright/keywright/host/internal/hostfn"
 )
 
 // Secrets is where secrets come from. It is asked on every use, so that a rotated secret counts at once; an
@@ -125,4 +127,18 @@ func (f firstOf) Secret(ctx context.Context, name string) (string, error) {
 		hints = append(hints, strings.TrimPrefix(err.Error(), ErrSecretNotFound.Error()+": "))
 	}
 	return "", fmt.Errorf("%w: %s", ErrSecretNotFound, strings.Join(hints, ", or "))
+}
+
+// secret reads a secret, which must not be blank.
+func (h *Host) secret(ctx context.Context, name string) (string, error) {
+	value, err := h.config.Secrets.Secret(ctx, name)
+	switch {
+	case err == nil && strings.TrimSpace(value) == "":
+		err = errors.New("it is empty")
+	case err == nil:
+		return value, nil
+	case !errors.Is(err, ErrSecretNotFound):
+		err = hostfn.Passing(err)
+	}
+	return "", fmt.Errorf("secret %q: %w", name, err)
 }

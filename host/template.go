@@ -2,7 +2,6 @@ package host
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"strings"
 
@@ -110,24 +109,4 @@ func (t *Template) render(ctx context.Context, render func(template.Values) ([]t
 		text.secrets = append(text.secrets, in.Secrets...) // an API may take apart what an expression has made of them
 	}
 	return text, nil
-}
-
-// secret reads a secret, which must not be blank.
-func (h *Host) secret(ctx context.Context, name string) (string, error) {
-	value, err := h.config.Secrets.Secret(ctx, name)
-	switch {
-	case err == nil && strings.TrimSpace(value) == "":
-		err = errors.New("it is empty")
-	case err == nil:
-		return value, nil
-	case !errors.Is(err, ErrSecretNotFound):
-		err = hostfn.Passing(err)
-	}
-	return "", fmt.Errorf("secret %q: %w", name, err)
-}
-
-// Variable returns what get_variable gives in templates.
-func (h *Host) Variable(name string) (value string, ok bool) {
-	value, ok = h.config.Variables[name]
-	return value, ok
 }

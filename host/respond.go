@@ -17,52 +17,31 @@ import (
 	"github.com/keywright/keywright/host/internal/hostfn"
 )
 
-// Shielded is [Connector.Transport] for callers who must not see the credential, such as browsers behind a gateway: what
-// comes back does not hold it, should the API echo what it was sent.
-//
-// The credential is every text that the plugin's sealed values came to in the request: whole headers and query
-// parameters; what follows an authentication scheme such as Bearer; the user and password of Basic, together, and the
-// password; and those of the connector's secrets that are part of any of these, also encoded, so that what is no secret
-// belongs in a variable. [WithCredentials] adds others. Where one of these is text that was percent-encoded, or written
-// in Base64 or hex, as a whole and up to three times over, the credential is also what it decodes to, and of
-// user:password the password. Texts under 8 bytes are not looked for.
-//
-// These are found as they are, in UTF-16 (ASCII only), as Base64 (standard or URL alphabet, also inside the Base64 of
-// more) and as hex. In each of these but UTF-16, any character may be escaped in one of these ways:
-//
-//   - as in URLs, in either case, + for a space, up to four times over: %2F, %252f;
-//   - as in JSON and JavaScript, with up to seven backslashes: \u002f, \u{2f}, \x2f, octal \57, \n and its like, and a
-//     backslash before any mark;
-//   - as HTML's numeric references and those of & < > " ', up to four times over: &#47;, &#x2f;, &amp;, also without the
-//     semicolon.
-//
-// A number in an escape is read with up to eight digits. Escapes of one kind inside those of another are not undone.
-//
-// Base64 is also found in lines of 32 characters or more, whatever the line breaks are (LF, CRLF or CR, escaped or not)
-// and with up to some fifty bytes of white space before each line.
-//
-// How long the search takes grows with the answer and not with the credentials. An answer that would take longer is treated
-// as one that holds the credential, and the error of its body says so. Such an answer nearly repeats, over and over, a
-// credential of equal parts, or it has nearly all of a long one, escaped, in pieces of a few bytes.
-//
-// Not found is a credential whose case the API has changed, or that it has compressed, encrypted, cut in pieces (as a
-// caller may ask for by Range) or broken into lines without Base64. Nor is one that the API has encoded in another way:
-// twice, as in Base64 of Base64; in another character set; escaped as in CSS or MIME's quoted-printable, by other names
-// of HTML, or with a backslash before a letter that needs none.
-//
-//   - A body that holds it ends with an [Error] of [StageResponse] that [errors.Is] finds to be [ErrEchoed], before any
-//     byte of the credential has been read. What came before it has been passed on, as it came: nothing waits but what
-//     may be the beginning of the credential. Who has to answer with a status of their own reads a first piece before
-//     they send it.
-//   - A header or trailer that holds it is dropped, and the log says so once. In the name of one it is found in any case of
-//     letters, which net/http changes. But a redirect to such a Location is an error, as are 101 and answers to CONNECT,
-//     since what follows these is no HTTP.
-//   - An answer with a Content-Encoding is an error: the request asks for none (Accept-Encoding: identity).
-//   - Informational answers (1xx) reach an [httptrace.ClientTrace] without the headers that hold it.
-//
-// A request without any credential, as of the type none, is sent and answered as by Transport.
-func (c *Connector) Shielded(base http.RoundTripper) http.RoundTripper {
-	return c.transport(base, true)
+// withoutEcho takes the query that was appended out of a redirect. Servers that redirect to another path or port often
+// keep the query, and a client would then have the credential in the URL of its next request: in Referer, in errors.
+func withoutEcho(response *http.Response, m *hostfn.Mutation) error {
+	if m.Query == "" {
+		return nil
+	}
+	location := response.Header.Get("Location")
+	if location == "" {
+		return nil
+	}
+	address, fragment, hasFragment := strings.Cut(location, "#")
+	path, query, _ := strings.Cut(address, "?")
+	if rest := m.Without(query); rest != query {
+		if location = path; rest != "" {
+			location += "?" + rest
+		}
+		if hasFragment {
+			location += "#" + fragment
+		}
+		response.Header.Set("Location", location)
+	}
+	if m.Echoed(location) {
+		return errors.New("the API answered with a redirect that holds the credential, which is not followed")
+	}
+	return nil
 }
 
 type credentialsKey struct{}
@@ -82,12 +61,6 @@ func WithCredentials(ctx context.Context, texts ...Text) context.Context {
 		all[i] = strings.TrimSpace(text) // as headers are sent
 	}
 	return context.WithValue(ctx, credentialsKey{}, all)
-}
-
-// echoes holds the finder of a request's credentials.
-type echoes struct {
-	others []string // that the context had
-	finder *echo.Finder
 }
 
 // finder finds the credentials of the mutation, and others. It is nil when there is none that can be looked for.

@@ -10,8 +10,9 @@ import (
 	"slices"
 	"strings"
 
+	"golang.org/x/net/http/httpguts"
+
 	"github.com/keywright/keywright/host/internal/egress"
-	"github.com/keywright/keywright/host/internal/hostfn"
 	"github.com/keywright/keywright/host/internal/tokencache"
 )
 
@@ -33,6 +34,54 @@ import (
 // [http.MaxBytesError]. It is also an error when the body is not as long as its ContentLength. Nothing is sent then.
 func (c *Connector) Transport(base http.RoundTripper) http.RoundTripper {
 	return c.transport(base, false)
+}
+
+// Shielded is [Connector.Transport] for callers who must not see the credential, such as browsers behind a gateway: what
+// comes back does not hold it, should the API echo what it was sent.
+//
+// The credential is every text that the plugin's sealed values came to in the request: whole headers and query
+// parameters; what follows an authentication scheme such as Bearer; the user and password of Basic, together, and the
+// password; and those of the connector's secrets that are part of any of these, also encoded, so that what is no secret
+// belongs in a variable. [WithCredentials] adds others. Where one of these is text that was percent-encoded, or written
+// in Base64 or hex, as a whole and up to three times over, the credential is also what it decodes to, and of
+// user:password the password. Texts under 8 bytes are not looked for.
+//
+// These are found as they are, in UTF-16 (ASCII only), as Base64 (standard or URL alphabet, also inside the Base64 of
+// more) and as hex. In each of these but UTF-16, any character may be escaped in one of these ways:
+//
+//   - as in URLs, in either case, + for a space, up to four times over: %2F, %252f;
+//   - as in JSON and JavaScript, with up to seven backslashes: \u002f, \u{2f}, \x2f, octal \57, \n and its like, and a
+//     backslash before any mark;
+//   - as HTML's numeric references and those of & < > " ', up to four times over: &#47;, &#x2f;, &amp;, also without the
+//     semicolon.
+//
+// A number in an escape is read with up to eight digits. Escapes of one kind inside those of another are not undone.
+//
+// Base64 is also found in lines of 32 characters or more, whatever the line breaks are (LF, CRLF or CR, escaped or not)
+// and with up to some fifty bytes of white space before each line.
+//
+// How long the search takes grows with the answer and not with the credentials. An answer that would take longer is treated
+// as one that holds the credential, and the error of its body says so. Such an answer nearly repeats, over and over, a
+// credential of equal parts, or it has nearly all of a long one, escaped, in pieces of a few bytes.
+//
+// Not found is a credential whose case the API has changed, or that it has compressed, encrypted, cut in pieces (as a
+// caller may ask for by Range) or broken into lines without Base64. Nor is one that the API has encoded in another way:
+// twice, as in Base64 of Base64; in another character set; escaped as in CSS or MIME's quoted-printable, by other names
+// of HTML, or with a backslash before a letter that needs none.
+//
+//   - A body that holds it ends with an [Error] of [StageResponse] that [errors.Is] finds to be [ErrEchoed], before any
+//     byte of the credential has been read. What came before it has been passed on, as it came: nothing waits but what
+//     may be the beginning of the credential. Who has to answer with a status of their own reads a first piece before
+//     they send it.
+//   - A header or trailer that holds it is dropped, and the log says so once. In the name of one it is found in any case of
+//     letters, which net/http changes. But a redirect to such a Location is an error, as are 101 and answers to CONNECT,
+//     since what follows these is no HTTP.
+//   - An answer with a Content-Encoding is an error: the request asks for none (Accept-Encoding: identity).
+//   - Informational answers (1xx) reach an [httptrace.ClientTrace] without the headers that hold it.
+//
+// A request without any credential, as of the type none, is sent and answered as by Transport.
+func (c *Connector) Shielded(base http.RoundTripper) http.RoundTripper {
+	return c.transport(base, true)
 }
 
 func (c *Connector) transport(base http.RoundTripper, shielded bool) http.RoundTripper {
@@ -112,33 +161,6 @@ func (t *transport) send(r *http.Request, body *payload) (*http.Response, []*tok
 	return response, out.putIn, shield, nil
 }
 
-// withoutEcho takes the query that was appended out of a redirect. Servers that redirect to another path or port often
-// keep the query, and a client would then have the credential in the URL of its next request: in Referer, in errors.
-func withoutEcho(response *http.Response, m *hostfn.Mutation) error {
-	if m.Query == "" {
-		return nil
-	}
-	location := response.Header.Get("Location")
-	if location == "" {
-		return nil
-	}
-	address, fragment, hasFragment := strings.Cut(location, "#")
-	path, query, _ := strings.Cut(address, "?")
-	if rest := m.Without(query); rest != query {
-		if location = path; rest != "" {
-			location += "?" + rest
-		}
-		if hasFragment {
-			location += "#" + fragment
-		}
-		response.Header.Set("Location", location)
-	}
-	if m.Echoed(location) {
-		return errors.New("the API answered with a redirect that holds the credential, which is not followed")
-	}
-	return nil
-}
-
 // Authenticate returns a clone of the request with its credential, for those who send it with a client of their own.
 // The clone's URL and headers hold the credential: it is not to be logged, nor to be sent by a client that follows
 // redirects.
@@ -207,60 +229,44 @@ func (c *Connector) check(r *http.Request) (headers, error) {
 	return h, nil
 }
 
-// headers are a copy of a request's.
-type headers struct {
-	all     http.Header
-	lengths uint64 // of their names, a bit each: to look at each name once more takes as long as all the rest
-}
-
-// set replaces a header, also one that was put there under a name in another case. The name is in the canonical form.
-func (h headers) set(name string, values []string) {
-	if h.lengths&(1<<min(len(name), 63)) != 0 {
-		maps.DeleteFunc(h.all, func(other string, _ []string) bool { return http.CanonicalHeaderKey(other) == name })
+// checkOrigin refuses a request that is not for one of the connector's origins. Redirects that a client follows come
+// through here as well.
+func (c *Connector) checkOrigin(r *http.Request) error {
+	if r.URL == nil || r.URL.Opaque != "" { // what is opaque may name another host in the request line
+		return errors.New("the request has no URL with a host and a path")
 	}
-	h.all[name] = values
-}
-
-// changed makes a copy of a request that has the mutation.
-func changed(r *http.Request, h headers, m *hostfn.Mutation) *http.Request {
-	copied := &struct { // allocated at once, since that is what authenticating takes longest for
-		request http.Request
-		target  url.URL // of its own, because some bases send a request elsewhere by changing it
-		value   [1]string
-	}{request: *r, target: *r.URL}
-	authenticated, target := &copied.request, &copied.target
-	authenticated.Header, authenticated.URL = h.all, target
-	for i, header := range m.Headers {
-		values := copied.value[:]
-		if i > 0 {
-			values = make([]string, 1)
+	if err := c.checkHost(r.URL); err != nil {
+		return err
+	}
+	if strings.Contains(r.URL.RawQuery, "#") { // it would go out as it is, and what is appended behind it be a fragment
+		return errors.New("the request's query holds a #: write it as %23")
+	}
+	if r.Host != "" && (r.Host != r.URL.Host || !ascii(r.Host)) { // else it is the one that was checked
+		written, err := httpguts.PunycodeHostPort(r.Host) // as net/http writes it
+		if err != nil {
+			return errors.New("the request's Host is not the name of a host")
 		}
-		values[0] = header.Value
-		h.set(header.Name, values)
-	}
-	if m.Query != "" {
-		if target.RawQuery != "" { // what the URL has stays byte for byte
-			target.RawQuery += "&"
-		}
-		target.RawQuery += m.Query
-	}
-	return authenticated
-}
-
-// stripped refuses a request whose Connection header names a header of the mutation, RFC 9110 section 7.6.1. When that
-// name is sealed, every name is refused: otherwise a caller could try names and see which one it is.
-func (c *Connector) stripped(r *http.Request, m *hostfn.Mutation) error {
-	for _, value := range r.Header["Connection"] {
-		for option := range strings.SplitSeq(value, ",") {
-			option = strings.TrimSpace(option)
-			harmless := option == "" || strings.EqualFold(option, "close") || strings.EqualFold(option, "keep-alive")
-			for _, header := range m.Headers {
-				if strings.EqualFold(option, header.Name) || m.SealedName && !harmless {
-					return c.fail(StageMutation, errors.New("the request's Connection header would have a proxy drop the credential"))
-				}
-			}
+		named, err := originOf(&url.URL{Scheme: r.URL.Scheme, Host: written})
+		if err != nil || !c.origins[named] {
+			return errors.New("the request's Host names another origin")
 		}
 	}
+	return nil
+}
+
+// checkHost checks the scheme and the host of a request's URL. What was right once is remembered as it was written.
+func (c *Connector) checkHost(u *url.URL) error {
+	if known := c.known.Load(); known != nil && known.scheme == u.Scheme && known.host == u.Host {
+		return nil
+	}
+	o, err := originOf(u)
+	if err != nil {
+		return fmt.Errorf("the request's URL %w", err)
+	}
+	if !c.origins[o] {
+		return fmt.Errorf("%s is not an origin of this connector, so it gets no credential", Printable(o.String()))
+	}
+	c.known.Store(&written{u.Scheme, u.Host})
 	return nil
 }
 

@@ -7,34 +7,12 @@ import (
 	"fmt"
 	"net/http"
 	"slices"
-	"sync/atomic"
 
 	"github.com/keywright/keywright/abi"
 	"github.com/keywright/keywright/host/internal/hostfn"
 	"github.com/keywright/keywright/host/internal/seal"
 	"github.com/keywright/keywright/host/internal/tokencache"
 )
-
-// outcome is the result of a call.
-type outcome struct {
-	mutation *hostfn.Mutation
-	used     []*tokencache.Handle // what the call read
-	putIn    []*tokencache.Handle // the entries whose sealed values went into the mutation
-	call     *hostfn.Call         // its ScrubError is for errors of those who have seen the credential
-	err      error
-	apart    bool                   // the call runs on, or has run, on a goroutine of its own, which tells Observe
-	body     bool                   // the call is to be run again once the body is kept; nothing else is set
-	echoes   atomic.Pointer[echoes] // once they were needed, and if they are not large
-}
-
-// fail makes the host's error of a failure.
-func (c *Connector) fail(stage Stage, err error) error {
-	return &Error{Connector: c.config.Name, Type: c.config.Auth.Type, Stage: stage, Err: err}
-}
-
-func (c *Connector) failure(f *hostfn.Failure) error {
-	return c.fail(Stage(f.Stage), f.Err)
-}
 
 // authenticate finds what is to be changed of a request, and tells Observe.
 func (c *Connector) authenticate(ctx context.Context, r *http.Request, body *payload) *outcome {
@@ -104,6 +82,39 @@ func (c *Connector) find(ctx context.Context, r *http.Request, body *payload, to
 		in.BodySHA256 = body.kept.digest
 	}
 	return &outcome{err: c.fail(StagePlugin, errors.New("the plugin asks the cache for more entries than one partition has"))}
+}
+
+// reuse returns what an earlier call has come to, if it is what this one would come to, or nil.
+func (c *Connector) reuse(secrets []string, who *subject) *outcome {
+	var earlier *reusable
+	if c.personal() {
+		earlier, _ = c.host.reusable.Get(reuseKey{c, *who})
+	} else {
+		earlier = c.last.Load()
+	}
+	if earlier == nil || !slices.Equal(earlier.secrets, secrets) {
+		return nil
+	}
+	for _, used := range earlier.outcome.used {
+		if !c.host.cache.entries.Live(used) {
+			return nil
+		}
+	}
+	return earlier.outcome
+}
+
+// keep keeps what a call has come to, if it may be reused and is not unusually large.
+func (c *Connector) keep(secrets []string, who subject, call *hostfn.Call, out *outcome) {
+	if c.host.config.NoReuse || !c.plugin.repeats || !call.Repeats() || call.Held() > maxKept || out.err != nil {
+		return
+	}
+	call.Forget() // ScrubError needs its sealed values, and nothing of its request
+	kept := &reusable{slices.Clone(secrets), out}
+	if c.personal() {
+		c.host.reusable.Add(reuseKey{c, who}, kept)
+	} else {
+		c.last.Store(kept)
+	}
 }
 
 // elsewhere ends a call that cannot end inline. It waits for the entry that the call missed, if another call fetches
@@ -232,3 +243,44 @@ func (c *Connector) inputs(secrets []string, who subject, r *http.Request) *host
 		Secrets: slices.Clone(secrets), Variables: c.host.config.Variables, User: who.user, TenantID: who.tenantID, Request: r,
 	}
 }
+
+// secrets appends the value of each secret that the templates name.
+func (c *Connector) secrets(ctx context.Context, values []string) ([]string, error) {
+	for _, name := range c.plan.Names.Secrets {
+		value, err := c.host.secret(ctx, name)
+		if err != nil {
+			return nil, c.fail(StageTemplate, fmt.Errorf("auth.config.%s: %w", c.named[name], err))
+		}
+		values = append(values, value)
+	}
+	return values, nil
+}
+
+// subject takes from the context what the templates name.
+func (c *Connector) subject(ctx context.Context) (who subject) {
+	if !c.personal() {
+		return subject{}
+	}
+	u, _ := UserFrom(ctx)
+	if c.plan.Names.Tenant {
+		who.tenantID = u.TenantID
+	}
+	for _, name := range c.plan.Names.User {
+		switch name {
+		case "id":
+			who.user.ID = u.ID
+		case "email":
+			who.user.Email = u.Email
+		case "username":
+			who.user.Username = u.Username
+		case "first_name":
+			who.user.FirstName = u.FirstName
+		case "last_name":
+			who.user.LastName = u.LastName
+		}
+	}
+	return who
+}
+
+// personal reports whether the templates name something of the user.
+func (c *Connector) personal() bool { return len(c.plan.Names.User) > 0 || c.plan.Names.Tenant }
