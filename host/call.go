@@ -14,23 +14,23 @@ import (
 	"github.com/keywright/keywright/host/internal/tokencache"
 )
 
-// authenticate finds what is to be changed of a request, and tells Observe.
+// authenticate returns what is to be changed of a request, and calls Observe.
 func (c *Connector) authenticate(ctx context.Context, r *http.Request, body *payload) *outcome {
-	told := Call{}
-	out := c.find(ctx, r, body, &told)
+	stats := Call{}
+	out := c.find(ctx, r, body, &stats)
 	if out.err == nil {
-		if err := c.stripped(r, out.mutation); err != nil {
-			out = &outcome{err: err, apart: out.apart}
+		if err := checkConnectionHeader(r, out.mutation); err != nil {
+			out = &outcome{err: c.fail(StageMutation, err), detached: out.detached}
 		}
 	}
-	if !out.apart {
-		c.observe(ctx, told, out.err)
+	if !out.detached {
+		c.observe(ctx, stats, out.err)
 	}
 	return out
 }
 
-// find runs the plugin, unless an earlier call has come to what this one would.
-func (c *Connector) find(ctx context.Context, r *http.Request, body *payload, told *Call) *outcome {
+// find runs the plugin, unless the mutation of an earlier call serves this request as well. It adds to stats.
+func (c *Connector) find(ctx context.Context, r *http.Request, body *payload, stats *Call) *outcome {
 	if c.host.closed.Load() {
 		return &outcome{err: c.fail(StagePlugin, ErrClosed)}
 	}
@@ -39,16 +39,16 @@ func (c *Connector) find(ctx context.Context, r *http.Request, body *payload, to
 	if err != nil {
 		return &outcome{err: err}
 	}
-	who := c.subject(ctx)
-	if out := c.reuse(secrets, &who); out != nil && !c.host.closed.Load() {
-		told.Cached, told.Reused = len(out.used) > 0, true
+	subject := c.subject(ctx)
+	if out := c.lookup(secrets, &subject); out != nil && !c.host.closed.Load() {
+		stats.Cached, stats.Reused = len(out.used) > 0, true
 		return out
 	}
 	if err := c.host.enter(); err != nil {
 		return &outcome{err: c.fail(StagePlugin, err)}
 	}
 	defer c.host.calls.Done()
-	in := c.inputs(secrets, who, r)
+	in := c.inputs(secrets, subject, r)
 	if body.kept != nil {
 		in.BodySHA256 = body.kept.digest
 	}
@@ -57,14 +57,14 @@ func (c *Connector) find(ctx context.Context, r *http.Request, body *payload, to
 	for range c.host.config.Limits.CachePerUser + 2 {
 		call := hostfn.New(ctx, c.plan, in, hostfn.Inline)
 		call.Found = found
-		out, restart := c.call(ctx, call, told)
+		out, restart := c.run(ctx, call, stats)
 		if restart == nil {
-			c.keep(secrets, who, call, out)
+			c.store(secrets, subject, call, out)
 			return out
 		}
 		if !restart.Body {
 			var entry *tokencache.Entry[[]seal.Piece]
-			out, entry = c.elsewhere(ctx, in, *restart, told)
+			out, entry = c.fetchOrWait(ctx, in, *restart, stats)
 			switch {
 			case entry != nil:
 				if found == nil {
@@ -72,7 +72,7 @@ func (c *Connector) find(ctx context.Context, r *http.Request, body *payload, to
 				}
 				found[*restart.Key] = *entry
 				continue
-			case !out.body:
+			case !out.needsBody:
 				return out
 			}
 		}
@@ -84,13 +84,13 @@ func (c *Connector) find(ctx context.Context, r *http.Request, body *payload, to
 	return &outcome{err: c.fail(StagePlugin, errors.New("the plugin asks the cache for more entries than one partition has"))}
 }
 
-// reuse returns what an earlier call has come to, if it is what this one would come to, or nil.
-func (c *Connector) reuse(secrets []string, who *subject) *outcome {
-	var earlier *reusable
+// lookup returns the outcome of an earlier call that this call would repeat, or nil.
+func (c *Connector) lookup(secrets []string, subject *subject) *outcome {
+	var earlier *cachedMutation
 	if c.personal() {
-		earlier, _ = c.host.reusable.Get(reuseKey{c, *who})
+		earlier, _ = c.host.mutations.Get(mutationKey{c.plan, *subject})
 	} else {
-		earlier = c.last.Load()
+		earlier = c.lastMutation.Load()
 	}
 	if earlier == nil || !slices.Equal(earlier.secrets, secrets) {
 		return nil
@@ -103,30 +103,30 @@ func (c *Connector) reuse(secrets []string, who *subject) *outcome {
 	return earlier.outcome
 }
 
-// keep keeps what a call has come to, if it may be reused and is not unusually large.
-func (c *Connector) keep(secrets []string, who subject, call *hostfn.Call, out *outcome) {
-	if c.host.config.NoReuse || !c.plugin.repeats || !call.Repeats() || call.Held() > maxKept || out.err != nil {
+// store keeps the outcome of a call, if later calls would repeat it and it is not unusually large.
+func (c *Connector) store(secrets []string, subject subject, call *hostfn.Call, out *outcome) {
+	if c.host.config.NoReuse || !c.plugin.repeats || !call.Repeats() || call.Held() > maxRetained || out.err != nil {
 		return
 	}
 	call.Forget() // ScrubError needs its sealed values, and nothing of its request
-	kept := &reusable{slices.Clone(secrets), out}
+	kept := &cachedMutation{slices.Clone(secrets), out}
 	if c.personal() {
-		c.host.reusable.Add(reuseKey{c, who}, kept)
+		c.host.mutations.Add(mutationKey{c.plan, subject}, kept)
 	} else {
-		c.last.Store(kept)
+		c.lastMutation.Store(kept)
 	}
 }
 
-// elsewhere ends a call that cannot end inline. It waits for the entry that the call missed, if another call fetches
-// it, and returns the entry. Otherwise it runs the call apart from its caller, and returns the outcome.
-func (c *Connector) elsewhere(ctx context.Context, in *hostfn.Inputs, missed hostfn.Restart, told *Call) (*outcome, *tokencache.Entry[[]seal.Piece]) {
+// fetchOrWait follows a call that could not end inline. If another call fetches the cache entry that was missed, it waits for
+// the entry and returns it. Otherwise it runs the call detached, and returns the outcome.
+func (c *Connector) fetchOrWait(ctx context.Context, in *hostfn.Inputs, missed hostfn.Restart, stats *Call) (*outcome, *tokencache.Entry[[]seal.Piece]) {
 	if missed.Key == nil {
-		return c.apart(ctx, in, nil, told), nil
+		return c.runDetached(ctx, in, nil, stats), nil
 	}
 	entry, hit, lease, holder := c.host.cache.entries.Acquire(*missed.Key)
 	switch {
 	case holder:
-		return c.apart(ctx, in, lease, told), nil
+		return c.runDetached(ctx, in, lease, stats), nil
 	case hit:
 		return nil, &entry
 	}
@@ -137,15 +137,15 @@ func (c *Connector) elsewhere(ctx context.Context, in *hostfn.Inputs, missed hos
 	case waited.Err != nil:
 		return &outcome{err: waited.Err}, nil
 	case !waited.Set:
-		return c.apart(ctx, in, nil, told), nil
+		return c.runDetached(ctx, in, nil, stats), nil
 	}
 	return nil, &waited.Entry
 }
 
-// apart runs the call on a goroutine of its own, with the caller's values but not its cancellation: a caller that goes
-// away takes nobody's token with it (threats.md 31). When the outcome is that the call needs the body, the caller reads
-// it and runs the call again. Then told is not complete, and nobody observes it yet.
-func (c *Connector) apart(ctx context.Context, in *hostfn.Inputs, lease *hostfn.Lease, told *Call) *outcome {
+// runDetached runs the call on a goroutine of its own, with the values of the caller's context but not its cancellation: a
+// caller that goes away takes nobody's token with it (threats.md 31). When the outcome is needsBody, the caller reads the body
+// and runs the call again. Then stats is not complete, and Observe is not called yet.
+func (c *Connector) runDetached(ctx context.Context, in *hostfn.Inputs, lease *hostfn.Lease, stats *Call) *outcome {
 	if in.Request != nil {
 		in.Request = in.Request.Clone(context.WithoutCancel(ctx)) // the caller may change its own once it has returned
 	}
@@ -154,17 +154,17 @@ func (c *Connector) apart(ctx context.Context, in *hostfn.Inputs, lease *hostfn.
 	}
 	done := make(chan *outcome) // a caller that has gone away receives nothing
 	c.host.calls.Add(1)
-	soFar := *told
+	statsSoFar := *stats
 	go func() {
 		defer c.host.calls.Done()
 		out := &outcome{err: c.fail(StagePlugin, errors.New("the call did not end well"))}
 		defer func() { // once the lease has ended: a caller who tries again must not wait for it
-			out.apart = !out.body
+			out.detached = !out.needsBody
 			select {
 			case done <- out:
 			case <-ctx.Done():
-				if out.body {
-					c.observe(context.WithoutCancel(ctx), soFar, gaveUp())
+				if out.needsBody {
+					c.observe(context.WithoutCancel(ctx), statsSoFar, gaveUp())
 				}
 			}
 		}()
@@ -174,49 +174,49 @@ func (c *Connector) apart(ctx context.Context, in *hostfn.Inputs, lease *hostfn.
 		detached, cancel := context.WithTimeout(context.WithoutCancel(ctx), c.exchangeTime())
 		defer cancel()
 		defer func() {
-			if !out.body {
-				c.observe(detached, soFar, out.err)
+			if !out.needsBody {
+				c.observe(detached, statsSoFar, out.err)
 			}
 		}()
 		select {
-		case c.host.exchanging <- struct{}{}:
-			defer func() { <-c.host.exchanging }()
+		case c.host.exchangeSlots <- struct{}{}:
+			defer func() { <-c.host.exchangeSlots }()
 		case <-detached.Done():
 			out = &outcome{err: c.fail(StageToken, hostfn.Passing(errors.New("too many other calls wait for token endpoints")))}
 			return
 		}
 		call := hostfn.New(detached, c.plan, in, hostfn.Exchanging)
 		call.Lease = lease
-		ended, restart := c.call(detached, call, &soFar)
+		ended, restart := c.run(detached, call, &statsSoFar)
 		if restart != nil {
-			ended = &outcome{body: true}
+			ended = &outcome{needsBody: true}
 		}
 		out = ended
 	}()
 	select {
 	case out := <-done:
-		*told = soFar
+		*stats = statsSoFar
 		return out
 	case <-ctx.Done():
-		return &outcome{err: gaveUp(), apart: true}
+		return &outcome{err: gaveUp(), detached: true}
 	}
 }
 
-// call runs the guest once, adds to what is told of the call, and applies the rules to what the guest puts out.
-func (c *Connector) call(ctx context.Context, call *hostfn.Call, told *Call) (*outcome, *hostfn.Restart) {
+// run runs the guest once, checks its output, and adds to stats. It returns a Restart when the call has to be run again.
+func (c *Connector) run(ctx context.Context, call *hostfn.Call, stats *Call) (*outcome, *hostfn.Restart) {
 	result, failure := run(ctx, c.plugin.guest, abi.ExportAuthenticate, call)
-	told.Sandbox += result.Time
-	told.Fuel += result.Fuel
+	stats.Sandbox += result.Time
+	stats.Fuel += result.Fuel
 	restart := call.Restart()
 	if restart == nil || call.Exchanges() > 0 { // else the run counts for nothing, its log lines included
 		call.Flush()
 	}
 	if restart != nil {
-		told.Exchanges, told.Token = told.Exchanges+call.Exchanges(), told.Token+call.ExchangeTime()
+		stats.Exchanges, stats.Token = stats.Exchanges+call.Exchanges(), stats.Token+call.ExchangeTime()
 		return nil, restart
 	}
 	out := &outcome{used: call.Used(), call: call}
-	told.Exchanges, told.Token, told.Cached = told.Exchanges+call.Exchanges(), told.Token+call.ExchangeTime(), len(out.used) > 0
+	stats.Exchanges, stats.Token, stats.Cached = stats.Exchanges+call.Exchanges(), stats.Token+call.ExchangeTime(), len(out.used) > 0
 	if failure == nil {
 		var err error
 		if out.mutation, err = call.Mutation(result.Output); err != nil {
@@ -237,49 +237,49 @@ func (c *Connector) observe(ctx context.Context, call Call, err error) {
 	}
 }
 
-// inputs is everything that the connector's templates name.
-func (c *Connector) inputs(secrets []string, who subject, r *http.Request) *hostfn.Inputs {
+// inputs returns everything that the connector's templates name.
+func (c *Connector) inputs(secrets []string, subject subject, r *http.Request) *hostfn.Inputs {
 	return &hostfn.Inputs{
-		Secrets: slices.Clone(secrets), Variables: c.host.config.Variables, User: who.user, TenantID: who.tenantID, Request: r,
+		Secrets: slices.Clone(secrets), Variables: c.host.config.Variables, User: subject.user, TenantID: subject.tenantID, Request: r,
 	}
 }
 
 // secrets appends the value of each secret that the templates name.
 func (c *Connector) secrets(ctx context.Context, values []string) ([]string, error) {
 	for _, name := range c.plan.Names.Secrets {
-		value, err := c.host.secret(ctx, name)
+		value, err := readSecret(ctx, c.host.config.Secrets, name)
 		if err != nil {
-			return nil, c.fail(StageTemplate, fmt.Errorf("auth.config.%s: %w", c.named[name], err))
+			return nil, c.fail(StageTemplate, fmt.Errorf("auth.config.%s: %w", c.fieldOfSecret[name], err))
 		}
 		values = append(values, value)
 	}
 	return values, nil
 }
 
-// subject takes from the context what the templates name.
-func (c *Connector) subject(ctx context.Context) (who subject) {
+// subject returns the fields of the context's user that the templates name.
+func (c *Connector) subject(ctx context.Context) (s subject) {
 	if !c.personal() {
 		return subject{}
 	}
 	u, _ := UserFrom(ctx)
 	if c.plan.Names.Tenant {
-		who.tenantID = u.TenantID
+		s.tenantID = u.TenantID
 	}
 	for _, name := range c.plan.Names.User {
 		switch name {
 		case "id":
-			who.user.ID = u.ID
+			s.user.ID = u.ID
 		case "email":
-			who.user.Email = u.Email
+			s.user.Email = u.Email
 		case "username":
-			who.user.Username = u.Username
+			s.user.Username = u.Username
 		case "first_name":
-			who.user.FirstName = u.FirstName
+			s.user.FirstName = u.FirstName
 		case "last_name":
-			who.user.LastName = u.LastName
+			s.user.LastName = u.LastName
 		}
 	}
-	return who
+	return s
 }
 
 // personal reports whether the templates name something of the user.

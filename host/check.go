@@ -224,8 +224,8 @@ func (k *checker) names(f *hostfn.Field, names template.Names) {
 	}
 	for _, secret := range names.Secrets {
 		c.plan.SecretSinks[secret] |= sinks
-		if c.named[secret] == "" {
-			c.named[secret] = f.Name
+		if c.fieldOfSecret[secret] == "" {
+			c.fieldOfSecret[secret] = f.Name
 		}
 	}
 }

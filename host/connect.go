@@ -12,7 +12,7 @@ func (h *Host) Connect(ctx context.Context, c ConnectorConfig) (*Connector, erro
 		return nil, err
 	}
 	defer h.calls.Done()
-	connected := &Connector{config: c, host: h, named: map[string]string{}}
+	connected := &Connector{config: c, host: h, fieldOfSecret: map[string]string{}}
 	check := &checker{host: h, connector: connected}
 	check.run(ctx)
 	if len(check.problems) > 0 {

@@ -54,12 +54,16 @@ type Connector struct {
 	host    *Host
 	plugin  *plugin
 	plan    *hostfn.Plan
+	log     *connectorLog
 	origins map[origin]bool
-	prefix  [32]byte          // of cache partitions: all that does not change from request to request
-	named   map[string]string // the field that names a secret first, for errors
-	warned  warnings
-	known   atomic.Pointer[written]  // what is known to be one of the origins
-	last    atomic.Pointer[reusable] // of a connector whose templates name nothing of the user
+	// partitionSeed is what all cache partitions of the connector have in common.
+	partitionSeed [32]byte
+	// fieldOfSecret is the field that names a secret first, for errors.
+	fieldOfSecret map[string]string
+	// lastOrigin is the scheme and host that were last found to be of origins.
+	lastOrigin atomic.Pointer[written]
+	// lastMutation is set when the templates name nothing of the user.
+	lastMutation atomic.Pointer[cachedMutation]
 }
 
 // Config returns what [Host.Connect] was given, with the name of the auth type in place of an alias. Its maps and lists

@@ -50,16 +50,16 @@ func changed(r *http.Request, h headers, m *hostfn.Mutation) *http.Request {
 	return authenticated
 }
 
-// stripped refuses a request whose Connection header names a header of the mutation, RFC 9110 section 7.6.1. When that
-// name is sealed, every name is refused: otherwise a caller could try names and see which one it is.
-func (c *Connector) stripped(r *http.Request, m *hostfn.Mutation) error {
+// checkConnectionHeader returns an error when the Connection header of a request names a header of the mutation, RFC 9110
+// section 7.6.1. When that name is sealed, every name is an error: otherwise a caller could try names and see which one it is.
+func checkConnectionHeader(r *http.Request, m *hostfn.Mutation) error {
 	for _, value := range r.Header["Connection"] {
 		for option := range strings.SplitSeq(value, ",") {
 			option = strings.TrimSpace(option)
 			harmless := option == "" || strings.EqualFold(option, "close") || strings.EqualFold(option, "keep-alive")
 			for _, header := range m.Headers {
 				if strings.EqualFold(option, header.Name) || m.SealedName && !harmless {
-					return c.fail(StageMutation, errors.New("the request's Connection header would have a proxy drop the credential"))
+					return errors.New("the request's Connection header would have a proxy drop the credential")
 				}
 			}
 		}

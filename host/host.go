@@ -39,13 +39,13 @@ type Host struct {
 	tokens  *http.Client
 	// revealed is called with what guests reveal, in tests of plugins.
 	revealed func(text string)
-	// exchanging has a place for each call that may wait for token endpoints, because a guest that waits keeps its memory.
-	exchanging chan struct{}
-	types      map[string]*plugin
-	order      []*plugin
+	// exchangeSlots has a slot for each call that may wait for token endpoints, because a guest that waits keeps its memory.
+	exchangeSlots chan struct{}
+	types         map[string]*plugin
+	order         []*plugin
 
-	// reusable holds the results of calls of connectors that name something of the user.
-	reusable *lru.Cache[reuseKey, *reusable]
+	// mutations holds the results of calls of connectors that name something of the user.
+	mutations *lru.Cache[mutationKey, *cachedMutation]
 
 	mu     sync.Mutex // of entering and closing
 	closed atomic.Bool
@@ -104,14 +104,14 @@ func tryHost(ctx context.Context, c Config) (*Host, error) {
 	}
 	c.Variables = maps.Clone(c.Variables)
 	h := &Host{config: c, signer: signing.New(c.Limits.Keys), types: map[string]*plugin{}}
-	h.exchanging = make(chan struct{}, c.Limits.Exchanging)
+	h.exchangeSlots = make(chan struct{}, c.Limits.Exchanging)
 	var err error
 	if h.cache = c.Tokens; h.cache == nil {
 		if h.cache, err = NewTokenCache(c); err != nil {
 			return nil, err
 		}
 	}
-	if h.reusable, err = lru.New[reuseKey, *reusable](c.Limits.CacheEntries); err != nil {
+	if h.mutations, err = lru.New[mutationKey, *cachedMutation](c.Limits.CacheEntries); err != nil {
 		return nil, err
 	}
 	h.revealed = testhook.RevealObserver(ctx)
@@ -227,10 +227,10 @@ func (h *Host) prepare(ctx context.Context, source Plugin) (*plugin, error) {
 func (h *Host) describe(ctx context.Context, guest sandbox.Guest) (*abi.Description, error) {
 	ctx, cancel := context.WithTimeout(ctx, h.config.Limits.CallTime)
 	defer cancel()
-	log := h.logLine("", "")
+	log := &connectorLog{logger: h.config.Logger}
 	plan := &hostfn.Plan{
-		Random: h.config.Random, Clock: h.config.Clock, Limits: h.config.Limits.call(), Log: log,
-		GuestWarns: func(ctx context.Context, text string) { log(ctx, abi.LevelWarn, text) },
+		Random: h.config.Random, Clock: h.config.Clock, Limits: h.config.Limits.call(), Log: log.line,
+		GuestWarns: func(ctx context.Context, text string) { log.line(ctx, abi.LevelWarn, text) },
 	}
 	call := hostfn.New(ctx, plan, &hostfn.Inputs{}, hostfn.Describing)
 	result, failure := run(ctx, guest, abi.ExportDescribe, call)

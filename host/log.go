@@ -13,33 +13,38 @@ import (
 // Printable escapes what would forge a line of a log or talk to a terminal, and cuts what is long.
 func Printable(text string) string { return hostfn.Printable(text, 1024) }
 
-func (h *Host) logLine(connector, authType string) func(context.Context, abi.Level, string) {
-	return func(ctx context.Context, level abi.Level, text string) {
-		levels := [...]slog.Level{slog.LevelDebug - 4, slog.LevelDebug, slog.LevelInfo, slog.LevelWarn, slog.LevelError}
-		h.config.Logger.LogAttrs(ctx, levels[min(level, abi.LevelError)], text,
-			slog.String("connector", Printable(connector)), slog.String("type", authType))
-	}
-}
+// connectorLog writes what the host logs of one connector, and what its plugin logs.
+//
+// A warning is logged once. At most 32 warnings of the host are logged and 32 of the plugin, so that a plugin cannot keep the
+// host's warnings from the log.
+type connectorLog struct {
+	logger              *slog.Logger
+	clock               func() time.Time
+	connector, authType string
 
-// warnings remembers what was warned of. The same text is logged once, and at most 32 texts of the host are and 32 of the
-// plugin: a plugin must not keep the host's warnings from the log.
-type warnings struct {
-	mu      sync.Mutex
-	seen    map[string]bool
-	guest   map[string]bool
-	refused time.Time // when a refusal was logged last
+	mu          sync.Mutex
+	warned      map[string]bool
+	guestWarned map[string]bool
+	refusedAt   time.Time // of the last refusal that was logged
 }
 
 const maxWarnings = 32
 
-func (c *Connector) warn(ctx context.Context, text string) { c.warnOnce(ctx, &c.warned.seen, text) }
-
-func (c *Connector) guestWarns(ctx context.Context, text string) {
-	c.warnOnce(ctx, &c.warned.guest, text)
+// line logs a text at the level of the host function log.
+func (l *connectorLog) line(ctx context.Context, level abi.Level, text string) {
+	levels := [...]slog.Level{slog.LevelDebug - 4, slog.LevelDebug, slog.LevelInfo, slog.LevelWarn, slog.LevelError}
+	l.logger.LogAttrs(ctx, levels[min(level, abi.LevelError)], text,
+		slog.String("connector", Printable(l.connector)), slog.String("type", l.authType))
 }
 
-func (c *Connector) warnOnce(ctx context.Context, seen *map[string]bool, text string) {
-	c.warned.mu.Lock()
+func (l *connectorLog) warn(ctx context.Context, text string) { l.once(ctx, &l.warned, text) }
+
+func (l *connectorLog) warnOfGuest(ctx context.Context, text string) {
+	l.once(ctx, &l.guestWarned, text)
+}
+
+func (l *connectorLog) once(ctx context.Context, seen *map[string]bool, text string) {
+	l.mu.Lock()
 	known := (*seen)[text] || len(*seen) >= maxWarnings
 	if !known {
 		if *seen == nil {
@@ -47,28 +52,27 @@ func (c *Connector) warnOnce(ctx context.Context, seen *map[string]bool, text st
 		}
 		(*seen)[text] = true
 	}
-	c.warned.mu.Unlock()
+	l.mu.Unlock()
 	if !known {
-		c.host.logLine(c.config.Name, c.plugin.info.Type)(ctx, abi.LevelWarn, text)
+		l.line(ctx, abi.LevelWarn, text)
 	}
 }
 
-// refusalsApart is the least time between two refusals that are logged, since each user of a connector may have their
+// minRefusalGap is the least time between two refusals that are logged, since each user of a connector may have their
 // own. The same inputs are never refused sooner.
-const refusalsApart = 800 * time.Millisecond
+const minRefusalGap = 800 * time.Millisecond
 
 // refused logs that a token endpoint refused.
-func (c *Connector) refused(ctx context.Context, text string) {
-	now := c.host.config.Clock()
-	w := &c.warned
-	w.mu.Lock()
-	since := now.Sub(w.refused)
-	soon := !w.refused.IsZero() && since >= 0 && since < refusalsApart
+func (l *connectorLog) refused(ctx context.Context, text string) {
+	now := l.clock()
+	l.mu.Lock()
+	since := now.Sub(l.refusedAt)
+	soon := !l.refusedAt.IsZero() && since >= 0 && since < minRefusalGap
 	if !soon {
-		w.refused = now
+		l.refusedAt = now
 	}
-	w.mu.Unlock()
+	l.mu.Unlock()
 	if !soon {
-		c.host.logLine(c.config.Name, c.plugin.info.Type)(ctx, abi.LevelWarn, text)
+		l.line(ctx, abi.LevelWarn, text)
 	}
 }

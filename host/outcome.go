@@ -16,9 +16,11 @@ type outcome struct {
 	putIn    []*tokencache.Handle // the entries whose sealed values went into the mutation
 	call     *hostfn.Call         // its ScrubError is for errors of those who have seen the credential
 	err      error
-	apart    bool                   // the call runs on, or has run, on a goroutine of its own, which tells Observe
-	body     bool                   // the call is to be run again once the body is kept; nothing else is set
-	echoes   atomic.Pointer[echoes] // once they were needed, and if they are not large
+	// detached is set when the call runs on, or has run, on a goroutine of its own, which calls Observe.
+	detached bool
+	// needsBody is set when the call is to be run again once the body is kept. Nothing else is set then.
+	needsBody bool
+	echoes    atomic.Pointer[echoes] // once they were needed, and if they are not large
 }
 
 // echoes holds the finder of a request's credentials.
@@ -27,25 +29,25 @@ type echoes struct {
 	finder *echo.Finder
 }
 
-// maxKept is how many bytes are kept of a call, and how many of what finds its credential: there may be one for each user.
-const maxKept = 32 << 10
+// maxRetained bounds the bytes of a call that is kept, and likewise those of its scanner: there may be one for each user.
+const maxRetained = 32 << 10
 
-// subject is for whom a call is made, as far as the connector's templates name that.
+// subject has the fields of the user that the connector's templates name.
 type subject struct {
 	user     template.User
 	tenantID string
 }
 
-// reusable is the result of a call that read nothing of its request or of the moment, but only the connector's
-// configuration, secrets, fields of the user and cached entries. As long as these are what they were, the plugin would
-// return the same again, and need not run.
-type reusable struct {
+// cachedMutation is the result of a call that depended only on the connector's configuration, secrets, fields of the user and
+// cached entries, not on its request, the clock or randomness. As long as these are what they were, the plugin would return
+// the same again, and need not run.
+type cachedMutation struct {
 	secrets []string // the values of those that the templates name
 	outcome *outcome
 }
 
-// reuseKey says whose a reusable is, of connectors whose templates name something of the user.
-type reuseKey struct {
-	connector *Connector
-	subject   subject
+// mutationKey identifies a cachedMutation of a connector whose templates name something of the user.
+type mutationKey struct {
+	plan    *hostfn.Plan // which is the connector's own
+	subject subject
 }

@@ -19,6 +19,7 @@ func (c *Connector) newPlan() *hostfn.Plan {
 	h := c.host
 	limits := h.config.Limits.call()
 	limits.TokenTime = c.exchangeTime()
+	c.log = &connectorLog{logger: h.config.Logger, clock: h.config.Clock, connector: c.config.Name, authType: c.plugin.info.Type}
 	return &hostfn.Plan{
 		Fields:      map[string]*hostfn.Field{},
 		SecretSinks: map[string]seal.Sinks{},
@@ -32,10 +33,10 @@ func (c *Connector) newPlan() *hostfn.Plan {
 		Client:      h.tokens,
 		Clock:       h.config.Clock,
 		Random:      h.config.Random,
-		Log:         h.logLine(c.config.Name, c.plugin.info.Type),
-		Warn:        c.warn,
-		GuestWarns:  c.guestWarns,
-		Refused:     c.refused,
+		Log:         c.log.line,
+		Warn:        c.log.warn,
+		GuestWarns:  c.log.warnOfGuest,
+		Refused:     c.log.refused,
 		Revealed:    h.revealed,
 		Limits:      limits,
 	}
@@ -52,7 +53,7 @@ func (c *Connector) seed() error {
 	d := digest{sha256.New()}
 	d.text(string(c.host.cache.salt[:]), c.config.Name, c.plugin.info.Type, string(c.plugin.digest[:]), string(config))
 	d.text(slices.Sorted(maps.Keys(c.plugin.grants))...)
-	d.Sum(c.prefix[:0])
+	d.Sum(c.partitionSeed[:0])
 	return nil
 }
 
@@ -60,7 +61,7 @@ func (c *Connector) seed() error {
 // variable or user, as far as the templates name them.
 func (c *Connector) partition(in *hostfn.Inputs) [32]byte {
 	d := digest{sha256.New()}
-	d.Write(c.prefix[:])
+	d.Write(c.partitionSeed[:])
 	names := &c.plan.Names
 	for i, name := range names.Secrets {
 		d.text(name, in.Secrets[i])

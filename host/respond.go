@@ -69,7 +69,7 @@ func (o *outcome) finder(others []string) *echo.Finder {
 		return e.finder
 	}
 	f := echo.New(append(o.call.Credentials(o.mutation), others...))
-	if f != nil && f.Size() <= maxKept { // the outcome may be kept, too
+	if f != nil && f.Size() <= maxRetained { // the outcome may be kept, too
 		o.echoes.Store(&echoes{others, f})
 	}
 	return f
@@ -218,7 +218,7 @@ func (s *shield) without(headers http.Header) http.Header {
 			kept[name] = values
 			continue
 		}
-		s.connector.warn(context.Background(), fmt.Sprintf("the API's answer holds the credential in the header %q, which is dropped", Printable(name)))
+		s.connector.log.warn(context.Background(), fmt.Sprintf("the API's answer holds the credential in the header %q, which is dropped", Printable(name)))
 	}
 	return kept
 }

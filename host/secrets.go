@@ -129,9 +129,10 @@ func (f firstOf) Secret(ctx context.Context, name string) (string, error) {
 	return "", fmt.Errorf("%w: %s", ErrSecretNotFound, strings.Join(hints, ", or "))
 }
 
-// secret reads a secret, which must not be blank.
-func (h *Host) secret(ctx context.Context, name string) (string, error) {
-	value, err := h.config.Secrets.Secret(ctx, name)
+// readSecret returns the value of a secret of a store. A blank value is an error. An error may pass, see [hostfn.Passing], unless
+// the store has no such secret.
+func readSecret(ctx context.Context, store Secrets, name string) (string, error) {
+	value, err := store.Secret(ctx, name)
 	switch {
 	case err == nil && strings.TrimSpace(value) == "":
 		err = errors.New("it is empty")

@@ -256,7 +256,7 @@ func (c *Connector) checkOrigin(r *http.Request) error {
 
 // checkHost checks the scheme and the host of a request's URL. What was right once is remembered as it was written.
 func (c *Connector) checkHost(u *url.URL) error {
-	if known := c.known.Load(); known != nil && known.scheme == u.Scheme && known.host == u.Host {
+	if last := c.lastOrigin.Load(); last != nil && last.scheme == u.Scheme && last.host == u.Host {
 		return nil
 	}
 	o, err := originOf(u)
@@ -266,7 +266,7 @@ func (c *Connector) checkHost(u *url.URL) error {
 	if !c.origins[o] {
 		return fmt.Errorf("%s is not an origin of this connector, so it gets no credential", Printable(o.String()))
 	}
-	c.known.Store(&written{u.Scheme, u.Host})
+	c.lastOrigin.Store(&written{u.Scheme, u.Host})
 	return nil
 }
 

@@ -84,7 +84,7 @@ func (t *Template) render(ctx context.Context, render func(template.Values) ([]t
 		in.TenantID = u.TenantID
 	}
 	for _, name := range t.names.Secrets {
-		value, err := t.host.secret(ctx, name)
+		value, err := readSecret(ctx, t.host.config.Secrets, name)
 		if err != nil {
 			return Text{}, err
 		}
