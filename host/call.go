@@ -54,7 +54,7 @@ func (c *Connector) find(ctx context.Context, r *http.Request, body *payload, st
 	}
 	found := map[tokencache.Key]tokencache.Entry[[]seal.Piece](nil)
 	// Each round ends the call, finds one entry more, or keeps the body. A plugin asks for few entries.
-	for range c.host.config.Limits.CachePerUser + 2 {
+	for range c.host.config.Limits.CachePerPartition + 2 {
 		call := hostfn.New(ctx, c.plan, in, hostfn.Inline)
 		call.Found = found
 		out, restart := c.run(ctx, call, stats)

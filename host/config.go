@@ -113,11 +113,11 @@ type TokenCache struct {
 	salt    [32]byte // of partitions: what one process has in memory is of no use elsewhere
 }
 
-// NewTokenCache makes an empty cache. It uses Clock, Random, Limits.CacheEntries and Limits.CachePerUser of the Config.
-// The hosts must have the same Clock. Their own CacheEntries and CachePerUser do not change the cache. It fails for
+// NewTokenCache makes an empty cache. It uses Clock, Random, Limits.CacheEntries and Limits.CachePerPartition of the Config.
+// The hosts must have the same Clock. Their own CacheEntries and CachePerPartition do not change the cache. It fails for
 // limits below 0, and without randomness.
 func NewTokenCache(c Config) (*TokenCache, error) {
-	limits := c.Limits.withDefaults()
+	limits := c.Limits.WithDefaults()
 	if err := limits.check(); err != nil {
 		return nil, err
 	}
@@ -129,7 +129,7 @@ func NewTokenCache(c Config) (*TokenCache, error) {
 	if random == nil {
 		random = rand.Reader
 	}
-	t := &TokenCache{entries: tokencache.New[[]seal.Piece](limits.CacheEntries, limits.CachePerUser, clock)}
+	t := &TokenCache{entries: tokencache.New[[]seal.Piece](limits.CacheEntries, limits.CachePerPartition, clock)}
 	if _, err := io.ReadFull(random, t.salt[:]); err != nil {
 		return nil, fmt.Errorf("no randomness: %w", err)
 	}

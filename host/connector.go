@@ -56,7 +56,7 @@ type Connector struct {
 	plan    *hostfn.Plan
 	log     *connectorLog
 	origins map[origin]bool
-	// partitionSeed is what all cache partitions of the connector have in common.
+	// partitionSeed begins the text that each cache partition of the connector is the hash of.
 	partitionSeed [32]byte
 	// fieldOfSecret is the field that names a secret first, for errors.
 	fieldOfSecret map[string]string

@@ -98,13 +98,13 @@ func tryHost(ctx context.Context, c Config) (*Host, error) {
 	if c.Random == nil {
 		c.Random = rand.Reader
 	}
-	c.Limits = c.Limits.withDefaults()
+	c.Limits = c.Limits.WithDefaults()
 	if err := c.Limits.check(); err != nil {
 		return nil, err
 	}
 	c.Variables = maps.Clone(c.Variables)
 	h := &Host{config: c, signer: signing.New(c.Limits.Keys), types: map[string]*plugin{}}
-	h.exchangeSlots = make(chan struct{}, c.Limits.Exchanging)
+	h.exchangeSlots = make(chan struct{}, c.Limits.ConcurrentExchanges)
 	var err error
 	if h.cache = c.Tokens; h.cache == nil {
 		if h.cache, err = NewTokenCache(c); err != nil {

@@ -17,28 +17,27 @@ import (
 // newPlan makes what all calls of the connector share.
 func (c *Connector) newPlan() *hostfn.Plan {
 	h := c.host
-	limits := h.config.Limits.call()
-	limits.TokenTime = c.exchangeTime()
 	c.log = &connectorLog{logger: h.config.Logger, clock: h.config.Clock, connector: c.config.Name, authType: c.plugin.info.Type}
 	return &hostfn.Plan{
-		Fields:      map[string]*hostfn.Field{},
-		SecretSinks: map[string]seal.Sinks{},
-		Uses:        c.plugin.uses,
-		Grants:      c.plugin.grants,
-		Anonymous:   c.plugin.info.Anonymous,
-		Partition:   c.partition,
-		CheckURL:    h.checkTokenURL,
-		Cache:       h.cache.entries,
-		Signer:      h.signer,
-		Client:      h.tokens,
-		Clock:       h.config.Clock,
-		Random:      h.config.Random,
-		Log:         c.log.line,
-		Warn:        c.log.warn,
-		GuestWarns:  c.log.warnOfGuest,
-		Refused:     c.log.refused,
-		Revealed:    h.revealed,
-		Limits:      limits,
+		Fields:       map[string]*hostfn.Field{},
+		SecretSinks:  map[string]seal.Sinks{},
+		Uses:         c.plugin.uses,
+		Grants:       c.plugin.grants,
+		Anonymous:    c.plugin.info.Anonymous,
+		Partition:    c.partition,
+		CheckURL:     h.checkTokenURL,
+		Cache:        h.cache.entries,
+		Signer:       h.signer,
+		Client:       h.tokens,
+		Clock:        h.config.Clock,
+		Random:       h.config.Random,
+		Log:          c.log.line,
+		Warn:         c.log.warn,
+		GuestWarns:   c.log.warnOfGuest,
+		Refused:      c.log.refused,
+		Revealed:     h.revealed,
+		Limits:       h.config.Limits.call(),
+		ExchangeTime: c.exchangeTime(),
 	}
 }
 

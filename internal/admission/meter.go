@@ -99,9 +99,9 @@ func (m *module) appendLength(out []byte, local uint32, kind uint64) []byte {
 	case meterElements:
 		return m.appendUnits(out, local, 0, opI64Shl, 1)
 	case meterPages: // cleared, and sometimes copied
-		return m.appendUnits(out, local, m.limits.MemoryPages, opI64Shl, 13)
+		return m.appendUnits(out, local, m.limits.pages(), opI64Shl, 13)
 	default:
-		return m.appendUnits(out, local, uint32(m.limits.TableElements), opI64Shl, 1)
+		return m.appendUnits(out, local, uint32(maxTableElements), opI64Shl, 1)
 	}
 }
 

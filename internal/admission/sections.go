@@ -66,7 +66,7 @@ func (m *module) readImports(r *reader) {
 }
 
 func (m *module) readFunctions(r *reader) {
-	n := r.atMost(m.limits.Functions, "functions")
+	n := r.atMost(maxFunctions, "functions")
 	begin := r.at
 	for i := 0; i < n && !r.failed(); i++ {
 		m.functions = append(m.functions, r.index(len(m.types), "type"))
@@ -123,7 +123,7 @@ func (m *module) readMemory(r *reader) {
 		r.fail(where, "a memory is of a kind that a plugin does not need")
 	}
 	where = r.at
-	has := memory{min: r.u32(), max: m.limits.MemoryPages}
+	has := memory{min: r.u32(), max: m.limits.pages()}
 	if flags == 1 {
 		most := r.u32()
 		if most < has.min || most > 1<<16 {
@@ -131,8 +131,8 @@ func (m *module) readMemory(r *reader) {
 		}
 		has.max = min(has.max, most)
 	}
-	if has.min > m.limits.MemoryPages {
-		r.fail(where, fmt.Sprintf("its memory begins with %d pages of 64 KiB, which is over the limit of %d pages", has.min, m.limits.MemoryPages))
+	if has.min > m.limits.pages() {
+		r.fail(where, fmt.Sprintf("its memory begins with %d pages of 64 KiB, which is over the limit of %d pages", has.min, m.limits.pages()))
 	}
 	m.memories = append(m.memories, has)
 	if len(m.memories) > 1 {

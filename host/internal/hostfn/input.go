@@ -93,7 +93,7 @@ func (c *Call) bodyDigest(r *http.Request) string {
 		c.restart = &Restart{Body: true}
 		panic(ended{})
 	default:
-		ctx, cancel := context.WithTimeout(c.ctx, c.plan.Limits.TokenTime)
+		ctx, cancel := context.WithTimeout(c.ctx, c.plan.ExchangeTime)
 		defer cancel()
 		body, err := r.GetBody()
 		if err != nil {

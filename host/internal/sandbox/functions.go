@@ -61,7 +61,7 @@ func (f function) hostFunction() api.GoFunc {
 
 // inTime ends the call when its time is over.
 func (r *run) inTime(function string) {
-	if r.took() > r.module.runtime.limits.Time {
+	if r.took() > r.module.runtime.limits.CallTime {
 		r.abort(stopped(context.DeadlineExceeded, "its time was over when it called "+function))
 	}
 }

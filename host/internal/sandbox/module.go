@@ -34,7 +34,7 @@ type Module struct {
 // Load checks that a module keeps to the contract and to the limits, compiles it, and finds out whether its instances can
 // be used again. The error is a *RefusedError, which has every reason. The bytes may be changed afterwards.
 func (r *Runtime) Load(ctx context.Context, wasm []byte) (*Module, error) {
-	admitted, err := admission.Admit(wasm, r.limits.admission())
+	admitted, err := admission.Admit(wasm, admission.Limits{ModuleBytes: r.limits.ModuleBytes, MemoryBytes: r.limits.MemoryBytes, Fuel: r.limits.Fuel})
 	var refused *admission.RefusedError
 	switch {
 	case errors.As(err, &refused):
@@ -134,7 +134,7 @@ func (m *Module) Call(ctx context.Context, export string, env abi.Env) (Result, 
 	if !m.Has(export) {
 		return Result{}, fmt.Errorf("the module has no export %q", export)
 	}
-	if err := m.runtime.slots.acquire(ctx, m.runtime.limits.Time); err != nil {
+	if err := m.runtime.slots.acquire(ctx, m.runtime.limits.CallTime); err != nil {
 		return Result{}, err
 	}
 	if ctx.Err() != nil {

@@ -52,7 +52,7 @@ type input struct {
 
 func newRun(m *Module) *run {
 	limits := m.runtime.limits
-	r := &run{module: m, memory: &memory{}, arena: kernel.New(limits.ArenaBytes, limits.Blocks)}
+	r := &run{module: m, memory: &memory{}, arena: kernel.New(limits.BlockBytes, limits.Blocks)}
 	r.stderr.write = func(line string) { r.log(abi.LevelInfo, line) }
 	r.stderr.proceed = func() {
 		r.asked = true
@@ -216,7 +216,7 @@ func (r *run) check(err error) {
 	switch {
 	case err == nil:
 	case errors.Is(err, kernel.ErrFull):
-		r.fail(ErrLimit, "more than %d bytes of memory blocks in a call", limits.ArenaBytes)
+		r.fail(ErrLimit, "more than %d bytes of memory blocks in a call", limits.BlockBytes)
 	case errors.Is(err, kernel.ErrBlocks):
 		r.fail(ErrLimit, "more than %d memory blocks in a call", limits.Blocks)
 	default:

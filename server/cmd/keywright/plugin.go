@@ -186,7 +186,8 @@ func withSinks(fields []abi.Field) []abi.Field {
 
 // functions returns the names of the functions that a module imports and exports.
 func functions(wasm []byte) (imports, exports []string, err error) {
-	module, err := admission.Admit(wasm, admission.DefaultLimits())
+	limits := host.Limits{}.WithDefaults()
+	module, err := admission.Admit(wasm, admission.Limits{ModuleBytes: limits.ModuleBytes, MemoryBytes: limits.MemoryBytes, Fuel: limits.Fuel})
 	if err != nil {
 		return nil, nil, err
 	}

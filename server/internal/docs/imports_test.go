@@ -4,6 +4,7 @@ import (
 	"go/ast"
 	"go/parser"
 	"go/token"
+	"go/types"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -266,11 +267,11 @@ func TestExportedNamesShowNoTypesOfDependencies(t *testing.T) {
 						if !ok {
 							return true
 						}
-						path := imports[text(selector.X)]
+						path := imports[types.ExprString(selector.X)]
 						first, _, _ := strings.Cut(path, "/")
 						ours := path == module+"abi" || path == module+"host" || path == module+"sdk"
 						if strings.Contains(first, ".") && !ours {
-							t.Errorf("%s: what is exported shows %s of %s", name, text(selector), path)
+							t.Errorf("%s: what is exported shows %s of %s", name, types.ExprString(selector), path)
 						}
 						return true
 					})
@@ -284,7 +285,7 @@ func TestExportedNamesShowNoTypesOfDependencies(t *testing.T) {
 func exported(declaration ast.Decl) []ast.Node {
 	switch d := declaration.(type) {
 	case *ast.FuncDecl:
-		if d.Name.IsExported() && (d.Recv == nil || ast.IsExported(strings.TrimLeft(text(d.Recv.List[0].Type), "*"))) {
+		if d.Name.IsExported() && (d.Recv == nil || ast.IsExported(strings.TrimLeft(types.ExprString(d.Recv.List[0].Type), "*"))) {
 			return []ast.Node{d.Type}
 		}
 	case *ast.GenDecl:
