@@ -3,8 +3,8 @@ package host
 import (
 	"sync/atomic"
 
-	"github.com/keywright/keywright/host/internal/echo"
 	"github.com/keywright/keywright/host/internal/hostfn"
+	"github.com/keywright/keywright/host/internal/leakscan"
 	"github.com/keywright/keywright/host/internal/template"
 	"github.com/keywright/keywright/host/internal/tokencache"
 )
@@ -20,13 +20,14 @@ type outcome struct {
 	detached bool
 	// needsBody is set when the call is to be run again once the body is kept. Nothing else is set then.
 	needsBody bool
-	echoes    atomic.Pointer[echoes] // once they were needed, and if they are not large
+	// lastScanner is set once a scanner was needed, if that is not large.
+	lastScanner atomic.Pointer[requestScanner]
 }
 
-// echoes holds the finder of a request's credentials.
-type echoes struct {
-	others []string // that the context had
-	finder *echo.Finder
+// requestScanner holds the scanner of a request's credentials.
+type requestScanner struct {
+	others  []string // that the context had
+	scanner *leakscan.Scanner
 }
 
 // maxRetained bounds the bytes of a call that is kept, and likewise those of its scanner: there may be one for each user.

@@ -13,13 +13,13 @@ import (
 	"strings"
 
 	"github.com/keywright/keywright/abi"
-	"github.com/keywright/keywright/host/internal/echo"
 	"github.com/keywright/keywright/host/internal/hostfn"
+	"github.com/keywright/keywright/host/internal/leakscan"
 )
 
-// withoutEcho takes the query that was appended out of a redirect. Servers that redirect to another path or port often
+// dropCredential takes the query that was appended out of a redirect. Servers that redirect to another path or port often
 // keep the query, and a client would then have the credential in the URL of its next request: in Referer, in errors.
-func withoutEcho(response *http.Response, m *hostfn.Mutation) error {
+func dropCredential(response *http.Response, m *hostfn.Mutation) error {
 	if m.Query == "" {
 		return nil
 	}
@@ -46,7 +46,7 @@ func withoutEcho(response *http.Response, m *hostfn.Mutation) error {
 
 type credentialsKey struct{}
 
-// WithCredentials returns a context whose requests have credentials for [Connector.Shielded] to look for, beside those of
+// WithCredentials returns a context whose requests have credentials for [Connector.GuardedTransport] to look for, beside those of
 // their connector: in what an embedder made with templates. Texts without a secret are left out.
 func WithCredentials(ctx context.Context, texts ...Text) context.Context {
 	all, _ := ctx.Value(credentialsKey{}).([]string)
@@ -63,44 +63,44 @@ func WithCredentials(ctx context.Context, texts ...Text) context.Context {
 	return context.WithValue(ctx, credentialsKey{}, all)
 }
 
-// finder finds the credentials of the mutation, and others. It is nil when there is none that can be looked for.
-func (o *outcome) finder(others []string) *echo.Finder {
-	if e := o.echoes.Load(); e != nil && slices.Equal(e.others, others) {
-		return e.finder
+// scanner returns a scanner for the credentials of the mutation and for others, or nil when none of them can be looked for.
+func (o *outcome) scanner(others []string) *leakscan.Scanner {
+	if e := o.lastScanner.Load(); e != nil && slices.Equal(e.others, others) {
+		return e.scanner
 	}
-	f := echo.New(append(o.call.Credentials(o.mutation), others...))
-	if f != nil && f.Size() <= maxRetained { // the outcome may be kept, too
-		o.echoes.Store(&echoes{others, f})
+	scanner := leakscan.New(append(o.call.Credentials(o.mutation), others...))
+	if scanner != nil && scanner.Size() <= maxRetained { // the outcome may be kept, too
+		o.lastScanner.Store(&requestScanner{others, scanner})
 	}
-	return f
+	return scanner
 }
 
-// shield keeps the credential of one request from whoever gets its answer. A nil shield lets everything through.
-type shield struct {
+// guard keeps the credential of one request from whoever gets its answer. A nil guard lets everything through.
+type guard struct {
 	connector *Connector
 	call      *hostfn.Call
-	finder    *echo.Finder
+	scanner   *leakscan.Scanner
 	sets      bool // whether the mutation has an Accept-Encoding of its own
 }
 
 const acceptEncoding = "Accept-Encoding"
 
-func (c *Connector) shield(ctx context.Context, out *outcome) *shield {
+func (c *Connector) guard(ctx context.Context, out *outcome) *guard {
 	others, _ := ctx.Value(credentialsKey{}).([]string)
-	finder := out.finder(others)
-	if finder == nil {
+	scanner := out.scanner(others)
+	if scanner == nil {
 		return nil
 	}
 	sets := slices.ContainsFunc(out.mutation.Headers, func(h abi.Pair) bool { return h.Name == acceptEncoding })
-	return &shield{c, out.call, finder, sets}
+	return &guard{c, out.call, scanner, sets}
 }
 
 // request changes a request, before it is sent, so that its answers can be looked at.
-func (s *shield) request(r *http.Request) *http.Request {
-	if s == nil {
+func (g *guard) request(r *http.Request) *http.Request {
+	if g == nil {
 		return r
 	}
-	if !s.sets {
+	if !g.sets {
 		maps.DeleteFunc(r.Header, func(name string, _ []string) bool { return strings.EqualFold(name, acceptEncoding) })
 		r.Header[acceptEncoding] = []string{"identity"}
 	}
@@ -108,11 +108,11 @@ func (s *shield) request(r *http.Request) *http.Request {
 	if trace == nil || trace.Got1xxResponse == nil {
 		return r
 	}
-	shielded := *trace
-	shielded.Got1xxResponse = func(code int, header textproto.MIMEHeader) error {
-		return trace.Got1xxResponse(code, textproto.MIMEHeader(s.without(http.Header(header))))
+	guarded := *trace
+	guarded.Got1xxResponse = func(code int, header textproto.MIMEHeader) error {
+		return trace.Got1xxResponse(code, textproto.MIMEHeader(g.without(http.Header(header))))
 	}
-	return r.WithContext(withTrace(r.Context(), &shielded))
+	return r.WithContext(withTrace(r.Context(), &guarded))
 }
 
 // withTrace replaces the trace of a context. httptrace can only add another one, and that is called besides.
@@ -135,32 +135,32 @@ func (k *keyOf) Value(key any) any {
 }
 
 // response returns the part of an answer that may be passed on.
-func (s *shield) response(r *http.Response) (*http.Response, error) {
-	if s == nil {
+func (g *guard) response(r *http.Response) (*http.Response, error) {
+	if g == nil {
 		return r, nil
 	}
-	if err := s.unseen(r); err != nil {
+	if err := g.unseen(r); err != nil {
 		if r.Body != nil {
 			_ = r.Body.Close()
 		}
-		return nil, s.connector.fail(StageResponse, err)
+		return nil, g.connector.fail(StageResponse, err)
 	}
-	if s.finder.Holds(r.Status) {
+	if g.scanner.Holds(r.Status) {
 		r.Status = fmt.Sprintf("%d %s", r.StatusCode, http.StatusText(r.StatusCode))
 	}
-	r.Header, r.Trailer = s.without(r.Header), s.without(r.Trailer)
+	r.Header, r.Trailer = g.without(r.Header), g.without(r.Trailer)
 	if r.Body != nil && r.Body != http.NoBody {
-		r.Body = s.finder.Body(r.Body, func(err error) error {
-			r.Trailer = s.without(r.Trailer) // which have come by now, if this is the end
+		r.Body = g.scanner.Body(r.Body, func(err error) error {
+			r.Trailer = g.without(r.Trailer) // which have come by now, if this is the end
 			switch {
 			case err == io.EOF: //nolint:errorlint // that very value is the end
 				return err
-			case errors.Is(err, echo.ErrFound):
-				return s.connector.fail(StageResponse, ErrEchoed)
-			case errors.Is(err, echo.ErrEffort):
-				return s.connector.fail(StageResponse, errUnsearched)
+			case errors.Is(err, leakscan.ErrFound):
+				return g.connector.fail(StageResponse, ErrCredentialInResponse)
+			case errors.Is(err, leakscan.ErrEffort):
+				return g.connector.fail(StageResponse, errUnsearched)
 			}
-			return s.error(err, s.call)
+			return g.error(err, g.call)
 		})
 	}
 	return r, nil
@@ -169,7 +169,7 @@ func (s *shield) response(r *http.Response) (*http.Response, error) {
 var errUnsearched = errors.New("the API's answer cannot be searched for the credential in the time that its length allows: it nearly repeats it over and over")
 
 // unseen says why what an answer holds cannot be looked at, or must not be.
-func (s *shield) unseen(r *http.Response) error {
+func (g *guard) unseen(r *http.Response) error {
 	switch {
 	case r.StatusCode == http.StatusSwitchingProtocols:
 		return errors.New("the API switches to another protocol, which could not be searched for the credential")
@@ -177,8 +177,8 @@ func (s *shield) unseen(r *http.Response) error {
 		return errors.New("a tunnel could not be searched for the credential")
 	}
 	for _, location := range r.Header["Location"] {
-		if s.finder.Holds(location) {
-			return fmt.Errorf("a redirect, in Location: %w", ErrEchoed)
+		if g.scanner.Holds(location) {
+			return fmt.Errorf("a redirect, in Location: %w", ErrCredentialInResponse)
 		}
 	}
 	if r.Body == nil || r.Body == http.NoBody || r.Request.Method == http.MethodHead {
@@ -195,38 +195,38 @@ func (s *shield) unseen(r *http.Response) error {
 }
 
 // without returns headers without those that hold the credential.
-func (s *shield) without(headers http.Header) http.Header {
+func (g *guard) without(headers http.Header) http.Header {
 	var buffer [2 << 10]byte
 	all, named := buffer[:0], false
 	for name, values := range headers {
-		named = named || s.finder.HoldsFolded(name)
+		named = named || g.scanner.HoldsFolded(name)
 		all = append(append(all, name...), '\n')
 		for _, value := range values {
 			all = append(append(all, value...), '\n')
 		}
 	}
-	if !named && !s.finder.Found(all) { // and so none of them
+	if !named && !g.scanner.Found(all) { // and so none of them
 		return headers
 	}
 	kept := http.Header{}
 	for name, values := range headers {
 		switch {
-		case s.finder.Holds(name) || s.finder.HoldsFolded(name):
+		case g.scanner.Holds(name) || g.scanner.HoldsFolded(name):
 			name = "with the credential in its name"
-		case slices.ContainsFunc(values, s.finder.Holds):
+		case slices.ContainsFunc(values, g.scanner.Holds):
 		default:
 			kept[name] = values
 			continue
 		}
-		s.connector.log.warn(context.Background(), fmt.Sprintf("the API's answer holds the credential in the header %q, which is dropped", Printable(name)))
+		g.connector.log.warn(context.Background(), fmt.Sprintf("the API's answer holds the credential in the header %q, which is dropped", Printable(name)))
 	}
 	return kept
 }
 
 // error is an error that does not quote the credential.
-func (s *shield) error(err error, call *hostfn.Call) error {
-	if s != nil && s.finder.Holds(call.Scrub(err.Error())) { // all of it, before it is cut
-		return s.connector.fail(StageResponse, ErrEchoed)
+func (g *guard) error(err error, call *hostfn.Call) error {
+	if g != nil && g.scanner.Holds(call.Scrub(err.Error())) { // all of it, before it is cut
+		return g.connector.fail(StageResponse, ErrCredentialInResponse)
 	}
 	return call.ScrubError(err)
 }

@@ -17,7 +17,7 @@ import (
 	"github.com/keywright/keywright/host"
 )
 
-// What the credential is that Connector.Shielded looks for: threats.md 45.
+// What the credential is that Connector.GuardedTransport looks for: threats.md 45.
 
 // What a plugin composes: the parts are as secret as the whole.
 func TestPartsOfWhatWasPutIn_threats_45(t *testing.T) {
@@ -111,13 +111,13 @@ func TestPartsOfWhatWasPutIn_threats_45(t *testing.T) {
 			for want, texts := range map[bool][]string{true: test.stopped, false: append(test.passed, "p4ssw0r")} {
 				for _, text := range texts {
 					w.setAPI(respond(http.StatusOK, "is "+text+" in it"))
-					response, err := c.Shielded(nil).RoundTrip(get(t.Context()))
+					response, err := c.GuardedTransport(nil).RoundTrip(get(t.Context()))
 					if err != nil {
 						t.Fatal(err)
 					}
 					_, err = io.ReadAll(response.Body)
 					_ = response.Body.Close()
-					if errors.Is(err, host.ErrEchoed) != want {
+					if errors.Is(err, host.ErrCredentialInResponse) != want {
 						t.Errorf("%q is stopped: %t, %v", text, !want, err)
 					}
 				}
@@ -163,13 +163,13 @@ func TestCredentialsOfTheEmbedder_threats_45(t *testing.T) {
 				ctx = host.WithCredentials(ctx, texts[name])
 			}
 			w.setAPI(respond(http.StatusOK, "is "+test.echo))
-			response, err := c.Shielded(nil).RoundTrip(get(ctx))
+			response, err := c.GuardedTransport(nil).RoundTrip(get(ctx))
 			if err != nil {
 				t.Fatal(err)
 			}
 			_, err = io.ReadAll(response.Body)
 			_ = response.Body.Close()
-			if errors.Is(err, host.ErrEchoed) != test.want {
+			if errors.Is(err, host.ErrCredentialInResponse) != test.want {
 				t.Errorf("%s with %v: %s gives %v", authType, test.texts, test.echo, err)
 			}
 		}
@@ -194,13 +194,13 @@ func TestDecodedCredentials_threats_73(t *testing.T) {
 			c := w.connect("api_key", key("{{ get_secret('s') }}"))
 			for echo, want := range map[string]bool{stored: true, password: true, "correct horse": false, "operator": false} {
 				w.setAPI(respond(http.StatusOK, "is "+echo))
-				response, err := c.Shielded(nil).RoundTrip(get(t.Context()))
+				response, err := c.GuardedTransport(nil).RoundTrip(get(t.Context()))
 				if err != nil {
 					t.Fatal(err)
 				}
 				_, err = io.ReadAll(response.Body)
 				_ = response.Body.Close()
-				if errors.Is(err, host.ErrEchoed) != want {
+				if errors.Is(err, host.ErrCredentialInResponse) != want {
 					t.Errorf("%q: %v", echo, err)
 				}
 			}
@@ -233,12 +233,12 @@ func TestWhatIsNotDecoded(t *testing.T) {
 			w := newWorld(t)
 			w.setSecret("s", c.secret)
 			w.setAPI(respond(http.StatusOK, "is "+c.echo))
-			response, err := w.connect("api_key", key(c.value)).Shielded(nil).RoundTrip(get(t.Context()))
+			response, err := w.connect("api_key", key(c.value)).GuardedTransport(nil).RoundTrip(get(t.Context()))
 			if err != nil {
 				t.Fatal(err)
 			}
 			defer response.Body.Close()
-			if _, err = io.ReadAll(response.Body); errors.Is(err, host.ErrEchoed) != c.stopped {
+			if _, err = io.ReadAll(response.Body); errors.Is(err, host.ErrCredentialInResponse) != c.stopped {
 				t.Errorf("%q gives %v", c.echo, err)
 			}
 		})
@@ -257,7 +257,7 @@ func TestErrorsOfAnAnswerAreScrubbed_threats_45(t *testing.T) {
 		for form, text := range encodings(secret) {
 			fails := fmt.Errorf("%w: a line %s", cause, text)
 			w.setAPI(func(*http.Request) (*http.Response, error) { return nil, fails })
-			if _, err := w.read(c.Shielded(nil).RoundTrip(get(t.Context()))); err == nil {
+			if _, err := w.read(c.GuardedTransport(nil).RoundTrip(get(t.Context()))); err == nil {
 				t.Errorf("%s: no error", form)
 			}
 			w.setAPI(func(r *http.Request) (*http.Response, error) {
@@ -265,13 +265,13 @@ func TestErrorsOfAnAnswerAreScrubbed_threats_45(t *testing.T) {
 				response.Body = io.NopCloser(io.MultiReader(strings.NewReader("some."), failing{fails}))
 				return response, err
 			})
-			if got, err := w.read(c.Shielded(nil).RoundTrip(get(t.Context()))); got != "some." || err == nil {
+			if got, err := w.read(c.GuardedTransport(nil).RoundTrip(get(t.Context()))); got != "some." || err == nil {
 				t.Errorf("%s: %q, %v", form, got, err)
 			}
 		}
 	}
 	w.setAPI(func(*http.Request) (*http.Response, error) { return nil, context.Canceled })
-	if _, err := w.read(c.Shielded(nil).RoundTrip(get(t.Context()))); !errors.Is(err, context.Canceled) {
+	if _, err := w.read(c.GuardedTransport(nil).RoundTrip(get(t.Context()))); !errors.Is(err, context.Canceled) {
 		t.Errorf("another error is %v", err)
 	}
 }
@@ -291,13 +291,13 @@ func TestEachAnswerIsSearchedForItsOwnCredential(t *testing.T) {
 	for _, who := range []string{"u1", "u2", "u1"} {
 		for say, want := range map[string]bool{"prefix-of-a-key/" + who: true, "prefix-of-a-key": true, who + " other": false} {
 			ctx := host.WithUser(t.Context(), host.User{ID: who})
-			response, err := c.Shielded(nil).RoundTrip(request(t, apiURL+"?say="+url.QueryEscape(say)).WithContext(ctx))
+			response, err := c.GuardedTransport(nil).RoundTrip(request(t, apiURL+"?say="+url.QueryEscape(say)).WithContext(ctx))
 			if err != nil {
 				t.Fatal(err)
 			}
 			_, err = io.ReadAll(response.Body)
 			_ = response.Body.Close()
-			if errors.Is(err, host.ErrEchoed) != want {
+			if errors.Is(err, host.ErrCredentialInResponse) != want {
 				t.Errorf("%s: %q: %v", who, say, err)
 			}
 		}

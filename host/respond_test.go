@@ -18,7 +18,7 @@ import (
 	"github.com/keywright/keywright/host"
 )
 
-// What comes back through Connector.Shielded: threats.md 45.
+// What comes back through Connector.GuardedTransport: threats.md 45.
 
 // credentialOf returns the credential of a request.
 func credentialOf(r *http.Request) string {
@@ -88,7 +88,7 @@ func TestEchoedCredentialIsStopped_threats_45(t *testing.T) {
 					w.hide("the credential", credentialOf(r))
 					return http.DefaultTransport.RoundTrip(r)
 				})
-				client := &http.Client{Transport: c.Shielded(base)}
+				client := &http.Client{Transport: c.GuardedTransport(base)}
 				get := func(path string) (string, error) {
 					r, err := http.NewRequestWithContext(ann(t.Context()), http.MethodGet, api.URL+path, nil)
 					if err != nil {
@@ -99,7 +99,7 @@ func TestEchoedCredentialIsStopped_threats_45(t *testing.T) {
 				for form := range encodings("any text") {
 					got, err := get("/echo?form=" + url.QueryEscape(form))
 					var failure *host.Error
-					if !errors.Is(err, host.ErrEchoed) || !errors.As(err, &failure) || failure.Stage != host.StageResponse || failure.Connector != "crm" {
+					if !errors.Is(err, host.ErrCredentialInResponse) || !errors.As(err, &failure) || failure.Stage != host.StageResponse || failure.Connector != "crm" {
 						t.Errorf("%s: the error is %v", form, err)
 					}
 					if !strings.HasPrefix(got, "before ") {
@@ -115,7 +115,7 @@ func TestEchoedCredentialIsStopped_threats_45(t *testing.T) {
 }
 
 // A request without a credential, and its answer, are nobody's business.
-func TestShieldedWithoutACredential(t *testing.T) {
+func TestGuardedWithoutACredential(t *testing.T) {
 	w := newWorld(t)
 	w.setAPI(func(r *http.Request) (*http.Response, error) {
 		response, err := respond(http.StatusOK, r.Header.Get("X-Own"))(r)
@@ -124,7 +124,7 @@ func TestShieldedWithoutACredential(t *testing.T) {
 	})
 	r := request(t, apiURL)
 	r.Header = http.Header{"X-Own": {"the-caller's-own"}, "Accept-Encoding": {"gzip"}}
-	body, err := w.read(w.connect("none", config{}).Shielded(nil).RoundTrip(r))
+	body, err := w.read(w.connect("none", config{}).GuardedTransport(nil).RoundTrip(r))
 	if body != "the-caller's-own" || err != nil || w.last().header.Get("Accept-Encoding") != "gzip" {
 		t.Errorf("%q, %v, Accept-Encoding %q", body, err, w.last().header.Get("Accept-Encoding"))
 	}
@@ -145,8 +145,8 @@ func TestEchoAfter401IsStopped_threats_45(t *testing.T) {
 			}
 			return respond(second, "refused is "+credentialOf(r))(r)
 		})
-		got, err := w.read(c.Shielded(nil).RoundTrip(get(t.Context())))
-		if got != "" || !errors.Is(err, host.ErrEchoed) {
+		got, err := w.read(c.GuardedTransport(nil).RoundTrip(get(t.Context())))
+		if got != "" || !errors.Is(err, host.ErrCredentialInResponse) {
 			t.Errorf("%q, %v after %d attempts", got, err, attempts)
 		}
 	}
@@ -180,7 +180,7 @@ func TestEchoInHeadersIsDropped_threats_45(t *testing.T) {
 		w.out("the hint", fmt.Sprint(header))
 		return nil
 	}})
-	response, err := c.Shielded(nil).RoundTrip(request(t, api.URL).WithContext(ctx))
+	response, err := c.GuardedTransport(nil).RoundTrip(request(t, api.URL).WithContext(ctx))
 	body, err := w.read(response, err)
 	if body != "body" || err != nil {
 		t.Fatalf("%q, %v", body, err)
@@ -212,7 +212,7 @@ func TestEchoInTheNameOfAHeaderIsDropped_threats_45(t *testing.T) {
 	defer api.Close()
 	w := onLoopback(t)
 	w.setSecret("s", secret)
-	response, err := w.connectTo(api.URL, key("{{ get_secret('s') }}")).Shielded(nil).RoundTrip(request(t, api.URL))
+	response, err := w.connectTo(api.URL, key("{{ get_secret('s') }}")).GuardedTransport(nil).RoundTrip(request(t, api.URL))
 	if _, err := w.read(response, err); err != nil {
 		t.Fatal(err)
 	}
@@ -249,7 +249,7 @@ func TestWarningsOfAPluginLeaveRoomForTheHosts_threats_45(t *testing.T) {
 		answer.Header.Set("X-Echo", r.Header.Get("X-Key"))
 		return answer, err
 	})
-	response, err := connector.Shielded(nil).RoundTrip(get(t.Context()))
+	response, err := connector.GuardedTransport(nil).RoundTrip(get(t.Context()))
 	if _, err := w.read(response, err); err != nil || w.logged("X-Echo") != 1 {
 		t.Errorf("%v; the log says nothing of the header with the credential", err)
 	}
@@ -260,7 +260,7 @@ func TestAnswersThatTakeTooLongToSearchAreStopped_threats_81(t *testing.T) {
 		return header("X-Key", env.Encode(abi.FormatBase64, strings.Repeat("a", 15_000)+v))
 	})
 	w.setAPI(respond(http.StatusOK, strings.Repeat("%59WFh", 100_000)))
-	response, err := connector.Shielded(nil).RoundTrip(get(t.Context()))
+	response, err := connector.GuardedTransport(nil).RoundTrip(get(t.Context()))
 	body, err := w.read(response, err)
 	var failed *host.Error
 	if body != "" || !errors.As(err, &failed) || failed.Stage != host.StageResponse || !strings.Contains(err.Error(), "in the time that its length allows") {
@@ -301,7 +301,7 @@ func TestAnswersThatCannotBeSearchedAreRefused_threats_45(t *testing.T) {
 			r := get(t.Context())
 			r.Method = test.method
 			r.Header = http.Header{"accept-encoding": {"br"}, "Accept-Encoding": {"gzip"}}
-			_, err := w.read(c.Shielded(nil).RoundTrip(r))
+			_, err := w.read(c.GuardedTransport(nil).RoundTrip(r))
 			if (err != nil) != (test.want != "") || err != nil && !strings.Contains(err.Error(), test.want) {
 				t.Errorf("the error is %v, want %q in it", err, test.want)
 			}
@@ -316,7 +316,7 @@ func TestAnswersThatCannotBeSearchedAreRefused_threats_45(t *testing.T) {
 }
 
 // What is no echo comes as it was sent.
-func TestShieldedAnswersAreThoseOfTheAPI(t *testing.T) {
+func TestGuardedAnswersAreThoseOfTheAPI(t *testing.T) {
 	next := make(chan bool)
 	mux := http.NewServeMux()
 	mux.HandleFunc("/stream", func(rw http.ResponseWriter, _ *http.Request) {
@@ -337,9 +337,9 @@ func TestShieldedAnswersAreThoseOfTheAPI(t *testing.T) {
 	defer api.Close()
 	w := onLoopback(t)
 	w.canary("s")
-	shielded := w.connectTo(api.URL, key("{{ get_secret('s') }}")).Shielded(nil)
+	guarded := w.connectTo(api.URL, key("{{ get_secret('s') }}")).GuardedTransport(nil)
 
-	response, err := shielded.RoundTrip(request(t, api.URL+"/stream"))
+	response, err := guarded.RoundTrip(request(t, api.URL+"/stream"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -367,7 +367,7 @@ func TestShieldedAnswersAreThoseOfTheAPI(t *testing.T) {
 	} {
 		r := request(t, api.URL+c.path)
 		r.Method = c.method
-		response, err := shielded.RoundTrip(r)
+		response, err := guarded.RoundTrip(r)
 		body, err := w.read(response, err)
 		if err != nil || response.StatusCode != c.code || body != c.body || response.ContentLength != int64(c.length) {
 			t.Errorf("%s %s: %d, %q, length %d, %v", c.method, c.path, response.StatusCode, body, response.ContentLength, err)
@@ -376,7 +376,7 @@ func TestShieldedAnswersAreThoseOfTheAPI(t *testing.T) {
 			t.Error("Response.Request is another one")
 		}
 	}
-	response, err = shielded.RoundTrip(request(t, api.URL+"/known"))
+	response, err = guarded.RoundTrip(request(t, api.URL+"/known"))
 	if err != nil || response.Body.Close() != nil || response.Body.Close() != nil {
 		t.Errorf("closed without being read: %v", err)
 	}

@@ -36,7 +36,7 @@ func (c *Connector) Transport(base http.RoundTripper) http.RoundTripper {
 	return c.transport(base, false)
 }
 
-// Shielded is [Connector.Transport] for callers who must not see the credential, such as browsers behind a gateway: what
+// GuardedTransport is [Connector.Transport] for callers who must not see the credential, such as browsers behind a gateway: what
 // comes back does not hold it, should the API echo what it was sent.
 //
 // The credential is every text that the plugin's sealed values came to in the request: whole headers and query
@@ -69,7 +69,7 @@ func (c *Connector) Transport(base http.RoundTripper) http.RoundTripper {
 // twice, as in Base64 of Base64; in another character set; escaped as in CSS or MIME's quoted-printable, by other names
 // of HTML, or with a backslash before a letter that needs none.
 //
-//   - A body that holds it ends with an [Error] of [StageResponse] that [errors.Is] finds to be [ErrEchoed], before any
+//   - A body that holds it ends with an [Error] of [StageResponse] that [errors.Is] finds to be [ErrCredentialInResponse], before any
 //     byte of the credential has been read. What came before it has been passed on, as it came: nothing waits but what
 //     may be the beginning of the credential. Who has to answer with a status of their own reads a first piece before
 //     they send it.
@@ -80,21 +80,21 @@ func (c *Connector) Transport(base http.RoundTripper) http.RoundTripper {
 //   - Informational answers (1xx) reach an [httptrace.ClientTrace] without the headers that hold it.
 //
 // A request without any credential, as of the type none, is sent and answered as by Transport.
-func (c *Connector) Shielded(base http.RoundTripper) http.RoundTripper {
+func (c *Connector) GuardedTransport(base http.RoundTripper) http.RoundTripper {
 	return c.transport(base, true)
 }
 
-func (c *Connector) transport(base http.RoundTripper, shielded bool) http.RoundTripper {
+func (c *Connector) transport(base http.RoundTripper, guarded bool) http.RoundTripper {
 	if base == nil && c.host != nil {
 		base = c.host.base
 	}
-	return &transport{connector: c, base: base, shielded: shielded}
+	return &transport{connector: c, base: base, guarded: guarded}
 }
 
 type transport struct {
 	connector *Connector
 	base      http.RoundTripper
-	shielded  bool
+	guarded   bool
 }
 
 // RoundTrip implements [http.RoundTripper]. Its errors are of type [Error], or those of base without what they may hold
@@ -102,33 +102,33 @@ type transport struct {
 func (t *transport) RoundTrip(r *http.Request) (*http.Response, error) {
 	body := &payload{}
 	defer body.release()
-	response, putIn, shield, err := t.send(r, body)
+	response, putIn, guard, err := t.send(r, body)
 	switch {
 	case err != nil:
 		return nil, err
 	case response.StatusCode != http.StatusUnauthorized:
-		return shield.response(response)
+		return guard.response(response)
 	}
 	again := false
 	for _, entry := range putIn {
 		again = t.connector.host.cache.entries.Reject(entry.Key, entry.Generation) || again
 	}
 	if !again || !replayable(r) && body.kept == nil {
-		return shield.response(response)
+		return guard.response(response)
 	}
 	// What is left of the refusal is read, within reason, so that its connection can serve the second attempt.
 	_, _ = io.CopyN(io.Discard, response.Body, 4<<10)
 	_ = response.Body.Close()
 	body.again = true
-	response, _, shield, err = t.send(r, body)
+	response, _, guard, err = t.send(r, body)
 	if err != nil {
 		return nil, err
 	}
-	return shield.response(response)
+	return guard.response(response)
 }
 
 // send authenticates a clone of the request and sends it.
-func (t *transport) send(r *http.Request, body *payload) (*http.Response, []*tokencache.Handle, *shield, error) {
+func (t *transport) send(r *http.Request, body *payload) (*http.Response, []*tokencache.Handle, *guard, error) {
 	authenticated, out := t.connector.clone(r, body)
 	if out.err != nil {
 		if !body.again && !body.taken { // else it is closed
@@ -142,23 +142,23 @@ func (t *transport) send(r *http.Request, body *payload) (*http.Response, []*tok
 	if _, set := authenticated.Header["User-Agent"]; !set {
 		authenticated.Header["User-Agent"] = nil // none, rather than net/http's: a request goes out as it was made
 	}
-	var shield *shield
-	if t.shielded {
-		shield = t.connector.shield(r.Context(), out)
+	var guard *guard
+	if t.guarded {
+		guard = t.connector.guard(r.Context(), out)
 	}
-	response, err := t.base.RoundTrip(shield.request(authenticated))
+	response, err := t.base.RoundTrip(guard.request(authenticated))
 	if err != nil {
 		if _, plain := t.base.(*http.Transport); plain {
 			err = egress.Failure(err)
 		}
-		return nil, nil, nil, shield.error(err, out.call)
+		return nil, nil, nil, guard.error(err, out.call)
 	}
 	response.Request = r
-	if err := withoutEcho(response, out.mutation); err != nil {
+	if err := dropCredential(response, out.mutation); err != nil {
 		_ = response.Body.Close()
 		return nil, nil, nil, t.connector.fail(StageOrigin, err)
 	}
-	return response, out.putIn, shield, nil
+	return response, out.putIn, guard, nil
 }
 
 // Authenticate returns a clone of the request with its credential, for those who send it with a client of their own.

@@ -1,9 +1,9 @@
-package echo
+package leakscan
 
 // setup is the least cost of following, in steps.
 const setup = 8
 
-// follow goes on with the needles of a step, which begin at start, and the data. Where an escape may be taken in several
+// follow goes on with the patterns of a step, which begin at start, and the data. Where an escape may be taken in several
 // ways, it takes all of them; the one that is the least far in the data goes first, so that ways that meet are followed
 // once. It reports found, too, when there is no budget left.
 func (s *search) follow(from step, start int) (found bool) {
@@ -31,7 +31,7 @@ func (s *search) follow(from step, start int) (found bool) {
 		}
 		c := s.data[here.at : here.at+1]
 		steps = add(steps, s.take(here, c, 1))
-		if !s.intro[c[0]] {
+		if !s.isIntroducer[c[0]] {
 			continue
 		}
 		x := s.read(here.at)
@@ -49,14 +49,14 @@ func (s *search) follow(from step, start int) (found bool) {
 	return *s.left < 0
 }
 
-// along returns the step behind what data and the only needle have in common, without an escape.
+// along returns the step behind what data and the only pattern have in common, without an escape.
 func (s *search) along(here step) step {
 	if here.hi-here.lo > 1 {
 		return here
 	}
-	needle, data := s.needles[here.lo].text[here.i:], s.data[here.at:]
+	pattern, data := s.patterns[here.lo].text[here.i:], s.data[here.at:]
 	n := 0
-	for n < len(needle) && n < len(data) && needle[n] == data[n] && !s.intro[data[n]] {
+	for n < len(pattern) && n < len(data) && pattern[n] == data[n] && !s.isIntroducer[data[n]] {
 		n++
 	}
 	*s.left -= budget(n / 8)
@@ -65,17 +65,17 @@ func (s *search) along(here step) step {
 	return here
 }
 
-// matches reports whether one of the needles of a step ends there.
+// matches reports whether one of the patterns of a step ends there.
 func (s *search) matches(here step) bool {
-	for n := here.lo; n < here.hi && len(s.needles[n].text) == here.i; n++ {
-		if !here.broken || s.needles[n].base64 {
+	for n := here.lo; n < here.hi && len(s.patterns[n].text) == here.i; n++ {
+		if !here.broken || s.patterns[n].base64 {
 			return true
 		}
 	}
 	return false
 }
 
-// begun notes that the data may end with the beginning of a needle.
+// begun notes that the data may end with the beginning of a pattern.
 func (s *search) begun(here step, start int) {
 	if !here.broken || s.anyBase64(here) {
 		s.safe = min(s.safe, start)
@@ -83,15 +83,15 @@ func (s *search) begun(here step, start int) {
 }
 
 func (s *search) anyBase64(here step) bool {
-	for _, needle := range s.needles[here.lo:here.hi] {
-		if needle.base64 {
+	for _, pattern := range s.patterns[here.lo:here.hi] {
+		if pattern.base64 {
 			return true
 		}
 	}
 	return false
 }
 
-// add adds a step that has needles.
+// add adds a step that has patterns.
 func add(steps []step, s step) []step {
 	if s.lo == s.hi {
 		return steps

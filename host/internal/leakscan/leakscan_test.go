@@ -1,4 +1,4 @@
-package echo
+package leakscan
 
 import (
 	"encoding/base64"
@@ -111,7 +111,7 @@ func TestEachForm_threats_45(t *testing.T) {
 }
 
 // expectStopped lets through a character of Base64 that the text shares with what stands before it.
-func expectStopped(t *testing.T, f *Finder, source *chunks, before, form string) {
+func expectStopped(t *testing.T, f *Scanner, source *chunks, before, form string) {
 	t.Helper()
 	got, err := readAll(t, f.Body(source, same), 4096)
 	if rest, longer := strings.CutPrefix(got, before); !errors.Is(err, ErrFound) || longer && !strings.HasPrefix(form, rest) || len(got) > len(before)+14 || source.closed != 1 {
@@ -180,8 +180,8 @@ func TestFindersOfNothing(t *testing.T) {
 	if f := New([]string{"", "1234567"}); f != nil || f.Holds("1234567") {
 		t.Error("a text under 8 bytes is looked for")
 	}
-	if f := New([]string{"Bearer the-token", "the-token", "the-token"}); len(f.needles) != len(New([]string{"the-token"}).needles) {
-		t.Errorf("what is found in another form anyway is looked for: %v", f.needles)
+	if f := New([]string{"Bearer the-token", "the-token", "the-token"}); len(f.patterns) != len(New([]string{"the-token"}).patterns) {
+		t.Errorf("what is found in another form anyway is looked for: %v", f.patterns)
 	}
 }
 

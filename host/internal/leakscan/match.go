@@ -1,4 +1,4 @@
-package echo
+package leakscan
 
 import (
 	"bytes"
@@ -6,8 +6,8 @@ import (
 )
 
 // budget is how much work may still be done for an answer: places that are looked at, and bytes that are followed. Each
-// byte of the answer earns some. An answer that needs more is full of what is nearly a needle, over and over, and is
-// taken for one that has it: whoever makes up both the needle and the answer could have each byte cost thousands of steps.
+// byte of the answer earns some. An answer that needs more is full of what is nearly a pattern, over and over, and is
+// taken for one that has it: whoever makes up both the pattern and the answer could have each byte cost thousands of steps.
 type budget int
 
 const (
@@ -19,7 +19,7 @@ func (b *budget) earn(n int) { *b = min(*b+budget(earned*n), savings) }
 
 // search is the search of some data.
 type search struct {
-	*Finder
+	*Scanner
 	data []byte
 	line int // bytes without white space that stand before the data, up to minLine
 	safe int // how many bytes at the beginning are part of nothing that can still be found when more data comes
@@ -48,14 +48,14 @@ func (s *search) read(at int) *escape {
 // scan searches the data, and returns how many bytes at its beginning are part of nothing that can still be found when
 // more data comes. last reports that none comes. line is how many bytes without white space stand before the data, up to
 // minLine. Work is taken from left; where that is not enough, scan reports found.
-func (f *Finder) scan(data []byte, line int, last bool, left *budget) (found bool, safe int) {
-	s := search{Finder: f, data: data, line: line, safe: len(data), left: left}
+func (sc *Scanner) scan(data []byte, line int, last bool, left *budget) (found bool, safe int) {
+	s := search{Scanner: sc, data: data, line: line, safe: len(data), left: left}
 	for i := range s.known {
 		s.known[i] = known{escape{last: last}, -1}
 	}
 	found = s.plain()
-	for i := 0; i < len(f.intros) && !found; i++ {
-		found = s.escapes(f.intros[i], 1<<i)
+	for i := 0; i < len(sc.introducers) && !found; i++ {
+		found = s.escapes(sc.introducers[i], 1<<i)
 	}
 	return found, s.safe
 }
@@ -68,44 +68,44 @@ func (s *search) plain() (found bool) {
 			last += int(shift)
 			continue
 		}
-		if s.begins(last - s.window + 1) {
+		if s.matchAt(last - s.window + 1) {
 			return true
 		}
 		last++
 	}
 	*s.left -= budget(looks)
 	for start := max(0, last-s.window+1); start < s.safe; start++ {
-		if s.begins(start) {
+		if s.matchAt(start) {
 			return true
 		}
 	}
 	return false
 }
 
-// begins follows the needles that begin here, with two bytes without escapes.
-func (s *search) begins(start int) (found bool) {
+// matchAt follows the patterns that begin here, with two bytes without escapes.
+func (s *search) matchAt(start int) (found bool) {
 	switch data := s.data; {
-	case !s.first[data[start]].any():
+	case !s.firstBytes[data[start]].any():
 		return false
 	case start+1 == len(data):
 		s.safe = min(s.safe, start)
 		return false
 	default:
-		return s.pairs.has(0, data[start], data[start+1]) && s.follow(s.all(start), start)
+		return s.bigrams.has(0, data[start], data[start+1]) && s.follow(s.all(start), start)
 	}
 }
 
 // escapes finds what has, near its beginning, an escape of one kind before any other.
-func (s *search) escapes(intro byte, kind kinds) (found bool) {
+func (s *search) escapes(introducer byte, kind kinds) (found bool) {
 	data := s.data
 	for at := -1; ; {
-		next := bytes.IndexByte(data[at+1:], intro)
+		next := bytes.IndexByte(data[at+1:], introducer)
 		if next < 0 {
 			return false
 		}
 		at += 1 + next
 		*s.left--
-		if at+1 < len(data) && s.worth[data[at+1]]&kind == 0 || kind&(feeds|returns) != 0 && s.hopeless(at) {
+		if at+1 < len(data) && s.escapeSecondBytes[data[at+1]]&kind == 0 || kind&(feeds|returns) != 0 && s.hopeless(at) {
 			continue
 		}
 		if s.behind(at) || s.from(at) || *s.left < 0 {
@@ -134,7 +134,7 @@ func (s *search) behind(at int) (found bool) {
 	return false
 }
 
-// continues follows the needles that begin at start, without escapes up to here.
+// continues follows the patterns that begin at start, without escapes up to here.
 func (s *search) continues(start, at int) (found bool) {
 	here := s.all(start)
 	for here.at < at && here.lo < here.hi {
@@ -153,26 +153,26 @@ func (s *search) from(at int) (found bool) {
 	return s.leads(head{}, at) && s.follow(s.all(at), at)
 }
 
-// head is the beginning of needles: three bytes, or as many as are known.
+// head is the beginning of patterns: three bytes, or as many as are known.
 type head struct {
 	text   [3]byte
 	length int
 }
 
-// grow returns a head with some bytes added. The result is not ok when no needle begins so.
-func (f *Finder) grow(h head, text []byte) (grown head, ok bool) {
+// grow returns a head with some bytes added. The result is not ok when no pattern begins so.
+func (sc *Scanner) grow(h head, text []byte) (grown head, ok bool) {
 	for _, c := range text[:min(len(text), len(h.text)-h.length)] {
 		h.text[h.length] = c
 		h.length++
 		switch {
-		case h.length == 1 && !f.first[c].any(), h.length == 2 && !f.pairs.has(0, h.text[0], c), h.length == 3 && !f.triples.has(h.text[0], h.text[1], c):
+		case h.length == 1 && !sc.firstBytes[c].any(), h.length == 2 && !sc.bigrams.has(0, h.text[0], c), h.length == 3 && !sc.trigrams.has(h.text[0], h.text[1], c):
 			return h, false
 		}
 	}
 	return h, true
 }
 
-// leads reports whether needles may begin with a head and what is here. It rejects most escapes.
+// leads reports whether patterns may begin with a head and what is here. It rejects most escapes.
 func (s *search) leads(h head, at int) bool {
 	if h.length == len(h.text) || at == len(s.data) {
 		return true
@@ -182,7 +182,7 @@ func (s *search) leads(h head, at int) bool {
 	if grown, ok := s.grow(h, data[:1]); ok && s.leads(grown, at+1) {
 		return true
 	}
-	if !s.intro[data[0]] {
+	if !s.isIntroducer[data[0]] {
 		return false
 	}
 	for n := range s.read(at).count {
@@ -195,46 +195,46 @@ func (s *search) leads(h head, at int) bool {
 	return x.partial || h.length > 0 && x.lineBreak(data) > 0
 }
 
-// step is how far the needles that begin alike and the data have been followed.
+// step is how far the patterns that begin alike and the data have been followed.
 type step struct {
-	lo, hi int // the needles
+	lo, hi int // the patterns
 	i, at  int // bytes of them, and of the data
 	broken bool
 }
 
 // all is the step before the first byte.
-func (f *Finder) all(at int) step { return step{0, len(f.needles), 0, at, false} }
+func (sc *Scanner) all(at int) step { return step{0, len(sc.patterns), 0, at, false} }
 
-// take returns the step behind some bytes of the needles, which so many bytes of the data stand for. It has no needles
+// take returns the step behind some bytes of the patterns, which so many bytes of the data stand for. It has no patterns
 // when none goes on so.
-func (f *Finder) take(s step, text []byte, taken int) step {
+func (sc *Scanner) take(s step, text []byte, taken int) step {
 	s.at += taken
 	for _, c := range text {
 		if s.i == 0 {
-			s.lo, s.hi = int(f.first[c].lo), int(f.first[c].hi)
+			s.lo, s.hi = int(sc.firstBytes[c].lo), int(sc.firstBytes[c].hi)
 		} else {
-			s.lo, s.hi = f.narrow(s.lo, s.hi, s.i, int(c))
+			s.lo, s.hi = sc.narrow(s.lo, s.hi, s.i, int(c))
 		}
 		s.i++
 	}
 	return s
 }
 
-// narrow returns which of some needles that begin alike have a byte at a place.
-func (f *Finder) narrow(lo, hi, i, c int) (from, to int) {
-	if lo == hi || f.needles[lo].byte(i) == c && f.needles[hi-1].byte(i) == c {
+// narrow returns which of some patterns that begin alike have a byte at a place.
+func (sc *Scanner) narrow(lo, hi, i, c int) (from, to int) {
+	if lo == hi || sc.patterns[lo].byte(i) == c && sc.patterns[hi-1].byte(i) == c {
 		return lo, hi
 	}
 	if hi-lo == 1 {
 		return lo, lo
 	}
-	from = lo + sort.Search(hi-lo, func(n int) bool { return f.needles[lo+n].byte(i) >= c })
-	to = from + sort.Search(hi-from, func(n int) bool { return f.needles[from+n].byte(i) > c })
+	from = lo + sort.Search(hi-lo, func(n int) bool { return sc.patterns[lo+n].byte(i) >= c })
+	to = from + sort.Search(hi-from, func(n int) bool { return sc.patterns[from+n].byte(i) > c })
 	return from, to
 }
 
 // byte returns the byte at a place, or -1 behind the last one.
-func (n *needle) byte(i int) int {
+func (n *pattern) byte(i int) int {
 	if i >= len(n.text) {
 		return -1
 	}

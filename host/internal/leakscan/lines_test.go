@@ -1,4 +1,4 @@
-package echo
+package leakscan
 
 import (
 	"encoding/base64"

@@ -1,4 +1,4 @@
-package echo
+package leakscan
 
 import (
 	"bytes"
@@ -63,16 +63,16 @@ func documents(size int) map[string][]byte {
 }
 
 // patterns are credentials that give ten patterns of 20 to 60 bytes.
-func patterns() *Finder {
+func patterns() *Scanner {
 	random := rand.New(rand.NewPCG(3, 4))
 	f := New([]string{randomText(random, tokenAlphabet, 20), randomText(random, tokenAlphabet, 30)})
-	f.needles = f.needles[:10]
+	f.patterns = f.patterns[:10]
 	return f
 }
 
 func BenchmarkScan(b *testing.B) {
 	random := rand.New(rand.NewPCG(5, 6))
-	for name, f := range map[string]*Finder{
+	for name, f := range map[string]*Scanner{
 		"10 patterns":       patterns(),
 		"a secret of 8":     New([]string{randomText(random, tokenAlphabet, 8)}),
 		"a token of 800":    New([]string{"eyJhbGciOiJSUzI1NiJ9." + randomText(random, tokenAlphabet, 778)}),

@@ -1,4 +1,4 @@
-package echo
+package leakscan
 
 import "strings"
 
@@ -60,7 +60,7 @@ func line(data []byte, before int) int {
 	return n
 }
 
-// hopeless reports whether no needle may have the line break that begins here. It is quick, and rejects most breaks.
+// hopeless reports whether no pattern may have the line break that begins here. It is quick, and rejects most breaks.
 func (s *search) hopeless(at int) bool {
 	return at == 0 || !base64Characters[s.data[at-1]] || line(s.data[:at], s.line) < minLine
 }

@@ -1,4 +1,4 @@
-package echo
+package leakscan
 
 import (
 	"encoding/base64"
@@ -135,7 +135,7 @@ func answers(credentials []string, size int, use func(name string, data []byte))
 }
 
 // work returns how much work it is to look through an answer, in pieces as they come, and whether the answer is stopped.
-func work(f *Finder, data []byte) (work budget, stopped bool) {
+func work(f *Scanner, data []byte) (work budget, stopped bool) {
 	for part := range slices.Chunk(data, 32<<10) {
 		left := budget(1 << 40)
 		found, _ := f.scan(part, 0, false, &left)
@@ -193,7 +193,7 @@ func TestWorkHasABound_threats_81(t *testing.T) {
 	}
 }
 
-func expectBounded(t *testing.T, f *Finder, way, data string, chunk int) error {
+func expectBounded(t *testing.T, f *Scanner, way, data string, chunk int) error {
 	t.Helper()
 	b := f.Body(&chunks{rest: split(data, chunk), end: io.EOF}, same).(*body)
 	b.left = 0 // but for what the bytes earn

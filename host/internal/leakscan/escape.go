@@ -1,4 +1,4 @@
-package echo
+package leakscan
 
 import (
 	"strings"
@@ -13,10 +13,10 @@ const (
 	maxDigits      = 8 // of a number in HTML, or in braces
 )
 
-// intros are the first bytes of escapes and line breaks, in the order of their kinds.
-const intros = "%\\&\n\r"
+// introducers are the first bytes of escapes and line breaks, in the order of their kinds.
+const introducers = "%\\&\n\r"
 
-// kinds is a set of kinds of escapes: a bit for each of intros, and one for +, which matters only where a text has a
+// kinds is a set of kinds of escapes: a bit for each of introducers, and one for +, which matters only where a text has a
 // space.
 type kinds uint8
 
@@ -29,41 +29,41 @@ const (
 	pluses
 )
 
-// worthwhile returns, by the second byte of an escape, the kinds that may stand for a byte that some needle has.
-func worthwhile(has *[256]bool) (worth [256]kinds) {
+// secondBytes returns, by the second byte of an escape, the kinds that may stand for a byte that some pattern has.
+func secondBytes(has *[256]bool) (escapeSecondBytes [256]kinds) {
 	const digits, upper = "0123456789abcdef", "0123456789ABCDEF"
 	for c := range has {
-		worth[c] |= pluses
+		escapeSecondBytes[c] |= pluses
 		if has[c] {
-			worth[digits[c>>4]] |= percents
-			worth[upper[c>>4]] |= percents
+			escapeSecondBytes[digits[c>>4]] |= percents
+			escapeSecondBytes[upper[c>>4]] |= percents
 		}
 	}
-	worth['2'] |= percents              // of %25
-	worth['0'] |= percents              // of %0A and %0D
+	escapeSecondBytes['2'] |= percents  // of %25
+	escapeSecondBytes['0'] |= percents  // of %0A and %0D
 	for _, c := range `\ux01234567nr` { // n and r are line breaks
-		worth[c] |= backslashed
+		escapeSecondBytes[c] |= backslashed
 	}
 	for i := range len(simple) {
 		if has[simple[i]] {
-			worth[named[i]] |= backslashed
+			escapeSecondBytes[named[i]] |= backslashed
 		}
 	}
 	for c := range has {
 		if has[c] && mark(byte(c)) {
-			worth[c] |= backslashed
+			escapeSecondBytes[c] |= backslashed
 		}
-		if base64Characters[c] || strings.IndexByte(" \t"+intros, byte(c)) >= 0 {
-			worth[c] |= feeds | returns
+		if base64Characters[c] || strings.IndexByte(" \t"+introducers, byte(c)) >= 0 {
+			escapeSecondBytes[c] |= feeds | returns
 		}
 	}
-	worth['#'] |= references
+	escapeSecondBytes['#'] |= references
 	for _, e := range entities {
 		if has[e.c] || e.c == '&' { // of &amp;#
-			worth[e.name[0]] |= references
+			escapeSecondBytes[e.name[0]] |= references
 		}
 	}
-	return worth
+	return escapeSecondBytes
 }
 
 // What a letter after a backslash stands for. A mark stands for itself.

@@ -1,4 +1,4 @@
-package echo
+package leakscan
 
 import (
 	"encoding/base64"
@@ -52,7 +52,7 @@ func TestFoldedNames(t *testing.T) {
 		}
 	}
 	if New(nil).HoldsFolded("Sk-Live_0123456789") {
-		t.Error("a finder of nothing finds something")
+		t.Error("a scanner of nothing finds something")
 	}
 }
 

@@ -1,4 +1,4 @@
-package echo
+package leakscan
 
 import (
 	"errors"
@@ -26,15 +26,15 @@ const (
 //
 // Read calls last once, with io.EOF, ErrFound, ErrEffort or another error of source, and returns the error that last
 // returns.
-func (f *Finder) Body(source io.ReadCloser, last func(error) error) io.ReadCloser {
-	return &body{finder: f, source: source, last: last, left: savings}
+func (sc *Scanner) Body(source io.ReadCloser, last func(error) error) io.ReadCloser {
+	return &body{scanner: sc, source: source, last: last, left: savings}
 }
 
 // body has no WriteTo, and shows none of its source's methods: there must be no way past Read.
 type body struct {
-	finder *Finder
-	source io.ReadCloser
-	last   func(error) error
+	scanner *Scanner
+	source  io.ReadCloser
+	last    func(error) error
 
 	held  []byte // may be the beginning of something
 	left  budget
@@ -94,7 +94,7 @@ func (b *body) fill(buffer []byte) (n int, empty bool) {
 	}
 	b.left.earn(read)
 	b.left -= budget(before / 8) // it is looked at again
-	found, safe := b.finder.scan(data, b.line, err == io.EOF, &b.left)
+	found, safe := b.scanner.scan(data, b.line, err == io.EOF, &b.left)
 	switch {
 	case found && b.left < 0:
 		_ = b.close()
