@@ -16,7 +16,7 @@ import (
 
 // authenticate returns what is to be changed of a request, and calls Observe.
 func (c *Connector) authenticate(ctx context.Context, r *http.Request, body *payload) *outcome {
-	stats := Call{}
+	stats := Attempt{}
 	out := c.find(ctx, r, body, &stats)
 	if out.err == nil {
 		if err := checkConnectionHeader(r, out.mutation); err != nil {
@@ -30,7 +30,7 @@ func (c *Connector) authenticate(ctx context.Context, r *http.Request, body *pay
 }
 
 // find runs the plugin, unless the mutation of an earlier call serves this request as well. It adds to stats.
-func (c *Connector) find(ctx context.Context, r *http.Request, body *payload, stats *Call) *outcome {
+func (c *Connector) find(ctx context.Context, r *http.Request, body *payload, stats *Attempt) *outcome {
 	if c.host.closed.Load() {
 		return &outcome{err: c.fail(StagePlugin, ErrClosed)}
 	}
@@ -105,10 +105,10 @@ func (c *Connector) lookup(secrets []string, subject *subject) *outcome {
 
 // store keeps the outcome of a call, if later calls would repeat it and it is not unusually large.
 func (c *Connector) store(secrets []string, subject subject, call *hostfn.Call, out *outcome) {
-	if c.host.config.NoReuse || !c.plugin.repeats || !call.Repeats() || call.Held() > maxRetained || out.err != nil {
+	if c.host.config.NoReuse || !c.plugin.deterministic || !call.Cacheable() || call.Size() > maxRetained || out.err != nil {
 		return
 	}
-	call.Forget() // ScrubError needs its sealed values, and nothing of its request
+	call.DropRequest() // ScrubError needs its sealed values, and nothing of its request
 	kept := &cachedMutation{slices.Clone(secrets), out}
 	if c.personal() {
 		c.host.mutations.Add(mutationKey{c.plan, subject}, kept)
@@ -119,7 +119,7 @@ func (c *Connector) store(secrets []string, subject subject, call *hostfn.Call, 
 
 // fetchOrWait follows a call that could not end inline. If another call fetches the cache entry that was missed, it waits for
 // the entry and returns it. Otherwise it runs the call detached, and returns the outcome.
-func (c *Connector) fetchOrWait(ctx context.Context, in *hostfn.Inputs, missed hostfn.Restart, stats *Call) (*outcome, *tokencache.Entry[[]seal.Piece]) {
+func (c *Connector) fetchOrWait(ctx context.Context, in *hostfn.Inputs, missed hostfn.Restart, stats *Attempt) (*outcome, *tokencache.Entry[[]seal.Piece]) {
 	if missed.Key == nil {
 		return c.runDetached(ctx, in, nil, stats), nil
 	}
@@ -145,7 +145,7 @@ func (c *Connector) fetchOrWait(ctx context.Context, in *hostfn.Inputs, missed h
 // runDetached runs the call on a goroutine of its own, with the values of the caller's context but not its cancellation: a
 // caller that goes away takes nobody's token with it (threats.md 31). When the outcome is needsBody, the caller reads the body
 // and runs the call again. Then stats is not complete, and Observe is not called yet.
-func (c *Connector) runDetached(ctx context.Context, in *hostfn.Inputs, lease *hostfn.Lease, stats *Call) *outcome {
+func (c *Connector) runDetached(ctx context.Context, in *hostfn.Inputs, lease *hostfn.Lease, stats *Attempt) *outcome {
 	if in.Request != nil {
 		in.Request = in.Request.Clone(context.WithoutCancel(ctx)) // the caller may change its own once it has returned
 	}
@@ -185,7 +185,7 @@ func (c *Connector) runDetached(ctx context.Context, in *hostfn.Inputs, lease *h
 			out = &outcome{err: c.fail(StageToken, hostfn.Passing(errors.New("too many other calls wait for token endpoints")))}
 			return
 		}
-		call := hostfn.New(detached, c.plan, in, hostfn.Exchanging)
+		call := hostfn.New(detached, c.plan, in, hostfn.Detached)
 		call.Lease = lease
 		ended, restart := c.run(detached, call, &statsSoFar)
 		if restart != nil {
@@ -203,7 +203,7 @@ func (c *Connector) runDetached(ctx context.Context, in *hostfn.Inputs, lease *h
 }
 
 // run runs the guest once, checks its output, and adds to stats. It returns a Restart when the call has to be run again.
-func (c *Connector) run(ctx context.Context, call *hostfn.Call, stats *Call) (*outcome, *hostfn.Restart) {
+func (c *Connector) run(ctx context.Context, call *hostfn.Call, stats *Attempt) (*outcome, *hostfn.Restart) {
 	result, failure := run(ctx, c.plugin.guest, abi.ExportAuthenticate, call)
 	stats.Sandbox += result.Time
 	stats.Fuel += result.Fuel
@@ -230,10 +230,10 @@ func (c *Connector) run(ctx context.Context, call *hostfn.Call, stats *Call) (*o
 	return out, nil
 }
 
-func (c *Connector) observe(ctx context.Context, call Call, err error) {
+func (c *Connector) observe(ctx context.Context, attempt Attempt, err error) {
 	if observe := c.host.config.Observe; observe != nil {
-		call.Connector, call.Type, call.Err = c.config.Name, c.config.Auth.Type, err
-		observe(ctx, call)
+		attempt.Connector, attempt.Type, attempt.Err = c.config.Name, c.config.Auth.Type, err
+		observe(ctx, attempt)
 	}
 }
 

@@ -53,32 +53,43 @@ type Config struct {
 	// NoReuse has the plugin run for each request. Otherwise a mutation is used again while all that it came from is
 	// what it was, unless the plugin read the request, the time or anything random, signed, or logged.
 	NoReuse bool
-	// Observe is told once of each attempt to authenticate a request, before that goes on or fails: of the second one after a
-	// 401 too, and of one that gave up waiting for a token, when that has come. What is refused before that, such as a
-	// request for another origin, is not counted. Nil: nobody.
-	Observe func(context.Context, Call)
+	// Observe is called once for each attempt to authenticate a request, before the request goes on or fails. After a 401, it is
+	// called for the second attempt too. For an attempt that gave up waiting for a token, it is called when the token has come.
+	// What is refused earlier, such as a request for another origin, is no attempt. Nil: not called.
+	Observe func(context.Context, Attempt)
 }
 
-// Call is how one attempt to authenticate a request went.
-type Call struct {
-	Connector string
-	Type      string
-	Sandbox   time.Duration // of the guest and its host functions; waits for token endpoints and for other guests are not in it
-	Fuel      int64         // units of work of the guest: the same for the same call on the same input
-	Exchanges int           // token requests that were sent
-	Token     time.Duration // that token endpoints took
-	Cached    bool          // a cached value was read
-	Reused    bool          // the plugin was not run: the mutation is that of an earlier call
-	Err       error         // nil when the plugin gave what the request needs
+// Attempt describes one attempt to authenticate a request.
+type Attempt struct {
+	// Connector is the name of the connector, and Type its auth type.
+	Connector, Type string
+	// Sandbox is the time of the guest and its host functions, without waits for token endpoints and for other guests.
+	Sandbox time.Duration
+	// Fuel is the guest's work, in the units of [Limits].Fuel. It is the same for the same call on the same input.
+	Fuel int64
+	// Exchanges counts the token requests that were sent, and Token is the time that their endpoints took.
+	Exchanges int
+	Token     time.Duration
+	// Cached reports whether a value of the token cache was read.
+	Cached bool
+	// Reused reports whether the mutation of an earlier call was used, and the plugin not run.
+	Reused bool
+	// Err is nil when the plugin returned what the request needs.
+	Err error
 }
 
 // Egress says where the host may connect to. The zero value allows https to public addresses.
 type Egress struct {
-	AllowHTTP    bool           // origins and token URLs may be plain http: for development
-	AllowPrivate bool           // private and loopback addresses may be dialled
-	Allow        []netip.Prefix // further addresses that may be dialled
-	Proxy        *url.URL       // for all connections; the environment's proxies are ignored
-	TLS          *tls.Config    // roots and client certificates; TLS 1.2 at least, always verified
+	// AllowHTTP allows origins and token URLs of plain http, for development.
+	AllowHTTP bool
+	// AllowPrivate allows private and loopback addresses.
+	AllowPrivate bool
+	// Allow has further addresses that may be dialled.
+	Allow []netip.Prefix
+	// Proxy is used for all connections. The proxies of the environment are ignored.
+	Proxy *url.URL
+	// TLS has roots and client certificates. The version is TLS 1.2 at least, and certificates are always verified.
+	TLS *tls.Config
 }
 
 // Transport makes a transport that connects only to where it may, for requests that no connector sends. It checks the

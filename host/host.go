@@ -198,21 +198,21 @@ func (h *Host) prepare(ctx context.Context, source Plugin) (*plugin, error) {
 		}
 		p.grants[grant] = true
 	}
-	p.repeats = true
-	fresh := ""
+	p.deterministic = true
+	notPooled := ""
 	if p.guest == nil {
 		module, err := h.runtime.Load(ctx, source.Wasm)
 		if err != nil {
 			return nil, err
 		}
-		p.guest, p.repeats, fresh = module, module.Repeats(), module.Fresh()
+		p.guest, p.deterministic, notPooled = module, module.Deterministic(), module.NotPooled()
 	}
 	description, err := h.describe(ctx, p.guest)
 	if err != nil {
 		return nil, fmt.Errorf("describe: %w", err)
 	}
 	p.info = PluginInfo{
-		Description: *description, Name: source.Name, SHA256: digest, Size: len(source.Wasm), Grants: source.Grants, Fresh: fresh,
+		Description: *description, Name: source.Name, SHA256: digest, Size: len(source.Wasm), Grants: source.Grants, NotPooled: notPooled,
 	}
 	if p.fields, err = checkDescription(description); err != nil {
 		return nil, fmt.Errorf("describe: %w", err)

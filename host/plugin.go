@@ -41,9 +41,9 @@ type PluginInfo struct {
 	Grants []string
 	// BuiltIn reports whether it is one of [Config].BuiltIns.
 	BuiltIn bool
-	// Fresh says why each call has an instance of its own. It is empty when instances are used again, put back after each
-	// call to what they were.
-	Fresh string
+	// NotPooled is the reason why each call has an instance of its own. It is empty when instances are used again, put back
+	// after each call to what they were.
+	NotPooled string
 }
 
 // plugin is a loaded plugin.
@@ -54,8 +54,8 @@ type plugin struct {
 	grants map[string]bool
 	uses   map[string]bool
 	fields map[string]seal.Sinks
-	// repeats says that nothing but host functions can make two calls of it differ.
-	repeats bool
+	// deterministic is set when nothing but host functions can make two calls of it differ.
+	deterministic bool
 }
 
 var (

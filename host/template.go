@@ -19,11 +19,14 @@ type Template struct {
 
 // Text is a rendered template.
 type Text struct {
-	Value  string // with the secrets
-	Masked string // as a person may see it: what came from a secret is the expression that it came from
-	Secret bool   // something of it came from a secret
+	// Value is the text, with the secrets.
+	Value string
+	// Masked is the text as a person may see it. What came from a secret is the expression that it came from.
+	Masked string
+	// Secret reports whether something of the text came from a secret.
+	Secret bool
 
-	secrets []string // what did, and the secrets themselves
+	secrets []string // the parts of Value that did, and the secrets themselves
 }
 
 // TemplateError lists everything that is wrong with a template. The paths of its problems are empty.

@@ -83,11 +83,10 @@ type Module struct {
 	MemoryMin, MemoryMax uint32 // in pages of 64 KiB; 0 and 0 when it has none
 	Functions            int    // that it defines
 
-	// Resettable says that an instance is as good as new once its memory and Globals are put back to what they were
-	// after initialisation, provided that its memory has not grown, and that it neither trapped nor was ended by the
-	// host. Reason is why not.
-	Resettable bool
-	Reason     string
+	// NotPooled is the reason why no instance can serve two calls. It is "" when an instance is as good as new once its
+	// memory and Globals are put back to what they were after initialisation, provided that its memory has not grown, and
+	// that it neither trapped nor was ended by the host.
+	NotPooled string
 }
 
 // Admit checks a module, and meters it. The error is a *RefusedError. The bytes are not kept, and may be changed

@@ -181,8 +181,8 @@ func TestMeteringChangesNothingThatAPluginDoes(t *testing.T) {
 		if err != nil {
 			t.Fatal(name, err)
 		}
-		if !admitted.Resettable {
-			t.Errorf("%s is not resettable: %s", name, admitted.Reason)
+		if admitted.NotPooled != "" {
+			t.Errorf("instances of %s are not pooled: %s", name, admitted.NotPooled)
 		}
 		for _, export := range []string{abi.ExportDescribe, abi.ExportValidate, abi.ExportAuthenticate} {
 			var asked [3][]string

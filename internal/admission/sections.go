@@ -158,7 +158,7 @@ func (m *module) readGlobal(r *reader) global {
 	}
 	g.mutable = mutable == 1
 	if g.mutable && (g.value == funcref || g.value == externref) {
-		m.pristine.not(fmt.Sprintf("global %d is mutable and no number", len(m.globals)))
+		m.pristine.setNotPooled(fmt.Sprintf("global %d is mutable and no number", len(m.globals)))
 	}
 	m.globals = append(m.globals, g)
 	return g
@@ -211,8 +211,8 @@ func (m *module) reference(r *reader, p *patch, where int) uint32 {
 		return 0
 	}
 	m.declare(function)
-	if pays := m.paying(function); pays != function {
-		p.number(where, r.at, pays)
+	if metered := m.meteredRef(function); metered != function {
+		p.number(where, r.at, metered)
 	}
 	return function
 }

@@ -27,13 +27,13 @@ func (c *Call) Log(level abi.Level, text string) {
 	if c.revealed {
 		text = c.Scrub(text)
 	}
-	c.once = true
+	c.uncacheable = true
 	c.lines = append(c.lines, line{level, Printable(text, maxLogLine), false})
 }
 
 // warn is a warning of the host itself.
 func (c *Call) warn(text string) {
-	c.once = true
+	c.uncacheable = true
 	c.lines = append(c.lines, line{abi.LevelWarn, text, true})
 }
 
