@@ -4,6 +4,8 @@ import (
 	"errors"
 	"strings"
 	"testing"
+
+	"github.com/keywright/keywright/internal/expr"
 )
 
 // These tests show decisions.md "Templates". Two decisions are the host's, which knows where a value goes: a required
@@ -235,7 +237,7 @@ func TestSecretNotFound(t *testing.T) {
 func TestUserUsedNoUserGiven(t *testing.T) {
 	nobody := values()
 	nobody.user, nobody.tenantID = nil, ""
-	for name := range userFields {
+	for _, name := range expr.UserFields {
 		field := "user." + name
 		wantError(t, "{{ "+field+" }}", nobody, field)
 		if got, err := renderText(t, "{{ "+field+" | default('x') }}", nobody); err != nil || got != "x" {

@@ -4,11 +4,12 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
+	"math"
 	"regexp"
 	"slices"
 	"strconv"
 
-	"github.com/keywright/keywright/internal/exprscan"
+	"github.com/keywright/keywright/internal/expr"
 )
 
 // MaxDepth is how deep the arrays and objects of an Object may be nested.
@@ -45,7 +46,7 @@ func CompileObject(v any) (*Object, error) {
 	c := &objectCompiler{object: &Object{literal: true}}
 	c.object.members = c.members(object, nil, 0)
 	if len(c.errs) > 0 {
-		return nil, join(c.errs)
+		return nil, expr.Join(c.errs)
 	}
 	c.object.names = Merged(c.names...)
 	return c.object, nil
@@ -65,7 +66,7 @@ func (o *Object) Literal() bool { return o.literal }
 // what stands for it in the result. Numbers are json.Number, with the text that they had. The caller owns the result.
 // The error is an *Error with a path.
 func (o *Object) Render(v Values, text func([]Part) (string, error)) (map[string]any, error) {
-	return renderMembers(o.members, &rendering{Values: v}, text)
+	return renderMembers(o.members, expr.NewRun(v, limits), text)
 }
 
 type objectCompiler struct {
@@ -137,8 +138,7 @@ func numberText(v any) (number json.Number, ok bool) {
 	case json.Number:
 		return v, jsonNumber.MatchString(string(v))
 	case float64:
-		_, problem := finite(v)
-		return json.Number(formatFloat(v)), problem == ""
+		return json.Number(formatFloat(v)), !math.IsNaN(v) && !math.IsInf(v, 0)
 	case int:
 		return json.Number(strconv.Itoa(v)), true
 	case int32:
@@ -155,7 +155,7 @@ func numberText(v any) (number json.Number, ok bool) {
 	return "", false
 }
 
-func renderMembers(members []member, r *rendering, text func([]Part) (string, error)) (map[string]any, error) {
+func renderMembers(members []member, r *expr.Run, text func([]Part) (string, error)) (map[string]any, error) {
 	rendered := make(map[string]any, len(members))
 	for _, m := range members {
 		value, err := render(m.value, r, text)
@@ -167,7 +167,7 @@ func renderMembers(members []member, r *rendering, text func([]Part) (string, er
 	return rendered, nil
 }
 
-func render(value any, r *rendering, text func([]Part) (string, error)) (any, error) {
+func render(value any, r *expr.Run, text func([]Part) (string, error)) (any, error) {
 	switch value := value.(type) {
 	case []member:
 		return renderMembers(value, r, text)
@@ -186,7 +186,7 @@ func render(value any, r *rendering, text func([]Part) (string, error)) (any, er
 	return value, nil
 }
 
-func (l *leaf) render(r *rendering, text func([]Part) (string, error)) (any, error) {
+func (l *leaf) render(r *expr.Run, text func([]Part) (string, error)) (any, error) {
 	parts, problem := l.template.render(r, nil)
 	if problem != nil {
 		problem.Path = l.path.String()
@@ -219,7 +219,7 @@ func (s *step) String() string {
 	}
 	switch path := s.above.String(); {
 	case !plainName.MatchString(s.name):
-		return path + "[" + exprscan.Quote(s.name) + "]"
+		return path + "[" + expr.Quote(s.name) + "]"
 	case path == "":
 		return s.name
 	default:
