@@ -125,7 +125,7 @@ func TestCallsThatWaitForTokenEndpointsAreBounded_threats_30(t *testing.T) {
 			c := w.connectAs(fmt.Sprint("slow ", i), "custom", misused)
 			all.Go(func() {
 				if _, err := w.try(c, get(t.Context())); err != nil {
-					t.Errorf("%s: %v", c.Name, err)
+					t.Errorf("%s: %v", c.Config().Name, err)
 				}
 			})
 		}

@@ -188,7 +188,7 @@ func TestExplainShowsNothingThatWasRevealed_threats_18(t *testing.T) {
 	}
 	for _, want := range []string{"X-Key: key <sealed>", "X-Signature: <sealed>", "X-Plain: plain"} {
 		name, shown, _ := strings.Cut(want, ": ")
-		if !slices.Contains(e.Headers, host.Pair{Name: name, Value: shown}) {
+		if !slices.Contains(e.Headers, abi.Pair{Name: name, Value: shown}) {
 			t.Errorf("the headers are %v, want %s", e.Headers, want)
 		}
 	}

@@ -1,14 +1,12 @@
 package host_test
 
 import (
-	"context"
 	"errors"
 	"strings"
 	"testing"
 
 	"github.com/keywright/keywright/abi"
 	"github.com/keywright/keywright/host"
-	"github.com/keywright/keywright/host/internal/testhook"
 )
 
 // Attacks that were found to work, and what ended them. Here: where a token request may go, and what is refused before
@@ -17,7 +15,7 @@ import (
 // customWorld is a world with one plugin, and the secrets of misused.
 func customWorld(t *testing.T, g *guest, change ...func(*host.Config)) *world {
 	t.Helper()
-	w := makeWorld(testhook.WithoutBuiltIns(context.Background()), t, append(change, withGuest(g))...)
+	w := newWorld(t, append(change, withoutBuiltIns, withGuest(g))...)
 	for _, name := range []string{"s", "k", "text"} {
 		w.canary(name)
 	}
@@ -29,7 +27,7 @@ func TestURLFieldHasNoDefault_threats_18(t *testing.T) {
 	for _, standard := range []string{"https://evil.test/steal", tokenURL, "/", " "} {
 		g := &guest{}
 		g.about.Fields = []abi.Field{{Name: "url", Kind: abi.KindURL, Default: standard}}
-		_, err := host.New(testhook.WithoutBuiltIns(t.Context()), host.Config{Plugins: []host.Plugin{g.plugin()}})
+		_, err := host.New(t.Context(), host.Config{BuiltIns: []host.Plugin{}, Plugins: []host.Plugin{g.plugin()}})
 		if err == nil || !strings.Contains(err.Error(), "field url: a url has no default") {
 			t.Errorf("default %q: %v", standard, err)
 		}
@@ -90,7 +88,8 @@ func TestTokenURLThatWasNotAskedFor(t *testing.T) {
 		env.TokenRequest([]byte(marshal(abi.TokenRequest{URL: tokenURL})))
 		return header("X-Key", value(env, "to_header")), nil
 	})
-	if w.get(w.connect("custom", misused)); w.exchanged() != 1 {
+	// Other fields that the plugin does not ask for need not be fit to be rendered.
+	if w.get(w.connect("custom", with(misused, "text", "{{ user.email }}"))); w.exchanged() != 1 {
 		t.Errorf("%d exchanges", w.exchanged())
 	}
 }
@@ -105,7 +104,7 @@ func TestConfigErrorForgesNoLines_threats_21(t *testing.T) {
 	g.validate = func(abi.Env) error { return errors.New("needed: is wrong" + forged) }
 	w := customWorld(t, g)
 	auth := func(c config) host.Auth { return host.Auth{Type: "custom", Config: c} }
-	for name, c := range map[string]host.Connector{
+	for name, c := range map[string]host.ConnectorConfig{
 		"doc":        {Auth: auth(misused)},
 		"enum":       {Auth: auth(with(misused, "needed", "x", "choice", "c"))},
 		"validate":   {Auth: auth(with(misused, "needed", "x"))},

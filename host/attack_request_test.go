@@ -103,6 +103,17 @@ func TestShortSecretsAreNoOracle_threats_15(t *testing.T) {
 			t.Errorf("of a secret of %d characters the guest sees where it is in the request", len(secret))
 		}
 	}
+	seen := ""
+	w := misusedWorld(t, func(env abi.Env) (string, error) {
+		seen = string(env.Input())
+		return header("X-Key", value(env, "to_header")), nil
+	})
+	w.setSecret("s", "73917391")
+	r := get(t.Context())
+	r.Header.Set("X-Platform", "a 73917391 z")
+	if w.send(w.connect("custom", misused), r); strings.Contains(seen, "73917391") || !strings.Contains(seen, `"a `+abi.SealedPrefix) {
+		t.Errorf("of a secret of 8 characters, which nobody guesses, the guest sees %s", seen)
+	}
 }
 
 // A body without end is read for its digest no longer than the call may take. Here the caller gives up at some point.
@@ -192,7 +203,7 @@ func TestRedirectThatEscapesTheKeyOtherwise_threats_19(t *testing.T) {
 // threats.md 25, 27: what net/http would take for something else than the host does, or leave to the other side to read.
 func TestRequestsThatNameAnotherPlaceAreRefused_threats_27(t *testing.T) {
 	w := misusedWorld(t, func(env abi.Env) (string, error) { return header("X-Key", value(env, "to_header")), nil })
-	c, err := w.host.Connect(t.Context(), host.Connector{
+	c, err := w.host.Connect(t.Context(), host.ConnectorConfig{
 		Name: "crm", Origins: []string{apiOrigin, "https://bücher.test"}, Auth: host.Auth{Type: "custom", Config: misused},
 	})
 	if err != nil {

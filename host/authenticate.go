@@ -29,7 +29,7 @@ type outcome struct {
 
 // fail makes the host's error of a failure.
 func (c *Connector) fail(stage Stage, err error) error {
-	return &Error{Connector: c.Name, Type: c.Auth.Type, Stage: stage, Err: err}
+	return &Error{Connector: c.config.Name, Type: c.config.Auth.Type, Stage: stage, Err: err}
 }
 
 func (c *Connector) failure(f *hostfn.Failure) error {
@@ -98,7 +98,7 @@ func (c *Connector) find(ctx context.Context, r *http.Request, body *payload, to
 				return out
 			}
 		}
-		if err := body.keep(ctx, r, cmp.Or(c.BodyBytes, c.host.config.Limits.BodyBytes)); err != nil {
+		if err := body.keep(ctx, r, cmp.Or(c.config.BodyBytes, c.host.config.Limits.BodyBytes)); err != nil {
 			return &outcome{err: c.fail(StageBody, call.ScrubError(err))}
 		}
 		in.BodySHA256 = body.kept.digest
@@ -171,7 +171,7 @@ func (c *Connector) apart(ctx context.Context, in *hostfn.Inputs, lease *hostfn.
 		case c.host.exchanging <- struct{}{}:
 			defer func() { <-c.host.exchanging }()
 		case <-detached.Done():
-			out = &outcome{err: c.fail(StageToken, errors.New("too many other calls wait for token endpoints"))}
+			out = &outcome{err: c.fail(StageToken, hostfn.Passing(errors.New("too many other calls wait for token endpoints")))}
 			return
 		}
 		call := hostfn.New(detached, c.plan, in, hostfn.Exchanging)
@@ -221,7 +221,7 @@ func (c *Connector) call(ctx context.Context, call *hostfn.Call, told *Call) (*o
 
 func (c *Connector) observe(ctx context.Context, call Call, err error) {
 	if observe := c.host.config.Observe; observe != nil {
-		call.Connector, call.Type, call.Err = c.Name, c.Auth.Type, err
+		call.Connector, call.Type, call.Err = c.config.Name, c.config.Auth.Type, err
 		observe(ctx, call)
 	}
 }

@@ -36,7 +36,7 @@ func benchmarkRoundTrip(b *testing.B, auth host.Auth, noReuse bool) {
 		b.Fatal(err)
 	}
 	defer h.Close(b.Context())
-	c, err := h.Connect(b.Context(), host.Connector{Name: "crm", Origins: []string{apiOrigin}, Auth: auth})
+	c, err := h.Connect(b.Context(), host.ConnectorConfig{Name: "crm", Origins: []string{apiOrigin}, Auth: auth})
 	if err != nil {
 		b.Fatal(err)
 	}

@@ -15,7 +15,6 @@ import (
 
 	"github.com/keywright/keywright/abi"
 	"github.com/keywright/keywright/host"
-	"github.com/keywright/keywright/host/internal/testhook"
 )
 
 // threats.md 59 and 60: a body that cannot be signed as a whole, or is larger than it may be, is not sent in part, and
@@ -211,7 +210,7 @@ func TestHowLargeABodyMayBe(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			temporary(t)
-			w := makeWorld(testhook.WithoutBuiltIns(t.Context()), t, withGuest(misusing(signing)), func(config *host.Config) { config.Limits.BodyBytes = c.host })
+			w := newWorld(t, withoutBuiltIns, withGuest(misusing(signing)), func(config *host.Config) { config.Limits.BodyBytes = c.host })
 			for _, name := range []string{"s", "k", "text"} {
 				w.canary(name)
 			}
@@ -220,7 +219,7 @@ func TestHowLargeABodyMayBe(t *testing.T) {
 			w.refuse(connector, post(t.Context(), once(strings.Repeat("x", int(c.is)+1)), -1), host.StageBody)
 		})
 	}
-	_, err := misusedWorld(t, signing).host.Connect(t.Context(), host.Connector{Name: "crm", Origins: []string{apiOrigin}, Auth: host.Auth{Type: "custom", Config: misused}, BodyBytes: -1})
+	_, err := misusedWorld(t, signing).host.Connect(t.Context(), host.ConnectorConfig{Name: "crm", Origins: []string{apiOrigin}, Auth: host.Auth{Type: "custom", Config: misused}, BodyBytes: -1})
 	var wrong *host.ConfigError
 	if !errors.As(err, &wrong) || len(wrong.Problems) != 1 || wrong.Problems[0].Path != "body_bytes" {
 		t.Errorf("a negative bound gives %v", err)

@@ -166,7 +166,7 @@ func TestASignedBodyIsSentAsItWasSigned(t *testing.T) {
 // bounded is the connector of misused, with a bound on its bodies.
 func bounded(w *world, bytes int64) *host.Connector {
 	w.t.Helper()
-	c, err := w.host.Connect(w.t.Context(), host.Connector{
+	c, err := w.host.Connect(w.t.Context(), host.ConnectorConfig{
 		Name: "crm", Origins: []string{apiOrigin}, Auth: host.Auth{Type: "custom", Config: misused}, BodyBytes: bytes,
 	})
 	if err != nil {

@@ -44,22 +44,22 @@ func (k *checker) wrong(path string, column int, format string, args ...any) {
 
 func (k *checker) run(ctx context.Context) {
 	c := k.connector
-	if strings.TrimSpace(c.Name) == "" || Printable(c.Name) != c.Name {
+	if strings.TrimSpace(c.config.Name) == "" || Printable(c.config.Name) != c.config.Name {
 		k.wrong("name", 0, "is empty, too long, or holds control characters")
 	}
-	if c.Timeout < 0 {
+	if c.config.Timeout < 0 {
 		k.wrong("timeout", 0, "is negative")
 	}
-	if c.BodyBytes < 0 {
+	if c.config.BodyBytes < 0 {
 		k.wrong("body_bytes", 0, "is negative")
 	}
 	k.origins()
-	c.plugin = k.host.types[c.Auth.Type]
+	c.plugin = k.host.types[c.config.Auth.Type]
 	if c.plugin == nil {
-		k.wrong("auth.type", 0, "there is no auth type %q%s", Printable(c.Auth.Type), didYouMean(c.Auth.Type, slices.Sorted(maps.Keys(k.host.types))))
+		k.wrong("auth.type", 0, "there is no auth type %q%s", Printable(c.config.Auth.Type), didYouMean(c.config.Auth.Type, slices.Sorted(maps.Keys(k.host.types))))
 		return
 	}
-	if room := (room{maxConfigValues, maxConfigBytes, maxConfigExpressions}); !room.fits(c.Auth.Config) {
+	if room := (room{maxConfigValues, maxConfigBytes, maxConfigExpressions}); !room.fits(c.config.Auth.Config) {
 		k.wrong("auth.config", 0, "is too large: it may have %d values, %d MiB of text, and %d KiB of texts with expressions",
 			maxConfigValues, maxConfigBytes>>20, maxConfigExpressions>>10)
 		return
@@ -110,10 +110,10 @@ func (r *room) fits(value any) bool {
 func (k *checker) origins() {
 	c := k.connector
 	c.origins = map[origin]bool{}
-	if len(c.Origins) == 0 {
+	if len(c.config.Origins) == 0 {
 		k.wrong("origins", 0, "is empty: name the scheme and host of the API, such as https://api.example.com")
 	}
-	for i, text := range c.Origins {
+	for i, text := range c.config.Origins {
 		o, err := parseOrigin(text)
 		if err == nil && o.scheme == "http" && !k.host.config.Egress.AllowHTTP {
 			err = errors.New("is plain http, which sends everything in the open: use https")
@@ -133,7 +133,7 @@ func (k *checker) fields() {
 	for i := range c.plugin.info.Fields {
 		f := &c.plugin.info.Fields[i]
 		known = append(known, f.Name)
-		value, present := c.Auth.Config[f.Name]
+		value, present := c.config.Auth.Config[f.Name]
 		field := &hostfn.Field{Field: *f, Sinks: c.plugin.fields[f.Name]}
 		c.plan.Fields[f.Name] = field
 		switch {
@@ -146,7 +146,7 @@ func (k *checker) fields() {
 			k.wrong(path(f.Name), 0, "is missing: %s", hint(f.Doc))
 		}
 	}
-	for _, name := range slices.Sorted(maps.Keys(c.Auth.Config)) {
+	for _, name := range slices.Sorted(maps.Keys(c.config.Auth.Config)) {
 		if slices.Contains(known, name) {
 			continue
 		}

@@ -22,15 +22,25 @@ import (
 	"github.com/keywright/keywright/host/internal/template"
 )
 
-// Connector is a named external API with its auth configuration. [Host.Connect] makes one that can authenticate.
-type Connector struct {
-	Name    string   // for errors and logs; tokens belong to it
-	Origins []string // scheme, host and port of the API: the only ones that get the credential
-	Auth    Auth
-	Timeout time.Duration // of a token exchange, with what waits for it; 0 is CallTime of the host's [Limits]
-	// BodyBytes is how many bytes a request's body may have that the host keeps, see [Connector.Transport]; 0 is BodyBytes
+// ConnectorConfig says what a connector is: a named external API with its auth configuration.
+type ConnectorConfig struct {
+	// Name is in errors and logs. Tokens belong to it: no connector of another name gets them.
+	Name string
+	// Origins are the only ones that get the credential: scheme, host and port of the API, such as
+	// https://api.example.com.
+	Origins []string
+	// Auth says how requests are authenticated.
+	Auth Auth
+	// Timeout bounds a token exchange, with what waits for it. 0 is CallTime of the host's [Limits].
+	Timeout time.Duration
+	// BodyBytes is how many bytes a request's body may have that the host keeps, see [Connector.Transport]. 0 is BodyBytes
 	// of the host's Limits.
 	BodyBytes int64
+}
+
+// Connector authenticates requests. [Host.Connect] makes one; what is not made by it fails each request.
+type Connector struct {
+	config ConnectorConfig
 
 	host    *Host
 	plugin  *plugin
@@ -38,9 +48,9 @@ type Connector struct {
 	origins map[origin]bool
 	prefix  [32]byte          // of cache partitions: all that does not change from request to request
 	named   map[string]string // the field that names a secret first, for errors
-	warned  *warnings
-	known   *atomic.Pointer[written]  // what is known to be one of the origins
-	last    *atomic.Pointer[reusable] // of a connector whose templates name nothing of the user
+	warned  warnings
+	known   atomic.Pointer[written]  // what is known to be one of the origins
+	last    atomic.Pointer[reusable] // of a connector whose templates name nothing of the user
 }
 
 // Auth is the authentication object of a connector: a type, and its configuration.
@@ -62,13 +72,14 @@ func (a *Auth) UnmarshalJSON(document []byte) error {
 
 var _ json.Unmarshaler = (*Auth)(nil)
 
-// Connect checks a connector and loads it. Its error is a [ConfigError] that lists everything that is wrong.
-func (h *Host) Connect(ctx context.Context, c Connector) (*Connector, error) {
+// Connect checks a configuration and makes a connector of it. Its error is a [ConfigError] that lists everything that is
+// wrong, or [ErrClosed].
+func (h *Host) Connect(ctx context.Context, c ConnectorConfig) (*Connector, error) {
 	if err := h.enter(); err != nil {
 		return nil, err
 	}
 	defer h.calls.Done()
-	connected := &Connector{Name: c.Name, Origins: c.Origins, Auth: c.Auth, Timeout: c.Timeout, BodyBytes: c.BodyBytes, host: h, named: map[string]string{}, warned: &warnings{}, known: &atomic.Pointer[written]{}, last: &atomic.Pointer[reusable]{}}
+	connected := &Connector{config: c, host: h, named: map[string]string{}}
 	check := &checker{host: h, connector: connected}
 	check.run(ctx)
 	if len(check.problems) > 0 {
@@ -77,12 +88,21 @@ func (h *Host) Connect(ctx context.Context, c Connector) (*Connector, error) {
 	if c.Auth.Type != connected.plugin.info.Type {
 		connected.plan.Warn(ctx, fmt.Sprintf("auth type %q is a deprecated alias, use %q", c.Auth.Type, connected.plugin.info.Type))
 	}
-	connected.Auth.Type = connected.plugin.info.Type
+	connected.config.Auth.Type = connected.plugin.info.Type
 	return connected, nil
 }
 
+// Config returns what [Host.Connect] was given, with the name of the auth type in place of an alias. Its maps and lists
+// are the connector's own, and must not be changed.
+func (c *Connector) Config() ConnectorConfig { return c.config }
+
 // Secrets lists the names of the secrets that the connector's templates name, sorted.
-func (c *Connector) Secrets() []string { return slices.Clone(c.plan.Names.Secrets) }
+func (c *Connector) Secrets() []string {
+	if c.plan == nil {
+		return nil
+	}
+	return slices.Clone(c.plan.Names.Secrets)
+}
 
 // newPlan makes what all calls of the connector share.
 func (c *Connector) newPlan() *hostfn.Plan {
@@ -102,7 +122,7 @@ func (c *Connector) newPlan() *hostfn.Plan {
 		Client:      h.tokens,
 		Clock:       h.config.Clock,
 		Random:      h.config.Random,
-		Log:         h.logLine(c.Name, c.plugin.info.Type),
+		Log:         h.logLine(c.config.Name, c.plugin.info.Type),
 		Warn:        c.warn,
 		GuestWarns:  c.guestWarns,
 		Refused:     c.refused,
@@ -112,7 +132,7 @@ func (c *Connector) newPlan() *hostfn.Plan {
 }
 
 func (c *Connector) exchangeTime() time.Duration {
-	return cmp.Or(c.Timeout, c.host.config.Limits.CallTime)
+	return cmp.Or(c.config.Timeout, c.host.config.Limits.CallTime)
 }
 
 func (h *Host) logLine(connector, authType string) func(context.Context, abi.Level, string) {
@@ -151,7 +171,7 @@ func (c *Connector) warnOnce(ctx context.Context, seen *map[string]bool, text st
 	}
 	c.warned.mu.Unlock()
 	if !known {
-		c.host.logLine(c.Name, c.plugin.info.Type)(ctx, abi.LevelWarn, text)
+		c.host.logLine(c.config.Name, c.plugin.info.Type)(ctx, abi.LevelWarn, text)
 	}
 }
 
@@ -162,7 +182,7 @@ const refusalsApart = 800 * time.Millisecond
 // refused logs that a token endpoint refused.
 func (c *Connector) refused(ctx context.Context, text string) {
 	now := c.host.config.Clock()
-	w := c.warned
+	w := &c.warned
 	w.mu.Lock()
 	since := now.Sub(w.refused)
 	soon := !w.refused.IsZero() && since >= 0 && since < refusalsApart
@@ -171,7 +191,7 @@ func (c *Connector) refused(ctx context.Context, text string) {
 	}
 	w.mu.Unlock()
 	if !soon {
-		c.host.logLine(c.Name, c.plugin.info.Type)(ctx, abi.LevelWarn, text)
+		c.host.logLine(c.config.Name, c.plugin.info.Type)(ctx, abi.LevelWarn, text)
 	}
 }
 
@@ -179,12 +199,12 @@ func (c *Connector) refused(ctx context.Context, text string) {
 // Grants count because a cache may outlive a host. What a plugin stored by a grant must not come back once the grant is
 // taken away.
 func (c *Connector) seed() error {
-	config, err := strictjson.Marshal(c.Auth.Config)
+	config, err := strictjson.Marshal(c.config.Auth.Config)
 	if err != nil {
 		return err
 	}
 	d := digest{sha256.New()}
-	d.text(string(c.host.cache.salt[:]), c.Name, c.plugin.info.Type, string(c.plugin.digest[:]), string(config))
+	d.text(string(c.host.cache.salt[:]), c.config.Name, c.plugin.info.Type, string(c.plugin.digest[:]), string(config))
 	d.text(slices.Sorted(maps.Keys(c.plugin.grants))...)
 	d.Sum(c.prefix[:0])
 	return nil

@@ -55,7 +55,7 @@ func TestCostOfAConfiguration(t *testing.T) {
 	for name, config := range tests {
 		t.Run(name, func(t *testing.T) {
 			cost := func(n int) uint64 {
-				c := host.Connector{Name: "x", Origins: []string{"https://api.example.com"}, Auth: host.Auth{Type: "jwt", Config: config(n)}}
+				c := host.ConnectorConfig{Name: "x", Origins: []string{"https://api.example.com"}, Auth: host.Auth{Type: "jwt", Config: config(n)}}
 				var before, after runtime.MemStats
 				runtime.ReadMemStats(&before)
 				_, err := h.Connect(t.Context(), c)
@@ -90,7 +90,7 @@ func TestConfigurationThatIsTooLarge(t *testing.T) {
 		"expressions":     map[string]any{"a": strings.Repeat("{{1}}", 120_000)},
 		"a map in itself": endless,
 	} {
-		_, err := h.Connect(t.Context(), host.Connector{
+		_, err := h.Connect(t.Context(), host.ConnectorConfig{
 			Name: "x", Origins: []string{"https://api.example.com"},
 			Auth: host.Auth{Type: "jwt", Config: map[string]any{"private_key": "k", "claims": claims}},
 		})

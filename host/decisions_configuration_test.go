@@ -67,7 +67,7 @@ func TestDecision_Configuration_every_problem_at_once(t *testing.T) {
 // specification.md 1.1.
 func TestDecision_Configuration_paths_name_the_connector(t *testing.T) {
 	w := newWorld(t)
-	_, err := w.host.Connect(t.Context(), host.Connector{
+	_, err := w.host.Connect(t.Context(), host.ConnectorConfig{
 		Name: "crm", Auth: host.Auth{Type: "oauth_client_credentials", Config: with(oauth("s"), "token_url", "ftp://x")},
 	})
 	w.outError("Connect", err)
@@ -80,7 +80,7 @@ func TestDecision_Configuration_paths_name_the_connector(t *testing.T) {
 			t.Errorf("the error has no line %q:\n%v", line, err)
 		}
 	}
-	_, err = w.host.Connect(t.Context(), host.Connector{Name: "a\nb", Origins: []string{apiOrigin}, Auth: host.Auth{Type: "none"}})
+	_, err = w.host.Connect(t.Context(), host.ConnectorConfig{Name: "a\nb", Origins: []string{apiOrigin}, Auth: host.Auth{Type: "none"}})
 	if err == nil || strings.Contains(err.Error(), "\n") {
 		t.Errorf("a name with a line break gives %q", err)
 	}
@@ -130,8 +130,8 @@ func TestDecision_Configuration_type_apikey(t *testing.T) {
 	w := newWorld(t)
 	w.canary("k")
 	c := w.connect("apikey", key("{{ get_secret('k') }}"))
-	if c.Auth.Type != "api_key" {
-		t.Errorf("the connector's type is %q, want api_key", c.Auth.Type)
+	if is := c.Config().Auth.Type; is != "api_key" {
+		t.Errorf("the connector's type is %q, want api_key", is)
 	}
 	one, two := w.get(c), w.get(w.connect("api_key", key("{{ get_secret('k') }}")))
 	if one.header.Get("X-Key") == "" || one.header.Get("X-Key") != two.header.Get("X-Key") {
@@ -273,7 +273,7 @@ func TestDecision_Configuration_token_url(t *testing.T) {
 		}
 	}
 	dev.get(dev.connect("oauth_client_credentials", with(oauth("s"), "token_url", "http://login.test/token")))
-	_, err := w.host.Connect(t.Context(), host.Connector{Name: "crm", Origins: []string{"http://api.test"}, Auth: host.Auth{Type: "none"}})
+	_, err := w.host.Connect(t.Context(), host.ConnectorConfig{Name: "crm", Origins: []string{"http://api.test"}, Auth: host.Auth{Type: "none"}})
 	if err == nil || !strings.Contains(err.Error(), "plain http") {
 		t.Errorf("an origin of plain http gives %v", err)
 	}

@@ -1,15 +1,18 @@
 package host_test
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"net"
 	"net/http"
+	"reflect"
 	"strings"
 	"syscall"
 	"testing"
 	"time"
 
+	"github.com/keywright/keywright/abi"
 	"github.com/keywright/keywright/host"
 )
 
@@ -214,6 +217,68 @@ func TestDecision_Tokens_answer_is_no_token(t *testing.T) {
 				t.Errorf("%d exchanges, want another one", n)
 			}
 		})
+	}
+}
+
+// decisions.md "characters of a token": every character that RFC 6749 has for it is sent; and an answer may be as long as
+// the limit.
+func TestDecision_Tokens_characters_of_a_token(t *testing.T) {
+	w := newWorld(t)
+	w.canary("s")
+	const rest = `{"access_token":"x"}`
+	for i, accessToken := range []string{" ! ~", strings.Repeat("x", 64<<10-len(rest)+1)} {
+		w.setLogin(respond(http.StatusOK, strings.Replace(rest, "x", accessToken, 1)))
+		got := w.get(w.connectAs(fmt.Sprint("c", i), "oauth_client_credentials", oauth("{{ get_secret('s') }}"))).header.Get("Authorization")
+		if got != "Bearer "+accessToken {
+			t.Errorf("a token of %d bytes is sent as %.20q, of %d", len(accessToken), got, len(got))
+		}
+	}
+}
+
+// What a plugin learns of an answer: the status, which is 400 for a refusal in an answer that says 200 to 299, and the code.
+func TestWhatAPluginLearnsOfATokenEndpoint(t *testing.T) {
+	const granted, refused = `{"access_token":"t1"}`, `{"error":"invalid_grant"}`
+	for _, c := range []struct {
+		status int
+		body   string
+		want   abi.TokenReply
+	}{
+		{200, granted, abi.TokenReply{Status: 200, AccessToken: "it"}},
+		{299, granted, abi.TokenReply{Status: 299, AccessToken: "it"}},
+		{300, granted, abi.TokenReply{Status: 300}},
+		{200, refused, abi.TokenReply{Status: 400, Error: "invalid_grant"}},
+		{299, refused, abi.TokenReply{Status: 400, Error: "invalid_grant"}},
+		{300, refused, abi.TokenReply{Status: 300, Error: "invalid_grant"}},
+		{401, refused, abi.TokenReply{Status: 401, Error: "invalid_grant"}},
+	} {
+		var got abi.TokenReply
+		w := misusedWorld(t, func(env abi.Env) (string, error) {
+			document := env.TokenRequest([]byte(marshal(abi.TokenRequest{URL: value(env, "url")})))
+			return header("X-Key", value(env, "to_header")), json.Unmarshal(document, &got)
+		})
+		w.setLogin(respond(c.status, c.body))
+		w.get(w.connect("custom", misused))
+		if got.AccessToken != "" {
+			got.AccessToken = "it"
+		}
+		if !reflect.DeepEqual(got, c.want) {
+			t.Errorf("%d %s is %+v, want %+v", c.status, c.body, got, c.want)
+		}
+	}
+}
+
+// A plugin that fails once it has a token fails for its own reasons, unless the token is of a type that it cannot use.
+func TestStageOfAPluginThatFailsWithAToken(t *testing.T) {
+	for member, stage := range map[string]host.Stage{
+		``: host.StagePlugin, `,"token_type":"bearer"`: host.StagePlugin, `,"token_type":"BEARER"`: host.StagePlugin,
+		`,"token_type":"mac"`: host.StageToken, `,"token_type":"unheard of"`: host.StageToken,
+	} {
+		w := misusedWorld(t, func(env abi.Env) (string, error) {
+			env.TokenRequest([]byte(marshal(abi.TokenRequest{URL: value(env, "url")})))
+			return "", errors.New("no luck")
+		})
+		w.setLogin(respond(http.StatusOK, `{"access_token":"t1"`+member+`}`))
+		w.refuse(w.connect("custom", misused), get(t.Context()), stage, "no luck")
 	}
 }
 

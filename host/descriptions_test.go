@@ -1,13 +1,13 @@
 package host_test
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
 
 	"github.com/keywright/keywright/abi"
 	"github.com/keywright/keywright/host"
-	"github.com/keywright/keywright/host/internal/testhook"
 	"github.com/keywright/keywright/plugins"
 )
 
@@ -28,7 +28,7 @@ func TestFieldsThatWouldNotDoWhatTheyLookLike(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			g := &guest{}
 			g.about.Fields = []abi.Field{test.field}
-			_, err := host.New(testhook.WithoutBuiltIns(t.Context()), host.Config{Plugins: []host.Plugin{g.plugin()}})
+			_, err := host.New(t.Context(), host.Config{BuiltIns: []host.Plugin{}, Plugins: []host.Plugin{g.plugin()}})
 			if err == nil || !strings.Contains(err.Error(), test.want) {
 				t.Errorf("error %v", err)
 			}
@@ -49,5 +49,33 @@ func TestTypesOfTheBuiltInPlugins(t *testing.T) {
 	}
 	if !slices.Equal(types, plugins.Types()) {
 		t.Errorf("the built-in plugins have the types %q, and plugins.Types says %q", types, plugins.Types())
+	}
+}
+
+// A host has the built-in types that its configuration names, before those of its plugins.
+func TestAHostWithSomeOfTheBuiltIns(t *testing.T) {
+	none, apiKey := host.Plugin{Name: "none.wasm", Wasm: plugins.None}, host.Plugin{Name: "apikey.wasm", Wasm: plugins.APIKey}
+	for name, c := range map[string]struct {
+		config host.Config
+		want   []string
+	}{
+		"one":             {host.Config{BuiltIns: []host.Plugin{apiKey}}, []string{"api_key true"}},
+		"none":            {host.Config{BuiltIns: []host.Plugin{}}, nil},
+		"one and another": {host.Config{BuiltIns: []host.Plugin{apiKey}, Plugins: []host.Plugin{none}}, []string{"api_key true", "none false"}},
+	} {
+		h, err := host.New(t.Context(), c.config)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var got []string
+		for _, p := range h.Plugins() {
+			got = append(got, fmt.Sprint(p.Type, " ", p.BuiltIn))
+		}
+		if !slices.Equal(got, c.want) {
+			t.Errorf("%s: there are %q, want %q", name, got, c.want)
+		}
+		if err := h.Close(t.Context()); err != nil {
+			t.Error(err)
+		}
 	}
 }

@@ -4,7 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
+	"strings"
+	"time"
 
 	"github.com/keywright/keywright/host"
 )
@@ -27,7 +30,7 @@ func Example() {
 		return
 	}
 	defer h.Close(ctx)
-	crm, err := h.Connect(ctx, host.Connector{
+	crm, err := h.Connect(ctx, host.ConnectorConfig{
 		Name:    "crm",
 		Origins: []string{"https://api.example.com"},
 		Auth: host.Auth{Type: "api_key", Config: map[string]any{
@@ -66,7 +69,7 @@ func ExampleWithUser() {
 		return
 	}
 	defer h.Close(ctx)
-	crm, err := h.Connect(ctx, host.Connector{
+	crm, err := h.Connect(ctx, host.ConnectorConfig{
 		Name:    "crm",
 		Origins: []string{"https://api.example.com"},
 		Auth: host.Auth{Type: "api_key", Config: map[string]any{
@@ -105,7 +108,7 @@ func ExampleConnector_Authenticate() {
 		return
 	}
 	defer h.Close(ctx)
-	maps, err := h.Connect(ctx, host.Connector{
+	maps, err := h.Connect(ctx, host.ConnectorConfig{
 		Name:    "maps",
 		Origins: []string{"https://maps.example.com"},
 		Auth: host.Auth{Type: "api_key", Config: map[string]any{
@@ -142,7 +145,7 @@ func ExampleConfigError() {
 		return
 	}
 	defer h.Close(ctx)
-	_, err = h.Connect(ctx, host.Connector{
+	_, err = h.Connect(ctx, host.ConnectorConfig{
 		Name:    "crm",
 		Origins: []string{"https://api.example.com"},
 		Auth: host.Auth{Type: "oauth_client_credentials", Config: map[string]any{
@@ -160,4 +163,71 @@ func ExampleConfigError() {
 	// auth.config.client_id: unknown function "get_secert": there are get_secret, get_variable, now, uuid, default, base64_encode, base64_decode, json_encode
 	// auth.config.token_url: is plain http, which would send the credential in the open: use https
 	// auth.config.scopes: is not a field of auth type oauth_client_credentials; did you mean "scope"?
+}
+
+// A client that tries again: not before the token endpoint wants to be asked, and only where it may help.
+func ExampleError_Retryable() {
+	ctx, now := context.Background(), time.Now()
+	sleep := func(d time.Duration) { now = now.Add(d) } // stands for time.Sleep
+	h, err := host.New(ctx, host.Config{
+		Secrets: host.MapSecrets{"crm": "a-secret"},
+		Base:    busyAtFirst(),                   // to be left out: nil sends over the network
+		Clock:   func() time.Time { return now }, // to be left out: nil is time.Now
+	})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer h.Close(ctx)
+	crm, err := h.Connect(ctx, host.ConnectorConfig{
+		Name:    "crm",
+		Origins: []string{"https://api.example.com"},
+		Auth: host.Auth{Type: "oauth_client_credentials", Config: map[string]any{
+			"client_id": "app", "client_secret": "{{ get_secret('crm') }}", "token_url": "https://login.example.com/token",
+		}},
+	})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	client := &http.Client{Transport: crm.Transport(nil)}
+	for range 5 {
+		response, err := client.Get("https://api.example.com/v1/contacts")
+		if err == nil {
+			_ = response.Body.Close()
+			fmt.Println("answered", response.StatusCode)
+			return
+		}
+		fmt.Println(err)
+		var failed *host.Error
+		if !errors.As(err, &failed) || !failed.Retryable() {
+			return // a failure of the network, or one that no other try mends
+		}
+		wait := time.Second
+		if refused := (*host.TokenError)(nil); errors.As(err, &refused) {
+			wait = max(wait, refused.RetryAfter)
+		}
+		sleep(wait)
+	}
+	// Output:
+	// Get "https://api.example.com/v1/contacts": connector "crm" (oauth_client_credentials): token: the token endpoint answered 503; it is asked again in 1s
+	// answered 200
+}
+
+// busyAtFirst stands for the network: the token endpoint has a token at the second request for one.
+func busyAtFirst() http.RoundTripper {
+	asked := 0
+	return roundTripper(func(r *http.Request) (*http.Response, error) {
+		answer := &http.Response{StatusCode: http.StatusOK, Body: http.NoBody, Header: http.Header{}}
+		if r.URL.Host != "login.example.com" {
+			return answer, nil
+		}
+		if asked++; asked == 1 {
+			answer.StatusCode = http.StatusServiceUnavailable
+			answer.Header.Set("Retry-After", "1")
+			return answer, nil
+		}
+		answer.Body = io.NopCloser(strings.NewReader(`{"access_token":"a-token","token_type":"Bearer","expires_in":300}`))
+		return answer, nil
+	})
 }

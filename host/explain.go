@@ -15,22 +15,24 @@ import (
 // Explanation describes the request that would be sent, for a person to read: a token shows as <token>, a JWT as its header
 // and claims, a secret as its template.
 type Explanation struct {
-	Connector string
-	Type      string
-	Method    string
-	URL       string // with the query that would be appended, masked
-	Headers   []Pair // those of the request, and those that would be set, masked
-	Added     Mutation
-	Fuel      int64 // units of work that the plugin used
+	// Connector is the name of the connector, and Type its auth type.
+	Connector, Type string
+	// Method and URL are those of the request. The URL has the query that would be appended, masked.
+	Method, URL string
+	// Headers are those of the request, and those that would be set, masked. They are sorted by name.
+	Headers []abi.Pair
+	// Added is the change that the plugin would make, masked.
+	Added Mutation
+	// Fuel is how many units of work the plugin used.
+	Fuel int64
 }
-
-// Pair is a name and a value.
-type Pair = abi.Pair
 
 // Mutation is the change of a request by a plugin.
 type Mutation struct {
-	Headers []Pair
-	Query   string
+	// Headers are set, and replace those of the request.
+	Headers []abi.Pair
+	// Query is appended to that of the URL, percent-encoded: a=1&b=2.
+	Query string
 }
 
 // Explain runs the plugin without asking any token endpoint, without the cache, and without sending the request. It
@@ -70,13 +72,13 @@ func (c *Connector) Explain(r *http.Request) (*Explanation, error) {
 	target := *r.URL
 	target.User, target.Fragment, target.RawFragment = nil, "", ""
 	e := &Explanation{
-		Connector: c.Name, Type: c.Auth.Type, Method: r.Method, URL: target.String(),
+		Connector: c.config.Name, Type: c.config.Auth.Type, Method: r.Method, URL: target.String(),
 		Added: Mutation{Headers: masked.Headers, Query: masked.Query}, Fuel: result.Fuel,
 	}
 	clone := changed(r, headers, masked)
 	for _, name := range slices.Sorted(maps.Keys(clone.Header)) {
 		for _, value := range clone.Header[name] {
-			e.Headers = append(e.Headers, Pair{Name: name, Value: value})
+			e.Headers = append(e.Headers, abi.Pair{Name: name, Value: value})
 		}
 	}
 	if masked.Query != "" {

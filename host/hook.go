@@ -5,11 +5,10 @@ import (
 
 	"github.com/keywright/keywright/host/internal/sandbox"
 	"github.com/keywright/keywright/host/internal/testhook"
-	"github.com/keywright/keywright/plugins"
 )
 
-// Package hosttest needs four things that no embedder should have: to run a plugin as plain Go, to do without the
-// built-in plugins, to look into the memory of guests, and to know what a guest was allowed to see.
+// Package hosttest needs three things that no embedder should have: to run a plugin as plain Go, to look into the memory
+// of guests, and to know what a guest was allowed to see.
 
 func init() {
 	testhook.NativePlugin = func(name string, guest sandbox.Guest, grants []string) any {
@@ -18,10 +17,3 @@ func init() {
 }
 
 func observer(ctx context.Context) func(memory, blocks []byte) { return testhook.MemoryObserver(ctx) }
-
-func builtIns(ctx context.Context) [][]byte {
-	if !testhook.BuiltIns(ctx) {
-		return nil
-	}
-	return plugins.All()
-}

@@ -25,17 +25,27 @@ import (
 	"github.com/keywright/keywright/host/internal/sandbox"
 	"github.com/keywright/keywright/host/internal/signing"
 	"github.com/keywright/keywright/host/internal/testhook"
+	"github.com/keywright/keywright/plugins"
 )
 
 // Config configures a host. The zero Config is a host with the five built-in auth types and no secrets. Its
 // interfaces and functions are used from many goroutines at once.
 type Config struct {
-	Secrets   Secrets           // nil: none
-	Plugins   []Plugin          // auth types beyond the built-in five
-	Variables map[string]string // what get_variable gives in templates; plain text, not secret
-	Egress    Egress            // where the host itself may connect to
-	Limits    Limits            // of what plugins may use
-	Logger    *slog.Logger      // nil: logs are dropped
+	// Secrets has the secrets that templates name. Nil: none.
+	Secrets Secrets
+	// BuiltIns are the auth types that Keywright comes with. Nil: all five of package plugins. Empty but not nil: none. A
+	// host with fewer starts faster.
+	BuiltIns []Plugin
+	// Plugins are further auth types.
+	Plugins []Plugin
+	// Variables are the texts that get_variable returns in templates. They are not secret.
+	Variables map[string]string
+	// Egress says where the host itself may connect to.
+	Egress Egress
+	// Limits bound what plugins may use.
+	Limits Limits
+	// Logger takes the log. Nil: logs are dropped.
+	Logger *slog.Logger
 
 	// Tokens is a cache that outlives the host. Nil is one that ends with it.
 	Tokens *TokenCache
@@ -123,27 +133,16 @@ type Host struct {
 
 // New makes a host and loads its plugins. When the context ends, it loads no further plugin, and the error wraps the
 // context's.
-func New(ctx context.Context, c Config) (*Host, error) { return newHost(ctx, c, builtIns(ctx)) }
-
-// Inspect returns the description of a plugin, whether or not its auth type is taken in some host.
-func Inspect(ctx context.Context, p Plugin) (PluginInfo, error) {
-	h, err := newHost(ctx, Config{Plugins: []Plugin{p}}, nil)
-	if err != nil {
-		return PluginInfo{}, err
-	}
-	return h.order[0].info, h.Close(ctx)
-}
-
-// newHost makes a host, without the code cache when the compiler fails with it: a full disk or a damaged file is no reason not to run.
-func newHost(ctx context.Context, c Config, builtIn [][]byte) (*Host, error) {
-	h, err := tryHost(ctx, c, builtIn)
+func New(ctx context.Context, c Config) (*Host, error) {
+	h, err := tryHost(ctx, c)
 	var refused *sandbox.RefusedError
 	if c.CodeCache == "" || !errors.As(err, &refused) || !refused.Compiler {
 		return h, err
 	}
+	// A full disk or a damaged file in the code cache is no reason not to run.
 	dir := c.CodeCache
 	c.CodeCache = ""
-	h, without := tryHost(ctx, c, builtIn)
+	h, without := tryHost(ctx, c)
 	if without == nil {
 		h.config.Logger.LogAttrs(ctx, slog.LevelWarn, "the code cache cannot be used, and everything was compiled: see to its disk, or delete what it holds",
 			slog.String("directory", dir), slog.Any("error", err))
@@ -151,7 +150,21 @@ func newHost(ctx context.Context, c Config, builtIn [][]byte) (*Host, error) {
 	return h, without
 }
 
-func tryHost(ctx context.Context, c Config, builtIn [][]byte) (*Host, error) {
+// Inspect returns the description of a plugin, whether or not its auth type is taken in some host.
+func Inspect(ctx context.Context, p Plugin) (PluginInfo, error) {
+	h, err := New(ctx, Config{BuiltIns: []Plugin{}, Plugins: []Plugin{p}})
+	if err != nil {
+		return PluginInfo{}, err
+	}
+	return h.order[0].info, h.Close(ctx)
+}
+
+func tryHost(ctx context.Context, c Config) (*Host, error) {
+	if c.BuiltIns == nil {
+		for _, wasm := range plugins.All() {
+			c.BuiltIns = append(c.BuiltIns, Plugin{Name: "built-in", Wasm: wasm})
+		}
+	}
 	if c.Secrets == nil {
 		c.Secrets = MapSecrets{}
 	}
@@ -190,7 +203,7 @@ func tryHost(ctx context.Context, c Config, builtIn [][]byte) (*Host, error) {
 	if err != nil {
 		return nil, fmt.Errorf("the sandbox cannot be made: %w", err)
 	}
-	if err := h.loadAll(ctx, builtIn); err != nil {
+	if err := h.loadAll(ctx); err != nil {
 		return nil, errors.Join(err, h.runtime.Close(ctx))
 	}
 	return h, nil
@@ -216,12 +229,8 @@ func (h *Host) dialers() error {
 
 // loadAll loads the plugins, as many at once as there are processors, and the largest first, so that no processor has
 // nothing to do while another is still at it: compiling is what takes a host's start.
-func (h *Host) loadAll(ctx context.Context, builtIn [][]byte) error {
-	var sources []Plugin
-	for _, wasm := range builtIn {
-		sources = append(sources, Plugin{Name: "built-in", Wasm: wasm})
-	}
-	sources = append(sources, h.config.Plugins...)
+func (h *Host) loadAll(ctx context.Context) error {
+	sources := slices.Concat(h.config.BuiltIns, h.config.Plugins)
 	prepared, errs := make([]*plugin, len(sources)), make([]error, len(sources))
 	var all sync.WaitGroup
 	places := make(chan struct{}, runtime.GOMAXPROCS(0))
@@ -247,7 +256,7 @@ func (h *Host) loadAll(ctx context.Context, builtIn [][]byte) error {
 		if errs[i] != nil {
 			return fmt.Errorf("plugin %q: %w", sources[i].Name, errs[i])
 		}
-		p.info.BuiltIn = i < len(builtIn)
+		p.info.BuiltIn = i < len(h.config.BuiltIns)
 		if err := h.register(p); err != nil {
 			return fmt.Errorf("plugin %q: %w", sources[i].Name, err)
 		}

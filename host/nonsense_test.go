@@ -12,7 +12,6 @@ import (
 
 	"github.com/keywright/keywright/abi"
 	"github.com/keywright/keywright/host"
-	"github.com/keywright/keywright/host/internal/testhook"
 )
 
 // Output that is none, floods, and text for logs: threats.md 8, 10, 20, 21 and 26.
@@ -72,11 +71,11 @@ func TestDescriptionsThatAreRefused_threats_8(t *testing.T) {
 		"a key without algorithms": {about: abi.Description{Fields: []abi.Field{plain(abi.KindKey)}}},
 		"a key with another sink":  {about: abi.Description{Fields: []abi.Field{{Name: "f", Kind: abi.KindKey, Sinks: []string{abi.SinkHeader}}}}},
 	} {
-		ctx := t.Context()
+		config := host.Config{Plugins: []host.Plugin{g.plugin()}}
 		if !strings.Contains(name, "taken") && !strings.Contains(name, "alias") {
-			ctx = testhook.WithoutBuiltIns(ctx) // they take their time to compile
+			withoutBuiltIns(&config) // they take their time to compile
 		}
-		_, err := host.New(ctx, host.Config{Plugins: []host.Plugin{g.plugin()}})
+		_, err := host.New(t.Context(), config)
 		if err == nil || !strings.Contains(err.Error(), `plugin "guest"`) {
 			t.Errorf("%s: %v", name, err)
 		}
@@ -122,7 +121,9 @@ func TestQuotas_threats_10(t *testing.T) {
 		{"101 log lines", again(101, logs), "more than 100 log lines", 0, 100},
 		{"4 token requests", again(4, asks), "", 4, 0},
 		{"5 token requests", again(5, asks), "more than 4 token requests", 4, 0},
-		{"16 KiB and more in the cache", again(1, func(env abi.Env) { env.CacheSet("k", strings.Repeat("x", 64<<10+1), 60) }), "more than 65536 bytes", 0, 0},
+		{"64 KiB in the cache", again(1, func(env abi.Env) { env.CacheSet("k", strings.Repeat("x", 64<<10), 60) }), "", 0, 0},
+		{"64 KiB and more in the cache", again(1, func(env abi.Env) { env.CacheSet("k", strings.Repeat("x", 64<<10+1), 60) }), "more than 65536 bytes", 0, 0},
+		{"the longest cache key", again(1, func(env abi.Env) { env.CacheGet(strings.Repeat("k", 256)) }), "", 0, 0},
 		{"a long cache key", again(1, func(env abi.Env) { env.CacheGet(strings.Repeat("k", 257)) }), "1 to 256 bytes", 0, 0},
 		{"no cache key", again(1, func(env abi.Env) { env.CacheGet("") }), "1 to 256 bytes", 0, 0},
 		{"many values", again(900, stores), "", 0, 0},
@@ -213,6 +214,18 @@ func TestHeadersOfATokenRequest_threats_26(t *testing.T) {
 		if accept, agent := got.Values("Accept"), got.Values("User-Agent"); len(accept) != 1 || len(agent) != 1 || accept[0] != want[0] || agent[0] != want[1] || got.Get("X-Own") != "too" {
 			t.Errorf("with %q of its own: %v", own, got)
 		}
+	}
+}
+
+// What a token endpoint receives of a form is that, and nothing around it.
+func TestFormOfATokenRequest(t *testing.T) {
+	w := misusedWorld(t, func(env abi.Env) (string, error) {
+		return tokenRequest(env, tokenURL, abi.Pair{Name: "a b", Value: "1&2"}, abi.Pair{Name: "s", Value: value(env, "to_token")})
+	})
+	w.setSecret("s", "x/y")
+	w.get(w.connect("custom", misused))
+	if got := w.lastExchange().body; got != "a+b=1%262&s=x%2Fy" {
+		t.Errorf("the body is %s", got)
 	}
 }
 

@@ -1,16 +1,15 @@
 package host_test
 
 import (
-	"context"
 	"encoding/base64"
 	"maps"
+	"sort"
 	"strconv"
 	"strings"
 	"testing"
 
 	"github.com/keywright/keywright/abi"
 	"github.com/keywright/keywright/host"
-	"github.com/keywright/keywright/host/internal/testhook"
 )
 
 // What a plugin could learn of a secret from whether its call succeeds. threats.md 68.
@@ -94,6 +93,18 @@ func TestHeaderNamesDoNotTellWhatASecretIs(t *testing.T) {
 			if len(said) != 1 {
 				t.Errorf("the error depends on the guess: %v", said)
 			}
+			w := misusedWorld(t, func(env abi.Env) (string, error) {
+				return do(env, func(secret string) []abi.Pair { return []abi.Pair{{Name: secret, Value: "alone"}} })
+			})
+			w.setSecret("s", "X-Sealed-Name")
+			w.get(w.connect("custom", misused))
+			received := w.requests
+			if name == "token request" {
+				received = w.exchanges
+			}
+			if got := received[0].header.Get("X-Sealed-Name"); got != "alone" {
+				t.Errorf("a header that is alone came as %q", got)
+			}
 		})
 	}
 }
@@ -109,7 +120,7 @@ func spied(t *testing.T, secret string, c config, do func(env abi.Env, v string)
 		{Name: "key", Kind: abi.KindKey, AlgorithmField: "algorithm"},
 		{Name: "algorithm", Kind: abi.KindString, Enum: algorithms, Default: "HS256"},
 	}
-	w := makeWorld(testhook.WithoutBuiltIns(context.Background()), t, withGuest(g))
+	w := newWorld(t, withoutBuiltIns, withGuest(g))
 	w.setSecret("s", secret)
 	all := config{"v": "{{ get_secret('s') }}", "key": strings.Repeat("k", 64)}
 	maps.Copy(all, c)
@@ -185,6 +196,12 @@ func TestIntegerClaimsDoNotTellHowLargeASecretIs_threats_68(t *testing.T) {
 			t.Errorf("with the secret %s the claims are %s (%v)", secret, payload, err)
 		}
 	}
+	w, connector := spied(t, "a secret", nil, func(env abi.Env, _ string) string {
+		return header("X-Key", sign(env, abi.JWTRequest[map[string]any]{
+			Key: "key", For: abi.ForHeader, Claims: map[string]any{"exp": "9223372036854775808"}, Integers: []string{"exp"},
+		}))
+	})
+	w.refuse(connector, get(t.Context()), host.StageSign, "exp") // nothing of it is a secret
 }
 
 // One MAC in seventy has no byte that a header may not have. Whether one does must not show, since it is a fact about the key.
@@ -228,4 +245,61 @@ func TestWorkOnSecretsIsBounded_threats_68(t *testing.T) {
 		return header("X-Key", v)
 	})
 	w.refuse(connector, get(t.Context()), host.StagePlugin, "bytes in all")
+	const most, long, each = 2 << 20, 256 << 10, 1 << 10 // of a call, of a text, and what a short value counts as
+	for name, do := range map[string]func(env abi.Env, v string, more int) string{
+		"what is made of secrets": func(env abi.Env, v string, more int) string {
+			for range most / long {
+				env.MAC(abi.MACSHA256, strings.Repeat(v, long/each), "data")
+			}
+			for range more {
+				env.MAC(abi.MACSHA256, v, "data")
+			}
+			return header("X-Key", v)
+		},
+		"where secrets are put in": func(env abi.Env, v string, more int) string {
+			mutation := header("K", v)
+			rest := most - len(tokenURL) - (len("K") + each)
+			var form []abi.Pair
+			for ; rest > long; rest -= len("f") + long {
+				form = append(form, abi.Pair{Name: "f", Value: strings.Repeat(v, long/each)})
+			}
+			form = append(form, abi.Pair{Name: "f", Value: strings.Repeat("x", rest-len("f")+more)})
+			env.TokenRequest([]byte(marshal(abi.TokenRequest{URL: value(env, "url"), Form: form})))
+			return mutation
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			for more := range 2 {
+				w, connector := spied(t, "a secret", config{"url": tokenURL}, func(env abi.Env, v string) string { return do(env, v, more) })
+				if more == 0 {
+					w.get(connector)
+				} else {
+					w.refuse(connector, get(t.Context()), host.StagePlugin, "than 2097152 bytes in all")
+				}
+			}
+		})
+	}
+}
+
+// What a JWT counts as follows from its request, by the lengths that values count as: the request, one and a half times
+// what is put into it, and 1 KiB for the signature.
+func TestLengthOfAJWTDoesNotTellHowLongASecretIs_threats_68(t *testing.T) {
+	for _, length := range []int{1, 1000} {
+		for more := range 2 {
+			w, connector := spied(t, strings.Repeat("s", length), nil, func(env abi.Env, v string) string {
+				request := func(plain int) abi.JWTRequest[map[string]any] {
+					return abi.JWTRequest[map[string]any]{Key: "key", For: abi.ForHeader, Claims: map[string]any{"a": v, "b": strings.Repeat("x", plain)}}
+				}
+				const most, each, signature = 256 << 10, 1 << 10, 1 << 10
+				document := len(marshal(request(0)))
+				tooMany := sort.Search(most, func(n int) bool { return document+n+3*(each+n)/2+signature > most })
+				return header("X-Key", sign(env, request(tooMany-1+more)))
+			})
+			if more == 0 {
+				w.get(connector)
+			} else {
+				w.refuse(connector, get(t.Context()), host.StagePlugin, "too long")
+			}
+		}
+	}
 }

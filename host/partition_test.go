@@ -11,8 +11,8 @@ import (
 func TestPartitionHasDigestVariablesAndSalt(t *testing.T) {
 	partition := func(change func(c *Connector, in *hostfn.Inputs)) [32]byte {
 		c := &Connector{
-			Name: "crm", Auth: Auth{Type: "t", Config: map[string]any{"a": "b"}},
-			host: &Host{cache: &TokenCache{}}, plugin: &plugin{grants: map[string]bool{}}, plan: &hostfn.Plan{},
+			config: ConnectorConfig{Name: "crm", Auth: Auth{Type: "t", Config: map[string]any{"a": "b"}}},
+			host:   &Host{cache: &TokenCache{}}, plugin: &plugin{grants: map[string]bool{}}, plan: &hostfn.Plan{},
 		}
 		c.plugin.info.Type = "t"
 		c.plan.Names = template.Names{Variables: []string{"v", "w"}, Secrets: []string{"s"}}
@@ -30,7 +30,7 @@ func TestPartitionHasDigestVariablesAndSalt(t *testing.T) {
 	// Texts that would read the same one after the other.
 	split := func(name, authType string, secrets ...string) [32]byte {
 		return partition(func(c *Connector, in *hostfn.Inputs) {
-			c.Name, c.plugin.info.Type = name, authType
+			c.config.Name, c.plugin.info.Type = name, authType
 			c.plan.Names.Secrets, in.Secrets = []string{"s", "t"}, secrets
 		})
 	}
@@ -49,8 +49,8 @@ func TestPartitionHasDigestVariablesAndSalt(t *testing.T) {
 		"variables exchanged": func(_ *Connector, in *hostfn.Inputs) { in.Variables["v"], in.Variables["w"] = "", "1" },
 		"secret":              func(_ *Connector, in *hostfn.Inputs) { in.Secrets[0] = "y" },
 		"type":                func(c *Connector, _ *hostfn.Inputs) { c.plugin.info.Type = "u" },
-		"name":                func(c *Connector, _ *hostfn.Inputs) { c.Name = "crmt" },
-		"configuration":       func(c *Connector, _ *hostfn.Inputs) { c.Auth.Config["a"] = "c" },
+		"name":                func(c *Connector, _ *hostfn.Inputs) { c.config.Name = "crmt" },
+		"configuration":       func(c *Connector, _ *hostfn.Inputs) { c.config.Auth.Config["a"] = "c" },
 	} {
 		if partition(change) == base {
 			t.Errorf("%s: the partition is the same", name)

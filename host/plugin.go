@@ -19,27 +19,31 @@ import (
 
 // Plugin is an auth type to be loaded.
 type Plugin struct {
-	Name   string   // for errors and logs, such as the file's name
-	Wasm   []byte   // the module
-	SHA256 string   // in hex; when it is not empty the module must have it
-	Grants []string // what the operator allows it beyond the default: sign_raw, reveal
+	// Name is in errors and logs, such as the file's name.
+	Name string
+	// Wasm is the module.
+	Wasm []byte
+	// SHA256 is the digest that the module must have, in hex. Empty: any.
+	SHA256 string
+	// Grants are the rights that the operator gives it: sign_raw, reveal.
+	Grants []string
 
 	guest sandbox.Guest // instead of Wasm, in tests of plugins
 }
 
-// Description describes an auth type, as its plugin declares it.
-type Description = abi.Description
-
-// Field describes a field of an auth type's configuration.
-type Field = abi.Field
-
 // PluginInfo describes a loaded plugin.
 type PluginInfo struct {
-	Description
-	Name    string   // of the Plugin
-	SHA256  string   // of the module, in hex
-	Size    int      // of the module, in bytes
-	Grants  []string // what the operator allows it
+	// Description is how the plugin describes itself: its auth type, and the fields of its configuration.
+	abi.Description
+	// Name is that of the [Plugin].
+	Name string
+	// SHA256 is the digest of the module, in hex.
+	SHA256 string
+	// Size is that of the module, in bytes.
+	Size int
+	// Grants are the rights that the operator gives it.
+	Grants []string
+	// BuiltIn reports whether it is one of [Config].BuiltIns.
 	BuiltIn bool
 	// Fresh says why each call has an instance of its own. It is empty when instances are used again, put back after each
 	// call to what they were.
@@ -121,7 +125,7 @@ func (h *Host) prepare(ctx context.Context, source Plugin) (*plugin, error) {
 	return p, nil
 }
 
-func (h *Host) describe(ctx context.Context, guest sandbox.Guest) (*Description, error) {
+func (h *Host) describe(ctx context.Context, guest sandbox.Guest) (*abi.Description, error) {
 	ctx, cancel := context.WithTimeout(ctx, h.config.Limits.CallTime)
 	defer cancel()
 	log := h.logLine("", "")
@@ -135,7 +139,7 @@ func (h *Host) describe(ctx context.Context, guest sandbox.Guest) (*Description,
 	if failure != nil {
 		return nil, failure
 	}
-	var d Description
+	var d abi.Description
 	if err := strictjson.Unmarshal(result.Output, &d); err != nil {
 		return nil, fmt.Errorf("its output %w", err)
 	}
@@ -197,7 +201,7 @@ var (
 )
 
 // checkDescription checks what a plugin says of itself, and gives the sinks of its fields.
-func checkDescription(d *Description) (map[string]seal.Sinks, error) {
+func checkDescription(d *abi.Description) (map[string]seal.Sinks, error) {
 	var problems []error
 	wrong := func(format string, args ...any) { problems = append(problems, fmt.Errorf(format, args...)) }
 	if d.ABI != abi.Version {
@@ -235,7 +239,7 @@ func checkDescription(d *Description) (map[string]seal.Sinks, error) {
 	return fields, errors.Join(problems...)
 }
 
-func checkField(d *Description, f *Field) (seal.Sinks, error) {
+func checkField(d *abi.Description, f *abi.Field) (seal.Sinks, error) {
 	sinks, err := seal.ParseSinks(f.Sinks)
 	if err != nil {
 		return 0, err
@@ -248,7 +252,7 @@ func checkField(d *Description, f *Field) (seal.Sinks, error) {
 			return 0, errors.New("a key has no sink but sign")
 		}
 		sinks = seal.Sign
-		if !slices.ContainsFunc(d.Fields, func(a Field) bool { return a.Name == f.AlgorithmField && len(a.Enum) > 0 }) {
+		if !slices.ContainsFunc(d.Fields, func(a abi.Field) bool { return a.Name == f.AlgorithmField && len(a.Enum) > 0 }) {
 			return 0, errors.New("a key needs an algorithm_field that names a field with an enum")
 		}
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
@@ -12,6 +13,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/keywright/keywright/abi"
 	"github.com/keywright/keywright/host"
 )
 
@@ -49,7 +51,7 @@ func onLoopback(t *testing.T) *world {
 
 func (w *world) connectTo(origin string, auth config) *host.Connector {
 	w.t.Helper()
-	c, err := w.host.Connect(context.Background(), host.Connector{
+	c, err := w.host.Connect(context.Background(), host.ConnectorConfig{
 		Name: "crm", Origins: []string{origin}, Auth: host.Auth{Type: "api_key", Config: auth},
 	})
 	if err != nil {
@@ -156,6 +158,66 @@ func TestRedirectThatHoldsTheKeyOtherwiseIsNotFollowed_threats_19(t *testing.T) 
 	}
 }
 
+// What a redirect holds of the query that was appended: the parameters are taken out, the credential under another name as
+// well, and a redirect that has it elsewhere is an error. What has less than 8 bytes is elsewhere by chance, and so is what
+// is no credential.
+func TestWhatARedirectHoldsOfTheQuery_threats_19(t *testing.T) {
+	pairs := func(names ...string) []abi.Pair {
+		all := []abi.Pair{}
+		for _, text := range names {
+			name, value, _ := strings.Cut(text, "=")
+			all = append(all, abi.Pair{Name: name, Value: value})
+		}
+		return all
+	}
+	for name, c := range map[string]struct {
+		secret   string
+		query    []abi.Pair // SEALED is the secret
+		location string
+		want     string // "" for an error
+	}{
+		"its own parameter":               {"12345678", pairs("key=SEALED"), "/new?key=12345678&a=b", "/new?a=b"},
+		"its own parameter, of 7 bytes":   {"1234567", pairs("key=SEALED"), "/new?key=1234567&a=b", "/new?a=b"},
+		"another parameter":               {"12345678", pairs("key=SEALED"), "/new?token=12345678&a=b", "/new?a=b"},
+		"another parameter, of 7 bytes":   {"1234567", pairs("key=SEALED"), "/new?token=1234567&a=b", "/new?token=1234567&a=b"},
+		"the path":                        {"12345678", pairs("key=SEALED"), "/new/12345678", ""},
+		"the path, of 7 bytes":            {"1234567", pairs("key=SEALED"), "/new/1234567", "/new/1234567"},
+		"what is plain":                   {"12345678", pairs("key=SEALED", "since=2024-01-01"), "/new?since=2024-01-01&key=12345678&a=b", "/new?a=b"},
+		"what is plain, elsewhere":        {"12345678", pairs("key=SEALED", "since=2024-01-01"), "/2024-01-01?from=2024-01-01", "/2024-01-01?from=2024-01-01"},
+		"the name of its parameter":       {"12345678", pairs("subscription-key=SEALED"), "/subscription-key?a=subscription-key", "/subscription-key?a=subscription-key"},
+		"a sealed name":                   {"12345678", pairs("SEALED=1"), "/new?12345678=1&a=b", "/new?a=b"},
+		"a sealed name, in the path":      {"12345678", pairs("SEALED=1"), "/new/12345678", ""},
+		"a sealed name, as another value": {"12345678", pairs("SEALED=1"), "/new?token=12345678&a=b", "/new?a=b"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := misusedWorld(t, func(env abi.Env) (string, error) {
+				return strings.ReplaceAll(marshal(abi.Mutation{Query: c.query}), "SEALED", value(env, "to_query")), nil
+			})
+			w.setSecret("s", c.secret)
+			w.setAPI(func(r *http.Request) (*http.Response, error) {
+				response, err := status(http.StatusFound)(r)
+				response.Header.Set("Location", c.location)
+				return response, err
+			})
+			response, err := w.connect("custom", misused).Transport(nil).RoundTrip(get(t.Context()))
+			if c.want == "" {
+				var failure *host.Error
+				if !errors.As(err, &failure) || failure.Stage != host.StageOrigin || strings.Contains(err.Error(), c.secret) {
+					t.Errorf("the error is %v", err)
+				}
+				return
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer response.Body.Close()
+			if got := response.Header.Get("Location"); got != c.want {
+				t.Errorf("the redirect goes to %s, want %s", got, c.want)
+			}
+		})
+	}
+}
+
 // A client's errors print the URL of the request, and a transport's may quote whatever it was given.
 func TestKeyInTheQueryIsNotInErrors_threats_19(t *testing.T) {
 	w := newWorld(t)
@@ -173,15 +235,26 @@ func TestKeyInTheQueryIsNotInErrors_threats_19(t *testing.T) {
 			t.Errorf("%s: what is no secret is lost: %v", name, err)
 		}
 	}
-	gone := newSite(t, nil)
-	gone.Close()
+	gone := "http://" + deserted(t)
 	dialling := onLoopback(t)
 	dialling.canary("s")
-	client := &http.Client{Transport: dialling.connectTo(gone.URL, credentials["query"]).Transport(nil)}
-	err := fails(client.Get(gone.URL + "/x"))
+	client := &http.Client{Transport: dialling.connectTo(gone, credentials["query"]).Transport(nil)}
+	err := fails(client.Get(gone + "/x"))
 	if dialling.outError("a connection that is refused", err); err == nil {
 		t.Error("no error")
 	}
+}
+
+// deserted is an address where nobody listens. It is the near end of a connection, so that nobody else gets its port: that
+// of a server which has been closed may be another one's by the time it is dialled.
+func deserted(t *testing.T) string {
+	t.Helper()
+	conn, err := net.Dial("tcp", newSite(t, nil).Listener.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = conn.Close() })
+	return conn.LocalAddr().String()
 }
 
 // fails returns the error of a request that should have one.

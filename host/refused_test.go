@@ -16,7 +16,6 @@ import (
 
 	"github.com/keywright/keywright/abi"
 	"github.com/keywright/keywright/host"
-	"github.com/keywright/keywright/host/internal/testhook"
 )
 
 // What a token endpoint refused is not asked again at once: threats.md 62 and 63, decisions.md "the endpoint refuses".
@@ -371,7 +370,7 @@ func TestWhatElseThePluginSendsIsAskedAtOnce_threats_63(t *testing.T) {
 		env.TokenRequest([]byte(marshal(abi.TokenRequest{URL: value(env, url), Form: []abi.Pair{{Name: "refresh_token", Value: refresh}}})))
 		return "", errors.New("no token")
 	}}
-	w := makeWorld(testhook.WithoutBuiltIns(t.Context()), t, withGuest(g))
+	w := newWorld(t, withoutBuiltIns, withGuest(g))
 	w.canary("s")
 	w.setLogin(wrongSecret)
 	c := w.connect("custom", config{"to_token": "{{ get_secret('s') }}", "url": tokenURL, "url2": tokenURL + "2"})

@@ -9,7 +9,6 @@ import (
 	"math/rand/v2"
 	"net/http"
 	"reflect"
-	"runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -18,7 +17,6 @@ import (
 
 	"github.com/keywright/keywright/abi"
 	"github.com/keywright/keywright/host"
-	"github.com/keywright/keywright/host/internal/testhook"
 )
 
 // twins are two hosts with the same around them, of which one reuses mutations and the other one does not. Whatever
@@ -304,37 +302,6 @@ func TestReuseIsBoundedAndEnds(t *testing.T) {
 	}
 }
 
-// What is kept for a user is small, whatever a plugin has sealed for it (threats.md 3).
-func TestLargeCallsAreNotKept(t *testing.T) {
-	g := misusing(func(env abi.Env) (string, error) {
-		k := value(env, "to_header")
-		for range 20 {
-			env.Encode(abi.FormatHex, k+strings.Repeat("x", 90_000))
-		}
-		return header("X-Key", k), nil
-	})
-	w := makeWorld(testhook.WithoutBuiltIns(context.Background()), t, withGuest(g))
-	w.canary("s")
-	c := w.connect("custom", config{"to_header": "{{ get_secret('s') }} {{ user.id }}"})
-	before := heap()
-	const users = 20
-	for i := range users {
-		w.send(c, get(host.WithUser(t.Context(), host.User{ID: fmt.Sprint(i)})))
-	}
-	if grown := heap() - before; grown > users*64<<10 {
-		t.Errorf("%d users keep %d bytes", users, grown)
-	}
-	runtime.KeepAlive(w)
-}
-
-func heap() int64 {
-	var stats runtime.MemStats
-	runtime.GC()
-	runtime.GC() // what a pool drops at the first is gone after the second
-	runtime.ReadMemStats(&stats)
-	return int64(stats.HeapAlloc)
-}
-
 // Many at once share what is reused, errors of their transports included.
 func TestReuseAtOnce(t *testing.T) {
 	w := newWorld(t)
@@ -361,34 +328,6 @@ func TestReuseAtOnce(t *testing.T) {
 		})
 	}
 	all.Wait()
-}
-
-// What is kept for a user does not keep what the cache has dropped (threats.md 3).
-func TestReuseKeepsNothingThatTheCacheDropped(t *testing.T) {
-	g := misusing(func(env abi.Env) (string, error) {
-		k := value(env, "to_header")
-		for i := range 16 {
-			name := fmt.Sprint("k", i)
-			if _, ok := env.CacheGet(name); !ok {
-				env.CacheSet(name, strings.Repeat("x", 60_000), 3600)
-			}
-		}
-		return header("X-Key", k), nil
-	})
-	const users, entries = 64, 64
-	w := makeWorld(testhook.WithoutBuiltIns(context.Background()), t, withGuest(g), func(c *host.Config) { c.Limits.CacheEntries = entries })
-	w.canary("s")
-	c := w.connect("custom", config{"to_header": "{{ get_secret('s') }} {{ user.id }}"})
-	before := heap()
-	for i := range users {
-		for range 2 {
-			w.send(c, get(host.WithUser(t.Context(), host.User{ID: fmt.Sprint(i)})))
-		}
-	}
-	if grown := heap() - before; grown > entries*60_000+users*32<<10+4<<20 {
-		t.Errorf("%d entries of 60 kB may be cached, and %d bytes are kept", entries, grown)
-	}
-	runtime.KeepAlive(w)
 }
 
 // Whose store of secrets takes long does not send requests through a host that is closed by then.

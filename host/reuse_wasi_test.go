@@ -2,7 +2,6 @@ package host_test
 
 import (
 	"bytes"
-	"context"
 	"fmt"
 	"os"
 	"os/exec"
@@ -11,7 +10,6 @@ import (
 	"testing"
 
 	"github.com/keywright/keywright/host"
-	"github.com/keywright/keywright/host/internal/testhook"
 )
 
 // assemble makes a module of its text with wat2wasm, of the Debian package wabt.
@@ -75,7 +73,7 @@ func TestWhatDependsOnWASIIsNotUsedAgain(t *testing.T) {
 				}
 			}
 			plugin := host.Plugin{Name: "custom.wasm", Wasm: assemble(t, text)}
-			w := makeWorld(testhook.WithoutBuiltIns(context.Background()), t, func(c *host.Config) { c.Plugins = append(c.Plugins, plugin) })
+			w := newWorld(t, withoutBuiltIns, func(c *host.Config) { c.Plugins = append(c.Plugins, plugin) })
 			secret := w.canary("s")
 			connector := w.connect("custom", config{"value": "{{ get_secret('s') }}"})
 			for range 3 {

@@ -73,7 +73,7 @@ func typeSchema(p PluginInfo) schema {
 	}
 }
 
-func fieldSchema(f *Field) schema {
+func fieldSchema(f *abi.Field) schema {
 	s := schema{Description: f.Doc, Type: "string", WriteOnly: f.Sealed || f.Kind == abi.KindKey}
 	template := schema{Type: "string", Pattern: anyTemplate}
 	if f.Default != "" {

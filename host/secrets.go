@@ -14,6 +14,8 @@ import (
 // Secrets is where secrets come from. It is asked on every use, so that a rotated secret counts at once; an
 // implementation may keep an answer for a second. A name that it does not have is [ErrSecretNotFound].
 type Secrets interface {
+	// Secret returns the value of a secret. An error that wraps [ErrSecretNotFound] says that there is none of that name;
+	// any other says that the store cannot tell now.
 	Secret(ctx context.Context, name string) (string, error)
 }
 

@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/keywright/keywright/abi"
 	"github.com/keywright/keywright/host/internal/echo"
 	"github.com/keywright/keywright/host/internal/hostfn"
 )
@@ -61,10 +62,7 @@ import (
 //
 // A request without any credential, as of the type none, is sent and answered as by Transport.
 func (c *Connector) Shielded(base http.RoundTripper) http.RoundTripper {
-	if base == nil {
-		base = c.host.base
-	}
-	return &transport{connector: c, base: base, shielded: true}
+	return c.transport(base, true)
 }
 
 type credentialsKey struct{}
@@ -120,7 +118,7 @@ func (c *Connector) shield(ctx context.Context, out *outcome) *shield {
 	if finder == nil {
 		return nil
 	}
-	sets := slices.ContainsFunc(out.mutation.Headers, func(h Pair) bool { return h.Name == acceptEncoding })
+	sets := slices.ContainsFunc(out.mutation.Headers, func(h abi.Pair) bool { return h.Name == acceptEncoding })
 	return &shield{c, out.call, finder, sets}
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/base64"
 	"encoding/hex"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -66,6 +67,18 @@ func TestPartsOfWhatWasPutIn_threats_45(t *testing.T) {
 				return header("Authorization", `Signature id="user-of-the-api", key="`+value(env, "to_header")+`"`), nil
 			}, nil, []string{password}, []string{user, "Signature id="},
 		},
+		"a token within a header": {
+			func(env abi.Env) (string, error) {
+				var reply abi.TokenReply
+				err := json.Unmarshal(env.TokenRequest([]byte(marshal(abi.TokenRequest{URL: value(env, "url")}))), &reply)
+				return header("X-Key", `id="user-of-the-api", key="`+reply.AccessToken+`"`), err
+			}, nil, []string{"an-access-token"}, []string{user, password},
+		},
+		"before what is no scheme": {
+			func(env abi.Env) (string, error) {
+				return header("X-Key", `key="`+value(env, "to_header")+`" user-of-the-api`), nil
+			}, nil, []string{password}, []string{user},
+		},
 		"within a parameter": {
 			func(env abi.Env) (string, error) { return query("q", "user-of-the-api "+value(env, "to_query")), nil },
 			nil,
@@ -83,10 +96,17 @@ func TestPartsOfWhatWasPutIn_threats_45(t *testing.T) {
 				return header("X-Key", "abc "+string(env.Reveal(value(env, "to_header")))), nil
 			}, []string{"reveal"}, []string{password}, nil,
 		},
+		"revealed, beside another header": {
+			func(env abi.Env) (string, error) {
+				secret := string(env.Reveal(value(env, "to_header")))
+				return marshal(abi.Mutation{Headers: []abi.Pair{{Name: "X-Key", Value: secret}, {Name: "X-Client", Value: literal}}}), nil
+			}, []string{"reveal"}, []string{password}, []string{literal},
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := misusedWorld(t, test.do, test.grants...)
 			w.setSecret("s", password)
+			w.setLogin(token("an-access-token", 3600))
 			c := w.connect("custom", misused)
 			for want, texts := range map[bool][]string{true: test.stopped, false: append(test.passed, "p4ssw0r")} {
 				for _, text := range texts {
@@ -183,6 +203,43 @@ func TestDecodedCredentials_threats_73(t *testing.T) {
 				if errors.Is(err, host.ErrEchoed) != want {
 					t.Errorf("%q: %v", echo, err)
 				}
+			}
+		})
+	}
+}
+
+// What is read in a credential ends somewhere: a text is decoded three times, and as a whole, if it is text then.
+func TestWhatIsNotDecoded(t *testing.T) {
+	const password = "correct horse/battery"
+	escaped := func(times int) string {
+		text := password
+		for range times {
+			text = url.PathEscape(text)
+		}
+		return text
+	}
+	for name, c := range map[string]struct {
+		value, secret, echo string
+		stopped             bool
+	}{
+		"three times":                {"{{ get_secret('s') }}", escaped(3), password, true},
+		"four times":                 {"{{ get_secret('s') }}", escaped(4), password, false},
+		"a form without an escape":   {"{{ get_secret('s') }}", "correct+horse+battery", "correct horse battery", false},
+		"hex to begin with":          {"{{ get_secret('s') }}", "6f70657261746f7273-of-the-api", "operators ", false},
+		"encoded by a template":      {"id.{{ base64_encode(get_secret('s')) }}.x", password, password, true},
+		"what a template adds to it": {"id-of-the-client.{{ base64_encode(get_secret('s')) }}", password, "id-of-the-client", false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			w.setSecret("s", c.secret)
+			w.setAPI(respond(http.StatusOK, "is "+c.echo))
+			response, err := w.connect("api_key", key(c.value)).Shielded(nil).RoundTrip(get(t.Context()))
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer response.Body.Close()
+			if _, err = io.ReadAll(response.Body); errors.Is(err, host.ErrEchoed) != c.stopped {
+				t.Errorf("%q gives %v", c.echo, err)
 			}
 		})
 	}

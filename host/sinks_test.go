@@ -8,7 +8,6 @@ import (
 	"testing"
 
 	"github.com/keywright/keywright/abi"
-	"github.com/keywright/keywright/host/internal/testhook"
 )
 
 // Where each sealed value may be put that the host makes for a guest: threats.md 15a, the whole table.
@@ -84,7 +83,7 @@ func TestSinksOfWhatTheHostMakes_threats_15a(t *testing.T) {
 					{Name: "boolean", Kind: abi.KindBoolean, Sinks: all},
 					{Name: "url", Kind: abi.KindURL, Sinks: []string{abi.SinkToken}},
 				}}, authenticate: func(env abi.Env) (string, error) { return place.put(env, c.make(env)), nil }}
-				w := makeWorld(testhook.WithoutBuiltIns(t.Context()), t, withGuest(g))
+				w := newWorld(t, withoutBuiltIns, withGuest(g))
 				w.setLogin(respond(http.StatusOK, `{"access_token":"an-access-token","expires_in":60,"scope":"a-scope-of-it","refresh_token":"a-refresh-token"}`))
 				for secret, value := range map[string]string{"enum": "one", "integer": "12345678", "boolean": "true"} {
 					w.setSecret(secret, value)

@@ -115,13 +115,15 @@ func (t *Template) render(ctx context.Context, render func(template.Values) ([]t
 // secret reads a secret, which must not be blank.
 func (h *Host) secret(ctx context.Context, name string) (string, error) {
 	value, err := h.config.Secrets.Secret(ctx, name)
-	if err == nil && strings.TrimSpace(value) == "" {
+	switch {
+	case err == nil && strings.TrimSpace(value) == "":
 		err = errors.New("it is empty")
+	case err == nil:
+		return value, nil
+	case !errors.Is(err, ErrSecretNotFound):
+		err = hostfn.Passing(err)
 	}
-	if err != nil {
-		return "", fmt.Errorf("secret %q: %w", name, err)
-	}
-	return value, nil
+	return "", fmt.Errorf("secret %q: %w", name, err)
 }
 
 // Variable returns what get_variable gives in templates.

@@ -29,13 +29,17 @@ import (
 // A body streams, unless the plugin reads the request, and with it the body's digest, to sign it. Then the host reads
 // the body of GetBody. When there is no GetBody, it reads the body itself and keeps it until the request has ended: up
 // to 64 KiB in memory, and a longer one in a file of [os.TempDir] that only this process can reach. A kept body is sent
-// with a Content-Length, unless the request has trailers. If it has more than [Connector].BodyBytes, the error wraps
+// with a Content-Length, unless the request has trailers. If it has more than BodyBytes of the [ConnectorConfig], the error wraps
 // [http.MaxBytesError]. It is also an error when the body is not as long as its ContentLength. Nothing is sent then.
 func (c *Connector) Transport(base http.RoundTripper) http.RoundTripper {
-	if base == nil {
+	return c.transport(base, false)
+}
+
+func (c *Connector) transport(base http.RoundTripper, shielded bool) http.RoundTripper {
+	if base == nil && c.host != nil {
 		base = c.host.base
 	}
-	return &transport{connector: c, base: base}
+	return &transport{connector: c, base: base, shielded: shielded}
 }
 
 type transport struct {
@@ -171,9 +175,14 @@ func (c *Connector) clone(r *http.Request, body *payload) (*http.Request, *outco
 	return changed(r, headers, out.mutation), out
 }
 
-// check refuses a request that is not for this connector, or that others would take for another one. It gives a copy of
+var errNotConnected = errors.New("the connector was not made by Host.Connect")
+
+// check refuses a request that is not for this connector, or that others would take for another one. It returns a copy of
 // its headers with room for more.
 func (c *Connector) check(r *http.Request) (headers, error) {
+	if c.host == nil {
+		return headers{}, c.fail(StageOrigin, errNotConnected)
+	}
 	if err := c.checkOrigin(r); err != nil {
 		return headers{}, c.fail(StageOrigin, err)
 	}

@@ -64,11 +64,6 @@ func (s sent) form() url.Values {
 // newWorld makes a world; change may replace what it gives the host.
 func newWorld(t *testing.T, change ...func(*host.Config)) *world {
 	t.Helper()
-	return makeWorld(context.Background(), t, change...)
-}
-
-func makeWorld(ctx context.Context, t *testing.T, change ...func(*host.Config)) *world {
-	t.Helper()
 	w := &world{t: t, now: start, secrets: map[string]string{}, login: token("t1", 3600), api: status(http.StatusOK)}
 	config := host.Config{
 		Secrets:   secretsFunc(w.secret),
@@ -85,7 +80,7 @@ func makeWorld(ctx context.Context, t *testing.T, change ...func(*host.Config)) 
 	for _, c := range change {
 		c(&config)
 	}
-	h, err := host.New(ctx, config)
+	h, err := host.New(context.Background(), config)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -93,6 +88,9 @@ func makeWorld(ctx context.Context, t *testing.T, change ...func(*host.Config)) 
 	t.Cleanup(w.finish)
 	return w
 }
+
+// withoutBuiltIns leaves out the five, which take their time to compile.
+func withoutBuiltIns(c *host.Config) { c.BuiltIns = []host.Plugin{} }
 
 // finish is every test's last check, and shows threats.md 18 and decisions.md "error texts".
 func (w *world) finish() {
@@ -231,7 +229,7 @@ func (w *world) connect(authType string, c config) *host.Connector {
 
 func (w *world) connectAs(name, authType string, c config) *host.Connector {
 	w.t.Helper()
-	connector, err := w.host.Connect(context.Background(), host.Connector{
+	connector, err := w.host.Connect(context.Background(), host.ConnectorConfig{
 		Name: name, Origins: []string{apiOrigin}, Auth: host.Auth{Type: authType, Config: c},
 	})
 	if err != nil {
@@ -243,7 +241,7 @@ func (w *world) connectAs(name, authType string, c config) *host.Connector {
 // problems returns what is wrong with a configuration, as "path: message" lines without the connector.
 func (w *world) problems(authType string, c config) []string {
 	w.t.Helper()
-	_, err := w.host.Connect(context.Background(), host.Connector{
+	_, err := w.host.Connect(context.Background(), host.ConnectorConfig{
 		Name: "crm", Origins: []string{apiOrigin}, Auth: host.Auth{Type: authType, Config: c},
 	})
 	w.outError("the connector's problems", err)

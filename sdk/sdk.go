@@ -50,17 +50,64 @@ type Problem struct {
 	Message string // what is wrong and what to do, in one line
 }
 
-// Documents of the contract; ABI.md has them in full.
-type (
-	// Description describes an auth type, as its plugin declares it.
-	Description = abi.Description
-	// Field describes a field of the configuration.
-	Field = abi.Field
-	// Mutation is the change of a request.
-	Mutation = abi.Mutation
-	// Pair is a name and a value: a header, a query parameter or a form field.
-	Pair = abi.Pair
-)
+// Description describes an auth type and its configuration. ABI.md has its rules in full.
+type Description struct {
+	// ABI is the constant [ABI].
+	ABI int
+	// Type is the name of the auth type: [a-z][a-z0-9_]*.
+	Type string
+	// Aliases are deprecated names of the type. A connector may use them, and the host warns.
+	Aliases []string
+	// Version is that of the plugin, such as 1.0.0 (semantic versioning).
+	Version string
+	// Summary is one sentence for users.
+	Summary string
+	// Uses are the groups of host functions that the plugin calls: [UsesSecret], [UsesToken], [UsesCache], [UsesSign]. A call of
+	// a function of another group fails.
+	Uses []string
+	// Anonymous allows success without a credential. Otherwise a mutation has to hold a sealed value.
+	Anonymous bool
+	// Fields are those of the configuration, 256 at most. A configuration with any other field is refused.
+	Fields []Field
+}
+
+// Field describes a field of the configuration.
+type Field struct {
+	// Name is that of the member: [A-Za-z][A-Za-z0-9_-]*.
+	Name string
+	// Kind is [String], [URL], [Integer], [Boolean], [Object] or [Key].
+	Kind string
+	// Required refuses a configuration without the field.
+	Required bool
+	// Sealed hands the whole value to the plugin as one sealed value, whether or not it holds a secret.
+	Sealed bool
+	// Sinks are the places where a sealed value of the field may be put: [ToHeader], [ToQuery], [ToToken], [ToClaim], [ToSign].
+	Sinks []string
+	// Enum are the values that a String may have. Empty: any.
+	Enum []string
+	// Default is the value when the field is absent. It is no template.
+	Default string
+	// Minimum is the least value of an Integer. Nil: any. [AtLeast] makes one.
+	Minimum *int64
+	// AlgorithmField is, of a Key, the name of the field that says its algorithm.
+	AlgorithmField string
+	// Doc is one sentence for users.
+	Doc string
+}
+
+// Mutation is the change of a request.
+type Mutation struct {
+	// Headers are set, and replace those of the request.
+	Headers []Pair
+	// Query is appended to the query of the URL.
+	Query []Pair
+}
+
+// Pair is a name and a value: a header, a query parameter or a form field. Both may hold sealed values.
+type Pair struct {
+	Name  string
+	Value string
+}
 
 // ABI is the version of the contract that this SDK implements; it goes into the Description.
 const ABI = abi.Version

@@ -62,7 +62,7 @@ func client(t *testing.T, api *acme, now time.Time) *http.Client {
 			t.Errorf("close the host: %v", err)
 		}
 	})
-	connector, err := h.Connect(t.Context(), host.Connector{
+	connector, err := h.Connect(t.Context(), host.ConnectorConfig{
 		Name:    "acme",
 		Origins: []string{"https://api.acme.test"},
 		Auth: host.Auth{Type: "acme_hmac", Config: map[string]any{

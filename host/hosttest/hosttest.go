@@ -16,6 +16,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/keywright/keywright/abi"
 	"github.com/keywright/keywright/host"
 	"github.com/keywright/keywright/host/internal/testhook"
 	"github.com/keywright/keywright/plugins"
@@ -175,7 +176,7 @@ func (h *Harness) Advance(d time.Duration) {
 }
 
 // Description returns the description of the plugin.
-func (h *Harness) Description() host.Description {
+func (h *Harness) Description() abi.Description {
 	h.tb.Helper()
 	return h.live().Plugins()[0].Description
 }
@@ -224,9 +225,10 @@ func (h *Harness) live() *host.Host {
 		return made
 	}
 	ctx := testhook.WithRevealObserver(context.Background(), h.evidence.reveal)
-	ctx = testhook.WithoutBuiltIns(testhook.WithMemoryObserver(ctx, h.evidence.memory))
+	ctx = testhook.WithMemoryObserver(ctx, h.evidence.memory)
 	made, err := host.New(ctx, host.Config{
 		Secrets:   secrets{h},
+		BuiltIns:  []host.Plugin{}, // the plugin may be of the type of one of them
 		Plugins:   []host.Plugin{h.plugin(grants)},
 		Variables: variables,
 		Limits:    limits,

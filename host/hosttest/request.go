@@ -151,7 +151,7 @@ func (h *Harness) connect(config Config, r *http.Request) (*host.Connector, erro
 	h.literals(&info.Description, config)
 	h.evidence.begin()
 	defer h.evidence.end()
-	connector, err := live.Connect(h.context(context.Background()), host.Connector{
+	connector, err := live.Connect(h.context(context.Background()), host.ConnectorConfig{
 		Name: "test", Origins: []string{origin}, Auth: host.Auth{Type: authType, Config: config},
 	})
 	if err != nil {
@@ -163,7 +163,7 @@ func (h *Harness) connect(config Config, r *http.Request) (*host.Connector, erro
 }
 
 // literals notes the credentials that are written out in a configuration.
-func (h *Harness) literals(d *host.Description, config Config) {
+func (h *Harness) literals(d *abi.Description, config Config) {
 	for i := range d.Fields {
 		f := &d.Fields[i]
 		if text, ok := config[f.Name].(string); ok && (f.Sealed || f.Kind == abi.KindKey) && !strings.Contains(text, "{{") {

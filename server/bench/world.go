@@ -91,7 +91,7 @@ func authOf(authType string) host.Auth {
 }
 
 func connect(ctx context.Context, h *host.Host, name string, a host.Auth) (*host.Connector, error) {
-	return h.Connect(ctx, host.Connector{Name: name, Origins: []string{apiOrigin}, Auth: a})
+	return h.Connect(ctx, host.ConnectorConfig{Name: name, Origins: []string{apiOrigin}, Auth: a})
 }
 
 // connected makes a host with one connector.

@@ -66,11 +66,7 @@ func TestExpressionsDoNotSeeSecretHeaders(t *testing.T) {
 // threats.md 44: a caller does not replace what says who the user is.
 func TestWhatMayBeOverridden(t *testing.T) {
 	w := newWorld(t)
-	connected, err := w.host.Connect(t.Context(), host.Connector{Name: "x", Origins: []string{w.api.URL}, Auth: host.Auth{Type: "none"}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, problems := gateway.Compile(w.host, connected, gateway.Definition{
+	problems := w.problems(gateway.Definition{
 		URL: w.api.URL + "/v1?scope=own",
 		Headers: []gateway.Parameter{
 			{Name: "X-User", Value: "{{ user.email }}", Overridable: true},

@@ -1,10 +1,14 @@
 package gateway_test
 
 import (
+	"encoding/json"
+	"errors"
 	"io"
 	"net/http"
 	"strings"
 	"testing"
+
+	"go.yaml.in/yaml/v4"
 
 	"github.com/keywright/keywright/host"
 	"github.com/keywright/keywright/server/gateway"
@@ -12,11 +16,7 @@ import (
 
 func TestDefinitionsThatAreWrong(t *testing.T) {
 	w := newWorld(t)
-	connected, err := w.host.Connect(t.Context(), host.Connector{Name: "x", Origins: []string{w.api.URL}, Auth: host.Auth{Type: "none"}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, problems := gateway.Compile(w.host, connected, gateway.Definition{
+	problems := w.problems(gateway.Definition{
 		URL: "https://a.test/{{ get_secret('s') }}", Methods: []string{"get", "TRACE", "GET", "GET"}, Paths: []string{"users", "/a*", "/**/b", "/../x"},
 		Headers: []gateway.Parameter{{Name: "Host", Value: "x"}, {Name: "X-A", Value: "{{ nope }}"}, {Name: "x-a", Value: "1"}, {Name: "X-Key", Value: "{{ get_secret('s') }}", Overridable: true}},
 		Query:   []gateway.Parameter{{Value: "x"}}, Timeout: -1, Limits: gateway.Limits{Total: -1}, Response: gateway.Response{ContentType: "text"},
@@ -101,11 +101,7 @@ func TestFilterLetsNothingPass(t *testing.T) {
 
 func TestExpressionsThatAreWrong(t *testing.T) {
 	w := newWorld(t)
-	connected, err := w.host.Connect(t.Context(), host.Connector{Name: "x", Origins: []string{w.api.URL}, Auth: host.Auth{Type: "none"}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, problems := gateway.Compile(w.host, connected, gateway.Definition{URL: w.api.URL, Request: "{{ get_secret('s') }}", Response: gateway.Response{Filter: "record.(", Body: "nope"}})
+	problems := w.problems(gateway.Definition{URL: w.api.URL, Request: "{{ get_secret('s') }}", Response: gateway.Response{Filter: "record.(", Body: "nope"}})
 	var paths []string
 	for _, p := range problems {
 		paths = append(paths, p.Path)
@@ -130,5 +126,52 @@ func TestExpressionsKnowTheCallersRequest(t *testing.T) {
 	}
 	if sent := w.got[0].URL.Query(); sent.Get("token") != secret || sent.Get("key") != secret {
 		t.Errorf("the API was asked with %v", sent)
+	}
+}
+
+// encoding/json takes no member per_user for PerUser, and says nothing: no limit would be left.
+func TestDefinitionsAreNotDecoded(t *testing.T) {
+	for name, target := range map[string]any{
+		"a definition":            &gateway.Definition{},
+		"limits":                  &gateway.Limits{},
+		"a response":              &gateway.Response{},
+		"one in another document": &struct{ Weather gateway.Definition }{},
+		"a list":                  &[]gateway.Definition{},
+	} {
+		document := `{"weather":{"limits":{"per_user":5}}}`
+		if name == "a list" {
+			document = `[` + document + `]`
+		}
+		if err := json.Unmarshal([]byte(document), target); err == nil || !strings.Contains(err.Error(), "package connectors") {
+			t.Errorf("%s: the error of encoding/json is %v", name, err)
+		}
+		if err := yaml.Unmarshal([]byte(document), target); err == nil || !strings.Contains(err.Error(), "package connectors") {
+			t.Errorf("%s: the error of YAML is %v", name, err)
+		}
+	}
+}
+
+// What the host says of a connector has the names that definitions have, beside what else is wrong.
+func TestDefinitionsThatAreWrongForTheHost(t *testing.T) {
+	w := newWorld(t)
+	d := gateway.Definition{URL: "ftp://{{ user.id }}/", Auth: host.Auth{Type: "api_key"}, Paths: []string{"users"}}
+	_, err := gateway.Connect(t.Context(), w.host, d)
+	var wrong *host.ConfigError
+	if !errors.As(err, &wrong) {
+		t.Fatalf("the error is %v, want a host.ConfigError", err)
+	}
+	var paths []string
+	for _, p := range wrong.Problems {
+		paths = append(paths, p.Path)
+	}
+	if got := strings.Join(paths, " "); got != "permalink auth.config.key auth.config.value auth.config.in url paths[0]" {
+		t.Errorf("complained of is %s", got)
+	}
+	if err := w.host.Close(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	d = gateway.Definition{Permalink: "x", URL: w.api.URL, Auth: host.Auth{Type: "none"}}
+	if _, err := gateway.Connect(t.Context(), w.host, d); !errors.Is(err, host.ErrClosed) {
+		t.Errorf("the error of a host that is closed is %v", err)
 	}
 }

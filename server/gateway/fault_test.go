@@ -21,6 +21,7 @@ func TestSlowBodiesDoNotKeepOthersFromBeingShaped(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t, func(_ *options, d *gateway.Definition) {
 				d.Methods, d.Request, d.Response.Body = []string{"POST"}, "{{ body_text }}", "response.body"
+				d.Limits.Concurrent = slow + 1 // however many processors there are
 			})
 			begun, release := make(chan struct{}), make(chan struct{})
 			w.answer = func(rw http.ResponseWriter, _ *http.Request) {

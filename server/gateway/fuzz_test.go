@@ -37,13 +37,9 @@ func FuzzOutgoing(f *testing.F) {
 		Name: "A", Permalink: "a", URL: "https://api.test/v1/{{ user.id }}/x?who={{ user.id }}", Auth: host.Auth{Type: "none"}, Paths: []string{"/users/*", "/open/**"},
 		Headers: []gateway.Parameter{{Name: "X-Lang", Value: "en", Overridable: true}}, Query: []gateway.Parameter{{Name: "q", Overridable: true}},
 	}
-	connected, err := h.Connect(context.Background(), host.Connector{Name: "a", Origins: []string{"https://api.test"}, Auth: d.Auth})
+	c, err := gateway.Connect(context.Background(), h, d)
 	if err != nil {
 		f.Fatal(err)
-	}
-	c, problems := gateway.Compile(h, connected, d)
-	if len(problems) > 0 {
-		f.Fatal(problems)
 	}
 	f.Fuzz(func(t *testing.T, path, query, user, header string) {
 		ctx := host.WithUser(context.Background(), host.User{ID: user})

@@ -14,54 +14,59 @@ import (
 	"time"
 
 	"github.com/keywright/keywright/host"
-	"github.com/keywright/keywright/server/internal/identity"
 	"github.com/keywright/keywright/server/internal/places"
 )
 
-// Users identifies the user of a request. Errors: [ErrUnauthenticated], [ErrAmbiguous], [ErrUnavailable].
+// Users identifies the user of a request. An [identity.Identifier] does, by a session token or the headers of a proxy.
 type Users interface {
+	// User returns who the user is: nobody when it is the zero User. Its error is, or wraps, [identity.ErrUnauthenticated],
+	// [identity.ErrAmbiguous] or [identity.ErrUnavailable], and the request is refused.
 	User(r *http.Request) (host.User, error)
 }
 
-// Errors of [Users].
-var (
-	// ErrUnauthenticated says that a request has no session, or one that does not count.
-	ErrUnauthenticated = identity.ErrUnauthenticated
-	// ErrAmbiguous says that a request names its user in more than one way.
-	ErrAmbiguous = identity.ErrAmbiguous
-	// ErrUnavailable says that it cannot be told at the moment whether a session counts.
-	ErrUnavailable = identity.ErrUnavailable
-)
-
 // Config configures a gateway.
 type Config struct {
+	// Logger takes the log. Nil: logs are dropped.
 	Logger *slog.Logger
-	Clock  func() time.Time  // nil is time.Now
-	Base   http.RoundTripper // nil is the hosts' own transports
-	// Observe is told of each request once it has been answered. Nil: nobody.
+	// Clock returns the time. Nil is time.Now.
+	Clock func() time.Time
+	// Base sends the requests to APIs. Nil is the transport of each connector's host.
+	Base http.RoundTripper
+	// Observe is called with each request once it has been answered. Nil: nobody is told.
 	Observe func(Event)
 }
 
 // Event is a request that has been answered.
 type Event struct {
-	ID        string // X-Request-Id: the trace of the caller's traceparent, or random; 32 hexadecimal digits
-	Connector string // permalink; "" when the request was for none
-	Status    int
-	Problem   string        // the last part of the problem's type, also of one that cut an answer off; "" when there was none
-	Stage     string        // at which authenticating it failed; "" otherwise
-	Total     time.Duration // until the answer had been written
-	Upstream  time.Duration // until the API's answer began; 0 when it was not asked
-	Exchanges int           // of tokens, that the request was behind; known when Authenticated is told of them
+	// ID is that of X-Request-Id: the trace of the caller's traceparent, or random. It has 32 hexadecimal digits.
+	ID string
+	// Connector is the permalink. It is "" when the request was for none.
+	Connector string
+	// Status is that of the answer. It is 499 when the caller did not wait for it.
+	Status int
+	// Problem is the last part of the problem's type, also of one that cut an answer off. It is "" when there was none.
+	Problem string
+	// Stage is where authenticating it failed. It is "" otherwise.
+	Stage string
+	// Total is how long it took until the answer had been written.
+	Total time.Duration
+	// Upstream is how long it took from asking the API until its answer began. It is 0 when the API was not asked.
+	Upstream time.Duration
+	// Exchanges is how many token requests were sent for it. It is 0 unless the hosts have [Observe].
+	Exchanges int
 
-	// Where in a trace the request is, as its caller says: W3C traceparent, unchecked.
+	// Traceparent is where in a trace the request is, as its caller says: W3C traceparent, unchecked.
 	Traceparent string
-	Began       time.Time
-	Ready       time.Time // when it was to be authenticated; zero when it was refused before
-	Sent        time.Time // when the API was asked first; zero when it was not
+	// Began is when the request came.
+	Began time.Time
+	// Ready is when it was to be authenticated. It is zero when it was refused before.
+	Ready time.Time
+	// Sent is when the API was asked first. It is zero when it was not.
+	Sent time.Time
 }
 
-// Observe is for [host.Config.Observe] of the hosts whose connectors a gateway runs: it has a request's [Event] and
-// Server-Timing know of its token exchanges.
+// Observe is for Observe of the [host.Config] of those hosts whose connectors a gateway runs. Without it, the [Event] and the
+// Server-Timing of a request know nothing of its token exchanges.
 func Observe(ctx context.Context, told host.Call) {
 	if c := callOf(ctx); c != nil {
 		c.exchanges.Add(int64(told.Exchanges))
@@ -71,12 +76,14 @@ func Observe(ctx context.Context, told host.Call) {
 
 // Setup holds the connectors that a gateway serves until another Setup takes its place.
 type Setup struct {
+	// Connectors are those that callers may use, each with a permalink of its own.
 	Connectors []*Connector
 	// Hosts are the names that callers may use; one with a port, with that port only. Empty: those of the loopback.
 	Hosts []string
 	// Origins are those of the pages that may call from a browser, beside the gateway's own: https://app.example.com.
 	Origins []string
-	Users   Users // nil: requests have no user
+	// Users identifies who is calling. Nil: requests have no user.
+	Users Users
 }
 
 // Gateway runs connectors. It is safe for concurrent use.

@@ -14,6 +14,7 @@ import (
 
 	"github.com/keywright/keywright/host"
 	"github.com/keywright/keywright/server/gateway"
+	"github.com/keywright/keywright/server/identity"
 )
 
 // specification.md 1.2, 5.1 and 5.5.
@@ -155,7 +156,10 @@ func TestUpstreamThatDoesNotAnswer(t *testing.T) {
 
 func TestUpstreamThatIsNotThere(t *testing.T) {
 	w := newWorld(t)
-	w.api.Close()
+	w.api.URL = "http://127.0.0.1:1"
+	w.gateway.Use(gateway.Setup{Connectors: []*gateway.Connector{w.connector(gateway.Definition{
+		Name: "Weather", Permalink: "weather", URL: w.api.URL, Auth: host.Auth{Type: "none"},
+	})}})
 	if got := w.get("/connectors/weather"); got.status != http.StatusBadGateway || got.kind != "upstream-failed" {
 		t.Errorf("the caller got %+v", got)
 	}
@@ -214,9 +218,9 @@ func TestUsers(t *testing.T) {
 	byName := users(func(r *http.Request) (host.User, error) {
 		switch name := r.Header.Get("Authorization"); name {
 		case "":
-			return host.User{}, gateway.ErrUnauthenticated
+			return host.User{}, identity.ErrUnauthenticated
 		case "down":
-			return host.User{}, errors.Join(gateway.ErrUnavailable, errors.New("of a cause"))
+			return host.User{}, errors.Join(identity.ErrUnavailable, errors.New("of a cause"))
 		default:
 			return host.User{ID: name, Email: name + "@example.com"}, nil
 		}

@@ -13,7 +13,7 @@ import (
 	"time"
 
 	"github.com/keywright/keywright/host"
-	"github.com/keywright/keywright/server/internal/identity"
+	"github.com/keywright/keywright/server/identity"
 )
 
 // problem is an error as callers see it, RFC 9457. It holds nothing of a cause that could hold a secret.
@@ -50,11 +50,11 @@ func problemOf(err error) *problem {
 		return &problem{status: refused.Status, kind: kinds[refused.Status], detail: refused.Detail}
 	case errors.As(err, &large):
 		return &problem{status: http.StatusRequestEntityTooLarge, kind: "body-too-large", detail: fmt.Sprintf("the body has more than %d bytes", large.Limit)}
-	case errors.Is(err, ErrUnauthenticated):
+	case errors.Is(err, identity.ErrUnauthenticated):
 		return &problem{status: http.StatusUnauthorized, kind: "unauthenticated", detail: "this needs a valid session", cause: err}
-	case errors.Is(err, ErrAmbiguous):
+	case errors.Is(err, identity.ErrAmbiguous):
 		return &problem{status: http.StatusBadRequest, kind: "ambiguous-session", detail: "the request names its user in more than one way", cause: err}
-	case errors.Is(err, ErrUnavailable):
+	case errors.Is(err, identity.ErrUnavailable):
 		return &problem{status: http.StatusServiceUnavailable, kind: "sessions-unavailable", detail: "sessions cannot be verified at the moment", retry: 5}
 	case errors.Is(err, errUpstreamTime):
 		return &problem{status: http.StatusBadGateway, kind: "upstream-timeout", detail: "the API did not answer in time"}

@@ -23,7 +23,7 @@ func TestExpressionsEnd(t *testing.T) {
 		"response.filter": func(_ *options, d *gateway.Definition) { d.Response.Filter = "not (2 in response.body)" },
 	} {
 		t.Run(name, func(t *testing.T) {
-			w := newWorld(t, change)
+			w := newWorld(t, change, func(_ *options, d *gateway.Definition) { d.Timeout = time.Hour })
 			w.answer = func(rw http.ResponseWriter, _ *http.Request) {
 				rw.Header().Set("Content-Type", "application/json")
 				_, _ = io.WriteString(rw, "["+list[1:]+"]")

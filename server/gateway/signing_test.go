@@ -94,7 +94,6 @@ func TestSignedRequestsWithABody(t *testing.T) {
 		"POST, 1 MiB, in chunks":     {"POST", 1 << 20, true, 200},
 		"POST, the limit":            {"POST", limit, false, 200},
 		"POST, the limit, in chunks": {"POST", limit, true, 200},
-		"POST, over it":              {"POST", limit + 1, false, 413},
 		"POST, over it, in chunks":   {"POST", limit + 1, true, 413},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -126,15 +125,30 @@ func TestSignedRequestsWithABody(t *testing.T) {
 	if left, err := os.ReadDir(dir); err != nil || len(left) > 0 {
 		t.Errorf("%v are left, %v", left, err)
 	}
+	for end := time.Now().Add(time.Minute); ; { // net/http may close what it has sent after the answer
+		open := openBelow(t, dir)
+		if len(open) == 0 {
+			break
+		}
+		if time.Now().After(end) {
+			t.Fatalf("%v are open", open)
+		}
+	}
+}
+
+// openBelow returns the files of a directory that this process has open, removed ones too.
+func openBelow(t *testing.T, dir string) (open []string) {
+	t.Helper()
 	all, err := filepath.Glob("/proc/self/fd/*")
 	if err != nil || len(all) == 0 {
 		t.Fatalf("the process has no open files in /proc/self/fd: %v", err)
 	}
 	for _, descriptor := range all {
 		if target, err := os.Readlink(descriptor); err == nil && strings.HasPrefix(target, dir) {
-			t.Errorf("%s is open", target)
+			open = append(open, target)
 		}
 	}
+	return open
 }
 
 // threats.md 42 and 60: a body that turns out bad is not sent in part.
@@ -146,7 +160,8 @@ func TestSignedRequestsWithABadBody(t *testing.T) {
 		"chunk without a size":       {"Transfer-Encoding: chunked\r\n\r\nx\r\nhello\r\n", 400},
 		"chunk longer than its size": {"Transfer-Encoding: chunked\r\n\r\n4\r\nhello\r\n0\r\n\r\n", 400},
 		"over the limit":             {"Transfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n6\r\n world\r\n0\r\n\r\n", 413},
-		"length over the limit":      {"Content-Length: 11\r\nExpect: 100-continue\r\n\r\n", 413},
+		"length over the limit":      {"Content-Length: 11\r\n\r\nhello world", 413},
+		"length that is asked about": {"Content-Length: 11\r\nExpect: 100-continue\r\n\r\n", 413},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := signingWorld(t, 10)
@@ -201,13 +216,9 @@ func inABubble(t *testing.T, do func(t *testing.T, handler http.Handler, sent *i
 			t.Fatal(err)
 		}
 		defer func() { _ = h.Close(context.Background()) }()
-		connected, err := h.Connect(t.Context(), host.Connector{Name: "weather", Origins: []string{"http://api.test"}, Auth: d.Auth})
+		c, err := gateway.Connect(t.Context(), h, d)
 		if err != nil {
 			t.Fatal(err)
-		}
-		c, problems := gateway.Compile(h, connected, d)
-		if len(problems) > 0 {
-			t.Fatal(problems)
 		}
 		g := gateway.New(gateway.Config{
 			Observe: func(e gateway.Event) { events = append(events, e) },

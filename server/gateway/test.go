@@ -13,6 +13,7 @@ import (
 	"unicode/utf16"
 	"unicode/utf8"
 
+	"github.com/keywright/keywright/abi"
 	"github.com/keywright/keywright/host"
 )
 
@@ -149,7 +150,7 @@ func (c *call) debug(ctx context.Context, r *http.Request) (*debugRequest, error
 	return d, nil
 }
 
-func pairs(all []host.Pair) map[string]string {
+func pairs(all []abi.Pair) map[string]string {
 	m := map[string]string{}
 	for _, p := range all {
 		m[p.Name] = p.Value

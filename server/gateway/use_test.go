@@ -69,13 +69,9 @@ func (s *still) use(limits gateway.Limits, permalinks ...string) (wait func()) {
 	setup := gateway.Setup{Users: users}
 	for _, permalink := range permalinks {
 		auth := host.Auth{Type: "api_key", Config: map[string]any{"key": "X-API-Key", "value": "{{ get_secret('key') }}", "in": "header"}}
-		connected, err := s.host.Connect(s.t.Context(), host.Connector{Name: permalink, Origins: []string{"https://api.test"}, Auth: auth})
+		c, err := gateway.Connect(s.t.Context(), s.host, gateway.Definition{Name: permalink, Permalink: permalink, URL: "https://api.test/", Auth: auth, Limits: limits})
 		if err != nil {
 			s.t.Fatal(err)
-		}
-		c, problems := gateway.Compile(s.host, connected, gateway.Definition{Name: permalink, Permalink: permalink, URL: "https://api.test/", Auth: auth, Limits: limits})
-		if len(problems) > 0 {
-			s.t.Fatal(problems)
 		}
 		setup.Connectors = append(setup.Connectors, c)
 	}

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"io"
 	"log/slog"
 	"net/http"
@@ -95,15 +96,23 @@ func (w *world) Secret(ctx context.Context, name string) (string, error) {
 
 func (w *world) connector(d gateway.Definition) *gateway.Connector {
 	w.t.Helper()
-	connected, err := w.host.Connect(w.t.Context(), host.Connector{Name: d.Permalink, Origins: []string{w.api.URL}, Auth: d.Auth})
+	c, err := gateway.Connect(w.t.Context(), w.host, d)
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	c, problems := gateway.Compile(w.host, connected, d)
-	if len(problems) > 0 {
-		w.t.Fatal(problems)
-	}
 	return c
+}
+
+// problems returns what is wrong with a definition, whose auth is none.
+func (w *world) problems(d gateway.Definition) []host.Problem {
+	w.t.Helper()
+	d.Permalink, d.Auth = "x", host.Auth{Type: "none"}
+	_, err := gateway.Connect(w.t.Context(), w.host, d)
+	var wrong *host.ConfigError
+	if !errors.As(err, &wrong) {
+		w.t.Fatalf("the error is %v, want a host.ConfigError", err)
+	}
+	return wrong.Problems
 }
 
 // answer is the answer that a caller got.

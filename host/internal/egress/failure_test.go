@@ -42,6 +42,29 @@ func speaking(t *testing.T, text string) string {
 	return listener.Addr().String()
 }
 
+// silent is an address where whoever connects is never answered.
+func silent(t *testing.T) string {
+	t.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = listener.Close() })
+	return listener.Addr().String()
+}
+
+// deserted is an address where nobody listens. It is the near end of a connection, so that nobody else gets its port: that
+// of a server which has been closed may be another one's by the time it is dialled.
+func deserted(t *testing.T) string {
+	t.Helper()
+	conn, err := net.Dial("tcp", silent(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = conn.Close() })
+	return conn.LocalAddr().String()
+}
+
 // threats.md 19, 20: what the other side sent is not in an error, and what the operator needs to know is. The errors are
 // those of real connections, of this package's own transport.
 func TestFailureOfAConnection(t *testing.T) {
@@ -57,8 +80,6 @@ func TestFailureOfAConnection(t *testing.T) {
 	}
 	slow := loopback
 	slow.HandshakeTimeout = time.Nanosecond
-	gone, _ := server(t, (*httptest.Server).Start)
-	gone.Close()
 	later := func() time.Time { return https.Certificate().NotAfter.Add(time.Second) }
 	for _, tt := range []struct {
 		name   string
@@ -69,7 +90,7 @@ func TestFailureOfAConnection(t *testing.T) {
 	}{
 		{"an address that is refused", Policy{}, https.URL, "loopback", nil},
 		{"a name that is not found", Policy{Resolver: deaf}, "https://login.test/", "lookup login.test", nil},
-		{"a connection that is refused", loopback, gone.URL, "connection refused", syscall.ECONNREFUSED},
+		{"a connection that is refused", loopback, "http://" + deserted(t), "connection refused", syscall.ECONNREFUSED},
 		{"a certificate of an unknown authority", loopback, https.URL, "its certificate is signed by an unknown authority", nil},
 		{"a certificate of another name", trusting(&tls.Config{ServerName: "other.test"}), https.URL, "its certificate is for another name", nil},
 		{"a certificate that has expired", trusting(&tls.Config{Time: later}), https.URL, "its certificate has expired or is not yet valid", nil},
@@ -77,7 +98,7 @@ func TestFailureOfAConnection(t *testing.T) {
 		{"neither TLS nor HTTP", loopback, "https://" + speaking(t, "canary canary canary"), "it does not speak TLS", nil},
 		{"a proxy that refuses", proxy("HTTP/1.1 407 canary\r\nContent-Length: 6\r\n\r\ncanary"), "https://login.test/", "the proxy answered 407", nil},
 		{"a proxy that speaks no HTTP", proxy("canary\r\n\r\n"), "https://login.test/", "it does not speak HTTP", nil},
-		{"TLS that takes too long", slow, https.URL, "its time is over", nil},
+		{"TLS that takes too long", slow, "https://" + silent(t), "its time is over", nil},
 		{"an end without an answer", loopback, "http://" + speaking(t, ""), "it closed the connection", io.EOF},
 		{"an end within the header", loopback, "http://" + speaking(t, "HTTP/1.1 200 OK\r\nX-Canary: canary"), "it closed the connection", io.ErrUnexpectedEOF},
 		{"garbage", loopback, "http://" + speaking(t, "canary\r\n\r\n"), "it does not speak HTTP as it should", nil},

@@ -27,11 +27,8 @@ func (c *Call) note(m *Mutation, written abi.Pair, name, value string) {
 			continue
 		}
 		for _, piece := range pieces {
-			if !piece.Sealed {
-				continue
-			}
-			c.putIn = c.putIn.And(piece.Value.From)
-			if len(pieces) > 1 {
+			if piece.Sealed {
+				c.putIn = c.putIn.And(piece.Value.From)
 				m.opened = append(m.opened, piece.Value.Text)
 			}
 		}
@@ -100,7 +97,8 @@ const maxDecodings = 3
 // hex, and the password of user:password. A server that quotes what it has read quotes that.
 func Decoded(texts []string) []string {
 	all := slices.Clone(texts)
-	for begin, depth := 0, 0; depth < maxDecodings && begin < len(all); depth++ {
+	begin := 0
+	for range maxDecodings {
 		end := len(all)
 		for _, text := range all[begin:end] {
 			for _, decoded := range decodings(text) {
@@ -115,12 +113,9 @@ func Decoded(texts []string) []string {
 }
 
 func decodings(text string) (all []string) {
-	if len(text) < echo.MinText {
-		return nil // what it decodes to would be too short as well
-	}
 	if strings.Contains(text, "%") {
 		for _, decode := range []func(string) (string, error){url.PathUnescape, url.QueryUnescape} {
-			if decoded, err := decode(text); err == nil && decoded != text {
+			if decoded, err := decode(text); err == nil {
 				all = append(all, decoded)
 			}
 		}

@@ -18,6 +18,11 @@ func TestPrintableShowsWhatIsThere_threats_21(t *testing.T) {
 			t.Errorf("%+q became %q", hidden, got)
 		}
 	}
+	for text, want := range map[string]string{"1234567": "1234567", "12345678": "12345678", "123456789": "12345678…", "1234567ü": "1234567\ufffd…"} {
+		if got := Printable(text, 8); got != want {
+			t.Errorf("within 8 bytes %q became %q, want %q", text, got, want)
+		}
+	}
 	if text := "Grüße, 世界 ✓ {\"a\": 1}"; Printable(text, 1024) != text {
 		t.Errorf("%q became %q", text, Printable(text, 1024))
 	}

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"io"
 	"net/http"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -44,17 +43,8 @@ func (c *Call) refused(question *tokencache.Question, answer *TokenError, header
 // refuses reports whether an answer says that the request will not be accepted for now. What is of the moment, such as a
 // server that is down, does not unless it says when to ask again: the next request tries.
 func refuses(answer *TokenError, after time.Duration) bool {
-	switch answer.Status {
-	case http.StatusRequestTimeout, http.StatusTooEarly:
-		return after > 0
-	case http.StatusTooManyRequests:
-		return true
-	}
-	return after > 0 || answer.Status < http.StatusInternalServerError && !slices.Contains(momentary, answer.Code)
+	return after > 0 || answer.Status == http.StatusTooManyRequests || !answer.Passing()
 }
-
-// momentary are error codes that ask for another try: RFC 8628 section 3.5, 9449 section 8, 6749 section 4.1.2.1.
-var momentary = []string{"authorization_pending", "slow_down", "use_dpop_nonce", "server_error", "temporarily_unavailable"}
 
 // retryAfter reads Retry-After, RFC 9110 section 10.2.3: seconds, or a date. It returns 0 when there is none to obey.
 func retryAfter(header http.Header, now time.Time) time.Duration {

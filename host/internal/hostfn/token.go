@@ -120,7 +120,7 @@ func (c *Call) outgoing(request *abi.TokenRequest) *http.Request {
 	// see whether its guess of the secret in it is right.
 	if !slices.Contains(c.urls, request.URL) {
 		for _, name := range slices.Sorted(maps.Keys(c.plan.Fields)) {
-			if f := c.plan.Fields[name]; f.Kind == abi.KindURL && f.Text != nil {
+			if c.plan.Fields[name].Kind == abi.KindURL {
 				c.ConfigGet(name)
 			}
 		}
@@ -174,14 +174,14 @@ func (a *answer) success() bool { return a.status >= 200 && a.status <= 299 }
 func (c *Call) send(r *http.Request) (a answer, err error) {
 	response, err := c.plan.Client.Do(r)
 	if err != nil {
-		return answer{}, fmt.Errorf("the token endpoint cannot be reached: %w", c.transportError(err))
+		return answer{}, Passing(fmt.Errorf("the token endpoint cannot be reached: %w", c.transportError(err)))
 	}
 	defer response.Body.Close()
 	limit := c.plan.Limits.TokenReply
 	a = answer{status: response.StatusCode, header: response.Header}
 	a.body, err = io.ReadAll(io.LimitReader(response.Body, int64(limit)+1))
 	if err != nil {
-		return a, fmt.Errorf("the token endpoint's answer broke off: %w", c.transportError(err))
+		return a, Passing(fmt.Errorf("the token endpoint's answer broke off: %w", c.transportError(err)))
 	}
 	if a.tooLong = len(a.body) > limit; a.tooLong && !a.success() {
 		return a, fmt.Errorf("the token endpoint answered %d with more than %d bytes", response.StatusCode, limit)

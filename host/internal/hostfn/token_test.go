@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"strings"
 	"testing"
+	"time"
 )
 
 // threats.md 33, decisions.md "expires_in missing, not a number or short": what is of no use is as if it were absent.
@@ -34,6 +35,10 @@ func TestExpiresIn(t *testing.T) {
 		"a list":                        {[]any{json.Number("1")}, -1},
 		"true":                          {true, -1},
 		"text that is empty":            {"", -1},
+		"an exponent of two digits":     {json.Number("36000000000000e-10"), 3600},
+		"an exponent with zeros":        {json.Number("36e+00002"), 3600},
+		"32 characters":                 {json.Number("3600." + strings.Repeat("0", 27)), 3600},
+		"33 characters":                 {json.Number("3600." + strings.Repeat("0", 28)), -1},
 		"a plus sign, as text has them": {"+60", 60},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -42,5 +47,23 @@ func TestExpiresIn(t *testing.T) {
 				t.Errorf("seconds(%v) = %v, want %d", c.in, got, c.want)
 			}
 		})
+	}
+}
+
+// What it says of the wait is never too early.
+func TestTextOfATokenError(t *testing.T) {
+	const asked = "the token endpoint answered 401 (invalid_client); it is asked again in "
+	for after, want := range map[time.Duration]string{
+		0:                       "the token endpoint answered 401 (invalid_client)",
+		1:                       asked + "1s",
+		time.Second - 1:         asked + "1s",
+		time.Second:             asked + "1s",
+		time.Second + 1:         asked + "2s",
+		2*time.Minute - 1:       asked + "2m0s",
+		1500 * time.Millisecond: asked + "2s",
+	} {
+		if got := (&TokenError{Status: 401, Code: "invalid_client", RetryAfter: after}).Error(); got != want {
+			t.Errorf("%v: %q, want %q", after, got, want)
+		}
 	}
 }

@@ -36,14 +36,3 @@ func RevealObserver(ctx context.Context) func(text string) {
 	observe, _ := ctx.Value(revealKey{}).(func(text string))
 	return observe
 }
-
-type bareKey struct{}
-
-// WithoutBuiltIns makes host.New, when it is given the context, leave out the built-in plugins: a plugin that is tested
-// may be of the type of one of them.
-func WithoutBuiltIns(ctx context.Context) context.Context {
-	return context.WithValue(ctx, bareKey{}, true)
-}
-
-// BuiltIns says whether the built-in plugins are to be loaded.
-func BuiltIns(ctx context.Context) bool { return ctx.Value(bareKey{}) == nil }

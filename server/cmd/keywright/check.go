@@ -8,7 +8,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/keywright/keywright/server/internal/connectors"
+	"github.com/keywright/keywright/server/connectors"
+	"github.com/keywright/keywright/server/internal/terminal"
 )
 
 // checked is the document that check --json writes.
@@ -53,7 +54,7 @@ func (a *app) check() *cobra.Command {
 				result.OK = true
 				for _, one := range set.Connectors {
 					result.Connectors = append(result.Connectors, checkedConnector{
-						one.Permalink, one.Title, one.URL.String(), one.Auth.Type, append([]string{}, one.Secrets()...),
+						one.Permalink, one.Name, one.Base.String(), one.Auth.Type, append([]string{}, one.Upstream.Secrets()...),
 					})
 				}
 			}
@@ -78,14 +79,14 @@ func (a *app) check() *cobra.Command {
 // writeChecked writes problems to stdout: they are what was asked for.
 func (a *app) writeChecked(result checked, wrong *connectors.Error) error {
 	if wrong == nil {
-		return writeLine(a.out, fmt.Sprintf("%s: %s, no problems%s", result.File, count(len(result.Connectors), "connector"), result.secrets()))
+		return writeLine(a.out, fmt.Sprintf("%s: %s, no problems%s", result.File, terminal.Count(len(result.Connectors), "connector"), result.secrets()))
 	}
 	for line := range strings.Lines(wrong.Error()) {
 		if err := writeLine(a.out, line); err != nil {
 			return err
 		}
 	}
-	return writeLine(a.out, count(len(wrong.Problems), "problem"))
+	return writeLine(a.out, terminal.Count(len(wrong.Problems), "problem"))
 }
 
 // secrets says which secrets were read, or would have been.
@@ -109,11 +110,4 @@ func (r *checked) secrets() string {
 		return " (secrets read: " + list + ")"
 	}
 	return " (secrets not read: " + list + "; --secrets reads them)"
-}
-
-func count(n int, what string) string {
-	if n == 1 {
-		return "1 " + what
-	}
-	return fmt.Sprintf("%d %ss", n, what)
 }

@@ -14,6 +14,7 @@ import (
 
 	"github.com/keywright/keywright/server/content"
 	"github.com/keywright/keywright/server/content/importer"
+	"github.com/keywright/keywright/server/internal/terminal"
 )
 
 func (a *app) contentImport() *cobra.Command {
@@ -130,7 +131,7 @@ type progress struct{ bar *progressbar.ProgressBar }
 
 // progress begins a bar for a file of so many bytes, or -1 where that is not known.
 func (a *app) progress(name string, size int64) progress {
-	width := columns(a.err)
+	width := terminal.Columns(a.err)
 	if width == 0 {
 		return progress{}
 	}

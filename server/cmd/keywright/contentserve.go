@@ -22,6 +22,7 @@ import (
 	"github.com/keywright/keywright/server/internal/callers"
 	"github.com/keywright/keywright/server/internal/contentserver"
 	"github.com/keywright/keywright/server/internal/httpserver"
+	"github.com/keywright/keywright/server/internal/terminal"
 )
 
 // contentServeFlags are those of content serve.
@@ -225,14 +226,14 @@ func sampleStore(ctx context.Context) (store database, remove func(), err error)
 
 // writeContentCalls writes what to try, lines for a shell.
 func (a *app) writeContentCalls(callers, operators string) {
-	s := a.style()
+	s := terminal.StyleOf(a.out, a.env)
 	var b strings.Builder
-	fmt.Fprintf(&b, "\n%s\n", s.bold("Try these in another terminal:"))
+	fmt.Fprintf(&b, "\n%s\n", s.Bold("Try these in another terminal:"))
 	for _, path := range []string{"/articles?pageSize=3", "/articles/1001/replies/20123", "/productUpdates/538", "/productUpdates/530?resolveEmbeds=true"} {
 		fmt.Fprintf(&b, "  curl '%s%s'\n", callers, path)
 	}
-	fmt.Fprintf(&b, "\n%s\n", s.bold("A product update that is trashed, for a moderator and for others:"))
+	fmt.Fprintf(&b, "\n%s\n", s.Bold("A product update that is trashed, for a moderator and for others:"))
 	fmt.Fprintf(&b, "  curl '%s/productUpdates/507?moderatorId=311'\n  curl -i '%s/productUpdates/507'\n", callers, callers)
-	fmt.Fprintf(&b, "\n  curl %s/openapi.json\n  curl %s/metrics\n\n%s\n", callers, operators, s.dim("Ctrl-C ends it."))
+	fmt.Fprintf(&b, "\n  curl %s/openapi.json\n  curl %s/metrics\n\n%s\n", callers, operators, s.Dim("Ctrl-C ends it."))
 	_, _ = fmt.Fprint(a.out, b.String()) // who does not read it has nothing to try
 }

@@ -9,19 +9,21 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/keywright/keywright/abi"
 	"github.com/keywright/keywright/host"
-	"github.com/keywright/keywright/server/internal/connectors"
+	"github.com/keywright/keywright/server/gateway"
+	"github.com/keywright/keywright/server/internal/terminal"
 )
 
 // explained is the document that explain --json writes.
 type explained struct {
-	Connector string      `json:"connector"` // its permalink
-	Type      string      `json:"type"`
-	Method    string      `json:"method"`
-	URL       string      `json:"url"`
-	Headers   []host.Pair `json:"headers"`
-	JWT       *shownJWT   `json:"jwt"`  // that <jwt> in a header stands for, or null
-	Fuel      int64       `json:"fuel"` // units of work of the plugin
+	Connector string     `json:"connector"` // its permalink
+	Type      string     `json:"type"`
+	Method    string     `json:"method"`
+	URL       string     `json:"url"`
+	Headers   []abi.Pair `json:"headers"`
+	JWT       *shownJWT  `json:"jwt"`  // that <jwt> in a header stands for, or null
+	Fuel      int64      `json:"fuel"` // units of work of the plugin
 }
 
 type shownJWT struct {
@@ -39,8 +41,8 @@ func (a *app) explain() *cobra.Command {
 			"and claims. No token endpoint is asked, and nothing is sent.\n\nWhat the gateway makes of callers' requests besides (paths, bodies, answers) shows in its test: POST /connectors/PERMALINK/test of `keywright serve`.",
 		Args: arguments("CONNECTOR", "PATH"),
 		RunE: a.orJSON(&asJSON, func(c *cobra.Command, args []string) error {
-			return a.prepared(c, &flags, true, args, func(connector *connectors.Connector, request *http.Request) error {
-				explanation, err := connector.Explain(request)
+			return a.prepared(c, &flags, true, args, func(connector *gateway.Connector, request *http.Request) error {
+				explanation, err := connector.Upstream.Explain(request)
 				if err != nil {
 					return err
 				}
@@ -59,7 +61,7 @@ func (a *app) explain() *cobra.Command {
 
 // show takes the JWT out of the header that it is shown in.
 func show(e *host.Explanation) explained {
-	shown := explained{Connector: e.Connector, Type: e.Type, Method: e.Method, URL: e.URL, Headers: []host.Pair{}, Fuel: e.Fuel}
+	shown := explained{Connector: e.Connector, Type: e.Type, Method: e.Method, URL: e.URL, Headers: []abi.Pair{}, Fuel: e.Fuel}
 	for _, pair := range e.Headers {
 		before, rest, ok := strings.Cut(pair.Value, "<jwt {")
 		if decoded, after, found := cutJWT("{" + rest); ok && found && shown.JWT == nil {
@@ -87,26 +89,26 @@ func cutJWT(text string) (decoded *shownJWT, after string, ok bool) {
 }
 
 func (a *app) writeExplained(e explained) error {
-	s := a.style()
+	s := terminal.StyleOf(a.out, a.env)
 	var b bytes.Buffer
-	fmt.Fprintf(&b, "%s\n\n", s.dim(fmt.Sprintf("connector %s, auth type %s; nothing was sent", e.Connector, e.Type)))
-	fmt.Fprintf(&b, "%s %s\n", s.bold(host.Printable(e.Method)), e.URL)
+	fmt.Fprintf(&b, "%s\n\n", s.Dim(fmt.Sprintf("connector %s, auth type %s; nothing was sent", e.Connector, e.Type)))
+	fmt.Fprintf(&b, "%s %s\n", s.Bold(host.Printable(e.Method)), e.URL)
 	for _, pair := range e.Headers {
-		fmt.Fprintf(&b, "%s: %s\n", s.bold(pair.Name), pair.Value)
+		fmt.Fprintf(&b, "%s: %s\n", s.Bold(pair.Name), pair.Value)
 	}
 	if e.JWT != nil {
 		for _, part := range []struct {
 			name     string
 			document json.RawMessage
 		}{{"header", e.JWT.Header}, {"claims", e.JWT.Claims}} {
-			fmt.Fprintf(&b, "\n%s ", s.dim("jwt "+part.name))
+			fmt.Fprintf(&b, "\n%s ", s.Dim("jwt "+part.name))
 			if err := json.Indent(&b, part.document, "", "  "); err != nil {
 				return err
 			}
 			b.WriteByte('\n')
 		}
 	}
-	fmt.Fprintf(&b, "\n%s\n", s.dim(fmt.Sprintf("the plugin used %d units of fuel", e.Fuel)))
+	fmt.Fprintf(&b, "\n%s\n", s.Dim(fmt.Sprintf("the plugin used %d units of fuel", e.Fuel)))
 	_, err := a.out.Write(b.Bytes())
 	return err
 }

@@ -9,14 +9,13 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
-)
 
-// narrow is the width of a terminal that does not tell its own, and of help that does not go to one.
-const narrow = 80
+	"github.com/keywright/keywright/server/internal/terminal"
+)
 
 // help writes what a command is for and how it goes, at the width of the terminal.
 func (a *app) help(c *cobra.Command, _ []string) {
-	width := cmp.Or(columns(a.out), narrow)
+	width := cmp.Or(terminal.Columns(a.out), terminal.Narrow)
 	var b strings.Builder
 	for i, text := range strings.Split(cmp.Or(c.Long, c.Short), "\n\n") {
 		if i > 0 {
@@ -55,7 +54,7 @@ func writeCommands(b *strings.Builder, width int, c *cobra.Command) {
 	}
 	for _, below := range c.Commands() {
 		if below.IsAvailableCommand() {
-			fmt.Fprintf(b, "  %s  ", pad(below.Name(), longest))
+			fmt.Fprintf(b, "  %s  ", terminal.Pad(below.Name(), longest))
 			paragraph(b, width, longest+4, below.Short)
 		}
 	}
@@ -67,7 +66,7 @@ func paragraph(b *strings.Builder, width, indent int, text string) {
 	if width > 0 {
 		room = max(width-indent-1, 1)
 	}
-	b.WriteString(strings.Join(wrap(text, room), "\n"+strings.Repeat(" ", indent)) + "\n")
+	b.WriteString(strings.Join(terminal.Wrap(text, room), "\n"+strings.Repeat(" ", indent)) + "\n")
 }
 
 func (a *app) version() *cobra.Command {

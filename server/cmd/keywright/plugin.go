@@ -15,8 +15,9 @@ import (
 
 	"github.com/keywright/keywright/abi"
 	"github.com/keywright/keywright/host"
+	"github.com/keywright/keywright/internal/admission"
 	"github.com/keywright/keywright/plugins"
-	"github.com/keywright/keywright/server/internal/moduleinfo"
+	"github.com/keywright/keywright/server/internal/terminal"
 )
 
 func (a *app) plugin() *cobra.Command {
@@ -73,7 +74,7 @@ func (a *app) pluginList() *cobra.Command {
 				}
 				rows = append(rows, []string{name, host.Printable(p.Version), host.Printable(p.Summary)})
 			}
-			return table(a.out, a.style(), columns(a.out), rows)
+			return terminal.Table(a.out, terminal.StyleOf(a.out, a.env), terminal.Columns(a.out), rows)
 		}),
 	}
 	flags.add(c, "")
@@ -103,12 +104,13 @@ func (a *app) plugins(c *cobra.Command, f *configFlags) ([]host.PluginInfo, erro
 
 // inspected is the document that plugin inspect --json writes.
 type inspected struct {
-	host.Description
-	SHA256 string `json:"sha256"`
-	Size   int    `json:"size"`  // bytes
-	Fresh  string `json:"fresh"` // why each call has an instance of its own, "" when instances are used again
-	moduleinfo.Info
-	Schema json.RawMessage `json:"schema"` // JSON Schema of a connector's auth object
+	abi.Description
+	SHA256  string          `json:"sha256"`
+	Size    int             `json:"size"`    // bytes
+	Fresh   string          `json:"fresh"`   // why each call has an instance of its own, "" when instances are used again
+	Imports []string        `json:"imports"` // functions, as module.name, in the order of the plugin
+	Exports []string        `json:"exports"` // functions, sorted
+	Schema  json.RawMessage `json:"schema"`  // JSON Schema of a connector's auth object
 }
 
 func (a *app) pluginInspect() *cobra.Command {
@@ -129,7 +131,7 @@ func (a *app) pluginInspect() *cobra.Command {
 				return err
 			}
 			plugin.Fields = withSinks(plugin.Fields)
-			module, err := moduleinfo.Read(c.Context(), wasm)
+			imports, exports, err := functions(wasm)
 			if err != nil {
 				return fmt.Errorf("%s: %w", args[0], err)
 			}
@@ -138,9 +140,9 @@ func (a *app) pluginInspect() *cobra.Command {
 				if err != nil {
 					return err
 				}
-				return a.writeJSON(inspected{plugin.Description, plugin.SHA256, plugin.Size, plugin.Fresh, module, schema})
+				return a.writeJSON(inspected{plugin.Description, plugin.SHA256, plugin.Size, plugin.Fresh, imports, exports, schema})
 			}
-			return a.writeInspected(plugin, module)
+			return a.writeInspected(plugin, imports, exports)
 		}),
 	}
 	c.Flags().BoolVar(&asJSON, "json", false, "write JSON, with a JSON Schema of the configuration")
@@ -172,7 +174,7 @@ func (a *app) wasm(c *cobra.Command, name string) ([]byte, error) {
 }
 
 // withSinks writes out the sink that every key has, whether or not its plugin says so.
-func withSinks(fields []host.Field) []host.Field {
+func withSinks(fields []abi.Field) []abi.Field {
 	fields = slices.Clone(fields)
 	for i := range fields {
 		if fields[i].Kind == abi.KindKey {
@@ -182,12 +184,24 @@ func withSinks(fields []host.Field) []host.Field {
 	return fields
 }
 
-func (a *app) writeInspected(p host.PluginInfo, module moduleinfo.Info) error {
-	s, width := a.style(), columns(a.out)
+// functions returns the names of the functions that a module imports and exports.
+func functions(wasm []byte) (imports, exports []string, err error) {
+	module, err := admission.Admit(wasm, admission.DefaultLimits())
+	if err != nil {
+		return nil, nil, err
+	}
+	for _, i := range module.Imports {
+		imports = append(imports, i.Module+"."+i.Name)
+	}
+	return imports, slices.Sorted(slices.Values(module.Exports)), nil
+}
+
+func (a *app) writeInspected(p host.PluginInfo, imports, exports []string) error {
+	s, width := terminal.StyleOf(a.out, a.env), terminal.Columns(a.out)
 	var b strings.Builder
 	line := func(name, value string) {
 		if value != "" {
-			fmt.Fprintf(&b, "%s%s\n", s.dim(pad(name, 10)), strings.Join(wrap(value, max(width-11, 0)), "\n"+strings.Repeat(" ", 10)))
+			fmt.Fprintf(&b, "%s%s\n", s.Dim(terminal.Pad(name, 10)), strings.Join(terminal.Wrap(value, max(width-11, 0)), "\n"+strings.Repeat(" ", 10)))
 		}
 	}
 	line("type", p.Type)
@@ -206,15 +220,15 @@ func (a *app) writeInspected(p host.PluginInfo, module moduleinfo.Info) error {
 		line("anonymous", "requests without a credential are allowed")
 	}
 	line("uses", strings.Join(p.Uses, ", "))
-	line("imports", strings.Join(short(module.Imports), " "))
-	line("exports", strings.Join(ours(module.Exports), " "))
+	line("imports", strings.Join(short(imports), " "))
+	line("exports", strings.Join(ours(exports), " "))
 	if len(p.Fields) > 0 {
 		b.WriteByte('\n')
 		rows := [][]string{{"FIELD", "KIND", "REQUIRED", "SEALED", "SINKS", "MEANING"}}
 		for _, f := range p.Fields {
 			rows = append(rows, []string{f.Name, f.Kind, yes(f.Required), yes(f.Sealed || f.Kind == abi.KindKey), strings.Join(f.Sinks, ","), meaning(f)})
 		}
-		if err := table(&b, s, width, rows); err != nil {
+		if err := terminal.Table(&b, s, width, rows); err != nil {
 			return err
 		}
 		b.WriteByte('\n')
@@ -243,7 +257,7 @@ func ours(exports []string) []string {
 }
 
 // meaning is a field's documentation with what its values may be.
-func meaning(f host.Field) string {
+func meaning(f abi.Field) string {
 	text := f.Doc
 	if len(f.Enum) > 0 {
 		text += " One of " + strings.Join(f.Enum, ", ") + "."

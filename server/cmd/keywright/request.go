@@ -18,7 +18,6 @@ import (
 	"github.com/keywright/keywright/abi"
 	"github.com/keywright/keywright/host"
 	"github.com/keywright/keywright/server/gateway"
-	"github.com/keywright/keywright/server/internal/connectors"
 )
 
 // requestFlags say what a request is like.
@@ -51,8 +50,8 @@ func (a *app) request() *cobra.Command {
 			"came, of whatever status; redirects are shown, not followed.",
 		Args: arguments("CONNECTOR", "PATH"),
 		RunE: func(c *cobra.Command, args []string) error {
-			return a.prepared(c, &flags, false, args, func(connector *connectors.Connector, request *http.Request) error {
-				response, err := connector.Transport(nil).RoundTrip(request)
+			return a.prepared(c, &flags, false, args, func(connector *gateway.Connector, request *http.Request) error {
+				response, err := connector.Upstream.Transport(nil).RoundTrip(request)
 				if err != nil {
 					return requestError(connector, request, err)
 				}
@@ -67,17 +66,17 @@ func (a *app) request() *cobra.Command {
 }
 
 // requestError says which request it was, unless the host says so already.
-func requestError(connector *connectors.Connector, request *http.Request, err error) error {
+func requestError(connector *gateway.Connector, request *http.Request, err error) error {
 	var said *host.Error
 	if errors.As(err, &said) || errors.Is(err, context.Canceled) {
 		return err
 	}
-	return fmt.Errorf("connector %q (%s): the request to %s://%s failed: %w", connector.Name, connector.Auth.Type, request.URL.Scheme, request.URL.Host, err)
+	return fmt.Errorf("connector %q (%s): the request to %s://%s failed: %w", connector.Permalink, connector.Auth.Type, request.URL.Scheme, request.URL.Host, err)
 }
 
 // prepared loads the configuration, makes the request that the command line is about, and does something with it.
 // It has its secrets in place, unless it is to be masked.
-func (a *app) prepared(c *cobra.Command, f *requestFlags, masked bool, args []string, do func(*connectors.Connector, *http.Request) error) error {
+func (a *app) prepared(c *cobra.Command, f *requestFlags, masked bool, args []string, do func(*gateway.Connector, *http.Request) error) error {
 	header, err := parseHeaders(c, f.headers)
 	if err != nil {
 		return err
@@ -100,19 +99,19 @@ func (a *app) prepared(c *cobra.Command, f *requestFlags, masked bool, args []st
 		ctx = host.WithUser(ctx, host.User{Email: f.user, TenantID: f.tenant})
 	}
 	method := f.method
-	if method == "" && body != nil && !slices.Contains(connector.Gateway.Methods, http.MethodGet) {
-		method = connector.Gateway.Methods[0]
+	if method == "" && body != nil && !slices.Contains(connector.Methods, http.MethodGet) {
+		method = connector.Methods[0]
 	} else if method == "" && body != nil {
 		method = http.MethodPost
 	}
 	path, query, _ := strings.Cut(args[1], "?")
-	out, err := connector.Gateway.Outgoing(ctx, gateway.Incoming{Method: method, Path: path, Query: query, Header: header, Trusted: true, Masked: masked})
+	out, err := connector.Outgoing(ctx, gateway.Incoming{Method: method, Path: path, Query: query, Header: header, Trusted: true, Masked: masked})
 	var refused *gateway.Refusal
 	if errors.As(err, &refused) {
 		return misuse(c, "%v", err)
 	}
 	if err != nil {
-		return fmt.Errorf("connector %q: %w", connector.Name, err)
+		return fmt.Errorf("connector %q: %w", connector.Permalink, err)
 	}
 	if masked {
 		out = out.Masked()

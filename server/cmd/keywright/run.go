@@ -11,7 +11,8 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"github.com/keywright/keywright/server/internal/connectors"
+	"github.com/keywright/keywright/server/connectors"
+	"github.com/keywright/keywright/server/internal/terminal"
 )
 
 // Exit codes.
@@ -160,9 +161,9 @@ func (a *app) misused(usage *usageError) {
 	switch line := "usage: " + usageLine(c); {
 	case c.HasAvailableSubCommands():
 		var b strings.Builder
-		writeCommands(&b, columns(a.err), c)
+		writeCommands(&b, terminal.Columns(a.err), c)
 		_, _ = fmt.Fprintf(a.err, "commands:\n%srun `%s --help`\n", b.String(), c.CommandPath())
-	case len(line) < cmp.Or(columns(a.err), narrow):
+	case len(line) < cmp.Or(terminal.Columns(a.err), terminal.Narrow):
 		a.tell("%s", line)
 	default:
 		a.tell("run `%s --help`", c.CommandPath())
@@ -177,7 +178,7 @@ func (a *app) tell(format string, args ...any) { _ = writeLine(a.err, fmt.Sprint
 func writeLine(w io.Writer, line string) error {
 	line = strings.TrimRight(line, "\n")
 	var b strings.Builder
-	if width := columns(w); width > 0 {
+	if width := terminal.Columns(w); width > 0 {
 		paragraph(&b, width, 2, line)
 	} else {
 		b.WriteString(line + "\n")

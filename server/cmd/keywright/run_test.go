@@ -39,23 +39,6 @@ func TestInterrupt(t *testing.T) {
 	<-gone
 }
 
-func TestWrap(t *testing.T) {
-	for _, test := range []struct {
-		text  string
-		width int
-		want  string
-	}{
-		{"one two three", 0, "one two three"},
-		{"one two three", 7, "one two|three"},
-		{"one two three", 1, "one|two|three"},
-		{"", 7, ""},
-	} {
-		if got := strings.Join(wrap(test.text, test.width), "|"); got != test.want {
-			t.Errorf("%q at %d: got %q, want %q", test.text, test.width, got, test.want)
-		}
-	}
-}
-
 // Text of a plugin or a template that only looks like a JWT is shown as it is.
 func TestCutJWT(t *testing.T) {
 	for text, want := range map[string]bool{

@@ -65,8 +65,6 @@ func startServers(env *testscript.Env, keys demo.Keys) error {
 		return err
 	}
 	echo := httptest.NewServer(http.HandlerFunc(echo))
-	closed := httptest.NewServer(nil)
-	closed.Close()
 	env.Defer(func() {
 		echo.Close()
 		_ = servers.Close()
@@ -74,7 +72,7 @@ func startServers(env *testscript.Env, keys demo.Keys) error {
 	env.Setenv("API", echo.URL)
 	env.Setenv("DEMO", servers.APIURL)
 	env.Setenv("TOKEN", servers.TokenURL)
-	env.Setenv("CLOSED", closed.URL)
+	env.Setenv("CLOSED", "http://127.0.0.1:1") // a port that was free a moment ago may be another script's
 	dir := env.WorkDir + "/keys"
 	env.Setenv("KEYS", dir)
 	rsa, err := keys.RSAPEM()

@@ -87,6 +87,18 @@ func serveDemo(t *testing.T, env func(string) string) (out, errs *output, end fu
 
 func noEnvironment(string) string { return "" }
 
+// besidesWaiting returns a server's log without the line that it waits for requests: on a busy machine, any server may have
+// that when it ends.
+func besidesWaiting(log string) string {
+	var rest strings.Builder
+	for line := range strings.Lines(log) {
+		if !strings.Contains(line, `"level":"INFO","msg":"ending: waiting for the requests in flight"`) {
+			rest.WriteString(line)
+		}
+	}
+	return rest.String()
+}
+
 // What serve --demo says to try works, line by line, and Ctrl-C ends it.
 func TestServeDemo(t *testing.T) {
 	out, errs, end := serveDemo(t, noEnvironment)
@@ -111,7 +123,7 @@ func TestServeDemo(t *testing.T) {
 	if tried != 7 {
 		t.Errorf("%d lines to try: %s", tried, out.text.String())
 	}
-	if code := end(); code != exitOK || errs.text.Len() > 0 {
+	if code := end(); code != exitOK || besidesWaiting(errs.text.String()) != "" {
 		t.Errorf("exit %d, stderr %s", code, errs.text.String())
 	}
 }

@@ -12,9 +12,10 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/keywright/keywright/host"
-	"github.com/keywright/keywright/server/internal/connectors"
+	"github.com/keywright/keywright/server/connectors"
 	"github.com/keywright/keywright/server/internal/daemon"
 	"github.com/keywright/keywright/server/internal/demo/tour"
+	"github.com/keywright/keywright/server/internal/terminal"
 )
 
 // serveDemo runs the demo's connectors until the context ends.
@@ -43,9 +44,9 @@ func (a *app) serveDemo(c *cobra.Command, config daemon.Config) (err error) {
 
 // writeCalls writes what to try, lines for a shell.
 func (a *app) writeCalls(stage *tour.Stage, callers, operators string) {
-	s := a.style()
+	s := terminal.StyleOf(a.out, a.env)
 	var b strings.Builder
-	fmt.Fprintf(&b, "\n%s\n", s.bold("Try these in another terminal; no answer holds a credential:"))
+	fmt.Fprintf(&b, "\n%s\n", s.Bold("Try these in another terminal; no answer holds a credential:"))
 	last := tour.GatewayCall{}
 	for _, call := range stage.Calls {
 		user := ""
@@ -55,9 +56,9 @@ func (a *app) writeCalls(stage *tour.Stage, callers, operators string) {
 		fmt.Fprintf(&b, "  curl -i %s%s/connectors/%s\n", user, callers, call.Permalink)
 		last = call
 	}
-	fmt.Fprintf(&b, "\n%s\n", s.bold("An operator's test; X-Debug-Request in its answer shows what was sent:"))
+	fmt.Fprintf(&b, "\n%s\n", s.Bold("An operator's test; X-Debug-Request in its answer shows what was sent:"))
 	fmt.Fprintf(&b, "  curl -i -d '{\"user\":{\"email\":\"%s\"}}' %s/connectors/%s/test\n", last.User, operators, last.Permalink)
-	fmt.Fprintf(&b, "  curl %s/metrics\n\n%s\n", operators, s.dim("Ctrl-C ends it."))
+	fmt.Fprintf(&b, "  curl %s/metrics\n\n%s\n", operators, s.Dim("Ctrl-C ends it."))
 	_, _ = fmt.Fprint(a.out, b.String()) // who does not read it has nothing to try
 }
 

@@ -12,6 +12,8 @@ import (
 	"unicode/utf8"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/keywright/keywright/server/internal/terminal"
 )
 
 // In a terminal, what is for people fits into its width: 80 columns, where it does not tell. Elsewhere a problem is a
@@ -36,7 +38,7 @@ func TestWidth(t *testing.T) {
 	} {
 		for _, width := range []int{0, 80, 100} {
 			t.Run(fmt.Sprint(strings.Join(args, " "), " at ", width), func(t *testing.T) {
-				want := max(width, narrow)
+				want := max(width, terminal.Narrow)
 				for line := range strings.Lines(inTerminal(t, width, args...)) {
 					line = strings.TrimRight(line, "\r\n")
 					if n := utf8.RuneCountInString(line); n > want && strings.Contains(strings.TrimSpace(line), " ") {

@@ -74,7 +74,7 @@ func connect(t *testing.T, h http.Handler, path string, through bool) *client.Cl
 			t.Fatal(err)
 		}
 		t.Cleanup(func() { _ = from.Close(context.WithoutCancel(t.Context())) })
-		connector, err := from.Connect(t.Context(), host.Connector{Name: "c", Origins: []string{server.URL}, Auth: host.Auth{Type: "none"}})
+		connector, err := from.Connect(t.Context(), host.ConnectorConfig{Name: "c", Origins: []string{server.URL}, Auth: host.Auth{Type: "none"}})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -261,14 +261,13 @@ func TestOtherServers(t *testing.T) {
 
 // What cannot be sent tells why, but not in whose name.
 func TestFailuresDoNotNameTheModerator(t *testing.T) {
-	server := httptest.NewServer(nil)
-	server.Close()
-	c, err := client.New(server.URL, nil)
+	const nobody = "127.0.0.1:1"
+	c, err := client.New("http://"+nobody, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
 	_, err = c.ProductUpdate(t.Context(), "u1", client.Options{ModeratorID: "canary"})
-	if err == nil || strings.Contains(err.Error(), "canary") || !strings.Contains(err.Error(), strings.TrimPrefix(server.URL, "http://")) {
+	if err == nil || strings.Contains(err.Error(), "canary") || !strings.Contains(err.Error(), nobody) {
 		t.Error(err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())

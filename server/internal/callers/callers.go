@@ -15,7 +15,7 @@ import (
 
 	"github.com/keywright/keywright/host"
 	"github.com/keywright/keywright/server/content/httpapi"
-	"github.com/keywright/keywright/server/internal/identity"
+	"github.com/keywright/keywright/server/identity"
 	"github.com/keywright/keywright/server/internal/secretstore"
 )
 

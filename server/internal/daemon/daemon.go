@@ -12,8 +12,8 @@ import (
 	"time"
 
 	"github.com/keywright/keywright/host"
+	"github.com/keywright/keywright/server/connectors"
 	"github.com/keywright/keywright/server/gateway"
-	"github.com/keywright/keywright/server/internal/connectors"
 	"github.com/keywright/keywright/server/internal/httpserver"
 )
 
@@ -47,7 +47,7 @@ func Run(ctx context.Context, c Config) error {
 	if d.traces = first.Settings.Traces; d.traces != "" || c.Traces {
 		t, err := newTraces(ctx, d.traces, c.Logger)
 		if err != nil {
-			first.close(gateway.Sessions{})
+			first.close(nil)
 			return err
 		}
 		defer t.close()
@@ -172,5 +172,5 @@ func (d *daemon) logRequest(e gateway.Event) {
 
 func (d *daemon) end() {
 	d.retired.Wait()
-	d.set.close(gateway.Sessions{})
+	d.set.close(nil)
 }

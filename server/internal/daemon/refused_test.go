@@ -15,8 +15,8 @@ import (
 	"github.com/fsnotify/fsnotify"
 
 	"github.com/keywright/keywright/host"
+	"github.com/keywright/keywright/server/connectors"
 	"github.com/keywright/keywright/server/gateway"
-	"github.com/keywright/keywright/server/internal/connectors"
 )
 
 const file = `connectors:
@@ -93,7 +93,7 @@ func (r *reader) open() (n int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for _, set := range r.sets {
-		if _, err := set.Host.Connect(context.Background(), host.Connector{}); !errors.Is(err, host.ErrClosed) {
+		if _, err := set.Host.Connect(context.Background(), host.ConnectorConfig{}); !errors.Is(err, host.ErrClosed) {
 			n++
 		}
 	}

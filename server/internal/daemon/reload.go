@@ -10,20 +10,21 @@ import (
 	"strings"
 	"time"
 
+	"github.com/keywright/keywright/server/connectors"
 	"github.com/keywright/keywright/server/gateway"
-	"github.com/keywright/keywright/server/internal/connectors"
+	"github.com/keywright/keywright/server/identity"
 	"github.com/keywright/keywright/server/internal/httpserver"
 )
 
 // inUse is a set with what belongs to it.
 type inUse struct {
 	*connectors.Set
-	sessions gateway.Sessions
+	sessions *identity.Identifier
 	pair     *httpserver.Pair // nil is plain HTTP
 }
 
 // close closes the set, and its sessions unless the next one goes on with them.
-func (u *inUse) close(next gateway.Sessions) {
+func (u *inUse) close(next *identity.Identifier) {
 	if u.sessions != next {
 		_ = u.sessions.Close()
 	}
@@ -105,15 +106,15 @@ func (d *daemon) complete(ctx context.Context, next *inUse) (err error) {
 }
 
 // kept are the sessions in use, which the next set may go on with.
-func (d *daemon) kept() gateway.Sessions {
+func (d *daemon) kept() *identity.Identifier {
 	if before := d.current(); before != nil {
 		return before.sessions
 	}
-	return gateway.Sessions{}
+	return nil
 }
 
 // sessions are those of the set before when nothing has changed about them: they have keys, and the issuer may be down.
-func (d *daemon) sessions(ctx context.Context, next *inUse) (gateway.Sessions, error) {
+func (d *daemon) sessions(ctx context.Context, next *inUse) (*identity.Identifier, error) {
 	if before := d.current(); before != nil && reflect.DeepEqual(before.Settings.User, next.Settings.User) {
 		return before.sessions, nil
 	}
@@ -123,11 +124,11 @@ func (d *daemon) sessions(ctx context.Context, next *inUse) (gateway.Sessions, e
 		}
 		return next.Host.Base()
 	})
-	s, err := gateway.NewSessions(ctx, next.Settings.User, transport, d.config.Options.Host.Egress.AllowHTTP, d.config.Logger)
+	i, err := identity.New(ctx, next.Settings.User, identity.Options{Transport: transport, AllowHTTP: d.config.Options.Host.Egress.AllowHTTP, Logger: d.config.Logger})
 	if err != nil {
-		return s, fmt.Errorf("gateway.user: %w", err)
+		return nil, fmt.Errorf("gateway.user: %w", err)
 	}
-	return s, nil
+	return i, nil
 }
 
 // base is the transport of the host that is in use, whichever that is by then.
@@ -140,13 +141,9 @@ func (d *daemon) use(next *inUse) {
 	if next.pair != nil {
 		d.certificate.Use(next.pair)
 	}
-	all := make([]*gateway.Connector, len(next.Connectors))
-	for i, c := range next.Connectors {
-		all[i] = c.Gateway
-	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	wait := d.gateway.Use(gateway.Setup{Connectors: all, Hosts: next.Settings.Hosts, Origins: next.Settings.Origins, Users: next.sessions})
+	wait := d.gateway.Use(gateway.Setup{Connectors: next.Connectors, Hosts: next.Settings.Hosts, Origins: next.Settings.Origins, Users: next.sessions})
 	before := d.set
 	d.set, d.used, d.refused, d.tried = next, d.clock(), time.Time{}, nil
 	if before != nil {

@@ -3,7 +3,7 @@ package docs
 import (
 	"testing"
 
-	"github.com/keywright/keywright/server/internal/connectors"
+	"github.com/keywright/keywright/server/connectors"
 )
 
 // The file that docs/gateway.md shows is one that loads.

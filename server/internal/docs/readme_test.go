@@ -20,7 +20,9 @@ import (
 //   - a block of sh is run, as a whole;
 //   - a block under <!-- file: PATH --> is written to that file, relative to the checkout;
 //   - a block under <!-- output --> is what the commands before it write: … stands for anything in a line, and a line …
-//     for any lines.
+//     for any lines;
+//   - a block under <!-- excerpt: PATH --> stands in the block of that file, which may be indented further;
+//   - a block under <!-- picture --> is a drawing.
 //
 // A block that is none of these fails the test. Of make, it is only asked that it has the target: `make test` runs this
 // test, and needs what it installs. Once the module cache is filled, there is no network beyond loopback.
@@ -33,13 +35,20 @@ func TestREADME(t *testing.T) {
 	r := &reader{checkout: checkout, dir: checkout}
 	r.copy(t)
 	r.modules(t)
-	for _, b := range blocks(t, "README.md") {
+	all := blocks(t, "README.md")
+	for _, b := range all {
 		if b.section != r.section && r.dir != r.checkout {
 			t.Errorf("README.md:%d: who has pasted all so far is in %s here, and not in the checkout", b.line, r.dir)
 		}
 		r.section = b.section
 		file, isFile := strings.CutPrefix(b.marker, "file: ")
+		excerpt, isExcerpt := strings.CutPrefix(b.marker, "excerpt: ")
 		switch {
+		case b.marker == "picture":
+		case isExcerpt:
+			if !strings.Contains(flat(fileOf(all, excerpt)), flat(b.text)) {
+				t.Errorf("README.md:%d: this is not in %s, as README.md has that further down", b.line, excerpt)
+			}
 		case isFile:
 			r.write(t, file, b.text)
 		case b.marker == "output":
@@ -53,6 +62,21 @@ func TestREADME(t *testing.T) {
 			return // what follows stands on it
 		}
 	}
+}
+
+// fileOf returns the text of the block that is written to a file, or "" without one.
+func fileOf(all []block, file string) string {
+	for _, b := range all {
+		if b.marker == "file: "+file {
+			return b.text
+		}
+	}
+	return ""
+}
+
+// flat returns a text without the indentation of its lines.
+func flat(text string) string {
+	return regexp.MustCompile(`(?m)^\t+`).ReplaceAllString(text, "")
 }
 
 // reader is somebody who follows README.md.

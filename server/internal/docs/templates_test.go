@@ -17,7 +17,7 @@ func TestTemplatesOfREADME(t *testing.T) {
 	}
 	defer h.Close(t.Context())
 	connect := func(expression string) error {
-		_, err := h.Connect(t.Context(), host.Connector{
+		_, err := h.Connect(t.Context(), host.ConnectorConfig{
 			Name: "readme", Origins: []string{"https://api.example.com"},
 			Auth: host.Auth{Type: "api_key", Config: map[string]any{"key": "X-Key", "value": "{{ " + expression + " }}", "in": "header"}},
 		})

@@ -81,6 +81,19 @@ func TestLinksBetweenDocumentsHold(t *testing.T) {
 	}
 }
 
+// The index of RATIONALE.md has every question, in their order.
+func TestTheIndexOfTheRationale(t *testing.T) {
+	var index []string
+	for _, match := range link.FindAllStringSubmatch(prose(t, "RATIONALE.md"), -1) {
+		if anchor, here := strings.CutPrefix(match[1], "#"); here {
+			index = append(index, anchor)
+		}
+	}
+	if all := anchors(t, "RATIONALE.md")[1:]; len(all) < 50 || !slices.Equal(index, all) {
+		t.Errorf("the index of RATIONALE.md has %d questions and topics, and the page has %d. The page has\n%s", len(index), len(all), strings.Join(all, "\n"))
+	}
+}
+
 var notAnchor = regexp.MustCompile("[^a-z0-9 _-]")
 
 // anchors returns what links to the headings of a document are called.
@@ -104,6 +117,19 @@ func TestCommentsAreInGosWords(t *testing.T) {
 		}
 		for _, found := range dialect.FindAllString(document(t, name), -1) {
 			t.Errorf("%s: %s\nsay that it returns, reports whether, or is something", name, strings.TrimSpace(found))
+		}
+	}
+}
+
+// Documents have a subject and a plain verb in place of words that need a second reading.
+func TestDocumentsAreInPlainWords(t *testing.T) {
+	dialect := regexp.MustCompile(`(?im).*\b(gives|tells|is what|are what|whoever)\b.*`)
+	for _, name := range texts(t) {
+		if !strings.HasSuffix(name, ".md") {
+			continue
+		}
+		for _, found := range dialect.FindAllString(code.ReplaceAllString(prose(t, name), "``"), -1) {
+			t.Errorf("%s: %s\nsay who does what, or name what is meant", name, strings.TrimSpace(found))
 		}
 	}
 }

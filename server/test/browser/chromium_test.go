@@ -20,7 +20,7 @@ import (
 )
 
 // limit is how long a browser may take for a test: a page that hangs is an error that says where.
-const limit = 30 * time.Second
+const limit = 2 * time.Minute
 
 // tab is a tab of a chromium of its own. It keeps all that the browser is told.
 type tab struct {
@@ -33,8 +33,9 @@ type tab struct {
 	mu       sync.Mutex
 	seen     strings.Builder // the events of the network, and bodies
 	awaited  map[network.RequestID]bool
-	finished []network.RequestID // whose bodies are not in seen yet
-	sent     []http.Header       // of what went out to the gateway
+	headers  map[network.RequestID]int // how many are yet to come, or have come before what says so where it is below 0
+	finished []network.RequestID       // whose bodies are not in seen yet
+	sent     []http.Header             // of what went out to the gateway
 }
 
 func open(w *world) *tab {
@@ -57,7 +58,7 @@ func open(w *world) *tab {
 	w.t.Cleanup(stop)
 	ctx, leave := chromedp.NewContext(ctx)
 	w.t.Cleanup(leave)
-	b := &tab{t: w.t, w: w, ctx: ctx, news: make(chan struct{}, 1), awaited: map[network.RequestID]bool{}}
+	b := &tab{t: w.t, w: w, ctx: ctx, news: make(chan struct{}, 1), awaited: map[network.RequestID]bool{}, headers: map[network.RequestID]int{}}
 	if err := chromedp.Listen(ctx, b.event); err != nil {
 		w.t.Fatalf("chromium cannot be run; `make deps` installs it: %v", err)
 	}
@@ -97,7 +98,11 @@ func (b *tab) event(ev any) {
 		}
 	case *network.EventResponseReceivedExtraInfo:
 		b.seen.WriteString(ev.HeadersText + "\n")
+		b.headers[ev.RequestID]--
 	case *network.EventResponseReceived:
+		if ev.HasExtraInfo {
+			b.headers[ev.RequestID]++
+		}
 		// The answer to a preflight has no body. An icon, which the browser asks for by itself, goes with its page, whenever.
 		if icon := strings.HasPrefix(ev.Response.URL, "data:") || strings.HasSuffix(ev.Response.URL, "/favicon.ico"); ev.Type != network.ResourceTypePreflight && !icon {
 			b.awaited[ev.RequestID] = true
@@ -109,7 +114,11 @@ func (b *tab) event(ev any) {
 		delete(b.awaited, ev.RequestID)
 	case *network.EventLoadingFailed:
 		delete(b.awaited, ev.RequestID)
-	case *network.EventRequestWillBeSent, *network.EventDataReceived, *network.EventRequestServedFromCache:
+	case *network.EventRequestWillBeSent:
+		if ev.RedirectHasExtraInfo {
+			b.headers[ev.RequestID]++
+		}
+	case *network.EventDataReceived, *network.EventRequestServedFromCache:
 	default:
 		return
 	}
@@ -216,7 +225,14 @@ func (b *tab) follow(script string) int {
 // bodies adds the bodies of answers to what was seen: the browser forgets them with the page.
 func (b *tab) bodies() {
 	b.t.Helper()
-	b.until("the ends of answers", func() bool { return len(b.awaited) == 0 })
+	b.until("the ends of answers, and their headers", func() bool {
+		for _, missing := range b.headers {
+			if missing > 0 {
+				return false
+			}
+		}
+		return len(b.awaited) == 0
+	})
 	b.mu.Lock()
 	finished := b.finished
 	b.finished = nil

@@ -36,10 +36,10 @@ const oauth = `connectors:
 func TestTokenEndpoint(t *testing.T) {
 	for _, f := range faults {
 		t.Run(f.name, func(t *testing.T) {
-			w := newWorld(t, oauth, host.MapSecrets{"key": secret})
+			w := newWorld(t, f, oauth, host.MapSecrets{"key": secret})
 			mend := w.login.fail(f)
 			for range 2 {
-				w.wantProblem("/connectors/oauth", "authentication-failed", "token")
+				w.wantProblem(f, "/connectors/oauth", "authentication-failed", "token")
 			}
 			if n := w.api.asked.Load(); n > 0 {
 				t.Errorf("the API received %d requests", n)
@@ -54,14 +54,14 @@ func TestTokenEndpoint(t *testing.T) {
 func TestUpstream(t *testing.T) {
 	for _, f := range faults {
 		t.Run(f.name, func(t *testing.T) {
-			w := newWorld(t, plain, host.MapSecrets{"key": secret})
+			w := newWorld(t, f, plain, host.MapSecrets{"key": secret})
 			kind := "upstream-failed"
 			if f.late {
 				kind = "upstream-timeout"
 			}
 			for range 2 { // the second time with connections that were in use
 				mend := w.api.fail(f)
-				w.wantProblem("/connectors/plain", kind, "")
+				w.wantProblem(f, "/connectors/plain", kind, "")
 				mend()
 				w.wantBody("/connectors/plain")
 			}
@@ -71,10 +71,11 @@ func TestUpstream(t *testing.T) {
 
 // An answer that stops on its way, after its header has been passed on, breaks off at the caller too, and in time.
 func TestUpstreamThatStopsInALongBody(t *testing.T) {
-	w := newWorld(t, plain+"    paths: [/long]\n", host.MapSecrets{"key": secret})
+	f := fault{late: true} // the backend itself does not go on
+	w := newWorld(t, f, plain+"    paths: [/long]\n", host.MapSecrets{"key": secret})
 	for range 2 {
 		a := w.get("/connectors/plain/long")
-		if a.status != http.StatusOK || !errors.Is(a.broken, io.ErrUnexpectedEOF) || a.body != strings.Repeat(body, 20) || a.took > timeout+slack {
+		if a.status != http.StatusOK || !errors.Is(a.broken, io.ErrUnexpectedEOF) || a.body != strings.Repeat(body, 20) || a.took > f.within() {
 			t.Errorf("the caller got %d with %d bytes in %v: %v", a.status, len(a.body), a.took, a.broken)
 		}
 		w.wantBody("/connectors/plain")
@@ -105,20 +106,20 @@ func TestSecretsStore(t *testing.T) {
 			if err := os.WriteFile(file, []byte("hvs.of-the-test"), 0o600); err != nil {
 				t.Fatal(err)
 			}
-			w := newWorld(t, fmt.Sprintf("secrets: [{type: vault, address: %q, token_file: %q, timeout: %s, remember: 1s}]\n", store.url, file, timeout)+plain, nil)
+			w := newWorld(t, f, fmt.Sprintf("secrets: [{type: vault, address: %q, token_file: %q, timeout: TIMEOUT, remember: 1s}]\n", store.url, file)+plain, nil)
 			mend := store.fail(f)
-			w.wantProblem("/connectors/plain", "authentication-failed", "template")
+			w.wantProblem(f, "/connectors/plain", "authentication-failed", "template")
 			if n := w.api.asked.Load(); n > 0 {
 				t.Errorf("the API received %d requests", n)
 			}
 			mend()
 			w.wantBody("/connectors/plain")
 			mend = store.fail(f)
-			ctx, cancel := context.WithTimeout(t.Context(), time.Second+timeout+slack)
+			ctx, cancel := context.WithTimeout(t.Context(), time.Second+f.within())
 			defer cancel()
 			for w.get("/connectors/plain").status == http.StatusOK && ctx.Err() == nil { // while it is remembered
 			}
-			w.wantProblem("/connectors/plain", "authentication-failed", "template")
+			w.wantProblem(f, "/connectors/plain", "authentication-failed", "template")
 			mend()
 			w.wantBody("/connectors/plain")
 		})

@@ -23,17 +23,14 @@ import (
 	"github.com/rs/zerolog"
 
 	"github.com/keywright/keywright/host"
-	"github.com/keywright/keywright/server/internal/connectors"
+	"github.com/keywright/keywright/server/connectors"
 	"github.com/keywright/keywright/server/internal/daemon"
 )
 
 const (
 	secret = "s3cr3t-of-the-client-0123456789"
 	token  = "t0ken-of-the-api-0123456789"
-	// timeout is of the definitions, and of the store of secrets. Toxics take a minute, so that what is late is told from
-	// what is slow because the machine is busy.
-	timeout = 500 * time.Millisecond
-	slack   = 10 * time.Second
+	slack  = 10 * time.Second // for a machine that is busy
 )
 
 // backend is a server that the gateway depends on, behind a proxy that can be made to fail.
@@ -89,6 +86,23 @@ var faults = []fault{
 	{name: "reset", toxic: `{"type":"reset_peer","attributes":{"timeout":0}}`},
 	{name: "garbage", garbage: true},
 	{name: "down", down: true},
+}
+
+// timeout is that of the definitions, and of the store of secrets. Where it does not end the fault, it is so long that a
+// busy machine is not taken for one. Toxics take a minute.
+func (f fault) timeout() time.Duration {
+	if f.late {
+		return 2 * time.Second
+	}
+	return 30 * time.Second
+}
+
+// within is how long a request takes at most while the backend fails.
+func (f fault) within() time.Duration {
+	if f.late {
+		return f.timeout() + slack
+	}
+	return slack
 }
 
 // fail has the backend fail until it is mended.
@@ -152,8 +166,8 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// newWorld runs a file, in which API and LOGIN are URLs.
-func newWorld(t *testing.T, text string, secrets host.Secrets) *world {
+// newWorld runs a file, in which API and LOGIN are URLs, and TIMEOUT is that of the fault.
+func newWorld(t *testing.T, f fault, text string, secrets host.Secrets) *world {
 	t.Helper()
 	w := &world{t: t}
 	w.api = newBackend(t, func(rw http.ResponseWriter, r *http.Request) {
@@ -179,7 +193,7 @@ func newWorld(t *testing.T, text string, secrets host.Secrets) *world {
 	})
 	dir := t.TempDir()
 	file := filepath.Join(dir, "connectors.yaml")
-	text = strings.NewReplacer("API", w.api.url, "LOGIN", w.login.url, "TIMEOUT", timeout.String()).Replace(text)
+	text = strings.NewReplacer("API", w.api.url, "LOGIN", w.login.url, "TIMEOUT", f.timeout().String()).Replace(text)
 	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -258,13 +272,13 @@ func (w *world) get(path string) answer {
 }
 
 // wantProblem makes a request, and wants a problem within the time.
-func (w *world) wantProblem(path, kind, stage string) {
+func (w *world) wantProblem(f fault, path, kind, stage string) {
 	w.t.Helper()
 	a := w.get(path)
 	if a.status != http.StatusBadGateway || a.kind != kind || a.stage != stage || a.broken != nil {
 		w.t.Errorf("the caller got %d %s at %q, want 502 %s at %q (%v)", a.status, a.kind, a.stage, kind, stage, a.broken)
 	}
-	if a.took > timeout+slack {
+	if a.took > f.within() {
 		w.t.Errorf("it took %v", a.took)
 	}
 }

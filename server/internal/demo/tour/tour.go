@@ -15,7 +15,8 @@ import (
 
 	"github.com/keywright/keywright/host"
 	"github.com/keywright/keywright/internal/urlpath"
-	"github.com/keywright/keywright/server/internal/connectors"
+	"github.com/keywright/keywright/server/connectors"
+	"github.com/keywright/keywright/server/gateway"
 	"github.com/keywright/keywright/server/internal/demo"
 )
 
@@ -144,13 +145,13 @@ func (t *tour) observe(_ context.Context, call host.Call) {
 }
 
 // visit sends the requests of one connector.
-func (t *tour) visit(ctx context.Context, c *connectors.Connector, path string) (Result, error) {
-	result := Result{Connector: c.Title, Type: c.Auth.Type}
-	target, err := urlpath.Join(c.URL, path)
+func (t *tour) visit(ctx context.Context, c *gateway.Connector, path string) (Result, error) {
+	result := Result{Connector: c.Name, Type: c.Auth.Type}
+	target, err := urlpath.Join(c.Base, path)
 	if err != nil {
 		return result, err
 	}
-	client := &http.Client{Transport: c.Transport(nil)}
+	client := &http.Client{Transport: c.Upstream.Transport(nil)}
 	ctx = host.WithUser(ctx, host.User{Email: User})
 	for range requests {
 		request, err := http.NewRequestWithContext(ctx, http.MethodGet, target.String(), nil)

@@ -1,0 +1,107 @@
+package host_test
+
+import (
+	"fmt"
+	"runtime"
+	"strings"
+	"testing"
+
+	"github.com/keywright/keywright/abi"
+	"github.com/keywright/keywright/host"
+)
+
+// What is kept for a user is small, whatever a plugin has sealed for it (threats.md 3).
+func TestLargeCallsAreNotKept(t *testing.T) {
+	g := misusing(func(env abi.Env) (string, error) {
+		k := value(env, "to_header")
+		for range 20 {
+			env.Encode(abi.FormatHex, k+strings.Repeat("x", 90_000))
+		}
+		return header("X-Key", k), nil
+	})
+	w := newWorld(t, withoutBuiltIns, withGuest(g))
+	w.canary("s")
+	c := w.connect("custom", config{"to_header": "{{ get_secret('s') }} {{ user.id }}"})
+	before := heap()
+	const users = 20
+	for i := range users {
+		w.send(c, get(host.WithUser(t.Context(), host.User{ID: fmt.Sprint(i)})))
+	}
+	if grown := heap() - before; grown > users*64<<10 {
+		t.Errorf("%d users keep %d bytes", users, grown)
+	}
+	runtime.KeepAlive(w)
+}
+
+func heap() int64 {
+	var stats runtime.MemStats
+	runtime.GC()
+	runtime.GC() // what a pool drops at the first is gone after the second
+	runtime.ReadMemStats(&stats)
+	return int64(stats.HeapAlloc)
+}
+
+// What is kept for a user does not keep what the cache has dropped (threats.md 3).
+func TestReuseKeepsNothingThatTheCacheDropped(t *testing.T) {
+	g := misusing(func(env abi.Env) (string, error) {
+		k := value(env, "to_header")
+		for i := range 16 {
+			name := fmt.Sprint("k", i)
+			if _, ok := env.CacheGet(name); !ok {
+				env.CacheSet(name, strings.Repeat("x", 60_000), 3600)
+			}
+		}
+		return header("X-Key", k), nil
+	})
+	const users, entries = 64, 64
+	w := newWorld(t, withoutBuiltIns, withGuest(g), func(c *host.Config) { c.Limits.CacheEntries = entries })
+	w.canary("s")
+	c := w.connect("custom", config{"to_header": "{{ get_secret('s') }} {{ user.id }}"})
+	before := heap()
+	for i := range users {
+		for range 2 {
+			w.send(c, get(host.WithUser(t.Context(), host.User{ID: fmt.Sprint(i)})))
+		}
+	}
+	if grown := heap() - before; grown > entries*60_000+users*32<<10+4<<20 {
+		t.Errorf("%d entries of 60 kB may be cached, and %d bytes are kept", entries, grown)
+	}
+	runtime.KeepAlive(w)
+}
+
+// A mutation is used again unless what it takes to keep its call is large: the texts that secrets were put into, and the
+// names of the entries that the call read (threats.md 3).
+func TestHowLargeACallMayBeToBeKept(t *testing.T) {
+	for name, c := range map[string]struct {
+		puts, entries int
+		kept          bool
+	}{
+		"a secret":                      {1, 0, true},
+		"a secret, 25 times":            {25, 0, true},
+		"a secret, 40 times":            {40, 0, false},
+		"50 entries with long names":    {1, 50, true},
+		"100 entries with long names":   {1, 100, false},
+		"both, too large together only": {20, 50, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			g := misusing(func(env abi.Env) (string, error) {
+				for i := range c.entries {
+					name := fmt.Sprintf("%0256d", i)
+					if _, ok := env.CacheGet(name); !ok {
+						env.CacheSet(name, "x", 3600)
+					}
+				}
+				return header("X-Key", strings.Repeat(value(env, "to_header"), c.puts)), nil
+			})
+			w := newWorld(t, withoutBuiltIns, withGuest(g), func(c *host.Config) { c.Limits.CachePerUser = 100 })
+			w.setSecret("s", strings.Repeat("s", 1000))
+			connector := w.connect("custom", config{"to_header": "{{ get_secret('s') }}"})
+			for range 3 { // the first one stores, the second one may be kept
+				w.get(connector)
+			}
+			if got := w.calls[len(w.calls)-1].Reused; got != c.kept {
+				t.Errorf("used again: %t, want %t", got, c.kept)
+			}
+		})
+	}
+}

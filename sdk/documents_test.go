@@ -1,0 +1,70 @@
+package sdk
+
+import (
+	"encoding/json"
+	"reflect"
+	"strings"
+	"testing"
+
+	"github.com/keywright/keywright/abi"
+)
+
+// What a plugin says reaches the host whole: the types here have the members of those in package abi, and each is written.
+func TestDocumentsAreThoseOfTheContract(t *testing.T) {
+	minimum := int64(3)
+	description := Description{
+		ABI: 1, Type: "t", Aliases: []string{"a"}, Version: "v", Summary: "s", Uses: []string{"u"}, Anonymous: true,
+		Fields: []Field{{
+			Name: "n", Kind: "k", Required: true, Sealed: true, Sinks: []string{"s"}, Enum: []string{"e"}, Default: "d", Minimum: &minimum,
+			AlgorithmField: "f", Doc: "doc",
+		}},
+	}
+	mutation := Mutation{Headers: []Pair{{Name: "h", Value: "1"}}, Query: []Pair{{Name: "q", Value: "2"}}}
+	var described abi.Description
+	var changed abi.Mutation
+	decode(t, descriptionJSON(description), &described)
+	decode(t, mutationJSON(mutation), &changed)
+	same(t, reflect.ValueOf(description), reflect.ValueOf(described))
+	same(t, reflect.ValueOf(mutation), reflect.ValueOf(changed))
+}
+
+func decode(t *testing.T, document string, target any) {
+	t.Helper()
+	decoder := json.NewDecoder(strings.NewReader(document))
+	decoder.DisallowUnknownFields()
+	if err := decoder.Decode(target); err != nil {
+		t.Fatalf("%s: %v", document, err)
+	}
+}
+
+// same compares two values by the names of their fields, none of which may be empty, and by what they hold.
+func same(t *testing.T, one, other reflect.Value) {
+	t.Helper()
+	switch one.Kind() {
+	case reflect.Struct:
+		if one.NumField() != other.NumField() {
+			t.Errorf("%s has %d fields, %s has %d", one.Type(), one.NumField(), other.Type(), other.NumField())
+		}
+		for i := range one.NumField() {
+			name := one.Type().Field(i).Name
+			if field := other.FieldByName(name); !field.IsValid() || one.Field(i).IsZero() {
+				t.Errorf("%s.%s is not in %s, or not in this test", one.Type(), name, other.Type())
+			} else {
+				same(t, one.Field(i), field)
+			}
+		}
+	case reflect.Slice:
+		if one.Len() != other.Len() {
+			t.Fatalf("%v is written as %v", one, other)
+		}
+		for i := range one.Len() {
+			same(t, one.Index(i), other.Index(i))
+		}
+	case reflect.Pointer:
+		same(t, one.Elem(), other.Elem())
+	default:
+		if !one.Equal(other) {
+			t.Errorf("%v is written as %v", one, other)
+		}
+	}
+}

@@ -1,0 +1,32 @@
+// Command demo is "keywright demo" alone. It compiles in less time than the whole command: it links no database.
+package main
+
+import (
+	"context"
+	"crypto/rand"
+	"fmt"
+	"io"
+	"log"
+	"os"
+	"os/signal"
+	"syscall"
+	"time"
+
+	"github.com/keywright/keywright/server/internal/demo/tour"
+)
+
+func main() {
+	log.SetOutput(io.Discard) // net/http writes there what servers send, which may hold a credential
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	report, err := tour.Run(ctx, tour.Config{Now: time.Now, Rand: rand.Reader})
+	stop()
+	if err == nil {
+		err = report.Write(os.Stdout, os.Getenv)
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "demo:", err)
+	}
+	if err != nil || !report.OK {
+		os.Exit(1)
+	}
+}

@@ -1,0 +1,179 @@
+package connectors
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"net/url"
+	"slices"
+	"strings"
+
+	"github.com/keywright/keywright/abi"
+	"github.com/keywright/keywright/host"
+	"github.com/keywright/keywright/internal/nearest"
+	"github.com/keywright/keywright/server/gateway"
+)
+
+// maxExpressions bounds the bytes of all texts in a file that are expressions, or have some in them. To compile a byte of
+// them can take a thousand times as long as to read it.
+const maxExpressions = 512 << 10
+
+// expressions returns how many bytes the texts of a connector have that are expressions, or have some in them.
+func (c *definition) expressions() int {
+	all := len(c.gateway.Response.Filter)
+	if !strings.Contains(c.gateway.Response.Body, "{{") {
+		all += len(c.gateway.Response.Body)
+	}
+	return all + c.member.templates()
+}
+
+func (n *node) templates() (bytes int) {
+	for _, m := range n.members {
+		bytes += m.value.templates()
+	}
+	for _, item := range n.items {
+		bytes += item.templates()
+	}
+	if text, _ := n.value.(string); strings.Contains(text, "{{") {
+		bytes += len(text)
+	}
+	return bytes
+}
+
+// connect connects a connector, and gives what is wrong with it its place in the file. What its requests and answers are
+// like is looked at also where it cannot be connected.
+func (l *loader) connect(ctx context.Context, c *definition, info host.PluginInfo, taken map[string]string) {
+	if l.expressions <= maxExpressions {
+		l.expressions += c.expressions()
+		if l.expressions > maxExpressions {
+			l.at(c.member.place, c.path(), "makes the texts with expressions in them longer than %d KiB, all of the file together: split it", maxExpressions>>10)
+		}
+	}
+	if l.expressions > maxExpressions {
+		return
+	}
+	c.gateway.Name, c.gateway.Permalink, c.gateway.Auth = c.name, cmp.Or(c.permalink, c.path()), c.auth
+	c.gateway.Patterns = &l.patterns
+	if c.url == nil {
+		c.gateway.URL = "https://unknown.invalid/" // complained of already
+	}
+	connected, err := gateway.Connect(ctx, l.set.Host, c.gateway)
+	if err != nil {
+		if upstream := l.wrong(ctx, c, err, info); upstream != nil {
+			l.named(ctx, c, upstream, upstream.Secrets(), info, taken)
+		}
+		return
+	}
+	l.named(ctx, c, connected.Upstream, connected.Secrets(), info, taken)
+	if c.url != nil {
+		l.set.Connectors = append(l.set.Connectors, connected)
+	}
+}
+
+// named complains of the secrets that a connector names.
+func (l *loader) named(ctx context.Context, c *definition, upstream *host.Connector, names []string, info host.PluginInfo, taken map[string]string) {
+	l.variables(c, names, taken)
+	if l.options.ReadSecrets {
+		l.secrets(ctx, c, upstream, names, info)
+	}
+}
+
+// wrong complains of what the gateway and the host say of a connector. When its auth is right, it returns the host's connector,
+// so that the secrets are tried nevertheless, and else nil.
+func (l *loader) wrong(ctx context.Context, c *definition, err error, info host.PluginInfo) *host.Connector {
+	var wrong *host.ConfigError
+	if !errors.As(err, &wrong) {
+		l.at(c.member.place, c.path(), "%v", err)
+		return nil
+	}
+	misspelt := misspelt(c, info)
+	for _, p := range wrong.Problems {
+		known := c.auth.Type == "" && p.Path == "auth.type" // it has been complained of
+		if !known && !misspelt[p.Path] && !l.lacks(c, p, info) {
+			l.problem(c, p, info)
+		}
+	}
+	l.more += wrong.More
+	if slices.ContainsFunc(wrong.Problems, func(p host.Problem) bool { return strings.HasPrefix(p.Path, "auth") }) {
+		return nil
+	}
+	base, err := c.gateway.BaseURL()
+	if err != nil {
+		return nil
+	}
+	upstream, _ := l.set.Host.Connect(ctx, host.ConnectorConfig{Name: c.gateway.Permalink, Origins: []string{base.Scheme + "://" + base.Host}, Auth: c.auth})
+	return upstream // which is nil when there is an error
+}
+
+// lacks reports whether a problem is there only because a plugin of the file could not be loaded, which may have the auth
+// type.
+func (l *loader) lacks(c *definition, p host.Problem, info host.PluginInfo) bool {
+	if !l.lacking || info.Type != "" || p.Path != "auth.type" {
+		return false
+	}
+	_, slip := nearest.Name(c.auth.Type, l.types)
+	return !slip
+}
+
+// misspelt returns the paths of the fields that are missing because their names are misspelt.
+func misspelt(c *definition, info host.PluginInfo) map[string]bool {
+	fields := make([]string, len(info.Fields))
+	for i, f := range info.Fields {
+		fields[i] = f.Name
+	}
+	paths := map[string]bool{}
+	for name := range c.auth.Config {
+		if meant, ok := nearest.Name(name, fields); ok && meant != name {
+			paths["auth.config."+meant] = true
+		}
+	}
+	for name := range c.auth.Config {
+		delete(paths, "auth.config."+name)
+	}
+	return paths
+}
+
+func (l *loader) problem(c *definition, p host.Problem, info host.PluginInfo) {
+	if l.full() {
+		l.more++
+		return
+	}
+	path := p.Path
+	n, where, found := c.member.locate(path)
+	message := p.Message
+	name, inConfig := strings.CutPrefix(path, "auth.config.")
+	field, known := fieldOf(info, name)
+	switch {
+	case p.Column > 0 && found:
+		at, ok := l.source.character(n, p.Column)
+		if !ok {
+			message = fmt.Sprintf("at character %d of the text: %s", p.Column, message)
+		}
+		where = at
+	case found && n.kind == scalar && (!inConfig || known):
+		where = n.place
+	}
+	if inConfig && field.Kind == abi.KindURL && isPlainHTTP(n) && !l.options.Host.Egress.AllowHTTP {
+		message += ", or --dev while developing" // it is what the host complains of first
+	}
+	l.at(where, c.path()+"."+path, "%s", message)
+}
+
+// fieldOf returns the field of the auth type that a path within the configuration is of. When there is none, it is the
+// name that is wrong, and that is what the place is to show.
+func fieldOf(info host.PluginInfo, path string) (abi.Field, bool) {
+	name, _, _ := step(path)
+	i := slices.IndexFunc(info.Fields, func(f abi.Field) bool { return f.Name == name })
+	if i < 0 {
+		return abi.Field{}, false
+	}
+	return info.Fields[i], true
+}
+
+// isPlainHTTP reports whether a value is a URL that needs --dev, which the host does not know.
+func isPlainHTTP(n *node) bool {
+	text, _ := n.value.(string)
+	u, err := url.Parse(text)
+	return err == nil && u.Scheme == "http"
+}

@@ -1,0 +1,239 @@
+package connectors_test
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/keywright/keywright/host"
+	"github.com/keywright/keywright/server/connectors"
+	"github.com/keywright/keywright/server/gateway"
+)
+
+func TestGatewayOfAFile(t *testing.T) {
+	dir := t.TempDir()
+	if err := os.WriteFile(filepath.Join(dir, "weather"), []byte("of the directory"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	set, problems := load(t, `gateway:
+  hosts: [gw.example.com]
+  origins: [https://app.example.com]
+  tls: {cert: tls/cert.pem, key: /run/tls/key.pem}
+  user: {type: jwt, jwt: {cookie: session, jwks_url: https://id.example.com/keys, issuer: https://id.example.com, audiences: gateway}}
+secrets:
+  - {type: env}
+  - {type: dir, path: `+dir+`}
+connectors:
+  - name: Weather
+    url: https://api.example.com/v1/{{ user.id }}
+    method: [GET, POST]
+    paths: /open/**
+    headers: [{name: x-lang, value: "", overridable: true}]
+    query: [{name: key, value: "{{ get_secret('weather') }}"}]
+    request: "{{ json_encode(body_text) }}"
+    response: {filter: record.mine, body: response.body, content_type: text/plain}
+    timeout: 1m30s
+    limits: {per_user: 0.5, total: 100, request_bytes: 1000, response_bytes: 2000, concurrent: 3}
+    auth: {type: none}
+`, connectors.Options{})
+	if problems != nil {
+		t.Fatal(problems)
+	}
+	if diff := cmp.Diff([]string{"gw.example.com"}, set.Settings.Hosts); diff != "" || set.Settings.User.JWT.Cookie != "session" || set.Settings.User.JWT.Bearer {
+		t.Errorf("%+v %s", set.Settings, diff)
+	}
+	if want := (connectors.TLS{Cert: filepath.Join("tls", "cert.pem"), Key: "/run/tls/key.pem"}); set.Settings.TLS != want {
+		t.Errorf("%+v", set.Settings.TLS)
+	}
+	c := set.Connectors[0]
+	if c.Timeout.String() != "1m30s" || c.Upstream.Config().Timeout != c.Timeout || c.Limits.Concurrent != 3 || c.Methods[1] != "POST" || !c.Headers[0].Overridable {
+		t.Errorf("%+v", c.Definition)
+	}
+	out, err := c.Outgoing(host.WithUser(t.Context(), host.User{ID: "a b"}), gateway.Incoming{Path: "open/x"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := out.URL.String(); got != "https://api.example.com/v1/a%20b/open/x?key=of%20the%20directory" {
+		t.Errorf("the URL is %s", got)
+	}
+}
+
+// Every problem of the gateway's parts has its place.
+func TestGatewayProblems(t *testing.T) {
+	_, got := load(t, `gateway:
+  hosts: ["https://gw.example.com"]
+  origins: [app.example.com]
+  user: {type: jwt, jwt: {cookie: session, jwks_url: http://id.example.com/keys, audiences: gateway}}
+  port: 1
+secrets:
+  - {type: file}
+  - {type: vault, address: "https://vault.example.com", approle: {role_id: r, secret_id_file: s}, token_file: t}
+connectors:
+  - name: A
+    url: https://api.example.com/{{ get_secret('s') }}
+    method: get
+    paths: [open]
+    headers:
+      - {name: Host, value: x}
+      - {name: X-A, value: "{{ nope }}"}
+    request: "{{ get_secret('s') }}"
+    response: {filter: "record.(", form: x}
+    timeout: 15
+    limits: {total: -1, concurrent: 1.5}
+    auth: {type: acme}
+  - name: B
+    url: https://api.example.com:99999/
+    headers: [{name: X-A, value: "{{ nope }}"}]
+    auth: {type: none}
+  - name: C
+    url: api.example.com
+    paths: [open]
+`, connectors.Options{})
+	for i := range got {
+		got[i] = got[i][:min(len(got[i]), 75)]
+	}
+	want := []string{
+		`connectors.yaml:2:11: gateway.hosts[0]: is not the name of a host, such as `,
+		`connectors.yaml:3:13: gateway.origins[0]: is not an origin: scheme and host`,
+		`connectors.yaml:4:21: gateway.user.jwt.issuer: is missing: what the claim i`,
+		`connectors.yaml:4:44: gateway.user.jwt.jwks_url: is plain http, on which an`,
+		`connectors.yaml:5:3: gateway.port: is not known here; there are hosts, orig`,
+		`connectors.yaml:7:12: secrets[0].type: is none of env, dir, age, vault`,
+		`connectors.yaml:8:5: secrets[1]: there must be one of token_file, approle a`,
+		`connectors.yaml:11:10: connectors.a.url: names a secret, and the request's `,
+		`connectors.yaml:12:5: connectors.a.method[0]: is not a method: they are in `,
+		`connectors.yaml:13:13: connectors.a.paths[0]: does not begin with a slash, `,
+		`connectors.yaml:15:16: connectors.a.headers[0].name: is a header that only `,
+		`connectors.yaml:16:32: connectors.a.headers[1].value: unknown variable "nop`,
+		`connectors.yaml:17:18: connectors.a.request: get_secret is not available he`,
+		`connectors.yaml:18:32: connectors.a.response.filter: syntax error near "("`,
+		`connectors.yaml:18:36: connectors.a.response.form: is not known here; there`,
+		`connectors.yaml:19:14: connectors.a.timeout: is not a time above 0 and up t`,
+		`connectors.yaml:20:21: connectors.a.limits.total: is not a number above 0`,
+		`connectors.yaml:20:37: connectors.a.limits.concurrent: is not a whole numbe`,
+		`connectors.yaml:21:18: connectors.a.auth.type: there is no auth type "acme"`,
+		`connectors.yaml:23:10: connectors.b.url: has a port that is not 1 to 65535`,
+		`connectors.yaml:24:38: connectors.b.headers[0].value: unknown variable "nop`,
+		`connectors.yaml:26:5: connectors.c.auth: is missing: it says how the API is`,
+		`connectors.yaml:27:10: connectors.c.url: is not an https URL such as https:`,
+		`connectors.yaml:28:13: connectors.c.paths[0]: does not begin with a slash, `,
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func TestUserOfAnUnknownType(t *testing.T) {
+	_, got := load(t, `gateway:
+  user: {type: basic}
+connectors: [{name: A, url: "https://api.example.com", auth: {type: none}}]
+`, connectors.Options{})
+	want := []string{`connectors.yaml:2:10: gateway.user.type: is "basic"; there are none, jwt and header`}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Error(diff)
+	}
+}
+
+// Secrets of headers and query are tried as those of auth are.
+func TestSecretsOutsideOfAuth(t *testing.T) {
+	const text = `secrets: [{type: env}]
+connectors:
+  - name: A
+    url: https://api.example.com
+    headers: [{name: X-A, value: "{{ get_secret('no.such') }}"}]
+    query: [{name: b, value: "b{{ get_secret('no-such') }}"}]
+    auth: {type: none}
+`
+	_, got := load(t, text, connectors.Options{Environment: true, ReadSecrets: true})
+	for i := range got {
+		got[i] = got[i][:min(len(got[i]), 79)]
+	}
+	want := []string{
+		`connectors.yaml:5:49: connectors.a.headers[0].value: the secrets "no-such" and `,
+		`connectors.yaml:5:49: connectors.a.headers[0].value: secret "no.such": the secr`,
+		`connectors.yaml:6:46: connectors.a.query[0].value: secret "no-such": the secret`,
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Error(diff)
+	}
+}
+
+// A file that takes no secrets from the environment has no names that it could not tell apart.
+func TestNamesOutsideOfTheEnvironment(t *testing.T) {
+	_, got := load(t, `secrets: [{type: dir, path: secrets}]
+connectors:
+  - name: A
+    url: https://api.example.com
+    query: [{name: a, value: "{{ get_secret('a-b') }}"}, {name: b, value: "{{ get_secret('a.b') }}"}]
+    auth: {type: none}
+`, connectors.Options{Environment: true})
+	if got != nil {
+		t.Error(got)
+	}
+}
+
+func TestVaultProblems(t *testing.T) {
+	_, got := load(t, `secrets:
+  - {type: vault, address: "http://vault.example.com", mount: a//b, token_file: t, remember: 2m}
+connectors: [{name: A, url: "https://api.example.com", auth: {type: none}}]
+`, connectors.Options{})
+	want := []string{
+		`connectors.yaml:2:19: secrets[0].address: must be https, or --dev be given while developing`,
+		`connectors.yaml:2:56: secrets[0].mount: "a//b" must be names with a slash between them`,
+		`connectors.yaml:2:94: secrets[0].remember: secrets may be remembered for 1s to 1m0s, not 2m0s`,
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func TestListenerProblems(t *testing.T) {
+	_, got := load(t, `gateway:
+  tls: {cert: cert.pem, ca: ca.pem}
+  traces: collector:4318
+connectors: [{name: A, url: "https://api.example.com", auth: {type: none}}]
+`, connectors.Options{})
+	want := []string{
+		"connectors.yaml:2:8: gateway.tls.key: is missing",
+		"connectors.yaml:2:25: gateway.tls.ca: is not known here; there are cert, key",
+		"connectors.yaml:3:11: gateway.traces: is not the URL of a collector, with its path, such as http://localhost:4318/v1/traces",
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Error(diff)
+	}
+}
+
+// A member that is misspelt is told what was meant, at every level, and what it was meant to be is not missed as well.
+func TestMisspeltMembersOfTheGateway(t *testing.T) {
+	_, got := load(t, `gateway:
+  host: [gateway.example.com]
+  user: {type: header, header: {proxy: 10.0.0.0/8, mail: X-Email, emial: X-Email}}
+  tsl: {cert: cert.pem, key: key.pem}
+secrets: [{type: dir, pth: secrets}]
+connectors:
+  - name: A
+    url: https://api.example.com
+    path: /a
+    headers: [{name: X-A, valeu: a}]
+    auth: {type: none}
+    response: {filters: record.a == 1}
+    limits: {peruser: 5}
+`, connectors.Options{})
+	want := []string{
+		`connectors.yaml:2:3: gateway.host: is not known here; did you mean "hosts"?`,
+		`connectors.yaml:3:33: gateway.user.header.proxy: is not known here; did you mean "proxies"?`,
+		`connectors.yaml:3:52: gateway.user.header.mail: is not known here; did you mean "email"?`,
+		`connectors.yaml:3:67: gateway.user.header.emial: is not known here; did you mean "email"?`,
+		`connectors.yaml:4:3: gateway.tsl: is not known here; did you mean "tls"?`,
+		`connectors.yaml:5:23: secrets[0].pth: is not known here; did you mean "path"?`,
+		`connectors.yaml:9:5: connectors.a.path: is not known here; did you mean "paths"?`,
+		`connectors.yaml:10:27: connectors.a.headers[0].valeu: is not known here; did you mean "value"?`,
+		`connectors.yaml:12:16: connectors.a.response.filters: is not known here; did you mean "filter"?`,
+		`connectors.yaml:13:14: connectors.a.limits.peruser: is not known here; did you mean "per_user"?`,
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Error(diff)
+	}
+}

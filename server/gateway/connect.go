@@ -1,0 +1,280 @@
+package gateway
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+
+	"golang.org/x/net/http/httpguts"
+
+	"github.com/keywright/keywright/abi"
+	"github.com/keywright/keywright/host"
+	"github.com/keywright/keywright/internal/urlpath"
+	"github.com/keywright/keywright/server/gateway/internal/transform"
+)
+
+// Connector is a definition that can be run. [Connect] makes one.
+type Connector struct {
+	Definition
+	// Upstream authenticates its requests.
+	Upstream *host.Connector
+	// Base is URL up to its first template. It must not be changed.
+	Base *url.URL
+
+	url     *host.Template
+	literal *url.URL // of a url without templates
+	paths   []pattern
+	headers []parameter
+	query   []parameter
+	shapes  shapes
+	host    *host.Host
+}
+
+// Secrets lists the names of the secrets that its requests have: in auth, headers and query.
+func (c *Connector) Secrets() []string {
+	names := c.Upstream.Secrets()
+	for _, p := range slices.Concat(c.headers, c.query) {
+		names = append(names, p.value.Secrets()...)
+	}
+	slices.Sort(names)
+	return slices.Compact(names)
+}
+
+type parameter struct {
+	Parameter
+	value *host.Template
+}
+
+// Connect checks a definition, and connects it with the host. Its error is a [host.ConfigError] that lists everything that is
+// wrong, or [host.ErrClosed]. The paths of its problems begin at the definition, and have the names of connectors.yaml:
+// url, headers[0].value, auth.config.token_url.
+func Connect(ctx context.Context, h *host.Host, d Definition) (*Connector, error) {
+	if d.Patterns == nil {
+		d.Patterns = &Patterns{}
+	}
+	c := &Connector{Definition: d, host: h}
+	c.Limits = d.Limits.withDefaults()
+	c.Timeout = cmp.Or(d.Timeout, defaultTimeout)
+	if len(c.Methods) == 0 {
+		c.Methods = []string{http.MethodGet}
+	}
+	k := &compiler{host: h, patterns: &d.Patterns.all}
+	origin := k.url(c)
+	k.methods(c.Methods)
+	for i, text := range d.Paths {
+		p, err := parsePattern(text)
+		if err != nil {
+			k.wrong(fmt.Sprintf("paths[%d]", i), "%v", err)
+		}
+		c.paths = append(c.paths, p)
+	}
+	c.headers = k.parameters("headers", d.Headers)
+	c.query = k.parameters("query", d.Query)
+	inURL := queryNames(d.URL)
+	for i, p := range d.Query {
+		if inURL[url.QueryEscape(p.Name)] {
+			k.wrong(fmt.Sprintf("query[%d].name", i), "is in the query of url, too: servers differ in which one counts")
+		}
+	}
+	c.shapes = k.shapes(d)
+	k.limits(d.Limits)
+	upstream, err := h.Connect(ctx, host.ConnectorConfig{
+		Name: d.Permalink, Origins: []string{origin}, Auth: d.Auth, Timeout: d.Timeout, BodyBytes: max(0, c.Limits.RequestBytes),
+	})
+	return c.with(upstream, err, k.problems)
+}
+
+// with returns the connector, or everything that is wrong with it: what the host says, and what is wrong besides.
+func (c *Connector) with(upstream *host.Connector, err error, problems []host.Problem) (*Connector, error) {
+	wrong := &host.ConfigError{Connector: c.Permalink}
+	if err != nil && !errors.As(err, &wrong) {
+		return nil, err
+	}
+	for i, p := range wrong.Problems {
+		switch {
+		case strings.HasPrefix(p.Path, "origins"):
+			wrong.Problems[i].Path = "url" // of which the origin was made
+		case p.Path == "name":
+			wrong.Problems[i].Path = "permalink"
+		}
+	}
+	if wrong.Problems = append(wrong.Problems, problems...); len(wrong.Problems) > 0 {
+		return nil, wrong
+	}
+	c.Upstream, c.Auth.Type = upstream, upstream.Config().Auth.Type // which is another when an alias was given
+	return c, nil
+}
+
+// url compiles the URL of requests, and returns their origin: one that nobody has when the URL is wrong, so that what else
+// is wrong shows.
+func (k *compiler) url(c *Connector) (origin string) {
+	base, err := c.BaseURL()
+	if err != nil {
+		k.wrong("url", "%v", err)
+		return "https://unknown.invalid"
+	}
+	c.Base = base
+	if c.url = k.template("url", c.URL, "the request's URL would be in logs and at the caller"); c.url != nil {
+		if _, literal := c.url.Literal(); literal {
+			c.literal = base
+		}
+	}
+	return base.Scheme + "://" + base.Host
+}
+
+// queryNames returns the names, as they are encoded, of what a URL has in its query.
+func queryNames(text string) map[string]bool {
+	_, query, _ := strings.Cut(text, "?")
+	names := map[string]bool{}
+	for parameter := range strings.SplitSeq(query, "&") {
+		if name, _, ok := strings.Cut(parameter, "="); ok {
+			names[name] = true
+		}
+	}
+	return names
+}
+
+// compiler collects what is wrong.
+type compiler struct {
+	host     *host.Host
+	patterns *transform.Patterns
+	problems []host.Problem
+}
+
+func (k *compiler) wrong(path, format string, args ...any) {
+	k.problems = append(k.problems, host.Problem{Path: path, Message: fmt.Sprintf(format, args...)})
+}
+
+// template compiles a template. It may not name a secret when there is a reason why not.
+func (k *compiler) template(path, source, whyNoSecret string) *host.Template {
+	compiled, err := k.host.Template(source)
+	if err != nil {
+		for _, p := range problemsOf(err) {
+			p.Path = path
+			k.problems = append(k.problems, p)
+		}
+		return nil
+	}
+	if whyNoSecret != "" && len(compiled.Secrets()) > 0 {
+		k.wrong(path, "names a secret, and %s: put it into auth, headers or query", whyNoSecret)
+	}
+	return compiled
+}
+
+// problemsOf returns what a template's error lists.
+func problemsOf(err error) []host.Problem {
+	var wrong *host.TemplateError
+	if errors.As(err, &wrong) {
+		return wrong.Problems
+	}
+	return []host.Problem{{Message: err.Error()}}
+}
+
+func (k *compiler) methods(methods []string) {
+	seen := map[string]bool{}
+	for i, m := range methods {
+		path := fmt.Sprintf("method[%d]", i)
+		switch {
+		case m == http.MethodConnect || m == http.MethodTrace:
+			k.wrong(path, "%s is never passed on", m)
+		case m != strings.ToUpper(m) || !httpguts.ValidHeaderFieldName(m):
+			k.wrong(path, "is not a method: they are in capitals, as in GET")
+		case seen[m]:
+			k.wrong(path, "is there twice")
+		}
+		seen[m] = true
+	}
+}
+
+// parameters checks and compiles headers or the query.
+func (k *compiler) parameters(what string, all []Parameter) []parameter {
+	var compiled []parameter
+	seen := map[string]bool{}
+	for i, p := range all {
+		path := fmt.Sprintf("%s[%d]", what, i)
+		name := p.Name
+		if what == "headers" {
+			name = strings.ToLower(name) // what is not ASCII is refused
+			if problem := abi.CheckHeaderName(p.Name); problem != "" {
+				k.wrong(path+".name", "%s", problem)
+			}
+			p.Name = http.CanonicalHeaderKey(p.Name)
+		}
+		if p.Name == "" {
+			k.wrong(path+".name", "is missing")
+		}
+		if seen[name] {
+			k.wrong(path+".name", "is there twice")
+		}
+		seen[name] = true
+		value := k.template(path+".value", p.Value, "")
+		switch {
+		case !p.Overridable || value == nil:
+		case len(value.Secrets()) > 0:
+			k.wrong(path+".overridable", "a caller may not replace a secret: leave it out")
+		case value.Personal():
+			k.wrong(path+".overridable", "a caller may not say who the user is: leave it out")
+		case what == "headers" && slices.Contains([]string{"Authorization", "Cookie", "Proxy-Authorization"}, p.Name):
+			k.wrong(path+".overridable", "a caller's own credentials are not passed on: leave it out")
+		}
+		compiled = append(compiled, parameter{p, value})
+	}
+	return compiled
+}
+
+func (k *compiler) limits(given Limits) {
+	for _, l := range []struct {
+		name  string
+		value float64
+	}{
+		{"per_user", given.PerUser},
+		{"total", given.Total},
+		{"request_bytes", float64(given.RequestBytes)},
+		{"response_bytes", float64(given.ResponseBytes)},
+		{"concurrent", float64(given.Concurrent)},
+	} {
+		if l.value < 0 {
+			k.wrong("limits."+l.name, "is negative")
+		}
+	}
+}
+
+// pattern is the path that callers may append: segments, of which * stands for any one and a ** at the end for any rest.
+type pattern []string
+
+func parsePattern(text string) (pattern, error) {
+	if !strings.HasPrefix(text, "/") {
+		return nil, fmt.Errorf("does not begin with a slash, as in /users/* or /**")
+	}
+	if strings.ContainsAny(text, "?#%\\{}") {
+		return nil, fmt.Errorf("has a character that stands in no pattern: write segments as they are, with * for one and ** at the end for all that follow")
+	}
+	if err := urlpath.Check(text); err != nil {
+		return nil, err
+	}
+	p := pattern(strings.Split(text[1:], "/"))
+	for i, segment := range p {
+		if strings.Contains(segment, "*") && segment != "*" && (segment != "**" || i < len(p)-1) {
+			return nil, fmt.Errorf("has a * within a segment, or a ** before the end")
+		}
+	}
+	return p, nil
+}
+
+// matches reports whether a path, decoded, is one of the pattern's.
+func (p pattern) matches(segments []string) bool {
+	for i, want := range p {
+		switch {
+		case want == "**":
+			return true
+		case i >= len(segments) || segments[i] == "" || want != "*" && want != segments[i]:
+			return false
+		}
+	}
+	return len(p) == len(segments)
+}

@@ -1,0 +1,108 @@
+package gateway_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+
+	"github.com/keywright/keywright/host"
+	"github.com/keywright/keywright/server/gateway"
+)
+
+// A gateway with one connector: its caller has no key, and the API gets one.
+func Example() {
+	ctx := context.Background()
+	h, err := host.New(ctx, host.Config{
+		Secrets: host.MapSecrets{"weather": "a-key-of-the-api"}, // host.EnvSecrets() takes them from the environment
+		Observe: gateway.Observe,
+	})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer h.Close(ctx)
+	weather, err := gateway.Connect(ctx, h, gateway.Definition{
+		Name:      "Weather",
+		Permalink: "weather",
+		URL:       "https://api.example.com/v1",
+		Auth: host.Auth{Type: "api_key", Config: map[string]any{
+			"key": "X-API-Key", "value": "{{ get_secret('weather') }}", "in": "header",
+		}},
+		Paths:    []string{"/forecast/*"},
+		Query:    []gateway.Parameter{{Name: "units", Value: "metric", Overridable: true}},
+		Response: gateway.Response{Body: "{degrees: response.body.temperature}"},
+	})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	g := gateway.New(gateway.Config{
+		Base: roundTripper(api), // to be left out: nil sends over the network
+	})
+	g.Use(gateway.Setup{Connectors: []*gateway.Connector{weather}})
+	server := httptest.NewServer(g.Handler()) // stands for http.ListenAndServe
+	defer server.Close()
+
+	for _, path := range []string{"/connectors/weather/forecast/oslo?units=imperial&key=mine", "/connectors/weather/users"} {
+		response, err := http.Get(server.URL + path)
+		if err != nil {
+			fmt.Println(err)
+			return
+		}
+		body, err := io.ReadAll(response.Body)
+		_ = response.Body.Close()
+		if err != nil {
+			fmt.Println(err)
+			return
+		}
+		fmt.Println("the caller gets", response.StatusCode, response.Header.Get("Content-Type"))
+		if response.StatusCode == http.StatusOK {
+			fmt.Println(string(body))
+		}
+	}
+	// Output:
+	// the API gets GET https://api.example.com/v1/forecast/oslo?units=imperial with X-API-Key a-key-of-the-api
+	// the caller gets 200 application/json
+	// {"degrees":51}
+	// the caller gets 404 application/problem+json
+}
+
+// api stands for the API, on the network.
+func api(r *http.Request) (*http.Response, error) {
+	fmt.Println("the API gets", r.Method, r.URL, "with X-API-Key", r.Header.Get("X-Api-Key"))
+	return &http.Response{
+		StatusCode: http.StatusOK, Header: http.Header{"Content-Type": {"application/json"}},
+		Body: io.NopCloser(strings.NewReader(`{"station":7,"temperature":51}`)), Request: r,
+	}, nil
+}
+
+// A definition that is wrong is refused with everything that is wrong with it.
+func ExampleConnect() {
+	ctx := context.Background()
+	h, err := host.New(ctx, host.Config{})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer h.Close(ctx)
+	_, err = gateway.Connect(ctx, h, gateway.Definition{
+		Permalink: "weather",
+		URL:       "http://api.example.com/v1",
+		Auth:      host.Auth{Type: "apikye"},
+		Paths:     []string{"forecast"},
+	})
+	var wrong *host.ConfigError
+	if errors.As(err, &wrong) {
+		for _, problem := range wrong.Problems {
+			fmt.Printf("%s: %s\n", problem.Path, problem.Message)
+		}
+	}
+	// Output:
+	// url: is plain http, which sends everything in the open: use https
+	// auth.type: there is no auth type "apikye"; did you mean "apikey"?
+	// paths[0]: does not begin with a slash, as in /users/* or /**
+}

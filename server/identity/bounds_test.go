@@ -1,0 +1,203 @@
+package identity_test
+
+import (
+	"errors"
+	"fmt"
+	"math/big"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/golang-jwt/jwt/v5"
+
+	"github.com/keywright/keywright/host"
+	"github.com/keywright/keywright/server/identity"
+)
+
+// What is just small enough counts, and one more does not.
+func TestTheBoundsOfTokens(t *testing.T) {
+	s := newSigner(t, "key", "ES256") // with this id, a token can have 16 KiB: not every length is one of base64url
+	w := newWorld(t, config(t, s.jwk()), nil)
+	const maxToken, maxValue, maxTime = 16 << 10, 1 << 10, 253402300799
+	sized := func(n int) map[string]any { // claims whose token has n bytes
+		short := len(s.token(t, claims(map[string]any{"x": ""})))
+		return claims(map[string]any{"x": strings.Repeat("x", (n-short)*3/4)})
+	}
+	if n := len(s.token(t, sized(maxToken))); n != maxToken {
+		t.Fatalf("the token has %d bytes", n)
+	}
+	long := ann
+	long.Username = strings.Repeat("x", maxValue)
+	for name, test := range map[string]struct {
+		claims map[string]any
+		want   host.User // the zero User: refused
+	}{
+		"a token of 16 KiB":        {sized(maxToken), ann},
+		"a longer token":           {sized(maxToken + 4), host.User{}},
+		"a value of 1 KiB":         {claims(map[string]any{"preferred_username": long.Username}), long},
+		"a longer value":           {claims(map[string]any{"preferred_username": long.Username + "x"}), host.User{}},
+		"it expires in 9999":       {claims(map[string]any{"exp": maxTime}), ann},
+		"it expires a year later":  {claims(map[string]any{"exp": maxTime + 1}), host.User{}},
+		"it was signed in 1970":    {claims(map[string]any{"iat": 0}), ann},
+		"it was signed before":     {claims(map[string]any{"iat": -1}), host.User{}},
+		"it is from now on":        {claims(map[string]any{"nbf": start.Add(30 * time.Second).Unix()}), ann},
+		"it is from a second on":   {claims(map[string]any{"nbf": start.Add(31 * time.Second).Unix()}), host.User{}},
+		"it expires in one second": {claims(map[string]any{"exp": start.Unix() + 1}), ann},
+		"it has just expired":      {claims(map[string]any{"exp": start.Unix()}), host.User{}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			u, err := w.bearer(s.token(t, test.claims))
+			if test.want == (host.User{}) {
+				refused(t, u, err, identity.ErrUnauthenticated)
+				return
+			}
+			accepted(t, u, err, test.want)
+		})
+	}
+}
+
+// A signature does not make text good that others may decode in another way.
+func TestSignedTextThatIsNotBase64URL(t *testing.T) {
+	s := newSigner(t, "k1", "ES256")
+	w := newWorld(t, config(t, s.jwk()), nil)
+	header, rest, _ := strings.Cut(s.token(t, claims()), ".")
+	payload, _, _ := strings.Cut(rest, ".")
+	for _, end := range []string{"", "!", "=", "\n", "\r"} {
+		signed := header + "." + payload + end
+		signature, err := jwt.GetSigningMethod(s.algorithm).Sign(signed, s.private)
+		if err != nil {
+			t.Fatal(err)
+		}
+		u, err := w.bearer(signed + "." + base64url(signature))
+		if end == "" {
+			accepted(t, u, err, ann)
+			continue
+		}
+		refused(t, u, err, identity.ErrUnauthenticated)
+	}
+}
+
+func TestTheBoundsOfKeys(t *testing.T) {
+	s := newSigner(t, "k1", "ES256")
+	modulus := func(bits int) map[string]any {
+		n := new(big.Int).SetBit(big.NewInt(1), bits-1, 1)
+		return map[string]any{"kty": "RSA", "n": base64url(n.Bytes()), "e": "AQAB"}
+	}
+	secret := func(size int) map[string]any {
+		return map[string]any{"kty": "oct", "k": base64url(make([]byte, size))}
+	}
+	for name, test := range map[string]struct {
+		key     map[string]any
+		ignored string
+	}{
+		"RSA of 2047 bits":  {modulus(2047), "is an RSA key of 2047 bits"},
+		"RSA of 2048 bits":  {modulus(2048), ""},
+		"RSA of 8192 bits":  {modulus(8192), ""},
+		"RSA of 8193 bits":  {modulus(8193), "is an RSA key of 8193 bits"},
+		"HMAC of 31 bytes":  {secret(31), "fits no algorithm"},
+		"HMAC of 32 bytes":  {secret(32), ""},
+		"Ed25519 for RS256": {newSigner(t, "e", "EdDSA").jwk(map[string]any{"alg": "RS256"}), "fits no algorithm"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := config(t, s.jwk(), test.key)
+			c.JWT.Algorithms = []string{"ES256", "RS256", "HS256"}
+			w := newWorld(t, c, nil)
+			_ = w.Close()
+			if log := w.log.String(); strings.Contains(log, "a key of tokens is not used") != (test.ignored != "") || !strings.Contains(log, test.ignored) {
+				t.Errorf("the log: %s", log)
+			}
+		})
+	}
+}
+
+// The id of an HMAC key names no key for another algorithm.
+func TestAKeyOfAnotherKindThanTheToken(t *testing.T) {
+	s, secret := newSigner(t, "k1", "ES256"), newSigner(t, "h", "HS256")
+	c := config(t, s.jwk(), secret.jwk())
+	c.JWT.Algorithms = []string{"ES256", "HS256"}
+	s.id = "h"
+	u, err := newWorld(t, c, nil).bearer(s.token(t, claims()))
+	refused(t, u, err, identity.ErrUnauthenticated)
+	if err == nil || !strings.Contains(err.Error(), "no key of the issuer fits the token") {
+		t.Errorf("the error: %v", err)
+	}
+}
+
+func TestTheBoundsOfADocumentOfKeys(t *testing.T) {
+	s := newSigner(t, "k1", "ES256")
+	spaces := func(size int) string {
+		text := document(s.jwk())
+		return text + strings.Repeat(" ", size-len(text))
+	}
+	others := func(n int) string {
+		return document(append(slices.Repeat([]map[string]any{{"kty": "RSA"}}, n), s.jwk())...)
+	}
+	for name, test := range map[string]struct {
+		text string
+		good bool
+	}{
+		"256 KiB":           {spaces(256 << 10), true},
+		"a byte more":       {spaces(256<<10 + 1), false},
+		"a hundred keys":    {others(99), true},
+		"a hundred and one": {others(100), false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := config(t)
+			write(t, c.JWT.JWKSFile, test.text)
+			i, err := identity.New(t.Context(), c, identity.Options{})
+			if err == nil {
+				_ = i.Close()
+			}
+			if (err == nil) != test.good {
+				t.Errorf("got %v", err)
+			}
+		})
+	}
+}
+
+// The last good keys count for a day, and no longer.
+func TestKeysAreUsedForADay(t *testing.T) {
+	s := newSigner(t, "k1", "ES256")
+	e := newEndpoint(t, s.jwk())
+	w := e.world(t)
+	token := s.token(t, claims(map[string]any{"exp": start.Add(100 * time.Hour).Unix()}))
+	u, err := w.bearer(token)
+	accepted(t, u, err, ann)
+	e.set(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusServiceUnavailable) })
+	w.clock.add(24*time.Hour - 1)
+	u, err = w.bearer(token)
+	accepted(t, u, err, ann)
+	w.clock.add(1)
+	u, err = w.bearer(token)
+	refused(t, u, err, identity.ErrUnavailable)
+}
+
+// The log has a line when the keys change, and not each time they are read.
+func TestTheLogSaysWhenKeysChange(t *testing.T) {
+	s, unknown := newSigner(t, "k1", "ES256"), newSigner(t, "x", "ES256")
+	e := newEndpoint(t, s.jwk())
+	w := e.world(t)
+	for i := range 5 {
+		unknown.id = fmt.Sprint(i)
+		u, err := w.bearer(unknown.token(t, claims()))
+		refused(t, u, err, identity.ErrUnauthenticated)
+		w.clock.add(time.Minute)
+	}
+	_ = w.Close()
+	if n := strings.Count(w.log.String(), "the keys of tokens were read"); n != 1 || e.count() != 5 {
+		t.Errorf("%d lines for %d fetches: %s", n, e.count(), w.log)
+	}
+}
+
+// An error names the server of the keys, and not the rest of its URL.
+func TestTheServerOfTheKeysIsNamed(t *testing.T) {
+	c := newEndpoint(t).config()
+	c.JWT.JWKSURL = "https://login.test/jwks?key=canary"
+	w := newWorld(t, c, roundTripper(func(*http.Request) (*http.Response, error) { return nil, errors.New("refused") }))
+	err := w.Ready(t.Context())
+	if err == nil || !strings.Contains(err.Error(), "the server of the keys (login.test)") || strings.Contains(err.Error(), "canary") {
+		t.Errorf("got %v", err)
+	}
+}

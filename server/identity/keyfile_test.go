@@ -1,0 +1,72 @@
+package identity_test
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/keywright/keywright/server/identity"
+)
+
+func TestAFileOfKeys(t *testing.T) {
+	old, fresh := newSigner(t, "old", "ES256"), newSigner(t, "fresh", "EdDSA")
+	dir := t.TempDir()
+	name := filepath.Join(dir, "jwks.json")
+	write(t, name, document(old.jwk(map[string]any{"d": "AAAA"}))) // a file may hold private halves
+	c := identity.Config{Mode: identity.ModeJWT, JWT: &identity.JWT{Bearer: true, JWKSFile: name, Issuer: issuer, Audiences: []string{audience}}}
+	w := newWorld(t, c, nil)
+	u, err := w.bearer(old.token(t, claims()))
+	accepted(t, u, err, ann)
+
+	write(t, filepath.Join(dir, "next"), document(fresh.jwk()))
+	if err := os.Rename(filepath.Join(dir, "next"), name); err != nil {
+		t.Fatal(err)
+	}
+	w.clock.add(time.Second)
+	u, err = w.bearer(old.token(t, claims()))
+	refused(t, u, err, identity.ErrUnauthenticated)
+	u, err = w.bearer(fresh.token(t, claims()))
+	accepted(t, u, err, ann)
+
+	for _, broken := range []string{"", `{"keys":[`, document(map[string]any{"kty": "RSA"})} {
+		write(t, name, broken)
+		w.clock.add(time.Second)
+		u, err = w.bearer(fresh.token(t, claims()))
+		accepted(t, u, err, ann)
+		u, err = w.bearer(old.token(t, claims()))
+		refused(t, u, err, identity.ErrUnavailable)
+	}
+	_ = os.Remove(name)
+	w.clock.add(time.Second)
+	u, err = w.bearer(fresh.token(t, claims()))
+	accepted(t, u, err, ann)
+	u, err = w.bearer(old.token(t, claims()))
+	refused(t, u, err, identity.ErrUnavailable)
+	write(t, name, document(old.jwk()))
+	w.clock.add(time.Second)
+	u, err = w.bearer(old.token(t, claims()))
+	accepted(t, u, err, ann)
+}
+
+func TestAFileThatCannotBeUsedIsAnErrorAtOnce(t *testing.T) {
+	dir := t.TempDir()
+	for name, text := range map[string]string{"missing": "", "empty": "", "json": "{}", "large": strings.Repeat(" ", 300<<10), "none": `{"keys":[{"kty":"RSA"}]}`} {
+		file := filepath.Join(dir, name)
+		if name != "missing" {
+			write(t, file, text)
+		}
+		c := config(t)
+		c.JWT.JWKSFile = file
+		if _, err := identity.New(t.Context(), c, identity.Options{}); !errors.Is(err, identity.ErrUnavailable) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	c := config(t)
+	c.JWT.JWKSFile = dir
+	if _, err := identity.New(t.Context(), c, identity.Options{}); err == nil || !strings.Contains(err.Error(), "not a regular file") {
+		t.Errorf("a directory: %v", err)
+	}
+}

@@ -1,0 +1,352 @@
+package identity_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/keywright/keywright/server/identity"
+)
+
+func TestRotatedKeysCountAtOnceAndRemovedOnesNoLonger(t *testing.T) {
+	old, fresh := newSigner(t, "old", "ES256"), newSigner(t, "fresh", "RS256")
+	e := newEndpoint(t, old.jwk())
+	w := e.world(t)
+	u, err := w.bearer(old.token(t, claims()))
+	accepted(t, u, err, ann)
+
+	e.publish(old.jwk(), fresh.jwk())
+	w.clock.add(10 * time.Second) // since the last fetch
+	u, err = w.bearer(fresh.token(t, claims()))
+	accepted(t, u, err, ann)
+	u, err = w.bearer(old.token(t, claims()))
+	accepted(t, u, err, ann)
+
+	e.publish(fresh.jwk())
+	w.clock.add(10 * time.Minute) // nobody came meanwhile: the first one does not go by what is that old
+	u, err = w.bearer(old.token(t, claims()))
+	refused(t, u, err, identity.ErrUnauthenticated)
+	u, err = w.bearer(fresh.token(t, claims()))
+	accepted(t, u, err, ann)
+	if e.count() != 3 {
+		t.Errorf("%d fetches, want 3", e.count())
+	}
+}
+
+func TestAKeyThatIsReplacedUnderItsID(t *testing.T) {
+	old, fresh := newSigner(t, "k", "ES256"), newSigner(t, "k", "ES256")
+	e := newEndpoint(t, old.jwk())
+	w := e.world(t)
+	u, err := w.bearer(old.token(t, claims()))
+	accepted(t, u, err, ann)
+	e.publish(fresh.jwk())
+	w.clock.add(10 * time.Second)
+	u, err = w.bearer(fresh.token(t, claims()))
+	accepted(t, u, err, ann)
+	u, err = w.bearer(old.token(t, claims()))
+	refused(t, u, err, identity.ErrUnauthenticated)
+}
+
+// threats.md 44 and 65: made-up key ids cost the issuer a request in ten seconds. Meanwhile nobody can tell whether
+// such a key is a new one.
+func TestUnknownKeysAreAskedForAtMostOnceInTenSeconds(t *testing.T) {
+	s, unknown := newSigner(t, "k1", "ES256"), newSigner(t, "x", "ES256")
+	e := newEndpoint(t, s.jwk())
+	w := e.world(t)
+	u, err := w.bearer(s.token(t, claims()))
+	accepted(t, u, err, ann)
+	w.clock.add(1)
+	for second := range 61 {
+		for i := range 20 {
+			unknown.id = fmt.Sprintf("made-up-%d-%d", second, i)
+			token := unknown.token(t, claims())
+			want := identity.ErrUnavailable
+			if second%10 == 0 && i == 0 {
+				want = identity.ErrUnauthenticated // that one was asked for
+			}
+			u, err := w.bearer(token)
+			refused(t, u, err, want, token)
+			w.clock.add(time.Microsecond)
+		}
+		u, err := w.bearer(s.token(t, claims()))
+		accepted(t, u, err, ann)
+		w.clock.add(time.Second)
+	}
+	if e.count() != 8 { // the first one, and at 0, 10, …, 60 seconds
+		t.Errorf("%d fetches in a minute", e.count())
+	}
+}
+
+// threats.md 65: a new key counts with its first token, however short a time ago the keys were read; where it cannot be
+// asked for, because callers have made up another, its users are told to come back, and not that they have no session.
+func TestANewKeyCountsAtOnce(t *testing.T) {
+	old, fresh, next, unknown := newSigner(t, "old", "ES256"), newSigner(t, "fresh", "ES256"), newSigner(t, "next", "ES256"), newSigner(t, "x", "ES256")
+	e := newEndpoint(t, old.jwk())
+	w := e.world(t)
+	u, err := w.bearer(old.token(t, claims()))
+	accepted(t, u, err, ann)
+	e.publish(old.jwk(), fresh.jwk())
+	w.clock.add(1)
+	u, err = w.bearer(fresh.token(t, claims()))
+	accepted(t, u, err, ann)
+
+	w.clock.add(10 * time.Second)
+	u, err = w.bearer(unknown.token(t, claims()))
+	refused(t, u, err, identity.ErrUnauthenticated)
+	e.publish(old.jwk(), fresh.jwk(), next.jwk())
+	w.clock.add(10*time.Second - 1)
+	u, err = w.bearer(next.token(t, claims()))
+	refused(t, u, err, identity.ErrUnavailable)
+	w.clock.add(1)
+	u, err = w.bearer(next.token(t, claims()))
+	accepted(t, u, err, ann)
+}
+
+// threats.md 65: a session whose key the issuer has taken away is over, and its user learns it at once, whatever else
+// is asked for. One that has expired has nobody asked.
+func TestSessionsOfAKeyThatIsGone(t *testing.T) {
+	old, fresh, unknown := newSigner(t, "old", "ES256"), newSigner(t, "fresh", "ES256"), newSigner(t, "x", "ES256")
+	e := newEndpoint(t, fresh.jwk())
+	w := e.world(t)
+	gone := old.token(t, claims())
+	u, err := w.bearer(gone)
+	refused(t, u, err, identity.ErrUnauthenticated)
+	for range 3 {
+		for range 9 {
+			w.clock.add(time.Second)
+			u, err = w.bearer(gone)
+			refused(t, u, err, identity.ErrUnauthenticated)
+		}
+		w.clock.add(2 * time.Second)
+		u, err = w.bearer(unknown.token(t, claims())) // has the keys read again, and they are the same
+		refused(t, u, err, identity.ErrUnauthenticated)
+		u, err = w.bearer(gone)
+		refused(t, u, err, identity.ErrUnauthenticated)
+	}
+	before := e.count()
+	w.clock.add(time.Minute)
+	unknown.id = "another"
+	for _, c := range []map[string]any{{"exp": start.Add(-time.Hour).Unix()}, {"iss": "https://other.example.com"}, {"aud": "other"}} {
+		u, err = w.bearer(unknown.token(t, claims(c)))
+		refused(t, u, err, identity.ErrUnauthenticated)
+	}
+	if e.count() != before {
+		t.Error("keys were read for tokens that no key could make good")
+	}
+}
+
+func TestKeysAreFetchedAgainAfterFiveMinutes(t *testing.T) {
+	s := newSigner(t, "k1", "ES256")
+	e := newEndpoint(t, s.jwk())
+	w := e.world(t)
+	for range 30 {
+		u, err := w.bearer(s.token(t, claims()))
+		accepted(t, u, err, ann)
+		w.clock.add(10*time.Second - time.Millisecond)
+	}
+	if e.count() != 1 {
+		t.Errorf("%d fetches in five minutes, want 1", e.count())
+	}
+	w.clock.add(time.Second)
+	u, err := w.bearer(s.token(t, claims())) // does not wait for the fetch that it starts
+	accepted(t, u, err, ann)
+	for end := time.Now().Add(time.Minute); e.count() != 2; {
+		if time.Now().After(end) {
+			t.Fatalf("%d fetches, want 2", e.count())
+		}
+	}
+}
+
+func TestAClockThatIsSetBack(t *testing.T) {
+	s, fresh := newSigner(t, "k1", "ES256"), newSigner(t, "k2", "ES256")
+	e := newEndpoint(t, s.jwk())
+	w := e.world(t)
+	back := map[string]any{"iat": start.Add(-200 * time.Hour).Unix()}
+	u, err := w.bearer(s.token(t, claims()))
+	accepted(t, u, err, ann)
+	e.publish(s.jwk(), fresh.jwk())
+	w.clock.add(-48 * time.Hour)
+	u, err = w.bearer(fresh.token(t, claims(back)))
+	accepted(t, u, err, ann)
+	for range 100 {
+		u, err = w.bearer(s.token(t, claims(back)))
+		accepted(t, u, err, ann)
+	}
+	if e.count() != 2 {
+		t.Errorf("%d fetches, want 2", e.count())
+	}
+	next := newSigner(t, "k3", "ES256")
+	e.publish(s.jwk(), fresh.jwk(), next.jwk())
+	w.clock.add(-48 * time.Hour) // although the keys were then read for another token in the future
+	u, err = w.bearer(next.token(t, claims(back)))
+	accepted(t, u, err, ann)
+}
+
+func TestTheEndpointIsDownThenUp(t *testing.T) {
+	s, fresh := newSigner(t, "k1", "ES256"), newSigner(t, "k2", "ES256")
+	for name, down := range failures(s) {
+		t.Run(name, func(t *testing.T) {
+			e := newEndpoint(t)
+			e.set(down)
+			w := e.world(t)
+			for range 3 {
+				u, err := w.bearer(s.token(t, claims()))
+				refused(t, u, err, identity.ErrUnavailable)
+			}
+			if err := w.Ready(t.Context()); !errors.Is(err, identity.ErrUnavailable) {
+				t.Errorf("ready: %v", err)
+			}
+			if e.count() != 1 {
+				t.Errorf("%d fetches in one second, want 1", e.count())
+			}
+
+			e.publish(s.jwk())
+			w.clock.add(time.Second)
+			u, err := w.bearer(s.token(t, claims()))
+			accepted(t, u, err, ann)
+			if err := w.Ready(t.Context()); err != nil {
+				t.Errorf("ready: %v", err)
+			}
+
+			// Down again: who was known stays known, and of others it cannot be told.
+			e.set(down)
+			w.clock.add(30 * time.Minute)
+			_ = w.Ready(t.Context())
+			later := claims(map[string]any{"exp": start.Add(100 * time.Hour).Unix()})
+			for range 3 {
+				u, err = w.bearer(s.token(t, later))
+				accepted(t, u, err, ann)
+				u, err = w.bearer(fresh.token(t, later))
+				refused(t, u, err, identity.ErrUnavailable)
+				u, err = w.bearer(flip(s.token(t, later)))
+				refused(t, u, err, identity.ErrUnauthenticated)
+				w.clock.add(10 * time.Second)
+			}
+			w.clock.add(24 * time.Hour)
+			u, err = w.bearer(s.token(t, later))
+			refused(t, u, err, identity.ErrUnavailable)
+
+			e.publish(fresh.jwk())
+			w.clock.add(10 * time.Second)
+			u, err = w.bearer(fresh.token(t, later))
+			accepted(t, u, err, ann)
+
+			_ = w.Close()
+			for _, line := range []string{"there are none, and requests are refused", "the last good ones are used"} {
+				if n := strings.Count(w.log.String(), "the keys of tokens cannot be read: "+line); n != 1 {
+					t.Errorf("the log has %d times %q: %s", n, line, w.log)
+				}
+			}
+		})
+	}
+}
+
+// failures are ways for an endpoint to be of no use, most of them with a good key in what it says.
+func failures(s *signer) map[string]func(http.ResponseWriter, *http.Request) {
+	text := func(s string) func(http.ResponseWriter, *http.Request) {
+		return func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, s) }
+	}
+	return map[string]func(http.ResponseWriter, *http.Request){
+		"status 500": func(w http.ResponseWriter, _ *http.Request) {
+			w.WriteHeader(http.StatusInternalServerError)
+			_, _ = io.WriteString(w, document(s.jwk()))
+		},
+		"cut off": func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) },
+		"cut off in the middle": func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Content-Length", "1000")
+			_, _ = io.WriteString(w, `{"keys":[`)
+			panic(http.ErrAbortHandler)
+		},
+		"a redirect": func(w http.ResponseWriter, r *http.Request) {
+			w.Header().Set("Location", "//"+r.Host+"/elsewhere")
+			if r.URL.Path != "/elsewhere" {
+				w.WriteHeader(http.StatusTemporaryRedirect)
+			}
+			_, _ = io.WriteString(w, document(s.jwk()))
+		},
+		"HTML":               text("<html>Sign in</html>"),
+		"nothing":            text(""),
+		"no keys":            text(`{}`),
+		"keys are null":      text(`{"keys":null}`),
+		"keys twice":         text(`{"keys":[],"keys":[]}`),
+		"keys of other kind": text(`{"keys":[{"kty":"oct","k":"c2VjcmV0c2VjcmV0c2VjcmV0c2VjcmV0c2VjcmV0"},{"kty":"RSA"},1,{"kty":"EC","crv":"P-256","x":"AA","y":"AA"}]}`),
+		"101 keys":           text(document(append(slices.Repeat([]map[string]any{{"kty": "RSA"}}, 100), s.jwk())...)),
+		"without end":        text(document(s.jwk()) + strings.Repeat(" ", 300<<10)),
+	}
+}
+
+func TestAnIssuerCanRevokeAllItsKeys(t *testing.T) {
+	s := newSigner(t, "k1", "ES256")
+	e := newEndpoint(t, s.jwk())
+	w := e.world(t)
+	u, err := w.bearer(s.token(t, claims()))
+	accepted(t, u, err, ann)
+	e.publish()
+	w.clock.add(10 * time.Minute)
+	u, err = w.bearer(s.token(t, claims()))
+	refused(t, u, err, identity.ErrUnauthenticated)
+}
+
+// A private key that is published is everybody's, and an HMAC key too.
+func TestKeysOfAnEndpointThatAreNotPublic(t *testing.T) {
+	s, leaked, secret := newSigner(t, "k1", "ES256"), newSigner(t, "leaked", "ES256"), newSigner(t, "h", "HS256")
+	e := newEndpoint(t, s.jwk(), leaked.jwk(map[string]any{"d": "cHJpdmF0ZS1jYW5hcnk"}), secret.jwk())
+	w := e.world(t)
+	for _, bad := range []*signer{leaked, secret} {
+		u, err := w.bearer(bad.token(t, claims()))
+		refused(t, u, err, identity.ErrUnauthenticated)
+	}
+	u, err := w.bearer(s.token(t, claims()))
+	accepted(t, u, err, ann)
+	_ = w.Close()
+	if log := w.log.String(); !strings.Contains(log, "keys[1] holds its private half") || !strings.Contains(log, "keys[2] is symmetric") || strings.Contains(log, "canary") || strings.Contains(log, "cHJpdmF0") {
+		t.Errorf("the log: %s", log)
+	}
+}
+
+func TestWhatIsSentToTheEndpoint(t *testing.T) {
+	s := newSigner(t, "k1", "ES256")
+	e := newEndpoint(t)
+	var got *http.Request
+	e.set(func(w http.ResponseWriter, r *http.Request) {
+		got = r
+		_, _ = io.WriteString(w, document(s.jwk()))
+	})
+	w := e.world(t)
+	r := request("Authorization", "Bearer "+s.token(t, claims()), "Cookie", "a=b", "Traceparent", "00-1-2-3")
+	u, err := w.User(r)
+	accepted(t, u, err, ann)
+	if got.Method != http.MethodGet || got.URL.Path != "/jwks.json" || got.Header.Get("Authorization")+got.Header.Get("Cookie")+got.Header.Get("Traceparent") != "" {
+		t.Errorf("%s %s %v", got.Method, got.URL, got.Header)
+	}
+}
+
+func TestSymmetricKeysCountOnlyWhereTheyAreNamed(t *testing.T) {
+	secret, s := newSigner(t, "h", "HS256"), newSigner(t, "k", "ES256")
+	c := config(t, secret.jwk(), s.jwk())
+	u, err := newWorld(t, c, nil).bearer(secret.token(t, claims()))
+	refused(t, u, err, identity.ErrUnauthenticated)
+	c.JWT.Algorithms = []string{"HS256"}
+	u, err = newWorld(t, c, nil).bearer(secret.token(t, claims()))
+	accepted(t, u, err, ann)
+}
+
+type roundTripper func(*http.Request) (*http.Response, error)
+
+func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
+
+func answer(text string) *http.Response {
+	return &http.Response{StatusCode: http.StatusOK, Body: io.NopCloser(strings.NewReader(text))}
+}
+
+// hang is an endpoint that never answers.
+func hang(ctx context.Context) (*http.Response, error) {
+	<-ctx.Done()
+	return nil, ctx.Err()
+}

@@ -1,0 +1,295 @@
+package identity_test
+
+import (
+	"bytes"
+	"crypto"
+	"crypto/ecdsa"
+	"crypto/ed25519"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/rsa"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"maps"
+	"math/big"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/golang-jwt/jwt/v5"
+	"go.uber.org/goleak"
+
+	"github.com/keywright/keywright/host"
+	"github.com/keywright/keywright/server/identity"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+const (
+	issuer   = "https://login.test/"
+	audience = "keywright"
+)
+
+// start is when tests begin.
+var start = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
+
+// ann is whom the claims of [claims] name.
+var ann = host.User{ID: "u-1", Email: "ann@example.com", Username: "ann", FirstName: "Ann", LastName: "Ürün"}
+
+func claims(changes ...map[string]any) map[string]any {
+	all := map[string]any{
+		"iss": issuer, "aud": audience, "exp": start.Add(time.Hour).Unix(), "iat": start.Unix(), "sub": "u-1",
+		"email": "ann@example.com", "preferred_username": "ann", "given_name": "Ann", "family_name": "Ürün",
+	}
+	for _, change := range changes {
+		maps.Copy(all, change)
+		for name, value := range change {
+			if value == gone {
+				delete(all, name)
+			}
+		}
+	}
+	return all
+}
+
+// gone as a claim's value removes the claim.
+const gone = "\x00gone"
+
+// clock is the test's time.
+type clock struct {
+	mu  sync.Mutex
+	now time.Time
+}
+
+func (c *clock) Now() time.Time {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.now
+}
+
+func (c *clock) add(d time.Duration) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.now = c.now.Add(d)
+}
+
+// signer is a key of an issuer.
+type signer struct {
+	id, algorithm string
+	private       any // crypto.Signer, or []byte
+}
+
+func newSigner(t testing.TB, id, algorithm string) *signer {
+	t.Helper()
+	s := &signer{id: id, algorithm: algorithm}
+	var err error
+	switch algorithm {
+	case "ES256":
+		s.private, err = ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	case "ES384":
+		s.private, err = ecdsa.GenerateKey(elliptic.P384(), rand.Reader)
+	case "ES512":
+		s.private, err = ecdsa.GenerateKey(elliptic.P521(), rand.Reader)
+	case "EdDSA":
+		_, s.private, err = ed25519.GenerateKey(rand.Reader)
+	case "HS256", "HS384", "HS512":
+		s.private = bytes.Repeat([]byte("hmac-key"), 8)
+	default:
+		s.private, err = rsa.GenerateKey(rand.Reader, 2048)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+func base64url(b []byte) string { return base64.RawURLEncoding.EncodeToString(b) }
+
+// jwk is the public half, as issuers publish it.
+func (s *signer) jwk(changes ...map[string]any) map[string]any {
+	k := map[string]any{"kid": s.id, "use": "sig"}
+	if secret, ok := s.private.([]byte); ok {
+		k["kty"], k["k"] = "oct", base64url(secret)
+	} else {
+		switch public := s.private.(crypto.Signer).Public().(type) {
+		case *rsa.PublicKey:
+			k["kty"], k["n"], k["e"] = "RSA", base64url(public.N.Bytes()), base64url(big.NewInt(int64(public.E)).Bytes())
+		case *ecdsa.PublicKey:
+			point, _ := public.Bytes()
+			half := len(point) / 2
+			k["kty"], k["crv"], k["x"], k["y"] = "EC", public.Params().Name, base64url(point[1:1+half]), base64url(point[1+half:])
+		case ed25519.PublicKey:
+			k["kty"], k["crv"], k["x"] = "OKP", "Ed25519", base64url(public)
+		}
+	}
+	for _, change := range changes {
+		maps.Copy(k, change)
+	}
+	return k
+}
+
+func document(keys ...map[string]any) string {
+	if keys == nil {
+		keys = []map[string]any{}
+	}
+	b, _ := json.Marshal(map[string]any{"keys": keys})
+	return string(b)
+}
+
+// token signs claims.
+func (s *signer) token(t testing.TB, c map[string]any) string {
+	t.Helper()
+	payload, err := json.Marshal(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s.raw(t, fmt.Sprintf(`{"alg":%q,"kid":%q,"typ":"JWT"}`, s.algorithm, s.id), string(payload))
+}
+
+// raw signs a header and a payload as they are.
+func (s *signer) raw(t testing.TB, header, payload string) string {
+	t.Helper()
+	signed := base64url([]byte(header)) + "." + base64url([]byte(payload))
+	signature, err := jwt.GetSigningMethod(s.algorithm).Sign(signed, s.private)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return signed + "." + base64url(signature)
+}
+
+// endpoint is an issuer's JWKS over TLS.
+type endpoint struct {
+	*httptest.Server
+	mu      sync.Mutex
+	answer  func(http.ResponseWriter, *http.Request)
+	fetches int
+}
+
+func newEndpoint(t *testing.T, keys ...map[string]any) *endpoint {
+	t.Helper()
+	e := &endpoint{}
+	e.publish(keys...)
+	e.Server = httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		e.mu.Lock()
+		e.fetches++
+		answer := e.answer
+		e.mu.Unlock()
+		answer(w, r)
+	}))
+	t.Cleanup(e.Close)
+	return e
+}
+
+func (e *endpoint) publish(keys ...map[string]any) {
+	e.set(func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte(document(keys...))) })
+}
+
+func (e *endpoint) set(answer func(http.ResponseWriter, *http.Request)) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.answer = answer
+}
+
+func (e *endpoint) count() int {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.fetches
+}
+
+// world is an Identifier with all that it uses.
+type world struct {
+	*identity.Identifier
+	clock *clock
+	log   *bytes.Buffer
+}
+
+func newWorld(t testing.TB, c identity.Config, transport http.RoundTripper) *world {
+	t.Helper()
+	w := &world{clock: &clock{now: start}, log: &bytes.Buffer{}}
+	i, err := identity.New(t.Context(), c, identity.Options{
+		Transport: transport, Clock: w.clock.Now, Logger: slog.New(slog.NewTextHandler(w.log, nil)),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = i.Close() })
+	w.Identifier = i
+	return w
+}
+
+// config is that of most tests: a Bearer token, and the keys in a file.
+func config(t testing.TB, keys ...map[string]any) identity.Config {
+	t.Helper()
+	name := filepath.Join(t.TempDir(), "jwks.json")
+	write(t, name, document(keys...))
+	return identity.Config{Mode: identity.ModeJWT, JWT: &identity.JWT{
+		Bearer: true, JWKSFile: name, Issuer: issuer, Audiences: []string{audience},
+	}}
+}
+
+func (e *endpoint) config() identity.Config {
+	return identity.Config{Mode: identity.ModeJWT, JWT: &identity.JWT{
+		Bearer: true, JWKSURL: e.URL + "/jwks.json", Issuer: issuer, Audiences: []string{audience},
+	}}
+}
+
+func (e *endpoint) world(t *testing.T) *world {
+	t.Helper()
+	return newWorld(t, e.config(), e.Client().Transport)
+}
+
+func write(t testing.TB, name, text string) {
+	t.Helper()
+	if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// request has pairs of header names and values, as they come over the wire.
+func request(pairs ...string) *http.Request {
+	r := httptest.NewRequest(http.MethodGet, "https://gateway.test/connectors/crm/", nil)
+	for i := 0; i < len(pairs); i += 2 {
+		r.Header.Add(pairs[i], pairs[i+1])
+	}
+	return r
+}
+
+func (w *world) bearer(token string) (host.User, error) {
+	return w.User(request("Authorization", "Bearer "+token))
+}
+
+// refused wants an error of a kind, which does not hold what the request holds.
+func refused(t *testing.T, u host.User, err, kind error, canaries ...string) {
+	t.Helper()
+	if !errors.Is(err, kind) || u != (host.User{}) {
+		t.Errorf("got %+v, %v; want %v", u, err, kind)
+		return
+	}
+	var detail *identity.Error
+	if !errors.As(err, &detail) {
+		t.Errorf("%T is not an *Error", err)
+		return
+	}
+	for _, canary := range canaries {
+		for part := range strings.SplitSeq(canary, ".") {
+			if len(part) > 8 && strings.Contains(fmt.Sprintf("%v %+v %#v", err, detail, detail), part) {
+				t.Errorf("the error holds what the request held: %v", err)
+			}
+		}
+	}
+}
+
+func accepted(t *testing.T, u host.User, err error, want host.User) {
+	t.Helper()
+	if err != nil || u != want {
+		t.Errorf("got %+v, %v; want %+v", u, err, want)
+	}
+}

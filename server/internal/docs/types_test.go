@@ -1,0 +1,156 @@
+package docs
+
+import (
+	"go/ast"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+// public are the packages that other programs use, beside those of the content interface.
+var public = []string{"abi", "sdk", "plugins", "host", "host/hosttest", "server/gateway", "server/identity", "server/connectors"}
+
+// go doc shows what a reader needs: no exported name stands for one of an internal package, or for a type of another
+// package, whose fields go doc would not show.
+func TestExportedTypesShowThemselves(t *testing.T) {
+	for _, dir := range public {
+		declarations(t, dir, func(file *ast.File, name string, shown ast.Node) {
+			if spec, ok := shown.(*ast.TypeSpec); ok && spec.Assign.IsValid() {
+				if _, ok := spec.Type.(*ast.SelectorExpr); ok {
+					t.Errorf("%s.%s is an alias of another package's type, so go doc does not show its fields: use that type, or make one", dir, name)
+				}
+			}
+			hidden := internals(file)
+			private := map[*ast.Field]bool{}
+			ast.Inspect(shown, func(n ast.Node) bool {
+				switch n := n.(type) {
+				case *ast.BlockStmt, *ast.CompositeLit: // which go doc leaves out
+					return false
+				case *ast.StructType:
+					for _, field := range n.Fields.List {
+						private[field] = len(field.Names) > 0 && !slices.ContainsFunc(field.Names, (*ast.Ident).IsExported)
+					}
+				case *ast.Field:
+					return !private[n]
+				case *ast.SelectorExpr:
+					if from, ok := n.X.(*ast.Ident); ok && hidden[from.Name] != "" {
+						t.Errorf("%s.%s has %s.%s, which readers cannot look up: it is of %s", dir, name, from.Name, n.Sel.Name, hidden[from.Name])
+					}
+				}
+				return true
+			})
+		})
+	}
+}
+
+// Every exported name says what it is, but for the methods that an interface of the standard library names.
+func TestExportedNamesHaveComments(t *testing.T) {
+	for _, dir := range public {
+		count := 0
+		declarations(t, dir, func(_ *ast.File, name string, shown ast.Node) {
+			count++
+			_, method, _ := strings.Cut(name, ".")
+			if !slices.Contains([]string{"Error", "Unwrap", "String", "Is"}, method) && !documented(shown) {
+				t.Errorf("%s.%s has no doc comment", dir, name)
+			}
+		})
+		if count < 3 {
+			t.Errorf("%s has %d exported names: the test does not find them", dir, count)
+		}
+	}
+}
+
+// internals returns the imports of a file that readers cannot look up, by name.
+func internals(file *ast.File) map[string]string {
+	hidden := map[string]string{}
+	for _, spec := range file.Imports {
+		path, _ := strconv.Unquote(spec.Path.Value)
+		if strings.Contains(path+"/", "/internal/") {
+			hidden[filepath.Base(path)] = path
+		}
+	}
+	return hidden
+}
+
+// declarations calls f with what is exported: constants, variables, types, functions, methods of exported types, and the
+// methods of exported interfaces.
+func declarations(t *testing.T, dir string, f func(file *ast.File, name string, shown ast.Node)) {
+	t.Helper()
+	for _, file := range parse(t, dir) {
+		for _, declaration := range file.Decls {
+			switch d := declaration.(type) {
+			case *ast.FuncDecl:
+				if name := d.Name.Name; d.Recv == nil && d.Name.IsExported() {
+					f(file, name, d)
+				} else if receiver := receiverOf(d); d.Name.IsExported() && ast.IsExported(receiver) {
+					f(file, receiver+"."+name, d)
+				}
+			case *ast.GenDecl:
+				for _, spec := range d.Specs {
+					inGroup(file, d, spec, f)
+				}
+			}
+		}
+	}
+}
+
+// inGroup is declarations for constants, variables and types. The comment of a group counts for all that is in it.
+func inGroup(file *ast.File, group *ast.GenDecl, spec ast.Spec, f func(file *ast.File, name string, shown ast.Node)) {
+	switch s := spec.(type) {
+	case *ast.TypeSpec:
+		if !s.Name.IsExported() {
+			return
+		}
+		if s.Doc == nil {
+			s.Doc = group.Doc
+		}
+		f(file, s.Name.Name, s)
+		if methods, ok := s.Type.(*ast.InterfaceType); ok {
+			for _, m := range methods.Methods.List {
+				for _, name := range m.Names {
+					f(file, s.Name.Name+"."+name.Name, m)
+				}
+			}
+		}
+	case *ast.ValueSpec:
+		if s.Doc == nil {
+			s.Doc = group.Doc
+		}
+		for _, name := range s.Names {
+			if name.IsExported() {
+				f(file, name.Name, s)
+			}
+		}
+	}
+}
+
+func receiverOf(d *ast.FuncDecl) string {
+	if d.Recv == nil {
+		return ""
+	}
+	receiver := d.Recv.List[0].Type
+	if star, ok := receiver.(*ast.StarExpr); ok {
+		receiver = star.X
+	}
+	if generic, ok := receiver.(*ast.IndexExpr); ok {
+		receiver = generic.X
+	}
+	name, _ := receiver.(*ast.Ident)
+	return name.Name
+}
+
+func documented(shown ast.Node) bool {
+	switch s := shown.(type) {
+	case *ast.FuncDecl:
+		return s.Doc != nil
+	case *ast.TypeSpec:
+		return s.Doc != nil
+	case *ast.ValueSpec:
+		return s.Doc != nil || s.Comment != nil
+	case *ast.Field:
+		return s.Doc != nil || s.Comment != nil
+	}
+	return false
+}

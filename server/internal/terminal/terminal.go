@@ -1,0 +1,125 @@
+// Package terminal writes text for people: colours where they are wanted, and lines that fit the width.
+package terminal
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"unicode/utf8"
+
+	"golang.org/x/term"
+)
+
+// Narrow is the width of a terminal that does not say its own, and of text that must have a width and goes to no terminal.
+const Narrow = 80
+
+// Style colours text, or leaves it as it is.
+type Style struct{ colours bool }
+
+// StyleOf returns a style with colours if w is a terminal, unless NO_COLOR is set (no-color.org). env returns the value of
+// an environment variable.
+func StyleOf(w io.Writer, env func(string) string) Style {
+	file, ok := w.(*os.File)
+	return Style{ok && env("NO_COLOR") == "" && env("TERM") != "dumb" && term.IsTerminal(int(file.Fd()))}
+}
+
+func (s Style) sgr(code, text string) string {
+	if !s.colours || text == "" {
+		return text
+	}
+	return "\x1b[" + code + "m" + text + "\x1b[0m"
+}
+
+// Bold returns the text in bold.
+func (s Style) Bold(text string) string { return s.sgr("1", text) }
+
+// Dim returns the text in faint.
+func (s Style) Dim(text string) string { return s.sgr("2", text) }
+
+// Red returns the text in red.
+func (s Style) Red(text string) string { return s.sgr("31", text) }
+
+// Green returns the text in green.
+func (s Style) Green(text string) string { return s.sgr("32", text) }
+
+// Columns returns the width of a terminal, or 0 when w is none.
+func Columns(w io.Writer) int {
+	file, ok := w.(*os.File)
+	if !ok || !term.IsTerminal(int(file.Fd())) {
+		return 0
+	}
+	width, _, err := term.GetSize(int(file.Fd()))
+	if err != nil || width <= 0 {
+		return Narrow
+	}
+	return width
+}
+
+// Table writes rows in columns. The first row is the heading. The last column is wrapped at the width, unless that is 0.
+func Table(w io.Writer, s Style, width int, rows [][]string) error {
+	last := len(rows[0]) - 1
+	widths := make([]int, last)
+	for _, row := range rows {
+		for i := range last {
+			widths[i] = max(widths[i], utf8.RuneCountInString(row[i]))
+		}
+	}
+	indent := 0
+	for _, width := range widths {
+		indent += width + 2
+	}
+	for i, row := range rows {
+		var b strings.Builder
+		for j := range last {
+			b.WriteString(Pad(row[j], widths[j]+2))
+		}
+		const least = 24 // columns, in which text can still be read
+		room := 0
+		if width > 0 {
+			room = max(width-indent-1, least)
+		}
+		b.WriteString(strings.Join(Wrap(row[last], room), "\n"+strings.Repeat(" ", indent)))
+		line := strings.TrimRight(b.String(), " ")
+		if i == 0 {
+			line = s.Dim(line)
+		}
+		if _, err := fmt.Fprintln(w, line); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Pad appends spaces until a text has the width.
+func Pad(text string, width int) string {
+	return text + strings.Repeat(" ", max(width-utf8.RuneCountInString(text), 0))
+}
+
+// Wrap breaks a text between words into lines of at most the width. A width of 0 is no limit.
+func Wrap(text string, width int) []string {
+	if width == 0 {
+		return []string{text}
+	}
+	var lines []string
+	line := ""
+	for _, word := range strings.Fields(text) {
+		switch {
+		case line == "":
+			line = word
+		case utf8.RuneCountInString(line)+1+utf8.RuneCountInString(word) <= width:
+			line += " " + word
+		default:
+			lines, line = append(lines, line), word
+		}
+	}
+	return append(lines, line)
+}
+
+// Count returns a number with a noun, in the plural unless the number is 1.
+func Count(n int, noun string) string {
+	if n == 1 {
+		return "1 " + noun
+	}
+	return fmt.Sprintf("%d %ss", n, noun)
+}
