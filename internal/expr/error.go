@@ -2,7 +2,6 @@ package expr
 
 import (
 	"cmp"
-	"errors"
 	"slices"
 	"strconv"
 	"strings"
@@ -46,32 +45,4 @@ func (e *Error) Unwrap() error { return e.Err }
 func Sorted(errs []*Error) []*Error {
 	slices.SortStableFunc(errs, func(a, b *Error) int { return cmp.Compare(a.Column, b.Column) })
 	return errs
-}
-
-// Join is errors.Join, except that a single error stays what it is.
-func Join(errs []*Error) error {
-	if len(errs) == 1 {
-		return errs[0]
-	}
-	all := make([]error, len(errs))
-	for i, err := range errs {
-		all[i] = err
-	}
-	return errors.Join(all...)
-}
-
-// Errors lists every *Error that [Join] put into err, in their order.
-func Errors(err error) []*Error {
-	var one *Error
-	if joined, ok := err.(interface{ Unwrap() []error }); ok {
-		var all []*Error
-		for _, err := range joined.Unwrap() {
-			all = append(all, Errors(err)...)
-		}
-		return all
-	}
-	if errors.As(err, &one) {
-		return []*Error{one}
-	}
-	return nil
 }

@@ -11,11 +11,11 @@ import (
 var rounds = map[string]struct {
 	gives   Kind
 	decides bool // the expression is true or false
-	makes   bool // the result is a list
+	empty   any  // the result for an empty list, but for a list
 }{
-	"all": {Boolean, true, false}, "any": {Boolean, true, false}, "none": {Boolean, true, false}, "one": {Boolean, true, false},
-	"filter": {ListKind, true, true}, "find": {Any, true, false}, "count": {Integer, true, false},
-	"map": {ListKind, false, true}, "sortBy": {ListKind, false, true}, "sum": {Any, false, false},
+	"all": {Boolean, true, true}, "any": {Boolean, true, false}, "none": {Boolean, true, true}, "one": {Boolean, true, false},
+	"filter": {ListKind, true, nil}, "find": {Any, true, nil}, "count": {Integer, true, int64(0)},
+	"map": {ListKind, false, nil}, "sortBy": {ListKind, false, nil}, "sum": {Any, false, int64(0)},
 }
 
 // round is the expression of a function that goes through a list: #, .name and #index in it are of one element.
@@ -55,16 +55,18 @@ func (b *builder) builtin(n *ast.BuiltinNode, output bool) operand {
 		value := from.run(r)
 		r.enter(of)
 		l := r.list(value)
-		if f.makes { // the bytes count from the start
+		if f.gives == ListKind { // the bytes count from the start
 			r.makeList(len(l.elements))
 		}
-		p := progress{name: n.Name, column: column}
-		made := p.run(r, l, each, f.decides)
-		if n.Name == "sortBy" {
+		made, result := r.through(l, each, n.Name, column)
+		switch {
+		case n.Name == "sortBy":
 			r.enter(column)
-			return r.sort(l.elements, p.made, descending)
+			return r.sort(l.elements, made, descending)
+		case f.gives == ListKind:
+			return &List{elements: made}
 		}
-		return made
+		return result
 	}}
 }
 
@@ -107,58 +109,45 @@ func (each *round) evaluate(r *Run, i int, element any) any {
 	return value
 }
 
-// progress is how far a function that goes through a list has come.
-type progress struct {
-	name   string
-	column int
-	count  int64
-	made   []any
-}
-
-func (p *progress) run(r *Run, l *List, each *round, decides bool) any {
-	var sum any = int64(0)
-	if p.name == "map" || p.name == "sortBy" {
-		p.made = make([]any, 0, len(l.elements))
+// through goes through a list, and returns what the function of this name makes of it: the elements of a list, or another
+// result.
+func (r *Run) through(l *List, each *round, name string, column int) (made []any, result any) {
+	result = rounds[name].empty
+	if name == "map" || name == "sortBy" {
+		made = make([]any, 0, len(l.elements))
 	}
+	count := int64(0)
 	for i, element := range l.elements {
 		value := each.evaluate(r, i, element)
-		r.column = p.column
+		r.column = column
 		yes, isBoolean := value.(bool)
 		switch {
-		case p.name == "sum":
-			sum = add(r, value, sum)
-		case !decides:
-			p.made = append(p.made, value)
+		case name == "sum":
+			result = add(r, value, result)
+		case name == "map", name == "sortBy":
+			made = append(made, value)
 		case !isBoolean:
 			panic(r.misfit())
-		case p.name == "all" && !yes, p.name == "none" && yes:
-			return false
-		case p.name == "any" && yes:
-			return true
-		case p.name == "find" && yes:
-			return element
-		case p.name == "filter" && yes:
-			p.made = append(p.made, element)
+		case name == "all" && !yes, name == "none" && yes:
+			return nil, false
+		case name == "any" && yes:
+			return nil, true
+		case name == "find" && yes:
+			return nil, element
+		case name == "filter" && yes:
+			made = append(made, element)
 		case yes:
-			p.count++
+			count++
 		}
 	}
-	switch p.name {
-	case "all", "none":
-		return true
-	case "any":
-		return false
+	switch name {
 	case "one":
-		return p.count == 1
+		result = count == 1
 	case "count":
-		return p.count
-	case "sum":
-		return sum
-	case "find":
-		return nil
+		result = count
 	}
-	r.fill(len(p.made))
-	return &List{elements: p.made}
+	r.fill(len(made))
+	return made, result
 }
 
 // sorting sorts a list by its keys.

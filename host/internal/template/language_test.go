@@ -16,7 +16,7 @@ import (
 func TestMeansTheSameAsInTheLanguage(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		source := generate(t, rapid.SampledFrom([]expr.Kind{expr.Text, expr.Integer, expr.Decimal, expr.Boolean}).Draw(t, "kind"), 4)
-		compiled, err := Compile("{{ " + source + " }}")
+		compiled, err := compile("{{ " + source + " }}")
 		if err != nil {
 			t.Fatalf("%s: %v", source, err)
 		}
@@ -129,7 +129,7 @@ func TestRefusedOfTheLanguage(t *testing.T) {
 		{"1 contains 1", "contains takes two texts"},
 	} {
 		t.Run(c.source, func(t *testing.T) {
-			if _, err := Compile("{{ " + c.source + " }}"); err == nil || !strings.Contains(err.Error(), c.want) {
+			if _, err := compile("{{ " + c.source + " }}"); err == nil || !strings.Contains(err.Error(), c.want) {
 				t.Errorf("got %v, want %q", err, c.want)
 			}
 		})

@@ -16,9 +16,6 @@ type (
 	User = expr.User
 )
 
-// Errors lists every *Error that Compile or CompileObject reported in err, in their order.
-func Errors(err error) []*Error { return expr.Errors(err) }
-
 // What a name that is not known might have been. A test holds them against what there is.
 const (
 	knownFunctions = "there are get_secret, get_variable, now, uuid, default, base64_encode, base64_decode, json_encode"

@@ -36,17 +36,16 @@ type leaf struct {
 }
 
 // CompileObject compiles what decoding a JSON object gives: map[string]any, []any, string, bool, nil, and numbers as
-// json.Number, float64, int, int64 or uint64. The error is an *Error that has the path of its place, or several joined;
-// Errors lists them in the order of the paths.
-func CompileObject(v any) (*Object, error) {
+// json.Number, float64, int, int64 or uint64. The errors have the paths of their places, and are in the order of these.
+func CompileObject(v any) (*Object, []*Error) {
 	object, ok := v.(map[string]any)
 	if !ok {
-		return nil, &Error{Message: "an object is wanted"}
+		return nil, []*Error{{Message: "an object is wanted"}}
 	}
 	c := &objectCompiler{object: &Object{literal: true}}
 	c.object.members = c.members(object, nil, 0)
 	if len(c.errs) > 0 {
-		return nil, expr.Join(c.errs)
+		return nil, c.errs
 	}
 	c.object.names = Merged(c.names...)
 	return c.object, nil
@@ -114,12 +113,11 @@ func (c *objectCompiler) members(object map[string]any, path *step, depth int) [
 }
 
 func (c *objectCompiler) template(source string, path *step) any {
-	t, err := Compile(source)
-	if err != nil {
-		for _, e := range Errors(err) {
-			e.Path = path.String()
-			c.errs = append(c.errs, e)
-		}
+	t, errs := Compile(source)
+	for _, e := range errs {
+		e.Path = path.String()
+	}
+	if c.errs = append(c.errs, errs...); len(errs) > 0 {
 		return nil
 	}
 	c.names = append(c.names, t.names)

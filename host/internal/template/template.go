@@ -48,10 +48,10 @@ type Part struct {
 	Source string // of a secret Part the expression with its braces, to be shown in its stead
 }
 
-// Compile compiles a template. The error is an *Error, or several joined; Errors lists them.
-func Compile(source string) (*Template, error) {
+// Compile compiles a template. When there are errors, there is no template.
+func Compile(source string) (*Template, []*Error) {
 	if len(source) > MaxSource {
-		return nil, &Error{Message: "the template is longer than 64 KiB"}
+		return nil, []*Error{{Message: "the template is longer than 64 KiB"}}
 	}
 	t := &Template{source: source}
 	pieces, problem := expr.Cut(source, MaxTokens)
@@ -76,7 +76,7 @@ func Compile(source string) (*Template, error) {
 		named = append(named, e)
 	}
 	if len(errs) > 0 {
-		return nil, expr.Join(expr.Sorted(errs))
+		return nil, expr.Sorted(errs)
 	}
 	t.names = namesOf(named)
 	for i, s := range t.segments {
