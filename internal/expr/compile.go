@@ -54,7 +54,7 @@ type local struct {
 
 // Compile compiles an expression. Its patterns count as those of their source.
 func (l *Language) Compile(p Piece, patterns *Source) (*Expression, []*Error) {
-	tree, problem := p.parse(parsed[l.place()])
+	tree, problem := p.parse(parsed)
 	if problem != nil {
 		if l.Bodies && problem.near == "=" {
 			problem.Message += ": == is for comparing"
@@ -247,7 +247,7 @@ func (b *builder) call(n *ast.CallNode, output bool) operand {
 	switch {
 	case name == "get_secret" && b.Bodies:
 		return b.fail(n, "get_secret is not available here: a secret in request or response would reach the caller; put it into auth, headers or query")
-	case !known || f.where&b.place() == 0:
+	case !known || !f.templates && !b.Bodies:
 		return b.unknownFunction(n, name)
 	case len(n.Arguments) < f.least || len(n.Arguments) > f.most:
 		return b.fail(n, "%s takes %s", name, f.takes)
@@ -339,19 +339,17 @@ func (b *builder) secret(n *ast.CallNode) operand {
 		return operand{}
 	}
 	b.Secrets = append(b.Secrets, name)
-	called, column := "get_secret('"+name+"')", b.at(n)
-	return operand{Text, func(r *Run) any {
-		r.enter(column)
+	called := "get_secret('" + name + "')"
+	return b.lookup(n, func(r *Run) string {
 		value, err := r.Values.Secret(name)
-		switch {
-		case err != nil:
-			panic(&Error{Column: column, Message: called, Err: err})
-		case strings.TrimSpace(value) == "":
+		if err != nil {
+			panic(&Error{Column: r.column, Message: called, Err: err})
+		}
+		if strings.TrimSpace(value) == "" {
 			panic(r.failure("%s: the secret is empty or blank", called))
 		}
-		r.limited(len(value))
 		return value
-	}}
+	})
 }
 
 // variable compiles get_variable. If it is optional, a variable that is missing is empty text.
@@ -361,14 +359,22 @@ func (b *builder) variable(n *ast.CallNode, optional bool) operand {
 		return operand{}
 	}
 	b.Variables = append(b.Variables, name)
-	column := b.at(n)
-	return operand{Text, func(r *Run) any {
-		r.enter(column)
+	return b.lookup(n, func(r *Run) string {
 		value, ok := r.Values.Variable(name)
 		if !ok && !optional {
 			panic(r.failure("get_variable('%s'): there is no such variable", name))
 		}
-		r.limited(len(value))
+		return value
+	})
+}
+
+// lookup is an operand that is a text from outside.
+func (b *builder) lookup(n ast.Node, get func(*Run) string) operand {
+	column := b.at(n)
+	return operand{Text, func(r *Run) any {
+		r.enter(column)
+		value := get(r)
+		r.bound(len(value), r.limits.Text)
 		return value
 	}}
 }

@@ -13,7 +13,7 @@ import (
 
 // function is one that expressions may call.
 type function struct {
-	where       place
+	templates   bool   // everywhere, and not in bodies only
 	least, most int    // arguments
 	takes       string // the arguments in words
 	fits        string // what each of them must be, when their kinds are wrong
@@ -23,13 +23,9 @@ type function struct {
 	encodes     bool           // it makes text or JSON of its argument
 }
 
-type place uint8
-
 const (
-	templates place = 1 << iota
-	bodies
-
-	everywhere = templates | bodies
+	everywhere = true
+	bodies     = false
 )
 
 // implementation evaluates a function. Arguments that are not there are left, and those of a function that takes any
@@ -43,7 +39,7 @@ type left struct{}
 
 // functions are those that there are, besides rounds. README.md and docs/gateway.md list them.
 var functions = map[string]function{
-	"get_secret":   {templates, 1, 1, "one name", "", nil, Text, nil, false},
+	"get_secret":   {everywhere, 1, 1, "one name", "", nil, Text, nil, false},
 	"get_variable": {everywhere, 1, 1, "one name", "", nil, Text, nil, false},
 	"default":      {everywhere, 2, 2, "a value and what replaces it", "", nil, Any, nil, false},
 
@@ -76,26 +72,22 @@ var functions = map[string]function{
 	"round": rounding(math.Round),
 }
 
-// parsed has for each language the names that the parser is to take for functions of the language, and none of its own.
-var parsed = func() map[place]conf.FunctionsTable {
-	all := map[place]conf.FunctionsTable{templates: {}, bodies: {}}
-	for where, table := range all {
-		for name, f := range functions {
-			if f.where&where != 0 {
-				table[name] = nil
-			}
-		}
+// parsed has the names that the parser is to take for functions of this package, and none of its own.
+var parsed = func() conf.FunctionsTable {
+	all := conf.FunctionsTable{}
+	for name := range functions {
+		all[name] = nil
 	}
 	return all
 }()
 
 // ofText makes a function of one text. It may make the text three times as long, and not more.
-func ofText(where place, f func(r *Run, s string) string) function {
+func ofText(where bool, f func(r *Run, s string) string) function {
 	return function{where, 1, 1, "one text", "a text", []Kind{Text}, Text, func(r *Run, a arguments) any {
 		s := r.text(a[0])
 		r.make(len(s))
 		made := f(r, s)
-		r.make(max(0, r.limited(len(made))-len(s)))
+		r.make(max(0, r.bound(len(made), r.limits.Text)-len(s)))
 		return made
 	}, false}
 }

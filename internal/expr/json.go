@@ -247,7 +247,7 @@ func (r *Run) appendText(dst []byte, value any) []byte {
 	if !ok {
 		return r.appendJSON(dst, value)
 	}
-	r.json(len(dst) + len(s))
+	r.bound(len(dst)+len(s), r.limits.JSON)
 	return append(dst, s...)
 }
 
@@ -281,12 +281,12 @@ func (r *Run) appendJSON(dst []byte, value any) []byte {
 			dst = r.appendObject(dst, value)
 		}
 	}
-	r.json(len(dst) + len(raw))
+	r.bound(len(dst)+len(raw), r.limits.JSON)
 	return append(dst, raw...)
 }
 
 func (r *Run) appendQuoted(dst []byte, s string) []byte {
-	r.json(len(dst) + len(s))
+	r.bound(len(dst)+len(s), r.limits.JSON)
 	dst, err := jsontext.AppendQuote(dst, s)
 	if err != nil {
 		panic(r.failure(notUTF8))

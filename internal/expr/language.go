@@ -90,6 +90,9 @@ var userFields = map[string]func(*User) string{
 	"last_name":  func(u *User) string { return u.LastName },
 }
 
+// Field returns a field by its name.
+func (u *User) Field(name string) string { return userFields[name](u) }
+
 // subject returns what a name stands for that all languages have, and the error when that is empty. get is nil for
 // other names.
 func subject(group, name string) (get func(*Run) string, missing string) {
@@ -108,18 +111,11 @@ func subject(group, name string) (get func(*Run) string, missing string) {
 	}, "user." + name + " is missing: the request has no user, or the user's field is empty"
 }
 
-func (l *Language) place() place {
-	if l.Bodies {
-		return bodies
-	}
-	return templates
-}
-
 // FunctionNames lists the functions that there are, sorted.
 func (l *Language) FunctionNames() []string {
 	var names []string
 	for name, f := range functions {
-		if f.where&l.place() != 0 {
+		if (f.templates || l.Bodies) && (name != "get_secret" || !l.Bodies) {
 			names = append(names, name)
 		}
 	}

@@ -58,26 +58,24 @@ func (b *builder) group(n ast.Node) (path string, ok bool) {
 
 // input compiles a name that stands for a value of the run.
 func (b *builder) input(n ast.Node, group, name string, optional bool) operand {
-	column := b.at(n)
 	if get, missing := subject(group, name); get != nil {
 		b.Subject = append(b.Subject, strings.TrimPrefix(group+"."+name, "."))
-		return operand{Text, func(r *Run) any {
-			r.enter(column)
+		return b.lookup(n, func(r *Run) string {
 			value := get(r)
 			if value == "" && !optional {
 				panic(r.failure("%s", missing))
 			}
-			r.limited(len(value))
 			return value
-		}}
+		})
 	}
 	found, problem := b.Name(group, name)
-	if f, isFunction := functions[name]; problem != "" && isFunction && group == "" && f.where&b.place() != 0 {
+	if f, isFunction := functions[name]; problem != "" && isFunction && group == "" && (f.templates || b.Bodies) {
 		problem = name + " is a function: write " + name + "(…)"
 	}
 	if problem != "" {
 		return b.fail(n, "%s", problem)
 	}
+	column := b.at(n)
 	return operand{found.Kind, func(r *Run) any {
 		r.enter(column)
 		value, err := found.Get(r)

@@ -8,7 +8,7 @@ import (
 func add(r *Run, x, y any) any {
 	if s, ok := x.(string); ok {
 		if t, ok := y.(string); ok {
-			r.make(r.limited(len(s) + len(t)))
+			r.make(r.bound(len(s)+len(t), r.limits.Text))
 			return s + t
 		}
 	}

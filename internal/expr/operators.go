@@ -10,12 +10,12 @@ import (
 
 // operator is one that has two operands.
 type operator struct {
-	where place
-	sorts []Kind // both operands together are of one of these; in templates none is a list or object
-	null  bool   // in bodies, an operand may be written as nil
-	takes string // the sorts in words
-	gives Kind   // 0: what arithmetic says
-	apply operation
+	templates bool   // as in function
+	sorts     []Kind // both operands together are of one of these; in templates none is a list or object
+	null      bool   // in bodies, an operand may be written as nil
+	takes     string // the sorts in words
+	gives     Kind   // 0: what arithmetic says
+	apply     operation
 }
 
 // operation returns a result. Its error quotes no operand.
@@ -114,7 +114,7 @@ func (b *builder) binary(n *ast.BinaryNode, output bool) operand {
 	}
 	op, known := operators[n.Operator]
 	switch {
-	case !known || op.where&b.place() == 0:
+	case !known || !op.templates && !b.Bodies:
 		return b.unavailable(n, n.Operator+" is not available", n.Operator)
 	case n.Operator == "in" && mayBeIn(left.kind, right.kind), b.fits(left.kind, right.kind, op):
 	case !b.Bodies && op.takes == oneKind:

@@ -183,17 +183,9 @@ func (r *Run) fill(elements int) {
 	}
 }
 
-// limited returns a length of a text, unless that is too long for one.
-func (r *Run) limited(bytes int) int {
-	if bytes > r.limits.Text {
-		panic(r.failure("%s", r.limits.TooLong))
-	}
-	return bytes
-}
-
-// json returns a length of JSON, unless that is too long.
-func (r *Run) json(bytes int) int {
-	if bytes > r.limits.JSON {
+// bound returns a length of a text, unless that is too long.
+func (r *Run) bound(bytes, most int) int {
+	if bytes > most {
 		panic(r.failure("%s", r.limits.TooLong))
 	}
 	return bytes

@@ -2,6 +2,7 @@ package template
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"math"
@@ -185,10 +186,10 @@ func render(value any, r *expr.Run, text func([]Part) (string, error)) (any, err
 }
 
 func (l *leaf) render(r *expr.Run, text func([]Part) (string, error)) (any, error) {
-	parts, problem := l.template.render(r, nil)
-	if problem != nil {
-		problem.Path = l.path.String()
-		return nil, problem
+	parts, err := l.template.render(r, nil)
+	if e := (*Error)(nil); errors.As(err, &e) {
+		e.Path = l.path.String()
+		return nil, e
 	}
 	rendered, err := text(parts)
 	if err != nil {

@@ -116,31 +116,23 @@ func (t *Template) Secret() bool { return len(t.names.Secrets) > 0 }
 // Render evaluates the expressions, once: text of the form {{ … }} in a value stays as it is. Empty text gives no
 // Part. The error is an *Error; errors.Is finds the cause that Values.Secret or Values.UUID returned.
 func (t *Template) Render(v Values) ([]Part, error) {
-	parts, err := t.render(expr.NewRun(v, limits), nil)
-	if err != nil {
-		return nil, err
-	}
-	return parts, nil
+	return t.render(expr.NewRun(v, limits), nil)
 }
 
 // RenderURL is Render for a URL: what an expression gives is percent-encoded, so that it stands in the path segment, or
 // behind the first ? of the text in the query parameter, in which the expression stands.
 func (t *Template) RenderURL(v Values) ([]Part, error) {
 	query := false
-	parts, err := t.render(expr.NewRun(v, limits), func(literal, value string) string {
+	return t.render(expr.NewRun(v, limits), func(literal, value string) string {
 		if query = query || strings.Contains(literal, "?"); query {
 			return strings.ReplaceAll(url.QueryEscape(value), "+", "%20")
 		}
 		return url.PathEscape(value)
 	})
-	if err != nil {
-		return nil, err
-	}
-	return parts, nil
 }
 
 // render has escape change what each expression gives; it is told what stands between the expression and the one before.
-func (t *Template) render(r *expr.Run, escape func(literal, value string) string) ([]Part, *Error) {
+func (t *Template) render(r *expr.Run, escape func(literal, value string) string) ([]Part, error) {
 	literal := ""
 	parts := make([]Part, 0, t.parts)
 	size := 0
