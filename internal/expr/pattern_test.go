@@ -98,8 +98,13 @@ func TestProgramSize(t *testing.T) {
 	}
 }
 
-func tryMatch(r *Run, value any, p *pattern) (found bool, err *Error) {
+// tryMatch matches in a run, or in one of its own.
+func tryMatch(t *testing.T, r *Run, value any, p *pattern) (found bool, err *Error) {
 	defer catch(&err)
+	if r == nil {
+		own := NewBodyRun(t.Context(), nil, bodyLimits)
+		r = &own
+	}
 	return r.matches(value, p), nil
 }
 
@@ -111,7 +116,7 @@ func TestMatchingTakesSteps(t *testing.T) {
 	}
 	for _, length := range []int{0, 1, 100, 10_000} {
 		r := NewBodyRun(t.Context(), nil, bodyLimits)
-		if found, err := tryMatch(r, strings.Repeat("a", length), p); err != nil || found != false {
+		if found, err := tryMatch(t, &r, strings.Repeat("a", length), p); err != nil || found != false {
 			t.Errorf("%d bytes: %v, %v", length, found, err)
 		}
 		if least := 1500 * length / stepWork; r.steps < least || r.steps > 3*least+500 {
@@ -120,11 +125,11 @@ func TestMatchingTakesSteps(t *testing.T) {
 	}
 	r := NewBodyRun(t.Context(), nil, bodyLimits)
 	r.steps = bodyLimits.Steps - 1000
-	if _, err := tryMatch(r, strings.Repeat("a", 10_000), p); err == nil || r.steps > bodyLimits.Steps+p.size {
+	if _, err := tryMatch(t, &r, strings.Repeat("a", 10_000), p); err == nil || r.steps > bodyLimits.Steps+p.size {
 		t.Errorf("it went on for %d steps, %v", r.steps-bodyLimits.Steps, err)
 	}
 	r = NewBodyRun(t.Context(), nil, bodyLimits)
-	if found, err := tryMatch(r, "b"+strings.Repeat("a", 1<<20), p); err != nil || found != true || r.steps > 1000 {
+	if found, err := tryMatch(t, &r, "b"+strings.Repeat("a", 1<<20), p); err != nil || found != true || r.steps > 1000 {
 		t.Errorf("what is found at the beginning took %d steps: %v, %v", r.steps, found, err)
 	}
 }
@@ -139,16 +144,16 @@ func TestLongTextsMatch(t *testing.T) {
 		for _, tail := range []string{"", "b", "\xff", "ä", "äb", "a\xc3", " x", "\n"} {
 			s := strings.Repeat("a", direct) + tail
 			want := regexp.MustCompile(pattern).MatchString(s)
-			if got, err := tryMatch(NewBodyRun(t.Context(), nil, bodyLimits), s, p); err != nil || got != want {
+			if got, err := tryMatch(t, nil, s, p); err != nil || got != want {
 				t.Errorf("…%q matches %q is %v, %v; want %v", tail, pattern, got, err, want)
 			}
 		}
 	}
 	p, _ := new(Patterns).Source().compile("a")
-	if got, err := tryMatch(NewBodyRun(t.Context(), nil, bodyLimits), nil, p); got != false || err != nil {
+	if got, err := tryMatch(t, nil, nil, p); got != false || err != nil {
 		t.Errorf("null matches: %v, %v", got, err)
 	}
-	if _, err := tryMatch(NewBodyRun(t.Context(), nil, bodyLimits), 1, p); err == nil {
+	if _, err := tryMatch(t, nil, 1, p); err == nil {
 		t.Error("a number is looked into")
 	}
 }

@@ -51,13 +51,13 @@ type inBodies struct {
 }
 
 // NewRun returns a run of expressions in templates.
-func NewRun(values Values, limits *Limits) *Run {
-	return &Run{Values: values, limits: limits}
+func NewRun(values Values, limits *Limits) Run {
+	return Run{Values: values, limits: limits}
 }
 
 // NewBodyRun returns a run of expressions in bodies. The end of the context is noticed within 1024 steps.
-func NewBodyRun(ctx context.Context, values Values, limits *Limits) *Run {
-	return &Run{values, limits, 0, 0, &inBodies{ctx: ctx, next: stepLook}}
+func NewBodyRun(ctx context.Context, values Values, limits *Limits) Run {
+	return Run{values, limits, 0, 0, &inBodies{ctx: ctx, next: stepLook}}
 }
 
 // Evaluate returns the value of an expression.

@@ -187,7 +187,7 @@ func TestEqualIsThatOfTheLanguage(t *testing.T) {
 		if same := r.equal(a, b); same != runtime.Equal(x, y) {
 			t.Fatalf("%#v == %#v is %v", x, y, same)
 		}
-		if found := in(r, a, &List{elements: []any{b}}); found != runtime.In(x, []any{y}) {
+		if found := in(&r, a, &List{elements: []any{b}}); found != runtime.In(x, []any{y}) {
 			t.Fatalf("%#v in [%#v] is %v", x, y, found)
 		}
 	}

@@ -55,8 +55,8 @@ func evaluate(ctx context.Context, t *testing.T, used int, source, body string) 
 	r := NewBodyRun(ctx, w, bodyLimits)
 	r.steps = used
 	if w, ok := ctx.(*watched); ok {
-		w.run = r
+		w.run = &r
 	}
 	value, err := r.Evaluate(e)
-	return r, value, err
+	return &r, value, err
 }

@@ -66,7 +66,8 @@ func (o *Object) Literal() bool { return o.literal }
 // what stands for it in the result. Numbers are json.Number, with the text that they had. The caller owns the result.
 // The error is an *Error with a path.
 func (o *Object) Render(v Values, text func([]Part) (string, error)) (map[string]any, error) {
-	return renderMembers(o.members, expr.NewRun(v, limits), text)
+	r := expr.NewRun(v, limits)
+	return renderMembers(o.members, &r, text)
 }
 
 type objectCompiler struct {
@@ -186,7 +187,7 @@ func render(value any, r *expr.Run, text func([]Part) (string, error)) (any, err
 }
 
 func (l *leaf) render(r *expr.Run, text func([]Part) (string, error)) (any, error) {
-	parts, err := l.template.render(r, nil)
+	parts, err := l.template.render(r, nil, nil)
 	if e := (*Error)(nil); errors.As(err, &e) {
 		e.Path = l.path.String()
 		return nil, e

@@ -116,14 +116,16 @@ func (t *Template) Secret() bool { return len(t.names.Secrets) > 0 }
 // Render evaluates the expressions, once: text of the form {{ … }} in a value stays as it is. Empty text gives no
 // Part. The error is an *Error; errors.Is finds the cause that Values.Secret or Values.UUID returned.
 func (t *Template) Render(v Values) ([]Part, error) {
-	return t.render(expr.NewRun(v, limits), nil)
+	r := &rendering{Run: expr.NewRun(v, limits)}
+	return t.render(&r.Run, r.first[:0], nil)
 }
 
 // RenderURL is Render for a URL: what an expression gives is percent-encoded, so that it stands in the path segment, or
 // behind the first ? of the text in the query parameter, in which the expression stands.
 func (t *Template) RenderURL(v Values) ([]Part, error) {
 	query := false
-	return t.render(expr.NewRun(v, limits), func(literal, value string) string {
+	r := &rendering{Run: expr.NewRun(v, limits)}
+	return t.render(&r.Run, r.first[:0], func(literal, value string) string {
 		if query = query || strings.Contains(literal, "?"); query {
 			return strings.ReplaceAll(url.QueryEscape(value), "+", "%20")
 		}
@@ -131,11 +133,19 @@ func (t *Template) RenderURL(v Values) ([]Part, error) {
 	})
 }
 
-// render has escape change what each expression gives; it is told what stands between the expression and the one before.
-func (t *Template) render(r *expr.Run, escape func(literal, value string) string) ([]Part, error) {
-	literal := ""
-	parts := make([]Part, 0, t.parts)
-	size := 0
+// rendering is a run with room for the parts that most templates come to.
+type rendering struct {
+	expr.Run
+	first [2]Part
+}
+
+// render appends to parts. It has escape change what each expression gives; that is told what stands between the expression
+// and the one before.
+func (t *Template) render(r *expr.Run, parts []Part, escape func(literal, value string) string) ([]Part, error) {
+	literal, size := "", 0
+	if cap(parts) < t.parts {
+		parts = make([]Part, 0, t.parts)
+	}
 	for _, s := range t.segments {
 		text := s.text
 		if s.value != nil {

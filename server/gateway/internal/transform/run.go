@@ -10,7 +10,7 @@ import (
 
 // run is one run of a Body or Filter: what it is given, and what it has made of that.
 type run struct {
-	*expr.Run
+	expr.Run
 	in      *Input
 	user    *expr.User
 	tenant  string
