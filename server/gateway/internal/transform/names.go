@@ -102,12 +102,12 @@ func (where place) name(group, name string) (n *expr.Name, problem string) {
 	if group != "" {
 		path = group + "." + name
 	}
-	in, known := inputs[path]
-	_, isFamily := families[path]
-	switch fields := where.available(group); {
-	case known:
+	if in, known := inputs[path]; known {
 		n = &expr.Name{Kind: in.kind, Get: func(r *expr.Run) (any, *expr.Error) { return in.get(r.Values.(*run)) }}
 		return n, in.where.problem(where, path)
+	}
+	_, isFamily := families[path]
+	switch fields := where.available(group); {
 	case isFamily:
 		return nil, path + " is no value: name one of them, as in " + path + "['name']"
 	case group == "" && isGroup(name):
