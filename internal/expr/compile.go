@@ -191,7 +191,6 @@ func (b *builder) list(n *ast.ArrayNode, output bool) operand {
 	}
 	return operand{ListKind, func(r *Run) any {
 		r.enter(column)
-		r.fill(len(elements))
 		r.makeList(len(elements))
 		return &List{elements: evaluateAll(r, elements)}
 	}}

@@ -146,7 +146,6 @@ func (r *Run) through(l *List, each *round, name string, column int) (made []any
 	case "count":
 		result = count
 	}
-	r.fill(len(made))
 	return made, result
 }
 

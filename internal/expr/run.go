@@ -11,17 +11,13 @@ type Limits struct {
 	// them, or a call, and so on. TooManySteps is the error of what takes more.
 	Steps        int
 	TooManySteps string
-	// Made is how many bytes of texts, objects and lists they may make, Text those of one text, and JSON those of one that
-	// is JSON. TooLong is the error of a text that is longer.
-	Made, Text, JSON int
-	TooLong          string
-	// Elements is how many elements the lists that they make may have.
-	Elements int
-	// Values and Depth are of JSON that is read: how many values it has, an object or list counting as four and a number
-	// that is kept as text as five, and how deep they are nested.
-	Values, Depth int
-	// Finite refuses a calculation that comes to no finite number.
-	Finite bool
+	// Text is how many bytes one text may have, and JSON those of one that is JSON. TooLong is the error of a longer one.
+	Text, JSON int
+	TooLong    string
+	// Made is how many bytes of texts, objects and lists may be made in bodies. Values and Depth are of JSON that is read:
+	// how many values it has, an object or list counting as four and a number that is kept as text as five, and how deep
+	// they are nested.
+	Made, Values, Depth int
 }
 
 const (
@@ -43,11 +39,11 @@ type Run struct {
 
 // inBodies has what only expressions of bodies use. In templates there is none.
 type inBodies struct {
-	ctx            context.Context // here because the functions of expressions have no other way to it
-	next           int             // steps at which to look at it again
-	made, elements int
-	values, reads  int   // of JSON: as Limits.Values counts them; all in all
-	slots          []any // of let and rounds
+	ctx           context.Context // here because the functions of expressions have no other way to it
+	next          int             // steps at which to look at it again
+	made          int
+	values, reads int   // of JSON: as Limits.Values counts them; all in all
+	slots         []any // of let and rounds
 }
 
 // NewRun returns a run of expressions in templates.
@@ -172,15 +168,6 @@ func (r *Run) makeList(elements int) {
 func (r *Run) makeObject(members int) {
 	const object, member = 512, 32 // bytes, about
 	r.make(object + member*members)
-}
-
-// fill counts the elements of a list that was made, in bodies.
-func (r *Run) fill(elements int) {
-	if r.inBodies != nil {
-		if r.elements += elements; r.elements >= r.limits.Elements {
-			panic(r.failure("lists of more than %d elements in all", r.limits.Elements))
-		}
-	}
 }
 
 // bound returns a length of a text, unless that is too long.

@@ -2,13 +2,14 @@ package expr
 
 import (
 	"context"
+	"math"
 	"testing"
 )
 
 // bodyLimits are like those of the gateway.
 var bodyLimits = &Limits{
-	Steps: 8 << 20, TooManySteps: "too many steps", Made: 64 << 20, Text: 64 << 20, JSON: 8 << 20, TooLong: "the result is longer than 8 MiB",
-	Elements: 1 << 21, Values: 1 << 19, Depth: 100,
+	Steps: 8 << 20, TooManySteps: "too many steps", Made: 64 << 20, Text: math.MaxInt, JSON: 8 << 20, TooLong: "the result is longer than 8 MiB",
+	Values: 1 << 19, Depth: 100,
 }
 
 // world has a body, and a language in which response.body stands for it.

@@ -23,7 +23,7 @@ const (
 // limits are those of a rendering. Each value is bounded, but a source of 64 KiB can make hundreds of the longest.
 var limits = &expr.Limits{
 	Steps: MaxWork, TooManySteps: "the expressions take more than 8 MiB of text in all",
-	Text: MaxText, JSON: MaxText, TooLong: "the text is longer than 1 MiB", Finite: true,
+	Text: MaxText, JSON: MaxText, TooLong: "the text is longer than 1 MiB",
 }
 
 // Template is compiled text with expressions. It is safe for concurrent use.

@@ -14,6 +14,7 @@ package transform
 import (
 	"context"
 	"fmt"
+	"math"
 	"net/http"
 	"net/url"
 	"strings"
@@ -32,14 +33,13 @@ const (
 	MaxText        = 64 << 20 // bytes of all texts, objects and lists that functions, +, { } and [ ] make
 	MaxDepth       = 100      // nesting of JSON
 	MaxValues      = 1 << 19  // values of JSON that are decoded, some 100 bytes each; see run.read
-	MaxElements    = 1 << 21  // elements of all lists that map, filter and others make
 	MaxSteps       = 8 << 20  // calls and rounds, and what texts and patterns take; see [expr.Limits]
 )
 
 // limits are those of a run.
 var limits = &expr.Limits{
 	Steps: MaxSteps, TooManySteps: fmt.Sprintf("more than %d steps: it goes through too long lists or texts", MaxSteps),
-	Made: MaxText, Text: MaxText, JSON: MaxOutput, TooLong: tooMuchOutput, Elements: MaxElements, Values: MaxValues, Depth: MaxDepth,
+	Made: MaxText, Text: math.MaxInt, JSON: MaxOutput, TooLong: tooMuchOutput, Values: MaxValues, Depth: MaxDepth,
 }
 
 const tooMuchOutput = "the result is longer than 8 MiB"
