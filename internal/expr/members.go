@@ -177,7 +177,7 @@ func (b *builder) slice(n *ast.SliceNode) operand {
 func (r *Run) slice(value any, given [2]any) any {
 	l, isList := value.(*List)
 	s, isText := value.(string)
-	length := 0
+	var length int
 	switch {
 	case isText:
 		r.read(len(s))
