@@ -174,9 +174,9 @@ func (k *checker) field(f *hostfn.Field, value any) {
 			k.wrong(path(f.Name), 0, "is %s, an object is wanted", typeOf(value))
 			return
 		}
-		object, err := template.CompileObject(value)
-		if err != nil {
-			k.template(f.Name, err)
+		object, errs := template.CompileObject(value)
+		if len(errs) > 0 {
+			k.template(f.Name, errs)
 			return
 		}
 		f.Object = object
@@ -188,9 +188,9 @@ func (k *checker) field(f *hostfn.Field, value any) {
 		k.wrong(path(f.Name), 0, "is %s, %s is wanted", typeOf(value), wanted(f.Kind))
 		return
 	}
-	compiled, err := template.Compile(text)
-	if err != nil {
-		k.template(f.Name, err)
+	compiled, errs := template.Compile(text)
+	if len(errs) > 0 {
+		k.template(f.Name, errs)
 		return
 	}
 	f.Text = compiled
@@ -202,7 +202,7 @@ func (k *checker) field(f *hostfn.Field, value any) {
 	if !isLiteral {
 		return
 	}
-	err = hostfn.CheckValue(&f.Field, literal)
+	err := hostfn.CheckValue(&f.Field, literal)
 	switch {
 	case (f.Required || f.Sealed || f.Kind == abi.KindKey) && strings.TrimSpace(literal) == "":
 		err = errors.New("is empty")
@@ -231,8 +231,8 @@ func (k *checker) names(f *hostfn.Field, names template.Names) {
 }
 
 // template turns the errors of a template into problems, each with its place.
-func (k *checker) template(field string, err error) {
-	for _, e := range template.Errors(err) {
+func (k *checker) template(field string, errs []*template.Error) {
+	for _, e := range errs {
 		if k.full() {
 			k.more++
 			continue

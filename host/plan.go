@@ -11,7 +11,6 @@ import (
 	"github.com/keywright/keywright/host/internal/hostfn"
 	"github.com/keywright/keywright/host/internal/seal"
 	"github.com/keywright/keywright/host/internal/strictjson"
-	"github.com/keywright/keywright/host/internal/template"
 )
 
 // newPlan makes what all calls of the connector share.
@@ -70,7 +69,7 @@ func (c *Connector) partition(in *hostfn.Inputs) [32]byte {
 		d.text(name, value, fmt.Sprint(ok))
 	}
 	for _, name := range names.User {
-		d.text(name, userField(&in.User, name))
+		d.text(name, in.User.Field(name))
 	}
 	if names.Tenant {
 		d.text(in.TenantID)
@@ -78,20 +77,6 @@ func (c *Connector) partition(in *hostfn.Inputs) [32]byte {
 	var sum [32]byte
 	d.Sum(sum[:0])
 	return sum
-}
-
-func userField(u *template.User, name string) string {
-	switch name {
-	case "id":
-		return u.ID
-	case "email":
-		return u.Email
-	case "username":
-		return u.Username
-	case "first_name":
-		return u.FirstName
-	}
-	return u.LastName
 }
 
 // digest hashes texts with their lengths, so that no two lists of texts look alike.

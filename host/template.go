@@ -45,10 +45,10 @@ func (e *TemplateError) Error() string {
 
 // Template compiles a text. The error is a [TemplateError].
 func (h *Host) Template(source string) (*Template, error) {
-	compiled, err := template.Compile(source)
-	if err != nil {
+	compiled, errs := template.Compile(source)
+	if len(errs) > 0 {
 		wrong := &TemplateError{}
-		for _, e := range template.Errors(err) {
+		for _, e := range errs {
 			wrong.Problems = append(wrong.Problems, Problem{Column: e.Column, Message: e.Message})
 		}
 		return nil, wrong

@@ -39,8 +39,8 @@ var rules = []rule{
 	{packages: "host/internal/sandbox", ours: []string{"abi", "internal/admission", "host/internal/kernel"}, others: []string{"github.com/tetratelabs/wazero"}},
 	{packages: "internal/admission", ours: []string{"abi"}},
 	{packages: "host/internal/kernel"},
-	{packages: "internal/exprscan", others: []string{"github.com/expr-lang/expr"}},
-	{packages: "host/internal/template", ours: []string{"internal/exprscan"}, others: []string{"github.com/expr-lang/expr", "github.com/go-json-experiment/json"}},
+	{packages: "internal/expr", others: []string{"github.com/expr-lang/expr", "github.com/go-json-experiment/json"}},
+	{packages: "host/internal/template", ours: []string{"internal/expr"}, others: []string{"github.com/go-json-experiment/json"}},
 	{packages: "host/internal/seal", ours: []string{"abi", "host/internal/tokencache"}},
 	{packages: "host/internal/tokencache", others: []string{"github.com/hashicorp/golang-lru/v2"}},
 	{packages: "host/internal/signing", ours: []string{"abi", "internal/jws", "host/internal/strictjson"}, others: []string{
@@ -55,7 +55,7 @@ var rules = []rule{
 	{packages: "server/identity", ours: []string{"host", "internal/jws"}, others: []string{
 		"github.com/golang-jwt/jwt/v5", "github.com/MicahParks/jwkset", "github.com/go-json-experiment/json",
 	}},
-	{packages: "server/gateway/internal/transform", ours: []string{"host", "internal/exprscan", "internal/nearest"}, others: []string{"github.com/expr-lang/expr", "github.com/go-json-experiment/json"}},
+	{packages: "server/gateway/internal/transform", ours: []string{"host", "internal/expr", "internal/nearest"}, others: []string{"github.com/go-json-experiment/json"}},
 
 	{packages: "server/content"},
 	{packages: "server/content/httpapi", ours: []string{"server/content", "server/internal/places"}, others: []string{"github.com/klauspost/compress"}},

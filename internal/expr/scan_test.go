@@ -1,11 +1,9 @@
-package exprscan
+package expr
 
 import (
 	"strconv"
 	"strings"
 	"testing"
-
-	"github.com/expr-lang/expr/conf"
 )
 
 // Expressions are found by what their language quotes and closes, and columns count runes.
@@ -36,12 +34,12 @@ func TestCut(t *testing.T) {
 func many(n int) string {
 	var b strings.Builder
 	for i := range n {
-		b.WriteString("|" + text(Piece{Text: "1", Expression: true, Start: 1 + 5*i}))
+		b.WriteString("|" + shown(Piece{Text: "1", Expression: true, Start: 1 + 5*i}))
 	}
 	return b.String()
 }
 
-func text(p Piece) string {
+func shown(p Piece) string {
 	if p.Expression {
 		return strconv.Itoa(p.Start) + " {" + p.Text + "}"
 	}
@@ -52,7 +50,7 @@ func cutText(source string) string {
 	pieces, problem := Cut(source, 10)
 	var all []string
 	for _, p := range pieces {
-		all = append(all, text(p))
+		all = append(all, shown(p))
 	}
 	if problem != nil {
 		all = append(all, strconv.Itoa(problem.Column)+": "+problem.Message)
@@ -75,7 +73,7 @@ func TestParse(t *testing.T) {
 	} {
 		p, problem := Whole(source, 100)
 		if problem == nil {
-			_, problem = p.Parse(conf.CreateNew())
+			_, problem = p.parse(nil)
 		}
 		got := ""
 		if problem != nil {

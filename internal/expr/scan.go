@@ -1,6 +1,4 @@
-// Package exprscan finds the expressions in a template, and parses them. Where an expression ends is told by the lexer
-// of its language, which knows what is quoted. It is what connectors' templates and the gateway's have in common.
-package exprscan
+package expr
 
 import (
 	"errors"
@@ -20,13 +18,6 @@ import (
 // MaxExpressions is how many expressions a template may have.
 const MaxExpressions = 256
 
-// Problem is one thing that is wrong with a source. It quotes names and operators only: a literal may be a password.
-type Problem struct {
-	Column  int // from 1, in runes of the source
-	Message string
-	Near    string // what stands where the parser does not go on: a name or an operator, or ""
-}
-
 // Piece is a stretch of a source: literal text, or an expression.
 type Piece struct {
 	Text       string // of an expression, without its braces and with all its white space
@@ -41,7 +32,7 @@ func (p Piece) FirstToken() int { return p.Column + p.tokens[0].From }
 
 // Cut splits a template at its {{ expressions }}. What follows an expression whose end cannot be found is left out, and
 // is the problem.
-func Cut(source string, maxTokens int) (pieces []Piece, problem *Problem) {
+func Cut(source string, maxTokens int) (pieces []Piece, problem *Error) {
 	column := 1
 	for expressions := 1; ; expressions++ {
 		text, rest, found := strings.Cut(source, "{{")
@@ -53,7 +44,7 @@ func Cut(source string, maxTokens int) (pieces []Piece, problem *Problem) {
 		}
 		column += utf8.RuneCountInString(text)
 		if expressions > MaxExpressions {
-			return pieces, &Problem{Column: column, Message: fmt.Sprintf("more than %d expressions", MaxExpressions)}
+			return pieces, &Error{Column: column, Message: fmt.Sprintf("more than %d expressions", MaxExpressions)}
 		}
 		p, problem := scan(rest, column, maxTokens, true)
 		if problem != nil {
@@ -66,11 +57,11 @@ func Cut(source string, maxTokens int) (pieces []Piece, problem *Problem) {
 }
 
 // Whole takes a source that is one expression, without braces.
-func Whole(source string, maxTokens int) (Piece, *Problem) { return scan(source, 1, maxTokens, false) }
+func Whole(source string, maxTokens int) (Piece, *Error) { return scan(source, 1, maxTokens, false) }
 
 // scan reads an expression. Its end is the end of the source or, when it is braced, the first }} that closes nothing in
 // the expression itself. start is the column of the opening braces, which are not in the source.
-func scan(source string, start, maxTokens int, braced bool) (Piece, *Problem) {
+func scan(source string, start, maxTokens int, braced bool) (Piece, *Error) {
 	p := Piece{Text: source, Expression: true, Column: start, Start: start}
 	if braced {
 		p.Column += 2
@@ -86,7 +77,7 @@ func scan(source string, start, maxTokens int, braced bool) (Piece, *Problem) {
 		end = token.To
 		switch {
 		case token.Kind == lexer.EOF && braced:
-			return p, &Problem{Column: start, Message: "there is no }} that ends this {{"}
+			return p, &Error{Column: start, Message: "there is no }} that ends this {{"}
 		case token.Kind == lexer.EOF:
 			return p, nil
 		case token.Is(lexer.Bracket, "{"):
@@ -94,38 +85,38 @@ func scan(source string, start, maxTokens int, braced bool) (Piece, *Problem) {
 		case token.Is(lexer.Bracket, "}") && depth > 0:
 			depth--
 		case token.Is(lexer.Bracket, "}") && braced && stray >= 0 && stray == token.From-1:
-			p.Text, p.tokens = source[:ByteOffset(source, stray)], p.tokens[:len(p.tokens)-1]
+			p.Text, p.tokens = source[:byteOffset(source, stray)], p.tokens[:len(p.tokens)-1]
 			return p, nil
 		case token.Is(lexer.Bracket, "}"):
 			stray = token.From
 		}
 		p.tokens = append(p.tokens, token)
 	}
-	return p, &Problem{Column: start, Message: fmt.Sprintf("the expression has more than %d tokens", maxTokens)}
+	return p, &Error{Column: start, Message: fmt.Sprintf("the expression has more than %d tokens", maxTokens)}
 }
 
 // lexicalProblem reports a token that is none, at its start: the lexer's own place may be the end of the source. What
 // the lexer says behind a colon is left out, as it quotes the source.
-func (p Piece) lexicalProblem(end int, err error) *Problem {
+func (p Piece) lexicalProblem(end int, err error) *Error {
 	message := "not an expression"
 	if e := (*file.Error)(nil); errors.As(err, &e) {
 		message, _, _ = strings.Cut(e.Message, ":")
 	}
-	for _, r := range p.Text[ByteOffset(p.Text, end):] {
+	for _, r := range p.Text[byteOffset(p.Text, end):] {
 		if !unicode.IsSpace(r) {
 			break
 		}
 		end++
 	}
-	return &Problem{Column: p.Column + end, Message: message}
+	return &Error{Column: p.Column + end, Message: message}
 }
 
-// Parse parses an expression.
-func (p Piece) Parse(config *conf.Config) (*parser.Tree, *Problem) {
+// parse parses an expression. Functions with these names are no functions of the parser's own.
+func (p Piece) parse(functions conf.FunctionsTable) (*parser.Tree, *Error) {
 	if len(p.tokens) == 0 {
-		return nil, &Problem{Column: p.Start, Message: "empty expression"}
+		return nil, &Error{Column: p.Start, Message: "empty expression"}
 	}
-	tree, err := parser.ParseWithConfig(p.Text, config)
+	tree, err := parser.ParseWithConfig(p.Text, &conf.Config{MaxNodes: conf.DefaultMaxNodes, Functions: functions})
 	if err == nil {
 		return tree, nil
 	}
@@ -138,7 +129,7 @@ func (p Piece) Parse(config *conf.Config) (*parser.Tree, *Problem) {
 
 // syntaxProblem reports that the parser does not go on at a place. It says what stands there without quoting a literal,
 // as the parser's own message does.
-func (p Piece) syntaxProblem(from int) *Problem {
+func (p Piece) syntaxProblem(from int) *Error {
 	near, kind := "", "the end"
 	if i := slices.IndexFunc(p.tokens, func(t lexer.Token) bool { return t.From == from }); i >= 0 {
 		switch token := p.tokens[i]; token.Kind {
@@ -150,11 +141,11 @@ func (p Piece) syntaxProblem(from int) *Problem {
 			near, kind = token.Value, Quote(token.Value)
 		}
 	}
-	return &Problem{Column: p.Column + from, Message: "syntax error near " + kind, Near: near}
+	return &Error{Column: p.Column + from, Message: "syntax error near " + kind, near: near}
 }
 
-// ByteOffset is where in a text the rune of this number begins, counted from 0: the lexer counts runes.
-func ByteOffset(s string, runes int) int {
+// byteOffset is where in a text the rune of this number begins, counted from 0: the lexer counts runes.
+func byteOffset(s string, runes int) int {
 	for i := range s {
 		if runes == 0 {
 			return i

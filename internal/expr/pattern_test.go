@@ -1,4 +1,4 @@
-package transform
+package expr
 
 import (
 	"fmt"
@@ -22,37 +22,22 @@ func TestPatternsAreBounded(t *testing.T) {
 		"a range in numbers":         {`(?s-Ui:[ -\x{1e000}])`, "too long to read"},
 		"classes of Unicode":         {"[" + repeat(`\pL\PN`, 40) + "]", "too long to read"},
 		"what the parser refuses":    {"(a{1000}){1000}", "invalid repeat count"},
-		"more than one is counted":   {"a{1000}' || body_text matches '" + "b{1000}' || body_text matches 'c{1000}' || body_text matches 'd{1000}' || body_text matches 'e{1000}", "too large"},
-		"more than one takes time":   {"(?i)[a-\u9fff]' || body_text matches '(?i)[a-\u9fff]", "too long to read"},
+		"more than one is counted":   {"a{1000}' || response.body matches '" + "b{1000}' || response.body matches 'c{1000}' || response.body matches 'd{1000}' || response.body matches 'e{1000}", "too large"},
+		"more than one takes time":   {"(?i)[a-\u9fff]' || response.body matches '(?i)[a-\u9fff]", "too long to read"},
 	} {
-		source := "body_text matches '" + strings.ReplaceAll(c.pattern, `\`, `\\`) + "'"
-		for what, problems := range map[string]func() []Problem{
-			"body":   func() []Problem { _, p := new(Patterns).CompileResponse(source); return p },
-			"filter": func() []Problem { _, p := new(Patterns).CompileFilter(source, ""); return p },
-		} {
-			if found := problems(); len(found) != 1 || !strings.Contains(found[0].Message, c.want) || found[0].Column < 19 {
-				t.Errorf("%s, %s: got %v, want %s", name, what, found, c.want)
-			}
+		source := "response.body matches '" + strings.ReplaceAll(c.pattern, `\`, `\\`) + "'"
+		if _, found := compileWhole(source, new(world).language()); len(found) != 1 || !strings.Contains(found[0].Message, c.want) || found[0].Column < 19 {
+			t.Errorf("%s: got %v, want %s", name, found, c.want)
 		}
 	}
 
-	t.Run("all of a template", func(t *testing.T) {
-		one := "{{ body_text matches 'a{1000}' }}"
-		if _, problems := new(Patterns).CompileRequest(repeat(one, 4)); len(problems) > 0 {
-			t.Error(problems)
-		}
-		if _, problems := new(Patterns).CompileRequest(repeat(one, 5)); len(problems) != 1 {
-			t.Error(problems)
-		}
-	})
-
 	t.Run("all of a file", func(t *testing.T) {
-		for pattern, most := range map[string]int{"a{1000}b{1000}": MaxPrograms / 2002, `\\pL\\pN\\pS`: MaxReadings / (3*1024 + 8*9)} {
+		for pattern, most := range map[string]int{"a{1000}b{1000}": MaxPrograms / 2002, `\pL\pN\pS`: MaxReadings / (3*1024 + 8*9)} {
 			all := &Patterns{}
 			for n := range most + 1 {
-				_, problems := all.CompileFilter("record matches '"+pattern+"'", "")
-				if refused := len(problems) == 1 && strings.Contains(problems[0].Message, "all patterns of matches together"); refused != (n == most) {
-					t.Fatalf("%s, %d times: %v", pattern, n+1, problems)
+				_, problem := all.Source().compile(pattern)
+				if refused := strings.Contains(problem, "all patterns of matches together"); refused != (n == most) {
+					t.Fatalf("%s, %d times: %v", pattern, n+1, problem)
 				}
 			}
 		}
@@ -63,7 +48,7 @@ func TestPatternsAreBounded(t *testing.T) {
 			`(?i)^[a-z0-9._%+-]+@[a-z0-9.-]+\.[a-z]{2,63}$`, `^[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}$`, `(?i)[а-яё]+`, `[\x{0}-\x{10FFFF}]`, `(?i)[一-龥]`,
 			`^\p{Lu}\p{L}*$`, `^.{0,1000}$`, `(?is)<title>(.*?)</title>`, `^(?:(?:25[0-5]|2[0-4]\d|1?\d?\d)(?:\.|$)){4}`,
 		} {
-			if _, problem := (&patterns{all: &Patterns{}}).compile(pattern); problem != "" {
+			if _, problem := new(Patterns).Source().compile(pattern); problem != "" {
 				t.Errorf("%s: %s", pattern, problem)
 			}
 		}
@@ -113,28 +98,38 @@ func TestProgramSize(t *testing.T) {
 	}
 }
 
+// tryMatch matches in a run, or in one of its own.
+func tryMatch(t *testing.T, r *Run, value any, p *pattern) (found bool, err *Error) {
+	defer catch(&err)
+	if r == nil {
+		own := NewBodyRun(t.Context(), nil, bodyLimits)
+		r = &own
+	}
+	return r.matches(value, p), nil
+}
+
 // Matching takes steps for the pattern's instructions over each byte, and stops when there are no more.
 func TestMatchingTakesSteps(t *testing.T) {
-	p, problem := (&patterns{all: &Patterns{}}).compile("(a?){500}b")
+	p, problem := new(Patterns).Source().compile("(a?){500}b")
 	if problem != "" {
 		t.Fatal(problem)
 	}
 	for _, length := range []int{0, 1, 100, 10_000} {
-		r := newRun(t.Context(), testInput(), false)
-		if found, err := matches(r, []any{strings.Repeat("a", length), p}); err != nil || found != false {
+		r := NewBodyRun(t.Context(), nil, bodyLimits)
+		if found, err := tryMatch(t, &r, strings.Repeat("a", length), p); err != nil || found != false {
 			t.Errorf("%d bytes: %v, %v", length, found, err)
 		}
 		if least := 1500 * length / stepWork; r.steps < least || r.steps > 3*least+500 {
 			t.Errorf("%d bytes take %d steps, want %d or some more", length, r.steps, least)
 		}
 	}
-	r := newRun(t.Context(), testInput(), false)
-	r.steps = MaxSteps - 1000
-	if _, err := matches(r, []any{strings.Repeat("a", 10_000), p}); err == nil || r.steps > MaxSteps+p.size {
-		t.Errorf("it went on for %d steps, %v", r.steps-MaxSteps, err)
+	r := NewBodyRun(t.Context(), nil, bodyLimits)
+	r.steps = bodyLimits.Steps - 1000
+	if _, err := tryMatch(t, &r, strings.Repeat("a", 10_000), p); err == nil || r.steps > bodyLimits.Steps+p.size {
+		t.Errorf("it went on for %d steps, %v", r.steps-bodyLimits.Steps, err)
 	}
-	r = newRun(t.Context(), testInput(), false)
-	if found, err := matches(r, []any{"b" + strings.Repeat("a", 1<<20), p}); err != nil || found != true || r.steps > 1000 {
+	r = NewBodyRun(t.Context(), nil, bodyLimits)
+	if found, err := tryMatch(t, &r, "b"+strings.Repeat("a", 1<<20), p); err != nil || found != true || r.steps > 1000 {
 		t.Errorf("what is found at the beginning took %d steps: %v, %v", r.steps, found, err)
 	}
 }
@@ -142,23 +137,23 @@ func TestMatchingTakesSteps(t *testing.T) {
 // A text that is gone through in steps matches as it does at once.
 func TestLongTextsMatch(t *testing.T) {
 	for _, pattern := range []string{`b$`, `^a+b$`, `a\z`, `\xff`, `�`, `ä`, `(?i)Ä$`, `\bx`, `^$`, `.`, `^\C*$`, `[^a]b`} {
-		p, problem := (&patterns{all: &Patterns{}}).compile(pattern)
+		p, problem := new(Patterns).Source().compile(pattern)
 		if problem != "" {
 			continue
 		}
 		for _, tail := range []string{"", "b", "\xff", "ä", "äb", "a\xc3", " x", "\n"} {
 			s := strings.Repeat("a", direct) + tail
 			want := regexp.MustCompile(pattern).MatchString(s)
-			if got, err := matches(newRun(t.Context(), testInput(), false), []any{s, p}); err != nil || got != want {
+			if got, err := tryMatch(t, nil, s, p); err != nil || got != want {
 				t.Errorf("…%q matches %q is %v, %v; want %v", tail, pattern, got, err, want)
 			}
 		}
 	}
-	p, _ := (&patterns{all: &Patterns{}}).compile("a")
-	if got, err := matches(newRun(t.Context(), testInput(), false), []any{nil, p}); got != false || err != nil {
+	p, _ := new(Patterns).Source().compile("a")
+	if got, err := tryMatch(t, nil, nil, p); got != false || err != nil {
 		t.Errorf("null matches: %v, %v", got, err)
 	}
-	if _, err := matches(newRun(t.Context(), testInput(), false), []any{1, p}); err == nil {
+	if _, err := tryMatch(t, nil, 1, p); err == nil {
 		t.Error("a number is looked into")
 	}
 }

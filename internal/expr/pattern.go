@@ -1,4 +1,4 @@
-package transform
+package expr
 
 import (
 	"errors"
@@ -6,6 +6,21 @@ import (
 	"regexp/syntax"
 	"strings"
 	"unicode/utf8"
+
+	"github.com/expr-lang/expr/ast"
+)
+
+// Limits of the patterns of matches in one source.
+const (
+	MaxProgram = 4096    // instructions
+	MaxReading = 1 << 16 // what it takes to parse them; see reading
+)
+
+// Limits of those in all sources that one Patterns counts. In memory, patterns take some 50 bytes for an instruction, and
+// 20 for a unit of reading.
+const (
+	MaxPrograms = 128 * MaxProgram
+	MaxReadings = 32 * MaxReading
 )
 
 // pattern is a regular expression that matches looks for.
@@ -14,22 +29,24 @@ type pattern struct {
 	size int // instructions, or some more
 }
 
-// Patterns compiles sources that are served together, and bounds what all of their patterns take. The zero value is ready
-// for use. It is not safe for concurrent use.
+// Patterns bounds what the patterns of sources that are served together take. The zero value is ready for use. It is not safe for concurrent use.
 type Patterns struct {
 	program, reading int // of all sources, those with problems included
 }
 
-// patterns counts what the patterns of a source take. It is known before anything is expanded: a pattern of some hundred
+// Source counts what the patterns of a source take. It is known before anything is expanded: a pattern of some hundred
 // bytes can mean a program of gigabytes.
-type patterns struct {
+type Source struct {
 	all     *Patterns
 	program int // instructions, up to MaxProgram
 	reading int // units of reading, up to MaxReading
 }
 
+// Source returns the count for one more source.
+func (all *Patterns) Source() *Source { return &Source{all: all} }
+
 // compile compiles a pattern. The problem says what is wrong with it, without quoting it; it is empty when nothing is.
-func (p *patterns) compile(source string) (_ *pattern, problem string) {
+func (p *Source) compile(source string) (_ *pattern, problem string) {
 	units := reading(source)
 	p.reading += units
 	switch p.all.reading += units; {
@@ -117,43 +134,53 @@ func programSize(tree *syntax.Regexp) int {
 }
 
 // direct is how many instructions, each over one byte, a match takes that nothing can end: some milliseconds.
-const direct = 1 << 16
+const (
+	direct   = 1 << 16
+	stepWork = 16 // instructions of a pattern, each over one byte, in a step
+)
+
+func (b *builder) matches(n *ast.BinaryNode) operand {
+	literal, ok := n.Right.(*ast.StringNode)
+	if !ok {
+		return b.fail(n.Right, "the pattern of matches must be a literal text, in quotes")
+	}
+	p, problem := b.patterns.compile(literal.Value)
+	if problem != "" {
+		return b.fail(literal, "%s", problem)
+	}
+	return apply(b.at(n), Boolean, func(r *Run, x, _ any) any { return r.matches(x, p) }, b.build(n.Left, false), constant(Null, nil))
+}
 
 // matches reports whether a text has what a pattern looks for. null has not.
-func matches(r *run, a []any) (any, error) {
-	if a[0] == nil {
-		return false, nil
+func (r *Run) matches(value any, p *pattern) bool {
+	if value == nil {
+		return false
 	}
-	s, err := text(a[0])
-	if err != nil {
-		return nil, err
-	}
-	p := a[1].(*pattern)
+	s := r.text(value)
 	if work := (len(s) + 1) * p.size; work <= direct {
-		if err := r.take(work / stepWork); err != nil {
-			return nil, err
-		}
-		return p.MatchString(s), nil
+		r.take(work / stepWork)
+		return p.MatchString(s)
 	}
 	in := &counted{Reader: strings.NewReader(s), run: r, each: p.size}
-	found := p.MatchReader(in) // which sets in.err
-	return found, in.err
+	found := p.MatchReader(in) // which must not be left by a panic
+	r.must(in.err)
+	return found
 }
 
 // counted is a text that takes steps as a pattern goes through it, and ends when there are no more.
 type counted struct {
 	*strings.Reader
-	run  *run
+	run  *Run
 	each int // instructions for a byte
 	work int // that no step has been taken for
-	err  error
+	err  *Error
 }
 
 // ReadRune implements io.RuneReader, which a match reads until the first error.
 func (c *counted) ReadRune() (rune, int, error) {
 	char, size, err := c.Reader.ReadRune()
 	if c.work += max(size, 1) * c.each; c.work >= direct/stepWork && c.err == nil {
-		c.err = c.run.take(c.work / stepWork)
+		c.err = c.run.count(c.work / stepWork)
 		c.work %= stepWork
 	}
 	if c.err != nil {
