@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"regexp"
 	"slices"
 	"strings"
 
@@ -14,6 +13,7 @@ import (
 	"github.com/keywright/keywright/host/internal/hostfn"
 	"github.com/keywright/keywright/host/internal/template"
 	"github.com/keywright/keywright/internal/nearest"
+	"github.com/keywright/keywright/internal/urlcheck"
 )
 
 // checker collects everything that is wrong with a connector, and builds its plan on the way.
@@ -114,10 +114,7 @@ func (k *checker) origins() {
 		k.wrong("origins", 0, "is empty: name the scheme and host of the API, such as https://api.example.com")
 	}
 	for i, text := range c.config.Origins {
-		o, err := parseOrigin(text)
-		if err == nil && o.scheme == "http" && !k.host.config.Egress.AllowHTTP {
-			err = errors.New("is plain http, which sends everything in the open: use https")
-		}
+		o, err := k.host.parseOrigin(text)
 		if err != nil {
 			k.wrong(fmt.Sprintf("origins[%d]", i), 0, "%v", err)
 			continue
@@ -162,9 +159,6 @@ func (k *checker) fields() {
 	}
 }
 
-// fixedAuthority is a URL whose scheme and host no template has a part in.
-var fixedAuthority = regexp.MustCompile(`^[a-z]+://[^/?#{}\\]+/`)
-
 func path(field string) string { return "auth.config." + field }
 
 func (k *checker) field(f *hostfn.Field, value any) {
@@ -195,7 +189,7 @@ func (k *checker) field(f *hostfn.Field, value any) {
 	}
 	f.Text = compiled
 	k.names(f, compiled.Names())
-	if names := compiled.Names(); f.Kind == abi.KindURL && (len(names.User) > 0 || names.Tenant) && !fixedAuthority.MatchString(text) {
+	if names := compiled.Names(); f.Kind == abi.KindURL && (len(names.User) > 0 || names.Tenant) && !urlcheck.FixedHost(text) {
 		k.wrong(path(f.Name), 0, "user.* and tenant_id may stand only behind the host: whoever chooses the host gets the credential")
 	}
 	literal, isLiteral := compiled.Literal()

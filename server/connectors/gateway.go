@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/keywright/keywright/internal/urlcheck"
 	"github.com/keywright/keywright/server/gateway"
 	"github.com/keywright/keywright/server/identity"
 )
@@ -174,8 +175,7 @@ func (d *definer) settings(root *node) (s Settings) {
 	}
 	s.User, s.AccessLog = d.identity(n), d.yes(n, "gateway", "access_log", false)
 	if s.Traces = d.optional(n, "gateway", "traces"); s.Traces != "" {
-		u, err := url.Parse(s.Traces)
-		if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || u.Path == "" || u.User != nil {
+		if u, err := (urlcheck.Rule{AllowHTTP: true}).Parse(s.Traces); err != nil || u.Path == "" {
 			d.at(n.get("traces").value.place, "gateway.traces", "is not the URL of a collector, with its path, such as http://localhost:4318/v1/traces")
 		}
 	}

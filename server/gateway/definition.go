@@ -3,11 +3,11 @@ package gateway
 import (
 	"errors"
 	"net/url"
-	"regexp"
 	"strings"
 	"time"
 
 	"github.com/keywright/keywright/host"
+	"github.com/keywright/keywright/internal/urlcheck"
 	"github.com/keywright/keywright/internal/urlpath"
 	"github.com/keywright/keywright/server/gateway/internal/transform"
 )
@@ -123,31 +123,26 @@ func (l Limits) withDefaults() Limits {
 	return l
 }
 
-// fixedAuthority is the beginning of a URL whose scheme and host are complete.
-var fixedAuthority = regexp.MustCompile(`^[A-Za-z]+://[^/?#{}\\]+[/?]`)
+// baseURL is the rule for the URL of a definition. Plain http is for the host to refuse.
+var baseURL = urlcheck.Rule{AllowHTTP: true, Credentials: "put the credential into auth", Example: "https://api.example.com/v1"}
 
 // BaseURL returns the definition's URL, up to its first template. All requests go to its scheme, host and port. Whether they may
 // be plain http is for the host to say. The error says what is wrong with the URL.
 func (d *Definition) BaseURL() (*url.URL, error) {
-	literal, _, templates := strings.Cut(d.URL, "{{")
-	if templates && !fixedAuthority.MatchString(literal) {
+	literal, rest, templates := strings.Cut(d.URL, "{{")
+	if templates && !urlcheck.FixedHost(d.URL) {
 		return nil, errors.New("has a template in its scheme or host: these are literal, since they decide who gets the credential")
 	}
-	u, err := url.Parse(literal)
-	switch {
-	case err != nil || u.Opaque != "":
-		return nil, errors.New("is not a URL such as https://api.example.com/v1")
-	case u.Scheme != "https" && u.Scheme != "http":
-		return nil, errors.New("is not an https URL such as https://api.example.com/v1")
-	case u.Hostname() == "":
-		return nil, errors.New("has no host")
-	case u.User != nil:
-		return nil, errors.New("has user info, which would end up in logs: put the credential into auth")
-	case u.Fragment != "" || strings.Contains(literal, "#"):
-		return nil, errors.New("has a fragment, which is never sent: remove it")
+	if strings.Contains(rest[strings.LastIndex(rest, "}}")+1:], "#") {
+		literal += "#" // it is behind the templates
 	}
-	if err := urlpath.Check(u.EscapedPath()); err != nil {
-		return nil, err
+	return parseURL(literal)
+}
+
+func parseURL(text string) (*url.URL, error) {
+	u, err := baseURL.Parse(text)
+	if err == nil {
+		err = urlpath.Check(u.EscapedPath())
 	}
-	return u, nil
+	return u, err
 }

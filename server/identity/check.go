@@ -4,12 +4,12 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
-	"net/url"
 	"slices"
 	"strings"
 
 	"github.com/keywright/keywright/host"
 	"github.com/keywright/keywright/internal/jws"
+	"github.com/keywright/keywright/internal/urlcheck"
 )
 
 type problems []host.Problem
@@ -61,7 +61,10 @@ func (p *problems) jwt(c *JWT, allowHTTP bool) {
 		p.at("jwt.jwks_file", "is given besides jwks_url: remove one of them")
 	}
 	if c.JWKSURL != "" {
-		if err := checkURL(c.JWKSURL, allowHTTP); err != nil {
+		rule := urlcheck.Rule{
+			AllowHTTP: allowHTTP, PlainHTTP: "on which anybody on the way can put keys of their own: use https, or --dev while developing", Example: "https://login.example.com/jwks.json",
+		}
+		if _, err := rule.Parse(c.JWKSURL); err != nil {
 			p.at("jwt.jwks_url", "%v", err)
 		}
 	}
@@ -96,23 +99,6 @@ func (p *problems) algorithms(c *JWT) {
 			p.at(path, "is symmetric: whoever can read its key can make tokens, so it may only come from jwks_file")
 		}
 	}
-}
-
-func checkURL(text string, allowHTTP bool) error {
-	u, err := url.Parse(text)
-	switch {
-	case err != nil || u.Opaque != "" || u.Hostname() == "":
-		return errors.New("is not a URL such as https://login.example.com/jwks.json")
-	case u.Scheme == "http" && !allowHTTP:
-		return errors.New("is plain http, on which anybody on the way can put keys of their own: use https, or --dev while developing")
-	case u.Scheme != "https" && u.Scheme != "http":
-		return errors.New("is not an https URL")
-	case u.User != nil:
-		return errors.New("has user info, which would end up in logs")
-	case strings.Contains(text, "#"):
-		return errors.New("has a fragment, which is never sent: remove it")
-	}
-	return nil
 }
 
 func (p *problems) header(c *Header) {

@@ -3,6 +3,7 @@ package secretstore
 import (
 	"crypto/tls"
 	"crypto/x509"
+	"errors"
 	"fmt"
 	"net/http"
 	"net/url"
@@ -10,6 +11,7 @@ import (
 	"time"
 
 	"github.com/keywright/keywright/host"
+	"github.com/keywright/keywright/internal/urlcheck"
 )
 
 const (
@@ -45,17 +47,16 @@ func (k *checker) wrong(path, format string, args ...any) {
 }
 
 func (k *checker) address(text string, allowHTTP bool) string {
-	u, err := url.Parse(text)
-	switch {
-	case err != nil || u.Host == "" || u.Opaque != "": // the error would quote a password
-		k.wrong("address", "must be such as https://vault.example.com:8200")
+	rule := urlcheck.Rule{
+		AllowHTTP: allowHTTP, PlainHTTP: "which shows secrets and token to the network: use https, or --dev while developing", Example: "https://vault.example.com:8200",
+	}
+	u, err := rule.Parse(text)
+	if err == nil && (u.RawQuery != "" || u.ForceQuery) {
+		err = errors.New("has a query: remove it")
+	}
+	if err != nil {
+		k.wrong("address", "%v", err)
 		return ""
-	case u.User != nil || u.RawQuery != "" || u.ForceQuery || u.Fragment != "":
-		k.wrong("address", "must not have a user, query or fragment")
-	case u.Scheme == "http" && !allowHTTP:
-		k.wrong("address", "must be https, or --dev be given while developing")
-	case u.Scheme != "http" && u.Scheme != "https":
-		k.wrong("address", "must be https, not %q", host.Printable(u.Scheme))
 	}
 	return u.Scheme + "://" + u.Host + strings.TrimRight(u.EscapedPath(), "/") + "/v1/"
 }
