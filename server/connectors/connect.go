@@ -11,7 +11,7 @@ import (
 
 	"github.com/keywright/keywright/abi"
 	"github.com/keywright/keywright/host"
-	"github.com/keywright/keywright/internal/nearest"
+	"github.com/keywright/keywright/internal/problem"
 	"github.com/keywright/keywright/server/gateway"
 )
 
@@ -47,7 +47,7 @@ func (l *loader) connect(ctx context.Context, c *definition, info host.PluginInf
 	if l.expressions <= maxExpressions {
 		l.expressions += c.expressions()
 		if l.expressions > maxExpressions {
-			l.at(c.member.place, c.path(), "makes the texts with expressions in them longer than %d KiB, all of the file together: split it", maxExpressions>>10)
+			l.at(c.member.Place, c.path(), "makes the texts with expressions in them longer than %d KiB, all of the file together: split it", maxExpressions>>10)
 		}
 	}
 	if l.expressions > maxExpressions {
@@ -84,7 +84,7 @@ func (l *loader) named(ctx context.Context, c *definition, upstream *host.Connec
 func (l *loader) wrong(ctx context.Context, c *definition, err error, info host.PluginInfo) *host.Connector {
 	var wrong *host.ConfigError
 	if !errors.As(err, &wrong) {
-		l.at(c.member.place, c.path(), "%v", err)
+		l.at(c.member.Place, c.path(), "%v", err)
 		return nil
 	}
 	misspelt := misspelt(c, info)
@@ -94,7 +94,7 @@ func (l *loader) wrong(ctx context.Context, c *definition, err error, info host.
 			l.problem(c, p, info)
 		}
 	}
-	l.more += wrong.More
+	l.More += wrong.More
 	if slices.ContainsFunc(wrong.Problems, func(p host.Problem) bool { return strings.HasPrefix(p.Path, "auth") }) {
 		return nil
 	}
@@ -112,7 +112,7 @@ func (l *loader) lacks(c *definition, p host.Problem, info host.PluginInfo) bool
 	if !l.lacking || info.Type != "" || p.Path != "auth.type" {
 		return false
 	}
-	_, slip := nearest.Name(c.auth.Type, l.types)
+	_, slip := problem.Nearest(c.auth.Type, l.types)
 	return !slip
 }
 
@@ -124,7 +124,7 @@ func misspelt(c *definition, info host.PluginInfo) map[string]bool {
 	}
 	paths := map[string]bool{}
 	for name := range c.auth.Config {
-		if meant, ok := nearest.Name(name, fields); ok && meant != name {
+		if meant, ok := problem.Nearest(name, fields); ok && meant != name {
 			paths["auth.config."+meant] = true
 		}
 	}
@@ -135,8 +135,7 @@ func misspelt(c *definition, info host.PluginInfo) map[string]bool {
 }
 
 func (l *loader) problem(c *definition, p host.Problem, info host.PluginInfo) {
-	if l.full() {
-		l.more++
+	if l.Skip() {
 		return
 	}
 	path := p.Path
@@ -152,7 +151,7 @@ func (l *loader) problem(c *definition, p host.Problem, info host.PluginInfo) {
 		}
 		where = at
 	case found && n.kind == scalar && (!inConfig || known):
-		where = n.place
+		where = n.Place
 	}
 	if inConfig && field.Kind == abi.KindURL && isPlainHTTP(n) && !l.options.Host.Egress.AllowHTTP {
 		message += ", or --dev while developing" // it is what the host complains of first

@@ -14,7 +14,7 @@ import (
 
 	"github.com/keywright/keywright/abi"
 	"github.com/keywright/keywright/host"
-	"github.com/keywright/keywright/internal/nearest"
+	"github.com/keywright/keywright/internal/problem"
 	"github.com/keywright/keywright/server/gateway"
 )
 
@@ -61,29 +61,29 @@ type definer struct {
 
 func (d *definer) document(root *node) (connectors []*definition, plugins []pluginFile) {
 	if root.kind != object {
-		d.at(root.place, "", "is %s: an object with the member connectors is wanted", root.describe())
+		d.at(root.Place, "", "is %s: an object with the member connectors is wanted", root.describe())
 		return nil, nil
 	}
 	d.only(root, "", "connectors", "plugins", "gateway", "secrets")
 	switch m := root.get("connectors"); {
 	case m == nil && !d.misspelt(root, "connectors"):
-		d.at(root.place, "", "has no connectors: it needs a list of them, the member connectors")
+		d.at(root.Place, "", "has no connectors: it needs a list of them, the member connectors")
 	case m != nil && m.value.kind == list && len(m.value.items) == 0:
-		d.at(m.value.place, "connectors", "is empty: it needs one connector at least")
+		d.at(m.value.Place, "connectors", "is empty: it needs one connector at least")
 	}
 	permalinks := map[string]*definition{}
 	for i, n := range d.items(root, "", "connectors", "a list of connectors, each beginning with a hyphen,") {
 		c := d.connector(n, i)
 		if other := permalinks[c.permalink]; other != nil && c.permalink != "" {
 			d.at(c.keyOrPlace("permalink", "name"), c.path(),
-				"its permalink is also that of the connector on line %d: give one of them another permalink", other.member.line)
+				"its permalink is also that of the connector on line %d: give one of them another permalink", other.member.Line)
 		}
 		permalinks[c.permalink] = c
 		connectors = append(connectors, c)
 	}
 	for i, n := range d.items(root, "", "plugins", "a list of plugins, each beginning with a hyphen,") {
 		if i == maxPlugins {
-			d.at(n.place, "plugins", "has more than %d plugins", maxPlugins)
+			d.at(n.Place, "plugins", "has more than %d plugins", maxPlugins)
 			break
 		}
 		plugins = append(plugins, d.plugin(n, fmt.Sprintf("plugins[%d]", i)))
@@ -91,19 +91,19 @@ func (d *definer) document(root *node) (connectors []*definition, plugins []plug
 	return connectors, plugins
 }
 
-func (c *definition) keyOrPlace(names ...string) place {
+func (c *definition) keyOrPlace(names ...string) problem.Place {
 	for _, name := range names {
 		if m := c.member.get(name); m != nil {
-			return m.value.place
+			return m.value.Place
 		}
 	}
-	return c.member.place
+	return c.member.Place
 }
 
 func (d *definer) connector(n *node, index int) *definition {
 	c := &definition{member: n, index: index}
 	if n.kind != object {
-		d.at(n.place, c.path(), "is %s: an object with name, url and auth is wanted", n.describe())
+		d.at(n.Place, c.path(), "is %s: an object with name, url and auth is wanted", n.describe())
 		return c
 	}
 	// Paths in problems are to have the permalink, so it is found first.
@@ -116,14 +116,14 @@ func (d *definer) connector(n *node, index int) *definition {
 	d.rename(fmt.Sprintf("connectors[%d]", index), path)
 	d.only(n, path, members...)
 	if c.name = d.text(n, path, "name"); c.name != "" && host.Printable(c.name) != c.name {
-		d.at(n.get("name").value.place, path+".name", "is too long, or holds control characters")
+		d.at(n.get("name").value.Place, path+".name", "is too long, or holds control characters")
 	}
 	if n.get("permalink") != nil {
 		if given := d.text(n, path, "permalink"); given != "" && c.permalink == "" {
-			d.at(n.get("permalink").value.place, path+".permalink", "may have a to z, 0 to 9 and hyphens, at most %d", maxPermalink)
+			d.at(n.get("permalink").value.Place, path+".permalink", "may have a to z, 0 to 9 and hyphens, at most %d", maxPermalink)
 		}
 	} else if c.name != "" && c.permalink == "" {
-		d.at(n.get("name").value.place, path+".name", "has no letters a to z or digits, of which to make a permalink: add the member permalink")
+		d.at(n.get("name").value.Place, path+".name", "has no letters a to z or digits, of which to make a permalink: add the member permalink")
 	}
 	d.url(c, path)
 	d.auth(c, path)
@@ -142,7 +142,7 @@ func (d *definer) url(c *definition, path string) {
 		err = errors.New("is plain http, which sends everything in the open: use https, or --dev while developing")
 	}
 	if err != nil {
-		d.at(c.member.get("url").value.place, path+".url", "%v", err)
+		d.at(c.member.get("url").value.Place, path+".url", "%v", err)
 		return
 	}
 	c.url = u
@@ -154,12 +154,12 @@ func (d *definer) auth(c *definition, path string) {
 		if d.misspelt(c.member, "auth") {
 			return
 		}
-		d.at(c.member.place, path+".auth", "is missing: it says how the API is authenticated to; type: none is for one that asks nothing")
+		d.at(c.member.Place, path+".auth", "is missing: it says how the API is authenticated to; type: none is for one that asks nothing")
 		return
 	}
 	path += ".auth"
 	if m.value.kind != object {
-		d.at(m.value.place, path, "is %s: an object with type and config is wanted", m.value.describe())
+		d.at(m.value.Place, path, "is %s: an object with type and config is wanted", m.value.describe())
 		return
 	}
 	d.only(m.value, path, "type", "config")
@@ -169,7 +169,7 @@ func (d *definer) auth(c *definition, path string) {
 		return
 	}
 	if config.value.kind != object {
-		d.at(config.value.place, path+".config", "is %s: an object is wanted", config.value.describe())
+		d.at(config.value.Place, path+".config", "is %s: an object is wanted", config.value.describe())
 		c.auth.Type = "" // what the host says of a configuration that is missing would be wrong
 		return
 	}
@@ -179,7 +179,7 @@ func (d *definer) auth(c *definition, path string) {
 func (d *definer) plugin(n *node, path string) pluginFile {
 	p := pluginFile{member: n, at: path}
 	if n.kind != object {
-		d.at(n.place, path, "is %s: an object with path, sha256 and grants is wanted", n.describe())
+		d.at(n.Place, path, "is %s: an object with path, sha256 and grants is wanted", n.describe())
 		return p
 	}
 	d.only(n, path, "path", "sha256", "grants")
@@ -187,7 +187,7 @@ func (d *definer) plugin(n *node, path string) pluginFile {
 	if n.get("sha256") != nil {
 		p.sha256 = d.text(n, path, "sha256")
 		if p.sha256 != "" && !digestSyntax.MatchString(p.sha256) {
-			d.at(n.get("sha256").value.place, path+".sha256", "is not 64 hexadecimal digits")
+			d.at(n.get("sha256").value.Place, path+".sha256", "is not 64 hexadecimal digits")
 			p.path = "" // no digest that was meant is checked, so the file is not loaded
 		}
 	}
@@ -196,9 +196,9 @@ func (d *definer) plugin(n *node, path string) pluginFile {
 		at := fmt.Sprintf("%s.grants[%d]", path, i)
 		switch {
 		case !ok:
-			d.at(item.place, at, "is %s; there are %s", item.describe(), strings.Join(abi.Grants, ", "))
+			d.at(item.Place, at, "is %s; there are %s", item.describe(), strings.Join(abi.Grants, ", "))
 		case !slices.Contains(abi.Grants, grant):
-			d.at(item.place, at, "there is no grant %q; there are %s", grant, strings.Join(abi.Grants, ", "))
+			d.at(item.Place, at, "there is no grant %q; there are %s", grant, strings.Join(abi.Grants, ", "))
 		default:
 			p.grants = append(p.grants, grant)
 		}
@@ -212,16 +212,15 @@ func (d *definer) only(n *node, path string, known ...string) {
 		if slices.Contains(known, m.name) {
 			continue
 		}
-		if d.full() {
-			d.more++
+		if d.Skip() {
 			continue
 		}
-		if meant, ok := nearest.Name(m.name, known); ok {
-			d.at(m.key, keyPath(path, m.name), "is not known here; did you mean %q?", meant)
+		if meant, ok := problem.Nearest(m.name, known); ok {
+			d.at(m.key, problem.Join(path, m.name), "is not known here; did you mean %q?", meant)
 			d.meant[n] = append(d.meant[n], meant)
 			continue
 		}
-		d.at(m.key, keyPath(path, m.name), "is not known here; there are %s", strings.Join(known, ", "))
+		d.at(m.key, problem.Join(path, m.name), "is not known here; there are %s", strings.Join(known, ", "))
 	}
 }
 
@@ -234,7 +233,7 @@ func (d *definer) items(n *node, path, name, wanted string) []*node {
 		return nil
 	}
 	if m.value.kind != list {
-		d.at(m.value.place, keyPath(path, name), "is %s: %s is wanted", m.value.describe(), wanted)
+		d.at(m.value.Place, problem.Join(path, name), "is %s: %s is wanted", m.value.describe(), wanted)
 	}
 	return m.value.items
 }
@@ -244,18 +243,18 @@ func (d *definer) text(n *node, path, name string) string {
 	m := n.get(name)
 	if m == nil {
 		if !d.misspelt(n, name) {
-			d.at(n.place, keyPath(path, name), "is missing")
+			d.at(n.Place, problem.Join(path, name), "is missing")
 		}
 		return ""
 	}
 	text, ok := m.value.value.(string)
 	switch _, number := m.value.value.(json.Number); {
 	case number:
-		d.at(m.value.place, keyPath(path, name), "is a number, text is wanted: put it in quotes")
+		d.at(m.value.Place, problem.Join(path, name), "is a number, text is wanted: put it in quotes")
 	case !ok:
-		d.at(m.value.place, keyPath(path, name), "is %s, text is wanted", m.value.describe())
+		d.at(m.value.Place, problem.Join(path, name), "is %s, text is wanted", m.value.describe())
 	case strings.TrimSpace(text) == "":
-		d.at(m.value.place, keyPath(path, name), "is empty")
+		d.at(m.value.Place, problem.Join(path, name), "is empty")
 		return ""
 	}
 	return text

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/keywright/keywright/internal/problem"
 	"github.com/keywright/keywright/internal/urlcheck"
 	"github.com/keywright/keywright/server/gateway"
 	"github.com/keywright/keywright/server/identity"
@@ -60,7 +61,7 @@ func (d *definer) object(n *node, path, name string) *node {
 		return nil
 	}
 	if m.value.kind != object {
-		d.at(m.value.place, keyPath(path, name), "is %s: an object is wanted", m.value.describe())
+		d.at(m.value.Place, problem.Join(path, name), "is %s: an object is wanted", m.value.describe())
 		return nil
 	}
 	return m.value
@@ -82,7 +83,7 @@ func (d *definer) texts(n *node, path, name string) []string {
 	for i, item := range d.items(n, path, name, "a text, or a list of texts,") {
 		text, ok := item.value.(string)
 		if !ok {
-			d.at(item.place, fmt.Sprintf("%s.%s[%d]", path, name, i), "is %s, text is wanted", item.describe())
+			d.at(item.Place, fmt.Sprintf("%s.%s[%d]", path, name, i), "is %s, text is wanted", item.describe())
 			continue
 		}
 		all = append(all, text)
@@ -95,7 +96,7 @@ func (d *definer) parameters(n *node, path, name string) []gateway.Parameter {
 	for i, item := range d.items(n, path, name, "a list, each of whose items has name and value,") {
 		at := fmt.Sprintf("%s.%s[%d]", path, name, i)
 		if item.kind != object {
-			d.at(item.place, at, "is %s: an object with name and value is wanted", item.describe())
+			d.at(item.Place, at, "is %s: an object with name and value is wanted", item.describe())
 			all = append(all, gateway.Parameter{Name: "unknown-" + strconv.Itoa(i)}) // so that the others keep their index
 			continue
 		}
@@ -121,7 +122,7 @@ func (d *definer) number(n *node, path, name string) float64 {
 	text, ok := m.value.value.(json.Number)
 	value, err := text.Float64()
 	if !ok || err != nil || value <= 0 {
-		d.at(m.value.place, keyPath(path, name), "is not a number above 0")
+		d.at(m.value.Place, problem.Join(path, name), "is not a number above 0")
 		return 0
 	}
 	return value
@@ -130,7 +131,7 @@ func (d *definer) number(n *node, path, name string) float64 {
 func (d *definer) whole(n *node, path, name string) float64 {
 	value := d.number(n, path, name)
 	if value != float64(int64(value)) || value > 1<<40 {
-		d.at(n.get(name).value.place, keyPath(path, name), "is not a whole number, or too large")
+		d.at(n.get(name).value.Place, problem.Join(path, name), "is not a whole number, or too large")
 		return 0
 	}
 	return value
@@ -145,7 +146,7 @@ func (d *definer) duration(n *node, path, name string) time.Duration {
 	text, _ := m.value.value.(string)
 	value, err := time.ParseDuration(text)
 	if err != nil || value <= 0 || value > time.Hour {
-		d.at(m.value.place, keyPath(path, name), "is not a time above 0 and up to an hour: write 15s, or 1m30s")
+		d.at(m.value.Place, problem.Join(path, name), "is not a time above 0 and up to an hour: write 15s, or 1m30s")
 		return 0
 	}
 	return value
@@ -176,7 +177,7 @@ func (d *definer) settings(root *node) (s Settings) {
 	s.User, s.AccessLog = d.identity(n), d.yes(n, "gateway", "access_log", false)
 	if s.Traces = d.optional(n, "gateway", "traces"); s.Traces != "" {
 		if u, err := (urlcheck.Rule{AllowHTTP: true}).Parse(s.Traces); err != nil || u.Path == "" {
-			d.at(n.get("traces").value.place, "gateway.traces", "is not the URL of a collector, with its path, such as http://localhost:4318/v1/traces")
+			d.at(n.get("traces").value.Place, "gateway.traces", "is not the URL of a collector, with its path, such as http://localhost:4318/v1/traces")
 		}
 	}
 	if t := d.object(n, "gateway", "tls"); t != nil {
@@ -246,15 +247,15 @@ func (d *definer) yes(n *node, path, name string, absent bool) bool {
 	}
 	yes, ok := m.value.value.(bool)
 	if !ok {
-		d.at(m.value.place, keyPath(path, name), "is %s: true or false is wanted", m.value.describe())
+		d.at(m.value.Place, problem.Join(path, name), "is %s: true or false is wanted", m.value.describe())
 	}
 	return yes
 }
 
 // item is the place of an item of a member that texts reads.
-func (d *definer) item(n *node, name string, i int) place {
+func (d *definer) item(n *node, name string, i int) problem.Place {
 	if v := n.get(name).value; v.kind == list {
-		return v.items[i].place
+		return v.items[i].Place
 	}
-	return n.get(name).value.place
+	return n.get(name).value.Place
 }

@@ -70,9 +70,9 @@ func (l *loader) inspect(ctx context.Context, candidates []candidate) (good []ca
 		i := slices.IndexFunc(names, func(name string) bool { _, there := taken[name]; return there })
 		switch {
 		case err != nil:
-			l.at(c.member.place, c.at, "%v", err)
+			l.at(c.member.Place, c.at, "%v", err)
 		case i >= 0:
-			l.at(c.member.place, c.at, "plugin %q: auth type %q is taken already, by plugin %q: give this one another", c.Name, names[i], taken[names[i]])
+			l.at(c.member.Place, c.at, "plugin %q: auth type %q is taken already, by plugin %q: give this one another", c.Name, names[i], taken[names[i]])
 		default:
 			good = append(good, c)
 			for _, name := range names {
@@ -114,7 +114,7 @@ func (l *loader) candidates(files []pluginFile) (all []candidate) {
 			}
 		}
 		if err != nil {
-			l.at(f.member.get("path").value.place, f.at+".path", "%s", unreadable(err))
+			l.at(f.member.get("path").value.Place, f.at+".path", "%s", unreadable(err))
 			l.lacking = true
 			continue
 		}

@@ -25,12 +25,12 @@ func (d *definer) stores(root *node) (all []host.Secrets) {
 	}
 	for i, n := range d.items(root, "", "secrets", "a list of stores, each with a type,") {
 		if i == maxStores {
-			d.at(n.place, "secrets", "has more than %d stores", maxStores)
+			d.at(n.Place, "secrets", "has more than %d stores", maxStores)
 			break
 		}
 		path := fmt.Sprintf("secrets[%d]", i)
 		if n.kind != object {
-			d.at(n.place, path, "is %s: an object with type is wanted", n.describe())
+			d.at(n.Place, path, "is %s: an object with type is wanted", n.describe())
 			continue
 		}
 		if store := d.store(n, path); store != nil {
@@ -56,7 +56,7 @@ func (d *definer) store(n *node, path string) host.Secrets {
 	case "vault":
 		return d.vault(n, path)
 	default:
-		d.at(n.get("type").value.place, path+".type", "is none of env, dir, age, vault")
+		d.at(n.get("type").value.Place, path+".type", "is none of env, dir, age, vault")
 	}
 	return nil
 }
@@ -95,7 +95,7 @@ func (d *definer) vault(n *node, path string) host.Secrets {
 	}
 	cached, err := secretstore.Cached(store, remember, time.Now)
 	if err != nil {
-		d.at(n.get("remember").value.place, path+".remember", "%v", err)
+		d.at(n.get("remember").value.Place, path+".remember", "%v", err)
 	}
 	if wrong != nil || err != nil {
 		return nil

@@ -193,7 +193,7 @@ func newVault(c VaultConfig) (*vault, error) {
 	case v.timeout == 0:
 		v.timeout = 10 * time.Second
 	case v.timeout < 0:
-		k.wrong("timeout", "is below 0")
+		k.Wrong("timeout", "is below 0")
 	}
 	v.client = &http.Client{
 		Transport: c.Transport,
@@ -204,10 +204,10 @@ func newVault(c VaultConfig) (*vault, error) {
 	case c.Transport == nil:
 		v.client.Transport = k.transport(c.CAFile)
 	case c.CAFile != "":
-		k.wrong("ca_file", "is for the store's own transport: leave it out, or Transport")
+		k.Wrong("ca_file", "is for the store's own transport: leave it out, or Transport")
 	}
-	if len(k.problems) > 0 {
-		return nil, &ConfigError{k.problems}
+	if len(k.Problems) > 0 {
+		return nil, &ConfigError{k.Problems}
 	}
 	return v, nil
 }

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/keywright/keywright/host"
+	"github.com/keywright/keywright/internal/problem"
 	"github.com/keywright/keywright/internal/urlcheck"
 )
 
@@ -22,12 +23,9 @@ const (
 	serviceAccountToken = "/var/run/secrets/kubernetes.io/serviceaccount/token"
 )
 
-// ConfigError lists all that is wrong with a [VaultConfig].
-type ConfigError struct{ Problems []Problem }
-
-// Problem is one thing that is wrong. Its path is that of the member in connectors.yaml: approle.role_id. It is "" when
-// all of the store is meant.
-type Problem struct{ Path, Message string }
+// ConfigError lists all that is wrong with a [VaultConfig]. Paths are those of members in connectors.yaml: approle.role_id.
+// A path is "" when all of the store is meant.
+type ConfigError struct{ Problems []problem.Problem }
 
 func (e *ConfigError) Error() string {
 	all := make([]string, len(e.Problems))
@@ -40,11 +38,7 @@ func (e *ConfigError) Error() string {
 }
 
 // checker collects all that is wrong with a configuration.
-type checker struct{ problems []Problem }
-
-func (k *checker) wrong(path, format string, args ...any) {
-	k.problems = append(k.problems, Problem{path, fmt.Sprintf(format, args...)})
-}
+type checker struct{ problem.Collector }
 
 func (k *checker) address(text string, allowHTTP bool) string {
 	rule := urlcheck.Rule{
@@ -55,7 +49,7 @@ func (k *checker) address(text string, allowHTTP bool) string {
 		err = errors.New("has a query: remove it")
 	}
 	if err != nil {
-		k.wrong("address", "%v", err)
+		k.Wrong("address", "%v", err)
 		return ""
 	}
 	return u.Scheme + "://" + u.Host + strings.TrimRight(u.EscapedPath(), "/") + "/v1/"
@@ -69,7 +63,7 @@ func (k *checker) path(field, text string) string {
 	steps := strings.Split(strings.Trim(text, "/"), "/")
 	for i, step := range steps {
 		if step == "" || step == "." || step == ".." || strings.ContainsFunc(step, func(r rune) bool { return r < ' ' || r == 0x7f || r == '\ufffd' }) {
-			k.wrong(field, "%q must be names with a slash between them", host.Printable(text))
+			k.Wrong(field, "%q must be names with a slash between them", host.Printable(text))
 			return ""
 		}
 		steps[i] = url.PathEscape(step)
@@ -79,7 +73,7 @@ func (k *checker) path(field, text string) string {
 
 func (k *checker) paths(c *VaultConfig) paths {
 	if c.Path != "" && (c.Prefix != "" || c.Field != "") {
-		k.wrong("path", "is for secrets that are fields of one path: leave it out, or prefix and field")
+		k.Wrong("path", "is for secrets that are fields of one path: leave it out, or prefix and field")
 	}
 	p := paths{data: k.path("mount", given(c.Mount, "secret")) + "/data", shared: c.Path != "", field: given(c.Field, "value")}
 	if below := k.path("prefix", c.Prefix) + k.path("path", c.Path); below != "" {
@@ -99,7 +93,7 @@ func (k *checker) login(c *VaultConfig) login {
 	var ways []login
 	if c.Token != "" {
 		if !isToken(c.Token) {
-			k.wrong("token", "has characters that no token has")
+			k.Wrong("token", "has characters that no token has")
 		}
 		ways = append(ways, login{token: func() (string, error) { return c.Token, nil }})
 	}
@@ -108,7 +102,7 @@ func (k *checker) login(c *VaultConfig) login {
 	}
 	if a := c.AppRole; a != nil {
 		if !isToken(a.RoleID) || a.SecretIDFile == "" {
-			k.wrong("approle", "needs role_id and secret_id_file")
+			k.Wrong("approle", "needs role_id and secret_id_file")
 		}
 		ways = append(ways, login{
 			path: "auth/" + k.path("approle.mount", given(a.Mount, "approle")) + "/login",
@@ -120,7 +114,7 @@ func (k *checker) login(c *VaultConfig) login {
 	}
 	if n := c.Kubernetes; n != nil {
 		if !isToken(n.Role) {
-			k.wrong("kubernetes", "needs role")
+			k.Wrong("kubernetes", "needs role")
 		}
 		ways = append(ways, login{
 			path: "auth/" + k.path("kubernetes.mount", given(n.Mount, "kubernetes")) + "/login",
@@ -131,7 +125,7 @@ func (k *checker) login(c *VaultConfig) login {
 		})
 	}
 	if len(ways) != 1 {
-		k.wrong("", "there must be one of token_file, approle and kubernetes, which say how to log in")
+		k.Wrong("", "there must be one of token_file, approle and kubernetes, which say how to log in")
 		return login{}
 	}
 	return ways[0]
@@ -169,12 +163,12 @@ func (k *checker) transport(caFile string) *http.Transport {
 	}
 	text, err := readFile(caFile, "the file", maxCAFile)
 	if err != nil {
-		k.wrong("ca_file", "%v", err)
+		k.Wrong("ca_file", "%v", err)
 		return t
 	}
 	t.TLSClientConfig.RootCAs = x509.NewCertPool()
 	if !t.TLSClientConfig.RootCAs.AppendCertsFromPEM(text) {
-		k.wrong("ca_file", "%q has no certificate in PEM", caFile)
+		k.Wrong("ca_file", "%q has no certificate in PEM", caFile)
 	}
 	return t
 }
