@@ -79,7 +79,7 @@ type Settings struct {
 // TLS names the files of a certificate with its chain, and of its key, PEM each. The zero value is plain HTTP. The paths are
 // absolute, or relative to the working directory.
 type TLS struct {
-	Cert, Key string
+	Cert, Key string `file:",required,path"`
 }
 
 // HasUsers reports whether requests have to have a session, or a proxy that says whose they are.
@@ -200,7 +200,7 @@ func (l *loader) load(ctx context.Context, text string) error {
 	d := &definer{problems: &l.problems, allowHTTP: l.options.Host.Egress.AllowHTTP, dir: l.dir, meant: map[*node][]string{}}
 	definitions, files := d.document(root)
 	l.set.Settings = d.settings(root)
-	if stores := d.stores(root); len(stores) > 0 {
+	if stores := d.stores(); len(stores) > 0 {
 		l.stores(stores)
 		l.options.Environment = d.environment
 	}
@@ -225,7 +225,7 @@ func (l *loader) connectAll(ctx context.Context, definitions []*definition) erro
 			return err
 		}
 		if c.member.kind == object {
-			l.connect(ctx, c, known[c.auth.Type], taken)
+			l.connect(ctx, c, known[c.gateway.Auth.Type], taken)
 		}
 	}
 	return nil

@@ -90,11 +90,11 @@ func (l *loader) candidates(files []pluginFile) (all []candidate) {
 	var seen []os.FileInfo
 	room := maxModules
 	for _, f := range files {
-		if f.path == "" {
+		if f.Path == "" {
 			l.lacking = true // it has been complained of
 			continue
 		}
-		name := f.path
+		name := f.Path
 		if !filepath.IsAbs(name) {
 			name = filepath.Join(l.dir, name)
 		}
@@ -119,7 +119,7 @@ func (l *loader) candidates(files []pluginFile) (all []candidate) {
 			continue
 		}
 		room -= len(wasm)
-		all = append(all, candidate{f, host.Plugin{Name: f.path, Wasm: wasm, SHA256: f.sha256, Grants: f.grants}})
+		all = append(all, candidate{f, host.Plugin{Name: f.Path, Wasm: wasm, SHA256: f.SHA256, Grants: f.grants}})
 	}
 	return all
 }

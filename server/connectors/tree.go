@@ -77,6 +77,8 @@ func (n *node) add(m member) {
 	}
 }
 
+func (n *node) isNull() bool { return n.kind == scalar && n.value == nil }
+
 // describe says what a value is, without showing it.
 func (n *node) describe() string {
 	switch {

@@ -13,19 +13,16 @@ import (
 )
 
 // Definition is a connector as an operator writes it. [Connect] makes a [Connector] of it. It is no format of a file:
-// package connectors reads files, in YAML or JSON, and refuses what it does not know.
+// package connectors reads files, in YAML or JSON, and refuses what it does not know. The tags are for it.
 type Definition struct {
 	// Name is for people.
-	Name string
+	Name string `file:",required"`
 	// Permalink stands in the gateway's URLs. It is the name of the host's connector, which tokens belong to.
 	Permalink string
 	// URL is where requests go: https, with templates in path and query only.
-	URL string
-	// Auth says how requests are authenticated. Beside it, only values of Headers and Query may have a credential of the API.
-	Auth host.Auth
-
+	URL string `file:",required"`
 	// Methods are those that callers may use. None is GET alone.
-	Methods []string
+	Methods []string `file:"method"`
 	// Paths are patterns of what callers may append to the path of URL: segments, with * for any one, and ** at the end for
 	// any rest. None is nothing.
 	Paths []string
@@ -33,6 +30,8 @@ type Definition struct {
 	Headers []Parameter
 	// Query is appended to the query of URL. Callers may set what is overridable.
 	Query []Parameter
+	// Auth says how requests are authenticated. Beside it, only values of Headers and Query may have a credential of the API.
+	Auth host.Auth
 
 	// Request is a template of the request's body, in the language of docs/gateway.md. "" is the caller's body as it is.
 	Request string
@@ -45,7 +44,7 @@ type Definition struct {
 	Limits Limits
 
 	// Patterns bounds the patterns of all definitions that name the same one. Nil bounds those of this one.
-	Patterns *Patterns
+	Patterns *Patterns `file:"-"`
 }
 
 // Patterns counts what the patterns of matches take, in definitions that are served together. The zero value is ready for
@@ -55,9 +54,9 @@ type Patterns struct{ all transform.Patterns }
 // Parameter is a header, or a parameter of the query.
 type Parameter struct {
 	// Name is that of the header or parameter.
-	Name string
+	Name string `file:",required"`
 	// Value is a template.
-	Value string
+	Value string `file:",required,blank"`
 	// Overridable reports whether a caller may give another value: never for what says who the user is.
 	Overridable bool
 }

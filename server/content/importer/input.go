@@ -20,13 +20,13 @@ type input struct {
 	r      *bufio.Reader
 	opened bool
 	array  bool
-	ended  bool     // nothing more is read
-	comma  bool     // of an array: a comma was read last
+	ended  bool          // nothing more is read
+	comma  bool          // of an array: a comma was read last
 	at     problem.Place // of the next byte
 	start  problem.Place // of the record that was given last
-	bytes  int64    // read
-	good   int      // records
-	buffer []byte   // a record that is longer than what r holds
+	bytes  int64         // read
+	good   int           // records
+	buffer []byte        // a record that is longer than what r holds
 }
 
 func newInput(name string, r io.Reader) *input {
