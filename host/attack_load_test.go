@@ -39,7 +39,7 @@ func TestUserChoosesNoHostOfATokenURL_threats_18(t *testing.T) {
 	for _, url := range []string{
 		"{{ user.id }}", "{{ tenant_id }}", "https://{{ user.username }}.login.test/token", "https://{{ user.id }}/token",
 		"https://login.test{{ user.id }}", "https://login.test{{ user.id }}/token", "https://login.test:{{ tenant_id }}/", "{{ user.id }}://login.test/",
-		`https://login.test\{{ user.email }}`, "https://login.test?{{ user.first_name }}", "https://login.test#{{ user.last_name }}",
+		`https://login.test\{{ user.email }}`, "https://login.test#{{ user.last_name }}",
 		"{{ 'https://login.test/' + user.id }}", "https://{{ default(user.id, 'login.test') }}/token", "{{ get_secret('s') }}{{ user.id }}",
 	} {
 		problems := w.problems("custom", with(misused, "url", url))
@@ -47,7 +47,7 @@ func TestUserChoosesNoHostOfATokenURL_threats_18(t *testing.T) {
 			t.Errorf("%s: the problems are %q, want one", url, problems)
 		}
 	}
-	for _, url := range []string{"https://login.test/{{ user.id }}/token", "https://login.test/token?as={{ user.id }}"} {
+	for _, url := range []string{"https://login.test/{{ user.id }}/token", "https://login.test/token?as={{ user.id }}", "https://login.test?{{ user.id }}", "HTTPS://login.test/{{ user.id }}"} {
 		c := w.connectAs("crm "+url, "custom", with(misused, "url", url))
 		for _, id := range []string{"ann", "evil.test/", "@evil.test/", "//evil.test", `\evil.test`, "../../evil.test", ":443@evil.test", "#@evil.test"} {
 			before := w.exchanged()

@@ -6,22 +6,21 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"regexp"
 	"slices"
 	"strings"
 
 	"github.com/keywright/keywright/abi"
 	"github.com/keywright/keywright/host/internal/hostfn"
 	"github.com/keywright/keywright/host/internal/template"
-	"github.com/keywright/keywright/internal/nearest"
+	"github.com/keywright/keywright/internal/problem"
+	"github.com/keywright/keywright/internal/urlcheck"
 )
 
 // checker collects everything that is wrong with a connector, and builds its plan on the way.
 type checker struct {
+	problem.Collector
 	host      *Host
 	connector *Connector
-	problems  []Problem
-	more      int // problems that are not in the list
 }
 
 const (
@@ -31,47 +30,50 @@ const (
 	maxConfigExpressions = 512 << 10 // of its texts that have expressions in them
 )
 
-// full reports whether one more problem would only be counted. To ask first saves the cost of its text.
-func (k *checker) full() bool { return len(k.problems) >= maxProblems }
-
-func (k *checker) wrong(path string, column int, format string, args ...any) {
-	if k.full() {
-		k.more++
-		return
+// check builds the plan of a connector. Its error is a [ConfigError] that lists everything that is wrong.
+func (h *Host) check(ctx context.Context, c *Connector) error {
+	k := &checker{Collector: problem.Collector{Max: maxProblems}, host: h, connector: c}
+	k.run(ctx)
+	if len(k.Problems) == 0 {
+		return nil
 	}
-	k.problems = append(k.problems, Problem{Path: path, Column: column, Message: fmt.Sprintf(format, args...)})
+	wrong := &ConfigError{Connector: c.config.Name, More: k.More}
+	for _, p := range k.Problems {
+		wrong.Problems = append(wrong.Problems, Problem{p.Path, p.Column, p.Message})
+	}
+	return wrong
 }
 
 func (k *checker) run(ctx context.Context) {
 	c := k.connector
 	if strings.TrimSpace(c.config.Name) == "" || Printable(c.config.Name) != c.config.Name {
-		k.wrong("name", 0, "is empty, too long, or holds control characters")
+		k.Wrong("name", "is empty, too long, or holds control characters")
 	}
 	if c.config.Timeout < 0 {
-		k.wrong("timeout", 0, "is negative")
+		k.Wrong("timeout", "is negative")
 	}
 	if c.config.BodyBytes < 0 {
-		k.wrong("body_bytes", 0, "is negative")
+		k.Wrong("body_bytes", "is negative")
 	}
 	k.origins()
 	c.plugin = k.host.types[c.config.Auth.Type]
 	if c.plugin == nil {
-		k.wrong("auth.type", 0, "there is no auth type %q%s", Printable(c.config.Auth.Type), didYouMean(c.config.Auth.Type, slices.Sorted(maps.Keys(k.host.types))))
+		k.Wrong("auth.type", "there is no auth type %q%s", Printable(c.config.Auth.Type), problem.DidYouMean(c.config.Auth.Type, slices.Sorted(maps.Keys(k.host.types))))
 		return
 	}
 	if room := (room{maxConfigValues, maxConfigBytes, maxConfigExpressions}); !room.fits(c.config.Auth.Config) {
-		k.wrong("auth.config", 0, "is too large: it may have %d values, %d MiB of text, and %d KiB of texts with expressions",
+		k.Wrong("auth.config", "is too large: it may have %d values, %d MiB of text, and %d KiB of texts with expressions",
 			maxConfigValues, maxConfigBytes>>20, maxConfigExpressions>>10)
 		return
 	}
 	c.plan = c.newPlan()
 	k.fields()
 	k.validate(ctx)
-	if len(k.problems) > 0 {
+	if len(k.Problems) > 0 {
 		return
 	}
 	if err := c.seed(); err != nil {
-		k.wrong("auth.config", 0, "%v", err)
+		k.Wrong("auth.config", "%v", err)
 	}
 }
 
@@ -111,15 +113,12 @@ func (k *checker) origins() {
 	c := k.connector
 	c.origins = map[origin]bool{}
 	if len(c.config.Origins) == 0 {
-		k.wrong("origins", 0, "is empty: name the scheme and host of the API, such as https://api.example.com")
+		k.Wrong("origins", "is empty: name the scheme and host of the API, such as https://api.example.com")
 	}
 	for i, text := range c.config.Origins {
-		o, err := parseOrigin(text)
-		if err == nil && o.scheme == "http" && !k.host.config.Egress.AllowHTTP {
-			err = errors.New("is plain http, which sends everything in the open: use https")
-		}
+		o, err := k.host.parseOrigin(text)
 		if err != nil {
-			k.wrong(fmt.Sprintf("origins[%d]", i), 0, "%v", err)
+			k.Wrong(fmt.Sprintf("origins[%d]", i), "%v", err)
 			continue
 		}
 		c.origins[o] = true
@@ -141,29 +140,25 @@ func (k *checker) fields() {
 			field.Source = value
 			k.field(field, value)
 		case present:
-			k.wrong(path(f.Name), 0, "is null: give it a value or leave it out")
+			k.Wrong(path(f.Name), "is null: give it a value or leave it out")
 		case f.Required:
-			k.wrong(path(f.Name), 0, "is missing: %s", hint(f.Doc))
+			k.Wrong(path(f.Name), "is missing: %s", hint(f.Doc))
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(c.config.Auth.Config)) {
 		if slices.Contains(known, name) {
 			continue
 		}
-		if k.full() {
-			k.more++
+		if k.Skip() {
 			continue
 		}
 		if len(known) == 0 {
-			k.wrong(path(name), 0, "auth type %s has no configuration, remove it", c.plugin.info.Type)
+			k.Wrong(path(name), "auth type %s has no configuration, remove it", c.plugin.info.Type)
 			continue
 		}
-		k.wrong(path(name), 0, "is not a field of auth type %s%s", c.plugin.info.Type, didYouMean(name, known))
+		k.Wrong(path(name), "is not a field of auth type %s%s", c.plugin.info.Type, problem.DidYouMean(name, known))
 	}
 }
-
-// fixedAuthority is a URL whose scheme and host no template has a part in.
-var fixedAuthority = regexp.MustCompile(`^[a-z]+://[^/?#{}\\]+/`)
 
 func path(field string) string { return "auth.config." + field }
 
@@ -171,7 +166,7 @@ func (k *checker) field(f *hostfn.Field, value any) {
 	if f.Kind == abi.KindObject {
 		if _, ok := value.(map[string]any); !ok {
 			f.Source = nil // nothing for validate
-			k.wrong(path(f.Name), 0, "is %s, an object is wanted", typeOf(value))
+			k.Wrong(path(f.Name), "is %s, an object is wanted", typeOf(value))
 			return
 		}
 		object, errs := template.CompileObject(value)
@@ -185,7 +180,7 @@ func (k *checker) field(f *hostfn.Field, value any) {
 	}
 	text, ok := scalar(f.Kind, value)
 	if !ok {
-		k.wrong(path(f.Name), 0, "is %s, %s is wanted", typeOf(value), wanted(f.Kind))
+		k.Wrong(path(f.Name), "is %s, %s is wanted", typeOf(value), wanted(f.Kind))
 		return
 	}
 	compiled, errs := template.Compile(text)
@@ -195,8 +190,8 @@ func (k *checker) field(f *hostfn.Field, value any) {
 	}
 	f.Text = compiled
 	k.names(f, compiled.Names())
-	if names := compiled.Names(); f.Kind == abi.KindURL && (len(names.User) > 0 || names.Tenant) && !fixedAuthority.MatchString(text) {
-		k.wrong(path(f.Name), 0, "user.* and tenant_id may stand only behind the host: whoever chooses the host gets the credential")
+	if names := compiled.Names(); f.Kind == abi.KindURL && (len(names.User) > 0 || names.Tenant) && !urlcheck.FixedHost(text) {
+		k.Wrong(path(f.Name), "user.* and tenant_id may stand only behind the host: whoever chooses the host gets the credential")
 	}
 	literal, isLiteral := compiled.Literal()
 	if !isLiteral {
@@ -210,7 +205,7 @@ func (k *checker) field(f *hostfn.Field, value any) {
 		err = k.host.checkTokenURL(literal)
 	}
 	if err != nil {
-		k.wrong(path(f.Name), 0, "%v", err)
+		k.Wrong(path(f.Name), "%v", err)
 	}
 }
 
@@ -233,15 +228,14 @@ func (k *checker) names(f *hostfn.Field, names template.Names) {
 // template turns the errors of a template into problems, each with its place.
 func (k *checker) template(field string, errs []*template.Error) {
 	for _, e := range errs {
-		if k.full() {
-			k.more++
+		if k.Skip() {
 			continue
 		}
 		at := path(field)
 		if e.Path != "" {
 			at += dot(e.Path) + e.Path
 		}
-		k.wrong(at, e.Column, "%s", e.Message)
+		k.At(problem.Place{Column: e.Column}, at, "%s", e.Message)
 	}
 }
 
@@ -265,9 +259,9 @@ func (k *checker) validate(ctx context.Context) {
 	call.Flush()
 	switch {
 	case call.Failure() != nil:
-		k.wrong("auth.config", 0, "the plugin's validate failed: %v", call.Failure())
+		k.Wrong("auth.config", "the plugin's validate failed: %v", call.Failure())
 	case err != nil:
-		k.wrong("auth.config", 0, "the plugin's validate failed: %v", err)
+		k.Wrong("auth.config", "the plugin's validate failed: %v", err)
 	case result.Code != 0:
 		for line := range strings.Lines(strings.TrimSpace(result.Message)) {
 			k.complaint(call.Message(strings.TrimSpace(line)))
@@ -280,10 +274,10 @@ func (k *checker) complaint(line string) {
 	field, message, found := strings.Cut(line, ": ")
 	name, _, _ := strings.Cut(field, ".")
 	if !found || k.connector.plan.Fields[name] == nil {
-		k.wrong("auth.config", 0, "%s", line)
+		k.Wrong("auth.config", "%s", line)
 		return
 	}
-	k.wrong(path(field), 0, "%s", message)
+	k.Wrong(path(field), "%s", message)
 }
 
 // scalar returns the text of a value that a field of a kind may have. Texts may be templates.
@@ -333,12 +327,4 @@ func hint(doc string) string {
 		return "it is required"
 	}
 	return Printable(strings.TrimSuffix(doc, "."))
-}
-
-// didYouMean suggests the name that was probably meant, and else lists the names.
-func didYouMean(name string, known []string) string {
-	if meant, ok := nearest.Name(name, known); ok {
-		return fmt.Sprintf("; did you mean %q?", meant)
-	}
-	return "; there are " + strings.Join(known, ", ")
 }

@@ -13,10 +13,8 @@ func (h *Host) Connect(ctx context.Context, c ConnectorConfig) (*Connector, erro
 	}
 	defer h.calls.Done()
 	connected := &Connector{config: c, host: h, fieldOfSecret: map[string]string{}}
-	check := &checker{host: h, connector: connected}
-	check.run(ctx)
-	if len(check.problems) > 0 {
-		return nil, &ConfigError{Connector: c.Name, Problems: check.problems, More: check.more}
+	if err := h.check(ctx, connected); err != nil {
+		return nil, err
 	}
 	if c.Auth.Type != connected.plugin.info.Type {
 		connected.plan.Warn(ctx, fmt.Sprintf("auth type %q is a deprecated alias, use %q", c.Auth.Type, connected.plugin.info.Type))

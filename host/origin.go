@@ -4,10 +4,11 @@ import (
 	"errors"
 	"fmt"
 	"net/url"
-	"strconv"
 	"strings"
 
 	"golang.org/x/net/idna"
+
+	"github.com/keywright/keywright/internal/urlcheck"
 )
 
 // origin is where requests go: RFC 6454 section 4.
@@ -17,12 +18,13 @@ func (o origin) String() string { return o.scheme + "://" + o.host + ":" + o.por
 
 // parseOrigin reads an origin of a connector. A path, or anything else beyond the origin, is an error rather than
 // ignored, since it looks as if it would bound the requests.
-func parseOrigin(text string) (origin, error) {
-	u, err := url.Parse(text)
+func (h *Host) parseOrigin(text string) (origin, error) {
+	rule := urlcheck.Rule{AllowHTTP: h.config.Egress.AllowHTTP, PlainHTTP: "which sends everything in the open: use https"}
+	u, err := rule.Parse(text)
 	switch {
 	case err != nil:
-		return origin{}, errors.New("is not a URL")
-	case u.User != nil || u.RawQuery != "" || u.ForceQuery || u.Fragment != "" || (u.Path != "" && u.Path != "/"):
+		return origin{}, err
+	case u.RawQuery != "" || u.ForceQuery || (u.Path != "" && u.Path != "/"):
 		return origin{}, errors.New("has more than scheme, host and port")
 	}
 	return originOf(u)
@@ -39,8 +41,8 @@ func originOf(u *url.URL) (origin, error) {
 	case o.scheme != "https" && o.scheme != "http":
 		return origin{}, fmt.Errorf("has the scheme %q, https is wanted", Printable(u.Scheme))
 	}
-	if port, err := strconv.ParseUint(o.port, 10, 16); err != nil || port == 0 {
-		return origin{}, errors.New("has a port that is not 1 to 65535")
+	if err := urlcheck.CheckPort(o.port); err != nil {
+		return origin{}, err
 	}
 	host := u.Hostname()
 	if !ascii(host) { // as net/http does it, and so without lowering it before: that of ẞ is another name
@@ -71,20 +73,8 @@ type written struct{ scheme, host string }
 
 // checkTokenURL returns an error when a text may not be the value of a field of kind url.
 func (h *Host) checkTokenURL(text string) error {
-	u, err := url.Parse(text)
-	switch {
-	case err != nil || u.Opaque != "":
-		return errors.New("is not a URL")
-	case u.Scheme == "http" && !h.config.Egress.AllowHTTP:
-		return errors.New("is plain http, which would send the credential in the open: use https")
-	case u.Scheme != "https" && u.Scheme != "http":
-		return errors.New("is not an https URL")
-	case u.Host == "" || u.Hostname() == "":
-		return errors.New("has no host")
-	case u.User != nil:
-		return errors.New("has user info, which would end up in logs: use the fields for credentials")
-	case u.Fragment != "" || strings.HasSuffix(text, "#"):
-		return errors.New("has a fragment, which is never sent")
-	}
-	return nil
+	_, err := urlcheck.Rule{
+		AllowHTTP: h.config.Egress.AllowHTTP, PlainHTTP: "which would send the credential in the open: use https", Credentials: "use the fields for credentials",
+	}.Parse(text)
+	return err
 }

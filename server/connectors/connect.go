@@ -5,13 +5,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net/url"
 	"slices"
 	"strings"
 
 	"github.com/keywright/keywright/abi"
 	"github.com/keywright/keywright/host"
-	"github.com/keywright/keywright/internal/nearest"
+	"github.com/keywright/keywright/internal/problem"
 	"github.com/keywright/keywright/server/gateway"
 )
 
@@ -47,14 +46,13 @@ func (l *loader) connect(ctx context.Context, c *definition, info host.PluginInf
 	if l.expressions <= maxExpressions {
 		l.expressions += c.expressions()
 		if l.expressions > maxExpressions {
-			l.at(c.member.place, c.path(), "makes the texts with expressions in them longer than %d KiB, all of the file together: split it", maxExpressions>>10)
+			l.at(c.member.Place, c.path(), "makes the texts with expressions in them longer than %d KiB, all of the file together: split it", maxExpressions>>10)
 		}
 	}
 	if l.expressions > maxExpressions {
 		return
 	}
-	c.gateway.Name, c.gateway.Permalink, c.gateway.Auth = c.name, cmp.Or(c.permalink, c.path()), c.auth
-	c.gateway.Patterns = &l.patterns
+	c.gateway.Permalink, c.gateway.Patterns = cmp.Or(c.permalink, c.path()), &l.patterns
 	if c.url == nil {
 		c.gateway.URL = "https://unknown.invalid/" // complained of already
 	}
@@ -66,9 +64,7 @@ func (l *loader) connect(ctx context.Context, c *definition, info host.PluginInf
 		return
 	}
 	l.named(ctx, c, connected.Upstream, connected.Secrets(), info, taken)
-	if c.url != nil {
-		l.set.Connectors = append(l.set.Connectors, connected)
-	}
+	l.set.Connectors = append(l.set.Connectors, connected)
 }
 
 // named complains of the secrets that a connector names.
@@ -84,17 +80,17 @@ func (l *loader) named(ctx context.Context, c *definition, upstream *host.Connec
 func (l *loader) wrong(ctx context.Context, c *definition, err error, info host.PluginInfo) *host.Connector {
 	var wrong *host.ConfigError
 	if !errors.As(err, &wrong) {
-		l.at(c.member.place, c.path(), "%v", err)
+		l.at(c.member.Place, c.path(), "%v", err)
 		return nil
 	}
 	misspelt := misspelt(c, info)
 	for _, p := range wrong.Problems {
-		known := c.auth.Type == "" && p.Path == "auth.type" // it has been complained of
+		known := c.gateway.Auth.Type == "" && p.Path == "auth.type" // it has been complained of
 		if !known && !misspelt[p.Path] && !l.lacks(c, p, info) {
 			l.problem(c, p, info)
 		}
 	}
-	l.more += wrong.More
+	l.More += wrong.More
 	if slices.ContainsFunc(wrong.Problems, func(p host.Problem) bool { return strings.HasPrefix(p.Path, "auth") }) {
 		return nil
 	}
@@ -102,7 +98,7 @@ func (l *loader) wrong(ctx context.Context, c *definition, err error, info host.
 	if err != nil {
 		return nil
 	}
-	upstream, _ := l.set.Host.Connect(ctx, host.ConnectorConfig{Name: c.gateway.Permalink, Origins: []string{base.Scheme + "://" + base.Host}, Auth: c.auth})
+	upstream, _ := l.set.Host.Connect(ctx, host.ConnectorConfig{Name: c.gateway.Permalink, Origins: []string{base.Scheme + "://" + base.Host}, Auth: c.gateway.Auth})
 	return upstream // which is nil when there is an error
 }
 
@@ -112,7 +108,7 @@ func (l *loader) lacks(c *definition, p host.Problem, info host.PluginInfo) bool
 	if !l.lacking || info.Type != "" || p.Path != "auth.type" {
 		return false
 	}
-	_, slip := nearest.Name(c.auth.Type, l.types)
+	_, slip := problem.Nearest(c.gateway.Auth.Type, l.types)
 	return !slip
 }
 
@@ -123,27 +119,26 @@ func misspelt(c *definition, info host.PluginInfo) map[string]bool {
 		fields[i] = f.Name
 	}
 	paths := map[string]bool{}
-	for name := range c.auth.Config {
-		if meant, ok := nearest.Name(name, fields); ok && meant != name {
+	for name := range c.gateway.Auth.Config {
+		if meant, ok := problem.Nearest(name, fields); ok && meant != name {
 			paths["auth.config."+meant] = true
 		}
 	}
-	for name := range c.auth.Config {
+	for name := range c.gateway.Auth.Config {
 		delete(paths, "auth.config."+name)
 	}
 	return paths
 }
 
 func (l *loader) problem(c *definition, p host.Problem, info host.PluginInfo) {
-	if l.full() {
-		l.more++
+	if l.Skip() {
 		return
 	}
 	path := p.Path
 	n, where, found := c.member.locate(path)
 	message := p.Message
 	name, inConfig := strings.CutPrefix(path, "auth.config.")
-	field, known := fieldOf(info, name)
+	known := hasField(info, name)
 	switch {
 	case p.Column > 0 && found:
 		at, ok := l.source.character(n, p.Column)
@@ -152,28 +147,17 @@ func (l *loader) problem(c *definition, p host.Problem, info host.PluginInfo) {
 		}
 		where = at
 	case found && n.kind == scalar && (!inConfig || known):
-		where = n.place
+		where = n.Place
 	}
-	if inConfig && field.Kind == abi.KindURL && isPlainHTTP(n) && !l.options.Host.Egress.AllowHTTP {
-		message += ", or --dev while developing" // it is what the host complains of first
+	if strings.HasPrefix(message, "is plain http") {
+		message += ", or --dev while developing" // which the host does not know
 	}
 	l.at(where, c.path()+"."+path, "%s", message)
 }
 
-// fieldOf returns the field of the auth type that a path within the configuration is of. When there is none, it is the
+// hasField reports whether the auth type has the field that a path within the configuration is of. When it has not, it is the
 // name that is wrong, and that is what the place is to show.
-func fieldOf(info host.PluginInfo, path string) (abi.Field, bool) {
+func hasField(info host.PluginInfo, path string) bool {
 	name, _, _ := step(path)
-	i := slices.IndexFunc(info.Fields, func(f abi.Field) bool { return f.Name == name })
-	if i < 0 {
-		return abi.Field{}, false
-	}
-	return info.Fields[i], true
-}
-
-// isPlainHTTP reports whether a value is a URL that needs --dev, which the host does not know.
-func isPlainHTTP(n *node) bool {
-	text, _ := n.value.(string)
-	u, err := url.Parse(text)
-	return err == nil && u.Scheme == "http"
+	return slices.ContainsFunc(info.Fields, func(f abi.Field) bool { return f.Name == name })
 }

@@ -28,7 +28,7 @@ import (
 	"time"
 
 	"github.com/keywright/keywright/host"
-	"github.com/keywright/keywright/internal/nearest"
+	"github.com/keywright/keywright/internal/problem"
 	"github.com/keywright/keywright/server/gateway"
 	"github.com/keywright/keywright/server/identity"
 )
@@ -79,7 +79,7 @@ type Settings struct {
 // TLS names the files of a certificate with its chain, and of its key, PEM each. The zero value is plain HTTP. The paths are
 // absolute, or relative to the working directory.
 type TLS struct {
-	Cert, Key string
+	Cert, Key string `file:",required,path"`
 }
 
 // HasUsers reports whether requests have to have a session, or a proxy that says whose they are.
@@ -129,13 +129,13 @@ func Read(ctx context.Context, name string, text []byte, o Options) (*Set, error
 	if ctx.Err() != nil { // whatever failed, failed of that
 		err = ctx.Err()
 	}
-	if (err != nil || len(l.list) > 0) && l.set.Host != nil {
+	if (err != nil || len(l.Problems) > 0) && l.set.Host != nil {
 		_ = l.set.Host.Close(context.WithoutCancel(ctx)) // which has no calls
 	}
 	switch {
 	case err != nil:
 		return nil, err
-	case len(l.list) > 0:
+	case len(l.Problems) > 0:
 		return nil, &Error{File: name, Problems: l.sorted(), PluginFiles: l.set.PluginFiles}
 	}
 	return l.set, nil
@@ -161,7 +161,7 @@ func (s *Set) Find(wanted string) (*gateway.Connector, error) {
 		if len(permalinks) == 0 {
 			return nil, errors.New("the file has no connectors")
 		}
-		if meant, ok := nearest.Name(wanted, permalinks); ok {
+		if meant, ok := problem.Nearest(wanted, permalinks); ok {
 			return nil, fmt.Errorf("there is no connector %q; did you mean %q?", host.Printable(wanted), meant)
 		}
 		const most = 20
@@ -200,7 +200,7 @@ func (l *loader) load(ctx context.Context, text string) error {
 	d := &definer{problems: &l.problems, allowHTTP: l.options.Host.Egress.AllowHTTP, dir: l.dir, meant: map[*node][]string{}}
 	definitions, files := d.document(root)
 	l.set.Settings = d.settings(root)
-	if stores := d.stores(root); len(stores) > 0 {
+	if stores := d.stores(); len(stores) > 0 {
 		l.stores(stores)
 		l.options.Environment = d.environment
 	}
@@ -225,7 +225,7 @@ func (l *loader) connectAll(ctx context.Context, definitions []*definition) erro
 			return err
 		}
 		if c.member.kind == object {
-			l.connect(ctx, c, known[c.auth.Type], taken)
+			l.connect(ctx, c, known[c.gateway.Auth.Type], taken)
 		}
 	}
 	return nil

@@ -45,7 +45,7 @@ func costOf(t *testing.T, h *host.Host, text string) (uint64, []Problem) {
 		d := &definer{problems: &l.problems, meant: map[*node][]string{}}
 		definitions, _ := d.document(root)
 		l.set.Settings = d.settings(root)
-		d.stores(root)
+		d.stores()
 		return l.connectAll(t.Context(), definitions)
 	})
 	if err != nil {

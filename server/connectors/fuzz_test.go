@@ -37,7 +37,7 @@ func FuzzParse(f *testing.F) {
 		var p problems
 		root := parse(t.Context(), text, &p)
 		if root == nil {
-			if len(p.list) == 0 {
+			if len(p.Problems) == 0 {
 				t.Fatal("neither a document nor a problem")
 			}
 			return

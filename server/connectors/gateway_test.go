@@ -180,7 +180,7 @@ func TestVaultProblems(t *testing.T) {
 connectors: [{name: A, url: "https://api.example.com", auth: {type: none}}]
 `, connectors.Options{})
 	want := []string{
-		`connectors.yaml:2:19: secrets[0].address: must be https, or --dev be given while developing`,
+		`connectors.yaml:2:19: secrets[0].address: is plain http, which shows secrets and token to the network: use https, or --dev while developing`,
 		`connectors.yaml:2:56: secrets[0].mount: "a//b" must be names with a slash between them`,
 		`connectors.yaml:2:94: secrets[0].remember: secrets may be remembered for 1s to 1m0s, not 2m0s`,
 	}

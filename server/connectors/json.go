@@ -4,7 +4,8 @@ import (
 	"context"
 	"encoding/json"
 	"strings"
-	"unicode/utf8"
+
+	"github.com/keywright/keywright/internal/problem"
 )
 
 // jsonReader makes nodes of JSON. YAML's parser is not asked, since JSON has more: tabs, and surrogate pairs in texts.
@@ -14,12 +15,12 @@ type jsonReader struct {
 	decoder *json.Decoder
 	text    string
 	offset  int // in bytes, of next
-	next    place
+	next    problem.Place
 }
 
 // readJSON returns the value of a text that is JSON, or nil when it is over a limit.
 func readJSON(ctx context.Context, text string, p *problems) *node {
-	r := &jsonReader{grower: grower{problems: p}, ctx: ctx, text: text, next: place{1, 1}}
+	r := &jsonReader{grower: grower{problems: p}, ctx: ctx, text: text, next: problem.Place{Line: 1, Column: 1}}
 	r.decoder = json.NewDecoder(strings.NewReader(text))
 	r.decoder.UseNumber()
 	if n := r.read(nil, 0); !r.full {
@@ -29,19 +30,12 @@ func readJSON(ctx context.Context, text string, p *problems) *node {
 }
 
 // token returns the next token and its place.
-func (r *jsonReader) token() (json.Token, place) {
+func (r *jsonReader) token() (json.Token, problem.Place) {
 	end := int(r.decoder.InputOffset())
 	for end < len(r.text) && strings.IndexByte(" \t\r\n,:", r.text[end]) >= 0 {
 		end++
 	}
-	for ; r.offset < end; r.offset++ {
-		switch c := r.text[r.offset]; {
-		case c == '\n':
-			r.next = place{r.next.line + 1, 1}
-		case utf8.RuneStart(c):
-			r.next.column++
-		}
-	}
+	r.next, r.offset = r.next.Advance([]byte(r.text[r.offset:end])), end
 	where := r.next
 	token, err := r.decoder.Token()
 	if err != nil || r.ctx.Err() != nil {
@@ -50,9 +44,9 @@ func (r *jsonReader) token() (json.Token, place) {
 	return token, where
 }
 
-func (r *jsonReader) read(at *trail, depth int) *node {
+func (r *jsonReader) read(at *problem.Path, depth int) *node {
 	token, where := r.token()
-	result := &node{place: where, kind: scalar, size: 1}
+	result := &node{Place: where, kind: scalar, size: 1}
 	if !r.grow(where, depth) {
 		return result
 	}
@@ -60,7 +54,7 @@ func (r *jsonReader) read(at *trail, depth int) *node {
 	case json.Delim('['):
 		result.kind, result.depth = list, 1
 		for i := 0; !r.full && r.decoder.More(); i++ {
-			v := r.read(at.item(i), depth+1)
+			v := r.read(at.Item(i), depth+1)
 			result.items = append(result.items, v)
 			result.contain("", v)
 		}
@@ -77,12 +71,12 @@ func (r *jsonReader) read(at *trail, depth int) *node {
 	return result
 }
 
-func (r *jsonReader) member(to *node, at *trail, depth int) {
+func (r *jsonReader) member(to *node, at *problem.Path, depth int) {
 	key, where := r.token()
 	name, _ := key.(string)
-	v := r.read(at.member(name), depth+1)
+	v := r.read(at.Member(name), depth+1)
 	if first := to.get(name); first != nil {
-		r.at(where, at.member(name).String(), "is there twice, first on line %d: remove one", first.key.line)
+		r.at(where, at.Member(name).String(), "is there twice, first on line %d: remove one", first.key.Line)
 		return
 	}
 	to.add(member{name, where, v})

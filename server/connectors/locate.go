@@ -4,12 +4,14 @@ import (
 	"strconv"
 	"strings"
 	"unicode/utf8"
+
+	"github.com/keywright/keywright/internal/problem"
 )
 
 // locate returns the node of a path within a connector, such as auth.config.claims.roles[0]. When there is none, found is
 // false, and the place is that of the nearest member around it.
-func (n *node) locate(path string) (target *node, where place, found bool) {
-	where = n.place
+func (n *node) locate(path string) (target *node, where problem.Place, found bool) {
+	where = n.Place
 	for path != "" {
 		name, index, rest := step(path)
 		next := (*node)(nil)
@@ -17,7 +19,7 @@ func (n *node) locate(path string) (target *node, where place, found bool) {
 			next, where = m.value, m.key
 		} else if index >= 0 && index < len(n.items) {
 			next = n.items[index]
-			where = next.place
+			where = next.Place
 		}
 		if next == nil {
 			return n, where, false
@@ -54,12 +56,12 @@ func step(path string) (name string, index int, rest string) {
 type source struct {
 	text   string
 	lines  []int // where they begin in the text; made when one is first needed
-	last   place
+	last   problem.Place
 	offset int // of last
 }
 
 // rest returns the text from a place to the end of its line; "" when there is no such place.
-func (s *source) rest(at place) string {
+func (s *source) rest(at problem.Place) string {
 	if s.lines == nil {
 		offset := 0
 		for line := range strings.Lines(s.text) {
@@ -67,19 +69,19 @@ func (s *source) rest(at place) string {
 			offset += len(line)
 		}
 	}
-	if at.line < 1 || at.line > len(s.lines) || at.column < 1 {
+	if at.Line < 1 || at.Line > len(s.lines) || at.Column < 1 {
 		return ""
 	}
-	if at.line != s.last.line || at.column < s.last.column {
-		s.last, s.offset = place{at.line, 1}, s.lines[at.line-1]
+	if at.Line != s.last.Line || at.Column < s.last.Column {
+		s.last, s.offset = problem.Place{Line: at.Line, Column: 1}, s.lines[at.Line-1]
 	}
 	end := len(s.text)
-	if at.line < len(s.lines) {
-		end = s.lines[at.line]
+	if at.Line < len(s.lines) {
+		end = s.lines[at.Line]
 	}
 	line := strings.TrimRight(s.text[s.offset:end], "\r\n")
 	i := 0
-	for ; s.last.column < at.column && i < len(line); s.last.column++ {
+	for ; s.last.Column < at.Column && i < len(line); s.last.Column++ {
 		_, size := utf8.DecodeRuneInString(line[i:])
 		i += size
 	}
@@ -89,15 +91,15 @@ func (s *source) rest(at place) string {
 
 // character returns the place of a character of a scalar's text, counted from 1, and false when the text goes over
 // several lines, where its lines in the file are not those of its text.
-func (s *source) character(n *node, number int) (place, bool) {
+func (s *source) character(n *node, number int) (problem.Place, bool) {
 	text, ok := n.value.(string)
-	rest, column := s.rest(n.place), n.column
+	rest, column := s.rest(n.Place), n.Column
 	if strings.HasPrefix(rest, "&") { // the anchor stands before the text
 		name := rest[:len(rest)-len(strings.TrimLeft(rest[strings.IndexAny(rest+" ", " \t"):], " \t"))]
 		rest, column = rest[len(name):], column+utf8.RuneCountInString(name)
 	}
 	if !ok || rest == "" {
-		return n.place, false
+		return n.Place, false
 	}
 	width := plain
 	switch rest[0] {
@@ -107,18 +109,18 @@ func (s *source) character(n *node, number int) (place, bool) {
 		rest, column, width = rest[1:], column+1, doubled
 	default:
 		if !strings.HasPrefix(rest, text) {
-			return n.place, false
+			return n.Place, false
 		}
 	}
 	for range number - 1 {
 		if rest == "" {
-			return n.place, false
+			return n.Place, false
 		}
 		size := min(width(rest), len(rest))
 		column += utf8.RuneCountInString(rest[:size])
 		rest = rest[size:]
 	}
-	return place{n.line, column}, true
+	return problem.Place{Line: n.Line, Column: column}, true
 }
 
 // plain returns how many bytes the file needs for one character, without quotes.

@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"strings"
 	"unicode/utf8"
+
+	"github.com/keywright/keywright/internal/problem"
 )
 
 // maxFile is the most bytes of a file.
@@ -14,11 +16,11 @@ const maxFile = 4 << 20
 func parse(ctx context.Context, text string, p *problems) *node {
 	switch {
 	case len(text) > maxFile:
-		p.at(place{}, "", "has more than %d MiB: split it", maxFile>>20)
+		p.at(problem.Place{}, "", "has more than %d MiB: split it", maxFile>>20)
 		return nil
 	case !utf8.ValidString(text):
 		valid := strings.ToValidUTF8(text, "\x00")
-		p.at(place{1 + strings.Count(valid[:strings.IndexByte(valid, 0)], "\n"), 1}, "", "is not UTF-8: save it in that encoding")
+		p.at(problem.Place{Line: 1 + strings.Count(valid[:strings.IndexByte(valid, 0)], "\n"), Column: 1}, "", "is not UTF-8: save it in that encoding")
 		return nil
 	case json.Valid([]byte(text)):
 		return readJSON(ctx, text, p)

@@ -69,9 +69,9 @@ func (l *loader) inspect(ctx context.Context, candidates []candidate) (good []ca
 		i := slices.IndexFunc(names, func(name string) bool { _, there := taken[name]; return there })
 		switch {
 		case err != nil:
-			l.at(c.member.place, c.at, "%v", err)
+			l.at(c.member.Place, c.at, "%v", err)
 		case i >= 0:
-			l.at(c.member.place, c.at, "plugin %q: auth type %q is taken already, by plugin %q: give this one another", c.Name, names[i], taken[names[i]])
+			l.at(c.member.Place, c.at, "plugin %q: auth type %q is taken already, by plugin %q: give this one another", c.Name, names[i], taken[names[i]])
 		default:
 			good = append(good, c)
 			for _, name := range names {
@@ -89,11 +89,11 @@ func (l *loader) candidates(files []pluginFile) (all []candidate) {
 	var seen []os.FileInfo
 	room := maxModules
 	for _, f := range files {
-		if f.path == "" {
+		if f.Path == "" {
 			l.lacking = true // it has been complained of
 			continue
 		}
-		name := f.path
+		name := f.Path
 		if !filepath.IsAbs(name) {
 			name = filepath.Join(l.dir, name)
 		}
@@ -113,12 +113,12 @@ func (l *loader) candidates(files []pluginFile) (all []candidate) {
 			}
 		}
 		if err != nil {
-			l.at(f.member.get("path").value.place, f.at+".path", "%s", unreadable(err))
+			l.at(f.member.get("path").value.Place, f.at+".path", "%s", unreadable(err))
 			l.lacking = true
 			continue
 		}
 		room -= len(wasm)
-		all = append(all, candidate{f, host.Plugin{Name: f.path, Wasm: wasm, SHA256: f.sha256, Grants: f.grants}})
+		all = append(all, candidate{f, host.Plugin{Name: f.Path, Wasm: wasm, SHA256: f.SHA256, Grants: f.grants}})
 	}
 	return all
 }

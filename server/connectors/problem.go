@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/keywright/keywright/host"
+	"github.com/keywright/keywright/internal/problem"
 )
 
 // Problem is one thing that is wrong with a file.
@@ -34,52 +35,31 @@ func (e *Error) Error() string {
 	return strings.Join(lines, "\n")
 }
 
-func (p Problem) String() string {
-	var b strings.Builder
-	if p.Line > 0 {
-		fmt.Fprintf(&b, "%d:%d:", p.Line, p.Column)
-	}
-	if p.Path != "" {
-		b.WriteString(" " + p.Path + ":")
-	}
-	return b.String() + " " + p.Message
-}
-
-// place is where something stands in a file: line and column, in characters, from 1.
-type place struct{ line, column int }
+func (p Problem) String() string { return problem.Problem(p).String() }
 
 // maxProblems is how many problems of a file are listed.
 const maxProblems = 100
 
 // problems collects what is wrong with a file: all of it, or the first hundred and how many more there are.
-type problems struct {
-	list []Problem
-	more int
-}
-
-// full reports whether one more problem would only be counted. To ask first saves the cost of its text.
-func (p *problems) full() bool { return len(p.list) >= maxProblems }
+type problems struct{ problem.Collector }
 
 // at adds a problem, once. The text is made printable: parts of it come from the file.
-func (p *problems) at(where place, path, format string, args ...any) {
-	if p.full() {
-		p.more++
+func (p *problems) at(where problem.Place, path, format string, args ...any) {
+	p.Max = maxProblems
+	if p.Skip() {
 		return
 	}
-	found := Problem{
-		Line: where.line, Column: where.column,
-		Path: host.Printable(path), Message: host.Printable(fmt.Sprintf(format, args...)),
-	}
-	if !slices.Contains(p.list, found) {
-		p.list = append(p.list, found)
+	found := where.Problem(host.Printable(path), "%s", host.Printable(fmt.Sprintf(format, args...)))
+	if !slices.Contains(p.Problems, found) {
+		p.Problems = append(p.Problems, found)
 	}
 }
 
 // rename returns problems that were found before the permalink was known the path that the others have.
 func (p *problems) rename(from, to string) {
-	for i := range p.list {
-		if rest, ok := strings.CutPrefix(p.list[i].Path, from); ok && (rest == "" || rest[0] == '.') {
-			p.list[i].Path = to + rest
+	for i := range p.Problems {
+		if rest, ok := strings.CutPrefix(p.Problems[i].Path, from); ok && (rest == "" || rest[0] == '.') {
+			p.Problems[i].Path = to + rest
 		}
 	}
 }
@@ -87,11 +67,15 @@ func (p *problems) rename(from, to string) {
 // sorted returns the problems in the order of their places. Those of one place are in the order in which they were found.
 // The last one says how many more there are, if any.
 func (p *problems) sorted() []Problem {
-	slices.SortStableFunc(p.list, func(a, b Problem) int {
+	all := make([]Problem, len(p.Problems))
+	for i, found := range p.Problems {
+		all[i] = Problem(found)
+	}
+	slices.SortStableFunc(all, func(a, b Problem) int {
 		return cmp.Or(cmp.Compare(a.Line, b.Line), cmp.Compare(a.Column, b.Column))
 	})
-	if p.more > 0 {
-		return append(p.list, Problem{Message: fmt.Sprintf("and %d more problems: mend these first", p.more)})
+	if p.More > 0 {
+		all = append(all, Problem{Message: fmt.Sprintf("and %d more problems: mend these first", p.More)})
 	}
-	return p.list
+	return all
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/keywright/keywright/abi"
 	"github.com/keywright/keywright/host"
+	"github.com/keywright/keywright/internal/problem"
 )
 
 // variables complains of names that the environment cannot tell apart.
@@ -26,8 +27,7 @@ func (l *loader) variables(c *definition, names []string, taken map[string]strin
 		switch {
 		case !known || other == name:
 			continue
-		case l.full():
-			l.more++
+		case l.Skip():
 			continue
 		}
 		path, where := l.mention(c, name)
@@ -53,8 +53,7 @@ func (l *loader) secrets(ctx context.Context, c *definition, connected *host.Con
 		switch {
 		case err == nil:
 			continue
-		case l.full():
-			l.more++
+		case l.Skip():
 		default:
 			path, where := l.mention(c, name)
 			l.at(where, path, "secret %q: %v", name, err)
@@ -82,12 +81,12 @@ func (l *loader) rehearse(ctx context.Context, c *definition, connected *host.Co
 	switch {
 	case err == nil:
 	case !errors.As(err, &failed):
-		l.at(c.member.place, c.path(), "%v", err)
+		l.at(c.member.Place, c.path(), "%v", err)
 	case failed.Stage == host.StageSign, failed.Stage == host.StageTemplate, failed.Stage == host.StageMutation:
 		_, where, _ := c.member.locate("auth.config")
 		for _, f := range info.Fields {
 			if n, _, found := c.member.locate("auth.config." + f.Name); found && f.Kind == abi.KindKey && failed.Stage == host.StageSign {
-				where = n.place
+				where = n.Place
 			}
 		}
 		l.at(where, c.path()+".auth.config", "%v", failed.Err)
@@ -95,7 +94,7 @@ func (l *loader) rehearse(ctx context.Context, c *definition, connected *host.Co
 }
 
 // mention finds where a connector names a secret first.
-func (l *loader) mention(c *definition, secret string) (string, place) {
+func (l *loader) mention(c *definition, secret string) (string, problem.Place) {
 	for _, name := range []string{"auth.config", "headers", "query"} {
 		n, _, found := c.member.locate(name)
 		if !found {
@@ -114,7 +113,7 @@ func (l *loader) mention(c *definition, secret string) (string, place) {
 func (n *node) quoting(name string) (path string, at *node, before string, ok bool) {
 	for _, m := range n.members {
 		if path, at, before, ok := m.value.quoting(name); ok {
-			return keyPath(".", m.name)[1:] + path, at, before, true // the dot is one that keyPath puts behind a path
+			return problem.Join(".", m.name)[1:] + path, at, before, true // the dot is one that keyPath puts behind a path
 		}
 	}
 	for i, item := range n.items {

@@ -1,9 +1,10 @@
 package connectors
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
-	"path/filepath"
+	"reflect"
 	"strings"
 	"time"
 
@@ -17,20 +18,16 @@ const defaultRemember = 5 * time.Second
 // maxStores is how many stores a file may name. Each may have a file of certificates in memory.
 const maxStores = 32
 
-// stores reads the member secrets: where secrets come from, in the order in which they are asked. It gives none when the file
-// does not say.
-func (d *definer) stores(root *node) (all []host.Secrets) {
-	if root.kind != object {
-		return nil
-	}
-	for i, n := range d.items(root, "", "secrets", "a list of stores, each with a type,") {
+// stores makes the stores of the member secrets, in the order in which they are asked. There are none when the file does not
+// say.
+func (d *definer) stores() (all []host.Secrets) {
+	for i, n := range d.file.Secrets {
 		if i == maxStores {
-			d.at(n.place, "secrets", "has more than %d stores", maxStores)
+			d.at(n.Place, "secrets", "has more than %d stores", maxStores)
 			break
 		}
 		path := fmt.Sprintf("secrets[%d]", i)
-		if n.kind != object {
-			d.at(n.place, path, "is %s: an object with type is wanted", n.describe())
+		if !d.is(n, object, path, "secrets[]") {
 			continue
 		}
 		if store := d.store(n, path); store != nil {
@@ -40,49 +37,52 @@ func (d *definer) stores(root *node) (all []host.Secrets) {
 	return all
 }
 
+// storeType is the member that all stores have.
+type storeType struct {
+	Type string `file:",required"`
+}
+
 func (d *definer) store(n *node, path string) host.Secrets {
-	switch kind := d.text(n, path, "type"); kind {
-	case "":
+	kind, _ := stringOf(n.get("type"))
+	switch kind {
 	case "env":
-		d.only(n, path, "type")
+		d.decode(n, path, &storeType{})
 		d.environment = true
 		return host.EnvSecrets()
 	case "dir":
-		d.only(n, path, "type", "path")
-		return secretstore.Dir(d.file(n, path, "path"), time.Now)
+		var c struct {
+			storeType
+			Path string `file:",required,path"`
+		}
+		d.decode(n, path, &c)
+		return secretstore.Dir(c.Path, time.Now)
 	case "age":
-		d.only(n, path, "type", "file", "identity")
-		return secretstore.Age(d.file(n, path, "file"), d.file(n, path, "identity"), time.Now)
+		var c struct {
+			storeType
+			File     string `file:",required,path"`
+			Identity string `file:",required,path"`
+		}
+		d.decode(n, path, &c)
+		return secretstore.Age(c.File, c.Identity, time.Now)
 	case "vault":
 		return d.vault(n, path)
-	default:
-		d.at(n.get("type").value.place, path+".type", "is none of env, dir, age, vault")
+	}
+	var c storeType
+	if d.members(n, path, reflect.ValueOf(&c).Elem()); c.Type != "" {
+		d.at(n.get("type").value.Place, path+".type", "is none of env, dir, age, vault")
 	}
 	return nil
 }
 
 func (d *definer) vault(n *node, path string) host.Secrets {
-	d.only(n, path, "type", "address", "namespace", "ca_file", "mount", "prefix", "field", "path", "token_file", "approle", "kubernetes", "timeout", "remember")
-	c := secretstore.VaultConfig{
-		Address: d.text(n, path, "address"), AllowHTTP: d.allowHTTP, Namespace: d.optional(n, path, "namespace"), CAFile: d.optionalFile(n, path, "ca_file"),
-		Mount: d.optional(n, path, "mount"), Prefix: d.optional(n, path, "prefix"), Field: d.optional(n, path, "field"), Path: d.optional(n, path, "path"),
-		TokenFile: d.optionalFile(n, path, "token_file"), Timeout: d.duration(n, path, "timeout"),
+	var c struct {
+		storeType
+		secretstore.VaultConfig
+		Remember time.Duration
 	}
-	if a := d.object(n, path, "approle"); a != nil {
-		at := path + ".approle"
-		d.only(a, at, "mount", "role_id", "secret_id_file")
-		c.AppRole = &secretstore.VaultAppRole{Mount: d.optional(a, at, "mount"), RoleID: d.text(a, at, "role_id"), SecretIDFile: d.file(a, at, "secret_id_file")}
-	}
-	if k := d.object(n, path, "kubernetes"); k != nil {
-		at := path + ".kubernetes"
-		d.only(k, at, "mount", "role", "token_file")
-		c.Kubernetes = &secretstore.VaultKubernetes{Mount: d.optional(k, at, "mount"), Role: d.text(k, at, "role"), TokenFile: d.optionalFile(k, at, "token_file")}
-	}
-	remember := d.duration(n, path, "remember")
-	if remember == 0 {
-		remember = defaultRemember
-	}
-	store, err := secretstore.Vault(c)
+	d.decode(n, path, &c)
+	c.AllowHTTP = d.allowHTTP
+	store, err := secretstore.Vault(c.VaultConfig)
 	var wrong *secretstore.ConfigError
 	if errors.As(err, &wrong) {
 		for _, p := range wrong.Problems {
@@ -93,28 +93,12 @@ func (d *definer) vault(n *node, path string) host.Secrets {
 			d.at(where, strings.TrimSuffix(path+"."+p.Path, "."), "%s", p.Message)
 		}
 	}
-	cached, err := secretstore.Cached(store, remember, time.Now)
+	cached, err := secretstore.Cached(store, cmp.Or(c.Remember, defaultRemember), time.Now)
 	if err != nil {
-		d.at(n.get("remember").value.place, path+".remember", "%v", err)
+		d.at(n.get("remember").value.Place, path+".remember", "%v", err)
 	}
 	if wrong != nil || err != nil {
 		return nil
 	}
 	return cached
-}
-
-// file returns the path of a file that has to be named. Paths begin at the directory of this one.
-func (d *definer) file(n *node, path, name string) string {
-	file := d.text(n, path, name)
-	if file != "" && !filepath.IsAbs(file) {
-		file = filepath.Join(d.dir, file)
-	}
-	return file
-}
-
-func (d *definer) optionalFile(n *node, path, name string) string {
-	if n.get(name) == nil {
-		return ""
-	}
-	return d.file(n, path, name)
 }

@@ -23,14 +23,16 @@ func TestURLs(t *testing.T) {
 		"https://a.example#top":       "has a fragment, which is never sent: remove it",
 		"https://a.example/v1/../v2":  "the path has a segment . or .., which would leave the connector's url",
 		"https://{{ user.email }}/v1": "has a template in its scheme or host: these are literal, since they decide who gets the credential",
+		"https://a.example/{{ 1 }}#b": "has a fragment, which is never sent: remove it",
+		"https://a.example:0":         "has a port that is not 1 to 65535",
 		"http://a.example":            "is plain http, which sends everything in the open: use https, or --dev while developing",
 	}
 	var text strings.Builder
 	var all []string
 	text.WriteString("connectors:\n")
 	for i, url := range slices.Sorted(maps.Keys(tests)) {
-		fmt.Fprintf(&text, "- {name: c%d, auth: {type: none}, url: '%s'}\n", i, url)
-		all = append(all, fmt.Sprintf("connectors.yaml:%d:%d: connectors.c%d.url: %s", i+2, 39, i, tests[url]))
+		fmt.Fprintf(&text, "- {name: c%02d, auth: {type: none}, url: '%s'}\n", i, url)
+		all = append(all, fmt.Sprintf("connectors.yaml:%d:%d: connectors.c%02d.url: %s", i+2, 40, i, tests[url]))
 	}
 	_, got := load(t, text.String(), connectors.Options{})
 	if diff := cmp.Diff(all, got); diff != "" {

@@ -2,9 +2,9 @@ package connectors
 
 import (
 	"encoding/json"
-	"fmt"
 	"regexp"
-	"strings"
+
+	"github.com/keywright/keywright/internal/problem"
 )
 
 const (
@@ -14,7 +14,7 @@ const (
 
 // node is a value of the file with its place. Nodes are shared where the file has aliases.
 type node struct {
-	place
+	problem.Place
 	kind    kind
 	value   any // of a scalar: string, json.Number, bool or nil
 	members []member
@@ -37,7 +37,7 @@ const (
 // member of an object.
 type member struct {
 	name  string
-	key   place
+	key   problem.Place
 	value *node
 }
 
@@ -76,6 +76,8 @@ func (n *node) add(m member) {
 		n.named[m.name] = len(n.members) - 1
 	}
 }
+
+func (n *node) isNull() bool { return n.kind == scalar && n.value == nil }
 
 // describe says what a value is, without showing it.
 func (n *node) describe() string {
@@ -118,49 +120,6 @@ func (n *node) decoded() any {
 // jsonNumber is RFC 8259 section 6.
 var jsonNumber = regexp.MustCompile(`^-?(0|[1-9][0-9]*)(\.[0-9]+)?([eE][+-]?[0-9]+)?$`)
 
-var plainName = regexp.MustCompile(`^[A-Za-z0-9_-]{1,100}$`)
-
-// keyPath is the path of a member, as the host writes paths. A long name is cut short.
-func keyPath(path, name string) string {
-	switch {
-	case !plainName.MatchString(name):
-		return fmt.Sprintf("%s[%s]", path, quoted(name))
-	case path == "":
-		return name
-	}
-	return path + "." + name
-}
-
-func quoted(name string) string {
-	const longest = 100
-	if len(name) > longest {
-		return fmt.Sprintf("%q…", strings.ToValidUTF8(name[:longest], ""))
-	}
-	return fmt.Sprintf("%q", name)
-}
-
-// trail is the way from the root of a file to a value. Its text is made for problems only, since it may be long and there
-// are many values.
-type trail struct {
-	above *trail
-	name  string // of the member, when index is negative
-	index int
-}
-
-func (t *trail) member(name string) *trail { return &trail{t, name, -1} }
-
-func (t *trail) item(index int) *trail { return &trail{t, "", index} }
-
-func (t *trail) String() string {
-	switch {
-	case t == nil:
-		return ""
-	case t.index >= 0:
-		return fmt.Sprintf("%s[%d]", t.above, t.index)
-	}
-	return keyPath(t.above.String(), t.name)
-}
-
 // grower makes the nodes of a file, and stops when they are too many or too deep.
 type grower struct {
 	*problems
@@ -169,12 +128,12 @@ type grower struct {
 }
 
 // grow counts a value that stands inside of depth lists and objects, and reports whether reading goes on.
-func (g *grower) grow(where place, depth int) bool {
+func (g *grower) grow(where problem.Place, depth int) bool {
 	return g.repeat(where, depth, &node{size: 1})
 }
 
 // repeat is grow for what an alias repeats.
-func (g *grower) repeat(where place, depth int, n *node) bool {
+func (g *grower) repeat(where problem.Place, depth int, n *node) bool {
 	g.values += n.size
 	g.repeated += n.bytes
 	switch {

@@ -7,6 +7,8 @@ import (
 	"strings"
 
 	"go.yaml.in/yaml/v4"
+
+	"github.com/keywright/keywright/internal/problem"
 )
 
 // yamlPolicy is called by the parser while it reads one file. It implements yaml.LoaderLimitsPlugin and the two
@@ -81,11 +83,11 @@ func (r interrupted) Read(p []byte) (int, error) {
 // readYAML returns the value of a file's one document, or nil when nothing can be made of it.
 func readYAML(ctx context.Context, text string, p *problems) *node {
 	if line := marks(text); line > 0 {
-		p.at(place{line, 1}, "", "has more than %d marks (brackets, commas, colons, quotes and such, in texts and comments, too): split the file", maxMarks)
+		p.at(problem.Place{Line: line, Column: 1}, "", "has more than %d marks (brackets, commas, colons, quotes and such, in texts and comments, too): split the file", maxMarks)
 		return nil
 	}
 	if line := directive(text); line > 0 {
-		p.at(place{line, 1}, "", "directives are not used here: remove the line")
+		p.at(problem.Place{Line: line, Column: 1}, "", "directives are not used here: remove the line")
 		return nil
 	}
 	root := parseYAML(ctx, text, p)
@@ -104,20 +106,20 @@ func parseYAML(ctx context.Context, text string, p *problems) (root *yaml.Node) 
 	policy := &yamlPolicy{problems: p}
 	defer func() {
 		if recovered := recover(); recovered != nil {
-			p.malformed(place{}, "the parser gives up on it")
+			p.malformed(problem.Place{}, "the parser gives up on it")
 			root = nil
 		}
 	}()
 	loader, err := yaml.NewLoader(interrupted{ctx, strings.NewReader(text)}, yaml.WithUniqueKeys(false), yaml.WithPlugin(policy))
 	if err != nil {
-		p.malformed(place{}, err.Error())
+		p.malformed(problem.Place{}, err.Error())
 		return nil
 	}
 	for {
 		var document yaml.Node
 		switch err := loader.Load(&document); {
 		case errors.Is(err, io.EOF) && root == nil:
-			p.at(place{1, 1}, "", "is empty: it needs a list of connectors")
+			p.at(problem.Place{Line: 1, Column: 1}, "", "is empty: it needs a list of connectors")
 			return nil
 		case errors.Is(err, io.EOF):
 			return root
@@ -138,34 +140,34 @@ func isNothing(n *yaml.Node) bool {
 	return n.Kind == yaml.ScalarNode && n.Value == "" && n.Style == 0 && n.Anchor == ""
 }
 
-func placeOf(n *yaml.Node) place { return place{n.Line, n.Column} }
+func placeOf(n *yaml.Node) problem.Place { return problem.Place{Line: n.Line, Column: n.Column} }
 
 // syntax reports the parser's error. Its message names no values.
 func (p *problems) syntax(text string, err error, deep bool) {
 	var located *yaml.LoadError
 	if !errors.As(err, &located) {
-		p.malformed(place{}, "it cannot be parsed")
+		p.malformed(problem.Place{}, "it cannot be parsed")
 		return
 	}
 	at := located.Mark
 	if lines := strings.Count(text, "\n") + 1; at.Line >= lines && located.ContextMark.Line > 0 {
 		at = located.ContextMark // the end of the file does not say what is open
 	}
-	where, message := place{at.Line, at.Column}, located.Message
+	where, message := problem.Place{Line: at.Line, Column: at.Column}, located.Message
 	if located.ContextMsg != "" {
 		message += ", " + located.ContextMsg
 	}
 	switch {
 	case deep:
 		p.at(where, "", "is nested deeper than %d", maxNesting)
-	case bareTemplate(text, where.line):
+	case bareTemplate(text, where.Line):
 		p.at(where, "", `a template has to be in quotes: "{{ … }}"`)
 	default:
 		p.malformed(where, message)
 	}
 }
 
-func (p *problems) malformed(where place, why string) {
+func (p *problems) malformed(where problem.Place, why string) {
 	p.at(where, "", "is not well-formed YAML: %s: check the indentation (spaces, no tabs), and that quotes and brackets are closed", why)
 }
 
@@ -196,12 +198,12 @@ type yamlReader struct {
 }
 
 // read never returns nil: what cannot be read has been complained of, and is null.
-func (r *yamlReader) read(n *yaml.Node, at *trail, depth int) *node {
+func (r *yamlReader) read(n *yaml.Node, at *problem.Path, depth int) *node {
 	if n.Kind == yaml.AliasNode {
 		return r.alias(n, at, depth)
 	}
-	result := &node{place: placeOf(n), kind: scalar, size: 1}
-	if !r.grow(result.place, depth) {
+	result := &node{Place: placeOf(n), kind: scalar, size: 1}
+	if !r.grow(result.Place, depth) {
 		return result
 	}
 	if n.Anchor != "" {
@@ -210,11 +212,11 @@ func (r *yamlReader) read(n *yaml.Node, at *trail, depth int) *node {
 	}
 	switch {
 	case n.Style&yaml.TaggedStyle != 0:
-		r.at(result.place, at.String(), "has the tag %s: tags are not used here, remove it; text goes in quotes", n.Tag)
+		r.at(result.Place, at.String(), "has the tag %s: tags are not used here, remove it; text goes in quotes", n.Tag)
 	case n.Kind == yaml.SequenceNode:
 		result.kind = list
 		for i, item := range n.Content {
-			v := r.read(item, at.item(i), depth+1)
+			v := r.read(item, at.Item(i), depth+1)
 			result.items = append(result.items, v)
 			result.contain("", v)
 		}
@@ -226,14 +228,14 @@ func (r *yamlReader) read(n *yaml.Node, at *trail, depth int) *node {
 	case n.Kind == yaml.ScalarNode:
 		r.scalar(result, n, at)
 	default:
-		r.at(result.place, at.String(), "is nothing that a connector has a use for: text, numbers, lists and objects are")
+		r.at(result.Place, at.String(), "is nothing that a connector has a use for: text, numbers, lists and objects are")
 	}
 	return result
 }
 
 const quotes = yaml.SingleQuotedStyle | yaml.DoubleQuotedStyle | yaml.LiteralStyle | yaml.FoldedStyle
 
-func (r *yamlReader) scalar(to *node, n *yaml.Node, at *trail) {
+func (r *yamlReader) scalar(to *node, n *yaml.Node, at *problem.Path) {
 	to.bytes = len(n.Value)
 	switch {
 	case n.Style&quotes != 0:
@@ -243,17 +245,17 @@ func (r *yamlReader) scalar(to *node, n *yaml.Node, at *trail) {
 	case n.Tag == "!!bool":
 		to.value = strings.EqualFold(n.Value, "true")
 	case n.Tag == "!!float" && strings.ContainsAny(n.Value, "nN"):
-		r.at(to.place, at.String(), "is not a number that JSON has: put it in quotes if text is meant")
+		r.at(to.Place, at.String(), "is not a number that JSON has: put it in quotes if text is meant")
 	case n.Tag == "!!float" || n.Tag == "!!int":
 		to.number("1")
-		r.at(to.place, at.String(), "is a number as JSON has none: write plain decimal digits, or put it in quotes if text is meant")
+		r.at(to.Place, at.String(), "is a number as JSON has none: write plain decimal digits, or put it in quotes if text is meant")
 	default:
 		to.value = n.Value
 	}
 }
 
 // alias returns the node that an anchor names.
-func (r *yamlReader) alias(n *yaml.Node, at *trail, depth int) *node {
+func (r *yamlReader) alias(n *yaml.Node, at *problem.Path, depth int) *node {
 	where := placeOf(n)
 	target, known := r.done[n.Alias]
 	switch {
@@ -264,10 +266,10 @@ func (r *yamlReader) alias(n *yaml.Node, at *trail, depth int) *node {
 	case r.repeat(where, depth, target):
 		return target
 	}
-	return &node{place: where, kind: scalar, size: 1}
+	return &node{Place: where, kind: scalar, size: 1}
 }
 
-func (r *yamlReader) members(to *node, content []*yaml.Node, at *trail, depth int) {
+func (r *yamlReader) members(to *node, content []*yaml.Node, at *problem.Path, depth int) {
 	var merged []*node
 	for i := 0; i+1 < len(content) && !r.full; i += 2 {
 		key, value := content[i], content[i+1]
@@ -286,10 +288,10 @@ func (r *yamlReader) members(to *node, content []*yaml.Node, at *trail, depth in
 			continue
 		}
 		if first := to.get(name); first != nil {
-			r.at(placeOf(key), at.member(name).String(), "is there twice, first on line %d: remove one", first.key.line)
+			r.at(placeOf(key), at.Member(name).String(), "is there twice, first on line %d: remove one", first.key.Line)
 			continue
 		}
-		v := r.read(value, at.member(name), depth+1)
+		v := r.read(value, at.Member(name), depth+1)
 		to.add(member{name, placeOf(key), v})
 		to.contain(name, v)
 	}
@@ -319,7 +321,7 @@ func memberName(key *yaml.Node) (string, bool) {
 }
 
 // merge returns the objects that << takes in.
-func (r *yamlReader) merge(key, value *yaml.Node, at *trail, depth int) []*node {
+func (r *yamlReader) merge(key, value *yaml.Node, at *problem.Path, depth int) []*node {
 	n := r.read(value, at, depth)
 	sources := n.items
 	if n.kind == object {

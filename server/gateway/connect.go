@@ -14,6 +14,7 @@ import (
 
 	"github.com/keywright/keywright/abi"
 	"github.com/keywright/keywright/host"
+	"github.com/keywright/keywright/internal/problem"
 	"github.com/keywright/keywright/internal/urlpath"
 	"github.com/keywright/keywright/server/gateway/internal/transform"
 )
@@ -69,7 +70,7 @@ func Connect(ctx context.Context, h *host.Host, d Definition) (*Connector, error
 	for i, text := range d.Paths {
 		p, err := parsePattern(text)
 		if err != nil {
-			k.wrong(fmt.Sprintf("paths[%d]", i), "%v", err)
+			k.Wrong(fmt.Sprintf("paths[%d]", i), "%v", err)
 		}
 		c.paths = append(c.paths, p)
 	}
@@ -78,7 +79,7 @@ func Connect(ctx context.Context, h *host.Host, d Definition) (*Connector, error
 	inURL := queryNames(d.URL)
 	for i, p := range d.Query {
 		if inURL[url.QueryEscape(p.Name)] {
-			k.wrong(fmt.Sprintf("query[%d].name", i), "is in the query of url, too: servers differ in which one counts")
+			k.Wrong(fmt.Sprintf("query[%d].name", i), "is in the query of url, too: servers differ in which one counts")
 		}
 	}
 	c.shapes = k.shapes(d)
@@ -86,11 +87,11 @@ func Connect(ctx context.Context, h *host.Host, d Definition) (*Connector, error
 	upstream, err := h.Connect(ctx, host.ConnectorConfig{
 		Name: d.Permalink, Origins: []string{origin}, Auth: d.Auth, Timeout: d.Timeout, BodyBytes: max(0, c.Limits.RequestBytes),
 	})
-	return c.with(upstream, err, k.problems)
+	return c.with(upstream, err, k.Problems)
 }
 
 // with returns the connector, or everything that is wrong with it: what the host says, and what is wrong besides.
-func (c *Connector) with(upstream *host.Connector, err error, problems []host.Problem) (*Connector, error) {
+func (c *Connector) with(upstream *host.Connector, err error, problems []problem.Problem) (*Connector, error) {
 	wrong := &host.ConfigError{Connector: c.Permalink}
 	if err != nil && !errors.As(err, &wrong) {
 		return nil, err
@@ -103,7 +104,10 @@ func (c *Connector) with(upstream *host.Connector, err error, problems []host.Pr
 			wrong.Problems[i].Path = "permalink"
 		}
 	}
-	if wrong.Problems = append(wrong.Problems, problems...); len(wrong.Problems) > 0 {
+	for _, p := range problems {
+		wrong.Problems = append(wrong.Problems, host.Problem{Path: p.Path, Column: p.Column, Message: p.Message})
+	}
+	if len(wrong.Problems) > 0 {
 		return nil, wrong
 	}
 	c.Upstream, c.Auth.Type = upstream, upstream.Config().Auth.Type // which is another when an alias was given
@@ -115,7 +119,7 @@ func (c *Connector) with(upstream *host.Connector, err error, problems []host.Pr
 func (k *compiler) url(c *Connector) (origin string) {
 	base, err := c.BaseURL()
 	if err != nil {
-		k.wrong("url", "%v", err)
+		k.Wrong("url", "%v", err)
 		return "https://unknown.invalid"
 	}
 	c.Base = base
@@ -141,13 +145,9 @@ func queryNames(text string) map[string]bool {
 
 // compiler collects what is wrong.
 type compiler struct {
+	problem.Collector
 	host     *host.Host
 	patterns *transform.Patterns
-	problems []host.Problem
-}
-
-func (k *compiler) wrong(path, format string, args ...any) {
-	k.problems = append(k.problems, host.Problem{Path: path, Message: fmt.Sprintf(format, args...)})
 }
 
 // template compiles a template. It may not name a secret when there is a reason why not.
@@ -155,13 +155,12 @@ func (k *compiler) template(path, source, whyNoSecret string) *host.Template {
 	compiled, err := k.host.Template(source)
 	if err != nil {
 		for _, p := range problemsOf(err) {
-			p.Path = path
-			k.problems = append(k.problems, p)
+			k.At(problem.Place{Column: p.Column}, path, "%s", p.Message)
 		}
 		return nil
 	}
 	if whyNoSecret != "" && len(compiled.Secrets()) > 0 {
-		k.wrong(path, "names a secret, and %s: put it into auth, headers or query", whyNoSecret)
+		k.Wrong(path, "names a secret, and %s: put it into auth, headers or query", whyNoSecret)
 	}
 	return compiled
 }
@@ -181,11 +180,11 @@ func (k *compiler) methods(methods []string) {
 		path := fmt.Sprintf("method[%d]", i)
 		switch {
 		case m == http.MethodConnect || m == http.MethodTrace:
-			k.wrong(path, "%s is never passed on", m)
+			k.Wrong(path, "%s is never passed on", m)
 		case m != strings.ToUpper(m) || !httpguts.ValidHeaderFieldName(m):
-			k.wrong(path, "is not a method: they are in capitals, as in GET")
+			k.Wrong(path, "is not a method: they are in capitals, as in GET")
 		case seen[m]:
-			k.wrong(path, "is there twice")
+			k.Wrong(path, "is there twice")
 		}
 		seen[m] = true
 	}
@@ -200,27 +199,27 @@ func (k *compiler) parameters(what string, all []Parameter) []parameter {
 		name := p.Name
 		if what == "headers" {
 			name = strings.ToLower(name) // what is not ASCII is refused
-			if problem := abi.CheckHeaderName(p.Name); problem != "" {
-				k.wrong(path+".name", "%s", problem)
+			if wrong := abi.CheckHeaderName(p.Name); wrong != "" {
+				k.Wrong(path+".name", "%s", wrong)
 			}
 			p.Name = http.CanonicalHeaderKey(p.Name)
 		}
 		if p.Name == "" {
-			k.wrong(path+".name", "is missing")
+			k.Wrong(path+".name", "is missing")
 		}
 		if seen[name] {
-			k.wrong(path+".name", "is there twice")
+			k.Wrong(path+".name", "is there twice")
 		}
 		seen[name] = true
 		value := k.template(path+".value", p.Value, "")
 		switch {
 		case !p.Overridable || value == nil:
 		case len(value.Secrets()) > 0:
-			k.wrong(path+".overridable", "a caller may not replace a secret: leave it out")
+			k.Wrong(path+".overridable", "a caller may not replace a secret: leave it out")
 		case value.Personal():
-			k.wrong(path+".overridable", "a caller may not say who the user is: leave it out")
+			k.Wrong(path+".overridable", "a caller may not say who the user is: leave it out")
 		case what == "headers" && slices.Contains([]string{"Authorization", "Cookie", "Proxy-Authorization"}, p.Name):
-			k.wrong(path+".overridable", "a caller's own credentials are not passed on: leave it out")
+			k.Wrong(path+".overridable", "a caller's own credentials are not passed on: leave it out")
 		}
 		compiled = append(compiled, parameter{p, value})
 	}
@@ -239,7 +238,7 @@ func (k *compiler) limits(given Limits) {
 		{"concurrent", float64(given.Concurrent)},
 	} {
 		if l.value < 0 {
-			k.wrong("limits."+l.name, "is negative")
+			k.Wrong("limits."+l.name, "is negative")
 		}
 	}
 }

@@ -18,13 +18,13 @@ func (g *generation) crossOrigin(w http.ResponseWriter, r *http.Request) (prefli
 	origin := r.Header.Get("Origin")
 	switch site := r.Header.Get("Sec-Fetch-Site"); {
 	case len(r.Header.Values("Origin")) > 1 || len(r.Header.Values("Sec-Fetch-Site")) > 1:
-		return false, &problem{status: http.StatusBadRequest, kind: "cross-origin", detail: "there is more than one Origin"}
+		return false, &httpProblem{status: http.StatusBadRequest, kind: "cross-origin", detail: "there is more than one Origin"}
 	case site == "same-origin" || site == "none": // the browser says so, which knows the scheme
 		return false, nil
 	case site == "" && (origin == "" || sameOrigin(origin, r)):
 		return false, nil
 	case !g.origins[origin]:
-		return false, &problem{
+		return false, &httpProblem{
 			status: http.StatusForbidden, kind: "cross-origin", detail: "pages of that origin may not call this gateway",
 			cause: fmt.Errorf("the Origin is %.100q, Sec-Fetch-Site %.100q: the gateway's own origin and gateway.origins may call", origin, site),
 		}

@@ -3,29 +3,26 @@ package gateway
 import (
 	"errors"
 	"net/url"
-	"regexp"
 	"strings"
 	"time"
 
 	"github.com/keywright/keywright/host"
+	"github.com/keywright/keywright/internal/urlcheck"
 	"github.com/keywright/keywright/internal/urlpath"
 	"github.com/keywright/keywright/server/gateway/internal/transform"
 )
 
 // Definition is a connector as an operator writes it. [Connect] makes a [Connector] of it. It is no format of a file:
-// package connectors reads files, in YAML or JSON, and refuses what it does not know.
+// package connectors reads files, in YAML or JSON, and refuses what it does not know. The tags are for it.
 type Definition struct {
 	// Name is for people.
-	Name string
+	Name string `file:",required"`
 	// Permalink stands in the gateway's URLs. It is the name of the host's connector, which tokens belong to.
 	Permalink string
 	// URL is where requests go: https, with templates in path and query only.
-	URL string
-	// Auth says how requests are authenticated. Beside it, only values of Headers and Query may have a credential of the API.
-	Auth host.Auth
-
+	URL string `file:",required"`
 	// Methods are those that callers may use. None is GET alone.
-	Methods []string
+	Methods []string `file:"method"`
 	// Paths are patterns of what callers may append to the path of URL: segments, with * for any one, and ** at the end for
 	// any rest. None is nothing.
 	Paths []string
@@ -33,6 +30,8 @@ type Definition struct {
 	Headers []Parameter
 	// Query is appended to the query of URL. Callers may set what is overridable.
 	Query []Parameter
+	// Auth says how requests are authenticated. Beside it, only values of Headers and Query may have a credential of the API.
+	Auth host.Auth
 
 	// Request is a template of the request's body, in the language of docs/gateway.md. "" is the caller's body as it is.
 	Request string
@@ -45,7 +44,7 @@ type Definition struct {
 	Limits Limits
 
 	// Patterns bounds the patterns of all definitions that name the same one. Nil bounds those of this one.
-	Patterns *Patterns
+	Patterns *Patterns `file:"-"`
 }
 
 // Patterns counts what the patterns of matches take, in definitions that are served together. The zero value is ready for
@@ -55,9 +54,9 @@ type Patterns struct{ all transform.Patterns }
 // Parameter is a header, or a parameter of the query.
 type Parameter struct {
 	// Name is that of the header or parameter.
-	Name string
+	Name string `file:",required"`
 	// Value is a template.
-	Value string
+	Value string `file:",required,blank"`
 	// Overridable reports whether a caller may give another value: never for what says who the user is.
 	Overridable bool
 }
@@ -123,31 +122,26 @@ func (l Limits) withDefaults() Limits {
 	return l
 }
 
-// fixedAuthority is the beginning of a URL whose scheme and host are complete.
-var fixedAuthority = regexp.MustCompile(`^[A-Za-z]+://[^/?#{}\\]+[/?]`)
+// baseURL is the rule for the URL of a definition. Plain http is for the host to refuse.
+var baseURL = urlcheck.Rule{AllowHTTP: true, Credentials: "put the credential into auth", Example: "https://api.example.com/v1"}
 
 // BaseURL returns the definition's URL, up to its first template. All requests go to its scheme, host and port. Whether they may
 // be plain http is for the host to say. The error says what is wrong with the URL.
 func (d *Definition) BaseURL() (*url.URL, error) {
-	literal, _, templates := strings.Cut(d.URL, "{{")
-	if templates && !fixedAuthority.MatchString(literal) {
+	literal, rest, templates := strings.Cut(d.URL, "{{")
+	if templates && !urlcheck.FixedHost(d.URL) {
 		return nil, errors.New("has a template in its scheme or host: these are literal, since they decide who gets the credential")
 	}
-	u, err := url.Parse(literal)
-	switch {
-	case err != nil || u.Opaque != "":
-		return nil, errors.New("is not a URL such as https://api.example.com/v1")
-	case u.Scheme != "https" && u.Scheme != "http":
-		return nil, errors.New("is not an https URL such as https://api.example.com/v1")
-	case u.Hostname() == "":
-		return nil, errors.New("has no host")
-	case u.User != nil:
-		return nil, errors.New("has user info, which would end up in logs: put the credential into auth")
-	case u.Fragment != "" || strings.Contains(literal, "#"):
-		return nil, errors.New("has a fragment, which is never sent: remove it")
+	if strings.Contains(rest[strings.LastIndex(rest, "}}")+1:], "#") {
+		literal += "#" // it is behind the templates
 	}
-	if err := urlpath.Check(u.EscapedPath()); err != nil {
-		return nil, err
+	return parseURL(literal)
+}
+
+func parseURL(text string) (*url.URL, error) {
+	u, err := baseURL.Parse(text)
+	if err == nil {
+		err = urlpath.Check(u.EscapedPath())
 	}
-	return u, nil
+	return u, err
 }

@@ -195,7 +195,7 @@ func (g *Gateway) serve(c *call, generation *generation, w http.ResponseWriter, 
 	permalink, path, _ := strings.Cut(rest, "/")
 	connector := generation.connectors[permalink]
 	if !ok || connector == nil {
-		return &problem{status: http.StatusNotFound, kind: "unknown-connector", detail: "there is no such connector"}
+		return &httpProblem{status: http.StatusNotFound, kind: "unknown-connector", detail: "there is no such connector"}
 	}
 	c.connector, c.asked = connector.Connector, r.URL
 	ctx, who := r.Context(), ""
@@ -239,11 +239,11 @@ func (g *Gateway) serve(c *call, generation *generation, w http.ResponseWriter, 
 func (g *generation) refuses(r *http.Request) error {
 	switch {
 	case !g.isHost(r.Host):
-		return &problem{status: http.StatusMisdirectedRequest, kind: "unknown-host", detail: "this gateway is not known under that name", cause: g.notHost(r.Host)}
+		return &httpProblem{status: http.StatusMisdirectedRequest, kind: "unknown-host", detail: "this gateway is not known under that name", cause: g.notHost(r.Host)}
 	case r.Method == http.MethodConnect || r.Method == http.MethodTrace:
-		return &problem{status: http.StatusMethodNotAllowed, kind: "method-not-allowed", detail: r.Method + " is not taken here"}
+		return &httpProblem{status: http.StatusMethodNotAllowed, kind: "method-not-allowed", detail: r.Method + " is not taken here"}
 	case r.Header.Get("Upgrade") != "" || r.ProtoMajor == 1 && strings.Contains(strings.ToLower(r.Header.Get("Connection")), "upgrade"):
-		return &problem{status: http.StatusBadRequest, kind: "upgrade-refused", detail: "connections are not upgraded here"}
+		return &httpProblem{status: http.StatusBadRequest, kind: "upgrade-refused", detail: "connections are not upgraded here"}
 	}
 	return nil
 }

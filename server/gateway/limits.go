@@ -49,13 +49,13 @@ func newRate(l rate.Limit) *rate.Limiter { return rate.NewLimiter(l, max(1, int(
 // other limits. So places come first, because they can be given back, and the user's own rate comes before the total.
 func (l *limiter) enter(user string) (release func(), err error) {
 	if !l.admit(user) {
-		return nil, &problem{status: http.StatusTooManyRequests, kind: "too-many-requests", detail: "you have as many requests under way as this connector takes from one user", retry: 1}
+		return nil, &httpProblem{status: http.StatusTooManyRequests, kind: "too-many-requests", detail: "you have as many requests under way as this connector takes from one user", retry: 1}
 	}
 	select {
 	case l.slots <- struct{}{}:
 	default:
 		l.dismiss(user)
-		return nil, &problem{status: http.StatusServiceUnavailable, kind: "too-many-requests", detail: "this connector has as many requests under way as it takes", retry: 1}
+		return nil, &httpProblem{status: http.StatusServiceUnavailable, kind: "too-many-requests", detail: "this connector has as many requests under way as it takes", retry: 1}
 	}
 	release = func() {
 		<-l.slots
@@ -72,10 +72,10 @@ func (l *limiter) enter(user string) (release func(), err error) {
 func (l *limiter) rates(user string) error {
 	now := l.clock()
 	if l.users != nil && !l.of(user).AllowN(now, 1) {
-		return &problem{status: http.StatusTooManyRequests, kind: "too-many-requests", detail: "you send more requests than this connector takes from one user", retry: 1}
+		return &httpProblem{status: http.StatusTooManyRequests, kind: "too-many-requests", detail: "you send more requests than this connector takes from one user", retry: 1}
 	}
 	if l.total != nil && !l.total.AllowN(now, 1) {
-		return &problem{status: http.StatusTooManyRequests, kind: "too-many-requests", detail: "this connector gets more requests than it takes", retry: 1}
+		return &httpProblem{status: http.StatusTooManyRequests, kind: "too-many-requests", detail: "this connector gets more requests than it takes", retry: 1}
 	}
 	return nil
 }

@@ -12,7 +12,7 @@ func limited(l Limits) (enter func(user string) (release func(), status int), pa
 	limits := newLimiter(l, func() time.Time { return now })
 	enter = func(user string) (func(), int) {
 		release, err := limits.enter(user)
-		var p *problem
+		var p *httpProblem
 		if errors.As(err, &p) {
 			return nil, p.status
 		}

@@ -2,7 +2,6 @@ package gateway
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"net/http"
 	"net/url"
@@ -184,25 +183,14 @@ func (c *Connector) base(ctx context.Context) (*url.URL, error) {
 	if err != nil {
 		return nil, fmt.Errorf("url: %w", err)
 	}
-	base, err := parseBase(text.Value)
+	base, err := parseURL(text.Value)
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("url: %w", err)
 	}
 	for segment := range strings.SplitSeq(base.EscapedPath(), "/") {
 		if decoded, err := url.PathUnescape(segment); err != nil || endsSegment(decoded) {
 			return nil, refuse(http.StatusBadRequest, "a value that is part of the API's path has a character that ends a segment of one")
 		}
-	}
-	return base, nil
-}
-
-func parseBase(text string) (*url.URL, error) {
-	base, err := url.Parse(text)
-	if err != nil {
-		return nil, errors.New("url: what its templates give is not a URL")
-	}
-	if err := urlpath.Check(base.EscapedPath()); err != nil {
-		return nil, fmt.Errorf("url: %w", err)
 	}
 	return base, nil
 }

@@ -17,7 +17,7 @@ func newPlaces() *places.Places {
 	return places.New(max(4, 2*runtime.GOMAXPROCS(0)), mostHeld)
 }
 
-var errNoPlace = &problem{
+var errNoPlace = &httpProblem{
 	status: http.StatusServiceUnavailable, kind: "too-many-requests", detail: "this connector has more bodies to shape than it can", retry: 1,
 	cause: errors.New("no body of this connector was done within timeout: others wait for the same places"),
 }
@@ -42,7 +42,7 @@ func (h *held) Read(p []byte) (int, error) {
 	n, err := h.Reader.Read(p)
 	h.bytes += int64(n)
 	if !h.places.Hold(h.connector, int64(n)) {
-		return 0, &problem{status: http.StatusServiceUnavailable, kind: "too-many-requests", detail: "there are more bodies under way than this gateway takes", retry: 1}
+		return 0, &httpProblem{status: http.StatusServiceUnavailable, kind: "too-many-requests", detail: "there are more bodies under way than this gateway takes", retry: 1}
 	}
 	return n, err
 }

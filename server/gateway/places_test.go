@@ -46,7 +46,7 @@ func TestWaitingForAPlaceEnds(t *testing.T) {
 		c := &call{gateway: g, connector: &Connector{Definition: Definition{Permalink: "weather", Timeout: 3 * time.Second}}}
 		began := time.Now()
 		_, _, err := c.shaping(t.Context())
-		if p := (*problem)(nil); !errors.As(err, &p) || p.status != 503 || p.retry == 0 || time.Since(began) != 3*time.Second {
+		if p := (*httpProblem)(nil); !errors.As(err, &p) || p.status != 503 || p.retry == 0 || time.Since(began) != 3*time.Second {
 			t.Errorf("after %v: %v", time.Since(began), err)
 		}
 		gone, goes := context.WithCancelCause(t.Context())
@@ -80,7 +80,7 @@ func TestBodiesThatAreHeld(t *testing.T) {
 	g.places = places.New(4, 20)
 	read := func(length int) (release func(), fits bool) {
 		whole, release, err := g.read(strings.NewReader(strings.Repeat("x", length)), "weather")
-		if known := (*problem)(nil); err != nil && (!errors.As(err, &known) || known.status != 503) || err == nil && len(whole) != length {
+		if known := (*httpProblem)(nil); err != nil && (!errors.As(err, &known) || known.status != 503) || err == nil && len(whole) != length {
 			t.Errorf("%d bytes, %v", len(whole), err)
 		}
 		return release, err == nil

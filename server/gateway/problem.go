@@ -16,8 +16,8 @@ import (
 	"github.com/keywright/keywright/server/identity"
 )
 
-// problem is an error as callers see it, RFC 9457. It holds nothing of a cause that could hold a secret.
-type problem struct {
+// httpProblem is an error as callers see it, RFC 9457. It holds nothing of a cause that could hold a secret.
+type httpProblem struct {
 	status int
 	kind   string // the last part of its type
 	detail string
@@ -27,7 +27,7 @@ type problem struct {
 	known  bool   // the host has logged it, once for all its requests
 }
 
-func (p *problem) Error() string {
+func (p *httpProblem) Error() string {
 	if p.cause != nil {
 		return p.cause.Error()
 	}
@@ -38,8 +38,8 @@ func (p *problem) Error() string {
 const typeBase = "urn:keywright:problem:"
 
 // problemOf says what a caller is told of an error.
-func problemOf(err error) *problem {
-	var p *problem
+func problemOf(err error) *httpProblem {
+	var p *httpProblem
 	var refused *Refusal
 	var failed *host.Error
 	var large *http.MaxBytesError
@@ -47,26 +47,26 @@ func problemOf(err error) *problem {
 	case errors.As(err, &p):
 		return p
 	case errors.As(err, &refused):
-		return &problem{status: refused.Status, kind: kinds[refused.Status], detail: refused.Detail}
+		return &httpProblem{status: refused.Status, kind: kinds[refused.Status], detail: refused.Detail}
 	case errors.As(err, &large):
-		return &problem{status: http.StatusRequestEntityTooLarge, kind: "body-too-large", detail: fmt.Sprintf("the body has more than %d bytes", large.Limit)}
+		return &httpProblem{status: http.StatusRequestEntityTooLarge, kind: "body-too-large", detail: fmt.Sprintf("the body has more than %d bytes", large.Limit)}
 	case errors.Is(err, identity.ErrUnauthenticated):
-		return &problem{status: http.StatusUnauthorized, kind: "unauthenticated", detail: "this needs a valid session", cause: err}
+		return &httpProblem{status: http.StatusUnauthorized, kind: "unauthenticated", detail: "this needs a valid session", cause: err}
 	case errors.Is(err, identity.ErrAmbiguous):
-		return &problem{status: http.StatusBadRequest, kind: "ambiguous-session", detail: "the request names its user in more than one way", cause: err}
+		return &httpProblem{status: http.StatusBadRequest, kind: "ambiguous-session", detail: "the request names its user in more than one way", cause: err}
 	case errors.Is(err, identity.ErrUnavailable):
-		return &problem{status: http.StatusServiceUnavailable, kind: "sessions-unavailable", detail: "sessions cannot be verified at the moment", retry: 5}
+		return &httpProblem{status: http.StatusServiceUnavailable, kind: "sessions-unavailable", detail: "sessions cannot be verified at the moment", retry: 5}
 	case errors.Is(err, errUpstreamTime):
-		return &problem{status: http.StatusBadGateway, kind: "upstream-timeout", detail: "the API did not answer in time"}
+		return &httpProblem{status: http.StatusBadGateway, kind: "upstream-timeout", detail: "the API did not answer in time"}
 	case errors.Is(err, host.ErrCredentialInResponse):
-		return &problem{status: http.StatusBadGateway, kind: "credential-echoed", detail: "the API's answer held the credential, and is not passed on", cause: err}
+		return &httpProblem{status: http.StatusBadGateway, kind: "credential-echoed", detail: "the API's answer held the credential, and is not passed on", cause: err}
 	case errors.As(err, &failed) && failed.Stage == host.StageResponse:
-		return &problem{status: http.StatusBadGateway, kind: "answer-refused", detail: "the API's answer cannot be passed on", cause: err}
+		return &httpProblem{status: http.StatusBadGateway, kind: "answer-refused", detail: "the API's answer cannot be passed on", cause: err}
 	case errors.As(err, &failed):
 		retry := retryAfter(err)
-		return &problem{retry: retry, known: retry > 0, status: http.StatusBadGateway, kind: "authentication-failed", stage: string(failed.Stage), detail: "the request could not be authenticated, and was not sent", cause: err}
+		return &httpProblem{retry: retry, known: retry > 0, status: http.StatusBadGateway, kind: "authentication-failed", stage: string(failed.Stage), detail: "the request could not be authenticated, and was not sent", cause: err}
 	}
-	return &problem{status: http.StatusBadGateway, kind: "upstream-failed", detail: "the API could not be reached, or broke off", cause: err}
+	return &httpProblem{status: http.StatusBadGateway, kind: "upstream-failed", detail: "the API could not be reached, or broke off", cause: err}
 }
 
 // retryAfter returns for how many seconds a token endpoint that refused is not asked again, or 0.
@@ -85,7 +85,7 @@ func unrendered(err error) error {
 	if errors.As(err, &refused) {
 		return err
 	}
-	return &problem{status: http.StatusBadGateway, kind: "authentication-failed", stage: string(host.StageTemplate), detail: "the request could not be authenticated, and was not sent", cause: err}
+	return &httpProblem{status: http.StatusBadGateway, kind: "authentication-failed", stage: string(host.StageTemplate), detail: "the request could not be authenticated, and was not sent", cause: err}
 }
 
 var kinds = map[int]string{
@@ -93,14 +93,14 @@ var kinds = map[int]string{
 }
 
 // problem is problemOf of an error in the request of the context, whose end says more than what came of it.
-func (c *call) problem(ctx context.Context, err error) *problem {
+func (c *call) problem(ctx context.Context, err error) *httpProblem {
 	cause := context.Cause(ctx)
 	if errors.Is(cause, errUpstreamTime) {
 		return problemOf(cause)
 	}
 	p := problemOf(err)
 	if errors.Is(cause, context.Canceled) && p.status >= http.StatusInternalServerError && !errors.Is(err, host.ErrCredentialInResponse) {
-		return &problem{status: statusGone, kind: "caller-gone", detail: "the caller did not wait for the answer", cause: err}
+		return &httpProblem{status: statusGone, kind: "caller-gone", detail: "the caller did not wait for the answer", cause: err}
 	}
 	return p
 }
@@ -109,7 +109,7 @@ func (c *call) problem(ctx context.Context, err error) *problem {
 const statusGone = 499
 
 // tell has operators know of a problem.
-func (c *call) tell(ctx context.Context, p *problem) {
+func (c *call) tell(ctx context.Context, p *httpProblem) {
 	c.event.Problem, c.event.Stage = p.kind, p.stage
 	level := slog.LevelInfo // it is the caller's
 	switch {

@@ -140,7 +140,7 @@ func (u upstream) RoundTrip(r *http.Request) (*http.Response, error) {
 	return response, nil
 }
 
-var errRepeated = &problem{
+var errRepeated = &httpProblem{
 	status: http.StatusBadGateway, kind: "authentication-failed", stage: string(host.StageMutation), detail: "the request could not be authenticated, and was not sent",
 	cause: errors.New("the definition's query has a parameter of the name that the credential has: servers differ in which one counts"),
 }
@@ -228,7 +228,7 @@ func (b incomingBody) Read(p []byte) (int, error) {
 	n, err := b.ReadCloser.Read(p)
 	var large *http.MaxBytesError
 	if err != nil && err != io.EOF && !errors.As(err, &large) {
-		err = &problem{status: http.StatusBadRequest, kind: "bad-request", detail: "the body broke off, or is not well formed", cause: fmt.Errorf("the caller's body: %w", err)}
+		err = &httpProblem{status: http.StatusBadRequest, kind: "bad-request", detail: "the body broke off, or is not well formed", cause: fmt.Errorf("the caller's body: %w", err)}
 	}
 	return n, err
 }
@@ -244,10 +244,10 @@ var passed = []string{
 func (g *Gateway) answer(response *http.Response) error {
 	c := callOf(response.Request.Context())
 	if response.StatusCode < 200 || response.StatusCode > 599 {
-		return &problem{status: http.StatusBadGateway, kind: "answer-refused", detail: "the API's answer has a status that none has"}
+		return &httpProblem{status: http.StatusBadGateway, kind: "answer-refused", detail: "the API's answer has a status that none has"}
 	}
 	if encoding := response.Header.Get("Content-Encoding"); encoding != "" && !strings.EqualFold(encoding, "identity") && response.Body != http.NoBody {
-		return &problem{status: http.StatusBadGateway, kind: "answer-refused", detail: "the API's answer is encoded, though that was not asked for"}
+		return &httpProblem{status: http.StatusBadGateway, kind: "answer-refused", detail: "the API's answer is encoded, though that was not asked for"}
 	}
 	header := http.Header{}
 	for _, name := range passed {

@@ -14,6 +14,7 @@ import (
 	"strings"
 
 	"github.com/keywright/keywright/host"
+	"github.com/keywright/keywright/internal/problem"
 	"github.com/keywright/keywright/server/gateway/internal/transform"
 	"github.com/keywright/keywright/server/internal/places"
 )
@@ -28,7 +29,7 @@ type shapes struct {
 func (k *compiler) shapes(d Definition) (s shapes) {
 	keep := func(path string, problems []*transform.Problem) {
 		for _, p := range problems {
-			k.problems = append(k.problems, host.Problem{Path: path, Column: p.Column, Message: p.Message})
+			k.At(problem.Place{Column: p.Column}, path, "%s", p.Message)
 		}
 	}
 	var problems []*transform.Problem
@@ -45,11 +46,11 @@ func (k *compiler) shapes(d Definition) (s shapes) {
 		keep("response.body", problems)
 	}
 	if d.Response.Records != "" && d.Response.Filter == "" {
-		k.wrong("response.records", "is without a filter: leave it out")
+		k.Wrong("response.records", "is without a filter: leave it out")
 	}
 	if kind := d.Response.ContentType; kind != "" {
 		if _, _, err := mime.ParseMediaType(kind); err != nil || !strings.Contains(kind, "/") {
-			k.wrong("response.content_type", "is no media type, such as text/html; charset=utf-8")
+			k.Wrong("response.content_type", "is no media type, such as text/html; charset=utf-8")
 		}
 	}
 	return s
@@ -91,7 +92,7 @@ func (c *call) shapeRequest(ctx context.Context, r *http.Request) error {
 	defer done()
 	shaped, _, err := c.connector.shapes.request.Run(ctx, c.input(r))
 	if err != nil {
-		return &problem{status: http.StatusBadRequest, kind: "request-not-shaped", detail: "the body is not what this connector takes", cause: fmt.Errorf("request: %w", err)}
+		return &httpProblem{status: http.StatusBadRequest, kind: "request-not-shaped", detail: "the body is not what this connector takes", cause: fmt.Errorf("request: %w", err)}
 	}
 	if !slices.ContainsFunc(c.connector.headers, func(p parameter) bool { return p.Name == "Content-Type" }) {
 		c.out.set("Content-Type", host.Text{Value: "application/json", Masked: "application/json"}) // and not that of what it was
@@ -116,7 +117,7 @@ func (c *call) shapeResponse(response *http.Response) (shaped bool, err error) {
 		return true, err
 	}
 	failed := func(what string, err error) (bool, error) {
-		return true, &problem{status: http.StatusBadGateway, kind: "answer-not-shaped", detail: "the API's answer is not what this connector expects", cause: fmt.Errorf("%s: %w", what, err)}
+		return true, &httpProblem{status: http.StatusBadGateway, kind: "answer-not-shaped", detail: "the API's answer is not what this connector expects", cause: fmt.Errorf("%s: %w", what, err)}
 	}
 	if response.StatusCode == http.StatusPartialContent {
 		return failed("response", errors.New("it is a part of an answer"))

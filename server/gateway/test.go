@@ -75,7 +75,7 @@ func (g *Gateway) Test() http.Handler {
 func (g *Gateway) try(c *call, generation *generation, w http.ResponseWriter, r *http.Request) error {
 	connector := generation.connectors[r.PathValue("permalink")]
 	if connector == nil {
-		return &problem{status: http.StatusNotFound, kind: "unknown-connector", detail: "there is no such connector"}
+		return &httpProblem{status: http.StatusNotFound, kind: "unknown-connector", detail: "there is no such connector"}
 	}
 	c.connector = connector.Connector
 	tried, err := readTry(http.MaxBytesReader(w, r.Body, connector.Limits.RequestBytes))

@@ -4,128 +4,116 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
-	"net/url"
 	"slices"
 	"strings"
 
 	"github.com/keywright/keywright/host"
 	"github.com/keywright/keywright/internal/jws"
+	"github.com/keywright/keywright/internal/problem"
+	"github.com/keywright/keywright/internal/urlcheck"
 )
 
-type problems []host.Problem
-
-func (p *problems) at(path, format string, args ...any) {
-	*p = append(*p, host.Problem{Path: path, Message: host.Printable(fmt.Sprintf(format, args...))})
-}
+// checker collects what is wrong with a configuration.
+type checker struct{ problem.Collector }
 
 // Check returns everything that is wrong with a configuration. The path of a problem is that of a member in connectors.yaml,
 // below the one that holds the configuration: jwt.jwks_url, header.proxies[0]. allowHTTP is AllowHTTP of the [Options].
-func (c Config) Check(allowHTTP bool) []host.Problem {
-	var p problems
-	switch c.Mode {
-	case "", ModeNone, ModeJWT, ModeHeader:
-	default:
-		p.at("type", "is %q; there are none, jwt and header", c.Mode)
-		return p
+func (c Config) Check(allowHTTP bool) (all []host.Problem) {
+	var k checker
+	k.config(c, allowHTTP)
+	for _, p := range k.Problems {
+		all = append(all, host.Problem{Path: p.Path, Message: host.Printable(p.Message)})
 	}
-	switch {
-	case c.JWT != nil && c.Mode != ModeJWT:
-		p.at("jwt", "is given, but the type is another: set type to jwt, or remove it")
-	case c.Header != nil && c.Mode != ModeHeader:
-		p.at("header", "is given, but the type is another: set type to header, or remove it")
-	case c.Mode == ModeJWT && c.JWT == nil:
-		p.at("jwt", "is missing: it says where session tokens stand, and what they have to be")
-	case c.Mode == ModeHeader && c.Header == nil:
-		p.at("header", "is missing: it says which headers name the user, and whose are believed")
-	}
-	if c.JWT != nil {
-		p.jwt(c.JWT, allowHTTP)
-	}
-	if c.Header != nil {
-		p.header(c.Header)
-	}
-	return p
+	return all
 }
 
-func (p *problems) jwt(c *JWT, allowHTTP bool) {
+func (k *checker) config(c Config, allowHTTP bool) {
+	switch {
+	case !slices.Contains([]string{"", ModeNone, ModeJWT, ModeHeader}, c.Mode):
+		k.Wrong("type", "is %q; there are none, jwt and header", c.Mode)
+		return
+	case c.JWT != nil && c.Mode != ModeJWT:
+		k.Wrong("jwt", "is given, but the type is another: set type to jwt, or remove it")
+	case c.Header != nil && c.Mode != ModeHeader:
+		k.Wrong("header", "is given, but the type is another: set type to header, or remove it")
+	case c.Mode == ModeJWT && c.JWT == nil:
+		k.Wrong("jwt", "is missing: it says where session tokens stand, and what they have to be")
+	case c.Mode == ModeHeader && c.Header == nil:
+		k.Wrong("header", "is missing: it says which headers name the user, and whose are believed")
+	}
+	if c.JWT != nil {
+		k.jwt(c.JWT, allowHTTP)
+	}
+	if c.Header != nil {
+		k.header(c.Header)
+	}
+}
+
+func (k *checker) jwt(c *JWT, allowHTTP bool) {
 	if !c.Bearer && c.Cookie == "" {
-		p.at("jwt", "does not say where the token stands: set bearer to true, or cookie to the name of a cookie")
+		k.Wrong("jwt", "does not say where the token stands: set bearer to true, or cookie to the name of a cookie")
 	}
 	if c.Cookie != "" && !isToken(c.Cookie) {
-		p.at("jwt.cookie", "is not the name of a cookie")
+		k.Wrong("jwt.cookie", "is not the name of a cookie")
 	}
 	switch {
 	case c.JWKSFile == "" && c.JWKSURL == "":
-		p.at("jwt", "does not say where the keys are: set jwks_url or jwks_file")
+		k.Wrong("jwt", "does not say where the keys are: set jwks_url or jwks_file")
 	case c.JWKSFile != "" && c.JWKSURL != "":
-		p.at("jwt.jwks_file", "is given besides jwks_url: remove one of them")
+		k.Wrong("jwt.jwks_file", "is given besides jwks_url: remove one of them")
 	}
 	if c.JWKSURL != "" {
-		if err := checkURL(c.JWKSURL, allowHTTP); err != nil {
-			p.at("jwt.jwks_url", "%v", err)
+		rule := urlcheck.Rule{
+			AllowHTTP: allowHTTP, PlainHTTP: "on which anybody on the way can put keys of their own: use https, or --dev while developing", Example: "https://login.example.com/jwks.json",
+		}
+		if _, err := rule.Parse(c.JWKSURL); err != nil {
+			k.Wrong("jwt.jwks_url", "%v", err)
 		}
 	}
 	if c.Issuer == "" {
-		p.at("jwt.issuer", "is missing: what the claim iss of a token has to be")
+		k.Wrong("jwt.issuer", "is missing: what the claim iss of a token has to be")
 	}
 	if len(c.Audiences) == 0 {
-		p.at("jwt.audiences", "is missing: without it a token that was made for another service would count here")
+		k.Wrong("jwt.audiences", "is missing: without it a token that was made for another service would count here")
 	}
 	for i, audience := range c.Audiences {
 		if audience == "" {
-			p.at(fmt.Sprintf("jwt.audiences[%d]", i), "is empty")
+			k.Wrong(fmt.Sprintf("jwt.audiences[%d]", i), "is empty")
 		}
 	}
-	p.algorithms(c)
+	k.algorithms(c)
 	for _, f := range c.Claims.fields() {
 		if fit(*f.name) != "" {
-			p.at("jwt.claims."+f.field, "is not the name of a claim")
+			k.Wrong("jwt.claims."+f.field, "is not the name of a claim")
 		}
 	}
 }
 
-func (p *problems) algorithms(c *JWT) {
+func (k *checker) algorithms(c *JWT) {
 	for i, algorithm := range c.Algorithms {
 		path := fmt.Sprintf("jwt.algorithms[%d]", i)
 		switch {
 		case strings.EqualFold(algorithm, "none"):
-			p.at(path, "is none: a token without a signature is anybody's")
+			k.Wrong(path, "is none: a token without a signature is anybody's")
 		case jws.Method(algorithm) == nil:
-			p.at(path, "there is no algorithm %q; there are %s", algorithm, strings.Join(jws.Algorithms(), ", "))
+			k.Wrong(path, "there is no algorithm %q; there are %s", algorithm, strings.Join(jws.Algorithms(), ", "))
 		case jws.Symmetric(algorithm) && c.JWKSURL != "":
-			p.at(path, "is symmetric: whoever can read its key can make tokens, so it may only come from jwks_file")
+			k.Wrong(path, "is symmetric: whoever can read its key can make tokens, so it may only come from jwks_file")
 		}
 	}
 }
 
-func checkURL(text string, allowHTTP bool) error {
-	u, err := url.Parse(text)
-	switch {
-	case err != nil || u.Opaque != "" || u.Hostname() == "":
-		return errors.New("is not a URL such as https://login.example.com/jwks.json")
-	case u.Scheme == "http" && !allowHTTP:
-		return errors.New("is plain http, on which anybody on the way can put keys of their own: use https, or --dev while developing")
-	case u.Scheme != "https" && u.Scheme != "http":
-		return errors.New("is not an https URL")
-	case u.User != nil:
-		return errors.New("has user info, which would end up in logs")
-	case strings.Contains(text, "#"):
-		return errors.New("has a fragment, which is never sent: remove it")
-	}
-	return nil
-}
-
-func (p *problems) header(c *Header) {
+func (k *checker) header(c *Header) {
 	if len(c.Proxies) == 0 {
-		p.at("header.proxies", "is missing: the addresses of the proxies whose headers are believed")
+		k.Wrong("header.proxies", "is missing: the addresses of the proxies whose headers are believed")
 	}
 	for i, text := range c.Proxies {
 		if _, err := parseProxy(text); err != nil {
-			p.at(fmt.Sprintf("header.proxies[%d]", i), "%v", err)
+			k.Wrong(fmt.Sprintf("header.proxies[%d]", i), "%v", err)
 		}
 	}
 	if c.ID == "" && c.Email == "" {
-		p.at("header", "does not say who the user is: set id or email to the name of a header")
+		k.Wrong("header", "does not say who the user is: set id or email to the name of a header")
 	}
 	byName := map[string]string{}
 	for _, f := range c.fields() {
@@ -136,11 +124,11 @@ func (p *problems) header(c *Header) {
 		path := "header." + f.field
 		switch {
 		case !isToken(name) || strings.Contains(name, "_"):
-			p.at(path, "is not a header's name of letters, digits and hyphens")
+			k.Wrong(path, "is not a header's name of letters, digits and hyphens")
 		case slices.Contains(notIdentity, fold(name)):
-			p.at(path, "is %s, which browsers set: use a header of the proxy's own", name)
+			k.Wrong(path, "is %s, which browsers set: use a header of the proxy's own", name)
 		case byName[fold(name)] != "":
-			p.at(path, "is the header of %s as well", byName[fold(name)])
+			k.Wrong(path, "is the header of %s as well", byName[fold(name)])
 		default:
 			byName[fold(name)] = f.field
 		}

@@ -38,7 +38,7 @@ const (
 // Config says how the user of a request is found.
 type Config struct {
 	// Mode is [ModeNone], [ModeJWT] or [ModeHeader]: the member type of files. "" is ModeNone.
-	Mode string
+	Mode string `file:"type,required"`
 	// JWT is for ModeJWT, and nil otherwise.
 	JWT *JWT
 	// Header is for ModeHeader, and nil otherwise.
@@ -57,8 +57,8 @@ type JWT struct {
 	// gives is asked for again after five minutes, and at once when a token names a key that is not there, at most once in
 	// ten seconds: until then, a token that names another key cannot be told from one of a new key, and fails with
 	// [ErrUnavailable]. The last good keys are used for a day when there are no newer ones to be had.
-	JWKSFile string
-	JWKSURL  string
+	JWKSFile string `file:",path"`
+	JWKSURL  string `file:"jwks_url"`
 
 	Issuer    string   // what the claim iss has to be
 	Audiences []string // one of these has to be in the claim aud

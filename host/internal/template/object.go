@@ -11,6 +11,7 @@ import (
 	"strconv"
 
 	"github.com/keywright/keywright/internal/expr"
+	"github.com/keywright/keywright/internal/problem"
 )
 
 // MaxDepth is how deep the arrays and objects of an Object may be nested.
@@ -32,7 +33,7 @@ type member struct {
 
 // leaf is a string of the object.
 type leaf struct {
-	path     *step
+	path     *problem.Path
 	template *Template
 }
 
@@ -76,12 +77,12 @@ type objectCompiler struct {
 	errs   []*Error
 }
 
-func (c *objectCompiler) fail(path *step, message string) any {
+func (c *objectCompiler) fail(path *problem.Path, message string) any {
 	c.errs = append(c.errs, &Error{Path: path.String(), Message: message})
 	return nil
 }
 
-func (c *objectCompiler) compile(v any, path *step, depth int) any {
+func (c *objectCompiler) compile(v any, path *problem.Path, depth int) any {
 	if depth > MaxDepth {
 		return c.fail(path, fmt.Sprintf("nested deeper than %d", MaxDepth))
 	}
@@ -91,7 +92,7 @@ func (c *objectCompiler) compile(v any, path *step, depth int) any {
 	case []any:
 		compiled := make([]any, len(v))
 		for i, element := range v {
-			compiled[i] = c.compile(element, &step{above: path, index: i}, depth+1)
+			compiled[i] = c.compile(element, path.Item(i), depth+1)
 		}
 		return compiled
 	case string:
@@ -106,15 +107,15 @@ func (c *objectCompiler) compile(v any, path *step, depth int) any {
 	return number
 }
 
-func (c *objectCompiler) members(object map[string]any, path *step, depth int) []member {
+func (c *objectCompiler) members(object map[string]any, path *problem.Path, depth int) []member {
 	compiled := make([]member, 0, len(object))
 	for _, name := range slices.Sorted(maps.Keys(object)) {
-		compiled = append(compiled, member{name, c.compile(object[name], &step{path, name, -1}, depth+1)})
+		compiled = append(compiled, member{name, c.compile(object[name], path.Member(name), depth+1)})
 	}
 	return compiled
 }
 
-func (c *objectCompiler) template(source string, path *step) any {
+func (c *objectCompiler) template(source string, path *problem.Path) any {
 	t, errs := Compile(source)
 	for _, e := range errs {
 		e.Path = path.String()
@@ -197,32 +198,4 @@ func (l *leaf) render(r *expr.Run, text func([]Part) (string, error)) (any, erro
 		return nil, &Error{Path: l.path.String(), Err: err}
 	}
 	return rendered, nil
-}
-
-// plainName is a member's name that a path can show as it is.
-var plainName = regexp.MustCompile(`^[A-Za-z0-9_-]{1,100}$`)
-
-// step is the last step of the way to a value within an Object. String makes the text of the whole way. It is called for
-// errors only: the text may be long, and there are many values.
-type step struct {
-	above *step
-	name  string // of a member, when index is negative
-	index int    // of an element
-}
-
-func (s *step) String() string {
-	switch {
-	case s == nil:
-		return ""
-	case s.index >= 0:
-		return s.above.String() + "[" + strconv.Itoa(s.index) + "]"
-	}
-	switch path := s.above.String(); {
-	case !plainName.MatchString(s.name):
-		return path + "[" + expr.Quote(s.name) + "]"
-	case path == "":
-		return s.name
-	default:
-		return path + "." + s.name
-	}
 }

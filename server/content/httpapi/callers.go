@@ -50,7 +50,7 @@ func (*UnauthenticatedError) Error() string { return "the request does not prove
 // ErrUnavailable says that it cannot be told at the moment who sent a request.
 var ErrUnavailable = errors.New("callers cannot be told at the moment")
 
-func callerProblem(err error) *problem {
+func callerProblem(err error) *httpProblem {
 	if unproven, ok := errors.AsType[*UnauthenticatedError](err); ok {
 		p := *unauthenticated
 		p.challenges = unproven.Challenges

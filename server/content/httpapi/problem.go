@@ -11,8 +11,8 @@ import (
 	"github.com/keywright/keywright/server/content"
 )
 
-// problem is an error as callers see it, RFC 9457. It has nothing of what they sent, and nothing of its cause.
-type problem struct {
+// httpProblem is an error as callers see it, RFC 9457. It has nothing of what they sent, and nothing of its cause.
+type httpProblem struct {
 	status     int
 	kind       string // the last part of its type
 	detail     string
@@ -28,25 +28,25 @@ type fieldProblem struct {
 	Detail    string `json:"detail"`
 }
 
-func (p *problem) Error() string { return p.detail }
+func (p *httpProblem) Error() string { return p.detail }
 
 // typeBase begins the type of each problem.
 const typeBase = "urn:keywright:problem:"
 
 var (
 	// notFound is for all that is not there: a path, a record, and a record that this caller may not see (threats.md 53).
-	notFound           = &problem{status: http.StatusNotFound, kind: "not-found", detail: "there is nothing at this path"}
-	methodNotAllowed   = &problem{status: http.StatusMethodNotAllowed, kind: "method-not-allowed", detail: "this can only be read: use GET or HEAD"}
-	unauthenticated    = &problem{status: http.StatusUnauthorized, kind: "unauthenticated", detail: "this needs a valid API key or bearer token"}
-	callersUnavailable = &problem{status: http.StatusServiceUnavailable, kind: "callers-unavailable", detail: "API keys and tokens cannot be verified at the moment", retry: 5}
-	busy               = &problem{status: http.StatusServiceUnavailable, kind: "busy", detail: "too many requests are being answered; try again", retry: 1}
-	timedOut           = &problem{status: http.StatusServiceUnavailable, kind: "timeout", detail: "this took too long; try again", retry: 5}
-	storeFailed        = &problem{status: http.StatusInternalServerError, kind: "store-failed", detail: "the content could not be read"}
+	notFound           = &httpProblem{status: http.StatusNotFound, kind: "not-found", detail: "there is nothing at this path"}
+	methodNotAllowed   = &httpProblem{status: http.StatusMethodNotAllowed, kind: "method-not-allowed", detail: "this can only be read: use GET or HEAD"}
+	unauthenticated    = &httpProblem{status: http.StatusUnauthorized, kind: "unauthenticated", detail: "this needs a valid API key or bearer token"}
+	callersUnavailable = &httpProblem{status: http.StatusServiceUnavailable, kind: "callers-unavailable", detail: "API keys and tokens cannot be verified at the moment", retry: 5}
+	busy               = &httpProblem{status: http.StatusServiceUnavailable, kind: "busy", detail: "too many requests are being answered; try again", retry: 1}
+	timedOut           = &httpProblem{status: http.StatusServiceUnavailable, kind: "timeout", detail: "this took too long; try again", retry: 5}
+	storeFailed        = &httpProblem{status: http.StatusInternalServerError, kind: "store-failed", detail: "the content could not be read"}
 )
 
 // problemOf says what a caller is told of an error.
-func problemOf(err error) *problem {
-	if p, ok := errors.AsType[*problem](err); ok {
+func problemOf(err error) *httpProblem {
+	if p, ok := errors.AsType[*httpProblem](err); ok {
 		return p
 	}
 	if errors.Is(err, content.ErrNotFound) {

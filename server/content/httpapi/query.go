@@ -48,7 +48,7 @@ func (q *query) problem() error {
 	if len(q.wrong) == 0 {
 		return nil
 	}
-	return &problem{status: http.StatusUnprocessableEntity, kind: "invalid-parameters", detail: "some parameters are not what they must be", fields: q.wrong}
+	return &httpProblem{status: http.StatusUnprocessableEntity, kind: "invalid-parameters", detail: "some parameters are not what they must be", fields: q.wrong}
 }
 
 // one returns the value of a parameter; ok is false when there is none, or not one that can be told.

@@ -32,7 +32,7 @@ func (in *input) element() ([]byte, error) {
 		in.skip(1)
 	}
 	if len(text) > maxRecord {
-		return nil, &flaw{in.start.problem("", tooLong, maxRecord>>20), true}
+		return nil, &flaw{in.start.Problem("", tooLong, maxRecord>>20), true}
 	}
 	return text, nil
 }

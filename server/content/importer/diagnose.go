@@ -12,7 +12,7 @@ import (
 
 	"github.com/go-json-experiment/json/jsontext"
 
-	"github.com/keywright/keywright/internal/nearest"
+	"github.com/keywright/keywright/internal/problem"
 	"github.com/keywright/keywright/server/content"
 )
 
@@ -21,46 +21,36 @@ const recordProblems = 20
 
 // diagnosis is a second, slow reading of a record in which something is wrong.
 type diagnosis struct {
-	text     []byte
-	start    position
-	d        *jsontext.Decoder
-	shape    *shape // of the record
-	typ      string
-	problems []Problem
-	more     int      // problems that are not told
-	known    int      // how far in the text a position is known, so that it need not be counted from the beginning
-	at       position // that one
-}
-
-// tell adds a problem, or counts it.
-func (g *diagnosis) tell(at position, path, format string, args ...any) {
-	if len(g.problems) == recordProblems {
-		g.more++
-		return
-	}
-	g.problems = append(g.problems, at.problem(path, format, args...))
+	problem.Collector
+	text  []byte
+	start problem.Place
+	d     *jsontext.Decoder
+	shape *shape // of the record
+	typ   string
+	known int           // how far in the text a place is known, so that it need not be counted from the beginning
+	at    problem.Place // that one
 }
 
 // diagnose finds all that is wrong with a record. It is broken if it is no JSON, which is the only problem then.
-func diagnose(text []byte, start position) (problems []Problem, broken bool) {
+func diagnose(text []byte, start problem.Place) (problems []problem.Problem, broken bool) {
 	if p, broken := syntax(text, start); broken {
-		return []Problem{p.Problem}, true
+		return []problem.Problem{p.Problem}, true
 	}
 	if p, ok := encoding(text, start); !ok {
-		return []Problem{p}, false
+		return []problem.Problem{p}, false
 	}
 	if crowded(text) {
-		return []Problem{start.problem("", "this record has more than %d objects in it, which is too much: take some away", maxObjects)}, false
+		return []problem.Problem{start.Problem("", "this record has more than %d objects in it, which is too much: take some away", maxObjects)}, false
 	}
-	g := &diagnosis{text: text, start: start, d: decoder(text), at: start}
+	g := &diagnosis{Collector: problem.Collector{Max: recordProblems}, text: text, start: start, d: decoder(text), at: start}
 	g.record()
-	if g.more > 0 {
-		g.problems = append(g.problems, start.problem("", "this record has %d problems more", g.more))
+	if g.More > 0 {
+		g.Problems = append(g.Problems, start.Problem("", "this record has %d problems more", g.More))
 	}
-	if len(g.problems) == 0 {
-		g.problems = []Problem{start.problem("", "this record cannot be read")}
+	if len(g.Problems) == 0 {
+		g.Problems = []problem.Problem{start.Problem("", "this record cannot be read")}
 	}
-	return g.problems, false
+	return g.Problems, false
 }
 
 func decoder(text []byte, options ...jsontext.Options) *jsontext.Decoder {
@@ -69,7 +59,7 @@ func decoder(text []byte, options ...jsontext.Options) *jsontext.Decoder {
 
 // syntaxProblem is where a text is no JSON, and why.
 type syntaxProblem struct {
-	Problem
+	problem.Problem
 	err error
 }
 
@@ -77,7 +67,7 @@ type syntaxProblem struct {
 const moreAfter = "there is more after the end of the record"
 
 // syntax finds the place where a text stops being JSON, if there is one.
-func syntax(text []byte, start position) (p syntaxProblem, broken bool) {
+func syntax(text []byte, start problem.Place) (p syntaxProblem, broken bool) {
 	d := decoder(text, jsontext.AllowInvalidUTF8(true))
 	err := d.SkipValue()
 	rest := bytes.TrimLeft(text[d.InputOffset():], space)
@@ -90,11 +80,11 @@ func syntax(text []byte, start position) (p syntaxProblem, broken bool) {
 	} else if e, ok := errors.AsType[*jsontext.SyntacticError](err); ok && !errors.Is(err, io.ErrUnexpectedEOF) {
 		offset, reason = int(e.ByteOffset), e.Err.Error() // which quotes one character
 	}
-	return syntaxProblem{start.advance(text[:offset]).problem("", "this is no JSON: %s", reason), err}, true
+	return syntaxProblem{start.Advance(text[:offset]).Problem("", "this is no JSON: %s", reason), err}, true
 }
 
 // encoding finds text that is not UTF-8, escaped or not.
-func encoding(text []byte, start position) (p Problem, ok bool) {
+func encoding(text []byte, start problem.Place) (p problem.Problem, ok bool) {
 	err := decoder(text).SkipValue()
 	if err == nil {
 		return p, true
@@ -103,13 +93,13 @@ func encoding(text []byte, start position) (p Problem, ok bool) {
 	if e, ok := errors.AsType[*jsontext.SyntacticError](err); ok {
 		offset = int(e.ByteOffset)
 	}
-	return start.advance(text[:offset]).problem("", "this is not UTF-8, or half of a surrogate pair: write the file in UTF-8"), false
+	return start.Advance(text[:offset]).Problem("", "this is not UTF-8, or half of a surrogate pair: write the file in UTF-8"), false
 }
 
 // record reads the record itself.
 func (g *diagnosis) record() {
 	if g.d.PeekKind() != '{' {
-		g.problem("", "a record is an object, not %s", nameOf(g.d.PeekKind()))
+		g.wrong("", "a record is an object, not %s", nameOf(g.d.PeekKind()))
 		return
 	}
 	if !g.findType() {
@@ -122,7 +112,7 @@ func (g *diagnosis) record() {
 	seen := g.object(g.shape, "")
 	for _, id := range ids {
 		if !seen[id] {
-			g.tell(g.start, "", "there is no %q: %s needs one", id, a(g.typ))
+			g.At(g.start, "", "there is no %q: %s needs one", id, a(g.typ))
 		}
 	}
 }
@@ -151,7 +141,7 @@ func (g *diagnosis) findType() bool {
 			break
 		}
 		if value.Kind() != '"' {
-			g.tell(at, "type", "has to be a string, not %s", nameOf(value.Kind()))
+			g.At(at, "type", "has to be a string, not %s", nameOf(value.Kind()))
 			return false
 		}
 		typ, _ := jsontext.AppendUnquote(nil, value)
@@ -160,29 +150,29 @@ func (g *diagnosis) findType() bool {
 			return true
 		}
 		meant := "it has to be " + strings.Join(types[:len(types)-1], ", ") + " or " + types[len(types)-1]
-		if near, ok := nearest.Name(g.typ, types); ok {
+		if near, ok := problem.Nearest(g.typ, types); ok {
 			meant = fmt.Sprintf("did you mean %q?", near)
 		}
-		g.tell(at, "type", "there is no type %s: %s", quote(g.typ), meant)
+		g.At(at, "type", "there is no type %s: %s", quote(g.typ), meant)
 		return false
 	}
-	g.tell(g.start, "", "there is no \"type\": say whether this is a productUpdate, an article, a reply or a moderator")
+	g.At(g.start, "", "there is no \"type\": say whether this is a productUpdate, an article, a reply or a moderator")
 	return false
 }
 
 // after is where the next value begins.
-func (g *diagnosis) after(d *jsontext.Decoder) position {
+func (g *diagnosis) after(d *jsontext.Decoder) problem.Place {
 	offset := len(g.text) - len(bytes.TrimLeft(g.text[d.InputOffset():], space+":,"))
 	if offset < g.known {
 		g.known, g.at = 0, g.start
 	}
-	g.known, g.at = offset, g.at.advance(g.text[g.known:offset])
+	g.known, g.at = offset, g.at.Advance(g.text[g.known:offset])
 	return g.at
 }
 
-// problem is one of the next value.
-func (g *diagnosis) problem(path, format string, args ...any) {
-	g.tell(g.after(g.d), path, format, args...)
+// wrong adds a problem of the next value.
+func (g *diagnosis) wrong(path, format string, args ...any) {
+	g.At(g.after(g.d), path, format, args...)
 }
 
 func nameOf(k jsontext.Kind) string {
@@ -212,7 +202,7 @@ func (g *diagnosis) value(s *shape, path string) {
 		}
 		_, _ = g.d.ReadToken()
 	default:
-		g.problem(path, "has to be %s, not %s", want, nameOf(kind))
+		g.wrong(path, "has to be %s, not %s", want, nameOf(kind))
 		_ = g.d.SkipValue()
 	}
 }
@@ -221,7 +211,7 @@ func (g *diagnosis) timestamp(path string) {
 	at := g.after(g.d)
 	value, _ := g.d.ReadToken()
 	if _, err := content.ParseTimestamp(value.String()); err != nil {
-		g.tell(at, path, "%v", err)
+		g.At(at, path, "%v", err)
 	}
 }
 
@@ -231,9 +221,9 @@ func (g *diagnosis) integer(path string) {
 	_, err := strconv.ParseInt(string(value), 10, 64)
 	switch {
 	case errors.Is(err, strconv.ErrRange):
-		g.tell(at, path, "is too large for an integer of 64 bits")
+		g.At(at, path, "is too large for an integer of 64 bits")
 	case err != nil:
-		g.tell(at, path, "has to be an integer, without a fraction or an exponent")
+		g.At(at, path, "has to be an integer, without a fraction or an exponent")
 	}
 }
 
@@ -242,11 +232,11 @@ func (g *diagnosis) anyObject(path string) {
 	at := g.after(g.d)
 	value, _ := g.d.ReadValue()
 	if deep(value) {
-		g.tell(at, path, "is nested deeper than %d levels: take some away", maxDepth)
+		g.At(at, path, "is nested deeper than %d levels: take some away", maxDepth)
 		return
 	}
 	if err := jsontext.NewDecoder(bytes.NewBuffer(value)).SkipValue(); err != nil {
-		g.tell(at, path, "has an object with two members of the same name: take one away")
+		g.At(at, path, "has an object with two members of the same name: take one away")
 	}
 }
 
@@ -261,24 +251,19 @@ func (g *diagnosis) object(s *shape, path string) map[string]bool {
 		member := s.members[name]
 		switch {
 		case member == nil:
-			if len(g.problems) < recordProblems { // what was meant takes a while to find
-				g.tell(at, path, "%s", g.unknown(s, name, path))
-			} else {
-				g.more++
+			if !g.Skip() { // what was meant takes a while to find
+				g.At(at, path, "%s", g.unknown(s, name, path))
 			}
 			_ = g.d.SkipValue()
 			continue
 		case seen[name]:
-			g.tell(at, path, "there is more than one %q: take the others away", name)
+			g.At(at, path, "there is more than one %q: take the others away", name)
 			_ = g.d.SkipValue()
 			continue
 		}
 		seen[name] = true
 		present[name] = g.d.PeekKind() != 'n'
-		below := name
-		if path != "" {
-			below = path + "." + name
-		}
+		below := problem.Join(path, name)
 		if path == "" && (name == "id" || name == "articleId") && g.d.PeekKind() == '"' {
 			g.id(below)
 			continue
@@ -293,7 +278,7 @@ func (g *diagnosis) id(path string) {
 	at := g.after(g.d)
 	value, _ := g.d.ReadToken()
 	if err := content.CheckID(value.String()); err != nil {
-		g.tell(at, path, "%v", err)
+		g.At(at, path, "%v", err)
 	}
 }
 
@@ -312,7 +297,7 @@ func (g *diagnosis) unknown(s *shape, name, path string) string {
 			return fmt.Sprintf("%q belongs to %s, not to %s: leave it out", name, strings.Join(others, " or "), a(g.typ))
 		}
 	}
-	if near, ok := nearest.Name(name, slices.Sorted(maps.Keys(s.members))); ok {
+	if near, ok := problem.Nearest(name, slices.Sorted(maps.Keys(s.members))); ok {
 		return fmt.Sprintf("there is no %s %s: did you mean %q?", quote(name), where, near)
 	}
 	return fmt.Sprintf("there is no %s %s: leave it out", quote(name), where)

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/keywright/keywright/internal/problem"
 	"github.com/keywright/keywright/server/content"
 )
 
@@ -28,7 +29,7 @@ func FuzzImport(f *testing.F) {
 			if record, err := decode(line); err == nil {
 				same(t, line, record)
 			}
-			if _, broken := syntax(line, position{1, 1}); !broken && len(line) > 0 && line[0] != '[' && !bytes.HasPrefix(line, []byte("BZh")) {
+			if _, broken := syntax(line, problem.Place{Line: 1, Column: 1}); !broken && len(line) > 0 && line[0] != '[' && !bytes.HasPrefix(line, []byte("BZh")) {
 				good = append(good, string(line))
 			}
 		}

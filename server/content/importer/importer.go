@@ -16,6 +16,7 @@ import (
 	"io"
 	"strings"
 
+	"github.com/keywright/keywright/internal/problem"
 	"github.com/keywright/keywright/server/content"
 )
 
@@ -167,12 +168,12 @@ func (in *input) batch() *batch {
 			b.err = err
 		default:
 			if b.first == 0 {
-				b.first = in.start.line
+				b.first = in.start.Line
 			}
 			in.record(b, text)
 		}
 	}
-	b.lines, b.line, b.bytes = in.lines(), in.at.line, in.bytes
+	b.lines, b.line, b.bytes = in.lines(), in.at.Line, in.bytes
 	return b
 }
 
@@ -199,9 +200,8 @@ func (in *input) record(b *batch, text []byte) {
 	in.add(b, problems...)
 }
 
-func (in *input) add(b *batch, problems ...Problem) {
+func (in *input) add(b *batch, problems ...problem.Problem) {
 	for _, p := range problems {
-		p.File = in.name
-		b.problems = append(b.problems, p)
+		b.problems = append(b.problems, Problem{in.name, p.Line, p.Column, p.Path, p.Message})
 	}
 }

@@ -5,6 +5,8 @@ import (
 	"bytes"
 	"errors"
 	"io"
+
+	"github.com/keywright/keywright/internal/problem"
 )
 
 const (
@@ -18,17 +20,17 @@ type input struct {
 	r      *bufio.Reader
 	opened bool
 	array  bool
-	ended  bool     // nothing more is read
-	comma  bool     // of an array: a comma was read last
-	at     position // of the next byte
-	start  position // of the record that was given last
-	bytes  int64    // read
-	good   int      // records
-	buffer []byte   // a record that is longer than what r holds
+	ended  bool          // nothing more is read
+	comma  bool          // of an array: a comma was read last
+	at     problem.Place // of the next byte
+	start  problem.Place // of the record that was given last
+	bytes  int64         // read
+	good   int           // records
+	buffer []byte        // a record that is longer than what r holds
 }
 
 func newInput(name string, r io.Reader) *input {
-	return &input{name: name, r: bufio.NewReaderSize(&untilError{r: r}, bufferSize), at: position{1, 1}}
+	return &input{name: name, r: bufio.NewReaderSize(&untilError{r: r}, bufferSize), at: problem.Place{Line: 1, Column: 1}}
 }
 
 // untilError does not read on after an error. bufio would, and a terminal would be asked for more after its end.
@@ -64,16 +66,16 @@ func (in *input) next() ([]byte, error) {
 
 // lines is how many have been read, the last in part perhaps.
 func (in *input) lines() int {
-	if in.at.column == 1 {
-		return in.at.line - 1
+	if in.at.Column == 1 {
+		return in.at.Line - 1
 	}
-	return in.at.line
+	return in.at.Line
 }
 
 // last is a flaw after which nothing more is read.
 func (in *input) last(format string, args ...any) error {
 	in.ended = true
-	return &flaw{Problem: in.at.problem("", format, args...)}
+	return &flaw{Problem: in.at.Problem("", format, args...)}
 }
 
 // foreign are the beginnings of files that are neither of the formats, though what is in them may be.
@@ -101,7 +103,7 @@ func (in *input) open() error {
 	}
 	if bytes.HasPrefix(head, []byte("\ufeff")) {
 		in.skip(3)
-		in.at.column = 1 // a byte order mark is no character
+		in.at.Column = 1 // a byte order mark is no character
 	}
 	first, err := in.peek()
 	if err != nil {
@@ -131,7 +133,7 @@ func (in *input) peek() (byte, error) {
 // skip goes on by some bytes, which the buffer has.
 func (in *input) skip(n int) {
 	text, _ := in.r.Peek(n)
-	in.at = in.at.advance(text)
+	in.at = in.at.Advance(text)
 	in.bytes += int64(n)
 	_, _ = in.r.Discard(n)
 }
@@ -146,7 +148,7 @@ func (in *input) line() ([]byte, error) {
 		}
 		switch text = bytes.TrimRight(text, space); {
 		case len(text) > maxRecord:
-			return nil, &flaw{in.start.problem("", tooLong, maxRecord>>20), true}
+			return nil, &flaw{in.start.Problem("", tooLong, maxRecord>>20), true}
 		case len(text) > 0:
 			return text, nil
 		}
@@ -163,9 +165,9 @@ func (in *input) readLine() ([]byte, error) {
 		in.bytes += int64(len(part))
 		switch {
 		case err == nil:
-			in.at = position{in.at.line + 1, 1}
+			in.at = problem.Place{Line: in.at.Line + 1, Column: 1}
 		case errors.Is(err, io.EOF) && len(part)+len(in.buffer) > 0:
-			in.at.column += characters(part)
+			in.at = in.at.Advance(part)
 		case !errors.Is(err, bufio.ErrBufferFull):
 			return nil, err
 		}

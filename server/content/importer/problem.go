@@ -1,9 +1,10 @@
 package importer
 
 import (
-	"bytes"
 	"fmt"
 	"unicode/utf8"
+
+	"github.com/keywright/keywright/internal/problem"
 )
 
 // Problem is something that is wrong with what is imported. It never quotes more of it than a name.
@@ -17,49 +18,16 @@ type Problem struct {
 
 // String is the problem in a line: file:line:column: path: message.
 func (p Problem) String() string {
-	where := fmt.Sprintf("%s:%d:%d: ", p.File, p.Line, p.Column)
-	if p.Path != "" {
-		where += p.Path + ": "
-	}
-	return where + p.Message
+	return p.File + ":" + problem.Problem{Line: p.Line, Column: p.Column, Path: p.Path, Message: p.Message}.String()
 }
 
 // flaw is the error of an input that is no record.
 type flaw struct {
-	Problem
+	problem.Problem
 	record bool // it is one record that is lost
 }
 
 func (f *flaw) Error() string { return f.String() }
-
-// position is where in the input something is.
-type position struct{ line, column int }
-
-// advance returns the position after a text.
-func (p position) advance(text []byte) position {
-	if lines := bytes.Count(text, []byte("\n")); lines > 0 {
-		p.line += lines
-		p.column = 1
-		text = text[bytes.LastIndexByte(text, '\n')+1:]
-	}
-	p.column += characters(text)
-	return p
-}
-
-// characters counts the characters that begin in a text, which may begin in the middle of one.
-func characters(text []byte) int {
-	n := 0
-	for _, c := range text {
-		if utf8.RuneStart(c) {
-			n++
-		}
-	}
-	return n
-}
-
-func (p position) problem(path, format string, args ...any) Problem {
-	return Problem{Line: p.line, Column: p.column, Path: path, Message: fmt.Sprintf(format, args...)}
-}
 
 // quote shows a name of the input, cut if it is none that anybody would give to something.
 func quote(name string) string {

@@ -31,7 +31,7 @@ var rules = []rule{
 	{packages: "plugins"},
 	{packages: "plugins/...", ours: []string{"sdk"}},
 
-	{packages: "host", ours: []string{"abi", "internal/nearest", "plugins", "host/internal/..."}, others: []string{"golang.org/x/net", "github.com/hashicorp/golang-lru/v2"}},
+	{packages: "host", ours: []string{"abi", "internal/problem", "internal/urlcheck", "plugins", "host/internal/..."}, others: []string{"golang.org/x/net", "github.com/hashicorp/golang-lru/v2"}},
 	{packages: "host/hosttest", ours: []string{"host", "plugins", "sdk", "abi", "internal/pluginbuild", "host/internal/..."}},
 	{packages: "host/internal/hostfn", ours: []string{
 		"abi", "host/internal/leakscan", "host/internal/egress", "host/internal/seal", "host/internal/signing", "host/internal/strictjson", "host/internal/template", "host/internal/tokencache",
@@ -40,7 +40,7 @@ var rules = []rule{
 	{packages: "internal/admission", ours: []string{"abi"}},
 	{packages: "host/internal/kernel"},
 	{packages: "internal/expr", others: []string{"github.com/expr-lang/expr", "github.com/go-json-experiment/json"}},
-	{packages: "host/internal/template", ours: []string{"internal/expr"}, others: []string{"github.com/go-json-experiment/json"}},
+	{packages: "host/internal/template", ours: []string{"internal/expr", "internal/problem"}, others: []string{"github.com/go-json-experiment/json"}},
 	{packages: "host/internal/seal", ours: []string{"abi", "host/internal/tokencache"}},
 	{packages: "host/internal/tokencache", others: []string{"github.com/hashicorp/golang-lru/v2"}},
 	{packages: "host/internal/signing", ours: []string{"abi", "internal/jws", "host/internal/strictjson"}, others: []string{
@@ -51,11 +51,11 @@ var rules = []rule{
 	{packages: "host/internal/strictjson", others: []string{"github.com/go-json-experiment/json"}},
 	{packages: "host/internal/testhook", ours: []string{"host/internal/sandbox"}},
 
-	{packages: "server/gateway", ours: []string{"host", "abi", "server/identity", "server/internal/places", "internal/urlpath", "server/gateway/internal/..."}, others: []string{"github.com/hashicorp/golang-lru/v2", "golang.org/x/net", "golang.org/x/time"}},
-	{packages: "server/identity", ours: []string{"host", "internal/jws"}, others: []string{
+	{packages: "server/gateway", ours: []string{"host", "abi", "server/identity", "server/internal/places", "internal/problem", "internal/urlcheck", "internal/urlpath", "server/gateway/internal/..."}, others: []string{"github.com/hashicorp/golang-lru/v2", "golang.org/x/net", "golang.org/x/time"}},
+	{packages: "server/identity", ours: []string{"host", "internal/jws", "internal/problem", "internal/urlcheck"}, others: []string{
 		"github.com/golang-jwt/jwt/v5", "github.com/MicahParks/jwkset", "github.com/go-json-experiment/json",
 	}},
-	{packages: "server/gateway/internal/transform", ours: []string{"host", "internal/expr", "internal/nearest"}, others: []string{"github.com/go-json-experiment/json"}},
+	{packages: "server/gateway/internal/transform", ours: []string{"host", "internal/expr", "internal/problem"}, others: []string{"github.com/go-json-experiment/json"}},
 
 	{packages: "server/content"},
 	{packages: "server/content/httpapi", ours: []string{"server/content", "server/internal/places"}, others: []string{"github.com/klauspost/compress"}},
@@ -64,21 +64,22 @@ var rules = []rule{
 	{packages: "server/content/internal/sqlstore", ours: []string{"server/content"}, others: []string{"github.com/pressly/goose/v3", "github.com/go-json-experiment/json"}},
 	{packages: "server/content/sqlite", ours: []string{"server/content/internal/sqlstore"}, others: []string{"modernc.org/sqlite"}},
 	{packages: "server/content/postgres", ours: []string{"server/content/internal/sqlstore"}, others: []string{"github.com/jackc/pgx/v5"}},
-	{packages: "server/content/importer", ours: []string{"server/content", "internal/nearest"}, others: []string{"github.com/go-json-experiment/json"}},
+	{packages: "server/content/importer", ours: []string{"server/content", "internal/problem"}, others: []string{"github.com/go-json-experiment/json"}},
 	{packages: "server/content/sample"},
 
 	{packages: "server/internal/metrics", others: []string{"github.com/prometheus/client_golang"}},
 	{packages: "server/internal/callers", ours: []string{"server/content/httpapi", "host", "server/identity", "server/internal/secretstore"}},
 	{packages: "server/internal/contentserver", ours: []string{"server/content", "server/content/httpapi", "server/internal/callers", "server/internal/httpserver", "server/internal/metrics"}, others: []string{"github.com/prometheus/client_golang"}},
 	{packages: "internal/jws", others: []string{"github.com/golang-jwt/jwt/v5"}},
-	{packages: "internal/nearest"},
+	{packages: "internal/problem"},
 	{packages: "internal/tlsfailure"},
+	{packages: "internal/urlcheck"},
 	{packages: "internal/urlpath"},
-	{packages: "server/connectors", ours: []string{"server/gateway", "server/identity", "host", "abi", "internal/nearest", "server/internal/secretstore", "internal/urlpath"}, others: []string{"go.yaml.in/yaml/v4", "golang.org/x/text"}},
+	{packages: "server/connectors", ours: []string{"server/gateway", "server/identity", "host", "abi", "internal/problem", "server/internal/secretstore", "internal/urlcheck"}, others: []string{"go.yaml.in/yaml/v4", "golang.org/x/text"}},
 	{packages: "server/internal/httpserver"},
 	{packages: "server/internal/places"},
 	{packages: "server/internal/daemon", ours: []string{"server/gateway", "server/identity", "host", "server/connectors", "server/internal/httpserver", "server/internal/metrics"}, others: []string{"github.com/fsnotify/fsnotify", "github.com/prometheus/client_golang", "go.opentelemetry.io/otel"}},
-	{packages: "server/internal/secretstore", ours: []string{"host", "internal/tlsfailure"}, others: []string{"filippo.io/age", "github.com/go-json-experiment/json", "golang.org/x/sync"}},
+	{packages: "server/internal/secretstore", ours: []string{"host", "internal/problem", "internal/tlsfailure", "internal/urlcheck"}, others: []string{"filippo.io/age", "github.com/go-json-experiment/json", "golang.org/x/sync"}},
 	{packages: "server/internal/demo", others: []string{"github.com/golang-jwt/jwt/v5"}},
 	{packages: "server/internal/demo/tour", ours: []string{"host", "server/connectors", "server/gateway", "server/internal/demo", "internal/urlpath", "server/internal/terminal"}},
 	{packages: "server/internal/terminal", others: []string{"golang.org/x/term"}},

@@ -16,10 +16,10 @@ import (
 // VaultConfig says where secrets are in HashiCorp Vault or OpenBao, and how to log in. Of Token, TokenFile, AppRole and
 // Kubernetes there is one, and of Path and Prefix at most one.
 type VaultConfig struct {
-	Address   string // https://vault.example.com:8200, with a path before /v1 if a proxy needs one
-	AllowHTTP bool   // lets the address be plain http, which shows secrets and token to the network
-	CAFile    string // PEM of who signs the server's certificate; the system's unless given. Read once
+	Address   string `file:",required"` // https://vault.example.com:8200, with a path before /v1 if a proxy needs one
+	AllowHTTP bool   `file:"-"`         // lets the address be plain http, which shows secrets and token to the network
 	Namespace string // of Vault Enterprise or OpenBao; none unless given
+	CAFile    string `file:",path"` // PEM of who signs the server's certificate; the system's unless given. Read once
 
 	Mount string // of the key-value engine, version 2; "secret" unless given
 	// Prefix is before the name in the path of a secret, which has its value in the field Field: with the prefix apps/crm,
@@ -30,28 +30,28 @@ type VaultConfig struct {
 	// crm-key=…" writes.
 	Path string
 
-	Token      string // a token; it is renewed while it is in use, and once it has ended nothing can be done
-	TokenFile  string // a file with a token, such as a sink of Vault Agent; of mode 0640 or less; one that has changed is read again
-	AppRole    *VaultAppRole
+	Token      string        `file:"-"`     // a token; it is renewed while it is in use, and once it has ended nothing can be done
+	TokenFile  string        `file:",path"` // a file with a token, such as a sink of Vault Agent; of mode 0640 or less; one that has changed is read again
+	AppRole    *VaultAppRole `file:"approle"`
 	Kubernetes *VaultKubernetes
 
 	Timeout   time.Duration     // of one lookup with all that it needs; 10 s unless given
-	Transport http.RoundTripper // nil: one of its own, which verifies TLS 1.2 or later and ignores the environment's proxies
-	Clock     func() time.Time  // nil: time.Now
+	Transport http.RoundTripper `file:"-"` // nil: one of its own, which verifies TLS 1.2 or later and ignores the environment's proxies
+	Clock     func() time.Time  `file:"-"` // nil: time.Now
 }
 
 // VaultAppRole is a login with the auth method approle. The secret id must allow more than one use: each login needs it.
 type VaultAppRole struct {
 	Mount        string // of the auth method; "approle" unless given
-	RoleID       string
-	SecretIDFile string // of mode 0640 or less; read at each login
+	RoleID       string `file:",required"`
+	SecretIDFile string `file:",required,path"` // of mode 0640 or less; read at each login
 }
 
 // VaultKubernetes is a login with the auth method kubernetes, as the service account that the process runs as.
 type VaultKubernetes struct {
 	Mount     string // of the auth method; "kubernetes" unless given
-	Role      string
-	TokenFile string // of the service account, read at each login; where Kubernetes puts it unless given
+	Role      string `file:",required"`
+	TokenFile string `file:",path"` // of the service account, read at each login; where Kubernetes puts it unless given
 }
 
 // Vault takes secrets from the key-value engine, version 2, of HashiCorp Vault or OpenBao. Nothing is sent before the
@@ -193,7 +193,7 @@ func newVault(c VaultConfig) (*vault, error) {
 	case v.timeout == 0:
 		v.timeout = 10 * time.Second
 	case v.timeout < 0:
-		k.wrong("timeout", "is below 0")
+		k.Wrong("timeout", "is below 0")
 	}
 	v.client = &http.Client{
 		Transport: c.Transport,
@@ -204,10 +204,10 @@ func newVault(c VaultConfig) (*vault, error) {
 	case c.Transport == nil:
 		v.client.Transport = k.transport(c.CAFile)
 	case c.CAFile != "":
-		k.wrong("ca_file", "is for the store's own transport: leave it out, or Transport")
+		k.Wrong("ca_file", "is for the store's own transport: leave it out, or Transport")
 	}
-	if len(k.problems) > 0 {
-		return nil, &ConfigError{k.problems}
+	if len(k.Problems) > 0 {
+		return nil, &ConfigError{k.Problems}
 	}
 	return v, nil
 }

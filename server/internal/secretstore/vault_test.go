@@ -136,12 +136,12 @@ func TestAConfigurationIsCheckedAsAWhole(t *testing.T) {
 		config secretstore.VaultConfig
 		want   []string
 	}{
-		{"nothing", secretstore.VaultConfig{}, []string{"address: must be such as https://", "there must be one of token_file, approle and kubernetes"}},
-		{"http", secretstore.VaultConfig{Address: "http://vault.test", Token: "t"}, []string{"address: must be https, or --dev"}},
-		{"another scheme", secretstore.VaultConfig{Address: "unix://vault", Token: "t", AllowHTTP: true}, []string{`address: must be https, not "unix"`}},
-		{"password in the address", secretstore.VaultConfig{Address: "https://u:" + password + "@vault.test", Token: "t"}, []string{"address: must not have a user"}},
-		{"password in what is no address", secretstore.VaultConfig{Address: "https://u:" + password + "@vault.test:port", Token: "t"}, []string{"address: must be such as"}},
-		{"query", secretstore.VaultConfig{Address: "https://vault.test?x", Token: "t"}, []string{"address: must not have a user, query or fragment"}},
+		{"nothing", secretstore.VaultConfig{}, []string{"address: is not an https URL such as https://vault.example.com:8200", "there must be one of token_file, approle and kubernetes"}},
+		{"http", secretstore.VaultConfig{Address: "http://vault.test", Token: "t"}, []string{"address: is plain http, which shows secrets and token to the network: use https, or --dev"}},
+		{"another scheme", secretstore.VaultConfig{Address: "unix://vault", Token: "t", AllowHTTP: true}, []string{"address: is not an https URL"}},
+		{"password in the address", secretstore.VaultConfig{Address: "https://u:" + password + "@vault.test", Token: "t"}, []string{"address: has user info"}},
+		{"password in what is no address", secretstore.VaultConfig{Address: "https://u:" + password + "@vault.test:port", Token: "t"}, []string{"address: is not a URL such as"}},
+		{"query", secretstore.VaultConfig{Address: "https://vault.test?x", Token: "t"}, []string{"address: has a query: remove it"}},
 		{"two logins", secretstore.VaultConfig{Address: "https://vault.test", Token: "t", TokenFile: "f"}, []string{"there must be one of"}},
 		{"token that is none", secretstore.VaultConfig{Address: "https://vault.test", Token: token}, []string{"token: has characters that no token has"}},
 		{"AppRole and Kubernetes without what they need", secretstore.VaultConfig{

@@ -3,6 +3,7 @@ package secretstore
 import (
 	"crypto/tls"
 	"crypto/x509"
+	"errors"
 	"fmt"
 	"net/http"
 	"net/url"
@@ -10,6 +11,8 @@ import (
 	"time"
 
 	"github.com/keywright/keywright/host"
+	"github.com/keywright/keywright/internal/problem"
+	"github.com/keywright/keywright/internal/urlcheck"
 )
 
 const (
@@ -20,12 +23,9 @@ const (
 	serviceAccountToken = "/var/run/secrets/kubernetes.io/serviceaccount/token"
 )
 
-// ConfigError lists all that is wrong with a [VaultConfig].
-type ConfigError struct{ Problems []Problem }
-
-// Problem is one thing that is wrong. Its path is that of the member in connectors.yaml: approle.role_id. It is "" when
-// all of the store is meant.
-type Problem struct{ Path, Message string }
+// ConfigError lists all that is wrong with a [VaultConfig]. Paths are those of members in connectors.yaml: approle.role_id.
+// A path is "" when all of the store is meant.
+type ConfigError struct{ Problems []problem.Problem }
 
 func (e *ConfigError) Error() string {
 	all := make([]string, len(e.Problems))
@@ -38,24 +38,19 @@ func (e *ConfigError) Error() string {
 }
 
 // checker collects all that is wrong with a configuration.
-type checker struct{ problems []Problem }
-
-func (k *checker) wrong(path, format string, args ...any) {
-	k.problems = append(k.problems, Problem{path, fmt.Sprintf(format, args...)})
-}
+type checker struct{ problem.Collector }
 
 func (k *checker) address(text string, allowHTTP bool) string {
-	u, err := url.Parse(text)
-	switch {
-	case err != nil || u.Host == "" || u.Opaque != "": // the error would quote a password
-		k.wrong("address", "must be such as https://vault.example.com:8200")
+	rule := urlcheck.Rule{
+		AllowHTTP: allowHTTP, PlainHTTP: "which shows secrets and token to the network: use https, or --dev while developing", Example: "https://vault.example.com:8200",
+	}
+	u, err := rule.Parse(text)
+	if err == nil && (u.RawQuery != "" || u.ForceQuery) {
+		err = errors.New("has a query: remove it")
+	}
+	if err != nil {
+		k.Wrong("address", "%v", err)
 		return ""
-	case u.User != nil || u.RawQuery != "" || u.ForceQuery || u.Fragment != "":
-		k.wrong("address", "must not have a user, query or fragment")
-	case u.Scheme == "http" && !allowHTTP:
-		k.wrong("address", "must be https, or --dev be given while developing")
-	case u.Scheme != "http" && u.Scheme != "https":
-		k.wrong("address", "must be https, not %q", host.Printable(u.Scheme))
 	}
 	return u.Scheme + "://" + u.Host + strings.TrimRight(u.EscapedPath(), "/") + "/v1/"
 }
@@ -68,7 +63,7 @@ func (k *checker) path(field, text string) string {
 	steps := strings.Split(strings.Trim(text, "/"), "/")
 	for i, step := range steps {
 		if step == "" || step == "." || step == ".." || strings.ContainsFunc(step, func(r rune) bool { return r < ' ' || r == 0x7f || r == '\ufffd' }) {
-			k.wrong(field, "%q must be names with a slash between them", host.Printable(text))
+			k.Wrong(field, "%q must be names with a slash between them", host.Printable(text))
 			return ""
 		}
 		steps[i] = url.PathEscape(step)
@@ -78,7 +73,7 @@ func (k *checker) path(field, text string) string {
 
 func (k *checker) paths(c *VaultConfig) paths {
 	if c.Path != "" && (c.Prefix != "" || c.Field != "") {
-		k.wrong("path", "is for secrets that are fields of one path: leave it out, or prefix and field")
+		k.Wrong("path", "is for secrets that are fields of one path: leave it out, or prefix and field")
 	}
 	p := paths{data: k.path("mount", given(c.Mount, "secret")) + "/data", shared: c.Path != "", field: given(c.Field, "value")}
 	if below := k.path("prefix", c.Prefix) + k.path("path", c.Path); below != "" {
@@ -98,7 +93,7 @@ func (k *checker) login(c *VaultConfig) login {
 	var ways []login
 	if c.Token != "" {
 		if !isToken(c.Token) {
-			k.wrong("token", "has characters that no token has")
+			k.Wrong("token", "has characters that no token has")
 		}
 		ways = append(ways, login{token: func() (string, error) { return c.Token, nil }})
 	}
@@ -107,7 +102,7 @@ func (k *checker) login(c *VaultConfig) login {
 	}
 	if a := c.AppRole; a != nil {
 		if !isToken(a.RoleID) || a.SecretIDFile == "" {
-			k.wrong("approle", "needs role_id and secret_id_file")
+			k.Wrong("approle", "needs role_id and secret_id_file")
 		}
 		ways = append(ways, login{
 			path: "auth/" + k.path("approle.mount", given(a.Mount, "approle")) + "/login",
@@ -119,7 +114,7 @@ func (k *checker) login(c *VaultConfig) login {
 	}
 	if n := c.Kubernetes; n != nil {
 		if !isToken(n.Role) {
-			k.wrong("kubernetes", "needs role")
+			k.Wrong("kubernetes", "needs role")
 		}
 		ways = append(ways, login{
 			path: "auth/" + k.path("kubernetes.mount", given(n.Mount, "kubernetes")) + "/login",
@@ -130,7 +125,7 @@ func (k *checker) login(c *VaultConfig) login {
 		})
 	}
 	if len(ways) != 1 {
-		k.wrong("", "there must be one of token_file, approle and kubernetes, which say how to log in")
+		k.Wrong("", "there must be one of token_file, approle and kubernetes, which say how to log in")
 		return login{}
 	}
 	return ways[0]
@@ -168,12 +163,12 @@ func (k *checker) transport(caFile string) *http.Transport {
 	}
 	text, err := readFile(caFile, "the file", maxCAFile)
 	if err != nil {
-		k.wrong("ca_file", "%v", err)
+		k.Wrong("ca_file", "%v", err)
 		return t
 	}
 	t.TLSClientConfig.RootCAs = x509.NewCertPool()
 	if !t.TLSClientConfig.RootCAs.AppendCertsFromPEM(text) {
-		k.wrong("ca_file", "%q has no certificate in PEM", caFile)
+		k.Wrong("ca_file", "%q has no certificate in PEM", caFile)
 	}
 	return t
 }

@@ -6,7 +6,7 @@ import (
 	"strings"
 
 	"github.com/keywright/keywright/internal/expr"
-	"github.com/keywright/keywright/internal/nearest"
+	"github.com/keywright/keywright/internal/problem"
 )
 
 // place is where an expression stands, which decides what it may name.
@@ -158,7 +158,7 @@ func (where place) available(group string) []string {
 
 // suggest returns the name that was probably meant, or all that there are.
 func suggest(name string, known []string) string {
-	if meant, ok := nearest.Name(name, known); ok {
+	if meant, ok := problem.Nearest(name, known); ok {
 		return "did you mean " + meant + "?"
 	}
 	return "there are " + strings.Join(known, ", ")

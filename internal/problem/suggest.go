@@ -1,11 +1,22 @@
-// Package nearest says what name was meant by one that is not known.
-package nearest
+package problem
 
-import "strings"
+import (
+	"fmt"
+	"strings"
+)
 
-// Name returns the name that was probably meant: one that is as near as a slip of the hand, differs in case, or is the
+// DidYouMean returns the end of an error for a name that is not known: the name that was probably meant, or else all that
+// there are.
+func DidYouMean(name string, known []string) string {
+	if meant, ok := Nearest(name, known); ok {
+		return fmt.Sprintf("; did you mean %q?", meant)
+	}
+	return "; there are " + strings.Join(known, ", ")
+}
+
+// Nearest returns the name that was probably meant: one that is as near as a slip of the hand, differs in case, or is the
 // plural or the singular of it; or none.
-func Name(name string, known []string) (string, bool) {
+func Nearest(name string, known []string) (string, bool) {
 	best, distance := "", 1+min(2, max(1, len(name)/3))
 	for _, k := range known {
 		if strings.EqualFold(name, k) || singular(name) == singular(k) {

@@ -1,0 +1,67 @@
+package urlcheck_test
+
+import (
+	"testing"
+
+	"github.com/keywright/keywright/internal/urlcheck"
+)
+
+// Each mistake has one message, whatever the URL is for.
+func TestURLs(t *testing.T) {
+	rule := urlcheck.Rule{PlainHTTP: "use https", Credentials: "put the credential into auth", Example: "https://api.example.com"}
+	dev := urlcheck.Rule{AllowHTTP: true}
+	for _, test := range []struct {
+		rule       urlcheck.Rule
+		text, want string
+	}{
+		{rule, "https://a.example/b?c=d", ""},
+		{rule, "HTTPS://a.example:65535", ""},
+		{dev, "http://a.example", ""},
+		{rule, "", "is not an https URL such as https://api.example.com"},
+		{rule, "a.example/b", "is not an https URL such as https://api.example.com"},
+		{dev, "ftp://a.example", "is not an https URL"},
+		{rule, "https://[::1", "is not a URL such as https://api.example.com"},
+		{rule, "https:a.example", "is not a URL such as https://api.example.com"},
+		{dev, "https://me:pw@a.example:port", "is not a URL"},
+		{rule, "HTTP://a.example", "is plain http, use https"},
+		{rule, "https:///b", "has no host"},
+		{rule, "https://:443/b", "has no host"},
+		{rule, "https://me:pw@a.example", "has user info, which would end up in logs: put the credential into auth"},
+		{dev, "https://@a.example", "has user info, which would end up in logs"},
+		{rule, "https://a.example/b#c", "has a fragment, which is never sent: remove it"},
+		{rule, "https://a.example/b#", "has a fragment, which is never sent: remove it"},
+		{rule, "https://a.example:0", "has a port that is not 1 to 65535"},
+		{rule, "https://a.example:65536", "has a port that is not 1 to 65535"},
+	} {
+		u, err := test.rule.Parse(test.text)
+		got := ""
+		if err != nil {
+			got = err.Error()
+		}
+		if got != test.want || err == nil && u.Hostname() != "a.example" {
+			t.Errorf("%q: %q, want %q", test.text, got, test.want)
+		}
+	}
+}
+
+func TestHostsThatNoTemplateHasAPartIn(t *testing.T) {
+	for text, want := range map[string]bool{
+		"https://a.example/{{ b }}":      true,
+		"HTTPS://a.example/{{ b }}":      true,
+		"https://a.example?b={{ c }}":    true,
+		"https://a.example:{{ b }}/":     false,
+		"https://a.example{{ b }}":       false,
+		"https://a.example{{ b }}/":      false,
+		"https://{{ a }}/":               false,
+		"{{ a }}://a.example/":           false,
+		`https://a.example\.{{ b }}/`:    false,
+		"https://a.example#{{ b }}/":     false,
+		"https:/a.example/{{ b }}":       false,
+		"//a.example/{{ b }}":            false,
+		"https://user:{{ b }}@a.example": false,
+	} {
+		if got := urlcheck.FixedHost(text); got != want {
+			t.Errorf("%s: %v", text, got)
+		}
+	}
+}

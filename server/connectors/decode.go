@@ -1,0 +1,238 @@
+package connectors
+
+import (
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"path/filepath"
+	"reflect"
+	"regexp"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/keywright/keywright/internal/problem"
+)
+
+// field is a field of a struct, and the member of the file that it holds. The member is called as the field in snake case, or
+// as the tag "file" says; one that is called "-" is no member. More of the tag:
+//
+//	required  an object without the member is a problem
+//	blank     the text may be empty
+//	path      the text is the path of a file, which begins at the directory of this one
+type field struct {
+	name    string
+	index   []int
+	options string
+}
+
+func (f *field) is(option string) bool { return strings.Contains(f.options, option) }
+
+var (
+	fieldsByType sync.Map
+	wordsOfName  = regexp.MustCompile(`([a-z])([A-Z])|([A-Z])([A-Z][a-z])`)
+)
+
+// fieldsOf returns the fields of a struct, and of those that are embedded in it.
+func fieldsOf(t reflect.Type) (all []field) {
+	if known, ok := fieldsByType.Load(t); ok {
+		return known.([]field)
+	}
+	for _, f := range reflect.VisibleFields(t) {
+		name, options, _ := strings.Cut(f.Tag.Get("file"), ",")
+		if name != "-" && f.IsExported() && !f.Anonymous {
+			snake := strings.ToLower(wordsOfName.ReplaceAllString(f.Name, "${1}${3}_${2}${4}"))
+			all = append(all, field{cmp.Or(name, snake), f.Index, options})
+		}
+	}
+	fieldsByType.Store(t, all)
+	return all
+}
+
+// wanted says more of some members, or of their items, than that they are objects or lists.
+var wanted = map[string]string{
+	"":           "an object with the member connectors",
+	"connectors": "a list of connectors, each beginning with a hyphen,", "connectors[]": "an object with name, url and auth",
+	"plugins": "a list of plugins, each beginning with a hyphen,", "plugins[]": "an object with path, sha256 and grants",
+	"secrets": "a list of stores, each with a type,", "secrets[]": "an object with type",
+	"headers": "a list, each of whose items has name and value,", "headers[]": "an object with name and value",
+	"query": "a list, each of whose items has name and value,", "query[]": "an object with name and value",
+	"auth": "an object with type and config", "grants": "a list",
+}
+
+// decode reads an object into a struct, and complains of members that are not known, missing, or of the wrong kind.
+func (d *definer) decode(n *node, path string, into any) {
+	d.object(n, path, reflect.ValueOf(into).Elem())
+}
+
+func (d *definer) object(n *node, path string, to reflect.Value) {
+	d.only(n, path, fieldsOf(to.Type()))
+	d.members(n, path, to)
+}
+
+// members is object without a word of members that are not known.
+func (d *definer) members(n *node, path string, to reflect.Value) {
+	fields := fieldsOf(to.Type())
+	for i := range fields {
+		f := &fields[i]
+		switch m := n.get(f.name); {
+		case m != nil:
+			d.value(m.value, problem.Join(path, f.name), f, to.FieldByIndex(f.index))
+		case f.is("required") && !d.misspelt(n, f.name):
+			d.at(n.Place, problem.Join(path, f.name), "is missing")
+		}
+	}
+}
+
+// only complains of members that an object does not have.
+func (d *definer) only(n *node, path string, fields []field) {
+	known := make([]string, len(fields))
+	for i := range fields {
+		known[i] = fields[i].name
+	}
+	for _, m := range n.members {
+		if slices.Contains(known, m.name) || d.Skip() {
+			continue
+		}
+		d.at(m.key, problem.Join(path, m.name), "is not known here%s", problem.DidYouMean(m.name, known))
+		if meant, ok := problem.Nearest(m.name, known); ok {
+			d.meant[n] = append(d.meant[n], meant)
+		}
+	}
+}
+
+// misspelt reports whether a member that is missing was complained of already, under the name that it was given.
+func (d *definer) misspelt(n *node, name string) bool { return slices.Contains(d.meant[n], name) }
+
+// value reads a member, or an item of a list, which has the name of the list and brackets.
+func (d *definer) value(n *node, path string, f *field, to reflect.Value) {
+	switch to := to.Addr().Interface().(type) {
+	case **node:
+		*to = n
+	case *string:
+		*to = d.text(n, path, f)
+	case *[]string:
+		*to = d.texts(n, path, f)
+	case *bool:
+		yes, ok := n.value.(bool)
+		if *to = yes; !ok {
+			d.at(n.Place, path, "is %s: true or false is wanted", n.describe())
+		}
+	case *float64:
+		*to = d.number(n, path)
+	case *int:
+		*to = int(d.whole(n, path))
+	case *int64:
+		*to = int64(d.whole(n, path))
+	case *time.Duration:
+		*to = d.duration(n, path)
+	case *map[string]any:
+		if !n.isNull() && d.is(n, object, path, f.name) {
+			*to, _ = n.decoded().(map[string]any)
+		}
+	default:
+		d.contents(n, path, f, reflect.ValueOf(to).Elem())
+	}
+}
+
+// contents reads a struct, a pointer to one, or a list of what value reads.
+func (d *definer) contents(n *node, path string, f *field, to reflect.Value) {
+	switch {
+	case to.Kind() == reflect.Slice:
+		items := d.items(n, path, f.name)
+		to.Set(reflect.MakeSlice(to.Type(), len(items), len(items)))
+		for i, item := range items {
+			d.value(item, fmt.Sprintf("%s[%d]", path, i), &field{name: f.name + "[]"}, to.Index(i))
+		}
+	case !d.is(n, object, path, f.name):
+	case to.Kind() == reflect.Pointer:
+		to.Set(reflect.New(to.Type().Elem()))
+		d.object(n, path, to.Elem())
+	default:
+		d.object(n, path, to)
+	}
+}
+
+// is complains of a value that is no object, or no list.
+func (d *definer) is(n *node, k kind, path, name string) bool {
+	if n.kind != k {
+		d.at(n.Place, path, "is %s: %s is wanted", n.describe(), cmp.Or(wanted[name], "an "+string(k)))
+	}
+	return n.kind == k
+}
+
+// items returns the items of a list, and none of what is no list.
+func (d *definer) items(n *node, path, name string) []*node {
+	d.is(n, list, path, name)
+	return n.items
+}
+
+func (d *definer) text(n *node, path string, f *field) string {
+	text, ok := n.value.(string)
+	switch _, number := n.value.(json.Number); {
+	case number:
+		d.at(n.Place, path, "is a number, text is wanted: put it in quotes")
+	case !ok:
+		d.at(n.Place, path, "is %s, text is wanted", n.describe())
+	case text == "" && f.is("blank"):
+	case strings.TrimSpace(text) == "":
+		d.at(n.Place, path, "is empty")
+		return ""
+	case f.is("path") && !filepath.IsAbs(text):
+		return filepath.Join(d.dir, text)
+	}
+	return text
+}
+
+// texts reads a text, or a list of them.
+func (d *definer) texts(n *node, path string, f *field) (all []string) {
+	switch n.kind {
+	case scalar:
+		if text := d.text(n, path, f); text != "" {
+			return []string{text}
+		}
+		return nil
+	case object:
+		d.at(n.Place, path, "is an object: a text, or a list of texts, is wanted")
+	}
+	for i, item := range n.items {
+		text, ok := item.value.(string)
+		if !ok {
+			d.at(item.Place, fmt.Sprintf("%s[%d]", path, i), "is %s, text is wanted", item.describe())
+			continue
+		}
+		all = append(all, text)
+	}
+	return all
+}
+
+func (d *definer) number(n *node, path string) float64 {
+	text, ok := n.value.(json.Number)
+	value, err := text.Float64()
+	if !ok || err != nil || value <= 0 {
+		d.at(n.Place, path, "is not a number above 0")
+		return 0
+	}
+	return value
+}
+
+func (d *definer) whole(n *node, path string) float64 {
+	value := d.number(n, path)
+	if value != float64(int64(value)) || value > 1<<40 {
+		d.at(n.Place, path, "is not a whole number, or too large")
+		return 0
+	}
+	return value
+}
+
+// duration reads a time such as 15s or 1m30s.
+func (d *definer) duration(n *node, path string) time.Duration {
+	text, _ := n.value.(string)
+	value, err := time.ParseDuration(text)
+	if err != nil || value <= 0 || value > time.Hour {
+		d.at(n.Place, path, "is not a time above 0 and up to an hour: write 15s, or 1m30s")
+		return 0
+	}
+	return value
+}
