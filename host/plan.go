@@ -48,7 +48,7 @@ func (c *Connector) seed() error {
 	if err != nil {
 		return err
 	}
-	d := digest{sha256.New()}
+	d := partitionHash{sha256.New()}
 	d.text(string(c.host.cache.salt[:]), c.config.Name, c.plugin.info.Type, string(c.plugin.digest[:]), string(config))
 	d.text(slices.Sorted(maps.Keys(c.plugin.grants))...)
 	d.Sum(c.partitionSeed[:0])
@@ -58,7 +58,7 @@ func (c *Connector) seed() error {
 // partition is where the cache entries of a call are: those of no other connector, configuration, secret version,
 // variable or user, as far as the templates name them.
 func (c *Connector) partition(in *hostfn.Inputs) [32]byte {
-	d := digest{sha256.New()}
+	d := partitionHash{sha256.New()}
 	d.Write(c.partitionSeed[:])
 	names := &c.plan.Names
 	for i, name := range names.Secrets {
@@ -79,10 +79,10 @@ func (c *Connector) partition(in *hostfn.Inputs) [32]byte {
 	return sum
 }
 
-// digest hashes texts with their lengths, so that no two lists of texts look alike.
-type digest struct{ hash.Hash }
+// partitionHash hashes texts with their lengths, so that no two lists of texts look alike.
+type partitionHash struct{ hash.Hash }
 
-func (d digest) text(texts ...string) {
+func (d partitionHash) text(texts ...string) {
 	for _, text := range texts {
 		var length [8]byte
 		binary.BigEndian.PutUint64(length[:], uint64(len(text)))

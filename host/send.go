@@ -88,10 +88,10 @@ func (c *Connector) transport(base http.RoundTripper, guarded bool) http.RoundTr
 	if base == nil && c.host != nil {
 		base = c.host.base
 	}
-	return &transport{connector: c, base: base, guarded: guarded}
+	return &authTransport{connector: c, base: base, guarded: guarded}
 }
 
-type transport struct {
+type authTransport struct {
 	connector *Connector
 	base      http.RoundTripper
 	guarded   bool
@@ -99,7 +99,7 @@ type transport struct {
 
 // RoundTrip implements [http.RoundTripper]. Its errors are of type [Error], or those of base without what they may hold
 // of a credential.
-func (t *transport) RoundTrip(r *http.Request) (*http.Response, error) {
+func (t *authTransport) RoundTrip(r *http.Request) (*http.Response, error) {
 	body := &payload{}
 	defer body.release()
 	response, putIn, guard, err := t.send(r, body)
@@ -128,7 +128,7 @@ func (t *transport) RoundTrip(r *http.Request) (*http.Response, error) {
 }
 
 // send authenticates a clone of the request and sends it.
-func (t *transport) send(r *http.Request, body *payload) (*http.Response, []*tokencache.Handle, *guard, error) {
+func (t *authTransport) send(r *http.Request, body *payload) (*http.Response, []*tokencache.Handle, *guard, error) {
 	authenticated, out := t.connector.clone(r, body)
 	if out.err != nil {
 		if !body.again && !body.taken { // else it is closed
