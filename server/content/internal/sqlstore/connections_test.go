@@ -2,6 +2,8 @@ package sqlstore_test
 
 import (
 	"net/url"
+	"os"
+	"path/filepath"
 	"testing"
 
 	"github.com/keywright/keywright/server/content"
@@ -38,5 +40,21 @@ func TestTheURLDoesNotSetTheIsolationLevel(t *testing.T) {
 	var level string
 	if err := store.OneConnection().QueryRowContext(t.Context(), `SHOW transaction_isolation`).Scan(&level); err != nil || level != "read committed" {
 		t.Errorf("transactions are %q, %v", level, err)
+	}
+}
+
+// A closed store leaves its file alone: the log beside it has been written into it.
+func TestAClosedStoreIsOneFile(t *testing.T) {
+	db := empty(t, "sqlite")
+	store := db.open(t)
+	write(t, store, article("a", "2026-01-01T00:00:00+00:00"))
+	if _, err := os.Stat(db.address + "-wal"); err != nil {
+		t.Fatalf("while it is open: %v", err)
+	}
+	if err := store.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if files, _ := filepath.Glob(db.address + "*"); len(files) != 1 {
+		t.Errorf("there are %v", files)
 	}
 }
