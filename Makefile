@@ -18,7 +18,7 @@ LINT    := .build/lint-$(shell cat tools/lint/go.mod tools/lint/go.sum | cksum |
 HANGS   := 60m
 GREMLINS := .build/gremlins-$(shell cat tools/mutants/gremlins/go.mod tools/mutants/gremlins/go.sum | cksum | cut -d' ' -f1)
 # What make mutants changes. Those with a few seconds of tests come first, the host and the gateway last.
-MUTANTS := $(addprefix host/internal/,kernel seal strictjson tokencache echo template egress signing hostfn sandbox) internal/admission \
+MUTANTS := $(addprefix host/internal/,kernel seal strictjson tokencache leakscan template egress signing hostfn sandbox) internal/admission internal/expr \
 	$(addprefix server/,gateway/internal/transform internal/places identity content/internal/sqlstore) $(PLUGINS) server/gateway host
 SOURCES := find . -name '*.go' -not -path '*/.*' -not -path '*/node_modules/*'
 

@@ -115,7 +115,7 @@ func cachingToken(env abi.Env) (string, error) {
 // number is bounded, and those who need no endpoint do not wait for one.
 func TestCallsThatWaitForTokenEndpointsAreBounded_threats_30(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := customWorld(t, misusing(cachingToken), func(c *host.Config) { c.Limits.Exchanging = 2 })
+		w := customWorld(t, misusing(cachingToken), func(c *host.Config) { c.Limits.ConcurrentExchanges = 2 })
 		cached := w.connectAs("cached", "custom", misused)
 		w.get(cached)
 		g := newGate(token("a-later-token", 3600))
@@ -148,7 +148,7 @@ func TestCallsThatWaitForTokenEndpointsAreBounded_threats_30(t *testing.T) {
 // Those who wait for their turn do so no longer than a call may take.
 func TestCallsThatGetNoTurnToRequestTokens_threats_30(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := customWorld(t, misusing(cachingToken), func(c *host.Config) { c.Limits.Exchanging = 1 })
+		w := customWorld(t, misusing(cachingToken), func(c *host.Config) { c.Limits.ConcurrentExchanges = 1 })
 		stuck := make(chan struct{})
 		w.setLogin(func(r *http.Request) (*http.Response, error) { // does not look at its context
 			<-stuck

@@ -113,7 +113,7 @@ func (g *gate) answer(r *http.Request) (*http.Response, error) {
 func TestDecision_Tokens_many_requests_at_once_one_exchange(t *testing.T) {
 	const callers = 10_000
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, func(c *host.Config) { c.Limits.Running = 4; c.Observe = nil })
+		w := newWorld(t, func(c *host.Config) { c.Limits.ConcurrentGuests = 4; c.Observe = nil })
 		w.canary("s")
 		g := newGate(token("t1", 3600))
 		w.setLogin(g.answer)

@@ -169,9 +169,9 @@ func (k *checker) field(f *hostfn.Field, value any) {
 			k.Wrong(path(f.Name), "is %s, an object is wanted", typeOf(value))
 			return
 		}
-		object, err := template.CompileObject(value)
-		if err != nil {
-			k.template(f.Name, err)
+		object, errs := template.CompileObject(value)
+		if len(errs) > 0 {
+			k.template(f.Name, errs)
 			return
 		}
 		f.Object = object
@@ -183,9 +183,9 @@ func (k *checker) field(f *hostfn.Field, value any) {
 		k.Wrong(path(f.Name), "is %s, %s is wanted", typeOf(value), wanted(f.Kind))
 		return
 	}
-	compiled, err := template.Compile(text)
-	if err != nil {
-		k.template(f.Name, err)
+	compiled, errs := template.Compile(text)
+	if len(errs) > 0 {
+		k.template(f.Name, errs)
 		return
 	}
 	f.Text = compiled
@@ -197,7 +197,7 @@ func (k *checker) field(f *hostfn.Field, value any) {
 	if !isLiteral {
 		return
 	}
-	err = hostfn.CheckValue(&f.Field, literal)
+	err := hostfn.CheckValue(&f.Field, literal)
 	switch {
 	case (f.Required || f.Sealed || f.Kind == abi.KindKey) && strings.TrimSpace(literal) == "":
 		err = errors.New("is empty")
@@ -219,15 +219,15 @@ func (k *checker) names(f *hostfn.Field, names template.Names) {
 	}
 	for _, secret := range names.Secrets {
 		c.plan.SecretSinks[secret] |= sinks
-		if c.named[secret] == "" {
-			c.named[secret] = f.Name
+		if c.fieldOfSecret[secret] == "" {
+			c.fieldOfSecret[secret] = f.Name
 		}
 	}
 }
 
 // template turns the errors of a template into problems, each with its place.
-func (k *checker) template(field string, err error) {
-	for _, e := range template.Errors(err) {
+func (k *checker) template(field string, errs []*template.Error) {
+	for _, e := range errs {
 		if k.Skip() {
 			continue
 		}

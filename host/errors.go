@@ -32,7 +32,7 @@ const (
 	StageToken Stage = "token"
 	// StageMutation is that what the plugin wants changed cannot be applied.
 	StageMutation Stage = "mutation"
-	// StageResponse is that the API's answer is not passed on. Only [Connector.Shielded] has it: the request was sent.
+	// StageResponse is that the API's answer is not passed on. Only [Connector.GuardedTransport] has it: the request was sent.
 	StageResponse Stage = "response"
 )
 
@@ -43,7 +43,7 @@ type Error struct {
 	Connector, Type string
 	// Stage says how far the request came.
 	Stage Stage
-	// Err is the cause. It may wrap a [TokenError], [ErrSecretNotFound], [ErrEchoed], [ErrClosed],
+	// Err is the cause. It may wrap a [TokenError], [ErrSecretNotFound], [ErrCredentialInResponse], [ErrClosed],
 	// [http.MaxBytesError], or the error of a context.
 	Err error
 }
@@ -130,8 +130,8 @@ func (e *ConfigError) Error() string {
 var (
 	// ErrSecretNotFound is returned by a [Secrets] for a name that it does not have.
 	ErrSecretNotFound = errors.New("the secret is not found")
-	// ErrEchoed is that an API's answer holds the credential that its request was sent with.
-	ErrEchoed = errors.New("the API's answer holds the credential that it was sent")
+	// ErrCredentialInResponse is that an API's answer holds the credential that its request was sent with.
+	ErrCredentialInResponse = errors.New("the API's answer holds the credential that it was sent")
 	// ErrClosed is returned by all methods after [Host.Close].
 	ErrClosed = errors.New("the host is closed")
 )

@@ -66,8 +66,8 @@ func (c *Connector) Explain(r *http.Request) (*Explanation, error) {
 		}
 		return nil, c.fail(StageMutation, err)
 	}
-	if err := c.stripped(r, masked); err != nil {
-		return nil, err
+	if err := checkConnectionHeader(r, masked); err != nil {
+		return nil, c.fail(StageMutation, err)
 	}
 	target := *r.URL
 	target.User, target.Fragment, target.RawFragment = nil, "", ""

@@ -141,7 +141,7 @@ func TestObserveIsTold(t *testing.T) {
 	if len(w.calls) != 3 {
 		t.Fatalf("%d calls, want 3", len(w.calls))
 	}
-	for i, want := range []host.Call{{Exchanges: 1}, {Cached: true}, {Exchanges: 1}} {
+	for i, want := range []host.Attempt{{Exchanges: 1}, {Cached: true}, {Exchanges: 1}} {
 		got := w.calls[i]
 		if got.Connector != "crm" || got.Type != "oauth_client_credentials" || got.Exchanges != want.Exchanges ||
 			got.Cached != want.Cached || (got.Err != nil) != (i == 2) || got.Sandbox <= 0 {

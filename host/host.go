@@ -4,109 +4,30 @@ import (
 	"cmp"
 	"context"
 	"crypto/rand"
-	"crypto/tls"
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"fmt"
-	"io"
 	"log/slog"
 	"maps"
 	"net/http"
-	"net/netip"
-	"net/url"
 	"runtime"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	lru "github.com/hashicorp/golang-lru/v2"
 
-	"github.com/keywright/keywright/host/internal/egress"
+	"github.com/keywright/keywright/abi"
+	"github.com/keywright/keywright/host/internal/hostfn"
 	"github.com/keywright/keywright/host/internal/sandbox"
 	"github.com/keywright/keywright/host/internal/signing"
+	"github.com/keywright/keywright/host/internal/strictjson"
 	"github.com/keywright/keywright/host/internal/testhook"
 	"github.com/keywright/keywright/plugins"
 )
-
-// Config configures a host. The zero Config is a host with the five built-in auth types and no secrets. Its
-// interfaces and functions are used from many goroutines at once.
-type Config struct {
-	// Secrets has the secrets that templates name. Nil: none.
-	Secrets Secrets
-	// BuiltIns are the auth types that Keywright comes with. Nil: all five of package plugins. Empty but not nil: none. A
-	// host with fewer starts faster.
-	BuiltIns []Plugin
-	// Plugins are further auth types.
-	Plugins []Plugin
-	// Variables are the texts that get_variable returns in templates. They are not secret.
-	Variables map[string]string
-	// Egress says where the host itself may connect to.
-	Egress Egress
-	// Limits bound what plugins may use.
-	Limits Limits
-	// Logger takes the log. Nil: logs are dropped.
-	Logger *slog.Logger
-
-	// Tokens is a cache that outlives the host. Nil is one that ends with it.
-	Tokens *TokenCache
-	// Base sends token requests, and the requests of a Transport that is given no base. Nil is a transport that keeps
-	// to Egress; another one has to guard itself.
-	Base http.RoundTripper
-	// Clock is the time, in templates, tokens and the cache. Nil is time.Now.
-	Clock func() time.Time
-	// Random is read for sealed values and uuid(); it must be fit for keys. Nil is crypto/rand.
-	Random io.Reader
-	// CodeCache is a directory that keeps the compiled code of plugins, so that the next host starts faster. It is made
-	// when there is none. What lies there runs outside of the sandbox: New refuses a directory that others may write to or
-	// replace. Empty: none.
-	CodeCache string
-	// NoReuse has the plugin run for each request. Otherwise a mutation is used again while all that it came from is
-	// what it was, unless the plugin read the request, the time or anything random, signed, or logged.
-	NoReuse bool
-	// Observe is told once of each attempt to authenticate a request, before that goes on or fails: of the second one after a
-	// 401 too, and of one that gave up waiting for a token, when that has come. What is refused before that, such as a
-	// request for another origin, is not counted. Nil: nobody.
-	Observe func(context.Context, Call)
-}
-
-// Call is how one attempt to authenticate a request went.
-type Call struct {
-	Connector string
-	Type      string
-	Sandbox   time.Duration // of the guest and its host functions; waits for token endpoints and for other guests are not in it
-	Fuel      int64         // units of work of the guest: the same for the same call on the same input
-	Exchanges int           // token requests that were sent
-	Token     time.Duration // that token endpoints took
-	Cached    bool          // a cached value was read
-	Reused    bool          // the plugin was not run: the mutation is that of an earlier call
-	Err       error         // nil when the plugin gave what the request needs
-}
-
-// Egress says where the host may connect to. The zero value allows https to public addresses.
-type Egress struct {
-	AllowHTTP    bool           // origins and token URLs may be plain http: for development
-	AllowPrivate bool           // private and loopback addresses may be dialled
-	Allow        []netip.Prefix // further addresses that may be dialled
-	Proxy        *url.URL       // for all connections; the environment's proxies are ignored
-	TLS          *tls.Config    // roots and client certificates; TLS 1.2 at least, always verified
-}
-
-// Transport makes a transport that connects only to where it may, for requests that no connector sends. It checks the
-// very address that it dials, so that no name and no redirect leads inside. It leaves compression to its user: it neither
-// asks for it nor undoes it. AllowHTTP is not its concern, but that of who makes the URLs. An error says what of Egress
-// cannot be.
-func (e Egress) Transport() (*http.Transport, error) {
-	transport, err := e.policy().Transport()
-	if err != nil {
-		return nil, err
-	}
-	transport.DisableCompression = true // it would add Accept-Encoding: a request goes out as it was made
-	return transport, nil
-}
-
-func (e Egress) policy() egress.Policy {
-	return egress.Policy{AllowPrivate: e.AllowPrivate, Allow: e.Allow, Proxy: e.Proxy, TLS: e.TLS}
-}
 
 // Host runs connectors. Make one with [New], and close it.
 type Host struct {
@@ -118,13 +39,13 @@ type Host struct {
 	tokens  *http.Client
 	// revealed is called with what guests reveal, in tests of plugins.
 	revealed func(text string)
-	// exchanging has a place for each call that may wait for token endpoints, because a guest that waits keeps its memory.
-	exchanging chan struct{}
-	types      map[string]*plugin
-	order      []*plugin
+	// exchangeSlots has a slot for each call that may wait for token endpoints, because a guest that waits keeps its memory.
+	exchangeSlots chan struct{}
+	types         map[string]*plugin
+	order         []*plugin
 
-	// reusable holds the results of calls of connectors that name something of the user.
-	reusable *lru.Cache[reuseKey, *reusable]
+	// mutations holds the results of calls of connectors that name something of the user.
+	mutations *lru.Cache[mutationKey, *cachedMutation]
 
 	mu     sync.Mutex // of entering and closing
 	closed atomic.Bool
@@ -177,20 +98,20 @@ func tryHost(ctx context.Context, c Config) (*Host, error) {
 	if c.Random == nil {
 		c.Random = rand.Reader
 	}
-	c.Limits = c.Limits.withDefaults()
+	c.Limits = c.Limits.WithDefaults()
 	if err := c.Limits.check(); err != nil {
 		return nil, err
 	}
 	c.Variables = maps.Clone(c.Variables)
 	h := &Host{config: c, signer: signing.New(c.Limits.Keys), types: map[string]*plugin{}}
-	h.exchanging = make(chan struct{}, c.Limits.Exchanging)
+	h.exchangeSlots = make(chan struct{}, c.Limits.ConcurrentExchanges)
 	var err error
 	if h.cache = c.Tokens; h.cache == nil {
 		if h.cache, err = NewTokenCache(c); err != nil {
 			return nil, err
 		}
 	}
-	if h.reusable, err = lru.New[reuseKey, *reusable](c.Limits.CacheEntries); err != nil {
+	if h.mutations, err = lru.New[mutationKey, *cachedMutation](c.Limits.CacheEntries); err != nil {
 		return nil, err
 	}
 	h.revealed = testhook.RevealObserver(ctx)
@@ -264,6 +185,100 @@ func (h *Host) loadAll(ctx context.Context) error {
 	return nil
 }
 
+// prepare compiles a plugin, and asks it for its description.
+func (h *Host) prepare(ctx context.Context, source Plugin) (*plugin, error) {
+	p := &plugin{guest: source.guest, digest: sha256.Sum256(source.Wasm), grants: map[string]bool{}}
+	digest := hex.EncodeToString(p.digest[:])
+	if source.SHA256 != "" && !strings.EqualFold(source.SHA256, digest) {
+		return nil, fmt.Errorf("its SHA-256 is %s, but %s is pinned", digest, Printable(source.SHA256))
+	}
+	for _, grant := range source.Grants {
+		if !slices.Contains(abi.Grants, grant) {
+			return nil, fmt.Errorf("there is no grant %q; there are %s", grant, strings.Join(abi.Grants, ", "))
+		}
+		p.grants[grant] = true
+	}
+	p.deterministic = true
+	notPooled := ""
+	if p.guest == nil {
+		module, err := h.runtime.Load(ctx, source.Wasm)
+		if err != nil {
+			return nil, err
+		}
+		p.guest, p.deterministic, notPooled = module, module.Deterministic(), module.NotPooled()
+	}
+	description, err := h.describe(ctx, p.guest)
+	if err != nil {
+		return nil, fmt.Errorf("describe: %w", err)
+	}
+	p.info = PluginInfo{
+		Description: *description, Name: source.Name, SHA256: digest, Size: len(source.Wasm), Grants: source.Grants, NotPooled: notPooled,
+	}
+	if p.fields, err = checkDescription(description); err != nil {
+		return nil, fmt.Errorf("describe: %w", err)
+	}
+	p.uses = map[string]bool{}
+	for _, group := range description.Uses {
+		p.uses[group] = true
+	}
+	return p, nil
+}
+
+func (h *Host) describe(ctx context.Context, guest sandbox.Guest) (*abi.Description, error) {
+	ctx, cancel := context.WithTimeout(ctx, h.config.Limits.CallTime)
+	defer cancel()
+	log := &connectorLog{logger: h.config.Logger}
+	plan := &hostfn.Plan{
+		Random: h.config.Random, Clock: h.config.Clock, Limits: h.config.Limits.call(), Log: log.line,
+		GuestWarns: func(ctx context.Context, text string) { log.line(ctx, abi.LevelWarn, text) },
+	}
+	call := hostfn.New(ctx, plan, &hostfn.Inputs{}, hostfn.Describing)
+	result, failure := run(ctx, guest, abi.ExportDescribe, call)
+	call.Flush()
+	if failure != nil {
+		return nil, failure
+	}
+	var d abi.Description
+	if err := strictjson.Unmarshal(result.Output, &d); err != nil {
+		return nil, fmt.Errorf("its output %w", err)
+	}
+	return &d, nil
+}
+
+// register makes a plugin's type and aliases known.
+func (h *Host) register(p *plugin) error {
+	names := append([]string{p.info.Type}, p.info.Aliases...)
+	for _, name := range names {
+		if other := h.types[name]; other != nil {
+			return fmt.Errorf("auth type %q is taken already, by plugin %q: give this one another", name, other.info.Name)
+		}
+	}
+	for _, name := range names {
+		h.types[name] = p
+	}
+	h.order = append(h.order, p)
+	return nil
+}
+
+// Plugins lists the loaded plugins, the built-in ones first.
+func (h *Host) Plugins() []PluginInfo {
+	list := make([]PluginInfo, len(h.order))
+	for i, p := range h.order {
+		list[i] = p.info
+	}
+	return list
+}
+
+// Base is the host's own transport, or [Config].Base: what [Connector.Transport] takes when it is given none. It adds no
+// credential.
+func (h *Host) Base() http.RoundTripper { return h.base }
+
+// Variable returns what get_variable gives in templates.
+func (h *Host) Variable(name string) (value string, ok bool) {
+	value, ok = h.config.Variables[name]
+	return value, ok
+}
+
 // enter counts a call in; it is matched by h.calls.Done.
 func (h *Host) enter() error {
 	h.mu.Lock()
@@ -298,7 +313,3 @@ func (h *Host) Close(ctx context.Context) error {
 	}
 	return h.runtime.Close(ctx)
 }
-
-// Base is the host's own transport, or [Config].Base: what [Connector.Transport] takes when it is given none. It adds no
-// credential.
-func (h *Host) Base() http.RoundTripper { return h.base }

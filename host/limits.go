@@ -2,131 +2,122 @@ package host
 
 import (
 	"fmt"
+	"reflect"
+	"runtime"
+	"strconv"
+	"strings"
 	"time"
 
 	"github.com/keywright/keywright/host/internal/hostfn"
 	"github.com/keywright/keywright/host/internal/sandbox"
 )
 
-// Limits bound what a plugin may use. Zero is the default, which is in brackets; less is refused.
+// Limits bound what plugins may use. Zero means the default, which is in the tag of each field. What is below zero is an error,
+// and so is what is outside of the range of a field that has one.
 type Limits struct {
-	ModuleBytes   int           // of a plugin [8 MiB]
-	MemoryBytes   int           // of a guest's memory, in a call [16 MiB]
-	BlockBytes    int           // of the memory blocks that the host keeps for a guest, in a call [4 MiB]
-	Blocks        int           // their number [4,096]
-	CallTime      time.Duration // of a call, with its token requests [15 s]
-	HostCalls     int           // of Keywright's host functions, in a call [1,000]
-	TokenRequests int           // in a call [4]
-	TokenBytes    int           // of a token endpoint's answer [64 KiB]
-	LogLines      int           // in a call [100]
-	OutputBytes   int           // of a mutation [64 KiB]
-	Mutations     int           // headers and query parameters of a mutation [64]
-	BodyBytes     int64         // of a request's body that is kept, so that a plugin has its digest [8 MiB]
-	CacheEntries  int           // of the host [10,000]
-	CachePerUser  int           // entries of one connector, configuration and user [16]
-	CacheBytes    int           // of one cached value [64 KiB]
-	Keys          int           // parsed signing keys that are kept [1,024]
-	Fuel          int64         // units of about 0.27 ns of a guest's work, in a call [5,000,000]
-	Running       int           // guests that run at the same time; others wait [4 × processors, 16 at least]
-	Exchanging    int           // calls that request tokens at the same time; others wait [64]
+	// ModuleBytes bounds the size of a plugin's module.
+	ModuleBytes int `default:"8 MiB" range:"1 to 2047 MiB"`
+	// MemoryBytes bounds the memory of a guest, in a call. What is over a multiple of 64 KiB is not used.
+	MemoryBytes int `default:"16 MiB" range:"64 KiB to 4 GiB"`
+	// BlockBytes bounds the memory blocks that the host keeps for a guest, all together, in a call.
+	BlockBytes int `default:"4 MiB"`
+	// Blocks is the largest number of memory blocks, in a call.
+	Blocks int `default:"4,096"`
+	// Fuel bounds the work of a guest, in a call, in units of about 0.27 ns.
+	Fuel int64 `default:"5,000,000" range:"1 to 1,000,000,000,000,000,000"`
+	// CallTime bounds a call, with its token requests.
+	CallTime time.Duration `default:"15 s"`
+	// HostCalls is how often a guest may call Keywright's host functions, in a call.
+	HostCalls int `default:"1,000"`
+	// TokenRequests is how many requests to token endpoints a guest may make, in a call.
+	TokenRequests int `default:"4"`
+	// TokenBytes bounds the answer of a token endpoint.
+	TokenBytes int `default:"64 KiB"`
+	// LogLines is how many lines a guest may log, in a call.
+	LogLines int `default:"100"`
+	// OutputBytes bounds a mutation, as the guest writes it.
+	OutputBytes int `default:"64 KiB"`
+	// Mutations is how many headers and query parameters a mutation may have.
+	Mutations int `default:"64"`
+	// BodyBytes bounds a request's body that is kept, so that a plugin can have its digest.
+	BodyBytes int64 `default:"8 MiB"`
+	// CacheEntries is how many entries the token cache keeps, for all connectors.
+	CacheEntries int `default:"10,000"`
+	// CachePerPartition is how many entries of the token cache belong to one connector with one configuration, and to one user
+	// if its templates name the user.
+	CachePerPartition int `default:"16"`
+	// CacheBytes bounds one value in the token cache.
+	CacheBytes int `default:"64 KiB"`
+	// Keys is how many parsed signing keys are kept.
+	Keys int `default:"1,024"`
+	// ConcurrentGuests is how many guests run at the same time. Other calls wait.
+	ConcurrentGuests int `default:"4 for each processor, at least 16"`
+	// ConcurrentExchanges is how many calls request tokens at the same time. Others wait.
+	ConcurrentExchanges int `default:"64"`
 }
 
-func (l Limits) withDefaults() Limits {
-	set := func(v *int, value int) {
-		if *v == 0 {
-			*v = value
+// WithDefaults returns the limits with the default in place of each zero.
+func (l Limits) WithDefaults() Limits {
+	v := reflect.ValueOf(&l).Elem()
+	for i := range v.NumField() {
+		if v.Field(i).IsZero() {
+			v.Field(i).SetInt(parseLimit(v.Type().Field(i).Tag.Get("default")))
 		}
-	}
-	d := sandbox.DefaultLimits()
-	set(&l.ModuleBytes, d.ModuleBytes)
-	set(&l.MemoryBytes, int(d.MemoryPages)*pageBytes)
-	set(&l.BlockBytes, d.ArenaBytes)
-	set(&l.Blocks, d.Blocks)
-	set(&l.HostCalls, d.HostCalls)
-	set(&l.OutputBytes, d.OutputBytes)
-	set(&l.Running, d.Slots)
-	set(&l.TokenRequests, 4)
-	set(&l.TokenBytes, 64<<10)
-	set(&l.LogLines, 100)
-	set(&l.Mutations, 64)
-	set(&l.CacheEntries, 10_000)
-	set(&l.CachePerUser, 16)
-	set(&l.CacheBytes, 64<<10)
-	set(&l.Keys, 1024)
-	set(&l.Exchanging, 64)
-	if l.Fuel == 0 {
-		l.Fuel = d.Fuel
-	}
-	if l.BodyBytes == 0 {
-		l.BodyBytes = 8 << 20
-	}
-	if l.CallTime == 0 {
-		l.CallTime = 15 * time.Second
 	}
 	return l
 }
 
-// check refuses limits that nothing could keep to.
+// check returns an error for a limit that nothing could keep to. The limits have their defaults.
 func (l Limits) check() error {
-	for _, limit := range []struct {
-		name  string
-		value int64
-	}{
-		{"ModuleBytes", int64(l.ModuleBytes)},
-		{"MemoryBytes", int64(l.MemoryBytes)},
-		{"BlockBytes", int64(l.BlockBytes)},
-		{"Blocks", int64(l.Blocks)},
-		{"CallTime", int64(l.CallTime)},
-		{"HostCalls", int64(l.HostCalls)},
-		{"TokenRequests", int64(l.TokenRequests)},
-		{"TokenBytes", int64(l.TokenBytes)},
-		{"LogLines", int64(l.LogLines)},
-		{"OutputBytes", int64(l.OutputBytes)},
-		{"Mutations", int64(l.Mutations)},
-		{"CacheEntries", int64(l.CacheEntries)},
-		{"CachePerUser", int64(l.CachePerUser)},
-		{"CacheBytes", int64(l.CacheBytes)},
-		{"Keys", int64(l.Keys)},
-		{"Running", int64(l.Running)},
-		{"Exchanging", int64(l.Exchanging)},
-		{"Fuel", l.Fuel},
-		{"BodyBytes", l.BodyBytes},
-	} {
-		if limit.value < 0 {
-			return fmt.Errorf("limits: %s is %d: give a positive number, or 0 for the default", limit.name, limit.value)
+	v := reflect.ValueOf(l)
+	for i := range v.NumField() {
+		field, value := v.Type().Field(i), v.Field(i).Int()
+		if value < 0 {
+			return fmt.Errorf("limits: %s is %d: give a positive number, or 0 for the default", field.Name, value)
 		}
-	}
-	if l.MemoryBytes < pageBytes || l.MemoryBytes > 1<<32 {
-		return fmt.Errorf("limits: MemoryBytes is %d: a guest's memory has 64 KiB to 4 GiB", l.MemoryBytes)
+		bounds, bounded := field.Tag.Lookup("range")
+		if least, most, _ := strings.Cut(bounds, " to "); bounded && (value < parseLimit(least) || value > parseLimit(most)) {
+			return fmt.Errorf("limits: %s is %d: give %s, or 0 for the default", field.Name, value, bounds)
+		}
 	}
 	return nil
 }
 
-// pageBytes is a page of WebAssembly memory.
-const pageBytes = 64 << 10
+// parseLimit reads a number of the tags of Limits. A time is in nanoseconds.
+func parseLimit(text string) int64 {
+	var each, least int
+	if n, _ := fmt.Sscanf(text, "%d for each processor, at least %d", &each, &least); n == 2 {
+		return int64(max(least, each*runtime.GOMAXPROCS(0)))
+	}
+	number, unit, _ := strings.Cut(text, " ")
+	n, err := strconv.ParseInt(strings.ReplaceAll(number, ",", ""), 10, 64)
+	factor := map[string]int64{"": 1, "KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30, "s": int64(time.Second)}[unit]
+	if err != nil || factor == 0 {
+		panic(fmt.Sprintf("host: a tag of Limits has %q", text))
+	}
+	return n * factor
+}
 
 func (l Limits) sandbox() sandbox.Limits {
 	return sandbox.Limits{
-		ModuleBytes: l.ModuleBytes,
-		MemoryPages: uint32(l.MemoryBytes / pageBytes),
-		ArenaBytes:  l.BlockBytes,
-		Blocks:      l.Blocks,
-		OutputBytes: l.OutputBytes,
-		HostCalls:   l.HostCalls,
-		Fuel:        l.Fuel,
-		Slots:       l.Running,
-		Time:        l.CallTime,
+		ModuleBytes:      l.ModuleBytes,
+		MemoryBytes:      l.MemoryBytes,
+		BlockBytes:       l.BlockBytes,
+		Blocks:           l.Blocks,
+		OutputBytes:      l.OutputBytes,
+		HostCalls:        l.HostCalls,
+		Fuel:             l.Fuel,
+		ConcurrentGuests: l.ConcurrentGuests,
+		CallTime:         l.CallTime,
 	}
 }
 
-// call are the limits of host functions; TokenTime is a connector's.
 func (l Limits) call() hostfn.Limits {
 	return hostfn.Limits{
 		TokenRequests: l.TokenRequests,
-		TokenReply:    l.TokenBytes,
+		TokenBytes:    l.TokenBytes,
 		LogLines:      l.LogLines,
-		LogLine:       4 << 10,
-		Cached:        l.CacheBytes,
+		CacheBytes:    l.CacheBytes,
 		Mutations:     l.Mutations,
 	}
 }

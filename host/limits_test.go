@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/http"
 	"reflect"
+	"runtime"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -34,7 +35,43 @@ func TestLimitsThatCannotBe(t *testing.T) {
 		refused(l, fmt.Sprintf("%s is -1: give a positive number, or 0 for the default", name))
 	}
 	for _, bytes := range []int{1, 65535, 1<<32 + 1, 1 << 48} {
-		refused(host.Limits{MemoryBytes: bytes}, fmt.Sprintf("MemoryBytes is %d: a guest's memory has 64 KiB to 4 GiB", bytes))
+		refused(host.Limits{MemoryBytes: bytes}, fmt.Sprintf("MemoryBytes is %d: give 64 KiB to 4 GiB, or 0 for the default", bytes))
+	}
+	refused(host.Limits{ModuleBytes: 2047<<20 + 1}, "ModuleBytes is 2146435073: give 1 to 2047 MiB, or 0 for the default")
+	refused(host.Limits{Fuel: 1e18 + 1}, "Fuel is 1000000000000000001: give 1 to 1,000,000,000,000,000,000, or 0 for the default")
+}
+
+// The bounds themselves can be had, and every limit has a default.
+func TestLimitsThatCanBe(t *testing.T) {
+	for _, l := range []host.Limits{{}, {ModuleBytes: 1, MemoryBytes: 64 << 10, Fuel: 1}, {ModuleBytes: 2047 << 20, MemoryBytes: 4 << 30, Fuel: 1e18}} {
+		h, err := host.New(t.Context(), host.Config{BuiltIns: []host.Plugin{}, Limits: l})
+		if err != nil {
+			t.Errorf("%+v: %v", l, err)
+			continue
+		}
+		if err := h.Close(t.Context()); err != nil {
+			t.Error(err)
+		}
+	}
+	l := host.Limits{CallTime: time.Minute, Blocks: 7}.WithDefaults()
+	for i := range reflect.TypeFor[host.Limits]().NumField() {
+		if reflect.ValueOf(l).Field(i).Int() <= 0 {
+			t.Errorf("%s has no default", reflect.TypeFor[host.Limits]().Field(i).Name)
+		}
+	}
+	if l.CallTime != time.Minute || l.Blocks != 7 || l.ModuleBytes != 8<<20 || l.TokenBytes != 64<<10 || l.Fuel != 5_000_000 || (host.Limits{}).WithDefaults().CallTime != 15*time.Second {
+		t.Errorf("with defaults: %+v", l)
+	}
+}
+
+// Four guests run at once for each processor, and never less than 16.
+func TestDefaultConcurrentGuests(t *testing.T) {
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(0))
+	for processors, want := range map[int]int{1: 16, 4: 16, 5: 20, 16: 64} {
+		runtime.GOMAXPROCS(processors)
+		if got := (host.Limits{}).WithDefaults().ConcurrentGuests; got != want {
+			t.Errorf("%d processors: %d, want %d", processors, got, want)
+		}
 	}
 }
 
@@ -69,7 +106,7 @@ func TestTimeOfSeveralTokenRequests(t *testing.T) {
 	})
 }
 
-// SECURITY.md: Limits.Running bounds how many guests run at once.
+// SECURITY.md: Limits.ConcurrentGuests bounds how many guests run at once.
 func TestLimitsRunning(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const limit, calls = 2, 6
@@ -85,7 +122,7 @@ func TestLimitsRunning(t *testing.T) {
 		}
 		plugin := host.Plugin{Name: "custom.wasm", Wasm: assemble(t, fixed(`(drop (call $clock_time_get (i32.const 0) (i64.const 0) (i32.const 8)))`))}
 		w := newWorld(t, withoutBuiltIns, func(c *host.Config) {
-			c.Plugins, c.Clock, c.Limits.Running = append(c.Plugins, plugin), clock, limit
+			c.Plugins, c.Clock, c.Limits.ConcurrentGuests = append(c.Plugins, plugin), clock, limit
 		})
 		w.canary("s")
 		connector := w.connect("custom", config{"value": "{{ get_secret('s') }}"})

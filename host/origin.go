@@ -3,11 +3,9 @@ package host
 import (
 	"errors"
 	"fmt"
-	"net/http"
 	"net/url"
 	"strings"
 
-	"golang.org/x/net/http/httpguts"
 	"golang.org/x/net/idna"
 
 	"github.com/keywright/keywright/internal/urlcheck"
@@ -68,47 +66,6 @@ func ascii(s string) bool {
 		}
 	}
 	return true
-}
-
-// checkOrigin refuses a request that is not for one of the connector's origins. Redirects that a client follows come
-// through here as well.
-func (c *Connector) checkOrigin(r *http.Request) error {
-	if r.URL == nil || r.URL.Opaque != "" { // what is opaque may name another host in the request line
-		return errors.New("the request has no URL with a host and a path")
-	}
-	if err := c.checkHost(r.URL); err != nil {
-		return err
-	}
-	if strings.Contains(r.URL.RawQuery, "#") { // it would go out as it is, and what is appended behind it be a fragment
-		return errors.New("the request's query holds a #: write it as %23")
-	}
-	if r.Host != "" && (r.Host != r.URL.Host || !ascii(r.Host)) { // else it is the one that was checked
-		written, err := httpguts.PunycodeHostPort(r.Host) // as net/http writes it
-		if err != nil {
-			return errors.New("the request's Host is not the name of a host")
-		}
-		named, err := originOf(&url.URL{Scheme: r.URL.Scheme, Host: written})
-		if err != nil || !c.origins[named] {
-			return errors.New("the request's Host names another origin")
-		}
-	}
-	return nil
-}
-
-// checkHost checks the scheme and the host of a request's URL. What was right once is remembered as it was written.
-func (c *Connector) checkHost(u *url.URL) error {
-	if known := c.known.Load(); known != nil && known.scheme == u.Scheme && known.host == u.Host {
-		return nil
-	}
-	o, err := originOf(u)
-	if err != nil {
-		return fmt.Errorf("the request's URL %w", err)
-	}
-	if !c.origins[o] {
-		return fmt.Errorf("%s is not an origin of this connector, so it gets no credential", Printable(o.String()))
-	}
-	c.known.Store(&written{u.Scheme, u.Host})
-	return nil
 }
 
 // written is scheme and host as a request has them.

@@ -1,9 +1,6 @@
 package host
 
 import (
-	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"regexp"
@@ -14,7 +11,6 @@ import (
 	"github.com/keywright/keywright/host/internal/hostfn"
 	"github.com/keywright/keywright/host/internal/sandbox"
 	"github.com/keywright/keywright/host/internal/seal"
-	"github.com/keywright/keywright/host/internal/strictjson"
 )
 
 // Plugin is an auth type to be loaded.
@@ -45,9 +41,9 @@ type PluginInfo struct {
 	Grants []string
 	// BuiltIn reports whether it is one of [Config].BuiltIns.
 	BuiltIn bool
-	// Fresh says why each call has an instance of its own. It is empty when instances are used again, put back after each
-	// call to what they were.
-	Fresh string
+	// NotPooled is the reason why each call has an instance of its own. It is empty when instances are used again, put back
+	// after each call to what they were.
+	NotPooled string
 }
 
 // plugin is a loaded plugin.
@@ -58,142 +54,9 @@ type plugin struct {
 	grants map[string]bool
 	uses   map[string]bool
 	fields map[string]seal.Sinks
-	// repeats says that nothing but host functions can make two calls of it differ.
-	repeats bool
+	// deterministic is set when nothing but host functions can make two calls of it differ.
+	deterministic bool
 }
-
-// Plugins lists the loaded plugins, the built-in ones first.
-func (h *Host) Plugins() []PluginInfo {
-	list := make([]PluginInfo, len(h.order))
-	for i, p := range h.order {
-		list[i] = p.info
-	}
-	return list
-}
-
-// register makes a plugin's type and aliases known.
-func (h *Host) register(p *plugin) error {
-	names := append([]string{p.info.Type}, p.info.Aliases...)
-	for _, name := range names {
-		if other := h.types[name]; other != nil {
-			return fmt.Errorf("auth type %q is taken already, by plugin %q: give this one another", name, other.info.Name)
-		}
-	}
-	for _, name := range names {
-		h.types[name] = p
-	}
-	h.order = append(h.order, p)
-	return nil
-}
-
-// prepare compiles a plugin, and asks it for its description.
-func (h *Host) prepare(ctx context.Context, source Plugin) (*plugin, error) {
-	p := &plugin{guest: source.guest, digest: sha256.Sum256(source.Wasm), grants: map[string]bool{}}
-	digest := hex.EncodeToString(p.digest[:])
-	if source.SHA256 != "" && !strings.EqualFold(source.SHA256, digest) {
-		return nil, fmt.Errorf("its SHA-256 is %s, but %s is pinned", digest, Printable(source.SHA256))
-	}
-	for _, grant := range source.Grants {
-		if !slices.Contains(abi.Grants, grant) {
-			return nil, fmt.Errorf("there is no grant %q; there are %s", grant, strings.Join(abi.Grants, ", "))
-		}
-		p.grants[grant] = true
-	}
-	p.repeats = true
-	fresh := ""
-	if p.guest == nil {
-		module, err := h.runtime.Load(ctx, source.Wasm)
-		if err != nil {
-			return nil, err
-		}
-		p.guest, p.repeats, fresh = module, module.Repeats(), module.Fresh()
-	}
-	description, err := h.describe(ctx, p.guest)
-	if err != nil {
-		return nil, fmt.Errorf("describe: %w", err)
-	}
-	p.info = PluginInfo{
-		Description: *description, Name: source.Name, SHA256: digest, Size: len(source.Wasm), Grants: source.Grants, Fresh: fresh,
-	}
-	if p.fields, err = checkDescription(description); err != nil {
-		return nil, fmt.Errorf("describe: %w", err)
-	}
-	p.uses = map[string]bool{}
-	for _, group := range description.Uses {
-		p.uses[group] = true
-	}
-	return p, nil
-}
-
-func (h *Host) describe(ctx context.Context, guest sandbox.Guest) (*abi.Description, error) {
-	ctx, cancel := context.WithTimeout(ctx, h.config.Limits.CallTime)
-	defer cancel()
-	log := h.logLine("", "")
-	plan := &hostfn.Plan{
-		Random: h.config.Random, Clock: h.config.Clock, Limits: h.config.Limits.call(), Log: log,
-		GuestWarns: func(ctx context.Context, text string) { log(ctx, abi.LevelWarn, text) },
-	}
-	call := hostfn.New(ctx, plan, &hostfn.Inputs{}, hostfn.Describing)
-	result, failure := run(ctx, guest, abi.ExportDescribe, call)
-	call.Flush()
-	if failure != nil {
-		return nil, failure
-	}
-	var d abi.Description
-	if err := strictjson.Unmarshal(result.Output, &d); err != nil {
-		return nil, fmt.Errorf("its output %w", err)
-	}
-	return &d, nil
-}
-
-// run runs an export of a guest. What the guest put out is only worth something when there is no failure.
-func run(ctx context.Context, guest sandbox.Guest, export string, call *hostfn.Call) (sandbox.Result, *hostfn.Failure) {
-	result, err := guest.Call(ctx, export, call)
-	switch {
-	case call.Restart() != nil:
-		return result, nil
-	case call.Failure() != nil:
-		return result, hostFailure(call.Failure())
-	case err != nil:
-		if context.Cause(ctx) != nil && errors.Is(context.Cause(ctx), context.Canceled) {
-			err = context.Cause(ctx)
-		}
-		return result, &hostfn.Failure{Stage: hostfn.StagePlugin, Err: err}
-	case result.Code != 0:
-		return result, guestFailure(export, call, result.Message)
-	case !result.OutputSet && export != abi.ExportValidate:
-		return result, &hostfn.Failure{Stage: hostfn.StagePlugin, Err: errors.New(export + " succeeded without an output")}
-	}
-	return result, nil
-}
-
-// hostFailure returns the failure with which the host ended a call, its error as embedders know it.
-func hostFailure(f *hostfn.Failure) *hostfn.Failure {
-	var answer *hostfn.TokenError
-	if errors.As(f.Err, &answer) {
-		return &hostfn.Failure{Stage: f.Stage, Err: (*TokenError)(answer)}
-	}
-	return f
-}
-
-// guestFailure is a guest's own error. When a token endpoint had just refused, that is what the embedder needs to know.
-func guestFailure(export string, call *hostfn.Call, message string) *hostfn.Failure {
-	text := call.Message(message)
-	if text == "" {
-		text = export + " failed without a message"
-	}
-	if answer := call.TokenError(); answer != nil {
-		return &hostfn.Failure{Stage: hostfn.StageToken, Err: (*TokenError)(answer)}
-	}
-	stage := hostfn.StagePlugin
-	if call.OtherType() { // and that the plugin cannot use
-		stage = hostfn.StageToken
-	}
-	return &hostfn.Failure{Stage: stage, Err: errors.New(text)}
-}
-
-// Printable escapes what would forge a line of a log or talk to a terminal, and cuts what is long.
-func Printable(text string) string { return hostfn.Printable(text, 1024) }
 
 var (
 	typeName  = regexp.MustCompile(`^[a-z][a-z0-9_]{0,63}$`)

@@ -89,10 +89,10 @@ func TestRetryableWhenTimeRanOut(t *testing.T) {
 func TestAConnectorThatWasNotConnected(t *testing.T) {
 	c := &host.Connector{}
 	for name, try := range map[string]func(*http.Request) error{
-		"Transport":    func(r *http.Request) error { _, err := c.Transport(nil).RoundTrip(r); return err }, //nolint:bodyclose // there is none
-		"Shielded":     func(r *http.Request) error { _, err := c.Shielded(nil).RoundTrip(r); return err },  //nolint:bodyclose // there is none
-		"Authenticate": func(r *http.Request) error { _, err := c.Authenticate(r); return err },
-		"Explain":      func(r *http.Request) error { _, err := c.Explain(r); return err },
+		"Transport":        func(r *http.Request) error { _, err := c.Transport(nil).RoundTrip(r); return err },        //nolint:bodyclose // there is none
+		"GuardedTransport": func(r *http.Request) error { _, err := c.GuardedTransport(nil).RoundTrip(r); return err }, //nolint:bodyclose // there is none
+		"Authenticate":     func(r *http.Request) error { _, err := c.Authenticate(r); return err },
+		"Explain":          func(r *http.Request) error { _, err := c.Explain(r); return err },
 	} {
 		var failed *host.Error
 		if err := try(get(t.Context())); !errors.As(err, &failed) || failed.Stage != host.StageOrigin || failed.Retryable() {

@@ -93,7 +93,7 @@ func TestHowLargeACallMayBeToBeKept(t *testing.T) {
 				}
 				return header("X-Key", strings.Repeat(value(env, "to_header"), c.puts)), nil
 			})
-			w := newWorld(t, withoutBuiltIns, withGuest(g), func(c *host.Config) { c.Limits.CachePerUser = 100 })
+			w := newWorld(t, withoutBuiltIns, withGuest(g), func(c *host.Config) { c.Limits.CachePerPartition = 100 })
 			w.setSecret("s", strings.Repeat("s", 1000))
 			connector := w.connect("custom", config{"to_header": "{{ get_secret('s') }}"})
 			for range 3 { // the first one stores, the second one may be kept

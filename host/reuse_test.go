@@ -222,7 +222,7 @@ func TestReuseIsNotNoticed(t *testing.T) {
 				reused++
 			}
 		}
-		if slices.ContainsFunc(tw.worlds[1].calls, func(c host.Call) bool { return c.Reused }) {
+		if slices.ContainsFunc(tw.worlds[1].calls, func(c host.Attempt) bool { return c.Reused }) {
 			t.Error("NoReuse reuses")
 		}
 	}

@@ -9,6 +9,8 @@ import (
 	"os"
 	"regexp"
 	"strings"
+
+	"github.com/keywright/keywright/host/internal/hostfn"
 )
 
 // Secrets is where secrets come from. It is asked on every use, so that a rotated secret counts at once; an
@@ -125,4 +127,19 @@ func (f firstOf) Secret(ctx context.Context, name string) (string, error) {
 		hints = append(hints, strings.TrimPrefix(err.Error(), ErrSecretNotFound.Error()+": "))
 	}
 	return "", fmt.Errorf("%w: %s", ErrSecretNotFound, strings.Join(hints, ", or "))
+}
+
+// readSecret returns the value of a secret of a store. A blank value is an error. An error may pass, see [hostfn.Passing], unless
+// the store has no such secret.
+func readSecret(ctx context.Context, store Secrets, name string) (string, error) {
+	value, err := store.Secret(ctx, name)
+	switch {
+	case err == nil && strings.TrimSpace(value) == "":
+		err = errors.New("it is empty")
+	case err == nil:
+		return value, nil
+	case !errors.Is(err, ErrSecretNotFound):
+		err = hostfn.Passing(err)
+	}
+	return "", fmt.Errorf("secret %q: %w", name, err)
 }

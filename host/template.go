@@ -2,7 +2,6 @@ package host
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"strings"
 
@@ -20,11 +19,14 @@ type Template struct {
 
 // Text is a rendered template.
 type Text struct {
-	Value  string // with the secrets
-	Masked string // as a person may see it: what came from a secret is the expression that it came from
-	Secret bool   // something of it came from a secret
+	// Value is the text, with the secrets.
+	Value string
+	// Masked is the text as a person may see it. What came from a secret is the expression that it came from.
+	Masked string
+	// Secret reports whether something of the text came from a secret.
+	Secret bool
 
-	secrets []string // what did, and the secrets themselves
+	secrets []string // the parts of Value that did, and the secrets themselves
 }
 
 // TemplateError lists everything that is wrong with a template. The paths of its problems are empty.
@@ -43,10 +45,10 @@ func (e *TemplateError) Error() string {
 
 // Template compiles a text. The error is a [TemplateError].
 func (h *Host) Template(source string) (*Template, error) {
-	compiled, err := template.Compile(source)
-	if err != nil {
+	compiled, errs := template.Compile(source)
+	if len(errs) > 0 {
 		wrong := &TemplateError{}
-		for _, e := range template.Errors(err) {
+		for _, e := range errs {
 			wrong.Problems = append(wrong.Problems, Problem{Column: e.Column, Message: e.Message})
 		}
 		return nil, wrong
@@ -85,7 +87,7 @@ func (t *Template) render(ctx context.Context, render func(template.Values) ([]t
 		in.TenantID = u.TenantID
 	}
 	for _, name := range t.names.Secrets {
-		value, err := t.host.secret(ctx, name)
+		value, err := readSecret(ctx, t.host.config.Secrets, name)
 		if err != nil {
 			return Text{}, err
 		}
@@ -110,24 +112,4 @@ func (t *Template) render(ctx context.Context, render func(template.Values) ([]t
 		text.secrets = append(text.secrets, in.Secrets...) // an API may take apart what an expression has made of them
 	}
 	return text, nil
-}
-
-// secret reads a secret, which must not be blank.
-func (h *Host) secret(ctx context.Context, name string) (string, error) {
-	value, err := h.config.Secrets.Secret(ctx, name)
-	switch {
-	case err == nil && strings.TrimSpace(value) == "":
-		err = errors.New("it is empty")
-	case err == nil:
-		return value, nil
-	case !errors.Is(err, ErrSecretNotFound):
-		err = hostfn.Passing(err)
-	}
-	return "", fmt.Errorf("secret %q: %w", name, err)
-}
-
-// Variable returns what get_variable gives in templates.
-func (h *Host) Variable(name string) (value string, ok bool) {
-	value, ok = h.config.Variables[name]
-	return value, ok
 }

@@ -40,7 +40,7 @@ type world struct {
 	api       answer // of every other host
 	exchanges []sent // what login.test received
 	requests  []sent // what the API received
-	calls     []host.Call
+	calls     []host.Attempt
 	lines     bytes.Buffer // of the log, as text and as JSON
 }
 
@@ -71,7 +71,7 @@ func newWorld(t *testing.T, change ...func(*host.Config)) *world {
 		CodeCache: codeCache,
 		Clock:     w.time,
 		Logger:    slog.New(bothHandlers(&w.lines, &w.mu)),
-		Observe: func(_ context.Context, c host.Call) {
+		Observe: func(_ context.Context, c host.Attempt) {
 			w.mu.Lock()
 			defer w.mu.Unlock()
 			w.calls = append(w.calls, c)

@@ -73,7 +73,7 @@ type Harness struct {
 	endpoints map[string]*script // by URL
 	api       *script
 	exchanges []Exchange
-	calls     []host.Call
+	calls     []host.Attempt
 	logs      []slog.Record
 	evidence  evidence
 }
@@ -189,7 +189,7 @@ func (h *Harness) Exchanges() []Exchange {
 }
 
 // Calls returns the calls of the plugin that the host has observed so far.
-func (h *Harness) Calls() []host.Call {
+func (h *Harness) Calls() []host.Attempt {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return slices.Clone(h.calls)
@@ -259,7 +259,7 @@ func (h *Harness) checkType(p host.PluginInfo) {
 	}
 }
 
-func (h *Harness) observe(_ context.Context, c host.Call) {
+func (h *Harness) observe(_ context.Context, c host.Attempt) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.calls = append(h.calls, c)

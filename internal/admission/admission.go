@@ -15,7 +15,6 @@ package admission
 
 import (
 	"fmt"
-	"math"
 
 	"github.com/keywright/keywright/abi"
 )
@@ -30,74 +29,38 @@ const (
 	globalExport = abi.ExportReserved + "global " // and the index of a mutable global
 )
 
-// Limits bound a module. All of them have to be positive.
+// Limits bound a module. None may be zero.
 type Limits struct {
-	ModuleBytes   int    // of the module as delivered
-	Functions     int    // that it defines
-	BodyBytes     int    // of a function
-	Locals        int    // of a function
-	AllLocals     int    // of all functions
-	Nesting       int    // of blocks in a function
-	Targets       int    // of a br_table
-	TableElements int    // that all tables together may ever have
-	MemoryPages   uint32 // of 64 KiB, that its memory may ever have
-	Fuel          int64  // units that an instance begins with
+	// ModuleBytes bounds the module as delivered. Offsets are kept in 32 bits, so it is less than 2 GiB.
+	ModuleBytes int
+	// MemoryBytes bounds the memory that the module may ever have.
+	MemoryBytes int
+	// Fuel is how many units an instance begins with. At most 1<<60, it stays far from where subtracting wraps.
+	Fuel int64
 }
 
-// DefaultLimits returns the limits that hold unless an operator says otherwise.
-func DefaultLimits() Limits {
-	return Limits{
-		ModuleBytes:   8 << 20,
-		Functions:     20_000,
-		BodyBytes:     512 << 10,
-		Locals:        5_000,
-		AllLocals:     200_000,
-		Nesting:       500,
-		Targets:       5_000,
-		TableElements: 10_000,
-		MemoryPages:   16 << 20 >> 16,
-		Fuel:          5_000_000,
-	}
-}
+// pages returns the largest memory in pages of 64 KiB.
+func (l Limits) pages() uint32 { return uint32(l.MemoryBytes >> 16) }
 
-func (l Limits) check() error {
-	for _, limit := range []struct {
-		name  string
-		value int64
-	}{
-		{"ModuleBytes", int64(l.ModuleBytes)},
-		{"Functions", int64(l.Functions)},
-		{"BodyBytes", int64(l.BodyBytes)},
-		{"Locals", int64(l.Locals)},
-		{"AllLocals", int64(l.AllLocals)},
-		{"Nesting", int64(l.Nesting)},
-		{"Targets", int64(l.Targets)},
-		{"TableElements", int64(l.TableElements)},
-		{"MemoryPages", int64(l.MemoryPages)},
-		{"Fuel", l.Fuel},
-	} {
-		// Offsets are kept in 32 bits, and fuel stays far from where subtracting wraps.
-		if limit.value <= 0 || limit.name != "Fuel" && limit.value > math.MaxInt32 || limit.value > 1<<60 {
-			return fmt.Errorf("limit %s is %d: it has to be positive, and not absurd; begin with DefaultLimits",
-				limit.name, limit.value)
-		}
-	}
-	return nil
-}
-
-// What no plugin comes near to, and would only cost memory.
+// What no plugin comes near to, and would only cost memory or time.
 const (
-	maxTypes     = 5_000
-	maxParams    = 200 // of a type
-	maxResults   = 20  // of a type, and parameters of a block
-	maxImports   = 1_000
-	maxTables    = 100
-	maxGlobals   = 1_000
-	maxExports   = 5_000
-	maxSegments  = 5_000  // of data, and of elements: no fuel is taken while an instance is made
-	maxElements  = 20_000 // of all segments: with these, that takes 6 ms
-	maxNameBytes = 10_000
-	maxReasons   = 20
+	maxFunctions     = 20_000    // that a module defines
+	maxBodyBytes     = 512 << 10 // of a function
+	maxLocals        = 5_000     // of a function
+	maxAllLocals     = 200_000   // of all functions
+	maxNesting       = 500       // of blocks in a function
+	maxTableElements = 10_000    // that all tables together may ever have
+	maxTypes         = 5_000
+	maxParams        = 200 // of a type
+	maxResults       = 20  // of a type, and parameters of a block
+	maxImports       = 1_000
+	maxTables        = 100
+	maxGlobals       = 1_000
+	maxExports       = 5_000
+	maxSegments      = 5_000  // of data, and of elements: no fuel is taken while an instance is made
+	maxElements      = 20_000 // of all segments: with these, that takes 6 ms
+	maxNameBytes     = 10_000
+	maxReasons       = 20
 )
 
 // Global is a mutable global of a module, which is exported so that the host can put it back.
@@ -120,23 +83,19 @@ type Module struct {
 	MemoryMin, MemoryMax uint32 // in pages of 64 KiB; 0 and 0 when it has none
 	Functions            int    // that it defines
 
-	// Resettable says that an instance is as good as new once its memory and Globals are put back to what they were
-	// after initialisation, provided that its memory has not grown, and that it neither trapped nor was ended by the
-	// host. Reason is why not.
-	Resettable bool
-	Reason     string
+	// NotPooled is the reason why no instance can serve two calls. It is "" when an instance is as good as new once its
+	// memory and Globals are put back to what they were after initialisation, provided that its memory has not grown, and
+	// that it neither trapped nor was ended by the host.
+	NotPooled string
 }
 
-// Admit checks a module, and meters it. The error is a *RefusedError unless limits are no limits. The bytes are not
-// kept, and may be changed afterwards.
+// Admit checks a module, and meters it. The error is a *RefusedError. The bytes are not kept, and may be changed
+// afterwards.
 func Admit(wasm []byte, limits Limits) (*Module, error) {
 	return admit(wasm, limits, plugins)
 }
 
 func admit(wasm []byte, limits Limits, rules contract) (*Module, error) {
-	if err := limits.check(); err != nil {
-		return nil, err
-	}
 	if len(wasm) > limits.ModuleBytes {
 		return nil, &RefusedError{Reasons: []Reason{{Function: -1, Text: fmt.Sprintf(
 			"it has %d bytes, and %d are allowed: build it without debug information, or raise the limit",

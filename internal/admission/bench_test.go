@@ -8,7 +8,7 @@ func BenchmarkAdmit(b *testing.B) {
 			b.SetBytes(int64(len(wasm)))
 			b.ReportAllocs()
 			for b.Loop() {
-				if _, err := Admit(wasm, DefaultLimits()); err != nil {
+				if _, err := Admit(wasm, testLimits); err != nil {
 					b.Fatal(err)
 				}
 			}
@@ -40,7 +40,7 @@ func BenchmarkMetering(b *testing.B) {
 				(if (result i32) (i32.lt_u (local.get 0) (i32.const 2)) (then (local.get 0))
 					(else (i32.add (call $fibonacci (i32.sub (local.get 0) (i32.const 1))) (call $fibonacci (i32.sub (local.get 0) (i32.const 2)))))))
 			(func (export "run") `+body+`))`)
-		admitted, err := admit(wasm, DefaultLimits(), open)
+		admitted, err := admit(wasm, testLimits, open)
 		if err != nil {
 			b.Fatal(err)
 		}

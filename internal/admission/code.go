@@ -28,7 +28,7 @@ type block struct {
 
 // readCode reads the code section. A function that is refused does not keep the others from being looked at.
 func (m *module) readCode(r *reader) {
-	n := r.atMost(m.limits.Functions, "functions with code")
+	n := r.atMost(maxFunctions, "functions with code")
 	if n != len(m.functions)-len(m.imports) {
 		r.fail(r.at, "there is more or less code than functions")
 		return
@@ -53,8 +53,8 @@ func (m *module) readCode(r *reader) {
 func (m *module) readBody(r reader, function uint32, out []byte) []byte {
 	b := &m.code
 	*b = body{reader: r, m: m, function: function, locals: b.locals[:0], values: b.values[:0], blocks: b.blocks[:0], edits: b.edits[:0]}
-	if r.left() > m.limits.BodyBytes {
-		b.fail(r.at, fmt.Sprintf("its code has %d bytes, and %d are allowed: split it", r.left(), m.limits.BodyBytes))
+	if r.left() > maxBodyBytes {
+		b.fail(r.at, fmt.Sprintf("its code has %d bytes, and %d are allowed: split it", r.left(), maxBodyBytes))
 		return out
 	}
 	m.pristine.enter()
@@ -82,22 +82,21 @@ func (m *module) readBody(r reader, function uint32, out []byte) []byte {
 }
 
 func (b *body) readLocals() {
-	limits := b.m.limits
 	b.locals = append(b.locals, b.m.typeOf(b.function).Params...)
 	params := len(b.locals)
 	for n := b.count(); n > 0 && !b.failed(); n-- {
 		where, many := b.at, b.u32()
 		t := b.valueType()
-		if uint64(len(b.locals)-params)+uint64(many) > uint64(limits.Locals) {
-			b.fail(where, fmt.Sprintf("it has more than %d locals: split it", limits.Locals))
+		if uint64(len(b.locals)-params)+uint64(many) > uint64(maxLocals) {
+			b.fail(where, fmt.Sprintf("it has more than %d locals: split it", maxLocals))
 			return
 		}
 		for range many {
 			b.locals = append(b.locals, t)
 		}
 	}
-	if b.m.locals += len(b.locals) - params; b.m.locals > limits.AllLocals {
-		b.fail(b.at, fmt.Sprintf("with it, all functions have more than %d locals: split the largest", limits.AllLocals))
+	if b.m.locals += len(b.locals) - params; b.m.locals > maxAllLocals {
+		b.fail(b.at, fmt.Sprintf("with it, all functions have more than %d locals: split the largest", maxAllLocals))
 	}
 }
 
@@ -156,8 +155,8 @@ func (b *body) open(op byte) {
 		b.branch(1)
 	}
 	b.carry(len(start) + len(end))
-	if len(b.blocks) > b.m.limits.Nesting {
-		b.fail(where, fmt.Sprintf("its blocks are nested more than %d deep: split it", b.m.limits.Nesting))
+	if len(b.blocks) > maxNesting {
+		b.fail(where, fmt.Sprintf("its blocks are nested more than %d deep: split it", maxNesting))
 		return
 	}
 	charge := b.blocks[len(b.blocks)-1].charge
@@ -245,8 +244,8 @@ func (b *body) branchTable() {
 	b.pop(i32)
 	where := b.at
 	n := b.count()
-	if n > b.m.limits.Targets {
-		b.fail(where, fmt.Sprintf("a br_table has %d targets, and %d are allowed", n, b.m.limits.Targets))
+	if n > b.m.rules.targets {
+		b.fail(where, fmt.Sprintf("a br_table has %d targets, and %d are allowed", n, b.m.rules.targets))
 		return
 	}
 	previous, first := "", true

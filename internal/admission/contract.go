@@ -32,6 +32,7 @@ func (s Signature) String() string {
 type contract struct {
 	imports map[Import]host
 	exports []export
+	targets int // that a br_table may have
 }
 
 // host is a function of the host.
@@ -66,6 +67,7 @@ const initialize = "_initialize"
 
 // plugins is version 1 of the plugin contract.
 var plugins = contract{
+	targets: 5_000,
 	imports: makeImports(),
 	exports: []export{
 		{abi.ExportDescribe, true, Signature{"", ofI32}},

@@ -33,7 +33,10 @@ func shipped(t testing.TB) map[string][]byte {
 }
 
 // open is the contract without what has to be exported.
-var open = contract{imports: plugins.imports}
+var open = contract{imports: plugins.imports, targets: plugins.targets}
+
+// testLimits are enough for most tests.
+var testLimits = Limits{ModuleBytes: 8 << 20, MemoryBytes: 16 << 20, Fuel: 5_000_000}
 
 // threats.md 2, 7: whatever the bytes, Admit answers with a reason or with a module that compiles, both as delivered
 // and with its fuel, and that can be admitted no second time.
@@ -47,7 +50,7 @@ func FuzzAdmit(f *testing.F) {
 	ctx := context.Background()
 	r := wazero.NewRuntimeWithConfig(ctx, wazero.NewRuntimeConfig().WithCoreFeatures(features))
 	f.Cleanup(func() { _ = r.Close(ctx) })
-	limits := DefaultLimits()
+	limits := testLimits
 	limits.ModuleBytes = 32 << 10
 	f.Fuzz(func(t *testing.T, wasm []byte) {
 		before := bytes.Clone(wasm)

@@ -95,7 +95,7 @@ func (b *body) call() uint64 {
 	case b.m.rules.imports[b.m.imports[function]].meter.by == byNothing:
 		return weightHost
 	}
-	b.edit(edit{at: where, skip: b.at - where, kind: editNumber, value: uint64(b.m.paying(function))})
+	b.edit(edit{at: where, skip: b.at - where, kind: editNumber, value: uint64(b.m.meteredRef(function))})
 	return weightCall + passed(t)
 }
 
@@ -236,9 +236,9 @@ func (b *body) references(op byte, where int) {
 			b.fail(where, "it refers to a function without declaring so")
 		}
 		b.work++
-		b.pay(weightHost)
-		if pays := b.m.paying(function); pays != function {
-			b.edit(edit{at: operand, skip: b.at - operand, kind: editNumber, value: uint64(pays)})
+		b.setCost(weightHost)
+		if metered := b.m.meteredRef(function); metered != function {
+			b.edit(edit{at: operand, skip: b.at - operand, kind: editNumber, value: uint64(metered)})
 		}
 		b.values = append(b.values, funcref)
 	case opMore:
@@ -261,7 +261,7 @@ func (b *body) table() table {
 
 // stateful says that the function changes what cannot be put back.
 func (b *body) stateful(instruction string) {
-	b.m.pristine.not(fmt.Sprintf("function %d uses %s, which cannot be undone", b.function, instruction))
+	b.m.pristine.setNotPooled(fmt.Sprintf("function %d uses %s, which cannot be undone", b.function, instruction))
 }
 
 // more validates the instructions that have a second byte.

@@ -14,7 +14,7 @@ func TestModulesThatAreExpensiveToCompileAreRefused(t *testing.T) {
 			wasm := attack.module()
 			var before, after runtime.MemStats
 			runtime.ReadMemStats(&before)
-			_, err := Admit(wasm, DefaultLimits())
+			_, err := Admit(wasm, testLimits)
 			runtime.ReadMemStats(&after)
 			if err == nil || !strings.Contains(err.Error(), attack.reason) {
 				t.Errorf("error %v, want %q", err, attack.reason)
@@ -32,7 +32,7 @@ func BenchmarkAttacks(b *testing.B) {
 		b.Run(name, func(b *testing.B) {
 			wasm := attack.module()
 			for b.Loop() {
-				if _, err := Admit(wasm, DefaultLimits()); err == nil {
+				if _, err := Admit(wasm, testLimits); err == nil {
 					b.Fatal("it is admitted")
 				}
 			}

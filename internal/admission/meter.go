@@ -26,12 +26,12 @@ const (
 // edit takes note of one. The list is in the order of the code, as long as each is noted when its place is passed.
 func (b *body) edit(e edit) { b.edits = append(b.edits, e) }
 
-// pay has the instruction at this place cost so much, instead of 1.
-func (b *body) pay(weight uint64) { b.edits[b.blocks[len(b.blocks)-1].charge].value += weight - 1 }
+// setCost changes the cost of the instruction at this place from 1 to weight.
+func (b *body) setCost(weight uint64) { b.edits[b.blocks[len(b.blocks)-1].charge].value += weight - 1 }
 
-// byLength has the instruction at where cost its weight, and pay for the length on top of the stack.
+// byLength changes the cost of the instruction at where to weight, and adds one for the length on top of the stack.
 func (b *body) byLength(where int, kind, weight uint64) {
-	b.pay(weight)
+	b.setCost(weight)
 	b.lengths = true
 	b.branch(bulkBranches)
 	b.edit(edit{at: where, kind: editLength, value: kind})
@@ -80,11 +80,11 @@ func (m *module) appendCharge(out []byte, units uint64) []byte {
 	fuel := m.fuel()
 	out = appendNumber(append(out, opGlobalGet), fuel)
 	out = appendSigned(append(out, opI64Const), int64(units))
-	return m.appendTake(out)
+	return m.appendDeduct(out)
 }
 
-// appendTake takes what is on top of the stack from the fuel, which is below it, and stops when there is none left.
-func (m *module) appendTake(out []byte) []byte {
+// appendDeduct deducts what is on top of the stack from the fuel, which is below it, and stops when there is none left.
+func (m *module) appendDeduct(out []byte) []byte {
 	fuel := m.fuel()
 	out = appendNumber(append(out, opI64Sub, opGlobalSet), fuel)
 	out = appendNumber(append(out, opGlobalGet), fuel)
@@ -99,9 +99,9 @@ func (m *module) appendLength(out []byte, local uint32, kind uint64) []byte {
 	case meterElements:
 		return m.appendUnits(out, local, 0, opI64Shl, 1)
 	case meterPages: // cleared, and sometimes copied
-		return m.appendUnits(out, local, m.limits.MemoryPages, opI64Shl, 13)
+		return m.appendUnits(out, local, m.limits.pages(), opI64Shl, 13)
 	default:
-		return m.appendUnits(out, local, uint32(m.limits.TableElements), opI64Shl, 1)
+		return m.appendUnits(out, local, uint32(maxTableElements), opI64Shl, 1)
 	}
 }
 
@@ -116,27 +116,27 @@ func (m *module) appendUnits(out []byte, local, most uint32, shift, by byte) []b
 		out = append(out, opI32LtU, opSelect)
 	}
 	out = append(out, opI64ExtendU, opI64Const, by, shift, opCall)
-	return appendNumber(out, m.charging())
+	return appendNumber(out, m.chargeFunction())
 }
 
-// charging returns the function that charges what it is given: (units i64).
-func (m *module) charging() uint32 {
-	if m.charger == 0 {
+// chargeFunction returns the function that charges what it is given: (units i64).
+func (m *module) chargeFunction() uint32 {
+	if m.chargeIndex == 0 {
 		code := appendNumber([]byte{0, opGlobalGet}, m.fuel())
-		code = m.appendTake(append(code, opLocalGet, 0))
-		m.charger = m.add(Signature{Params: ofI64}, append(code, opEnd))
+		code = m.appendDeduct(append(code, opLocalGet, 0))
+		m.chargeIndex = m.add(Signature{Params: ofI64}, append(code, opEnd))
 	}
-	return m.charger
+	return m.chargeIndex
 }
 
-// paying returns what to refer to instead of a function: itself, unless it is imported, since whoever has a reference
-// would call it without paying. Then it is a function that charges, and calls it.
-func (m *module) paying(function uint32) uint32 {
+// meteredRef returns the function to use where a function is referred to: the function itself, or for an import a wrapper that
+// charges and calls it. Whoever has a reference to an import itself would call it free of charge.
+func (m *module) meteredRef(function uint32) uint32 {
 	if int(function) >= len(m.imports) {
 		return function
 	}
-	if pays, ok := m.payers[function]; ok {
-		return pays
+	if wrapper, ok := m.wrappers[function]; ok {
+		return wrapper
 	}
 	t := m.typeOf(function)
 	cost := m.rules.imports[m.imports[function]].meter
@@ -155,11 +155,11 @@ func (m *module) paying(function uint32) uint32 {
 		code = append(code, opLocalGet, byte(i))
 	}
 	code = append(appendNumber(append(code, opCall), function), opEnd)
-	if m.payers == nil {
-		m.payers = map[uint32]uint32{}
+	if m.wrappers == nil {
+		m.wrappers = map[uint32]uint32{}
 	}
-	m.payers[function] = m.add(t, code)
-	return m.payers[function]
+	m.wrappers[function] = m.add(t, code)
+	return m.wrappers[function]
 }
 
 // appendVectors charges for the lengths in a list of (address, length) of eight bytes each. Where the list is outside
@@ -173,7 +173,7 @@ func (m *module) appendVectors(out []byte, cost meter, i uint32) []byte {
 	out = appendNumber(append(out, opGlobalGet), m.fuel())
 	out = append(out, opLocalGet, list, opLocalGet, index, opI32Const, 3, opI32Shl, opI32Add, opI32Load, 2, 4)
 	out = append(out, opI64ExtendU, opI64Const, cost.shift, opI64Shl)
-	out = m.appendTake(out)
+	out = m.appendDeduct(out)
 	out = append(out, opLocalGet, index, opI32Const, 1, opI32Add, opLocalTee, index, opDrop, opBr, 0)
 	return append(out, opEnd, opEnd)
 }

@@ -131,7 +131,7 @@ func TestTheStartFunctionIsStopped(t *testing.T) {
 		if err != nil {
 			t.Fatalf("%s: it ran already: %v", name, err)
 		}
-		if left(instance) != DefaultLimits().Fuel {
+		if left(instance) != testLimits.Fuel {
 			t.Errorf("%s: it begins with %d units", name, left(instance))
 		}
 		if _, err := instance.ExportedFunction(c.run).Call(m.ctx); err == nil || left(instance) >= 0 {

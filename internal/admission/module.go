@@ -167,8 +167,8 @@ func (m *module) checkTables() {
 			total += uint64(t.min)
 		}
 	}
-	if total > uint64(m.limits.TableElements) {
-		m.refuse(fmt.Sprintf("it has tables that may have %d elements, and %d are allowed", total, m.limits.TableElements))
+	if total > uint64(maxTableElements) {
+		m.refuse(fmt.Sprintf("it has tables that may have %d elements, and %d are allowed", total, maxTableElements))
 	}
 }
 

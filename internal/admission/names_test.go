@@ -7,9 +7,7 @@ import (
 
 // An author finds the function that is refused by the name that the compiler has given it.
 func TestTheFunctionThatIsRefusedIsNamed(t *testing.T) {
-	limits := DefaultLimits()
-	limits.Locals = 1
-	const module = `(module (func) (func (local i32 i32)))`
+	module := `(module (func) (func (local` + strings.Repeat(" i32", maxLocals+1) + `)))`
 	// The part 0 is the module's own name; the part 1 has the names of functions.
 	section := func(names string) string {
 		content := "\x04name\x00\x02\x01m\x01" + string(rune(len(names))) + names
@@ -29,7 +27,7 @@ func TestTheFunctionThatIsRefusedIsNamed(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			wasm := append(assemble(t, module), test.sections...)
-			_, err := admit(wasm, limits, open)
+			_, err := admit(wasm, testLimits, open)
 			if err == nil || !strings.Contains(err.Error(), test.want) {
 				t.Errorf("error %v, want %q", err, test.want)
 			}

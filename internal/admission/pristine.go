@@ -11,10 +11,10 @@ import (
 // stderr is still open; and an initialisation that draws random bytes or reads the clock, which has to do so for each
 // call anew.
 type pristine struct {
-	module *module
-	why    string // it cannot be put back
-	draws  []uint32
-	roots  []uint32 // that run before a call
+	module    *module
+	notPooled string // why an instance cannot be put back
+	draws     []uint32
+	roots     []uint32 // that run before a call
 
 	// What calls what, known only when there is something to draw from.
 	calls    []uint32
@@ -23,9 +23,9 @@ type pristine struct {
 	last     []int  // one more than the last caller that was noted, by callee
 }
 
-func (p *pristine) not(why string) {
-	if p.why == "" {
-		p.why = why
+func (p *pristine) setNotPooled(why string) {
+	if p.notPooled == "" {
+		p.notPooled = why
 	}
 }
 
@@ -35,7 +35,7 @@ func (p *pristine) imported(i Import) {
 	case i.Name == wasiRandom || i.Name == wasiClock:
 		p.draws = append(p.draws, uint32(len(p.module.imports)-1))
 	case i.Name == wasiClose:
-		p.not("it imports fd_close, which cannot be undone")
+		p.setNotPooled("it imports fd_close, which cannot be undone")
 	}
 }
 
@@ -72,8 +72,8 @@ func (p *pristine) callIndirect() {
 
 // reason is why an instance cannot be put back, or "".
 func (p *pristine) reason() string {
-	if p.why != "" || len(p.draws) == 0 {
-		return p.why
+	if p.notPooled != "" || len(p.draws) == 0 {
+		return p.notPooled
 	}
 	reached := p.reach()
 	for _, draw := range p.draws {

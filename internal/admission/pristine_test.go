@@ -48,8 +48,8 @@ func TestWhichModulesCanBeReset(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			admitted := newMachine(t).admit(t, `(module `+c.wat+`)`)
-			if admitted.Resettable != (c.reason == "") || !strings.Contains(admitted.Reason, c.reason) {
-				t.Errorf("resettable %t: %q, want %q", admitted.Resettable, admitted.Reason, c.reason)
+			if got := admitted.NotPooled; (got == "") != (c.reason == "") || !strings.Contains(got, c.reason) {
+				t.Errorf("not pooled: %q, want %q", got, c.reason)
 			}
 		})
 	}

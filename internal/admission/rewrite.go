@@ -11,12 +11,12 @@ import (
 // rewriting is the module that comes out. Everything new comes after what is there in its index space, so that no
 // index changes but those of imported functions that something refers to.
 type rewriting struct {
-	sections  [sectionDataCount + 1]section
-	announced int // data segments, 0 when they are not
-	added     []added
-	payers    map[uint32]uint32 // by imported function: the function that pays for it and calls it
-	charger   uint32            // function that charges what it is given, or 0
-	scratch   []byte            // reused from function to function
+	sections    [sectionDataCount + 1]section
+	announced   int // data segments, 0 when they are not
+	added       []added
+	wrappers    map[uint32]uint32 // by imported function: the function that pays for it and calls it
+	chargeIndex uint32            // function that charges what it is given, or 0
+	scratch     []byte            // reused from function to function
 }
 
 // section is one as it will be written: a number of items and the items, or, when bare, only bytes.
@@ -133,13 +133,12 @@ func (m *module) admitted() *Module {
 	}
 	if m.start >= 0 {
 		out.Start = startExport
-		m.append(sectionExport, appendNumber(append(appendText(nil, startExport), kindFunction), m.paying(uint32(m.start))))
+		m.append(sectionExport, appendNumber(append(appendText(nil, startExport), kindFunction), m.meteredRef(uint32(m.start))))
 	}
 	if len(m.memories) > 0 {
 		out.MemoryMin, out.MemoryMax = m.memories[0].min, m.memories[0].max
 	}
-	out.Reason = m.pristine.reason()
-	out.Resettable = out.Reason == ""
+	out.NotPooled = m.pristine.reason()
 
 	m.append(sectionGlobal, append(appendSigned([]byte{i64, 1, opI64Const}, m.limits.Fuel), opEnd))
 	m.append(sectionExport, appendNumber(append(appendText(nil, FuelExport), kindGlobal), m.fuel()))

@@ -84,7 +84,7 @@ func (m *machine) start(t testing.TB, wasm []byte) api.Module {
 
 func (m *machine) admit(t testing.TB, wat string) *Module {
 	t.Helper()
-	admitted, err := admit(assemble(t, wat), DefaultLimits(), open)
+	admitted, err := admit(assemble(t, wat), testLimits, open)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -177,12 +177,12 @@ func refuel(instance api.Module, units int64) {
 func TestMeteringChangesNothingThatAPluginDoes(t *testing.T) {
 	m := newMachine(t)
 	for name, wasm := range shipped(t) {
-		admitted, err := Admit(wasm, DefaultLimits())
+		admitted, err := Admit(wasm, testLimits)
 		if err != nil {
 			t.Fatal(name, err)
 		}
-		if !admitted.Resettable {
-			t.Errorf("%s is not resettable: %s", name, admitted.Reason)
+		if admitted.NotPooled != "" {
+			t.Errorf("instances of %s are not pooled: %s", name, admitted.NotPooled)
 		}
 		for _, export := range []string{abi.ExportDescribe, abi.ExportValidate, abi.ExportAuthenticate} {
 			var asked [3][]string
@@ -203,7 +203,7 @@ func TestMeteringChangesNothingThatAPluginDoes(t *testing.T) {
 				memory, _ := instance.Memory().Read(0, instance.Memory().Size())
 				memories[i] = bytes.Clone(memory)
 				if i > 0 {
-					used[i] = DefaultLimits().Fuel - left(instance)
+					used[i] = testLimits.Fuel - left(instance)
 				}
 			}
 			t.Logf("%s: %s: %d calls of the host, %d units", name, export, len(asked[0]), used[1])

@@ -66,7 +66,7 @@ func (m *module) readImports(r *reader) {
 }
 
 func (m *module) readFunctions(r *reader) {
-	n := r.atMost(m.limits.Functions, "functions")
+	n := r.atMost(maxFunctions, "functions")
 	begin := r.at
 	for i := 0; i < n && !r.failed(); i++ {
 		m.functions = append(m.functions, r.index(len(m.types), "type"))
@@ -123,7 +123,7 @@ func (m *module) readMemory(r *reader) {
 		r.fail(where, "a memory is of a kind that a plugin does not need")
 	}
 	where = r.at
-	has := memory{min: r.u32(), max: m.limits.MemoryPages}
+	has := memory{min: r.u32(), max: m.limits.pages()}
 	if flags == 1 {
 		most := r.u32()
 		if most < has.min || most > 1<<16 {
@@ -131,8 +131,8 @@ func (m *module) readMemory(r *reader) {
 		}
 		has.max = min(has.max, most)
 	}
-	if has.min > m.limits.MemoryPages {
-		r.fail(where, fmt.Sprintf("its memory begins with %d pages of 64 KiB, which is over the limit of %d pages", has.min, m.limits.MemoryPages))
+	if has.min > m.limits.pages() {
+		r.fail(where, fmt.Sprintf("its memory begins with %d pages of 64 KiB, which is over the limit of %d pages", has.min, m.limits.pages()))
 	}
 	m.memories = append(m.memories, has)
 	if len(m.memories) > 1 {
@@ -158,7 +158,7 @@ func (m *module) readGlobal(r *reader) global {
 	}
 	g.mutable = mutable == 1
 	if g.mutable && (g.value == funcref || g.value == externref) {
-		m.pristine.not(fmt.Sprintf("global %d is mutable and no number", len(m.globals)))
+		m.pristine.setNotPooled(fmt.Sprintf("global %d is mutable and no number", len(m.globals)))
 	}
 	m.globals = append(m.globals, g)
 	return g
@@ -211,8 +211,8 @@ func (m *module) reference(r *reader, p *patch, where int) uint32 {
 		return 0
 	}
 	m.declare(function)
-	if pays := m.paying(function); pays != function {
-		p.number(where, r.at, pays)
+	if metered := m.meteredRef(function); metered != function {
+		p.number(where, r.at, metered)
 	}
 	return function
 }

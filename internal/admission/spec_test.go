@@ -74,7 +74,7 @@ func (c specCommand) wasm(t *testing.T, script string) []byte {
 
 // The specification's tests import functions that print. They may have tables of any size, and run long.
 var (
-	specRules = contract{imports: map[Import]host{
+	specRules = contract{targets: 100_000, imports: map[Import]host{
 		{"spectest", "print"}:         {},
 		{"spectest", "print_i32"}:     {Signature: Signature{Params: ofI32}},
 		{"spectest", "print_i64"}:     {Signature: Signature{Params: ofI64}},
@@ -83,11 +83,7 @@ var (
 		{"spectest", "print_i32_f32"}: {Signature: Signature{Params: ofI32 + ofF32}},
 		{"spectest", "print_f64_f64"}: {Signature: Signature{Params: ofF64 + ofF64}},
 	}}
-	specLimits = func() Limits {
-		l := DefaultLimits()
-		l.Targets, l.MemoryPages, l.Fuel = 100_000, 1<<16, 1<<50
-		return l
-	}()
+	specLimits = Limits{ModuleBytes: testLimits.ModuleBytes, MemoryBytes: 4 << 30, Fuel: 1 << 50}
 )
 
 // A module that the specification says is invalid is refused.

@@ -8,6 +8,7 @@ import (
 	"github.com/tetratelabs/wazero"
 	"github.com/tetratelabs/wazero/api"
 
+	"github.com/keywright/keywright/host"
 	"github.com/keywright/keywright/internal/admission"
 )
 
@@ -31,7 +32,8 @@ func meteringRows() []row {
 }
 
 func metering(ctx context.Context, s session, export string) (result, error) {
-	admitted, err := admission.Admit(guestWasm, admission.DefaultLimits())
+	limits := host.Limits{}.WithDefaults()
+	admitted, err := admission.Admit(guestWasm, admission.Limits{ModuleBytes: limits.ModuleBytes, MemoryBytes: limits.MemoryBytes, Fuel: limits.Fuel})
 	if err != nil {
 		return result{}, err
 	}

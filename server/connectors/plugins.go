@@ -1,7 +1,6 @@
 package connectors
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"io"
@@ -109,7 +108,7 @@ func (l *loader) candidates(files []pluginFile) (all []candidate) {
 			err = errTwice
 		default:
 			seen = append(seen, info)
-			if wasm, err = readModule(name, min(room, cmp.Or(l.options.Host.Limits.ModuleBytes, 8<<20))); len(wasm) > room {
+			if wasm, err = readModule(name, min(room, l.options.Host.Limits.WithDefaults().ModuleBytes)); len(wasm) > room {
 				err = errRoom
 			}
 		}

@@ -67,10 +67,10 @@ type Event struct {
 
 // Observe is for Observe of the [host.Config] of those hosts whose connectors a gateway runs. Without it, the [Event] and the
 // Server-Timing of a request know nothing of its token exchanges.
-func Observe(ctx context.Context, told host.Call) {
+func Observe(ctx context.Context, attempt host.Attempt) {
 	if c := callOf(ctx); c != nil {
-		c.exchanges.Add(int64(told.Exchanges))
-		c.token.Add(int64(told.Token))
+		c.exchanges.Add(int64(attempt.Exchanges))
+		c.token.Add(int64(attempt.Token))
 	}
 }
 

@@ -58,7 +58,7 @@ func problemOf(err error) *httpProblem {
 		return &httpProblem{status: http.StatusServiceUnavailable, kind: "sessions-unavailable", detail: "sessions cannot be verified at the moment", retry: 5}
 	case errors.Is(err, errUpstreamTime):
 		return &httpProblem{status: http.StatusBadGateway, kind: "upstream-timeout", detail: "the API did not answer in time"}
-	case errors.Is(err, host.ErrEchoed):
+	case errors.Is(err, host.ErrCredentialInResponse):
 		return &httpProblem{status: http.StatusBadGateway, kind: "credential-echoed", detail: "the API's answer held the credential, and is not passed on", cause: err}
 	case errors.As(err, &failed) && failed.Stage == host.StageResponse:
 		return &httpProblem{status: http.StatusBadGateway, kind: "answer-refused", detail: "the API's answer cannot be passed on", cause: err}
@@ -99,7 +99,7 @@ func (c *call) problem(ctx context.Context, err error) *httpProblem {
 		return problemOf(cause)
 	}
 	p := problemOf(err)
-	if errors.Is(cause, context.Canceled) && p.status >= http.StatusInternalServerError && !errors.Is(err, host.ErrEchoed) {
+	if errors.Is(cause, context.Canceled) && p.status >= http.StatusInternalServerError && !errors.Is(err, host.ErrCredentialInResponse) {
 		return &httpProblem{status: statusGone, kind: "caller-gone", detail: "the caller did not wait for the answer", cause: err}
 	}
 	return p

@@ -83,7 +83,7 @@ func (g *Gateway) proxy(c *Connector) *httputil.ReverseProxy {
 			}
 			r.Out.Trailer = nil
 		},
-		Transport:      c.Upstream.Shielded(upstream{base, c.Timeout}),
+		Transport:      c.Upstream.GuardedTransport(upstream{base, c.Timeout}),
 		ModifyResponse: g.answer,
 		BufferPool:     &g.buffers,
 		ErrorHandler:   func(w http.ResponseWriter, r *http.Request, err error) { callOf(r.Context()).fail(w, r, err) },

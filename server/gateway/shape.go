@@ -27,12 +27,12 @@ type shapes struct {
 }
 
 func (k *compiler) shapes(d Definition) (s shapes) {
-	keep := func(path string, problems []transform.Problem) {
+	keep := func(path string, problems []*transform.Problem) {
 		for _, p := range problems {
 			k.At(problem.Place{Column: p.Column}, path, "%s", p.Message)
 		}
 	}
-	var problems []transform.Problem
+	var problems []*transform.Problem
 	if d.Request != "" {
 		s.request, problems = k.patterns.CompileRequest(d.Request)
 		keep("request", problems)

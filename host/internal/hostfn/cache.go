@@ -70,8 +70,8 @@ func (c *Call) CacheSet(key, value string, ttlSeconds int64) {
 			size += pieceOverhead
 		}
 	}
-	if size > c.plan.Limits.Cached {
-		c.endf(StagePlugin, "the value of cache_set has more than %d bytes", c.plan.Limits.Cached)
+	if size > c.plan.Limits.CacheBytes {
+		c.endf(StagePlugin, "the value of cache_set has more than %d bytes", c.plan.Limits.CacheBytes)
 	}
 	if c.mode == Explaining {
 		return

@@ -24,7 +24,7 @@ const (
 	Describing Mode = iota // no host function but the log
 	Validating             // and literal configuration
 	Inline                 // on the caller's goroutine, without effects: a cache miss, or what has an effect, asks for a restart
-	Exchanging             // apart from the caller, with or without a lease: may wait for token endpoints
+	Detached               // apart from the caller, with or without a lease: may wait for token endpoints
 	Explaining             // for a person to read: no endpoint is asked, nothing is cached
 )
 
@@ -39,17 +39,17 @@ type Call struct {
 	mode   Mode
 	sealed seal.Table
 
-	rendered  []renderedField
-	few       [4]renderedField // room for rendered
-	failure   *Failure
-	restart   *Restart
-	lines     []line
-	inputRead bool
-	once      bool // it read what is of one request or moment, signed, or logged
-	revealed  bool
-	urls      []string // of the fields of kind url that were rendered, as the guest has them: with references
-	putToUse  int      // sealed values that were opened for the mutation
-	exchanges int      // token requests that were sent
+	rendered    []renderedField
+	few         [4]renderedField // room for rendered
+	failure     *Failure
+	restart     *Restart
+	lines       []line
+	inputRead   bool
+	uncacheable bool // it read what is of one request or moment, signed, or logged
+	revealed    bool
+	urls        []string // of the fields of kind url that were rendered, as the guest has them: with references
+	putToUse    int      // sealed values that were opened for the mutation
+	exchanges   int      // token requests that were sent
 	// exchangeTime is how long token endpoints took.
 	exchangeTime time.Duration
 	// tokenRequests counts those that were asked for.
@@ -60,7 +60,7 @@ type Call struct {
 	putIn         *seal.Origins // of what was put into the mutation, or revealed
 }
 
-// Restart asks for the call to be run again: once the host keeps the request's body, or else as Exchanging.
+// Restart asks for the call to be run again: once the host keeps the request's body, or else as Detached.
 type Restart struct {
 	Key  *tokencache.Key // of the entry that was missed; nil when a token was to be requested, or something to be stored
 	Body bool            // the guest wants the digest of a body that can be read only once
@@ -97,33 +97,33 @@ func (c *Call) ExchangeTime() time.Duration { return c.exchangeTime }
 // TokenError is the last answer of a token endpoint when that was an error, or nil.
 func (c *Call) TokenError() *TokenError { return c.answer }
 
-// Repeats reports whether another run would come to the same, as long as the configuration, the secrets, the user's
+// Cacheable reports whether another run would come to the same, as long as the configuration, the secrets, the user's
 // fields and the cache entries that this one read are what they were.
-func (c *Call) Repeats() bool { return !c.once }
+func (c *Call) Cacheable() bool { return !c.uncacheable }
 
-// Held is how many bytes it takes to keep the call, about: its sealed values and the texts that they were put into, the secrets
-// and URLs, and which entries of the cache it read.
-func (c *Call) Held() int {
-	held := c.sealed.Held() + c.sealed.Opened()
+// Size returns the approximate memory that it takes to keep the call, in bytes: its sealed values and the texts that they were
+// put into, the secrets and URLs, and which entries of the cache it read.
+func (c *Call) Size() int {
+	size := c.sealed.Size() + c.sealed.Opened()
 	for _, secret := range c.inputs.Secrets {
-		held += len(secret)
+		size += len(secret)
 	}
 	for _, url := range c.urls {
-		held += len(url)
+		size += len(url)
 	}
 	for _, entries := range [...][]*tokencache.Handle{c.used, c.putIn.Entries()} {
 		for _, entry := range entries {
-			held += len(entry.Key.Name) + handleBytes
+			size += len(entry.Key.Name) + handleBytes
 		}
 	}
-	return held
+	return size
 }
 
 // handleBytes is about how many bytes a handle takes beside its name.
 const handleBytes = 150
 
-// Forget drops what the call has of its request, once it has ended.
-func (c *Call) Forget() {
+// DropRequest drops what the call has of its request, once it has ended.
+func (c *Call) DropRequest() {
 	c.ctx, c.inputs.Request = nil, nil
 	c.Found, c.rendered, c.few = nil, nil, [4]renderedField{}
 }
@@ -244,12 +244,12 @@ func (v *values) TenantID() string { return v.inputs.TenantID }
 func (v *values) Now() int64 { return (*Call)(v).now() }
 
 func (v *values) UUID() (string, error) {
-	v.once = true
+	v.uncacheable = true
 	return newUUID(v.plan.Random)
 }
 
 func (c *Call) now() int64 {
-	c.once = true
+	c.uncacheable = true
 	return c.plan.Clock().Unix()
 }
 

@@ -12,7 +12,7 @@ import (
 	"golang.org/x/net/http/httpguts"
 
 	"github.com/keywright/keywright/abi"
-	"github.com/keywright/keywright/host/internal/echo"
+	"github.com/keywright/keywright/host/internal/leakscan"
 )
 
 // note remembers what of a header or parameter came from sealed values, and which entries of the cache these came from.
@@ -54,7 +54,7 @@ func (c *Call) Credentials(m *Mutation) []string {
 	all = Decoded(all)
 	for _, secret := range c.inputs.Secrets {
 		found := slices.ContainsFunc(all, func(text string) bool { return strings.Contains(text, secret) })
-		if found || echo.New([]string{secret}).Holds(strings.Join(all, "\n")) { // as when a template encodes it
+		if found || leakscan.New([]string{secret}).Holds(strings.Join(all, "\n")) { // as when a template encodes it
 			all = append(all, Decoded([]string{secret})...)
 		}
 	}

@@ -39,7 +39,7 @@ func (c *Call) Encode(format, text string) string {
 // MAC returns an HMAC, RFC 2104: raw bytes, sealed, with the sinks of its key.
 func (c *Call) MAC(algorithm, key, data string) string {
 	c.need(abi.UserMAC)
-	c.once = true
+	c.uncacheable = true
 	c.plain("the data of mac", data)
 	v, sealed := c.combine("the key of mac", key)
 	if !sealed {

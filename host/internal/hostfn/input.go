@@ -20,7 +20,7 @@ func (c *Call) Input() []byte {
 	if c.inputs.Request == nil { // as in describe and validate
 		return nil
 	}
-	c.inputRead, c.once = true, true
+	c.inputRead, c.uncacheable = true, true
 	if c.Lease != nil { // nothing can be set from here on, and how the call ends may tell of this request
 		c.Lease.End(nil)
 	}
@@ -93,7 +93,7 @@ func (c *Call) bodyDigest(r *http.Request) string {
 		c.restart = &Restart{Body: true}
 		panic(ended{})
 	default:
-		ctx, cancel := context.WithTimeout(c.ctx, c.plan.Limits.TokenTime)
+		ctx, cancel := context.WithTimeout(c.ctx, c.plan.ExchangeTime)
 		defer cancel()
 		body, err := r.GetBody()
 		if err != nil {

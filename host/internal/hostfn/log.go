@@ -15,6 +15,9 @@ type line struct {
 	ours  bool // it is the host's own
 }
 
+// maxLogLine is how many bytes a line of the log may have. What is longer is cut.
+const maxLogLine = 4 << 10
+
 // Log keeps a line until the run ends: a run that is started again has not happened.
 func (c *Call) Log(level abi.Level, text string) {
 	c.plain("a log line", text)
@@ -24,13 +27,13 @@ func (c *Call) Log(level abi.Level, text string) {
 	if c.revealed {
 		text = c.Scrub(text)
 	}
-	c.once = true
-	c.lines = append(c.lines, line{level, Printable(text, c.plan.Limits.LogLine), false})
+	c.uncacheable = true
+	c.lines = append(c.lines, line{level, Printable(text, maxLogLine), false})
 }
 
 // warn is a warning of the host itself.
 func (c *Call) warn(text string) {
-	c.once = true
+	c.uncacheable = true
 	c.lines = append(c.lines, line{abi.LevelWarn, text, true})
 }
 
@@ -87,5 +90,5 @@ func (c *Call) Message(text string) string {
 	if c.revealed {
 		text = c.Scrub(text)
 	}
-	return Printable(text, c.plan.Limits.LogLine)
+	return Printable(text, maxLogLine)
 }

@@ -41,15 +41,9 @@ func (f *Failure) Error() string { return f.Err.Error() }
 
 func (f *Failure) Unwrap() error { return f.Err }
 
-// Limits of one call.
+// Limits bound a call: those of package host that have the same names.
 type Limits struct {
-	TokenRequests int           // exchanges
-	TokenReply    int           // bytes of a token endpoint's answer
-	TokenTime     time.Duration // of one exchange
-	LogLines      int
-	LogLine       int // bytes
-	Cached        int // bytes of a cached value
-	Mutations     int // headers and query parameters
+	TokenRequests, TokenBytes, LogLines, CacheBytes, Mutations int
 }
 
 // Cache holds tokens of all connectors of a host.
@@ -90,6 +84,8 @@ type Plan struct {
 	GuestWarns func(ctx context.Context, text string)
 	Refused    func(ctx context.Context, text string) // a token endpoint refused, the first time in a period
 	Limits     Limits
+	// ExchangeTime bounds one token request.
+	ExchangeTime time.Duration
 
 	Revealed func(text string) // is called with each text that a guest reveals, unless it is nil
 }

@@ -15,7 +15,7 @@ import (
 // the configuration names, and only fit for the one place that it was asked for.
 func (c *Call) JWTSign(document []byte) string {
 	c.need(abi.UserJWTSign)
-	c.once = true
+	c.uncacheable = true
 	request := c.jwtRequest(document)
 	sink := seal.Header
 	switch request.For {
@@ -124,7 +124,7 @@ func (c *Call) mapStrings(where string, object map[string]any, f func(string) (s
 // Sign returns a raw signature over bytes that the guest chose; only with the grant sign_raw.
 func (c *Call) Sign(field, data string) []byte {
 	c.need(abi.UserSign)
-	c.once = true
+	c.uncacheable = true
 	c.grant(abi.UserSign, abi.GrantSignRaw)
 	c.plain("the data of sign", data)
 	key, algorithm := c.key(field)

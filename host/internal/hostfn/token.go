@@ -81,7 +81,7 @@ func (c *Call) TokenRequest(document []byte) []byte {
 
 // exchange sends a token request, and returns what of the answer the guest may know.
 func (c *Call) exchange(outgoing *http.Request, question *tokencache.Question, extra []string) *abi.TokenReply {
-	ctx, cancel := context.WithTimeout(c.ctx, c.plan.Limits.TokenTime)
+	ctx, cancel := context.WithTimeout(c.ctx, c.plan.ExchangeTime)
 	defer cancel()
 	c.exchanges++
 	began := c.plan.Clock()
@@ -177,7 +177,7 @@ func (c *Call) send(r *http.Request) (a answer, err error) {
 		return answer{}, Passing(fmt.Errorf("the token endpoint cannot be reached: %w", c.transportError(err)))
 	}
 	defer response.Body.Close()
-	limit := c.plan.Limits.TokenReply
+	limit := c.plan.Limits.TokenBytes
 	a = answer{status: response.StatusCode, header: response.Header}
 	a.body, err = io.ReadAll(io.LimitReader(response.Body, int64(limit)+1))
 	if err != nil {

@@ -146,13 +146,6 @@ func TestAModuleKnowsItsExports(t *testing.T) {
 	}
 }
 
-func TestLimitsHaveToBePositive(t *testing.T) {
-	_, err := sandbox.New(context.Background(), limits(func(l *sandbox.Limits) { l.Slots = 0 }))
-	if err == nil || !strings.Contains(err.Error(), "limit Slots is 0") {
-		t.Errorf("error %v", err)
-	}
-}
-
 // bombs are modules of a few bytes that say they have billions of something.
 var bombs = map[string]string{
 	"parameters":     header + "\x01\x08\x01\x60" + billions + "\x00",

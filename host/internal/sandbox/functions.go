@@ -61,7 +61,7 @@ func (f function) hostFunction() api.GoFunc {
 
 // inTime ends the call when its time is over.
 func (r *run) inTime(function string) {
-	if r.took() > r.module.runtime.limits.Time {
+	if r.took() > r.module.runtime.limits.CallTime {
 		r.abort(stopped(context.DeadlineExceeded, "its time was over when it called "+function))
 	}
 }
@@ -77,20 +77,20 @@ func (r *run) data(function string, offset uint64) string {
 }
 
 // spend takes fuel for bytes that the host copies or looks at, a unit each: what a host call costs otherwise is the same
-// however long its texts are, and a guest may make thousands. A few are owed, since to take fuel costs more than they do.
+// however long its texts are, and a guest may make thousands. A few are pending, since to take fuel costs more than they do.
 func (r *run) spend(bytes int) {
-	if r.owed += int64(bytes); r.owed > maxOwed {
-		r.settle()
+	if r.pending += int64(bytes); r.pending > maxPending {
+		r.chargePending()
 	}
 }
 
-// maxOwed is the fuel, in units, that a guest may owe while it runs.
-const maxOwed = 4096
+// maxPending is the fuel, in units, that a guest may owe while it runs.
+const maxPending = 4096
 
-// settle takes what the guest owes, and ends the call when it has less than that.
-func (r *run) settle() {
+// chargePending takes what the guest owes, and ends the call when it has less than that.
+func (r *run) chargePending() {
 	left := r.left()
-	r.owed = 0
+	r.pending = 0
 	r.guest.fuel.Set(uint64(left))
 	if left < 0 {
 		r.abort(r.outOfFuel())

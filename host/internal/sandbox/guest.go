@@ -51,28 +51,28 @@ func (g *guest) close() { _ = g.instance.Close(context.Background()) }
 
 // snapshot is the state of a module's guest after its initialisation.
 type snapshot struct {
-	size      int       // of its memory, in bytes
-	stretches []stretch // of its memory, that are not zero
-	globals   []uint64
-	fuel      int64 // that initialising it takes
+	size     int       // of its memory, in bytes
+	segments []segment // of its memory, that are not zero
+	globals  []uint64
+	fuel     int64 // that initialising it takes
 }
 
-// stretch is a part of a memory.
-type stretch struct {
+// segment is a part of a memory.
+type segment struct {
 	offset int
 	bytes  []byte
 }
 
-// gap is how many zero bytes end a stretch: to copy a few costs less than to begin anew.
-const gap = 64
+// minZeroRun is how many zero bytes end a segment: to copy a few costs less than to begin anew.
+const minZeroRun = 64
 
-// take makes a snapshot of a guest that has been initialised.
-func take(g *guest, memory []byte, fuel int64) *snapshot {
+// snapshotOf makes a snapshot of a guest that has been initialised.
+func snapshotOf(g *guest, memory []byte, fuel int64) *snapshot {
 	s := &snapshot{size: len(memory), fuel: fuel}
 	for _, global := range g.globals {
 		s.globals = append(s.globals, global.Get())
 	}
-	zeros := make([]byte, gap)
+	zeros := make([]byte, minZeroRun)
 	for at := 0; at < len(memory); {
 		if memory[at] == 0 {
 			at++
@@ -82,7 +82,7 @@ func take(g *guest, memory []byte, fuel int64) *snapshot {
 		if next := bytes.Index(memory[at:], zeros); next >= 0 {
 			end = at + next
 		}
-		s.stretches = append(s.stretches, stretch{at, bytes.Clone(memory[at:end])})
+		s.segments = append(s.segments, segment{at, bytes.Clone(memory[at:end])})
 		at = end
 	}
 	return s
@@ -94,7 +94,7 @@ func (s *snapshot) restore(g *guest, memory []byte) bool {
 		return false
 	}
 	clear(memory)
-	for _, part := range s.stretches {
+	for _, part := range s.segments {
 		copy(memory[part.offset:], part.bytes)
 	}
 	for i, global := range g.globals {

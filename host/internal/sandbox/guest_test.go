@@ -10,6 +10,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/keywright/keywright/abi"
 	"github.com/keywright/keywright/host/internal/sandbox"
@@ -171,9 +172,12 @@ func (e *env) Sign(field, data string) []byte {
 }
 func (e *env) Reveal(value string) []byte { e.note("Reveal", value); return []byte("revealed") }
 
-// limits are the default ones, changed.
+// limits returns a Config with limits that are enough for most tests, changed.
 func limits(change func(l *sandbox.Limits)) sandbox.Config {
-	l := sandbox.DefaultLimits()
+	l := sandbox.Limits{
+		ModuleBytes: 8 << 20, MemoryBytes: 16 << 20, BlockBytes: 4 << 20, Blocks: 4096, OutputBytes: 64 << 10, HostCalls: 1000,
+		ConcurrentGuests: 16, CallTime: 15 * time.Second, Fuel: 5_000_000,
+	}
 	if change != nil {
 		change(&l)
 	}

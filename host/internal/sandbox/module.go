@@ -18,14 +18,14 @@ const exportInitialize = "_initialize"
 
 // Module is a compiled guest. It is safe for concurrent use.
 type Module struct {
-	runtime  *Runtime
-	compiled wazero.CompiledModule
-	admitted *admission.Module
-	first    []string  // exports that an instance runs before any other
-	stderr   bool      // whether it can write to stderr
-	pristine *snapshot // nil when each call has an instance of its own
-	fresh    string    // why that is so
-	runs     sync.Pool // of *run, without a guest
+	runtime   *Runtime
+	compiled  wazero.CompiledModule
+	admitted  *admission.Module
+	first     []string  // exports that an instance runs before any other
+	stderr    bool      // whether it can write to stderr
+	pristine  *snapshot // nil when each call has an instance of its own
+	notPooled string    // why that is so
+	runs      sync.Pool // of *run, without a guest
 
 	mu   sync.Mutex
 	idle []*run // with a guest each, that waits for the next call; the last one is used first, while it is in the cache
@@ -34,7 +34,7 @@ type Module struct {
 // Load checks that a module keeps to the contract and to the limits, compiles it, and finds out whether its instances can
 // be used again. The error is a *RefusedError, which has every reason. The bytes may be changed afterwards.
 func (r *Runtime) Load(ctx context.Context, wasm []byte) (*Module, error) {
-	admitted, err := admission.Admit(wasm, r.limits.admission())
+	admitted, err := admission.Admit(wasm, admission.Limits{ModuleBytes: r.limits.ModuleBytes, MemoryBytes: r.limits.MemoryBytes, Fuel: r.limits.Fuel})
 	var refused *admission.RefusedError
 	switch {
 	case errors.As(err, &refused):
@@ -59,15 +59,15 @@ func (r *Runtime) Load(ctx context.Context, wasm []byte) (*Module, error) {
 	}
 	admitted.Wasm = nil
 	m := &Module{
-		runtime:  r,
-		compiled: compiled,
-		admitted: admitted,
-		first:    first,
-		stderr:   slices.Contains(admitted.Imports, admission.Import{Module: abi.ModuleWASI, Name: wasiWrite}),
-		fresh:    admitted.Reason,
+		runtime:   r,
+		compiled:  compiled,
+		admitted:  admitted,
+		first:     first,
+		stderr:    slices.Contains(admitted.Imports, admission.Import{Module: abi.ModuleWASI, Name: wasiWrite}),
+		notPooled: admitted.NotPooled,
 	}
-	if admitted.Resettable {
-		m.fresh = m.initialise(ctx)
+	if admitted.NotPooled == "" {
+		m.notPooled = m.initialise(ctx)
 	}
 	return m, nil
 }
@@ -85,9 +85,9 @@ func (m *Module) initialise(ctx context.Context) (why string) {
 	case len(r.memory.bytes) > maxIdle:
 		why = fmt.Sprintf("its memory has more than %d bytes after its initialisation", maxIdle)
 	default:
-		m.pristine = take(r.guest, r.memory.bytes, m.runtime.limits.Fuel-r.left())
+		m.pristine = snapshotOf(r.guest, r.memory.bytes, m.runtime.limits.Fuel-r.left())
 	}
-	r.rest(err == nil)
+	r.release(err == nil)
 	return why
 }
 
@@ -96,17 +96,17 @@ type silent struct{ abi.Env }
 
 func (silent) Log(abi.Level, string) {}
 
-// Repeats reports whether the same call, given the same by its abi.Env, always comes to the same: whether the module
-// can neither draw random bytes nor read a clock by itself.
-func (m *Module) Repeats() bool {
+// Deterministic reports whether the same call, with the same answers of its abi.Env, always has the same result: the module can
+// neither draw random bytes nor read a clock by itself.
+func (m *Module) Deterministic() bool {
 	return !slices.ContainsFunc(m.admitted.Imports, func(i admission.Import) bool {
 		return i.Module == abi.ModuleWASI && i.Name != wasiWrite
 	})
 }
 
-// Fresh says why each call of the module has an instance of its own. It is "" when instances are used again, put back
-// after each call to what they were after their initialisation.
-func (m *Module) Fresh() string { return m.fresh }
+// NotPooled returns the reason why each call of the module has an instance of its own. It is "" when instances are used again,
+// put back after each call to what they were after their initialisation.
+func (m *Module) NotPooled() string { return m.notPooled }
 
 // compile survives a panic of the compiler: what it is given comes from strangers.
 func (r *Runtime) compile(ctx context.Context, wasm []byte) (compiled wazero.CompiledModule, err error) {
@@ -134,7 +134,7 @@ func (m *Module) Call(ctx context.Context, export string, env abi.Env) (Result, 
 	if !m.Has(export) {
 		return Result{}, fmt.Errorf("the module has no export %q", export)
 	}
-	if err := m.runtime.slots.acquire(ctx, m.runtime.limits.Time); err != nil {
+	if err := m.runtime.slots.acquire(ctx, m.runtime.limits.CallTime); err != nil {
 		return Result{}, err
 	}
 	if ctx.Err() != nil {
@@ -150,7 +150,7 @@ func (m *Module) Call(ctx context.Context, export string, env abi.Env) (Result, 
 		result.Fuel = r.module.runtime.limits.Fuel - r.left()
 	}
 	slot := !r.waiting
-	r.rest(err == nil && m.pristine != nil && result.Fuel-m.pristine.fuel < keptFuel)
+	r.release(err == nil && m.pristine != nil && result.Fuel-m.pristine.fuel < keptFuel)
 	if slot {
 		m.runtime.slots.release()
 	}

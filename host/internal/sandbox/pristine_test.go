@@ -70,7 +70,7 @@ func TestAGuestRemembersNothing(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			m := load(t, plugin(c.body, remembering, c.more))
-			if got := m.Fresh(); (c.fresh == "") != (got == "") || !strings.Contains(got, c.fresh) {
+			if got := m.NotPooled(); (c.fresh == "") != (got == "") || !strings.Contains(got, c.fresh) {
 				t.Errorf("each call has an instance of its own because %q, want %q", got, c.fresh)
 			}
 			if name == "initialisation that fails" {
@@ -106,7 +106,7 @@ func TestAGuestRemembersNothing(t *testing.T) {
 // Random bytes and the time of an initialisation are of each call.
 func TestAnInitialisationThatDrawsIsRunEachTime(t *testing.T) {
 	m := load(t, withWASI(`(i32.load8_u (i32.const 100))`, `(func (export "_initialize") (drop (call $random_get (i32.const 100) (i32.const 1))))`))
-	if got := m.Fresh(); !strings.Contains(got, "random_get") {
+	if got := m.NotPooled(); !strings.Contains(got, "random_get") {
 		t.Errorf("the module's instances are used again: %q", got)
 	}
 	seen := map[int32]bool{}
@@ -192,8 +192,8 @@ func TestWhichInstancesAreKept(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			m := load(t, c.wat)
-			if got := m.Fresh() == ""; got != c.kept {
-				t.Errorf("kept: %t, want %t: %q", got, c.kept, m.Fresh())
+			if got := m.NotPooled() == ""; got != c.kept {
+				t.Errorf("kept: %t, want %t: %q", got, c.kept, m.NotPooled())
 			}
 			authenticate(t, m, &env{})
 			few := testing.AllocsPerRun(20, func() { authenticate(t, m, &env{}) }) < 20

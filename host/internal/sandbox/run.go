@@ -36,7 +36,7 @@ type state struct {
 
 	initialised bool          // before that, only memory functions, the log and WASI may be used
 	asked       bool          // a host function was called
-	owed        int64         // fuel, for what the host has copied
+	pending     int64         // fuel, for what the host has copied
 	hostCalls   int           // into abi.ModuleUser, so far
 	waiting     bool          // holds no slot at the moment
 	waited      time.Duration // without a slot, so far
@@ -52,7 +52,7 @@ type input struct {
 
 func newRun(m *Module) *run {
 	limits := m.runtime.limits
-	r := &run{module: m, memory: &memory{}, arena: kernel.New(limits.ArenaBytes, limits.Blocks)}
+	r := &run{module: m, memory: &memory{}, arena: kernel.New(limits.BlockBytes, limits.Blocks)}
 	r.stderr.write = func(line string) { r.log(abi.LevelInfo, line) }
 	r.stderr.proceed = func() {
 		r.asked = true
@@ -79,9 +79,9 @@ const keptFuel = 500_000
 // maxIdle is how many bytes of memory a guest may have that is kept: some are kept of each module.
 const maxIdle = 2 << 20
 
-// rest ends a call. A guest that ended well is put back to what it was and kept for the next one. One that ended in any
+// release ends a call. A guest that ended well is put back to what it was and kept for the next one. One that ended in any
 // other way is in a state that nobody knows, and never used again.
-func (r *run) rest(well bool) {
+func (r *run) release(well bool) {
 	m := r.module
 	if observe := m.runtime.observe; observe != nil {
 		observe(r.memory.bytes, r.arena.Used())
@@ -131,7 +131,7 @@ func (r *run) execute(export string) error {
 	if err := r.guest.exports[export].CallWithStack(r, r.stack[:]); err != nil {
 		return r.explain(err)
 	}
-	r.settle()
+	r.chargePending()
 	r.result.Code = int32(uint32(r.stack[0]))
 	return nil
 }
@@ -154,7 +154,7 @@ func (r *run) initialise() error {
 }
 
 // left returns the rest of the fuel: below zero when the guest has been stopped for want of it.
-func (r *run) left() int64 { return int64(r.guest.fuel.Get()) - r.owed }
+func (r *run) left() int64 { return int64(r.guest.fuel.Get()) - r.pending }
 
 // protect catches what comes from outside of wazero's own net, such as an Env that ends the call over the last line
 // of stderr.
@@ -216,7 +216,7 @@ func (r *run) check(err error) {
 	switch {
 	case err == nil:
 	case errors.Is(err, kernel.ErrFull):
-		r.fail(ErrLimit, "more than %d bytes of memory blocks in a call", limits.ArenaBytes)
+		r.fail(ErrLimit, "more than %d bytes of memory blocks in a call", limits.BlockBytes)
 	case errors.Is(err, kernel.ErrBlocks):
 		r.fail(ErrLimit, "more than %d memory blocks in a call", limits.Blocks)
 	default:

@@ -138,7 +138,7 @@ func TestADeadlineEndsACall(t *testing.T) {
 
 // threats.md 1: a guest that has the host work for it, call after call, ends when its time does.
 func TestTimeInHostFunctionsIsBounded(t *testing.T) {
-	m := loadIn(t, newRuntime(t, limits(func(l *sandbox.Limits) { l.Time = 1 })), plugin(`(loop (drop (call $time_now)) (br 0)) i32.const 0`))
+	m := loadIn(t, newRuntime(t, limits(func(l *sandbox.Limits) { l.CallTime = 1 })), plugin(`(loop (drop (call $time_now)) (br 0)) i32.const 0`))
 	e := &env{}
 	_, err := m.Call(context.Background(), abi.ExportAuthenticate, e)
 	if !errors.Is(err, sandbox.ErrTime) || !errors.Is(err, context.DeadlineExceeded) {
@@ -149,7 +149,7 @@ func TestTimeInHostFunctionsIsBounded(t *testing.T) {
 	}
 	for _, name := range []string{"jwt_sign", "sign"} { // which take longest
 		call := map[string]string{"jwt_sign": `(call $jwt_sign (i64.const 0))`, "sign": `(call $sign (i64.const 0) (i64.const 0))`}[name]
-		m := loadIn(t, newRuntime(t, limits(func(l *sandbox.Limits) { l.Time = 1 })), plugin(`(drop `+call+`) i32.const 0`))
+		m := loadIn(t, newRuntime(t, limits(func(l *sandbox.Limits) { l.CallTime = 1 })), plugin(`(drop `+call+`) i32.const 0`))
 		e := &env{}
 		if _, err := m.Call(context.Background(), abi.ExportAuthenticate, e); !errors.Is(err, sandbox.ErrTime) || len(e.asked) > 0 {
 			t.Errorf("%s: %v", name, err)
@@ -178,7 +178,7 @@ func TestRecursionIsAnError(t *testing.T) {
 
 // threats.md 3
 func TestMemoryGrowsNoFurtherThanItsLimit(t *testing.T) {
-	r := newRuntime(t, limits(func(l *sandbox.Limits) { l.MemoryPages = 5 }))
+	r := newRuntime(t, limits(func(l *sandbox.Limits) { l.MemoryBytes = 5 << 16 }))
 	m := loadIn(t, r, plugin(`
 		(loop $again (br_if $again (i32.ne (memory.grow (i32.const 1)) (i32.const -1))))
 		(i32.store (i32.const 327676) (i32.const 1))
@@ -302,7 +302,7 @@ func TestErrorsTellNothingOfTheGuest(t *testing.T) {
 
 // A guest that waits for a token has no slot, so that those that only compute are not held up.
 func TestATokenRequestGivesItsSlotToOthers(t *testing.T) {
-	r := newRuntime(t, limits(func(l *sandbox.Limits) { l.Slots = 1 }))
+	r := newRuntime(t, limits(func(l *sandbox.Limits) { l.ConcurrentGuests = 1 }))
 	m := loadIn(t, r, plugin(`(if (i64.ne (call $input_length) (i64.const 0)) (then
 		(drop (call $token_request (i64.const 0))))) i32.const 0`))
 	asking, answer, ended := make(chan struct{}), make(chan struct{}), make(chan error)
@@ -321,7 +321,7 @@ func TestATokenRequestGivesItsSlotToOthers(t *testing.T) {
 }
 
 func TestWaitingForASlotEndsWithTheContext(t *testing.T) {
-	r := newRuntime(t, limits(func(l *sandbox.Limits) { l.Slots = 1 }))
+	r := newRuntime(t, limits(func(l *sandbox.Limits) { l.ConcurrentGuests = 1 }))
 	m := loadIn(t, r, plugin(`(if (i64.ne (call $input_length) (i64.const 0)) (then
 		(drop (call $token_request (i64.const 0))))) (drop (call $time_now)) i32.const 0`))
 	gone, cancel := context.WithCancel(context.Background())
@@ -406,7 +406,7 @@ func heap() uint64 {
 }
 
 func TestCallsAtOnceDoNotMeet(t *testing.T) {
-	c := limits(func(l *sandbox.Limits) { l.Slots = 4 })
+	c := limits(func(l *sandbox.Limits) { l.ConcurrentGuests = 4 })
 	m := loadIn(t, newRuntime(t, c), plugin(`
 		(call $give (call $config_get (call $input_offset)))
 		(if (call $mark) (then (return (i32.const 1))))

@@ -21,7 +21,6 @@ import (
 	"github.com/tetratelabs/wazero/sys"
 
 	"github.com/keywright/keywright/abi"
-	"github.com/keywright/keywright/internal/admission"
 )
 
 // Guest is something that has exports and runs them against an abi.Env. *Module is one.
@@ -47,55 +46,14 @@ type Result struct {
 	Fuel int64
 }
 
-// Limits bound what a guest may use. All of them have to be positive.
+// Limits bound what a guest may use: those of package host that have the same names. None may be zero.
 type Limits struct {
-	ModuleBytes int           // of a module as delivered
-	MemoryPages uint32        // of 64 KiB, of a guest's own memory
-	ArenaBytes  int           // of the memory blocks that guest and host pass to each other, a call
-	Blocks      int           // how many of those there are, a call
-	OutputBytes int           // of an output, and of an error message
-	HostCalls   int           // into abi.ModuleUser, a call
-	Slots       int           // guests that run at once; other calls wait
-	Time        time.Duration // of a call, looked at before a signature and in every 16th call of abi.ModuleUser; and of its wait for a slot
-	Fuel        int64         // units of about 0.27 ns that a guest may use, a call; see package admission
-}
-
-// DefaultLimits returns the limits that hold unless an operator says otherwise.
-func DefaultLimits() Limits {
-	return Limits{
-		ModuleBytes: 8 << 20,
-		MemoryPages: 16 << 20 / pageBytes,
-		ArenaBytes:  4 << 20,
-		Blocks:      4096,
-		OutputBytes: 64 << 10,
-		HostCalls:   1000,
-		Slots:       max(16, 4*runtime.GOMAXPROCS(0)),
-		Time:        15 * time.Second,
-		Fuel:        5_000_000,
-	}
-}
-
-func (l Limits) check() error {
-	for name, value := range map[string]int64{
-		"ModuleBytes": int64(l.ModuleBytes), "MemoryPages": int64(l.MemoryPages), "ArenaBytes": int64(l.ArenaBytes),
-		"Blocks": int64(l.Blocks), "OutputBytes": int64(l.OutputBytes), "HostCalls": int64(l.HostCalls),
-		"Slots": int64(l.Slots), "Time": int64(l.Time), "Fuel": l.Fuel,
-	} {
-		if value <= 0 {
-			return fmt.Errorf("limit %s is %d: it has to be positive; begin with DefaultLimits", name, value)
-		}
-	}
-	if l.MemoryPages > 1<<16 {
-		return fmt.Errorf("limit MemoryPages is %d: a guest cannot have more than 65536", l.MemoryPages)
-	}
-	return nil
-}
-
-// admission returns what of the limits a module is held to before it is compiled.
-func (l Limits) admission() admission.Limits {
-	a := admission.DefaultLimits()
-	a.ModuleBytes, a.MemoryPages, a.Fuel = l.ModuleBytes, l.MemoryPages, l.Fuel
-	return a
+	ModuleBytes, MemoryBytes, BlockBytes, Blocks int
+	// OutputBytes bounds an output, and an error message.
+	OutputBytes, HostCalls, ConcurrentGuests int
+	// CallTime limits a call, and separately its wait for a slot. It is checked before signing and on every 16th host call.
+	CallTime time.Duration
+	Fuel     int64
 }
 
 // Config configures a Runtime.
@@ -129,9 +87,6 @@ const features = api.CoreFeaturesV2 &^ api.CoreFeatureSIMD
 
 // New makes a Runtime. Its Close releases it.
 func New(ctx context.Context, c Config) (*Runtime, error) {
-	if err := c.Limits.check(); err != nil {
-		return nil, err
-	}
 	if c.Clock == nil {
 		c.Clock = time.Now
 	}
@@ -141,13 +96,13 @@ func New(ctx context.Context, c Config) (*Runtime, error) {
 	r := &Runtime{
 		limits:  c.Limits,
 		observe: c.Observe,
-		slots:   make(slots, c.Limits.Slots),
+		slots:   make(slots, c.Limits.ConcurrentGuests),
 		config:  moduleConfig(c.Clock, c.Random),
 		idle:    runtime.GOMAXPROCS(0),
 	}
 	config := wazero.NewRuntimeConfig().
 		WithCoreFeatures(features).
-		WithMemoryLimitPages(c.Limits.MemoryPages).
+		WithMemoryLimitPages(uint32(c.Limits.MemoryBytes / pageBytes)).
 		WithDebugInfoEnabled(false) // stack traces are not shown to anyone
 	if c.CodeCache != "" {
 		var err error

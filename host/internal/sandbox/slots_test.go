@@ -14,7 +14,7 @@ import (
 func TestGuestsAtOnceAreBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const slots, calls = 3, 10
-		m := loadIn(t, newRuntime(t, limits(func(l *sandbox.Limits) { l.Slots = slots })), plugin(`(drop (call $time_now)) i32.const 0`))
+		m := loadIn(t, newRuntime(t, limits(func(l *sandbox.Limits) { l.ConcurrentGuests = slots })), plugin(`(drop (call $time_now)) i32.const 0`))
 		var running atomic.Int32
 		leave := make(chan struct{})
 		var all sync.WaitGroup

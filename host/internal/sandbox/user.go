@@ -76,7 +76,7 @@ func tokenRequest(r *run, stack []uint64) {
 	r.module.runtime.slots.release()
 	var reply []byte
 	r.ask(func() { reply = r.env.TokenRequest([]byte(request)) })
-	if stop := r.module.runtime.slots.acquire(r.Context, r.module.runtime.limits.Time); stop != nil {
+	if stop := r.module.runtime.slots.acquire(r.Context, r.module.runtime.limits.CallTime); stop != nil {
 		r.abort(stop)
 	}
 	r.waiting = false

@@ -32,8 +32,8 @@ func TestWhatACallMayHold(t *testing.T) {
 	text, mask := strings.Repeat("x", seal.MaxText-step), strings.Repeat("m", step)
 	const each = 128 // bytes, besides
 	for n := range seal.MaxHeld / seal.MaxText {
-		if table.Held() != n*(seal.MaxText+each) {
-			t.Errorf("%d values are said to take %d bytes", n, table.Held())
+		if table.Size() != n*(seal.MaxText+each) {
+			t.Errorf("%d values are said to take %d bytes", n, table.Size())
 		}
 		sealValue(t, table, seal.Value{Text: text, Mask: mask})
 	}

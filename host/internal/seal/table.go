@@ -301,8 +301,8 @@ func (t *Table) mask(text string, limit int) string {
 	return b.String()
 }
 
-// Held is how many bytes the table takes, about.
-func (t *Table) Held() int { return t.held + len(t.entries)*entrySize }
+// Size returns the approximate memory that the table takes, in bytes.
+func (t *Table) Size() int { return t.held + len(t.entries)*entrySize }
 
 // Values returns every value that was sealed so far, in order: for whoever must keep them out of a text.
 func (t *Table) Values() iter.Seq[Value] {

@@ -4,6 +4,8 @@ import (
 	"errors"
 	"strings"
 	"testing"
+
+	"github.com/keywright/keywright/internal/expr"
 )
 
 // These tests show decisions.md "Templates". Two decisions are the host's, which knows where a value goes: a required
@@ -65,7 +67,7 @@ func TestFunctions(t *testing.T) {
 			"env('HOME')", "readFile('/etc/passwd')", "get('x')", "len('x')", "upper('x')", "toJSON(1)", "fromJSON('1')", "date('2024-01-01')",
 			"print('x')", "repeat('x', 9)", "int('1')", "string(1)", "trim(' x ')", "abs(1)", "type(1)", "now2()", "Now()", "$env()", "'x' | upper()", "::len('x')",
 		} {
-			if _, err := Compile("{{ " + source + " }}"); err == nil || !strings.Contains(err.Error(), "unknown function") {
+			if _, err := compile("{{ " + source + " }}"); err == nil || !strings.Contains(err.Error(), "unknown function") {
 				t.Errorf("%s: %v", source, err)
 			}
 		}
@@ -77,7 +79,7 @@ func TestFunctions(t *testing.T) {
 			"get_secret(1)", "get_secret('')", "get_secret('.a')", "get_secret('a/b')", "get_secret(' a')", "get_secret('é')", "get_variable('a\\n')",
 			"get_variable('" + strings.Repeat("a", 129) + "')",
 		} {
-			if _, err := Compile("{{ " + source + " }}"); err == nil || !strings.Contains(err.Error(), "the name must be") {
+			if _, err := compile("{{ " + source + " }}"); err == nil || !strings.Contains(err.Error(), "the name must be") {
 				t.Errorf("%s: %v", source, err)
 			}
 		}
@@ -103,7 +105,7 @@ func TestVariables(t *testing.T) {
 		t.Errorf("%q, %v", got, err)
 	}
 	for _, source := range []string{"user.Email", "user.password", "tenant", "$env", "x", "user.email.x", "user", "env.HOME", "get_secret", "user[tenant_id]"} {
-		if _, err := Compile("{{ " + source + " }}"); err == nil {
+		if _, err := compile("{{ " + source + " }}"); err == nil {
 			t.Errorf("%s: compiled", source)
 		}
 	}
@@ -139,7 +141,7 @@ func TestType(t *testing.T) {
 		t.Run(c.source, func(t *testing.T) { wantText(t, c.source, c.want) })
 	}
 	for _, source := range []string{"{{ nil }}", "{{ true ? nil : 'x' }}", "{{ default(user.email, nil) }}", "{{ [1] }}", "{{ {'a': 1} }}"} {
-		if _, err := Compile(source); err == nil || !strings.Contains(err.Error(), "a text, a number or a boolean") {
+		if _, err := compile(source); err == nil || !strings.Contains(err.Error(), "a text, a number or a boolean") {
 			t.Errorf("%s: %v", source, err)
 		}
 	}
@@ -182,7 +184,7 @@ func TestCheckedWhen(t *testing.T) {
 		{"a name twice", "{{ json_encode({'a': 1, a: 2}) }}", "column 25: the object has this name twice"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			_, err := Compile(c.source)
+			_, err := compile(c.source)
 			if err == nil || !strings.Contains(err.Error(), c.want) {
 				t.Errorf("%s\n got %v\nwant %s", c.source, err, c.want)
 			}
@@ -190,18 +192,18 @@ func TestCheckedWhen(t *testing.T) {
 	}
 
 	t.Run("every problem at once", func(t *testing.T) {
-		_, err := Compile("{{ a + b }} {{ }} {{ c( }} {{ now()")
+		_, errs := Compile("{{ a + b }} {{ }} {{ c( }} {{ now()")
 		var columns []int
-		for _, e := range Errors(err) {
+		for _, e := range errs {
 			columns = append(columns, e.Column)
 		}
 		want := []int{4, 8, 13, 24, 28}
 		if len(columns) != len(want) {
-			t.Fatalf("%v: %v", columns, err)
+			t.Fatalf("%v: %v", columns, errs)
 		}
 		for i := range want {
 			if columns[i] != want[i] {
-				t.Fatalf("columns %v, want %v: %v", columns, want, err)
+				t.Fatalf("columns %v, want %v: %v", columns, want, errs)
 			}
 		}
 	})
@@ -235,7 +237,7 @@ func TestSecretNotFound(t *testing.T) {
 func TestUserUsedNoUserGiven(t *testing.T) {
 	nobody := values()
 	nobody.user, nobody.tenantID = nil, ""
-	for name := range userFields {
+	for _, name := range expr.UserFields {
 		field := "user." + name
 		wantError(t, "{{ "+field+" }}", nobody, field)
 		if got, err := renderText(t, "{{ "+field+" | default('x') }}", nobody); err != nil || got != "x" {

@@ -5,16 +5,18 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/expr-lang/expr"
+	exprlang "github.com/expr-lang/expr"
 	"pgregory.net/rapid"
+
+	"github.com/keywright/keywright/internal/expr"
 )
 
 // What is accepted of the language means what it means in the language's own machine. Where this package refuses what
 // that one gives (overflow, division by zero) there is nothing to compare.
 func TestMeansTheSameAsInTheLanguage(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		source := generate(t, rapid.SampledFrom([]kind{text, integer, decimal, boolean}).Draw(t, "kind"), 4)
-		compiled, err := Compile("{{ " + source + " }}")
+		source := generate(t, rapid.SampledFrom([]expr.Kind{expr.Text, expr.Integer, expr.Decimal, expr.Boolean}).Draw(t, "kind"), 4)
+		compiled, err := compile("{{ " + source + " }}")
 		if err != nil {
 			t.Fatalf("%s: %v", source, err)
 		}
@@ -22,7 +24,7 @@ func TestMeansTheSameAsInTheLanguage(t *testing.T) {
 		if err != nil {
 			return
 		}
-		want, err := expr.Eval(source, nil)
+		want, err := exprlang.Eval(source, nil)
 		if err != nil {
 			t.Fatalf("%s: the language gives no value: %v", source, err)
 		}
@@ -36,54 +38,54 @@ func TestMeansTheSameAsInTheLanguage(t *testing.T) {
 }
 
 // generate writes an expression of one kind.
-func generate(t *rapid.T, k kind, depth int) string {
+func generate(t *rapid.T, k expr.Kind, depth int) string {
 	draw := func(of ...string) string { return rapid.SampledFrom(of).Draw(t, "choice") }
-	sub := func(k kind) string { return generate(t, k, depth-1) }
-	operation := func(operands kind, operators ...string) string {
+	sub := func(k expr.Kind) string { return generate(t, k, depth-1) }
+	operation := func(operands expr.Kind, operators ...string) string {
 		// Not always in parentheses, so that precedence is compared as well. A comparison must not become one of a chain.
 		left, right := "("+sub(operands)+")", "("+sub(operands)+")"
-		if operands.is(number) && rapid.Bool().Draw(t, "bare") {
+		if operands.Is(expr.Integer|expr.Decimal) && rapid.Bool().Draw(t, "bare") {
 			left = sub(operands)
 		}
 		return left + " " + draw(operators...) + " " + right
 	}
 	if depth == 0 {
 		switch k {
-		case text:
+		case expr.Text:
 			return draw("''", "'a'", "'ab'", "\"b\"", "`é`")
-		case integer:
+		case expr.Integer:
 			return draw("0", "1", "-2", "7", "1000")
-		case decimal:
+		case expr.Decimal:
 			return draw("0.5", "-1.25", "3.0", "1e3")
 		default:
 			return draw("true", "false")
 		}
 	}
 	if rapid.IntRange(0, 4).Draw(t, "conditional") == 0 {
-		return "(" + sub(boolean) + " ? " + sub(k) + " : " + sub(k) + ")"
+		return "(" + sub(expr.Boolean) + " ? " + sub(k) + " : " + sub(k) + ")"
 	}
 	switch k {
-	case text:
-		return operation(text, "+")
-	case integer:
-		return operation(integer, "+", "-", "*", "%")
-	case decimal:
+	case expr.Text:
+		return operation(expr.Text, "+")
+	case expr.Integer:
+		return operation(expr.Integer, "+", "-", "*", "%")
+	case expr.Decimal:
 		if rapid.Bool().Draw(t, "mixed") {
-			return "(" + sub(integer) + ") " + draw("+", "-", "*", "/") + " (" + sub(decimal) + ")"
+			return "(" + sub(expr.Integer) + ") " + draw("+", "-", "*", "/") + " (" + sub(expr.Decimal) + ")"
 		}
-		return operation(decimal, "+", "-", "*", "/")
+		return operation(expr.Decimal, "+", "-", "*", "/")
 	}
 	switch draw("logic", "not", "text", "number", "mixed") {
 	case "logic":
-		return operation(boolean, "&&", "and", "||", "or", "==", "!=")
+		return operation(expr.Boolean, "&&", "and", "||", "or", "==", "!=")
 	case "not":
-		return draw("!", "not ") + "(" + sub(boolean) + ")"
+		return draw("!", "not ") + "(" + sub(expr.Boolean) + ")"
 	case "text":
-		return operation(text, "==", "!=", "<", "<=", ">", ">=", "contains", "startsWith", "endsWith", "not contains")
+		return operation(expr.Text, "==", "!=", "<", "<=", ">", ">=", "contains", "startsWith", "endsWith", "not contains")
 	case "mixed":
-		return "(" + sub(integer) + ") " + draw("==", "!=", "<", "<=", ">", ">=") + " (" + sub(decimal) + ")"
+		return "(" + sub(expr.Integer) + ") " + draw("==", "!=", "<", "<=", ">", ">=") + " (" + sub(expr.Decimal) + ")"
 	}
-	return operation(integer, "==", "!=", "<", "<=", ">", ">=")
+	return operation(expr.Integer, "==", "!=", "<", "<=", ">", ">=")
 }
 
 // What the language has beyond the decisions is refused, whether or not it could do harm.
@@ -127,7 +129,7 @@ func TestRefusedOfTheLanguage(t *testing.T) {
 		{"1 contains 1", "contains takes two texts"},
 	} {
 		t.Run(c.source, func(t *testing.T) {
-			if _, err := Compile("{{ " + c.source + " }}"); err == nil || !strings.Contains(err.Error(), c.want) {
+			if _, err := compile("{{ " + c.source + " }}"); err == nil || !strings.Contains(err.Error(), c.want) {
 				t.Errorf("got %v, want %q", err, c.want)
 			}
 		})

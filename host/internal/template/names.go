@@ -1,12 +1,41 @@
 package template
 
 import (
-	"regexp"
 	"slices"
+	"strings"
+
+	"github.com/keywright/keywright/internal/expr"
 )
 
-// validName is the shape of the names of secrets and variables.
-var validName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$`)
+type (
+	// Error says what is wrong with a template, or why it could not be rendered.
+	Error = expr.Error
+	// Values holds the values of expressions.
+	Values = expr.Values
+	// User is the person on whose behalf a request is made.
+	User = expr.User
+)
+
+// What a name that is not known might have been. A test holds them against what there is.
+const (
+	knownFunctions = "there are get_secret, get_variable, now, uuid, default, base64_encode, base64_decode, json_encode"
+	knownVariables = "there are tenant_id and user.email, user.id, user.username, user.first_name, user.last_name"
+)
+
+// language is that of templates.
+var language = &expr.Language{
+	Group: func(path string) bool { return path == "user" },
+	Name: func(group, name string) (*expr.Name, string) {
+		if group != "" {
+			name = group + "." + name
+		}
+		if name == "user" {
+			return nil, "user is no value: name a field of it, such as user.email"
+		}
+		return nil, "unknown variable " + expr.Quote(name) + ": " + knownVariables
+	},
+	UnknownFunction: func(string) string { return knownFunctions },
+}
 
 // Names holds the names in the expressions of a template, whether or not a branch that has them is ever evaluated. All of it
 // is literal in the source, so it is known before anything is rendered. Each list is sorted and without repetition.
@@ -36,4 +65,18 @@ func union(lists ...[]string) []string {
 	all := slices.Concat(lists...)
 	slices.Sort(all)
 	return slices.Compact(all)
+}
+
+func namesOf(all []*expr.Expression) (n Names) {
+	for _, e := range all {
+		n.Secrets, n.Variables = append(n.Secrets, e.Secrets...), append(n.Variables, e.Variables...)
+		for _, name := range e.Subject {
+			field, isUser := strings.CutPrefix(name, "user.")
+			if isUser {
+				n.User = append(n.User, field)
+			}
+			n.Tenant = n.Tenant || !isUser
+		}
+	}
+	return Merged(n)
 }

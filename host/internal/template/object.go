@@ -2,12 +2,15 @@ package template
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
+	"math"
 	"regexp"
 	"slices"
 	"strconv"
 
+	"github.com/keywright/keywright/internal/expr"
 	"github.com/keywright/keywright/internal/problem"
 )
 
@@ -35,17 +38,16 @@ type leaf struct {
 }
 
 // CompileObject compiles what decoding a JSON object gives: map[string]any, []any, string, bool, nil, and numbers as
-// json.Number, float64, int, int64 or uint64. The error is an *Error that has the path of its place, or several joined;
-// Errors lists them in the order of the paths.
-func CompileObject(v any) (*Object, error) {
+// json.Number, float64, int, int64 or uint64. The errors have the paths of their places, and are in the order of these.
+func CompileObject(v any) (*Object, []*Error) {
 	object, ok := v.(map[string]any)
 	if !ok {
-		return nil, &Error{Message: "an object is wanted"}
+		return nil, []*Error{{Message: "an object is wanted"}}
 	}
 	c := &objectCompiler{object: &Object{literal: true}}
 	c.object.members = c.members(object, nil, 0)
 	if len(c.errs) > 0 {
-		return nil, join(c.errs)
+		return nil, c.errs
 	}
 	c.object.names = Merged(c.names...)
 	return c.object, nil
@@ -65,7 +67,8 @@ func (o *Object) Literal() bool { return o.literal }
 // what stands for it in the result. Numbers are json.Number, with the text that they had. The caller owns the result.
 // The error is an *Error with a path.
 func (o *Object) Render(v Values, text func([]Part) (string, error)) (map[string]any, error) {
-	return renderMembers(o.members, &rendering{Values: v}, text)
+	r := expr.NewRun(v, limits)
+	return renderMembers(o.members, &r, text)
 }
 
 type objectCompiler struct {
@@ -113,12 +116,11 @@ func (c *objectCompiler) members(object map[string]any, path *problem.Path, dept
 }
 
 func (c *objectCompiler) template(source string, path *problem.Path) any {
-	t, err := Compile(source)
-	if err != nil {
-		for _, e := range Errors(err) {
-			e.Path = path.String()
-			c.errs = append(c.errs, e)
-		}
+	t, errs := Compile(source)
+	for _, e := range errs {
+		e.Path = path.String()
+	}
+	if c.errs = append(c.errs, errs...); len(errs) > 0 {
 		return nil
 	}
 	c.names = append(c.names, t.names)
@@ -137,8 +139,7 @@ func numberText(v any) (number json.Number, ok bool) {
 	case json.Number:
 		return v, jsonNumber.MatchString(string(v))
 	case float64:
-		_, problem := finite(v)
-		return json.Number(formatFloat(v)), problem == ""
+		return json.Number(formatFloat(v)), !math.IsNaN(v) && !math.IsInf(v, 0)
 	case int:
 		return json.Number(strconv.Itoa(v)), true
 	case int32:
@@ -155,7 +156,7 @@ func numberText(v any) (number json.Number, ok bool) {
 	return "", false
 }
 
-func renderMembers(members []member, r *rendering, text func([]Part) (string, error)) (map[string]any, error) {
+func renderMembers(members []member, r *expr.Run, text func([]Part) (string, error)) (map[string]any, error) {
 	rendered := make(map[string]any, len(members))
 	for _, m := range members {
 		value, err := render(m.value, r, text)
@@ -167,7 +168,7 @@ func renderMembers(members []member, r *rendering, text func([]Part) (string, er
 	return rendered, nil
 }
 
-func render(value any, r *rendering, text func([]Part) (string, error)) (any, error) {
+func render(value any, r *expr.Run, text func([]Part) (string, error)) (any, error) {
 	switch value := value.(type) {
 	case []member:
 		return renderMembers(value, r, text)
@@ -186,11 +187,11 @@ func render(value any, r *rendering, text func([]Part) (string, error)) (any, er
 	return value, nil
 }
 
-func (l *leaf) render(r *rendering, text func([]Part) (string, error)) (any, error) {
-	parts, problem := l.template.render(r, nil)
-	if problem != nil {
-		problem.Path = l.path.String()
-		return nil, problem
+func (l *leaf) render(r *expr.Run, text func([]Part) (string, error)) (any, error) {
+	parts, err := l.template.render(r, nil, nil)
+	if e := (*Error)(nil); errors.As(err, &e) {
+		e.Path = l.path.String()
+		return nil, e
 	}
 	rendered, err := text(parts)
 	if err != nil {

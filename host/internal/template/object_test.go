@@ -9,6 +9,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/keywright/keywright/internal/expr"
 )
 
 // seal stands for the host, which puts something else into the tree for what is secret.
@@ -37,7 +39,7 @@ func decode(t *testing.T, source string) any {
 
 // decisions.md "keys of objects are plain": strings are templates at any depth, and what is no string stays as it is.
 func TestKeysOfObjects(t *testing.T) {
-	object, err := CompileObject(decode(t, `{
+	object, err := compileObject(decode(t, `{
 		"sub": "{{ user.email }}", "exp": "{{ now(300) }}", "{{ now() }}": "plain name", "admin": true, "none": null, "big": 12345678901234567890,
 		"ratio": 1.50, "roles": [{"name": "r-{{ tenant_id }}"}, 7, ["{{ get_secret('crm') }}!"]], "empty": {}, "list": []
 	}`))
@@ -70,7 +72,7 @@ func TestKeysOfObjects(t *testing.T) {
 }
 
 func TestLiteralObject(t *testing.T) {
-	object, err := CompileObject(map[string]any{"kid": "k1", "n": []any{1, int64(-2), uint64(math.MaxUint64), 0.5, 1e6}})
+	object, err := compileObject(map[string]any{"kid": "k1", "n": []any{1, int64(-2), uint64(math.MaxUint64), 0.5, 1e6}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -88,7 +90,7 @@ func TestObjectErrors(t *testing.T) {
 	for range MaxDepth + 1 {
 		deep = []any{deep}
 	}
-	_, err := CompileObject(map[string]any{
+	_, errs := CompileObject(map[string]any{
 		"exp":            "{{ nope() }} {{ }}",
 		"roles":          []any{map[string]any{"name": "a{{ b }}"}, json.Number("1x"), json.Number(" 1"), math.NaN(), struct{}{}},
 		"https://x/\nid": map[string]any{"y": "{{"},
@@ -106,21 +108,21 @@ func TestObjectErrors(t *testing.T) {
 		`roles[4]: not a JSON value (struct {})`,
 	}
 	var got []string
-	for _, e := range Errors(err) {
+	for _, e := range errs {
 		got = append(got, e.Error())
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)
 	}
 	for _, v := range []any{nil, "x", []any{}, 1} {
-		if _, err := CompileObject(v); err == nil {
+		if _, err := compileObject(v); err == nil {
 			t.Errorf("%v is no object", v)
 		}
 	}
 }
 
 func TestObjectRenderErrors(t *testing.T) {
-	object, err := CompileObject(map[string]any{"a": []any{"x", map[string]any{"b": "x{{ get_secret('none') }}"}}})
+	object, err := compileObject(map[string]any{"a": []any{"x", map[string]any{"b": "x{{ get_secret('none') }}"}}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -137,14 +139,11 @@ func TestObjectRenderErrors(t *testing.T) {
 
 // What the errors list is what there is.
 func TestKnownNames(t *testing.T) {
-	for name := range strings.SplitSeq(strings.TrimPrefix(knownFunctions, "there are "), ", ") {
-		if _, known := functionNamed(name); !known {
-			t.Errorf("there is no function %s", name)
-		}
+	listed := strings.Split(strings.TrimPrefix(knownFunctions, "there are "), ", ")
+	if slices.Sort(listed); !slices.Equal(listed, language.FunctionNames()) {
+		t.Errorf("listed are %v, there are %v", listed, language.FunctionNames())
 	}
-	for name := range userFields {
-		if !slices.Contains(strings.FieldsFunc(knownVariables, func(r rune) bool { return r == ' ' || r == ',' }), "user."+name) {
-			t.Errorf("user.%s is not listed", name)
-		}
+	if want := "there are tenant_id and user." + strings.Join(expr.UserFields, ", user."); knownVariables != want {
+		t.Errorf("got %s, want %s", knownVariables, want)
 	}
 }

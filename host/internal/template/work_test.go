@@ -34,7 +34,7 @@ func TestWorkIsBounded(t *testing.T) {
 			for i := range 300 {
 				members[fmt.Sprint(i)] = "{{ " + one + " }}"
 			}
-			object, err := CompileObject(map[string]any{"list": []any{members}})
+			object, err := compileObject(map[string]any{"list": []any{members}})
 			if err != nil {
 				t.Fatal(err)
 			}

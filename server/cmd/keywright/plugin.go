@@ -140,7 +140,7 @@ func (a *app) pluginInspect() *cobra.Command {
 				if err != nil {
 					return err
 				}
-				return a.writeJSON(inspected{plugin.Description, plugin.SHA256, plugin.Size, plugin.Fresh, imports, exports, schema})
+				return a.writeJSON(inspected{plugin.Description, plugin.SHA256, plugin.Size, plugin.NotPooled, imports, exports, schema})
 			}
 			return a.writeInspected(plugin, imports, exports)
 		}),
@@ -186,7 +186,8 @@ func withSinks(fields []abi.Field) []abi.Field {
 
 // functions returns the names of the functions that a module imports and exports.
 func functions(wasm []byte) (imports, exports []string, err error) {
-	module, err := admission.Admit(wasm, admission.DefaultLimits())
+	limits := host.Limits{}.WithDefaults()
+	module, err := admission.Admit(wasm, admission.Limits{ModuleBytes: limits.ModuleBytes, MemoryBytes: limits.MemoryBytes, Fuel: limits.Fuel})
 	if err != nil {
 		return nil, nil, err
 	}
@@ -211,10 +212,10 @@ func (a *app) writeInspected(p host.PluginInfo, imports, exports []string) error
 	line("abi", fmt.Sprintf("%d, of the contract between host and plugin", p.ABI))
 	line("size", fmt.Sprintf("%s (%d bytes)", kilobytes(p.Size), p.Size))
 	line("sha256", p.SHA256)
-	if p.Fresh == "" {
+	if p.NotPooled == "" {
 		line("instances", "used again, each put back to what it was after its initialisation")
 	} else {
-		line("instances", "a new one for each call: "+p.Fresh)
+		line("instances", "a new one for each call: "+p.NotPooled)
 	}
 	if p.Anonymous {
 		line("anonymous", "requests without a credential are allowed")

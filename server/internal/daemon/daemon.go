@@ -111,9 +111,9 @@ func newDaemon(c Config) (*daemon, error) {
 	}
 	d.metrics = newMetrics(d)
 	options := c.Options
-	options.Host.Observe = func(ctx context.Context, told host.Call) {
-		d.metrics.call(told)
-		gateway.Observe(ctx, told)
+	options.Host.Observe = func(ctx context.Context, attempt host.Attempt) {
+		d.metrics.attempted(attempt)
+		gateway.Observe(ctx, attempt)
 	}
 	var err error
 	if options.Host.Tokens, err = host.NewTokenCache(options.Host); err != nil { // one for all sets that follow each other

@@ -155,22 +155,22 @@ func (m *gatewayMetrics) forget(connector string) {
 	m.upstream.DeletePartialMatch(of)
 }
 
-// call is told of an attempt to authenticate a request.
-func (m *gatewayMetrics) call(told host.Call) {
-	c := m.of(told.Connector)
+// attempted counts an attempt to authenticate a request.
+func (m *gatewayMetrics) attempted(attempt host.Attempt) {
+	c := m.of(attempt.Connector)
 	switch {
-	case told.Cached:
+	case attempt.Cached:
 		c.cache.Inc()
-	case told.Reused:
+	case attempt.Reused:
 		c.reuse.Inc()
 	default:
 		c.plugin.Inc()
 	}
-	if told.Reused {
+	if attempt.Reused {
 		return // nothing was run or sent
 	}
-	c.exchanges.Add(float64(told.Exchanges))
-	c.token.Add(told.Token.Seconds())
-	c.sandbox.Add(told.Sandbox.Seconds())
-	c.fuel.Add(float64(told.Fuel))
+	c.exchanges.Add(float64(attempt.Exchanges))
+	c.token.Add(attempt.Token.Seconds())
+	c.sandbox.Add(attempt.Sandbox.Seconds())
+	c.fuel.Add(float64(attempt.Fuel))
 }

@@ -22,9 +22,9 @@ func page(t *testing.T, m *gatewayMetrics) string {
 func TestMetricsOfAConnectorThatIsPutBack(t *testing.T) {
 	m := newMetrics(&daemon{})
 	requested := func() {
-		m.call(host.Call{Connector: "crm", Exchanges: 1, Token: time.Second, Sandbox: time.Second, Fuel: 7})
-		m.call(host.Call{Connector: "crm", Reused: true})
-		m.call(host.Call{Connector: "crm", Reused: true, Cached: true})
+		m.attempted(host.Attempt{Connector: "crm", Exchanges: 1, Token: time.Second, Sandbox: time.Second, Fuel: 7})
+		m.attempted(host.Attempt{Connector: "crm", Reused: true})
+		m.attempted(host.Attempt{Connector: "crm", Reused: true, Cached: true})
 		m.request(gateway.Event{Connector: "crm", Status: 200, Total: time.Second, Upstream: time.Second})
 		m.request(gateway.Event{Connector: "crm", Status: 502, Problem: "upstream-failed", Total: time.Second})
 	}

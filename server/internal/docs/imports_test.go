@@ -4,6 +4,7 @@ import (
 	"go/ast"
 	"go/parser"
 	"go/token"
+	"go/types"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -33,20 +34,20 @@ var rules = []rule{
 	{packages: "host", ours: []string{"abi", "internal/problem", "internal/urlcheck", "plugins", "host/internal/..."}, others: []string{"golang.org/x/net", "github.com/hashicorp/golang-lru/v2"}},
 	{packages: "host/hosttest", ours: []string{"host", "plugins", "sdk", "abi", "internal/pluginbuild", "host/internal/..."}},
 	{packages: "host/internal/hostfn", ours: []string{
-		"abi", "host/internal/echo", "host/internal/egress", "host/internal/seal", "host/internal/signing", "host/internal/strictjson", "host/internal/template", "host/internal/tokencache",
+		"abi", "host/internal/leakscan", "host/internal/egress", "host/internal/seal", "host/internal/signing", "host/internal/strictjson", "host/internal/template", "host/internal/tokencache",
 	}, others: []string{"github.com/go-json-experiment/json", "golang.org/x/net"}},
 	{packages: "host/internal/sandbox", ours: []string{"abi", "internal/admission", "host/internal/kernel"}, others: []string{"github.com/tetratelabs/wazero"}},
 	{packages: "internal/admission", ours: []string{"abi"}},
 	{packages: "host/internal/kernel"},
-	{packages: "internal/exprscan", others: []string{"github.com/expr-lang/expr"}},
-	{packages: "host/internal/template", ours: []string{"internal/exprscan", "internal/problem"}, others: []string{"github.com/expr-lang/expr", "github.com/go-json-experiment/json"}},
+	{packages: "internal/expr", others: []string{"github.com/expr-lang/expr", "github.com/go-json-experiment/json"}},
+	{packages: "host/internal/template", ours: []string{"internal/expr", "internal/problem"}, others: []string{"github.com/go-json-experiment/json"}},
 	{packages: "host/internal/seal", ours: []string{"abi", "host/internal/tokencache"}},
 	{packages: "host/internal/tokencache", others: []string{"github.com/hashicorp/golang-lru/v2"}},
 	{packages: "host/internal/signing", ours: []string{"abi", "internal/jws", "host/internal/strictjson"}, others: []string{
 		"github.com/golang-jwt/jwt/v5", "github.com/hashicorp/golang-lru/v2", "github.com/go-json-experiment/json",
 	}},
 	{packages: "host/internal/egress", ours: []string{"internal/tlsfailure"}, others: []string{"golang.org/x/net", "github.com/hashicorp/golang-lru/v2"}},
-	{packages: "host/internal/echo"},
+	{packages: "host/internal/leakscan"},
 	{packages: "host/internal/strictjson", others: []string{"github.com/go-json-experiment/json"}},
 	{packages: "host/internal/testhook", ours: []string{"host/internal/sandbox"}},
 
@@ -54,7 +55,7 @@ var rules = []rule{
 	{packages: "server/identity", ours: []string{"host", "internal/jws", "internal/problem", "internal/urlcheck"}, others: []string{
 		"github.com/golang-jwt/jwt/v5", "github.com/MicahParks/jwkset", "github.com/go-json-experiment/json",
 	}},
-	{packages: "server/gateway/internal/transform", ours: []string{"host", "internal/exprscan", "internal/problem"}, others: []string{"github.com/expr-lang/expr", "github.com/go-json-experiment/json"}},
+	{packages: "server/gateway/internal/transform", ours: []string{"host", "internal/expr", "internal/problem"}, others: []string{"github.com/go-json-experiment/json"}},
 
 	{packages: "server/content"},
 	{packages: "server/content/httpapi", ours: []string{"server/content", "server/internal/places"}, others: []string{"github.com/klauspost/compress"}},
@@ -267,11 +268,11 @@ func TestExportedNamesShowNoTypesOfDependencies(t *testing.T) {
 						if !ok {
 							return true
 						}
-						path := imports[text(selector.X)]
+						path := imports[types.ExprString(selector.X)]
 						first, _, _ := strings.Cut(path, "/")
 						ours := path == module+"abi" || path == module+"host" || path == module+"sdk"
 						if strings.Contains(first, ".") && !ours {
-							t.Errorf("%s: what is exported shows %s of %s", name, text(selector), path)
+							t.Errorf("%s: what is exported shows %s of %s", name, types.ExprString(selector), path)
 						}
 						return true
 					})
@@ -285,7 +286,7 @@ func TestExportedNamesShowNoTypesOfDependencies(t *testing.T) {
 func exported(declaration ast.Decl) []ast.Node {
 	switch d := declaration.(type) {
 	case *ast.FuncDecl:
-		if d.Name.IsExported() && (d.Recv == nil || ast.IsExported(strings.TrimLeft(text(d.Recv.List[0].Type), "*"))) {
+		if d.Name.IsExported() && (d.Recv == nil || ast.IsExported(strings.TrimLeft(types.ExprString(d.Recv.List[0].Type), "*"))) {
 			return []ast.Node{d.Type}
 		}
 	case *ast.GenDecl:

@@ -1,10 +1,12 @@
 package docs
 
 import (
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/keywright/keywright/host"
+	"github.com/keywright/keywright/internal/expr"
 )
 
 // What README.md says that a template may have in it, it may.
@@ -47,5 +49,40 @@ func TestTemplatesOfREADME(t *testing.T) {
 	}
 	if connect("no_function()") == nil {
 		t.Error("anything goes here")
+	}
+}
+
+// The functions that the documents list are those that there are.
+func TestFunctionsAreDocumented(t *testing.T) {
+	called := func(cells ...string) (names []string) {
+		for _, expression := range spans(strings.Join(cells, " ")) {
+			if name, _, _ := strings.Cut(expression, "("); !strings.ContainsAny(name, ". '{") {
+				names = append(names, name)
+			}
+		}
+		return names
+	}
+	var inTemplates, inBodies []string
+	for _, row := range rows(under(t, "README.md", "### Templates")) {
+		if strings.Contains(row[0], "(") {
+			inTemplates = append(inTemplates, called(row[0])...)
+		}
+	}
+	_, table, _ := strings.Cut(under(t, "docs/gateway.md", "### Bodies"), "\n| functions |")
+	table, _, _ = strings.Cut(table, "\n\n")
+	for _, row := range rows("| functions |" + table) {
+		inBodies = append(inBodies, called(row[0])...)
+	}
+	inBodies = append(inBodies, "get_variable") // which the table of names has
+	for _, c := range []struct {
+		where  string
+		listed []string
+		bodies bool
+	}{{"README.md", inTemplates, false}, {"docs/gateway.md", inBodies, true}} {
+		slices.Sort(c.listed)
+		there := (&expr.Language{Bodies: c.bodies}).FunctionNames()
+		if listed := slices.Compact(c.listed); !slices.Equal(listed, there) {
+			t.Errorf("%s lists %v, there are %v", c.where, listed, there)
+		}
 	}
 }

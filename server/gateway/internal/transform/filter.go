@@ -3,31 +3,32 @@ package transform
 import (
 	"bytes"
 	"context"
-	"reflect"
 
 	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/keywright/keywright/internal/expr"
 )
 
 // Filter leaves records out of an answer. It is safe for concurrent use.
 type Filter struct {
-	expression *expression
+	expression *expr.Expression
 	records    string
 }
 
 // CompileFilter compiles an expression that tells of each record whether the user may see it. It knows record besides
 // what CompileResponse knows. The records are the elements of the body when that is an array; or, with a name in records, of
 // that member of it. When there are problems, there is no Filter.
-func (all *Patterns) CompileFilter(source, records string) (*Filter, []Problem) {
+func (all *Patterns) CompileFilter(source, records string) (*Filter, []*Problem) {
 	pieces, problems := cut(source, false)
 	if len(problems) > 0 {
 		return nil, problems
 	}
-	e, problems := compile(pieces[0], inFilter, false, &patterns{all: all})
+	e, problems := languages[inFilter].Compile(pieces[0], all.all.Source())
 	if len(problems) > 0 {
-		return nil, sorted(problems)
+		return nil, expr.Sorted(problems)
 	}
-	if e.kind != reflect.Bool && e.kind != reflect.Interface {
-		return nil, []Problem{{e.start, notBoolean}}
+	if !e.Kind.May(expr.Boolean | expr.Null) {
+		return nil, []*Problem{{Column: e.Start, Message: notBoolean}}
 	}
 	return &Filter{e, records}, nil
 }
@@ -39,19 +40,19 @@ const notBoolean = "a filter is true or false: compare something, as in record.o
 // except for white space between records.
 //
 // A body that is something else, and an expression that fails or is neither true nor false for any of the records are an
-// *Error, and so is the end of the context.
+// *expr.Error, and so is the end of the context.
 func (f *Filter) Run(ctx context.Context, in *Input) ([]byte, error) {
-	r := newRun(ctx, in, f.expression.encodes)
-	if err := r.pass(2 * len(in.Response.Body)); err != nil { // find and keep
-		return nil, at(0, err)
-	}
-	array, err := f.find(in.Response.Body)
-	if err != nil {
-		return nil, at(0, err)
-	}
-	kept, all, err := f.keep(r, array)
-	if err != nil {
+	r := newRun(ctx, in)
+	if err := r.Read(2 * len(in.Response.Body)); err != nil { // find and keep
 		return nil, err
+	}
+	array, problem := f.find(in.Response.Body)
+	if problem != nil {
+		return nil, problem
+	}
+	kept, all, problem := f.keep(r, array)
+	if problem != nil {
+		return nil, problem
 	}
 	if all {
 		kept = array
@@ -61,18 +62,18 @@ func (f *Filter) Run(ctx context.Context, in *Input) ([]byte, error) {
 	}
 	name, err := jsontext.AppendQuote([]byte{'{'}, f.records)
 	if err != nil {
-		return nil, at(0, malformed(err))
+		return nil, expr.Malformed(err)
 	}
 	return append(append(append(name, ':'), kept...), '}'), nil
 }
 
 // find returns the array of records of a body, all of which is well-formed.
-func (f *Filter) find(body []byte) (array jsontext.Value, err error) {
+func (f *Filter) find(body []byte) (array jsontext.Value, err *expr.Error) {
 	d := jsontext.NewDecoder(bytes.NewBuffer(body))
-	value := func() (jsontext.Value, error) {
+	value := func() (jsontext.Value, *expr.Error) {
 		raw, err := d.ReadValue()
 		if err != nil {
-			return nil, malformed(err)
+			return nil, expr.Malformed(err)
 		}
 		return raw.Clone(), nil
 	}
@@ -80,7 +81,7 @@ func (f *Filter) find(body []byte) (array jsontext.Value, err error) {
 	case f.records == "":
 		array, err = value()
 	case d.PeekKind() == '{':
-		err = skipToken(d)
+		err = expr.SkipToken(d)
 		for err == nil && d.PeekKind() != '}' {
 			var name, member jsontext.Value
 			if name, err = value(); err != nil {
@@ -94,46 +95,43 @@ func (f *Filter) find(body []byte) (array jsontext.Value, err error) {
 			}
 		}
 		if err == nil {
-			err = skipToken(d)
+			err = expr.SkipToken(d)
 		}
 	default:
 		_, err = value()
 	}
 	if err == nil {
-		err = atEnd(d)
+		err = expr.AtEnd(d)
 	}
 	if err == nil && array.Kind() != '[' {
 		if f.records != "" {
-			return nil, fail("response.body has no records: the member that response.records names is not an array there")
+			return nil, &expr.Error{Message: "response.body has no records: the member that response.records names is not an array there"}
 		}
-		return nil, fail("response.body has no records: it must be a JSON array, or response.records name the member that is one")
+		return nil, &expr.Error{Message: "response.body has no records: it must be a JSON array, or response.records name the member that is one"}
 	}
 	return array, err
 }
 
 // keep returns the array with the records that stay, and whether those are all. The array is well-formed.
-func (f *Filter) keep(r *run, array []byte) (kept []byte, all bool, err error) {
+func (f *Filter) keep(r *run, array []byte) (kept []byte, all bool, err *expr.Error) {
 	d := jsontext.NewDecoder(bytes.NewBuffer(array))
-	if err := skipToken(d); err != nil {
+	if err := expr.SkipToken(d); err != nil {
 		return nil, false, err
 	}
 	kept, all = append(kept, '['), true
 	for d.PeekKind() != ']' {
-		if r.sources == nil {
-			r.values = 0 // the last record is garbage
-		}
 		start := d.InputOffset()
-		if r.record, _, err = r.read(d, array, 0); err != nil {
-			return nil, false, at(0, err)
+		if r.record, err = r.DecodeNext(d, array); err != nil {
+			return nil, false, err
 		}
-		value, err := r.evaluate(f.expression)
+		value, err := r.Evaluate(f.expression)
 		if err != nil {
 			return nil, false, err
 		}
 		pass, isBoolean := value.(bool)
 		switch {
 		case !isBoolean:
-			return nil, false, &Error{Column: f.expression.start, Message: notBoolean}
+			return nil, false, &expr.Error{Column: f.expression.Start, Message: notBoolean}
 		case !pass:
 			all = false
 			continue

@@ -112,7 +112,7 @@ func TestFilterProblems(t *testing.T) {
 		"get_secret('a')":    "column 1: get_secret is not available here",
 		"{{ record.owner }}": "column 2: syntax error near",
 	} {
-		if _, problems := new(Patterns).CompileFilter(source, ""); len(problems) != 1 || !strings.Contains(problems[0].String(), want) {
+		if _, problems := new(Patterns).CompileFilter(source, ""); len(problems) != 1 || !strings.Contains(problems[0].Error(), want) {
 			t.Errorf("%s: got %v, want %s", source, problems, want)
 		}
 	}

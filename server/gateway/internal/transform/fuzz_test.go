@@ -29,7 +29,7 @@ func FuzzRun(f *testing.F) {
 		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
 		defer cancel()
 		check := func(err error) {
-			var e *Error
+			var e *Problem
 			if err == nil {
 				return
 			}
@@ -37,7 +37,7 @@ func FuzzRun(f *testing.F) {
 				t.Errorf("%q over %q: %v", source, document, err)
 			}
 		}
-		for _, compile := range []func(string) (*Body, []Problem){new(Patterns).CompileRequest, new(Patterns).CompileResponse} {
+		for _, compile := range []func(string) (*Body, []*Problem){new(Patterns).CompileRequest, new(Patterns).CompileResponse} {
 			if b, problems := compile(source); len(problems) == 0 {
 				out, isJSON, err := b.Run(ctx, in)
 				check(err)

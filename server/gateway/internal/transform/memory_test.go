@@ -49,14 +49,21 @@ func TestMemoryOfARunIsBounded(t *testing.T) {
 				runtime.GC()
 				var before, after runtime.MemStats
 				runtime.ReadMemStats(&before)
-				r, value, err := evaluate(t.Context(), t, 0, c.source, body)
+				in := testInput()
+				in.Response.Body = []byte(body)
+				b, problems := new(Patterns).CompileResponse(c.source)
+				if len(problems) > 0 {
+					t.Fatal(problems)
+				}
+				r := newRun(t.Context(), in)
+				value, err := r.Evaluate(b.pieces[0].Expression)
 				runtime.GC()
 				runtime.ReadMemStats(&after)
 				if kept := int64(after.HeapAlloc) - int64(before.HeapAlloc); kept > most {
 					t.Errorf("with %d, %d MiB are kept", n, kept>>20)
 				}
 				refused = err != nil
-				runtime.KeepAlive([]any{r, value, body})
+				runtime.KeepAlive([]any{r, value, body, in})
 			}
 			if !refused {
 				t.Error("nothing is refused")

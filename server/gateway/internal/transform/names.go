@@ -1,13 +1,11 @@
 package transform
 
 import (
-	"maps"
 	"net/http"
-	"regexp"
 	"slices"
 	"strings"
 
-	"github.com/keywright/keywright/host"
+	"github.com/keywright/keywright/internal/expr"
 	"github.com/keywright/keywright/internal/problem"
 )
 
@@ -26,66 +24,32 @@ const (
 // input is a value that an expression may name.
 type input struct {
 	where place
-	kind  any // a function of the kind of the value: func() string and so on
-	get   func(*run) (any, error)
-	// missing is the error when the value is empty text, except where default replaces it; "" when it may be empty.
-	missing string
+	kind  expr.Kind
+	get   func(*run) (any, *expr.Error)
 }
 
-type (
-	textInput   = func(any, bool) string
-	numberInput = func(any, bool) int
-	anyInput    = func(any, bool) any
-)
-
-func inputs() map[string]input {
-	all := map[string]input{
-		"tenant_id": {
-			everywhere, textInput(nil), func(r *run) (any, error) { return r.user.TenantID, nil },
-			"tenant_id is missing: the request has no tenant",
-		},
-		"body_text": {
-			everywhere, textInput(nil), (*run).bodyText,
-			"",
-		},
-		"request.method":       {everywhere, textInput(nil), func(r *run) (any, error) { return r.in.Request.Method, nil }, ""},
-		"request.path":         {everywhere, textInput(nil), func(r *run) (any, error) { return r.in.Request.Path, nil }, ""},
-		"response.status_code": {answered, numberInput(nil), func(r *run) (any, error) { return r.in.Response.StatusCode, nil }, ""},
-		"response.body": {
-			answered, anyInput(nil), (*run).responseBody,
-			"",
-		},
-		"record": {inFilter, anyInput(nil), func(r *run) (any, error) { return r.record, nil }, ""},
-	}
-	for name, field := range userFields {
-		all["user."+name] = input{
-			everywhere, textInput(nil), func(r *run) (any, error) { return field(&r.user), nil },
-			"user." + name + " is missing: the request has no user, or the user's field is empty",
-		}
-	}
-	return all
-}
-
-var userFields = map[string]func(*host.User) string{
-	"email":      func(u *host.User) string { return u.Email },
-	"id":         func(u *host.User) string { return u.ID },
-	"username":   func(u *host.User) string { return u.Username },
-	"first_name": func(u *host.User) string { return u.FirstName },
-	"last_name":  func(u *host.User) string { return u.LastName },
+// inputs are those that there are, besides those of the user.
+var inputs = map[string]input{
+	"body_text":            {everywhere, expr.Text, (*run).bodyText},
+	"request.method":       {everywhere, expr.Text, func(r *run) (any, *expr.Error) { return r.in.Request.Method, nil }},
+	"request.path":         {everywhere, expr.Text, func(r *run) (any, *expr.Error) { return r.in.Request.Path, nil }},
+	"response.status_code": {answered, expr.Integer, func(r *run) (any, *expr.Error) { return int64(r.in.Response.StatusCode), nil }},
+	"response.body":        {answered, expr.Any, (*run).responseBody},
+	"record":               {inFilter, expr.Any, func(r *run) (any, *expr.Error) { return r.record, nil }},
 }
 
 // family is a set of texts that have names of their own: request.query.page, response.headers['ETag'].
 type family struct {
 	where     place
 	canonical func(string) string
-	get       func(*run) map[string][]string
+	get       func(*Input) map[string][]string
 	all       bool // all of the values, as a list; otherwise the first
 }
 
-func families() map[string]family {
-	query := func(r *run) map[string][]string { return r.in.Request.Query }
-	sent := func(r *run) map[string][]string { return r.in.Request.Header }
-	answer := func(r *run) map[string][]string { return r.in.Response.Header }
+var families = func() map[string]family {
+	query := func(in *Input) map[string][]string { return in.Request.Query }
+	sent := func(in *Input) map[string][]string { return in.Request.Header }
+	answer := func(in *Input) map[string][]string { return in.Response.Header }
 	same := func(name string) string { return name }
 	return map[string]family{
 		"request.query":          {everywhere, same, query, false},
@@ -95,11 +59,11 @@ func families() map[string]family {
 		"response.headers":       {answered, http.CanonicalHeaderKey, answer, false},
 		"response.header_values": {answered, http.CanonicalHeaderKey, answer, true},
 	}
-}
+}()
 
 // value returns null when there is nothing of the name: an empty text could be equal to one that means something.
 func (f family) value(r *run, name string) any {
-	values := f.get(r)[name]
+	values := f.get(r.in)[name]
 	switch {
 	case f.all:
 		return r.list(values)
@@ -109,48 +73,87 @@ func (f family) value(r *run, name string) any {
 	return values[0]
 }
 
-var (
-	allInputs   = inputs()
-	allFamilies = families()
+var languages = map[place]*expr.Language{inRequest: language(inRequest), inResponse: language(inResponse), inFilter: language(inFilter)}
 
-	// validName is the shape of the names of variables.
-	validName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$`)
-)
+// functionNames are those of all places.
+var functionNames = (&expr.Language{Bodies: true}).FunctionNames()
 
-// groups are names that are no values, but have some below them.
-func isGroup(name string) bool { return name == "user" || name == "request" || name == "response" }
+func language(where place) *expr.Language {
+	return &expr.Language{
+		Bodies: true, Group: isGroup, Name: where.name,
+		UnknownFunction: func(name string) string { return suggest(name, functionNames) },
+	}
+}
 
-// available lists what can be named at a place: values below a group, or the names without a dot when group is "".
-func available(where place, group string) []string {
+// isGroup reports whether a name is no value, but has some below it.
+func isGroup(path string) bool {
+	_, isFamily := families[path]
+	return isFamily || path == "user" || path == "request" || path == "response"
+}
+
+// name finds a name for an expression at a place.
+func (where place) name(group, name string) (n *expr.Name, problem string) {
+	if f, isFamily := families[group]; isFamily {
+		key := f.canonical(name)
+		n = &expr.Name{Kind: expr.Any, Get: func(r *expr.Run) (any, *expr.Error) { return f.value(r.Values.(*run), key), nil }}
+		return n, f.where.problem(where, group)
+	}
+	path := name
+	if group != "" {
+		path = group + "." + name
+	}
+	if in, known := inputs[path]; known {
+		n = &expr.Name{Kind: in.kind, Get: func(r *expr.Run) (any, *expr.Error) { return in.get(r.Values.(*run)) }}
+		return n, in.where.problem(where, path)
+	}
+	_, isFamily := families[path]
+	switch fields := where.available(group); {
+	case isFamily:
+		return nil, path + " is no value: name one of them, as in " + path + "['name']"
+	case group == "" && isGroup(name):
+		return nil, name + " is no value: name a field of it"
+	case group == "":
+		return nil, "unknown name " + expr.Quote(name) + ": " + suggest(name, fields)
+	case len(fields) == 0:
+		return nil, group + " is not available here"
+	default:
+		return nil, "unknown field " + expr.Quote(name) + " of " + group + ": " + suggest(name, fields)
+	}
+}
+
+// problem says that a name which is to be had at some places is not at another one.
+func (where place) problem(at place, path string) string {
+	if where&at == 0 {
+		return path + " is not available here"
+	}
+	return ""
+}
+
+// available lists what can be named: values below a group, or the names without a dot when group is "".
+func (where place) available(group string) []string {
 	var names []string
 	add := func(name string, there place) {
-		if there&where == 0 {
-			return
-		}
 		above, field, dotted := strings.Cut(name, ".")
 		switch {
+		case there&where == 0:
 		case group != "" && dotted && above == group:
 			names = append(names, field)
 		case group == "":
 			names = append(names, above)
 		}
 	}
-	for name, in := range allInputs {
+	for name, in := range inputs {
 		add(name, in.where)
 	}
-	for name, f := range allFamilies {
+	for name, f := range families {
 		add(name, f.where)
 	}
+	for _, field := range expr.UserFields {
+		add("user."+field, everywhere)
+	}
+	add("tenant_id", everywhere)
 	slices.Sort(names)
 	return slices.Compact(names)
-}
-
-func functionNames() []string {
-	names := slices.Collect(maps.Keys(functions))
-	names = append(names, "default", "get_variable")
-	names = slices.AppendSeq(names, maps.Keys(builtins))
-	slices.Sort(names)
-	return names
 }
 
 // suggest returns the name that was probably meant, or all that there are.

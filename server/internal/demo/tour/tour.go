@@ -135,13 +135,13 @@ type tour struct {
 	servers *demo.Servers
 
 	mu   sync.Mutex
-	last host.Call
+	last host.Attempt
 }
 
-func (t *tour) observe(_ context.Context, call host.Call) {
+func (t *tour) observe(_ context.Context, attempt host.Attempt) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.last = call
+	t.last = attempt
 }
 
 // visit sends the requests of one connector.

@@ -1,0 +1,286 @@
+package host
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+
+	"github.com/keywright/keywright/abi"
+	"github.com/keywright/keywright/host/internal/hostfn"
+	"github.com/keywright/keywright/host/internal/seal"
+	"github.com/keywright/keywright/host/internal/tokencache"
+)
+
+// authenticate returns what is to be changed of a request, and calls Observe.
+func (c *Connector) authenticate(ctx context.Context, r *http.Request, body *payload) *outcome {
+	stats := Attempt{}
+	out := c.find(ctx, r, body, &stats)
+	if out.err == nil {
+		if err := checkConnectionHeader(r, out.mutation); err != nil {
+			out = &outcome{err: c.fail(StageMutation, err), detached: out.detached}
+		}
+	}
+	if !out.detached {
+		c.observe(ctx, stats, out.err)
+	}
+	return out
+}
+
+// find runs the plugin, unless the mutation of an earlier call serves this request as well. It adds to stats.
+func (c *Connector) find(ctx context.Context, r *http.Request, body *payload, stats *Attempt) *outcome {
+	if c.host.closed.Load() {
+		return &outcome{err: c.fail(StagePlugin, ErrClosed)}
+	}
+	var buffer [4]string
+	secrets, err := c.secrets(ctx, buffer[:0])
+	if err != nil {
+		return &outcome{err: err}
+	}
+	subject := c.subject(ctx)
+	if out := c.lookup(secrets, &subject); out != nil && !c.host.closed.Load() {
+		stats.Cached, stats.Reused = len(out.used) > 0, true
+		return out
+	}
+	if err := c.host.enter(); err != nil {
+		return &outcome{err: c.fail(StagePlugin, err)}
+	}
+	defer c.host.calls.Done()
+	in := c.inputs(secrets, subject, r)
+	if body.kept != nil {
+		in.BodySHA256 = body.kept.digest
+	}
+	found := map[tokencache.Key]tokencache.Entry[[]seal.Piece](nil)
+	// Each round ends the call, finds one entry more, or keeps the body. A plugin asks for few entries.
+	for range c.host.config.Limits.CachePerPartition + 2 {
+		call := hostfn.New(ctx, c.plan, in, hostfn.Inline)
+		call.Found = found
+		out, restart := c.run(ctx, call, stats)
+		if restart == nil {
+			c.store(secrets, subject, call, out)
+			return out
+		}
+		if !restart.Body {
+			var entry *tokencache.Entry[[]seal.Piece]
+			out, entry = c.fetchOrWait(ctx, in, *restart, stats)
+			switch {
+			case entry != nil:
+				if found == nil {
+					found = map[tokencache.Key]tokencache.Entry[[]seal.Piece]{}
+				}
+				found[*restart.Key] = *entry
+				continue
+			case !out.needsBody:
+				return out
+			}
+		}
+		if err := body.keep(ctx, r, cmp.Or(c.config.BodyBytes, c.host.config.Limits.BodyBytes)); err != nil {
+			return &outcome{err: c.fail(StageBody, call.ScrubError(err))}
+		}
+		in.BodySHA256 = body.kept.digest
+	}
+	return &outcome{err: c.fail(StagePlugin, errors.New("the plugin asks the cache for more entries than one partition has"))}
+}
+
+// lookup returns the outcome of an earlier call that this call would repeat, or nil.
+func (c *Connector) lookup(secrets []string, subject *subject) *outcome {
+	var earlier *cachedMutation
+	if c.personal() {
+		earlier, _ = c.host.mutations.Get(mutationKey{c.plan, *subject})
+	} else {
+		earlier = c.lastMutation.Load()
+	}
+	if earlier == nil || !slices.Equal(earlier.secrets, secrets) {
+		return nil
+	}
+	for _, used := range earlier.outcome.used {
+		if !c.host.cache.entries.Live(used) {
+			return nil
+		}
+	}
+	return earlier.outcome
+}
+
+// store keeps the outcome of a call, if later calls would repeat it and it is not unusually large.
+func (c *Connector) store(secrets []string, subject subject, call *hostfn.Call, out *outcome) {
+	if c.host.config.NoReuse || !c.plugin.deterministic || !call.Cacheable() || call.Size() > maxRetained || out.err != nil {
+		return
+	}
+	call.DropRequest() // ScrubError needs its sealed values, and nothing of its request
+	kept := &cachedMutation{slices.Clone(secrets), out}
+	if c.personal() {
+		c.host.mutations.Add(mutationKey{c.plan, subject}, kept)
+	} else {
+		c.lastMutation.Store(kept)
+	}
+}
+
+// fetchOrWait follows a call that could not end inline. If another call fetches the cache entry that was missed, it waits for
+// the entry and returns it. Otherwise it runs the call detached, and returns the outcome.
+func (c *Connector) fetchOrWait(ctx context.Context, in *hostfn.Inputs, missed hostfn.Restart, stats *Attempt) (*outcome, *tokencache.Entry[[]seal.Piece]) {
+	if missed.Key == nil {
+		return c.runDetached(ctx, in, nil, stats), nil
+	}
+	entry, hit, lease, holder := c.host.cache.entries.Acquire(*missed.Key)
+	switch {
+	case holder:
+		return c.runDetached(ctx, in, lease, stats), nil
+	case hit:
+		return nil, &entry
+	}
+	waited, err := lease.Wait(ctx)
+	switch {
+	case err != nil:
+		return &outcome{err: c.fail(StageToken, fmt.Errorf("gave up waiting for another request's token: %w", err))}, nil
+	case waited.Err != nil:
+		return &outcome{err: waited.Err}, nil
+	case !waited.Set:
+		return c.runDetached(ctx, in, nil, stats), nil
+	}
+	return nil, &waited.Entry
+}
+
+// runDetached runs the call on a goroutine of its own, with the values of the caller's context but not its cancellation: a
+// caller that goes away takes nobody's token with it (threats.md 31). When the outcome is needsBody, the caller reads the body
+// and runs the call again. Then stats is not complete, and Observe is not called yet.
+func (c *Connector) runDetached(ctx context.Context, in *hostfn.Inputs, lease *hostfn.Lease, stats *Attempt) *outcome {
+	if in.Request != nil {
+		in.Request = in.Request.Clone(context.WithoutCancel(ctx)) // the caller may change its own once it has returned
+	}
+	gaveUp := func() error {
+		return c.fail(StageToken, fmt.Errorf("gave up waiting for a token: %w", context.Cause(ctx)))
+	}
+	done := make(chan *outcome) // a caller that has gone away receives nothing
+	c.host.calls.Add(1)
+	statsSoFar := *stats
+	go func() {
+		defer c.host.calls.Done()
+		out := &outcome{err: c.fail(StagePlugin, errors.New("the call did not end well"))}
+		defer func() { // once the lease has ended: a caller who tries again must not wait for it
+			out.detached = !out.needsBody
+			select {
+			case done <- out:
+			case <-ctx.Done():
+				if out.needsBody {
+					c.observe(context.WithoutCancel(ctx), statsSoFar, gaveUp())
+				}
+			}
+		}()
+		if lease != nil {
+			defer func() { lease.End(out.err) }()
+		}
+		detached, cancel := context.WithTimeout(context.WithoutCancel(ctx), c.exchangeTime())
+		defer cancel()
+		defer func() {
+			if !out.needsBody {
+				c.observe(detached, statsSoFar, out.err)
+			}
+		}()
+		select {
+		case c.host.exchangeSlots <- struct{}{}:
+			defer func() { <-c.host.exchangeSlots }()
+		case <-detached.Done():
+			out = &outcome{err: c.fail(StageToken, hostfn.Passing(errors.New("too many other calls wait for token endpoints")))}
+			return
+		}
+		call := hostfn.New(detached, c.plan, in, hostfn.Detached)
+		call.Lease = lease
+		ended, restart := c.run(detached, call, &statsSoFar)
+		if restart != nil {
+			ended = &outcome{needsBody: true}
+		}
+		out = ended
+	}()
+	select {
+	case out := <-done:
+		*stats = statsSoFar
+		return out
+	case <-ctx.Done():
+		return &outcome{err: gaveUp(), detached: true}
+	}
+}
+
+// run runs the guest once, checks its output, and adds to stats. It returns a Restart when the call has to be run again.
+func (c *Connector) run(ctx context.Context, call *hostfn.Call, stats *Attempt) (*outcome, *hostfn.Restart) {
+	result, failure := run(ctx, c.plugin.guest, abi.ExportAuthenticate, call)
+	stats.Sandbox += result.Time
+	stats.Fuel += result.Fuel
+	restart := call.Restart()
+	if restart == nil || call.Exchanges() > 0 { // else the run counts for nothing, its log lines included
+		call.Flush()
+	}
+	if restart != nil {
+		stats.Exchanges, stats.Token = stats.Exchanges+call.Exchanges(), stats.Token+call.ExchangeTime()
+		return nil, restart
+	}
+	out := &outcome{used: call.Used(), call: call}
+	stats.Exchanges, stats.Token, stats.Cached = stats.Exchanges+call.Exchanges(), stats.Token+call.ExchangeTime(), len(out.used) > 0
+	if failure == nil {
+		var err error
+		if out.mutation, err = call.Mutation(result.Output); err != nil {
+			errors.As(err, &failure)
+		}
+		out.putIn = call.PutIn()
+	}
+	if failure != nil {
+		out.err = c.failure(failure)
+	}
+	return out, nil
+}
+
+func (c *Connector) observe(ctx context.Context, attempt Attempt, err error) {
+	if observe := c.host.config.Observe; observe != nil {
+		attempt.Connector, attempt.Type, attempt.Err = c.config.Name, c.config.Auth.Type, err
+		observe(ctx, attempt)
+	}
+}
+
+// inputs returns everything that the connector's templates name.
+func (c *Connector) inputs(secrets []string, subject subject, r *http.Request) *hostfn.Inputs {
+	return &hostfn.Inputs{
+		Secrets: slices.Clone(secrets), Variables: c.host.config.Variables, User: subject.user, TenantID: subject.tenantID, Request: r,
+	}
+}
+
+// secrets appends the value of each secret that the templates name.
+func (c *Connector) secrets(ctx context.Context, values []string) ([]string, error) {
+	for _, name := range c.plan.Names.Secrets {
+		value, err := readSecret(ctx, c.host.config.Secrets, name)
+		if err != nil {
+			return nil, c.fail(StageTemplate, fmt.Errorf("auth.config.%s: %w", c.fieldOfSecret[name], err))
+		}
+		values = append(values, value)
+	}
+	return values, nil
+}
+
+// subject returns the fields of the context's user that the templates name.
+func (c *Connector) subject(ctx context.Context) (s subject) {
+	if !c.personal() {
+		return subject{}
+	}
+	u, _ := UserFrom(ctx)
+	if c.plan.Names.Tenant {
+		s.tenantID = u.TenantID
+	}
+	for _, name := range c.plan.Names.User {
+		switch name {
+		case "id":
+			s.user.ID = u.ID
+		case "email":
+			s.user.Email = u.Email
+		case "username":
+			s.user.Username = u.Username
+		case "first_name":
+			s.user.FirstName = u.FirstName
+		case "last_name":
+			s.user.LastName = u.LastName
+		}
+	}
+	return s
+}
+
+// personal reports whether the templates name something of the user.
+func (c *Connector) personal() bool { return len(c.plan.Names.User) > 0 || c.plan.Names.Tenant }

@@ -1,0 +1,242 @@
+package leakscan
+
+import (
+	"encoding/base64"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// escapes are the ways to write every character of a text, by their names.
+var escapes = map[string]func(string) string{
+	"as it is":                     func(text string) string { return text },
+	"percent":                      each("%%%02X"),
+	"percent, twice":               each("%%25%02x"),
+	"percent, four times":          each("%%252525%02x"),
+	"HTML, decimal":                each("&#%d;"),
+	"HTML, decimal, no semicolon":  each("&#%d"),
+	"HTML, hexadecimal":            each("&#x%x;"),
+	"HTML, hexadecimal, no ;":      each("&#x%X"),
+	"HTML in HTML":                 each("&amp;#%d;"),
+	"HTML in numbers":              each("&#38;#x26;#%d;"),
+	"JSON":                         each(`\u%04x`),
+	"JSON in JSON in JSON":         each(`\\\\u%04X`),
+	"JavaScript, braces":           each(`\u{%x}`),
+	"JavaScript, hexadecimal":      each(`\x%02x`),
+	"octal":                        each(`\%03o`),
+	"octal, short":                 each(`\%o`),
+	"every other one, percent":     other("%%%02x"),
+	"every other one, JSON":        other(`\u%04x`),
+	"UTF-16":                       each("%c\x00"),
+	"hex":                          func(text string) string { return hex.EncodeToString([]byte(text)) },
+	"hex, upper case, in percent":  func(text string) string { return each("%%%02X")(fmt.Sprintf("%X", text)) },
+	"Base64":                       inBase64,
+	"Base64 in JSON":               func(text string) string { return each(`\u%04x`)(inBase64(text)) },
+	"Base64, lines":                func(text string) string { return strings.Join(split(inBase64(text), 76), "\r\n") },
+	"Base64, short lines":          func(text string) string { return strings.Join(split(inBase64(text), minLine), "\n") },
+	"Base64, lines in JSON":        func(text string) string { return strings.Join(split(inBase64(text), 64), `\r\n`) },
+	"Base64, lines in percent":     func(text string) string { return strings.Join(split(inBase64(text), 40), `%0D%0A%20`) },
+	"Base64 in percent, and lines": func(text string) string { return strings.Join(split(each("%%%02X")(inBase64(text)), 66), "\n") },
+}
+
+func each(format string) func(string) string {
+	return func(text string) string {
+		var b strings.Builder
+		for i := range len(text) {
+			fmt.Fprintf(&b, format, text[i])
+		}
+		return b.String()
+	}
+}
+
+func other(format string) func(string) string {
+	return func(text string) string {
+		var b strings.Builder
+		for i := range len(text) {
+			if i%2 == 0 {
+				b.WriteByte(text[i])
+			} else {
+				fmt.Fprintf(&b, format, text[i])
+			}
+		}
+		return b.String()
+	}
+}
+
+func inBase64(text string) string { return base64.StdEncoding.EncodeToString([]byte(text)) }
+
+// credential is one that looks like a token.
+func credential(random *rand.Rand, length int) string {
+	return randomText(random, tokenAlphabet, length)
+}
+
+func credentials(count, length int) (all []string) {
+	random := rand.New(rand.NewPCG(11, uint64(length)))
+	for range count {
+		all = append(all, credential(random, length))
+	}
+	return all
+}
+
+// lookalikes are texts that hold much of credentials and none of them, by their names. The first has nothing of them.
+func lookalikes(credentials []string) map[string]string {
+	random := rand.New(rand.NewPCG(13, 14))
+	texts := map[string]func(c string) string{
+		"other":                 func(c string) string { return credential(random, len(c)) },
+		"zeros":                 func(c string) string { return strings.Repeat("0", len(c)) },
+		"the last one changed":  func(c string) string { return c[:len(c)-2] + "~" + c[len(c)-1:] },
+		"the middle changed":    func(c string) string { return c[:len(c)/2] + "~" + c[len(c)/2+1:] },
+		"the first one changed": func(c string) string { return "~" + c[1:] },
+		"eight of it":           func(c string) string { return strings.Repeat(c[:8], len(c)/8) },
+		"three of it":           func(c string) string { return strings.Repeat(c[:3], len(c)/3) },
+		"its parts":             func(c string) string { return parts(random, c) },
+	}
+	made := map[string]string{}
+	for name, text := range texts {
+		var b strings.Builder
+		for _, c := range credentials {
+			b.WriteString(text(c))
+			b.WriteString(" ")
+		}
+		made[name] = b.String()
+	}
+	return made
+}
+
+// parts has five bytes each from places of a text, in no order.
+func parts(random *rand.Rand, text string) string {
+	var b strings.Builder
+	for b.Len() < len(text) {
+		at := random.IntN(len(text) - 5)
+		b.WriteString(text[at : at+5])
+	}
+	return b.String()
+}
+
+// answers calls use with the answers that look like some credentials, in every way to write them.
+func answers(credentials []string, size int, use func(name string, data []byte)) {
+	all := lookalikes(credentials)
+	for _, name := range slices.Sorted(maps.Keys(all)) {
+		text := all[name]
+		text = strings.Repeat(text, 1+size/len(text))
+		for _, way := range slices.Sorted(maps.Keys(escapes)) {
+			use(name+"/"+way, []byte(escapes[way](text[:size]))[:size])
+		}
+	}
+	for name, data := range documents(size) {
+		use("document/"+name, data[:size])
+	}
+}
+
+// work returns how much work it is to look through an answer, in pieces as they come, and whether the answer is stopped.
+func work(f *Scanner, data []byte) (work budget, stopped bool) {
+	for part := range slices.Chunk(data, 32<<10) {
+		left := budget(1 << 40)
+		found, _ := f.scan(part, 0, false, &left)
+		work, stopped = work+1<<40-left, stopped || found
+	}
+	return work, stopped
+}
+
+// threats.md 81: many long credentials make no answer much more work than one short credential does, in whatever way the
+// answer is written, and also when its author knows them.
+func TestLongCredentialsMakeNoMoreWork_threats_81(t *testing.T) {
+	const size = 1 << 13
+	few, one := map[string]budget{}, New(credentials(1, 20))
+	answers(credentials(1, 20), size, func(name string, data []byte) {
+		few[name], _ = work(one, data)
+	})
+	many := New(credentials(16, 4000))
+	answers(credentials(16, 4000), size, func(name string, data []byte) {
+		got, stopped := work(many, data)
+		if got > max(3*few[name], 2*size) || got > 6*size || stopped {
+			t.Errorf("%s: %.2f steps for each byte, %.2f for a short credential, stopped %t", name, float64(got)/size, float64(few[name])/size, stopped)
+		}
+	})
+}
+
+func TestFinderGrowsWithItsTexts(t *testing.T) {
+	for _, length := range []int{1000, 4000, 16_000} {
+		for _, count := range []int{1, 16} {
+			if size := New(credentials(count, length)).Size(); size > 20*count*length+count*4<<10+32<<10 {
+				t.Errorf("%d texts of %d bytes take %d bytes", count, length, size)
+			}
+		}
+	}
+}
+
+// threats.md 81: who makes up both the credential and the answer can have every byte be the beginning of something. Such
+// an answer is stopped when it has been enough work.
+func TestWorkHasABound_threats_81(t *testing.T) {
+	texts := map[string]string{
+		"one character": strings.Repeat("a", 999) + "b", "two": strings.Repeat("ab", 500) + "c", "percent": strings.Repeat("%25%", 250) + "x",
+		"backslashes": strings.Repeat(`\`, 999) + "x", "references": strings.Repeat("&amp;", 200) + "x", "lines": strings.Repeat("\x00\x10\x83", 300) + "x",
+	}
+	for name, text := range texts {
+		t.Run(name, func(t *testing.T) {
+			f := New([]string{text})
+			for _, way := range []string{"as it is", "percent", "JSON", "HTML, decimal", "octal", "Base64, lines"} {
+				data := escapes[way](strings.Repeat(text[:len(text)-1], 1+1<<13/len(text)))[:1<<13]
+				expectBounded(t, f, way, data, 100)
+				if err := expectBounded(t, f, way, data, 32<<10); (name == "one character" || name == "two") && err == nil {
+					t.Errorf("%s: every byte may be the beginning of the text, and it is passed on: %v", way, err)
+				}
+				expectBounded(t, f, way, data[:1<<10], 1)
+			}
+		})
+	}
+}
+
+func expectBounded(t *testing.T, f *Scanner, way, data string, chunk int) error {
+	t.Helper()
+	b := f.Body(&chunks{rest: split(data, chunk), end: io.EOF}, same).(*body)
+	b.left = 0 // but for what the bytes earn
+	_, err := io.Copy(io.Discard, b)
+	if err != nil && !errors.Is(err, ErrFound) && !errors.Is(err, ErrEffort) {
+		t.Errorf("%s, by %d: %v", way, chunk, err)
+	}
+	if b.left < -1000 {
+		t.Errorf("%s, by %d: %d steps more than there were", way, chunk, -b.left)
+	}
+	return err
+}
+
+// Only much of what is nearly the credential stops an answer: not one that has most of it once, in pieces of any size.
+func TestMostOfACredentialIsPassedOn(t *testing.T) {
+	text := credentials(1, 1000)[0]
+	f := New([]string{text})
+	for way, encode := range escapes {
+		sent := encode(text[:990]) + "~" + encode("and more")
+		for _, chunk := range []int{150, 1400} {
+			var got strings.Builder
+			if _, err := io.Copy(&got, f.Body(&chunks{rest: split(sent, chunk), end: io.EOF}, same)); err != nil || got.String() != sent {
+				t.Errorf("%s, by %d: %d bytes of %d, %v", way, chunk, got.Len(), len(sent), err)
+			}
+		}
+	}
+}
+
+func BenchmarkCost(b *testing.B) {
+	for _, c := range []struct{ count, length int }{{1, 20}, {16, 4000}} {
+		all := credentials(c.count, c.length)
+		f := New(all)
+		answers(all, 1<<17, func(name string, data []byte) {
+			b.Run(fmt.Sprintf("%d of %d/%s", c.count, c.length, name), func(b *testing.B) {
+				b.SetBytes(int64(len(data)))
+				for b.Loop() {
+					left := budget(1 << 60)
+					for rest := data; len(rest) > 0; rest = rest[min(len(rest), 32<<10):] {
+						f.scan(rest[:min(len(rest), 32<<10)], 0, false, &left)
+					}
+				}
+				b.ReportMetric(float64(b.Elapsed().Microseconds())/1e3/float64(b.N)*(1<<20)/float64(len(data)), "ms/MiB")
+			})
+		})
+	}
+}

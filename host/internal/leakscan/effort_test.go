@@ -1,0 +1,77 @@
+package leakscan
+
+import (
+	"encoding/base64"
+	"errors"
+	"io"
+	"strings"
+	"testing"
+	"time"
+)
+
+// An API that knows a credential of many equal parts, as a plugin may make it, repeats these parts with escapes: each may
+// be where the credential begins. threats.md 81.
+func TestASearchThatTakesTooLongEnds_threats_81(t *testing.T) {
+	credential := base64.StdEncoding.EncodeToString([]byte(strings.Repeat("a", 15_000) + "the end of it"))
+	f := New([]string{credential})
+	for name, part := range map[string]string{"with escapes": "%59WFh", "as JSON": `\u0059WFh`} {
+		t.Run(name, func(t *testing.T) {
+			source := &endless{part: part}
+			n, err := io.Copy(io.Discard, f.Body(source, func(err error) error { return err }))
+			if !errors.Is(err, ErrEffort) || n != 0 || source.read > 8<<20 || !source.closed {
+				t.Errorf("%d bytes of %d came, closed %t: %v", n, source.read, source.closed, err)
+			}
+		})
+	}
+	if !f.Holds(strings.Repeat("%59WFh", 100_000)) {
+		t.Error("a text that takes too long is not taken for one that holds it")
+	}
+}
+
+// The name of a header may repeat most of a credential, too. threats.md 81. A search that began anew at each byte would take
+// minutes; this one takes less than a tenth of a second.
+func TestANameThatNearlyRepeatsACredentialTakesNoLonger_threats_81(t *testing.T) {
+	f := New([]string{strings.Repeat("a", 120_000) + "b"})
+	name, began := strings.Repeat("A", 1<<20), time.Now()
+	if f.HoldsFolded(name) || !f.HoldsFolded(name+"B") {
+		t.Error("a name is found, or is not")
+	}
+	if took := time.Since(began); took > 10*time.Second {
+		t.Errorf("it took %v", took)
+	}
+}
+
+func TestFoldedNames(t *testing.T) {
+	f := New([]string{"sk-Live_0123456789"})
+	for name, want := range map[string]bool{
+		"Sk-Live_0123456789": true, "X-SK-LIVE_0123456789-Y": true, strings.ToUpper("736b2d4c6976655f30313233343536373839"): true,
+		"Sk-Live_012345678": false, "": false,
+	} {
+		if f.HoldsFolded(name) != want {
+			t.Errorf("%q is found: %t", name, !want)
+		}
+	}
+	if New(nil).HoldsFolded("Sk-Live_0123456789") {
+		t.Error("a scanner of nothing finds something")
+	}
+}
+
+// endless repeats a text.
+type endless struct {
+	part   string
+	read   int
+	closed bool
+}
+
+func (e *endless) Read(p []byte) (n int, err error) {
+	for i := range p {
+		p[i] = e.part[(e.read+i)%len(e.part)]
+	}
+	e.read += len(p)
+	return len(p), nil
+}
+
+func (e *endless) Close() error {
+	e.closed = true
+	return nil
+}

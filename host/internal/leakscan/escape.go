@@ -1,0 +1,364 @@
+package leakscan
+
+import (
+	"strings"
+	"unicode/utf16"
+	"unicode/utf8"
+)
+
+// How deep escapes are nested that are found.
+const (
+	maxDepth       = 3 // of %25 and &amp; before the rest of an escape
+	maxBackslashes = 7
+	maxDigits      = 8 // of a number in HTML, or in braces
+)
+
+// introducers are the first bytes of escapes and line breaks, in the order of their kinds.
+const introducers = "%\\&\n\r"
+
+// kinds is a set of kinds of escapes: a bit for each of introducers, and one for +, which matters only where a text has a
+// space.
+type kinds uint8
+
+const (
+	percents kinds = 1 << iota
+	backslashed
+	references
+	feeds
+	returns
+	pluses
+)
+
+// secondBytes returns, by the second byte of an escape, the kinds that may stand for a byte that some pattern has.
+func secondBytes(has *[256]bool) (escapeSecondBytes [256]kinds) {
+	const digits, upper = "0123456789abcdef", "0123456789ABCDEF"
+	for c := range has {
+		escapeSecondBytes[c] |= pluses
+		if has[c] {
+			escapeSecondBytes[digits[c>>4]] |= percents
+			escapeSecondBytes[upper[c>>4]] |= percents
+		}
+	}
+	escapeSecondBytes['2'] |= percents  // of %25
+	escapeSecondBytes['0'] |= percents  // of %0A and %0D
+	for _, c := range `\ux01234567nr` { // n and r are line breaks
+		escapeSecondBytes[c] |= backslashed
+	}
+	for i := range len(simple) {
+		if has[simple[i]] {
+			escapeSecondBytes[named[i]] |= backslashed
+		}
+	}
+	for c := range has {
+		if has[c] && mark(byte(c)) {
+			escapeSecondBytes[c] |= backslashed
+		}
+		if base64Characters[c] || strings.IndexByte(" \t"+introducers, byte(c)) >= 0 {
+			escapeSecondBytes[c] |= feeds | returns
+		}
+	}
+	escapeSecondBytes['#'] |= references
+	for _, e := range entities {
+		if has[e.c] || e.c == '&' { // of &amp;#
+			escapeSecondBytes[e.name[0]] |= references
+		}
+	}
+	return escapeSecondBytes
+}
+
+// What a letter after a backslash stands for. A mark stands for itself.
+const (
+	named  = "bfnrtv"
+	simple = "\b\f\n\r\t\v"
+)
+
+func mark(c byte) bool { return c >= ' ' && c < 0x7f && !alphanumeric[c] }
+
+// base64Characters has those of both alphabets.
+var base64Characters = func() (set [256]bool) {
+	set = alphanumeric
+	for _, c := range "+/-_" {
+		set[c] = true
+	}
+	return set
+}()
+
+// escape holds the readings of the bytes at some place.
+type escape struct {
+	last     bool // set by the caller: no data comes after these
+	readings [8]reading
+	count    int
+	partial  bool // what is there may be the beginning of something longer
+}
+
+// reading is one way to take an escape.
+type reading struct {
+	text   [utf8.UTFMax]byte
+	length int // of text
+	taken  int // bytes that the escape has
+}
+
+func (r *reading) bytes() []byte { return r.text[:r.length] }
+
+// read looks at data that begins with the first byte of an escape.
+func (x *escape) read(data []byte) {
+	x.count, x.partial = 0, false
+	switch data[0] {
+	case '%':
+		x.percent(data)
+	case '\\':
+		x.backslash(data)
+	case '&':
+		x.entities(data)
+	case '+':
+		x.byte(' ', 1)
+	}
+}
+
+func (x *escape) byte(c byte, taken int) {
+	r := &x.readings[x.count]
+	r.text[0], r.length, r.taken = c, 1, taken
+	x.count++
+}
+
+func (x *escape) rune(r rune, taken int) {
+	if r < 0x100 { // a server may read the bytes of a header as Latin-1
+		x.byte(byte(r), taken)
+	}
+	if r >= 0x80 {
+		found := &x.readings[x.count]
+		found.length, found.taken = utf8.EncodeRune(found.text[:], r), taken
+		x.count++
+	}
+}
+
+// percent reads RFC 3986 section 2.1.
+func (x *escape) percent(data []byte) {
+	for at := 1; at <= 1+2*maxDepth; at += 2 {
+		c, complete := number(data[at:], 2, 16)
+		switch {
+		case c < 0:
+			return
+		case !complete:
+			x.partial = true
+			return
+		}
+		if c == '+' { // which was a space
+			x.byte(' ', at+2)
+		}
+		x.byte(byte(c), at+2)
+		if c != '%' {
+			return
+		}
+	}
+}
+
+// backslash reads the escapes of JSON, RFC 8259 section 7, and those that other languages have besides.
+func (x *escape) backslash(data []byte) {
+	n := backslashes(data)
+	for nested := 2; nested <= n; nested *= 2 {
+		x.byte('\\', nested)
+	}
+	if n == len(data) {
+		x.partial = true
+		return
+	}
+	switch c := data[n]; c {
+	default:
+		if i := strings.IndexByte(named, c); i >= 0 {
+			x.byte(simple[i], n+1)
+		} else if mark(c) {
+			x.byte(c, n+1)
+		}
+	case '0', '1', '2', '3', '4', '5', '6', '7':
+		x.octal(data, n)
+	case 'x':
+		if value, complete := number(data[n+1:], 2, 16); !complete {
+			x.partial = value >= 0
+		} else if value >= 0 {
+			x.byte(byte(value), n+3)
+		}
+	case 'u':
+		x.unicode(data, n+1)
+	}
+}
+
+// octal reads the digits of \163, of which there are as many as make a byte: ECMA-262 section B.1.2.
+func (x *escape) octal(data []byte, at int) {
+	most := 3
+	if data[at] > '3' {
+		most = 2
+	}
+	digits := 1
+	for digits < most && at+digits < len(data) && values[data[at+digits]] < 8 {
+		digits++
+	}
+	if digits < most && at+digits == len(data) && !x.last {
+		x.partial = true
+		return
+	}
+	value, _ := number(data[at:], digits, 8)
+	x.rune(value, at+digits)
+}
+
+// braced reads what follows \u{, ECMA-262 section 12.9.4.
+func (x *escape) braced(data []byte, at int) {
+	digits := 0
+	for at+digits < len(data) && digits <= maxDigits && values[data[at+digits]] < 16 {
+		digits++
+	}
+	end := at + digits
+	switch {
+	case digits > maxDigits:
+	case end == len(data):
+		x.partial = true
+	case digits > 0 && data[end] == '}':
+		if value, _ := number(data[at:], digits, 16); utf8.ValidRune(value) {
+			x.rune(value, end+1)
+		}
+	}
+}
+
+// unicode reads the digits of \u, and the other half of a surrogate pair.
+func (x *escape) unicode(data []byte, at int) {
+	if at < len(data) && data[at] == '{' {
+		x.braced(data, at+1)
+		return
+	}
+	value, complete := number(data[at:], 4, 16)
+	at += 4
+	switch {
+	case !complete:
+		x.partial = value >= 0
+		return
+	case !utf16.IsSurrogate(value):
+		if value >= 0 {
+			x.rune(value, at)
+		}
+		return
+	}
+	n := backslashes(data[at:])
+	if x.partial = at+n == len(data); x.partial || n == 0 || data[at+n] != 'u' {
+		return
+	}
+	at += n + 1
+	low, complete := number(data[at:], 4, 16)
+	if x.partial = !complete && low >= 0; !complete {
+		return
+	}
+	if r := utf16.DecodeRune(value, low); r != utf8.RuneError {
+		x.rune(r, at+4)
+	}
+}
+
+func backslashes(data []byte) int {
+	n := 0
+	for n < len(data) && n < maxBackslashes && data[n] == '\\' {
+		n++
+	}
+	return n
+}
+
+// entities are the names of the references that programs write. Browsers take those without a semicolon, too, but for the
+// last.
+var entities = [...]struct {
+	name string
+	c    byte
+}{{"amp", '&'}, {"lt", '<'}, {"gt", '>'}, {"quot", '"'}, {"apos;", '\''}}
+
+// entities reads the character references of HTML that programs write.
+func (x *escape) entities(data []byte) {
+	for depth, at := 0, 1; depth <= maxDepth; depth++ {
+		rest := data[at:]
+		if len(rest) == 0 {
+			x.partial = true
+			return
+		}
+		amp := 0 // bytes of an ampersand
+		if rest[0] == '#' {
+			amp = x.reference(data, at+1) - at
+		}
+		for _, e := range entities {
+			switch {
+			case len(rest) < len(e.name):
+				x.partial = x.partial || e.name[:len(rest)] == string(rest)
+			case e.name == string(rest[:len(e.name)]):
+				taken := at + len(e.name)
+				if taken = x.semicolon(data, taken); e.c == '&' {
+					amp = taken - at
+				}
+				x.byte(e.c, taken)
+			}
+		}
+		if amp <= 0 {
+			return
+		}
+		at += amp
+	}
+}
+
+// semicolon returns where a reference ends whose name ends here.
+func (x *escape) semicolon(data []byte, at int) int {
+	switch {
+	case at == len(data):
+		x.partial = !x.last
+	case data[at] == ';':
+		return at + 1
+	}
+	return at
+}
+
+// reference reads what follows &#. It returns where the reference ends if it is that of an ampersand, or else 0.
+func (x *escape) reference(data []byte, at int) (amp int) {
+	base := 10
+	if at < len(data) && data[at]|0x20 == 'x' {
+		base = 16
+		at++
+	}
+	digits := 0
+	for at+digits < len(data) && digits <= maxDigits && int(values[data[at+digits]]) < base {
+		digits++
+	}
+	end := at + digits
+	switch {
+	case digits > maxDigits:
+	case end == len(data) && !x.last:
+		x.partial = true
+	case digits > 0:
+		if value, _ := number(data[at:end], digits, base); utf8.ValidRune(value) {
+			taken := x.semicolon(data, end)
+			if x.rune(value, taken); value == '&' {
+				return taken
+			}
+		}
+	}
+	return 0
+}
+
+// values has the value of each digit, and 16 for what is none.
+var values = func() (values [256]uint8) {
+	for c := range values {
+		values[c] = 16
+	}
+	for i, c := range "0123456789abcdef" {
+		values[c], values[strings.ToUpper(string(c))[0]] = uint8(i), uint8(i)
+	}
+	return values
+}()
+
+// number reads a number of so many digits. It is negative when another character is there, or it is larger than a
+// character's; and not complete when data ends before.
+func number(data []byte, digits, base int) (value rune, complete bool) {
+	n, sum := min(digits, len(data)), 0
+	for _, c := range data[:n] {
+		v := int(values[c])
+		if v >= base {
+			return -1, true
+		}
+		sum = sum*base + v
+	}
+	if sum > utf8.MaxRune {
+		return -1, true
+	}
+	return rune(sum), n == digits
+}

@@ -1,0 +1,270 @@
+package leakscan
+
+import (
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"html"
+	"io"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+)
+
+// secret has a character of each kind that some program escapes.
+const secret = `s3cr/t+k "<y>&'\ %2F=~`
+
+// written are the ways in which servers write the secret, by what writes it.
+func written() map[string]string {
+	percent := func(encode func(byte) bool, format string) string {
+		var b strings.Builder
+		for i := range len(secret) {
+			if encode(secret[i]) {
+				fmt.Fprintf(&b, format, secret[i])
+			} else {
+				b.WriteByte(secret[i])
+			}
+		}
+		return b.String()
+	}
+	all := func(byte) bool { return true }
+	special := func(c byte) bool { return !alphanumeric[c] }
+	inJSON := strings.NewReplacer(`\`, `\\`, `"`, `\"`)
+	ways := map[string]string{
+		"plain":                              secret,
+		"a query of net/url":                 url.QueryEscape(secret),
+		"a path of net/url":                  url.PathEscape(secret),
+		"encodeURIComponent":                 strings.NewReplacer("%21", "!", "%27", "'", "%28", "(", "%29", ")", "%2A", "*", "+", "%20").Replace(url.QueryEscape(secret)),
+		"only what a query cannot have":      strings.NewReplacer(" ", "%20", `"`, "%22", "<", "%3C", ">", "%3E").Replace(secret),
+		"everything percent-encoded":         percent(all, "%%%02X"),
+		"everything, lower case":             percent(all, "%%%02x"),
+		"a URL in a URL":                     url.QueryEscape(url.QueryEscape(secret)),
+		"a URL in a URL in a URL":            url.QueryEscape(url.QueryEscape(url.QueryEscape(secret))),
+		"JSON":                               inJSON.Replace(secret),
+		"JSON of PHP":                        strings.ReplaceAll(inJSON.Replace(secret), "/", `\/`),
+		"JSON of Go":                         strings.NewReplacer("<", `\u003c`, ">", `\u003e`, "&", `\u0026`).Replace(inJSON.Replace(secret)),
+		"JSON, everything":                   percent(all, `\u%04x`),
+		"JSON, everything, upper case":       percent(all, `\u%04X`),
+		"JSON in JSON":                       inJSON.Replace(inJSON.Replace(secret)),
+		"JSON of PHP in JSON of PHP":         strings.ReplaceAll(inJSON.Replace(strings.ReplaceAll(inJSON.Replace(secret), "/", `\/`)), "/", `\/`),
+		"JavaScript":                         percent(special, `\x%02x`),
+		"a query in JSON of PHP":             strings.ReplaceAll(url.QueryEscape(secret), "/", `\/`),
+		"HTML":                               html.EscapeString(secret),
+		"HTML in HTML":                       html.EscapeString(html.EscapeString(secret)),
+		"HTML, decimal":                      percent(special, "&#%d;"),
+		"HTML, decimal, with zeros":          percent(special, "&#%05d;"),
+		"HTML, hexadecimal":                  percent(all, "&#x%x;"),
+		"HTML, hexadecimal, upper case":      percent(all, "&#X%04X;"),
+		"HTML, decimal, without semicolons":  percent(all, "&#%d"),
+		"HTML, hexadecimal, the same":        percent(all, "&#x%x"),
+		"HTML, decimal, in the same":         strings.ReplaceAll(percent(all, "&#%d;"), "&", "&#38;"),
+		"HTML, hexadecimal, in the same":     strings.ReplaceAll(strings.ReplaceAll(percent(special, "&#x%x;"), "&", "&#x26;"), "&", "&#x26;"),
+		"HTML, names in numbers":             strings.ReplaceAll(html.EscapeString(secret), "&", "&#38"),
+		"HTML without semicolons":            strings.NewReplacer("&", "&amp", "<", "&lt", ">", "&gt", `"`, "&quot").Replace(secret),
+		"JavaScript, braces":                 percent(all, `\u{%x}`),
+		"JavaScript, braces and zeros":       percent(special, `\u{%06X}`),
+		"octal":                              percent(all, `\%o`),
+		"octal in JSON":                      percent(special, `\\%03o`),
+		"a shell's":                          percent(special, `\%c`),
+		"hex":                                fmt.Sprintf("%x", secret),
+		"hex, upper case":                    fmt.Sprintf("%X", secret),
+		"Base64 with slashes in JSON of PHP": strings.ReplaceAll(base64.StdEncoding.EncodeToString([]byte("??>>"+secret)), "/", `\/`),
+		"Base64 in a query":                  url.QueryEscape(base64.StdEncoding.EncodeToString([]byte("id:" + secret))),
+	}
+	for before := range 4 {
+		for after := range 4 {
+			longer := []byte(strings.Repeat("\xfb", before) + secret + strings.Repeat("\xff", after))
+			for name, encoding := range map[string]*base64.Encoding{"Base64": base64.StdEncoding, "Base64 without =": base64.RawStdEncoding, "base64url": base64.URLEncoding} {
+				ways[fmt.Sprintf("%s, %d before and %d behind", name, before, after)] = encoding.EncodeToString(longer)
+			}
+		}
+	}
+	return ways
+}
+
+// threats.md 45: each form, at every split into two chunks and byte by byte. What is given never reaches into it.
+func TestEachForm_threats_45(t *testing.T) {
+	for name, form := range written() {
+		t.Run(name, func(t *testing.T) {
+			f := New([]string{"another text", secret})
+			const before, behind = `{"url": "https://api.test/?q=%7B&k=`, `", "x": 1}`
+			body := before + form + behind
+			if !f.Holds(body) || !f.Holds(form) {
+				t.Fatalf("%s is not found", form)
+			}
+			for cut := range len(body) + 1 {
+				var source chunks
+				for _, part := range []string{body[:cut], body[cut:]} {
+					if part != "" {
+						source.rest = append(source.rest, part)
+					}
+				}
+				source.end = io.EOF
+				expectStopped(t, f, &source, before, form)
+			}
+			expectStopped(t, f, &chunks{rest: strings.Split(body, ""), end: io.EOF}, before, form)
+		})
+	}
+}
+
+// expectStopped lets through a character of Base64 that the text shares with what stands before it.
+func expectStopped(t *testing.T, f *Scanner, source *chunks, before, form string) {
+	t.Helper()
+	got, err := readAll(t, f.Body(source, same), 4096)
+	if rest, longer := strings.CutPrefix(got, before); !errors.Is(err, ErrFound) || longer && !strings.HasPrefix(form, rest) || len(got) > len(before)+14 || source.closed != 1 {
+		t.Errorf("%q came with %v, closed %d times", got, err, source.closed)
+	} else if longer && rest != "" && !f.Holds(form[len(rest):]) {
+		t.Errorf("%q of what is found came", rest)
+	}
+}
+
+func TestWhatIsNoneOfTheForms(t *testing.T) {
+	f := New([]string{secret, "short", "seven77", "aaaaaaaaaaaaab"})
+	for name, body := range map[string]string{
+		"nothing":                "",
+		"all but the last byte":  secret[:len(secret)-1],
+		"all but the first byte": secret[1:],
+		"too short a text":       "short seven77",
+		"other data":             strings.Repeat(`{"a": "b\/c\u00fc &amp; %41"}`, 100),
+		"an escape at the end":   `\u00`,
+		"many beginnings":        strings.Repeat(secret[:9], 50) + strings.Repeat("a", 500),
+		"zeros":                  strings.Repeat("\x00", 1000),
+		"no characters":          "\xff\xfe\x80%FF%C3%28\\uD83D\\uFFFF\\uD83D\\u0041&#x110000;&#99999999;&#;",
+	} {
+		for _, split := range []int{1, 3, 1000} {
+			source := &chunks{end: io.EOF}
+			for rest := body; rest != ""; {
+				n := min(split, len(rest))
+				source.rest, rest = append(source.rest, rest[:n]), rest[n:]
+			}
+			if got, err := readAll(t, f.Body(source, same), 600); got != body || !errors.Is(err, io.EOF) {
+				t.Errorf("%s in chunks of %d: %q, %v", name, split, got, err)
+			}
+		}
+	}
+}
+
+func TestTextsThatAreNotASCII(t *testing.T) {
+	f := New([]string{"pässwörd€😀"})
+	for _, form := range []string{
+		"pässwörd€😀", "p%C3%A4ssw%c3%b6rd%E2%82%AC%F0%9F%98%80", `p\u00e4ssw\u00F6rd\u20ac\ud83d\ude00`, "p&#228;ssw&#xf6;rd&#8364;&#128512;",
+		`p\u00c3\u00a4ssw\u00c3\u00b6rd\u00e2\u0082\u00ac\u00f0\u009f\u0098\u0080`, // read as Latin-1
+	} {
+		if !f.Holds("x" + form + "y") {
+			t.Errorf("%s is not found", form)
+		}
+		expectStopped(t, f, &chunks{rest: strings.Split("x"+form, ""), end: io.EOF}, "x", form)
+	}
+}
+
+// What looks like an escape of itself can be read in ways without number, each of which is gone only once.
+func TestTextThatLooksLikeEscapes(t *testing.T) {
+	for part, times := range map[string]int{"%25": 30, `\`: 8, "&amp;": 20, `\u005c`: 8, "%%": 8} {
+		text := strings.Repeat(part, times) + "x"
+		f := New([]string{text})
+		for _, body := range []string{strings.Repeat(part, 5*times) + "y", strings.Repeat(part, times-1)} {
+			if f.Holds(body) {
+				t.Errorf("%s is found in %s", text, body)
+			}
+		}
+		if !f.Holds(strings.Repeat(part, 3*times) + "x") {
+			t.Errorf("%s is not found", text)
+		}
+	}
+}
+
+func TestFindersOfNothing(t *testing.T) {
+	if f := New([]string{"", "1234567"}); f != nil || f.Holds("1234567") {
+		t.Error("a text under 8 bytes is looked for")
+	}
+	if f := New([]string{"Bearer the-token", "the-token", "the-token"}); len(f.patterns) != len(New([]string{"the-token"}).patterns) {
+		t.Errorf("what is found in another form anyway is looked for: %v", f.patterns)
+	}
+}
+
+// threats.md 72: an escape without an end of its own ends with the body; when more comes, it may be another character.
+func TestEscapesAtTheEnd_threats_72(t *testing.T) {
+	for _, last := range []string{"&#110", "&#x6e", `\156`, "&#110;", `\u{6e}`} {
+		f := New([]string{"the-token"})
+		expectStopped(t, f, &chunks{rest: []string{"is the-toke" + last}, end: io.EOF}, "is ", "the-toke"+last)
+		expectStopped(t, f, &chunks{rest: []string{"is the-toke" + last}, end: io.EOF, withLast: true}, "is ", "the-toke"+last)
+	}
+	for _, parts := range [][]string{{"the-toke&#110", "5;"}, {"the-toke&#x6", "e7"}, {"the-toke&#11", "00"}} {
+		source := &chunks{rest: slices.Clone(parts), end: io.EOF}
+		if got, err := readAll(t, New([]string{"the-token"}).Body(source, same), 600); got != strings.Join(parts, "") || !errors.Is(err, io.EOF) {
+			t.Errorf("of %q came %q, %v", parts, got, err)
+		}
+	}
+}
+
+// A stream goes on as it comes: a chunk is held back only as far as it may be the beginning of the text.
+func TestStreamIsNotDelayed(t *testing.T) {
+	f := New([]string{"the-token"})
+	reader, writer := io.Pipe()
+	body := f.Body(reader, same)
+	buffer := make([]byte, 1024)
+	for _, c := range []struct{ sent, want string }{
+		{"data: 1\n\n", "data: 1\n\n"},
+		{"data: the", "data: "},
+		{"-toka\n\n", "the-toka\n\n"},
+		{"all of it: %", "all of it: "},
+		{" or not\n", "% or not\n"},
+	} {
+		go writer.Write([]byte(c.sent))
+		n, err := body.Read(buffer)
+		if got := string(buffer[:n]); got != c.want || err != nil {
+			t.Fatalf("after %q comes %q, %v", c.sent, got, err)
+		}
+	}
+}
+
+func TestWhatWasHeldBackIsDroppedWhenTheSourceFails(t *testing.T) {
+	failure := errors.New("reset")
+	body := New([]string{"the-token"}).Body(&chunks{rest: []string{"is the-tok"}, end: failure}, func(err error) error { return fmt.Errorf("told: %w", err) })
+	got, err := readAll(t, body, 1024)
+	if got != "is " || !errors.Is(err, failure) || err.Error() != "told: reset" {
+		t.Errorf("%q, %v", got, err)
+	}
+	if n, again := body.Read(make([]byte, 10)); n != 0 || !errors.Is(again, failure) {
+		t.Errorf("then %d bytes, %v", n, again)
+	}
+}
+
+func TestBodyIsAReader(t *testing.T) {
+	f := New([]string{"the-token"})
+	source := &chunks{rest: []string{"", "abc", "", "", "def"}, end: io.EOF}
+	body := f.Body(source, same)
+	if n, err := body.Read(nil); n != 0 || err != nil || len(source.rest) != 5 {
+		t.Errorf("reading nothing gives %d, %v", n, err)
+	}
+	if _, ok := body.(io.WriterTo); ok {
+		t.Error("there is a way past Read")
+	}
+	got, err := io.ReadAll(body)
+	if string(got) != "abcdef" || err != nil {
+		t.Errorf("%q, %v", got, err)
+	}
+	for range 2 {
+		if err := body.Close(); err != nil || source.closed != 1 {
+			t.Errorf("%v, closed %d times", err, source.closed)
+		}
+	}
+	if _, err := body.Read(make([]byte, 1)); !errors.Is(err, http.ErrBodyReadAfterClose) {
+		t.Errorf("after Close: %v", err)
+	}
+}
+
+func TestCloseWhileReading(*testing.T) {
+	for range 50 {
+		reader, writer := io.Pipe()
+		body := New([]string{"the-token"}).Body(reader, same)
+		var all sync.WaitGroup
+		all.Go(func() { _, _ = io.Copy(io.Discard, body) })
+		all.Go(func() { _, _ = io.Copy(writer, strings.NewReader(strings.Repeat("the-tok", 1000))) })
+		all.Go(func() { _ = body.Close() })
+		all.Wait()
+	}
+}

@@ -1,0 +1,232 @@
+package host
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"net/http"
+	"net/http/httptrace"
+	"net/textproto"
+	"slices"
+	"strings"
+
+	"github.com/keywright/keywright/abi"
+	"github.com/keywright/keywright/host/internal/hostfn"
+	"github.com/keywright/keywright/host/internal/leakscan"
+)
+
+// dropCredential takes the query that was appended out of a redirect. Servers that redirect to another path or port often
+// keep the query, and a client would then have the credential in the URL of its next request: in Referer, in errors.
+func dropCredential(response *http.Response, m *hostfn.Mutation) error {
+	if m.Query == "" {
+		return nil
+	}
+	location := response.Header.Get("Location")
+	if location == "" {
+		return nil
+	}
+	address, fragment, hasFragment := strings.Cut(location, "#")
+	path, query, _ := strings.Cut(address, "?")
+	if rest := m.Without(query); rest != query {
+		if location = path; rest != "" {
+			location += "?" + rest
+		}
+		if hasFragment {
+			location += "#" + fragment
+		}
+		response.Header.Set("Location", location)
+	}
+	if m.Echoed(location) {
+		return errors.New("the API answered with a redirect that holds the credential, which is not followed")
+	}
+	return nil
+}
+
+type credentialsKey struct{}
+
+// WithCredentials returns a context whose requests have credentials for [Connector.GuardedTransport] to look for, beside those of
+// their connector: in what an embedder made with templates. Texts without a secret are left out.
+func WithCredentials(ctx context.Context, texts ...Text) context.Context {
+	all, _ := ctx.Value(credentialsKey{}).([]string)
+	all = slices.Clone(all)
+	for _, text := range texts {
+		if text.Secret {
+			all = append(append(all, text.secrets...), hostfn.Parts(text.Value)...)
+		}
+	}
+	all = hostfn.Decoded(all)
+	for i, text := range all {
+		all[i] = strings.TrimSpace(text) // as headers are sent
+	}
+	return context.WithValue(ctx, credentialsKey{}, all)
+}
+
+// scanner returns a scanner for the credentials of the mutation and for others, or nil when none of them can be looked for.
+func (o *outcome) scanner(others []string) *leakscan.Scanner {
+	if e := o.lastScanner.Load(); e != nil && slices.Equal(e.others, others) {
+		return e.scanner
+	}
+	scanner := leakscan.New(append(o.call.Credentials(o.mutation), others...))
+	if scanner != nil && scanner.Size() <= maxRetained { // the outcome may be kept, too
+		o.lastScanner.Store(&requestScanner{others, scanner})
+	}
+	return scanner
+}
+
+// guard keeps the credential of one request from whoever gets its answer. A nil guard lets everything through.
+type guard struct {
+	connector *Connector
+	call      *hostfn.Call
+	scanner   *leakscan.Scanner
+	sets      bool // whether the mutation has an Accept-Encoding of its own
+}
+
+const acceptEncoding = "Accept-Encoding"
+
+func (c *Connector) guard(ctx context.Context, out *outcome) *guard {
+	others, _ := ctx.Value(credentialsKey{}).([]string)
+	scanner := out.scanner(others)
+	if scanner == nil {
+		return nil
+	}
+	sets := slices.ContainsFunc(out.mutation.Headers, func(h abi.Pair) bool { return h.Name == acceptEncoding })
+	return &guard{c, out.call, scanner, sets}
+}
+
+// request changes a request, before it is sent, so that its answers can be looked at.
+func (g *guard) request(r *http.Request) *http.Request {
+	if g == nil {
+		return r
+	}
+	if !g.sets {
+		maps.DeleteFunc(r.Header, func(name string, _ []string) bool { return strings.EqualFold(name, acceptEncoding) })
+		r.Header[acceptEncoding] = []string{"identity"}
+	}
+	trace := httptrace.ContextClientTrace(r.Context())
+	if trace == nil || trace.Got1xxResponse == nil {
+		return r
+	}
+	guarded := *trace
+	guarded.Got1xxResponse = func(code int, header textproto.MIMEHeader) error {
+		return trace.Got1xxResponse(code, textproto.MIMEHeader(g.without(http.Header(header))))
+	}
+	return r.WithContext(withTrace(r.Context(), &guarded))
+}
+
+// withTrace replaces the trace of a context. httptrace can only add another one, and that is called besides.
+func withTrace(ctx context.Context, trace *httptrace.ClientTrace) context.Context {
+	var key keyOf
+	httptrace.ContextClientTrace(&key)
+	return context.WithValue(ctx, key.key, trace)
+}
+
+// keyOf is a context that learns what it is asked for.
+type keyOf struct {
+	context.Context
+	key any
+}
+
+// Value implements context.Context.
+func (k *keyOf) Value(key any) any {
+	k.key = key
+	return nil
+}
+
+// response returns the part of an answer that may be passed on.
+func (g *guard) response(r *http.Response) (*http.Response, error) {
+	if g == nil {
+		return r, nil
+	}
+	if err := g.unseen(r); err != nil {
+		if r.Body != nil {
+			_ = r.Body.Close()
+		}
+		return nil, g.connector.fail(StageResponse, err)
+	}
+	if g.scanner.Holds(r.Status) {
+		r.Status = fmt.Sprintf("%d %s", r.StatusCode, http.StatusText(r.StatusCode))
+	}
+	r.Header, r.Trailer = g.without(r.Header), g.without(r.Trailer)
+	if r.Body != nil && r.Body != http.NoBody {
+		r.Body = g.scanner.Body(r.Body, func(err error) error {
+			r.Trailer = g.without(r.Trailer) // which have come by now, if this is the end
+			switch {
+			case err == io.EOF: //nolint:errorlint // that very value is the end
+				return err
+			case errors.Is(err, leakscan.ErrFound):
+				return g.connector.fail(StageResponse, ErrCredentialInResponse)
+			case errors.Is(err, leakscan.ErrEffort):
+				return g.connector.fail(StageResponse, errUnsearched)
+			}
+			return g.error(err, g.call)
+		})
+	}
+	return r, nil
+}
+
+var errUnsearched = errors.New("the API's answer cannot be searched for the credential in the time that its length allows: it nearly repeats it over and over")
+
+// unseen says why what an answer holds cannot be looked at, or must not be.
+func (g *guard) unseen(r *http.Response) error {
+	switch {
+	case r.StatusCode == http.StatusSwitchingProtocols:
+		return errors.New("the API switches to another protocol, which could not be searched for the credential")
+	case r.Request.Method == http.MethodConnect:
+		return errors.New("a tunnel could not be searched for the credential")
+	}
+	for _, location := range r.Header["Location"] {
+		if g.scanner.Holds(location) {
+			return fmt.Errorf("a redirect, in Location: %w", ErrCredentialInResponse)
+		}
+	}
+	if r.Body == nil || r.Body == http.NoBody || r.Request.Method == http.MethodHead {
+		return nil
+	}
+	for _, encodings := range r.Header["Content-Encoding"] {
+		for encoding := range strings.SplitSeq(encodings, ",") {
+			if encoding = strings.TrimSpace(encoding); encoding != "" && !strings.EqualFold(encoding, "identity") {
+				return errors.New("the API's answer has a Content-Encoding, though identity was asked for, and cannot be searched for the credential")
+			}
+		}
+	}
+	return nil
+}
+
+// without returns headers without those that hold the credential.
+func (g *guard) without(headers http.Header) http.Header {
+	var buffer [2 << 10]byte
+	all, named := buffer[:0], false
+	for name, values := range headers {
+		named = named || g.scanner.HoldsFolded(name)
+		all = append(append(all, name...), '\n')
+		for _, value := range values {
+			all = append(append(all, value...), '\n')
+		}
+	}
+	if !named && !g.scanner.Found(all) { // and so none of them
+		return headers
+	}
+	kept := http.Header{}
+	for name, values := range headers {
+		switch {
+		case g.scanner.Holds(name) || g.scanner.HoldsFolded(name):
+			name = "with the credential in its name"
+		case slices.ContainsFunc(values, g.scanner.Holds):
+		default:
+			kept[name] = values
+			continue
+		}
+		g.connector.log.warn(context.Background(), fmt.Sprintf("the API's answer holds the credential in the header %q, which is dropped", Printable(name)))
+	}
+	return kept
+}
+
+// error is an error that does not quote the credential.
+func (g *guard) error(err error, call *hostfn.Call) error {
+	if g != nil && g.scanner.Holds(call.Scrub(err.Error())) { // all of it, before it is cut
+		return g.connector.fail(StageResponse, ErrCredentialInResponse)
+	}
+	return call.ScrubError(err)
+}

@@ -1,0 +1,305 @@
+package host_test
+
+import (
+	"context"
+	"encoding/base64"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"strings"
+	"testing"
+
+	"github.com/keywright/keywright/abi"
+	"github.com/keywright/keywright/host"
+)
+
+// What the credential is that Connector.GuardedTransport looks for: threats.md 45.
+
+// What a plugin composes: the parts are as secret as the whole.
+func TestPartsOfWhatWasPutIn_threats_45(t *testing.T) {
+	const user, password, literal = "user-of-the-api", "p4ssw0rd/of+the&api", "our-own-literal"
+	for name, test := range map[string]struct {
+		do      func(abi.Env) (string, error)
+		grants  []string
+		stopped []string
+		passed  []string
+	}{
+		"Basic": {
+			func(env abi.Env) (string, error) {
+				return header("Authorization", "Basic "+env.Encode(abi.FormatBase64, user+":"+value(env, "to_header"))), nil
+			}, nil,
+			[]string{password, user + ":" + password, "dXNlci1vZi10aGUtYXBpOnA0c3N3MHJkL29mK3RoZSZhcGk="},
+			[]string{user, "Basic dXNlci1v"},
+		},
+		"Basic with the secret as the user": {
+			func(env abi.Env) (string, error) {
+				return header("Authorization", "basic "+env.Encode(abi.FormatBase64, value(env, "to_header")+":")), nil
+			}, nil, []string{password}, nil,
+		},
+		"encoded in another scheme": {
+			func(env abi.Env) (string, error) {
+				return header("X-Key", env.Encode(abi.FormatBase64URL, user+":"+value(env, "to_header"))), nil
+			}, nil,
+			[]string{password, user + ":" + password, "p4ssw0rd%2Fof%2Bthe%26api"},
+			[]string{user},
+		},
+		"a literal, encoded twice": {
+			func(env abi.Env) (string, error) {
+				return header("X-Key", env.Encode(abi.FormatHex, env.Encode(abi.FormatBase64, literal+value(env, "to_header")))), nil
+			}, nil,
+			[]string{literal + password, password},
+			[]string{literal},
+		},
+		"encoded by a plugin that may see it": {
+			func(env abi.Env) (string, error) {
+				return header("X-Key", base64.StdEncoding.EncodeToString([]byte(url.QueryEscape("an id:"+string(env.Reveal(value(env, "to_header"))))))), nil
+			},
+			[]string{"reveal"},
+			[]string{password, "an id:" + password, "an+id%3Ap4ssw0rd%2Fof%2Bthe%26api"},
+			[]string{"an id:"},
+		},
+		"within a header": {
+			func(env abi.Env) (string, error) {
+				return header("Authorization", `Signature id="user-of-the-api", key="`+value(env, "to_header")+`"`), nil
+			}, nil, []string{password}, []string{user, "Signature id="},
+		},
+		"a token within a header": {
+			func(env abi.Env) (string, error) {
+				var reply abi.TokenReply
+				err := json.Unmarshal(env.TokenRequest([]byte(marshal(abi.TokenRequest{URL: value(env, "url")}))), &reply)
+				return header("X-Key", `id="user-of-the-api", key="`+reply.AccessToken+`"`), err
+			}, nil, []string{"an-access-token"}, []string{user, password},
+		},
+		"before what is no scheme": {
+			func(env abi.Env) (string, error) {
+				return header("X-Key", `key="`+value(env, "to_header")+`" user-of-the-api`), nil
+			}, nil, []string{password}, []string{user},
+		},
+		"within a parameter": {
+			func(env abi.Env) (string, error) { return query("q", "user-of-the-api "+value(env, "to_query")), nil },
+			nil,
+			[]string{password, url.QueryEscape(password)},
+			[]string{user},
+		},
+		"the name of a parameter": {
+			func(env abi.Env) (string, error) { return query(value(env, "to_query"), "user-of-the-api"), nil },
+			nil,
+			[]string{password},
+			[]string{user},
+		},
+		"revealed": {
+			func(env abi.Env) (string, error) {
+				return header("X-Key", "abc "+string(env.Reveal(value(env, "to_header")))), nil
+			}, []string{"reveal"}, []string{password}, nil,
+		},
+		"revealed, beside another header": {
+			func(env abi.Env) (string, error) {
+				secret := string(env.Reveal(value(env, "to_header")))
+				return marshal(abi.Mutation{Headers: []abi.Pair{{Name: "X-Key", Value: secret}, {Name: "X-Client", Value: literal}}}), nil
+			}, []string{"reveal"}, []string{password}, []string{literal},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := misusedWorld(t, test.do, test.grants...)
+			w.setSecret("s", password)
+			w.setLogin(token("an-access-token", 3600))
+			c := w.connect("custom", misused)
+			for want, texts := range map[bool][]string{true: test.stopped, false: append(test.passed, "p4ssw0r")} {
+				for _, text := range texts {
+					w.setAPI(respond(http.StatusOK, "is "+text+" in it"))
+					response, err := c.GuardedTransport(nil).RoundTrip(get(t.Context()))
+					if err != nil {
+						t.Fatal(err)
+					}
+					_, err = io.ReadAll(response.Body)
+					_ = response.Body.Close()
+					if errors.Is(err, host.ErrCredentialInResponse) != want {
+						t.Errorf("%q is stopped: %t, %v", text, !want, err)
+					}
+				}
+			}
+		})
+	}
+}
+
+// What an embedder puts in beside the authentication is looked for as well, also with a connector that has none.
+func TestCredentialsOfTheEmbedder_threats_45(t *testing.T) {
+	const secret, basic = "another-s3cret", "b3BlcmF0b3I6YW5vdGhlci1zM2NyZXQ="
+	w := newWorld(t)
+	w.setSecret("s", "the-key-of-the-api")
+	w.setSecret("t", secret)
+	w.setSecret("b", basic)
+	texts := map[string]host.Text{}
+	for name, source := range map[string]string{"token": `Token token="{{ get_secret('t') }}", of=everyone`, "basic": "Basic {{ get_secret('b') }}", "plain": "everyone's own text"} {
+		compiled, err := w.host.Template(source)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if texts[name], err = compiled.Render(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for authType, auth := range map[string]config{"none": {}, "api_key": key("{{ get_secret('s') }}")} {
+		c := w.connect(authType, auth)
+		for _, test := range []struct {
+			texts []string
+			echo  string
+			want  bool
+		}{
+			{[]string{"token"}, secret, true},
+			{[]string{"basic"}, secret, true},
+			{[]string{"basic"}, basic, true},
+			{[]string{"plain", "token"}, "everyone's own text", false},
+			{[]string{"plain"}, secret, false},
+			{nil, secret, false},
+			{[]string{"token"}, "the-key-of-the-api", authType == "api_key"},
+		} {
+			ctx := t.Context()
+			for _, name := range test.texts {
+				ctx = host.WithCredentials(ctx, texts[name])
+			}
+			w.setAPI(respond(http.StatusOK, "is "+test.echo))
+			response, err := c.GuardedTransport(nil).RoundTrip(get(ctx))
+			if err != nil {
+				t.Fatal(err)
+			}
+			_, err = io.ReadAll(response.Body)
+			_ = response.Body.Close()
+			if errors.Is(err, host.ErrCredentialInResponse) != test.want {
+				t.Errorf("%s with %v: %s gives %v", authType, test.texts, test.echo, err)
+			}
+		}
+	}
+}
+
+// threats.md 73: what the API reads in a credential that comes encoded, whoever encoded it.
+func TestDecodedCredentials_threats_73(t *testing.T) {
+	const password = "correct horse/battery"
+	for name, stored := range map[string]string{
+		"percent-encoded":              "correct%20horse%2Fbattery",
+		"percent-encoded, as a form":   "correct+horse%2Fbattery",
+		"percent-encoded twice":        "correct%2520horse%252Fbattery",
+		"Base64 of user and password":  base64.StdEncoding.EncodeToString([]byte("operator:" + password)),
+		"Base64 without padding":       base64.RawURLEncoding.EncodeToString([]byte("op:" + password)),
+		"hex":                          hex.EncodeToString([]byte(password)),
+		"percent-encoded, then Base64": base64.StdEncoding.EncodeToString([]byte("operator:correct%20horse%2Fbattery")),
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			w.setSecret("s", stored)
+			c := w.connect("api_key", key("{{ get_secret('s') }}"))
+			for echo, want := range map[string]bool{stored: true, password: true, "correct horse": false, "operator": false} {
+				w.setAPI(respond(http.StatusOK, "is "+echo))
+				response, err := c.GuardedTransport(nil).RoundTrip(get(t.Context()))
+				if err != nil {
+					t.Fatal(err)
+				}
+				_, err = io.ReadAll(response.Body)
+				_ = response.Body.Close()
+				if errors.Is(err, host.ErrCredentialInResponse) != want {
+					t.Errorf("%q: %v", echo, err)
+				}
+			}
+		})
+	}
+}
+
+// What is read in a credential ends somewhere: a text is decoded three times, and as a whole, if it is text then.
+func TestWhatIsNotDecoded(t *testing.T) {
+	const password = "correct horse/battery"
+	escaped := func(times int) string {
+		text := password
+		for range times {
+			text = url.PathEscape(text)
+		}
+		return text
+	}
+	for name, c := range map[string]struct {
+		value, secret, echo string
+		stopped             bool
+	}{
+		"three times":                {"{{ get_secret('s') }}", escaped(3), password, true},
+		"four times":                 {"{{ get_secret('s') }}", escaped(4), password, false},
+		"a form without an escape":   {"{{ get_secret('s') }}", "correct+horse+battery", "correct horse battery", false},
+		"hex to begin with":          {"{{ get_secret('s') }}", "6f70657261746f7273-of-the-api", "operators ", false},
+		"encoded by a template":      {"id.{{ base64_encode(get_secret('s')) }}.x", password, password, true},
+		"what a template adds to it": {"id-of-the-client.{{ base64_encode(get_secret('s')) }}", password, "id-of-the-client", false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			w.setSecret("s", c.secret)
+			w.setAPI(respond(http.StatusOK, "is "+c.echo))
+			response, err := w.connect("api_key", key(c.value)).GuardedTransport(nil).RoundTrip(get(t.Context()))
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer response.Body.Close()
+			if _, err = io.ReadAll(response.Body); errors.Is(err, host.ErrCredentialInResponse) != c.stopped {
+				t.Errorf("%q gives %v", c.echo, err)
+			}
+		})
+	}
+}
+
+// A transport's errors quote what it does not understand.
+func TestErrorsOfAnAnswerAreScrubbed_threats_45(t *testing.T) {
+	w := newWorld(t)
+	c := w.connect("api_key", key("{{ get_secret('s') }}"))
+	for _, length := range []int{1, 300} { // what finds the longer one is not kept
+		secret := strings.Repeat(w.canary("s"), length)
+		w.setSecret("s", secret)
+		w.hide("the secret", secret)
+		cause := errors.New("the cause")
+		for form, text := range encodings(secret) {
+			fails := fmt.Errorf("%w: a line %s", cause, text)
+			w.setAPI(func(*http.Request) (*http.Response, error) { return nil, fails })
+			if _, err := w.read(c.GuardedTransport(nil).RoundTrip(get(t.Context()))); err == nil {
+				t.Errorf("%s: no error", form)
+			}
+			w.setAPI(func(r *http.Request) (*http.Response, error) {
+				response, err := status(http.StatusOK)(r)
+				response.Body = io.NopCloser(io.MultiReader(strings.NewReader("some."), failing{fails}))
+				return response, err
+			})
+			if got, err := w.read(c.GuardedTransport(nil).RoundTrip(get(t.Context()))); got != "some." || err == nil {
+				t.Errorf("%s: %q, %v", form, got, err)
+			}
+		}
+	}
+	w.setAPI(func(*http.Request) (*http.Response, error) { return nil, context.Canceled })
+	if _, err := w.read(c.GuardedTransport(nil).RoundTrip(get(t.Context()))); !errors.Is(err, context.Canceled) {
+		t.Errorf("another error is %v", err)
+	}
+}
+
+type failing struct{ err error }
+
+func (f failing) Read([]byte) (int, error) { return 0, f.err }
+
+// What a connector of many users is sent with is looked for per user.
+func TestEachAnswerIsSearchedForItsOwnCredential(t *testing.T) {
+	w := newWorld(t)
+	w.setSecret("s", "prefix-of-a-key")
+	c := w.connect("api_key", key("{{ get_secret('s') }}/{{ user.id }}"))
+	w.setAPI(func(r *http.Request) (*http.Response, error) {
+		return respond(http.StatusOK, r.URL.Query().Get("say"))(r)
+	})
+	for _, who := range []string{"u1", "u2", "u1"} {
+		for say, want := range map[string]bool{"prefix-of-a-key/" + who: true, "prefix-of-a-key": true, who + " other": false} {
+			ctx := host.WithUser(t.Context(), host.User{ID: who})
+			response, err := c.GuardedTransport(nil).RoundTrip(request(t, apiURL+"?say="+url.QueryEscape(say)).WithContext(ctx))
+			if err != nil {
+				t.Fatal(err)
+			}
+			_, err = io.ReadAll(response.Body)
+			_ = response.Body.Close()
+			if errors.Is(err, host.ErrCredentialInResponse) != want {
+				t.Errorf("%s: %q: %v", who, say, err)
+			}
+		}
+	}
+}

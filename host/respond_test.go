@@ -1,0 +1,383 @@
+package host_test
+
+import (
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"net/http/httptrace"
+	"net/textproto"
+	"net/url"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"github.com/keywright/keywright/abi"
+	"github.com/keywright/keywright/host"
+)
+
+// What comes back through Connector.GuardedTransport: threats.md 45.
+
+// credentialOf returns the credential of a request.
+func credentialOf(r *http.Request) string {
+	if _, credential, found := strings.Cut(r.Header.Get("Authorization"), " "); found {
+		return credential
+	}
+	return r.Header.Get("X-Key") + r.URL.Query().Get("key")
+}
+
+// echoing is a server that gives tokens, and answers with the credential in one of the forms, or with all that it received.
+func echoing(t *testing.T) *httptest.Server {
+	var tokens atomic.Int64
+	mux := http.NewServeMux()
+	mux.HandleFunc("/token", func(rw http.ResponseWriter, _ *http.Request) {
+		fmt.Fprintf(rw, `{"access_token":"token-%d/%s","token_type":"Bearer","expires_in":3600}`, tokens.Add(1), url.QueryEscape(randomSecret()))
+	})
+	mux.HandleFunc("/echo", func(rw http.ResponseWriter, r *http.Request) {
+		form := encodings(credentialOf(r))[r.URL.Query().Get("form")]
+		for _, piece := range []string{strings.Repeat("before ", 1000), form[:len(form)/2], form[len(form)/2:], " after"} {
+			_, _ = io.WriteString(rw, piece)
+			_ = http.NewResponseController(rw).Flush()
+		}
+	})
+	mux.HandleFunc("/fine", func(rw http.ResponseWriter, r *http.Request) {
+		_, _ = io.WriteString(rw, strings.Repeat("nothing of it, "+credentialOf(r)[:7]+" ", 5000))
+	})
+	server := httptest.NewServer(mux)
+	t.Cleanup(server.Close)
+	return server
+}
+
+// read reads an answer, and notes all of it as what came out.
+func (w *world) read(response *http.Response, err error) (string, error) {
+	w.outError("the error", err)
+	if err != nil {
+		return "", err
+	}
+	defer response.Body.Close()
+	body, err := io.ReadAll(response.Body)
+	w.outError("the body's error", err)
+	w.out("the body", string(body))
+	w.out("the answer", fmt.Sprint(response.Status, response.Header, response.Trailer))
+	return string(body), err
+}
+
+func TestEchoedCredentialIsStopped_threats_45(t *testing.T) {
+	api := echoing(t)
+	for name, auth := range map[string]host.Auth{
+		"api_key":                  {Type: "api_key", Config: key("{{ get_secret('s') }}")},
+		"api_key with a scheme":    {Type: "api_key", Config: with(key("Token {{ get_secret('s') }}"), "key", "Authorization")},
+		"api_key in the query":     {Type: "api_key", Config: with(key("{{ get_secret('s') }}"), "key", "key", "in", "query")},
+		"oauth_client_credentials": {Type: "oauth_client_credentials", Config: with(oauth("{{ get_secret('s') }}"), "token_url", api.URL+"/token")},
+		"oauth_jwt_bearer":         {Type: "oauth_jwt_bearer", Config: with(bearer("{{ get_secret('s') }}"), "token_url", api.URL+"/token", "subject", "{{ user.email }}")},
+		"jwt":                      {Type: "jwt", Config: config{"private_key": "{{ get_secret('s') }}", "algorithm": "HS256", "claims": config{"sub": "ann"}}},
+	} {
+		for _, noReuse := range []bool{false, true} {
+			t.Run(fmt.Sprint(name, ", no reuse: ", noReuse), func(t *testing.T) {
+				w := newWorld(t, func(c *host.Config) {
+					c.NoReuse, c.Base, c.Egress = noReuse, nil, host.Egress{AllowHTTP: true, AllowPrivate: true}
+				})
+				w.canary("s")
+				c, err := w.host.Connect(t.Context(), host.ConnectorConfig{Name: "crm", Origins: []string{api.URL}, Auth: auth})
+				if err != nil {
+					t.Fatal(err)
+				}
+				base := roundTripper(func(r *http.Request) (*http.Response, error) {
+					w.hide("the credential", credentialOf(r))
+					return http.DefaultTransport.RoundTrip(r)
+				})
+				client := &http.Client{Transport: c.GuardedTransport(base)}
+				get := func(path string) (string, error) {
+					r, err := http.NewRequestWithContext(ann(t.Context()), http.MethodGet, api.URL+path, nil)
+					if err != nil {
+						t.Fatal(err)
+					}
+					return w.read(client.Do(r))
+				}
+				for form := range encodings("any text") {
+					got, err := get("/echo?form=" + url.QueryEscape(form))
+					var failure *host.Error
+					if !errors.Is(err, host.ErrCredentialInResponse) || !errors.As(err, &failure) || failure.Stage != host.StageResponse || failure.Connector != "crm" {
+						t.Errorf("%s: the error is %v", form, err)
+					}
+					if !strings.HasPrefix(got, "before ") {
+						t.Errorf("%s: what came before it is lost", form)
+					}
+				}
+				if got, err := get("/fine"); err != nil || len(got) != 5000*len("nothing of it, 1234567 ") {
+					t.Errorf("an answer without it: %d bytes, %v", len(got), err)
+				}
+			})
+		}
+	}
+}
+
+// A request without a credential, and its answer, are nobody's business.
+func TestGuardedWithoutACredential(t *testing.T) {
+	w := newWorld(t)
+	w.setAPI(func(r *http.Request) (*http.Response, error) {
+		response, err := respond(http.StatusOK, r.Header.Get("X-Own"))(r)
+		response.Header.Set("Content-Encoding", "gzip")
+		return response, err
+	})
+	r := request(t, apiURL)
+	r.Header = http.Header{"X-Own": {"the-caller's-own"}, "Accept-Encoding": {"gzip"}}
+	body, err := w.read(w.connect("none", config{}).GuardedTransport(nil).RoundTrip(r))
+	if body != "the-caller's-own" || err != nil || w.last().header.Get("Accept-Encoding") != "gzip" {
+		t.Errorf("%q, %v, Accept-Encoding %q", body, err, w.last().header.Get("Accept-Encoding"))
+	}
+}
+
+func TestEchoAfter401IsStopped_threats_45(t *testing.T) {
+	w := newWorld(t)
+	w.canary("s")
+	w.setLogin(numbered(7))
+	w.setAPI(status(http.StatusOK))
+	c := w.connect("oauth_client_credentials", oauth("{{ get_secret('s') }}"))
+	w.get(c)
+	for _, second := range []int{http.StatusOK, http.StatusUnauthorized} {
+		attempts := 0
+		w.setAPI(func(r *http.Request) (*http.Response, error) {
+			if attempts++; attempts == 1 {
+				return respond(http.StatusUnauthorized, "refused is "+credentialOf(r))(r)
+			}
+			return respond(second, "refused is "+credentialOf(r))(r)
+		})
+		got, err := w.read(c.GuardedTransport(nil).RoundTrip(get(t.Context())))
+		if got != "" || !errors.Is(err, host.ErrCredentialInResponse) {
+			t.Errorf("%q, %v after %d attempts", got, err, attempts)
+		}
+	}
+}
+
+// Of headers, the reason phrase, trailers and informational answers nothing is passed on that holds it.
+func TestEchoInHeadersIsDropped_threats_45(t *testing.T) {
+	api := httptest.NewServer(http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
+		credential := credentialOf(r)
+		connection, buffer, err := http.NewResponseController(rw).Hijack()
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		defer connection.Close()
+		escaped := url.QueryEscape(credential)
+		fmt.Fprintf(buffer, "HTTP/1.1 103 Early Hints\r\nLink: <%s>\r\nX-Hint: hint\r\n\r\n", escaped)
+		fmt.Fprintf(buffer, "HTTP/1.1 200 %s\r\nConnection: close\r\nTransfer-Encoding: chunked\r\nTrailer: X-Sum, X-Echo\r\n", credential)
+		fmt.Fprintf(buffer, "Link: <https://api.test/?key=%s&page=2>; rel=\"next\"\r\nX-Fine: one\r\nX-Fine: two\r\nX-Some: fine\r\nX-Some: %s\r\n\r\n", escaped, credential)
+		fmt.Fprintf(buffer, "4\r\nbody\r\n0\r\nX-Sum: 1\r\nX-Echo: %s\r\nX-Unannounced: %s\r\n\r\n", credential, credential)
+		_ = buffer.Flush()
+	}))
+	defer api.Close()
+	w := onLoopback(t)
+	w.setSecret("s", "a-s3cret-of-a-token")
+	w.hide("the secret", "a-s3cret-of-a-token")
+	c := w.connectTo(api.URL, key("{{ get_secret('s') }}"))
+	hint := ""
+	ctx := httptrace.WithClientTrace(t.Context(), &httptrace.ClientTrace{Got1xxResponse: func(_ int, header textproto.MIMEHeader) error {
+		hint = header.Get("X-Hint")
+		w.out("the hint", fmt.Sprint(header))
+		return nil
+	}})
+	response, err := c.GuardedTransport(nil).RoundTrip(request(t, api.URL).WithContext(ctx))
+	body, err := w.read(response, err)
+	if body != "body" || err != nil {
+		t.Fatalf("%q, %v", body, err)
+	}
+	if response.Status != "200 OK" || len(response.Header["X-Fine"]) != 2 || response.Header["Link"] != nil || response.Header["X-Some"] != nil || hint != "hint" {
+		t.Errorf("%q, %v, hint %q", response.Status, response.Header, hint)
+	}
+	if response.Trailer.Get("X-Sum") != "1" || response.Trailer.Get("X-Echo") != "" {
+		t.Errorf("trailers are %v", response.Trailer)
+	}
+	for _, name := range []string{"Link", "X-Some", "X-Echo"} {
+		if w.logged(name) != 1 {
+			t.Errorf("the log has %d lines of %s: %s", w.logged(name), name, w.log())
+		}
+	}
+}
+
+// What an API sends as the name of a header, net/http writes with capitals of its own.
+func TestEchoInTheNameOfAHeaderIsDropped_threats_45(t *testing.T) {
+	const secret = "sk-live_abcdef-0123456789"
+	api := httptest.NewServer(http.HandlerFunc(func(rw http.ResponseWriter, _ *http.Request) {
+		rw.Header()["Trailer"] = []string{"X-Sum"}
+		rw.Header()["X-"+secret+"-y"] = []string{"1"}
+		rw.Header()[hex.EncodeToString([]byte(secret))] = []string{"2"}
+		rw.Header()["X-Fine"] = []string{"fine"}
+		_, _ = rw.Write([]byte("body"))
+		rw.Header()[http.TrailerPrefix+secret] = []string{"3"}
+	}))
+	defer api.Close()
+	w := onLoopback(t)
+	w.setSecret("s", secret)
+	response, err := w.connectTo(api.URL, key("{{ get_secret('s') }}")).GuardedTransport(nil).RoundTrip(request(t, api.URL))
+	if _, err := w.read(response, err); err != nil {
+		t.Fatal(err)
+	}
+	for _, headers := range []http.Header{response.Header, response.Trailer} {
+		for name := range headers {
+			for _, form := range []string{secret, hex.EncodeToString([]byte(secret))} {
+				if strings.Contains(strings.ToLower(name), form) {
+					t.Errorf("the header %s was passed on", name)
+				}
+			}
+		}
+	}
+	if response.Header.Get("X-Fine") != "fine" || strings.Contains(strings.ToLower(w.log()), secret) {
+		t.Errorf("headers %v, log %s", response.Header, w.log())
+	}
+}
+
+// A plugin that warns of this and that must not keep from the log what the host has to say.
+func TestWarningsOfAPluginLeaveRoomForTheHosts_threats_45(t *testing.T) {
+	n := 0
+	w, connector := spied(t, "a-secret-of-the-api", nil, func(env abi.Env, v string) string {
+		n++
+		env.Log(abi.LevelWarn, fmt.Sprint("this and that ", n))
+		return header("X-Key", v)
+	})
+	for range 40 {
+		w.get(connector)
+	}
+	if got := w.logged("this and that"); got != 32 {
+		t.Errorf("%d warnings of the plugin were logged", got)
+	}
+	w.setAPI(func(r *http.Request) (*http.Response, error) {
+		answer, err := status(http.StatusOK)(r)
+		answer.Header.Set("X-Echo", r.Header.Get("X-Key"))
+		return answer, err
+	})
+	response, err := connector.GuardedTransport(nil).RoundTrip(get(t.Context()))
+	if _, err := w.read(response, err); err != nil || w.logged("X-Echo") != 1 {
+		t.Errorf("%v; the log says nothing of the header with the credential", err)
+	}
+}
+
+func TestAnswersThatTakeTooLongToSearchAreStopped_threats_81(t *testing.T) {
+	w, connector := spied(t, "a-secret-of-the-api", nil, func(env abi.Env, v string) string {
+		return header("X-Key", env.Encode(abi.FormatBase64, strings.Repeat("a", 15_000)+v))
+	})
+	w.setAPI(respond(http.StatusOK, strings.Repeat("%59WFh", 100_000)))
+	response, err := connector.GuardedTransport(nil).RoundTrip(get(t.Context()))
+	body, err := w.read(response, err)
+	var failed *host.Error
+	if body != "" || !errors.As(err, &failed) || failed.Stage != host.StageResponse || !strings.Contains(err.Error(), "in the time that its length allows") {
+		t.Errorf("%d bytes, %v", len(body), err)
+	}
+}
+
+func TestAnswersThatCannotBeSearchedAreRefused_threats_45(t *testing.T) {
+	w := newWorld(t)
+	w.canary("s")
+	c := w.connect("api_key", key("{{ get_secret('s') }}"))
+	for name, test := range map[string]struct {
+		method string
+		change func(*http.Response, string)
+		want   string
+	}{
+		"compressed":            {"GET", func(r *http.Response, _ string) { r.Header.Set("Content-Encoding", "gzip") }, "Content-Encoding"},
+		"compressed after all":  {"GET", func(r *http.Response, _ string) { r.Header["Content-Encoding"] = []string{"identity, br"} }, "Content-Encoding"},
+		"in an echoed encoding": {"GET", func(r *http.Response, s string) { r.Header.Set("Content-Encoding", s) }, "Content-Encoding"},
+		"another protocol":      {"GET", func(r *http.Response, _ string) { r.StatusCode = http.StatusSwitchingProtocols }, "protocol"},
+		"a tunnel":              {"CONNECT", func(*http.Response, string) {}, "tunnel"},
+		"a redirect with it": {"GET", func(r *http.Response, s string) {
+			r.StatusCode = http.StatusFound
+			r.Header.Set("Location", "/next?k=%20"+url.QueryEscape(url.QueryEscape(s)))
+		}, "Location"},
+		"identity":   {"GET", func(r *http.Response, _ string) { r.Header.Set("Content-Encoding", "Identity") }, ""},
+		"no body":    {"GET", func(r *http.Response, _ string) { r.Header.Set("Content-Encoding", "gzip"); r.Body = http.NoBody }, ""},
+		"of no body": {"HEAD", func(r *http.Response, _ string) { r.Header.Set("Content-Encoding", "gzip") }, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			closed := &counting{Reader: strings.NewReader("")}
+			w.setAPI(func(r *http.Request) (*http.Response, error) {
+				response, err := status(http.StatusOK)(r)
+				response.Body = closed
+				test.change(response, credentialOf(r))
+				return response, err
+			})
+			r := get(t.Context())
+			r.Method = test.method
+			r.Header = http.Header{"accept-encoding": {"br"}, "Accept-Encoding": {"gzip"}}
+			_, err := w.read(c.GuardedTransport(nil).RoundTrip(r))
+			if (err != nil) != (test.want != "") || err != nil && !strings.Contains(err.Error(), test.want) {
+				t.Errorf("the error is %v, want %q in it", err, test.want)
+			}
+			if test.want != "" && closed.closed == 0 {
+				t.Error("the body is left open")
+			}
+			if got := w.last().header; len(got["Accept-Encoding"]) != 1 || got.Get("Accept-Encoding") != "identity" || got["accept-encoding"] != nil { //nolint:staticcheck // as no net/http writes it
+				t.Errorf("asked for %v", got)
+			}
+		})
+	}
+}
+
+// What is no echo comes as it was sent.
+func TestGuardedAnswersAreThoseOfTheAPI(t *testing.T) {
+	next := make(chan bool)
+	mux := http.NewServeMux()
+	mux.HandleFunc("/stream", func(rw http.ResponseWriter, _ *http.Request) {
+		for range 3 {
+			_, _ = io.WriteString(rw, "data: a\n\n")
+			_ = http.NewResponseController(rw).Flush()
+			<-next // the caller has read it
+		}
+	})
+	mux.HandleFunc("/known", func(rw http.ResponseWriter, _ *http.Request) {
+		rw.Header().Set("Content-Length", "10")
+		_, _ = io.WriteString(rw, "0123456789")
+	})
+	for path, code := range map[string]int{"/204": 204, "/304": 304} {
+		mux.HandleFunc(path, func(rw http.ResponseWriter, _ *http.Request) { rw.WriteHeader(code) })
+	}
+	api := httptest.NewServer(mux)
+	defer api.Close()
+	w := onLoopback(t)
+	w.canary("s")
+	guarded := w.connectTo(api.URL, key("{{ get_secret('s') }}")).GuardedTransport(nil)
+
+	response, err := guarded.RoundTrip(request(t, api.URL+"/stream"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 3 {
+		buffer := make([]byte, 100)
+		if n, err := response.Body.Read(buffer); string(buffer[:n]) != "data: a\n\n" || err != nil {
+			t.Fatalf("%q, %v", buffer[:n], err)
+		}
+		next <- true
+	}
+	if n, err := response.Body.Read(make([]byte, 100)); n != 0 || err != io.EOF || response.ContentLength != -1 {
+		t.Errorf("at the end: %d, %v, length %d", n, err, response.ContentLength)
+	}
+	_ = response.Body.Close()
+
+	for _, c := range []struct {
+		method, path string
+		code, length int
+		body         string
+	}{
+		{"GET", "/known", 200, 10, "0123456789"},
+		{"HEAD", "/known", 200, 10, ""},
+		{"GET", "/204", 204, 0, ""},
+		{"GET", "/304", 304, 0, ""},
+	} {
+		r := request(t, api.URL+c.path)
+		r.Method = c.method
+		response, err := guarded.RoundTrip(r)
+		body, err := w.read(response, err)
+		if err != nil || response.StatusCode != c.code || body != c.body || response.ContentLength != int64(c.length) {
+			t.Errorf("%s %s: %d, %q, length %d, %v", c.method, c.path, response.StatusCode, body, response.ContentLength, err)
+		}
+		if response.Request != r {
+			t.Error("Response.Request is another one")
+		}
+	}
+	response, err = guarded.RoundTrip(request(t, api.URL+"/known"))
+	if err != nil || response.Body.Close() != nil || response.Body.Close() != nil {
+		t.Errorf("closed without being read: %v", err)
+	}
+}

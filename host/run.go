@@ -1,0 +1,56 @@
+package host
+
+import (
+	"context"
+	"errors"
+
+	"github.com/keywright/keywright/abi"
+	"github.com/keywright/keywright/host/internal/hostfn"
+	"github.com/keywright/keywright/host/internal/sandbox"
+)
+
+// run runs an export of a guest. What the guest put out is only worth something when there is no failure.
+func run(ctx context.Context, guest sandbox.Guest, export string, call *hostfn.Call) (sandbox.Result, *hostfn.Failure) {
+	result, err := guest.Call(ctx, export, call)
+	switch {
+	case call.Restart() != nil:
+		return result, nil
+	case call.Failure() != nil:
+		return result, hostFailure(call.Failure())
+	case err != nil:
+		if context.Cause(ctx) != nil && errors.Is(context.Cause(ctx), context.Canceled) {
+			err = context.Cause(ctx)
+		}
+		return result, &hostfn.Failure{Stage: hostfn.StagePlugin, Err: err}
+	case result.Code != 0:
+		return result, guestFailure(export, call, result.Message)
+	case !result.OutputSet && export != abi.ExportValidate:
+		return result, &hostfn.Failure{Stage: hostfn.StagePlugin, Err: errors.New(export + " succeeded without an output")}
+	}
+	return result, nil
+}
+
+// hostFailure returns the failure with which the host ended a call, its error as embedders know it.
+func hostFailure(f *hostfn.Failure) *hostfn.Failure {
+	var answer *hostfn.TokenError
+	if errors.As(f.Err, &answer) {
+		return &hostfn.Failure{Stage: f.Stage, Err: (*TokenError)(answer)}
+	}
+	return f
+}
+
+// guestFailure is a guest's own error. When a token endpoint had just refused, that is what the embedder needs to know.
+func guestFailure(export string, call *hostfn.Call, message string) *hostfn.Failure {
+	text := call.Message(message)
+	if text == "" {
+		text = export + " failed without a message"
+	}
+	if answer := call.TokenError(); answer != nil {
+		return &hostfn.Failure{Stage: hostfn.StageToken, Err: (*TokenError)(answer)}
+	}
+	stage := hostfn.StagePlugin
+	if call.OtherType() { // and that the plugin cannot use
+		stage = hostfn.StageToken
+	}
+	return &hostfn.Failure{Stage: stage, Err: errors.New(text)}
+}

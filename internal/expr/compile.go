@@ -1,0 +1,379 @@
+package expr
+
+import (
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/expr-lang/expr/ast"
+	"github.com/expr-lang/expr/builtin"
+)
+
+// Expression is a compiled expression. It is safe for concurrent use.
+type Expression struct {
+	Kind Kind
+	// Column is that of the operator or name which is evaluated last, Start that of the first token.
+	Column, Start int
+	// Secrets and Variables are the names that get_secret and get_variable are given, Subject those of user and tenant_id
+	// ("user.email"), in the order of the source, and as often.
+	Secrets, Variables, Subject []string
+
+	run   eval
+	slots int // of lets and rounds
+}
+
+// eval evaluates a part of an expression.
+type eval func(*Run) any
+
+// operand is a compiled part of an expression.
+type operand struct {
+	kind Kind
+	run  eval
+}
+
+// builder compiles one expression and collects what is wrong with it.
+type builder struct {
+	*Language
+	Expression
+	column   int // of the first rune
+	seen     map[ast.Node]bool
+	locals   []local
+	rounds   []*round
+	patterns *Source
+	errs     []*Error
+}
+
+// local is a name that let gave.
+type local struct {
+	name string
+	kind Kind
+	slot int
+}
+
+// Compile compiles an expression. Its patterns count as those of their source.
+func (l *Language) Compile(p Piece, patterns *Source) (*Expression, []*Error) {
+	tree, problem := p.parse(parsed)
+	if problem != nil {
+		if l.Bodies && problem.near == "=" {
+			problem.Message += ": == is for comparing"
+		}
+		if l.Bodies && problem.near == ":" {
+			problem.Message += ": an object that map makes stands in parentheses, as in map(list, ({name: .name}))"
+		}
+		return nil, []*Error{problem}
+	}
+	b := &builder{Language: l, column: p.Column, seen: map[ast.Node]bool{}, patterns: patterns}
+	whole := b.build(tree.Node, true)
+	b.Kind, b.run = whole.kind, whole.run
+	b.Column, b.Start = b.at(tree.Node), p.Column+p.tokens[0].From
+	e := b.Expression
+	return &e, b.errs
+}
+
+// at returns the column of a node. The parser puts a.b at its b, and a choice at its end.
+func (b *builder) at(n ast.Node) int {
+	switch n := n.(type) {
+	case *ast.MemberNode:
+		return b.at(n.Node)
+	case *ast.ChainNode:
+		return b.at(n.Node)
+	case *ast.ConditionalNode:
+		return b.at(n.Cond)
+	}
+	return b.column + n.Location().From
+}
+
+// fail records an error. The operand that it returns is never run.
+func (b *builder) fail(n ast.Node, format string, arguments ...any) operand {
+	b.errs = append(b.errs, &Error{Column: b.at(n), Message: fmt.Sprintf(format, arguments...)})
+	return operand{}
+}
+
+// demand records an error unless a value is one of the allowed kinds; in bodies, unless it may be.
+func (b *builder) demand(n ast.Node, o operand, allowed Kind, format string, arguments ...any) {
+	if b.Bodies && !o.kind.May(allowed) || !b.Bodies && !o.kind.Is(allowed) {
+		b.fail(n, format, arguments...)
+	}
+}
+
+// build is the allow-list of the language: what has no case here is refused. output is set when the value goes straight
+// to JSON or text, so that numbers are to keep their text.
+func (b *builder) build(n ast.Node, output bool) operand {
+	// The parser turns a < b < c and a ?: b into trees in which a node stands twice. Nested, they grow exponentially
+	// for whoever walks them.
+	if b.seen[n] {
+		return b.fail(n, "comparisons in a chain and ?: are not available")
+	}
+	b.seen[n] = true
+
+	switch n := n.(type) {
+	case *ast.StringNode:
+		return constant(Text, n.Value)
+	case *ast.IntegerNode:
+		return constant(Integer, int64(n.Value))
+	case *ast.FloatNode:
+		return constant(Decimal, n.Value)
+	case *ast.BoolNode:
+		return constant(Boolean, n.Value)
+	case *ast.NilNode:
+		return constant(Null, nil)
+	case *ast.IdentifierNode, *ast.MemberNode:
+		return b.value(n, output, false)
+	case *ast.CallNode:
+		return b.call(n, output)
+	case *ast.BuiltinNode:
+		return b.builtin(n, output)
+	case *ast.UnaryNode:
+		return b.unary(n)
+	case *ast.BinaryNode:
+		return b.binary(n, output)
+	case *ast.ConditionalNode:
+		return b.conditional(n, output)
+	case *ast.ArrayNode:
+		return b.list(n, output)
+	case *ast.MapNode:
+		return b.object(n, output)
+	}
+	if b.Bodies {
+		switch n := n.(type) {
+		case *ast.PointerNode:
+			return b.pointer(n)
+		case *ast.ChainNode:
+			return b.chain(n, output)
+		case *ast.SliceNode:
+			return b.slice(n)
+		case *ast.VariableDeclaratorNode:
+			return b.let(n, output)
+		}
+	}
+	return b.unavailable(n, "this is not available here", "this")
+}
+
+// unavailable fails with what the language does not have: in bodies with a message, in templates with a subject.
+func (b *builder) unavailable(n ast.Node, message, subject string) operand {
+	if b.Bodies {
+		return b.fail(n, "%s", message)
+	}
+	return b.fail(n, "%s is not available in templates", subject)
+}
+
+func constant(k Kind, value any) operand {
+	return operand{k, func(*Run) any { return value }}
+}
+
+func (b *builder) let(n *ast.VariableDeclaratorNode, output bool) operand {
+	_, isFunction := builtin.Index[n.Name]
+	_, ours := functions[n.Name]
+	isLocal := slices.ContainsFunc(b.locals, func(l local) bool { return l.name == n.Name })
+	known, _ := b.Name("", n.Name)
+	if isFunction || ours || isLocal || n.Name[0] == '$' || known != nil || n.Name == "tenant_id" || b.Group(n.Name) {
+		return b.fail(n, "%s has a meaning already: give the value another name", Quote(n.Name))
+	}
+	value := b.build(n.Value, false)
+	l := local{n.Name, value.kind, b.slots}
+	b.slots++
+	b.locals = append(b.locals, l)
+	in := b.build(n.Expr, output)
+	b.locals = b.locals[:len(b.locals)-1]
+	return operand{in.kind, func(r *Run) any {
+		r.slots[l.slot] = value.run(r)
+		return in.run(r)
+	}}
+}
+
+func (b *builder) list(n *ast.ArrayNode, output bool) operand {
+	column := b.at(n)
+	elements := make([]operand, len(n.Nodes))
+	for i, node := range n.Nodes {
+		elements[i] = b.build(node, output)
+	}
+	return operand{ListKind, func(r *Run) any {
+		r.enter(column)
+		r.makeList(len(elements))
+		return &List{elements: evaluateAll(r, elements)}
+	}}
+}
+
+func evaluateAll(r *Run, operands []operand) []any {
+	values := make([]any, len(operands))
+	for i, o := range operands {
+		values[i] = o.run(r)
+	}
+	return values
+}
+
+func (b *builder) object(n *ast.MapNode, output bool) operand {
+	order := make([]string, 0, len(n.Pairs))
+	values := make([]operand, 0, len(n.Pairs))
+	for _, node := range n.Pairs {
+		pair, ok := node.(*ast.PairNode)
+		if !ok {
+			return b.fail(node, "not a member of an object")
+		}
+		key, ok := pair.Key.(*ast.StringNode)
+		switch {
+		case !ok:
+			return b.fail(pair.Key, "the names in an object must be literal texts")
+		case slices.Contains(order, key.Value):
+			return b.fail(key, "the object has this name twice")
+		case !b.Bodies && !utf8.ValidString(key.Value):
+			return b.fail(key, notUTF8)
+		}
+		order = append(order, key.Value)
+		values = append(values, b.build(pair.Value, output))
+	}
+	column := b.at(n)
+	return operand{ObjectKind, func(r *Run) any {
+		r.enter(column)
+		r.makeObject(len(order))
+		return &Object{order: order, values: evaluateAll(r, values)}
+	}}
+}
+
+func (b *builder) unknownFunction(n ast.Node, name string) operand {
+	return b.fail(n, "unknown function %s: %s", Quote(name), b.UnknownFunction(name))
+}
+
+func (b *builder) call(n *ast.CallNode, output bool) operand {
+	callee, ok := n.Callee.(*ast.IdentifierNode)
+	if !ok {
+		return b.fail(n, "values have no methods")
+	}
+	name := callee.Value
+	f, known := functions[name]
+	switch {
+	case name == "get_secret" && b.Bodies:
+		return b.fail(n, "get_secret is not available here: a secret in request or response would reach the caller; put it into auth, headers or query")
+	case !known || !f.templates && !b.Bodies:
+		return b.unknownFunction(n, name)
+	case len(n.Arguments) < f.least || len(n.Arguments) > f.most:
+		return b.fail(n, "%s takes %s", name, f.takes)
+	case name == "get_secret":
+		return b.secret(n)
+	case name == "get_variable":
+		return b.variable(n, false)
+	case name == "default":
+		return b.defaultValue(n, output)
+	}
+	given := make([]operand, len(n.Arguments))
+	for i, argument := range n.Arguments {
+		given[i] = b.build(argument, f.encodes)
+		if f.kinds != nil {
+			b.demand(argument, given[i], f.kinds[min(i, len(f.kinds)-1)], "%s takes %s", name, f.fits)
+		}
+	}
+	return f.operand(b.at(n), given)
+}
+
+// operand returns the call of a function.
+func (f function) operand(column int, given []operand) operand {
+	call, all := f.call, f.most > len(arguments{})
+	return operand{f.gives, func(r *Run) any {
+		a := arguments{left{}, left{}, left{}}
+		if all {
+			a[0] = &List{elements: evaluateAll(r, given)}
+		} else {
+			for i, o := range given {
+				a[i] = o.run(r)
+			}
+		}
+		r.enter(column)
+		return call(r, a)
+	}}
+}
+
+// defaultValue replaces a first operand that is null or empty text, or directly a value that is missing. What is missing
+// deeper in it fails, and so does a missing secret everywhere.
+func (b *builder) defaultValue(n *ast.CallNode, output bool) operand {
+	var value operand
+	switch first := n.Arguments[0].(type) {
+	case *ast.IdentifierNode, *ast.MemberNode:
+		value = b.value(first, output, true)
+	case *ast.CallNode:
+		if callee, ok := first.Callee.(*ast.IdentifierNode); ok && callee.Value == "get_variable" && len(first.Arguments) == 1 {
+			value = b.variable(first, true)
+			break
+		}
+		value = b.build(first, output)
+	default:
+		value = b.build(first, output)
+	}
+	other := b.build(n.Arguments[1], output)
+	if !b.Bodies && !value.kind.May(Text) {
+		return b.fail(n.Arguments[0], "default replaces missing and empty texts, and this is none")
+	}
+	column := b.at(n)
+	return operand{b.either(value.kind, other.kind), func(r *Run) any {
+		found := value.run(r)
+		r.enter(column)
+		if found != nil && found != "" {
+			return found
+		}
+		return other.run(r)
+	}}
+}
+
+// validName is the shape of the names of secrets and variables.
+var validName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$`)
+
+// literalName returns the argument of get_secret and get_variable. A wrong one is not quoted: it may be the secret.
+func (b *builder) literalName(n *ast.CallNode) (name string, ok bool) {
+	literal, ok := n.Arguments[0].(*ast.StringNode)
+	switch {
+	case !ok:
+		b.fail(n.Arguments[0], "the name must be a literal text, in quotes")
+	case !validName.MatchString(literal.Value):
+		b.fail(literal, "the name must be 1 to 128 letters, digits, '.', '_' or '-', and begin with a letter or digit")
+	default:
+		return literal.Value, true
+	}
+	return "", false
+}
+
+func (b *builder) secret(n *ast.CallNode) operand {
+	name, ok := b.literalName(n)
+	if !ok {
+		return operand{}
+	}
+	b.Secrets = append(b.Secrets, name)
+	called := "get_secret('" + name + "')"
+	return b.lookup(n, func(r *Run) string {
+		value, err := r.Values.Secret(name)
+		if err != nil {
+			panic(&Error{Column: r.column, Message: called, Err: err})
+		}
+		if strings.TrimSpace(value) == "" {
+			panic(r.failure("%s: the secret is empty or blank", called))
+		}
+		return value
+	})
+}
+
+// variable compiles get_variable. If it is optional, a variable that is missing is empty text.
+func (b *builder) variable(n *ast.CallNode, optional bool) operand {
+	name, ok := b.literalName(n)
+	if !ok {
+		return operand{}
+	}
+	b.Variables = append(b.Variables, name)
+	return b.lookup(n, func(r *Run) string {
+		value, ok := r.Values.Variable(name)
+		if !ok && !optional {
+			panic(r.failure("get_variable('%s'): there is no such variable", name))
+		}
+		return value
+	})
+}
+
+// lookup is an operand that is a text from outside.
+func (b *builder) lookup(n ast.Node, get func(*Run) string) operand {
+	column := b.at(n)
+	return operand{Text, func(r *Run) any {
+		r.enter(column)
+		value := get(r)
+		r.bound(len(value), r.limits.Text)
+		return value
+	}}
+}

@@ -1,0 +1,282 @@
+package expr
+
+import (
+	"encoding/base64"
+	"math"
+	"net/url"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/expr-lang/expr/conf"
+)
+
+// function is one that expressions may call.
+type function struct {
+	templates   bool   // everywhere, and not in bodies only
+	least, most int    // arguments
+	takes       string // the arguments in words
+	fits        string // what each of them must be, when their kinds are wrong
+	kinds       []Kind // of the arguments; the last one counts for those that follow
+	gives       Kind
+	call        implementation // nil for those that are compiled in another way
+	encodes     bool           // it makes text or JSON of its argument
+}
+
+const (
+	everywhere = true
+	bodies     = false
+)
+
+// implementation evaluates a function. Arguments that are not there are left, and those of a function that takes any
+// number of them are a *List.
+type implementation func(r *Run, a arguments) any
+
+type arguments [3]any
+
+// left is an argument that was left out.
+type left struct{}
+
+// functions are those that there are, besides rounds. README.md and docs/gateway.md list them.
+var functions = map[string]function{
+	"get_secret":   {everywhere, 1, 1, "one name", "", nil, Text, nil, false},
+	"get_variable": {everywhere, 1, 1, "one name", "", nil, Text, nil, false},
+	"default":      {everywhere, 2, 2, "a value and what replaces it", "", nil, Any, nil, false},
+
+	"now":           {everywhere, 0, 1, "nothing, or seconds", "whole seconds", []Kind{Integer}, Integer, now, false},
+	"uuid":          {everywhere, 0, 0, "nothing", "", nil, Text, uuid, false},
+	"base64_encode": ofText(everywhere, func(_ *Run, s string) string { return base64.StdEncoding.EncodeToString([]byte(s)) }),
+	"base64_decode": ofText(everywhere, base64Decode),
+	"json_encode":   {everywhere, 1, 1, "one value", "", nil, Text, jsonEncode, true},
+
+	"from_json":  {bodies, 1, 1, "one text", "a text", []Kind{Text}, Any, fromJSON, false},
+	"string":     {bodies, 1, 1, "one value", "", nil, Text, toText, true},
+	"int":        {bodies, 1, 1, "a number or a text", "", nil, Integer, toInteger, false},
+	"url_encode": ofText(bodies, func(_ *Run, s string) string { return url.QueryEscape(s) }),
+	"upper":      ofText(bodies, func(_ *Run, s string) string { return strings.ToUpper(s) }),
+	"lower":      ofText(bodies, func(_ *Run, s string) string { return strings.ToLower(s) }),
+	"trim":       ofText(bodies, func(_ *Run, s string) string { return strings.TrimSpace(s) }),
+	"split":      {bodies, 2, 2, "a text and what separates", "two texts", []Kind{Text}, ListKind, split, false},
+	"join":       {bodies, 1, 2, "a list of texts, and what to put between", "a list of texts, and a text to put between", []Kind{Any, Text}, Text, join, false},
+	"replace":    {bodies, 3, 3, "a text, what to replace, and by what", "three texts", []Kind{Text}, Text, replace, false},
+
+	"first": {bodies, 1, 1, "one list", "", nil, Any, func(r *Run, a arguments) any { return r.end(a[0], false) }, false},
+	"last":  {bodies, 1, 1, "one list", "", nil, Any, func(r *Run, a arguments) any { return r.end(a[0], true) }, false},
+	"len":   {bodies, 1, 1, "one list, object or text", "", nil, Integer, length, false},
+	"max":   {bodies, 1, math.MaxInt, "numbers, or lists of them", "", nil, Any, extreme("max", 1), false},
+	"min":   {bodies, 1, math.MaxInt, "numbers, or lists of them", "", nil, Any, extreme("min", -1), false},
+
+	"abs":   {bodies, 1, 1, "one number", "a number", []Kind{numeric}, Any, absolute, false},
+	"ceil":  rounding(math.Ceil),
+	"floor": rounding(math.Floor),
+	"round": rounding(math.Round),
+}
+
+// parsed has the names that the parser is to take for functions of this package, and none of its own.
+var parsed = func() conf.FunctionsTable {
+	all := conf.FunctionsTable{}
+	for name := range functions {
+		all[name] = nil
+	}
+	return all
+}()
+
+// ofText makes a function of one text. It may make the text three times as long, and not more.
+func ofText(where bool, f func(r *Run, s string) string) function {
+	return function{where, 1, 1, "one text", "a text", []Kind{Text}, Text, func(r *Run, a arguments) any {
+		s := r.text(a[0])
+		r.make(len(s))
+		made := f(r, s)
+		r.make(max(0, r.bound(len(made), r.limits.Text)-len(s)))
+		return made
+	}, false}
+}
+
+// text returns an argument that must be text.
+func (r *Run) text(argument any) string {
+	s, ok := argument.(string)
+	if !ok {
+		panic(r.failure("a text is wanted"))
+	}
+	return s
+}
+
+// list returns an argument that must be a list.
+func (r *Run) list(argument any) *List {
+	l, ok := argument.(*List)
+	if !ok {
+		panic(r.failure("a list is wanted: where it may be missing, write ?? []"))
+	}
+	return l
+}
+
+func now(r *Run, a arguments) any {
+	seconds := r.Values.Now()
+	switch offset := a[0].(type) {
+	case left:
+		return seconds
+	case int64:
+		return add(r, seconds, offset)
+	}
+	panic(r.failure("now takes whole seconds"))
+}
+
+func uuid(r *Run, _ arguments) any {
+	id, err := r.Values.UUID()
+	if err != nil {
+		panic(&Error{Column: r.column, Message: "uuid()", Err: err})
+	}
+	return id
+}
+
+func base64Decode(r *Run, s string) string {
+	decoded, err := base64.StdEncoding.DecodeString(s)
+	if err != nil {
+		panic(r.failure("base64_decode: not base64 (RFC 4648 section 4, with padding)"))
+	}
+	return string(decoded)
+}
+
+func fromJSON(r *Run, a arguments) any {
+	s := r.text(a[0])
+	r.make(len(s))
+	return r.decode([]byte(s))
+}
+
+func jsonEncode(r *Run, a arguments) any {
+	encoded := r.appendJSON(make([]byte, 0, 64), a[0])
+	r.make(len(encoded))
+	return string(encoded)
+}
+
+func toText(r *Run, a arguments) any {
+	if a[0] == nil {
+		panic(r.failure("null has no text: give string(default(value, other))"))
+	}
+	encoded := r.appendText(nil, a[0])
+	r.make(len(encoded))
+	return string(encoded)
+}
+
+func toInteger(r *Run, a arguments) any {
+	switch value := a[0].(type) {
+	case int64:
+		return value
+	case float64:
+		if f := math.Trunc(value); f >= math.MinInt64 && f < math.MaxInt64 {
+			return int64(f)
+		}
+	case string:
+		r.read(len(value))
+		if i, err := strconv.ParseInt(value, 10, 64); err == nil {
+			return i
+		}
+	}
+	panic(r.failure("int takes a number or its text, of 64 bits at most"))
+}
+
+func split(r *Run, a arguments) any {
+	s, between := r.text(a[0]), r.text(a[1])
+	r.read(len(s))
+	most := strings.Count(s, between) + 1
+	r.makeList(most) // the text of a piece is not copied
+	pieces := make([]any, 0, most)
+	for piece := range strings.SplitSeq(s, between) {
+		pieces = append(pieces, piece)
+	}
+	return &List{elements: pieces}
+}
+
+func join(r *Run, a arguments) any {
+	l, between := r.list(a[0]), ""
+	if a[1] != (left{}) {
+		between = r.text(a[1])
+	}
+	var b strings.Builder
+	for i, element := range l.elements {
+		s, ok := element.(string)
+		if !ok {
+			panic(r.failure("join takes a list of texts"))
+		}
+		r.call()
+		r.make(len(between) + len(s))
+		if i > 0 {
+			b.WriteString(between)
+		}
+		b.WriteString(s)
+	}
+	return b.String()
+}
+
+func replace(r *Run, a arguments) any {
+	s, old, by := r.text(a[0]), r.text(a[1]), r.text(a[2])
+	r.read(len(s))
+	r.make(len(s) + strings.Count(s, old)*len(by))
+	return strings.ReplaceAll(s, old, by)
+}
+
+// end returns the first or last element of a list, null when it has none.
+func (r *Run) end(value any, last bool) any {
+	switch l := r.list(value); {
+	case len(l.elements) == 0:
+		return nil
+	case last:
+		return l.elements[len(l.elements)-1]
+	default:
+		return l.elements[0]
+	}
+}
+
+// length returns the number of elements, members or runes.
+func length(r *Run, a arguments) any {
+	switch value := a[0].(type) {
+	case string:
+		r.read(len(value))
+		return int64(utf8.RuneCountInString(value))
+	case *List:
+		return int64(len(value.elements))
+	case *Object:
+		return int64(value.len())
+	}
+	panic(r.failure("len takes a list, an object or a text"))
+}
+
+// extreme makes max and min: of numbers, and of those in lists. Their result is null when there are none.
+func extreme(name string, sign int) implementation {
+	var best func(r *Run, found any, all *List) any
+	best = func(r *Run, found any, all *List) any {
+		for _, value := range all.elements {
+			r.call()
+			if inner, ok := value.(*List); ok {
+				found = best(r, found, inner)
+			} else if _, ok := float(value); !ok {
+				panic(r.failure("%s takes numbers, or lists of them", name))
+			} else if c, ordered, _ := compareNumbers(value, found); found == nil || ordered && c == sign {
+				found = value
+			}
+		}
+		return found
+	}
+	return func(r *Run, a arguments) any { return best(r, nil, a[0].(*List)) }
+}
+
+func absolute(r *Run, a arguments) any {
+	f, ok := float(a[0])
+	switch {
+	case !ok:
+		panic(r.misfit())
+	case f < 0:
+		return subtract(r, int64(0), a[0])
+	}
+	return a[0]
+}
+
+func rounding(round func(float64) float64) function {
+	return function{bodies, 1, 1, "one number", "a number", []Kind{numeric}, Decimal, func(r *Run, a arguments) any {
+		f, ok := float(a[0])
+		if !ok {
+			panic(r.misfit())
+		}
+		return round(f)
+	}, false}
+}

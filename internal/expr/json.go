@@ -1,0 +1,320 @@
+package expr
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"math"
+	"slices"
+	"strconv"
+
+	"github.com/go-json-experiment/json/jsontext"
+)
+
+// Number is the text of a JSON number that is neither an int64 nor a float64, or that goes straight to the output.
+type Number string
+
+// List is a list of an expression. It never changes.
+type List struct {
+	elements []any
+	raw      []byte         // its JSON, when it was decoded
+	numbers  map[int]Number // the text of floats, where theirs would be another one
+}
+
+// Object is an object of an expression. It never changes.
+type Object struct {
+	members map[string]any    // when it was decoded
+	raw     []byte            // as in List
+	numbers map[string]Number // as in List
+
+	order  []string // when an expression made it: the names of its members, and their values
+	values []any
+}
+
+// find returns a member.
+func (o *Object) find(name string) (value any, ok bool) {
+	if i := slices.Index(o.order, name); i >= 0 {
+		return o.values[i], true
+	}
+	value, ok = o.members[name]
+	return value, ok
+}
+
+func (o *Object) len() int { return len(o.members) + len(o.order) }
+
+// all goes through the members.
+func (o *Object) all(yield func(name string, value any) bool) {
+	for name, value := range o.members {
+		if !yield(name, value) {
+			return
+		}
+	}
+	for i, name := range o.order {
+		if !yield(name, o.values[i]) {
+			return
+		}
+	}
+}
+
+// Texts returns a list of texts.
+func Texts(texts []string) *List {
+	l := &List{elements: make([]any, len(texts))}
+	for i, text := range texts {
+		l.elements[i] = text
+	}
+	return l
+}
+
+// Decode reads a JSON document, which must not change while the run lasts. Duplicate names and text that is not UTF-8 are
+// errors.
+func (r *Run) Decode(document []byte) (value any, err *Error) {
+	defer catch(&err)
+	r.column = 0
+	return r.decode(document), nil
+}
+
+func (r *Run) decode(document []byte) any {
+	r.read(len(document))
+	d := jsontext.NewDecoder(bytes.NewBuffer(document))
+	value, _ := (&reader{r, d, document}).read(0)
+	if err := AtEnd(d); err != nil {
+		err.Column = r.column
+		panic(err)
+	}
+	return value
+}
+
+// DecodeNext reads the next value of a document that a decoder is for. It takes no steps, and the values that were read
+// before no longer count.
+func (r *Run) DecodeNext(d *jsontext.Decoder, document []byte) (value any, err *Error) {
+	defer catch(&err)
+	r.column, r.values = 0, 0
+	value, _ = (&reader{r, d, document}).read(0)
+	return value, nil
+}
+
+// reader reads the values of a document.
+type reader struct {
+	*Run
+	d        *jsontext.Decoder
+	document []byte
+}
+
+// read reads the next value. exact is the text of a float64 that would come out as another text.
+func (j *reader) read(depth int) (value any, exact Number) {
+	if j.reads++; j.reads%stepLook == 0 {
+		j.must(j.look())
+	}
+	kind := j.d.PeekKind()
+	j.values++ // with its name, or its place in a list
+	if kind == '{' || kind == '[' {
+		j.values += 3
+		depth++
+	}
+	switch {
+	case j.values > j.limits.Values:
+		panic(j.failure("JSON with more than %d values", j.limits.Values))
+	case depth > j.limits.Depth:
+		panic(j.failure("JSON that is nested more than %d deep", j.limits.Depth))
+	case kind == '0':
+		text, err := j.d.ReadValue()
+		j.check(err)
+		if value, exact = parseNumber(text); exact != "" {
+			j.values += 4 // it is kept twice
+		}
+		return value, exact
+	}
+	switch token := j.token(); kind {
+	case '"':
+		return token.String(), ""
+	case 't', 'f':
+		return token.Bool(), ""
+	case '{':
+		return j.readObject(depth), ""
+	case '[':
+		return j.readList(depth), ""
+	}
+	return nil, ""
+}
+
+func (j *reader) readObject(depth int) any {
+	start := j.d.InputOffset() - 1
+	o := &Object{members: map[string]any{}}
+	for j.d.PeekKind() != '}' {
+		name := j.token().String() // before the next token, which takes its place
+		member, exact := j.read(depth)
+		o.members[name] = member
+		if exact != "" {
+			if o.numbers == nil {
+				o.numbers = map[string]Number{}
+			}
+			o.numbers[name] = exact
+		}
+	}
+	j.token()
+	o.raw = j.document[start:j.d.InputOffset()]
+	return o
+}
+
+func (j *reader) readList(depth int) any {
+	start := j.d.InputOffset() - 1
+	l := &List{}
+	for j.d.PeekKind() != ']' {
+		element, exact := j.read(depth)
+		if exact != "" {
+			if l.numbers == nil {
+				l.numbers = map[int]Number{}
+			}
+			l.numbers[len(l.elements)] = exact
+		}
+		l.elements = append(l.elements, element)
+	}
+	j.token()
+	l.raw = j.document[start:j.d.InputOffset()]
+	return l
+}
+
+func (j *reader) token() jsontext.Token {
+	token, err := j.d.ReadToken()
+	j.check(err)
+	return token
+}
+
+func (j *reader) check(err error) {
+	if err != nil {
+		malformed := Malformed(err)
+		malformed.Column = j.column
+		panic(malformed)
+	}
+}
+
+// SkipToken reads a token of JSON.
+func SkipToken(d *jsontext.Decoder) *Error {
+	if _, err := d.ReadToken(); err != nil {
+		return Malformed(err)
+	}
+	return nil
+}
+
+// AtEnd returns an error unless the decoder is at the end of its document.
+func AtEnd(d *jsontext.Decoder) *Error {
+	if _, err := d.ReadToken(); !errors.Is(err, io.EOF) {
+		return &Error{Message: "not well-formed JSON: there is more behind its end"}
+	}
+	return nil
+}
+
+// Malformed reduces an error of a decoder to the kind of problem and its place: the decoder's text quotes what it found
+// there.
+func Malformed(err error) *Error {
+	what := "not well-formed JSON"
+	if errors.Is(err, jsontext.ErrDuplicateName) {
+		what = "JSON with two members of one name"
+	}
+	if s := (*jsontext.SyntacticError)(nil); errors.As(err, &s) {
+		what += " at byte " + strconv.FormatInt(s.ByteOffset, 10)
+	}
+	return &Error{Message: what}
+}
+
+func parseNumber(text []byte) (value any, exact Number) {
+	s := string(text)
+	if !bytes.ContainsAny(text, ".eE") {
+		if i, err := strconv.ParseInt(s, 10, 64); err == nil && s != "-0" {
+			return i, ""
+		} else if err != nil {
+			return Number(s), ""
+		}
+	}
+	f, err := strconv.ParseFloat(s, 64)
+	switch {
+	case err != nil:
+		return Number(s), ""
+	case string(jsontext.AppendFloat(nil, f, 64)) != s:
+		return f, Number(s)
+	}
+	return f, ""
+}
+
+// AppendText appends text as it is, and everything else as JSON.
+func (r *Run) AppendText(dst []byte, value any) (_ []byte, err *Error) {
+	defer catch(&err)
+	return r.appendText(dst, value), nil
+}
+
+func (r *Run) appendText(dst []byte, value any) []byte {
+	s, ok := value.(string)
+	if !ok {
+		return r.appendJSON(dst, value)
+	}
+	r.bound(len(dst)+len(s), r.limits.JSON)
+	return append(dst, s...)
+}
+
+// appendJSON appends a value as JSON: as it came when nothing changed it, otherwise with its members in the order in
+// which an expression has them.
+func (r *Run) appendJSON(dst []byte, value any) []byte {
+	r.call()
+	var raw []byte
+	switch value := value.(type) {
+	case nil:
+		dst = append(dst, "null"...)
+	case bool:
+		dst = strconv.AppendBool(dst, value)
+	case int64:
+		dst = strconv.AppendInt(dst, value, 10)
+	case float64:
+		if math.IsNaN(value) || math.IsInf(value, 0) {
+			panic(r.failure("JSON cannot hold a number that is infinite or none"))
+		}
+		dst = jsontext.AppendFloat(dst, value, 64)
+	case Number:
+		dst = append(dst, value...)
+	case string:
+		dst = r.appendQuoted(dst, value)
+	case *List:
+		if raw = value.raw; raw == nil {
+			dst = r.appendList(dst, value)
+		}
+	case *Object:
+		if raw = value.raw; raw == nil {
+			dst = r.appendObject(dst, value)
+		}
+	}
+	r.bound(len(dst)+len(raw), r.limits.JSON)
+	return append(dst, raw...)
+}
+
+func (r *Run) appendQuoted(dst []byte, s string) []byte {
+	r.bound(len(dst)+len(s), r.limits.JSON)
+	dst, err := jsontext.AppendQuote(dst, s)
+	if err != nil {
+		panic(r.failure(notUTF8))
+	}
+	return dst
+}
+
+const notUTF8 = "JSON cannot hold text that is not UTF-8"
+
+func (r *Run) appendList(dst []byte, l *List) []byte {
+	dst = append(dst, '[')
+	for i, element := range l.elements {
+		if i > 0 {
+			dst = append(dst, ',')
+		}
+		dst = r.appendJSON(dst, element)
+	}
+	return append(dst, ']')
+}
+
+func (r *Run) appendObject(dst []byte, o *Object) []byte {
+	dst = append(dst, '{')
+	for i, name := range o.order {
+		if i > 0 {
+			dst = append(dst, ',')
+		}
+		dst = r.appendQuoted(dst, name)
+		dst = r.appendJSON(append(dst, ':'), o.values[i])
+	}
+	return append(dst, '}')
+}

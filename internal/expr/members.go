@@ -1,0 +1,211 @@
+package expr
+
+import (
+	"strings"
+	"unicode/utf8"
+
+	"github.com/expr-lang/expr/ast"
+)
+
+// value compiles a name with whatever is behind it. If it is optional, a value that is missing is empty text.
+func (b *builder) value(n ast.Node, output, optional bool) operand {
+	switch n := n.(type) {
+	case *ast.IdentifierNode:
+		if l, ok := b.local(n.Value); ok {
+			return operand{l.kind, func(r *Run) any { return r.slots[l.slot] }}
+		}
+		return b.input(n, "", n.Value, optional)
+	case *ast.MemberNode:
+		group, inGroup := b.group(n.Node)
+		name, literal := n.Property.(*ast.StringNode)
+		switch {
+		case inGroup && literal:
+			return b.input(n, group, name.Value, optional)
+		case !b.Bodies:
+			return b.fail(n, "only user has fields, and they are literal names")
+		case inGroup:
+			return b.fail(n, "%s takes a literal name", group)
+		}
+		return b.member(n, output)
+	}
+	return operand{}
+}
+
+func (b *builder) local(name string) (l local, ok bool) {
+	for _, l := range b.locals {
+		if l.name == name {
+			return l, true
+		}
+	}
+	return local{}, false
+}
+
+// group returns the name of what has names below it: request, or request.query.
+func (b *builder) group(n ast.Node) (path string, ok bool) {
+	switch n := n.(type) {
+	case *ast.IdentifierNode:
+		_, isLocal := b.local(n.Value)
+		return n.Value, b.Group(n.Value) && !isLocal
+	case *ast.MemberNode:
+		above, inGroup := b.group(n.Node)
+		name, literal := n.Property.(*ast.StringNode)
+		if inGroup && literal {
+			return above + "." + name.Value, b.Group(above + "." + name.Value)
+		}
+	}
+	return "", false
+}
+
+// input compiles a name that stands for a value of the run.
+func (b *builder) input(n ast.Node, group, name string, optional bool) operand {
+	if get, missing := subject(group, name); get != nil {
+		b.Subject = append(b.Subject, strings.TrimPrefix(group+"."+name, "."))
+		return b.lookup(n, func(r *Run) string {
+			value := get(r)
+			if value == "" && !optional {
+				panic(r.failure("%s", missing))
+			}
+			return value
+		})
+	}
+	found, problem := b.Name(group, name)
+	if f, isFunction := functions[name]; problem != "" && isFunction && group == "" && (f.templates || b.Bodies) {
+		problem = name + " is a function: write " + name + "(…)"
+	}
+	if problem != "" {
+		return b.fail(n, "%s", problem)
+	}
+	column := b.at(n)
+	return operand{found.Kind, func(r *Run) any {
+		r.enter(column)
+		value, err := found.Get(r)
+		if err != nil {
+			err.Column = column
+			panic(err)
+		}
+		return value
+	}}
+}
+
+// absent is the value of a?.b when there is no a. What follows in the chain is absent, too, and the whole chain is then
+// null.
+type absent struct{}
+
+func (b *builder) chain(n *ast.ChainNode, output bool) operand {
+	o, column := b.build(n.Node, output), b.at(n)
+	return operand{Any, func(r *Run) any {
+		value := o.run(r)
+		r.enter(column)
+		if value == (absent{}) {
+			return nil
+		}
+		return value
+	}}
+}
+
+func (b *builder) member(n *ast.MemberNode, output bool) operand {
+	of, key := b.build(n.Node, false), b.build(n.Property, false)
+	column, optional := b.at(n.Property), n.Optional
+	return operand{Any, func(r *Run) any {
+		value := of.run(r)
+		name := key.run(r)
+		r.enter(column)
+		return r.member(value, name, optional, output)
+	}}
+}
+
+// member returns a member of an object or an element of a list. If it is optional, null has them all, absent.
+func (r *Run) member(of, key any, optional, output bool) (value any) {
+	var exact Number
+	switch of := of.(type) {
+	case absent:
+		return of
+	case nil:
+		if optional {
+			return absent{}
+		}
+		panic(r.failure("null has no members: where it may be null, write ?. for the dot"))
+	case *Object:
+		name, ok := key.(string)
+		if !ok {
+			panic(r.failure("the members of an object are named by texts"))
+		}
+		r.read(len(name) + len(of.order))
+		value, _ = of.find(name)
+		exact = of.numbers[name]
+	case *List:
+		i, ok := key.(int64)
+		if !ok {
+			panic(r.failure("the elements of a list are numbered"))
+		}
+		if i < 0 {
+			i += int64(len(of.elements))
+		}
+		if i < 0 || i >= int64(len(of.elements)) {
+			panic(r.failure("the list has no such element"))
+		}
+		value, exact = of.elements[i], of.numbers[int(i)]
+	default:
+		panic(r.failure("only objects and lists have members"))
+	}
+	if output && exact != "" {
+		return exact
+	}
+	return value
+}
+
+// slice compiles a[from:to], either of which may be left out.
+func (b *builder) slice(n *ast.SliceNode) operand {
+	of := b.build(n.Node, false)
+	bounds := [2]operand{constant(Null, nil), constant(Null, nil)}
+	for i, bound := range []ast.Node{n.From, n.To} {
+		if bound != nil {
+			bounds[i] = b.build(bound, false)
+		}
+	}
+	column := b.at(n)
+	return operand{Any, func(r *Run) any {
+		value := of.run(r)
+		given := [2]any{bounds[0].run(r), bounds[1].run(r)}
+		r.enter(column)
+		return r.slice(value, given)
+	}}
+}
+
+// slice returns the part of a list, or of a text in runes, from one bound to before the other; null is the one end or the
+// other, and what is negative counts from the end.
+func (r *Run) slice(value any, given [2]any) any {
+	l, isList := value.(*List)
+	s, isText := value.(string)
+	var length int
+	switch {
+	case isText:
+		r.read(len(s))
+		length = utf8.RuneCountInString(s)
+	case isList:
+		length = len(l.elements)
+	default:
+		panic(r.failure("only lists and texts have parts"))
+	}
+	bounds := [2]int{0, length}
+	for i, bound := range given {
+		n, ok := bound.(int64)
+		switch {
+		case bound == nil:
+			continue
+		case !ok:
+			panic(r.failure("the bounds of a part are whole numbers"))
+		case n < 0:
+			n += int64(length)
+		}
+		bounds[i] = int(min(max(n, 0), int64(length)))
+	}
+	from, to := min(bounds[0], bounds[1]), bounds[1]
+	switch {
+	case isText:
+		return s[byteOffset(s, from):byteOffset(s, to)]
+	case from == 0 && to == length:
+		return l
+	}
+	return &List{elements: l.elements[from:to]}
+}

@@ -1,0 +1,304 @@
+package expr
+
+import (
+	"math"
+	"slices"
+	"strings"
+
+	"github.com/expr-lang/expr/ast"
+)
+
+// operator is one that has two operands.
+type operator struct {
+	templates bool   // as in function
+	sorts     []Kind // both operands together are of one of these; in templates none is a list or object
+	null      bool   // in bodies, an operand may be written as nil
+	takes     string // the sorts in words
+	gives     Kind   // 0: what arithmetic says
+	apply     operation
+}
+
+// operation returns a result. Its error quotes no operand.
+type operation func(r *Run, x, y any) any
+
+const (
+	oneKind        = "two values of one kind"
+	twoNumbers     = "two numbers"
+	textsOrNumbers = "two texts or two numbers"
+)
+
+var (
+	numbers = []Kind{numeric}
+	alike   = []Kind{Text, numeric, Boolean, ListKind, ObjectKind}
+)
+
+// operators has them all but "and", "or", ?? and matches.
+var operators = map[string]operator{
+	"==": {everywhere, alike, true, oneKind, Boolean, func(r *Run, x, y any) any { return r.equal(x, y) }},
+	"!=": {everywhere, alike, true, oneKind, Boolean, func(r *Run, x, y any) any { return !r.equal(x, y) }},
+	"<":  order("<", func(c int) bool { return c < 0 }),
+	"<=": order("<=", func(c int) bool { return c <= 0 }),
+	">":  order(">", func(c int) bool { return c > 0 }),
+	">=": order(">=", func(c int) bool { return c >= 0 }),
+
+	"contains":   textTest("contains", strings.Contains),
+	"startsWith": textTest("startsWith", strings.HasPrefix),
+	"endsWith":   textTest("endsWith", strings.HasSuffix),
+	"in":         {bodies, nil, true, "a value, and a list or an object", Boolean, in},
+
+	"+":  {everywhere, []Kind{Text, numeric}, true, textsOrNumbers, 0, add},
+	"-":  {everywhere, numbers, true, twoNumbers, 0, subtract},
+	"*":  {everywhere, numbers, true, twoNumbers, 0, multiply},
+	"/":  {everywhere, numbers, false, twoNumbers, Decimal, ofFloats("/", func(x, y float64) float64 { return x / y })},
+	"**": {bodies, numbers, false, twoNumbers, Decimal, ofFloats("**", math.Pow)},
+	"^":  {bodies, numbers, false, twoNumbers, Decimal, ofFloats("^", math.Pow)},
+	"%":  {everywhere, []Kind{Integer}, false, "two integers", Integer, remainder},
+}
+
+func order(name string, holds func(c int) bool) operator {
+	return operator{everywhere, []Kind{Text, numeric}, true, textsOrNumbers, Boolean, func(r *Run, x, y any) any {
+		if s, ok := x.(string); ok {
+			if t, ok := y.(string); ok {
+				r.read(min(len(s), len(t)))
+				return holds(strings.Compare(s, t))
+			}
+		}
+		c, ordered, ok := compareNumbers(x, y)
+		if !ok {
+			panic(r.unfit(name, x, y))
+		}
+		return ordered && holds(c)
+	}}
+}
+
+// textTest makes an operator that tests two texts. The result is false when one of them is null.
+func textTest(name string, holds func(s, part string) bool) operator {
+	return operator{everywhere, []Kind{Text}, true, "two texts", Boolean, func(r *Run, x, y any) any {
+		s, ok1 := x.(string)
+		part, ok2 := y.(string)
+		switch {
+		case x == nil || y == nil:
+			return false
+		case !ok1 || !ok2:
+			panic(r.unfit(name, x, y))
+		}
+		r.read(len(s) + len(part))
+		return holds(s, part)
+	}}
+}
+
+func (b *builder) binary(n *ast.BinaryNode, output bool) operand {
+	if n.Operator == "matches" && b.Bodies {
+		return b.matches(n)
+	}
+	output = output && n.Operator == "??"
+	left, right, column := b.build(n.Left, output), b.build(n.Right, output), b.at(n)
+	switch n.Operator {
+	case "..":
+		return b.unavailable(n, "ranges are not available", "..")
+	case "??":
+		if !b.Bodies {
+			return b.fail(n, "?? is not available: write default(value, other)")
+		}
+		return operand{b.either(left.kind, right.kind), func(r *Run) any {
+			if value := left.run(r); value != nil {
+				return value
+			}
+			return right.run(r)
+		}}
+	case "&&", "and", "||", "or":
+		if !b.fits(left.kind, right.kind, operator{sorts: []Kind{Boolean}}) {
+			b.fail(n, "%s takes two booleans", n.Operator)
+		}
+		return shortCircuit(column, left, right, n.Operator == "||" || n.Operator == "or")
+	}
+	op, known := operators[n.Operator]
+	switch {
+	case !known || !op.templates && !b.Bodies:
+		return b.unavailable(n, n.Operator+" is not available", n.Operator)
+	case n.Operator == "in" && mayBeIn(left.kind, right.kind), b.fits(left.kind, right.kind, op):
+	case !b.Bodies && op.takes == oneKind:
+		return b.fail(n, "%s takes two texts, two numbers or two booleans", n.Operator)
+	default:
+		return b.fail(n, "%s takes %s", n.Operator, op.takes)
+	}
+	if op.gives == 0 {
+		op.gives = arithmetic(left.kind, right.kind)
+	}
+	return apply(column, op.gives, op.apply, left, right)
+}
+
+// fits reports whether an operator takes two values. In templates it must, in bodies it may.
+func (b *builder) fits(x, y Kind, op operator) bool {
+	may := func(k, sort Kind) bool { return k.May(sort) || k == Null && op.null }
+	for _, sort := range op.sorts {
+		if b.Bodies && may(x, sort) && may(y, sort) || !b.Bodies && (x|y).Is(sort&^structure) {
+			return true
+		}
+	}
+	return false
+}
+
+func mayBeIn(x, y Kind) bool {
+	return y.May(ListKind|Null) || y.May(ObjectKind) && x.May(Text|Null)
+}
+
+// arithmetic returns the kind of what +, - and * make of two kinds: two integers stay integers, one float makes a
+// float.
+func arithmetic(x, y Kind) Kind {
+	switch both := x | y; {
+	case both.Is(Text):
+		return Text
+	case both.Is(Integer):
+		return Integer
+	case both.Is(numeric) && (x == Decimal || y == Decimal):
+		return Decimal
+	case both.Is(numeric):
+		return numeric
+	}
+	return Any
+}
+
+func (b *builder) unary(n *ast.UnaryNode) operand {
+	o, column := b.build(n.Node, false), b.at(n)
+	if n.Operator == "!" || n.Operator == "not" {
+		b.demand(n, o, Boolean, "%s takes a boolean", n.Operator)
+		return operand{Boolean, func(r *Run) any { return !o.truth(r, column) }}
+	}
+	b.demand(n, o, numeric, "%s takes a number here", n.Operator)
+	if n.Operator == "+" {
+		return o
+	}
+	return operand{o.kind, func(r *Run) any {
+		x := o.run(r)
+		r.column = column
+		if _, ok := float(x); !ok {
+			panic(r.misfit())
+		}
+		return subtract(r, int64(0), x)
+	}}
+}
+
+// truth evaluates what must be a boolean.
+func (o operand) truth(r *Run, column int) bool {
+	yes, ok := o.run(r).(bool)
+	if !ok {
+		r.column = column
+		panic(r.misfit())
+	}
+	return yes
+}
+
+// apply evaluates both sides, then the operation on them.
+func apply(column int, gives Kind, op operation, left, right operand) operand {
+	return operand{gives, func(r *Run) any {
+		x := left.run(r)
+		y := right.run(r)
+		r.enter(column)
+		return op(r, x, y)
+	}}
+}
+
+// shortCircuit is "or" when decisive is true, "and" when it is false: the right side is not evaluated if the left one
+// is decisive.
+func shortCircuit(column int, left, right operand, decisive bool) operand {
+	return operand{Boolean, func(r *Run) any {
+		if left.truth(r, column) == decisive {
+			return decisive
+		}
+		return right.run(r)
+	}}
+}
+
+func (b *builder) conditional(n *ast.ConditionalNode, output bool) operand {
+	if !n.Ternary {
+		return b.fail(n.Cond, "if is not available: write condition ? one : other")
+	}
+	condition, one, other := b.build(n.Cond, false), b.build(n.Exp1, output), b.build(n.Exp2, output)
+	b.demand(n.Cond, condition, Boolean, "the condition is no boolean")
+	column := b.at(n)
+	return operand{b.either(one.kind, other.kind), func(r *Run) any {
+		if condition.truth(r, column) {
+			return one.run(r)
+		}
+		return other.run(r)
+	}}
+}
+
+// either returns the kind of what is one value or another. In bodies two kinds make any: what does not fit shows when the
+// expression is evaluated.
+func (b *builder) either(x, y Kind) Kind {
+	switch {
+	case x == 0 || y == 0:
+		return 0
+	case b.Bodies && x != Null && y != Null && x != y:
+		return Any
+	}
+	return x | y
+}
+
+// in reports whether a list has an element that is equal to a value, or an object a member of this name.
+func in(r *Run, value, of any) any {
+	switch of := of.(type) {
+	case nil:
+		return false
+	case *List:
+		return slices.ContainsFunc(of.elements, func(element any) bool { return r.equal(element, value) })
+	case *Object:
+		name, isText := value.(string)
+		if !isText && value != nil {
+			panic(r.failure("the members of an object are named by texts"))
+		}
+		r.read(len(name) + len(of.order))
+		_, found := of.find(name)
+		return found && isText
+	}
+	panic(r.unfit("in", value, of))
+}
+
+// equal reports whether two values are the same. An integer equals the float64 of its value, but not within an object.
+func (r *Run) equal(x, y any) bool {
+	a, ok1 := x.(*List)
+	b, ok2 := y.(*List)
+	if ok1 && ok2 {
+		r.call()
+		return slices.EqualFunc(a.elements, b.elements, r.equal)
+	}
+	if c, ordered, ok := compareNumbers(x, y); ok {
+		r.call()
+		return ordered && c == 0
+	}
+	return r.identical(x, y)
+}
+
+// identical reports whether two values are the same, and of the same kinds in all their parts.
+func (r *Run) identical(x, y any) bool {
+	r.call()
+	switch a := x.(type) {
+	case string:
+		b, ok := y.(string)
+		if !ok || len(a) != len(b) {
+			return false
+		}
+		r.read(len(a))
+		return a == b
+	case Number:
+		r.read(len(a))
+	case *List:
+		b, ok := y.(*List)
+		return ok && slices.EqualFunc(a.elements, b.elements, r.identical)
+	case *Object:
+		b, ok := y.(*Object)
+		if !ok || a.len() != b.len() {
+			return false
+		}
+		for name, value := range a.all {
+			r.read(len(name) + len(b.order))
+			if other, there := b.find(name); !there || !r.identical(value, other) {
+				return false
+			}
+		}
+		return true
+	}
+	return x == y
+}

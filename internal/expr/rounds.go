@@ -1,0 +1,184 @@
+package expr
+
+import (
+	"slices"
+	"sort"
+
+	"github.com/expr-lang/expr/ast"
+)
+
+// rounds are the functions that go through a list, and evaluate an expression for each element.
+var rounds = map[string]struct {
+	gives   Kind
+	decides bool // the expression is true or false
+	empty   any  // the result for an empty list, but for a list
+}{
+	"all": {Boolean, true, true}, "any": {Boolean, true, false}, "none": {Boolean, true, true}, "one": {Boolean, true, false},
+	"filter": {ListKind, true, nil}, "find": {Any, true, nil}, "count": {Integer, true, int64(0)},
+	"map": {ListKind, false, nil}, "sortBy": {ListKind, false, nil}, "sum": {Any, false, int64(0)},
+}
+
+// round is the expression of a function that goes through a list: #, .name and #index in it are of one element.
+type round struct {
+	body    operand
+	slot    int  // of the element; the next one is that of its index
+	indexed bool // there is #index, and it is in use
+	named   bool // it is there
+	nodes   int  // steps for the parts of the expression
+	column  int
+}
+
+func (b *builder) builtin(n *ast.BuiltinNode, output bool) operand {
+	f, known := rounds[n.Name]
+	if !known || !b.Bodies {
+		return b.unknownFunction(n, n.Name)
+	}
+	from := b.build(n.Arguments[0], false)
+	body := &ast.PredicateNode{Node: &ast.PointerNode{}} // sum(list) is sum(list, #)
+	if len(n.Arguments) > 1 {
+		body = n.Arguments[1].(*ast.PredicateNode)
+	}
+	each := b.round(body, n.Name == "map" || n.Name == "sortBy", output && n.Name == "map")
+	if f.decides {
+		b.demand(body, each.body, Boolean|Null, "%s takes a list, and what is true or false of an element", n.Name)
+	}
+	descending := false
+	if len(n.Arguments) == 3 {
+		order, ok := n.Arguments[2].(*ast.StringNode)
+		if !ok || order.Value != "asc" && order.Value != "desc" {
+			return b.fail(n.Arguments[2], "the order must be 'asc' or 'desc'")
+		}
+		descending = order.Value == "desc"
+	}
+	column, of := b.at(n), b.at(n.Arguments[0])
+	return operand{f.gives, func(r *Run) any {
+		value := from.run(r)
+		r.enter(of)
+		l := r.list(value)
+		if f.gives == ListKind { // the bytes count from the start
+			r.makeList(len(l.elements))
+		}
+		made, result := r.through(l, each, n.Name, column)
+		switch {
+		case n.Name == "sortBy":
+			r.enter(column)
+			return r.sort(l.elements, made, descending)
+		case f.gives == ListKind:
+			return &List{elements: made}
+		}
+		return result
+	}}
+}
+
+// round compiles the expression of a function that goes through a list.
+func (b *builder) round(n *ast.PredicateNode, named, output bool) *round {
+	b.seen[n] = true
+	each := &round{slot: b.slots, named: named, column: b.at(n)}
+	b.slots += 2
+	before := len(b.seen)
+	b.rounds = append(b.rounds, each)
+	each.body = b.build(n.Node, output)
+	b.rounds = b.rounds[:len(b.rounds)-1]
+	each.nodes = (len(b.seen) - before) / stepNodes
+	return each
+}
+
+// pointer compiles # and #index.
+func (b *builder) pointer(n *ast.PointerNode) operand {
+	each := b.rounds[len(b.rounds)-1]
+	slot, kind := each.slot, Any
+	switch {
+	case n.Name == "index" && each.named:
+		each.indexed = true
+		slot, kind = slot+1, Integer
+	case n.Name != "":
+		return b.fail(n, "unknown pointer #%s", n.Name)
+	}
+	return operand{kind, func(r *Run) any { return r.slots[slot] }}
+}
+
+// evaluate evaluates the expression for an element.
+func (each *round) evaluate(r *Run, i int, element any) any {
+	r.slots[each.slot] = element
+	if each.indexed {
+		r.slots[each.slot+1] = int64(i)
+	}
+	value := each.body.run(r)
+	r.column = each.column
+	r.take(1 + each.nodes)
+	return value
+}
+
+// through goes through a list, and returns what the function of this name makes of it: the elements of a list, or another
+// result.
+func (r *Run) through(l *List, each *round, name string, column int) (made []any, result any) {
+	result = rounds[name].empty
+	if name == "map" || name == "sortBy" {
+		made = make([]any, 0, len(l.elements))
+	}
+	count := int64(0)
+	for i, element := range l.elements {
+		value := each.evaluate(r, i, element)
+		r.column = column
+		yes, isBoolean := value.(bool)
+		switch {
+		case name == "sum":
+			result = add(r, value, result)
+		case name == "map", name == "sortBy":
+			made = append(made, value)
+		case !isBoolean:
+			panic(r.misfit())
+		case name == "all" && !yes, name == "none" && yes:
+			return nil, false
+		case name == "any" && yes:
+			return nil, true
+		case name == "find" && yes:
+			return nil, element
+		case name == "filter" && yes:
+			made = append(made, element)
+		case yes:
+			count++
+		}
+	}
+	switch name {
+	case "one":
+		result = count == 1
+	case "count":
+		result = count
+	}
+	return made, result
+}
+
+// sorting sorts a list by its keys.
+type sorting struct {
+	*Run
+	list, keys []any
+	descending bool
+}
+
+func (s *sorting) Len() int { return len(s.list) }
+
+func (s *sorting) Swap(i, j int) {
+	s.list[i], s.list[j] = s.list[j], s.list[i]
+	s.keys[i], s.keys[j] = s.keys[j], s.keys[i]
+}
+
+func (s *sorting) Less(i, j int) bool {
+	if s.descending {
+		i, j = j, i
+	}
+	s.call()
+	return lessThan(s.Run, s.keys[i], s.keys[j]).(bool)
+}
+
+// lessThan is the < of the language.
+var lessThan = operators["<"].apply
+
+// sort sorts a list by keys that were made for it, one for each element.
+func (r *Run) sort(elements, keys []any, descending bool) any {
+	const element = 16
+	r.make(len(elements) * element)
+	s := &sorting{r, slices.Clone(elements), keys, descending}
+	sort.Sort(s)
+	return &List{elements: s.list}
+}

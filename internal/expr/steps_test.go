@@ -1,0 +1,202 @@
+package expr
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"testing"
+
+	"github.com/expr-lang/expr/vm/runtime"
+)
+
+// threats.md 57: whatever reads or makes a text takes steps for its length.
+func TestTextsTakeStepsForTheirLength(t *testing.T) {
+	const length = 1 << 20
+	x := strings.Repeat("xxxx", length/4)
+	body := `{"s":"` + x + `","t":"` + x + `","zeros":"` + strings.Repeat("0", length) + `7","json":"[\"` + x + `\"]",` +
+		`"list":["` + x + `"],"other":["` + x + `"],"object":{"` + x + `":1},"same":{"` + x + `":1}}`
+	const names = "let b = response.body; let s = b.s; let t = b.t; "
+	before, _, err := evaluate(t.Context(), t, 0, names+"1", body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, source := range []string{
+		"s == t", "s != t", "s < t", "s <= t", "s > t", "s >= t", "s contains 'y'", "s startsWith t", "s endsWith t", "s + t",
+		"s in b.list", "s in b.object", "b.object[s]", "b.list == b.other", "b.object == b.same", "sortBy([s, t], #)",
+		"s matches 'y'", "s matches '^(x|yy)*$'", "len(s)", "s[1:2]", "upper(s)", "lower(s)", "trim(s)", "split(s, 'y')", "join(b.list)", "replace(s, 'y', '')",
+		"json_encode(s)", "json_encode(b.list)", "string(s)", "from_json(b.json)", "base64_encode(s)", "base64_decode(s)", "url_encode(s)", "int(b.zeros)",
+	} {
+		t.Run(source, func(t *testing.T) {
+			r, _, err := evaluate(t.Context(), t, 0, names+source, body)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if took := r.steps - before.steps; took < length/stepBytes {
+				t.Errorf("it takes %d steps, want %d at least", took, length/stepBytes)
+			}
+		})
+	}
+}
+
+// threats.md 57: whatever goes through a list takes a step for each element, and sorting takes one for each comparison.
+func TestListsTakeStepsForTheirElements(t *testing.T) {
+	const elements, log = 1 << 12, 12
+	list := "[0" + strings.Repeat(",0", elements-1) + "]"
+	mixed := "0"
+	for i := range elements - 1 {
+		mixed += fmt.Sprintf(",%d", (i+1)*2654435761%elements)
+	}
+	body := `{"list":` + list + `,"other":` + list + `,"lists":[` + list + `],"mixed":[` + mixed + `]}`
+	for source, want := range map[string]int{
+		"response.body.list == response.body.other": elements, "1 in response.body.list": elements, "[response.body.list] == response.body.lists": elements,
+		"sum(response.body.list)": elements, "count(map(response.body.list, true))": 2 * elements,
+		"max(response.body.list)": elements, "min(response.body.lists)": elements, "max([[response.body.list]], 1)": elements,
+		"sortBy(response.body.mixed, #)": 2*elements + elements*log/2, "join(map(response.body.list, ''))": 2 * elements,
+		"string(map(response.body.list, 1))": 2 * elements, "all(response.body.list, # + # + # + # + # + # + # + # == 0)": 9 * elements,
+		"all(response.body.list, " + strings.Repeat("!", 10*stepNodes) + "true)": 11 * elements,
+	} {
+		t.Run(source, func(t *testing.T) {
+			r, _, err := evaluate(t.Context(), t, 0, source, body)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if r.steps < want {
+				t.Errorf("it takes %d steps, want %d at least", r.steps, want)
+			}
+		})
+	}
+}
+
+// threats.md 57: what would go on for hours ends when its steps are used up.
+func TestStepsEnd(t *testing.T) {
+	list := `"l":[1` + strings.Repeat(",1", 1<<12) + `]`
+	long := `"s":"` + strings.Repeat("x", 2<<20) + `","t":"` + strings.Repeat("x", 2<<20) + `"`
+	for _, source := range []string{
+		"all(response.body.l, all(response.body.l, response.body.s == response.body.t))",
+		"all(response.body.l, not (response.body.s contains 'y'))",
+		"sortBy(map(response.body.l, # == 2 ? response.body.s : response.body.t), upper(#))",
+		"sortBy(map(response.body.l, [response.body.s, response.body.t][#index % 2]), #)",
+		"max(map(response.body.l, response.body.l))",
+		"map(response.body.l, response.body.l) == map(response.body.l, map(response.body.l, #))",
+		"all(response.body.l, response.body.s matches '(x?){100}y')",
+	} {
+		t.Run(source, func(t *testing.T) {
+			r, _, err := evaluate(t.Context(), t, bodyLimits.Steps-1<<19, source, "{"+list+","+long+"}")
+			if err == nil || err.Column == 0 || !strings.Contains(err.Message, "steps") && !strings.Contains(err.Message, "in all") {
+				t.Errorf("got %v after %d steps", err, r.steps)
+			}
+		})
+	}
+}
+
+// watched is a context that sees how many steps pass from one look at it to the next, and ends after some of them.
+type watched struct {
+	context.Context
+	run           *Run
+	last, longest int
+	ends          int // steps after which it does
+}
+
+func (w *watched) Err() error {
+	if w.run == nil {
+		return nil
+	}
+	w.longest, w.last = max(w.longest, w.run.steps-w.last), w.run.steps
+	if w.ends > 0 && w.run.steps >= w.ends {
+		return context.DeadlineExceeded
+	}
+	return nil
+}
+
+// threats.md 57: the context is looked at so often that an expression ends soon after it.
+func TestContextIsLookedAtOften(t *testing.T) {
+	list := `"l":[1` + strings.Repeat(",1", 1<<12) + `]`
+	long := `"s":"` + strings.Repeat("x", 1<<20) + `"`
+	const once = (1<<20)/stepBytes + 2*stepLook // one look at a text of this length
+	for source, most := range map[string]int{
+		"all(response.body.l, all(response.body.l, true))":                                       2 * stepLook,
+		"max(map(response.body.l, response.body.l))":                                             2 * stepLook,
+		"map(response.body.l, response.body.l) == map(response.body.l, map(response.body.l, #))": 2 * stepLook,
+		"all(response.body.l, sortBy(response.body.l, -#)[0] == 1)":                              2 * stepLook,
+		"all(response.body.l, not (2 in response.body.l))":                                       2 * stepLook,
+		"response.body.s matches '(x?){1000}y'":                                                  2 * stepLook,
+		"all(response.body.l, not (response.body.s contains 'y'))":                               once,
+		"map(response.body.l, upper(response.body.s))":                                           once,
+		strings.Repeat("response.body.s contains 'y' || ", 200) + "false":                        once,
+		"sortBy(map(response.body.l, response.body.s + string(# % 7)), #)[0] == ''":              2 * once,
+	} {
+		t.Run(source[:min(len(source), 60)], func(t *testing.T) {
+			ctx := &watched{Context: t.Context(), ends: 1 << 16}
+			r, _, err := evaluate(ctx, t, 0, source, "{"+list+","+long+"}")
+			if !errors.Is(err, context.DeadlineExceeded) || r.steps > ctx.ends+most {
+				t.Errorf("it ended after %d steps instead of %d: %v", r.steps, ctx.ends, err)
+			}
+			if most = max(most, once); ctx.longest > most { // the body is read at once
+				t.Errorf("%d steps passed without a look, want %d at most", ctx.longest, most)
+			}
+		})
+	}
+
+	t.Run("while JSON is read", func(t *testing.T) {
+		looks := 0
+		ctx := counting{t.Context(), &looks}
+		if _, _, err := evaluate(ctx, t, 0, "response.body", "["+strings.Repeat("{},", 1<<14)+"1]"); err != nil || looks < 1<<14/stepLook {
+			t.Errorf("%d looks, %v", looks, err)
+		}
+	})
+}
+
+// counting is a context that counts how often it is looked at.
+type counting struct {
+	context.Context
+	looks *int
+}
+
+func (c counting) Err() error { *c.looks++; return nil }
+
+// What the language says of == and in is what they are here.
+func TestEqualIsThatOfTheLanguage(t *testing.T) {
+	random := rand.New(rand.NewPCG(1, 2))
+	// value returns a value, and the same one as the language has it.
+	var value func(depth int) (ours, its any)
+	value = func(depth int) (ours, its any) {
+		simple := []any{nil, true, int64(1), 1.0, int64(2), "a", Number("12345678901234567890"), ""}
+		n := random.IntN(len(simple) + 2*min(depth, 1))
+		if n < len(simple) {
+			return simple[n], simple[n]
+		}
+		l, list := &List{}, []any{}
+		o, object := &Object{members: map[string]any{}}, map[string]any{}
+		for range random.IntN(3) {
+			ours, its := value(depth - 1)
+			l.elements, list = append(l.elements, ours), append(list, its)
+			name := string(rune('a' + random.IntN(2)))
+			o.members[name], object[name] = ours, its
+		}
+		if n == len(simple) {
+			return l, list
+		}
+		return o, object
+	}
+	r := NewBodyRun(t.Context(), nil, bodyLimits)
+	for range 20_000 {
+		a, x := value(3)
+		b, y := value(3)
+		if same := r.equal(a, b); same != runtime.Equal(x, y) {
+			t.Fatalf("%#v == %#v is %v", x, y, same)
+		}
+		if found := in(&r, a, &List{elements: []any{b}}); found != runtime.In(x, []any{y}) {
+			t.Fatalf("%#v in [%#v] is %v", x, y, found)
+		}
+	}
+	for source, want := range map[string]any{
+		"'a' in {a: nil}": true, "'b' in {a: nil}": false, "nil in {'': 1}": false, "response.body in {a: 1}": nil, "'a' in nil": false,
+		"'a' in (response.body ?? 'abc')": nil, "'a' in (response.body ?? 1)": nil,
+	} {
+		if _, got, err := evaluate(t.Context(), t, 0, source, "1"); (err != nil) != (want == nil) || got != want {
+			t.Errorf("%s is %v, %v", source, got, err)
+		}
+	}
+}
