@@ -39,14 +39,15 @@ var plainName = regexp.MustCompile(`^[A-Za-z0-9_-]{1,100}$`)
 func Join(path, name string) string {
 	switch {
 	case !plainName.MatchString(name):
-		return path + "[" + quote(name) + "]"
+		return path + "[" + Quote(name) + "]"
 	case path == "":
 		return name
 	}
 	return path + "." + name
 }
 
-func quote(name string) string {
+// Quote puts a name into quotes, cut short when it is long.
+func Quote(name string) string {
 	const longest = 40
 	if runes := []rune(name); len(runes) > longest {
 		return strconv.Quote(string(runes[:longest])) + "…"

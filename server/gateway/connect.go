@@ -153,8 +153,9 @@ type compiler struct {
 // template compiles a template. It may not name a secret when there is a reason why not.
 func (k *compiler) template(path, source, whyNoSecret string) *host.Template {
 	compiled, err := k.host.Template(source)
-	if err != nil {
-		for _, p := range problemsOf(err) {
+	var wrong *host.TemplateError
+	if errors.As(err, &wrong) { // it is no other
+		for _, p := range wrong.Problems {
 			k.At(problem.Place{Column: p.Column}, path, "%s", p.Message)
 		}
 		return nil
@@ -163,15 +164,6 @@ func (k *compiler) template(path, source, whyNoSecret string) *host.Template {
 		k.Wrong(path, "names a secret, and %s: put it into auth, headers or query", whyNoSecret)
 	}
 	return compiled
-}
-
-// problemsOf returns what a template's error lists.
-func problemsOf(err error) []host.Problem {
-	var wrong *host.TemplateError
-	if errors.As(err, &wrong) {
-		return wrong.Problems
-	}
-	return []host.Problem{{Message: err.Error()}}
 }
 
 func (k *compiler) methods(methods []string) {

@@ -153,7 +153,7 @@ func (g *diagnosis) findType() bool {
 		if near, ok := problem.Nearest(g.typ, types); ok {
 			meant = fmt.Sprintf("did you mean %q?", near)
 		}
-		g.At(at, "type", "there is no type %s: %s", quote(g.typ), meant)
+		g.At(at, "type", "there is no type %s: %s", problem.Quote(g.typ), meant)
 		return false
 	}
 	g.At(g.start, "", "there is no \"type\": say whether this is a productUpdate, an article, a reply or a moderator")
@@ -298,7 +298,7 @@ func (g *diagnosis) unknown(s *shape, name, path string) string {
 		}
 	}
 	if near, ok := problem.Nearest(name, slices.Sorted(maps.Keys(s.members))); ok {
-		return fmt.Sprintf("there is no %s %s: did you mean %q?", quote(name), where, near)
+		return fmt.Sprintf("there is no %s %s: did you mean %q?", problem.Quote(name), where, near)
 	}
-	return fmt.Sprintf("there is no %s %s: leave it out", quote(name), where)
+	return fmt.Sprintf("there is no %s %s: leave it out", problem.Quote(name), where)
 }

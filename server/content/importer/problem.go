@@ -1,11 +1,6 @@
 package importer
 
-import (
-	"fmt"
-	"unicode/utf8"
-
-	"github.com/keywright/keywright/internal/problem"
-)
+import "github.com/keywright/keywright/internal/problem"
 
 // Problem is something that is wrong with what is imported. It never quotes more of it than a name.
 type Problem struct {
@@ -28,13 +23,3 @@ type flaw struct {
 }
 
 func (f *flaw) Error() string { return f.String() }
-
-// quote shows a name of the input, cut if it is none that anybody would give to something.
-func quote(name string) string {
-	const longest = 40
-	cut := ""
-	if utf8.RuneCountInString(name) > longest {
-		name, cut = string([]rune(name)[:longest]), "…"
-	}
-	return fmt.Sprintf("%q", name+cut)
-}

@@ -45,7 +45,7 @@ func TestProblems(t *testing.T) {
 		"member of two others":   {`{"type":"reply","id":"1","articleId":"1","title":""}`, []string{`f:1:42: "title" belongs to a productUpdate or an article, not to a reply: leave it out`}},
 		"article of an article":  {`{"type":"article","id":"1","articleId":"1"}`, []string{`f:1:28: "articleId" belongs to a reply, not to an article: leave it out`}},
 		"poll of an update":      {`{"type":"productUpdate","id":"1","poll":[]}`, []string{`f:1:34: "poll" belongs to an article, not to a productUpdate: leave it out`}},
-		"long and odd name":      {`{"type":"article","id":"1","` + strings.Repeat("é", 50) + `":"","\u001b[31m":1}`, []string{`f:1:28: there is no "` + strings.Repeat("é", 40) + `…" in an article: leave it out`, `f:1:84: there is no "\x1b[31m" in an article: leave it out`}},
+		"long and odd name":      {`{"type":"article","id":"1","` + strings.Repeat("é", 50) + `":"","\u001b[31m":1}`, []string{`f:1:28: there is no "` + strings.Repeat("é", 40) + `"… in an article: leave it out`, `f:1:84: there is no "\x1b[31m" in an article: leave it out`}},
 		"member twice":           {`{"type":"article","id":"1","title":"a","title":"b"}`, []string{`f:1:40: there is more than one "title": take the others away`}},
 		"escaped member twice":   {`{"type":"article","id":"1","author":{"id":"1","i\u0064":"2"}}`, []string{`f:1:47: author: there is more than one "id": take the others away`}},
 		"type twice":             {`{"type":"article","type":"reply","id":"1"}`, []string{`f:1:19: there is more than one "type": take the others away`}},
