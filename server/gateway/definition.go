@@ -133,7 +133,7 @@ func (d *Definition) BaseURL() (*url.URL, error) {
 	if templates && !fixedAuthority.MatchString(literal) {
 		return nil, errors.New("has a template in its scheme or host: these are literal, since they decide who gets the credential")
 	}
-	u, err := url.Parse(literal)
+	u, err := parseURL(literal)
 	switch {
 	case err != nil || u.Opaque != "":
 		return nil, errors.New("is not a URL such as https://api.example.com/v1")
@@ -149,5 +149,16 @@ func (d *Definition) BaseURL() (*url.URL, error) {
 	if err := urlpath.Check(u.EscapedPath()); err != nil {
 		return nil, err
 	}
+	return u, nil
+}
+
+// parseURL parses a URL whose path stays as it is written. [url.Parse] decodes and encodes a path that has a character
+// which has to be encoded, and what was an encoded slash is one then.
+func parseURL(text string) (*url.URL, error) {
+	u, err := url.Parse(text)
+	if err != nil {
+		return nil, err
+	}
+	u.RawPath = urlpath.Encode(u.RawPath) // "" when there is no need for it
 	return u, nil
 }
