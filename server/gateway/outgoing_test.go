@@ -35,6 +35,7 @@ func TestValuesStayInTheirSegment_threats_27(t *testing.T) {
 
 		{"/group%2Fproject;v=1/{{ user.id }}", "ann", "/group%2Fproject;v=1/ann"},
 		{"/group%2Fproject;v=1/{{ user.id }}", "a/b", refused},
+		{"/v1/{{ user.id }}/group%2Fproject", "ann", refused},
 		{"/group%2Fproject?who={{ user.id }}", "a/b?c&d", "/group%2Fproject?who=a%2Fb%3Fc%26d"},
 		{"/group%2Fproject?{{ user.id }}", "a/b", "/group%2Fproject?a%2Fb"},
 	} {
