@@ -2,6 +2,7 @@ package gateway_test
 
 import (
 	"crypto/tls"
+	"encoding/hex"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -178,5 +179,63 @@ func TestAnswersArePrivate(t *testing.T) {
 	}
 	if vary := strings.Join(got.header["Vary"], ", "); !strings.Contains(vary, "Authorization, Cookie") || got.header.Get("Set-Cookie") != "" {
 		t.Errorf("Vary is %q, Set-Cookie %q", vary, got.header.Get("Set-Cookie"))
+	}
+}
+
+// A preflight is what a browser asks before a request. What only looks like one goes to the API.
+func TestWhatIsAPreflight(t *testing.T) {
+	const page = "https://app.example.com"
+	w := newWorld(t, func(o *options, d *gateway.Definition) {
+		o.Origins, d.Methods = []string{page}, []string{"GET", "OPTIONS"}
+	})
+	for i, c := range []struct {
+		method    string
+		headers   []string
+		preflight bool
+	}{
+		{"OPTIONS", []string{"Origin", page, "Access-Control-Request-Method", "GET"}, true},
+		{"OPTIONS", []string{"Origin", page}, false},
+		{"GET", []string{"Origin", page, "Access-Control-Request-Method", "GET"}, false},
+	} {
+		before := w.received()
+		got := w.do(w.request(c.method, "/connectors/weather", "", c.headers...))
+		if asked := w.received() > before; asked == c.preflight || (got.status == http.StatusNoContent) != c.preflight || got.header.Get("Access-Control-Allow-Origin") != page {
+			t.Errorf("request %d: the page got %+v; the API was asked: %t", i+1, got, asked)
+		}
+	}
+}
+
+// Operators are told why a name is not known.
+func TestHostsThatAreNotKnownAreLogged(t *testing.T) {
+	for want, hosts := range map[string][]string{
+		`the Host is \"gw.example.org\", which is none of gateway.hosts`:                                         {"gw.example.com"},
+		`the Host is \"gw.example.org\": without gateway.hosts, only localhost and loopback addresses are known`: nil,
+	} {
+		w := newWorld(t, func(o *options, _ *gateway.Definition) { o.Hosts = hosts })
+		r := w.request("GET", "/connectors/weather", "")
+		r.Host = "gw.example.org"
+		if got := w.do(r); got.kind != "unknown-host" || !strings.Contains(w.log.String(), want) {
+			t.Errorf("with the hosts %v: %d, and the log is %s", hosts, got.status, &w.log)
+		}
+	}
+}
+
+// The id of a request is the trace of its caller, if that is one.
+func TestRequestIDs(t *testing.T) {
+	const trace = "0af7651916cd43dd8448eb211c80319c"
+	w := newWorld(t)
+	for traceparent, own := range map[string]bool{
+		"00-" + trace + "-b7ad6b7169203331-01":                   true,
+		"00-" + strings.ToUpper(trace) + "-b7ad6b7169203331-01":  true,
+		"00-" + strings.Repeat("0", 32) + "-b7ad6b7169203331-01": false,
+		"00-" + strings.Repeat("x", 32) + "-b7ad6b7169203331-01": false,
+		"00-" + trace[1:] + "-b7ad6b7169203331-01":               false,
+		"00-" + trace + "-b7ad6b7169203331":                      false,
+		"":                                                       false,
+	} {
+		id := w.get("/connectors/weather", "Traceparent", traceparent).header.Get("X-Request-Id")
+		if bytes, err := hex.DecodeString(id); err != nil || len(bytes) != 16 || (id == trace) != own || strings.Trim(id, "0") == "" {
+			t.Errorf("%s: the request has the id %s", traceparent, id)
+		}
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
+	"path"
 	"slices"
 	"strings"
 
@@ -29,6 +30,7 @@ type Connector struct {
 
 	url     *host.Template
 	literal *url.URL // of a url without templates
+	own     string   // the path of the url, as far as no template comes into it
 	paths   []pattern
 	headers []parameter
 	query   []parameter
@@ -122,7 +124,10 @@ func (k *compiler) url(c *Connector) (origin string) {
 		k.Wrong("url", "%v", err)
 		return "https://unknown.invalid"
 	}
-	c.Base = base
+	c.Base, c.own = base, base.EscapedPath()
+	if before, _, _ := strings.Cut(c.URL, "{{"); !strings.Contains(before, "?") {
+		c.own, _ = path.Split(c.own) // a template may stand in what follows the last slash
+	}
 	if c.url = k.template("url", c.URL, "the request's URL would be in logs and at the caller"); c.url != nil {
 		if _, literal := c.url.Literal(); literal {
 			c.literal = base

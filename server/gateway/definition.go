@@ -138,10 +138,13 @@ func (d *Definition) BaseURL() (*url.URL, error) {
 	return parseURL(literal)
 }
 
+// parseURL parses a URL whose path stays as it is written. [url.Parse] decodes and encodes a path that has a character
+// which has to be encoded, and what was an encoded slash is one then.
 func parseURL(text string) (*url.URL, error) {
 	u, err := baseURL.Parse(text)
-	if err == nil {
-		err = urlpath.Check(u.EscapedPath())
+	if err != nil {
+		return nil, err
 	}
-	return u, err
+	u.RawPath = urlpath.Encode(u.RawPath) // "" when there is no need for it
+	return u, urlpath.Check(u.EscapedPath())
 }

@@ -3,6 +3,7 @@ package gateway_test
 import (
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"net/http"
 	"strings"
@@ -108,6 +109,25 @@ func TestExpressionsThatAreWrong(t *testing.T) {
 	}
 	if strings.Join(paths, " ") != "request response.filter response.body" {
 		t.Errorf("the problems are %+v", problems)
+	}
+}
+
+// What is said of an answer has to be of use.
+func TestResponsesThatAreWrong(t *testing.T) {
+	w := newWorld(t)
+	for _, c := range []struct {
+		gateway.Response
+		problem string
+	}{
+		{gateway.Response{Filter: "true", Records: "records", ContentType: "text/html; charset=utf-8"}, ""},
+		{gateway.Response{ContentType: "text/html; charset"}, "response.content_type: is no media type, such as text/html; charset=utf-8"},
+		{gateway.Response{ContentType: "html"}, "response.content_type: is no media type, such as text/html; charset=utf-8"},
+		{gateway.Response{Records: "records"}, "response.records: is without a filter: leave it out"},
+	} {
+		_, err := gateway.Connect(t.Context(), w.host, gateway.Definition{Permalink: "x", URL: w.api.URL, Auth: host.Auth{Type: "none"}, Response: c.Response})
+		if got := fmt.Sprint(err); c.problem == "" && err != nil || !strings.Contains(got, c.problem) {
+			t.Errorf("%+v: %v", c.Response, err)
+		}
 	}
 }
 

@@ -34,7 +34,7 @@ func FuzzOutgoing(f *testing.F) {
 		f.Fatal(err)
 	}
 	d := gateway.Definition{
-		Name: "A", Permalink: "a", URL: "https://api.test/v1/{{ user.id }}/x?who={{ user.id }}", Auth: host.Auth{Type: "none"}, Paths: []string{"/users/*", "/open/**"},
+		Name: "A", Permalink: "a", URL: "https://api.test/ü1/{{ user.id }}/x?who={{ user.id }}", Auth: host.Auth{Type: "none"}, Paths: []string{"/users/*", "/open/**"},
 		Headers: []gateway.Parameter{{Name: "X-Lang", Value: "en", Overridable: true}}, Query: []gateway.Parameter{{Name: "q", Overridable: true}},
 	}
 	c, err := gateway.Connect(context.Background(), h, d)
@@ -59,7 +59,7 @@ func FuzzOutgoing(f *testing.F) {
 			t.Errorf("the URL is %s", again)
 		}
 		segments := strings.Split(again.EscapedPath(), "/")
-		if len(segments) < 4 || segments[1] != "v1" || segments[2] != url.PathEscape(user) || segments[3] != "x" {
+		if len(segments) < 4 || segments[1] != "%C3%BC1" || segments[2] != url.PathEscape(user) || segments[3] != "x" {
 			t.Errorf("the path is %s", again.EscapedPath())
 		}
 		for _, segment := range segments {

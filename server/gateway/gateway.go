@@ -221,7 +221,7 @@ func (g *Gateway) serve(c *call, generation *generation, w http.ResponseWriter, 
 	if c.out, err = connector.Outgoing(ctx, Incoming{Method: r.Method, Path: path, Query: r.URL.RawQuery, Header: r.Header}); err != nil {
 		return unrendered(err)
 	}
-	if len(c.out.credentials) > 0 {
+	if c.out.credentials != nil {
 		ctx = host.WithCredentials(ctx, c.out.credentials...)
 	}
 	r.Body = incomingBody{http.MaxBytesReader(w, r.Body, connector.Limits.RequestBytes)}

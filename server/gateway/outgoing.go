@@ -62,7 +62,7 @@ func (c *Connector) Outgoing(ctx context.Context, in Incoming) (*Outgoing, error
 	if !in.Trusted && !slices.Contains(c.Methods, method) && (method != http.MethodHead || !slices.Contains(c.Methods, http.MethodGet)) {
 		return nil, refuse(http.StatusMethodNotAllowed, "this connector takes %s", strings.Join(c.Methods, ", "))
 	}
-	out := &Outgoing{Method: method, Header: make(http.Header, len(c.headers)+2), shown: http.Header{}}
+	out := &Outgoing{Method: method, Header: http.Header{}, shown: http.Header{}}
 	if in.Masked {
 		out.masked = &Outgoing{Method: method, Header: http.Header{}}
 	}
@@ -187,8 +187,8 @@ func (c *Connector) base(ctx context.Context) (*url.URL, error) {
 	if err != nil {
 		return nil, fmt.Errorf("url: %w", err)
 	}
-	for segment := range strings.SplitSeq(base.EscapedPath(), "/") {
-		if decoded, err := url.PathUnescape(segment); err != nil || endsSegment(decoded) {
+	for segment := range strings.SplitSeq(strings.TrimPrefix(base.EscapedPath(), c.own), "/") {
+		if endsSegment(urlpath.Decode(segment)) {
 			return nil, refuse(http.StatusBadRequest, "a value that is part of the API's path has a character that ends a segment of one")
 		}
 	}

@@ -3,6 +3,7 @@ package gateway
 import (
 	"context"
 	"errors"
+	"runtime"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -29,6 +30,18 @@ func TestNoShareIsAllPlaces(t *testing.T) {
 			}
 		}
 	})
+}
+
+// There are two places for each processor, and four at least.
+func TestPlacesForProcessors(t *testing.T) {
+	for processors, share := range map[int]int{1: 2, 2: 2, 3: 3, 8: 8} {
+		before := runtime.GOMAXPROCS(processors)
+		all := newPlaces()
+		runtime.GOMAXPROCS(before)
+		if all.Share() != share {
+			t.Errorf("with %d processors, a share is %d places, want %d", processors, all.Share(), share)
+		}
+	}
 }
 
 // A body waits no longer than its connector's timeout, and no longer than its caller; its expressions have the same

@@ -52,7 +52,7 @@ func (c *call) observe() {
 	}
 	c.event.ID, c.event.Began, c.event.Sent, c.event.Exchanges = c.id, c.began, c.sent, int(c.exchanges.Load())
 	c.event.Total = c.gateway.config.Clock().Sub(c.began)
-	if !c.sent.IsZero() && !c.answered.IsZero() {
+	if !c.answered.IsZero() {
 		c.event.Upstream = c.answered.Sub(c.sent)
 	}
 	observe(c.event)
@@ -251,7 +251,7 @@ func (g *Gateway) answer(response *http.Response) error {
 	}
 	header := http.Header{}
 	for _, name := range passed {
-		if values := response.Header[name]; len(values) > 0 {
+		if values, ok := response.Header[name]; ok {
 			header[name] = values
 		}
 	}
@@ -259,7 +259,7 @@ func (g *Gateway) answer(response *http.Response) error {
 	header.Set("Server-Timing", c.timing())
 	response.Header, response.Trailer = header, nil
 	c.event.Status = response.StatusCode
-	if shaped, err := c.shapeResponse(response); shaped || err != nil {
+	if shaped, err := c.shapeResponse(response); shaped {
 		return err
 	}
 	if err := lookedAt(response); err != nil {

@@ -134,7 +134,7 @@ func (c *call) shapeResponse(response *http.Response) (shaped bool, err error) {
 	in := c.input(r)
 	in.Response = transform.Response{StatusCode: response.StatusCode, Header: response.Header, Body: body}
 	empty := r.Method == http.MethodHead || response.StatusCode == http.StatusNoContent || response.StatusCode == http.StatusNotModified
-	failure := response.StatusCode < 200 || response.StatusCode > 299
+	failure := response.StatusCode > 299
 	if s.filter != nil {
 		response.Header.Del("Link") // to what has not been filtered
 		switch {

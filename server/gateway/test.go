@@ -141,13 +141,13 @@ func (c *call) debug(ctx context.Context, r *http.Request) (*debugRequest, error
 			d.QueryParameters[name] = value
 		}
 	}
-	if r.GetBody != nil {
-		if body, err := r.GetBody(); err == nil {
-			shown, _ := io.ReadAll(io.LimitReader(body, maxShown+1))
-			d.RequestBody = show(shown)
-		}
+	body, err := r.GetBody()
+	if err != nil {
+		return nil, err
 	}
-	return d, nil
+	shown, err := io.ReadAll(io.LimitReader(body, maxShown+1))
+	d.RequestBody = show(shown)
+	return d, err
 }
 
 func pairs(all []abi.Pair) map[string]string {
@@ -158,15 +158,21 @@ func pairs(all []abi.Pair) map[string]string {
 	return m
 }
 
-// show cuts a body, and says that it is cut.
+// show returns as much of a body as is shown, and says when that is not all.
 func show(body []byte) string {
-	if !utf8.Valid(body[:min(len(body), maxShown-4)]) && !utf8.Valid(body) {
+	rest := ""
+	if len(body) > maxShown {
+		body, rest = body[:maxShown], "…"
+		for range 3 { // bytes at most are left of a character that is cut
+			if r, size := utf8.DecodeLastRune(body); r == utf8.RuneError && size == 1 {
+				body = body[:len(body)-1]
+			}
+		}
+	}
+	if !utf8.Valid(body) {
 		return "<not text>"
 	}
-	if len(body) <= maxShown {
-		return string(body)
-	}
-	return strings.ToValidUTF8(string(body[:maxShown]), "") + "…"
+	return string(body) + rest
 }
 
 // debugWriter puts X-Debug-Request before an answer, once it has seen the beginning of its body.

@@ -179,3 +179,17 @@ func (w *world) received() int {
 	defer w.mu.Unlock()
 	return len(w.got)
 }
+
+// answers is an API without a network.
+type answers func(*http.Request) (*http.Response, error)
+
+func (a answers) RoundTrip(r *http.Request) (*http.Response, error) { return a(r) }
+
+// answerOf returns an answer of the API, with its length.
+func answerOf(r *http.Request, status int, kind, body string) *http.Response {
+	header := http.Header{}
+	if kind != "" {
+		header.Set("Content-Type", kind)
+	}
+	return &http.Response{StatusCode: status, Header: header, Body: io.NopCloser(strings.NewReader(body)), ContentLength: int64(len(body)), Request: r}
+}

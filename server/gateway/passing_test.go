@@ -1,0 +1,137 @@
+package gateway_test
+
+import (
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/keywright/keywright/host"
+	"github.com/keywright/keywright/server/gateway"
+)
+
+// Statuses are those of RFC 9110.
+func TestStatusesThatPass(t *testing.T) {
+	status := 0
+	w := newWorld(t, func(o *options, _ *gateway.Definition) {
+		o.Base = answers(func(r *http.Request) (*http.Response, error) { return answerOf(r, status, "", ""), nil })
+	})
+	for given, want := range map[int]int{101: 502, 199: 502, 200: 200, 599: 599, 600: 502} {
+		status = given
+		if got := w.get("/connectors/weather"); got.status != want || (got.kind == "answer-refused") != (want != given) {
+			t.Errorf("%d: the caller got %d %s", given, got.status, got.kind)
+		}
+	}
+}
+
+// An answer of up to 64 KiB that holds the credential is a problem; a longer one breaks off.
+func TestEchoInAnswersOfSomeLength(t *testing.T) {
+	const most = 64 << 10
+	length := 0
+	w := newWorld(t, func(o *options, _ *gateway.Definition) {
+		o.Base = answers(func(r *http.Request) (*http.Response, error) {
+			return answerOf(r, http.StatusOK, "text/plain", strings.Repeat("x", length-len(secret))+secret), nil
+		})
+	})
+	for _, c := range []struct{ length, status int }{{most, http.StatusBadGateway}, {most + 1, http.StatusOK}} {
+		length = c.length
+		response, err := http.DefaultTransport.RoundTrip(w.request("GET", "/connectors/weather", ""))
+		if err != nil {
+			t.Fatal(err)
+		}
+		body, err := io.ReadAll(response.Body)
+		_ = response.Body.Close()
+		if response.StatusCode != c.status || (err != nil) != (c.status == http.StatusOK) || strings.Contains(string(body), secret) {
+			t.Errorf("%d bytes: the caller got %d, %v", c.length, response.StatusCode, err)
+		}
+	}
+}
+
+// A part of an answer may be asked for when nothing has to be made of the whole.
+func TestRange(t *testing.T) {
+	for name, c := range map[string]struct {
+		response gateway.Response
+		want     string
+	}{
+		"not shaped": {gateway.Response{}, "bytes=20-40"},
+		"body":       {gateway.Response{Body: "'shaped'"}, ""},
+		"filter":     {gateway.Response{Filter: "true"}, ""},
+	} {
+		w := newWorld(t, func(_ *options, d *gateway.Definition) {
+			d.Headers = []gateway.Parameter{{Name: "Range", Value: "", Overridable: true}}
+			d.Response = c.response
+		})
+		w.get("/connectors/weather", "Range", "bytes=20-40")
+		if got := w.last().Header.Get("Range"); got != c.want {
+			t.Errorf("%s: the API received the range %q, want %q", name, got, c.want)
+		}
+	}
+}
+
+// threats.md 43: the credential's parameter is the only one of its name, however that is encoded. Other parameters may be there.
+func TestParametersBesideTheCredentials(t *testing.T) {
+	for _, c := range []struct {
+		in, url string
+		sent    bool
+	}{
+		{"query", "", true}, {"query", "?a=1", true}, {"query", "?a=1&key2=x&=y", true},
+		{"query", "?key=x", false}, {"query", "?KEY", false}, {"query", "?%6Bey=x", false}, {"query", "?a=1&k%65y=x", false},
+		{"header", "?key=x", true}, {"header", "?=x", true}, {"header", "?a=1&", true},
+	} {
+		t.Run(c.in+" "+c.url, func(t *testing.T) {
+			w := newWorld(t, func(_ *options, d *gateway.Definition) {
+				d.URL += c.url
+				d.Auth = host.Auth{Type: "api_key", Config: map[string]any{"key": "key", "value": "{{ get_secret('key') }}", "in": c.in}}
+			})
+			got := w.get("/connectors/weather")
+			if sent := w.received() == 1; sent != c.sent || sent != (got.status == http.StatusOK) || !sent && got.kind != "authentication-failed" {
+				t.Errorf("the caller got %d %s, and the API received %d requests", got.status, got.body, w.received())
+			}
+		})
+	}
+}
+
+// What is made of an answer has limits and headers of its own.
+func TestShapedAnswers(t *testing.T) {
+	ten := gateway.Limits{ResponseBytes: 10}
+	text := gateway.Response{Body: "response.body"}
+	for name, c := range map[string]struct {
+		method   string
+		response gateway.Response
+		limits   gateway.Limits
+		status   int
+		kind     string
+		body     string
+		want     string // status, type and body
+	}{
+		"as long as it may be":      {"GET", text, ten, 200, "text/plain", "0123456789", "200 text/plain 0123456789"},
+		"a byte more":               {"GET", text, ten, 200, "text/plain", "0123456789a", "502 answer-not-shaped"},
+		"of no type":                {"GET", text, gateway.Limits{}, 200, "", "x", "200 application/octet-stream x"},
+		"of the definition's type":  {"GET", gateway.Response{Body: "response.body", ContentType: "text/csv"}, gateway.Limits{}, 200, "text/plain", "x", "200 text/csv x"},
+		"nothing, of another type":  {"GET", gateway.Response{Body: "response.body", ContentType: "text/csv"}, gateway.Limits{}, 200, "text/plain", "", "200 text/plain "},
+		"a failure":                 {"GET", gateway.Response{Body: "'made of ' + response.body"}, gateway.Limits{}, 404, "text/plain", "it", "404 text/plain made of it"},
+		"a failure, filtered":       {"GET", gateway.Response{Body: "'made of ' + response.body", Filter: "true"}, gateway.Limits{}, 404, "application/json", "[1]", "404 application/json "},
+		"the last of successes":     {"GET", gateway.Response{Filter: "record > 1"}, gateway.Limits{}, 299, "application/json", "[1,2]", "299 application/json [2]"},
+		"the first that is none":    {"GET", gateway.Response{Filter: "record > 1"}, gateway.Limits{}, 300, "application/json", "[1,2]", "300 application/json "},
+		"HEAD, of which none knows": {"HEAD", text, gateway.Limits{}, 200, "text/plain", "", "200 text/plain  without a length"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t, func(o *options, d *gateway.Definition) {
+				d.Response, d.Limits = c.response, c.limits
+				o.Base = answers(func(r *http.Request) (*http.Response, error) { return answerOf(r, c.status, c.kind, c.body), nil })
+			})
+			got := w.do(w.request(c.method, "/connectors/weather", ""))
+			text := fmt.Sprintf("%d %s %s", got.status, got.header.Get("Content-Type"), got.body)
+			if got.kind != "" {
+				text = fmt.Sprintf("%d %s", got.status, got.kind)
+			}
+			if got.header.Get("Content-Length") == "" {
+				text += " without a length"
+			}
+			if text != c.want {
+				t.Errorf("the caller got %q, want %q", text, c.want)
+			}
+		})
+	}
+}

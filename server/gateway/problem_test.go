@@ -1,0 +1,101 @@
+package gateway_test
+
+import (
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/keywright/keywright/host"
+	"github.com/keywright/keywright/server/gateway"
+	"github.com/keywright/keywright/server/identity"
+)
+
+// Server-Timing has what each took, in milliseconds: the token endpoint does not count twice. So has the event.
+func TestServerTiming(t *testing.T) {
+	const ms = time.Millisecond
+	for want, c := range map[string]struct {
+		before, token, api time.Duration
+		fails              bool
+	}{
+		"auth;dur=3.25, token;dur=2, upstream;dur=1.5":     {5250 * time.Microsecond, 2 * ms, 1500 * time.Microsecond, false},
+		"auth;dur=0, token;dur=7000, upstream;dur=0.001":   {5 * ms, 7 * time.Second, time.Microsecond, false}, // of another request's, in part
+		"auth;dur=4, token;dur=0, upstream;dur=12":         {4 * ms, 0, 12 * ms, true},
+		"auth;dur=1500.75, token;dur=0.25, upstream;dur=0": {1501 * ms, 250 * time.Microsecond, 0, false},
+	} {
+		now := time.Unix(1_800_000_000, 0)
+		var event gateway.Event
+		w := newWorld(t, func(o *options, _ *gateway.Definition) {
+			o.Clock, o.Observe = func() time.Time { return now }, func(e gateway.Event) { event = e }
+			o.Base = answers(func(r *http.Request) (*http.Response, error) {
+				now = now.Add(c.api)
+				gateway.Observe(r.Context(), host.Attempt{Token: c.token, Exchanges: 1})
+				if c.fails {
+					return nil, io.ErrUnexpectedEOF
+				}
+				return &http.Response{StatusCode: http.StatusOK, Header: http.Header{}, Body: http.NoBody, Request: r}, nil
+			})
+			o.Users = users(func(*http.Request) (host.User, error) {
+				now = now.Add(c.before)
+				return host.User{}, nil
+			})
+		})
+		got := httptest.NewRecorder()
+		w.gateway.Handler().ServeHTTP(got, w.request("GET", "/connectors/weather", "")) // until Observe has been called
+		if got.Header().Get("Server-Timing") != want || (got.Code == http.StatusOK) == c.fails {
+			t.Errorf("the caller got %d and the timing %s, want %s", got.Code, got.Header().Get("Server-Timing"), want)
+		}
+		if event.Upstream != c.api || event.Total != c.before+c.api || event.Exchanges != 1 {
+			t.Errorf("operators are told %+v", event)
+		}
+	}
+}
+
+// A problem has the headers that belong to it, and no others.
+func TestHeadersOfProblems(t *testing.T) {
+	keys := filepath.Join(t.TempDir(), "keys.json")
+	const key = `{"keys":[{"kty":"OKP","crv":"Ed25519","alg":"EdDSA","kid":"1","x":"11qYAYKxCrfVS_7TyWQHOg7hcvPapiMlrwIaaPcHURo"}]}`
+	if err := os.WriteFile(keys, []byte(key), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	sessions, err := identity.New(t.Context(), identity.Config{Mode: identity.ModeJWT, JWT: &identity.JWT{
+		Bearer: true, JWKSFile: keys, Issuer: "https://login.test/", Audiences: []string{"keywright"}, Algorithms: []string{"EdDSA"},
+	}}, identity.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = sessions.Close() })
+	down := users(func(*http.Request) (host.User, error) { return host.User{}, identity.ErrUnavailable })
+	nobody := users(func(*http.Request) (host.User, error) { return host.User{}, nil })
+	for name, c := range map[string]struct {
+		users  gateway.Users
+		method string
+		secret string
+		status int
+		header map[string]string // of those below
+		log    string
+	}{
+		"no session":        {sessions, "GET", secret, 401, map[string]string{"Www-Authenticate": `Bearer realm="keywright"`}, `"problem":"unauthenticated","connector":"weather","error"`},
+		"sessions are away": {down, "GET", secret, 503, map[string]string{"Retry-After": "5"}, `"problem":"sessions-unavailable","connector":"weather","error"`},
+		"method":            {nobody, "PUT", secret, 405, map[string]string{"Allow": "GET, POST"}, `"problem":"method-not-allowed","connector":"weather","error"`},
+		"no secret":         {nobody, "GET", "", 502, nil, `"problem":"authentication-failed","connector":"weather","stage":"template","error"`},
+	} {
+		w := newWorld(t, func(o *options, d *gateway.Definition) { o.Users, d.Methods = c.users, []string{"GET", "POST"} })
+		if c.secret == "" {
+			delete(w.secrets, "key")
+		}
+		got := w.do(w.request(c.method, "/connectors/weather", ""))
+		if got.status != c.status || !strings.Contains(w.log.String(), c.log) {
+			t.Errorf("%s: the caller got %d %s, and the log is %s", name, got.status, got.body, &w.log)
+		}
+		for _, header := range []string{"Www-Authenticate", "Retry-After", "Allow"} {
+			if values, there := got.header[header]; there != (c.header[header] != "") || strings.Join(values, "|") != c.header[header] {
+				t.Errorf("%s: %s is %q", name, header, values)
+			}
+		}
+	}
+}
