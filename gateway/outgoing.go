@@ -201,6 +201,9 @@ func parseBase(text string) (*url.URL, error) {
 	if err != nil {
 		return nil, errors.New("url: what its templates give is not a URL")
 	}
+	// The path stays as it is written. url.Parse decodes and encodes all of one that has a character which has to be encoded:
+	// what was an encoded slash of a value would be a slash then.
+	base.RawPath = urlpath.Encode(base.RawPath)
 	if err := urlpath.Check(base.EscapedPath()); err != nil {
 		return nil, fmt.Errorf("url: %w", err)
 	}

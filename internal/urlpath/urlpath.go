@@ -25,7 +25,7 @@ func Join(base *url.URL, path string) (*url.URL, error) {
 	joined := *base
 	whole := base.EscapedPath()
 	if path != "" {
-		whole = strings.TrimSuffix(whole, "/") + "/" + encode(strings.TrimPrefix(path, "/"), pathCharacter)
+		whole = strings.TrimSuffix(whole, "/") + "/" + Encode(strings.TrimPrefix(path, "/"))
 	}
 	decoded, err := url.PathUnescape(whole)
 	if err != nil {
@@ -165,6 +165,9 @@ func encode(text string, allowed func(byte) bool) string {
 	}
 	return b.String()
 }
+
+// Encode percent-encodes what may not stand in a path, and leaves the rest as it is, percent signs included.
+func Encode(path string) string { return encode(path, pathCharacter) }
 
 func ascii(c byte) bool { return c < 0x80 }
 
