@@ -72,7 +72,9 @@ func (t *Template) Render(ctx context.Context) (Text, error) {
 }
 
 // RenderURL is Render for a URL: what expressions give is percent-encoded. In the path it stays within its segment, although
-// a server may decode it: what comes of dots, slashes and backslashes is for the caller to check.
+// a server may decode it: what comes of dots, slashes and backslashes is for the caller to check. The text around the
+// expressions stays as it is written. If it has a character that may not stand in a path, net/url.Parse encodes the path anew
+// and loses which slashes were encoded, unless the caller sets RawPath.
 func (t *Template) RenderURL(ctx context.Context) (Text, error) {
 	return t.render(ctx, t.compiled.RenderURL)
 }

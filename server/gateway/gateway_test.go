@@ -158,9 +158,10 @@ func TestUpstreamThatIsNotThere(t *testing.T) {
 	w := newWorld(t)
 	w.api.URL = "http://127.0.0.1:1"
 	w.gateway.Use(gateway.Setup{Connectors: []*gateway.Connector{w.connector(gateway.Definition{
-		Name: "Weather", Permalink: "weather", URL: w.api.URL, Auth: host.Auth{Type: "none"},
+		Name: "Weather", Permalink: "weather", URL: w.api.URL,
+		Auth: host.Auth{Type: "api_key", Config: map[string]any{"key": "key", "value": "{{ get_secret('key') }}", "in": "query"}},
 	})}})
-	if got := w.get("/connectors/weather"); got.status != http.StatusBadGateway || got.kind != "upstream-failed" {
+	if got := w.get("/connectors/weather"); got.status != http.StatusBadGateway || got.kind != "upstream-failed" || strings.Contains(got.body, secret) {
 		t.Errorf("the caller got %+v", got)
 	}
 }

@@ -53,18 +53,6 @@ func silent(t *testing.T) string {
 	return listener.Addr().String()
 }
 
-// deserted is an address where nobody listens. It is the near end of a connection, so that nobody else gets its port: that
-// of a server which has been closed may be another one's by the time it is dialled.
-func deserted(t *testing.T) string {
-	t.Helper()
-	conn, err := net.Dial("tcp", silent(t))
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = conn.Close() })
-	return conn.LocalAddr().String()
-}
-
 // threats.md 19, 20: what the other side sent is not in an error, and what the operator needs to know is. The errors are
 // those of real connections, of this package's own transport.
 func TestFailureOfAConnection(t *testing.T) {
@@ -90,7 +78,7 @@ func TestFailureOfAConnection(t *testing.T) {
 	}{
 		{"an address that is refused", Policy{}, https.URL, "loopback", nil},
 		{"a name that is not found", Policy{Resolver: deaf}, "https://login.test/", "lookup login.test", nil},
-		{"a connection that is refused", loopback, "http://" + deserted(t), "connection refused", syscall.ECONNREFUSED},
+		{"a connection that is refused", loopback, "http://127.0.0.1:1", "connection refused", syscall.ECONNREFUSED},
 		{"a certificate of an unknown authority", loopback, https.URL, "its certificate is signed by an unknown authority", nil},
 		{"a certificate of another name", trusting(&tls.Config{ServerName: "other.test"}), https.URL, "its certificate is for another name", nil},
 		{"a certificate that has expired", trusting(&tls.Config{Time: later}), https.URL, "its certificate has expired or is not yet valid", nil},

@@ -79,7 +79,7 @@ func (c *Call) field(f *Field) (string, bool) {
 		if f.Default == "" {
 			return "", false
 		}
-		if f.Sealed {
+		if f.Sealed || f.Kind == abi.KindKey {
 			return c.seal(seal.Value{Text: f.Default, Sinks: f.Sinks, Mask: f.Default}), true
 		}
 		return f.Default, true

@@ -17,7 +17,7 @@ import (
 // Input returns the outgoing request, made when the guest asks for it. From then on the call can neither store nor send
 // anything, so that nothing of one request reaches another (threats.md 15c).
 func (c *Call) Input() []byte {
-	if c.inputs.Request == nil { // as in describe and validate
+	if c.mode == Describing || c.mode == Validating || c.inputs.Request == nil {
 		return nil
 	}
 	c.inputRead, c.uncacheable = true, true

@@ -107,7 +107,7 @@ type Inputs struct {
 // secret returns the value of a secret that the templates name.
 func (in *Inputs) secret(plan *Plan, name string) (string, bool) {
 	i := slices.Index(plan.Names.Secrets, name)
-	if i < 0 {
+	if i < 0 || i >= len(in.Secrets) {
 		return "", false
 	}
 	return in.Secrets[i], true
