@@ -35,7 +35,7 @@ func TestValuesStayInTheirSegment_threats_27(t *testing.T) {
 	} {
 		connector := w.connector(gateway.Definition{Permalink: "x", URL: w.api.URL + c.url, Auth: host.Auth{Type: "none"}})
 		out, err := connector.Outgoing(host.WithUser(t.Context(), host.User{ID: c.user}), gateway.Incoming{Method: http.MethodGet})
-		got := ""
+		var got string
 		if err != nil {
 			got = err.Error()
 		} else {
