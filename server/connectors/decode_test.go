@@ -86,14 +86,14 @@ pos: {name: c}
 parts: [{name: d}, {name: e}]
 `, &p)
 	d := definer{problems: &p, dir: "dir", meant: map[*node][]string{}}
-	got := all{}
+	got := all{hidden: "is left alone"}
 	d.decode(root, "", &got)
 	if got.Any["a"] == nil {
 		t.Error("an object of anything is lost")
 	}
 	got.Any = nil
 	want := all{
-		part: part{"a"}, File: "dir/b", Rooted: "/b", One: []string{"x"}, Two: []string{"x", "y"}, Yes: true, Rate: 0.5, Count: 3, Size: 4,
+		hidden: "is left alone", part: part{"a"}, File: "dir/b", Rooted: "/b", One: []string{"x"}, Two: []string{"x", "y"}, Yes: true, Rate: 0.5, Count: 3, Size: 4,
 		Time: 90 * time.Second, Inner: part{"b"}, Pos: &part{"c"}, Parts: []part{{"d"}, {"e"}},
 	}
 	if diff := cmp.Diff(want, got, cmp.Exporter(func(reflect.Type) bool { return true })); diff != "" || len(p.Problems) > 0 {

@@ -110,11 +110,11 @@ func TestRequestsOfOperators(t *testing.T) {
 			}
 			continue
 		}
-		if out.URL.String() != w.api.URL+"/v1/any/path?"+want || out.Method != "DELETE" || out.Header.Get("X-Own") != "own" {
+		if out.URL.String() != w.api.URL+"/v1/any/path?"+want || out.Method != http.MethodDelete || out.Header.Get("X-Own") != "own" {
 			t.Errorf("%q: %s %s, %v", query, out.Method, out.URL, out.Header)
 		}
 		masked := strings.ReplaceAll(out.URL.String(), secret, "{{ get_secret('key') }}")
-		if shown := out.Masked(); shown.URL.String() != masked || shown.Method != "DELETE" || shown.Header.Get("X-Own") != "own" {
+		if shown := out.Masked(); shown.URL.String() != masked || shown.Method != http.MethodDelete || shown.Header.Get("X-Own") != "own" {
 			t.Errorf("%q is shown as %s %s, %v", query, shown.Method, shown.URL, shown.Header)
 		}
 		in.Trusted = false

@@ -47,7 +47,7 @@ func TestBodiesThatAreShown(t *testing.T) {
 	w := newWorld(t, func(o *options, d *gateway.Definition) {
 		d.Methods, d.Auth = []string{"POST"}, host.Auth{Type: "none"}
 		o.Base = answers(func(r *http.Request) (*http.Response, error) { // byte by byte, as a stream may come
-			return &http.Response{StatusCode: 200, Header: http.Header{}, Body: io.NopCloser(iotest.OneByteReader(strings.NewReader(answer))), ContentLength: -1, Request: r}, nil
+			return &http.Response{StatusCode: http.StatusOK, Header: http.Header{}, Body: io.NopCloser(iotest.OneByteReader(strings.NewReader(answer))), ContentLength: -1, Request: r}, nil
 		})
 	})
 	for name, c := range map[string]struct{ body, want string }{
