@@ -13,7 +13,7 @@ import (
 // A browser always tells where a request comes from: in Origin, or for a GET within a page in Sec-Fetch-Site. What has
 // neither comes from no browser, or from one of before 2023 that does not send credentials along.
 func (g *generation) crossOrigin(w http.ResponseWriter, r *http.Request) (preflight bool, err error) {
-	header := w.(*finalWriter).always
+	header := w.Header()
 	header.Add("Vary", "Origin")
 	origin := r.Header.Get("Origin")
 	switch site := r.Header.Get("Sec-Fetch-Site"); {

@@ -8,7 +8,6 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
-	"net/http/httputil"
 	"strings"
 	"sync"
 	"time"
@@ -68,9 +67,9 @@ type Event struct {
 // Observe is for Observe of the [host.Config] of those hosts whose connectors a gateway runs. Without it, the [Event] and the
 // Server-Timing of a request know nothing of its token exchanges.
 func Observe(ctx context.Context, attempt host.Attempt) {
-	if c := callOf(ctx); c != nil {
-		c.exchanges.Add(int64(attempt.Exchanges))
-		c.token.Add(int64(attempt.Token))
+	if e, ok := ctx.Value(exchangesKey{}).(*exchanges); ok {
+		e.count.Add(int64(attempt.Exchanges))
+		e.took.Add(int64(attempt.Token))
 	}
 }
 
@@ -108,7 +107,6 @@ type generation struct {
 // running is a connector in use.
 type running struct {
 	*Connector
-	proxy  *httputil.ReverseProxy
 	limits *limiter
 }
 
@@ -143,7 +141,7 @@ func (g *Gateway) Use(s Setup) (wait func()) {
 	defer g.mu.Unlock()
 	before := g.current
 	for _, c := range s.Connectors {
-		r := &running{Connector: c, proxy: g.proxy(c)}
+		r := &running{Connector: c}
 		if known := before.connectors[c.Permalink]; known != nil && known.limits.counts(c.Limits) {
 			r.limits = known.limits
 		} else {
@@ -168,12 +166,12 @@ func (g *Gateway) Handler() http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		c := &call{gateway: g, id: requestID(r), began: g.config.Clock()}
 		c.event.Traceparent = r.Header.Get("Traceparent")
-		w = newFinalWriter(w, c.id)
+		c.always(w.Header())
 		generation := g.enter()
 		defer generation.inFlight.Done()
 		defer c.observe() // also when an answer breaks off, which ends in a panic
 		if err := g.serve(c, generation, w, r); err != nil {
-			c.fail(w, r, err)
+			c.fail(r.Context(), w, err)
 		}
 	})
 }
@@ -215,23 +213,25 @@ func (g *Gateway) serve(c *call, generation *generation, w http.ResponseWriter, 
 	if most := connector.Limits.RequestBytes; r.ContentLength > most { // before any of it is read, or asked for by 100 Continue
 		return &http.MaxBytesError{Limit: most}
 	}
-	ctx, cancel := context.WithCancelCause(context.WithValue(ctx, callKey{}, c))
-	defer cancel(nil)
-	c.cancel = cancel
+	ctx = c.context(ctx)
+	defer c.cancel(nil)
 	if c.out, err = connector.Outgoing(ctx, Incoming{Method: r.Method, Path: path, Query: r.URL.RawQuery, Header: r.Header}); err != nil {
 		return unrendered(err)
 	}
 	if c.out.credentials != nil {
 		ctx = host.WithCredentials(ctx, c.out.credentials...)
 	}
-	r.Body = incomingBody{http.MaxBytesReader(w, r.Body, connector.Limits.RequestBytes)}
+	body := &incomingBody{ReadCloser: http.MaxBytesReader(w, r.Body, connector.Limits.RequestBytes)}
+	defer body.Close()
 	r = r.WithContext(ctx)
+	r.Body = body
 	if err := c.shapeRequest(ctx, r); err != nil {
 		return err
 	}
-	r.Header = nil // none of it is sent, and ReverseProxy would copy it
 	c.event.Ready = g.config.Clock()
-	connector.proxy.ServeHTTP(w, r)
+	if err := c.send(w, r); err != nil {
+		c.fail(ctx, w, err)
+	}
 	return nil
 }
 

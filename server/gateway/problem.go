@@ -129,8 +129,8 @@ func (c *call) tell(ctx context.Context, p *httpProblem) {
 }
 
 // fail writes an error, and logs what the caller is not told.
-func (c *call) fail(w http.ResponseWriter, r *http.Request, err error) {
-	p := c.problem(r.Context(), err)
+func (c *call) fail(ctx context.Context, w http.ResponseWriter, err error) {
+	p := c.problem(ctx, err)
 	document := struct {
 		Type      string `json:"type"`
 		Title     string `json:"title"`
@@ -152,7 +152,7 @@ func (c *call) fail(w http.ResponseWriter, r *http.Request, err error) {
 		}
 	}
 	c.event.Status = p.status
-	c.tell(r.Context(), p)
+	c.tell(ctx, p)
 	body, _ := json.Marshal(document)
 	header.Set("Content-Type", "application/problem+json")
 	header.Set("Cache-Control", "no-store")
@@ -172,7 +172,7 @@ func (c *call) fail(w http.ResponseWriter, r *http.Request, err error) {
 // timing is a Server-Timing header: auth is until the upstream was asked, without what the token endpoint took.
 func (c *call) timing() string {
 	now := c.gateway.config.Clock()
-	sent, answered, token := c.sent, c.answered, time.Duration(c.token.Load())
+	sent, answered, token := c.sent, c.answered, time.Duration(c.exchanges.took.Load())
 	if sent.IsZero() {
 		sent, answered = now, now
 	}
