@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"io"
 	"maps"
-	"mime"
 	"net/http"
 	"slices"
 	"strings"
@@ -13,61 +12,71 @@ import (
 
 // passed are the headers of an answer that callers get (threats.md 45). What an API says besides, in headers of its own,
 // may be about the account that the connector uses.
-var passed = []string{
-	"Accept-Ranges", "Age", "Allow", "Cache-Control", "Content-Disposition", "Content-Language", "Content-Length", "Content-Location",
-	"Content-Range", "Content-Type", "Date", "Etag", "Expires", "Last-Modified", "Link", "Location", "Retry-After", "Vary",
+var passed = map[string]bool{
+	"Accept-Ranges": true, "Age": true, "Allow": true, "Cache-Control": true, "Content-Disposition": true, "Content-Language": true,
+	"Content-Length": true, "Content-Location": true, "Content-Range": true, "Content-Type": true, "Date": true, "Etag": true,
+	"Expires": true, "Last-Modified": true, "Link": true, "Location": true, "Retry-After": true, "Vary": true,
 }
 
-// answer turns the API's answer into the one that the caller gets. Its error says why the answer does not pass.
-func (c *call) answer(response *http.Response) error {
+// answer turns the API's answer into the one that the caller gets. It may use the buffer for the body. Its error says why the
+// answer does not pass.
+func (c *call) answer(response *http.Response, buffer *buffer) error {
 	if response.StatusCode < 200 || response.StatusCode > 599 {
 		return &httpProblem{status: http.StatusBadGateway, kind: "answer-refused", detail: "the API's answer has a status that none has"}
 	}
 	if encoding := response.Header.Get("Content-Encoding"); encoding != "" && !strings.EqualFold(encoding, "identity") && response.Body != http.NoBody {
 		return &httpProblem{status: http.StatusBadGateway, kind: "answer-refused", detail: "the API's answer is encoded, though that was not asked for"}
 	}
-	header := http.Header{}
-	for _, name := range passed {
-		if values, ok := response.Header[name]; ok {
-			header[name] = values
-		}
+	if response.Header == nil { // as from a Base that is not net/http's
+		response.Header = http.Header{}
 	}
-	private(header)
-	header.Set("Server-Timing", c.timing())
-	response.Header = header
+	maps.DeleteFunc(response.Header, func(name string, _ []string) bool { return !passed[name] })
+	private(response.Header)
+	response.Header["Server-Timing"] = []string{c.timing()}
 	c.event.Status = response.StatusCode
 	if shaped, err := c.shapeResponse(response); shaped {
 		return err
 	}
-	return lookedAt(response)
+	return lookedAt(response, buffer)
 }
+
+// Values of headers that each answer has, made once.
+var (
+	noSniff     = []string{"nosniff"}
+	noPage      = []string{"default-src 'none'; sandbox"} // an answer that is HTML is no page of this origin
+	justBytes   = []string{"application/octet-stream"}    // rather than what net/http takes it for
+	onlyPrivate = []string{"private"}
+)
 
 // always sets the headers that each answer has.
 func (c *call) always(header http.Header) {
-	header.Set("X-Request-Id", c.id)
-	header.Set("X-Content-Type-Options", "nosniff")
-	header.Set("Content-Security-Policy", "default-src 'none'; sandbox") // an answer that is HTML is no page of this origin
+	header["X-Request-Id"] = []string{c.id}
+	header["X-Content-Type-Options"] = noSniff
+	header["Content-Security-Policy"] = noPage
 }
 
 // pass writes an answer to the caller. When the body breaks off, pass logs why and panics with [http.ErrAbortHandler], so that
 // the caller's connection breaks off too.
-func (c *call) pass(w http.ResponseWriter, response *http.Response) {
+func (c *call) pass(w http.ResponseWriter, response *http.Response, buffer *buffer) {
 	header := w.Header()
 	vary := header["Vary"]
 	maps.Copy(header, response.Header)
-	header["Vary"] = slices.Concat(vary, response.Header["Vary"])
+	header["Vary"] = append(vary, response.Header["Vary"]...)
 	if _, typed := header["Content-Type"]; !typed && response.StatusCode != http.StatusNoContent && response.StatusCode != http.StatusNotModified {
-		header.Set("Content-Type", "application/octet-stream") // rather than what net/http takes it for
+		header["Content-Type"] = justBytes
 	}
 	w.WriteHeader(response.StatusCode)
-	kind, _, _ := mime.ParseMediaType(header.Get("Content-Type"))
+	if whole, ok := response.Body.(io.WriterTo); ok { // it is in memory
+		if _, gone := whole.WriteTo(w); gone != nil {
+			panic(http.ErrAbortHandler)
+		}
+		return
+	}
 	flush := func() error { return nil }
-	if kind == "text/event-stream" || response.ContentLength < 0 {
+	if response.ContentLength < 0 || isEventStream(header) {
 		flush = http.NewResponseController(w).Flush
 		_ = flush() // the body may begin much later than the header
 	}
-	buffer := c.gateway.buffers.get()
-	defer c.gateway.buffers.put(buffer)
 	for {
 		n, err := response.Body.Read(buffer[:])
 		if n > 0 {
@@ -85,6 +94,13 @@ func (c *call) pass(w http.ResponseWriter, response *http.Response) {
 			panic(http.ErrAbortHandler)
 		}
 	}
+}
+
+// isEventStream reports whether an answer is Server-Sent Events, each of which the caller gets at once.
+func isEventStream(header http.Header) bool {
+	const kind = "text/event-stream"
+	got := header.Get("Content-Type")
+	return len(got) >= len(kind) && strings.EqualFold(got[:len(kind)], kind)
 }
 
 // buffers is a pool of buffers for copying bodies: a new one for each would be most of the cost of a short answer.
@@ -105,26 +121,26 @@ func (b *buffers) put(used *buffer) { b.pool.Put(used) }
 const maxLookedAt = 64 << 10
 
 // lookedAt reads an answer that is short, and whose length is known, before its header is sent: one that holds the credential
-// (threats.md 45) is a problem then, and not an answer that breaks off.
-func lookedAt(response *http.Response) error {
+// (threats.md 45) is a problem then, and not an answer that breaks off. It reads into the buffer, if the answer fits.
+func lookedAt(response *http.Response, buffer *buffer) error {
 	if response.ContentLength <= 0 || response.ContentLength > maxLookedAt || response.Request.Method == http.MethodHead {
 		return nil
 	}
-	var body bytes.Buffer
+	body := bytes.NewBuffer(buffer[:0])
 	body.Grow(int(response.ContentLength) + bytes.MinRead)
 	if _, err := body.ReadFrom(response.Body); err != nil {
 		return err
 	}
 	_ = response.Body.Close()
-	response.Body = io.NopCloser(&body)
+	response.Body = io.NopCloser(body)
 	return nil
 }
 
 // private keeps an answer from caches that serve others (threats.md 47).
 func private(h http.Header) {
-	h.Add("Vary", "Authorization, Cookie")
+	h["Vary"] = append(h["Vary"], "Authorization, Cookie")
 	if len(h["Cache-Control"]) == 0 {
-		h["Cache-Control"] = []string{"private"}
+		h["Cache-Control"] = onlyPrivate
 		return
 	}
 	directives := []string{"private"}

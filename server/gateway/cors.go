@@ -14,7 +14,7 @@ import (
 // neither comes from no browser, or from one of before 2023 that does not send credentials along.
 func (g *generation) crossOrigin(w http.ResponseWriter, r *http.Request) (preflight bool, err error) {
 	header := w.Header()
-	header.Add("Vary", "Origin")
+	header["Vary"] = append(make([]string, 0, 3), "Origin") // with room for those of an answer
 	origin := r.Header.Get("Origin")
 	switch site := r.Header.Get("Sec-Fetch-Site"); {
 	case len(r.Header.Values("Origin")) > 1 || len(r.Header.Values("Sec-Fetch-Site")) > 1:

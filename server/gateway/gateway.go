@@ -221,10 +221,12 @@ func (g *Gateway) serve(c *call, generation *generation, w http.ResponseWriter, 
 	if c.out.credentials != nil {
 		ctx = host.WithCredentials(ctx, c.out.credentials...)
 	}
-	body := &incomingBody{ReadCloser: http.MaxBytesReader(w, r.Body, connector.Limits.RequestBytes)}
-	defer body.Close()
 	r = r.WithContext(ctx)
-	r.Body = body
+	if r.ContentLength != 0 {
+		body := &incomingBody{ReadCloser: http.MaxBytesReader(w, r.Body, connector.Limits.RequestBytes)}
+		defer body.Close()
+		r.Body = body
+	}
 	if err := c.shapeRequest(ctx, r); err != nil {
 		return err
 	}
@@ -265,8 +267,11 @@ func (g *generation) isHost(name string) bool {
 	if len(g.hosts) > 0 {
 		return g.hosts[strings.ToLower(name)] || g.hosts[strings.ToLower(bare)]
 	}
+	if bare == "localhost" {
+		return true
+	}
 	address := net.ParseIP(strings.Trim(bare, "[]"))
-	return bare == "localhost" || address != nil && address.IsLoopback()
+	return address != nil && address.IsLoopback()
 }
 
 // withoutPort leaves the brackets of an IPv6 address where they are.
@@ -287,9 +292,10 @@ func (g *generation) notHost(name string) error {
 
 // requestID is the trace of a W3C traceparent when the caller has one, and else random.
 func requestID(r *http.Request) string {
-	if parts := strings.Split(r.Header.Get("Traceparent"), "-"); len(parts) == 4 && len(parts[1]) == 32 {
-		if _, err := hex.DecodeString(parts[1]); err == nil && strings.Trim(parts[1], "0") != "" {
-			return strings.ToLower(parts[1])
+	if given := r.Header.Get("Traceparent"); strings.Count(given, "-") == 3 {
+		trace := strings.Split(given, "-")[1]
+		if _, err := hex.DecodeString(trace); err == nil && len(trace) == 32 && strings.Trim(trace, "0") != "" {
+			return strings.ToLower(trace)
 		}
 	}
 	var id [16]byte

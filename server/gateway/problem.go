@@ -179,9 +179,13 @@ func (c *call) timing() string {
 	if answered.IsZero() {
 		answered = now
 	}
-	return "auth;dur=" + milliseconds(max(0, sent.Sub(c.began)-token)) + ", token;dur=" + milliseconds(token) + ", upstream;dur=" + milliseconds(answered.Sub(sent))
+	text := make([]byte, 0, 80)
+	text = appendMilliseconds(append(text, "auth;dur="...), max(0, sent.Sub(c.began)-token))
+	text = appendMilliseconds(append(text, ", token;dur="...), token)
+	text = appendMilliseconds(append(text, ", upstream;dur="...), answered.Sub(sent))
+	return string(text)
 }
 
-func milliseconds(d time.Duration) string {
-	return strconv.FormatFloat(float64(d.Microseconds())/1000, 'f', -1, 64)
+func appendMilliseconds(text []byte, d time.Duration) []byte {
+	return strconv.AppendFloat(text, float64(d.Microseconds())/1000, 'f', -1, 64)
 }

@@ -89,7 +89,7 @@ func (c *call) send(w http.ResponseWriter, r *http.Request) error {
 		r.Header.Del("Range") // a part of an answer cannot be looked at
 	}
 	if len(r.Header["Accept-Encoding"]) == 0 {
-		r.Header.Set("Accept-Encoding", "identity") // without it, any would do
+		r.Header["Accept-Encoding"] = []string{"identity"} // without it, any would do
 	}
 	if r.ContentLength == 0 {
 		r.Body = nil // or a 401 could not be answered by sending the request again
@@ -99,10 +99,12 @@ func (c *call) send(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	defer func() { _ = response.Body.Close() }() // which answer may replace
-	if err := c.answer(response); err != nil {
+	buffer := c.gateway.buffers.get()
+	defer c.gateway.buffers.put(buffer)
+	if err := c.answer(response, buffer); err != nil {
 		return err
 	}
-	c.pass(w, response)
+	c.pass(w, response, buffer)
 	return nil
 }
 
