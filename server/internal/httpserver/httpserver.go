@@ -196,14 +196,19 @@ func strict(h http.Handler) http.Handler {
 // are deadlines only while it reads or writes, since one that passes would end the request.
 func bounded(h http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		d := &deadlines{control: http.NewResponseController(w)}
+		b := &writer{ResponseWriter: w, deadlines: deadlines{
+			control: *http.NewResponseController(w), body: r.Body != http.NoBody, harmless: r.ProtoMajor == 1 && r.TLS == nil,
+		}}
 		if lastOfConnection(r) {
 			w.Header().Set("Connection", "close")
 		}
-		copied := *r // by the body of its own, the server tells what is to be done with what has not been read
-		copied.Body = &stalling{r.Body, d, stallTime}
-		h.ServeHTTP(&writer{w, d}, &copied)
-		d.write() // what the server still has to
+		if b.deadlines.body {
+			copied := *r // by the body of its own, the server tells what is to be done with what has not been read
+			copied.Body = &stalling{ReadCloser: r.Body, deadlines: &b.deadlines, patience: stallTime}
+			r = &copied
+		}
+		h.ServeHTTP(b, r)
+		b.deadlines.write() // what the server still has to
 	})
 }
 
@@ -218,25 +223,39 @@ func lastOfConnection(r *http.Request) bool {
 
 // deadlines of a connection, or of a stream of HTTP/2. The errors of setting them say that there are none here.
 type deadlines struct {
-	control *http.ResponseController
-	stalled atomic.Bool // the body did not go on, and gets no more time
+	control http.ResponseController
+	// body is set when the request has one. The server may read what is left of it before it writes.
+	body bool
+	// harmless is set when a deadline for writing that passes while nobody writes does no harm. It ends a stream of HTTP/2, and
+	// TLS may have something of its own to write.
+	harmless bool
+	// stalled is set once the body did not go on, and gets no more time.
+	stalled atomic.Bool
+	// writing is the deadline for writing that is set.
+	writing time.Time
 }
 
 func (d *deadlines) read(most time.Duration) { _ = d.control.SetReadDeadline(time.Now().Add(most)) }
 
-// write is also about reading: before it writes, the server may read what is left of the body.
+// write sets the deadline for writing, unless it was set within the last second, and one for reading what is left of the body.
 func (d *deadlines) write() {
-	if !d.stalled.Load() {
-		_ = d.control.SetReadDeadline(time.Now().Add(restTime))
+	if d.body && !d.stalled.Load() {
+		d.read(restTime)
 	}
-	_ = d.control.SetWriteDeadline(time.Now().Add(stallTime))
+	if now := time.Now(); d.writing.Sub(now) < stallTime-time.Second {
+		d.writing = now.Add(stallTime)
+		_ = d.control.SetWriteDeadline(d.writing)
+	}
 }
 
 func (d *deadlines) end() {
-	if !d.stalled.Load() {
+	if d.body && !d.stalled.Load() {
 		_ = d.control.SetReadDeadline(time.Time{})
 	}
-	_ = d.control.SetWriteDeadline(time.Time{})
+	if !d.harmless {
+		d.writing = time.Time{}
+		_ = d.control.SetWriteDeadline(d.writing)
+	}
 }
 
 // stalling is a client's body. It ends when no piece of it comes, and when they come so slowly that a request, and its place
@@ -262,7 +281,7 @@ func (s *stalling) Read(p []byte) (int, error) {
 
 type writer struct {
 	http.ResponseWriter
-	deadlines *deadlines
+	deadlines deadlines
 }
 
 func (w *writer) Write(p []byte) (int, error) {
