@@ -86,7 +86,7 @@ func (c *call) pass(w http.ResponseWriter, response *http.Response, buffer *buff
 			_ = flush()
 		}
 		switch {
-		case err == io.EOF: //nolint:errorlint // that very value is the end
+		case err == io.EOF:
 			return
 		case err != nil:
 			ctx := response.Request.Context()
