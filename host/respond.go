@@ -196,6 +196,9 @@ func (g *guard) unseen(r *http.Response) error {
 
 // without returns headers without those that hold the credential.
 func (g *guard) without(headers http.Header) http.Header {
+	if len(headers) == 0 { // as most trailers
+		return headers
+	}
 	var buffer [2 << 10]byte
 	all, named := buffer[:0], false
 	for name, values := range headers {

@@ -171,13 +171,12 @@ func (c *call) fail(ctx context.Context, w http.ResponseWriter, err error) {
 
 // timing is a Server-Timing header: auth is until the upstream was asked, without what the token endpoint took.
 func (c *call) timing() string {
-	now := c.gateway.config.Clock()
 	sent, answered, token := c.sent, c.answered, time.Duration(c.exchanges.took.Load())
-	if sent.IsZero() {
-		sent, answered = now, now
-	}
 	if answered.IsZero() {
-		answered = now
+		answered = c.gateway.config.Clock()
+	}
+	if sent.IsZero() {
+		sent = answered
 	}
 	text := make([]byte, 0, 80)
 	text = appendMilliseconds(append(text, "auth;dur="...), max(0, sent.Sub(c.began)-token))
