@@ -10,16 +10,16 @@ import (
 	"sync"
 )
 
-// passed are the headers of an answer that callers get (threats.md 45). What an API says besides, in headers of its own,
-// may be about the account that the connector uses.
+// passed lists the headers of an answer that callers get (threats.md 45). Other headers of an API may describe the account
+// that the connector uses.
 var passed = map[string]bool{
 	"Accept-Ranges": true, "Age": true, "Allow": true, "Cache-Control": true, "Content-Disposition": true, "Content-Language": true,
 	"Content-Length": true, "Content-Location": true, "Content-Range": true, "Content-Type": true, "Date": true, "Etag": true,
 	"Expires": true, "Last-Modified": true, "Link": true, "Location": true, "Retry-After": true, "Vary": true,
 }
 
-// answer turns the API's answer into the one that the caller gets. It may use the buffer for the body. Its error says why the
-// answer does not pass.
+// answer changes the API's answer into the one for the caller. It may use buffer for the body. It returns an error if the
+// answer must not pass.
 func (c *call) answer(response *http.Response, buffer *buffer) error {
 	if response.StatusCode < 200 || response.StatusCode > 599 {
 		return &httpProblem{status: http.StatusBadGateway, kind: "answer-refused", detail: "the API's answer has a status that none has"}
@@ -27,7 +27,7 @@ func (c *call) answer(response *http.Response, buffer *buffer) error {
 	if encoding := response.Header.Get("Content-Encoding"); encoding != "" && !strings.EqualFold(encoding, "identity") && response.Body != http.NoBody {
 		return &httpProblem{status: http.StatusBadGateway, kind: "answer-refused", detail: "the API's answer is encoded, though that was not asked for"}
 	}
-	if response.Header == nil { // as from a Base that is not net/http's
+	if response.Header == nil { // possible if Base is not net/http's
 		response.Header = http.Header{}
 	}
 	maps.DeleteFunc(response.Header, func(name string, _ []string) bool { return !passed[name] })
@@ -40,23 +40,23 @@ func (c *call) answer(response *http.Response, buffer *buffer) error {
 	return lookedAt(response, buffer)
 }
 
-// Values of headers that each answer has, made once.
+// Values of headers, shared by all answers.
 var (
 	noSniff     = []string{"nosniff"}
-	noPage      = []string{"default-src 'none'; sandbox"} // an answer that is HTML is no page of this origin
-	justBytes   = []string{"application/octet-stream"}    // rather than what net/http takes it for
+	noPage      = []string{"default-src 'none'; sandbox"} // so that HTML of an API is no page of the gateway's origin
+	justBytes   = []string{"application/octet-stream"}    // so that net/http does not guess a type
 	onlyPrivate = []string{"private"}
 )
 
-// always sets the headers that each answer has.
+// always sets the headers that all answers have, problems too.
 func (c *call) always(header http.Header) {
 	header["X-Request-Id"] = []string{c.id}
 	header["X-Content-Type-Options"] = noSniff
 	header["Content-Security-Policy"] = noPage
 }
 
-// pass writes an answer to the caller. When the body breaks off, pass logs why and panics with [http.ErrAbortHandler], so that
-// the caller's connection breaks off too.
+// pass writes an answer to the caller. If the body breaks off, pass logs the error and panics with [http.ErrAbortHandler], so
+// that the caller's connection breaks off too.
 func (c *call) pass(w http.ResponseWriter, response *http.Response, buffer *buffer) {
 	header := w.Header()
 	vary := header["Vary"]
@@ -66,7 +66,7 @@ func (c *call) pass(w http.ResponseWriter, response *http.Response, buffer *buff
 		header["Content-Type"] = justBytes
 	}
 	w.WriteHeader(response.StatusCode)
-	if whole, ok := response.Body.(io.WriterTo); ok { // it is in memory
+	if whole, ok := response.Body.(io.WriterTo); ok { // the body is in memory
 		if _, gone := whole.WriteTo(w); gone != nil {
 			panic(http.ErrAbortHandler)
 		}
@@ -96,14 +96,14 @@ func (c *call) pass(w http.ResponseWriter, response *http.Response, buffer *buff
 	}
 }
 
-// isEventStream reports whether an answer is Server-Sent Events, each of which the caller gets at once.
+// isEventStream reports whether an answer is a stream of Server-Sent Events. The caller must get each event at once.
 func isEventStream(header http.Header) bool {
 	const kind = "text/event-stream"
 	got := header.Get("Content-Type")
 	return len(got) >= len(kind) && strings.EqualFold(got[:len(kind)], kind)
 }
 
-// buffers is a pool of buffers for copying bodies: a new one for each would be most of the cost of a short answer.
+// buffers is a pool of buffers for copying bodies. A new buffer for each would be most of the cost of a short answer.
 type buffers struct{ pool sync.Pool }
 
 type buffer [32 << 10]byte
@@ -117,11 +117,11 @@ func (b *buffers) get() *buffer {
 
 func (b *buffers) put(used *buffer) { b.pool.Put(used) }
 
-// maxLookedAt is how many bytes of an answer are looked at before its header is sent.
+// maxLookedAt is the maximum size of an answer that is read completely before its header is sent.
 const maxLookedAt = 64 << 10
 
-// lookedAt reads an answer that is short, and whose length is known, before its header is sent: one that holds the credential
-// (threats.md 45) is a problem then, and not an answer that breaks off. It reads into the buffer, if the answer fits.
+// lookedAt reads the body of a short answer of known length, before the header is sent. So a short answer with the credential
+// (threats.md 45) becomes a problem document, and does not break off. It uses buffer if the answer fits.
 func lookedAt(response *http.Response, buffer *buffer) error {
 	if response.ContentLength <= 0 || response.ContentLength > maxLookedAt || response.Request.Method == http.MethodHead {
 		return nil
@@ -136,7 +136,7 @@ func lookedAt(response *http.Response, buffer *buffer) error {
 	return nil
 }
 
-// private keeps an answer from caches that serve others (threats.md 47).
+// private changes the headers of an answer so that shared caches do not store it (threats.md 47).
 func private(h http.Header) {
 	h["Vary"] = append(h["Vary"], "Authorization, Cookie")
 	if len(h["Cache-Control"]) == 0 {

@@ -20,17 +20,21 @@ import (
 	"github.com/keywright/keywright/server/gateway/internal/transform"
 )
 
-// Connector is a definition that can be run. [Connect] makes one.
+// Connector is a definition that was checked and connected with a host. [Connect] makes one. It is safe for concurrent use.
 type Connector struct {
+	// Definition is the definition with the defaults of Methods, Timeout and Limits, and with the name of the auth type in
+	// place of an alias.
 	Definition
-	// Upstream authenticates its requests.
+	// Upstream authenticates requests.
 	Upstream *host.Connector
-	// Base is URL up to its first template. It must not be changed.
+	// Base is the URL of the definition up to its first template. It must not be modified.
 	Base *url.URL
 
-	url     *host.Template
-	literal *url.URL // of a url without templates
-	own     string   // the path of the url, as far as no template comes into it
+	url *host.Template
+	// literal is the URL if it has no templates.
+	literal *url.URL
+	// own is the part of the URL's path that no template can change.
+	own     string
 	paths   []pattern
 	headers []parameter
 	query   []parameter
@@ -38,7 +42,7 @@ type Connector struct {
 	host    *host.Host
 }
 
-// Secrets lists the names of the secrets that its requests have: in auth, headers and query.
+// Secrets returns the names of the secrets in auth, headers and query, sorted.
 func (c *Connector) Secrets() []string {
 	names := c.Upstream.Secrets()
 	for _, p := range slices.Concat(c.headers, c.query) {
@@ -48,14 +52,15 @@ func (c *Connector) Secrets() []string {
 	return slices.Compact(names)
 }
 
+// parameter is a Parameter with its compiled value.
 type parameter struct {
 	Parameter
 	value *host.Template
 }
 
-// Connect checks a definition, and connects it with the host. Its error is a [host.ConfigError] that lists everything that is
-// wrong, or [host.ErrClosed]. The paths of its problems begin at the definition, and have the names of connectors.yaml:
-// url, headers[0].value, auth.config.token_url.
+// Connect checks a definition and connects it with a host. The error is a [host.ConfigError] with all problems, or
+// [host.ErrClosed]. The path of a problem names a member as in connectors.yaml, relative to the definition: url,
+// headers[0].value, auth.config.token_url.
 func Connect(ctx context.Context, h *host.Host, d Definition) (*Connector, error) {
 	if d.Patterns == nil {
 		d.Patterns = &Patterns{}
@@ -92,7 +97,8 @@ func Connect(ctx context.Context, h *host.Host, d Definition) (*Connector, error
 	return c.with(upstream, err, k.Problems)
 }
 
-// with returns the connector, or everything that is wrong with it: what the host says, and what is wrong besides.
+// with returns the connector with upstream, the host's connector. If the host's err or problems has a problem, it returns an
+// error with all of them.
 func (c *Connector) with(upstream *host.Connector, err error, problems []problem.Problem) (*Connector, error) {
 	wrong := &host.ConfigError{Connector: c.Permalink}
 	if err != nil && !errors.As(err, &wrong) {
@@ -101,7 +107,7 @@ func (c *Connector) with(upstream *host.Connector, err error, problems []problem
 	for i, p := range wrong.Problems {
 		switch {
 		case strings.HasPrefix(p.Path, "origins"):
-			wrong.Problems[i].Path = "url" // of which the origin was made
+			wrong.Problems[i].Path = "url" // the origin is a part of it
 		case p.Path == "name":
 			wrong.Problems[i].Path = "permalink"
 		}
@@ -112,12 +118,12 @@ func (c *Connector) with(upstream *host.Connector, err error, problems []problem
 	if len(wrong.Problems) > 0 {
 		return nil, wrong
 	}
-	c.Upstream, c.Auth.Type = upstream, upstream.Config().Auth.Type // which is another when an alias was given
+	c.Upstream, c.Auth.Type = upstream, upstream.Config().Auth.Type // the name in place of an alias
 	return c, nil
 }
 
-// url compiles the URL of requests, and returns their origin: one that nobody has when the URL is wrong, so that what else
-// is wrong shows.
+// url compiles the URL of requests and returns its origin. If the URL is invalid, it returns a valid origin that does not
+// exist, so that the host can report other problems.
 func (k *compiler) url(c *Connector) (origin string) {
 	base, err := c.BaseURL()
 	if err != nil {
@@ -126,7 +132,7 @@ func (k *compiler) url(c *Connector) (origin string) {
 	}
 	c.Base, c.own = base, base.EscapedPath()
 	if before, _, _ := strings.Cut(c.URL, "{{"); !strings.Contains(before, "?") {
-		c.own, _ = path.Split(c.own) // a template may stand in what follows the last slash
+		c.own, _ = path.Split(c.own) // a template may continue the last segment
 	}
 	if c.url = k.template("url", c.URL, "the request's URL would be in logs and at the caller"); c.url != nil {
 		if _, literal := c.url.Literal(); literal {
@@ -136,7 +142,7 @@ func (k *compiler) url(c *Connector) (origin string) {
 	return base.Scheme + "://" + base.Host
 }
 
-// queryNames returns the names, as they are encoded, of what a URL has in its query.
+// queryNames returns the names of the parameters in the query of a URL, encoded as in the URL.
 func queryNames(text string) map[string]bool {
 	_, query, _ := strings.Cut(text, "?")
 	names := map[string]bool{}
@@ -148,18 +154,19 @@ func queryNames(text string) map[string]bool {
 	return names
 }
 
-// compiler collects what is wrong.
+// compiler compiles the parts of a definition, and collects their problems.
 type compiler struct {
 	problem.Collector
 	host     *host.Host
 	patterns *transform.Patterns
 }
 
-// template compiles a template. It may not name a secret when there is a reason why not.
+// template compiles a template. If whyNoSecret is not empty, a secret in the template is a problem for that reason. template
+// returns nil if the template cannot be compiled.
 func (k *compiler) template(path, source, whyNoSecret string) *host.Template {
 	compiled, err := k.host.Template(source)
 	var wrong *host.TemplateError
-	if errors.As(err, &wrong) { // it is no other
+	if errors.As(err, &wrong) { // Template returns no other error
 		for _, p := range wrong.Problems {
 			k.At(problem.Place{Column: p.Column}, path, "%s", p.Message)
 		}
@@ -195,7 +202,7 @@ func (k *compiler) parameters(what string, all []Parameter) []parameter {
 		path := fmt.Sprintf("%s[%d]", what, i)
 		name := p.Name
 		if what == "headers" {
-			name = strings.ToLower(name) // what is not ASCII is refused
+			name = strings.ToLower(name) // CheckHeaderName refuses names that are not ASCII
 			if wrong := abi.CheckHeaderName(p.Name); wrong != "" {
 				k.Wrong(path+".name", "%s", wrong)
 			}
@@ -240,7 +247,8 @@ func (k *compiler) limits(given Limits) {
 	}
 }
 
-// pattern is the path that callers may append: segments, of which * stands for any one and a ** at the end for any rest.
+// pattern is a pattern of paths that callers may append. It has segments: * matches any segment, and ** at the end matches any
+// rest.
 type pattern []string
 
 func parsePattern(text string) (pattern, error) {
@@ -262,7 +270,7 @@ func parsePattern(text string) (pattern, error) {
 	return p, nil
 }
 
-// matches reports whether a path, decoded, is one of the pattern's.
+// matches reports whether the pattern matches the decoded segments of a path.
 func (p pattern) matches(segments []string) bool {
 	for i, want := range p {
 		switch {

@@ -6,20 +6,20 @@ import (
 	"strings"
 )
 
-// crossOrigin refuses what another site has a browser send (threats.md 46), and lets the pages of the configured
-// origins read the answer. It reports whether the request is a preflight, whose answer has no more than the header that
-// is set here.
+// crossOrigin returns an error if a page of another site sent the request (threats.md 46). For pages of the configured
+// origins, it sets the headers that let them read the answer. It reports whether the request is a preflight; the answer to
+// that needs no other headers.
 //
-// A browser always tells where a request comes from: in Origin, or for a GET within a page in Sec-Fetch-Site. What has
-// neither comes from no browser, or from one of before 2023 that does not send credentials along.
+// A browser always sends the origin of a request in Origin or, for a GET of a page, in Sec-Fetch-Site. A request with
+// neither header does not come from a browser, or comes from one of before 2023 that does not send credentials along.
 func (g *generation) crossOrigin(w http.ResponseWriter, r *http.Request) (preflight bool, err error) {
 	header := w.Header()
-	header["Vary"] = append(make([]string, 0, 3), "Origin") // with room for those of an answer
+	header["Vary"] = append(make([]string, 0, 3), "Origin") // with room for the Vary of an answer
 	origin := r.Header.Get("Origin")
 	switch site := r.Header.Get("Sec-Fetch-Site"); {
 	case len(r.Header.Values("Origin")) > 1 || len(r.Header.Values("Sec-Fetch-Site")) > 1:
 		return false, &httpProblem{status: http.StatusBadRequest, kind: "cross-origin", detail: "there is more than one Origin"}
-	case site == "same-origin" || site == "none": // the browser says so, which knows the scheme
+	case site == "same-origin" || site == "none": // unlike the gateway, the browser knows the scheme for certain
 		return false, nil
 	case site == "" && (origin == "" || sameOrigin(origin, r)):
 		return false, nil
@@ -35,7 +35,7 @@ func (g *generation) crossOrigin(w http.ResponseWriter, r *http.Request) (prefli
 	if r.Method != http.MethodOptions || r.Header.Get("Access-Control-Request-Method") == "" {
 		return false, nil
 	}
-	header.Set("Access-Control-Allow-Methods", r.Header.Get("Access-Control-Request-Method")) // the connector decides
+	header.Set("Access-Control-Allow-Methods", r.Header.Get("Access-Control-Request-Method")) // the connector checks the method of the request itself
 	if asked := r.Header.Get("Access-Control-Request-Headers"); asked != "" {
 		header.Set("Access-Control-Allow-Headers", asked)
 	}
@@ -44,10 +44,10 @@ func (g *generation) crossOrigin(w http.ResponseWriter, r *http.Request) (prefli
 	return true, nil
 }
 
-// sameOrigin reports whether a page of the gateway's own origin calls.
+// sameOrigin reports whether origin is the gateway's own.
 func sameOrigin(origin string, r *http.Request) bool {
 	name, secure := strings.CutPrefix(origin, "https://")
-	if !secure && r.TLS == nil { // a proxy in front may have TLS
+	if !secure && r.TLS == nil { // https counts too: a proxy in front of the gateway may terminate TLS
 		name, secure = strings.CutPrefix(origin, "http://")
 	}
 	return secure && strings.EqualFold(name, r.Host)

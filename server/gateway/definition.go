@@ -12,99 +12,108 @@ import (
 	"github.com/keywright/keywright/server/gateway/internal/transform"
 )
 
-// Definition is a connector as an operator writes it. [Connect] makes a [Connector] of it. It is no format of a file:
-// package connectors reads files, in YAML or JSON, and refuses what it does not know. The tags are for it.
+// Definition describes a connector as an operator writes it. [Connect] makes a [Connector] from it. It does not decode from
+// JSON or YAML itself: package connectors reads files, and refuses unknown members. The struct tags are for that package.
 type Definition struct {
-	// Name is for people.
+	// Name is the name for people.
 	Name string `file:",required"`
-	// Permalink stands in the gateway's URLs. It is the name of the host's connector, which tokens belong to.
+	// Permalink identifies the connector in the gateway's URLs: /connectors/{permalink}/…. It is also the name of the host's
+	// connector, to which cached tokens belong.
 	Permalink string
-	// URL is where requests go: https, with templates in path and query only.
+	// URL is the https URL of the API. Its path and query may have templates, its scheme and host may not.
 	URL string `file:",required"`
-	// Methods are those that callers may use. None is GET alone.
+	// Methods are the methods that callers may use, in capitals. With GET, HEAD is allowed too. Empty means GET.
 	Methods []string `file:"method"`
-	// Paths are patterns of what callers may append to the path of URL: segments, with * for any one, and ** at the end for
-	// any rest. None is nothing.
+	// Paths are patterns of the paths that callers may append to the path of URL, such as /users/* or /open/**. In a pattern,
+	// * matches one segment, and ** at the end matches any rest. Empty means that callers may append nothing.
 	Paths []string
-	// Headers are those that requests have. Callers may set those that are overridable.
+	// Headers are the headers of requests. Callers may replace the values of overridable ones.
 	Headers []Parameter
-	// Query is appended to the query of URL. Callers may set what is overridable.
+	// Query has the parameters that are appended to the query of URL. Callers may replace the values of overridable ones.
 	Query []Parameter
-	// Auth says how requests are authenticated. Beside it, only values of Headers and Query may have a credential of the API.
+	// Auth configures how requests are authenticated. Only Auth and the values of Headers and Query may name secrets.
 	Auth host.Auth
 
-	// Request is a template of the request's body, in the language of docs/gateway.md. "" is the caller's body as it is.
+	// Request is a template of the request's body, in the language of docs/gateway.md. If it is empty, the caller's body is
+	// sent.
 	Request string
-	// Response says how the answer is shaped.
+	// Response configures how the answer is shaped.
 	Response Response
 
-	// Timeout bounds the token exchange, and each wait for the API. 0 is 15 seconds.
+	// Timeout limits the token exchange, each wait for the API, the wait until a body may be shaped, and shaping it. 0 means
+	// 15 seconds.
 	Timeout time.Duration
-	// Limits bound what callers may use.
+	// Limits limits the use of the connector.
 	Limits Limits
 
-	// Patterns bounds the patterns of all definitions that name the same one. Nil bounds those of this one.
+	// Patterns limits the patterns of all definitions that share it. If it is nil, the limit applies to this definition
+	// alone.
 	Patterns *Patterns `file:"-"`
 }
 
-// Patterns counts what the patterns of matches take, in definitions that are served together. The zero value is ready for
-// use. It is not safe for concurrent use.
+// Patterns limits the total size of the patterns of matches in definitions that are served together. The zero value is
+// ready for use. It is not safe for concurrent use.
 type Patterns struct{ all transform.Patterns }
 
-// Parameter is a header, or a parameter of the query.
+// Parameter is a header or a query parameter.
 type Parameter struct {
-	// Name is that of the header or parameter.
+	// Name is the name of the header or query parameter.
 	Name string `file:",required"`
-	// Value is a template.
+	// Value is a template. If its result is empty, the parameter is not sent.
 	Value string `file:",required,blank"`
-	// Overridable reports whether a caller may give another value: never for what says who the user is.
+	// Overridable reports whether a caller may replace the value. It is invalid for a value that names a secret, a field of
+	// the user or tenant_id, and for headers with credentials: Authorization, Cookie and Proxy-Authorization.
 	Overridable bool
 }
 
-// Response says how an answer is shaped.
+// Response configures how an answer is shaped. The expressions are in the language of docs/gateway.md.
 type Response struct {
-	// Filter is an expression over each record. Those for which it is false are left out. "" is all.
+	// Filter is an expression that is evaluated for each record. Records for which it is false are left out. If it is empty,
+	// nothing is filtered.
 	Filter string
-	// Records is the member of the answer that has the records. "" means that the answer is a list of them.
+	// Records is the name of the answer's member that has the records. If it is empty, the answer must be a list of records.
 	Records string
-	// Body is an expression, or a template, over the answer. "" is its body as it is.
+	// Body is an expression or a template that makes the body. If it is empty, the body stays as it is.
 	Body string
-	// ContentType is that of what Body returns. "" is the API's.
+	// ContentType is the Content-Type of the shaped body. If it is empty, the type is application/json if Body is an
+	// expression whose value is not text, and otherwise the API's.
 	ContentType string
 }
 
-// Limits of a connector. Zero is the default.
+// Limits limits the use of a connector. A field that is 0 has its default; a negative one is invalid.
 type Limits struct {
-	// PerUser is how many requests a second each user may send. The default is unlimited.
+	// PerUser is the maximum number of requests per second of one user. All requests without a user count as one user's. The
+	// default is no limit.
 	PerUser float64
-	// Total is how many requests a second all users may send together. The default is unlimited.
+	// Total is the maximum number of requests per second of all users together. The default is no limit.
 	Total float64
-	// RequestBytes bounds a caller's body, also when it is kept to be signed. The default is 8 MiB.
+	// RequestBytes is the maximum size of a caller's body, also of one that is kept to be signed. The default is 8 MiB.
 	RequestBytes int64
-	// ResponseBytes bounds a body that is shaped. The default is 8 MiB.
+	// ResponseBytes is the maximum size of an answer's body that is shaped. The default is 8 MiB.
 	ResponseBytes int64
-	// Concurrent is how many requests may be under way. The default is 256.
+	// Concurrent is the maximum number of concurrent requests, of which one user may have a quarter, but at least one. The
+	// default is 256.
 	Concurrent int
 }
 
 var errNoFormat = errors.New("it is not decoded from a file, where a misspelt limit would be no limit: package connectors reads definitions")
 
-// UnmarshalJSON fails. Package connectors reads definitions.
+// UnmarshalJSON returns an error. Package connectors reads definitions.
 func (*Definition) UnmarshalJSON([]byte) error { return errNoFormat }
 
-// UnmarshalYAML fails. Package connectors reads definitions.
+// UnmarshalYAML returns an error. Package connectors reads definitions.
 func (*Definition) UnmarshalYAML(func(any) error) error { return errNoFormat }
 
-// UnmarshalJSON fails. Package connectors reads definitions.
+// UnmarshalJSON returns an error. Package connectors reads definitions.
 func (*Response) UnmarshalJSON([]byte) error { return errNoFormat }
 
-// UnmarshalYAML fails. Package connectors reads definitions.
+// UnmarshalYAML returns an error. Package connectors reads definitions.
 func (*Response) UnmarshalYAML(func(any) error) error { return errNoFormat }
 
-// UnmarshalJSON fails. Package connectors reads definitions.
+// UnmarshalJSON returns an error. Package connectors reads definitions.
 func (*Limits) UnmarshalJSON([]byte) error { return errNoFormat }
 
-// UnmarshalYAML fails. Package connectors reads definitions.
+// UnmarshalYAML returns an error. Package connectors reads definitions.
 func (*Limits) UnmarshalYAML(func(any) error) error { return errNoFormat }
 
 const defaultTimeout = 15 * time.Second
@@ -122,29 +131,30 @@ func (l Limits) withDefaults() Limits {
 	return l
 }
 
-// baseURL is the rule for the URL of a definition. Plain http is for the host to refuse.
+// baseURL is the rule for the URL of a definition. It allows plain http, because the host refuses that unless its Egress
+// allows it.
 var baseURL = urlcheck.Rule{AllowHTTP: true, Credentials: "put the credential into auth", Example: "https://api.example.com/v1"}
 
-// BaseURL returns the definition's URL, up to its first template. All requests go to its scheme, host and port. Whether they may
-// be plain http is for the host to say. The error says what is wrong with the URL.
+// BaseURL returns the definition's URL up to its first template. All requests go to its scheme, host and port. BaseURL allows
+// plain http; the host checks that. It returns an error if the URL is invalid.
 func (d *Definition) BaseURL() (*url.URL, error) {
 	literal, rest, templates := strings.Cut(d.URL, "{{")
 	if templates && !urlcheck.FixedHost(d.URL) {
 		return nil, errors.New("has a template in its scheme or host: these are literal, since they decide who gets the credential")
 	}
 	if strings.Contains(rest[strings.LastIndex(rest, "}}")+1:], "#") {
-		literal += "#" // it is behind the templates
+		literal += "#" // so that a fragment behind the templates is found too
 	}
 	return parseURL(literal)
 }
 
-// parseURL parses a URL whose path stays as it is written. [url.Parse] decodes and encodes a path that has a character
-// which has to be encoded, and what was an encoded slash is one then.
+// parseURL parses a URL without changing its path. If a path has a character that must be encoded, [url.URL.EscapedPath]
+// encodes the decoded path anew, and an encoded slash becomes a slash. parseURL encodes such characters instead.
 func parseURL(text string) (*url.URL, error) {
 	u, err := baseURL.Parse(text)
 	if err != nil {
 		return nil, err
 	}
-	u.RawPath = urlpath.Encode(u.RawPath) // "" when there is no need for it
+	u.RawPath = urlpath.Encode(u.RawPath) // RawPath is "" if the default encoding of Path is the text
 	return u, urlpath.Check(u.EscapedPath())
 }

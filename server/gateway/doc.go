@@ -1,9 +1,9 @@
-// Package gateway runs connectors over HTTP: a caller's request becomes the connector's, is authenticated on the server, is
-// sent, and its answer shaped. The caller, a browser or a service, never has the credential. The command keywright serve is
-// this package with a file, and docs/gateway.md says what callers and operators meet.
+// Package gateway serves connectors over HTTP. It makes the API's request from the caller's, authenticates and sends it, and
+// shapes the answer. The caller, a browser or a service, never has the credential. The command keywright serve runs this
+// package with a configuration file. docs/gateway.md describes it for callers and operators.
 //
-// A [Definition] says what a connector's requests and answers are like. [Connect] checks it, and connects it with a
-// [host.Host], which has the secrets. [New] makes a [Gateway], and [Gateway.Use] puts connectors in use.
+// A [Definition] describes a connector's requests and answers. [Connect] checks it and connects it with a [host.Host], which
+// has the secrets. [New] makes a [Gateway], and [Gateway.Use] sets the connectors that it serves.
 //
 //	h, err := host.New(ctx, host.Config{Secrets: host.EnvSecrets(), Observe: gateway.Observe})
 //	weather, err := gateway.Connect(ctx, h, gateway.Definition{
@@ -20,24 +20,24 @@
 //	g.Use(gateway.Setup{Connectors: []*gateway.Connector{weather}, Hosts: []string{"gateway.example.com"}})
 //	err = http.ListenAndServe("localhost:8080", g.Handler())
 //
-// A caller then asks for /connectors/weather/forecast/oslo. Nothing of a request passes but what the definition names: its
-// methods, its paths, the parameters that are overridable, and the body. Package connectors reads definitions from files, in
-// YAML or JSON, with their plugins and stores of secrets.
+// A caller then requests /connectors/weather/forecast/oslo. Of a caller's request, only this reaches the API: a method and a
+// path that the definition allows, the overridable parameters, the headers Accept and Content-Type, and the body. Package
+// connectors reads definitions from files, in YAML or JSON, with their plugins and stores of secrets.
 //
-// # Who is calling
+// # Users
 //
-// Users of the [Setup] says who the user of a request is. Package identity has one for session tokens (JWT) and one for
-// headers of a proxy. Without users, whoever reaches the handler may use the connectors: bind it to an address that only your
-// own programs reach.
+// Users of the [Setup] identifies the user of a request. Package identity implements it for session tokens (JWT) and for
+// headers of a proxy. If Users is nil, everybody who reaches the handler may use the connectors. Bind it then to an address
+// that only your own programs reach.
 //
-// # Change while running
+// # Reload
 //
-// Use may be called again at any time, with other connectors. Requests in flight finish on what they began with, and what
-// limits have counted goes on. A host may be closed once the requests of its connectors have ended: what Use returns waits
-// for that.
+// Use may be called again at any time, with other connectors. Requests in flight finish with the connectors that they began
+// with, and the counts of limits stay. A host may be closed once the requests of its connectors have ended. The function
+// that Use returns waits for that.
 //
 // # Errors
 //
-// Callers get problem documents (RFC 9457), which say nothing that could hold a secret: not the cause, but a request_id, with
-// which the log has the cause. [Config].Observe is called with each request, for metrics.
+// Callers get problem documents (RFC 9457). They contain no cause, since a cause could contain a secret. They contain a
+// request_id; the log has the cause under the same id. [Config].Observe is called for each request, for metrics.
 package gateway

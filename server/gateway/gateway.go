@@ -16,56 +16,61 @@ import (
 	"github.com/keywright/keywright/server/internal/places"
 )
 
-// Users identifies the user of a request. An [identity.Identifier] does, by a session token or the headers of a proxy.
+// Users identifies the user of a request. [identity.Identifier] implements it for session tokens and headers of a proxy.
 type Users interface {
-	// User returns who the user is: nobody when it is the zero User. Its error is, or wraps, [identity.ErrUnauthenticated],
-	// [identity.ErrAmbiguous] or [identity.ErrUnavailable], and the request is refused.
+	// User returns the user of a request, or the zero User if it has no user. If User returns an error, the request is
+	// refused. The error is or wraps [identity.ErrUnauthenticated], [identity.ErrAmbiguous] or [identity.ErrUnavailable].
+	// User is called concurrently.
 	User(r *http.Request) (host.User, error)
 }
 
 // Config configures a gateway.
 type Config struct {
-	// Logger takes the log. Nil: logs are dropped.
+	// Logger receives the log. If it is nil, nothing is logged.
 	Logger *slog.Logger
-	// Clock returns the time. Nil is time.Now.
+	// Clock returns the time. If it is nil, time.Now is used.
 	Clock func() time.Time
-	// Base sends the requests to APIs. Nil is the transport of each connector's host.
+	// Base sends the requests to APIs. If it is nil, the gateway uses the transport of each connector's host.
 	Base http.RoundTripper
-	// Observe is called with each request once it has been answered. Nil: nobody is told.
+	// If not nil, Observe is called once for each request to [Gateway.Handler], after its answer has been written. It is
+	// called concurrently.
 	Observe func(Event)
 }
 
-// Event is a request that has been answered.
+// Event describes a request and its answer.
 type Event struct {
-	// ID is that of X-Request-Id: the trace of the caller's traceparent, or random. It has 32 hexadecimal digits.
+	// ID is the value of the answer's X-Request-Id: the trace ID of the caller's traceparent, or random. It has 32
+	// hexadecimal digits.
 	ID string
-	// Connector is the permalink. It is "" when the request was for none.
+	// Connector is the permalink of the connector. It is "" if the request named no known connector.
 	Connector string
-	// Status is that of the answer. It is 499 when the caller did not wait for it.
+	// Status is the status of the answer. It is 499 if the caller did not wait for the answer.
 	Status int
-	// Problem is the last part of the problem's type, also of one that cut an answer off. It is "" when there was none.
+	// Problem is the last part of the problem's type, such as upstream-failed; docs/gateway.md lists them. It is also set if
+	// the problem cut an answer off. It is "" if there was no problem.
 	Problem string
-	// Stage is where authenticating it failed. It is "" otherwise.
+	// Stage is the [host.Stage] at which authentication failed. It is "" if it did not fail.
 	Stage string
-	// Total is how long it took until the answer had been written.
+	// Total is the time from the start of the request until its answer had been written.
 	Total time.Duration
-	// Upstream is how long it took from asking the API until its answer began. It is 0 when the API was not asked.
+	// Upstream is the time from sending the request to the API until the API's answer began. It is 0 if nothing was sent.
 	Upstream time.Duration
-	// Exchanges is how many token requests were sent for it. It is 0 unless the hosts have [Observe].
+	// Exchanges is the number of token requests that were sent for the request. It is 0 unless the connector's host calls
+	// the function [Observe].
 	Exchanges int
 
-	// Traceparent is where in a trace the request is, as its caller says: W3C traceparent, unchecked.
+	// Traceparent is the caller's header of this name (W3C Trace Context), unchecked.
 	Traceparent string
-	// Began is when the request came.
+	// Began is the time at which the request came.
 	Began time.Time
-	// Ready is when it was to be authenticated. It is zero when it was refused before.
+	// Ready is the time at which authentication began. It is zero if the request was refused before.
 	Ready time.Time
-	// Sent is when the API was asked first. It is zero when it was not.
+	// Sent is the time at which the request was first sent to the API. It is zero if it was not sent.
 	Sent time.Time
 }
 
-// Observe is for Observe of the [host.Config] of those hosts whose connectors a gateway runs. Without it, the [Event] and the
-// Server-Timing of a request know nothing of its token exchanges.
+// Observe counts the token exchanges of an attempt for its request. Set it as Observe in the [host.Config] of the hosts
+// whose connectors a gateway serves. Without it, the [Event] and the Server-Timing of a request show no token exchanges.
 func Observe(ctx context.Context, attempt host.Attempt) {
 	if e, ok := ctx.Value(exchangesKey{}).(*exchanges); ok {
 		e.count.Add(int64(attempt.Exchanges))
@@ -73,29 +78,32 @@ func Observe(ctx context.Context, attempt host.Attempt) {
 	}
 }
 
-// Setup holds the connectors that a gateway serves until another Setup takes its place.
+// Setup configures the connectors that a gateway serves, and who may use them. [Gateway.Use] replaces it as a whole.
 type Setup struct {
-	// Connectors are those that callers may use, each with a permalink of its own.
+	// Connectors are the connectors that callers may use. Each has a permalink of its own.
 	Connectors []*Connector
-	// Hosts are the names that callers may use; one with a port, with that port only. Empty: those of the loopback.
+	// Hosts are the names of the gateway that callers may use in the header Host. A name with a port is valid with that port
+	// only. Empty means localhost and loopback addresses.
 	Hosts []string
-	// Origins are those of the pages that may call from a browser, beside the gateway's own: https://app.example.com.
+	// Origins are the origins of pages that may call the gateway from a browser, such as https://app.example.com. The
+	// gateway's own origin is always allowed.
 	Origins []string
-	// Users identifies who is calling. Nil: requests have no user.
+	// Users identifies the user of a request. If it is nil, requests have no user.
 	Users Users
 }
 
-// Gateway runs connectors. It is safe for concurrent use.
+// Gateway serves connectors. It is safe for concurrent use.
 type Gateway struct {
 	config  Config
 	buffers buffers
-	places  *places.Places // for bodies that are shaped
+	// places limits how many bodies are shaped at once, and their memory.
+	places *places.Places
 
 	mu      sync.RWMutex
 	current *generation
 }
 
-// generation holds the setup in use from one Use to the next.
+// generation is the state between two calls of Use.
 type generation struct {
 	connectors map[string]*running
 	hosts      map[string]bool
@@ -104,13 +112,13 @@ type generation struct {
 	inFlight   sync.WaitGroup
 }
 
-// running is a connector in use.
+// running is a connector that is served.
 type running struct {
 	*Connector
 	limits *limiter
 }
 
-// New makes a gateway that serves nothing yet: see Use.
+// New returns a gateway without connectors. [Gateway.Use] sets them.
 func New(c Config) *Gateway {
 	if c.Logger == nil {
 		c.Logger = slog.New(slog.DiscardHandler)
@@ -121,12 +129,12 @@ func New(c Config) *Gateway {
 	return &Gateway{config: c, current: &generation{}, places: newPlaces()}
 }
 
-// Use has the gateway serve this from now on, and nothing else. Requests in flight finish on what they began with: wait
-// returns when they have been answered and Observe has been called for them. Then the hosts of those connectors may be
-// closed.
+// Use replaces the setup of the gateway by s. Requests in flight finish with the setup that they began with. The function
+// wait returns when they have been answered and Observe has been called for them. After that, the hosts of the earlier
+// connectors may be closed. Calling wait is optional.
 //
-// A connector whose permalink was there before, with the same PerUser, Total and Concurrent, goes on with what has been
-// counted, requests in flight included. One of whose limits any of these has changed counts from nothing.
+// The counts of a connector's limits, requests in flight included, are kept if the earlier setup has a connector with the
+// same permalink, PerUser, Total and Concurrent. Otherwise they start at zero.
 func (g *Gateway) Use(s Setup) (wait func()) {
 	next := &generation{
 		connectors: make(map[string]*running, len(s.Connectors)), hosts: map[string]bool{}, origins: map[string]bool{}, users: s.Users,
@@ -153,7 +161,7 @@ func (g *Gateway) Use(s Setup) (wait func()) {
 	return before.inFlight.Wait
 }
 
-// enter returns what is in use, for one request. It is matched by Done of inFlight.
+// enter returns the current generation for one request. The caller must call Done of its inFlight when the request has ended.
 func (g *Gateway) enter() *generation {
 	g.mu.RLock()
 	defer g.mu.RUnlock()
@@ -161,7 +169,7 @@ func (g *Gateway) enter() *generation {
 	return g.current
 }
 
-// Handler serves callers: /connectors/{permalink}/….
+// Handler returns the handler for callers. It serves the paths /connectors/{permalink} and below.
 func (g *Gateway) Handler() http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		c := &call{gateway: g, id: requestID(r), began: g.config.Clock()}
@@ -169,14 +177,14 @@ func (g *Gateway) Handler() http.Handler {
 		c.always(w.Header())
 		generation := g.enter()
 		defer generation.inFlight.Done()
-		defer c.observe() // also when an answer breaks off, which ends in a panic
+		defer c.observe() // deferred, because an answer that breaks off ends in a panic
 		if err := g.serve(c, generation, w, r); err != nil {
 			c.fail(r.Context(), w, err)
 		}
 	})
 }
 
-// serve checks a request step by step. An error means that nothing has been written.
+// serve checks a request and sends it to the API. If it returns an error, it has written nothing.
 func (g *Gateway) serve(c *call, generation *generation, w http.ResponseWriter, r *http.Request) error {
 	if err := generation.refuses(r); err != nil {
 		return err
@@ -210,7 +218,7 @@ func (g *Gateway) serve(c *call, generation *generation, w http.ResponseWriter, 
 		return err
 	}
 	defer release()
-	if most := connector.Limits.RequestBytes; r.ContentLength > most { // before any of it is read, or asked for by 100 Continue
+	if most := connector.Limits.RequestBytes; r.ContentLength > most { // refused before net/http sends 100 Continue
 		return &http.MaxBytesError{Limit: most}
 	}
 	ctx = c.context(ctx)
@@ -237,7 +245,7 @@ func (g *Gateway) serve(c *call, generation *generation, w http.ResponseWriter, 
 	return nil
 }
 
-// refuses returns why a request is not taken, whatever connector it is for.
+// refuses returns an error if a request is refused for any connector.
 func (g *generation) refuses(r *http.Request) error {
 	switch {
 	case !g.isHost(r.Host):
@@ -250,8 +258,8 @@ func (g *generation) refuses(r *http.Request) error {
 	return nil
 }
 
-// allowanceOf returns a text that is different for each user, for limits: one that users cannot change themselves, if
-// there is one.
+// allowanceOf returns a text that identifies a user for limits. It is the ID if the user has one, because users may be able
+// to change their email and name. It is "" for the zero User.
 func allowanceOf(u host.User) string {
 	switch {
 	case u.ID != "":
@@ -262,6 +270,7 @@ func allowanceOf(u host.User) string {
 	return ""
 }
 
+// isHost reports whether name, the header Host of a request, is one of the gateway's names.
 func (g *generation) isHost(name string) bool {
 	bare := withoutPort(name)
 	if len(g.hosts) > 0 {
@@ -274,7 +283,7 @@ func (g *generation) isHost(name string) bool {
 	return address != nil && address.IsLoopback()
 }
 
-// withoutPort leaves the brackets of an IPv6 address where they are.
+// withoutPort returns host without its port. It keeps the brackets of an IPv6 address.
 func withoutPort(host string) string {
 	if colon := strings.LastIndexByte(host, ':'); colon > strings.LastIndexByte(host, ']') {
 		return host[:colon]
@@ -282,7 +291,7 @@ func withoutPort(host string) string {
 	return host
 }
 
-// notHost is for the log.
+// notHost returns the error for the log if isHost is false.
 func (g *generation) notHost(name string) error {
 	if len(g.hosts) == 0 {
 		return fmt.Errorf("the Host is %.100q: without gateway.hosts, only localhost and loopback addresses are known", name)
@@ -290,7 +299,7 @@ func (g *generation) notHost(name string) error {
 	return fmt.Errorf("the Host is %.100q, which is none of gateway.hosts", name)
 }
 
-// requestID is the trace of a W3C traceparent when the caller has one, and else random.
+// requestID returns the trace ID of the caller's traceparent (W3C Trace Context), or a random ID if there is no valid one.
 func requestID(r *http.Request) string {
 	if given := r.Header.Get("Traceparent"); strings.Count(given, "-") == 3 {
 		trace := strings.Split(given, "-")[1]
@@ -299,6 +308,6 @@ func requestID(r *http.Request) string {
 		}
 	}
 	var id [16]byte
-	_, _ = rand.Read(id[:]) // which never fails
+	_, _ = rand.Read(id[:]) // crypto/rand.Read never returns an error
 	return hex.EncodeToString(id[:])
 }

@@ -9,21 +9,26 @@ import (
 	"golang.org/x/time/rate"
 )
 
-// limiter holds a connector to its limits.
+// limiter enforces the limits of a connector.
 type limiter struct {
 	limits Limits
 	clock  func() time.Time
 	slots  chan struct{}
-	total  *rate.Limiter // nil: unlimited
+	// total is the rate of all users. It is nil if there is no limit.
+	total *rate.Limiter
 
 	perUser rate.Limit
-	share   int // of the slots, of one user
-	mu      sync.Mutex
-	inside  map[string]int
-	users   *lru.Cache[string, *rate.Limiter] // nil: unlimited
+	// share is the maximum number of slots of one user.
+	share int
+	mu    sync.Mutex
+	// inside counts the requests under way, by user.
+	inside map[string]int
+	// users holds the rates of users. It is nil if there is no limit.
+	users *lru.Cache[string, *rate.Limiter]
 }
 
-// maxUsers is how many users' rates are known at once. Who has not called for long has a full allowance anyway.
+// maxUsers is the maximum number of users whose rates are kept. The user who has not called for longest is dropped first, and
+// most likely has a full allowance again.
 const maxUsers = 10_000
 
 func newLimiter(l Limits, clock func() time.Time) *limiter {
@@ -32,21 +37,22 @@ func newLimiter(l Limits, clock func() time.Time) *limiter {
 		limits.total = newRate(rate.Limit(l.Total))
 	}
 	if l.PerUser > 0 {
-		limits.users, _ = lru.New[string, *rate.Limiter](maxUsers) // it fails for sizes below one only
+		limits.users, _ = lru.New[string, *rate.Limiter](maxUsers) // the only error is for sizes below one
 	}
 	return limits
 }
 
-// counts reports whether other limits count the same as these.
+// counts reports whether l can count for other limits: whether they have the same rates and Concurrent.
 func (l *limiter) counts(other Limits) bool {
 	return l.limits.PerUser == other.PerUser && l.limits.Total == other.Total && l.limits.Concurrent == other.Concurrent
 }
 
-// newRate allows as many at once as in a second, one at least.
+// newRate returns a rate limiter whose burst is the number of requests per second, but at least one.
 func newRate(l rate.Limit) *rate.Limiter { return rate.NewLimiter(l, max(1, int(l))) }
 
-// enter counts a request in, until release is called. A request that is refused uses up as little as possible of the
-// other limits. So places come first, because they can be given back, and the user's own rate comes before the total.
+// enter counts a request until release is called. It returns an error if a limit is exceeded. A refused request uses as
+// little as possible of the other limits: slots are taken first, because they can be released, and the user's rate is
+// checked before the total.
 func (l *limiter) enter(user string) (release func(), err error) {
 	if !l.admit(user) {
 		return nil, &httpProblem{status: http.StatusTooManyRequests, kind: "too-many-requests", detail: "you have as many requests under way as this connector takes from one user", retry: 1}
@@ -68,7 +74,7 @@ func (l *limiter) enter(user string) (release func(), err error) {
 	return release, nil
 }
 
-// rates takes a request off both rates.
+// rates counts a request for both rates. It returns an error if one is exceeded.
 func (l *limiter) rates(user string) error {
 	if l.users == nil && l.total == nil {
 		return nil
@@ -83,7 +89,7 @@ func (l *limiter) rates(user string) error {
 	return nil
 }
 
-// of returns the rate of a user.
+// of returns the rate limiter of a user.
 func (l *limiter) of(user string) *rate.Limiter {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -95,7 +101,7 @@ func (l *limiter) of(user string) *rate.Limiter {
 	return known
 }
 
-// admit counts a request of a user in. Whoever is nobody has no share.
+// admit counts a request of a user, and reports whether the user's share allows it. Requests without a user have no share.
 func (l *limiter) admit(user string) bool {
 	if user == "" {
 		return true
@@ -109,6 +115,7 @@ func (l *limiter) admit(user string) bool {
 	return true
 }
 
+// dismiss undoes admit.
 func (l *limiter) dismiss(user string) {
 	if user == "" {
 		return

@@ -15,36 +15,47 @@ import (
 
 // Incoming is a caller's request to a connector.
 type Incoming struct {
-	Method string      // one of the definition's, or "" for its first
-	Path   string      // as it was written, below the connector
-	Query  string      // as it was written; only what is overridable passes
-	Header http.Header // likewise; Accept and Content-Type pass
-	// Trusted is set for an operator, whom the definition's paths and methods do not bind, and whose headers and query pass.
+	// Method is the method. It must be one of the definition's, or HEAD if the definition has GET. "" means the first one of
+	// the definition.
+	Method string
+	// Path is the path below the connector, encoded as the caller wrote it.
+	Path string
+	// Query is the query, encoded as the caller wrote it. Only overridable parameters pass.
+	Query string
+	// Header has the caller's headers. Only overridable ones, Accept and Content-Type pass.
+	Header http.Header
+	// Trusted is set for requests of an operator. Any method and any path is allowed then, and all headers and parameters
+	// pass, except those that would replace a value of the definition that is not overridable.
 	Trusted bool
-	// Masked has the request remember how a person may see it.
+	// Masked asks for [Outgoing.Masked].
 	Masked bool
 }
 
-// Outgoing is the request that a connector makes of it, before it is authenticated.
+// Outgoing is the request that a connector makes from an [Incoming]. It is not authenticated yet.
 type Outgoing struct {
 	Method string
+	// URL must not be modified.
 	URL    *url.URL
 	Header http.Header
 
-	credentials []host.Text // that templates of headers and query gave
-	// shown has the headers that expressions may know: none that is secret. It is nil if there are no expressions.
-	shown  http.Header
-	masked *Outgoing // nil unless it was asked for
+	// credentials are the values of headers and query that contain secrets.
+	credentials []host.Text
+	// shown has the headers that expressions may use, which contain no secrets. It is nil if there are no expressions.
+	shown http.Header
+	// masked is nil unless Incoming.Masked is set.
+	masked *Outgoing
 }
 
-// Masked is the request as a person may see it, if that was asked for: what came from a secret is the expression that it
-// came from.
+// Masked returns the request with expressions in place of the secrets that they name. It returns nil unless
+// [Incoming].Masked is set.
 func (o *Outgoing) Masked() *Outgoing { return o.masked }
 
-// Refusal is why a request of a caller is not made: nothing of it has been sent.
+// Refusal is the error for a request that the caller may not make. Nothing was sent.
 type Refusal struct {
+	// Status is the HTTP status for the caller.
 	Status int
-	Detail string // for the caller: nothing of any value
+	// Detail explains the refusal to the caller. It contains no values of the user or of secrets.
+	Detail string
 }
 
 func (r *Refusal) Error() string { return r.Detail }
@@ -53,8 +64,8 @@ func refuse(status int, format string, args ...any) error {
 	return &Refusal{status, fmt.Sprintf(format, args...)}
 }
 
-// Outgoing makes the request of a caller's, for the user of the context. Its error is a [Refusal] when it is the caller's
-// fault.
+// Outgoing makes the request to the API from a caller's request, for the user of ctx, see [host.WithUser]. The error is a
+// [Refusal] if the caller's request is the reason. Any other error is that of a template or of its value.
 func (c *Connector) Outgoing(ctx context.Context, in Incoming) (*Outgoing, error) {
 	method := in.Method
 	if method == "" {
@@ -91,7 +102,7 @@ func (c *Connector) Outgoing(ctx context.Context, in Incoming) (*Outgoing, error
 			return nil, err
 		}
 		if text.Value == "" {
-			continue // as if it was not in the definition
+			continue // a header with an empty value is not sent
 		}
 		out.set(p.Name, text)
 		out.holds(text)
@@ -102,14 +113,14 @@ func (c *Connector) Outgoing(ctx context.Context, in Incoming) (*Outgoing, error
 	return out, nil
 }
 
-// holds takes note of a text with a secret, which no answer may hold.
+// holds adds text to the credentials if it contains a secret. No answer may contain a credential.
 func (o *Outgoing) holds(text host.Text) {
 	if text.Secret {
 		o.credentials = append(o.credentials, text)
 	}
 }
 
-// show lets expressions know a header.
+// show makes a header visible to expressions.
 func (o *Outgoing) show(name string) {
 	if o.shown != nil {
 		o.shown[name] = o.Header[name]
@@ -123,7 +134,7 @@ func (o *Outgoing) set(name string, text host.Text) {
 	}
 }
 
-// makeURL renders the URL, and appends what the caller may say.
+// makeURL sets the URL of out: the definition's with the caller's path and the query parameters.
 func (c *Connector) makeURL(ctx context.Context, in Incoming, out *Outgoing) error {
 	base, err := c.base(ctx)
 	if err != nil {
@@ -156,7 +167,7 @@ func (c *Connector) makeURL(ctx context.Context, in Incoming, out *Outgoing) err
 			if !p.Overridable {
 				return refuse(http.StatusBadRequest, "the query parameter %s is the definition's", host.Printable(p.Name))
 			}
-			continue // it is in what the caller wrote
+			continue // the caller's query, which is appended as a whole, has it
 		}
 		text, err := c.value(ctx, "query parameter", p, given[p.Name])
 		if err != nil {
@@ -179,7 +190,8 @@ func (c *Connector) makeURL(ctx context.Context, in Incoming, out *Outgoing) err
 	return nil
 }
 
-// withQuery returns base if it has that query already, or else a copy of base.
+// withQuery returns base with a query made of these parts. It returns base itself if it has that query already, and
+// otherwise a copy.
 func withQuery(base *url.URL, query []string) *url.URL {
 	text := strings.Join(query, "&")
 	if text == base.RawQuery {
@@ -190,7 +202,7 @@ func withQuery(base *url.URL, query []string) *url.URL {
 	return &u
 }
 
-// base is the definition's URL, which must not be changed.
+// base renders the definition's URL. The caller must not modify the result.
 func (c *Connector) base(ctx context.Context) (*url.URL, error) {
 	if c.literal != nil {
 		return c.literal, nil
@@ -211,7 +223,7 @@ func (c *Connector) base(ctx context.Context) (*url.URL, error) {
 	return base, nil
 }
 
-// allows reports whether the definition has a pattern for the caller's path.
+// allows returns an error unless one of the definition's patterns matches the caller's path.
 func (c *Connector) allows(in Incoming) error {
 	if in.Trusted {
 		return nil
@@ -229,8 +241,8 @@ func (c *Connector) allows(in Incoming) error {
 		if !p.matches(segments) {
 			continue
 		}
-		// Some servers take what is escaped here for the end of a segment, and the path for another one. Some take it for the
-		// end of the path: then what the definition appends is cut off, and what the caller wrote is a query.
+		// Some servers take certain escaped characters for the end of a segment, and so serve another path. Others take them
+		// for the end of the path: they cut off what the definition appends, and take the caller's text for a query.
 		ends := endsSegment
 		if p[len(p)-1] == "**" {
 			ends = endsPath
@@ -242,19 +254,19 @@ func (c *Connector) allows(in Incoming) error {
 	return refuse(http.StatusNotFound, "this connector has no such path")
 }
 
-// endsSegment reports whether a segment, decoded however often, has what a server may take for its end.
+// endsSegment reports whether a segment, decoded any number of times, has a character that a server may take for its end.
 func endsSegment(segment string) bool {
 	return atSomeDepth(segment, func(s string) bool { return strings.ContainsAny(s, `/\;?#`) || !utf8.ValidString(s) })
 }
 
-// endsPath reports whether a segment, decoded however often, has what a server may take for the end of the path, or for
-// another way to write a slash.
+// endsPath reports whether a segment, decoded any number of times, has a character that a server may take for the end of the
+// path, or a backslash, which a server may take for a slash.
 func endsPath(segment string) bool {
 	return atSomeDepth(segment, func(s string) bool { return strings.ContainsAny(s, `\?#`) })
 }
 
-// atSomeDepth reports whether something holds for a segment, or for what it decodes to. The result is true for a segment
-// that is encoded more than urlpath.Decodings times.
+// atSomeDepth reports whether holds is true for a segment or for a result of decoding it repeatedly. It returns true for a
+// segment that is encoded more than urlpath.Decodings times.
 func atSomeDepth(segment string, holds func(string) bool) bool {
 	for range urlpath.Decodings {
 		if holds(segment) {
@@ -269,7 +281,8 @@ func atSomeDepth(segment string, holds func(string) bool) bool {
 	return true
 }
 
-// value renders a parameter, or takes the caller's value where it may.
+// value returns the caller's value of a parameter if it is overridable and given has one, and otherwise renders the
+// definition's. It returns an error if given has several values.
 func (c *Connector) value(ctx context.Context, what string, p parameter, given []string) (host.Text, error) {
 	if p.Overridable && len(given) > 0 {
 		if len(given) > 1 {
@@ -287,4 +300,5 @@ func (c *Connector) value(ctx context.Context, what string, p parameter, given [
 	return text, nil
 }
 
+// escape percent-encodes a value of a query parameter. A space becomes %20.
 func escape(text string) string { return strings.ReplaceAll(url.QueryEscape(text), "+", "%20") }

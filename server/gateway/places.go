@@ -9,11 +9,11 @@ import (
 	"github.com/keywright/keywright/server/internal/places"
 )
 
-// newPlaces makes the places where bodies are shaped: two for each processor, and four at least, since a decoded body
-// takes many times the memory of its text and much of a processor. Their owners are connectors, by permalink, so that what
-// they have outlives a reload (threats.md 58).
+// newPlaces returns the places for shaping bodies: two for each processor, but at least four. They are few, because a decoded
+// body takes many times the memory of its text and much time of a processor. Their owners are connectors, by permalink, so
+// that the places that a connector has taken still count after a reload (threats.md 58).
 func newPlaces() *places.Places {
-	const mostHeld = 256 << 20 // bytes of bodies that come, wait and are shaped
+	const mostHeld = 256 << 20 // bytes of bodies that are read, wait or are shaped
 	return places.New(max(4, 2*runtime.GOMAXPROCS(0)), mostHeld)
 }
 
@@ -22,7 +22,7 @@ var errNoPlace = &httpProblem{
 	cause: errors.New("no body of this connector was done within timeout: others wait for the same places"),
 }
 
-// held is a body that is read to be shaped. What there is of all of them is bounded.
+// held reads a body to be shaped, and counts its bytes in places, which limits the bytes of all such bodies.
 type held struct {
 	io.Reader
 	places    *places.Places
@@ -30,8 +30,8 @@ type held struct {
 	bytes     int64
 }
 
-// read reads a connector's body to its end. release must be called once the body is no longer needed, also after an
-// error.
+// read reads a connector's body to its end. The caller must call release when it no longer needs the body, also after an
+// error. It returns an error if too many bytes are held.
 func (g *Gateway) read(from io.Reader, connector string) (whole []byte, release func(), err error) {
 	h := &held{Reader: from, places: g.places, connector: connector}
 	whole, err = io.ReadAll(h)

@@ -16,15 +16,20 @@ import (
 	"github.com/keywright/keywright/server/identity"
 )
 
-// httpProblem is an error as callers see it, RFC 9457. It holds nothing of a cause that could hold a secret.
+// httpProblem is an error that callers receive as a problem document (RFC 9457).
 type httpProblem struct {
 	status int
-	kind   string // the last part of its type
+	// kind is the last part of the problem's type.
+	kind   string
 	detail string
-	stage  string // of the host's error
-	retry  int    // seconds
-	cause  error  // for the log
-	known  bool   // the host has logged it, once for all its requests
+	// stage is the stage of the host's error.
+	stage string
+	// retry is the value of Retry-After in seconds. If it is 0, there is no such header.
+	retry int
+	// cause is for the log. Callers do not receive it, because it may contain a secret.
+	cause error
+	// known reports whether the host has logged the error already, once for all requests that it affects.
+	known bool
 }
 
 func (p *httpProblem) Error() string {
@@ -34,10 +39,10 @@ func (p *httpProblem) Error() string {
 	return p.detail
 }
 
-// typeBase begins the type of each problem. What follows is listed in docs/gateway.md.
+// typeBase is the beginning of each problem's type. docs/gateway.md lists the types.
 const typeBase = "urn:keywright:problem:"
 
-// problemOf says what a caller is told of an error.
+// problemOf returns the problem that a caller receives for an error.
 func problemOf(err error) *httpProblem {
 	var p *httpProblem
 	var refused *Refusal
@@ -69,7 +74,8 @@ func problemOf(err error) *httpProblem {
 	return &httpProblem{status: http.StatusBadGateway, kind: "upstream-failed", detail: "the API could not be reached, or broke off", cause: err}
 }
 
-// retryAfter returns for how many seconds a token endpoint that refused is not asked again, or 0.
+// retryAfter returns the number of seconds for which the host sends no more requests to a token endpoint that refused one, or 0
+// if err has another cause.
 func retryAfter(err error) int {
 	var refused *host.TokenError
 	if !errors.As(err, &refused) {
@@ -78,8 +84,8 @@ func retryAfter(err error) int {
 	return int(math.Ceil(refused.RetryAfter.Seconds()))
 }
 
-// unrendered returns the problem that a caller gets when the definition makes no request: its template names something
-// that is not there, or a secret that cannot be had.
+// unrendered returns the problem for an error of [Connector.Outgoing]. Unless it is a [Refusal], a template failed: it names
+// a value that is missing, or a secret that cannot be read.
 func unrendered(err error) error {
 	var refused *Refusal
 	if errors.As(err, &refused) {
@@ -88,11 +94,13 @@ func unrendered(err error) error {
 	return &httpProblem{status: http.StatusBadGateway, kind: "authentication-failed", stage: string(host.StageTemplate), detail: "the request could not be authenticated, and was not sent", cause: err}
 }
 
+// kinds maps the status of a [Refusal] to the last part of its problem's type.
 var kinds = map[int]string{
 	http.StatusMethodNotAllowed: "method-not-allowed", http.StatusNotFound: "unknown-path", http.StatusBadRequest: "bad-request",
 }
 
-// problem is problemOf of an error in the request of the context, whose end says more than what came of it.
+// problem is like problemOf, for an error of a request with this context. If the context has ended, its cause decides, because
+// err may be only a consequence of that.
 func (c *call) problem(ctx context.Context, err error) *httpProblem {
 	cause := context.Cause(ctx)
 	if errors.Is(cause, errUpstreamTime) {
@@ -105,13 +113,13 @@ func (c *call) problem(ctx context.Context, err error) *httpProblem {
 	return p
 }
 
-// statusGone is for operators only, since nobody gets it. Other servers log it as well.
+// statusGone is the status of a request whose caller has gone away. It appears in logs and metrics only, as in other servers.
 const statusGone = 499
 
-// tell has operators know of a problem.
+// tell logs a problem and adds it to the event.
 func (c *call) tell(ctx context.Context, p *httpProblem) {
 	c.event.Problem, c.event.Stage = p.kind, p.stage
-	level := slog.LevelInfo // it is the caller's
+	level := slog.LevelInfo // for mistakes of the caller
 	switch {
 	case p.known:
 		level = slog.LevelDebug
@@ -128,7 +136,7 @@ func (c *call) tell(ctx context.Context, p *httpProblem) {
 	c.gateway.config.Logger.LogAttrs(ctx, level, "request failed", append(known, slog.String("error", host.Printable(p.Error())))...)
 }
 
-// fail writes an error, and logs what the caller is not told.
+// fail writes the problem document for an error, and logs the error with its cause.
 func (c *call) fail(ctx context.Context, w http.ResponseWriter, err error) {
 	p := c.problem(ctx, err)
 	document := struct {
@@ -139,7 +147,8 @@ func (c *call) fail(ctx context.Context, w http.ResponseWriter, err error) {
 		Connector string `json:"connector,omitempty"`
 		Stage     string `json:"stage,omitempty"`
 		RequestID string `json:"request_id"`
-		Cause     string `json:"cause,omitempty"` // for operators only
+		// Cause is for operators only.
+		Cause string `json:"cause,omitempty"`
 	}{typeBase + p.kind, http.StatusText(p.status), p.status, p.detail, "", p.stage, c.id, ""}
 	if c.tried {
 		document.Cause = host.Printable(p.Error())
@@ -169,7 +178,8 @@ func (c *call) fail(ctx context.Context, w http.ResponseWriter, err error) {
 	_, _ = w.Write(body)
 }
 
-// timing is a Server-Timing header: auth is until the upstream was asked, without what the token endpoint took.
+// timing returns the value of Server-Timing, in milliseconds: auth is the time until the request was sent to the API, without
+// the time of the token endpoint, which is token; upstream is the time until the API's answer began.
 func (c *call) timing() string {
 	sent, answered, token := c.sent, c.answered, time.Duration(c.exchanges.took.Load())
 	if answered.IsZero() {

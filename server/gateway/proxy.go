@@ -15,7 +15,7 @@ import (
 	"github.com/keywright/keywright/host"
 )
 
-// call is one request of a caller. Its methods take the request to the API and the answer back:
+// call handles one request of a caller. Its methods pass the request to the API and the answer back:
 //
 //	send
 //	├─ RoundTrip, below the connector's transport, which authenticates
@@ -26,11 +26,11 @@ type call struct {
 	gateway   *Gateway
 	connector *Connector
 	id        string
-	// tried is set when an operator tries the connector.
+	// tried reports whether the request is an operator's test of the connector.
 	tried bool
-	// asked is the URL that the caller asked for.
+	// asked is the URL of the caller's request.
 	asked *url.URL
-	// body is the caller's, if an expression may ask for it.
+	// body is the caller's body if the definition has the template request. Otherwise it is nil.
 	body   []byte
 	out    *Outgoing
 	cancel context.CancelCauseFunc
@@ -39,22 +39,23 @@ type call struct {
 	exchanges exchanges
 
 	began time.Time
-	// sent is when the API was asked first. It is zero if it was not.
+	// sent is the time at which the request was first sent to the API. It is zero if it was not sent.
 	sent time.Time
-	// answered is when the API's answer began.
+	// answered is the time at which the API's answer began.
 	answered time.Time
 }
 
-// exchanges counts the token requests of a call. It is in the context, where Observe finds it; that may be late.
+// exchanges counts the token requests of a call. [Observe] finds it in the context, and may be called after the call has
+// ended.
 type exchanges struct {
 	count atomic.Int64
-	// took is how many nanoseconds they took.
+	// took is the time that they took, in nanoseconds.
 	took atomic.Int64
 }
 
 type exchangesKey struct{}
 
-// observe reports a call that has ended.
+// observe calls Config.Observe for a call that has ended.
 func (c *call) observe() {
 	observe := c.gateway.config.Observe
 	if observe == nil {
@@ -71,34 +72,35 @@ func (c *call) observe() {
 	observe(c.event)
 }
 
-// context returns the context of the request to the API. cancel ends it.
+// context returns the context of the request to the API. c.cancel ends it.
 func (c *call) context(parent context.Context) context.Context {
 	ctx, cancel := context.WithCancelCause(context.WithValue(parent, exchangesKey{}, &c.exchanges))
 	c.cancel = cancel
 	return ctx
 }
 
-// send sends the request to the API, and the answer to the caller. It changes r, and takes from it the method, the body and the
-// context. An error means that nothing has been written.
+// send sends the request to the API, and its answer to the caller. It modifies r, of which it uses the method, the body and
+// the context. If it returns an error, it has written nothing.
 //
-// Callers get neither 1xx responses nor trailers: their headers have not been through the list of those that pass.
+// Callers get neither 1xx responses nor trailers, because their headers have not been checked against the list of those
+// that pass.
 func (c *call) send(w http.ResponseWriter, r *http.Request) error {
 	r.URL, r.Host, r.Close = c.out.URL, "", false
 	r.Header, r.Trailer = c.out.Header, nil
 	if s := c.connector.shapes; s.filter != nil || s.response != nil {
-		r.Header.Del("Range") // a part of an answer cannot be looked at
+		r.Header.Del("Range") // part of an answer can be neither filtered nor shaped
 	}
 	if len(r.Header["Accept-Encoding"]) == 0 {
-		r.Header["Accept-Encoding"] = []string{"identity"} // without it, any would do
+		r.Header["Accept-Encoding"] = []string{"identity"} // without the header, the API may choose any encoding
 	}
 	if r.ContentLength == 0 {
-		r.Body = nil // or a 401 could not be answered by sending the request again
+		r.Body = nil // so that the host can send the request again after a 401
 	}
 	response, err := c.connector.Upstream.GuardedTransport(c).RoundTrip(r)
 	if err != nil {
 		return err
 	}
-	defer func() { _ = response.Body.Close() }() // which answer may replace
+	defer func() { _ = response.Body.Close() }() // a closure, because answer may replace the body
 	buffer := c.gateway.buffers.get()
 	defer c.gateway.buffers.put(buffer)
 	if err := c.answer(response, buffer); err != nil {
@@ -110,8 +112,8 @@ func (c *call) send(w http.ResponseWriter, r *http.Request) error {
 
 var errUpstreamTime = errors.New("the API took longer than timeout")
 
-// RoundTrip implements [http.RoundTripper]. The connector's transport calls it with the authenticated request. It measures the
-// API's time, and ends a request whose answer does not begin, or does not go on, within the connector's timeout.
+// RoundTrip implements [http.RoundTripper]. The connector's transport calls it with the authenticated request. RoundTrip
+// measures the API's time, and cancels the request if the answer does not begin or continue within the connector's timeout.
 func (c *call) RoundTrip(r *http.Request) (*http.Response, error) {
 	if added, ok := strings.CutPrefix(r.URL.RawQuery, c.out.URL.RawQuery); !ok || repeats(added, c.out.URL.RawQuery) {
 		return nil, errRepeated
@@ -146,8 +148,8 @@ var errRepeated = &httpProblem{
 	cause: errors.New("the definition's query has a parameter of the name that the credential has: servers differ in which one counts"),
 }
 
-// repeats reports whether what authenticating has added to a query names a parameter that was there already
-// (threats.md 43).
+// repeats reports whether added, the part of a query that authentication has added, has a parameter that the query has
+// already (threats.md 43).
 func repeats(added, query string) bool {
 	if added == "" || query == "" {
 		return false
@@ -162,6 +164,7 @@ func repeats(added, query string) bool {
 	return false
 }
 
+// parameterName returns the decoded name of a query parameter. If it cannot be decoded, parameterName returns it as it is.
 func parameterName(text string) string {
 	escaped, _, _ := strings.Cut(text, "=")
 	if name, err := url.QueryUnescape(escaped); err == nil {
@@ -170,13 +173,14 @@ func parameterName(text string) string {
 	return escaped
 }
 
-// waiting is a caller's body. While the API waits for a piece of it, its time does not count.
+// waiting wraps a caller's body. It stops the API's timer while it waits for the caller.
 type waiting struct {
 	io.ReadCloser
 	timeout time.Duration
 
-	mu    sync.Mutex
-	timer *time.Timer // nil once there is an answer, which has the timer from then on
+	mu sync.Mutex
+	// timer is nil from the start of the answer on, because stalling uses the timer then.
+	timer *time.Timer
 }
 
 func (w *waiting) Read(p []byte) (int, error) {
@@ -194,6 +198,7 @@ func (w *waiting) Read(p []byte) (int, error) {
 	return n, err
 }
 
+// end makes later reads leave the timer alone.
 func (w *waiting) end() {
 	if w == nil {
 		return
@@ -203,7 +208,7 @@ func (w *waiting) end() {
 	w.timer = nil
 }
 
-// stalling is an answer's body, for each piece of which its reader waits for so long, and no longer.
+// stalling wraps an answer's body. Its timer limits each read.
 type stalling struct {
 	io.ReadCloser
 	timer   *time.Timer
@@ -213,7 +218,7 @@ type stalling struct {
 func (s *stalling) Read(p []byte) (int, error) {
 	s.timer.Reset(s.timeout)
 	n, err := s.ReadCloser.Read(p)
-	s.timer.Stop() // who reads it may take longer
+	s.timer.Stop() // the time of the reader does not count
 	return n, err
 }
 
@@ -222,7 +227,7 @@ func (s *stalling) Close() error {
 	return s.ReadCloser.Close()
 }
 
-// incomingBody is a caller's body. Its errors are problems of the caller, not of the API.
+// incomingBody wraps a caller's body. It turns read errors into problems of the caller, so that they do not count as the API's.
 type incomingBody struct {
 	io.ReadCloser
 	closed atomic.Bool
@@ -240,8 +245,8 @@ func (b *incomingBody) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// Close makes Read fail. A transport may read on once the handler has returned, which net/http forbids. Close does not close the
-// caller's body, which could wait for bytes that do not come; the server does that.
+// Close makes later reads fail. Without it, a transport may continue to read after the handler has returned, which net/http
+// forbids. Close does not close the caller's body, because that may wait for bytes that never come. The server closes it.
 func (b *incomingBody) Close() error {
 	b.closed.Store(true)
 	return nil

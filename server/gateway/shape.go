@@ -19,13 +19,15 @@ import (
 	"github.com/keywright/keywright/server/internal/places"
 )
 
-// shapes holds the expressions of a definition for bodies. One that is nil leaves bodies as they are.
+// shapes holds the compiled expressions of a definition for bodies. A field is nil if the definition does not have that
+// expression.
 type shapes struct {
 	request  *transform.Body
 	filter   *transform.Filter
 	response *transform.Body
 }
 
+// shapes compiles the expressions for bodies.
 func (k *compiler) shapes(d Definition) (s shapes) {
 	keep := func(path string, problems []*transform.Problem) {
 		for _, p := range problems {
@@ -56,8 +58,8 @@ func (k *compiler) shapes(d Definition) (s shapes) {
 	return s
 }
 
-// input returns the values that expressions of a call may use. The request is the caller's: the one that is sent has
-// secrets in its query.
+// input returns the values for the expressions of a call. Its request is the caller's, because the query of the request to
+// the API may contain secrets.
 func (c *call) input(r *http.Request) *transform.Input {
 	user, ok := host.UserFrom(r.Context())
 	in := &transform.Input{
@@ -74,7 +76,7 @@ func (c *call) input(r *http.Request) *transform.Input {
 	return in
 }
 
-// shapeRequest replaces the caller's body by what the definition makes of it.
+// shapeRequest replaces the caller's body by the result of the definition's template, if there is one.
 func (c *call) shapeRequest(ctx context.Context, r *http.Request) error {
 	if c.connector.shapes.request == nil {
 		return nil
@@ -95,15 +97,15 @@ func (c *call) shapeRequest(ctx context.Context, r *http.Request) error {
 		return &httpProblem{status: http.StatusBadRequest, kind: "request-not-shaped", detail: "the body is not what this connector takes", cause: fmt.Errorf("request: %w", err)}
 	}
 	if !slices.ContainsFunc(c.connector.headers, func(p parameter) bool { return p.Name == "Content-Type" }) {
-		c.out.set("Content-Type", host.Text{Value: "application/json", Masked: "application/json"}) // and not that of what it was
+		c.out.set("Content-Type", host.Text{Value: "application/json", Masked: "application/json"}) // the caller's Content-Type is that of the body before
 	}
 	r.Body, r.ContentLength = io.NopCloser(bytes.NewReader(shaped)), int64(len(shaped))
 	r.GetBody = func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(shaped)), nil }
 	return nil
 }
 
-// shapeResponse filters and shapes an answer, if the definition says so. What was to be filtered, and was not, does not
-// pass: an answer of a failure, which has no records, comes without its body.
+// shapeResponse filters and shapes an answer, and reports whether the definition has an expression for that. If it has a
+// filter, a body that was not filtered never passes: the answer of a failure, which has no records, loses its body.
 func (c *call) shapeResponse(response *http.Response) (shaped bool, err error) {
 	s := c.connector.shapes
 	if s.filter == nil && s.response == nil {
@@ -136,7 +138,7 @@ func (c *call) shapeResponse(response *http.Response) (shaped bool, err error) {
 	empty := r.Method == http.MethodHead || response.StatusCode == http.StatusNoContent || response.StatusCode == http.StatusNotModified
 	failure := response.StatusCode > 299
 	if s.filter != nil {
-		response.Header.Del("Link") // to what has not been filtered
+		response.Header.Del("Link") // it may link to unfiltered records
 		switch {
 		case empty || failure:
 			body = nil
@@ -164,9 +166,9 @@ func (c *call) shapeResponse(response *http.Response) (shaped bool, err error) {
 	return true, nil
 }
 
-// replace puts another body into an answer, and sets the headers that depend on it.
+// replace replaces the body of an answer, and sets or removes the headers that depend on it.
 func replace(response *http.Response, body []byte, contentType string) {
-	for _, name := range []string{"Accept-Ranges", "Content-Range", "Content-Length", "Etag", "Last-Modified"} { // of what it was before
+	for _, name := range []string{"Accept-Ranges", "Content-Range", "Content-Length", "Etag", "Last-Modified"} { // these describe the body before
 		response.Header.Del(name)
 	}
 	if len(body) > 0 && contentType != "" {
@@ -178,8 +180,9 @@ func replace(response *http.Response, body []byte, contentType string) {
 	response.Body, response.ContentLength, response.TransferEncoding = io.NopCloser(bytes.NewReader(body)), int64(len(body)), nil
 }
 
-// shaping waits until a body may be shaped. All of the body has been read by then, or a slow sender would keep others
-// from being shaped. The expressions end with the connector's timeout.
+// shaping waits for a place for shaping a body, for at most the connector's timeout. The caller must have read the whole body
+// before, so that a slow sender does not occupy a place. The context limited ends after the connector's timeout. The caller
+// must call done when the body is shaped.
 func (c *call) shaping(ctx context.Context) (limited context.Context, done func(), err error) {
 	leave, err := c.gateway.places.Enter(ctx, c.connector.Permalink, c.connector.Timeout)
 	if errors.Is(err, places.ErrNone) {
@@ -194,7 +197,7 @@ func (c *call) shaping(ctx context.Context) (limited context.Context, done func(
 
 var errRandom = errors.New("there is no randomness")
 
-// newUUID is RFC 9562 section 5.4.
+// newUUID returns a random UUID (RFC 9562 section 5.4).
 func newUUID() (string, error) {
 	var b [16]byte
 	if _, err := rand.Read(b[:]); err != nil {

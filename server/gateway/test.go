@@ -17,8 +17,8 @@ import (
 	"github.com/keywright/keywright/host"
 )
 
-// debugRequest is the document of the header X-Debug-Request: the request that was tried. What came from a secret is shown
-// as the expression that it came from.
+// debugRequest is the JSON document in the header X-Debug-Request. It describes a tested request and its answer, with
+// expressions in place of the secrets that they name.
 type debugRequest struct {
 	URL                 string            `json:"url"`
 	Method              string            `json:"method"`
@@ -36,19 +36,24 @@ type debugAuth struct {
 	Query   string            `json:"query"`
 }
 
-// maxShown is how many bytes of a body X-Debug-Request shows: headers of more than some kilobytes get lost on the way.
+// maxShown is the maximum number of bytes of a body in X-Debug-Request. Headers of more than some kilobytes may get lost on
+// the way.
 const maxShown = 2 << 10
 
-// Try is a request that an operator tries.
+// Try is the JSON body of a request to [Gateway.Test]. It describes a caller's request to the connector.
 type Try struct {
-	Method  string            `json:"method"`
-	Path    string            `json:"path"` // with a query
+	// Method is the method. If it is empty, the first one of the definition is used.
+	Method string `json:"method"`
+	// Path is the path below the connector, optionally with a query, such as /forecast/oslo?units=metric.
+	Path string `json:"path"`
+	// Headers are the headers, by name.
 	Headers map[string]string `json:"headers"`
 	Body    string            `json:"body"`
-	User    TriedUser         `json:"user"`
+	// User is the user for whom the request is made.
+	User TriedUser `json:"user"`
 }
 
-// TriedUser is a [host.User], with the names that templates have for its fields.
+// TriedUser is a [host.User] whose JSON members have the names of its fields in templates.
 type TriedUser struct {
 	ID        string `json:"id"`
 	Email     string `json:"email"`
@@ -58,8 +63,11 @@ type TriedUser struct {
 	TenantID  string `json:"tenant_id"`
 }
 
-// Test tries a connector, for an operator: POST /connectors/{permalink}/test, with a [Try] as JSON or nothing. The answer is
-// that of the connector, shaped, and its header X-Debug-Request shows what was sent and what came.
+// Test returns the handler for operators who test a connector. It must be registered with a pattern that has the wildcard
+// {permalink}, such as POST /connectors/{permalink}/test, and must not be reachable for callers. A request has a [Try] as
+// JSON, or no body. The answer is the one that a caller would get. Its header X-Debug-Request is a JSON document of the
+// request that was sent and of the answer, with expressions in place of secrets. A problem document has the cause. Limits of
+// rates and of concurrent requests do not apply.
 func (g *Gateway) Test() http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		c := &call{gateway: g, id: requestID(r), began: g.config.Clock(), tried: true}
@@ -123,7 +131,7 @@ func readTry(body io.Reader) (Try, error) {
 	return tried, nil
 }
 
-// debug shows the request that is about to be sent.
+// debug returns the document for a request that is about to be sent.
 func (c *call) debug(ctx context.Context, r *http.Request) (*debugRequest, error) {
 	masked := c.out.Masked()
 	request := (&http.Request{Method: masked.Method, URL: masked.URL, Header: masked.Header}).WithContext(ctx)
@@ -158,12 +166,12 @@ func pairs(all []abi.Pair) map[string]string {
 	return m
 }
 
-// show returns as much of a body as is shown, and says when that is not all.
+// show returns the beginning of a body, up to maxShown bytes. An ellipsis at the end means that the body is longer.
 func show(body []byte) string {
 	rest := ""
 	if len(body) > maxShown {
 		body, rest = body[:maxShown], "…"
-		for range 3 { // bytes at most are left of a character that is cut
+		for range 3 { // a character that is cut leaves at most 3 bytes
 			if r, size := utf8.DecodeLastRune(body); r == utf8.RuneError && size == 1 {
 				body = body[:len(body)-1]
 			}
@@ -175,13 +183,15 @@ func show(body []byte) string {
 	return string(body) + rest
 }
 
-// debugWriter puts X-Debug-Request before an answer, once it has seen the beginning of its body.
+// debugWriter adds X-Debug-Request to an answer. It holds the header back until it has the beginning of the body.
 type debugWriter struct {
 	http.ResponseWriter
 	shown  *debugRequest
 	status int
-	held   []byte // of the body, until the header is written
-	sent   bool
+	// held is the body so far. It is written after the header.
+	held []byte
+	// sent reports whether the header and held have been written.
+	sent bool
 }
 
 func (d *debugWriter) WriteHeader(status int) { d.status = status }
@@ -197,7 +207,7 @@ func (d *debugWriter) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// send writes header and beginning.
+// send writes the header and the beginning of the body, unless it has done so already.
 func (d *debugWriter) send() error {
 	if d.sent {
 		return nil
@@ -206,20 +216,20 @@ func (d *debugWriter) send() error {
 	d.shown.ResponseBody, d.shown.ResponseContentType = show(d.held), d.Header().Get("Content-Type")
 	var document bytes.Buffer
 	encoder := json.NewEncoder(&document)
-	encoder.SetEscapeHTML(false) // people read it: <token>
-	_ = encoder.Encode(d.shown)  // texts only
+	encoder.SetEscapeHTML(false) // for people, who read texts such as <token>
+	_ = encoder.Encode(d.shown)  // encoding texts cannot fail
 	d.Header().Set("X-Debug-Request", asciiJSON(bytes.TrimRight(document.Bytes(), "\n")))
 	d.ResponseWriter.WriteHeader(max(d.status, http.StatusOK))
 	_, err := d.ResponseWriter.Write(d.held)
 	return err
 }
 
-// asciiJSON escapes what is not ASCII, which has no place in a header.
+// asciiJSON escapes the characters of a JSON document that are not printable ASCII, so that it may stand in a header.
 func asciiJSON(document []byte) string {
 	var b strings.Builder
 	for _, r := range string(document) {
 		switch first, second := utf16.EncodeRune(r); {
-		case r < 0x7f: // which is a control character
+		case r < 0x7f: // 0x7f is a control character
 			b.WriteRune(r)
 		case first != utf8.RuneError:
 			_, _ = fmt.Fprintf(&b, `\u%04x\u%04x`, first, second)

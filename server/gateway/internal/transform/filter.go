@@ -9,15 +9,15 @@ import (
 	"github.com/keywright/keywright/internal/expr"
 )
 
-// Filter leaves records out of an answer. It is safe for concurrent use.
+// Filter removes records from an answer. It is safe for concurrent use.
 type Filter struct {
 	expression *expr.Expression
 	records    string
 }
 
-// CompileFilter compiles an expression that tells of each record whether the user may see it. It knows record besides
-// what CompileResponse knows. The records are the elements of the body when that is an array; or, with a name in records, of
-// that member of it. When there are problems, there is no Filter.
+// CompileFilter compiles an expression that is true for the records that the user may see. It can name record, and all that
+// the source of CompileResponse can. The records are the elements of the body, or of its member records if that is not "".
+// If there are problems, the Filter is nil.
 func (all *Patterns) CompileFilter(source, records string) (*Filter, []*Problem) {
 	pieces, problems := cut(source, false)
 	if len(problems) > 0 {
@@ -35,15 +35,15 @@ func (all *Patterns) CompileFilter(source, records string) (*Filter, []*Problem)
 
 const notBoolean = "a filter is true or false: compare something, as in record.owner == user.email"
 
-// Run returns the response's body without the records for which the expression is false. Nothing passes that was not
-// looked at: of an object, the result has the member with the records and no other. What stays comes byte for byte,
-// except for white space between records.
+// Run returns the body of in.Response without the records for which the expression is false. If the body is an object, the
+// result has only the member with the records, because the filter did not check the others. The remaining records keep their
+// bytes; white space between them may change.
 //
-// A body that is something else, and an expression that fails or is neither true nor false for any of the records are an
-// *expr.Error, and so is the end of the context.
+// Run returns an *expr.Error if the body has no array of records, if the expression fails or is neither true nor false for a
+// record, and if ctx ends.
 func (f *Filter) Run(ctx context.Context, in *Input) ([]byte, error) {
 	r := newRun(ctx, in)
-	if err := r.Read(2 * len(in.Response.Body)); err != nil { // find and keep
+	if err := r.Read(2 * len(in.Response.Body)); err != nil { // find and keep each read the body once
 		return nil, err
 	}
 	array, problem := f.find(in.Response.Body)
@@ -67,7 +67,7 @@ func (f *Filter) Run(ctx context.Context, in *Input) ([]byte, error) {
 	return append(append(append(name, ':'), kept...), '}'), nil
 }
 
-// find returns the array of records of a body, all of which is well-formed.
+// find returns the array of records of a body. It returns an error unless the whole body is well-formed JSON.
 func (f *Filter) find(body []byte) (array jsontext.Value, err *expr.Error) {
 	d := jsontext.NewDecoder(bytes.NewBuffer(body))
 	value := func() (jsontext.Value, *expr.Error) {
@@ -112,7 +112,8 @@ func (f *Filter) find(body []byte) (array jsontext.Value, err *expr.Error) {
 	return array, err
 }
 
-// keep returns the array with the records that stay, and whether those are all. The array is well-formed.
+// keep returns the array without the records for which the expression is false. all reports whether no record was removed.
+// The array must be well-formed.
 func (f *Filter) keep(r *run, array []byte) (kept []byte, all bool, err *expr.Error) {
 	d := jsontext.NewDecoder(bytes.NewBuffer(array))
 	if err := expr.SkipToken(d); err != nil {

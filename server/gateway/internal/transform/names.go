@@ -9,7 +9,7 @@ import (
 	"github.com/keywright/keywright/internal/problem"
 )
 
-// place is where an expression stands, which decides what it may name.
+// place is a set of the places that an expression can be in. The place decides which names it can use.
 type place uint8
 
 const (
@@ -21,14 +21,15 @@ const (
 	answered   = inResponse | inFilter
 )
 
-// input is a value that an expression may name.
+// input is a value with a fixed name.
 type input struct {
+	// where is the set of places in which the name is available.
 	where place
 	kind  expr.Kind
 	get   func(*run) (any, *expr.Error)
 }
 
-// inputs are those that there are, besides those of the user.
+// inputs maps names to inputs. The fields of the user are not among them.
 var inputs = map[string]input{
 	"body_text":            {everywhere, expr.Text, (*run).bodyText},
 	"request.method":       {everywhere, expr.Text, func(r *run) (any, *expr.Error) { return r.in.Request.Method, nil }},
@@ -38,14 +39,17 @@ var inputs = map[string]input{
 	"record":               {inFilter, expr.Any, func(r *run) (any, *expr.Error) { return r.record, nil }},
 }
 
-// family is a set of texts that have names of their own: request.query.page, response.headers['ETag'].
+// family is a group of texts whose names are not fixed: request.query.page, response.headers['ETag'].
 type family struct {
-	where     place
+	where place
+	// canonical returns the key of a name in the map that get returns.
 	canonical func(string) string
 	get       func(*Input) map[string][]string
-	all       bool // all of the values, as a list; otherwise the first
+	// all makes the value of a name the list of all its texts. Otherwise it is the first text.
+	all bool
 }
 
+// families maps the names of groups to families.
 var families = func() map[string]family {
 	query := func(in *Input) map[string][]string { return in.Request.Query }
 	sent := func(in *Input) map[string][]string { return in.Request.Header }
@@ -61,7 +65,8 @@ var families = func() map[string]family {
 	}
 }()
 
-// value returns null when there is nothing of the name: an empty text could be equal to one that means something.
+// value returns the value of a name. If there is no text of that name, it is null and not "", which could be equal to a text
+// that means something.
 func (f family) value(r *run, name string) any {
 	values := f.get(r.in)[name]
 	switch {
@@ -75,7 +80,7 @@ func (f family) value(r *run, name string) any {
 
 var languages = map[place]*expr.Language{inRequest: language(inRequest), inResponse: language(inResponse), inFilter: language(inFilter)}
 
-// functionNames are those of all places.
+// functionNames are the names of the functions. All places have the same.
 var functionNames = (&expr.Language{Bodies: true}).FunctionNames()
 
 func language(where place) *expr.Language {
@@ -85,13 +90,13 @@ func language(where place) *expr.Language {
 	}
 }
 
-// isGroup reports whether a name is no value, but has some below it.
+// isGroup reports whether path is not a value but a group of values, such as user.
 func isGroup(path string) bool {
 	_, isFamily := families[path]
 	return isFamily || path == "user" || path == "request" || path == "response"
 }
 
-// name finds a name for an expression at a place.
+// name finds a name for an expression in this place. If there is no such name, or not in this place, it returns a problem.
 func (where place) name(group, name string) (n *expr.Name, problem string) {
 	if f, isFamily := families[group]; isFamily {
 		key := f.canonical(name)
@@ -121,7 +126,7 @@ func (where place) name(group, name string) (n *expr.Name, problem string) {
 	}
 }
 
-// problem says that a name which is to be had at some places is not at another one.
+// problem returns a problem if at is not one of the places where. path is the name for the message.
 func (where place) problem(at place, path string) string {
 	if where&at == 0 {
 		return path + " is not available here"
@@ -129,7 +134,8 @@ func (where place) problem(at place, path string) string {
 	return ""
 }
 
-// available lists what can be named: values below a group, or the names without a dot when group is "".
+// available returns the names that can be used in this place, sorted: those below group, or the first parts of all names if
+// group is "".
 func (where place) available(group string) []string {
 	var names []string
 	add := func(name string, there place) {
@@ -156,7 +162,7 @@ func (where place) available(group string) []string {
 	return slices.Compact(names)
 }
 
-// suggest returns the name that was probably meant, or all that there are.
+// suggest returns the end of a message about an unknown name: the known name that was probably meant, or a list of all.
 func suggest(name string, known []string) string {
 	if meant, ok := problem.Nearest(name, known); ok {
 		return "did you mean " + meant + "?"

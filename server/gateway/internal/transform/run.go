@@ -8,18 +8,22 @@ import (
 	"github.com/keywright/keywright/internal/expr"
 )
 
-// run is one run of a Body or Filter: what it is given, and what it has made of that.
+// run is the state of one run of a Body or Filter. It implements [expr.Values].
 type run struct {
 	expr.Run
-	in      *Input
-	user    *expr.User
-	tenant  string
-	record  any
-	body    any  // response.body, once it is decoded
-	decoded bool // body is
+	in     *Input
+	user   *expr.User
+	tenant string
+	// record is the current record of a Filter.
+	record any
+	// body is response.body if decoded is set. It is decoded when an expression first names it.
+	body    any
+	decoded bool
 
-	asked any                    // body_text, once it is named
-	lists map[*string]*expr.List // of families, by their first value, once they are named
+	// asked is body_text, a string. It is nil until an expression names it.
+	asked any
+	// lists holds the values of families that are lists, by the address of their first text.
+	lists map[*string]*expr.List
 }
 
 func newRun(ctx context.Context, in *Input) *run {
@@ -31,7 +35,7 @@ func newRun(ctx context.Context, in *Input) *run {
 	return r
 }
 
-// The methods of expr.Values. There are no secrets in the language of a run.
+// These methods implement expr.Values. The expressions cannot name secrets.
 
 func (r *run) Secret(string) (string, error)       { return "", nil }
 func (r *run) Variable(name string) (string, bool) { return r.in.Variable(name) }
@@ -40,7 +44,7 @@ func (r *run) TenantID() string                    { return r.tenant }
 func (r *run) Now() int64                          { return r.in.Now().Unix() }
 func (r *run) UUID() (string, error)               { return r.in.UUID() }
 
-// bodyText is a copy of the request's body, one for all rounds.
+// bodyText returns a copy of the request's body. It copies once, not for each element of a list or each record.
 func (r *run) bodyText() (any, *expr.Error) {
 	if r.asked == nil {
 		r.asked = string(r.in.Request.Body)
@@ -48,7 +52,7 @@ func (r *run) bodyText() (any, *expr.Error) {
 	return r.asked, nil
 }
 
-// list returns texts as a list, the same one in all rounds.
+// list returns texts as a list. It makes one list for all calls with the same texts.
 func (r *run) list(texts []string) *expr.List {
 	if len(texts) == 0 {
 		return expr.Texts(nil)
@@ -64,6 +68,7 @@ func (r *run) list(texts []string) *expr.List {
 	return list
 }
 
+// responseBody returns the body of the answer. It decodes JSON once.
 func (r *run) responseBody() (any, *expr.Error) {
 	switch {
 	case r.decoded:

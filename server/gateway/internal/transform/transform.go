@@ -1,14 +1,16 @@
-// Package transform runs a connector's expressions over what a caller sends and an API answers: it shapes bodies, and
-// leaves out records that a user may not see. Package expr has the expressions; secrets are not to be had in these.
+// Package transform evaluates a connector's expressions over the caller's request and the API's answer. It shapes bodies, and
+// removes records that a user may not see. Package expr implements the expressions. Expressions of this package cannot name
+// secrets.
 //
 // # Numbers, and the order of members
 //
-// A JSON number is an integer when it is written as one and fits into 64 bits, otherwise a float64, and what neither of
-// them can hold (an integer of twenty digits, 1e400) is a number that can be passed on and compared with ==, only. An
-// object or array that an expression passes on as a whole comes out byte for byte, as does a number that it passes on as
-// a member of one: 1.10 stays 1.10 in {price: response.body.price}. Once it goes through let or a calculation it is 1.1. An integer and a float64 are compared
-// as float64.
-// Objects that an expression makes have their members in the order of the source.
+// A JSON number is an integer if it is written as one and fits into 64 bits. Otherwise it is a float64. A number that fits
+// neither (an integer of twenty digits, 1e400) can only be passed on and compared with ==. An integer and a float64 are
+// compared as float64.
+//
+// An object or array that an expression passes on as a whole keeps its bytes. So does a number that it passes on as a member
+// of one: 1.10 stays 1.10 in {price: response.body.price}. After let or a calculation it is 1.1. Objects that an expression
+// makes have their members in the order of the source.
 package transform
 
 import (
@@ -24,19 +26,19 @@ import (
 	"github.com/keywright/keywright/internal/expr"
 )
 
-// Limits of one source, and of what it does in one run.
+// Limits of one source, and of one run of it.
 const (
 	MaxSource      = 64 << 10 // bytes of source
 	MaxExpressions = expr.MaxExpressions
-	MaxTokens      = 4096     // tokens in an expression; bounds nesting too
+	MaxTokens      = 4096     // tokens of an expression; this limits nesting too
 	MaxOutput      = 8 << 20  // bytes of a shaped body
 	MaxText        = 64 << 20 // bytes of all texts, objects and lists that functions, +, { } and [ ] make
 	MaxDepth       = 100      // nesting of JSON
-	MaxValues      = 1 << 19  // values of JSON that are decoded, some 100 bytes each; see run.read
-	MaxSteps       = 8 << 20  // calls and rounds, and what texts and patterns take; see [expr.Limits]
+	MaxValues      = 1 << 19  // decoded JSON values, of some 100 bytes each; see [expr.Limits]
+	MaxSteps       = 8 << 20  // steps; see [expr.Limits]
 )
 
-// limits are those of a run.
+// limits are the limits of a run.
 var limits = &expr.Limits{
 	Steps: MaxSteps, TooManySteps: fmt.Sprintf("more than %d steps: it goes through too long lists or texts", MaxSteps),
 	Made: MaxText, Text: math.MaxInt, JSON: MaxOutput, TooLong: tooMuchOutput, Values: MaxValues, Depth: MaxDepth,
@@ -44,16 +46,18 @@ var limits = &expr.Limits{
 
 const tooMuchOutput = "the result is longer than 8 MiB"
 
-// Problem is one thing that is wrong with a source.
+// Problem is a problem of a source.
 type Problem = expr.Error
 
-// Patterns compiles sources that are served together, and bounds what all of their patterns of matches take. The zero
-// value is ready for use. It is not safe for concurrent use.
+// Patterns compiles sources that are served together, and limits the total size of their patterns of matches. The zero value
+// is ready for use. It is not safe for concurrent use.
 type Patterns struct{ all expr.Patterns }
 
-// Input holds the values of expressions. Functions may be nil when no expression calls them.
+// Input holds the values that expressions can name.
 type Input struct {
-	User     *host.User // nil when the request has none
+	// User is nil if the request has no user.
+	User *host.User
+	// Variable, Now and UUID implement get_variable, now and uuid. Each may be nil if no expression calls it.
 	Variable func(name string) (value string, ok bool)
 	Now      func() time.Time
 	UUID     func() (string, error)
@@ -61,46 +65,49 @@ type Input struct {
 	Response Response
 }
 
-// Request is the caller's. Header holds no more than expressions may see.
+// Request is the caller's request.
 type Request struct {
 	Method, Path string
 	Query        url.Values
-	Header       http.Header
-	Body         []byte
+	// Header has the headers that expressions may see.
+	Header http.Header
+	Body   []byte
 }
 
-// Response is the API's. Its body is JSON when Content-Type says so, and text otherwise.
+// Response is the API's answer. Expressions see its body as JSON if its Content-Type is JSON, and as text otherwise.
 type Response struct {
 	StatusCode int
 	Header     http.Header
 	Body       []byte
 }
 
-// Body makes a body. It is safe for concurrent use.
+// Body is a compiled template or expression that makes a body. It is safe for concurrent use.
 type Body struct {
-	pieces   []part
-	template bool // otherwise pieces is one expression, whose value is the body
+	pieces []part
+	// template reports whether the source is a template. Otherwise pieces has one expression, whose value is the body.
+	template bool
 }
 
-// part is literal text, or an expression.
+// part is literal text, or an expression if that is not nil.
 type part struct {
 	text string
 	*expr.Expression
 }
 
-// CompileRequest compiles the template of an outgoing body: text with {{ expression }}. It knows user, tenant_id,
-// request and body_text. When there are problems, there is no Body.
+// CompileRequest compiles the template of a request's body: text with {{ expression }}. Its expressions can name user,
+// tenant_id, request and body_text. If there are problems, the Body is nil.
 func (all *Patterns) CompileRequest(source string) (*Body, []*Problem) {
 	return all.compileBody(source, true, inRequest)
 }
 
-// CompileResponse compiles what makes the answer's body: a template when the source holds {{, otherwise one expression.
-// It knows response besides what CompileRequest knows. When there are problems, there is no Body.
+// CompileResponse compiles the template or expression of an answer's body. The source is a template if it contains {{, and
+// one expression otherwise. It can name response, and all that the source of CompileRequest can. If there are problems, the
+// Body is nil.
 func (all *Patterns) CompileResponse(source string) (*Body, []*Problem) {
 	return all.compileBody(source, strings.Contains(source, "{{"), inResponse)
 }
 
-// cut splits a template at its expressions. A source that is no template is one expression.
+// cut splits a template into texts and expressions. A source that is not a template is one expression.
 func cut(source string, template bool) (pieces []expr.Piece, problems []*Problem) {
 	if len(source) > MaxSource {
 		return nil, []*Problem{{Message: "the source is longer than 64 KiB"}}
@@ -136,11 +143,12 @@ func (all *Patterns) compileBody(source string, template bool, where place) (*Bo
 	return b, nil
 }
 
-// Run returns the body. A template's values stand in it as they are: nothing is quoted for the JSON around them, which
-// is what json_encode is for. An expression's value is the body when it is text; otherwise the body is its JSON, and
-// isJSON is set. The limits bound memory and work. For time, the context should have a deadline, which is looked at at
-// least once in 1024 steps. An *expr.Error says what went wrong; errors.Is finds the context's error, and that of
-// Input.UUID.
+// Run returns the body. The values of a template are inserted without quoting; to quote one for JSON, the template calls
+// json_encode. The value of an expression is the body if it is text. Otherwise the body is the JSON of the value, and isJSON
+// is true.
+//
+// The limits bound memory and work. For a limit of time, ctx should have a deadline, which Run checks at least once in 1024
+// steps. The error is an *expr.Error. It wraps the error of ctx or of Input.UUID, if that is the reason.
 func (b *Body) Run(ctx context.Context, in *Input) (body []byte, isJSON bool, err error) {
 	r := newRun(ctx, in)
 	for _, p := range b.pieces {
