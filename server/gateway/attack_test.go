@@ -10,7 +10,7 @@ import (
 	"github.com/keywright/keywright/server/gateway"
 )
 
-// What an API says before and after its answer is not passed on, and costs the answer nothing of its header (threats.md 45).
+// 1xx responses and trailers of an API do not pass, and change nothing in the header of the answer (threats.md 45).
 func TestOnlyTheAnswerPasses(t *testing.T) {
 	w := newWorld(t, func(o *options, _ *gateway.Definition) { o.Origins = []string{"https://app.example.com"} })
 	w.answer = func(rw http.ResponseWriter, _ *http.Request) {
@@ -40,7 +40,7 @@ func TestOnlyTheAnswerPasses(t *testing.T) {
 	}
 }
 
-// An answer is no page of the gateway's own origin.
+// A browser does not run an answer as a page of the gateway's origin.
 func TestAnswersAreNoPages(t *testing.T) {
 	w := newWorld(t)
 	w.answer = func(rw http.ResponseWriter, _ *http.Request) {
@@ -52,7 +52,7 @@ func TestAnswersAreNoPages(t *testing.T) {
 	}
 }
 
-// An expression knows nothing that is secret.
+// Expressions do not see headers with secrets.
 func TestExpressionsDoNotSeeSecretHeaders(t *testing.T) {
 	w := newWorld(t, func(_ *options, d *gateway.Definition) {
 		d.Headers = []gateway.Parameter{{Name: "X-Second", Value: "{{ get_secret('key') }}"}, {Name: "X-Plain", Value: "plain"}}
@@ -63,7 +63,7 @@ func TestExpressionsDoNotSeeSecretHeaders(t *testing.T) {
 	}
 }
 
-// threats.md 44: a caller does not replace what says who the user is.
+// threats.md 44: headers that name the user, and those with credentials, cannot be overridable.
 func TestWhatMayBeOverridden(t *testing.T) {
 	w := newWorld(t)
 	problems := w.problems(gateway.Definition{
@@ -86,7 +86,7 @@ func TestWhatMayBeOverridden(t *testing.T) {
 	}
 }
 
-// A shaped body is not taken for what the caller's was.
+// The Content-Type of a shaped body is that of the new body, not that of the caller's.
 func TestTypeOfShapedBodies(t *testing.T) {
 	w := newWorld(t, func(_ *options, d *gateway.Definition) {
 		d.Methods, d.Request = []string{"POST"}, `{"q":{{ json_encode(body_text) }}}`
@@ -97,7 +97,7 @@ func TestTypeOfShapedBodies(t *testing.T) {
 	}
 }
 
-// A part of an answer is not filtered, and is not asked for.
+// With a filter, the gateway does not request a part of an answer, and refuses one.
 func TestPartsOfAnswersAreNotFiltered(t *testing.T) {
 	w := newWorld(t, func(_ *options, d *gateway.Definition) {
 		d.Headers = []gateway.Parameter{{Name: "Range", Value: "", Overridable: true}}
@@ -113,8 +113,7 @@ func TestPartsOfAnswersAreNotFiltered(t *testing.T) {
 	}
 }
 
-// decisions.md "pages of other origins": Sec-Fetch-Site is the browser's word; without it, the names have to be the same
-// (threats.md 46).
+// decisions.md "pages of other origins", threats.md 46: Sec-Fetch-Site decides. Without it, the origin must be the gateway's.
 func TestSameOrigin(t *testing.T) {
 	w := newWorld(t)
 	own := w.server.URL
@@ -153,7 +152,7 @@ func TestStatusThatNoneHas(t *testing.T) {
 	}
 }
 
-// One user leaves room for others.
+// One user may use a quarter of the concurrent requests.
 func TestShareOfOneUser(t *testing.T) {
 	w := newWorld(t, func(o *options, d *gateway.Definition) {
 		o.Users = users(func(r *http.Request) (host.User, error) { return host.User{Email: r.Header.Get("Authorization")}, nil })
@@ -180,7 +179,7 @@ func TestShareOfOneUser(t *testing.T) {
 	}
 }
 
-// What a caller accepts may stand in several lines.
+// Several lines of Accept are joined.
 func TestAcceptInSeveralLines(t *testing.T) {
 	w := newWorld(t)
 	w.get("/connectors/weather", "Accept", "text/html", "Accept", "application/json")
@@ -189,7 +188,7 @@ func TestAcceptInSeveralLines(t *testing.T) {
 	}
 }
 
-// A caller's trace goes on in the API where the definition says so, and nowhere else.
+// The API receives the caller's traceparent only if the definition makes it overridable.
 func TestTraceOfTheCaller(t *testing.T) {
 	const trace = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
 	for want, headers := range map[string][]gateway.Parameter{"": nil, trace: {{Name: "traceparent", Overridable: true}}} {

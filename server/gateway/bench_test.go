@@ -14,7 +14,7 @@ import (
 	"github.com/keywright/keywright/server/gateway"
 )
 
-// atOnce answers each request at once, as an API on the other side of a network does not.
+// atOnce answers each request at once, unlike an API behind a network.
 type atOnce struct{}
 
 func (atOnce) RoundTrip(r *http.Request) (*http.Response, error) {
@@ -26,8 +26,8 @@ func (atOnce) RoundTrip(r *http.Request) (*http.Response, error) {
 	}, nil
 }
 
-// BenchmarkHandler compares the gateway's handler with an httputil.ReverseProxy, which authenticates nothing. Both are
-// between a caller and an API that take no time.
+// BenchmarkHandler compares the gateway's handler with an httputil.ReverseProxy, which does not authenticate. The caller and
+// the API take no time.
 func BenchmarkHandler(b *testing.B) {
 	h, err := host.New(b.Context(), host.Config{Secrets: host.MapSecrets{"key": secret}, Observe: gateway.Observe})
 	if err != nil {

@@ -13,7 +13,7 @@ import (
 	"github.com/keywright/keywright/server/gateway"
 )
 
-// A name counts with any port, unless it is given with one.
+// A name in Hosts is valid with any port, unless it has a port itself.
 func TestHosts(t *testing.T) {
 	w := newWorld(t, func(c *options, _ *gateway.Definition) {
 		c.Hosts = []string{"gw.example.com", "Other.example.com:8080", "[::1]", "[::2]:80"}
@@ -30,8 +30,8 @@ func TestHosts(t *testing.T) {
 	}
 }
 
-// decisions.md "hosts that are not configured": only this machine's are known (threats.md 46: a page may have its own
-// name resolve to any address).
+// decisions.md "hosts that are not configured", threats.md 46: without Hosts, only names of this machine are valid, because a
+// page's own name may resolve to any address.
 func TestHostsWithoutConfiguration(t *testing.T) {
 	w := newWorld(t)
 	for host, want := range map[string]int{
@@ -45,7 +45,7 @@ func TestHostsWithoutConfiguration(t *testing.T) {
 	}
 }
 
-// threats.md 41: what asks for an upgrade in any way is refused.
+// threats.md 41: a request that asks for an upgrade in any way is refused.
 func TestUpgradesAreRefused(t *testing.T) {
 	w := newWorld(t)
 	for _, headers := range [][]string{
@@ -63,7 +63,7 @@ func TestUpgradesAreRefused(t *testing.T) {
 	}
 }
 
-// decisions.md "a parameter given twice": servers differ in which one counts.
+// decisions.md "a parameter given twice": it is refused, because servers differ in which one counts.
 func TestParametersThatAreThereTwice(t *testing.T) {
 	w := newWorld(t, func(_ *options, d *gateway.Definition) {
 		d.Query = []gateway.Parameter{{Name: "limit", Value: "50", Overridable: true}}
@@ -76,7 +76,7 @@ func TestParametersThatAreThereTwice(t *testing.T) {
 	}
 }
 
-// threats.md 46: what has two origins is of none, and a page that came over http is none of a gateway with TLS.
+// threats.md 46: a request with two origins is refused, and a page that was loaded over http is foreign to a gateway with TLS.
 func TestOriginsThatAreNotTheGateways(t *testing.T) {
 	w := newWorld(t, func(c *options, _ *gateway.Definition) {
 		c.Hosts, c.Origins = []string{"gw.example.com"}, []string{"https://app.example.com"}
@@ -106,7 +106,7 @@ func TestOriginsThatAreNotTheGateways(t *testing.T) {
 	}
 }
 
-// A user's id is one within a tenant.
+// Users of two tenants with the same id are different users.
 func TestUsersOfTwoTenants(t *testing.T) {
 	w := newWorld(t, func(o *options, d *gateway.Definition) {
 		o.Users = users(func(r *http.Request) (host.User, error) {
@@ -166,7 +166,7 @@ func TestPagesOfConfiguredOrigins(t *testing.T) {
 	}
 }
 
-// threats.md 47: what is one user's is in no cache that others share.
+// threats.md 47: shared caches do not store answers.
 func TestAnswersArePrivate(t *testing.T) {
 	w := newWorld(t)
 	w.answer = func(rw http.ResponseWriter, _ *http.Request) {
@@ -182,7 +182,7 @@ func TestAnswersArePrivate(t *testing.T) {
 	}
 }
 
-// A preflight is what a browser asks before a request. What only looks like one goes to the API.
+// A preflight is an OPTIONS request with Access-Control-Request-Method. A request that lacks either goes to the API.
 func TestWhatIsAPreflight(t *testing.T) {
 	const page = "https://app.example.com"
 	w := newWorld(t, func(o *options, d *gateway.Definition) {
@@ -205,7 +205,7 @@ func TestWhatIsAPreflight(t *testing.T) {
 	}
 }
 
-// Operators are told why a name is not known.
+// The log has the reason why a host is unknown.
 func TestHostsThatAreNotKnownAreLogged(t *testing.T) {
 	for want, hosts := range map[string][]string{
 		`the Host is \"gw.example.org\", which is none of gateway.hosts`:                                         {"gw.example.com"},
@@ -220,7 +220,7 @@ func TestHostsThatAreNotKnownAreLogged(t *testing.T) {
 	}
 }
 
-// The id of a request is the trace of its caller, if that is one.
+// The id of a request is the trace ID of its traceparent, if that is valid.
 func TestRequestIDs(t *testing.T) {
 	const trace = "0af7651916cd43dd8448eb211c80319c"
 	w := newWorld(t)

@@ -66,7 +66,7 @@ func TestBodiesAreShaped(t *testing.T) {
 	}
 }
 
-// decisions.md "a filter without records": what a filter was to look at does not pass unlooked at.
+// decisions.md "a filter without records": an answer that could not be filtered does not pass.
 func TestFilterLetsNothingPass(t *testing.T) {
 	for name, c := range map[string]struct {
 		status      int
@@ -112,7 +112,7 @@ func TestExpressionsThatAreWrong(t *testing.T) {
 	}
 }
 
-// What is said of an answer has to be of use.
+// A response that has an invalid content type, or records without a filter, is refused.
 func TestResponsesThatAreWrong(t *testing.T) {
 	w := newWorld(t)
 	for _, c := range []struct {
@@ -131,7 +131,7 @@ func TestResponsesThatAreWrong(t *testing.T) {
 	}
 }
 
-// Expressions know of the caller's request, also those over the answer: the one that was sent has secrets in its query.
+// All expressions see the caller's request. The request to the API has secrets in its query.
 func TestExpressionsKnowTheCallersRequest(t *testing.T) {
 	const known = "request.method + ' ' + request.path + ' ' + (request.query.page ?? '-') + ' ' + (request.query.token ?? '-') + ' ' + (request.query.key ?? '-')"
 	w := newWorld(t, func(_ *options, d *gateway.Definition) {
@@ -149,7 +149,7 @@ func TestExpressionsKnowTheCallersRequest(t *testing.T) {
 	}
 }
 
-// encoding/json takes no member per_user for PerUser, and says nothing: no limit would be left.
+// Definitions cannot be decoded: encoding/json would silently ignore the member per_user, and there would be no limit.
 func TestDefinitionsAreNotDecoded(t *testing.T) {
 	for name, target := range map[string]any{
 		"a definition":            &gateway.Definition{},
@@ -171,7 +171,7 @@ func TestDefinitionsAreNotDecoded(t *testing.T) {
 	}
 }
 
-// What the host says of a connector has the names that definitions have, beside what else is wrong.
+// The error has the host's problems and the gateway's. The paths of the host's problems have the names of the definition.
 func TestDefinitionsThatAreWrongForTheHost(t *testing.T) {
 	w := newWorld(t)
 	d := gateway.Definition{URL: "ftp://{{ user.id }}/", Auth: host.Auth{Type: "api_key"}, Paths: []string{"users"}}

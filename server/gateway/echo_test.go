@@ -11,7 +11,7 @@ import (
 	"github.com/keywright/keywright/server/gateway"
 )
 
-// threats.md 45: an API may send back what it makes of a credential, and not only what it was sent.
+// threats.md 45: an answer with a decoded or converted form of the credential does not pass either.
 func TestCredentialsAsTheAPIReadsThem(t *testing.T) {
 	const second = "an0ther-s3cr3t-9876543210"
 	header := func(value string) change {
@@ -67,8 +67,7 @@ func TestCredentialsAsTheAPIReadsThem(t *testing.T) {
 	}
 }
 
-// decisions.md "a parameter of the credential's name", threats.md 43: a caller's parameter does not stand beside the
-// credential of that name.
+// decisions.md "a parameter of the credential's name", threats.md 43: a caller cannot add a second parameter of that name.
 func TestParameterOfTheCredential(t *testing.T) {
 	w := newWorld(t, func(_ *options, d *gateway.Definition) {
 		d.Auth.Config = map[string]any{"key": "key", "value": "{{ get_secret('key') }}", "in": "query"}

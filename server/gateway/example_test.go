@@ -13,11 +13,11 @@ import (
 	"github.com/keywright/keywright/server/gateway"
 )
 
-// A gateway with one connector: its caller has no key, and the API gets one.
+// This gateway has one connector. The caller has no key, and the API receives one.
 func Example() {
 	ctx := context.Background()
 	h, err := host.New(ctx, host.Config{
-		Secrets: host.MapSecrets{"weather": "a-key-of-the-api"}, // host.EnvSecrets() takes them from the environment
+		Secrets: host.MapSecrets{"weather": "a-key-of-the-api"}, // host.EnvSecrets() reads secrets from the environment
 		Observe: gateway.Observe,
 	})
 	if err != nil {
@@ -41,10 +41,10 @@ func Example() {
 		return
 	}
 	g := gateway.New(gateway.Config{
-		Base: roundTripper(api), // to be left out: nil sends over the network
+		Base: roundTripper(api), // leave it out to send over the network
 	})
 	g.Use(gateway.Setup{Connectors: []*gateway.Connector{weather}})
-	server := httptest.NewServer(g.Handler()) // stands for http.ListenAndServe
+	server := httptest.NewServer(g.Handler()) // in place of http.ListenAndServe
 	defer server.Close()
 
 	for _, path := range []string{"/connectors/weather/forecast/oslo?units=imperial&key=mine", "/connectors/weather/users"} {
@@ -71,7 +71,7 @@ func Example() {
 	// the caller gets 404 application/problem+json
 }
 
-// api stands for the API, on the network.
+// api is the API. It replaces the network.
 func api(r *http.Request) (*http.Response, error) {
 	fmt.Println("the API gets", r.Method, r.URL, "with X-API-Key", r.Header.Get("X-Api-Key"))
 	return &http.Response{
@@ -80,7 +80,7 @@ func api(r *http.Request) (*http.Response, error) {
 	}, nil
 }
 
-// A definition that is wrong is refused with everything that is wrong with it.
+// Connect reports all problems of a definition at once.
 func ExampleConnect() {
 	ctx := context.Background()
 	h, err := host.New(ctx, host.Config{})

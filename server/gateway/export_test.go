@@ -5,11 +5,10 @@ import (
 	"time"
 )
 
-// Share is how many bodies of one connector are shaped at once.
+// Share returns the number of bodies of one connector that can be shaped at once.
 func (g *Gateway) Share() int { return g.places.Share() }
 
-// Shape takes one of the places where bodies are shaped, for a connector. leave gives it back; it is nil when the
-// context ended first.
+// Shape waits for a place for shaping a body of a connector. The function leave releases it. leave is nil if ctx ended first.
 func (g *Gateway) Shape(ctx context.Context, permalink string) (leave func()) {
 	leave, _ = g.places.Enter(ctx, permalink, time.Hour)
 	return leave

@@ -14,14 +14,14 @@ import (
 	"github.com/keywright/keywright/server/gateway"
 )
 
-// threats.md 49: who sends a body slowly, a caller or an API, does not keep the bodies of others from being shaped.
+// threats.md 49: slow callers and slow APIs do not block the shaping of other bodies.
 func TestSlowBodiesDoNotKeepOthersFromBeingShaped(t *testing.T) {
 	slow := 4 * runtime.GOMAXPROCS(0)
 	for name, slowAPI := range map[string]bool{"callers": false, "API": true} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t, func(_ *options, d *gateway.Definition) {
 				d.Methods, d.Request, d.Response.Body = []string{"POST"}, "{{ body_text }}", "response.body"
-				d.Limits.Concurrent = slow + 1 // however many processors there are
+				d.Limits.Concurrent = slow + 1 // enough for any number of processors
 			})
 			begun, release := make(chan struct{}), make(chan struct{})
 			w.answer = func(rw http.ResponseWriter, _ *http.Request) {
@@ -66,7 +66,7 @@ type readerFunc func([]byte) (int, error)
 
 func (f readerFunc) Read(p []byte) (int, error) { return f(p) }
 
-// Operators are told of what no caller can be, and a caller that goes away is not taken for a fault of the API.
+// The log and Observe report problems that callers cannot see. A caller that goes away does not count as a failure of the API.
 func TestWhatOperatorsAreTold(t *testing.T) {
 	begin := func(rw http.ResponseWriter) {
 		_, _ = io.WriteString(rw, "begins")
@@ -108,7 +108,7 @@ func TestWhatOperatorsAreTold(t *testing.T) {
 			w.answer = func(rw http.ResponseWriter, _ *http.Request) { c.answer(rw, leave, left) }
 			func() {
 				defer close(left)
-				defer func() { _ = recover() }() // as net/http does when an answer is cut off
+				defer func() { _ = recover() }() // net/http recovers the panic of an answer that is cut off
 				w.gateway.Handler().ServeHTTP(httptest.NewRecorder(), w.request(c.method, "/connectors/weather", "", c.headers...).WithContext(ctx))
 			}()
 			if len(events) != 1 || events[0].Status != c.status || events[0].Problem != c.problem {
@@ -145,7 +145,8 @@ func TestTriesThatGoWrong(t *testing.T) {
 	}
 }
 
-// Callers are not told of an encoding, so that they could not read the answer; nor could an expression.
+// An encoded answer is refused: the gateway did not ask for an encoding, and passes no Content-Encoding on, so that neither
+// callers nor expressions could read it.
 func TestEncodedAnswerWithoutACredential(t *testing.T) {
 	w := newWorld(t, func(_ *options, d *gateway.Definition) { d.Auth = host.Auth{Type: "none"} })
 	w.answer = func(rw http.ResponseWriter, _ *http.Request) {

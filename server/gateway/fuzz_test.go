@@ -12,8 +12,8 @@ import (
 	"github.com/keywright/keywright/server/gateway"
 )
 
-// threats.md 27: whatever a caller writes, and whoever it is, the request stays below the definition's URL, in paths that it
-// has, with no parameter or header that it does not name.
+// threats.md 27: for any caller's request and any user, the request to the API stays below the definition's URL, in its paths,
+// and has only its parameters and headers.
 func FuzzOutgoing(f *testing.F) {
 	for _, seed := range [][3]string{
 		{"users/1", "q=x", "ann"},

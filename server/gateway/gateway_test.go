@@ -17,7 +17,7 @@ import (
 	"github.com/keywright/keywright/server/identity"
 )
 
-// specification.md 1.2, 5.1 and 5.5.
+// specification.md 1.2, 5.1 and 5.5: the gateway adds the credential, and the caller never sees it.
 func TestRequestIsAuthenticatedOnTheServer(t *testing.T) {
 	w := newWorld(t)
 	w.answer = func(rw http.ResponseWriter, _ *http.Request) {
@@ -46,8 +46,8 @@ func TestRequestIsAuthenticatedOnTheServer(t *testing.T) {
 	}
 }
 
-// decisions.md "what callers send", threats.md 43, 40: nothing of what a caller sends gets to the API but what the
-// definition names.
+// decisions.md "what callers send", threats.md 43, 40: only the parts of a caller's request that the definition names reach
+// the API.
 func TestWhatCallersSendIsDropped(t *testing.T) {
 	w := newWorld(t, func(_ *options, d *gateway.Definition) {
 		d.Headers = []gateway.Parameter{{Name: "X-Lang", Value: "en", Overridable: true}, {Name: "X-Region", Value: "{{ get_variable('region') }}"}}
@@ -126,7 +126,7 @@ func TestRefusals(t *testing.T) {
 	}
 }
 
-// threats.md 48: a request that cannot be authenticated is not sent, and its caller learns nothing of why.
+// threats.md 48: a request that cannot be authenticated is not sent, and its caller does not learn the reason.
 func TestFailureToAuthenticate(t *testing.T) {
 	w := newWorld(t)
 	delete(w.secrets, "key")
@@ -166,7 +166,7 @@ func TestUpstreamThatIsNotThere(t *testing.T) {
 	}
 }
 
-// A token endpoint, or a store of secrets, that does not answer is not the API: nothing has been sent to that.
+// A timeout of a token endpoint or of a store of secrets is not reported as a timeout of the API, to which nothing was sent.
 func TestTimeIsOverBeforeTheAPIIsAsked(t *testing.T) {
 	late := fmt.Errorf("the store did not answer: %w", context.DeadlineExceeded)
 	for name, change := range map[string]change{
@@ -186,7 +186,7 @@ func TestTimeIsOverBeforeTheAPIIsAsked(t *testing.T) {
 	}
 }
 
-// What streams is passed on as it comes.
+// The pieces of a stream are passed on at once.
 func TestStreaming(t *testing.T) {
 	w := newWorld(t)
 	next := make(chan struct{})
@@ -250,13 +250,14 @@ func TestUsers(t *testing.T) {
 	}
 }
 
-// decisions.md "an answer with the credential", threats.md 45: an API that sends it back does not give it to the caller.
+// decisions.md "an answer with the credential", threats.md 45: if the API returns the credential, the caller does not receive
+// it.
 func TestEcho(t *testing.T) {
 	encoded := base64.StdEncoding.EncodeToString([]byte("user:" + secret))
 	answered := make(chan struct{}) // closed when the caller has the header of a stream
 	for name, c := range map[string]struct {
 		answer http.HandlerFunc
-		kind   string // "" when the answer is cut off
+		kind   string // "" if the answer is cut off
 	}{
 		"short":        {func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "you sent "+secret) }, "credential-echoed"},
 		"Base64":       {func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, encoded) }, "credential-echoed"},

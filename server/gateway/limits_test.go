@@ -6,7 +6,8 @@ import (
 	"time"
 )
 
-// limited is a limiter whose time the test has, and a way in that gives the status that a request is refused with.
+// limited returns functions to use a limiter with these limits. enter returns the status if the request is refused. pass moves
+// the limiter's clock.
 func limited(l Limits) (enter func(user string) (release func(), status int), pass func(time.Duration)) {
 	now := time.Unix(1_800_000_000, 0)
 	limits := newLimiter(l, func() time.Time { return now })
@@ -21,7 +22,7 @@ func limited(l Limits) (enter func(user string) (release func(), status int), pa
 	return enter, func(d time.Duration) { now = now.Add(d) }
 }
 
-// A request that is over leaves its place to others: those of its user, and those of the connector.
+// A request that has ended releases its slot, and its part of the user's share.
 func TestPlacesOfRequestsAreGivenBack(t *testing.T) {
 	for name, users := range map[string][]string{"a user": {"ann"}, "nobody": {""}, "several": {"ann", "bob", "", "eve", "joe"}} {
 		t.Run(name, func(t *testing.T) {
@@ -80,7 +81,7 @@ func TestPlacesOfRequestsAreGivenBack(t *testing.T) {
 	})
 }
 
-// All users together send no more than total.
+// Total limits all users together.
 func TestTotalIsOfAllUsers(t *testing.T) {
 	enter, pass := limited(Limits{Concurrent: 100, Total: 3})
 	for _, user := range []string{"ann", "bob", ""} {
@@ -97,7 +98,7 @@ func TestTotalIsOfAllUsers(t *testing.T) {
 	}
 }
 
-// What is refused to one user is not taken from the others' total.
+// Refused requests do not count for Total.
 func TestRefusedRequestsDoNotCountForTotal(t *testing.T) {
 	t.Run("over the share", func(t *testing.T) {
 		enter, _ := limited(Limits{Concurrent: 4, Total: 3})

@@ -300,5 +300,5 @@ func (c *Connector) value(ctx context.Context, what string, p parameter, given [
 	return text, nil
 }
 
-// escape percent-encodes a value of a query parameter. A space becomes %20.
+// escape returns the percent-encoded value of a query parameter, with %20 for a space.
 func escape(text string) string { return strings.ReplaceAll(url.QueryEscape(text), "+", "%20") }

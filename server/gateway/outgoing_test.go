@@ -10,8 +10,8 @@ import (
 	"github.com/keywright/keywright/server/gateway"
 )
 
-// threats.md 27: a user's value stays in its segment of the connector's URL, or is refused. What the definition itself has
-// before it counts as it is written, and has no part in that.
+// threats.md 27: a user's value stays in its segment of the connector's URL, or is refused. The definition's own text before
+// it stays as it is written, and is not checked.
 func TestValuesStayInTheirSegment_threats_27(t *testing.T) {
 	const refused = "a value that is part of the API's path has a character that ends a segment of one"
 	w := newWorld(t)
@@ -26,7 +26,7 @@ func TestValuesStayInTheirSegment_threats_27(t *testing.T) {
 		{"/v1/user-{{ user.id }}/x", "a/b", refused},
 		{"/v1/{{ user.id }}/x", "..", "url: the path has a segment . or .., which would leave the connector's url"},
 
-		// A character that a URL has to have encoded changes nothing of that.
+		// The same holds in a URL with a character that must be encoded.
 		{"/räume/{{ user.id }}/x", "ann", "/r%C3%A4ume/ann/x"},
 		{"/räume/{{ user.id }}/x", "a/b", refused},
 		{"/a b/{{ user.id }}", "a/b", refused},
@@ -55,7 +55,7 @@ func TestValuesStayInTheirSegment_threats_27(t *testing.T) {
 	}
 }
 
-// What a template of the URL lacks is said, and not asked of the API.
+// A request whose URL lacks a value is not sent, and the log has the reason.
 func TestURLWithoutItsUser(t *testing.T) {
 	w := newWorld(t, func(_ *options, d *gateway.Definition) { d.URL += "/{{ user.id }}" })
 	if got := w.get("/connectors/weather"); got.kind != "authentication-failed" || w.received() > 0 || !strings.Contains(w.log.String(), "url: column ") {
@@ -66,7 +66,7 @@ func TestURLWithoutItsUser(t *testing.T) {
 	}
 }
 
-// What stands in a header stays in it. In a query, everything is encoded.
+// A value cannot break out of its header. In a query, everything is encoded.
 func TestValuesOfHeaders(t *testing.T) {
 	w := newWorld(t)
 	name := []gateway.Parameter{{Name: "X-Name", Value: "{{ user.first_name }}"}}
@@ -89,7 +89,7 @@ func TestValuesOfHeaders(t *testing.T) {
 	}
 }
 
-// An operator may write what callers may not, but not replace what the definition has.
+// An operator may use methods, paths and parameters that callers may not, but cannot replace values of the definition.
 func TestRequestsOfOperators(t *testing.T) {
 	w := newWorld(t)
 	c := w.connector(gateway.Definition{

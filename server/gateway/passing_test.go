@@ -11,7 +11,7 @@ import (
 	"github.com/keywright/keywright/server/gateway"
 )
 
-// Statuses are those of RFC 9110.
+// Only statuses from 200 to 599 pass (RFC 9110 section 15).
 func TestStatusesThatPass(t *testing.T) {
 	status := 0
 	w := newWorld(t, func(o *options, _ *gateway.Definition) {
@@ -25,7 +25,7 @@ func TestStatusesThatPass(t *testing.T) {
 	}
 }
 
-// An answer of up to 64 KiB that holds the credential is a problem; a longer one breaks off.
+// An answer of up to 64 KiB with the credential becomes a problem document. A longer one breaks off.
 func TestEchoInAnswersOfSomeLength(t *testing.T) {
 	const most = 64 << 10
 	length := 0
@@ -48,7 +48,7 @@ func TestEchoInAnswersOfSomeLength(t *testing.T) {
 	}
 }
 
-// A part of an answer may be asked for when nothing has to be made of the whole.
+// A caller may request a part of an answer only if the answer is neither filtered nor shaped.
 func TestRange(t *testing.T) {
 	for name, c := range map[string]struct {
 		response gateway.Response
@@ -69,7 +69,8 @@ func TestRange(t *testing.T) {
 	}
 }
 
-// threats.md 43: the credential's parameter is the only one of its name, however that is encoded. Other parameters may be there.
+// threats.md 43: a request with a second parameter of the credential's name, in any encoding, is not sent. Other parameters are
+// allowed.
 func TestParametersBesideTheCredentials(t *testing.T) {
 	for _, c := range []struct {
 		in, url string
@@ -99,7 +100,7 @@ func TestParametersBesideTheCredentials(t *testing.T) {
 	}
 }
 
-// What is made of an answer has limits and headers of its own.
+// A shaped answer has the headers of its new body, and ResponseBytes limits the body that is shaped.
 func TestShapedAnswers(t *testing.T) {
 	ten := gateway.Limits{ResponseBytes: 10}
 	text := gateway.Response{Body: "response.body"}

@@ -12,7 +12,7 @@ import (
 	"github.com/keywright/keywright/server/internal/places"
 )
 
-// threats.md 58: a share is more than one place, and not all of them, however many processors there are.
+// threats.md 58: with any number of processors, one connector's share leaves at least two places to others.
 func TestNoShareIsAllPlaces(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		all := newPlaces()
@@ -32,7 +32,7 @@ func TestNoShareIsAllPlaces(t *testing.T) {
 	})
 }
 
-// There are two places for each processor, and four at least.
+// There are two places for each processor, but at least four.
 func TestPlacesForProcessors(t *testing.T) {
 	for processors, share := range map[int]int{1: 2, 2: 2, 3: 3, 8: 8} {
 		before := runtime.GOMAXPROCS(processors)
@@ -44,8 +44,8 @@ func TestPlacesForProcessors(t *testing.T) {
 	}
 }
 
-// A body waits no longer than its connector's timeout, and no longer than its caller; its expressions have the same
-// time once more, from when it has a place.
+// A body waits until the connector's timeout or until its caller leaves. From the time at which it has a place, its
+// expressions have the timeout once more.
 func TestWaitingForAPlaceEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := New(Config{})
@@ -87,7 +87,7 @@ func TestWaitingForAPlaceEnds(t *testing.T) {
 	})
 }
 
-// A body of which there is too much is refused while it is read, and what was read of it is given back.
+// A body is refused while it is read if too many bytes are held. release then subtracts its bytes.
 func TestBodiesThatAreHeld(t *testing.T) {
 	g := New(Config{})
 	g.places = places.New(4, 20)

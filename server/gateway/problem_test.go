@@ -15,7 +15,8 @@ import (
 	"github.com/keywright/keywright/server/identity"
 )
 
-// Server-Timing has what each took, in milliseconds: the token endpoint does not count twice. So has the event.
+// Server-Timing and the event have the time of each part, in milliseconds. auth does not include the time of the token
+// endpoint.
 func TestServerTiming(t *testing.T) {
 	const ms = time.Millisecond
 	for want, c := range map[string]struct {
@@ -23,7 +24,7 @@ func TestServerTiming(t *testing.T) {
 		fails              bool
 	}{
 		"auth;dur=3.25, token;dur=2, upstream;dur=1.5":     {5250 * time.Microsecond, 2 * ms, 1500 * time.Microsecond, false},
-		"auth;dur=0, token;dur=7000, upstream;dur=0.001":   {5 * ms, 7 * time.Second, time.Microsecond, false}, // of another request's, in part
+		"auth;dur=0, token;dur=7000, upstream;dur=0.001":   {5 * ms, 7 * time.Second, time.Microsecond, false}, // longer than the request: it began for another one
 		"auth;dur=4, token;dur=0, upstream;dur=12":         {4 * ms, 0, 12 * ms, true},
 		"auth;dur=1500.75, token;dur=0.25, upstream;dur=0": {1501 * ms, 250 * time.Microsecond, 0, false},
 	} {
@@ -45,7 +46,7 @@ func TestServerTiming(t *testing.T) {
 			})
 		})
 		got := httptest.NewRecorder()
-		w.gateway.Handler().ServeHTTP(got, w.request("GET", "/connectors/weather", "")) // until Observe has been called
+		w.gateway.Handler().ServeHTTP(got, w.request("GET", "/connectors/weather", "")) // not through the server, so that Observe has been called
 		if got.Header().Get("Server-Timing") != want || (got.Code == http.StatusOK) == c.fails {
 			t.Errorf("the caller got %d and the timing %s, want %s", got.Code, got.Header().Get("Server-Timing"), want)
 		}
@@ -55,7 +56,7 @@ func TestServerTiming(t *testing.T) {
 	}
 }
 
-// A problem has the headers that belong to it, and no others.
+// A problem has its own headers, and not those of other problems.
 func TestHeadersOfProblems(t *testing.T) {
 	keys := filepath.Join(t.TempDir(), "keys.json")
 	const key = `{"keys":[{"kty":"OKP","crv":"Ed25519","alg":"EdDSA","kid":"1","x":"11qYAYKxCrfVS_7TyWQHOg7hcvPapiMlrwIaaPcHURo"}]}`
@@ -76,7 +77,7 @@ func TestHeadersOfProblems(t *testing.T) {
 		method string
 		secret string
 		status int
-		header map[string]string // of those below
+		header map[string]string // out of those below
 		log    string
 	}{
 		"no session":        {sessions, "GET", secret, 401, map[string]string{"Www-Authenticate": `Bearer realm="keywright"`}, `"problem":"unauthenticated","connector":"weather","error"`},

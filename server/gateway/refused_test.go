@@ -11,8 +11,8 @@ import (
 	"github.com/keywright/keywright/server/gateway"
 )
 
-// threats.md 62: callers of a connector whose secret is wrong are told when to come back, and neither the token
-// endpoint nor the log hears of each.
+// threats.md 62: if the secret of a connector is wrong, callers get a Retry-After, and neither the token endpoint nor the log
+// gets one entry for each request.
 func TestTokenEndpointThatRefuses_threats_62(t *testing.T) {
 	var asked atomic.Int32
 	w := newWorld(t)

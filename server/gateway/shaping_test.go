@@ -13,7 +13,7 @@ import (
 	"github.com/keywright/keywright/server/gateway"
 )
 
-// threats.md 57: an expression that would go on for hours ends, whatever it is for.
+// threats.md 57: an expression that would run for hours ends with an error.
 func TestExpressionsEnd(t *testing.T) {
 	list := strings.Repeat(",1", 20_000)
 	for name, change := range map[string]change{
@@ -35,7 +35,7 @@ func TestExpressionsEnd(t *testing.T) {
 	}
 }
 
-// threats.md 58: who has a connector's bodies shaped without end keeps no body of another connector waiting.
+// threats.md 58: many bodies of one connector do not block the bodies of another.
 func TestOneConnectorHasNotAllPlaces(t *testing.T) {
 	w := newWorld(t, func(_ *options, d *gateway.Definition) { d.Response.Body = "'shaped'" })
 	var leave []func()
@@ -57,7 +57,7 @@ func TestOneConnectorHasNotAllPlaces(t *testing.T) {
 	}
 }
 
-// A link to what has not been filtered is of no use to whoever may see a part of it, and may tell of the rest.
+// With a filter, the header Link does not pass: it may name records that the user may not see.
 func TestLinksOfWhatIsFilteredDoNotPass(t *testing.T) {
 	const next = `<https://api.example.com/orders?after=bob-7>; rel="next"`
 	for filter, want := range map[string]string{"": next, "record.owner == 'ann'": "", "true": ""} {
@@ -73,7 +73,7 @@ func TestLinksOfWhatIsFilteredDoNotPass(t *testing.T) {
 	}
 }
 
-// Who has another name than before is no other user.
+// Limits identify a user by ID, so that a change of the name does not help.
 func TestLimitsAreOfTheUser(t *testing.T) {
 	w := newWorld(t, func(o *options, d *gateway.Definition) {
 		o.Users = users(func(r *http.Request) (host.User, error) {

@@ -24,9 +24,9 @@ import (
 	"github.com/keywright/keywright/server/gateway"
 )
 
-// A plugin that signs the body, examples/acme_hmac, behind the gateway: threats.md 59 and 60.
+// These tests use examples/acme_hmac, a plugin that signs the body (threats.md 59 and 60).
 
-// signing has a connector sign its requests, and its API verify them.
+// signing returns a change to a connector that signs its requests, with a limit for bodies in bytes.
 func signing(t *testing.T, limit int64) change {
 	t.Helper()
 	top, err := exec.Command("go", "list", "-m", "-f", "{{.Dir}}", "github.com/keywright/keywright").Output()
@@ -44,7 +44,7 @@ func signing(t *testing.T, limit int64) change {
 	}
 }
 
-// verified reports whether a request is signed as Acme wants it.
+// verified reports whether a request has a valid signature.
 func verified(r *http.Request, body []byte) bool {
 	rest, ours := strings.CutPrefix(r.Header.Get("Authorization"), "ACME-HMAC-SHA256 key=north-1, time=")
 	at, signature, _ := strings.Cut(rest, ", signature=")
@@ -67,7 +67,7 @@ func signingWorld(t *testing.T, limit int64) *world {
 	return w
 }
 
-// streamed is a body of which net/http knows no length, so that it is sent in chunks.
+// streamed hides the length of a request's body from net/http, so that it is sent in chunks.
 func streamed(r *http.Request) *http.Request {
 	r.Body, r.GetBody, r.ContentLength = io.NopCloser(io.MultiReader(r.Body)), nil, -1
 	return r
@@ -76,7 +76,7 @@ func streamed(r *http.Request) *http.Request {
 func TestSignedRequestsWithABody(t *testing.T) {
 	dir := t.TempDir()
 	t.Setenv("TMPDIR", dir)
-	const limit = 9 << 20 // more than a host keeps by itself
+	const limit = 9 << 20 // more than the host's default
 	large := strings.Repeat("0123456789abcdef", 1<<16)
 	w := signingWorld(t, limit)
 	for name, c := range map[string]struct {
@@ -120,12 +120,12 @@ func TestSignedRequestsWithABody(t *testing.T) {
 			}
 		})
 	}
-	w.server.Close() // which waits for all handlers
+	w.server.Close() // waits for all handlers
 	w.api.Close()
 	if left, err := os.ReadDir(dir); err != nil || len(left) > 0 {
 		t.Errorf("%v are left, %v", left, err)
 	}
-	for end := time.Now().Add(time.Minute); ; { // net/http may close what it has sent after the answer
+	for end := time.Now().Add(time.Minute); ; { // net/http may close a request's body after the answer
 		open := openBelow(t, dir)
 		if len(open) == 0 {
 			break
@@ -136,7 +136,7 @@ func TestSignedRequestsWithABody(t *testing.T) {
 	}
 }
 
-// openBelow returns the files of a directory that this process has open, removed ones too.
+// openBelow returns the open files of this process in a directory, including removed ones.
 func openBelow(t *testing.T, dir string) (open []string) {
 	t.Helper()
 	all, err := filepath.Glob("/proc/self/fd/*")
@@ -151,7 +151,7 @@ func openBelow(t *testing.T, dir string) (open []string) {
 	return open
 }
 
-// threats.md 42 and 60: a body that turns out bad is not sent in part.
+// threats.md 42 and 60: no part of a malformed or too large body is sent.
 func TestSignedRequestsWithABadBody(t *testing.T) {
 	for name, c := range map[string]struct {
 		raw    string
@@ -174,7 +174,7 @@ func TestSignedRequestsWithABadBody(t *testing.T) {
 	}
 }
 
-// A caller that waits to be asked for its body is asked, although the API has not been asked yet.
+// A caller that waits for 100 Continue gets it before the request is sent to the API.
 func TestASignedBodyIsAskedFor(t *testing.T) {
 	w := signingWorld(t, 0)
 	address := strings.TrimPrefix(w.server.URL, "http://")
@@ -192,7 +192,7 @@ func TestASignedBodyIsAskedFor(t *testing.T) {
 		t.Fatalf("the caller got %q, %v", line, err)
 	}
 	_, _ = io.WriteString(conn, "hello")
-	if _, err := from.ReadString('\n'); err != nil { // the end of 100
+	if _, err := from.ReadString('\n'); err != nil { // the empty line after 100 Continue
 		t.Fatal(err)
 	}
 	response, err := http.ReadResponse(from, nil)
@@ -204,7 +204,7 @@ func TestASignedBodyIsAskedFor(t *testing.T) {
 	}
 }
 
-// In a bubble of time, the API is a function, since nothing there may wait for a network.
+// inABubble runs a test in a synctest bubble. Its API is a function, because nothing in a bubble may wait for a network.
 func inABubble(t *testing.T, do func(t *testing.T, handler http.Handler, sent *int, events *[]gateway.Event)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
@@ -243,14 +243,14 @@ func post(ctx context.Context, body io.Reader) *http.Request {
 	return httptest.NewRequestWithContext(ctx, http.MethodPost, "http://localhost/connectors/weather/orders", body)
 }
 
-// The connector's timeout is the API's and the token endpoint's: a caller takes as long for a body that is signed as for
-// any other. Limits of a caller's time are the server's.
+// The connector's timeout limits the API and the token endpoint, but not the caller that sends a body to be signed. The server
+// limits the caller's time.
 func TestASlowSignedBodyIsNotTheUpstreamsTime(t *testing.T) {
 	inABubble(t, func(t *testing.T, handler http.Handler, _ *int, _ *[]gateway.Event) {
 		body, sender := io.Pipe()
 		go func() {
 			for range 10 {
-				<-time.After(20 * time.Second) // of the bubble
+				<-time.After(20 * time.Second) // in the bubble's time
 				_, _ = io.WriteString(sender, "a piece of it")
 			}
 			_ = sender.Close()
@@ -262,7 +262,7 @@ func TestASlowSignedBodyIsNotTheUpstreamsTime(t *testing.T) {
 	})
 }
 
-// threats.md 49 and 59: who goes away in the middle of a body is not waited for, and is not taken for a failure.
+// threats.md 49 and 59: if a caller leaves in the middle of a body, the request ends, and does not count as a failure.
 func TestACallerWhoLeavesASignedBody(t *testing.T) {
 	inABubble(t, func(t *testing.T, handler http.Handler, sent *int, events *[]gateway.Event) {
 		ctx, leave := context.WithCancel(t.Context())
@@ -270,7 +270,7 @@ func TestACallerWhoLeavesASignedBody(t *testing.T) {
 		go func() {
 			_, _ = io.WriteString(sender, "a piece of it")
 			leave()
-			_ = sender.CloseWithError(io.ErrUnexpectedEOF) // as net/http's server says it
+			_ = sender.CloseWithError(io.ErrUnexpectedEOF) // the error of net/http's server
 		}()
 		handler.ServeHTTP(httptest.NewRecorder(), post(ctx, body))
 		if len(*events) != 1 || (*events)[0].Status != 499 || (*events)[0].Problem != "caller-gone" || *sent > 0 {

@@ -13,12 +13,12 @@ const marker = "canary-of-a-caller"
 // want is the expected outcome of a caller's request.
 type want struct {
 	statuses []int
-	closed   bool     // whether the connection takes no further request
-	sent     []string // method, path, framing and body of each request that the API gets, parted by vertical lines
+	closed   bool     // the connection takes no further request
+	sent     []string // method, path, framing and body of each request that the API gets, separated by vertical lines
 }
 
-// threats.md 42, 41, 49: one request of a caller is one request at the API at most, with one framing, and nothing of what
-// is refused gets there.
+// threats.md 42, 41, 49: a caller's request becomes at most one request to the API, with one framing. No part of a refused
+// request reaches the API.
 func TestSmuggling(t *testing.T) {
 	const (
 		get  = "GET /connectors/weather/a HTTP/1.1\r\nHost: GATEWAY\r\n"
@@ -44,7 +44,7 @@ func TestSmuggling(t *testing.T) {
 		"two, one after another": {get + "\r\n" + strings.Replace(get, "/a ", "/b ", 1) + "\r\n", want{[]int{200, 200}, false, []string{"GET|/a||", "GET|/b||"}}},
 		"a body and the next":    {post + "Content-Length: 5\r\n\r\nhello" + get + "\r\n", want{[]int{200, 200}, false, []string{"POST|/a|Content-Length: 5|hello", "GET|/a||"}}},
 
-		// The two framings together.
+		// Both framings together.
 		"length before chunks, which end first":  {post + "Content-Length: 99\r\n" + te + "\r\n" + none + next, nothing},
 		"chunks before length, which ends first": {post + te + "Content-Length: 1\r\n\r\n5\r\nhello\r\n" + none + next, streamed},
 		"length zero and chunks":                 {post + "Content-Length: 0\r\n" + te + "\r\n" + none + next, nothing},
@@ -106,7 +106,7 @@ func TestSmuggling(t *testing.T) {
 		"bytes beyond ASCII in a name": {get + "X-\xc3\xa4: a\r\n\r\n" + next, refused},
 		"DEL in a value":               {get + "X-A: \x7f\r\n\r\n" + next, refused},
 
-		// Request lines, and who is asked.
+		// Request lines and hosts.
 		"absolute URL":                       {"GET http://GATEWAY/connectors/weather/a HTTP/1.1\r\nHost: GATEWAY\r\n\r\n", empty},
 		"absolute URL of another":            {"GET http://other.example/connectors/weather/a HTTP/1.1\r\nHost: GATEWAY\r\n\r\n", want{[]int{421}, false, nil}},
 		"URL of another host alone":          {"GET http://other.example/ HTTP/1.1\r\nHost: other.example\r\n\r\n", want{[]int{421}, false, nil}},
@@ -160,7 +160,7 @@ func TestSmuggling(t *testing.T) {
 	}
 }
 
-// threats.md 42: a body that turns out bad, or too large, while it is passed on never ends at the API.
+// threats.md 42: if a body turns out malformed or too large while it is passed on, the API never receives its end.
 func TestBodiesThatBreakOff(t *testing.T) {
 	const (
 		post = "POST /connectors/weather/a HTTP/1.1\r\nHost: GATEWAY\r\nTransfer-Encoding: chunked\r\n\r\n"

@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// An answer ends when the API pauses for too long, and not because the caller takes its time to read it.
+// An answer ends if the API pauses for too long, but not if the caller reads slowly.
 func TestStallingCountsTheUpstreamAlone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		over := false
@@ -23,7 +23,7 @@ func TestStallingCountsTheUpstreamAlone(t *testing.T) {
 		if n, err := body.Read(make([]byte, 10)); n != 5 || err != nil {
 			t.Error(n, err)
 		}
-		<-time.After(time.Minute) // of the bubble
+		<-time.After(time.Minute) // in the bubble's time
 		if synctest.Wait(); over {
 			t.Error("the caller's time counted")
 		}
@@ -38,8 +38,8 @@ func TestStallingCountsTheUpstreamAlone(t *testing.T) {
 	})
 }
 
-// As long as the API waits for its caller's body, the time is the caller's; what is left of that does not end an answer
-// that the API has begun before.
+// The time in which the API waits for the caller's body does not count for the timeout, also if the answer has begun before
+// the body ends.
 func TestWaitingForTheCallerIsNotTheUpstreams(t *testing.T) {
 	for name, answersEarly := range map[string]bool{"answer to the whole": false, "answer before the end": true} {
 		t.Run(name, func(t *testing.T) {
@@ -49,7 +49,7 @@ func TestWaitingForTheCallerIsNotTheUpstreams(t *testing.T) {
 				from, to := io.Pipe()
 				go func() {
 					for range 3 {
-						<-time.After(time.Minute) // of the bubble
+						<-time.After(time.Minute) // in the bubble's time
 						_, _ = io.WriteString(to, "piece")
 					}
 					_ = to.Close()
@@ -80,7 +80,7 @@ func TestWaitingForTheCallerIsNotTheUpstreams(t *testing.T) {
 				if err := <-read; err != nil {
 					t.Error(err)
 				}
-				<-time.After(time.Minute) // of the bubble
+				<-time.After(time.Minute) // in the bubble's time
 				synctest.Wait()
 				if errors.Is(context.Cause(ctx), errUpstreamTime) {
 					t.Error("the caller's time counted")

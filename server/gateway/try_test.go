@@ -14,7 +14,7 @@ import (
 	"github.com/keywright/keywright/server/gateway"
 )
 
-// tried is the answer to a request that an operator tries, and what is shown of it.
+// tried is the answer to an operator's test, with the document in X-Debug-Request.
 type tried struct {
 	*httptest.ResponseRecorder
 	shown struct {
@@ -39,14 +39,14 @@ func (w *world) try(body string) (t tried) {
 	return t
 }
 
-// An operator sees the first 2 KiB of a body, and that there is more.
+// X-Debug-Request has the first 2 KiB of a body, and an ellipsis if there is more.
 func TestBodiesThatAreShown(t *testing.T) {
 	const most = 2 << 10
 	a := strings.Repeat("a", most+10)
 	var answer string
 	w := newWorld(t, func(o *options, d *gateway.Definition) {
 		d.Methods, d.Auth = []string{"POST"}, host.Auth{Type: "none"}
-		o.Base = answers(func(r *http.Request) (*http.Response, error) { // byte by byte, as a stream may come
+		o.Base = answers(func(r *http.Request) (*http.Response, error) { // byte by byte, as in a stream
 			return &http.Response{StatusCode: http.StatusOK, Header: http.Header{}, Body: io.NopCloser(iotest.OneByteReader(strings.NewReader(answer))), ContentLength: -1, Request: r}, nil
 		})
 	})
@@ -73,7 +73,7 @@ func TestBodiesThatAreShown(t *testing.T) {
 			t.Errorf("%s: %d, and of the answer %q is shown", name, got.Code, end(got.shown.ResponseBody))
 		}
 		if !json.Valid([]byte(`"`+c.body+`"`)) || strings.Contains(c.want, "not text") {
-			continue // JSON holds no such body
+			continue // such a body cannot be part of JSON
 		}
 		if got := w.try(`{"body":"` + c.body + `"}`); got.shown.RequestBody != c.want {
 			t.Errorf("%s: of the request %q is shown", name, end(got.shown.RequestBody))

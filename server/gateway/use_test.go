@@ -17,14 +17,14 @@ import (
 	"github.com/keywright/keywright/server/gateway"
 )
 
-// still is a gateway without a network, for a bubble of synctest: the test calls its handler, and is the API.
+// still is a gateway without a network, for a synctest bubble. The test calls its handler, and acts as the API.
 type still struct {
 	t       *testing.T
 	host    *host.Host
 	gateway *gateway.Gateway
 
 	mu  sync.Mutex
-	api []chan string // for each request at the API, what it is to answer
+	api []chan string // receive the bodies of the answers, one channel for each request at the API
 }
 
 func newStill(t *testing.T, codeCache string, observe func(gateway.Event)) *still {
@@ -48,7 +48,7 @@ func (s *still) RoundTrip(r *http.Request) (*http.Response, error) {
 	return &http.Response{StatusCode: http.StatusOK, Header: http.Header{}, Body: io.NopCloser(strings.NewReader(<-answer)), Request: r}, nil
 }
 
-// answer answers the request that has been at the API for the longest time, or the last one.
+// answer sends the API's answer to its oldest request, or to the last one.
 func (s *still) answer(last bool, text string) {
 	s.mu.Lock()
 	n := 0
@@ -62,7 +62,7 @@ func (s *still) answer(last bool, text string) {
 	synctest.Wait()
 }
 
-// use has the gateway serve a connector for each permalink, all with the same limits.
+// use calls Use with one connector for each permalink, all with the same limits.
 func (s *still) use(limits gateway.Limits, permalinks ...string) (wait func()) {
 	s.t.Helper()
 	users := users(func(r *http.Request) (host.User, error) { return host.User{ID: r.Header.Get("Authorization")}, nil })
@@ -78,7 +78,7 @@ func (s *still) use(limits gateway.Limits, permalinks ...string) (wait func()) {
 	return s.gateway.Use(setup)
 }
 
-// ask sends a request of a user; the answer comes later.
+// ask sends a request of a user. It returns a channel for the answer.
 func (s *still) ask(permalink, user string) chan *httptest.ResponseRecorder {
 	answered := make(chan *httptest.ResponseRecorder, 1)
 	go func() {
@@ -92,7 +92,7 @@ func (s *still) ask(permalink, user string) chan *httptest.ResponseRecorder {
 	return answered
 }
 
-// refused is the status of a request that does not reach the API, or 0 when it does; it is answered then.
+// refused sends a request, and returns the status if it does not reach the API. Otherwise it answers the request and returns 0.
 func (s *still) refused(permalink, user string) int {
 	answered := s.ask(permalink, user)
 	select {
@@ -105,14 +105,14 @@ func (s *still) refused(permalink, user string) int {
 	}
 }
 
-// Who began before other connectors came into use finishes on what was there then. Its host is not closed, and its
-// metrics are not forgotten, before it has been answered and counted.
+// A request finishes with the connectors that it began with. The function that Use returns waits until it has been answered
+// and Observe has been called for it, so that its host is still open and its metrics are complete.
 func TestUseWaitsForRequestsInFlight(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		over, observed, early := atomic.Bool{}, atomic.Int32{}, atomic.Bool{}
 		s := newStill(t, "", func(e gateway.Event) {
 			if e.Connector == "weather" {
-				<-time.After(time.Second) // of the bubble: time for who does not wait
+				<-time.After(time.Second) // in the bubble's time, so that a wait that is too short ends
 				early.Store(early.Load() || over.Load())
 				observed.Add(1)
 			}
@@ -141,13 +141,13 @@ func TestUseWaitsForRequestsInFlight(t *testing.T) {
 	})
 }
 
-// threats.md 66: to have a configuration read again is no way around limits.
+// threats.md 66: a reload does not reset the counts of limits.
 func TestUseKeepsWhatLimitsHaveCounted(t *testing.T) {
 	codeCache := t.TempDir()
 	for name, c := range map[string]struct {
 		limits, next gateway.Limits
-		between      []string // what is in use for a moment in between
-		again        bool     // it counts from nothing
+		between      []string // the connectors of a setup in between; nil means there is none
+		again        bool     // the counts start at zero
 	}{
 		"per_user":          {gateway.Limits{PerUser: 1}, gateway.Limits{PerUser: 1}, []string{"weather", "other"}, false},
 		"total":             {gateway.Limits{Total: 1}, gateway.Limits{Total: 1}, []string{"weather"}, false},
@@ -178,7 +178,7 @@ func TestUseKeepsWhatLimitsHaveCounted(t *testing.T) {
 				}
 				s.answer(false, "")
 				<-held
-				<-time.After(time.Minute) // of the bubble: rates have recovered, and the place is free
+				<-time.After(time.Minute) // in the bubble's time: rates have recovered, and the slot is free
 				if got := s.refused("weather", "ann"); got != 0 {
 					t.Errorf("once all are over: %d", got)
 				}

@@ -18,15 +18,15 @@ import (
 	"github.com/keywright/keywright/server/internal/httpserver"
 )
 
-// wire is an API that reads bytes, and believes nothing of what an HTTP library would make of them.
+// wire is an API that reads the bytes of requests itself, without an HTTP library.
 type wire struct {
 	t        *testing.T
 	listener net.Listener
 	handlers sync.WaitGroup
 
 	mu       sync.Mutex
-	requests []string // as they came, whole ones only
-	raw      []byte   // everything that ever came
+	requests []string // the bytes of the complete requests, since forget
+	raw      []byte   // all bytes that were received
 }
 
 func newWire(t *testing.T) *wire {
@@ -54,7 +54,7 @@ func (a *wire) serve(conn net.Conn) {
 	for {
 		request, err := a.read(from)
 		if err != nil {
-			return // a request that broke off, or none
+			return // a request broke off, or there is none
 		}
 		a.mu.Lock()
 		a.requests = append(a.requests, request)
@@ -65,7 +65,7 @@ func (a *wire) serve(conn net.Conn) {
 	}
 }
 
-// Write keeps what came.
+// Write adds p to raw.
 func (a *wire) Write(p []byte) (int, error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -73,7 +73,7 @@ func (a *wire) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// read reads one request. What it has more than one framing for is an error of the test.
+// read reads one request. The test fails if the request has more than one framing.
 func (a *wire) read(from *bufio.Reader) (string, error) {
 	var text strings.Builder
 	length, chunked, framings := 0, false, 0
@@ -140,7 +140,7 @@ func (a *wire) close() {
 	a.handlers.Wait()
 }
 
-// serveWire runs a gateway before the API, behind the server that callers get. It ends before the test does.
+// serveWire runs a gateway in front of the API, with the server of package httpserver. It ends before the test does.
 func serveWire(t *testing.T, a *wire) (address string) {
 	t.Helper()
 	var d gateway.Definition
@@ -150,7 +150,7 @@ func serveWire(t *testing.T, a *wire) (address string) {
 		d = *of
 	})
 	d.URL = "http://" + a.listener.Addr().String() + "/v1"
-	w.api.URL = "http://" + a.listener.Addr().String() // the origin
+	w.api.URL = "http://" + a.listener.Addr().String() // the origin for the definition
 	w.gateway.Use(gateway.Setup{Connectors: []*gateway.Connector{w.connector(d)}})
 	ctx, cancel := context.WithCancel(context.Background())
 	started, ended := make(chan string, 1), make(chan error, 1)
@@ -165,14 +165,14 @@ func serveWire(t *testing.T, a *wire) (address string) {
 		if err := <-ended; err != nil {
 			t.Error(err)
 		}
-		_ = w.host.Close(context.Background()) // its connections to the API
+		_ = w.host.Close(context.Background()) // closes the connections to the API, for which a.close waits
 		a.close()
 	})
 	return <-started
 }
 
-// exchange sends what a caller wrote, reads as many answers as there should be, and wants the connection either closed, or
-// ready for one more request. It gives the statuses.
+// exchange sends the bytes of a caller, reads this number of answers, and returns their statuses. If closed is set, it then
+// reads further answers until the connection ends. Otherwise it sends one more request and reads its answer.
 func exchange(t *testing.T, address, raw string, answers int, closed bool) (statuses []int) {
 	t.Helper()
 	conn, err := net.Dial("tcp", address)
@@ -183,7 +183,7 @@ func exchange(t *testing.T, address, raw string, answers int, closed bool) (stat
 	if err := conn.SetDeadline(time.Now().Add(20 * time.Second)); err != nil {
 		t.Fatal(err)
 	}
-	go func() { _, _ = io.WriteString(conn, raw) }() // some of it may be refused before it is read
+	go func() { _, _ = io.WriteString(conn, raw) }() // the gateway may close the connection before it has read everything
 	from := bufio.NewReader(conn)
 	one := func() bool {
 		response, err := http.ReadResponse(from, nil)
@@ -203,7 +203,7 @@ func exchange(t *testing.T, address, raw string, answers int, closed bool) (stat
 		}
 	}
 	if closed {
-		for one() { // whatever else was taken for a request
+		for one() { // answers to bytes that were wrongly taken for a request
 		}
 		return statuses
 	}
@@ -213,7 +213,7 @@ func exchange(t *testing.T, address, raw string, answers int, closed bool) (stat
 	return statuses
 }
 
-// request returns the bytes of an accepted request as the API gets it, with the chunks of its body joined.
+// request returns the bytes of an accepted request at the API, with the chunks of its body joined.
 func (a *wire) request(method, path, framing, body string) string {
 	if framing != "" {
 		framing += "\r\n"

@@ -20,18 +20,18 @@ import (
 
 const secret = "s3cr3t-of-the-api-0123456789"
 
-// world is a gateway with one connector, before an API that writes down what it gets.
+// world is a gateway with one connector, in front of an API that records requests.
 type world struct {
 	t       *testing.T
 	host    *host.Host
 	gateway *gateway.Gateway
-	server  *httptest.Server // the gateway
+	server  *httptest.Server // serves the gateway
 	api     *httptest.Server
 	secrets host.MapSecrets
-	failing atomic.Pointer[error] // of the secrets
+	failing atomic.Pointer[error] // the error of reading any secret
 
 	mu     sync.Mutex
-	got    []*http.Request // what the API received
+	got    []*http.Request // requests at the API
 	bodies []string
 	answer http.HandlerFunc
 	log    bytes.Buffer
@@ -76,7 +76,7 @@ func newWorld(t *testing.T, changes ...change) *world {
 	w.gateway = gateway.New(o.Config)
 	o.Connectors = []*gateway.Connector{w.connector(d)}
 	w.gateway.Use(o.Setup)
-	t.Cleanup(func() { // once no handler writes to it any more
+	t.Cleanup(func() { // runs when no handler writes to the log any more
 		if strings.Contains(w.log.String(), secret) {
 			t.Error("the log holds the credential")
 		}
@@ -103,7 +103,7 @@ func (w *world) connector(d gateway.Definition) *gateway.Connector {
 	return c
 }
 
-// problems returns what is wrong with a definition, whose auth is none.
+// problems returns the problems of a definition. It sets auth to none.
 func (w *world) problems(d gateway.Definition) []host.Problem {
 	w.t.Helper()
 	d.Permalink, d.Auth = "x", host.Auth{Type: "none"}
@@ -115,12 +115,12 @@ func (w *world) problems(d gateway.Definition) []host.Problem {
 	return wrong.Problems
 }
 
-// answer is the answer that a caller got.
+// answer is an answer as a caller gets it.
 type answer struct {
 	status int
 	header http.Header
 	body   string
-	kind   string // of a problem
+	kind   string // the last part of a problem's type
 }
 
 func (w *world) do(r *http.Request) answer {
@@ -145,7 +145,7 @@ func (w *world) do(r *http.Request) answer {
 	return a
 }
 
-// request makes one; headers are names and values by turns.
+// request returns a request to the gateway. Names and values alternate in headers.
 func (w *world) request(method, path, body string, headers ...string) *http.Request {
 	w.t.Helper()
 	r, err := http.NewRequestWithContext(w.t.Context(), method, w.server.URL+path, strings.NewReader(body))
@@ -163,7 +163,7 @@ func (w *world) get(path string, headers ...string) answer {
 	return w.do(w.request(http.MethodGet, path, "", headers...))
 }
 
-// last is the only request that the API received.
+// last returns the request that the API received. The test fails unless there is exactly one.
 func (w *world) last() *http.Request {
 	w.t.Helper()
 	w.mu.Lock()
@@ -180,12 +180,12 @@ func (w *world) received() int {
 	return len(w.got)
 }
 
-// answers is an API without a network.
+// answers is a transport that acts as the API.
 type answers func(*http.Request) (*http.Response, error)
 
 func (a answers) RoundTrip(r *http.Request) (*http.Response, error) { return a(r) }
 
-// answerOf returns an answer of the API, with its length.
+// answerOf returns an answer of the API with a Content-Length.
 func answerOf(r *http.Request, status int, kind, body string) *http.Response {
 	header := http.Header{}
 	if kind != "" {

@@ -19,7 +19,7 @@ func runFilter(t *testing.T, source, records, body string) (string, error) {
 	return string(out), err
 }
 
-// recordsOf returns the name of the member that has the records of a body, or "" when the body itself is the list.
+// recordsOf returns the name of the member that has the records of a body, or "" if the body itself is the list.
 func recordsOf(body string) string {
 	if strings.Contains(body, `"records"`) {
 		return "records"
@@ -54,7 +54,7 @@ func TestFilter(t *testing.T) {
 	}
 }
 
-// specification.md 3.9, decisions.md "a filter without records": an answer that was not filtered never passes.
+// specification.md 3.9, decisions.md "a filter without records": an answer that could not be filtered never passes.
 func TestFilterThatFailsLetsNothingPass(t *testing.T) {
 	const mine = "record.owner == user.email"
 	for _, c := range []struct{ name, source, body, want string }{

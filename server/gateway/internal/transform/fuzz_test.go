@@ -11,7 +11,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// Whatever is compiled and run: nothing panics, JSON is JSON, and no error holds a value.
+// No source and no document causes a panic, invalid JSON or an error with a value in it.
 func FuzzRun(f *testing.F) {
 	for _, source := range []string{
 		"{{ user.email }}", "a{{ {'a': {'b': 1}}}}}", "response.body.items[0].n ?? 'x'", "map(response.body, ({a: #, b: .c?.d[1:]}))",
@@ -56,7 +56,7 @@ func FuzzRun(f *testing.F) {
 	})
 }
 
-// What a filter gives is what it was given without some of the records.
+// The result of a filter is its input without some of the records.
 func FuzzFilter(f *testing.F) {
 	for _, document := range []string{
 		`[]`, `[1, 2 ,3.0]`, `{"a":[{"n":1},{"n":2}],"total":2}`, ` { "x" : "]" , "l" : [ [1] , {"n":"\u0061"} ] } `, `{"a":[],"b":[]}`, `{"a":[1,]}`, `[1 2]`,
@@ -90,7 +90,7 @@ func FuzzFilter(f *testing.F) {
 	})
 }
 
-// wantSubset takes an answer apart in another way than Filter does.
+// wantSubset checks that out is in without some of the records. It does not parse in the same way as Filter.
 func wantSubset(t *testing.T, in, out []byte) {
 	t.Helper()
 	before, whole := takeApart(t, in)
@@ -109,7 +109,7 @@ func wantSubset(t *testing.T, in, out []byte) {
 	}
 }
 
-// takeApart returns the records of an answer, and what is around them.
+// takeApart returns the records of an answer, and the tokens around them.
 func takeApart(t *testing.T, document []byte) (records []string, around string) {
 	t.Helper()
 	if !jsontext.Value(document).IsValid() {
@@ -123,7 +123,7 @@ func takeApart(t *testing.T, document []byte) (records []string, around string) 
 		}
 		around += token.String() + " "
 		if token.Kind() != '[' || d.StackDepth() > 2 {
-			if d.StackDepth() > 1 && token.Kind() == '{' { // an object beside the records
+			if d.StackDepth() > 1 && token.Kind() == '{' { // an object that is not a record
 				for d.StackDepth() > 1 {
 					token, _ := d.ReadToken()
 					around += token.String() + " "

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// What is named in each round through a list is there once.
+// A value that an expression names for each element of a list is copied once.
 func TestInputIsNotCopiedForEachRound(t *testing.T) {
 	for name, source := range map[string]string{
 		"body": "len(map(response.body, body_text))", "values": "len(map(response.body, request.query_values.page))",
@@ -27,7 +27,7 @@ func TestInputIsNotCopiedForEachRound(t *testing.T) {
 	}
 }
 
-// threats.md 57: what a run keeps is bounded, however large the body is that an expression makes it of.
+// threats.md 57: the memory of a run is bounded, however large the body is.
 func TestMemoryOfARunIsBounded(t *testing.T) {
 	const most = 128 << 20
 	for _, c := range []struct{ source, record string }{

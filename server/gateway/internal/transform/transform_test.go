@@ -14,7 +14,7 @@ import (
 	"github.com/keywright/keywright/internal/expr"
 )
 
-// testInput returns the input of the tests: a user of a tenant, a request, and a JSON answer.
+// testInput returns an input with a user of a tenant, a request and a JSON answer.
 func testInput() *Input {
 	variables := map[string]string{"region": "eu", "nothing": ""}
 	return &Input{
@@ -227,7 +227,7 @@ func TestProblems(t *testing.T) {
 	})
 }
 
-// The values of these are all hunter2: none of it may be in an error.
+// An error has a column, and quotes no value of the input.
 func TestErrorsSayWhereAndQuoteNothing(t *testing.T) {
 	for _, c := range []struct{ name, source, want string }{
 		{"a missing user field", "'a' + user.last_name", "column 7: user.last_name is missing"},
@@ -297,7 +297,7 @@ func TestJSONIsReadStrictly(t *testing.T) {
 	}
 }
 
-// threats.md 49: what an answer holds does not make the gateway work or allocate without bound.
+// threats.md 49: no answer makes the gateway work or allocate without bound.
 func TestHostileAnswers(t *testing.T) {
 	list := func(n int) string { return `"l":[` + strings.Repeat("1,", n-1) + `1]` }
 	long := `"s":"` + strings.Repeat("x", 1<<20) + `"`
@@ -336,7 +336,7 @@ func TestHostileAnswers(t *testing.T) {
 	})
 }
 
-// threats.md 56: the patterns of a template count together, and those of a file.
+// threats.md 56: the limit of patterns applies to all patterns of a template, and of a file.
 func TestPatternsAreBounded(t *testing.T) {
 	const one = "{{ body_text matches 'a{1000}' }}"
 	if _, problems := new(Patterns).CompileRequest(strings.Repeat(one, 4)); len(problems) > 0 {
