@@ -8,16 +8,16 @@ SHELL := bash
 PLUGINS := $(addprefix plugins/,none apikey oauthcc jwt jwtbearer)
 EXAMPLES := $(sort $(shell find examples -name go.mod -printf "%h\n" 2>/dev/null))
 GUESTS   := server/bench/guest server/bench/peer
-# The two modules that make Keywright.
+# The two modules of Keywright.
 MAIN    := . server
-# The test modules: directories with a go.mod of their own, so that what they need stays out of those two.
+# The test modules. Each has a go.mod of its own, so that its dependencies stay out of those two.
 MODULES := $(sort $(shell find test examples server/test server/bench host/internal/signing/wycheproof -name go.mod -not -path '*/node_modules/*' -printf '%h\n' 2>/dev/null))
 NPM     := $(sort $(shell find test server/test examples -name package-lock.json -not -path '*/node_modules/*' -printf '%h\n' 2>/dev/null))
 LINT    := .build/lint-$(shell cat tools/lint/go.mod tools/lint/go.sum | cksum | cut -d' ' -f1)
-# How long the tests of a package may take. No test has to end before that on a slow machine: it is there for one that hangs.
+# The time limit of a package's tests. It stops tests that hang, and is long enough for slow machines.
 HANGS   := 60m
 GREMLINS := .build/gremlins-$(shell cat tools/mutants/gremlins/go.mod tools/mutants/gremlins/go.sum | cksum | cut -d' ' -f1)
-# What make mutants changes. Those with a few seconds of tests come first, the host and the gateway last.
+# The packages that make mutants mutates. Packages whose tests take a few seconds come first, the host and the gateway last.
 MUTANTS := $(addprefix host/internal/,kernel seal strictjson tokencache leakscan template egress signing hostfn sandbox) internal/admission internal/expr \
 	$(addprefix server/,gateway/internal/transform internal/places identity content/internal/sqlstore) $(PLUGINS) server/gateway host
 SOURCES := find . -name '*.go' -not -path '*/.*' -not -path '*/node_modules/*'
@@ -41,10 +41,10 @@ test-busy: ## make test beside four busy loops, as on a slow machine
 bench: ## measure against others and against the goals; docs/benchmarks.md says how
 	go run -C server/bench .
 
-mutants: tinygo $(GREMLINS)/gremlins ## change code and see that tests notice: hours, or PKG=./host/internal/seal
+mutants: tinygo $(GREMLINS)/gremlins ## mutation testing: takes hours, or PKG=./host/internal/seal
 	go run ./tools/mutants -gremlins $(CURDIR)/$(GREMLINS)/gremlins $(or $(PKG),$(MUTANTS))
 
-check: vet lint rebuild ## go vet, linters, and plugins that are what their sources give
+check: vet lint rebuild ## go vet, linters, and that the compiled plugins match their sources
 
 vet:
 	@for module in $(MAIN); do (cd $$module && go vet ./...); done
@@ -52,7 +52,7 @@ vet:
 race: deps
 	go test -race -timeout $(HANGS) ./...
 	cd server && go test -race -timeout $(HANGS) $$(go list ./... | grep -v /internal/docs)
-	cd server && go test -count=1 -timeout $(HANGS) ./internal/docs # it reads files of both modules; go test knows of one only
+	cd server && go test -count=1 -timeout $(HANGS) ./internal/docs # not cached: it reads files of both modules, and go test tracks one
 	go test -timeout $(HANGS) ./internal/admission
 
 modules: deps
