@@ -10,9 +10,9 @@ import (
 	"sync"
 )
 
-// passed lists the headers of an answer that callers get (threats.md 45). Other headers of an API may describe the account
+// passedHeaders lists the headers of an answer that callers get (threats.md 45). Other headers of an API may describe the account
 // that the connector uses.
-var passed = map[string]bool{
+var passedHeaders = map[string]bool{
 	"Accept-Ranges": true, "Age": true, "Allow": true, "Cache-Control": true, "Content-Disposition": true, "Content-Language": true,
 	"Content-Length": true, "Content-Location": true, "Content-Range": true, "Content-Type": true, "Date": true, "Etag": true,
 	"Expires": true, "Last-Modified": true, "Link": true, "Location": true, "Retry-After": true, "Vary": true,
@@ -30,14 +30,14 @@ func (c *call) answer(response *http.Response, buffer *buffer) error {
 	if response.Header == nil { // possible if Base is not net/http's
 		response.Header = http.Header{}
 	}
-	maps.DeleteFunc(response.Header, func(name string, _ []string) bool { return !passed[name] })
-	private(response.Header)
+	maps.DeleteFunc(response.Header, func(name string, _ []string) bool { return !passedHeaders[name] })
+	setPrivate(response.Header)
 	response.Header["Server-Timing"] = []string{c.timing()}
 	c.event.Status = response.StatusCode
 	if shaped, err := c.shapeResponse(response); shaped {
 		return err
 	}
-	return lookedAt(response, buffer)
+	return readFirst(response, buffer)
 }
 
 // Values of headers, shared by all answers.
@@ -90,7 +90,7 @@ func (c *call) pass(w http.ResponseWriter, response *http.Response, buffer *buff
 			return
 		case err != nil:
 			ctx := response.Request.Context()
-			c.tell(ctx, c.problem(ctx, err))
+			c.report(ctx, c.problem(ctx, err))
 			panic(http.ErrAbortHandler)
 		}
 	}
@@ -117,13 +117,13 @@ func (b *buffers) get() *buffer {
 
 func (b *buffers) put(used *buffer) { b.pool.Put(used) }
 
-// maxLookedAt is the maximum size of an answer that is read completely before its header is sent.
-const maxLookedAt = 64 << 10
+// maxReadFirst is the maximum size of an answer that is read completely before its header is sent.
+const maxReadFirst = 64 << 10
 
-// lookedAt reads the body of a short answer of known length, before the header is sent. So a short answer with the credential
+// readFirst reads the body of a short answer of known length, before the header is sent. So a short answer with the credential
 // (threats.md 45) becomes a problem document, and does not break off. It uses buffer if the answer fits.
-func lookedAt(response *http.Response, buffer *buffer) error {
-	if response.ContentLength <= 0 || response.ContentLength > maxLookedAt || response.Request.Method == http.MethodHead {
+func readFirst(response *http.Response, buffer *buffer) error {
+	if response.ContentLength <= 0 || response.ContentLength > maxReadFirst || response.Request.Method == http.MethodHead {
 		return nil
 	}
 	body := bytes.NewBuffer(buffer[:0])
@@ -136,8 +136,8 @@ func lookedAt(response *http.Response, buffer *buffer) error {
 	return nil
 }
 
-// private changes the headers of an answer so that shared caches do not store it (threats.md 47).
-func private(h http.Header) {
+// setPrivate changes the headers of an answer so that shared caches do not store it (threats.md 47).
+func setPrivate(h http.Header) {
 	h["Vary"] = append(h["Vary"], "Authorization, Cookie")
 	if len(h["Cache-Control"]) == 0 {
 		h["Cache-Control"] = onlyPrivate

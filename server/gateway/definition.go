@@ -22,7 +22,8 @@ type Definition struct {
 	Permalink string
 	// URL is the https URL of the API. Its path and query may have templates, its scheme and host may not.
 	URL string `file:",required"`
-	// Methods are the methods that callers may use, in capitals. With GET, HEAD is allowed too. Empty means GET.
+	// Methods are the methods that callers may use, in capitals. With GET, HEAD is allowed too. CONNECT and TRACE are
+	// invalid. Empty means GET.
 	Methods []string `file:"method"`
 	// Paths are patterns of the paths that callers may append to the path of URL, such as /users/* or /open/**. In a pattern,
 	// * matches one segment, and ** at the end matches any rest. Empty means that callers may append nothing.
@@ -80,7 +81,8 @@ type Response struct {
 	ContentType string
 }
 
-// Limits limits the use of a connector. A field that is 0 has its default; a negative one is invalid.
+// Limits limits the use of a connector. A field that is 0 has its default; a negative one is invalid. For PerUser and Total,
+// the requests of a second, or one if that is less, may come at once.
 type Limits struct {
 	// PerUser is the maximum number of requests per second of one user. All requests without a user count as one user's. The
 	// default is no limit.

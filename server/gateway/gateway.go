@@ -55,8 +55,8 @@ type Event struct {
 	Total time.Duration
 	// Upstream is the time from sending the request to the API until the API's answer began. It is 0 if nothing was sent.
 	Upstream time.Duration
-	// Exchanges is the number of token requests that were sent for the request. It is 0 unless the connector's host calls
-	// the function [Observe].
+	// Exchanges is the number of token requests that were sent for the request. It is 0 unless the function [Observe] is
+	// Observe in the [host.Config] of the connector's host.
 	Exchanges int
 
 	// Traceparent is the caller's header of this name (W3C Trace Context), unchecked.
@@ -203,7 +203,7 @@ func (g *Gateway) serve(c *call, generation *generation, w http.ResponseWriter, 
 	if !ok || connector == nil {
 		return &httpProblem{status: http.StatusNotFound, kind: "unknown-connector", detail: "there is no such connector"}
 	}
-	c.connector, c.asked = connector.Connector, r.URL
+	c.connector, c.callerURL = connector.Connector, r.URL
 	ctx, who := r.Context(), ""
 	if generation.users != nil {
 		user, err := generation.users.User(r)

@@ -116,8 +116,8 @@ func (c *call) problem(ctx context.Context, err error) *httpProblem {
 // statusGone is the status of a request whose caller has gone away. It appears in logs and metrics only, as in other servers.
 const statusGone = 499
 
-// tell logs a problem and adds it to the event.
-func (c *call) tell(ctx context.Context, p *httpProblem) {
+// report logs a problem and adds it to the event.
+func (c *call) report(ctx context.Context, p *httpProblem) {
 	c.event.Problem, c.event.Stage = p.kind, p.stage
 	level := slog.LevelInfo // for mistakes of the caller
 	switch {
@@ -150,7 +150,7 @@ func (c *call) fail(ctx context.Context, w http.ResponseWriter, err error) {
 		// Cause is for operators only.
 		Cause string `json:"cause,omitempty"`
 	}{typeBase + p.kind, http.StatusText(p.status), p.status, p.detail, "", p.stage, c.id, ""}
-	if c.tried {
+	if c.byOperator {
 		document.Cause = host.Printable(p.Error())
 	}
 	header := w.Header()
@@ -161,7 +161,7 @@ func (c *call) fail(ctx context.Context, w http.ResponseWriter, err error) {
 		}
 	}
 	c.event.Status = p.status
-	c.tell(ctx, p)
+	c.report(ctx, p)
 	body, _ := json.Marshal(document)
 	header.Set("Content-Type", "application/problem+json")
 	header.Set("Cache-Control", "no-store")

@@ -26,10 +26,10 @@ type call struct {
 	gateway   *Gateway
 	connector *Connector
 	id        string
-	// tried reports whether the request is an operator's test of the connector.
-	tried bool
-	// asked is the URL of the caller's request.
-	asked *url.URL
+	// byOperator reports whether the request is an operator's test of the connector.
+	byOperator bool
+	// callerURL is the URL of the caller's request.
+	callerURL *url.URL
 	// body is the caller's body if the definition has the template request. Otherwise it is nil.
 	body   []byte
 	out    *Outgoing

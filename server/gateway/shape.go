@@ -67,7 +67,7 @@ func (c *call) input(r *http.Request) *transform.Input {
 		Now:      c.gateway.config.Clock,
 		UUID:     newUUID,
 		Request: transform.Request{
-			Method: r.Method, Path: c.asked.Path, Query: c.asked.Query(), Header: c.out.shown, Body: c.body,
+			Method: r.Method, Path: c.callerURL.Path, Query: c.callerURL.Query(), Header: c.out.shown, Body: c.body,
 		},
 	}
 	if ok {

@@ -70,7 +70,7 @@ type TriedUser struct {
 // rates and of concurrent requests do not apply.
 func (g *Gateway) Test() http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		c := &call{gateway: g, id: requestID(r), began: g.config.Clock(), tried: true}
+		c := &call{gateway: g, id: requestID(r), began: g.config.Clock(), byOperator: true}
 		c.always(w.Header())
 		generation := g.enter()
 		defer generation.inFlight.Done()
@@ -106,7 +106,7 @@ func (g *Gateway) try(c *call, generation *generation, w http.ResponseWriter, r 
 		return refuse(http.StatusBadRequest, "that is not a method")
 	}
 	inner.URL.Path, inner.URL.RawQuery, inner.Header = "/"+strings.TrimPrefix(path, "/"), query, header
-	c.asked = &url.URL{Path: "/connectors/" + connector.Permalink + inner.URL.Path, RawQuery: query}
+	c.callerURL = &url.URL{Path: "/connectors/" + connector.Permalink + inner.URL.Path, RawQuery: query}
 	if err := c.shapeRequest(ctx, inner); err != nil {
 		return err
 	}

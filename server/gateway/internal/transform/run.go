@@ -20,8 +20,8 @@ type run struct {
 	body    any
 	decoded bool
 
-	// asked is body_text, a string. It is nil until an expression names it.
-	asked any
+	// requestText is body_text, a string. It is nil until an expression names it.
+	requestText any
 	// lists holds the values of families that are lists, by the address of their first text.
 	lists map[*string]*expr.List
 }
@@ -46,10 +46,10 @@ func (r *run) UUID() (string, error)               { return r.in.UUID() }
 
 // bodyText returns a copy of the request's body. It copies once, not for each element of a list or each record.
 func (r *run) bodyText() (any, *expr.Error) {
-	if r.asked == nil {
-		r.asked = string(r.in.Request.Body)
+	if r.requestText == nil {
+		r.requestText = string(r.in.Request.Body)
 	}
-	return r.asked, nil
+	return r.requestText, nil
 }
 
 // list returns texts as a list. It makes one list for all calls with the same texts.
