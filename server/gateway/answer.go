@@ -10,8 +10,8 @@ import (
 	"sync"
 )
 
-// passedHeaders lists the headers of an answer that callers get (threats.md 45). Other headers of an API may describe the account
-// that the connector uses.
+// passedHeaders lists the headers of an answer that callers get (threats.md 45). Other headers of an API may describe the
+// account that the connector uses.
 var passedHeaders = map[string]bool{
 	"Accept-Ranges": true, "Age": true, "Allow": true, "Cache-Control": true, "Content-Disposition": true, "Content-Language": true,
 	"Content-Length": true, "Content-Location": true, "Content-Range": true, "Content-Type": true, "Date": true, "Etag": true,

@@ -6,12 +6,12 @@ import (
 	"strings"
 )
 
-// crossOrigin returns an error if a page of another site sent the request (threats.md 46). For pages of the configured
-// origins, it sets the headers that let them read the answer. It reports whether the request is a preflight; the answer to
-// that needs no other headers.
+// crossOrigin returns an error if a page of another origin sent the request (threats.md 46), unless that origin is
+// configured. For pages of configured origins, it sets the headers that let them read the answer. It reports whether the
+// request is a preflight; the answer to that needs no other headers.
 //
-// A browser always sends the origin of a request in Origin or, for a GET of a page, in Sec-Fetch-Site. A request with
-// neither header does not come from a browser, or comes from one of before 2023 that does not send credentials along.
+// A browser always shows where a request comes from: in Origin or, for a GET within a page, in Sec-Fetch-Site. A request
+// with neither header does not come from a browser, or comes from one of before 2023 that does not send credentials along.
 func (g *generation) crossOrigin(w http.ResponseWriter, r *http.Request) (preflight bool, err error) {
 	header := w.Header()
 	header["Vary"] = append(make([]string, 0, 3), "Origin") // with room for the Vary of an answer
@@ -35,7 +35,7 @@ func (g *generation) crossOrigin(w http.ResponseWriter, r *http.Request) (prefli
 	if r.Method != http.MethodOptions || r.Header.Get("Access-Control-Request-Method") == "" {
 		return false, nil
 	}
-	header.Set("Access-Control-Allow-Methods", r.Header.Get("Access-Control-Request-Method")) // the connector checks the method of the request itself
+	header.Set("Access-Control-Allow-Methods", r.Header.Get("Access-Control-Request-Method")) // the definition decides when the request comes
 	if asked := r.Header.Get("Access-Control-Request-Headers"); asked != "" {
 		header.Set("Access-Control-Allow-Headers", asked)
 	}

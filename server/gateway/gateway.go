@@ -218,7 +218,7 @@ func (g *Gateway) serve(c *call, generation *generation, w http.ResponseWriter, 
 		return err
 	}
 	defer release()
-	if most := connector.Limits.RequestBytes; r.ContentLength > most { // refused before net/http sends 100 Continue
+	if most := connector.Limits.RequestBytes; r.ContentLength > most { // before any of it is read, and before net/http sends 100 Continue
 		return &http.MaxBytesError{Limit: most}
 	}
 	ctx = c.context(ctx)

@@ -64,7 +64,7 @@ func refuse(status int, format string, args ...any) error {
 	return &Refusal{status, fmt.Sprintf(format, args...)}
 }
 
-// Outgoing makes the request to the API from a caller's request, for the user of ctx, see [host.WithUser]. The error is a
+// Outgoing makes the request to the API from a caller's request, for the user of ctx (see [host.WithUser]). The error is a
 // [Refusal] if the caller's request is the reason. Any other error is that of a template or of its value.
 func (c *Connector) Outgoing(ctx context.Context, in Incoming) (*Outgoing, error) {
 	method := in.Method
