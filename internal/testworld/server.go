@@ -19,15 +19,18 @@ func (a Answer) RoundTrip(r *http.Request) (*http.Response, error) { return a(r)
 
 // Respond returns an answer of a status, a body, and pairs of header names and values.
 func Respond(status int, body string, header ...string) Answer {
-	return func(r *http.Request) (*http.Response, error) {
-		h := http.Header{}
-		for pair := range slices.Chunk(header, 2) {
-			h.Add(pair[0], pair[1])
-		}
-		return &http.Response{
-			StatusCode: status, Status: fmt.Sprintf("%d %s", status, http.StatusText(status)), Header: h,
-			Body: io.NopCloser(strings.NewReader(body)), ContentLength: int64(len(body)), Request: r,
-		}, nil
+	return func(*http.Request) (*http.Response, error) { return Response(status, body, header...), nil }
+}
+
+// Response returns a response of a status, a body, and pairs of header names and values.
+func Response(status int, body string, header ...string) *http.Response {
+	h := http.Header{}
+	for pair := range slices.Chunk(header, 2) {
+		h.Add(pair[0], pair[1])
+	}
+	return &http.Response{
+		StatusCode: status, Status: fmt.Sprintf("%d %s", status, http.StatusText(status)), Header: h,
+		Body: io.NopCloser(strings.NewReader(body)), ContentLength: int64(len(body)),
 	}
 }
 
