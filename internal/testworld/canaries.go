@@ -18,7 +18,8 @@ import (
 // Shortest is the number of bytes from which a text is searched for. A shorter one would be found by chance.
 const Shortest = 8
 
-// Canaries are texts that must not come out of the code under test. They may be used from several goroutines.
+// Canaries are texts that must not come out of the code under test. The zero value has none, and is searched by its user.
+// They may be used from several goroutines.
 type Canaries struct {
 	mu     sync.Mutex
 	hidden map[string]string   // what each text is
@@ -31,7 +32,7 @@ type output struct{ where, text string }
 // NewCanaries returns canaries that are searched for at the end of a test, after the cleanups that are registered later.
 // The test fails if something that came out holds one.
 func NewCanaries(t testing.TB) *Canaries {
-	c := &Canaries{hidden: map[string]string{}, seen: map[output]struct{}{}}
+	c := &Canaries{}
 	t.Cleanup(func() {
 		for _, leak := range c.Leaks() {
 			t.Error(leak)
@@ -50,6 +51,9 @@ func (c *Canaries) Word(what string) string { return c.Hide(what, rand.Text()) }
 func (c *Canaries) Hide(what, text string) string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	if c.hidden == nil {
+		c.hidden = map[string]string{}
+	}
 	if len(text) >= Shortest {
 		c.hidden[text] = what
 	}
@@ -60,6 +64,9 @@ func (c *Canaries) Hide(what, text string) string {
 func (c *Canaries) Out(where, text string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	if c.seen == nil {
+		c.seen = map[output]struct{}{}
+	}
 	c.seen[output{where, text}] = struct{}{}
 }
 
