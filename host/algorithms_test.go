@@ -109,7 +109,7 @@ func sentBy(t *testing.T, algorithm, key string) string {
 	h, err := host.New(t.Context(), host.Config{
 		Secrets: host.MapSecrets{"key": key}, CodeCache: codeCache,
 		Clock: func() time.Time { return time.Unix(1_700_000_000, 0) },
-		Base: roundTripper(func(r *http.Request) (*http.Response, error) {
+		Base: answer(func(r *http.Request) (*http.Response, error) {
 			sent = r.Header.Get("Authorization")
 			return &http.Response{StatusCode: http.StatusNoContent, Body: http.NoBody}, nil
 		}),
@@ -141,7 +141,3 @@ func sentBy(t *testing.T, algorithm, key string) string {
 	response.Body.Close()
 	return sent
 }
-
-type roundTripper func(*http.Request) (*http.Response, error)
-
-func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }

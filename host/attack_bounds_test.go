@@ -93,7 +93,7 @@ func TestSecondValueOfAnEntryWins(t *testing.T) {
 	})
 	c := w.connect("custom", misused)
 	for _, request := range []string{"first", "second"} {
-		if got := w.get(c).header.Get("X-Key"); got != w.secrets["s"]+"new" {
+		if got := w.get(c).Header.Get("X-Key"); got != w.secrets["s"]+"new" {
 			t.Errorf("the %s request has the entry %q", request, strings.TrimPrefix(got, w.secrets["s"]))
 		}
 	}
@@ -119,7 +119,7 @@ func TestCallsThatWaitForTokenEndpointsAreBounded_threats_30(t *testing.T) {
 		cached := w.connectAs("cached", "custom", misused)
 		w.get(cached)
 		g := newGate(token("a-later-token", 3600))
-		w.setLogin(g.answer)
+		w.login.Answer(g.answer)
 		var all sync.WaitGroup
 		for i := range 10 {
 			c := w.connectAs(fmt.Sprint("slow ", i), "custom", misused)
@@ -129,18 +129,18 @@ func TestCallsThatWaitForTokenEndpointsAreBounded_threats_30(t *testing.T) {
 				}
 			})
 		}
-		if synctest.Wait(); w.exchanged() != 1+2 || w.received() != 1 {
-			t.Errorf("%d exchanges and %d requests, want 2 and none", w.exchanged()-1, w.received()-1)
+		if synctest.Wait(); w.login.Count() != 1+2 || w.api.Count() != 1 {
+			t.Errorf("%d exchanges and %d requests, want 2 and none", w.login.Count()-1, w.api.Count()-1)
 		}
 		for range 5 {
 			w.get(cached)
 		}
-		if w.exchanged() != 1+2 || w.received() != 1+5 {
+		if w.login.Count() != 1+2 || w.api.Count() != 1+5 {
 			t.Error("what is cached waits for endpoints")
 		}
 		close(g.open)
-		if all.Wait(); w.exchanged() != 1+10 || w.received() != 1+5+10 {
-			t.Errorf("%d exchanges and %d requests, want all 10", w.exchanged()-1, w.received()-6)
+		if all.Wait(); w.login.Count() != 1+10 || w.api.Count() != 1+5+10 {
+			t.Errorf("%d exchanges and %d requests, want all 10", w.login.Count()-1, w.api.Count()-6)
 		}
 	})
 }
@@ -150,7 +150,7 @@ func TestCallsThatGetNoTurnToRequestTokens_threats_30(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := customWorld(t, misusing(cachingToken), func(c *host.Config) { c.Limits.ConcurrentExchanges = 1 })
 		stuck := make(chan struct{})
-		w.setLogin(func(r *http.Request) (*http.Response, error) { // does not look at its context
+		w.login.Answer(func(r *http.Request) (*http.Response, error) { // does not look at its context
 			<-stuck
 			return token("a-later-token", 3600)(r)
 		})

@@ -39,10 +39,10 @@ func TestSealedHeaderNameIsNotInTheError_threats_15a(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			w := misusedWorld(t, c.do)
 			w.setSecret("s", "X-Sealed-Header-Name") // a canary may have characters that no name may have
-			w.hide("the sealed name", "X-Sealed-Header-Name")
-			w.hide("the sealed name in lower case", "x-sealed-header-name")
+			w.Hide("the sealed name", "X-Sealed-Header-Name")
+			w.Hide("the sealed name in lower case", "x-sealed-header-name")
 			w.refuse(w.connect("custom", misused), get(t.Context()), c.stage, "only a header that is alone may have such a name")
-			if w.exchanged() != 0 {
+			if w.login.Count() != 0 {
 				t.Error("the token request was sent")
 			}
 		})
@@ -111,13 +111,13 @@ func TestMalformedAnswerOfATokenEndpointIsNotQuoted_threats_20(t *testing.T) {
 	origin, answer := endpoint(t)
 	w := onLoopback(t)
 	w.setSecret("s", secret)
-	w.hide("the secret", secret)
-	w.hide("the middle of the secret", secret[14:30])
+	w.Hide("the secret", secret)
+	w.Hide("the middle of the secret", secret[14:30])
 	c := w.connect("oauth_client_credentials", with(oauth("{{ get_secret('s') }}"), "token_url", origin+"/token"))
 	for _, answers := range []map[string]string{quoting, quotingTokens} {
 		for place, format := range answers {
 			for what, text := range said(secret) {
-				w.hide(what+" in "+place, text)
+				w.Hide(what+" in "+place, text)
 				answer(fmt.Sprintf(format, text))
 				w.refuse(c, get(t.Context()), host.StageToken, "the token endpoint", "does not speak HTTP")
 			}
@@ -130,13 +130,13 @@ func TestMalformedAnswerOfTheAPIIsNotQuoted_threats_19(t *testing.T) {
 	origin, answer := endpoint(t)
 	w := onLoopback(t)
 	w.setSecret("s", secret)
-	w.hide("the secret", secret)
-	w.hide("the middle of the secret", secret[14:30])
+	w.Hide("the secret", secret)
+	w.Hide("the middle of the secret", secret[14:30])
 	for name, auth := range credentials {
 		c := w.connectTo(origin, auth)
 		for place, format := range quoting {
 			for what, text := range said(secret) {
-				w.hide(what+" in "+place, text)
+				w.Hide(what+" in "+place, text)
 				answer(fmt.Sprintf(format, text))
 				if _, err := w.try(c, request(t, origin+"/things?a=b")); err == nil || !strings.Contains(err.Error(), "does not speak HTTP") {
 					t.Errorf("%s: %s in %s: %v", name, what, place, err)
@@ -158,11 +158,11 @@ func TestErrorsOfAnotherTransportAreNotInsideOfOurs_threats_18(t *testing.T) {
 	c := w.connect("custom", misused)
 	cause := textError("cannot send " + w.secrets["s"])
 	fails := func(*http.Request) (*http.Response, error) { return nil, cause }
-	w.setAPI(fails)
+	w.api.Answer(fails)
 	if _, err := w.try(c, get(t.Context())); !errors.Is(err, cause) || err.Error() != "cannot send <sealed>" {
 		t.Errorf("the API's transport failed with %v", err)
 	}
-	w.setLogin(fails)
+	w.login.Answer(fails)
 	if err := w.refuse(c, get(t.Context()), host.StageToken, "cannot send <sealed>"); !errors.Is(err, cause) {
 		t.Errorf("errors.Is does not find the cause in %v", err)
 	}
@@ -183,7 +183,7 @@ func TestExplainShowsNothingThatWasRevealed_threats_18(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if w.hide("the signature", signature); revealed != w.secrets["s"] || len(signature) != 32 {
+	if w.Hide("the signature", signature); revealed != w.secrets["s"] || len(signature) != 32 {
 		t.Fatal("the guest was not given what the test is about")
 	}
 	for _, want := range []string{"X-Key: key <sealed>", "X-Signature: <sealed>", "X-Plain: plain"} {
@@ -200,7 +200,7 @@ func TestExplainShowsNothingThatWasRevealed_threats_18(t *testing.T) {
 // A template in which only text is secret has nothing that may be shown, whatever expressions stand beside it.
 func TestExplainShowsNoCredentialThatIsWrittenOut_threats_18(t *testing.T) {
 	w := misusedWorld(t, func(env abi.Env) (string, error) { return header("X-Key", value(env, "to_header")), nil })
-	w.hide("the credential", "written-out-key")
+	w.Hide("the credential", "written-out-key")
 	for _, text := range []string{
 		"written-out-key", "written-out-key{{ '' }}", "{{ '' }}written-out-key", "{{ 'written-out-key' }}", "{{ default(user.id, '') }}written-out-key",
 		"{{ 'written-out' + '-key' }}", "written-out-key {{ now(0) }}",

@@ -50,12 +50,12 @@ func TestUserChoosesNoHostOfATokenURL_threats_18(t *testing.T) {
 	for _, url := range []string{"https://login.test/{{ user.id }}/token", "https://login.test/token?as={{ user.id }}", "https://login.test?{{ user.id }}", "HTTPS://login.test/{{ user.id }}"} {
 		c := w.connectAs("crm "+url, "custom", with(misused, "url", url))
 		for _, id := range []string{"ann", "evil.test/", "@evil.test/", "//evil.test", `\evil.test`, "../../evil.test", ":443@evil.test", "#@evil.test"} {
-			before := w.exchanged()
+			before := w.login.Count()
 			_, err := w.try(c, get(host.WithUser(t.Context(), host.User{ID: id})))
 			switch {
-			case err == nil && w.exchanged() != before+1:
-				t.Errorf("%s of %q: the token request did not go to login.test: %s", url, id, w.last().url)
-			case err != nil && w.exchanged() != before:
+			case err == nil && w.login.Count() != before+1:
+				t.Errorf("%s of %q: the token request did not go to login.test: %s", url, id, w.api.Last().URL)
+			case err != nil && w.login.Count() != before:
 				t.Errorf("%s of %q: the token request was sent, and then %v", url, id, err)
 			case err != nil && id == "ann":
 				t.Errorf("%s of %q: %v", url, id, err)
@@ -75,10 +75,10 @@ func TestTokenURLIsWhatConfigGetGave(t *testing.T) {
 	seen := map[string]bool{}
 	for range 20 {
 		w.get(c)
-		seen[w.lastExchange().url] = true
+		seen[w.login.Last().URL] = true
 	}
-	if w.exchanged() != 20 || len(seen) != 20 {
-		t.Errorf("%d exchanges at %d URLs, want 20 and 20", w.exchanged(), len(seen))
+	if w.login.Count() != 20 || len(seen) != 20 {
+		t.Errorf("%d exchanges at %d URLs, want 20 and 20", w.login.Count(), len(seen))
 	}
 }
 
@@ -89,8 +89,8 @@ func TestTokenURLThatWasNotAskedFor(t *testing.T) {
 		return header("X-Key", value(env, "to_header")), nil
 	})
 	// Other fields that the plugin does not ask for need not be fit to be rendered.
-	if w.get(w.connect("custom", with(misused, "text", "{{ user.email }}"))); w.exchanged() != 1 {
-		t.Errorf("%d exchanges", w.exchanged())
+	if w.get(w.connect("custom", with(misused, "text", "{{ user.email }}"))); w.login.Count() != 1 {
+		t.Errorf("%d exchanges", w.login.Count())
 	}
 }
 

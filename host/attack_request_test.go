@@ -45,12 +45,12 @@ func TestLeaseHolderThatReadsItsInput_threats_15c(t *testing.T) {
 		for range 3 {
 			go ask("/bob")
 		}
-		if synctest.Wait(); w.received() != 0 {
+		if synctest.Wait(); w.api.Count() != 0 {
 			t.Error("nobody waits for the entry")
 		}
 		close(read)
-		if synctest.Wait(); w.received() != 3 || len(errs) != 3 {
-			t.Fatalf("%d of 3 who waited were served while the call that read its input goes on", w.received())
+		if synctest.Wait(); w.api.Count() != 3 || len(errs) != 3 {
+			t.Fatalf("%d of 3 who waited were served while the call that read its input goes on", w.api.Count())
 		}
 		for range 3 {
 			if err := <-errs; err != nil {
@@ -96,7 +96,7 @@ func TestShortSecretsAreNoOracle_threats_15(t *testing.T) {
 		w.setSecret("s", secret)
 		r := get(t.Context())
 		r.Header.Set("X-Guesses", strings.Join(guesses, " ")+" 7391739")
-		if got := w.send(w.connect("custom", misused), r).header.Get("X-Key"); got != secret {
+		if got := w.send(w.connect("custom", misused), r).Header.Get("X-Key"); got != secret {
 			t.Errorf("the API got %q", got)
 		}
 		if strings.Contains(seen, abi.SealedPrefix) || !strings.Contains(seen, r.Header.Get("X-Guesses")) {
@@ -170,9 +170,9 @@ func TestRedirectThatEscapesTheKeyOtherwise_threats_19(t *testing.T) {
 			t.Run(name+" at "+origin, func(t *testing.T) {
 				w := misusedWorld(t, func(env abi.Env) (string, error) { return query("key", value(env, "to_query")), nil })
 				w.setSecret("s", secret)
-				w.hide("the secret", secret)
-				w.hide("the middle of the secret", "the-middle-of-it")
-				w.setAPI(func(r *http.Request) (*http.Response, error) {
+				w.Hide("the secret", secret)
+				w.Hide("the middle of the secret", "the-middle-of-it")
+				w.api.Answer(func(r *http.Request) (*http.Response, error) {
 					if r.URL.Path == "/new" {
 						return status(http.StatusOK)(r)
 					}
@@ -181,18 +181,18 @@ func TestRedirectThatEscapesTheKeyOtherwise_threats_19(t *testing.T) {
 					return response, err
 				})
 				client := &http.Client{Transport: w.connect("custom", misused).Transport(nil), CheckRedirect: func(r *http.Request, _ []*http.Request) error {
-					w.out("the URL of the redirect", r.URL.String())
-					w.out("its headers", fmt.Sprint(r.Header))
+					w.Out("the URL of the redirect", r.URL.String())
+					w.Out("its headers", fmt.Sprint(r.Header))
 					return nil
 				}}
 				response, err := client.Get(apiURL)
-				if w.outError("the client's error", err); err == nil {
+				if w.OutError("the client's error", err); err == nil {
 					_ = response.Body.Close()
 				}
-				for _, s := range w.requests {
-					path, query, _ := strings.Cut(strings.TrimSuffix(s.url, "#top"), "?")
+				for _, s := range w.api.Received() {
+					path, query, _ := strings.Cut(strings.TrimSuffix(s.URL, "#top"), "?")
 					if path != apiURL && path != apiOrigin+"/new" || query != "key="+strings.ReplaceAll(url.QueryEscape(secret), "+", "%20") {
-						t.Errorf("sent: %s", s.url)
+						t.Errorf("sent: %s", s.URL)
 					}
 				}
 			})
@@ -249,7 +249,7 @@ func TestConnectionThatNamesTheCredential_threats_25(t *testing.T) {
 	for _, text := range []string{"close", "X-Other", "X-Key-Of-Another"} {
 		r := get(t.Context())
 		r.Header.Set("Connection", text)
-		if got := w.send(c, r).header.Get("X-Key"); got != w.secrets["s"] {
+		if got := w.send(c, r).Header.Get("X-Key"); got != w.secrets["s"] {
 			t.Errorf("Connection: %s: the API got %q", text, got)
 		}
 	}

@@ -73,7 +73,7 @@ func TestNothingIsLeftOfABodyWhoseRequestFails(t *testing.T) {
 	long := strings.Repeat("x", 100_000)
 	for name, c := range map[string]struct {
 		guest func(abi.Env) (string, error)
-		base  roundTripper
+		base  answer
 	}{
 		"the plugin fails":            {func(env abi.Env) (string, error) { env.Input(); return "", errors.New("no") }, nil},
 		"the mutation is refused":     {func(env abi.Env) (string, error) { env.Input(); return header("Host", value(env, "to_header")), nil }, nil},
@@ -95,8 +95,8 @@ func TestNothingIsLeftOfABodyWhoseRequestFails(t *testing.T) {
 			if err == nil {
 				_ = response.Body.Close()
 			}
-			if err == nil || w.received() > 0 || body.closed != 1 {
-				t.Errorf("the error is %v, the API received %d requests, the body was closed %d times", err, w.received(), body.closed)
+			if err == nil || w.api.Count() > 0 || body.closed != 1 {
+				t.Errorf("the error is %v, the API received %d requests, the body was closed %d times", err, w.api.Count(), body.closed)
 			}
 			noFiles(t, dir)
 		})
@@ -120,8 +120,8 @@ func TestACallerWhoLeavesIsNotWaitedFor(t *testing.T) {
 				_, _ = sender.Write(make([]byte, begins))
 				synctest.Wait()
 				leave()
-				if err := <-done; !errors.Is(err, context.Canceled) || w.received() > 0 {
-					t.Errorf("the error is %v, and the API received %d requests", err, w.received())
+				if err := <-done; !errors.Is(err, context.Canceled) || w.api.Count() > 0 {
+					t.Errorf("the error is %v, and the API received %d requests", err, w.api.Count())
 				}
 				synctest.Wait() // because the body may be closed after the error is returned
 				if _, err := sender.Write([]byte("more")); !errors.Is(err, io.ErrClosedPipe) {
@@ -174,8 +174,8 @@ func TestACallerWhoLeavesAServerIsNotWaitedFor(t *testing.T) {
 				for range begins {
 					body.sent <- 512
 				}
-				if err := <-done; err == nil || !strings.Contains(err.Error(), "it took too long") || w.received() > 0 {
-					t.Errorf("the error is %v, and the API received %d requests", err, w.received())
+				if err := <-done; err == nil || !strings.Contains(err.Error(), "it took too long") || w.api.Count() > 0 {
+					t.Errorf("the error is %v, and the API received %d requests", err, w.api.Count())
 				}
 				close(body.sent)
 				synctest.Wait()

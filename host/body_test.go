@@ -179,7 +179,7 @@ func bounded(w *world, bytes int64) *host.Connector {
 func TestTheFileOfABodyIsNobodyElses(t *testing.T) {
 	dir := temporary(t)
 	w := misusedWorld(t, signing)
-	base := roundTripper(func(r *http.Request) (*http.Response, error) {
+	base := answer(func(r *http.Request) (*http.Response, error) {
 		open := openFiles(t, dir)
 		if left, err := os.ReadDir(dir); err != nil || len(left) > 0 || len(open) != 1 {
 			t.Fatalf("%v have a name (%v), and %q are open", left, err, open)
@@ -203,7 +203,7 @@ func TestABodyThatIsNotSignedStreams(t *testing.T) {
 	w := misusedWorld(t, func(env abi.Env) (string, error) { return header("X-Key", value(env, "to_header")), nil })
 	body := once("not read before it is sent")
 	r := post(t.Context(), body, -1)
-	base := roundTripper(func(r *http.Request) (*http.Response, error) {
+	base := answer(func(r *http.Request) (*http.Response, error) {
 		if r.Body != body || r.ContentLength != -1 || r.GetBody != nil || body.read > 0 {
 			t.Errorf("the body that is sent is %T with length %d, %d bytes were read", r.Body, r.ContentLength, body.read)
 		}
@@ -225,7 +225,7 @@ func TestAKeptBodyIsThereUntilItIsClosed(t *testing.T) {
 	w := misusedWorld(t, signing)
 	content := strings.Repeat("x", 100_000)
 	var sending *http.Request
-	base := roundTripper(func(r *http.Request) (*http.Response, error) {
+	base := answer(func(r *http.Request) (*http.Response, error) {
 		sending = r
 		return status(http.StatusOK)(r)
 	})
@@ -336,25 +336,25 @@ func TestAKeptBodyIsSentAgainAfter401(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			temporary(t)
 			w := misusedWorld(t, tokenAndSignature)
-			w.setLogin(tokens(3600))
+			w.login.Answer(tokens(3600))
 			c := bounded(w, 0)
 			w.send(c, post(t.Context(), once("first"), -1))
-			if len(w.calls) != 1 || w.calls[0].Exchanges != 1 || w.exchanged() != 1 || w.logged("a new token") != 1 {
-				t.Errorf("%d exchanges, of which Observe was told in %+v; the log is %s", w.exchanged(), w.calls, w.log())
+			if len(w.calls) != 1 || w.calls[0].Exchanges != 1 || w.login.Count() != 1 || w.logged("a new token") != 1 {
+				t.Errorf("%d exchanges, of which Observe was told in %+v; the log is %s", w.login.Count(), w.calls, w.log.String())
 			}
-			w.setAPI(refusing("t1"))
+			w.api.Answer(refusing("t1"))
 			body := once(content)
 			if got, err := w.try(c, post(t.Context(), body, -1)); got != http.StatusOK || err != nil || body.closed != 1 {
 				t.Fatalf("%d, %v; the body was closed %d times", got, err, body.closed)
 			}
-			if w.received() != 3 || w.exchanged() != 2 {
-				t.Fatalf("%d requests and %d exchanges", w.received(), w.exchanged())
+			if w.api.Count() != 3 || w.login.Count() != 2 {
+				t.Fatalf("%d requests and %d exchanges", w.api.Count(), w.login.Count())
 			}
 			sum := sha256.Sum256([]byte(content))
 			for i, want := range []string{"t1", "t2"} {
-				got := w.requests[i+1]
-				if got.header.Get("Authorization") != "Bearer "+want || got.body != content || got.header.Get("X-Digest") != hex.EncodeToString(sum[:]) {
-					t.Errorf("attempt %d had Authorization %q, %d bytes and the digest %s", i+1, got.header.Get("Authorization"), len(got.body), got.header.Get("X-Digest"))
+				got := w.api.Received()[i+1]
+				if got.Header.Get("Authorization") != "Bearer "+want || got.Body != content || got.Header.Get("X-Digest") != hex.EncodeToString(sum[:]) {
+					t.Errorf("attempt %d had Authorization %q, %d bytes and the digest %s", i+1, got.Header.Get("Authorization"), len(got.Body), got.Header.Get("X-Digest"))
 				}
 			}
 		})
@@ -366,7 +366,7 @@ func TestObserveIsToldOfACallerWhoLeavesBeforeTheBodyIsRead(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := misusedWorld(t, tokenAndSignature)
 		g := newGate(tokens(3600))
-		w.setLogin(g.answer)
+		w.login.Answer(g.answer)
 		c := bounded(w, 0)
 		ctx, leave := context.WithCancel(t.Context())
 		body := once("body")
@@ -386,8 +386,8 @@ func TestObserveIsToldOfACallerWhoLeavesBeforeTheBodyIsRead(t *testing.T) {
 			t.Errorf("Observe was told of %+v", w.calls)
 		}
 		w.send(c, post(t.Context(), once("body"), -1))
-		if w.exchanged() != 1 {
-			t.Errorf("%d exchanges: the token was not kept for others", w.exchanged())
+		if w.login.Count() != 1 {
+			t.Errorf("%d exchanges: the token was not kept for others", w.login.Count())
 		}
 	})
 }

@@ -35,7 +35,7 @@ func TestDecision_Tokens_whose_token(t *testing.T) {
 	w.canary("s")
 	same := w.secrets["s"]
 	w.setSecret("s2", same)
-	w.setLogin(tokens(3600))
+	w.login.Answer(tokens(3600))
 	base := w.connectAs("crm", "oauth_client_credentials", everyone("s"))
 	user := host.User{ID: "1", Email: "e", Username: "n", FirstName: "f", LastName: "l", TenantID: "t"}
 	as := func(change func(*host.User)) *http.Request {
@@ -64,30 +64,30 @@ func TestDecision_Tokens_whose_token(t *testing.T) {
 		{"two fields exchanged", base, as(func(u *host.User) { u.FirstName, u.LastName = "l", "f" })},
 		{"no user", base, get(t.Context())},
 	} {
-		before := w.exchanged()
+		before := w.login.Count()
 		w.send(c.connector, c.request.Clone(c.request.Context()))
-		if n := w.exchanged() - before; n != 1 {
+		if n := w.login.Count() - before; n != 1 {
 			t.Errorf("%s: %d exchanges, want a miss", c.name, n)
 		}
 		w.send(c.connector, c.request)
-		if n := w.exchanged() - before; n != 1 {
+		if n := w.login.Count() - before; n != 1 {
 			t.Errorf("%s: %d exchanges, want its own entry to be there", c.name, n)
 		}
-		if got := w.send(base, as(nobodyElse)).header.Get("Authorization"); got != "Bearer t1" {
+		if got := w.send(base, as(nobodyElse)).Header.Get("Authorization"); got != "Bearer t1" {
 			t.Errorf("after %s the first entry gives %q", c.name, got)
 		}
 	}
-	old := w.exchanged()
+	old := w.login.Count()
 	w.canary("s") // rotated
-	if w.send(base, as(nobodyElse)); w.exchanged() != old+1 {
+	if w.send(base, as(nobodyElse)); w.login.Count() != old+1 {
 		t.Error("a new value of the secret met a token of the old one")
 	}
 	w.setSecret("s", same)
-	if got := w.send(base, as(nobodyElse)).header.Get("Authorization"); got != "Bearer t1" {
+	if got := w.send(base, as(nobodyElse)).Header.Get("Authorization"); got != "Bearer t1" {
 		t.Errorf("with the old value back: %q", got)
 	}
 	w.send(w.connectAs("crm", "oauth_client_credentials", everyone("s")), as(nobodyElse)) // loaded anew: the same entry
-	if w.exchanged() != old+1 {
+	if w.login.Count() != old+1 {
 		t.Error("a connector that was loaded again met none of its tokens")
 	}
 }
@@ -116,7 +116,7 @@ func TestDecision_Tokens_many_requests_at_once_one_exchange(t *testing.T) {
 		w := newWorld(t, func(c *host.Config) { c.Limits.ConcurrentGuests = 4; c.Observe = nil })
 		w.canary("s")
 		g := newGate(token("t1", 3600))
-		w.setLogin(g.answer)
+		w.login.Answer(g.answer)
 		c := w.connect("oauth_client_credentials", oauth("{{ get_secret('s') }}"))
 		var before, during runtime.MemStats
 		runtime.GC()
@@ -134,8 +134,8 @@ func TestDecision_Tokens_many_requests_at_once_one_exchange(t *testing.T) {
 		runtime.GC()
 		runtime.ReadMemStats(&during)
 		goroutines := runtime.NumGoroutine()
-		if w.exchanged() != 1 || w.received() != 0 {
-			t.Errorf("%d exchanges and %d requests while all wait", w.exchanged(), w.received())
+		if w.login.Count() != 1 || w.api.Count() != 0 {
+			t.Errorf("%d exchanges and %d requests while all wait", w.login.Count(), w.api.Count())
 		}
 		// A guest of this type has 128 KiB of memory, so that 10,000 of them would take more than a gigabyte.
 		if held := int64(during.HeapAlloc) - int64(before.HeapAlloc); held > callers*16<<10 {
@@ -146,11 +146,11 @@ func TestDecision_Tokens_many_requests_at_once_one_exchange(t *testing.T) {
 		}
 		close(g.open)
 		all.Wait()
-		if w.exchanged() != 1 || w.received() != callers || failed.Load() != 0 {
-			t.Errorf("%d exchanges, %d requests, %d failures", w.exchanged(), w.received(), failed.Load())
+		if w.login.Count() != 1 || w.api.Count() != callers || failed.Load() != 0 {
+			t.Errorf("%d exchanges, %d requests, %d failures", w.login.Count(), w.api.Count(), failed.Load())
 		}
-		for _, r := range w.requests {
-			if r.header.Get("Authorization") != "Bearer t1" {
+		for _, r := range w.api.Received() {
+			if r.Header.Get("Authorization") != "Bearer t1" {
 				t.Fatal("a request has another token")
 			}
 		}
@@ -162,7 +162,7 @@ func TestDecision_Tokens_many_requests_at_once_one_exchange_for_each_entry(t *te
 		w := newWorld(t)
 		w.canary("s")
 		g := newGate(tokens(3600))
-		w.setLogin(g.answer)
+		w.login.Answer(g.answer)
 		c := w.connect("oauth_client_credentials", with(oauth("{{ get_secret('s') }}"), "client_id", "{{ user.id }}"))
 		var all sync.WaitGroup
 		for i := range 100 {
@@ -175,8 +175,8 @@ func TestDecision_Tokens_many_requests_at_once_one_exchange_for_each_entry(t *te
 		synctest.Wait()
 		close(g.open)
 		all.Wait()
-		if w.exchanged() != 10 {
-			t.Errorf("%d exchanges for 10 users", w.exchanged())
+		if w.login.Count() != 10 {
+			t.Errorf("%d exchanges for 10 users", w.login.Count())
 		}
 	})
 }
@@ -187,7 +187,7 @@ func TestDecision_Tokens_the_caller_that_began_goes_away(t *testing.T) {
 		w := newWorld(t)
 		w.canary("s")
 		g := newGate(token("t1", 3600))
-		w.setLogin(g.answer)
+		w.login.Answer(g.answer)
 		c := w.connect("oauth_client_credentials", oauth("{{ get_secret('s') }}"))
 		first, leave := context.WithCancel(t.Context())
 		left := make(chan error, 1)
@@ -216,8 +216,8 @@ func TestDecision_Tokens_the_caller_that_began_goes_away(t *testing.T) {
 		if err := <-stayed; err != nil {
 			t.Errorf("the other one got %v", err)
 		}
-		if w.get(c); w.exchanged() != 1 {
-			t.Errorf("%d exchanges, want the one that was begun", w.exchanged())
+		if w.get(c); w.login.Count() != 1 {
+			t.Errorf("%d exchanges, want the one that was begun", w.login.Count())
 		}
 	})
 }
@@ -238,7 +238,7 @@ func TestDecision_Tokens_the_exchange_fails_for_all_who_waited(t *testing.T) {
 				}
 				w := newWorld(t, func(c *host.Config) { c.Limits.CallTime = 7 * time.Second })
 				w.canary("s")
-				w.setLogin(login)
+				w.login.Answer(login)
 				c := w.connect("oauth_client_credentials", oauth("{{ get_secret('s') }}"))
 				began := time.Now()
 				errs := make(chan error, 20)
@@ -254,10 +254,10 @@ func TestDecision_Tokens_the_exchange_fails_for_all_who_waited(t *testing.T) {
 						t.Errorf("one who waited got %v", err)
 					}
 				}
-				if took := time.Since(began); took != 7*time.Second || w.exchanged() != 1 {
-					t.Errorf("it took %v and %d exchanges", took, w.exchanged())
+				if took := time.Since(began); took != 7*time.Second || w.login.Count() != 1 {
+					t.Errorf("it took %v and %d exchanges", took, w.login.Count())
 				}
-				w.setLogin(token("t1", 3600))
+				w.login.Answer(token("t1", 3600))
 				w.get(c) // threats.md 32: the next request tries again
 			})
 		})
@@ -270,7 +270,7 @@ func TestTimeoutOfAConnector(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			w := newWorld(t, func(c *host.Config) { c.Limits.CallTime = 7 * time.Second })
 			w.canary("s")
-			w.setLogin(newGate(nil).answer)
+			w.login.Answer(newGate(nil).answer)
 			c, err := w.host.Connect(t.Context(), host.ConnectorConfig{
 				Name: "slow", Origins: []string{"https://api.test"}, Timeout: timeout,
 				Auth: host.Auth{Type: "oauth_client_credentials", Config: oauth("{{ get_secret('s') }}")},
@@ -305,7 +305,7 @@ func TestTokenAnswerIsBounded_threats_34(t *testing.T) {
 		w := newWorld(t)
 		w.canary("s")
 		endless := &counting{Reader: strings.NewReader(strings.Repeat("\x1f\x8b", 5<<20))}
-		w.setLogin(func(r *http.Request) (*http.Response, error) {
+		w.login.Answer(func(r *http.Request) (*http.Response, error) {
 			if r.Header.Get("Accept-Encoding") != "" {
 				t.Error("the host asks for compression")
 			}
@@ -343,7 +343,7 @@ func TestCloseWaitsForCallsInFlight(t *testing.T) {
 		w := newWorld(t)
 		w.canary("s")
 		g := newGate(token("t1", 3600))
-		w.setLogin(g.answer)
+		w.login.Answer(g.answer)
 		c := w.connect("oauth_client_credentials", oauth("{{ get_secret('s') }}"))
 		gone, leave := context.WithCancel(t.Context())
 		go func() { _, _ = w.try(c, get(gone)) }()
@@ -391,7 +391,7 @@ func TestRestartedCallHasHadNoEffect(t *testing.T) {
 	})
 	c := w.connect("custom", misused)
 	for _, want := range []string{"", "x", "xx", "xxx"} {
-		if got := strings.TrimPrefix(w.get(c).header.Get("X-Key"), w.secrets["s"]); got != want {
+		if got := strings.TrimPrefix(w.get(c).Header.Get("X-Key"), w.secrets["s"]); got != want {
 			t.Errorf("the count is %q, want %q", got, want)
 		}
 	}
@@ -416,8 +416,8 @@ func TestObserveCountsWhatWasSent(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			w := misusedWorld(t, c.guest)
 			w.refuse(w.connect("custom", misused), get(t.Context()), host.StagePlugin)
-			if got := w.calls[0].Exchanges; got != c.exchanges || w.exchanged() != c.exchanges {
-				t.Errorf("%d are observed and %d were sent, want %d", got, w.exchanged(), c.exchanges)
+			if got := w.calls[0].Exchanges; got != c.exchanges || w.login.Count() != c.exchanges {
+				t.Errorf("%d are observed and %d were sent, want %d", got, w.login.Count(), c.exchanges)
 			}
 		})
 	}
@@ -455,13 +455,13 @@ func TestWaitedEntryIsNotUsedPastItsTime(t *testing.T) {
 		}
 		first <- struct{}{}
 		synctest.Wait()
-		w.advance(2 * time.Hour)
+		w.Advance(2 * time.Hour)
 		close(second)
 		synctest.Wait()
 		close(first)
 		all.Wait()
-		if got := w.last().header.Get("X-Entries"); w.received() != 3 || got != "one-2 two" {
-			t.Errorf("%d requests were sent, the last with %q", w.received(), got)
+		if got := w.api.Last().Header.Get("X-Entries"); w.api.Count() != 3 || got != "one-2 two" {
+			t.Errorf("%d requests were sent, the last with %q", w.api.Count(), got)
 		}
 	})
 }

@@ -57,7 +57,7 @@ func TestCodeCacheIsWrittenOnce(t *testing.T) {
 		w := newWorld(t, func(c *host.Config) { c.CodeCache = dir })
 		w.setSecret("k", "a-key-of-this-test")
 		c := w.connect("api_key", config{"key": "Authorization", "value": "{{ get_secret('k') }}", "in": "header"})
-		if got := w.get(c).header.Get("Authorization"); got != "a-key-of-this-test" {
+		if got := w.get(c).Header.Get("Authorization"); got != "a-key-of-this-test" {
 			t.Errorf("the API got %q", got)
 		}
 		files := cachedIn(t, dir)
@@ -94,10 +94,10 @@ func TestCodeCacheThatIsDamaged(t *testing.T) {
 			}
 			w := newWorld(t, with)
 			w.setSecret("k", "a-key-of-this-test")
-			if got := w.get(w.connect("api_key", config{"key": "Authorization", "value": "{{ get_secret('k') }}", "in": "header"})).header.Get("Authorization"); got != "a-key-of-this-test" {
+			if got := w.get(w.connect("api_key", config{"key": "Authorization", "value": "{{ get_secret('k') }}", "in": "header"})).Header.Get("Authorization"); got != "a-key-of-this-test" {
 				t.Errorf("the API got %q", got)
 			}
-			if log := w.lines.String(); !strings.Contains(log, "the code cache cannot be used") || !strings.Contains(log, dir) {
+			if log := w.log.String(); !strings.Contains(log, "the code cache cannot be used") || !strings.Contains(log, dir) {
 				t.Errorf("the log does not say so: %s", log)
 			}
 		})

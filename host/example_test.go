@@ -13,7 +13,7 @@ import (
 )
 
 // offline stands for the network: it answers 200, and prints what it would have sent.
-var offline = roundTripper(func(r *http.Request) (*http.Response, error) {
+var offline = answer(func(r *http.Request) (*http.Response, error) {
 	fmt.Println(r.Method, r.URL, "with X-API-Key", r.Header.Get("X-Api-Key"))
 	return &http.Response{StatusCode: http.StatusOK, Body: http.NoBody}, nil
 })
@@ -217,7 +217,7 @@ func ExampleError_Retryable() {
 // busyAtFirst stands for the network: the token endpoint has a token at the second request for one.
 func busyAtFirst() http.RoundTripper {
 	asked := 0
-	return roundTripper(func(r *http.Request) (*http.Response, error) {
+	return answer(func(r *http.Request) (*http.Response, error) {
 		answer := &http.Response{StatusCode: http.StatusOK, Body: http.NoBody, Header: http.Header{}}
 		if r.URL.Host != "login.example.com" {
 			return answer, nil

@@ -90,7 +90,7 @@ func TestTimeOfSeveralTokenRequests(t *testing.T) {
 		for _, name := range []string{"s", "k", "text"} {
 			w.canary(name)
 		}
-		w.setLogin(func(r *http.Request) (*http.Response, error) {
+		w.login.Answer(func(r *http.Request) (*http.Response, error) {
 			select {
 			case <-time.After(4 * time.Second):
 				return token("t1", 3600)(r)
@@ -100,8 +100,8 @@ func TestTimeOfSeveralTokenRequests(t *testing.T) {
 		})
 		began := time.Now()
 		w.refuse(w.connect("custom", misused), get(t.Context()), host.StageToken, "deadline exceeded")
-		if took := time.Since(began); took != 7*time.Second || w.exchanged() != 2 {
-			t.Errorf("it took %v and %d exchanges", took, w.exchanged())
+		if took := time.Since(began); took != 7*time.Second || w.login.Count() != 2 {
+			t.Errorf("it took %v and %d exchanges", took, w.login.Count())
 		}
 	})
 }

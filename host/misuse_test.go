@@ -64,8 +64,8 @@ func refuseAll(t *testing.T, cases []misuse, grants ...string) {
 			r := get(t.Context())
 			r.Header.Set("X-Caller", "the-caller")
 			w.refuse(connector, r, c.stage, c.words)
-			if w.exchanged() != 0 {
-				t.Errorf("%s was sent to the token endpoint", w.lastExchange().body)
+			if w.login.Count() != 0 {
+				t.Errorf("%s was sent to the token endpoint", w.login.Last().Body)
 			}
 		})
 	}
@@ -180,7 +180,7 @@ func TestNoCredential_threats_15b(t *testing.T) {
 		return header("X-Key", "v"), nil
 	})
 	w.refuse(w.connect("custom", misused), get(t.Context()), host.StageMutation, "no credential")
-	if w.exchanged() != 1 {
+	if w.login.Count() != 1 {
 		t.Error("what was put to use was none of the token endpoint")
 	}
 	w = misusedWorld(t, func(env abi.Env) (string, error) {
@@ -226,7 +226,7 @@ func TestInputHasNoCredentials(t *testing.T) {
 		r.Header.Add(fmt.Sprint("X-Many-", i), secret)
 	}
 	w.send(w.connect("custom", misused), r)
-	w.out("the guest's input", seen)
+	w.Out("the guest's input", seen)
 	for _, bad := range []string{"a-caller", "a-cookie", "a-proxy", "pw@"} {
 		if strings.Contains(seen, bad) {
 			t.Errorf("the guest sees %q", bad)
@@ -253,7 +253,7 @@ func TestSecretsThatAreNotTheConnectors_threats_16(t *testing.T) {
 	}
 	w.refuse(w.connect("custom", misused), get(t.Context()), host.StagePlugin, `"secret" in uses`)
 	w = misusedWorld(t, named)
-	if got := w.get(w.connect("custom", misused)).header.Get("X-Key"); got != w.secrets["s"] {
+	if got := w.get(w.connect("custom", misused)).Header.Get("X-Key"); got != w.secrets["s"] {
 		t.Error("a secret that the configuration names is not given")
 	}
 }
@@ -273,7 +273,7 @@ func TestSecretsSentElsewhere_threats_18(t *testing.T) {
 	}, host.StagePlugin, "only go to a URL"}))
 	w := misusedWorld(t, func(env abi.Env) (string, error) { return tokenRequest(env, value(env, "text")) })
 	w.refuse(w.connect("custom", with(misused, "text", "https://evil.test/")), get(t.Context()), host.StagePlugin, "only go to a URL")
-	if w.exchanged() != 0 || w.received() != 0 {
+	if w.login.Count() != 0 || w.api.Count() != 0 {
 		t.Error("a field that is text for another purpose is taken for a token URL")
 	}
 }
@@ -304,11 +304,11 @@ func TestGrants_threats_11(t *testing.T) {
 		env.Log(abi.LevelInfo, "found "+string(env.Reveal(value(env, "nowhere"))))
 		return header("X-Key", fmt.Sprintf("%x", env.Sign("key", "data"))), nil
 	}, abi.GrantReveal, abi.GrantSignRaw)
-	if got := w.get(w.connect("custom", misused)).header.Get("X-Key"); len(got) != 64 {
+	if got := w.get(w.connect("custom", misused)).Header.Get("X-Key"); len(got) != 64 {
 		t.Errorf("the signature is %q", got)
 	}
 	if w.logged("found <sealed>") != 1 {
-		t.Errorf("what was revealed is not scrubbed from the log: %s", w.log())
+		t.Errorf("what was revealed is not scrubbed from the log: %s", w.log.String())
 	}
 	refuseAll(t, []misuse{{"an error with what was revealed", func(env abi.Env) (string, error) {
 		return "", fmt.Errorf("found %s", env.Reveal(value(env, "nowhere")))
@@ -325,7 +325,7 @@ func TestDefaultOfASealedField(t *testing.T) {
 		return header("X-Key", seen), nil
 	}}
 	w := newWorld(t, withoutBuiltIns, withGuest(g))
-	if got := w.get(w.connect("custom", nil)).header.Get("X-Key"); got != field.Default || !strings.HasPrefix(seen, abi.SealedPrefix) {
+	if got := w.get(w.connect("custom", nil)).Header.Get("X-Key"); got != field.Default || !strings.HasPrefix(seen, abi.SealedPrefix) {
 		t.Errorf("the plugin sees %q, and the API %q", seen, got)
 	}
 }

@@ -139,8 +139,8 @@ func TestQuotas_threats_10(t *testing.T) {
 			} else {
 				w.refuse(connector, get(t.Context()), host.StagePlugin, c.words)
 			}
-			if w.exchanged() != c.exchanges || w.logged("level=DEBUG msg=x") != c.lines {
-				t.Errorf("%d exchanges and %d lines, want %d and %d", w.exchanged(), w.logged("level=DEBUG msg=x"), c.exchanges, c.lines)
+			if w.login.Count() != c.exchanges || w.logged("level=DEBUG msg=x") != c.lines {
+				t.Errorf("%d exchanges and %d lines, want %d and %d", w.login.Count(), w.logged("level=DEBUG msg=x"), c.exchanges, c.lines)
 			}
 		})
 	}
@@ -159,14 +159,14 @@ func TestCacheEntriesOfOnePartition_threats_10(t *testing.T) {
 	w.canary("s")
 	w.canary("k")
 	w.canary("text")
-	w.setLogin(tokens(3600))
+	w.login.Answer(tokens(3600))
 	victim := w.connectAs("victim", "oauth_client_credentials", oauth("{{ get_secret('s') }}"))
 	w.get(victim)
 	flood := w.connect("custom", misused)
 	for range 200 { // 20,000 entries, twice as many as the host keeps
 		w.get(flood)
 	}
-	if got := w.get(victim).header.Get("Authorization"); got != "Bearer t1" {
+	if got := w.get(victim).Header.Get("Authorization"); got != "Bearer t1" {
 		t.Errorf("the other connector's token was pushed out: %q", got)
 	}
 }
@@ -187,7 +187,7 @@ func TestHeadersOfAPlugin_threats_26(t *testing.T) {
 			env.TokenRequest([]byte(marshal(abi.TokenRequest{URL: value(env, "url"), Headers: []abi.Pair{{Name: name, Value: value(env, "to_token")}}})))
 			return set("X-Key", "", "")(env)
 		})
-		if _, err := w.try(w.connect("custom", misused), get(t.Context())); err == nil || w.exchanged() != 0 {
+		if _, err := w.try(w.connect("custom", misused), get(t.Context())); err == nil || w.login.Count() != 0 {
 			t.Errorf("header %q in a token request: %v", name, err)
 		}
 	}
@@ -210,7 +210,7 @@ func TestHeadersOfATokenRequest_threats_26(t *testing.T) {
 			return header("X-Key", value(env, "to_header")), nil
 		})
 		w.get(w.connect("custom", misused))
-		got := w.lastExchange().header
+		got := w.login.Last().Header
 		if accept, agent := got.Values("Accept"), got.Values("User-Agent"); len(accept) != 1 || len(agent) != 1 || accept[0] != want[0] || agent[0] != want[1] || got.Get("X-Own") != "too" {
 			t.Errorf("with %q of its own: %v", own, got)
 		}
@@ -224,7 +224,7 @@ func TestFormOfATokenRequest(t *testing.T) {
 	})
 	w.setSecret("s", "x/y")
 	w.get(w.connect("custom", misused))
-	if got := w.lastExchange().body; got != "a+b=1%262&s=x%2Fy" {
+	if got := w.login.Last().Body; got != "a+b=1%262&s=x%2Fy" {
 		t.Errorf("the body is %s", got)
 	}
 }
@@ -234,13 +234,13 @@ func TestTokenEndpointEchoesTheSecret_threats_20(t *testing.T) {
 	for _, code := range []int{200, 400, 401, 500} {
 		w := newWorld(t)
 		w.canary("s")
-		w.setLogin(func(r *http.Request) (*http.Response, error) {
+		w.login.Answer(func(r *http.Request) (*http.Response, error) {
 			_ = r.ParseForm()
 			return respond(code, marshal(map[string]string{"error": r.Form.Get("client_secret"), "error_description": r.Form.Encode()}))(r)
 		})
 		w.refuse(w.connect("oauth_client_credentials", oauth("{{ get_secret('s') }}")), get(t.Context()), host.StageToken)
-		w.advance(time.Second) // after which one that refused is asked again
-		w.setLogin(func(r *http.Request) (*http.Response, error) {
+		w.Advance(time.Second) // after which one that refused is asked again
+		w.login.Answer(func(r *http.Request) (*http.Response, error) {
 			_ = r.ParseForm()
 			return nil, fmt.Errorf("malformed HTTP response %q", r.Form.Encode()+r.Form.Get("client_secret"))
 		})
@@ -259,7 +259,7 @@ func TestControlCharactersInLogsAndErrors_threats_21(t *testing.T) {
 	if strings.ContainsAny(err.Error(), "\r\n\x1b\x00\u202e\u2028") {
 		t.Errorf("the error is %q", err)
 	}
-	log := w.log()
+	log := w.log.String()
 	if n := strings.Count(log, "\n"); n != 4 || strings.ContainsAny(log, "\r\x1b\x00\u202e\u2028") || len(log) > 20_000 {
 		t.Errorf("%d lines of log, %d bytes: %q", n, len(log), log)
 	}
@@ -274,7 +274,7 @@ func TestCancelledBeforeItBegins(t *testing.T) {
 	if _, err := w.try(w.connect("oauth_client_credentials", oauth("{{ get_secret('s') }}")), get(gone)); !errors.Is(err, context.Canceled) {
 		t.Errorf("the error is %v", err)
 	}
-	if w.received() != 0 {
+	if w.api.Count() != 0 {
 		t.Error("the request was sent")
 	}
 }

@@ -98,11 +98,11 @@ func TestHeaderNamesDoNotTellWhatASecretIs(t *testing.T) {
 			})
 			w.setSecret("s", "X-Sealed-Name")
 			w.get(w.connect("custom", misused))
-			received := w.requests
+			received := w.api.Received()
 			if name == "token request" {
-				received = w.exchanges
+				received = w.login.Received()
 			}
-			if got := received[0].header.Get("X-Sealed-Name"); got != "alone" {
+			if got := received[0].Header.Get("X-Sealed-Name"); got != "alone" {
 				t.Errorf("a header that is alone came as %q", got)
 			}
 		})
@@ -143,7 +143,7 @@ func TestTokenURLsDoNotTellWhatASecretIs_threats_68(t *testing.T) {
 					return header("X-Key", v)
 				})
 				said[w.refuse(connector, get(t.Context()), host.StagePlugin, "as config_get returned it").Error()] = true
-				if w.exchanged() != 0 {
+				if w.login.Count() != 0 {
 					t.Errorf("with the secret %s, the endpoint was asked", secret)
 				}
 			}
@@ -161,7 +161,7 @@ func TestTokenURLWithASecret(t *testing.T) {
 		return header("X-Key", v)
 	})
 	w.get(connector)
-	if got := w.lastExchange().url; got != tokenURL {
+	if got := w.login.Last().URL; got != tokenURL {
 		t.Errorf("the token request went to %s", got)
 	}
 }
@@ -191,7 +191,7 @@ func TestIntegerClaimsDoNotTellHowLargeASecretIs_threats_68(t *testing.T) {
 				Key: "key", For: abi.ForHeader, Claims: map[string]any{"exp": "9223372036854" + v}, Integers: []string{"exp"},
 			}))
 		})
-		parts := strings.Split(w.get(connector).header.Get("X-Key"), ".")
+		parts := strings.Split(w.get(connector).Header.Get("X-Key"), ".")
 		if payload, err := base64.RawURLEncoding.DecodeString(parts[1]); err != nil || !strings.Contains(string(payload), want) {
 			t.Errorf("with the secret %s the claims are %s (%v)", secret, payload, err)
 		}

@@ -80,7 +80,7 @@ func TestRedirectToAnotherOriginGetsNoCredential_threats_25(t *testing.T) {
 				client := &http.Client{Transport: w.connectTo(api.URL, auth).Transport(nil)}
 				for _, path := range []string{"/there", "/echo"} {
 					err := fails(client.Get(api.URL + path))
-					w.outError("the client's error", err) // a url.Error, which prints the URL: threats.md 19
+					w.OutError("the client's error", err) // a url.Error, which prints the URL: threats.md 19
 					var failure *host.Error
 					if !errors.As(err, &failure) || failure.Stage != host.StageOrigin {
 						t.Errorf("%s: the error is %v", path, err)
@@ -117,12 +117,12 @@ func TestRedirectWithinTheOriginHasTheKeyOnce_threats_19(t *testing.T) {
 				t.Fatal(err)
 			}
 			_ = response.Body.Close()
-			w.out("Response.Request", response.Request.URL.String())
+			w.Out("Response.Request", response.Request.URL.String())
 			if len(api.received) != 3 {
 				t.Fatalf("%d requests", len(api.received))
 			}
 			for _, r := range api.received {
-				w.out("Referer", r.Referer())
+				w.Out("Referer", r.Referer())
 				if got := r.URL.Query()["key"]; !slices.Equal(got, []string{secret}) {
 					t.Errorf("%s has the key %d times", r.URL.Path, len(got))
 				}
@@ -149,7 +149,7 @@ func TestRedirectThatHoldsTheKeyOtherwiseIsNotFollowed_threats_19(t *testing.T) 
 			})
 			client := &http.Client{Transport: w.connectTo(api.URL, credentials["query"]).Transport(nil)}
 			err := fails(client.Get(api.URL + "/a"))
-			w.outError("the client's error", err)
+			w.OutError("the client's error", err)
 			if err == nil || len(api.received) != 1 {
 				t.Errorf("%d requests, %v", len(api.received), err)
 			}
@@ -193,7 +193,7 @@ func TestWhatARedirectHoldsOfTheQuery_threats_19(t *testing.T) {
 				return strings.ReplaceAll(marshal(abi.Mutation{Query: c.query}), "SEALED", value(env, "to_query")), nil
 			})
 			w.setSecret("s", c.secret)
-			w.setAPI(func(r *http.Request) (*http.Response, error) {
+			w.api.Answer(func(r *http.Request) (*http.Response, error) {
 				response, err := status(http.StatusFound)(r)
 				response.Header.Set("Location", c.location)
 				return response, err
@@ -224,12 +224,12 @@ func TestKeyInTheQueryIsNotInErrors_threats_19(t *testing.T) {
 	for name, c := range credentials {
 		connector := w.connect("api_key", c)
 		cause := errors.New("the cause")
-		w.setAPI(func(r *http.Request) (*http.Response, error) {
+		w.api.Answer(func(r *http.Request) (*http.Response, error) {
 			return nil, fmt.Errorf("%w: cannot send %s %q %q %x", cause, r.URL, r.URL, r.Header, secret)
 		})
 		client := &http.Client{Transport: connector.Transport(nil)}
 		err := fails(client.Get(apiURL))
-		w.outError(name, err)
+		w.OutError(name, err)
 		if !errors.Is(err, cause) || !strings.Contains(err.Error(), "cannot send "+apiURL) {
 			t.Errorf("%s: what is no secret is lost: %v", name, err)
 		}
@@ -239,7 +239,7 @@ func TestKeyInTheQueryIsNotInErrors_threats_19(t *testing.T) {
 	dialling.canary("s")
 	client := &http.Client{Transport: dialling.connectTo(gone, credentials["query"]).Transport(nil)}
 	err := fails(client.Get(gone + "/x"))
-	if dialling.outError("a connection that is refused", err); err == nil {
+	if dialling.OutError("a connection that is refused", err); err == nil {
 		t.Error("no error")
 	}
 }

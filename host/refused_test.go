@@ -35,24 +35,24 @@ var wrongSecret = respond(http.StatusUnauthorized, `{"error":"invalid_client"}`)
 func TestAWrongSecretIsSentLessAndLess_threats_62(t *testing.T) {
 	w := newWorld(t)
 	w.canary("s")
-	w.setLogin(wrongSecret)
+	w.login.Answer(wrongSecret)
 	c := w.connect("oauth_client_credentials", oauth("{{ get_secret('s') }}"))
 	var asked []time.Duration // since the time before
 	var last time.Time
-	for before := 0; len(asked) < 14; w.advance(100 * time.Millisecond) {
+	for before := 0; len(asked) < 14; w.Advance(100 * time.Millisecond) {
 		var answer *host.TokenError
 		err := w.refuse(c, get(t.Context()), host.StageToken, "401 (invalid_client); it is asked again in ")
 		if !errors.As(err, &answer) || answer.Status != 401 || answer.Code != "invalid_client" || answer.RetryAfter <= 0 {
 			t.Fatalf("the error is %#v", answer)
 		}
-		if n := w.exchanged(); n > before {
+		if n := w.login.Count(); n > before {
 			before = n
-			if now := w.time(); !last.IsZero() {
+			if now := w.Now(); !last.IsZero() {
 				asked = append(asked, now.Sub(last))
 			}
-			last = w.time()
+			last = w.Now()
 		} else if wait := answer.RetryAfter - time.Second; wait > 0 {
-			w.advance(wait)
+			w.Advance(wait)
 		}
 	}
 	want := time.Second
@@ -123,7 +123,7 @@ func TestRetryAfterOfARefusal_threats_62(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			w := newWorld(t)
 			w.canary("s")
-			w.setLogin(func(r *http.Request) (*http.Response, error) {
+			w.login.Answer(func(r *http.Request) (*http.Response, error) {
 				response, err := respond(c.status, c.body)(r)
 				if c.retryAfter != "" {
 					response.Header.Set("Retry-After", c.retryAfter)
@@ -133,8 +133,8 @@ func TestRetryAfterOfARefusal_threats_62(t *testing.T) {
 			connector := w.connect("oauth_client_credentials", oauth("{{ get_secret('s') }}"))
 			w.refuse(connector, get(t.Context()), host.StageToken)
 			if c.least == 0 {
-				if wait := w.refusedFor(t.Context(), connector); wait != 0 || w.exchanged() != 2 {
-					t.Errorf("%d exchanges, the error says %v", w.exchanged(), wait)
+				if wait := w.refusedFor(t.Context(), connector); wait != 0 || w.login.Count() != 2 {
+					t.Errorf("%d exchanges, the error says %v", w.login.Count(), wait)
 				}
 				return
 			}
@@ -142,14 +142,14 @@ func TestRetryAfterOfARefusal_threats_62(t *testing.T) {
 			if wait < c.least || wait > c.most {
 				t.Errorf("it is asked again in %v, want %v to %v", wait, c.least, c.most)
 			}
-			w.advance(wait - 1)
-			if left := w.refusedFor(t.Context(), connector); left != 1 || w.exchanged() != 1 {
-				t.Errorf("just before: %d exchanges, %v left", w.exchanged(), left)
+			w.Advance(wait - 1)
+			if left := w.refusedFor(t.Context(), connector); left != 1 || w.login.Count() != 1 {
+				t.Errorf("just before: %d exchanges, %v left", w.login.Count(), left)
 			}
-			w.advance(1)
-			w.setLogin(token("t1", 3600))
-			if w.get(connector); w.exchanged() != 2 {
-				t.Errorf("%d exchanges", w.exchanged())
+			w.Advance(1)
+			w.login.Answer(token("t1", 3600))
+			if w.get(connector); w.login.Count() != 2 {
+				t.Errorf("%d exchanges", w.login.Count())
 			}
 		})
 	}
@@ -160,15 +160,15 @@ func TestChangedInputIsAskedAtOnce_threats_63(t *testing.T) {
 	w := newWorld(t)
 	w.canary("s")
 	w.canary("s2")
-	w.setLogin(wrongSecret)
+	w.login.Answer(wrongSecret)
 	ann, bob := host.WithUser(t.Context(), host.User{ID: "ann"}), host.WithUser(t.Context(), host.User{ID: "bob"})
 	perUser := with(oauth("{{ get_secret('s') }}"), "client_id", "{{ user.id }}")
 	c := w.connect("oauth_client_credentials", perUser)
 	for range 3 {
 		w.refusedFor(ann, c)
 	}
-	if w.exchanged() != 1 {
-		t.Fatalf("%d exchanges", w.exchanged())
+	if w.login.Count() != 1 {
+		t.Fatalf("%d exchanges", w.login.Count())
 	}
 	for i, other := range []struct {
 		name      string
@@ -184,14 +184,14 @@ func TestChangedInputIsAskedAtOnce_threats_63(t *testing.T) {
 		for range 2 {
 			w.refusedFor(other.ctx, other.connector)
 		}
-		if n := w.exchanged(); n != i+2 {
+		if n := w.login.Count(); n != i+2 {
 			t.Errorf("with another %s: %d exchanges, want %d", other.name, n, i+2)
 		}
 	}
-	before := w.exchanged()
+	before := w.login.Count()
 	w.canary("s")
-	w.setLogin(token("t1", 3600))
-	if w.send(c, get(ann)); w.exchanged() != before+1 {
+	w.login.Answer(token("t1", 3600))
+	if w.send(c, get(ann)); w.login.Count() != before+1 {
 		t.Error("a rotated secret is not asked at once")
 	}
 }
@@ -202,18 +202,18 @@ func TestARefusalIsForgottenWhenATokenComes_threats_62(t *testing.T) {
 	w.canary("s")
 	c := w.connect("oauth_client_credentials", oauth("{{ get_secret('s') }}"))
 	for range 5 {
-		w.setLogin(wrongSecret)
+		w.login.Answer(wrongSecret)
 		if wait := w.refusedFor(t.Context(), c); wait > time.Second {
 			t.Errorf("a first refusal is remembered for %v", wait)
 		}
-		w.advance(time.Second)
+		w.Advance(time.Second)
 		if wait := w.refusedFor(t.Context(), c); wait <= time.Second {
 			t.Errorf("a second refusal is remembered for %v", wait)
 		}
-		w.advance(2 * time.Second)
-		w.setLogin(token("t1", 3600))
+		w.Advance(2 * time.Second)
+		w.login.Answer(token("t1", 3600))
 		w.get(c)
-		w.advance(time.Hour)
+		w.Advance(time.Hour)
 	}
 }
 
@@ -243,23 +243,23 @@ func TestOneAsksAgain_threats_62(t *testing.T) {
 			synctest.Wait()
 		}
 		g := newGate(wrongSecret)
-		w.setLogin(g.answer)
+		w.login.Answer(g.answer)
 		ask(8)
-		if w.exchanged() != 8 { // nothing is known yet
-			t.Errorf("%d exchanges", w.exchanged())
+		if w.login.Count() != 8 { // nothing is known yet
+			t.Errorf("%d exchanges", w.login.Count())
 		}
 		close(g.open)
 		all.Wait()
-		w.advance(time.Second)
+		w.Advance(time.Second)
 		g = newGate(wrongSecret)
-		w.setLogin(g.answer)
+		w.login.Answer(g.answer)
 		ask(8)
-		if w.exchanged() != 9 {
-			t.Errorf("%d exchanges when the wait is over, want one more", w.exchanged()-8)
+		if w.login.Count() != 9 {
+			t.Errorf("%d exchanges when the wait is over, want one more", w.login.Count()-8)
 		}
 		close(g.open)
 		all.Wait()
-		if wait := w.refusedFor(t.Context(), c); wait <= time.Second || wait > 2*time.Second || w.exchanged() != 9 {
+		if wait := w.refusedFor(t.Context(), c); wait <= time.Second || wait > 2*time.Second || w.login.Count() != 9 {
 			t.Errorf("after it the wait is %v: eight at once count as one", wait)
 		}
 		if n := w.logged("it is asked again"); n != 2 {
@@ -280,23 +280,23 @@ func TestAFailureOfTheNetworkGivesTheTurnBack_threats_62(t *testing.T) {
 	w := newWorld(t)
 	w.canary("s")
 	c := w.connect("oauth_client_credentials", oauth("{{ get_secret('s') }}"))
-	w.setLogin(wrongSecret)
+	w.login.Answer(wrongSecret)
 	w.refusedFor(t.Context(), c)
-	w.advance(time.Second)
+	w.Advance(time.Second)
 	for _, broken := range []answer{
 		func(*http.Request) (*http.Response, error) { return nil, errors.New("connection refused") },
 		status(http.StatusBadGateway), brokenOff,
 	} {
-		w.setLogin(broken)
-		before := w.exchanged()
+		w.login.Answer(broken)
+		before := w.login.Count()
 		for range 3 {
 			w.refuse(c, get(t.Context()), host.StageToken)
 		}
-		if n := w.exchanged() - before; n != 3 {
+		if n := w.login.Count() - before; n != 3 {
 			t.Errorf("%d exchanges, want each request to try", n)
 		}
 	}
-	w.setLogin(token("t1", 3600))
+	w.login.Answer(token("t1", 3600))
 	w.get(c)
 }
 
@@ -327,7 +327,7 @@ func TestTwoGrantsInOneCall_threats_62(t *testing.T) {
 				return "", errors.New("no token")
 			})
 			var grants []string
-			w.setLogin(func(r *http.Request) (*http.Response, error) {
+			w.login.Answer(func(r *http.Request) (*http.Response, error) {
 				_ = r.ParseForm()
 				grants = append(grants, r.Form.Get("grant_type"))
 				if grants[len(grants)-1] == "refresh_token" {
@@ -372,14 +372,14 @@ func TestWhatElseThePluginSendsIsAskedAtOnce_threats_63(t *testing.T) {
 	}}
 	w := newWorld(t, withoutBuiltIns, withGuest(g))
 	w.canary("s")
-	w.setLogin(wrongSecret)
+	w.login.Answer(wrongSecret)
 	c := w.connect("custom", config{"to_token": "{{ get_secret('s') }}", "url": tokenURL, "url2": tokenURL + "2"})
 	for i, change := range []func(){func() {}, func() { url = "url2" }, func() { renew = true }} {
 		change()
 		for range 3 {
 			w.refusedFor(t.Context(), c)
 		}
-		if n := w.exchanged(); n != i+1 {
+		if n := w.login.Count(); n != i+1 {
 			t.Errorf("after %d changes there are %d exchanges", i, n)
 		}
 	}
@@ -389,11 +389,11 @@ func TestWhatElseThePluginSendsIsAskedAtOnce_threats_63(t *testing.T) {
 func TestRefusalsOfManyUsersAreLoggedApart_threats_62(t *testing.T) {
 	w := newWorld(t)
 	w.canary("s")
-	w.setLogin(wrongSecret)
+	w.login.Answer(wrongSecret)
 	c := w.connect("oauth_client_credentials", with(oauth("{{ get_secret('s') }}"), "client_id", "{{ user.id }}"))
 	for i := range 100 {
 		w.refusedFor(host.WithUser(t.Context(), host.User{ID: fmt.Sprint(i)}), c)
-		w.advance(20 * time.Millisecond)
+		w.Advance(20 * time.Millisecond)
 	}
 	if n := w.logged("it is asked again"); n != 3 {
 		t.Errorf("%d log lines in two seconds", n)

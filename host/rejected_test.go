@@ -120,12 +120,12 @@ func TestA401DropsTheEntriesThatWereSent_threats_61(t *testing.T) {
 				w.get(connector)
 			}
 			guest.filled = nil
-			w.setAPI(onceRefusing())
-			attempts := w.received()
+			w.api.Answer(onceRefusing())
+			attempts := w.api.Count()
 			if got, err := w.try(connector, get(t.Context())); err != nil || (got == http.StatusOK) != (c.want != nil) {
 				t.Fatalf("the answer is %d, %v", got, err)
 			}
-			if n := w.received() - attempts; (n == 2) != (c.want != nil) {
+			if n := w.api.Count() - attempts; (n == 2) != (c.want != nil) {
 				t.Errorf("%d attempts", n)
 			}
 			w.get(connector)
@@ -235,20 +235,20 @@ func TestA401LeavesTheRefreshToken_threats_61(t *testing.T) {
 				authenticate: p.authenticate,
 			}))
 			g := &grant{valid: w.canary("rt")}
-			w.setLogin(g.answer)
+			w.login.Answer(g.answer)
 			c := w.connect("custom", config{"refresh_token": "{{ get_secret('rt') }}", "token_url": tokenURL})
 			for range 5 {
 				w.get(c)
-				w.setAPI(onceRefusing()) // the token of the cache
+				w.api.Answer(onceRefusing()) // the token of the cache
 				w.get(c)
-				w.advance(time.Hour)
-				w.setAPI(onceRefusing()) // the new token, of a call that read the refresh token
+				w.Advance(time.Hour)
+				w.api.Answer(onceRefusing()) // the new token, of a call that read the refresh token
 				if _, err := w.try(c, get(t.Context())); err != nil {
 					t.Fatal(err)
 				}
-				w.setAPI(status(http.StatusOK))
+				w.api.Answer(status(http.StatusOK))
 				w.get(c)
-				w.advance(time.Hour)
+				w.Advance(time.Hour)
 			}
 			if g.revoked || g.n < 10 {
 				t.Errorf("revoked: %t, after %d refreshs", g.revoked, g.n)

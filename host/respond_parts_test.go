@@ -15,6 +15,7 @@ import (
 
 	"github.com/keywright/keywright/abi"
 	"github.com/keywright/keywright/host"
+	"github.com/keywright/keywright/internal/testworld"
 )
 
 // What the credential is that Connector.GuardedTransport looks for: threats.md 45.
@@ -106,11 +107,11 @@ func TestPartsOfWhatWasPutIn_threats_45(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			w := misusedWorld(t, test.do, test.grants...)
 			w.setSecret("s", password)
-			w.setLogin(token("an-access-token", 3600))
+			w.login.Answer(token("an-access-token", 3600))
 			c := w.connect("custom", misused)
 			for want, texts := range map[bool][]string{true: test.stopped, false: append(test.passed, "p4ssw0r")} {
 				for _, text := range texts {
-					w.setAPI(respond(http.StatusOK, "is "+text+" in it"))
+					w.api.Answer(respond(http.StatusOK, "is "+text+" in it"))
 					response, err := c.GuardedTransport(nil).RoundTrip(get(t.Context()))
 					if err != nil {
 						t.Fatal(err)
@@ -162,7 +163,7 @@ func TestCredentialsOfTheEmbedder_threats_45(t *testing.T) {
 			for _, name := range test.texts {
 				ctx = host.WithCredentials(ctx, texts[name])
 			}
-			w.setAPI(respond(http.StatusOK, "is "+test.echo))
+			w.api.Answer(respond(http.StatusOK, "is "+test.echo))
 			response, err := c.GuardedTransport(nil).RoundTrip(get(ctx))
 			if err != nil {
 				t.Fatal(err)
@@ -193,7 +194,7 @@ func TestDecodedCredentials_threats_73(t *testing.T) {
 			w.setSecret("s", stored)
 			c := w.connect("api_key", key("{{ get_secret('s') }}"))
 			for echo, want := range map[string]bool{stored: true, password: true, "correct horse": false, "operator": false} {
-				w.setAPI(respond(http.StatusOK, "is "+echo))
+				w.api.Answer(respond(http.StatusOK, "is "+echo))
 				response, err := c.GuardedTransport(nil).RoundTrip(get(t.Context()))
 				if err != nil {
 					t.Fatal(err)
@@ -232,7 +233,7 @@ func TestWhatIsNotDecoded(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t)
 			w.setSecret("s", c.secret)
-			w.setAPI(respond(http.StatusOK, "is "+c.echo))
+			w.api.Answer(respond(http.StatusOK, "is "+c.echo))
 			response, err := w.connect("api_key", key(c.value)).GuardedTransport(nil).RoundTrip(get(t.Context()))
 			if err != nil {
 				t.Fatal(err)
@@ -252,25 +253,25 @@ func TestErrorsOfAnAnswerAreScrubbed_threats_45(t *testing.T) {
 	for _, length := range []int{1, 300} { // what finds the longer one is not kept
 		secret := strings.Repeat(w.canary("s"), length)
 		w.setSecret("s", secret)
-		w.hide("the secret", secret)
+		w.Hide("the secret", secret)
 		cause := errors.New("the cause")
-		for form, text := range encodings(secret) {
-			fails := fmt.Errorf("%w: a line %s", cause, text)
-			w.setAPI(func(*http.Request) (*http.Response, error) { return nil, fails })
+		for _, form := range testworld.Forms(secret) {
+			fails := fmt.Errorf("%w: a line %s", cause, form.Text)
+			w.api.Answer(func(*http.Request) (*http.Response, error) { return nil, fails })
 			if _, err := w.read(c.GuardedTransport(nil).RoundTrip(get(t.Context()))); err == nil {
-				t.Errorf("%s: no error", form)
+				t.Errorf("%s: no error", form.Name)
 			}
-			w.setAPI(func(r *http.Request) (*http.Response, error) {
+			w.api.Answer(func(r *http.Request) (*http.Response, error) {
 				response, err := status(http.StatusOK)(r)
 				response.Body = io.NopCloser(io.MultiReader(strings.NewReader("some."), failing{fails}))
 				return response, err
 			})
 			if got, err := w.read(c.GuardedTransport(nil).RoundTrip(get(t.Context()))); got != "some." || err == nil {
-				t.Errorf("%s: %q, %v", form, got, err)
+				t.Errorf("%s: %q, %v", form.Name, got, err)
 			}
 		}
 	}
-	w.setAPI(func(*http.Request) (*http.Response, error) { return nil, context.Canceled })
+	w.api.Answer(func(*http.Request) (*http.Response, error) { return nil, context.Canceled })
 	if _, err := w.read(c.GuardedTransport(nil).RoundTrip(get(t.Context()))); !errors.Is(err, context.Canceled) {
 		t.Errorf("another error is %v", err)
 	}
@@ -285,7 +286,7 @@ func TestEachAnswerIsSearchedForItsOwnCredential(t *testing.T) {
 	w := newWorld(t)
 	w.setSecret("s", "prefix-of-a-key")
 	c := w.connect("api_key", key("{{ get_secret('s') }}/{{ user.id }}"))
-	w.setAPI(func(r *http.Request) (*http.Response, error) {
+	w.api.Answer(func(r *http.Request) (*http.Response, error) {
 		return respond(http.StatusOK, r.URL.Query().Get("say"))(r)
 	})
 	for _, who := range []string{"u1", "u2", "u1"} {

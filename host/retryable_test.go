@@ -46,7 +46,7 @@ func TestRetryable(t *testing.T) {
 			}
 			w := newWorld(t, c.change)
 			w.canary("s")
-			w.setLogin(c.login)
+			w.login.Answer(c.login)
 			configuration := oauth("{{ get_secret('s') }}")
 			if c.tokenURL != "" {
 				configuration["token_url"] = c.tokenURL
@@ -75,7 +75,7 @@ func TestRetryableWhenTimeRanOut(t *testing.T) {
 		w := newWorld(t)
 		w.canary("s")
 		g := newGate(token("t1", 60))
-		w.setLogin(g.answer)
+		w.login.Answer(g.answer)
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
 		if err := w.refuse(w.connect("oauth_client_credentials", oauth("{{ get_secret('s') }}")), get(ctx), host.StageToken); !err.Retryable() {

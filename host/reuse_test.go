@@ -85,7 +85,7 @@ func newTwins(t *testing.T, seed uint64) *twins {
 		w := newWorld(t, withGuest(choosing()), func(c *host.Config) {
 			c.NoReuse, c.Variables = i == 1, map[string]string{"v": "a-variable"}
 		})
-		w.setLogin(tokens(150))
+		w.login.Answer(tokens(150))
 		tw.worlds[i] = w
 		for n, auth := range twinAuths {
 			tw.connectors[i] = append(tw.connectors[i], w.connectAs(fmt.Sprint("c", n), auth.Type, auth.Config))
@@ -120,24 +120,24 @@ func (tw *twins) step() {
 	case 2, 3, 4:
 		d := []time.Duration{time.Second, 39 * time.Second, 90 * time.Second}[n-2]
 		for _, w := range tw.both("%s later", d) {
-			w.advance(d)
+			w.Advance(d)
 		}
 	case 5:
 		for _, w := range tw.both("the API refuses") {
-			w.setAPI(status(http.StatusUnauthorized))
+			w.api.Answer(status(http.StatusUnauthorized))
 		}
 	case 6:
 		for _, w := range tw.both("the API accepts") {
-			w.setAPI(status(http.StatusOK))
+			w.api.Answer(status(http.StatusOK))
 		}
 	case 7:
 		number := tw.random.IntN(1000)
 		for _, w := range tw.both("tokens are %d-1, …", number) {
-			w.setLogin(numbered(number))
+			w.login.Answer(numbered(number))
 		}
 	case 8:
 		for _, w := range tw.both("the token endpoint fails") {
-			w.setLogin(status(http.StatusServiceUnavailable))
+			w.login.Answer(status(http.StatusServiceUnavailable))
 		}
 	case 9: // the same configuration under the same name, or another one
 		at := tw.random.IntN(len(twinAuths))
@@ -193,8 +193,8 @@ func (tw *twins) differ(format string, args ...any) {
 func (tw *twins) compare() {
 	tw.t.Helper()
 	one, other := tw.worlds[0], tw.worlds[1]
-	if !reflect.DeepEqual(one.requests, other.requests) {
-		tw.differ("the requests differ:\n%+v\n%+v", one.requests, other.requests)
+	if !reflect.DeepEqual(one.api.Received(), other.api.Received()) {
+		tw.differ("the requests differ:\n%+v\n%+v", one.api.Received(), other.api.Received())
 	}
 	if !reflect.DeepEqual(exchanged(one), exchanged(other)) {
 		tw.differ("the exchanges differ")
@@ -202,8 +202,8 @@ func (tw *twins) compare() {
 }
 
 func exchanged(w *world) (all []string) {
-	for _, s := range w.exchanges {
-		all = append(all, s.url+" "+s.body)
+	for _, s := range w.login.Received() {
+		all = append(all, s.URL+" "+s.Body)
 	}
 	return all
 }
@@ -237,7 +237,7 @@ func TestWhatIsReused(t *testing.T) {
 	for _, name := range []string{"s", "k", "text"} {
 		w.canary(name)
 	}
-	w.setLogin(tokens(150))
+	w.login.Answer(tokens(150))
 	for name, c := range map[string]struct {
 		auth   host.Auth
 		reused bool
@@ -308,7 +308,7 @@ func TestReuseAtOnce(t *testing.T) {
 	secret := w.canary("s")
 	c := w.connect("api_key", key("{{ get_secret('s') }}"))
 	w.get(c)
-	w.setAPI(func(*http.Request) (*http.Response, error) { return nil, errors.New("failed at " + secret) })
+	w.api.Answer(func(*http.Request) (*http.Response, error) { return nil, errors.New("failed at " + secret) })
 	var all sync.WaitGroup
 	for range 8 {
 		all.Go(func() {
@@ -346,7 +346,7 @@ func TestReuseEndsWithTheHost(t *testing.T) {
 	c := w.connect("api_key", key("{{ get_secret('s') }}"))
 	w.get(c)
 	slow = true
-	sent, failed := w.received(), make(chan error)
+	sent, failed := w.api.Count(), make(chan error)
 	go func() {
 		_, err := w.try(c, get(t.Context()))
 		failed <- err
@@ -356,7 +356,7 @@ func TestReuseEndsWithTheHost(t *testing.T) {
 		t.Fatal(err)
 	}
 	close(answer)
-	if err := <-failed; !errors.Is(err, host.ErrClosed) || w.received() != sent {
-		t.Errorf("the error is %v, and %d requests were sent", err, w.received()-sent)
+	if err := <-failed; !errors.Is(err, host.ErrClosed) || w.api.Count() != sent {
+		t.Errorf("the error is %v, and %d requests were sent", err, w.api.Count()-sent)
 	}
 }

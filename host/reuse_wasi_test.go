@@ -77,7 +77,7 @@ func TestWhatDependsOnWASIIsNotUsedAgain(t *testing.T) {
 			secret := w.canary("s")
 			connector := w.connect("custom", config{"value": "{{ get_secret('s') }}"})
 			for range 3 {
-				if got := w.get(connector).header.Get("X-Key"); got != secret {
+				if got := w.get(connector).Header.Get("X-Key"); got != secret {
 					t.Fatal("the header is another")
 				}
 			}

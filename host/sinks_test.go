@@ -84,7 +84,7 @@ func TestSinksOfWhatTheHostMakes_threats_15a(t *testing.T) {
 					{Name: "url", Kind: abi.KindURL, Sinks: []string{abi.SinkToken}},
 				}}, authenticate: func(env abi.Env) (string, error) { return place.put(env, c.make(env)), nil }}
 				w := newWorld(t, withoutBuiltIns, withGuest(g))
-				w.setLogin(respond(http.StatusOK, `{"access_token":"an-access-token","expires_in":60,"scope":"a-scope-of-it","refresh_token":"a-refresh-token"}`))
+				w.login.Answer(respond(http.StatusOK, `{"access_token":"an-access-token","expires_in":60,"scope":"a-scope-of-it","refresh_token":"a-refresh-token"}`))
 				for secret, value := range map[string]string{"enum": "one", "integer": "12345678", "boolean": "true"} {
 					w.setSecret(secret, value)
 				}
@@ -119,7 +119,7 @@ func TestRegisteredMembersAreNoExtras_threats_15a(t *testing.T) {
 		extra = r.Extra
 		return header("X-Key", value(env, "to_header")), err
 	})
-	w.setLogin(respond(http.StatusOK, `{"access_token":"an-access-token","token_type":"bearer","expires_in":"60","scope":"a b","error":"none","instance_url":"https://x.test"}`))
+	w.login.Answer(respond(http.StatusOK, `{"access_token":"an-access-token","token_type":"bearer","expires_in":"60","scope":"a b","error":"none","instance_url":"https://x.test"}`))
 	w.get(w.connect("custom", misused))
 	if len(extra) != 1 || extra["instance_url"] == "" {
 		t.Errorf("%d extras, want instance_url alone", len(extra))

@@ -58,14 +58,14 @@ func TestTokensOutliveTheirHost(t *testing.T) {
 					h.Limits.CacheEntries = 1
 				}
 			})
-			w.setLogin(token("t2", 3600))
+			w.login.Answer(token("t2", 3600))
 			if c.secret != "" {
 				w.setSecret("s", c.secret)
 			}
 			sent := w.get(w.connectAs(c.connector, "oauth_client_credentials", c.config))
 			want := map[int]string{0: "Bearer t1", 1: "Bearer t2"}[c.exchanges]
-			if got := sent.header.Get("Authorization"); w.exchanged() != c.exchanges || got != want {
-				t.Errorf("%d exchanges and %s, want %d and %s", w.exchanged(), got, c.exchanges, want)
+			if got := sent.Header.Get("Authorization"); w.login.Count() != c.exchanges || got != want {
+				t.Errorf("%d exchanges and %s, want %d and %s", w.login.Count(), got, c.exchanges, want)
 			}
 		})
 	}
@@ -82,8 +82,8 @@ func TestAnExchangeInFlightServesTheNextHost(t *testing.T) {
 				if fails {
 					g.behind = status(http.StatusInternalServerError)
 				}
-				before.setLogin(g.answer)
-				after.setLogin(token("t2", 3600))
+				before.login.Answer(g.answer)
+				after.login.Answer(token("t2", 3600))
 				c := oauth("{{ get_secret('s') }}")
 				one, other := before.connect("oauth_client_credentials", c), after.connect("oauth_client_credentials", c)
 				answers := make(chan error, 2)
@@ -107,8 +107,8 @@ func TestAnExchangeInFlightServesTheNextHost(t *testing.T) {
 				if fails { // who comes next asks again
 					want, exchanges = "Bearer t2", 1
 				}
-				if got := after.get(other).header.Get("Authorization"); got != want || after.exchanged() != exchanges {
-					t.Errorf("%s after %d exchanges of the next host, want %s after %d", got, after.exchanged(), want, exchanges)
+				if got := after.get(other).Header.Get("Authorization"); got != want || after.login.Count() != exchanges {
+					t.Errorf("%s after %d exchanges of the next host, want %s after %d", got, after.login.Count(), want, exchanges)
 				}
 			})
 		})
@@ -121,14 +121,14 @@ func TestThePaceOf401sOutlivesTheHost(t *testing.T) {
 	exchanges := 0
 	for range 3 {
 		w := next(t)
-		w.setAPI(status(http.StatusUnauthorized))
+		w.api.Answer(status(http.StatusUnauthorized))
 		c := w.connect("oauth_client_credentials", oauth("{{ get_secret('s') }}"))
 		for range 3 {
 			if got, err := w.try(c, get(t.Context())); got != http.StatusUnauthorized || err != nil {
 				t.Errorf("got %d, %v", got, err)
 			}
 		}
-		exchanges += w.exchanged()
+		exchanges += w.login.Count()
 	}
 	if exchanges != 2 {
 		t.Errorf("%d exchanges, want one and another one after the first 401", exchanges)

@@ -12,6 +12,8 @@ import (
 	"slices"
 	"strings"
 	"sync"
+
+	"github.com/keywright/keywright/internal/testworld"
 )
 
 // Answer is how a token endpoint, or the API, answers a request. An error is one of the network.
@@ -149,9 +151,9 @@ func (h *Harness) given(target string, response *http.Response) {
 		if strings.TrimSpace(token) == "" {
 			continue
 		}
-		if len(token) < shortest {
+		if len(token) < testworld.Shortest {
 			h.tb.Errorf("hosttest: the %s %q that the endpoint %s gives is too short to be searched for: make it %d bytes or more",
-				name, token, target, shortest)
+				name, token, target, testworld.Shortest)
 		}
 		h.evidence.secret("the "+name+" that "+target+" gave", token)
 	}

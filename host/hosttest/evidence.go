@@ -2,22 +2,17 @@ package hosttest
 
 import (
 	"bytes"
-	"encoding/base64"
-	"encoding/hex"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
 	"net/url"
 	"regexp"
 	"slices"
-	"strconv"
 	"strings"
 	"sync"
-)
 
-// shortest is the number of bytes from which a text is searched for: a shorter one would be found by chance.
-const shortest = 8
+	"github.com/keywright/keywright/internal/testworld"
+)
 
 // evidence holds the texts that must not come out, and all that came out.
 type evidence struct {
@@ -45,8 +40,8 @@ type output struct{ where, text string }
 // secret notes a text that must not come out in any form.
 func (e *evidence) secret(what, text string) {
 	for _, part := range parts(text) {
-		if len(part) >= shortest {
-			e.note(what, part, forms(part), false)
+		if len(part) >= testworld.Shortest {
+			e.note(what, part, testworld.Forms(part), false)
 		}
 	}
 }
@@ -79,7 +74,7 @@ func parts(text string) []string {
 	return lines
 }
 
-func (e *evidence) note(what, text string, forms []form, sent bool) {
+func (e *evidence) note(what, text string, forms []testworld.Form, sent bool) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if e.known[text] {
@@ -89,45 +84,13 @@ func (e *evidence) note(what, text string, forms []form, sent bool) {
 		e.known = map[string]bool{}
 	}
 	e.known[text] = true
+	written := map[string]bool{}
 	for _, f := range forms {
-		e.needles = append(e.needles, needle{what: what, form: f.name, text: []byte(f.text), whole: text, sent: sent})
+		if !written[f.Text] {
+			written[f.Text] = true
+			e.needles = append(e.needles, needle{what: what, form: f.Name, text: []byte(f.Text), whole: text, sent: sent})
+		}
 	}
-}
-
-// form is a way of writing a text.
-type form struct{ name, text string }
-
-// forms of a text by which it would be known: as it is, encoded, and as a part of a longer text that is encoded.
-func forms(text string) []form {
-	quoted := strconv.Quote(text)
-	inJSON, _ := json.Marshal(text) // a string always has one
-	all := []form{
-		{"as it is", text},
-		{"in hex", hex.EncodeToString([]byte(text))},
-		{"in hex, in capitals", strings.ToUpper(hex.EncodeToString([]byte(text)))},
-		{"URL-encoded", url.QueryEscape(text)},
-		{"URL-encoded, as in a path", url.PathEscape(text)},
-		{"escaped for JSON", string(inJSON[1 : len(inJSON)-1])},
-		{"escaped for JSON, not for HTML", strings.NewReplacer(`\`, `\\`, `"`, `\"`).Replace(text)},
-		{"escaped for Go", quoted[1 : len(quoted)-1]},
-	}
-	for before := range 3 {
-		name := fmt.Sprintf("in base64 from byte %d on", before)
-		all = append(all, form{name, within(base64.RawStdEncoding, text, before)},
-			form{name + ", for URLs", within(base64.RawURLEncoding, text, before)})
-	}
-	known := map[string]bool{}
-	return slices.DeleteFunc(all, func(f form) bool {
-		twice := known[f.text]
-		known[f.text] = true
-		return twice
-	})
-}
-
-// within returns what of a text's base64 does not depend on what stands before and after it.
-func within(encoding *base64.Encoding, text string, before int) string {
-	encoded := encoding.EncodeToString(append(make([]byte, before), text...))
-	return encoded[(before*8+5)/6 : (before+len(text))*8/6]
 }
 
 var compactJWT = regexp.MustCompile(`eyJ[A-Za-z0-9_-]+\.[A-Za-z0-9_-]+\.([A-Za-z0-9_-]+)`)
@@ -138,8 +101,8 @@ func (e *evidence) sent(header http.Header, values url.Values) {
 		if _, credential, found := strings.Cut(value, " "); found {
 			value = credential
 		}
-		if len(value) >= shortest {
-			e.note("the credential of an Authorization header", value, forms(value), true)
+		if len(value) >= testworld.Shortest {
+			e.note("the credential of an Authorization header", value, testworld.Forms(value), true)
 		}
 	}
 	var all []string
@@ -151,8 +114,8 @@ func (e *evidence) sent(header http.Header, values url.Values) {
 	}
 	for _, text := range all {
 		for _, match := range compactJWT.FindAllStringSubmatch(text, -1) {
-			e.note("a signed JWT", match[0], []form{{"as it is", match[0]}}, true)
-			e.note("the signature of a JWT", match[1], []form{{"as it is", match[1]}}, true)
+			e.note("a signed JWT", match[0], []testworld.Form{{Name: "as it is", Text: match[0]}}, true)
+			e.note("the signature of a JWT", match[1], []testworld.Form{{Name: "as it is", Text: match[1]}}, true)
 		}
 	}
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/golang-jwt/jwt/v5"
 
 	"github.com/keywright/keywright/host"
+	"github.com/keywright/keywright/internal/testworld"
 	"github.com/keywright/keywright/server/identity"
 )
 
@@ -166,10 +167,10 @@ func TestKeysAreUsedForADay(t *testing.T) {
 	u, err := w.bearer(token)
 	accepted(t, u, err, ann)
 	e.set(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusServiceUnavailable) })
-	w.clock.add(24*time.Hour - 1)
+	w.clock.Advance(24*time.Hour - 1)
 	u, err = w.bearer(token)
 	accepted(t, u, err, ann)
-	w.clock.add(1)
+	w.clock.Advance(1)
 	u, err = w.bearer(token)
 	refused(t, u, err, identity.ErrUnavailable)
 }
@@ -183,7 +184,7 @@ func TestTheLogSaysWhenKeysChange(t *testing.T) {
 		unknown.id = fmt.Sprint(i)
 		u, err := w.bearer(unknown.token(t, claims()))
 		refused(t, u, err, identity.ErrUnauthenticated)
-		w.clock.add(time.Minute)
+		w.clock.Advance(time.Minute)
 	}
 	_ = w.Close()
 	if n := strings.Count(w.log.String(), "the keys of tokens were read"); n != 1 || e.count() != 5 {
@@ -195,7 +196,7 @@ func TestTheLogSaysWhenKeysChange(t *testing.T) {
 func TestTheServerOfTheKeysIsNamed(t *testing.T) {
 	c := newEndpoint(t).config()
 	c.JWT.JWKSURL = "https://login.test/jwks?key=canary"
-	w := newWorld(t, c, roundTripper(func(*http.Request) (*http.Response, error) { return nil, errors.New("refused") }))
+	w := newWorld(t, c, testworld.Answer(func(*http.Request) (*http.Response, error) { return nil, errors.New("refused") }))
 	err := w.Ready(t.Context())
 	if err == nil || !strings.Contains(err.Error(), "the server of the keys (login.test)") || strings.Contains(err.Error(), "canary") {
 		t.Errorf("got %v", err)

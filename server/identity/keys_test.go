@@ -22,14 +22,14 @@ func TestRotatedKeysCountAtOnceAndRemovedOnesNoLonger(t *testing.T) {
 	accepted(t, u, err, ann)
 
 	e.publish(old.jwk(), fresh.jwk())
-	w.clock.add(10 * time.Second) // since the last fetch
+	w.clock.Advance(10 * time.Second) // since the last fetch
 	u, err = w.bearer(fresh.token(t, claims()))
 	accepted(t, u, err, ann)
 	u, err = w.bearer(old.token(t, claims()))
 	accepted(t, u, err, ann)
 
 	e.publish(fresh.jwk())
-	w.clock.add(10 * time.Minute) // nobody came meanwhile: the first one does not go by what is that old
+	w.clock.Advance(10 * time.Minute) // nobody came meanwhile: the first one does not go by what is that old
 	u, err = w.bearer(old.token(t, claims()))
 	refused(t, u, err, identity.ErrUnauthenticated)
 	u, err = w.bearer(fresh.token(t, claims()))
@@ -46,7 +46,7 @@ func TestAKeyThatIsReplacedUnderItsID(t *testing.T) {
 	u, err := w.bearer(old.token(t, claims()))
 	accepted(t, u, err, ann)
 	e.publish(fresh.jwk())
-	w.clock.add(10 * time.Second)
+	w.clock.Advance(10 * time.Second)
 	u, err = w.bearer(fresh.token(t, claims()))
 	accepted(t, u, err, ann)
 	u, err = w.bearer(old.token(t, claims()))
@@ -61,7 +61,7 @@ func TestUnknownKeysAreAskedForAtMostOnceInTenSeconds(t *testing.T) {
 	w := e.world(t)
 	u, err := w.bearer(s.token(t, claims()))
 	accepted(t, u, err, ann)
-	w.clock.add(1)
+	w.clock.Advance(1)
 	for second := range 61 {
 		for i := range 20 {
 			unknown.id = fmt.Sprintf("made-up-%d-%d", second, i)
@@ -72,11 +72,11 @@ func TestUnknownKeysAreAskedForAtMostOnceInTenSeconds(t *testing.T) {
 			}
 			u, err := w.bearer(token)
 			refused(t, u, err, want, token)
-			w.clock.add(time.Microsecond)
+			w.clock.Advance(time.Microsecond)
 		}
 		u, err := w.bearer(s.token(t, claims()))
 		accepted(t, u, err, ann)
-		w.clock.add(time.Second)
+		w.clock.Advance(time.Second)
 	}
 	if e.count() != 8 { // the first one, and at 0, 10, …, 60 seconds
 		t.Errorf("%d fetches in a minute", e.count())
@@ -92,18 +92,18 @@ func TestANewKeyCountsAtOnce(t *testing.T) {
 	u, err := w.bearer(old.token(t, claims()))
 	accepted(t, u, err, ann)
 	e.publish(old.jwk(), fresh.jwk())
-	w.clock.add(1)
+	w.clock.Advance(1)
 	u, err = w.bearer(fresh.token(t, claims()))
 	accepted(t, u, err, ann)
 
-	w.clock.add(10 * time.Second)
+	w.clock.Advance(10 * time.Second)
 	u, err = w.bearer(unknown.token(t, claims()))
 	refused(t, u, err, identity.ErrUnauthenticated)
 	e.publish(old.jwk(), fresh.jwk(), next.jwk())
-	w.clock.add(10*time.Second - 1)
+	w.clock.Advance(10*time.Second - 1)
 	u, err = w.bearer(next.token(t, claims()))
 	refused(t, u, err, identity.ErrUnavailable)
-	w.clock.add(1)
+	w.clock.Advance(1)
 	u, err = w.bearer(next.token(t, claims()))
 	accepted(t, u, err, ann)
 }
@@ -119,18 +119,18 @@ func TestSessionsOfAKeyThatIsGone(t *testing.T) {
 	refused(t, u, err, identity.ErrUnauthenticated)
 	for range 3 {
 		for range 9 {
-			w.clock.add(time.Second)
+			w.clock.Advance(time.Second)
 			u, err = w.bearer(gone)
 			refused(t, u, err, identity.ErrUnauthenticated)
 		}
-		w.clock.add(2 * time.Second)
+		w.clock.Advance(2 * time.Second)
 		u, err = w.bearer(unknown.token(t, claims())) // has the keys read again, and they are the same
 		refused(t, u, err, identity.ErrUnauthenticated)
 		u, err = w.bearer(gone)
 		refused(t, u, err, identity.ErrUnauthenticated)
 	}
 	before := e.count()
-	w.clock.add(time.Minute)
+	w.clock.Advance(time.Minute)
 	unknown.id = "another"
 	for _, c := range []map[string]any{{"exp": start.Add(-time.Hour).Unix()}, {"iss": "https://other.example.com"}, {"aud": "other"}} {
 		u, err = w.bearer(unknown.token(t, claims(c)))
@@ -148,12 +148,12 @@ func TestKeysAreFetchedAgainAfterFiveMinutes(t *testing.T) {
 	for range 30 {
 		u, err := w.bearer(s.token(t, claims()))
 		accepted(t, u, err, ann)
-		w.clock.add(10*time.Second - time.Millisecond)
+		w.clock.Advance(10*time.Second - time.Millisecond)
 	}
 	if e.count() != 1 {
 		t.Errorf("%d fetches in five minutes, want 1", e.count())
 	}
-	w.clock.add(time.Second)
+	w.clock.Advance(time.Second)
 	u, err := w.bearer(s.token(t, claims())) // does not wait for the fetch that it starts
 	accepted(t, u, err, ann)
 	for end := time.Now().Add(time.Minute); e.count() != 2; {
@@ -171,7 +171,7 @@ func TestAClockThatIsSetBack(t *testing.T) {
 	u, err := w.bearer(s.token(t, claims()))
 	accepted(t, u, err, ann)
 	e.publish(s.jwk(), fresh.jwk())
-	w.clock.add(-48 * time.Hour)
+	w.clock.Advance(-48 * time.Hour)
 	u, err = w.bearer(fresh.token(t, claims(back)))
 	accepted(t, u, err, ann)
 	for range 100 {
@@ -183,7 +183,7 @@ func TestAClockThatIsSetBack(t *testing.T) {
 	}
 	next := newSigner(t, "k3", "ES256")
 	e.publish(s.jwk(), fresh.jwk(), next.jwk())
-	w.clock.add(-48 * time.Hour) // although the keys were then read for another token in the future
+	w.clock.Advance(-48 * time.Hour) // although the keys were then read for another token in the future
 	u, err = w.bearer(next.token(t, claims(back)))
 	accepted(t, u, err, ann)
 }
@@ -207,7 +207,7 @@ func TestTheEndpointIsDownThenUp(t *testing.T) {
 			}
 
 			e.publish(s.jwk())
-			w.clock.add(time.Second)
+			w.clock.Advance(time.Second)
 			u, err := w.bearer(s.token(t, claims()))
 			accepted(t, u, err, ann)
 			if err := w.Ready(t.Context()); err != nil {
@@ -216,7 +216,7 @@ func TestTheEndpointIsDownThenUp(t *testing.T) {
 
 			// Down again: who was known stays known, and of others it cannot be told.
 			e.set(down)
-			w.clock.add(30 * time.Minute)
+			w.clock.Advance(30 * time.Minute)
 			_ = w.Ready(t.Context())
 			later := claims(map[string]any{"exp": start.Add(100 * time.Hour).Unix()})
 			for range 3 {
@@ -226,14 +226,14 @@ func TestTheEndpointIsDownThenUp(t *testing.T) {
 				refused(t, u, err, identity.ErrUnavailable)
 				u, err = w.bearer(flip(s.token(t, later)))
 				refused(t, u, err, identity.ErrUnauthenticated)
-				w.clock.add(10 * time.Second)
+				w.clock.Advance(10 * time.Second)
 			}
-			w.clock.add(24 * time.Hour)
+			w.clock.Advance(24 * time.Hour)
 			u, err = w.bearer(s.token(t, later))
 			refused(t, u, err, identity.ErrUnavailable)
 
 			e.publish(fresh.jwk())
-			w.clock.add(10 * time.Second)
+			w.clock.Advance(10 * time.Second)
 			u, err = w.bearer(fresh.token(t, later))
 			accepted(t, u, err, ann)
 
@@ -288,7 +288,7 @@ func TestAnIssuerCanRevokeAllItsKeys(t *testing.T) {
 	u, err := w.bearer(s.token(t, claims()))
 	accepted(t, u, err, ann)
 	e.publish()
-	w.clock.add(10 * time.Minute)
+	w.clock.Advance(10 * time.Minute)
 	u, err = w.bearer(s.token(t, claims()))
 	refused(t, u, err, identity.ErrUnauthenticated)
 }
@@ -336,10 +336,6 @@ func TestSymmetricKeysCountOnlyWhereTheyAreNamed(t *testing.T) {
 	u, err = newWorld(t, c, nil).bearer(secret.token(t, claims()))
 	accepted(t, u, err, ann)
 }
-
-type roundTripper func(*http.Request) (*http.Response, error)
-
-func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
 
 func answer(text string) *http.Response {
 	return &http.Response{StatusCode: http.StatusOK, Body: io.NopCloser(strings.NewReader(text))}

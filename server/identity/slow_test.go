@@ -13,11 +13,12 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/keywright/keywright/internal/testworld"
 	"github.com/keywright/keywright/server/identity"
 )
 
 // slowWorld is one in a bubble: its clock is the bubble's.
-func slowWorld(t *testing.T, f roundTripper) *world {
+func slowWorld(t *testing.T, f testworld.Answer) *world {
 	t.Helper()
 	i, err := identity.New(t.Context(), identity.Config{Mode: identity.ModeJWT, JWT: &identity.JWT{
 		Bearer: true, JWKSURL: "https://login.test/jwks", Issuer: issuer, Audiences: []string{audience},

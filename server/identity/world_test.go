@@ -28,6 +28,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/keywright/keywright/host"
+	"github.com/keywright/keywright/internal/testworld"
 	"github.com/keywright/keywright/server/identity"
 )
 
@@ -62,24 +63,6 @@ func claims(changes ...map[string]any) map[string]any {
 
 // gone as a claim's value removes the claim.
 const gone = "\x00gone"
-
-// clock is the test's time.
-type clock struct {
-	mu  sync.Mutex
-	now time.Time
-}
-
-func (c *clock) Now() time.Time {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.now
-}
-
-func (c *clock) add(d time.Duration) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.now = c.now.Add(d)
-}
 
 // signer is a key of an issuer.
 type signer struct {
@@ -207,13 +190,13 @@ func (e *endpoint) count() int {
 // world is an Identifier with all that it uses.
 type world struct {
 	*identity.Identifier
-	clock *clock
+	clock *testworld.Clock
 	log   *bytes.Buffer
 }
 
 func newWorld(t testing.TB, c identity.Config, transport http.RoundTripper) *world {
 	t.Helper()
-	w := &world{clock: &clock{now: start}, log: &bytes.Buffer{}}
+	w := &world{clock: testworld.NewClock(start), log: &bytes.Buffer{}}
 	i, err := identity.New(t.Context(), c, identity.Options{
 		Transport: transport, Clock: w.clock.Now, Logger: slog.New(slog.NewTextHandler(w.log, nil)),
 	})

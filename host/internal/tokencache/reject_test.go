@@ -55,16 +55,16 @@ func TestRejectIsLimitedInTime(t *testing.T) {
 		e = hold(t, cache, token).Set("t2", time.Hour)
 		for range 10 {
 			reject(t, cache, e.Generation, false)
-			clock.advance(time.Second - 1)
+			clock.Advance(time.Second - 1)
 		}
 		holds(t, cache, true, token)
-		clock.advance(10) // ten seconds since the drop, to the nanosecond
+		clock.Advance(10) // ten seconds since the drop, to the nanosecond
 		if round == 1 {
-			clock.advance(-time.Hour) // a clock that is set back does not make it last longer
+			clock.Advance(-time.Hour) // a clock that is set back does not make it last longer
 			e = cache.Set(token, "t2", time.Hour)
 		}
 		reject(t, cache, e.Generation, true)
-		clock.advance(10 * time.Second)
+		clock.Advance(10 * time.Second)
 	}
 }
 
@@ -89,7 +89,7 @@ func TestRejectByManyIsOneExchange(t *testing.T) {
 			reject(t, cache, e.Generation, true) // during the exchange
 			c.end(l)
 			reject(t, cache, e.Generation, c.late)
-			clock.advance(10 * time.Second)
+			clock.Advance(10 * time.Second)
 			reject(t, cache, e.Generation, true)
 		})
 	}
@@ -164,7 +164,7 @@ func TestRejectsOfOnePartitionLeaveOthersTheirs_threats_82(t *testing.T) {
 		if !drop(1, "access_token") {
 			t.Error("another partition's entry was not dropped")
 		}
-		clock.advance(10 * time.Second)
+		clock.Advance(10 * time.Second)
 	}
 }
 
@@ -179,14 +179,14 @@ func TestRejectOfManyEntries(t *testing.T) {
 		if !drop(i) {
 			t.Errorf("partition %d: not dropped", i)
 		}
-		clock.advance(time.Second)
+		clock.Advance(time.Second)
 	}
 	for _, i := range []byte{4, 3, 2, 1, 0} {
 		if drop(i) {
 			t.Errorf("partition %d: dropped though as many as the cache has entries were dropped just now", i)
 		}
 	}
-	clock.advance(7 * time.Second) // ten since the first
+	clock.Advance(7 * time.Second) // ten since the first
 	if !drop(3) || drop(4) || drop(1) {
 		t.Error("want one place for another drop")
 	}

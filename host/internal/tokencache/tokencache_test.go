@@ -10,6 +10,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/keywright/keywright/host/internal/tokencache"
+	"github.com/keywright/keywright/internal/testworld"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -17,15 +18,9 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 // start is when every test's clock begins.
 var start = time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
 
-// clock is set by its test.
-type clock struct{ at time.Time }
-
-func (c *clock) now() time.Time          { return c.at }
-func (c *clock) advance(d time.Duration) { c.at = c.at.Add(d) }
-
-func newCache(entries, perPartition int) (*tokencache.Cache[string], *clock) {
-	c := &clock{start}
-	return tokencache.New[string](entries, perPartition, c.now), c
+func newCache(entries, perPartition int) (*tokencache.Cache[string], *testworld.Clock) {
+	c := testworld.NewClock(start)
+	return tokencache.New[string](entries, perPartition, c.Now), c
 }
 
 func key(partition byte, name string) tokencache.Key {
@@ -86,7 +81,7 @@ func TestEntryIsValidForItsTime(t *testing.T) {
 				if e.Value != "t1" || (e.Generation != 0) != (c.ttl > 0) {
 					t.Errorf("%s: stored %+v", how, e)
 				}
-				clock.advance(c.step)
+				clock.Advance(c.step)
 				got, ok := cache.Get(token)
 				if ok != c.want || ok && got != e {
 					t.Errorf("%s: Get gives %+v, %t, want %t", how, got, ok, c.want)
@@ -104,9 +99,9 @@ func TestEntryThatEndedStaysEnded(t *testing.T) {
 	cache, clock := newCache(10, 10)
 	for _, step := range []time.Duration{-time.Second, 2 * time.Hour} {
 		cache.Set(token, "t1", time.Hour)
-		clock.advance(step)
+		clock.Advance(step)
 		holds(t, cache, false, token)
-		clock.advance(-step)
+		clock.Advance(-step)
 		holds(t, cache, false, token)
 	}
 }
@@ -115,14 +110,14 @@ func TestEntryThatEndedStaysEnded(t *testing.T) {
 // readings together keep an entry for its time.
 func TestMonotonicReadingIsKept(t *testing.T) {
 	now := time.Now()
-	c := &clock{now}
-	cache := tokencache.New[string](10, 10, c.now)
+	at := now
+	cache := tokencache.New[string](10, 10, func() time.Time { return at })
 	cache.Set(token, "t1", time.Hour)
-	c.at = now.Add(time.Hour - 1)
+	at = now.Add(time.Hour - 1)
 	holds(t, cache, true, token)
-	c.at = now.Add(time.Hour - 1).Round(0) // a clock without a monotonic reading is good as well
+	at = now.Add(time.Hour - 1).Round(0) // a clock without a monotonic reading is good as well
 	holds(t, cache, true, token)
-	c.at = now.Add(time.Hour)
+	at = now.Add(time.Hour)
 	holds(t, cache, false, token)
 }
 
@@ -130,13 +125,13 @@ func TestMonotonicReadingIsKept(t *testing.T) {
 // wall clock.
 func TestTheWallClockEndsAnEntryToo(t *testing.T) {
 	now := time.Now()
-	c := &clock{now}
-	cache := tokencache.New[string](10, 10, c.now)
+	at := now
+	cache := tokencache.New[string](10, 10, func() time.Time { return at })
 	for _, wall := range []time.Duration{10 * time.Second, 11 * time.Second, 12 * time.Second, time.Hour} {
-		c.at = now
+		at = now
 		cache.Set(token, "t1", 10*time.Second)
-		c.at = asleep(now.Add(wall), wall-5*time.Second)
-		if elapsed := c.at.Sub(now); elapsed != 5*time.Second {
+		at = asleep(now.Add(wall), wall-5*time.Second)
+		if elapsed := at.Sub(now); elapsed != 5*time.Second {
 			t.Fatalf("the clock that cannot be set went on by %v", elapsed)
 		}
 		holds(t, cache, false, token)
@@ -153,9 +148,9 @@ func asleep(t time.Time, d time.Duration) time.Time {
 func TestSetReplaces(t *testing.T) {
 	cache, clock := newCache(10, 10)
 	first := cache.Set(token, "t1", time.Minute)
-	clock.advance(30 * time.Second)
+	clock.Advance(30 * time.Second)
 	second := cache.Set(token, "t2", time.Minute)
-	clock.advance(45 * time.Second)
+	clock.Advance(45 * time.Second)
 	if got, ok := cache.Get(token); !ok || got != second || cache.Len() != 1 {
 		t.Errorf("Get gives %+v, %t of %d", got, ok, cache.Len())
 	}

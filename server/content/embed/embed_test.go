@@ -106,7 +106,7 @@ func TestOtherURLsStay(t *testing.T) {
 			if got := w.resolver(t).Resolve(t.Context(), in); got != in {
 				t.Errorf("%s became\n%s", in, got)
 			}
-			if w.count() != 0 {
+			if w.Count() != 0 {
 				t.Error("a provider was asked")
 			}
 		})
@@ -167,8 +167,8 @@ func TestAtMostTwentyEmbeds(t *testing.T) {
 	}
 	w := newWorld()
 	got := w.resolver(t).Resolve(t.Context(), in.String())
-	if embeds := strings.Count(got, "embed of"); embeds != 20 || w.count() != 2 {
-		t.Errorf("%d embeds, for which %d requests were sent; want 20 and 2", embeds, w.count())
+	if embeds := strings.Count(got, "embed of"); embeds != 20 || w.Count() != 2 {
+		t.Errorf("%d embeds, for which %d requests were sent; want 20 and 2", embeds, w.Count())
 	}
 	if urls := strings.Count(got, "<p>https://"); urls != 10 {
 		t.Errorf("%d URLs stayed, not 10", urls)

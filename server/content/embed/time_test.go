@@ -10,13 +10,13 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/keywright/keywright/internal/testworld"
 )
 
-// takes has each answer come after a time, or not at all when the request ends before.
-func (w *world) takes(d time.Duration) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.answer = func(r *http.Request) (*http.Response, error) {
+// after returns an answer that comes after a time, or not at all if the request ends before.
+func after(d time.Duration) testworld.Answer {
+	return func(r *http.Request) (*http.Response, error) {
 		select {
 		case <-time.After(d):
 			return reply(200, "application/json", rich("embedded")), nil
@@ -48,7 +48,7 @@ func TestTimeLimits(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				w := newWorld()
-				w.takes(c.each)
+				w.Answer(after(c.each))
 				begin := time.Now()
 				got := w.resolver(t).Resolve(t.Context(), urls(c.urls))
 				if embeds := strings.Count(got, "embedded"); embeds != c.want {
@@ -70,11 +70,11 @@ func TestTimeLimits(t *testing.T) {
 func TestDrippingAnswers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld()
-		w.answer = func(r *http.Request) (*http.Response, error) {
+		w.Answer(func(r *http.Request) (*http.Response, error) {
 			answer := reply(200, "application/json", "")
 			answer.Body = &drip{r.Context()}
 			return answer, nil
-		}
+		})
 		begin := time.Now()
 		if got := w.resolver(t).Resolve(t.Context(), one); got != one || time.Since(begin) != 3*time.Second {
 			t.Errorf("after %s it is %s", time.Since(begin), got)
@@ -99,7 +99,7 @@ func (*drip) Close() error { return nil }
 func TestConcurrentCallersShareAFetch(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld()
-		w.takes(2 * time.Second)
+		w.Answer(after(2 * time.Second))
 		r := w.resolver(t)
 		ctx, cancel := context.WithCancel(t.Context())
 		var all sync.WaitGroup
@@ -120,8 +120,8 @@ func TestConcurrentCallersShareAFetch(t *testing.T) {
 		synctest.Wait()
 		cancel()
 		all.Wait()
-		if embeds.Load() != 100 || w.count() != 1 {
-			t.Errorf("%d embeds of %d requests, want 100 of one", embeds.Load(), w.count())
+		if embeds.Load() != 100 || w.Count() != 1 {
+			t.Errorf("%d embeds of %d requests, want 100 of one", embeds.Load(), w.Count())
 		}
 	})
 }
@@ -130,7 +130,7 @@ func TestConcurrentCallersShareAFetch(t *testing.T) {
 func TestAFetchGoesOnWithoutItsCallers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld()
-		w.takes(2 * time.Second)
+		w.Answer(after(2 * time.Second))
 		r := w.resolver(t)
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
@@ -138,8 +138,8 @@ func TestAFetchGoesOnWithoutItsCallers(t *testing.T) {
 			t.Errorf("got %s", got)
 		}
 		<-time.After(2 * time.Second)
-		if got := r.Resolve(t.Context(), one); !strings.Contains(got, "embedded") || w.count() != 1 {
-			t.Errorf("after %d requests it is %s", w.count(), got)
+		if got := r.Resolve(t.Context(), one); !strings.Contains(got, "embedded") || w.Count() != 1 {
+			t.Errorf("after %d requests it is %s", w.Count(), got)
 		}
 	})
 }
@@ -152,8 +152,8 @@ func TestACallerWhoIsGoneGetsTheSanitisedBody(t *testing.T) {
 		cancel()
 		got := w.resolver(t).Resolve(ctx, one+"<script>x</script>")
 		synctest.Wait()
-		if got != one || w.count() != 0 {
-			t.Errorf("after %d requests it is %s", w.count(), got)
+		if got != one || w.Count() != 0 {
+			t.Errorf("after %d requests it is %s", w.Count(), got)
 		}
 	})
 }
@@ -164,9 +164,7 @@ func TestFetchesOfAllDocumentsAreBounded(t *testing.T) {
 		w := newWorld()
 		var mu sync.Mutex
 		running, most := 0, 0
-		w.takes(time.Hour)
-		slow := w.answer
-		w.answer = func(r *http.Request) (*http.Response, error) {
+		w.Answer(func(r *http.Request) (*http.Response, error) {
 			mu.Lock()
 			running++
 			most = max(most, running)
@@ -176,8 +174,8 @@ func TestFetchesOfAllDocumentsAreBounded(t *testing.T) {
 				running--
 				mu.Unlock()
 			}()
-			return slow(r)
-		}
+			return after(time.Hour)(r)
+		})
 		r := w.resolver(t)
 		var all sync.WaitGroup
 		for i := range 100 {
@@ -187,8 +185,8 @@ func TestFetchesOfAllDocumentsAreBounded(t *testing.T) {
 		if most != 64 {
 			t.Errorf("%d ran at once, not 64", most)
 		}
-		asked := w.count()
-		w.takes(0)
+		asked := w.Count()
+		w.Answer(after(0))
 		embeds := 0
 		for i := range 100 {
 			if strings.Contains(r.Resolve(t.Context(), fmt.Sprintf("https://tu.example.net/%d", i)), "embedded") {
@@ -224,14 +222,14 @@ func TestAnswersAreKeptAsLongAsTheySay(t *testing.T) {
 			w.says(c.answer)
 			r := w.resolver(t)
 			for i, step := range []time.Duration{0, c.kept - 1, 1} {
-				w.advance(step)
+				w.Advance(step)
 				r.Resolve(t.Context(), one)
-				if want := []int{1, 1, 2}[i]; w.count() != want {
-					t.Errorf("%d requests, not %d, after step %d", w.count(), want, i)
+				if want := []int{1, 1, 2}[i]; w.Count() != want {
+					t.Errorf("%d requests, not %d, after step %d", w.Count(), want, i)
 				}
 			}
-			w.advance(-time.Second)
-			if r.Resolve(t.Context(), one); w.count() != 3 {
+			w.Advance(-time.Second)
+			if r.Resolve(t.Context(), one); w.Count() != 3 {
 				t.Error("an answer of the future is used, when the clock was set back")
 			}
 		})

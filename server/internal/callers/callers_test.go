@@ -21,6 +21,7 @@ import (
 	"github.com/golang-jwt/jwt/v5"
 
 	"github.com/keywright/keywright/host"
+	"github.com/keywright/keywright/internal/testworld"
 	"github.com/keywright/keywright/server/content/httpapi"
 	"github.com/keywright/keywright/server/internal/callers"
 )
@@ -35,7 +36,7 @@ var begin = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 // world has an issuer of tokens, keys, and a clock.
 type world struct {
 	t      *testing.T
-	now    time.Time
+	clock  *testworld.Clock
 	keys   host.MapSecrets
 	down   bool   // the store of keys
 	lost   string // a key that alone cannot be read
@@ -53,7 +54,7 @@ func newWorld(t *testing.T) *world {
 	if err != nil {
 		t.Fatal(err)
 	}
-	w := &world{t: t, now: begin, signer: signer, keys: host.MapSecrets{"reader": readerKey, "moderator": moderatorKey}}
+	w := &world{t: t, clock: testworld.NewClock(begin), signer: signer, keys: host.MapSecrets{"reader": readerKey, "moderator": moderatorKey}}
 	file := filepath.Join(t.TempDir(), "jwks.json")
 	encode := base64.RawURLEncoding.EncodeToString
 	keys := fmt.Sprintf(`{"keys":[{"kty":"EC","crv":"P-256","kid":"k1","alg":"ES256","x":%q,"y":%q}]}`, encode(public[1:33]), encode(public[33:]))
@@ -61,7 +62,7 @@ func newWorld(t *testing.T) *world {
 		t.Fatal(err)
 	}
 	w.config = callers.Config{
-		Keys: []callers.Key{{Secret: "reader"}, {Secret: "moderator", Moderate: true}}, Secrets: w, Clock: func() time.Time { return w.now },
+		Keys: []callers.Key{{Secret: "reader"}, {Secret: "moderator", Moderate: true}}, Secrets: w, Clock: w.clock.Now,
 		Token: &callers.Token{JWKSFile: file, Issuer: "https://id.test", Audiences: []string{"content"}, Claim: "scope", Value: "content.moderate"},
 	}
 	return w
@@ -177,15 +178,18 @@ func TestRotation(t *testing.T) {
 	}
 	const newer = "reader-of-the-second-kind"
 	w.keys["reader"] = newer
-	if w.now = w.now.Add(time.Second); may(readerKey) || !may(newer) {
+	w.clock.Advance(time.Second)
+	if may(readerKey) || !may(newer) {
 		t.Error("the key before counts, or the one now does not")
 	}
 	delete(w.keys, "reader")
-	if w.now = w.now.Add(time.Second); may(newer) || !may(moderatorKey) {
+	w.clock.Advance(time.Second)
+	if may(newer) || !may(moderatorKey) {
 		t.Error("a key that was withdrawn counts, or takes another one with it")
 	}
 	w.keys["reader"] = ""
-	if w.now = w.now.Add(time.Second); may("") {
+	w.clock.Advance(time.Second)
+	if may("") {
 		t.Error("an empty key counts")
 	}
 }
@@ -193,7 +197,8 @@ func TestRotation(t *testing.T) {
 func TestKeysThatCannotBeHad(t *testing.T) {
 	w := newWorld(t)
 	c := w.callers()
-	w.down, w.now = true, w.now.Add(time.Second)
+	w.down = true
+	w.clock.Advance(time.Second)
 	if _, err := c.Caller(request("X-API-Key", readerKey)); !errors.Is(err, httpapi.ErrUnavailable) || strings.Contains(err.Error(), readerKey) {
 		t.Error(err)
 	}
@@ -284,7 +289,7 @@ func TestOneKeyThatCannotBeRead(t *testing.T) {
 		w := newWorld(t)
 		c := w.callers()
 		w.lost = lost
-		w.now = w.now.Add(time.Minute)
+		w.clock.Advance(time.Minute)
 		for name, key := range map[string]string{"reader": readerKey, "moderator": moderatorKey, "": "a-key-that-nobody-has"} {
 			got, err := c.Caller(request("X-API-Key", key))
 			if name == lost || name == "" {

@@ -189,7 +189,7 @@ func TestRenewal(t *testing.T) {
 		t.Errorf("the log says %s", got)
 	}
 	check(5, "")
-	if strings.Contains(w.logs(), "PRIVATE KEY") {
+	if strings.Contains(w.log.String(), "PRIVATE KEY") {
 		t.Error("the log has a key")
 	}
 }

@@ -1,7 +1,6 @@
 package daemon_test
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -20,6 +19,7 @@ import (
 	"time"
 
 	"github.com/keywright/keywright/host"
+	"github.com/keywright/keywright/internal/testworld"
 	"github.com/keywright/keywright/server/connectors"
 	"github.com/keywright/keywright/server/internal/daemon"
 )
@@ -28,22 +28,19 @@ const secret = "s3cr3t-of-the-api-0123456789"
 
 // world is a gateway that runs from a file, before an API that answers with what it got.
 type world struct {
+	*testworld.Canaries
 	t                  *testing.T
 	file               string
 	api                *httptest.Server
 	callers, operators string
 	logged             chan string // what the log said of a configuration, or a certificate
 	end                func() error
-
-	mu  sync.Mutex
-	log bytes.Buffer
+	log                testworld.Log
 }
 
 // Write is the log.
 func (w *world) Write(line []byte) (int, error) {
-	w.mu.Lock()
-	w.log.Write(line)
-	w.mu.Unlock()
+	_, _ = w.log.Write(line)
 	var said struct{ Msg, Problem, Error string }
 	if err := json.Unmarshal(line, &said); err == nil && strings.HasPrefix(said.Msg, "the c") {
 		select {
@@ -52,13 +49,6 @@ func (w *world) Write(line []byte) (int, error) {
 		}
 	}
 	return len(line), nil
-}
-
-// logs is the log so far.
-func (w *world) logs() string {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return w.log.String()
 }
 
 // patience is how long a test waits for what never comes.
@@ -95,7 +85,8 @@ func (w *world) shown(connector string) bool {
 
 func start(t *testing.T, api http.HandlerFunc, text string, change ...func(*daemon.Config)) *world {
 	t.Helper()
-	w := &world{t: t, file: filepath.Join(t.TempDir(), "connectors.yaml"), logged: make(chan string, 100)}
+	w := &world{Canaries: testworld.NewCanaries(t), t: t, file: filepath.Join(t.TempDir(), "connectors.yaml"), logged: make(chan string, 100)}
+	w.Hide("the credential", secret)
 	w.api = httptest.NewServer(api)
 	t.Cleanup(w.api.Close)
 	w.write(text)
@@ -126,9 +117,7 @@ func start(t *testing.T, api http.HandlerFunc, text string, change ...func(*daem
 		if err := w.end(); err != nil {
 			t.Error(err)
 		}
-		if strings.Contains(w.logs(), secret) {
-			t.Error("the log holds the credential")
-		}
+		w.Out("the log", w.log.String())
 	})
 	return w
 }
@@ -162,6 +151,7 @@ func (w *world) get(url string) (status int, body string) {
 	if err != nil {
 		w.t.Error(err)
 	}
+	w.Out("the answer of "+url, string(content))
 	return response.StatusCode, string(content)
 }
 
@@ -242,7 +232,7 @@ func TestAccessLog(t *testing.T) {
 		if err := w.end(); err != nil {
 			t.Error(err)
 		}
-		if got := w.logs(); strings.Contains(got, `"msg":"request","request_id":`) != wanted || strings.Contains(got, "private") {
+		if got := w.log.String(); strings.Contains(got, `"msg":"request","request_id":`) != wanted || strings.Contains(got, "private") {
 			t.Errorf("access_log %t: the log is %s", wanted, got)
 		}
 	}

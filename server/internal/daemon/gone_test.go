@@ -54,6 +54,6 @@ func TestMetricsOfARequestThatOutlivesItsConnector(t *testing.T) {
 	}
 	close(release)
 	<-done
-	w.eventually("the request is counted", func() bool { return strings.Contains(w.logs(), `"msg":"request"`) })
+	w.eventually("the request is counted", func() bool { return strings.Contains(w.log.String(), `"msg":"request"`) })
 	w.eventually("the connector that is gone is forgotten", func() bool { return !w.shown("echo") })
 }

@@ -236,7 +236,7 @@ func TestEndingWhileAFileHangs(t *testing.T) {
 	case <-time.After(patience):
 		t.Error("it does not end")
 	}
-	if log := w.logs(); strings.Contains(log, "ERROR") || strings.Contains(log, "WARN") {
+	if log := w.log.String(); strings.Contains(log, "ERROR") || strings.Contains(log, "WARN") {
 		t.Errorf("the log is %s", log)
 	}
 	release() // what was read is nobody's by now

@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"github.com/golang-jwt/jwt/v5"
+
+	"github.com/keywright/keywright/internal/testworld"
 )
 
 // keys are made once: an RSA key takes a while.
@@ -26,12 +28,9 @@ func testKeys(t *testing.T) Keys {
 	return k
 }
 
-// clock is the time of a test; it moves when told.
-type clock struct{ now time.Time }
-
-func newClock() *clock { return &clock{time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)} }
-
-func (c *clock) Now() time.Time { return c.now }
+func newClock() *testworld.Clock {
+	return testworld.NewClock(time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC))
+}
 
 // signed makes a JWT.
 func signed(t *testing.T, method jwt.SigningMethod, key any, header, claims map[string]any) string {

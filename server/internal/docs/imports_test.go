@@ -32,7 +32,7 @@ var rules = []rule{
 	{packages: "plugins/...", ours: []string{"sdk"}},
 
 	{packages: "host", ours: []string{"abi", "internal/problem", "internal/urlcheck", "plugins", "host/internal/..."}, others: []string{"golang.org/x/net", "github.com/hashicorp/golang-lru/v2"}},
-	{packages: "host/hosttest", ours: []string{"host", "plugins", "sdk", "abi", "internal/pluginbuild", "host/internal/..."}},
+	{packages: "host/hosttest", ours: []string{"host", "plugins", "sdk", "abi", "internal/pluginbuild", "internal/testworld", "host/internal/..."}},
 	{packages: "host/internal/hostfn", ours: []string{
 		"abi", "host/internal/leakscan", "host/internal/egress", "host/internal/seal", "host/internal/signing", "host/internal/strictjson", "host/internal/template", "host/internal/tokencache",
 	}, others: []string{"github.com/go-json-experiment/json", "golang.org/x/net"}},
@@ -72,6 +72,7 @@ var rules = []rule{
 	{packages: "server/internal/contentserver", ours: []string{"server/content", "server/content/httpapi", "server/internal/callers", "server/internal/httpserver", "server/internal/metrics"}, others: []string{"github.com/prometheus/client_golang"}},
 	{packages: "internal/jws", others: []string{"github.com/golang-jwt/jwt/v5"}},
 	{packages: "internal/problem"},
+	{packages: "internal/testworld"},
 	{packages: "internal/tlsfailure"},
 	{packages: "internal/urlcheck"},
 	{packages: "internal/urlpath"},

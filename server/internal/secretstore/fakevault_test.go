@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/keywright/keywright/host"
+	"github.com/keywright/keywright/internal/testworld"
 	"github.com/keywright/keywright/server/internal/secretstore"
 )
 
@@ -23,7 +24,7 @@ import (
 // server: over TLS, with tokens that end, are renewed up to a limit, and are revoked.
 type fakeVault struct {
 	*canaries
-	*clock
+	*testworld.Clock
 	server *httptest.Server
 	dir    string
 
@@ -52,11 +53,11 @@ type fakeToken struct {
 func newFakeVault(t *testing.T) *fakeVault {
 	t.Helper()
 	f := &fakeVault{
-		canaries: &canaries{t: t}, clock: newClock(), dir: t.TempDir(), mounts: []string{"secret"},
+		canaries: newCanaries(t), Clock: newClock(), dir: t.TempDir(), mounts: []string{"secret"},
 		secrets: map[string]map[string]any{}, tokens: map[string]*fakeToken{},
 		ttl: time.Hour, max: 24 * time.Hour, renewable: true,
 	}
-	f.roleID, f.secretID, f.jwt = f.word(), f.word(), f.word()
+	f.roleID, f.secretID, f.jwt = f.Word("a secret"), f.Word("a secret"), f.Word("a secret")
 	f.server = httptest.NewUnstartedServer(f)
 	f.server.Config.ErrorLog = log.New(io.Discard, "", 0) // of handshakes that fail because a test wants it
 	f.server.StartTLS()
@@ -103,7 +104,7 @@ func (f *fakeVault) wantAsked(times int, request string) {
 
 // token makes a token that is there without a login.
 func (f *fakeVault) token(ttl time.Duration, renewable bool) string {
-	token := f.hide("hvs." + f.word())
+	token := f.Hide("a secret", "hvs."+f.Word("a secret"))
 	f.with(func() { f.add(token, ttl, renewable) })
 	return token
 }
@@ -111,7 +112,7 @@ func (f *fakeVault) token(ttl time.Duration, renewable bool) string {
 func (f *fakeVault) add(token string, ttl time.Duration, renewable bool) {
 	made := &fakeToken{ttl: ttl, renewable: renewable}
 	if ttl > 0 {
-		made.ends, made.last = f.time().Add(ttl), f.time().Add(f.max)
+		made.ends, made.last = f.Now().Add(ttl), f.Now().Add(f.max)
 	}
 	f.tokens[token] = made
 }
@@ -121,7 +122,7 @@ func (f *fakeVault) revokeAll() { f.with(func() { clear(f.tokens) }) }
 // store makes a store for the server; the configuration needs no more than a way to log in.
 func (f *fakeVault) store(c secretstore.VaultConfig) host.Secrets {
 	f.t.Helper()
-	c.Clock = f.time
+	c.Clock = f.Now
 	if c.Address == "" {
 		c.Address = f.server.URL
 	}
@@ -129,7 +130,7 @@ func (f *fakeVault) store(c secretstore.VaultConfig) host.Secrets {
 		c.CAFile = f.file("ca.pem")
 	}
 	store, err := secretstore.Vault(c)
-	f.search(err)
+	f.OutError("an error", err)
 	if err != nil {
 		f.t.Fatal(err)
 	}
@@ -181,7 +182,7 @@ func (f *fakeVault) login(w http.ResponseWriter, r *http.Request, path string) {
 		fail(w, http.StatusMethodNotAllowed, "unsupported operation")
 	case path == "auth/approle/login" && body["role_id"] == f.roleID && body["secret_id"] == f.secretID,
 		path == "auth/kubernetes/login" && body["role"] == "gateway" && body["jwt"] == f.jwt:
-		token := f.hide("hvs." + f.word())
+		token := f.Hide("a secret", "hvs."+f.Word("a secret"))
 		f.add(token, f.ttl, f.renewable)
 		f.auth(w, token)
 	case path == "auth/approle/login":
@@ -203,13 +204,13 @@ func (f *fakeVault) left(t *fakeToken) int64 {
 	if t.ends.IsZero() {
 		return 0
 	}
-	return int64(t.ends.Sub(f.time()) / time.Second)
+	return int64(t.ends.Sub(f.Now()) / time.Second)
 }
 
 func (f *fakeVault) authenticated(w http.ResponseWriter, r *http.Request, path string) {
 	token := r.Header.Get("X-Vault-Token")
 	t := f.tokens[token]
-	if t == nil || !t.ends.IsZero() && !f.time().Before(t.ends) {
+	if t == nil || !t.ends.IsZero() && !f.Now().Before(t.ends) {
 		fail(w, http.StatusForbidden, "permission denied: "+token) // the real one does not quote, another might
 		return
 	}
@@ -222,7 +223,7 @@ func (f *fakeVault) authenticated(w http.ResponseWriter, r *http.Request, path s
 	case path == "auth/token/renew-self" && r.Method == http.MethodPost && !t.renewable:
 		fail(w, http.StatusBadRequest, "lease is not renewable")
 	case path == "auth/token/renew-self" && r.Method == http.MethodPost:
-		if t.ends = f.time().Add(t.ttl); t.ends.After(t.last) {
+		if t.ends = f.Now().Add(t.ttl); t.ends.After(t.last) {
 			t.ends = t.last
 		}
 		f.auth(w, token)

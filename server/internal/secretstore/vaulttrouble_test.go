@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/keywright/keywright/host"
+	"github.com/keywright/keywright/internal/testworld"
 	"github.com/keywright/keywright/server/internal/secretstore"
 )
 
@@ -80,7 +81,7 @@ func TestTroubleWithTheServer(t *testing.T) {
 		for _, when := range []string{"at the login", "at the read"} {
 			t.Run(tt.name+" "+when, func(t *testing.T) {
 				f := newFakeVault(t)
-				value := f.make()
+				value := f.Secret("a secret")
 				f.put("crm", map[string]any{"value": value})
 				store := f.store(secretstore.VaultConfig{AppRole: f.appRole()})
 				if when == "at the read" {
@@ -109,7 +110,7 @@ func TestRedirectsAreNotFollowed(t *testing.T) {
 		for _, when := range []string{"login", "read"} {
 			t.Run(fmt.Sprint(status, " at the ", when), func(t *testing.T) {
 				f := newFakeVault(t)
-				value := f.make()
+				value := f.Secret("a secret")
 				f.put("crm", map[string]any{"value": value})
 				store := f.store(secretstore.VaultConfig{AppRole: f.appRole()})
 				if when == "read" {
@@ -182,7 +183,7 @@ func TestAServerThatDoesNotAnswerIsGivenUp(t *testing.T) {
 		for _, when := range []string{"at the login", "at the read"} {
 			t.Run(tt.name+" "+when, func(t *testing.T) {
 				f := newFakeVault(t)
-				value := f.make()
+				value := f.Secret("a secret")
 				f.put("crm", map[string]any{"value": value})
 				synctest.Test(t, func(t *testing.T) {
 					f.t = t
@@ -195,7 +196,7 @@ func TestAServerThatDoesNotAnswerIsGivenUp(t *testing.T) {
 					server.trouble = tt.trouble
 					begin := time.Now()
 					_, err := store.Secret(t.Context(), "crm")
-					f.search(err)
+					f.OutError("an error", err)
 					if !errors.Is(err, context.DeadlineExceeded) || errors.Is(err, host.ErrSecretNotFound) {
 						t.Errorf("the error is %v", err)
 					}
@@ -232,8 +233,8 @@ func TestOnlyATrustedServerIsToldAnything(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			f := newFakeVault(t)
-			f.put("crm", map[string]any{"value": f.make()})
-			c := secretstore.VaultConfig{Address: given(tt.address, f.server.URL), AppRole: f.appRole(), CAFile: f.file("ca.pem"), Clock: f.time}
+			f.put("crm", map[string]any{"value": f.Secret("a secret")})
+			c := secretstore.VaultConfig{Address: given(tt.address, f.server.URL), AppRole: f.appRole(), CAFile: f.file("ca.pem"), Clock: f.Now}
 			if tt.ca == "system" {
 				c.CAFile = ""
 			}
@@ -261,23 +262,19 @@ func given(text, otherwise string) string {
 
 func TestPlainHTTPWhenItIsAllowed(t *testing.T) {
 	f := newFakeVault(t)
-	value := f.make()
+	value := f.Secret("a secret")
 	f.put("crm", map[string]any{"value": value})
 	plain := httptest.NewServer(f)
 	t.Cleanup(plain.Close)
 	f.want(f.store(secretstore.VaultConfig{Address: plain.URL, AllowHTTP: true, Token: f.token(0, false)}), "crm", value)
 }
 
-type roundTripper func(*http.Request) (*http.Response, error)
-
-func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
-
 func TestATransportOfTheCallers(t *testing.T) {
 	f := newFakeVault(t)
-	value := f.make()
+	value := f.Secret("a secret")
 	f.put("crm", map[string]any{"value": value})
 	var calls int
-	transport := roundTripper(func(r *http.Request) (*http.Response, error) {
+	transport := testworld.Answer(func(r *http.Request) (*http.Response, error) {
 		calls++
 		if calls > 2 {
 			return nil, errors.New("failed with " + r.Header.Get("X-Vault-Token"))
