@@ -65,7 +65,7 @@ type Connector struct {
 	// fieldOfSecret is the first field that names a secret, by secret, for errors.
 	fieldOfSecret map[string]string
 	// lastOrigin is the scheme and host of the last URL that was found to be of one of the origins.
-	lastOrigin atomic.Pointer[written]
+	lastOrigin atomic.Pointer[schemeHost]
 	// lastMutation is the last mutation that can be used again. It stays nil if the templates name something of the
 	// user; Host.mutations has those mutations.
 	lastMutation atomic.Pointer[cachedMutation]

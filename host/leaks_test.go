@@ -15,14 +15,15 @@ import (
 	"sync"
 )
 
-// leaks holds the texts that must not come out of a host, and all that came out.
+// leaks holds the texts that must not leak from a host, and all texts that came out of it.
 type leaks struct {
 	guard  sync.Mutex
-	hidden map[string]string // what each text is
-	outs   map[string]bool   // "where: text"
+	hidden map[string]string // the description of each text
+	outs   map[string]bool   // the texts that came out, as "where: text"
 }
 
-// randomSecret has characters that mean something in URLs, and none that a header could not carry.
+// randomSecret returns a secret with characters that have a meaning in URLs, and with none that a header could not
+// carry.
 func randomSecret() string {
 	const alphabet = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/=&%~"
 	random := make([]byte, 32)
@@ -33,7 +34,7 @@ func randomSecret() string {
 	return string(random)
 }
 
-// hide notes a text that must not come out, unless it is so short that it would be found by chance.
+// hide records a text that must not leak, unless it is so short that it could be found by chance.
 func (l *leaks) hide(what, text string) {
 	l.guard.Lock()
 	defer l.guard.Unlock()
@@ -45,7 +46,7 @@ func (l *leaks) hide(what, text string) {
 	}
 }
 
-// out notes a text that came out.
+// out records a text that came out.
 func (l *leaks) out(where, text string) {
 	l.guard.Lock()
 	defer l.guard.Unlock()
@@ -55,7 +56,7 @@ func (l *leaks) out(where, text string) {
 	l.outs[where+": "+text] = true
 }
 
-// outError notes an error, and everything that errors.Is and errors.As find in it.
+// outError records an error, and all errors that it wraps.
 func (l *leaks) outError(where string, err error) {
 	if err == nil {
 		return
@@ -69,7 +70,7 @@ func (l *leaks) outError(where string, err error) {
 	}
 }
 
-// found searches what came out for what is hidden, in every form.
+// found searches what came out for the hidden texts in every form, and returns a sentence for each leak.
 func (l *leaks) found() []string {
 	l.guard.Lock()
 	defer l.guard.Unlock()
@@ -96,7 +97,7 @@ func encodings(text string) map[string]string {
 		"URL-encoded as in a path": url.PathEscape(text),
 		"quoted":                   strings.Trim(fmt.Sprintf("%q", text), `"`),
 	}
-	for before := range 3 { // as a part of a longer text: what does not depend on what stands around it
+	for before := range 3 { // the part of the encoding that does not depend on the texts before and after
 		padded := append(make([]byte, before), text...)
 		from, to := (before*8+5)/6, len(padded)*8/6
 		all[fmt.Sprintf("in base64 at %d", before)] = base64.RawStdEncoding.EncodeToString(padded)[from:to]
@@ -105,14 +106,14 @@ func encodings(text string) map[string]string {
 	return all
 }
 
-// bothHandlers logs every level, as text and as JSON.
+// bothHandlers returns a handler that logs every level, as text and as JSON.
 func bothHandlers(w io.Writer, mu *sync.Mutex) slog.Handler {
 	options := &slog.HandlerOptions{Level: slog.Level(-100)}
 	return both{mu, slog.NewTextHandler(w, options), slog.NewJSONHandler(w, options)}
 }
 
 type both struct {
-	mu         *sync.Mutex // also of whoever reads what was written
+	mu         *sync.Mutex // also held by the reader of the log
 	text, json slog.Handler
 }
 

@@ -69,8 +69,8 @@ func ascii(s string) bool {
 	return true
 }
 
-// written is the scheme and host of a URL as they are written in a request.
-type written struct{ scheme, host string }
+// schemeHost is the scheme and host of a URL as they are written in a request.
+type schemeHost struct{ scheme, host string }
 
 // checkTokenURL returns an error if text is not a valid value for a field of kind url.
 func (h *Host) checkTokenURL(text string) error {

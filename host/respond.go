@@ -86,8 +86,8 @@ type guard struct {
 	connector *Connector
 	call      *hostfn.Call
 	scanner   *leakscan.Scanner
-	// sets reports whether the mutation sets Accept-Encoding.
-	sets bool
+	// setsEncoding reports whether the mutation sets Accept-Encoding.
+	setsEncoding bool
 }
 
 const acceptEncoding = "Accept-Encoding"
@@ -110,7 +110,7 @@ func (g *guard) request(r *http.Request) *http.Request {
 	if g == nil {
 		return r
 	}
-	if !g.sets {
+	if !g.setsEncoding {
 		maps.DeleteFunc(r.Header, func(name string, _ []string) bool { return strings.EqualFold(name, acceptEncoding) })
 		r.Header[acceptEncoding] = []string{"identity"}
 	}
@@ -151,7 +151,7 @@ func (g *guard) response(r *http.Response) (*http.Response, error) {
 	if g == nil {
 		return r, nil
 	}
-	if err := g.unseen(r); err != nil {
+	if err := g.checkAnswer(r); err != nil {
 		if r.Body != nil {
 			_ = r.Body.Close()
 		}
@@ -180,8 +180,8 @@ func (g *guard) response(r *http.Response) (*http.Response, error) {
 
 var errUnsearched = errors.New("the API's answer cannot be searched for the credential in the time that its length allows: it nearly repeats it over and over")
 
-// unseen returns an error if an answer cannot be searched or is a redirect to a URL with the credential.
-func (g *guard) unseen(r *http.Response) error {
+// checkAnswer returns an error if an answer cannot be searched or is a redirect to a URL with the credential.
+func (g *guard) checkAnswer(r *http.Response) error {
 	switch {
 	case r.StatusCode == http.StatusSwitchingProtocols:
 		return errors.New("the API switches to another protocol, which could not be searched for the credential")
@@ -206,7 +206,7 @@ func (g *guard) unseen(r *http.Response) error {
 	return nil
 }
 
-// without returns headers without those that contain the credential. It logs the names of those that it drops.
+// without returns headers without those that contain the credential. It logs a warning for each one that it drops.
 func (g *guard) without(headers http.Header) http.Header {
 	var buffer [2 << 10]byte
 	all, named := buffer[:0], false

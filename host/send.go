@@ -40,7 +40,7 @@ func (c *Connector) Transport(base http.RoundTripper) http.RoundTripper {
 // GuardedTransport is like [Connector.Transport], for callers who must not see the credential, such as browsers behind
 // a gateway. If the API echoes the credential, it does not reach the caller.
 //
-// The credential is each text that a sealed value of the plugin became part of in the request:
+// The credential consists of the texts in the request that contain a sealed value of the plugin:
 //
 //   - a whole header or query parameter;
 //   - the part of a header after an authentication scheme such as Bearer;
@@ -50,7 +50,7 @@ func (c *Connector) Transport(base http.RoundTripper) http.RoundTripper {
 //
 // [WithCredentials] adds others. If one of these texts as a whole is percent-encoded, Base64 or hex, the decoded text
 // is part of the credential too, and so is the password of a decoded user:password. Up to three encodings are decoded.
-// Texts of less than 8 bytes are not searched for.
+// Texts shorter than 8 bytes are not searched for.
 //
 // Each text is found as it is, in UTF-16 (ASCII only), in Base64 (standard or URL alphabet, also as part of a longer
 // Base64 text) and in hex. In each of these forms but UTF-16, any character may be escaped in one of these ways:
@@ -199,7 +199,7 @@ func (c *Connector) Authenticate(r *http.Request) (*http.Request, error) {
 }
 
 // clone checks the request, runs the plugin, and returns a copy of the request with the mutation. The copy shares with
-// r everything that the mutation does not change.
+// r everything that the mutation does not change, so a base must not change that.
 func (c *Connector) clone(r *http.Request, body *payload) (*http.Request, *outcome) {
 	headers, err := c.check(r)
 	if err != nil {
@@ -238,7 +238,7 @@ func (c *Connector) check(r *http.Request) (headers, error) {
 			}
 		}
 		if cap(values) > len(values) {
-			h.all[name] = slices.Clip(values) // makes Add copy the values
+			h.all[name] = slices.Clip(values) // so that Add copies the values
 		}
 	}
 	return h, nil
@@ -282,7 +282,7 @@ func (c *Connector) checkHost(u *url.URL) error {
 	if !c.origins[o] {
 		return fmt.Errorf("%s is not an origin of this connector, so it gets no credential", Printable(o.String()))
 	}
-	c.lastOrigin.Store(&written{u.Scheme, u.Host})
+	c.lastOrigin.Store(&schemeHost{u.Scheme, u.Host})
 	return nil
 }
 
