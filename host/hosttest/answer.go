@@ -129,7 +129,7 @@ func (e tokenEndpoints) RoundTrip(r *http.Request) (*http.Response, error) {
 	}
 	response, err := endpoint.next()(r)
 	if err == nil {
-		h.given(r.URL.String(), response)
+		h.recordTokens(r.URL.String(), response)
 	}
 	return response, err
 }
@@ -138,8 +138,8 @@ func (e tokenEndpoints) RoundTrip(r *http.Request) (*http.Response, error) {
 // is lower.
 const maxAnswer = 1 << 20
 
-// given records the tokens of an answer before the guest receives them.
-func (h *Harness) given(target string, response *http.Response) {
+// recordTokens records the tokens of an answer before the guest receives them.
+func (h *Harness) recordTokens(target string, response *http.Response) {
 	body, err := io.ReadAll(io.LimitReader(response.Body, maxAnswer))
 	response.Body = struct {
 		io.Reader

@@ -16,9 +16,9 @@ import (
 	"github.com/keywright/keywright/sdk"
 )
 
-// patience limits the time of a native plugin's call, with the answers of the test's endpoints. A plugin that ends
+// callTimeout limits the time of a native plugin's call, with the answers of the test's endpoints. A plugin that ends
 // needs far less.
-const patience = time.Minute
+const callTimeout = time.Minute
 
 // native is a guest that runs a plugin as plain Go.
 type native struct {
@@ -31,14 +31,14 @@ type native struct {
 var _ sandbox.Guest = native{}
 
 func newNative(tb testing.TB, p sdk.Plugin) native {
-	return native{tb: tb, plugin: p, expired: func() <-chan time.Time { return time.After(patience) }}
+	return native{tb: tb, plugin: p, expired: func() <-chan time.Time { return time.After(callTimeout) }}
 }
 
 // Has implements sandbox.Guest. Like a module that is made with the SDK, a native plugin has all exports.
 func (native) Has(string) bool { return true }
 
-// ran is the result of a call of a native plugin.
-type ran struct {
+// callResult is the result of a call of a native plugin.
+type callResult struct {
 	result sandbox.Result
 	err    error
 }
@@ -48,11 +48,11 @@ type ran struct {
 func (n native) Call(_ context.Context, export string, env abi.Env) (sandbox.Result, error) {
 	gate := &gate{env: env}
 	name := make(chan []byte, 1)
-	done := make(chan ran, 1)
+	done := make(chan callResult, 1)
 	go func() {
 		name <- goroutine()
 		result, err := n.run(export, gate)
-		done <- ran{result, err}
+		done <- callResult{result, err}
 	}()
 	select {
 	case r := <-done:
