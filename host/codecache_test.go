@@ -70,7 +70,7 @@ func TestCodeCacheIsWrittenOnce(t *testing.T) {
 	}
 }
 
-// If a file in the code cache is lost or damaged, the host compiles again and warns the operator.
+// If files in the code cache are damaged, the host compiles again and warns the operator.
 func TestCodeCacheThatIsDamaged(t *testing.T) {
 	for name, damage := range map[string]func(string) error{
 		"empty":     func(path string) error { return os.Truncate(path, 0) },

@@ -61,8 +61,7 @@ func WithCredentials(ctx context.Context, texts ...Text) context.Context {
 	}
 	all = hostfn.Decoded(all)
 	for i, text := range all {
-		// Headers are sent trimmed.
-		all[i] = strings.TrimSpace(text) // as headers are sent
+		all[i] = strings.TrimSpace(text) // headers are sent without surrounding space
 	}
 	return context.WithValue(ctx, credentialsKey{}, all)
 }
@@ -75,7 +74,7 @@ func (o *outcome) scanner(others []string) *leakscan.Scanner {
 	}
 	scanner := leakscan.New(append(o.call.Credentials(o.mutation), others...))
 	// The outcome may be kept for later requests, and the scanner with it.
-	if scanner != nil && scanner.Size() <= maxRetained { // the outcome may be kept, too
+	if scanner != nil && scanner.Size() <= maxRetained {
 		o.lastScanner.Store(&requestScanner{others, scanner})
 	}
 	return scanner

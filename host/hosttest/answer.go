@@ -66,8 +66,8 @@ func (h *Harness) TokenEndpoint(target string, answers ...Answer) {
 	h.endpoints[target] = newScript(answers...)
 }
 
-// API sets the answers of the API. Each request gets the next answer, and the last answer is repeated. Without a call
-// of it, the API answers 200 with {}.
+// API sets the answers of the API. Each request gets the next answer, and the last answer is repeated. By default, the
+// API answers 200 with {}.
 func (h *Harness) API(answers ...Answer) {
 	h.tb.Helper()
 	if len(answers) == 0 {
