@@ -18,8 +18,8 @@ import (
 	"github.com/keywright/keywright/host"
 )
 
-// Attacks on what a person reads: errors, and explanations. Each world searches all that came out of it for its secrets,
-// so that a test has only to make the host talk.
+// Attacks on errors and explanations, which people read. Each world searches all its output for its secrets, so a test
+// only has to make the host produce output.
 
 func TestSealedHeaderNameIsNotInTheError_threats_15a(t *testing.T) {
 	twice := func(name string) []abi.Pair { return []abi.Pair{{Name: name, Value: "1"}, {Name: name, Value: "2"}} }
@@ -38,7 +38,7 @@ func TestSealedHeaderNameIsNotInTheError_threats_15a(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			w := misusedWorld(t, c.do)
-			w.setSecret("s", "X-Sealed-Header-Name") // a canary may have characters that no name may have
+			w.setSecret("s", "X-Sealed-Header-Name") // a canary may have characters that are invalid in a name
 			w.Hide("the sealed name", "X-Sealed-Header-Name")
 			w.Hide("the sealed name in lower case", "x-sealed-header-name")
 			w.refuse(w.connect("custom", misused), get(t.Context()), c.stage, "only a header that is alone may have such a name")
@@ -49,7 +49,7 @@ func TestSealedHeaderNameIsNotInTheError_threats_15a(t *testing.T) {
 	}
 }
 
-// quoting are answers that net/http quotes in its errors, by what is wrong with them.
+// quoting has answers that net/http quotes in its errors, by the part that is wrong.
 var quoting = map[string]string{
 	"no HTTP at all":       "%s\r\n\r\n",
 	"the status code":      "HTTP/1.1 %s\r\n\r\n",
@@ -60,15 +60,15 @@ var quoting = map[string]string{
 	"Transfer-Encoding":    "HTTP/1.1 200 OK\r\nTransfer-Encoding: %s\r\n\r\n",
 }
 
-// quotingTokens are such answers of a token endpoint, whose body is read, and whose redirects are looked at.
+// quotingTokens has further such answers for token endpoints, whose bodies and redirects the host reads.
 var quotingTokens = map[string]string{
 	"Location":  "HTTP/1.1 302 Found\r\nConnection: close\r\nLocation: ://%s\r\nContent-Length: 0\r\n\r\n",
 	"a chunk":   "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n%s\r\n",
 	"a trailer": "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\nTrailer: X\r\n\r\n2\r\n{}\r\n0\r\n%s\r\n\r\n",
 }
 
-// said returns the texts that a server may answer with after it was sent a secret: a token of its own, or the secret in a
-// form that nobody looks for.
+// said returns texts with which a server may answer a request with a secret: a token of its own, and the secret in
+// forms for which nothing searches.
 func said(secret string) map[string]string {
 	return map[string]string{
 		"a token":                         "a-token-of-the-endpoint",
@@ -80,7 +80,7 @@ func said(secret string) map[string]string {
 	}
 }
 
-// endpoint is a server on loopback that reads each request and answers with bytes, which need not be HTTP.
+// endpoint starts a server on loopback that reads each request and writes the given bytes, which need not be HTTP.
 func endpoint(t *testing.T) (origin string, answer func(string)) {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
@@ -146,7 +146,8 @@ func TestMalformedAnswerOfTheAPIIsNotQuoted_threats_19(t *testing.T) {
 	}
 }
 
-// An error may be a text itself, which %#v shows wherever a value of it is kept: net/http has one for lines of a header.
+// textError is an error that is its own text. %#v shows that text in each value that contains the error. net/http has
+// such an error for header lines.
 type textError string
 
 func (e textError) Error() string { return string(e) }
@@ -168,7 +169,7 @@ func TestErrorsOfAnotherTransportAreNotInsideOfOurs_threats_18(t *testing.T) {
 	}
 }
 
-// A plugin that the operator trusts with bytes may put them into its mutation plainly.
+// A plugin with the grant reveal may put revealed bytes into its mutation in plain. Explain masks them.
 func TestExplainShowsNothingThatWasRevealed_threats_18(t *testing.T) {
 	revealed, signature := "", ""
 	w := misusedWorld(t, func(env abi.Env) (string, error) {
@@ -197,7 +198,8 @@ func TestExplainShowsNothingThatWasRevealed_threats_18(t *testing.T) {
 	}
 }
 
-// A template in which only text is secret has nothing that may be shown, whatever expressions stand beside it.
+// In a template for a credential, literal text may be the credential. Explain shows none of the template then, whatever
+// expressions stand beside the text.
 func TestExplainShowsNoCredentialThatIsWrittenOut_threats_18(t *testing.T) {
 	w := misusedWorld(t, func(env abi.Env) (string, error) { return header("X-Key", value(env, "to_header")), nil })
 	w.Hide("the credential", "written-out-key")

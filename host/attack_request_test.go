@@ -16,11 +16,10 @@ import (
 	"github.com/keywright/keywright/host"
 )
 
-// Attacks by way of a request: one that is to reach another caller, and one that is written so that the credential goes
-// elsewhere.
+// Attacks with requests: on the request of another caller, and on the place where the credential goes.
 
-// threats.md 15c: the call that was to fill an entry may still read its request, but those who wait for the entry then go
-// on by themselves, at once, and see nothing of how that call ends.
+// threats.md 15c: the call that holds a lease may still read its request. Then the calls that wait for the entry
+// continue at once without it, and see nothing of how that call ends.
 func TestLeaseHolderThatReadsItsInput_threats_15c(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var first atomic.Bool
@@ -64,7 +63,7 @@ func TestLeaseHolderThatReadsItsInput_threats_15c(t *testing.T) {
 	})
 }
 
-// threats.md 15c: which entries a call has asked for can be seen later, in what the cache forgets first.
+// threats.md 15c: the entries that a call asked for would show later, in the entries that the cache evicts first.
 func TestCacheGetAfterTheRequestWasRead_threats_15c(t *testing.T) {
 	refuseAll(t, []misuse{
 		{"an entry that is not there", func(env abi.Env) (string, error) {
@@ -80,7 +79,8 @@ func TestCacheGetAfterTheRequestWasRead_threats_15c(t *testing.T) {
 	})
 }
 
-// threats.md 15: a user who guesses in a request, and a plugin that sees which guess was sealed, would know the secret.
+// threats.md 15: a user could put guesses into a request. If the plugin saw which guess was sealed, both together would
+// know the secret.
 func TestShortSecretsAreNoOracle_threats_15(t *testing.T) {
 	var guesses []string
 	for pin := range 10_000 {
@@ -116,7 +116,7 @@ func TestShortSecretsAreNoOracle_threats_15(t *testing.T) {
 	}
 }
 
-// A body without end is read for its digest no longer than the call may take. Here the caller gives up at some point.
+// The host stops reading an endless body for its digest when the call ends. Here the caller cancels it.
 func TestBodyWithoutEnd(t *testing.T) {
 	w := misusedWorld(t, func(env abi.Env) (string, error) {
 		env.Input()
@@ -132,7 +132,7 @@ func TestBodyWithoutEnd(t *testing.T) {
 	}
 }
 
-// givingUp is a body that ends after some reads, and whose caller is gone before.
+// givingUp is a body that ends after some reads, and cancels its request before that.
 type givingUp struct {
 	reads, after int
 	cancel       context.CancelFunc
@@ -150,7 +150,7 @@ func (g *givingUp) Read(p []byte) (int, error) {
 
 func (g *givingUp) Close() error { return nil }
 
-// threats.md 19, 25: servers write a query anew when they redirect, with the same characters escaped otherwise.
+// threats.md 19, 25: servers encode the query again when they redirect, and escape other characters.
 func TestRedirectThatEscapesTheKeyOtherwise_threats_19(t *testing.T) {
 	const secret = "ab/cd+ef gh~the-middle-of-it/ij"
 	for name, location := range map[string]string{
@@ -200,7 +200,8 @@ func TestRedirectThatEscapesTheKeyOtherwise_threats_19(t *testing.T) {
 	}
 }
 
-// threats.md 25, 27: what net/http would take for something else than the host does, or leave to the other side to read.
+// threats.md 25, 27: net/http would read these requests differently than the host, or leave them for the server to
+// interpret.
 func TestRequestsThatNameAnotherPlaceAreRefused_threats_27(t *testing.T) {
 	w := misusedWorld(t, func(env abi.Env) (string, error) { return header("X-Key", value(env, "to_header")), nil })
 	c, err := w.host.Connect(t.Context(), host.ConnectorConfig{
@@ -222,7 +223,7 @@ func TestRequestsThatNameAnotherPlaceAreRefused_threats_27(t *testing.T) {
 		w.refuse(c, r, host.StageOrigin, "write it as %23")
 	}
 	for _, name := range []string{
-		"ａpi.test", "api。test", "api．test", "ΑPI.test", "api.teſt", "BÜCHER.test", "bücher.test.evil.test", // would be written as xn--…
+		"ａpi.test", "api。test", "api．test", "ΑPI.test", "api.teſt", "BÜCHER.test", "bücher.test.evil.test", // net/http would send xn--…
 		"api.test/evil", "api.test?", "api.test#", "evil@api.test", "api.test\\", "api.test ", " api.test", "api.test\t", "api.test\r\nX: y", "api.test,evil.test",
 	} {
 		r := get(t.Context())

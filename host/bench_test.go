@@ -7,7 +7,7 @@ import (
 	"github.com/keywright/keywright/host"
 )
 
-// BenchmarkRoundTrip is of requests over a base that answers at once, with and without the reuse of mutations.
+// BenchmarkRoundTrip measures requests over a base that answers at once, with and without the reuse of mutations.
 func BenchmarkRoundTrip(b *testing.B) {
 	for _, auth := range []host.Auth{
 		{Type: "none"},

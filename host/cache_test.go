@@ -18,18 +18,17 @@ import (
 	"github.com/keywright/keywright/host"
 )
 
-// Many requests at once: decisions.md "Tokens", threats.md 29, 30, 31, 32, 33 and 34. Inside of
-// synctest.Test, time stands still until all wait, and synctest.Wait returns once they do.
+// Concurrent requests: decisions.md "Tokens", threats.md 29, 30, 31, 32, 33 and 34.
 
-// everyone names all that a template can name.
+// everyone returns a configuration that names everything that a template can name.
 func everyone(secret string) config {
 	return with(oauth("{{ get_secret('"+secret+"') }}"), "client_id",
 		"{{ get_variable('v') }} {{ default(user.email, '-') }} {{ default(user.id, '-') }} {{ default(user.username, '-') }} "+
 			"{{ default(user.first_name, '-') }} {{ default(user.last_name, '-') }} {{ default(tenant_id, '-') }}")
 }
 
-// threats.md 29: each ingredient changed alone must miss. Variables and the plugin's digest are those of one host, whose
-// cache no other one has; partition_test.go changes them.
+// threats.md 29: if any one part of a partition changes, the cache misses. Variables and the plugin's digest are the
+// same in the whole host; partition_test.go changes them.
 func TestDecision_Tokens_whose_token(t *testing.T) {
 	w := newWorld(t, func(c *host.Config) { c.Variables = map[string]string{"v": "1"} })
 	w.canary("s")
@@ -78,7 +77,7 @@ func TestDecision_Tokens_whose_token(t *testing.T) {
 		}
 	}
 	old := w.login.Count()
-	w.canary("s") // rotated
+	w.canary("s") // rotates the secret
 	if w.send(base, as(nobodyElse)); w.login.Count() != old+1 {
 		t.Error("a new value of the secret met a token of the old one")
 	}
@@ -86,13 +85,14 @@ func TestDecision_Tokens_whose_token(t *testing.T) {
 	if got := w.send(base, as(nobodyElse)).Header.Get("Authorization"); got != "Bearer t1" {
 		t.Errorf("with the old value back: %q", got)
 	}
-	w.send(w.connectAs("crm", "oauth_client_credentials", everyone("s")), as(nobodyElse)) // loaded anew: the same entry
+	// A second connector with the same configuration has the same entries.
+	w.send(w.connectAs("crm", "oauth_client_credentials", everyone("s")), as(nobodyElse))
 	if w.login.Count() != old+1 {
 		t.Error("a connector that was loaded again met none of its tokens")
 	}
 }
 
-// gate holds the exchanges until it is opened.
+// gate holds token requests until it is opened.
 type gate struct {
 	open   chan struct{}
 	behind answer
@@ -137,7 +137,7 @@ func TestDecision_Tokens_many_requests_at_once_one_exchange(t *testing.T) {
 		if w.login.Count() != 1 || w.api.Count() != 0 {
 			t.Errorf("%d exchanges and %d requests while all wait", w.login.Count(), w.api.Count())
 		}
-		// A guest of this type has 128 KiB of memory, so that 10,000 of them would take more than a gigabyte.
+		// A guest of this type has 128 KiB of memory, so 10,000 guests would take more than a gigabyte.
 		if held := int64(during.HeapAlloc) - int64(before.HeapAlloc); held > callers*16<<10 {
 			t.Errorf("%d bytes for each caller that waits", held/callers)
 		}
@@ -232,7 +232,7 @@ func TestDecision_Tokens_the_exchange_fails_for_all_who_waited(t *testing.T) {
 	for name, login := range map[string]answer{"no answer": newGate(nil).answer, "slow drip": drip} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				// The gate's channel has to be of this bubble.
+				// The gate's channel must be made in this bubble.
 				if name == "no answer" {
 					login = newGate(nil).answer
 				}
@@ -258,13 +258,13 @@ func TestDecision_Tokens_the_exchange_fails_for_all_who_waited(t *testing.T) {
 					t.Errorf("it took %v and %d exchanges", took, w.login.Count())
 				}
 				w.login.Answer(token("t1", 3600))
-				w.get(c) // threats.md 32: the next request tries again
+				w.get(c) // threats.md 32: the next request asks again
 			})
 		})
 	}
 }
 
-// threats.md 34: how long an exchange may take is for each connector to say, be it less or more than what the host allows.
+// threats.md 34: a connector's Timeout limits its exchanges, whether it is shorter or longer than the host's CallTime.
 func TestTimeoutOfAConnector(t *testing.T) {
 	for _, timeout := range []time.Duration{2 * time.Second, time.Minute} {
 		synctest.Test(t, func(t *testing.T) {
@@ -287,7 +287,7 @@ func TestTimeoutOfAConnector(t *testing.T) {
 	}
 }
 
-// dripping is a body with a blank each second, until its context ends.
+// dripping is a body that returns one blank a second until its context ends.
 type dripping struct{ ctx context.Context }
 
 func (d *dripping) Read(p []byte) (int, error) {
@@ -299,7 +299,7 @@ func (d *dripping) Read(p []byte) (int, error) {
 	}
 }
 
-// threats.md 34: what is read of an answer is bounded, also when it claims to be compressed.
+// threats.md 34: the host reads a bounded part of an answer, even if the answer claims to be compressed.
 func TestTokenAnswerIsBounded_threats_34(t *testing.T) {
 	for _, encoding := range []string{"", "gzip"} {
 		w := newWorld(t)
@@ -321,7 +321,7 @@ func TestTokenAnswerIsBounded_threats_34(t *testing.T) {
 	}
 }
 
-// counting is a body that counts.
+// counting is a body that counts the bytes read and the calls of Close.
 type counting struct {
 	io.Reader
 	read, closed int
@@ -348,7 +348,7 @@ func TestCloseWaitsForCallsInFlight(t *testing.T) {
 		gone, leave := context.WithCancel(t.Context())
 		go func() { _, _ = w.try(c, get(gone)) }()
 		synctest.Wait()
-		leave() // the caller is gone, the call is not
+		leave() // the call goes on without its caller
 		synctest.Wait()
 		impatient, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
@@ -379,7 +379,7 @@ func TestCloseWaitsForCallsInFlight(t *testing.T) {
 	})
 }
 
-// A run that ends because it has to wait leaves nothing behind: what it stored before would be stored twice.
+// A run that ends to wait for an entry has no effect: its cache_set would otherwise take effect twice.
 func TestRestartedCallHasHadNoEffect(t *testing.T) {
 	w := misusedWorld(t, func(env abi.Env) (string, error) {
 		count, _ := env.CacheGet("count")
@@ -397,7 +397,7 @@ func TestRestartedCallHasHadNoEffect(t *testing.T) {
 	}
 }
 
-// The figures that operators watch are of what happened.
+// Observe counts the token requests that were sent, not those that were refused.
 func TestObserveCountsWhatWasSent(t *testing.T) {
 	for name, c := range map[string]struct {
 		guest     func(abi.Env) (string, error)
@@ -423,7 +423,7 @@ func TestObserveCountsWhatWasSent(t *testing.T) {
 	}
 }
 
-// Who waited for one entry, and then long for another one, does not use the first when its time is over by then.
+// A call that waited for one entry, and then long for a second one, does not use the first if it has expired meanwhile.
 func TestWaitedEntryIsNotUsedPastItsTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		first, second := make(chan struct{}), make(chan struct{})
@@ -449,7 +449,7 @@ func TestWaitedEntryIsNotUsedPastItsTime(t *testing.T) {
 		}
 		c := w.connect("custom", misused)
 		var all sync.WaitGroup
-		for range 3 { // of whom one makes the first entry, one the second, and one waits for both
+		for range 3 { // one call makes the first entry, one makes the second, and one waits for both
 			all.Go(func() { _, _ = w.try(c, get(t.Context())) })
 			synctest.Wait()
 		}

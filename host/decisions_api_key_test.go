@@ -41,7 +41,7 @@ func TestDecision_APIKey_names_that_are_refused(t *testing.T) {
 		w.setSecret("name", name)
 		w.refuse(w.connect("api_key", with(key("v"), "key", "{{ get_secret('name') }}")), get(t.Context()), host.StageMutation)
 	}
-	for _, name := range []string{"Host", "TE", "schlüssel"} { // no header: any name will do
+	for _, name := range []string{"Host", "TE", "schlüssel"} { // a query parameter may have any name
 		w.get(w.connect("api_key", config{"key": name, "value": "v", "in": "query"}))
 	}
 }

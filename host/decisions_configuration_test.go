@@ -19,7 +19,7 @@ func TestDecision_Configuration_every_problem_at_once(t *testing.T) {
 	for _, c := range []struct {
 		name, authType string
 		config         config
-		want           []string // path and a part of the message
+		want           []string // the path, and a part of the message
 	}{
 		{
 			"unknown, missing, wrong type, bad enum", "oauth_jwt_bearer",
@@ -125,7 +125,7 @@ func TestDecision_Configuration_config_on_none(t *testing.T) {
 	}
 }
 
-// specification.md 1.4: normalized, checked alike, and sends the same.
+// specification.md 1.4: the alias is replaced by the type's name. It is checked alike, and it sends the same.
 func TestDecision_Configuration_type_apikey(t *testing.T) {
 	w := newWorld(t)
 	w.canary("k")
@@ -198,7 +198,7 @@ func TestDecision_Configuration_integers(t *testing.T) {
 	for _, c := range []struct {
 		name  string
 		value any
-		bad   bool // already when loaded
+		bad   bool // Connect refuses it
 	}{
 		{"json.Number", json.Number("90"), false},
 		{"int", 90, false},

@@ -18,10 +18,10 @@ import (
 	"github.com/keywright/keywright/host"
 )
 
-// The rows of decisions.md "JWT". Signatures are verified by another implementation in algorithms_test.go; all
-// pairs of algorithms and keys, and the form of signatures, are tested in package signing.
+// The rows of decisions.md "JWT". algorithms_test.go verifies signatures with another implementation. Package signing
+// tests all pairs of algorithms and keys, and the form of signatures.
 
-// signed is a jwt configuration.
+// signed returns a configuration of the auth type jwt.
 func signed(algorithm string, claims config) config {
 	return config{"private_key": "{{ get_secret('k') }}", "algorithm": algorithm, "claims": claims}
 }
@@ -44,7 +44,7 @@ func TestDecision_JWT_header(t *testing.T) {
 	}
 	for _, name := range []string{"alg", "crit", "b64"} {
 		for authType, base := range map[string]config{"jwt": auth, "oauth_jwt_bearer": bearer("k")} {
-			other := strings.ToUpper(name[:1]) + name[1:] // the same to verifiers that do not regard case
+			other := strings.ToUpper(name[:1]) + name[1:] // the same name for verifiers that ignore case
 			for _, name := range []string{name, other} {
 				got := w.problems(authType, with(base, "jwt_headers", config{name: "none"}))
 				if len(got) != 1 || !strings.HasPrefix(got[0], "auth.config.jwt_headers."+name+": ") {
@@ -136,7 +136,7 @@ func TestDecision_JWT_keys(t *testing.T) {
 	}
 }
 
-// hideKey hides the lines of a PEM text, or a text that is none.
+// hideKey makes the world search its output for a key, and for each line of a key in PEM.
 func (w *world) hideKey(text string) {
 	w.Hide("the key", text)
 	for _, line := range strings.Split(strings.ReplaceAll(text, `\n`, "\n"), "\n") {
@@ -168,7 +168,7 @@ func TestDecision_JWT_key_does_not_fit_the_algorithm(t *testing.T) {
 			w := newWorld(t)
 			w.setSecret("k", c.key)
 			w.hideKey(c.key)
-			connector := w.connect("jwt", signed(c.algorithm, config{})) // no error before the first use
+			connector := w.connect("jwt", signed(c.algorithm, config{})) // the error comes with the first use
 			w.refuse(connector, get(t.Context()), host.StageSign, "private_key", c.algorithm)
 			w.refuse(w.connect("oauth_jwt_bearer", with(bearer("{{ get_secret('k') }}"), "algorithm", c.algorithm)),
 				get(t.Context()), host.StageSign, "private_key", c.algorithm)

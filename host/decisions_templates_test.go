@@ -10,12 +10,12 @@ import (
 	"github.com/keywright/keywright/host"
 )
 
-// The rows of decisions.md "Templates", as they show in requests.
+// The rows of decisions.md "Templates", as requests show them.
 
-// key is an api_key configuration that sends a value in the header X-Key.
+// key returns an api_key configuration that sends a value in the header X-Key.
 func key(value string) config { return config{"key": "X-Key", "value": value, "in": "header"} }
 
-// rendered returns what a template comes to.
+// rendered returns the value that a template renders to.
 func (w *world) rendered(template string) string {
 	w.t.Helper()
 	return w.send(w.connect("api_key", key(template)), get(ann(context.Background()))).Header.Get("X-Key")
@@ -99,7 +99,7 @@ func TestDecision_Templates_checked_when_loaded(t *testing.T) {
 				Name: "crm", Origins: []string{apiOrigin}, Auth: host.Auth{Type: "api_key", Config: key(c.template)},
 			})
 			w.OutError("Connect", err)
-			wrong, ok := err.(*host.ConfigError) //nolint:errorlint // what Connect promises
+			wrong, ok := err.(*host.ConfigError) //nolint:errorlint // Connect returns this very type
 			if !ok || len(wrong.Problems) != 1 {
 				t.Fatalf("the error is %v, want one problem", err)
 			}

@@ -16,7 +16,7 @@ import (
 	"github.com/keywright/keywright/host"
 )
 
-// The rows of decisions.md "Tokens", but those that are about many requests at once: they are in cache_test.go and
+// The rows of decisions.md "Tokens", without those on concurrent requests, which are in cache_test.go and
 // upstream_test.go.
 
 func TestDecision_Tokens_scope(t *testing.T) {
@@ -25,7 +25,7 @@ func TestDecision_Tokens_scope(t *testing.T) {
 	for _, c := range []struct {
 		name  string
 		scope any
-		want  string // "" is no field
+		want  string // "" means that the form has no such field
 	}{
 		{"absent", nil, ""},
 		{"empty", "", ""},
@@ -48,8 +48,8 @@ func TestDecision_Tokens_expires_in_missing_not_a_number_or_short(t *testing.T) 
 	w := newWorld(t)
 	w.canary("s")
 	for _, c := range []struct {
-		expires string // the member
-		seconds int    // it is cached
+		expires string // the member expires_in
+		seconds int    // the time in the cache
 	}{
 		{`"expires_in":3600`, 3540},
 		{`"expires_in":"3600"`, 3540},
@@ -159,8 +159,8 @@ func TestDecision_Tokens_token_type(t *testing.T) {
 	}
 }
 
-// decisions.md "characters of a token", threats.md 20, 34 as well: of the answer only the status and a registered code
-// are ever told.
+// decisions.md "characters of a token", threats.md 20, 34 as well: errors and logs have only the status and a
+// registered code of an answer.
 func TestDecision_Tokens_answer_is_no_token(t *testing.T) {
 	const secretLooking = "do-not-repeat-this-answer"
 	w := newWorld(t)
@@ -170,7 +170,7 @@ func TestDecision_Tokens_answer_is_no_token(t *testing.T) {
 		name   string
 		status int
 		body   string
-		code   string // in the error; "-" when the error is no TokenError
+		code   string // the code in the error; "-" if the error is no TokenError
 		words  string
 	}{
 		{"400 with a registered code", 400, `{"error":"invalid_client","error_description":"` + secretLooking + `"}`, "invalid_client", "400 (invalid_client)"},
@@ -207,7 +207,7 @@ func TestDecision_Tokens_answer_is_no_token(t *testing.T) {
 			if answer != nil && (answer.Status != c.status || answer.Code != c.code) {
 				t.Errorf("the TokenError is %+v", answer)
 			}
-			// threats.md 32: the next request tries again, a second later unless the endpoint failed.
+			// threats.md 32: the next request asks again. That is a second later, unless the endpoint failed.
 			w.login.Answer(token("t1", 3600))
 			if c.status < http.StatusInternalServerError {
 				w.Advance(time.Second)
@@ -220,8 +220,8 @@ func TestDecision_Tokens_answer_is_no_token(t *testing.T) {
 	}
 }
 
-// decisions.md "characters of a token": every character that RFC 6749 has for it is sent; and an answer may be as long as
-// the limit.
+// decisions.md "characters of a token": the host sends every character that RFC 6749 allows in a token. An answer may
+// be as long as the limit.
 func TestDecision_Tokens_characters_of_a_token(t *testing.T) {
 	w := newWorld(t)
 	w.canary("s")
@@ -235,7 +235,8 @@ func TestDecision_Tokens_characters_of_a_token(t *testing.T) {
 	}
 }
 
-// What a plugin learns of an answer: the status, which is 400 for a refusal in an answer that says 200 to 299, and the code.
+// A plugin learns the status and the error code of an answer. If an answer with status 200 to 299 has an error code,
+// the plugin gets the status 400.
 func TestWhatAPluginLearnsOfATokenEndpoint(t *testing.T) {
 	const granted, refused = `{"access_token":"t1"}`, `{"error":"invalid_grant"}`
 	for _, c := range []struct {
@@ -267,7 +268,7 @@ func TestWhatAPluginLearnsOfATokenEndpoint(t *testing.T) {
 	}
 }
 
-// A plugin that fails once it has a token fails for its own reasons, unless the token is of a type that it cannot use.
+// A plugin that fails after it received a token has the stage plugin, unless it cannot use the type of the token.
 func TestStageOfAPluginThatFailsWithAToken(t *testing.T) {
 	for member, stage := range map[string]host.Stage{
 		``: host.StagePlugin, `,"token_type":"bearer"`: host.StagePlugin, `,"token_type":"BEARER"`: host.StagePlugin,
@@ -289,7 +290,7 @@ func TestDecision_Tokens_the_endpoint_is_down_then_up(t *testing.T) {
 	refused := &net.OpError{Op: "dial", Net: "tcp", Err: syscall.ECONNREFUSED}
 	w.login.Answer(func(*http.Request) (*http.Response, error) { return nil, refused })
 	c := w.connect("oauth_client_credentials", oauth("{{ get_secret('s') }}"))
-	for range 50 { // the next one begins at once, and must not meet what is left of the one before
+	for range 50 { // each attempt begins at once, and must not meet remains of the previous one
 		if err := w.refuse(c, get(t.Context()), host.StageToken, "connection refused"); !errors.Is(err, syscall.ECONNREFUSED) {
 			t.Errorf("errors.Is does not find the cause in %v", err)
 		}
@@ -326,7 +327,7 @@ func TestDecision_Tokens_redirects_are_never_followed(t *testing.T) {
 	}
 }
 
-// Unless a cache is shared on purpose: TestTokensOutliveTheirHost.
+// Hosts share tokens only if they share a cache on purpose, see TestTokensOutliveTheirHost.
 func TestDecision_Tokens_live_in_memory_of_one_host_only(t *testing.T) {
 	for range 2 {
 		w := newWorld(t)
@@ -338,7 +339,7 @@ func TestDecision_Tokens_live_in_memory_of_one_host_only(t *testing.T) {
 	}
 }
 
-// threats.md 33: the clock through the whole host.
+// threats.md 33: an entry is valid only within its time, whether the clock is set back or forward.
 func TestDecision_Tokens_clock_set_back_and_forward(t *testing.T) {
 	for _, step := range []time.Duration{-time.Second, -1000 * time.Hour, 1000 * time.Hour, 290 * 365 * 24 * time.Hour} {
 		w := newWorld(t)

@@ -30,7 +30,7 @@ func TestExplainSendsNothingAndMasks(t *testing.T) {
 	for _, c := range []struct {
 		name, authType string
 		config         config
-		url, added     string // of the header, or of the query
+		url, added     string // added is the header or the query
 	}{
 		{"none", "none", nil, apiURL + "?a=1", ""},
 		{"header", "api_key", key("x{{ get_secret('s') }}"), apiURL + "?a=1", "x{{ get_secret('s') }}"},
@@ -116,7 +116,7 @@ func TestExplainFailsWhereTheRequestWould(t *testing.T) {
 	}
 }
 
-// A call has a time limit of its own, whatever the caller's.
+// A call has a time limit, whatever the caller's is.
 func TestCallHasATimeLimit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, func(c *host.Config) { c.Limits.CallTime = time.Second })
@@ -150,7 +150,7 @@ func TestObserveIsTold(t *testing.T) {
 	}
 }
 
-// Whatever becomes of an attempt, Observe is told once.
+// Observe is called once for each attempt, however it fails.
 func TestObserveIsToldOfFailures(t *testing.T) {
 	for name, c := range map[string]struct {
 		auth host.Auth
@@ -181,7 +181,8 @@ func TestObserveIsToldOfFailures(t *testing.T) {
 			}
 		})
 	}
-	synctest.Test(t, func(t *testing.T) { // the one that asks for the token goes away, and so does one that waits for it
+	// The caller that requests the token goes away, and so does a caller that waits for it.
+	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		w.canary("s")
 		g := newGate(token("t1", 3600))

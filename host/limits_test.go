@@ -41,7 +41,7 @@ func TestLimitsThatCannotBe(t *testing.T) {
 	refused(host.Limits{Fuel: 1e18 + 1}, "Fuel is 1000000000000000001: give 1 to 1,000,000,000,000,000,000, or 0 for the default")
 }
 
-// The bounds themselves can be had, and every limit has a default.
+// The bounds of each range are valid, and every limit has a default.
 func TestLimitsThatCanBe(t *testing.T) {
 	for _, l := range []host.Limits{{}, {ModuleBytes: 1, MemoryBytes: 64 << 10, Fuel: 1}, {ModuleBytes: 2047 << 20, MemoryBytes: 4 << 30, Fuel: 1e18}} {
 		h, err := host.New(t.Context(), host.Config{BuiltIns: []host.Plugin{}, Limits: l})
@@ -64,7 +64,7 @@ func TestLimitsThatCanBe(t *testing.T) {
 	}
 }
 
-// Four guests run at once for each processor, and never less than 16.
+// By default, four guests run at once for each processor, and at least 16.
 func TestDefaultConcurrentGuests(t *testing.T) {
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(0))
 	for processors, want := range map[int]int{1: 16, 4: 16, 5: 20, 16: 64} {
@@ -75,7 +75,7 @@ func TestDefaultConcurrentGuests(t *testing.T) {
 	}
 }
 
-// What bounds a call bounds all of its token requests together.
+// The time limit of a call covers all its token requests together.
 func TestTimeOfSeveralTokenRequests(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := misusing(func(env abi.Env) (string, error) {
@@ -106,7 +106,7 @@ func TestTimeOfSeveralTokenRequests(t *testing.T) {
 	})
 }
 
-// SECURITY.md: Limits.ConcurrentGuests bounds how many guests run at once.
+// SECURITY.md: Limits.ConcurrentGuests limits the guests that run at once.
 func TestLimitsRunning(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const limit, calls = 2, 6

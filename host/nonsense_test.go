@@ -14,9 +14,9 @@ import (
 	"github.com/keywright/keywright/host"
 )
 
-// Output that is none, floods, and text for logs: threats.md 8, 10, 20, 21 and 26.
+// Invalid output, floods, and texts for logs: threats.md 8, 10, 20, 21 and 26.
 
-// set is a guest that makes one header or parameter of the secret that may go there, and of a name and text around it.
+// set returns a guest that sets one header to its secret, with texts before and after it.
 func set(name, before, after string) func(abi.Env) (string, error) {
 	return func(env abi.Env) (string, error) { return header(name, before+value(env, "to_header")+after), nil }
 }
@@ -32,16 +32,16 @@ func TestDecision_Requests_the_plugin_fails_with_nonsense_threats_8(t *testing.T
 		}
 	}
 	refuseAll(t, []misuse{
-		{"empty", gives(""), host.StageMutation, "not well-formed"},
-		{"no JSON", gives("<html>"), host.StageMutation, "not well-formed"},
-		{"cut off", gives(`{"headers":[{"name":"X-Key","value"`), host.StageMutation, "not well-formed"},
-		{"two documents", gives(`{}{}`), host.StageMutation, "not well-formed"},
-		{"not UTF-8", gives("{\"headers\":[{\"name\":\"X\",\"value\":\"\xff\"}]}"), host.StageMutation, "not well-formed"},
-		{"a list", gives(`[]`), host.StageMutation, "wrong type"},
-		{"an unknown member", gives(`{"header":[]}`), host.StageMutation, "unknown member"},
-		{"a member in another case", gives(`{"Headers":[]}`), host.StageMutation, "unknown member"},
-		{"a member twice", gives(`{"headers":[],"headers":[]}`), host.StageMutation, "two members"},
-		{"a value of another type", gives(`{"headers":[{"name":"X-Key","value":1}]}`), host.StageMutation, "wrong type"},
+		{"empty", fixedOutput(""), host.StageMutation, "not well-formed"},
+		{"no JSON", fixedOutput("<html>"), host.StageMutation, "not well-formed"},
+		{"cut off", fixedOutput(`{"headers":[{"name":"X-Key","value"`), host.StageMutation, "not well-formed"},
+		{"two documents", fixedOutput(`{}{}`), host.StageMutation, "not well-formed"},
+		{"not UTF-8", fixedOutput("{\"headers\":[{\"name\":\"X\",\"value\":\"\xff\"}]}"), host.StageMutation, "not well-formed"},
+		{"a list", fixedOutput(`[]`), host.StageMutation, "wrong type"},
+		{"an unknown member", fixedOutput(`{"header":[]}`), host.StageMutation, "unknown member"},
+		{"a member in another case", fixedOutput(`{"Headers":[]}`), host.StageMutation, "unknown member"},
+		{"a member twice", fixedOutput(`{"headers":[],"headers":[]}`), host.StageMutation, "two members"},
+		{"a value of another type", fixedOutput(`{"headers":[{"name":"X-Key","value":1}]}`), host.StageMutation, "wrong type"},
 		{"too many", pairs(65), host.StageMutation, "over the limit of 64"},
 		{"its own error", func(abi.Env) (string, error) { return "", errors.New("no luck") }, host.StagePlugin, "no luck"},
 		{"an error without a message", func(abi.Env) (string, error) { return "", errors.New("") }, host.StagePlugin, "without a message"},
@@ -73,7 +73,7 @@ func TestDescriptionsThatAreRefused_threats_8(t *testing.T) {
 	} {
 		config := host.Config{Plugins: []host.Plugin{g.plugin()}}
 		if !strings.Contains(name, "taken") && !strings.Contains(name, "alias") {
-			withoutBuiltIns(&config) // they take their time to compile
+			withoutBuiltIns(&config) // they take time to compile
 		}
 		_, err := host.New(t.Context(), config)
 		if err == nil || !strings.Contains(err.Error(), `plugin "guest"`) {
@@ -113,7 +113,7 @@ func TestQuotas_threats_10(t *testing.T) {
 	for _, c := range []struct {
 		name      string
 		do        func(abi.Env) (string, error)
-		words     string // "" is success
+		words     string // "" means success
 		exchanges int
 		lines     int
 	}{
@@ -146,7 +146,7 @@ func TestQuotas_threats_10(t *testing.T) {
 	}
 }
 
-// decisions.md "entries of a partition": there are 16, so that one connector cannot push out another one's.
+// decisions.md "entries of a partition": a partition has 16 entries, so one connector cannot evict another one's.
 func TestCacheEntriesOfOnePartition_threats_10(t *testing.T) {
 	n := 0
 	w := newWorld(t, withGuest(misusing(func(env abi.Env) (string, error) {
@@ -163,7 +163,7 @@ func TestCacheEntriesOfOnePartition_threats_10(t *testing.T) {
 	victim := w.connectAs("victim", "oauth_client_credentials", oauth("{{ get_secret('s') }}"))
 	w.get(victim)
 	flood := w.connect("custom", misused)
-	for range 200 { // 20,000 entries, twice as many as the host keeps
+	for range 200 { // 20,000 entries, twice the host's limit
 		w.get(flood)
 	}
 	if got := w.get(victim).Header.Get("Authorization"); got != "Bearer t1" {
@@ -182,7 +182,7 @@ func TestHeadersOfAPlugin_threats_26(t *testing.T) {
 		cases = append(cases, misuse{"header " + name, set(name, "", ""), host.StageMutation, ""})
 	}
 	refuseAll(t, cases)
-	for _, name := range []string{"Host", "X\r\nY", "Content-Type"} { // of a token request
+	for _, name := range []string{"Host", "X\r\nY", "Content-Type"} { // headers of a token request
 		w := misusedWorld(t, func(env abi.Env) (string, error) {
 			env.TokenRequest([]byte(marshal(abi.TokenRequest{URL: value(env, "url"), Headers: []abi.Pair{{Name: name, Value: value(env, "to_token")}}})))
 			return set("X-Key", "", "")(env)
@@ -193,8 +193,8 @@ func TestHeadersOfAPlugin_threats_26(t *testing.T) {
 	}
 }
 
-// threats.md 26: a plugin's own Accept and User-Agent of a token request are sent as they are; without, it is the
-// host's that are sent, once each.
+// threats.md 26: a plugin's own Accept and User-Agent are sent unchanged with a token request. Without them, the host's
+// are sent, once each.
 func TestHeadersOfATokenRequest_threats_26(t *testing.T) {
 	for own, want := range map[string][2]string{
 		"":           {"application/json", "keywright"},
@@ -217,7 +217,7 @@ func TestHeadersOfATokenRequest_threats_26(t *testing.T) {
 	}
 }
 
-// What a token endpoint receives of a form is that, and nothing around it.
+// A token endpoint receives the form as the plugin set it, encoded, and nothing else in the body.
 func TestFormOfATokenRequest(t *testing.T) {
 	w := misusedWorld(t, func(env abi.Env) (string, error) {
 		return tokenRequest(env, tokenURL, abi.Pair{Name: "a b", Value: "1&2"}, abi.Pair{Name: "s", Value: value(env, "to_token")})
@@ -229,7 +229,7 @@ func TestFormOfATokenRequest(t *testing.T) {
 	}
 }
 
-// The endpoint's answer is never part of anything, whatever it echoes.
+// Errors and logs have no text of the endpoint's answer, even if it echoes the secret.
 func TestTokenEndpointEchoesTheSecret_threats_20(t *testing.T) {
 	for _, code := range []int{200, 400, 401, 500} {
 		w := newWorld(t)
@@ -239,7 +239,7 @@ func TestTokenEndpointEchoesTheSecret_threats_20(t *testing.T) {
 			return respond(code, marshal(map[string]string{"error": r.Form.Get("client_secret"), "error_description": r.Form.Encode()}))(r)
 		})
 		w.refuse(w.connect("oauth_client_credentials", oauth("{{ get_secret('s') }}")), get(t.Context()), host.StageToken)
-		w.Advance(time.Second) // after which one that refused is asked again
+		w.Advance(time.Second) // so that an endpoint that refused is asked again
 		w.login.Answer(func(r *http.Request) (*http.Response, error) {
 			_ = r.ParseForm()
 			return nil, fmt.Errorf("malformed HTTP response %q", r.Form.Encode()+r.Form.Get("client_secret"))
@@ -265,7 +265,7 @@ func TestControlCharactersInLogsAndErrors_threats_21(t *testing.T) {
 	}
 }
 
-// A caller that is gone gets its own error, at whatever stage.
+// A request whose context is already cancelled fails with the context's error, and is not sent.
 func TestCancelledBeforeItBegins(t *testing.T) {
 	w := newWorld(t)
 	w.canary("s")

@@ -13,36 +13,37 @@ import (
 	"github.com/keywright/keywright/host/internal/seal"
 )
 
-// Plugin is an auth type to be loaded.
+// Plugin is an auth type for a host to load.
 type Plugin struct {
-	// Name is in errors and logs, such as the file's name.
+	// Name is part of errors and log lines. It is usually the name of the module's file.
 	Name string
-	// Wasm is the module.
+	// Wasm is the compiled module.
 	Wasm []byte
-	// SHA256 is the digest that the module must have, in hex. Empty: any.
+	// SHA256 is the digest that the module must have, in hex. If it is empty, the digest is not checked.
 	SHA256 string
-	// Grants are the rights that the operator gives it: sign_raw, reveal.
+	// Grants are the plugin's rights beyond the default, from the operator: sign_raw, reveal.
 	Grants []string
 
-	guest sandbox.Guest // instead of Wasm, in tests of plugins
+	// guest replaces Wasm in tests of plugins.
+	guest sandbox.Guest
 }
 
 // PluginInfo describes a loaded plugin.
 type PluginInfo struct {
-	// Description is how the plugin describes itself: its auth type, and the fields of its configuration.
+	// Description is the plugin's own description, with its auth type and the fields of its configuration.
 	abi.Description
-	// Name is that of the [Plugin].
+	// Name is the name of the [Plugin].
 	Name string
 	// SHA256 is the digest of the module, in hex.
 	SHA256 string
-	// Size is that of the module, in bytes.
+	// Size is the size of the module, in bytes.
 	Size int
-	// Grants are the rights that the operator gives it.
+	// Grants are the plugin's rights beyond the default.
 	Grants []string
-	// BuiltIn reports whether it is one of [Config].BuiltIns.
+	// BuiltIn reports whether the plugin is one of [Config].BuiltIns.
 	BuiltIn bool
-	// NotPooled is the reason why each call has an instance of its own. It is empty when instances are used again, put back
-	// after each call to what they were.
+	// NotPooled is the reason why each call gets a new instance. It is empty if calls share instances, which are reset
+	// after each call.
 	NotPooled string
 }
 
@@ -54,7 +55,7 @@ type plugin struct {
 	grants map[string]bool
 	uses   map[string]bool
 	fields map[string]seal.Sinks
-	// deterministic is set when nothing but host functions can make two calls of it differ.
+	// deterministic is set if calls of the plugin can differ only by the results of host functions.
 	deterministic bool
 }
 
@@ -63,7 +64,7 @@ var (
 	fieldName = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9_-]{0,63}$`)
 )
 
-// checkDescription checks what a plugin says of itself, and gives the sinks of its fields.
+// checkDescription checks a plugin's description and returns the sinks of its fields.
 func checkDescription(d *abi.Description) (map[string]seal.Sinks, error) {
 	var problems []error
 	wrong := func(format string, args ...any) { problems = append(problems, fmt.Errorf(format, args...)) }
@@ -102,6 +103,7 @@ func checkDescription(d *abi.Description) (map[string]seal.Sinks, error) {
 	return fields, errors.Join(problems...)
 }
 
+// checkField checks a field of a description and returns its sinks.
 func checkField(d *abi.Description, f *abi.Field) (seal.Sinks, error) {
 	sinks, err := seal.ParseSinks(f.Sinks)
 	if err != nil {

@@ -18,9 +18,9 @@ import (
 	"github.com/keywright/keywright/host"
 )
 
-// What a token endpoint refused is not asked again at once: threats.md 62 and 63, decisions.md "the endpoint refuses".
+// The host does not repeat a refused token request at once: threats.md 62 and 63, decisions.md "the endpoint refuses".
 
-// refusedFor sends a request that the token endpoint refuses, or has refused, and returns how long it is not asked again.
+// refusedFor sends a request that the token endpoint refuses or has refused, and returns RetryAfter of its error.
 func (w *world) refusedFor(ctx context.Context, c *host.Connector) time.Duration {
 	w.t.Helper()
 	var answer *host.TokenError
@@ -37,7 +37,7 @@ func TestAWrongSecretIsSentLessAndLess_threats_62(t *testing.T) {
 	w.canary("s")
 	w.login.Answer(wrongSecret)
 	c := w.connect("oauth_client_credentials", oauth("{{ get_secret('s') }}"))
-	var asked []time.Duration // since the time before
+	var asked []time.Duration // the time since the previous request
 	var last time.Time
 	for before := 0; len(asked) < 14; w.Advance(100 * time.Millisecond) {
 		var answer *host.TokenError
@@ -70,7 +70,7 @@ func TestAWrongSecretIsSentLessAndLess_threats_62(t *testing.T) {
 	}
 }
 
-// What the error says is true: until then the endpoint is not asked, and from then on it is.
+// RetryAfter is exact: the host asks the endpoint again at that time, and not before.
 func TestRetryAfterOfARefusal_threats_62(t *testing.T) {
 	now := start.UTC()
 	for _, c := range []struct {
@@ -78,7 +78,7 @@ func TestRetryAfterOfARefusal_threats_62(t *testing.T) {
 		status     int
 		body       string
 		retryAfter string
-		least      time.Duration // 0: the next request asks
+		least      time.Duration // 0 means that the next request asks
 		most       time.Duration
 	}{
 		{"400", 400, `{"error":"invalid_grant"}`, "", 800 * time.Millisecond, time.Second},
@@ -155,7 +155,7 @@ func TestRetryAfterOfARefusal_threats_62(t *testing.T) {
 	}
 }
 
-// Whatever of the input changes is asked at once, and one user's refusal is none of another's: threats.md 63.
+// threats.md 63: if any input changes, the host asks at once. One user's refusal has no effect on another user.
 func TestChangedInputIsAskedAtOnce_threats_63(t *testing.T) {
 	w := newWorld(t)
 	w.canary("s")
@@ -196,7 +196,7 @@ func TestChangedInputIsAskedAtOnce_threats_63(t *testing.T) {
 	}
 }
 
-// Who is let in once begins anew.
+// After a token was issued, the wait after the next refusal is the shortest again.
 func TestARefusalIsForgottenWhenATokenComes_threats_62(t *testing.T) {
 	w := newWorld(t)
 	w.canary("s")
@@ -217,7 +217,7 @@ func TestARefusalIsForgottenWhenATokenComes_threats_62(t *testing.T) {
 	}
 }
 
-// bare is a guest that asks for a token in each call, and keeps none.
+// bare is a guest that requests a token in each call and does not cache it.
 func bare(env abi.Env) (string, error) {
 	var reply abi.TokenReply
 	document := env.TokenRequest([]byte(marshal(abi.TokenRequest{URL: value(env, "url"), Form: []abi.Pair{{Name: "s", Value: value(env, "to_token")}}})))
@@ -230,7 +230,7 @@ func bare(env abi.Env) (string, error) {
 	return header("Authorization", "Bearer "+reply.AccessToken), nil
 }
 
-// Many who ask at once are refused once, and when the wait is over one of them asks.
+// Concurrent refusals count as one. When the wait is over, one call asks, and the others wait for its answer.
 func TestOneAsksAgain_threats_62(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := misusedWorld(t, bare)
@@ -245,7 +245,7 @@ func TestOneAsksAgain_threats_62(t *testing.T) {
 		g := newGate(wrongSecret)
 		w.login.Answer(g.answer)
 		ask(8)
-		if w.login.Count() != 8 { // nothing is known yet
+		if w.login.Count() != 8 { // no refusal is known yet
 			t.Errorf("%d exchanges", w.login.Count())
 		}
 		close(g.open)
@@ -268,14 +268,14 @@ func TestOneAsksAgain_threats_62(t *testing.T) {
 	})
 }
 
-// brokenOff is an answer whose connection is lost in the middle.
+// brokenOff answers with a body whose connection breaks.
 func brokenOff(r *http.Request) (*http.Response, error) {
 	response, err := respond(http.StatusOK, "")(r)
 	response.Body = io.NopCloser(iotest.ErrReader(io.ErrUnexpectedEOF))
 	return response, err
 }
 
-// threats.md 32: who had the turn met a network that failed, and the next one asks.
+// threats.md 32: if the network fails for the call that asks again, the next call asks.
 func TestAFailureOfTheNetworkGivesTheTurnBack_threats_62(t *testing.T) {
 	w := newWorld(t)
 	w.canary("s")
@@ -300,8 +300,8 @@ func TestAFailureOfTheNetworkGivesTheTurnBack_threats_62(t *testing.T) {
 	w.get(c)
 }
 
-// A plugin that asks twice in a call gets the same answer to the first request, without the endpoint being asked, and
-// goes on to the second.
+// If a plugin makes two token requests in a call, the first may get a remembered refusal without a request to the
+// endpoint, and the second is sent.
 func TestTwoGrantsInOneCall_threats_62(t *testing.T) {
 	for name, cached := range map[string]bool{"the first of the configuration": false, "the first of the cache": true} {
 		t.Run(name, func(t *testing.T) {
@@ -340,7 +340,7 @@ func TestTwoGrantsInOneCall_threats_62(t *testing.T) {
 				w.get(c)
 			}
 			want := []string{"refresh_token", "client_credentials", "client_credentials", "client_credentials"}
-			if cached { // the second call meets an entry that the first one did not
+			if cached { // the second call finds an entry that the first one did not
 				want = slices.Insert(want, 2, "refresh_token")
 			}
 			if !slices.Equal(grants, want) {
@@ -350,7 +350,8 @@ func TestTwoGrantsInOneCall_threats_62(t *testing.T) {
 	}
 }
 
-// What a plugin chooses from beyond the partition makes another question: another URL, another entry of its cache.
+// A refusal counts only for the same token request: with another URL, or with another entry of its cache, the plugin's
+// request is sent at once.
 func TestWhatElseThePluginSendsIsAskedAtOnce_threats_63(t *testing.T) {
 	renew, url := false, "url"
 	g := &guest{about: abi.Description{Uses: abi.Groups, Fields: []abi.Field{
@@ -385,7 +386,7 @@ func TestWhatElseThePluginSendsIsAskedAtOnce_threats_63(t *testing.T) {
 	}
 }
 
-// Users whose own credentials are refused, all at the same time, fill no log.
+// Refusals of many users at the same time do not flood the log.
 func TestRefusalsOfManyUsersAreLoggedApart_threats_62(t *testing.T) {
 	w := newWorld(t)
 	w.canary("s")

@@ -18,9 +18,9 @@ import (
 	"github.com/keywright/keywright/internal/testworld"
 )
 
-// What the credential is that Connector.GuardedTransport looks for: threats.md 45.
+// The credentials for which Connector.GuardedTransport searches: threats.md 45.
 
-// What a plugin composes: the parts are as secret as the whole.
+// If a plugin composes a credential from several texts, its parts are searched for too.
 func TestPartsOfWhatWasPutIn_threats_45(t *testing.T) {
 	const user, password, literal = "user-of-the-api", "p4ssw0rd/of+the&api", "our-own-literal"
 	for name, test := range map[string]struct {
@@ -127,7 +127,7 @@ func TestPartsOfWhatWasPutIn_threats_45(t *testing.T) {
 	}
 }
 
-// What an embedder puts in beside the authentication is looked for as well, also with a connector that has none.
+// The credentials of WithCredentials are searched for, also if the connector itself has no credential.
 func TestCredentialsOfTheEmbedder_threats_45(t *testing.T) {
 	const secret, basic = "another-s3cret", "b3BlcmF0b3I6YW5vdGhlci1zM2NyZXQ="
 	w := newWorld(t)
@@ -177,7 +177,7 @@ func TestCredentialsOfTheEmbedder_threats_45(t *testing.T) {
 	}
 }
 
-// threats.md 73: what the API reads in a credential that comes encoded, whoever encoded it.
+// threats.md 73: if a credential is encoded, the guard also searches for the text that it decodes to.
 func TestDecodedCredentials_threats_73(t *testing.T) {
 	const password = "correct horse/battery"
 	for name, stored := range map[string]string{
@@ -209,7 +209,7 @@ func TestDecodedCredentials_threats_73(t *testing.T) {
 	}
 }
 
-// What is read in a credential ends somewhere: a text is decoded three times, and as a whole, if it is text then.
+// A credential is decoded up to three times, and only as a whole and if the result is text.
 func TestWhatIsNotDecoded(t *testing.T) {
 	const password = "correct horse/battery"
 	escaped := func(times int) string {
@@ -246,11 +246,11 @@ func TestWhatIsNotDecoded(t *testing.T) {
 	}
 }
 
-// A transport's errors quote what it does not understand.
+// Errors of a transport and of a body do not quote the credential.
 func TestErrorsOfAnAnswerAreScrubbed_threats_45(t *testing.T) {
 	w := newWorld(t)
 	c := w.connect("api_key", key("{{ get_secret('s') }}"))
-	for _, length := range []int{1, 300} { // what finds the longer one is not kept
+	for _, length := range []int{1, 300} { // the scanner of the longer one is too large to be kept
 		secret := strings.Repeat(w.canary("s"), length)
 		w.setSecret("s", secret)
 		w.Hide("the secret", secret)
@@ -281,7 +281,7 @@ type failing struct{ err error }
 
 func (f failing) Read([]byte) (int, error) { return 0, f.err }
 
-// What a connector of many users is sent with is looked for per user.
+// If a connector has a credential for each user, each answer is searched for the credential of its own request.
 func TestEachAnswerIsSearchedForItsOwnCredential(t *testing.T) {
 	w := newWorld(t)
 	w.setSecret("s", "prefix-of-a-key")

@@ -20,7 +20,7 @@ import (
 	"github.com/keywright/keywright/internal/testworld"
 )
 
-// What comes back through Connector.GuardedTransport: threats.md 45.
+// Answers that pass Connector.GuardedTransport: threats.md 45.
 
 // credentialOf returns the credential of a request.
 func credentialOf(r *http.Request) string {
@@ -36,7 +36,8 @@ func written(text, form string) string {
 	return forms[slices.IndexFunc(forms, func(f testworld.Form) bool { return f.Name == form })].Text
 }
 
-// echoing is a server that gives tokens, and answers with the credential in one of the forms, or with all that it received.
+// echoing starts a server with a token endpoint. At /echo it answers with the credential in one of its forms, and at
+// /fine with a part that is too short to be found.
 func echoing(t *testing.T) *httptest.Server {
 	var tokens atomic.Int64
 	mux := http.NewServeMux()
@@ -58,7 +59,7 @@ func echoing(t *testing.T) *httptest.Server {
 	return server
 }
 
-// read reads an answer, and notes all of it as what came out.
+// read reads an answer, and records all of it as output of the host.
 func (w *world) read(response *http.Response, err error) (string, error) {
 	w.OutError("the error", err)
 	if err != nil {
@@ -122,7 +123,7 @@ func TestEchoedCredentialIsStopped_threats_45(t *testing.T) {
 	}
 }
 
-// A request without a credential, and its answer, are nobody's business.
+// A request without a credential, and its answer, pass unchanged.
 func TestGuardedWithoutACredential(t *testing.T) {
 	w := newWorld(t)
 	w.api.Answer(func(r *http.Request) (*http.Response, error) {
@@ -160,7 +161,7 @@ func TestEchoAfter401IsStopped_threats_45(t *testing.T) {
 	}
 }
 
-// Of headers, the reason phrase, trailers and informational answers nothing is passed on that holds it.
+// No header, reason phrase, trailer or informational answer with the credential passes.
 func TestEchoInHeadersIsDropped_threats_45(t *testing.T) {
 	api := httptest.NewServer(http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
 		credential := credentialOf(r)
@@ -206,7 +207,7 @@ func TestEchoInHeadersIsDropped_threats_45(t *testing.T) {
 	}
 }
 
-// What an API sends as the name of a header, net/http writes with capitals of its own.
+// net/http changes the case of header names that the API sends.
 func TestEchoInTheNameOfAHeaderIsDropped_threats_45(t *testing.T) {
 	const secret = "sk-live_abcdef-0123456789"
 	api := httptest.NewServer(http.HandlerFunc(func(rw http.ResponseWriter, _ *http.Request) {
@@ -238,7 +239,7 @@ func TestEchoInTheNameOfAHeaderIsDropped_threats_45(t *testing.T) {
 	}
 }
 
-// A plugin that warns of this and that must not keep from the log what the host has to say.
+// A plugin that logs many warnings cannot suppress those of the host.
 func TestWarningsOfAPluginLeaveRoomForTheHosts_threats_45(t *testing.T) {
 	n := 0
 	w, connector := spied(t, "a-secret-of-the-api", nil, func(env abi.Env, v string) string {
@@ -316,14 +317,14 @@ func TestAnswersThatCannotBeSearchedAreRefused_threats_45(t *testing.T) {
 			if test.want != "" && closed.closed == 0 {
 				t.Error("the body is left open")
 			}
-			if got := w.api.Last().Header; len(got["Accept-Encoding"]) != 1 || got.Get("Accept-Encoding") != "identity" || got["accept-encoding"] != nil { //nolint:staticcheck // as no net/http writes it
+			if got := w.api.Last().Header; len(got["Accept-Encoding"]) != 1 || got.Get("Accept-Encoding") != "identity" || got["accept-encoding"] != nil { //nolint:staticcheck // not in canonical form
 				t.Errorf("asked for %v", got)
 			}
 		})
 	}
 }
 
-// What is no echo comes as it was sent.
+// An answer without the credential passes as the API sent it.
 func TestGuardedAnswersAreThoseOfTheAPI(t *testing.T) {
 	next := make(chan bool)
 	mux := http.NewServeMux()
@@ -331,7 +332,7 @@ func TestGuardedAnswersAreThoseOfTheAPI(t *testing.T) {
 		for range 3 {
 			_, _ = io.WriteString(rw, "data: a\n\n")
 			_ = http.NewResponseController(rw).Flush()
-			<-next // the caller has read it
+			<-next // waits until the caller has read it
 		}
 	})
 	mux.HandleFunc("/known", func(rw http.ResponseWriter, _ *http.Request) {

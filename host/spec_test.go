@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// Rules of docs/specification.md that no decision completes.
+// Rules of docs/specification.md without a decision about details.
 
 // specification.md 3.10.
 func TestSpec_jwt_is_signed_on_every_request(t *testing.T) {
@@ -32,7 +32,7 @@ func TestSpec_jwt_is_signed_on_every_request(t *testing.T) {
 	}
 }
 
-// specification.md 3.18: algorithm is RS256 unless given.
+// specification.md 3.18: the default of algorithm is RS256.
 func TestSpec_algorithm_default(t *testing.T) {
 	key, _ := keyFor(t, "RS256")
 	w := newWorld(t)
@@ -124,7 +124,7 @@ func TestSpec_states_of_the_token_cache(t *testing.T) {
 	}
 }
 
-// specification.md 3.2, 3.3, 3.7 and 3.15: effects on the request, of the types that have no test of their own.
+// specification.md 3.2, 3.3, 3.7 and 3.15: effects on the request, for the types without a test of their own.
 func TestSpec_effects_on_the_request(t *testing.T) {
 	w := newWorld(t)
 	secret := w.canary("s")

@@ -10,7 +10,8 @@ import (
 	"github.com/keywright/keywright/host"
 )
 
-// generations makes hosts that follow one another, each in a world of its own, with one cache of tokens.
+// generations returns a function that makes a new host on each call, in a world of its own. All these hosts share one
+// token cache.
 func generations(t *testing.T) (next func(t *testing.T, change ...func(*host.Config)) *world) {
 	t.Helper()
 	clock := func() time.Time { return start }
@@ -26,7 +27,8 @@ func generations(t *testing.T) (next func(t *testing.T, change ...func(*host.Con
 	}
 }
 
-// threats.md 64: a connector that stays as it is goes on with its token, and each other one gets its own.
+// threats.md 64: an unchanged connector of a new host uses the token of the old one. Any other connector requests a
+// token of its own.
 func TestTokensOutliveTheirHost(t *testing.T) {
 	next := generations(t)
 	base := with(oauth("{{ get_secret('s') }}"), "client_id", "{{ get_variable('v') }}")
@@ -71,7 +73,8 @@ func TestTokensOutliveTheirHost(t *testing.T) {
 	}
 }
 
-// threats.md 30 and 64: an exchange of the host before serves those who wait in the next one, also while that host ends.
+// threats.md 30 and 64: callers of the next host get the token of an exchange that the previous host began, even while
+// the previous host closes.
 func TestAnExchangeInFlightServesTheNextHost(t *testing.T) {
 	for name, fails := range map[string]bool{"it succeeds": false, "it fails": true} {
 		t.Run(name, func(t *testing.T) {
@@ -104,7 +107,7 @@ func TestAnExchangeInFlightServesTheNextHost(t *testing.T) {
 					t.Error(err)
 				}
 				want, exchanges := "Bearer t1", 0
-				if fails { // who comes next asks again
+				if fails { // the next request asks again
 					want, exchanges = "Bearer t2", 1
 				}
 				if got := after.get(other).Header.Get("Authorization"); got != want || after.login.Count() != exchanges {
@@ -115,7 +118,7 @@ func TestAnExchangeInFlightServesTheNextHost(t *testing.T) {
 	}
 }
 
-// threats.md 35 and 64: who can have a configuration read again does not get more exchanges by 401s.
+// threats.md 35 and 64: reading the configuration again does not allow more token requests after 401s.
 func TestThePaceOf401sOutlivesTheHost(t *testing.T) {
 	next := generations(t)
 	exchanges := 0

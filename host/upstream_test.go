@@ -18,10 +18,9 @@ import (
 	"github.com/keywright/keywright/host"
 )
 
-// How the API's answers and the caller's request are treated: decisions.md "upstream answers 401" and "Requests",
-// threats.md 35.
+// Answers of the API and requests of callers: decisions.md "upstream answers 401" and "Requests", threats.md 35.
 
-// refusing answers 401 to the tokens.
+// refusing returns an API that answers 401 to requests with one of the tokens.
 func refusing(bad ...string) answer {
 	return func(r *http.Request) (*http.Response, error) {
 		if slices.Contains(bad, strings.TrimPrefix(r.Header.Get("Authorization"), "Bearer ")) {
@@ -78,8 +77,8 @@ func TestDecision_Tokens_upstream_answers_401_and_the_body_cannot_be_replayed(t 
 	}
 }
 
-// The connection of an answer that is not passed on serves the second attempt, if not much is left of the answer, and is
-// given back in any case.
+// The rest of a refused answer is read before the second attempt if it is short, so that its connection can be used
+// again. The answer is always closed.
 func TestTheRefusedAnswerIsReadAndClosedBeforeTheSecondAttempt(t *testing.T) {
 	for name, c := range map[string]struct{ length, read int }{
 		"short":          {100, 100},
@@ -171,10 +170,10 @@ func TestDecision_Tokens_upstream_answers_401_to_many_at_once(t *testing.T) {
 	})
 }
 
-// bodies makes request bodies that count how often each was closed.
+// bodies makes request bodies that count the calls of Close.
 type bodies struct {
 	made []*counting
-	fail bool // GetBody
+	fail bool // makes GetBody fail
 }
 
 func (b *bodies) request(ctx context.Context, url string) *http.Request {
@@ -196,11 +195,11 @@ func (b *bodies) next() *counting {
 	return b.made[len(b.made)-1]
 }
 
-// The contract of http.RoundTripper: a request's body is closed, also on errors; here, once.
+// http.RoundTripper must close a request's body, even on errors. Connectors close it once.
 func TestRequestBodyIsClosedOnce(t *testing.T) {
 	for _, c := range []struct {
 		name    string
-		prepare func(*world, *bodies) string // gives the URL
+		prepare func(*world, *bodies) string // returns the URL
 		bodies  int
 	}{
 		{"sent", func(*world, *bodies) string { return apiURL }, 1},
@@ -262,7 +261,7 @@ func TestDecision_Requests_which_hosts_get_the_credential(t *testing.T) {
 	opaque := request(t, "https://api.test/")
 	opaque.URL.Opaque = "//evil.test/"
 	w.refuse(c, opaque, host.StageOrigin)
-	dialled := request(t, "https://api.test/") // what is compared must be what net/http dials
+	dialled := request(t, "https://api.test/") // the checked host must be the host that net/http dials
 	dialled.URL.Host, dialled.Host = "straẞe.test", ""
 	w.refuse(c, dialled, host.StageOrigin)
 	none := request(t, "https://api.test/")
@@ -318,7 +317,7 @@ func TestDecision_Requests_the_callers_request_is_never_changed(t *testing.T) {
 		if response.Body.Close(); response.Request != r {
 			t.Errorf("in %s: Response.Request is not the caller's", in)
 		}
-		bare := &http.Request{Method: http.MethodGet, URL: r.URL} // no header at all
+		bare := &http.Request{Method: http.MethodGet, URL: r.URL} // Header is nil
 		w.send(c, bare)
 		if bare.Header != nil {
 			t.Error("a header was made")
@@ -326,7 +325,7 @@ func TestDecision_Requests_the_callers_request_is_never_changed(t *testing.T) {
 	}
 }
 
-// A base that sends requests elsewhere often does so by changing the URL that it was given.
+// Some base transports send a request elsewhere by changing its URL. This does not change the caller's URL.
 func TestBaseThatChangesTheURL(t *testing.T) {
 	w := newWorld(t)
 	w.canary("s")
@@ -348,7 +347,7 @@ func TestBaseThatChangesTheURL(t *testing.T) {
 	}
 }
 
-// What Authenticate gives is the caller's: nothing of it is shared with the request that it was made of.
+// The caller may change the result of Authenticate. It shares nothing with the original request.
 func TestAuthenticateGivesACopy(t *testing.T) {
 	w := newWorld(t)
 	w.canary("s")

@@ -1,0 +1,106 @@
+package docs
+
+import (
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+)
+
+var (
+	// Dialect matches words that a comment of the standard library would not use in that place.
+	dialect = regexp.MustCompile(`(?i)\b(gives|tells|is told|is what|are what|is how|is where|is for what|whoever|has none|have none|has (it|them) \w+|what it has of|comes of)\b`)
+	// Opening matches the name and its verb. An article may be before the name, and an aside or an adverb behind it.
+	opening = regexp.MustCompile(`^(?:A |An |The )?([\w.]+)(?:,[^,]*,|, (?:if|when)\b[^,]*,| also| never)? (\w*s|are)\b`)
+)
+
+// A comment is in the words of the standard library: its subject is the name that is declared, and its verb says what that
+// returns, reports, sets or is.
+func TestCommentsAreInGosWords(t *testing.T) {
+	for _, name := range texts(t) {
+		if !strings.HasSuffix(name, ".go") {
+			continue
+		}
+		for _, wrong := range idiom(t, name) {
+			t.Error(wrong)
+		}
+	}
+}
+
+// idiom returns the comments of a file that are not in Go's words, each with its place and the reason.
+func idiom(t *testing.T, name string) (wrong []string) {
+	t.Helper()
+	set := token.NewFileSet()
+	file, err := parser.ParseFile(set, filepath.Join(root, name), nil, parser.ParseComments|parser.SkipObjectResolution)
+	if err != nil {
+		t.Fatal(err)
+	}
+	report := func(c *ast.CommentGroup, why string) {
+		first, _, _ := strings.Cut(c.Text(), "\n")
+		wrong = append(wrong, set.Position(c.Pos()).String()+": "+first+"\n\t"+why)
+	}
+	for _, c := range file.Comments {
+		text := strings.Join(strings.Fields(c.Text()), " ")
+		if found := dialect.FindString(text); found != "" {
+			report(c, "has \""+found+"\": name what is meant, and say what it returns, reports, sets or is")
+		}
+	}
+	for _, d := range file.Decls {
+		declaration(d, report)
+	}
+	if !strings.HasSuffix(name, "_test.go") {
+		fields(file, report)
+	}
+	return wrong
+}
+
+// declaration reports doc comments that do not begin with the name that they describe, and comments behind fields.
+func declaration(d ast.Decl, report func(c *ast.CommentGroup, why string)) {
+	named := func(c *ast.CommentGroup, names ...string) {
+		if c == nil || strings.HasPrefix(c.Text(), "Deprecated:") {
+			return
+		}
+		match := opening.FindStringSubmatch(strings.ReplaceAll(c.Text(), "\n", " "))
+		for _, name := range names {
+			if match != nil && match[1] == name {
+				return
+			}
+		}
+		report(c, "begin with "+names[0]+" and a verb")
+	}
+	switch d := d.(type) {
+	case *ast.FuncDecl:
+		if !strings.HasPrefix(d.Name.Name, "Test") && !strings.HasPrefix(d.Name.Name, "Fuzz") && !strings.HasPrefix(d.Name.Name, "Benchmark") && !strings.HasPrefix(d.Name.Name, "Example") {
+			named(d.Doc, d.Name.Name)
+		}
+	case *ast.GenDecl:
+		for _, s := range d.Specs {
+			switch s := s.(type) {
+			case *ast.TypeSpec:
+				if doc := s.Doc; doc != nil || !d.Lparen.IsValid() {
+					if doc == nil {
+						doc = d.Doc
+					}
+					named(doc, s.Name.Name)
+				}
+			}
+		}
+	}
+}
+
+// fields reports comments behind fields: a sentence above the field has room for what it is, its unit and its default.
+func fields(file *ast.File, report func(c *ast.CommentGroup, why string)) {
+	ast.Inspect(file, func(n ast.Node) bool {
+		if s, ok := n.(*ast.StructType); ok {
+			for _, f := range s.Fields.List {
+				if f.Comment != nil {
+					report(f.Comment, "write a sentence above the field")
+				}
+			}
+		}
+		return true
+	})
+}
