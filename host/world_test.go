@@ -199,7 +199,7 @@ func (w *world) try(c *host.Connector, r *http.Request) (int, error) {
 	return response.StatusCode, nil
 }
 
-// send sends a request that must succeed, and gives it as the API received it.
+// send sends a request that must succeed, and returns it as the API received it.
 func (w *world) send(c *host.Connector, r *http.Request) sent {
 	w.t.Helper()
 	if _, err := w.try(c, r); err != nil {
@@ -214,7 +214,7 @@ func (w *world) get(c *host.Connector) sent {
 	return w.send(c, get(context.Background()))
 }
 
-// refuse sends a request that must not reach the API, and gives the host's error.
+// refuse sends a request that must not reach the API, and returns the host's error.
 func (w *world) refuse(c *host.Connector, r *http.Request, stage host.Stage, words ...string) *host.Error {
 	w.t.Helper()
 	before := w.api.Count()

@@ -18,12 +18,13 @@ import (
 // Shortest is the number of bytes from which a text is searched for. A shorter one would be found by chance.
 const Shortest = 8
 
-// Canaries are texts that must not come out of the code under test. The zero value has none, and is searched by its user.
-// They may be used from several goroutines.
+// Canaries are texts that must not come out of the code under test. The zero value is an empty set, whose Leaks its user
+// asks for. They may be used from several goroutines.
 type Canaries struct {
-	mu     sync.Mutex
-	hidden map[string]string   // what each text is
-	seen   map[output]struct{} // what came out
+	mu sync.Mutex
+	// hidden has a description of each text.
+	hidden map[string]string
+	seen   map[output]struct{}
 }
 
 // output is a text that came out.

@@ -70,7 +70,7 @@ func (quiet) Format(s fmt.State, _ rune) {
 	_, _ = s.Write([]byte("quiet"))
 }
 
-// A server keeps what it receives, and whoever answers can still read the body.
+// A server keeps the requests that it receives, and its answer can still read the body.
 func TestAServerKeepsRequests(t *testing.T) {
 	s := testworld.NewServer(testworld.Tokens(60))
 	for i := range 2 {
