@@ -8,8 +8,8 @@ import (
 	"github.com/keywright/keywright/internal/expr"
 )
 
-// These tests show decisions.md "Templates". Two decisions are the host's, which knows where a value goes: a required
-// field that renders to empty text, and CR, LF or NUL in a header.
+// These tests cover decisions.md "Templates". Tests of package host cover two of these decisions, a required field that
+// renders to empty text and CR, LF or NUL in a header, because only the host knows where a value goes.
 
 // decisions.md "syntax".
 func TestSyntax(t *testing.T) {
@@ -267,7 +267,7 @@ func TestUserUsedNoUserGiven(t *testing.T) {
 	}
 }
 
-// decisions.md "rendered once", threats.md 17: a secret or user field that holds template text stays literal.
+// A secret or a field of the user that holds template text stays as it is. decisions.md "rendered once", threats.md 17
 func TestRenderedOnce(t *testing.T) {
 	wantText(t, "{{ get_secret('nested') }}", "{{ get_secret('crm') }}")
 	wantText(t, "{{ user.first_name }}!", "{{ now() }}!")
