@@ -30,11 +30,11 @@
 //	    memory.fill
 //	    (br_if $again (local.tee $n (i32.sub (local.get $n) (i32.const 1))))))
 //
-// A unit of fuel is about 0.27 ns. An instruction costs 1 unit. A division costs 8, and a bulk operation 12 and more with
-// its length. A call costs 8 and 2 for each parameter and result, and a call of a host function 170. Some host functions
-// cost more with a length. A function pays for its code outside of loops when it is entered. A loop pays for its code
-// outside of inner loops at each turn. Both pay for all branches, whichever are taken, so no code runs that has not been
-// paid for.
+// A unit of fuel is about 0.27 ns. An instruction costs 1 unit. A division costs 8, and a bulk operation 12 and more
+// with its length. A call costs 8 and 2 for each parameter and result, and a call of a host function 170. Some host
+// functions cost more with a length. A function pays for its code outside of loops when it is entered. A loop pays for
+// its code outside of inner loops at each turn. Both pay for all branches, whichever are taken, so no code runs that
+// has not been paid for.
 package admission
 
 import (
@@ -61,7 +61,8 @@ type Limits struct {
 	ModuleBytes int
 	// MemoryBytes is the maximum size of the module's memory. A larger maximum in the module is lowered to it.
 	MemoryBytes int
-	// Fuel is the number of units that an instance begins with, at most 1<<60: subtracting never wraps then.
+	// Fuel is the number of units that an instance begins with. It must be at most 1<<60, so that subtracting from it
+	// never wraps.
 	Fuel int64
 }
 
@@ -86,8 +87,8 @@ const (
 	maxNameBytes     = 10_000
 	maxReasons       = 20
 
-	// Instantiation takes no fuel, so data segments and element segments are limited each, and the elements of all
-	// element segments together. At these limits instantiation takes 6 ms.
+	// Instantiation takes no fuel. So the numbers of data segments and of element segments are each limited, and that of
+	// the elements of all element segments together. At these limits, instantiation takes 6 ms.
 	maxSegments = 5_000
 	maxElements = 20_000
 )
@@ -105,7 +106,7 @@ type Import struct{ Module, Name string }
 
 // Module is an admitted module.
 type Module struct {
-	// Wasm is the metered module without custom sections. It is what the host compiles.
+	// Wasm is the metered module without custom sections. The host compiles this.
 	Wasm []byte
 	// Globals are all mutable globals of a number type, except the fuel.
 	Globals []Global
@@ -126,7 +127,8 @@ type Module struct {
 	NotPooled string
 }
 
-// Admit checks a module and meters it. Its error is a *RefusedError. It neither changes wasm nor keeps a reference to it.
+// Admit checks a module and meters it. Its error is a *RefusedError. It neither changes wasm nor keeps a reference to
+// it.
 func Admit(wasm []byte, limits Limits) (*Module, error) {
 	return admit(wasm, limits, plugins)
 }

@@ -5,7 +5,8 @@ import (
 	"strings"
 )
 
-// parts holds the sections of a module by ID. Modules are built byte by byte, because no assembler would write most of them.
+// parts holds the sections of a module by ID. Modules are built byte by byte, because no assembler would write most of
+// them.
 type parts map[byte][]byte
 
 // build returns a module of the given sections.

@@ -173,8 +173,8 @@ func (c contract) checkImport(i Import, kind byte, t Signature) string {
 		text, abi.ModuleEnv, abi.ModuleUser, abi.ModuleWASI)
 }
 
-// checkContract refuses a module that lacks a required export, has one of the wrong type, or imports WASI without exporting
-// its memory.
+// checkContract refuses a module that lacks a required export, has one of the wrong type, or imports WASI without
+// exporting its memory.
 func (m *module) checkContract() {
 	for _, i := range m.imports {
 		if i.Module == abi.ModuleWASI && m.exports["memory"].kind != kindMemory {

@@ -91,8 +91,8 @@ func (e *effort) units() int {
 	return 4 + e.instructions/8 + e.plain/3 + e.work + e.work*e.work/12_000 + e.branches*e.branches/300 + e.live/12
 }
 
-// checkEffort refuses a function that would take too long to compile. If the functions up to this one together would take
-// too long, it also stops reading.
+// checkEffort refuses a function that would take too long to compile. If the functions up to this one together would
+// take too long, it also stops reading.
 func (b *body) checkEffort() {
 	m := b.m
 	units := b.units()

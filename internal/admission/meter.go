@@ -33,8 +33,8 @@ func (b *body) edit(e edit) { b.edits = append(b.edits, e) }
 // setCost changes the cost of the current instruction from 1 to weight.
 func (b *body) setCost(weight uint64) { b.edits[b.blocks[len(b.blocks)-1].charge].value += weight - 1 }
 
-// byLength changes the cost of the instruction at offset where to weight, and adds a charge for the length that is on top
-// of the stack.
+// byLength changes the cost of the instruction at offset where to weight, and adds a charge for the length that is on
+// top of the stack.
 func (b *body) byLength(where int, kind, weight uint64) {
 	b.setCost(weight)
 	b.lengths = true
@@ -112,8 +112,8 @@ func (m *module) appendLength(out []byte, local uint32, kind uint64) []byte {
 	}
 }
 
-// appendUnits appends code that charges for the number in a local, shifted by by bits. If most is not 0, numbers above it
-// are charged as most: to grow by more fails.
+// appendUnits appends code that charges for the number in a local. shift is the instruction that shifts the number, and
+// by the number of bits. If most is not 0, numbers above it are charged as most: to grow by more fails.
 func (m *module) appendUnits(out []byte, local, most uint32, shift, by byte) []byte {
 	out = appendNumber(append(out, opLocalGet), local)
 	if most > 0 {

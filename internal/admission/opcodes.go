@@ -106,7 +106,7 @@ type plain struct {
 	// align is one more than the greatest alignment of a memory access (log₂), or 0 if the instruction makes none.
 	align  byte
 	weight byte
-	// work is what the instruction adds to effort.work, or 0 if it counts in effort.plain.
+	// work is the amount that the instruction adds to effort.work, or 0 if it counts in effort.plain.
 	work byte
 }
 

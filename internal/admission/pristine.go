@@ -6,17 +6,19 @@ import (
 	"github.com/keywright/keywright/abi"
 )
 
-// pristine determines whether the host can reset an instance to its state after initialisation. There are two obstacles.
-// One is state that the host cannot reset: the contents of tables, dropped segments, and a closed stderr. The other is an
-// initialisation that draws random bytes or reads the clock: it has to do so for each call anew.
+// pristine determines whether the host can reset an instance to its state after initialisation. There are two
+// obstacles. One is state that the host cannot reset: the contents of tables, dropped segments, and a closed stderr.
+// The other is an initialisation that draws random bytes or reads the clock: it has to do so for each call anew.
 type pristine struct {
 	module *module
 	// notPooled is the reason why an instance cannot be reset, or "".
 	notPooled string
-	// draws are the imported functions that draw random bytes or read the clock. The fields below stay empty without any.
+	// draws are the imported functions that draw random bytes or read the clock.
 	draws []uint32
 	// roots are the functions that run before a call.
 	roots []uint32
+
+	// The fields below stay empty if draws is.
 
 	// calls are the callees of all functions, in the order of the callers. Those of function i, imports not counted, begin
 	// at from[i], and indirect[i] is set if it also calls through tables.

@@ -174,8 +174,8 @@ func refuel(instance api.Module, units int64) {
 	instance.ExportedGlobal(FuelExport).(api.MutableGlobal).Set(uint64(units))
 }
 
-// The shipped plugins make the same calls of the host and return the same results, metered or not. They use the same fuel
-// each time.
+// The shipped plugins make the same calls of the host and return the same results, metered or not. They use the same
+// fuel each time.
 func TestMeteringChangesNothingThatAPluginDoes(t *testing.T) {
 	m := newMachine(t)
 	for name, wasm := range shipped(t) {

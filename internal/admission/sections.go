@@ -99,7 +99,8 @@ func (m *module) readTable(r *reader) {
 	m.tables = append(m.tables, t)
 }
 
-// readMemories reads the memory section and lowers the memory's maximum to the limit, so that memory.grow fails beyond it.
+// readMemories reads the memory section and lowers the memory's maximum to the limit, so that memory.grow fails beyond
+// it.
 func (m *module) readMemories(r *reader) {
 	n := r.atMost(1, "memories")
 	for i := 0; i < n && !r.failed(); i++ {
@@ -189,9 +190,9 @@ func (m *module) readExports(r *reader) {
 	m.begin(sectionExport, n, p.upTo(r.at))
 }
 
-// readStart reads the start section, which the metered module does not have. If a start function fails while wazero makes
-// an instance, there is no instance whose fuel the host could read. So the host calls the function through an export, first
-// of all.
+// readStart reads the start section but does not copy it. If a start function failed while wazero makes an instance,
+// there would be no instance whose fuel the host could read. So the host calls the function through an export, first of
+// all.
 func (m *module) readStart(r *reader) {
 	where := r.at
 	start := r.index(len(m.functions), "function")
@@ -265,9 +266,9 @@ func (m *module) readConstant(r *reader, p *patch, want byte) (value uint32, kno
 	return value, known
 }
 
-// readElements reads the element section. A segment has flags. 1: the segment is not active. 2: an active segment has the
-// index of a table, and a segment that is not active is declarative. 4: the elements are expressions instead of indices of
-// functions.
+// readElements reads the element section. A segment has flags. 1: the segment is not active. 2: an active segment has
+// the index of a table, and a segment that is not active is declarative. 4: the elements are expressions instead of
+// indices of functions.
 func (m *module) readElements(r *reader) {
 	n := r.atMost(maxSegments, "element segments")
 	p := patch{wasm: r.wasm, copied: r.at}

@@ -10,8 +10,8 @@ import (
 // Kind is the kind of a refused address, as a word for errors.
 type Kind string
 
-// Kinds of refused addresses. Policy.AllowPrivate allows the first three, and Policy.Allow can allow all but KindZoned and
-// KindInvalid.
+// Kinds of refused addresses. Policy.AllowPrivate allows the first three, and Policy.Allow can allow all but KindZoned
+// and KindInvalid.
 const (
 	KindLoopback      Kind = "loopback"        // this machine
 	KindPrivate       Kind = "private"         // RFC 1918, and unique local addresses, RFC 4193
@@ -67,8 +67,8 @@ type block struct {
 	kind   Kind
 }
 
-// blocks are the ranges of refused addresses. The first one that contains an address determines its kind. They are those of
-// IANA's registries of special-purpose addresses (RFC 6890), and the addresses of clouds' metadata services.
+// blocks are the ranges of refused addresses. The first one that contains an address determines its kind. They are
+// those of IANA's registries of special-purpose addresses (RFC 6890), and the addresses of clouds' metadata services.
 var blocks = []block{
 	{netip.MustParsePrefix("169.254.169.254/32"), KindMetadata}, // most clouds
 	{netip.MustParsePrefix("169.254.170.2/32"), KindMetadata},   // AWS, containers
@@ -181,8 +181,8 @@ func carriedIPv4(addr netip.Addr) (netip.Addr, bool) {
 	return netip.Addr{}, false
 }
 
-// unmapPrefix returns the IPv4 prefix of an IPv4-mapped one: 10.0.0.0/8 for ::ffff:10.0.0.0/104. For netip.Prefix.Contains
-// they are different.
+// unmapPrefix returns the IPv4 prefix of an IPv4-mapped one: 10.0.0.0/8 for ::ffff:10.0.0.0/104. For
+// netip.Prefix.Contains they are different.
 func unmapPrefix(prefix netip.Prefix) netip.Prefix {
 	const mappedBits = 96
 	if prefix.Addr().Is4In6() && prefix.Bits() >= mappedBits {

@@ -200,8 +200,8 @@ func TestAddressErrorText(t *testing.T) {
 	}
 }
 
-// FuzzCheck checks that a refused IPv4 address is also refused in every IPv6 form, that an IPv4-mapped address is treated as
-// the IPv4 address, and that an address with a zone is refused.
+// FuzzCheck checks that a refused IPv4 address is also refused in every IPv6 form, that an IPv4-mapped address is
+// treated as the IPv4 address, and that an address with a zone is refused.
 func FuzzCheck(f *testing.F) {
 	for _, seed := range []string{"127.0.0.1", "10.0.0.1", "169.254.169.254", "8.8.8.8", "0.0.0.0", "255.255.255.255"} {
 		four := netip.MustParseAddr(seed).As4()

@@ -94,8 +94,8 @@ func (p Policy) Transport() (*http.Transport, error) {
 	}, nil
 }
 
-// TokenClient returns a client for token endpoints with a Transport of the policy. It returns redirects to the caller and
-// never follows them, because a 307 would post the client's secret to any URL. It keeps no cookies. It asks for no
+// TokenClient returns a client for token endpoints with a Transport of the policy. It returns redirects to the caller
+// and never follows them, because a 307 would post the client's secret to any URL. It keeps no cookies. It asks for no
 // compression, so that the size limit on answers applies to the bytes on the wire.
 func (p Policy) TokenClient() (*http.Client, error) {
 	transport, err := p.Transport()
@@ -191,8 +191,8 @@ func proxyAnswer(_ context.Context, _ *url.URL, _ *http.Request, response *http.
 	return nil
 }
 
-// checkHost checks the text of a host, for requests through a proxy. Without a proxy, the dialled address is checked. A host
-// that is not ASCII is checked in the form in which net/http writes it: full-width digits become digits.
+// checkHost checks the text of a host, for requests through a proxy. Without a proxy, the dialled address is checked. A
+// host that is not ASCII is checked in the form in which net/http writes it: full-width digits become digits.
 func (p Policy) checkHost(host string) error {
 	written, err := host, error(nil)
 	if strings.ContainsFunc(host, func(r rune) bool { return r >= utf8.RuneSelf }) {

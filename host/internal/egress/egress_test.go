@@ -206,8 +206,8 @@ func TestEnvironmentProxyIgnored(t *testing.T) {
 	}
 }
 
-// With a proxy, addresses and names of this machine and its network in the URL are refused, too, in whatever form they are
-// written. threats.md 23, 74
+// With a proxy, addresses and names of this machine and its network in the URL are refused, too, in whatever form they
+// are written. threats.md 23, 74
 func TestProxy(t *testing.T) {
 	var asked atomic.Pointer[string]
 	proxy := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

@@ -11,9 +11,9 @@ import (
 	"github.com/keywright/keywright/internal/tlsfailure"
 )
 
-// Failure returns an error of net/http with a text that may be shown. The original texts quote status lines and headers of
-// the server, which has just received a credential and may send it back. So only errors of the connection keep their text.
-// errors.Is still finds what the other errors wrap.
+// Failure returns an error of net/http with a text that may be shown. The original texts quote status lines and headers
+// of the server, which has just received a credential and may send it back. So only errors of the connection keep their
+// text. errors.Is still finds what the other errors wrap.
 func Failure(err error) error {
 	var refused *AddressError
 	var lookup *net.DNSError
@@ -45,8 +45,8 @@ func Failure(err error) error {
 	return fail("it does not speak HTTP as it should", err)
 }
 
-// failure is an error with another text. It has no Unwrap, which would reveal the original text. Its Is method finds errors
-// such as context.Canceled. It keeps the original error in a function, so that %#v does not show it either.
+// failure is an error with another text. It has no Unwrap, which would reveal the original text. Its Is method finds
+// errors such as context.Canceled. It keeps the original error in a function, so that %#v does not show it either.
 type failure struct {
 	text string
 	is   func(target error) bool

@@ -53,8 +53,8 @@ func silent(t *testing.T) string {
 	return listener.Addr().String()
 }
 
-// Errors do not quote what the server sent, but say what the operator needs to know. The errors come from real connections
-// with this package's transport. threats.md 19, 20
+// Errors do not quote what the server sent, but say what the operator needs to know. The errors come from real
+// connections with this package's transport. threats.md 19, 20
 func TestFailureOfAConnection(t *testing.T) {
 	https, _ := server(t, (*httptest.Server).StartTLS)
 	roots := x509.NewCertPool()

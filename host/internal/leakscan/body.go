@@ -24,9 +24,9 @@ const (
 // Body returns a body that passes on the data of source until a text is found in it. Then it closes source and ends with
 // ErrFound. It passes on no byte of the match.
 //
-// It passes data on as it comes. It holds back only bytes that may be the beginning of a match, until they are not. At the
-// end of file it passes these on; if source fails it drops them. If the search takes too long for the data so far, the
-// body ends as after a match, with ErrEffort.
+// It passes data on as it comes. It holds back only bytes that may be the beginning of a match, until they are not. At
+// the end of file it passes these on; if source fails it drops them. If the search takes too long for the data so far,
+// the body ends as after a match, with ErrEffort.
 //
 // Read calls last once, with io.EOF, ErrFound, ErrEffort or another error of source, and returns the error that last
 // returns.
@@ -34,8 +34,8 @@ func (sc *Scanner) Body(source io.ReadCloser, last func(error) error) io.ReadClo
 	return &body{scanner: sc, source: source, last: last, left: savings}
 }
 
-// body is the body that Scanner.Body returns. It has no WriteTo and no other method of its source, because there must be no
-// way past Read.
+// body is the body that Scanner.Body returns. It has no WriteTo and no other method of its source, because there must
+// be no way past Read.
 type body struct {
 	scanner *Scanner
 	source  io.ReadCloser

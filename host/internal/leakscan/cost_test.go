@@ -120,7 +120,8 @@ func parts(random *rand.Rand, text string) string {
 	return b.String()
 }
 
-// answers calls use with answers of size bytes that look like the credentials, in every way of escapes, and with documents.
+// answers calls use with answers of size bytes that look like the credentials, in every way of escapes, and with
+// documents.
 func answers(credentials []string, size int, use func(name string, data []byte)) {
 	all := lookalikes(credentials)
 	for _, name := range slices.Sorted(maps.Keys(all)) {

@@ -16,8 +16,8 @@ const (
 // introducers are the first bytes of escapes and line breaks, in the order of the constants of kinds.
 const introducers = "%\\&\n\r"
 
-// kinds is a set of kinds of escapes. It has a bit for each of introducers and one for +, which matters only if a pattern
-// has a space.
+// kinds is a set of kinds of escapes. It has a bit for each of introducers and one for +, which matters only if a
+// pattern has a space.
 type kinds uint8
 
 const (
@@ -29,7 +29,8 @@ const (
 	pluses
 )
 
-// secondBytes returns, for each byte, the kinds of escapes that may have it as their second byte and stand for a byte in has.
+// secondBytes returns, for each byte, the kinds of escapes that may have it as their second byte and stand for a byte
+// in has.
 func secondBytes(has *[256]bool) (escapeSecondBytes [256]kinds) {
 	const digits, upper = "0123456789abcdef", "0123456789ABCDEF"
 	for c := range has {
@@ -267,8 +268,8 @@ func backslashes(data []byte) int {
 	return n
 }
 
-// entities are the named references of HTML that programs write. Browsers also accept them without a semicolon, except the
-// last one, which therefore has it here.
+// entities are the named references of HTML that programs write. Browsers accept all but the last one without
+// a semicolon, too, so only the last one includes it here.
 var entities = [...]struct {
 	name string
 	c    byte

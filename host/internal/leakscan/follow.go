@@ -3,9 +3,9 @@ package leakscan
 // followCost is the number of steps that each call of follow costs at least.
 const followCost = 8
 
-// follow matches the patterns of a step against the data. The possible match begins at start. It tries all readings of an
-// escape. It continues with the step that is least far in the data, so that readings that meet again are followed once. It
-// also reports found if the budget is used up.
+// follow matches the patterns of a step against the data. The possible match begins at start. It tries all readings of
+// an escape. It continues with the step that is least far in the data, so that readings that meet again are followed
+// once. It also reports found if the budget is used up.
 func (s *search) follow(from step, start int) (found bool) {
 	*s.left -= followCost
 	for steps := append(s.steps[:0], from); len(steps) > 0 && *s.left >= 0; {

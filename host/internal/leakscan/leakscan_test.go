@@ -110,8 +110,8 @@ func TestEachForm_threats_45(t *testing.T) {
 	}
 }
 
-// expectStopped checks that a body ends with ErrFound before form. It allows a character of Base64 that form shares with the data
-// before it.
+// expectStopped checks that a body ends with ErrFound before form. It allows a character of Base64 that form shares
+// with the data before it.
 func expectStopped(t *testing.T, f *Scanner, source *chunks, before, form string) {
 	t.Helper()
 	got, err := readAll(t, f.Body(source, same), 4096)
@@ -161,7 +161,8 @@ func TestTextsThatAreNotASCII(t *testing.T) {
 	}
 }
 
-// A text that looks like escapes of itself can be read in countless ways. Each state of the search is followed only once.
+// A text that looks like escapes of itself can be read in countless ways. Each state of the search is followed only
+// once.
 func TestTextThatLooksLikeEscapes(t *testing.T) {
 	for part, times := range map[string]int{"%25": 30, `\`: 8, "&amp;": 20, `\u005c`: 8, "%%": 8} {
 		text := strings.Repeat(part, times) + "x"
@@ -186,8 +187,8 @@ func TestFindersOfNothing(t *testing.T) {
 	}
 }
 
-// At the end of a body, an escape without a terminator is complete. If more data comes, it may stand for another character.
-// threats.md 72
+// At the end of a body, an escape without a terminator is complete. If more data comes, it may stand for another
+// character. threats.md 72
 func TestEscapesAtTheEnd_threats_72(t *testing.T) {
 	for _, last := range []string{"&#110", "&#x6e", `\156`, "&#110;", `\u{6e}`} {
 		f := New([]string{"the-token"})

@@ -11,8 +11,8 @@ const (
 	maxBreak = 64
 )
 
-// white returns the character of white space at the beginning of data and the number of bytes that it takes. If data begins
-// with an escape, x must have read it. c is 0 if data begins with another character.
+// white returns the character of white space at the beginning of data and the number of bytes that it takes. If data
+// begins with an escape, x must have read it. c is 0 if data begins with another character.
 func (x *escape) white(data []byte) (c byte, taken int) {
 	c, taken = data[0], 1
 	if x.count > 0 && c != '+' { // + is a character of Base64
@@ -25,9 +25,9 @@ func (x *escape) white(data []byte) (c byte, taken int) {
 	return c, taken
 }
 
-// lineBreak returns the number of bytes of the line break at the beginning of data, or 0 if there is no line break. If data
-// begins with an escape, x must have read it. A line break is CR, LF or CRLF, and the white space that the next line begins
-// with.
+// lineBreak returns the number of bytes of the line break at the beginning of data, or 0 if there is no line break. If
+// data begins with an escape, x must have read it. A line break is CR, LF or CRLF, and the white space that the next
+// line begins with.
 func (x *escape) lineBreak(data []byte) int {
 	c, taken := x.white(data)
 	if c != '\r' && c != '\n' {
@@ -65,7 +65,8 @@ func line(data []byte, before int) int {
 	return n
 }
 
-// hopeless reports whether the line break at offset at cannot be part of Base64. It is fast and rejects most line breaks.
+// hopeless reports whether the line break at offset at cannot be part of Base64. It is fast and rejects most line
+// breaks.
 func (s *search) hopeless(at int) bool {
 	return at == 0 || !base64Characters[s.data[at-1]] || line(s.data[:at], s.line) < minLine
 }

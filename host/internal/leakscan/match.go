@@ -50,8 +50,8 @@ func (s *search) read(at int) *escape {
 }
 
 // scan searches data and reports whether it found a text. safe is the number of bytes at the beginning that no match
-// includes, whatever data follows. last means that no data follows. line is the number of bytes without white space before
-// data, at most minLine. The steps are taken from left. If they do not suffice, scan reports found.
+// includes, whatever data follows. last means that no data follows. line is the number of bytes without white space
+// before data, at most minLine. The steps are taken from left. If they do not suffice, scan reports found.
 func (sc *Scanner) scan(data []byte, line int, last bool, left *budget) (found bool, safe int) {
 	s := search{Scanner: sc, data: data, line: line, safe: len(data), left: left}
 	for i := range s.cached {

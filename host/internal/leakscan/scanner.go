@@ -1,5 +1,5 @@
-// Package leakscan finds texts, such as credentials, in the answers of servers that repeat what they were sent. It stops an
-// answer that holds such a text.
+// Package leakscan finds texts, such as credentials, in the answers of servers that repeat what they were sent. It
+// stops an answer that holds such a text.
 //
 // It finds a text in these forms: as it is; in UTF-16 if the text is ASCII; in Base64 with the standard or the URL
 // alphabet, also as part of the Base64 of longer data; and in hex. In each form, each character may be escaped or not,
@@ -17,9 +17,9 @@
 // Characters of Base64 that also hold bits of other data, before or behind the text, are not part of the match.
 //
 // So the package needs no list of each program's escaping rules. It does not find a text in another case, in another
-// character set, in pieces, compressed, encrypted, or encoded twice, as in Base64 of Base64. Nor does it read the escapes
-// of CSS, quoted-printable and other notations, other named references of HTML, or a backslash before a letter that needs
-// no escape.
+// character set, in pieces, compressed, encrypted, or encoded twice, as in Base64 of Base64. Nor does it read the
+// escapes of CSS, quoted-printable and other notations, other named references of HTML, or a backslash before a letter
+// that needs no escape.
 package leakscan
 
 import (
@@ -38,9 +38,10 @@ const MinText = 8
 
 // Scanner finds texts. It is safe for concurrent use. A nil Scanner finds nothing.
 //
-// A match without an escape near its beginning is found by Wu and Manber's algorithm ("A fast algorithm for multi-pattern
-// searching", 1994): the scanner looks up three bytes in a table, which says how far it may skip. Any other match is found
-// from its first escape on, so data without escapes costs little more than a search for a few bytes.
+// A match without an escape near its beginning is found by Wu and Manber's algorithm ("A fast algorithm for
+// multi-pattern searching", 1994): the scanner looks up three bytes in a table, which says how far it may skip. Any
+// other match is found from its first escape on, so data without escapes costs little more than a search for a few
+// bytes.
 //
 // The patterns are sorted, so patterns with a common beginning are adjacent and are followed together.
 //
@@ -227,8 +228,8 @@ func (sc *Scanner) Found(data []byte) bool {
 	return found
 }
 
-// HoldsFolded reports whether text holds one of the scanner's texts in a form without escapes, regardless of case. It is for
-// names of header fields, whose case net/http changes.
+// HoldsFolded reports whether text holds one of the scanner's texts in a form without escapes, regardless of case. It
+// is for names of header fields, whose case net/http changes.
 func (sc *Scanner) HoldsFolded(text string) bool {
 	if sc == nil || len(text) < sc.window {
 		return false

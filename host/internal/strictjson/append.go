@@ -11,7 +11,8 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// AppendMembers appends the members and the closing brace to a JSON object that dst ends with. Errors are as in AppendValue.
+// AppendMembers appends the members and the closing brace to a JSON object that dst ends with. Errors are as in
+// AppendValue.
 func AppendMembers(dst []byte, members map[string]any) ([]byte, error) {
 	names := slices.AppendSeq(make([]string, 0, len(members)), maps.Keys(members))
 	slices.Sort(names)
@@ -31,9 +32,9 @@ func AppendMembers(dst []byte, members map[string]any) ([]byte, error) {
 	return append(dst, '}'), nil
 }
 
-// AppendValue appends the JSON of a value, which consists of string, bool, nil, [stdjson.Number], []any and map[string]any.
-// Members are sorted by name, so equal values have equal texts. Characters of HTML are not escaped. AppendValue returns an
-// error for a string that is not UTF-8, a number that is not one of JSON, or any other type.
+// AppendValue appends the JSON of a value, which consists of string, bool, nil, [stdjson.Number], []any and
+// map[string]any. Members are sorted by name, so equal values have equal texts. Characters of HTML are not escaped.
+// AppendValue returns an error for a string that is not UTF-8, a number that is not one of JSON, or any other type.
 func AppendValue(dst []byte, value any) ([]byte, error) {
 	switch value := value.(type) {
 	case nil:

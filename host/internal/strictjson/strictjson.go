@@ -121,8 +121,8 @@ func Marshal(v any) ([]byte, error) {
 	return bytes.TrimSuffix(b.Bytes(), []byte("\n")), nil
 }
 
-// MapStrings replaces each string value in a tree of map[string]any and []any by the result of f, in place, and calls name
-// with the name of each member. It returns the tree, or the first error of f or name.
+// MapStrings replaces each string value in a tree of map[string]any and []any by the result of f, in place, and calls
+// name with the name of each member. It returns the tree, or the first error of f or name.
 func MapStrings(v any, f func(string) (string, error), name func(string) error) (_ any, err error) {
 	switch v := v.(type) {
 	case string:

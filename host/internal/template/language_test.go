@@ -11,8 +11,8 @@ import (
 	"github.com/keywright/keywright/internal/expr"
 )
 
-// An accepted expression has the value that expr's own virtual machine computes. Expressions that fail here but have a value
-// there (overflow, division by zero) are not compared.
+// An accepted expression has the value that expr's own virtual machine computes. Expressions that fail here but have a
+// value there (overflow, division by zero) are not compared.
 func TestMeansTheSameAsInTheLanguage(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		source := generate(t, rapid.SampledFrom([]expr.Kind{expr.Text, expr.Integer, expr.Decimal, expr.Boolean}).Draw(t, "kind"), 4)

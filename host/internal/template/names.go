@@ -37,8 +37,9 @@ var language = &expr.Language{
 	UnknownFunction: func(string) string { return knownFunctions },
 }
 
-// Names holds the names that the expressions of a template use, including those in branches that are never evaluated. Names
-// are literals in the source, so they are known before a template is rendered. Each list is sorted and has no duplicates.
+// Names holds the names that the expressions of a template use, including those in branches that are never evaluated.
+// Names are literals in the source, so they are known before a template is rendered. Each list is sorted and has no
+// duplicates.
 type Names struct {
 	// Secrets are the arguments of get_secret.
 	Secrets []string
@@ -50,8 +51,8 @@ type Names struct {
 	Tenant bool
 }
 
-// Merge adds the names in other to n. It makes new slices, so it does not change slices that n or other share with others.
-// It copies all names in n, so use [Merged] to merge many.
+// Merge adds the names in other to n. It makes new slices, so it does not change slices that n or other share with
+// others. It copies all names in n, so use [Merged] to merge many.
 func (n *Names) Merge(other Names) { *n = Merged(*n, other) }
 
 // Merged returns the names that are in any of all.

@@ -17,16 +17,16 @@ import (
 // MaxDepth is the maximum depth of nested arrays and objects in an Object.
 const MaxDepth = 64
 
-// Object is a compiled JSON object whose strings, at any depth, are templates. Names of members are plain text. It is safe for
-// concurrent use.
+// Object is a compiled JSON object whose strings, at any depth, are templates. Names of members are plain text. It is
+// safe for concurrent use.
 type Object struct {
 	members []member
 	names   Names
 	literal bool
 }
 
-// member is a member of a compiled object. Its value is a []member, a []any of such values, a *leaf, a json.Number, a bool or
-// nil.
+// member is a member of a compiled object. Its value is a []member, a []any of such values, a *leaf, a json.Number, a
+// bool or nil.
 type member struct {
 	name  string
 	value any
@@ -38,9 +38,9 @@ type leaf struct {
 	template *Template
 }
 
-// CompileObject compiles a decoded JSON object. v is a map[string]any of string, bool, nil, []any, map[string]any and numbers
-// of type json.Number, float64, int, int32, int64, uint, uint32 or uint64. The errors have paths in the object. They are in
-// the order of the members' names.
+// CompileObject compiles a decoded JSON object. v is a map[string]any of string, bool, nil, []any, map[string]any and
+// numbers of type json.Number, float64, int, int32, int64, uint, uint32 or uint64. The errors have paths in the object.
+// They are in the order of the members' names.
 func CompileObject(v any) (*Object, []*Error) {
 	object, ok := v.(map[string]any)
 	if !ok {
@@ -65,9 +65,9 @@ func (o *Object) Names() Names {
 // Literal reports whether no string of the object has an expression.
 func (o *Object) Literal() bool { return o.literal }
 
-// Render renders every string, in the order of the members' names. It calls text with the parts of each rendered string and
-// puts the returned text into the result. Numbers are of type json.Number and keep their text. The caller owns the result.
-// The error is an *Error with a path.
+// Render renders every string, in the order of the members' names. It calls text with the parts of each rendered string
+// and puts the returned text into the result. Numbers are of type json.Number and keep their text. The caller owns the
+// result. The error is an *Error with a path.
 func (o *Object) Render(v Values, text func([]Part) (string, error)) (map[string]any, error) {
 	r := expr.NewRun(v, limits)
 	return renderMembers(o.members, &r, text)

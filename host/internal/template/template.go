@@ -1,5 +1,5 @@
-// Package template compiles and renders text with expressions in it, such as "Bearer {{ get_secret('crm') }}". Package expr
-// implements the expressions.
+// Package template compiles and renders text with expressions in it, such as "Bearer {{ get_secret('crm') }}". Package
+// expr implements the expressions.
 package template
 
 import (
@@ -120,15 +120,15 @@ func (t *Template) Names() Names {
 // Secret reports whether an expression of the template uses a secret.
 func (t *Template) Secret() bool { return len(t.names.Secrets) > 0 }
 
-// Render evaluates the expressions once: text of the form {{ … }} in a value stays as it is. Empty text makes no Part, unless
-// it is a secret. The error is an *Error; errors.Is finds the error that Values.Secret or Values.UUID returned.
+// Render evaluates the expressions once: text of the form {{ … }} in a value stays as it is. Empty text makes no Part,
+// unless it is a secret. The error is an *Error; errors.Is finds the error that Values.Secret or Values.UUID returned.
 func (t *Template) Render(v Values) ([]Part, error) {
 	r := &rendering{Run: expr.NewRun(v, limits)}
 	return t.render(&r.Run, r.first[:0], nil)
 }
 
-// RenderURL renders a URL. It is like Render, but percent-encodes the value of each expression, so that the value stays within
-// its path segment, or behind the first ? of the literal text within its query parameter.
+// RenderURL renders a URL. It is like Render, but percent-encodes the value of each expression, so that the value stays
+// within its path segment, or behind the first ? of the literal text within its query parameter.
 func (t *Template) RenderURL(v Values) ([]Part, error) {
 	query := false
 	r := &rendering{Run: expr.NewRun(v, limits)}
@@ -196,7 +196,8 @@ func Join(parts []Part) string {
 	return b.String()
 }
 
-// format returns the text of an expression's value. Numbers have the form of RFC 8785 section 3.2.2.3, which is valid JSON.
+// format returns the text of an expression's value. Numbers have the form of RFC 8785 section 3.2.2.3, which is valid
+// JSON.
 func format(value any) string {
 	switch value := value.(type) {
 	case string:

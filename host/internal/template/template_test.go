@@ -234,8 +234,8 @@ func TestLimits(t *testing.T) {
 	}
 }
 
-// For these sources the parser returns trees with shared nodes, which take 2^n steps to walk. They are refused, because the
-// author of a connector must not be able to stop the host. threats.md 2 is the same for modules.
+// For these sources the parser returns trees with shared nodes, which take 2^n steps to walk. They are refused, because
+// the author of a connector must not be able to stop the host. threats.md 2 is the same for modules.
 func TestTreesThatGrowExponentially(t *testing.T) {
 	const n = 60
 	for name, source := range map[string]string{

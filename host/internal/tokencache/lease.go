@@ -29,8 +29,8 @@ type Outcome[V any] struct {
 // Key returns the key of the lease.
 func (l *Lease[V]) Key() Key { return l.key }
 
-// Set stores a value as Cache.Set does and ends the lease. The waiting callers get the entry. If ttl is 0 or less, the lease
-// ends as with End(nil). If the lease has ended already, Set does nothing and returns an entry with Generation 0.
+// Set stores a value as Cache.Set does and ends the lease. The waiting callers get the entry. If ttl is 0 or less, the
+// lease ends as with End(nil). If the lease has ended already, Set does nothing and returns an entry with Generation 0.
 func (l *Lease[V]) Set(v V, ttl time.Duration) Entry[V] {
 	l.cache.mu.Lock()
 	defer l.cache.mu.Unlock()
@@ -47,8 +47,8 @@ func (l *Lease[V]) Set(v V, ttl time.Duration) Entry[V] {
 }
 
 // End ends the lease without storing a value. The waiting callers get err, or go on without an entry if err is nil. The
-// next caller that misses gets a new lease, so errors are never cached. If the lease has ended already, End does nothing,
-// so its holder may defer it. If err is not known yet, it has to defer a closure.
+// next caller that misses gets a new lease, so errors are never cached. If the lease has ended already, End does
+// nothing, so its holder may defer it. If err is not known yet, it has to defer a closure.
 func (l *Lease[V]) End(err error) {
 	l.cache.mu.Lock()
 	defer l.cache.mu.Unlock()
@@ -66,8 +66,8 @@ func (l *Lease[V]) end(o Outcome[V]) {
 	close(l.done)
 }
 
-// Wait waits until the lease ends and returns its outcome. If ctx is done before, it returns the error of ctx. It starts no
-// goroutine. The holder of the lease must not call it.
+// Wait waits until the lease ends and returns its outcome. If ctx is done before, it returns the error of ctx. It
+// starts no goroutine. The holder of the lease must not call it.
 func (l *Lease[V]) Wait(ctx context.Context) (Outcome[V], error) {
 	select {
 	case <-l.done:

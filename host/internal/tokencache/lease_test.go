@@ -25,8 +25,8 @@ func hold(t *testing.T, c *tokencache.Cache[string], k tokencache.Key) *tokencac
 	return l
 }
 
-// wait makes n callers wait for a lease that another caller holds, and returns when all of them block. The function that it
-// returns checks that all have got an outcome.
+// wait makes n callers wait for a lease that another caller holds, and returns when all of them block. The function
+// that it returns checks that all have got an outcome.
 func wait(t *testing.T, c *tokencache.Cache[string], k tokencache.Key, n int) (all func(tokencache.Outcome[string])) {
 	t.Helper()
 	got := make(chan tokencache.Outcome[string], n)
@@ -190,7 +190,7 @@ func TestLeaseEndsOnce(t *testing.T) {
 	}
 }
 
-// A caller that gives up does not disturb the others, and returns at once. threats.md 31
+// A caller that stops waiting does not disturb the others, and returns at once. threats.md 31
 func TestCancelledWaiterLeavesAlone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		cache, _ := newCache(10, 10)

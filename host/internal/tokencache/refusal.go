@@ -7,9 +7,9 @@ import (
 	"github.com/hashicorp/golang-lru/v2/simplelru"
 )
 
-// Waits before a refused question is asked again. The first is firstWait, and each is twice the one before, up to lastWait.
-// Each is shortened at random by up to a fifth. If the endpoint sends Retry-After (RFC 9110 section 10.2.3), that is the
-// wait instead, at least firstWait and at most longestWait.
+// Waits before a refused question is asked again. The first is firstWait, and each is twice the one before, up to
+// lastWait. Each is shortened at random by up to a fifth. If the endpoint sends Retry-After (RFC 9110 section 10.2.3),
+// that is the wait instead, at least firstWait and at most longestWait.
 const (
 	firstWait   = time.Second
 	lastWait    = 5 * time.Minute
@@ -28,8 +28,8 @@ type Refusal struct {
 	Wait time.Duration
 }
 
-// Refusals is the memory of what token endpoints refused. It keeps callers from asking the same again at once. It is safe
-// for concurrent use.
+// Refusals is the memory of what token endpoints refused. It keeps callers from asking the same again at once. It is
+// safe for concurrent use.
 type Refusals struct {
 	now func() time.Time
 
@@ -61,8 +61,8 @@ type Question struct {
 }
 
 // Ask reports whether a question may be asked now. key is a digest of everything that the answer depends on. If the
-// question may not be asked, before is the earlier refusal. When the wait is over, one caller may ask; for the others Ask
-// returns false until that caller has an answer.
+// question may not be asked, before is the earlier refusal. When the wait is over, one caller may ask; for the others
+// Ask returns false until that caller has an answer.
 func (r *Refusals) Ask(key [32]byte) (q *Question, before Refusal, may bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -85,9 +85,9 @@ func (r *Refusals) Ask(key [32]byte) (q *Question, before Refusal, may bool) {
 	return &Question{refusals: r, key: key, turn: true}, Refusal{}, true
 }
 
-// Refused records a refusal. after is the value of Retry-After, or 0. jitter is a random number from 0 up to 1. It returns
-// the refusal with its Wait, and reports whether it is the first among callers that asked at the same time. The refusals of
-// the other callers change nothing.
+// Refused records a refusal. after is the value of Retry-After, or 0. jitter is a random number from 0 up to 1. It
+// returns the refusal with its Wait, and reports whether it is the first among callers that asked at the same time. The
+// refusals of the other callers change nothing.
 func (q *Question) Refused(answer Refusal, after time.Duration, jitter float64) (_ Refusal, first bool) {
 	r := q.refusals
 	r.mu.Lock()

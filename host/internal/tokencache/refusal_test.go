@@ -87,8 +87,8 @@ func TestRefusalThatWasForgottenMeanwhile(t *testing.T) {
 	}
 }
 
-// The waits double up to five minutes, each shortened at random by up to a fifth. Retry-After replaces a wait, from a second
-// to an hour, and does not change the next one.
+// The waits double up to five minutes, each shortened at random by up to a fifth. Retry-After replaces a wait, from a
+// second to an hour, and does not change the next one.
 func TestHowLongARefusalWaits(t *testing.T) {
 	now := time.Unix(1_700_000_000, 0)
 	r := tokencache.New[string](4, 4, func() time.Time { return now }).Refusals

@@ -5,18 +5,18 @@ import "time"
 // rejectInterval is the least time between two renewals of an entry because of 401s.
 const rejectInterval = 10 * time.Second
 
-// renewal records that a 401 allowed one new value for a key. It outlives the entry, so that an upstream that answers 401 to
-// everything, or a caller that makes it do so, causes only one exchange in rejectInterval.
+// renewal records that a 401 allowed one new value for a key. It outlives the entry, so that an upstream that answers
+// 401 to everything, or a caller that makes it do so, causes only one exchange in rejectInterval.
 type renewal struct {
 	at time.Time
 	// over is set once the new value has come or the attempt has failed.
 	over bool
 }
 
-// Reject is called when the upstream has answered 401 to a request with the value of this generation. It drops the entry if
-// the entry still holds that value, at most once in 10 seconds for each key. again reports whether the caller should send
-// the request once more: the entry was dropped, holds another value by now, or a new value is being fetched. A request with
-// a value that was not stored (generation 0) is never sent again.
+// Reject is called when the upstream has answered 401 to a request with the value of this generation. It drops the
+// entry if the entry still holds that value, at most once in 10 seconds for each key. again reports whether the caller
+// should send the request once more: the entry was dropped, holds another value by now, or a new value is being
+// fetched. A request with a value that was not stored (generation 0) is never sent again.
 func (c *Cache[V]) Reject(k Key, generation uint64) (again bool) {
 	if generation == 0 {
 		return false
@@ -41,9 +41,10 @@ func (c *Cache[V]) Reject(k Key, generation uint64) (again bool) {
 	return true
 }
 
-// remember records that a renewal begins, and reports whether it may. It may not if as many renewals as the cache may have
-// entries began within the interval: to forget one of them would allow its key another exchange. The same limit holds for
-// each partition, so that a plugin that uses ever new names, with an API that answers 401, uses up no space of others.
+// remember records that a renewal begins, and reports whether it may. It may not if as many renewals as the cache may
+// have entries began within the interval: to forget one of them would allow its key another exchange. The same limit
+// holds for each partition, so that a plugin that uses ever new names, with an API that answers 401, uses up no space
+// of others.
 func (c *Cache[V]) remember(k Key, now time.Time) bool {
 	c.forget(k)
 	for {

@@ -1,6 +1,6 @@
-// Package tokencache caches access tokens and other values that plugins store, for the whole host. It decides who may use
-// an entry (the partition is part of the key), how long (by the host's clock, and not a moment longer), and who fetches a
-// new value (the holder of a lease, while all others wait).
+// Package tokencache caches access tokens and other values that plugins store, for the whole host. It decides who may
+// use an entry (the partition is part of the key), how long (by the host's clock, and not a moment longer), and who
+// fetches a new value (the holder of a lease, while all others wait).
 package tokencache
 
 import (
@@ -28,7 +28,8 @@ type Entry[V any] struct {
 	Handle *Handle
 }
 
-// Handle refers to an entry without holding its value: to keep a Handle does not keep a value that the cache has dropped.
+// Handle refers to an entry without holding its value: to keep a Handle does not keep a value that the cache has
+// dropped.
 type Handle struct {
 	Key        Key
 	Generation uint64
@@ -73,8 +74,8 @@ type item[V any] struct {
 
 func (it *item[V]) entry() Entry[V] { return Entry[V]{it.value, it.Generation, it.Handle} }
 
-// New returns an empty cache of at most this many entries in all and in each partition. Numbers below 1 count as 1. If there
-// is no room, the least recently used entry is evicted. The cache reads the time from now only.
+// New returns an empty cache of at most this many entries in all and in each partition. Numbers below 1 count as 1. If
+// there is no room, the least recently used entry is evicted. The cache reads the time from now only.
 func New[V any](entries, perPartition int, now func() time.Time) *Cache[V] {
 	entries = max(1, entries)
 	return &Cache[V]{
@@ -133,9 +134,9 @@ func (c *Cache[V]) InTime(h *Handle) bool { return h != nil && h.valid(c.now()) 
 
 func (h *Handle) valid(now time.Time) bool { return within(h.stored, now, h.ttl) }
 
-// Acquire atomically returns the entry of a key (hit) or its lease. If holder is true, the caller holds the lease and must
-// end it. Otherwise another caller holds it, and this one may wait. So if any number of callers miss at once, exactly one of
-// them is the holder.
+// Acquire returns the entry of a key (hit) or its lease, atomically. If holder is true, the caller holds the lease and
+// must end it. Otherwise another caller holds it, and this one may wait. So if any number of callers miss at once,
+// exactly one of them is the holder.
 func (c *Cache[V]) Acquire(k Key) (e Entry[V], hit bool, l *Lease[V], holder bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -150,8 +151,8 @@ func (c *Cache[V]) Acquire(k Key) (e Entry[V], hit bool, l *Lease[V], holder boo
 	return e, false, l, true
 }
 
-// Set stores a value without a lease. A lease of the key stays as it is. The entry is valid from now until ttl has passed. If
-// ttl is 0 or less, Set stores nothing, an existing entry stays, and the returned Generation is 0.
+// Set stores a value without a lease. A lease of the key stays as it is. The entry is valid from now until ttl has
+// passed. If ttl is 0 or less, Set stores nothing, an existing entry stays, and the returned Generation is 0.
 func (c *Cache[V]) Set(k Key, v V, ttl time.Duration) Entry[V] {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -221,8 +222,8 @@ func (c *Cache[V]) makeRoom(k Key) {
 	}
 }
 
-// evict removes the least recently used of n items. Items that Live has marked as used become the most recently used ones
-// first.
+// evict removes the least recently used of n items. Items that Live has marked as used become the most recently used
+// ones first.
 func (c *Cache[V]) evict(n int, oldest func() *item[V]) {
 	for range n {
 		it := oldest()
@@ -254,9 +255,9 @@ func (c *Cache[V]) remove(k Key) {
 	}
 }
 
-// within reports whether the time from since to now is at least 0 and less than d, by the wall clock and, if both times have
-// a reading of it, by the monotonic clock. The wall clock goes on while the machine sleeps, and the monotonic clock cannot
-// be set, so neither keeps an entry beyond its time. Sub saturates, so no clock makes it overflow.
+// within reports whether the time from since to now is at least 0 and less than d, by the wall clock and, if both times
+// have a reading of it, by the monotonic clock. The wall clock goes on while the machine sleeps, and the monotonic
+// clock cannot be set, so neither keeps an entry beyond its time. Sub saturates, so no clock makes it overflow.
 func within(since, now time.Time, d time.Duration) bool {
 	if monotonic := now.Sub(since); monotonic < 0 || monotonic >= d {
 		return false

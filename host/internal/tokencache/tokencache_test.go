@@ -111,8 +111,8 @@ func TestEntryThatEndedStaysEnded(t *testing.T) {
 	}
 }
 
-// If the wall clock is set back, an entry still ends by the monotonic clock. With both clocks in step, it stays for its whole
-// time. threats.md 33
+// If the wall clock is set back, an entry still ends by the monotonic clock. With both clocks in step, it stays for its
+// whole time. threats.md 33
 func TestMonotonicReadingIsKept(t *testing.T) {
 	now := time.Now()
 	c := &clock{now}
@@ -143,8 +143,8 @@ func TestTheWallClockEndsAnEntryToo(t *testing.T) {
 	}
 }
 
-// asleep subtracts d from the monotonic reading of t, for which package time has no function. A time.Time consists of the
-// readings of the wall clock and the monotonic clock, of 64 bits each, and a location.
+// asleep subtracts d from the monotonic reading of t, for which package time has no function. A time.Time consists of
+// the readings of the wall clock and the monotonic clock, of 64 bits each, and a location.
 func asleep(t time.Time, d time.Duration) time.Time {
 	(*[2]int64)(unsafe.Pointer(&t))[1] -= int64(d)
 	return t
