@@ -42,9 +42,9 @@ func (c *Cache[V]) Reject(k Key, generation uint64) (again bool) {
 }
 
 // remember records that a renewal begins, and reports whether it may. It may not if as many renewals as the cache may
-// have entries began within the interval: to forget one of them would allow its key another exchange. The same limit
-// holds for each partition, so that a plugin that uses ever new names, with an API that answers 401, uses up no space
-// of others.
+// have entries began within the interval: to forget one of them would allow its key another exchange. Likewise,
+// a partition may have no more of them than entries, so that a plugin that uses ever new names, with an API that answers
+// 401, uses up no space of others.
 func (c *Cache[V]) remember(k Key, now time.Time) bool {
 	c.forget(k)
 	for {
