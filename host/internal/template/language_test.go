@@ -88,7 +88,7 @@ func generate(t *rapid.T, k expr.Kind, depth int) string {
 	return operation(expr.Integer, "==", "!=", "<", "<=", ">", ">=")
 }
 
-// Everything in the language beyond decisions.md is refused, whether or not it could do harm.
+// Everything in the language beyond the decisions is refused, whether or not it could do harm.
 func TestRefusedOfTheLanguage(t *testing.T) {
 	for _, c := range []struct{ source, want string }{
 		{"1..1000000000", ".. is not available"},
