@@ -11,7 +11,8 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// AppendMembers appends members and the closing brace to an object that has been begun.
+// AppendMembers appends the members and the closing brace to a JSON object that dst ends with. Errors are as in
+// AppendValue.
 func AppendMembers(dst []byte, members map[string]any) ([]byte, error) {
 	names := slices.AppendSeq(make([]string, 0, len(members)), maps.Keys(members))
 	slices.Sort(names)
@@ -31,9 +32,9 @@ func AppendMembers(dst []byte, members map[string]any) ([]byte, error) {
 	return append(dst, '}'), nil
 }
 
-// AppendValue appends JSON that is made of string, bool, nil, [stdjson.Number], []any and map[string]any. Members are in
-// the order of their names, so that equal values give equal texts, and HTML is left as it is. A string that is not UTF-8
-// is an error, as is any other type.
+// AppendValue appends the JSON of a value, which consists of string, bool, nil, [stdjson.Number], []any and
+// map[string]any. Members are sorted by name, so equal values have equal texts. Characters of HTML are not escaped.
+// AppendValue returns an error for a string that is not UTF-8, a number that is not one of JSON, or any other type.
 func AppendValue(dst []byte, value any) ([]byte, error) {
 	switch value := value.(type) {
 	case nil:
@@ -72,7 +73,7 @@ func appendArray(dst []byte, array []any) ([]byte, error) {
 func appendString(dst []byte, text string) ([]byte, error) {
 	dst, err := jsontext.AppendQuote(dst, text)
 	if err != nil {
-		return nil, errors.New("a string is not UTF-8") // the error of jsontext is not kept: it may quote
+		return nil, errors.New("a string is not UTF-8") // jsontext's error may quote the string
 	}
 	return dst, nil
 }

@@ -14,31 +14,33 @@ import (
 	"github.com/keywright/keywright/internal/problem"
 )
 
-// MaxDepth is how deep the arrays and objects of an Object may be nested.
+// MaxDepth is the maximum depth of nested arrays and objects in an Object.
 const MaxDepth = 64
 
-// Object is a JSON object whose strings are templates, at any depth. Names of members are plain text. It is safe for
-// concurrent use.
+// Object is a compiled JSON object whose strings, at any depth, are templates. Names of members are plain text. It is
+// safe for concurrent use.
 type Object struct {
 	members []member
 	names   Names
 	literal bool
 }
 
-// member of a compiled object. Its value is a []member, a []any of such values, a *leaf, a json.Number, a bool or nil.
+// member is a member of a compiled object. Its value is a []member, a []any of such values, a *leaf, a json.Number, a
+// bool or nil.
 type member struct {
 	name  string
 	value any
 }
 
-// leaf is a string of the object.
+// leaf is a string of a compiled object.
 type leaf struct {
 	path     *problem.Path
 	template *Template
 }
 
-// CompileObject compiles what decoding a JSON object gives: map[string]any, []any, string, bool, nil, and numbers as
-// json.Number, float64, int, int64 or uint64. The errors have the paths of their places, and are in the order of these.
+// CompileObject compiles a decoded JSON object. v is a map[string]any of string, bool, nil, []any, map[string]any and
+// numbers of type json.Number, float64, int, int32, int64, uint, uint32 or uint64. The errors have paths in the object.
+// They are in the order of the members' names.
 func CompileObject(v any) (*Object, []*Error) {
 	object, ok := v.(map[string]any)
 	if !ok {
@@ -53,19 +55,19 @@ func CompileObject(v any) (*Object, []*Error) {
 	return c.object, nil
 }
 
-// Names returns what the object's expressions name.
+// Names returns the names that the object's expressions use.
 func (o *Object) Names() Names {
 	var n Names
 	n.Merge(o.names)
 	return n
 }
 
-// Literal reports whether no string of the object has an expression in it.
+// Literal reports whether no string of the object has an expression.
 func (o *Object) Literal() bool { return o.literal }
 
-// Render renders every string, in the order of the members' names. The function text makes of the parts of a string
-// what stands for it in the result. Numbers are json.Number, with the text that they had. The caller owns the result.
-// The error is an *Error with a path.
+// Render renders every string, in the order of the members' names. It calls text with the parts of each rendered string
+// and puts the returned text into the result. Numbers are of type json.Number and keep their text. The caller owns the
+// result. The error is an *Error with a path.
 func (o *Object) Render(v Values, text func([]Part) (string, error)) (map[string]any, error) {
 	r := expr.NewRun(v, limits)
 	return renderMembers(o.members, &r, text)
@@ -130,10 +132,10 @@ func (c *objectCompiler) template(source string, path *problem.Path) any {
 	return &leaf{path, t}
 }
 
-// jsonNumber is RFC 8259 section 6.
+// jsonNumber matches a number of JSON, RFC 8259 section 6.
 var jsonNumber = regexp.MustCompile(`^-?(0|[1-9][0-9]*)(\.[0-9]+)?([eE][+-]?[0-9]+)?$`)
 
-// numberText returns a number as JSON has it.
+// numberText returns a number in the form of JSON. ok is false if v is not such a number.
 func numberText(v any) (number json.Number, ok bool) {
 	switch v := v.(type) {
 	case json.Number:

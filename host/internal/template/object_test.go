@@ -13,7 +13,7 @@ import (
 	"github.com/keywright/keywright/internal/expr"
 )
 
-// seal stands for the host, which puts something else into the tree for what is secret.
+// seal replaces secrets in the object by other text, as the host does.
 func seal(parts []Part) (string, error) {
 	var b strings.Builder
 	for _, p := range parts {
@@ -37,7 +37,7 @@ func decode(t *testing.T, source string) any {
 	return v
 }
 
-// decisions.md "keys of objects are plain": strings are templates at any depth, and what is no string stays as it is.
+// Strings are templates at any depth, and other values stay as they are. decisions.md "keys of objects are plain"
 func TestKeysOfObjects(t *testing.T) {
 	object, err := compileObject(decode(t, `{
 		"sub": "{{ user.email }}", "exp": "{{ now(300) }}", "{{ now() }}": "plain name", "admin": true, "none": null, "big": 12345678901234567890,
@@ -51,7 +51,7 @@ func TestKeysOfObjects(t *testing.T) {
 		"ratio": json.Number("1.50"), "roles": []any{map[string]any{"name": "r-t1"}, json.Number("7"), []any{"<sealed>!"}},
 		"empty": map[string]any{}, "list": []any{},
 	}
-	for range 2 { // the second shows that the first result belongs to its caller
+	for range 2 { // the second round shows that the result is the caller's own
 		got, err := object.Render(values(), seal)
 		if err != nil {
 			t.Fatal(err)
@@ -137,7 +137,7 @@ func TestObjectRenderErrors(t *testing.T) {
 	}
 }
 
-// What the errors list is what there is.
+// The names that errors list are those of the language.
 func TestKnownNames(t *testing.T) {
 	listed := strings.Split(strings.TrimPrefix(knownFunctions, "there are "), ", ")
 	if slices.Sort(listed); !slices.Equal(listed, language.FunctionNames()) {

@@ -15,7 +15,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// start is when every test's clock begins.
+// start is the time at which the clock of each test begins.
 var start = time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
 
 func newCache(entries, perPartition int) (*tokencache.Cache[string], *testworld.Clock) {
@@ -29,7 +29,7 @@ func key(partition byte, name string) tokencache.Key {
 
 var token = key(1, "access_token")
 
-// holds checks which of the keys have an entry.
+// holds checks whether all of the keys have an entry, or none.
 func holds(t *testing.T, c *tokencache.Cache[string], want bool, keys ...tokencache.Key) {
 	t.Helper()
 	for _, k := range keys {
@@ -39,14 +39,14 @@ func holds(t *testing.T, c *tokencache.Cache[string], want bool, keys ...tokenca
 	}
 }
 
-// specification.md 4.3: an entry is there until its time has passed, and from then on not.
-// threats.md 33 for the odd times to live and the clock that is set.
+// An entry is in the cache until its time to live has passed, and not after that (specification.md 4.3), also with odd
+// times to live and a clock that is set (threats.md 33).
 func TestEntryIsValidForItsTime(t *testing.T) {
 	const second = time.Second
 	for _, c := range []struct {
 		name string
 		ttl  time.Duration
-		step time.Duration // of the clock, after storing
+		step time.Duration // by which the clock moves after storing
 		want bool
 	}{
 		{"at once", 3540 * second, 0, true},
@@ -94,7 +94,7 @@ func TestEntryIsValidForItsTime(t *testing.T) {
 	}
 }
 
-// threats.md 33: set back and forward again, the clock brings nothing to life.
+// A clock that is set back and forward again does not make an entry valid again. threats.md 33
 func TestEntryThatEndedStaysEnded(t *testing.T) {
 	cache, clock := newCache(10, 10)
 	for _, step := range []time.Duration{-time.Second, 2 * time.Hour} {
@@ -106,8 +106,8 @@ func TestEntryThatEndedStaysEnded(t *testing.T) {
 	}
 }
 
-// threats.md 33: with a wall clock that is set back an entry ends no later than by the clock that nobody can set. Both
-// readings together keep an entry for its time.
+// If the wall clock is set back, an entry still ends by the monotonic clock. With both clocks in step, it stays for its
+// whole time. threats.md 33
 func TestMonotonicReadingIsKept(t *testing.T) {
 	now := time.Now()
 	at := now
@@ -115,14 +115,14 @@ func TestMonotonicReadingIsKept(t *testing.T) {
 	cache.Set(token, "t1", time.Hour)
 	at = now.Add(time.Hour - 1)
 	holds(t, cache, true, token)
-	at = now.Add(time.Hour - 1).Round(0) // a clock without a monotonic reading is good as well
+	at = now.Add(time.Hour - 1).Round(0) // a time without a monotonic reading works, too
 	holds(t, cache, true, token)
 	at = now.Add(time.Hour)
 	holds(t, cache, false, token)
 }
 
-// threats.md 33: and when the wall clock runs ahead of the other one, as after the machine slept, an entry ends by the
-// wall clock.
+// If the wall clock is ahead of the monotonic clock, as after the machine slept, an entry ends by the wall clock.
+// threats.md 33
 func TestTheWallClockEndsAnEntryToo(t *testing.T) {
 	now := time.Now()
 	at := now
@@ -138,8 +138,8 @@ func TestTheWallClockEndsAnEntryToo(t *testing.T) {
 	}
 }
 
-// asleep takes a duration off the monotonic reading of a time, which package time has no way to do. A time.Time is the
-// wall clock's reading and the other one, of 64 bits each, and a location.
+// asleep subtracts d from the monotonic reading of t, for which package time has no function. A time.Time consists of
+// the readings of the wall clock and the monotonic clock, of 64 bits each, and a location.
 func asleep(t time.Time, d time.Duration) time.Time {
 	(*[2]int64)(unsafe.Pointer(&t))[1] -= int64(d)
 	return t
@@ -163,7 +163,7 @@ func TestSetReplaces(t *testing.T) {
 	}
 }
 
-// decisions.md "whose token": a partition differs by any of its bytes, a name by any of its own.
+// Keys that differ in any byte of the partition or of the name have different entries. decisions.md "whose token"
 func TestPartitionsAndNamesAreApart(t *testing.T) {
 	cache, _ := newCache(100, 100)
 	cache.Set(token, "t1", time.Hour)
@@ -188,7 +188,7 @@ func TestLeastRecentlyUsedGoesFirst(t *testing.T) {
 	for i := range 3 {
 		cache.Set(key(byte(i), "a"), "v", time.Hour)
 	}
-	holds(t, cache, true, key(0, "a")) // used: now partition 1 is the least recent
+	holds(t, cache, true, key(0, "a")) // makes partition 1 the least recently used
 	cache.Set(key(3, "a"), "v", time.Hour)
 	holds(t, cache, false, key(1, "a"))
 	holds(t, cache, true, key(0, "a"), key(2, "a"), key(3, "a"))
@@ -199,11 +199,11 @@ func TestLeastRecentlyUsedGoesFirst(t *testing.T) {
 
 func TestFullPartitionEvictsItsOwn(t *testing.T) {
 	cache, _ := newCache(100, 2)
-	cache.Set(key(1, "a"), "v", time.Hour) // the oldest of all, of another partition
+	cache.Set(key(1, "a"), "v", time.Hour) // the least recently used of all, in another partition
 	for _, name := range []string{"a", "b"} {
 		cache.Set(key(2, name), "v", time.Hour)
 	}
-	holds(t, cache, true, key(2, "a")) // used: now b is the least recent of partition 2
+	holds(t, cache, true, key(2, "a")) // makes b the least recently used of partition 2
 	cache.Set(key(2, "c"), "v", time.Hour)
 	holds(t, cache, false, key(2, "b"))
 	holds(t, cache, true, key(1, "a"), key(2, "a"), key(2, "c"))
@@ -220,8 +220,8 @@ func TestEvictedFromTheWholeLeavesItsPartition(t *testing.T) {
 	cache.Set(key(2, "b"), "v", time.Hour) // evicts a of partition 1
 	holds(t, cache, false, key(1, "a"))
 	holds(t, cache, true, key(2, "a"), key(2, "b"))
-	// Partition 1 holds one entry now. If it still counted a, then c would take the place of b there.
-	cache.Set(key(1, "c"), "v", time.Hour) // evicts the least recent of all
+	// Partition 1 has one entry now. If it still counted a, c would replace b there.
+	cache.Set(key(1, "c"), "v", time.Hour) // evicts the least recently used of all
 	cache.Set(key(1, "b"), "v", time.Hour)
 	holds(t, cache, true, key(1, "b"), key(1, "c"))
 	if cache.Len() != 3 {
@@ -249,7 +249,7 @@ func TestAtLeastOneEntry(t *testing.T) {
 	holds(t, cache, false, key(1, "a"))
 }
 
-// An entry that was found dead is not brought to life by a clock that is set back between two looks at it.
+// An entry that Live has found expired does not become live again if the clock is set back.
 func TestLiveFindsDeadOnce(t *testing.T) {
 	var times []time.Duration
 	start := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
@@ -273,7 +273,7 @@ func TestLiveFindsDeadOnce(t *testing.T) {
 	}
 }
 
-// What is found live is not the first to go, although finding that takes no lock.
+// An entry that Live has been asked about is not evicted first, although Live takes no lock.
 func TestLiveEntriesAreUsed(t *testing.T) {
 	c := tokencache.New[string](3, 3, time.Now)
 	var all []tokencache.Entry[string]
