@@ -72,13 +72,13 @@ func TestKeysOfObjects(t *testing.T) {
 }
 
 func TestLiteralObject(t *testing.T) {
-	object, err := compileObject(map[string]any{"kid": "k1", "n": []any{1, int64(-2), uint64(math.MaxUint64), 0.5, 1e6}})
+	object, err := compileObject(map[string]any{"kid": "k1", "n": []any{1, int64(-2), uint64(math.MaxUint64), 0.5, 1e6, math.Copysign(0, -1)}})
 	if err != nil {
 		t.Fatal(err)
 	}
 	got, err := object.Render(nil, seal)
 	want := map[string]any{"kid": "k1", "n": []any{
-		json.Number("1"), json.Number("-2"), json.Number("18446744073709551615"), json.Number("0.5"), json.Number("1000000"),
+		json.Number("1"), json.Number("-2"), json.Number("18446744073709551615"), json.Number("0.5"), json.Number("1000000"), json.Number("0"),
 	}}
 	if diff := cmp.Diff(want, got); diff != "" || err != nil || !object.Literal() {
 		t.Error(diff, err, object.Literal())

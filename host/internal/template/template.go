@@ -32,9 +32,7 @@ var limits = &expr.Limits{
 type Template struct {
 	source   string
 	segments []segment
-	// parts is the maximum number of Parts of a rendering.
-	parts int
-	names Names
+	names    Names
 }
 
 // segment is literal text, or an expression if value is not nil.
@@ -86,11 +84,6 @@ func Compile(source string) (*Template, []*Error) {
 		return nil, expr.Sorted(errs)
 	}
 	t.names = namesOf(named)
-	for i, s := range t.segments {
-		if i == 0 || s.secret() || t.segments[i-1].secret() {
-			t.parts++
-		}
-	}
 	return t, nil
 }
 
@@ -150,9 +143,6 @@ type rendering struct {
 // expression by the result of escape. literal is the literal text between the expression and the one before.
 func (t *Template) render(r *expr.Run, parts []Part, escape func(literal, value string) string) ([]Part, error) {
 	literal, size := "", 0
-	if cap(parts) < t.parts {
-		parts = make([]Part, 0, t.parts)
-	}
 	for _, s := range t.segments {
 		text := s.text
 		if s.value != nil {
