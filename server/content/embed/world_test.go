@@ -12,14 +12,14 @@ import (
 	"github.com/keywright/keywright/server/content/embed"
 )
 
-// providerList has what the tests need: two providers, one of them with a second endpoint.
+// providerList is a list of two providers. The first has two schemes.
 const providerList = `[
  {"provider_name": "Tube", "provider_url": "https://www.tube.example.com/", "endpoints": [
   {"url": "https://www.tube.example.com/oembed", "schemes": ["https://*.tube.example.com/watch*", "https://tu.example.net/*"], "discovery": true}]},
  {"provider_name": "Pics", "provider_url": "https://pics.example.org/", "endpoints": [
   {"url": "http://pics.example.org/api/oembed.{format}?key=1", "schemes": ["http://pics.example.org/photos/*/by/*"]}]}]`
 
-// world is all providers, as one transport.
+// world is a transport that plays all providers.
 type world struct {
 	mu       sync.Mutex
 	now      time.Time
@@ -68,7 +68,7 @@ func (w *world) resolver(t testing.TB) *embed.Resolver {
 	return r
 }
 
-// says has each provider answer the same document.
+// says makes every provider answer with this document.
 func (w *world) says(document string) {
 	w.answer = func(*http.Request) (*http.Response, error) { return reply(200, "application/json", document), nil }
 }
@@ -77,7 +77,7 @@ func reply(status int, media, body string) *http.Response {
 	return &http.Response{StatusCode: status, Header: http.Header{"Content-Type": {media}}, Body: io.NopCloser(strings.NewReader(body))}
 }
 
-// rich is an answer of an HTML.
+// rich returns an answer of type rich with this HTML.
 func rich(html string) string {
 	document, _ := json.Marshal(map[string]string{"version": "1.0", "type": "rich", "html": html})
 	return string(document)
