@@ -99,7 +99,7 @@ type Article struct {
 	Author      Author    `json:"author"`
 	CreatedAt   Timestamp `json:"createdAt"`
 	PublishedAt Timestamp `json:"publishedAt"`
-	// LastActivityAt has the stored value. Later replies do not change it.
+	// LastActivityAt is the value that was written. Later replies do not change it.
 	LastActivityAt Timestamp `json:"lastActivityAt"`
 	LastModifiedAt Timestamp `json:"lastModifiedAt"`
 	ScheduledAt    Timestamp `json:"scheduledAt"`

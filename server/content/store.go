@@ -22,8 +22,8 @@ const (
 
 // Store reads records. Its methods are safe for concurrent use. Each call sees one consistent state of all records.
 type Store interface {
-	// ProductUpdate returns a product update. Everybody sees it unless it is trashed, moderators see any. The error wraps
-	// [ErrNotFound] if there is none, and for an id that fails [CheckID].
+	// ProductUpdate returns a product update. Everybody sees it unless it is trashed, moderators see any. The error
+	// wraps [ErrNotFound] if there is none, and for an id that fails [CheckID].
 	ProductUpdate(ctx context.Context, id string, audience Audience) (*ProductUpdate, error)
 	// Articles skips the first skip articles that are not trashed and returns up to limit of the next ones. They are
 	// sorted by last activity, the latest first, and then by the bytes of the id, the greatest first. The last activity

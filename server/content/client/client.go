@@ -26,7 +26,8 @@ const MaxBody = 64 << 20
 // MaxPageSize is the maximum number of articles in a page.
 const MaxPageSize = 100
 
-// Client reads content. It is safe for concurrent use.
+// Client reads content. Its methods return an [*Error] for a response with a status other than 200. It is safe for
+// concurrent use.
 type Client struct {
 	base *url.URL
 	http *http.Client

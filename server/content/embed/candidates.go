@@ -98,7 +98,8 @@ func soleText(line []*html.Node) string {
 	return ""
 }
 
-// leadsTo reports whether the link's target is the URL in text. The sanitiser may have changed the escapes of the target.
+// leadsTo reports whether the link's target is the URL in text. The sanitiser may have changed the escapes of the
+// target.
 func leadsTo(link *html.Node, text string) bool {
 	for _, a := range link.Attr {
 		if a.Key == "href" {
@@ -111,7 +112,8 @@ func leadsTo(link *html.Node, text string) bool {
 
 func blank(n *html.Node) bool { return n.Type == html.TextNode && strings.TrimSpace(n.Data) == "" }
 
-// replace replaces the line by a div with the embed. It returns false, and changes nothing, if the embed cannot be parsed.
+// replace replaces the line by a div with the embed. It returns false, and changes nothing, if the embed cannot be
+// parsed.
 func (c *candidate) replace(embed string) bool {
 	content, err := parse(strings.NewReader(embed))
 	if err != nil {

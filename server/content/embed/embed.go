@@ -1,11 +1,11 @@
-// Package embed replaces URLs in the HTML of a community by embeds. [Resolver.Resolve] finds each URL that stands alone,
-// asks its provider by oEmbed (https://oembed.com), and puts the provider's HTML in its place. It sanitises the embeds and
-// the rest of the document.
+// Package embed replaces URLs in the HTML of a community by embeds. [Resolver.Resolve] finds each URL that stands
+// alone, asks its provider by oEmbed (https://oembed.com), and puts the provider's HTML in its place. It sanitises the
+// embeds and the rest of the document.
 //
-// A URL stands alone if its line contains nothing else but white space: the text of the URL, or a link to it with exactly
-// that text. A line ends at <br>, at a newline and at the border of a block. Resolve looks at the top level and in p, div,
-// figure, section and article, but not in headings, lists, tables, quotes and code. It puts each embed in a div of its
-// own. If the URL is inside a paragraph, it splits the paragraph.
+// A URL stands alone if its line contains nothing else but white space: the text of the URL, or a link to it with
+// exactly that text. A line ends at <br>, at a newline and at the border of a block. Resolve looks at the top level and
+// in p, div, figure, section and article, but not in headings, lists, tables, quotes and code. It puts each embed in a
+// div of its own. If the URL is inside a paragraph, it splits the paragraph.
 //
 // The sanitiser keeps what an editor writes: headings, paragraphs, lists, tables, quotes, code with its language
 // (class="language-go"), images, and links to http, https, mailto and relative URLs, to which it adds rel="nofollow
@@ -38,15 +38,15 @@ const (
 
 // Config configures a Resolver.
 type Config struct {
-	// Transport sends the requests to providers. It is required. It must refuse to connect to internal addresses, because
-	// the list of providers was written by others.
+	// Transport sends the requests to providers. It is required. It must refuse to connect to internal addresses,
+	// because the list of providers was written by others.
 	Transport http.RoundTripper
 	// Clock is the clock of the cache. If it is nil, time.Now is used.
 	Clock func() time.Time
 	// If Logger is nil, logs are dropped.
 	Logger *slog.Logger
-	// Providers is a list of providers in the format of https://oembed.com/providers.json. If it is nil, the built-in list
-	// is used.
+	// Providers is a list of providers in the format of https://oembed.com/providers.json. If it is nil, the built-in
+	// list is used.
 	Providers []byte
 }
 
@@ -95,8 +95,8 @@ func New(c Config) (*Resolver, error) {
 }
 
 // Resolve returns the document, a fragment of HTML, sanitised and with embeds in place of URLs. It does not fail: if a
-// provider's answer is late or cannot be shown, the URL stays. It waits at most four seconds for providers. If a document
-// is larger than 1 MiB or cannot be sanitised in time, Resolve returns its text.
+// provider's answer is late or cannot be shown, the URL stays. It waits at most four seconds for providers. If a
+// document is larger than 1 MiB or cannot be sanitised in time, Resolve returns its text.
 func (r *Resolver) Resolve(ctx context.Context, document string) string {
 	if len(document) > maxDocument {
 		return r.sanitizer.text(document)

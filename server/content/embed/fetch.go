@@ -27,8 +27,8 @@ const (
 	fetchTime  = 3 * time.Second // for a fetch, including the wait for its turn
 )
 
-// How long the cache keeps an answer: the age that the answer states, between minAge and maxAge, or defaultAge. It keeps a
-// failure for failureAge.
+// How long the cache keeps an answer: the age that the answer states, between minAge and maxAge, or defaultAge. It
+// keeps a failure for failureAge.
 const (
 	minAge     = 5 * time.Minute
 	defaultAge = time.Hour

@@ -8,9 +8,9 @@ import (
 	"time"
 )
 
-// Limits of sanitising. Parsing can take quadratic time: the parser merges the attributes of thousands of <body> elements
-// into one element. It can also make a tree hundreds of times as large as the text: the parser repeats hundreds of
-// unclosed <b> elements in each paragraph after them.
+// Limits of sanitising. Parsing can take quadratic time: the parser merges the attributes of thousands of <body>
+// elements into one element. It can also make a tree hundreds of times as large as the text: the parser repeats
+// hundreds of unclosed <b> elements in each paragraph after them.
 const (
 	maxDocuments = 4               // documents of all requests that are sanitised at once
 	cleanTime    = 2 * time.Second // for a document

@@ -17,9 +17,9 @@ import (
 	"golang.org/x/net/publicsuffix"
 )
 
-// published is the providers.json of the npm package oembed-providers, version 1.0.20260604, which contains the list that
-// oembed.com publishes. To update it, run npm pack oembed-providers, copy providers.json and LICENSE from the archive (the
-// latter to providers.LICENSE), and change the version here and in NOTICE.
+// published is the providers.json of the npm package oembed-providers, version 1.0.20260604, which contains the list
+// that oembed.com publishes. To update it, run npm pack oembed-providers, copy providers.json and LICENSE from the
+// archive (the latter to providers.LICENSE), and change the version here and in NOTICE.
 //
 //go:embed providers.json
 var published []byte
@@ -62,8 +62,8 @@ type listed struct {
 	} `json:"endpoints"`
 }
 
-// parseProviders parses a list of providers. It skips endpoints without schemes (which require discovery) or without JSON,
-// and schemes that are not URLs or match more than one registrable domain.
+// parseProviders parses a list of providers. It skips endpoints without schemes (which require discovery) or without
+// JSON, and schemes that are not URLs or match more than one registrable domain.
 func parseProviders(document []byte) (*providers, error) {
 	var list []listed
 	if err := json.Unmarshal(document, &list); err != nil {
@@ -119,8 +119,9 @@ var (
 	hostName  = regexp.MustCompile(`^[a-z0-9-]+(\.[a-z0-9-]+)+$`)
 )
 
-// parseScheme parses a pattern of URLs (oEmbed, section 2.1). If its host contains a *, the text after the last * must be a
-// dot followed by a registrable domain, or by a domain whose owner lets others register names below it, such as needle.run.
+// parseScheme parses a pattern of URLs (oEmbed, section 2.1). If its host contains a *, the text after the last * must
+// be a dot followed by a registrable domain, or by a domain whose owner lets others register names below it, such as
+// needle.run.
 func parseScheme(text string) (scheme, bool) {
 	parts := schemeURL.FindStringSubmatch(text)
 	if parts == nil {
@@ -229,7 +230,7 @@ func (p *providers) knows(u *url.URL) bool {
 	return u.Scheme == "https" && u.User == nil && u.Port() == "" && p.domains[registrable(u.Hostname())]
 }
 
-// checkRedirect implements http.Client.CheckRedirect. It allows redirects to known providers only.
+// checkRedirect implements http.Client.CheckRedirect. It allows maxRedirects redirects, to known providers only.
 func (p *providers) checkRedirect(next *http.Request, via []*http.Request) error {
 	next.Header.Del("Referer") // the next server need not know the previous one
 	switch {

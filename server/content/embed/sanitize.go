@@ -61,8 +61,8 @@ func exactly(text string) *regexp.Regexp {
 // parsed differently each time.
 const maxPasses = 6
 
-// clean sanitises HTML until another pass does not change it. ok is false if it still changes after maxPasses, if elements
-// are nested too deep to be parsed, if ctx ends, or if the document grows beyond maxGrowth.
+// clean sanitises HTML until another pass does not change it. ok is false if it still changes after maxPasses, if
+// elements are nested too deep to be parsed, if ctx ends, or if the document grows beyond maxGrowth.
 func (s *sanitizer) clean(ctx context.Context, source string) (cleaned string, ok bool) {
 	most := maxGrowth*len(source) + maxHTML
 	for range maxPasses {
@@ -90,8 +90,8 @@ func (s *sanitizer) clean(ctx context.Context, source string) (cleaned string, o
 // text returns the text of HTML without any element. It is the fallback for documents that clean refuses.
 func (s *sanitizer) text(source string) string { return s.strict.Sanitize(source) }
 
-// rewrite removes nodes other than text and elements, and elements that browsers do not show as text, and rewrites frames
-// and links. It leaves the rest to the policy.
+// rewrite removes nodes other than text and elements, and elements that browsers do not show as text, and rewrites
+// frames and links. It leaves the rest to the policy.
 func (s *sanitizer) rewrite(parent *html.Node) {
 	for n := parent.FirstChild; n != nil; {
 		next := n.NextSibling
@@ -126,8 +126,8 @@ func (s *sanitizer) rewriteElement(n *html.Node) bool {
 	return true
 }
 
-// rewriteFrame replaces the attributes of a frame by its source, size and title and the fixed ones, and removes its content.
-// It reports whether the frame may stay.
+// rewriteFrame replaces the attributes of a frame by its source, size and title and the fixed ones, and removes its
+// content. It reports whether the frame may stay.
 func (s *sanitizer) rewriteFrame(n *html.Node) bool {
 	source, _ := attribute(n, "src")
 	u, err := url.Parse(source)

@@ -22,7 +22,8 @@ type answer struct {
 	body     []byte
 }
 
-// found returns the response with a JSON document as its body, or a response 304 if the client has this document already.
+// found returns the response with a JSON document as its body, or a response 304 if the client has this document
+// already.
 func found(r *http.Request, body []byte) *answer {
 	digest := sha256.Sum256(body)
 	tag := `"` + hex.EncodeToString(digest[:16]) + `"`
@@ -57,8 +58,8 @@ func write(w http.ResponseWriter, r *http.Request, status int, body []byte) {
 	}
 }
 
-// matches reports whether the value of If-None-Match contains a tag, by weak comparison (RFC 9110 section 13.1.2). A tag may
-// contain commas.
+// matches reports whether the value of If-None-Match contains a tag, by weak comparison (RFC 9110 section 13.1.2). A
+// tag may contain commas.
 func matches(list, tag string) bool {
 	if strings.Trim(list, " \t") == "*" {
 		return true
@@ -88,8 +89,8 @@ var compressors = sync.Pool{New: func() any {
 	return c
 }}
 
-// compress returns body in gzip. The whole result is in memory, so that, unlike with middleware, responses to HEAD and GET
-// have a Content-Length.
+// compress returns body in gzip. The whole result is in memory, so that, unlike with middleware, responses to HEAD and
+// GET have a Content-Length.
 func compress(body []byte) []byte {
 	c := compressors.Get().(*gzip.Writer)
 	defer compressors.Put(c)
@@ -101,8 +102,8 @@ func compress(body []byte) []byte {
 	return to.Bytes()
 }
 
-// takesGzip reports whether the value of Accept-Encoding contains gzip or * with a weight other than zero (RFC 9110 section
-// 12.5.3).
+// takesGzip reports whether the value of Accept-Encoding contains gzip or * with a weight other than zero (RFC 9110
+// section 12.5.3).
 func takesGzip(list string) bool {
 	taken := false
 	for entry := range strings.SplitSeq(list, ",") {

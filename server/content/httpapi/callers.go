@@ -8,8 +8,9 @@ import (
 
 // Callers authenticates callers. It must be safe for concurrent use.
 type Callers interface {
-	// Caller returns the sender of a request. The error is an [*UnauthenticatedError] if the request does not prove who sent
-	// it. Any other error, such as [ErrUnavailable], means that callers cannot be authenticated at the moment; it is logged.
+	// Caller returns the sender of a request. The error is an [*UnauthenticatedError] if the request does not prove who
+	// sent it. Any other error, such as [ErrUnavailable], means that callers cannot be authenticated at the moment; it
+	// is logged.
 	Caller(r *http.Request) (Caller, error)
 }
 
@@ -17,8 +18,8 @@ type Callers interface {
 type Caller struct {
 	// Name is the name of the caller in events.
 	Name string
-	// ID distinguishes callers of the same name, so that each has its own share of the concurrent requests. It has no other
-	// use.
+	// ID distinguishes callers of the same name, so that each has its own share of the concurrent requests. It has no
+	// other use.
 	ID string
 	// Moderate reports whether a moderatorId in the caller's requests has an effect.
 	Moderate bool
@@ -45,8 +46,8 @@ func addressOf(r *http.Request) string {
 
 // UnauthenticatedError is the error of a request that does not prove who sent it.
 type UnauthenticatedError struct {
-	// Challenges are the values of WWW-Authenticate, such as `Bearer error="invalid_token"` (RFC 9110 section 11.6.1). If it
-	// is empty, the value is Bearer.
+	// Challenges are the values of WWW-Authenticate, such as `Bearer error="invalid_token"` (RFC 9110 section 11.6.1).
+	// If it is empty, the value is Bearer.
 	Challenges []string
 }
 

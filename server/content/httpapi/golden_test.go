@@ -52,8 +52,8 @@ func filled[T any]() (record T) {
 	return record
 }
 
-// full returns a store with two records of each type: one has all fields, the other none. The full product update and the
-// full reply are hidden from everybody but moderators.
+// full returns a store with two records of each type: one has all fields, the other none. The full product update and
+// the full reply are hidden from everybody but moderators.
 func full() *memory {
 	article := filled[content.Article]()
 	article.Trashed = false // trashed articles are not listed
@@ -65,8 +65,8 @@ func full() *memory {
 	}
 }
 
-// specification.md 6.2, 6.3, 6.4 and 6.11, decisions.md "error body": responses have all fields, with their types, in their
-// wrappers.
+// specification.md 6.2, 6.3, 6.4 and 6.11, decisions.md "error body": responses have all fields, with their types, in
+// their wrappers.
 func TestAnswers(t *testing.T) {
 	h := handler(t, httpapi.Config{Store: full()})
 	none := handler(t, httpapi.Config{Store: &memory{}})

@@ -1,8 +1,8 @@
 // Package httpapi serves the content of a community over HTTP: a product update, a list of articles, a reply.
 //
-// It checks a request in this order: path (404), method (405), caller (401), limit of concurrent requests (503), parameters
-// (422). Only then does it read from the store. A record that does not exist, a record that the caller may not see and a path
-// that does not exist get the same response 404, equal in all of its headers and its body.
+// It checks a request in this order: path (404), method (405), caller (401), limit of concurrent requests (503),
+// parameters (422). Only then does it read from the store. A record that does not exist, a record that the caller may
+// not see and a path that does not exist get the same response 404, equal in all of its headers and its body.
 package httpapi
 
 import (
@@ -27,8 +27,8 @@ type Config struct {
 	Embeds Embedder
 	// Base is the path below which the operations are, such as /community/v1. "" means the root.
 	Base string
-	// Callers authenticates callers. If it is nil, everybody may send requests, and a valid moderatorId is enough to see all
-	// records.
+	// Callers authenticates callers. If it is nil, everybody may send requests, and a valid moderatorId is enough to
+	// see all records.
 	Callers Callers
 	// If Logger is nil, logs are dropped.
 	Logger *slog.Logger
@@ -36,8 +36,9 @@ type Config struct {
 	Observe func(Event)
 	// If Clock is nil, time.Now is used.
 	Clock func() time.Time
-	// Requests is the maximum number of requests that read from the store at once. A caller has at most half of them.
-	// Further requests wait up to 5 seconds and then get 503. 0 means [DefaultRequests].
+	// Requests is the maximum number of requests that are processed at once, not counting those whose response is being
+	// written. A caller has at most half of them. Further requests wait up to 5 seconds and then get 503. 0 means
+	// [DefaultRequests].
 	Requests int
 }
 
@@ -87,8 +88,8 @@ type handler struct {
 
 // New returns a handler. It returns an error if c.Store is nil, c.Base fails [CheckBase] or c.Requests is negative.
 //
-// The handler routes by the escaped path of the request, because an id may contain any character. So no handler in front of
-// it may clean paths, as http.ServeMux does.
+// The handler routes by the escaped path of the request, because an id may contain any character. So no handler in
+// front of it may clean paths, as http.ServeMux does.
 func New(c Config) (http.Handler, error) {
 	if c.Store == nil {
 		return nil, errors.New("httpapi: there is no Store")
@@ -218,9 +219,9 @@ func (h *handler) build(r *http.Request, o *operation, args *arguments, owner st
 	return found(r, body), nil
 }
 
-// cacheControl returns the value of Cache-Control. No response may be reused without revalidation, because a moderator may
-// have trashed the record. Responses to requests with a moderatorId must not be stored at all. That holds for invalid ids
-// too, so that the header does not reveal which ids are valid.
+// cacheControl returns the value of Cache-Control. No response may be reused without revalidation, because a moderator
+// may have trashed the record. Responses to requests with a moderatorId must not be stored at all. That holds for
+// invalid ids too, so that the header does not reveal which ids are valid.
 func (h *handler) cacheControl(q *query) string {
 	switch {
 	case q.has(moderatorID):

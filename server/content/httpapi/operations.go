@@ -73,8 +73,8 @@ func (o *operation) match(segments []string) (ids []string, ok bool) {
 	return ids, fits
 }
 
-// sentPath returns the escaped path as the client sent it. EscapedPath does so only if all characters are valid in a path.
-// Otherwise it escapes the decoded path again, where %2F has become a slash.
+// sentPath returns the escaped path as the client sent it. EscapedPath does so only if all characters are valid in a
+// path. Otherwise it escapes the decoded path again, where %2F has become a slash.
 func sentPath(u *url.URL) string {
 	if path, err := url.PathUnescape(u.RawPath); err == nil && path == u.Path {
 		return u.RawPath

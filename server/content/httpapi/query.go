@@ -11,8 +11,8 @@ import (
 
 const moderatorID = "moderatorId"
 
-// query is the query of a request. The methods that read a parameter record what is wrong with it. Unknown parameters are
-// ignored.
+// query is the query of a request. The methods that read a parameter record what is wrong with it. Unknown parameters
+// are ignored.
 type query struct {
 	values map[string][]value
 	wrong  []fieldProblem
@@ -24,8 +24,8 @@ type value struct {
 	broken bool
 }
 
-// parseQuery parses a query. Unlike url.ParseQuery it keeps values with an invalid percent-encoding, so that the problem can
-// name their parameter.
+// parseQuery parses a query. Unlike url.ParseQuery it keeps values with an invalid percent-encoding, so that the
+// problem can name their parameter.
 func parseQuery(raw string) *query {
 	q := &query{values: map[string][]value{}}
 	for pair := range strings.SplitSeq(raw, "&") {

@@ -132,8 +132,8 @@ func (g *guess) reply(e *expected) {
 	g.moderatorID(e, found, trashed || !record.Visible())
 }
 
-// moderatorID adds a query to the request for a record, and sets e.absent. found reports whether the record exists, hidden
-// whether only moderators see it.
+// moderatorID adds a query to the request for a record, and sets e.absent. found reports whether the record exists,
+// hidden whether only moderators see it.
 func (g *guess) moderatorID(e *expected, found, hidden bool) {
 	moderate := false
 	switch g.random.IntN(6) {

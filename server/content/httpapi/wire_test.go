@@ -133,7 +133,8 @@ func TestOddBytesDoNotChangeTheRoute(t *testing.T) {
 	}
 }
 
-// The response to HEAD is that to GET without the body, compressed or not. Responses 304 and those to OPTIONS have no body.
+// The response to HEAD is that to GET without the body, compressed or not. Responses 304 and those to OPTIONS have no
+// body.
 func TestAnswersOverTheWire(t *testing.T) {
 	store := community()
 	store.updates["large"] = content.ProductUpdate{ID: "large", Body: strings.Repeat("<p>text</p>", 100_000)}

@@ -59,8 +59,9 @@ func (in *input) endArray() error {
 	return in.last("there is more after the end of the array, which is not read: put all records into one array, or each on a line without any array; %s", in.read())
 }
 
-// readElement returns the text up to the comma or the bracket after an element. Of an element that is longer than maxRecord
-// it returns only the beginning, so that memory is bounded. If that beginning is not JSON, it does not read the rest.
+// readElement returns the text up to the comma or the bracket after an element. Of an element that is longer than
+// maxRecord it returns only the beginning, so that memory is bounded. If that beginning is not JSON, it does not read
+// the rest.
 func (in *input) readElement() ([]byte, error) {
 	in.buffer = in.buffer[:0]
 	var e element
@@ -94,8 +95,8 @@ type element struct {
 	quoted, escaped bool
 }
 
-// scan continues in the next part of the text. It returns how many bytes belong to the element, and whether the element ends
-// after them.
+// scan continues in the next part of the text. It returns how many bytes belong to the element, and whether the element
+// ends after them.
 func (e *element) scan(text []byte) (n int, ended bool) {
 	for i, c := range text {
 		switch {

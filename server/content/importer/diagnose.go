@@ -33,7 +33,8 @@ type diagnosis struct {
 	at    problem.Place
 }
 
-// diagnose returns the problems of a bad record. broken reports that the record is not JSON; then that is the only problem.
+// diagnose returns the problems of a bad record. broken reports that the record is not JSON; then that is the only
+// problem.
 func diagnose(text []byte, start problem.Place) (problems []problem.Problem, broken bool) {
 	if p, broken := syntax(text, start); broken {
 		return []problem.Problem{p.Problem}, true

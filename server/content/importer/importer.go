@@ -1,10 +1,10 @@
 // Package importer reads the records of a community from NDJSON or from a JSON array, checks them, and writes the good
 // ones. It holds a few batches of records in memory, regardless of the size of the input.
 //
-// A record is a JSON object. Its "type" is productUpdate, article, reply or moderator. It has the fields of specification.md
-// 6.11; a reply also has the "articleId" of its article, and a moderator has only an "id". Each "id" must pass
-// [content.CheckID]. A record replaces an earlier one of the same type and id; ids of replies count within their article. A
-// field or an element of a list that is absent or null has its empty value.
+// A record is a JSON object. Its "type" is productUpdate, article, reply or moderator. It has the fields of
+// specification.md 6.11; a reply also has the "articleId" of its article, and a moderator has only an "id". Each "id"
+// must pass [content.CheckID]. A record replaces an earlier one of the same type and id; ids of replies count within
+// their article. A field or an element of a list that is absent or null has its empty value.
 //
 // Records that have "type" as their first member are read fastest.
 package importer
@@ -27,7 +27,8 @@ const (
 	batchProblems = 1000
 )
 
-// maxRecord is the maximum length of a record in bytes. A page of a hundred records must fit in memory when it is served.
+// maxRecord is the maximum length of a record in bytes. A page of a hundred records must fit in memory when it is
+// served.
 const maxRecord = 2 << 20
 
 // Options configures [Import]. Import calls its functions in the caller's goroutine.
@@ -57,11 +58,12 @@ type Result struct {
 // Written returns the number of records that were written.
 func (r *Result) Written() int { return r.ProductUpdates + r.Articles + r.Replies + r.Moderators }
 
-// Import reads all of r and writes the good records in batches, in their order. name is the name of r in problems and errors.
+// Import reads all of r and writes the good records in batches, in their order. name is the name of r in problems and
+// errors.
 //
 // Bad records are not an error: Import counts them and calls [Options.Problem]. It returns an error if the writer or r
-// fails, or if ctx ends. Error and result state what was written before. It is safe to import the same input again, since
-// records replace those of the same id. If ctx ends during a read of r, Import does not wait for the read.
+// fails, or if ctx ends. Error and result state what was written before. It is safe to import the same input again,
+// since records replace those of the same id. If ctx ends during a read of r, Import does not wait for the read.
 func Import(ctx context.Context, w content.Writer, name string, r io.Reader, o Options) (Result, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()

@@ -37,8 +37,8 @@ func newInput(name string, r io.Reader) *input {
 	return &input{name: name, r: bufio.NewReaderSize(&untilError{r: r}, bufferSize), at: problem.Place{Line: 1, Column: 1}}
 }
 
-// untilError is a reader that does not read again after an error. bufio would, and a terminal would wait for input after its
-// end.
+// untilError is a reader that does not read again after an error. bufio would, and a terminal would wait for input
+// after its end.
 type untilError struct {
 	r   io.Reader
 	err error
@@ -51,8 +51,8 @@ func (u *untilError) Read(p []byte) (n int, err error) {
 	return n, u.err
 }
 
-// next returns the text of the next record. It is valid until the next call. The error is [io.EOF] at the end, an inputError,
-// after which next may be called again, or the error of the reader.
+// next returns the text of the next record. It is valid until the next call. The error is [io.EOF] at the end, an
+// inputError, after which next may be called again, or the error of the reader.
 func (in *input) next() ([]byte, error) {
 	if !in.opened {
 		in.opened = true
@@ -83,7 +83,8 @@ func (in *input) last(format string, args ...any) error {
 	return &inputError{Problem: in.at.Problem("", format, args...)}
 }
 
-// knownFormats are file formats that the importer recognises by their first bytes and refuses. The messages say what to do.
+// knownFormats are file formats that the importer recognises by their first bytes and refuses. The messages say what to
+// do.
 var knownFormats = []struct{ magic, message string }{
 	{"\x1f\x8b", "this is compressed by gzip: decompress it first, as in gunzip -c FILE | keywright content import -"},
 	{"\x28\xb5\x2f\xfd", "this is compressed by zstd: decompress it first, as in zstd -dc FILE | keywright content import -"},
@@ -162,7 +163,8 @@ func (in *input) line() ([]byte, error) {
 
 const tooLong = "this record has more than %d MiB, which is too much: shorten it"
 
-// readLine reads a line. Of a line that is longer than maxRecord it returns only the beginning, so that memory is bounded.
+// readLine reads a line. Of a line that is longer than maxRecord it returns only the beginning, so that memory is
+// bounded.
 func (in *input) readLine() ([]byte, error) {
 	in.buffer = in.buffer[:0]
 	for {

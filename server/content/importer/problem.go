@@ -2,14 +2,15 @@ package importer
 
 import "github.com/keywright/keywright/internal/problem"
 
-// Problem describes what is wrong in an input. It quotes nothing of the input but names.
+// Problem describes what is wrong in an input. It never quotes more of the input than a name.
 type Problem struct {
 	// File is the name that was passed to [Import].
 	File string
 	// Line and Column start at 1. Column counts characters.
 	Line   int
 	Column int
-	// Path is the path of the value in the record, such as author.reputation.likesReceived. It is "" for the record itself.
+	// Path is the path of the value in the record, such as author.reputation.likesReceived. It is "" for the record
+	// itself.
 	Path string
 	// Message says what is wrong and what to do.
 	Message string

@@ -58,8 +58,8 @@ func tooManyObjects(text []byte) bool {
 	}
 }
 
-// decode decodes a record, in one pass if its type comes first. It returns an error if anything is wrong with the record;
-// diagnose finds all problems and their places.
+// decode decodes a record, in one pass if its type comes first. It returns an error if anything is wrong with the
+// record; diagnose finds all problems and their places.
 func decode(text []byte) (content.Record, error) {
 	if tooManyObjects(text) {
 		return content.Record{}, errTooManyObjects
@@ -88,8 +88,8 @@ func decode(text []byte) (content.Record, error) {
 	return content.Record{}, errType
 }
 
-// maxDepth is the maximum nesting of an object whose members are not specified. Many JSON decoders accept some hundreds of
-// levels, or ten thousand, and would fail on a whole page because of one article.
+// maxDepth is the maximum nesting of an object whose members are not specified. Many JSON decoders accept no more than
+// some hundreds of levels, or ten thousand, and would fail on a whole page because of one article.
 const maxDepth = 100
 
 // tooDeep reports whether JSON is nested deeper than maxDepth.

@@ -23,10 +23,10 @@ type Store = sqlstore.Store
 // connections is the maximum number of connections of a store.
 const connections = 16
 
-// Open connects to the database at address, postgres://user:password@host:port/database, and creates missing tables. The
-// address may have the parameters of libpq, such as sslmode. ctx limits only the call of Open. It returns an error if the
-// address is malformed, or if the database cannot be reached, does not have the encoding UTF8 or has a newer schema. Errors
-// do not contain the password.
+// Open connects to the database at address, postgres://user:password@host:port/database, and creates missing tables.
+// The address may have the parameters of libpq, such as sslmode. ctx limits only the call of Open. It returns an error
+// if the address is malformed, or if the database cannot be reached, does not have the encoding UTF8 or has a newer
+// schema. Errors do not contain the password.
 func Open(ctx context.Context, address string) (*Store, error) {
 	config, err := parse(address)
 	if err != nil {
@@ -46,9 +46,9 @@ func Open(ctx context.Context, address string) (*Store, error) {
 // settings are the default parameters of a connection. The URL may override them.
 var settings = map[string]string{
 	"application_name": "keywright",
-	// All statements find their rows by indexes. PostgreSQL's estimates for a table that was just filled can be so wrong that
-	// it would read the whole table. So the settings exclude other plans and make one plan per statement. JIT compilation
-	// would take longer than the statements run.
+	// All statements find their rows by indexes. PostgreSQL's estimates for a table that was just filled can be so
+	// wrong that it would read the whole table. So the settings exclude other plans and make one plan per statement.
+	// JIT compilation would take longer than the statements run.
 	"enable_seqscan":    "off",
 	"enable_bitmapscan": "off",
 	"enable_hashjoin":   "off",
@@ -74,8 +74,8 @@ func parse(address string) (*pgx.ConnConfig, error) {
 	return config, nil
 }
 
-// plain reports whether it is certain which part of a URL is the password. If the password contains an unescaped @ or slash,
-// pgx takes a part of it for the host or the database, which its errors quote.
+// plain reports whether it is certain which part of a URL is the password. If the password contains an unescaped @ or
+// slash, pgx takes a part of it for the host or the database, which its errors quote.
 func plain(address string) bool {
 	scheme, rest, ok := strings.Cut(address, "://")
 	authority, rest, _ := strings.Cut(rest, "/")

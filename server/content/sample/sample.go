@@ -1,5 +1,5 @@
-// Package sample contains the records of a fictitious community to try things with: the users of Loomgate, a platform that
-// connects other systems. They were written for this project.
+// Package sample contains the records of a fictitious community to try things with: the users of Loomgate, a platform
+// that connects other systems. They were written for this project.
 package sample
 
 import (
@@ -14,6 +14,6 @@ var records string
 // Name is the file name of the records in problems.
 const Name = "sample.ndjson"
 
-// Records returns the records as NDJSON for package importer: moderators, product updates, and articles, each followed by its
-// replies.
+// Records returns the records as NDJSON for package importer: moderators, product updates, and articles, each followed
+// by its replies.
 func Records() io.Reader { return strings.NewReader(records) }

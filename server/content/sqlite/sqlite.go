@@ -22,9 +22,9 @@ import (
 // Store implements content.Store and content.Writer. Any number of processes may open the same file.
 type Store = sqlstore.Store
 
-// Open opens the database in the file path. If the file does not exist, Open creates it with mode 0600. While the database is
-// open, SQLite has two more files with the same name and the suffixes -wal and -shm. ctx limits only the call of Open. It
-// returns an error if the file cannot be opened, is not an SQLite database or has a newer schema.
+// Open opens the database in the file path. If the file does not exist, Open creates it with mode 0600. While the
+// database is open, SQLite has two more files with the same name and the suffixes -wal and -shm. ctx limits only the
+// call of Open. It returns an error if the file cannot be opened, is not an SQLite database or has a newer schema.
 func Open(ctx context.Context, path string) (*Store, error) {
 	store, err := open(ctx, path, maxLog)
 	if err != nil {
@@ -73,8 +73,9 @@ func open(ctx context.Context, path string, maxLog int64) (*Store, error) {
 	}})
 }
 
-// beginLog truncates SQLite's log. SQLite itself does so only at a moment without readers, so with overlapping readers the log
-// would grow without bound. beginLog waits a second for readers. If they take longer, the next write tries again.
+// beginLog truncates SQLite's log. SQLite itself does so only at a moment without readers, so with overlapping readers
+// the log would grow without bound. beginLog waits a second for readers. If they take longer, the next write tries
+// again.
 func beginLog(ctx context.Context, db *sql.DB) error {
 	connection, err := db.Conn(ctx)
 	if err != nil {
@@ -92,9 +93,9 @@ func beginLog(ctx context.Context, db *sql.DB) error {
 // busyTimeout is the time in milliseconds that a statement waits for a writer in another process.
 const busyTimeout = "60000"
 
-// touch creates the file if it does not exist, because SQLite would create one that others can read. It does not open an
-// existing file: closing it would release the locks that this process holds on it for another store, and records could be
-// lost.
+// touch creates the file if it does not exist, because SQLite would create one that others can read. It does not open
+// an existing file: closing it would release the locks that this process holds on it for another store, and records
+// could be lost.
 func touch(path string) error {
 	switch info, err := os.Stat(path); {
 	case err == nil && info.IsDir():
@@ -123,8 +124,8 @@ func source(path string, options url.Values) string {
 	return (&url.URL{Scheme: "file", Path: path, RawQuery: options.Encode()}).String()
 }
 
-// migrate brings the database to the current schema. It tries several times, because it fails if another process migrates the
-// same database at the same time.
+// migrate brings the database to the current schema. It tries several times, because it fails if another process
+// migrates the same database at the same time.
 func migrate(ctx context.Context, db *sql.DB) error {
 	var err error
 	for range 5 {

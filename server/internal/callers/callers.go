@@ -22,7 +22,8 @@ import (
 // Header is the name of the request header with the API key.
 const Header = "X-API-Key"
 
-// keyCacheTime is the time for which a key is cached. After a rotation, the new key is valid after this time at the latest.
+// keyCacheTime is the time for which a key is cached. After a rotation, the new key is valid after this time at the
+// latest.
 const keyCacheTime = time.Second
 
 // minKey is the minimum length of a key in bytes. Shorter keys could be guessed by trying.
@@ -60,9 +61,9 @@ type Token struct {
 	JWKSFile, JWKSURL string
 	Issuer            string
 	Audiences         []string
-	// A token has the permission moderate if its claim named Claim is Value, or an array that contains Value. The claims scope
-	// and scp are lists separated by spaces (RFC 8693 section 4.2), so Value may be one of their words. If Claim is "", no token
-	// has the permission.
+	// A token has the permission moderate if its claim named Claim is Value, or an array that contains Value. The
+	// claims scope and scp are lists separated by spaces (RFC 8693 section 4.2), so Value may be one of their words. If
+	// Claim is "", no token has the permission.
 	Claim, Value string
 }
 
@@ -76,8 +77,8 @@ type Callers struct {
 	value  string
 }
 
-// New returns Callers for c. It returns an error if there is neither a key nor c.Token, if a key is missing or too short or
-// equals another, or if tokens cannot be verified.
+// New returns Callers for c. It returns an error if there is neither a key nor c.Token, if a key is missing or too
+// short or equals another, or if tokens cannot be verified.
 func New(ctx context.Context, c Config) (*Callers, error) {
 	if c.Clock == nil {
 		c.Clock = time.Now
@@ -140,8 +141,9 @@ func (c *Callers) Caller(r *http.Request) (httpapi.Caller, error) {
 	return httpapi.Caller{}, c.refuse("")
 }
 
-// byKey returns the caller with a key. It compares all keys, so that timing does not reveal which one matches. If a key cannot
-// be read, callers with another key are authenticated as usual. All others get ErrUnavailable, since they may have that key.
+// byKey returns the caller with a key. It compares all keys, so that timing does not reveal which one matches. If a key
+// cannot be read, callers with another key are authenticated as usual. All others get ErrUnavailable, since they may
+// have that key.
 func (c *Callers) byKey(ctx context.Context, given string) (httpapi.Caller, error) {
 	found := httpapi.Caller{}
 	var unread error
@@ -169,8 +171,8 @@ func (c *Callers) byKey(ctx context.Context, given string) (httpapi.Caller, erro
 	return found, c.refuse("")
 }
 
-// byToken returns the caller with a bearer token. All of these callers have the same Name, because names are logged and claims
-// may contain names of people. The claim sub is their ID.
+// byToken returns the caller with a bearer token. All of these callers have the same Name, because names are logged and
+// claims may contain names of people. The claim sub is their ID.
 func (c *Callers) byToken(r *http.Request) (httpapi.Caller, error) {
 	claims, err := c.tokens.Claims(r)
 	var refused *identity.Error
@@ -186,8 +188,8 @@ func (c *Callers) byToken(r *http.Request) (httpapi.Caller, error) {
 	return httpapi.Caller{Name: "token", ID: subject, Moderate: c.claim != "" && contains(c.claim, claims[c.claim], c.value)}, nil
 }
 
-// contains reports whether a claim is value or contains it. It splits only claims that are defined as lists of words. Others,
-// such as a name, may be text that the user has chosen.
+// contains reports whether a claim is value or contains it. It splits only claims that are defined as lists of words.
+// Others, such as a name, may be text that the user has chosen.
 func contains(name string, claim any, value string) bool {
 	switch claim := claim.(type) {
 	case string:

@@ -47,8 +47,8 @@ type Config struct {
 
 var errOpen = errors.New("callers from other machines have to prove themselves: give an API key or the keys of tokens, or listen on 127.0.0.1")
 
-// Run serves until ctx ends, and then waits for the requests in flight. It returns an error if the configuration is invalid, a
-// server cannot start or fails, or requests had to be cut off.
+// Run serves until ctx ends, and then waits for the requests in flight. It returns an error if the configuration is
+// invalid, a server cannot start or fails, or requests had to be cut off.
 func Run(ctx context.Context, c Config) error {
 	if c.Callers == nil && !isLoopback(c.Listen) {
 		return fmt.Errorf("listening on %s: %w", c.Listen, errOpen)

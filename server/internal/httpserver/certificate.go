@@ -15,10 +15,10 @@ import (
 // Files is the names of two PEM files: a certificate with its chain, and its key.
 type Files struct{ Cert, Key string }
 
-// Certificate is the certificate and key of a server. A new connection reads the files again if they have changed, so that a
-// renewed certificate needs no reload. If the new pair cannot be used, the previous one stays in use. An expired certificate
-// is used all the same, since callers refuse it with a clear error. The log reports it when it comes into use, or at the first
-// connection after its expiry.
+// Certificate is the certificate and key of a server. A new connection reads the files again if they have changed, so
+// that a renewed certificate needs no reload. If the new pair cannot be used, the previous one stays in use. An expired
+// certificate is used all the same, since callers refuse it with a clear error. The log reports it when it comes into
+// use, or at the first connection after its expiry.
 //
 // Certificate is safe for concurrent use after the first call of Use.
 type Certificate struct {
@@ -65,8 +65,8 @@ func (c *Certificate) NotAfter() time.Time {
 	return c.current.read.Leaf.NotAfter
 }
 
-// get implements tls.Config.GetCertificate. After a failure, the next connection tries again, because a new certificate and a
-// new key are written one after the other and do not match in between.
+// get implements tls.Config.GetCertificate. After a failure, the next connection tries again, because a new certificate
+// and a new key are written one after the other and do not match in between.
 func (c *Certificate) get(*tls.ClientHelloInfo) (*tls.Certificate, error) {
 	c.look()
 	c.mu.Lock()
@@ -141,9 +141,9 @@ func same(a, b [2]os.FileInfo) bool {
 // others is the mode bits of everybody on the machine.
 const others = 0o007
 
-// ReadPair reads a pair from its files. It records the state of the files before it reads them, so that files that change
-// meanwhile are read again. It returns an error if a file cannot be read, if certificate and key do not match, or if the mode
-// of the key gives everybody on this machine any permission.
+// ReadPair reads a pair from its files. It records the state of the files before it reads them, so that files that
+// change meanwhile are read again. It returns an error if a file cannot be read, if certificate and key do not match,
+// or if everybody on this machine has any permission for the key.
 func ReadPair(files Files) (*Pair, error) {
 	seen, err := stat(files)
 	if err != nil {
@@ -168,8 +168,8 @@ func ReadPair(files Files) (*Pair, error) {
 // maxPEM is the maximum size of a file of a pair in bytes. Chains have a few KiB.
 const maxPEM = 1 << 20
 
-// readFile reads a file of a pair. It refuses pipes, because opening one would block, with the connections, until another
-// program opens it for writing.
+// readFile reads a file of a pair. It refuses pipes, because opening one would block, with the connections, until
+// another program opens it for writing.
 func readFile(name string, info os.FileInfo) ([]byte, error) {
 	if !info.Mode().IsRegular() {
 		return nil, fmt.Errorf("%s is no regular file: put one in PEM there", name)

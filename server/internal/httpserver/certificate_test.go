@@ -11,7 +11,8 @@ import (
 	"time"
 )
 
-// If the disk of the files hangs, the connection that checks them waits. The other connections get the certificate in use.
+// If the disk of the files hangs, the connection that checks them waits. The other connections get the certificate in
+// use.
 func TestOnlyOneConnectionLooksAtTheFiles(t *testing.T) {
 	var log bytes.Buffer
 	missing := filepath.Join(t.TempDir(), "missing")

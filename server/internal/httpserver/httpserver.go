@@ -1,5 +1,5 @@
-// Package httpserver runs an HTTP server for callers and one for operators. It provides listeners, time limits, health checks
-// and draining. The handlers come from its users.
+// Package httpserver runs an HTTP server for callers and one for operators. It provides listeners, time limits, health
+// checks and draining. The handlers come from its users.
 package httpserver
 
 import (
@@ -24,7 +24,7 @@ const (
 	headerTime   = 10 * time.Second       // for the header of a request
 	idleTime     = 2 * time.Minute        // between two requests
 	stallTime    = 30 * time.Second       // between two pieces of a body, in either direction
-	slowest      = 1 << 10                // bytes per second of a client's body, which may fall behind by stallTime in total
+	slowest      = 1 << 10                // bytes per second; a client's body may fall behind this rate by stallTime in total
 	restTime     = 10 * time.Second       // for the rest of a body that the handler has not read
 	headerBytes  = 32 << 10               // of the header of a request
 	defaultDrain = 30 * time.Second       // for requests in flight
@@ -39,15 +39,15 @@ type Config struct {
 	Handler http.Handler
 	// Operate has further routes for operators, beside /healthz, /readyz and /debug/pprof/.
 	Operate map[string]http.Handler
-	// Local means that everybody on this machine may call. Then requests that pages of other sites make a browser send are
-	// refused.
+	// Local means that everybody on this machine may call. Then requests that pages of other sites make a browser send
+	// are refused.
 	Local bool
 	// TLS is the configuration for callers, who may then use HTTP/2. If it is nil, they use plain HTTP.
 	TLS *tls.Config
 	// If not nil, Ready returns an error while requests cannot be served. /readyz reports it.
 	Ready func() error
-	// If not nil, Notice returns a text that /readyz adds while requests can be served, for example that a change is not in use.
-	// "" means none.
+	// If not nil, Notice returns a text that /readyz adds while requests can be served, for example that a change is
+	// not in use. "" means none.
 	Notice func() string
 	Logger *slog.Logger
 	// Drain is the maximum time to wait for requests in flight when the server ends. 0 means 30 seconds.
@@ -56,8 +56,8 @@ type Config struct {
 	Started func(callers, operators net.Addr)
 }
 
-// Run serves until ctx ends, and then waits for the requests in flight. It returns an error if a server cannot listen or fails,
-// or if requests had to be cut off after c.Drain.
+// Run serves until ctx ends, and then waits for the requests in flight. It returns an error if a server cannot listen
+// or fails, or if requests had to be cut off after c.Drain.
 func Run(ctx context.Context, c Config) error {
 	var config net.ListenConfig
 	callers, err := config.Listen(ctx, "tcp", c.Listen)
@@ -169,8 +169,8 @@ func (c Config) operate(draining *atomic.Bool) http.Handler {
 	return refuseOtherSites(mux, c.Admin)
 }
 
-// refuseOtherSites refuses requests that pages of other sites make a browser send. A page's own host name may resolve to this
-// address (DNS rebinding), so it also refuses all host names but localhost and the one in listen.
+// refuseOtherSites refuses requests that pages of other sites make a browser send. A page's own host name may resolve
+// to this address (DNS rebinding), so it also refuses all host names but localhost and the one in listen.
 func refuseOtherSites(h http.Handler, listen string) http.Handler {
 	own, _, _ := net.SplitHostPort(listen)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -190,8 +190,8 @@ func refuseOtherSites(h http.Handler, listen string) http.Handler {
 	})
 }
 
-// strictTransport adds the header that makes browsers use only TLS for this host for a year (RFC 6797). It does not include
-// subdomains, which may be under the control of others.
+// strictTransport adds the header that makes browsers use only TLS for this host for a year (RFC 6797). It does not
+// include subdomains, which may be under the control of others.
 func strictTransport(h http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Strict-Transport-Security", "max-age=31536000")
@@ -199,8 +199,9 @@ func strictTransport(h http.Handler) http.Handler {
 	})
 }
 
-// withDeadlines closes the connection of a client that stops sending its body or stops reading the response. The handler may
-// take any time: there are deadlines only while it reads or writes, since a deadline that passes would end the request.
+// withDeadlines closes the connection of a client that stops sending its body or stops reading the response. The
+// handler may take any time: there are deadlines only while it reads or writes, since a deadline that passes would end
+// the request.
 func withDeadlines(h http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		d := &deadlines{control: http.NewResponseController(w)}
@@ -217,15 +218,15 @@ func withDeadlines(h http.Handler) http.Handler {
 // lastOfConnection reports whether the connection must be closed after a request, because the bytes that follow may be
 // something else than the next request (threats.md 42).
 //
-// A request with Transfer-Encoding may also have had a Content-Length, which net/http ignores and hides. A proxy in front of
-// this server may have used the Content-Length, and taken the next bytes for a part of the body (RFC 9112 sections 6.1 and
-// 6.3). A client that asks for a tunnel or for another protocol may continue as if it had it already.
+// A request with Transfer-Encoding may also have had a Content-Length, which net/http ignores and hides. A proxy in
+// front of this server may have used the Content-Length, and taken the next bytes for a part of the body (RFC 9112
+// sections 6.1 and 6.3). A client that asks for a tunnel or for another protocol may continue as if it had it already.
 func lastOfConnection(r *http.Request) bool {
 	return r.ProtoMajor == 1 && (r.ProtoMinor == 0 || len(r.TransferEncoding) > 0) || r.Method == http.MethodConnect || r.Header.Get("Upgrade") != ""
 }
 
-// deadlines sets the deadlines of a connection, or of a stream of HTTP/2. It ignores errors, which mean that the connection
-// has no deadlines.
+// deadlines sets the deadlines of a connection, or of a stream of HTTP/2. It ignores errors, which mean that the
+// connection has no deadlines.
 type deadlines struct {
 	control *http.ResponseController
 	// stalled reports that reading the body timed out. Then the read deadline is not extended again.
@@ -235,8 +236,8 @@ type deadlines struct {
 // read sets the deadline of a read.
 func (d *deadlines) read(most time.Duration) { _ = d.control.SetReadDeadline(time.Now().Add(most)) }
 
-// write sets the deadline of a write. It sets a read deadline too, because the server may read the rest of the body before it
-// writes.
+// write sets the deadline of a write. It sets a read deadline too, because the server may read the rest of the body
+// before it writes.
 func (d *deadlines) write() {
 	if !d.stalled.Load() {
 		_ = d.control.SetReadDeadline(time.Now().Add(restTime))
@@ -252,8 +253,8 @@ func (d *deadlines) end() {
 	_ = d.control.SetWriteDeadline(time.Time{})
 }
 
-// timedBody is a client's body. Read fails if no bytes arrive for stallTime, or if they arrive so slowly that a request, and its
-// place among the concurrent ones, could be held for days.
+// timedBody is a client's body. Read fails if no bytes arrive for stallTime, or if they arrive so slowly that a
+// request, and its place among the concurrent ones, could be held for days.
 type timedBody struct {
 	io.ReadCloser
 	deadlines *deadlines

@@ -39,7 +39,8 @@ func startWith(t *testing.T, c httpserver.Config) (callers, operators string) {
 	return urls[0], urls[1]
 }
 
-// threats.md 46: a page of another site that makes an operator's browser send requests does not reach the operators' paths.
+// threats.md 46: a page of another site that makes an operator's browser send requests does not reach the operators'
+// paths.
 func TestPagesDoNotReachOperatorsPaths(t *testing.T) {
 	_, operators := start(t, func(http.ResponseWriter, *http.Request) {})
 	for name, c := range map[string]struct {

@@ -10,8 +10,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 )
 
-// Registry holds the metrics of a program, including those of its process and of the Go runtime. The values of labels must
-// come from the configuration or from a fixed list. Their number must not grow with the requests of callers.
+// Registry holds the metrics of a program, including those of its process and of the Go runtime. The values of labels
+// must come from the configuration or from a fixed list. Their number must not grow with the requests of callers.
 type Registry struct{ registry *prometheus.Registry }
 
 // New returns a Registry.

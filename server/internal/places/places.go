@@ -1,5 +1,5 @@
-// Package places limits concurrent work and the memory that it holds, and shares both between owners, so that none of them
-// blocks the others.
+// Package places limits concurrent work and the memory that it holds, and shares both between owners, so that none of
+// them blocks the others.
 package places
 
 import (
@@ -10,8 +10,8 @@ import (
 	"time"
 )
 
-// Places is a number of places and of bytes that owners share. An owner has at most its share of the places, and at most as
-// many bytes as remain free. Places is safe for concurrent use.
+// Places is a number of places and of bytes that owners share. An owner has at most its share of the places, and at
+// most as many bytes as remain free. Places is safe for concurrent use.
 type Places struct {
 	// share is the maximum number of places of an owner.
 	share int
@@ -45,8 +45,8 @@ type waiter struct {
 // ErrNone is returned by [Places.Enter] if no place became free in time.
 var ErrNone = errors.New("no place became free in time")
 
-// New returns Places with a number of places and a maximum of bytes. The share of an owner is half of the places, but at least
-// one.
+// New returns Places with a number of places and a maximum of bytes. The share of an owner is half of the places, but
+// at least one.
 func New(all int, mostHeld int64) *Places {
 	return &Places{share: max(1, all/2), mostHeld: mostHeld, free: all, lines: map[string]*line{}, queue: map[*line]struct{}{}}
 }
@@ -54,7 +54,8 @@ func New(all int, mostHeld int64) *Places {
 // Share returns the maximum number of places of an owner.
 func (p *Places) Share() int { return p.share }
 
-// of returns the line of an owner, which it creates if necessary. The caller holds p.mu, and calls tidy before it releases it.
+// of returns the line of an owner, which it creates if necessary. The caller holds p.mu, and calls tidy before it
+// releases it.
 func (p *Places) of(owner string) *line {
 	l := p.lines[owner]
 	if l == nil {
@@ -71,8 +72,8 @@ func (p *Places) tidy(owner string) {
 	}
 }
 
-// Enter waits for a place. The caller must call leave exactly once when its work is done. Enter returns [ErrNone] if there is
-// no place within patience, and the cause of ctx if that ends first.
+// Enter waits for a place. The caller must call leave exactly once when its work is done. Enter returns [ErrNone] if
+// there is no place within patience, and the cause of ctx if that ends first.
 func (p *Places) Enter(ctx context.Context, owner string, patience time.Duration) (leave func(), err error) {
 	w := &waiter{served: make(chan struct{})}
 	p.mu.Lock()
@@ -100,8 +101,8 @@ func (p *Places) Enter(ctx context.Context, owner string, patience time.Duration
 	return nil, err
 }
 
-// serve assigns the free places to waiters. The owner with the fewest places is first, and among equals the waiter that came
-// first. The caller holds p.mu.
+// serve assigns the free places to waiters. The owner with the fewest places is first, and among equals the waiter that
+// came first. The caller holds p.mu.
 func (p *Places) serve() {
 	for p.free > 0 {
 		var next *line
@@ -139,7 +140,7 @@ func (p *Places) leave(owner string) {
 	p.serve()
 }
 
-// giveUp removes w from its line. It returns false if w has a place already.
+// giveUp removes w from its line. It reports whether w was still waiting; otherwise w has a place.
 func (p *Places) giveUp(owner string, w *waiter) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -154,9 +155,9 @@ func (p *Places) giveUp(owner string, w *waiter) bool {
 	return false
 }
 
-// Hold adds bytes to those of an owner, and reports whether the owner now has at most as many bytes as remain free. So some
-// bytes are left for others, however many owners are slow. The bytes count even if Hold returns false. The caller subtracts
-// them by a call with a negative number.
+// Hold adds bytes to those of an owner, and reports whether the owner now has at most as many bytes as remain free. So
+// some bytes are left for others, however many owners are slow. The bytes count even if Hold returns false. The caller
+// subtracts them by a call with a negative number.
 func (p *Places) Hold(owner string, bytes int64) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -101,7 +101,7 @@ func TestWaitingEnds(t *testing.T) {
 	})
 }
 
-// A waiter that gives up leaves the line. The other waiters of its owner stay.
+// A waiter that stops waiting leaves the line. The other waiters of its owner stay.
 func TestWhoGivesUpLeavesTheLine(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := New(2, 0) // the share is one place
@@ -166,8 +166,8 @@ func TestPlacesAreNeitherLostNorMade(t *testing.T) {
 	}
 }
 
-// An owner has at most as many bytes as remain free, so that two owners leave some to a third (threats.md 58). Bytes that an
-// owner has released are free for others.
+// An owner has at most as many bytes as remain free, so that two owners leave some to a third (threats.md 58). Bytes
+// that an owner has released are free for others.
 func TestMemoryIsShared(t *testing.T) {
 	p := New(4, 20)
 	var all []func()

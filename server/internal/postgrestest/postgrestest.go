@@ -1,5 +1,5 @@
-// Package postgrestest runs a PostgreSQL server for tests and benchmarks, with the programs of the Debian package and its data
-// in a temporary directory.
+// Package postgrestest runs a PostgreSQL server for tests and benchmarks, with the programs of the Debian package and
+// its data in a temporary directory.
 package postgrestest
 
 import (
@@ -32,8 +32,8 @@ type Server struct {
 	databases atomic.Int64
 }
 
-// Start creates and starts an empty server. A setting is a parameter such as "shared_buffers=1GB". The data are not safe from a
-// power failure. On Linux, the server ends when this process ends for any reason.
+// Start creates and starts an empty server. A setting is a parameter such as "shared_buffers=1GB". The data are not
+// safe from a power failure. On Linux, the server ends when this process ends for any reason.
 func Start(settings ...string) (*Server, error) {
 	directory, err := os.MkdirTemp("", "postgres")
 	if err != nil {
@@ -74,8 +74,8 @@ func (s *Server) start(settings []string) error {
 	return s.run(command)
 }
 
-// run starts the server and returns when it is ready. A goroutine keeps the thread that started the server, because Linux ends
-// the server with that thread.
+// run starts the server and returns when it is ready. A goroutine keeps the thread that started the server, because
+// Linux ends the server with that thread.
 func (s *Server) run(command *exec.Cmd) error {
 	log, err := command.StderrPipe()
 	if err != nil {

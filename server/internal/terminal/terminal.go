@@ -17,8 +17,8 @@ const Narrow = 80
 // Style colours text, or returns it unchanged.
 type Style struct{ colours bool }
 
-// StyleOf returns a style with colours if w is a terminal, unless NO_COLOR is set (no-color.org) or TERM is dumb. env returns the
-// value of an environment variable.
+// StyleOf returns a style with colours if w is a terminal, unless NO_COLOR is set (no-color.org) or TERM is dumb. env
+// returns the value of an environment variable.
 func StyleOf(w io.Writer, env func(string) string) Style {
 	file, ok := w.(*os.File)
 	return Style{ok && env("NO_COLOR") == "" && env("TERM") != "dumb" && term.IsTerminal(int(file.Fd()))}
@@ -56,8 +56,8 @@ func Columns(w io.Writer) int {
 	return width
 }
 
-// Table writes rows in columns. The first row is the heading. The last column is wrapped to the width, unless that is 0. It
-// returns the error of w.
+// Table writes rows in columns. The first row is the heading. The last column is wrapped to the width, unless that is
+// 0. It returns the error of w.
 func Table(w io.Writer, s Style, width int, rows [][]string) error {
 	last := len(rows[0]) - 1
 	widths := make([]int, last)
@@ -97,8 +97,8 @@ func Pad(text string, width int) string {
 	return text + strings.Repeat(" ", max(width-utf8.RuneCountInString(text), 0))
 }
 
-// Wrap breaks text between words into lines of at most width characters. Longer words have their own line. A width of 0 means
-// no limit.
+// Wrap breaks text between words into lines of at most width characters. Longer words have their own line. A width of 0
+// means no limit.
 func Wrap(text string, width int) []string {
 	if width == 0 {
 		return []string{text}

@@ -10,8 +10,8 @@ import (
 	"github.com/keywright/keywright/server/content"
 )
 
-// batch holds the rows of one call of Write. Of records with the same id it holds the last. A row holds the values of its
-// columns in the order of the INSERT statement.
+// batch holds the rows of one call of Write. Of records with the same id it holds the last. A row holds the values of
+// its columns in the order of the INSERT statement.
 type batch struct {
 	productUpdates map[key][]any
 	articles       map[string]article
@@ -71,8 +71,8 @@ func (b *batch) add(r content.Record) error {
 	return nil
 }
 
-// checked returns the encoded record. It decodes the text into again as a check, because one unreadable record would make
-// reading a whole page fail.
+// checked returns the encoded record. It decodes the text into again as a check, because one unreadable record would
+// make reading a whole page fail.
 func checked(id string, record, again any) (string, error) {
 	if err := content.CheckID(id); err != nil {
 		return "", err
@@ -103,8 +103,8 @@ func (b *batch) touched() [][]any {
 	return rows
 }
 
-// key orders rows. id is the id of the record. first is the activity of an article in the list, the id of a reply's article,
-// or "".
+// key orders rows. id is the id of the record. first is the activity of an article in the list, the id of a reply's
+// article, or "".
 type key struct{ first, id string }
 
 func (k key) compare(other key) int {

@@ -13,8 +13,8 @@ type limits struct {
 	chunks   int
 }
 
-// span is a chunk or a section of the list of articles. It begins after the end of the next older span and includes its own
-// end. articles is the number of articles in it.
+// span is a chunk or a section of the list of articles. It begins after the end of the next older span and includes its
+// own end. articles is the number of articles in it.
 type span struct {
 	end      key
 	articles int64
@@ -104,8 +104,8 @@ func (l limits) merge(chunks []span) []span {
 	return all
 }
 
-// sections returns the sections of the chunks. A section ends where an old one does, unless it would have less than a quarter
-// of the maximum of chunks, and it ends at the maximum.
+// sections returns the sections of the chunks. A section ends where an old one does, unless it would have less than a
+// quarter of the maximum of chunks, and it ends at the maximum.
 func (l limits) sections(chunks, old []span) []span {
 	ends := map[key]bool{}
 	for _, s := range old {

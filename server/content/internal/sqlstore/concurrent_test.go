@@ -21,8 +21,8 @@ const (
 	rounds   = 30
 )
 
-// ring returns all articles as round r of the import writes them. Their titles are the number of the round, and each round
-// has another order.
+// ring returns all articles as round r of the import writes them. Their titles are the number of the round, and each
+// round has another order.
 func ring(r int) []content.Record {
 	start := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 	records := make([]content.Record, ringSize)

@@ -22,7 +22,8 @@ func TestReadersDoNotWrite(t *testing.T) {
 	}
 }
 
-// The URL cannot set the isolation level. The counts of chunks are right only if a writer sees what the one before it wrote.
+// The URL cannot set the isolation level. The counts of chunks are right only if a writer sees what the one before it
+// wrote.
 func TestTheURLDoesNotSetTheIsolationLevel(t *testing.T) {
 	address, err := url.Parse(empty(t, "postgres").address)
 	if err != nil {

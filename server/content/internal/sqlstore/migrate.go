@@ -14,8 +14,8 @@ import (
 //go:embed migrations/*.sql
 var migrations embed.FS
 
-// versions is the table of the applied migrations. It is not goose's default name, because another program may use that in
-// the same database.
+// versions is the table of the applied migrations. It is not goose's default name, because another program may use that
+// in the same database.
 const versions = "content_migrations"
 
 // Dialect is the SQL dialect of a database.
@@ -34,9 +34,9 @@ var (
 // ErrNewer is returned for a database with the schema of a newer version of this program.
 var ErrNewer = errors.New("a newer version of this program has made the database")
 
-// Migrate brings a database to the schema of this version. It returns an error that wraps [ErrNewer] if the schema is newer.
-// It does not lock the database: if another process may migrate at the same time, the caller takes a lock, or tries again
-// after an error.
+// Migrate brings a database to the schema of this version. It returns an error that wraps [ErrNewer] if the schema is
+// newer. It does not lock the database: if another process may migrate at the same time, the caller takes a lock, or
+// tries again after an error.
 func Migrate(ctx context.Context, db *sql.DB, dialect Dialect) error {
 	files, err := fs.Sub(migrations, "migrations")
 	if err != nil {

@@ -34,8 +34,8 @@ func decode(text []byte, record any) error {
 	return nil
 }
 
-// instant returns the timestamp in UTC, to the nanosecond and always of the same length, so that the order of the bytes is
-// the order of time. It returns "" for no timestamp, which sorts before all others.
+// instant returns the timestamp in UTC, to the nanosecond and always of the same length, so that the order of the bytes
+// is the order of time. It returns "" for no timestamp, which sorts before all others.
 func instant(t content.Timestamp) string {
 	at, ok := t.Instant()
 	if !ok {

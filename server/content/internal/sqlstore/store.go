@@ -1,5 +1,5 @@
-// Package sqlstore stores records in an SQL database. It uses the same statements for SQLite and for PostgreSQL; packages
-// sqlite and postgres open the database.
+// Package sqlstore stores records in an SQL database. It uses the same statements for SQLite and for PostgreSQL;
+// packages sqlite and postgres open the database.
 //
 // The database holds a record as JSON, and further columns only for finding, hiding and sorting records.
 package sqlstore
@@ -19,13 +19,14 @@ type Config struct {
 	// Reads and Writes are connections to one database, whose schema is that of [Migrate]. They may be the same.
 	Reads  *sql.DB
 	Writes *sql.DB
-	// Lock is the first statement of each writing transaction. It waits until no other transaction writes. It is "" if the
-	// transactions of Writes wait when they begin.
+	// Lock is the first statement of each writing transaction. It waits until no other transaction writes. It is "" if
+	// the transactions of Writes wait when they begin.
 	Lock string
 	// If not nil, BeforeWrite is called before each writing transaction.
 	BeforeWrite func(context.Context) error
-	// If Readers is not 0, at most that many statements read at once, and a statement runs to its end even if its caller's
-	// context is cancelled. It is for databases that close the connection of a cancelled statement.
+	// If Readers is not 0, at most that many statements read at once, and a statement runs to its end even if its
+	// caller's context is cancelled. It is for databases that close the connection of a cancelled statement, and whose
+	// connections are expensive to open.
 	Readers int
 }
 
@@ -51,9 +52,10 @@ const (
 	selectReply = `SELECT replies.record FROM replies JOIN articles ON articles.id = replies.article_id
 WHERE replies.article_id = $1 AND replies.id = $2`
 
-	// The statements for content.Everybody. They do not read the rows of hidden records, because reading a row takes longer
-	// than finding none. So they use the indexes of migration 2, which omit hidden records, and their conditions repeat the
-	// expressions of these indexes. They look up the article of a reply first, so that no reply of a trashed article is read.
+	// The statements for content.Everybody. They do not read the rows of hidden records, because reading a row takes
+	// longer than finding none. So they use the indexes of migration 2, which omit hidden records, and their conditions
+	// repeat the expressions of these indexes. They look up the article of a reply first, so that no reply of a trashed
+	// article is read.
 	selectShownProductUpdate = `SELECT record FROM product_updates WHERE CASE WHEN NOT trashed THEN id END = $1`
 
 	selectShownReply = `SELECT record FROM replies WHERE id = $2 AND CASE WHEN visible THEN article_id END =
@@ -61,12 +63,13 @@ WHERE replies.article_id = $1 AND replies.id = $2`
 
 	selectModerator = `SELECT EXISTS (SELECT 1 FROM moderators WHERE id = $1)`
 
-	// selectArticles is one statement, so that it sees one state of the database. It finds the section that contains the first
-	// article of the page, the chunk in that section, the keys of the page, counted from the beginning of the chunk, and their
-	// records. It uses subqueries, because PostgreSQL does not know how few rows they return and would plan joins for a third
-	// of all articles. LIMIT 1 omits no row, since only one fits, but lets the database stop looking. That is why the sums
-	// before it are not materialized. COALESCE turns a column into an expression: with the column, SQLite would compare only
-	// the activities by the index, and read all articles of the same activity that come before the page.
+	// selectArticles is one statement, so that it sees one state of the database. It finds the section that contains
+	// the first article of the page, the chunk in that section, the keys of the page, counted from the beginning of the
+	// chunk, and their records. It uses subqueries, because PostgreSQL does not know how few rows they return and would
+	// plan joins for a third of all articles. LIMIT 1 omits no row, since only one fits, but lets the database stop
+	// looking. That is why the sums before it are not materialized. COALESCE turns a column into an expression: with
+	// the column, SQLite would compare only the activities by the index, and read all articles of the same activity
+	// that come before the page.
 	selectArticles = `
 WITH sections AS NOT MATERIALIZED (
 	SELECT activity, id, articles, CAST(sum(articles) OVER (ORDER BY activity DESC, id DESC ROWS UNBOUNDED PRECEDING) AS BIGINT) AS so_far
@@ -88,8 +91,8 @@ WITH sections AS NOT MATERIALIZED (
 SELECT (SELECT record FROM articles WHERE articles.id = page.id) FROM page ORDER BY activity DESC, id DESC`
 )
 
-// New returns a store. It takes over config.Reads and config.Writes: [Store.Close] closes them, and New does if it returns an
-// error.
+// New returns a store. It takes over config.Reads and config.Writes: [Store.Close] closes them, and New does if it
+// returns an error.
 func New(ctx context.Context, config Config) (*Store, error) {
 	s := &Store{config: config, limits: limits{articles: 500, chunks: 64}}
 	if config.Readers > 0 {
@@ -119,8 +122,8 @@ func (s *Store) Close() error {
 // readTime limits a statement that its caller cannot cancel.
 const readTime = 30 * time.Second
 
-// reader returns the context for a reading statement, and a function to call when the statement has ended. If Config.Readers
-// is set, it waits until the statement may run.
+// reader returns the context for a reading statement, and a function to call when the statement has ended. If
+// Config.Readers is set, it waits until the statement may run.
 func (s *Store) reader(ctx context.Context) (statement context.Context, done func(), err error) {
 	if s.readers == nil {
 		return ctx, func() {}, nil
@@ -145,8 +148,8 @@ func (s *Store) reader(ctx context.Context) (statement context.Context, done fun
 	}, nil
 }
 
-// invalid reports whether no record can have this id. PostgreSQL returns an error for some of these ids, so they are not sent
-// to the database.
+// invalid reports whether no record can have this id. PostgreSQL returns an error for some of these ids, so they are
+// not sent to the database.
 func invalid(id string) bool { return content.CheckID(id) != nil }
 
 // ProductUpdate implements [content.Store].

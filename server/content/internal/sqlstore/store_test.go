@@ -281,8 +281,8 @@ func TestManyArticlesOfOneActivity(t *testing.T) {
 	})
 }
 
-// SQLite searches the index by activity and id, so that a page among many articles of the same activity is found as fast as
-// others.
+// SQLite searches the index by activity and id, so that a page among many articles of the same activity is found as
+// fast as others.
 func TestSQLiteFindsPagesByActivityAndID(t *testing.T) {
 	db := empty(t, "sqlite")
 	db.open(t)

@@ -61,8 +61,8 @@ WHERE replies.record <> excluded.record`); err != nil {
 	return writeArticles(ctx, tx, b, limits)
 }
 
-// writeArticles writes the articles of a batch, updates the activity of articles that have a newer or older reply now, and
-// updates the counts of chunks. The replies of the batch must have been written before.
+// writeArticles writes the articles of a batch, updates the activity of articles that have a newer or older reply now,
+// and updates the counts of chunks. The replies of the batch must have been written before.
 func writeArticles(ctx context.Context, tx *sql.Tx, b *batch, limits limits) error {
 	states, err := readStates(ctx, tx, b.touched())
 	if err != nil {
@@ -154,8 +154,8 @@ func forRows(ctx context.Context, tx *sql.Tx, before string, rows [][]any, after
 // mostRows is the maximum number of rows in one statement.
 const mostRows = 128
 
-// inParts calls f for parts of the rows, with the text of a VALUES clause and its arguments. The number of rows in a part is a
-// power of two, so that there are few different statements, which the database has prepared already.
+// inParts calls f for parts of the rows, with the text of a VALUES clause and its arguments. The number of rows in a
+// part is a power of two, so that there are few different statements, which the database has prepared already.
 func inParts(rows [][]any, f func(values string, arguments []any) error) error {
 	for n := mostRows; n > 0; n /= 2 {
 		for len(rows) >= n {

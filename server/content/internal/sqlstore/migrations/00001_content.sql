@@ -1,5 +1,6 @@
--- These statements are for SQLite and PostgreSQL. Text compares by its bytes in both: SQLite has the collation "binary", and
--- Migrate creates it in PostgreSQL. `record` is JSON text. It is not jsonb, which would change it and refuses \u0000.
+-- These statements are for SQLite and PostgreSQL. Text compares by its bytes in both: SQLite has the collation
+-- "binary", and Migrate creates it in PostgreSQL. `record` is JSON text. It is not jsonb, which would change it and
+-- refuses \u0000.
 
 -- +goose Up
 CREATE TABLE product_updates (
@@ -8,8 +9,8 @@ CREATE TABLE product_updates (
 	record  TEXT NOT NULL
 );
 
--- An activity is an instant in UTC, to the nanosecond and always of the same length, or '' for none. `stored` is the activity
--- in the record, `activity` the later of it and the newest visible reply.
+-- An activity is an instant in UTC, to the nanosecond and always of the same length, or '' for none. `stored` is the
+-- activity in the record, `activity` the later of it and the newest visible reply.
 CREATE TABLE articles (
 	id       TEXT COLLATE "binary" PRIMARY KEY,
 	trashed  BOOLEAN NOT NULL,
@@ -37,9 +38,9 @@ CREATE TABLE moderators (
 );
 
 -- The numbers of listed articles in each chunk and section of the list. With them, a page is found without counting all
--- articles before it: first the section in which it begins, then the chunk, then the article. A chunk or section ends, at its
--- newer end, with the key (activity, id), and begins after the end of the next older one. The newest end is later than every
--- activity. A chunk ends where a section ends.
+-- articles before it: first the section in which it begins, then the chunk, then the article. A chunk or section ends,
+-- at its newer end, with the key (activity, id), and begins after the end of the next older one. The newest end is
+-- later than every activity. A chunk ends where a section ends.
 CREATE TABLE article_chunks (
 	activity TEXT COLLATE "binary" NOT NULL,
 	id       TEXT COLLATE "binary" NOT NULL,
