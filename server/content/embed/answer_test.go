@@ -35,7 +35,7 @@ func TestRequestsToProviders(t *testing.T) {
 	}
 }
 
-// What an answer is shown as depends on its type; what cannot be shown leaves the URL.
+// The embed depends on the type of the answer. If the answer cannot be shown, the URL stays.
 func TestAnswersByType(t *testing.T) {
 	const img = `<div><img src="https://i.example.com/1.jpg" alt="A &#34;b&#34; &lt;c&gt;" width="640" height="480"/></div>`
 	stays := "<p>" + one + "</p>"
@@ -91,7 +91,7 @@ func TestAnswersByType(t *testing.T) {
 	}
 }
 
-// frameRest are the attributes that every frame has.
+// frameRest is the attributes that every frame has.
 const frameRest = ` sandbox="allow-scripts allow-same-origin allow-popups allow-presentation" referrerpolicy="strict-origin-when-cross-origin" loading="lazy" allowfullscreen=""`
 
 func TestProvidersThatFailLeaveTheURL(t *testing.T) {
@@ -126,7 +126,7 @@ func TestProvidersThatFailLeaveTheURL(t *testing.T) {
 	}
 }
 
-// endless is a body that does not end, and counts what was read of it.
+// endless is a body that does not end. It counts the bytes that were read.
 type endless struct{ read int }
 
 func (e *endless) Read(p []byte) (int, error) {
@@ -171,7 +171,7 @@ func TestNoMoreThanTheLimitIsRead(t *testing.T) {
 	}
 }
 
-// threats.md 50: what a transport unpacks is limited like what it does not.
+// threats.md 50: the limit of an answer holds for a transport that decompresses and for one that does not.
 func TestGzipBombs(t *testing.T) {
 	var bomb bytes.Buffer
 	packed := gzip.NewWriter(&bomb)
@@ -256,7 +256,7 @@ func TestRedirects(t *testing.T) {
 	}
 }
 
-// The list that is built in is used when there is no other.
+// Without Config.Providers, the built-in list is used.
 func TestThePublishedListIsUsed(t *testing.T) {
 	w := newWorld()
 	r, err := embed.New(embed.Config{Transport: w})

@@ -10,7 +10,7 @@ import (
 	"github.com/keywright/keywright/server/content/embed"
 )
 
-// What is in a document stays out of the log, also when a provider sends it back.
+// The log contains no URL of a document, even if a provider repeats it in a redirect.
 func TestLogHasNoURLOfARedirect(t *testing.T) {
 	w := newWorld()
 	w.Answer(func(r *http.Request) (*http.Response, error) {

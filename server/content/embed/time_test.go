@@ -14,7 +14,7 @@ import (
 	"github.com/keywright/keywright/internal/testworld"
 )
 
-// after returns an answer that comes after a time, or not at all if the request ends before.
+// after returns an answer that arrives after d, or fails if the context of the request ends before.
 func after(d time.Duration) testworld.Answer {
 	return func(r *http.Request) (*http.Response, error) {
 		select {
@@ -60,13 +60,13 @@ func TestTimeLimits(t *testing.T) {
 				if took := time.Since(begin); took != c.took {
 					t.Errorf("it took %s, not %s", took, c.took)
 				}
-				<-time.After(time.Minute) // for the fetches that go on
+				<-time.After(time.Minute) // until the remaining fetches have ended
 			})
 		})
 	}
 }
 
-// A body that drips is ended like an answer that does not begin.
+// An answer whose body arrives too slowly is cut off like one that does not begin.
 func TestDrippingAnswers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld()
@@ -95,7 +95,7 @@ func (d *drip) Read(p []byte) (int, error) {
 
 func (*drip) Close() error { return nil }
 
-// All who want a URL at the same time share one fetch, also when the first of them goes away.
+// Concurrent callers of one URL share a fetch, even if the first of them goes away.
 func TestConcurrentCallersShareAFetch(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld()
@@ -126,7 +126,7 @@ func TestConcurrentCallersShareAFetch(t *testing.T) {
 	})
 }
 
-// A fetch whose callers all went away still fills the cache.
+// A fetch fills the cache even if all of its callers have gone away.
 func TestAFetchGoesOnWithoutItsCallers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld()
@@ -144,7 +144,7 @@ func TestAFetchGoesOnWithoutItsCallers(t *testing.T) {
 	})
 }
 
-// Nobody is asked for who is gone already; the body is there all the same.
+// If the caller has already gone away, no provider is asked, and the body is sanitised all the same.
 func TestACallerWhoIsGoneGetsTheSanitisedBody(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld()
@@ -158,7 +158,7 @@ func TestACallerWhoIsGoneGetsTheSanitisedBody(t *testing.T) {
 	})
 }
 
-// Sixty-four fetches run at once, whoever asks for them. A provider that was not asked for lack of a place did not fail.
+// At most 64 fetches of all documents run at once. A fetch that did not get its turn in time is not cached as a failure.
 func TestFetchesOfAllDocumentsAreBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld()

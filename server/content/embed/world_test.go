@@ -10,14 +10,14 @@ import (
 	"github.com/keywright/keywright/server/content/embed"
 )
 
-// providerList has what the tests need: two providers, one of them with a second endpoint.
+// providerList is a list of two providers. The first has two schemes.
 const providerList = `[
  {"provider_name": "Tube", "provider_url": "https://www.tube.example.com/", "endpoints": [
   {"url": "https://www.tube.example.com/oembed", "schemes": ["https://*.tube.example.com/watch*", "https://tu.example.net/*"], "discovery": true}]},
  {"provider_name": "Pics", "provider_url": "https://pics.example.org/", "endpoints": [
   {"url": "http://pics.example.org/api/oembed.{format}?key=1", "schemes": ["http://pics.example.org/photos/*/by/*"]}]}]`
 
-// world is all providers, and the time.
+// world plays all providers, and has the clock.
 type world struct {
 	*testworld.Server
 	*testworld.Clock
@@ -50,7 +50,7 @@ func reply(status int, media, body string) *http.Response {
 	return testworld.Response(status, body, "Content-Type", media)
 }
 
-// rich is an answer of an HTML.
+// rich returns an answer of type rich with this HTML.
 func rich(html string) string {
 	document, _ := json.Marshal(map[string]string{"version": "1.0", "type": "rich", "html": html})
 	return string(document)

@@ -33,13 +33,13 @@ const (
 
 var begin = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 
-// world has an issuer of tokens, keys, and a clock.
+// world is an issuer of tokens, a store of keys and a clock.
 type world struct {
 	t      *testing.T
 	clock  *testworld.Clock
 	keys   host.MapSecrets
-	down   bool   // the store of keys
-	lost   string // a key that alone cannot be read
+	down   bool   // no key can be read
+	lost   string // the name of a key that cannot be read
 	signer *ecdsa.PrivateKey
 	config callers.Config
 }
@@ -85,7 +85,7 @@ func (w *world) callers() *callers.Callers {
 	return c
 }
 
-// token is a token for the audience, with further claims.
+// token returns a token for the audience, with further claims.
 func (w *world) token(claims jwt.MapClaims) string {
 	w.t.Helper()
 	all := jwt.MapClaims{"iss": "https://id.test", "aud": "content", "sub": "s1", "exp": begin.Add(time.Hour).Unix()}
@@ -152,7 +152,7 @@ func TestWhoCalls(t *testing.T) {
 	}
 }
 
-// An address that its issuer has not verified is anybody's.
+// An email address that the issuer has not verified may belong to anybody, so it does not confer the permission.
 func TestUnverifiedAddressesGiveNoPermission(t *testing.T) {
 	w := newWorld(t)
 	w.config.Token.Claim, w.config.Token.Value = "email", "moderator@example.com"
@@ -165,7 +165,7 @@ func TestUnverifiedAddressesGiveNoPermission(t *testing.T) {
 	}
 }
 
-// A key that is rotated counts within a second, and one that is withdrawn no more.
+// A rotated key is valid, and a withdrawn one invalid, within a second.
 func TestRotation(t *testing.T) {
 	w := newWorld(t)
 	c := w.callers()
@@ -241,7 +241,7 @@ func TestConfigurationsThatAreWrong(t *testing.T) {
 	}
 }
 
-// With tokens only, a key is none, and the other way round.
+// Without tokens in the configuration, a token is refused. Without keys, a key is refused.
 func TestOneWay(t *testing.T) {
 	w := newWorld(t)
 	w.config.Keys = nil
@@ -259,7 +259,7 @@ func TestOneWay(t *testing.T) {
 	}
 }
 
-// threats.md 77: only scopes are lists of words. Whoever may choose a name does not get a permission by it.
+// threats.md 77: only scopes are split into words, so that users do not get a permission by choosing a name.
 func TestOnlyScopesAreSplit_threats_77(t *testing.T) {
 	for claim, tt := range map[string]struct {
 		value any
@@ -283,7 +283,7 @@ func TestOnlyScopesAreSplit_threats_77(t *testing.T) {
 	}
 }
 
-// A key that cannot be read at the moment keeps out nobody who has another one.
+// If one key cannot be read, callers with another key are still authenticated.
 func TestOneKeyThatCannotBeRead(t *testing.T) {
 	for _, lost := range []string{"reader", "moderator"} {
 		w := newWorld(t)

@@ -10,7 +10,7 @@ import (
 	"github.com/keywright/keywright/server/content/postgres"
 )
 
-// What is served cannot change the database, whatever statement it comes to.
+// The connections for reading cannot change the database with any statement.
 func TestReadersDoNotWrite(t *testing.T) {
 	store := empty(t, "sqlite").open(t)
 	write(t, store, content.Record{Moderator: &content.Moderator{ID: "m"}})
@@ -22,8 +22,8 @@ func TestReadersDoNotWrite(t *testing.T) {
 	}
 }
 
-// Counts of chunks are right only when a writer sees what the one before it has written. So the URL does not choose
-// another isolation level.
+// The URL cannot set the isolation level. The counts of chunks are right only if a writer sees what the one before it
+// wrote.
 func TestTheURLDoesNotSetTheIsolationLevel(t *testing.T) {
 	address, err := url.Parse(empty(t, "postgres").address)
 	if err != nil {
@@ -43,7 +43,7 @@ func TestTheURLDoesNotSetTheIsolationLevel(t *testing.T) {
 	}
 }
 
-// A closed store leaves its file alone: the log beside it has been written into it.
+// Close writes the log into the database file and removes it.
 func TestAClosedStoreIsOneFile(t *testing.T) {
 	db := empty(t, "sqlite")
 	store := db.open(t)
