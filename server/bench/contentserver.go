@@ -134,7 +134,7 @@ func batches(c community, size int) iter.Seq[[]content.Record] {
 }
 
 // serve runs the server until close.
-func (s *contentServer) serve(ctx context.Context, store *sqlite.Store) error {
+func (s *contentServer) serve(ctx context.Context, store content.Database) error {
 	ctx, cancel := context.WithCancel(ctx)
 	started, ended := make(chan string, 1), make(chan error, 1)
 	go func() {

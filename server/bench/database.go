@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"strconv"
 
+	"github.com/keywright/keywright/server/content"
 	"github.com/keywright/keywright/server/content/postgres"
 	"github.com/keywright/keywright/server/content/sqlite"
 	"github.com/keywright/keywright/server/internal/postgrestest"
@@ -22,7 +23,7 @@ type engine interface {
 
 // database is one that content is kept in.
 type database interface {
-	open(ctx context.Context) (*sqlite.Store, error) // which is that of both
+	open(ctx context.Context) (content.Database, error)
 	// settle does what else would be done some minutes after a database was filled, and gives how large it is, in bytes. It
 	// must not be open.
 	settle(ctx context.Context) (octets float64, err error)
@@ -54,7 +55,7 @@ func (e *sqliteEngine) close() error {
 
 type sqliteFile string
 
-func (f sqliteFile) open(ctx context.Context) (*sqlite.Store, error) {
+func (f sqliteFile) open(ctx context.Context) (content.Database, error) {
 	return sqlite.Open(ctx, string(f))
 }
 
@@ -93,7 +94,7 @@ func (e *postgresEngine) close() error {
 
 type postgresDatabase string
 
-func (d postgresDatabase) open(ctx context.Context) (*sqlite.Store, error) {
+func (d postgresDatabase) open(ctx context.Context) (content.Database, error) {
 	return postgres.Open(ctx, string(d))
 }
 

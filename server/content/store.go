@@ -43,6 +43,14 @@ type Writer interface {
 	Write(ctx context.Context, records []Record) error
 }
 
+// Database is a store of records that is written, too. Any number of processes may open the same one.
+type Database interface {
+	Store
+	Writer
+	// Close closes the database after the running calls have ended.
+	Close() error
+}
+
 // Record is a record to be written by a [Writer]. Exactly one of its pointers is not nil.
 type Record struct {
 	ProductUpdate *ProductUpdate

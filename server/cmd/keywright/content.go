@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"errors"
-	"io"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -27,13 +26,6 @@ func (a *app) content() *cobra.Command {
 	return c
 }
 
-// database is a store of content that can be read, written and closed.
-type database interface {
-	content.Store
-	content.Writer
-	io.Closer
-}
-
 // databaseURL returns the URL of the command line or the environment.
 func (a *app) databaseURL(c *cobra.Command, flag string) (string, error) {
 	if flag == "" {
@@ -47,7 +39,7 @@ func (a *app) databaseURL(c *cobra.Command, flag string) (string, error) {
 
 // openStore opens the database of a URL, and makes one of SQLite that is not there. No error has a part of the URL that
 // may be a password.
-func openStore(ctx context.Context, address string) (database, error) {
+func openStore(ctx context.Context, address string) (content.Database, error) {
 	switch scheme, path, _ := strings.Cut(address, ":"); {
 	case scheme == "sqlite" && path != "":
 		return sqlite.Open(ctx, path)

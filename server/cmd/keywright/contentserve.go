@@ -15,6 +15,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/keywright/keywright/host"
+	"github.com/keywright/keywright/server/content"
 	"github.com/keywright/keywright/server/content/embed"
 	"github.com/keywright/keywright/server/content/httpapi"
 	"github.com/keywright/keywright/server/content/importer"
@@ -132,7 +133,7 @@ func (a *app) serveContent(c *cobra.Command, f *contentServeFlags) (err error) {
 	if config.Embeds, err = embed.New(embed.Config{Transport: transport, Logger: logger}); err != nil {
 		return err
 	}
-	var store database
+	var store content.Database
 	if f.demo {
 		var remove func()
 		if store, remove, err = sampleStore(c.Context()); err != nil {
@@ -205,7 +206,7 @@ func (f *contentServeFlags) callers(ctx context.Context, transport http.RoundTri
 }
 
 // sampleStore has the sample in a database that is removed in the end.
-func sampleStore(ctx context.Context) (store database, remove func(), err error) {
+func sampleStore(ctx context.Context) (store content.Database, remove func(), err error) {
 	dir, err := os.MkdirTemp("", "keywright-content-")
 	if err != nil {
 		return nil, nil, err

@@ -14,11 +14,9 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/stdlib"
 
+	"github.com/keywright/keywright/server/content"
 	"github.com/keywright/keywright/server/content/internal/sqlstore"
 )
-
-// Store implements content.Store and content.Writer. Any number of processes may open the same database.
-type Store = sqlstore.Store
 
 // connections is the maximum number of connections of a store.
 const connections = 16
@@ -27,7 +25,7 @@ const connections = 16
 // The address may have the parameters of libpq, such as sslmode. ctx limits only the call of Open. It returns an error
 // if the address is malformed, or if the database cannot be reached, does not have the encoding UTF8 or has a newer
 // schema. Errors do not contain the password.
-func Open(ctx context.Context, address string) (*Store, error) {
+func Open(ctx context.Context, address string) (content.Database, error) {
 	config, err := parse(address)
 	if err != nil {
 		return nil, err
@@ -84,7 +82,7 @@ func plain(address string) bool {
 }
 
 // open migrates the database and returns its store. It closes db if it fails.
-func open(ctx context.Context, db *sql.DB) (*Store, error) {
+func open(ctx context.Context, db *sql.DB) (*sqlstore.Store, error) {
 	if err := migrate(ctx, db); err != nil {
 		return nil, errors.Join(err, db.Close())
 	}

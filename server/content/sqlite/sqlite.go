@@ -16,16 +16,14 @@ import (
 	"modernc.org/sqlite"
 	sqlite3 "modernc.org/sqlite/lib"
 
+	"github.com/keywright/keywright/server/content"
 	"github.com/keywright/keywright/server/content/internal/sqlstore"
 )
-
-// Store implements content.Store and content.Writer. Any number of processes may open the same file.
-type Store = sqlstore.Store
 
 // Open opens the database in the file path. If the file does not exist, Open creates it with mode 0600. While the
 // database is open, SQLite has two more files with the same name and the suffixes -wal and -shm. ctx limits only the
 // call of Open. It returns an error if the file cannot be opened, is not an SQLite database or has a newer schema.
-func Open(ctx context.Context, path string) (*Store, error) {
+func Open(ctx context.Context, path string) (content.Database, error) {
 	store, err := open(ctx, path, maxLog)
 	if err != nil {
 		return nil, fmt.Errorf("open the database %s: %w", path, explain(err))
@@ -36,7 +34,7 @@ func Open(ctx context.Context, path string) (*Store, error) {
 // maxLog is the size in bytes of the file -wal from which it is truncated before the next write.
 const maxLog = 64 << 20
 
-func open(ctx context.Context, path string, maxLog int64) (*Store, error) {
+func open(ctx context.Context, path string, maxLog int64) (*sqlstore.Store, error) {
 	if err := touch(path); err != nil {
 		return nil, err
 	}

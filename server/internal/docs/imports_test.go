@@ -62,8 +62,8 @@ var rules = []rule{
 	{packages: "server/content/client", ours: []string{"server/content"}},
 	{packages: "server/content/embed", others: []string{"github.com/hashicorp/golang-lru/v2", "github.com/microcosm-cc/bluemonday", "golang.org/x/net", "golang.org/x/sync"}},
 	{packages: "server/content/internal/sqlstore", ours: []string{"server/content"}, others: []string{"github.com/pressly/goose/v3", "github.com/go-json-experiment/json"}},
-	{packages: "server/content/sqlite", ours: []string{"server/content/internal/sqlstore"}, others: []string{"modernc.org/sqlite"}},
-	{packages: "server/content/postgres", ours: []string{"server/content/internal/sqlstore"}, others: []string{"github.com/jackc/pgx/v5"}},
+	{packages: "server/content/sqlite", ours: []string{"server/content", "server/content/internal/sqlstore"}, others: []string{"modernc.org/sqlite"}},
+	{packages: "server/content/postgres", ours: []string{"server/content", "server/content/internal/sqlstore"}, others: []string{"github.com/jackc/pgx/v5"}},
 	{packages: "server/content/importer", ours: []string{"server/content", "internal/problem"}, others: []string{"github.com/go-json-experiment/json"}},
 	{packages: "server/content/sample"},
 

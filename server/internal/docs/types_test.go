@@ -9,8 +9,11 @@ import (
 	"testing"
 )
 
-// public are the packages that other programs use, beside those of the content interface.
-var public = []string{"abi", "sdk", "plugins", "host", "host/hosttest", "server/gateway", "server/identity", "server/connectors"}
+// public are the packages that other programs use.
+var public = []string{
+	"abi", "sdk", "plugins", "host", "host/hosttest", "server/gateway", "server/identity", "server/connectors",
+	"server/content", "server/content/client", "server/content/embed", "server/content/httpapi", "server/content/importer", "server/content/postgres", "server/content/sqlite",
+}
 
 // go doc shows what a reader needs: no exported name stands for one of an internal package, or for a type of another
 // package, whose fields go doc would not show.
@@ -56,7 +59,7 @@ func TestExportedNamesHaveComments(t *testing.T) {
 				t.Errorf("%s.%s has no doc comment", dir, name)
 			}
 		})
-		if count < 3 {
+		if count < 1 {
 			t.Errorf("%s has %d exported names: the test does not find them", dir, count)
 		}
 	}

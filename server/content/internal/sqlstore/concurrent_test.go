@@ -48,7 +48,7 @@ func importRing(name, address string) error {
 	if err != nil {
 		return err
 	}
-	store.SmallChunks()
+	store.(*sqlstore.Store).SmallChunks()
 	for r := range rounds {
 		if err := store.Write(context.Background(), ring(r)); err != nil {
 			return err

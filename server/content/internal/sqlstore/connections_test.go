@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/keywright/keywright/server/content"
+	"github.com/keywright/keywright/server/content/internal/sqlstore"
 	"github.com/keywright/keywright/server/content/postgres"
 )
 
@@ -38,7 +39,7 @@ func TestTheURLDoesNotSetTheIsolationLevel(t *testing.T) {
 	}
 	defer store.Close()
 	var level string
-	if err := store.OneConnection().QueryRowContext(t.Context(), `SHOW transaction_isolation`).Scan(&level); err != nil || level != "read committed" {
+	if err := store.(*sqlstore.Store).OneConnection().QueryRowContext(t.Context(), `SHOW transaction_isolation`).Scan(&level); err != nil || level != "read committed" {
 		t.Errorf("transactions are %q, %v", level, err)
 	}
 }

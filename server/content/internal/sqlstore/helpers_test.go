@@ -74,7 +74,7 @@ func (db database) open(t testing.TB) *sqlstore.Store {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = store.Close() })
-	return store
+	return store.(*sqlstore.Store)
 }
 
 func write(t testing.TB, store content.Writer, records ...content.Record) {
