@@ -274,7 +274,7 @@ func (b *builder) call(n *ast.CallNode, output bool) operand {
 // operand returns an operand that calls a function.
 func (f function) operand(column int, given []operand) operand {
 	call, all := f.call, f.most > len(arguments{})
-	return operand{f.gives, func(r *Run) any {
+	return operand{f.result, func(r *Run) any {
 		a := arguments{omitted{}, omitted{}, omitted{}}
 		if all {
 			a[0] = &List{elements: evaluateAll(r, given)}

@@ -24,8 +24,8 @@ type function struct {
 	// kinds are the allowed kinds of the arguments. The last one applies to all further arguments. If kinds is nil, the
 	// compiler does not check them.
 	kinds []Kind
-	// gives is the kind of the result.
-	gives Kind
+	// result is the kind of the function's value.
+	result Kind
 	// call is nil for the functions that the builder compiles itself.
 	call implementation
 	// encodes reports whether the function writes its argument to text or JSON unchanged.

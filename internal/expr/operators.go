@@ -18,9 +18,9 @@ type operator struct {
 	null bool
 	// takes describes sorts, for errors.
 	takes string
-	// gives is the kind of the result. If it is 0, the function arithmetic determines the kind.
-	gives Kind
-	apply operation
+	// result is the kind of the operator's value. If it is 0, the function arithmetic determines the kind.
+	result Kind
+	apply  operation
 }
 
 // operation evaluates an operator. Its errors do not quote the operands.
@@ -127,10 +127,10 @@ func (b *builder) binary(n *ast.BinaryNode, output bool) operand {
 	default:
 		return b.fail(n, "%s takes %s", n.Operator, op.takes)
 	}
-	if op.gives == 0 {
-		op.gives = arithmetic(left.kind, right.kind)
+	if op.result == 0 {
+		op.result = arithmetic(left.kind, right.kind)
 	}
-	return apply(column, op.gives, op.apply, left, right)
+	return apply(column, op.result, op.apply, left, right)
 }
 
 // fits reports whether an operator takes operands of the kinds x and y: in templates always, in bodies possibly.
@@ -195,8 +195,8 @@ func (o operand) truth(r *Run, column int) bool {
 }
 
 // apply returns an operand that evaluates both sides and then the operation.
-func apply(column int, gives Kind, op operation, left, right operand) operand {
-	return operand{gives, func(r *Run) any {
+func apply(column int, result Kind, op operation, left, right operand) operand {
+	return operand{result, func(r *Run) any {
 		x := left.run(r)
 		y := right.run(r)
 		r.enter(column)

@@ -9,11 +9,11 @@ import (
 
 // rounds are the functions that evaluate an expression for each element of a list.
 var rounds = map[string]struct {
-	// gives is the kind of the result.
-	gives Kind
+	// result is the kind of the function's value.
+	result Kind
 	// decides reports whether the expression must be a boolean.
 	decides bool
-	// empty is the result for an empty list, if gives is not ListKind.
+	// empty is the value for an empty list, if result is not ListKind.
 	empty any
 }{
 	"all": {Boolean, true, true}, "any": {Boolean, true, false}, "none": {Boolean, true, true}, "one": {Boolean, true, false},
@@ -59,11 +59,11 @@ func (b *builder) builtin(n *ast.BuiltinNode, output bool) operand {
 		descending = order.Value == "desc"
 	}
 	column, of := b.at(n), b.at(n.Arguments[0])
-	return operand{f.gives, func(r *Run) any {
+	return operand{f.result, func(r *Run) any {
 		value := from.run(r)
 		r.enter(of)
 		l := r.list(value)
-		if f.gives == ListKind { // count the memory before it is used
+		if f.result == ListKind { // count the memory before it is used
 			r.makeList(len(l.elements))
 		}
 		made, result := r.through(l, each, n.Name, column)
@@ -71,7 +71,7 @@ func (b *builder) builtin(n *ast.BuiltinNode, output bool) operand {
 		case n.Name == "sortBy":
 			r.enter(column)
 			return r.sort(l.elements, made, descending)
-		case f.gives == ListKind:
+		case f.result == ListKind:
 			return &List{elements: made}
 		}
 		return result
