@@ -57,7 +57,7 @@ func (c *Call) Cache(key, value string, ttl time.Duration) {
 
 // JWT is an unsigned JWT, for [Call.SignJWT] and [Call.SignAssertion].
 type JWT struct {
-	// Key is the name of a configuration field of kind [Key]. The algorithm is the value of its AlgorithmField.
+	// Key is the name of a configuration field of kind [Key]. The value of the field's AlgorithmField is the algorithm.
 	Key string
 	// Header is a JSON object with further members of the JOSE header, or "". The host sets alg, and typ if Header lacks it.
 	Header string
@@ -125,7 +125,7 @@ func (c *Call) Debug(text string) { c.env.Log(abi.LevelDebug, text) }
 // Info logs a line for the operator.
 func (c *Call) Info(text string) { c.env.Log(abi.LevelInfo, text) }
 
-// Warn logs a warning for the operator. Each connector logs the same text only once.
+// Warn logs a warning for the operator. The host logs the same text only once for each connector.
 func (c *Call) Warn(text string) { c.env.Log(abi.LevelWarn, text) }
 
 // Request is the outgoing request.
@@ -176,7 +176,7 @@ func (c *Call) Request() (Request, error) {
 type TokenRequest struct {
 	// URL is the rendered value of a configuration field of kind [URL], exactly as [Call.Config] returned it.
 	URL string
-	// Form is the body, in this order.
+	// Form has the fields of the body, in order.
 	Form []Pair
 	// Headers are added to the request, such as Authorization: Basic. The host sets Content-Type, and Accept unless it is
 	// here.
@@ -240,8 +240,8 @@ func (c *Call) RequestToken(r TokenRequest) (Token, error) {
 	return t, nil
 }
 
-// Bearer returns a mutation that sends the token in the Authorization header. It returns an error if the token's type is not
-// bearer, in any case of letters (RFC 6749 section 7.1), or absent.
+// Bearer returns a mutation that sends the token in the Authorization header. It returns an error if the token has a type
+// other than bearer. The type is case-insensitive (RFC 6749 section 7.1), and the endpoint may leave it out.
 func (t Token) Bearer() (Mutation, error) {
 	if t.TokenType != "" && t.TokenType != "bearer" {
 		return Mutation{}, errors.New("the token endpoint gave a token of another type than bearer")

@@ -12,7 +12,8 @@ import (
 //
 // Functions with many callers are not inlined: with them inlined, the host takes a tenth longer to compile a plugin.
 
-// Members builds a JSON object, member by member. The zero value is the empty object.
+// Members builds a JSON object, member by member. The zero value is the empty object. Members does not check for duplicate
+// names.
 type Members struct{ b []byte }
 
 // String adds a member with a string.

@@ -1,4 +1,4 @@
-// Package sdk is the Go SDK for Keywright plugins. A plugin adds an auth type; it is a type with two methods:
+// Package sdk is the Go SDK for Keywright plugins. A plugin implements one auth type, as a Go type with two methods:
 //
 //	package main
 //
@@ -19,8 +19,8 @@
 // # Sealed values
 //
 // A plugin never sees a credential. In place of a secret, a token or a signature it gets a sealed value: a string of fixed
-// length that refers to the bytes. It can be concatenated with other text. The host replaces it by the bytes after the
-// call, in the places that the sinks of its field allow ([Field].Sinks). In another place it ends the call.
+// length that refers to the bytes. The plugin can concatenate it with other text. After the call, the host replaces it by
+// the bytes. A sealed value may only be used where its sinks allow it, see [Field].Sinks. Anywhere else it ends the call.
 //
 // Operations on text see the reference and not the secret. So url.QueryEscape does nothing to a sealed value, and
 // strings.ToUpper makes it invalid.

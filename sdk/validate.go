@@ -10,9 +10,9 @@ import (
 // the meaning of a signature (RFC 7515 section 4.1.11, RFC 7797).
 var ReservedHeaders = []string{"alg", "crit", "b64"}
 
-// Reserved returns a problem for each member of an object field whose name is one of names. The names must be in lower
-// case. A member's name is compared without regard to case, because some readers of JSON do the same. The message says why
-// the name is reserved: "is fixed by the host".
+// Reserved returns a problem for each member of an object field whose name is one of names. It ignores case, because some
+// readers of JSON do. The names must be in lower case. The message says why a name is reserved, such as "is fixed by the
+// host".
 func (c *Config) Reserved(field, message string, names ...string) []Problem {
 	var problems []Problem
 	object, _ := c.Literal(field)
