@@ -59,9 +59,10 @@ type Compiler struct {
 
 func (c Compiler) String() string { return c.Version }
 
-// FindCompiler returns the first TinyGo of these: the one that the environment variable [CompilerVariable] names; the one on
-// PATH, if it is new enough; the one that `make tinygo` installed in the directory cache, if cache is not "". The error says
-// what to install, also if only a file to link with is missing.
+// FindCompiler returns the TinyGo to build with. If the environment variable [CompilerVariable] is set, that is the compiler
+// that it names. Otherwise it is the one on PATH if that is new enough, or else the one that `make tinygo` installed in the
+// directory cache. If cache is "", it looks in no directory. The error says what to install, also if only a file to link with
+// is missing.
 func FindCompiler(ctx context.Context, cache string) (Compiler, error) {
 	c, err := findTinyGo(ctx, cache)
 	if err != nil {
