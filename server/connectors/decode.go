@@ -104,7 +104,9 @@ func (d *definer) rejectUnknown(n *node, path string, fields []field) {
 }
 
 // reportedAsTypo reports whether a missing member was already reported under a misspelt name.
-func (d *definer) reportedAsTypo(n *node, name string) bool { return slices.Contains(d.suggestions[n], name) }
+func (d *definer) reportedAsTypo(n *node, name string) bool {
+	return slices.Contains(d.suggestions[n], name)
+}
 
 // value reads the value of a member or an item of a list. The name of an item is that of the list followed by brackets.
 func (d *definer) value(n *node, path string, f *field, to reflect.Value) {

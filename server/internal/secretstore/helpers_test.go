@@ -22,7 +22,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// clock is a time that stands still until it is moved.
+// A clock stands still until it is moved.
 type clock struct {
 	mu  sync.Mutex
 	now time.Time
@@ -42,7 +42,7 @@ func (c *clock) move(d time.Duration) {
 	c.now = c.now.Add(d)
 }
 
-// canaries are random secrets, which no error may hold in any form.
+// canaries holds random secrets. No error may contain one in any encoding.
 type canaries struct {
 	t   *testing.T
 	mu  sync.Mutex
@@ -55,7 +55,7 @@ func (c *canaries) make() string {
 	return c.hide("canary+" + base64.RawURLEncoding.EncodeToString(random) + "/~")
 }
 
-// word is a canary of letters and digits, which may be a token.
+// word returns a new canary of letters and digits, which can be a token.
 func (c *canaries) word() string {
 	random := make([]byte, 15)
 	_, _ = rand.Read(random)
@@ -69,7 +69,7 @@ func (c *canaries) hide(text string) string {
 	return text
 }
 
-// search fails the test when an error holds a canary. (threats.md 18, 19, 20)
+// search fails the test if an error contains a canary (threats.md 18, 19, 20).
 func (c *canaries) search(err error) {
 	c.t.Helper()
 	if err == nil {
@@ -103,13 +103,13 @@ func (c *canaries) want(store host.Secrets, name, value string) {
 	}
 }
 
-// wantMissing checks that a store does not have a secret, and says so in words.
+// wantMissing checks that a store does not have a secret, and that the error contains words.
 func (c *canaries) wantMissing(store host.Secrets, name, words string) {
 	c.t.Helper()
 	c.wantError(store, name, words, true)
 }
 
-// wantFailure checks that a store cannot say whether it has a secret.
+// wantFailure checks that a lookup fails with another error than ErrSecretNotFound, which contains words.
 func (c *canaries) wantFailure(store host.Secrets, name, words string) {
 	c.t.Helper()
 	c.wantError(store, name, words, false)
@@ -134,7 +134,7 @@ type storeFunc func(context.Context, string) (string, error)
 
 func (f storeFunc) Secret(ctx context.Context, name string) (string, error) { return f(ctx, name) }
 
-// write puts a file into place by renaming it.
+// write replaces a file by renaming a new one.
 func write(t *testing.T, name string, content []byte, mode os.FileMode) {
 	t.Helper()
 	fresh := filepath.Join(filepath.Dir(name), ".new")
