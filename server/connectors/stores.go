@@ -12,7 +12,8 @@ import (
 	"github.com/keywright/keywright/server/internal/secretstore"
 )
 
-// defaultRemember is how long a response of Vault is cached. A rotated secret takes effect after this time at the latest.
+// defaultRemember is the default of the member remember: the time for which responses of Vault are cached. A rotated secret
+// takes effect after this time at the latest.
 const defaultRemember = 5 * time.Second
 
 // maxStores limits the stores of a file, because each may hold a file of certificates in memory.

@@ -10,7 +10,7 @@ import (
 )
 
 const (
-	// leeway is how far the issuer's clock may be ahead. It applies to nbf and iat, not to exp.
+	// leeway is the time that the issuer's clock may be ahead. It applies to nbf and iat, not to exp.
 	leeway = 30 * time.Second
 	// maxTime is the end of the year 9999 as a Unix time, in seconds.
 	maxTime = 253402300799

@@ -112,7 +112,7 @@ func (s *session) challenge(err error, missing bool) error {
 	return e
 }
 
-// token returns the session token of a request, or "" if it has none. It returns an error if there are several.
+// token returns the session token of a request, or "" if there is no token. It returns an error if there are several.
 func (s *session) token(h http.Header) (string, error) {
 	var found []string
 	if values := h["Authorization"]; s.bearer {

@@ -13,7 +13,7 @@ import (
 
 func main() {} // a reactor module never runs it
 
-// describe and authenticate are exports without which a module is not admitted.
+// describe is an export without which a module is not admitted, as is authenticate.
 //
 //go:wasmexport describe
 func describe() int32 { return 1 }

@@ -61,7 +61,7 @@ func (w *world) logs() string {
 	return w.log.String()
 }
 
-// patience is how long a test waits before it fails.
+// patience is the time that a test waits before it fails.
 const patience = time.Minute
 
 // said returns the next message about a configuration or a certificate.

@@ -16,7 +16,7 @@ import (
 	"github.com/fsnotify/fsnotify"
 )
 
-// settle is how long the files must be unchanged before they are read, because editors write in several steps.
+// settle is the time for which the files must be unchanged before they are read, because editors write in several steps.
 const settle = 200 * time.Millisecond
 
 // glance is the interval at which the files are checked without an event. Some changes cause no event: a changed link to their

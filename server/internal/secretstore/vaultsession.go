@@ -248,7 +248,8 @@ func (v *vault) lookup(ctx context.Context, token string) (*session, error) {
 	}
 	var document struct {
 		Data struct {
-			TTL       int64 `json:"ttl"` // seconds
+			// TTL is in seconds.
+			TTL       int64 `json:"ttl"`
 			Renewable bool  `json:"renewable"`
 		} `json:"data"`
 	}
@@ -288,9 +289,10 @@ func (v *vault) renewed(ctx context.Context, s *session) (*session, error) {
 func (r *reply) session(now time.Time) (*session, error) {
 	var document struct {
 		Auth *struct {
-			Token     string `json:"client_token"`
-			Duration  int64  `json:"lease_duration"` // seconds
-			Renewable bool   `json:"renewable"`
+			Token string `json:"client_token"`
+			// Duration is in seconds.
+			Duration  int64 `json:"lease_duration"`
+			Renewable bool  `json:"renewable"`
 		} `json:"auth"`
 	}
 	if err := decode(r.body, &document); err != nil {
