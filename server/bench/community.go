@@ -151,7 +151,7 @@ func (g generator) title() string {
 
 func (g generator) publicID() string { return fmt.Sprintf("%010x", g.Uint64()>>24) }
 
-// body returns HTML of about so many bytes: at least half as many, and sometimes a few times as many.
+// body returns HTML of about octets bytes: at least half as many, and sometimes a few times as many.
 func (g generator) body(octets int) string {
 	length := int(float64(octets) * (0.5 + 0.5*g.ExpFloat64()))
 	var b strings.Builder

@@ -71,7 +71,7 @@ type Settings struct {
 	User identity.Config
 	// TLS configures the listener for callers.
 	TLS TLS
-	// Traces is the URL of a collector for OTLP over HTTP. If it is empty, there are no traces.
+	// Traces is the URL of a collector for OTLP over HTTP. If it is empty, the file does not configure traces.
 	Traces string
 	// AccessLog logs each request of a caller, also successful ones.
 	AccessLog bool

@@ -14,7 +14,7 @@ import (
 type Problem struct {
 	// Line counts from 1. It is 0 if the problem concerns the file as a whole.
 	Line int `json:"line,omitempty"`
-	// Column counts characters from 1. It is 0 if only the line is known.
+	// Column counts characters from 1. It is 0 if Line is 0.
 	Column int `json:"column,omitempty"`
 	// Path names the member, such as connectors.crm.auth.config.token_url. It may be empty.
 	Path string `json:"path,omitempty"`

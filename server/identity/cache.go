@@ -13,7 +13,7 @@ import (
 type refreshPolicy struct {
 	// maxAge is the age of the keys from which a caller starts a refresh.
 	maxAge time.Duration
-	// blockAfter is the age of the keys from which callers wait for the refresh. Until then they use the keys at hand.
+	// blockAfter is the age of the keys from which callers wait for the refresh. Until then they use the current keys.
 	blockAfter time.Duration
 	// minInterval is the least time between two attempts.
 	minInterval time.Duration

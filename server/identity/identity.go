@@ -1,5 +1,5 @@
-// Package identity finds the user of a request to the gateway: nobody, the user of a session token, or the user that a
-// proxy in front of the gateway names in headers.
+// Package identity finds the user of a request to the gateway: the user of a session token, the user that a proxy in front of
+// the gateway names in headers, or none.
 //
 // It does not trust what a browser can set. A token is trusted for its signature, a header for the address of the peer
 // of the connection. A request that names its user in two ways is refused, because another program on the way may have
@@ -30,7 +30,7 @@ import (
 
 // Modes of [Config].
 const (
-	ModeNone   = "none"   // requests have no user, and are not read
+	ModeNone   = "none"   // requests have no user; tokens and headers are ignored
 	ModeJWT    = "jwt"    // the user is that of a verified session token
 	ModeHeader = "header" // a proxy names the user in headers
 )

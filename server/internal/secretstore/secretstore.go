@@ -24,8 +24,8 @@ func notAName(name string) error {
 	return fmt.Errorf("%w: %q is not a secret's name", host.ErrSecretNotFound, host.Printable(name))
 }
 
-// readFile reads a regular file of at most so many bytes. Its errors begin with what, a description of the file. An empty file
-// is an error.
+// readFile reads a regular file. It returns an error if the file is empty or larger than most bytes. Errors begin with what, a
+// description of the file.
 func readFile(name, what string, most int64) ([]byte, error) {
 	return readOpen(name, what, most, func(os.FileMode) error { return nil })
 }

@@ -267,7 +267,7 @@ func (b *tab) everything() string {
 	return b.seen.String() + page
 }
 
-// requests waits for at least so many requests to the gateway since the last call, and returns their headers.
+// requests waits until the gateway has had the least number of requests since the last call, and returns their headers.
 func (b *tab) requests(least int) []http.Header {
 	b.t.Helper()
 	b.until("requests to the gateway", func() bool { return len(b.sent) >= least })
