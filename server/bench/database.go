@@ -14,18 +14,18 @@ import (
 	"github.com/keywright/keywright/server/internal/postgrestest"
 )
 
-// engine makes databases in a temporary directory, which goes away when it is closed. It makes the first one when it is
-// asked to.
+// An engine creates databases in a temporary directory, which close removes. It starts with the first create.
 type engine interface {
 	create(ctx context.Context) (database, error)
 	close() error
 }
 
-// database is one that content is kept in.
+// A database is a database for content.
 type database interface {
+	// open opens the store.
 	open(ctx context.Context) (content.Database, error)
-	// settle does what else would be done some minutes after a database was filled, and gives how large it is, in bytes. It
-	// must not be open.
+	// settle does the maintenance that a server would do some minutes after a database was filled, and returns the size of the
+	// database in bytes. The database must not be open.
 	settle(ctx context.Context) (octets float64, err error)
 	remove(ctx context.Context) error
 }
@@ -71,7 +71,7 @@ func (f sqliteFile) remove(context.Context) error { return os.Remove(string(f)) 
 
 type postgresEngine struct{ server *postgrestest.Server }
 
-// durable turns on what a server for tests does without. It then has the settings that PostgreSQL comes with.
+// durable enables the settings for durability that a server for tests turns off. With it, they are PostgreSQL's defaults.
 var durable = []string{"fsync=on", "synchronous_commit=on", "full_page_writes=on"}
 
 func (e *postgresEngine) create(ctx context.Context) (database, error) {
@@ -110,7 +110,7 @@ func (d postgresDatabase) settle(ctx context.Context) (octets float64, err error
 	return octets, err
 }
 
-// remove empties the database: a connection cannot drop the one that it is of.
+// remove empties the database, because a connection cannot drop its own database.
 func (d postgresDatabase) remove(ctx context.Context) error {
 	return d.ask(func(db *sql.DB) error {
 		_, err := db.ExecContext(ctx, `DROP SCHEMA public CASCADE`)

@@ -9,7 +9,7 @@ import (
 	"github.com/keywright/keywright/host"
 )
 
-// startRows are about how long a process waits until its first connectors are there.
+// startRows returns the rows for the time until the first connectors of a process are ready.
 func startRows() []row {
 	work := "host.New and connecting the five types, "
 	return []row{
@@ -26,7 +26,7 @@ func startRows() []row {
 				if err != nil {
 					return result{}, err
 				}
-				defer os.RemoveAll(dir) //nolint:errcheck // a temporary directory that stays behind harms nobody
+				defer os.RemoveAll(dir) //nolint:errcheck // a temporary directory that is not removed does no harm
 				if _, err := child(ctx, nil, "start", dir); err != nil {
 					return result{}, err
 				}
@@ -36,9 +36,9 @@ func startRows() []row {
 	}
 }
 
-// childStart returns nanoseconds. Its argument is the code cache, if there is to be one.
+// childStart returns the time in nanoseconds. Its optional argument is the directory of the code cache.
 func childStart(ctx context.Context, args []string) (float64, error) {
-	keys() // before the time runs
+	keys() // not part of the measured time
 	dir := ""
 	if len(args) > 0 {
 		dir = args[0]

@@ -26,35 +26,35 @@ import (
 
 const secret = "s3cr3t-of-the-api-0123456789"
 
-// world is a gateway that runs from a file, before an API that answers with what it got.
+// world runs a gateway from a file, in front of an API that responds with parts of its requests.
 type world struct {
 	*testworld.Canaries
 	t                  *testing.T
 	file               string
 	api                *httptest.Server
 	callers, operators string
-	logged             chan string // what the log said of a configuration, or a certificate
+	logged             chan string // messages about configurations and certificates
 	end                func() error
 	log                testworld.Log
 }
 
-// Write is the log.
+// Write implements the log.
 func (w *world) Write(line []byte) (int, error) {
 	_, _ = w.log.Write(line)
 	var said struct{ Msg, Problem, Error string }
 	if err := json.Unmarshal(line, &said); err == nil && strings.HasPrefix(said.Msg, "the c") {
 		select {
 		case w.logged <- said.Msg + ": " + said.Problem + said.Error:
-		default: // a test that has stopped to listen does not hold what it tests
+		default: // a test that no longer reads messages must not block the gateway
 		}
 	}
 	return len(line), nil
 }
 
-// patience is how long a test waits for what never comes.
+// patience is the time that a test waits before it fails.
 const patience = time.Minute
 
-// said returns the next line of the log on a configuration or a certificate.
+// said returns the next message about a configuration or a certificate.
 func (w *world) said() string {
 	w.t.Helper()
 	select {
@@ -66,7 +66,7 @@ func (w *world) said() string {
 	}
 }
 
-// eventually waits until something is so.
+// eventually waits until is returns true.
 func (w *world) eventually(what string, is func() bool) {
 	w.t.Helper()
 	for end := time.Now().Add(patience); !is(); {
@@ -76,7 +76,7 @@ func (w *world) eventually(what string, is func() bool) {
 	}
 }
 
-// shown reports whether the metrics show a connector.
+// shown reports whether the metrics contain a connector.
 func (w *world) shown(connector string) bool {
 	w.t.Helper()
 	_, page := w.get(w.operators + "/metrics")
@@ -122,7 +122,7 @@ func start(t *testing.T, api http.HandlerFunc, text string, change ...func(*daem
 	return w
 }
 
-// write replaces the file, as editors do.
+// write replaces the file by renaming a new one, like editors.
 func (w *world) write(text string) {
 	w.t.Helper()
 	temporary := w.file + ".new"
@@ -199,7 +199,7 @@ func TestReload(t *testing.T) {
 	}
 	check("2 true")
 	now.Store(1_900_000_000)
-	w.write(strings.Replace(echo, "api_key", "api_kye", 1)) // all or nothing
+	w.write(strings.Replace(echo, "api_key", "api_kye", 1)) // an invalid connector refuses the whole file
 	if got := w.said(); !strings.Contains(got, "is not used") || !strings.Contains(got, `5:18: connectors.echo.auth.type: there is no auth type "api_kye"`) {
 		t.Errorf("the log says %s", got)
 	}
@@ -224,7 +224,7 @@ func TestReload(t *testing.T) {
 	check("1 true")
 }
 
-// With gateway.access_log, requests that go well are in the log, without their paths and queries.
+// With gateway.access_log, successful requests are logged, without their paths and queries.
 func TestAccessLog(t *testing.T) {
 	for _, wanted := range []bool{false, true} {
 		w := start(t, version, fmt.Sprintf("gateway: {access_log: %t}\n", wanted)+echo+"    query: [{name: q, value: '', overridable: true}]\n")
@@ -257,7 +257,7 @@ func TestOperators(t *testing.T) {
 	w.get(w.callers + "/connectors/of-a-caller")
 	w.get(w.callers + "/connectors/echo?q=of-a-caller")
 	status, metrics := 0, ""
-	w.eventually("all requests are counted", func() bool { // which a request is once its caller has its answer
+	w.eventually("all requests are counted", func() bool { // a request is counted after its response
 		status, metrics = w.get(w.operators + "/metrics")
 		return strings.Contains(metrics, `status="200"} 4`)
 	})
@@ -286,7 +286,7 @@ func TestOperators(t *testing.T) {
 	}
 }
 
-// What an operator tries is sent, and shown without the credential.
+// A test request of an operator is sent, and its result does not contain the credential.
 func TestTry(t *testing.T) {
 	w := start(t, version, strings.Replace(echo, "/v1", "/v1?units={{ user.email }}", 1)+"    method: POST\n    request: '{\"q\":{{ json_encode(body_text) }}}'\n")
 	body := strings.NewReader(`{"body":"hello ü","user":{"email":"ann@example.com"}}`)
@@ -311,7 +311,7 @@ func TestTry(t *testing.T) {
 	}
 }
 
-// An operator is told why a test failed, and the user of one has the names that templates have.
+// The result of a failed test has the reason. The user of a test has the names that templates use.
 func TestTryThatFails(t *testing.T) {
 	w := start(t, version, strings.Replace(echo, "/v1", "/v1?units={{ tenant_id }}", 1))
 	for body, want := range map[string]string{
@@ -331,7 +331,8 @@ func TestTryThatFails(t *testing.T) {
 	}
 }
 
-// Half a file may be well-formed: it does not open to everybody what needed a session.
+// A file without users is refused while the current one has users: half a file may be well-formed, and must not open the
+// gateway to everybody.
 func TestUsersAreNotTakenAway(t *testing.T) {
 	users := "gateway: {user: {type: header, header: {proxies: [192.0.2.1], email: X-Email}}}\n"
 	w := start(t, version, users+echo)
@@ -344,7 +345,7 @@ func TestUsersAreNotTakenAway(t *testing.T) {
 	}
 }
 
-// A file may name a plugin before that is there.
+// A refused file with a missing plugin is read again when the plugin is created.
 func TestPluginThatComesLater(t *testing.T) {
 	w := start(t, version, echo)
 	plugin := filepath.Join(t.TempDir(), "plugin.wasm")
@@ -360,7 +361,7 @@ func TestPluginThatComesLater(t *testing.T) {
 	}
 }
 
-// A file behind a link is followed as one that is not.
+// Changes of a file behind a link are noticed.
 func TestFilesBehindLinks(t *testing.T) {
 	w := start(t, version, echo)
 	target := filepath.Join(t.TempDir(), "target.yaml")
@@ -375,7 +376,7 @@ func TestFilesBehindLinks(t *testing.T) {
 	if err := os.WriteFile(target, []byte(strings.Replace(text, `"2"`, `"3"`, 1)), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	w.eventually("the new text is in use", func() bool { // which may have been read before, without its end
+	w.eventually("the new text is in use", func() bool { // the file may have been read half-written
 		_, body := w.get(w.callers + "/connectors/echo")
 		return body == "3 true"
 	})

@@ -16,7 +16,7 @@ import (
 
 const apiAudience = "http://127.0.0.1/api"
 
-// issuedTokens are access tokens and their subjects.
+// issuedTokens maps access tokens to their subjects.
 type issuedTokens map[string]string
 
 func (s issuedTokens) Subject(token string) (string, bool) {
@@ -37,7 +37,7 @@ func newAPI(t *testing.T, c *testworld.Clock) *API {
 	}
 }
 
-// call sends one request; headers are name and value in turn.
+// call sends one request. headers alternates names and values.
 func call(h http.Handler, target string, headers ...string) *httptest.ResponseRecorder {
 	r := httptest.NewRequest(http.MethodGet, target, strings.NewReader("a body"))
 	for i := 0; i < len(headers); i += 2 {

@@ -20,7 +20,7 @@ import (
 	"github.com/keywright/keywright/internal/testworld"
 )
 
-// start runs the servers for a test, and gives a client of theirs.
+// start runs the servers for a test, and returns them with a client.
 func start(t *testing.T, c *testworld.Clock) (*Servers, *http.Client) {
 	t.Helper()
 	s, err := Start(t.Context(), Config{Keys: testKeys(t), TokenLifetime: 300 * time.Second, Now: c.Now, Rand: rand.Reader})
@@ -53,7 +53,7 @@ func get(t *testing.T, client *http.Client, url, token string) int {
 	return response.StatusCode
 }
 
-// Both grants and a JWT, over the network, as the demo uses them.
+// Both grants and a JWT are accepted over the network, as the demo uses them.
 func TestStart(t *testing.T) {
 	c, k := newClock(), testKeys(t)
 	s, client := start(t, c)

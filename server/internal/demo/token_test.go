@@ -88,7 +88,7 @@ func TestScopeIsGivenBack(t *testing.T) {
 	}
 }
 
-// RFC 6749 section 2.3.1: id and secret are form-encoded before they go into the header.
+// RFC 6749 section 2.3.1: the ID and the secret are form-encoded in the header.
 func TestClientCredentialsByBasic(t *testing.T) {
 	e := newEndpoint(t, newClock())
 	e.ClientID, e.ClientSecret = "demo client", "s:+/%é"

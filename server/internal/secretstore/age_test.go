@@ -22,7 +22,7 @@ import (
 	"github.com/keywright/keywright/server/internal/secretstore"
 )
 
-// ageWorld is a secrets file with its identity, and the store that reads them.
+// ageWorld holds an encrypted file, its identity, and the store that reads them.
 type ageWorld struct {
 	*canaries
 	*testworld.Clock
@@ -48,7 +48,7 @@ func newAge(t *testing.T) *ageWorld {
 	return w
 }
 
-// encrypt makes an age file for the world's identity.
+// encrypt returns document encrypted to the world's identity.
 func (w *ageWorld) encrypt(document string) []byte {
 	return encryptTo(w.t, document, w.identity.Recipient())
 }
@@ -78,7 +78,7 @@ func armored(t *testing.T, file []byte) []byte {
 	return b.Bytes()
 }
 
-// put puts secrets into the file, and lets the store see them.
+// put writes secrets to the file, and advances the clock so that the store reads them.
 func (w *ageWorld) put(secrets map[string]string) {
 	w.t.Helper()
 	document, err := json.Marshal(secrets)
@@ -90,7 +90,7 @@ func (w *ageWorld) put(secrets map[string]string) {
 
 func (w *ageWorld) putFile(content []byte) {
 	w.t.Helper()
-	write(w.t, w.file, content, 0o644) // it is encrypted; anyone may read it
+	write(w.t, w.file, content, 0o644) // encrypted, so anyone may read it
 	w.Advance(time.Second)
 }
 
@@ -133,7 +133,7 @@ func TestAChangedAgeFileIsSeenWithinASecond(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// Neither its time nor its size is another.
+	// Neither the time nor the size of the file changes.
 	write(t, w.file, w.encrypt(fmt.Sprintf("{%q:%q}", "crm", second)), 0o600)
 	if err := os.Chtimes(w.file, info.ModTime(), info.ModTime()); err != nil {
 		t.Fatal(err)
@@ -147,7 +147,7 @@ func TestAChangedAgeFileIsSeenWithinASecond(t *testing.T) {
 	w.want(w.store, "crm", second)
 }
 
-// A bad file is an error at once, with no old secret; and a good one is read without a restart.
+// An invalid file is an error at once, and no old secret is returned. A corrected file is read without a restart.
 func TestABadAgeFileIsAnErrorUntilItIsPutRight(t *testing.T) {
 	for _, tt := range []struct {
 		name, want string
@@ -204,9 +204,9 @@ func TestABadAgeFileIsAnErrorUntilItIsPutRight(t *testing.T) {
 func TestTheIdentityFile(t *testing.T) {
 	for _, tt := range []struct {
 		name    string
-		content func(w *ageWorld) string // nil for the right one
+		content func(w *ageWorld) string // nil for valid content
 		mode    os.FileMode
-		want    string // nothing when it is good
+		want    string // "" if it is valid
 	}{
 		{"for its owner", nil, 0o600, ""},
 		{"for its owner to read", nil, 0o400, ""},
@@ -240,7 +240,7 @@ func TestTheIdentityFile(t *testing.T) {
 				return
 			}
 			w.wantFailure(w.store, "crm", tt.want)
-			write(t, w.identityFile, right, 0o600) // is seen, though the secrets are as they were
+			write(t, w.identityFile, right, 0o600) // is read, although the secrets have not changed
 			w.Advance(time.Second)
 			w.want(w.store, "crm", value)
 		})
@@ -285,7 +285,7 @@ func TestTheDocumentOfAnAgeFileIsStrict(t *testing.T) {
 	w.wantMissing(w.store, "crm", "does not have")
 }
 
-// An atomic replacement is the old file or the new one, whenever it is read.
+// During an atomic replacement, the store reads the old file or the new one.
 func TestAReplacedFileIsNeverSeenHalf(t *testing.T) {
 	w := newAge(t)
 	files := make([][]byte, 2)

@@ -42,7 +42,7 @@ func TestTheTTLCountsFromTheQuestion(t *testing.T) {
 	var asked int
 	cached := newCached(t, storeFunc(func(context.Context, string) (string, error) {
 		asked++
-		now.Advance(4 * time.Second) // the answer may be as old as this
+		now.Advance(4 * time.Second) // the answer may be this old
 		return value, nil
 	}), 5*time.Second, now.Now)
 	c.want(cached, "crm", value)
@@ -81,7 +81,7 @@ func TestAClockThatIsSetBackMakesNothingEverlasting(t *testing.T) { // threats.m
 	c.want(cached, "crm", second)
 }
 
-// threats.md 30
+// threats.md 30: concurrent lookups of one name call the store once.
 func TestThoseWhoAskAtOnceShareOneAnswer(t *testing.T) {
 	for _, tt := range []struct {
 		name  string
@@ -134,7 +134,7 @@ func TestOneNameDoesNotWaitForAnother(t *testing.T) {
 	})
 }
 
-// threats.md 31
+// threats.md 31: a caller that goes away does not end the lookup of the others.
 func TestACallerThatGoesAwayTakesNothingFromTheOthers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		release := make(chan struct{})

@@ -12,7 +12,7 @@ import (
 	"github.com/keywright/keywright/server/internal/secretstore"
 )
 
-// Whatever way a file is replaced in, the secret before it counts for a second and no longer. (threats.md 78)
+// However a file is replaced, the old secret is used for a second and no longer (threats.md 78).
 func TestAFileThatIsReplacedCountsWithinASecond(t *testing.T) {
 	for _, way := range []struct {
 		name    string
@@ -57,8 +57,8 @@ func TestAFileThatIsReplacedCountsWithinASecond(t *testing.T) {
 	}
 }
 
-// mount lays a secret out as Kubernetes does: crm is a link to ..data/crm, and ..data one to a directory, which is
-// replaced by renaming.
+// mount writes a secret as Kubernetes does: crm is a link to ..data/crm, and ..data is a link to a directory. It replaces the
+// link ..data by renaming.
 func mount(t *testing.T, dir, value string) {
 	t.Helper()
 	version, err := os.MkdirTemp(dir, "..version")
@@ -87,7 +87,7 @@ func TestAFileIsReadOnceInASecond(t *testing.T) {
 		t.Fatal(err)
 	}
 	now.Advance(time.Second - 1)
-	c.want(store, "crm", value) // which is nowhere but in memory
+	c.want(store, "crm", value) // the file is gone, so the value is cached
 	now.Advance(1)
 	c.wantFailure(store, "crm", "the secrets directory cannot be opened")
 	if err := os.Rename(dir+".gone", dir); err != nil {
@@ -96,7 +96,7 @@ func TestAFileIsReadOnceInASecond(t *testing.T) {
 	c.want(store, "crm", value)
 }
 
-// What is not there, cannot be read or is empty is looked for again at once.
+// A file that is missing, unreadable or empty is read again at the next lookup.
 func TestAFileThatWasMissingCountsAtOnce(t *testing.T) {
 	c, now, dir := newCanaries(t), newClock(), t.TempDir()
 	name, value := filepath.Join(dir, "crm"), c.Secret("a secret")
@@ -125,7 +125,7 @@ func TestAFileThatWasMissingCountsAtOnce(t *testing.T) {
 	c.wantMissing(store, "crm", `there is no file "crm" in the secrets directory`)
 }
 
-// To read many secrets takes time that grows with their number: the memory is not searched for each. (threats.md 79)
+// The time to read many secrets grows with their number, because the cache is not searched for each (threats.md 79).
 func TestManySecretsCostNoMoreEach(t *testing.T) {
 	now := newClock()
 	var asked atomic.Int64
@@ -146,7 +146,7 @@ func TestManySecretsCostNoMoreEach(t *testing.T) {
 		}
 		now.Advance(2 * time.Second)
 	}
-	if n := asked.Load(); n > 2*many*10 { // each look at an answer asks the clock
+	if n := asked.Load(); n > 2*many*10 { // each check of an answer reads the clock
 		t.Errorf("the clock was asked %d times for %d secrets", n, 2*many)
 	}
 }

@@ -20,8 +20,8 @@ import (
 	"github.com/keywright/keywright/server/internal/secretstore"
 )
 
-// fakeVault is the part of Vault's HTTP API that a store needs, as it is documented and as server/test/vault sees it of a real
-// server: over TLS, with tokens that end, are renewed up to a limit, and are revoked.
+// fakeVault implements the part of Vault's HTTP API that a store needs, as documented and as the tests in server/test/vault
+// see it on a real server: over TLS, with tokens that expire, are renewed up to a limit, and are revoked.
 type fakeVault struct {
 	*canaries
 	*testworld.Clock
@@ -30,14 +30,14 @@ type fakeVault struct {
 
 	state     sync.Mutex
 	namespace string
-	mounts    []string                  // of key-value engines
-	secrets   map[string]map[string]any // by mount/path; nil for one that was deleted
+	mounts    []string                  // paths of key-value engines
+	secrets   map[string]map[string]any // by mount/path; nil if it was deleted
 	denied    string                    // a path that the policy does not allow
 	tokens    map[string]*fakeToken
 	roleID    string
 	secretID  string
 	jwt       string
-	ttl, max  time.Duration // of tokens that a login gives
+	ttl, max  time.Duration // of tokens from a login
 	renewable bool
 	requests  []string // method and path
 	trouble   func(w http.ResponseWriter, r *http.Request) bool
@@ -47,7 +47,7 @@ type fakeToken struct {
 	ends, last time.Time // zero for never
 	ttl        time.Duration
 	renewable  bool
-	silent     bool // may not look itself up
+	silent     bool // the token must not look itself up
 }
 
 func newFakeVault(t *testing.T) *fakeVault {
@@ -59,7 +59,7 @@ func newFakeVault(t *testing.T) *fakeVault {
 	}
 	f.roleID, f.secretID, f.jwt = f.Word("a secret"), f.Word("a secret"), f.Word("a secret")
 	f.server = httptest.NewUnstartedServer(f)
-	f.server.Config.ErrorLog = log.New(io.Discard, "", 0) // of handshakes that fail because a test wants it
+	f.server.Config.ErrorLog = log.New(io.Discard, "", 0) // some tests make handshakes fail
 	f.server.StartTLS()
 	t.Cleanup(f.server.Close)
 	ca := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: f.server.Certificate().Raw})
@@ -71,7 +71,7 @@ func newFakeVault(t *testing.T) *fakeVault {
 
 func (f *fakeVault) file(name string) string { return filepath.Join(f.dir, name) }
 
-// with runs a change of what the server is.
+// with runs a change of the server's state under its lock.
 func (f *fakeVault) with(change func()) {
 	f.state.Lock()
 	defer f.state.Unlock()
@@ -94,7 +94,7 @@ func (f *fakeVault) asked(request string) (times int) {
 	return times
 }
 
-// wantAsked checks how often something was asked.
+// wantAsked checks the number of times that a request was received.
 func (f *fakeVault) wantAsked(times int, request string) {
 	f.t.Helper()
 	if got := f.asked(request); got != times {
@@ -102,7 +102,7 @@ func (f *fakeVault) wantAsked(times int, request string) {
 	}
 }
 
-// token makes a token that is there without a login.
+// token creates a token without a login.
 func (f *fakeVault) token(ttl time.Duration, renewable bool) string {
 	token := f.Hide("a secret", "hvs."+f.Word("a secret"))
 	f.with(func() { f.add(token, ttl, renewable) })
@@ -119,7 +119,7 @@ func (f *fakeVault) add(token string, ttl time.Duration, renewable bool) {
 
 func (f *fakeVault) revokeAll() { f.with(func() { clear(f.tokens) }) }
 
-// store makes a store for the server; the configuration needs no more than a way to log in.
+// store returns a store for the server. c only needs a way to log in.
 func (f *fakeVault) store(c secretstore.VaultConfig) host.Secrets {
 	f.t.Helper()
 	c.Clock = f.Now
@@ -211,7 +211,7 @@ func (f *fakeVault) authenticated(w http.ResponseWriter, r *http.Request, path s
 	token := r.Header.Get("X-Vault-Token")
 	t := f.tokens[token]
 	if t == nil || !t.ends.IsZero() && !f.Now().Before(t.ends) {
-		fail(w, http.StatusForbidden, "permission denied: "+token) // the real one does not quote, another might
+		fail(w, http.StatusForbidden, "permission denied: "+token) // Vault does not quote the token, another server might
 		return
 	}
 	mount, rest, _ := strings.Cut(path, "/data/")
@@ -251,7 +251,7 @@ func (f *fakeVault) read(w http.ResponseWriter, path string) {
 	})
 }
 
-// rewrite replaces a credential's file.
+// rewrite replaces the file of a credential.
 func (f *fakeVault) rewrite(name, content string) {
 	f.t.Helper()
 	if err := os.Remove(f.file(name)); err != nil && !os.IsNotExist(err) {

@@ -39,13 +39,13 @@ func (c *canaries) want(store host.Secrets, name, value string) {
 	}
 }
 
-// wantMissing checks that a store does not have a secret, and says so in words.
+// wantMissing checks that a store does not have a secret, and that the error contains words.
 func (c *canaries) wantMissing(store host.Secrets, name, words string) {
 	c.t.Helper()
 	c.wantError(store, name, words, true)
 }
 
-// wantFailure checks that a store cannot say whether it has a secret.
+// wantFailure checks that a lookup fails with another error than ErrSecretNotFound, which contains words.
 func (c *canaries) wantFailure(store host.Secrets, name, words string) {
 	c.t.Helper()
 	c.wantError(store, name, words, false)
@@ -70,7 +70,7 @@ type storeFunc func(context.Context, string) (string, error)
 
 func (f storeFunc) Secret(ctx context.Context, name string) (string, error) { return f(ctx, name) }
 
-// write puts a file into place by renaming it.
+// write replaces a file by renaming a new one.
 func write(t *testing.T, name string, content []byte, mode os.FileMode) {
 	t.Helper()
 	fresh := filepath.Join(filepath.Dir(name), ".new")

@@ -54,7 +54,7 @@ func TestWhereSecretsAre(t *testing.T) {
 	for _, tt := range []struct {
 		name   string
 		config secretstore.VaultConfig
-		path   string // with the mount
+		path   string // including the mount
 		field  string
 	}{
 		{"below the mount", secretstore.VaultConfig{}, "secret/crm.key", "value"},
@@ -104,7 +104,7 @@ func TestSecretsThatAreNotThere(t *testing.T) {
 	f.wantMissing(fields, "none", `vault has no field "none" at secret/data/apps`)
 	f.want(byName, "empty", "")
 
-	// What is there, but not as it should be, must not make another store's value count.
+	// A secret that is written incorrectly is another error than a missing one, so that no other store is asked.
 	f.wantFailure(byName, "apps", `vault has no field "value" at secret/data/apps`)
 	f.wantFailure(byName, "number", `the field "value" at secret/data/number of vault is not text`)
 	f.wantFailure(byName, "object", "is not text")

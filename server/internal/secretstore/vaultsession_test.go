@@ -39,7 +39,7 @@ func TestANewLoginWhenATokenCannotGoOn(t *testing.T) {
 	for _, tt := range []struct {
 		name             string
 		change           func(f *fakeVault)
-		idle             time.Duration // between two uses
+		idle             time.Duration // time between two uses
 		logins, renewals int
 	}{
 		{"it is not renewable", func(f *fakeVault) { f.renewable = false }, 50 * time.Minute, 2, 0},
@@ -71,7 +71,7 @@ func TestANewLoginWhenATokenCannotGoOn(t *testing.T) {
 	}
 }
 
-// threats.md 33: what a server says of a token's time neither overflows nor makes it everlasting.
+// threats.md 33: the lifetime that a server sends for a token can neither overflow nor make it last forever.
 func TestOddTimesOfTokens(t *testing.T) {
 	for seconds, logins := range map[string]int{"0": 1, "1": 3, "-5": 1, "10000000000": 1, "9223372036854775807": 1} {
 		t.Run(seconds, func(t *testing.T) {
@@ -90,7 +90,7 @@ func TestOddTimesOfTokens(t *testing.T) {
 	}
 }
 
-// answerAt has one path answer with a text.
+// answerAt returns a handler that responds with text at one path.
 func answerAt(path, text string) func(w http.ResponseWriter, r *http.Request) bool {
 	return func(w http.ResponseWriter, r *http.Request) bool {
 		if r.URL.Path == path {
@@ -116,7 +116,7 @@ func TestATokenThatIsRevokedMidWayIsReplaced(t *testing.T) {
 	}
 }
 
-// A caller who may provoke 403s, because the policy does not allow a secret, does not provoke a login for each.
+// Lookups of a secret that the policy forbids do not cause a login for each 403.
 func TestAPathThatThePolicyForbidsBringsFewLogins(t *testing.T) {
 	f := newFakeVault(t)
 	value := f.Secret("a secret")
@@ -129,7 +129,7 @@ func TestAPathThatThePolicyForbidsBringsFewLogins(t *testing.T) {
 		f.want(store, "crm", value)
 		f.Advance(time.Second / 4)
 	}
-	f.wantAsked(3, appRoleLogin) // in 25 s
+	f.wantAsked(3, appRoleLogin) // within 25 s
 }
 
 func TestALoginThatIsRefusedIsNotRepeatedAtOnce(t *testing.T) {
@@ -182,9 +182,9 @@ func TestATokenFileThatChanges(t *testing.T) {
 	f.want(store, "crm", value)
 
 	f.rewrite("token", second)
-	f.want(store, "crm", value) // the first is still good
+	f.want(store, "crm", value) // the first token is still valid
 	f.with(func() { delete(f.tokens, first) })
-	f.want(store, "crm", value) // after a 403 the file counts at once
+	f.want(store, "crm", value) // after a 403, the file is read at once
 
 	f.rewrite("token", third)
 	f.Advance(time.Second)
@@ -194,7 +194,7 @@ func TestATokenFileThatChanges(t *testing.T) {
 
 	f.rewrite("token", "")
 	f.Advance(time.Second)
-	f.want(store, "crm", value) // the file is being written; the token that was there is good
+	f.want(store, "crm", value) // the file is being written, so the old token stays in use
 	f.revokeAll()
 	f.wantFailure(store, "crm", "the token must be valid")
 	f.rewrite("token", f.token(time.Hour, true))
@@ -234,7 +234,7 @@ func TestWhenRenewingFailsTheTokenIsUsedToItsEnd(t *testing.T) {
 		f.want(store, "crm", value)
 		f.Advance(time.Second)
 	}
-	f.wantAsked(1, renewal) // and again after a while, not with each secret
+	f.wantAsked(1, renewal) // tried again after a while, not with each lookup
 	f.Advance(30 * time.Second)
 	f.want(store, "crm", value)
 	f.wantAsked(2, renewal)
@@ -246,7 +246,7 @@ func TestWhenRenewingFailsTheTokenIsUsedToItsEnd(t *testing.T) {
 	f.wantAsked(1+2, appRoleLogin)
 }
 
-// threats.md 30, 31
+// threats.md 30, 31: concurrent lookups cause one login.
 func TestManyAtOnceAreOneLogin(t *testing.T) {
 	f := newFakeVault(t)
 	value := f.Secret("a secret")
@@ -319,7 +319,7 @@ func TestRotationInVaultIsSeenWithinTheTTL(t *testing.T) {
 	f.wantMissing(store, "crm", "vault has nothing at")
 }
 
-// threats.md 77: a credential that everybody on the machine may read is not used, as the identity of an age file is not.
+// threats.md 77: a credential file that everybody on the machine may read is not used, as for the identity of an age file.
 func TestCredentialFilesAreNotOpenToOthers_threats_77(t *testing.T) {
 	f := newFakeVault(t)
 	value := f.Secret("a secret")
@@ -339,7 +339,7 @@ func TestCredentialFilesAreNotOpenToOthers_threats_77(t *testing.T) {
 	}
 }
 
-// Of two whose tokens are not the same, the one who was refused with the newer token does not get that token again.
+// If the tokens of two callers differ, the caller with the newer token does not get the same token again.
 func TestWhoIsRefusedGetsAnotherToken(t *testing.T) {
 	f := newFakeVault(t)
 	synctest.Test(t, func(t *testing.T) {

@@ -18,13 +18,13 @@ import (
 	"github.com/keywright/keywright/server/internal/secretstore"
 )
 
-// echo returns the text that a hostile server could send back: the token, the body of the login.
+// echo returns a text that a hostile server could send: the token and the body of the request.
 func echo(r *http.Request) string {
 	body, _ := io.ReadAll(r.Body)
 	return r.Header.Get("X-Vault-Token") + " " + string(body)
 }
 
-// hijack sends bytes that are no answer of net/http's.
+// hijack sends raw bytes as the response.
 func hijack(w http.ResponseWriter, text string) {
 	conn, _, err := w.(http.Hijacker).Hijack()
 	if err != nil {
@@ -34,8 +34,8 @@ func hijack(w http.ResponseWriter, text string) {
 	_ = conn.Close()
 }
 
-// threats.md 32, 34: whatever the server answers, to the login or to the read, is an error without what it says, within
-// limits; and the next secret after the trouble is had.
+// threats.md 32, 34: any invalid response to a login or a lookup is an error that does not quote it. Its size is limited. The
+// next lookup after the trouble succeeds.
 func TestTroubleWithTheServer(t *testing.T) {
 	for _, tt := range []struct {
 		name    string
@@ -101,7 +101,7 @@ func TestTroubleWithTheServer(t *testing.T) {
 	}
 }
 
-// threats.md 24: a redirect gets neither the token nor the credential of the login.
+// threats.md 24: the target of a redirect gets neither the token nor the credential of the login.
 func TestRedirectsAreNotFollowed(t *testing.T) {
 	var elsewhere atomic.Int32
 	other := httptest.NewTLSServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { elsewhere.Add(1) }))
@@ -119,7 +119,7 @@ func TestRedirectsAreNotFollowed(t *testing.T) {
 				f.with(func() {
 					f.trouble = func(w http.ResponseWriter, r *http.Request) bool {
 						to := other.URL
-						if r.URL.Query().Has("again") { // to itself, it would be asked again
+						if r.URL.Query().Has("again") { // a redirect to the server itself would be a second request
 							elsewhere.Add(1)
 						} else if status%2 == 0 {
 							to = "?again"
@@ -137,8 +137,8 @@ func TestRedirectsAreNotFollowed(t *testing.T) {
 	}
 }
 
-// inMemory is a transport to a server without a network, so that time can be the test's. Its trouble is answered instead,
-// when there is any.
+// inMemory is a transport to a server without a network, so that the test controls the time. If trouble is set, it responds
+// instead of the server.
 type inMemory struct {
 	server  http.Handler
 	trouble func(*http.Request) (*http.Response, error)
@@ -155,7 +155,7 @@ func (m *inMemory) RoundTrip(r *http.Request) (*http.Response, error) {
 	return answer.Result(), nil
 }
 
-// drip is a body with a byte each second for as long as its request lasts.
+// A drip is a body of one byte per second that lasts as long as its request.
 type drip struct{ ctx context.Context }
 
 func (d drip) Read(p []byte) (int, error) {
@@ -219,7 +219,7 @@ func TestAServerThatDoesNotAnswerIsGivenUp(t *testing.T) {
 	}
 }
 
-// threats.md 28
+// threats.md 28: nothing is sent to a server without a trusted certificate.
 func TestOnlyATrustedServerIsToldAnything(t *testing.T) {
 	plain := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
 	t.Cleanup(plain.Close)
@@ -238,7 +238,7 @@ func TestOnlyATrustedServerIsToldAnything(t *testing.T) {
 			if tt.ca == "system" {
 				c.CAFile = ""
 			}
-			if tt.address == "localhost" { // a name that is looked up nowhere else, and is not in the certificate
+			if tt.address == "localhost" { // a name that resolves without DNS and is not in the certificate
 				c.Address = strings.Replace(f.server.URL, "127.0.0.1", "localhost", 1)
 			}
 			store, err := secretstore.Vault(c)
