@@ -54,7 +54,7 @@ func (c *Call) Input() []byte {
 	return document
 }
 
-// sealer seals the connector's secrets in the texts of a request. The platform may have put them there itself.
+// sealer replaces the call's secrets in the texts of a request by references. The platform may have put secrets there.
 type sealer struct {
 	call  *Call
 	forms []string

@@ -76,8 +76,8 @@ func (e *RefusedError) Error() string {
 	return "the module is refused: " + strings.Join(e.Reasons, "; ")
 }
 
-// explain returns an *Error for an error of wazero. It does not use wazero's text, which has a stack trace with names
-// that the guest chose, except for the innermost error.
+// explain returns an *Error for an error of wazero. Of wazero's text, it uses only that of the innermost error, because
+// the rest is a stack trace with names that the guest chose.
 func (r *run) explain(err error) error {
 	var exit *sys.ExitError
 	var bug runtime.Error

@@ -71,7 +71,8 @@ type segment struct {
 // minZeroRun is the number of consecutive zero bytes that end a segment. Copying fewer costs less than another segment.
 const minZeroRun = 64
 
-// snapshotOf returns a snapshot of a guest that has just been initialised. Its initialisation used that fuel.
+// snapshotOf returns a snapshot of a guest that has just been initialised. fuel is the amount
+// that its initialisation used.
 func snapshotOf(g *guest, memory []byte, fuel int64) *snapshot {
 	s := &snapshot{size: len(memory), fuel: fuel}
 	for _, global := range g.globals {

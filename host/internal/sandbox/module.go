@@ -112,8 +112,8 @@ func (m *Module) Deterministic() bool {
 	})
 }
 
-// NotPooled returns the reason why each call of the module has an instance of its own. It is "" if instances are
-// reused: then each is reset after its call to its state after initialisation.
+// NotPooled returns the reason why each call of the module has an instance of its own. It is "" if instances are reused.
+// Such an instance is reset after a call to its state after initialisation.
 func (m *Module) NotPooled() string { return m.notPooled }
 
 // compile compiles a module. It turns a panic of the compiler into an error, because modules are untrusted.

@@ -71,7 +71,7 @@ func newRun(m *Module) *run {
 	return r
 }
 
-// Value hides the values of the caller's context from wazero, which would look for its own ones on each call.
+// Value returns nil. wazero would otherwise search the caller's context for values of its own on each call.
 func (r *run) Value(any) any { return nil }
 
 func (r *run) begin(ctx context.Context, env abi.Env) {
@@ -82,15 +82,16 @@ func (r *run) begin(ctx context.Context, env abi.Env) {
 // elapsed returns the time that the call has taken so far, without its waits for slots and token endpoints.
 func (r *run) elapsed() time.Duration { return time.Since(r.began) - r.waited }
 
-// keptFuel is the fuel above which a call's instance is not kept for reuse. The stack of such a guest may be large, and
-// wazero keeps it with the instance. Compared to such a call, a new instance is cheap.
+// keptFuel is the fuel of a call, without that of the initialisation, from which on its instance is not reused. The stack
+// of such a guest may be large, and wazero keeps it with the instance. Compared to such a call, a new instance is cheap.
 const keptFuel = 500_000
 
 // maxIdle is the maximum memory of an idle instance, in bytes. Every module may have several of them.
 const maxIdle = 2 << 20
 
-// release ends a call. If keep is set, it resets the guest and keeps it for the next call, unless enough are idle.
-// Otherwise it closes the guest. keep must not be set for a guest that failed, because its state is unknown.
+// release ends a call. If keep is set, it resets the guest and keeps it for the next call, unless it cannot be reset or
+// enough are idle. Otherwise it closes the guest. keep must not be set for a guest that failed, because its state is
+// unknown.
 func (r *run) release(keep bool) {
 	m := r.module
 	if observe := m.runtime.observe; observe != nil {
