@@ -7,9 +7,9 @@ import (
 	"github.com/keywright/keywright/abi"
 )
 
-// scanMutation reads a mutation of the simplest form: no spaces, no escapes, members in the order of abi.Mutation. That
-// is how the SDK and most serialisers write it, and takes an eighth of the time that strict decoding takes. What has any
-// other form, or is not right, is left to that: simple is then false.
+// scanMutation decodes a mutation in its simplest form: no spaces, no escapes, and members in the order of
+// abi.Mutation. The SDK and most serialisers write that form, and scanning it takes an eighth of the time of strict
+// decoding. For any other text, valid or not, simple is false, and the caller has to decode it strictly.
 func scanMutation(output []byte) (m abi.Mutation, simple bool) {
 	s := scanner{output, true}
 	s.expect("{")
@@ -30,8 +30,9 @@ func scanMutation(output []byte) (m abi.Mutation, simple bool) {
 }
 
 type scanner struct {
-	rest   []byte
-	simple bool // so far
+	rest []byte
+	// simple is false once the text has turned out not to be in the simplest form.
+	simple bool
 }
 
 func (s *scanner) has(text string) bool {
@@ -60,7 +61,7 @@ func (s *scanner) pairs() (pairs []abi.Pair) {
 	return pairs
 }
 
-// text reads a string that stands for itself.
+// text reads a string without escapes.
 func (s *scanner) text() string {
 	s.expect(`"`)
 	for i, c := range s.rest {

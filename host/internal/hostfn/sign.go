@@ -11,8 +11,8 @@ import (
 	"github.com/keywright/keywright/host/internal/strictjson"
 )
 
-// JWTSign returns a compact JWT, RFC 7519, sealed, signed with a key field of this configuration and the algorithm that
-// the configuration names, and only fit for the one place that it was asked for.
+// JWTSign returns a compact JWT (RFC 7519) as a sealed value. It signs with a key field of the configuration and the
+// algorithm that the configuration names. The only sink of the value is the one that the request asks for.
 func (c *Call) JWTSign(document []byte) string {
 	c.need(abi.UserJWTSign)
 	c.uncacheable = true
@@ -38,7 +38,7 @@ func (c *Call) JWTSign(document []byte) string {
 		c.end(StageSign, err)
 	}
 	for i := range sealed {
-		_ = signing.Integers(claims, sealed[i:i+1]) // one that is too large stays a text
+		_ = signing.Integers(claims, sealed[i:i+1]) // a number that is too large stays a string
 	}
 	key, algorithm := c.key(request.Key)
 	token, warning, err := c.plan.Signer.JWT(algorithm, key, header, claims)
@@ -49,9 +49,9 @@ func (c *Call) JWTSign(document []byte) string {
 	return c.seal(seal.Value{Text: token, Sinks: sink, Mask: mask, Size: size, From: from.And(more)})
 }
 
-// integers returns the names of the claims that are to become integers: of those that are plain, and of those that hold
-// sealed values. Whether one of the latter is too large must not show, since the guest may write digits around it, and
-// would learn how large the value is.
+// integers returns the names of the claims that become integers, separately for plain claims and for claims with sealed
+// values. An error must not show that one of the latter is too large. Otherwise, a guest could add digits to a sealed
+// value and learn how large it is.
 func (c *Call) integers(request *abi.JWTRequest[strictjson.Tree]) (plain, sealed []string) {
 	for _, name := range request.Integers {
 		if text, ok := request.Claims[name].(string); ok && c.sealed.Plain(text) != nil {
@@ -63,7 +63,7 @@ func (c *Call) integers(request *abi.JWTRequest[strictjson.Tree]) (plain, sealed
 	return plain, sealed
 }
 
-// maxSignature is how many bytes a signature has in a JWT, about, at most.
+// maxSignature is the approximate maximum length of a signature in a JWT, in bytes.
 const maxSignature = 1 << 10
 
 func (c *Call) jwtRequest(document []byte) (request abi.JWTRequest[strictjson.Tree]) {
@@ -73,7 +73,8 @@ func (c *Call) jwtRequest(document []byte) (request abi.JWTRequest[strictjson.Tr
 	return request
 }
 
-// opened puts in what the sealed values of an object stand for, and returns what they came from.
+// opened puts the sealed values into the strings of an object, in place, and returns the object and the origins of the
+// values.
 func (c *Call) opened(what string, object map[string]any) (_ map[string]any, from *seal.Origins) {
 	where := "the " + what + " of jwt_sign"
 	object = c.mapStrings(where, object, func(text string) (string, error) {
@@ -88,7 +89,7 @@ func (c *Call) opened(what string, object map[string]any) (_ map[string]any, fro
 	return object, from
 }
 
-// maskedJWT is a JWT for a person to read.
+// maskedJWT returns the header and the claims of a JWT for a person to read.
 func (c *Call) maskedJWT(request abi.JWTRequest[strictjson.Tree]) string {
 	mask := func(text string) (string, error) { return c.sealed.Mask(text), nil }
 	_, algorithm := c.key(request.Key)
@@ -109,7 +110,7 @@ func (c *Call) maskedJWT(request abi.JWTRequest[strictjson.Tree]) string {
 	return "<jwt " + string(h) + "." + string(p) + ">"
 }
 
-// mapStrings applies f to the strings of an object, in place; the names in it stay plain.
+// mapStrings applies f to the strings of an object, in place. Names of members may not contain sealed values.
 func (c *Call) mapStrings(where string, object map[string]any, f func(string) (string, error)) map[string]any {
 	_, err := strictjson.MapStrings(object, f, func(name string) error {
 		c.plain("a name in "+where, name)
@@ -121,7 +122,7 @@ func (c *Call) mapStrings(where string, object map[string]any, f func(string) (s
 	return object
 }
 
-// Sign returns a raw signature over bytes that the guest chose; only with the grant sign_raw.
+// Sign returns the raw signature of data, which the guest chooses. It needs the grant sign_raw.
 func (c *Call) Sign(field, data string) []byte {
 	c.need(abi.UserSign)
 	c.uncacheable = true
@@ -133,8 +134,9 @@ func (c *Call) Sign(field, data string) []byte {
 		c.end(StageSign, fmt.Errorf("%s: %w", field, err))
 	}
 	c.warning(field, warning)
-	c.revealed = true                           // what it gives is a credential in plain bytes,
-	c.seal(seal.Value{Text: string(signature)}) // which Scrub has to know
+	// The signature is a credential in plain bytes. Scrub has to know it.
+	c.revealed = true
+	c.seal(seal.Value{Text: string(signature)})
 	return signature
 }
 
