@@ -13,8 +13,8 @@ import (
 // A browser always tells where a request comes from: in Origin, or for a GET within a page in Sec-Fetch-Site. What has
 // neither comes from no browser, or from one of before 2023 that does not send credentials along.
 func (g *generation) crossOrigin(w http.ResponseWriter, r *http.Request) (preflight bool, err error) {
-	header := w.(*finalWriter).always
-	header.Add("Vary", "Origin")
+	header := w.Header()
+	header["Vary"] = append(make([]string, 0, 3), "Origin") // with room for those of an answer
 	origin := r.Header.Get("Origin")
 	switch site := r.Header.Get("Sec-Fetch-Site"); {
 	case len(r.Header.Values("Origin")) > 1 || len(r.Header.Values("Sec-Fetch-Site")) > 1:

@@ -8,7 +8,6 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
-	"net/http/httputil"
 	"strings"
 	"sync"
 	"time"
@@ -68,9 +67,9 @@ type Event struct {
 // Observe is for Observe of the [host.Config] of those hosts whose connectors a gateway runs. Without it, the [Event] and the
 // Server-Timing of a request know nothing of its token exchanges.
 func Observe(ctx context.Context, attempt host.Attempt) {
-	if c := callOf(ctx); c != nil {
-		c.exchanges.Add(int64(attempt.Exchanges))
-		c.token.Add(int64(attempt.Token))
+	if e, ok := ctx.Value(exchangesKey{}).(*exchanges); ok {
+		e.count.Add(int64(attempt.Exchanges))
+		e.took.Add(int64(attempt.Token))
 	}
 }
 
@@ -108,7 +107,6 @@ type generation struct {
 // running is a connector in use.
 type running struct {
 	*Connector
-	proxy  *httputil.ReverseProxy
 	limits *limiter
 }
 
@@ -143,7 +141,7 @@ func (g *Gateway) Use(s Setup) (wait func()) {
 	defer g.mu.Unlock()
 	before := g.current
 	for _, c := range s.Connectors {
-		r := &running{Connector: c, proxy: g.proxy(c)}
+		r := &running{Connector: c}
 		if known := before.connectors[c.Permalink]; known != nil && known.limits.counts(c.Limits) {
 			r.limits = known.limits
 		} else {
@@ -168,12 +166,12 @@ func (g *Gateway) Handler() http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		c := &call{gateway: g, id: requestID(r), began: g.config.Clock()}
 		c.event.Traceparent = r.Header.Get("Traceparent")
-		w = newFinalWriter(w, c.id)
+		c.always(w.Header())
 		generation := g.enter()
 		defer generation.inFlight.Done()
 		defer c.observe() // also when an answer breaks off, which ends in a panic
 		if err := g.serve(c, generation, w, r); err != nil {
-			c.fail(w, r, err)
+			c.fail(r.Context(), w, err)
 		}
 	})
 }
@@ -215,23 +213,27 @@ func (g *Gateway) serve(c *call, generation *generation, w http.ResponseWriter, 
 	if most := connector.Limits.RequestBytes; r.ContentLength > most { // before any of it is read, or asked for by 100 Continue
 		return &http.MaxBytesError{Limit: most}
 	}
-	ctx, cancel := context.WithCancelCause(context.WithValue(ctx, callKey{}, c))
-	defer cancel(nil)
-	c.cancel = cancel
+	ctx = c.context(ctx)
+	defer c.cancel(nil)
 	if c.out, err = connector.Outgoing(ctx, Incoming{Method: r.Method, Path: path, Query: r.URL.RawQuery, Header: r.Header}); err != nil {
 		return unrendered(err)
 	}
 	if c.out.credentials != nil {
 		ctx = host.WithCredentials(ctx, c.out.credentials...)
 	}
-	r.Body = incomingBody{http.MaxBytesReader(w, r.Body, connector.Limits.RequestBytes)}
 	r = r.WithContext(ctx)
+	if r.ContentLength != 0 {
+		body := &incomingBody{ReadCloser: http.MaxBytesReader(w, r.Body, connector.Limits.RequestBytes)}
+		defer body.Close()
+		r.Body = body
+	}
 	if err := c.shapeRequest(ctx, r); err != nil {
 		return err
 	}
-	r.Header = nil // none of it is sent, and ReverseProxy would copy it
 	c.event.Ready = g.config.Clock()
-	connector.proxy.ServeHTTP(w, r)
+	if err := c.send(w, r); err != nil {
+		c.fail(ctx, w, err)
+	}
 	return nil
 }
 
@@ -265,8 +267,11 @@ func (g *generation) isHost(name string) bool {
 	if len(g.hosts) > 0 {
 		return g.hosts[strings.ToLower(name)] || g.hosts[strings.ToLower(bare)]
 	}
+	if bare == "localhost" {
+		return true
+	}
 	address := net.ParseIP(strings.Trim(bare, "[]"))
-	return bare == "localhost" || address != nil && address.IsLoopback()
+	return address != nil && address.IsLoopback()
 }
 
 // withoutPort leaves the brackets of an IPv6 address where they are.
@@ -287,9 +292,10 @@ func (g *generation) notHost(name string) error {
 
 // requestID is the trace of a W3C traceparent when the caller has one, and else random.
 func requestID(r *http.Request) string {
-	if parts := strings.Split(r.Header.Get("Traceparent"), "-"); len(parts) == 4 && len(parts[1]) == 32 {
-		if _, err := hex.DecodeString(parts[1]); err == nil && strings.Trim(parts[1], "0") != "" {
-			return strings.ToLower(parts[1])
+	if given := r.Header.Get("Traceparent"); strings.Count(given, "-") == 3 {
+		trace := strings.Split(given, "-")[1]
+		if _, err := hex.DecodeString(trace); err == nil && len(trace) == 32 && strings.Trim(trace, "0") != "" {
+			return strings.ToLower(trace)
 		}
 	}
 	var id [16]byte

@@ -32,8 +32,9 @@ type Outgoing struct {
 	Header http.Header
 
 	credentials []host.Text // that templates of headers and query gave
-	shown       http.Header // what of Header expressions may know: nothing that is secret
-	masked      *Outgoing   // nil unless it was asked for
+	// shown has the headers that expressions may know: none that is secret. It is nil if there are no expressions.
+	shown  http.Header
+	masked *Outgoing // nil unless it was asked for
 }
 
 // Masked is the request as a person may see it, if that was asked for: what came from a secret is the expression that it
@@ -62,7 +63,10 @@ func (c *Connector) Outgoing(ctx context.Context, in Incoming) (*Outgoing, error
 	if !in.Trusted && !slices.Contains(c.Methods, method) && (method != http.MethodHead || !slices.Contains(c.Methods, http.MethodGet)) {
 		return nil, refuse(http.StatusMethodNotAllowed, "this connector takes %s", strings.Join(c.Methods, ", "))
 	}
-	out := &Outgoing{Method: method, Header: http.Header{}, shown: http.Header{}}
+	out := &Outgoing{Method: method, Header: http.Header{}}
+	if c.shapes != (shapes{}) {
+		out.shown = http.Header{}
+	}
 	if in.Masked {
 		out.masked = &Outgoing{Method: method, Header: http.Header{}}
 	}
@@ -78,7 +82,7 @@ func (c *Connector) Outgoing(ctx context.Context, in Incoming) (*Outgoing, error
 	for _, name := range []string{"Accept", "Content-Type"} {
 		if value := strings.Join(in.Header[name], ", "); value != "" { // RFC 9110 section 5.3
 			out.set(name, host.Text{Value: value, Masked: value})
-			out.shown[name] = out.Header[name]
+			out.show(name)
 		}
 	}
 	for _, p := range c.headers {
@@ -92,7 +96,7 @@ func (c *Connector) Outgoing(ctx context.Context, in Incoming) (*Outgoing, error
 		out.set(p.Name, text)
 		out.holds(text)
 		if !text.Secret {
-			out.shown[p.Name] = out.Header[p.Name]
+			out.show(p.Name)
 		}
 	}
 	return out, nil
@@ -102,6 +106,13 @@ func (c *Connector) Outgoing(ctx context.Context, in Incoming) (*Outgoing, error
 func (o *Outgoing) holds(text host.Text) {
 	if text.Secret {
 		o.credentials = append(o.credentials, text)
+	}
+}
+
+// show lets expressions know a header.
+func (o *Outgoing) show(name string) {
+	if o.shown != nil {
+		o.shown[name] = o.Header[name]
 	}
 }
 
@@ -168,9 +179,14 @@ func (c *Connector) makeURL(ctx context.Context, in Incoming, out *Outgoing) err
 	return nil
 }
 
+// withQuery returns base if it has that query already, or else a copy of base.
 func withQuery(base *url.URL, query []string) *url.URL {
+	text := strings.Join(query, "&")
+	if text == base.RawQuery {
+		return base
+	}
 	u := *base
-	u.RawQuery = strings.Join(query, "&")
+	u.RawQuery = text
 	return &u
 }
 

@@ -129,8 +129,8 @@ func (c *call) tell(ctx context.Context, p *httpProblem) {
 }
 
 // fail writes an error, and logs what the caller is not told.
-func (c *call) fail(w http.ResponseWriter, r *http.Request, err error) {
-	p := c.problem(r.Context(), err)
+func (c *call) fail(ctx context.Context, w http.ResponseWriter, err error) {
+	p := c.problem(ctx, err)
 	document := struct {
 		Type      string `json:"type"`
 		Title     string `json:"title"`
@@ -152,7 +152,7 @@ func (c *call) fail(w http.ResponseWriter, r *http.Request, err error) {
 		}
 	}
 	c.event.Status = p.status
-	c.tell(r.Context(), p)
+	c.tell(ctx, p)
 	body, _ := json.Marshal(document)
 	header.Set("Content-Type", "application/problem+json")
 	header.Set("Cache-Control", "no-store")
@@ -171,17 +171,20 @@ func (c *call) fail(w http.ResponseWriter, r *http.Request, err error) {
 
 // timing is a Server-Timing header: auth is until the upstream was asked, without what the token endpoint took.
 func (c *call) timing() string {
-	now := c.gateway.config.Clock()
-	sent, answered, token := c.sent, c.answered, time.Duration(c.token.Load())
-	if sent.IsZero() {
-		sent, answered = now, now
-	}
+	sent, answered, token := c.sent, c.answered, time.Duration(c.exchanges.took.Load())
 	if answered.IsZero() {
-		answered = now
+		answered = c.gateway.config.Clock()
 	}
-	return "auth;dur=" + milliseconds(max(0, sent.Sub(c.began)-token)) + ", token;dur=" + milliseconds(token) + ", upstream;dur=" + milliseconds(answered.Sub(sent))
+	if sent.IsZero() {
+		sent = answered
+	}
+	text := make([]byte, 0, 80)
+	text = appendMilliseconds(append(text, "auth;dur="...), max(0, sent.Sub(c.began)-token))
+	text = appendMilliseconds(append(text, ", token;dur="...), token)
+	text = appendMilliseconds(append(text, ", upstream;dur="...), answered.Sub(sent))
+	return string(text)
 }
 
-func milliseconds(d time.Duration) string {
-	return strconv.FormatFloat(float64(d.Microseconds())/1000, 'f', -1, 64)
+func appendMilliseconds(text []byte, d time.Duration) []byte {
+	return strconv.AppendFloat(text, float64(d.Microseconds())/1000, 'f', -1, 64)
 }

@@ -1,16 +1,12 @@
 package gateway
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"io"
-	"log"
 	"net/http"
-	"net/http/httputil"
 	"net/url"
-	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -19,27 +15,44 @@ import (
 	"github.com/keywright/keywright/host"
 )
 
-// call is one request of a caller.
+// call is one request of a caller. Its methods take the request to the API and the answer back:
+//
+//	send
+//	├─ RoundTrip, below the connector's transport, which authenticates
+//	├─ answer
+//	│  └─ shapeResponse
+//	└─ pass
 type call struct {
 	gateway   *Gateway
 	connector *Connector
 	id        string
-	tried     bool     // by an operator
-	asked     *url.URL // by the caller
-	body      []byte   // the caller's, when an expression may ask for it
-	out       *Outgoing
-	cancel    context.CancelCauseFunc
+	// tried is set when an operator tries the connector.
+	tried bool
+	// asked is the URL that the caller asked for.
+	asked *url.URL
+	// body is the caller's, if an expression may ask for it.
+	body   []byte
+	out    *Outgoing
+	cancel context.CancelCauseFunc
 
 	event     Event
-	token     atomic.Int64 // nanoseconds that token endpoints took
-	exchanges atomic.Int64 // of tokens; one may be told of late
+	exchanges exchanges
 
-	began    time.Time
-	sent     time.Time // when the upstream was asked first; zero if it was not
-	answered time.Time // when its answer had begun
+	began time.Time
+	// sent is when the API was asked first. It is zero if it was not.
+	sent time.Time
+	// answered is when the API's answer began.
+	answered time.Time
 }
 
-type callKey struct{}
+// exchanges counts the token requests of a call. It is in the context, where Observe finds it; that may be late.
+type exchanges struct {
+	count atomic.Int64
+	// took is how many nanoseconds they took.
+	took atomic.Int64
+}
+
+type exchangesKey struct{}
 
 // observe reports a call that has ended.
 func (c *call) observe() {
@@ -50,7 +63,7 @@ func (c *call) observe() {
 	if c.connector != nil {
 		c.event.Connector = c.connector.Permalink
 	}
-	c.event.ID, c.event.Began, c.event.Sent, c.event.Exchanges = c.id, c.began, c.sent, int(c.exchanges.Load())
+	c.event.ID, c.event.Began, c.event.Sent, c.event.Exchanges = c.id, c.began, c.sent, int(c.exchanges.count.Load())
 	c.event.Total = c.gateway.config.Clock().Sub(c.began)
 	if !c.answered.IsZero() {
 		c.event.Upstream = c.answered.Sub(c.sent)
@@ -58,85 +71,73 @@ func (c *call) observe() {
 	observe(c.event)
 }
 
-func callOf(ctx context.Context) *call {
-	c, _ := ctx.Value(callKey{}).(*call)
-	return c
+// context returns the context of the request to the API. cancel ends it.
+func (c *call) context(parent context.Context) context.Context {
+	ctx, cancel := context.WithCancelCause(context.WithValue(parent, exchangesKey{}, &c.exchanges))
+	c.cancel = cancel
+	return ctx
 }
 
-// proxy sends a connector's requests. What it sends is what serve has made: nothing of the caller's request gets there by
-// itself.
-func (g *Gateway) proxy(c *Connector) *httputil.ReverseProxy {
-	base := g.config.Base
-	if base == nil {
-		base = c.host.Base()
+// send sends the request to the API, and the answer to the caller. It changes r, and takes from it the method, the body and the
+// context. An error means that nothing has been written.
+//
+// Callers get neither 1xx responses nor trailers: their headers have not been through the list of those that pass.
+func (c *call) send(w http.ResponseWriter, r *http.Request) error {
+	r.URL, r.Host, r.Close = c.out.URL, "", false
+	r.Header, r.Trailer = c.out.Header, nil
+	if s := c.connector.shapes; s.filter != nil || s.response != nil {
+		r.Header.Del("Range") // a part of an answer cannot be looked at
 	}
-	return &httputil.ReverseProxy{
-		Rewrite: func(r *httputil.ProxyRequest) {
-			out := callOf(r.In.Context()).out
-			r.Out.URL, r.Out.Host = out.URL, ""
-			r.Out.Header = out.Header
-			if s := callOf(r.In.Context()).connector.shapes; s.filter != nil || s.response != nil {
-				r.Out.Header.Del("Range") // a part of an answer cannot be looked at
-			}
-			if len(out.Header["Accept-Encoding"]) == 0 {
-				r.Out.Header.Set("Accept-Encoding", "identity") // without it, any would do
-			}
-			r.Out.Trailer = nil
-		},
-		Transport:      c.Upstream.GuardedTransport(upstream{base, c.Timeout}),
-		ModifyResponse: g.answer,
-		BufferPool:     &g.buffers,
-		ErrorHandler:   func(w http.ResponseWriter, r *http.Request, err error) { callOf(r.Context()).fail(w, r, err) },
-		ErrorLog:       log.New(io.Discard, "", 0), // answers that break off are told of by their bodies
+	if len(r.Header["Accept-Encoding"]) == 0 {
+		r.Header["Accept-Encoding"] = []string{"identity"} // without it, any would do
 	}
-}
-
-// buffers is a pool of buffers for copying bodies: a new one for each would be most of the cost of a short answer.
-type buffers struct{ pool sync.Pool }
-
-const bufferBytes = 32 << 10
-
-func (b *buffers) Get() []byte {
-	if buffer, ok := b.pool.Get().(*[bufferBytes]byte); ok {
-		return buffer[:]
+	if r.ContentLength == 0 {
+		r.Body = nil // or a 401 could not be answered by sending the request again
 	}
-	return make([]byte, bufferBytes)
-}
-
-func (b *buffers) Put(buffer []byte) { b.pool.Put((*[bufferBytes]byte)(buffer)) }
-
-// upstream is the transport below a connector's: it takes the time, and ends a request whose answer does not begin, or
-// does not go on, within the connector's timeout.
-type upstream struct {
-	base    http.RoundTripper
-	timeout time.Duration
+	response, err := c.connector.Upstream.GuardedTransport(c).RoundTrip(r)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = response.Body.Close() }() // which answer may replace
+	buffer := c.gateway.buffers.get()
+	defer c.gateway.buffers.put(buffer)
+	if err := c.answer(response, buffer); err != nil {
+		return err
+	}
+	c.pass(w, response, buffer)
+	return nil
 }
 
 var errUpstreamTime = errors.New("the API took longer than timeout")
 
-func (u upstream) RoundTrip(r *http.Request) (*http.Response, error) {
-	c := callOf(r.Context())
+// RoundTrip implements [http.RoundTripper]. The connector's transport calls it with the authenticated request. It measures the
+// API's time, and ends a request whose answer does not begin, or does not go on, within the connector's timeout.
+func (c *call) RoundTrip(r *http.Request) (*http.Response, error) {
 	if added, ok := strings.CutPrefix(r.URL.RawQuery, c.out.URL.RawQuery); !ok || repeats(added, c.out.URL.RawQuery) {
 		return nil, errRepeated
+	}
+	base, timeout := c.gateway.config.Base, c.connector.Timeout
+	if base == nil {
+		base = c.connector.host.Base()
 	}
 	now := c.gateway.config.Clock()
 	if c.sent.IsZero() {
 		c.sent = now
 	}
-	timer := time.AfterFunc(u.timeout, func() { c.cancel(errUpstreamTime) })
+	timer := time.AfterFunc(timeout, func() { c.cancel(errUpstreamTime) })
 	var sending *waiting
 	if r.Body != nil && r.Body != http.NoBody {
-		sending = &waiting{ReadCloser: r.Body, timer: timer, timeout: u.timeout}
+		sending = &waiting{ReadCloser: r.Body, timer: timer, timeout: timeout}
 		r.Body = sending
 	}
-	response, err := u.base.RoundTrip(r)
+	response, err := base.RoundTrip(r)
 	c.answered = c.gateway.config.Clock()
 	sending.end()
 	timer.Stop()
 	if err != nil {
 		return nil, err
 	}
-	response.Body = &stalling{response.Body, timer, u.timeout}
+	response.Body = &stalling{response.Body, timer, timeout}
 	return response, nil
 }
 
@@ -221,10 +222,16 @@ func (s *stalling) Close() error {
 	return s.ReadCloser.Close()
 }
 
-// incomingBody is a caller's body. That it is bad is not the API's fault.
-type incomingBody struct{ io.ReadCloser }
+// incomingBody is a caller's body. Its errors are problems of the caller, not of the API.
+type incomingBody struct {
+	io.ReadCloser
+	closed atomic.Bool
+}
 
-func (b incomingBody) Read(p []byte) (int, error) {
+func (b *incomingBody) Read(p []byte) (int, error) {
+	if b.closed.Load() {
+		return 0, http.ErrBodyReadAfterClose
+	}
 	n, err := b.ReadCloser.Read(p)
 	var large *http.MaxBytesError
 	if err != nil && err != io.EOF && !errors.As(err, &large) {
@@ -233,91 +240,9 @@ func (b incomingBody) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// passed are the headers of an answer that callers get (threats.md 45). What an API says besides, in headers of its own,
-// may be about the account that the connector uses.
-var passed = []string{
-	"Accept-Ranges", "Age", "Allow", "Cache-Control", "Content-Disposition", "Content-Language", "Content-Length", "Content-Location",
-	"Content-Range", "Content-Type", "Date", "Etag", "Expires", "Last-Modified", "Link", "Location", "Retry-After", "Vary",
-}
-
-// answer shapes an upstream's answer.
-func (g *Gateway) answer(response *http.Response) error {
-	c := callOf(response.Request.Context())
-	if response.StatusCode < 200 || response.StatusCode > 599 {
-		return &httpProblem{status: http.StatusBadGateway, kind: "answer-refused", detail: "the API's answer has a status that none has"}
-	}
-	if encoding := response.Header.Get("Content-Encoding"); encoding != "" && !strings.EqualFold(encoding, "identity") && response.Body != http.NoBody {
-		return &httpProblem{status: http.StatusBadGateway, kind: "answer-refused", detail: "the API's answer is encoded, though that was not asked for"}
-	}
-	header := http.Header{}
-	for _, name := range passed {
-		if values, ok := response.Header[name]; ok {
-			header[name] = values
-		}
-	}
-	private(header)
-	header.Set("Server-Timing", c.timing())
-	response.Header, response.Trailer = header, nil
-	c.event.Status = response.StatusCode
-	if shaped, err := c.shapeResponse(response); shaped {
-		return err
-	}
-	if err := lookedAt(response); err != nil {
-		return err
-	}
-	response.Body = &cutOff{response.Body, response.Request.Context()}
+// Close makes Read fail. A transport may read on once the handler has returned, which net/http forbids. Close does not close the
+// caller's body, which could wait for bytes that do not come; the server does that.
+func (b *incomingBody) Close() error {
+	b.closed.Store(true)
 	return nil
-}
-
-// cutOff is a body that its caller gets while it comes. When it ends before its end, only operators can be told why.
-type cutOff struct {
-	io.ReadCloser
-	ctx context.Context // here because Read has none
-}
-
-func (b *cutOff) Read(p []byte) (int, error) {
-	n, err := b.ReadCloser.Read(p)
-	if c := callOf(b.ctx); err != nil && !errors.Is(err, io.EOF) && c.event.Problem == "" {
-		c.tell(b.ctx, c.problem(b.ctx, err))
-	}
-	return n, err
-}
-
-// maxLookedAt is how many bytes of an answer are looked at before its header is sent.
-const maxLookedAt = 64 << 10
-
-// lookedAt reads an answer that is short, and whose length is known, before its header is sent: one that holds the credential
-// (threats.md 45) is a problem then, and not an answer that breaks off.
-func lookedAt(response *http.Response) error {
-	if response.ContentLength <= 0 || response.ContentLength > maxLookedAt || response.Request.Method == http.MethodHead {
-		return nil
-	}
-	var body bytes.Buffer
-	body.Grow(int(response.ContentLength) + bytes.MinRead)
-	if _, err := body.ReadFrom(response.Body); err != nil {
-		return err
-	}
-	_ = response.Body.Close()
-	response.Body = io.NopCloser(&body)
-	return nil
-}
-
-// private keeps an answer from caches that serve others (threats.md 47).
-func private(h http.Header) {
-	h.Add("Vary", "Authorization, Cookie")
-	if len(h["Cache-Control"]) == 0 {
-		h["Cache-Control"] = []string{"private"}
-		return
-	}
-	directives := []string{"private"}
-	for _, line := range h["Cache-Control"] {
-		for directive := range strings.SplitSeq(line, ",") {
-			directive = strings.ToLower(strings.TrimSpace(directive))
-			name, _, _ := strings.Cut(directive, "=")
-			if directive != "" && !slices.Contains([]string{"public", "private", "s-maxage", "stale-while-revalidate"}, name) {
-				directives = append(directives, directive)
-			}
-		}
-	}
-	h.Set("Cache-Control", strings.Join(directives, ", "))
 }

@@ -67,12 +67,14 @@ func TestWaitingForTheCallerIsNotTheUpstreams(t *testing.T) {
 					}
 					return &http.Response{StatusCode: http.StatusOK, Body: http.NoBody, Request: r}, nil
 				})
-				c := &call{gateway: New(Config{}), cancel: cancel, out: &Outgoing{URL: &url.URL{}}}
-				r, err := http.NewRequestWithContext(context.WithValue(ctx, callKey{}, c), http.MethodPost, "https://api.invalid", from)
+				c := &call{
+					gateway: New(Config{Base: base}), connector: &Connector{Definition: Definition{Timeout: time.Second}}, cancel: cancel, out: &Outgoing{URL: &url.URL{}},
+				}
+				r, err := http.NewRequestWithContext(ctx, http.MethodPost, "https://api.invalid", from)
 				if err != nil {
 					t.Fatal(err)
 				}
-				response, err := upstream{base, time.Second}.RoundTrip(r)
+				response, err := c.RoundTrip(r)
 				if err != nil {
 					t.Fatal(err)
 				}

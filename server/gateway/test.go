@@ -63,11 +63,11 @@ type TriedUser struct {
 func (g *Gateway) Test() http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		c := &call{gateway: g, id: requestID(r), began: g.config.Clock(), tried: true}
-		w = newFinalWriter(w, c.id)
+		c.always(w.Header())
 		generation := g.enter()
 		defer generation.inFlight.Done()
 		if err := g.try(c, generation, w, r); err != nil {
-			c.fail(w, r, err)
+			c.fail(r.Context(), w, err)
 		}
 	})
 }
@@ -87,10 +87,8 @@ func (g *Gateway) try(c *call, generation *generation, w http.ResponseWriter, r 
 	for name, value := range tried.Headers {
 		header.Set(name, value)
 	}
-	ctx := host.WithUser(context.WithValue(r.Context(), callKey{}, c), host.User(tried.User))
-	ctx, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
-	c.cancel = cancel
+	ctx := c.context(host.WithUser(r.Context(), host.User(tried.User)))
+	defer c.cancel(nil)
 	if c.out, err = connector.Outgoing(ctx, Incoming{Method: tried.Method, Path: path, Query: query, Header: header, Masked: true}); err != nil {
 		return unrendered(err)
 	}
@@ -109,7 +107,9 @@ func (g *Gateway) try(c *call, generation *generation, w http.ResponseWriter, r 
 		return err
 	}
 	out := &debugWriter{ResponseWriter: w, shown: shown}
-	connector.proxy.ServeHTTP(out, inner)
+	if err := c.send(out, inner); err != nil {
+		c.fail(ctx, out, err)
+	}
 	return out.send()
 }
 

@@ -204,14 +204,19 @@ func strictTransport(h http.Handler) http.Handler {
 // the request.
 func withDeadlines(h http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		d := &deadlines{control: http.NewResponseController(w)}
+		b := &timedWriter{ResponseWriter: w, deadlines: deadlines{
+			control: *http.NewResponseController(w), body: r.Body != http.NoBody, harmless: r.ProtoMajor == 1 && r.TLS == nil,
+		}}
 		if lastOfConnection(r) {
 			w.Header().Set("Connection", "close")
 		}
-		copied := *r // a copy, because the server needs its own type of body to handle the rest that was not read
-		copied.Body = &timedBody{r.Body, d, stallTime}
-		h.ServeHTTP(&timedWriter{w, d}, &copied)
-		d.write() // for the bytes that the server has buffered
+		if b.deadlines.body {
+			copied := *r // a copy, because the server needs its own type of body to handle the rest that was not read
+			copied.Body = &timedBody{ReadCloser: r.Body, deadlines: &b.deadlines, patience: stallTime}
+			r = &copied
+		}
+		h.ServeHTTP(b, r)
+		b.deadlines.write() // for the bytes that the server has buffered
 	})
 }
 
@@ -228,29 +233,42 @@ func lastOfConnection(r *http.Request) bool {
 // deadlines sets the deadlines of a connection, or of a stream of HTTP/2. It ignores errors, which mean that the
 // connection has no deadlines.
 type deadlines struct {
-	control *http.ResponseController
+	control http.ResponseController
+	// body is set if the request has a body. The server may read the rest of it before it writes.
+	body bool
+	// harmless is set if a write deadline may pass while nobody writes. It may not with HTTP/2, where it ends the stream,
+	// or with TLS, which may have to write by itself.
+	harmless bool
 	// stalled reports that reading the body timed out. Then the read deadline is not extended again.
 	stalled atomic.Bool
+	// writing is the current write deadline.
+	writing time.Time
 }
 
 // read sets the deadline of a read.
 func (d *deadlines) read(most time.Duration) { _ = d.control.SetReadDeadline(time.Now().Add(most)) }
 
-// write sets the deadline of a write. It sets a read deadline too, because the server may read the rest of the body
-// before it writes.
+// write sets the deadline of a write, unless it was set within the last second. It sets a read deadline too, because the
+// server may read the rest of the body before it writes.
 func (d *deadlines) write() {
-	if !d.stalled.Load() {
-		_ = d.control.SetReadDeadline(time.Now().Add(restTime))
+	if d.body && !d.stalled.Load() {
+		d.read(restTime)
 	}
-	_ = d.control.SetWriteDeadline(time.Now().Add(stallTime))
+	if now := time.Now(); d.writing.Sub(now) < stallTime-time.Second {
+		d.writing = now.Add(stallTime)
+		_ = d.control.SetWriteDeadline(d.writing)
+	}
 }
 
 // end removes the deadlines.
 func (d *deadlines) end() {
-	if !d.stalled.Load() {
+	if d.body && !d.stalled.Load() {
 		_ = d.control.SetReadDeadline(time.Time{})
 	}
-	_ = d.control.SetWriteDeadline(time.Time{})
+	if !d.harmless {
+		d.writing = time.Time{}
+		_ = d.control.SetWriteDeadline(d.writing)
+	}
 }
 
 // timedBody is a client's body. Read fails if no bytes arrive for stallTime, or if they arrive so slowly that a
@@ -278,7 +296,7 @@ func (b *timedBody) Read(p []byte) (int, error) {
 // timedWriter is a ResponseWriter whose writes have a deadline.
 type timedWriter struct {
 	http.ResponseWriter
-	deadlines *deadlines
+	deadlines deadlines
 }
 
 func (w *timedWriter) Write(p []byte) (int, error) {
