@@ -1,7 +1,7 @@
 package hostfn
 
 import (
-	"bytes"
+	"strings"
 	"unicode/utf8"
 
 	"github.com/keywright/keywright/abi"
@@ -11,7 +11,7 @@ import (
 // is how the SDK and most serialisers write it, and takes an eighth of the time that strict decoding takes. What has any
 // other form, or is not right, is left to that: simple is then false.
 func scanMutation(output []byte) (m abi.Mutation, simple bool) {
-	s := scanner{output, true}
+	s := scanner{string(output), true} // which all texts of the mutation are parts of
 	s.expect("{")
 	if s.has(`"headers":`) {
 		m.Headers = s.pairs()
@@ -30,15 +30,13 @@ func scanMutation(output []byte) (m abi.Mutation, simple bool) {
 }
 
 type scanner struct {
-	rest   []byte
+	rest   string
 	simple bool // so far
 }
 
 func (s *scanner) has(text string) bool {
-	rest, found := bytes.CutPrefix(s.rest, []byte(text))
-	if found {
-		s.rest = rest
-	}
+	rest, found := strings.CutPrefix(s.rest, text)
+	s.rest = rest
 	return found
 }
 
@@ -63,17 +61,13 @@ func (s *scanner) pairs() (pairs []abi.Pair) {
 // text reads a string that stands for itself.
 func (s *scanner) text() string {
 	s.expect(`"`)
-	for i, c := range s.rest {
-		switch {
-		case c == '"':
-			text := string(s.rest[:i])
-			s.rest = s.rest[i+1:]
-			return text
-		case c == '\\' || c < ' ':
-			s.simple = false
-			return ""
+	text, rest, ended := strings.Cut(s.rest, `"`)
+	for i := range len(text) {
+		if c := text[i]; c == '\\' || c < ' ' {
+			ended = false
 		}
 	}
-	s.simple = false
-	return ""
+	s.simple = ended && s.simple
+	s.rest = rest
+	return text
 }
