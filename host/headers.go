@@ -5,6 +5,7 @@ import (
 	"maps"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 
 	"github.com/keywright/keywright/host/internal/hostfn"
@@ -14,6 +15,8 @@ import (
 type headers struct {
 	all     http.Header
 	lengths uint64 // of their names, a bit each: to look at each name once more takes as long as all the rest
+	// connection are the values of the Connection header.
+	connection []string
 }
 
 // set replaces a header, also one that was put there under a name in another case. The name is in the canonical form.
@@ -50,10 +53,30 @@ func changed(r *http.Request, h headers, m *hostfn.Mutation) *http.Request {
 	return authenticated
 }
 
-// checkConnectionHeader returns an error when the Connection header of a request names a header of the mutation, RFC 9110
+// unshared returns a request that shares nothing with the one that changed has copied, for callers who change it.
+func unshared(r *http.Request) *http.Request {
+	if r.Trailer != nil || r.TransferEncoding != nil || r.Form != nil || r.PostForm != nil || r.MultipartForm != nil || r.Pattern != "" {
+		return r.Clone(r.Context())
+	}
+	count := 0
+	for _, values := range r.Header {
+		count += len(values)
+	}
+	all := make([]string, 0, count) // as net/http's Clone has it, in the map that is there already
+	for name, values := range r.Header {
+		if values != nil {
+			from := len(all)
+			all = append(all, values...)
+			r.Header[name] = slices.Clip(all[from:])
+		}
+	}
+	return r
+}
+
+// checkConnectionHeader returns an error when the values of a request's Connection header name a header of the mutation, RFC 9110
 // section 7.6.1. When that name is sealed, every name is an error: otherwise a caller could try names and see which one it is.
-func checkConnectionHeader(r *http.Request, m *hostfn.Mutation) error {
-	for _, value := range r.Header["Connection"] {
+func checkConnectionHeader(values []string, m *hostfn.Mutation) error {
+	for _, value := range values {
 		for option := range strings.SplitSeq(value, ",") {
 			option = strings.TrimSpace(option)
 			harmless := option == "" || strings.EqualFold(option, "close") || strings.EqualFold(option, "keep-alive")

@@ -180,7 +180,7 @@ func (c *Connector) Authenticate(r *http.Request) (*http.Request, error) {
 	if body.kept != nil {
 		authenticated.GetBody = nil // once the body is closed, nothing is kept
 	}
-	return authenticated.Clone(r.Context()), nil // what is shared so far is to be the caller's to change
+	return unshared(authenticated), nil
 }
 
 // clone checks the request, runs the plugin, and applies the mutation to a copy of the request, which shares with it
@@ -190,7 +190,7 @@ func (c *Connector) clone(r *http.Request, body *payload) (*http.Request, *outco
 	if err != nil {
 		return nil, &outcome{err: err}
 	}
-	out := c.authenticate(r.Context(), r, body)
+	out := c.authenticate(r.Context(), r, headers, body)
 	if out.err != nil {
 		return nil, out
 	}
@@ -214,19 +214,25 @@ func (c *Connector) check(r *http.Request) (headers, error) {
 	}
 	for name, values := range r.Header {
 		h.lengths |= 1 << min(len(name), 63)
-		switch len(name) {
-		case len("Host"), len("Trailer"), len("Connection"), len("Content-Length"), len("Transfer-Encoding"):
-			for _, special := range [...]string{"Host", "Trailer", "Connection", "Content-Length", "Transfer-Encoding"} {
-				if len(name) == len(special) && name != special && strings.EqualFold(name, special) {
-					return headers{}, c.fail(StageOrigin, fmt.Errorf("the request has a header %s under a name in another case", special))
-				}
-			}
+		switch special := specialHeaders[min(len(name), len(specialHeaders)-1)]; {
+		case special == "":
+		case name == "Connection":
+			h.connection = values
+		case name != special && strings.EqualFold(name, special):
+			return headers{}, c.fail(StageOrigin, fmt.Errorf("the request has a header %s under a name in another case", special))
 		}
 		if cap(values) > len(values) {
 			h.all[name] = slices.Clip(values) // so that Add makes a copy
 		}
 	}
 	return h, nil
+}
+
+// specialHeaders are the headers that net/http reads under their canonical names only, by the lengths of these. Each has a
+// length of its own.
+var specialHeaders = [...]string{
+	len("Host"): "Host", len("Trailer"): "Trailer", len("Connection"): "Connection", len("Content-Length"): "Content-Length",
+	len("Transfer-Encoding"): "Transfer-Encoding", len("Transfer-Encoding") + 1: "",
 }
 
 // checkOrigin refuses a request that is not for one of the connector's origins. Redirects that a client follows come
@@ -238,7 +244,7 @@ func (c *Connector) checkOrigin(r *http.Request) error {
 	if err := c.checkHost(r.URL); err != nil {
 		return err
 	}
-	if strings.Contains(r.URL.RawQuery, "#") { // it would go out as it is, and what is appended behind it be a fragment
+	if strings.IndexByte(r.URL.RawQuery, '#') >= 0 { // it would go out as it is, and what is appended behind it be a fragment
 		return errors.New("the request's query holds a #: write it as %23")
 	}
 	if r.Host != "" && (r.Host != r.URL.Host || !ascii(r.Host)) { // else it is the one that was checked
