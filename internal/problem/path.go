@@ -31,14 +31,17 @@ func (p *Path) String() string {
 	return Join(p.above.String(), p.name)
 }
 
-// plainName is a member's name that a path can show as it is.
-var plainName = regexp.MustCompile(`^[A-Za-z0-9_-]{1,100}$`)
+// plainName matches the name of a member that a path can show as it is, if it has at most maxPlainName bytes. The length is no
+// part of the expression: a repetition that is counted would take most of the time that a program needs to begin.
+var plainName = regexp.MustCompile(`^[A-Za-z0-9_-]+$`)
+
+const maxPlainName = 100
 
 // Join returns the path of a member below another path: a.b, or a["b c"] for a name with other characters. A name that is
 // long is cut short.
 func Join(path, name string) string {
 	switch {
-	case !plainName.MatchString(name):
+	case len(name) > maxPlainName || !plainName.MatchString(name):
 		return path + "[" + Quote(name) + "]"
 	case path == "":
 		return name
