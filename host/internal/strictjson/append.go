@@ -14,7 +14,8 @@ import (
 
 // AppendMembers appends members and the closing brace to an object that has been begun.
 func AppendMembers(dst []byte, members map[string]any) ([]byte, error) {
-	names := slices.AppendSeq(make([]string, 0, len(members)), maps.Keys(members))
+	var few [16]string
+	names := slices.AppendSeq(few[:0], maps.Keys(members))
 	slices.Sort(names)
 	var err error
 	for _, name := range names {
