@@ -37,7 +37,7 @@ func TestSimple(t *testing.T) {
 		`{"a":"\\"}`:             false,
 		`{"a":"` + "\x1f" + `"}`: false,
 		`{"a":"` + "\xff" + `"}`: false,
-		`{"a":"b"} `:             false,
+		`{"a":"b"}` + " ":        false,
 		`{"a":"b"`:               false,
 		`["a"]`:                  false,
 		``:                       false,
