@@ -15,16 +15,16 @@ import (
 )
 
 // authenticate returns the outcome of a request's call. It calls Observe, unless the detached call does.
-func (c *Connector) authenticate(ctx context.Context, r *http.Request, body *payload) *outcome {
+func (c *Connector) authenticate(ctx context.Context, r *http.Request, h headers, body *payload) *outcome {
 	stats := Attempt{}
 	out := c.find(ctx, r, body, &stats)
 	if out.err == nil {
-		if err := checkConnectionHeader(r, out.mutation); err != nil {
+		if err := checkConnectionHeader(h.connection, out.mutation); err != nil {
 			out = &outcome{err: c.fail(StageMutation, err), detached: out.detached}
 		}
 	}
 	if !out.detached {
-		c.observe(ctx, stats, out.err)
+		c.observe(ctx, &stats, out.err)
 	}
 	return out
 }
@@ -168,7 +168,7 @@ func (c *Connector) runDetached(ctx context.Context, in *hostfn.Inputs, lease *h
 			case done <- out:
 			case <-ctx.Done():
 				if out.needsBody {
-					c.observe(context.WithoutCancel(ctx), statsSoFar, gaveUp())
+					c.observe(context.WithoutCancel(ctx), &statsSoFar, gaveUp())
 				}
 			}
 		}()
@@ -179,7 +179,7 @@ func (c *Connector) runDetached(ctx context.Context, in *hostfn.Inputs, lease *h
 		defer cancel()
 		defer func() {
 			if !out.needsBody {
-				c.observe(detached, statsSoFar, out.err)
+				c.observe(detached, &statsSoFar, out.err)
 			}
 		}()
 		select {
@@ -235,8 +235,9 @@ func (c *Connector) run(ctx context.Context, call *hostfn.Call, stats *Attempt) 
 }
 
 // observe calls Observe with an attempt.
-func (c *Connector) observe(ctx context.Context, attempt Attempt, err error) {
+func (c *Connector) observe(ctx context.Context, stats *Attempt, err error) {
 	if observe := c.host.config.Observe; observe != nil {
+		attempt := *stats
 		attempt.Connector, attempt.Type, attempt.Err = c.config.Name, c.config.Auth.Type, err
 		observe(ctx, attempt)
 	}

@@ -66,7 +66,7 @@ func (c *Connector) Explain(r *http.Request) (*Explanation, error) {
 		}
 		return nil, c.fail(StageMutation, err)
 	}
-	if err := checkConnectionHeader(r, masked); err != nil {
+	if err := checkConnectionHeader(headers.connection, masked); err != nil {
 		return nil, c.fail(StageMutation, err)
 	}
 	target := *r.URL

@@ -5,6 +5,7 @@ import (
 	"maps"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 
 	"github.com/keywright/keywright/host/internal/hostfn"
@@ -16,6 +17,8 @@ type headers struct {
 	// lengths has a bit for the length of each name in all. It saves most searches for a name in another case, which
 	// would take as long as the rest of set.
 	lengths uint64
+	// connection holds the values of the Connection header.
+	connection []string
 }
 
 // set replaces a header, whose name is in canonical form. It removes any header with the same name in another case.
@@ -54,11 +57,32 @@ func changed(r *http.Request, h headers, m *hostfn.Mutation) *http.Request {
 	return authenticated
 }
 
+// unshared returns r, a request that changed returned, or a clone of it, so that it shares nothing with the request that it
+// was copied from. Callers may change it.
+func unshared(r *http.Request) *http.Request {
+	if r.Trailer != nil || r.TransferEncoding != nil || r.Form != nil || r.PostForm != nil || r.MultipartForm != nil || r.Pattern != "" {
+		return r.Clone(r.Context())
+	}
+	count := 0
+	for _, values := range r.Header {
+		count += len(values)
+	}
+	all := make([]string, 0, count) // one allocation for all values, as in http.Header.Clone
+	for name, values := range r.Header {
+		if values != nil {
+			from := len(all)
+			all = append(all, values...)
+			r.Header[name] = slices.Clip(all[from:])
+		}
+	}
+	return r
+}
+
 // checkConnectionHeader returns an error if the Connection header of a request names a header of the mutation, because
 // a proxy would then drop the credential, RFC 9110 section 7.6.1. If the name of that header is sealed, any name but
 // close and keep-alive is an error: otherwise a caller could guess the name by trying.
-func checkConnectionHeader(r *http.Request, m *hostfn.Mutation) error {
-	for _, value := range r.Header["Connection"] {
+func checkConnectionHeader(values []string, m *hostfn.Mutation) error {
+	for _, value := range values {
 		for option := range strings.SplitSeq(value, ",") {
 			option = strings.TrimSpace(option)
 			harmless := option == "" || strings.EqualFold(option, "close") || strings.EqualFold(option, "keep-alive")

@@ -60,9 +60,12 @@ type plugin struct {
 }
 
 var (
-	typeName  = regexp.MustCompile(`^[a-z][a-z0-9_]{0,63}$`)
-	fieldName = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9_-]{0,63}$`)
+	typeName  = regexp.MustCompile(`^[a-z][a-z0-9_]*$`)
+	fieldName = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9_-]*$`)
 )
+
+// maxName limits the name of a type or a field, in bytes.
+const maxName = 64
 
 // checkDescription checks a plugin's description and returns the sinks of its fields.
 func checkDescription(d *abi.Description) (map[string]seal.Sinks, error) {
@@ -72,7 +75,7 @@ func checkDescription(d *abi.Description) (map[string]seal.Sinks, error) {
 		wrong("abi is %d, this host knows %d", d.ABI, abi.Version)
 	}
 	for _, name := range append([]string{d.Type}, d.Aliases...) {
-		if !typeName.MatchString(name) {
+		if len(name) > maxName || !typeName.MatchString(name) {
 			wrong("%q is not the name of an auth type: lower-case letters, digits and _, beginning with a letter", Printable(name))
 		}
 	}
@@ -90,7 +93,7 @@ func checkDescription(d *abi.Description) (map[string]seal.Sinks, error) {
 	fields := map[string]seal.Sinks{}
 	for i := range d.Fields {
 		f := &d.Fields[i]
-		if _, twice := fields[f.Name]; twice || !fieldName.MatchString(f.Name) {
+		if _, twice := fields[f.Name]; twice || len(f.Name) > maxName || !fieldName.MatchString(f.Name) {
 			wrong("field %q is there twice or has a name that no field may have", Printable(f.Name))
 			continue
 		}

@@ -7,10 +7,10 @@ import (
 	"io"
 	"io/fs"
 	"os"
-	"regexp"
 	"strings"
 
 	"github.com/keywright/keywright/host/internal/hostfn"
+	"github.com/keywright/keywright/internal/expr"
 )
 
 // Secrets is a store of secrets. The host asks it on each use, so that a rotated secret takes effect at once. An
@@ -20,9 +20,6 @@ type Secrets interface {
 	// other error means that the store cannot answer now.
 	Secret(ctx context.Context, name string) (string, error)
 }
-
-// secretName matches valid names of secrets.
-var secretName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$`)
 
 // maxSecret limits the size of a secret in a file, in bytes.
 const maxSecret = 1 << 20
@@ -44,7 +41,7 @@ func EnvSecrets() Secrets { return envSecrets{} }
 type envSecrets struct{}
 
 func (envSecrets) Secret(_ context.Context, name string) (string, error) {
-	if !secretName.MatchString(name) {
+	if !expr.ValidName(name) {
 		return "", fmt.Errorf("%w: %q is not a secret's name", ErrSecretNotFound, name)
 	}
 	if value, ok := os.LookupEnv(EnvName(name)); ok {
@@ -66,7 +63,7 @@ func DirSecrets(dir string) Secrets { return dirSecrets(dir) }
 type dirSecrets string
 
 func (d dirSecrets) Secret(_ context.Context, name string) (string, error) {
-	if !secretName.MatchString(name) {
+	if !expr.ValidName(name) {
 		return "", fmt.Errorf("%w: %q is not a secret's name", ErrSecretNotFound, name)
 	}
 	root, err := os.OpenRoot(string(d))
@@ -136,6 +133,8 @@ func (f firstOf) Secret(ctx context.Context, name string) (string, error) {
 func readSecret(ctx context.Context, store Secrets, name string) (string, error) {
 	value, err := store.Secret(ctx, name)
 	switch {
+	case err == nil && value != "" && '!' <= value[0] && value[0] <= '~': // most are like that
+		return value, nil
 	case err == nil && strings.TrimSpace(value) == "":
 		err = errors.New("it is empty")
 	case err == nil:

@@ -195,7 +195,7 @@ func (c *Connector) Authenticate(r *http.Request) (*http.Request, error) {
 	if body.kept != nil {
 		authenticated.GetBody = nil // the host keeps the body only until it is closed
 	}
-	return authenticated.Clone(r.Context()), nil // the caller may change all of it
+	return unshared(authenticated), nil
 }
 
 // clone checks the request, runs the plugin, and returns a copy of the request with the mutation. The copy shares with
@@ -205,7 +205,7 @@ func (c *Connector) clone(r *http.Request, body *payload) (*http.Request, *outco
 	if err != nil {
 		return nil, &outcome{err: err}
 	}
-	out := c.authenticate(r.Context(), r, body)
+	out := c.authenticate(r.Context(), r, headers, body)
 	if out.err != nil {
 		return nil, out
 	}
@@ -229,19 +229,24 @@ func (c *Connector) check(r *http.Request) (headers, error) {
 	}
 	for name, values := range r.Header {
 		h.lengths |= 1 << min(len(name), 63)
-		switch len(name) {
-		case len("Host"), len("Trailer"), len("Connection"), len("Content-Length"), len("Transfer-Encoding"):
-			for _, special := range [...]string{"Host", "Trailer", "Connection", "Content-Length", "Transfer-Encoding"} {
-				if len(name) == len(special) && name != special && strings.EqualFold(name, special) {
-					return headers{}, c.fail(StageOrigin, fmt.Errorf("the request has a header %s under a name in another case", special))
-				}
-			}
+		switch special := specialHeaders[min(len(name), len(specialHeaders)-1)]; {
+		case special == "":
+		case name == "Connection":
+			h.connection = values
+		case name != special && strings.EqualFold(name, special):
+			return headers{}, c.fail(StageOrigin, fmt.Errorf("the request has a header %s under a name in another case", special))
 		}
 		if cap(values) > len(values) {
 			h.all[name] = slices.Clip(values) // so that Add copies the values
 		}
 	}
 	return h, nil
+}
+
+// specialHeaders are the headers that net/http reads only under their canonical names, by their lengths, which all differ.
+var specialHeaders = [...]string{
+	len("Host"): "Host", len("Trailer"): "Trailer", len("Connection"): "Connection", len("Content-Length"): "Content-Length",
+	len("Transfer-Encoding"): "Transfer-Encoding", len("Transfer-Encoding") + 1: "",
 }
 
 // checkOrigin returns an error if a request is not for one of the connector's origins. It also checks redirects that a
@@ -253,7 +258,7 @@ func (c *Connector) checkOrigin(r *http.Request) error {
 	if err := c.checkHost(r.URL); err != nil {
 		return err
 	}
-	if strings.Contains(r.URL.RawQuery, "#") { // it is sent as it is, and would make the appended query a fragment
+	if strings.IndexByte(r.URL.RawQuery, '#') >= 0 { // it is sent as it is, and would make the appended query a fragment
 		return errors.New("the request's query holds a #: write it as %23")
 	}
 	if r.Host != "" && (r.Host != r.URL.Host || !ascii(r.Host)) { // otherwise checkHost has checked it

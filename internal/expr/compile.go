@@ -319,8 +319,12 @@ func (b *builder) defaultValue(n *ast.CallNode, output bool) operand {
 	}}
 }
 
-// validName matches the names of secrets and variables.
-var validName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$`)
+// validName matches the names of secrets and variables, and longer ones.
+var validName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]*$`)
+
+// ValidName reports whether a secret or a variable may have a name. Such a name has no slash and is neither . nor .., so
+// that it can be part of a path.
+func ValidName(name string) bool { return len(name) <= 128 && validName.MatchString(name) }
 
 // literalName returns the argument of get_secret and get_variable. The error does not quote the argument, which may be the
 // secret itself.
@@ -329,7 +333,7 @@ func (b *builder) literalName(n *ast.CallNode) (name string, ok bool) {
 	switch {
 	case !ok:
 		b.fail(n.Arguments[0], "the name must be a literal text, in quotes")
-	case !validName.MatchString(literal.Value):
+	case !ValidName(literal.Value):
 		b.fail(literal, "the name must be 1 to 128 letters, digits, '.', '_' or '-', and begin with a letter or digit")
 	default:
 		return literal.Value, true

@@ -32,14 +32,17 @@ func (p *Path) String() string {
 	return Join(p.above.String(), p.name)
 }
 
-// plainName matches the names that a path shows without quotes.
-var plainName = regexp.MustCompile(`^[A-Za-z0-9_-]{1,100}$`)
+// plainName matches the names that a path shows without quotes, if they have at most maxPlainName bytes. A counted
+// repetition in the expression would take most of the time that a program needs to start.
+var plainName = regexp.MustCompile(`^[A-Za-z0-9_-]+$`)
+
+const maxPlainName = 100
 
 // Join returns the path of a member below another path: a.b, or a["b c"] if the name has other characters than letters,
 // digits, _ and -. [Quote] shortens long names.
 func Join(path, name string) string {
 	switch {
-	case !plainName.MatchString(name):
+	case len(name) > maxPlainName || !plainName.MatchString(name):
 		return path + "[" + Quote(name) + "]"
 	case path == "":
 		return name

@@ -30,7 +30,7 @@ var table = map[string]struct {
 	`^one call of the api_key plugin, reuse of mutations off$`:                                                 {2, "extism/go-sdk"},
 	`^jwt, .*(RS256|ES256|EdDSA|HS256)$`:                                                                       {4, "golang-jwt"},
 	`^metered guest code, (base64|json) `:                                                                      {2, "unmetered"},
-	`^host.New and connecting .* ÷ (60|15) ms$`:                                                                {2, " ms"},
+	`^host.New and connecting the five types, (nothing cached|code cache warm)$`:                               {2, "wazero compiles"},
 	`^10,000 connectors, .* ÷ 200 MiB$`:                                                                        {1, "200 MiB"},
 	`^throughput .* 1.8 ÷ \(two cores ÷ one\)$`:                                                                {2, "one core"},
 	`^10,000 requests at once .* ÷ 1$`:                                                                         {1, "1 exchange"},

@@ -18,7 +18,7 @@ import (
 const childVerb = "child"
 
 var children = map[string]func(ctx context.Context, args []string) (float64, error){
-	"start": childStart, "idle": childIdle, "throughput": childThroughput,
+	"start": childStart, "compile": childCompile, "idle": childIdle, "throughput": childThroughput,
 }
 
 func runChild(ctx context.Context, args []string, stdout io.Writer) error {

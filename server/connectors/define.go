@@ -117,7 +117,7 @@ func (d *definer) connector(n *node, index int) *definition {
 		return c
 	}
 	// Paths in problems contain the permalink, so it is read first.
-	if text, ok := stringOf(n.get("permalink")); ok && permalinkSyntax.MatchString(text) {
+	if text, ok := stringOf(n.get("permalink")); ok && len(text) <= maxPermalink && permalinkSyntax.MatchString(text) {
 		c.permalink = text
 	} else if text, ok := stringOf(n.get("name")); ok && n.get("permalink") == nil {
 		c.permalink = Permalink(text)
@@ -185,7 +185,7 @@ func (d *definer) plugin(n *node, path string) pluginFile {
 		return p
 	}
 	d.decode(n, path, &p)
-	if p.SHA256 != "" && !digestSyntax.MatchString(p.SHA256) {
+	if p.SHA256 != "" && (len(p.SHA256) != 64 || !digestSyntax.MatchString(p.SHA256)) {
 		d.at(n.get("sha256").value.Place, path+".sha256", "is not 64 hexadecimal digits")
 		p.Path = "" // the intended digest is unknown, so the file is not loaded
 	}
@@ -215,8 +215,8 @@ func stringOf(m *member) (string, bool) {
 const maxPermalink = 64
 
 var (
-	permalinkSyntax = regexp.MustCompile(fmt.Sprintf(`^[a-z0-9][a-z0-9-]{0,%d}$`, maxPermalink-1))
-	digestSyntax    = regexp.MustCompile(`^[0-9A-Fa-f]{64}$`)
+	permalinkSyntax = regexp.MustCompile(`^[a-z0-9][a-z0-9-]*$`) // and at most maxPermalink bytes
+	digestSyntax    = regexp.MustCompile(`^[0-9A-Fa-f]+$`)       // and 64 digits
 )
 
 // Permalink returns the permalink for a connector's name: in lower case, without accents, with a hyphen in place of each run

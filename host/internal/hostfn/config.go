@@ -113,13 +113,9 @@ func (c *Call) field(f *Field) (string, bool) {
 
 // renderObject renders the strings of an object at any depth, and returns the object as JSON.
 func (c *Call) renderObject(f *Field) string {
-	tree, err := f.Object.Render((*values)(c), func(parts []template.Part) (string, error) {
+	document, err := f.Object.AppendJSON(make([]byte, 0, 256), (*values)(c), func(parts []template.Part) (string, error) {
 		return c.sealParts(parts, f.Sinks), nil
 	})
-	if err != nil {
-		c.endf(StageTemplate, "%s: %w", f.Name, err)
-	}
-	document, err := strictjson.AppendValue(nil, tree)
 	if err != nil {
 		c.endf(StageTemplate, "%s: %w", f.Name, err)
 	}
@@ -155,7 +151,10 @@ func (c *Call) plainText(f *Field) string {
 	if f.Text == nil {
 		return f.Default
 	}
-	whole := template.Join(c.parts(f))
+	whole, literal := f.Text.Literal()
+	if !literal {
+		whole = template.Join(c.parts(f))
+	}
 	if err := checkRendered(f, whole); err != nil {
 		c.endf(StageConfig, "%s %w", f.Name, err)
 	}

@@ -22,16 +22,10 @@ func (c *Call) recordOpened(m *Mutation, written abi.Pair, name, value string) {
 		if text[0] == text[1] {
 			continue // without a sealed value
 		}
-		m.opened = append(m.opened, text[1])
-		pieces, err := c.sealed.Split(text[0])
-		if err != nil {
-			continue
-		}
-		for _, piece := range pieces {
-			if piece.Sealed {
-				c.putIn = c.putIn.And(piece.Value.From)
-				m.opened = append(m.opened, piece.Value.Text)
-			}
+		m.opened = append(slices.Grow(m.opened, 2), text[1])
+		for v := range c.sealed.In(text[0]) {
+			c.putIn = c.putIn.And(v.From)
+			m.opened = append(m.opened, v.Text)
 		}
 	}
 }

@@ -31,8 +31,8 @@ func (c *Call) JWTSign(document []byte) string {
 	}
 	plain, sealed := c.integers(&request)
 	before := c.sealed.Opened()
-	header, from := c.opened("header", request.Header)
-	claims, more := c.opened("claims", request.Claims)
+	header, from := c.opened("the header of jwt_sign", request.Header)
+	claims, more := c.opened("the claims of jwt_sign", request.Claims)
 	size := len(document) + 3*(c.sealed.Opened()-before)/2 + maxSignature
 	if err := signing.Integers(claims, plain); err != nil {
 		c.end(StageSign, err)
@@ -67,17 +67,60 @@ func (c *Call) integers(request *abi.JWTRequest[strictjson.Tree]) (plain, sealed
 const maxSignature = 1 << 10
 
 func (c *Call) jwtRequest(document []byte) (request abi.JWTRequest[strictjson.Tree]) {
+	if object, ok := strictjson.Simple(string(document)); ok && simpleJWT(object, &request) {
+		return request
+	}
+	request = abi.JWTRequest[strictjson.Tree]{}
 	if err := strictjson.Unmarshal(document, &request); err != nil {
 		c.endf(StagePlugin, "the request of jwt_sign %w", err)
 	}
 	return request
 }
 
+// simpleJWT sets the members of a request from an object. ok is false if a member may be wrong.
+func simpleJWT(object map[string]any, request *abi.JWTRequest[strictjson.Tree]) (ok bool) {
+	for name, member := range object {
+		switch name {
+		case "key":
+			request.Key, ok = member.(string)
+		case "for":
+			request.For, ok = member.(string)
+		case "header":
+			request.Header, ok = member.(map[string]any)
+		case "claims":
+			request.Claims, ok = member.(map[string]any)
+		case "integers":
+			request.Integers, ok = textsOf(member)
+		default:
+			ok = false
+		}
+		if !ok {
+			return false
+		}
+	}
+	return true
+}
+
+// textsOf returns a list of strings. ok is false if list is anything else.
+func textsOf(list any) (texts []string, ok bool) {
+	elements, ok := list.([]any)
+	texts = make([]string, len(elements))
+	for i, element := range elements {
+		if texts[i], ok = element.(string); !ok {
+			return nil, false
+		}
+	}
+	return texts, ok
+}
+
 // opened puts the sealed values into the strings of an object, in place, and returns the object and the origins of the
 // values.
-func (c *Call) opened(what string, object map[string]any) (_ map[string]any, from *seal.Origins) {
-	where := "the " + what + " of jwt_sign"
+func (c *Call) opened(where string, object map[string]any) (_ map[string]any, from *seal.Origins) {
 	object = c.mapStrings(where, object, func(text string) (string, error) {
+		if c.sealed.Plain(text) == nil { // and so UTF-8, as all of the document
+			out, _ := c.open(where, text, seal.Claim)
+			return out, nil
+		}
 		c.notRaw(where, text)
 		out, _ := c.open(where, text, seal.Claim)
 		from = from.And(c.sealed.From(text))
@@ -113,7 +156,9 @@ func (c *Call) maskedJWT(request abi.JWTRequest[strictjson.Tree]) string {
 // mapStrings applies f to the strings of an object, in place. Names of members may not contain sealed values.
 func (c *Call) mapStrings(where string, object map[string]any, f func(string) (string, error)) map[string]any {
 	_, err := strictjson.MapStrings(object, f, func(name string) error {
-		c.plain("a name in "+where, name)
+		if c.sealed.Plain(name) != nil {
+			c.plain("a name in "+where, name)
+		}
 		return nil
 	})
 	if err != nil {

@@ -246,17 +246,28 @@ func (t *Table) Split(text string) ([]Piece, error) {
 
 // Raw reports whether any value in text is raw bytes.
 func (t *Table) Raw(text string) (raw bool) {
-	t.walk(text, func(string) {}, func(v *Value) { raw = raw || v != nil && v.Raw })
+	for v := range t.In(text) {
+		raw = raw || v.Raw
+	}
 	return raw
+}
+
+// In returns the values in text, in their order. It skips dead references.
+func (t *Table) In(text string) iter.Seq[*Value] {
+	return func(yield func(*Value) bool) {
+		for i := next(text, 0); i >= 0; i = next(text, i+refLength) {
+			if v := t.lookup(text[i : i+refLength]); v != nil && !yield(v) {
+				return
+			}
+		}
+	}
 }
 
 // From returns the origins of all values in text.
 func (t *Table) From(text string) (from *Origins) {
-	t.walk(text, func(string) {}, func(v *Value) {
-		if v != nil {
-			from = from.And(v.From)
-		}
-	})
+	for v := range t.In(text) {
+		from = from.And(v.From)
+	}
 	return from
 }
 

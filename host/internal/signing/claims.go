@@ -34,7 +34,11 @@ func Integers(claims map[string]any, names []string) error {
 		if err != nil {
 			return fmt.Errorf("claim %.64q: a number of more than 64 bits", name)
 		}
-		claims[name] = json.Number(strconv.FormatInt(integer, 10))
+		var buffer [20]byte
+		if written := strconv.AppendInt(buffer[:0], integer, 10); string(written) != whole {
+			whole = string(written)
+		}
+		claims[name] = json.Number(whole)
 	}
 	return nil
 }

@@ -129,8 +129,12 @@ func MapStrings(v any, f func(string) (string, error), name func(string) error) 
 		return f(v)
 	case []any:
 		for i, element := range v {
-			if v[i], err = MapStrings(element, f, name); err != nil {
+			mapped, changed, err := mapElement(element, f, name)
+			if err != nil {
 				return nil, err
+			}
+			if changed {
+				v[i] = mapped
 			}
 		}
 	case map[string]any:
@@ -138,12 +142,28 @@ func MapStrings(v any, f func(string) (string, error), name func(string) error) 
 			if err := name(key); err != nil {
 				return nil, err
 			}
-			if v[key], err = MapStrings(member, f, name); err != nil {
+			mapped, changed, err := mapElement(member, f, name)
+			if err != nil {
 				return nil, err
+			}
+			if changed {
+				v[key] = mapped
 			}
 		}
 	}
 	return v, nil
+}
+
+// mapElement applies MapStrings to an element of an object or a list. changed is false if f left a string as it is: to
+// store each string again would take as long as all the rest.
+func mapElement(v any, f func(string) (string, error), name func(string) error) (mapped string, changed bool, err error) {
+	text, ok := v.(string)
+	if !ok {
+		_, err := MapStrings(v, f, name)
+		return "", false, err
+	}
+	mapped, err = f(text)
+	return mapped, mapped != text, err
 }
 
 // clean reduces an error of the decoder to its kind and its place, because its text quotes the document.

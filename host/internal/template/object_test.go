@@ -10,6 +10,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/keywright/keywright/host/internal/strictjson"
 	"github.com/keywright/keywright/internal/expr"
 )
 
@@ -52,7 +53,7 @@ func TestKeysOfObjects(t *testing.T) {
 		"empty": map[string]any{}, "list": []any{},
 	}
 	for range 2 { // the second round shows that the result is the caller's own
-		got, err := object.Render(values(), seal)
+		got, err := renderObject(object, values(), seal)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -76,7 +77,7 @@ func TestLiteralObject(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	got, err := object.Render(nil, seal)
+	got, err := renderObject(object, nil, seal)
 	want := map[string]any{"kid": "k1", "n": []any{
 		json.Number("1"), json.Number("-2"), json.Number("18446744073709551615"), json.Number("0.5"), json.Number("1000000"), json.Number("0"),
 	}}
@@ -122,16 +123,16 @@ func TestObjectErrors(t *testing.T) {
 }
 
 func TestObjectRenderErrors(t *testing.T) {
-	object, err := compileObject(map[string]any{"a": []any{"x", map[string]any{"b": "x{{ get_secret('none') }}"}}})
+	object, err := compileObject(map[string]any{"a": []any{"{{ tenant_id }}", map[string]any{"b": "x{{ get_secret('none') }}"}}})
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, err = object.Render(values(), seal)
+	_, err = renderObject(object, values(), seal)
 	if err == nil || err.Error() != "a[1].b: column 5: get_secret('none'): no such secret" || !errors.Is(err, errNoSecret) {
 		t.Errorf("got %v", err)
 	}
 	full := errors.New("full")
-	_, err = object.Render(values(), func([]Part) (string, error) { return "", full })
+	_, err = renderObject(object, values(), func([]Part) (string, error) { return "", full })
 	if err == nil || err.Error() != "a[0]: full" || !errors.Is(err, full) {
 		t.Errorf("got %v", err)
 	}
@@ -146,4 +147,15 @@ func TestKnownNames(t *testing.T) {
 	if want := "there are tenant_id and user." + strings.Join(expr.UserFields, ", user."); knownVariables != want {
 		t.Errorf("got %s, want %s", knownVariables, want)
 	}
+}
+
+// renderObject decodes what AppendJSON appends.
+func renderObject(o *Object, v Values, text func([]Part) (string, error)) (map[string]any, error) {
+	document, err := o.AppendJSON(nil, v, text)
+	if err != nil {
+		return nil, err
+	}
+	var object strictjson.Tree
+	err = strictjson.Unmarshal(document, &object)
+	return object, err
 }

@@ -38,7 +38,7 @@ func TestWorkIsBounded(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			_, err = object.Render(values(), func(parts []Part) (string, error) { return Join(parts), nil })
+			_, err = renderObject(object, values(), func(parts []Part) (string, error) { return Join(parts), nil })
 			var e *Error
 			if !errors.As(err, &e) || !strings.Contains(e.Message, "8 MiB") || e.Path == "" || e.Column == 0 {
 				t.Errorf("the object gives %v", err)

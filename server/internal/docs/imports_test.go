@@ -31,7 +31,7 @@ var rules = []rule{
 	{packages: "plugins"},
 	{packages: "plugins/...", ours: []string{"sdk"}},
 
-	{packages: "host", ours: []string{"abi", "internal/problem", "internal/urlcheck", "plugins", "host/internal/..."}, others: []string{"golang.org/x/net", "github.com/hashicorp/golang-lru/v2"}},
+	{packages: "host", ours: []string{"abi", "internal/expr", "internal/problem", "internal/urlcheck", "plugins", "host/internal/..."}, others: []string{"golang.org/x/net", "github.com/hashicorp/golang-lru/v2"}},
 	{packages: "host/hosttest", ours: []string{"host", "plugins", "sdk", "abi", "internal/pluginbuild", "internal/testworld", "host/internal/..."}},
 	{packages: "host/internal/hostfn", ours: []string{
 		"abi", "host/internal/leakscan", "host/internal/egress", "host/internal/seal", "host/internal/signing", "host/internal/strictjson", "host/internal/template", "host/internal/tokencache",
@@ -40,7 +40,7 @@ var rules = []rule{
 	{packages: "internal/admission", ours: []string{"abi"}},
 	{packages: "host/internal/kernel"},
 	{packages: "internal/expr", others: []string{"github.com/expr-lang/expr", "github.com/go-json-experiment/json"}},
-	{packages: "host/internal/template", ours: []string{"internal/expr", "internal/problem"}, others: []string{"github.com/go-json-experiment/json"}},
+	{packages: "host/internal/template", ours: []string{"host/internal/strictjson", "internal/expr", "internal/problem"}, others: []string{"github.com/go-json-experiment/json"}},
 	{packages: "host/internal/seal", ours: []string{"abi", "host/internal/tokencache"}},
 	{packages: "host/internal/tokencache", others: []string{"github.com/hashicorp/golang-lru/v2"}},
 	{packages: "host/internal/signing", ours: []string{"abi", "internal/jws", "host/internal/strictjson"}, others: []string{
@@ -80,7 +80,7 @@ var rules = []rule{
 	{packages: "server/internal/httpserver"},
 	{packages: "server/internal/places"},
 	{packages: "server/internal/daemon", ours: []string{"server/gateway", "server/identity", "host", "server/connectors", "server/internal/httpserver", "server/internal/metrics"}, others: []string{"github.com/fsnotify/fsnotify", "github.com/prometheus/client_golang", "go.opentelemetry.io/otel"}},
-	{packages: "server/internal/secretstore", ours: []string{"host", "internal/problem", "internal/tlsfailure", "internal/urlcheck"}, others: []string{"filippo.io/age", "github.com/go-json-experiment/json", "golang.org/x/sync"}},
+	{packages: "server/internal/secretstore", ours: []string{"host", "internal/expr", "internal/problem", "internal/tlsfailure", "internal/urlcheck"}, others: []string{"filippo.io/age", "github.com/go-json-experiment/json", "golang.org/x/sync"}},
 	{packages: "server/internal/demo", others: []string{"github.com/golang-jwt/jwt/v5"}},
 	{packages: "server/internal/demo/tour", ours: []string{"host", "server/connectors", "server/gateway", "server/internal/demo", "internal/urlpath", "server/internal/terminal"}},
 	{packages: "server/internal/terminal", others: []string{"golang.org/x/term"}},

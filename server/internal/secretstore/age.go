@@ -14,6 +14,7 @@ import (
 	"filippo.io/age/armor"
 
 	"github.com/keywright/keywright/host"
+	"github.com/keywright/keywright/internal/expr"
 )
 
 const (
@@ -64,7 +65,7 @@ type ageFile struct {
 
 // Secret implements [host.Secrets].
 func (a *ageFile) Secret(_ context.Context, name string) (string, error) {
-	if !secretName.MatchString(name) {
+	if !expr.ValidName(name) {
 		return "", notAName(name)
 	}
 	secrets, err := a.current()

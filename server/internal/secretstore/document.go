@@ -6,6 +6,8 @@ import (
 	"fmt"
 
 	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/keywright/keywright/internal/expr"
 )
 
 // parseSecrets parses a JSON object of names and texts. Its errors have the line, and quote at most the name of a secret that
@@ -29,7 +31,7 @@ func parseSecrets(document []byte) (map[string]string, error) {
 		if err != nil {
 			return nil, wrong("it is not JSON")
 		}
-		if !secretName.MatchString(name) {
+		if !expr.ValidName(name) {
 			return nil, wrong("a name is not one of a secret: letters, digits, . _ and -, at most 128, beginning with a letter or digit")
 		}
 		if _, twice := secrets[name]; twice {

@@ -10,15 +10,10 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"regexp"
 	"runtime"
 
 	"github.com/keywright/keywright/host"
 )
-
-// secretName matches the names of secrets, as in package host. A name has no slash and is neither . nor .., so that it can be
-// part of a path.
-var secretName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$`)
 
 func notAName(name string) error {
 	return fmt.Errorf("%w: %q is not a secret's name", host.ErrSecretNotFound, host.Printable(name))

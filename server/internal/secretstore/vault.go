@@ -11,6 +11,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/keywright/keywright/host"
+	"github.com/keywright/keywright/internal/expr"
 )
 
 // VaultConfig configures where secrets are in HashiCorp Vault or OpenBao, and how to log in. Exactly one of Token, TokenFile,
@@ -126,7 +127,7 @@ func (p paths) of(name string) (path, field string) {
 
 // Secret implements [host.Secrets].
 func (v *vault) Secret(ctx context.Context, name string) (string, error) {
-	if !secretName.MatchString(name) {
+	if !expr.ValidName(name) {
 		return "", notAName(name)
 	}
 	ctx, cancel := context.WithTimeoutCause(ctx, v.timeout, fmt.Errorf("vault did not answer within %s: %w", v.timeout, context.DeadlineExceeded))
