@@ -45,8 +45,8 @@ func NewCanaries(t testing.TB) *Canaries {
 // Secret returns a new random secret and hides it.
 func (c *Canaries) Secret(what string) string { return c.Hide(what, RandomSecret()) }
 
-// Word returns a new random secret of letters and digits and hides it.
-func (c *Canaries) Word(what string) string { return c.Hide(what, rand.Text()) }
+// Word returns a new random secret of letters and digits, the first a letter, and hides it.
+func (c *Canaries) Word(what string) string { return c.Hide(what, "s"+rand.Text()) }
 
 // Hide adds a text that must not come out, and returns it. Texts of fewer than [Shortest] bytes are not searched for.
 func (c *Canaries) Hide(what, text string) string {
@@ -103,6 +103,7 @@ func (c *Canaries) Leaks() []string {
 }
 
 // RandomSecret returns a random text with characters that have a meaning in URLs, and none that a header could not carry.
+// It begins with a letter, so that it is never a number.
 func RandomSecret() string {
 	const alphabet = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/=&%~"
 	random := make([]byte, 32)
@@ -110,7 +111,7 @@ func RandomSecret() string {
 	for i, b := range random {
 		random[i] = alphabet[int(b)%len(alphabet)]
 	}
-	return string(random)
+	return "s" + string(random)
 }
 
 // Form is a way in which a text may be written.

@@ -5,19 +5,20 @@ import (
 	"unicode/utf8"
 )
 
-// Simple decodes an object as [Unmarshal] decodes a [Tree], in a fraction of the time, if the document is a simple one: UTF-8
-// without white space, escapes, control characters, and numbers, with no name twice, and nested less than maxSimple deep. Else ok
-// is false, which says nothing of the document. The texts of the tree share the document's memory.
+// Simple decodes an object like [Unmarshal] with a [Tree], in a fraction of the time. The document must be simple: UTF-8
+// without white space, escapes, control characters and numbers, without duplicate names, and nested at most maxSimple deep.
+// The SDK writes such documents. For any other document, valid or not, ok is false, and the caller has to use Unmarshal. The
+// strings of the tree share the memory of the document.
 func Simple(document string) (object Tree, ok bool) {
 	s := simple{document}
 	object, ok = s.object(0)
 	return object, ok && s.rest == "" && utf8.ValidString(document)
 }
 
-// maxSimple is how deep the objects and arrays of a simple document are nested, at most.
+// maxSimple limits how deep the objects and arrays of a simple document are nested.
 const maxSimple = 16
 
-// simple is the part of a document that has not been read.
+// simple is the rest of a document.
 type simple struct{ rest string }
 
 func (s *simple) object(depth int) (object map[string]any, ok bool) {
@@ -74,7 +75,7 @@ func (s *simple) value(depth int) (value any, ok bool) {
 	return nil, s.hasWord("null")
 }
 
-// text reads a string that stands for itself.
+// text reads a string without escapes.
 func (s *simple) text() (text string, ok bool) {
 	if !s.has('"') {
 		return "", false

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// FuzzSimple checks that what Simple decodes is what decoding into a Tree gives.
+// FuzzSimple checks that Simple returns the same as Unmarshal, or leaves the document to it.
 func FuzzSimple(f *testing.F) {
 	for _, document := range []string{
 		`{}`, `{"a":null,"b":[true,false,[],{}],"c":{"d":"é"}}`, `null`, `[]`, `{"a":"b","a":"c"}`, `{"a":`, `{"a":["b",]}`, `{,}`, `{"a":"b",}`,
@@ -26,7 +26,7 @@ func FuzzSimple(f *testing.F) {
 	})
 }
 
-// What plugins send is simple. All else is left to Unmarshal.
+// The documents of the SDK are simple. All others are left to Unmarshal.
 func TestSimple(t *testing.T) {
 	for document, want := range map[string]bool{
 		`{"key":"k","for":"header","claims":{"aud":["a","b"],"sub":"é","x":{"y":null,"z":[true,false]}},"integers":["exp"]}`: true,
