@@ -1,7 +1,7 @@
 package abi
 
-// CheckHeaderName says why a mutation may not set the header of that name, or "" when it may: the name must be a field
-// name (RFC 9110 section 5.1), and none that frames the message or is meant for the next hop.
+// CheckHeaderName returns the reason why a mutation may not set the named header, or "" if it may. The name must be a
+// field name (RFC 9110 section 5.1), and not that of a header that frames the message or is meant for the next hop.
 func CheckHeaderName(name string) string {
 	if name == "" {
 		return "the name of a header is empty"

@@ -21,12 +21,12 @@ import (
 	"github.com/keywright/keywright/host"
 )
 
-// algorithms are the 13 of specification.md 3.17.
+// algorithms are the 13 algorithms of specification.md 3.17.
 var algorithms = []string{
 	"HS256", "HS384", "HS512", "RS256", "RS384", "RS512", "ES256", "ES384", "ES512", "PS256", "PS384", "PS512", "EdDSA",
 }
 
-// keyFor makes a key that fits an algorithm: what signs, and what verifies.
+// keyFor returns a new key pair for an algorithm: the key that signs and the key that verifies.
 func keyFor(t *testing.T, algorithm string) (private, public string) {
 	t.Helper()
 	var signer crypto.Signer
@@ -61,7 +61,7 @@ func keyFor(t *testing.T, algorithm string) (private, public string) {
 		string(pem.EncodeToMemory(&pem.Block{Type: "PUBLIC KEY", Bytes: spki}))
 }
 
-// The tokens that the jwt plugin sends verify in an implementation that is not ours, for all 13 algorithms.
+// The tokens that the jwt plugin sends verify in an independent implementation, for all 13 algorithms.
 func TestAnotherImplementationVerifiesWhatThePluginSends(t *testing.T) {
 	var input bytes.Buffer
 	for _, algorithm := range algorithms {
@@ -109,7 +109,7 @@ func sentBy(t *testing.T, algorithm, key string) string {
 	h, err := host.New(t.Context(), host.Config{
 		Secrets: host.MapSecrets{"key": key}, CodeCache: codeCache,
 		Clock: func() time.Time { return time.Unix(1_700_000_000, 0) },
-		Base: roundTripper(func(r *http.Request) (*http.Response, error) {
+		Base: answer(func(r *http.Request) (*http.Response, error) {
 			sent = r.Header.Get("Authorization")
 			return &http.Response{StatusCode: http.StatusNoContent, Body: http.NoBody}, nil
 		}),
@@ -141,7 +141,3 @@ func sentBy(t *testing.T, algorithm, key string) string {
 	response.Body.Close()
 	return sent
 }
-
-type roundTripper func(*http.Request) (*http.Response, error)
-
-func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }

@@ -12,8 +12,8 @@ import (
 	"github.com/keywright/keywright/host"
 )
 
-// Attacks on the host's memory, threats.md 3, and on the calls of others. What is bounded is shown just beyond its
-// bound, so that a test costs little also when the bound is gone.
+// Attacks on the host's memory, threats.md 3, and on the calls of others. The tests go just beyond each bound, so that
+// they stay cheap even if the bound is missing.
 
 func TestConfigGetOfManyUnknownNames_threats_3(t *testing.T) {
 	refuseAll(t, []misuse{{"a long name", func(env abi.Env) (string, error) {
@@ -24,11 +24,12 @@ func TestConfigGetOfManyUnknownNames_threats_3(t *testing.T) {
 	}, host.StagePlugin, "is no field in the plugin's description"}})
 }
 
-// A sealed value of 128 KiB is made from a short one by encoding it again and again. A document names it in 29 bytes.
+// A document can name a large sealed value many times in a few bytes. A plugin makes a sealed value of 128 KiB from a
+// short one by encoding it repeatedly, and a reference to it takes 29 bytes.
 func TestDocumentsOfManySealedValues_threats_3(t *testing.T) {
 	large := func(env abi.Env, field string) string {
 		v := value(env, field)
-		for range 7 { // what is short counts as 1 KiB
+		for range 7 { // a short value counts as 1 KiB
 			v = env.Encode(abi.FormatHex, v)
 		}
 		return v
@@ -61,7 +62,7 @@ func TestDocumentsOfManySealedValues_threats_3(t *testing.T) {
 	})
 }
 
-// A reference to a sealed value of one byte costs the cache more than a byte.
+// A reference to a sealed value of one byte counts as more than one byte in the cache.
 func TestCachedValueCountsItsSealedValues_threats_3(t *testing.T) {
 	caching := func(references int) func(abi.Env) (string, error) {
 		return func(env abi.Env) (string, error) {
@@ -80,7 +81,7 @@ func TestCachedValueCountsItsSealedValues_threats_3(t *testing.T) {
 	w.refuse(short(w), get(t.Context()), host.StagePlugin, "more than 65536 bytes")
 }
 
-// A plugin may set an entry twice, such as once more was learned about it: also when the first one was waited for.
+// A plugin may set an entry twice in a call. The second value counts, also if the first one was waited for.
 func TestSecondValueOfAnEntryWins(t *testing.T) {
 	w := misusedWorld(t, func(env abi.Env) (string, error) {
 		found, ok := env.CacheGet("k")
@@ -93,13 +94,13 @@ func TestSecondValueOfAnEntryWins(t *testing.T) {
 	})
 	c := w.connect("custom", misused)
 	for _, request := range []string{"first", "second"} {
-		if got := w.get(c).header.Get("X-Key"); got != w.secrets["s"]+"new" {
+		if got := w.get(c).Header.Get("X-Key"); got != w.secrets["s"]+"new" {
 			t.Errorf("the %s request has the entry %q", request, strings.TrimPrefix(got, w.secrets["s"]))
 		}
 	}
 }
 
-// cachingToken is a plugin that keeps a token of its endpoint.
+// cachingToken is a guest that caches a token of its endpoint.
 func cachingToken(env abi.Env) (string, error) {
 	token, found := env.CacheGet("token")
 	if !found {
@@ -111,15 +112,16 @@ func cachingToken(env abi.Env) (string, error) {
 	return header("X-Key", token), nil
 }
 
-// threats.md 30, 3: a call that waits for a token endpoint keeps its guest's memory, whatever Running says. So their
-// number is bounded, and those who need no endpoint do not wait for one.
+// threats.md 30, 3: a call that waits for a token endpoint keeps its guest's memory, and does not count for
+// ConcurrentGuests. So ConcurrentExchanges limits the number of such calls. Calls that need no endpoint do not wait for
+// them.
 func TestCallsThatWaitForTokenEndpointsAreBounded_threats_30(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := customWorld(t, misusing(cachingToken), func(c *host.Config) { c.Limits.ConcurrentExchanges = 2 })
 		cached := w.connectAs("cached", "custom", misused)
 		w.get(cached)
 		g := newGate(token("a-later-token", 3600))
-		w.setLogin(g.answer)
+		w.login.Answer(g.answer)
 		var all sync.WaitGroup
 		for i := range 10 {
 			c := w.connectAs(fmt.Sprint("slow ", i), "custom", misused)
@@ -129,28 +131,28 @@ func TestCallsThatWaitForTokenEndpointsAreBounded_threats_30(t *testing.T) {
 				}
 			})
 		}
-		if synctest.Wait(); w.exchanged() != 1+2 || w.received() != 1 {
-			t.Errorf("%d exchanges and %d requests, want 2 and none", w.exchanged()-1, w.received()-1)
+		if synctest.Wait(); w.login.Count() != 1+2 || w.api.Count() != 1 {
+			t.Errorf("%d exchanges and %d requests, want 2 and none", w.login.Count()-1, w.api.Count()-1)
 		}
 		for range 5 {
 			w.get(cached)
 		}
-		if w.exchanged() != 1+2 || w.received() != 1+5 {
+		if w.login.Count() != 1+2 || w.api.Count() != 1+5 {
 			t.Error("what is cached waits for endpoints")
 		}
 		close(g.open)
-		if all.Wait(); w.exchanged() != 1+10 || w.received() != 1+5+10 {
-			t.Errorf("%d exchanges and %d requests, want all 10", w.exchanged()-1, w.received()-6)
+		if all.Wait(); w.login.Count() != 1+10 || w.api.Count() != 1+5+10 {
+			t.Errorf("%d exchanges and %d requests, want all 10", w.login.Count()-1, w.api.Count()-6)
 		}
 	})
 }
 
-// Those who wait for their turn do so no longer than a call may take.
+// A call waits for its turn to request a token no longer than a call may take.
 func TestCallsThatGetNoTurnToRequestTokens_threats_30(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := customWorld(t, misusing(cachingToken), func(c *host.Config) { c.Limits.ConcurrentExchanges = 1 })
 		stuck := make(chan struct{})
-		w.setLogin(func(r *http.Request) (*http.Response, error) { // does not look at its context
+		w.login.Answer(func(r *http.Request) (*http.Response, error) { // ignores its context
 			<-stuck
 			return token("a-later-token", 3600)(r)
 		})
@@ -161,6 +163,6 @@ func TestCallsThatGetNoTurnToRequestTokens_threats_30(t *testing.T) {
 		w.refuse(late, get(t.Context()), host.StageToken, "too many other calls")
 		close(stuck)
 		all.Wait()
-		w.get(late) // the next request tries again
+		w.get(late) // the next request succeeds
 	})
 }

@@ -18,8 +18,8 @@ import (
 	"github.com/keywright/keywright/host"
 )
 
-// Attacks on what a person reads: errors, and explanations. Each world searches all that came out of it for its secrets,
-// so that a test has only to make the host talk.
+// Attacks on errors and explanations, which people read. Each world searches all its output for its secrets, so a test
+// only has to make the host produce output.
 
 func TestSealedHeaderNameIsNotInTheError_threats_15a(t *testing.T) {
 	twice := func(name string) []abi.Pair { return []abi.Pair{{Name: name, Value: "1"}, {Name: name, Value: "2"}} }
@@ -38,18 +38,18 @@ func TestSealedHeaderNameIsNotInTheError_threats_15a(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			w := misusedWorld(t, c.do)
-			w.setSecret("s", "X-Sealed-Header-Name") // a canary may have characters that no name may have
-			w.hide("the sealed name", "X-Sealed-Header-Name")
-			w.hide("the sealed name in lower case", "x-sealed-header-name")
+			w.setSecret("s", "X-Sealed-Header-Name") // a canary may have characters that are invalid in a name
+			w.Hide("the sealed name", "X-Sealed-Header-Name")
+			w.Hide("the sealed name in lower case", "x-sealed-header-name")
 			w.refuse(w.connect("custom", misused), get(t.Context()), c.stage, "only a header that is alone may have such a name")
-			if w.exchanged() != 0 {
+			if w.login.Count() != 0 {
 				t.Error("the token request was sent")
 			}
 		})
 	}
 }
 
-// quoting are answers that net/http quotes in its errors, by what is wrong with them.
+// quoting has answers that net/http quotes in its errors, by the part that is wrong.
 var quoting = map[string]string{
 	"no HTTP at all":       "%s\r\n\r\n",
 	"the status code":      "HTTP/1.1 %s\r\n\r\n",
@@ -60,15 +60,15 @@ var quoting = map[string]string{
 	"Transfer-Encoding":    "HTTP/1.1 200 OK\r\nTransfer-Encoding: %s\r\n\r\n",
 }
 
-// quotingTokens are such answers of a token endpoint, whose body is read, and whose redirects are looked at.
+// quotingTokens has further such answers for token endpoints, whose bodies and redirects the host reads.
 var quotingTokens = map[string]string{
 	"Location":  "HTTP/1.1 302 Found\r\nConnection: close\r\nLocation: ://%s\r\nContent-Length: 0\r\n\r\n",
 	"a chunk":   "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n%s\r\n",
 	"a trailer": "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\nTrailer: X\r\n\r\n2\r\n{}\r\n0\r\n%s\r\n\r\n",
 }
 
-// said returns the texts that a server may answer with after it was sent a secret: a token of its own, or the secret in a
-// form that nobody looks for.
+// said returns texts with which a server may answer a request with a secret: a token of its own, and the secret in
+// forms for which nothing searches.
 func said(secret string) map[string]string {
 	return map[string]string{
 		"a token":                         "a-token-of-the-endpoint",
@@ -80,7 +80,7 @@ func said(secret string) map[string]string {
 	}
 }
 
-// endpoint is a server on loopback that reads each request and answers with bytes, which need not be HTTP.
+// endpoint starts a server on loopback that reads each request and writes the given bytes, which need not be HTTP.
 func endpoint(t *testing.T) (origin string, answer func(string)) {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
@@ -111,13 +111,13 @@ func TestMalformedAnswerOfATokenEndpointIsNotQuoted_threats_20(t *testing.T) {
 	origin, answer := endpoint(t)
 	w := onLoopback(t)
 	w.setSecret("s", secret)
-	w.hide("the secret", secret)
-	w.hide("the middle of the secret", secret[14:30])
+	w.Hide("the secret", secret)
+	w.Hide("the middle of the secret", secret[14:30])
 	c := w.connect("oauth_client_credentials", with(oauth("{{ get_secret('s') }}"), "token_url", origin+"/token"))
 	for _, answers := range []map[string]string{quoting, quotingTokens} {
 		for place, format := range answers {
 			for what, text := range said(secret) {
-				w.hide(what+" in "+place, text)
+				w.Hide(what+" in "+place, text)
 				answer(fmt.Sprintf(format, text))
 				w.refuse(c, get(t.Context()), host.StageToken, "the token endpoint", "does not speak HTTP")
 			}
@@ -130,13 +130,13 @@ func TestMalformedAnswerOfTheAPIIsNotQuoted_threats_19(t *testing.T) {
 	origin, answer := endpoint(t)
 	w := onLoopback(t)
 	w.setSecret("s", secret)
-	w.hide("the secret", secret)
-	w.hide("the middle of the secret", secret[14:30])
+	w.Hide("the secret", secret)
+	w.Hide("the middle of the secret", secret[14:30])
 	for name, auth := range credentials {
 		c := w.connectTo(origin, auth)
 		for place, format := range quoting {
 			for what, text := range said(secret) {
-				w.hide(what+" in "+place, text)
+				w.Hide(what+" in "+place, text)
 				answer(fmt.Sprintf(format, text))
 				if _, err := w.try(c, request(t, origin+"/things?a=b")); err == nil || !strings.Contains(err.Error(), "does not speak HTTP") {
 					t.Errorf("%s: %s in %s: %v", name, what, place, err)
@@ -146,7 +146,8 @@ func TestMalformedAnswerOfTheAPIIsNotQuoted_threats_19(t *testing.T) {
 	}
 }
 
-// An error may be a text itself, which %#v shows wherever a value of it is kept: net/http has one for lines of a header.
+// textError is an error that is its own text. %#v shows that text in each value that contains the error. net/http has
+// such an error for header lines.
 type textError string
 
 func (e textError) Error() string { return string(e) }
@@ -158,17 +159,17 @@ func TestErrorsOfAnotherTransportAreNotInsideOfOurs_threats_18(t *testing.T) {
 	c := w.connect("custom", misused)
 	cause := textError("cannot send " + w.secrets["s"])
 	fails := func(*http.Request) (*http.Response, error) { return nil, cause }
-	w.setAPI(fails)
+	w.api.Answer(fails)
 	if _, err := w.try(c, get(t.Context())); !errors.Is(err, cause) || err.Error() != "cannot send <sealed>" {
 		t.Errorf("the API's transport failed with %v", err)
 	}
-	w.setLogin(fails)
+	w.login.Answer(fails)
 	if err := w.refuse(c, get(t.Context()), host.StageToken, "cannot send <sealed>"); !errors.Is(err, cause) {
 		t.Errorf("errors.Is does not find the cause in %v", err)
 	}
 }
 
-// A plugin that the operator trusts with bytes may put them into its mutation plainly.
+// A plugin with the grant reveal may put revealed bytes into its mutation in plain. Explain masks them.
 func TestExplainShowsNothingThatWasRevealed_threats_18(t *testing.T) {
 	revealed, signature := "", ""
 	w := misusedWorld(t, func(env abi.Env) (string, error) {
@@ -183,7 +184,7 @@ func TestExplainShowsNothingThatWasRevealed_threats_18(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if w.hide("the signature", signature); revealed != w.secrets["s"] || len(signature) != 32 {
+	if w.Hide("the signature", signature); revealed != w.secrets["s"] || len(signature) != 32 {
 		t.Fatal("the guest was not given what the test is about")
 	}
 	for _, want := range []string{"X-Key: key <sealed>", "X-Signature: <sealed>", "X-Plain: plain"} {
@@ -197,10 +198,11 @@ func TestExplainShowsNothingThatWasRevealed_threats_18(t *testing.T) {
 	}
 }
 
-// A template in which only text is secret has nothing that may be shown, whatever expressions stand beside it.
+// In a template for a credential, literal text may be the credential. Explain shows none of the template then, whatever
+// expressions stand beside the text.
 func TestExplainShowsNoCredentialThatIsWrittenOut_threats_18(t *testing.T) {
 	w := misusedWorld(t, func(env abi.Env) (string, error) { return header("X-Key", value(env, "to_header")), nil })
-	w.hide("the credential", "written-out-key")
+	w.Hide("the credential", "written-out-key")
 	for _, text := range []string{
 		"written-out-key", "written-out-key{{ '' }}", "{{ '' }}written-out-key", "{{ 'written-out-key' }}", "{{ default(user.id, '') }}written-out-key",
 		"{{ 'written-out' + '-key' }}", "written-out-key {{ now(0) }}",

@@ -9,10 +9,9 @@ import (
 	"github.com/keywright/keywright/host"
 )
 
-// Attacks that were found to work, and what ended them. Here: where a token request may go, and what is refused before
-// there is any request.
+// Attacks that once worked: on the URL of a token request, and on the checks that come before any request.
 
-// customWorld is a world with one plugin, and the secrets of misused.
+// customWorld returns a world with one plugin and the secrets of misused.
 func customWorld(t *testing.T, g *guest, change ...func(*host.Config)) *world {
 	t.Helper()
 	w := newWorld(t, append(change, withoutBuiltIns, withGuest(g))...)
@@ -22,7 +21,7 @@ func customWorld(t *testing.T, g *guest, change ...func(*host.Config)) *world {
 	return w
 }
 
-// A default would let the plugin's author choose where the operator's secrets go.
+// With a default, the plugin's author would choose where the operator's secrets go.
 func TestURLFieldHasNoDefault_threats_18(t *testing.T) {
 	for _, standard := range []string{"https://evil.test/steal", tokenURL, "/", " "} {
 		g := &guest{}
@@ -50,12 +49,12 @@ func TestUserChoosesNoHostOfATokenURL_threats_18(t *testing.T) {
 	for _, url := range []string{"https://login.test/{{ user.id }}/token", "https://login.test/token?as={{ user.id }}", "https://login.test?{{ user.id }}", "HTTPS://login.test/{{ user.id }}"} {
 		c := w.connectAs("crm "+url, "custom", with(misused, "url", url))
 		for _, id := range []string{"ann", "evil.test/", "@evil.test/", "//evil.test", `\evil.test`, "../../evil.test", ":443@evil.test", "#@evil.test"} {
-			before := w.exchanged()
+			before := w.login.Count()
 			_, err := w.try(c, get(host.WithUser(t.Context(), host.User{ID: id})))
 			switch {
-			case err == nil && w.exchanged() != before+1:
-				t.Errorf("%s of %q: the token request did not go to login.test: %s", url, id, w.last().url)
-			case err != nil && w.exchanged() != before:
+			case err == nil && w.login.Count() != before+1:
+				t.Errorf("%s of %q: the token request did not go to login.test: %s", url, id, w.api.Last().URL)
+			case err != nil && w.login.Count() != before:
 				t.Errorf("%s of %q: the token request was sent, and then %v", url, id, err)
 			case err != nil && id == "ann":
 				t.Errorf("%s of %q: %v", url, id, err)
@@ -64,8 +63,8 @@ func TestUserChoosesNoHostOfATokenURL_threats_18(t *testing.T) {
 	}
 }
 
-// A plugin asks config_get for its URL, and is then let go there: the template is rendered once, and other fields of the
-// kind, which may not be renderable for everyone, are not asked for.
+// A plugin may send a token request to a URL that config_get returned. The template is rendered once. Other url fields,
+// which may not be renderable for every user, are not rendered.
 func TestTokenURLIsWhatConfigGetGave(t *testing.T) {
 	g := misusing(func(env abi.Env) (string, error) { return tokenRequest(env, value(env, "url")) })
 	g.about.Fields = append(g.about.Fields, abi.Field{Name: "another", Kind: abi.KindURL}, abi.Field{Name: "url_too", Kind: abi.KindURL})
@@ -75,26 +74,27 @@ func TestTokenURLIsWhatConfigGetGave(t *testing.T) {
 	seen := map[string]bool{}
 	for range 20 {
 		w.get(c)
-		seen[w.lastExchange().url] = true
+		seen[w.login.Last().URL] = true
 	}
-	if w.exchanged() != 20 || len(seen) != 20 {
-		t.Errorf("%d exchanges at %d URLs, want 20 and 20", w.exchanged(), len(seen))
+	if w.login.Count() != 20 || len(seen) != 20 {
+		t.Errorf("%d exchanges at %d URLs, want 20 and 20", w.login.Count(), len(seen))
 	}
 }
 
-// One that guesses its URL gets there as well, but for that every field of the kind has to be rendered.
+// A plugin may also send a token request to a configured URL without asking config_get. Then every url field is
+// rendered.
 func TestTokenURLThatWasNotAskedFor(t *testing.T) {
 	w := misusedWorld(t, func(env abi.Env) (string, error) {
 		env.TokenRequest([]byte(marshal(abi.TokenRequest{URL: tokenURL})))
 		return header("X-Key", value(env, "to_header")), nil
 	})
-	// Other fields that the plugin does not ask for need not be fit to be rendered.
-	if w.get(w.connect("custom", with(misused, "text", "{{ user.email }}"))); w.exchanged() != 1 {
-		t.Errorf("%d exchanges", w.exchanged())
+	// Fields of other kinds are not rendered unless the plugin asks for them.
+	if w.get(w.connect("custom", with(misused, "text", "{{ user.email }}"))); w.login.Count() != 1 {
+		t.Errorf("%d exchanges", w.login.Count())
 	}
 }
 
-// Names and documents of plugins and configurations are in the list of problems, of which each has one line.
+// The list of problems has texts of plugins and configurations. Each problem is one line, whatever those texts are.
 func TestConfigErrorForgesNoLines_threats_21(t *testing.T) {
 	const forged = "\x1b[2J\nconnectors.other.auth: forged"
 	g := misusing(nil)

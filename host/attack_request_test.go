@@ -16,11 +16,10 @@ import (
 	"github.com/keywright/keywright/host"
 )
 
-// Attacks by way of a request: one that is to reach another caller, and one that is written so that the credential goes
-// elsewhere.
+// Attacks with requests: on the request of another caller, and on the place where the credential goes.
 
-// threats.md 15c: the call that was to fill an entry may still read its request, but those who wait for the entry then go
-// on by themselves, at once, and see nothing of how that call ends.
+// threats.md 15c: the call that holds a lease may still read its request. Then the calls that wait for the entry
+// continue at once without it, and see nothing of how that call ends.
 func TestLeaseHolderThatReadsItsInput_threats_15c(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var first atomic.Bool
@@ -45,12 +44,12 @@ func TestLeaseHolderThatReadsItsInput_threats_15c(t *testing.T) {
 		for range 3 {
 			go ask("/bob")
 		}
-		if synctest.Wait(); w.received() != 0 {
+		if synctest.Wait(); w.api.Count() != 0 {
 			t.Error("nobody waits for the entry")
 		}
 		close(read)
-		if synctest.Wait(); w.received() != 3 || len(errs) != 3 {
-			t.Fatalf("%d of 3 who waited were served while the call that read its input goes on", w.received())
+		if synctest.Wait(); w.api.Count() != 3 || len(errs) != 3 {
+			t.Fatalf("%d of 3 who waited were served while the call that read its input goes on", w.api.Count())
 		}
 		for range 3 {
 			if err := <-errs; err != nil {
@@ -64,7 +63,7 @@ func TestLeaseHolderThatReadsItsInput_threats_15c(t *testing.T) {
 	})
 }
 
-// threats.md 15c: which entries a call has asked for can be seen later, in what the cache forgets first.
+// threats.md 15c: the entries that a call asked for would show later, in the entries that the cache evicts first.
 func TestCacheGetAfterTheRequestWasRead_threats_15c(t *testing.T) {
 	refuseAll(t, []misuse{
 		{"an entry that is not there", func(env abi.Env) (string, error) {
@@ -80,7 +79,8 @@ func TestCacheGetAfterTheRequestWasRead_threats_15c(t *testing.T) {
 	})
 }
 
-// threats.md 15: a user who guesses in a request, and a plugin that sees which guess was sealed, would know the secret.
+// threats.md 15: a user could put guesses into a request. If the plugin saw which guess was sealed, both together would
+// know the secret.
 func TestShortSecretsAreNoOracle_threats_15(t *testing.T) {
 	var guesses []string
 	for pin := range 10_000 {
@@ -96,7 +96,7 @@ func TestShortSecretsAreNoOracle_threats_15(t *testing.T) {
 		w.setSecret("s", secret)
 		r := get(t.Context())
 		r.Header.Set("X-Guesses", strings.Join(guesses, " ")+" 7391739")
-		if got := w.send(w.connect("custom", misused), r).header.Get("X-Key"); got != secret {
+		if got := w.send(w.connect("custom", misused), r).Header.Get("X-Key"); got != secret {
 			t.Errorf("the API got %q", got)
 		}
 		if strings.Contains(seen, abi.SealedPrefix) || !strings.Contains(seen, r.Header.Get("X-Guesses")) {
@@ -116,7 +116,7 @@ func TestShortSecretsAreNoOracle_threats_15(t *testing.T) {
 	}
 }
 
-// A body without end is read for its digest no longer than the call may take. Here the caller gives up at some point.
+// The host stops reading an endless body for its digest when the call ends. Here the caller cancels it.
 func TestBodyWithoutEnd(t *testing.T) {
 	w := misusedWorld(t, func(env abi.Env) (string, error) {
 		env.Input()
@@ -132,7 +132,7 @@ func TestBodyWithoutEnd(t *testing.T) {
 	}
 }
 
-// givingUp is a body that ends after some reads, and whose caller is gone before.
+// givingUp is a body that ends after some reads, and cancels its request before that.
 type givingUp struct {
 	reads, after int
 	cancel       context.CancelFunc
@@ -150,7 +150,7 @@ func (g *givingUp) Read(p []byte) (int, error) {
 
 func (g *givingUp) Close() error { return nil }
 
-// threats.md 19, 25: servers write a query anew when they redirect, with the same characters escaped otherwise.
+// threats.md 19, 25: servers encode the query again when they redirect, and escape other characters.
 func TestRedirectThatEscapesTheKeyOtherwise_threats_19(t *testing.T) {
 	const secret = "ab/cd+ef gh~the-middle-of-it/ij"
 	for name, location := range map[string]string{
@@ -170,9 +170,9 @@ func TestRedirectThatEscapesTheKeyOtherwise_threats_19(t *testing.T) {
 			t.Run(name+" at "+origin, func(t *testing.T) {
 				w := misusedWorld(t, func(env abi.Env) (string, error) { return query("key", value(env, "to_query")), nil })
 				w.setSecret("s", secret)
-				w.hide("the secret", secret)
-				w.hide("the middle of the secret", "the-middle-of-it")
-				w.setAPI(func(r *http.Request) (*http.Response, error) {
+				w.Hide("the secret", secret)
+				w.Hide("the middle of the secret", "the-middle-of-it")
+				w.api.Answer(func(r *http.Request) (*http.Response, error) {
 					if r.URL.Path == "/new" {
 						return status(http.StatusOK)(r)
 					}
@@ -181,18 +181,18 @@ func TestRedirectThatEscapesTheKeyOtherwise_threats_19(t *testing.T) {
 					return response, err
 				})
 				client := &http.Client{Transport: w.connect("custom", misused).Transport(nil), CheckRedirect: func(r *http.Request, _ []*http.Request) error {
-					w.out("the URL of the redirect", r.URL.String())
-					w.out("its headers", fmt.Sprint(r.Header))
+					w.Out("the URL of the redirect", r.URL.String())
+					w.Out("its headers", fmt.Sprint(r.Header))
 					return nil
 				}}
 				response, err := client.Get(apiURL)
-				if w.outError("the client's error", err); err == nil {
+				if w.OutError("the client's error", err); err == nil {
 					_ = response.Body.Close()
 				}
-				for _, s := range w.requests {
-					path, query, _ := strings.Cut(strings.TrimSuffix(s.url, "#top"), "?")
+				for _, s := range w.api.Received() {
+					path, query, _ := strings.Cut(strings.TrimSuffix(s.URL, "#top"), "?")
 					if path != apiURL && path != apiOrigin+"/new" || query != "key="+strings.ReplaceAll(url.QueryEscape(secret), "+", "%20") {
-						t.Errorf("sent: %s", s.url)
+						t.Errorf("sent: %s", s.URL)
 					}
 				}
 			})
@@ -200,7 +200,8 @@ func TestRedirectThatEscapesTheKeyOtherwise_threats_19(t *testing.T) {
 	}
 }
 
-// threats.md 25, 27: what net/http would take for something else than the host does, or leave to the other side to read.
+// threats.md 25, 27: net/http would read these requests differently than the host, or leave them for the server to
+// interpret.
 func TestRequestsThatNameAnotherPlaceAreRefused_threats_27(t *testing.T) {
 	w := misusedWorld(t, func(env abi.Env) (string, error) { return header("X-Key", value(env, "to_header")), nil })
 	c, err := w.host.Connect(t.Context(), host.ConnectorConfig{
@@ -222,7 +223,7 @@ func TestRequestsThatNameAnotherPlaceAreRefused_threats_27(t *testing.T) {
 		w.refuse(c, r, host.StageOrigin, "write it as %23")
 	}
 	for _, name := range []string{
-		"ａpi.test", "api。test", "api．test", "ΑPI.test", "api.teſt", "BÜCHER.test", "bücher.test.evil.test", // would be written as xn--…
+		"ａpi.test", "api。test", "api．test", "ΑPI.test", "api.teſt", "BÜCHER.test", "bücher.test.evil.test", // net/http would send xn--…
 		"api.test/evil", "api.test?", "api.test#", "evil@api.test", "api.test\\", "api.test ", " api.test", "api.test\t", "api.test\r\nX: y", "api.test,evil.test",
 	} {
 		r := get(t.Context())
@@ -249,7 +250,7 @@ func TestConnectionThatNamesTheCredential_threats_25(t *testing.T) {
 	for _, text := range []string{"close", "X-Other", "X-Key-Of-Another"} {
 		r := get(t.Context())
 		r.Header.Set("Connection", text)
-		if got := w.send(c, r).header.Get("X-Key"); got != w.secrets["s"] {
+		if got := w.send(c, r).Header.Get("X-Key"); got != w.secrets["s"] {
 			t.Errorf("Connection: %s: the API got %q", text, got)
 		}
 	}

@@ -7,7 +7,7 @@ import (
 	"github.com/keywright/keywright/host"
 )
 
-// BenchmarkRoundTrip is of requests over a base that answers at once, with and without the reuse of mutations.
+// BenchmarkRoundTrip measures requests over a base that answers at once, with and without the reuse of mutations.
 func BenchmarkRoundTrip(b *testing.B) {
 	for _, auth := range []host.Auth{
 		{Type: "none"},
@@ -22,14 +22,14 @@ func BenchmarkRoundTrip(b *testing.B) {
 }
 
 func benchmarkRoundTrip(b *testing.B, auth host.Auth, noReuse bool) {
-	answer := &http.Response{StatusCode: http.StatusNoContent, Body: http.NoBody}
+	noContent := &http.Response{StatusCode: http.StatusNoContent, Body: http.NoBody}
 	h, err := host.New(b.Context(), host.Config{
 		Secrets: host.MapSecrets{"s": "a-secret-of-a-benchmark-0123456789"}, NoReuse: noReuse,
-		Base: roundTripper(func(r *http.Request) (*http.Response, error) {
+		Base: answer(func(r *http.Request) (*http.Response, error) {
 			if r.URL.Host == "login.test" {
 				return token("a-token", 3600)(r)
 			}
-			return answer, nil
+			return noContent, nil
 		}),
 	})
 	if err != nil {

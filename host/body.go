@@ -15,21 +15,24 @@ import (
 	"sync"
 )
 
-// payload is a request's body on its way: it streams, unless a plugin asks for its digest and nobody can read it twice.
-// Then the host keeps it.
+// payload is the body of a request that is being sent. It streams, unless a plugin asks for its digest and it can be
+// read only once. Then the host keeps it.
 type payload struct {
-	again bool      // the request is sent for the second time
-	taken bool      // the request's own body was read and closed
-	kept  *keptBody // nil while the body streams
+	// again is set when the request is sent for the second time.
+	again bool
+	// taken is set when the request's own body has been read and closed.
+	taken bool
+	// kept is nil while the body streams.
+	kept *keptBody
 }
 
-// keep reads the request's body to its end and closes it. Errors of a body that is too large wrap [http.MaxBytesError].
-// When the context ends first, the body is closed once its reader comes back: a body of [http.Server] cannot be closed while
-// it is waited for.
+// keep reads the request's body to its end and closes it. If the body is larger than most, the error wraps
+// [http.MaxBytesError]. If ctx ends first, keep returns at once. The body is closed when the pending Read returns,
+// because closing a body of [http.Server] waits for its reader.
 func (p *payload) keep(ctx context.Context, r *http.Request, most int64) error {
 	p.taken = true
 	body, declared := r.Body, r.ContentLength
-	stop := context.AfterFunc(ctx, func() { _ = body.Close() }) // which ends the waiting of other bodies
+	stop := context.AfterFunc(ctx, func() { _ = body.Close() }) // ends a pending Read of any other body
 	kept := &keptBody{users: 1}
 	read := make(chan error)
 	go func() {
@@ -39,7 +42,7 @@ func (p *payload) keep(ctx context.Context, r *http.Request, most int64) error {
 		}
 		select {
 		case read <- err:
-		case <-ctx.Done(): // nobody takes it
+		case <-ctx.Done():
 			kept.release()
 		}
 	}()
@@ -56,7 +59,8 @@ func (p *payload) keep(ctx context.Context, r *http.Request, most int64) error {
 	}
 }
 
-// attach sets the body of a copy of the request: the one that is kept, or on the second attempt another one of GetBody.
+// attach sets the body of r, a copy of the request: to a reader of the kept body, or on the second attempt to a new
+// body of GetBody.
 func (p *payload) attach(r *http.Request) (err error) {
 	switch {
 	case p.kept != nil:
@@ -69,47 +73,52 @@ func (p *payload) attach(r *http.Request) (err error) {
 		return nil
 	}
 	r.GetBody = p.kept.open
-	if r.Body, err = p.kept.open(); err != nil || len(r.Trailer) > 0 { // which only chunks can have after them
+	if r.Body, err = p.kept.open(); err != nil || len(r.Trailer) > 0 { // trailers need chunked encoding, without a length
 		return err
 	}
 	r.ContentLength, r.TransferEncoding = p.kept.size, nil
 	if p.kept.size == 0 {
-		r.Body = http.NoBody // any other is of unknown length
+		r.Body = http.NoBody // with any other body, a ContentLength of 0 means an unknown length
 	}
 	return nil
 }
 
-// release lets go of the body that is kept. Whoever sends it may go on reading.
+// release releases the kept body, if there is one. A reader that is still open remains valid.
 func (p *payload) release() {
 	if p.kept != nil {
 		p.kept.release()
 	}
 }
 
-// maxInMemory is how many bytes of a kept body are in memory. It is little, since all requests under way may have so
-// much. It is enough for most requests that are signed: documents, not uploads.
+// maxInMemory limits the bytes of a kept body that are held in memory. It is low because each request in flight may
+// hold that many. Most requests that are signed fit in it, since they are documents rather than uploads.
 const maxInMemory = 64 << 10
 
-// keptBody is a body that was read to its end: in memory if it is short, and else in a file that has no name any more.
+// keptBody is a body that was read to its end. It is in memory if it is short, and otherwise in an unlinked temporary
+// file.
 type keptBody struct {
-	digest string // SHA-256, in hex
+	// digest is the SHA-256 of the body, in hex.
+	digest string
 	size   int64
 	memory []byte
 
-	mu    sync.Mutex
-	users int      // who may still read: the request under way, and each reader that is not closed
-	file  *os.File // nil when memory has it
-	name  string   // of a file that could not be removed while it is open
+	mu sync.Mutex
+	// users counts the request in flight and each open reader.
+	users int
+	// file has the body, unless memory has it.
+	file *os.File
+	// name is the name of the file if it could not be removed while it is open.
+	name string
 }
 
-// read reads a request's body, and at most one byte more than it may have. The length that is declared is not above 0 when
-// it is not known.
+// read reads a body of at most most bytes; of a longer one it reads one byte more. A declared length of 0 or less is
+// not checked, because the length may be unknown.
 func (k *keptBody) read(body io.Reader, declared, most int64) error {
 	if declared > most {
 		return tooLarge(most)
 	}
 	allowed := min(most, math.MaxInt64-1)
-	if declared > 0 { // 0 may also say that nobody knows
+	if declared > 0 { // 0 may also mean an unknown length
 		allowed = declared
 	}
 	from := io.LimitReader(body, allowed+1)
@@ -141,24 +150,26 @@ func (k *keptBody) read(body io.Reader, declared, most int64) error {
 	return nil
 }
 
+// tooLarge returns the error for a body of more than most bytes.
 func tooLarge(most int64) error {
 	return fmt.Errorf("the request's body is too large to be signed, as it is kept for that: it has more than %d bytes: %w", most, &http.MaxBytesError{Limit: most})
 }
 
-// create makes the file. Nobody else can open it: its mode is 0600, and its name is gone before anything is written.
+// create creates the file. No other process can open it: its mode is 0600, and it has no name before anything is
+// written.
 func (k *keptBody) create() error {
 	file, err := os.CreateTemp("", "keywright-body-*")
 	if err != nil {
 		return fmt.Errorf("the request's body cannot be kept: %w", err)
 	}
 	k.file = file
-	if err := os.Remove(file.Name()); err != nil { // as on Windows
+	if err := os.Remove(file.Name()); err != nil { // Windows cannot remove an open file
 		k.name = file.Name()
 	}
 	return nil
 }
 
-// open returns one more reader of the body, which is kept until that is closed.
+// open returns a new reader of the body. The body is kept until the reader is closed.
 func (k *keptBody) open() (io.ReadCloser, error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -173,7 +184,7 @@ func (k *keptBody) open() (io.ReadCloser, error) {
 	return &keptReader{Reader: content, close: sync.OnceFunc(k.release)}, nil
 }
 
-// release is called once by each user. The last one closes the file.
+// release removes a user. It is called once by each of them, and the last call closes the file.
 func (k *keptBody) release() {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -186,9 +197,10 @@ func (k *keptBody) release() {
 	}
 }
 
-// keptReader is one reading of a kept body.
+// keptReader is a reader of a kept body.
 type keptReader struct {
 	io.Reader
+	// close releases the kept body once.
 	close func()
 }
 

@@ -17,8 +17,8 @@ import (
 	"github.com/keywright/keywright/host"
 )
 
-// threats.md 59 and 60: a body that cannot be signed as a whole, or is larger than it may be, is not sent in part, and
-// leaves nothing behind.
+// threats.md 59 and 60: a body that cannot be read to its end, or that is too large, is not sent in part, and no file
+// of it remains.
 func TestABodyThatCannotBeSigned(t *testing.T) {
 	broken := errors.New("the connection broke")
 	long := strings.Repeat("x", 100_000)
@@ -27,7 +27,7 @@ func TestABodyThatCannotBeSigned(t *testing.T) {
 		length int64
 		words  string
 		large  bool
-		read   int // bytes, at most
+		read   int // most bytes that may be read
 	}{
 		"broken at once":                   {iotest.ErrReader(broken), -1, "cannot be read", false, 0},
 		"broken in the middle":             {io.MultiReader(strings.NewReader("bo"), iotest.ErrReader(broken)), 4, "cannot be read", false, 2},
@@ -62,18 +62,18 @@ func TestABodyThatCannotBeSigned(t *testing.T) {
 	}
 }
 
-// refuseBody has a connector with the bound of 200,000 bytes refuse a request.
+// refuseBody sends a request through a connector whose BodyBytes is 200,000, which must refuse it.
 func refuseBody(t *testing.T, w *world, r *http.Request, words string) *host.Error {
 	t.Helper()
 	return w.refuse(bounded(w, 200_000), r, host.StageBody, words)
 }
 
-// threats.md 59: whatever fails after a body was kept, nothing of it is left.
+// threats.md 59: if a request fails after its body was kept, nothing of the body remains.
 func TestNothingIsLeftOfABodyWhoseRequestFails(t *testing.T) {
 	long := strings.Repeat("x", 100_000)
 	for name, c := range map[string]struct {
 		guest func(abi.Env) (string, error)
-		base  roundTripper
+		base  answer
 	}{
 		"the plugin fails":            {func(env abi.Env) (string, error) { env.Input(); return "", errors.New("no") }, nil},
 		"the mutation is refused":     {func(env abi.Env) (string, error) { env.Input(); return header("Host", value(env, "to_header")), nil }, nil},
@@ -95,15 +95,15 @@ func TestNothingIsLeftOfABodyWhoseRequestFails(t *testing.T) {
 			if err == nil {
 				_ = response.Body.Close()
 			}
-			if err == nil || w.received() > 0 || body.closed != 1 {
-				t.Errorf("the error is %v, the API received %d requests, the body was closed %d times", err, w.received(), body.closed)
+			if err == nil || w.api.Count() > 0 || body.closed != 1 {
+				t.Errorf("the error is %v, the API received %d requests, the body was closed %d times", err, w.api.Count(), body.closed)
 			}
 			noFiles(t, dir)
 		})
 	}
 }
 
-// A body that its sender does not go on with is given up when the caller goes away.
+// When the caller goes away, the host stops waiting for a body whose sender has stalled.
 func TestACallerWhoLeavesIsNotWaitedFor(t *testing.T) {
 	for name, begins := range map[string]int{"before the first byte": 0, "in memory": 1000, "in a file": 100_000} {
 		t.Run(name, func(t *testing.T) {
@@ -120,8 +120,8 @@ func TestACallerWhoLeavesIsNotWaitedFor(t *testing.T) {
 				_, _ = sender.Write(make([]byte, begins))
 				synctest.Wait()
 				leave()
-				if err := <-done; !errors.Is(err, context.Canceled) || w.received() > 0 {
-					t.Errorf("the error is %v, and the API received %d requests", err, w.received())
+				if err := <-done; !errors.Is(err, context.Canceled) || w.api.Count() > 0 {
+					t.Errorf("the error is %v, and the API received %d requests", err, w.api.Count())
 				}
 				synctest.Wait() // because the body may be closed after the error is returned
 				if _, err := sender.Write([]byte("more")); !errors.Is(err, io.ErrClosedPipe) {
@@ -133,10 +133,10 @@ func TestACallerWhoLeavesIsNotWaitedFor(t *testing.T) {
 	}
 }
 
-// serverBody is a body as that of net/http's server: Close waits for a Read that is under way.
+// serverBody is a body like that of net/http's server: Close waits for a pending Read.
 type serverBody struct {
 	mu     sync.Mutex
-	sent   chan int // how many bytes each Read comes back with; it is closed at the end
+	sent   chan int // the result of each Read; closed at the end of the body
 	closed bool
 }
 
@@ -156,7 +156,7 @@ func (b *serverBody) Close() error {
 	return nil
 }
 
-// threats.md 59: a caller who leaves is not waited for either when the body cannot be closed while it is read.
+// threats.md 59: a caller who goes away gets an error at once, even if the body cannot be closed during a Read.
 func TestACallerWhoLeavesAServerIsNotWaitedFor(t *testing.T) {
 	for name, begins := range map[string]int{"before the first byte": 0, "in a file": 200} {
 		t.Run(name, func(t *testing.T) {
@@ -174,8 +174,8 @@ func TestACallerWhoLeavesAServerIsNotWaitedFor(t *testing.T) {
 				for range begins {
 					body.sent <- 512
 				}
-				if err := <-done; err == nil || !strings.Contains(err.Error(), "it took too long") || w.received() > 0 {
-					t.Errorf("the error is %v, and the API received %d requests", err, w.received())
+				if err := <-done; err == nil || !strings.Contains(err.Error(), "it took too long") || w.api.Count() > 0 {
+					t.Errorf("the error is %v, and the API received %d requests", err, w.api.Count())
 				}
 				close(body.sent)
 				synctest.Wait()
@@ -188,7 +188,7 @@ func TestACallerWhoLeavesAServerIsNotWaitedFor(t *testing.T) {
 	}
 }
 
-// Without a directory for temporary files, what is short is signed, and what is long is refused.
+// Without a directory for temporary files, a short body is signed and a long one is refused.
 func TestNoPlaceForTheFileOfABody(t *testing.T) {
 	t.Setenv("TMPDIR", filepath.Join(t.TempDir(), "none"))
 	w := misusedWorld(t, signing)
@@ -200,7 +200,7 @@ func TestNoPlaceForTheFileOfABody(t *testing.T) {
 	}
 }
 
-// The bound is the connector's, or the host's.
+// The limit of a body is the connector's, or else the host's.
 func TestHowLargeABodyMayBe(t *testing.T) {
 	for name, c := range map[string]struct{ host, connector, is int64 }{
 		"neither":   {0, 0, 8 << 20},

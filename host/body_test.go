@@ -20,9 +20,9 @@ import (
 	"github.com/keywright/keywright/host"
 )
 
-// What becomes of a request's body when a plugin signs it: threats.md 59 and 60.
+// Bodies of requests that a plugin signs: threats.md 59 and 60.
 
-// signing is a guest that puts the digest of the body into a header, as signatures have it in them.
+// signing is a guest that puts the digest of the body into a header, where a signature would be.
 func signing(env abi.Env) (string, error) {
 	var request abi.Request
 	if err := json.Unmarshal(env.Input(), &request); err != nil {
@@ -34,15 +34,15 @@ func signing(env abi.Env) (string, error) {
 	return marshal(abi.Mutation{Headers: []abi.Pair{{Name: "X-Key", Value: value(env, "to_header")}, {Name: "X-Digest", Value: request.BodySHA256}}}), nil
 }
 
-// withDigest is a request as a signing API got it.
+// withDigest is a request as an API with signatures received it.
 type withDigest struct {
 	digest, body string
 	length       int64
 	encoding     []string
-	files        []string // that the host had open then
+	files        []string // the files that the host had open
 }
 
-// signingAPI keeps what it gets.
+// signingAPI records the requests that it receives.
 type signingAPI struct {
 	t   *testing.T
 	dir string
@@ -63,7 +63,7 @@ func (a *signingAPI) RoundTrip(r *http.Request) (*http.Response, error) {
 	return status(http.StatusOK)(r)
 }
 
-// temporary has the host put its files into a directory of the test, where none may be left in the end.
+// temporary makes the host put its files into a directory of the test. At the end of the test, none may remain.
 func temporary(t *testing.T) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -82,7 +82,7 @@ func noFiles(t *testing.T, dir string) {
 	}
 }
 
-// openFiles are the descriptors of files that are or were in a directory.
+// openFiles returns the open descriptors of files that are or were in a directory.
 func openFiles(t *testing.T, dir string) (open []string) {
 	t.Helper()
 	all, err := filepath.Glob("/proc/self/fd/*")
@@ -97,7 +97,7 @@ func openFiles(t *testing.T, dir string) (open []string) {
 	return open
 }
 
-// once is a body that can be read only once, and says how often it was closed.
+// once returns a body that can be read only once. It counts its reads and closes.
 func once(content string) *counting { return &counting{Reader: strings.NewReader(content)} }
 
 func post(ctx context.Context, body io.ReadCloser, length int64) *http.Request {
@@ -106,15 +106,15 @@ func post(ctx context.Context, body io.ReadCloser, length int64) *http.Request {
 	return r
 }
 
-// threats.md 60: what is sent is what was signed, byte for byte, whatever kind of body it is.
+// threats.md 60: the host sends each body byte for byte as it was signed, whatever kind of body it is.
 func TestASignedBodyIsSentAsItWasSigned(t *testing.T) {
 	dir := temporary(t)
 	large := strings.Repeat("0123456789abcdef", 1<<16) // 1 MiB
 	for name, c := range map[string]struct {
 		body   string
-		length int64 // that the request declares
+		length int64 // the length that the request declares
 		kind   func(*http.Request)
-		sent   int64 // the length with which it is sent
+		sent   int64 // the length that is sent
 		file   bool
 	}{
 		"none":                          {kind: func(r *http.Request) { r.Body = nil }},
@@ -163,7 +163,7 @@ func TestASignedBodyIsSentAsItWasSigned(t *testing.T) {
 	}
 }
 
-// bounded is the connector of misused, with a bound on its bodies.
+// bounded returns the connector of misused with a limit on its bodies.
 func bounded(w *world, bytes int64) *host.Connector {
 	w.t.Helper()
 	c, err := w.host.Connect(w.t.Context(), host.ConnectorConfig{
@@ -175,11 +175,11 @@ func bounded(w *world, bytes int64) *host.Connector {
 	return c
 }
 
-// threats.md 59: while a file has a body, nobody else can get at it: no name leads there, and its mode is 0600.
+// threats.md 59: no other process can open the file of a body. It has no name, and its mode is 0600.
 func TestTheFileOfABodyIsNobodyElses(t *testing.T) {
 	dir := temporary(t)
 	w := misusedWorld(t, signing)
-	base := roundTripper(func(r *http.Request) (*http.Response, error) {
+	base := answer(func(r *http.Request) (*http.Response, error) {
 		open := openFiles(t, dir)
 		if left, err := os.ReadDir(dir); err != nil || len(left) > 0 || len(open) != 1 {
 			t.Fatalf("%v have a name (%v), and %q are open", left, err, open)
@@ -197,13 +197,13 @@ func TestTheFileOfABodyIsNobodyElses(t *testing.T) {
 	_ = response.Body.Close()
 }
 
-// A plugin that does not read the request leaves its body alone.
+// The host does not touch the body if the plugin does not read the request.
 func TestABodyThatIsNotSignedStreams(t *testing.T) {
 	temporary(t)
 	w := misusedWorld(t, func(env abi.Env) (string, error) { return header("X-Key", value(env, "to_header")), nil })
 	body := once("not read before it is sent")
 	r := post(t.Context(), body, -1)
-	base := roundTripper(func(r *http.Request) (*http.Response, error) {
+	base := answer(func(r *http.Request) (*http.Response, error) {
 		if r.Body != body || r.ContentLength != -1 || r.GetBody != nil || body.read > 0 {
 			t.Errorf("the body that is sent is %T with length %d, %d bytes were read", r.Body, r.ContentLength, body.read)
 		}
@@ -219,13 +219,13 @@ func TestABodyThatIsNotSignedStreams(t *testing.T) {
 	}
 }
 
-// Some APIs answer before they have read all, and net/http goes on sending then.
+// Some APIs answer before they have read the whole body. net/http then continues to send it.
 func TestAKeptBodyIsThereUntilItIsClosed(t *testing.T) {
 	dir := temporary(t)
 	w := misusedWorld(t, signing)
 	content := strings.Repeat("x", 100_000)
 	var sending *http.Request
-	base := roundTripper(func(r *http.Request) (*http.Response, error) {
+	base := answer(func(r *http.Request) (*http.Response, error) {
 		sending = r
 		return status(http.StatusOK)(r)
 	})
@@ -245,7 +245,7 @@ func TestAKeptBodyIsThereUntilItIsClosed(t *testing.T) {
 		if len(openFiles(t, dir)) != 1 {
 			t.Error("the file is gone before the last body was closed")
 		}
-		_, _ = body.Close(), body.Close() // a second time does no harm
+		_, _ = body.Close(), body.Close() // closing twice does no harm
 	}
 	noFiles(t, dir)
 	if late, err := sending.GetBody(); err == nil {
@@ -271,7 +271,7 @@ func TestAuthenticateGivesTheBodyThatWasSigned(t *testing.T) {
 	noFiles(t, dir)
 }
 
-// Explain sends nothing, and so it takes nobody's body.
+// Explain sends nothing, so it does not read a body.
 func TestExplainLeavesABodyAlone(t *testing.T) {
 	seen := ""
 	w := misusedWorld(t, func(env abi.Env) (string, error) {
@@ -284,7 +284,7 @@ func TestExplainLeavesABodyAlone(t *testing.T) {
 	}
 }
 
-// threats.md 59: while its sender takes time, a body occupies no guest.
+// threats.md 59: while the sender of a body is slow, no guest waits for it.
 func TestNoGuestWaitsForABody(t *testing.T) {
 	running, runs := 0, 0
 	w := misusedWorld(t, func(env abi.Env) (string, error) {
@@ -311,7 +311,7 @@ type readerFunc func([]byte) (int, error)
 
 func (f readerFunc) Read(p []byte) (int, error) { return f(p) }
 
-// tokenAndSignature is a guest that caches a token, and signs the body beside it.
+// tokenAndSignature is a guest that caches a token and signs the body.
 func tokenAndSignature(env abi.Env) (string, error) {
 	access, cached := env.CacheGet("token")
 	if !cached {
@@ -330,43 +330,43 @@ func tokenAndSignature(env abi.Env) (string, error) {
 	return marshal(abi.Mutation{Headers: []abi.Pair{{Name: "Authorization", Value: "Bearer " + access}, {Name: "X-Digest", Value: request.BodySHA256}}}), nil
 }
 
-// A body that was kept can be sent once more after 401, with a new token.
+// A kept body can be sent again after a 401, with a new token.
 func TestAKeptBodyIsSentAgainAfter401(t *testing.T) {
 	for name, content := range map[string]string{"in memory": "body", "in a file": strings.Repeat("x", 100_000)} {
 		t.Run(name, func(t *testing.T) {
 			temporary(t)
 			w := misusedWorld(t, tokenAndSignature)
-			w.setLogin(tokens(3600))
+			w.login.Answer(tokens(3600))
 			c := bounded(w, 0)
 			w.send(c, post(t.Context(), once("first"), -1))
-			if len(w.calls) != 1 || w.calls[0].Exchanges != 1 || w.exchanged() != 1 || w.logged("a new token") != 1 {
-				t.Errorf("%d exchanges, of which Observe was told in %+v; the log is %s", w.exchanged(), w.calls, w.log())
+			if len(w.calls) != 1 || w.calls[0].Exchanges != 1 || w.login.Count() != 1 || w.logged("a new token") != 1 {
+				t.Errorf("%d exchanges, of which Observe was told in %+v; the log is %s", w.login.Count(), w.calls, w.log.String())
 			}
-			w.setAPI(refusing("t1"))
+			w.api.Answer(refusing("t1"))
 			body := once(content)
 			if got, err := w.try(c, post(t.Context(), body, -1)); got != http.StatusOK || err != nil || body.closed != 1 {
 				t.Fatalf("%d, %v; the body was closed %d times", got, err, body.closed)
 			}
-			if w.received() != 3 || w.exchanged() != 2 {
-				t.Fatalf("%d requests and %d exchanges", w.received(), w.exchanged())
+			if w.api.Count() != 3 || w.login.Count() != 2 {
+				t.Fatalf("%d requests and %d exchanges", w.api.Count(), w.login.Count())
 			}
 			sum := sha256.Sum256([]byte(content))
 			for i, want := range []string{"t1", "t2"} {
-				got := w.requests[i+1]
-				if got.header.Get("Authorization") != "Bearer "+want || got.body != content || got.header.Get("X-Digest") != hex.EncodeToString(sum[:]) {
-					t.Errorf("attempt %d had Authorization %q, %d bytes and the digest %s", i+1, got.header.Get("Authorization"), len(got.body), got.header.Get("X-Digest"))
+				got := w.api.Received()[i+1]
+				if got.Header.Get("Authorization") != "Bearer "+want || got.Body != content || got.Header.Get("X-Digest") != hex.EncodeToString(sum[:]) {
+					t.Errorf("attempt %d had Authorization %q, %d bytes and the digest %s", i+1, got.Header.Get("Authorization"), len(got.Body), got.Header.Get("X-Digest"))
 				}
 			}
 		})
 	}
 }
 
-// Observe is told once, also of a call that would go on with a body whose sender is gone.
+// Observe is called once, even if the caller goes away during the exchange and the call would then need the body.
 func TestObserveIsToldOfACallerWhoLeavesBeforeTheBodyIsRead(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := misusedWorld(t, tokenAndSignature)
 		g := newGate(tokens(3600))
-		w.setLogin(g.answer)
+		w.login.Answer(g.answer)
 		c := bounded(w, 0)
 		ctx, leave := context.WithCancel(t.Context())
 		body := once("body")
@@ -386,8 +386,8 @@ func TestObserveIsToldOfACallerWhoLeavesBeforeTheBodyIsRead(t *testing.T) {
 			t.Errorf("Observe was told of %+v", w.calls)
 		}
 		w.send(c, post(t.Context(), once("body"), -1))
-		if w.exchanged() != 1 {
-			t.Errorf("%d exchanges: the token was not kept for others", w.exchanged())
+		if w.login.Count() != 1 {
+			t.Errorf("%d exchanges: the token was not kept for others", w.login.Count())
 		}
 	})
 }

@@ -18,24 +18,23 @@ import (
 	"github.com/keywright/keywright/host"
 )
 
-// Many requests at once: decisions.md "Tokens", threats.md 29, 30, 31, 32, 33 and 34. Inside of
-// synctest.Test, time stands still until all wait, and synctest.Wait returns once they do.
+// Concurrent requests: decisions.md "Tokens", threats.md 29, 30, 31, 32, 33 and 34.
 
-// everyone names all that a template can name.
+// everyone returns a configuration that names everything that a template can name.
 func everyone(secret string) config {
 	return with(oauth("{{ get_secret('"+secret+"') }}"), "client_id",
 		"{{ get_variable('v') }} {{ default(user.email, '-') }} {{ default(user.id, '-') }} {{ default(user.username, '-') }} "+
 			"{{ default(user.first_name, '-') }} {{ default(user.last_name, '-') }} {{ default(tenant_id, '-') }}")
 }
 
-// threats.md 29: each ingredient changed alone must miss. Variables and the plugin's digest are those of one host, whose
-// cache no other one has; partition_test.go changes them.
+// threats.md 29: if any one part of a partition changes, the cache misses. Variables and the plugin's digest are the
+// same in the whole host; partition_test.go changes them.
 func TestDecision_Tokens_whose_token(t *testing.T) {
 	w := newWorld(t, func(c *host.Config) { c.Variables = map[string]string{"v": "1"} })
 	w.canary("s")
 	same := w.secrets["s"]
 	w.setSecret("s2", same)
-	w.setLogin(tokens(3600))
+	w.login.Answer(tokens(3600))
 	base := w.connectAs("crm", "oauth_client_credentials", everyone("s"))
 	user := host.User{ID: "1", Email: "e", Username: "n", FirstName: "f", LastName: "l", TenantID: "t"}
 	as := func(change func(*host.User)) *http.Request {
@@ -64,35 +63,36 @@ func TestDecision_Tokens_whose_token(t *testing.T) {
 		{"two fields exchanged", base, as(func(u *host.User) { u.FirstName, u.LastName = "l", "f" })},
 		{"no user", base, get(t.Context())},
 	} {
-		before := w.exchanged()
+		before := w.login.Count()
 		w.send(c.connector, c.request.Clone(c.request.Context()))
-		if n := w.exchanged() - before; n != 1 {
+		if n := w.login.Count() - before; n != 1 {
 			t.Errorf("%s: %d exchanges, want a miss", c.name, n)
 		}
 		w.send(c.connector, c.request)
-		if n := w.exchanged() - before; n != 1 {
+		if n := w.login.Count() - before; n != 1 {
 			t.Errorf("%s: %d exchanges, want its own entry to be there", c.name, n)
 		}
-		if got := w.send(base, as(nobodyElse)).header.Get("Authorization"); got != "Bearer t1" {
+		if got := w.send(base, as(nobodyElse)).Header.Get("Authorization"); got != "Bearer t1" {
 			t.Errorf("after %s the first entry gives %q", c.name, got)
 		}
 	}
-	old := w.exchanged()
-	w.canary("s") // rotated
-	if w.send(base, as(nobodyElse)); w.exchanged() != old+1 {
+	old := w.login.Count()
+	w.canary("s") // rotates the secret
+	if w.send(base, as(nobodyElse)); w.login.Count() != old+1 {
 		t.Error("a new value of the secret met a token of the old one")
 	}
 	w.setSecret("s", same)
-	if got := w.send(base, as(nobodyElse)).header.Get("Authorization"); got != "Bearer t1" {
+	if got := w.send(base, as(nobodyElse)).Header.Get("Authorization"); got != "Bearer t1" {
 		t.Errorf("with the old value back: %q", got)
 	}
-	w.send(w.connectAs("crm", "oauth_client_credentials", everyone("s")), as(nobodyElse)) // loaded anew: the same entry
-	if w.exchanged() != old+1 {
+	// A second connector with the same configuration has the same entries.
+	w.send(w.connectAs("crm", "oauth_client_credentials", everyone("s")), as(nobodyElse))
+	if w.login.Count() != old+1 {
 		t.Error("a connector that was loaded again met none of its tokens")
 	}
 }
 
-// gate holds the exchanges until it is opened.
+// gate holds token requests until it is opened.
 type gate struct {
 	open   chan struct{}
 	behind answer
@@ -116,7 +116,7 @@ func TestDecision_Tokens_many_requests_at_once_one_exchange(t *testing.T) {
 		w := newWorld(t, func(c *host.Config) { c.Limits.ConcurrentGuests = 4; c.Observe = nil })
 		w.canary("s")
 		g := newGate(token("t1", 3600))
-		w.setLogin(g.answer)
+		w.login.Answer(g.answer)
 		c := w.connect("oauth_client_credentials", oauth("{{ get_secret('s') }}"))
 		var before, during runtime.MemStats
 		runtime.GC()
@@ -134,10 +134,10 @@ func TestDecision_Tokens_many_requests_at_once_one_exchange(t *testing.T) {
 		runtime.GC()
 		runtime.ReadMemStats(&during)
 		goroutines := runtime.NumGoroutine()
-		if w.exchanged() != 1 || w.received() != 0 {
-			t.Errorf("%d exchanges and %d requests while all wait", w.exchanged(), w.received())
+		if w.login.Count() != 1 || w.api.Count() != 0 {
+			t.Errorf("%d exchanges and %d requests while all wait", w.login.Count(), w.api.Count())
 		}
-		// A guest of this type has 128 KiB of memory, so that 10,000 of them would take more than a gigabyte.
+		// A guest of this type has 128 KiB of memory, so 10,000 guests would take more than a gigabyte.
 		if held := int64(during.HeapAlloc) - int64(before.HeapAlloc); held > callers*16<<10 {
 			t.Errorf("%d bytes for each caller that waits", held/callers)
 		}
@@ -146,11 +146,11 @@ func TestDecision_Tokens_many_requests_at_once_one_exchange(t *testing.T) {
 		}
 		close(g.open)
 		all.Wait()
-		if w.exchanged() != 1 || w.received() != callers || failed.Load() != 0 {
-			t.Errorf("%d exchanges, %d requests, %d failures", w.exchanged(), w.received(), failed.Load())
+		if w.login.Count() != 1 || w.api.Count() != callers || failed.Load() != 0 {
+			t.Errorf("%d exchanges, %d requests, %d failures", w.login.Count(), w.api.Count(), failed.Load())
 		}
-		for _, r := range w.requests {
-			if r.header.Get("Authorization") != "Bearer t1" {
+		for _, r := range w.api.Received() {
+			if r.Header.Get("Authorization") != "Bearer t1" {
 				t.Fatal("a request has another token")
 			}
 		}
@@ -162,7 +162,7 @@ func TestDecision_Tokens_many_requests_at_once_one_exchange_for_each_entry(t *te
 		w := newWorld(t)
 		w.canary("s")
 		g := newGate(tokens(3600))
-		w.setLogin(g.answer)
+		w.login.Answer(g.answer)
 		c := w.connect("oauth_client_credentials", with(oauth("{{ get_secret('s') }}"), "client_id", "{{ user.id }}"))
 		var all sync.WaitGroup
 		for i := range 100 {
@@ -175,8 +175,8 @@ func TestDecision_Tokens_many_requests_at_once_one_exchange_for_each_entry(t *te
 		synctest.Wait()
 		close(g.open)
 		all.Wait()
-		if w.exchanged() != 10 {
-			t.Errorf("%d exchanges for 10 users", w.exchanged())
+		if w.login.Count() != 10 {
+			t.Errorf("%d exchanges for 10 users", w.login.Count())
 		}
 	})
 }
@@ -187,7 +187,7 @@ func TestDecision_Tokens_the_caller_that_began_goes_away(t *testing.T) {
 		w := newWorld(t)
 		w.canary("s")
 		g := newGate(token("t1", 3600))
-		w.setLogin(g.answer)
+		w.login.Answer(g.answer)
 		c := w.connect("oauth_client_credentials", oauth("{{ get_secret('s') }}"))
 		first, leave := context.WithCancel(t.Context())
 		left := make(chan error, 1)
@@ -216,8 +216,8 @@ func TestDecision_Tokens_the_caller_that_began_goes_away(t *testing.T) {
 		if err := <-stayed; err != nil {
 			t.Errorf("the other one got %v", err)
 		}
-		if w.get(c); w.exchanged() != 1 {
-			t.Errorf("%d exchanges, want the one that was begun", w.exchanged())
+		if w.get(c); w.login.Count() != 1 {
+			t.Errorf("%d exchanges, want the one that was begun", w.login.Count())
 		}
 	})
 }
@@ -232,13 +232,13 @@ func TestDecision_Tokens_the_exchange_fails_for_all_who_waited(t *testing.T) {
 	for name, login := range map[string]answer{"no answer": newGate(nil).answer, "slow drip": drip} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				// The gate's channel has to be of this bubble.
+				// The gate's channel must be made in this bubble.
 				if name == "no answer" {
 					login = newGate(nil).answer
 				}
 				w := newWorld(t, func(c *host.Config) { c.Limits.CallTime = 7 * time.Second })
 				w.canary("s")
-				w.setLogin(login)
+				w.login.Answer(login)
 				c := w.connect("oauth_client_credentials", oauth("{{ get_secret('s') }}"))
 				began := time.Now()
 				errs := make(chan error, 20)
@@ -254,23 +254,23 @@ func TestDecision_Tokens_the_exchange_fails_for_all_who_waited(t *testing.T) {
 						t.Errorf("one who waited got %v", err)
 					}
 				}
-				if took := time.Since(began); took != 7*time.Second || w.exchanged() != 1 {
-					t.Errorf("it took %v and %d exchanges", took, w.exchanged())
+				if took := time.Since(began); took != 7*time.Second || w.login.Count() != 1 {
+					t.Errorf("it took %v and %d exchanges", took, w.login.Count())
 				}
-				w.setLogin(token("t1", 3600))
-				w.get(c) // threats.md 32: the next request tries again
+				w.login.Answer(token("t1", 3600))
+				w.get(c) // threats.md 32: the next request asks again
 			})
 		})
 	}
 }
 
-// threats.md 34: how long an exchange may take is for each connector to say, be it less or more than what the host allows.
+// threats.md 34: a connector's Timeout limits its exchanges, whether it is shorter or longer than the host's CallTime.
 func TestTimeoutOfAConnector(t *testing.T) {
 	for _, timeout := range []time.Duration{2 * time.Second, time.Minute} {
 		synctest.Test(t, func(t *testing.T) {
 			w := newWorld(t, func(c *host.Config) { c.Limits.CallTime = 7 * time.Second })
 			w.canary("s")
-			w.setLogin(newGate(nil).answer)
+			w.login.Answer(newGate(nil).answer)
 			c, err := w.host.Connect(t.Context(), host.ConnectorConfig{
 				Name: "slow", Origins: []string{"https://api.test"}, Timeout: timeout,
 				Auth: host.Auth{Type: "oauth_client_credentials", Config: oauth("{{ get_secret('s') }}")},
@@ -287,7 +287,7 @@ func TestTimeoutOfAConnector(t *testing.T) {
 	}
 }
 
-// dripping is a body with a blank each second, until its context ends.
+// dripping is a body that returns one blank a second until its context ends.
 type dripping struct{ ctx context.Context }
 
 func (d *dripping) Read(p []byte) (int, error) {
@@ -299,13 +299,13 @@ func (d *dripping) Read(p []byte) (int, error) {
 	}
 }
 
-// threats.md 34: what is read of an answer is bounded, also when it claims to be compressed.
+// threats.md 34: the host reads a bounded part of an answer, even if the answer claims to be compressed.
 func TestTokenAnswerIsBounded_threats_34(t *testing.T) {
 	for _, encoding := range []string{"", "gzip"} {
 		w := newWorld(t)
 		w.canary("s")
 		endless := &counting{Reader: strings.NewReader(strings.Repeat("\x1f\x8b", 5<<20))}
-		w.setLogin(func(r *http.Request) (*http.Response, error) {
+		w.login.Answer(func(r *http.Request) (*http.Response, error) {
 			if r.Header.Get("Accept-Encoding") != "" {
 				t.Error("the host asks for compression")
 			}
@@ -321,7 +321,7 @@ func TestTokenAnswerIsBounded_threats_34(t *testing.T) {
 	}
 }
 
-// counting is a body that counts.
+// counting is a body that counts the bytes read and the calls of Close.
 type counting struct {
 	io.Reader
 	read, closed int
@@ -343,12 +343,12 @@ func TestCloseWaitsForCallsInFlight(t *testing.T) {
 		w := newWorld(t)
 		w.canary("s")
 		g := newGate(token("t1", 3600))
-		w.setLogin(g.answer)
+		w.login.Answer(g.answer)
 		c := w.connect("oauth_client_credentials", oauth("{{ get_secret('s') }}"))
 		gone, leave := context.WithCancel(t.Context())
 		go func() { _, _ = w.try(c, get(gone)) }()
 		synctest.Wait()
-		leave() // the caller is gone, the call is not
+		leave() // the call goes on without its caller
 		synctest.Wait()
 		impatient, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
@@ -379,7 +379,7 @@ func TestCloseWaitsForCallsInFlight(t *testing.T) {
 	})
 }
 
-// A run that ends because it has to wait leaves nothing behind: what it stored before would be stored twice.
+// A run that ends to wait for an entry has no effect: its cache_set would otherwise take effect twice.
 func TestRestartedCallHasHadNoEffect(t *testing.T) {
 	w := misusedWorld(t, func(env abi.Env) (string, error) {
 		count, _ := env.CacheGet("count")
@@ -391,13 +391,13 @@ func TestRestartedCallHasHadNoEffect(t *testing.T) {
 	})
 	c := w.connect("custom", misused)
 	for _, want := range []string{"", "x", "xx", "xxx"} {
-		if got := strings.TrimPrefix(w.get(c).header.Get("X-Key"), w.secrets["s"]); got != want {
+		if got := strings.TrimPrefix(w.get(c).Header.Get("X-Key"), w.secrets["s"]); got != want {
 			t.Errorf("the count is %q, want %q", got, want)
 		}
 	}
 }
 
-// The figures that operators watch are of what happened.
+// Observe counts the token requests that were sent, not those that were refused.
 func TestObserveCountsWhatWasSent(t *testing.T) {
 	for name, c := range map[string]struct {
 		guest     func(abi.Env) (string, error)
@@ -416,14 +416,14 @@ func TestObserveCountsWhatWasSent(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			w := misusedWorld(t, c.guest)
 			w.refuse(w.connect("custom", misused), get(t.Context()), host.StagePlugin)
-			if got := w.calls[0].Exchanges; got != c.exchanges || w.exchanged() != c.exchanges {
-				t.Errorf("%d are observed and %d were sent, want %d", got, w.exchanged(), c.exchanges)
+			if got := w.calls[0].Exchanges; got != c.exchanges || w.login.Count() != c.exchanges {
+				t.Errorf("%d are observed and %d were sent, want %d", got, w.login.Count(), c.exchanges)
 			}
 		})
 	}
 }
 
-// Who waited for one entry, and then long for another one, does not use the first when its time is over by then.
+// A call that waited for one entry, and then long for a second one, does not use the first if it has expired meanwhile.
 func TestWaitedEntryIsNotUsedPastItsTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		first, second := make(chan struct{}), make(chan struct{})
@@ -449,19 +449,19 @@ func TestWaitedEntryIsNotUsedPastItsTime(t *testing.T) {
 		}
 		c := w.connect("custom", misused)
 		var all sync.WaitGroup
-		for range 3 { // of whom one makes the first entry, one the second, and one waits for both
+		for range 3 { // one call makes the first entry, one makes the second, and one waits for both
 			all.Go(func() { _, _ = w.try(c, get(t.Context())) })
 			synctest.Wait()
 		}
 		first <- struct{}{}
 		synctest.Wait()
-		w.advance(2 * time.Hour)
+		w.Advance(2 * time.Hour)
 		close(second)
 		synctest.Wait()
 		close(first)
 		all.Wait()
-		if got := w.last().header.Get("X-Entries"); w.received() != 3 || got != "one-2 two" {
-			t.Errorf("%d requests were sent, the last with %q", w.received(), got)
+		if got := w.api.Last().Header.Get("X-Entries"); w.api.Count() != 3 || got != "one-2 two" {
+			t.Errorf("%d requests were sent, the last with %q", w.api.Count(), got)
 		}
 	})
 }

@@ -14,22 +14,23 @@ import (
 	"github.com/keywright/keywright/host/internal/tokencache"
 )
 
-// authenticate returns what is to be changed of a request, and calls Observe.
-func (c *Connector) authenticate(ctx context.Context, r *http.Request, body *payload) *outcome {
+// authenticate returns the outcome of a request's call. It calls Observe, unless the detached call does.
+func (c *Connector) authenticate(ctx context.Context, r *http.Request, h headers, body *payload) *outcome {
 	stats := Attempt{}
 	out := c.find(ctx, r, body, &stats)
 	if out.err == nil {
-		if err := checkConnectionHeader(r, out.mutation); err != nil {
+		if err := checkConnectionHeader(h.connection, out.mutation); err != nil {
 			out = &outcome{err: c.fail(StageMutation, err), detached: out.detached}
 		}
 	}
 	if !out.detached {
-		c.observe(ctx, stats, out.err)
+		c.observe(ctx, &stats, out.err)
 	}
 	return out
 }
 
-// find runs the plugin, unless the mutation of an earlier call serves this request as well. It adds to stats.
+// find returns the outcome of an earlier call if it is valid for this request, and otherwise runs the plugin. It adds
+// to stats.
 func (c *Connector) find(ctx context.Context, r *http.Request, body *payload, stats *Attempt) *outcome {
 	if c.host.closed.Load() {
 		return &outcome{err: c.fail(StagePlugin, ErrClosed)}
@@ -53,7 +54,7 @@ func (c *Connector) find(ctx context.Context, r *http.Request, body *payload, st
 		in.BodySHA256 = body.kept.digest
 	}
 	found := map[tokencache.Key]tokencache.Entry[[]seal.Piece](nil)
-	// Each round ends the call, finds one entry more, or keeps the body. A plugin asks for few entries.
+	// Each round ends the call, fetches one more entry, or keeps the body. The limit stops a plugin that keeps asking.
 	for range c.host.config.Limits.CachePerPartition + 2 {
 		call := hostfn.New(ctx, c.plan, in, hostfn.Inline)
 		call.Found = found
@@ -84,7 +85,8 @@ func (c *Connector) find(ctx context.Context, r *http.Request, body *payload, st
 	return &outcome{err: c.fail(StagePlugin, errors.New("the plugin asks the cache for more entries than one partition has"))}
 }
 
-// lookup returns the outcome of an earlier call that this call would repeat, or nil.
+// lookup returns the outcome of an earlier call with the same inputs, or nil if there is none or one of its cache
+// entries is gone.
 func (c *Connector) lookup(secrets []string, subject *subject) *outcome {
 	var earlier *cachedMutation
 	if c.personal() {
@@ -103,12 +105,13 @@ func (c *Connector) lookup(secrets []string, subject *subject) *outcome {
 	return earlier.outcome
 }
 
-// store keeps the outcome of a call, if later calls would repeat it and it is not unusually large.
+// store keeps the outcome of a call for later requests, if a call with the same inputs would have the same outcome and
+// it needs no more than maxRetained bytes.
 func (c *Connector) store(secrets []string, subject subject, call *hostfn.Call, out *outcome) {
 	if c.host.config.NoReuse || !c.plugin.deterministic || !call.Cacheable() || call.Size() > maxRetained || out.err != nil {
 		return
 	}
-	call.DropRequest() // ScrubError needs its sealed values, and nothing of its request
+	call.DropRequest() // the outcome's ScrubError needs only the sealed values
 	kept := &cachedMutation{slices.Clone(secrets), out}
 	if c.personal() {
 		c.host.mutations.Add(mutationKey{c.plan, subject}, kept)
@@ -117,8 +120,8 @@ func (c *Connector) store(secrets []string, subject subject, call *hostfn.Call, 
 	}
 }
 
-// fetchOrWait follows a call that could not end inline. If another call fetches the cache entry that was missed, it waits for
-// the entry and returns it. Otherwise it runs the call detached, and returns the outcome.
+// fetchOrWait continues a call that could not end inline. If another call fetches the missing cache entry, fetchOrWait
+// waits for the entry and returns it. Otherwise it runs the call detached and returns the outcome.
 func (c *Connector) fetchOrWait(ctx context.Context, in *hostfn.Inputs, missed hostfn.Restart, stats *Attempt) (*outcome, *tokencache.Entry[[]seal.Piece]) {
 	if missed.Key == nil {
 		return c.runDetached(ctx, in, nil, stats), nil
@@ -142,29 +145,30 @@ func (c *Connector) fetchOrWait(ctx context.Context, in *hostfn.Inputs, missed h
 	return nil, &waited.Entry
 }
 
-// runDetached runs the call on a goroutine of its own, with the values of the caller's context but not its cancellation: a
-// caller that goes away takes nobody's token with it (threats.md 31). When the outcome is needsBody, the caller reads the body
-// and runs the call again. Then stats is not complete, and Observe is not called yet.
+// runDetached runs the call on a goroutine of its own, with the values of the caller's context but without its
+// cancellation. So a caller that goes away does not take the token from other callers (threats.md 31). If the outcome
+// is needsBody, the caller must keep the body and run the call again; stats is not complete then, and Observe has not
+// been called.
 func (c *Connector) runDetached(ctx context.Context, in *hostfn.Inputs, lease *hostfn.Lease, stats *Attempt) *outcome {
 	if in.Request != nil {
-		in.Request = in.Request.Clone(context.WithoutCancel(ctx)) // the caller may change its own once it has returned
+		in.Request = in.Request.Clone(context.WithoutCancel(ctx)) // a caller that gave up may change its request
 	}
 	gaveUp := func() error {
 		return c.fail(StageToken, fmt.Errorf("gave up waiting for a token: %w", context.Cause(ctx)))
 	}
-	done := make(chan *outcome) // a caller that has gone away receives nothing
+	done := make(chan *outcome)
 	c.host.calls.Add(1)
 	statsSoFar := *stats
 	go func() {
 		defer c.host.calls.Done()
 		out := &outcome{err: c.fail(StagePlugin, errors.New("the call did not end well"))}
-		defer func() { // once the lease has ended: a caller who tries again must not wait for it
+		defer func() { // runs after lease.End, so that a caller who retries does not wait for this lease
 			out.detached = !out.needsBody
 			select {
 			case done <- out:
 			case <-ctx.Done():
 				if out.needsBody {
-					c.observe(context.WithoutCancel(ctx), statsSoFar, gaveUp())
+					c.observe(context.WithoutCancel(ctx), &statsSoFar, gaveUp())
 				}
 			}
 		}()
@@ -175,7 +179,7 @@ func (c *Connector) runDetached(ctx context.Context, in *hostfn.Inputs, lease *h
 		defer cancel()
 		defer func() {
 			if !out.needsBody {
-				c.observe(detached, statsSoFar, out.err)
+				c.observe(detached, &statsSoFar, out.err)
 			}
 		}()
 		select {
@@ -202,13 +206,13 @@ func (c *Connector) runDetached(ctx context.Context, in *hostfn.Inputs, lease *h
 	}
 }
 
-// run runs the guest once, checks its output, and adds to stats. It returns a Restart when the call has to be run again.
+// run runs the guest once and checks its output. It returns a Restart if the call must run again. It adds to stats.
 func (c *Connector) run(ctx context.Context, call *hostfn.Call, stats *Attempt) (*outcome, *hostfn.Restart) {
 	result, failure := run(ctx, c.plugin.guest, abi.ExportAuthenticate, call)
 	stats.Sandbox += result.Time
 	stats.Fuel += result.Fuel
 	restart := call.Restart()
-	if restart == nil || call.Exchanges() > 0 { // else the run counts for nothing, its log lines included
+	if restart == nil || call.Exchanges() > 0 { // the log lines of a run without effect are dropped
 		call.Flush()
 	}
 	if restart != nil {
@@ -230,21 +234,23 @@ func (c *Connector) run(ctx context.Context, call *hostfn.Call, stats *Attempt) 
 	return out, nil
 }
 
-func (c *Connector) observe(ctx context.Context, attempt Attempt, err error) {
+// observe calls Observe with an attempt.
+func (c *Connector) observe(ctx context.Context, stats *Attempt, err error) {
 	if observe := c.host.config.Observe; observe != nil {
+		attempt := *stats
 		attempt.Connector, attempt.Type, attempt.Err = c.config.Name, c.config.Auth.Type, err
 		observe(ctx, attempt)
 	}
 }
 
-// inputs returns everything that the connector's templates name.
+// inputs returns the inputs of a call: the values that the connector's templates name, and the request.
 func (c *Connector) inputs(secrets []string, subject subject, r *http.Request) *hostfn.Inputs {
 	return &hostfn.Inputs{
 		Secrets: slices.Clone(secrets), Variables: c.host.config.Variables, User: subject.user, TenantID: subject.tenantID, Request: r,
 	}
 }
 
-// secrets appends the value of each secret that the templates name.
+// secrets appends the value of each secret that the connector's templates name to values.
 func (c *Connector) secrets(ctx context.Context, values []string) ([]string, error) {
 	for _, name := range c.plan.Names.Secrets {
 		value, err := readSecret(ctx, c.host.config.Secrets, name)

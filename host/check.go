@@ -16,21 +16,22 @@ import (
 	"github.com/keywright/keywright/internal/urlcheck"
 )
 
-// checker collects everything that is wrong with a connector, and builds its plan on the way.
+// A checker collects the problems of a connector and builds its plan.
 type checker struct {
 	problem.Collector
 	host      *Host
 	connector *Connector
 }
 
+// Limits of a connector's configuration.
 const (
-	maxProblems          = 100       // of a connector that are listed
-	maxConfigValues      = 50_000    // of a configuration
-	maxConfigBytes       = 4 << 20   // of its texts and names
-	maxConfigExpressions = 512 << 10 // of its texts that have expressions in them
+	maxProblems          = 100       // listed problems
+	maxConfigValues      = 50_000    // values, nested ones included
+	maxConfigBytes       = 4 << 20   // bytes of texts and names
+	maxConfigExpressions = 512 << 10 // bytes of texts with expressions
 )
 
-// check builds the plan of a connector. Its error is a [ConfigError] that lists everything that is wrong.
+// check builds the plan of a connector. It returns a [ConfigError] with all problems.
 func (h *Host) check(ctx context.Context, c *Connector) error {
 	k := &checker{Collector: problem.Collector{Max: maxProblems}, host: h, connector: c}
 	k.run(ctx)
@@ -44,6 +45,7 @@ func (h *Host) check(ctx context.Context, c *Connector) error {
 	return wrong
 }
 
+// run checks the whole connector.
 func (k *checker) run(ctx context.Context) {
 	c := k.connector
 	if strings.TrimSpace(c.config.Name) == "" || Printable(c.config.Name) != c.config.Name {
@@ -77,10 +79,10 @@ func (k *checker) run(ctx context.Context) {
 	}
 }
 
-// room is the rest of the limits of a configuration.
+// room counts down the limits of a configuration.
 type room struct{ values, bytes, expressions int }
 
-// fits takes a value off, and reports whether there was room for it. It ends even for a map that holds itself.
+// fits subtracts a value from r and reports whether r had room for it. It ends even for a map that contains itself.
 func (r *room) fits(value any) bool {
 	if r.values--; r.values < 0 {
 		return false
@@ -109,6 +111,7 @@ func (r *room) fits(value any) bool {
 	return min(r.bytes, r.expressions) >= 0
 }
 
+// origins parses the origins.
 func (k *checker) origins() {
 	c := k.connector
 	c.origins = map[origin]bool{}
@@ -160,12 +163,14 @@ func (k *checker) fields() {
 	}
 }
 
+// path returns the path of a field in the connector.
 func path(field string) string { return "auth.config." + field }
 
+// field checks a member of the configuration, and compiles its templates.
 func (k *checker) field(f *hostfn.Field, value any) {
 	if f.Kind == abi.KindObject {
 		if _, ok := value.(map[string]any); !ok {
-			f.Source = nil // nothing for validate
+			f.Source = nil // keeps the value from validate
 			k.Wrong(path(f.Name), "is %s, an object is wanted", typeOf(value))
 			return
 		}
@@ -209,13 +214,13 @@ func (k *checker) field(f *hostfn.Field, value any) {
 	}
 }
 
-// names remembers what a field's templates name: for the cache partition, for secret_get, and for errors.
+// names adds the names in a field's templates to the plan: for the cache partition, for secret_get, and for errors.
 func (k *checker) names(f *hostfn.Field, names template.Names) {
 	c := k.connector
 	c.plan.Names.Merge(names)
 	sinks := f.Sinks
 	if len(f.Enum) > 0 || f.Kind == abi.KindInteger || f.Kind == abi.KindBoolean {
-		sinks = 0 // the value is one of a few and plain: that gives no right to the secret
+		sinks = 0 // the plugin gets one of a few plain values, and no right to the secret itself
 	}
 	for _, secret := range names.Secrets {
 		c.plan.SecretSinks[secret] |= sinks
@@ -225,7 +230,7 @@ func (k *checker) names(f *hostfn.Field, names template.Names) {
 	}
 }
 
-// template turns the errors of a template into problems, each with its place.
+// template adds a problem for each error of a template, with its path and column.
 func (k *checker) template(field string, errs []*template.Error) {
 	for _, e := range errs {
 		if k.Skip() {
@@ -239,6 +244,7 @@ func (k *checker) template(field string, errs []*template.Error) {
 	}
 }
 
+// dot returns the separator in front of a path below a field: "" in front of an index, and otherwise a dot.
 func dot(path string) string {
 	if strings.HasPrefix(path, "[") {
 		return ""
@@ -246,7 +252,7 @@ func dot(path string) string {
 	return "."
 }
 
-// validate asks the plugin about what its description cannot say.
+// validate runs the plugin's validate export, which checks what the description cannot express.
 func (k *checker) validate(ctx context.Context) {
 	c := k.connector
 	if !c.plugin.guest.Has(abi.ExportValidate) {
@@ -269,7 +275,8 @@ func (k *checker) validate(ctx context.Context) {
 	}
 }
 
-// complaint is a line of validate's: a field, or a member of one, and what is wrong with it.
+// complaint adds a problem for a line of validate's message: a field or a member of one, a colon, and what is wrong
+// with it.
 func (k *checker) complaint(line string) {
 	field, message, found := strings.Cut(line, ": ")
 	name, _, _ := strings.Cut(field, ".")
@@ -280,7 +287,8 @@ func (k *checker) complaint(line string) {
 	k.Wrong(path(field), "%s", message)
 }
 
-// scalar returns the text of a value that a field of a kind may have. Texts may be templates.
+// scalar returns the text of a value, and reports whether a field of the kind may have the value. A field of any kind
+// may have a text, since it may be a template.
 func scalar(kind string, value any) (string, bool) {
 	switch v := value.(type) {
 	case string:
@@ -297,6 +305,7 @@ func scalar(kind string, value any) (string, bool) {
 	return "", false
 }
 
+// wanted names the values of a kind, for errors.
 func wanted(kind string) string {
 	switch kind {
 	case abi.KindInteger:
@@ -307,6 +316,7 @@ func wanted(kind string) string {
 	return "text"
 }
 
+// typeOf names the type of a value, for errors.
 func typeOf(value any) string {
 	switch value.(type) {
 	case string:
@@ -321,7 +331,7 @@ func typeOf(value any) string {
 	return "a number"
 }
 
-// hint returns a plugin's documentation of a field, as the end of an error.
+// hint returns a plugin's documentation of a field, for the end of an error.
 func hint(doc string) string {
 	if doc == "" {
 		return "it is required"

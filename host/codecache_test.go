@@ -12,7 +12,7 @@ import (
 	"github.com/keywright/keywright/host"
 )
 
-// codeCache is shared by the worlds of all tests: under the race detector, compiling takes most of a test's time.
+// codeCache is the code cache of all worlds: under the race detector, compiling takes most of a test's time.
 var codeCache string
 
 func TestMain(m *testing.M) {
@@ -30,7 +30,7 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// cachedIn returns the files of a code cache, and when each was written.
+// cachedIn returns the time of the last change of each file in a code cache, by path.
 func cachedIn(t *testing.T, dir string) map[string]string {
 	t.Helper()
 	files := map[string]string{}
@@ -57,7 +57,7 @@ func TestCodeCacheIsWrittenOnce(t *testing.T) {
 		w := newWorld(t, func(c *host.Config) { c.CodeCache = dir })
 		w.setSecret("k", "a-key-of-this-test")
 		c := w.connect("api_key", config{"key": "Authorization", "value": "{{ get_secret('k') }}", "in": "header"})
-		if got := w.get(c).header.Get("Authorization"); got != "a-key-of-this-test" {
+		if got := w.get(c).Header.Get("Authorization"); got != "a-key-of-this-test" {
 			t.Errorf("the API got %q", got)
 		}
 		files := cachedIn(t, dir)
@@ -70,7 +70,7 @@ func TestCodeCacheIsWrittenOnce(t *testing.T) {
 	}
 }
 
-// What is lost or damaged there costs time, and nothing else; the operator is told.
+// If files in the code cache are damaged, the host compiles again and warns the operator.
 func TestCodeCacheThatIsDamaged(t *testing.T) {
 	for name, damage := range map[string]func(string) error{
 		"empty":     func(path string) error { return os.Truncate(path, 0) },
@@ -94,18 +94,18 @@ func TestCodeCacheThatIsDamaged(t *testing.T) {
 			}
 			w := newWorld(t, with)
 			w.setSecret("k", "a-key-of-this-test")
-			if got := w.get(w.connect("api_key", config{"key": "Authorization", "value": "{{ get_secret('k') }}", "in": "header"})).header.Get("Authorization"); got != "a-key-of-this-test" {
+			if got := w.get(w.connect("api_key", config{"key": "Authorization", "value": "{{ get_secret('k') }}", "in": "header"})).Header.Get("Authorization"); got != "a-key-of-this-test" {
 				t.Errorf("the API got %q", got)
 			}
-			if log := w.lines.String(); !strings.Contains(log, "the code cache cannot be used") || !strings.Contains(log, dir) {
+			if log := w.log.String(); !strings.Contains(log, "the code cache cannot be used") || !strings.Contains(log, dir) {
 				t.Errorf("the log does not say so: %s", log)
 			}
 		})
 	}
 }
 
-// What lies there runs outside of the sandbox: whoever could put code there, or another directory in its place, would be
-// in the host's process.
+// Cached code runs outside of the sandbox. Another user who could put code there, or put another directory in its
+// place, could run code in the host's process.
 func TestCodeCacheThatOthersCanChangeIsRefused(t *testing.T) {
 	cached := func(t *testing.T) (parent, dir string) {
 		parent = t.TempDir()
@@ -140,7 +140,7 @@ func TestCodeCacheThatOthersCanChangeIsRefused(t *testing.T) {
 		}
 	}
 	parent, dir := cached(t)
-	if err := os.Chmod(parent, 0o777|fs.ModeSticky); err != nil { // as /tmp is
+	if err := os.Chmod(parent, 0o777|fs.ModeSticky); err != nil { // like /tmp
 		t.Fatal(err)
 	}
 	newWorld(t, func(c *host.Config) { c.CodeCache = dir })

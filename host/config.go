@@ -18,90 +18,98 @@ import (
 	"github.com/keywright/keywright/host/internal/tokencache"
 )
 
-// Config configures a host. The zero Config is a host with the five built-in auth types and no secrets. Its
-// interfaces and functions are used from many goroutines at once.
+// Config configures a Host. The zero Config configures a host with the five built-in auth types and no secrets. Its
+// interfaces and functions must be safe for concurrent use.
 type Config struct {
-	// Secrets has the secrets that templates name. Nil: none.
+	// Secrets stores the secrets that templates name. Nil means no secrets.
 	Secrets Secrets
-	// BuiltIns are the auth types that Keywright comes with. Nil: all five of package plugins. Empty but not nil: none. A
-	// host with fewer starts faster.
+	// BuiltIns are the auth types that come with Keywright. Nil means all five of package plugins; an empty slice that
+	// is not nil means none. A host with fewer of them starts faster.
 	BuiltIns []Plugin
 	// Plugins are further auth types.
 	Plugins []Plugin
-	// Variables are the texts that get_variable returns in templates. They are not secret.
+	// Variables are the texts that get_variable returns in templates, by name. They are not secret.
 	Variables map[string]string
-	// Egress says where the host itself may connect to.
+	// Egress limits the addresses that the host itself connects to.
 	Egress Egress
-	// Limits bound what plugins may use.
+	// Limits bounds the resources that plugins may use.
 	Limits Limits
-	// Logger takes the log. Nil: logs are dropped.
+	// Logger receives the log. If it is nil, nothing is logged.
 	Logger *slog.Logger
 
-	// Tokens is a cache that outlives the host. Nil is one that ends with it.
+	// Tokens is a token cache that outlives the host. If it is nil, the host has a cache of its own.
 	Tokens *TokenCache
-	// Base sends token requests, and the requests of a Transport that is given no base. Nil is a transport that keeps
-	// to Egress; another one has to guard itself.
+	// Base sends token requests, and the requests of a Transport whose base is nil. If it is nil, the host uses a
+	// transport that enforces Egress. Any other Base must check addresses itself.
 	Base http.RoundTripper
-	// Clock is the time, in templates, tokens and the cache. Nil is time.Now.
+	// Clock returns the time for templates, tokens and the cache. If it is nil, time.Now is used.
 	Clock func() time.Time
-	// Random is read for sealed values and uuid(); it must be fit for keys. Nil is crypto/rand.
+	// Random is the source of randomness for sealed values and uuid(). It must be fit for generating keys. If it is
+	// nil, crypto/rand is used.
 	Random io.Reader
-	// CodeCache is a directory that keeps the compiled code of plugins, so that the next host starts faster. It is made
-	// when there is none. What lies there runs outside of the sandbox: New refuses a directory that others may write to or
-	// replace. Empty: none.
+	// CodeCache is a directory for the compiled code of plugins, so that the next host starts faster. It is created if
+	// it does not exist. The code in it runs outside of the sandbox, so New refuses a directory that other users may
+	// write to or replace. If it is empty, no code is kept.
 	CodeCache string
-	// NoReuse has the plugin run for each request. Otherwise a mutation is used again while all that it came from is
-	// what it was, unless the plugin read the request, the time or anything random, signed, or logged.
+	// NoReuse makes the plugin run for each request. Otherwise the host uses a mutation again while all inputs of its
+	// call are unchanged, unless the plugin read the request, the time or anything random, signed, or logged.
 	NoReuse bool
-	// Observe is called once for each attempt to authenticate a request, before the request goes on or fails. After a 401, it is
-	// called for the second attempt too. For an attempt that gave up waiting for a token, it is called when the token has come.
-	// What is refused earlier, such as a request for another origin, is no attempt. Nil: not called.
+	// If not nil, Observe is called once for each attempt to authenticate a request, before the request is sent or
+	// fails. The retry after a 401 is an attempt of its own. If the caller stops waiting while its attempt requests a
+	// token, Observe is called when that token request has ended. A request that is refused earlier, such as one for
+	// another origin, is not an attempt.
 	Observe func(context.Context, Attempt)
 }
 
 // Attempt describes one attempt to authenticate a request.
 type Attempt struct {
-	// Connector is the name of the connector, and Type its auth type.
+	// Connector is the name of the connector, and Type is its auth type.
 	Connector, Type string
-	// Sandbox is the time of the guest and its host functions, without waits for token endpoints and for other guests.
+	// Sandbox is the time that the guest and its host functions took. It does not include waits for token endpoints and
+	// for other guests.
 	Sandbox time.Duration
-	// Fuel is the guest's work, in the units of [Limits].Fuel. It is the same for the same call on the same input.
+	// Fuel is the work of the guest, in the units of [Limits].Fuel. A call with the same inputs always uses the same
+	// fuel.
 	Fuel int64
-	// Exchanges counts the token requests that were sent, and Token is the time that their endpoints took.
+	// Exchanges is the number of token requests that were sent, and Token is the time that their endpoints took.
 	Exchanges int
 	Token     time.Duration
-	// Cached reports whether a value of the token cache was read.
+	// Cached reports whether the call read a value of the token cache.
 	Cached bool
-	// Reused reports whether the mutation of an earlier call was used, and the plugin not run.
+	// Reused reports whether the mutation of an earlier call was used, so that the plugin did not run.
 	Reused bool
-	// Err is nil when the plugin returned what the request needs.
+	// Err is the error of the attempt. It is nil if the plugin returned a mutation that can be applied.
 	Err error
 }
 
-// Egress says where the host may connect to. The zero value allows https to public addresses.
+// Egress limits where the host may connect to. The zero value allows https to public addresses.
 type Egress struct {
 	// AllowHTTP allows origins and token URLs of plain http, for development.
 	AllowHTTP bool
-	// AllowPrivate allows private and loopback addresses.
+	// AllowPrivate allows loopback, private and carrier NAT addresses. Link-local and cloud metadata addresses stay
+	// refused.
 	AllowPrivate bool
-	// Allow has further addresses that may be dialled.
+	// Allow lists further addresses that the host may dial, of any kind.
 	Allow []netip.Prefix
-	// Proxy is used for all connections. The proxies of the environment are ignored.
+	// Proxy is the proxy of all connections: http, https, socks5 or socks5h. Nil means none; the proxies of the
+	// environment are ignored. The proxy resolves host names, so it must itself refuse those of internal addresses.
 	Proxy *url.URL
-	// TLS has roots and client certificates. The version is TLS 1.2 at least, and certificates are always verified.
+	// TLS has the root and client certificates. TLS 1.2 is the lowest version, and certificates are always verified:
+	// InsecureSkipVerify is refused.
 	TLS *tls.Config
 }
 
-// Transport makes a transport that connects only to where it may, for requests that no connector sends. It checks the
-// very address that it dials, so that no name and no redirect leads inside. It leaves compression to its user: it neither
-// asks for it nor undoes it. AllowHTTP is not its concern, but that of who makes the URLs. An error says what of Egress
-// cannot be.
+// Transport returns a transport that connects only to the allowed addresses, for requests that no connector sends. It
+// checks each address after name resolution, just before it connects, so no host name and no redirect can lead to an
+// internal address. It neither asks for compression nor decompresses. It does not enforce AllowHTTP; callers check
+// URLs. It returns an error if e is invalid.
 func (e Egress) Transport() (*http.Transport, error) {
 	transport, err := e.policy().Transport()
 	if err != nil {
 		return nil, err
 	}
-	transport.DisableCompression = true // it would add Accept-Encoding: a request goes out as it was made
+	// Otherwise net/http adds Accept-Encoding to the request.
+	transport.DisableCompression = true
 	return transport, nil
 }
 
@@ -109,24 +117,25 @@ func (e Egress) policy() egress.Policy {
 	return egress.Policy{AllowPrivate: e.AllowPrivate, Allow: e.Allow, Proxy: e.Proxy, TLS: e.TLS}
 }
 
-// TokenCache keeps what plugins store, tokens above all, in memory. Each host has one of its own, unless
-// [Config].Tokens names one that outlives it. Then a host that takes the place of another, because its configuration
-// has changed, goes on with the tokens, the refusals of token endpoints, the exchanges in flight, and the pace at which
-// a 401 may bring new tokens.
+// TokenCache holds in memory what plugins store, which is mostly tokens. Each host has its own, unless [Config].Tokens
+// names one that outlives the host. A host that replaces another, because its configuration has changed, then continues
+// with the same tokens, refusals of token endpoints and token requests in flight, and with the same limit on how often
+// a 401 may bring a new token.
 //
-// An entry is found by a connector with the same name, auth type, plugin, grants, configuration, secrets, variables and
-// user, and by no other. Hosts that share a cache must have the same Egress and Base: nothing checks whether a host may
-// connect to where a token came from.
+// Only connectors with the same name, auth type, plugin, grants, configuration, secrets, variables and user share an
+// entry. Hosts that share a cache must have the same Egress and Base: the cache does not check whether a host may
+// connect to the endpoint that issued a token.
 //
-// It is safe for concurrent use, also by several hosts at once.
+// A TokenCache is safe for concurrent use by several hosts.
 type TokenCache struct {
 	entries *hostfn.Cache
-	salt    [32]byte // of partitions: what one process has in memory is of no use elsewhere
+	// salt is part of the hash of each partition, so that the partitions of one process mean nothing elsewhere.
+	salt [32]byte
 }
 
-// NewTokenCache makes an empty cache. It uses Clock, Random, Limits.CacheEntries and Limits.CachePerPartition of the Config.
-// The hosts must have the same Clock. Their own CacheEntries and CachePerPartition do not change the cache. It fails for
-// limits below 0, and without randomness.
+// NewTokenCache returns an empty cache. It uses only Clock, Random, Limits.CacheEntries and Limits.CachePerPartition of
+// c. Hosts with this cache must have the same Clock; their own CacheEntries and CachePerPartition have no effect on it.
+// It returns an error if a limit is invalid, or if Random fails.
 func NewTokenCache(c Config) (*TokenCache, error) {
 	limits := c.Limits.WithDefaults()
 	if err := limits.check(); err != nil {

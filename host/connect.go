@@ -5,8 +5,9 @@ import (
 	"fmt"
 )
 
-// Connect checks a configuration and makes a connector of it. Its error is a [ConfigError] that lists everything that is
-// wrong, or [ErrClosed].
+// Connect checks a configuration and returns a connector for it. It makes no request to the API or a token endpoint,
+// and reads no secret. If the configuration is invalid, the error is a [ConfigError] that lists all problems. After
+// [Host.Close], it is [ErrClosed].
 func (h *Host) Connect(ctx context.Context, c ConnectorConfig) (*Connector, error) {
 	if err := h.enter(); err != nil {
 		return nil, err

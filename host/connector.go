@@ -12,31 +12,35 @@ import (
 	"github.com/keywright/keywright/host/internal/strictjson"
 )
 
-// ConnectorConfig says what a connector is: a named external API with its auth configuration.
+// ConnectorConfig configures a connector: a named external API and how requests to it are authenticated.
 type ConnectorConfig struct {
-	// Name is in errors and logs. Tokens belong to it: no connector of another name gets them.
+	// Name is part of errors and log lines. No connector with another name can use its tokens.
 	Name string
-	// Origins are the only ones that get the credential: scheme, host and port of the API, such as
-	// https://api.example.com.
+	// Origins are the scheme, host and port of the API, such as https://api.example.com. Requests to any other origin
+	// fail.
 	Origins []string
-	// Auth says how requests are authenticated.
+	// Auth is the auth type and its configuration.
 	Auth Auth
-	// Timeout bounds a token exchange, with what waits for it. 0 is CallTime of the host's [Limits].
+	// Timeout limits a token exchange, including its wait for a free slot, and so the wait of each call for that token.
+	// 0 means CallTime of the host's [Limits].
 	Timeout time.Duration
-	// BodyBytes is how many bytes a request's body may have that the host keeps, see [Connector.Transport]. 0 is BodyBytes
-	// of the host's Limits.
+	// BodyBytes limits the size of a request body that the host keeps, see [Connector.Transport]. 0 means BodyBytes of
+	// the host's Limits.
 	BodyBytes int64
 }
 
-// Auth is the authentication object of a connector: a type, and its configuration.
+// Auth is the authentication object of a connector: an auth type and its configuration.
 type Auth struct {
+	// Type is the name of the auth type, or an alias of it.
 	Type string `json:"type"`
-	// Config has string, bool, numbers (json.Number keeps their text), nil, []any and map[string]any: at most 50,000 values,
-	// 4 MiB of texts and names, and 512 KiB of texts with expressions in them.
+	// Config has the fields of the auth type, by name. Its values are string, bool, numbers (json.Number keeps their
+	// text), nil, []any and map[string]any. It may have up to 50,000 values, 4 MiB of texts and names, and 512 KiB of
+	// texts with expressions.
 	Config map[string]any `json:"config,omitempty"`
 }
 
-// UnmarshalJSON decodes strictly: a member that is unknown or there twice is an error, and numbers keep their text.
+// UnmarshalJSON decodes an object strictly: an unknown or duplicate member is an error. Numbers become json.Number,
+// which keeps their text.
 func (a *Auth) UnmarshalJSON(document []byte) error {
 	type plain Auth
 	if err := strictjson.Unmarshal(document, (*plain)(a)); err != nil {
@@ -47,7 +51,7 @@ func (a *Auth) UnmarshalJSON(document []byte) error {
 
 var _ json.Unmarshaler = (*Auth)(nil)
 
-// Connector authenticates requests. [Host.Connect] makes one; what is not made by it fails each request.
+// A Connector authenticates requests to one API. Make one with [Host.Connect]; any other Connector fails each request.
 type Connector struct {
 	config ConnectorConfig
 
@@ -56,21 +60,22 @@ type Connector struct {
 	plan    *hostfn.Plan
 	log     *connectorLog
 	origins map[origin]bool
-	// partitionSeed begins the text that each cache partition of the connector is the hash of.
+	// partitionSeed is the part of a cache partition that is the same for all calls of the connector.
 	partitionSeed [32]byte
-	// fieldOfSecret is the field that names a secret first, for errors.
+	// fieldOfSecret is the first field that names a secret, by secret, for errors.
 	fieldOfSecret map[string]string
-	// lastOrigin is the scheme and host that were last found to be of origins.
-	lastOrigin atomic.Pointer[written]
-	// lastMutation is set when the templates name nothing of the user.
+	// lastOrigin is the scheme and host of the last URL that was found to be of one of the origins.
+	lastOrigin atomic.Pointer[schemeHost]
+	// lastMutation is the last mutation that can be used again. It stays nil if the templates name something of the
+	// user; Host.mutations has those mutations.
 	lastMutation atomic.Pointer[cachedMutation]
 }
 
-// Config returns what [Host.Connect] was given, with the name of the auth type in place of an alias. Its maps and lists
-// are the connector's own, and must not be changed.
+// Config returns the configuration that [Host.Connect] received, with the name of the auth type in place of an alias.
+// The caller must not change its maps and slices.
 func (c *Connector) Config() ConnectorConfig { return c.config }
 
-// Secrets lists the names of the secrets that the connector's templates name, sorted.
+// Secrets returns the names of the secrets that the connector's templates name, sorted.
 func (c *Connector) Secrets() []string {
 	if c.plan == nil {
 		return nil
@@ -78,15 +83,17 @@ func (c *Connector) Secrets() []string {
 	return slices.Clone(c.plan.Names.Secrets)
 }
 
+// exchangeTime returns the time limit of a token exchange.
 func (c *Connector) exchangeTime() time.Duration {
 	return cmp.Or(c.config.Timeout, c.host.config.Limits.CallTime)
 }
 
-// fail makes the host's error of a failure.
+// fail returns an Error of the connector.
 func (c *Connector) fail(stage Stage, err error) error {
 	return &Error{Connector: c.config.Name, Type: c.config.Auth.Type, Stage: stage, Err: err}
 }
 
+// failure returns an Error for the failure of a call.
 func (c *Connector) failure(f *hostfn.Failure) error {
 	return c.fail(Stage(f.Stage), f.Err)
 }

@@ -10,7 +10,8 @@ import (
 	"github.com/keywright/keywright/host"
 )
 
-// What a configuration costs grows no faster than it does, and what is too large is one problem (threats.md 55).
+// The cost of a check grows no faster than the configuration, and a configuration that is too large has one problem
+// (threats.md 55).
 func TestCostOfAConfiguration(t *testing.T) {
 	h, err := host.New(t.Context(), host.Config{})
 	if err != nil {
@@ -74,7 +75,7 @@ func TestCostOfAConfiguration(t *testing.T) {
 	}
 }
 
-// A configuration that is too large is refused with one problem that says what it may have (threats.md 55).
+// A configuration that is too large is refused with one problem, which has the limits (threats.md 55).
 func TestConfigurationThatIsTooLarge(t *testing.T) {
 	h, err := host.New(t.Context(), host.Config{})
 	if err != nil {

@@ -17,7 +17,7 @@ func TestDecision_APIKey_header_present_already_is_replaced(t *testing.T) {
 	c := w.connect("api_key", with(key("{{ get_secret('k') }}"), "key", "x-API-key"))
 	r := get(t.Context())
 	r.Header = http.Header{"X-Api-Key": {"a", "b"}, "x-api-key": {"c"}, "X-API-KEY": {"d"}, "X-Other": {"e"}}
-	got := w.send(c, r).header
+	got := w.send(c, r).Header
 	var values []string
 	for name, v := range got {
 		if strings.EqualFold(name, "X-Api-Key") {
@@ -41,7 +41,7 @@ func TestDecision_APIKey_names_that_are_refused(t *testing.T) {
 		w.setSecret("name", name)
 		w.refuse(w.connect("api_key", with(key("v"), "key", "{{ get_secret('name') }}")), get(t.Context()), host.StageMutation)
 	}
-	for _, name := range []string{"Host", "TE", "schlüssel"} { // no header: any name will do
+	for _, name := range []string{"Host", "TE", "schlüssel"} { // a query parameter may have any name
 		w.get(w.connect("api_key", config{"key": name, "value": "v", "in": "query"}))
 	}
 }
@@ -63,7 +63,7 @@ func TestDecision_APIKey_query_is_appended(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got := w.send(c, r).url; got != apiURL+want {
+		if got := w.send(c, r).URL; got != apiURL+want {
 			t.Errorf("%s was sent as %s, want %s", url, got, apiURL+want)
 		}
 	}
@@ -75,7 +75,7 @@ func TestDecision_APIKey_names_that_are_allowed(t *testing.T) {
 	for _, name := range []string{"Accept", "Cookie", "Authorization"} {
 		r := get(t.Context())
 		r.Header.Set(name, "mine")
-		if got := w.send(w.connect("api_key", with(key("{{ get_secret('k') }}"), "key", name)), r).header.Values(name); !slices.Equal(got, []string{secret}) {
+		if got := w.send(w.connect("api_key", with(key("{{ get_secret('k') }}"), "key", name)), r).Header.Values(name); !slices.Equal(got, []string{secret}) {
 			t.Errorf("%s was sent %d times, want the secret once", name, len(got))
 		}
 	}

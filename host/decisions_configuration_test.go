@@ -19,7 +19,7 @@ func TestDecision_Configuration_every_problem_at_once(t *testing.T) {
 	for _, c := range []struct {
 		name, authType string
 		config         config
-		want           []string // path and a part of the message
+		want           []string // the path, and a part of the message
 	}{
 		{
 			"unknown, missing, wrong type, bad enum", "oauth_jwt_bearer",
@@ -70,7 +70,7 @@ func TestDecision_Configuration_paths_name_the_connector(t *testing.T) {
 	_, err := w.host.Connect(t.Context(), host.ConnectorConfig{
 		Name: "crm", Auth: host.Auth{Type: "oauth_client_credentials", Config: with(oauth("s"), "token_url", "ftp://x")},
 	})
-	w.outError("Connect", err)
+	w.OutError("Connect", err)
 	var wrong *host.ConfigError
 	if !errors.As(err, &wrong) || len(wrong.Problems) != 2 {
 		t.Fatalf("the error is %v", err)
@@ -125,7 +125,7 @@ func TestDecision_Configuration_config_on_none(t *testing.T) {
 	}
 }
 
-// specification.md 1.4: normalized, checked alike, and sends the same.
+// specification.md 1.4: the alias is replaced by the type's name. It is checked alike, and it sends the same.
 func TestDecision_Configuration_type_apikey(t *testing.T) {
 	w := newWorld(t)
 	w.canary("k")
@@ -134,7 +134,7 @@ func TestDecision_Configuration_type_apikey(t *testing.T) {
 		t.Errorf("the connector's type is %q, want api_key", is)
 	}
 	one, two := w.get(c), w.get(w.connect("api_key", key("{{ get_secret('k') }}")))
-	if one.header.Get("X-Key") == "" || one.header.Get("X-Key") != two.header.Get("X-Key") {
+	if one.Header.Get("X-Key") == "" || one.Header.Get("X-Key") != two.Header.Get("X-Key") {
 		t.Error("the alias sends something else")
 	}
 	w.get(c)
@@ -158,24 +158,24 @@ func TestDecision_Configuration_secrets_anywhere(t *testing.T) {
 	got := w.get(w.connect("api_key", config{
 		"key": "{{ get_secret('key') }}", "value": "v", "in": "{{ get_secret('in') }}",
 	}))
-	if got.url != apiURL+"?X-Secret-Name=v" {
-		t.Errorf("sent to %s", got.url)
+	if got.URL != apiURL+"?X-Secret-Name=v" {
+		t.Errorf("sent to %s", got.URL)
 	}
 	c := w.connect("oauth_jwt_bearer", with(bearer("{{ get_secret('k') }}"),
 		"token_url", "{{ get_secret('url') }}", "token_ttl", "{{ get_secret('ttl') }}", "algorithm", "{{ get_secret('alg') }}"))
 	w.get(c)
-	if e := w.lastExchange(); e.url != "https://login.test/oauth" {
-		t.Errorf("the token was asked of %s", e.url)
+	if e := w.login.Last(); e.URL != "https://login.test/oauth" {
+		t.Errorf("the token was asked of %s", e.URL)
 	}
-	if header, _ := decodeJWT(t, w.lastExchange().form().Get("assertion")); header["alg"] != "HS384" {
+	if header, _ := decodeJWT(t, w.login.Last().Form().Get("assertion")); header["alg"] != "HS384" {
 		t.Errorf("the header is %v", header)
 	}
-	w.advance(59e9)
+	w.Advance(59e9)
 	w.get(c)
-	w.advance(1e9)
+	w.Advance(1e9)
 	w.get(c)
-	if w.exchanged() != 2 {
-		t.Errorf("%d exchanges, want one before 60 seconds and one after", w.exchanged())
+	if w.login.Count() != 2 {
+		t.Errorf("%d exchanges, want one before 60 seconds and one after", w.login.Count())
 	}
 	for _, bad := range []struct{ name, value, good string }{
 		{"url", "http://login.test", "https://login.test/oauth"}, {"ttl", "0", "120"}, {"alg", "none", "HS384"},
@@ -198,7 +198,7 @@ func TestDecision_Configuration_integers(t *testing.T) {
 	for _, c := range []struct {
 		name  string
 		value any
-		bad   bool // already when loaded
+		bad   bool // Connect refuses it
 	}{
 		{"json.Number", json.Number("90"), false},
 		{"int", 90, false},
@@ -277,7 +277,7 @@ func TestDecision_Configuration_token_url(t *testing.T) {
 	if err == nil || !strings.Contains(err.Error(), "plain http") {
 		t.Errorf("an origin of plain http gives %v", err)
 	}
-	if dev.lastExchange().method != http.MethodPost {
+	if dev.login.Last().Method != http.MethodPost {
 		t.Error("the token request is no POST")
 	}
 }

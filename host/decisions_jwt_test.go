@@ -18,10 +18,10 @@ import (
 	"github.com/keywright/keywright/host"
 )
 
-// The rows of decisions.md "JWT". Signatures are verified by another implementation in algorithms_test.go; all
-// pairs of algorithms and keys, and the form of signatures, are tested in package signing.
+// The rows of decisions.md "JWT". algorithms_test.go verifies signatures with another implementation. Package signing
+// tests all pairs of algorithms and keys, and the form of signatures.
 
-// signed is a jwt configuration.
+// signed returns a configuration of the auth type jwt.
 func signed(algorithm string, claims config) config {
 	return config{"private_key": "{{ get_secret('k') }}", "algorithm": algorithm, "claims": claims}
 }
@@ -34,17 +34,17 @@ func TestDecision_JWT_header(t *testing.T) {
 	auth := with(signed("HS256", config{"sub": "a"}), "jwt_headers", config{
 		"kid": "{{ get_secret('kid') }}", "x": config{"deep": "{{ tenant_id }}"}, "n": 1,
 	})
-	header, _ := decodeJWT(t, w.send(w.connect("jwt", auth), get(ann(t.Context()))).header.Get("Authorization"))
+	header, _ := decodeJWT(t, w.send(w.connect("jwt", auth), get(ann(t.Context()))).Header.Get("Authorization"))
 	if got, _ := json.Marshal(header); string(got) != `{"alg":"HS256","kid":"k-1","n":1,"typ":"JWT","x":{"deep":"acme"}}` {
 		t.Errorf("the header is %s", got)
 	}
-	header, _ = decodeJWT(t, w.get(w.connect("jwt", with(auth, "jwt_headers", config{"typ": "at+jwt"}))).header.Get("Authorization"))
+	header, _ = decodeJWT(t, w.get(w.connect("jwt", with(auth, "jwt_headers", config{"typ": "at+jwt"}))).Header.Get("Authorization"))
 	if header["typ"] != "at+jwt" {
 		t.Errorf("typ is %v", header["typ"])
 	}
 	for _, name := range []string{"alg", "crit", "b64"} {
 		for authType, base := range map[string]config{"jwt": auth, "oauth_jwt_bearer": bearer("k")} {
-			other := strings.ToUpper(name[:1]) + name[1:] // the same to verifiers that do not regard case
+			other := strings.ToUpper(name[:1]) + name[1:] // the same name for verifiers that ignore case
 			for _, name := range []string{name, other} {
 				got := w.problems(authType, with(base, "jwt_headers", config{name: "none"}))
 				if len(got) != 1 || !strings.HasPrefix(got[0], "auth.config.jwt_headers."+name+": ") {
@@ -62,17 +62,17 @@ func TestDecision_JWT_exp_iat_nbf_are_cast(t *testing.T) {
 	c := w.connect("jwt", signed("HS256", config{
 		"exp": "{{ now(300) }}", "iat": "{{ get_variable('f') }}", "nbf": "{{ get_secret('at') }}", "other": "{{ now() }}",
 	}))
-	_, claims := decodeJWT(t, w.get(c).header.Get("Authorization"))
+	_, claims := decodeJWT(t, w.get(c).Header.Get("Authorization"))
 	if claims["exp"] != 1700000300.0 || claims["iat"] != 1700000000.0 || claims["nbf"] != 1700000007.0 || claims["other"] != "1700000000" {
 		t.Errorf("the claims are %v", claims)
 	}
-	_, claims = decodeJWT(t, w.get(w.connect("jwt", signed("HS256", config{"exp": "{{ get_variable('text') }}", "nbf": 12.5, "iat": -1}))).header.Get("Authorization"))
+	_, claims = decodeJWT(t, w.get(w.connect("jwt", signed("HS256", config{"exp": "{{ get_variable('text') }}", "nbf": 12.5, "iat": -1}))).Header.Get("Authorization"))
 	if claims["exp"] != "soon" || claims["nbf"] != 12.5 || claims["iat"] != -1.0 {
 		t.Errorf("what is no numeric string is kept: %v", claims)
 	}
 	w.get(w.connect("oauth_jwt_bearer", with(bearer("{{ get_secret('k') }}"),
 		"additional_claims", config{"nbf": "{{ now(-30) }}", "at": "{{ now() }}", "deep": config{"exp": "{{ now() }}"}})))
-	_, claims = decodeJWT(t, w.lastExchange().form().Get("assertion"))
+	_, claims = decodeJWT(t, w.login.Last().Form().Get("assertion"))
 	if claims["nbf"] != 1699999970.0 || claims["at"] != "1700000000" || claims["deep"].(config)["exp"] != "1700000000" {
 		t.Errorf("the assertion's claims are %v", claims)
 	}
@@ -127,7 +127,7 @@ func TestDecision_JWT_keys(t *testing.T) {
 			w := newWorld(t)
 			w.setSecret("k", c.text)
 			w.hideKey(c.text)
-			got := w.get(w.connect("jwt", signed(c.algorithm, config{"sub": "a"}))).header.Get("Authorization")
+			got := w.get(w.connect("jwt", signed(c.algorithm, config{"sub": "a"}))).Header.Get("Authorization")
 			if _, err := jwt.Parse(strings.TrimPrefix(got, "Bearer "), func(*jwt.Token) (any, error) { return c.verify, nil },
 				jwt.WithValidMethods([]string{c.algorithm})); err != nil {
 				t.Error(err)
@@ -136,12 +136,12 @@ func TestDecision_JWT_keys(t *testing.T) {
 	}
 }
 
-// hideKey hides the lines of a PEM text, or a text that is none.
+// hideKey makes the world search its output for a key, and for each line of a key in PEM.
 func (w *world) hideKey(text string) {
-	w.hide("the key", text)
+	w.Hide("the key", text)
 	for _, line := range strings.Split(strings.ReplaceAll(text, `\n`, "\n"), "\n") {
 		if !strings.HasPrefix(line, "-----") {
-			w.hide("a line of the key", line)
+			w.Hide("a line of the key", line)
 		}
 	}
 }
@@ -168,11 +168,11 @@ func TestDecision_JWT_key_does_not_fit_the_algorithm(t *testing.T) {
 			w := newWorld(t)
 			w.setSecret("k", c.key)
 			w.hideKey(c.key)
-			connector := w.connect("jwt", signed(c.algorithm, config{})) // no error before the first use
+			connector := w.connect("jwt", signed(c.algorithm, config{})) // the error comes with the first use
 			w.refuse(connector, get(t.Context()), host.StageSign, "private_key", c.algorithm)
 			w.refuse(w.connect("oauth_jwt_bearer", with(bearer("{{ get_secret('k') }}"), "algorithm", c.algorithm)),
 				get(t.Context()), host.StageSign, "private_key", c.algorithm)
-			if w.exchanged() != 0 {
+			if w.login.Count() != 0 {
 				t.Error("a token was requested")
 			}
 		})

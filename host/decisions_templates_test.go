@@ -10,15 +10,15 @@ import (
 	"github.com/keywright/keywright/host"
 )
 
-// The rows of decisions.md "Templates", as they show in requests.
+// The rows of decisions.md "Templates", as requests show them.
 
-// key is an api_key configuration that sends a value in the header X-Key.
+// key returns an api_key configuration that sends a value in the header X-Key.
 func key(value string) config { return config{"key": "X-Key", "value": value, "in": "header"} }
 
-// rendered returns what a template comes to.
+// rendered returns the value that a template renders to.
 func (w *world) rendered(template string) string {
 	w.t.Helper()
-	return w.send(w.connect("api_key", key(template)), get(ann(context.Background()))).header.Get("X-Key")
+	return w.send(w.connect("api_key", key(template)), get(ann(context.Background()))).Header.Get("X-Key")
 }
 
 func ann(ctx context.Context) context.Context {
@@ -73,7 +73,7 @@ func TestDecision_Templates_type_is_string(t *testing.T) {
 		"private_key": "{{ get_secret('k') }}", "algorithm": "HS256",
 		"claims": config{"at": "{{ now() }}", "exp": "{{ now(60) }}"},
 	})
-	_, claims := decodeJWT(t, w.get(c).header.Get("Authorization"))
+	_, claims := decodeJWT(t, w.get(c).Header.Get("Authorization"))
 	if claims["at"] != "1700000000" {
 		t.Errorf("a single expression gives %#v, want a string", claims["at"])
 	}
@@ -98,8 +98,8 @@ func TestDecision_Templates_checked_when_loaded(t *testing.T) {
 			_, err := w.host.Connect(t.Context(), host.ConnectorConfig{
 				Name: "crm", Origins: []string{apiOrigin}, Auth: host.Auth{Type: "api_key", Config: key(c.template)},
 			})
-			w.outError("Connect", err)
-			wrong, ok := err.(*host.ConfigError) //nolint:errorlint // what Connect promises
+			w.OutError("Connect", err)
+			wrong, ok := err.(*host.ConfigError) //nolint:errorlint // Connect returns this very type
 			if !ok || len(wrong.Problems) != 1 {
 				t.Fatalf("the error is %v, want one problem", err)
 			}
@@ -127,11 +127,11 @@ func TestDecision_Templates_user_used_no_user_given(t *testing.T) {
 		w.refuse(w.connect("api_key", key(template)), get(t.Context()), host.StageTemplate, "value", strings.Trim(template, "{} "))
 	}
 	c := w.connect("api_key", key("{{ default(user.email, 'nobody') }}"))
-	if got := w.get(c).header.Get("X-Key"); got != "nobody" {
+	if got := w.get(c).Header.Get("X-Key"); got != "nobody" {
 		t.Errorf("default gives %q", got)
 	}
 	empty := host.WithUser(t.Context(), host.User{ID: "u1"})
-	if got := w.send(c, get(empty)).header.Get("X-Key"); got != "nobody" {
+	if got := w.send(c, get(empty)).Header.Get("X-Key"); got != "nobody" {
 		t.Errorf("default of an empty field gives %q", got)
 	}
 }
@@ -156,7 +156,7 @@ func TestDecision_Templates_required_field_renders_to_empty(t *testing.T) {
 			"private_key": "{{ get_secret('s') }}", "algorithm": "HS256", "claims": config{},
 		}), get(t.Context()), host.StageTemplate, "empty")
 	}
-	if w.exchanged() != 0 {
+	if w.login.Count() != 0 {
 		t.Error("a token was requested")
 	}
 }
@@ -180,7 +180,7 @@ func TestDecision_Templates_rendered_once(t *testing.T) {
 		t.Errorf("a secret that holds a template became %q", got)
 	}
 	r := get(host.WithUser(t.Context(), host.User{Email: literal}))
-	if got := w.send(w.connect("api_key", key("{{ user.email }}")), r).header.Get("X-Key"); got != literal {
+	if got := w.send(w.connect("api_key", key("{{ user.email }}")), r).Header.Get("X-Key"); got != literal {
 		t.Errorf("a user field that holds a template became %q", got)
 	}
 }
@@ -195,7 +195,7 @@ func TestDecision_Templates_keys_of_objects_are_plain(t *testing.T) {
 			"deep": config{"list": []any{"{{ tenant_id }}", config{"in": "{{ user.email }}"}, 3}},
 		},
 	})
-	_, claims := decodeJWT(t, w.send(c, get(ann(t.Context()))).header.Get("Authorization"))
+	_, claims := decodeJWT(t, w.send(c, get(ann(t.Context()))).Header.Get("Authorization"))
 	deep, _ := claims["deep"].(config)
 	list, _ := deep["list"].([]any)
 	if claims["{{ tenant_id }}"] != "x" || claims["n"] != 7.0 || claims["f"] != 1.5 || claims["t"] != true || claims["nil"] != nil {

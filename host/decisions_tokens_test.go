@@ -16,7 +16,7 @@ import (
 	"github.com/keywright/keywright/host"
 )
 
-// The rows of decisions.md "Tokens", but those that are about many requests at once: they are in cache_test.go and
+// The rows of decisions.md "Tokens", without those on concurrent requests, which are in cache_test.go and
 // upstream_test.go.
 
 func TestDecision_Tokens_scope(t *testing.T) {
@@ -25,7 +25,7 @@ func TestDecision_Tokens_scope(t *testing.T) {
 	for _, c := range []struct {
 		name  string
 		scope any
-		want  string // "" is no field
+		want  string // "" means that the form has no such field
 	}{
 		{"absent", nil, ""},
 		{"empty", "", ""},
@@ -35,7 +35,7 @@ func TestDecision_Tokens_scope(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			w.get(w.connectAs(c.name, "oauth_client_credentials", with(oauth("{{ get_secret('s') }}"), "scope", c.scope)))
-			form := w.lastExchange().form()
+			form := w.login.Last().Form()
 			if got := form.Get("scope"); got != c.want || form.Has("scope") != (c.want != "") {
 				t.Errorf("the form has scope %t, %q, want %q", form.Has("scope"), got, c.want)
 			}
@@ -48,8 +48,8 @@ func TestDecision_Tokens_expires_in_missing_not_a_number_or_short(t *testing.T) 
 	w := newWorld(t)
 	w.canary("s")
 	for _, c := range []struct {
-		expires string // the member
-		seconds int    // it is cached
+		expires string // the member expires_in
+		seconds int    // the time in the cache
 	}{
 		{`"expires_in":3600`, 3540},
 		{`"expires_in":"3600"`, 3540},
@@ -70,12 +70,12 @@ func TestDecision_Tokens_expires_in_missing_not_a_number_or_short(t *testing.T) 
 		{`"expires_in":2147483648`, 0},
 	} {
 		t.Run(c.expires, func(t *testing.T) {
-			before, warned := w.exchanged(), w.logged("not cached")
-			exchanged := func() int { return w.exchanged() - before }
-			w.setLogin(respond(http.StatusOK, `{"access_token":"t1",`+c.expires+`}`))
+			before, warned := w.login.Count(), w.logged("not cached")
+			exchanged := func() int { return w.login.Count() - before }
+			w.login.Answer(respond(http.StatusOK, `{"access_token":"t1",`+c.expires+`}`))
 			connector := w.connectAs(c.expires, "oauth_client_credentials", oauth("{{ get_secret('s') }}"))
 			for range 3 {
-				if got := w.get(connector).header.Get("Authorization"); got != "Bearer t1" {
+				if got := w.get(connector).Header.Get("Authorization"); got != "Bearer t1" {
 					t.Errorf("Authorization is %q", got)
 				}
 			}
@@ -87,9 +87,9 @@ func TestDecision_Tokens_expires_in_missing_not_a_number_or_short(t *testing.T) 
 				t.Errorf("%d exchanges and %d warnings, want %d and %d", exchanged(), warned, want, warnings)
 			}
 			if c.seconds > 0 {
-				w.advance(time.Duration(c.seconds)*time.Second - 1)
+				w.Advance(time.Duration(c.seconds)*time.Second - 1)
 				w.get(connector)
-				w.advance(1)
+				w.Advance(1)
 				w.get(connector)
 				if exchanged() != 2 {
 					t.Errorf("%d exchanges, want a second one after %d seconds and not before", exchanged(), c.seconds)
@@ -107,8 +107,8 @@ func TestDecision_Tokens_token_ttl_short(t *testing.T) {
 		w.get(c)
 		w.get(c)
 		want := map[bool]int{true: 2, false: 1}[ttl <= 60]
-		if w.exchanged() != want || w.logged("not cached") != want-1 {
-			t.Errorf("token_ttl %d: %d exchanges and %d warnings, want %d and %d", ttl, w.exchanged(), w.logged("not cached"), want, want-1)
+		if w.login.Count() != want || w.logged("not cached") != want-1 {
+			t.Errorf("token_ttl %d: %d exchanges and %d warnings, want %d and %d", ttl, w.login.Count(), w.logged("not cached"), want, want-1)
 		}
 	}
 }
@@ -116,15 +116,15 @@ func TestDecision_Tokens_token_ttl_short(t *testing.T) {
 func TestDecision_Tokens_oauth_jwt_bearer_and_a_shorter_expires_in(t *testing.T) {
 	w := newWorld(t)
 	w.canary("k")
-	w.setLogin(tokens(300))
+	w.login.Answer(tokens(300))
 	c := w.connect("oauth_jwt_bearer", bearer("{{ get_secret('k') }}"))
 	w.get(c)
-	w.advance(3540*time.Second - 1)
-	if got := w.get(c).header.Get("Authorization"); got != "Bearer t1" {
+	w.Advance(3540*time.Second - 1)
+	if got := w.get(c).Header.Get("Authorization"); got != "Bearer t1" {
 		t.Errorf("within token_ttl Authorization is %q", got)
 	}
-	w.advance(1)
-	if got := w.get(c).header.Get("Authorization"); got != "Bearer t2" {
+	w.Advance(1)
+	if got := w.get(c).Header.Get("Authorization"); got != "Bearer t2" {
 		t.Errorf("after token_ttl Authorization is %q", got)
 	}
 	if n := w.logged("expires_in is shorter than token_ttl"); n != 1 {
@@ -149,7 +149,7 @@ func TestDecision_Tokens_token_type(t *testing.T) {
 		{`,"token_type":""`, true},
 		{`,"token_type":7`, true},
 	} {
-		w.setLogin(respond(http.StatusOK, `{"access_token":"t1"`+c.member+`}`))
+		w.login.Answer(respond(http.StatusOK, `{"access_token":"t1"`+c.member+`}`))
 		connector := w.connectAs(fmt.Sprint("c", i), "oauth_client_credentials", oauth("{{ get_secret('s') }}"))
 		if c.fails {
 			w.refuse(connector, get(t.Context()), host.StageToken, "bearer")
@@ -159,18 +159,18 @@ func TestDecision_Tokens_token_type(t *testing.T) {
 	}
 }
 
-// decisions.md "characters of a token", threats.md 20, 34 as well: of the answer only the status and a registered code
-// are ever told.
+// decisions.md "characters of a token", threats.md 20, 34 as well: errors and logs have only the status and a
+// registered code of an answer.
 func TestDecision_Tokens_answer_is_no_token(t *testing.T) {
 	const secretLooking = "do-not-repeat-this-answer"
 	w := newWorld(t)
 	w.canary("s")
-	w.hide("the token endpoint's answer", secretLooking)
+	w.Hide("the token endpoint's answer", secretLooking)
 	for _, c := range []struct {
 		name   string
 		status int
 		body   string
-		code   string // in the error; "-" when the error is no TokenError
+		code   string // the code in the error; "-" if the error is no TokenError
 		words  string
 	}{
 		{"400 with a registered code", 400, `{"error":"invalid_client","error_description":"` + secretLooking + `"}`, "invalid_client", "400 (invalid_client)"},
@@ -196,8 +196,8 @@ func TestDecision_Tokens_answer_is_no_token(t *testing.T) {
 		{"400, over 64 KiB", 400, strings.Repeat("x", 64<<10+1), "-", "more than 65536 bytes"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			before := w.exchanged()
-			w.setLogin(respond(c.status, c.body))
+			before := w.login.Count()
+			w.login.Answer(respond(c.status, c.body))
 			connector := w.connectAs(c.name, "oauth_client_credentials", oauth("{{ get_secret('s') }}"))
 			err := w.refuse(connector, get(t.Context()), host.StageToken, c.words)
 			var answer *host.TokenError
@@ -207,35 +207,36 @@ func TestDecision_Tokens_answer_is_no_token(t *testing.T) {
 			if answer != nil && (answer.Status != c.status || answer.Code != c.code) {
 				t.Errorf("the TokenError is %+v", answer)
 			}
-			// threats.md 32: the next request tries again, a second later unless the endpoint failed.
-			w.setLogin(token("t1", 3600))
+			// threats.md 32: the next request asks again. That is a second later, unless the endpoint failed.
+			w.login.Answer(token("t1", 3600))
 			if c.status < http.StatusInternalServerError {
-				w.advance(time.Second)
+				w.Advance(time.Second)
 			}
 			w.get(connector)
-			if n := w.exchanged() - before; n != 2 {
+			if n := w.login.Count() - before; n != 2 {
 				t.Errorf("%d exchanges, want another one", n)
 			}
 		})
 	}
 }
 
-// decisions.md "characters of a token": every character that RFC 6749 has for it is sent; and an answer may be as long as
-// the limit.
+// decisions.md "characters of a token": the host sends every character that RFC 6749 allows in a token. An answer may
+// be as long as the limit.
 func TestDecision_Tokens_characters_of_a_token(t *testing.T) {
 	w := newWorld(t)
 	w.canary("s")
 	const rest = `{"access_token":"x"}`
 	for i, accessToken := range []string{" ! ~", strings.Repeat("x", 64<<10-len(rest)+1)} {
-		w.setLogin(respond(http.StatusOK, strings.Replace(rest, "x", accessToken, 1)))
-		got := w.get(w.connectAs(fmt.Sprint("c", i), "oauth_client_credentials", oauth("{{ get_secret('s') }}"))).header.Get("Authorization")
+		w.login.Answer(respond(http.StatusOK, strings.Replace(rest, "x", accessToken, 1)))
+		got := w.get(w.connectAs(fmt.Sprint("c", i), "oauth_client_credentials", oauth("{{ get_secret('s') }}"))).Header.Get("Authorization")
 		if got != "Bearer "+accessToken {
 			t.Errorf("a token of %d bytes is sent as %.20q, of %d", len(accessToken), got, len(got))
 		}
 	}
 }
 
-// What a plugin learns of an answer: the status, which is 400 for a refusal in an answer that says 200 to 299, and the code.
+// A plugin learns the status and the error code of an answer. If an answer with status 200 to 299 has an error code,
+// the plugin gets the status 400.
 func TestWhatAPluginLearnsOfATokenEndpoint(t *testing.T) {
 	const granted, refused = `{"access_token":"t1"}`, `{"error":"invalid_grant"}`
 	for _, c := range []struct {
@@ -256,7 +257,7 @@ func TestWhatAPluginLearnsOfATokenEndpoint(t *testing.T) {
 			document := env.TokenRequest([]byte(marshal(abi.TokenRequest{URL: value(env, "url")})))
 			return header("X-Key", value(env, "to_header")), json.Unmarshal(document, &got)
 		})
-		w.setLogin(respond(c.status, c.body))
+		w.login.Answer(respond(c.status, c.body))
 		w.get(w.connect("custom", misused))
 		if got.AccessToken != "" {
 			got.AccessToken = "it"
@@ -267,7 +268,7 @@ func TestWhatAPluginLearnsOfATokenEndpoint(t *testing.T) {
 	}
 }
 
-// A plugin that fails once it has a token fails for its own reasons, unless the token is of a type that it cannot use.
+// A plugin that fails after it received a token has the stage plugin, unless it cannot use the type of the token.
 func TestStageOfAPluginThatFailsWithAToken(t *testing.T) {
 	for member, stage := range map[string]host.Stage{
 		``: host.StagePlugin, `,"token_type":"bearer"`: host.StagePlugin, `,"token_type":"BEARER"`: host.StagePlugin,
@@ -277,7 +278,7 @@ func TestStageOfAPluginThatFailsWithAToken(t *testing.T) {
 			env.TokenRequest([]byte(marshal(abi.TokenRequest{URL: value(env, "url")})))
 			return "", errors.New("no luck")
 		})
-		w.setLogin(respond(http.StatusOK, `{"access_token":"t1"`+member+`}`))
+		w.login.Answer(respond(http.StatusOK, `{"access_token":"t1"`+member+`}`))
 		w.refuse(w.connect("custom", misused), get(t.Context()), stage, "no luck")
 	}
 }
@@ -287,18 +288,18 @@ func TestDecision_Tokens_the_endpoint_is_down_then_up(t *testing.T) {
 	w := newWorld(t)
 	w.canary("s")
 	refused := &net.OpError{Op: "dial", Net: "tcp", Err: syscall.ECONNREFUSED}
-	w.setLogin(func(*http.Request) (*http.Response, error) { return nil, refused })
+	w.login.Answer(func(*http.Request) (*http.Response, error) { return nil, refused })
 	c := w.connect("oauth_client_credentials", oauth("{{ get_secret('s') }}"))
-	for range 50 { // the next one begins at once, and must not meet what is left of the one before
+	for range 50 { // each attempt begins at once, and must not meet remains of the previous one
 		if err := w.refuse(c, get(t.Context()), host.StageToken, "connection refused"); !errors.Is(err, syscall.ECONNREFUSED) {
 			t.Errorf("errors.Is does not find the cause in %v", err)
 		}
 	}
-	w.setLogin(token("t1", 3600))
+	w.login.Answer(token("t1", 3600))
 	w.get(c)
 	w.get(c)
-	if w.exchanged() != 51 {
-		t.Errorf("%d exchanges, want one for each failure and one more", w.exchanged())
+	if w.login.Count() != 51 {
+		t.Errorf("%d exchanges, want one for each failure and one more", w.login.Count())
 	}
 }
 
@@ -309,8 +310,8 @@ func TestDecision_Tokens_redirects_are_never_followed(t *testing.T) {
 	c := w.connect("oauth_client_credentials", oauth("{{ get_secret('s') }}"))
 	for _, code := range []int{301, 302, 303, 307, 308} {
 		for _, location := range []string{"https://login.test/other", "https://evil.test/", "/other", "http://[::1", ""} {
-			before := w.exchanged()
-			w.setLogin(func(r *http.Request) (*http.Response, error) {
+			before := w.login.Count()
+			w.login.Answer(func(r *http.Request) (*http.Response, error) {
 				response, err := status(code)(r)
 				if location != "" {
 					response.Header.Set("Location", location)
@@ -318,42 +319,42 @@ func TestDecision_Tokens_redirects_are_never_followed(t *testing.T) {
 				return response, err
 			})
 			w.refuse(c, get(t.Context()), host.StageToken)
-			if n := w.exchanged() - before; n != 1 {
+			if n := w.login.Count() - before; n != 1 {
 				t.Errorf("%d to %q: %d requests, want 1", code, location, n)
 			}
-			w.advance(5 * time.Minute)
+			w.Advance(5 * time.Minute)
 		}
 	}
 }
 
-// Unless a cache is shared on purpose: TestTokensOutliveTheirHost.
+// Hosts share tokens only if they share a cache on purpose, see TestTokensOutliveTheirHost.
 func TestDecision_Tokens_live_in_memory_of_one_host_only(t *testing.T) {
 	for range 2 {
 		w := newWorld(t)
 		w.canary("s")
 		w.get(w.connect("oauth_client_credentials", oauth("{{ get_secret('s') }}")))
-		if w.exchanged() != 1 {
+		if w.login.Count() != 1 {
 			t.Error("a new host has a token already")
 		}
 	}
 }
 
-// threats.md 33: the clock through the whole host.
+// threats.md 33: an entry is valid only within its time, whether the clock is set back or forward.
 func TestDecision_Tokens_clock_set_back_and_forward(t *testing.T) {
 	for _, step := range []time.Duration{-time.Second, -1000 * time.Hour, 1000 * time.Hour, 290 * 365 * 24 * time.Hour} {
 		w := newWorld(t)
 		w.canary("s")
-		w.setLogin(tokens(3600))
+		w.login.Answer(tokens(3600))
 		c := w.connect("oauth_client_credentials", oauth("{{ get_secret('s') }}"))
 		w.get(c)
-		w.advance(step)
-		if got := w.get(c).header.Get("Authorization"); got != "Bearer t2" {
+		w.Advance(step)
+		if got := w.get(c).Header.Get("Authorization"); got != "Bearer t2" {
 			t.Errorf("with the clock moved by %v Authorization is %q: an entry has no place outside of its time", step, got)
 		}
-		w.advance(3540*time.Second - 1)
+		w.Advance(3540*time.Second - 1)
 		w.get(c)
-		if w.exchanged() != 2 {
-			t.Errorf("with the clock moved by %v: %d exchanges", step, w.exchanged())
+		if w.login.Count() != 2 {
+			t.Errorf("with the clock moved by %v: %d exchanges", step, w.login.Count())
 		}
 	}
 }

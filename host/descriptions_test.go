@@ -11,7 +11,7 @@ import (
 	"github.com/keywright/keywright/plugins"
 )
 
-// What an author could believe of a field, and the host would not do, is refused with what to do.
+// A field description that would have no effect in the host is refused, and the error says what to write instead.
 func TestFieldsThatWouldNotDoWhatTheyLookLike(t *testing.T) {
 	for name, test := range map[string]struct {
 		field abi.Field
@@ -36,7 +36,7 @@ func TestFieldsThatWouldNotDoWhatTheyLookLike(t *testing.T) {
 	}
 }
 
-// Package hosttest refuses these types without loading the plugins that have them.
+// Package hosttest refuses the types of plugins.Types without loading a plugin, so that list must be right.
 func TestTypesOfTheBuiltInPlugins(t *testing.T) {
 	h, err := host.New(t.Context(), host.Config{})
 	if err != nil {
@@ -52,7 +52,7 @@ func TestTypesOfTheBuiltInPlugins(t *testing.T) {
 	}
 }
 
-// A host has the built-in types that its configuration names, before those of its plugins.
+// A host has the built-in types that its configuration names, and after them those of its plugins.
 func TestAHostWithSomeOfTheBuiltIns(t *testing.T) {
 	none, apiKey := host.Plugin{Name: "none.wasm", Wasm: plugins.None}, host.Plugin{Name: "apikey.wasm", Wasm: plugins.APIKey}
 	for name, c := range map[string]struct {

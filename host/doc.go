@@ -1,9 +1,9 @@
-// Package host runs connectors: it authenticates the requests that a platform sends to external APIs, with auth types
-// that are WebAssembly plugins in a sandbox.
+// Package host runs connectors: it authenticates the requests that a platform sends to external APIs. Its auth types
+// are WebAssembly plugins, which run in a sandbox.
 //
-// A [Host] is made once, with the secrets and the plugins. [Host.Connect] checks a connector's configuration and loads
-// it. [Connector.Transport] is an [http.RoundTripper] that authenticates each request, or fails: a request is never sent
-// without its credential, and never to an origin that the connector does not name.
+// Make one [Host] with [New], and pass it the secrets and the plugins. [Host.Connect] checks a connector's
+// configuration and returns the connector. [Connector.Transport] returns an [http.RoundTripper] that authenticates each
+// request or fails. It never sends a request without its credential, or to an origin that the connector does not name.
 //
 //	h, err := host.New(ctx, host.Config{Secrets: host.EnvSecrets()})
 //	crm, err := h.Connect(ctx, host.ConnectorConfig{
@@ -15,9 +15,9 @@
 //	})
 //	client := &http.Client{Transport: crm.Transport(nil)}
 //
-// A request that is not sent ends with an [Error], which says how far it came. [Error.Retryable] reports whether another try
-// may help, and a [TokenError] in it says when. A connector that is wrong is refused with a [ConfigError], which lists all that
-// is wrong with it.
+// A request that is not sent fails with an [Error], which has the stage that the request reached. [Error.Retryable]
+// reports whether another attempt may succeed; a wrapped [TokenError] has the time to wait. Host.Connect refuses an
+// invalid connector with a [ConfigError], which lists all its problems.
 //
-// Everything is safe for concurrent use.
+// All methods are safe for concurrent use.
 package host

@@ -12,7 +12,7 @@ import (
 	"github.com/keywright/keywright/host"
 )
 
-// threats.md 23: the guard is to be had without a host, too.
+// threats.md 23: Egress.Transport enforces the policy without a host, too.
 func TestTheTransportOfEgressKeepsToIt(t *testing.T) {
 	var encodings []string
 	server := httptest.NewTLSServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
@@ -26,7 +26,7 @@ func TestTheTransportOfEgressKeepsToIt(t *testing.T) {
 	for name, c := range map[string]struct {
 		egress host.Egress
 		url    string
-		want   string // "" is success
+		want   string // "" means success
 	}{
 		"allowed":         {host.Egress{AllowPrivate: true, TLS: &tls.Config{RootCAs: roots}}, server.URL, ""},
 		"inside":          {host.Egress{TLS: &tls.Config{RootCAs: roots}}, server.URL, "loopback address"},

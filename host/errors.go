@@ -11,37 +11,39 @@ import (
 	"github.com/keywright/keywright/host/internal/hostfn"
 )
 
-// Stage says how far a request came.
+// Stage is the stage at which a request failed.
 type Stage string
 
 // The stages, in the order in which a request passes them.
 const (
-	// StageOrigin is that the request is for an origin that is not the connector's.
+	// StageOrigin means that the request is for an origin that is not the connector's, or that others could take it for
+	// such a request. It is also the stage of a redirect that contains the credential.
 	StageOrigin Stage = "origin"
-	// StageTemplate is that a template cannot be rendered: a secret or a field of the user is missing.
+	// StageTemplate means that a template cannot be rendered, because a secret or a field of the user is missing.
 	StageTemplate Stage = "template"
-	// StageConfig is that a rendered value is not what its field allows.
+	// StageConfig means that a rendered value is not valid for its field.
 	StageConfig Stage = "config"
-	// StagePlugin is that the plugin failed, or broke its contract or a limit.
+	// StagePlugin means that the plugin failed, broke its contract, or exceeded a limit.
 	StagePlugin Stage = "plugin"
-	// StageBody is that the request's body, which a plugin signs, cannot be read or cannot be kept.
+	// StageBody means that the request's body, which a plugin signs, cannot be read or cannot be kept.
 	StageBody Stage = "body"
-	// StageSign is that a key or a signature is of no use.
+	// StageSign means that a key is invalid or that a signature cannot be made.
 	StageSign Stage = "sign"
-	// StageToken is that there is no token. When the token endpoint answered, the error wraps a [TokenError].
+	// StageToken means that there is no token. If the token endpoint answered, the error wraps a [TokenError].
 	StageToken Stage = "token"
-	// StageMutation is that what the plugin wants changed cannot be applied.
+	// StageMutation means that the plugin's mutation cannot be applied.
 	StageMutation Stage = "mutation"
-	// StageResponse is that the API's answer is not passed on. Only [Connector.GuardedTransport] has it: the request was sent.
+	// StageResponse means that the request was sent, but the API's answer is not passed on. Only
+	// [Connector.GuardedTransport] has this stage.
 	StageResponse Stage = "response"
 )
 
-// Error is why a request was not sent, or its answer not passed on. Its text names connector, auth type and stage, and
-// never holds a secret.
+// Error is the reason why a request was not sent, or why its answer was not passed on. Its text has the connector, the
+// auth type and the stage. It never contains a secret.
 type Error struct {
-	// Connector is the name of the connector, and Type its auth type.
+	// Connector is the name of the connector, and Type is its auth type.
 	Connector, Type string
-	// Stage says how far the request came.
+	// Stage is the stage at which the request failed.
 	Stage Stage
 	// Err is the cause. It may wrap a [TokenError], [ErrSecretNotFound], [ErrCredentialInResponse], [ErrClosed],
 	// [http.MaxBytesError], or the error of a context.
@@ -54,12 +56,12 @@ func (e *Error) Error() string {
 
 func (e *Error) Unwrap() error { return e.Err }
 
-// Retryable reports whether the same request may succeed later, with nothing changed. It is true when a token endpoint or
-// a store of secrets could not be reached, failed, or asked for another try (408, 425, 429, 5xx), and when time ran out.
-// It is false for what a person has to change, for a request that was cancelled, and once the request was sent.
+// Retryable reports whether the same request may succeed later without a change. It is true if a token endpoint or a
+// store of secrets could not be reached, failed, or asked for another attempt (408, 425, 429, 5xx), and if a time limit
+// passed. It is false for errors that a person must fix, for a request that was cancelled, and after the request was
+// sent.
 //
-// How long to wait, RetryAfter of the [TokenError] says, which [errors.As] finds. It has the Retry-After of the token
-// endpoint.
+// RetryAfter of a wrapped [TokenError] is the time to wait.
 func (e *Error) Retryable() bool {
 	var answer *TokenError
 	switch {
@@ -71,19 +73,21 @@ func (e *Error) Retryable() bool {
 	return hostfn.IsPassing(e.Err) || errors.Is(e.Err, context.DeadlineExceeded)
 }
 
-// TokenError is the answer of a token endpoint that gave no token, RFC 6749 section 5.2: what [errors.As] finds in an
-// [Error] of [StageToken].
+// TokenError is the answer of a token endpoint that issued no token, RFC 6749 section 5.2. An [Error] of [StageToken]
+// wraps it; find it with [errors.As].
 type TokenError struct {
-	// Status is that of HTTP.
+	// Status is the HTTP status.
 	Status int
-	// Code is a registered error code such as invalid_client, "other" for any other, and "" for none.
+	// Code is a registered error code such as invalid_client. It is "other" for any other code, and "" if there is no
+	// code.
 	Code string
-	// Problem says what is wrong with an answer of 200 to 299, such as "without an access_token". It is "" for any other
-	// status.
+	// Problem says what is wrong with an answer of status 200 to 299, such as "without an access_token". It is "" for
+	// any other status.
 	Problem string
-	// RetryAfter is how long requests with the same secrets, variables, user and configuration get this error without the
-	// endpoint being asked. It is the endpoint's Retry-After, RFC 9110 section 10.2.3, from a second to an hour. Where there
-	// was none, the host waits for longer each time, up to five minutes. 0 means that the next request asks the endpoint.
+	// RetryAfter is the time in which requests with the same secrets, variables, user and configuration get this error
+	// without a request to the endpoint. It is the endpoint's Retry-After, RFC 9110 section 10.2.3, from one second to
+	// one hour. If the endpoint sent none, it is about one second at first, and twice as long after each further
+	// refusal, up to five minutes. 0 means that the next request asks the endpoint.
 	RetryAfter time.Duration
 }
 
@@ -91,23 +95,23 @@ func (e *TokenError) Error() string {
 	return (*hostfn.TokenError)(e).Error()
 }
 
-// ConfigError lists everything that is wrong with a connector, up to a hundred problems.
+// ConfigError lists the problems of a connector's configuration.
 type ConfigError struct {
-	// Connector is its name.
+	// Connector is the name of the connector.
 	Connector string
-	// Problems are at most a hundred.
+	// Problems has at most 100 problems.
 	Problems []Problem
-	// More counts the problems that are not listed.
+	// More is the number of further problems.
 	More int
 }
 
-// Problem is one thing that is wrong with a configuration.
+// Problem is one problem of a configuration.
 type Problem struct {
-	// Path is that of the member, from the connector on: auth.config.token_url.
+	// Path is the path of the member in the connector, such as auth.config.token_url.
 	Path string
-	// Column is that of the character in the member's text, from 1. 0 means all of the text.
+	// Column is the column of the character in the member's text, from 1. 0 means the whole text.
 	Column int
-	// Message says what is wrong and what to do.
+	// Message says what is wrong and how to fix it.
 	Message string
 }
 
@@ -126,12 +130,12 @@ func (e *ConfigError) Error() string {
 	return strings.Join(lines, "\n")
 }
 
-// Errors that [errors.Is] finds.
+// Errors to compare with [errors.Is].
 var (
-	// ErrSecretNotFound is returned by a [Secrets] for a name that it does not have.
+	// ErrSecretNotFound is returned by [Secrets] for a name without a secret.
 	ErrSecretNotFound = errors.New("the secret is not found")
-	// ErrCredentialInResponse is that an API's answer holds the credential that its request was sent with.
+	// ErrCredentialInResponse means that the API's answer contains the credential of its request.
 	ErrCredentialInResponse = errors.New("the API's answer holds the credential that it was sent")
-	// ErrClosed is returned by all methods after [Host.Close].
+	// ErrClosed means that [Host.Close] was called.
 	ErrClosed = errors.New("the host is closed")
 )

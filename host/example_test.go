@@ -12,8 +12,8 @@ import (
 	"github.com/keywright/keywright/host"
 )
 
-// offline stands for the network: it answers 200, and prints what it would have sent.
-var offline = roundTripper(func(r *http.Request) (*http.Response, error) {
+// offline replaces the network: it answers 200, and prints the request that it would send.
+var offline = answer(func(r *http.Request) (*http.Response, error) {
 	fmt.Println(r.Method, r.URL, "with X-API-Key", r.Header.Get("X-Api-Key"))
 	return &http.Response{StatusCode: http.StatusOK, Body: http.NoBody}, nil
 })
@@ -22,8 +22,8 @@ var offline = roundTripper(func(r *http.Request) (*http.Response, error) {
 func Example() {
 	ctx := context.Background()
 	h, err := host.New(ctx, host.Config{
-		Secrets: host.MapSecrets{"crm": "a-key"}, // host.EnvSecrets() takes them from the environment
-		Base:    offline,                         // to be left out: nil sends over the network
+		Secrets: host.MapSecrets{"crm": "a-key"}, // host.EnvSecrets() reads them from the environment
+		Base:    offline,                         // leave Base out to send over the network
 	})
 	if err != nil {
 		fmt.Println(err)
@@ -60,7 +60,7 @@ func Example() {
 	// Get "https://elsewhere.example.com/": connector "crm" (api_key): origin: https://elsewhere.example.com:443 is not an origin of this connector, so it gets no credential
 }
 
-// Templates name the user that the request's context has.
+// Templates can name fields of the user in the request's context.
 func ExampleWithUser() {
 	ctx := context.Background()
 	h, err := host.New(ctx, host.Config{Base: offline})
@@ -99,7 +99,7 @@ func ExampleWithUser() {
 	// GET https://api.example.com/me with X-API-Key bob@acme
 }
 
-// Those who send with a client of their own take the authenticated clone.
+// Authenticate returns a clone with the credential, to send with any client.
 func ExampleConnector_Authenticate() {
 	ctx := context.Background()
 	h, err := host.New(ctx, host.Config{Secrets: host.MapSecrets{"maps": "a-key"}})
@@ -136,7 +136,7 @@ func ExampleConnector_Authenticate() {
 	// https://maps.example.com/tile?x=1
 }
 
-// A connector that is wrong is refused with everything that is wrong with it.
+// A ConfigError lists all problems of a connector.
 func ExampleConfigError() {
 	ctx := context.Background()
 	h, err := host.New(ctx, host.Config{})
@@ -165,14 +165,14 @@ func ExampleConfigError() {
 	// auth.config.scopes: is not a field of auth type oauth_client_credentials; did you mean "scope"?
 }
 
-// A client that tries again: not before the token endpoint wants to be asked, and only where it may help.
+// A client retries only errors that may pass, and waits as long as the token endpoint asks.
 func ExampleError_Retryable() {
 	ctx, now := context.Background(), time.Now()
-	sleep := func(d time.Duration) { now = now.Add(d) } // stands for time.Sleep
+	sleep := func(d time.Duration) { now = now.Add(d) } // replaces time.Sleep
 	h, err := host.New(ctx, host.Config{
 		Secrets: host.MapSecrets{"crm": "a-secret"},
-		Base:    busyAtFirst(),                   // to be left out: nil sends over the network
-		Clock:   func() time.Time { return now }, // to be left out: nil is time.Now
+		Base:    busyAtFirst(),                   // leave Base out to send over the network
+		Clock:   func() time.Time { return now }, // leave Clock out to use time.Now
 	})
 	if err != nil {
 		fmt.Println(err)
@@ -201,7 +201,7 @@ func ExampleError_Retryable() {
 		fmt.Println(err)
 		var failed *host.Error
 		if !errors.As(err, &failed) || !failed.Retryable() {
-			return // a failure of the network, or one that no other try mends
+			return // an error of the API's network, or one that a retry does not fix
 		}
 		wait := time.Second
 		if refused := (*host.TokenError)(nil); errors.As(err, &refused) {
@@ -214,10 +214,10 @@ func ExampleError_Retryable() {
 	// answered 200
 }
 
-// busyAtFirst stands for the network: the token endpoint has a token at the second request for one.
+// busyAtFirst replaces the network: the token endpoint refuses the first request and issues a token to the second.
 func busyAtFirst() http.RoundTripper {
 	asked := 0
-	return roundTripper(func(r *http.Request) (*http.Response, error) {
+	return answer(func(r *http.Request) (*http.Response, error) {
 		answer := &http.Response{StatusCode: http.StatusOK, Body: http.NoBody, Header: http.Header{}}
 		if r.URL.Host != "login.example.com" {
 			return answer, nil

@@ -12,32 +12,32 @@ import (
 	"github.com/keywright/keywright/host/internal/hostfn"
 )
 
-// Explanation describes the request that would be sent, for a person to read: a token shows as <token>, a JWT as its header
-// and claims, a secret as its template.
+// Explanation describes the request that would be sent, for people to read. Credentials are masked: a token is shown as
+// <token>, a JWT as its header and claims, a secret as its template.
 type Explanation struct {
-	// Connector is the name of the connector, and Type its auth type.
+	// Connector is the name of the connector, and Type is its auth type.
 	Connector, Type string
-	// Method and URL are those of the request. The URL has the query that would be appended, masked.
+	// Method and URL are those of the request. URL includes the query that would be appended, masked.
 	Method, URL string
-	// Headers are those of the request, and those that would be set, masked. They are sorted by name.
+	// Headers are the headers of the request and those that would be set, which are masked. They are sorted by name.
 	Headers []abi.Pair
-	// Added is the change that the plugin would make, masked.
+	// Added is the mutation that the plugin would make, masked.
 	Added Mutation
-	// Fuel is how many units of work the plugin used.
+	// Fuel is the work of the guest, in the units of [Limits].Fuel.
 	Fuel int64
 }
 
 // Mutation is the change of a request by a plugin.
 type Mutation struct {
-	// Headers are set, and replace those of the request.
+	// Headers replace the headers of the request with the same names.
 	Headers []abi.Pair
-	// Query is appended to that of the URL, percent-encoded: a=1&b=2.
+	// Query is appended to the query of the URL. It is percent-encoded, such as a=1&b=2.
 	Query string
 }
 
-// Explain runs the plugin without asking any token endpoint, without the cache, and without sending the request. It
-// fails where the request would fail before the token endpoint is asked: a secret that is missing, a key that does not
-// fit.
+// Explain runs the plugin without token endpoints and without the cache, and does not send the request. It returns an
+// error if authenticating the request would fail before a token endpoint is asked, such as for a missing secret or an
+// invalid key.
 func (c *Connector) Explain(r *http.Request) (*Explanation, error) {
 	headers, err := c.check(r)
 	if err != nil {
@@ -66,7 +66,7 @@ func (c *Connector) Explain(r *http.Request) (*Explanation, error) {
 		}
 		return nil, c.fail(StageMutation, err)
 	}
-	if err := checkConnectionHeader(r, masked); err != nil {
+	if err := checkConnectionHeader(headers.connection, masked); err != nil {
 		return nil, c.fail(StageMutation, err)
 	}
 	target := *r.URL

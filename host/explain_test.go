@@ -15,10 +15,10 @@ import (
 
 func (w *world) explain(c *host.Connector, r *http.Request) (*host.Explanation, error) {
 	e, err := c.Explain(r)
-	w.outError("Explain's error", err)
+	w.OutError("Explain's error", err)
 	if e != nil {
 		document, _ := json.Marshal(e)
-		w.out("the explanation", string(document))
+		w.Out("the explanation", string(document))
 	}
 	return e, err
 }
@@ -26,11 +26,11 @@ func (w *world) explain(c *host.Connector, r *http.Request) (*host.Explanation, 
 func TestExplainSendsNothingAndMasks(t *testing.T) {
 	w := newWorld(t)
 	w.canary("s")
-	w.hide("a key that is written out", "written-out-key")
+	w.Hide("a key that is written out", "written-out-key")
 	for _, c := range []struct {
 		name, authType string
 		config         config
-		url, added     string // of the header, or of the query
+		url, added     string // added is the header or the query
 	}{
 		{"none", "none", nil, apiURL + "?a=1", ""},
 		{"header", "api_key", key("x{{ get_secret('s') }}"), apiURL + "?a=1", "x{{ get_secret('s') }}"},
@@ -58,8 +58,8 @@ func TestExplainSendsNothingAndMasks(t *testing.T) {
 			}
 		})
 	}
-	if w.exchanged() != 0 || w.received() != 0 {
-		t.Errorf("%d token requests and %d requests were sent", w.exchanged(), w.received())
+	if w.login.Count() != 0 || w.api.Count() != 0 {
+		t.Errorf("%d token requests and %d requests were sent", w.login.Count(), w.api.Count())
 	}
 }
 
@@ -116,12 +116,12 @@ func TestExplainFailsWhereTheRequestWould(t *testing.T) {
 	}
 }
 
-// A call has a time limit of its own, whatever the caller's.
+// A call has a time limit, whatever the caller's is.
 func TestCallHasATimeLimit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, func(c *host.Config) { c.Limits.CallTime = time.Second })
 		w.canary("s")
-		w.setLogin(newGate(nil).answer)
+		w.login.Answer(newGate(nil).answer)
 		_, err := w.try(w.connect("oauth_client_credentials", oauth("{{ get_secret('s') }}")), get(t.Context()))
 		if !errors.Is(err, context.DeadlineExceeded) {
 			t.Errorf("the error is %v", err)
@@ -135,8 +135,8 @@ func TestObserveIsTold(t *testing.T) {
 	c := w.connect("oauth_client_credentials", oauth("{{ get_secret('s') }}"))
 	w.get(c)
 	w.get(c)
-	w.setLogin(status(http.StatusBadGateway))
-	w.advance(time.Hour)
+	w.login.Answer(status(http.StatusBadGateway))
+	w.Advance(time.Hour)
 	w.refuse(c, get(t.Context()), host.StageToken)
 	if len(w.calls) != 3 {
 		t.Fatalf("%d calls, want 3", len(w.calls))
@@ -150,7 +150,7 @@ func TestObserveIsTold(t *testing.T) {
 	}
 }
 
-// Whatever becomes of an attempt, Observe is told once.
+// Observe is called once for each attempt, however it fails.
 func TestObserveIsToldOfFailures(t *testing.T) {
 	for name, c := range map[string]struct {
 		auth host.Auth
@@ -167,7 +167,7 @@ func TestObserveIsToldOfFailures(t *testing.T) {
 		},
 		"the endpoint is down": {
 			host.Auth{Type: "oauth_client_credentials", Config: oauth("{{ get_secret('s') }}")},
-			func(w *world) { w.setLogin(status(http.StatusBadGateway)) }, nil,
+			func(w *world) { w.login.Answer(status(http.StatusBadGateway)) }, nil,
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -181,11 +181,12 @@ func TestObserveIsToldOfFailures(t *testing.T) {
 			}
 		})
 	}
-	synctest.Test(t, func(t *testing.T) { // the one that asks for the token goes away, and so does one that waits for it
+	// The caller that requests the token goes away, and so does a caller that waits for it.
+	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		w.canary("s")
 		g := newGate(token("t1", 3600))
-		w.setLogin(g.answer)
+		w.login.Answer(g.answer)
 		c := w.connect("oauth_client_credentials", oauth("{{ get_secret('s') }}"))
 		gone, leave := context.WithCancel(t.Context())
 		for range 2 {

@@ -11,17 +11,17 @@ import (
 	"github.com/keywright/keywright/host/internal/testhook"
 )
 
-// guest is a plugin that does what a test wants, in plain Go: the host functions are those that a module has.
+// guest is a plugin in plain Go that runs functions of a test. It has the host functions of a module.
 type guest struct {
 	about        abi.Description
-	output       string // instead of the description
+	output       string // replaces the description if not empty
 	validate     func(abi.Env) error
 	authenticate func(abi.Env) (output string, err error)
 }
 
 var _ sandbox.Guest = (*guest)(nil)
 
-// plugin makes what host.Config takes, of a type with the fields.
+// plugin returns the guest as a plugin for host.Config. It has the type custom unless about names another.
 func (g *guest) plugin(grants ...string) host.Plugin {
 	g.about.ABI, g.about.Version, g.about.Summary = abi.Version, "1.0.0", "A guest of a test."
 	if g.about.Type == "" {
@@ -62,13 +62,13 @@ func (g *guest) Call(_ context.Context, export string, env abi.Env) (result sand
 	return sandbox.Result{Output: []byte(output), OutputSet: true}, nil
 }
 
-// withGuest returns the host a plugin.
+// withGuest returns a change of a configuration that adds the guest to its plugins.
 func withGuest(g *guest, grants ...string) func(*host.Config) {
 	p := g.plugin(grants...)
 	return func(c *host.Config) { c.Plugins = append(c.Plugins, p) }
 }
 
-// sealedField is a field for a secret, with where it may go.
+// sealedField returns a field for a secret, with its sinks.
 func sealedField(name string, sinks ...string) abi.Field {
 	return abi.Field{Name: name, Kind: abi.KindString, Sealed: true, Sinks: sinks}
 }
@@ -79,12 +79,12 @@ func value(env abi.Env, field string) string {
 	return v
 }
 
-// header is a mutation that sets one header.
+// header returns a mutation that sets one header.
 func header(name, value string) string {
 	return marshal(abi.Mutation{Headers: []abi.Pair{{Name: name, Value: value}}})
 }
 
-// query is a mutation that appends one parameter.
+// query returns a mutation that appends one query parameter.
 func query(name, value string) string {
 	return marshal(abi.Mutation{Query: []abi.Pair{{Name: name, Value: value}}})
 }

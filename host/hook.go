@@ -7,13 +7,13 @@ import (
 	"github.com/keywright/keywright/host/internal/testhook"
 )
 
-// Package hosttest needs three things that no embedder should have: to run a plugin as plain Go, to look into the memory
-// of guests, and to know what a guest was allowed to see.
-
+// init lets package hosttest run a plugin as plain Go. Through package testhook, hosttest also reads the memory of
+// guests and the texts that they reveal. Embedders must not be able to do any of this.
 func init() {
 	testhook.NativePlugin = func(name string, guest sandbox.Guest, grants []string) any {
 		return Plugin{Name: name, Grants: grants, guest: guest}
 	}
 }
 
+// observer returns the function that receives the memory of guests in tests of plugins, or nil.
 func observer(ctx context.Context) func(memory, blocks []byte) { return testhook.MemoryObserver(ctx) }

@@ -29,7 +29,7 @@ import (
 	"github.com/keywright/keywright/plugins"
 )
 
-// Host runs connectors. Make one with [New], and close it.
+// A Host loads plugins and runs connectors. Make one with [New], and close it with [Host.Close].
 type Host struct {
 	config  Config
 	runtime *sandbox.Runtime
@@ -37,30 +37,32 @@ type Host struct {
 	signer  *signing.Signer
 	base    http.RoundTripper
 	tokens  *http.Client
-	// revealed is called with what guests reveal, in tests of plugins.
+	// revealed is called with each text that a guest reveals, in tests of plugins.
 	revealed func(text string)
-	// exchangeSlots has a slot for each call that may wait for token endpoints, because a guest that waits keeps its memory.
+	// exchangeSlots limits the calls that may wait for token endpoints, because a guest that waits keeps its memory.
 	exchangeSlots chan struct{}
 	types         map[string]*plugin
 	order         []*plugin
 
-	// mutations holds the results of calls of connectors that name something of the user.
+	// mutations holds the results of calls of connectors whose templates name something of the user.
 	mutations *lru.Cache[mutationKey, *cachedMutation]
 
-	mu     sync.Mutex // of entering and closing
+	// mu makes the check of closed and the addition to calls one step.
+	mu     sync.Mutex
 	closed atomic.Bool
 	calls  sync.WaitGroup
 }
 
-// New makes a host and loads its plugins. When the context ends, it loads no further plugin, and the error wraps the
-// context's.
+// New returns a Host with its plugins loaded. It returns an error if c is invalid or a plugin cannot be loaded. If ctx
+// ends first, New loads no further plugin, and its error wraps the context's. A full disk or a damaged file in
+// CodeCache is not an error: New then compiles all plugins without it and logs a warning.
 func New(ctx context.Context, c Config) (*Host, error) {
 	h, err := tryHost(ctx, c)
 	var refused *sandbox.RefusedError
 	if c.CodeCache == "" || !errors.As(err, &refused) || !refused.Compiler {
 		return h, err
 	}
-	// A full disk or a damaged file in the code cache is no reason not to run.
+	// A full disk or a damaged file in the code cache must not stop the host.
 	dir := c.CodeCache
 	c.CodeCache = ""
 	h, without := tryHost(ctx, c)
@@ -71,7 +73,7 @@ func New(ctx context.Context, c Config) (*Host, error) {
 	return h, without
 }
 
-// Inspect returns the description of a plugin, whether or not its auth type is taken in some host.
+// Inspect returns the description of a plugin. It also accepts a plugin whose auth type is that of a built-in one.
 func Inspect(ctx context.Context, p Plugin) (PluginInfo, error) {
 	h, err := New(ctx, Config{BuiltIns: []Plugin{}, Plugins: []Plugin{p}})
 	if err != nil {
@@ -80,6 +82,7 @@ func Inspect(ctx context.Context, p Plugin) (PluginInfo, error) {
 	return h.order[0].info, h.Close(ctx)
 }
 
+// tryHost makes a host with the defaults in place of what c leaves out.
 func tryHost(ctx context.Context, c Config) (*Host, error) {
 	if c.BuiltIns == nil {
 		for _, wasm := range plugins.All() {
@@ -130,6 +133,7 @@ func tryHost(ctx context.Context, c Config) (*Host, error) {
 	return h, nil
 }
 
+// dialers sets the transports for APIs and for token endpoints.
 func (h *Host) dialers() error {
 	if h.base = h.config.Base; h.base == nil {
 		transport, err := h.config.Egress.Transport()
@@ -148,8 +152,8 @@ func (h *Host) dialers() error {
 	return nil
 }
 
-// loadAll loads the plugins, as many at once as there are processors, and the largest first, so that no processor has
-// nothing to do while another is still at it: compiling is what takes a host's start.
+// loadAll compiles the plugins, at most as many at once as there are processors. It begins with the largest, so that no
+// processor is idle while another still compiles one: compiling takes most of a host's start.
 func (h *Host) loadAll(ctx context.Context) error {
 	sources := slices.Concat(h.config.BuiltIns, h.config.Plugins)
 	prepared, errs := make([]*plugin, len(sources)), make([]error, len(sources))
@@ -170,7 +174,7 @@ func (h *Host) loadAll(ctx context.Context) error {
 		})
 	}
 	all.Wait()
-	if err := ctx.Err(); err != nil { // which is no plugin's fault
+	if err := ctx.Err(); err != nil {
 		return fmt.Errorf("loading the plugins: %w", err)
 	}
 	for i, p := range prepared {
@@ -185,7 +189,7 @@ func (h *Host) loadAll(ctx context.Context) error {
 	return nil
 }
 
-// prepare compiles a plugin, and asks it for its description.
+// prepare compiles a plugin and reads its description.
 func (h *Host) prepare(ctx context.Context, source Plugin) (*plugin, error) {
 	p := &plugin{guest: source.guest, digest: sha256.Sum256(source.Wasm), grants: map[string]bool{}}
 	digest := hex.EncodeToString(p.digest[:])
@@ -224,6 +228,7 @@ func (h *Host) prepare(ctx context.Context, source Plugin) (*plugin, error) {
 	return p, nil
 }
 
+// describe runs the describe export of a guest and decodes its output.
 func (h *Host) describe(ctx context.Context, guest sandbox.Guest) (*abi.Description, error) {
 	ctx, cancel := context.WithTimeout(ctx, h.config.Limits.CallTime)
 	defer cancel()
@@ -245,7 +250,7 @@ func (h *Host) describe(ctx context.Context, guest sandbox.Guest) (*abi.Descript
 	return &d, nil
 }
 
-// register makes a plugin's type and aliases known.
+// register adds a plugin under its type and its aliases. It returns an error if another plugin has one of these names.
 func (h *Host) register(p *plugin) error {
 	names := append([]string{p.info.Type}, p.info.Aliases...)
 	for _, name := range names {
@@ -260,7 +265,7 @@ func (h *Host) register(p *plugin) error {
 	return nil
 }
 
-// Plugins lists the loaded plugins, the built-in ones first.
+// Plugins returns the loaded plugins, the built-in ones first.
 func (h *Host) Plugins() []PluginInfo {
 	list := make([]PluginInfo, len(h.order))
 	for i, p := range h.order {
@@ -269,17 +274,17 @@ func (h *Host) Plugins() []PluginInfo {
 	return list
 }
 
-// Base is the host's own transport, or [Config].Base: what [Connector.Transport] takes when it is given none. It adds no
-// credential.
+// Base returns [Config].Base, or the host's own transport if that is nil. [Connector.Transport] uses it when its base
+// is nil. It adds no credential.
 func (h *Host) Base() http.RoundTripper { return h.base }
 
-// Variable returns what get_variable gives in templates.
+// Variable returns the value of a variable, as get_variable does in templates, and whether the host has it.
 func (h *Host) Variable(name string) (value string, ok bool) {
 	value, ok = h.config.Variables[name]
 	return value, ok
 }
 
-// enter counts a call in; it is matched by h.calls.Done.
+// enter adds a call to h.calls, or returns ErrClosed. The caller must call h.calls.Done at the end of the call.
 func (h *Host) enter() error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -290,8 +295,8 @@ func (h *Host) enter() error {
 	return nil
 }
 
-// Close refuses new calls, waits for those in flight, and frees the sandbox. It returns early, with the context's error,
-// when the context ends first.
+// Close refuses new calls, waits for the calls in flight, and frees the sandbox. If ctx ends first, Close returns its
+// error at once, and the sandbox is not freed.
 func (h *Host) Close(ctx context.Context) error {
 	h.mu.Lock()
 	h.closed.Store(true)

@@ -29,12 +29,12 @@ func decodeJWT(t *testing.T, token string) (header, claims map[string]any) {
 	return header, claims
 }
 
-// oauth is an oauth_client_credentials configuration.
+// oauth returns an oauth_client_credentials configuration.
 func oauth(secret string) config {
 	return config{"client_id": "me", "client_secret": secret, "token_url": tokenURL}
 }
 
-// bearer is an oauth_jwt_bearer configuration.
+// bearer returns an oauth_jwt_bearer configuration.
 func bearer(key string) config {
 	return config{
 		"client_id": "me", "private_key": key, "algorithm": "HS256", "token_url": tokenURL,
@@ -42,7 +42,7 @@ func bearer(key string) config {
 	}
 }
 
-// with is a configuration with some members set, or removed where the value is nil.
+// with returns a copy of a configuration with some members set, or removed if their value is nil.
 func with(c config, members ...any) config {
 	changed := config{}
 	for name, value := range c {

@@ -12,51 +12,52 @@ import (
 	"github.com/keywright/keywright/host/internal/sandbox"
 )
 
-// Limits bound what plugins may use. Zero means the default, which is in the tag of each field. What is below zero is an error,
-// and so is what is outside of the range of a field that has one.
+// Limits bounds the resources that plugins may use. The tag of each field has its default, which 0 stands for, and its
+// range if it has one. [New] returns an error for a negative value, and for one outside of its range.
 type Limits struct {
-	// ModuleBytes bounds the size of a plugin's module.
+	// ModuleBytes limits the size of a plugin's module.
 	ModuleBytes int `default:"8 MiB" range:"1 to 2047 MiB"`
-	// MemoryBytes bounds the memory of a guest, in a call. What is over a multiple of 64 KiB is not used.
+	// MemoryBytes limits the memory of a guest in a call. It is rounded down to a multiple of 64 KiB.
 	MemoryBytes int `default:"16 MiB" range:"64 KiB to 4 GiB"`
-	// BlockBytes bounds the memory blocks that the host keeps for a guest, all together, in a call.
+	// BlockBytes limits the total size of the memory blocks that the host keeps for a guest in a call.
 	BlockBytes int `default:"4 MiB"`
-	// Blocks is the largest number of memory blocks, in a call.
+	// Blocks limits the number of these memory blocks in a call.
 	Blocks int `default:"4,096"`
-	// Fuel bounds the work of a guest, in a call, in units of about 0.27 ns.
+	// Fuel limits the work of a guest in a call, in units of about 0.27 ns.
 	Fuel int64 `default:"5,000,000" range:"1 to 1,000,000,000,000,000,000"`
-	// CallTime bounds a call, with its token requests.
+	// CallTime limits the time of a call, with its token requests.
 	CallTime time.Duration `default:"15 s"`
-	// HostCalls is how often a guest may call Keywright's host functions, in a call.
+	// HostCalls limits the calls of Keywright's host functions in a call.
 	HostCalls int `default:"1,000"`
-	// TokenRequests is how many requests to token endpoints a guest may make, in a call.
+	// TokenRequests limits the token requests of a call.
 	TokenRequests int `default:"4"`
-	// TokenBytes bounds the answer of a token endpoint.
+	// TokenBytes limits the size of a token endpoint's answer.
 	TokenBytes int `default:"64 KiB"`
-	// LogLines is how many lines a guest may log, in a call.
+	// LogLines limits the lines that a guest logs in a call.
 	LogLines int `default:"100"`
-	// OutputBytes bounds a mutation, as the guest writes it.
+	// OutputBytes limits the size of a mutation, as the guest writes it.
 	OutputBytes int `default:"64 KiB"`
-	// Mutations is how many headers and query parameters a mutation may have.
+	// Mutations limits the number of headers and query parameters of a mutation.
 	Mutations int `default:"64"`
-	// BodyBytes bounds a request's body that is kept, so that a plugin can have its digest.
+	// BodyBytes limits the size of a request body that the host keeps so that a plugin can have its digest.
 	BodyBytes int64 `default:"8 MiB"`
-	// CacheEntries is how many entries the token cache keeps, for all connectors.
+	// CacheEntries limits the entries of the token cache, for all connectors together. It also limits the mutations
+	// that the host keeps for the users of connectors, and the token requests whose refusal it remembers.
 	CacheEntries int `default:"10,000"`
-	// CachePerPartition is how many entries of the token cache belong to one connector with one configuration, and to one user
-	// if its templates name the user.
+	// CachePerPartition limits the entries of the token cache that belong to one connector with one configuration, and
+	// to one user if its templates name the user.
 	CachePerPartition int `default:"16"`
-	// CacheBytes bounds one value in the token cache.
+	// CacheBytes limits the size of one value in the token cache.
 	CacheBytes int `default:"64 KiB"`
-	// Keys is how many parsed signing keys are kept.
+	// Keys limits the number of parsed signing keys that the host keeps.
 	Keys int `default:"1,024"`
-	// ConcurrentGuests is how many guests run at the same time. Other calls wait.
+	// ConcurrentGuests limits the guests that run at the same time. Further calls wait.
 	ConcurrentGuests int `default:"4 for each processor, at least 16"`
-	// ConcurrentExchanges is how many calls request tokens at the same time. Others wait.
+	// ConcurrentExchanges limits the calls that request tokens at the same time. Further calls wait.
 	ConcurrentExchanges int `default:"64"`
 }
 
-// WithDefaults returns the limits with the default in place of each zero.
+// WithDefaults returns l with the default in place of each zero.
 func (l Limits) WithDefaults() Limits {
 	v := reflect.ValueOf(&l).Elem()
 	for i := range v.NumField() {
@@ -67,7 +68,7 @@ func (l Limits) WithDefaults() Limits {
 	return l
 }
 
-// check returns an error for a limit that nothing could keep to. The limits have their defaults.
+// check returns an error if a limit is negative or outside of its range. It is called after WithDefaults.
 func (l Limits) check() error {
 	v := reflect.ValueOf(l)
 	for i := range v.NumField() {
@@ -83,7 +84,7 @@ func (l Limits) check() error {
 	return nil
 }
 
-// parseLimit reads a number of the tags of Limits. A time is in nanoseconds.
+// parseLimit parses a number in a tag of Limits. It returns a time in nanoseconds.
 func parseLimit(text string) int64 {
 	var each, least int
 	if n, _ := fmt.Sscanf(text, "%d for each processor, at least %d", &each, &least); n == 2 {

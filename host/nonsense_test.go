@@ -14,9 +14,9 @@ import (
 	"github.com/keywright/keywright/host"
 )
 
-// Output that is none, floods, and text for logs: threats.md 8, 10, 20, 21 and 26.
+// Invalid output, floods, and texts for logs: threats.md 8, 10, 20, 21 and 26.
 
-// set is a guest that makes one header or parameter of the secret that may go there, and of a name and text around it.
+// set returns a guest that sets one header to its secret, with texts before and after it.
 func set(name, before, after string) func(abi.Env) (string, error) {
 	return func(env abi.Env) (string, error) { return header(name, before+value(env, "to_header")+after), nil }
 }
@@ -32,16 +32,16 @@ func TestDecision_Requests_the_plugin_fails_with_nonsense_threats_8(t *testing.T
 		}
 	}
 	refuseAll(t, []misuse{
-		{"empty", gives(""), host.StageMutation, "not well-formed"},
-		{"no JSON", gives("<html>"), host.StageMutation, "not well-formed"},
-		{"cut off", gives(`{"headers":[{"name":"X-Key","value"`), host.StageMutation, "not well-formed"},
-		{"two documents", gives(`{}{}`), host.StageMutation, "not well-formed"},
-		{"not UTF-8", gives("{\"headers\":[{\"name\":\"X\",\"value\":\"\xff\"}]}"), host.StageMutation, "not well-formed"},
-		{"a list", gives(`[]`), host.StageMutation, "wrong type"},
-		{"an unknown member", gives(`{"header":[]}`), host.StageMutation, "unknown member"},
-		{"a member in another case", gives(`{"Headers":[]}`), host.StageMutation, "unknown member"},
-		{"a member twice", gives(`{"headers":[],"headers":[]}`), host.StageMutation, "two members"},
-		{"a value of another type", gives(`{"headers":[{"name":"X-Key","value":1}]}`), host.StageMutation, "wrong type"},
+		{"empty", fixedOutput(""), host.StageMutation, "not well-formed"},
+		{"no JSON", fixedOutput("<html>"), host.StageMutation, "not well-formed"},
+		{"cut off", fixedOutput(`{"headers":[{"name":"X-Key","value"`), host.StageMutation, "not well-formed"},
+		{"two documents", fixedOutput(`{}{}`), host.StageMutation, "not well-formed"},
+		{"not UTF-8", fixedOutput("{\"headers\":[{\"name\":\"X\",\"value\":\"\xff\"}]}"), host.StageMutation, "not well-formed"},
+		{"a list", fixedOutput(`[]`), host.StageMutation, "wrong type"},
+		{"an unknown member", fixedOutput(`{"header":[]}`), host.StageMutation, "unknown member"},
+		{"a member in another case", fixedOutput(`{"Headers":[]}`), host.StageMutation, "unknown member"},
+		{"a member twice", fixedOutput(`{"headers":[],"headers":[]}`), host.StageMutation, "two members"},
+		{"a value of another type", fixedOutput(`{"headers":[{"name":"X-Key","value":1}]}`), host.StageMutation, "wrong type"},
 		{"too many", pairs(65), host.StageMutation, "over the limit of 64"},
 		{"its own error", func(abi.Env) (string, error) { return "", errors.New("no luck") }, host.StagePlugin, "no luck"},
 		{"an error without a message", func(abi.Env) (string, error) { return "", errors.New("") }, host.StagePlugin, "without a message"},
@@ -73,7 +73,7 @@ func TestDescriptionsThatAreRefused_threats_8(t *testing.T) {
 	} {
 		config := host.Config{Plugins: []host.Plugin{g.plugin()}}
 		if !strings.Contains(name, "taken") && !strings.Contains(name, "alias") {
-			withoutBuiltIns(&config) // they take their time to compile
+			withoutBuiltIns(&config) // they take time to compile
 		}
 		_, err := host.New(t.Context(), config)
 		if err == nil || !strings.Contains(err.Error(), `plugin "guest"`) {
@@ -113,7 +113,7 @@ func TestQuotas_threats_10(t *testing.T) {
 	for _, c := range []struct {
 		name      string
 		do        func(abi.Env) (string, error)
-		words     string // "" is success
+		words     string // "" means success
 		exchanges int
 		lines     int
 	}{
@@ -139,14 +139,14 @@ func TestQuotas_threats_10(t *testing.T) {
 			} else {
 				w.refuse(connector, get(t.Context()), host.StagePlugin, c.words)
 			}
-			if w.exchanged() != c.exchanges || w.logged("level=DEBUG msg=x") != c.lines {
-				t.Errorf("%d exchanges and %d lines, want %d and %d", w.exchanged(), w.logged("level=DEBUG msg=x"), c.exchanges, c.lines)
+			if w.login.Count() != c.exchanges || w.logged("level=DEBUG msg=x") != c.lines {
+				t.Errorf("%d exchanges and %d lines, want %d and %d", w.login.Count(), w.logged("level=DEBUG msg=x"), c.exchanges, c.lines)
 			}
 		})
 	}
 }
 
-// decisions.md "entries of a partition": there are 16, so that one connector cannot push out another one's.
+// decisions.md "entries of a partition": a partition has 16 entries, so one connector cannot evict another one's.
 func TestCacheEntriesOfOnePartition_threats_10(t *testing.T) {
 	n := 0
 	w := newWorld(t, withGuest(misusing(func(env abi.Env) (string, error) {
@@ -159,14 +159,14 @@ func TestCacheEntriesOfOnePartition_threats_10(t *testing.T) {
 	w.canary("s")
 	w.canary("k")
 	w.canary("text")
-	w.setLogin(tokens(3600))
+	w.login.Answer(tokens(3600))
 	victim := w.connectAs("victim", "oauth_client_credentials", oauth("{{ get_secret('s') }}"))
 	w.get(victim)
 	flood := w.connect("custom", misused)
-	for range 200 { // 20,000 entries, twice as many as the host keeps
+	for range 200 { // 20,000 entries, twice the host's limit
 		w.get(flood)
 	}
-	if got := w.get(victim).header.Get("Authorization"); got != "Bearer t1" {
+	if got := w.get(victim).Header.Get("Authorization"); got != "Bearer t1" {
 		t.Errorf("the other connector's token was pushed out: %q", got)
 	}
 }
@@ -182,19 +182,19 @@ func TestHeadersOfAPlugin_threats_26(t *testing.T) {
 		cases = append(cases, misuse{"header " + name, set(name, "", ""), host.StageMutation, ""})
 	}
 	refuseAll(t, cases)
-	for _, name := range []string{"Host", "X\r\nY", "Content-Type"} { // of a token request
+	for _, name := range []string{"Host", "X\r\nY", "Content-Type"} { // headers of a token request
 		w := misusedWorld(t, func(env abi.Env) (string, error) {
 			env.TokenRequest([]byte(marshal(abi.TokenRequest{URL: value(env, "url"), Headers: []abi.Pair{{Name: name, Value: value(env, "to_token")}}})))
 			return set("X-Key", "", "")(env)
 		})
-		if _, err := w.try(w.connect("custom", misused), get(t.Context())); err == nil || w.exchanged() != 0 {
+		if _, err := w.try(w.connect("custom", misused), get(t.Context())); err == nil || w.login.Count() != 0 {
 			t.Errorf("header %q in a token request: %v", name, err)
 		}
 	}
 }
 
-// threats.md 26: a plugin's own Accept and User-Agent of a token request are sent as they are; without, it is the
-// host's that are sent, once each.
+// threats.md 26: a plugin's own Accept and User-Agent are sent unchanged with a token request. Without them, the host's
+// are sent, once each.
 func TestHeadersOfATokenRequest_threats_26(t *testing.T) {
 	for own, want := range map[string][2]string{
 		"":           {"application/json", "keywright"},
@@ -210,37 +210,37 @@ func TestHeadersOfATokenRequest_threats_26(t *testing.T) {
 			return header("X-Key", value(env, "to_header")), nil
 		})
 		w.get(w.connect("custom", misused))
-		got := w.lastExchange().header
+		got := w.login.Last().Header
 		if accept, agent := got.Values("Accept"), got.Values("User-Agent"); len(accept) != 1 || len(agent) != 1 || accept[0] != want[0] || agent[0] != want[1] || got.Get("X-Own") != "too" {
 			t.Errorf("with %q of its own: %v", own, got)
 		}
 	}
 }
 
-// What a token endpoint receives of a form is that, and nothing around it.
+// A token endpoint receives the form as the plugin set it, encoded, and nothing else in the body.
 func TestFormOfATokenRequest(t *testing.T) {
 	w := misusedWorld(t, func(env abi.Env) (string, error) {
 		return tokenRequest(env, tokenURL, abi.Pair{Name: "a b", Value: "1&2"}, abi.Pair{Name: "s", Value: value(env, "to_token")})
 	})
 	w.setSecret("s", "x/y")
 	w.get(w.connect("custom", misused))
-	if got := w.lastExchange().body; got != "a+b=1%262&s=x%2Fy" {
+	if got := w.login.Last().Body; got != "a+b=1%262&s=x%2Fy" {
 		t.Errorf("the body is %s", got)
 	}
 }
 
-// The endpoint's answer is never part of anything, whatever it echoes.
+// Errors and logs have no text of the endpoint's answer, even if it echoes the secret.
 func TestTokenEndpointEchoesTheSecret_threats_20(t *testing.T) {
 	for _, code := range []int{200, 400, 401, 500} {
 		w := newWorld(t)
 		w.canary("s")
-		w.setLogin(func(r *http.Request) (*http.Response, error) {
+		w.login.Answer(func(r *http.Request) (*http.Response, error) {
 			_ = r.ParseForm()
 			return respond(code, marshal(map[string]string{"error": r.Form.Get("client_secret"), "error_description": r.Form.Encode()}))(r)
 		})
 		w.refuse(w.connect("oauth_client_credentials", oauth("{{ get_secret('s') }}")), get(t.Context()), host.StageToken)
-		w.advance(time.Second) // after which one that refused is asked again
-		w.setLogin(func(r *http.Request) (*http.Response, error) {
+		w.Advance(time.Second) // so that an endpoint that refused is asked again
+		w.login.Answer(func(r *http.Request) (*http.Response, error) {
 			_ = r.ParseForm()
 			return nil, fmt.Errorf("malformed HTTP response %q", r.Form.Encode()+r.Form.Get("client_secret"))
 		})
@@ -259,13 +259,13 @@ func TestControlCharactersInLogsAndErrors_threats_21(t *testing.T) {
 	if strings.ContainsAny(err.Error(), "\r\n\x1b\x00\u202e\u2028") {
 		t.Errorf("the error is %q", err)
 	}
-	log := w.log()
+	log := w.log.String()
 	if n := strings.Count(log, "\n"); n != 4 || strings.ContainsAny(log, "\r\x1b\x00\u202e\u2028") || len(log) > 20_000 {
 		t.Errorf("%d lines of log, %d bytes: %q", n, len(log), log)
 	}
 }
 
-// A caller that is gone gets its own error, at whatever stage.
+// A request whose context is already cancelled fails with the context's error, and is not sent.
 func TestCancelledBeforeItBegins(t *testing.T) {
 	w := newWorld(t)
 	w.canary("s")
@@ -274,7 +274,7 @@ func TestCancelledBeforeItBegins(t *testing.T) {
 	if _, err := w.try(w.connect("oauth_client_credentials", oauth("{{ get_secret('s') }}")), get(gone)); !errors.Is(err, context.Canceled) {
 		t.Errorf("the error is %v", err)
 	}
-	if w.received() != 0 {
+	if w.api.Count() != 0 {
 		t.Error("the request was sent")
 	}
 }

@@ -12,9 +12,9 @@ import (
 	"github.com/keywright/keywright/host"
 )
 
-// What a plugin could learn of a secret from whether its call succeeds. threats.md 68.
+// threats.md 68: whether a call succeeds must not depend on the value of a secret, or a plugin could learn the value.
 
-// A text that is filled up to a limit must not tell how long the secret in it is.
+// A plugin that fills a text up to a limit must not learn the length of the secret in it.
 func TestLimitsDoNotTellHowLongASecretIs(t *testing.T) {
 	succeeds := func(t *testing.T, length int, do func(abi.Env, string)) bool {
 		w := misusedWorld(t, func(env abi.Env) (string, error) {
@@ -39,7 +39,7 @@ func TestLimitsDoNotTellHowLongASecretIs(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			want := -1
 			for _, length := range []int{1, 100, 1000, 1024} {
-				low, high := 0, 600 // it succeeds with low, and not with high
+				low, high := 0, 600 // the call succeeds with low, and fails with high
 				for high-low > 1 {
 					middle := (low + high) / 2
 					if succeeds(t, length, func(env abi.Env, v string) { do(env, v, middle) }) {
@@ -59,7 +59,8 @@ func TestLimitsDoNotTellHowLongASecretIs(t *testing.T) {
 	}
 }
 
-// Two headers of one name are refused. So a plugin that puts its guess beside a secret must be refused in either case.
+// Two headers of one name are refused. So a plugin that sets a sealed name and its guess must be refused whether the
+// guess is right or wrong.
 func TestHeaderNamesDoNotTellWhatASecretIs(t *testing.T) {
 	for name, do := range map[string]func(env abi.Env, pairs func(secret string) []abi.Pair) (string, error){
 		"mutation": func(env abi.Env, pairs func(string) []abi.Pair) (string, error) {
@@ -98,18 +99,19 @@ func TestHeaderNamesDoNotTellWhatASecretIs(t *testing.T) {
 			})
 			w.setSecret("s", "X-Sealed-Name")
 			w.get(w.connect("custom", misused))
-			received := w.requests
+			received := w.api.Received()
 			if name == "token request" {
-				received = w.exchanges
+				received = w.login.Received()
 			}
-			if got := received[0].header.Get("X-Sealed-Name"); got != "alone" {
+			if got := received[0].Header.Get("X-Sealed-Name"); got != "alone" {
 				t.Errorf("a header that is alone came as %q", got)
 			}
 		})
 	}
 }
 
-// spied is a guest that has one secret in every way in which it can be had, and what it does with it.
+// spied returns a world with a guest that runs do, and its connector. The guest gets a sealed field v, which may go to
+// headers, tokens, claims and signatures, and which is the secret unless c sets it.
 func spied(t *testing.T, secret string, c config, do func(env abi.Env, v string) string) (*world, *host.Connector) {
 	t.Helper()
 	g := &guest{authenticate: func(env abi.Env) (string, error) { return do(env, value(env, "v")), nil }}
@@ -127,8 +129,9 @@ func spied(t *testing.T, secret string, c config, do func(env abi.Env, v string)
 	return w, w.connect("custom", all)
 }
 
-// A token request goes to the configuration's URL only. Whether a URL that a plugin makes up is that one must not tell what
-// secret is in it, and neither whether one that it makes of a secret is what a user wrote.
+// A token request goes only to a URL that is configured. A plugin must not learn a secret in that URL from whether a
+// URL of its own is the configured one. Nor may it learn whether a URL that contains a secret equals a URL that a user
+// wrote.
 func TestTokenURLsDoNotTellWhatASecretIs_threats_68(t *testing.T) {
 	const before, behind = "https://login.test/", "/token"
 	for name, c := range map[string]struct{ field, asked string }{
@@ -143,7 +146,7 @@ func TestTokenURLsDoNotTellWhatASecretIs_threats_68(t *testing.T) {
 					return header("X-Key", v)
 				})
 				said[w.refuse(connector, get(t.Context()), host.StagePlugin, "as config_get returned it").Error()] = true
-				if w.exchanged() != 0 {
+				if w.login.Count() != 0 {
 					t.Errorf("with the secret %s, the endpoint was asked", secret)
 				}
 			}
@@ -154,19 +157,19 @@ func TestTokenURLsDoNotTellWhatASecretIs_threats_68(t *testing.T) {
 	}
 }
 
-// A URL with a secret in it is of use as config_get returned it.
+// A plugin may use a URL with a secret in it as config_get returned it.
 func TestTokenURLWithASecret(t *testing.T) {
 	w, connector := spied(t, "token", config{"url": "https://login.test/{{ get_secret('s') }}"}, func(env abi.Env, v string) string {
 		env.TokenRequest([]byte(marshal(abi.TokenRequest{URL: value(env, "url")})))
 		return header("X-Key", v)
 	})
 	w.get(connector)
-	if got := w.lastExchange().url; got != tokenURL {
+	if got := w.login.Last().URL; got != tokenURL {
 		t.Errorf("the token request went to %s", got)
 	}
 }
 
-// A caller who says what a proxy is to drop must not learn by that what a sealed name is.
+// A caller that guesses a sealed header name in Connection must not learn whether the guess is right.
 func TestConnectionDoesNotTellWhatASealedNameIs_threats_68(t *testing.T) {
 	w, connector := spied(t, "X-Sealed-Name", nil, func(_ abi.Env, v string) string { return header(v, "1") })
 	said := map[string]bool{}
@@ -183,7 +186,8 @@ func TestConnectionDoesNotTellWhatASealedNameIs_threats_68(t *testing.T) {
 	w.send(connector, r)
 }
 
-// Numeric claims become integers, of 64 bits. With digits around it, whether a secret is too large must not tell how large it is.
+// Numeric claims become 64-bit integers. If a claim has digits around a secret, the plugin must not learn from an
+// overflow how large the secret is.
 func TestIntegerClaimsDoNotTellHowLargeASecretIs_threats_68(t *testing.T) {
 	for secret, want := range map[string]string{"775807": `"exp":9223372036854775807`, "775808": `"exp":"9223372036854775808"`} {
 		w, connector := spied(t, secret, nil, func(env abi.Env, v string) string {
@@ -191,7 +195,7 @@ func TestIntegerClaimsDoNotTellHowLargeASecretIs_threats_68(t *testing.T) {
 				Key: "key", For: abi.ForHeader, Claims: map[string]any{"exp": "9223372036854" + v}, Integers: []string{"exp"},
 			}))
 		})
-		parts := strings.Split(w.get(connector).header.Get("X-Key"), ".")
+		parts := strings.Split(w.get(connector).Header.Get("X-Key"), ".")
 		if payload, err := base64.RawURLEncoding.DecodeString(parts[1]); err != nil || !strings.Contains(string(payload), want) {
 			t.Errorf("with the secret %s the claims are %s (%v)", secret, payload, err)
 		}
@@ -201,10 +205,11 @@ func TestIntegerClaimsDoNotTellHowLargeASecretIs_threats_68(t *testing.T) {
 			Key: "key", For: abi.ForHeader, Claims: map[string]any{"exp": "9223372036854775808"}, Integers: []string{"exp"},
 		}))
 	})
-	w.refuse(connector, get(t.Context()), host.StageSign, "exp") // nothing of it is a secret
+	w.refuse(connector, get(t.Context()), host.StageSign, "exp") // no part of the number is secret
 }
 
-// One MAC in seventy has no byte that a header may not have. Whether one does must not show, since it is a fact about the key.
+// One MAC in seventy has only bytes that are valid in a header. Whether a MAC is valid must not show, because it
+// depends on the key.
 func TestHeadersAndClaimsDoNotTellWhatAMACIs_threats_68(t *testing.T) {
 	for name, place := range map[string]func(env abi.Env, raw string) string{
 		"the value of a header": func(_ abi.Env, raw string) string { return header("X-Key", raw) },
@@ -236,7 +241,8 @@ func TestHeadersAndClaimsDoNotTellWhatAMACIs_threats_68(t *testing.T) {
 	}
 }
 
-// How long a call takes must not tell how long a secret is: what is made of secrets in a call is bounded.
+// The time of a call must not show the length of a secret. So the total size of texts that are made from secrets in a
+// call is limited.
 func TestWorkOnSecretsIsBounded_threats_68(t *testing.T) {
 	w, connector := spied(t, "a secret", nil, func(env abi.Env, v string) string {
 		for range 300 {
@@ -245,7 +251,8 @@ func TestWorkOnSecretsIsBounded_threats_68(t *testing.T) {
 		return header("X-Key", v)
 	})
 	w.refuse(connector, get(t.Context()), host.StagePlugin, "bytes in all")
-	const most, long, each = 2 << 20, 256 << 10, 1 << 10 // of a call, of a text, and what a short value counts as
+	// The limits of a call and of a text, and the size that a short value counts as.
+	const most, long, each = 2 << 20, 256 << 10, 1 << 10
 	for name, do := range map[string]func(env abi.Env, v string, more int) string{
 		"what is made of secrets": func(env abi.Env, v string, more int) string {
 			for range most / long {
@@ -281,8 +288,8 @@ func TestWorkOnSecretsIsBounded_threats_68(t *testing.T) {
 	}
 }
 
-// What a JWT counts as follows from its request, by the lengths that values count as: the request, one and a half times
-// what is put into it, and 1 KiB for the signature.
+// The length that a JWT counts as depends only on its request, with each sealed value at the length that it counts as.
+// It is the length of the request, one and a half times the length of the values, and 1 KiB for the signature.
 func TestLengthOfAJWTDoesNotTellHowLongASecretIs_threats_68(t *testing.T) {
 	for _, length := range []int{1, 1000} {
 		for more := range 2 {

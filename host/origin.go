@@ -11,13 +11,13 @@ import (
 	"github.com/keywright/keywright/internal/urlcheck"
 )
 
-// origin is where requests go: RFC 6454 section 4.
+// origin is an origin, RFC 6454 section 4.
 type origin struct{ scheme, host, port string }
 
 func (o origin) String() string { return o.scheme + "://" + o.host + ":" + o.port }
 
-// parseOrigin reads an origin of a connector. A path, or anything else beyond the origin, is an error rather than
-// ignored, since it looks as if it would bound the requests.
+// parseOrigin parses an origin of a connector. A path or query is an error, because it looks like a limit on the
+// requests and would not be one.
 func (h *Host) parseOrigin(text string) (origin, error) {
 	rule := urlcheck.Rule{AllowHTTP: h.config.Egress.AllowHTTP, PlainHTTP: "which sends everything in the open: use https"}
 	u, err := rule.Parse(text)
@@ -30,7 +30,7 @@ func (h *Host) parseOrigin(text string) (origin, error) {
 	return originOf(u)
 }
 
-// originOf returns the origin of a URL, with its host in lower case and its port written out.
+// originOf returns the origin of a URL, with its host in lower case and an explicit port.
 func originOf(u *url.URL) (origin, error) {
 	o := origin{scheme: strings.ToLower(u.Scheme), port: u.Port()}
 	switch {
@@ -45,7 +45,7 @@ func originOf(u *url.URL) (origin, error) {
 		return origin{}, err
 	}
 	host := u.Hostname()
-	if !ascii(host) { // as net/http does it, and so without lowering it before: that of ẞ is another name
+	if !ascii(host) { // like net/http, without converting to lower case first: for ẞ that would be another name
 		var err error
 		if host, err = idna.Lookup.ToASCII(host); err != nil {
 			return origin{}, errors.New("has a host name that does not exist")
@@ -59,6 +59,7 @@ func originOf(u *url.URL) (origin, error) {
 	return o, nil
 }
 
+// ascii reports whether s has only ASCII characters.
 func ascii(s string) bool {
 	for i := range len(s) {
 		if s[i] >= 0x80 {
@@ -68,10 +69,10 @@ func ascii(s string) bool {
 	return true
 }
 
-// written is scheme and host as a request has them.
-type written struct{ scheme, host string }
+// schemeHost is the scheme and host of a URL as they are written in a request.
+type schemeHost struct{ scheme, host string }
 
-// checkTokenURL returns an error when a text may not be the value of a field of kind url.
+// checkTokenURL returns an error if text is not a valid value for a field of kind url.
 func (h *Host) checkTokenURL(text string) error {
 	_, err := urlcheck.Rule{
 		AllowHTTP: h.config.Egress.AllowHTTP, PlainHTTP: "which would send the credential in the open: use https", Credentials: "use the fields for credentials",

@@ -12,25 +12,30 @@ import (
 // outcome is the result of a call.
 type outcome struct {
 	mutation *hostfn.Mutation
-	used     []*tokencache.Handle // what the call read
-	putIn    []*tokencache.Handle // the entries whose sealed values went into the mutation
-	call     *hostfn.Call         // its ScrubError is for errors of those who have seen the credential
-	err      error
-	// detached is set when the call runs on, or has run, on a goroutine of its own, which calls Observe.
+	// used lists the cache entries that the call read.
+	used []*tokencache.Handle
+	// putIn lists the cache entries whose sealed values are in the mutation.
+	putIn []*tokencache.Handle
+	// call is the call itself. Its ScrubError removes the credential from the errors of base transports.
+	call *hostfn.Call
+	err  error
+	// detached is set if the call runs or ran on a goroutine of its own. That goroutine calls Observe.
 	detached bool
-	// needsBody is set when the call is to be run again once the body is kept. Nothing else is set then.
+	// needsBody is set if the call must run again with the body kept. No other field is set then.
 	needsBody bool
-	// lastScanner is set once a scanner was needed, if that is not large.
+	// lastScanner is the scanner that was used last, unless it is larger than maxRetained.
 	lastScanner atomic.Pointer[requestScanner]
 }
 
-// requestScanner holds the scanner of a request's credentials.
+// requestScanner is a scanner for the credentials of a request.
 type requestScanner struct {
-	others  []string // that the context had
+	// others are the credentials from [WithCredentials].
+	others  []string
 	scanner *leakscan.Scanner
 }
 
-// maxRetained bounds the bytes of a call that is kept, and likewise those of its scanner: there may be one for each user.
+// maxRetained limits the size of a call that is kept for later requests, and separately that of its scanner, in bytes.
+// There may be one of each for every user.
 const maxRetained = 32 << 10
 
 // subject has the fields of the user that the connector's templates name.
@@ -39,16 +44,18 @@ type subject struct {
 	tenantID string
 }
 
-// cachedMutation is the result of a call that depended only on the connector's configuration, secrets, fields of the user and
-// cached entries, not on its request, the clock or randomness. As long as these are what they were, the plugin would return
-// the same again, and need not run.
+// cachedMutation is the result of a call that depended only on configuration, secrets, fields of the user and cache
+// entries, and not on its request, the clock or randomness. While these are unchanged, the plugin would return the same
+// mutation, so it need not run.
 type cachedMutation struct {
-	secrets []string // the values of those that the templates name
+	// secrets are the values of the secrets that the connector's templates name.
+	secrets []string
 	outcome *outcome
 }
 
 // mutationKey identifies a cachedMutation of a connector whose templates name something of the user.
 type mutationKey struct {
-	plan    *hostfn.Plan // which is the connector's own
+	// plan identifies the connector, since no two connectors share a plan.
+	plan    *hostfn.Plan
 	subject subject
 }

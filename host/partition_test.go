@@ -7,7 +7,7 @@ import (
 	"github.com/keywright/keywright/host/internal/template"
 )
 
-// threats.md 29: what differs between hosts only, and so cannot be shown through requests.
+// threats.md 29: the parts of a partition that differ only between hosts. Requests to one host cannot show them.
 func TestPartitionHasDigestVariablesAndSalt(t *testing.T) {
 	partition := func(change func(c *Connector, in *hostfn.Inputs)) [32]byte {
 		c := &Connector{
@@ -27,7 +27,7 @@ func TestPartitionHasDigestVariablesAndSalt(t *testing.T) {
 	if base != partition(func(*Connector, *hostfn.Inputs) {}) {
 		t.Fatal("the same ingredients give another partition")
 	}
-	// Texts that would read the same one after the other.
+	// These texts are the same when they are joined.
 	split := func(name, authType string, secrets ...string) [32]byte {
 		return partition(func(c *Connector, in *hostfn.Inputs) {
 			c.config.Name, c.plugin.info.Type = name, authType

@@ -13,7 +13,7 @@ import (
 	"github.com/keywright/keywright/host/internal/strictjson"
 )
 
-// newPlan makes what all calls of the connector share.
+// newPlan returns a plan, which all calls of the connector share.
 func (c *Connector) newPlan() *hostfn.Plan {
 	h := c.host
 	c.log = &connectorLog{logger: h.config.Logger, clock: h.config.Clock, connector: c.config.Name, authType: c.plugin.info.Type}
@@ -40,9 +40,9 @@ func (c *Connector) newPlan() *hostfn.Plan {
 	}
 }
 
-// seed computes what of a cache partition does not change: connector, type, plugin with its grants, and configuration.
-// Grants count because a cache may outlive a host. What a plugin stored by a grant must not come back once the grant is
-// taken away.
+// seed sets partitionSeed to the hash of the connector's name, type, plugin, grants and configuration. The grants are
+// part of it because a cache may outlive a host: a plugin must not get back what it stored under a grant after the
+// grant was removed.
 func (c *Connector) seed() error {
 	config, err := strictjson.Marshal(c.config.Auth.Config)
 	if err != nil {
@@ -55,8 +55,8 @@ func (c *Connector) seed() error {
 	return nil
 }
 
-// partition is where the cache entries of a call are: those of no other connector, configuration, secret version,
-// variable or user, as far as the templates name them.
+// partition returns the cache partition of a call. Calls share a partition if they have the same connector,
+// configuration, and values of the secrets, variables and user fields that the templates name.
 func (c *Connector) partition(in *hostfn.Inputs) [32]byte {
 	d := partitionHash{sha256.New()}
 	d.Write(c.partitionSeed[:])
@@ -79,7 +79,7 @@ func (c *Connector) partition(in *hostfn.Inputs) [32]byte {
 	return sum
 }
 
-// partitionHash hashes texts with their lengths, so that no two lists of texts look alike.
+// partitionHash hashes texts together with their lengths, so that different lists of texts have different hashes.
 type partitionHash struct{ hash.Hash }
 
 func (d partitionHash) text(texts ...string) {

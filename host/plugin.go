@@ -13,36 +13,37 @@ import (
 	"github.com/keywright/keywright/host/internal/seal"
 )
 
-// Plugin is an auth type to be loaded.
+// Plugin is an auth type for a host to load.
 type Plugin struct {
-	// Name is in errors and logs, such as the file's name.
+	// Name is part of errors and log lines. It is usually the name of the module's file.
 	Name string
-	// Wasm is the module.
+	// Wasm is the compiled module.
 	Wasm []byte
-	// SHA256 is the digest that the module must have, in hex. Empty: any.
+	// SHA256 is the digest that the module must have, in hex. If it is empty, the digest is not checked.
 	SHA256 string
-	// Grants are the rights that the operator gives it: sign_raw, reveal.
+	// Grants are the plugin's rights beyond the default, from the operator: sign_raw, reveal.
 	Grants []string
 
-	guest sandbox.Guest // instead of Wasm, in tests of plugins
+	// guest replaces Wasm in tests of plugins.
+	guest sandbox.Guest
 }
 
 // PluginInfo describes a loaded plugin.
 type PluginInfo struct {
-	// Description is how the plugin describes itself: its auth type, and the fields of its configuration.
+	// Description is the plugin's own description, with its auth type and the fields of its configuration.
 	abi.Description
-	// Name is that of the [Plugin].
+	// Name is the name of the [Plugin].
 	Name string
 	// SHA256 is the digest of the module, in hex.
 	SHA256 string
-	// Size is that of the module, in bytes.
+	// Size is the size of the module, in bytes.
 	Size int
-	// Grants are the rights that the operator gives it.
+	// Grants are the plugin's rights beyond the default.
 	Grants []string
-	// BuiltIn reports whether it is one of [Config].BuiltIns.
+	// BuiltIn reports whether the plugin is one of [Config].BuiltIns.
 	BuiltIn bool
-	// NotPooled is the reason why each call has an instance of its own. It is empty when instances are used again, put back
-	// after each call to what they were.
+	// NotPooled is the reason why each call gets a new instance. It is empty if calls share instances, which are reset
+	// after each call.
 	NotPooled string
 }
 
@@ -54,16 +55,19 @@ type plugin struct {
 	grants map[string]bool
 	uses   map[string]bool
 	fields map[string]seal.Sinks
-	// deterministic is set when nothing but host functions can make two calls of it differ.
+	// deterministic is set if calls of the plugin can differ only by the results of host functions.
 	deterministic bool
 }
 
 var (
-	typeName  = regexp.MustCompile(`^[a-z][a-z0-9_]{0,63}$`)
-	fieldName = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9_-]{0,63}$`)
+	typeName  = regexp.MustCompile(`^[a-z][a-z0-9_]*$`)
+	fieldName = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9_-]*$`)
 )
 
-// checkDescription checks what a plugin says of itself, and gives the sinks of its fields.
+// maxName limits the name of a type or a field, in bytes.
+const maxName = 64
+
+// checkDescription checks a plugin's description and returns the sinks of its fields.
 func checkDescription(d *abi.Description) (map[string]seal.Sinks, error) {
 	var problems []error
 	wrong := func(format string, args ...any) { problems = append(problems, fmt.Errorf(format, args...)) }
@@ -71,7 +75,7 @@ func checkDescription(d *abi.Description) (map[string]seal.Sinks, error) {
 		wrong("abi is %d, this host knows %d", d.ABI, abi.Version)
 	}
 	for _, name := range append([]string{d.Type}, d.Aliases...) {
-		if !typeName.MatchString(name) {
+		if len(name) > maxName || !typeName.MatchString(name) {
 			wrong("%q is not the name of an auth type: lower-case letters, digits and _, beginning with a letter", Printable(name))
 		}
 	}
@@ -89,7 +93,7 @@ func checkDescription(d *abi.Description) (map[string]seal.Sinks, error) {
 	fields := map[string]seal.Sinks{}
 	for i := range d.Fields {
 		f := &d.Fields[i]
-		if _, twice := fields[f.Name]; twice || !fieldName.MatchString(f.Name) {
+		if _, twice := fields[f.Name]; twice || len(f.Name) > maxName || !fieldName.MatchString(f.Name) {
 			wrong("field %q is there twice or has a name that no field may have", Printable(f.Name))
 			continue
 		}
@@ -102,6 +106,7 @@ func checkDescription(d *abi.Description) (map[string]seal.Sinks, error) {
 	return fields, errors.Join(problems...)
 }
 
+// checkField checks a field of a description and returns its sinks.
 func checkField(d *abi.Description, f *abi.Field) (seal.Sinks, error) {
 	sinks, err := seal.ParseSinks(f.Sinks)
 	if err != nil {

@@ -18,7 +18,7 @@ import (
 
 // Redirects by the API, with the client and the servers of net/http: threats.md 19 and 25.
 
-// site is a server that answers by path, and remembers what it received.
+// site is a server that answers by path and records its requests.
 type site struct {
 	*httptest.Server
 	mu       sync.Mutex
@@ -41,7 +41,7 @@ func newSite(t *testing.T, redirects map[string]func(*http.Request) (code int, l
 	return s
 }
 
-// onLoopback is a world whose host uses its own network, on which the servers are.
+// onLoopback returns a world whose host uses a real network, with servers on loopback.
 func onLoopback(t *testing.T) *world {
 	return newWorld(t, func(c *host.Config) {
 		c.Base, c.Egress = nil, host.Egress{AllowHTTP: true, AllowPrivate: true}
@@ -59,7 +59,7 @@ func (w *world) connectTo(origin string, auth config) *host.Connector {
 	return c
 }
 
-// credentials are where an API key can be: the standard header, a custom one, the query.
+// credentials are configurations for the places of an API key: the standard header, a custom header, the query.
 var credentials = map[string]config{
 	"Authorization": {"key": "Authorization", "value": "{{ get_secret('s') }}", "in": "header"},
 	"custom header": {"key": "X-Custom", "value": "{{ get_secret('s') }}", "in": "header"},
@@ -67,7 +67,7 @@ var credentials = map[string]config{
 }
 
 func TestRedirectToAnotherOriginGetsNoCredential_threats_25(t *testing.T) {
-	other := newSite(t, nil) // the same host, another port
+	other := newSite(t, nil) // the same host with another port
 	w := onLoopback(t)
 	w.canary("s")
 	for name, auth := range credentials {
@@ -80,7 +80,7 @@ func TestRedirectToAnotherOriginGetsNoCredential_threats_25(t *testing.T) {
 				client := &http.Client{Transport: w.connectTo(api.URL, auth).Transport(nil)}
 				for _, path := range []string{"/there", "/echo"} {
 					err := fails(client.Get(api.URL + path))
-					w.outError("the client's error", err) // a url.Error, which prints the URL: threats.md 19
+					w.OutError("the client's error", err) // threats.md 19: url.Error prints the URL
 					var failure *host.Error
 					if !errors.As(err, &failure) || failure.Stage != host.StageOrigin {
 						t.Errorf("%s: the error is %v", path, err)
@@ -94,7 +94,7 @@ func TestRedirectToAnotherOriginGetsNoCredential_threats_25(t *testing.T) {
 	}
 }
 
-// Servers that redirect to another path of theirs often keep the query.
+// Servers that redirect to another of their paths often keep the query. The key is then appended once, not twice.
 func TestRedirectWithinTheOriginHasTheKeyOnce_threats_19(t *testing.T) {
 	for name, keep := range map[string]func(r *http.Request) string{
 		"keeps the query":              func(r *http.Request) string { return "/b?" + r.URL.RawQuery },
@@ -117,12 +117,12 @@ func TestRedirectWithinTheOriginHasTheKeyOnce_threats_19(t *testing.T) {
 				t.Fatal(err)
 			}
 			_ = response.Body.Close()
-			w.out("Response.Request", response.Request.URL.String())
+			w.Out("Response.Request", response.Request.URL.String())
 			if len(api.received) != 3 {
 				t.Fatalf("%d requests", len(api.received))
 			}
 			for _, r := range api.received {
-				w.out("Referer", r.Referer())
+				w.Out("Referer", r.Referer())
 				if got := r.URL.Query()["key"]; !slices.Equal(got, []string{secret}) {
 					t.Errorf("%s has the key %d times", r.URL.Path, len(got))
 				}
@@ -149,7 +149,7 @@ func TestRedirectThatHoldsTheKeyOtherwiseIsNotFollowed_threats_19(t *testing.T) 
 			})
 			client := &http.Client{Transport: w.connectTo(api.URL, credentials["query"]).Transport(nil)}
 			err := fails(client.Get(api.URL + "/a"))
-			w.outError("the client's error", err)
+			w.OutError("the client's error", err)
 			if err == nil || len(api.received) != 1 {
 				t.Errorf("%d requests, %v", len(api.received), err)
 			}
@@ -157,9 +157,9 @@ func TestRedirectThatHoldsTheKeyOtherwiseIsNotFollowed_threats_19(t *testing.T) 
 	}
 }
 
-// What a redirect holds of the query that was appended: the parameters are taken out, the credential under another name as
-// well, and a redirect that has it elsewhere is an error. What has less than 8 bytes is elsewhere by chance, and so is what
-// is no credential.
+// The host removes the appended parameters from a redirect, and the credential under other names. A credential anywhere
+// else in the redirect is an error. Texts of less than 8 bytes and texts without a credential may be anywhere, since
+// they may be there by chance.
 func TestWhatARedirectHoldsOfTheQuery_threats_19(t *testing.T) {
 	pairs := func(names ...string) []abi.Pair {
 		all := []abi.Pair{}
@@ -171,9 +171,9 @@ func TestWhatARedirectHoldsOfTheQuery_threats_19(t *testing.T) {
 	}
 	for name, c := range map[string]struct {
 		secret   string
-		query    []abi.Pair // SEALED is the secret
+		query    []abi.Pair // SEALED stands for the secret
 		location string
-		want     string // "" for an error
+		want     string // "" means an error
 	}{
 		"its own parameter":               {"12345678", pairs("key=SEALED"), "/new?key=12345678&a=b", "/new?a=b"},
 		"its own parameter, of 7 bytes":   {"1234567", pairs("key=SEALED"), "/new?key=1234567&a=b", "/new?a=b"},
@@ -193,7 +193,7 @@ func TestWhatARedirectHoldsOfTheQuery_threats_19(t *testing.T) {
 				return strings.ReplaceAll(marshal(abi.Mutation{Query: c.query}), "SEALED", value(env, "to_query")), nil
 			})
 			w.setSecret("s", c.secret)
-			w.setAPI(func(r *http.Request) (*http.Response, error) {
+			w.api.Answer(func(r *http.Request) (*http.Response, error) {
 				response, err := status(http.StatusFound)(r)
 				response.Header.Set("Location", c.location)
 				return response, err
@@ -217,19 +217,19 @@ func TestWhatARedirectHoldsOfTheQuery_threats_19(t *testing.T) {
 	}
 }
 
-// A client's errors print the URL of the request, and a transport's may quote whatever it was given.
+// A client's errors have the URL of the request, and a transport's errors may quote any part of it.
 func TestKeyInTheQueryIsNotInErrors_threats_19(t *testing.T) {
 	w := newWorld(t)
 	secret := w.canary("s")
 	for name, c := range credentials {
 		connector := w.connect("api_key", c)
 		cause := errors.New("the cause")
-		w.setAPI(func(r *http.Request) (*http.Response, error) {
+		w.api.Answer(func(r *http.Request) (*http.Response, error) {
 			return nil, fmt.Errorf("%w: cannot send %s %q %q %x", cause, r.URL, r.URL, r.Header, secret)
 		})
 		client := &http.Client{Transport: connector.Transport(nil)}
 		err := fails(client.Get(apiURL))
-		w.outError(name, err)
+		w.OutError(name, err)
 		if !errors.Is(err, cause) || !strings.Contains(err.Error(), "cannot send "+apiURL) {
 			t.Errorf("%s: what is no secret is lost: %v", name, err)
 		}
@@ -239,12 +239,12 @@ func TestKeyInTheQueryIsNotInErrors_threats_19(t *testing.T) {
 	dialling.canary("s")
 	client := &http.Client{Transport: dialling.connectTo(gone, credentials["query"]).Transport(nil)}
 	err := fails(client.Get(gone + "/x"))
-	if dialling.outError("a connection that is refused", err); err == nil {
+	if dialling.OutError("a connection that is refused", err); err == nil {
 		t.Error("no error")
 	}
 }
 
-// fails returns the error of a request that should have one.
+// fails returns the error of a request that should fail.
 func fails(response *http.Response, err error) error {
 	if err == nil {
 		_ = response.Body.Close()

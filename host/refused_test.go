@@ -18,9 +18,9 @@ import (
 	"github.com/keywright/keywright/host"
 )
 
-// What a token endpoint refused is not asked again at once: threats.md 62 and 63, decisions.md "the endpoint refuses".
+// The host does not repeat a refused token request at once: threats.md 62 and 63, decisions.md "the endpoint refuses".
 
-// refusedFor sends a request that the token endpoint refuses, or has refused, and returns how long it is not asked again.
+// refusedFor sends a request that the token endpoint refuses or has refused, and returns RetryAfter of its error.
 func (w *world) refusedFor(ctx context.Context, c *host.Connector) time.Duration {
 	w.t.Helper()
 	var answer *host.TokenError
@@ -35,24 +35,24 @@ var wrongSecret = respond(http.StatusUnauthorized, `{"error":"invalid_client"}`)
 func TestAWrongSecretIsSentLessAndLess_threats_62(t *testing.T) {
 	w := newWorld(t)
 	w.canary("s")
-	w.setLogin(wrongSecret)
+	w.login.Answer(wrongSecret)
 	c := w.connect("oauth_client_credentials", oauth("{{ get_secret('s') }}"))
-	var asked []time.Duration // since the time before
+	var asked []time.Duration // the time since the previous request
 	var last time.Time
-	for before := 0; len(asked) < 14; w.advance(100 * time.Millisecond) {
+	for before := 0; len(asked) < 14; w.Advance(100 * time.Millisecond) {
 		var answer *host.TokenError
 		err := w.refuse(c, get(t.Context()), host.StageToken, "401 (invalid_client); it is asked again in ")
 		if !errors.As(err, &answer) || answer.Status != 401 || answer.Code != "invalid_client" || answer.RetryAfter <= 0 {
 			t.Fatalf("the error is %#v", answer)
 		}
-		if n := w.exchanged(); n > before {
+		if n := w.login.Count(); n > before {
 			before = n
-			if now := w.time(); !last.IsZero() {
+			if now := w.Now(); !last.IsZero() {
 				asked = append(asked, now.Sub(last))
 			}
-			last = w.time()
+			last = w.Now()
 		} else if wait := answer.RetryAfter - time.Second; wait > 0 {
-			w.advance(wait)
+			w.Advance(wait)
 		}
 	}
 	want := time.Second
@@ -70,7 +70,7 @@ func TestAWrongSecretIsSentLessAndLess_threats_62(t *testing.T) {
 	}
 }
 
-// What the error says is true: until then the endpoint is not asked, and from then on it is.
+// RetryAfter is exact: the host asks the endpoint again at that time, and not before.
 func TestRetryAfterOfARefusal_threats_62(t *testing.T) {
 	now := start.UTC()
 	for _, c := range []struct {
@@ -78,7 +78,7 @@ func TestRetryAfterOfARefusal_threats_62(t *testing.T) {
 		status     int
 		body       string
 		retryAfter string
-		least      time.Duration // 0: the next request asks
+		least      time.Duration // 0 means that the next request asks
 		most       time.Duration
 	}{
 		{"400", 400, `{"error":"invalid_grant"}`, "", 800 * time.Millisecond, time.Second},
@@ -123,7 +123,7 @@ func TestRetryAfterOfARefusal_threats_62(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			w := newWorld(t)
 			w.canary("s")
-			w.setLogin(func(r *http.Request) (*http.Response, error) {
+			w.login.Answer(func(r *http.Request) (*http.Response, error) {
 				response, err := respond(c.status, c.body)(r)
 				if c.retryAfter != "" {
 					response.Header.Set("Retry-After", c.retryAfter)
@@ -133,8 +133,8 @@ func TestRetryAfterOfARefusal_threats_62(t *testing.T) {
 			connector := w.connect("oauth_client_credentials", oauth("{{ get_secret('s') }}"))
 			w.refuse(connector, get(t.Context()), host.StageToken)
 			if c.least == 0 {
-				if wait := w.refusedFor(t.Context(), connector); wait != 0 || w.exchanged() != 2 {
-					t.Errorf("%d exchanges, the error says %v", w.exchanged(), wait)
+				if wait := w.refusedFor(t.Context(), connector); wait != 0 || w.login.Count() != 2 {
+					t.Errorf("%d exchanges, the error says %v", w.login.Count(), wait)
 				}
 				return
 			}
@@ -142,33 +142,33 @@ func TestRetryAfterOfARefusal_threats_62(t *testing.T) {
 			if wait < c.least || wait > c.most {
 				t.Errorf("it is asked again in %v, want %v to %v", wait, c.least, c.most)
 			}
-			w.advance(wait - 1)
-			if left := w.refusedFor(t.Context(), connector); left != 1 || w.exchanged() != 1 {
-				t.Errorf("just before: %d exchanges, %v left", w.exchanged(), left)
+			w.Advance(wait - 1)
+			if left := w.refusedFor(t.Context(), connector); left != 1 || w.login.Count() != 1 {
+				t.Errorf("just before: %d exchanges, %v left", w.login.Count(), left)
 			}
-			w.advance(1)
-			w.setLogin(token("t1", 3600))
-			if w.get(connector); w.exchanged() != 2 {
-				t.Errorf("%d exchanges", w.exchanged())
+			w.Advance(1)
+			w.login.Answer(token("t1", 3600))
+			if w.get(connector); w.login.Count() != 2 {
+				t.Errorf("%d exchanges", w.login.Count())
 			}
 		})
 	}
 }
 
-// Whatever of the input changes is asked at once, and one user's refusal is none of another's: threats.md 63.
+// threats.md 63: if any input changes, the host asks at once. One user's refusal has no effect on another user.
 func TestChangedInputIsAskedAtOnce_threats_63(t *testing.T) {
 	w := newWorld(t)
 	w.canary("s")
 	w.canary("s2")
-	w.setLogin(wrongSecret)
+	w.login.Answer(wrongSecret)
 	ann, bob := host.WithUser(t.Context(), host.User{ID: "ann"}), host.WithUser(t.Context(), host.User{ID: "bob"})
 	perUser := with(oauth("{{ get_secret('s') }}"), "client_id", "{{ user.id }}")
 	c := w.connect("oauth_client_credentials", perUser)
 	for range 3 {
 		w.refusedFor(ann, c)
 	}
-	if w.exchanged() != 1 {
-		t.Fatalf("%d exchanges", w.exchanged())
+	if w.login.Count() != 1 {
+		t.Fatalf("%d exchanges", w.login.Count())
 	}
 	for i, other := range []struct {
 		name      string
@@ -184,40 +184,40 @@ func TestChangedInputIsAskedAtOnce_threats_63(t *testing.T) {
 		for range 2 {
 			w.refusedFor(other.ctx, other.connector)
 		}
-		if n := w.exchanged(); n != i+2 {
+		if n := w.login.Count(); n != i+2 {
 			t.Errorf("with another %s: %d exchanges, want %d", other.name, n, i+2)
 		}
 	}
-	before := w.exchanged()
+	before := w.login.Count()
 	w.canary("s")
-	w.setLogin(token("t1", 3600))
-	if w.send(c, get(ann)); w.exchanged() != before+1 {
+	w.login.Answer(token("t1", 3600))
+	if w.send(c, get(ann)); w.login.Count() != before+1 {
 		t.Error("a rotated secret is not asked at once")
 	}
 }
 
-// Who is let in once begins anew.
+// After a token was issued, the wait after the next refusal is the shortest again.
 func TestARefusalIsForgottenWhenATokenComes_threats_62(t *testing.T) {
 	w := newWorld(t)
 	w.canary("s")
 	c := w.connect("oauth_client_credentials", oauth("{{ get_secret('s') }}"))
 	for range 5 {
-		w.setLogin(wrongSecret)
+		w.login.Answer(wrongSecret)
 		if wait := w.refusedFor(t.Context(), c); wait > time.Second {
 			t.Errorf("a first refusal is remembered for %v", wait)
 		}
-		w.advance(time.Second)
+		w.Advance(time.Second)
 		if wait := w.refusedFor(t.Context(), c); wait <= time.Second {
 			t.Errorf("a second refusal is remembered for %v", wait)
 		}
-		w.advance(2 * time.Second)
-		w.setLogin(token("t1", 3600))
+		w.Advance(2 * time.Second)
+		w.login.Answer(token("t1", 3600))
 		w.get(c)
-		w.advance(time.Hour)
+		w.Advance(time.Hour)
 	}
 }
 
-// bare is a guest that asks for a token in each call, and keeps none.
+// bare is a guest that requests a token in each call and does not cache it.
 func bare(env abi.Env) (string, error) {
 	var reply abi.TokenReply
 	document := env.TokenRequest([]byte(marshal(abi.TokenRequest{URL: value(env, "url"), Form: []abi.Pair{{Name: "s", Value: value(env, "to_token")}}})))
@@ -230,7 +230,7 @@ func bare(env abi.Env) (string, error) {
 	return header("Authorization", "Bearer "+reply.AccessToken), nil
 }
 
-// Many who ask at once are refused once, and when the wait is over one of them asks.
+// Concurrent refusals count as one. When the wait is over, one call asks, and the others wait for its answer.
 func TestOneAsksAgain_threats_62(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := misusedWorld(t, bare)
@@ -243,23 +243,23 @@ func TestOneAsksAgain_threats_62(t *testing.T) {
 			synctest.Wait()
 		}
 		g := newGate(wrongSecret)
-		w.setLogin(g.answer)
+		w.login.Answer(g.answer)
 		ask(8)
-		if w.exchanged() != 8 { // nothing is known yet
-			t.Errorf("%d exchanges", w.exchanged())
+		if w.login.Count() != 8 { // no refusal is known yet
+			t.Errorf("%d exchanges", w.login.Count())
 		}
 		close(g.open)
 		all.Wait()
-		w.advance(time.Second)
+		w.Advance(time.Second)
 		g = newGate(wrongSecret)
-		w.setLogin(g.answer)
+		w.login.Answer(g.answer)
 		ask(8)
-		if w.exchanged() != 9 {
-			t.Errorf("%d exchanges when the wait is over, want one more", w.exchanged()-8)
+		if w.login.Count() != 9 {
+			t.Errorf("%d exchanges when the wait is over, want one more", w.login.Count()-8)
 		}
 		close(g.open)
 		all.Wait()
-		if wait := w.refusedFor(t.Context(), c); wait <= time.Second || wait > 2*time.Second || w.exchanged() != 9 {
+		if wait := w.refusedFor(t.Context(), c); wait <= time.Second || wait > 2*time.Second || w.login.Count() != 9 {
 			t.Errorf("after it the wait is %v: eight at once count as one", wait)
 		}
 		if n := w.logged("it is asked again"); n != 2 {
@@ -268,40 +268,40 @@ func TestOneAsksAgain_threats_62(t *testing.T) {
 	})
 }
 
-// brokenOff is an answer whose connection is lost in the middle.
+// brokenOff answers with a body whose connection breaks.
 func brokenOff(r *http.Request) (*http.Response, error) {
 	response, err := respond(http.StatusOK, "")(r)
 	response.Body = io.NopCloser(iotest.ErrReader(io.ErrUnexpectedEOF))
 	return response, err
 }
 
-// threats.md 32: who had the turn met a network that failed, and the next one asks.
+// threats.md 32: if the network fails for the call that asks again, the next call asks.
 func TestAFailureOfTheNetworkGivesTheTurnBack_threats_62(t *testing.T) {
 	w := newWorld(t)
 	w.canary("s")
 	c := w.connect("oauth_client_credentials", oauth("{{ get_secret('s') }}"))
-	w.setLogin(wrongSecret)
+	w.login.Answer(wrongSecret)
 	w.refusedFor(t.Context(), c)
-	w.advance(time.Second)
+	w.Advance(time.Second)
 	for _, broken := range []answer{
 		func(*http.Request) (*http.Response, error) { return nil, errors.New("connection refused") },
 		status(http.StatusBadGateway), brokenOff,
 	} {
-		w.setLogin(broken)
-		before := w.exchanged()
+		w.login.Answer(broken)
+		before := w.login.Count()
 		for range 3 {
 			w.refuse(c, get(t.Context()), host.StageToken)
 		}
-		if n := w.exchanged() - before; n != 3 {
+		if n := w.login.Count() - before; n != 3 {
 			t.Errorf("%d exchanges, want each request to try", n)
 		}
 	}
-	w.setLogin(token("t1", 3600))
+	w.login.Answer(token("t1", 3600))
 	w.get(c)
 }
 
-// A plugin that asks twice in a call gets the same answer to the first request, without the endpoint being asked, and
-// goes on to the second.
+// If a plugin makes two token requests in a call, the first may get a remembered refusal without a request to the
+// endpoint, and the second is sent.
 func TestTwoGrantsInOneCall_threats_62(t *testing.T) {
 	for name, cached := range map[string]bool{"the first of the configuration": false, "the first of the cache": true} {
 		t.Run(name, func(t *testing.T) {
@@ -327,7 +327,7 @@ func TestTwoGrantsInOneCall_threats_62(t *testing.T) {
 				return "", errors.New("no token")
 			})
 			var grants []string
-			w.setLogin(func(r *http.Request) (*http.Response, error) {
+			w.login.Answer(func(r *http.Request) (*http.Response, error) {
 				_ = r.ParseForm()
 				grants = append(grants, r.Form.Get("grant_type"))
 				if grants[len(grants)-1] == "refresh_token" {
@@ -340,7 +340,7 @@ func TestTwoGrantsInOneCall_threats_62(t *testing.T) {
 				w.get(c)
 			}
 			want := []string{"refresh_token", "client_credentials", "client_credentials", "client_credentials"}
-			if cached { // the second call meets an entry that the first one did not
+			if cached { // the second call finds an entry that the first one did not
 				want = slices.Insert(want, 2, "refresh_token")
 			}
 			if !slices.Equal(grants, want) {
@@ -350,7 +350,8 @@ func TestTwoGrantsInOneCall_threats_62(t *testing.T) {
 	}
 }
 
-// What a plugin chooses from beyond the partition makes another question: another URL, another entry of its cache.
+// A refusal counts only for the same token request: with another URL, or with another entry of its cache, the plugin's
+// request is sent at once.
 func TestWhatElseThePluginSendsIsAskedAtOnce_threats_63(t *testing.T) {
 	renew, url := false, "url"
 	g := &guest{about: abi.Description{Uses: abi.Groups, Fields: []abi.Field{
@@ -372,28 +373,28 @@ func TestWhatElseThePluginSendsIsAskedAtOnce_threats_63(t *testing.T) {
 	}}
 	w := newWorld(t, withoutBuiltIns, withGuest(g))
 	w.canary("s")
-	w.setLogin(wrongSecret)
+	w.login.Answer(wrongSecret)
 	c := w.connect("custom", config{"to_token": "{{ get_secret('s') }}", "url": tokenURL, "url2": tokenURL + "2"})
 	for i, change := range []func(){func() {}, func() { url = "url2" }, func() { renew = true }} {
 		change()
 		for range 3 {
 			w.refusedFor(t.Context(), c)
 		}
-		if n := w.exchanged(); n != i+1 {
+		if n := w.login.Count(); n != i+1 {
 			t.Errorf("after %d changes there are %d exchanges", i, n)
 		}
 	}
 }
 
-// Users whose own credentials are refused, all at the same time, fill no log.
+// Refusals of many users at the same time do not flood the log.
 func TestRefusalsOfManyUsersAreLoggedApart_threats_62(t *testing.T) {
 	w := newWorld(t)
 	w.canary("s")
-	w.setLogin(wrongSecret)
+	w.login.Answer(wrongSecret)
 	c := w.connect("oauth_client_credentials", with(oauth("{{ get_secret('s') }}"), "client_id", "{{ user.id }}"))
 	for i := range 100 {
 		w.refusedFor(host.WithUser(t.Context(), host.User{ID: fmt.Sprint(i)}), c)
-		w.advance(20 * time.Millisecond)
+		w.Advance(20 * time.Millisecond)
 	}
 	if n := w.logged("it is asked again"); n != 3 {
 		t.Errorf("%d log lines in two seconds", n)

@@ -14,12 +14,13 @@ import (
 	"github.com/keywright/keywright/abi"
 )
 
-// Which entries of the cache a 401 drops: threats.md 35 and 61, decisions.md "which entries a 401 drops".
+// The entries of the cache that a 401 drops: threats.md 35 and 61, decisions.md "which entries a 401 drops".
 
-// keeping is a guest that has entries a, b and so on of its cache filled, and does something with what they hold.
+// keeping is a guest that reads some entries of its cache, fills the missing ones, and makes a mutation of their
+// values.
 type keeping struct {
-	fill   map[string]func(env abi.Env) string // of entries that are missing
-	order  []string                            // in which they are read
+	fill   map[string]func(env abi.Env) string // the values of missing entries
+	order  []string                            // the names, in the order of reading
 	use    func(env abi.Env, entries map[string]string) string
 	filled []string
 }
@@ -116,16 +117,16 @@ func TestA401DropsTheEntriesThatWereSent_threats_61(t *testing.T) {
 				w.canary(secret)
 			}
 			connector := w.connect("custom", rejected)
-			for range 3 { // so that what may be used again is
+			for range 3 { // so that the mutation is used again if it may be
 				w.get(connector)
 			}
 			guest.filled = nil
-			w.setAPI(onceRefusing())
-			attempts := w.received()
+			w.api.Answer(onceRefusing())
+			attempts := w.api.Count()
 			if got, err := w.try(connector, get(t.Context())); err != nil || (got == http.StatusOK) != (c.want != nil) {
 				t.Fatalf("the answer is %d, %v", got, err)
 			}
-			if n := w.received() - attempts; (n == 2) != (c.want != nil) {
+			if n := w.api.Count() - attempts; (n == 2) != (c.want != nil) {
 				t.Errorf("%d attempts", n)
 			}
 			w.get(connector)
@@ -148,7 +149,7 @@ func rejectable(k *keeping) *guest {
 	}}, authenticate: k.authenticate}
 }
 
-// onceRefusing answers 401 to the first request only.
+// onceRefusing returns an API that answers 401 to its first request, and 200 after that.
 func onceRefusing() answer {
 	n := 0
 	return func(r *http.Request) (*http.Response, error) {
@@ -159,7 +160,7 @@ func onceRefusing() answer {
 	}
 }
 
-// headers is a mutation that sets headers, of which each name is followed by its value.
+// headers returns a mutation that sets headers. Each name is followed by its value.
 func headers(namesAndValues ...string) string {
 	var m abi.Mutation
 	for i := 0; i < len(namesAndValues); i += 2 {
@@ -168,8 +169,8 @@ func headers(namesAndValues ...string) string {
 	return marshal(m)
 }
 
-// grant is a token endpoint that gives another refresh token each time, and revokes all when one is used twice, RFC 9700
-// section 4.14.2.
+// grant is a token endpoint that issues a new refresh token each time, and revokes the grant if one is used twice, RFC
+// 9700 section 4.14.2.
 type grant struct {
 	n       int
 	valid   string
@@ -187,8 +188,8 @@ func (g *grant) answer(r *http.Request) (*http.Response, error) {
 	return respond(http.StatusOK, fmt.Sprintf(`{"access_token":"access-token-%d","expires_in":3600,"refresh_token":%q}`, g.n, g.valid))(r)
 }
 
-// refreshing is a guest that uses the refresh tokens of a grant, RFC 6749 section 6. An eager one reads all of its cache
-// first, and one that asks reads its request.
+// refreshing is a guest that uses the refresh tokens of a grant, RFC 6749 section 6. If eager is set, it always reads
+// the refresh token. If asks is set, it reads its request.
 type refreshing struct{ eager, asks bool }
 
 func (p refreshing) authenticate(env abi.Env) (string, error) {
@@ -224,7 +225,7 @@ func (p refreshing) authenticate(env abi.Env) (string, error) {
 	return header("Authorization", "Bearer "+access), nil
 }
 
-// threats.md 61: the API refuses access tokens, and the grant lives on.
+// threats.md 61: the API refuses access tokens, and the refresh token stays in the cache.
 func TestA401LeavesTheRefreshToken_threats_61(t *testing.T) {
 	for _, p := range []refreshing{{}, {asks: true}, {eager: true}} {
 		t.Run(fmt.Sprintf("%+v", p), func(t *testing.T) {
@@ -235,20 +236,20 @@ func TestA401LeavesTheRefreshToken_threats_61(t *testing.T) {
 				authenticate: p.authenticate,
 			}))
 			g := &grant{valid: w.canary("rt")}
-			w.setLogin(g.answer)
+			w.login.Answer(g.answer)
 			c := w.connect("custom", config{"refresh_token": "{{ get_secret('rt') }}", "token_url": tokenURL})
 			for range 5 {
 				w.get(c)
-				w.setAPI(onceRefusing()) // the token of the cache
+				w.api.Answer(onceRefusing()) // refuses the token of the cache
 				w.get(c)
-				w.advance(time.Hour)
-				w.setAPI(onceRefusing()) // the new token, of a call that read the refresh token
+				w.Advance(time.Hour)
+				w.api.Answer(onceRefusing()) // refuses the new token of a call that read the refresh token
 				if _, err := w.try(c, get(t.Context())); err != nil {
 					t.Fatal(err)
 				}
-				w.setAPI(status(http.StatusOK))
+				w.api.Answer(status(http.StatusOK))
 				w.get(c)
-				w.advance(time.Hour)
+				w.Advance(time.Hour)
 			}
 			if g.revoked || g.n < 10 {
 				t.Errorf("revoked: %t, after %d refreshs", g.revoked, g.n)

@@ -17,8 +17,9 @@ import (
 	"github.com/keywright/keywright/host/internal/leakscan"
 )
 
-// dropCredential takes the query that was appended out of a redirect. Servers that redirect to another path or port often
-// keep the query, and a client would then have the credential in the URL of its next request: in Referer, in errors.
+// dropCredential removes the appended query from the Location of a redirect. Servers that redirect to another path or
+// port often keep the query. A client would then have the credential in the URL of its next request, and so in Referer
+// and in errors. dropCredential returns an error if Location still contains the credential.
 func dropCredential(response *http.Response, m *hostfn.Mutation) error {
 	if m.Query == "" {
 		return nil
@@ -44,10 +45,12 @@ func dropCredential(response *http.Response, m *hostfn.Mutation) error {
 	return nil
 }
 
+// credentialsKey is the context key of the credentials from WithCredentials.
 type credentialsKey struct{}
 
-// WithCredentials returns a context whose requests have credentials for [Connector.GuardedTransport] to look for, beside those of
-// their connector: in what an embedder made with templates. Texts without a secret are left out.
+// WithCredentials returns a context whose requests carry further credentials, from templates that the embedder renders.
+// [Connector.GuardedTransport] searches answers for them as for those of the connector. Texts without a secret are
+// ignored.
 func WithCredentials(ctx context.Context, texts ...Text) context.Context {
 	all, _ := ctx.Value(credentialsKey{}).([]string)
 	all = slices.Clone(all)
@@ -58,33 +61,38 @@ func WithCredentials(ctx context.Context, texts ...Text) context.Context {
 	}
 	all = hostfn.Decoded(all)
 	for i, text := range all {
-		all[i] = strings.TrimSpace(text) // as headers are sent
+		all[i] = strings.TrimSpace(text) // headers are sent without surrounding space
 	}
 	return context.WithValue(ctx, credentialsKey{}, all)
 }
 
-// scanner returns a scanner for the credentials of the mutation and for others, or nil when none of them can be looked for.
+// scanner returns a scanner for the credentials of the mutation and for others. It returns nil if all of them are too
+// short.
 func (o *outcome) scanner(others []string) *leakscan.Scanner {
 	if e := o.lastScanner.Load(); e != nil && slices.Equal(e.others, others) {
 		return e.scanner
 	}
 	scanner := leakscan.New(append(o.call.Credentials(o.mutation), others...))
-	if scanner != nil && scanner.Size() <= maxRetained { // the outcome may be kept, too
+	// The outcome may be kept for later requests, and the scanner with it.
+	if scanner != nil && scanner.Size() <= maxRetained {
 		o.lastScanner.Store(&requestScanner{others, scanner})
 	}
 	return scanner
 }
 
-// guard keeps the credential of one request from whoever gets its answer. A nil guard lets everything through.
+// A guard keeps the credential of a request out of what its caller receives. A nil guard passes everything.
 type guard struct {
 	connector *Connector
 	call      *hostfn.Call
 	scanner   *leakscan.Scanner
-	sets      bool // whether the mutation has an Accept-Encoding of its own
+	// setsEncoding reports whether the mutation sets Accept-Encoding.
+	setsEncoding bool
 }
 
 const acceptEncoding = "Accept-Encoding"
 
+// guard returns a guard for the credentials of an outcome and of the context. It returns nil if there is nothing to
+// search for.
 func (c *Connector) guard(ctx context.Context, out *outcome) *guard {
 	others, _ := ctx.Value(credentialsKey{}).([]string)
 	scanner := out.scanner(others)
@@ -95,12 +103,13 @@ func (c *Connector) guard(ctx context.Context, out *outcome) *guard {
 	return &guard{c, out.call, scanner, sets}
 }
 
-// request changes a request, before it is sent, so that its answers can be looked at.
+// request prepares a request so that its answers can be searched. It asks for no content encoding, and filters the
+// headers of informational answers.
 func (g *guard) request(r *http.Request) *http.Request {
 	if g == nil {
 		return r
 	}
-	if !g.sets {
+	if !g.setsEncoding {
 		maps.DeleteFunc(r.Header, func(name string, _ []string) bool { return strings.EqualFold(name, acceptEncoding) })
 		r.Header[acceptEncoding] = []string{"identity"}
 	}
@@ -115,14 +124,15 @@ func (g *guard) request(r *http.Request) *http.Request {
 	return r.WithContext(withTrace(r.Context(), &guarded))
 }
 
-// withTrace replaces the trace of a context. httptrace can only add another one, and that is called besides.
+// withTrace returns a context with trace in place of its own trace. httptrace.WithClientTrace would call both.
 func withTrace(ctx context.Context, trace *httptrace.ClientTrace) context.Context {
 	var key keyOf
 	httptrace.ContextClientTrace(&key)
 	return context.WithValue(ctx, key.key, trace)
 }
 
-// keyOf is a context that learns what it is asked for.
+// keyOf is a context that records the key of a Value call. withTrace needs it because httptrace does not export its
+// key.
 type keyOf struct {
 	context.Context
 	key any
@@ -134,12 +144,13 @@ func (k *keyOf) Value(key any) any {
 	return nil
 }
 
-// response returns the part of an answer that may be passed on.
+// response returns an answer without the headers and trailers that contain the credential. Its body ends with an error
+// where the credential begins. It returns an error if the answer cannot be searched or must not be passed on at all.
 func (g *guard) response(r *http.Response) (*http.Response, error) {
 	if g == nil {
 		return r, nil
 	}
-	if err := g.unseen(r); err != nil {
+	if err := g.checkAnswer(r); err != nil {
 		if r.Body != nil {
 			_ = r.Body.Close()
 		}
@@ -151,7 +162,7 @@ func (g *guard) response(r *http.Response) (*http.Response, error) {
 	r.Header, r.Trailer = g.without(r.Header), g.without(r.Trailer)
 	if r.Body != nil && r.Body != http.NoBody {
 		r.Body = g.scanner.Body(r.Body, func(err error) error {
-			r.Trailer = g.without(r.Trailer) // which have come by now, if this is the end
+			r.Trailer = g.without(r.Trailer) // at the end of the body, net/http has set its values
 			switch {
 			case err == io.EOF: //nolint:errorlint // that very value is the end
 				return err
@@ -168,8 +179,8 @@ func (g *guard) response(r *http.Response) (*http.Response, error) {
 
 var errUnsearched = errors.New("the API's answer cannot be searched for the credential in the time that its length allows: it nearly repeats it over and over")
 
-// unseen says why what an answer holds cannot be looked at, or must not be.
-func (g *guard) unseen(r *http.Response) error {
+// checkAnswer returns an error if an answer cannot be searched or is a redirect to a URL with the credential.
+func (g *guard) checkAnswer(r *http.Response) error {
 	switch {
 	case r.StatusCode == http.StatusSwitchingProtocols:
 		return errors.New("the API switches to another protocol, which could not be searched for the credential")
@@ -194,7 +205,7 @@ func (g *guard) unseen(r *http.Response) error {
 	return nil
 }
 
-// without returns headers without those that hold the credential.
+// without returns headers without those that contain the credential. It logs a warning for each one that it drops.
 func (g *guard) without(headers http.Header) http.Header {
 	if len(headers) == 0 { // as most trailers
 		return headers
@@ -208,7 +219,7 @@ func (g *guard) without(headers http.Header) http.Header {
 			all = append(append(all, value...), '\n')
 		}
 	}
-	if !named && !g.scanner.Found(all) { // and so none of them
+	if !named && !g.scanner.Found(all) {
 		return headers
 	}
 	kept := http.Header{}
@@ -226,9 +237,9 @@ func (g *guard) without(headers http.Header) http.Header {
 	return kept
 }
 
-// error is an error that does not quote the credential.
+// error returns err without the credential.
 func (g *guard) error(err error, call *hostfn.Call) error {
-	if g != nil && g.scanner.Holds(call.Scrub(err.Error())) { // all of it, before it is cut
+	if g != nil && g.scanner.Holds(call.Scrub(err.Error())) { // the whole text, before ScrubError cuts it
 		return g.connector.fail(StageResponse, ErrCredentialInResponse)
 	}
 	return call.ScrubError(err)

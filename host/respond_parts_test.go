@@ -15,11 +15,12 @@ import (
 
 	"github.com/keywright/keywright/abi"
 	"github.com/keywright/keywright/host"
+	"github.com/keywright/keywright/internal/testworld"
 )
 
-// What the credential is that Connector.GuardedTransport looks for: threats.md 45.
+// The credentials for which Connector.GuardedTransport searches: threats.md 45.
 
-// What a plugin composes: the parts are as secret as the whole.
+// If a plugin composes a credential from several texts, its parts are searched for too.
 func TestPartsOfWhatWasPutIn_threats_45(t *testing.T) {
 	const user, password, literal = "user-of-the-api", "p4ssw0rd/of+the&api", "our-own-literal"
 	for name, test := range map[string]struct {
@@ -106,11 +107,11 @@ func TestPartsOfWhatWasPutIn_threats_45(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			w := misusedWorld(t, test.do, test.grants...)
 			w.setSecret("s", password)
-			w.setLogin(token("an-access-token", 3600))
+			w.login.Answer(token("an-access-token", 3600))
 			c := w.connect("custom", misused)
 			for want, texts := range map[bool][]string{true: test.stopped, false: append(test.passed, "p4ssw0r")} {
 				for _, text := range texts {
-					w.setAPI(respond(http.StatusOK, "is "+text+" in it"))
+					w.api.Answer(respond(http.StatusOK, "is "+text+" in it"))
 					response, err := c.GuardedTransport(nil).RoundTrip(get(t.Context()))
 					if err != nil {
 						t.Fatal(err)
@@ -126,7 +127,7 @@ func TestPartsOfWhatWasPutIn_threats_45(t *testing.T) {
 	}
 }
 
-// What an embedder puts in beside the authentication is looked for as well, also with a connector that has none.
+// The credentials of WithCredentials are searched for, also if the connector itself has no credential.
 func TestCredentialsOfTheEmbedder_threats_45(t *testing.T) {
 	const secret, basic = "another-s3cret", "b3BlcmF0b3I6YW5vdGhlci1zM2NyZXQ="
 	w := newWorld(t)
@@ -162,7 +163,7 @@ func TestCredentialsOfTheEmbedder_threats_45(t *testing.T) {
 			for _, name := range test.texts {
 				ctx = host.WithCredentials(ctx, texts[name])
 			}
-			w.setAPI(respond(http.StatusOK, "is "+test.echo))
+			w.api.Answer(respond(http.StatusOK, "is "+test.echo))
 			response, err := c.GuardedTransport(nil).RoundTrip(get(ctx))
 			if err != nil {
 				t.Fatal(err)
@@ -176,7 +177,7 @@ func TestCredentialsOfTheEmbedder_threats_45(t *testing.T) {
 	}
 }
 
-// threats.md 73: what the API reads in a credential that comes encoded, whoever encoded it.
+// threats.md 73: if a credential is encoded, the guard also searches for the text that it decodes to.
 func TestDecodedCredentials_threats_73(t *testing.T) {
 	const password = "correct horse/battery"
 	for name, stored := range map[string]string{
@@ -193,7 +194,7 @@ func TestDecodedCredentials_threats_73(t *testing.T) {
 			w.setSecret("s", stored)
 			c := w.connect("api_key", key("{{ get_secret('s') }}"))
 			for echo, want := range map[string]bool{stored: true, password: true, "correct horse": false, "operator": false} {
-				w.setAPI(respond(http.StatusOK, "is "+echo))
+				w.api.Answer(respond(http.StatusOK, "is "+echo))
 				response, err := c.GuardedTransport(nil).RoundTrip(get(t.Context()))
 				if err != nil {
 					t.Fatal(err)
@@ -208,7 +209,7 @@ func TestDecodedCredentials_threats_73(t *testing.T) {
 	}
 }
 
-// What is read in a credential ends somewhere: a text is decoded three times, and as a whole, if it is text then.
+// A credential is decoded up to three times, and only as a whole and if the result is text.
 func TestWhatIsNotDecoded(t *testing.T) {
 	const password = "correct horse/battery"
 	escaped := func(times int) string {
@@ -232,7 +233,7 @@ func TestWhatIsNotDecoded(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t)
 			w.setSecret("s", c.secret)
-			w.setAPI(respond(http.StatusOK, "is "+c.echo))
+			w.api.Answer(respond(http.StatusOK, "is "+c.echo))
 			response, err := w.connect("api_key", key(c.value)).GuardedTransport(nil).RoundTrip(get(t.Context()))
 			if err != nil {
 				t.Fatal(err)
@@ -245,32 +246,32 @@ func TestWhatIsNotDecoded(t *testing.T) {
 	}
 }
 
-// A transport's errors quote what it does not understand.
+// Errors of a transport and of a body do not quote the credential.
 func TestErrorsOfAnAnswerAreScrubbed_threats_45(t *testing.T) {
 	w := newWorld(t)
 	c := w.connect("api_key", key("{{ get_secret('s') }}"))
-	for _, length := range []int{1, 300} { // what finds the longer one is not kept
+	for _, length := range []int{1, 300} { // the scanner of the longer one is too large to be kept
 		secret := strings.Repeat(w.canary("s"), length)
 		w.setSecret("s", secret)
-		w.hide("the secret", secret)
+		w.Hide("the secret", secret)
 		cause := errors.New("the cause")
-		for form, text := range encodings(secret) {
-			fails := fmt.Errorf("%w: a line %s", cause, text)
-			w.setAPI(func(*http.Request) (*http.Response, error) { return nil, fails })
+		for _, form := range testworld.Forms(secret) {
+			fails := fmt.Errorf("%w: a line %s", cause, form.Text)
+			w.api.Answer(func(*http.Request) (*http.Response, error) { return nil, fails })
 			if _, err := w.read(c.GuardedTransport(nil).RoundTrip(get(t.Context()))); err == nil {
-				t.Errorf("%s: no error", form)
+				t.Errorf("%s: no error", form.Name)
 			}
-			w.setAPI(func(r *http.Request) (*http.Response, error) {
+			w.api.Answer(func(r *http.Request) (*http.Response, error) {
 				response, err := status(http.StatusOK)(r)
 				response.Body = io.NopCloser(io.MultiReader(strings.NewReader("some."), failing{fails}))
 				return response, err
 			})
 			if got, err := w.read(c.GuardedTransport(nil).RoundTrip(get(t.Context()))); got != "some." || err == nil {
-				t.Errorf("%s: %q, %v", form, got, err)
+				t.Errorf("%s: %q, %v", form.Name, got, err)
 			}
 		}
 	}
-	w.setAPI(func(*http.Request) (*http.Response, error) { return nil, context.Canceled })
+	w.api.Answer(func(*http.Request) (*http.Response, error) { return nil, context.Canceled })
 	if _, err := w.read(c.GuardedTransport(nil).RoundTrip(get(t.Context()))); !errors.Is(err, context.Canceled) {
 		t.Errorf("another error is %v", err)
 	}
@@ -280,12 +281,12 @@ type failing struct{ err error }
 
 func (f failing) Read([]byte) (int, error) { return 0, f.err }
 
-// What a connector of many users is sent with is looked for per user.
+// If a connector has a credential for each user, each answer is searched for the credential of its own request.
 func TestEachAnswerIsSearchedForItsOwnCredential(t *testing.T) {
 	w := newWorld(t)
 	w.setSecret("s", "prefix-of-a-key")
 	c := w.connect("api_key", key("{{ get_secret('s') }}/{{ user.id }}"))
-	w.setAPI(func(r *http.Request) (*http.Response, error) {
+	w.api.Answer(func(r *http.Request) (*http.Response, error) {
 		return respond(http.StatusOK, r.URL.Query().Get("say"))(r)
 	})
 	for _, who := range []string{"u1", "u2", "u1"} {

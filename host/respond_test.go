@@ -10,15 +10,17 @@ import (
 	"net/http/httptrace"
 	"net/textproto"
 	"net/url"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
 
 	"github.com/keywright/keywright/abi"
 	"github.com/keywright/keywright/host"
+	"github.com/keywright/keywright/internal/testworld"
 )
 
-// What comes back through Connector.GuardedTransport: threats.md 45.
+// Answers that pass Connector.GuardedTransport: threats.md 45.
 
 // credentialOf returns the credential of a request.
 func credentialOf(r *http.Request) string {
@@ -28,15 +30,22 @@ func credentialOf(r *http.Request) string {
 	return r.Header.Get("X-Key") + r.URL.Query().Get("key")
 }
 
-// echoing is a server that gives tokens, and answers with the credential in one of the forms, or with all that it received.
+// written returns a text in the form of a name.
+func written(text, form string) string {
+	forms := testworld.Forms(text)
+	return forms[slices.IndexFunc(forms, func(f testworld.Form) bool { return f.Name == form })].Text
+}
+
+// echoing starts a server with a token endpoint. At /echo it answers with the credential in one of its forms, and at
+// /fine with a part that is too short to be found.
 func echoing(t *testing.T) *httptest.Server {
 	var tokens atomic.Int64
 	mux := http.NewServeMux()
 	mux.HandleFunc("/token", func(rw http.ResponseWriter, _ *http.Request) {
-		fmt.Fprintf(rw, `{"access_token":"token-%d/%s","token_type":"Bearer","expires_in":3600}`, tokens.Add(1), url.QueryEscape(randomSecret()))
+		fmt.Fprintf(rw, `{"access_token":"token-%d/%s","token_type":"Bearer","expires_in":3600}`, tokens.Add(1), url.QueryEscape(testworld.RandomSecret()))
 	})
 	mux.HandleFunc("/echo", func(rw http.ResponseWriter, r *http.Request) {
-		form := encodings(credentialOf(r))[r.URL.Query().Get("form")]
+		form := written(credentialOf(r), r.URL.Query().Get("form"))
 		for _, piece := range []string{strings.Repeat("before ", 1000), form[:len(form)/2], form[len(form)/2:], " after"} {
 			_, _ = io.WriteString(rw, piece)
 			_ = http.NewResponseController(rw).Flush()
@@ -50,17 +59,17 @@ func echoing(t *testing.T) *httptest.Server {
 	return server
 }
 
-// read reads an answer, and notes all of it as what came out.
+// read reads an answer, and records all of it as output of the host.
 func (w *world) read(response *http.Response, err error) (string, error) {
-	w.outError("the error", err)
+	w.OutError("the error", err)
 	if err != nil {
 		return "", err
 	}
 	defer response.Body.Close()
 	body, err := io.ReadAll(response.Body)
-	w.outError("the body's error", err)
-	w.out("the body", string(body))
-	w.out("the answer", fmt.Sprint(response.Status, response.Header, response.Trailer))
+	w.OutError("the body's error", err)
+	w.Out("the body", string(body))
+	w.Out("the answer", fmt.Sprint(response.Status, response.Header, response.Trailer))
 	return string(body), err
 }
 
@@ -84,8 +93,8 @@ func TestEchoedCredentialIsStopped_threats_45(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				base := roundTripper(func(r *http.Request) (*http.Response, error) {
-					w.hide("the credential", credentialOf(r))
+				base := answer(func(r *http.Request) (*http.Response, error) {
+					w.Hide("the credential", credentialOf(r))
 					return http.DefaultTransport.RoundTrip(r)
 				})
 				client := &http.Client{Transport: c.GuardedTransport(base)}
@@ -96,14 +105,14 @@ func TestEchoedCredentialIsStopped_threats_45(t *testing.T) {
 					}
 					return w.read(client.Do(r))
 				}
-				for form := range encodings("any text") {
-					got, err := get("/echo?form=" + url.QueryEscape(form))
+				for _, form := range testworld.Forms("any text") {
+					got, err := get("/echo?form=" + url.QueryEscape(form.Name))
 					var failure *host.Error
 					if !errors.Is(err, host.ErrCredentialInResponse) || !errors.As(err, &failure) || failure.Stage != host.StageResponse || failure.Connector != "crm" {
-						t.Errorf("%s: the error is %v", form, err)
+						t.Errorf("%s: the error is %v", form.Name, err)
 					}
 					if !strings.HasPrefix(got, "before ") {
-						t.Errorf("%s: what came before it is lost", form)
+						t.Errorf("%s: what came before it is lost", form.Name)
 					}
 				}
 				if got, err := get("/fine"); err != nil || len(got) != 5000*len("nothing of it, 1234567 ") {
@@ -114,10 +123,10 @@ func TestEchoedCredentialIsStopped_threats_45(t *testing.T) {
 	}
 }
 
-// A request without a credential, and its answer, are nobody's business.
+// A request without a credential, and its answer, pass unchanged.
 func TestGuardedWithoutACredential(t *testing.T) {
 	w := newWorld(t)
-	w.setAPI(func(r *http.Request) (*http.Response, error) {
+	w.api.Answer(func(r *http.Request) (*http.Response, error) {
 		response, err := respond(http.StatusOK, r.Header.Get("X-Own"))(r)
 		response.Header.Set("Content-Encoding", "gzip")
 		return response, err
@@ -125,21 +134,21 @@ func TestGuardedWithoutACredential(t *testing.T) {
 	r := request(t, apiURL)
 	r.Header = http.Header{"X-Own": {"the-caller's-own"}, "Accept-Encoding": {"gzip"}}
 	body, err := w.read(w.connect("none", config{}).GuardedTransport(nil).RoundTrip(r))
-	if body != "the-caller's-own" || err != nil || w.last().header.Get("Accept-Encoding") != "gzip" {
-		t.Errorf("%q, %v, Accept-Encoding %q", body, err, w.last().header.Get("Accept-Encoding"))
+	if body != "the-caller's-own" || err != nil || w.api.Last().Header.Get("Accept-Encoding") != "gzip" {
+		t.Errorf("%q, %v, Accept-Encoding %q", body, err, w.api.Last().Header.Get("Accept-Encoding"))
 	}
 }
 
 func TestEchoAfter401IsStopped_threats_45(t *testing.T) {
 	w := newWorld(t)
 	w.canary("s")
-	w.setLogin(numbered(7))
-	w.setAPI(status(http.StatusOK))
+	w.login.Answer(numbered(7))
+	w.api.Answer(status(http.StatusOK))
 	c := w.connect("oauth_client_credentials", oauth("{{ get_secret('s') }}"))
 	w.get(c)
 	for _, second := range []int{http.StatusOK, http.StatusUnauthorized} {
 		attempts := 0
-		w.setAPI(func(r *http.Request) (*http.Response, error) {
+		w.api.Answer(func(r *http.Request) (*http.Response, error) {
 			if attempts++; attempts == 1 {
 				return respond(http.StatusUnauthorized, "refused is "+credentialOf(r))(r)
 			}
@@ -152,7 +161,7 @@ func TestEchoAfter401IsStopped_threats_45(t *testing.T) {
 	}
 }
 
-// Of headers, the reason phrase, trailers and informational answers nothing is passed on that holds it.
+// No header, reason phrase, trailer or informational answer with the credential passes.
 func TestEchoInHeadersIsDropped_threats_45(t *testing.T) {
 	api := httptest.NewServer(http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
 		credential := credentialOf(r)
@@ -172,12 +181,12 @@ func TestEchoInHeadersIsDropped_threats_45(t *testing.T) {
 	defer api.Close()
 	w := onLoopback(t)
 	w.setSecret("s", "a-s3cret-of-a-token")
-	w.hide("the secret", "a-s3cret-of-a-token")
+	w.Hide("the secret", "a-s3cret-of-a-token")
 	c := w.connectTo(api.URL, key("{{ get_secret('s') }}"))
 	hint := ""
 	ctx := httptrace.WithClientTrace(t.Context(), &httptrace.ClientTrace{Got1xxResponse: func(_ int, header textproto.MIMEHeader) error {
 		hint = header.Get("X-Hint")
-		w.out("the hint", fmt.Sprint(header))
+		w.Out("the hint", fmt.Sprint(header))
 		return nil
 	}})
 	response, err := c.GuardedTransport(nil).RoundTrip(request(t, api.URL).WithContext(ctx))
@@ -193,12 +202,12 @@ func TestEchoInHeadersIsDropped_threats_45(t *testing.T) {
 	}
 	for _, name := range []string{"Link", "X-Some", "X-Echo"} {
 		if w.logged(name) != 1 {
-			t.Errorf("the log has %d lines of %s: %s", w.logged(name), name, w.log())
+			t.Errorf("the log has %d lines of %s: %s", w.logged(name), name, w.log.String())
 		}
 	}
 }
 
-// What an API sends as the name of a header, net/http writes with capitals of its own.
+// net/http changes the case of header names that the API sends.
 func TestEchoInTheNameOfAHeaderIsDropped_threats_45(t *testing.T) {
 	const secret = "sk-live_abcdef-0123456789"
 	api := httptest.NewServer(http.HandlerFunc(func(rw http.ResponseWriter, _ *http.Request) {
@@ -225,12 +234,12 @@ func TestEchoInTheNameOfAHeaderIsDropped_threats_45(t *testing.T) {
 			}
 		}
 	}
-	if response.Header.Get("X-Fine") != "fine" || strings.Contains(strings.ToLower(w.log()), secret) {
-		t.Errorf("headers %v, log %s", response.Header, w.log())
+	if response.Header.Get("X-Fine") != "fine" || strings.Contains(strings.ToLower(w.log.String()), secret) {
+		t.Errorf("headers %v, log %s", response.Header, w.log.String())
 	}
 }
 
-// A plugin that warns of this and that must not keep from the log what the host has to say.
+// A plugin that logs many warnings cannot suppress those of the host.
 func TestWarningsOfAPluginLeaveRoomForTheHosts_threats_45(t *testing.T) {
 	n := 0
 	w, connector := spied(t, "a-secret-of-the-api", nil, func(env abi.Env, v string) string {
@@ -244,7 +253,7 @@ func TestWarningsOfAPluginLeaveRoomForTheHosts_threats_45(t *testing.T) {
 	if got := w.logged("this and that"); got != 32 {
 		t.Errorf("%d warnings of the plugin were logged", got)
 	}
-	w.setAPI(func(r *http.Request) (*http.Response, error) {
+	w.api.Answer(func(r *http.Request) (*http.Response, error) {
 		answer, err := status(http.StatusOK)(r)
 		answer.Header.Set("X-Echo", r.Header.Get("X-Key"))
 		return answer, err
@@ -259,7 +268,7 @@ func TestAnswersThatTakeTooLongToSearchAreStopped_threats_81(t *testing.T) {
 	w, connector := spied(t, "a-secret-of-the-api", nil, func(env abi.Env, v string) string {
 		return header("X-Key", env.Encode(abi.FormatBase64, strings.Repeat("a", 15_000)+v))
 	})
-	w.setAPI(respond(http.StatusOK, strings.Repeat("%59WFh", 100_000)))
+	w.api.Answer(respond(http.StatusOK, strings.Repeat("%59WFh", 100_000)))
 	response, err := connector.GuardedTransport(nil).RoundTrip(get(t.Context()))
 	body, err := w.read(response, err)
 	var failed *host.Error
@@ -292,7 +301,7 @@ func TestAnswersThatCannotBeSearchedAreRefused_threats_45(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			closed := &counting{Reader: strings.NewReader("")}
-			w.setAPI(func(r *http.Request) (*http.Response, error) {
+			w.api.Answer(func(r *http.Request) (*http.Response, error) {
 				response, err := status(http.StatusOK)(r)
 				response.Body = closed
 				test.change(response, credentialOf(r))
@@ -308,14 +317,14 @@ func TestAnswersThatCannotBeSearchedAreRefused_threats_45(t *testing.T) {
 			if test.want != "" && closed.closed == 0 {
 				t.Error("the body is left open")
 			}
-			if got := w.last().header; len(got["Accept-Encoding"]) != 1 || got.Get("Accept-Encoding") != "identity" || got["accept-encoding"] != nil { //nolint:staticcheck // as no net/http writes it
+			if got := w.api.Last().Header; len(got["Accept-Encoding"]) != 1 || got.Get("Accept-Encoding") != "identity" || got["accept-encoding"] != nil { //nolint:staticcheck // not in canonical form
 				t.Errorf("asked for %v", got)
 			}
 		})
 	}
 }
 
-// What is no echo comes as it was sent.
+// An answer without the credential passes as the API sent it.
 func TestGuardedAnswersAreThoseOfTheAPI(t *testing.T) {
 	next := make(chan bool)
 	mux := http.NewServeMux()
@@ -323,7 +332,7 @@ func TestGuardedAnswersAreThoseOfTheAPI(t *testing.T) {
 		for range 3 {
 			_, _ = io.WriteString(rw, "data: a\n\n")
 			_ = http.NewResponseController(rw).Flush()
-			<-next // the caller has read it
+			<-next // waits until the caller has read it
 		}
 	})
 	mux.HandleFunc("/known", func(rw http.ResponseWriter, _ *http.Request) {

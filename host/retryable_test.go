@@ -11,7 +11,7 @@ import (
 	"github.com/keywright/keywright/host"
 )
 
-// What a person has to change, no other try mends; what failed for the moment, one may.
+// A retry cannot fix an error that a person must fix. It may fix an error that passes.
 func TestRetryable(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
@@ -46,7 +46,7 @@ func TestRetryable(t *testing.T) {
 			}
 			w := newWorld(t, c.change)
 			w.canary("s")
-			w.setLogin(c.login)
+			w.login.Answer(c.login)
 			configuration := oauth("{{ get_secret('s') }}")
 			if c.tokenURL != "" {
 				configuration["token_url"] = c.tokenURL
@@ -69,13 +69,13 @@ func secretsFail(err error) func(*host.Config) {
 	}
 }
 
-// A caller whose time was too short may have more of it the next time.
+// A caller whose time limit passed may succeed with another attempt.
 func TestRetryableWhenTimeRanOut(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		w.canary("s")
 		g := newGate(token("t1", 60))
-		w.setLogin(g.answer)
+		w.login.Answer(g.answer)
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
 		if err := w.refuse(w.connect("oauth_client_credentials", oauth("{{ get_secret('s') }}")), get(ctx), host.StageToken); !err.Retryable() {
@@ -85,7 +85,7 @@ func TestRetryableWhenTimeRanOut(t *testing.T) {
 	})
 }
 
-// A Connector that nobody connected sends nothing, and panics nowhere.
+// A zero Connector sends nothing and does not panic.
 func TestAConnectorThatWasNotConnected(t *testing.T) {
 	c := &host.Connector{}
 	for name, try := range map[string]func(*http.Request) error{

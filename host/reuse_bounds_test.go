@@ -10,7 +10,7 @@ import (
 	"github.com/keywright/keywright/host"
 )
 
-// What is kept for a user is small, whatever a plugin has sealed for it (threats.md 3).
+// A plugin that makes many sealed values does not make the host keep more for each user (threats.md 3).
 func TestLargeCallsAreNotKept(t *testing.T) {
 	g := misusing(func(env abi.Env) (string, error) {
 		k := value(env, "to_header")
@@ -36,12 +36,12 @@ func TestLargeCallsAreNotKept(t *testing.T) {
 func heap() int64 {
 	var stats runtime.MemStats
 	runtime.GC()
-	runtime.GC() // what a pool drops at the first is gone after the second
+	runtime.GC() // the second run frees what a sync.Pool keeps for one more run
 	runtime.ReadMemStats(&stats)
 	return int64(stats.HeapAlloc)
 }
 
-// What is kept for a user does not keep what the cache has dropped (threats.md 3).
+// A kept mutation does not keep the values of cache entries that were evicted (threats.md 3).
 func TestReuseKeepsNothingThatTheCacheDropped(t *testing.T) {
 	g := misusing(func(env abi.Env) (string, error) {
 		k := value(env, "to_header")
@@ -69,8 +69,8 @@ func TestReuseKeepsNothingThatTheCacheDropped(t *testing.T) {
 	runtime.KeepAlive(w)
 }
 
-// A mutation is used again unless what it takes to keep its call is large: the texts that secrets were put into, and the
-// names of the entries that the call read (threats.md 3).
+// A mutation is used again unless its call is large. The texts that secrets are part of count, and the names of the
+// cache entries that the call read (threats.md 3).
 func TestHowLargeACallMayBeToBeKept(t *testing.T) {
 	for name, c := range map[string]struct {
 		puts, entries int
@@ -96,7 +96,7 @@ func TestHowLargeACallMayBeToBeKept(t *testing.T) {
 			w := newWorld(t, withoutBuiltIns, withGuest(g), func(c *host.Config) { c.Limits.CachePerPartition = 100 })
 			w.setSecret("s", strings.Repeat("s", 1000))
 			connector := w.connect("custom", config{"to_header": "{{ get_secret('s') }}"})
-			for range 3 { // the first one stores, the second one may be kept
+			for range 3 { // the first call fills the cache, the second may be kept
 				w.get(connector)
 			}
 			if got := w.calls[len(w.calls)-1].Reused; got != c.kept {

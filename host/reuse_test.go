@@ -19,17 +19,17 @@ import (
 	"github.com/keywright/keywright/host"
 )
 
-// twins are two hosts with the same around them, of which one reuses mutations and the other one does not. Whatever
-// happens, what leaves them has to be the same.
+// twins are two hosts in the same environment: one reuses mutations, and the other does not. Whatever happens, both
+// must send the same.
 type twins struct {
 	t          *testing.T
 	random     *rand.Rand
 	worlds     [2]*world
 	connectors [2][]*host.Connector
-	said       strings.Builder // what happened, for when they differ
+	said       strings.Builder // a log of the steps, for errors
 }
 
-// choosing is a guest that reads what the field "reads" says, and puts that into a header.
+// choosing returns a guest that reads what the field "reads" names, and puts it into a header.
 func choosing() *guest {
 	g := misusing(func(env abi.Env) (string, error) {
 		text := ""
@@ -85,7 +85,7 @@ func newTwins(t *testing.T, seed uint64) *twins {
 		w := newWorld(t, withGuest(choosing()), func(c *host.Config) {
 			c.NoReuse, c.Variables = i == 1, map[string]string{"v": "a-variable"}
 		})
-		w.setLogin(tokens(150))
+		w.login.Answer(tokens(150))
 		tw.worlds[i] = w
 		for n, auth := range twinAuths {
 			tw.connectors[i] = append(tw.connectors[i], w.connectAs(fmt.Sprint("c", n), auth.Type, auth.Config))
@@ -103,7 +103,7 @@ func (tw *twins) both(format string, args ...any) [2]*world {
 }
 
 func (tw *twins) rotate(name string) {
-	value := fmt.Sprintf("value-%d-of-%s", tw.random.IntN(4), name) // some come back
+	value := fmt.Sprintf("value-%d-of-%s", tw.random.IntN(4), name) // so that some values return
 	if tw.random.IntN(10) == 0 {
 		value = ""
 	}
@@ -112,7 +112,7 @@ func (tw *twins) rotate(name string) {
 	}
 }
 
-// step has something happen to both.
+// step makes the same random change to both hosts or their environment, or sends the same request through both.
 func (tw *twins) step() {
 	switch n := tw.random.IntN(40); n {
 	case 0, 1:
@@ -120,24 +120,24 @@ func (tw *twins) step() {
 	case 2, 3, 4:
 		d := []time.Duration{time.Second, 39 * time.Second, 90 * time.Second}[n-2]
 		for _, w := range tw.both("%s later", d) {
-			w.advance(d)
+			w.Advance(d)
 		}
 	case 5:
 		for _, w := range tw.both("the API refuses") {
-			w.setAPI(status(http.StatusUnauthorized))
+			w.api.Answer(status(http.StatusUnauthorized))
 		}
 	case 6:
 		for _, w := range tw.both("the API accepts") {
-			w.setAPI(status(http.StatusOK))
+			w.api.Answer(status(http.StatusOK))
 		}
 	case 7:
 		number := tw.random.IntN(1000)
 		for _, w := range tw.both("tokens are %d-1, …", number) {
-			w.setLogin(numbered(number))
+			w.login.Answer(numbered(number))
 		}
 	case 8:
 		for _, w := range tw.both("the token endpoint fails") {
-			w.setLogin(status(http.StatusServiceUnavailable))
+			w.login.Answer(status(http.StatusServiceUnavailable))
 		}
 	case 9: // the same configuration under the same name, or another one
 		at := tw.random.IntN(len(twinAuths))
@@ -193,8 +193,8 @@ func (tw *twins) differ(format string, args ...any) {
 func (tw *twins) compare() {
 	tw.t.Helper()
 	one, other := tw.worlds[0], tw.worlds[1]
-	if !reflect.DeepEqual(one.requests, other.requests) {
-		tw.differ("the requests differ:\n%+v\n%+v", one.requests, other.requests)
+	if !reflect.DeepEqual(one.api.Received(), other.api.Received()) {
+		tw.differ("the requests differ:\n%+v\n%+v", one.api.Received(), other.api.Received())
 	}
 	if !reflect.DeepEqual(exchanged(one), exchanged(other)) {
 		tw.differ("the exchanges differ")
@@ -202,13 +202,13 @@ func (tw *twins) compare() {
 }
 
 func exchanged(w *world) (all []string) {
-	for _, s := range w.exchanges {
-		all = append(all, s.url+" "+s.body)
+	for _, s := range w.login.Received() {
+		all = append(all, s.URL+" "+s.Body)
 	}
 	return all
 }
 
-// threats.md 15, 29, 33: reusing a mutation is not to be noticed, whatever the order of events.
+// threats.md 15, 29, 33: the reuse of mutations has no visible effect, whatever the order of events.
 func TestReuseIsNotNoticed(t *testing.T) {
 	reused := 0
 	for seed := range uint64(12) {
@@ -231,13 +231,13 @@ func TestReuseIsNotNoticed(t *testing.T) {
 	}
 }
 
-// What is reused, and what is not.
+// A mutation is reused if its call read nothing that may differ for the next request.
 func TestWhatIsReused(t *testing.T) {
 	w := newWorld(t, withGuest(choosing()), func(c *host.Config) { c.Variables = map[string]string{"v": "a-variable"} })
 	for _, name := range []string{"s", "k", "text"} {
 		w.canary(name)
 	}
-	w.setLogin(tokens(150))
+	w.login.Answer(tokens(150))
 	for name, c := range map[string]struct {
 		auth   host.Auth
 		reused bool
@@ -260,7 +260,7 @@ func TestWhatIsReused(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			connector := w.connectAs(name, c.auth.Type, c.auth.Config)
 			ctx := ann(t.Context())
-			for range 3 { // an exchange, a hit, and what is to be reused
+			for range 3 { // an exchange, a cache hit, and a reuse
 				if _, err := w.try(connector, get(ctx)); err != nil {
 					t.Fatal(err)
 				}
@@ -272,7 +272,7 @@ func TestWhatIsReused(t *testing.T) {
 	}
 }
 
-// A connector of many users keeps a bounded number of them; and whoever closes a host is not answered from what it kept.
+// The host keeps the mutations of a bounded number of users. After Close, it uses none of them.
 func TestReuseIsBoundedAndEnds(t *testing.T) {
 	w := newWorld(t, func(c *host.Config) { c.Limits.CacheEntries = 2 })
 	w.canary("s")
@@ -296,19 +296,19 @@ func TestReuseIsBoundedAndEnds(t *testing.T) {
 	if err := w.host.Close(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	w.setSecret("s", "") // a store that its owner has closed as well is not asked
+	w.setSecret("s", "") // a closed host must not ask the store, which may be closed too
 	if _, err := w.try(plain, get(t.Context())); !errors.Is(err, host.ErrClosed) {
 		t.Errorf("a closed host answers with %v", err)
 	}
 }
 
-// Many at once share what is reused, errors of their transports included.
+// Concurrent requests share a mutation, and its call for the errors of their transports.
 func TestReuseAtOnce(t *testing.T) {
 	w := newWorld(t)
 	secret := w.canary("s")
 	c := w.connect("api_key", key("{{ get_secret('s') }}"))
 	w.get(c)
-	w.setAPI(func(*http.Request) (*http.Response, error) { return nil, errors.New("failed at " + secret) })
+	w.api.Answer(func(*http.Request) (*http.Response, error) { return nil, errors.New("failed at " + secret) })
 	var all sync.WaitGroup
 	for range 8 {
 		all.Go(func() {
@@ -321,7 +321,7 @@ func TestReuseAtOnce(t *testing.T) {
 					t.Errorf("the credential is not there: %v", err)
 					return
 				}
-				authenticated.Header.Set("X-Key", "changed") // it is the caller's
+				authenticated.Header.Set("X-Key", "changed") // the caller may change the clone
 				maps.DeleteFunc(authenticated.Header, func(string, []string) bool { return true })
 				authenticated.URL.Path, authenticated.Body = "/changed", io.NopCloser(strings.NewReader(""))
 			}
@@ -330,7 +330,7 @@ func TestReuseAtOnce(t *testing.T) {
 	all.Wait()
 }
 
-// Whose store of secrets takes long does not send requests through a host that is closed by then.
+// A host that was closed while a request waited for a slow store of secrets does not send the request.
 func TestReuseEndsWithTheHost(t *testing.T) {
 	asked, answer := make(chan struct{}), make(chan struct{})
 	slow := false
@@ -346,7 +346,7 @@ func TestReuseEndsWithTheHost(t *testing.T) {
 	c := w.connect("api_key", key("{{ get_secret('s') }}"))
 	w.get(c)
 	slow = true
-	sent, failed := w.received(), make(chan error)
+	sent, failed := w.api.Count(), make(chan error)
 	go func() {
 		_, err := w.try(c, get(t.Context()))
 		failed <- err
@@ -356,7 +356,7 @@ func TestReuseEndsWithTheHost(t *testing.T) {
 		t.Fatal(err)
 	}
 	close(answer)
-	if err := <-failed; !errors.Is(err, host.ErrClosed) || w.received() != sent {
-		t.Errorf("the error is %v, and %d requests were sent", err, w.received()-sent)
+	if err := <-failed; !errors.Is(err, host.ErrClosed) || w.api.Count() != sent {
+		t.Errorf("the error is %v, and %d requests were sent", err, w.api.Count()-sent)
 	}
 }

@@ -12,7 +12,7 @@ import (
 	"github.com/keywright/keywright/host"
 )
 
-// assemble makes a module of its text with wat2wasm, of the Debian package wabt.
+// assemble compiles a module from its text with wat2wasm, of the Debian package wabt.
 func assemble(t *testing.T, text string) []byte {
 	t.Helper()
 	source := filepath.Join(t.TempDir(), "guest.wat")
@@ -28,7 +28,7 @@ func assemble(t *testing.T, text string) []byte {
 	return stdout.Bytes()
 }
 
-// fixed is a module that puts its field "value" into a header, and does something else before that.
+// fixed returns the text of a module that runs before, and then puts its field "value" into a header.
 func fixed(before string) string {
 	const (
 		about  = `{"abi":1,"type":"custom","version":"1.0.0","summary":"A guest.","fields":[{"name":"value","kind":"string","sealed":true,"sinks":["header"]}]}`
@@ -53,7 +53,8 @@ func fixed(before string) string {
 		quoted(about), quoted(output), before, len(about), len(output), 2000+strings.Index(output, "kw_"))
 }
 
-// specification.md 3.10: what a plugin of others makes of the time or of random bytes, by way of WASI, is of one request.
+// specification.md 3.10: a mutation of a third-party plugin that reads the time or random bytes with WASI is for one
+// request only.
 func TestWhatDependsOnWASIIsNotUsedAgain(t *testing.T) {
 	for name, c := range map[string]struct {
 		before string
@@ -66,7 +67,7 @@ func TestWhatDependsOnWASIIsNotUsedAgain(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			text := fixed(c.before)
-			if c.reused { // to import them is enough
+			if c.reused { // a module that imports these functions is never reused
 				for _, line := range []string{"clock_time_get", "random_get"} {
 					at := strings.Index(text, `(import "wasi_snapshot_preview1" "`+line)
 					text = text[:at] + text[at+strings.Index(text[at:], "\n"):]
@@ -77,7 +78,7 @@ func TestWhatDependsOnWASIIsNotUsedAgain(t *testing.T) {
 			secret := w.canary("s")
 			connector := w.connect("custom", config{"value": "{{ get_secret('s') }}"})
 			for range 3 {
-				if got := w.get(connector).header.Get("X-Key"); got != secret {
+				if got := w.get(connector).Header.Get("X-Key"); got != secret {
 					t.Fatal("the header is another")
 				}
 			}

@@ -9,7 +9,7 @@ import (
 	"github.com/keywright/keywright/host/internal/sandbox"
 )
 
-// run runs an export of a guest. What the guest put out is only worth something when there is no failure.
+// run calls an export of a guest. The guest's output is valid only if there is no failure.
 func run(ctx context.Context, guest sandbox.Guest, export string, call *hostfn.Call) (sandbox.Result, *hostfn.Failure) {
 	result, err := guest.Call(ctx, export, call)
 	switch {
@@ -30,7 +30,8 @@ func run(ctx context.Context, guest sandbox.Guest, export string, call *hostfn.C
 	return result, nil
 }
 
-// hostFailure returns the failure with which the host ended a call, its error as embedders know it.
+// hostFailure returns the failure with which the host ended a call. It converts an error of a token endpoint to the
+// public type.
 func hostFailure(f *hostfn.Failure) *hostfn.Failure {
 	var answer *hostfn.TokenError
 	if errors.As(f.Err, &answer) {
@@ -39,7 +40,8 @@ func hostFailure(f *hostfn.Failure) *hostfn.Failure {
 	return f
 }
 
-// guestFailure is a guest's own error. When a token endpoint had just refused, that is what the embedder needs to know.
+// guestFailure returns the failure for a guest's own error. If a token endpoint had refused the call, it returns that
+// refusal instead, which is the cause.
 func guestFailure(export string, call *hostfn.Call, message string) *hostfn.Failure {
 	text := call.Message(message)
 	if text == "" {
@@ -49,7 +51,7 @@ func guestFailure(export string, call *hostfn.Call, message string) *hostfn.Fail
 		return &hostfn.Failure{Stage: hostfn.StageToken, Err: (*TokenError)(answer)}
 	}
 	stage := hostfn.StagePlugin
-	if call.OtherType() { // and that the plugin cannot use
+	if call.OtherType() { // the plugin cannot use a token that is not a bearer token
 		stage = hostfn.StageToken
 	}
 	return &hostfn.Failure{Stage: stage, Err: errors.New(text)}

@@ -7,10 +7,10 @@ import (
 	"github.com/keywright/keywright/abi"
 )
 
-// Schema returns a JSON Schema (draft 2020-12) of the auth object, {"type", "config"}, that a connector has for this
-// auth type, for editors and forms. It accepts what [Host.Connect] accepts, as far as a schema can tell: where a value
-// that is no text is wanted, a text with a template is accepted as well. Aliases of the type are accepted and marked by
-// the description of the type.
+// Schema returns a JSON Schema (draft 2020-12) of the auth object, {"type", "config"}, of connectors with this auth
+// type. It is for editors and forms. It accepts what [Host.Connect] accepts, as far as a schema can express it: it also
+// accepts a text with a template in place of an integer, a boolean or a URL. It accepts the aliases of the type and
+// lists them in the description of "type" as deprecated.
 func (p PluginInfo) Schema() ([]byte, error) {
 	config := schema{Type: "object", Properties: map[string]schema{}, AdditionalProperties: new(bool)}
 	for i := range p.Fields {
@@ -38,12 +38,13 @@ func (p PluginInfo) Schema() ([]byte, error) {
 	return json.Marshal(auth)
 }
 
-// schema is the part of JSON Schema that is needed here.
+// schema is a JSON Schema, with the keywords that Schema needs.
 type schema struct {
-	Schema               string            `json:"$schema,omitempty"`
-	Title                string            `json:"title,omitempty"`
-	Description          string            `json:"description,omitempty"`
-	Type                 any               `json:"type,omitempty"` // string or []string
+	Schema      string `json:"$schema,omitempty"`
+	Title       string `json:"title,omitempty"`
+	Description string `json:"description,omitempty"`
+	// Type is a string or a []string.
+	Type                 any               `json:"type,omitempty"`
 	Const                string            `json:"const,omitempty"`
 	Enum                 []string          `json:"enum,omitempty"`
 	Default              any               `json:"default,omitempty"`
@@ -57,9 +58,9 @@ type schema struct {
 }
 
 const (
-	anyTemplate = `\{\{`       // text with an expression in it
-	notBlank    = `\S`         // what a required field has at least
-	secureURL   = `^https?://` // whether http is allowed is the operator's decision, not the schema's
+	anyTemplate = `\{\{`       // a text with an expression
+	notBlank    = `\S`         // a text that is not blank
+	secureURL   = `^https?://` // also http, since the operator decides whether that is allowed
 	decimal     = `^-?[0-9]+$`
 )
 

@@ -10,7 +10,7 @@ import (
 	"github.com/keywright/keywright/host"
 )
 
-// schemaOf compiles the schema of a built-in auth type with an implementation that is not ours.
+// schemaOf compiles the schema of a built-in auth type with an independent implementation.
 func schemaOf(t *testing.T, authType string) *jsonschema.Schema {
 	t.Helper()
 	h, err := host.New(t.Context(), host.Config{})
@@ -44,7 +44,7 @@ func schemaOf(t *testing.T, authType string) *jsonschema.Schema {
 	return nil
 }
 
-// A plugin's JSON Schema takes what a connector may have, and refuses what Connect refuses.
+// A plugin's JSON Schema accepts what a connector may have, and refuses what Connect refuses.
 func TestSchema(t *testing.T) {
 	bearer := func(change string) string {
 		return `{"type":"oauth_jwt_bearer","config":{"client_id":"a","private_key":"{{ get_secret('k') }}",` +

@@ -11,7 +11,7 @@ import (
 	"github.com/keywright/keywright/host"
 )
 
-// A name in the directory that is no file is an error, and nobody waits for it to be written to. (threats.md 79)
+// A pipe in the directory is an error, and reading it does not block (threats.md 79).
 func TestASecretThatIsNoRegularFileIsRefused(t *testing.T) {
 	dir := t.TempDir()
 	if err := syscall.Mkfifo(filepath.Join(dir, "pipe"), 0o600); err != nil {

@@ -7,27 +7,24 @@ import (
 	"io"
 	"io/fs"
 	"os"
-	"regexp"
 	"strings"
 
 	"github.com/keywright/keywright/host/internal/hostfn"
+	"github.com/keywright/keywright/internal/expr"
 )
 
-// Secrets is where secrets come from. It is asked on every use, so that a rotated secret counts at once; an
-// implementation may keep an answer for a second. A name that it does not have is [ErrSecretNotFound].
+// Secrets is a store of secrets. The host asks it on each use, so that a rotated secret takes effect at once. An
+// implementation may cache a value for a second.
 type Secrets interface {
-	// Secret returns the value of a secret. An error that wraps [ErrSecretNotFound] says that there is none of that name;
-	// any other says that the store cannot tell now.
+	// Secret returns the value of a secret. The error wraps [ErrSecretNotFound] if there is no secret of that name. Any
+	// other error means that the store cannot answer now.
 	Secret(ctx context.Context, name string) (string, error)
 }
 
-// secretName matches the names that a secret may have.
-var secretName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$`)
-
-// maxSecret is the most bytes of a secret in a file.
+// maxSecret limits the size of a secret in a file, in bytes.
 const maxSecret = 1 << 20
 
-// MapSecrets are secrets in memory.
+// MapSecrets stores secrets in memory, by name.
 type MapSecrets map[string]string
 
 // Secret implements [Secrets].
@@ -38,13 +35,13 @@ func (m MapSecrets) Secret(_ context.Context, name string) (string, error) {
 	return "", fmt.Errorf("%w: %q", ErrSecretNotFound, name)
 }
 
-// EnvSecrets takes secrets from the environment, under the names that [EnvName] gives.
+// EnvSecrets returns a store that reads secrets from the environment variables named by [EnvName].
 func EnvSecrets() Secrets { return envSecrets{} }
 
 type envSecrets struct{}
 
 func (envSecrets) Secret(_ context.Context, name string) (string, error) {
-	if !secretName.MatchString(name) {
+	if !expr.ValidName(name) {
 		return "", fmt.Errorf("%w: %q is not a secret's name", ErrSecretNotFound, name)
 	}
 	if value, ok := os.LookupEnv(EnvName(name)); ok {
@@ -53,22 +50,23 @@ func (envSecrets) Secret(_ context.Context, name string) (string, error) {
 	return "", fmt.Errorf("%w: set %s", ErrSecretNotFound, EnvName(name))
 }
 
-// EnvName is the environment variable of a secret: KEYWRIGHT_SECRET_ and the name in capitals, with - and . as _.
+// EnvName returns the environment variable of a secret: KEYWRIGHT_SECRET_ and the name in capitals, with - and .
+// replaced by _.
 func EnvName(name string) string {
 	return "KEYWRIGHT_SECRET_" + strings.NewReplacer("-", "_", ".", "_").Replace(strings.ToUpper(name))
 }
 
-// DirSecrets takes secrets from the files of a directory, each named as its secret, one newline at its end dropped. It
-// reads the file on every use.
+// DirSecrets returns a store that reads each secret from the file of the same name in a directory, on each use. It
+// removes one newline at the end. A file may have up to 1 MiB. Links that lead out of the directory are not followed.
 func DirSecrets(dir string) Secrets { return dirSecrets(dir) }
 
 type dirSecrets string
 
 func (d dirSecrets) Secret(_ context.Context, name string) (string, error) {
-	if !secretName.MatchString(name) {
+	if !expr.ValidName(name) {
 		return "", fmt.Errorf("%w: %q is not a secret's name", ErrSecretNotFound, name)
 	}
-	root, err := os.OpenRoot(string(d)) // a link that leads out of the directory is not followed
+	root, err := os.OpenRoot(string(d))
 	if err != nil {
 		return "", fmt.Errorf("the secrets directory cannot be opened: %w", err)
 	}
@@ -80,7 +78,7 @@ func (d dirSecrets) Secret(_ context.Context, name string) (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("secret %q cannot be read: %w", name, err)
 	}
-	if !info.Mode().IsRegular() { // to open a pipe would wait for who writes to it
+	if !info.Mode().IsRegular() { // opening a pipe would block until something writes to it
 		return "", fmt.Errorf("secret %q cannot be read: it is not a regular file", name)
 	}
 	file, err := root.Open(name)
@@ -102,7 +100,8 @@ func (d dirSecrets) Secret(_ context.Context, name string) (string, error) {
 	return text, nil
 }
 
-// FirstOf asks several stores in order: the first that has a secret gives it.
+// FirstOf returns a store that asks several stores in order and returns the secret of the first that has it. An error
+// other than [ErrSecretNotFound] ends the search.
 func FirstOf(stores ...Secrets) Secrets { return firstOf(stores) }
 
 type firstOf []Secrets
@@ -115,7 +114,7 @@ func (f firstOf) Secret(ctx context.Context, name string) (string, error) {
 			return value, nil
 		}
 		if !errors.Is(err, ErrSecretNotFound) {
-			return "", err // a store that is down must not make another's older value count
+			return "", err // otherwise a store that is down would make an older value of another one valid
 		}
 		missing = append(missing, err)
 	}
@@ -129,11 +128,13 @@ func (f firstOf) Secret(ctx context.Context, name string) (string, error) {
 	return "", fmt.Errorf("%w: %s", ErrSecretNotFound, strings.Join(hints, ", or "))
 }
 
-// readSecret returns the value of a secret of a store. A blank value is an error. An error may pass, see [hostfn.Passing], unless
-// the store has no such secret.
+// readSecret returns the value of a secret in a store. A blank value is an error. An error other than ErrSecretNotFound
+// is marked as passing, see [hostfn.Passing].
 func readSecret(ctx context.Context, store Secrets, name string) (string, error) {
 	value, err := store.Secret(ctx, name)
 	switch {
+	case err == nil && value != "" && '!' <= value[0] && value[0] <= '~': // most are like that
+		return value, nil
 	case err == nil && strings.TrimSpace(value) == "":
 		err = errors.New("it is empty")
 	case err == nil:

@@ -16,74 +16,86 @@ import (
 	"github.com/keywright/keywright/host/internal/tokencache"
 )
 
-// Transport authenticates each request and sends it through base. A nil base is the host's own transport, which keeps to
-// [Config].Egress; another one has to guard itself.
+// Transport returns a RoundTripper that authenticates each request and sends it through base. If base is nil, it uses
+// the host's own transport, see [Host.Base]. Any other base must check addresses itself.
 //
-// The request that it is given is never changed: the credential goes into a clone, and Response.Request is the caller's
-// own, so that redirects, Referer and errors are made from a URL without credentials. A request for an origin that is
-// not the connector's fails, redirects that a client follows included.
+// The caller's request is never changed: the credential goes into a clone. Response.Request is the caller's request, so
+// that redirects, Referer and errors use a URL without credentials. A request for an origin that is not the connector's
+// fails, also if a client sends it to follow a redirect.
 //
-// When the answer to a request with a cached token is 401, the token is dropped and the request sent once more, if its
-// body can be replayed: if it has none, has [http.Request].GetBody, or is kept. Other entries of the cache that the
-// plugin read stay, unless it has read the request as well.
+// If the API answers a request with a cached token with 401, the token is dropped, and the request is sent once more if
+// its body can be replayed: if there is no body, if the request has GetBody, or if the body is kept. Other cache
+// entries that the plugin read remain, unless it also read the request.
 //
-// A body streams, unless the plugin reads the request, and with it the body's digest, to sign it. Then the host reads
-// the body of GetBody. When there is no GetBody, it reads the body itself and keeps it until the request has ended: up
-// to 64 KiB in memory, and a longer one in a file of [os.TempDir] that only this process can reach. A kept body is sent
-// with a Content-Length, unless the request has trailers. If it has more than BodyBytes of the [ConnectorConfig], the error wraps
-// [http.MaxBytesError]. It is also an error when the body is not as long as its ContentLength. Nothing is sent then.
+// A body streams, unless the plugin reads the request, and with it the body's digest, to sign it. Then the host reads a
+// body from GetBody. If GetBody is nil, the host reads the body itself and keeps it until the request has ended: up to
+// 64 KiB in memory, and a longer one in a file in [os.TempDir] that only this process can open. A kept body is sent
+// with a Content-Length, unless the request has trailers. If the body is longer than BodyBytes of the
+// [ConnectorConfig], nothing is sent and the error wraps [http.MaxBytesError]. If its length differs from
+// ContentLength, nothing is sent either.
 func (c *Connector) Transport(base http.RoundTripper) http.RoundTripper {
 	return c.transport(base, false)
 }
 
-// GuardedTransport is [Connector.Transport] for callers who must not see the credential, such as browsers behind a gateway: what
-// comes back does not hold it, should the API echo what it was sent.
+// GuardedTransport is like [Connector.Transport], for callers who must not see the credential, such as browsers behind
+// a gateway. If the API echoes the credential, it does not reach the caller.
 //
-// The credential is every text that the plugin's sealed values came to in the request: whole headers and query
-// parameters; what follows an authentication scheme such as Bearer; the user and password of Basic, together, and the
-// password; and those of the connector's secrets that are part of any of these, also encoded, so that what is no secret
-// belongs in a variable. [WithCredentials] adds others. Where one of these is text that was percent-encoded, or written
-// in Base64 or hex, as a whole and up to three times over, the credential is also what it decodes to, and of
-// user:password the password. Texts under 8 bytes are not looked for.
+// The credential consists of the texts in the request that contain a sealed value of the plugin:
 //
-// These are found as they are, in UTF-16 (ASCII only), as Base64 (standard or URL alphabet, also inside the Base64 of
-// more) and as hex. In each of these but UTF-16, any character may be escaped in one of these ways:
+//   - a whole header or query parameter;
+//   - the part of a header after an authentication scheme such as Bearer;
+//   - of Basic, the user and password together, and the password;
+//   - a secret of the connector that is part of any of these, also encoded. So put values that are not secret into
+//     variables.
 //
-//   - as in URLs, in either case, + for a space, up to four times over: %2F, %252f;
-//   - as in JSON and JavaScript, with up to seven backslashes: \u002f, \u{2f}, \x2f, octal \57, \n and its like, and a
-//     backslash before any mark;
-//   - as HTML's numeric references and those of & < > " ', up to four times over: &#47;, &#x2f;, &amp;, also without the
-//     semicolon.
+// [WithCredentials] adds others. If one of these texts as a whole is percent-encoded, Base64 or hex, the decoded text
+// is part of the credential too, and so is the password of a decoded user:password. Up to three encodings are decoded.
+// Texts shorter than 8 bytes are not searched for.
 //
-// A number in an escape is read with up to eight digits. Escapes of one kind inside those of another are not undone.
+// Each text is found as it is, in UTF-16 (ASCII only), in Base64 (standard or URL alphabet, also as part of a longer
+// Base64 text) and in hex. In each of these forms but UTF-16, any character may be escaped in one of these ways:
 //
-// Base64 is also found in lines of 32 characters or more, whatever the line breaks are (LF, CRLF or CR, escaped or not)
-// and with up to some fifty bytes of white space before each line.
+//   - as in URLs, in either case, with + for a space, up to four times over: %2F, %252f;
+//   - as in JSON and JavaScript, with up to seven backslashes: \u002f, \u{2f}, \x2f, octal \57, \n and the like, and a
+//     backslash before any punctuation mark;
+//   - as a numeric reference of HTML, or as one of its named references for & < > " ', up to four times over and also
+//     without the semicolon: &#47;, &#x2f;, &amp;.
 //
-// How long the search takes grows with the answer and not with the credentials. An answer that would take longer is treated
-// as one that holds the credential, and the error of its body says so. Such an answer nearly repeats, over and over, a
-// credential of equal parts, or it has nearly all of a long one, escaped, in pieces of a few bytes.
+// A number in an escape may have up to eight digits. Escapes of one kind inside those of another are not decoded.
 //
-// Not found is a credential whose case the API has changed, or that it has compressed, encrypted, cut in pieces (as a
-// caller may ask for by Range) or broken into lines without Base64. Nor is one that the API has encoded in another way:
-// twice, as in Base64 of Base64; in another character set; escaped as in CSS or MIME's quoted-printable, by other names
-// of HTML, or with a backslash before a letter that needs none.
+// Base64 is also found in lines of 32 characters or more, with any line breaks (LF, CRLF or CR, escaped or not) and up
+// to some fifty bytes of white space before each line.
 //
-//   - A body that holds it ends with an [Error] of [StageResponse] that [errors.Is] finds to be [ErrCredentialInResponse], before any
-//     byte of the credential has been read. What came before it has been passed on, as it came: nothing waits but what
-//     may be the beginning of the credential. Who has to answer with a status of their own reads a first piece before
-//     they send it.
-//   - A header or trailer that holds it is dropped, and the log says so once. In the name of one it is found in any case of
-//     letters, which net/http changes. But a redirect to such a Location is an error, as are 101 and answers to CONNECT,
-//     since what follows these is no HTTP.
-//   - An answer with a Content-Encoding is an error: the request asks for none (Accept-Encoding: identity).
-//   - Informational answers (1xx) reach an [httptrace.ClientTrace] without the headers that hold it.
+// The time of the search grows with the length of the answer and not with that of the credentials. An answer that would
+// take longer is treated as if it contained the credential, and the error of its body says so. Such an answer repeats
+// many times nearly all of a credential that has equal parts, or it has nearly all of a long credential, escaped, in
+// pieces of a few bytes.
 //
-// A request without any credential, as of the type none, is sent and answered as by Transport.
+// The search does not find a credential whose case the API has changed, or that it has compressed, encrypted, split (as
+// a Range request can make it do) or broken into lines without Base64. Nor does it find one in another encoding:
+// encoded twice, such as Base64 of Base64; in another character set; escaped as in CSS or MIME's quoted-printable; with
+// other named references of HTML; or with a backslash before a letter that needs none.
+//
+// The guard changes an answer as follows:
+//
+//   - A body that contains it ends with an [Error] of [StageResponse] that wraps [ErrCredentialInResponse], before the
+//     first byte of the credential. The bytes before it have been passed on as they came; only bytes that may begin the
+//     credential are held back. A caller that wants to answer with a status of its own must read a first piece of the
+//     body before it sends the status.
+//   - A header or trailer that contains it is dropped, and a warning is logged once. In names, the credential is found
+//     in any case of letters, because net/http changes it.
+//   - A redirect whose Location contains it is an error.
+//   - An informational answer (1xx) reaches an [httptrace.ClientTrace] without the headers that contain it.
+//
+// An answer that cannot be searched is an error: one with a Content-Encoding (the request asks for identity), and 101
+// and answers to CONNECT, which are followed by something other than HTTP.
+//
+// A request without a credential, such as one of the type none, is sent and answered as by Transport.
 func (c *Connector) GuardedTransport(base http.RoundTripper) http.RoundTripper {
 	return c.transport(base, true)
 }
 
+// transport returns an authTransport.
 func (c *Connector) transport(base http.RoundTripper, guarded bool) http.RoundTripper {
 	if base == nil && c.host != nil {
 		base = c.host.base
@@ -91,14 +103,15 @@ func (c *Connector) transport(base http.RoundTripper, guarded bool) http.RoundTr
 	return &authTransport{connector: c, base: base, guarded: guarded}
 }
 
+// authTransport is the RoundTripper of Transport and GuardedTransport.
 type authTransport struct {
 	connector *Connector
 	base      http.RoundTripper
 	guarded   bool
 }
 
-// RoundTrip implements [http.RoundTripper]. Its errors are of type [Error], or those of base without what they may hold
-// of a credential.
+// RoundTrip implements [http.RoundTripper]. Its errors are of type [Error], or errors of base from which the credential
+// was removed.
 func (t *authTransport) RoundTrip(r *http.Request) (*http.Response, error) {
 	body := &payload{}
 	defer body.release()
@@ -116,7 +129,7 @@ func (t *authTransport) RoundTrip(r *http.Request) (*http.Response, error) {
 	if !again || !replayable(r) && body.kept == nil {
 		return guard.response(response)
 	}
-	// What is left of the refusal is read, within reason, so that its connection can serve the second attempt.
+	// Reading the rest of a short answer lets its connection serve the second attempt.
 	_, _ = io.CopyN(io.Discard, response.Body, 4<<10)
 	_ = response.Body.Close()
 	body.again = true
@@ -127,11 +140,12 @@ func (t *authTransport) RoundTrip(r *http.Request) (*http.Response, error) {
 	return guard.response(response)
 }
 
-// send authenticates a clone of the request and sends it.
+// send authenticates a clone of the request and sends it. It returns the answer, the cache entries whose values are in
+// the request, and the guard of the answer.
 func (t *authTransport) send(r *http.Request, body *payload) (*http.Response, []*tokencache.Handle, *guard, error) {
 	authenticated, out := t.connector.clone(r, body)
 	if out.err != nil {
-		if !body.again && !body.taken { // else it is closed
+		if !body.again && !body.taken { // otherwise it is closed already
 			closeBody(r)
 		}
 		return nil, nil, nil, out.err
@@ -140,7 +154,7 @@ func (t *authTransport) send(r *http.Request, body *payload) (*http.Response, []
 		return nil, nil, nil, t.connector.fail(StageBody, err)
 	}
 	if _, set := authenticated.Header["User-Agent"]; !set {
-		authenticated.Header["User-Agent"] = nil // none, rather than net/http's: a request goes out as it was made
+		authenticated.Header["User-Agent"] = nil // keeps net/http from adding its own
 	}
 	var guard *guard
 	if t.guarded {
@@ -161,12 +175,13 @@ func (t *authTransport) send(r *http.Request, body *payload) (*http.Response, []
 	return response, out.putIn, guard, nil
 }
 
-// Authenticate returns a clone of the request with its credential, for those who send it with a client of their own.
-// The clone's URL and headers hold the credential: it is not to be logged, nor to be sent by a client that follows
+// Authenticate returns a clone of the request with its credential, for callers that send it with a client of their own.
+// The URL and headers of the clone contain the credential: do not log it, and do not send it with a client that follows
 // redirects.
 //
-// The body is shared with the request, unless it is kept, as [Connector.Transport] says: then the request's own has been
-// read and closed, also when there is an error, and the clone's is to be closed by whoever does not send it.
+// The clone shares the body of the request, unless the host keeps it, see [Connector.Transport]. In that case, the
+// request's own body has been read and closed, even if there is an error, and the caller must close the clone's body if
+// it does not send it.
 func (c *Connector) Authenticate(r *http.Request) (*http.Request, error) {
 	body := &payload{}
 	defer body.release()
@@ -178,19 +193,19 @@ func (c *Connector) Authenticate(r *http.Request) (*http.Request, error) {
 		return nil, c.fail(StageBody, err)
 	}
 	if body.kept != nil {
-		authenticated.GetBody = nil // once the body is closed, nothing is kept
+		authenticated.GetBody = nil // the host keeps the body only until it is closed
 	}
-	return authenticated.Clone(r.Context()), nil // what is shared so far is to be the caller's to change
+	return unshared(authenticated), nil
 }
 
-// clone checks the request, runs the plugin, and applies the mutation to a copy of the request, which shares with it
-// what is not changed: a base must not change it either.
+// clone checks the request, runs the plugin, and returns a copy of the request with the mutation. The copy shares with
+// r everything that the mutation does not change, so a base must not change that.
 func (c *Connector) clone(r *http.Request, body *payload) (*http.Request, *outcome) {
 	headers, err := c.check(r)
 	if err != nil {
 		return nil, &outcome{err: err}
 	}
-	out := c.authenticate(r.Context(), r, body)
+	out := c.authenticate(r.Context(), r, headers, body)
 	if out.err != nil {
 		return nil, out
 	}
@@ -199,8 +214,8 @@ func (c *Connector) clone(r *http.Request, body *payload) (*http.Request, *outco
 
 var errNotConnected = errors.New("the connector was not made by Host.Connect")
 
-// check refuses a request that is not for this connector, or that others would take for another one. It returns a copy of
-// its headers with room for more.
+// check returns an error if a request is not for this connector, or if it could be mistaken for another one. It returns
+// a copy of the request's headers, to which headers can be added.
 func (c *Connector) check(r *http.Request) (headers, error) {
 	if c.host == nil {
 		return headers{}, c.fail(StageOrigin, errNotConnected)
@@ -214,35 +229,40 @@ func (c *Connector) check(r *http.Request) (headers, error) {
 	}
 	for name, values := range r.Header {
 		h.lengths |= 1 << min(len(name), 63)
-		switch len(name) {
-		case len("Host"), len("Trailer"), len("Connection"), len("Content-Length"), len("Transfer-Encoding"):
-			for _, special := range [...]string{"Host", "Trailer", "Connection", "Content-Length", "Transfer-Encoding"} {
-				if len(name) == len(special) && name != special && strings.EqualFold(name, special) {
-					return headers{}, c.fail(StageOrigin, fmt.Errorf("the request has a header %s under a name in another case", special))
-				}
-			}
+		switch special := specialHeaders[min(len(name), len(specialHeaders)-1)]; {
+		case special == "":
+		case name == "Connection":
+			h.connection = values
+		case name != special && strings.EqualFold(name, special):
+			return headers{}, c.fail(StageOrigin, fmt.Errorf("the request has a header %s under a name in another case", special))
 		}
 		if cap(values) > len(values) {
-			h.all[name] = slices.Clip(values) // so that Add makes a copy
+			h.all[name] = slices.Clip(values) // so that Add copies the values
 		}
 	}
 	return h, nil
 }
 
-// checkOrigin refuses a request that is not for one of the connector's origins. Redirects that a client follows come
-// through here as well.
+// specialHeaders are the headers that net/http reads only under their canonical names, by their lengths, which all differ.
+var specialHeaders = [...]string{
+	len("Host"): "Host", len("Trailer"): "Trailer", len("Connection"): "Connection", len("Content-Length"): "Content-Length",
+	len("Transfer-Encoding"): "Transfer-Encoding", len("Transfer-Encoding") + 1: "",
+}
+
+// checkOrigin returns an error if a request is not for one of the connector's origins. It also checks redirects that a
+// client follows, since these are requests of their own.
 func (c *Connector) checkOrigin(r *http.Request) error {
-	if r.URL == nil || r.URL.Opaque != "" { // what is opaque may name another host in the request line
+	if r.URL == nil || r.URL.Opaque != "" { // Opaque may put another host into the request line
 		return errors.New("the request has no URL with a host and a path")
 	}
 	if err := c.checkHost(r.URL); err != nil {
 		return err
 	}
-	if strings.Contains(r.URL.RawQuery, "#") { // it would go out as it is, and what is appended behind it be a fragment
+	if strings.IndexByte(r.URL.RawQuery, '#') >= 0 { // it is sent as it is, and would make the appended query a fragment
 		return errors.New("the request's query holds a #: write it as %23")
 	}
-	if r.Host != "" && (r.Host != r.URL.Host || !ascii(r.Host)) { // else it is the one that was checked
-		written, err := httpguts.PunycodeHostPort(r.Host) // as net/http writes it
+	if r.Host != "" && (r.Host != r.URL.Host || !ascii(r.Host)) { // otherwise checkHost has checked it
+		written, err := httpguts.PunycodeHostPort(r.Host) // like net/http
 		if err != nil {
 			return errors.New("the request's Host is not the name of a host")
 		}
@@ -254,7 +274,8 @@ func (c *Connector) checkOrigin(r *http.Request) error {
 	return nil
 }
 
-// checkHost checks the scheme and the host of a request's URL. What was right once is remembered as it was written.
+// checkHost checks the scheme and the host of a request's URL. It remembers the last valid pair as it was written, so
+// that the next request with the same one is checked faster.
 func (c *Connector) checkHost(u *url.URL) error {
 	if last := c.lastOrigin.Load(); last != nil && last.scheme == u.Scheme && last.host == u.Host {
 		return nil
@@ -266,15 +287,16 @@ func (c *Connector) checkHost(u *url.URL) error {
 	if !c.origins[o] {
 		return fmt.Errorf("%s is not an origin of this connector, so it gets no credential", Printable(o.String()))
 	}
-	c.lastOrigin.Store(&written{u.Scheme, u.Host})
+	c.lastOrigin.Store(&schemeHost{u.Scheme, u.Host})
 	return nil
 }
 
+// replayable reports whether a request has no body, or one that can be read again.
 func replayable(r *http.Request) bool {
 	return r.Body == nil || r.Body == http.NoBody || r.GetBody != nil
 }
 
-// closeBody closes the body of a request, which a RoundTripper has to do also when it fails.
+// closeBody closes the body of a request. A RoundTripper must do so even when it returns an error.
 func closeBody(r *http.Request) {
 	if r.Body != nil {
 		_ = r.Body.Close()

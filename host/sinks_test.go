@@ -10,10 +10,10 @@ import (
 	"github.com/keywright/keywright/abi"
 )
 
-// Where each sealed value may be put that the host makes for a guest: threats.md 15a, the whole table.
+// The sinks of each sealed value that the host makes for a guest: threats.md 15a, the whole table.
 
-// sinksOf are the names of the places, and how a guest puts a value there. The result must be a mutation that is right
-// but for that value.
+// sinksOf has each sink and a function that puts a value there. The result is a valid mutation if the value may go
+// there.
 var sinksOf = []struct {
 	sink string
 	put  func(env abi.Env, v string) string
@@ -84,7 +84,7 @@ func TestSinksOfWhatTheHostMakes_threats_15a(t *testing.T) {
 					{Name: "url", Kind: abi.KindURL, Sinks: []string{abi.SinkToken}},
 				}}, authenticate: func(env abi.Env) (string, error) { return place.put(env, c.make(env)), nil }}
 				w := newWorld(t, withoutBuiltIns, withGuest(g))
-				w.setLogin(respond(http.StatusOK, `{"access_token":"an-access-token","expires_in":60,"scope":"a-scope-of-it","refresh_token":"a-refresh-token"}`))
+				w.login.Answer(respond(http.StatusOK, `{"access_token":"an-access-token","expires_in":60,"scope":"a-scope-of-it","refresh_token":"a-refresh-token"}`))
 				for secret, value := range map[string]string{"enum": "one", "integer": "12345678", "boolean": "true"} {
 					w.setSecret(secret, value)
 				}
@@ -109,7 +109,8 @@ func TestSinksOfWhatTheHostMakes_threats_15a(t *testing.T) {
 	}
 }
 
-// threats.md 15a: what an answer's own members are is for the host to say, and no name of an extra changes it.
+// threats.md 15a: a plugin cannot get the registered members of a token answer as extras, so it cannot change their
+// sinks.
 func TestRegisteredMembersAreNoExtras_threats_15a(t *testing.T) {
 	known := []string{"access_token", "token_type", "expires_in", "scope", "error"}
 	var extra map[string]string
@@ -119,7 +120,7 @@ func TestRegisteredMembersAreNoExtras_threats_15a(t *testing.T) {
 		extra = r.Extra
 		return header("X-Key", value(env, "to_header")), err
 	})
-	w.setLogin(respond(http.StatusOK, `{"access_token":"an-access-token","token_type":"bearer","expires_in":"60","scope":"a b","error":"none","instance_url":"https://x.test"}`))
+	w.login.Answer(respond(http.StatusOK, `{"access_token":"an-access-token","token_type":"bearer","expires_in":"60","scope":"a b","error":"none","instance_url":"https://x.test"}`))
 	w.get(w.connect("custom", misused))
 	if len(extra) != 1 || extra["instance_url"] == "" {
 		t.Errorf("%d extras, want instance_url alone", len(extra))

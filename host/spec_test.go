@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// Rules of docs/specification.md that no decision completes.
+// Rules of docs/specification.md without a decision about details.
 
 // specification.md 3.10.
 func TestSpec_jwt_is_signed_on_every_request(t *testing.T) {
@@ -17,7 +17,7 @@ func TestSpec_jwt_is_signed_on_every_request(t *testing.T) {
 	w.canary("k")
 	c := w.connect("jwt", signed("HS256", config{"iat": "{{ now() }}", "exp": "{{ now(60) }}", "sub": "{{ user.email }}"}))
 	for i := range 3 {
-		got := w.send(c, get(ann(t.Context()))).header.Values("Authorization")
+		got := w.send(c, get(ann(t.Context()))).Header.Values("Authorization")
 		if len(got) != 1 || !strings.HasPrefix(got[0], "Bearer ") {
 			t.Fatalf("Authorization is there %d times", len(got))
 		}
@@ -25,22 +25,22 @@ func TestSpec_jwt_is_signed_on_every_request(t *testing.T) {
 		if claims["iat"] != float64(start.Unix()+int64(i)) || claims["exp"] != float64(start.Unix()+int64(i)+60) || claims["sub"] != "ann@example.com" {
 			t.Errorf("request %d has the claims %v", i, claims)
 		}
-		w.advance(1e9)
+		w.Advance(1e9)
 	}
-	if w.exchanged() != 0 {
+	if w.login.Count() != 0 {
 		t.Error("a token was requested")
 	}
 }
 
-// specification.md 3.18: algorithm is RS256 unless given.
+// specification.md 3.18: the default of algorithm is RS256.
 func TestSpec_algorithm_default(t *testing.T) {
 	key, _ := keyFor(t, "RS256")
 	w := newWorld(t)
 	w.setSecret("k", key)
 	w.hideKey(key)
-	header, _ := decodeJWT(t, w.get(w.connect("jwt", with(signed("", config{}), "algorithm", nil))).header.Get("Authorization"))
+	header, _ := decodeJWT(t, w.get(w.connect("jwt", with(signed("", config{}), "algorithm", nil))).Header.Get("Authorization"))
 	w.get(w.connect("oauth_jwt_bearer", with(bearer("{{ get_secret('k') }}"), "algorithm", nil)))
-	assertion, _ := decodeJWT(t, w.lastExchange().form().Get("assertion"))
+	assertion, _ := decodeJWT(t, w.login.Last().Form().Get("assertion"))
 	if header["alg"] != "RS256" || assertion["alg"] != "RS256" {
 		t.Errorf("the algorithms are %v and %v", header["alg"], assertion["alg"])
 	}
@@ -52,12 +52,12 @@ func TestSpec_token_requests(t *testing.T) {
 	secret := w.canary("s")
 	check := func(names ...string) map[string][]string {
 		t.Helper()
-		e := w.lastExchange()
-		if e.method != "POST" || e.url != tokenURL || e.header.Get("Content-Type") != "application/x-www-form-urlencoded" {
-			t.Errorf("%s %s, %s", e.method, e.url, e.header.Get("Content-Type"))
+		e := w.login.Last()
+		if e.Method != "POST" || e.URL != tokenURL || e.Header.Get("Content-Type") != "application/x-www-form-urlencoded" {
+			t.Errorf("%s %s, %s", e.Method, e.URL, e.Header.Get("Content-Type"))
 		}
 		var got []string
-		for name, values := range e.form() {
+		for name, values := range e.Form() {
 			if got = append(got, name); len(values) != 1 {
 				t.Errorf("%s is there %d times", name, len(values))
 			}
@@ -65,7 +65,7 @@ func TestSpec_token_requests(t *testing.T) {
 		if slices.Sort(got); !slices.Equal(got, names) {
 			t.Errorf("the form has %q, want %q", got, names)
 		}
-		return e.form()
+		return e.Form()
 	}
 	w.get(w.connect("oauth_client_credentials", oauth("{{ get_secret('s') }}")))
 	if form := check("client_id", "client_secret", "grant_type"); form["grant_type"][0] != "client_credentials" ||
@@ -77,7 +77,7 @@ func TestSpec_token_requests(t *testing.T) {
 
 	got := w.get(w.connect("oauth_jwt_bearer", with(bearer("{{ get_secret('s') }}"), "additional_claims", config{"role": "admin"})))
 	form := check("assertion", "grant_type")
-	if !strings.Contains(w.lastExchange().body, "grant_type=urn%3Aietf%3Aparams%3Aoauth%3Agrant-type%3Ajwt-bearer&") {
+	if !strings.Contains(w.login.Last().Body, "grant_type=urn%3Aietf%3Aparams%3Aoauth%3Agrant-type%3Ajwt-bearer&") {
 		t.Error("the grant type is not the one of RFC 7523, URL-encoded")
 	}
 	_, claims := decodeJWT(t, form["assertion"][0])
@@ -85,7 +85,7 @@ func TestSpec_token_requests(t *testing.T) {
 	if !maps.Equal(claims, want) {
 		t.Errorf("the claims are %v, want %v", claims, want)
 	}
-	if strings.Contains(fmt.Sprint(got.header, got.url), form["assertion"][0]) {
+	if strings.Contains(fmt.Sprint(got.Header, got.URL), form["assertion"][0]) {
 		t.Error("the assertion was sent to the API")
 	}
 }
@@ -104,7 +104,7 @@ func TestSpec_states_of_the_token_cache(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			w := newWorld(t)
 			w.canary("s")
-			w.setLogin(c.login)
+			w.login.Answer(c.login)
 			connector := w.connect(c.authType, c.config)
 			for _, step := range []struct {
 				after time.Duration
@@ -112,33 +112,33 @@ func TestSpec_states_of_the_token_cache(t *testing.T) {
 			}{
 				{0, "t1"}, {0, "t1"}, {3539 * time.Second, "t1"}, {time.Second, "t2"}, {0, "t2"}, {3539 * time.Second, "t2"}, {time.Second, "t3"},
 			} {
-				w.advance(step.after)
-				if got := w.get(connector).header.Get("Authorization"); got != "Bearer "+step.want {
-					t.Fatalf("at %v Authorization is %q, want %s", w.time().Sub(start), got, step.want)
+				w.Advance(step.after)
+				if got := w.get(connector).Header.Get("Authorization"); got != "Bearer "+step.want {
+					t.Fatalf("at %v Authorization is %q, want %s", w.Now().Sub(start), got, step.want)
 				}
 			}
-			if w.exchanged() != 3 {
-				t.Errorf("%d exchanges, want 3", w.exchanged())
+			if w.login.Count() != 3 {
+				t.Errorf("%d exchanges, want 3", w.login.Count())
 			}
 		})
 	}
 }
 
-// specification.md 3.2, 3.3, 3.7 and 3.15: effects on the request, of the types that have no test of their own.
+// specification.md 3.2, 3.3, 3.7 and 3.15: effects on the request, for the types without a test of their own.
 func TestSpec_effects_on_the_request(t *testing.T) {
 	w := newWorld(t)
 	secret := w.canary("s")
-	if got := w.get(w.connect("none", nil)); got.url != apiURL || len(got.header) != 1 || got.header["User-Agent"] != nil {
-		t.Errorf("none sent %s with %v, want the request as it was made", got.url, got.header)
+	if got := w.get(w.connect("none", nil)); got.URL != apiURL || len(got.Header) != 1 || got.Header["User-Agent"] != nil {
+		t.Errorf("none sent %s with %v, want the request as it was made", got.URL, got.Header)
 	}
-	if got := w.get(w.connect("api_key", key("{{ get_secret('s') }}"))); got.url != apiURL || got.header.Get("X-Key") != secret {
+	if got := w.get(w.connect("api_key", key("{{ get_secret('s') }}"))); got.URL != apiURL || got.Header.Get("X-Key") != secret {
 		t.Error("api_key in a header: it is not as specified")
 	}
 	for authType, c := range map[string]config{
 		"oauth_client_credentials": oauth("{{ get_secret('s') }}"), "oauth_jwt_bearer": bearer("{{ get_secret('s') }}"),
 	} {
-		if got := w.get(w.connect(authType, c)); got.url != apiURL || !slices.Equal(got.header.Values("Authorization"), []string{"Bearer t1"}) {
-			t.Errorf("%s sent %s with %q", authType, got.url, got.header.Values("Authorization"))
+		if got := w.get(w.connect(authType, c)); got.URL != apiURL || !slices.Equal(got.Header.Values("Authorization"), []string{"Bearer t1"}) {
+			t.Errorf("%s sent %s with %q", authType, got.URL, got.Header.Values("Authorization"))
 		}
 	}
 }

@@ -9,8 +9,9 @@ import (
 	"github.com/keywright/keywright/host/internal/template"
 )
 
-// Template is text with expressions, in the language of a connector's configuration, for what an embedder makes of a request
-// beside its authentication: a path, a header. [Host.Template] makes one. It is safe for concurrent use.
+// A Template is text with expressions, in the language of connector configurations. Embedders use it for the parts of a
+// request beside its authentication, such as a path or a header. Make one with [Host.Template]. It is safe for
+// concurrent use.
 type Template struct {
 	host     *Host
 	compiled *template.Template
@@ -19,17 +20,18 @@ type Template struct {
 
 // Text is a rendered template.
 type Text struct {
-	// Value is the text, with the secrets.
+	// Value is the rendered text, secrets included.
 	Value string
-	// Masked is the text as a person may see it. What came from a secret is the expression that it came from.
+	// Masked is the text for people to read. In place of a text with a secret, it has the expression.
 	Masked string
-	// Secret reports whether something of the text came from a secret.
+	// Secret reports whether any part of the text came from a secret.
 	Secret bool
 
-	secrets []string // the parts of Value that did, and the secrets themselves
+	// secrets are the parts of Value that came from secrets, and the secrets themselves.
+	secrets []string
 }
 
-// TemplateError lists everything that is wrong with a template. The paths of its problems are empty.
+// TemplateError lists the problems of a template. Their paths are empty.
 type TemplateError struct{ Problems []Problem }
 
 func (e *TemplateError) Error() string {
@@ -43,7 +45,7 @@ func (e *TemplateError) Error() string {
 	return strings.Join(lines, "\n")
 }
 
-// Template compiles a text. The error is a [TemplateError].
+// Template compiles a text. If the text is invalid, the error is a [TemplateError].
 func (h *Host) Template(source string) (*Template, error) {
 	compiled, errs := template.Compile(source)
 	if len(errs) > 0 {
@@ -56,29 +58,30 @@ func (h *Host) Template(source string) (*Template, error) {
 	return &Template{host: h, compiled: compiled, names: compiled.Names()}, nil
 }
 
-// Secrets lists the names of the secrets that the template names, sorted.
+// Secrets returns the names of the secrets that the template names, sorted.
 func (t *Template) Secrets() []string { return t.compiled.Names().Secrets }
 
-// Personal reports whether the template names something of the user, or tenant_id.
+// Personal reports whether the template names a field of the user or tenant_id.
 func (t *Template) Personal() bool { return len(t.names.User) > 0 || t.names.Tenant }
 
-// Literal returns the text when there is no expression in it.
+// Literal returns the text if it has no expression, and reports whether that is so.
 func (t *Template) Literal() (text string, ok bool) { return t.compiled.Literal() }
 
-// Render reads the secrets that the template names, and evaluates its expressions for the user of the context. Its error
-// says what is missing, and never holds a secret.
+// Render reads the secrets that the template names, and evaluates its expressions for the user of the context, see
+// [WithUser]. It returns an error if a secret or a field of the user is missing. The error never contains a secret.
 func (t *Template) Render(ctx context.Context) (Text, error) {
 	return t.render(ctx, t.compiled.Render)
 }
 
-// RenderURL is Render for a URL: what expressions give is percent-encoded. In the path it stays within its segment, although
-// a server may decode it: what comes of dots, slashes and backslashes is for the caller to check. The text around the
-// expressions stays as it is written. If it has a character that may not stand in a path, net/url.Parse encodes the path anew
-// and loses which slashes were encoded, unless the caller sets RawPath.
+// RenderURL is like Render for a URL: it percent-encodes the results of expressions, but not the text around them. A
+// result in the path stays within its segment when it is sent, but a server may decode it, so callers must check the
+// dots, slashes and backslashes of results. If the text around the expressions has a character that may not stand in a
+// path, net/url.Parse encodes the path again and loses which slashes were encoded, unless the caller sets RawPath.
 func (t *Template) RenderURL(ctx context.Context) (Text, error) {
 	return t.render(ctx, t.compiled.RenderURL)
 }
 
+// render reads the inputs of the template and calls render.
 func (t *Template) render(ctx context.Context, render func(template.Values) ([]template.Part, error)) (Text, error) {
 	if t.host.closed.Load() {
 		return Text{}, ErrClosed
@@ -111,7 +114,7 @@ func (t *Template) render(ctx context.Context, render func(template.Values) ([]t
 		masked.WriteString(part.Text)
 	}
 	if text.Masked = masked.String(); text.Secret {
-		text.secrets = append(text.secrets, in.Secrets...) // an API may take apart what an expression has made of them
+		text.secrets = append(text.secrets, in.Secrets...) // an API may decode the result of an expression and return a part
 	}
 	return text, nil
 }

@@ -68,7 +68,7 @@ func TestTemplateThatCannotBeRendered(t *testing.T) {
 	}
 }
 
-// What an expression gives stays in the segment or the parameter that it stands in (threats.md 27).
+// The result of an expression stays in the segment or the parameter where the expression stands (threats.md 27).
 func TestTemplateOfAURL(t *testing.T) {
 	w := newWorld(t, func(c *host.Config) {
 		c.Variables = map[string]string{"v": "a/b?c&d=e f+ü#@\\", "plain": "x-1"}

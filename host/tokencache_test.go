@@ -10,7 +10,8 @@ import (
 	"github.com/keywright/keywright/host"
 )
 
-// generations makes hosts that follow one another, each in a world of its own, with one cache of tokens.
+// generations returns a function that makes a new host on each call, in a world of its own. All these hosts share one
+// token cache.
 func generations(t *testing.T) (next func(t *testing.T, change ...func(*host.Config)) *world) {
 	t.Helper()
 	clock := func() time.Time { return start }
@@ -26,7 +27,8 @@ func generations(t *testing.T) (next func(t *testing.T, change ...func(*host.Con
 	}
 }
 
-// threats.md 64: a connector that stays as it is goes on with its token, and each other one gets its own.
+// threats.md 64: an unchanged connector of a new host uses the token of the old one. Any other connector requests a
+// token of its own.
 func TestTokensOutliveTheirHost(t *testing.T) {
 	next := generations(t)
 	base := with(oauth("{{ get_secret('s') }}"), "client_id", "{{ get_variable('v') }}")
@@ -58,20 +60,21 @@ func TestTokensOutliveTheirHost(t *testing.T) {
 					h.Limits.CacheEntries = 1
 				}
 			})
-			w.setLogin(token("t2", 3600))
+			w.login.Answer(token("t2", 3600))
 			if c.secret != "" {
 				w.setSecret("s", c.secret)
 			}
 			sent := w.get(w.connectAs(c.connector, "oauth_client_credentials", c.config))
 			want := map[int]string{0: "Bearer t1", 1: "Bearer t2"}[c.exchanges]
-			if got := sent.header.Get("Authorization"); w.exchanged() != c.exchanges || got != want {
-				t.Errorf("%d exchanges and %s, want %d and %s", w.exchanged(), got, c.exchanges, want)
+			if got := sent.Header.Get("Authorization"); w.login.Count() != c.exchanges || got != want {
+				t.Errorf("%d exchanges and %s, want %d and %s", w.login.Count(), got, c.exchanges, want)
 			}
 		})
 	}
 }
 
-// threats.md 30 and 64: an exchange of the host before serves those who wait in the next one, also while that host ends.
+// threats.md 30 and 64: callers of the next host get the token of an exchange that the previous host began, even while
+// the previous host closes.
 func TestAnExchangeInFlightServesTheNextHost(t *testing.T) {
 	for name, fails := range map[string]bool{"it succeeds": false, "it fails": true} {
 		t.Run(name, func(t *testing.T) {
@@ -82,8 +85,8 @@ func TestAnExchangeInFlightServesTheNextHost(t *testing.T) {
 				if fails {
 					g.behind = status(http.StatusInternalServerError)
 				}
-				before.setLogin(g.answer)
-				after.setLogin(token("t2", 3600))
+				before.login.Answer(g.answer)
+				after.login.Answer(token("t2", 3600))
 				c := oauth("{{ get_secret('s') }}")
 				one, other := before.connect("oauth_client_credentials", c), after.connect("oauth_client_credentials", c)
 				answers := make(chan error, 2)
@@ -104,31 +107,31 @@ func TestAnExchangeInFlightServesTheNextHost(t *testing.T) {
 					t.Error(err)
 				}
 				want, exchanges := "Bearer t1", 0
-				if fails { // who comes next asks again
+				if fails { // the next request asks again
 					want, exchanges = "Bearer t2", 1
 				}
-				if got := after.get(other).header.Get("Authorization"); got != want || after.exchanged() != exchanges {
-					t.Errorf("%s after %d exchanges of the next host, want %s after %d", got, after.exchanged(), want, exchanges)
+				if got := after.get(other).Header.Get("Authorization"); got != want || after.login.Count() != exchanges {
+					t.Errorf("%s after %d exchanges of the next host, want %s after %d", got, after.login.Count(), want, exchanges)
 				}
 			})
 		})
 	}
 }
 
-// threats.md 35 and 64: who can have a configuration read again does not get more exchanges by 401s.
+// threats.md 35 and 64: reading the configuration again does not allow more token requests after 401s.
 func TestThePaceOf401sOutlivesTheHost(t *testing.T) {
 	next := generations(t)
 	exchanges := 0
 	for range 3 {
 		w := next(t)
-		w.setAPI(status(http.StatusUnauthorized))
+		w.api.Answer(status(http.StatusUnauthorized))
 		c := w.connect("oauth_client_credentials", oauth("{{ get_secret('s') }}"))
 		for range 3 {
 			if got, err := w.try(c, get(t.Context())); got != http.StatusUnauthorized || err != nil {
 				t.Errorf("got %d, %v", got, err)
 			}
 		}
-		exchanges += w.exchanged()
+		exchanges += w.login.Count()
 	}
 	if exchanges != 2 {
 		t.Errorf("%d exchanges, want one and another one after the first 401", exchanges)

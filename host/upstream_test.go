@@ -18,10 +18,9 @@ import (
 	"github.com/keywright/keywright/host"
 )
 
-// How the API's answers and the caller's request are treated: decisions.md "upstream answers 401" and "Requests",
-// threats.md 35.
+// Answers of the API and requests of callers: decisions.md "upstream answers 401" and "Requests", threats.md 35.
 
-// refusing answers 401 to the tokens.
+// refusing returns an API that answers 401 to requests with one of the tokens.
 func refusing(bad ...string) answer {
 	return func(r *http.Request) (*http.Response, error) {
 		if slices.Contains(bad, strings.TrimPrefix(r.Header.Get("Authorization"), "Bearer ")) {
@@ -34,10 +33,10 @@ func refusing(bad ...string) answer {
 func TestDecision_Tokens_upstream_answers_401_to_a_cached_token(t *testing.T) {
 	w := newWorld(t)
 	w.canary("s")
-	w.setLogin(tokens(3600))
+	w.login.Answer(tokens(3600))
 	c := w.connect("oauth_client_credentials", oauth("{{ get_secret('s') }}"))
 	w.get(c)
-	w.setAPI(refusing("t1"))
+	w.api.Answer(refusing("t1"))
 	r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, apiURL, strings.NewReader("the body"))
 	if err != nil {
 		t.Fatal(err)
@@ -45,15 +44,15 @@ func TestDecision_Tokens_upstream_answers_401_to_a_cached_token(t *testing.T) {
 	if got, err := w.try(c, r); got != http.StatusOK || err != nil {
 		t.Fatalf("the answer is %d, %v", got, err)
 	}
-	if len(w.requests) != 3 || w.exchanged() != 2 {
-		t.Fatalf("%d requests and %d exchanges", len(w.requests), w.exchanged())
+	if len(w.api.Received()) != 3 || w.login.Count() != 2 {
+		t.Fatalf("%d requests and %d exchanges", len(w.api.Received()), w.login.Count())
 	}
 	for i, want := range []string{"t1", "t2"} {
-		if got := w.requests[i+1]; got.header.Get("Authorization") != "Bearer "+want || got.body != "the body" {
-			t.Errorf("attempt %d had Authorization %q and the body %q", i+1, got.header.Get("Authorization"), got.body)
+		if got := w.api.Received()[i+1]; got.Header.Get("Authorization") != "Bearer "+want || got.Body != "the body" {
+			t.Errorf("attempt %d had Authorization %q and the body %q", i+1, got.Header.Get("Authorization"), got.Body)
 		}
 	}
-	if got := w.get(c).header.Get("Authorization"); got != "Bearer t2" || w.exchanged() != 2 {
+	if got := w.get(c).Header.Get("Authorization"); got != "Bearer t2" || w.login.Count() != 2 {
 		t.Errorf("afterwards Authorization is %q", got)
 	}
 }
@@ -61,25 +60,25 @@ func TestDecision_Tokens_upstream_answers_401_to_a_cached_token(t *testing.T) {
 func TestDecision_Tokens_upstream_answers_401_and_the_body_cannot_be_replayed(t *testing.T) {
 	w := newWorld(t)
 	w.canary("s")
-	w.setLogin(tokens(3600))
+	w.login.Answer(tokens(3600))
 	c := w.connect("oauth_client_credentials", oauth("{{ get_secret('s') }}"))
 	w.get(c)
-	w.setAPI(refusing("t1"))
+	w.api.Answer(refusing("t1"))
 	r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, apiURL, io.MultiReader(strings.NewReader("once")))
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got, err := w.try(c, r); got != http.StatusUnauthorized || err != nil || w.received() != 2 {
-		t.Errorf("the answer is %d, %v after %d requests, want the API's own 401", got, err, w.received())
+	if got, err := w.try(c, r); got != http.StatusUnauthorized || err != nil || w.api.Count() != 2 {
+		t.Errorf("the answer is %d, %v after %d requests, want the API's own 401", got, err, w.api.Count())
 	}
-	before := w.received()
-	if got := w.get(c).header.Get("Authorization"); got != "Bearer t2" || w.received() != before+1 {
-		t.Errorf("the token was not dropped: Authorization is %q after %d attempts, want t2 at once", got, w.received()-before)
+	before := w.api.Count()
+	if got := w.get(c).Header.Get("Authorization"); got != "Bearer t2" || w.api.Count() != before+1 {
+		t.Errorf("the token was not dropped: Authorization is %q after %d attempts, want t2 at once", got, w.api.Count()-before)
 	}
 }
 
-// The connection of an answer that is not passed on serves the second attempt, if not much is left of the answer, and is
-// given back in any case.
+// The rest of a refused answer is read before the second attempt if it is short, so that its connection can be used
+// again. The answer is always closed.
 func TestTheRefusedAnswerIsReadAndClosedBeforeTheSecondAttempt(t *testing.T) {
 	for name, c := range map[string]struct{ length, read int }{
 		"short":          {100, 100},
@@ -89,11 +88,11 @@ func TestTheRefusedAnswerIsReadAndClosedBeforeTheSecondAttempt(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t)
 			w.canary("s")
-			w.setLogin(tokens(3600))
+			w.login.Answer(tokens(3600))
 			connector := w.connect("oauth_client_credentials", oauth("{{ get_secret('s') }}"))
 			w.get(connector)
 			refused := &counting{Reader: strings.NewReader(strings.Repeat("x", c.length))}
-			w.setAPI(func(r *http.Request) (*http.Response, error) {
+			w.api.Answer(func(r *http.Request) (*http.Response, error) {
 				response, err := refusing("t1")(r)
 				if response.StatusCode == http.StatusUnauthorized {
 					response.Body = refused
@@ -102,8 +101,8 @@ func TestTheRefusedAnswerIsReadAndClosedBeforeTheSecondAttempt(t *testing.T) {
 				}
 				return response, err
 			})
-			if got, err := w.try(connector, get(t.Context())); got != http.StatusOK || err != nil || w.received() != 3 || refused.closed != 1 {
-				t.Errorf("%d, %v after %d requests; the refusal was closed %d times", got, err, w.received(), refused.closed)
+			if got, err := w.try(connector, get(t.Context())); got != http.StatusOK || err != nil || w.api.Count() != 3 || refused.closed != 1 {
+				t.Errorf("%d, %v after %d requests; the refusal was closed %d times", got, err, w.api.Count(), refused.closed)
 			}
 		})
 	}
@@ -112,34 +111,34 @@ func TestTheRefusedAnswerIsReadAndClosedBeforeTheSecondAttempt(t *testing.T) {
 func TestDecision_Tokens_upstream_answers_401_to_a_new_token(t *testing.T) {
 	w := newWorld(t)
 	w.canary("s")
-	w.setLogin(tokens(3600))
-	w.setAPI(status(http.StatusUnauthorized))
+	w.login.Answer(tokens(3600))
+	w.api.Answer(status(http.StatusUnauthorized))
 	c := w.connect("oauth_client_credentials", oauth("{{ get_secret('s') }}"))
-	if got, err := w.try(c, get(t.Context())); got != http.StatusUnauthorized || err != nil || w.received() != 1 || w.exchanged() != 1 {
-		t.Errorf("%d, %v, %d requests, %d exchanges: want no second attempt", got, err, w.received(), w.exchanged())
+	if got, err := w.try(c, get(t.Context())); got != http.StatusUnauthorized || err != nil || w.api.Count() != 1 || w.login.Count() != 1 {
+		t.Errorf("%d, %v, %d requests, %d exchanges: want no second attempt", got, err, w.api.Count(), w.login.Count())
 	}
 }
 
 func TestDecision_Tokens_upstream_answers_401_always(t *testing.T) {
 	w := newWorld(t)
 	w.canary("s")
-	w.setLogin(tokens(3600))
+	w.login.Answer(tokens(3600))
 	c := w.connect("oauth_client_credentials", oauth("{{ get_secret('s') }}"))
 	w.get(c)
-	w.setAPI(status(http.StatusUnauthorized))
+	w.api.Answer(status(http.StatusUnauthorized))
 	for second := range 30 {
-		before := w.received()
-		if got, err := w.try(c, get(t.Context())); got != http.StatusUnauthorized || err != nil || w.received() > before+2 {
-			t.Errorf("second %d: %d, %v, %d attempts", second, got, err, w.received()-before)
+		before := w.api.Count()
+		if got, err := w.try(c, get(t.Context())); got != http.StatusUnauthorized || err != nil || w.api.Count() > before+2 {
+			t.Errorf("second %d: %d, %v, %d attempts", second, got, err, w.api.Count()-before)
 		}
-		if want := 2 + second/10; w.exchanged() != want {
-			t.Fatalf("second %d: %d exchanges, want %d: one in 10 seconds", second, w.exchanged(), want)
+		if want := 2 + second/10; w.login.Count() != want {
+			t.Fatalf("second %d: %d exchanges, want %d: one in 10 seconds", second, w.login.Count(), want)
 		}
-		w.advance(time.Second)
+		w.Advance(time.Second)
 	}
 	for authType, auth := range map[string]config{"api_key": key("{{ get_secret('s') }}"), "jwt": {"private_key": "{{ get_secret('s') }}", "algorithm": "HS256", "claims": config{}}} {
-		before := w.received()
-		if w.get(w.connect(authType, auth)); w.received() != before+1 {
+		before := w.api.Count()
+		if w.get(w.connect(authType, auth)); w.api.Count() != before+1 {
 			t.Errorf("%s is sent again", authType)
 		}
 	}
@@ -149,11 +148,11 @@ func TestDecision_Tokens_upstream_answers_401_to_many_at_once(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		w.canary("s")
-		w.setLogin(tokens(3600))
+		w.login.Answer(tokens(3600))
 		c := w.connect("oauth_client_credentials", oauth("{{ get_secret('s') }}"))
 		w.get(c)
 		g := newGate(refusing("t1"))
-		w.setAPI(g.answer)
+		w.api.Answer(g.answer)
 		var all sync.WaitGroup
 		for range 200 {
 			all.Go(func() {
@@ -165,16 +164,16 @@ func TestDecision_Tokens_upstream_answers_401_to_many_at_once(t *testing.T) {
 		synctest.Wait()
 		close(g.open)
 		all.Wait()
-		if w.exchanged() != 2 {
-			t.Errorf("%d exchanges, want one more", w.exchanged())
+		if w.login.Count() != 2 {
+			t.Errorf("%d exchanges, want one more", w.login.Count())
 		}
 	})
 }
 
-// bodies makes request bodies that count how often each was closed.
+// bodies makes request bodies that count the calls of Close.
 type bodies struct {
 	made []*counting
-	fail bool // GetBody
+	fail bool // makes GetBody fail
 }
 
 func (b *bodies) request(ctx context.Context, url string) *http.Request {
@@ -196,27 +195,28 @@ func (b *bodies) next() *counting {
 	return b.made[len(b.made)-1]
 }
 
-// The contract of http.RoundTripper: a request's body is closed, also on errors; here, once.
+// http.RoundTripper must close a request's body, even on errors. Connectors close it once.
 func TestRequestBodyIsClosedOnce(t *testing.T) {
 	for _, c := range []struct {
 		name    string
-		prepare func(*world, *bodies) string // gives the URL
+		prepare func(*world, *bodies) string // returns the URL
 		bodies  int
 	}{
 		{"sent", func(*world, *bodies) string { return apiURL }, 1},
 		{"another origin", func(*world, *bodies) string { return "https://evil.test/" }, 1},
 		{"no credential", func(w *world, _ *bodies) string { delete(w.secrets, "s"); return apiURL }, 1},
-		{"401 and a second attempt", func(w *world, _ *bodies) string { w.api = refusing("t1"); return apiURL }, 2},
-		{"401 and no body for a second attempt", func(w *world, b *bodies) string { w.api, b.fail = refusing("t1"), true; return apiURL }, 1},
+		{"401 and a second attempt", func(w *world, _ *bodies) string { w.api.Answer(refusing("t1")); return apiURL }, 2},
+		{"401 and no body for a second attempt", func(w *world, b *bodies) string { b.fail = true; w.api.Answer(refusing("t1")); return apiURL }, 1},
 		{"401 and no token for a second attempt", func(w *world, _ *bodies) string {
-			w.api, w.login = refusing("t1"), status(http.StatusBadGateway)
+			w.api.Answer(refusing("t1"))
+			w.login.Answer(status(http.StatusBadGateway))
 			return apiURL
 		}, 1},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			w := newWorld(t)
 			w.canary("s")
-			w.setLogin(tokens(3600))
+			w.login.Answer(tokens(3600))
 			connector := w.connect("oauth_client_credentials", oauth("{{ get_secret('s') }}"))
 			w.get(connector)
 			b := &bodies{}
@@ -261,7 +261,7 @@ func TestDecision_Requests_which_hosts_get_the_credential(t *testing.T) {
 	opaque := request(t, "https://api.test/")
 	opaque.URL.Opaque = "//evil.test/"
 	w.refuse(c, opaque, host.StageOrigin)
-	dialled := request(t, "https://api.test/") // what is compared must be what net/http dials
+	dialled := request(t, "https://api.test/") // the checked host must be the host that net/http dials
 	dialled.URL.Host, dialled.Host = "straẞe.test", ""
 	w.refuse(c, dialled, host.StageOrigin)
 	none := request(t, "https://api.test/")
@@ -317,7 +317,7 @@ func TestDecision_Requests_the_callers_request_is_never_changed(t *testing.T) {
 		if response.Body.Close(); response.Request != r {
 			t.Errorf("in %s: Response.Request is not the caller's", in)
 		}
-		bare := &http.Request{Method: http.MethodGet, URL: r.URL} // no header at all
+		bare := &http.Request{Method: http.MethodGet, URL: r.URL} // Header is nil
 		w.send(c, bare)
 		if bare.Header != nil {
 			t.Error("a header was made")
@@ -325,11 +325,11 @@ func TestDecision_Requests_the_callers_request_is_never_changed(t *testing.T) {
 	}
 }
 
-// A base that sends requests elsewhere often does so by changing the URL that it was given.
+// Some base transports send a request elsewhere by changing its URL. This does not change the caller's URL.
 func TestBaseThatChangesTheURL(t *testing.T) {
 	w := newWorld(t)
 	w.canary("s")
-	transport := w.connect("api_key", key("{{ get_secret('s') }}")).Transport(roundTripper(func(r *http.Request) (*http.Response, error) {
+	transport := w.connect("api_key", key("{{ get_secret('s') }}")).Transport(answer(func(r *http.Request) (*http.Response, error) {
 		r.URL.Scheme, r.URL.Host = "http", "elsewhere.test"
 		return status(http.StatusOK)(r)
 	}))
@@ -347,7 +347,7 @@ func TestBaseThatChangesTheURL(t *testing.T) {
 	}
 }
 
-// What Authenticate gives is the caller's: nothing of it is shared with the request that it was made of.
+// The caller may change the result of Authenticate. It shares nothing with the original request.
 func TestAuthenticateGivesACopy(t *testing.T) {
 	w := newWorld(t)
 	w.canary("s")

@@ -2,8 +2,8 @@ package host
 
 import "context"
 
-// User is for whom a request is made: what user.* and tenant_id are in templates. It must come from a verified session,
-// never from what a browser may set.
+// User is the user for whom a request is made. Templates read it as user.* and tenant_id. It must come from a verified
+// session, never from values that a browser can set.
 type User struct {
 	ID        string
 	Email     string
@@ -15,12 +15,12 @@ type User struct {
 
 type userKey struct{}
 
-// WithUser returns the requests that are made with the context their user.
+// WithUser returns a context whose requests are made for the user.
 func WithUser(ctx context.Context, u User) context.Context {
 	return context.WithValue(ctx, userKey{}, u)
 }
 
-// UserFrom returns the user of a context.
+// UserFrom returns the user of a context, and whether it has one.
 func UserFrom(ctx context.Context) (User, bool) {
 	u, ok := ctx.Value(userKey{}).(User)
 	return u, ok

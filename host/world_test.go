@@ -1,20 +1,17 @@
 package host_test
 
 import (
-	"bytes"
 	"context"
 	"errors"
-	"fmt"
 	"io"
-	"log/slog"
 	"net/http"
-	"net/url"
 	"strings"
 	"sync"
 	"testing"
 	"time"
 
 	"github.com/keywright/keywright/host"
+	"github.com/keywright/keywright/internal/testworld"
 )
 
 // start is when every test's clock begins.
@@ -29,48 +26,46 @@ const (
 // world is a host with everything around it made by the test: the time, the secrets, the network, the logs. When the test
 // ends, all that came out of the host is searched for every credential that went in.
 type world struct {
+	*testworld.Canaries
+	*testworld.Clock
 	t    *testing.T
 	host *host.Host
-	leaks
 
-	mu        sync.Mutex
-	now       time.Time
-	secrets   map[string]string
-	login     answer // of login.test, the token endpoint
-	api       answer // of every other host
-	exchanges []sent // what login.test received
-	requests  []sent // what the API received
-	calls     []host.Attempt
-	lines     bytes.Buffer // of the log, as text and as JSON
+	log   testworld.Log
+	login *testworld.Server // of login.test, the token endpoint
+	api   *testworld.Server // of every other host
+
+	mu      sync.Mutex
+	secrets map[string]string
+	calls   []host.Attempt
 }
 
-// answer is how a server answers a request, whose body it may read.
-type answer func(*http.Request) (*http.Response, error)
+type (
+	answer = testworld.Answer
+	sent   = testworld.Request
+)
 
-// sent is a request as it was received.
-type sent struct {
-	method, url, body string
-	header            http.Header
-}
+var (
+	respond = testworld.Respond
+	token   = testworld.Token
+	tokens  = testworld.Tokens
+)
 
-func (s sent) form() url.Values {
-	form, err := url.ParseQuery(s.body)
-	if err != nil {
-		return url.Values{"not a form": {err.Error()}}
-	}
-	return form
-}
+func status(code int) answer { return respond(code, "") }
 
-// newWorld makes a world; change may replace what it gives the host.
+// newWorld returns a world. Each change may replace what the host gets.
 func newWorld(t *testing.T, change ...func(*host.Config)) *world {
 	t.Helper()
-	w := &world{t: t, now: start, secrets: map[string]string{}, login: token("t1", 3600), api: status(http.StatusOK)}
+	w := &world{
+		Canaries: testworld.NewCanaries(t), Clock: testworld.NewClock(start), t: t, secrets: map[string]string{},
+		login: testworld.NewServer(token("t1", 3600)), api: testworld.NewServer(status(http.StatusOK)),
+	}
 	config := host.Config{
 		Secrets:   secretsFunc(w.secret),
-		Base:      roundTripper(w.roundTrip),
+		Base:      answer(w.roundTrip),
 		CodeCache: codeCache,
-		Clock:     w.time,
-		Logger:    slog.New(bothHandlers(&w.lines, &w.mu)),
+		Clock:     w.Now,
+		Logger:    w.log.Logger(),
 		Observe: func(_ context.Context, c host.Attempt) {
 			w.mu.Lock()
 			defer w.mu.Unlock()
@@ -98,14 +93,9 @@ func (w *world) finish() {
 	if err := w.host.Close(context.Background()); err != nil {
 		w.t.Errorf("closing the host: %v", err)
 	}
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.out("the log", w.lines.String())
+	w.Out("the log", w.log.String())
 	for _, c := range w.calls {
-		w.outError("Observe's error", c.Err)
-	}
-	for _, leak := range w.found() {
-		w.t.Error(leak)
+		w.OutError("Observe's error", c.Err)
 	}
 }
 
@@ -119,104 +109,35 @@ func (w *world) secret(_ context.Context, name string) (string, error) {
 	return host.MapSecrets(w.secrets).Secret(context.Background(), name)
 }
 
-// setSecret returns a secret a value that the test does not look for, because it is short or not secret.
+// setSecret sets a secret to a value that the test does not look for, because it is short or not secret.
 func (w *world) setSecret(name, value string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.secrets[name] = value
 }
 
-// canary returns a secret a random value, and returns that.
+// canary sets a secret to a random value, and returns that.
 func (w *world) canary(name string) string {
-	value := randomSecret()
-	w.hide("secret "+name, value)
+	value := w.Secret("secret " + name)
 	w.setSecret(name, value)
 	return value
 }
 
-func (w *world) time() time.Time {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return w.now
-}
-
-func (w *world) advance(d time.Duration) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.now = w.now.Add(d)
-}
-
-// roundTrip is the network.
+// roundTrip is the network. It hides the credentials that it sees.
 func (w *world) roundTrip(r *http.Request) (*http.Response, error) {
-	s := sent{method: r.Method, url: r.URL.String(), header: r.Header.Clone()}
-	if r.Body != nil {
-		body, err := io.ReadAll(r.Body)
-		if err != nil {
-			return nil, err
-		}
-		_ = r.Body.Close()
-		s.body = string(body)
-		r.Body = io.NopCloser(strings.NewReader(s.body))
-	}
-	w.mu.Lock()
-	respond := w.api
+	server := w.api
 	if r.URL.Host == "login.test" {
-		respond = w.login
-		w.exchanges = append(w.exchanges, s)
-		w.hide("assertion", s.form().Get("assertion"))
-	} else {
-		w.requests = append(w.requests, s)
-		if _, credential, found := strings.Cut(s.header.Get("Authorization"), " "); found {
-			w.hide("credential of Authorization", credential)
-		}
+		server = w.login
+	} else if _, credential, found := strings.Cut(r.Header.Get("Authorization"), " "); found {
+		w.Hide("credential of Authorization", credential)
 	}
-	w.mu.Unlock()
-	response, err := respond(r)
-	if response != nil && response.Request == nil {
-		response.Request = r
+	response, err := server.RoundTrip(r)
+	if server == w.login {
+		for _, exchange := range server.Received() {
+			w.Hide("assertion", exchange.Form().Get("assertion"))
+		}
 	}
 	return response, err
-}
-
-func status(code int) answer { return respond(code, "") }
-
-func respond(code int, body string) answer {
-	return func(*http.Request) (*http.Response, error) {
-		return &http.Response{
-			StatusCode: code, Status: fmt.Sprintf("%d %s", code, http.StatusText(code)), Header: http.Header{},
-			Body: io.NopCloser(strings.NewReader(body)),
-		}, nil
-	}
-}
-
-// token is the answer of a token endpoint that gives a bearer token, RFC 6749 section 5.1.
-func token(accessToken string, expiresIn int64) answer {
-	return respond(http.StatusOK, fmt.Sprintf(`{"access_token":%q,"token_type":"Bearer","expires_in":%d}`, accessToken, expiresIn))
-}
-
-// tokens returns another token to each exchange: t1, t2, and so on.
-func tokens(expiresIn int64) answer {
-	var mu sync.Mutex
-	n := 0
-	return func(r *http.Request) (*http.Response, error) {
-		mu.Lock()
-		n++
-		answer := token(fmt.Sprintf("t%d", n), expiresIn)
-		mu.Unlock()
-		return answer(r)
-	}
-}
-
-func (w *world) setLogin(a answer) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.login = a
-}
-
-func (w *world) setAPI(a answer) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.api = a
 }
 
 type config = map[string]any
@@ -244,7 +165,7 @@ func (w *world) problems(authType string, c config) []string {
 	_, err := w.host.Connect(context.Background(), host.ConnectorConfig{
 		Name: "crm", Origins: []string{apiOrigin}, Auth: host.Auth{Type: authType, Config: c},
 	})
-	w.outError("the connector's problems", err)
+	w.OutError("the connector's problems", err)
 	var wrong *host.ConfigError
 	if err != nil && !errors.As(err, &wrong) {
 		w.t.Fatalf("not a ConfigError: %v", err)
@@ -269,7 +190,7 @@ func get(ctx context.Context) *http.Request {
 // try sends a request.
 func (w *world) try(c *host.Connector, r *http.Request) (int, error) {
 	response, err := c.Transport(nil).RoundTrip(r)
-	w.outError("the request's error", err)
+	w.OutError("the request's error", err)
 	if err != nil {
 		return 0, err
 	}
@@ -278,13 +199,13 @@ func (w *world) try(c *host.Connector, r *http.Request) (int, error) {
 	return response.StatusCode, nil
 }
 
-// send sends a request that must succeed, and gives it as the API received it.
+// send sends a request that must succeed, and returns it as the API received it.
 func (w *world) send(c *host.Connector, r *http.Request) sent {
 	w.t.Helper()
 	if _, err := w.try(c, r); err != nil {
 		w.t.Fatalf("the request was not sent: %v", err)
 	}
-	return w.last()
+	return w.api.Last()
 }
 
 // get sends a GET that must succeed, as nobody in particular.
@@ -293,13 +214,13 @@ func (w *world) get(c *host.Connector) sent {
 	return w.send(c, get(context.Background()))
 }
 
-// refuse sends a request that must not reach the API, and gives the host's error.
+// refuse sends a request that must not reach the API, and returns the host's error.
 func (w *world) refuse(c *host.Connector, r *http.Request, stage host.Stage, words ...string) *host.Error {
 	w.t.Helper()
-	before := w.received()
+	before := w.api.Count()
 	_, err := w.try(c, r)
-	if n := w.received(); n != before {
-		w.t.Fatalf("the API received the request: %+v", w.last())
+	if n := w.api.Count(); n != before {
+		w.t.Fatalf("the API received the request: %+v", w.api.Last())
 	}
 	var failure *host.Error
 	if !errors.As(err, &failure) {
@@ -316,40 +237,10 @@ func (w *world) refuse(c *host.Connector, r *http.Request, stage host.Stage, wor
 	return failure
 }
 
-func (w *world) last() sent {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return w.requests[len(w.requests)-1]
-}
-
-func (w *world) received() int {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return len(w.requests)
-}
-
-func (w *world) exchanged() int {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return len(w.exchanges)
-}
-
-func (w *world) lastExchange() sent {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return w.exchanges[len(w.exchanges)-1]
-}
-
-func (w *world) log() string {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return w.lines.String()
-}
-
 // logged counts the lines of the text log that hold a text.
 func (w *world) logged(text string) int {
 	n := 0
-	for line := range strings.Lines(w.log()) {
+	for line := range strings.Lines(w.log.String()) {
 		if !strings.HasPrefix(line, "{") && strings.Contains(line, text) {
 			n++
 		}

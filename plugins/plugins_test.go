@@ -19,12 +19,12 @@ import (
 
 var update = flag.Bool("update", false, "write the golden descriptions anew")
 
-// builtIn are the plugins with the directory that each is in, in the order in which hosts load them.
+// builtIn are the plugins and their directories, in the order in which hosts load them.
 var builtIn = []struct {
 	dir      string
 	wasm     []byte
 	authType string
-	kiB      int // the most that its module may have
+	kiB      int // the maximum size of the module
 }{
 	{"none", plugins.None, "none", 32},
 	{"apikey", plugins.APIKey, "api_key", 32},
@@ -41,7 +41,7 @@ func TestModulesAreSmall(t *testing.T) {
 	}
 }
 
-// threats.md 7
+// The modules import nothing but the functions of the contract (threats.md 7).
 func TestModulesImportOnlyTheContract(t *testing.T) {
 	ctx := context.Background()
 	runtime := wazero.NewRuntime(ctx)
@@ -64,7 +64,7 @@ func TestModulesImportOnlyTheContract(t *testing.T) {
 	}
 }
 
-// The descriptions are what users configure against: a change of one shows in review.
+// The descriptions equal the golden files. Users configure against them, so a change has to show in review.
 func TestDescriptions(t *testing.T) {
 	h, err := host.New(context.Background(), host.Config{})
 	if err != nil {
@@ -87,6 +87,7 @@ func TestDescriptions(t *testing.T) {
 	}
 }
 
+// compare compares a description with a golden file, or writes the file with -update.
 func compare(t *testing.T, golden string, got []byte) {
 	t.Helper()
 	if *update {
@@ -106,7 +107,7 @@ func compare(t *testing.T, golden string, got []byte) {
 	}
 }
 
-// Every module is embedded that there is.
+// Every module in the directory is embedded and returned by All.
 func TestAllModulesAreEmbedded(t *testing.T) {
 	files, err := filepath.Glob("*/*.wasm")
 	if err != nil {

@@ -6,8 +6,8 @@ import (
 	"github.com/keywright/keywright/abi"
 )
 
-// Dispatch runs one export of a plugin, and returns its output. It is how both the compiled module and the harness
-// call a plugin; plugins do not need it.
+// Dispatch runs one export of a plugin and returns its output. The compiled module and the test harness call it; plugins
+// do not need it.
 func Dispatch(p Plugin, env abi.Env, export string) (string, error) {
 	switch export {
 	case abi.ExportDescribe:
@@ -20,8 +20,8 @@ func Dispatch(p Plugin, env abi.Env, export string) (string, error) {
 	return "", errors.New("there is no export " + export)
 }
 
-// Each export has a function of its own. In one, together with all that the compiler copies into it from the plugin, they
-// may be more than the host compiles.
+// Each export has its own function, which is not inlined. One function for all, with the code that the compiler inlines from
+// the plugin, could be larger than the host accepts.
 
 //go:noinline
 func describePlugin(p Plugin) string { return descriptionJSON(p.Describe()) }

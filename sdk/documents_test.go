@@ -9,7 +9,7 @@ import (
 	"github.com/keywright/keywright/abi"
 )
 
-// What a plugin says reaches the host whole: the types here have the members of those in package abi, and each is written.
+// Description and Mutation have the same fields as in package abi, and every field is written to the JSON document.
 func TestDocumentsAreThoseOfTheContract(t *testing.T) {
 	minimum := int64(3)
 	description := Description{
@@ -28,6 +28,7 @@ func TestDocumentsAreThoseOfTheContract(t *testing.T) {
 	same(t, reflect.ValueOf(mutation), reflect.ValueOf(changed))
 }
 
+// decode decodes a document into target. A member that target lacks is an error.
 func decode(t *testing.T, document string, target any) {
 	t.Helper()
 	decoder := json.NewDecoder(strings.NewReader(document))
@@ -37,7 +38,7 @@ func decode(t *testing.T, document string, target any) {
 	}
 }
 
-// same compares two values by the names of their fields, none of which may be empty, and by what they hold.
+// same compares two values of different types: fields by name, and their contents. No field may be empty.
 func same(t *testing.T, one, other reflect.Value) {
 	t.Helper()
 	switch one.Kind() {

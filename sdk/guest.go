@@ -10,7 +10,7 @@ import (
 	"github.com/keywright/keywright/abi"
 )
 
-// Each takes and gives offsets of memory blocks.
+// Parameters and results of the host functions are offsets of memory blocks.
 
 //go:wasmimport extism:host/env input_offset
 func inputOffset() uint64
@@ -54,7 +54,7 @@ func sign(field, data uint64) uint64
 //go:wasmimport extism:host/user reveal
 func reveal(value uint64) uint64
 
-// guest asks the host that the module is in.
+// guest implements abi.Env with the imports of the module.
 type guest struct{}
 
 func (guest) Input() []byte { return take(inputOffset()) }
@@ -102,15 +102,15 @@ func (guest) Sign(field, data string) []byte { return take(sign(give(field), giv
 
 func (guest) Reveal(value string) []byte { return take(reveal(give(value))) }
 
-// give puts a text into a block for the host.
+// give copies text into a new block and returns its offset.
 func give(text string) uint64 {
 	return blockNew(unsafe.Pointer(unsafe.StringData(text)), uint32(len(text)))
 }
 
-// room is where most of what the host gives is read to first.
+// room is a buffer for the first read of a block. Most blocks fit, and need no second read.
 var room [256]byte
 
-// take reads the block that the host gave.
+// take returns the bytes of the block at offset.
 func take(offset uint64) []byte {
 	b := room[:]
 	n := int(blockRead(offset, unsafe.Pointer(&room), uint32(len(room))))
@@ -122,6 +122,7 @@ func take(offset uint64) []byte {
 	return append([]byte(nil), b[:n]...)
 }
 
+// optional returns the text of the block at offset. The offset 0 means that there is none.
 func optional(offset uint64) (string, bool) {
 	if offset == 0 {
 		return "", false

@@ -7,16 +7,16 @@ import (
 	"unicode/utf8"
 )
 
-// encoding/json would be most of a plugin's size and time (RATIONALE.md), so the little that a plugin needs is here:
-// writing objects, and walking over objects that the host has written.
+// This file replaces encoding/json, which would account for most of a plugin's size and time (RATIONALE.md). It writes
+// objects, and walks over objects that the host has written.
+//
+// Functions with many callers are not inlined: with them inlined, the host takes a tenth longer to compile a plugin.
 
-// What is called in many places is kept out of line: copied into each of them, it would have the host take a tenth longer to
-// compile a plugin.
-
-// Members builds a JSON object, member by member.
+// Members builds a JSON object, member by member. The zero value is the empty object. Members does not check for duplicate
+// names.
 type Members struct{ b []byte }
 
-// String adds a member with a text.
+// String adds a member with a string.
 //
 //go:noinline
 func (m *Members) String(name, value string) {
@@ -30,13 +30,14 @@ func (m *Members) Integer(name string, value int64) {
 	m.b = strconv.AppendInt(m.b, value, 10)
 }
 
-// Raw adds a member with a value that is JSON already.
+// Raw adds a member whose value is already JSON.
 func (m *Members) Raw(name, value string) {
 	m.name(name)
 	m.b = append(m.b, value...)
 }
 
-// Append adds the members of a JSON object, "" being the empty one.
+// Append adds the members of a JSON object. It takes "" for the empty object, and returns an error if object is not a JSON
+// object.
 func (m *Members) Append(object string) error {
 	return EachMember(object, func(name, value string) error {
 		m.Raw(name, value)
@@ -88,12 +89,12 @@ func stringsJSON(texts []string) string {
 
 const hexDigits = "0123456789abcdef"
 
-// appendString appends a JSON string, RFC 8259 section 7.
+// appendString appends s as a JSON string, RFC 8259 section 7.
 //
 //go:noinline
 func appendString(b []byte, s string) []byte {
 	b = append(b, '"')
-	plain := 0 // where what stands for itself begins
+	plain := 0 // s[plain:i] needs no escape
 	for i := 0; i < len(s); i++ {
 		c := s[i]
 		if c >= ' ' && c != '"' && c != '\\' {
@@ -111,8 +112,9 @@ func appendString(b []byte, s string) []byte {
 
 var errJSON = errors.New("the document is not a JSON object")
 
-// EachMember calls f with the name and the value, as JSON text, of each member of a JSON object; "" counts as the empty
-// object. It stops at the first error.
+// EachMember calls f with the name and the value of each member of a JSON object. The name is decoded; the value is JSON
+// text. EachMember takes "" for the empty object. It returns the first error of f, or an error if object is not a JSON
+// object.
 func EachMember(object string, f func(name, value string) error) error {
 	if object == "" {
 		return nil
@@ -120,11 +122,13 @@ func EachMember(object string, f func(name, value string) error) error {
 	return each(object, '{', '}', f)
 }
 
+// eachElement calls f with each element of a JSON array, as JSON text.
 func eachElement(array string, f func(element string) error) error {
 	return each(array, '[', ']', func(_, value string) error { return f(value) })
 }
 
-// each walks over an object or an array of well-formed JSON, as hosts give it.
+// each calls f with each member of an object or each element of an array. The host has written s, so it is well-formed
+// JSON, and each does not validate it.
 func each(s string, opening, closing byte, f func(name, value string) error) error {
 	i := space(s, 0)
 	if i >= len(s) || s[i] != opening {
@@ -164,6 +168,7 @@ func each(s string, opening, closing byte, f func(name, value string) error) err
 	return errJSON
 }
 
+// space returns the index of the first byte at or after i that is not white space.
 func space(s string, i int) int {
 	for i < len(s) && (s[i] == ' ' || s[i] == '\n' || s[i] == '\t' || s[i] == '\r') {
 		i++
@@ -171,7 +176,7 @@ func space(s string, i int) int {
 	return i
 }
 
-// value returns the end of the value that begins at i.
+// value returns the end of the JSON value that begins at i.
 func value(s string, i int) int {
 	depth, quoted := 0, false
 	for ; i < len(s); i++ {
@@ -201,7 +206,7 @@ func value(s string, i int) int {
 	return min(i, len(s))
 }
 
-// text returns what a JSON string says, and other JSON as it is.
+// text decodes a JSON string. It returns other JSON unchanged.
 func text(s string) string {
 	if len(s) < 2 || s[0] != '"' {
 		return s
@@ -250,7 +255,7 @@ func text(s string) string {
 	return string(b)
 }
 
-// unit returns the four hexadecimal digits at i.
+// unit returns the value of the four hexadecimal digits at i, or utf8.RuneError.
 func unit(s string, i int) rune {
 	if i+4 > len(s) {
 		return utf8.RuneError
@@ -271,7 +276,8 @@ func unit(s string, i int) rune {
 	return r
 }
 
-// integer returns the value of a decimal integer that the host has checked. (strconv's parsers bring 8 kB of error texts.)
+// integer returns the value of a decimal integer that the host has checked. It does not use strconv, whose parsers add 8 kB
+// of error texts to a plugin.
 func integer(s string) int64 {
 	n, negative := int64(0), false
 	for i := 0; i < len(s); i++ {

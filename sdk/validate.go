@@ -6,12 +6,13 @@ import (
 	"github.com/keywright/keywright/abi"
 )
 
-// ReservedHeaders are the members of a JWT header that a configuration may not set: alg follows from the key, and the
-// others change what a signature means (RFC 7515 section 4.1.11, RFC 7797).
+// ReservedHeaders are the members of a JOSE header that a configuration may not set. The host sets alg; crit and b64 change
+// the meaning of a signature (RFC 7515 section 4.1.11, RFC 7797).
 var ReservedHeaders = []string{"alg", "crit", "b64"}
 
-// Reserved returns a problem for each member of an object field that has one of the names, which are in lower case. A
-// member has a name also when it differs from it in case, since some readers of JSON ignore that.
+// Reserved returns a problem for each member of an object field whose name is one of names. It ignores case, because some
+// readers of JSON do. The names must be in lower case. The message says why a name is reserved, such as "is fixed by the
+// host".
 func (c *Config) Reserved(field, message string, names ...string) []Problem {
 	var problems []Problem
 	object, _ := c.Literal(field)
@@ -34,8 +35,8 @@ func (c *Config) Reserved(field, message string, names ...string) []Problem {
 	return problems
 }
 
-// Misspelled returns a problem for each member of an object field that has one of the names for readers that ignore case,
-// but not as it is written here, in lower case: it would be there beside what the host has set.
+// Misspelled returns a problem for each member of an object field whose name differs from one of names in case only. The
+// names must be in lower case. Readers that ignore case would find such a member beside the one that the host sets.
 func (c *Config) Misspelled(field string, names ...string) []Problem {
 	var problems []Problem
 	object, _ := c.Literal(field)
@@ -50,11 +51,13 @@ func (c *Config) Misspelled(field string, names ...string) []Problem {
 	return problems
 }
 
-// CheckHeaderName says what is wrong with the name of a header, or "".
+// CheckHeaderName returns the reason why a mutation may not set the named header, or "" if it may. See
+// [abi.CheckHeaderName].
 func CheckHeaderName(name string) string { return abi.CheckHeaderName(name) }
 
-// foldsTo reports whether strings.EqualFold holds of a name and one in lower-case ASCII. Of all letters beyond ASCII, only
-// two fold to one in it. (The tables of package unicode would add kilobytes to each plugin that checks names.)
+// foldsTo reports whether strings.EqualFold(name, lower) holds. It requires lower to be ASCII without capitals, so that
+// only two letters beyond ASCII matter. It does not use strings.EqualFold because the tables of package unicode would add
+// kilobytes to each plugin that checks names.
 func foldsTo(name, lower string) bool {
 	for _, r := range name {
 		switch {

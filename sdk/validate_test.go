@@ -8,9 +8,9 @@ import (
 	"pgregory.net/rapid"
 )
 
-// threats.md 67: readers of JSON that ignore case, such as encoding/json, compare as strings.EqualFold does.
+// foldsTo agrees with strings.EqualFold, which readers of JSON that ignore case use, such as encoding/json (threats.md 67).
 func TestNamesFoldAsReadersFoldThem(t *testing.T) {
-	for r := range rune(unicode.MaxRune + 1) { // of which few fold to anything
+	for r := range rune(unicode.MaxRune + 1) { // few of them fold to another rune
 		if r > unicode.MaxASCII && unicode.SimpleFold(r) == r {
 			continue
 		}

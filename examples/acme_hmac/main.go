@@ -1,8 +1,8 @@
-// Plugin acme_hmac signs each request for Acme's API with a shared secret. It is an example of an auth type that is not
-// part of Keywright: a Go module of its own, which imports the SDK and nothing else.
+// Plugin acme_hmac signs each request to Acme's API with a shared secret. It is an example of an auth type outside of
+// Keywright: its Go module requires only the SDK.
 //
-// The signature is the HMAC with SHA-256, in hex, of four lines: the method, the path with its query, the Unix time,
-// and the SHA-256 of the body in hex. It goes into the header
+// The signature is an HMAC with SHA-256, in hex. It covers four lines: the method, the path and query, the Unix time, and
+// the SHA-256 of the body in hex. It is sent in the header
 //
 //	Authorization: ACME-HMAC-SHA256 key=ID, time=UNIX, signature=HEX
 package main
@@ -30,7 +30,7 @@ func (plugin) Describe() sdk.Description {
 		Uses:    []string{sdk.UsesSign},
 		Fields: []sdk.Field{
 			{Name: "key_id", Kind: sdk.String, Required: true, Sinks: []string{sdk.ToHeader}, Doc: "Which key the request is signed with."},
-			// A MAC may go where its key may go, so this secret has the header among its sinks.
+			// A MAC has the sinks of its key. It goes into a header, so the secret needs that sink, too.
 			{Name: "secret", Kind: sdk.String, Required: true, Sealed: true, Sinks: []string{sdk.ToSign, sdk.ToHeader}, Doc: "The shared secret."},
 		},
 	}
@@ -51,7 +51,7 @@ func (plugin) Authenticate(c *sdk.Call) (sdk.Mutation, error) {
 		"ACME-HMAC-SHA256 key="+c.Config("key_id")+", time="+now+", signature="+signature), nil
 }
 
-// target returns the part of a URL after scheme and host.
+// target returns the path and query of a URL.
 func target(url string) string {
 	_, rest, _ := strings.Cut(url, "://")
 	at := strings.IndexAny(rest, "/?")

@@ -18,12 +18,12 @@ import (
 
 const canary = "canary-p3Hs8Vw1Ny6K"
 
-// wasm is made by `go run ./tools/plugin build examples/acme_hmac` at the top of the repository.
+// wasm is the compiled plugin. `go run ./tools/plugin build examples/acme_hmac` builds it, run at the top of the repository.
 //
 //go:embed acme_hmac.wasm
 var wasm []byte
 
-// acme is Acme's API. It keeps what it got.
+// acme is Acme's API. It records the requests.
 type acme struct {
 	requests []*http.Request
 	bodies   []string
@@ -45,7 +45,7 @@ func (a *acme) RoundTrip(r *http.Request) (*http.Response, error) {
 	}, nil
 }
 
-// client signs with the plugin in its sandbox, at a time of the test's own.
+// client returns a client that signs requests with the plugin, in its sandbox and at the given time.
 func client(t *testing.T, api *acme, now time.Time) *http.Client {
 	t.Helper()
 	h, err := host.New(t.Context(), host.Config{
@@ -79,7 +79,7 @@ func client(t *testing.T, api *acme, now time.Time) *http.Client {
 func TestRequestIsSigned(t *testing.T) {
 	tests := []struct {
 		name, method, url, body string
-		target                  string // what is signed of the URL
+		target                  string // the part of the URL that is signed
 	}{
 		{"GET", http.MethodGet, "https://api.acme.test/v1/orders", "", "/v1/orders"},
 		{"GET with a query", http.MethodGet, "https://api.acme.test/v1/orders?page=2&q=a%20b", "", "/v1/orders?page=2&q=a%20b"},
@@ -119,7 +119,7 @@ func TestRequestIsSigned(t *testing.T) {
 
 func TestStreamedBodyIsSigned(t *testing.T) {
 	api := &acme{}
-	body := io.MultiReader(strings.NewReader("streamed")) // of this, http.NewRequest makes no GetBody
+	body := io.MultiReader(strings.NewReader("streamed")) // http.NewRequest sets no GetBody for such a reader
 	request, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "https://api.acme.test/v1/orders", body)
 	if err != nil {
 		t.Fatal(err)

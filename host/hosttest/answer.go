@@ -12,12 +12,14 @@ import (
 	"slices"
 	"strings"
 	"sync"
+
+	"github.com/keywright/keywright/internal/testworld"
 )
 
-// Answer is how a token endpoint, or the API, answers a request. An error is one of the network.
+// Answer returns the answer of a token endpoint or the API to a request. An error stands for an error of the network.
 type Answer func(*http.Request) (*http.Response, error)
 
-// JSON answers with a status and a document.
+// JSON returns an Answer with a status and a JSON document.
 func JSON(status int, body string) Answer {
 	return func(r *http.Request) (*http.Response, error) {
 		return &http.Response{
@@ -32,7 +34,8 @@ func JSON(status int, body string) Answer {
 	}
 }
 
-// Token is the answer of a token endpoint that gives a bearer token for so many seconds, RFC 6749 section 5.1.
+// Token returns the Answer of a token endpoint that issues a bearer token, RFC 6749 section 5.1. expiresIn is in
+// seconds.
 func Token(accessToken string, expiresIn int) Answer {
 	body, err := json.Marshal(map[string]any{"access_token": accessToken, "token_type": "Bearer", "expires_in": expiresIn})
 	if err != nil {
@@ -41,7 +44,7 @@ func Token(accessToken string, expiresIn int) Answer {
 	return JSON(http.StatusOK, string(body))
 }
 
-// Unreachable is a network that fails.
+// Unreachable returns an Answer that fails like a refused connection.
 func Unreachable() Answer {
 	return func(*http.Request) (*http.Response, error) { return nil, errors.New("connection refused") }
 }
@@ -53,8 +56,8 @@ type Exchange struct {
 	Header http.Header
 }
 
-// TokenEndpoint has the endpoint of a URL give the answers, one after the other; the last one is repeated. Called again
-// for the same URL, it begins anew.
+// TokenEndpoint sets the answers of the token endpoint at a URL. Each request gets the next answer, and the last answer
+// is repeated. A second call for the same URL replaces the answers.
 func (h *Harness) TokenEndpoint(target string, answers ...Answer) {
 	h.tb.Helper()
 	if len(answers) == 0 {
@@ -65,7 +68,8 @@ func (h *Harness) TokenEndpoint(target string, answers ...Answer) {
 	h.endpoints[target] = newScript(answers...)
 }
 
-// API has the API give the answers, one after the other; the last one is repeated. Without it, the API answers 200.
+// API sets the answers of the API. Each request gets the next answer, and the last answer is repeated. By default, the
+// API answers 200 with {}.
 func (h *Harness) API(answers ...Answer) {
 	h.tb.Helper()
 	if len(answers) == 0 {
@@ -74,7 +78,7 @@ func (h *Harness) API(answers ...Answer) {
 	h.api.restart(answers)
 }
 
-// script is a list of answers of which the last is repeated.
+// script returns its answers one after the other, and repeats the last.
 type script struct {
 	mu      sync.Mutex
 	answers []Answer
@@ -98,7 +102,7 @@ func (s *script) restart(answers []Answer) {
 	s.answers = answers
 }
 
-// tokenEndpoints is the network that the host itself sees: the token endpoints of the test, and nothing else.
+// tokenEndpoints is the base transport of the host. It reaches the token endpoints of the test, and nothing else.
 type tokenEndpoints struct{ harness *Harness }
 
 // RoundTrip implements http.RoundTripper.
@@ -127,37 +131,38 @@ func (e tokenEndpoints) RoundTrip(r *http.Request) (*http.Response, error) {
 	}
 	response, err := endpoint.next()(r)
 	if err == nil {
-		h.given(r.URL.String(), response)
+		h.recordTokens(r.URL.String(), response)
 	}
 	return response, err
 }
 
-// maxAnswer bounds what is read of an answer ahead of the host, which has a lower limit of its own.
+// maxAnswer limits the bytes that are read of a token endpoint's answer before the host gets it. The host's own limit
+// is lower.
 const maxAnswer = 1 << 20
 
-// given notes the tokens of an answer before the guest can have them.
-func (h *Harness) given(target string, response *http.Response) {
+// recordTokens records the tokens of an answer before the guest receives them.
+func (h *Harness) recordTokens(target string, response *http.Response) {
 	body, err := io.ReadAll(io.LimitReader(response.Body, maxAnswer))
 	response.Body = struct {
 		io.Reader
 		io.Closer
 	}{io.MultiReader(bytes.NewReader(body), failing{err}, response.Body), response.Body}
 	var members map[string]any
-	_ = json.Unmarshal(body, &members) // if it is none, the host will say so
+	_ = json.Unmarshal(body, &members) // the host reports a body that is no JSON
 	for _, name := range []string{"access_token", "refresh_token", "id_token"} {
 		token, _ := members[name].(string)
 		if strings.TrimSpace(token) == "" {
 			continue
 		}
-		if len(token) < shortest {
+		if len(token) < testworld.Shortest {
 			h.tb.Errorf("hosttest: the %s %q that the endpoint %s gives is too short to be searched for: make it %d bytes or more",
-				name, token, target, shortest)
+				name, token, target, testworld.Shortest)
 		}
 		h.evidence.secret("the "+name+" that "+target+" gave", token)
 	}
 }
 
-// failing is a reader that returns its error, if it has one.
+// failing is a reader that returns err, or io.EOF if err is nil.
 type failing struct{ err error }
 
 func (f failing) Read([]byte) (int, error) {
@@ -167,7 +172,7 @@ func (f failing) Read([]byte) (int, error) {
 	return 0, f.err
 }
 
-// readBody reads a request's body, and puts another in its place for the Answer.
+// readBody reads a request's body, and replaces it by a copy for the Answer.
 func readBody(r *http.Request) ([]byte, error) {
 	if r.Body == nil {
 		return nil, nil

@@ -13,7 +13,7 @@ import (
 	"github.com/keywright/keywright/sdk"
 )
 
-// What a plugin with the grant reveal was given is in its memory, and so is what it makes of it.
+// A plugin with the grant reveal may have revealed values, and what it makes of them, in its memory.
 func TestAPluginThatRevealsWithTheGrantPasses(t *testing.T) {
 	wasm := leakyModule(t)
 	got := complaints(t, func(tb testing.TB) {
@@ -48,14 +48,14 @@ func TestATypeOfTheHostsOwnIsTaken(t *testing.T) {
 	wantComplaint(t, got, `"apikey" is one of the host's own`, "give it another")
 }
 
-// taken is a plugin with an alias that the host has.
+// taken is a plugin with an alias of a built-in type.
 type taken struct{ scripted }
 
 func (taken) Describe() sdk.Description {
 	return sdk.Description{ABI: sdk.ABI, Type: "acme", Aliases: []string{"apikey"}, Version: "1.0.0", Summary: "Takes another's name."}
 }
 
-// threats.md 71: natively, nothing but the harness ends a plugin that runs for ever, with and without host functions.
+// threats.md 71: a native plugin that runs for ever fails the test, whether it calls host functions or not.
 func TestANativePluginThatDoesNotEndFailsTheTest(t *testing.T) {
 	for name, test := range map[string]struct {
 		turn func(c *sdk.Call)

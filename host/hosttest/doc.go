@@ -1,9 +1,9 @@
-// Package hosttest tests a plugin as its users will meet it: each test runs twice, with the plugin as plain Go, where a
-// debugger and a stack trace help, and with the compiled module in the sandbox of a real host.
+// Package hosttest tests a plugin as its users run it. It runs each test twice: with the plugin as plain Go, where a
+// debugger and stack traces work, and with the compiled module in the sandbox of a real host.
 //
 //	func TestAuthenticate(t *testing.T) {
 //		hosttest.Run(t, plugin{}, "oauthcc.wasm", func(t *testing.T, h *hosttest.Harness) {
-//			h.Canary("crm") // a secret that nothing may show
+//			h.Canary("crm") // a secret that must not leak
 //			h.TokenEndpoint("https://login.test/token", hosttest.Token("first-token", 300), hosttest.Token("second-token", 300))
 //			config := hosttest.Config{
 //				"client_id": "me", "client_secret": "{{ get_secret('crm') }}", "token_url": "https://login.test/token",
@@ -13,7 +13,7 @@
 //			if got.Header("Authorization") != "Bearer first-token" {
 //				t.Errorf("Authorization: %s", got.Header("Authorization"))
 //			}
-//			h.Advance(239 * time.Second) // the token is cached until a minute before it ends
+//			h.Advance(239 * time.Second) // the token is cached until a minute before it expires
 //			h.Authenticate(config, hosttest.GET("https://api.test/v1"))
 //			if n := len(h.Exchanges()); n != 1 {
 //				t.Errorf("%d exchanges", n)
@@ -21,31 +21,38 @@
 //		})
 //	}
 //
-// Time, randomness, secrets, users, the token endpoint and the API belong to the test. There is no network: a request to
-// a URL that the test has no answer for fails it.
+// The test controls time, randomness, secrets, users, the token endpoint and the API. There is no network: a request to
+// a URL for which the test has no answer fails the test.
 //
-// # What is always checked
+// # Leaks
 //
-// When a test ends, nothing that is to stay in the host may have come out of it: no secret ([Harness.Canary],
-// [Harness.Secret]), no literal of a sealed or key field, no token that the token endpoint gave, no signed JWT, and no
-// credential that an Authorization header left with. They are searched for, plain, in base64 at every alignment, in hex,
-// URL-encoded and escaped, in log lines of every level, errors, configuration problems and explanations, and in the
-// sandbox in the guest's memory and memory blocks after each call. What is shorter than 8 bytes is not searched for; a
-// token that is so short fails the test, since any real one is longer.
+// At its end, each test checks that no credential has leaked from the host:
+//
+//   - secrets ([Harness.Canary], [Harness.Secret]);
+//   - literals of sealed fields and key fields;
+//   - tokens that the token endpoint issued;
+//   - signed JWTs;
+//   - credentials of Authorization headers.
+//
+// It searches log lines of every level, errors, configuration problems and explanations. In the sandbox, it also searches
+// the memory and the memory blocks of the guest after each call. It searches for each credential in plain, in base64 at
+// every alignment, in hex, URL-encoded and escaped. Texts shorter than 8 bytes are not searched for. A token that is
+// shorter fails the test, since any real one is longer.
+//
+// A plugin with the grant reveal ([Harness.Grant]) may have the values that it has revealed in its memory. After it has
+// revealed any, it may also have the credentials that it puts into a request there. No other secret may be in its memory,
+// and none of these values may be in logs or errors.
 //
 // # The compiled module
 //
-// A module that is missing, or that was not compiled from the sources that the test sees, fails the test: it is never
-// skipped. `go run ./tools/plugin build` records in a module what it was made of.
+// The test fails if the module is missing, or if it was not compiled from the current sources. It is never skipped.
+// `go run ./tools/plugin build` records in a module a digest of its sources.
 //
-// A plugin with the grant reveal ([Harness.Grant]) may have in its memory what it has revealed, and once it has revealed
-// anything, what it puts into a request. Other secrets may not be there, and nothing of either may be in logs or errors.
+// The test fails if the plugin has the auth type of a built-in plugin, because no host would load both.
 //
-// An auth type that one of the host's own plugins has fails the test: no host would load the plugin beside it.
+// # The native run
 //
-// # What the native run does not have
-//
-// The limits of the sandbox, and its promise that each call begins in the same state: what a plugin keeps in a variable
-// is there at the next call. That is why the sandbox runs the same test again. A plugin that has not ended after a minute
-// fails the test, which says where it was, and goes on.
+// The native run has no limits of the sandbox, and calls do not begin in the same state: a variable of the plugin keeps
+// its value until the next call. The sandbox run covers both. A native plugin that has not ended after a minute fails the
+// test, which logs its stack and continues.
 package hosttest

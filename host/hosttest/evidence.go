@@ -2,70 +2,72 @@ package hosttest
 
 import (
 	"bytes"
-	"encoding/base64"
-	"encoding/hex"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
 	"net/url"
 	"regexp"
 	"slices"
-	"strconv"
 	"strings"
 	"sync"
+
+	"github.com/keywright/keywright/internal/testworld"
 )
 
-// shortest is the number of bytes from which a text is searched for: a shorter one would be found by chance.
-const shortest = 8
-
-// evidence holds the texts that must not come out, and all that came out.
+// evidence holds the texts that must not leak, and all texts that came out of the host.
 type evidence struct {
-	mu       sync.Mutex
-	needles  []needle
-	known    map[string]bool // texts that have needles
-	outputs  []output
-	running  int      // requests whose credentials may not be known yet
-	memories [][]byte // of guests, until they have been looked through
-	revealed []string // what a guest with the grant reveal was given
+	mu      sync.Mutex
+	needles []needle
+	// known contains each text that has needles.
+	known   map[string]bool
+	outputs []output
+	// running counts the requests in flight. Their credentials may not be known yet.
+	running int
+	// memories are copies of guests' memory that have not been searched yet.
+	memories [][]byte
+	// revealed lists the values that the guest has revealed, which takes the grant reveal.
+	revealed []string
 	found    []string
 }
 
-// needle is one form of a text that must not come out.
+// needle is one form of a text that must not leak.
 type needle struct {
 	what, form string
 	text       []byte
-	whole      string // the text that it is a form of
-	sent       bool   // it is of a request, and not known to be a secret of the host
+	// whole is the text itself.
+	whole string
+	// sent is set for a credential of a request that is not known to be one of the host's secrets.
+	sent bool
 }
 
-// output is a text that came out.
+// output is a text that came out of the host.
 type output struct{ where, text string }
 
-// secret notes a text that must not come out in any form.
+// secret records a text that must not leak in any form.
 func (e *evidence) secret(what, text string) {
 	for _, part := range parts(text) {
-		if len(part) >= shortest {
-			e.note(what, part, forms(part), false)
+		if len(part) >= testworld.Shortest {
+			e.note(what, part, testworld.Forms(part), false)
 		}
 	}
 }
 
-// reveal notes what a guest was given to see.
+// reveal records a value that a guest has revealed.
 func (e *evidence) reveal(text string) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.revealed = append(e.revealed, text)
 }
 
-// mayHave reports whether a guest may have something in its memory: what it revealed, and once it has revealed anything,
-// what it put into a request.
+// mayHave reports whether a guest may have a text in its memory: a part of a revealed value, or after it has revealed
+// any, a credential of a request.
 func (e *evidence) mayHave(n needle) bool {
 	return n.sent && len(e.revealed) > 0 ||
 		slices.ContainsFunc(e.revealed, func(text string) bool { return strings.Contains(text, n.whole) })
 }
 
-// parts of a secret that are worth something alone: the lines of a PEM block, which may come out without their breaks.
+// parts returns the parts of a secret that must not leak on their own: the lines of a PEM block, which may leak without
+// the line breaks, and otherwise the whole text.
 func parts(text string) []string {
 	if !strings.HasPrefix(strings.TrimSpace(text), "-----BEGIN ") {
 		return []string{text}
@@ -79,7 +81,8 @@ func parts(text string) []string {
 	return lines
 }
 
-func (e *evidence) note(what, text string, forms []form, sent bool) {
+// note records a text and its forms, unless it is known.
+func (e *evidence) note(what, text string, forms []testworld.Form, sent bool) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if e.known[text] {
@@ -89,57 +92,25 @@ func (e *evidence) note(what, text string, forms []form, sent bool) {
 		e.known = map[string]bool{}
 	}
 	e.known[text] = true
+	written := map[string]bool{}
 	for _, f := range forms {
-		e.needles = append(e.needles, needle{what: what, form: f.name, text: []byte(f.text), whole: text, sent: sent})
+		if !written[f.Text] {
+			written[f.Text] = true
+			e.needles = append(e.needles, needle{what: what, form: f.Name, text: []byte(f.Text), whole: text, sent: sent})
+		}
 	}
-}
-
-// form is a way of writing a text.
-type form struct{ name, text string }
-
-// forms of a text by which it would be known: as it is, encoded, and as a part of a longer text that is encoded.
-func forms(text string) []form {
-	quoted := strconv.Quote(text)
-	inJSON, _ := json.Marshal(text) // a string always has one
-	all := []form{
-		{"as it is", text},
-		{"in hex", hex.EncodeToString([]byte(text))},
-		{"in hex, in capitals", strings.ToUpper(hex.EncodeToString([]byte(text)))},
-		{"URL-encoded", url.QueryEscape(text)},
-		{"URL-encoded, as in a path", url.PathEscape(text)},
-		{"escaped for JSON", string(inJSON[1 : len(inJSON)-1])},
-		{"escaped for JSON, not for HTML", strings.NewReplacer(`\`, `\\`, `"`, `\"`).Replace(text)},
-		{"escaped for Go", quoted[1 : len(quoted)-1]},
-	}
-	for before := range 3 {
-		name := fmt.Sprintf("in base64 from byte %d on", before)
-		all = append(all, form{name, within(base64.RawStdEncoding, text, before)},
-			form{name + ", for URLs", within(base64.RawURLEncoding, text, before)})
-	}
-	known := map[string]bool{}
-	return slices.DeleteFunc(all, func(f form) bool {
-		twice := known[f.text]
-		known[f.text] = true
-		return twice
-	})
-}
-
-// within returns what of a text's base64 does not depend on what stands before and after it.
-func within(encoding *base64.Encoding, text string, before int) string {
-	encoded := encoding.EncodeToString(append(make([]byte, before), text...))
-	return encoded[(before*8+5)/6 : (before+len(text))*8/6]
 }
 
 var compactJWT = regexp.MustCompile(`eyJ[A-Za-z0-9_-]+\.[A-Za-z0-9_-]+\.([A-Za-z0-9_-]+)`)
 
-// sent notes the credentials of a request that goes out: what Authorization holds, and each JWT.
+// sent records the credentials of an outgoing request: those of Authorization headers, and each JWT.
 func (e *evidence) sent(header http.Header, values url.Values) {
 	for _, value := range header.Values("Authorization") {
 		if _, credential, found := strings.Cut(value, " "); found {
 			value = credential
 		}
-		if len(value) >= shortest {
-			e.note("the credential of an Authorization header", value, forms(value), true)
+		if len(value) >= testworld.Shortest {
+			e.note("the credential of an Authorization header", value, testworld.Forms(value), true)
 		}
 	}
 	var all []string
@@ -151,20 +122,20 @@ func (e *evidence) sent(header http.Header, values url.Values) {
 	}
 	for _, text := range all {
 		for _, match := range compactJWT.FindAllStringSubmatch(text, -1) {
-			e.note("a signed JWT", match[0], []form{{"as it is", match[0]}}, true)
-			e.note("the signature of a JWT", match[1], []form{{"as it is", match[1]}}, true)
+			e.note("a signed JWT", match[0], []testworld.Form{{Name: "as it is", Text: match[0]}}, true)
+			e.note("the signature of a JWT", match[1], []testworld.Form{{Name: "as it is", Text: match[1]}}, true)
 		}
 	}
 }
 
-// text notes a text that came out.
+// text records a text that came out of the host.
 func (e *evidence) text(where, text string) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.outputs = append(e.outputs, output{where, text})
 }
 
-// failure notes an error that came out, and what errors.Is and errors.As find in it.
+// failure records an error that came out of the host, and all errors that it wraps.
 func (e *evidence) failure(where string, err error) {
 	if err == nil {
 		return
@@ -180,7 +151,7 @@ func (e *evidence) failure(where string, err error) {
 	}
 }
 
-// memory keeps a copy of a guest's memory and blocks, without what was never written to.
+// memory records a copy of a guest's memory and blocks, without the zeros at the end.
 func (e *evidence) memory(memory, blocks []byte) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -193,14 +164,15 @@ func (e *evidence) memory(memory, blocks []byte) {
 	}
 }
 
-// begin and end stand around what runs the guest. Memory is looked through when nothing runs any more: only then are the
-// credentials known that the guest must not have had.
+// begin is called before a guest may run. Memory is searched when no guest runs any more, because only then all
+// credentials are known that the guest must not have.
 func (e *evidence) begin() {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.running++
 }
 
+// end is called after the guest has run. It searches memory if no other guest runs.
 func (e *evidence) end() {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -209,6 +181,7 @@ func (e *evidence) end() {
 	}
 }
 
+// searchMemories searches the memories that were recorded.
 func (e *evidence) searchMemories() {
 	for _, memory := range e.memories {
 		e.search("the guest's memory", memory, e.mayHave)
@@ -216,6 +189,7 @@ func (e *evidence) searchMemories() {
 	e.memories = nil
 }
 
+// search searches a text for all needles that are not allowed, and adds to found.
 func (e *evidence) search(where string, text []byte, allowed func(needle) bool) {
 	for _, n := range e.needles {
 		if !bytes.Contains(text, n.text) || allowed(n) {
@@ -227,7 +201,7 @@ func (e *evidence) search(where string, text []byte, allowed func(needle) bool) 
 	}
 }
 
-// leaks looks through everything that came out, and says what was found where.
+// leaks searches all that came out of the host, and returns a sentence for each leak.
 func (e *evidence) leaks() []string {
 	e.mu.Lock()
 	defer e.mu.Unlock()

@@ -10,7 +10,7 @@ import (
 	"testing"
 )
 
-// A secret is found in a text that holds it in any form, wherever it stands in what was encoded.
+// A secret is found in each of its forms, wherever it stands in an encoded text.
 func TestFormsOfASecret(t *testing.T) {
 	secrets := []string{"12345678", randomText(32), "a b\"c\\d<e>é\n", strings.Repeat("\xff/", 9)}
 	for name, encode := range map[string]func(string) string{
@@ -50,7 +50,7 @@ func mustJSON(s string) []byte {
 	return document
 }
 
-// A line of a PEM key is as bad as all of it; its first and last lines are no secret.
+// A single line of a PEM key is a leak. The first and the last line are no secret.
 func TestLinesOfAKey(t *testing.T) {
 	h := newHarness(t, [32]byte{}, nil, false)
 	h.Key("key", "ES256")
@@ -63,7 +63,7 @@ func TestLinesOfAKey(t *testing.T) {
 		"-----END PRIVATE KEY--": false,
 	} {
 		var e evidence
-		e.secret("the key", strings.Join(lines, `\n`)) // as in an environment variable
+		e.secret("the key", strings.Join(lines, `\n`)) // the form of an environment variable
 		e.text("a text", text)
 		if got := e.leaks(); (len(got) != 0) != leaks {
 			t.Errorf("%q: %q", text, got)

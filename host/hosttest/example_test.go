@@ -8,18 +8,18 @@ import (
 	"github.com/keywright/keywright/sdk"
 )
 
-// plugin stands for the plugin that is tested.
+// plugin replaces the plugin that is tested.
 type plugin struct{}
 
 func (plugin) Describe() sdk.Description { return sdk.Description{} }
 
 func (plugin) Authenticate(*sdk.Call) (sdk.Mutation, error) { return sdk.Mutation{}, nil }
 
-// TestAuthenticate would be in main_test.go beside the plugin.
+// TestAuthenticate would be in main_test.go, beside the plugin.
 func Example() {
 	TestAuthenticate := func(t *testing.T) {
 		hosttest.Run(t, plugin{}, "oauthcc.wasm", func(t *testing.T, h *hosttest.Harness) {
-			h.Canary("crm") // a secret that nothing may show
+			h.Canary("crm") // a secret that must not leak
 			h.TokenEndpoint("https://login.test/token", hosttest.Token("first-token", 300), hosttest.Token("second-token", 300))
 			config := hosttest.Config{
 				"client_id": "me", "client_secret": "{{ get_secret('crm') }}", "token_url": "https://login.test/token",
@@ -46,7 +46,7 @@ func Example() {
 	_ = TestAuthenticate
 }
 
-// Two steps of a connector's life that must not send anything.
+// AuthenticateError returns the error of a request that must not be sent, and Problems the problems of a configuration.
 func ExampleHarness_AuthenticateError() {
 	TestErrors := func(t *testing.T) {
 		hosttest.Run(t, plugin{}, "oauthcc.wasm", func(t *testing.T, h *hosttest.Harness) {

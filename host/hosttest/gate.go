@@ -6,27 +6,29 @@ import (
 	"github.com/keywright/keywright/abi"
 )
 
-// gate is between a native plugin and its host: once it is closed, a plugin that goes on ends at the next host function.
+// gate is an abi.Env between a native plugin and its host. When it is closed, the next call of a host function ends the
+// plugin.
 type gate struct {
 	env abi.Env
 
-	mu     sync.Mutex // held in host functions
+	// mu is held while a host function runs.
+	mu     sync.Mutex
 	closed bool
 }
 
 var _ abi.Env = (*gate)(nil)
 
-// tooLate is the value of a panic in a host function when the gate is closed.
+// tooLate is the value of the panic in a host function after the gate was closed.
 type tooLate struct{}
 
-// close closes the gate, once the host function that is running has returned.
+// close closes the gate. It waits for the host function that is running.
 func (g *gate) close() {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.closed = true
 }
 
-// enter is called by each host function before all else, and what it returns after that.
+// enter locks the gate and returns the function that unlocks it. It panics if the gate is closed.
 func (g *gate) enter() func() {
 	g.mu.Lock()
 	if g.closed {

@@ -23,17 +23,18 @@ import (
 	"github.com/keywright/keywright/sdk"
 )
 
-// Config is the configuration of a connector, the config object of its auth.
+// Config is the configuration of a connector: the config object of its auth.
 type Config = map[string]any
 
-// Run runs a test of a plugin as two subtests: native, with p as it is, and sandbox, with the module of the path wasm,
-// relative to the package's directory, which must be that of the plugin's sources. Each has a harness of its own.
+// Run runs a test of a plugin as two subtests: native runs p itself, and sandbox runs the module at the path wasm. The
+// path is relative to the package's directory, which must be the directory of the plugin's sources. Each subtest has a
+// harness of its own.
 //
-// A plugin that is not written in Go has no p: nil runs the sandbox alone, and that its module is up to date is for its
-// own build to check.
+// If p is nil, for a plugin that is not written in Go, only the sandbox subtest runs. It does not check that the module
+// is up to date.
 func Run(t *testing.T, p sdk.Plugin, wasm string, test func(*testing.T, *Harness)) {
 	t.Helper()
-	seed := sha256.Sum256([]byte(t.Name())) // both runs see the same random bytes
+	seed := sha256.Sum256([]byte(t.Name())) // both runs get the same random bytes
 	if p != nil {
 		t.Run("native", func(t *testing.T) {
 			test(t, newHarness(t, seed, func(grants []string) host.Plugin {
@@ -49,17 +50,19 @@ func Run(t *testing.T, p sdk.Plugin, wasm string, test func(*testing.T, *Harness
 	})
 }
 
-// Harness is a host with one plugin, and the world around it. What prepares it ([Harness.Grant], [Harness.Variable],
-// [Harness.Limits]) comes before the first request. It may be used by several goroutines.
+// A Harness is a host with one plugin, and everything that the host connects to. [Harness.Grant], [Harness.Variable]
+// and [Harness.Limits] must be called before the first request. A Harness is safe for concurrent use.
 type Harness struct {
 	tb     testing.TB
 	plugin func(grants []string) host.Plugin
-	// builtIn says that the plugin is one of the host's own.
+	// builtIn is set if the plugin is one of the host's own.
 	builtIn bool
 	random  io.Reader
 
-	making     sync.Mutex                 // held while the host or a connector is made, which takes the other lock
-	connectors map[string]*host.Connector // by type, origin and configuration
+	// making is held while the host or a connector is made. That locks mu, so making must be locked first.
+	making sync.Mutex
+	// connectors has the connectors by type, origin and configuration.
+	connectors map[string]*host.Connector
 
 	mu        sync.Mutex
 	host      *host.Host
@@ -67,10 +70,12 @@ type Harness struct {
 	variables map[string]string
 	limits    host.Limits
 	secrets   map[string]string
-	authType  string // instead of the plugin's own
-	user      host.User
-	now       time.Time
-	endpoints map[string]*script // by URL
+	// authType replaces the plugin's own type if it is not empty.
+	authType string
+	user     host.User
+	now      time.Time
+	// endpoints has the answers of token endpoints by URL.
+	endpoints map[string]*script
 	api       *script
 	exchanges []Exchange
 	calls     []host.Attempt
@@ -95,7 +100,7 @@ func newHarness(tb testing.TB, seed [32]byte, plugin func(grants []string) host.
 	return h
 }
 
-// Secret returns the host a secret, or another value of one. The value may come out nowhere but in requests.
+// Secret sets a secret of the host. The value may appear only in requests; anywhere else it is a leak.
 func (h *Harness) Secret(name, value string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -103,8 +108,8 @@ func (h *Harness) Secret(name, value string) {
 	h.evidence.secret(fmt.Sprintf("secret %q", name), value)
 }
 
-// Canary returns the host a secret of 32 random characters, some of which mean something in URLs, and returns its
-// value.
+// Canary sets a secret of the host to 32 random characters and returns them. Some of the characters have a meaning in
+// URLs.
 func (h *Harness) Canary(name string) string {
 	secret := randomText(32)
 	h.Secret(name, secret)
@@ -121,22 +126,23 @@ func randomText(n int) string {
 	return string(random)
 }
 
-// Variable returns templates a variable, for get_variable.
+// Variable sets a variable for get_variable in templates.
 func (h *Harness) Variable(name, value string) {
 	h.prepare("Variable", func() { h.variables[name] = value })
 }
 
-// Grant allows the plugin what an operator may allow it: sign_raw, reveal. What a plugin reveals it may have in its memory,
-// and what it makes of that, for a request, as well; neither may come out anywhere else.
+// Grant grants rights to the plugin: sign_raw, reveal. A plugin may keep revealed values in its memory, and what it
+// makes of them for a request. Both are leaks anywhere else.
 func (h *Harness) Grant(grants ...string) {
 	h.prepare("Grant", func() { h.grants = append(h.grants, grants...) })
 }
 
-// Limits are those of the host; zero values are its defaults.
+// Limits sets the limits of the host. Zero values are the host's defaults.
 func (h *Harness) Limits(limits host.Limits) {
 	h.prepare("Limits", func() { h.limits = limits })
 }
 
+// prepare runs do, and fails the test if the host exists already.
 func (h *Harness) prepare(what string, do func()) {
 	h.tb.Helper()
 	h.mu.Lock()
@@ -147,28 +153,28 @@ func (h *Harness) prepare(what string, do func()) {
 	do()
 }
 
-// Type names the auth type of the connectors that are made from now on, instead of the plugin's own: an alias.
+// Type sets the auth type of connectors that are made from now on, such as an alias of the plugin's type.
 func (h *Harness) Type(name string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.authType = name
 }
 
-// As says for whom the next requests are made; the zero User is nobody.
+// As sets the user of the following requests. The zero User means no user.
 func (h *Harness) As(u host.User) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.user = u
 }
 
-// Now is the host's time, which passes only when the test says so.
+// Now returns the host's time, which only [Harness.Advance] changes.
 func (h *Harness) Now() time.Time {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return h.now
 }
 
-// Advance lets time pass; less than nothing sets the clock back.
+// Advance adds d to the host's time. A negative d sets the clock back.
 func (h *Harness) Advance(d time.Duration) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -181,28 +187,28 @@ func (h *Harness) Description() abi.Description {
 	return h.live().Plugins()[0].Description
 }
 
-// Exchanges are the token requests so far.
+// Exchanges returns the token requests so far.
 func (h *Harness) Exchanges() []Exchange {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return slices.Clone(h.exchanges)
 }
 
-// Calls returns the calls of the plugin that the host has observed so far.
+// Calls returns the attempts that the host has observed so far.
 func (h *Harness) Calls() []host.Attempt {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return slices.Clone(h.calls)
 }
 
-// Logs are the log lines so far, of all levels.
+// Logs returns the log records so far, of all levels.
 func (h *Harness) Logs() []slog.Record {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return slices.Clone(h.logs)
 }
 
-// Warnings are the texts of the log lines so far that have the level of a warning.
+// Warnings returns the messages of the log records so far that are warnings.
 func (h *Harness) Warnings() []string {
 	var texts []string
 	for _, r := range h.Logs() {
@@ -213,7 +219,7 @@ func (h *Harness) Warnings() []string {
 	return texts
 }
 
-// live returns the host, made when it is first needed.
+// live returns the host, and makes it on the first call.
 func (h *Harness) live() *host.Host {
 	h.tb.Helper()
 	h.making.Lock()
@@ -228,7 +234,7 @@ func (h *Harness) live() *host.Host {
 	ctx = testhook.WithMemoryObserver(ctx, h.evidence.memory)
 	made, err := host.New(ctx, host.Config{
 		Secrets:   secrets{h},
-		BuiltIns:  []host.Plugin{}, // the plugin may be of the type of one of them
+		BuiltIns:  []host.Plugin{}, // the plugin may be one of them
 		Plugins:   []host.Plugin{h.plugin(grants)},
 		Variables: variables,
 		Limits:    limits,
@@ -250,7 +256,7 @@ func (h *Harness) live() *host.Host {
 	return made
 }
 
-// checkType complains of a type that no host could load beside its built-in plugins, which are not there in a test.
+// checkType fails the test if a host could not load the plugin beside the built-in ones, which the harness leaves out.
 func (h *Harness) checkType(p host.PluginInfo) {
 	for _, name := range append([]string{p.Type}, p.Aliases...) {
 		if slices.Contains(plugins.Types(), name) {
@@ -259,6 +265,7 @@ func (h *Harness) checkType(p host.PluginInfo) {
 	}
 }
 
+// observe records an attempt.
 func (h *Harness) observe(_ context.Context, c host.Attempt) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -266,7 +273,7 @@ func (h *Harness) observe(_ context.Context, c host.Attempt) {
 	h.evidence.failure("the error that Config.Observe was given", c.Err)
 }
 
-// finish waits for calls in flight, and looks through all that came out.
+// finish waits for calls in flight, and searches all that came out of the host.
 func (h *Harness) finish() {
 	h.mu.Lock()
 	made := h.host
@@ -289,7 +296,7 @@ func (h *Harness) finish() {
 	}
 }
 
-// secrets are the host's view of the harness's secrets.
+// secrets is the host's view of the harness's secrets.
 type secrets struct{ harness *Harness }
 
 func (s secrets) Secret(_ context.Context, name string) (string, error) {
@@ -301,7 +308,7 @@ func (s secrets) Secret(_ context.Context, name string) (string, error) {
 	return "", fmt.Errorf("%w: %q; give the test one with Harness.Canary or Harness.Secret", host.ErrSecretNotFound, name)
 }
 
-// locked lets calls that run at once share a reader.
+// locked makes a reader safe for concurrent use.
 type locked struct {
 	mu     sync.Mutex
 	reader io.Reader
@@ -313,7 +320,7 @@ func (l *locked) Read(p []byte) (int, error) {
 	return l.reader.Read(p)
 }
 
-// logger keeps what the host logs.
+// logger records what the host logs.
 type logger struct {
 	harness *Harness
 	attrs   []slog.Attr
@@ -334,5 +341,5 @@ func (l *logger) WithAttrs(attrs []slog.Attr) slog.Handler {
 	return &logger{harness: l.harness, attrs: append(slices.Clone(l.attrs), attrs...)}
 }
 
-// WithGroup keeps the attributes of groups beside the others: what they hold is what counts here.
+// WithGroup returns l itself: for a search of all values, the groups of attributes do not matter.
 func (l *logger) WithGroup(string) slog.Handler { return l }

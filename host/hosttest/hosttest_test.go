@@ -21,7 +21,7 @@ import (
 	"github.com/keywright/keywright/sdk"
 )
 
-// observed is a testing.TB that keeps what a harness complains of, instead of failing.
+// observed is a testing.TB that records the failures of a harness instead of failing.
 type observed struct {
 	testing.TB
 	mu         sync.Mutex
@@ -46,7 +46,7 @@ func (o *observed) Fatalf(format string, args ...any) {
 
 func (o *observed) Fatal(args ...any) { o.Fatalf("%s", fmt.Sprint(args...)) }
 
-// complaints runs a test, to its end, and gives what it failed with.
+// complaints runs a test with its clean-up functions, and returns its failures.
 func complaints(t *testing.T, test func(tb testing.TB)) []string {
 	t.Helper()
 	o := &observed{TB: t}
@@ -56,13 +56,13 @@ func complaints(t *testing.T, test func(tb testing.TB)) []string {
 		}
 	}} {
 		var done sync.WaitGroup
-		done.Go(f) // a goroutine that Fatal may end
+		done.Go(f) // on a goroutine that Fatal may end
 		done.Wait()
 	}
 	return o.complaints
 }
 
-// wantComplaint fails the test unless there is one complaint, which holds all the texts.
+// wantComplaint fails the test unless there is exactly one failure, which contains all the texts.
 func wantComplaint(t *testing.T, got []string, texts ...string) {
 	t.Helper()
 	if len(got) != 1 {
@@ -75,7 +75,7 @@ func wantComplaint(t *testing.T, got []string, texts ...string) {
 	}
 }
 
-// scripted is a plugin that does what a test wants.
+// scripted is a plugin whose Authenticate is a function of the test.
 type scripted func(c *sdk.Call) (sdk.Mutation, error)
 
 func (scripted) Describe() sdk.Description {
@@ -109,7 +109,7 @@ func leakyModule(t *testing.T) []byte {
 	return wasm
 }
 
-// leakyHarness returns a harness of such a module, with the grant reveal.
+// leakyHarness returns a harness for the module of leakyModule, with the grant reveal.
 func leakyHarness(tb testing.TB, wasm []byte) *Harness {
 	h := newHarness(tb, [32]byte{}, func(grants []string) host.Plugin {
 		return host.Plugin{Name: "leaky.wasm", Wasm: wasm, Grants: grants}
@@ -123,7 +123,7 @@ func TestAGuestThatKeepsASecretInItsMemoryFails(t *testing.T) {
 	wasm := leakyModule(t)
 	got := complaints(t, func(tb testing.TB) {
 		h := leakyHarness(tb, wasm)
-		h.Secret("other", `"X-Fixed","value":"always"`) // which the module has in its data, and did not reveal
+		h.Secret("other", `"X-Fixed","value":"always"`) // the module has this text in its data, and did not reveal it
 		if got := h.Authenticate(Config{"value": "{{ get_secret('crm') }}"}, GET("https://api.test")); got.Header("X-Fixed") != "always" {
 			t.Errorf("headers: %v", got.Request.Header)
 		}
@@ -144,7 +144,7 @@ func TestMemoryIsSearchedForWhatIsKnownOnlyOnceTheRequestLeaves(t *testing.T) {
 	}
 }
 
-// While another request is on its way, its credentials are not known yet.
+// Memory is searched when no request is in flight, because the credentials of a request in flight are not known yet.
 func TestMemoryIsKeptUntilNothingRuns(t *testing.T) {
 	var e evidence
 	e.begin()
@@ -158,7 +158,7 @@ func TestMemoryIsKeptUntilNothingRuns(t *testing.T) {
 	}
 }
 
-// Logs keep the attributes that a logger was given before.
+// The attributes of a logger are searched as well as those of its records.
 func TestLogs(t *testing.T) {
 	got := complaints(t, func(tb testing.TB) {
 		h := nativeHarness(tb, scripted(nil))
@@ -168,7 +168,7 @@ func TestLogs(t *testing.T) {
 	wantComplaint(t, got, `a log line of level INFO holds secret "crm", as it is`)
 }
 
-// Each form in which a secret may come out of the one plugin that has its bytes, in each place.
+// A leak of a revealed secret is found in each form and place.
 func TestASecretThatComesOutFails(t *testing.T) {
 	for _, test := range []struct {
 		name   string
@@ -268,7 +268,8 @@ func TestWhatMustNotBeSentAndIs(t *testing.T) {
 	wantComplaint(t, got, "auth.config.value", "Harness.Problems")
 }
 
-// A plugin's own panic is what a trap is in the sandbox; a host function that ends the call is not the plugin's.
+// A panic of a native plugin is reported like a trap in the sandbox. A host function that ends the call also panics,
+// but not as a failure of the plugin.
 func TestANativePluginThatPanics(t *testing.T) {
 	got := complaints(t, func(tb testing.TB) {
 		h := nativeHarness(tb, scripted(func(*sdk.Call) (sdk.Mutation, error) { panic("oh") }))
@@ -298,7 +299,7 @@ func TestANativePluginThatPanics(t *testing.T) {
 	}
 }
 
-// Requests at the same time share the connector, and wait for one exchange.
+// Concurrent requests share a connector and wait for one exchange.
 func TestManyRequestsAtOnce(t *testing.T) {
 	h := nativeHarness(t, scripted(func(c *sdk.Call) (sdk.Mutation, error) {
 		c.Warn("once for a connector")
@@ -334,7 +335,7 @@ func TestManyRequestsAtOnce(t *testing.T) {
 	}
 }
 
-// A module that is missing, or not made of the sources beside it, fails the test, and says what builds it.
+// A module that is missing or stale fails the test, which says how to build it.
 func TestModulesThatAreNotUpToDate(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "p")
 	if err := os.Mkdir(dir, 0o700); err != nil {
@@ -353,7 +354,7 @@ func TestModulesThatAreNotUpToDate(t *testing.T) {
 		name   string
 		module []byte
 		fromGo bool
-		texts  []string // of the complaint; none when there is to be none
+		texts  []string // the texts of the failure; nil if there must be no failure
 	}{
 		{"missing", nil, true, []string{"is missing", "tools/plugin build " + dir, "make plugins"}},
 		{"missing, not of Go", nil, false, []string{"is missing"}},
@@ -384,7 +385,7 @@ func TestModulesThatAreNotUpToDate(t *testing.T) {
 	}
 }
 
-// The tool names a module after its directory: a test that names another one is told so.
+// The tool names a module after its directory. A test that uses another name fails with the name to use.
 func TestModuleOfAnotherName(t *testing.T) {
 	dir := t.TempDir()
 	got := complaints(t, func(tb testing.TB) { readModule(tb, filepath.Join(dir, "acme.wasm"), true) })
@@ -392,7 +393,7 @@ func TestModuleOfAnotherName(t *testing.T) {
 	wantComplaint(t, got, "acme.wasm is missing", "tools/plugin build "+dir, "but as "+built+": test that file, or call the directory acme")
 }
 
-// withDigest is an empty module in which a digest of sources is recorded.
+// withDigest returns an empty module with a recorded digest of sources.
 func withDigest(digest string) []byte {
 	module := "\x00asm\x01\x00\x00\x00"
 	if digest != "" {

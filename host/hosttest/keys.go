@@ -11,10 +11,10 @@ import (
 	"sync"
 )
 
-// rsaKey is made once in a process: making one takes longer than a test.
+// rsaKey returns the RSA key of the process. Making a key takes longer than a test.
 var rsaKey = sync.OnceValues(func() (*rsa.PrivateKey, error) { return rsa.GenerateKey(rand.Reader, 2048) })
 
-// Key returns the host a secret that is a signing key for a JWS algorithm, and returns what verifies its signatures:
+// Key sets a secret of the host to a new signing key for a JWS algorithm. It returns the key that verifies signatures:
 // the public key, or for HS256, HS384 and HS512 the secret itself as []byte. All RSA keys of a process are the same.
 func (h *Harness) Key(name, algorithm string) any {
 	h.tb.Helper()
@@ -22,7 +22,7 @@ func (h *Harness) Key(name, algorithm string) any {
 	var err error
 	switch algorithm {
 	case "HS256", "HS384", "HS512":
-		secret := randomText(64) // as long as the longest hash, so that no warning is due
+		secret := randomText(64) // as long as the longest hash: the host warns of shorter ones
 		h.Secret(name, secret)
 		return []byte(secret)
 	case "RS256", "RS384", "RS512", "PS256", "PS384", "PS512":

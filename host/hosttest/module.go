@@ -17,12 +17,12 @@ import (
 	"github.com/keywright/keywright/plugins"
 )
 
-// digests has a function for each directory that takes the digest of its sources, once in a process: it asks the go
-// command, which takes longer than a test.
+// digests has a function by directory that returns the digest of its sources. It computes the digest once in a process,
+// because it runs the go command, which takes longer than a test.
 var digests sync.Map // of func() (string, error), by directory
 
-// readModule reads the compiled plugin, and fails the test when it is missing or, being one of Go, not made of the
-// sources that lie beside it.
+// readModule reads the compiled plugin. It fails the test if the module is missing, or if fromGo is set and the module
+// was not compiled from the sources beside it.
 func readModule(tb testing.TB, path string, fromGo bool) []byte {
 	tb.Helper()
 	dir := filepath.Dir(path)
@@ -51,7 +51,8 @@ func readModule(tb testing.TB, path string, fromGo bool) []byte {
 	return wasm
 }
 
-// howToBuild says what makes the module at path. The tool names a module after its directory, and no other name will do.
+// howToBuild says how to compile the module at path. The tool names a module after its directory, so it says so if path
+// has another name.
 func howToBuild(path string, fromGo bool) string {
 	if !fromGo {
 		return "compile the plugin"
@@ -67,6 +68,7 @@ func howToBuild(path string, fromGo bool) string {
 	return text
 }
 
+// sourceDigest returns the digest of the sources in a directory.
 func sourceDigest(dir string) (string, error) {
 	absolute, err := filepath.Abs(dir)
 	if err != nil {

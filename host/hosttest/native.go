@@ -16,42 +16,43 @@ import (
 	"github.com/keywright/keywright/sdk"
 )
 
-// patience is how long a native plugin may take for a call, with all that the test's endpoints take: no plugin that ends
-// comes near to it.
-const patience = time.Minute
+// callTimeout limits the time of a native plugin's call, with the answers of the test's endpoints. A plugin that ends
+// needs far less.
+const callTimeout = time.Minute
 
-// native is a guest that is plain Go.
+// native is a guest that runs a plugin as plain Go.
 type native struct {
-	tb      testing.TB
-	plugin  sdk.Plugin
-	expired func() <-chan time.Time // receives when a call that begins now has taken too long
+	tb     testing.TB
+	plugin sdk.Plugin
+	// expired returns a channel that receives when a call that begins now has taken too long.
+	expired func() <-chan time.Time
 }
 
 var _ sandbox.Guest = native{}
 
 func newNative(tb testing.TB, p sdk.Plugin) native {
-	return native{tb: tb, plugin: p, expired: func() <-chan time.Time { return time.After(patience) }}
+	return native{tb: tb, plugin: p, expired: func() <-chan time.Time { return time.After(callTimeout) }}
 }
 
-// Has implements sandbox.Guest: a module made with the SDK has all exports, too.
+// Has implements sandbox.Guest. Like a module that is made with the SDK, a native plugin has all exports.
 func (native) Has(string) bool { return true }
 
-// ran is how a call of a native plugin ended.
-type ran struct {
+// callResult is the result of a call of a native plugin.
+type callResult struct {
 	result sandbox.Result
 	err    error
 }
 
-// Call implements sandbox.Guest. The plugin runs on a goroutine of its own, since nothing can stop it: when it does not
-// end, the test fails and goes on without it.
+// Call implements sandbox.Guest. Nothing can stop the plugin, so it runs on a goroutine of its own. If it does not end,
+// the test fails and continues without it.
 func (n native) Call(_ context.Context, export string, env abi.Env) (sandbox.Result, error) {
 	gate := &gate{env: env}
 	name := make(chan []byte, 1)
-	done := make(chan ran, 1)
+	done := make(chan callResult, 1)
 	go func() {
 		name <- goroutine()
 		result, err := n.run(export, gate)
-		done <- ran{result, err}
+		done <- callResult{result, err}
 	}()
 	select {
 	case r := <-done:
@@ -64,8 +65,8 @@ func (n native) Call(_ context.Context, export string, env abi.Env) (sandbox.Res
 	return sandbox.Result{}, &sandbox.Error{Kind: sandbox.ErrLimit, Detail: "it did not end; the test's log has the stack"}
 }
 
-// run runs the plugin to its end. A host function that ends the call panics through the plugin, as it unwinds a guest in
-// the sandbox; another panic is the plugin's own, which is a trap there.
+// run runs the plugin to its end. A host function that ends the call panics through the plugin, as it unwinds a guest
+// in the sandbox. Any other panic is the plugin's own, and counts as a trap.
 func (n native) run(export string, gate *gate) (result sandbox.Result, err error) {
 	defer func() {
 		p := recover()
@@ -92,14 +93,14 @@ func (n native) run(export string, gate *gate) (result sandbox.Result, err error
 	return sandbox.Result{Output: []byte(output), OutputSet: true}, nil
 }
 
-// goroutine returns what the stack of this goroutine begins with, up to its state: "goroutine 7 [".
+// goroutine returns the beginning of this goroutine's stack trace, up to its state: "goroutine 7 [".
 func goroutine() []byte {
 	b := make([]byte, 64)
 	b = b[:runtime.Stack(b, false)]
 	return b[:bytes.IndexByte(b, '[')+1]
 }
 
-// stackOf returns the stack of the goroutine with that beginning.
+// stackOf returns the stack trace that begins with name.
 func stackOf(name []byte) string {
 	const most = 16 << 20
 	b := make([]byte, 1<<20)

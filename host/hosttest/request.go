@@ -17,10 +17,10 @@ import (
 	"github.com/keywright/keywright/host"
 )
 
-// GET makes a request to be authenticated.
+// GET returns a GET request.
 func GET(target string) *http.Request { return request(http.MethodGet, target, "") }
 
-// POST makes a request with a body, which can be replayed.
+// POST returns a POST request with a body that can be replayed.
 func POST(target, body string) *http.Request { return request(http.MethodPost, target, body) }
 
 func request(method, target, body string) *http.Request {
@@ -35,21 +35,24 @@ func request(method, target, body string) *http.Request {
 	return r
 }
 
-// Result is a request that was authenticated and sent.
+// Result is the result of a request that was authenticated and sent.
 type Result struct {
-	Request  *http.Request  // as the API received it, at last
-	Response *http.Response // of the API
-	Attempts int            // how often it was sent: twice when the API refused a cached token
+	// Request is the request as the API received it. If it was sent twice, it is the second one.
+	Request *http.Request
+	// Response is the answer of the API.
+	Response *http.Response
+	// Attempts is the number of times that the request was sent. It is 2 if the API refused a cached token.
+	Attempts int
 }
 
-// Header returns a header of the request as the API received it.
+// Header returns a header of the request that the API received.
 func (r *Result) Header(name string) string { return r.Request.Header.Get(name) }
 
-// Query returns the query of the request as the API received it.
+// Query returns the query of the request that the API received.
 func (r *Result) Query() url.Values { return r.Request.URL.Query() }
 
-// Authenticate sends a request through a connector with this configuration, and fails the test when it is not sent. A
-// configuration has one connector in a harness, whose tokens are cached as in life.
+// Authenticate sends a request through a connector with the configuration, and fails the test if the request is not
+// sent. Requests with the same configuration share a connector, and so cached tokens.
 func (h *Harness) Authenticate(config Config, r *http.Request) *Result {
 	h.tb.Helper()
 	result, err := h.Try(config, r)
@@ -59,8 +62,9 @@ func (h *Harness) Authenticate(config Config, r *http.Request) *Result {
 	return result
 }
 
-// AuthenticateError is Authenticate for a request that must not be sent: it fails the test when it was, and gives the
-// host's error. That of a connector that has problems is for [Harness.Problems].
+// AuthenticateError is like Authenticate for a request that must not be sent. It returns the host's error, and fails
+// the test if the request was sent. It also fails the test if the configuration is invalid; use [Harness.Problems] for
+// that.
 func (h *Harness) AuthenticateError(config Config, r *http.Request) *host.Error {
 	h.tb.Helper()
 	result, err := h.Try(config, r)
@@ -74,8 +78,8 @@ func (h *Harness) AuthenticateError(config Config, r *http.Request) *host.Error 
 	return failure
 }
 
-// Try is Authenticate for a request that may fail. There is a result also with an error once the API has received the
-// request.
+// Try is like Authenticate for a request that may fail. If the API has received the request, it returns a result even
+// with an error.
 func (h *Harness) Try(config Config, r *http.Request) (*Result, error) {
 	h.tb.Helper()
 	connector, err := h.connect(config, r)
@@ -94,7 +98,7 @@ func (h *Harness) Try(config Config, r *http.Request) (*Result, error) {
 	return &upstream.result, err
 }
 
-// Explain explains a request, and fails the test when that fails.
+// Explain returns the explanation of a request, and fails the test if there is an error.
 func (h *Harness) Explain(config Config, r *http.Request) *host.Explanation {
 	h.tb.Helper()
 	connector, err := h.connect(config, r)
@@ -112,7 +116,7 @@ func (h *Harness) Explain(config Config, r *http.Request) *host.Explanation {
 	return explanation
 }
 
-// Problems checks a configuration, and gives what is wrong with it: nothing when it is right.
+// Problems checks a configuration and returns its problems. It returns nil if there are none.
 func (h *Harness) Problems(config Config) []host.Problem {
 	h.tb.Helper()
 	_, err := h.connect(config, GET("https://api.test"))
@@ -126,7 +130,8 @@ func (h *Harness) Problems(config Config) []host.Problem {
 	return problems.Problems
 }
 
-// connect returns the connector of a configuration: one for each origin, all with the same tokens.
+// connect returns the connector of a configuration and the origin of a request. The connectors of one configuration
+// have the same name, and so the same tokens.
 func (h *Harness) connect(config Config, r *http.Request) (*host.Connector, error) {
 	h.tb.Helper()
 	live := h.live()
@@ -162,7 +167,7 @@ func (h *Harness) connect(config Config, r *http.Request) (*host.Connector, erro
 	return connector, nil
 }
 
-// literals notes the credentials that are written out in a configuration.
+// literals records the credentials that are literals in a configuration.
 func (h *Harness) literals(d *abi.Description, config Config) {
 	for i := range d.Fields {
 		f := &d.Fields[i]
@@ -172,6 +177,7 @@ func (h *Harness) literals(d *abi.Description, config Config) {
 	}
 }
 
+// context returns a context with the harness's user.
 func (h *Harness) context(ctx context.Context) context.Context {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -181,7 +187,7 @@ func (h *Harness) context(ctx context.Context) context.Context {
 	return host.WithUser(ctx, h.user)
 }
 
-// upstream is the API as one request meets it.
+// upstream is the base transport of one request. It records the request and answers for the API.
 type upstream struct {
 	harness *Harness
 	result  Result
@@ -194,7 +200,7 @@ func (u *upstream) RoundTrip(r *http.Request) (*http.Response, error) {
 		return nil, err
 	}
 	kept := r.Clone(context.WithoutCancel(r.Context()))
-	maps.DeleteFunc(kept.Header, func(_ string, values []string) bool { return len(values) == 0 }) // which are not sent
+	maps.DeleteFunc(kept.Header, func(_ string, values []string) bool { return len(values) == 0 }) // not sent by net/http
 	kept.Body = io.NopCloser(bytes.NewReader(body))
 	u.result.Request = kept
 	u.result.Attempts++
@@ -202,7 +208,7 @@ func (u *upstream) RoundTrip(r *http.Request) (*http.Response, error) {
 	return u.harness.api.next()(r)
 }
 
-// JWT decodes a compact JWT, without verifying it, and fails the test when it is none. Numbers are json.Number.
+// JWT decodes a compact JWT without verifying it, and fails the test if it is invalid. Numbers are json.Number.
 func (h *Harness) JWT(token string) (header, claims map[string]any) {
 	h.tb.Helper()
 	parts := strings.Split(strings.TrimPrefix(token, "Bearer "), ".")

@@ -1,16 +1,40 @@
-// Package admission decides whether a module that a stranger delivered may be compiled, and makes it pay for what it
-// does.
+// Package admission decides whether a module of an untrusted author may be compiled, and writes into it a counter that
+// bounds what it does.
 //
-// Admit reads every byte of a module once, in time that grows with its size alone, before any runtime sees it. It
-// validates the module (WebAssembly 2.0 without vector instructions), holds it to the plugin contract and to Limits,
-// and then writes a counter into it: fuel, which each function entry and each turn of a loop takes from, and without
-// which the module stops. So a call needs no timer and no other goroutine to end, its start section included, and the
-// same call on the same input always uses the same fuel.
+// Admit reads every byte of a module once, before any runtime sees it, in time that grows only with the module's size.
+// It validates the module (WebAssembly 2.0 without vector instructions) and checks it against the plugin contract and
+// against Limits. Then it meters the module: it adds a global, the fuel, and code that takes from the fuel. Every
+// function entry and every turn of a loop takes some. A module that runs out of fuel traps. So a call ends without a
+// timer and without another goroutine, also in a start function, and the same call on the same input always uses the
+// same fuel.
 //
-// What is charged, in units of about 0.27 ns: an instruction 1, a division or a bulk operation a few, a call a few
-// and more with each parameter and result, a call of the host 170, and on top of that bulk operations by length. A function pays for its code outside of loops when it is entered, a
-// loop for its code outside of inner loops whenever its head is passed, whatever branches are then taken: nothing runs
-// that is not paid for.
+// This is a function before metering:
+//
+//	(func (param $n i32)
+//	  (loop $again
+//	    (memory.fill (i32.const 0) (i32.const 0) (local.get $n))
+//	    (br_if $again (local.tee $n (i32.sub (local.get $n) (i32.const 1))))))
+//
+// And after it:
+//
+//	(func (param $n i32) (local $length i32)
+//	  (global.set $fuel (i64.sub (global.get $fuel) (i64.const 2)))  ;; 2 units: loop, end
+//	  (if (i64.lt_s (global.get $fuel) (i64.const 0)) (then unreachable))
+//	  (loop $again
+//	    (global.set $fuel (i64.sub (global.get $fuel) (i64.const 22)))  ;; 22 units for each turn
+//	    (if (i64.lt_s (global.get $fuel) (i64.const 0)) (then unreachable))
+//	    i32.const 0
+//	    i32.const 0
+//	    (local.tee $length (local.get $n))
+//	    (call $charge (i64.shr_u (i64.extend_i32_u (local.get $length)) (i64.const 2)))  ;; a unit for 4 bytes
+//	    memory.fill
+//	    (br_if $again (local.tee $n (i32.sub (local.get $n) (i32.const 1))))))
+//
+// A unit of fuel is about 0.27 ns. An instruction costs 1 unit. A division costs 8, and a bulk operation 12 and more
+// with its length. A call costs 8 and 2 for each parameter and result, and a call of a host function 170. Some host
+// functions cost more with a length. A function pays for its code outside of loops when it is entered. A loop pays for
+// its code outside of inner loops at each turn. Both pay for all branches, whichever are taken, so no code runs that
+// has not been paid for.
 package admission
 
 import (
@@ -19,78 +43,92 @@ import (
 	"github.com/keywright/keywright/abi"
 )
 
-// Names of what admission adds to a module.
+// Names of exports that Admit adds to a module.
 const (
-	// FuelExport is the exported mutable i64 global that holds what is left of the fuel. It is below zero if, and only
-	// if, the module ran out: then it has trapped.
+	// FuelExport is the name of the exported mutable i64 global that holds the remaining fuel. It is below zero if and
+	// only if the module has run out of fuel and trapped.
 	FuelExport = abi.ExportReserved + "fuel"
 
-	startExport  = abi.ExportReserved + "start"
-	globalExport = abi.ExportReserved + "global " // and the index of a mutable global
+	startExport = abi.ExportReserved + "start"
+	// The index of a mutable global follows globalExport.
+	globalExport = abi.ExportReserved + "global "
 )
 
-// Limits bound a module. None may be zero.
+// Limits holds the limits of a module. None may be zero.
 type Limits struct {
-	// ModuleBytes bounds the module as delivered. Offsets are kept in 32 bits, so it is less than 2 GiB.
+	// ModuleBytes is the maximum size of the module as delivered. It must be less than 2 GiB, because offsets are kept
+	// in 32 bits.
 	ModuleBytes int
-	// MemoryBytes bounds the memory that the module may ever have.
+	// MemoryBytes is the maximum size of the module's memory. A larger maximum in the module is lowered to it.
 	MemoryBytes int
-	// Fuel is how many units an instance begins with. At most 1<<60, it stays far from where subtracting wraps.
+	// Fuel is the number of units that an instance begins with. It must be at most 1<<60, so that subtracting from it
+	// never wraps.
 	Fuel int64
 }
 
-// pages returns the largest memory in pages of 64 KiB.
+// pages returns the maximum size of the memory in pages of 64 KiB.
 func (l Limits) pages() uint32 { return uint32(l.MemoryBytes >> 16) }
 
-// What no plugin comes near to, and would only cost memory or time.
+// Limits that no plugin comes near. Modules beyond them would only cost memory or time.
 const (
-	maxFunctions     = 20_000    // that a module defines
-	maxBodyBytes     = 512 << 10 // of a function
-	maxLocals        = 5_000     // of a function
-	maxAllLocals     = 200_000   // of all functions
-	maxNesting       = 500       // of blocks in a function
-	maxTableElements = 10_000    // that all tables together may ever have
+	maxFunctions     = 20_000    // defined by the module
+	maxBodyBytes     = 512 << 10 // per function
+	maxLocals        = 5_000     // per function
+	maxAllLocals     = 200_000   // of all functions together
+	maxNesting       = 500       // depth of blocks in a function
+	maxTableElements = 10_000    // maximum size of all tables together
 	maxTypes         = 5_000
-	maxParams        = 200 // of a type
-	maxResults       = 20  // of a type, and parameters of a block
+	maxParams        = 200 // per type
+	maxResults       = 20  // per type; also the limit of a block's parameters
 	maxImports       = 1_000
 	maxTables        = 100
 	maxGlobals       = 1_000
 	maxExports       = 5_000
-	maxSegments      = 5_000  // of data, and of elements: no fuel is taken while an instance is made
-	maxElements      = 20_000 // of all segments: with these, that takes 6 ms
 	maxNameBytes     = 10_000
 	maxReasons       = 20
+
+	// Instantiation takes no fuel. So the numbers of data segments and of element segments are each limited, and that of
+	// the elements of all element segments together. At these limits, instantiation takes 6 ms.
+	maxSegments = 5_000
+	maxElements = 20_000
 )
 
-// Global is a mutable global of a module, which is exported so that the host can put it back.
+// Global is a mutable global of a module. Admit exports it so that the host can reset it.
 type Global struct {
-	Export string // its name
-	Type   byte   // an api.ValueType: i32, i64, f32 or f64
+	// Export is the name of its export.
+	Export string
+	// Type is i32, i64, f32 or f64, as wazero's api.ValueType.
+	Type byte
 }
 
 // Import is a function that a module imports.
 type Import struct{ Module, Name string }
 
-// Module is a module that has been admitted.
+// Module is an admitted module.
 type Module struct {
-	Wasm    []byte   // what to compile: the module with its fuel, without custom sections
-	Globals []Global // every mutable number, but for the fuel itself
-	Imports []Import // each once, in the order of the module
-	Exports []string // the functions it exports, in the order of the module
-	Start   string   // the export to run before any other, or "": what was the module's start function, () → ()
-
-	MemoryMin, MemoryMax uint32 // in pages of 64 KiB; 0 and 0 when it has none
-	Functions            int    // that it defines
-
-	// NotPooled is the reason why no instance can serve two calls. It is "" when an instance is as good as new once its
-	// memory and Globals are put back to what they were after initialisation, provided that its memory has not grown, and
-	// that it neither trapped nor was ended by the host.
+	// Wasm is the metered module without custom sections. The host compiles this.
+	Wasm []byte
+	// Globals are all mutable globals of a number type, except the fuel.
+	Globals []Global
+	// Imports are the imported functions, each once, in the order of the module.
+	Imports []Import
+	// Exports are the names of the module's own exported functions, in the order of the module.
+	Exports []string
+	// Start is the name of an export of type () → () that the host must call before any other, or "". It was the
+	// module's start function.
+	Start string
+	// MemoryMin and MemoryMax are the sizes of the memory in pages of 64 KiB. Both are 0 if the module has no memory.
+	MemoryMin, MemoryMax uint32
+	// Functions is the number of functions that the module as delivered defines.
+	Functions int
+	// NotPooled is the reason why an instance cannot serve more than one call. If it is "", the host may use an instance
+	// again after it has reset the memory and Globals to their state after initialisation, provided that the memory has
+	// not grown, and that the instance neither trapped nor was ended by the host.
 	NotPooled string
 }
 
-// Admit checks a module, and meters it. The error is a *RefusedError. The bytes are not kept, and may be changed
-// afterwards.
+// Admit checks a module and meters it. Its error is a *RefusedError. It neither changes wasm nor keeps a reference to
+// it.
 func Admit(wasm []byte, limits Limits) (*Module, error) {
 	return admit(wasm, limits, plugins)
 }

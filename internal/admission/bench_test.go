@@ -16,7 +16,7 @@ func BenchmarkAdmit(b *testing.B) {
 	}
 }
 
-// What fuel costs code that does nothing but work: the same function with and without.
+// BenchmarkMetering compares functions that only calculate with and without metering.
 func BenchmarkMetering(b *testing.B) {
 	for name, body := range map[string]string{
 		"base64 of 300 bytes": `(local $i i32) (local $o i32) (local $v i32) (local.set $o (i32.const 1024))

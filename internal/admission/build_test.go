@@ -5,11 +5,11 @@ import (
 	"strings"
 )
 
-// Modules of these tests are built byte by byte: most of them no assembler would write.
-
+// parts holds the sections of a module by ID. Modules are built byte by byte, because no assembler would write most of
+// them.
 type parts map[byte][]byte
 
-// build puts sections together in their order.
+// build returns a module of the given sections.
 func build(sections parts) []byte {
 	out := []byte(magic)
 	for place := byte(1); int(place) < len(order); place++ {
@@ -23,7 +23,7 @@ func build(sections parts) []byte {
 	return out
 }
 
-// list is a vector of items.
+// list returns a vector of items.
 func list(items ...string) []byte {
 	return append(appendNumber(nil, uint32(len(items))), strings.Join(items, "")...)
 }
@@ -32,7 +32,7 @@ func number(v uint32) string { return string(appendNumber(nil, v)) }
 func signed(v int64) string  { return string(appendSigned(nil, v)) }
 func text(s string) string   { return string(appendText(nil, s)) }
 
-// function is the code of one, given its locals and instructions.
+// function returns the body of a function with these locals and instructions.
 func function(locals, code string) string { return text(locals + code + "\x0b") }
 
 const (
@@ -41,7 +41,7 @@ const (
 	typeResult = "\x60\x00\x01\x7f"
 )
 
-// plugin is a module that keeps to the contract, and has the given functions of type () → () from index 2.
+// plugin returns a module that satisfies the contract. The given functions are of type () → () and begin at index 2.
 func plugin(functions ...string) parts {
 	types := []string{"\x01", "\x01"}
 	code := []string{function(noLocals, "\x41\x00"), function(noLocals, "\x41\x00")}
@@ -70,7 +70,7 @@ const (
 
 func repeat(text string, n int) string { return strings.Repeat(text, n) }
 
-// moveOn is a loop that copies each of so many locals to the one before it.
+// moveOn returns a loop that copies each of the locals to the one before it.
 func moveOn(locals uint32) string {
 	code := strings.Builder{}
 	code.WriteString("\x03\x40")
@@ -80,7 +80,7 @@ func moveOn(locals uint32) string {
 	return code.String() + "\x20\x00\x0d\x00\x0b"
 }
 
-// attacks are the modules that were expensive to compile, and their kin. threats.md 2
+// attacks are modules that were expensive to compile, and similar ones. threats.md 2
 var attacks = map[string]struct {
 	module func() []byte
 	reason string
@@ -151,7 +151,7 @@ var attacks = map[string]struct {
 		},
 		"there are 20001 functions, and 20000 are allowed",
 	},
-	"50,000 memory.fill": { // two minutes
+	"50,000 memory.fill": { // takes two minutes to compile
 		func() []byte {
 			return build(plugin(function(noLocals, repeat("\x41\x00\x41\x00\x41\x00\xfc\x0b\x00", 50_000))).with(sectionMemory, list("\x00\x01")))
 		},
@@ -189,7 +189,7 @@ var attacks = map[string]struct {
 		},
 		"units of work, and 25000 are allowed",
 	},
-	// What follows was found by measuring, and took wazero as long as is said, and as much memory.
+	// The next ones were found by measuring. The comments say how long wazero took to compile them, and its memory.
 	"4,500 ifs over 30,000 values on the stack": { // 55 s, 7 GB
 		func() []byte {
 			code := repeat("\x41\x00\x41\x00\x28\x02\x00", 30_000) + repeat("\x41\x00\x28\x02\x00\x04\x40\x0b", 4_500) + repeat("\x36\x02\x00", 30_000)
@@ -253,7 +253,7 @@ var attacks = map[string]struct {
 		},
 		"units of work, and 25000 are allowed",
 	},
-	"8 MB of what is cheap": { // reading all of it takes longer than allowed
+	"8 MB of what is cheap": { // reading the whole module takes longer than 100 ms
 		func() []byte {
 			many := make([]string, 15)
 			for i := range many {
@@ -299,7 +299,7 @@ var attacks = map[string]struct {
 		},
 		"there are 1000000 data segments, and 5000 are allowed",
 	},
-	"200,000 elements over each other": { // 67 ms and 17 MB for each instance
+	"200,000 elements over each other": { // 67 ms and 17 MB per instance
 		func() []byte {
 			segment := "\x00\x41\x00\x0b" + number(9_990) + repeat("\x00", 9_990)
 			return build(plugin().with(sectionTable, list("\x70\x00"+number(10_000))).with(sectionElement, append([]byte{20}, repeat(segment, 20)...)))
@@ -327,7 +327,7 @@ var attacks = map[string]struct {
 	"billions of bytes":      {func() []byte { return []byte(magic + "\x01" + billions) }, "in the middle"},
 }
 
-// seeds are modules for fuzzing: attacks that are small, and every instruction once.
+// seeds returns modules for fuzzing: the small attacks, and modules that together have every instruction.
 func seeds() [][]byte {
 	var all [][]byte
 	for _, a := range attacks {

@@ -2,31 +2,39 @@ package admission
 
 import "fmt"
 
-// body is the code of one function while it is validated: the algorithm of the appendix of the specification, with a
-// stack of types and a stack of blocks. On the way it notes what metering has to write where.
+// body validates the code of one function. It follows the algorithm in the specification's appendix, with a stack of
+// types and a stack of blocks, and collects the edits of metering on the way.
 // https://www.w3.org/TR/wasm-core-2/#validation-algorithm
 type body struct {
 	reader
 	m        *module
 	function uint32
-	locals   []byte // type of each, parameters first
-	values   []byte // types on the stack
-	blocks   []block
-	edits    []edit
-	lengths  bool // some edit needs a local for a length
+	// locals has the type of each local, parameters first.
+	locals []byte
+	// values is the stack of types.
+	values []byte
+	blocks []block
+	edits  []edit
+	// lengths is set if an edit needs an additional local for a length.
+	lengths bool
 	effort
 }
 
 type block struct {
-	op           byte
-	start, end   string // what is on the stack at its beginning and after its end
-	height       int    // of the stack below it
-	nothingComes bool   // the rest of it cannot be reached
-	copies       int    // of locals that came before it
-	charge       int    // the edit that pays for what is in it
+	op byte
+	// start and end are the types of its parameters and results.
+	start, end string
+	// height is the height of the stack below the block.
+	height int
+	// unreachable is set if the rest of the block cannot be reached.
+	unreachable bool
+	// copies is the value of effort.copies at the beginning of the block.
+	copies int
+	// charge is the index of the edit that charges for the block's instructions.
+	charge int
 }
 
-// readCode reads the code section. A function that is refused does not keep the others from being looked at.
+// readCode reads the code section. It checks all functions, also when one is refused.
 func (m *module) readCode(r *reader) {
 	n := r.atMost(maxFunctions, "functions with code")
 	if n != len(m.functions)-len(m.imports) {
@@ -64,7 +72,7 @@ func (m *module) readBody(r reader, function uint32, out []byte) []byte {
 	t := m.typeOf(function)
 	b.blocks = append(b.blocks, block{op: opCall, end: t.Results})
 	b.edit(edit{at: b.at, kind: editCharge})
-	peak := 0 // of the values on the stack
+	peak := 0 // height of the stack
 	for len(b.blocks) > 0 && !b.failed() {
 		b.instruction()
 		peak = max(peak, len(b.values))
@@ -76,7 +84,7 @@ func (m *module) readBody(r reader, function uint32, out []byte) []byte {
 	if b.failed() {
 		return out
 	}
-	// The frame has room for all of them, also for those of code that is never reached.
+	// The frame has room for all locals and values, also for values of unreachable code.
 	b.edits[0].value += weightFrame * uint64(max(0, len(b.locals)+peak-freeFrame))
 	return b.meter(begin, code, out)
 }
@@ -100,15 +108,14 @@ func (b *body) readLocals() {
 	}
 }
 
-// Stack of types.
-
 func (b *body) push(types string) { b.values = append(b.values, types...) }
 
-// pop takes a value of a type off the stack; unknown is any. It gives the type that was there.
+// pop removes a value of type want from the stack. If want is unknown, the value may be of any type. It returns the type
+// of the value.
 func (b *body) pop(want byte) byte {
 	in := &b.blocks[len(b.blocks)-1]
 	if len(b.values) == in.height {
-		if !in.nothingComes {
+		if !in.unreachable {
 			b.fail(b.at, "an instruction lacks an operand")
 		}
 		return want
@@ -126,21 +133,19 @@ func (b *body) pop(want byte) byte {
 
 func (b *body) popAll(types string) {
 	for i := len(types) - 1; i >= 0; i-- {
-		if in := &b.blocks[len(b.blocks)-1]; in.nothingComes && len(b.values) == in.height {
-			return // the rest is there, whatever it is
+		if in := &b.blocks[len(b.blocks)-1]; in.unreachable && len(b.values) == in.height {
+			return // unreachable code may take any number of values of any type
 		}
 		b.pop(types[i])
 	}
 }
 
-// nothingComes says that what follows in this block cannot be reached.
-func (b *body) nothingComes() {
+// setUnreachable marks the rest of the current block as unreachable.
+func (b *body) setUnreachable() {
 	in := &b.blocks[len(b.blocks)-1]
 	b.values = b.values[:in.height]
-	in.nothingComes = true
+	in.unreachable = true
 }
-
-// Blocks.
 
 func (b *body) open(op byte) {
 	where := b.at
@@ -168,7 +173,7 @@ func (b *body) open(op byte) {
 	b.push(start)
 }
 
-// singles are lists of one value type, without making a string for each.
+// singles holds the list that has only the given value type. Lookups do not allocate.
 var singles = map[byte]string{i32: ofI32, i64: ofI64, f32: ofF32, f64: ofF64, funcref: "\x70", externref: "\x6f"}
 
 func (b *body) blockType() (start, end string) {
@@ -177,7 +182,7 @@ func (b *body) blockType() (start, end string) {
 	case first == emptyBlock:
 		b.byte()
 		return "", ""
-	case first < emptyBlock || first >= 0x80: // the index of a type, as a signed number
+	case first < emptyBlock || first >= 0x80: // the index of a type, encoded as a signed number
 		index := b.signed(33)
 		if index < 0 || index >= int64(len(b.m.types)) {
 			b.fail(where, "a block is of a type that is none")
@@ -192,7 +197,7 @@ func (b *body) blockType() (start, end string) {
 	return "", singles[b.valueType()]
 }
 
-// close checks what a block leaves on the stack, and gives the block.
+// close removes the innermost block, checks that exactly its results are on the stack, and returns it.
 func (b *body) close() block {
 	in := b.blocks[len(b.blocks)-1]
 	b.popAll(in.end)
@@ -216,18 +221,18 @@ func (b *body) endBlock() {
 	}
 }
 
-func (b *body) otherwise() {
+func (b *body) elseBranch() {
 	in := b.close()
 	if in.op != opIf {
 		b.fail(b.at, "there is an else without an if")
 		return
 	}
-	in.op, in.nothingComes = opElse, false
+	in.op, in.unreachable = opElse, false
 	b.blocks = append(b.blocks, in)
 	b.push(in.start)
 }
 
-// label returns the types that a branch to the block so many out has to bring.
+// label reads a label and returns the types of the values that a branch to it takes.
 func (b *body) label() string {
 	depth := b.index(len(b.blocks), "block to branch to, so many out:")
 	if b.failed() {
@@ -244,8 +249,8 @@ func (b *body) branchTable() {
 	b.pop(i32)
 	where := b.at
 	n := b.count()
-	if n > b.m.rules.targets {
-		b.fail(where, fmt.Sprintf("a br_table has %d targets, and %d are allowed", n, b.m.rules.targets))
+	if n > b.m.rules.maxTargets {
+		b.fail(where, fmt.Sprintf("a br_table has %d targets, and %d are allowed", n, b.m.rules.maxTargets))
 		return
 	}
 	previous, first := "", true
@@ -261,16 +266,16 @@ func (b *body) branchTable() {
 		b.joins++
 		previous, first = types, false
 	}
-	b.nothingComes()
+	b.setUnreachable()
 }
 
-// peek checks that what is on the stack could be popped.
+// peek checks that values of these types are on top of the stack, and leaves them there.
 func (b *body) peek(types string) {
 	in := b.blocks[len(b.blocks)-1]
 	for i := 1; i <= len(types); i++ {
 		at := len(b.values) - i
 		if at < in.height {
-			if !in.nothingComes {
+			if !in.unreachable {
 				b.fail(b.at, "a branch lacks a value")
 			}
 			return

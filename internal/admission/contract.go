@@ -7,12 +7,13 @@ import (
 	"github.com/keywright/keywright/abi"
 )
 
-// Signature is the type of a function: a byte for each parameter and each result, as in WebAssembly and in wazero's api.ValueType.
+// Signature is the type of a function. Params and Results have a byte for each value type, encoded as in WebAssembly and
+// in wazero's api.ValueType.
 type Signature struct{ Params, Results string }
 
 var typeNames = map[byte]string{i32: "i32", i64: "i64", f32: "f32", f64: "f64", funcref: "funcref", externref: "externref"}
 
-// String writes a signature such as (i64, i32) → ().
+// String returns the signature in the form (i64, i32) → ().
 func (s Signature) String() string {
 	list := func(types string) string {
 		names := make([]string, len(types))
@@ -28,32 +29,38 @@ func (s Signature) String() string {
 	return "(" + list(s.Params) + ") → " + results
 }
 
-// contract lists the imports that modules may have, and the exports that they have to have.
+// contract lists the functions that modules may import, and the exports whose type it defines.
 type contract struct {
 	imports map[Import]host
 	exports []export
-	targets int // that a br_table may have
+	// maxTargets is the maximum number of targets of a br_table.
+	maxTargets int
 }
 
-// host is a function of the host.
+// host is a host function.
 type host struct {
 	Signature
 	meter meter
 }
 
-// meter says what a call of the host costs on top of its fixed weight.
+// meter is the cost of a call of a host function beyond its fixed weight.
 type meter struct {
-	by    measure
-	param uint32 // that gives the length
-	shift byte   // units are the length shifted left by this
+	by measure
+	// param is the index of the parameter that holds the length, or the number of pairs.
+	param uint32
+	// A length costs length << shift units.
+	shift byte
 }
 
 type measure byte
 
 const (
 	byNothing measure = iota
-	byLength          // an i32
-	byVectors         // the lengths of this many pairs (address, length), at the address in the parameter before
+	// byLength charges for a length, an i32 parameter.
+	byLength
+	// byVectors charges for the lengths in a list of pairs (address, length). Its parameter is the number of pairs; the
+	// parameter before that one is the address of the list.
+	byVectors
 )
 
 type export struct {
@@ -62,13 +69,13 @@ type export struct {
 	Signature
 }
 
-// initialize is the export that runs before any other in reactor modules of WASI.
+// initialize is the name of the export that runs before any other in reactor modules of WASI.
 const initialize = "_initialize"
 
 // plugins is version 1 of the plugin contract.
 var plugins = contract{
-	targets: 5_000,
-	imports: makeImports(),
+	maxTargets: 5_000,
+	imports:    makeImports(),
 	exports: []export{
 		{abi.ExportDescribe, true, Signature{"", ofI32}},
 		{abi.ExportValidate, false, Signature{"", ofI32}},
@@ -106,15 +113,16 @@ func makeImports() map[Import]host {
 	return all
 }
 
-// What of WASI draws on something that is not the same in the next call, and what makes the next call another.
+// Names of WASI functions that matter for pooling: the results of the first two differ from call to call, and the third
+// changes state that the host cannot reset.
 const (
 	wasiRandom = "random_get"
 	wasiClock  = "clock_time_get"
-	wasiClose  = "fd_close" // closes stderr, for example
+	wasiClose  = "fd_close" // can close stderr
 )
 
-// addWASI adds what of WASI a guest may import. Language runtimes import it whether they need it or not. There is
-// nothing that opens a file or a socket.
+// addWASI adds the WASI functions that a guest may import. Language runtimes import them whether they need them or not.
+// No function among them opens a file or a socket.
 func addWASI(all map[Import]host) {
 	const one, two, three, four = ofI32, ofI32 + ofI32, ofI32 + ofI32 + ofI32, ofI32 + ofI32 + ofI32 + ofI32
 	add := func(name, params, results string, m meter) {
@@ -130,8 +138,8 @@ func addWASI(all map[Import]host) {
 	add("poll_oneoff", four, one, meter{byLength, 2, 8}) // 70 ns a subscription
 	add("sched_yield", "", one, meter{})
 	add("proc_exit", one, "", meter{})
-	add("fd_write", four, one, meter{byVectors, 2, 5}) // 9 ns a byte, when each is a line
-	add("fd_read", four, one, meter{byLength, 2, 6})   // 17 ns a vector; there is nothing to read
+	add("fd_write", four, one, meter{byVectors, 2, 5}) // 9 ns a byte when each byte is a line
+	add("fd_read", four, one, meter{byLength, 2, 6})   // 17 ns a vector; stdin is empty
 	add(wasiClose, one, one, meter{})
 	add("fd_seek", ofI32+ofI64+two, one, meter{})
 	add("fd_fdstat_get", two, one, meter{})
@@ -140,7 +148,7 @@ func addWASI(all map[Import]host) {
 	add("fd_prestat_dir_name", three, one, meter{})
 }
 
-// checkImport says why a module may not import something, or "".
+// checkImport returns the reason why a module may not import i, or "".
 func (c contract) checkImport(i Import, kind byte, t Signature) string {
 	text := fmt.Sprintf("it imports %q %q", cut(i.Module), cut(i.Name))
 	if kind != kindFunction {
@@ -165,7 +173,8 @@ func (c contract) checkImport(i Import, kind byte, t Signature) string {
 		text, abi.ModuleEnv, abi.ModuleUser, abi.ModuleWASI)
 }
 
-// checkContract adds what the contract says about the module as a whole.
+// checkContract refuses a module that lacks a required export, has one of the wrong type, or imports WASI without
+// exporting its memory.
 func (m *module) checkContract() {
 	for _, i := range m.imports {
 		if i.Module == abi.ModuleWASI && m.exports["memory"].kind != kindMemory {

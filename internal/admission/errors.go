@@ -6,15 +6,18 @@ import (
 	"unicode/utf8"
 )
 
-// Reason is one thing for which a module is refused.
+// Reason is one reason why a module is refused.
 type Reason struct {
-	Text     string
-	Name     string // of the function, as the compiler called it; "" when the module does not say it
-	Function int    // index of the function it is in, imports counted; -1 when it is in none
-	Offset   int    // of the byte in the module as delivered; 0 when it is the module as a whole
+	Text string
+	// Name is the name of the function in the module's name section, or "".
+	Name string
+	// Function is the index of the function, imports included, or -1 if the reason does not concern a function.
+	Function int
+	// Offset is the offset in bytes in the module as delivered, or 0 if the reason concerns the module as a whole.
+	Offset int
 }
 
-// String is the text, and the place where there is one.
+// String returns the text, followed by the function and the offset if there are any.
 func (r Reason) String() string {
 	switch {
 	case r.Function >= 0 && r.Name != "":
@@ -27,8 +30,8 @@ func (r Reason) String() string {
 	return r.Text
 }
 
-// RefusedError is why a module is not admitted: every reason that could be found, up to a number. What cannot be read
-// at all hides what comes after it.
+// RefusedError is the error for a module that is not admitted. It holds every reason that was found, up to a limit. If a
+// part of the module cannot be read, reasons in what follows are not found.
 type RefusedError struct {
 	Reasons []Reason
 }
@@ -41,7 +44,7 @@ func (e *RefusedError) Error() string {
 	return "the module is refused: " + strings.Join(texts, "; ")
 }
 
-// cut shortens what a stranger wrote to what fits an error message.
+// cut shortens a name from a module to at most 80 bytes, so that it fits an error message.
 func cut(text string) string {
 	const most = 80
 	if len(text) <= most {

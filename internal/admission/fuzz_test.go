@@ -11,7 +11,7 @@ import (
 	"github.com/tetratelabs/wazero"
 )
 
-// shipped returns the compiled plugins of the tree, by name.
+// shipped returns the compiled plugins of this repository by file name.
 func shipped(t testing.TB) map[string][]byte {
 	t.Helper()
 	all := map[string][]byte{}
@@ -32,14 +32,14 @@ func shipped(t testing.TB) map[string][]byte {
 	return all
 }
 
-// open is the contract without what has to be exported.
-var open = contract{imports: plugins.imports, targets: plugins.targets}
+// open is the contract without required exports.
+var open = contract{imports: plugins.imports, maxTargets: plugins.maxTargets}
 
-// testLimits are enough for most tests.
+// testLimits are large enough for most tests.
 var testLimits = Limits{ModuleBytes: 8 << 20, MemoryBytes: 16 << 20, Fuel: 5_000_000}
 
-// threats.md 2, 7: whatever the bytes, Admit answers with a reason or with a module that compiles, both as delivered
-// and with its fuel, and that can be admitted no second time.
+// For any bytes, Admit returns a reason, or a module that compiles both as delivered and metered. It refuses a metered
+// module. threats.md 2, 7
 func FuzzAdmit(f *testing.F) {
 	for _, wasm := range shipped(f) {
 		f.Add(wasm)
@@ -72,7 +72,7 @@ func FuzzAdmit(f *testing.F) {
 	})
 }
 
-// bare is a module without its custom sections, which are dropped whatever is in them.
+// bare returns the module without its custom sections, as Admit drops them without validation.
 func bare(wasm []byte) []byte {
 	out := []byte(magic)
 	for r := (reader{wasm: wasm, at: len(magic), end: len(wasm)}); r.left() > 0; {

@@ -2,7 +2,7 @@ package admission
 
 import "fmt"
 
-// instruction validates the next one, and adds its weight to the charge that pays for it.
+// instruction validates the next instruction and adds its weight to the current charge.
 func (b *body) instruction() {
 	where := b.at
 	op := b.byte()
@@ -16,17 +16,17 @@ func (b *body) instruction() {
 	charge := b.blocks[len(b.blocks)-1].charge
 	switch op {
 	case opUnreachable:
-		b.nothingComes()
+		b.setUnreachable()
 	case opNop:
 	case opBlock, opLoop, opIf:
 		b.open(op)
 	case opElse:
-		b.otherwise()
+		b.elseBranch()
 	case opEnd:
 		b.endBlock()
 	case opBr:
 		b.popAll(b.label())
-		b.nothingComes()
+		b.setUnreachable()
 	case opBrIf:
 		types := b.label()
 		b.pop(i32)
@@ -38,7 +38,7 @@ func (b *body) instruction() {
 		b.branchTable()
 	case opReturn:
 		b.popAll(b.blocks[0].end)
-		b.nothingComes()
+		b.setUnreachable()
 	case opCall:
 		weight = b.call()
 	case opCallIndirect:
@@ -67,8 +67,8 @@ func (b *body) simple(p *plain) {
 		}
 		b.u32() // offset
 	}
-	b.popAll(p.takes)
-	b.push(p.gives)
+	b.popAll(p.operands)
+	b.push(p.result)
 }
 
 func (b *body) needMemory() {
@@ -77,7 +77,7 @@ func (b *body) needMemory() {
 	}
 }
 
-// call returns the weight of a call. A function that is metered by length is replaced by the one that pays for it.
+// call validates a call and returns its weight. A host function that is metered by a length is replaced by its wrapper.
 func (b *body) call() uint64 {
 	where := b.at
 	function := b.index(len(b.m.functions), "function")
@@ -91,15 +91,16 @@ func (b *body) call() uint64 {
 	b.push(t.Results)
 	switch {
 	case int(function) >= len(b.m.imports):
-		return weightCall + passed(t)
+		return weightCall + passing(t)
 	case b.m.rules.imports[b.m.imports[function]].meter.by == byNothing:
 		return weightHost
 	}
 	b.edit(edit{at: where, skip: b.at - where, kind: editNumber, value: uint64(b.m.meteredRef(function))})
-	return weightCall + passed(t)
+	return weightCall + passing(t)
 }
 
-func passed(t Signature) uint64 { return weightPassed * uint64(len(t.Params)+len(t.Results)) }
+// passing returns the weight of a call's parameters and results.
+func passing(t Signature) uint64 { return weightPassed * uint64(len(t.Params)+len(t.Results)) }
 
 func (b *body) callIndirect() uint64 {
 	index := b.index(len(b.m.types), "type")
@@ -118,10 +119,10 @@ func (b *body) callIndirect() uint64 {
 	b.pop(i32)
 	b.popAll(t.Params)
 	b.push(t.Results)
-	return weightIndirect + passed(t)
+	return weightIndirect + passing(t)
 }
 
-// data validates the instructions that are neither plain nor control.
+// data validates instructions that are neither plain nor control instructions.
 func (b *body) data(op byte, where int) {
 	switch op {
 	case opDrop:
@@ -205,7 +206,7 @@ func (b *body) variable(op byte, where int) {
 	}
 }
 
-// references validates the instructions on references and tables that have one byte.
+// references validates the instructions on references and tables with an opcode of one byte.
 func (b *body) references(op byte, where int) {
 	switch op {
 	case opTableGet, opTableSet:
@@ -259,18 +260,18 @@ func (b *body) table() table {
 	return b.m.tables[index]
 }
 
-// stateful says that the function changes what cannot be put back.
+// stateful records that the function changes state that the host cannot reset.
 func (b *body) stateful(instruction string) {
 	b.m.pristine.setNotPooled(fmt.Sprintf("function %d uses %s, which cannot be undone", b.function, instruction))
 }
 
-// more validates the instructions that have a second byte.
+// more validates the instructions whose opcode follows the prefix 0xfc.
 func (b *body) more(where int) {
 	op := b.u32()
 	if uint64(op) < uint64(len(saturating)) {
 		b.work++
-		b.popAll(saturating[op].takes)
-		b.push(saturating[op].gives)
+		b.popAll(saturating[op].operands)
+		b.push(saturating[op].result)
 		return
 	}
 	switch op {
@@ -298,7 +299,7 @@ func (b *body) more(where int) {
 	}
 }
 
-// memoryOperation is one on three numbers, the last of which is a length in bytes.
+// memoryOperation validates a bulk operation on memory. It takes three numbers, the last of which is a length in bytes.
 func (b *body) memoryOperation(where, memories int) {
 	b.needMemory()
 	for range memories {

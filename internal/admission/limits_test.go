@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// threats.md 2: each is refused by looking at it, within 64 MiB. (Within 100 ms, too: BenchmarkAttacks shows that, since
-// other tests run beside this one.)
+// Admit refuses each attack and allocates at most 64 MiB for it. It also takes at most 100 ms, which BenchmarkAttacks
+// shows: here, tests of other packages run at the same time. threats.md 2
 func TestModulesThatAreExpensiveToCompileAreRefused(t *testing.T) {
 	for name, attack := range attacks {
 		t.Run(name, func(t *testing.T) {
@@ -26,7 +26,7 @@ func TestModulesThatAreExpensiveToCompileAreRefused(t *testing.T) {
 	}
 }
 
-// BenchmarkAttacks is how long it takes to refuse each of the modules that would take long to compile.
+// BenchmarkAttacks measures how long Admit takes to refuse each attack.
 func BenchmarkAttacks(b *testing.B) {
 	for name, attack := range attacks {
 		b.Run(name, func(b *testing.B) {

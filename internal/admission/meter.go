@@ -1,8 +1,9 @@
 package admission
 
-// edit is something that metering writes into a function.
+// edit is a change that metering makes in a function's code.
 type edit struct {
-	at, skip int // where, and how many bytes are left out there
+	// at is the offset of the change, and skip the number of bytes that it replaces.
+	at, skip int
 	kind     editKind
 	value    uint64
 }
@@ -10,9 +11,12 @@ type edit struct {
 type editKind byte
 
 const (
-	editCharge editKind = iota // take value from the fuel, and stop without any
-	editNumber                 // value instead of the number that is there
-	editLength                 // charge by the length on top of the stack; value is a meter…
+	// editCharge takes value units from the fuel and traps if it runs out.
+	editCharge editKind = iota
+	// editNumber replaces a number by value.
+	editNumber
+	// editLength charges for the length on top of the stack; value is meterBytes, meterElements, meterPages or meterGrowth.
+	editLength
 )
 
 // Kinds of lengths.
@@ -23,13 +27,14 @@ const (
 	meterGrowth          // of table.grow
 )
 
-// edit takes note of one. The list is in the order of the code, as long as each is noted when its place is passed.
+// edit adds an edit. Calls must come in the order of the offsets.
 func (b *body) edit(e edit) { b.edits = append(b.edits, e) }
 
-// setCost changes the cost of the instruction at this place from 1 to weight.
+// setCost changes the cost of the current instruction from 1 to weight.
 func (b *body) setCost(weight uint64) { b.edits[b.blocks[len(b.blocks)-1].charge].value += weight - 1 }
 
-// byLength changes the cost of the instruction at where to weight, and adds one for the length on top of the stack.
+// byLength changes the cost of the instruction at offset where to weight, and adds a charge for the length that is on
+// top of the stack.
 func (b *body) byLength(where int, kind, weight uint64) {
 	b.setCost(weight)
 	b.lengths = true
@@ -37,11 +42,12 @@ func (b *body) byLength(where int, kind, weight uint64) {
 	b.edit(edit{at: where, kind: editLength, value: kind})
 }
 
-// meter writes the function with what was noted. begin is where its locals are, code where its instructions begin.
+// meter appends the function with all its edits to out. begin is the offset of its locals, and code that of its first
+// instruction.
 func (b *body) meter(begin, code int, out []byte) []byte {
 	m := b.m
 	fresh := m.scratch[:0]
-	length := uint32(len(b.locals)) // the index of a new local
+	length := uint32(len(b.locals)) // index of the additional local
 	if b.lengths {
 		fresh = b.withLocal(begin, code, fresh)
 	} else {
@@ -66,7 +72,7 @@ func (b *body) meter(begin, code int, out []byte) []byte {
 	return append(appendNumber(out, uint32(len(fresh))), fresh...)
 }
 
-// withLocal writes the locals, and one more of type i32.
+// withLocal appends the declarations of the locals and of one more local of type i32.
 func (b *body) withLocal(begin, code int, out []byte) []byte {
 	r := reader{wasm: b.wasm, at: begin, end: code}
 	groups := r.u32()
@@ -75,7 +81,7 @@ func (b *body) withLocal(begin, code int, out []byte) []byte {
 	return append(out, 1, i32)
 }
 
-// appendCharge takes units from the fuel, and stops when there is none left.
+// appendCharge appends code that takes units from the fuel and traps if the fuel runs out.
 func (m *module) appendCharge(out []byte, units uint64) []byte {
 	fuel := m.fuel()
 	out = appendNumber(append(out, opGlobalGet), fuel)
@@ -83,7 +89,8 @@ func (m *module) appendCharge(out []byte, units uint64) []byte {
 	return m.appendDeduct(out)
 }
 
-// appendDeduct deducts what is on top of the stack from the fuel, which is below it, and stops when there is none left.
+// appendDeduct appends code that takes two values off the stack: the fuel, and on top of it the units to deduct. It sets
+// the fuel to the difference and traps if that is below zero.
 func (m *module) appendDeduct(out []byte) []byte {
 	fuel := m.fuel()
 	out = appendNumber(append(out, opI64Sub, opGlobalSet), fuel)
@@ -91,22 +98,22 @@ func (m *module) appendDeduct(out []byte) []byte {
 	return append(out, opI64Const, 0, opI64LtS, opIf, emptyBlock, opUnreachable, opEnd)
 }
 
-// appendLength charges for a length that is in a local.
+// appendLength appends code that charges for the length in a local.
 func (m *module) appendLength(out []byte, local uint32, kind uint64) []byte {
 	switch kind {
 	case meterBytes: // 16 MiB take 1.6 ms the first time
 		return m.appendUnits(out, local, 0, opI64ShrU, 2)
 	case meterElements:
 		return m.appendUnits(out, local, 0, opI64Shl, 1)
-	case meterPages: // cleared, and sometimes copied
+	case meterPages: // pages are cleared and sometimes copied
 		return m.appendUnits(out, local, m.limits.pages(), opI64Shl, 13)
 	default:
 		return m.appendUnits(out, local, uint32(maxTableElements), opI64Shl, 1)
 	}
 }
 
-// appendUnits charges what is in a local, shifted. Beyond most, unless that is 0, it is the same: what asks for more
-// is told that it cannot be had.
+// appendUnits appends code that charges for the number in a local. shift is the instruction that shifts the number, and
+// by the number of bits. If most is not 0, numbers above it are charged as most: to grow by more fails.
 func (m *module) appendUnits(out []byte, local, most uint32, shift, by byte) []byte {
 	out = appendNumber(append(out, opLocalGet), local)
 	if most > 0 {
@@ -119,7 +126,7 @@ func (m *module) appendUnits(out []byte, local, most uint32, shift, by byte) []b
 	return appendNumber(out, m.chargeFunction())
 }
 
-// chargeFunction returns the function that charges what it is given: (units i64).
+// chargeFunction returns the index of an added function of type (i64) → () that charges its argument in units.
 func (m *module) chargeFunction() uint32 {
 	if m.chargeIndex == 0 {
 		code := appendNumber([]byte{0, opGlobalGet}, m.fuel())
@@ -129,8 +136,8 @@ func (m *module) chargeFunction() uint32 {
 	return m.chargeIndex
 }
 
-// meteredRef returns the function to use where a function is referred to: the function itself, or for an import a wrapper that
-// charges and calls it. Whoever has a reference to an import itself would call it free of charge.
+// meteredRef returns the index to use where function is referred to: function itself, or for an import that of a wrapper
+// that charges and then calls it. A call through a reference to the import itself would not be charged.
 func (m *module) meteredRef(function uint32) uint32 {
 	if int(function) >= len(m.imports) {
 		return function
@@ -142,7 +149,7 @@ func (m *module) meteredRef(function uint32) uint32 {
 	cost := m.rules.imports[m.imports[function]].meter
 	code := []byte{0}
 	if cost.by == byVectors {
-		code = []byte{1, 1, i32} // a local, for a count
+		code = []byte{1, 1, i32} // a local: the index of a pair
 	}
 	code = m.appendCharge(code, weightHost)
 	switch cost.by {
@@ -162,8 +169,8 @@ func (m *module) meteredRef(function uint32) uint32 {
 	return m.wrappers[function]
 }
 
-// appendVectors charges for the lengths in a list of (address, length) of eight bytes each. Where the list is outside
-// of memory, it traps. i is a local that is 0.
+// appendVectors appends code that charges for the lengths in a list of pairs (address, length) of eight bytes each. The
+// code traps if the list is outside of memory. i is the index of a local that is 0.
 func (m *module) appendVectors(out []byte, cost meter, i uint32) []byte {
 	list, count := byte(cost.param-1), byte(cost.param)
 	index := byte(i)

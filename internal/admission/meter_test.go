@@ -9,7 +9,7 @@ import (
 	"github.com/tetratelabs/wazero"
 )
 
-// threats.md 1, 3, 4: whatever a function does without end, it ends, soon, with the fuel below zero.
+// A function that would never end traps soon, and the fuel is below zero then. threats.md 1, 3, 4
 func TestWhatDoesNotEndIsStopped(t *testing.T) {
 	const forever = `(loop $again %s (br $again))`
 	for name, c := range map[string]struct{ parts, body string }{
@@ -33,7 +33,7 @@ func TestWhatDoesNotEndIsStopped(t *testing.T) {
 			`(func $f (param` + strings.Repeat(" i64", 200) + `) ` + parameters(200) + `(call $f))`,
 			strings.Repeat("(i64.const 1) ", 200) + `(call $f)`,
 		},
-		"references": { // each is made anew, by Go
+		"references": { // wazero makes each one in Go
 			`(elem declare func $f) (func $f)`,
 			strings.ReplaceAll(forever, "%s", strings.Repeat(`(drop (ref.func $f))`, 100)),
 		},
@@ -93,7 +93,7 @@ func TestWhatDoesNotEndIsStopped(t *testing.T) {
 	}
 }
 
-// running is a module that can call the host, and runs a body.
+// running returns a module that imports host functions, and whose export run has this body.
 func running(pages int, parts, body string) string {
 	return fmt.Sprintf(`(module
 		(import "extism:host/env" "get_log_level" (func $log_level (result i32)))
@@ -102,7 +102,7 @@ func running(pages int, parts, body string) string {
 		(memory (export "memory") %d) %s (func (export "run") %s))`, pages, parts, body)
 }
 
-// parameters puts so many on the stack.
+// parameters returns code that pushes the first n parameters.
 func parameters(n int) string {
 	out := strings.Builder{}
 	for i := range n {
@@ -111,7 +111,7 @@ func parameters(n int) string {
 	return out.String()
 }
 
-// threats.md 1: the start function and _initialize pay as all others, from what an instance begins with.
+// The start function and _initialize take from the fuel of their instance like all other functions. threats.md 1
 func TestTheStartFunctionIsStopped(t *testing.T) {
 	m := newMachine(t)
 	for name, c := range map[string]struct{ wat, run string }{
@@ -141,7 +141,7 @@ func TestTheStartFunctionIsStopped(t *testing.T) {
 	}
 }
 
-// What a run costs is the sum of what it executes, by the weights that are documented.
+// A run uses the sum of the documented weights of what it executes.
 func TestWhatIsExecutedIsPaid(t *testing.T) {
 	for name, c := range map[string]struct {
 		parts, body string
@@ -150,11 +150,12 @@ func TestWhatIsExecutedIsPaid(t *testing.T) {
 		"nothing, but an end":               {"", ``, 1},
 		"three instructions":                {"", `(drop (i32.add (i32.const 1) (i32.const 2)))`, 5},
 		"both branches, whichever is taken": {"", `(if (i32.const 1) (then (nop)) (else (nop)))`, 7},
-		// Entry: loop, end. A turn: its head (1), local.get, 1, sub, tee, br_if, end.
+		// The entry pays for const, local.set, loop and end; a turn for its head (1), local.get, const, sub, tee, br_if, end.
 		"ten turns": {`(global $n (mut i32) (i32.const 10))`, `(local $i i32) (local.set $i (i32.const 10))
 			(loop $l (br_if $l (local.tee $i (i32.sub (local.get $i) (i32.const 1)))))`, 4 + 10*7},
-		// threats.md 1: so does a loop that takes its counter along. Entry: const, loop, end; and with a result the drop.
-		// A turn: its head, 1, sub, tee, local.get, br_if, end; and without a result the drop.
+		// A loop whose counter is a parameter pays, too (threats.md 1). The entry pays for const, loop and end, and if the
+		// loop has a result for drop. A turn pays for its head (1), const, sub, tee, local.get, br_if and end, and if the
+		// loop has no result for drop.
 		"ten turns with a parameter": {
 			"", `(local $i i32) (i32.const 10) (loop $l (param i32) (i32.const 1) (i32.sub) (local.tee $i) (br_if $l (local.get $i)) (drop))`, 3 + 10*8,
 		},
@@ -188,7 +189,7 @@ func TestWhatIsExecutedIsPaid(t *testing.T) {
 			m := newMachine(t)
 			admitted := m.admit(t, running(1, c.parts, c.body))
 			instance := m.start(t, admitted.Wasm)
-			for _, fuel := range []int64{1_000_000_000, c.units} { // exactly enough is enough
+			for _, fuel := range []int64{1_000_000_000, c.units} { // the exact cost suffices
 				refuel(instance, fuel)
 				if _, err := instance.ExportedFunction("run").Call(m.ctx); err != nil {
 					t.Fatal(err)
@@ -197,7 +198,7 @@ func TestWhatIsExecutedIsPaid(t *testing.T) {
 					t.Errorf("it used %d units, want %d", used, c.units)
 				}
 				if strings.HasPrefix(name, "growing") {
-					return // it has grown
+					return // the memory has grown, so the next run would differ
 				}
 			}
 			refuel(instance, c.units-1)
@@ -208,7 +209,7 @@ func TestWhatIsExecutedIsPaid(t *testing.T) {
 	}
 }
 
-// Memory cannot grow beyond the limit, nor beyond what the module says, and a module is told so.
+// memory.grow returns -1 beyond the limit and beyond the module's own maximum.
 func TestMemoryHasAMaximum(t *testing.T) {
 	m := newMachine(t)
 	for memory, want := range map[string]uint32{"1": 256, "1 2": 2, "1 60000": 256} {

@@ -2,7 +2,7 @@ package admission
 
 import "fmt"
 
-// Sections of a module, and kinds of what is imported and exported.
+// IDs of sections, and kinds of imports and exports.
 // https://www.w3.org/TR/wasm-core-2/#binary-modules
 const (
 	magic = "\x00asm\x01\x00\x00\x00"
@@ -33,48 +33,62 @@ var kindNames = map[byte]string{
 	kindFunction: "function", kindTable: "table", kindMemory: "memory", kindGlobal: "global", kindTag: "exception tag",
 }
 
-// order is that of the sections, by their number; those that come first, and 0 for none, are at its beginning.
+// order is the position of each section in a module, by its ID. It is 0 for custom sections, which may be anywhere.
 var order = [...]byte{
 	sectionType: 1, sectionImport: 2, sectionFunction: 3, sectionTable: 4, sectionMemory: 5, sectionGlobal: 6,
 	sectionExport: 7, sectionStart: 8, sectionElement: 9, sectionDataCount: 10, sectionCode: 11, sectionData: 12,
 }
 
-// module is a module as far as it has been read. Index spaces begin with what is imported.
+// module is the state of reading a module. Its index spaces begin with the imports.
 type module struct {
 	limits  Limits
 	rules   contract
 	reasons []Reason
-	broken  bool // could not be read to its end, so that what is missing is no reason
+	// broken is set if the rest of the module is not read. Parts that are missing are no reason then.
+	broken bool
 
-	types     []Signature
-	imports   []Import // functions
-	functions []uint32 // type of each
+	types []Signature
+	// imports are the imported functions.
+	imports []Import
+	// functions has the index of each function's type.
+	functions []uint32
 	tables    []table
 	memories  []memory
 	globals   []global
-	bound     int // globals that are imported: only they may be used in constants
-	exports   map[string]exported
-	names     []string // of exported functions
-	elements  []byte   // type of each segment
-	segments  int      // of data, as announced; -1 when they are not
-	listed    int      // elements of all segments
-	start     int      // function to begin with, or -1
-	declared  []bool   // functions that may be referred to
-	bodies    int      // that have been read
-	locals    int      // of all functions
-	work      int      // that compiling takes, of what has been read
-	joins     float64  // that compiling it looks at
+	// importedGlobals is the number of imported globals. Only they may be used in constant expressions.
+	importedGlobals int
+	exports         map[string]exported
+	// names are the names of the exported functions.
+	names []string
+	// elements has the type of each element segment, and listed is the number of elements in all of them.
+	elements []byte
+	listed   int
+	// segments is the number of data segments that the data count section announces, or -1 without that section.
+	// It is 0 after the data section.
+	segments int
+	// start is the index of the start function, or -1.
+	start int
+	// declared is set for each function that an export, a global or an element refers to. ref.func may refer to these.
+	declared []bool
+	// bodies is the number of function bodies that have been read.
+	bodies int
+	// locals is the number of locals of these functions, and work and joins are their estimates of effort.
+	locals, work int
+	joins        float64
 
 	pristine pristine
-	code     body // reused from function to function
+	// code is reused for each function.
+	code body
 	rewriting
 }
 
 type table struct {
 	element  byte
 	min, max uint32
-	bounded  bool // there is a maximum
-	grows    bool // something grows it
+	// bounded is set if max is given.
+	bounded bool
+	// grows is set if the code has a table.grow of it.
+	grows bool
 }
 
 type memory struct{ min, max uint32 }
@@ -91,7 +105,7 @@ type exported struct {
 
 func (m *module) typeOf(function uint32) Signature { return m.types[m.functions[function]] }
 
-// refuse adds a reason that is about the module as a whole.
+// refuse adds a reason that concerns the module as a whole.
 func (m *module) refuse(text string) { m.refuseAt(text, -1, 0) }
 
 func (m *module) refuseAt(text string, function, offset int) {
@@ -99,12 +113,12 @@ func (m *module) refuseAt(text string, function, offset int) {
 	case len(m.reasons) < maxReasons:
 		m.reasons = append(m.reasons, Reason{Text: text, Function: function, Offset: offset})
 	case !m.broken:
-		m.broken = true // enough
+		m.broken = true
 		m.reasons = append(m.reasons, Reason{Text: "and perhaps more", Function: -1})
 	}
 }
 
-// readAll reads the module, and writes what it is to become.
+// readAll reads the module and fills the sections of the metered one.
 func (m *module) readAll(wasm []byte) {
 	m.segments, m.start, m.exports = -1, -1, map[string]exported{}
 	m.pristine.module = m
@@ -118,7 +132,7 @@ func (m *module) readAll(wasm []byte) {
 		where, id := r.at, r.byte()
 		section := r.sub(r.u32())
 		switch {
-		case r.failed() || id == sectionCustom: // names, sources, debug information: nothing that runs
+		case r.failed() || id == sectionCustom: // custom sections have no effect on execution
 			continue
 		case id == sectionTag:
 			r.fail(where, "it uses exceptions, which a plugin does not need")
@@ -137,7 +151,7 @@ func (m *module) readAll(wasm []byte) {
 	m.finish(&r)
 }
 
-// finish checks what can be told only when everything has been read.
+// finish makes the checks that need the whole module.
 func (m *module) finish(r *reader) {
 	if !r.failed() && !m.broken {
 		switch {
@@ -154,7 +168,7 @@ func (m *module) finish(r *reader) {
 	m.checkTables()
 }
 
-// checkTables holds what all tables together may ever have to the limit.
+// checkTables checks the maximum size of all tables together against the limit.
 func (m *module) checkTables() {
 	var total uint64
 	for i, t := range m.tables {
@@ -202,7 +216,7 @@ func (m *module) readSection(id byte, r *reader) {
 	}
 }
 
-// atMost reads the length of a vector that may not be longer than limit.
+// atMost reads the length of a vector, and fails if it is more than limit.
 func (r *reader) atMost(limit int, things string) int {
 	where, n := r.at, r.count()
 	if n > limit {
@@ -212,7 +226,7 @@ func (r *reader) atMost(limit int, things string) int {
 	return n
 }
 
-// index reads a number that has to be less than n.
+// index reads an index into a space of n things, and fails if it is out of range.
 func (r *reader) index(n int, thing string) uint32 {
 	where, i := r.at, r.u32()
 	if uint64(i) >= uint64(n) {
@@ -222,7 +236,7 @@ func (r *reader) index(n int, thing string) uint32 {
 	return i
 }
 
-// valueType reads one.
+// valueType reads a value type.
 func (r *reader) valueType() byte {
 	where := r.at
 	t := r.byte()

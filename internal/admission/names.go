@@ -2,12 +2,12 @@ package admission
 
 import "bytes"
 
-// functionNames is the id of the part of the custom section "name" that has the names of functions.
+// functionNames is the ID of the subsection of the custom section "name" that holds the names of functions.
 // https://www.w3.org/TR/wasm-core-2/#name-section
 const functionNames = 1
 
-// name looks up what the compiler called the functions of the reasons. A module need not say it, and what it says is
-// only for its author to read: nothing is wrong with a module whose names cannot be read.
+// name sets the Name of the reasons from the module's name section. The section is optional and only helps the module's
+// author, so a module whose names cannot be read is not refused for that.
 func name(wasm []byte, reasons []Reason) {
 	wanted := map[uint32][]int{} // reasons, by function
 	for i, reason := range reasons {

@@ -5,10 +5,10 @@ import (
 	"testing"
 )
 
-// An author finds the function that is refused by the name that the compiler has given it.
+// A reason has the function's name from the module's name section.
 func TestTheFunctionThatIsRefusedIsNamed(t *testing.T) {
 	module := `(module (func) (func (local` + strings.Repeat(" i32", maxLocals+1) + `)))`
-	// The part 0 is the module's own name; the part 1 has the names of functions.
+	// Subsection 0 is the module's name, subsection 1 the names of functions.
 	section := func(names string) string {
 		content := "\x04name\x00\x02\x01m\x01" + string(rune(len(names))) + names
 		return "\x00" + string(rune(len(content))) + content

@@ -6,13 +6,13 @@ const (
 	i64       = 0x7e
 	f32       = 0x7d
 	f64       = 0x7c
-	vector    = 0x7b // not admitted
+	vector    = 0x7b // v128, refused
 	funcref   = 0x70
 	externref = 0x6f
-	unknown   = 0 // of what is on the stack where nothing can come to
+	unknown   = 0 // type of a value in unreachable code
 )
 
-// The same as lists of one.
+// Lists of one value type.
 const (
 	ofI32 = "\x7f"
 	ofI64 = "\x7e"
@@ -20,7 +20,7 @@ const (
 	ofF64 = "\x7c"
 )
 
-// Instructions that have a case of their own, or that metering writes.
+// Instructions that validation handles one by one, or that metering writes.
 // https://www.w3.org/TR/wasm-core-2/#binary-instructions
 const (
 	opUnreachable  = 0x00
@@ -65,7 +65,7 @@ const (
 	opRefNull      = 0xd0
 	opRefIsNull    = 0xd1
 	opRefFunc      = 0xd2
-	opMore         = 0xfc // and a second byte
+	opMore         = 0xfc // prefix of a second opcode, below
 
 	moreMemoryInit = 8
 	moreDataDrop   = 9
@@ -81,46 +81,54 @@ const (
 	emptyBlock = 0x40
 )
 
-// What instructions cost, where it is not 1: about what they take on a machine of today, in units of 0.27 ns.
+// Costs of instructions, where they are not 1. A unit is about 0.27 ns on a current machine.
 const (
 	weightDivide   = 8
 	weightCall     = 8
 	weightIndirect = 12
-	weightPassed   = 2 // a parameter or result of a call: it also takes room on the stack, which so stays small
 	weightBulk     = 12
-	weightHost     = 170 // also of what wazero does in Go: ref.func, and to grow
-	weightFrame    = 2   // of a value that a function's frame has room for, beyond the first freeFrame
-	freeFrame      = 32  // values that are paid for with the call
+	// weightPassed is the cost of each parameter and result of a call. They take room on the stack, so this also keeps
+	// the stack small.
+	weightPassed = 2
+	// weightHost is the cost of a call of a host function, and of what wazero does in Go: ref.func, memory.grow and
+	// table.grow.
+	weightHost = 170
+	// weightFrame is the cost of each value that a function's frame has room for beyond freeFrame values. The first
+	// freeFrame values are paid for with the call.
+	weightFrame = 2
+	freeFrame   = 32
 )
 
-// plain is an instruction that takes values off the stack, leaves one or none, and does nothing else but reach for
-// memory. align is one more than the greatest alignment of an access, and 0 where there is none.
+// plain is an instruction that pops its operands, pushes at most one result, and has no other effect than to access
+// memory.
 type plain struct {
-	takes, gives string
-	align        byte
-	weight       byte
-	work         byte // to compile it, beyond what is plain: see effort
+	operands, result string
+	// align is one more than the greatest alignment of a memory access (log₂), or 0 if the instruction makes none.
+	align  byte
+	weight byte
+	// work is the amount that the instruction adds to effort.work, or 0 if it counts in effort.plain.
+	work byte
 }
 
-// plains has the plain instructions by their byte. Those without weight are none.
+// plains holds the plain instructions by opcode. Entries without a weight are not plain instructions.
 var plains = makePlains()
 
-// saturating has those that come after opMore, 0 to 7.
+// saturating holds the instructions 0 to 7 behind opMore: conversions of floats to integers that saturate.
 var saturating = [8]plain{
-	{takes: ofF32, gives: ofI32, weight: 1},
-	{takes: ofF32, gives: ofI32, weight: 1},
-	{takes: ofF64, gives: ofI32, weight: 1},
-	{takes: ofF64, gives: ofI32, weight: 1},
-	{takes: ofF32, gives: ofI64, weight: 1},
-	{takes: ofF32, gives: ofI64, weight: 1},
-	{takes: ofF64, gives: ofI64, weight: 1},
-	{takes: ofF64, gives: ofI64, weight: 1},
+	{operands: ofF32, result: ofI32, weight: 1},
+	{operands: ofF32, result: ofI32, weight: 1},
+	{operands: ofF64, result: ofI32, weight: 1},
+	{operands: ofF64, result: ofI32, weight: 1},
+	{operands: ofF32, result: ofI64, weight: 1},
+	{operands: ofF32, result: ofI64, weight: 1},
+	{operands: ofF64, result: ofI64, weight: 1},
+	{operands: ofF64, result: ofI64, weight: 1},
 }
 
 func makePlains() (table [256]plain) {
-	fill := func(first, last int, takes, gives string) {
+	fill := func(first, last int, operands, result string) {
 		for op := first; op <= last; op++ {
-			table[op] = plain{takes: takes, gives: gives, weight: 1}
+			table[op] = plain{operands: operands, result: result, weight: 1}
 		}
 	}
 	fill(0x45, 0x45, ofI32, ofI32)       // eqz
@@ -176,11 +184,11 @@ func makePlains() (table [256]plain) {
 	return table
 }
 
-// addAccesses adds loads, from 0x28, and stores, from 0x36.
+// addAccesses adds the loads, from opcode 0x28, and the stores, from opcode 0x36.
 func addAccesses(table *[256]plain) {
 	for i, a := range []struct {
 		value string
-		bytes byte // log₂
+		log2  byte
 	}{
 		{ofI32, 2},
 		{ofI64, 3},
@@ -197,11 +205,11 @@ func addAccesses(table *[256]plain) {
 		{ofI64, 2},
 		{ofI64, 2},
 	} {
-		table[0x28+i] = plain{takes: ofI32, gives: a.value, align: a.bytes + 1, weight: 1, work: 1}
+		table[0x28+i] = plain{operands: ofI32, result: a.value, align: a.log2 + 1, weight: 1, work: 1}
 	}
 	for i, a := range []struct {
 		value string
-		bytes byte
+		log2  byte
 	}{
 		{ofI32, 2},
 		{ofI64, 3},
@@ -213,11 +221,11 @@ func addAccesses(table *[256]plain) {
 		{ofI64, 1},
 		{ofI64, 2},
 	} {
-		table[0x36+i] = plain{takes: ofI32 + a.value, align: a.bytes + 1, weight: 1, work: 1}
+		table[0x36+i] = plain{operands: ofI32 + a.value, align: a.log2 + 1, weight: 1, work: 1}
 	}
 }
 
-// proposal names what an instruction belongs to that is not admitted, or "" for one that nobody knows.
+// proposal returns the name of the proposal that an instruction belongs to, or "" for an unknown opcode.
 func proposal(op byte) string {
 	switch op {
 	case 0xfd:

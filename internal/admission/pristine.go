@@ -6,21 +6,27 @@ import (
 	"github.com/keywright/keywright/abi"
 )
 
-// pristine finds out whether an instance can be put back to what it was after its initialisation. Two things stand
-// against it: what a host cannot put back, which is the contents of tables, whether segments were dropped, and whether
-// stderr is still open; and an initialisation that draws random bytes or reads the clock, which has to do so for each
-// call anew.
+// pristine determines whether the host can reset an instance to its state after initialisation. There are two
+// obstacles. One is state that the host cannot reset: the contents of tables, dropped segments, and a closed stderr.
+// The other is an initialisation that draws random bytes or reads the clock: it has to do so for each call anew.
 type pristine struct {
-	module    *module
-	notPooled string // why an instance cannot be put back
-	draws     []uint32
-	roots     []uint32 // that run before a call
+	module *module
+	// notPooled is the reason why an instance cannot be reset, or "".
+	notPooled string
+	// draws are the imported functions that draw random bytes or read the clock.
+	draws []uint32
+	// roots are the functions that run before a call.
+	roots []uint32
 
-	// What calls what, known only when there is something to draw from.
+	// The fields below stay empty if draws is.
+
+	// calls are the callees of all functions, in the order of the callers. Those of function i, imports not counted, begin
+	// at from[i], and indirect[i] is set if it also calls through tables.
 	calls    []uint32
-	from     []int  // where the calls of each function that has code begin
-	indirect []bool // whether it calls through tables
-	last     []int  // one more than the last caller that was noted, by callee
+	from     []int
+	indirect []bool
+	// last is len(from) when the callee was last added to calls, by callee. It keeps a caller from adding it twice.
+	last []int
 }
 
 func (p *pristine) setNotPooled(why string) {
@@ -45,7 +51,7 @@ func (p *pristine) exported(name string, function uint32) {
 	}
 }
 
-// enter begins with the code of the next function.
+// enter is called at the beginning of each function's code.
 func (p *pristine) enter() {
 	if len(p.draws) == 0 {
 		return
@@ -70,7 +76,7 @@ func (p *pristine) callIndirect() {
 	}
 }
 
-// reason is why an instance cannot be put back, or "".
+// reason returns the reason why an instance cannot be reset, or "".
 func (p *pristine) reason() string {
 	if p.notPooled != "" || len(p.draws) == 0 {
 		return p.notPooled
@@ -84,8 +90,8 @@ func (p *pristine) reason() string {
 	return ""
 }
 
-// reach returns the functions that may run before a call. One that calls through a table may call whatever is referred
-// to anywhere.
+// reach returns, for each function, whether it may run before a call. A function that calls through a table may call
+// every function that the module refers to.
 func (p *pristine) reach() []bool {
 	m := p.module
 	reached := make([]bool, len(m.functions))

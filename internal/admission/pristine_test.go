@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// threats.md 5: what a host cannot put back makes a module one that gets a fresh instance for each call.
+// A module with state that the host cannot reset is not pooled. threats.md 5
 func TestWhichModulesCanBeReset(t *testing.T) {
 	const random = `(import "wasi_snapshot_preview1" "random_get" (func $random (param i32 i32) (result i32)))
 		(memory (export "memory") 1)
@@ -55,7 +55,7 @@ func TestWhichModulesCanBeReset(t *testing.T) {
 	}
 }
 
-// threats.md 5: everything that can be put back can be reached.
+// Every mutable global of a number type is exported, so that the host can reset it. threats.md 5
 func TestMutableNumbersAreExported(t *testing.T) {
 	m := newMachine(t)
 	admitted := m.admit(t, `(module (global i32 (i32.const 1)) (global (mut i32) (i32.const 2)) (global (mut i64) (i64.const 3))

@@ -2,17 +2,19 @@ package admission
 
 import "unicode/utf8"
 
-// reader takes a part of a module to pieces. Once it has met something that it cannot read it has failed: it gives
-// zeros from then on, and fault is the first thing that was wrong. Places are offsets in the whole module.
+// reader reads a part of a module. After the first fault it has failed: all its methods return zero values from then on.
+// Offsets are those in the whole module.
 type reader struct {
-	wasm  []byte // the whole module
-	at    int    // the next byte to read
-	end   int    // of the part
+	// wasm is the whole module.
+	wasm []byte
+	// at is the offset of the next byte, and end that of the end of the part.
+	at, end int
+	// fault describes the first fault, and where is its offset.
 	fault string
-	where int // of the fault
+	where int
 }
 
-// sub is a reader of the next n bytes, which this one passes over.
+// sub returns a reader of the next n bytes, and skips them in r.
 func (r *reader) sub(n uint32) reader {
 	begin := r.at
 	r.bytes(n)
@@ -48,9 +50,9 @@ func (r *reader) byte() byte {
 	return r.wasm[r.at-1]
 }
 
-// u32 reads an unsigned number in LEB128 of at most five bytes, whose unused bits are zero.
+// u32 reads an unsigned number in LEB128 of at most five bytes. It fails if an unused bit is set.
 func (r *reader) u32() uint32 {
-	if r.at < r.end && r.wasm[r.at] < 0x80 { // nearly always
+	if r.at < r.end && r.wasm[r.at] < 0x80 { // the usual case
 		r.at++
 		return uint32(r.wasm[r.at-1])
 	}
@@ -69,7 +71,7 @@ func (r *reader) u32() uint32 {
 	return 0
 }
 
-// signed reads a signed number of that many bits in LEB128, whose unused bits all are as its sign.
+// signed reads a signed number of that many bits in LEB128. It fails if an unused bit differs from the sign.
 func (r *reader) signed(bits int) int64 {
 	var v int64
 	for shift := 0; shift < bits; shift += 7 {
@@ -79,7 +81,7 @@ func (r *reader) signed(bits int) int64 {
 			continue
 		}
 		if unused := shift + 7 - bits; unused > 0 {
-			// Bits from the sign up have to be equal, within the seven of this byte.
+			// The bits from the sign to the highest of this byte's seven have to be equal.
 			high := int8(b<<1) >> (7 - unused)
 			if high != 0 && high != -1 {
 				break
@@ -94,7 +96,7 @@ func (r *reader) signed(bits int) int64 {
 	return 0
 }
 
-// count reads the length of a vector, each item of which takes at least a byte.
+// count reads the length of a vector. It fails if fewer bytes than that are left, because each item takes at least one.
 func (r *reader) count() int {
 	where, n := r.at, r.u32()
 	if uint64(n) > uint64(r.left()) {

@@ -8,41 +8,49 @@ import (
 	"github.com/keywright/keywright/abi"
 )
 
-// rewriting is the module that comes out. Everything new comes after what is there in its index space, so that no
-// index changes but those of imported functions that something refers to.
+// rewriting is the metered module. New items go to the end of their index spaces, so existing indices stay. Only
+// references to imported functions change.
 type rewriting struct {
-	sections    [sectionDataCount + 1]section
-	announced   int // data segments, 0 when they are not
-	added       []added
-	wrappers    map[uint32]uint32 // by imported function: the function that pays for it and calls it
-	chargeIndex uint32            // function that charges what it is given, or 0
-	scratch     []byte            // reused from function to function
+	sections [sectionDataCount + 1]section
+	// announced is the number of data segments in the data count section, or 0 without that section.
+	announced int
+	added     []added
+	// wrappers has the index of the wrapper of an imported function, which charges and calls it.
+	wrappers map[uint32]uint32
+	// chargeIndex is the index of the function that chargeFunction returns, or 0 before its first call.
+	chargeIndex uint32
+	// scratch is reused for each function.
+	scratch []byte
 }
 
-// section is one as it will be written: a number of items and the items, or, when bare, only bytes.
+// section is a section of the metered module. It is written as the number of its items and bytes, or if raw is set as
+// bytes only.
 type section struct {
-	there, bare bool
-	items       int
-	bytes       []byte
+	present, raw bool
+	items        int
+	bytes        []byte
 }
 
-// added is a function that the module did not have.
+// added is a function that metering adds.
 type added struct {
 	signature Signature
-	code      []byte // locals and instructions
+	// code has the locals and the instructions.
+	code []byte
 }
 
+// begin sets a section that append may extend.
 func (m *module) begin(id byte, items int, bytes []byte) {
-	m.sections[id] = section{there: true, items: items, bytes: bytes[:len(bytes):len(bytes)]}
+	m.sections[id] = section{present: true, items: items, bytes: bytes[:len(bytes):len(bytes)]}
 }
 
+// keep sets a section to bytes, which include the number of items.
 func (m *module) keep(id byte, bytes []byte) {
-	m.sections[id] = section{there: true, bare: true, bytes: bytes}
+	m.sections[id] = section{present: true, raw: true, bytes: bytes}
 }
 
 func (m *module) append(id byte, item []byte) {
 	s := &m.sections[id]
-	s.there = true
+	s.present = true
 	s.items++
 	s.bytes = append(s.bytes, item...)
 }
@@ -64,21 +72,22 @@ func appendText(out []byte, text string) []byte {
 	return append(appendNumber(out, uint32(len(text))), text...)
 }
 
-// patch copies a part of a module with some of its numbers changed.
+// patch copies a part of a module and replaces some of its numbers.
 type patch struct {
-	wasm   []byte
-	out    []byte
-	copied int // up to here
+	wasm []byte
+	out  []byte
+	// copied is the offset up to which wasm has been copied.
+	copied int
 }
 
-// number puts a number where there is one from begin to end.
+// number replaces the number from begin to end by v.
 func (p *patch) number(begin, end int, v uint32) {
 	p.out = append(p.out, p.wasm[p.copied:begin]...)
 	p.out = appendNumber(p.out, v)
 	p.copied = end
 }
 
-// upTo returns the copy.
+// upTo returns the copy up to the offset end.
 func (p *patch) upTo(end int) []byte {
 	if p.out == nil {
 		return p.wasm[min(p.copied, end):end]
@@ -86,7 +95,7 @@ func (p *patch) upTo(end int) []byte {
 	return append(p.out, p.wasm[p.copied:end]...)
 }
 
-// addExport takes note of an export.
+// addExport adds an export. It refuses a name that occurs twice or is reserved for the host.
 func (m *module) addExport(name string, e exported, r *reader, where int) {
 	if r.failed() {
 		return
@@ -105,16 +114,16 @@ func (m *module) addExport(name string, e exported, r *reader, where int) {
 	}
 }
 
-// fuel is the index of the global that holds what is left of it.
+// fuel returns the index of the global that holds the fuel.
 func (m *module) fuel() uint32 { return uint32(len(m.globals)) }
 
-// add adds a function, and gives its index.
+// add adds a function and returns its index.
 func (m *module) add(s Signature, code []byte) uint32 {
 	m.added = append(m.added, added{s, code})
 	return uint32(len(m.functions) + len(m.added) - 1)
 }
 
-// admitted puts the module together.
+// admitted assembles the metered module.
 func (m *module) admitted() *Module {
 	out := &Module{Functions: len(m.functions) - len(m.imports), Exports: m.names}
 	seen := map[Import]bool{}
@@ -155,7 +164,7 @@ func (m *module) admitted() *Module {
 	return out
 }
 
-// write returns the sections in their order.
+// write returns the module's bytes.
 func (m *module) write() []byte {
 	size := len(magic)
 	for _, s := range m.sections {
@@ -164,11 +173,11 @@ func (m *module) write() []byte {
 	out := append(make([]byte, 0, size), magic...)
 	for place := byte(1); int(place) < len(order); place++ {
 		for id, s := range m.sections {
-			if order[id] != place || !s.there {
+			if order[id] != place || !s.present {
 				continue
 			}
 			out = append(out, byte(id))
-			if s.bare {
+			if s.raw {
 				out = appendNumber(out, uint32(len(s.bytes)))
 			} else {
 				count := appendNumber(nil, uint32(s.items))

@@ -18,10 +18,10 @@ import (
 	"github.com/keywright/keywright/abi"
 )
 
-// features are those that package sandbox turns on in wazero.
+// features are the WebAssembly features that package sandbox enables in wazero.
 const features = api.CoreFeaturesV2 &^ api.CoreFeatureSIMD
 
-// assemble makes a module of its text with wat2wasm, of the Debian package wabt.
+// assemble translates a module in text format with wat2wasm, which is in the Debian package wabt.
 func assemble(t testing.TB, text string) []byte {
 	t.Helper()
 	source := filepath.Join(t.TempDir(), "guest.wat")
@@ -37,13 +37,15 @@ func assemble(t testing.TB, text string) []byte {
 	return stdout.Bytes()
 }
 
-// machine runs modules, with and without fuel, against a host that gives canned answers.
+// machine runs modules, metered or not, with host functions that return fixed results.
 type machine struct {
 	ctx     context.Context
 	runtime wazero.Runtime
-	arena   []byte // of the module that runs; a block has its length in front of it
-	asked   []string
-	stderr  bytes.Buffer
+	// arena holds the blocks of the running module, each preceded by its length.
+	arena []byte
+	// asked lists the calls of host functions.
+	asked  []string
+	stderr bytes.Buffer
 }
 
 func newMachine(t testing.TB) *machine {
@@ -69,7 +71,7 @@ func newMachine(t testing.TB) *machine {
 	return m
 }
 
-// start makes an instance, and runs _initialize.
+// start makes an instance, and runs its start function and _initialize.
 func (m *machine) start(t testing.TB, wasm []byte) api.Module {
 	t.Helper()
 	m.arena, m.asked = make([]byte, 8), nil
@@ -110,7 +112,7 @@ const (
 func (m *machine) host(guest api.Module, name string, s Signature, stack []uint64) {
 	for i, param := range []byte(s.Params) {
 		if param == i32 {
-			stack[i] = uint64(uint32(stack[i])) // whatever is above that is nobody's
+			stack[i] = uint64(uint32(stack[i])) // the upper bits are undefined
 		}
 	}
 	note := fmt.Sprintf("%s%v", name, stack[:len(s.Params)])
@@ -165,15 +167,15 @@ func (m *machine) host(guest api.Module, name string, s Signature, stack []uint6
 	m.asked = append(m.asked, note)
 }
 
-// left returns the rest of the fuel of an instance.
+// left returns the remaining fuel of an instance.
 func left(instance api.Module) int64 { return int64(instance.ExportedGlobal(FuelExport).Get()) }
 
 func refuel(instance api.Module, units int64) {
 	instance.ExportedGlobal(FuelExport).(api.MutableGlobal).Set(uint64(units))
 }
 
-// The shipped plugins ask the same of the host and give the same, with and without fuel; and use the same fuel each
-// time.
+// The shipped plugins make the same calls of the host and return the same results, metered or not. They use the same
+// fuel each time.
 func TestMeteringChangesNothingThatAPluginDoes(t *testing.T) {
 	m := newMachine(t)
 	for name, wasm := range shipped(t) {
@@ -217,7 +219,7 @@ func TestMeteringChangesNothingThatAPluginDoes(t *testing.T) {
 	}
 }
 
-// The contract's signatures of WASI are those of wazero, which stands behind it.
+// The WASI functions have the same signatures in the contract as in wazero, which implements them.
 func TestWASIIsAsInWazero(t *testing.T) {
 	m := newMachine(t)
 	compiled, err := wasi_snapshot_preview1.NewBuilder(m.runtime).Compile(m.ctx)

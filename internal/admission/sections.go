@@ -49,7 +49,7 @@ func (m *module) readImports(r *reader) {
 			m.readMemory(r)
 		case kindGlobal:
 			m.readGlobal(r)
-			m.bound++
+			m.importedGlobals++
 		default:
 			r.fail(where, "an import is of a kind that a plugin does not need")
 			return
@@ -99,7 +99,8 @@ func (m *module) readTable(r *reader) {
 	m.tables = append(m.tables, t)
 }
 
-// readMemories makes the maximum of the memory no more than the limit, so that it fails to grow beyond that.
+// readMemories reads the memory section and lowers the memory's maximum to the limit, so that memory.grow fails beyond
+// it.
 func (m *module) readMemories(r *reader) {
 	n := r.atMost(1, "memories")
 	for i := 0; i < n && !r.failed(); i++ {
@@ -189,8 +190,9 @@ func (m *module) readExports(r *reader) {
 	m.begin(sectionExport, n, p.upTo(r.at))
 }
 
-// readStart has no section of its own written: an instance whose start function runs while it is made cannot be asked
-// what is left of its fuel when that fails. So the host runs it, as the first thing it does.
+// readStart reads the start section but does not copy it. If a start function failed while wazero makes an instance,
+// there would be no instance whose fuel the host could read. So the host calls the function through an export, first of
+// all.
 func (m *module) readStart(r *reader) {
 	where := r.at
 	start := r.index(len(m.functions), "function")
@@ -204,7 +206,8 @@ func (m *module) readStart(r *reader) {
 	m.start = int(start)
 }
 
-// reference reads the index of a function that is referred to, and can so be called by whoever has the reference.
+// reference reads the index of a function at offset where, and replaces it by that of the function's wrapper if there is
+// one. A reference makes the function callable through tables and exports.
 func (m *module) reference(r *reader, p *patch, where int) uint32 {
 	function := r.index(len(m.functions), "function")
 	if r.failed() {
@@ -224,8 +227,8 @@ func (m *module) declare(function uint32) {
 	m.declared[function] = true
 }
 
-// readConstant reads an expression that gives a constant of a type: an offset, an element, or the first value of a
-// global. It gives the constant when that is an i32.
+// readConstant reads a constant expression of type want: an offset, an element, or the initial value of a global. known
+// reports whether it is an i32 literal, and value is that literal.
 func (m *module) readConstant(r *reader, p *patch, want byte) (value uint32, known bool) {
 	where := r.at
 	var got byte
@@ -242,7 +245,7 @@ func (m *module) readConstant(r *reader, p *patch, want byte) (value uint32, kno
 		r.bytes(8)
 		got = f64
 	case opGlobalGet:
-		if g := r.index(m.bound, "imported global"); !r.failed() {
+		if g := r.index(m.importedGlobals, "imported global"); !r.failed() {
 			got = m.globals[g].value
 		}
 	case opRefNull:
@@ -263,8 +266,9 @@ func (m *module) readConstant(r *reader, p *patch, want byte) (value uint32, kno
 	return value, known
 }
 
-// readElements reads element segments. The bits of their flags: 1, not active; 2, with a table when active, declarative
-// when not; 4, expressions instead of indices of functions.
+// readElements reads the element section. A segment has flags. 1: the segment is not active. 2: an active segment has
+// the index of a table, and a segment that is not active is declarative. 4: the elements are expressions instead of
+// indices of functions.
 func (m *module) readElements(r *reader) {
 	n := r.atMost(maxSegments, "element segments")
 	p := patch{wasm: r.wasm, copied: r.at}

@@ -1,6 +1,7 @@
 //go:build !race
 
-// Under the race detector this takes minutes, and nothing in it runs at the same time: make test runs it without.
+// Under the race detector these tests take minutes, and nothing in them runs concurrently. make test runs them without
+// it.
 
 package admission
 
@@ -20,8 +21,7 @@ import (
 	"github.com/tetratelabs/wazero/api"
 )
 
-// wazero's own copy of the specification's tests, as it is in the module cache.
-
+// specCommand is a command of a script in wazero's copy of the specification's tests, which is in the module cache.
 type specCommand struct {
 	Type       string
 	Line       int
@@ -37,7 +37,7 @@ type specCommand struct {
 	}
 }
 
-// spec returns the commands of each script, by the path of the script.
+// spec returns the commands of all scripts, by the path of the script.
 func spec(t *testing.T) map[string][]specCommand {
 	t.Helper()
 	dir, err := exec.Command("go", "list", "-m", "-f", "{{.Dir}}", "github.com/tetratelabs/wazero").Output()
@@ -72,9 +72,9 @@ func (c specCommand) wasm(t *testing.T, script string) []byte {
 	return wasm
 }
 
-// The specification's tests import functions that print. They may have tables of any size, and run long.
+// The specification's tests import functions that print, have large br_tables, and run long.
 var (
-	specRules = contract{targets: 100_000, imports: map[Import]host{
+	specRules = contract{maxTargets: 100_000, imports: map[Import]host{
 		{"spectest", "print"}:         {},
 		{"spectest", "print_i32"}:     {Signature: Signature{Params: ofI32}},
 		{"spectest", "print_i64"}:     {Signature: Signature{Params: ofI64}},
@@ -86,7 +86,7 @@ var (
 	specLimits = Limits{ModuleBytes: testLimits.ModuleBytes, MemoryBytes: 4 << 30, Fuel: 1 << 50}
 )
 
-// A module that the specification says is invalid is refused.
+// Modules that are invalid by the specification are refused.
 func TestInvalidModulesOfTheSpecificationAreRefused(t *testing.T) {
 	seen := 0
 	for script, commands := range spec(t) {
@@ -96,7 +96,7 @@ func TestInvalidModulesOfTheSpecificationAreRefused(t *testing.T) {
 			}
 			wasm := c.wasm(t, script)
 			if strings.Contains(script, "/v1/") || len(wasm) > 8 && wasm[8] == sectionCustom {
-				continue // what has become valid in version 2; what is in custom sections, which are dropped anyway
+				continue // valid since version 2, or invalid in a custom section, which Admit drops
 			}
 			seen++
 			if _, err := admit(wasm, specLimits, specRules); err == nil {
@@ -109,7 +109,7 @@ func TestInvalidModulesOfTheSpecificationAreRefused(t *testing.T) {
 	}
 }
 
-// A module that the specification says is valid is admitted, but for what a plugin does not need.
+// Modules that are valid by the specification are admitted, unless they use something that a plugin does not need.
 func TestValidModulesOfTheSpecificationAreAdmitted(t *testing.T) {
 	admitted := 0
 	for script, commands := range spec(t) {
@@ -138,7 +138,7 @@ func TestValidModulesOfTheSpecificationAreAdmitted(t *testing.T) {
 	}
 }
 
-// beyond reports whether a reason is about what is valid but not admitted.
+// beyond reports whether a reason concerns something that is valid but not admitted.
 func beyond(reason string) bool {
 	for _, text := range []string{
 		"a plugin does not need", "it imports", "table 0 grows", "table 1 grows", "can never start", "of a br_table", "it takes too long to compile", "and perhaps more",
@@ -151,7 +151,7 @@ func beyond(reason string) bool {
 	return false
 }
 
-// What a module does is the same with and without its fuel, and the fuel that it uses is the same each time.
+// A module behaves in the same way metered or not, and uses the same fuel each time.
 func TestMeteringChangesNoResultOfTheSpecification(t *testing.T) {
 	s := newSpecRun(t)
 	for script, commands := range spec(t) {
@@ -163,7 +163,7 @@ func TestMeteringChangesNoResultOfTheSpecification(t *testing.T) {
 	}
 }
 
-// specRun runs scripts on three instances of each module: as it is, and twice metered.
+// specRun runs scripts on three instances of each module: one as delivered, and two metered ones.
 type specRun struct {
 	ctx            context.Context
 	runtimes       [3]wazero.Runtime
@@ -267,7 +267,7 @@ func (s *specRun) call(t *testing.T, where string, on *triple, c specCommand) {
 		}
 		for _, result := range f.Definition().ResultTypes() {
 			if result == api.ValueTypeExternref || result == funcref {
-				return // addresses
+				return // references are addresses, which differ
 			}
 		}
 		results[i], errs[i] = f.Call(s.ctx, args...)
@@ -286,7 +286,7 @@ func (s *specRun) call(t *testing.T, where string, on *triple, c specCommand) {
 	}
 }
 
-// compareState looks at what a module has become.
+// compareState compares the memories of the instance as delivered and of a metered one.
 func (s *specRun) compareState(t *testing.T, where string, on *triple) {
 	if !on.memory {
 		return
@@ -300,7 +300,7 @@ func (s *specRun) compareState(t *testing.T, where string, on *triple) {
 	}
 }
 
-// cause returns the text of a trap, without its place.
+// cause returns the text of the innermost error: a trap without its stack trace.
 func cause(err error) string {
 	for err != nil {
 		inner := errors.Unwrap(err)

@@ -13,15 +13,17 @@ import (
 
 // Expression is a compiled expression. It is safe for concurrent use.
 type Expression struct {
+	// Kind is the kind of the expression's value.
 	Kind Kind
-	// Column is that of the operator or name which is evaluated last, Start that of the first token.
+	// Column is the column of the operator or name that is evaluated last. Start is the column of the first token.
 	Column, Start int
-	// Secrets and Variables are the names that get_secret and get_variable are given, Subject those of user and tenant_id
-	// ("user.email"), in the order of the source, and as often.
+	// Secrets and Variables are the arguments of get_secret and get_variable. Subject are the fields of user ("user.email")
+	// and tenant_id. Each is in the order of the source, with repetitions.
 	Secrets, Variables, Subject []string
 
-	run   eval
-	slots int // of lets and rounds
+	run eval
+	// slots is the number of a run's slots that lets and rounds use.
+	slots int
 }
 
 // eval evaluates a part of an expression.
@@ -33,11 +35,12 @@ type operand struct {
 	run  eval
 }
 
-// builder compiles one expression and collects what is wrong with it.
+// builder compiles one expression and collects its errors.
 type builder struct {
 	*Language
 	Expression
-	column   int // of the first rune
+	// column is the column of the expression's first rune.
+	column   int
 	seen     map[ast.Node]bool
 	locals   []local
 	rounds   []*round
@@ -45,14 +48,14 @@ type builder struct {
 	errs     []*Error
 }
 
-// local is a name that let gave.
+// local is a name that let declares.
 type local struct {
 	name string
 	kind Kind
 	slot int
 }
 
-// Compile compiles an expression. Its patterns count as those of their source.
+// Compile compiles an expression. It adds the costs of the expression's patterns to those of their source.
 func (l *Language) Compile(p Piece, patterns *Source) (*Expression, []*Error) {
 	tree, problem := p.parse(parsed)
 	if problem != nil {
@@ -72,7 +75,7 @@ func (l *Language) Compile(p Piece, patterns *Source) (*Expression, []*Error) {
 	return &e, b.errs
 }
 
-// at returns the column of a node. The parser puts a.b at its b, and a choice at its end.
+// at returns the column of a node's first operand, because the parser places a.b at its b and a conditional at its end.
 func (b *builder) at(n ast.Node) int {
 	switch n := n.(type) {
 	case *ast.MemberNode:
@@ -85,24 +88,24 @@ func (b *builder) at(n ast.Node) int {
 	return b.column + n.Location().From
 }
 
-// fail records an error. The operand that it returns is never run.
+// fail records an error. It returns an operand without a kind, which is never run.
 func (b *builder) fail(n ast.Node, format string, arguments ...any) operand {
 	b.errs = append(b.errs, &Error{Column: b.at(n), Message: fmt.Sprintf(format, arguments...)})
 	return operand{}
 }
 
-// demand records an error unless a value is one of the allowed kinds; in bodies, unless it may be.
+// demand records an error unless a value is of one of the allowed kinds. In bodies, it is enough that the value can be.
 func (b *builder) demand(n ast.Node, o operand, allowed Kind, format string, arguments ...any) {
 	if b.Bodies && !o.kind.May(allowed) || !b.Bodies && !o.kind.Is(allowed) {
 		b.fail(n, format, arguments...)
 	}
 }
 
-// build is the allow-list of the language: what has no case here is refused. output is set when the value goes straight
-// to JSON or text, so that numbers are to keep their text.
+// build compiles a node. It is the allow-list of the language: a node without a case here is refused. output reports
+// whether the value is written to JSON or text unchanged, so that numbers keep their text.
 func (b *builder) build(n ast.Node, output bool) operand {
-	// The parser turns a < b < c and a ?: b into trees in which a node stands twice. Nested, they grow exponentially
-	// for whoever walks them.
+	// The parser turns a < b < c and a ?: b into trees that contain a node twice. If they are nested, walking the tree takes
+	// exponential time.
 	if b.seen[n] {
 		return b.fail(n, "comparisons in a chain and ?: are not available")
 	}
@@ -151,7 +154,8 @@ func (b *builder) build(n ast.Node, output bool) operand {
 	return b.unavailable(n, "this is not available here", "this")
 }
 
-// unavailable fails with what the language does not have: in bodies with a message, in templates with a subject.
+// unavailable records that the language lacks a feature. In bodies the error is message, in templates a sentence about
+// subject.
 func (b *builder) unavailable(n ast.Node, message, subject string) operand {
 	if b.Bodies {
 		return b.fail(n, "%s", message)
@@ -267,11 +271,11 @@ func (b *builder) call(n *ast.CallNode, output bool) operand {
 	return f.operand(b.at(n), given)
 }
 
-// operand returns the call of a function.
+// operand returns an operand that calls a function.
 func (f function) operand(column int, given []operand) operand {
 	call, all := f.call, f.most > len(arguments{})
-	return operand{f.gives, func(r *Run) any {
-		a := arguments{left{}, left{}, left{}}
+	return operand{f.result, func(r *Run) any {
+		a := arguments{omitted{}, omitted{}, omitted{}}
 		if all {
 			a[0] = &List{elements: evaluateAll(r, given)}
 		} else {
@@ -284,8 +288,8 @@ func (f function) operand(column int, given []operand) operand {
 	}}
 }
 
-// defaultValue replaces a first operand that is null or empty text, or directly a value that is missing. What is missing
-// deeper in it fails, and so does a missing secret everywhere.
+// defaultValue compiles default. It replaces a first argument that is null or empty text, and one that is itself the name of
+// a missing value. A value that is missing deeper in the first argument is an error, and so is any missing secret.
 func (b *builder) defaultValue(n *ast.CallNode, output bool) operand {
 	var value operand
 	switch first := n.Arguments[0].(type) {
@@ -315,16 +319,21 @@ func (b *builder) defaultValue(n *ast.CallNode, output bool) operand {
 	}}
 }
 
-// validName is the shape of the names of secrets and variables.
-var validName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$`)
+// validName matches the names of secrets and variables, and longer ones.
+var validName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]*$`)
 
-// literalName returns the argument of get_secret and get_variable. A wrong one is not quoted: it may be the secret.
+// ValidName reports whether a secret or a variable may have a name. Such a name has no slash and is neither . nor .., so
+// that it can be part of a path.
+func ValidName(name string) bool { return len(name) <= 128 && validName.MatchString(name) }
+
+// literalName returns the argument of get_secret and get_variable. The error does not quote the argument, which may be the
+// secret itself.
 func (b *builder) literalName(n *ast.CallNode) (name string, ok bool) {
 	literal, ok := n.Arguments[0].(*ast.StringNode)
 	switch {
 	case !ok:
 		b.fail(n.Arguments[0], "the name must be a literal text, in quotes")
-	case !validName.MatchString(literal.Value):
+	case !ValidName(literal.Value):
 		b.fail(literal, "the name must be 1 to 128 letters, digits, '.', '_' or '-', and begin with a letter or digit")
 	default:
 		return literal.Value, true
@@ -351,7 +360,7 @@ func (b *builder) secret(n *ast.CallNode) operand {
 	})
 }
 
-// variable compiles get_variable. If it is optional, a variable that is missing is empty text.
+// variable compiles get_variable. If optional is true, a missing variable is empty text and not an error.
 func (b *builder) variable(n *ast.CallNode, optional bool) operand {
 	name, ok := b.literalName(n)
 	if !ok {
@@ -367,7 +376,7 @@ func (b *builder) variable(n *ast.CallNode, optional bool) operand {
 	})
 }
 
-// lookup is an operand that is a text from outside.
+// lookup returns an operand whose value is a text from outside of the expression.
 func (b *builder) lookup(n ast.Node, get func(*Run) string) operand {
 	column := b.at(n)
 	return operand{Text, func(r *Run) any {

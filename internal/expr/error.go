@@ -7,19 +7,19 @@ import (
 	"strings"
 )
 
-// Error says what is wrong with an expression, or why it could not be evaluated. It never holds a value: it goes to logs.
-// Of the source it quotes names and operators only: what stands in quotes there may be a password.
+// Error is an error in an expression, or in its evaluation. It goes to logs, so it never holds a value. It quotes names and
+// operators of the source, and no literals, which may be passwords.
 type Error struct {
-	// Path is the place of the source in an object of templates ("exp", "roles[0].name"). It is empty for one that stands
-	// alone.
+	// Path is the path of the source in an object of templates ("exp", "roles[0].name"). It is empty for a single template.
 	Path string
-	// Column counts from 1, in runes of the source. It is 0 when all of the source is meant.
+	// Column is the column in the source, in runes from 1. It is 0 if the error concerns the whole source.
 	Column  int
 	Message string
 	// Err is the cause, such as the error of the context. It may be nil.
 	Err error
 
-	near string // the name or operator at which the parser does not go on
+	// near is the name or operator at which the parser failed.
+	near string
 }
 
 func (e *Error) Error() string {
@@ -41,7 +41,7 @@ func (e *Error) Error() string {
 
 func (e *Error) Unwrap() error { return e.Err }
 
-// Sorted sorts errors by their columns.
+// Sorted sorts errors by column, in place, and returns them.
 func Sorted(errs []*Error) []*Error {
 	slices.SortStableFunc(errs, func(a, b *Error) int { return cmp.Compare(a.Column, b.Column) })
 	return errs

@@ -11,16 +11,25 @@ import (
 	"github.com/expr-lang/expr/conf"
 )
 
-// function is one that expressions may call.
+// function is a function that expressions may call.
 type function struct {
-	templates   bool   // everywhere, and not in bodies only
-	least, most int    // arguments
-	takes       string // the arguments in words
-	fits        string // what each of them must be, when their kinds are wrong
-	kinds       []Kind // of the arguments; the last one counts for those that follow
-	gives       Kind
-	call        implementation // nil for those that are compiled in another way
-	encodes     bool           // it makes text or JSON of its argument
+	// If templates is false, the function is available in bodies only.
+	templates bool
+	// least and most are the limits of the number of arguments.
+	least, most int
+	// takes describes the arguments, for the error for a wrong number of them.
+	takes string
+	// fits describes the arguments, for the error for a wrong kind.
+	fits string
+	// kinds are the allowed kinds of the arguments. The last one applies to all further arguments. If kinds is nil, the
+	// compiler does not check them.
+	kinds []Kind
+	// result is the kind of the function's value.
+	result Kind
+	// call is nil for the functions that the builder compiles itself.
+	call implementation
+	// encodes reports whether the function writes its argument to text or JSON unchanged.
+	encodes bool
 }
 
 const (
@@ -28,16 +37,16 @@ const (
 	bodies     = false
 )
 
-// implementation evaluates a function. Arguments that are not there are left, and those of a function that takes any
-// number of them are a *List.
+// implementation evaluates a function. Omitted arguments have the type omitted. If a function takes any number of arguments, the
+// first argument is a *List of them.
 type implementation func(r *Run, a arguments) any
 
 type arguments [3]any
 
-// left is an argument that was left out.
-type left struct{}
+// omitted is the type of an argument that was left out.
+type omitted struct{}
 
-// functions are those that there are, besides rounds. README.md and docs/gateway.md list them.
+// functions are all functions except rounds. README.md and docs/gateway.md list them.
 var functions = map[string]function{
 	"get_secret":   {everywhere, 1, 1, "one name", "", nil, Text, nil, false},
 	"get_variable": {everywhere, 1, 1, "one name", "", nil, Text, nil, false},
@@ -72,7 +81,7 @@ var functions = map[string]function{
 	"round": rounding(math.Round),
 }
 
-// parsed has the names that the parser is to take for functions of this package, and none of its own.
+// parsed has the names that the parser takes for functions of this package, even if expr has a function of that name.
 var parsed = func() conf.FunctionsTable {
 	all := conf.FunctionsTable{}
 	for name := range functions {
@@ -81,7 +90,7 @@ var parsed = func() conf.FunctionsTable {
 	return all
 }()
 
-// ofText makes a function of one text. It may make the text three times as long, and not more.
+// ofText returns a function of one text. The result of f may be three times as long as its argument, and not longer.
 func ofText(where bool, f func(r *Run, s string) string) function {
 	return function{where, 1, 1, "one text", "a text", []Kind{Text}, Text, func(r *Run, a arguments) any {
 		s := r.text(a[0])
@@ -113,7 +122,7 @@ func (r *Run) list(argument any) *List {
 func now(r *Run, a arguments) any {
 	seconds := r.Values.Now()
 	switch offset := a[0].(type) {
-	case left:
+	case omitted:
 		return seconds
 	case int64:
 		return add(r, seconds, offset)
@@ -189,7 +198,7 @@ func split(r *Run, a arguments) any {
 
 func join(r *Run, a arguments) any {
 	l, between := r.list(a[0]), ""
-	if a[1] != (left{}) {
+	if a[1] != (omitted{}) {
 		between = r.text(a[1])
 	}
 	var b strings.Builder
@@ -215,7 +224,7 @@ func replace(r *Run, a arguments) any {
 	return strings.ReplaceAll(s, old, by)
 }
 
-// end returns the first or last element of a list, null when it has none.
+// end returns the first or last element of a list, or null for an empty list.
 func (r *Run) end(value any, last bool) any {
 	switch l := r.list(value); {
 	case len(l.elements) == 0:
@@ -241,7 +250,8 @@ func length(r *Run, a arguments) any {
 	panic(r.failure("len takes a list, an object or a text"))
 }
 
-// extreme makes max and min: of numbers, and of those in lists. Their result is null when there are none.
+// extreme returns the implementation of max (sign 1) or min (sign -1). The arguments are numbers, or lists of numbers at any
+// depth. Without a number, the result is null.
 func extreme(name string, sign int) implementation {
 	var best func(r *Run, found any, all *List) any
 	best = func(r *Run, found any, all *List) any {

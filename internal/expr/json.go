@@ -11,27 +11,34 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// Number is the text of a JSON number that is neither an int64 nor a float64, or that goes straight to the output.
+// Number is the text of a JSON number. It is used for numbers that fit neither an int64 nor a float64, and for numbers that
+// are written to the output unchanged.
 type Number string
 
-// List is a list of an expression. It never changes.
+// List is a list in an expression. It is immutable.
 type List struct {
 	elements []any
-	raw      []byte         // its JSON, when it was decoded
-	numbers  map[int]Number // the text of floats, where theirs would be another one
+	// raw is the JSON of a decoded list. It is nil for a list that an expression made.
+	raw []byte
+	// numbers has the text of each float64 that would be written as another text, by index.
+	numbers map[int]Number
 }
 
-// Object is an object of an expression. It never changes.
+// Object is an object in an expression. It is immutable.
 type Object struct {
-	members map[string]any    // when it was decoded
-	raw     []byte            // as in List
-	numbers map[string]Number // as in List
+	// members are the members of a decoded object.
+	members map[string]any
+	// raw is the JSON of a decoded object.
+	raw []byte
+	// numbers has the text of each float64 that would be written as another text, by name.
+	numbers map[string]Number
 
-	order  []string // when an expression made it: the names of its members, and their values
+	// order and values are the names and values of an object that an expression made.
+	order  []string
 	values []any
 }
 
-// find returns a member.
+// find returns the value of a member, and reports whether there is one of that name.
 func (o *Object) find(name string) (value any, ok bool) {
 	if i := slices.Index(o.order, name); i >= 0 {
 		return o.values[i], true
@@ -42,7 +49,7 @@ func (o *Object) find(name string) (value any, ok bool) {
 
 func (o *Object) len() int { return len(o.members) + len(o.order) }
 
-// all goes through the members.
+// all is an iterator over the members.
 func (o *Object) all(yield func(name string, value any) bool) {
 	for name, value := range o.members {
 		if !yield(name, value) {
@@ -56,7 +63,7 @@ func (o *Object) all(yield func(name string, value any) bool) {
 	}
 }
 
-// Texts returns a list of texts.
+// Texts returns a List with the given texts.
 func Texts(texts []string) *List {
 	l := &List{elements: make([]any, len(texts))}
 	for i, text := range texts {
@@ -65,8 +72,8 @@ func Texts(texts []string) *List {
 	return l
 }
 
-// Decode reads a JSON document, which must not change while the run lasts. Duplicate names and text that is not UTF-8 are
-// errors.
+// Decode decodes a JSON document. The document must not change during the run. Duplicate names and text that is not UTF-8
+// are errors.
 func (r *Run) Decode(document []byte) (value any, err *Error) {
 	defer catch(&err)
 	r.column = 0
@@ -84,8 +91,8 @@ func (r *Run) decode(document []byte) any {
 	return value
 }
 
-// DecodeNext reads the next value of a document that a decoder is for. It takes no steps, and the values that were read
-// before no longer count.
+// DecodeNext decodes the next value from d, which reads document. It takes no steps. Limits.Values applies to this value
+// alone.
 func (r *Run) DecodeNext(d *jsontext.Decoder, document []byte) (value any, err *Error) {
 	defer catch(&err)
 	r.column, r.values = 0, 0
@@ -93,20 +100,20 @@ func (r *Run) DecodeNext(d *jsontext.Decoder, document []byte) (value any, err *
 	return value, nil
 }
 
-// reader reads the values of a document.
+// reader decodes the values of a document.
 type reader struct {
 	*Run
 	d        *jsontext.Decoder
 	document []byte
 }
 
-// read reads the next value. exact is the text of a float64 that would come out as another text.
+// read decodes the next value. If the value is a float64 that would be written as another text, exact is its text.
 func (j *reader) read(depth int) (value any, exact Number) {
 	if j.reads++; j.reads%stepLook == 0 {
 		j.must(j.look())
 	}
 	kind := j.d.PeekKind()
-	j.values++ // with its name, or its place in a list
+	j.values++ // includes the name or the list element
 	if kind == '{' || kind == '[' {
 		j.values += 3
 		depth++
@@ -120,7 +127,7 @@ func (j *reader) read(depth int) (value any, exact Number) {
 		text, err := j.d.ReadValue()
 		j.check(err)
 		if value, exact = parseNumber(text); exact != "" {
-			j.values += 4 // it is kept twice
+			j.values += 4 // the number and its text are kept
 		}
 		return value, exact
 	}
@@ -141,7 +148,7 @@ func (j *reader) readObject(depth int) any {
 	start := j.d.InputOffset() - 1
 	o := &Object{members: map[string]any{}}
 	for j.d.PeekKind() != '}' {
-		name := j.token().String() // before the next token, which takes its place
+		name := j.token().String() // the next call of token invalidates the token
 		member, exact := j.read(depth)
 		o.members[name] = member
 		if exact != "" {
@@ -188,7 +195,7 @@ func (j *reader) check(err error) {
 	}
 }
 
-// SkipToken reads a token of JSON.
+// SkipToken reads one JSON token and discards it.
 func SkipToken(d *jsontext.Decoder) *Error {
 	if _, err := d.ReadToken(); err != nil {
 		return Malformed(err)
@@ -204,8 +211,8 @@ func AtEnd(d *jsontext.Decoder) *Error {
 	return nil
 }
 
-// Malformed reduces an error of a decoder to the kind of problem and its place: the decoder's text quotes what it found
-// there.
+// Malformed returns an error with the kind and the place of a decoder's error. It drops the decoder's text, which quotes the
+// document.
 func Malformed(err error) *Error {
 	what := "not well-formed JSON"
 	if errors.Is(err, jsontext.ErrDuplicateName) {
@@ -236,7 +243,7 @@ func parseNumber(text []byte) (value any, exact Number) {
 	return f, ""
 }
 
-// AppendText appends text as it is, and everything else as JSON.
+// AppendText appends a text unchanged, and any other value as JSON.
 func (r *Run) AppendText(dst []byte, value any) (_ []byte, err *Error) {
 	defer catch(&err)
 	return r.appendText(dst, value), nil
@@ -251,8 +258,8 @@ func (r *Run) appendText(dst []byte, value any) []byte {
 	return append(dst, s...)
 }
 
-// appendJSON appends a value as JSON: as it came when nothing changed it, otherwise with its members in the order in
-// which an expression has them.
+// appendJSON appends a value as JSON. It copies the original JSON of a decoded list or object. It writes the members of an
+// object that an expression made in the order of the expression.
 func (r *Run) appendJSON(dst []byte, value any) []byte {
 	r.call()
 	var raw []byte

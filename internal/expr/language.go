@@ -1,9 +1,8 @@
-// Package expr compiles and evaluates expressions, for the templates of connectors and for the bodies of the gateway.
+// Package expr compiles and evaluates the expressions in templates of connectors and in bodies of the gateway.
 //
-// They are written in the language of github.com/expr-lang/expr, whose lexer and parser read them. Only nodes of an
-// allow-list are accepted, and turned into closures; expr's compiler and virtual machine are not used. So whatever reads
-// input, makes text or takes a value apart is a function of this package, which takes steps and memory from the limits of
-// its run, and an error never quotes a value.
+// The language is a subset of github.com/expr-lang/expr. The package uses expr's lexer and parser, and not its compiler and
+// virtual machine: it accepts the nodes of an allow-list and compiles them to closures. So every function that reads input or
+// makes values belongs to this package. It counts against the limits of the run, and its errors never quote a value.
 //
 // A value is nil, bool, string, int64, float64, [Number], *[List] or *[Object].
 package expr
@@ -13,8 +12,8 @@ import (
 	"slices"
 )
 
-// Kind is the set of kinds that a value may turn out to have. A part of an expression that has an error has the empty set,
-// which fits everywhere, so that one mistake is reported once.
+// Kind is the set of the possible kinds of a value. The empty set is the kind of a part with an error. It fits everywhere, so
+// that one mistake is reported once.
 type Kind uint8
 
 // Kinds of values. Integer and Decimal are numbers; a [Number] is of any kind.
@@ -33,44 +32,46 @@ const (
 	structure = ListKind | ObjectKind
 )
 
-// Is reports whether a value of kind k always is one of the allowed kinds.
+// Is reports whether a value of kind k is always of one of the allowed kinds.
 func (k Kind) Is(allowed Kind) bool { return k&^allowed == 0 }
 
-// May reports whether a value of kind k can be one of the allowed kinds.
+// May reports whether a value of kind k can be of one of the allowed kinds.
 func (k Kind) May(allowed Kind) bool { return k == 0 || k&allowed != 0 }
 
-// Language says what expressions at one place may name and call.
+// Language defines the names and functions that an expression may use.
 type Language struct {
-	// Bodies adds lists, members, patterns and most functions. Then a value may be of any kind, and whether it fits shows
-	// when the expression is evaluated. Without it, an expression is refused unless its values are known to fit.
+	// Bodies adds lists, members, patterns and most functions. With it, values may be of any kind, and a wrong kind is an
+	// error of the evaluation. Without it, Compile refuses an expression unless the kinds of its values are known to fit.
 	Bodies bool
-	// Group reports whether a name is no value, but has some below it: user, request.query.
+	// Group reports whether a path is a group of names, such as user or request.query, and not itself a value.
 	Group func(path string) bool
-	// Name returns the value of a name below a group. The group is "" for a name that stands alone. What user and tenant_id
-	// stand for need not be known to it. The problem says that there is no such name; n is not nil then if there is one at
-	// another place.
+	// Name returns the value of a name in a group, or of a name without a group if group is "". It need not know user and
+	// tenant_id. If the name cannot be used, problem is not empty; n is still not nil if the name exists at another place.
 	Name func(group, name string) (n *Name, problem string)
-	// UnknownFunction says what name was probably meant.
+	// UnknownFunction returns the end of the error for an unknown function, such as a suggestion.
 	UnknownFunction func(name string) string
 }
 
-// Name is a value that an expression may name.
+// Name is a value that expressions refer to by name.
 type Name struct {
 	Kind Kind
-	Get  func(*Run) (any, *Error)
+	// Get returns the value in a run.
+	Get func(*Run) (any, *Error)
 }
 
-// Values holds the values of a run. Each is asked for whenever an expression uses it.
+// Values provides the values of a run. A method is called each time an expression uses its value.
 type Values interface {
-	// Secret returns a secret. An error, or a blank secret, makes the run fail.
+	// Secret returns a secret. An error or a blank secret ends the run.
 	Secret(name string) (string, error)
+	// Variable returns a variable, and reports whether it exists.
 	Variable(name string) (value string, ok bool)
-	// User returns nil when the request has none.
+	// User returns the user of the request, or nil.
 	User() *User
-	// TenantID returns "" when the request has none.
+	// TenantID returns the tenant of the request, or "".
 	TenantID() string
 	// Now returns the Unix time in whole seconds.
 	Now() int64
+	// UUID returns a new random UUID.
 	UUID() (string, error)
 }
 
@@ -90,11 +91,11 @@ var userFields = map[string]func(*User) string{
 	"last_name":  func(u *User) string { return u.LastName },
 }
 
-// Field returns a field by its name.
+// Field returns the field with a name of [UserFields].
 func (u *User) Field(name string) string { return userFields[name](u) }
 
-// subject returns what a name stands for that all languages have, and the error when that is empty. get is nil for
-// other names.
+// subject returns a function that gets the value of tenant_id or of a user's field, which all languages have, and the error
+// message for an empty value. For other names get is nil.
 func subject(group, name string) (get func(*Run) string, missing string) {
 	field := userFields[name]
 	switch {
@@ -111,7 +112,7 @@ func subject(group, name string) (get func(*Run) string, missing string) {
 	}, "user." + name + " is missing: the request has no user, or the user's field is empty"
 }
 
-// FunctionNames lists the functions that there are, sorted.
+// FunctionNames returns the names of all functions of the language, sorted.
 func (l *Language) FunctionNames() []string {
 	var names []string
 	for name, f := range functions {
@@ -126,7 +127,7 @@ func (l *Language) FunctionNames() []string {
 	return names
 }
 
-// kindName names a kind in a problem.
+// kindName returns the kind of a value in words, for error messages.
 func kindName(value any) string {
 	switch value.(type) {
 	case nil:

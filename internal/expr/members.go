@@ -7,7 +7,7 @@ import (
 	"github.com/expr-lang/expr/ast"
 )
 
-// value compiles a name with whatever is behind it. If it is optional, a value that is missing is empty text.
+// value compiles a name or a member. If optional is true, a missing value is empty text and not an error.
 func (b *builder) value(n ast.Node, output, optional bool) operand {
 	switch n := n.(type) {
 	case *ast.IdentifierNode:
@@ -40,7 +40,7 @@ func (b *builder) local(name string) (l local, ok bool) {
 	return local{}, false
 }
 
-// group returns the name of what has names below it: request, or request.query.
+// group returns the path of a node, such as request or request.query, and reports whether it is a group of names.
 func (b *builder) group(n ast.Node) (path string, ok bool) {
 	switch n := n.(type) {
 	case *ast.IdentifierNode:
@@ -56,7 +56,7 @@ func (b *builder) group(n ast.Node) (path string, ok bool) {
 	return "", false
 }
 
-// input compiles a name that stands for a value of the run.
+// input compiles a name whose value the run provides.
 func (b *builder) input(n ast.Node, group, name string, optional bool) operand {
 	if get, missing := subject(group, name); get != nil {
 		b.Subject = append(b.Subject, strings.TrimPrefix(group+"."+name, "."))
@@ -87,7 +87,7 @@ func (b *builder) input(n ast.Node, group, name string, optional bool) operand {
 	}}
 }
 
-// absent is the value of a?.b when there is no a. What follows in the chain is absent, too, and the whole chain is then
+// absent is the value of a?.b if a is null. All further members in the chain are absent, too, and the value of the chain is
 // null.
 type absent struct{}
 
@@ -114,7 +114,8 @@ func (b *builder) member(n *ast.MemberNode, output bool) operand {
 	}}
 }
 
-// member returns a member of an object or an element of a list. If it is optional, null has them all, absent.
+// member returns a member of an object or an element of a list. If optional is true, a member of null is absent and not an
+// error.
 func (r *Run) member(of, key any, optional, output bool) (value any) {
 	var exact Number
 	switch of := of.(type) {
@@ -154,7 +155,7 @@ func (r *Run) member(of, key any, optional, output bool) (value any) {
 	return value
 }
 
-// slice compiles a[from:to], either of which may be left out.
+// slice compiles a[from:to]. Either bound may be omitted.
 func (b *builder) slice(n *ast.SliceNode) operand {
 	of := b.build(n.Node, false)
 	bounds := [2]operand{constant(Null, nil), constant(Null, nil)}
@@ -172,8 +173,8 @@ func (b *builder) slice(n *ast.SliceNode) operand {
 	}}
 }
 
-// slice returns the part of a list, or of a text in runes, from one bound to before the other; null is the one end or the
-// other, and what is negative counts from the end.
+// slice returns the part of a list or text between two bounds. Text is counted in runes. A null bound means the beginning or
+// the end, and a negative bound counts from the end.
 func (r *Run) slice(value any, given [2]any) any {
 	l, isList := value.(*List)
 	s, isText := value.(string)

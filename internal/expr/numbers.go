@@ -29,8 +29,8 @@ func multiply(r *Run, x, y any) any {
 	}, func(f, g float64) float64 { return f * g })
 }
 
-// calculate does two integers as integers, anything else as floats. The language wraps around when integers overflow;
-// here it is an error, for a time that went wrong must not end up in a token.
+// calculate applies integers to two integers, and floats to other numbers. In expr, integers wrap around. Here an overflow is
+// an error, so that no wrong time gets into a token.
 func (r *Run) calculate(name string, x, y any, integers func(i, j int64) (_ int64, exact bool), floats func(f, g float64) float64) any {
 	i, ok1 := x.(int64)
 	j, ok2 := y.(int64)
@@ -54,7 +54,7 @@ func (r *Run) floats(name string, x, y any, calculate func(f, g float64) float64
 	if !ok1 || !ok2 {
 		panic(r.unfit(name, x, y))
 	}
-	result := calculate(f, g) + 0 // which makes 0 of -0
+	result := calculate(f, g) + 0 // turns -0 into 0
 	if r.inBodies == nil && (math.IsNaN(result) || math.IsInf(result, 0)) {
 		panic(r.failure("division by zero, or a number that is too large"))
 	}
@@ -73,7 +73,7 @@ func remainder(r *Run, x, y any) any {
 	return i % j
 }
 
-// compareNumbers compares two numbers. They have no order when one of them is none. ok is false for other values.
+// compareNumbers compares two numbers. ordered is false if one of them is NaN, and ok is false if one is not a number.
 func compareNumbers(x, y any) (c int, ordered, ok bool) {
 	f, ok1 := float(x)
 	g, ok2 := float(y)

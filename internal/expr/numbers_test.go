@@ -5,13 +5,13 @@ import (
 	"testing"
 )
 
-// An integer that is too large is an error, in sum and abs as well.
+// Integer overflow is an error, also in sum and abs.
 func TestArithmeticNeverWraps(t *testing.T) {
 	const most, least = 1<<63 - 1, -1 << 63
 	for _, c := range []struct {
 		operator string
 		x, y     int
-		want     any // nil: an error
+		want     any // nil means an error
 	}{
 		{"+", most, 1, nil},
 		{"+", most, -1, most - 1},

@@ -8,17 +8,22 @@ import (
 	"github.com/expr-lang/expr/ast"
 )
 
-// operator is one that has two operands.
+// operator is an operator with two operands.
 type operator struct {
-	templates bool   // as in function
-	sorts     []Kind // both operands together are of one of these; in templates none is a list or object
-	null      bool   // in bodies, an operand may be written as nil
-	takes     string // the sorts in words
-	gives     Kind   // 0: what arithmetic says
-	apply     operation
+	// If templates is false, the operator is available in bodies only.
+	templates bool
+	// Both operands must fit the same element of sorts. In templates, lists and objects are excluded.
+	sorts []Kind
+	// null allows a literal nil as an operand, in bodies.
+	null bool
+	// takes describes sorts, for errors.
+	takes string
+	// result is the kind of the operator's value. If it is 0, the function arithmetic determines the kind.
+	result Kind
+	apply  operation
 }
 
-// operation returns a result. Its error quotes no operand.
+// operation evaluates an operator. Its errors do not quote the operands.
 type operation func(r *Run, x, y any) any
 
 const (
@@ -32,7 +37,7 @@ var (
 	alike   = []Kind{Text, numeric, Boolean, ListKind, ObjectKind}
 )
 
-// operators has them all but "and", "or", ?? and matches.
+// operators are all binary operators except "and", "or", ?? and matches.
 var operators = map[string]operator{
 	"==": {everywhere, alike, true, oneKind, Boolean, func(r *Run, x, y any) any { return r.equal(x, y) }},
 	"!=": {everywhere, alike, true, oneKind, Boolean, func(r *Run, x, y any) any { return !r.equal(x, y) }},
@@ -71,7 +76,7 @@ func order(name string, holds func(c int) bool) operator {
 	}}
 }
 
-// textTest makes an operator that tests two texts. The result is false when one of them is null.
+// textTest returns an operator that tests two texts. The result is false if one of them is null.
 func textTest(name string, holds func(s, part string) bool) operator {
 	return operator{everywhere, []Kind{Text}, true, "two texts", Boolean, func(r *Run, x, y any) any {
 		s, ok1 := x.(string)
@@ -122,13 +127,13 @@ func (b *builder) binary(n *ast.BinaryNode, output bool) operand {
 	default:
 		return b.fail(n, "%s takes %s", n.Operator, op.takes)
 	}
-	if op.gives == 0 {
-		op.gives = arithmetic(left.kind, right.kind)
+	if op.result == 0 {
+		op.result = arithmetic(left.kind, right.kind)
 	}
-	return apply(column, op.gives, op.apply, left, right)
+	return apply(column, op.result, op.apply, left, right)
 }
 
-// fits reports whether an operator takes two values. In templates it must, in bodies it may.
+// fits reports whether an operator takes operands of the kinds x and y: in templates always, in bodies possibly.
 func (b *builder) fits(x, y Kind, op operator) bool {
 	may := func(k, sort Kind) bool { return k.May(sort) || k == Null && op.null }
 	for _, sort := range op.sorts {
@@ -143,7 +148,7 @@ func mayBeIn(x, y Kind) bool {
 	return y.May(ListKind|Null) || y.May(ObjectKind) && x.May(Text|Null)
 }
 
-// arithmetic returns the kind of what +, - and * make of two kinds: two integers stay integers, one float makes a
+// arithmetic returns the kind of the result of +, - and *. Two integers result in an integer, and an integer and a float in a
 // float.
 func arithmetic(x, y Kind) Kind {
 	switch both := x | y; {
@@ -179,7 +184,7 @@ func (b *builder) unary(n *ast.UnaryNode) operand {
 	}}
 }
 
-// truth evaluates what must be a boolean.
+// truth evaluates an operand that must be a boolean.
 func (o operand) truth(r *Run, column int) bool {
 	yes, ok := o.run(r).(bool)
 	if !ok {
@@ -189,9 +194,9 @@ func (o operand) truth(r *Run, column int) bool {
 	return yes
 }
 
-// apply evaluates both sides, then the operation on them.
-func apply(column int, gives Kind, op operation, left, right operand) operand {
-	return operand{gives, func(r *Run) any {
+// apply returns an operand that evaluates both sides and then the operation.
+func apply(column int, result Kind, op operation, left, right operand) operand {
+	return operand{result, func(r *Run) any {
 		x := left.run(r)
 		y := right.run(r)
 		r.enter(column)
@@ -199,8 +204,8 @@ func apply(column int, gives Kind, op operation, left, right operand) operand {
 	}}
 }
 
-// shortCircuit is "or" when decisive is true, "and" when it is false: the right side is not evaluated if the left one
-// is decisive.
+// shortCircuit returns an operand for "or" if decisive is true, and for "and" if it is false. The right side is not evaluated
+// if the left side equals decisive.
 func shortCircuit(column int, left, right operand, decisive bool) operand {
 	return operand{Boolean, func(r *Run) any {
 		if left.truth(r, column) == decisive {
@@ -225,8 +230,8 @@ func (b *builder) conditional(n *ast.ConditionalNode, output bool) operand {
 	}}
 }
 
-// either returns the kind of what is one value or another. In bodies two kinds make any: what does not fit shows when the
-// expression is evaluated.
+// either returns the kind of a value that is of kind x or y. In bodies, two different kinds result in Any, so that a wrong
+// kind is an error of the evaluation only.
 func (b *builder) either(x, y Kind) Kind {
 	switch {
 	case x == 0 || y == 0:
@@ -237,7 +242,7 @@ func (b *builder) either(x, y Kind) Kind {
 	return x | y
 }
 
-// in reports whether a list has an element that is equal to a value, or an object a member of this name.
+// in reports whether a list has an element equal to value, or an object has a member of that name.
 func in(r *Run, value, of any) any {
 	switch of := of.(type) {
 	case nil:
@@ -256,7 +261,7 @@ func in(r *Run, value, of any) any {
 	panic(r.unfit("in", value, of))
 }
 
-// equal reports whether two values are the same. An integer equals the float64 of its value, but not within an object.
+// equal reports whether two values are equal. An integer equals the float64 of the same value, but not inside of an object.
 func (r *Run) equal(x, y any) bool {
 	a, ok1 := x.(*List)
 	b, ok2 := y.(*List)
@@ -271,7 +276,7 @@ func (r *Run) equal(x, y any) bool {
 	return r.identical(x, y)
 }
 
-// identical reports whether two values are the same, and of the same kinds in all their parts.
+// identical reports whether two values are equal and have the same kinds, at all depths.
 func (r *Run) identical(x, y any) bool {
 	r.call()
 	switch a := x.(type) {

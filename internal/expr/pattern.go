@@ -12,40 +12,45 @@ import (
 
 // Limits of the patterns of matches in one source.
 const (
-	MaxProgram = 4096    // instructions
-	MaxReading = 1 << 16 // what it takes to parse them; see reading
+	MaxProgram = 4096    // instructions of the compiled patterns
+	MaxReading = 1 << 16 // units of parsing, see reading
 )
 
-// Limits of those in all sources that one Patterns counts. In memory, patterns take some 50 bytes for an instruction, and
-// 20 for a unit of reading.
+// Limits of the patterns in all sources of one Patterns. Patterns need some 50 bytes of memory for an instruction, and 20 for
+// a unit of parsing.
 const (
 	MaxPrograms = 128 * MaxProgram
 	MaxReadings = 32 * MaxReading
 )
 
-// pattern is a regular expression that matches looks for.
+// pattern is the regular expression of an operator matches.
 type pattern struct {
 	*regexp.Regexp
-	size int // instructions, or some more
+	// size is an upper bound for the number of instructions.
+	size int
 }
 
-// Patterns bounds what the patterns of sources that are served together take. The zero value is ready for use. It is not safe for concurrent use.
+// Patterns limits the costs of the patterns of all sources that are served together. The zero value is ready for use. It is
+// not safe for concurrent use.
 type Patterns struct {
-	program, reading int // of all sources, those with problems included
+	// program and reading are the costs of all sources, including those with errors.
+	program, reading int
 }
 
-// Source counts what the patterns of a source take. It is known before anything is expanded: a pattern of some hundred
-// bytes can mean a program of gigabytes.
+// Source limits the costs of the patterns of one source. It computes them before a pattern is expanded, because a pattern of
+// some hundred bytes can expand to a program of gigabytes.
 type Source struct {
-	all     *Patterns
-	program int // instructions, up to MaxProgram
-	reading int // units of reading, up to MaxReading
+	all *Patterns
+	// program is the number of instructions, limited by MaxProgram.
+	program int
+	// reading is the number of units of parsing, limited by MaxReading.
+	reading int
 }
 
-// Source returns the count for one more source.
+// Source returns a Source whose costs also count against those of all sources.
 func (all *Patterns) Source() *Source { return &Source{all: all} }
 
-// compile compiles a pattern. The problem says what is wrong with it, without quoting it; it is empty when nothing is.
+// compile compiles a pattern. If it fails, problem is an error message that does not quote the pattern.
 func (p *Source) compile(source string) (_ *pattern, problem string) {
 	units := reading(source)
 	p.reading += units
@@ -72,17 +77,17 @@ func (p *Source) compile(source string) (_ *pattern, problem string) {
 		return nil, "all patterns of matches together are too large: repeat less in them, or use fewer"
 	}
 	compiled, err := regexp.Compile(source)
-	if err != nil { // it was parsed
+	if err != nil { // cannot happen, because the pattern has been parsed
 		return nil, "the pattern cannot be compiled"
 	}
 	return &pattern{compiled, size}, ""
 }
 
-// reading estimates what it takes to parse a pattern. A unit is one character of a range in a pattern that ignores
-// case: the parser looks at each of them for another one that differs in case.
+// reading estimates the cost of parsing a pattern. A unit is one character of a range in a pattern that ignores case: for
+// each of them the parser looks up the characters that differ in case only.
 func reading(source string) int {
-	const each, class = 8, 1024    // of a byte, and of a class that has a name of Unicode's
-	const mostFolded = 0x1e943 + 1 // no character above has another case
+	const each, class = 8, 1024    // units for a byte, and for a Unicode class such as \pL
+	const mostFolded = 0x1e943 + 1 // no character from here on has another case
 	units := each*len(source) + class*(strings.Count(source, `\p`)+strings.Count(source, `\P`))
 	if !ignoresCase.MatchString(source) {
 		return units
@@ -104,11 +109,11 @@ func reading(source string) int {
 	}
 }
 
-// ignoresCase matches the flag. A (? that is only text counts as well.
+// ignoresCase matches the flag i. It also matches a (? that is literal text.
 var ignoresCase = regexp.MustCompile(`\(\?[msU-]*i`)
 
-// programSize returns how many instructions a pattern has at most, without writing out its repetitions. The result is
-// MaxProgram + 1 when there are more than MaxProgram.
+// programSize returns an upper bound for the number of instructions of a pattern, without expanding its repetitions. The
+// result is at most MaxProgram + 1.
 func programSize(tree *syntax.Regexp) int {
 	size := 0
 	for _, part := range tree.Sub {
@@ -133,10 +138,10 @@ func programSize(tree *syntax.Regexp) int {
 	return min(max(size, 1), MaxProgram+1)
 }
 
-// direct is how many instructions, each over one byte, a match takes that nothing can end: some milliseconds.
+// Work of a match is counted in instructions for one byte of text.
 const (
-	direct   = 1 << 16
-	stepWork = 16 // instructions of a pattern, each over one byte, in a step
+	direct   = 1 << 16 // the maximum work of a match that cannot be interrupted: some milliseconds
+	stepWork = 16      // the work in one step
 )
 
 func (b *builder) matches(n *ast.BinaryNode) operand {
@@ -151,7 +156,7 @@ func (b *builder) matches(n *ast.BinaryNode) operand {
 	return apply(b.at(n), Boolean, func(r *Run, x, _ any) any { return r.matches(x, p) }, b.build(n.Left, false), constant(Null, nil))
 }
 
-// matches reports whether a text has what a pattern looks for. null has not.
+// matches reports whether a text matches a pattern. For null it returns false.
 func (r *Run) matches(value any, p *pattern) bool {
 	if value == nil {
 		return false
@@ -162,21 +167,23 @@ func (r *Run) matches(value any, p *pattern) bool {
 		return p.MatchString(s)
 	}
 	in := &counted{Reader: strings.NewReader(s), run: r, each: p.size}
-	found := p.MatchReader(in) // which must not be left by a panic
+	found := p.MatchReader(in) // in returns errors, because a panic must not pass through package regexp
 	r.must(in.err)
 	return found
 }
 
-// counted is a text that takes steps as a pattern goes through it, and ends when there are no more.
+// counted is a reader of a text. It takes steps while a pattern is matched, and returns an error when they are used up.
 type counted struct {
 	*strings.Reader
-	run  *Run
-	each int // instructions for a byte
-	work int // that no step has been taken for
+	run *Run
+	// each is the work for one byte.
+	each int
+	// work is the work for which no step has been taken yet.
+	work int
 	err  *Error
 }
 
-// ReadRune implements io.RuneReader, which a match reads until the first error.
+// ReadRune implements io.RuneReader. MatchReader calls it until the first error.
 func (c *counted) ReadRune() (rune, int, error) {
 	char, size, err := c.Reader.ReadRune()
 	if c.work += max(size, 1) * c.each; c.work >= direct/stepWork && c.err == nil {

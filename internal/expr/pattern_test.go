@@ -9,7 +9,8 @@ import (
 	"testing"
 )
 
-// threats.md 56: a pattern that means a large program, or takes long to read, is refused before either is done.
+// A pattern with a large program, or one that takes long to parse, is refused before it is parsed or compiled (threats.md
+// 56).
 func TestPatternsAreBounded(t *testing.T) {
 	repeat := strings.Repeat
 	for name, c := range map[string]struct{ pattern, want string }{
@@ -55,7 +56,7 @@ func TestPatternsAreBounded(t *testing.T) {
 	})
 }
 
-// The size that is known before a pattern is expanded is never less than that of its program.
+// The estimated size of a pattern is never less than that of its program.
 func TestProgramSize(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 2))
 	var write func(depth int) string
@@ -98,7 +99,7 @@ func TestProgramSize(t *testing.T) {
 	}
 }
 
-// tryMatch matches in a run, or in one of its own.
+// tryMatch matches a value in r, or in a new run if r is nil.
 func tryMatch(t *testing.T, r *Run, value any, p *pattern) (found bool, err *Error) {
 	defer catch(&err)
 	if r == nil {
@@ -108,7 +109,7 @@ func tryMatch(t *testing.T, r *Run, value any, p *pattern) (found bool, err *Err
 	return r.matches(value, p), nil
 }
 
-// Matching takes steps for the pattern's instructions over each byte, and stops when there are no more.
+// Matching takes steps for the pattern's instructions for each byte, and stops when they are used up.
 func TestMatchingTakesSteps(t *testing.T) {
 	p, problem := new(Patterns).Source().compile("(a?){500}b")
 	if problem != "" {
@@ -134,7 +135,7 @@ func TestMatchingTakesSteps(t *testing.T) {
 	}
 }
 
-// A text that is gone through in steps matches as it does at once.
+// A long text, which is matched in steps, matches as with package regexp.
 func TestLongTextsMatch(t *testing.T) {
 	for _, pattern := range []string{`b$`, `^a+b$`, `a\z`, `\xff`, `�`, `ä`, `(?i)Ä$`, `\bx`, `^$`, `.`, `^\C*$`, `[^a]b`} {
 		p, problem := new(Patterns).Source().compile(pattern)

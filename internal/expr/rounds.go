@@ -7,25 +7,33 @@ import (
 	"github.com/expr-lang/expr/ast"
 )
 
-// rounds are the functions that go through a list, and evaluate an expression for each element.
+// rounds are the functions that evaluate an expression for each element of a list.
 var rounds = map[string]struct {
-	gives   Kind
-	decides bool // the expression is true or false
-	empty   any  // the result for an empty list, but for a list
+	// result is the kind of the function's value.
+	result Kind
+	// decides reports whether the expression must be a boolean.
+	decides bool
+	// empty is the value for an empty list, if result is not ListKind.
+	empty any
 }{
 	"all": {Boolean, true, true}, "any": {Boolean, true, false}, "none": {Boolean, true, true}, "one": {Boolean, true, false},
 	"filter": {ListKind, true, nil}, "find": {Any, true, nil}, "count": {Integer, true, int64(0)},
 	"map": {ListKind, false, nil}, "sortBy": {ListKind, false, nil}, "sum": {Any, false, int64(0)},
 }
 
-// round is the expression of a function that goes through a list: #, .name and #index in it are of one element.
+// round is the expression that a function evaluates for each element of a list. In the expression, # is the element, .name one
+// of its members, and #index its index.
 type round struct {
-	body    operand
-	slot    int  // of the element; the next one is that of its index
-	indexed bool // there is #index, and it is in use
-	named   bool // it is there
-	nodes   int  // steps for the parts of the expression
-	column  int
+	body operand
+	// slot is the slot of the element. The next slot is that of its index.
+	slot int
+	// indexed reports whether the expression uses #index.
+	indexed bool
+	// named reports whether the function has an #index.
+	named bool
+	// nodes is the number of steps for the nodes of the expression.
+	nodes  int
+	column int
 }
 
 func (b *builder) builtin(n *ast.BuiltinNode, output bool) operand {
@@ -51,11 +59,11 @@ func (b *builder) builtin(n *ast.BuiltinNode, output bool) operand {
 		descending = order.Value == "desc"
 	}
 	column, of := b.at(n), b.at(n.Arguments[0])
-	return operand{f.gives, func(r *Run) any {
+	return operand{f.result, func(r *Run) any {
 		value := from.run(r)
 		r.enter(of)
 		l := r.list(value)
-		if f.gives == ListKind { // the bytes count from the start
+		if f.result == ListKind { // count the memory before it is used
 			r.makeList(len(l.elements))
 		}
 		made, result := r.through(l, each, n.Name, column)
@@ -63,14 +71,14 @@ func (b *builder) builtin(n *ast.BuiltinNode, output bool) operand {
 		case n.Name == "sortBy":
 			r.enter(column)
 			return r.sort(l.elements, made, descending)
-		case f.gives == ListKind:
+		case f.result == ListKind:
 			return &List{elements: made}
 		}
 		return result
 	}}
 }
 
-// round compiles the expression of a function that goes through a list.
+// round compiles the expression of a function in rounds.
 func (b *builder) round(n *ast.PredicateNode, named, output bool) *round {
 	b.seen[n] = true
 	each := &round{slot: b.slots, named: named, column: b.at(n)}
@@ -97,7 +105,7 @@ func (b *builder) pointer(n *ast.PointerNode) operand {
 	return operand{kind, func(r *Run) any { return r.slots[slot] }}
 }
 
-// evaluate evaluates the expression for an element.
+// evaluate evaluates the expression for element i.
 func (each *round) evaluate(r *Run, i int, element any) any {
 	r.slots[each.slot] = element
 	if each.indexed {
@@ -109,8 +117,8 @@ func (each *round) evaluate(r *Run, i int, element any) any {
 	return value
 }
 
-// through goes through a list, and returns what the function of this name makes of it: the elements of a list, or another
-// result.
+// through evaluates the named function of rounds for a list. It returns the elements of the resulting list, or another
+// result. For sortBy the elements are the keys.
 func (r *Run) through(l *List, each *round, name string, column int) (made []any, result any) {
 	result = rounds[name].empty
 	if name == "map" || name == "sortBy" {
@@ -149,7 +157,7 @@ func (r *Run) through(l *List, each *round, name string, column int) (made []any
 	return made, result
 }
 
-// sorting sorts a list by its keys.
+// sorting implements sort.Interface for a list and its keys.
 type sorting struct {
 	*Run
 	list, keys []any
@@ -171,10 +179,10 @@ func (s *sorting) Less(i, j int) bool {
 	return lessThan(s.Run, s.keys[i], s.keys[j]).(bool)
 }
 
-// lessThan is the < of the language.
+// lessThan is the operator < of the language.
 var lessThan = operators["<"].apply
 
-// sort sorts a list by keys that were made for it, one for each element.
+// sort returns a list of the elements, sorted by keys. There is one key for each element.
 func (r *Run) sort(elements, keys []any, descending bool) any {
 	const element = 16
 	r.make(len(elements) * element)

@@ -5,53 +5,64 @@ import (
 	"fmt"
 )
 
-// Limits bound what the expressions of a run take and make, all together.
+// Limits limits the work and the memory of all expressions of a run together.
 type Limits struct {
-	// Steps is how many steps they may take. In templates a step is a byte that is read or made; in bodies it is 64 of
-	// them, or a call, and so on. TooManySteps is the error of what takes more.
+	// Steps is the maximum number of steps. In templates a step is one byte that is read or written. In bodies a step is 64
+	// bytes, or a call, among others. TooManySteps is the error message for exceeding it.
 	Steps        int
 	TooManySteps string
-	// Text is how many bytes one text may have, and JSON those of one that is JSON. TooLong is the error of a longer one.
+	// Text is the maximum length of a text in bytes, and JSON that of a JSON text. TooLong is the error message for longer
+	// ones.
 	Text, JSON int
 	TooLong    string
-	// Made is how many bytes of texts, objects and lists may be made in bodies. Values and Depth are of JSON that is read:
-	// how many values it has, an object or list counting as four and a number that is kept as text as five, and how deep
-	// they are nested.
-	Made, Values, Depth int
+	// Made is the maximum number of bytes of texts, objects and lists that expressions of bodies make.
+	Made int
+	// Values is the maximum number of values of a JSON document. An object or list counts as four, and a number that is kept
+	// as text as five.
+	Values int
+	// Depth is the maximum nesting of a JSON document.
+	Depth int
 }
 
 const (
-	stepBytes = 64   // bytes that are read or written in a step of bodies, which takes some 100 nanoseconds
-	stepNodes = 16   // parts of a round that are evaluated in a step, besides its calls
-	stepLook  = 1024 // steps after which the context is looked at again, before the next call
+	stepBytes = 64   // bytes read or written in one step of bodies, which takes some 100 ns
+	stepNodes = 16   // nodes of a round's expression in one step, not counting its calls
+	stepLook  = 1024 // steps between two checks of the context
 )
 
-// Run is a run of expressions over some values, and counts what it has used of its limits. It belongs to one goroutine.
+// Run evaluates expressions over the same values, and counts their use of the limits. It is not safe for concurrent use.
 //
-// In this package an error of a run is a panic of *Error, which ends at the exported methods.
+// In this package, evaluation fails with a panic of *Error. The exported methods recover it.
 type Run struct {
 	Values Values
 	limits *Limits
-	column int // of what is evaluated
+	// column is the column of the node that is being evaluated.
+	column int
 	steps  int
+	// inBodies is nil in templates.
 	*inBodies
 }
 
-// inBodies has what only expressions of bodies use. In templates there is none.
+// inBodies is the state of a run of expressions in bodies.
 type inBodies struct {
-	ctx           context.Context // here because the functions of expressions have no other way to it
-	next          int             // steps at which to look at it again
-	made          int
-	values, reads int   // of JSON: as Limits.Values counts them; all in all
-	slots         []any // of let and rounds
+	// ctx is a field because the functions of expressions cannot get it in another way.
+	ctx context.Context
+	// next is the number of steps at which to check ctx again.
+	next int
+	made int
+	// values is the size of the document that is read, counted as for Limits.Values. reads is the number of all values that
+	// have been read.
+	values, reads int
+	// slots holds the values of let, and the elements and indexes of rounds.
+	slots []any
 }
 
-// NewRun returns a run of expressions in templates.
+// NewRun returns a Run for expressions in templates.
 func NewRun(values Values, limits *Limits) Run {
 	return Run{Values: values, limits: limits}
 }
 
-// NewBodyRun returns a run of expressions in bodies. The end of the context is noticed within 1024 steps.
+// NewBodyRun returns a Run for expressions in bodies. It checks the context about every 1024 steps.
 func NewBodyRun(ctx context.Context, values Values, limits *Limits) Run {
 	return Run{values, limits, 0, 0, &inBodies{ctx: ctx, next: stepLook}}
 }
@@ -69,7 +80,7 @@ func (r *Run) Evaluate(e *Expression) (value any, err *Error) {
 	return e.run(r), nil
 }
 
-// Read takes steps for bytes that are read.
+// Read takes the steps for reading a number of bytes.
 func (r *Run) Read(bytes int) (err *Error) {
 	defer catch(&err)
 	r.column = 0
@@ -77,7 +88,7 @@ func (r *Run) Read(bytes int) (err *Error) {
 	return nil
 }
 
-// catch makes an error of a panic.
+// catch recovers a panic of *Error and stores it in err.
 func catch(err **Error) {
 	switch thrown := recover().(type) {
 	case nil:
@@ -88,22 +99,22 @@ func catch(err **Error) {
 	}
 }
 
-// failure returns an error of what is evaluated.
+// failure returns an error at the current column.
 func (r *Run) failure(format string, arguments ...any) *Error {
 	return &Error{Column: r.column, Message: fmt.Sprintf(format, arguments...)}
 }
 
-// misfit is the error of a value whose kind no operator names.
+// misfit returns the error for a value of a wrong kind.
 func (r *Run) misfit() *Error {
 	return r.failure("a value is missing, or of a kind that does not go here")
 }
 
-// unfit is the error of an operator that does not take two values.
+// unfit returns the error for an operator that does not take x and y.
 func (r *Run) unfit(operator string, x, y any) *Error {
 	return r.failure("%s does not take %s and %s", operator, kindName(x), kindName(y))
 }
 
-// enter begins a call at a column, which is a step: without it, lists could keep an expression busy for hours.
+// enter sets the current column and takes a step for a call. Without that step, expressions over lists could run for hours.
 func (r *Run) enter(column int) {
 	r.column = column
 	r.call()
@@ -123,7 +134,7 @@ func (r *Run) must(err *Error) {
 	}
 }
 
-// count takes steps. It returns an error when they are used up, or the context has ended.
+// count takes steps. It returns an error if the steps are used up or the context has ended.
 func (r *Run) count(steps int) *Error {
 	if r.steps += steps; r.steps > r.limits.Steps || r.inBodies != nil && r.steps >= r.next {
 		return r.look()
@@ -148,7 +159,8 @@ func (r *Run) read(bytes int) {
 	r.take(bytes)
 }
 
-// make counts the bytes of what is made: without it, lists in an answer could have long texts repeated.
+// make counts the bytes of a new value against Limits.Made. Without this limit, an expression could repeat a long text for
+// each element of a list.
 func (r *Run) make(bytes int) {
 	if r.inBodies != nil {
 		if r.made += bytes; r.made > r.limits.Made {
@@ -158,19 +170,19 @@ func (r *Run) make(bytes int) {
 	r.read(bytes)
 }
 
-// makeList counts the bytes of a list, with what making it takes and a text or number for each element.
+// makeList counts the bytes of a list, including a text or number for each element.
 func (r *Run) makeList(elements int) {
-	const list, element = 48, 48 // bytes, about
+	const list, element = 48, 48 // approximate bytes
 	r.make(list + element*elements)
 }
 
 // makeObject counts the bytes of an object.
 func (r *Run) makeObject(members int) {
-	const object, member = 512, 32 // bytes, about
+	const object, member = 512, 32 // approximate bytes
 	r.make(object + member*members)
 }
 
-// bound returns a length of a text, unless that is too long.
+// bound returns the length of a text. It panics if the length exceeds most.
 func (r *Run) bound(bytes, most int) int {
 	if bytes > most {
 		panic(r.failure("%s", r.limits.TooLong))

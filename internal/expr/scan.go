@@ -15,23 +15,26 @@ import (
 	"github.com/expr-lang/expr/parser/lexer"
 )
 
-// MaxExpressions is how many expressions a template may have.
+// MaxExpressions is the maximum number of expressions in a template.
 const MaxExpressions = 256
 
-// Piece is a stretch of a source: literal text, or an expression.
+// Piece is a part of a source: literal text, or an expression.
 type Piece struct {
-	Text       string // of an expression, without its braces and with all its white space
+	// Text is the literal text or the expression. An expression includes its white space, and not its braces.
+	Text       string
 	Expression bool
-	Column     int // from 1, in runes of the source: where Text begins
-	Start      int // where the piece begins, braces included
-	tokens     []lexer.Token
+	// Column is the column at which Text begins, in runes of the source from 1.
+	Column int
+	// Start is the column at which the piece begins, including an opening brace.
+	Start  int
+	tokens []lexer.Token
 }
 
-// FirstToken is the column at which the expression's first token begins.
+// FirstToken returns the column of the expression's first token.
 func (p Piece) FirstToken() int { return p.Column + p.tokens[0].From }
 
-// Cut splits a template at its {{ expressions }}. What follows an expression whose end cannot be found is left out, and
-// is the problem.
+// Cut splits a template into its literal texts and {{ expressions }}. It stops at an expression without an end, and returns
+// the pieces before it and the problem.
 func Cut(source string, maxTokens int) (pieces []Piece, problem *Error) {
 	column := 1
 	for expressions := 1; ; expressions++ {
@@ -56,11 +59,11 @@ func Cut(source string, maxTokens int) (pieces []Piece, problem *Error) {
 	}
 }
 
-// Whole takes a source that is one expression, without braces.
+// Whole returns the piece for a source that is one expression, without braces.
 func Whole(source string, maxTokens int) (Piece, *Error) { return scan(source, 1, maxTokens, false) }
 
-// scan reads an expression. Its end is the end of the source or, when it is braced, the first }} that closes nothing in
-// the expression itself. start is the column of the opening braces, which are not in the source.
+// scan reads an expression. If it is braced, it ends at the first }} that does not close a brace of the expression itself.
+// Otherwise it ends at the end of the source. start is the column of the opening braces, which are not part of source.
 func scan(source string, start, maxTokens int, braced bool) (Piece, *Error) {
 	p := Piece{Text: source, Expression: true, Column: start, Start: start}
 	if braced {
@@ -68,7 +71,7 @@ func scan(source string, start, maxTokens int, braced bool) (Piece, *Error) {
 	}
 	l := lexer.New()
 	l.Reset(file.NewSource(source))
-	depth, end, stray := 0, 0, -1 // end of the last token and start of the last } that closes nothing, in runes
+	depth, end, stray := 0, 0, -1 // in runes: end is the end of the last token, stray the start of the last unmatched }
 	for len(p.tokens) <= maxTokens {
 		token, err := l.Next()
 		if err != nil {
@@ -95,8 +98,8 @@ func scan(source string, start, maxTokens int, braced bool) (Piece, *Error) {
 	return p, &Error{Column: start, Message: fmt.Sprintf("the expression has more than %d tokens", maxTokens)}
 }
 
-// lexicalProblem reports a token that is none, at its start: the lexer's own place may be the end of the source. What
-// the lexer says behind a colon is left out, as it quotes the source.
+// lexicalProblem returns the error for an invalid token that begins after end. The lexer's own place may be the end of the
+// source. Of the lexer's message only the part before a colon is used, because the rest quotes the source.
 func (p Piece) lexicalProblem(end int, err error) *Error {
 	message := "not an expression"
 	if e := (*file.Error)(nil); errors.As(err, &e) {
@@ -111,7 +114,7 @@ func (p Piece) lexicalProblem(end int, err error) *Error {
 	return &Error{Column: p.Column + end, Message: message}
 }
 
-// parse parses an expression. Functions with these names are no functions of the parser's own.
+// parse parses an expression. The given functions replace the parser's own functions of the same names.
 func (p Piece) parse(functions conf.FunctionsTable) (*parser.Tree, *Error) {
 	if len(p.tokens) == 0 {
 		return nil, &Error{Column: p.Start, Message: "empty expression"}
@@ -127,8 +130,8 @@ func (p Piece) parse(functions conf.FunctionsTable) (*parser.Tree, *Error) {
 	return nil, p.syntaxProblem(from)
 }
 
-// syntaxProblem reports that the parser does not go on at a place. It says what stands there without quoting a literal,
-// as the parser's own message does.
+// syntaxProblem returns the error for a token at which the parser failed. Unlike the parser's own message, it does not quote
+// literals.
 func (p Piece) syntaxProblem(from int) *Error {
 	near, kind := "", "the end"
 	if i := slices.IndexFunc(p.tokens, func(t lexer.Token) bool { return t.From == from }); i >= 0 {
@@ -144,7 +147,7 @@ func (p Piece) syntaxProblem(from int) *Error {
 	return &Error{Column: p.Column + from, Message: "syntax error near " + kind, near: near}
 }
 
-// byteOffset is where in a text the rune of this number begins, counted from 0: the lexer counts runes.
+// byteOffset returns the byte offset of a rune index in s. The lexer counts runes.
 func byteOffset(s string, runes int) int {
 	for i := range s {
 		if runes == 0 {
@@ -155,7 +158,8 @@ func byteOffset(s string, runes int) int {
 	return len(s)
 }
 
-// Quote puts a name into quotes for an error text, cut short when it is long.
+// Quote returns a name in quotes for an error message. If it has more than 40 characters, Quote returns the first 40 and an
+// ellipsis.
 func Quote(name string) string {
 	const longest = 40
 	if runes := []rune(name); len(runes) > longest {

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// Expressions are found by what their language quotes and closes, and columns count runes.
+// Quotes and braces of the language determine where an expression ends, and columns count runes.
 func TestCut(t *testing.T) {
 	for source, want := range map[string]string{
 		"":                             "",
@@ -58,7 +58,7 @@ func cutText(source string) string {
 	return strings.Join(all, "|")
 }
 
-// A problem says where the parser does not go on, and never quotes a literal, which may be a password.
+// A syntax error has the place at which the parser failed, and never quotes a literal, which may be a password.
 func TestParse(t *testing.T) {
 	for source, want := range map[string]string{
 		"a + ":               "4: syntax error near the end",

@@ -11,7 +11,7 @@ import (
 	"github.com/expr-lang/expr/vm/runtime"
 )
 
-// threats.md 57: whatever reads or makes a text takes steps for its length.
+// Reading or making a text takes steps for its length (threats.md 57).
 func TestTextsTakeStepsForTheirLength(t *testing.T) {
 	const length = 1 << 20
 	x := strings.Repeat("xxxx", length/4)
@@ -40,7 +40,7 @@ func TestTextsTakeStepsForTheirLength(t *testing.T) {
 	}
 }
 
-// threats.md 57: whatever goes through a list takes a step for each element, and sorting takes one for each comparison.
+// Iterating over a list takes a step for each element, and sorting takes one for each comparison (threats.md 57).
 func TestListsTakeStepsForTheirElements(t *testing.T) {
 	const elements, log = 1 << 12, 12
 	list := "[0" + strings.Repeat(",0", elements-1) + "]"
@@ -69,7 +69,7 @@ func TestListsTakeStepsForTheirElements(t *testing.T) {
 	}
 }
 
-// threats.md 57: what would go on for hours ends when its steps are used up.
+// An expression that would run for hours ends when its steps are used up (threats.md 57).
 func TestStepsEnd(t *testing.T) {
 	list := `"l":[1` + strings.Repeat(",1", 1<<12) + `]`
 	long := `"s":"` + strings.Repeat("x", 2<<20) + `","t":"` + strings.Repeat("x", 2<<20) + `"`
@@ -91,12 +91,12 @@ func TestStepsEnd(t *testing.T) {
 	}
 }
 
-// watched is a context that sees how many steps pass from one look at it to the next, and ends after some of them.
+// watched is a context that records how many steps a run takes between two calls of Err, and ends after some steps.
 type watched struct {
 	context.Context
 	run           *Run
 	last, longest int
-	ends          int // steps after which it does
+	ends          int // the number of steps after which the context ends, or 0
 }
 
 func (w *watched) Err() error {
@@ -110,11 +110,11 @@ func (w *watched) Err() error {
 	return nil
 }
 
-// threats.md 57: the context is looked at so often that an expression ends soon after it.
+// A run checks its context often enough to end soon after it (threats.md 57).
 func TestContextIsLookedAtOften(t *testing.T) {
 	list := `"l":[1` + strings.Repeat(",1", 1<<12) + `]`
 	long := `"s":"` + strings.Repeat("x", 1<<20) + `"`
-	const once = (1<<20)/stepBytes + 2*stepLook // one look at a text of this length
+	const once = (1<<20)/stepBytes + 2*stepLook // steps for reading a text of 1 MiB once
 	for source, most := range map[string]int{
 		"all(response.body.l, all(response.body.l, true))":                                       2 * stepLook,
 		"max(map(response.body.l, response.body.l))":                                             2 * stepLook,
@@ -133,7 +133,7 @@ func TestContextIsLookedAtOften(t *testing.T) {
 			if !errors.Is(err, context.DeadlineExceeded) || r.steps > ctx.ends+most {
 				t.Errorf("it ended after %d steps instead of %d: %v", r.steps, ctx.ends, err)
 			}
-			if most = max(most, once); ctx.longest > most { // the body is read at once
+			if most = max(most, once); ctx.longest > most { // reading the body takes its steps at once
 				t.Errorf("%d steps passed without a look, want %d at most", ctx.longest, most)
 			}
 		})
@@ -148,7 +148,7 @@ func TestContextIsLookedAtOften(t *testing.T) {
 	})
 }
 
-// counting is a context that counts how often it is looked at.
+// counting is a context that counts the calls of Err.
 type counting struct {
 	context.Context
 	looks *int
@@ -156,10 +156,10 @@ type counting struct {
 
 func (c counting) Err() error { *c.looks++; return nil }
 
-// What the language says of == and in is what they are here.
+// The operators == and in have the results that they have in expr.
 func TestEqualIsThatOfTheLanguage(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 2))
-	// value returns a value, and the same one as the language has it.
+	// value returns a random value in the representation of this package and in that of expr.
 	var value func(depth int) (ours, its any)
 	value = func(depth int) (ours, its any) {
 		simple := []any{nil, true, int64(1), 1.0, int64(2), "a", Number("12345678901234567890"), ""}

@@ -6,13 +6,13 @@ import (
 	"testing"
 )
 
-// bodyLimits are like those of the gateway.
+// bodyLimits are similar to the limits of the gateway.
 var bodyLimits = &Limits{
 	Steps: 8 << 20, TooManySteps: "too many steps", Made: 64 << 20, Text: math.MaxInt, JSON: 8 << 20, TooLong: "the result is longer than 8 MiB",
 	Values: 1 << 19, Depth: 100,
 }
 
-// world has a body, and a language in which response.body stands for it.
+// world provides a JSON body, and a language in which response.body is its value.
 type world struct {
 	Values
 	body []byte
@@ -45,7 +45,7 @@ func compileWhole(source string, l *Language) (*Expression, []*Error) {
 	return l.Compile(p, new(Patterns).Source())
 }
 
-// evaluate returns the run of an expression over a body, which has what it has used; so many steps were used before it.
+// evaluate evaluates an expression over a body. The run begins with used steps. evaluate returns it after the evaluation.
 func evaluate(ctx context.Context, t *testing.T, used int, source, body string) (*Run, any, *Error) {
 	t.Helper()
 	w := &world{body: []byte(body)}

@@ -1,4 +1,5 @@
-// Package jws has the algorithms of signatures, RFC 7518 section 3.1 and RFC 8037, for those who sign and those who verify.
+// Package jws lists the supported JWS algorithms (RFC 7518 section 3.1 and RFC 8037) and returns their implementations. The
+// packages that sign use it, and those that verify.
 package jws
 
 import (
@@ -7,7 +8,7 @@ import (
 	"github.com/golang-jwt/jwt/v5"
 )
 
-// Algorithms lists the algorithms. Their names are case-sensitive, and "none" is not among them.
+// Algorithms returns the names of the algorithms, which are case-sensitive. It does not include "none".
 func Algorithms() []string {
 	return []string{
 		"HS256", "HS384", "HS512",
@@ -18,11 +19,11 @@ func Algorithms() []string {
 	}
 }
 
-// Symmetric reports whether who can verify with an algorithm can sign with it, too.
+// Symmetric reports whether an algorithm signs and verifies with the same key.
 func Symmetric(algorithm string) bool { return strings.HasPrefix(algorithm, "HS") }
 
-// Method returns what signs and verifies with an algorithm, or nil. It does not ask golang-jwt's registry: any package
-// of the program may add to that, and it has "none".
+// Method returns the implementation of an algorithm, or nil if it is not one of [Algorithms]. It does not use golang-jwt's
+// registry, which includes "none" and to which any package of the program can add.
 func Method(algorithm string) jwt.SigningMethod {
 	switch algorithm {
 	case "HS256":

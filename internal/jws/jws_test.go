@@ -6,7 +6,7 @@ import (
 	"github.com/golang-jwt/jwt/v5"
 )
 
-// Each name has the method of that name, and no other name has one, whatever is in the registry.
+// Method returns the implementation of each listed algorithm and of no other name, whatever is in golang-jwt's registry.
 func TestMethod(t *testing.T) {
 	jwt.RegisterSigningMethod("XS256", func() jwt.SigningMethod { return jwt.SigningMethodNone })
 	for i, name := range Algorithms() {

@@ -12,25 +12,25 @@ import (
 	"time"
 )
 
-// Pinned is the version of TinyGo that tools/tinygo builds, and with which the project's own plugins are made.
+// Pinned is the version of TinyGo that tools/tinygo builds, and that compiles the project's own plugins.
 const Pinned = "v0.41.1"
 
-// CompilerVariable names the environment variable that holds the path of the compiler to use, before all others.
+// CompilerVariable is the name of an environment variable. If it is set, it holds the path of the compiler to use.
 const CompilerVariable = "KEYWRIGHT_TINYGO"
 
-// The oldest TinyGo that knows go:wasmexport in a reactor the way the SDK needs it.
+// The oldest version of TinyGo that supports go:wasmexport in reactor modules as the SDK needs it.
 const minMajor, minMinor = 0, 41
 
-// llvmBin is where Debian keeps wasm-ld under the name that TinyGo calls.
+// llvmBin is the directory in which Debian installs wasm-ld under the name that TinyGo calls.
 const llvmBin = "/usr/lib/llvm-19/bin"
 
-// targetJSON is TinyGo's wasm-unknown target, but linked with Debian's C library and compiler runtime, as TinyGo's Go
-// module comes without the sources of its own.
+// targetJSON is TinyGo's wasm-unknown target, linked with Debian's C library and compiler runtime, because TinyGo's Go
+// module does not include the sources of its own.
 //
 //go:embed keywright.json
 var targetJSON []byte
 
-// linkFile is a file that linking a plugin takes, and the Debian package that has it.
+// linkFile is a file that linking a plugin needs, and the Debian package that contains it.
 type linkFile struct{ path, debian string }
 
 var linkFiles = []linkFile{
@@ -41,24 +41,28 @@ var linkFiles = []linkFile{
 
 // Compiler is a TinyGo that can build plugins.
 type Compiler struct {
-	Path    string // of the executable
-	Version string // as `tinygo version` writes it: of TinyGo, Go and LLVM
+	// Path is the absolute path of the executable.
+	Path string
+	// Version is the output of `tinygo version`. It has the versions of TinyGo, Go and LLVM.
+	Version string
 
-	// Accept, when it is set, is asked about each module before Build writes it. It returns the names of the fields whose
-	// values the plugin sees as references, or why no host would load the module.
+	// If Accept is not nil, Build calls it with each module before it writes the module. Accept returns the names of the
+	// fields whose values the plugin gets sealed, or an error if no host would load the module.
 	Accept func(ctx context.Context, name string, wasm []byte) (sealed []string, err error)
-	// Guest says that the module is no plugin: its sources are not looked at, and what it panics with is left out, since it
-	// may run in a host that has no log.
+	// Guest means that the module is not a plugin. Its sources are not checked, and it does not print panics, because its
+	// host may have no log.
 	Guest bool
 
-	patience time.Duration // how long a compilation may take, in tests; 0: patience
+	// If patience is not zero, it replaces the constant patience. Tests set it.
+	patience time.Duration
 }
 
 func (c Compiler) String() string { return c.Version }
 
-// FindCompiler returns the TinyGo to build with: the one that the environment variable [CompilerVariable] names, else
-// one on PATH that is new enough, else the one that `make tinygo` left in cache, a directory. An empty cache is not
-// looked at. The error says what to install, also where only an archive to link with is missing.
+// FindCompiler returns the TinyGo to build with. If the environment variable [CompilerVariable] is set, that is the compiler
+// that it names. Otherwise it is the one on PATH if that is new enough, or else the one that `make tinygo` installed in the
+// directory cache. If cache is "", it looks in no directory. The error says what to install, also if only a file to link with
+// is missing.
 func FindCompiler(ctx context.Context, cache string) (Compiler, error) {
 	c, err := findTinyGo(ctx, cache)
 	if err != nil {
@@ -94,11 +98,11 @@ func findTinyGo(ctx context.Context, cache string) (Compiler, error) {
 	return Compiler{}, errors.Join(onPath, advice)
 }
 
-// probe asks a compiler for its version and refuses one that is too old.
+// probe runs a compiler to get its version. It returns an error if the version is too old.
 func probe(ctx context.Context, path string) (Compiler, error) {
 	path, err := exec.LookPath(path)
 	if err == nil {
-		path, err = filepath.Abs(path) // it will run in the plugin's directory
+		path, err = filepath.Abs(path) // the compiler will run in the plugin's directory
 	}
 	if err != nil {
 		return Compiler{}, fmt.Errorf("find the compiler: %w", err)
@@ -119,7 +123,7 @@ func probe(ctx context.Context, path string) (Compiler, error) {
 	return Compiler{Path: path, Version: version}, nil
 }
 
-// requireFiles says which packages to install where a file is missing.
+// requireFiles returns an error with the Debian packages to install if a file is missing.
 func requireFiles(files []linkFile) error {
 	var packages []string
 	for _, f := range files {
@@ -133,11 +137,11 @@ func requireFiles(files []linkFile) error {
 	return fmt.Errorf("files that plugins are linked with are missing, they come with Debian: apt-get install %s", strings.Join(packages, " "))
 }
 
-// withLinker puts wasm-ld on the PATH of an environment.
+// withLinker returns an environment with the directory of wasm-ld on PATH.
 func withLinker(env []string) []string {
 	path := llvmBin
 	if old := os.Getenv("PATH"); old != "" {
 		path += string(os.PathListSeparator) + old
 	}
-	return append(env, "PATH="+path) // of two equal names the last one counts
+	return append(env, "PATH="+path) // os/exec uses the last of two equal names
 }

@@ -16,14 +16,14 @@ import (
 	"strings"
 )
 
-// buildTags are those that choose files when TinyGo builds with targetJSON. They are written out here, so that the
-// digest can be taken without TinyGo; a test compares them with what the compiler uses.
+// buildTags are the build tags that TinyGo sets for targetJSON. They are repeated here so that the digest does not need
+// TinyGo. A test compares them with the compiler's.
 var buildTags = []string{
 	"tinygo.wasm", "wasm_unknown", "tinygo", "purego", "osusergo", "math_big_pure_go",
 	"gc.leaking", "scheduler.none", "serial.none", "tinygo.unicore",
 }
 
-// goPackage is the part of the output of `go list -json` that is read.
+// goPackage is the part of the output of `go list -json` that this package reads.
 type goPackage struct {
 	ImportPath, Name, Dir string
 	Standard              bool
@@ -31,9 +31,10 @@ type goPackage struct {
 	GoFiles, CgoFiles, CFiles, HFiles, SFiles, EmbedFiles []string
 }
 
-// SourceDigest is the SHA-256, in lower-case hexadecimal, of all that the plugin in dir is compiled from but the
-// standard library: the sources and embedded files of its package and of all it imports, as they are chosen for the
-// guest. It needs the go command and no TinyGo. Where the checkout or the module cache lies does not enter into it.
+// SourceDigest returns the SHA-256, in lower-case hexadecimal, of the sources of the plugin in dir. They are the source and
+// embedded files of its package and of all packages that it imports, selected for the guest, without the standard library.
+// The digest does not depend on the location of the checkout or the module cache. SourceDigest needs the go command, and
+// not TinyGo.
 func SourceDigest(ctx context.Context, dir string) (string, error) {
 	packages, err := listPackages(ctx, dir)
 	if err != nil {
@@ -64,7 +65,7 @@ func digestOf(packages []goPackage, dir string) (string, error) {
 	return hex.EncodeToString(sum[:]), nil
 }
 
-// listPackages returns the packages that the plugin is built of, the plugin itself last.
+// listPackages returns the packages that the plugin in dir is built from. The plugin's own package is the last one.
 func listPackages(ctx context.Context, dir string) ([]goPackage, error) {
 	if info, err := os.Stat(dir); err != nil {
 		return nil, fmt.Errorf("plugin directory: %w", err)
@@ -74,7 +75,7 @@ func listPackages(ctx context.Context, dir string) ([]goPackage, error) {
 	cmd := exec.CommandContext(ctx, "go", "list", "-deps", "-buildvcs=false", "-tags", strings.Join(buildTags, ","),
 		"-json=ImportPath,Name,Dir,Standard,GoFiles,CgoFiles,CFiles,HFiles,SFiles,EmbedFiles", ".")
 	cmd.Dir = dir
-	cmd.Env = append(os.Environ(), "GOOS=linux", "GOARCH=arm", "CGO_ENABLED=1") // what TinyGo says of itself
+	cmd.Env = append(os.Environ(), "GOOS=linux", "GOARCH=arm", "CGO_ENABLED=1") // the values that TinyGo reports
 	var stdout, stderr bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &stdout, &stderr
 	if err := cmd.Run(); err != nil {

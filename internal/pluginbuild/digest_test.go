@@ -11,7 +11,8 @@ import (
 	"testing"
 )
 
-// pluginSources is a plugin in a module of its own, as third parties have them. It echoes the length of its input.
+// pluginSources are the files of a plugin in a separate Go module, as third parties write them. It returns the length of its
+// input plus a constant.
 var pluginSources = map[string]string{
 	"go.mod": "module example.test/echo\n\ngo 1.26\n",
 	"main.go": `package main
@@ -37,7 +38,7 @@ func authenticate() int32 { return int32(inputLength()) + int32(len(note)) + wor
 	"word/word.go":      "// Package word is what the plugin imports.\npackage word\n\n// Size is a number.\nconst Size = 4\n",
 }
 
-// writeFiles makes a directory with the given base name and files in it.
+// writeFiles creates a directory with the given base name and files, and returns its path.
 func writeFiles(t *testing.T, base string, files map[string]string) string {
 	t.Helper()
 	dir := filepath.Join(t.TempDir(), base)

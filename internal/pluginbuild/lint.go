@@ -12,8 +12,8 @@ import (
 	"strings"
 )
 
-// What a plugin may use in no way, since it compiles and then silently does something else than in any other program: in
-// the guest there is no randomness, no clock and no environment.
+// Reasons for refusing a package or function. Each compiles, but works differently in a guest than in other programs,
+// because a guest has no randomness, clock, environment or network.
 const (
 	noRandomness = "repeats the same values in every call, or fails: take a random value from a field of the configuration, for which a template such as {{ uuid() }} is configured"
 	noClock      = "does not see the host's time: use Call.Now"
@@ -37,18 +37,18 @@ var refusedFunctions = map[string]map[string]string{
 	"syscall": {"Getenv": noEnviron, "Environ": noEnviron},
 }
 
-// escaping are functions that have to see the bytes of what they are given.
+// escaping lists functions, by package, that do not work on a sealed value because they need the bytes of their argument.
 var escaping = map[string][]string{"net/url": {"QueryEscape", "PathEscape"}}
 
-// escape is a call of one of them with a field of the configuration.
+// escape is a call of a function in escaping with the value of a configuration field.
 type escape struct{ place, function, field string }
 
-// library are the packages that plugins are linked with whatever they do.
+// library lists the packages that every plugin is linked with. They are not checked.
 var library = []string{"github.com/keywright/keywright/sdk", "github.com/keywright/keywright/abi", "github.com/extism/go-pdk"}
 
-// lint looks for what is wrong with the sources of a plugin though it compiles: in its packages and in all that it
-// imports but the standard library and the SDK. It also returns where fields of the configuration are escaped, which is
-// wrong for some of them.
+// lint checks the sources of a plugin for code that compiles but does not work in a guest. It checks all packages except
+// those of the standard library and the SDK. It also returns the places where the plugin escapes configuration fields, which
+// is wrong for sealed ones.
 func lint(packages []goPackage) ([]escape, error) {
 	var l linter
 	for _, p := range packages {
@@ -74,8 +74,9 @@ func isLibrary(path string) bool {
 }
 
 type linter struct {
-	fset     *token.FileSet
-	imports  map[string]string // of the file: paths by the names that it uses
+	fset *token.FileSet
+	// imports are the import paths of the current file, by the names that the file uses.
+	imports  map[string]string
 	problems []error
 	escapes  []escape
 }
@@ -121,15 +122,15 @@ func (l *linter) imported(spec *ast.ImportSpec) {
 	l.imports[name] = path
 }
 
-// selected returns the package and the name of what is selected from a package, or "".
+// selected returns the import path and the name if n selects a name from a package.
 func (l *linter) selected(n *ast.SelectorExpr) (pkg, name string) {
-	if x, ok := n.X.(*ast.Ident); ok && x.Obj == nil { // something that is declared in the file has an object
+	if x, ok := n.X.(*ast.Ident); ok && x.Obj == nil { // names that the file declares have an object
 		return l.imports[x.Name], n.Sel.Name
 	}
 	return "", ""
 }
 
-// call notes the fields of the configuration that are given to a function that escapes.
+// call records the configuration fields in the argument of a function in escaping.
 func (l *linter) call(n *ast.CallExpr) {
 	selector, ok := n.Fun.(*ast.SelectorExpr)
 	if !ok || len(n.Args) != 1 {
@@ -146,10 +147,10 @@ func (l *linter) call(n *ast.CallExpr) {
 	}
 }
 
-// fields returns the fields whose values stand in an expression: calls of a method Config with a literal name, also by
-// way of variables.
+// fields returns the configuration fields that an expression uses: literal arguments of methods named Config. It follows
+// variables to their assignments.
 func fields(n ast.Node, depth int) (names []string) {
-	const deepest = 5 // variables made of variables, which may be made of themselves
+	const deepest = 5 // variables may be assigned from each other in a circle
 	if depth > deepest {
 		return nil
 	}

@@ -5,11 +5,11 @@ import (
 	"testing"
 )
 
-// threats.md 69: what compiles, and then silently does something else in the sandbox than in any other program.
+// Code that compiles but works differently in the sandbox is refused, with its place (threats.md 69).
 func TestWhatWouldNotWorkInTheSandboxIsRefusedWithItsPlace(t *testing.T) {
 	for name, test := range map[string]struct {
 		source string
-		want   []string // parts of the error; none where it is empty
+		want   []string // parts of the error; nil for no error
 	}{
 		"math/rand":          {"import \"math/rand\"\n\nvar n = rand.Int()", []string{"main.go:3:8: math/rand repeats", "{{ uuid() }}"}},
 		"math/rand/v2":       {"import r \"math/rand/v2\"\n\nvar n = r.Int()", []string{"main.go:3:8: math/rand/v2 repeats"}},
@@ -62,7 +62,7 @@ func TestCompileRefusesWhatWouldNotWorkInTheSandbox(t *testing.T) {
 	}
 }
 
-// A reference has no character to escape, and the host would put the secret into the text as it is.
+// Escaping a sealed value is refused: it has no character to escape, and the host would insert the secret unescaped.
 func TestEscapingAReferenceIsRefused(t *testing.T) {
 	source := `package main
 

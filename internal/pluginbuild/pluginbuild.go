@@ -1,9 +1,9 @@
-// Package pluginbuild compiles plugins with TinyGo and records in each module which sources it was made of.
+// Package pluginbuild compiles plugins with TinyGo and records the digest of the sources in each module.
 //
-// A plugin directory holds one main package. It is built into a module beside the sources, named after the directory:
-// plugins/jwt becomes plugins/jwt/jwt.wasm. The same sources, compiler and Go version give the same bytes in every
-// checkout, which is what [Compiler.Check] stands on. The recorded digest is for those who have no compiler at hand: a
-// test compares [SourceDigest] with [RecordedDigest] and so notices a module that is older than its sources.
+// A plugin directory holds one main package. Its module is written beside the sources and named after the directory:
+// plugins/jwt/jwt.wasm for plugins/jwt. Builds are reproducible: the same sources, compiler and Go version produce the same
+// bytes in every checkout. [Compiler.Check] relies on that. The digest detects a stale module without a compiler: a test
+// compares [SourceDigest] with [RecordedDigest].
 package pluginbuild
 
 import (
@@ -21,7 +21,7 @@ import (
 	"time"
 )
 
-// OutputPath is where the module of the plugin in dir belongs.
+// OutputPath returns the path of the module of the plugin in dir.
 func OutputPath(dir string) (string, error) {
 	absolute, err := filepath.Abs(dir)
 	if err != nil {
@@ -30,8 +30,8 @@ func OutputPath(dir string) (string, error) {
 	return filepath.Join(dir, filepath.Base(absolute)+".wasm"), nil
 }
 
-// Build compiles the plugin in dir, which may belong to any Go module, and writes it to [OutputPath]. An earlier
-// module stays as it was when the build fails.
+// Build compiles the plugin in dir, which may belong to any Go module, and writes the module to [OutputPath]. If it fails, it
+// keeps an earlier module.
 func (c Compiler) Build(ctx context.Context, dir string) error {
 	out, err := OutputPath(dir)
 	if err != nil {
@@ -53,8 +53,8 @@ func (c Compiler) Build(ctx context.Context, dir string) error {
 	return replaceFile(out, wasm)
 }
 
-// checkEscapes refuses what would escape a reference: that has no character to escape, and the host puts in its place what
-// the plugin takes for escaped.
+// checkEscapes returns an error for each call that escapes a sealed field. A sealed value has no character to escape, and the
+// host would insert the secret unescaped.
 func checkEscapes(escapes []escape, sealed []string) error {
 	var problems []error
 	for _, e := range escapes {
@@ -66,8 +66,8 @@ func checkEscapes(escapes []escape, sealed []string) error {
 	return errors.Join(problems...)
 }
 
-// Check compiles the plugin in dir anew and compares it with the module at [OutputPath]. The error names the module
-// when it is missing or differs in any byte, and says whether its sources have changed since it was built.
+// Check compiles the plugin in dir and compares the result with the module at [OutputPath]. It returns an error if the module
+// is missing or differs in any byte. The error says whether the sources have changed since the module was built.
 func (c Compiler) Check(ctx context.Context, dir string) error {
 	out, err := OutputPath(dir)
 	if err != nil {
@@ -101,8 +101,8 @@ func (c Compiler) Check(ctx context.Context, dir string) error {
 	return fmt.Errorf("%s differs from what its sources give with %s: it was built with another compiler, or altered; build it again", out, c)
 }
 
-// Compile returns the module of the plugin in dir, with the digest of its sources recorded in it. It writes nothing
-// there. The error lists what in the sources would not do in a guest what it does elsewhere.
+// Compile returns the module of the plugin in dir, with the digest of its sources. It does not write to dir. The error lists
+// all code that would not work in a guest.
 func (c Compiler) Compile(ctx context.Context, dir string) ([]byte, error) {
 	wasm, _, err := c.compile(ctx, dir)
 	return wasm, err
@@ -113,7 +113,7 @@ func (c Compiler) compile(ctx context.Context, dir string) ([]byte, []escape, er
 	if err != nil {
 		return nil, nil, err
 	}
-	// Taken before compiling: a source that is edited meanwhile then shows as a change, not as part of the module.
+	// The digest is computed before compiling, so that a source that is edited meanwhile counts as changed.
 	digest, err := digestOf(packages, dir)
 	if err != nil {
 		return nil, nil, err
@@ -131,14 +131,14 @@ func (c Compiler) compile(ctx context.Context, dir string) ([]byte, []escape, er
 	return recordDigest(wasm, digest), escapes, nil
 }
 
-// patience is how long the compiler may take: an ordinary plugin takes seconds.
+// patience limits the time of a compilation. An ordinary plugin takes seconds.
 const patience = 10 * time.Minute
 
-// errEndless says why the compiler was stopped. The compiler runs functions init while it compiles, and its own limit does
-// not end one that loops.
+// errEndless is the error for a compiler that was stopped. The compiler evaluates init functions, and its own limit does not
+// stop one that loops.
 var errEndless = errors.New("the compiler did not end: it runs functions init and makes package variables while it compiles, see whether one of them loops")
 
-// link runs the compiler.
+// link runs the compiler and returns the module, without a digest.
 func (c Compiler) link(ctx context.Context, dir string) ([]byte, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, cmp.Or(c.patience, patience), errEndless)
 	defer cancel()
@@ -160,7 +160,7 @@ func (c Compiler) link(ctx context.Context, dir string) ([]byte, error) {
 	cmd := exec.CommandContext(ctx, c.Path, "build", "-target="+target, "-no-debug", "-opt=z", panics, "-o", out, ".")
 	cmd.Dir = dir
 	cmd.Env = withLinker(os.Environ())
-	cmd.WaitDelay = time.Second // for programs that the compiler has started, and that keep its output open
+	cmd.WaitDelay = time.Second // child processes of the compiler may keep its output open
 	if output, err := cmd.CombinedOutput(); err != nil {
 		return nil, commandError(ctx, "compile the plugin in "+dir, err, output)
 	}
@@ -171,7 +171,7 @@ func (c Compiler) link(ctx context.Context, dir string) ([]byte, error) {
 	return wasm, nil
 }
 
-// commandError returns an error with what was tried and what the command wrote, which is all that a user can act on.
+// commandError returns an error that says what was attempted and includes the command's output, for the user to act on.
 func commandError(ctx context.Context, what string, err error, output []byte) error {
 	if ctx.Err() != nil {
 		return fmt.Errorf("%s: %w", what, context.Cause(ctx))
@@ -183,7 +183,7 @@ func commandError(ctx context.Context, what string, err error, output []byte) er
 	return fmt.Errorf("%s: %w:\n%s", what, err, text)
 }
 
-// replaceFile writes a file whole or not at all.
+// replaceFile replaces a file atomically.
 func replaceFile(name string, content []byte) error {
 	f, err := os.CreateTemp(filepath.Dir(name), ".keywright-*.wasm")
 	if err != nil {

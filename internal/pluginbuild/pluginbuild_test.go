@@ -15,10 +15,10 @@ import (
 	"github.com/tetratelabs/wazero"
 )
 
-// buildCache is where `make tinygo` leaves the compiler.
+// buildCache is the directory in which `make tinygo` installs the compiler.
 const buildCache = "../../.build"
 
-// script makes an executable shell script and gives its path.
+// script writes an executable shell script and returns its path.
 func script(t *testing.T, dir, name, body string) string {
 	t.Helper()
 	if err := os.MkdirAll(dir, 0o755); err != nil {
@@ -46,7 +46,7 @@ func TestFindCompiler(t *testing.T) {
 		name             string
 		variable, onPath string // bodies of scripts
 		cached           string
-		want             string // the directory whose compiler is found
+		want             string // the directory of the compiler to find
 		errors           []string
 		noCache          bool
 	}{
@@ -117,7 +117,7 @@ func TestMissingArchivesAreNamedByPackage(t *testing.T) {
 	}
 }
 
-// copying is a compiler that takes the finished module from a file, to test the builder in no time.
+// copying returns a compiler that copies a finished module, so that tests of the builder are fast.
 func copying(t *testing.T, wasm string) Compiler {
 	body := `while [ "$1" != -o ]; do shift; done; cp ` + wasm + ` "$2"`
 	return Compiler{Path: script(t, t.TempDir(), "tinygo", body), Version: "tinygo version 0.41.1"}
@@ -133,8 +133,8 @@ func TestCheck(t *testing.T) {
 	}
 	tests := []struct {
 		name  string
-		after func(t *testing.T, dir string) // what happens between build and check
-		want  string                         // part of the error, none where it is empty
+		after func(t *testing.T, dir string) // runs between build and check
+		want  string                         // part of the error; "" for no error
 	}{
 		{"nothing changed", func(*testing.T, string) {}, ""},
 		{"a source changed", func(t *testing.T, dir string) {
@@ -210,7 +210,7 @@ func TestBuildStopsWithItsContext(t *testing.T) {
 	}
 }
 
-// A function init that loops has the compiler loop. threats.md 69.
+// A compilation that does not end is stopped: an init function that loops makes the compiler loop (threats.md 69).
 func TestCompilerThatDoesNotEndIsStopped(t *testing.T) {
 	c := Compiler{Path: script(t, t.TempDir(), "tinygo", "exec sleep 600"), patience: time.Millisecond}
 	_, err := c.Compile(t.Context(), writeFiles(t, "echo", pluginSources))
@@ -219,7 +219,7 @@ func TestCompilerThatDoesNotEndIsStopped(t *testing.T) {
 	}
 }
 
-// Two checkouts give the same bytes, the module imports nothing but what it asks for and what a panic needs, and its export works.
+// Two checkouts produce the same bytes. The module imports only its own imports and those of a panic, and its export works.
 func TestCompileWithTinyGo(t *testing.T) {
 	c := realCompiler(t)
 	dir, other := writeFiles(t, "echo", pluginSources), writeFiles(t, "other", pluginSources)
@@ -281,7 +281,7 @@ func TestCompileErrorIsTheCompilers(t *testing.T) {
 	}
 }
 
-// The digest is taken without TinyGo, so its build tags are written down a second time.
+// The build tags of the digest are those of TinyGo. They are repeated in the code because the digest does not need TinyGo.
 func TestBuildTagsAreTheCompilers(t *testing.T) {
 	target := filepath.Join(t.TempDir(), "keywright.json")
 	write(t, target, string(targetJSON))

@@ -9,18 +9,18 @@ import (
 	"math"
 )
 
-// Section is the name of the custom section of a module that holds the digest of its sources, as 64 lower-case
-// hexadecimal digits.
+// Section is the name of the custom section that holds the digest of a module's sources, as 64 lower-case hexadecimal
+// digits.
 const Section = "keywright.sources"
 
-// ErrNoDigest says that a module has no section named [Section]: it was not made by this builder.
+// ErrNoDigest is the error for a module without a section named [Section]: one that this package has not built.
 var ErrNoDigest = errors.New("no " + Section + " section, build the plugin with tools/plugin")
 
 var wasmHeader = []byte("\x00asm\x01\x00\x00\x00")
 
 const customSection = 0
 
-// recordDigest appends the section to a module that a compiler made. Custom sections may stand anywhere.
+// recordDigest appends the section to a module. Custom sections may be anywhere in it.
 func recordDigest(wasm []byte, digest string) []byte {
 	content := binary.AppendUvarint(nil, uint64(len(Section)))
 	content = append(content, Section...)
@@ -30,8 +30,8 @@ func recordDigest(wasm []byte, digest string) []byte {
 	return append(wasm, content...)
 }
 
-// RecordedDigest reads which sources a module was made of, to compare with [SourceDigest]. The error is [ErrNoDigest]
-// where the module is whole but does not say it.
+// RecordedDigest returns the digest in a module, to be compared with [SourceDigest]. The error is [ErrNoDigest] if the module
+// is well-formed but has no digest.
 func RecordedDigest(wasm []byte) (string, error) {
 	rest, ok := bytes.CutPrefix(wasm, wasmHeader)
 	if !ok {
@@ -59,7 +59,7 @@ func RecordedDigest(wasm []byte) (string, error) {
 	return "", ErrNoDigest
 }
 
-// cutSized splits off what stands behind its own length, an unsigned LEB128 number.
+// cutSized splits b after a field that is preceded by its length, an unsigned LEB128 number.
 func cutSized(b []byte) (content, rest []byte, ok bool) {
 	size, n := binary.Uvarint(b)
 	if n <= 0 || size > math.MaxUint32 || size > uint64(len(b)-n) {

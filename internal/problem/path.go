@@ -6,18 +6,19 @@ import (
 	"strconv"
 )
 
-// Path is the way from the root of a document to a value. Nil is the root. It is cheap to make: its text, which may be
-// long, is made for problems only.
+// Path is the path from the root of a document to a value. A nil *Path is the root. A Path is cheap to make; only String,
+// which is called for problems, builds the text.
 type Path struct {
 	above *Path
-	name  string // of a member, when index is negative
+	name  string
+	// If index is negative, the path ends with the member name. Otherwise it ends with an element of a list.
 	index int
 }
 
-// Member returns the path of a member.
+// Member returns the path of a member of the value at p.
 func (p *Path) Member(name string) *Path { return &Path{p, name, -1} }
 
-// Item returns the path of an element of a list, counted from 0.
+// Item returns the path of an element of the list at p. Indexes count from 0.
 func (p *Path) Item(index int) *Path { return &Path{p, "", index} }
 
 // String returns a path such as claims.roles[0].
@@ -31,14 +32,17 @@ func (p *Path) String() string {
 	return Join(p.above.String(), p.name)
 }
 
-// plainName is a member's name that a path can show as it is.
-var plainName = regexp.MustCompile(`^[A-Za-z0-9_-]{1,100}$`)
+// plainName matches the names that a path shows without quotes, if they have at most maxPlainName bytes. A counted
+// repetition in the expression would take most of the time that a program needs to start.
+var plainName = regexp.MustCompile(`^[A-Za-z0-9_-]+$`)
 
-// Join returns the path of a member below another path: a.b, or a["b c"] for a name with other characters. A name that is
-// long is cut short.
+const maxPlainName = 100
+
+// Join returns the path of a member below another path: a.b, or a["b c"] if the name has other characters than letters,
+// digits, _ and -. [Quote] shortens long names.
 func Join(path, name string) string {
 	switch {
-	case !plainName.MatchString(name):
+	case len(name) > maxPlainName || !plainName.MatchString(name):
 		return path + "[" + Quote(name) + "]"
 	case path == "":
 		return name
@@ -46,7 +50,7 @@ func Join(path, name string) string {
 	return path + "." + name
 }
 
-// Quote puts a name into quotes, cut short when it is long.
+// Quote returns a name in quotes. If it has more than 40 characters, Quote returns the first 40 and an ellipsis.
 func Quote(name string) string {
 	const longest = 40
 	if runes := []rune(name); len(runes) > longest {

@@ -1,4 +1,4 @@
-// Package problem collects everything that is wrong with what somebody wrote, so that all of it can be mended in one go.
+// Package problem collects all problems of a document, so that its author can fix them at once.
 package problem
 
 import (
@@ -8,17 +8,17 @@ import (
 	"unicode/utf8"
 )
 
-// Problem is one thing that is wrong. Packages have types of their own for what they return, with these fields.
+// Problem is one error in a document. Packages define their own type with these fields for the problems that they return.
 type Problem struct {
-	// Line and Column are its place in a file, from 1. A Column without a Line is that in a text.
+	// Line and Column are the position in a file, from 1. If Line is 0, Column is the position in a text, or 0.
 	Line, Column int
-	// Path is that of the member.
+	// Path is the path of the value that is wrong.
 	Path string
 	// Message says what is wrong and what to do.
 	Message string
 }
 
-// String returns a problem in a line, as it follows the name of a file and a colon.
+// String returns a problem as one line. It is meant to follow the name of a file and a colon.
 func (p Problem) String() string {
 	var b strings.Builder
 	if p.Line > 0 {
@@ -30,10 +30,10 @@ func (p Problem) String() string {
 	return b.String() + " " + p.Message
 }
 
-// Place is a line and a column, in characters, from 1. The zero value is no place.
+// Place is a line and a column, in characters, from 1. The zero value means that the place is not known.
 type Place struct{ Line, Column int }
 
-// Advance returns the place behind a text that begins here. The text may begin and end in the middle of a character.
+// Advance returns the place after a text that begins at p. The text may begin and end in the middle of a character.
 func (p Place) Advance(text []byte) Place {
 	if lines := bytes.Count(text, []byte("\n")); lines > 0 {
 		p = Place{p.Line + lines, 1}
@@ -47,22 +47,23 @@ func (p Place) Advance(text []byte) Place {
 	return p
 }
 
-// Problem returns what is wrong at the place.
+// Problem returns a problem at p.
 func (p Place) Problem(path, format string, args ...any) Problem {
 	return Problem{p.Line, p.Column, path, fmt.Sprintf(format, args...)}
 }
 
 // Collector collects problems. The zero value collects any number.
 type Collector struct {
-	// Max is how many are kept. 0 means all.
+	// Max is the maximum number of problems to keep. 0 means no limit.
 	Max int
-	// Problems are in the order in which they were found.
+	// Problems are the problems that were kept, in the order in which they were found.
 	Problems []Problem
-	// More counts those that are not kept.
+	// More is the number of problems that were not kept.
 	More int
 }
 
-// Skip reports whether one more problem would not be kept, and counts it then. To ask first saves the cost of its text.
+// Skip reports whether the collector is full. If it is, Skip counts one more problem. Callers use it to avoid the cost of a
+// text that would not be kept.
 func (c *Collector) Skip() bool {
 	full := c.Max > 0 && len(c.Problems) >= c.Max
 	if full {
@@ -71,12 +72,12 @@ func (c *Collector) Skip() bool {
 	return full
 }
 
-// At adds what is wrong at a place.
+// At adds a problem at a place.
 func (c *Collector) At(where Place, path, format string, args ...any) {
 	if !c.Skip() {
 		c.Problems = append(c.Problems, where.Problem(path, format, args...))
 	}
 }
 
-// Wrong adds what is wrong with a member.
+// Wrong adds a problem of the value at path, without a place.
 func (c *Collector) Wrong(path, format string, args ...any) { c.At(Place{}, path, format, args...) }

@@ -21,7 +21,7 @@ func TestProblemsAreALine(t *testing.T) {
 	}
 }
 
-// Columns count characters, also those of which a text has only the end.
+// Columns count characters, also if a text begins in the middle of one.
 func TestPlacesBehindATextCountCharacters(t *testing.T) {
 	from := problem.Place{Line: 3, Column: 5}
 	for text, want := range map[string]problem.Place{
@@ -34,7 +34,7 @@ func TestPlacesBehindATextCountCharacters(t *testing.T) {
 	}
 }
 
-// A collector keeps as many as it may, and counts the others.
+// A collector keeps at most Max problems, and counts the others.
 func TestACollectorHasABound(t *testing.T) {
 	for most, more := range map[int]int{0: 0, 1: 3, 3: 1, 4: 0, 5: 0} {
 		c := problem.Collector{Max: most}

@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// DidYouMean returns the end of an error for a name that is not known: the name that was probably meant, or else all that
-// there are.
+// DidYouMean returns the end of an error message for an unknown name. It suggests the nearest known name, or lists all of
+// them if none is near.
 func DidYouMean(name string, known []string) string {
 	if meant, ok := Nearest(name, known); ok {
 		return fmt.Sprintf("; did you mean %q?", meant)
@@ -14,8 +14,8 @@ func DidYouMean(name string, known []string) string {
 	return "; there are " + strings.Join(known, ", ")
 }
 
-// Nearest returns the name that was probably meant: one that is as near as a slip of the hand, differs in case, or is the
-// plural or the singular of it; or none.
+// Nearest returns the known name that was probably meant, if there is one. Such a name differs only in case, is the plural or
+// the singular of name, or is at most two typing errors away (one, if name has less than six letters).
 func Nearest(name string, known []string) (string, bool) {
 	best, distance := "", 1+min(2, max(1, len(name)/3))
 	for _, k := range known {
@@ -23,7 +23,7 @@ func Nearest(name string, known []string) (string, bool) {
 			return k, true
 		}
 		if max(len(name)-len(k), len(k)-len(name)) >= distance {
-			continue // each letter too many or missing is a slip
+			continue // each extra or missing letter is a typing error
 		}
 		if d := slips(name, k); d < distance {
 			best, distance = k, d
@@ -32,7 +32,7 @@ func Nearest(name string, known []string) (string, bool) {
 	return best, best != ""
 }
 
-// singular returns the same for proxy and proxies.
+// singular returns the singular of an English noun: proxy for proxies.
 func singular(name string) string {
 	if stem, ok := strings.CutSuffix(name, "ies"); ok {
 		return stem + "y"
@@ -40,13 +40,14 @@ func singular(name string) string {
 	return strings.TrimSuffix(name, "s")
 }
 
-// slips counts the letters that are too many, missing, wrong, or in the wrong order between two names.
+// slips returns the number of typing errors between two names: extra, missing and wrong letters, and swapped neighbours. It
+// is the restricted Damerau–Levenshtein distance.
 func slips(a, b string) int {
 	const longest = 64
 	if len(a) > longest || len(b) > longest {
 		return longest
 	}
-	var before, last []int // the rows of a table: how far the beginnings of the names are from each other
+	var before, last []int // the last two rows of the table of distances between prefixes of a and b
 	for i := range len(a) + 1 {
 		row := make([]int, len(b)+1)
 		for j := range row {

@@ -1,4 +1,5 @@
-// Package tlsfailure says why a certificate was refused, without the names in it, which its owner chose.
+// Package tlsfailure explains why a certificate was refused. It leaves out the names in the certificate, because its owner
+// chose them.
 package tlsfailure
 
 import (
@@ -6,7 +7,7 @@ import (
 	"errors"
 )
 
-// Unverified puts the error of a tls.CertificateVerificationError into words.
+// Unverified returns the reason for the error of a tls.CertificateVerificationError, as the end of a sentence.
 func Unverified(err error) string {
 	var invalid x509.CertificateInvalidError
 	switch {

@@ -1,4 +1,4 @@
-// Package urlcheck checks URLs that operators write.
+// Package urlcheck checks the URLs in an operator's configuration.
 package urlcheck
 
 import (
@@ -9,19 +9,22 @@ import (
 	"strings"
 )
 
-// Rule says what a URL is for. The zero value is for any URL of https.
+// Rule sets which URLs are allowed, and the texts of errors. The zero value allows any https URL.
 type Rule struct {
 	// AllowHTTP allows plain http, too.
 	AllowHTTP bool
 	// PlainHTTP is the end of the error for plain http: "which sends everything in the open: use https".
 	PlainHTTP string
-	// Credentials says where credentials go, since they do not go into the URL: "put the credential into auth".
+	// Credentials says where a credential belongs instead of the URL: "put the credential into auth". If it is "", the error
+	// for user info does not say so.
 	Credentials string
-	// Example ends the errors for what is no such URL: "https://api.example.com/v1". "" is none.
+	// Example is an example URL for the errors about texts that are not URLs: "https://api.example.com/v1". If it is "", they
+	// have no example.
 	Example string
 }
 
-// Parse parses a URL. Its error says what is wrong, to follow the name of the URL, and quotes nothing of it.
+// Parse parses a URL. It requires https (or http, if AllowHTTP is set) and a host, and refuses user info, fragments and
+// invalid ports. The error is meant to follow the URL's name, and quotes nothing of the URL.
 func (r Rule) Parse(text string) (*url.URL, error) {
 	example, credentials := r.Example, r.Credentials
 	if example != "" {
@@ -51,7 +54,7 @@ func (r Rule) Parse(text string) (*url.URL, error) {
 	return u, nil
 }
 
-// CheckPort returns an error for what is neither a port nor "".
+// CheckPort returns an error unless port is "" or a number from 1 to 65535.
 func CheckPort(port string) error {
 	if number, err := strconv.ParseUint(port, 10, 16); port != "" && (err != nil || number == 0) {
 		return errors.New("has a port that is not 1 to 65535")

@@ -6,7 +6,7 @@ import (
 	"github.com/keywright/keywright/internal/urlcheck"
 )
 
-// Each mistake has one message, whatever the URL is for.
+// Each mistake has one message, whatever the rule.
 func TestURLs(t *testing.T) {
 	rule := urlcheck.Rule{PlainHTTP: "use https", Credentials: "put the credential into auth", Example: "https://api.example.com"}
 	dev := urlcheck.Rule{AllowHTTP: true}

@@ -1,4 +1,4 @@
-// Package urlpath keeps paths that callers choose below a URL that they do not choose.
+// Package urlpath joins base URLs with paths from untrusted callers. The result never leaves the base URL.
 package urlpath
 
 import (
@@ -10,10 +10,11 @@ import (
 	"unicode/utf8"
 )
 
-// Join returns the URL of a path below a connector's base URL. The path may begin with a slash or not, and may have a
-// query. Whatever it holds, the URL has the base's scheme and host, and is not above the base's path: what a server on the
-// way could take for a step upwards is refused, also when it is percent-encoded once or more often. An empty path is the
-// base itself.
+// Join returns the URL of a path below a connector's base URL. The path may begin with a slash and may have a query. For an
+// empty path, Join returns the base.
+//
+// For any path, the URL has the base's scheme and host, and its path is not above the base's path. Join refuses a path that
+// some server could resolve to one above, also if it is percent-encoded several times.
 func Join(base *url.URL, path string) (*url.URL, error) {
 	if err := checkCharacters(path); err != nil {
 		return nil, err
@@ -59,11 +60,11 @@ func checkCharacters(path string) error {
 	return nil
 }
 
-// Decodings is how often a path may be encoded. To go through more of them takes seconds.
+// Decodings is the maximum number of times that a path may be percent-encoded. Decoding longer chains would take seconds.
 const Decodings = 8
 
-// lookalikes are characters that stand for a dot, a slash, a backslash, a % or a ; to a server that normalizes
-// Unicode (NFKC, or as names of hosts are), or that converts it to a character set without them.
+// lookalikes replaces the characters that can become a dot, a slash, a backslash, a % or a ; in a server that normalizes
+// Unicode (NFKC, or as in host names) or converts it to a smaller character set.
 var lookalikes = strings.NewReplacer(
 	"\uff0e", ".", "\u3002", ".", "\uff61", ".", "\u2024", ".", "\ufe52", ".", "\u2025", "..", "\ufe30", "..",
 	"\uff0f", "/", "\u2044", "/", "\u2215", "/",
@@ -72,8 +73,8 @@ var lookalikes = strings.NewReplacer(
 	"\u037e", ";", "\uff1b", ";", "\ufe54", ";", "\ufe14", ";",
 )
 
-// visible drops a character that names of hosts are written without, such as a soft hyphen, and makes a space of one that NFKC
-// makes one of.
+// visible is a mapping for strings.Map. It drops characters that are ignored in host names, such as a soft hyphen, and maps
+// characters to a space that NFKC maps to one.
 func visible(r rune) rune {
 	switch {
 	case r < utf8.RuneSelf:
@@ -85,7 +86,7 @@ func visible(r rune) rune {
 	return r
 }
 
-// Check refuses paths that some server takes for one above.
+// Check returns an error if some server could resolve a path to one above its start.
 func Check(path string) error {
 	for decodings := 0; ; decodings++ {
 		if _, err := url.PathUnescape(path); err != nil && decodings == 0 {
@@ -96,7 +97,7 @@ func Check(path string) error {
 		}
 		path = lookalikes.Replace(path)
 		for segment := range strings.FieldsFuncSeq(strings.Map(visible, path), func(r rune) bool { return r == '/' || r == '\\' }) {
-			// Some servers cut parameters off before they look for dots, and some the spaces that a name ends with.
+			// Some servers remove parameters before they look for dots, and some remove spaces at the end of a name.
 			segment, _, _ = strings.Cut(segment, ";")
 			if segment = strings.Trim(segment, " "); segment == "." || segment == ".." {
 				return errors.New("the path has a segment . or .., which would leave the connector's url")
@@ -118,7 +119,7 @@ func Check(path string) error {
 	}
 }
 
-// Decode decodes what is percent-encoded once, as servers do that leave a % which no two hexadecimal digits follow as it is.
+// Decode decodes percent-encoding once. Like lenient servers, it keeps a % that no two hexadecimal digits follow.
 func Decode(text string) string {
 	var b strings.Builder
 	for {
@@ -138,8 +139,8 @@ func Decode(text string) string {
 	}
 }
 
-// overlong reports whether a text has a character in more bytes than it takes, which RFC 3629 section 3 forbids:
-// lenient decoders take C0 AE for a dot, and C0 AF for a slash.
+// overlong reports whether a text encodes a character in more bytes than necessary, which RFC 3629 section 3 forbids. Lenient
+// decoders take C0 AE for a dot and C0 AF for a slash.
 func overlong(text string) bool {
 	for i := 1; i < len(text); i++ {
 		lead, next := text[i-1], text[i]
@@ -152,7 +153,7 @@ func overlong(text string) bool {
 	return false
 }
 
-// encode percent-encodes the bytes that may not stand as they are, and leaves the rest as it is.
+// encode returns text with every byte percent-encoded that is not allowed.
 func encode(text string, allowed func(byte) bool) string {
 	const digits = "0123456789ABCDEF"
 	var b strings.Builder
@@ -166,12 +167,13 @@ func encode(text string, allowed func(byte) bool) string {
 	return b.String()
 }
 
-// Encode percent-encodes what may not stand in a path, and leaves the rest as it is, percent signs included.
+// Encode returns a path with every byte percent-encoded that RFC 3986 does not allow in paths. It keeps percent signs, so a
+// path that is encoded already stays the same.
 func Encode(path string) string { return encode(path, pathCharacter) }
 
 func ascii(c byte) bool { return c < 0x80 }
 
-// pathCharacter reports what RFC 3986 section 3.3 lets stand in a path, percent signs included.
+// pathCharacter reports whether RFC 3986 section 3.3 allows c in a path. Slashes and percent signs are allowed.
 func pathCharacter(c byte) bool {
 	return '0' <= c && c <= '9' || 'A' <= c && c <= 'Z' || 'a' <= c && c <= 'z' ||
 		strings.IndexByte("-._~!$&'()*+,;=:@/%", c) >= 0

@@ -42,7 +42,7 @@ func TestJoin(t *testing.T) {
 	}
 }
 
-// threats.md 27, 75
+// Join refuses every path that a server could resolve to another host or above the base (threats.md 27, 75).
 func TestJoinRefuses(t *testing.T) {
 	base, _ := url.Parse("https://a.example/v1")
 	for name, hostile := range map[string]string{
@@ -108,10 +108,10 @@ func TestJoinRefuses(t *testing.T) {
 	}
 }
 
-// dots replaces characters as NFKC does full-width ones, and as names of hosts do ideographic full stops.
+// dots replaces full-width characters as NFKC does, and ideographic full stops as in host names.
 var dots = strings.NewReplacer("．", ".", "。", ".", "｡", ".", "․", ".", "﹒", ".", "‥", "..", "／", "/", "＼", "/", `\`, "/")
 
-// Whatever the path is, the request goes to the base's host and stays below its path (threats.md 27).
+// For any path, the URL has the base's host and stays below the base's path (threats.md 27).
 func FuzzJoin(f *testing.F) {
 	for _, seed := range []string{
 		"", "/", "items?q=1", "//evil", "@evil", `\evil`, "..", "%2e%2e", "%2f", "https://evil", "x#y", "a%2f%2e%2e", "?", "%", "ü", ";..", ":@", "x?\xff", "%c0%ae%c0%ae/",
@@ -127,7 +127,7 @@ func FuzzJoin(f *testing.F) {
 			if err != nil {
 				continue
 			}
-			// As the wire has it, and as a server, a proxy or a browser reads it.
+			// got is the URL as a server, a proxy or a browser parses it.
 			got, err := url.Parse(joined.String())
 			if err != nil {
 				t.Fatalf("%s and %q: %s does not parse: %v", b, text, joined, err)

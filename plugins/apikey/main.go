@@ -25,7 +25,8 @@ func (plugin) Describe() sdk.Description {
 	}
 }
 
-// Validate refuses a name that no request could carry; the host checks it again when a template gives the name.
+// Validate refuses a header name that no request could carry. If the name comes from a template, the host checks it when
+// the request is made.
 func (plugin) Validate(c *sdk.Config) []sdk.Problem {
 	key, literal := c.Literal("key")
 	in, _ := c.Literal("in")

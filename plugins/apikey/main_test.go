@@ -17,10 +17,11 @@ func config(key, in string) hosttest.Config {
 	return hosttest.Config{"key": key, "value": "{{ get_secret('crm') }}", "in": in}
 }
 
-// specification.md 3.3, decisions.md "header present already" and "names that are allowed".
+// The key replaces a header of the same name, in any case of letters
+// (specification.md 3.3, decisions.md "header present already" and "names that are allowed").
 func TestHeader(t *testing.T) {
 	run(t, func(t *testing.T, h *hosttest.Harness) {
-		const other = "x-api-key" // as no net/http writes it
+		const other = "x-api-key" // not the canonical form of net/http
 		secret := h.Canary("crm")
 		for _, name := range []string{"X-API-Key", "Accept", "Cookie", "Authorization"} {
 			r := hosttest.GET("https://api.test/v1?a=b")
@@ -44,7 +45,8 @@ func TestHeader(t *testing.T) {
 	})
 }
 
-// specification.md 3.4, decisions.md "query is appended": what the URL has stays byte for byte as it was.
+// The key is appended to the query, and the URL is otherwise unchanged
+// (specification.md 3.4, decisions.md "query is appended").
 func TestQuery(t *testing.T) {
 	run(t, func(t *testing.T, h *hosttest.Harness) {
 		h.Secret("crm", "a b&c=d/ü+1")
@@ -66,7 +68,7 @@ func TestQuery(t *testing.T) {
 	})
 }
 
-// decisions.md "secrets anywhere": any field may hold get_secret, key and in too.
+// Any field may contain get_secret, also key and in (decisions.md "secrets anywhere").
 func TestEveryFieldMayBeATemplate(t *testing.T) {
 	run(t, func(t *testing.T, h *hosttest.Harness) {
 		h.Secret("name", "X-Secret-Name")
@@ -82,12 +84,14 @@ func TestEveryFieldMayBeATemplate(t *testing.T) {
 	})
 }
 
-// decisions.md "names that are refused", threats.md 26: at load when literal, else at the request.
+// Literal names of forbidden headers are refused at load, others when the request is made
+// (decisions.md "names that are refused", threats.md 26).
 func TestHeaderNamesThatARequestCannotHave(t *testing.T) {
 	run(t, func(t *testing.T, h *hosttest.Harness) {
 		h.Canary("crm")
 		for _, name := range []string{
-			// In a case of their own: the module has their usual forms in its data, where they would be found as secrets.
+			// The names are in unusual case because the module's data has the usual forms, and the search for leaked secrets
+			// would find them there.
 			"Host", "content-LENGTH", "Transfer-ENCODING", "ConnECTION", "TE", "Trailer", "Upgrade", "Keep-ALIVE",
 			"Proxy-AUTHORIZATION", "proxy-anything", "X Key", "X-Key:", "X-Kéy", "X-Key\r\nX-Other", "",
 		} {
@@ -107,8 +111,9 @@ func TestHeaderNamesThatARequestCannotHave(t *testing.T) {
 	})
 }
 
-// decisions.md "required field renders to empty", "CR, LF, NUL in header" and "secret not found", specification.md 3.5,
-// threats.md 26, 35a: the request fails before anything is sent.
+// A request with a bad value fails before anything is sent
+// (decisions.md "required field renders to empty", "CR, LF, NUL in header" and "secret not found", specification.md 3.5,
+// threats.md 26, 35a).
 func TestRequestsThatMustNotBeSent(t *testing.T) {
 	header := config("X-Key", "header")
 	for _, test := range []struct {
@@ -150,7 +155,7 @@ func TestRequestsThatMustNotBeSent(t *testing.T) {
 	}
 }
 
-// decisions.md "rendered once", threats.md 17.
+// The text of a secret is not rendered as a template (decisions.md "rendered once", threats.md 17).
 func TestASecretThatLooksLikeATemplateStaysLiteral(t *testing.T) {
 	run(t, func(t *testing.T, h *hosttest.Harness) {
 		h.Secret("crm", "{{ get_secret('other') }}")
@@ -162,7 +167,8 @@ func TestASecretThatLooksLikeATemplateStaysLiteral(t *testing.T) {
 	})
 }
 
-// decisions.md "every problem at once", each with its path. specification.md 3.5: in has two values.
+// All problems are reported at once, each with its path (decisions.md "every problem at once"). The field in has two values
+// (specification.md 3.5).
 func TestProblems(t *testing.T) {
 	run(t, func(t *testing.T, h *hosttest.Harness) {
 		var paths []string
@@ -176,7 +182,8 @@ func TestProblems(t *testing.T) {
 	})
 }
 
-// specification.md 1.4, decisions.md "type apikey": the alias sends the same, with a warning, once for a connector.
+// The alias apikey works as api_key does, and causes one warning for a connector
+// (specification.md 1.4, decisions.md "type apikey").
 func TestAlias(t *testing.T) {
 	run(t, func(t *testing.T, h *hosttest.Harness) {
 		secret := h.Canary("crm")
@@ -193,7 +200,7 @@ func TestAlias(t *testing.T) {
 	})
 }
 
-// The header of an explanation shows where the value comes from, and not the value.
+// An explanation shows the source of the header's value, and not the value.
 func TestExplain(t *testing.T) {
 	run(t, func(t *testing.T, h *hosttest.Harness) {
 		h.Canary("crm")

@@ -22,7 +22,7 @@ func run(t *testing.T, test func(*testing.T, *hosttest.Harness)) {
 	hosttest.Run(t, plugin{}, "jwt.wasm", test)
 }
 
-// config is a configuration with these claims, and further fields in pairs.
+// config returns a configuration with these claims. Further fields are pairs of name and value.
 func config(claims map[string]any, pairs ...any) hosttest.Config {
 	c := hosttest.Config{"private_key": "{{ get_secret('key') }}", "claims": claims}
 	for i := 0; i < len(pairs); i += 2 {
@@ -31,7 +31,7 @@ func config(claims map[string]any, pairs ...any) hosttest.Config {
 	return c
 }
 
-// authenticate returns the header and the claims of the token that a request was sent with.
+// authenticate sends a request and returns the header and the claims of its token.
 func authenticate(t *testing.T, h *hosttest.Harness, c hosttest.Config) (header, claims map[string]any) {
 	t.Helper()
 	got := h.Authenticate(c, hosttest.GET("https://api.test/v1"))
@@ -41,8 +41,8 @@ func authenticate(t *testing.T, h *hosttest.Harness, c hosttest.Config) (header,
 	return h.JWT(got.Header("Authorization"))
 }
 
-// specification.md 3.10, 3.17 and 3.18: the values of algorithm, the default RS256, Authorization: Bearer with a compact
-// JWT.
+// Every algorithm signs a compact JWT, sent in Authorization: Bearer. The default is RS256
+// (specification.md 3.10, 3.17 and 3.18).
 func TestEveryAlgorithm(t *testing.T) {
 	for _, algorithm := range append(sdk.Algorithms(), "") {
 		t.Run("algorithm "+algorithm, func(t *testing.T) {
@@ -72,7 +72,7 @@ func TestEveryAlgorithm(t *testing.T) {
 	}
 }
 
-// specification.md 3.10: signed for every request, so that exp and iat follow the clock; nothing is cached.
+// Every request gets a new JWT, so that exp and iat follow the clock (specification.md 3.10).
 func TestSignedForEveryRequest(t *testing.T) {
 	run(t, func(t *testing.T, h *hosttest.Harness) {
 		h.Key("key", "ES256")
@@ -93,7 +93,8 @@ func TestSignedForEveryRequest(t *testing.T) {
 	})
 }
 
-// specification.md 3.11, decisions.md "exp, iat, nbf are cast" and "keys of objects are plain".
+// Numeric strings in exp, iat and nbf become integers, and names of claims are not templates (specification.md 3.11,
+// decisions.md "exp, iat, nbf are cast" and "keys of objects are plain").
 func TestClaims(t *testing.T) {
 	run(t, func(t *testing.T, h *hosttest.Harness) {
 		secret := h.Canary("inside")
@@ -120,7 +121,8 @@ func TestClaims(t *testing.T) {
 	})
 }
 
-// threats.md 67: what the host refuses in each request, for readers that ignore case, is refused when a file is checked.
+// Names of header members that differ from reserved ones in case only are refused at load, not only in each request
+// (threats.md 67).
 func TestHeaderMembersThatReadersTakeForThoseOfTheHost(t *testing.T) {
 	run(t, func(t *testing.T, h *hosttest.Harness) {
 		h.Key("key", "ES256")
@@ -133,7 +135,8 @@ func TestHeaderMembersThatReadersTakeForThoseOfTheHost(t *testing.T) {
 	})
 }
 
-// specification.md 3.12, decisions.md "header": alg, typ: JWT, then jwt_headers, which may replace typ.
+// The header has alg, typ: JWT and the members of jwt_headers, which may replace typ
+// (specification.md 3.12, decisions.md "header").
 func TestHeaders(t *testing.T) {
 	run(t, func(t *testing.T, h *hosttest.Harness) {
 		h.Key("key", "HS512")
@@ -153,7 +156,7 @@ func TestHeaders(t *testing.T) {
 	})
 }
 
-// decisions.md "header": alg, crit, b64 are refused. threats.md 39.
+// The header members alg, crit and b64 are refused (decisions.md "header", threats.md 39).
 func TestHeadersThatAreFixed(t *testing.T) {
 	run(t, func(t *testing.T, h *hosttest.Harness) {
 		problems := h.Problems(config(map[string]any{}, "jwt_headers", map[string]any{"alg": "none", "crit": []any{"b64"}, "b64": false, "kid": "k"}))
@@ -168,8 +171,8 @@ func TestHeadersThatAreFixed(t *testing.T) {
 	})
 }
 
-// decisions.md "key does not fit the algorithm": an error at the first use that names field and algorithm, never the key.
-// threats.md 36, 37.
+// A key that does not fit the algorithm is an error at its first use. The error names the field and the algorithm, never
+// the key (decisions.md "key does not fit the algorithm", threats.md 36, 37).
 func TestKeysThatDoNotFit(t *testing.T) {
 	for _, test := range []struct{ name, key, algorithm string }{
 		{"EC key with RS256", "ES256", "RS256"},
@@ -191,7 +194,7 @@ func TestKeysThatDoNotFit(t *testing.T) {
 	}
 }
 
-// decisions.md "HS key shorter than the hash": it is allowed, with a warning, once.
+// An HMAC key shorter than the hash is allowed, with one warning (decisions.md "HS key shorter than the hash").
 func TestShortHMACKey(t *testing.T) {
 	run(t, func(t *testing.T, h *hosttest.Harness) {
 		h.Secret("key", "thirty-one bytes, one too short")
@@ -204,8 +207,8 @@ func TestShortHMACKey(t *testing.T) {
 	})
 }
 
-// decisions.md "secret not found" and "user used, no user given": the request fails before anything is sent, naming the
-// field.
+// Without the secret or the user that a template uses, the request fails before anything is sent, and the error names the
+// field (decisions.md "secret not found" and "user used, no user given").
 func TestRequestsThatMustNotBeSent(t *testing.T) {
 	run(t, func(t *testing.T, h *hosttest.Harness) {
 		for text, c := range map[string]hosttest.Config{
@@ -223,7 +226,7 @@ func TestRequestsThatMustNotBeSent(t *testing.T) {
 	})
 }
 
-// decisions.md "every problem at once".
+// All problems are reported at once (decisions.md "every problem at once").
 func TestProblems(t *testing.T) {
 	run(t, func(t *testing.T, h *hosttest.Harness) {
 		for text, c := range map[string]hosttest.Config{
@@ -245,7 +248,7 @@ func TestProblems(t *testing.T) {
 	})
 }
 
-// An explanation shows the header and the claims, not the JWT.
+// An explanation shows the header and the claims, and not the JWT.
 func TestExplain(t *testing.T) {
 	run(t, func(t *testing.T, h *hosttest.Harness) {
 		h.Key("key", "HS256")

@@ -1,4 +1,4 @@
-// Plugin jwtbearer adds an access token that is obtained with a signed assertion, the JWT bearer grant of RFC 7523.
+// Plugin jwtbearer adds an access token that it requests with a signed assertion: the JWT bearer grant, RFC 7523.
 package main
 
 import (
@@ -8,8 +8,8 @@ import (
 )
 
 const (
-	margin   = 60 * time.Second // how long before its end a token is no longer used
-	lifetime = 180              // seconds, of the assertion
+	margin   = 60 * time.Second // a token is not used in the last minute before it expires
+	lifetime = 180              // of the assertion, in seconds
 )
 
 func init() { sdk.Register(plugin{}) }
@@ -50,7 +50,7 @@ func (plugin) Authenticate(c *sdk.Call) (sdk.Mutation, error) {
 	if token, ok := c.Cached("access_token"); ok {
 		return sdk.Bearer(token), nil
 	}
-	ttl := c.Seconds("token_ttl") // first, so that nothing is sent when it is not a number
+	ttl := c.Seconds("token_ttl") // read first: if it is not a number, the call ends before anything is sent
 	claims, err := assertion(c)
 	if err != nil {
 		return sdk.Mutation{}, err
@@ -85,7 +85,7 @@ func (plugin) Authenticate(c *sdk.Call) (sdk.Mutation, error) {
 	return mutation, nil
 }
 
-// assertion returns the claims of RFC 7523 section 3.
+// assertion returns the claims of the assertion, RFC 7523 section 3.
 func assertion(c *sdk.Call) (string, error) {
 	now := c.Now()
 	var claims sdk.Members

@@ -25,7 +25,7 @@ func run(t *testing.T, test func(*testing.T, *hosttest.Harness)) {
 	hosttest.Run(t, plugin{}, "jwtbearer.wasm", test)
 }
 
-// config is a whole configuration, with further fields or others in pairs.
+// config returns a complete configuration. Pairs of name and value add fields or replace them.
 func config(pairs ...any) hosttest.Config {
 	c := hosttest.Config{
 		"client_id": "me", "private_key": "{{ get_secret('key') }}", "algorithm": "ES256", "token_url": endpoint,
@@ -45,7 +45,7 @@ func sentAssertion(h *hosttest.Harness) (header, claims map[string]any) {
 	return h.JWT(exchanges[len(exchanges)-1].Form.Get("assertion"))
 }
 
-// specification.md 3.13, 3.14 and 3.15. The assertion goes to the token endpoint and never to the API.
+// The assertion is sent to the token endpoint and never to the API (specification.md 3.13, 3.14 and 3.15).
 func TestExchange(t *testing.T) {
 	for _, algorithm := range append(sdk.Algorithms(), "") {
 		t.Run("algorithm "+algorithm, func(t *testing.T) {
@@ -87,12 +87,13 @@ func TestExchange(t *testing.T) {
 	}
 }
 
-// specification.md 3.16 and 4.3: token_ttl is 3600 by default, whatever expires_in the answer has or has not.
+// A token is cached for token_ttl, 3600 by default, whether or not the answer has an expires_in
+// (specification.md 3.16 and 4.3).
 func TestTheTokenIsReusedUntilAMinuteBeforeItsTimeToLiveIsOver(t *testing.T) {
 	for _, test := range []struct {
 		name   string
 		ttl    any
-		last   time.Duration // that the token is used
+		last   time.Duration // the last time at which the token is used
 		answer string
 	}{
 		{"default", nil, 3539 * time.Second, `{"access_token":"the-access-token"}`},
@@ -130,7 +131,8 @@ func TestTheTokenIsReusedUntilAMinuteBeforeItsTimeToLiveIsOver(t *testing.T) {
 	}
 }
 
-// decisions.md "oauth_jwt_bearer and a shorter expires_in": the cache time stays token_ttl − 60, with a warning.
+// A shorter expires_in does not change the cache time of token_ttl − 60 seconds, and causes a warning
+// (decisions.md "oauth_jwt_bearer and a shorter expires_in").
 func TestAShorterExpiresIn(t *testing.T) {
 	run(t, func(t *testing.T, h *hosttest.Harness) {
 		h.Key("key", "ES256")
@@ -149,7 +151,7 @@ func TestAShorterExpiresIn(t *testing.T) {
 	})
 }
 
-// decisions.md "token_ttl short": a token is not cached with 60 or less, with a warning, once.
+// With a token_ttl of 60 or less the token is not cached, with one warning (decisions.md "token_ttl short").
 func TestATimeToLiveOfAMinute(t *testing.T) {
 	run(t, func(t *testing.T, h *hosttest.Harness) {
 		h.Key("key", "ES256")
@@ -166,7 +168,7 @@ func TestATimeToLiveOfAMinute(t *testing.T) {
 	})
 }
 
-// decisions.md "integers": token_ttl is a JSON integer, or a template that renders to one; above 0. threats.md 33.
+// The field token_ttl is a JSON integer above 0, or a template that renders to one (decisions.md "integers", threats.md 33).
 func TestTimesToLiveThatAreNone(t *testing.T) {
 	run(t, func(t *testing.T, h *hosttest.Harness) {
 		h.Key("key", "ES256")
@@ -184,7 +186,7 @@ func TestTimesToLiveThatAreNone(t *testing.T) {
 				t.Errorf("%q: stage %s: %v", ttl, err.Stage, err)
 			}
 		}
-		// The largest there is: no overflow, and no token that is valid for ever.
+		// The largest integer does not overflow, and the token does not stay valid forever.
 		h.Authenticate(config("token_ttl", "9223372036854775807"), get())
 		before := len(h.Exchanges())
 		h.Advance(250 * 365 * 24 * time.Hour)
@@ -195,7 +197,8 @@ func TestTimesToLiveThatAreNone(t *testing.T) {
 	})
 }
 
-// threats.md 67: many readers of JSON take EXP for exp, and ſub for sub, and the last one counts.
+// Claims such as EXP and ſub are refused: many readers of JSON take them for exp and sub, and use the last one
+// (threats.md 67).
 func TestClaimsThatReadersTakeForThoseOfTheType(t *testing.T) {
 	run(t, func(t *testing.T, h *hosttest.Harness) {
 		h.Key("key", "ES256")
@@ -216,8 +219,8 @@ func TestClaimsThatReadersTakeForThoseOfTheType(t *testing.T) {
 	})
 }
 
-// specification.md 3.13, decisions.md "exp, iat, nbf are cast" and "header": additional_claims are merged, with numeric
-// strings as in jwt; jwt_headers too.
+// The members of additional_claims and jwt_headers are added to the assertion, and numeric strings are converted as in jwt
+// (specification.md 3.13, decisions.md "exp, iat, nbf are cast" and "header").
 func TestAdditionalClaimsAndHeaders(t *testing.T) {
 	run(t, func(t *testing.T, h *hosttest.Harness) {
 		h.Key("key", "ES256")
@@ -244,7 +247,8 @@ func TestAdditionalClaimsAndHeaders(t *testing.T) {
 	})
 }
 
-// threats.md 39, decisions.md "additional_claims that are fixed" and "header": naming one is an error of the configuration.
+// A configuration with a fixed claim or header member is refused
+// (threats.md 39, decisions.md "additional_claims that are fixed" and "header").
 func TestWhatTheTypeFixes(t *testing.T) {
 	run(t, func(t *testing.T, h *hosttest.Harness) {
 		problems := h.Problems(config(
@@ -264,8 +268,8 @@ func TestWhatTheTypeFixes(t *testing.T) {
 	})
 }
 
-// decisions.md "answer is no token" and "the endpoint refuses": the error has status and code, and how long the endpoint
-// is not asked again.
+// The error has the status, the code, and the time for which the endpoint is not asked again (decisions.md "answer is no
+// token" and "the endpoint refuses").
 func TestAnswersThatAreNoToken(t *testing.T) {
 	run(t, func(t *testing.T, h *hosttest.Harness) {
 		h.Key("key", "ES256")
@@ -284,7 +288,8 @@ func TestAnswersThatAreNoToken(t *testing.T) {
 	})
 }
 
-// decisions.md "key does not fit the algorithm": it fails before the endpoint is asked, and the next request tries again.
+// A key that does not fit the algorithm fails the request before the endpoint is asked, and the next request tries again
+// (decisions.md "key does not fit the algorithm").
 func TestAKeyThatDoesNotFit(t *testing.T) {
 	run(t, func(t *testing.T, h *hosttest.Harness) {
 		h.Key("key", "RS256")
@@ -298,7 +303,7 @@ func TestAKeyThatDoesNotFit(t *testing.T) {
 	})
 }
 
-// decisions.md "whose token", threats.md 29.
+// A cached token is used only for the same user and key (decisions.md "whose token", threats.md 29).
 func TestWhoseToken(t *testing.T) {
 	run(t, func(t *testing.T, h *hosttest.Harness) {
 		h.Key("key", "ES256")
@@ -320,7 +325,7 @@ func TestWhoseToken(t *testing.T) {
 	})
 }
 
-// decisions.md "every problem at once", each with its path.
+// All problems are reported at once, each with its path (decisions.md "every problem at once").
 func TestProblems(t *testing.T) {
 	run(t, func(t *testing.T, h *hosttest.Harness) {
 		for text, c := range map[string]hosttest.Config{
@@ -340,7 +345,7 @@ func TestProblems(t *testing.T) {
 	})
 }
 
-// An explanation asks no endpoint and shows no token and no assertion.
+// An explanation sends no token request, and shows neither a token nor an assertion.
 func TestExplain(t *testing.T) {
 	run(t, func(t *testing.T, h *hosttest.Harness) {
 		h.Key("key", "ES256")

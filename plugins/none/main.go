@@ -1,4 +1,4 @@
-// Plugin none sends a request as it is configured, without a credential.
+// Plugin none sends a request unchanged, without a credential.
 package main
 
 import "github.com/keywright/keywright/sdk"

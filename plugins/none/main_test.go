@@ -11,7 +11,7 @@ func run(t *testing.T, test func(*testing.T, *hosttest.Harness)) {
 	hosttest.Run(t, plugin{}, "none.wasm", test)
 }
 
-// specification.md 3.2: sent as it was made, with its own headers and query parameters only.
+// The request is sent unchanged, with its own headers and query parameters only (specification.md 3.2).
 func TestTheRequestIsSentAsItIs(t *testing.T) {
 	run(t, func(t *testing.T, h *hosttest.Harness) {
 		const target = "https://api.test/v1/a%2fb?q=1&q=2&empty&x=%20+%7e;y"
@@ -31,7 +31,7 @@ func TestTheRequestIsSentAsItIs(t *testing.T) {
 	})
 }
 
-// decisions.md "config on none": it is absent, null or {}; anything in it is an error.
+// The configuration may be absent, null or {}. Any field in it is an error (decisions.md "config on none").
 func TestConfig(t *testing.T) {
 	run(t, func(t *testing.T, h *hosttest.Harness) {
 		for name, config := range map[string]hosttest.Config{"absent or null": nil, "empty": {}} {

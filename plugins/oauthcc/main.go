@@ -1,4 +1,4 @@
-// Plugin oauthcc adds an access token that is obtained with the client credentials grant, RFC 6749 section 4.4.
+// Plugin oauthcc adds an access token that it requests with the client credentials grant, RFC 6749 section 4.4.
 package main
 
 import (
@@ -7,7 +7,7 @@ import (
 	"github.com/keywright/keywright/sdk"
 )
 
-// margin is how long before its end a token is no longer used.
+// margin is the time before a token's expiry in which the token is not used.
 const margin = 60 * time.Second
 
 func init() { sdk.Register(plugin{}) }

@@ -19,7 +19,7 @@ func run(t *testing.T, test func(*testing.T, *hosttest.Harness)) {
 	hosttest.Run(t, plugin{}, "oauthcc.wasm", test)
 }
 
-// config is a whole configuration, with further fields or others in pairs.
+// config returns a complete configuration. Pairs of name and value add fields or replace them.
 func config(pairs ...any) hosttest.Config {
 	c := hosttest.Config{"client_id": "me", "client_secret": "{{ get_secret('crm') }}", "token_url": endpoint}
 	for i := 0; i < len(pairs); i += 2 {
@@ -30,7 +30,8 @@ func config(pairs ...any) hosttest.Config {
 
 func get() *http.Request { return hosttest.GET("https://api.test/v1") }
 
-// specification.md 3.6, 3.7 and 4.1.
+// The token request sends grant_type, client_id and client_secret as a form, and the API gets the token
+// (specification.md 3.6, 3.7 and 4.1).
 func TestExchange(t *testing.T) {
 	run(t, func(t *testing.T, h *hosttest.Harness) {
 		secret := h.Canary("crm")
@@ -55,7 +56,7 @@ func TestExchange(t *testing.T) {
 	})
 }
 
-// specification.md 3.8, 4.2 and 4.3: one exchange while the token is valid, a new one from expires_in less 60 s on.
+// A token is reused until 60 seconds before it expires (specification.md 3.8, 4.2 and 4.3).
 func TestTheTokenIsReusedUntilAMinuteBeforeItExpires(t *testing.T) {
 	for name, answer := range map[string]string{
 		"number":        `{"access_token":"the-access-token","expires_in":3600}`,
@@ -91,8 +92,8 @@ func TestTheTokenIsReusedUntilAMinuteBeforeItExpires(t *testing.T) {
 	}
 }
 
-// decisions.md "expires_in missing, not a number or short": the token serves this request, is not cached, and a warning
-// is logged once. threats.md 33.
+// Without a usable expires_in the token is used for this request only, with one warning
+// (decisions.md "expires_in missing, not a number or short", threats.md 33).
 func TestTokensThatAreNotCached(t *testing.T) {
 	for name, member := range map[string]string{
 		"absent":       ``,
@@ -125,8 +126,7 @@ func TestTokensThatAreNotCached(t *testing.T) {
 	}
 }
 
-// threats.md 33: neither the shortest nor the longest expires_in overflows, and a clock that is set back makes no token
-// valid for longer.
+// No expires_in overflows, and a clock that is set back does not extend the validity of a token (threats.md 33).
 func TestExtremesOfExpiresIn(t *testing.T) {
 	for name, test := range map[string]struct {
 		expiresIn int
@@ -154,7 +154,7 @@ func TestExtremesOfExpiresIn(t *testing.T) {
 	}
 }
 
-// decisions.md "scope": it is sent when it renders to a text that is not empty.
+// A scope is sent only if it renders to a text that is not empty (decisions.md "scope").
 func TestScope(t *testing.T) {
 	run(t, func(t *testing.T, h *hosttest.Harness) {
 		h.Canary("crm")
@@ -172,7 +172,7 @@ func TestScope(t *testing.T) {
 	})
 }
 
-// decisions.md "token_type": it is absent, or bearer in any case; another value is an error.
+// The token type must be absent, or bearer in any case of letters (decisions.md "token_type").
 func TestTokenType(t *testing.T) {
 	run(t, func(t *testing.T, h *hosttest.Harness) {
 		h.Canary("crm")
@@ -191,13 +191,14 @@ func TestTokenType(t *testing.T) {
 	})
 }
 
-// decisions.md "answer is no token": the error has the status and the RFC 6749 code, never the body. threats.md 20, 34.
+// The error for an answer without a token has the status and the RFC 6749 code, never the body
+// (decisions.md "answer is no token", threats.md 20, 34).
 func TestAnswersThatAreNoToken(t *testing.T) {
 	const body = "the body says hunter2 again"
 	for _, test := range []struct {
 		name   string
 		answer hosttest.Answer
-		status int // of the TokenError; 0 when it is another error
+		status int // of the TokenError, or 0 for another error
 		code   string
 		text   string
 	}{
@@ -228,7 +229,7 @@ func TestAnswersThatAreNoToken(t *testing.T) {
 				if answer != nil {
 					h.Advance(answer.RetryAfter)
 				}
-				// threats.md 32: the next request tries again, after a refusal a second later, and what it gets is cached.
+				// The next request tries again (after a refusal: a second later), and its token is cached (threats.md 32).
 				h.Authenticate(config(), get())
 				h.Authenticate(config(), get())
 				if n := len(h.Exchanges()); n != 2 {
@@ -239,7 +240,7 @@ func TestAnswersThatAreNoToken(t *testing.T) {
 	}
 }
 
-// decisions.md "whose token", threats.md 29.
+// A cached token is used only for the same user, configuration and secret (decisions.md "whose token", threats.md 29).
 func TestWhoseToken(t *testing.T) {
 	run(t, func(t *testing.T, h *hosttest.Harness) {
 		h.Canary("crm")
@@ -264,7 +265,7 @@ func TestWhoseToken(t *testing.T) {
 	})
 }
 
-// decisions.md "upstream answers 401" to a request that carried a cached token.
+// If the API answers 401 to a cached token, the token is replaced, once (decisions.md "upstream answers 401").
 func TestARefusedTokenIsReplacedOnce(t *testing.T) {
 	run(t, func(t *testing.T, h *hosttest.Harness) {
 		h.Canary("crm")
@@ -275,7 +276,7 @@ func TestARefusedTokenIsReplacedOnce(t *testing.T) {
 		if got.Attempts != 2 || got.Header("Authorization") != "Bearer second-token" || got.Response.StatusCode != http.StatusOK {
 			t.Errorf("%d attempts, the last with %s, answered %d", got.Attempts, got.Header("Authorization"), got.Response.StatusCode)
 		}
-		h.API(hosttest.JSON(401, `{}`)) // and does so again at once
+		h.API(hosttest.JSON(401, `{}`)) // the new token is refused at once
 		got = h.Authenticate(config(), get())
 		if got.Attempts != 1 || got.Response.StatusCode != http.StatusUnauthorized || len(h.Exchanges()) != 2 {
 			t.Errorf("%d attempts, answered %d, %d exchanges", got.Attempts, got.Response.StatusCode, len(h.Exchanges()))
@@ -283,8 +284,8 @@ func TestARefusedTokenIsReplacedOnce(t *testing.T) {
 	})
 }
 
-// decisions.md "secrets anywhere", "token_url" and "user in the host of a URL": what a template comes to is checked at
-// the request.
+// A token_url with a template is checked when it is rendered
+// (decisions.md "secrets anywhere", "token_url" and "user in the host of a URL").
 func TestTokenURLFromATemplate(t *testing.T) {
 	run(t, func(t *testing.T, h *hosttest.Harness) {
 		h.Canary("crm")
@@ -307,7 +308,7 @@ func TestTokenURLFromATemplate(t *testing.T) {
 	})
 }
 
-// decisions.md "every problem at once", each with its path.
+// All problems are reported at once, each with its path (decisions.md "every problem at once").
 func TestProblems(t *testing.T) {
 	run(t, func(t *testing.T, h *hosttest.Harness) {
 		for text, c := range map[string]hosttest.Config{
@@ -327,7 +328,7 @@ func TestProblems(t *testing.T) {
 	})
 }
 
-// An explanation asks no endpoint and shows no token.
+// An explanation sends no token request and shows no token.
 func TestExplain(t *testing.T) {
 	run(t, func(t *testing.T, h *hosttest.Harness) {
 		h.Canary("crm")

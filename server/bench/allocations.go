@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// allocationRows are about garbage: what RoundTrip allocates, less what cloning the request and sending that does; 0 when
-// it is less.
+// allocationRows returns the row for garbage: the allocations of RoundTrip minus those of cloning and sending the request, and
+// at least 0.
 func allocationRows() []row {
 	return []row{{
 		work: "RoundTrip, api_key: allocations beyond the request's clone ÷ 2", against: "2 allocations", unit: number, goal: 1,

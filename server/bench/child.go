@@ -12,13 +12,13 @@ import (
 	"strings"
 )
 
-// Some rows are about a process of its own: one that has just begun, that holds nothing else, or that has one processor.
-// For these the command runs itself with childVerb, and reads the number that it writes.
+// Some rows measure a separate process: one that has just started, that holds nothing else, or that has one processor. For
+// these, the command runs itself with childVerb, and reads the number that the child writes.
 
 const childVerb = "child"
 
 var children = map[string]func(ctx context.Context, args []string) (float64, error){
-	"start": childStart, "idle": childIdle, "throughput": childThroughput,
+	"start": childStart, "compile": childCompile, "idle": childIdle, "throughput": childThroughput,
 }
 
 func runChild(ctx context.Context, args []string, stdout io.Writer) error {
@@ -33,7 +33,7 @@ func runChild(ctx context.Context, args []string, stdout io.Writer) error {
 	return err
 }
 
-// child runs one, with further environment, and gives its number.
+// child runs one of children with additional environment variables, and returns its number.
 func child(ctx context.Context, environment []string, args ...string) (float64, error) {
 	path, err := os.Executable()
 	if err != nil {

@@ -12,22 +12,25 @@ import (
 	"github.com/keywright/keywright/server/content"
 )
 
-// community is a made-up one, always the same for its size: ten years of articles of about 2 KB, more each year, and one in
-// a hundred more that is trashed; a product update for each ten, and two replies.
-type community struct{ articles int } // that are listed
+// A community is generated content, always the same for its size: ten years of articles of about 2 KB, more each year, and in
+// addition a trashed one for every hundred. For every ten articles there are one product update and two replies.
+type community struct {
+	// articles is the number of articles in the list.
+	articles int
+}
 
 const firstArticle = 1_000_000
 
 func articleID(i int) string { return strconv.Itoa(firstArticle + i) }
 func updateID(i int) string  { return strconv.Itoa(i + 1) }
 
-// updates is how many product updates there are.
+// updates returns the number of product updates.
 func (c community) updates() int { return c.articles / 10 }
 
-// all is how many articles there are, with those that are trashed.
+// all returns the number of articles, including trashed ones.
 func (c community) all() int { return c.articles + c.articles/100 }
 
-// repliesOf is how many replies an article has. Most have none.
+// repliesOf returns the number of replies of an article. Most articles have no replies.
 func (c community) repliesOf(i int) int {
 	if i >= c.articles {
 		return 0
@@ -37,21 +40,21 @@ func (c community) repliesOf(i int) int {
 
 const mostReplies = 6
 
-// replyOf returns ids of the n-th reply among those of the articles that have most.
+// replyOf returns the IDs of the n-th reply among those of the articles with mostReplies replies.
 func (c community) replyOf(n int) (article, reply string) {
 	i := n / mostReplies * 50 % c.articles
 	return articleID(i), strconv.Itoa(n%mostReplies + 1)
 }
 
-// born is when the community began, and moved is when it came here: what was done before has that time, as such a move does
-// not know better. So a fifth of the articles, and the last pages of the list, have the same.
+// The community begins at born, and moves to this system at moved. Records from before have the time of the move, because a
+// migration often does not preserve older times. So a fifth of the articles, and the last pages of the list, have the same time.
 var (
 	born  = time.Date(2016, 1, 1, 0, 0, 0, 0, time.UTC)
 	moved = time.Date(2020, 6, 1, 0, 0, 0, 0, time.UTC)
 	today = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 )
 
-// records are in the order of an export: each article with its replies behind it, product updates in between.
+// records returns the records in the order of an export: each article before its replies, with product updates in between.
 func (c community) records() iter.Seq[content.Record] {
 	return func(yield func(content.Record) bool) {
 		g := generator{rand.New(rand.NewPCG(5, 2026))}
@@ -117,7 +120,7 @@ func (g generator) author() content.Author {
 	}
 }
 
-// after is a time from a beginning until today: for most soon, for some years later.
+// after returns a time between begin and today: for most records soon after begin, for some years later.
 func (g generator) after(begin time.Time) time.Time {
 	hours := math.Exp(4 + 2.5*g.NormFloat64()) // 55 is the median
 	if rest := today.Sub(begin); hours < rest.Hours() {
@@ -133,7 +136,7 @@ func timestamp(t time.Time) content.Timestamp {
 	return content.Timestamp(t.Format("2006-01-02T15:04:05+00:00"))
 }
 
-// words are those of people who connect systems.
+// words are those of people who integrate systems.
 var words = strings.Fields(`the a to of and is that it with for not when after this we no can has was from at by an on in if then
 	job export import cursor token page webhook connector field order record error time limit request answer retry log queue key header
 	customer schema mapping filter nightly batch version sandbox production account secret header status field timeout proxy invoice stock
@@ -148,7 +151,7 @@ func (g generator) title() string {
 
 func (g generator) publicID() string { return fmt.Sprintf("%010x", g.Uint64()>>24) }
 
-// body is HTML of about so many bytes: half as many at least, and sometimes a few times as many.
+// body returns HTML of about octets bytes: at least half as many, and sometimes a few times as many.
 func (g generator) body(octets int) string {
 	length := int(float64(octets) * (0.5 + 0.5*g.ExpFloat64()))
 	var b strings.Builder

@@ -9,7 +9,7 @@ import (
 	"github.com/keywright/keywright/server/content"
 )
 
-// A community has what the method of docs/benchmarks.md says, and what the requests ask for.
+// A community has the records that docs/benchmarks.md describes, and those that the requests ask for.
 func TestCommunity(t *testing.T) {
 	c := community{articles: 10_000}
 	listed, trashed, updates, replies, octets := 0, 0, 0, 0, 0

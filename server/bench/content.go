@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// contentRows are about where in the list a page is, and how long the first one takes: over HTTP, with one client, on the
-// server that "keywright content serve" runs. Client and server share the process and the machine.
+// contentRows returns the rows for how the time of a page depends on its position in the list, and for the time of the first
+// page: over HTTP, with one client, on the server of "keywright content serve". Client and server share a process.
 func contentRows(databases contents) []row {
 	var all []row
 	for _, d := range databases {
@@ -43,7 +43,7 @@ func contentRows(databases contents) []row {
 	return all
 }
 
-// figureRow is some work that is not held against anything.
+// figureRow is work that is measured without a comparison.
 type figureRow struct {
 	work    string
 	measure func(context.Context, session) (figures, error)
@@ -51,17 +51,19 @@ type figureRow struct {
 
 type figures struct {
 	lines []figure
-	note  string // what else there is to know
+	// note is an additional remark for the report.
+	note string
 }
 
-// figure is how long a request took, in nanoseconds, when there was one at a time, and how many there were in a second when
-// there were as many at a time as make a server busy.
+// figure holds the measurements of one kind of request.
 type figure struct {
-	work           string
+	work string
+	// p50 and p99 are times of a request with one client, in nanoseconds. busy is the number of requests per second with
+	// loadClients clients.
 	p50, p99, busy float64
 }
 
-// figureRows are all operations of the content interface.
+// figureRows returns the rows for all operations of the content interface.
 func figureRows(databases contents) []figureRow {
 	var all []figureRow
 	for _, d := range databases {

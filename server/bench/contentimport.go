@@ -14,10 +14,10 @@ import (
 	"github.com/keywright/keywright/server/content/importer"
 )
 
-// importRounds are fewer than others: each is long.
+// importRounds limits the rounds of imports, because each is long.
 const importRounds = 3
 
-// importRows are about importing a file into an empty database. A minute is for 100,000 records.
+// importRows returns the rows for importing a file into an empty database. The goal is a minute for 100,000 records.
 func importRows(databases contents) []row {
 	var all []row
 	for _, d := range databases {
@@ -40,7 +40,7 @@ func (d *contentServer) imports(ctx context.Context, s session, records int, mos
 	if err != nil {
 		return result{}, err
 	}
-	defer os.RemoveAll(directory) //nolint:errcheck // a temporary directory that stays behind harms nobody
+	defer os.RemoveAll(directory) //nolint:errcheck // a temporary directory that is not removed does no harm
 	path := filepath.Join(directory, "records.ndjson")
 	if err := writeRecords(path, d.community, records); err != nil {
 		return result{}, err
@@ -53,7 +53,7 @@ func (d *contentServer) imports(ctx context.Context, s session, records int, mos
 	return measured, err
 }
 
-// importOnce imports a file into a database that is made for it. The time is that of the import alone.
+// importOnce imports a file into a new database. It returns the time of the import alone.
 func (d *contentServer) importOnce(ctx context.Context, path string, records int) (took time.Duration, err error) {
 	db, err := d.engine.create(ctx)
 	if err != nil {
@@ -100,7 +100,7 @@ func writeRecords(path string, c community, records int) error {
 	return errors.Join(buffered.Flush(), file.Close())
 }
 
-// importable is a record with its type, as the importer reads it.
+// importable returns a record with its type, in the form that the importer reads.
 func importable(r content.Record) any {
 	switch {
 	case r.ProductUpdate != nil:

@@ -14,11 +14,10 @@ import (
 	"time"
 
 	"github.com/keywright/keywright/server/content"
-	"github.com/keywright/keywright/server/content/sqlite"
 	"github.com/keywright/keywright/server/internal/contentserver"
 )
 
-// contents are the databases with content in them.
+// contents holds the servers of the databases.
 type contents []*contentServer
 
 func newContents(articles int, progress io.Writer) contents {
@@ -37,28 +36,30 @@ func (c contents) close() error {
 	return failed
 }
 
-// contentServer is a database with a community in it, and what "keywright content serve" runs for it. Both are made when
-// the first row wants them, and kept for the others.
+// A contentServer is a database with a community, and the server that "keywright content serve" runs for it. Both are created
+// for the first row that needs them, and kept for the others.
 type contentServer struct {
 	name      string
 	engine    engine
 	community community
 	progress  io.Writer
 
-	address string // "" until it runs
-	note    string // how it was filled
-	stop    func() error
+	// address is the URL of the server. It is empty until the server runs.
+	address string
+	// note describes how the database was filled.
+	note string
+	stop func() error
 }
 
 const (
 	pageSize   = 25
-	writeBatch = 1000 // records, as the importer has them
+	writeBatch = 1000 // records, as in the importer
 )
 
-// lastPage is the number of the last one.
+// lastPage returns the number of the last page.
 func (s *contentServer) lastPage() int { return s.community.articles / pageSize }
 
-// work returns the description of a row.
+// work returns the description of the database for rows.
 func (s *contentServer) work() string {
 	return "content in " + s.name + ", " + thousands(s.community.articles) + " articles"
 }
@@ -67,7 +68,7 @@ func (s *contentServer) pageWork(number int) string {
 	return fmt.Sprintf("%s: page %s of %d", s.work(), thousands(number), pageSize)
 }
 
-// run makes the server, unless it runs already.
+// run fills the database and starts the server, unless it runs already.
 func (s *contentServer) run(ctx context.Context) error {
 	if s.address != "" {
 		return nil
@@ -86,7 +87,7 @@ func (s *contentServer) run(ctx context.Context) error {
 	return s.check(ctx)
 }
 
-// fill makes the database.
+// fill creates and fills the database.
 func (s *contentServer) fill(ctx context.Context) (database, error) {
 	_, _ = fmt.Fprintf(s.progress, "%s: writing %s articles and what belongs to them\n", s.name, thousands(s.community.articles))
 	db, err := s.engine.create(ctx)
@@ -115,7 +116,7 @@ func (s *contentServer) fill(ctx context.Context) (database, error) {
 	return db, err
 }
 
-// batches returns the records of a community, some at a time.
+// batches returns the records of a community in batches of size.
 func batches(c community, size int) iter.Seq[[]content.Record] {
 	return func(yield func([]content.Record) bool) {
 		var batch []content.Record
@@ -134,7 +135,7 @@ func batches(c community, size int) iter.Seq[[]content.Record] {
 }
 
 // serve runs the server until close.
-func (s *contentServer) serve(ctx context.Context, store *sqlite.Store) error {
+func (s *contentServer) serve(ctx context.Context, store content.Database) error {
 	ctx, cancel := context.WithCancel(ctx)
 	started, ended := make(chan string, 1), make(chan error, 1)
 	go func() {
@@ -164,7 +165,7 @@ func (s *contentServer) close() error {
 	return errors.Join(failed, s.engine.close())
 }
 
-// check reports whether the pages that are measured are full, and have no article twice.
+// check returns an error unless the pages that are measured are full and have no article twice.
 func (s *contentServer) check(ctx context.Context) error {
 	client := newClient()
 	defer client.CloseIdleConnections()
@@ -195,12 +196,12 @@ func (s *contentServer) page(number int) target {
 	return always(s.address + "/articles?page=" + strconv.Itoa(number))
 }
 
-// update is another product update in each request.
+// update returns the URL of a random product update.
 func (s *contentServer) update() string {
 	return s.address + "/productUpdates/" + updateID(rand.IntN(s.community.updates()))
 }
 
-// reply is another reply in each request.
+// reply returns the URL of a random reply.
 func (s *contentServer) reply() string {
 	article, reply := s.community.replyOf(rand.IntN(s.community.articles))
 	return s.address + "/articles/" + article + "/replies/" + reply

@@ -8,23 +8,24 @@ import (
 	"path/filepath"
 	"strconv"
 
+	"github.com/keywright/keywright/server/content"
 	"github.com/keywright/keywright/server/content/postgres"
 	"github.com/keywright/keywright/server/content/sqlite"
 	"github.com/keywright/keywright/server/internal/postgrestest"
 )
 
-// engine makes databases in a temporary directory, which goes away when it is closed. It makes the first one when it is
-// asked to.
+// An engine creates databases in a temporary directory, which close removes. It starts with the first create.
 type engine interface {
 	create(ctx context.Context) (database, error)
 	close() error
 }
 
-// database is one that content is kept in.
+// A database is a database for content.
 type database interface {
-	open(ctx context.Context) (*sqlite.Store, error) // which is that of both
-	// settle does what else would be done some minutes after a database was filled, and gives how large it is, in bytes. It
-	// must not be open.
+	// open opens the store.
+	open(ctx context.Context) (content.Database, error)
+	// settle does the maintenance that a server would do some minutes after a database was filled, and returns the size of the
+	// database in bytes. The database must not be open.
 	settle(ctx context.Context) (octets float64, err error)
 	remove(ctx context.Context) error
 }
@@ -54,7 +55,7 @@ func (e *sqliteEngine) close() error {
 
 type sqliteFile string
 
-func (f sqliteFile) open(ctx context.Context) (*sqlite.Store, error) {
+func (f sqliteFile) open(ctx context.Context) (content.Database, error) {
 	return sqlite.Open(ctx, string(f))
 }
 
@@ -70,7 +71,7 @@ func (f sqliteFile) remove(context.Context) error { return os.Remove(string(f)) 
 
 type postgresEngine struct{ server *postgrestest.Server }
 
-// durable turns on what a server for tests does without. It then has the settings that PostgreSQL comes with.
+// durable enables the settings for durability that a server for tests turns off. With it, they are PostgreSQL's defaults.
 var durable = []string{"fsync=on", "synchronous_commit=on", "full_page_writes=on"}
 
 func (e *postgresEngine) create(ctx context.Context) (database, error) {
@@ -93,7 +94,7 @@ func (e *postgresEngine) close() error {
 
 type postgresDatabase string
 
-func (d postgresDatabase) open(ctx context.Context) (*sqlite.Store, error) {
+func (d postgresDatabase) open(ctx context.Context) (content.Database, error) {
 	return postgres.Open(ctx, string(d))
 }
 
@@ -109,7 +110,7 @@ func (d postgresDatabase) settle(ctx context.Context) (octets float64, err error
 	return octets, err
 }
 
-// remove empties the database: a connection cannot drop the one that it is of.
+// remove empties the database, because a connection cannot drop its own database.
 func (d postgresDatabase) remove(ctx context.Context) error {
 	return d.ask(func(db *sql.DB) error {
 		_, err := db.ExecContext(ctx, `DROP SCHEMA public CASCADE`)

@@ -11,7 +11,7 @@ import (
 	"github.com/keywright/keywright/host"
 )
 
-// exchangeRows are about 10,000 requests that find the same token expired.
+// exchangeRows returns the row for 10,000 concurrent requests with the same expired token.
 func exchangeRows() []row {
 	return []row{{
 		work: "10,000 requests at once on an expired token: exchanges ÷ 1", against: "1 exchange", unit: number, goal: 1,
@@ -22,9 +22,9 @@ func exchangeRows() []row {
 }
 
 func exchanges(ctx context.Context) (float64, error) {
-	var later atomic.Int64 // how far the clock was put on
+	var later atomic.Int64 // how far the clock is ahead
 	clock := func() time.Time { return time.Now().Add(time.Duration(later.Load())) }
-	b := &base{delay: 50 * time.Millisecond} // so that all come while it is fetched
+	b := &base{delay: 50 * time.Millisecond} // so that all requests come during the exchange
 	h, c, err := connected(ctx, b, authOf("oauth_client_credentials"), func(config *host.Config) { config.Clock = clock })
 	if err != nil {
 		return 0, err

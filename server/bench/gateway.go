@@ -10,9 +10,8 @@ import (
 	"sync"
 )
 
-// gatewayRows are about what the gateway costs a caller, over loopback. Ours is the command that users run, with its
-// defaults and its secrets in a directory. It, the peer and the API are processes of their own, and share the machine
-// with the clients.
+// gatewayRows returns the rows for the cost of the gateway, over loopback. Our side is the command that users run, with its
+// defaults and a directory of secrets. It, the peer and the API are separate processes on the same machine as the clients.
 func gatewayRows() []row {
 	const against = "httputil.ReverseProxy with a BufferPool, without authentication, same API"
 	return []row{
@@ -36,7 +35,7 @@ func throughGateway(ctx context.Context, s session, figure func(load) float64) (
 	if err != nil {
 		return result{}, err
 	}
-	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }() // once nobody follows the files in it
+	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }() // after the gateway, which watches its files
 	ctx, stop := context.WithCancel(ctx)
 	var all sync.WaitGroup
 	defer all.Wait()
@@ -60,7 +59,7 @@ func throughGateway(ctx context.Context, s session, figure func(load) float64) (
 func startGateway(ctx context.Context, all *sync.WaitGroup, dir, url string) (address string, err error) {
 	program, secrets, file := filepath.Join(dir, "keywright"), filepath.Join(dir, "secrets"), filepath.Join(dir, "connectors.yaml")
 	build := exec.CommandContext(ctx, "go", "build", "-o", program, "./cmd/keywright")
-	build.Dir = ".." // go run -C server/bench and go test run in bench
+	build.Dir = ".." // go run -C server/bench and go test run in server/bench
 	if out, err := build.CombinedOutput(); err != nil {
 		return "", fmt.Errorf("go build: %w: %s", err, out)
 	}
@@ -80,7 +79,7 @@ func startGateway(ctx context.Context, all *sync.WaitGroup, dir, url string) (ad
 	if err := os.WriteFile(file, fmt.Appendf(nil, connectors, url), 0o600); err != nil {
 		return "", err
 	}
-	// --dev is for an API on this machine, without TLS.
+	// --dev allows an API on this machine without TLS.
 	return start(ctx, all, exec.CommandContext(ctx, program,
 		"serve", "-c", file, "--secrets-dir", secrets, "--dev", "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0"))
 }

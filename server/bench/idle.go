@@ -14,8 +14,8 @@ import (
 
 const many = 10_000
 
-// idleRows are about memory: 10,000 connectors of the five types in turn, in a process of their own, each of which has
-// sent a request. It is resident memory, less what was resident before there was a host.
+// idleRows returns the row for memory: 10,000 connectors of the five types in a separate process, each of which has sent a
+// request. The value is the resident memory minus that before the host was created.
 func idleRows() []row {
 	return []row{{
 		work: "10,000 connectors, each used once, idle: resident memory ÷ 200 MiB", against: "200 MiB", unit: octets, goal: 1,
@@ -25,7 +25,7 @@ func idleRows() []row {
 	}}
 }
 
-// childIdle returns bytes.
+// childIdle returns the memory in bytes.
 func childIdle(ctx context.Context, _ []string) (float64, error) {
 	keys()
 	before, err := resident()
@@ -56,7 +56,7 @@ func childIdle(ctx context.Context, _ []string) (float64, error) {
 	return after - before, h.Close(ctx)
 }
 
-// resident is the memory of this process that is in use, once what is garbage has been given back. It needs Linux.
+// resident returns the resident memory of this process in bytes, after a garbage collection. It needs Linux.
 func resident() (float64, error) {
 	debug.FreeOSMemory()
 	text, err := os.ReadFile("/proc/self/statm")

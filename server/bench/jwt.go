@@ -10,7 +10,7 @@ import (
 	"github.com/golang-jwt/jwt/v5"
 )
 
-// The claims of both sides. Two more, iat and exp, are the time.
+// The claims of both sides, except iat and exp.
 const (
 	issuer   = "client"
 	subject  = "user@example.com"
@@ -18,9 +18,10 @@ const (
 	lifetime = 180 // seconds
 )
 
-// claims are the claims that the peer signs. Of golang-jwt's two ways, a struct is the faster one, by a quarter for HS256.
+// claims holds the claims that the peer signs. Of golang-jwt's two ways, a struct is the faster one, by a quarter for HS256.
 type claims struct {
-	jwt.Claims `json:"-"` // nil: only who verifies asks for what it has
+	// Claims is nil, because golang-jwt calls its methods only for verification.
+	jwt.Claims `json:"-"`
 
 	Issuer   string `json:"iss"`
 	Subject  string `json:"sub"`
@@ -29,14 +30,14 @@ type claims struct {
 	Expires  int64  `json:"exp"`
 }
 
-// jwtRows are about signing a JWT for a request. Ours is a whole call of the jwt plugin, with the request checked and
-// cloned; the peer's is the signing alone.
+// jwtRows returns the rows for signing the JWT of a request. Our side is a whole call of the jwt plugin, which includes
+// checking and cloning the request. The peer's is the signing alone.
 func jwtRows() []row {
 	var all []row
 	for _, a := range []struct {
 		algorithm string
 		goal      float64
-	}{{"RS256", 1.05}, {"ES256", 1.5}, {"EdDSA", 1.7}, {"HS256", 5}} {
+	}{{"RS256", 1.05}, {"ES256", 1.4}, {"EdDSA", 1.5}, {"HS256", 5}} {
 		all = append(all, row{
 			work: "jwt, a whole call, key parsed already, " + a.algorithm, against: "golang-jwt v5.3.1 in plain Go, claims in a struct, key parsed already",
 			unit: nanoseconds, goal: a.goal,
@@ -74,7 +75,7 @@ func signing(ctx context.Context, s session, algorithm string) (result, error) {
 	return s.pair(ctx, op{run: func() error { _, err := authenticate(); return err }}, op{run: func() error { _, err := native(); return err }})
 }
 
-// sameToken checks that both sides sign the same claims, so that they verify.
+// sameToken checks that the tokens of both sides are valid and have the same claims.
 func sameToken(algorithm string, private any, sides ...func() (string, error)) error {
 	public := private
 	if signer, ok := private.(crypto.Signer); ok {

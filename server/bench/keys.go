@@ -21,7 +21,7 @@ type keyRing struct {
 	rsaPEM, ecdsaPEM, ed25519PEM string
 }
 
-// keys are made once, in a process.
+// keys returns the keys, which are generated once per process.
 var keys = sync.OnceValue(func() keyRing {
 	must := func(err error) {
 		if err != nil {

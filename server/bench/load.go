@@ -10,13 +10,14 @@ import (
 	"time"
 )
 
-// loadClients are as many as make a server busy.
+// loadClients is a number of clients that fully loads a server.
 const loadClients = 16
 
 // load holds the measurements of clients.
 type load struct {
-	took      time.Duration
-	latencies []time.Duration // sorted
+	took time.Duration
+	// latencies is sorted.
+	latencies []time.Duration
 }
 
 func (l *load) add(more load) {
@@ -25,25 +26,25 @@ func (l *load) add(more load) {
 	slices.Sort(l.latencies)
 }
 
-// each is the time for a request, with as many at once as there are clients.
+// each returns the total time divided by the number of requests, in nanoseconds.
 func (l load) each() float64 { return float64(l.took) / float64(len(l.latencies)) }
 
 func (l load) p50() float64 { return float64(l.latencies[len(l.latencies)/2]) }
 func (l load) p99() float64 { return float64(l.latencies[len(l.latencies)*99/100]) }
 
-// target returns the address of the next request. It is safe for concurrent use.
+// A target is a function that returns the URL of the next request. It is safe for concurrent use.
 type target func() string
 
 func always(address string) target { return func() string { return address } }
 
-// newClient keeps the connections of all clients. Like most callers, it asks for gzip.
+// newClient returns a transport that keeps the connections of all clients. Like most callers, it accepts gzip.
 func newClient() *http.Transport { return &http.Transport{MaxIdleConnsPerHost: loadClients} }
 
-// byTurns has clients drive ours and the peer's by turns, and compares a figure of what they saw.
+// byTurns sends load to our side and the peer's in turn, and compares a figure of both loads.
 func (s session) byTurns(ctx context.Context, clients int, sides [2]target, figure func(load) float64) (result, error) {
 	client := newClient()
 	defer client.CloseIdleConnections()
-	for _, side := range sides { // once to warm up
+	for _, side := range sides { // warms up
 		if _, err := drive(ctx, client, side, clients, s.slice/10); err != nil {
 			return result{}, err
 		}
@@ -62,7 +63,7 @@ func (s session) byTurns(ctx context.Context, clients int, sides [2]target, figu
 	}, func(v [2]float64) float64 { return v[0] / v[1] })
 }
 
-// drive has clients send requests for a slice of time, each of them one at least.
+// drive sends requests from several clients for a slice of time, at least one from each.
 func drive(ctx context.Context, client http.RoundTripper, to target, clients int, slice time.Duration) (load, error) {
 	var mu sync.Mutex
 	var l load

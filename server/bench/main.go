@@ -1,9 +1,9 @@
-// Command bench measures Keywright against others that do the same work, and against bounds, and says whether each goal
+// Command bench compares Keywright with other software that does the same work, and with bounds, and reports whether each goal
 // is reached.
 //
 //	go run -C server/bench . [-articles N] [-json | -markdown] [-count N] [-run REGEXP] [-time DURATION]
 //
-// What a row measures stands in its file; how all are measured, in measure.go.
+// The file of each row describes what it measures. The file measure.go describes the method.
 package main
 
 import (
@@ -37,8 +37,8 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) (err erro
 	if len(args) > 0 && args[0] == serverVerb {
 		return runServer(ctx, args[1:], stdout)
 	}
-	// A process as small as this one would collect garbage after every few calls of a peer that makes much of it. In a
-	// server, there is more to fill in between.
+	// With the default, a process as small as this one would collect garbage after every few calls of a peer that allocates
+	// much. A server has a larger heap, and collects less often.
 	defer debug.SetGCPercent(debug.SetGCPercent(400))
 	flags := flag.NewFlagSet("bench", flag.ContinueOnError)
 	flags.SetOutput(stderr)
@@ -77,7 +77,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) (err erro
 	return writeText(stdout, measured, *count)
 }
 
-// tables are all that can be measured: rows, which have goals, and figures, which have none.
+// tables holds all measurements: rows, which have goals, and figures without goals.
 type tables struct {
 	rows    []row
 	figures []figureRow

@@ -7,16 +7,18 @@ import (
 	"time"
 )
 
-// row is one line of the table: some work of ours, and what it is held against.
+// A row is one line of the table: some work of ours, and what it is compared with.
 type row struct {
 	work, against string
-	unit          unit    // of what is measured, not of the ratio
-	goal          float64 // the most that the ratio may be
-	measure       func(context.Context, session) (result, error)
+	// unit is the unit of the measured values, not of the ratio.
+	unit unit
+	// goal is the largest ratio that reaches the goal.
+	goal    float64
+	measure func(context.Context, session) (result, error)
 }
 
-// alone measures a row on a stack of its own. Some work, such as signing with RSA, is faster or slower by a tenth for where
-// on the stack its buffers lie; so that must not depend on what called it.
+// alone measures a row on its own goroutine and stack. The speed of some work, such as signing with RSA, differs by a tenth
+// depending on where its buffers are on the stack, which must not depend on the caller.
 func (r row) alone(ctx context.Context, s session) (measured result, err error) {
 	done := make(chan struct{})
 	go func() {
@@ -27,30 +29,36 @@ func (r row) alone(ctx context.Context, s session) (measured result, err error) 
 	return measured, err
 }
 
-// session is how thoroughly all rows are measured.
+// A session configures how thoroughly rows are measured.
 type session struct {
-	count int           // rounds
-	slice time.Duration // of one measurement
+	// count is the number of rounds.
+	count int
+	// slice is the time of one measurement.
+	slice time.Duration
 	now   func() time.Time
 }
 
-// result has medians of all rounds. The ratio is the median of the rounds' ratios, not the ratio of the medians: what
-// disturbs a round disturbs both of its halves.
+// A result has the medians of all rounds. The ratio is the median of the rounds' ratios, not the ratio of the medians, because
+// a disturbance affects both sides of a round.
 type result struct {
 	ours, peer, ratio float64
-	low, high         float64 // the smallest and the largest ratio of a round
-	note              string  // what else there is to know
+	// low and high are the smallest and the largest ratio of a round.
+	low, high float64
+	// note is an additional remark for the report.
+	note string
 }
 
-// op is work that can be repeated.
+// An op is work that can be repeated.
 type op struct {
 	run func() error
-	// before is called before each batch, in time that does not count: for guests that never free memory.
+	// before, if not nil, is called before each batch, and is not measured. It creates instances of guests that never free
+	// memory.
 	before func() error
-	batch  int
+	// batch is the number of runs between calls of before. If it is 0, the number is chosen by time.
+	batch int
 }
 
-// spend runs the work for at least a slice of time, and gives how long that took and how often it ran.
+// spend runs the work for at least a slice of time. It returns the time that this took and the number of runs.
 func (s session) spend(o op, slice time.Duration) (took time.Duration, ran int, err error) {
 	n := max(o.batch, 1)
 	for took < slice {
@@ -75,13 +83,13 @@ func (s session) spend(o op, slice time.Duration) (took time.Duration, ran int, 
 	return took, ran, nil
 }
 
-// parts is how many pieces a measurement has: the two sides take turns, so that what disturbs one disturbs the other.
+// parts is the number of parts of a measurement. The two sides take turns, so that a disturbance affects both.
 const parts = 10
 
-// pair measures ours and the peer's by turns, in nanoseconds, each of them first in every other part and round.
+// pair measures our work and the peer's in turn, in nanoseconds. Each side is first in every other part and round.
 func (s session) pair(ctx context.Context, ours, peer op) (result, error) {
 	sides := [2]op{ours, peer}
-	for _, o := range sides { // once to warm up
+	for _, o := range sides { // warms up
 		if _, _, err := s.spend(o, s.slice/10); err != nil {
 			return result{}, err
 		}
@@ -103,7 +111,7 @@ func (s session) pair(ctx context.Context, ours, peer op) (result, error) {
 	}, func(v [2]float64) float64 { return v[0] / v[1] })
 }
 
-// rounds takes a sample of ours and one of the peer's in each round.
+// rounds calls sample once in each round. It returns the medians of the two values, and of their ratio.
 func (s session) rounds(ctx context.Context, sample func(round int) ([2]float64, error), ratio func([2]float64) float64) (result, error) {
 	var ours, peers, ratios []float64
 	for round := range s.count {
@@ -121,7 +129,7 @@ func (s session) rounds(ctx context.Context, sample func(round int) ([2]float64,
 	}, nil
 }
 
-// bound holds what is measured against a number.
+// bound compares measured values with a bound.
 func (s session) bound(ctx context.Context, most float64, sample func() (float64, error)) (result, error) {
 	var values []float64
 	for range s.count {

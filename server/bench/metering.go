@@ -12,13 +12,13 @@ import (
 	"github.com/keywright/keywright/internal/admission"
 )
 
-// guestWasm is made of server/bench/guest as plugins are.
+// guestWasm is compiled from server/bench/guest like plugins.
 //
 //go:embed guest/guest.wasm
 var guestWasm []byte
 
-// meteringRows are about what fuel costs code that does nothing but work: the same module as it was delivered and as
-// admission makes it, both in wazero, without anything of ours around it.
+// meteringRows returns the rows for the cost of fuel in code that only computes: the original module and the one that package
+// admission makes from it, both in plain wazero.
 func meteringRows() []row {
 	var all []row
 	for _, export := range []string{"base64", "json"} {
@@ -50,13 +50,13 @@ func metering(ctx context.Context, s session, export string) (result, error) {
 	return s.pair(ctx, sides[0], sides[1])
 }
 
-// guestWork calls an export, fifty times on each instance: the guest never frees memory.
+// guestWork calls an export, fifty times on each instance, because the guest never frees memory.
 func guestWork(ctx context.Context, runtime wazero.Runtime, compiled wazero.CompiledModule, export string, metered bool) op {
 	const plenty = 1 << 40
 	var (
 		instance api.Module
 		function api.Function
-		fuel     api.MutableGlobal // nil when it is unmetered
+		fuel     api.MutableGlobal // nil if the module is not metered
 		stack    [1]uint64
 	)
 	call := func() error {
@@ -89,7 +89,7 @@ func guestWork(ctx context.Context, runtime wazero.Runtime, compiled wazero.Comp
 			if metered != (fuel != nil) {
 				return errors.New("the wrong one of the two has fuel")
 			}
-			return call() // what is done once is not what is measured
+			return call() // initialization must not be measured
 		},
 		run: call,
 	}

@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// unit is the unit of a number.
+// A unit is the unit of a value.
 type unit int
 
 const (
@@ -40,7 +40,7 @@ func (u unit) format(v float64) string {
 	return significant(v/1e9) + " s"
 }
 
-// significant writes three digits, and no exponent.
+// significant formats a number with three significant digits, without an exponent.
 func significant(v float64) string {
 	if v == 0 || math.Abs(v) >= 1000 {
 		return fmt.Sprintf("%.0f", v)
@@ -53,7 +53,7 @@ func significant(v float64) string {
 	return text
 }
 
-// thousands writes a whole number, with commas.
+// thousands formats an integer with commas.
 func thousands(n int) string {
 	text := strconv.Itoa(n)
 	for at := len(text) - 3; at > 0; at -= 3 {
@@ -143,7 +143,7 @@ func writeTableRow(text *strings.Builder, cells ...string) {
 	text.WriteString("| " + strings.Join(cells, " | ") + " |\n")
 }
 
-// writeJSON writes the rows for programs.
+// writeJSON writes the rows as JSON.
 func writeJSON(w io.Writer, all []measuredRow) error {
 	type entry struct {
 		Work    string  `json:"work"`
@@ -160,7 +160,7 @@ func writeJSON(w io.Writer, all []measuredRow) error {
 	return encoder.Encode(entries)
 }
 
-// machine says where and when.
+// machine returns a description of the machine, the platform and the date.
 func machine() string {
 	return fmt.Sprintf("%s, %d cores, %s %s/%s, %s", processor(), runtime.NumCPU(), runtime.Version(), runtime.GOOS, runtime.GOARCH,
 		time.Now().Format(time.DateOnly))

@@ -2,7 +2,7 @@ package main
 
 import "slices"
 
-// rows returns the table, in the order it is printed in.
+// rows returns all rows in the order of the report.
 func rows(databases contents) []row {
 	return slices.Concat(
 		roundTripRows(), callRows(), jwtRows(), meteringRows(), startRows(), idleRows(), throughputRows(), exchangeRows(), allocationRows(), gatewayRows(),

@@ -19,14 +19,14 @@ import (
 	"time"
 )
 
-// Servers that are measured are processes of their own, or else they would share a garbage collector with their clients.
-// For the API and the peer the command runs itself with serverVerb.
+// Servers that are measured are separate processes, so that they do not share a garbage collector with their clients. For the
+// API and the peer, the command runs itself with serverVerb.
 
 const serverVerb = "server"
 
 var servers = map[string]func(args []string) (http.Handler, error){"api": apiServer, "proxy": proxyServer}
 
-// keyedPath is where the API wants the key.
+// keyedPath is the path at which the API requires the key.
 const keyedPath = "/keyed"
 
 func apiServer([]string) (http.Handler, error) {
@@ -40,7 +40,7 @@ func apiServer([]string) (http.Handler, error) {
 	}), nil
 }
 
-// proxyServer is ReverseProxy, set up for speed.
+// proxyServer returns a ReverseProxy that is configured for speed.
 func proxyServer(args []string) (http.Handler, error) {
 	if len(args) != 1 {
 		return nil, errors.New("the API's URL is missing")
@@ -56,7 +56,7 @@ func proxyServer(args []string) (http.Handler, error) {
 	}, nil
 }
 
-// pool has buffers of the size that ReverseProxy makes without it.
+// A pool holds buffers of the size that ReverseProxy allocates without a pool.
 type pool struct{ buffers sync.Pool }
 
 const poolBytes = 32 << 10
@@ -70,7 +70,7 @@ func (p *pool) Get() []byte {
 
 func (p *pool) Put(buffer []byte) { p.buffers.Put((*[poolBytes]byte)(buffer)) }
 
-// runServer serves until the context ends, and writes where it listens.
+// runServer serves until ctx ends. It writes its URL to stdout.
 func runServer(ctx context.Context, args []string, stdout io.Writer) error {
 	if len(args) == 0 || servers[args[0]] == nil {
 		return errors.New("this is for the command itself to use")
@@ -94,7 +94,7 @@ func runServer(ctx context.Context, args []string, stdout io.Writer) error {
 	return nil
 }
 
-// startSelf runs one of servers.
+// startSelf starts one of servers.
 func startSelf(ctx context.Context, all *sync.WaitGroup, args ...string) (address string, err error) {
 	path, err := os.Executable()
 	if err != nil {
@@ -103,8 +103,7 @@ func startSelf(ctx context.Context, all *sync.WaitGroup, args ...string) (addres
 	return start(ctx, all, exec.CommandContext(ctx, path, append([]string{serverVerb}, args...)...))
 }
 
-// start starts a server, which runs until the context ends, and returns its address: what follows "callers: " on its
-// standard output.
+// start starts a server, which runs until ctx ends, and returns its URL: the text after "callers: " on its standard output.
 func start(ctx context.Context, all *sync.WaitGroup, cmd *exec.Cmd) (address string, err error) {
 	var stderr bytes.Buffer
 	stdout, err := cmd.StdoutPipe()
@@ -122,7 +121,7 @@ func start(ctx context.Context, all *sync.WaitGroup, cmd *exec.Cmd) (address str
 		if address, found := strings.CutPrefix(lines.Text(), "callers: "); found {
 			all.Go(func() {
 				_, _ = io.Copy(io.Discard, stdout)
-				_ = cmd.Wait() // it is ended by a signal
+				_ = cmd.Wait() // an error: a signal ends it
 			})
 			return address, nil
 		}

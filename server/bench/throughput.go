@@ -11,8 +11,8 @@ import (
 	"time"
 )
 
-// throughputRows are about what a second core is worth. Both sides are the same program, with GOMAXPROCS 2 and 1. What
-// the machine has to give shows in work that shares nothing, which is measured between the two.
+// throughputRows returns the rows for the gain from a second core. Both sides are the same program, with GOMAXPROCS 2 and 1.
+// Work that shares nothing is measured as well, to show the gain that is possible on the machine.
 func throughputRows() []row {
 	var all []row
 	for _, authType := range []string{"api_key", "jwt"} {
@@ -28,12 +28,13 @@ func throughputRows() []row {
 	return all
 }
 
-const nothing = "nothing" // in place of an auth type: work that shares nothing
+// nothing, in place of an auth type, is work that shares nothing.
+const nothing = "nothing"
 
 func throughput(ctx context.Context, s session, authType string) (result, error) {
 	var possible []float64
 	measured, err := s.rounds(ctx, func(round int) ([2]float64, error) {
-		var perCore [2][2]float64 // of ours, of nothing
+		var perCore [2][2]float64 // of our work, and of nothing
 		for i := range 2 {
 			which := (i + round) % 2
 			for j, work := range []string{authType, nothing} {
@@ -55,7 +56,7 @@ func throughput(ctx context.Context, s session, authType string) (result, error)
 	return measured, nil
 }
 
-// childThroughput returns requests in a second. Its arguments are an auth type and how long it is measured.
+// childThroughput returns requests per second. Its arguments are an auth type and the duration of the measurement.
 func childThroughput(ctx context.Context, args []string) (float64, error) {
 	if len(args) != 2 {
 		return 0, errors.New("an auth type and a duration, please")
@@ -68,8 +69,8 @@ func childThroughput(ctx context.Context, args []string) (float64, error) {
 		block := make([]byte, 1<<10)
 		return perSecondOf(slice, func() error { sha256.Sum256(block); return nil })
 	}
-	// A process that holds nothing collects garbage hundreds of times a second, which takes both processors to agree. This
-	// is what a server would hold.
+	// A process with a small heap collects garbage hundreds of times a second, and each collection synchronizes both processors. This
+	// heap is as large as that of a server.
 	live := make([]byte, 64<<20)
 	defer runtime.KeepAlive(live)
 	b := &base{}
@@ -81,14 +82,14 @@ func childThroughput(ctx context.Context, args []string) (float64, error) {
 	work := func() error {
 		return send(transport, request(ctx))
 	}
-	if _, err := perSecondOf(slice/10, work); err != nil { // to warm up
+	if _, err := perSecondOf(slice/10, work); err != nil { // warms up
 		return 0, err
 	}
 	value, err := perSecondOf(slice, work)
 	return value, errors.Join(err, h.Close(ctx))
 }
 
-// perSecondOf has sixteen goroutines work for a while.
+// perSecondOf runs work on sixteen goroutines for a slice of time, and returns the runs per second.
 func perSecondOf(slice time.Duration, work func() error) (float64, error) {
 	const workers = 16
 	var (

@@ -23,10 +23,11 @@ const (
 	accessToken = "B0InW6eXk2rVtQ4zLp8aHs5yMc7fUd1g"
 )
 
-// base is a network that answers at once.
+// base is a network that responds at once.
 type base struct {
 	exchanges atomic.Int64
-	delay     time.Duration // of the token endpoint
+	// delay is the delay of the token endpoint.
+	delay time.Duration
 }
 
 func (b *base) RoundTrip(r *http.Request) (*http.Response, error) {
@@ -39,10 +40,10 @@ func (b *base) RoundTrip(r *http.Request) (*http.Response, error) {
 	return response, nil
 }
 
-// withoutReuse has every call of a plugin run its sandbox.
+// withoutReuse turns off the reuse of mutations, so that every call of a plugin runs its sandbox.
 func withoutReuse(c *host.Config) { c.NoReuse = true }
 
-// newHost makes a host whose secrets are those of configurations.
+// newHost returns a host with the secrets of all configurations.
 func newHost(ctx context.Context, b *base, change ...func(*host.Config)) (*host.Host, error) {
 	config := host.Config{Base: b, Secrets: host.MapSecrets{
 		"key": apiKey, "client": "9tW3vYb6Nq1xZc8eRk5u",
@@ -54,7 +55,7 @@ func newHost(ctx context.Context, b *base, change ...func(*host.Config)) (*host.
 	return host.New(ctx, config)
 }
 
-// auths has the five types, in an order that does not change.
+// auths holds configurations of the five auth types, in a fixed order.
 var auths = []host.Auth{
 	{Type: "none"},
 	apiKeyAuth,
@@ -94,7 +95,7 @@ func connect(ctx context.Context, h *host.Host, name string, a host.Auth) (*host
 	return h.Connect(ctx, host.ConnectorConfig{Name: name, Origins: []string{apiOrigin}, Auth: a})
 }
 
-// connected makes a host with one connector.
+// connected returns a host with one connector.
 func connected(ctx context.Context, b *base, a host.Auth, change ...func(*host.Config)) (*host.Host, *host.Connector, error) {
 	h, err := newHost(ctx, b, change...)
 	if err != nil {
@@ -107,11 +108,11 @@ func connected(ctx context.Context, b *base, a host.Auth, change ...func(*host.C
 	return h, c, nil
 }
 
-// request makes a request with three headers.
+// request returns a request with three headers.
 func request(ctx context.Context) *http.Request {
 	r, err := http.NewRequestWithContext(ctx, http.MethodGet, apiURL, nil)
 	if err != nil {
-		panic(err) // the address is a constant
+		panic(err) // the URL is a constant
 	}
 	r.Header.Set("Accept", "application/json")
 	r.Header.Set("User-Agent", "bench/1")
@@ -119,7 +120,7 @@ func request(ctx context.Context) *http.Request {
 	return r
 }
 
-// send is one round trip.
+// send does one round trip.
 func send(transport http.RoundTripper, r *http.Request) error {
 	response, err := transport.RoundTrip(r)
 	if err != nil {

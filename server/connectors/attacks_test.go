@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// claims is a file with one connector, whose claims follow.
+// claims is the beginning of a file with one connector, up to its claims.
 const claims = "connectors:\n- name: A\n  url: https://a.example\n  auth:\n    type: jwt\n    config:\n      private_key: k\n      claims:\n"
 
 // numbered repeats a format with numbers until it has n bytes.
@@ -20,7 +20,7 @@ func numbered(n int, format string) string {
 // times repeats a text until it has n bytes.
 func times(n int, text string) string { return strings.Repeat(text, max(1, n/len(text))) }
 
-// attacks make files of a size that cost a reader more than their size.
+// attacks are functions that return files of n bytes which might cost a reader more than their size.
 var attacks = map[string]func(n int) string{
 	"brackets":               func(n int) string { return times(n, "[") },
 	"brackets behind quotes": func(n int) string { return times(n, `["]",`) },
@@ -162,7 +162,7 @@ var attacks = map[string]func(n int) string{
 	"bad origins": func(n int) string { return "gateway:\n  origins:\n" + numbered(n, "  - a%d.example\n") },
 }
 
-// pairs is numbered with the number before as well.
+// pairs is like numbered, and also formats the previous number.
 func pairs(n int, format string) string {
 	var b strings.Builder
 	for i := 1; b.Len() < n; i++ {

@@ -14,11 +14,11 @@ import (
 	"github.com/keywright/keywright/server/gateway"
 )
 
-// maxExpressions bounds the bytes of all texts in a file that are expressions, or have some in them. To compile a byte of
-// them can take a thousand times as long as to read it.
+// maxExpressions limits the texts in a file that are or contain expressions, in bytes. To compile one of these bytes can take
+// a thousand times as long as to read it.
 const maxExpressions = 512 << 10
 
-// expressions returns how many bytes the texts of a connector have that are expressions, or have some in them.
+// expressions returns the size of the texts of a connector that are or contain expressions, in bytes.
 func (c *definition) expressions() int {
 	all := len(c.gateway.Response.Filter)
 	if !strings.Contains(c.gateway.Response.Body, "{{") {
@@ -40,8 +40,8 @@ func (n *node) templates() (bytes int) {
 	return bytes
 }
 
-// connect connects a connector, and gives what is wrong with it its place in the file. What its requests and answers are
-// like is looked at also where it cannot be connected.
+// connect connects a connector, and reports its problems with their places in the file. It checks the headers, query and
+// response of the connector even if it cannot be connected.
 func (l *loader) connect(ctx context.Context, c *definition, info host.PluginInfo, taken map[string]string) {
 	if l.expressions <= maxExpressions {
 		l.expressions += c.expressions()
@@ -54,7 +54,7 @@ func (l *loader) connect(ctx context.Context, c *definition, info host.PluginInf
 	}
 	c.gateway.Permalink, c.gateway.Patterns = cmp.Or(c.permalink, c.path()), &l.patterns
 	if c.url == nil {
-		c.gateway.URL = "https://unknown.invalid/" // complained of already
+		c.gateway.URL = "https://unknown.invalid/" // already reported
 	}
 	connected, err := gateway.Connect(ctx, l.set.Host, c.gateway)
 	if err != nil {
@@ -67,7 +67,7 @@ func (l *loader) connect(ctx context.Context, c *definition, info host.PluginInf
 	l.set.Connectors = append(l.set.Connectors, connected)
 }
 
-// named complains of the secrets that a connector names.
+// named checks the secrets that a connector names.
 func (l *loader) named(ctx context.Context, c *definition, upstream *host.Connector, names []string, info host.PluginInfo, taken map[string]string) {
 	l.variables(c, names, taken)
 	if l.options.ReadSecrets {
@@ -75,8 +75,8 @@ func (l *loader) named(ctx context.Context, c *definition, upstream *host.Connec
 	}
 }
 
-// wrong complains of what the gateway and the host say of a connector. When its auth is right, it returns the host's connector,
-// so that the secrets are tried nevertheless, and else nil.
+// wrong reports the problems that the gateway and the host found in a connector. If its auth is valid, it returns the host's
+// connector, so that the secrets can be checked nevertheless. Otherwise it returns nil.
 func (l *loader) wrong(ctx context.Context, c *definition, err error, info host.PluginInfo) *host.Connector {
 	var wrong *host.ConfigError
 	if !errors.As(err, &wrong) {
@@ -85,7 +85,7 @@ func (l *loader) wrong(ctx context.Context, c *definition, err error, info host.
 	}
 	misspelt := misspelt(c, info)
 	for _, p := range wrong.Problems {
-		known := c.gateway.Auth.Type == "" && p.Path == "auth.type" // it has been complained of
+		known := c.gateway.Auth.Type == "" && p.Path == "auth.type" // already reported
 		if !known && !misspelt[p.Path] && !l.lacks(c, p, info) {
 			l.problem(c, p, info)
 		}
@@ -99,11 +99,11 @@ func (l *loader) wrong(ctx context.Context, c *definition, err error, info host.
 		return nil
 	}
 	upstream, _ := l.set.Host.Connect(ctx, host.ConnectorConfig{Name: c.gateway.Permalink, Origins: []string{base.Scheme + "://" + base.Host}, Auth: c.gateway.Auth})
-	return upstream // which is nil when there is an error
+	return upstream // nil after an error
 }
 
-// lacks reports whether a problem is there only because a plugin of the file could not be loaded, which may have the auth
-// type.
+// lacks reports whether p may be due to a plugin that could not be loaded: the auth type is unknown, and is not a misspelling
+// of a known one.
 func (l *loader) lacks(c *definition, p host.Problem, info host.PluginInfo) bool {
 	if !l.lacking || info.Type != "" || p.Path != "auth.type" {
 		return false
@@ -112,7 +112,7 @@ func (l *loader) lacks(c *definition, p host.Problem, info host.PluginInfo) bool
 	return !slip
 }
 
-// misspelt returns the paths of the fields that are missing because their names are misspelt.
+// misspelt returns the paths of fields that are missing because their names are misspelt.
 func misspelt(c *definition, info host.PluginInfo) map[string]bool {
 	fields := make([]string, len(info.Fields))
 	for i, f := range info.Fields {
@@ -150,13 +150,13 @@ func (l *loader) problem(c *definition, p host.Problem, info host.PluginInfo) {
 		where = n.Place
 	}
 	if strings.HasPrefix(message, "is plain http") {
-		message += ", or --dev while developing" // which the host does not know
+		message += ", or --dev while developing" // the host does not know the flag
 	}
 	l.at(where, c.path()+"."+path, "%s", message)
 }
 
-// hasField reports whether the auth type has the field that a path within the configuration is of. When it has not, it is the
-// name that is wrong, and that is what the place is to show.
+// hasField reports whether the auth type has the field of a path within auth.config. If not, the name is wrong, and the
+// problem's place is that of the name.
 func hasField(info host.PluginInfo, path string) bool {
 	name, _, _ := step(path)
 	return slices.ContainsFunc(info.Fields, func(f abi.Field) bool { return f.Name == name })

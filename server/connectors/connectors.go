@@ -1,6 +1,6 @@
-// Package connectors reads connectors.yaml, in YAML or JSON: the connectors of a deployment, the plugins that they need, where
-// secrets are, and how the gateway serves. It refuses what it does not know, so that a misspelt limit is no missing one.
-// Everything that is wrong with a file is found in one go, each with line and column.
+// Package connectors reads connectors.yaml, in YAML or JSON: the connectors of a deployment, their plugins, the stores of
+// their secrets, and the settings of the gateway. It refuses unknown members, so that a misspelt limit is not ignored. It
+// reports all problems of a file at once, each with line and column.
 //
 //	set, err := connectors.Load(ctx, "connectors.yaml", connectors.Options{
 //		Host: host.Config{Secrets: host.EnvSecrets(), Observe: gateway.Observe}, Environment: true,
@@ -13,7 +13,7 @@
 //		Connectors: set.Connectors, Hosts: set.Settings.Hosts, Origins: set.Settings.Origins, Users: users,
 //	})
 //
-// docs/gateway.md says what a file may have.
+// docs/gateway.md describes the members of a file.
 package connectors
 
 import (
@@ -33,60 +33,61 @@ import (
 	"github.com/keywright/keywright/server/identity"
 )
 
-// Options say what a file is loaded with.
+// Options configures [Load] and [Read].
 type Options struct {
-	// Host configures the host. The plugins of the file come after its own. When its Egress allows plain http, a
-	// connector's url may have it.
+	// Host configures the host. The plugins of the file are added to its Plugins. If its Egress allows plain http, the URLs of
+	// connectors may be plain http.
 	Host host.Config
-	// First is asked for a secret before the stores that the file names. When it names none, Host has all of them.
+	// First, if not nil, is asked for a secret before the stores of the file. If the file has no stores, First is not used, and
+	// all secrets come from Host.Secrets.
 	First host.Secrets
-	// Environment is set when secrets come from environment variables, even if only some do. Then two names of secrets
-	// that are one variable (see [host.EnvName]) are a problem. A file that names stores says so itself.
+	// Environment must be true if some secrets come from environment variables. Two secrets with the same variable (see
+	// [host.EnvName]) are then a problem. If the file has stores, they replace this setting.
 	Environment bool
-	// ReadSecrets is set when the secrets are to be tried: one that is missing or empty, and a key that does not fit its
-	// algorithm, are problems then.
+	// ReadSecrets reads the secrets. A secret that is missing or empty, and a key that does not fit its algorithm, are then
+	// problems.
 	ReadSecrets bool
 }
 
-// Set holds the connectors of a file, ready for use, and their host.
+// A Set holds the connectors of a file, ready for use, and their host.
 type Set struct {
-	// Host is made with the plugins of the file. Close closes it.
+	// Host has the plugins of the file. Close closes it.
 	Host *host.Host
 	// Connectors are in the order of the file.
 	Connectors []*gateway.Connector
-	// Settings say how the gateway serves.
+	// Settings are the settings of the gateway.
 	Settings Settings
-	// PluginFiles are absolute, or relative to the working directory.
+	// PluginFiles holds the paths of the plugins, absolute or relative to the working directory.
 	PluginFiles []string
 }
 
-// Settings say how the gateway serves. [gateway.Setup] says more of Hosts and Origins.
+// Settings configures the gateway: the member gateway of the file. See [gateway.Setup] for Hosts and Origins.
 type Settings struct {
-	// Hosts are the names that callers may use.
+	// Hosts lists the host names at which callers may reach the gateway.
 	Hosts []string
-	// Origins are those of the pages that may call from a browser.
+	// Origins lists the origins of pages that may call the gateway from a browser.
 	Origins []string
-	// User says how the user of a request is found. Paths of files are absolute, or relative to the working directory.
+	// User configures how the user of a request is found. Paths of files are absolute or relative to the working directory.
 	User identity.Config
-	// TLS is for the listener for callers.
+	// TLS configures the listener for callers.
 	TLS TLS
-	// Traces is a URL that takes OTLP over HTTP. "" is none.
+	// Traces is the URL of a collector for OTLP over HTTP. If it is empty, the file does not configure traces.
 	Traces string
-	// AccessLog reports whether each request of a caller is to be in the log, also those that went well.
+	// AccessLog logs each request of a caller, also successful ones.
 	AccessLog bool
 }
 
-// TLS names the files of a certificate with its chain, and of its key, PEM each. The zero value is plain HTTP. The paths are
-// absolute, or relative to the working directory.
+// TLS holds the paths of a certificate with its chain, and of its key, each in PEM. The zero value means plain HTTP. The paths
+// are absolute or relative to the working directory.
 type TLS struct {
 	Cert, Key string `file:",required,path"`
 }
 
-// HasUsers reports whether requests have to have a session, or a proxy that says whose they are.
+// HasUsers reports whether requests have users, by sessions or by headers of a proxy.
 func (s Settings) HasUsers() bool { return s.User.Mode != "" && s.User.Mode != "none" }
 
-// Load reads a file. When anything is wrong with it, the error is an [Error] that lists all of it, and nothing is loaded.
-// When the context ends, the error is the context's. The caller closes the set.
+// Load reads the file name. If the file has problems, Load returns an [*Error] that lists all of them, up to 100. If ctx ends,
+// it returns the error of ctx. The caller must close the Set.
 func Load(ctx context.Context, name string, o Options) (*Set, error) {
 	file, err := os.Open(name)
 	if err != nil {
@@ -100,7 +101,7 @@ func Load(ctx context.Context, name string, o Options) (*Set, error) {
 		return nil, &Error{File: name, Problems: []Problem{{Message: message}}}
 	}
 	defer file.Close()
-	defer context.AfterFunc(ctx, func() { _ = file.SetReadDeadline(time.Unix(1, 0)) })() // it may be a pipe that nobody writes to
+	defer context.AfterFunc(ctx, func() { _ = file.SetReadDeadline(time.Unix(1, 0)) })() // the file may be a pipe without a writer
 	text, err := io.ReadAll(io.LimitReader(file, maxFile+1))
 	if ctx.Err() != nil {
 		return nil, ctx.Err()
@@ -111,7 +112,7 @@ func Load(ctx context.Context, name string, o Options) (*Set, error) {
 	return Read(ctx, name, text, o)
 }
 
-// cause is an error of the file system without the path, which the message has already.
+// cause returns the text of an error of the file system without its path, which the message has already.
 func cause(err error) string {
 	var pathError *fs.PathError
 	if errors.As(err, &pathError) {
@@ -120,17 +121,18 @@ func cause(err error) string {
 	return err.Error()
 }
 
-// Read is [Load] for a text. The name is for problems, and its directory is where paths of plugins begin.
+// Read is like [Load] for the text of a file. The name appears in problems, and paths in the file are relative to its
+// directory.
 func Read(ctx context.Context, name string, text []byte, o Options) (*Set, error) {
 	l := &loader{options: o, dir: filepath.Dir(name), set: &Set{}}
 	content := strings.TrimPrefix(string(text), "\ufeff")
 	l.source.text = content
 	err := l.load(ctx, content)
-	if ctx.Err() != nil { // whatever failed, failed of that
+	if ctx.Err() != nil { // the cause of any other error
 		err = ctx.Err()
 	}
 	if (err != nil || len(l.Problems) > 0) && l.set.Host != nil {
-		_ = l.set.Host.Close(context.WithoutCancel(ctx)) // which has no calls
+		_ = l.set.Host.Close(context.WithoutCancel(ctx)) // does not block: there are no calls
 	}
 	switch {
 	case err != nil:
@@ -141,7 +143,7 @@ func Read(ctx context.Context, name string, text []byte, o Options) (*Set, error
 	return l.set, nil
 }
 
-// Find returns the connector of a permalink or a name.
+// Find returns the connector with a permalink or name. It returns an error if there is none, or if several have the name.
 func (s *Set) Find(wanted string) (*gateway.Connector, error) {
 	var named []*gateway.Connector
 	permalinks := make([]string, 0, len(s.Connectors))
@@ -177,27 +179,31 @@ func (s *Set) Find(wanted string) (*gateway.Connector, error) {
 // Close closes the host.
 func (s *Set) Close(ctx context.Context) error { return s.Host.Close(ctx) }
 
-// loader does what Load does, step by step, with what it knows on the way.
+// A loader holds the state of one Load.
 type loader struct {
 	problems
 	options Options
 	dir     string
 	source  source
 	set     *Set
-	types   []string // that there are, with aliases
-	lacking bool     // a plugin of the file could not be loaded, so types are missing
+	// types lists the auth types of the host, with aliases.
+	types []string
+	// lacking is true if a plugin of the file could not be loaded, so that its auth types are missing.
+	lacking bool
 
-	expressions int              // bytes of texts with expressions, of the connectors so far
-	patterns    gateway.Patterns // of all connectors
+	// expressions counts the bytes of texts with expressions in the connectors read so far.
+	expressions int
+	// patterns is shared by all connectors.
+	patterns gateway.Patterns
 }
 
-// load returns an error only for what is not the file's fault.
+// load loads the file. It returns an error only for failures that are not problems of the file.
 func (l *loader) load(ctx context.Context, text string) error {
 	root := parse(ctx, text, &l.problems)
 	if root == nil {
 		return nil
 	}
-	d := &definer{problems: &l.problems, allowHTTP: l.options.Host.Egress.AllowHTTP, dir: l.dir, meant: map[*node][]string{}}
+	d := &definer{problems: &l.problems, allowHTTP: l.options.Host.Egress.AllowHTTP, dir: l.dir, suggestions: map[*node][]string{}}
 	definitions, files := d.document(root)
 	l.set.Settings = d.settings(root)
 	if stores := d.stores(); len(stores) > 0 {
@@ -210,7 +216,7 @@ func (l *loader) load(ctx context.Context, text string) error {
 	return l.connectAll(ctx, definitions)
 }
 
-// connectAll connects the connectors of the file, and ends with the context.
+// connectAll connects the connectors of the file, until ctx ends.
 func (l *loader) connectAll(ctx context.Context, definitions []*definition) error {
 	known := map[string]host.PluginInfo{}
 	for _, info := range l.set.Host.Plugins() {
@@ -219,7 +225,7 @@ func (l *loader) connectAll(ctx context.Context, definitions []*definition) erro
 			l.types = append(l.types, name)
 		}
 	}
-	taken := map[string]string{} // names of secrets by environment variable
+	taken := map[string]string{} // the name of a secret for each environment variable
 	for _, c := range definitions {
 		if err := ctx.Err(); err != nil {
 			return err
@@ -231,7 +237,7 @@ func (l *loader) connectAll(ctx context.Context, definitions []*definition) erro
 	return nil
 }
 
-// stores has the host take secrets from what the file says.
+// stores sets the stores of the file as the secrets of the host.
 func (l *loader) stores(all []host.Secrets) {
 	if l.options.First != nil {
 		all = append([]host.Secrets{l.options.First}, all...)

@@ -22,7 +22,7 @@ const weather = `connectors:
       config: {key: X-API-Key, value: "{{ get_secret('weather') }}", in: header}
 `
 
-// load reads a text as connectors.yaml, and gives the lines of the error.
+// load reads a text as connectors.yaml, and returns the lines of the error.
 func load(t *testing.T, text string, o connectors.Options) (*connectors.Set, []string) {
 	t.Helper()
 	set, err := connectors.Read(t.Context(), "connectors.yaml", []byte(text), o)
@@ -213,7 +213,7 @@ func TestFileProblems(t *testing.T) {
 			[]string{`connectors.yaml:1:35: connectors[0].permalink: may have a to z, 0 to 9 and hyphens, at most 64`},
 		},
 		"plugin that is not there": {
-			"connectors: [{name: A, url: 'https://a.example', auth: {type: acme}}]\nplugins: [{path: x.wasm}]\n", // and no word of the type
+			"connectors: [{name: A, url: 'https://a.example', auth: {type: acme}}]\nplugins: [{path: x.wasm}]\n", // the unknown type is not reported
 			[]string{`connectors.yaml:2:18: plugins[0].path: names a file that does not exist; it is looked for from this file's directory`},
 		},
 		"plugin that is not there, and a type misspelt": {
@@ -237,7 +237,7 @@ func TestFileProblems(t *testing.T) {
 	}
 }
 
-// Problems within connectors, of which a file may have many. Places count from the first line of the claims.
+// Problems within a connector are reported with their places. Lines are relative to the first line of the claims.
 func TestConnectorProblems(t *testing.T) {
 	const known = ": there are tenant_id and user.email, user.id, user.username, user.first_name, user.last_name"
 	tests := []struct {
@@ -295,7 +295,7 @@ const jwt = `connectors:
         claims:
 `
 
-// Names of secrets that one environment variable would stand for are an error when the file is loaded.
+// Secrets with the same environment variable are an error when the file is loaded.
 func TestSecretsThatFallTogether(t *testing.T) {
 	text := `connectors:
   - name: One
@@ -324,7 +324,7 @@ func TestSecretsThatFallTogether(t *testing.T) {
 	}
 }
 
-// No problem shows a value: it may be a credential that someone wrote out.
+// No problem shows a value, because it may be a credential.
 func TestProblemsShowNoValues(t *testing.T) {
 	const canary = "c4n4ry0x9"
 	for _, value := range []string{canary, `"` + canary + ` {{ x }}"`, `"` + canary, "!!binary " + canary, "[" + canary, "{" + canary + ": 1}", "&a " + canary, `"\q` + canary + `"`, "@" + canary} {

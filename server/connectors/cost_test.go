@@ -34,7 +34,7 @@ func newHost(t testing.TB) *host.Host {
 	return h
 }
 
-// costOf reads a text with a host that is there already, and returns how many bytes that allocates.
+// costOf reads a text with the host h, and returns the bytes that this allocates and the problems.
 func costOf(t *testing.T, h *host.Host, text string) (uint64, []Problem) {
 	l := &loader{set: &Set{Host: h}, options: Options{Environment: true}, source: source{text: text}}
 	cost, err := allocated(func() error {
@@ -42,7 +42,7 @@ func costOf(t *testing.T, h *host.Host, text string) (uint64, []Problem) {
 		if root == nil {
 			return nil
 		}
-		d := &definer{problems: &l.problems, meant: map[*node][]string{}}
+		d := &definer{problems: &l.problems, suggestions: map[*node][]string{}}
 		definitions, _ := d.document(root)
 		l.set.Settings = d.settings(root)
 		d.stores()
@@ -59,7 +59,7 @@ func refused(problems []Problem) bool {
 	return slices.ContainsFunc(problems, func(p Problem) bool { return strings.Contains(p.Message, ": split ") })
 }
 
-// What a file costs is bounded, and grows no faster than the file, whatever is in it (threats.md 54).
+// The cost of reading a file is bounded, and grows no faster than the file, whatever the file contains (threats.md 54).
 func TestCostOfAnyFile(t *testing.T) {
 	const mib = 1 << 20
 	h := newHost(t)
@@ -85,7 +85,7 @@ func TestCostOfAnyFile(t *testing.T) {
 			}
 		})
 	}
-	// Those that cost most for a byte, just below the limits.
+	// Files with the highest cost per byte, just below the limits.
 	for name, size := range map[string]int{
 		"names only": 190_000, "names in filters": 500_000, "long expressions": 500_000, "api keys": 550_000, "comments in a list": 220_000, "anchors in a row": 280_000,
 	} {
@@ -97,8 +97,8 @@ func TestCostOfAnyFile(t *testing.T) {
 	}
 }
 
-// Of a name without end, only the beginning is taken apart: a character of three bytes may have eighteen letters.
-// (threats.md 54)
+// Only the beginning of a long name is normalized, because a character of three bytes may become eighteen letters
+// (threats.md 54).
 func TestPermalinkOfALongName(t *testing.T) {
 	name := strings.Repeat("\ufdfa", maxFile/3)
 	cost, _ := allocated(func() error { Permalink(name); return nil })
@@ -107,7 +107,7 @@ func TestPermalinkOfALongName(t *testing.T) {
 	}
 }
 
-// A thousand connectors of everyday length are read, and cost twice what five hundred do (threats.md 54).
+// A thousand connectors of usual length can be read, at twice the cost of five hundred (threats.md 54).
 func TestAThousandConnectors(t *testing.T) {
 	file := func(n int) string {
 		var b strings.Builder
@@ -166,7 +166,7 @@ func TestAThousandConnectors(t *testing.T) {
 	}
 }
 
-// ending ends its context when it is asked for the nth time.
+// ending is a store of secrets that ends a context when a secret is read for the nth time.
 type ending struct {
 	left   int
 	cancel context.CancelFunc
@@ -179,7 +179,7 @@ func (e *ending) Secret(ctx context.Context, _ string) (string, error) {
 	return "value", ctx.Err()
 }
 
-// Reading ends with its context, and says so instead of complaining of the file (threats.md 54).
+// When the context ends, reading returns its error and no problems of the file (threats.md 54).
 func TestReadingEndsWithItsContext(t *testing.T) {
 	canceled, cancel := context.WithCancel(t.Context())
 	cancel()
@@ -199,7 +199,7 @@ func TestReadingEndsWithItsContext(t *testing.T) {
 	}
 }
 
-// Of many problems the first hundred are listed, with how many more there are (threats.md 54).
+// The first hundred problems are listed, and the number of the others (threats.md 54).
 func TestManyProblems(t *testing.T) {
 	for name, text := range map[string]string{
 		"of the file":    "connectors: [1]\n" + numberedLines(5000, "x%d: y\n"),

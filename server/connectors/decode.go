@@ -15,12 +15,12 @@ import (
 	"github.com/keywright/keywright/internal/problem"
 )
 
-// field is a field of a struct, and the member of the file that it holds. The member is called as the field in snake case, or
-// as the tag "file" says; one that is called "-" is no member. More of the tag:
+// A field is a field of a struct and the member of the file that it holds. The name of the member is that in the tag "file",
+// or else the field's name in snake case. A field with the name "-" is not read. Options of the tag:
 //
-//	required  an object without the member is a problem
+//	required  the member must be present
 //	blank     the text may be empty
-//	path      the text is the path of a file, which begins at the directory of this one
+//	path      the text is the path of a file, relative to the directory of this file
 type field struct {
 	name    string
 	index   []int
@@ -34,7 +34,7 @@ var (
 	wordsOfName  = regexp.MustCompile(`([a-z])([A-Z])|([A-Z])([A-Z][a-z])`)
 )
 
-// fieldsOf returns the fields of a struct, and of those that are embedded in it.
+// fieldsOf returns the fields of a struct, including those of embedded structs.
 func fieldsOf(t reflect.Type) (all []field) {
 	if known, ok := fieldsByType.Load(t); ok {
 		return known.([]field)
@@ -50,7 +50,7 @@ func fieldsOf(t reflect.Type) (all []field) {
 	return all
 }
 
-// wanted says more of some members, or of their items, than that they are objects or lists.
+// wanted describes the values of some members, and of their items, in more detail than "an object" or "a list".
 var wanted = map[string]string{
 	"":           "an object with the member connectors",
 	"connectors": "a list of connectors, each beginning with a hyphen,", "connectors[]": "an object with name, url and auth",
@@ -61,17 +61,18 @@ var wanted = map[string]string{
 	"auth": "an object with type and config", "grants": "a list",
 }
 
-// decode reads an object into a struct, and complains of members that are not known, missing, or of the wrong kind.
+// decode reads an object into the struct that into points to. It reports unknown and missing members, and values of the wrong
+// kind.
 func (d *definer) decode(n *node, path string, into any) {
 	d.object(n, path, reflect.ValueOf(into).Elem())
 }
 
 func (d *definer) object(n *node, path string, to reflect.Value) {
-	d.only(n, path, fieldsOf(to.Type()))
+	d.rejectUnknown(n, path, fieldsOf(to.Type()))
 	d.members(n, path, to)
 }
 
-// members is object without a word of members that are not known.
+// members is like object, but ignores unknown members.
 func (d *definer) members(n *node, path string, to reflect.Value) {
 	fields := fieldsOf(to.Type())
 	for i := range fields {
@@ -79,14 +80,14 @@ func (d *definer) members(n *node, path string, to reflect.Value) {
 		switch m := n.get(f.name); {
 		case m != nil:
 			d.value(m.value, problem.Join(path, f.name), f, to.FieldByIndex(f.index))
-		case f.is("required") && !d.misspelt(n, f.name):
+		case f.is("required") && !d.reportedAsTypo(n, f.name):
 			d.at(n.Place, problem.Join(path, f.name), "is missing")
 		}
 	}
 }
 
-// only complains of members that an object does not have.
-func (d *definer) only(n *node, path string, fields []field) {
+// rejectUnknown reports unknown members.
+func (d *definer) rejectUnknown(n *node, path string, fields []field) {
 	known := make([]string, len(fields))
 	for i := range fields {
 		known[i] = fields[i].name
@@ -97,15 +98,17 @@ func (d *definer) only(n *node, path string, fields []field) {
 		}
 		d.at(m.key, problem.Join(path, m.name), "is not known here%s", problem.DidYouMean(m.name, known))
 		if meant, ok := problem.Nearest(m.name, known); ok {
-			d.meant[n] = append(d.meant[n], meant)
+			d.suggestions[n] = append(d.suggestions[n], meant)
 		}
 	}
 }
 
-// misspelt reports whether a member that is missing was complained of already, under the name that it was given.
-func (d *definer) misspelt(n *node, name string) bool { return slices.Contains(d.meant[n], name) }
+// reportedAsTypo reports whether a missing member was already reported under a misspelt name.
+func (d *definer) reportedAsTypo(n *node, name string) bool {
+	return slices.Contains(d.suggestions[n], name)
+}
 
-// value reads a member, or an item of a list, which has the name of the list and brackets.
+// value reads the value of a member or an item of a list. The name of an item is that of the list followed by brackets.
 func (d *definer) value(n *node, path string, f *field, to reflect.Value) {
 	switch to := to.Addr().Interface().(type) {
 	case **node:
@@ -136,7 +139,7 @@ func (d *definer) value(n *node, path string, f *field, to reflect.Value) {
 	}
 }
 
-// contents reads a struct, a pointer to one, or a list of what value reads.
+// contents reads a struct, a pointer to a struct, or a list.
 func (d *definer) contents(n *node, path string, f *field, to reflect.Value) {
 	switch {
 	case to.Kind() == reflect.Slice:
@@ -154,7 +157,7 @@ func (d *definer) contents(n *node, path string, f *field, to reflect.Value) {
 	}
 }
 
-// is complains of a value that is no object, or no list.
+// is reports whether a value is of kind k, and adds a problem if it is not.
 func (d *definer) is(n *node, k kind, path, name string) bool {
 	if n.kind != k {
 		d.at(n.Place, path, "is %s: %s is wanted", n.describe(), cmp.Or(wanted[name], "an "+string(k)))
@@ -162,7 +165,7 @@ func (d *definer) is(n *node, k kind, path, name string) bool {
 	return n.kind == k
 }
 
-// items returns the items of a list, and none of what is no list.
+// items returns the items of a list. For another value it adds a problem and returns nil.
 func (d *definer) items(n *node, path, name string) []*node {
 	d.is(n, list, path, name)
 	return n.items
@@ -226,7 +229,7 @@ func (d *definer) whole(n *node, path string) float64 {
 	return value
 }
 
-// duration reads a time such as 15s or 1m30s.
+// duration reads a duration such as 15s or 1m30s, of at most an hour.
 func (d *definer) duration(n *node, path string) time.Duration {
 	text, _ := n.value.(string)
 	value, err := time.ParseDuration(text)

@@ -13,7 +13,7 @@ import (
 	"github.com/keywright/keywright/server/internal/secretstore"
 )
 
-// A field of a struct is a member of the file, by a name that a change of the struct does not change.
+// Each field of a struct is the member of the file that users know: renaming a field must not rename the member.
 func TestMembersAreFieldsOfStructs(t *testing.T) {
 	for want, v := range map[string]any{
 		"name, permalink, url, method, paths, headers, query, auth, request, response, timeout, limits": gateway.Definition{},
@@ -41,7 +41,7 @@ func TestMembersAreFieldsOfStructs(t *testing.T) {
 	}
 }
 
-// What is not there keeps its zero value, and paths of files begin at the directory of the file.
+// A missing member leaves the zero value, and paths are relative to the directory of the file.
 func TestMembersAreDecoded(t *testing.T) {
 	type part struct{ Name string }
 	type all struct {
@@ -85,7 +85,7 @@ inner: {name: b}
 pos: {name: c}
 parts: [{name: d}, {name: e}]
 `, &p)
-	d := definer{problems: &p, dir: "dir", meant: map[*node][]string{}}
+	d := definer{problems: &p, dir: "dir", suggestions: map[*node][]string{}}
 	got := all{hidden: "is left alone"}
 	d.decode(root, "", &got)
 	if got.Any["a"] == nil {

@@ -18,16 +18,18 @@ import (
 	"github.com/keywright/keywright/server/gateway"
 )
 
-// definition is a connector as the file has it.
+// A definition is a connector of the file.
 type definition struct {
-	member    *node
-	index     int
-	url       *url.URL // nil when it is wrong
-	permalink string   // "" when none can be made
+	member *node
+	index  int
+	// url is nil if the file's url is invalid.
+	url *url.URL
+	// permalink is empty if the file's permalink is invalid, or if none can be derived from the name.
+	permalink string
 	gateway   gateway.Definition
 }
 
-// path returns the beginning of paths in problems.
+// path returns the path of the connector in problems.
 func (c *definition) path() string {
 	if c.permalink == "" {
 		return fmt.Sprintf("connectors[%d]", c.index)
@@ -35,33 +37,38 @@ func (c *definition) path() string {
 	return "connectors." + c.permalink
 }
 
-// pluginFile is a member of plugins.
+// A pluginFile is an item of the member plugins.
 type pluginFile struct {
-	Path   string `file:",required"` // as the file has it
+	// Path is the path as written in the file.
+	Path   string `file:",required"`
 	SHA256 string `file:"sha256"`
 	Grants []*node
 
 	member *node
-	at     string // its path in problems
+	// at is the path of the item in problems.
+	at     string
 	grants []string
 }
 
-// maxPlugins is how many plugins a file may name: each is read and compiled.
+// maxPlugins limits the plugins of a file, because each is read and compiled.
 const maxPlugins = 32
 
-// definer reads the definitions out of a document.
+// A definer reads the definitions from a document.
 type definer struct {
 	*problems
 	allowHTTP bool
-	dir       string             // of the file
-	meant     map[*node][]string // what unknown members of an object were probably meant to be
+	// dir is the directory of the file.
+	dir string
+	// suggestions holds the likely names of the misspelt members of each object.
+	suggestions map[*node][]string
 
 	file struct {
 		Connectors, Plugins []*node
 		Gateway             Settings
 		Secrets             []*node
 	}
-	environment bool // a store of the file is the environment
+	// environment is true if one of the file's stores is the environment.
+	environment bool
 }
 
 func (d *definer) document(root *node) (connectors []*definition, plugins []pluginFile) {
@@ -70,7 +77,7 @@ func (d *definer) document(root *node) (connectors []*definition, plugins []plug
 	}
 	d.decode(root, "", &d.file)
 	switch m := root.get("connectors"); {
-	case m == nil && !d.misspelt(root, "connectors"):
+	case m == nil && !d.reportedAsTypo(root, "connectors"):
 		d.at(root.Place, "", "has no connectors: it needs a list of them, the member connectors")
 	case m != nil && m.value.kind == list && len(m.value.items) == 0:
 		d.at(m.value.Place, "connectors", "is empty: it needs one connector at least")
@@ -109,8 +116,8 @@ func (d *definer) connector(n *node, index int) *definition {
 	if !d.is(n, object, c.path(), "connectors[]") {
 		return c
 	}
-	// Paths in problems are to have the permalink, so it is found first.
-	if text, ok := stringOf(n.get("permalink")); ok && permalinkSyntax.MatchString(text) {
+	// Paths in problems contain the permalink, so it is read first.
+	if text, ok := stringOf(n.get("permalink")); ok && len(text) <= maxPermalink && permalinkSyntax.MatchString(text) {
 		c.permalink = text
 	} else if text, ok := stringOf(n.get("name")); ok && n.get("permalink") == nil {
 		c.permalink = Permalink(text)
@@ -133,7 +140,7 @@ func (d *definer) connector(n *node, index int) *definition {
 	d.auth(c, path)
 	for list, all := range map[string][]gateway.Parameter{"headers": c.gateway.Headers, "query": c.gateway.Query} {
 		for i := range all {
-			if n.get(list).value.items[i].kind != object { // it has been complained of
+			if n.get(list).value.items[i].kind != object { // already reported
 				all[i].Name = "unknown-" + strconv.Itoa(i)
 			}
 		}
@@ -143,7 +150,7 @@ func (d *definer) connector(n *node, index int) *definition {
 
 func (d *definer) url(c *definition, path string) {
 	if c.gateway.URL == "" {
-		return // it has been complained of
+		return // already reported
 	}
 	u, err := c.gateway.BaseURL()
 	if err == nil && u.Scheme == "http" && !d.allowHTTP {
@@ -159,16 +166,16 @@ func (d *definer) url(c *definition, path string) {
 func (d *definer) auth(c *definition, path string) {
 	m := c.member.get("auth")
 	if m == nil {
-		if !d.misspelt(c.member, "auth") {
+		if !d.reportedAsTypo(c.member, "auth") {
 			d.at(c.member.Place, path+".auth", "is missing: it says how the API is authenticated to; type: none is for one that asks nothing")
 		}
 		return
 	}
-	if m.value.kind == object && m.value.get("type") == nil && !d.misspelt(m.value, "type") {
+	if m.value.kind == object && m.value.get("type") == nil && !d.reportedAsTypo(m.value, "type") {
 		d.at(m.value.Place, path+".auth.type", "is missing")
 	}
 	if config := m.value.get("config"); config != nil && config.value.kind != object && !config.value.isNull() {
-		c.gateway.Auth.Type = "" // what the host says of a configuration that is missing would be wrong
+		c.gateway.Auth.Type = "" // otherwise the host would report a missing configuration
 	}
 }
 
@@ -178,9 +185,9 @@ func (d *definer) plugin(n *node, path string) pluginFile {
 		return p
 	}
 	d.decode(n, path, &p)
-	if p.SHA256 != "" && !digestSyntax.MatchString(p.SHA256) {
+	if p.SHA256 != "" && (len(p.SHA256) != 64 || !digestSyntax.MatchString(p.SHA256)) {
 		d.at(n.get("sha256").value.Place, path+".sha256", "is not 64 hexadecimal digits")
-		p.Path = "" // no digest that was meant is checked, so the file is not loaded
+		p.Path = "" // the intended digest is unknown, so the file is not loaded
 	}
 	for i, item := range p.Grants {
 		grant, ok := item.value.(string)
@@ -208,16 +215,16 @@ func stringOf(m *member) (string, bool) {
 const maxPermalink = 64
 
 var (
-	permalinkSyntax = regexp.MustCompile(fmt.Sprintf(`^[a-z0-9][a-z0-9-]{0,%d}$`, maxPermalink-1))
-	digestSyntax    = regexp.MustCompile(`^[0-9A-Fa-f]{64}$`)
+	permalinkSyntax = regexp.MustCompile(`^[a-z0-9][a-z0-9-]*$`) // and at most maxPermalink bytes
+	digestSyntax    = regexp.MustCompile(`^[0-9A-Fa-f]+$`)       // and 64 digits
 )
 
-// Permalink makes a permalink of a connector's name: lower case, without accents, with a hyphen for each run of other
-// characters. It is empty for a name without any letter a to z or digit.
+// Permalink returns the permalink for a connector's name: in lower case, without accents, with a hyphen in place of each run
+// of other characters, and at most 64 bytes long. It is empty if the name has no letter a to z and no digit.
 func Permalink(name string) string {
 	var b strings.Builder
 	hyphen := false
-	const longest = 4096 // of a name that is too long to be one, the beginning
+	const longest = 4096 // longer names are invalid anyway
 	for _, r := range norm.NFKD.String(name[:min(len(name), longest)]) {
 		r = unicode.ToLower(r)
 		switch {

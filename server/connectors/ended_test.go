@@ -12,7 +12,7 @@ import (
 	"github.com/keywright/keywright/server/connectors"
 )
 
-// ending ends a context when something is asked of it.
+// ending is a source of randomness, a log and a store of secrets that ends a context when it is used.
 type ending struct{ end context.CancelFunc }
 
 func (e ending) Read(p []byte) (int, error) { e.end(); return rand.Read(p) }
@@ -24,7 +24,7 @@ func (e ending) Secret(context.Context, string) (string, error) {
 	return "", context.Canceled
 }
 
-// A program that is told to end while it reads a file says nothing of the file, nor of a plugin.
+// A program that is ended while it reads a file reports no problem of the file or of a plugin.
 func TestLoadingThatIsEndedIsNoProblemOfTheFile(t *testing.T) {
 	for name, options := range map[string]func(ending) connectors.Options{
 		"before plugins are loaded": func(e ending) connectors.Options { return connectors.Options{Host: host.Config{Random: e}} },
@@ -38,7 +38,7 @@ func TestLoadingThatIsEndedIsNoProblemOfTheFile(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			ctx, end := context.WithCancel(t.Context())
 			defer end()
-			text := strings.Replace(weather, "api_key", "apikey", 1) // of which the log warns
+			text := strings.Replace(weather, "api_key", "apikey", 1) // an alias, for which the log has a warning
 			other := strings.Replace(strings.TrimPrefix(text, "connectors:\n"), "Weather", "Other", 1)
 			set, err := connectors.Read(ctx, "connectors.yaml", []byte(text+other), options(ending{end}))
 			var wrong *connectors.Error

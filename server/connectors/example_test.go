@@ -8,7 +8,7 @@ import (
 	"github.com/keywright/keywright/server/connectors"
 )
 
-// A definition may be JSON, too, from a database say. One with a misspelt limit is refused: it would have none.
+// A definition may also be JSON, for example from a database. A misspelt limit is refused, because it would have no effect.
 func ExampleRead() {
 	ctx := context.Background()
 	options := connectors.Options{Host: host.Config{Secrets: host.MapSecrets{"weather": "a-key"}}}

@@ -2,7 +2,7 @@ package connectors
 
 import "testing"
 
-// A file of any content is read, or refused, at a cost that is in proportion to its size (threats.md 54).
+// Any file is read or refused at a cost in proportion to its size (threats.md 54).
 func FuzzCost(f *testing.F) {
 	for _, attack := range attacks {
 		f.Add(attack(2000))
@@ -13,14 +13,14 @@ func FuzzCost(f *testing.F) {
 			return
 		}
 		cost, _ := costOf(t, h, text)
-		// The first call of a plugin makes an instance, of some 24 MiB.
+		// The first call of a plugin creates an instance of some 24 MiB.
 		if most := uint64(32<<20 + 2<<10*len(text)); cost > most {
 			t.Errorf("%d bytes of text allocate %d bytes", len(text), cost)
 		}
 	})
 }
 
-// A file of any content gives connectors or problems, and no panic.
+// Any file results in connectors or problems, and not in a panic.
 func FuzzParse(f *testing.F) {
 	for _, seed := range []string{
 		"connectors:\n- name: a\n  url: https://a.example\n  auth: {type: none}\n",
@@ -43,7 +43,7 @@ func FuzzParse(f *testing.F) {
 			return
 		}
 		source := source{text: text}
-		d := definer{problems: &p, meant: map[*node][]string{}}
+		d := definer{problems: &p, suggestions: map[*node][]string{}}
 		connectors, _ := d.document(root)
 		for _, c := range connectors {
 			if n, _, _ := c.member.locate("auth.config"); n != nil {

@@ -9,7 +9,7 @@ import (
 	"github.com/keywright/keywright/internal/urlcheck"
 )
 
-// settings returns the member gateway.
+// settings checks the member gateway and returns it.
 func (d *definer) settings(root *node) Settings {
 	m, s := root.get("gateway"), &d.file.Gateway
 	if m == nil {
@@ -38,7 +38,7 @@ func (d *definer) settings(root *node) Settings {
 	return *s
 }
 
-// identity checks who the user of a request is.
+// identity sets the defaults of the member gateway.user and checks it.
 func (d *definer) identity(n *node) {
 	c := &d.file.Gateway.User
 	if c.JWT != nil {
@@ -51,13 +51,13 @@ func (d *definer) identity(n *node) {
 	}
 	for _, p := range c.Check(d.allowHTTP) {
 		n, where, _ := n.locate(p.Path)
-		if len(d.meant[n]) == 0 { // else it is the object that has what is missing under another name
+		if len(d.suggestions[n]) == 0 { // otherwise the object may have the missing member under a misspelt name
 			d.at(where, "gateway.user."+p.Path, "%s", p.Message)
 		}
 	}
 }
 
-// item is the place of an item of a member that is a text or a list of them.
+// item returns the place of item i of a member that is a text or a list of texts.
 func (n *node) item(name string, i int) problem.Place {
 	if v := n.get(name).value; v.kind == list {
 		return v.items[i].Place

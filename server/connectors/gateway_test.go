@@ -60,7 +60,7 @@ connectors:
 	}
 }
 
-// Every problem of the gateway's parts has its place.
+// Every problem in the member gateway, in stores and in a connector's requests and responses has its place.
 func TestGatewayProblems(t *testing.T) {
 	_, got := load(t, `gateway:
   hosts: ["https://gw.example.com"]
@@ -136,7 +136,7 @@ connectors: [{name: A, url: "https://api.example.com", auth: {type: none}}]
 	}
 }
 
-// Secrets of headers and query are tried as those of auth are.
+// Secrets in headers and query are checked like those in auth.
 func TestSecretsOutsideOfAuth(t *testing.T) {
 	const text = `secrets: [{type: env}]
 connectors:
@@ -160,7 +160,7 @@ connectors:
 	}
 }
 
-// A file that takes no secrets from the environment has no names that it could not tell apart.
+// If no secrets come from the environment, two secrets with the same environment variable are no problem.
 func TestNamesOutsideOfTheEnvironment(t *testing.T) {
 	_, got := load(t, `secrets: [{type: dir, path: secrets}]
 connectors:
@@ -205,7 +205,7 @@ connectors: [{name: A, url: "https://api.example.com", auth: {type: none}}]
 	}
 }
 
-// A member that is misspelt is told what was meant, at every level, and what it was meant to be is not missed as well.
+// The problem of a misspelt member suggests the right name, at every level, and that member is not reported as missing.
 func TestMisspeltMembersOfTheGateway(t *testing.T) {
 	_, got := load(t, `gateway:
   host: [gateway.example.com]

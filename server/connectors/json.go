@@ -8,17 +8,19 @@ import (
 	"github.com/keywright/keywright/internal/problem"
 )
 
-// jsonReader makes nodes of JSON. YAML's parser is not asked, since JSON has more: tabs, and surrogate pairs in texts.
+// A jsonReader reads nodes from JSON. YAML's parser is not used for JSON, because it does not accept all of it: tabs, and
+// surrogate pairs in texts.
 type jsonReader struct {
 	grower
 	ctx     context.Context
 	decoder *json.Decoder
 	text    string
-	offset  int // in bytes, of next
-	next    problem.Place
+	// next is the place of the next token, and offset its position in text, in bytes.
+	offset int
+	next   problem.Place
 }
 
-// readJSON returns the value of a text that is JSON, or nil when it is over a limit.
+// readJSON returns the value of a text in JSON, or nil if it exceeds a limit or ctx ends.
 func readJSON(ctx context.Context, text string, p *problems) *node {
 	r := &jsonReader{grower: grower{problems: p}, ctx: ctx, text: text, next: problem.Place{Line: 1, Column: 1}}
 	r.decoder = json.NewDecoder(strings.NewReader(text))
@@ -39,7 +41,7 @@ func (r *jsonReader) token() (json.Token, problem.Place) {
 	where := r.next
 	token, err := r.decoder.Token()
 	if err != nil || r.ctx.Err() != nil {
-		r.full = true // the text has been found well-formed, so it is the context
+		r.full = true // the text is valid JSON, so ctx has ended
 	}
 	return token, where
 }

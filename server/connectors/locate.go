@@ -8,8 +8,8 @@ import (
 	"github.com/keywright/keywright/internal/problem"
 )
 
-// locate returns the node of a path within a connector, such as auth.config.claims.roles[0]. When there is none, found is
-// false, and the place is that of the nearest member around it.
+// locate returns the node at a path within n, such as auth.config.claims.roles[0], and its place. If there is none, found is
+// false, and target and where are those of the innermost member on the path that exists.
 func (n *node) locate(path string) (target *node, where problem.Place, found bool) {
 	where = n.Place
 	for path != "" {
@@ -29,7 +29,7 @@ func (n *node) locate(path string) (target *node, where problem.Place, found boo
 	return n, where, true
 }
 
-// step takes the first step off a path: a member's name, plain or in quotes and brackets, or an index, else -1.
+// step cuts the first step off a path: a member's name, plain or in quotes and brackets, or an index. For a name, index is -1.
 func step(path string) (name string, index int, rest string) {
 	if !strings.HasPrefix(path, "[") {
 		end := strings.IndexAny(path, ".[")
@@ -46,21 +46,23 @@ func step(path string) (name string, index int, rest string) {
 	number, rest, _ := strings.Cut(path[1:], "]")
 	index, err := strconv.Atoi(number)
 	if err != nil || index < 0 {
-		return path, -1, "" // a path that names nothing
+		return path, -1, "" // an invalid path
 	}
 	return "", index, strings.TrimPrefix(rest, ".")
 }
 
-// source finds characters in the text of a file. It remembers the place that it found last, since a line may be as long
-// as the file, and have many problems.
+// A source finds characters in the text of a file. It remembers the place that it found last, because a line may be as long as
+// the file and have many problems.
 type source struct {
-	text   string
-	lines  []int // where they begin in the text; made when one is first needed
+	text string
+	// lines holds the offset of each line. It is filled on first use.
+	lines []int
+	// last is the place that was found last, and offset its position in text.
 	last   problem.Place
-	offset int // of last
+	offset int
 }
 
-// rest returns the text from a place to the end of its line; "" when there is no such place.
+// rest returns the text from a place to the end of its line, or "" if there is no such place.
 func (s *source) rest(at problem.Place) string {
 	if s.lines == nil {
 		offset := 0
@@ -89,12 +91,12 @@ func (s *source) rest(at problem.Place) string {
 	return line[i:]
 }
 
-// character returns the place of a character of a scalar's text, counted from 1, and false when the text goes over
-// several lines, where its lines in the file are not those of its text.
+// character returns the place of a character of a scalar's text. Characters are counted from 1. It returns false if the text
+// spans several lines of the file, because these are not the lines of the value.
 func (s *source) character(n *node, number int) (problem.Place, bool) {
 	text, ok := n.value.(string)
 	rest, column := s.rest(n.Place), n.Column
-	if strings.HasPrefix(rest, "&") { // the anchor stands before the text
+	if strings.HasPrefix(rest, "&") { // an anchor before the text
 		name := rest[:len(rest)-len(strings.TrimLeft(rest[strings.IndexAny(rest+" ", " \t"):], " \t"))]
 		rest, column = rest[len(name):], column+utf8.RuneCountInString(name)
 	}
@@ -123,13 +125,13 @@ func (s *source) character(n *node, number int) (problem.Place, bool) {
 	return problem.Place{Line: n.Line, Column: column}, true
 }
 
-// plain returns how many bytes the file needs for one character, without quotes.
+// plain returns the size of the first character of an unquoted text in the file, in bytes.
 func plain(rest string) int {
 	_, size := utf8.DecodeRuneInString(rest)
 	return size
 }
 
-// doubled is plain in single quotes.
+// doubled is like plain for a text in single quotes.
 func doubled(rest string) int {
 	if strings.HasPrefix(rest, "''") {
 		return 2
@@ -137,7 +139,7 @@ func doubled(rest string) int {
 	return plain(rest)
 }
 
-// escape is plain in double quotes. The halves of a surrogate pair, as JSON has them, are one character.
+// escape is like plain for a text in double quotes. A surrogate pair of JSON is one character.
 func escape(rest string) int {
 	if rest[0] != '\\' || len(rest) < 2 {
 		return plain(rest)

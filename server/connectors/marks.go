@@ -5,14 +5,14 @@ import (
 	"unicode/utf8"
 )
 
-// maxMarks is how many characters a file may have that can be part of YAML's structure: the parser's memory and time grow
-// with them. They are counted before anything is parsed, and the count must be no less than what the parser finds.
+// maxMarks limits the characters of a file that can be part of YAML's structure, because the parser's memory and time grow with
+// them. They are counted before the file is parsed. The count must never be less than the parser's.
 const maxMarks = 100_000
 
-// marks counts the characters that begin, end or separate something in YAML, wherever they stand. It does not leave out
-// quoted text: a file could make it see quotes where the parser sees none. Characters whose neighbours show that they
-// are no structure are left out: the colon of https://, and the hyphen of a word. Two quotes are one mark. It returns
-// the line of the first mark that is too many, or 0.
+// marks counts the characters that can begin, end or separate values in YAML. It counts those in quoted text too, because a
+// file could make it see quotes where the parser sees none. It skips characters that are not structure because of their
+// neighbours, such as the colon of https:// and the hyphen of a word. Two quotes count as one mark. It returns the line of
+// the first mark over maxMarks, or 0.
 func marks(text string) (line int) {
 	line = 1
 	count, quotes := 0, 0
@@ -48,7 +48,8 @@ func marks(text string) (line int) {
 	return 0
 }
 
-// directive returns the line of the first directive, or 0. The parser would compare each with all that are before it.
+// directive returns the line of the first directive, or 0. The parser compares each directive with all before it, which takes
+// quadratic time.
 func directive(text string) (line int) {
 	for i := 0; i < len(text); i++ {
 		next := strings.IndexByte(text[i:], '%')
@@ -57,7 +58,7 @@ func directive(text string) (line int) {
 		}
 		i += next
 		before, _ := utf8.DecodeLastRuneInString(text[:i])
-		if i == 0 || strings.ContainsRune("\n\r\u0085\u2028\u2029", before) { // what the parser takes for the end of a line
+		if i == 0 || strings.ContainsRune("\n\r\u0085\u2028\u2029", before) { // the parser's line ends
 			return 1 + strings.Count(text[:i], "\n")
 		}
 	}

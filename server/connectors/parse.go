@@ -9,10 +9,10 @@ import (
 	"github.com/keywright/keywright/internal/problem"
 )
 
-// maxFile is the most bytes of a file.
+// maxFile limits a file, in bytes.
 const maxFile = 4 << 20
 
-// parse reads a file, and returns nil when nothing can be made of it, or when the context has ended.
+// parse returns the value of a file, or nil if it cannot be parsed or ctx has ended.
 func parse(ctx context.Context, text string, p *problems) *node {
 	switch {
 	case len(text) > maxFile:

@@ -12,17 +12,17 @@ import (
 	"github.com/keywright/keywright/host"
 )
 
-// maxModules is how many bytes all plugins of a file may have.
+// maxModules limits all plugins of a file together, in bytes.
 const maxModules = 32 << 20
 
-// candidate is a plugin of the file that could be read.
+// A candidate is a plugin whose file was read.
 type candidate struct {
 	pluginFile
 	host.Plugin
 }
 
-// host makes the host with the plugins of the file. When that fails, it finds out which of them are wrong, and goes on
-// without them.
+// host creates the host with the plugins of the file. If that fails, it reports the plugins that cannot be used, and creates
+// the host without them.
 func (l *loader) host(ctx context.Context, files []pluginFile) error {
 	candidates := l.candidates(files)
 	err := l.hostWith(ctx, candidates)
@@ -30,7 +30,7 @@ func (l *loader) host(ctx context.Context, files []pluginFile) error {
 		return err
 	}
 	if err := l.hostWith(ctx, nil); err != nil {
-		return err // it is not a plugin of the file
+		return err // not the fault of a plugin of the file
 	}
 	good, err := l.inspect(ctx, candidates)
 	if err != nil || len(good) == 0 {
@@ -40,7 +40,7 @@ func (l *loader) host(ctx context.Context, files []pluginFile) error {
 	return l.hostWith(ctx, good)
 }
 
-// hostWith makes the host with these plugins.
+// hostWith creates the host with the candidates.
 func (l *loader) hostWith(ctx context.Context, candidates []candidate) (err error) {
 	config := l.options.Host
 	config.Plugins = slices.Clone(config.Plugins)
@@ -51,8 +51,8 @@ func (l *loader) hostWith(ctx context.Context, candidates []candidate) (err erro
 	return err
 }
 
-// inspect complains of the plugins that a host cannot have, and returns the others. It looks at each alone: hosts with
-// one plugin more each time would take the square of their number.
+// inspect reports the plugins that cannot be used, and returns the others. It inspects each alone: to create a host again with
+// each further plugin would take quadratic time.
 func (l *loader) inspect(ctx context.Context, candidates []candidate) (good []candidate, err error) {
 	taken := map[string]string{}
 	for _, info := range l.set.Host.Plugins() {
@@ -84,13 +84,13 @@ func (l *loader) inspect(ctx context.Context, candidates []candidate) (good []ca
 	return good, nil
 }
 
-// candidates reads the plugins of the file, and complains of those that cannot be read.
+// candidates reads the plugins of the file, and reports those that cannot be read.
 func (l *loader) candidates(files []pluginFile) (all []candidate) {
 	var seen []os.FileInfo
 	room := maxModules
 	for _, f := range files {
 		if f.Path == "" {
-			l.lacking = true // it has been complained of
+			l.lacking = true // already reported
 			continue
 		}
 		name := f.Path
@@ -139,7 +139,7 @@ func unreadable(err error) string {
 	return "cannot be read: " + cause(err)
 }
 
-// readModule reads a plugin, up to one byte over the limit, so that the host refuses what is longer.
+// readModule reads a plugin, up to one byte over limit, so that the host refuses a longer one.
 func readModule(name string, limit int) ([]byte, error) {
 	file, err := os.Open(name)
 	if err != nil {

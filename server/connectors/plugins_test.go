@@ -13,7 +13,7 @@ import (
 
 const oneConnector = "connectors: [{name: a, url: 'https://api.example.com', auth: {type: none}}]\n"
 
-// told reads a file of a directory, and returns what is said of it and what reading it allocates.
+// told reads a file in a directory, and returns its problems and the bytes that reading allocates.
 func told(t *testing.T, dir, text string) (string, uint64) {
 	t.Helper()
 	cost, err := allocated(func() error {
@@ -30,7 +30,7 @@ func told(t *testing.T, dir, text string) (string, uint64) {
 	return fmt.Sprint(err), cost
 }
 
-// A file that is named again, whatever the name, is neither read nor compiled again (threats.md 54).
+// A file that several plugins name, under any names, is read and compiled once (threats.md 54).
 func TestAPluginThatIsNamedTwice(t *testing.T) {
 	dir := t.TempDir()
 	if err := errors.Join(os.WriteFile(filepath.Join(dir, "a.wasm"), []byte("nothing"), 0o600), os.Symlink("a.wasm", filepath.Join(dir, "b.wasm"))); err != nil {
@@ -42,7 +42,7 @@ func TestAPluginThatIsNamedTwice(t *testing.T) {
 	}
 }
 
-// What plugins cost that cannot be used grows with their number, and not with its square (threats.md 54).
+// The cost of plugins that cannot be used grows with their number, and not with its square (threats.md 54).
 func TestCostOfPluginsThatCannotBeUsed(t *testing.T) {
 	dir := t.TempDir()
 	file := func(n int) string {
@@ -67,7 +67,7 @@ func TestCostOfPluginsThatCannotBeUsed(t *testing.T) {
 	}
 }
 
-// All plugins of a file together have a limit, as each has (threats.md 54).
+// There is a limit for all plugins of a file together, and one for each (threats.md 54).
 func TestPluginsThatAreLarge(t *testing.T) {
 	dir := t.TempDir()
 	var list strings.Builder
@@ -87,7 +87,7 @@ func TestPluginsThatAreLarge(t *testing.T) {
 	}
 }
 
-// Each store may hold a file of certificates, so their number is bounded (threats.md 54).
+// The number of stores is limited, because each may hold a file of certificates (threats.md 54).
 func TestStoresWithoutNumber(t *testing.T) {
 	file := func(n int) string { return oneConnector + "secrets: [" + strings.Repeat("{type: env}, ", n) + "]" }
 	if said, _ := told(t, t.TempDir(), file(maxStores)); said != "<nil>" {

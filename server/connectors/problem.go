@@ -10,23 +10,28 @@ import (
 	"github.com/keywright/keywright/internal/problem"
 )
 
-// Problem is one thing that is wrong with a file.
+// A Problem is an error in a file.
 type Problem struct {
-	Line    int    `json:"line,omitempty"`   // from 1; 0 when the file as a whole is meant
-	Column  int    `json:"column,omitempty"` // in characters, from 1
-	Path    string `json:"path,omitempty"`   // of the member, such as connectors.crm.auth.config.token_url
-	Message string `json:"message"`          // what is wrong and what to do
+	// Line counts from 1. It is 0 if the problem concerns the file as a whole.
+	Line int `json:"line,omitempty"`
+	// Column counts characters from 1. It is 0 if Line is 0.
+	Column int `json:"column,omitempty"`
+	// Path names the member, such as connectors.crm.auth.config.token_url. It may be empty.
+	Path string `json:"path,omitempty"`
+	// Message says what is wrong and how to correct it.
+	Message string `json:"message"`
 }
 
-// Error lists everything that is wrong with a file, in the order of the places.
+// An Error lists the problems of a file, in the order of their places: up to 100, and then one with the number of the others.
 type Error struct {
 	File     string
 	Problems []Problem
 
-	PluginFiles []string // that it names, as in [Set]: what is wrong may be one of them
+	// PluginFiles holds the paths of the file's plugins, as in [Set], because a problem may be due to one of these files.
+	PluginFiles []string
 }
 
-// Error has a line for each problem, in the form that editors and compilers share: file:line:column: what.
+// Error returns a line for each problem in the usual form of compilers: file:line:column: message.
 func (e *Error) Error() string {
 	lines := make([]string, len(e.Problems))
 	for i, p := range e.Problems {
@@ -37,13 +42,13 @@ func (e *Error) Error() string {
 
 func (p Problem) String() string { return problem.Problem(p).String() }
 
-// maxProblems is how many problems of a file are listed.
+// maxProblems limits the problems that are listed for a file.
 const maxProblems = 100
 
-// problems collects what is wrong with a file: all of it, or the first hundred and how many more there are.
+// problems collects the first hundred problems of a file, and counts the others.
 type problems struct{ problem.Collector }
 
-// at adds a problem, once. The text is made printable: parts of it come from the file.
+// at adds a problem unless it was added before. It makes the text printable, because parts of it come from the file.
 func (p *problems) at(where problem.Place, path, format string, args ...any) {
 	p.Max = maxProblems
 	if p.Skip() {
@@ -55,7 +60,7 @@ func (p *problems) at(where problem.Place, path, format string, args ...any) {
 	}
 }
 
-// rename returns problems that were found before the permalink was known the path that the others have.
+// rename replaces the path from in the problems that were found before the permalink was known.
 func (p *problems) rename(from, to string) {
 	for i := range p.Problems {
 		if rest, ok := strings.CutPrefix(p.Problems[i].Path, from); ok && (rest == "" || rest[0] == '.') {
@@ -64,8 +69,8 @@ func (p *problems) rename(from, to string) {
 	}
 }
 
-// sorted returns the problems in the order of their places. Those of one place are in the order in which they were found.
-// The last one says how many more there are, if any.
+// sorted returns the problems in the order of their places. Problems with the same place keep the order in which they were
+// added. If there are more problems, the last one has their number.
 func (p *problems) sorted() []Problem {
 	all := make([]Problem, len(p.Problems))
 	for i, found := range p.Problems {

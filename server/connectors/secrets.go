@@ -13,7 +13,7 @@ import (
 	"github.com/keywright/keywright/internal/problem"
 )
 
-// variables complains of names that the environment cannot tell apart.
+// variables reports secrets whose environment variable is that of another one.
 func (l *loader) variables(c *definition, names []string, taken map[string]string) {
 	if !l.options.Environment {
 		return
@@ -35,7 +35,7 @@ func (l *loader) variables(c *definition, names []string, taken map[string]strin
 	}
 }
 
-// secrets complains of secrets that cannot be had, and when all are there, of keys and values that cannot be used.
+// secrets reports secrets that cannot be read. If all can be read, it reports keys and values that cannot be used.
 func (l *loader) secrets(ctx context.Context, c *definition, connected *host.Connector, names []string, info host.PluginInfo) {
 	complete := true
 	for _, name := range names {
@@ -65,13 +65,13 @@ func (l *loader) secrets(ctx context.Context, c *definition, connected *host.Con
 	}
 }
 
-// somebody is the user of a rehearsal: whether a request has one is not known when a file is checked.
+// somebody is the user of a rehearsal, because a check of the file cannot know whether requests have a user.
 var somebody = host.User{
 	ID: "1", Email: "user@example.com", Username: "user", FirstName: "First", LastName: "Last", TenantID: "1",
 }
 
-// rehearse explains a request that nobody sends, for what shows only when templates are rendered and keys are used. What
-// the plugin says of that request is no problem of the file.
+// rehearse explains a request without sending it, to find problems that show only when templates are rendered and keys are
+// used. It ignores errors of the plugin, which may be due to the made-up request.
 func (l *loader) rehearse(ctx context.Context, c *definition, connected *host.Connector, info host.PluginInfo) {
 	request, err := http.NewRequestWithContext(host.WithUser(ctx, somebody), http.MethodGet, c.url.String(), nil)
 	if err == nil {
@@ -93,7 +93,7 @@ func (l *loader) rehearse(ctx context.Context, c *definition, connected *host.Co
 	}
 }
 
-// mention finds where a connector names a secret first.
+// mention returns the path and the place at which a connector first names a secret.
 func (l *loader) mention(c *definition, secret string) (string, problem.Place) {
 	for _, name := range []string{"auth.config", "headers", "query"} {
 		n, _, found := c.member.locate(name)
@@ -109,11 +109,12 @@ func (l *loader) mention(c *definition, secret string) (string, problem.Place) {
 	return c.path() + ".auth.config", where
 }
 
-// quoting finds the first text that has a name in quotes: its path from here on, and what of the text stands before.
+// quoting finds the first text below n that contains name in quotes. It returns the path of the text relative to n, its node,
+// and the part of the text before the quote.
 func (n *node) quoting(name string) (path string, at *node, before string, ok bool) {
 	for _, m := range n.members {
 		if path, at, before, ok := m.value.quoting(name); ok {
-			return problem.Join(".", m.name)[1:] + path, at, before, true // the dot is one that keyPath puts behind a path
+			return problem.Join(".", m.name)[1:] + path, at, before, true // Join puts a dot after its first argument, here "."
 		}
 	}
 	for i, item := range n.items {

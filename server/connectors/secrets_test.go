@@ -15,8 +15,8 @@ import (
 	"github.com/keywright/keywright/server/connectors"
 )
 
-// Secrets are tried when that is asked for: what would fail at the first request is a problem with its place, and no
-// problem shows a secret.
+// With ReadSecrets, failures that would show at the first request are problems with their places, and no problem shows a
+// secret.
 func TestReadSecrets(t *testing.T) {
 	const canary = "c4n4ry0x9"
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)

@@ -12,14 +12,15 @@ import (
 	"github.com/keywright/keywright/server/internal/secretstore"
 )
 
-// defaultRemember is how long an answer of Vault is remembered: a secret that is rotated counts after it at the latest.
+// defaultRemember is the default of the member remember: the time for which responses of Vault are cached. A rotated secret
+// takes effect after this time at the latest.
 const defaultRemember = 5 * time.Second
 
-// maxStores is how many stores a file may name. Each may have a file of certificates in memory.
+// maxStores limits the stores of a file, because each may hold a file of certificates in memory.
 const maxStores = 32
 
-// stores makes the stores of the member secrets, in the order in which they are asked. There are none when the file does not
-// say.
+// stores returns the stores of the member secrets, in the order in which they are asked. It returns nil if the file does not
+// have the member.
 func (d *definer) stores() (all []host.Secrets) {
 	for i, n := range d.file.Secrets {
 		if i == maxStores {
@@ -37,7 +38,7 @@ func (d *definer) stores() (all []host.Secrets) {
 	return all
 }
 
-// storeType is the member that all stores have.
+// storeType holds the member that all stores have.
 type storeType struct {
 	Type string `file:",required"`
 }
@@ -87,7 +88,7 @@ func (d *definer) vault(n *node, path string) host.Secrets {
 	if errors.As(err, &wrong) {
 		for _, p := range wrong.Problems {
 			if c.Address == "" && p.Path == "address" {
-				continue // complained of already
+				continue // already reported
 			}
 			_, where, _ := n.locate(p.Path)
 			d.at(where, strings.TrimSuffix(path+"."+p.Path, "."), "%s", p.Message)

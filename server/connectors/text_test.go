@@ -44,7 +44,7 @@ func TestURLs(t *testing.T) {
 	}
 }
 
-// What aliases make of a small file is bounded, and reading it takes no time.
+// The size to which aliases expand a small file is limited, and the file is refused quickly.
 func TestAliasBomb(t *testing.T) {
 	var bomb strings.Builder
 	bomb.WriteString("          a0: &a0 [x, x, x, x, x, x, x, x, x, x]\n")
@@ -87,7 +87,7 @@ func TestAnchorsAndMerge(t *testing.T) {
 	}
 }
 
-// JSON is accepted in the same shape, also where YAML is stricter: tabs. Numbers keep their text.
+// JSON is accepted in the same shape, even with tabs, which YAML refuses. Numbers keep their text.
 func TestJSON(t *testing.T) {
 	set, problems := load(t, "{\n\t\"connectors\"\t: [{\n\t\t\"name\": \"A\\u00e9\\ud83d\\ude00\\/x\", \"url\": \"https:\\/\\/a.example\",\n\t\t\"auth\": {\"type\": \"jwt\","+
 		" \"config\": {\"private_key\": \"{{ get_secret('k') }}\", \"claims\": {\"n\": [1e3, 12345678901234567890123, -0.5, true, null]}}}\n\t}]\n}\n",

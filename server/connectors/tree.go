@@ -8,22 +8,29 @@ import (
 )
 
 const (
-	maxNesting = 100    // of lists and objects
-	maxValues  = 50_000 // of a file: texts, numbers, lists, objects; what aliases repeat counts as often as it is repeated
+	// maxNesting limits the nesting of lists and objects.
+	maxNesting = 100
+	// maxValues limits the texts, numbers, lists and objects of a file. A value counts again each time an alias repeats it.
+	maxValues = 50_000
 )
 
-// node is a value of the file with its place. Nodes are shared where the file has aliases.
+// A node is a value of the file with its place. Aliases of the file share nodes.
 type node struct {
 	problem.Place
-	kind    kind
-	value   any // of a scalar: string, json.Number, bool or nil
+	kind kind
+	// value is the value of a scalar: a string, json.Number, bool or nil.
+	value   any
 	members []member
 	items   []*node
-	named   map[string]int // index of each member, of an object with many
+	// named maps names to indexes in members, if an object has more than few members.
+	named map[string]int
 
-	size  int // values, this one included, what aliases repeat counted again
-	bytes int // of texts and names, likewise
-	depth int // levels of lists and objects, this one included; 0 of a scalar
+	// size is the number of values in this one, including itself and the repetitions of aliases.
+	size int
+	// bytes is the size of the texts and names in this value, including the repetitions of aliases.
+	bytes int
+	// depth is the number of levels of lists and objects, including this one. It is 0 for a scalar.
+	depth int
 }
 
 type kind string
@@ -34,17 +41,17 @@ const (
 	list   kind = "list"
 )
 
-// member of an object.
+// A member is a member of an object.
 type member struct {
 	name  string
 	key   problem.Place
 	value *node
 }
 
-// few is how many members of an object are looked through, rather than found in a map.
+// few is the number of members up to which an object is searched without a map.
 const few = 16
 
-// get returns the member of a name, or nil.
+// get returns the member with a name, or nil.
 func (n *node) get(name string) *member {
 	if n == nil {
 		return nil
@@ -79,7 +86,7 @@ func (n *node) add(m member) {
 
 func (n *node) isNull() bool { return n.kind == scalar && n.value == nil }
 
-// describe says what a value is, without showing it.
+// describe returns the kind of a value in words, without the value.
 func (n *node) describe() string {
 	switch {
 	case n.kind == object:
@@ -98,7 +105,7 @@ func (n *node) describe() string {
 	return "a number"
 }
 
-// decoded returns a node as what decoding JSON returns, with numbers as json.Number.
+// decoded returns the value of a node as encoding/json decodes it, with numbers as json.Number.
 func (n *node) decoded() any {
 	switch n.kind {
 	case object:
@@ -117,22 +124,26 @@ func (n *node) decoded() any {
 	return n.value
 }
 
-// jsonNumber is RFC 8259 section 6.
+// jsonNumber matches a number of JSON (RFC 8259 section 6).
 var jsonNumber = regexp.MustCompile(`^-?(0|[1-9][0-9]*)(\.[0-9]+)?([eE][+-]?[0-9]+)?$`)
 
-// grower makes the nodes of a file, and stops when they are too many or too deep.
+// A grower limits the number, size and depth of the nodes of a file.
 type grower struct {
 	*problems
-	values, repeated int  // bytes are repeated by aliases: a long text costs its length wherever it stands
-	full             bool // a limit was exceeded: nothing more is read
+	// values counts the values so far.
+	values int
+	// repeated counts the bytes that aliases repeat, because a long text costs its length each time.
+	repeated int
+	// full is true once a limit is exceeded. Nothing more is read then.
+	full bool
 }
 
-// grow counts a value that stands inside of depth lists and objects, and reports whether reading goes on.
+// grow counts a value inside of depth lists and objects, and reports whether reading may continue.
 func (g *grower) grow(where problem.Place, depth int) bool {
 	return g.repeat(where, depth, &node{size: 1})
 }
 
-// repeat is grow for what an alias repeats.
+// repeat is like grow for a value n that an alias repeats.
 func (g *grower) repeat(where problem.Place, depth int, n *node) bool {
 	g.values += n.size
 	g.repeated += n.bytes
@@ -151,14 +162,14 @@ func (g *grower) repeat(where problem.Place, depth int, n *node) bool {
 	return !g.full
 }
 
-// contain adds to what a list, or an object with a name for the value, knows of its contents.
+// contain adds v to the size, bytes and depth of a list, or of an object in which v has a name.
 func (n *node) contain(name string, v *node) {
 	n.size += v.size
 	n.bytes += len(name) + v.bytes
 	n.depth = max(n.depth, v.depth+1)
 }
 
-// number makes a scalar the number that a text is, and reports whether it is one.
+// number sets the value of a scalar to the number in text. It reports whether text is a number of JSON.
 func (n *node) number(text string) bool {
 	if !jsonNumber.MatchString(text) {
 		return false

@@ -11,17 +11,18 @@ import (
 	"github.com/keywright/keywright/internal/problem"
 )
 
-// yamlPolicy is called by the parser while it reads one file. It implements yaml.LoaderLimitsPlugin and the two
-// interfaces of aliases.
+// A yamlPolicy is called by the parser while it reads one file. It implements yaml.LoaderLimitsPlugin and the two interfaces
+// of aliases.
 type yamlPolicy struct {
 	*problems
-	deep    bool // the file is nested too deeply
+	// deep is true if the file is nested too deeply.
+	deep    bool
 	anchors map[string]*yaml.Node
 }
 
 var errDeep = errors.New("nested too deeply")
 
-// CheckDepth ends the parsing of what is nested too deeply.
+// CheckDepth returns an error if the nesting exceeds maxNesting.
 func (p *yamlPolicy) CheckDepth(depth int, _ *yaml.DepthContext) error {
 	if depth <= maxNesting {
 		return nil
@@ -30,15 +31,15 @@ func (p *yamlPolicy) CheckDepth(depth int, _ *yaml.DepthContext) error {
 	return errDeep
 }
 
-// CheckAlias allows all: what aliases repeat is counted when nodes are made of it.
+// CheckAlias allows all aliases: a yamlReader limits what they repeat.
 func (p *yamlPolicy) CheckAlias(int, int) error { return nil }
 
-// NewAliasDataContext makes the policy its own context.
+// NewAliasDataContext returns the policy itself.
 func (p *yamlPolicy) NewAliasDataContext(yaml.AliasDataServices) (yaml.AliasDataContext, error) {
 	return p, nil
 }
 
-// BeginDocument forgets the anchors of the document before.
+// BeginDocument removes the anchors of the previous document.
 func (p *yamlPolicy) BeginDocument() error {
 	p.anchors = map[string]*yaml.Node{}
 	return nil
@@ -47,7 +48,7 @@ func (p *yamlPolicy) BeginDocument() error {
 // EndDocument does nothing.
 func (p *yamlPolicy) EndDocument() error { return nil }
 
-// DefineAnchor remembers an anchor.
+// DefineAnchor stores an anchor, and reports one that exists already.
 func (p *yamlPolicy) DefineAnchor(name string, n *yaml.Node) error {
 	if _, twice := p.anchors[name]; twice {
 		p.at(placeOf(n), "", "the anchor &%s is there twice: give one of them another name", name)
@@ -56,8 +57,8 @@ func (p *yamlPolicy) DefineAnchor(name string, n *yaml.Node) error {
 	return nil
 }
 
-// ResolveAlias returns what an anchor names. For one that is not there it returns noAnchor, which the reader reports with
-// its path.
+// ResolveAlias returns the node of an anchor. For an unknown anchor it returns noAnchor, which yamlReader reports with its
+// path.
 func (p *yamlPolicy) ResolveAlias(name string) (*yaml.Node, bool, error) {
 	if n := p.anchors[name]; n != nil {
 		return n, true, nil
@@ -67,7 +68,7 @@ func (p *yamlPolicy) ResolveAlias(name string) (*yaml.Node, bool, error) {
 
 var noAnchor = &yaml.Node{Kind: yaml.ScalarNode, Tag: "!!null"}
 
-// interrupted is a text that reads as an error once the context has ended.
+// interrupted is a reader of text that returns an error once its context has ended.
 type interrupted struct {
 	ctx  context.Context
 	text *strings.Reader
@@ -80,7 +81,7 @@ func (r interrupted) Read(p []byte) (int, error) {
 	return r.text.Read(p)
 }
 
-// readYAML returns the value of a file's one document, or nil when nothing can be made of it.
+// readYAML returns the value of the only document of a file, or nil if it cannot be parsed or ctx ends.
 func readYAML(ctx context.Context, text string, p *problems) *node {
 	if line := marks(text); line > 0 {
 		p.at(problem.Place{Line: line, Column: 1}, "", "has more than %d marks (brackets, commas, colons, quotes and such, in texts and comments, too): split the file", maxMarks)
@@ -101,7 +102,7 @@ func readYAML(ctx context.Context, text string, p *problems) *node {
 	return nil
 }
 
-// parseYAML calls the parser. A panic of the parser is an error in the file like any other.
+// parseYAML calls the parser. It reports a panic of the parser as a problem of the file.
 func parseYAML(ctx context.Context, text string, p *problems) (root *yaml.Node) {
 	policy := &yamlPolicy{problems: p}
 	defer func() {
@@ -142,7 +143,7 @@ func isNothing(n *yaml.Node) bool {
 
 func placeOf(n *yaml.Node) problem.Place { return problem.Place{Line: n.Line, Column: n.Column} }
 
-// syntax reports the parser's error. Its message names no values.
+// syntax adds a problem for an error of the parser, whose message contains no values of the file.
 func (p *problems) syntax(text string, err error, deep bool) {
 	var located *yaml.LoadError
 	if !errors.As(err, &located) {
@@ -151,7 +152,7 @@ func (p *problems) syntax(text string, err error, deep bool) {
 	}
 	at := located.Mark
 	if lines := strings.Count(text, "\n") + 1; at.Line >= lines && located.ContextMark.Line > 0 {
-		at = located.ContextMark // the end of the file does not say what is open
+		at = located.ContextMark // at the end of the file, the place of the unclosed value is more useful
 	}
 	where, message := problem.Place{Line: at.Line, Column: at.Column}, located.Message
 	if located.ContextMsg != "" {
@@ -171,8 +172,8 @@ func (p *problems) malformed(where problem.Place, why string) {
 	p.at(where, "", "is not well-formed YAML: %s: check the indentation (spaces, no tabs), and that quotes and brackets are closed", why)
 }
 
-// bareTemplate reports whether a line has the commonest mistake: a value that begins with {{ outside of quotes, which
-// YAML takes for an object in an object.
+// bareTemplate reports whether a line has a value that begins with {{ without quotes. This is the most common mistake: YAML
+// reads it as an object in an object.
 func bareTemplate(text string, line int) bool {
 	for _, before := range []string{": {{", "- {{", ":{{"} {
 		if strings.Contains(lineOf(text, line), before) {
@@ -191,13 +192,14 @@ func lineOf(text string, line int) string {
 	return ""
 }
 
-// yamlReader turns the parser's tree into nodes, and complains of what YAML has and connectors have no use for.
+// A yamlReader turns the parser's tree into nodes, and reports features of YAML that connectors do not use.
 type yamlReader struct {
 	grower
-	done map[*yaml.Node]*node // what anchors name, once it is read; nil while it is being read
+	// done maps the nodes of anchors to the values read from them. A value is nil while it is being read.
+	done map[*yaml.Node]*node
 }
 
-// read never returns nil: what cannot be read has been complained of, and is null.
+// read returns the value of n, never nil. For a node that cannot be read it adds a problem and returns null.
 func (r *yamlReader) read(n *yaml.Node, at *problem.Path, depth int) *node {
 	if n.Kind == yaml.AliasNode {
 		return r.alias(n, at, depth)
@@ -240,7 +242,7 @@ func (r *yamlReader) scalar(to *node, n *yaml.Node, at *problem.Path) {
 	switch {
 	case n.Style&quotes != 0:
 		to.value = n.Value
-	case to.number(n.Value): // integers of more than 64 bits as well
+	case to.number(n.Value): // includes integers of more than 64 bits
 	case n.Tag == "!!null":
 	case n.Tag == "!!bool":
 		to.value = strings.EqualFold(n.Value, "true")
@@ -254,7 +256,7 @@ func (r *yamlReader) scalar(to *node, n *yaml.Node, at *problem.Path) {
 	}
 }
 
-// alias returns the node that an anchor names.
+// alias returns the node of the anchor that n names.
 func (r *yamlReader) alias(n *yaml.Node, at *problem.Path, depth int) *node {
 	where := placeOf(n)
 	target, known := r.done[n.Alias]
@@ -278,7 +280,7 @@ func (r *yamlReader) members(to *node, content []*yaml.Node, at *problem.Path, d
 			continue
 		}
 		if key.Kind == yaml.MappingNode && key.Style&yaml.FlowStyle != 0 {
-			r.full = true // the value would be complained of as well
+			r.full = true // otherwise the value would be reported as well
 			r.at(placeOf(key), at.String(), `a template has to be in quotes: "{{ … }}"`)
 			return
 		}
@@ -295,7 +297,7 @@ func (r *yamlReader) members(to *node, content []*yaml.Node, at *problem.Path, d
 		to.add(member{name, placeOf(key), v})
 		to.contain(name, v)
 	}
-	for _, from := range merged { // what an object has itself wins over what it takes from others
+	for _, from := range merged { // an object's own members have precedence over merged ones
 		for _, m := range from.members {
 			if !r.grow(m.key, depth) {
 				return
@@ -308,7 +310,7 @@ func (r *yamlReader) members(to *node, content []*yaml.Node, at *problem.Path, d
 	}
 }
 
-// memberName returns the name of a member, and whether it is text.
+// memberName returns the name of a member. It returns false if the name is not text.
 func memberName(key *yaml.Node) (string, bool) {
 	if key.Kind != yaml.ScalarNode || key.Style&yaml.TaggedStyle != 0 {
 		return "", false
@@ -320,7 +322,7 @@ func memberName(key *yaml.Node) (string, bool) {
 	return key.Value, true
 }
 
-// merge returns the objects that << takes in.
+// merge returns the objects that << merges, nil if there are none.
 func (r *yamlReader) merge(key, value *yaml.Node, at *problem.Path, depth int) []*node {
 	n := r.read(value, at, depth)
 	sources := n.items

@@ -1,29 +1,32 @@
-// Package content has the records of a community: product updates, articles and the replies of articles, as the content
-// interface shows them (specification.md 6), and what a store of them does.
+// Package content defines the records of a community (product updates, articles and their replies) as the content
+// interface shows them (specification.md 6), and the interfaces of a store of such records.
 //
-// Each field is in JSON always, with its type: what has no value is "", 0, false, [] or an object of such, never null.
+// A record in JSON always has all of its fields. A field without a value is "", 0, false, [] or an object of such
+// fields, never null.
 package content
 
-// Author is who wrote something, as they were when it was stored.
+// Author describes the author of a text, as of the time when the text was stored.
 type Author struct {
-	ID          string     `json:"id"`
-	Username    string     `json:"username"`
-	CustomTitle string     `json:"customTitle"`
-	Signature   string     `json:"signature"`
-	Avatar      string     `json:"avatar"` // URL
-	Reputation  Reputation `json:"reputation"`
+	ID          string `json:"id"`
+	Username    string `json:"username"`
+	CustomTitle string `json:"customTitle"`
+	Signature   string `json:"signature"`
+	// Avatar is the URL of an image.
+	Avatar     string     `json:"avatar"`
+	Reputation Reputation `json:"reputation"`
 }
 
 // Reputation is the standing of an author in the community.
 type Reputation struct {
-	Rank              string `json:"rank"`
-	RankIcon          string `json:"rankIcon"`          // URL
-	RankIconThumbnail string `json:"rankIconThumbnail"` // URL
+	Rank string `json:"rank"`
+	// RankIcon and RankIconThumbnail are URLs.
+	RankIcon          string `json:"rankIcon"`
+	RankIconThumbnail string `json:"rankIconThumbnail"`
 	LikesReceived     int64  `json:"likesReceived"`
 	RepliesMade       int64  `json:"repliesMade"`
 }
 
-// Counts are how many replies something has, by their state.
+// Counts holds the numbers of replies of a record, by their state.
 type Counts struct {
 	ReplyCount                 int64 `json:"replyCount"`
 	SpamReplyCount             int64 `json:"spamReplyCount"`
@@ -34,31 +37,33 @@ type Counts struct {
 	InclusiveVisibleReplyCount int64 `json:"inclusiveVisibleReplyCount"`
 }
 
-// LastEdit is the last change of a text. The types are those of specification.md 6.11.
+// LastEdit is the last change of a text. Its fields have the types of specification.md 6.11.
 type LastEdit struct {
 	ID       string       `json:"id"`
 	Editor   List[string] `json:"editor"`
 	EditedAt bool         `json:"editedAt"`
 }
 
-// ScheduledBy is who set the time of publication.
+// ScheduledBy is the user who set the time of publication.
 type ScheduledBy struct {
 	ID       string `json:"id"`
 	Username string `json:"username"`
-	Avatar   string `json:"avatar"` // URL
+	// Avatar is the URL of an image.
+	Avatar string `json:"avatar"`
 }
 
 // ProductUpdate is news about a product.
 type ProductUpdate struct {
-	ID                   string    `json:"id"`
-	PublicID             string    `json:"publicId"`
-	Title                string    `json:"title"`
-	FeaturedImage        string    `json:"featuredImage"`
-	FeaturedImageAltText string    `json:"featuredImageAltText"`
-	PublicLabel          string    `json:"publicLabel"`
-	Body                 string    `json:"body"` // HTML
-	Author               Author    `json:"author"`
-	CreatedAt            Timestamp `json:"createdAt"`
+	ID                   string `json:"id"`
+	PublicID             string `json:"publicId"`
+	Title                string `json:"title"`
+	FeaturedImage        string `json:"featuredImage"`
+	FeaturedImageAltText string `json:"featuredImageAltText"`
+	PublicLabel          string `json:"publicLabel"`
+	// Body is HTML.
+	Body      string    `json:"body"`
+	Author    Author    `json:"author"`
+	CreatedAt Timestamp `json:"createdAt"`
 	Counts
 	Tags            List[string]      `json:"tags"`
 	ModeratorTags   List[string]      `json:"moderatorTags"`
@@ -82,20 +87,22 @@ type ProductArea struct {
 
 // Article is a text of the community that has replies.
 type Article struct {
-	ID                   string    `json:"id"`
-	PublicID             string    `json:"publicId"`
-	Title                string    `json:"title"`
-	FeaturedImage        string    `json:"featuredImage"`
-	FeaturedImageAltText string    `json:"featuredImageAltText"`
-	PublicLabel          string    `json:"publicLabel"`
-	Body                 string    `json:"body"` // HTML
-	CategoryID           string    `json:"categoryId"`
-	Author               Author    `json:"author"`
-	CreatedAt            Timestamp `json:"createdAt"`
-	PublishedAt          Timestamp `json:"publishedAt"`
-	LastActivityAt       Timestamp `json:"lastActivityAt"` // as it was stored: later replies do not change it
-	LastModifiedAt       Timestamp `json:"lastModifiedAt"`
-	ScheduledAt          Timestamp `json:"scheduledAt"`
+	ID                   string `json:"id"`
+	PublicID             string `json:"publicId"`
+	Title                string `json:"title"`
+	FeaturedImage        string `json:"featuredImage"`
+	FeaturedImageAltText string `json:"featuredImageAltText"`
+	PublicLabel          string `json:"publicLabel"`
+	// Body is HTML.
+	Body        string    `json:"body"`
+	CategoryID  string    `json:"categoryId"`
+	Author      Author    `json:"author"`
+	CreatedAt   Timestamp `json:"createdAt"`
+	PublishedAt Timestamp `json:"publishedAt"`
+	// LastActivityAt is the value that was written. Later replies do not change it.
+	LastActivityAt Timestamp `json:"lastActivityAt"`
+	LastModifiedAt Timestamp `json:"lastModifiedAt"`
+	ScheduledAt    Timestamp `json:"scheduledAt"`
 	Counts
 	Tags            List[string] `json:"tags"`
 	ModeratorTags   List[string] `json:"moderatorTags"`
@@ -113,16 +120,17 @@ type Article struct {
 	Links           Links        `json:"_links"`
 }
 
-// Links are links of an article.
+// Links holds the links of an article.
 type Links struct {
 	Self Object `json:"self"`
 }
 
 // Reply is an answer to an article.
 type Reply struct {
-	ID                         string       `json:"id"`
-	PublicReplyID              string       `json:"publicReplyId"`
-	Content                    string       `json:"content"` // HTML
+	ID            string `json:"id"`
+	PublicReplyID string `json:"publicReplyId"`
+	// Content is HTML.
+	Content                    string       `json:"content"`
 	Author                     Author       `json:"author"`
 	RepliedAt                  Timestamp    `json:"repliedAt"`
 	InclusiveReplyCount        int64        `json:"inclusiveReplyCount"`
@@ -134,13 +142,14 @@ type Reply struct {
 	Highlighted                bool         `json:"highlighted"`
 	ReportedContent            List[Report] `json:"reportedContent"`
 	LikedBy                    List[string] `json:"likedBy"`
-	Permalink                  string       `json:"permalink"` // URL
+	// Permalink is a URL.
+	Permalink string `json:"permalink"`
 }
 
-// Visible reports whether everybody may see the reply, as long as its article is not trashed.
+// Visible reports whether everybody may see the reply, provided that its article is not trashed.
 func (r *Reply) Visible() bool { return !r.Trashed && !r.Spam && !r.PendingApproval }
 
-// Report says that somebody found a reply wrong.
+// Report is a user's complaint about a reply.
 type Report struct {
 	ID         string    `json:"id"`
 	Reason     string    `json:"reason"`

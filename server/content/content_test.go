@@ -12,7 +12,7 @@ import (
 
 var update = flag.Bool("update", false, "write the golden files")
 
-// decisions.md "a field without a value": it is there all the same, with its type.
+// decisions.md "a field without a value": JSON has the field all the same, with its type.
 func TestEmptyRecordsHaveAllFields(t *testing.T) {
 	for name, record := range map[string]any{
 		"productupdate": ProductUpdate{}, "article": Article{}, "reply": Reply{}, "report": Reply{ReportedContent: List[Report]{{}}},
@@ -40,7 +40,7 @@ func TestEmptyRecordsHaveAllFields(t *testing.T) {
 	}
 }
 
-// decisions.md "timestamps".
+// ParseTimestamp accepts and writes timestamps as decisions.md "timestamps" says.
 func TestParseTimestamp(t *testing.T) {
 	for text, want := range map[string]Timestamp{
 		"":                               "",
@@ -77,7 +77,7 @@ func TestInstant(t *testing.T) {
 	}
 }
 
-// Records come back from JSON as they were.
+// Records survive encoding to JSON and decoding.
 func TestRecordsComeBack(t *testing.T) {
 	article := Article{ID: "a1", CreatedAt: "2026-03-01T09:30:00+01:00", Tags: List[string]{"x"}, Links: Links{Self: `{"href":"/articles/a1"}`}}
 	document, err := json.Marshal(article)

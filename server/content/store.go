@@ -8,58 +8,69 @@ import (
 	"unicode/utf8"
 )
 
-// ErrNotFound is the error of a record that is not there, or not for who asks.
+// ErrNotFound is returned for a record that does not exist, or that the audience may not see.
 var ErrNotFound = errors.New("there is no such record")
 
-// Audience is who a record is read for.
+// Audience selects the records that a reader may see.
 type Audience bool
 
-// Audiences.
+// The audiences. Moderators also see records that are trashed, are spam or wait for approval.
 const (
 	Everybody  Audience = false
-	Moderators Audience = true // who see what is trashed, spam or waits for approval, too
+	Moderators Audience = true
 )
 
-// Store is where records are read. Its methods are safe for concurrent use. Each sees one state of all records, and
-// fails with [ErrNotFound] for an id that no record can have ([CheckID]).
+// Store reads records. Its methods are safe for concurrent use. Each call sees one consistent state of all records.
 type Store interface {
-	// ProductUpdate returns one that is not trashed, or any of them to moderators.
+	// ProductUpdate returns a product update. Everybody sees it unless it is trashed, moderators see any. The error
+	// wraps [ErrNotFound] if there is none, and for an id that fails [CheckID].
 	ProductUpdate(ctx context.Context, id string, audience Audience) (*ProductUpdate, error)
-	// Articles returns up to limit articles that are not trashed, after skipping others, by last activity, the latest
-	// first, and by id, the greatest first (compared by bytes), where that is equal. The last activity is the later of
-	// LastActivityAt and the newest visible reply; articles that have neither come last.
+	// Articles skips the first skip articles that are not trashed and returns up to limit of the next ones. They are
+	// sorted by last activity, the latest first, and then by the bytes of the id, the greatest first. The last activity
+	// of an article is the later of LastActivityAt and its newest visible reply. Articles without either come last.
 	Articles(ctx context.Context, skip int64, limit int) ([]Article, error)
-	// Reply returns one that is visible, of an article that is not trashed, or any of an article to moderators.
+	// Reply returns a reply. Everybody sees it if it is visible and its article is not trashed; moderators see any reply
+	// of an article that exists. The error wraps [ErrNotFound] if there is none, and for an id that fails [CheckID].
 	Reply(ctx context.Context, articleID, id string, audience Audience) (*Reply, error)
-	// Moderator reports whether there is a moderator of this id.
+	// Moderator reports whether a moderator has this id.
 	Moderator(ctx context.Context, id string) (bool, error)
 }
 
-// Writer is where records are written.
+// Writer writes records.
 type Writer interface {
-	// Write stores records, all of them or none. One that is there already is replaced; of two in one call the later counts.
-	// A reply may come before its article: it is there, for whoever asks, as soon as the article is.
+	// Write stores all of the records or none. A record replaces an earlier one of the same id, in the same call too.
+	// A reply may be written before its article; it becomes readable once the article exists.
 	Write(ctx context.Context, records []Record) error
 }
 
-// Record is one of what a [Writer] writes: one of the pointers is not nil.
+// Database is a store of records that is written, too. Any number of processes may open the same one.
+type Database interface {
+	Store
+	Writer
+	// Close closes the database after the running calls have ended.
+	Close() error
+}
+
+// Record is a record to be written by a [Writer]. Exactly one of its pointers is not nil.
 type Record struct {
 	ProductUpdate *ProductUpdate
 	Article       *Article
 	Reply         *Reply
-	ArticleID     string // of the reply: its id is unique in its article
-	Moderator     *Moderator
+	// ArticleID is the id of the article of Reply. The id of a reply is unique within its article only.
+	ArticleID string
+	Moderator *Moderator
 }
 
-// Moderator is somebody who may see everything.
+// Moderator is a person who may see everything.
 type Moderator struct {
 	ID string `json:"id"`
 }
 
-// MaxID is how many bytes an id may have.
+// MaxID is the maximum length of an id in bytes.
 const MaxID = 255
 
-// CheckID says what is wrong with an id, or nil.
+// CheckID returns an error if no record can have this id: if it is empty, longer than [MaxID], not UTF-8, or contains
+// control characters.
 func CheckID(id string) error {
 	switch {
 	case id == "":

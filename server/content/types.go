@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// List is an array. In JSON it is [] when it is nil.
+// List is a slice whose JSON is [] if it is nil.
 type List[T any] []T
 
 // MarshalJSON implements [json.Marshaler].
@@ -20,7 +20,7 @@ func (l List[T]) MarshalJSON() ([]byte, error) {
 	return json.Marshal([]T(l))
 }
 
-// Object is the JSON text of an object whose members are not specified. Empty, it is {} in JSON.
+// Object is the JSON text of an object whose members are not specified. "" stands for {}.
 type Object string
 
 // MarshalJSON implements [json.Marshaler].
@@ -31,7 +31,7 @@ func (o Object) MarshalJSON() ([]byte, error) {
 	return []byte(o), nil
 }
 
-// UnmarshalJSON implements [json.Unmarshaler]. White space is not kept.
+// UnmarshalJSON implements [json.Unmarshaler]. It drops white space and accepts null as {}.
 func (o *Object) UnmarshalJSON(text []byte) error {
 	var compact bytes.Buffer
 	if err := json.Compact(&compact, text); err != nil {
@@ -48,13 +48,15 @@ func (o *Object) UnmarshalJSON(text []byte) error {
 	return nil
 }
 
-// Timestamp is a point in time as it was given: RFC 3339 with its offset, which is +00:00 for UTC, or "" for none.
+// Timestamp is a point in time in the format of RFC 3339, with the offset that its source has. UTC has the offset
+// +00:00. "" means no time.
 type Timestamp string
 
-// timestamp is stricter than time.Parse, which takes a comma in the seconds, or an offset of a day.
+// timestamp is stricter than time.Parse, which accepts a comma in the seconds and an offset of a day.
 var timestamp = regexp.MustCompile(`^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d{1,9})?(Z|[+-]([01]\d|2[0-3]):[0-5]\d)$`)
 
-// ParseTimestamp reads a timestamp of RFC 3339. The offset Z becomes +00:00. An error says what is wrong.
+// ParseTimestamp parses a timestamp of RFC 3339, or "". The offset Z becomes +00:00. It returns an error if text is
+// malformed, or if its year in UTC does not have four digits.
 func ParseTimestamp(text string) (Timestamp, error) {
 	if text == "" {
 		return "", nil
@@ -81,7 +83,7 @@ func (t *Timestamp) UnmarshalText(text []byte) error {
 	return err
 }
 
-// Instant is the point in time, the same for all offsets; ok is false when there is none.
+// Instant returns the point in time as a [time.Time]. ok is false if t is empty or malformed.
 func (t Timestamp) Instant() (instant time.Time, ok bool) {
 	instant, err := time.Parse(time.RFC3339, string(t))
 	return instant, err == nil

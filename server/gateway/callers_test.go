@@ -215,7 +215,7 @@ func TestHostsThatAreNotKnownAreLogged(t *testing.T) {
 		r := w.request("GET", "/connectors/weather", "")
 		r.Host = "gw.example.org"
 		if got := w.do(r); got.kind != "unknown-host" || !strings.Contains(w.log.String(), want) {
-			t.Errorf("with the hosts %v: %d, and the log is %s", hosts, got.status, &w.log)
+			t.Errorf("with the hosts %v: %d, and the log is %s", hosts, got.status, w.log.String())
 		}
 	}
 }

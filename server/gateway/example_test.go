@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/keywright/keywright/host"
+	"github.com/keywright/keywright/internal/testworld"
 	"github.com/keywright/keywright/server/gateway"
 )
 
@@ -41,7 +42,7 @@ func Example() {
 		return
 	}
 	g := gateway.New(gateway.Config{
-		Base: roundTripper(api), // leave it out to send over the network
+		Base: testworld.Answer(api), // leave it out to send over the network
 	})
 	g.Use(gateway.Setup{Connectors: []*gateway.Connector{weather}})
 	server := httptest.NewServer(g.Handler()) // in place of http.ListenAndServe

@@ -139,7 +139,7 @@ func TestFailureToAuthenticate(t *testing.T) {
 		t.Errorf("the problem is %s", got.body)
 	}
 	if strings.Contains(got.body, "secret") || !strings.Contains(w.log.String(), "the secret is not found") {
-		t.Errorf("the caller learns %s, the log %s", got.body, &w.log)
+		t.Errorf("the caller learns %s, the log %s", got.body, w.log.String())
 	}
 }
 

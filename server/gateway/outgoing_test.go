@@ -59,7 +59,7 @@ func TestValuesStayInTheirSegment_threats_27(t *testing.T) {
 func TestURLWithoutItsUser(t *testing.T) {
 	w := newWorld(t, func(_ *options, d *gateway.Definition) { d.URL += "/{{ user.id }}" })
 	if got := w.get("/connectors/weather"); got.kind != "authentication-failed" || w.received() > 0 || !strings.Contains(w.log.String(), "url: column ") {
-		t.Errorf("the caller got %+v, and the log is %s", got, &w.log)
+		t.Errorf("the caller got %+v, and the log is %s", got, w.log.String())
 	}
 	if problems := w.problems(gateway.Definition{URL: w.api.URL + "/{{ nope }}"}); len(problems) != 1 || problems[0].Path != "url" {
 		t.Errorf("complained of is %+v", problems)

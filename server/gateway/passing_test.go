@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/keywright/keywright/host"
+	"github.com/keywright/keywright/internal/testworld"
 	"github.com/keywright/keywright/server/gateway"
 )
 
@@ -15,7 +16,7 @@ import (
 func TestStatusesThatPass(t *testing.T) {
 	status := 0
 	w := newWorld(t, func(o *options, _ *gateway.Definition) {
-		o.Base = answers(func(r *http.Request) (*http.Response, error) { return answerOf(r, status, "", ""), nil })
+		o.Base = testworld.Answer(func(r *http.Request) (*http.Response, error) { return answerOf(r, status, "", ""), nil })
 	})
 	for given, want := range map[int]int{101: 502, 199: 502, 200: 200, 599: 599, 600: 502} {
 		status = given
@@ -30,7 +31,7 @@ func TestEchoInAnswersOfSomeLength(t *testing.T) {
 	const most = 64 << 10
 	length := 0
 	w := newWorld(t, func(o *options, _ *gateway.Definition) {
-		o.Base = answers(func(r *http.Request) (*http.Response, error) {
+		o.Base = testworld.Answer(func(r *http.Request) (*http.Response, error) {
 			return answerOf(r, http.StatusOK, "text/plain", strings.Repeat("x", length-len(secret))+secret), nil
 		})
 	})
@@ -127,7 +128,7 @@ func TestShapedAnswers(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t, func(o *options, d *gateway.Definition) {
 				d.Response, d.Limits = c.response, c.limits
-				o.Base = answers(func(r *http.Request) (*http.Response, error) { return answerOf(r, c.status, c.kind, c.body), nil })
+				o.Base = testworld.Answer(func(r *http.Request) (*http.Response, error) { return answerOf(r, c.status, c.kind, c.body), nil })
 			})
 			got := w.do(w.request(c.method, "/connectors/weather", ""))
 			text := fmt.Sprintf("%d %s %s", got.status, got.header.Get("Content-Type"), got.body)

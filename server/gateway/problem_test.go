@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/keywright/keywright/host"
+	"github.com/keywright/keywright/internal/testworld"
 	"github.com/keywright/keywright/server/gateway"
 	"github.com/keywright/keywright/server/identity"
 )
@@ -32,7 +33,7 @@ func TestServerTiming(t *testing.T) {
 		var event gateway.Event
 		w := newWorld(t, func(o *options, _ *gateway.Definition) {
 			o.Clock, o.Observe = func() time.Time { return now }, func(e gateway.Event) { event = e }
-			o.Base = answers(func(r *http.Request) (*http.Response, error) {
+			o.Base = testworld.Answer(func(r *http.Request) (*http.Response, error) {
 				now = now.Add(c.api)
 				gateway.Observe(r.Context(), host.Attempt{Token: c.token, Exchanges: 1})
 				if c.fails {
@@ -91,7 +92,7 @@ func TestHeadersOfProblems(t *testing.T) {
 		}
 		got := w.do(w.request(c.method, "/connectors/weather", ""))
 		if got.status != c.status || !strings.Contains(w.log.String(), c.log) {
-			t.Errorf("%s: the caller got %d %s, and the log is %s", name, got.status, got.body, &w.log)
+			t.Errorf("%s: the caller got %d %s, and the log is %s", name, got.status, got.body, w.log.String())
 		}
 		for _, header := range []string{"Www-Authenticate", "Retry-After", "Allow"} {
 			if values, there := got.header[header]; there != (c.header[header] != "") || strings.Join(values, "|") != c.header[header] {

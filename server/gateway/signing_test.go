@@ -21,6 +21,7 @@ import (
 	"time"
 
 	"github.com/keywright/keywright/host"
+	"github.com/keywright/keywright/internal/testworld"
 	"github.com/keywright/keywright/server/gateway"
 )
 
@@ -222,7 +223,7 @@ func inABubble(t *testing.T, do func(t *testing.T, handler http.Handler, sent *i
 		}
 		g := gateway.New(gateway.Config{
 			Observe: func(e gateway.Event) { events = append(events, e) },
-			Base: roundTripper(func(r *http.Request) (*http.Response, error) {
+			Base: testworld.Answer(func(r *http.Request) (*http.Response, error) {
 				body, err := io.ReadAll(r.Body)
 				if sent++; err != nil || !verified(r, body) {
 					return nil, errors.New("not signed")
@@ -234,10 +235,6 @@ func inABubble(t *testing.T, do func(t *testing.T, handler http.Handler, sent *i
 		do(t, g.Handler(), &sent, &events)
 	})
 }
-
-type roundTripper func(*http.Request) (*http.Response, error)
-
-func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
 
 func post(ctx context.Context, body io.Reader) *http.Request {
 	return httptest.NewRequestWithContext(ctx, http.MethodPost, "http://localhost/connectors/weather/orders", body)

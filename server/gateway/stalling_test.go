@@ -10,6 +10,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/keywright/keywright/internal/testworld"
 )
 
 // An answer ends if the API pauses for too long, but not if the caller reads slowly.
@@ -55,7 +57,7 @@ func TestWaitingForTheCallerIsNotTheUpstreams(t *testing.T) {
 					_ = to.Close()
 				}()
 				read := make(chan error, 1)
-				base := roundTripper(func(r *http.Request) (*http.Response, error) {
+				base := testworld.Answer(func(r *http.Request) (*http.Response, error) {
 					go func() {
 						_, err := io.ReadAll(r.Body)
 						read <- err
@@ -89,7 +91,3 @@ func TestWaitingForTheCallerIsNotTheUpstreams(t *testing.T) {
 		})
 	}
 }
-
-type roundTripper func(*http.Request) (*http.Response, error)
-
-func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }

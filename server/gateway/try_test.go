@@ -11,6 +11,7 @@ import (
 	"testing/iotest"
 
 	"github.com/keywright/keywright/host"
+	"github.com/keywright/keywright/internal/testworld"
 	"github.com/keywright/keywright/server/gateway"
 )
 
@@ -46,7 +47,7 @@ func TestBodiesThatAreShown(t *testing.T) {
 	var answer string
 	w := newWorld(t, func(o *options, d *gateway.Definition) {
 		d.Methods, d.Auth = []string{"POST"}, host.Auth{Type: "none"}
-		o.Base = answers(func(r *http.Request) (*http.Response, error) { // byte by byte, as in a stream
+		o.Base = testworld.Answer(func(r *http.Request) (*http.Response, error) { // byte by byte, as in a stream
 			return &http.Response{StatusCode: http.StatusOK, Header: http.Header{}, Body: io.NopCloser(iotest.OneByteReader(strings.NewReader(answer))), ContentLength: -1, Request: r}, nil
 		})
 	})

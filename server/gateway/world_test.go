@@ -1,10 +1,10 @@
 package gateway_test
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"log/slog"
 	"net/http"
@@ -15,6 +15,7 @@ import (
 	"testing"
 
 	"github.com/keywright/keywright/host"
+	"github.com/keywright/keywright/internal/testworld"
 	"github.com/keywright/keywright/server/gateway"
 )
 
@@ -22,6 +23,7 @@ const secret = "s3cr3t-of-the-api-0123456789"
 
 // world is a gateway with one connector, in front of an API that records requests.
 type world struct {
+	*testworld.Canaries
 	t       *testing.T
 	host    *host.Host
 	gateway *gateway.Gateway
@@ -34,7 +36,7 @@ type world struct {
 	got    []*http.Request // requests at the API
 	bodies []string
 	answer http.HandlerFunc
-	log    bytes.Buffer
+	log    testworld.Log
 }
 
 type change func(*options, *gateway.Definition)
@@ -47,7 +49,7 @@ type options struct {
 
 func newWorld(t *testing.T, changes ...change) *world {
 	t.Helper()
-	w := &world{t: t, secrets: host.MapSecrets{"key": secret}, answer: func(http.ResponseWriter, *http.Request) {}}
+	w := &world{Canaries: testworld.NewCanaries(t), t: t, secrets: host.MapSecrets{"key": secret}, answer: func(http.ResponseWriter, *http.Request) {}}
 	w.api = httptest.NewServer(http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
 		body, _ := io.ReadAll(r.Body)
 		w.mu.Lock()
@@ -76,11 +78,8 @@ func newWorld(t *testing.T, changes ...change) *world {
 	w.gateway = gateway.New(o.Config)
 	o.Connectors = []*gateway.Connector{w.connector(d)}
 	w.gateway.Use(o.Setup)
-	t.Cleanup(func() { // runs when no handler writes to the log any more
-		if strings.Contains(w.log.String(), secret) {
-			t.Error("the log holds the credential")
-		}
-	})
+	w.Hide("the credential", secret)
+	t.Cleanup(func() { w.Out("the log", w.log.String()) }) // runs when no handler writes to the log any more
 	w.server = httptest.NewServer(w.gateway.Handler())
 	t.Cleanup(w.server.Close)
 	return w
@@ -135,6 +134,7 @@ func (w *world) do(r *http.Request) answer {
 		w.t.Fatal(err)
 	}
 	a := answer{status: response.StatusCode, header: response.Header, body: string(body)}
+	w.Out("the answer to a caller", fmt.Sprint(a))
 	if response.Header.Get("Content-Type") == "application/problem+json" {
 		var p struct{ Type string }
 		if err := json.Unmarshal(body, &p); err != nil {
@@ -179,11 +179,6 @@ func (w *world) received() int {
 	defer w.mu.Unlock()
 	return len(w.got)
 }
-
-// answers is a transport that acts as the API.
-type answers func(*http.Request) (*http.Response, error)
-
-func (a answers) RoundTrip(r *http.Request) (*http.Response, error) { return a(r) }
 
 // answerOf returns an answer of the API with a Content-Length.
 func answerOf(r *http.Request, status int, kind, body string) *http.Response {

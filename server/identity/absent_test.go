@@ -8,11 +8,11 @@ import (
 	"time"
 )
 
-// threats.md 65: what callers make up is not remembered without end.
+// threats.md 65: the memory for made-up key IDs is bounded.
 func TestKeysThatAreNotThereAreRememberedWithinBounds(t *testing.T) {
 	now := time.Unix(1_700_000_000, 0)
 	c := &keyCache{
-		pace: urlPace, clock: func() time.Time { return now }, log: slog.New(slog.DiscardHandler), base: t.Context(), cancel: func() {},
+		refreshPolicy: urlRefresh, clock: func() time.Time { return now }, log: slog.New(slog.DiscardHandler), base: t.Context(), cancel: func() {},
 		read: func(context.Context) ([]byte, error) { return []byte(`{"keys":[]}`), nil },
 	}
 	for i := range 3 * maxAbsent {
@@ -21,11 +21,11 @@ func TestKeysThatAreNotThereAreRememberedWithinBounds(t *testing.T) {
 			t.Fatal(err)
 		}
 		came := now
-		now = now.Add(c.retry)
+		now = now.Add(c.minInterval)
 		if _, err := c.newer(t.Context(), set, &token{algorithm: "ES256", keyID: fmt.Sprint(i)}, came); err != nil {
 			t.Fatal(err)
 		}
-		if n := len(c.absent); n != i%maxAbsent+1 { // all are forgotten when there are so many
+		if n := len(c.absent); n != i%maxAbsent+1 { // at the limit, all entries are dropped
 			t.Fatalf("%d keys are remembered after %d", n, i+1)
 		}
 	}

@@ -13,15 +13,16 @@ import (
 	"github.com/golang-jwt/jwt/v5"
 
 	"github.com/keywright/keywright/host"
+	"github.com/keywright/keywright/internal/testworld"
 	"github.com/keywright/keywright/server/identity"
 )
 
-// What is just small enough counts, and one more does not.
+// A token or value of the maximum size is accepted, and one byte more is refused.
 func TestTheBoundsOfTokens(t *testing.T) {
-	s := newSigner(t, "key", "ES256") // with this id, a token can have 16 KiB: not every length is one of base64url
+	s := newSigner(t, "key", "ES256") // with this key ID, a token can have exactly 16 KiB: base64url does not have every length
 	w := newWorld(t, config(t, s.jwk()), nil)
 	const maxToken, maxValue, maxTime = 16 << 10, 1 << 10, 253402300799
-	sized := func(n int) map[string]any { // claims whose token has n bytes
+	sized := func(n int) map[string]any { // returns claims whose token has n bytes
 		short := len(s.token(t, claims(map[string]any{"x": ""})))
 		return claims(map[string]any{"x": strings.Repeat("x", (n-short)*3/4)})
 	}
@@ -32,7 +33,7 @@ func TestTheBoundsOfTokens(t *testing.T) {
 	long.Username = strings.Repeat("x", maxValue)
 	for name, test := range map[string]struct {
 		claims map[string]any
-		want   host.User // the zero User: refused
+		want   host.User // the zero User if the token is refused
 	}{
 		"a token of 16 KiB":        {sized(maxToken), ann},
 		"a longer token":           {sized(maxToken + 4), host.User{}},
@@ -58,7 +59,7 @@ func TestTheBoundsOfTokens(t *testing.T) {
 	}
 }
 
-// A signature does not make text good that others may decode in another way.
+// A token in malformed base64url is refused although its signature is valid, because other programs may decode it differently.
 func TestSignedTextThatIsNotBase64URL(t *testing.T) {
 	s := newSigner(t, "k1", "ES256")
 	w := newWorld(t, config(t, s.jwk()), nil)
@@ -112,7 +113,7 @@ func TestTheBoundsOfKeys(t *testing.T) {
 	}
 }
 
-// The id of an HMAC key names no key for another algorithm.
+// A token of another algorithm is refused although its key ID is that of an HMAC key.
 func TestAKeyOfAnotherKindThanTheToken(t *testing.T) {
 	s, secret := newSigner(t, "k1", "ES256"), newSigner(t, "h", "HS256")
 	c := config(t, s.jwk(), secret.jwk())
@@ -157,7 +158,7 @@ func TestTheBoundsOfADocumentOfKeys(t *testing.T) {
 	}
 }
 
-// The last good keys count for a day, and no longer.
+// The last good keys are used for a day, and no longer.
 func TestKeysAreUsedForADay(t *testing.T) {
 	s := newSigner(t, "k1", "ES256")
 	e := newEndpoint(t, s.jwk())
@@ -166,15 +167,15 @@ func TestKeysAreUsedForADay(t *testing.T) {
 	u, err := w.bearer(token)
 	accepted(t, u, err, ann)
 	e.set(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusServiceUnavailable) })
-	w.clock.add(24*time.Hour - 1)
+	w.clock.Advance(24*time.Hour - 1)
 	u, err = w.bearer(token)
 	accepted(t, u, err, ann)
-	w.clock.add(1)
+	w.clock.Advance(1)
 	u, err = w.bearer(token)
 	refused(t, u, err, identity.ErrUnavailable)
 }
 
-// The log has a line when the keys change, and not each time they are read.
+// A change of the keys is logged, and not each time that they are read.
 func TestTheLogSaysWhenKeysChange(t *testing.T) {
 	s, unknown := newSigner(t, "k1", "ES256"), newSigner(t, "x", "ES256")
 	e := newEndpoint(t, s.jwk())
@@ -183,7 +184,7 @@ func TestTheLogSaysWhenKeysChange(t *testing.T) {
 		unknown.id = fmt.Sprint(i)
 		u, err := w.bearer(unknown.token(t, claims()))
 		refused(t, u, err, identity.ErrUnauthenticated)
-		w.clock.add(time.Minute)
+		w.clock.Advance(time.Minute)
 	}
 	_ = w.Close()
 	if n := strings.Count(w.log.String(), "the keys of tokens were read"); n != 1 || e.count() != 5 {
@@ -191,11 +192,11 @@ func TestTheLogSaysWhenKeysChange(t *testing.T) {
 	}
 }
 
-// An error names the server of the keys, and not the rest of its URL.
+// An error names the server of the keys, but not the rest of the URL.
 func TestTheServerOfTheKeysIsNamed(t *testing.T) {
 	c := newEndpoint(t).config()
 	c.JWT.JWKSURL = "https://login.test/jwks?key=canary"
-	w := newWorld(t, c, roundTripper(func(*http.Request) (*http.Response, error) { return nil, errors.New("refused") }))
+	w := newWorld(t, c, testworld.Answer(func(*http.Request) (*http.Response, error) { return nil, errors.New("refused") }))
 	err := w.Ready(t.Context())
 	if err == nil || !strings.Contains(err.Error(), "the server of the keys (login.test)") || strings.Contains(err.Error(), "canary") {
 		t.Errorf("got %v", err)

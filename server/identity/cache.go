@@ -9,56 +9,68 @@ import (
 	"time"
 )
 
-// pace says how often keys are read again.
-type pace struct {
-	fresh time.Duration // so long after a success nobody reads again
-	wait  time.Duration // after so long callers wait for newer keys, and until then they go on with what there is
-	retry time.Duration // between two attempts
-	first time.Duration // between two attempts while there are no keys
-	limit time.Duration // of one attempt
+// refreshPolicy configures how often keys are read again.
+type refreshPolicy struct {
+	// maxAge is the age of the keys from which a caller starts a refresh.
+	maxAge time.Duration
+	// blockAfter is the age of the keys from which callers wait for the refresh. Until then they use the current keys.
+	blockAfter time.Duration
+	// minInterval is the least time between two attempts.
+	minInterval time.Duration
+	// initialInterval replaces minInterval while there are no usable keys.
+	initialInterval time.Duration
+	// timeout limits one attempt.
+	timeout time.Duration
 }
 
 var (
-	urlPace  = pace{fresh: 5 * time.Minute, wait: 10 * time.Minute, retry: 10 * time.Second, first: time.Second, limit: 5 * time.Second}
-	filePace = pace{fresh: time.Second, wait: time.Second, retry: time.Second, first: time.Second, limit: 5 * time.Second}
+	urlRefresh  = refreshPolicy{maxAge: 5 * time.Minute, blockAfter: 10 * time.Minute, minInterval: 10 * time.Second, initialInterval: time.Second, timeout: 5 * time.Second}
+	fileRefresh = refreshPolicy{maxAge: time.Second, blockAfter: time.Second, minInterval: time.Second, initialInterval: time.Second, timeout: 5 * time.Second}
 )
 
-// keepKeys is how long keys are used after they were read the last time. It has an end, so that who can cut the gateway
-// off from the issuer cannot have a revoked key count for ever.
+// keepKeys limits how long keys are used after they were last read. Without it, an attacker who cuts the gateway off from
+// the issuer could use a revoked key forever.
 const keepKeys = 24 * time.Hour
 
-// keyCache has the keys, and reads them again: when they are old, or when a token comes that they do not fit. One attempt
-// is made at a time, on a goroutine of its own, so that a caller that goes away takes it from nobody.
+// keyCache holds the keys. It reads them again when they are old, or when no key fits a token. There is one attempt at a
+// time. It runs on its own goroutine, so that it does not end with the request of the caller that started it.
 type keyCache struct {
-	pace
+	refreshPolicy
 	admits
 	read  func(context.Context) ([]byte, error)
 	clock func() time.Time
 	log   *slog.Logger
 
-	base    context.Context // of attempts
+	// base is the parent context of all attempts. cancel ends it.
+	base    context.Context
 	cancel  context.CancelFunc
 	running sync.WaitGroup
 
-	mu       sync.Mutex
-	set      *keySet // the last good one
-	document []byte  // that it was read from
-	since    time.Time
-	tried    time.Time
-	err      error         // of the last attempt
-	attempt  chan struct{} // closed when the one that is under way ends; nil when there is none
-	closed   bool
-	asked    time.Time       // when keys were last read because a token named one that was not there
-	absent   map[wanted]bool // what was asked for since the keys are these, and is not among them
+	mu sync.Mutex
+	// set is the last good key set, and document the text that it was read from.
+	set      *keySet
+	document []byte
+	// since is the time at which set was last read.
+	since time.Time
+	// tried is the time of the last attempt, and err its error.
+	tried time.Time
+	err   error
+	// attempt is closed at the end of the running attempt. It is nil if none is running.
+	attempt chan struct{}
+	closed  bool
+	// asked is the time of the last attempt that was started because of a token with an unknown key.
+	asked time.Time
+	// absent holds the keys that were looked for in the current set and not found.
+	absent map[wanted]bool
 }
 
-// wanted is a digest of what a token says of its key: its id may be long.
+// wanted is a digest of the algorithm and the key ID of a token: a key ID may be long.
 type wanted [sha256.Size]byte
 
 func wants(t *token) wanted { return sha256.Sum256([]byte(t.algorithm + "\x00" + t.keyID)) }
 
-// maxAbsent is how many keys are remembered as not there. Callers may make up any number. When it is reached, all are
-// forgotten.
+// maxAbsent limits keyCache.absent, because callers can make up any number of key IDs. When the limit is reached, all
+// entries are dropped.
 const maxAbsent = 1000
 
 func (c *keyCache) close() {
@@ -69,15 +81,15 @@ func (c *keyCache) close() {
 	c.running.Wait()
 }
 
-// current returns the keys as they are to be used now, or an error of [ErrUnavailable].
+// current returns the keys to use now, or an error that is [ErrUnavailable].
 func (c *keyCache) current(ctx context.Context) (*keySet, error) {
 	c.mu.Lock()
 	set, age := c.usable()
 	var attempt chan struct{}
-	if set == nil || age >= c.fresh {
+	if set == nil || age >= c.maxAge {
 		attempt = c.start()
 	}
-	wait := set == nil || (age >= c.wait && c.err == nil) // an endpoint that is down delays nobody
+	wait := set == nil || (age >= c.blockAfter && c.err == nil) // no request waits for an endpoint that is down
 	c.mu.Unlock()
 	if attempt == nil || !wait {
 		return c.orUnavailable(set)
@@ -91,11 +103,13 @@ func (c *keyCache) current(ctx context.Context) (*keySet, error) {
 	return c.orUnavailable(set)
 }
 
-// newer returns the keys that took the place of some that a token does not fit, or the same when there are no others. The
-// keys are read for it at once, but only once within retry because of tokens: callers may make up as many as they like.
+// newer returns the keys that replaced than, of which none fits t, or than itself if there are no newer ones. It reads the
+// keys at once, but because of tokens only once per minInterval, since callers can make up any number of key IDs. came is
+// the time at which the token came.
 //
-// The error is [ErrUnavailable] when there may be others: they cannot be had, or it is too early to ask again and nobody
-// has asked for this one. A key that somebody has asked for in vain is not there, so an old session is refused at once.
+// The error is [ErrUnavailable] if the key of t may exist: the keys cannot be read, or it is too early to read them again and
+// this key has not been looked for yet. A key that was looked for and not found does not exist, so a session of a removed key
+// is refused at once.
 func (c *keyCache) newer(ctx context.Context, than *keySet, t *token, came time.Time) (*keySet, error) {
 	w := wants(t)
 	c.mu.Lock()
@@ -132,14 +146,14 @@ func (c *keyCache) newer(ctx context.Context, than *keySet, t *token, came time.
 	return c.set, nil
 }
 
-// usable returns the keys, unless there are none or they are too old, and their age. It needs the lock.
+// usable returns the keys and their age, or nil if there are none or they are too old. The caller holds c.mu.
 func (c *keyCache) usable() (*keySet, time.Duration) {
 	if c.set == nil {
 		return nil, 0
 	}
 	age := c.clock().Sub(c.since)
 	if age < 0 {
-		return c.set, c.fresh // the clock was set back: how old they are is not known
+		return c.set, c.maxAge // the clock was set back, so the age is unknown
 	}
 	if age >= keepKeys {
 		return nil, age
@@ -160,15 +174,15 @@ func (c *keyCache) orUnavailable(set *keySet) (*keySet, error) {
 	return set, nil
 }
 
-// start begins an attempt, or gives the one that is under way, or nil when it is too early for another. So the number of
-// attempts does not depend on how many requests come, or what keys they name. It needs the lock.
+// start starts an attempt, and returns it, or the one that is running. It returns nil if it is too early for another attempt:
+// so the number of attempts does not depend on the number of requests or on the keys that they name. The caller holds c.mu.
 func (c *keyCache) start() chan struct{} {
 	if c.attempt != nil || c.closed {
 		return c.attempt
 	}
-	pause := c.retry
+	pause := c.minInterval
 	if set, _ := c.usable(); set == nil {
-		pause = c.first
+		pause = c.initialInterval
 	}
 	now := c.clock()
 	if tooEarly(c.tried, now, pause) {
@@ -177,28 +191,28 @@ func (c *keyCache) start() chan struct{} {
 	return c.begin(now)
 }
 
-// startFor is start because of a token. It does not matter when the keys were read last, so that a new key counts at
-// once. Only the last time that they were read for a token does; and an endpoint that fails is not asked more often
-// because of tokens. The caller holds the lock.
+// startFor is like start, for a token with an unknown key. It ignores when the keys were last read, so that a new key is
+// found at once, and limits only the attempts that are made for tokens. If the last attempt failed, minInterval applies to it
+// too, so that tokens do not increase the load of a failing endpoint. The caller holds c.mu.
 func (c *keyCache) startFor() chan struct{} {
 	if c.attempt != nil || c.closed {
 		return c.attempt
 	}
 	now := c.clock()
-	if tooEarly(c.asked, now, c.retry) || c.err != nil && tooEarly(c.tried, now, c.retry) {
+	if tooEarly(c.asked, now, c.minInterval) || c.err != nil && tooEarly(c.tried, now, c.minInterval) {
 		return nil
 	}
 	c.asked = now
 	return c.begin(now)
 }
 
-// tooEarly reports whether less than pause has passed since last, if ever.
+// tooEarly reports whether less than pause has passed since last. It is false for the zero time.
 func tooEarly(last, now time.Time, pause time.Duration) bool {
 	since := now.Sub(last)
 	return !last.IsZero() && 0 <= since && since < pause
 }
 
-// begin starts an attempt. The caller holds the lock.
+// begin starts an attempt. The caller holds c.mu.
 func (c *keyCache) begin(now time.Time) chan struct{} {
 	c.tried = now
 	c.attempt = make(chan struct{})
@@ -207,7 +221,7 @@ func (c *keyCache) begin(now time.Time) chan struct{} {
 }
 
 func (c *keyCache) refresh() {
-	ctx, cancel := context.WithTimeout(c.base, c.limit)
+	ctx, cancel := context.WithTimeout(c.base, c.timeout)
 	defer cancel()
 	document, err := c.read(ctx)
 	c.mu.Lock()
@@ -236,7 +250,7 @@ func (c *keyCache) refresh() {
 	}
 }
 
-// report logs what changed, not each attempt.
+// report logs an attempt if it has a new error, if it follows a failed one, or if the keys changed.
 func (c *keyCache) report(before, now error, set *keySet, changed bool) {
 	switch {
 	case now != nil && (before == nil || before.Error() != now.Error()):
@@ -255,7 +269,7 @@ func (c *keyCache) report(before, now error, set *keySet, changed bool) {
 	}
 }
 
-// ended waits for an attempt.
+// ended waits until attempt or ctx ends. If ctx ends first, it returns an error that is [ErrUnavailable].
 func ended(ctx context.Context, attempt chan struct{}) error {
 	select {
 	case <-attempt:

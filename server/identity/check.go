@@ -13,11 +13,12 @@ import (
 	"github.com/keywright/keywright/internal/urlcheck"
 )
 
-// checker collects what is wrong with a configuration.
+// checker collects the problems of a configuration.
 type checker struct{ problem.Collector }
 
-// Check returns everything that is wrong with a configuration. The path of a problem is that of a member in connectors.yaml,
-// below the one that holds the configuration: jwt.jwks_url, header.proxies[0]. allowHTTP is AllowHTTP of the [Options].
+// Check returns all problems of a configuration, nil if it is valid. The Path of a problem names a member as in
+// connectors.yaml, relative to the configuration: jwt.jwks_url, header.proxies[0]. Message is printable. allowHTTP has the
+// meaning of AllowHTTP in [Options]. Check does not read keys.
 func (c Config) Check(allowHTTP bool) (all []host.Problem) {
 	var k checker
 	k.config(c, allowHTTP)
@@ -135,10 +136,10 @@ func (k *checker) header(c *Header) {
 	}
 }
 
-// notIdentity are headers that no proxy can set for this, since they mean something else.
+// notIdentity lists headers that cannot name the user, because they have another meaning and browsers set them.
 var notIdentity = []string{"authorization", "proxy-authorization", "cookie", "host", "connection", "origin", "referer", "user-agent"}
 
-// parseProxy reads a prefix or a single address.
+// parseProxy parses a prefix or a single address.
 func parseProxy(text string) (netip.Prefix, error) {
 	prefix, err := netip.ParsePrefix(text)
 	if err != nil {
@@ -159,7 +160,7 @@ func parseProxy(text string) (netip.Prefix, error) {
 	return prefix, nil
 }
 
-// isToken reports whether a text is a token of RFC 9110 section 5.6.2, as names of headers and cookies are.
+// isToken reports whether text is a token (RFC 9110 section 5.6.2), the syntax of header names and cookie names.
 func isToken(text string) bool {
 	for _, c := range []byte(text) {
 		switch {

@@ -10,9 +10,9 @@ import (
 )
 
 const (
-	// leeway is how far the issuer's clock may be ahead. It counts for nbf and iat; what has expired has expired.
+	// leeway is the time that the issuer's clock may be ahead. It applies to nbf and iat, not to exp.
 	leeway = 30 * time.Second
-	// maxTime is the end of the year 9999, in seconds.
+	// maxTime is the end of the year 9999 as a Unix time, in seconds.
 	maxTime = 253402300799
 )
 
@@ -27,7 +27,7 @@ func (c *Claims) fields() []namedField {
 	return fieldsOf(&c.ID, &c.Email, &c.Username, &c.FirstName, &c.LastName, &c.TenantID)
 }
 
-// read makes the user of the claims of a token.
+// read returns the user that the claims of a token name.
 func (s *session) read(claims map[string]any) (host.User, error) {
 	var u host.User
 	for _, f := range s.claims.fields() {
@@ -51,8 +51,8 @@ func (s *session) read(claims map[string]any) (host.User, error) {
 	return u, nil
 }
 
-// dropUnverified removes an address that the issuer says it has not verified (OpenID Connect Core section 5.1), whatever
-// it is used for. Some issuers write the boolean as text.
+// dropUnverified removes the claim email if email_verified is false (OpenID Connect Core section 5.1), whichever field of the
+// user it is for. Some issuers write the boolean as a string.
 func dropUnverified(claims map[string]any) error {
 	verified, ok := claims["email_verified"]
 	switch {
@@ -95,7 +95,7 @@ func (s *session) valid(claims map[string]any) error {
 	return nil
 }
 
-// isAudience reports whether one of the audiences is in the claim, which is text or a list of texts.
+// isAudience reports whether the claim aud, a string or a list of strings, contains one of the accepted audiences.
 func (s *session) isAudience(claim any) bool {
 	list, ok := claim.([]any)
 	if !ok {
@@ -112,7 +112,8 @@ func (s *session) isAudience(claim any) bool {
 	return found
 }
 
-// timeOf returns a claim that is a NumericDate: seconds, which may have a fraction.
+// timeOf returns the time of a claim that is a NumericDate: seconds, possibly with a fraction. There is false if the token
+// does not have the claim.
 func timeOf(claims map[string]any, name string) (t time.Time, there bool, err error) {
 	claim, ok := claims[name]
 	if !ok {

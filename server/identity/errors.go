@@ -2,31 +2,33 @@ package identity
 
 import "errors"
 
-// What [Identifier.User] fails with, to be told apart by errors.Is. Each comes as an [*Error].
+// Errors of [Identifier.User] and [Identifier.Claims]. Each is wrapped in an [*Error]; test for it with errors.Is.
 var (
-	// ErrUnauthenticated: there is no session, or one that is not valid. The answer is 401.
+	// ErrUnauthenticated is returned if the request has no session, or an invalid one. Respond with status 401.
 	ErrUnauthenticated = errors.New("there is no valid session")
-	// ErrAmbiguous: the request says in two ways who its user is, and others may have believed the other one. The
-	// answer is 400.
+	// ErrAmbiguous is returned if the request names its user in two ways, because another program may have read the other
+	// one. Respond with status 400.
 	ErrAmbiguous = errors.New("the request says in more than one way who its user is")
-	// ErrUnavailable: the keys that sessions are verified with cannot be had at the moment. The answer is 503.
+	// ErrUnavailable is returned if the keys that verify sessions cannot be read now. Respond with status 503.
 	ErrUnavailable = errors.New("sessions cannot be verified now")
 )
 
-// Error says why a request has no user. Its text is for the operator's log, not for the caller. It never holds the token,
-// the value of a claim or that of a header.
+// An Error explains why the user of a request could not be found. Its text is for the operator's log, not for the caller. It
+// never contains the token or the value of a claim or header.
 type Error struct {
-	// Challenge is the value of WWW-Authenticate that belongs to the answer (RFC 6750 section 3), or "".
+	// Challenge is the value for WWW-Authenticate in the response (RFC 6750 section 3). If it is empty, the response has no
+	// such header.
 	Challenge string
 
 	kind   error
 	reason string
-	cause  error // such as the end of the request's context
+	// cause is an underlying error, such as that of the request's context. It may be nil.
+	cause error
 }
 
 func (e *Error) Error() string { return e.kind.Error() + ": " + e.reason }
 
-// Unwrap lets errors.Is find the kind and the cause.
+// Unwrap returns [ErrUnauthenticated], [ErrAmbiguous] or [ErrUnavailable], and the underlying error if there is one.
 func (e *Error) Unwrap() []error {
 	if e.cause == nil {
 		return []error{e.kind}

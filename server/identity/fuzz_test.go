@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// Documents of keys come from another's server.
+// No key document makes the parser panic: documents come from servers of others.
 func FuzzKeys(f *testing.F) {
 	for _, seed := range []string{
 		`{"keys":[]}`,
@@ -34,7 +34,7 @@ func FuzzKeys(f *testing.F) {
 	})
 }
 
-// Whatever a token is, without a key it names nobody.
+// Without a key, no token has a user.
 func FuzzTokens(f *testing.F) {
 	f.Add("eyJhbGciOiJub25lIn0.e30.")
 	f.Add("eyJhbGciOiJFUzI1NiIsImtpZCI6IjEifQ.e30.AAAA")

@@ -15,20 +15,25 @@ type header struct {
 	proxies  []netip.Prefix
 	required bool
 	fields   []headerField
-	names    map[string]string // the folded name of a header, and how it has to be written
+	// names maps the folded name of a header to its canonical name.
+	names map[string]string
 }
 
 type headerField struct {
-	name string // canonical
+	// name is the canonical name of the header.
+	name string
 	set  func(*host.User, string)
-	list bool // a comma may stand in it
+	// list permits commas in the value.
+	list bool
 }
 
-// namedField is a field of the user: its name in configurations, and where the name of its header or claim is.
+// namedField is a field of the user, with the name of its header or claim.
 type namedField struct {
+	// field is the name of the member in configurations.
 	field string
-	name  *string
-	set   func(*host.User, string)
+	// name points to the name of the header or claim.
+	name *string
+	set  func(*host.User, string)
 }
 
 func fieldsOf(id, email, username, firstName, lastName, tenantID *string) []namedField {
@@ -46,7 +51,7 @@ func (c *Header) fields() []namedField {
 	return fieldsOf(&c.ID, &c.Email, &c.Username, &c.FirstName, &c.LastName, &c.TenantID)
 }
 
-// newHeader takes a configuration that was checked.
+// newHeader returns a header for a configuration without problems.
 func newHeader(c *Header) *header {
 	h := &header{required: c.Required, names: map[string]string{}}
 	for _, text := range c.Proxies {
@@ -85,12 +90,11 @@ func (h *header) user(r *http.Request) (host.User, error) {
 	return u, nil
 }
 
-// believes reports whether the peer of a connection is one of the proxies. X-Forwarded-For and the like say nothing
-// here.
+// believes reports whether the peer of a connection is one of the proxies. It ignores X-Forwarded-For and similar headers.
 func (h *header) believes(remote string) bool {
 	peer, err := netip.ParseAddrPort(remote)
 	if err != nil {
-		return false // such as a Unix socket's
+		return false // such as the peer of a Unix socket
 	}
 	address := peer.Addr().Unmap().WithZone("")
 	for _, prefix := range h.proxies {
@@ -101,8 +105,8 @@ func (h *header) believes(remote string) bool {
 	return false
 }
 
-// unambiguous refuses names that are not those that were configured, but become the same in programs that make variables
-// of them, as CGI does: a proxy that removes X-Forwarded-Email may let X_Forwarded_Email of the browser pass.
+// unambiguous returns an error if a header's name differs from a configured one, but is the same for programs that turn
+// headers into variables, as CGI does. A proxy that removes X-Forwarded-Email may pass the browser's X_Forwarded_Email.
 func (h *header) unambiguous(all http.Header) error {
 	for key := range all {
 		if name, ok := h.names[fold(key)]; ok && key != name {
@@ -112,7 +116,7 @@ func (h *header) unambiguous(all http.Header) error {
 	return nil
 }
 
-// value returns the one value of a header, or "" when it has none.
+// value returns the value of a header, or "" if the request does not have it. It returns an error if there are several.
 func (f *headerField) value(all http.Header) (string, error) {
 	values := all[f.name]
 	if len(values) == 0 {
@@ -131,8 +135,8 @@ func (f *headerField) value(all http.Header) (string, error) {
 	return value, nil
 }
 
-// fold returns names that some program may take for one another the same form: in another case, or with other
-// characters than letters and digits.
+// fold returns name in lower case, with a hyphen in place of each character that is not a letter or digit. Names that some
+// program may confuse are the same after it.
 func fold(name string) string {
 	return strings.Map(func(r rune) rune {
 		switch {

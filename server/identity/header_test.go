@@ -20,7 +20,7 @@ func headerConfig() identity.Config {
 	}}
 }
 
-// threats.md 44: whoever is not the proxy can say what they like.
+// threats.md 44: headers from peers other than the proxies are ignored.
 func TestHeadersCountOnlyFromTheProxies(t *testing.T) {
 	headers := []string{"X-Forwarded-Email", "ann@example.com", "X-Forwarded-User", "u-1", "X-Last-Name", "Doe, Ann"}
 	user := host.User{ID: "u-1", Email: "ann@example.com", LastName: "Doe, Ann"}
@@ -48,12 +48,12 @@ func TestHeadersCountOnlyFromTheProxies(t *testing.T) {
 	}
 }
 
-// threats.md 44
+// threats.md 44: a request is refused if another program may find another user in its headers.
 func TestHeadersThatOthersMayReadInAnotherWay(t *testing.T) {
 	good := []string{"X-Forwarded-Email", "ann@example.com"}
 	for name, test := range map[string]struct {
 		headers []string
-		raw     map[string][]string // as it is, not canonical
+		raw     map[string][]string // names as given, not canonical
 		err     error
 	}{
 		"one":                           {},
@@ -103,7 +103,7 @@ func TestRequestsWithoutTheHeaders(t *testing.T) {
 	refused(t, u, err, identity.ErrUnauthenticated)
 }
 
-// threats.md 44, over a real connection: what net/http makes of the names is what counts.
+// threats.md 44, over a real connection, because net/http changes header names.
 func TestHeadersOverTheWire(t *testing.T) {
 	c := headerConfig()
 	c.Header.Proxies = []string{"127.0.0.1"}

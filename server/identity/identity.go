@@ -1,9 +1,9 @@
-// Package identity tells who the user of a request to the gateway is: nobody, whom a session token names, or whom a
-// proxy in front of the gateway names.
+// Package identity finds the user of a request to the gateway: the user of a session token, the user that a proxy in front of
+// the gateway names in headers, or none.
 //
-// What a browser may set is never believed. A token counts by its signature, a header by the address of the peer that
-// the connection comes from, and where a request says something in two ways it is refused: another program on the way
-// may have believed the other one.
+// It does not trust what a browser can set. A token is trusted for its signature, a header for the address of the peer
+// of the connection. A request that names its user in two ways is refused, because another program on the way may have
+// read the other one.
 //
 //	users, err := identity.New(ctx, identity.Config{
 //		Mode: identity.ModeJWT,
@@ -30,88 +30,104 @@ import (
 
 // Modes of [Config].
 const (
-	ModeNone   = "none"   // requests have no user; nothing of them is looked at
-	ModeJWT    = "jwt"    // a session token, verified
-	ModeHeader = "header" // headers that a proxy sets
+	ModeNone   = "none"   // requests have no user; tokens and headers are ignored
+	ModeJWT    = "jwt"    // the user is that of a verified session token
+	ModeHeader = "header" // a proxy names the user in headers
 )
 
-// Config says how the user of a request is found.
+// Config configures how the user of a request is found.
 type Config struct {
-	// Mode is [ModeNone], [ModeJWT] or [ModeHeader]: the member type of files. "" is ModeNone.
+	// Mode is [ModeNone], [ModeJWT] or [ModeHeader]. The empty string means ModeNone. In connectors.yaml it is the member
+	// type.
 	Mode string `file:"type,required"`
-	// JWT is for ModeJWT, and nil otherwise.
+	// JWT configures ModeJWT. It is nil in other modes.
 	JWT *JWT
-	// Header is for ModeHeader, and nil otherwise.
+	// Header configures ModeHeader. It is nil in other modes.
 	Header *Header
 }
 
-// JWT is where a session token stands and what it has to be: a JWT (RFC 7519), signed (RFC 7515), with an issuer, an
-// audience and an expiry.
+// JWT configures where a request has its session token and how the token is verified. The token is a signed JWT (RFC 7519,
+// RFC 7515) with an issuer, an audience and an expiry.
 type JWT struct {
-	// Bearer takes the token from Authorization: Bearer, Cookie from the cookie of this name. With both, a request may use
-	// either, but not both.
+	// Bearer takes the token from the header Authorization: Bearer. With Bearer and Cookie, a request may use either, but
+	// not both.
 	Bearer bool
+	// Cookie is the name of the cookie that holds the token. If it is empty, cookies are not read.
 	Cookie string
 
-	// JWKSFile or JWKSURL is where the keys are (RFC 7517). A change of the file is seen within a second; what the URL
-	// gives is asked for again after five minutes, and at once when a token names a key that is not there, at most once in
-	// ten seconds: until then, a token that names another key cannot be told from one of a new key, and fails with
-	// [ErrUnavailable]. The last good keys are used for a day when there are no newer ones to be had.
+	// JWKSFile is the path of a file with the keys, a JWK Set (RFC 7517). A change of the file takes effect within a second.
+	// Set either JWKSFile or JWKSURL. If newer keys cannot be read, the last good ones are used for up to a day.
 	JWKSFile string `file:",path"`
-	JWKSURL  string `file:"jwks_url"`
+	// JWKSURL is the URL of the keys. They are fetched again after five minutes, and at once when a token names an unknown
+	// key, but for unknown keys at most once in ten seconds. Within these ten seconds, a token with another unknown key
+	// fails with [ErrUnavailable], because its key may be a new one.
+	JWKSURL string `file:"jwks_url"`
 
-	Issuer    string   // what the claim iss has to be
-	Audiences []string // one of these has to be in the claim aud
+	// Issuer is the required value of the claim iss.
+	Issuer string
+	// Audiences lists the accepted audiences. The claim aud must contain at least one of them.
+	Audiences []string
 
-	// Algorithms are those that tokens may be signed with; empty is [Asymmetric]. HS256, HS384 and HS512 have to be named,
-	// and need a JWKSFile with keys of the type oct.
+	// Algorithms lists the accepted signature algorithms. If it is empty, they are those of [Asymmetric]. HS256, HS384 and
+	// HS512 are accepted only if they are listed, and need a JWKSFile with keys of type oct.
 	Algorithms []string
 
+	// Claims names the claims that are the fields of the user.
 	Claims Claims
 }
 
-// Claims has the names of the claims that become the user. They are members of the token, not paths into it, and their
-// values have to be text.
+// Claims names the claims that become the fields of the user. A name is that of a top-level member of the token, not a path.
+// The values of the claims must be strings.
 type Claims struct {
-	ID        string // "" is sub; a token without it is refused
-	Email     string // "" is email; the claim email counts only when email_verified is not false
-	Username  string // "" is preferred_username
-	FirstName string // "" is given_name
-	LastName  string // "" is family_name
-	TenantID  string // "" is no claim
+	// ID defaults to sub. A token without this claim is refused.
+	ID string
+	// Email defaults to email. The claim email is ignored if email_verified is false.
+	Email string
+	// Username defaults to preferred_username.
+	Username string
+	// FirstName defaults to given_name.
+	FirstName string
+	// LastName defaults to family_name.
+	LastName string
+	// TenantID has no default: if it is empty, the user has no tenant.
+	TenantID string
 }
 
-// Header has the names of the headers that become the user, and who is believed. A name that is "" is no header; ID or
-// Email has to be given.
+// Header configures the headers that name the user, and the proxies that are trusted to set them.
 type Header struct {
-	// Proxies are the addresses of peers that are believed: prefixes such as 10.1.2.0/24, or single addresses. The
-	// headers of others are ignored. Each of these proxies has to replace the headers, whatever the browser sent.
+	// Proxies lists the addresses of the trusted peers: prefixes such as 10.1.2.0/24, or single addresses. Headers from other
+	// peers are ignored. Each proxy must replace these headers, whatever the browser sent.
 	Proxies []string
-	// Required refuses requests without a user. Otherwise those that come from elsewhere, or without the headers, are
-	// anonymous, and fail only where a connector asks for something of the user.
+	// Required refuses requests without a user. If it is false, requests from other peers or without the headers are
+	// anonymous, and fail only if a connector uses a field of the user.
 	Required bool
 
+	// These are the names of the headers with the fields of the user. An empty name means that the user does not have the
+	// field. ID or Email must be set.
 	ID, Email, Username, FirstName, LastName, TenantID string
 }
 
-// Options holds the clock, network and log of an [Identifier].
+// Options configures the clock, network and log of an [Identifier].
 type Options struct {
-	// Transport fetches JWKSURL: the host's guarded one. It is not asked to follow redirects.
+	// Transport fetches JWKSURL. It should be the guarded transport of a host, see [host.Host.Base]. Redirects are not
+	// followed.
 	Transport http.RoundTripper
-	// AllowHTTP lets JWKSURL be plain http: for development.
+	// AllowHTTP accepts a JWKSURL with plain http, for development.
 	AllowHTTP bool
-	Clock     func() time.Time // nil is time.Now
-	Logger    *slog.Logger     // nil: logs are dropped
+	// Clock returns the current time. If nil, it is time.Now.
+	Clock func() time.Time
+	// Logger logs changes of the keys and failures to read them. If nil, nothing is logged.
+	Logger *slog.Logger
 }
 
-// Identifier finds users. It is safe for concurrent use. Make one with [New], and close it.
+// An Identifier finds the users of requests. It is safe for concurrent use. Create it with [New], and close it after use.
 type Identifier struct {
 	session *session
 	header  *header
 }
 
-// New makes an Identifier. It fails for a configuration that [Config.Check] complains of, and for a JWKSFile that cannot
-// be used; a JWKSURL may be down, see [Identifier.Ready].
+// New returns an Identifier. It returns an error if [Config.Check] finds problems, if a JWKSURL has no Transport, or if a
+// JWKSFile cannot be read. It does not fetch a JWKSURL, see [Identifier.Ready].
 func New(ctx context.Context, c Config, o Options) (*Identifier, error) {
 	if o.Clock == nil {
 		o.Clock = time.Now
@@ -144,7 +160,7 @@ func New(ctx context.Context, c Config, o Options) (*Identifier, error) {
 	return i, nil
 }
 
-// Ready gets the keys when there are none yet, or tells why they cannot be had, with [ErrUnavailable].
+// Ready reads the keys if there are none yet. If they cannot be read, it returns an error that is [ErrUnavailable].
 func (i *Identifier) Ready(ctx context.Context) error {
 	if i.session == nil {
 		return nil
@@ -153,8 +169,8 @@ func (i *Identifier) Ready(ctx context.Context) error {
 	return err
 }
 
-// User returns the user of a request, or an [*Error] that says why it has to be refused. The zero User is nobody. The
-// request is not changed.
+// User returns the user of a request, or an [*Error] if the request must be refused. The zero User means that the request is
+// anonymous. User does not change the request.
 func (i *Identifier) User(r *http.Request) (host.User, error) {
 	switch {
 	case i.session != nil:
@@ -165,8 +181,8 @@ func (i *Identifier) User(r *http.Request) (host.User, error) {
 	return host.User{}, nil
 }
 
-// Claims returns the claims of the session token of a request in ModeJWT, or why it has to be refused, with an
-// [*Error]. In other modes there are none.
+// Claims returns the claims of the verified session token of a request in [ModeJWT], or an [*Error] if the request must be
+// refused. In other modes it returns nil.
 func (i *Identifier) Claims(r *http.Request) (map[string]any, error) {
 	if i.session == nil {
 		return nil, nil
@@ -174,7 +190,7 @@ func (i *Identifier) Claims(r *http.Request) (map[string]any, error) {
 	return i.session.verified(r)
 }
 
-// Close ends a fetch of keys that is under way, and starts no other.
+// Close cancels a running fetch of keys and waits for its end. No further fetch is started.
 func (i *Identifier) Close() error {
 	if i.session != nil {
 		i.session.keys.close()
@@ -182,10 +198,11 @@ func (i *Identifier) Close() error {
 	return nil
 }
 
-// maxValue is the most bytes of a field of the user.
+// maxValue limits a field of the user, in bytes.
 const maxValue = 1024
 
-// fit says what is wrong with a value for a field of the user, or "". Values end up in headers, URLs and logs.
+// fit returns what is wrong with a value for a field of the user, or "" if it is valid. Values end up in headers, URLs and
+// logs.
 func fit(value string) string {
 	if len(value) > maxValue {
 		return "is too long"

@@ -13,7 +13,7 @@ import (
 	"github.com/keywright/keywright/server/identity"
 )
 
-// Tokens that another implementation made, for each algorithm.
+// For each algorithm, a token that another implementation signed is accepted.
 func TestTokensOfAnotherImplementation(t *testing.T) {
 	algorithms := append(identity.Asymmetric(), "HS256", "HS384", "HS512")
 	var keys []map[string]any

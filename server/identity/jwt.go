@@ -16,10 +16,10 @@ import (
 	"github.com/keywright/keywright/internal/jws"
 )
 
-// maxToken is the most bytes of a session token.
+// maxToken limits a session token, in bytes.
 const maxToken = 16 << 10
 
-// session finds the user in a session token.
+// A session finds the user in a session token.
 type session struct {
 	bearer     bool
 	cookie     string
@@ -31,7 +31,7 @@ type session struct {
 	clock      func() time.Time
 }
 
-// newSession takes a configuration that was checked.
+// newSession returns a session for a configuration without problems. Its keys are read later.
 func newSession(ctx context.Context, c *JWT, o Options) *session {
 	s := &session{
 		bearer: c.Bearer, cookie: c.Cookie, issuer: c.Issuer, audiences: slices.Clone(c.Audiences),
@@ -40,10 +40,10 @@ func newSession(ctx context.Context, c *JWT, o Options) *session {
 	if len(s.algorithms) == 0 {
 		s.algorithms = Asymmetric()
 	}
-	s.keys = &keyCache{pace: urlPace, clock: o.Clock, log: o.Logger}
+	s.keys = &keyCache{refreshPolicy: urlRefresh, clock: o.Clock, log: o.Logger}
 	s.keys.base, s.keys.cancel = context.WithCancel(context.WithoutCancel(ctx))
 	if c.JWKSFile != "" {
-		s.keys.pace, s.keys.read = filePace, readFile(c.JWKSFile)
+		s.keys.refreshPolicy, s.keys.read = fileRefresh, readFile(c.JWKSFile)
 		s.keys.admits = admits{private: true, symmetric: slices.ContainsFunc(s.algorithms, jws.Symmetric)}
 	} else {
 		s.keys.read = readURL(c.JWKSURL, o.Transport)
@@ -63,8 +63,8 @@ func (s *session) user(r *http.Request) (host.User, error) {
 	return u, nil
 }
 
-// verified returns the claims of the request's token, whose signature and registered claims are valid, without an
-// address that is not verified.
+// verified checks the signature and the registered claims of the request's token, and returns its claims, without an
+// unverified email address.
 func (s *session) verified(r *http.Request) (map[string]any, error) {
 	text, err := s.token(r.Header)
 	if err != nil {
@@ -77,8 +77,8 @@ func (s *session) verified(r *http.Request) (map[string]any, error) {
 	if err != nil {
 		return nil, s.challenge(err, false)
 	}
-	// First what no signature could make good, so that no keys are read for a token that has expired.
-	var claims map[string]any // names are case-sensitive, and none is there twice
+	// The claims are checked before the signature, so that an expired token does not cause the keys to be read.
+	var claims map[string]any // this json package matches names by case, and refuses duplicates
 	if json.Unmarshal(t.payload, &claims) != nil || claims == nil {
 		return nil, s.challenge(unauthenticated("the token's claims are not a JSON object as it should be"), false)
 	}
@@ -94,7 +94,8 @@ func (s *session) verified(r *http.Request) (map[string]any, error) {
 	return claims, nil
 }
 
-// challenge adds what RFC 6750 section 3 has in WWW-Authenticate: no error where there was no token.
+// challenge adds the value of WWW-Authenticate to an error (RFC 6750 section 3). If the token is missing, the value has no
+// error code.
 func (s *session) challenge(err error, missing bool) error {
 	var e *Error
 	if !s.bearer || !errors.As(err, &e) || errors.Is(err, ErrUnavailable) {
@@ -111,7 +112,7 @@ func (s *session) challenge(err error, missing bool) error {
 	return e
 }
 
-// token returns the one token of a request, or "" when there is none.
+// token returns the session token of a request, or "" if there is no token. It returns an error if there are several.
 func (s *session) token(h http.Header) (string, error) {
 	var found []string
 	if values := h["Authorization"]; s.bearer {
@@ -141,7 +142,7 @@ func (s *session) token(h http.Header) (string, error) {
 	return found[0], nil
 }
 
-// cookies goes through all cookies, those included that net/http leaves out as malformed: others may read them.
+// cookies iterates over all cookies, including malformed ones that net/http skips: other programs may read them.
 func cookies(h http.Header) func(yield func(name, value string) bool) {
 	return func(yield func(string, string) bool) {
 		for _, line := range h["Cookie"] {
@@ -155,15 +156,16 @@ func cookies(h http.Header) func(yield func(name, value string) bool) {
 	}
 }
 
-// token is a JWS in compact serialization (RFC 7515 section 7.1), taken apart.
+// A token is a parsed JWS in compact serialization (RFC 7515 section 7.1).
 type token struct {
-	algorithm, keyID   string
-	signed             string // what the signature is of
+	algorithm, keyID string
+	// signed is the signing input.
+	signed             string
 	payload, signature []byte
 }
 
-// parse takes a token apart, and refuses what no signature could make good. It is strict, so that a token means the same
-// to each program that reads it: no duplicate members, no names in another case, no other alphabet.
+// parse parses a token and checks its header. It is strict, so that a token means the same to each program that reads it: it
+// refuses duplicate members, names in another case, and other alphabets than base64url.
 func (s *session) parse(text string) (*token, error) {
 	if len(text) > maxToken {
 		return nil, unauthenticated("the token is too long")
@@ -202,8 +204,8 @@ func (s *session) parse(text string) (*token, error) {
 	}, nil
 }
 
-// sessionType reports whether a typ may stand in a session token. An issuer signs other things with the same keys,
-// logout tokens for example, and tells them apart by this (RFC 8725 section 3.11).
+// sessionType reports whether a session token may have this typ. An issuer signs other kinds of tokens with the same keys,
+// logout tokens for example, and typ distinguishes them (RFC 8725 section 3.11).
 func sessionType(typ string) bool {
 	switch strings.TrimPrefix(strings.ToLower(typ), "application/") {
 	case "", "jwt", "at+jwt":
@@ -212,7 +214,8 @@ func sessionType(typ string) bool {
 	return false
 }
 
-// verify checks the signature. When no key fits or the one that does is another, the issuer may have new ones.
+// verify checks the signature. If no key fits, or the one that fits does not verify it, the issuer may have new keys, so it
+// tries again with newer ones.
 func (s *session) verify(ctx context.Context, t *token) error {
 	came := s.clock()
 	set, err := s.keys.current(ctx)

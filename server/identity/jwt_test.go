@@ -29,7 +29,7 @@ func TestATokenNamesTheUser(t *testing.T) {
 	}
 }
 
-// threats.md 44
+// threats.md 44: a token with an invalid header, claim, encoding or signature is refused.
 func TestTokensThatAreNotValidAreRefused(t *testing.T) {
 	s := newSigner(t, "k1", "ES256")
 	other := newSigner(t, "k1", "ES256")
@@ -116,7 +116,7 @@ func TestTokensThatAreNotValidAreRefused(t *testing.T) {
 
 const base64Alphabet = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_"
 
-// full is a valid payload with further members.
+// full returns a valid payload with further members.
 func full(members string) string {
 	return fmt.Sprintf(`{"iss":%q,"aud":%q,"exp":%d,%s}`, issuer, audience, start.Add(time.Hour).Unix(), members)
 }
@@ -133,7 +133,7 @@ func flip(token string) string {
 	return string(b)
 }
 
-// trailingBit sets one of the bits that are over at the end of a signature.
+// trailingBit sets one of the unused bits in the last character of a signature.
 func trailingBit(token string) string {
 	last := strings.IndexByte(base64Alphabet, token[len(token)-1])
 	return token[:len(token)-1] + base64Alphabet[last+1:last+2]
@@ -160,7 +160,7 @@ func TestTokensThatAreJustValid(t *testing.T) {
 	}
 	for _, header := range []string{
 		`{"alg":"ES256","kid":"k1"}`, `{"alg":"ES256"}`, `{"alg":"ES256","typ":"at+jwt"}`, `{"alg":"ES256","typ":"application/at+JWT"}`,
-		// Where a token says that its key is, is never looked at.
+		// Members of the header that point to a key or contain one are ignored.
 		`{"alg":"ES256","jku":"https://evil.test/jwks","x5u":"https://evil.test/x","jwk":{"kty":"oct","k":"AAAA"}}`,
 	} {
 		u, err := w.bearer(s.raw(t, header, full(`"sub":"u-1"`)))
@@ -168,7 +168,7 @@ func TestTokensThatAreJustValid(t *testing.T) {
 	}
 }
 
-// threats.md 44: alg none, and the public key, which everybody has, as the secret of an HMAC.
+// threats.md 44: forged tokens are refused, with alg none or with the public key as the secret of an HMAC.
 func TestForgedTokens(t *testing.T) {
 	s := newSigner(t, "k1", "RS256")
 	secret := newSigner(t, "h1", "HS256")
@@ -197,7 +197,7 @@ func TestForgedTokens(t *testing.T) {
 		}
 	}
 	mixed := config(t, s.jwk(), secret.jwk())
-	mixed.JWT.Algorithms = []string{"RS256", "HS256"} // the configuration that makes this attack easiest
+	mixed.JWT.Algorithms = []string{"RS256", "HS256"} // this configuration makes the attack easiest
 	for how, c := range map[string]identity.Config{"RSA keys only": config(t, s.jwk()), "HS256 is allowed too": mixed} {
 		w := newWorld(t, c, nil)
 		for name, token := range forged {

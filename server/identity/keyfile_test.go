@@ -25,7 +25,7 @@ func TestAFileOfKeys(t *testing.T) {
 	if err := os.Rename(filepath.Join(dir, "next"), name); err != nil {
 		t.Fatal(err)
 	}
-	w.clock.add(time.Second)
+	w.clock.Advance(time.Second)
 	u, err = w.bearer(old.token(t, claims()))
 	refused(t, u, err, identity.ErrUnauthenticated)
 	u, err = w.bearer(fresh.token(t, claims()))
@@ -33,20 +33,20 @@ func TestAFileOfKeys(t *testing.T) {
 
 	for _, broken := range []string{"", `{"keys":[`, document(map[string]any{"kty": "RSA"})} {
 		write(t, name, broken)
-		w.clock.add(time.Second)
+		w.clock.Advance(time.Second)
 		u, err = w.bearer(fresh.token(t, claims()))
 		accepted(t, u, err, ann)
 		u, err = w.bearer(old.token(t, claims()))
 		refused(t, u, err, identity.ErrUnavailable)
 	}
 	_ = os.Remove(name)
-	w.clock.add(time.Second)
+	w.clock.Advance(time.Second)
 	u, err = w.bearer(fresh.token(t, claims()))
 	accepted(t, u, err, ann)
 	u, err = w.bearer(old.token(t, claims()))
 	refused(t, u, err, identity.ErrUnavailable)
 	write(t, name, document(old.jwk()))
-	w.clock.add(time.Second)
+	w.clock.Advance(time.Second)
 	u, err = w.bearer(old.token(t, claims()))
 	accepted(t, u, err, ann)
 }

@@ -16,32 +16,35 @@ import (
 	"github.com/keywright/keywright/internal/jws"
 )
 
-// Bounds of a key set. A larger RSA key costs more to verify with than a request is worth.
+// Limits of a key set. To verify with a larger RSA key would be too expensive for a request.
 const (
 	maxKeys    = 100
 	minRSABits = 2048
 	maxRSABits = 8192
 )
 
-// Asymmetric lists the algorithms of tokens that count unless a configuration names others.
+// Asymmetric returns the supported asymmetric algorithms, such as RS256: the default of [JWT].Algorithms.
 func Asymmetric() []string {
 	return slices.DeleteFunc(jws.Algorithms(), jws.Symmetric)
 }
 
-// keySet has the keys that tokens are verified with. It is not changed once it is made.
+// keySet holds the keys that verify tokens. It is immutable.
 type keySet struct {
-	keys    []key
-	ignored []string // why keys of the document were left out
+	keys []key
+	// ignored holds the reason for each key of the document that is not used.
+	ignored []string
 }
 
 type key struct {
-	id        string
-	algorithm string // what alg of the JWK limits it to, or ""
-	public    any    // *rsa.PublicKey, *ecdsa.PublicKey, ed25519.PublicKey, or []byte for HMAC
+	id string
+	// algorithm is the alg of the JWK, or "". If it is set, the key is used with no other algorithm.
+	algorithm string
+	// public is an *rsa.PublicKey, *ecdsa.PublicKey or ed25519.PublicKey, or the []byte of an HMAC key.
+	public any
 }
 
-// fits reports whether a key is of the type and size that an algorithm wants (RFC 7518 section 3, RFC 8037 section
-// 3.1). Without this, the bytes of a public key might be taken for the secret of an HMAC.
+// fits reports whether a key has the type and size that an algorithm requires (RFC 7518 section 3, RFC 8037 section 3.1).
+// Without this check, a public key could be used as the secret of an HMAC.
 func (k *key) fits(algorithm string) bool {
 	if k.algorithm != "" && k.algorithm != algorithm {
 		return false
@@ -61,8 +64,8 @@ func (k *key) fits(algorithm string) bool {
 	return false
 }
 
-// find returns the key that a token was signed with, or nil. A token that names none is only verified when there is no
-// choice: trying each key would make a request as expensive as its sender likes.
+// find returns the key for a token with this algorithm and key ID, or nil if there is none or more than one. The ID may be
+// empty if only one key fits: to try several keys would let a sender choose how expensive a request is.
 func (s *keySet) find(algorithm, id string) *key {
 	var found *key
 	for i := range s.keys {
@@ -78,19 +81,21 @@ func (s *keySet) find(algorithm, id string) *key {
 	return found
 }
 
-// admits says which keys that are not public may stand in a document, as only in a file they may.
+// admits configures which keys that are not public a document may have. Only a file may have such keys.
 type admits struct {
-	private   bool // of asymmetric ones the private half, which is not used
+	// private permits the private half of asymmetric keys. It is not used.
+	private   bool
 	symmetric bool
 }
 
-// parseKeys reads a JWK Set. What it cannot use it leaves out, as RFC 7517 section 5 wants, and says so.
+// parseKeys parses a JWK Set. It leaves out keys that cannot be used (RFC 7517 section 5), with the reason in keySet.ignored.
+// It returns an error if the set has keys and none of them can be used.
 func parseKeys(document []byte, a admits) (*keySet, error) {
 	var set struct {
 		Keys []jsontext.Value `json:"keys"`
 	}
 	if err := json.Unmarshal(document, &set); err != nil {
-		return nil, errors.New("it is not a JWK Set: a JSON object with a list of keys is wanted") // err may quote it
+		return nil, errors.New("it is not a JWK Set: a JSON object with a list of keys is wanted") // err may quote the document
 	}
 	if set.Keys == nil {
 		return nil, errors.New("it is not a JWK Set: it has no member keys")
@@ -107,7 +112,7 @@ func parseKeys(document []byte, a admits) (*keySet, error) {
 		}
 		s.keys = append(s.keys, k)
 	}
-	if len(s.keys) == 0 && len(set.Keys) > 0 { // none at all is how an issuer revokes all
+	if len(s.keys) == 0 && len(set.Keys) > 0 { // an empty set is valid: with it, an issuer revokes all keys
 		return nil, fmt.Errorf("none of its keys can be used: %s", s.ignored[0])
 	}
 	return s, nil
@@ -129,7 +134,7 @@ func parseKey(raw []byte, a admits) (key, error) {
 	case private && !a.private:
 		return key{}, errors.New("holds its private half: whoever can read that can make tokens, have it replaced")
 	}
-	// Only the public half is wanted. Certificates say nothing here that the issuer's document does not, and x5u is a URL.
+	// Only the public half is used. Certificates add nothing to the issuer's document, and x5u is a URL to fetch.
 	public := jwkset.JWKMarshal{KTY: m.KTY, CRV: m.CRV, X: m.X, Y: m.Y, N: m.N, E: m.E, K: m.K}
 	jwk, err := jwkset.NewJWKFromMarshal(public, jwkset.JWKMarshalOptions{Private: m.KTY == jwkset.KtyOct}, jwkset.JWKValidateOptions{})
 	if err != nil {

@@ -22,14 +22,14 @@ func TestRotatedKeysCountAtOnceAndRemovedOnesNoLonger(t *testing.T) {
 	accepted(t, u, err, ann)
 
 	e.publish(old.jwk(), fresh.jwk())
-	w.clock.add(10 * time.Second) // since the last fetch
+	w.clock.Advance(10 * time.Second) // since the last fetch
 	u, err = w.bearer(fresh.token(t, claims()))
 	accepted(t, u, err, ann)
 	u, err = w.bearer(old.token(t, claims()))
 	accepted(t, u, err, ann)
 
 	e.publish(fresh.jwk())
-	w.clock.add(10 * time.Minute) // nobody came meanwhile: the first one does not go by what is that old
+	w.clock.Advance(10 * time.Minute) // without requests in between: the first one waits for newer keys
 	u, err = w.bearer(old.token(t, claims()))
 	refused(t, u, err, identity.ErrUnauthenticated)
 	u, err = w.bearer(fresh.token(t, claims()))
@@ -46,45 +46,45 @@ func TestAKeyThatIsReplacedUnderItsID(t *testing.T) {
 	u, err := w.bearer(old.token(t, claims()))
 	accepted(t, u, err, ann)
 	e.publish(fresh.jwk())
-	w.clock.add(10 * time.Second)
+	w.clock.Advance(10 * time.Second)
 	u, err = w.bearer(fresh.token(t, claims()))
 	accepted(t, u, err, ann)
 	u, err = w.bearer(old.token(t, claims()))
 	refused(t, u, err, identity.ErrUnauthenticated)
 }
 
-// threats.md 44 and 65: made-up key ids cost the issuer a request in ten seconds. Meanwhile nobody can tell whether
-// such a key is a new one.
+// threats.md 44 and 65: made-up key IDs cause at most one request to the issuer in ten seconds. Until the next one, an unknown
+// key may be a new one.
 func TestUnknownKeysAreAskedForAtMostOnceInTenSeconds(t *testing.T) {
 	s, unknown := newSigner(t, "k1", "ES256"), newSigner(t, "x", "ES256")
 	e := newEndpoint(t, s.jwk())
 	w := e.world(t)
 	u, err := w.bearer(s.token(t, claims()))
 	accepted(t, u, err, ann)
-	w.clock.add(1)
+	w.clock.Advance(1)
 	for second := range 61 {
 		for i := range 20 {
 			unknown.id = fmt.Sprintf("made-up-%d-%d", second, i)
 			token := unknown.token(t, claims())
 			want := identity.ErrUnavailable
 			if second%10 == 0 && i == 0 {
-				want = identity.ErrUnauthenticated // that one was asked for
+				want = identity.ErrUnauthenticated // this key was looked for, and does not exist
 			}
 			u, err := w.bearer(token)
 			refused(t, u, err, want, token)
-			w.clock.add(time.Microsecond)
+			w.clock.Advance(time.Microsecond)
 		}
 		u, err := w.bearer(s.token(t, claims()))
 		accepted(t, u, err, ann)
-		w.clock.add(time.Second)
+		w.clock.Advance(time.Second)
 	}
-	if e.count() != 8 { // the first one, and at 0, 10, …, 60 seconds
+	if e.count() != 8 { // the initial fetch, and those at 0, 10, …, 60 seconds
 		t.Errorf("%d fetches in a minute", e.count())
 	}
 }
 
-// threats.md 65: a new key counts with its first token, however short a time ago the keys were read; where it cannot be
-// asked for, because callers have made up another, its users are told to come back, and not that they have no session.
+// threats.md 65: a token of a new key is accepted at once, even if the keys were read just before. If the key cannot be looked
+// for yet, because a made-up one was, the error is ErrUnavailable and not ErrUnauthenticated.
 func TestANewKeyCountsAtOnce(t *testing.T) {
 	old, fresh, next, unknown := newSigner(t, "old", "ES256"), newSigner(t, "fresh", "ES256"), newSigner(t, "next", "ES256"), newSigner(t, "x", "ES256")
 	e := newEndpoint(t, old.jwk())
@@ -92,24 +92,24 @@ func TestANewKeyCountsAtOnce(t *testing.T) {
 	u, err := w.bearer(old.token(t, claims()))
 	accepted(t, u, err, ann)
 	e.publish(old.jwk(), fresh.jwk())
-	w.clock.add(1)
+	w.clock.Advance(1)
 	u, err = w.bearer(fresh.token(t, claims()))
 	accepted(t, u, err, ann)
 
-	w.clock.add(10 * time.Second)
+	w.clock.Advance(10 * time.Second)
 	u, err = w.bearer(unknown.token(t, claims()))
 	refused(t, u, err, identity.ErrUnauthenticated)
 	e.publish(old.jwk(), fresh.jwk(), next.jwk())
-	w.clock.add(10*time.Second - 1)
+	w.clock.Advance(10*time.Second - 1)
 	u, err = w.bearer(next.token(t, claims()))
 	refused(t, u, err, identity.ErrUnavailable)
-	w.clock.add(1)
+	w.clock.Advance(1)
 	u, err = w.bearer(next.token(t, claims()))
 	accepted(t, u, err, ann)
 }
 
-// threats.md 65: a session whose key the issuer has taken away is over, and its user learns it at once, whatever else
-// is asked for. One that has expired has nobody asked.
+// threats.md 65: a session whose key was removed by the issuer is refused at once, whatever other keys are looked for. An
+// expired one does not cause a fetch.
 func TestSessionsOfAKeyThatIsGone(t *testing.T) {
 	old, fresh, unknown := newSigner(t, "old", "ES256"), newSigner(t, "fresh", "ES256"), newSigner(t, "x", "ES256")
 	e := newEndpoint(t, fresh.jwk())
@@ -119,18 +119,18 @@ func TestSessionsOfAKeyThatIsGone(t *testing.T) {
 	refused(t, u, err, identity.ErrUnauthenticated)
 	for range 3 {
 		for range 9 {
-			w.clock.add(time.Second)
+			w.clock.Advance(time.Second)
 			u, err = w.bearer(gone)
 			refused(t, u, err, identity.ErrUnauthenticated)
 		}
-		w.clock.add(2 * time.Second)
-		u, err = w.bearer(unknown.token(t, claims())) // has the keys read again, and they are the same
+		w.clock.Advance(2 * time.Second)
+		u, err = w.bearer(unknown.token(t, claims())) // the keys are read again, and have not changed
 		refused(t, u, err, identity.ErrUnauthenticated)
 		u, err = w.bearer(gone)
 		refused(t, u, err, identity.ErrUnauthenticated)
 	}
 	before := e.count()
-	w.clock.add(time.Minute)
+	w.clock.Advance(time.Minute)
 	unknown.id = "another"
 	for _, c := range []map[string]any{{"exp": start.Add(-time.Hour).Unix()}, {"iss": "https://other.example.com"}, {"aud": "other"}} {
 		u, err = w.bearer(unknown.token(t, claims(c)))
@@ -148,12 +148,12 @@ func TestKeysAreFetchedAgainAfterFiveMinutes(t *testing.T) {
 	for range 30 {
 		u, err := w.bearer(s.token(t, claims()))
 		accepted(t, u, err, ann)
-		w.clock.add(10*time.Second - time.Millisecond)
+		w.clock.Advance(10*time.Second - time.Millisecond)
 	}
 	if e.count() != 1 {
 		t.Errorf("%d fetches in five minutes, want 1", e.count())
 	}
-	w.clock.add(time.Second)
+	w.clock.Advance(time.Second)
 	u, err := w.bearer(s.token(t, claims())) // does not wait for the fetch that it starts
 	accepted(t, u, err, ann)
 	for end := time.Now().Add(time.Minute); e.count() != 2; {
@@ -171,7 +171,7 @@ func TestAClockThatIsSetBack(t *testing.T) {
 	u, err := w.bearer(s.token(t, claims()))
 	accepted(t, u, err, ann)
 	e.publish(s.jwk(), fresh.jwk())
-	w.clock.add(-48 * time.Hour)
+	w.clock.Advance(-48 * time.Hour)
 	u, err = w.bearer(fresh.token(t, claims(back)))
 	accepted(t, u, err, ann)
 	for range 100 {
@@ -183,7 +183,7 @@ func TestAClockThatIsSetBack(t *testing.T) {
 	}
 	next := newSigner(t, "k3", "ES256")
 	e.publish(s.jwk(), fresh.jwk(), next.jwk())
-	w.clock.add(-48 * time.Hour) // although the keys were then read for another token in the future
+	w.clock.Advance(-48 * time.Hour) // so the last fetch for an unknown key is in the future
 	u, err = w.bearer(next.token(t, claims(back)))
 	accepted(t, u, err, ann)
 }
@@ -207,16 +207,16 @@ func TestTheEndpointIsDownThenUp(t *testing.T) {
 			}
 
 			e.publish(s.jwk())
-			w.clock.add(time.Second)
+			w.clock.Advance(time.Second)
 			u, err := w.bearer(s.token(t, claims()))
 			accepted(t, u, err, ann)
 			if err := w.Ready(t.Context()); err != nil {
 				t.Errorf("ready: %v", err)
 			}
 
-			// Down again: who was known stays known, and of others it cannot be told.
+			// The endpoint is down again: known keys stay valid, and for unknown ones the error is ErrUnavailable.
 			e.set(down)
-			w.clock.add(30 * time.Minute)
+			w.clock.Advance(30 * time.Minute)
 			_ = w.Ready(t.Context())
 			later := claims(map[string]any{"exp": start.Add(100 * time.Hour).Unix()})
 			for range 3 {
@@ -226,14 +226,14 @@ func TestTheEndpointIsDownThenUp(t *testing.T) {
 				refused(t, u, err, identity.ErrUnavailable)
 				u, err = w.bearer(flip(s.token(t, later)))
 				refused(t, u, err, identity.ErrUnauthenticated)
-				w.clock.add(10 * time.Second)
+				w.clock.Advance(10 * time.Second)
 			}
-			w.clock.add(24 * time.Hour)
+			w.clock.Advance(24 * time.Hour)
 			u, err = w.bearer(s.token(t, later))
 			refused(t, u, err, identity.ErrUnavailable)
 
 			e.publish(fresh.jwk())
-			w.clock.add(10 * time.Second)
+			w.clock.Advance(10 * time.Second)
 			u, err = w.bearer(fresh.token(t, later))
 			accepted(t, u, err, ann)
 
@@ -247,7 +247,7 @@ func TestTheEndpointIsDownThenUp(t *testing.T) {
 	}
 }
 
-// failures are ways for an endpoint to be of no use, most of them with a good key in what it says.
+// failures returns endpoints with invalid responses. Most of these contain a valid key.
 func failures(s *signer) map[string]func(http.ResponseWriter, *http.Request) {
 	text := func(s string) func(http.ResponseWriter, *http.Request) {
 		return func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, s) }
@@ -288,12 +288,12 @@ func TestAnIssuerCanRevokeAllItsKeys(t *testing.T) {
 	u, err := w.bearer(s.token(t, claims()))
 	accepted(t, u, err, ann)
 	e.publish()
-	w.clock.add(10 * time.Minute)
+	w.clock.Advance(10 * time.Minute)
 	u, err = w.bearer(s.token(t, claims()))
 	refused(t, u, err, identity.ErrUnauthenticated)
 }
 
-// A private key that is published is everybody's, and an HMAC key too.
+// Keys of an endpoint with a private half, and HMAC keys, are not used.
 func TestKeysOfAnEndpointThatAreNotPublic(t *testing.T) {
 	s, leaked, secret := newSigner(t, "k1", "ES256"), newSigner(t, "leaked", "ES256"), newSigner(t, "h", "HS256")
 	e := newEndpoint(t, s.jwk(), leaked.jwk(map[string]any{"d": "cHJpdmF0ZS1jYW5hcnk"}), secret.jwk())
@@ -337,15 +337,11 @@ func TestSymmetricKeysCountOnlyWhereTheyAreNamed(t *testing.T) {
 	accepted(t, u, err, ann)
 }
 
-type roundTripper func(*http.Request) (*http.Response, error)
-
-func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
-
 func answer(text string) *http.Response {
 	return &http.Response{StatusCode: http.StatusOK, Body: io.NopCloser(strings.NewReader(text))}
 }
 
-// hang is an endpoint that never answers.
+// hang never responds: it returns an error when the context ends.
 func hang(ctx context.Context) (*http.Response, error) {
 	<-ctx.Done()
 	return nil, ctx.Err()

@@ -12,11 +12,11 @@ import (
 	"github.com/keywright/keywright/host"
 )
 
-// maxDocument is the most bytes of a JWK Set.
+// maxDocument limits a JWK Set, in bytes.
 const maxDocument = 256 << 10
 
-// readFile returns what reads the keys from a file. It reads all of it each time: that costs little, and finds every
-// change, also one of a link that a file is reached by.
+// readFile returns a function that reads the keys from a file. It reads the whole file each time: this costs little, and
+// finds every change, including one of a symbolic link on the way.
 func readFile(name string) func(context.Context) ([]byte, error) {
 	return func(context.Context) ([]byte, error) {
 		info, err := os.Stat(name)
@@ -24,7 +24,7 @@ func readFile(name string) func(context.Context) ([]byte, error) {
 			return nil, fmt.Errorf("the file of keys cannot be read: %w", err)
 		}
 		if !info.Mode().IsRegular() {
-			return nil, errors.New("the file of keys is not a regular file") // opening a pipe would wait for its other end
+			return nil, errors.New("the file of keys is not a regular file") // to open a pipe would block until its other end is opened
 		}
 		file, err := os.Open(name)
 		if err != nil {
@@ -35,11 +35,12 @@ func readFile(name string) func(context.Context) ([]byte, error) {
 	}
 }
 
-// readURL returns what fetches the keys. A redirect is an error: where keys come from is the operator's to say.
+// readURL returns a function that fetches the keys. A redirect is an error, because the operator decides where keys come
+// from.
 func readURL(address string, transport http.RoundTripper) func(context.Context) ([]byte, error) {
 	server := "the server of the keys"
 	if u, err := url.Parse(address); err == nil {
-		server += " (" + host.Printable(u.Host) + ")" // not the whole URL: its query may have something to keep
+		server += " (" + host.Printable(u.Host) + ")" // not the whole URL: its query may have a secret
 	}
 	return func(ctx context.Context) ([]byte, error) {
 		r, err := http.NewRequestWithContext(ctx, http.MethodGet, address, nil)
@@ -47,13 +48,13 @@ func readURL(address string, transport http.RoundTripper) func(context.Context) 
 			return nil, errors.New("the URL of the keys is not valid")
 		}
 		r.Header.Set("Accept", "application/jwk-set+json, application/json")
-		r.Header.Set("Accept-Encoding", "identity") // so that the bound is one of what comes over the wire
+		r.Header.Set("Accept-Encoding", "identity") // so that maxDocument limits the bytes on the wire
 		r.Header.Set("User-Agent", "keywright")
 		response, err := transport.RoundTrip(r)
 		switch {
 		case ctx.Err() != nil:
 			return nil, errors.New(server + " did not answer in time")
-		case err != nil: // its text may quote what the server sent
+		case err != nil: // its text may quote the server
 			return nil, errors.New(server + ": " + host.Printable(err.Error()))
 		}
 		defer response.Body.Close()

@@ -13,11 +13,12 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/keywright/keywright/internal/testworld"
 	"github.com/keywright/keywright/server/identity"
 )
 
-// slowWorld is one in a bubble: its clock is the bubble's.
-func slowWorld(t *testing.T, f roundTripper) *world {
+// slowWorld returns a world with the clock of a synctest bubble.
+func slowWorld(t *testing.T, f testworld.Answer) *world {
 	t.Helper()
 	i, err := identity.New(t.Context(), identity.Config{Mode: identity.ModeJWT, JWT: &identity.JWT{
 		Bearer: true, JWKSURL: "https://login.test/jwks", Issuer: issuer, Audiences: []string{audience},
@@ -29,7 +30,7 @@ func slowWorld(t *testing.T, f roundTripper) *world {
 	return &world{Identifier: i}
 }
 
-// forever are claims that are valid whatever the bubble's time is.
+// forever returns claims that are valid at any time of the bubble.
 func forever() map[string]any {
 	return claims(map[string]any{"exp": 4_000_000_000, "iat": 0})
 }
@@ -111,7 +112,7 @@ func TestAnEndpointThatHangs(t *testing.T) {
 		for name, flag := range map[string]*atomic.Bool{"hangs": &hanging, "drips": &dripping} {
 			flag.Store(true)
 			<-time.After(5 * time.Minute)
-			for range 20 { // of which the first starts a fetch
+			for range 20 { // the first one starts a fetch
 				if d := took(nil); d != 0 {
 					t.Errorf("%s: with keys that are five minutes old a caller waits %v", name, d)
 				}
@@ -130,7 +131,7 @@ func TestAnEndpointThatHangs(t *testing.T) {
 	})
 }
 
-// drip is a body that comes one byte a second.
+// A drip is a body of one byte per second.
 type drip struct{ ctx context.Context }
 
 func (d drip) Read(p []byte) (int, error) {

@@ -9,7 +9,7 @@ import (
 	"github.com/keywright/keywright/server/identity"
 )
 
-// threats.md 43
+// threats.md 43: a request with two tokens, or with one in the wrong place, is refused.
 func TestWhereTheTokenStands(t *testing.T) {
 	s := newSigner(t, "k1", "ES256")
 	token := s.token(t, claims())
@@ -22,7 +22,7 @@ func TestWhereTheTokenStands(t *testing.T) {
 		bearer    bool
 		cookie    string
 		headers   []string
-		err       error // nil: ann
+		err       error // nil if the user is ann
 		challenge string
 	}{
 		"Bearer":                               {bearer: true, headers: []string{"Authorization", "Bearer " + token}},

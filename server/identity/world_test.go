@@ -28,6 +28,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/keywright/keywright/host"
+	"github.com/keywright/keywright/internal/testworld"
 	"github.com/keywright/keywright/server/identity"
 )
 
@@ -38,10 +39,10 @@ const (
 	audience = "keywright"
 )
 
-// start is when tests begin.
+// start is the time at which tests begin.
 var start = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 
-// ann is whom the claims of [claims] name.
+// ann is the user of the claims of [claims].
 var ann = host.User{ID: "u-1", Email: "ann@example.com", Username: "ann", FirstName: "Ann", LastName: "Ürün"}
 
 func claims(changes ...map[string]any) map[string]any {
@@ -63,25 +64,7 @@ func claims(changes ...map[string]any) map[string]any {
 // gone as a claim's value removes the claim.
 const gone = "\x00gone"
 
-// clock is the test's time.
-type clock struct {
-	mu  sync.Mutex
-	now time.Time
-}
-
-func (c *clock) Now() time.Time {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.now
-}
-
-func (c *clock) add(d time.Duration) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.now = c.now.Add(d)
-}
-
-// signer is a key of an issuer.
+// A signer is a key of an issuer.
 type signer struct {
 	id, algorithm string
 	private       any // crypto.Signer, or []byte
@@ -113,7 +96,7 @@ func newSigner(t testing.TB, id, algorithm string) *signer {
 
 func base64url(b []byte) string { return base64.RawURLEncoding.EncodeToString(b) }
 
-// jwk is the public half, as issuers publish it.
+// jwk returns the public half as a JWK, with changes to its members.
 func (s *signer) jwk(changes ...map[string]any) map[string]any {
 	k := map[string]any{"kid": s.id, "use": "sig"}
 	if secret, ok := s.private.([]byte); ok {
@@ -154,7 +137,7 @@ func (s *signer) token(t testing.TB, c map[string]any) string {
 	return s.raw(t, fmt.Sprintf(`{"alg":%q,"kid":%q,"typ":"JWT"}`, s.algorithm, s.id), string(payload))
 }
 
-// raw signs a header and a payload as they are.
+// raw signs a header and a payload without changing them.
 func (s *signer) raw(t testing.TB, header, payload string) string {
 	t.Helper()
 	signed := base64url([]byte(header)) + "." + base64url([]byte(payload))
@@ -165,7 +148,7 @@ func (s *signer) raw(t testing.TB, header, payload string) string {
 	return signed + "." + base64url(signature)
 }
 
-// endpoint is an issuer's JWKS over TLS.
+// endpoint serves the JWK Set of an issuer over TLS.
 type endpoint struct {
 	*httptest.Server
 	mu      sync.Mutex
@@ -204,16 +187,16 @@ func (e *endpoint) count() int {
 	return e.fetches
 }
 
-// world is an Identifier with all that it uses.
+// world holds an Identifier and all that it uses.
 type world struct {
 	*identity.Identifier
-	clock *clock
+	clock *testworld.Clock
 	log   *bytes.Buffer
 }
 
 func newWorld(t testing.TB, c identity.Config, transport http.RoundTripper) *world {
 	t.Helper()
-	w := &world{clock: &clock{now: start}, log: &bytes.Buffer{}}
+	w := &world{clock: testworld.NewClock(start), log: &bytes.Buffer{}}
 	i, err := identity.New(t.Context(), c, identity.Options{
 		Transport: transport, Clock: w.clock.Now, Logger: slog.New(slog.NewTextHandler(w.log, nil)),
 	})
@@ -225,7 +208,7 @@ func newWorld(t testing.TB, c identity.Config, transport http.RoundTripper) *wor
 	return w
 }
 
-// config is that of most tests: a Bearer token, and the keys in a file.
+// config returns the configuration of most tests: a Bearer token, and the keys in a file.
 func config(t testing.TB, keys ...map[string]any) identity.Config {
 	t.Helper()
 	name := filepath.Join(t.TempDir(), "jwks.json")
@@ -253,7 +236,7 @@ func write(t testing.TB, name, text string) {
 	}
 }
 
-// request has pairs of header names and values, as they come over the wire.
+// request returns a request to a connector, with pairs of header names and values.
 func request(pairs ...string) *http.Request {
 	r := httptest.NewRequest(http.MethodGet, "https://gateway.test/connectors/crm/", nil)
 	for i := 0; i < len(pairs); i += 2 {
@@ -266,7 +249,7 @@ func (w *world) bearer(token string) (host.User, error) {
 	return w.User(request("Authorization", "Bearer "+token))
 }
 
-// refused wants an error of a kind, which does not hold what the request holds.
+// refused checks that there is no user, and an error of a kind that does not contain the canaries.
 func refused(t *testing.T, u host.User, err, kind error, canaries ...string) {
 	t.Helper()
 	if !errors.Is(err, kind) || u != (host.User{}) {

@@ -1,4 +1,5 @@
-// Package assemblyscript holds Keywright to plugins that are not Go: it compiles one in AssemblyScript, and runs it.
+// Package assemblyscript tests Keywright with a plugin that is not written in Go. It compiles one in AssemblyScript and runs
+// it.
 package assemblyscript
 
 import (
@@ -30,10 +31,10 @@ const (
 	apiURL   = "https://api.test/v1/orders"
 )
 
-// compile makes the plugin from its sources, so that no test can run an old one.
+// compile compiles the plugin from its sources, so that no test runs an old module.
 func compile(t *testing.T) []byte {
 	t.Helper()
-	// go test sees by this that the sources belong to the test, and runs it again when they change.
+	// Reading the sources makes go test run the test again when they change.
 	for _, pattern := range []string{"assembly/*.ts", "*.json"} {
 		sources, err := filepath.Glob(pattern)
 		if err != nil || len(sources) == 0 {
@@ -59,10 +60,10 @@ func compile(t *testing.T) []byte {
 
 // internet is a token endpoint and an API, without a network.
 type internet struct {
-	answer   string       // of the token endpoint
-	status   int          // of the token endpoint
-	forms    []url.Values // that it was sent
-	received []string     // Authorization, by the API
+	answer   string       // the body that the token endpoint returns
+	status   int          // the status that the token endpoint returns
+	forms    []url.Values // the forms that the token endpoint received
+	received []string     // the Authorization headers that the API received
 }
 
 // RoundTrip implements http.RoundTripper.
@@ -96,7 +97,7 @@ func respond(r *http.Request, status int, body string) *http.Response {
 	}
 }
 
-// setup is a host with the plugin, a clock that the test moves, and an internet of the test's own.
+// setup is a host with the plugin, a fake internet and a clock that the test sets.
 type setup struct {
 	host *host.Host
 	net  *internet
@@ -161,7 +162,7 @@ func get(t *testing.T, client *http.Client) error {
 	return response.Body.Close()
 }
 
-// TestASToken compiles the plugin once, for that takes seconds.
+// TestASToken runs all tests of the plugin. It compiles the plugin only once, because that takes seconds.
 func TestASToken(t *testing.T) {
 	wasm := compile(t)
 	for name, test := range map[string]func(*testing.T, []byte){
@@ -201,7 +202,7 @@ func testDescribe(t *testing.T, wasm []byte) {
 	if got.Type != "as_token" || got.BuiltIn || len(got.Fields) != 3 {
 		t.Errorf("the last plugin is %q with %d fields, want as_token with 3", got.Type, len(got.Fields))
 	}
-	// Text beyond ASCII is where the length of a text in UTF-16 is not that of its bytes.
+	// The summary is not ASCII, so that its length in UTF-16 differs from its length in bytes.
 	if want := "A bearer token, by AssemblyScript – not Go."; got.Summary != want {
 		t.Errorf("the summary is %q, want %q", got.Summary, want)
 	}
@@ -226,7 +227,7 @@ func testValidate(t *testing.T, wasm []byte) {
 func testTokenIsCached(t *testing.T, wasm []byte) {
 	s := newSetup(t, wasm)
 	s.net.answer = `{"access_token":"TOKEN","token_type":"Bearer","expires_in":3600}`
-	clientID := `crm "north" \ 1` // has to be escaped in JSON
+	clientID := `crm "north" \ 1` // must be escaped in JSON
 	client := s.client(t, clientID)
 
 	start := s.now
@@ -289,7 +290,7 @@ func testTokenEndpointRefuses(t *testing.T, wasm []byte) {
 	if len(s.net.received) != 0 {
 		t.Errorf("the API received %d requests, want none", len(s.net.received))
 	}
-	// threats.md 20
+	// The secret that the endpoint returned in its error appears nowhere (threats.md 20).
 	if err != nil && strings.Contains(err.Error(), canary) || strings.Contains(s.log.String(), canary) {
 		t.Error("the error or the log holds the secret that the endpoint echoed")
 	}

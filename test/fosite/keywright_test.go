@@ -1,4 +1,4 @@
-// Package fosite holds Keywright to an authorization server that is not ours.
+// Package fosite tests Keywright against an independent authorization server.
 package fosite
 
 import (
@@ -35,12 +35,12 @@ const (
 	canary  = "canary-5vX0qk2TzW8r"
 )
 
-// setup is a host with one connector to the API of a server of its own.
+// setup is an authorization server with an API, and the configuration of a host.
 type setup struct {
 	server  *server.Server
 	secrets host.MapSecrets
-	log     bytes.Buffer  // of the host, at every level
-	ahead   time.Duration // of the host's clock before the server's
+	log     bytes.Buffer  // the host's log, at every level
+	ahead   time.Duration // the time by which the host's clock is ahead of the server's
 }
 
 func newSetup(t *testing.T) *setup {
@@ -48,7 +48,7 @@ func newSetup(t *testing.T) *setup {
 	return &setup{server: server.New(t), secrets: host.MapSecrets{}}
 }
 
-// client connects with an auth type and its configuration.
+// client returns a client for a connector with an auth type and its configuration.
 func (s *setup) client(t *testing.T, authType string, config map[string]any) *http.Client {
 	t.Helper()
 	h, err := host.New(t.Context(), host.Config{
@@ -76,7 +76,7 @@ func (s *setup) client(t *testing.T, authType string, config map[string]any) *ht
 	return &http.Client{Transport: connector.Transport(nil)}
 }
 
-// call asks the API who is calling, and wants to be let in.
+// call calls the API and returns the caller that the API identified. It requires status 200.
 func (s *setup) call(t *testing.T, client *http.Client) server.Caller {
 	t.Helper()
 	response, err := client.Get(s.server.APIURL)
@@ -94,7 +94,7 @@ func (s *setup) call(t *testing.T, client *http.Client) server.Caller {
 	return caller
 }
 
-// checkRefused calls the API and wants the token endpoint's refusal as an error, and nothing sent to the API.
+// checkRefused calls the API and requires an error with the token endpoint's refusal, and no request to the API.
 func (s *setup) checkRefused(t *testing.T, client *http.Client, status int, code string) {
 	t.Helper()
 	response, err := client.Get(s.server.APIURL)
@@ -166,7 +166,7 @@ func TestClientCredentialsRefused(t *testing.T) {
 	})
 }
 
-// jwtBearer is a configuration that the server takes. uuid() makes the jti that it wants.
+// jwtBearer returns a configuration that the server accepts. It uses uuid() for the jti, which the server requires.
 func jwtBearer(s *setup, algorithm string) map[string]any {
 	return map[string]any{
 		"client_id":         issuer,
@@ -180,7 +180,7 @@ func jwtBearer(s *setup, algorithm string) map[string]any {
 	}
 }
 
-// register makes the server trust a key, and the secret "key" its PEM text.
+// register registers a key with the server, and sets the secret "key" to its PEM text.
 func (s *setup) register(t *testing.T, key crypto.Signer) {
 	t.Helper()
 	der, err := x509.MarshalPKCS8PrivateKey(key)
@@ -191,7 +191,7 @@ func (s *setup) register(t *testing.T, key crypto.Signer) {
 	s.server.RegisterKey(issuer, subject, kid, key.Public())
 }
 
-// clientOf is a client whose requests are all made for a user.
+// clientOf returns a client whose requests are made for a user.
 func clientOf(client *http.Client, email string) *http.Client {
 	return &http.Client{Transport: asUser{host.User{Email: email}, client.Transport}}
 }
@@ -252,7 +252,7 @@ func TestJWTBearerWithEachAsymmetricAlgorithm(t *testing.T) {
 	}
 }
 
-// The server takes a jti once, so a second token takes an assertion with another one.
+// A second token is requested with a new jti. The server accepts each jti only once.
 func TestJWTBearerAgainAfterTheCacheTime(t *testing.T) {
 	s := newSetup(t)
 	s.register(t, newECKey(t, elliptic.P256()))
@@ -261,7 +261,7 @@ func TestJWTBearerAgainAfterTheCacheTime(t *testing.T) {
 	client := clientOf(s.client(t, "oauth_jwt_bearer", config), subject)
 
 	s.call(t, client)
-	s.ahead += 30 * time.Second // token_ttl less 60
+	s.ahead += 30 * time.Second // token_ttl − 60
 	s.call(t, client)
 	if got := s.server.Exchanges(); len(got) != 2 || got[1].Status != http.StatusOK {
 		t.Errorf("exchanges %+v, want two that went well", got)

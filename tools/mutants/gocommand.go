@@ -12,26 +12,29 @@ import (
 	"github.com/keywright/keywright/internal/pluginbuild"
 )
 
-// Gremlins runs the go command that it finds. It finds this program, which mends four things: a change that does not
-// compile fails its tests as well, and is not told from one that they notice; the tests of the directories below take
-// part; what a package main is called says nothing of its path; and all tests run although the quick ones notice most.
+// Gremlins runs the go command on its PATH, which is this program. It corrects four things:
+//
+//   - Gremlins does not distinguish a mutation that does not compile from one that tests notice. Both make go test fail.
+//   - It also runs the tests of subdirectories.
+//   - It cannot derive the path of a package main from its name.
+//   - It runs all tests at once, although the quick ones notice most mutations.
 
-// slowTests matches the tests that take most of the time of their packages. They run when the others have noticed nothing.
+// slowTests matches the tests that take most of the time of their packages. They run only if the others notice nothing.
 const slowTests = "^(TestNoPartitionReadsAnothersValue|TestIndependentImplementationVerifiesManySignatures|" +
 	"TestMeteringChangesNoResultOfTheSpecification|TestHostileAnswers|TestStoreIsAsTheModel|TestReadersSeeNoTornPages|" +
 	"TestManyOpenAtOnce|TestManyArticlesOfOneActivity|TestReuseIsNotNoticed|TestDecision_Tokens_many_requests_at_once_one_exchange|" +
 	"TestCodeCacheThatOthersCanChangeIsRefused|TestAnotherImplementationVerifiesWhatThePluginSends|TestTokensOfAnotherImplementation)$"
 
-// testedBy has the packages whose tests are those of another package for the most part, with that package.
+// testedBy maps packages to the package that has most of their tests.
 var testedBy = map[string]string{"host/internal/hostfn": "host"}
 
 const (
-	realGo   = "KEYWRIGHT_MUTANTS_GO"   // the go command
-	realPath = "KEYWRIGHT_MUTANTS_PATH" // where its own programs are found
-	notGood  = 2                        // the status that gremlins takes for a change that does not compile
+	realGo   = "KEYWRIGHT_MUTANTS_GO"   // environment variable with the path of the real go command
+	realPath = "KEYWRIGHT_MUTANTS_PATH" // environment variable with the PATH of the real go command
+	notGood  = 2                        // the exit status that gremlins takes for a mutation that does not compile
 )
 
-// wrapGo has programs find this one in the place of go.
+// wrapGo puts this program on the PATH of p.environment under the name go.
 func (p *place) wrapGo(ctx context.Context) error {
 	command, err := exec.LookPath("go")
 	if err != nil {
@@ -69,7 +72,7 @@ func actAsGo(ctx context.Context, args []string) error {
 	if last < 0 || args[0] != "test" {
 		return goCommand(ctx, args...)
 	}
-	if dir, ok := strings.CutSuffix(args[last], "/..."); ok { // it measures what tests run
+	if dir, ok := strings.CutSuffix(args[last], "/..."); ok { // gremlins measures the coverage
 		args[last] = dir
 		if other := testedBy[strings.TrimPrefix(dir, "./")]; other != "" {
 			args = append(append(args[:last:last], "-coverpkg", dir), dir, "./"+other)
@@ -83,7 +86,7 @@ func actAsGo(ctx context.Context, args []string) error {
 	if err != nil {
 		return err
 	}
-	if filepath.Dir(dir) == "plugins" { // its tests run the module as well
+	if filepath.Dir(dir) == "plugins" { // the tests of a plugin also run its module
 		build := exec.CommandContext(ctx, os.Getenv(realGo), "run", "./tools/plugin", "build", dir)
 		build.Dir, build.Env = root, environment()
 		if build.Run() != nil {
@@ -105,7 +108,7 @@ func actAsGo(ctx context.Context, args []string) error {
 	return nil
 }
 
-// here returns the top of the repository, and the way from there to this directory.
+// here returns the root directory of the module, and the path from there to the current directory.
 func here() (root, dir string, err error) {
 	here, err := os.Getwd()
 	if err != nil {

@@ -1,11 +1,12 @@
-// Command mutants changes the code of packages in small ways, one at a time, and fails when a change is noticed by no
-// test of the package, unless survivors.txt has it with the reason. It runs go-gremlins, at the top of the repository.
+// Command mutants runs mutation tests with go-gremlins. It changes the code of packages in small ways, one at a time, and
+// runs the tests of the package. It fails if no test notices a mutation that is not in survivors.txt. Run it at the top of the
+// repository.
 //
 //	go run ./tools/mutants -gremlins PROGRAM [-workers N] [-patience N] DIR...
 //
-// Code that no test of its package runs is left out. Each package is tested by its own tests alone, in a copy of the
-// repository. A change that does not compile counts for nothing. One whose tests take too long is taken for noticed: most
-// of these are endless loops. How many there were is reported, since a busy machine makes more.
+// It skips code that no test of the package covers. Each package is tested by its own tests alone, in a copy of the
+// repository. Mutations that do not compile do not count. A mutation whose tests time out counts as noticed, because most of
+// these are endless loops. Their number is reported, because a busy machine causes more.
 package main
 
 import (
@@ -23,16 +24,16 @@ import (
 	"syscall"
 )
 
-// survivorsFile has the changes that no test notices, each with the reason.
+// survivorsFile lists the mutations that no test can notice, each with the reason.
 const survivorsFile = "tools/mutants/survivors.txt"
 
-// The modules that are changed: the one at the top of the repository, and the one in this directory.
+// The modules to test.
 const (
-	rootModule   = "github.com/keywright/keywright"
-	serverModule = "server"
+	rootModule   = "github.com/keywright/keywright" // the path of the module at the top of the repository
+	serverModule = "server"                         // the directory of the other module
 )
 
-// least is how much of what tests run has to be noticed, in a hundred.
+// least is the minimum percentage of mutations that tests must notice.
 const least = 90
 
 func main() {
@@ -97,10 +98,13 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) (err erro
 	return nil
 }
 
-// place is a copy of the repository, and what programs that run there need.
+// place is a copy of the repository in which gremlins runs.
 type place struct {
-	dir         string // temporary
-	copy        string // the repository: what git knows of, and what is new, as it is now
+	// dir is a temporary directory.
+	dir string
+	// copy is the copy of the repository in dir. It has the tracked and the new files of the work tree.
+	copy string
+	// environment is the environment for gremlins.
 	environment []string
 }
 
@@ -122,7 +126,7 @@ func newPlace(ctx context.Context) (*place, error) {
 	if err := p.wrapGo(ctx); err != nil {
 		return nil, errors.Join(err, os.RemoveAll(dir))
 	}
-	// Gremlins makes copies of the module alone, from where the way to the other one is not the same.
+	// Gremlins copies the module alone, so the relative path to the other module would be wrong there.
 	replace := exec.CommandContext(ctx, "go", "mod", "edit", "-replace", rootModule+"="+p.copy)
 	replace.Dir = filepath.Join(p.copy, serverModule)
 	if out, err := replace.CombinedOutput(); err != nil {
@@ -134,7 +138,7 @@ func newPlace(ctx context.Context) (*place, error) {
 func copyFile(from, to string) error {
 	info, err := os.Stat(from)
 	if errors.Is(err, os.ErrNotExist) {
-		return nil // removed, and git does not know yet
+		return nil // removed, but still in git's index
 	}
 	if err != nil {
 		return err
@@ -149,7 +153,7 @@ func copyFile(from, to string) error {
 	return os.WriteFile(to, content, info.Mode().Perm())
 }
 
-// unleash tries the changes of a package.
+// unleash runs gremlins on a package.
 func (p *place) unleash(ctx context.Context, program, dir string, workers, patience int, stderr io.Writer) (*found, error) {
 	output := filepath.Join(p.dir, "output.json")
 	module, below := ".", dir

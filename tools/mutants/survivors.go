@@ -10,24 +10,28 @@ import (
 	"strings"
 )
 
-// mutant is a change that was tried. It is found again by the text of its line and its column, since lines move.
+// mutant is a mutation. It is identified by the text of its line and its column, because line numbers change.
 type mutant struct {
-	file   string // from the top of the repository
-	kind   string // what gremlins calls the change: CONDITIONALS_BOUNDARY is < for <=
-	column int    // in the text, from 1
-	text   string // of the line, without the space around it
+	// file is the path from the top of the repository.
+	file string
+	// kind is the name that gremlins uses: CONDITIONALS_BOUNDARY is < for <=.
+	kind string
+	// column is the column in text, from 1.
+	column int
+	// text is the line without leading and trailing white space.
+	text string
 }
 
 func (m mutant) String() string { return fmt.Sprintf("%s %s %d: %s", m.file, m.kind, m.column, m.text) }
 
-// found counts the changes of a package by their results.
+// found holds the results of the mutations of a package.
 type found struct {
 	dir                        string
 	killed, timedOut, unviable int
 	lived                      []mutant
 }
 
-// parseOutput reads what gremlins has written. Its names of files begin at the package.
+// parseOutput parses the output of gremlins. Its file names are relative to the package.
 func parseOutput(content []byte, dir string, read func(name string) (lines []string, err error)) (*found, error) {
 	var output struct {
 		Files []struct {
@@ -72,8 +76,8 @@ func parseOutput(content []byte, dir string, read func(name string) (lines []str
 	return f, nil
 }
 
-// report writes the results of a package's changes, and reports whether they are good: all that no test notices are
-// known, those that are known are still there, and enough are noticed.
+// report writes the results of a package, and reports whether they are good. They are if every mutation that no test notices
+// is known, every known one still exists and is not noticed, and the tests notice enough of them.
 func (f *found) report(w io.Writer, known map[mutant]string) (good bool) {
 	noticed := f.killed + f.timedOut
 	rate := 100.0
@@ -102,8 +106,8 @@ func (f *found) report(w io.Writer, known map[mutant]string) (good bool) {
 	return good
 }
 
-// parseSurvivors reads survivors.txt: a line for each change, as a mutant is written, and below it, indented, the reason.
-// Lines that begin with # are for people.
+// parseSurvivors parses survivors.txt. It has a line for each mutation, in the form of mutant.String, followed by indented
+// lines with the reason. Lines that begin with # are comments.
 func parseSurvivors(text string) (map[mutant]string, error) {
 	known := map[mutant]string{}
 	var last mutant

@@ -42,7 +42,7 @@ func TestWhatGremlinsFound(t *testing.T) {
 	}
 }
 
-// A change that no test notices fails the command unless it is listed, and so does one that is listed and noticed.
+// The command fails for a mutation that no test notices and that is not listed, and for one that is listed and noticed.
 func TestReport(t *testing.T) {
 	gone := lives
 	gone.text = "if a < c {"

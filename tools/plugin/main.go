@@ -1,6 +1,8 @@
-// Command plugin builds the plugins of this repository, and checks that the modules in it are what their sources give.
-// It is run at the top of the repository, where `make tinygo` leaves the compiler. With -guest, what it builds is a
-// WebAssembly module that is no plugin; others are written only when a host would load them.
+// Command plugin builds the plugins of this repository, and checks that the committed modules match their sources. Run it at
+// the top of the repository, where `make tinygo` installs the compiler.
+//
+// Command plugin writes a module only if a host would load it. With -guest, it builds WebAssembly modules that are not
+// plugins, and writes them without that check.
 //
 //	go run ./tools/plugin build [-guest] DIR...
 //	go run ./tools/plugin check [-guest] DIR...
@@ -66,7 +68,7 @@ func run(ctx context.Context, args []string) error {
 	}
 }
 
-// accept loads a module as a host does, and returns the fields that it sees as references.
+// accept loads a module as a host does, and returns the fields whose values the plugin gets sealed.
 func accept(ctx context.Context, name string, wasm []byte) (sealed []string, err error) {
 	info, err := host.Inspect(ctx, host.Plugin{Name: name, Wasm: wasm})
 	for _, f := range info.Fields {
@@ -77,7 +79,7 @@ func accept(ctx context.Context, name string, wasm []byte) (sealed []string, err
 	return sealed, err
 }
 
-// build builds a plugin, and says what it wrote.
+// build builds a plugin, and prints the name and the size of the module.
 func build(ctx context.Context, compiler pluginbuild.Compiler, dir string) error {
 	if err := compiler.Build(ctx, dir); err != nil {
 		return err
@@ -94,7 +96,7 @@ func build(ctx context.Context, compiler pluginbuild.Compiler, dir string) error
 	return nil
 }
 
-// each goes on after an error, so that all that is wrong shows in one run.
+// each calls do for every directory. It continues after an error, so that one run shows all errors.
 func each(ctx context.Context, dirs []string, do func(context.Context, string) error) error {
 	var errs []error
 	for _, dir := range dirs {

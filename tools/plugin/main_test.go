@@ -14,7 +14,7 @@ import (
 	"github.com/keywright/keywright/internal/pluginbuild"
 )
 
-// compile compiles a plugin of testdata, as the command does.
+// compile compiles a plugin of testdata and checks that a host would load it, as the command does.
 func compile(t *testing.T, name string) ([]byte, error) {
 	t.Helper()
 	compiler, err := pluginbuild.FindCompiler(t.Context(), "../../"+cache)
@@ -29,7 +29,7 @@ func compile(t *testing.T, name string) ([]byte, error) {
 	return wasm, err
 }
 
-// An author should not have to know what the compiler copies into what.
+// A host loads an ordinary plugin. Its author need not know which functions the compiler inlines.
 func TestAnOrdinaryPluginIsAdmitted(t *testing.T) {
 	if _, err := compile(t, "signer"); err != nil {
 		t.Error(err)
@@ -42,7 +42,7 @@ func TestAPluginThatDoesNotRegisterIsToldSo(t *testing.T) {
 	}
 }
 
-// threats.md 70: what a plugin panics with reaches the log, in one line, without what would talk to a terminal.
+// The text of a plugin's panic is logged in one line, without control characters for a terminal (threats.md 70).
 func TestThePanicOfAPluginIsInTheLog(t *testing.T) {
 	wasm, err := compile(t, "panics")
 	if err != nil {
@@ -80,7 +80,7 @@ func TestThePanicOfAPluginIsInTheLog(t *testing.T) {
 	}
 }
 
-// The build of a plugin that a host would not load leaves the module alone that is there.
+// Building a plugin that a host would not load writes no module.
 func TestWhatNoHostWouldLoadIsNotWritten(t *testing.T) {
 	compiler, err := pluginbuild.FindCompiler(t.Context(), "../../"+cache)
 	if err != nil {

@@ -7,37 +7,39 @@ import (
 	"strings"
 )
 
-// Kind says why an address is refused. It is also the word that an error uses.
+// Kind is the kind of a refused address, as a word for errors.
 type Kind string
 
-// The kinds of addresses that are refused. Policy.AllowPrivate lets the first three through, Policy.Allow all but
-// KindZoned and KindInvalid.
+// Kinds of refused addresses. Policy.AllowPrivate allows the first three, and Policy.Allow can allow all but KindZoned
+// and KindInvalid.
 const (
 	KindLoopback      Kind = "loopback"        // this machine
 	KindPrivate       Kind = "private"         // RFC 1918, and unique local addresses, RFC 4193
-	KindShared        Kind = "carrier NAT"     // RFC 6598, which clouds and VPNs use as private addresses too
-	KindMetadata      Kind = "cloud metadata"  // gives a machine's credentials to whoever asks
+	KindShared        Kind = "carrier NAT"     // RFC 6598; clouds and VPNs use them as private addresses, too
+	KindMetadata      Kind = "cloud metadata"  // answers with the credentials of the machine
 	KindLinkLocal     Kind = "link-local"      // RFC 3927, RFC 4291 section 2.5.6
 	KindMulticast     Kind = "multicast"       // RFC 5771, RFC 4291 section 2.7
 	KindUnspecified   Kind = "unspecified"     // 0.0.0.0/8 and ::, which reach this machine on some systems
 	KindBroadcast     Kind = "broadcast"       // RFC 919
 	KindDocumentation Kind = "documentation"   // RFC 5737, RFC 3849, RFC 9637
 	KindBenchmarking  Kind = "benchmarking"    // RFC 2544, RFC 5180
-	KindTranslation   Kind = "local NAT64"     // RFC 8215: a translator of this network, which may lead anywhere in it
+	KindTranslation   Kind = "local NAT64"     // RFC 8215; a local translator may lead to any address of the network
 	KindTunnel        Kind = "tunnel"          // Teredo and the anycast relay of 6to4
-	KindReserved      Kind = "reserved"        // by IANA, or not given out as global unicast
-	KindZoned         Kind = "interface-bound" // has a zone id, so it belongs to one interface of this machine
+	KindReserved      Kind = "reserved"        // reserved by IANA, or not assigned as global unicast
+	KindZoned         Kind = "interface-bound" // has a zone ID, so it belongs to an interface of this machine
 	KindInvalid       Kind = "malformed"
 )
 
-// AddressError says that an address may not be dialled.
+// AddressError is the error for an address that may not be dialled.
 type AddressError struct {
-	Host string     // the host name or address that was asked for; empty when only an address was checked
-	Addr netip.Addr // the address it stands for; the zero Addr when a proxy would have looked it up
+	// Host is the requested host name or address, or "" if only an address was checked.
+	Host string
+	// Addr is the address of Host. It is the zero Addr if a proxy would have looked the host up.
+	Addr netip.Addr
 	Kind Kind
 }
 
-// Error names the host, its address and the kind of the address.
+// Error returns a text with the host, its address and the kind of the address.
 func (e *AddressError) Error() string {
 	var text strings.Builder
 	switch addr := e.Addr.String(); {
@@ -59,21 +61,21 @@ func (e *AddressError) Error() string {
 	return text.String()
 }
 
-// block is a range of addresses and why it is refused.
+// block is a range of addresses of one kind.
 type block struct {
 	prefix netip.Prefix
 	kind   Kind
 }
 
-// blocks is read from the top: the first that holds an address decides. The ranges are those of IANA's registries of
-// special-purpose addresses (RFC 6890), and the addresses at which clouds answer their own machines.
+// blocks are the ranges of refused addresses. The first one that contains an address determines its kind. They are
+// those of IANA's registries of special-purpose addresses (RFC 6890), and the addresses of clouds' metadata services.
 var blocks = []block{
 	{netip.MustParsePrefix("169.254.169.254/32"), KindMetadata}, // most clouds
 	{netip.MustParsePrefix("169.254.170.2/32"), KindMetadata},   // AWS, containers
 	{netip.MustParsePrefix("169.254.170.23/32"), KindMetadata},  // AWS, pods
 	{netip.MustParsePrefix("169.254.42.42/32"), KindMetadata},   // Scaleway
 	{netip.MustParsePrefix("100.100.100.200/32"), KindMetadata}, // Alibaba
-	{netip.MustParsePrefix("168.63.129.16/32"), KindMetadata},   // Azure; a public address by its number
+	{netip.MustParsePrefix("168.63.129.16/32"), KindMetadata},   // Azure; in a range of public addresses
 	{netip.MustParsePrefix("192.0.0.192/32"), KindMetadata},     // Oracle
 	{netip.MustParsePrefix("fd00:ec2::254/128"), KindMetadata},  // AWS
 	{netip.MustParsePrefix("fd00:ec2::23/128"), KindMetadata},   // AWS, pods
@@ -112,18 +114,17 @@ var blocks = []block{
 }
 
 var (
-	// globalUnicast is all that IANA gives out of IPv6. The rest is refused, whatever it is: IPv4-compatible addresses
-	// (::/96), discard (100::/64), segment routing (5f00::/16), and what has no use yet.
+	// globalUnicast is the range from which IANA assigns IPv6 addresses. All others are refused: IPv4-compatible addresses
+	// (::/96), discard (100::/64), segment routing (5f00::/16), and addresses without a use.
 	globalUnicast = netip.MustParsePrefix("2000::/3")
 
 	nat64     = netip.MustParsePrefix("64:ff9b::/96") // RFC 6052
 	sixToFour = netip.MustParsePrefix("2002::/16")    // 6to4, RFC 3056
 )
 
-// Check says whether addr may be dialled. The error is an *AddressError.
+// Check returns an *AddressError if addr may not be dialled.
 //
-// Of addresses that carry an IPv4 address (IPv4-mapped, NAT64, 6to4) it is the carried one that counts, because it is
-// where the connection ends.
+// If addr carries an IPv4 address (IPv4-mapped, NAT64, 6to4), that one is checked, because the connection ends there.
 func (p Policy) Check(addr netip.Addr) error {
 	if kind := p.refuses(addr); kind != "" {
 		return &AddressError{Addr: addr, Kind: kind}
@@ -131,7 +132,7 @@ func (p Policy) Check(addr netip.Addr) error {
 	return nil
 }
 
-// refuses returns the kind for which addr is refused, or "".
+// refuses returns the kind of addr if it is refused, or "".
 func (p Policy) refuses(addr netip.Addr) Kind {
 	switch {
 	case !addr.IsValid():
@@ -168,7 +169,7 @@ func classify(addr netip.Addr) Kind {
 	return ""
 }
 
-// carriedIPv4 takes the IPv4 address out of a NAT64 or 6to4 address.
+// carriedIPv4 returns the IPv4 address in a NAT64 or 6to4 address.
 func carriedIPv4(addr netip.Addr) (netip.Addr, bool) {
 	bytes := addr.As16()
 	switch {
@@ -180,7 +181,8 @@ func carriedIPv4(addr netip.Addr) (netip.Addr, bool) {
 	return netip.Addr{}, false
 }
 
-// unmapPrefix makes ::ffff:10.0.0.0/104 what its author meant, 10.0.0.0/8: Contains takes the two for different.
+// unmapPrefix returns the IPv4 prefix of an IPv4-mapped one: 10.0.0.0/8 for ::ffff:10.0.0.0/104. For
+// netip.Prefix.Contains they are different.
 func unmapPrefix(prefix netip.Prefix) netip.Prefix {
 	const mappedBits = 96
 	if prefix.Addr().Is4In6() && prefix.Bits() >= mappedBits {

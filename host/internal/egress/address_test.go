@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// threats.md 23: every kind of address that is not a public one.
+// Addresses that are not public are refused with their kind. threats.md 23
 func TestCheck(t *testing.T) {
 	const public = Kind("")
 	tests := []struct {
@@ -76,7 +76,7 @@ func TestCheck(t *testing.T) {
 		{"100::1", KindReserved},           // discard
 		{"5f00::1", KindReserved},          // segment routing
 		{"2001:10::1", KindReserved},       // ORCHID
-		{"4000::1", KindReserved},          // not given out
+		{"4000::1", KindReserved},          // not assigned
 		{"::8.8.8.8", KindReserved},        // IPv4-compatible
 		{"::127.0.0.1", KindReserved},      // IPv4-compatible
 		{"::ffff:0:8.8.8.8", KindReserved}, // IPv4-translated, RFC 2765
@@ -200,7 +200,8 @@ func TestAddressErrorText(t *testing.T) {
 	}
 }
 
-// FuzzCheck: no way of writing a refused IPv4 address in IPv6 gets it through, and none is judged other than by kind.
+// FuzzCheck checks that a refused IPv4 address is also refused in every IPv6 form, that an IPv4-mapped address is
+// treated as the IPv4 address, and that an address with a zone is refused.
 func FuzzCheck(f *testing.F) {
 	for _, seed := range []string{"127.0.0.1", "10.0.0.1", "169.254.169.254", "8.8.8.8", "0.0.0.0", "255.255.255.255"} {
 		four := netip.MustParseAddr(seed).As4()
@@ -239,7 +240,7 @@ func FuzzCheck(f *testing.F) {
 			bytes := netip.MustParseAddr(form.prefix).As16()
 			copy(bytes[form.at:], four[:])
 			if six := netip.AddrFrom16(bytes); policy.Check(six) == nil {
-				// ::0.0.0.1 is ::1: allowed where loopback is, whatever it carries
+				// ::0.0.0.1 is ::1, which is allowed if loopback is.
 				if dev && six == netip.IPv6Loopback() {
 					continue
 				}

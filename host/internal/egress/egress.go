@@ -1,8 +1,8 @@
-// Package egress decides which addresses the host may dial, and makes the HTTP transports that hold to it.
+// Package egress decides which addresses the host may dial, and makes HTTP transports that dial only these.
 //
-// Connectors are written by people who may not reach into the operator's network. A token URL or base URL of theirs
-// can name an inside address, or a host name that resolves to one, differently each time it is asked for. So the
-// check is made on the very address that the kernel is about to connect to, after name resolution.
+// Authors of connectors must not reach the operator's internal network. But the token URL or base URL of a connector can
+// have an internal address, or a host name that resolves to one, and possibly to another one with each lookup. So the
+// policy checks the very address that the kernel is about to connect to, after name resolution.
 package egress
 
 import (
@@ -27,46 +27,46 @@ import (
 const (
 	maxResponseHeaderBytes = 1 << 20
 	maxIdleConns           = 1024
-	maxIdleConnsPerHost    = 64 // the standard library's 2 makes a busy connector connect anew for most requests
+	maxIdleConnsPerHost    = 64 // with the standard library's 2, a busy connector would dial for most requests
 	idleConnTimeout        = 90 * time.Second
 	expectContinueTimeout  = time.Second
-	http2PingAfter         = 30 * time.Second // without a frame: finds a connection that died silently
+	http2PingAfter         = 30 * time.Second // time without a frame; detects dead connections
 	http2PingTimeout       = 15 * time.Second
 )
 
-// DefaultTimeout is how long a connection and a TLS handshake may each take when Policy does not say.
+// DefaultTimeout is the default of Policy.DialTimeout and Policy.HandshakeTimeout.
 const DefaultTimeout = 10 * time.Second
 
-// Policy says where connections may go, and how. The zero Policy allows public addresses, with the system's roots,
-// without a proxy.
+// Policy configures which addresses may be dialled, and how. The zero Policy allows public addresses, uses the system's
+// roots, and no proxy.
 type Policy struct {
-	// AllowPrivate lets connections go to loopback, private and carrier NAT addresses. Link-local and cloud metadata
-	// addresses stay refused.
+	// AllowPrivate allows loopback, private and carrier NAT addresses. Link-local and cloud metadata addresses stay
+	// refused.
 	AllowPrivate bool
 
-	// Allow has further addresses that may be dialled, whatever their kind.
+	// Allow are further addresses that may be dialled, of any kind.
 	Allow []netip.Prefix
 
-	// Proxy is the proxy for all connections: http, https, socks5 or socks5h. Nil is none; the environment's
-	// proxies are never used. The proxy's own address is not checked, since the operator chose it. It is the proxy
-	// that looks host names up, so it has to keep them out of the operator's network; what can be refused here are
-	// addresses and names of this machine written in the URL.
+	// Proxy is the URL of the proxy for all connections. Its scheme is http, https, socks5 or socks5h. If it is nil,
+	// there is no proxy; the environment's proxies are never used. The proxy's own address is not checked, since the
+	// operator chose it. The proxy looks host names up, so the proxy has to refuse those of the operator's network. The
+	// Policy can only refuse addresses, and names of this machine, that are written in the URL.
 	Proxy *url.URL
 
-	// TLS has roots and client certificates. It is cloned. A MinVersion below TLS 1.2 is raised to it;
-	// InsecureSkipVerify is refused.
+	// TLS configures roots and client certificates. It is cloned. A MinVersion below TLS 1.2 is raised to TLS 1.2.
+	// InsecureSkipVerify is an error.
 	TLS *tls.Config
 
-	// DialTimeout and HandshakeTimeout limit how a connection comes to be. 0 is DefaultTimeout. The request as a
-	// whole is limited by its context alone.
+	// DialTimeout and HandshakeTimeout limit the time to connect and the time of the TLS handshake. 0 means
+	// DefaultTimeout. Only its context limits the time of a request as a whole.
 	DialTimeout, HandshakeTimeout time.Duration
 
-	// Resolver looks host names up. Nil is the system's.
+	// Resolver looks host names up. If it is nil, the system's resolver is used.
 	Resolver *net.Resolver
 }
 
-// Transport makes a transport that dials only what the policy allows. It speaks HTTP/2 where the server does. An
-// error says what is wrong with the policy. What a dial refuses is an *AddressError, to be found with errors.As.
+// Transport returns a transport that dials only addresses that the policy allows. It uses HTTP/2 if the server does. It
+// returns an error if the policy is invalid. If the transport refuses an address, errors.As finds an *AddressError.
 //
 // Callers may set DisableCompression before the first use.
 func (p Policy) Transport() (*http.Transport, error) {
@@ -84,7 +84,7 @@ func (p Policy) Transport() (*http.Transport, error) {
 		DialContext:            p.dialContext,
 		TLSClientConfig:        config,
 		TLSHandshakeTimeout:    cmp.Or(p.HandshakeTimeout, DefaultTimeout),
-		ForceAttemptHTTP2:      true, // a transport with a dialer of its own would do without
+		ForceAttemptHTTP2:      true, // a custom DialContext would turn HTTP/2 off
 		HTTP2:                  &http.HTTP2Config{SendPingTimeout: http2PingAfter, PingTimeout: http2PingTimeout},
 		MaxIdleConns:           maxIdleConns,
 		MaxIdleConnsPerHost:    maxIdleConnsPerHost,
@@ -94,9 +94,9 @@ func (p Policy) Transport() (*http.Transport, error) {
 	}, nil
 }
 
-// TokenClient makes a client for token endpoints: a Transport that never follows a redirect, because a 307 would post
-// the client's secret wherever it points, keeps no cookies, and asks for no compression, so that the size limit on
-// answers counts what comes over the wire. The caller sees a redirect as the answer it is.
+// TokenClient returns a client for token endpoints with a Transport of the policy. It returns redirects to the caller
+// and never follows them, because a 307 would post the client's secret to any URL. It keeps no cookies. It asks for no
+// compression, so that the size limit on answers applies to the bytes on the wire.
 func (p Policy) TokenClient() (*http.Client, error) {
 	transport, err := p.Transport()
 	if err != nil {
@@ -125,7 +125,7 @@ func (p Policy) tlsConfig() (*tls.Config, error) {
 	return config, nil
 }
 
-// dialContext connects to address, which is a host and a port, and refuses in the moment of connecting.
+// dialContext connects to address, a host and a port. It refuses an address right before it connects.
 func (p Policy) dialContext(ctx context.Context, network, address string) (net.Conn, error) {
 	dialer := net.Dialer{Timeout: cmp.Or(p.DialTimeout, DefaultTimeout), Resolver: p.Resolver}
 	if p.Proxy == nil {
@@ -144,20 +144,20 @@ func (p Policy) dialContext(ctx context.Context, network, address string) (net.C
 	return conn, err
 }
 
-// control is called with the socket made and the address chosen, before connecting. It is called for each address
-// that a host name has.
+// control is called for each address of a host that the dialer tries, after the socket has been made and before it is
+// connected.
 func (p Policy) control(_ context.Context, network, address string, _ syscall.RawConn) error {
 	if network != "tcp4" && network != "tcp6" {
 		return fmt.Errorf("egress: network %q is not TCP", network)
 	}
 	target, err := netip.ParseAddrPort(address)
 	if err != nil {
-		return &AddressError{Kind: KindInvalid} // an empty host: it would be this machine
+		return &AddressError{Kind: KindInvalid} // an empty host, which would be this machine
 	}
 	return p.Check(target.Addr())
 }
 
-// proxy returns what http.Transport.Proxy is to be.
+// proxy returns the function for http.Transport.Proxy.
 func (p Policy) proxy() (func(*http.Request) (*url.URL, error), error) {
 	if p.Proxy == nil {
 		return nil, nil
@@ -178,12 +178,12 @@ func (p Policy) proxy() (func(*http.Request) (*url.URL, error), error) {
 	}, nil
 }
 
-// ProxyError is the answer of a proxy that does not connect.
+// ProxyError is the error for a proxy's answer to CONNECT with another status than 200.
 type ProxyError struct{ Status int }
 
 func (e *ProxyError) Error() string { return fmt.Sprintf("the proxy answered %d", e.Status) }
 
-// proxyAnswer makes an error of a refusal that says no more than its status: its text is the proxy's.
+// proxyAnswer returns an error for a refusal. It has only the status, because the text is the proxy's.
 func proxyAnswer(_ context.Context, _ *url.URL, _ *http.Request, response *http.Response) error {
 	if response.StatusCode != http.StatusOK {
 		return &ProxyError{response.StatusCode}
@@ -191,9 +191,8 @@ func proxyAnswer(_ context.Context, _ *url.URL, _ *http.Request, response *http.
 	return nil
 }
 
-// checkHost refuses what can be told from the host's text. It is for requests through a proxy: elsewhere the address
-// that is dialled is checked. A host that is not ASCII is looked at as net/http writes it: full-width digits become
-// digits.
+// checkHost checks the text of a host, for requests through a proxy. Without a proxy, the dialled address is checked. A
+// host that is not ASCII is checked in the form in which net/http writes it: full-width digits become digits.
 func (p Policy) checkHost(host string) error {
 	written, err := host, error(nil)
 	if strings.ContainsFunc(host, func(r rune) bool { return r >= utf8.RuneSelf }) {

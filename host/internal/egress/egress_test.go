@@ -19,7 +19,7 @@ import (
 	"golang.org/x/net/dns/dnsmessage"
 )
 
-// server is a loopback HTTP server that counts its requests.
+// server starts an HTTP server on a loopback address that counts its requests.
 func server(t *testing.T, start func(*httptest.Server)) (*httptest.Server, *atomic.Int32) {
 	t.Helper()
 	var requests atomic.Int32
@@ -27,13 +27,13 @@ func server(t *testing.T, start func(*httptest.Server)) (*httptest.Server, *atom
 		requests.Add(1)
 		_, _ = io.WriteString(w, r.Proto)
 	}))
-	s.Config.ErrorLog = log.New(io.Discard, "", 0) // refused handshakes are what is wanted
+	s.Config.ErrorLog = log.New(io.Discard, "", 0) // tests cause failing handshakes
 	start(s)
 	t.Cleanup(s.Close)
 	return s, &requests
 }
 
-// get sends one GET with a transport of the policy and gives the body of the answer.
+// get sends a GET request with a transport of the policy and returns the body of the answer.
 func get(t *testing.T, p Policy, url string) (string, error) {
 	t.Helper()
 	transport, err := p.Transport()
@@ -57,7 +57,7 @@ func get(t *testing.T, p Policy, url string) (string, error) {
 	return string(body), nil
 }
 
-// threats.md 23: a real dial to loopback.
+// The transport refuses and allows loopback addresses in real connections. threats.md 23
 func TestTransportLoopback(t *testing.T) {
 	s, requests := server(t, (*httptest.Server).Start)
 	port := s.URL[strings.LastIndexByte(s.URL, ':'):]
@@ -94,7 +94,8 @@ func TestTransportLoopback(t *testing.T) {
 	}
 }
 
-// threats.md 23, rebinding: the name is looked up by the dialer, and the address it then has is what counts.
+// The address that the dialer looks up is checked, also if a name changes its address between lookups (DNS rebinding).
+// threats.md 23
 func TestTransportRebinding(t *testing.T) {
 	s, requests := server(t, (*httptest.Server).Start)
 	port := s.URL[strings.LastIndexByte(s.URL, ':'):]
@@ -140,19 +141,19 @@ func TestTransportRebinding(t *testing.T) {
 	}
 }
 
-// resolver answers every A question with what answer gives, and has no AAAA records.
+// resolver returns a resolver that answers every A question with the result of answer and has no AAAA records.
 func resolver(answer func() netip.Addr) *net.Resolver {
 	return &net.Resolver{PreferGo: true, Dial: func(context.Context, string, string) (net.Conn, error) {
 		client, server := net.Pipe()
 		go func() {
 			defer server.Close()
-			_ = serveDNS(server, answer) // the lookup fails with it
+			_ = serveDNS(server, answer) // the lookup fails, too
 		}()
 		return client, nil
 	}}
 }
 
-// serveDNS answers one question; on a stream, messages have their length in front (RFC 1035 section 4.2.2).
+// serveDNS answers one question on a stream, where the length precedes each message (RFC 1035 section 4.2.2).
 func serveDNS(conn net.Conn, answer func() netip.Addr) error {
 	head := make([]byte, 2)
 	if _, err := io.ReadFull(conn, head); err != nil {
@@ -183,7 +184,7 @@ func serveDNS(conn net.Conn, answer func() netip.Addr) error {
 	return err
 }
 
-// threats.md 23: the environment's proxies are ignored.
+// The environment's proxies are ignored. threats.md 23
 func TestEnvironmentProxyIgnored(t *testing.T) {
 	for _, name := range []string{"HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "http_proxy", "https_proxy", "all_proxy"} {
 		t.Setenv(name, "http://192.0.2.1:3128")
@@ -194,8 +195,8 @@ func TestEnvironmentProxyIgnored(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// Not a matter of what is dialled: the standard library's own function reads the environment once a process, and
-	// leaves loopback out, so that a request could not show it.
+	// A request could not show this: http.ProxyFromEnvironment reads the environment once per process and never uses a
+	// proxy for loopback addresses.
 	if transport.Proxy != nil {
 		t.Error("the transport asks something for a proxy, and none was given")
 	}
@@ -205,8 +206,8 @@ func TestEnvironmentProxyIgnored(t *testing.T) {
 	}
 }
 
-// threats.md 23, 74: with a proxy, what the URL itself says of this machine and its network is refused all the same,
-// however it is written.
+// With a proxy, addresses and names of this machine and its network in the URL are refused, too, in whatever form they
+// are written. threats.md 23, 74
 func TestProxy(t *testing.T) {
 	var asked atomic.Pointer[string]
 	proxy := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -219,7 +220,7 @@ func TestProxy(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	policy := Policy{Proxy: proxyURL} // itself at a loopback address, which the operator chose
+	policy := Policy{Proxy: proxyURL} // its loopback address is allowed, because the operator chose it
 
 	body, err := get(t, policy, "http://api.example.com/x")
 	if err != nil || body != "from the proxy" {
@@ -259,7 +260,7 @@ func TestProxy(t *testing.T) {
 	}
 }
 
-// threats.md 24, decisions.md "redirects are never followed": the second request is not made, and no cookie is kept.
+// TokenClient does not follow redirects and keeps no cookies. threats.md 24, decisions.md "redirects are never followed"
 func TestTokenClientFollowsNoRedirect(t *testing.T) {
 	for _, status := range []int{http.StatusMovedPermanently, http.StatusFound, http.StatusSeeOther, http.StatusTemporaryRedirect, http.StatusPermanentRedirect} {
 		t.Run(http.StatusText(status), func(t *testing.T) {
@@ -292,14 +293,14 @@ func TestTokenClientFollowsNoRedirect(t *testing.T) {
 	}
 }
 
-// threats.md 28.
+// TLS below 1.2, self-signed certificates and certificates for another name are refused. threats.md 28
 func TestTLS(t *testing.T) {
 	one, _ := server(t, (*httptest.Server).StartTLS)
 	roots := x509.NewCertPool()
-	roots.AddCert(one.Certificate()) // the servers of httptest all have the same
+	roots.AddCert(one.Certificate()) // all servers of httptest have the same certificate
 	tests := []struct {
 		name     string
-		min, max uint16 // of the server
+		min, max uint16 // the server's versions of TLS
 		client   *tls.Config
 		wantErr  string
 	}{
@@ -335,7 +336,7 @@ func TestTLS(t *testing.T) {
 	}
 }
 
-// What an operator can get wrong is an error that says what to do, for both kinds of clients (threats.md 28).
+// Mistakes in a policy are errors that say what to do, for Transport and TokenClient (threats.md 28).
 func TestPolicyErrors(t *testing.T) {
 	proxy := func(text string) *url.URL {
 		parsed, err := url.Parse(text)

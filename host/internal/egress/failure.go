@@ -11,9 +11,9 @@ import (
 	"github.com/keywright/keywright/internal/tlsfailure"
 )
 
-// Failure returns an error of net/http without what may not be shown. Its texts quote what the other side sent, a status
-// line or a header, and who has just been sent a credential may send it back. So only errors of the connection keep their
-// text; errors.Is still finds what is behind the others.
+// Failure returns an error of net/http with a text that may be shown. The original texts quote status lines and headers
+// of the server, which has just received a credential and may send it back. So only errors of the connection keep their
+// text. errors.Is still finds what the other errors wrap.
 func Failure(err error) error {
 	var refused *AddressError
 	var lookup *net.DNSError
@@ -37,7 +37,7 @@ func Failure(err error) error {
 		return fail("it does not speak TLS", err)
 	case errors.As(err, &lookup), errors.As(err, &operation):
 		return err
-	case errors.As(err, &network) && network.Timeout(): // of a TLS handshake
+	case errors.As(err, &network) && network.Timeout(): // a TLS handshake timed out
 		return fail("its time is over", err)
 	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
 		return fail("it closed the connection", err)
@@ -45,8 +45,8 @@ func Failure(err error) error {
 	return fail("it does not speak HTTP as it should", err)
 }
 
-// failure has no Unwrap, which would give the text away; Is answers for sentinels such as context.Canceled. It keeps the
-// error in a function, where %#v does not find it either.
+// failure is an error with another text. It has no Unwrap, which would reveal the original text. Its Is method finds
+// errors such as context.Canceled. It keeps the original error in a function, so that %#v does not show it either.
 type failure struct {
 	text string
 	is   func(target error) bool
@@ -62,8 +62,10 @@ func fail(text string, err error) *failure {
 
 func (f *failure) Error() string { return f.text }
 
-// Timeout and Temporary make it a [net.Error]: whether time was over is what callers ask one.
-func (f *failure) Timeout() bool   { return f.timeout }
+// Timeout implements [net.Error]. Callers use it to recognise timeouts.
+func (f *failure) Timeout() bool { return f.timeout }
+
+// Temporary implements [net.Error].
 func (f *failure) Temporary() bool { return f.timeout }
 
 func (f *failure) Is(target error) bool { return f.is(target) }

@@ -17,10 +17,10 @@ import (
 	"time"
 )
 
-// loopback is a policy for the servers of these tests.
+// loopback is the policy for the servers of these tests.
 var loopback = Policy{AllowPrivate: true}
 
-// speaking is an address where whoever connects is sent a text, and is hung up on.
+// speaking returns the address of a server that sends text on each connection and closes it.
 func speaking(t *testing.T, text string) string {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
@@ -34,7 +34,7 @@ func speaking(t *testing.T, text string) string {
 			if err != nil {
 				return
 			}
-			_, _ = conn.Read(make([]byte, 4096)) // what is left unread would reset the connection
+			_, _ = conn.Read(make([]byte, 4096)) // unread data would reset the connection
 			_, _ = io.WriteString(conn, text)
 			_ = conn.Close()
 		}
@@ -42,7 +42,7 @@ func speaking(t *testing.T, text string) string {
 	return listener.Addr().String()
 }
 
-// silent is an address where whoever connects is never answered.
+// silent returns the address of a server that accepts connections and never answers.
 func silent(t *testing.T) string {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
@@ -53,8 +53,8 @@ func silent(t *testing.T) string {
 	return listener.Addr().String()
 }
 
-// threats.md 19, 20: what the other side sent is not in an error, and what the operator needs to know is. The errors are
-// those of real connections, of this package's own transport.
+// Errors do not quote what the server sent, but say what the operator needs to know. The errors come from real
+// connections with this package's transport. threats.md 19, 20
 func TestFailureOfAConnection(t *testing.T) {
 	https, _ := server(t, (*httptest.Server).StartTLS)
 	roots := x509.NewCertPool()
@@ -74,7 +74,7 @@ func TestFailureOfAConnection(t *testing.T) {
 		policy Policy
 		url    string
 		want   string
-		is     error // what errors.Is finds
+		is     error // an error that errors.Is finds
 	}{
 		{"an address that is refused", Policy{}, https.URL, "loopback", nil},
 		{"a name that is not found", Policy{Resolver: deaf}, "https://login.test/", "lookup login.test", nil},
@@ -115,12 +115,12 @@ func isTimeout(err error) bool {
 	return errors.As(err, &network) && network.Timeout()
 }
 
-// deaf is a resolver whose servers cannot be asked.
+// deaf is a resolver that cannot reach its servers.
 var deaf = &net.Resolver{PreferGo: true, Dial: func(context.Context, string, string) (net.Conn, error) {
 	return nil, errors.New("no network")
 }}
 
-// Of errors of any other making, only what they are is told; of some, the text is that of the connection alone.
+// Failure replaces the text of an error by that of its class. Errors of the connection keep their text.
 func TestFailureClassifies(t *testing.T) {
 	canary := errors.New("canary")
 	verification := func(err error) error {
@@ -172,7 +172,7 @@ func TestFailureClassifies(t *testing.T) {
 	}
 }
 
-// errors.As still finds the address that was refused, which says what the operator may allow.
+// errors.As finds the AddressError in the result of Failure. It says what the operator may allow.
 func TestFailureKeepsTheAddress(t *testing.T) {
 	_, err := get(t, Policy{}, "http://127.0.0.1:1/")
 	wantKind(t, Failure(fmt.Errorf("wrapped: %w", err)), KindLoopback)

@@ -9,17 +9,20 @@ import (
 )
 
 const (
-	maxCacheKey   = 256 // bytes
-	pieceOverhead = 100 // bytes that a sealed value in the cache costs beyond its text, about
+	// maxCacheKey is the maximum length of a key, in bytes.
+	maxCacheKey = 256
+	// pieceOverhead is the approximate memory of a sealed value in the cache without its text, in bytes.
+	pieceOverhead = 100
 )
 
-// CacheGet returns what CacheSet stored in this call's partition of the cache.
+// CacheGet returns the value that CacheSet stored under key in this call's partition of the cache, and whether there is
+// one.
 //
-// A miss ends an Inline run with a Restart: the lease of the entry is taken or waited for outside of the sandbox, so that
-// ten thousand that wait hold no sandbox each.
+// A miss ends an Inline run with a Restart. The host then takes the lease of the entry, or waits for it, outside of the
+// sandbox, so that ten thousand waiting calls do not occupy a sandbox each.
 func (c *Call) CacheGet(key string) (string, bool) {
 	c.need(abi.UserCacheGet)
-	if c.inputRead { // what a call asks for would be seen in what the cache forgets first
+	if c.inputRead { // a look-up affects which entry is evicted first, which other calls could see
 		c.endf(StagePlugin, "cache_get was called after the request was read: read the cache first, nothing of one request may reach another")
 	}
 	k := c.cacheKey(key)
@@ -27,7 +30,7 @@ func (c *Call) CacheGet(key string) (string, bool) {
 		return "", false
 	}
 	entry, ok := c.Found[k]
-	if !ok || !c.plan.Cache.InTime(entry.Handle) { // another wait may have come in between
+	if !ok || !c.plan.Cache.InTime(entry.Handle) { // it may have expired while the host waited for another entry
 		entry, ok = c.plan.Cache.Get(k)
 	}
 	if ok {
@@ -47,8 +50,8 @@ func (c *Call) CacheGet(key string) (string, bool) {
 	return "", false
 }
 
-// CacheSet stores a value, with the sealed values in it, for seconds, and ends the lease when it is of this entry. It ends
-// an Inline run with a Restart: what is stored cannot be taken back if that run is ended later.
+// CacheSet stores a value, which may contain sealed values, for ttlSeconds. It ends the call's lease if that is for this
+// entry. It ends an Inline run with a Restart, because the entry could not be taken back if the run were restarted later.
 func (c *Call) CacheSet(key, value string, ttlSeconds int64) {
 	c.need(abi.UserCacheSet)
 	k := c.cacheKey(key)
@@ -83,7 +86,7 @@ func (c *Call) CacheSet(key, value string, ttlSeconds int64) {
 	c.plan.Cache.Set(k, pieces, ttl)
 }
 
-// maxTTL keeps a time to live within what a time.Duration can hold, in seconds.
+// maxTTL is the maximum time to live, in seconds. A larger one might not fit into a time.Duration.
 const maxTTL = 1 << 31
 
 func (c *Call) cacheKey(key string) tokencache.Key {

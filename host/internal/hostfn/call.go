@@ -16,22 +16,33 @@ import (
 	"github.com/keywright/keywright/host/internal/tokencache"
 )
 
-// Mode is how a call runs.
+// Mode is the way in which a call runs. It determines which host functions may be called, and what they do.
 type Mode uint8
 
 // The modes.
 const (
-	Describing Mode = iota // no host function but the log
-	Validating             // and literal configuration
-	Inline                 // on the caller's goroutine, without effects: a cache miss, or what has an effect, asks for a restart
-	Detached               // apart from the caller, with or without a lease: may wait for token endpoints
-	Explaining             // for a person to read: no endpoint is asked, nothing is cached
+	// Describing is the mode of describe. The guest may call Log. Input is empty, and any other function ends the call.
+	Describing Mode = iota
+	// Validating is the mode of validate. It is like Describing, but the guest may also call ConfigGet, which returns
+	// literal values only.
+	Validating
+	// Inline is the mode of a call on the caller's goroutine. It has no effects: a cache miss, or a function with an
+	// effect, ends it with a Restart.
+	Inline
+	// Detached is the mode of a call that does not end with its caller. It may wait for token endpoints. It may hold a
+	// lease.
+	Detached
+	// Explaining is the mode of a call whose result a person reads. It asks no token endpoint and does not use the cache.
+	Explaining
 )
 
-// Call is one run of a guest. It implements abi.Env. It is for one goroutine, and for one run.
+// Call is one run of a guest. It implements abi.Env. It serves one run, and is not safe for concurrent use.
 type Call struct {
-	Lease *Lease                                            // of the entry that this call is to fill; may be nil
-	Found map[tokencache.Key]tokencache.Entry[[]seal.Piece] // what leases that the caller waited for have given
+	// If not nil, Lease is the lease of the cache entry that the call has to fill.
+	Lease *Lease
+	// Found holds the cache entries that the caller has already acquired for this call, for example from a lease it
+	// waited for.
+	Found map[tokencache.Key]tokencache.Entry[[]seal.Piece]
 
 	ctx    context.Context
 	plan   *Plan
@@ -39,70 +50,82 @@ type Call struct {
 	mode   Mode
 	sealed seal.Table
 
-	rendered    []renderedField
-	few         [4]renderedField // room for rendered
-	failure     *Failure
-	restart     *Restart
-	lines       []line
-	inputRead   bool
-	uncacheable bool // it read what is of one request or moment, signed, or logged
+	rendered []renderedField
+	// renderedBuffer is the array of rendered while that is short. It saves an allocation.
+	renderedBuffer [4]renderedField
+	failure        *Failure
+	restart        *Restart
+	lines          []line
+	inputRead      bool
+	// uncacheable is set once the call has read anything of its request, the clock or random bytes, or has signed or
+	// logged.
+	uncacheable bool
 	revealed    bool
-	urls        []string // of the fields of kind url that were rendered, as the guest has them: with references
-	putToUse    int      // sealed values that were opened for the mutation
-	exchanges   int      // token requests that were sent
-	// exchangeTime is how long token endpoints took.
+	// urls holds the rendered fields of kind url as the guest sees them, with references.
+	urls []string
+	// openedValues counts the sealed values that were opened for the mutation.
+	openedValues int
+	// exchanges counts the token requests that were sent.
+	exchanges int
+	// exchangeTime is the time that token endpoints took.
 	exchangeTime time.Duration
-	// tokenRequests counts those that were asked for.
+	// tokenRequests counts the calls of TokenRequest, whether or not a request was sent.
 	tokenRequests int
-	answer        *TokenError
-	otherType     bool // the last token was of another type than bearer
-	used          []*tokencache.Handle
-	putIn         *seal.Origins // of what was put into the mutation, or revealed
+	// answer is the last answer of a token endpoint if that was an error, and nil otherwise.
+	answer *TokenError
+	// otherType is set if the type of the last token was not bearer.
+	otherType bool
+	used      []*tokencache.Handle
+	// putIn holds the origins of the values that were revealed or put into the mutation.
+	putIn *seal.Origins
 }
 
-// Restart asks for the call to be run again: once the host keeps the request's body, or else as Detached.
+// Restart is a request to run the call again. If Body is set, the host must keep the request's body first. Otherwise the
+// call must run in mode Detached, or with the missing entry in Found.
 type Restart struct {
-	Key  *tokencache.Key // of the entry that was missed; nil when a token was to be requested, or something to be stored
-	Body bool            // the guest wants the digest of a body that can be read only once
+	// Key is the cache entry that was missing. It is nil if the guest wanted to request a token or to store an entry.
+	Key *tokencache.Key
+	// Body is set if the guest wants the digest of a body that can be read only once.
+	Body bool
 }
 
-// New makes a call. The context bounds what the host functions do.
+// New returns a call. The context bounds the work of the host functions.
 func New(ctx context.Context, plan *Plan, inputs *Inputs, mode Mode) *Call {
 	c := &Call{ctx: ctx, plan: plan, inputs: inputs, mode: mode}
 	c.sealed.Init(plan.Random)
-	c.rendered = c.few[:0]
+	c.rendered = c.renderedBuffer[:0]
 	return c
 }
 
-// maxOpened bounds, in bytes, the texts that a call has sealed values put into, and likewise those that it has encoded or
-// takes for keys. A document holds thousands of references, each of which may stand for much. Without the bound, how long a
-// call takes would also tell how long a secret is.
+// maxOpened bounds the total size, in bytes, of the texts that sealed values are put into in a call, and separately of
+// those that it encodes or uses as keys. A document can contain thousands of references, each to a long value. Without
+// the bound, the time of a call would also show the length of a secret.
 const maxOpened = 2 << 20
 
-// ended is the value with which a host function panics when it ends the call.
+// ended is the value of the panic by which a host function ends the call.
 type ended struct{}
 
-// Failure is why a host function ended the call, or nil.
+// Failure returns the reason why a host function ended the call, or nil.
 func (c *Call) Failure() *Failure { return c.failure }
 
-// Restart says that the call ended because it is to be run again, or is nil.
+// Restart returns a Restart if the call must be run again, or nil.
 func (c *Call) Restart() *Restart { return c.restart }
 
-// Exchanges counts the token requests that were sent.
+// Exchanges returns the number of token requests that were sent.
 func (c *Call) Exchanges() int { return c.exchanges }
 
-// ExchangeTime is how long token endpoints took.
+// ExchangeTime returns the time that token endpoints took.
 func (c *Call) ExchangeTime() time.Duration { return c.exchangeTime }
 
-// TokenError is the last answer of a token endpoint when that was an error, or nil.
+// TokenError returns the last answer of a token endpoint if that was an error, or nil.
 func (c *Call) TokenError() *TokenError { return c.answer }
 
-// Cacheable reports whether another run would come to the same, as long as the configuration, the secrets, the user's
-// fields and the cache entries that this one read are what they were.
+// Cacheable reports whether another run would have the same result, as long as the configuration, the secrets, the
+// fields of the user and the cache entries that this call read stay the same.
 func (c *Call) Cacheable() bool { return !c.uncacheable }
 
-// Size returns the approximate memory that it takes to keep the call, in bytes: its sealed values and the texts that they were
-// put into, the secrets and URLs, and which entries of the cache it read.
+// Size returns the approximate memory that the call retains, in bytes: its sealed values and the texts that they were
+// put into, the secrets and URLs, and the handles of its cache entries.
 func (c *Call) Size() int {
 	size := c.sealed.Size() + c.sealed.Opened()
 	for _, secret := range c.inputs.Secrets {
@@ -119,27 +142,27 @@ func (c *Call) Size() int {
 	return size
 }
 
-// handleBytes is about how many bytes a handle takes beside its name.
+// handleBytes is the approximate memory of a handle without its name, in bytes.
 const handleBytes = 150
 
-// DropRequest drops what the call has of its request, once it has ended.
+// DropRequest releases everything that refers to the request. It may be called once the call has ended.
 func (c *Call) DropRequest() {
 	c.ctx, c.inputs.Request = nil, nil
-	c.Found, c.rendered, c.few = nil, nil, [4]renderedField{}
+	c.Found, c.rendered, c.renderedBuffer = nil, nil, [4]renderedField{}
 }
 
-// OtherType reports whether the last token of a token endpoint was of another type than bearer, RFC 6749 section 7.1.
+// OtherType reports whether the type of the last token from a token endpoint was not bearer (RFC 6749 section 7.1).
 func (c *Call) OtherType() bool { return c.otherType }
 
-// Used lists the cache entries that the call read, each once.
+// Used returns the cache entries that the call read, each once.
 func (c *Call) Used() []*tokencache.Handle { return c.used }
 
-// PutIn lists the cache entries whose sealed values went into the mutation, also by way of other values and other
-// entries: those that a 401 is about. A value that was revealed counts as one of them.
+// PutIn returns the cache entries that a 401 drops: those whose sealed values went into the mutation, directly or
+// through other values and entries. The origins of a revealed value are included.
 //
-// When a call has read its request, the request may choose what it puts in. If that choice decided which entries are
-// dropped, a later call could learn of the request by what is missing (threats.md 15c). So PutIn lists all that such a
-// call read, or nothing.
+// If the call has read its request, the request may have determined which values were put in. A later call could then
+// learn about the request from the entries that are missing (threats.md 15c). So PutIn returns all entries that such a
+// call read, or none.
 func (c *Call) PutIn() []*tokencache.Handle {
 	if c.putIn == nil || !c.inputRead {
 		return c.putIn.Entries()
@@ -151,7 +174,7 @@ func (c *Call) PutIn() []*tokencache.Handle {
 	return all.Entries()
 }
 
-// end ends the call.
+// end ends the call with a Failure. The stage of an error about a misused sealed value is StagePlugin.
 func (c *Call) end(stage string, err error) {
 	var misuse *seal.Error
 	if errors.As(err, &misuse) {
@@ -165,7 +188,7 @@ func (c *Call) endf(stage, format string, args ...any) {
 	c.end(stage, fmt.Errorf(format, args...))
 }
 
-// need ends the call unless the guest may use a host function now.
+// need ends the call unless both its mode and the plugin's description allow the host function.
 func (c *Call) need(function string) {
 	if c.mode == Describing || c.mode == Validating {
 		c.endf(StagePlugin, "%s is not to be called by describe or validate", function)
@@ -175,19 +198,21 @@ func (c *Call) need(function string) {
 	}
 }
 
+// grant ends the call unless the operator has granted the plugin the right.
 func (c *Call) grant(function, grant string) {
 	if !c.plan.Grants[grant] {
 		c.endf(StagePlugin, "%s was called, but the operator has not granted %q to this plugin", function, grant)
 	}
 }
 
-// plain ends the call when text holds a sealed value, where none may stand.
+// plain ends the call if text, in a place that takes no sealed values, contains one.
 func (c *Call) plain(where, text string) {
 	if err := c.sealed.Plain(text); err != nil {
 		c.endf(StagePlugin, "%s: %w", where, err)
 	}
 }
 
+// open returns text with its sealed values put in, and their number. It ends the call if they may not go to sink.
 func (c *Call) open(where, text string, sink seal.Sinks) (string, int) {
 	out, opened, err := c.sealed.Open(text, sink)
 	if err != nil {
@@ -207,7 +232,8 @@ func (c *Call) seal(v seal.Value) string {
 	return reference
 }
 
-// combine is for what the host makes from a text and seals again.
+// combine returns text as one value, for a function that makes something from the text and seals that. It reports
+// whether text contains a sealed value.
 func (c *Call) combine(where, text string) (seal.Value, bool) {
 	v, sealed, err := c.sealed.Combine(text)
 	if err != nil {
@@ -219,7 +245,7 @@ func (c *Call) combine(where, text string) (seal.Value, bool) {
 	return v, sealed
 }
 
-// Values returns the values for templates that are not of a field.
+// Values returns the values for rendering a template that is not a field's.
 func (c *Call) Values() template.Values { return (*values)(c) }
 
 // values implements template.Values for a call.
@@ -253,12 +279,13 @@ func (c *Call) now() int64 {
 	return c.plan.Clock().Unix()
 }
 
-// scrubbable is how many bytes of a text may be cut out of another one without a trace. Shorter ones are there by chance,
-// too, and what is missing around the cut would tell what they are.
+// scrubbable is the minimum length, in bytes, of a secret that is cut out of another text. A shorter secret also occurs
+// by chance, and the text around the gap would reveal it.
 const scrubbable = 8
 
-// Scrub replaces whatever a text holds of the call's secrets and sealed values: for the texts of others (an HTTP client's
-// errors, a guest that may reveal) that reach errors and logs. A text that holds a short one is dropped as a whole.
+// Scrub returns text with the call's secrets and sealed values replaced. It is for texts that others wrote and that go
+// into errors or logs: the errors of an HTTP client, and the texts of a guest that may reveal. A text that contains a
+// secret shorter than scrubbable is replaced as a whole.
 func (c *Call) Scrub(text string) string {
 	var pairs []string
 	for _, form := range c.secretForms() {
@@ -276,7 +303,8 @@ func (c *Call) Scrub(text string) string {
 	return strings.NewReplacer(pairs...).Replace(text)
 }
 
-// secretForms are all that a call must not show, in every form that it may have in the texts of others, the longest first.
+// secretForms returns the call's secrets and sealed values in every form that they may have in texts of others, the
+// longest first.
 func (c *Call) secretForms() []string {
 	all := map[string]bool{}
 	add := func(secret string) {
@@ -290,7 +318,7 @@ func (c *Call) secretForms() []string {
 	for _, secret := range c.inputs.Secrets {
 		add(secret)
 	}
-	delete(all, "") // an expression with a secret in it may come to nothing
+	delete(all, "") // an expression with a secret may render to an empty text
 	return slices.SortedFunc(maps.Keys(all), func(a, b string) int {
 		return cmp.Or(cmp.Compare(len(b), len(a)), strings.Compare(a, b))
 	})

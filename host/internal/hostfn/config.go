@@ -18,7 +18,8 @@ type renderedField struct {
 	ok          bool
 }
 
-// ConfigGet returns the value of a field of the configuration: rendered when first asked, once for a call.
+// ConfigGet returns the value of a field of the configuration, and whether there is one. It renders the field on the
+// first call, and returns the same value afterwards.
 func (c *Call) ConfigGet(name string) (string, bool) {
 	switch c.mode {
 	case Describing:
@@ -45,12 +46,14 @@ func (c *Call) ConfigGet(name string) (string, bool) {
 	return r.value, r.ok
 }
 
-// unknown ends the call: without what its author took for a field, a request would go out half made.
+// unknown ends the call because the description has no field with that name. Otherwise, a request would be sent without
+// the value that the plugin's author expected.
 func (c *Call) unknown(name string) {
 	c.endf(StagePlugin, "config_get was asked for %q, which is no field in the plugin's description", Printable(name, 128))
 }
 
-// literal is config_get for validate: nothing that only a request can tell, and nothing that may be a credential.
+// literal implements ConfigGet for validate. It returns literal values only: none that depend on a request, and none
+// that may be a credential.
 func (c *Call) literal(name string) (string, bool) {
 	field := c.plan.Fields[name]
 	switch {
@@ -71,6 +74,7 @@ func (c *Call) literal(name string) (string, bool) {
 	return field.Default, field.Default != ""
 }
 
+// field renders a field, and returns its value for the guest: sealed, plain, or with sealed parts.
 func (c *Call) field(f *Field) (string, bool) {
 	switch {
 	case f.Object != nil:
@@ -102,20 +106,16 @@ func (c *Call) field(f *Field) (string, bool) {
 	case f.Sealed || f.Kind == abi.KindKey:
 		return c.seal(seal.Value{Text: whole, Sinks: f.Sinks, Mask: mask(f)}), true
 	case literal || f.Kind == abi.KindInteger || f.Kind == abi.KindBoolean || len(f.Enum) > 0:
-		return whole, true // a plugin needs to see what is no secret, and is checked or written out
+		return whole, true // a plugin may have to read it, and it is no secret: it is literal or was checked
 	}
 	return c.sealParts(parts, f.Sinks), true
 }
 
-// renderObject renders the strings of an object, at any depth.
+// renderObject renders the strings of an object at any depth, and returns the object as JSON.
 func (c *Call) renderObject(f *Field) string {
-	tree, err := f.Object.Render((*values)(c), func(parts []template.Part) (string, error) {
+	document, err := f.Object.AppendJSON(make([]byte, 0, 256), (*values)(c), func(parts []template.Part) (string, error) {
 		return c.sealParts(parts, f.Sinks), nil
 	})
-	if err != nil {
-		c.endf(StageTemplate, "%s: %w", f.Name, err)
-	}
-	document, err := strictjson.AppendValue(nil, tree)
 	if err != nil {
 		c.endf(StageTemplate, "%s: %w", f.Name, err)
 	}
@@ -130,14 +130,14 @@ func (c *Call) parts(f *Field) []template.Part {
 	return parts
 }
 
-// sealParts puts a field's text together: what comes from secrets as sealed values, the rest plain.
+// sealParts joins the parts of a field's text. Parts from secrets become sealed values, and the others stay plain.
 func (c *Call) sealParts(parts []template.Part, sinks seal.Sinks) string {
 	if len(parts) == 1 && !parts[0].Secret {
 		return parts[0].Text
 	}
 	var text strings.Builder
 	for _, part := range parts {
-		if part.Secret && part.Text != "" { // what came to nothing is absent, as scope may be
+		if part.Secret && part.Text != "" { // an empty part stays absent, so that an optional field such as scope can be left out
 			text.WriteString(c.seal(seal.Value{Text: part.Text, Sinks: sinks, Mask: part.Source}))
 		} else {
 			text.WriteString(part.Text)
@@ -146,19 +146,22 @@ func (c *Call) sealParts(parts []template.Part, sinks seal.Sinks) string {
 	return text.String()
 }
 
-// plainText renders a field for the host's own use.
+// plainText returns the plain value of a field, for use by the host itself.
 func (c *Call) plainText(f *Field) string {
 	if f.Text == nil {
 		return f.Default
 	}
-	whole := template.Join(c.parts(f))
+	whole, literal := f.Text.Literal()
+	if !literal {
+		whole = template.Join(c.parts(f))
+	}
 	if err := checkRendered(f, whole); err != nil {
 		c.endf(StageConfig, "%s %w", f.Name, err)
 	}
 	return whole
 }
 
-// checkRendered returns an error when a field may not have a rendered value, whether it came from a template or not.
+// checkRendered returns an error if a field may not have value, whether that is literal or rendered.
 func checkRendered(f *Field, value string) error {
 	if f.Required || f.Sealed || f.Kind == abi.KindKey {
 		if strings.TrimSpace(value) == "" {
@@ -168,13 +171,13 @@ func checkRendered(f *Field, value string) error {
 	return CheckValue(&f.Field, value)
 }
 
-// CheckValue checks a value against the kind and the enumeration of a field. Its errors do not quote a value that a
-// template may have taken from a secret.
+// CheckValue returns an error if value does not conform to the kind, the minimum or the enum of a field. The error does
+// not quote the value, which may come from a secret.
 func CheckValue(f *abi.Field, value string) error {
 	switch f.Kind {
 	case abi.KindInteger:
 		n, err := strconv.ParseInt(value, 10, 64)
-		if err != nil || value[0] == '+' { // guests read what they are given digit by digit
+		if err != nil || value[0] == '+' { // guests parse it digit by digit
 			return errors.New("is not a decimal integer")
 		}
 		if f.Minimum != nil && n < *f.Minimum {
@@ -191,15 +194,16 @@ func CheckValue(f *abi.Field, value string) error {
 	return nil
 }
 
-// mask returns the text of a field for a person to see: its template, but never a credential that was written out.
+// mask returns the text that a person may see in place of a field's value: its template, but not a credential that is
+// written literally.
 func mask(f *Field) string {
-	if !f.Text.Secret() { // what is secret in it, if anything, is written out
+	if !f.Text.Secret() { // without get_secret, the credential would have to be literal
 		return "<" + f.Name + ">"
 	}
 	return f.Text.Source()
 }
 
-// SecretGet returns a sealed value of a secret that the configuration names.
+// SecretGet returns the sealed value of a secret that the configuration names.
 func (c *Call) SecretGet(name string) string {
 	c.need(abi.UserSecretGet)
 	c.plain("the name of a secret", name)
@@ -210,7 +214,7 @@ func (c *Call) SecretGet(name string) string {
 	return c.seal(seal.Value{Text: value, Sinks: c.plan.SecretSinks[name], Mask: "{{ get_secret('" + name + "') }}"})
 }
 
-// TimeNow returns the host's time.
+// TimeNow returns the host's time in Unix seconds.
 func (c *Call) TimeNow() int64 {
 	c.need(abi.UserTimeNow)
 	return c.now()

@@ -15,29 +15,25 @@ import (
 	"github.com/keywright/keywright/host/internal/leakscan"
 )
 
-// note remembers what of a header or parameter came from sealed values, and which entries of the cache these came from.
-func (c *Call) note(m *Mutation, written abi.Pair, name, value string) {
+// recordOpened adds the texts of a header or parameter that came from sealed values to m.opened, and the cache entries
+// that these came from to c.putIn. written is the pair with references.
+func (c *Call) recordOpened(m *Mutation, written abi.Pair, name, value string) {
 	for _, text := range [...][2]string{{written.Name, name}, {written.Value, value}} {
 		if text[0] == text[1] {
 			continue // without a sealed value
 		}
-		m.opened = append(m.opened, text[1])
-		pieces, err := c.sealed.Split(text[0])
-		if err != nil {
-			continue
-		}
-		for _, piece := range pieces {
-			if piece.Sealed {
-				c.putIn = c.putIn.And(piece.Value.From)
-				m.opened = append(m.opened, piece.Value.Text)
-			}
+		m.opened = append(slices.Grow(m.opened, 2), text[1])
+		for v := range c.sealed.In(text[0]) {
+			c.putIn = c.putIn.And(v.From)
+			m.opened = append(m.opened, v.Text)
 		}
 	}
 }
 
-// Credentials returns the texts that a mutation of the call brought into its request: those that sealed values were put
-// into, and these; their parts; the connector's secrets, where they are in any of these; and what all of them decode to.
-// Some are part of others, and some may be short.
+// Credentials returns the secret texts that a mutation of the call brings into its request. These are the names and
+// values that contain sealed values, the sealed values themselves, the parts of header values (see Parts), the
+// connector's secrets that occur in any of these, and the decoded forms of all of them (see Decoded). Texts may be
+// parts of others, and may be short.
 func (c *Call) Credentials(m *Mutation) []string {
 	all := slices.Clone(m.opened)
 	for _, header := range m.Headers {
@@ -54,18 +50,19 @@ func (c *Call) Credentials(m *Mutation) []string {
 	all = Decoded(all)
 	for _, secret := range c.inputs.Secrets {
 		found := slices.ContainsFunc(all, func(text string) bool { return strings.Contains(text, secret) })
-		if found || leakscan.New([]string{secret}).Holds(strings.Join(all, "\n")) { // as when a template encodes it
+		if found || leakscan.New([]string{secret}).Holds(strings.Join(all, "\n")) { // for example encoded by a template
 			all = append(all, Decoded([]string{secret})...)
 		}
 	}
 	for i, text := range all {
-		all[i] = strings.TrimSpace(text) // as headers are sent
+		all[i] = strings.TrimSpace(text) // net/http trims the values of headers
 	}
 	return all
 }
 
-// Parts are the value of a header that is a credential, and what of it is one by itself: what follows an authentication
-// scheme, RFC 9110 section 11.4; of Basic the user and password, and the password, RFC 7617.
+// Parts returns value, the value of a header with a credential, and the parts of it that are credentials by themselves:
+// the text after an authentication scheme (RFC 9110 section 11.4), and for Basic the user and password, and the
+// password (RFC 7617).
 func Parts(value string) []string {
 	all := []string{value}
 	scheme, rest, found := strings.Cut(strings.TrimSpace(value), " ")
@@ -83,18 +80,18 @@ func Parts(value string) []string {
 	return all
 }
 
-// holds reports whether sealed values were put into a text of the mutation. A guest that may reveal puts them in itself,
-// and may encode them.
+// holds reports whether a text of the mutation contains secrets: sealed values that were put in, or revealed ones,
+// which the guest puts in itself and may have encoded.
 func (c *Call) holds(m *Mutation, text string) bool {
 	return slices.Contains(m.opened, text) ||
 		c.revealed && slices.ContainsFunc(Decoded([]string{text}), func(text string) bool { return c.Scrub(text) != text })
 }
 
-// maxDecodings is how often a credential may be encoded in itself. It bounds the work, too.
+// maxDecodings is the maximum number of nested encodings that Decoded undoes. It also bounds the work.
 const maxDecodings = 3
 
-// Decoded returns credentials, and what an API reads when it decodes them: the text behind percent-encoding, Base64 or
-// hex, and the password of user:password. A server that quotes what it has read quotes that.
+// Decoded returns texts and the texts that an API may read when it decodes them: from percent-encoding, Base64 or hex,
+// and the password of user:password. A server that quotes a credential may quote it decoded.
 func Decoded(texts []string) []string {
 	all := slices.Clone(texts)
 	begin := 0
@@ -134,12 +131,13 @@ func decodings(text string) (all []string) {
 	return all
 }
 
-// printable reports whether bytes are text. Other bytes decode by coincidence, or are a key that nobody quotes.
+// printable reports whether text is UTF-8 without control characters. If a decoded text is not, it was not encoded at
+// all, or is a binary key, which no server quotes.
 func printable(text string) bool {
 	return utf8.ValidString(text) && !strings.ContainsFunc(text, unicode.IsControl)
 }
 
-// basic decodes the credentials of Basic, RFC 7617 section 2.
+// basic decodes Base64, as in the credentials of Basic (RFC 7617 section 2), in the standard or the URL alphabet.
 func basic(text string) (pair string, ok bool) {
 	text = strings.TrimRight(text, "=")
 	for _, encoding := range []*base64.Encoding{base64.RawStdEncoding, base64.RawURLEncoding} {

@@ -14,7 +14,8 @@ import (
 	"github.com/keywright/keywright/host/internal/signing"
 )
 
-// Encode encodes a text; what holds a sealed value becomes one sealed value, with the sinks that all in it share.
+// Encode returns text in base64, base64url or hex. If text contains sealed values, the result is one sealed value with
+// the sinks that they share.
 func (c *Call) Encode(format, text string) string {
 	c.need(abi.UserEncode)
 	v, sealed := c.combine("the text of encode", text)
@@ -36,7 +37,7 @@ func (c *Call) Encode(format, text string) string {
 	return c.seal(seal.Value{Text: out, Sinks: v.Sinks, Mask: format + "(" + v.Mask + ")", Size: size, From: v.From})
 }
 
-// MAC returns an HMAC, RFC 2104: raw bytes, sealed, with the sinks of its key.
+// MAC returns the HMAC of data (RFC 2104) as a sealed value. It is raw bytes and has the sinks of its key.
 func (c *Call) MAC(algorithm, key, data string) string {
 	c.need(abi.UserMAC)
 	c.uncacheable = true
@@ -55,15 +56,15 @@ func (c *Call) MAC(algorithm, key, data string) string {
 	return c.seal(seal.Value{Text: string(sum), Sinks: v.Sinks, Mask: "mac(" + algorithm + ", " + v.Mask + ")", Raw: true, From: v.From})
 }
 
-// notRaw ends the call when a text holds raw bytes where only text may be. Otherwise whether the bytes of a MAC happen to
-// be text would show, and with it something of the key for each text that the guest has authenticated.
+// notRaw ends the call if text contains a raw value. Otherwise, success or failure would show whether the bytes of a
+// MAC happen to be text. A guest would learn something about the key from each MAC.
 func (c *Call) notRaw(where, text string) {
 	if c.sealed.Raw(text) {
 		c.endf(StagePlugin, "%s: what mac returns is raw bytes: encode it first", where)
 	}
 }
 
-// Reveal returns the bytes of a sealed value to a guest that the operator trusts with them.
+// Reveal returns the bytes of a sealed value. It needs the grant reveal: the operator trusts the guest with them.
 func (c *Call) Reveal(value string) []byte {
 	c.need(abi.UserReveal)
 	c.grant(abi.UserReveal, abi.GrantReveal)
@@ -72,14 +73,14 @@ func (c *Call) Reveal(value string) []byte {
 		c.end(StagePlugin, errors.New("reveal was called for a text that holds no sealed value"))
 	}
 	c.revealed = true
-	c.putIn = c.putIn.And(v.From) // for all the host can know
+	c.putIn = c.putIn.And(v.From) // the guest may put the bytes in without a reference
 	if c.plan.Revealed != nil {
 		c.plan.Revealed(v.Text)
 	}
 	return []byte(v.Text)
 }
 
-// forms are the ways in which a secret may show up in the texts of others.
+// forms returns the encodings in which a secret may appear in texts of others.
 func forms(secret string) []string {
 	quoted := strconv.Quote(secret)
 	return []string{
@@ -93,7 +94,7 @@ func forms(secret string) []string {
 	}
 }
 
-// newUUID makes a random UUID, RFC 9562 section 5.4.
+// newUUID returns a random UUID (RFC 9562 section 5.4).
 func newUUID(random io.Reader) (string, error) {
 	var b [16]byte
 	if _, err := io.ReadFull(random, b[:]); err != nil {

@@ -14,14 +14,14 @@ import (
 	"github.com/keywright/keywright/host/internal/strictjson"
 )
 
-// Input returns the outgoing request, made when the guest asks for it. From then on the call can neither store nor send
-// anything, so that nothing of one request reaches another (threats.md 15c).
+// Input returns the outgoing request as an abi.Request in JSON, or nil if there is none. After Input, the call can
+// neither store nor send anything, so that nothing of one request reaches another (threats.md 15c).
 func (c *Call) Input() []byte {
 	if c.mode == Describing || c.mode == Validating || c.inputs.Request == nil {
 		return nil
 	}
 	c.inputRead, c.uncacheable = true, true
-	if c.Lease != nil { // nothing can be set from here on, and how the call ends may tell of this request
+	if c.Lease != nil { // nothing can be stored from here on, and the outcome of the call may depend on this request
 		c.Lease.End(nil)
 	}
 	r := c.inputs.Request
@@ -54,17 +54,19 @@ func (c *Call) Input() []byte {
 	return document
 }
 
-// sealer seals what of a request comes from the connector's secrets, as the platform may have put them there itself.
+// sealer replaces the call's secrets in the texts of a request by references. The platform may have put secrets there.
 type sealer struct {
-	call       *Call
-	forms      []string
-	references map[string]string // of the forms that the request holds: one each, however often it is there
+	call  *Call
+	forms []string
+	// references maps each form that has been found to its reference, so that each has only one.
+	references map[string]string
 }
 
+// text returns text with the forms of secrets replaced by references.
 func (s *sealer) text(text string) string {
 	var pairs []string
 	for _, form := range s.forms {
-		if len(form) < scrubbable || !strings.Contains(text, form) { // short ones would tell a user who guesses that he was right
+		if len(form) < scrubbable || !strings.Contains(text, form) { // sealing a short one would confirm a user's guess
 			continue
 		}
 		if s.references[form] == "" {
@@ -78,9 +80,9 @@ func (s *sealer) text(text string) string {
 	return strings.NewReplacer(pairs...).Replace(text)
 }
 
-// bodyDigest is the SHA-256 of the body in hex. A body that can be read only once ends the run with a Restart: it is read
-// and kept outside of the sandbox, so that nobody who sends one slowly holds a guest. To explain a request, it is left
-// alone, and the digest is "".
+// bodyDigest returns the SHA-256 of the body in hex. A body that can be read only once ends the run with a Restart. The
+// host then reads and keeps it outside of the sandbox, so that a slow sender does not occupy a guest. When a request is
+// explained, such a body is not read, and the digest is "".
 func (c *Call) bodyDigest(r *http.Request) string {
 	hash := sha256.New()
 	switch {
@@ -107,7 +109,7 @@ func (c *Call) bodyDigest(r *http.Request) string {
 	return hex.EncodeToString(hash.Sum(nil))
 }
 
-// reader stops reading when the call's time is over.
+// reader is a reader that fails once ctx has ended.
 type reader struct {
 	ctx  context.Context
 	from io.Reader

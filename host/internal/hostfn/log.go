@@ -12,13 +12,14 @@ import (
 type line struct {
 	level abi.Level
 	text  string
-	ours  bool // it is the host's own
+	// fromHost is set for a line of the host itself.
+	fromHost bool
 }
 
-// maxLogLine is how many bytes a line of the log may have. What is longer is cut.
+// maxLogLine is the maximum length of a log line, in bytes. A longer line is cut.
 const maxLogLine = 4 << 10
 
-// Log keeps a line until the run ends: a run that is started again has not happened.
+// Log keeps a line for Flush. It is not written at once, because the lines of a run that is restarted must not appear.
 func (c *Call) Log(level abi.Level, text string) {
 	c.plain("a log line", text)
 	if len(c.lines) >= c.plan.Limits.LogLines {
@@ -31,17 +32,17 @@ func (c *Call) Log(level abi.Level, text string) {
 	c.lines = append(c.lines, line{level, Printable(text, maxLogLine), false})
 }
 
-// warn is a warning of the host itself.
+// warn keeps a warning of the host itself for Flush.
 func (c *Call) warn(text string) {
 	c.uncacheable = true
 	c.lines = append(c.lines, line{abi.LevelWarn, text, true})
 }
 
-// Flush writes the lines of a run that counts.
+// Flush writes the lines to the log. It must not be called for a run that is restarted and has had no effect.
 func (c *Call) Flush() {
 	for _, l := range c.lines {
 		switch {
-		case l.ours:
+		case l.fromHost:
 			c.plan.Warn(c.ctx, l.text)
 		case l.level == abi.LevelWarn:
 			c.plan.GuestWarns(c.ctx, l.text)
@@ -52,8 +53,9 @@ func (c *Call) Flush() {
 	c.lines = nil
 }
 
-// Printable makes a text of a guest fit for logs and errors: valid UTF-8, no control characters, which would forge lines
-// or talk to a terminal (threats.md 21), and of bounded length.
+// Printable returns a text from a guest in a form that is safe for logs and errors. The result is valid UTF-8 of
+// bounded length: text is cut to limit bytes, and followed by … then. Characters that are not printable are escaped,
+// because control characters could forge lines or control a terminal (threats.md 21).
 func Printable(text string, limit int) string {
 	if len(text) > limit {
 		text = text[:limit] + "…"
@@ -82,7 +84,8 @@ func Printable(text string, limit int) string {
 	return b.String()
 }
 
-// Message makes what a guest put into error_set fit for an error.
+// Message returns the text of error_set in a form that is safe for an error. A text with a sealed value is replaced as
+// a whole.
 func (c *Call) Message(text string) string {
 	if !utf8.ValidString(text) || c.sealed.Plain(text) != nil {
 		return "its message held a sealed value or is not UTF-8, and was dropped"

@@ -5,12 +5,12 @@ import (
 	"testing"
 )
 
-// threats.md 21: what changes the order of a line, or does not show, reaches no log, also when nothing else is wrong with
-// the text.
+// Printable escapes characters that change the order of a line or are invisible, even if the text is otherwise fine
+// (threats.md 21).
 func TestPrintableShowsWhatIsThere_threats_21(t *testing.T) {
 	for _, hidden := range []string{
 		"\u202a", "\u202b", "\u202c", "\u202d", "\u202e", "\u2066", "\u2067", "\u2068", "\u2069", "\u200e", "\u200f", "\u061c", // order
-		"\u200b", "\u200c", "\u200d", "\u2060", "\ufeff", "\u00ad", "\U000e0041", // of no width
+		"\u200b", "\u200c", "\u200d", "\u2060", "\ufeff", "\u00ad", "\U000e0041", // no width
 		"\u2028", "\u2029", "\u0085", "\u007f", "\u009b", "\n", "\x1b", "\x00", // lines and terminals
 	} {
 		got := Printable("paid "+hidden+"100 to bob", 1024)

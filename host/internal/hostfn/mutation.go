@@ -15,24 +15,29 @@ import (
 	"github.com/keywright/keywright/host/internal/strictjson"
 )
 
-// Mutation is the change of a request, with its sealed values put in: never to be logged.
+// Mutation holds the changes to a request, with the sealed values put in. It must not be logged.
 type Mutation struct {
-	Headers    []abi.Pair
-	Query      string // to be appended to the raw query
-	SealedName bool   // the name of the one header holds a sealed value
+	Headers []abi.Pair
+	// Query is the text to append to the raw query.
+	Query string
+	// SealedName is set if there is one header, and its name contains a sealed value.
+	SealedName bool
 
-	parameters  []abi.Pair // of Query
-	credentials []string   // those that they hold
-	opened      []string   // the texts, of headers and parameters, that sealed values were put into, and these themselves
+	// parameters holds the parameters of Query.
+	parameters []abi.Pair
+	// credentials holds the names and values in parameters that contain sealed values.
+	credentials []string
+	// opened holds the names and values of headers and parameters that contain sealed values, and these values.
+	opened []string
 }
 
-// Echoed reports whether a URL of the API's holds a credential of the query, however it is written. A short one is
-// there by chance, too.
+// Echoed reports whether address, a URL from the API, contains a credential of the query, plain or encoded. It ignores
+// credentials shorter than scrubbable, which also occur by chance.
 func (m *Mutation) Echoed(address string) bool {
 	texts := []string{address}
 	for _, unescape := range []func(string) (string, error){url.QueryUnescape, url.PathUnescape} {
 		text, err := unescape(address)
-		for range 3 { // a parameter may be a URL itself, as that of a login page which is to send the client back
+		for range 3 { // a parameter may itself be a URL, such as the one to which a login page sends the client back
 			if err != nil {
 				break
 			}
@@ -50,7 +55,7 @@ func (m *Mutation) Echoed(address string) bool {
 	return false
 }
 
-// Without returns a raw query without the parameters of this one, and without others that hold a credential of it.
+// Without returns a raw query without the parameters of m, and without other parameters whose value is a credential of m.
 func (m *Mutation) Without(query string) string {
 	var rest []string
 	for parameter := range strings.SplitSeq(query, "&") {
@@ -75,8 +80,8 @@ func (m *Mutation) has(parameter string) bool {
 		len(value) >= scrubbable && slices.Contains(m.credentials, value)
 }
 
-// Mutation decodes the output of authenticate, checks all of it, and puts the sealed values in. The sealed values of the
-// call are still in place when it failed, for Scrub.
+// Mutation decodes the output of authenticate, checks it, and puts the sealed values in. The error is a *Failure. Scrub
+// still works after an error.
 func (c *Call) Mutation(output []byte) (m *Mutation, err error) {
 	defer func() {
 		if r := recover(); r != nil {
@@ -89,7 +94,8 @@ func (c *Call) Mutation(output []byte) (m *Mutation, err error) {
 	return c.mutation(output), nil
 }
 
-// Explanation is Mutation for a person: sealed values are shown as what they stand for.
+// Explanation checks the output of authenticate like Mutation, and returns a Mutation for a person to read, with masks
+// in place of the sealed values.
 func (c *Call) Explanation(output []byte) (*Mutation, error) {
 	if _, err := c.Mutation(output); err != nil {
 		return nil, err
@@ -119,8 +125,8 @@ func (c *Call) mutation(output []byte) *Mutation {
 	if n := len(document.Headers) + len(document.Query); n > c.plan.Limits.Mutations {
 		c.endf(StageMutation, "the mutation has %d headers and query parameters, over the limit of %d", n, c.plan.Limits.Mutations)
 	}
-	m := &Mutation{Headers: document.Headers[:0]} // whose place what is put together takes
-	c.putToUse = 0                                // what a token request needed is no credential of this request
+	m := &Mutation{Headers: document.Headers[:0]} // reuse the array: each header is read before its place is written
+	c.openedValues = 0                            // do not count the values that went into token requests
 	for _, pair := range document.Headers {
 		name, value, shown := c.header("the mutation's headers", pair, seal.Header)
 		if shown.sealed && len(document.Headers) > 1 {
@@ -131,15 +137,15 @@ func (c *Call) mutation(output []byte) *Mutation {
 		}
 		m.Headers = append(m.Headers, abi.Pair{Name: http.CanonicalHeaderKey(name), Value: value})
 		m.SealedName = shown.sealed
-		c.note(m, pair, name, value)
+		c.recordOpened(m, pair, name, value)
 	}
 	var query strings.Builder
 	for i, pair := range document.Query {
 		name, opened := c.open("the mutation's query", pair.Name, seal.Query)
 		value, n := c.open("the mutation's query", pair.Value, seal.Query)
-		c.put(opened + n)
+		c.openedValues += opened + n
 		m.parameters = append(m.parameters, abi.Pair{Name: name, Value: value})
-		c.note(m, pair, name, value)
+		c.recordOpened(m, pair, name, value)
 		if opened > 0 {
 			m.credentials = append(m.credentials, name)
 		}
@@ -158,26 +164,27 @@ func (c *Call) mutation(output []byte) *Mutation {
 		query.WriteString(percentEncode(name) + "=" + percentEncode(value))
 	}
 	m.Query = query.String()
-	if c.putToUse == 0 && !c.revealed && !c.plan.Anonymous {
+	if c.openedValues == 0 && !c.revealed && !c.plan.Anonymous {
 		c.end(StageMutation, errors.New("the mutation holds no credential: no sealed value is put to use in it"))
 	}
 	return m
 }
 
-// aloneWhenSealed is the rule for headers with sealed names. Beside another, whether the request fails for two headers of
-// one name would tell a plugin whether its guess of a secret is right.
+// aloneWhenSealed is the rule for headers with sealed names, as errors state it. If such a header could stand beside
+// another one, a plugin could use the error for two headers of one name to check a guess of a secret.
 const aloneWhenSealed = "only a header that is alone may have such a name"
 
-// percentEncode encodes as RFC 3986 section 2.1 has it. A space is %20, which all servers read, and not a + as in forms.
+// percentEncode returns text percent-encoded (RFC 3986 section 2.1). It encodes a space as %20, which all servers
+// understand, and not as the + of forms.
 func percentEncode(text string) string { return strings.ReplaceAll(url.QueryEscape(text), "+", "%20") }
 
-// header opens and checks a header that a guest wants set. Errors may show its name as shown.
+// header puts the sealed values into a header that the guest sets, and checks it. shown is its name for error messages.
 func (c *Call) header(where string, pair abi.Pair, sink seal.Sinks) (name, value string, shown shownName) {
 	c.notRaw(where, pair.Name)
 	c.notRaw(where, pair.Value)
 	name, opened := c.open(where, pair.Name, sink)
 	value, n := c.open(where, pair.Value, sink)
-	c.put(opened + n)
+	c.openedValues += opened + n
 	shown = shownName{name, opened > 0}
 	if problem := abi.CheckHeaderName(name); problem != "" {
 		c.endf(StageMutation, "%s: %s %s", where, shown, problem)
@@ -191,7 +198,8 @@ func (c *Call) header(where string, pair abi.Pair, sink seal.Sinks) (name, value
 	return name, value, shown
 }
 
-// masked shows a text of the mutation to a person. A guest that may reveal puts credentials in without a reference.
+// masked returns a text of the mutation as a person may see it. After Reveal it also scrubs the text, because the guest
+// may have put a credential in without a reference.
 func (c *Call) masked(text string) string {
 	if c.revealed {
 		text = c.Scrub(text)
@@ -199,9 +207,7 @@ func (c *Call) masked(text string) string {
 	return c.sealed.Mask(text)
 }
 
-func (c *Call) put(opened int) { c.putToUse += opened }
-
-// shownName is a name as errors may show it.
+// shownName is the name of a header, for error messages. They do not quote a name that contains a sealed value.
 type shownName struct {
 	name   string
 	sealed bool

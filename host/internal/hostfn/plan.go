@@ -1,8 +1,8 @@
-// Package hostfn is what a guest can ask of the host: the host functions of one call, a file for each concern.
+// Package hostfn implements the host functions of one call. Each concern has a file of its own.
 //
-// A [Call] implements abi.Env. Its methods succeed or end the call: they keep the [Failure] and panic, and whoever runs
-// the guest turns that into an error. Nothing here knows WebAssembly, so that the same functions serve a guest in the
-// sandbox and one that runs natively in a test.
+// A [Call] implements abi.Env. Its methods either succeed or end the call: they store a [Failure] or a [Restart] and
+// panic, and the caller that runs the guest recovers and reads it. The package does not depend on WebAssembly, so that
+// the same functions serve a guest in the sandbox and one that runs natively in a test.
 package hostfn
 
 import (
@@ -19,19 +19,19 @@ import (
 	"github.com/keywright/keywright/host/internal/tokencache"
 )
 
-// Stages of a request at which a call can fail; the host's errors have them.
+// Stages of a request at which a call can fail. The host's errors name them.
 const (
-	StageConfig   = "config"   // the configuration, or a rendered value of it
+	StageConfig   = "config"   // the configuration, or a rendered value of it, is wrong
 	StageTemplate = "template" // a template could not be rendered: a secret, variable or user field is missing
-	StagePlugin   = "plugin"   // the guest failed, broke the contract or a limit
-	StageToken    = "token"    // the token endpoint
-	StageSign     = "sign"     // a key or a signature
-	StageMutation = "mutation" // what the guest wants changed cannot be applied
+	StagePlugin   = "plugin"   // the guest failed, or broke the contract or a limit
+	StageToken    = "token"    // the token endpoint failed
+	StageSign     = "sign"     // a key is wrong, or signing failed
+	StageMutation = "mutation" // the changes that the guest wants cannot be applied
 	StageOrigin   = "origin"   // the request is for an origin that is not the connector's
-	StageBody     = "body"     // the request's body cannot be read, or not be kept
+	StageBody     = "body"     // the request's body cannot be read or kept
 )
 
-// Failure is why a call ended.
+// Failure is the reason why a call ended.
 type Failure struct {
 	Stage string
 	Err   error
@@ -41,70 +41,86 @@ func (f *Failure) Error() string { return f.Err.Error() }
 
 func (f *Failure) Unwrap() error { return f.Err }
 
-// Limits bound a call: those of package host that have the same names.
+// Limits holds the limits of a call. Each field has the meaning of the field of host.Limits with the same name.
 type Limits struct {
 	TokenRequests, TokenBytes, LogLines, CacheBytes, Mutations int
 }
 
-// Cache holds tokens of all connectors of a host.
+// Cache holds the tokens of all connectors of a host.
 type Cache = tokencache.Cache[[]seal.Piece]
 
 // Lease is the right to fill one entry of the cache.
 type Lease = tokencache.Lease[[]seal.Piece]
 
-// Field is a field of a connector's configuration: what the plugin says of it, and what the operator wrote.
+// Field is a field of a connector's configuration: its description by the plugin, and its value from the operator.
 type Field struct {
 	abi.Field
-	Sinks  seal.Sinks
-	Text   *template.Template // of every kind but object; nil when absent
-	Object *template.Object   // of kind object; nil when absent
-	Source any                // as written, for validate
+	Sinks seal.Sinks
+	// Text is the value of a field of any kind except object. It is nil if the field is absent.
+	Text *template.Template
+	// Object is the value of a field of kind object. It is nil if the field is absent.
+	Object *template.Object
+	// Source is the value as the operator wrote it, for validate.
+	Source any
 }
 
-// Plan holds what all calls of one connector share. It does not change once a call has it.
+// Plan holds the data and functions that all calls of one connector share. It must not be changed once a call uses it.
 type Plan struct {
-	Fields      map[string]*Field
-	Names       template.Names        // of all templates
-	SecretSinks map[string]seal.Sinks // of each secret: those of the fields that name it
-	Uses        map[string]bool       // groups of host functions
-	Grants      map[string]bool
-	Anonymous   bool
+	Fields map[string]*Field
+	// Names holds the names in all templates.
+	Names template.Names
+	// SecretSinks maps the name of a secret to the sinks of all fields that name it.
+	SecretSinks map[string]seal.Sinks
+	// Uses is the set of the groups of host functions that the plugin's description names.
+	Uses      map[string]bool
+	Grants    map[string]bool
+	Anonymous bool
 
-	Partition func(*Inputs) [32]byte // of the cache
+	// Partition returns the partition of the cache for a call.
+	Partition func(*Inputs) [32]byte
 
-	CheckURL func(url string) error // what must hold of a rendered field of kind url
+	// CheckURL returns an error if a rendered field of kind url may not have that value.
+	CheckURL func(url string) error
 	Cache    *Cache
 	Signer   *signing.Signer
-	Client   *http.Client // for token requests; follows no redirects
-	Clock    func() time.Time
-	Random   io.Reader
-	Log      func(ctx context.Context, level abi.Level, text string) // a line of the guest or about it
-	Warn     func(ctx context.Context, text string)                  // of the host: the same text once for a connector
-	// GuestWarns is Warn for the guest's own warnings, which are bounded apart from the host's.
+	// Client sends token requests. It must not follow redirects.
+	Client *http.Client
+	Clock  func() time.Time
+	Random io.Reader
+	// Log writes a log line of the guest.
+	Log func(ctx context.Context, level abi.Level, text string)
+	// Warn writes a warning of the host. It writes the same text once for a connector.
+	Warn func(ctx context.Context, text string)
+	// GuestWarns writes a warning of the guest. It is like Warn, and has a limit of its own.
 	GuestWarns func(ctx context.Context, text string)
-	Refused    func(ctx context.Context, text string) // a token endpoint refused, the first time in a period
-	Limits     Limits
+	// Refused logs the refusal of a token endpoint. It is called for the first refusal of a period.
+	Refused func(ctx context.Context, text string)
+	Limits  Limits
 	// ExchangeTime bounds one token request.
 	ExchangeTime time.Duration
 
-	Revealed func(text string) // is called with each text that a guest reveals, unless it is nil
+	// If not nil, Revealed is called with each text that a guest reveals.
+	Revealed func(text string)
 }
 
-// Inputs holds the values of one request: the values of all that the templates name, read before the guest runs, so that a
-// call sees each in one state, and no guest occupies a sandbox while a secrets store answers.
+// Inputs holds the values for one request that the templates name. They are read before the guest runs. So a call sees
+// each value in one state, and no guest occupies a sandbox while a secret store answers.
 type Inputs struct {
-	Secrets   []string // the values of Plan.Names.Secrets
+	// Secrets holds the values of Plan.Names.Secrets, in the same order.
+	Secrets   []string
 	Variables map[string]string
 	User      template.User
 	TenantID  string
-	Request   *http.Request // nil where there is none
-	// BodySHA256 is the digest of the request's body, in hex, once the host keeps that; empty before.
+	// Request is nil if there is no request.
+	Request *http.Request
+	// BodySHA256 is the digest of the request's body, in hex. It is empty until the host keeps the body.
 	BodySHA256 string
 
-	partition *[32]byte // once it has been asked for
+	// partition is nil until it is first needed.
+	partition *[32]byte
 }
 
-// secret returns the value of a secret that the templates name.
+// secret returns the value of a secret, and reports whether the templates name it.
 func (in *Inputs) secret(plan *Plan, name string) (string, bool) {
 	i := slices.Index(plan.Names.Secrets, name)
 	if i < 0 || i >= len(in.Secrets) {

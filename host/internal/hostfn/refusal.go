@@ -13,9 +13,9 @@ import (
 	"github.com/keywright/keywright/host/internal/tokencache"
 )
 
-// question is a digest of all that the answer to the next token request depends on: what the guest had when it made it.
-// That is the partition, the cache entries that it has read, and how many requests it has made before; not the request
-// itself, since an assertion has another time in it each time.
+// question returns a digest of everything that the answer to the next token request depends on: the URL, the partition,
+// the cache entries that the call has read, and the number of its token requests. The request itself is not included,
+// because an assertion contains another time in each.
 func (c *Call) question(target string) (key [32]byte) {
 	partition := c.partition()
 	known := partition[:]
@@ -27,7 +27,8 @@ func (c *Call) question(target string) (key [32]byte) {
 	return sha256.Sum256(append(known, target...))
 }
 
-// refused remembers an answer that says that the same request would be refused again. It logs the first one of a period.
+// refused records answer in the cache's Refusals if the endpoint would refuse the same request again, and sets its
+// RetryAfter. It logs the first refusal of a period.
 func (c *Call) refused(question *tokencache.Question, answer *TokenError, header http.Header) {
 	after := retryAfter(header, c.plan.Clock())
 	if !refuses(answer, after) {
@@ -40,17 +41,19 @@ func (c *Call) refused(question *tokencache.Question, answer *TokenError, header
 	}
 }
 
-// refuses reports whether an answer says that the request will not be accepted for now. What is of the moment, such as a
-// server that is down, does not unless it says when to ask again: the next request tries.
+// refuses reports whether answer means that the endpoint will refuse the same request for a while. A temporary failure,
+// such as of a server that is down, is no refusal unless it has a Retry-After: the next request tries again. 429 is
+// always one.
 func refuses(answer *TokenError, after time.Duration) bool {
 	return after > 0 || answer.Status == http.StatusTooManyRequests || !answer.Passing()
 }
 
-// retryAfter reads Retry-After, RFC 9110 section 10.2.3: seconds, or a date. It returns 0 when there is none to obey.
+// retryAfter returns the wait that Retry-After asks for (RFC 9110 section 10.2.3), in seconds or as a date. It returns
+// 0 if there is no valid one, or if the date is past.
 func retryAfter(header http.Header, now time.Time) time.Duration {
 	text := strings.TrimSpace(header.Get("Retry-After"))
 	seconds, err := strconv.ParseUint(text, 10, 31)
-	if err == nil || errors.Is(err, strconv.ErrRange) { // of which seconds is the largest number
+	if err == nil || errors.Is(err, strconv.ErrRange) { // seconds is 2³¹-1 for a number out of range
 		return time.Duration(seconds) * time.Second
 	}
 	if date, err := http.ParseTime(text); err == nil {
@@ -59,7 +62,7 @@ func retryAfter(header http.Header, now time.Time) time.Duration {
 	return 0
 }
 
-// jitter returns a random number from 0 up to 1.
+// jitter returns a random number in [0, 1).
 func (c *Call) jitter() float64 {
 	var b [8]byte
 	if _, err := io.ReadFull(c.plan.Random, b[:]); err != nil {

@@ -17,7 +17,7 @@ var mutations = []string{
 	`{"headers":[{"name":"A","value":"b"}]}{}`, `{"headers":[{"name":"A","value":"b}]}`, `{"query":[],"query":[]}`, `{"headers":[{"name":"A","name":"B","value":"b"}]}`,
 }
 
-// Whatever the scanner takes, strict decoding takes as well, and as the same.
+// Strict decoding accepts every document that the scanner accepts, with the same result.
 func FuzzScanMutation(f *testing.F) {
 	for _, document := range mutations {
 		f.Add(document)

@@ -24,7 +24,7 @@ func callWith(secrets map[string]string, sealed ...string) *Call {
 	return c
 }
 
-// threats.md 18, 19: the texts of others, such as a transport's errors, in every form that a secret has there.
+// Scrub replaces a secret in texts of others, such as a transport's errors, in every encoding (threats.md 18, 19).
 func TestScrub(t *testing.T) {
 	const secret = "s3cret/with \"odd\" +%&=ü bytes\n"
 	for name, form := range map[string]string{
@@ -49,7 +49,7 @@ func TestScrub(t *testing.T) {
 	}
 }
 
-// A short secret that is cut out would show by what is missing: "unre<sealed>ch<sealed>ble".
+// Scrub drops the whole text for a short secret, which the text around a gap would reveal: "unre<sealed>ch<sealed>ble".
 func TestScrubOfShortSecrets(t *testing.T) {
 	for _, secret := range []string{"a", "un", "reach", "7chars!"} {
 		c := callWith(map[string]string{"s": secret})
@@ -81,7 +81,7 @@ func TestScrubErrorIsStillItsCause(t *testing.T) {
 	}
 }
 
-// What the guest sees of a request: each form of a secret is one reference, however often it is there.
+// Each form of a secret in a request becomes one reference, however often it occurs.
 func TestSealerSealsOnce(t *testing.T) {
 	c := callWith(map[string]string{"s": "the secret value", "empty": ""})
 	s := sealer{c, c.secretForms(), map[string]string{}}

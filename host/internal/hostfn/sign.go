@@ -11,8 +11,8 @@ import (
 	"github.com/keywright/keywright/host/internal/strictjson"
 )
 
-// JWTSign returns a compact JWT, RFC 7519, sealed, signed with a key field of this configuration and the algorithm that
-// the configuration names, and only fit for the one place that it was asked for.
+// JWTSign returns a compact JWT (RFC 7519) as a sealed value. It signs with a key field of the configuration and the
+// algorithm that the configuration names. The only sink of the value is the one that the request asks for.
 func (c *Call) JWTSign(document []byte) string {
 	c.need(abi.UserJWTSign)
 	c.uncacheable = true
@@ -31,14 +31,14 @@ func (c *Call) JWTSign(document []byte) string {
 	}
 	plain, sealed := c.integers(&request)
 	before := c.sealed.Opened()
-	header, from := c.opened("header", request.Header)
-	claims, more := c.opened("claims", request.Claims)
+	header, from := c.opened("the header of jwt_sign", request.Header)
+	claims, more := c.opened("the claims of jwt_sign", request.Claims)
 	size := len(document) + 3*(c.sealed.Opened()-before)/2 + maxSignature
 	if err := signing.Integers(claims, plain); err != nil {
 		c.end(StageSign, err)
 	}
 	for i := range sealed {
-		_ = signing.Integers(claims, sealed[i:i+1]) // one that is too large stays a text
+		_ = signing.Integers(claims, sealed[i:i+1]) // a number that is too large stays a string
 	}
 	key, algorithm := c.key(request.Key)
 	token, warning, err := c.plan.Signer.JWT(algorithm, key, header, claims)
@@ -49,9 +49,9 @@ func (c *Call) JWTSign(document []byte) string {
 	return c.seal(seal.Value{Text: token, Sinks: sink, Mask: mask, Size: size, From: from.And(more)})
 }
 
-// integers returns the names of the claims that are to become integers: of those that are plain, and of those that hold
-// sealed values. Whether one of the latter is too large must not show, since the guest may write digits around it, and
-// would learn how large the value is.
+// integers returns the names of the claims that become integers, separately for plain claims and for claims with sealed
+// values. An error must not show that one of the latter is too large. Otherwise, a guest could add digits to a sealed
+// value and learn how large it is.
 func (c *Call) integers(request *abi.JWTRequest[strictjson.Tree]) (plain, sealed []string) {
 	for _, name := range request.Integers {
 		if text, ok := request.Claims[name].(string); ok && c.sealed.Plain(text) != nil {
@@ -63,20 +63,64 @@ func (c *Call) integers(request *abi.JWTRequest[strictjson.Tree]) (plain, sealed
 	return plain, sealed
 }
 
-// maxSignature is how many bytes a signature has in a JWT, about, at most.
+// maxSignature is the approximate maximum length of a signature in a JWT, in bytes.
 const maxSignature = 1 << 10
 
 func (c *Call) jwtRequest(document []byte) (request abi.JWTRequest[strictjson.Tree]) {
+	if object, ok := strictjson.Simple(string(document)); ok && simpleJWT(object, &request) {
+		return request
+	}
+	request = abi.JWTRequest[strictjson.Tree]{}
 	if err := strictjson.Unmarshal(document, &request); err != nil {
 		c.endf(StagePlugin, "the request of jwt_sign %w", err)
 	}
 	return request
 }
 
-// opened puts in what the sealed values of an object stand for, and returns what they came from.
-func (c *Call) opened(what string, object map[string]any) (_ map[string]any, from *seal.Origins) {
-	where := "the " + what + " of jwt_sign"
+// simpleJWT sets the members of a request from an object. ok is false if a member may be wrong.
+func simpleJWT(object map[string]any, request *abi.JWTRequest[strictjson.Tree]) (ok bool) {
+	for name, member := range object {
+		switch name {
+		case "key":
+			request.Key, ok = member.(string)
+		case "for":
+			request.For, ok = member.(string)
+		case "header":
+			request.Header, ok = member.(map[string]any)
+		case "claims":
+			request.Claims, ok = member.(map[string]any)
+		case "integers":
+			request.Integers, ok = textsOf(member)
+		default:
+			ok = false
+		}
+		if !ok {
+			return false
+		}
+	}
+	return true
+}
+
+// textsOf returns a list of strings. ok is false if list is anything else.
+func textsOf(list any) (texts []string, ok bool) {
+	elements, ok := list.([]any)
+	texts = make([]string, len(elements))
+	for i, element := range elements {
+		if texts[i], ok = element.(string); !ok {
+			return nil, false
+		}
+	}
+	return texts, ok
+}
+
+// opened puts the sealed values into the strings of an object, in place, and returns the object and the origins of the
+// values.
+func (c *Call) opened(where string, object map[string]any) (_ map[string]any, from *seal.Origins) {
 	object = c.mapStrings(where, object, func(text string) (string, error) {
+		if c.sealed.Plain(text) == nil { // and so UTF-8, as all of the document
+			out, _ := c.open(where, text, seal.Claim)
+			return out, nil
+		}
 		c.notRaw(where, text)
 		out, _ := c.open(where, text, seal.Claim)
 		from = from.And(c.sealed.From(text))
@@ -88,7 +132,7 @@ func (c *Call) opened(what string, object map[string]any) (_ map[string]any, fro
 	return object, from
 }
 
-// maskedJWT is a JWT for a person to read.
+// maskedJWT returns the header and the claims of a JWT for a person to read.
 func (c *Call) maskedJWT(request abi.JWTRequest[strictjson.Tree]) string {
 	mask := func(text string) (string, error) { return c.sealed.Mask(text), nil }
 	_, algorithm := c.key(request.Key)
@@ -109,10 +153,12 @@ func (c *Call) maskedJWT(request abi.JWTRequest[strictjson.Tree]) string {
 	return "<jwt " + string(h) + "." + string(p) + ">"
 }
 
-// mapStrings applies f to the strings of an object, in place; the names in it stay plain.
+// mapStrings applies f to the strings of an object, in place. Names of members may not contain sealed values.
 func (c *Call) mapStrings(where string, object map[string]any, f func(string) (string, error)) map[string]any {
 	_, err := strictjson.MapStrings(object, f, func(name string) error {
-		c.plain("a name in "+where, name)
+		if c.sealed.Plain(name) != nil {
+			c.plain("a name in "+where, name)
+		}
 		return nil
 	})
 	if err != nil {
@@ -121,7 +167,7 @@ func (c *Call) mapStrings(where string, object map[string]any, f func(string) (s
 	return object
 }
 
-// Sign returns a raw signature over bytes that the guest chose; only with the grant sign_raw.
+// Sign returns the raw signature of data, which the guest chooses. It needs the grant sign_raw.
 func (c *Call) Sign(field, data string) []byte {
 	c.need(abi.UserSign)
 	c.uncacheable = true
@@ -133,8 +179,9 @@ func (c *Call) Sign(field, data string) []byte {
 		c.end(StageSign, fmt.Errorf("%s: %w", field, err))
 	}
 	c.warning(field, warning)
-	c.revealed = true                           // what it gives is a credential in plain bytes,
-	c.seal(seal.Value{Text: string(signature)}) // which Scrub has to know
+	// The signature is a credential in plain bytes. Scrub has to know it.
+	c.revealed = true
+	c.seal(seal.Value{Text: string(signature)})
 	return signature
 }
 

@@ -21,13 +21,17 @@ import (
 	"github.com/keywright/keywright/host/internal/tokencache"
 )
 
-// TokenError is the answer of a token endpoint that gave no token, RFC 6749 section 5.2.
+// TokenError is an answer of a token endpoint without a token (RFC 6749 section 5.2).
 type TokenError struct {
-	Status int    // of HTTP
-	Code   string // the registered error code, "other" for any other, "" for none
-	// Problem says what is wrong with an answer of 200 to 299: "without an access_token". It is "" for any other status.
+	// Status is the status code of HTTP.
+	Status int
+	// Code is the error code if it is registered, "other" if it is not, and "" if there is none.
+	Code string
+	// Problem says what is wrong with an answer of 200 to 299, such as "without an access_token". It is "" for any
+	// other status.
 	Problem string
-	// RetryAfter is how long the host answers so itself, before it asks the endpoint again; 0: the next request asks.
+	// RetryAfter is the time during which the host does not repeat the request, but returns this answer for it. If 0,
+	// the next request asks the endpoint.
 	RetryAfter time.Duration
 }
 
@@ -45,8 +49,9 @@ func (e *TokenError) Error() string {
 	return text
 }
 
-// TokenRequest asks a token endpoint, RFC 6749 section 3.2. What the endpoint answers reaches the guest as sealed values
-// and registered names only; the body is never kept. What the endpoint refused shortly before is answered in its place.
+// TokenRequest sends an abi.TokenRequest to a token endpoint (RFC 6749 section 3.2), and returns an abi.TokenReply. The
+// guest gets the answer only as sealed values, registered names and numbers. The body is not kept. If the endpoint has
+// refused the same request shortly before, it is not asked, and the guest gets that answer.
 func (c *Call) TokenRequest(document []byte) []byte {
 	c.need(abi.UserTokenRequest)
 	if c.inputRead {
@@ -79,7 +84,7 @@ func (c *Call) TokenRequest(document []byte) []byte {
 	return c.reply(c.exchange(outgoing, question, request.Extra))
 }
 
-// exchange sends a token request, and returns what of the answer the guest may know.
+// exchange sends a token request, and returns the parts of the answer that the guest may get. They are not sealed yet.
 func (c *Call) exchange(outgoing *http.Request, question *tokencache.Question, extra []string) *abi.TokenReply {
 	ctx, cancel := context.WithTimeout(c.ctx, c.plan.ExchangeTime)
 	defer cancel()
@@ -88,7 +93,7 @@ func (c *Call) exchange(outgoing *http.Request, question *tokencache.Question, e
 	answer, err := c.send(outgoing.WithContext(ctx))
 	c.exchangeTime += c.plan.Clock().Sub(began)
 	c.answer = nil
-	if answer.status == 0 || err != nil && answer.success() { // the endpoint was not reached, or its answer broke off
+	if answer.status == 0 || err != nil && answer.success() { // the endpoint was not reached, or its answer is not complete
 		c.end(StageToken, err)
 	}
 	reply, problem := readReply(&answer, extra)
@@ -113,11 +118,11 @@ func (c *Call) exchange(outgoing *http.Request, question *tokencache.Question, e
 	return reply
 }
 
-// outgoing checks a request and puts its sealed values in.
+// outgoing checks a token request, puts the sealed values in, and returns it as an HTTP request.
 func (c *Call) outgoing(request *abi.TokenRequest) *http.Request {
 	target, _ := c.open("the URL of token_request", request.URL, seal.Token)
-	// URLs are compared with their references, and not with what these stand for. Otherwise a guest could make up a URL and
-	// see whether its guess of the secret in it is right.
+	// URLs are compared with their references, and not with their values put in. Otherwise, a guest could use a URL of
+	// its own to check a guess of the secret in it.
 	if !slices.Contains(c.urls, request.URL) {
 		for _, name := range slices.Sorted(maps.Keys(c.plan.Fields)) {
 			if c.plan.Fields[name].Kind == abi.KindURL {
@@ -141,7 +146,7 @@ func (c *Call) outgoing(request *abi.TokenRequest) *http.Request {
 	if err != nil {
 		c.end(StageConfig, errors.New("the token URL is not a URL"))
 	}
-	outgoing.Header.Set("Accept", "application/json") // these two unless the guest has its own
+	outgoing.Header.Set("Accept", "application/json") // the guest's own headers replace these two
 	outgoing.Header.Set("User-Agent", "keywright")
 	seen := map[string]bool{"Content-Type": true}
 	for _, pair := range request.Headers {
@@ -170,7 +175,8 @@ type answer struct {
 
 func (a *answer) success() bool { return a.status >= 200 && a.status <= 299 }
 
-// send returns status and header also when the body cannot be had.
+// send sends a token request and reads the answer. If the body cannot be read, it returns the status and the header
+// with the error.
 func (c *Call) send(r *http.Request) (a answer, err error) {
 	response, err := c.plan.Client.Do(r)
 	if err != nil {
@@ -189,7 +195,8 @@ func (c *Call) send(r *http.Request) (a answer, err error) {
 	return a, nil
 }
 
-// transportError drops the URL, which may hold a secret, and what the endpoint sent, and scrubs what is left.
+// transportError returns an error of the HTTP client without the URL, which may contain a secret. For an *http.Transport,
+// it also removes text that the endpoint sent. It scrubs the rest.
 func (c *Call) transportError(err error) error {
 	var u *url.Error
 	if errors.As(err, &u) {
@@ -201,7 +208,8 @@ func (c *Call) transportError(err error) error {
 	return c.ScrubError(err)
 }
 
-// ScrubError is err, or one with a scrubbed text that still is what err is.
+// ScrubError returns err if its text is printable and contains no secret. Otherwise it returns an error with a scrubbed
+// text, for which errors.Is reports the same as for err. Unwrap and errors.As do not reach err.
 func (c *Call) ScrubError(err error) error {
 	before := err.Error()
 	after := Printable(c.Scrub(before), 2048)
@@ -211,8 +219,9 @@ func (c *Call) ScrubError(err error) error {
 	return &scrubbed{after, func(target error) bool { return errors.Is(err, target) }}
 }
 
-// scrubbed has no Unwrap, which would give the text away; Is answers for sentinels such as context.Canceled. It keeps the
-// error in a function, where %#v does not find it either.
+// scrubbed is an error with a scrubbed text. It has no Unwrap, because that would reveal the text of the original
+// error. Its Is finds sentinels such as context.Canceled. It holds the original error only in a closure, where %#v does
+// not find it either.
 type scrubbed struct {
 	text string
 	is   func(target error) bool
@@ -222,16 +231,16 @@ func (s *scrubbed) Error() string { return s.text }
 
 func (s *scrubbed) Is(target error) bool { return s.is(target) }
 
-// reply seals what an answer holds, and encodes it for the guest.
+// reply seals the values of an answer, and encodes it for the guest.
 func (c *Call) reply(r *abi.TokenReply) []byte {
-	if r.Error != "" && r.Status < 300 { // which says to guests that there is a token
+	if r.Error != "" && r.Status < 300 { // guests take such a status for success
 		r.Status = http.StatusBadRequest
 	}
 	token := seal.Header | seal.Query
 	if r.AccessToken != "" {
 		r.AccessToken = c.seal(seal.Value{Text: r.AccessToken, Sinks: token, Mask: "<token>"})
 	}
-	// Scope and extras may go back to a token endpoint: a refresh token is of use nowhere else.
+	// Scope and extras may also go to a token endpoint, where a refresh token is needed.
 	if r.Scope != "" {
 		r.Scope = c.seal(seal.Value{Text: r.Scope, Sinks: token | seal.Token, Mask: "<scope>"})
 	}
@@ -245,7 +254,7 @@ func (c *Call) reply(r *abi.TokenReply) []byte {
 	return document
 }
 
-// explainedReply stands for the answer that would come.
+// explainedReply returns a made-up successful answer, for a call that is explained.
 func explainedReply(request *abi.TokenRequest) *abi.TokenReply {
 	reply := &abi.TokenReply{Status: http.StatusOK, AccessToken: "token", TokenType: "bearer", Extra: map[string]string{}}
 	hour := int64(3600)
@@ -256,7 +265,8 @@ func explainedReply(request *abi.TokenRequest) *abi.TokenReply {
 	return reply
 }
 
-// readReply takes from an answer what RFC 6749 section 5 defines. The error says what is wrong with an answer of 200 to 299.
+// readReply returns the members of an answer that RFC 6749 section 5 defines, and those named in extra. The error says
+// what is wrong with an answer of 200 to 299. Other answers cause no error.
 func readReply(a *answer, extra []string) (*abi.TokenReply, error) {
 	reply := &abi.TokenReply{Status: a.status}
 	var members map[string]any
@@ -273,7 +283,7 @@ func readReply(a *answer, extra []string) (*abi.TokenReply, error) {
 		return nil, fmt.Errorf("with a body that %w", err)
 	}
 	token, ok := members["access_token"].(string)
-	if code, refused := members["error"].(string); refused && token == "" { // as GitHub and Slack refuse
+	if code, refused := members["error"].(string); refused && token == "" { // GitHub and Slack refuse in this way
 		reply.Error = registered(code, errorCodes)
 		return reply, nil
 	}
@@ -296,7 +306,7 @@ func readReply(a *answer, extra []string) (*abi.TokenReply, error) {
 	reply.ExpiresIn = seconds(members["expires_in"])
 	reply.Scope, _ = members["scope"].(string)
 	for _, name := range extra {
-		if value, ok := members[name].(string); ok && !slices.Contains(known, name) {
+		if value, ok := members[name].(string); ok && !slices.Contains(reservedMembers, name) {
 			if reply.Extra == nil {
 				reply.Extra = map[string]string{}
 			}
@@ -306,19 +316,21 @@ func readReply(a *answer, extra []string) (*abi.TokenReply, error) {
 	return reply, nil
 }
 
-// known members of an answer are not extras.
-var known = []string{"access_token", "token_type", "expires_in", "scope", "error"}
+// reservedMembers holds the members of an answer that a guest cannot get as extras.
+var reservedMembers = []string{"access_token", "token_type", "expires_in", "scope", "error"}
 
-// errorCodes are registered for token endpoints: RFC 6749 section 5.2, 7009, 8628, 8693, 8707, 9449.
+// errorCodes holds the error codes that are registered for token endpoints: RFC 6749 section 5.2, RFCs 7009, 8628,
+// 8693, 8707 and 9449.
 var errorCodes = []string{
 	"invalid_request", "invalid_client", "invalid_grant", "unauthorized_client", "unsupported_grant_type", "invalid_scope",
 	"unsupported_token_type", "authorization_pending", "slow_down", "access_denied", "expired_token", "invalid_target",
 	"invalid_dpop_proof", "use_dpop_nonce", "server_error", "temporarily_unavailable",
 }
 
-// tokenTypes are registered at IANA as OAuth access token types, in lower case.
+// tokenTypes holds the OAuth access token types that are registered at IANA, in lower case.
 var tokenTypes = []string{"bearer", "dpop", "pop", "n_a", "mac"}
 
+// registered returns name if it is among names, and "other" if not.
 func registered(name string, names []string) string {
 	if slices.Contains(names, name) {
 		return name
@@ -326,8 +338,8 @@ func registered(name string, names []string) string {
 	return "other"
 }
 
-// seconds reads an expires_in: a JSON number or a decimal string that is 0 to 2³¹−1 when its fraction is cut off.
-// Anything else is as if it were absent.
+// seconds returns the value of an expires_in: a JSON number or a decimal string from 0 to 2³¹−1, with its fraction cut
+// off. For anything else it returns nil, as if it were absent.
 func seconds(v any) *int64 {
 	text := ""
 	switch v := v.(type) {
@@ -336,11 +348,11 @@ func seconds(v any) *int64 {
 	case string:
 		text = v
 	}
-	if text == "" || len(text) > 32 || strings.ContainsAny(text, "/_xXoObBpPiI") { // what big.Rat knows beyond decimals
+	if text == "" || len(text) > 32 || strings.ContainsAny(text, "/_xXoObBpPiI") { // big.Rat would accept these characters
 		return nil
 	}
 	if _, exponent, found := strings.Cut(strings.ToLower(text), "e"); found && len(strings.TrimLeft(exponent, "+-0")) > 2 {
-		return nil // an exponent of three digits is either way out of range, and costly to write out
+		return nil // with an exponent of three digits, the value is too large or almost 0, and costly to compute
 	}
 	rat, ok := new(big.Rat).SetString(text)
 	if !ok || rat.Sign() < 0 {

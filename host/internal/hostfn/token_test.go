@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// threats.md 33, decisions.md "expires_in missing, not a number or short": what is of no use is as if it were absent.
+// An unusable expires_in counts as absent (threats.md 33, decisions.md "expires_in missing, not a number or short").
 func TestExpiresIn(t *testing.T) {
 	for name, c := range map[string]struct {
 		in   any
@@ -50,7 +50,7 @@ func TestExpiresIn(t *testing.T) {
 	}
 }
 
-// What it says of the wait is never too early.
+// The text of a TokenError rounds the wait up to whole seconds, so that nobody tries again too early.
 func TestTextOfATokenError(t *testing.T) {
 	const asked = "the token endpoint answered 401 (invalid_client); it is asked again in "
 	for after, want := range map[time.Duration]string{

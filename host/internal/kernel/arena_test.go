@@ -129,7 +129,7 @@ func TestLimits(t *testing.T) {
 	}
 }
 
-// threats.md 5
+// After Reset, there is no block, and the memory is zero (threats.md 5).
 func TestResetLeavesNothing(t *testing.T) {
 	a := kernel.New(1<<20, 10)
 	old, _ := kernel.Put(a, "what the last call left")
@@ -146,7 +146,7 @@ func TestResetLeavesNothing(t *testing.T) {
 	}
 }
 
-// threats.md 9: whatever a guest passes, the answer is the one that a plain map of blocks gives, and never a panic.
+// Whatever a guest passes, an arena does not panic, and behaves like a map from offsets to blocks (threats.md 9).
 func FuzzArena(f *testing.F) {
 	f.Add([]byte{0, 5, 1, 16, 4, 17, 2, 200})
 	f.Add([]byte{0, 0, 0, 0, 3, 16, 5, 255})
@@ -157,7 +157,7 @@ func FuzzArena(f *testing.F) {
 		for len(program) >= 2 {
 			op, v := program[0], uint64(program[1])
 			program = program[2:]
-			if v >= 250 { // the upper end, where sums wrap round
+			if v >= 250 { // use an offset near 2⁶⁴, where sums overflow
 				v -= 256
 			}
 			inside := func(n uint64) bool { return v >= 16 && v < end && v+n <= end && v+n > v }

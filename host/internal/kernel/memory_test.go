@@ -11,7 +11,7 @@ func alloc(t *testing.T, a *Arena, n uint64) uint64 {
 	return offset
 }
 
-// Each of many blocks is found by its offset, and nothing between them is.
+// Each of many blocks is found by its offset. An offset within a block is not one of a block.
 func TestEachOfManyBlocksIsFound(t *testing.T) {
 	a := New(1<<20, 100)
 	var offsets []uint64
@@ -28,7 +28,7 @@ func TestEachOfManyBlocksIsFound(t *testing.T) {
 	}
 }
 
-// The first and the last byte that were handed out can be read and written, and no other.
+// The first and the last allocated byte can be read and written, and the bytes before and behind them cannot.
 func TestTheFirstAndTheLastByte(t *testing.T) {
 	a := New(1<<20, 10)
 	o := alloc(t, a, 16)
@@ -44,16 +44,16 @@ func TestTheFirstAndTheLastByte(t *testing.T) {
 	}
 }
 
-// An arena takes the memory that its blocks need and no more than it may, in steps that grow.
+// An arena's memory grows in steps of increasing size, and not beyond maxBytes.
 func TestMemoryOfAnArena(t *testing.T) {
 	const most = 10_000
 	a := New(most, 100)
 	for _, step := range []struct {
 		n    uint64
-		want int // bytes that the arena has then
+		want int // the size of the arena's memory afterwards
 	}{
 		{1, firstSize},
-		{firstSize - 24, firstSize}, // which fills it
+		{firstSize - 24, firstSize}, // fills it
 		{1, 2 * firstSize},
 		{5000, most + start},
 		{0, most + start},
@@ -65,7 +65,7 @@ func TestMemoryOfAnArena(t *testing.T) {
 	}
 }
 
-// What is left can be used to the last byte, and an empty block needs no room.
+// An arena can be filled to the last byte, and still has room for an empty block then.
 func TestAFullArena(t *testing.T) {
 	a := New(16, 10)
 	alloc(t, a, 16)
@@ -75,7 +75,7 @@ func TestAFullArena(t *testing.T) {
 	}
 }
 
-// What a call used much of is not kept for the next one.
+// Reset releases memory larger than maxKept.
 func TestMemoryAfterReset(t *testing.T) {
 	for n, kept := range map[uint64]bool{maxKept - start: true, maxKept - start + 1: false} {
 		a := New(1<<20, 10)

@@ -20,7 +20,7 @@ func randomText(random *rand.Rand, alphabet string, n int) string {
 	return string(text)
 }
 
-// documents are bodies as APIs answer with, of at least some bytes.
+// documents returns bodies as in answers of APIs, of at least size bytes.
 func documents(size int) map[string][]byte {
 	random := rand.New(rand.NewPCG(1, 2))
 	words := strings.Fields("the quick brown fox jumps over a lazy dog while many customers order things from our shop in Zürich")
@@ -62,7 +62,7 @@ func documents(size int) map[string][]byte {
 	return all
 }
 
-// patterns are credentials that give ten patterns of 20 to 60 bytes.
+// patterns returns a scanner of ten patterns of 20 to 60 bytes.
 func patterns() *Scanner {
 	random := rand.New(rand.NewPCG(3, 4))
 	f := New([]string{randomText(random, tokenAlphabet, 20), randomText(random, tokenAlphabet, 30)})

@@ -8,21 +8,25 @@ import (
 	"sync/atomic"
 )
 
-// What a body ends with in which something was found, or that takes too long to search (see budget).
+// Errors that a body ends with: a text was found, or the search takes too long (see budget).
 var (
 	ErrFound  = errors.New("a text that is looked for was found")
 	ErrEffort = errors.New("it would take too long to search for the text: it nearly repeats it over and over")
 )
 
 const (
-	minRead   = 512     // bytes that the caller's buffer must have room for, beside what is held back
-	ownBuffer = 4 << 10 // bytes, for callers whose buffer has not
+	// minRead is the least room, in bytes, that the caller's buffer must have besides the bytes held back. Otherwise the
+	// body reads into a buffer of its own, of ownBuffer bytes or more.
+	minRead   = 512
+	ownBuffer = 4 << 10
 )
 
-// Body returns what source has until something is found in it: then it closes source and gives no byte of what was
-// found. Data is passed on as it comes. Held back is only what may be the beginning of a text that is looked for, until
-// it is known to be none. When source fails, what was held back is dropped; at the end of file it is given. When the search
-// takes too long for what has come so far, the body ends as if something was found, with ErrEffort.
+// Body returns a body that passes on the data of source until a text is found in it. Then it closes source and ends with
+// ErrFound. It passes on no byte of the match.
+//
+// It passes data on as it comes. It holds back only bytes that may be the beginning of a match, until they are not. At
+// the end of file it passes these on; if source fails it drops them. If the search takes too long for the data so far,
+// the body ends as after a match, with ErrEffort.
 //
 // Read calls last once, with io.EOF, ErrFound, ErrEffort or another error of source, and returns the error that last
 // returns.
@@ -30,25 +34,32 @@ func (sc *Scanner) Body(source io.ReadCloser, last func(error) error) io.ReadClo
 	return &body{scanner: sc, source: source, last: last, left: savings}
 }
 
-// body has no WriteTo, and shows none of its source's methods: there must be no way past Read.
+// body is the body that Scanner.Body returns. It has no WriteTo and no other method of its source, because there must
+// be no way past Read.
 type body struct {
 	scanner *Scanner
 	source  io.ReadCloser
 	last    func(error) error
 
-	held  []byte // may be the beginning of something
-	left  budget
-	line  int    // bytes without white space that stand before it, up to minLine
-	own   []byte // a buffer, once one was needed
-	ready []byte // of own, what the caller has not got yet
-	err   error  // the last one
+	// held are the bytes that may be the beginning of a match.
+	held []byte
+	left budget
+	// line is the number of bytes without white space before held, at most minLine.
+	line int
+	// own is a buffer for when the caller's is too small, and ready is the part of it that the caller has yet to read.
+	own   []byte
+	ready []byte
+	// err is the error that the body has ended with.
+	err error
 
-	closed  atomic.Bool // by the caller
+	// closed is set once the caller has called Close.
+	closed  atomic.Bool
 	closing sync.Once
-	failure error // of closing
+	// failure is the error of closing source.
+	failure error
 }
 
-// Read implements io.Reader. What it uses of p beyond what it gives is cleared.
+// Read implements io.Reader. It clears what it has used of p beyond the bytes that it returns.
 func (b *body) Read(p []byte) (int, error) {
 	switch {
 	case b.closed.Load():
@@ -82,8 +93,8 @@ func (b *body) Read(p []byte) (int, error) {
 	}
 }
 
-// fill reads once, and gives how many bytes in the buffer may be passed on. Empty says that source gave nothing, not
-// even an error.
+// fill reads from source once. It returns the number of bytes in the buffer that may be passed on. empty reports that
+// source returned neither data nor an error.
 func (b *body) fill(buffer []byte) (n int, empty bool) {
 	before := copy(buffer, b.held)
 	read, err := b.source.Read(buffer[before:])
@@ -93,7 +104,7 @@ func (b *body) fill(buffer []byte) (n int, empty bool) {
 		return 0, true
 	}
 	b.left.earn(read)
-	b.left -= budget(before / 8) // it is looked at again
+	b.left -= budget(before / 8) // held bytes are searched again
 	found, safe := b.scanner.scan(data, b.line, err == io.EOF, &b.left)
 	switch {
 	case found && b.left < 0:
@@ -115,7 +126,7 @@ func (b *body) fill(buffer []byte) (n int, empty bool) {
 	return safe, false
 }
 
-// Close implements io.Closer. It may be called while Read is.
+// Close implements io.Closer. It may be called during Read.
 func (b *body) Close() error {
 	b.closed.Store(true)
 	return b.close()

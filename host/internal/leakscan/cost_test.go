@@ -13,7 +13,7 @@ import (
 	"testing"
 )
 
-// escapes are the ways to write every character of a text, by their names.
+// escapes are ways to write a text with every character escaped or encoded, by name.
 var escapes = map[string]func(string) string{
 	"as it is":                     func(text string) string { return text },
 	"percent":                      each("%%%02X"),
@@ -71,7 +71,7 @@ func other(format string) func(string) string {
 
 func inBase64(text string) string { return base64.StdEncoding.EncodeToString([]byte(text)) }
 
-// credential is one that looks like a token.
+// credential returns a random text that looks like a token.
 func credential(random *rand.Rand, length int) string {
 	return randomText(random, tokenAlphabet, length)
 }
@@ -84,7 +84,8 @@ func credentials(count, length int) (all []string) {
 	return all
 }
 
-// lookalikes are texts that hold much of credentials and none of them, by their names. The first has nothing of them.
+// lookalikes returns texts that hold large parts of the credentials but none as a whole, by name.
+// "other" holds no part of them.
 func lookalikes(credentials []string) map[string]string {
 	random := rand.New(rand.NewPCG(13, 14))
 	texts := map[string]func(c string) string{
@@ -109,7 +110,7 @@ func lookalikes(credentials []string) map[string]string {
 	return made
 }
 
-// parts has five bytes each from places of a text, in no order.
+// parts returns sequences of five bytes from random offsets of a text.
 func parts(random *rand.Rand, text string) string {
 	var b strings.Builder
 	for b.Len() < len(text) {
@@ -119,7 +120,8 @@ func parts(random *rand.Rand, text string) string {
 	return b.String()
 }
 
-// answers calls use with the answers that look like some credentials, in every way to write them.
+// answers calls use with answers of size bytes that look like the credentials, in every way of escapes, and with
+// documents.
 func answers(credentials []string, size int, use func(name string, data []byte)) {
 	all := lookalikes(credentials)
 	for _, name := range slices.Sorted(maps.Keys(all)) {
@@ -134,7 +136,7 @@ func answers(credentials []string, size int, use func(name string, data []byte))
 	}
 }
 
-// work returns how much work it is to look through an answer, in pieces as they come, and whether the answer is stopped.
+// work returns the number of steps that the search of an answer in pieces takes, and whether the answer is stopped.
 func work(f *Scanner, data []byte) (work budget, stopped bool) {
 	for part := range slices.Chunk(data, 32<<10) {
 		left := budget(1 << 40)
@@ -144,8 +146,8 @@ func work(f *Scanner, data []byte) (work budget, stopped bool) {
 	return work, stopped
 }
 
-// threats.md 81: many long credentials make no answer much more work than one short credential does, in whatever way the
-// answer is written, and also when its author knows them.
+// The search for many long credentials takes not many more steps than that for one short credential, in whatever way the
+// answer is written, and also if its author knows the credentials. threats.md 81
 func TestLongCredentialsMakeNoMoreWork_threats_81(t *testing.T) {
 	const size = 1 << 13
 	few, one := map[string]budget{}, New(credentials(1, 20))
@@ -171,8 +173,8 @@ func TestFinderGrowsWithItsTexts(t *testing.T) {
 	}
 }
 
-// threats.md 81: who makes up both the credential and the answer can have every byte be the beginning of something. Such
-// an answer is stopped when it has been enough work.
+// An author of both the credential and the answer can make every byte a possible beginning of a match. Such an answer is
+// stopped when its budget is used up. threats.md 81
 func TestWorkHasABound_threats_81(t *testing.T) {
 	texts := map[string]string{
 		"one character": strings.Repeat("a", 999) + "b", "two": strings.Repeat("ab", 500) + "c", "percent": strings.Repeat("%25%", 250) + "x",
@@ -196,7 +198,7 @@ func TestWorkHasABound_threats_81(t *testing.T) {
 func expectBounded(t *testing.T, f *Scanner, way, data string, chunk int) error {
 	t.Helper()
 	b := f.Body(&chunks{rest: split(data, chunk), end: io.EOF}, same).(*body)
-	b.left = 0 // but for what the bytes earn
+	b.left = 0 // only what the bytes earn
 	_, err := io.Copy(io.Discard, b)
 	if err != nil && !errors.Is(err, ErrFound) && !errors.Is(err, ErrEffort) {
 		t.Errorf("%s, by %d: %v", way, chunk, err)
@@ -207,7 +209,7 @@ func expectBounded(t *testing.T, f *Scanner, way, data string, chunk int) error 
 	return err
 }
 
-// Only much of what is nearly the credential stops an answer: not one that has most of it once, in pieces of any size.
+// An answer that holds most of a credential once is passed on, in pieces of any size.
 func TestMostOfACredentialIsPassedOn(t *testing.T) {
 	text := credentials(1, 1000)[0]
 	f := New([]string{text})

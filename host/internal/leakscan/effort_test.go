@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// An API that knows a credential of many equal parts, as a plugin may make it, repeats these parts with escapes: each may
-// be where the credential begins. threats.md 81.
+// A search ends with ErrEffort if an API repeats, with escapes, a part of a credential that consists of many equal
+// parts. A plugin may make such a credential. The credential may begin at each of the parts. threats.md 81
 func TestASearchThatTakesTooLongEnds_threats_81(t *testing.T) {
 	credential := base64.StdEncoding.EncodeToString([]byte(strings.Repeat("a", 15_000) + "the end of it"))
 	f := New([]string{credential})
@@ -28,8 +28,8 @@ func TestASearchThatTakesTooLongEnds_threats_81(t *testing.T) {
 	}
 }
 
-// The name of a header may repeat most of a credential, too. threats.md 81. A search that began anew at each byte would take
-// minutes; this one takes less than a tenth of a second.
+// A header's name that nearly repeats a credential is searched in less than a tenth of a second. A search that begins
+// anew at each byte would take minutes. threats.md 81
 func TestANameThatNearlyRepeatsACredentialTakesNoLonger_threats_81(t *testing.T) {
 	f := New([]string{strings.Repeat("a", 120_000) + "b"})
 	name, began := strings.Repeat("A", 1<<20), time.Now()
@@ -56,7 +56,7 @@ func TestFoldedNames(t *testing.T) {
 	}
 }
 
-// endless repeats a text.
+// endless is a body that repeats part without end.
 type endless struct {
 	part   string
 	read   int

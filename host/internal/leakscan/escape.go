@@ -6,18 +6,18 @@ import (
 	"unicode/utf8"
 )
 
-// How deep escapes are nested that are found.
+// Limits of how deep escapes may be nested.
 const (
-	maxDepth       = 3 // of %25 and &amp; before the rest of an escape
+	maxDepth       = 3 // repetitions of 25 after %, or of amp; after &, before the rest of an escape
 	maxBackslashes = 7
-	maxDigits      = 8 // of a number in HTML, or in braces
+	maxDigits      = 8 // digits of a number in HTML or in braces
 )
 
-// introducers are the first bytes of escapes and line breaks, in the order of their kinds.
+// introducers are the first bytes of escapes and line breaks, in the order of the constants of kinds.
 const introducers = "%\\&\n\r"
 
-// kinds is a set of kinds of escapes: a bit for each of introducers, and one for +, which matters only where a text has a
-// space.
+// kinds is a set of kinds of escapes. It has a bit for each of introducers and one for +, which matters only if a
+// pattern has a space.
 type kinds uint8
 
 const (
@@ -29,7 +29,8 @@ const (
 	pluses
 )
 
-// secondBytes returns, by the second byte of an escape, the kinds that may stand for a byte that some pattern has.
+// secondBytes returns, for each byte, the kinds of escapes that may have it as their second byte and stand for a byte
+// in has.
 func secondBytes(has *[256]bool) (escapeSecondBytes [256]kinds) {
 	const digits, upper = "0123456789abcdef", "0123456789ABCDEF"
 	for c := range has {
@@ -39,8 +40,8 @@ func secondBytes(has *[256]bool) (escapeSecondBytes [256]kinds) {
 			escapeSecondBytes[upper[c>>4]] |= percents
 		}
 	}
-	escapeSecondBytes['2'] |= percents  // of %25
-	escapeSecondBytes['0'] |= percents  // of %0A and %0D
+	escapeSecondBytes['2'] |= percents  // %25
+	escapeSecondBytes['0'] |= percents  // %0A and %0D
 	for _, c := range `\ux01234567nr` { // n and r are line breaks
 		escapeSecondBytes[c] |= backslashed
 	}
@@ -50,7 +51,7 @@ func secondBytes(has *[256]bool) (escapeSecondBytes [256]kinds) {
 		}
 	}
 	for c := range has {
-		if has[c] && mark(byte(c)) {
+		if has[c] && punctuation(byte(c)) {
 			escapeSecondBytes[c] |= backslashed
 		}
 		if base64Characters[c] || strings.IndexByte(" \t"+introducers, byte(c)) >= 0 {
@@ -59,22 +60,24 @@ func secondBytes(has *[256]bool) (escapeSecondBytes [256]kinds) {
 	}
 	escapeSecondBytes['#'] |= references
 	for _, e := range entities {
-		if has[e.c] || e.c == '&' { // of &amp;#
+		if has[e.c] || e.c == '&' { // &amp;# begins other references
 			escapeSecondBytes[e.name[0]] |= references
 		}
 	}
 	return escapeSecondBytes
 }
 
-// What a letter after a backslash stands for. A mark stands for itself.
+// A backslash and a letter of named stand for the byte of simple at the same index. Punctuation after a backslash stands
+// for itself.
 const (
 	named  = "bfnrtv"
 	simple = "\b\f\n\r\t\v"
 )
 
-func mark(c byte) bool { return c >= ' ' && c < 0x7f && !alphanumeric[c] }
+// punctuation reports whether c is ASCII punctuation or a space.
+func punctuation(c byte) bool { return c >= ' ' && c < 0x7f && !alphanumeric[c] }
 
-// base64Characters has those of both alphabets.
+// base64Characters is the set of the characters of both Base64 alphabets.
 var base64Characters = func() (set [256]bool) {
 	set = alphanumeric
 	for _, c := range "+/-_" {
@@ -83,24 +86,27 @@ var base64Characters = func() (set [256]bool) {
 	return set
 }()
 
-// escape holds the readings of the bytes at some place.
+// escape holds the possible readings of an escape.
 type escape struct {
-	last     bool // set by the caller: no data comes after these
+	// last is set by the caller if no data follows.
+	last bool
+	// The first count readings are valid.
 	readings [8]reading
 	count    int
-	partial  bool // what is there may be the beginning of something longer
+	// partial is set if the data may be the beginning of a longer escape.
+	partial bool
 }
 
-// reading is one way to take an escape.
+// reading is one way to read an escape: the first length bytes of text, for which taken bytes of the data stand.
 type reading struct {
 	text   [utf8.UTFMax]byte
-	length int // of text
-	taken  int // bytes that the escape has
+	length int
+	taken  int
 }
 
 func (r *reading) bytes() []byte { return r.text[:r.length] }
 
-// read looks at data that begins with the first byte of an escape.
+// read reads the escape at the beginning of data.
 func (x *escape) read(data []byte) {
 	x.count, x.partial = 0, false
 	switch data[0] {
@@ -115,14 +121,16 @@ func (x *escape) read(data []byte) {
 	}
 }
 
+// byte adds the reading c.
 func (x *escape) byte(c byte, taken int) {
 	r := &x.readings[x.count]
 	r.text[0], r.length, r.taken = c, 1, taken
 	x.count++
 }
 
+// rune adds the reading r, in Latin-1 and in UTF-8.
 func (x *escape) rune(r rune, taken int) {
-	if r < 0x100 { // a server may read the bytes of a header as Latin-1
+	if r < 0x100 { // the server may have read the bytes of a header as Latin-1
 		x.byte(byte(r), taken)
 	}
 	if r >= 0x80 {
@@ -132,7 +140,7 @@ func (x *escape) rune(r rune, taken int) {
 	}
 }
 
-// percent reads RFC 3986 section 2.1.
+// percent reads a percent-encoded byte, RFC 3986 section 2.1.
 func (x *escape) percent(data []byte) {
 	for at := 1; at <= 1+2*maxDepth; at += 2 {
 		c, complete := number(data[at:], 2, 16)
@@ -143,7 +151,7 @@ func (x *escape) percent(data []byte) {
 			x.partial = true
 			return
 		}
-		if c == '+' { // which was a space
+		if c == '+' { // a form's space, encoded once more
 			x.byte(' ', at+2)
 		}
 		x.byte(byte(c), at+2)
@@ -153,7 +161,7 @@ func (x *escape) percent(data []byte) {
 	}
 }
 
-// backslash reads the escapes of JSON, RFC 8259 section 7, and those that other languages have besides.
+// backslash reads the escapes of JSON, RFC 8259 section 7, and those of JavaScript and similar languages.
 func (x *escape) backslash(data []byte) {
 	n := backslashes(data)
 	for nested := 2; nested <= n; nested *= 2 {
@@ -167,7 +175,7 @@ func (x *escape) backslash(data []byte) {
 	default:
 		if i := strings.IndexByte(named, c); i >= 0 {
 			x.byte(simple[i], n+1)
-		} else if mark(c) {
+		} else if punctuation(c) {
 			x.byte(c, n+1)
 		}
 	case '0', '1', '2', '3', '4', '5', '6', '7':
@@ -183,7 +191,7 @@ func (x *escape) backslash(data []byte) {
 	}
 }
 
-// octal reads the digits of \163, of which there are as many as make a byte: ECMA-262 section B.1.2.
+// octal reads the digits of an escape such as \163. It takes as many digits as fit into a byte, ECMA-262 section B.1.2.
 func (x *escape) octal(data []byte, at int) {
 	most := 3
 	if data[at] > '3' {
@@ -201,7 +209,7 @@ func (x *escape) octal(data []byte, at int) {
 	x.rune(value, at+digits)
 }
 
-// braced reads what follows \u{, ECMA-262 section 12.9.4.
+// braced reads the digits behind \u{ and the closing brace, ECMA-262 section 12.9.4.
 func (x *escape) braced(data []byte, at int) {
 	digits := 0
 	for at+digits < len(data) && digits <= maxDigits && values[data[at+digits]] < 16 {
@@ -219,7 +227,7 @@ func (x *escape) braced(data []byte, at int) {
 	}
 }
 
-// unicode reads the digits of \u, and the other half of a surrogate pair.
+// unicode reads the digits behind \u, and the second half of a surrogate pair.
 func (x *escape) unicode(data []byte, at int) {
 	if at < len(data) && data[at] == '{' {
 		x.braced(data, at+1)
@@ -251,6 +259,7 @@ func (x *escape) unicode(data []byte, at int) {
 	}
 }
 
+// backslashes returns the number of backslashes at the beginning of data, at most maxBackslashes.
 func backslashes(data []byte) int {
 	n := 0
 	for n < len(data) && n < maxBackslashes && data[n] == '\\' {
@@ -259,8 +268,8 @@ func backslashes(data []byte) int {
 	return n
 }
 
-// entities are the names of the references that programs write. Browsers take those without a semicolon, too, but for the
-// last.
+// entities are the named references of HTML that programs write. Browsers accept all but the last one without
+// a semicolon, too, so only the last one includes it here.
 var entities = [...]struct {
 	name string
 	c    byte
@@ -274,7 +283,7 @@ func (x *escape) entities(data []byte) {
 			x.partial = true
 			return
 		}
-		amp := 0 // bytes of an ampersand
+		amp := 0 // length of a reference to an ampersand, without the introducing &
 		if rest[0] == '#' {
 			amp = x.reference(data, at+1) - at
 		}
@@ -297,7 +306,7 @@ func (x *escape) entities(data []byte) {
 	}
 }
 
-// semicolon returns where a reference ends whose name ends here.
+// semicolon returns the end of a reference whose name or number ends at offset at.
 func (x *escape) semicolon(data []byte, at int) int {
 	switch {
 	case at == len(data):
@@ -308,7 +317,7 @@ func (x *escape) semicolon(data []byte, at int) int {
 	return at
 }
 
-// reference reads what follows &#. It returns where the reference ends if it is that of an ampersand, or else 0.
+// reference reads the number behind &#. It returns the end of the reference if that stands for an ampersand, or else 0.
 func (x *escape) reference(data []byte, at int) (amp int) {
 	base := 10
 	if at < len(data) && data[at]|0x20 == 'x' {
@@ -335,7 +344,7 @@ func (x *escape) reference(data []byte, at int) (amp int) {
 	return 0
 }
 
-// values has the value of each digit, and 16 for what is none.
+// values has the value of each hexadecimal digit, and 16 for all other bytes.
 var values = func() (values [256]uint8) {
 	for c := range values {
 		values[c] = 16
@@ -346,8 +355,8 @@ var values = func() (values [256]uint8) {
 	return values
 }()
 
-// number reads a number of so many digits. It is negative when another character is there, or it is larger than a
-// character's; and not complete when data ends before.
+// number reads a number of that many digits. value is -1 if another character is among them or if it exceeds
+// utf8.MaxRune. complete is false if data ends before the last digit.
 func number(data []byte, digits, base int) (value rune, complete bool) {
 	n, sum := min(digits, len(data)), 0
 	for _, c := range data[:n] {

@@ -1,13 +1,13 @@
 package leakscan
 
-// setup is the least cost of following, in steps.
-const setup = 8
+// followCost is the number of steps that each call of follow costs at least.
+const followCost = 8
 
-// follow goes on with the patterns of a step, which begin at start, and the data. Where an escape may be taken in several
-// ways, it takes all of them; the one that is the least far in the data goes first, so that ways that meet are followed
-// once. It reports found, too, when there is no budget left.
+// follow matches the patterns of a step against the data. The possible match begins at start. It tries all readings of
+// an escape. It continues with the step that is least far in the data, so that readings that meet again are followed
+// once. It also reports found if the budget is used up.
 func (s *search) follow(from step, start int) (found bool) {
-	*s.left -= setup
+	*s.left -= followCost
 	for steps := append(s.steps[:0], from); len(steps) > 0 && *s.left >= 0; {
 		*s.left -= budget(len(steps))
 		least := 0
@@ -20,13 +20,13 @@ func (s *search) follow(from step, start int) (found bool) {
 		steps[least] = steps[len(steps)-1]
 		steps = steps[:len(steps)-1]
 		if len(steps) == 0 {
-			here = s.along(here)
+			here = s.skipEqual(here)
 		}
 		if s.matches(here) {
 			return true
 		}
 		if here.at == len(s.data) {
-			s.begun(here, start)
+			s.holdBack(here, start)
 			continue
 		}
 		c := s.data[here.at : here.at+1]
@@ -43,14 +43,15 @@ func (s *search) follow(from step, start int) (found bool) {
 			steps = add(steps, step{here.lo, here.hi, here.i, here.at + taken, true})
 		}
 		if x.partial {
-			s.begun(here, start)
+			s.holdBack(here, start)
 		}
 	}
 	return *s.left < 0
 }
 
-// along returns the step behind what data and the only pattern have in common, without an escape.
-func (s *search) along(here step) step {
+// skipEqual returns the step behind the bytes that the data and the pattern have in common, up to an escape. A step of
+// several patterns stays as it is.
+func (s *search) skipEqual(here step) step {
 	if here.hi-here.lo > 1 {
 		return here
 	}
@@ -65,7 +66,7 @@ func (s *search) along(here step) step {
 	return here
 }
 
-// matches reports whether one of the patterns of a step ends there.
+// matches reports whether one of the patterns of a step ends at it.
 func (s *search) matches(here step) bool {
 	for n := here.lo; n < here.hi && len(s.patterns[n].text) == here.i; n++ {
 		if !here.broken || s.patterns[n].base64 {
@@ -75,13 +76,14 @@ func (s *search) matches(here step) bool {
 	return false
 }
 
-// begun notes that the data may end with the beginning of a pattern.
-func (s *search) begun(here step, start int) {
+// holdBack records that a match may begin at start and go on in data that is yet to come.
+func (s *search) holdBack(here step, start int) {
 	if !here.broken || s.anyBase64(here) {
 		s.safe = min(s.safe, start)
 	}
 }
 
+// anyBase64 reports whether one of the patterns of a step is Base64.
 func (s *search) anyBase64(here step) bool {
 	for _, pattern := range s.patterns[here.lo:here.hi] {
 		if pattern.base64 {
@@ -91,7 +93,7 @@ func (s *search) anyBase64(here step) bool {
 	return false
 }
 
-// add adds a step that has patterns.
+// add adds a step, unless it has no patterns or is among steps already.
 func add(steps []step, s step) []step {
 	if s.lo == s.hi {
 		return steps

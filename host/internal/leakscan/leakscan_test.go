@@ -14,10 +14,10 @@ import (
 	"testing"
 )
 
-// secret has a character of each kind that some program escapes.
+// secret has characters of each kind that programs escape.
 const secret = `s3cr/t+k "<y>&'\ %2F=~`
 
-// written are the ways in which servers write the secret, by what writes it.
+// written returns the forms in which servers write the secret, by encoding.
 func written() map[string]string {
 	percent := func(encode func(byte) bool, format string) string {
 		var b strings.Builder
@@ -85,7 +85,7 @@ func written() map[string]string {
 	return ways
 }
 
-// threats.md 45: each form, at every split into two chunks and byte by byte. What is given never reaches into it.
+// Each form is stopped at every split into two chunks and byte by byte, and no byte of it is passed on. threats.md 45
 func TestEachForm_threats_45(t *testing.T) {
 	for name, form := range written() {
 		t.Run(name, func(t *testing.T) {
@@ -110,7 +110,8 @@ func TestEachForm_threats_45(t *testing.T) {
 	}
 }
 
-// expectStopped lets through a character of Base64 that the text shares with what stands before it.
+// expectStopped checks that a body ends with ErrFound before form. It allows a character of Base64 that form shares
+// with the data before it.
 func expectStopped(t *testing.T, f *Scanner, source *chunks, before, form string) {
 	t.Helper()
 	got, err := readAll(t, f.Body(source, same), 4096)
@@ -151,7 +152,7 @@ func TestTextsThatAreNotASCII(t *testing.T) {
 	f := New([]string{"pässwörd€😀"})
 	for _, form := range []string{
 		"pässwörd€😀", "p%C3%A4ssw%c3%b6rd%E2%82%AC%F0%9F%98%80", `p\u00e4ssw\u00F6rd\u20ac\ud83d\ude00`, "p&#228;ssw&#xf6;rd&#8364;&#128512;",
-		`p\u00c3\u00a4ssw\u00c3\u00b6rd\u00e2\u0082\u00ac\u00f0\u009f\u0098\u0080`, // read as Latin-1
+		`p\u00c3\u00a4ssw\u00c3\u00b6rd\u00e2\u0082\u00ac\u00f0\u009f\u0098\u0080`, // UTF-8 read as Latin-1
 	} {
 		if !f.Holds("x" + form + "y") {
 			t.Errorf("%s is not found", form)
@@ -160,7 +161,8 @@ func TestTextsThatAreNotASCII(t *testing.T) {
 	}
 }
 
-// What looks like an escape of itself can be read in ways without number, each of which is gone only once.
+// A text that looks like escapes of itself can be read in countless ways. Each state of the search is followed only
+// once.
 func TestTextThatLooksLikeEscapes(t *testing.T) {
 	for part, times := range map[string]int{"%25": 30, `\`: 8, "&amp;": 20, `\u005c`: 8, "%%": 8} {
 		text := strings.Repeat(part, times) + "x"
@@ -185,7 +187,8 @@ func TestFindersOfNothing(t *testing.T) {
 	}
 }
 
-// threats.md 72: an escape without an end of its own ends with the body; when more comes, it may be another character.
+// At the end of a body, an escape without a terminator is complete. If more data comes, it may stand for another
+// character. threats.md 72
 func TestEscapesAtTheEnd_threats_72(t *testing.T) {
 	for _, last := range []string{"&#110", "&#x6e", `\156`, "&#110;", `\u{6e}`} {
 		f := New([]string{"the-token"})
@@ -200,7 +203,7 @@ func TestEscapesAtTheEnd_threats_72(t *testing.T) {
 	}
 }
 
-// A stream goes on as it comes: a chunk is held back only as far as it may be the beginning of the text.
+// A stream is passed on as it comes. Only bytes that may be the beginning of the text are held back.
 func TestStreamIsNotDelayed(t *testing.T) {
 	f := New([]string{"the-token"})
 	reader, writer := io.Pipe()

@@ -2,18 +2,21 @@ package leakscan
 
 import "strings"
 
-// Lines that Base64 may be broken into.
+// Limits of line breaks in Base64.
 const (
-	minLine  = 32 // bytes without white space before the break: MIME's have 64 or 76, and short ones are other text
-	maxBreak = 64 // bytes of a break, with the white space behind it
+	// minLine is the least number of bytes without white space before a line break. Lines of MIME have 64 or 76, and
+	// shorter lines are other text.
+	minLine = 32
+	// maxBreak is the greatest number of bytes of a line break together with the white space behind it.
+	maxBreak = 64
 )
 
-// white returns the white space that the data begins with, as it is or as the escape that was read last, and how many
-// bytes it takes. The character is 0 when the data begins with another one.
+// white returns the character of white space at the beginning of data and the number of bytes that it takes. If data
+// begins with an escape, x must have read it. c is 0 if data begins with another character.
 func (x *escape) white(data []byte) (c byte, taken int) {
 	c, taken = data[0], 1
-	if x.count > 0 && c != '+' { // in Base64, + is no space
-		r := &x.readings[x.count-1] // the longest
+	if x.count > 0 && c != '+' { // + is a character of Base64
+		r := &x.readings[x.count-1] // the longest reading
 		c, taken = r.text[0], r.taken
 	}
 	if strings.IndexByte("\r\n \t", c) < 0 {
@@ -22,14 +25,15 @@ func (x *escape) white(data []byte) (c byte, taken int) {
 	return c, taken
 }
 
-// lineBreak returns how many bytes of the data, which was read last, are a line break: CR, LF or CRLF, and the white
-// space that the next line begins with. The result is 0 when there is none.
+// lineBreak returns the number of bytes of the line break at the beginning of data, or 0 if there is no line break. If
+// data begins with an escape, x must have read it. A line break is CR, LF or CRLF, and the white space that the next
+// line begins with.
 func (x *escape) lineBreak(data []byte) int {
 	c, taken := x.white(data)
 	if c != '\r' && c != '\n' {
 		return 0
 	}
-	next := escape{last: true} // what is cut off is no part of it
+	next := escape{last: true} // an incomplete escape is not part of the line break
 	feed := c == '\r'
 	for at := taken; ; at += taken {
 		if at >= min(len(data), maxBreak) || base64Characters[data[at]] {
@@ -45,7 +49,8 @@ func (x *escape) lineBreak(data []byte) int {
 	}
 }
 
-// line returns how many bytes without white space the data ends with, up to minLine. Before is how many stand before it.
+// line returns the number of bytes without white space at the end of data, at most minLine. before is the number of such
+// bytes in front of data.
 func line(data []byte, before int) int {
 	n := 0
 	for n < minLine {
@@ -60,7 +65,8 @@ func line(data []byte, before int) int {
 	return n
 }
 
-// hopeless reports whether no pattern may have the line break that begins here. It is quick, and rejects most breaks.
+// hopeless reports whether the line break at offset at cannot be part of Base64. It is fast and rejects most line
+// breaks.
 func (s *search) hopeless(at int) bool {
 	return at == 0 || !base64Characters[s.data[at-1]] || line(s.data[:at], s.line) < minLine
 }

@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// lineBreaks are the ways in which servers write the end of a line of Base64, by what writes it.
+// lineBreaks are the forms in which servers write the end of a line of Base64.
 var lineBreaks = map[string]string{
 	"LF": "\n", "CRLF": "\r\n", "CR": "\r", "LF and spaces": "\n            ", "CRLF and a tab": "\r\n\t",
 	"LF in JSON": `\n`, "CRLF in JSON": `\r\n`, "CRLF in JSON in JSON": `\\r\\n`, "JSON in numbers": `\u000d\u000A`, "octal": `\015\12`,
@@ -23,8 +23,8 @@ func split(text string, size int) (parts []string) {
 	return append(parts, text)
 }
 
-// threats.md 72: Base64 that is broken into lines is found wherever a line ends, however it comes. Nothing of it is
-// given.
+// Base64 in lines is found wherever a line ends and in whatever pieces it comes. No byte of it is passed on.
+// threats.md 72
 func TestBase64InLines_threats_72(t *testing.T) {
 	for name, lineBreak := range lineBreaks {
 		for _, width := range []int{64, 76} {
@@ -34,7 +34,7 @@ func TestBase64InLines_threats_72(t *testing.T) {
 					text := base64.StdEncoding.EncodeToString([]byte(strings.Repeat("i", start) + secret + "and so on"))
 					body := "data: " + strings.Join(split(text, width), lineBreak)
 					safe := start * 8 / 6
-					safe += len("data: ") + safe/width*len(lineBreak) + 1 // one character has bits of what stands before
+					safe += len("data: ") + safe/width*len(lineBreak) + 1 // one character also has bits of the data before
 					f := New([]string{secret})
 					if !f.Holds(body) {
 						t.Fatalf("%d before: it is not found in %q", before, body)
@@ -51,7 +51,7 @@ func TestBase64InLines_threats_72(t *testing.T) {
 	}
 }
 
-// The line break's own characters need not be in what is looked for, in whatever way they are written.
+// A line break is found even if no pattern has its characters, in whatever way it is written.
 func TestBase64InLinesOfTextThatIsNotASCII_threats_72(t *testing.T) {
 	const text = "schlüssel, der nicht herauskommen darf"
 	encoded := base64.StdEncoding.EncodeToString([]byte(strings.Repeat("i", 40) + text))
@@ -62,7 +62,7 @@ func TestBase64InLinesOfTextThatIsNotASCII_threats_72(t *testing.T) {
 	}
 }
 
-// Lines of text are passed on as they come, also when they end in what Base64 of the text begins with.
+// Lines of text are passed on as they come, also if they end with the beginning of the text's Base64.
 func TestLinesAreNotDelayed(t *testing.T) {
 	f := New([]string{"the-token"}) // in Base64, dGhlLXRva2Vu
 	reader, writer := io.Pipe()
@@ -73,7 +73,7 @@ func TestLinesAreNotDelayed(t *testing.T) {
 		{"data: d\n\n", "data: d\n\n"},
 		{"hello dGhl\r\n", "hello dGhl\r\n"},
 		{`{"a":"dGhl\n`, `{"a":"dGhl\n`},
-		{long + "\n", long[:len(long)-1]}, // what a line of Base64 could be
+		{long + "\n", long[:len(long)-1]}, // this line may be Base64
 		{"x\n", "d\nx\n"},
 		{strings.Repeat("A", 40) + "dGhl\n" + strings.Repeat(" ", 80), strings.Repeat("A", 40) + "dGhl\n" + strings.Repeat(" ", 80)},
 	} {
@@ -85,7 +85,7 @@ func TestLinesAreNotDelayed(t *testing.T) {
 	}
 }
 
-// What is held back is bounded, whatever white space comes.
+// Only a bounded number of bytes is held back, however much white space comes.
 func TestWhiteSpaceWithoutEndIsPassedOn(t *testing.T) {
 	f := New([]string{"the-token"})
 	body := f.Body(&chunks{rest: append([]string{strings.Repeat("A", 40) + "dGhl\n"}, split(strings.Repeat(" ", 10_000), 100)...), end: io.EOF}, same).(*body)
@@ -100,7 +100,7 @@ func TestWhiteSpaceWithoutEndIsPassedOn(t *testing.T) {
 	}
 }
 
-// Text of which only a part is Base64 of the text, or whose lines are short, is no Base64 in lines.
+// A line break does not count if only a part is Base64 of the text, or if the lines are short.
 func TestWhatIsNoBase64InLines(t *testing.T) {
 	f := New([]string{"the-token"})
 	line := strings.Repeat("A", 60)

@@ -5,39 +5,43 @@ import (
 	"sort"
 )
 
-// budget is how much work may still be done for an answer: places that are looked at, and bytes that are followed. Each
-// byte of the answer earns some. An answer that needs more is full of what is nearly a pattern, over and over, and is
-// taken for one that has it: whoever makes up both the pattern and the answer could have each byte cost thousands of steps.
+// budget is the number of steps that a search may still take: offsets to examine and bytes to follow. Each byte of an
+// answer earns some. An answer that needs more nearly repeats a pattern over and over. It counts as a match, because an
+// author of both the pattern and the answer could make each byte cost thousands of steps.
 type budget int
 
 const (
-	earned  = 8       // by each byte
-	savings = 1 << 20 // what there is at first, and at most
+	earned  = 8       // steps that each byte earns
+	savings = 1 << 20 // budget at the beginning, and its maximum
 )
 
 func (b *budget) earn(n int) { *b = min(*b+budget(earned*n), savings) }
 
-// search is the search of some data.
+// search is the state of searching some data.
 type search struct {
 	*Scanner
 	data []byte
-	line int // bytes without white space that stand before the data, up to minLine
-	safe int // how many bytes at the beginning are part of nothing that can still be found when more data comes
+	// line is the number of bytes without white space before the data, at most minLine.
+	line int
+	// safe is the number of bytes at the beginning that no match includes, whatever data follows.
+	safe int
 	left *budget
 
-	known [16]known // escapes that were read
-	steps [8]step   // of follow, to begin with
+	// cached holds escapes that have been read, by offset modulo its length.
+	cached [16]cachedEscape
+	// steps is the first memory for the steps of follow.
+	steps [8]step
 }
 
-// known is an escape, and where it is in the data.
-type known struct {
+// cachedEscape is the escape at offset at of the data.
+type cachedEscape struct {
 	escape
 	at int
 }
 
-// read returns what the escape here may stand for. It is good until another one is read.
+// read returns the readings of the escape at offset at. They are valid until the next call.
 func (s *search) read(at int) *escape {
-	x := &s.known[at%len(s.known)]
+	x := &s.cached[at%len(s.cached)]
 	if x.at != at {
 		x.at = at
 		x.read(s.data[at:])
@@ -45,13 +49,13 @@ func (s *search) read(at int) *escape {
 	return &x.escape
 }
 
-// scan searches the data, and returns how many bytes at its beginning are part of nothing that can still be found when
-// more data comes. last reports that none comes. line is how many bytes without white space stand before the data, up to
-// minLine. Work is taken from left; where that is not enough, scan reports found.
+// scan searches data and reports whether it found a text. safe is the number of bytes at the beginning that no match
+// includes, whatever data follows. last means that no data follows. line is the number of bytes without white space
+// before data, at most minLine. The steps are taken from left. If they do not suffice, scan reports found.
 func (sc *Scanner) scan(data []byte, line int, last bool, left *budget) (found bool, safe int) {
 	s := search{Scanner: sc, data: data, line: line, safe: len(data), left: left}
-	for i := range s.known {
-		s.known[i] = known{escape{last: last}, -1}
+	for i := range s.cached {
+		s.cached[i] = cachedEscape{escape{last: last}, -1}
 	}
 	found = s.plain()
 	for i := 0; i < len(sc.introducers) && !found; i++ {
@@ -60,7 +64,7 @@ func (sc *Scanner) scan(data []byte, line int, last bool, left *budget) (found b
 	return found, s.safe
 }
 
-// plain finds what begins with a window of bytes without escapes, or with fewer at the end of the data.
+// plain finds matches that have no escape in their first window bytes, or in all their bytes before the end of the data.
 func (s *search) plain() (found bool) {
 	data, last, looks := s.data, s.window-1, 0
 	for ; last < len(data); looks++ {
@@ -82,7 +86,7 @@ func (s *search) plain() (found bool) {
 	return false
 }
 
-// matchAt follows the patterns that begin here, with two bytes without escapes.
+// matchAt finds matches that begin at start with two bytes without escapes.
 func (s *search) matchAt(start int) (found bool) {
 	switch data := s.data; {
 	case !s.firstBytes[data[start]].any():
@@ -95,7 +99,7 @@ func (s *search) matchAt(start int) (found bool) {
 	}
 }
 
-// escapes finds what has, near its beginning, an escape of one kind before any other.
+// escapes finds matches whose first escape is of this kind and near their beginning.
 func (s *search) escapes(introducer byte, kind kinds) (found bool) {
 	data := s.data
 	for at := -1; ; {
@@ -114,7 +118,7 @@ func (s *search) escapes(introducer byte, kind kinds) (found bool) {
 	}
 }
 
-// behind finds what has its first escape here, behind two bytes or more.
+// behind finds matches whose first escape is at offset at, behind two bytes or more.
 func (s *search) behind(at int) (found bool) {
 	if at < 2 {
 		return false
@@ -134,7 +138,7 @@ func (s *search) behind(at int) (found bool) {
 	return false
 }
 
-// continues follows the patterns that begin at start, without escapes up to here.
+// continues finds matches that begin at start and have no escape before offset at.
 func (s *search) continues(start, at int) (found bool) {
 	here := s.all(start)
 	for here.at < at && here.lo < here.hi {
@@ -143,7 +147,7 @@ func (s *search) continues(start, at int) (found bool) {
 	return here.lo < here.hi && s.follow(here, start)
 }
 
-// from finds what begins with the escape here, or a byte before it.
+// from finds matches that begin with the escape at offset at, or with the byte before it.
 func (s *search) from(at int) (found bool) {
 	if at > 0 {
 		if one, ok := s.grow(head{}, s.data[at-1:at]); ok && s.leads(one, at) && s.continues(at-1, at) {
@@ -153,13 +157,13 @@ func (s *search) from(at int) (found bool) {
 	return s.leads(head{}, at) && s.follow(s.all(at), at)
 }
 
-// head is the beginning of patterns: three bytes, or as many as are known.
+// head is the beginning of patterns, at most three bytes.
 type head struct {
 	text   [3]byte
 	length int
 }
 
-// grow returns a head with some bytes added. The result is not ok when no pattern begins so.
+// grow returns h with the bytes of text added, up to three bytes. ok is false if no pattern begins with them.
 func (sc *Scanner) grow(h head, text []byte) (grown head, ok bool) {
 	for _, c := range text[:min(len(text), len(h.text)-h.length)] {
 		h.text[h.length] = c
@@ -172,7 +176,7 @@ func (sc *Scanner) grow(h head, text []byte) (grown head, ok bool) {
 	return h, true
 }
 
-// leads reports whether patterns may begin with a head and what is here. It rejects most escapes.
+// leads reports whether a pattern may begin with h and the data at offset at. It rejects most escapes.
 func (s *search) leads(h head, at int) bool {
 	if h.length == len(h.text) || at == len(s.data) {
 		return true
@@ -195,18 +199,20 @@ func (s *search) leads(h head, at int) bool {
 	return x.partial || h.length > 0 && x.lineBreak(data) > 0
 }
 
-// step is how far the patterns that begin alike and the data have been followed.
+// step is a state of follow: the patterns from lo up to hi, which are equal in their first i bytes, match the data up to
+// offset at.
 type step struct {
-	lo, hi int // the patterns
-	i, at  int // bytes of them, and of the data
+	lo, hi int
+	i, at  int
+	// broken is set if the match so far has a line break, which only Base64 may have.
 	broken bool
 }
 
-// all is the step before the first byte.
+// all returns the step of all patterns before their first byte.
 func (sc *Scanner) all(at int) step { return step{0, len(sc.patterns), 0, at, false} }
 
-// take returns the step behind some bytes of the patterns, which so many bytes of the data stand for. It has no patterns
-// when none goes on so.
+// take returns the step behind the bytes of text, for which taken bytes of the data stand. It has no patterns if no
+// pattern continues with text.
 func (sc *Scanner) take(s step, text []byte, taken int) step {
 	s.at += taken
 	for _, c := range text {
@@ -220,7 +226,7 @@ func (sc *Scanner) take(s step, text []byte, taken int) step {
 	return s
 }
 
-// narrow returns which of some patterns that begin alike have a byte at a place.
+// narrow returns the patterns from lo up to hi whose byte i is c. They must be equal in their first i bytes.
 func (sc *Scanner) narrow(lo, hi, i, c int) (from, to int) {
 	if lo == hi || sc.patterns[lo].byte(i) == c && sc.patterns[hi-1].byte(i) == c {
 		return lo, hi
@@ -233,7 +239,7 @@ func (sc *Scanner) narrow(lo, hi, i, c int) (from, to int) {
 	return from, to
 }
 
-// byte returns the byte at a place, or -1 behind the last one.
+// byte returns byte i of the text, or -1 if the text is shorter.
 func (n *pattern) byte(i int) int {
 	if i >= len(n.text) {
 		return -1

@@ -14,7 +14,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// reference finds the same, slowly: it tries every way to write each character, at every place.
+// reference is a slow scanner: it tries every way to write each character, at every offset.
 type reference []form
 
 type form struct {
@@ -31,14 +31,15 @@ func newReference(texts []string) (r reference) {
 	return r
 }
 
-const plainForms = 3 // of encodings, which has Base64 behind them
+// plainForms is the number of encodings that are not Base64. They come first.
+const plainForms = 3
 
-// encodings are as the package comment has them, made in another way than the package does.
+// encodings returns the forms of the package comment except UTF-16, computed in another way than in the package.
 func encodings(text string) []string {
 	all := []string{text, hex.EncodeToString([]byte(text)), strings.ToUpper(hex.EncodeToString([]byte(text)))}
 	for before := range 3 {
 		for _, encoding := range []*base64.Encoding{base64.StdEncoding, base64.URLEncoding} {
-			// What is the same whatever stands around it.
+			// The characters that do not depend on the data around the text.
 			around := func(c string) string {
 				return encoding.EncodeToString([]byte(strings.Repeat(c, before) + text + strings.Repeat(c, 3)))
 			}
@@ -60,8 +61,8 @@ func encodings(text string) []string {
 // way is one way to write a character.
 type way struct {
 	text   string
-	fold   bool   // in either case
-	before string // what may not follow
+	fold   bool   // regardless of case
+	before string // bytes that may not follow
 }
 
 const (
@@ -70,7 +71,7 @@ const (
 	octal       = "01234567"
 )
 
-// ways has them for each character.
+// ways holds all ways to write each character.
 var ways = func() (ways [256][]way) {
 	for i := range ways {
 		ways[i] = waysOf(byte(i))
@@ -122,7 +123,7 @@ func waysOf(c byte) []way {
 	return all
 }
 
-// referencesTo are the references of HTML whose ampersand is written as amp.
+// referencesTo returns the references of HTML to c, whose ampersand is written as reference.
 func referencesTo(c byte, reference string) (all []way) {
 	for zeros := range 6 {
 		for _, number := range []struct{ written, digits string }{
@@ -142,7 +143,7 @@ func referencesTo(c byte, reference string) (all []way) {
 	return all
 }
 
-// taken is how many bytes of a body are written in that way. It is 0 when they are not.
+// taken returns the number of bytes at the beginning of body that are written in that way, or 0.
 func (w way) taken(body string) int {
 	n := len(w.text)
 	switch {
@@ -155,7 +156,7 @@ func (w way) taken(body string) int {
 	return 0
 }
 
-// white is how many bytes of a body are one of these characters of white space.
+// white returns the number of bytes of the character of white space, one of characters, at the beginning of body, or 0.
 func white(body, characters string) int {
 	for i := range len(characters) {
 		for _, w := range ways[characters[i]] {
@@ -167,7 +168,7 @@ func white(body, characters string) int {
 	return 0
 }
 
-// lineBreak is how many bytes of a body are a line break.
+// lineBreak returns the number of bytes of the line break at the beginning of body, or 0.
 func lineBreak(body string) int {
 	at := white(body, "\r")
 	at += white(body[at:], "\n")
@@ -177,7 +178,7 @@ func lineBreak(body string) int {
 	return at
 }
 
-// at reports whether a body has a form from there on, with i of its characters before that.
+// at reports whether the rest of a form, from character i on, is at this offset of body.
 func (f form) at(body string, at, i int, seen map[[2]int]bool) bool {
 	switch here := [2]int{at, i}; {
 	case i == len(f.text):
@@ -206,7 +207,7 @@ func (f form) at(body string, at, i int, seen map[[2]int]bool) bool {
 	return n > 0 && f.at(body, at+n, i, seen)
 }
 
-// first returns where the first of what is to be found begins, or -1.
+// first returns the offset of the first match, or -1.
 func (r reference) first(body string) int {
 	for at := range len(body) {
 		for _, f := range r {
@@ -218,7 +219,7 @@ func (r reference) first(body string) int {
 	return -1
 }
 
-// write returns a text with each character written in some way.
+// write returns a text with each character written in a random way.
 func write(t *rapid.T, text string) string {
 	var b strings.Builder
 	escapes := rapid.IntRange(0, 10).Draw(t, "how much is escaped")
@@ -268,7 +269,7 @@ func write(t *rapid.T, text string) string {
 	return b.String()
 }
 
-// odd has what escapes are made of, so that some texts look like escapes of others.
+// odd is an alphabet of the characters of escapes, so that some texts look like escapes of others.
 const odd = `ab25%\&"/+ '<u0;#xamp`
 
 func drawText(t *rapid.T) string {
@@ -297,7 +298,7 @@ func drawBody(t *rapid.T, texts []string) string {
 	return b.String()
 }
 
-// drawForm writes a text in one of its forms, of which Base64 may have lines.
+// drawForm writes a text in one of its forms. Base64 may have lines.
 func drawForm(t *rapid.T, text string) string {
 	all := encodings(text)
 	n := rapid.IntRange(0, len(all)-1).Draw(t, "form")
@@ -320,7 +321,7 @@ func drawForm(t *rapid.T, text string) string {
 // chunks is a reader that returns each of its texts in a Read of its own.
 type chunks struct {
 	rest     []string
-	withLast bool // the end comes with the last bytes
+	withLast bool // the last Read returns data and end
 	end      error
 	closed   int
 }
@@ -344,7 +345,7 @@ func (c *chunks) Close() error {
 	return nil
 }
 
-// readAll reads with buffers of some size, and looks at what is left in them.
+// readAll reads with buffers of this size, and checks that they are cleared behind the data.
 func readAll(t interface{ Errorf(string, ...any) }, r io.Reader, size int) (string, error) {
 	var got strings.Builder
 	for {
@@ -362,8 +363,8 @@ func readAll(t interface{ Errorf(string, ...any) }, r io.Reader, size int) (stri
 
 func same(err error) error { return err }
 
-// threats.md 45: any body that holds a text in some form fails, and gives no byte of it, wherever it is cut; any other
-// one passes as it is.
+// A body that holds a text in some form fails before the first byte of the match, in whatever chunks it comes. Any other
+// body is passed on unchanged. threats.md 45
 func TestBodiesThatHoldATextAreStopped_threats_45(t *testing.T) {
 	found := 0
 	rapid.Check(t, func(t *rapid.T) {
@@ -379,7 +380,7 @@ func TestBodiesThatHoldATextAreStopped_threats_45(t *testing.T) {
 		}
 		size := rapid.SampledFrom([]int{1, 2, 7, 100, 600, 4096}).Draw(t, "buffer")
 		got, err := readAll(t, New(texts).Body(source, same), size)
-		first := newReference(distinct(texts)).first(body) // who has a text within another one finds the inner one
+		first := newReference(distinct(texts)).first(body) // of a text within another one, the inner text is found
 		if f := New(texts); f.Holds(body) != (first >= 0) {
 			t.Fatalf("%q is in %q: %t", texts, body, first < 0)
 		}

@@ -1,24 +1,25 @@
-// Package leakscan finds texts, such as credentials, in the answers of servers, in the forms in which servers write what they
-// were sent. It stops an answer that has one.
+// Package leakscan finds texts, such as credentials, in the answers of servers that repeat what they were sent. It
+// stops an answer that holds such a text.
 //
-// A text is found as it is; in UTF-16, when it is ASCII; in Base64, with the standard or the URL alphabet, also inside
-// the Base64 of something longer; and in hex. In each of these every character may be as it is or escaped, each for
-// itself:
+// It finds a text in these forms: as it is; in UTF-16 if the text is ASCII; in Base64 with the standard or the URL
+// alphabet, also as part of the Base64 of longer data; and in hex. In each form, each character may be escaped or not,
+// independently of the others:
 //
-//   - as in URLs and forms: %2F or %2f, or + for a space; encoded up to four times over (%252F);
-//   - as in JSON, JavaScript and the like: \u002f or \u002F, \u{2f}, \x2f, \57, \n and so on, and a backslash before a
-//     mark, with up to seven backslashes, which is JSON inside of JSON inside of JSON;
-//   - as in HTML: &#47;, &#x2f;, &amp; and its like, as browsers read them also without the semicolon, up to four times
-//     over (&amp;#47;).
+//   - as in URLs and forms: %2F or %2f, or + for a space, encoded up to four times (%252F);
+//   - as in JSON, JavaScript and similar languages: \u002f or \u002F, \u{2f}, \x2f, \57, \n and so on, and a backslash
+//     before punctuation. There may be up to seven backslashes, as in JSON inside of JSON inside of JSON;
+//   - as in HTML: &#47;, &#x2f;, &amp; and so on, encoded up to four times (&amp;#47;). Without the semicolon they count as
+//     in browsers.
 //
-// Base64 may also be broken into lines of 32 characters or more: by LF, CRLF or CR, with white space behind them, each of
-// these escaped or not.
+// Base64 may also be broken into lines of 32 characters or more, by LF, CRLF or CR with white space behind it. Each of
+// these characters may be escaped, too.
 //
-// Characters of Base64 that also hold bits of what stands before or behind the text are not part of what is found.
+// Characters of Base64 that also hold bits of other data, before or behind the text, are not part of the match.
 //
-// This avoids a list of the escaping rules of each program. It does not find a text in another case or in yet another
-// character set, in pieces, compressed, encrypted, or encoded twice, as in Base64 of Base64. Nor does it know escapes that only
-// CSS, MIME's quoted-printable or other notations have, a backslash before a letter that needs none, and other names of HTML.
+// So the package needs no list of each program's escaping rules. It does not find a text in another case, in another
+// character set, in pieces, compressed, encrypted, or encoded twice, as in Base64 of Base64. Nor does it read the
+// escapes of CSS, quoted-printable and other notations, other named references of HTML, or a backslash before a letter
+// that needs no escape.
 package leakscan
 
 import (
@@ -32,39 +33,51 @@ import (
 	"unsafe"
 )
 
-// MinText is the least length of a text that is looked for, in bytes. Shorter ones are there by chance.
+// MinText is the least length in bytes of a text to search for. Shorter texts occur by chance.
 const MinText = 8
 
 // Scanner finds texts. It is safe for concurrent use. A nil Scanner finds nothing.
 //
-// What has no escape near its beginning is found as Wu and Manber do it ("A fast algorithm for multi-pattern searching",
-// 1994): three bytes at a time are looked at, and a table says how far the next three are that can matter. What has one is
-// found from its first escape on, so that text without any costs little more than the search for a few bytes.
+// A match without an escape near its beginning is found by Wu and Manber's algorithm ("A fast algorithm for
+// multi-pattern searching", 1994): the scanner looks up three bytes in a table, which says how far it may skip. Any
+// other match is found from its first escape on, so data without escapes costs little more than a search for a few
+// bytes.
 //
-// The texts are sorted, so that all those that begin alike stand together and are followed together.
+// The patterns are sorted, so patterns with a common beginning are adjacent and are followed together.
 //
-// How much work that can be is limited (see budget).
+// The number of steps of a search is limited (see budget).
 type Scanner struct {
-	patterns []pattern // forms of the texts, without escapes, sorted
-	window   int       // how many bytes of each pattern shifts has: as many as the shortest has, or maxWindow
-	shifts   []uint8   // of three bytes: how far the end of a window is at least
-	unused   int       // bits of a hash, beyond the place in shifts
+	// patterns are the forms of the texts without escapes, sorted.
+	patterns []pattern
+	// window is the number of bytes of each pattern that shifts covers: the length of the shortest pattern, at most
+	// maxWindow.
+	window int
+	// shifts has, by the hash of three bytes, how far the end of the next possible window is at least.
+	shifts []uint8
+	// unused is the number of bits of a hash beyond an index of shifts.
+	unused int
 
-	// What is known of the patterns, to reject most places at once.
-	introducers       string     // the bytes that escapes begin with
-	isIntroducer      [256]bool  // the same
-	escapeSecondBytes [256]kinds // of each byte: the escapes that have it as their second, and may stand for a byte of a pattern
-	firstBytes        [256]span  // of each byte: the patterns that begin with it
-	bigrams           bloom      // their first two, behind a zero
-	trigrams          bloom      // their first three
+	// The fields below reject most of the data without following a pattern.
+
+	// introducers are the bytes that escapes begin with, and isIntroducer is the set of them.
+	introducers  string
+	isIntroducer [256]bool
+	// escapeSecondBytes has, for each byte, the kinds of escapes that may have it as their second byte and stand for a byte
+	// of a pattern.
+	escapeSecondBytes [256]kinds
+	// firstBytes has, for each byte, the patterns that begin with it.
+	firstBytes [256]span
+	// bigrams has the first two bytes of each pattern, behind a zero, and trigrams the first three.
+	bigrams, trigrams bloom
 }
 
+// pattern is a form of a text. Only Base64 may have line breaks in it.
 type pattern struct {
 	text   string
-	base64 bool // may have line breaks in it
+	base64 bool
 }
 
-// span are patterns that stand together.
+// span is the range of patterns from lo up to hi.
 type span struct{ lo, hi int32 }
 
 func (s span) any() bool { return s.lo < s.hi }
@@ -74,7 +87,7 @@ const (
 	maxWindow = 32
 )
 
-// New makes a scanner of texts. It is nil when none has MinText bytes.
+// New returns a scanner of the texts that have at least MinText bytes. It returns nil if there are none.
 func New(texts []string) *Scanner {
 	sc := &Scanner{introducers: introducers, window: maxWindow}
 	for _, text := range distinct(texts) {
@@ -91,7 +104,7 @@ func New(texts []string) *Scanner {
 	for size < 8*sc.window*len(sc.patterns) {
 		size *= 2
 	}
-	sc.bigrams, sc.trigrams = make(bloom, size/64), make(bloom, size/64) // of which few are set
+	sc.bigrams, sc.trigrams = make(bloom, size/64), make(bloom, size/64) // few of the bits are set
 	sc.unused = 32 - bits.TrailingZeros(uint(size))
 	sc.shifts = bytes.Repeat([]byte{uint8(sc.window - 2)}, size)
 	var has [256]bool
@@ -113,7 +126,7 @@ func New(texts []string) *Scanner {
 	return sc
 }
 
-// distinct drops the texts that are too short, and those that hold another one: that is found in all their forms.
+// distinct drops texts that are too short, and texts that contain another one, which is found in all their forms.
 func distinct(texts []string) (kept []string) {
 	texts = slices.Clone(texts)
 	slices.SortStableFunc(texts, func(a, b string) int { return len(a) - len(b) })
@@ -125,16 +138,16 @@ func distinct(texts []string) (kept []string) {
 	return kept
 }
 
-// forms are a text and its encodings.
+// forms returns a text and its encodings.
 func forms(text string) []pattern {
 	all := append(make([]pattern, 0, 10), pattern{text, false})
 	if !strings.ContainsFunc(text, func(r rune) bool { return r >= utf8.RuneSelf }) {
-		all = append(all, pattern{strings.Join(strings.Split(text, ""), "\x00"), false}) // in UTF-16, of either order
+		all = append(all, pattern{strings.Join(strings.Split(text, ""), "\x00"), false}) // UTF-16 in either byte order
 	}
 	padded := append(make([]byte, 3, 3+len(text)), text...)
-	for before := range 3 { // bytes that stand before the text, modulo three
+	for before := range 3 { // number of bytes before the text, modulo three
 		part := padded[3-before:]
-		// Only the characters that hold nothing of what stands before or behind the text.
+		// Only the characters that hold no bits of data before or behind the text.
 		standard := base64.RawStdEncoding.EncodeToString(part)[(before*8+5)/6 : len(part)*8/6]
 		all = append(all, pattern{standard, true})
 		if strings.ContainsAny(standard, "+/") {
@@ -149,7 +162,7 @@ func forms(text string) []pattern {
 	return all
 }
 
-// addPattern enters a pattern into the tables, and its bytes into has.
+// addPattern adds a pattern to the tables, and its bytes to has.
 func (sc *Scanner) addPattern(pattern string, has *[256]bool) {
 	for i := 2; i < sc.window; i++ {
 		shift := &sc.shifts[sc.place(pattern[i-2], pattern[i-1], pattern[i])]
@@ -167,7 +180,7 @@ func (sc *Scanner) place(x, y, z byte) uint32 {
 	return (uint32(x)<<16 | uint32(y)<<8 | uint32(z)) * 2654435761 >> sc.unused
 }
 
-// alphanumeric has the letters and digits.
+// alphanumeric is the set of ASCII letters and digits.
 var alphanumeric = func() (set [256]bool) {
 	for _, c := range "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789" {
 		set[c] = true
@@ -175,7 +188,7 @@ var alphanumeric = func() (set [256]bool) {
 	return set
 }()
 
-// bloom is a Bloom filter of three bytes: it may have more than was put in.
+// bloom is a Bloom filter of three-byte sequences.
 type bloom []uint64
 
 func (s bloom) add(x, y, z byte) {
@@ -188,11 +201,12 @@ func (s bloom) has(x, y, z byte) bool {
 	return s[at/64]>>(at%64)&1 != 0
 }
 
+// place hashes three bytes to the index of a bit.
 func (s bloom) place(x, y, z byte) int {
 	return int((uint32(x)<<16|uint32(y)<<8|uint32(z))*2654435761>>8) & (64*len(s) - 1)
 }
 
-// Size returns the approximate memory that the scanner takes, in bytes.
+// Size returns the approximate size of the scanner in bytes.
 func (sc *Scanner) Size() int {
 	size := int(unsafe.Sizeof(*sc)) + len(sc.shifts) + 8*len(sc.bigrams) + 8*len(sc.trigrams)
 	for _, pattern := range sc.patterns {
@@ -201,10 +215,10 @@ func (sc *Scanner) Size() int {
 	return size
 }
 
-// Holds reports whether one of the texts is in a text, in any form.
+// Holds reports whether text holds one of the scanner's texts in any form.
 func (sc *Scanner) Holds(text string) bool { return len(text) >= MinText && sc.Found([]byte(text)) }
 
-// Found reports whether one of the texts is in data, in any form.
+// Found reports whether data holds one of the scanner's texts in any form. It also does if the search takes too long.
 func (sc *Scanner) Found(data []byte) bool {
 	if sc == nil {
 		return false
@@ -214,7 +228,8 @@ func (sc *Scanner) Found(data []byte) bool {
 	return found
 }
 
-// HoldsFolded is Holds for a text without escapes whose letters may be in another case, as net/http has names of headers.
+// HoldsFolded reports whether text holds one of the scanner's texts in a form without escapes, regardless of case. It
+// is for names of header fields, whose case net/http changes.
 func (sc *Scanner) HoldsFolded(text string) bool {
 	if sc == nil || len(text) < sc.window {
 		return false

@@ -10,11 +10,11 @@ import (
 	"github.com/keywright/keywright/host/internal/sandbox"
 )
 
-// threats.md 7, and what else makes a module no plugin.
+// A module that breaks the contract is refused, with every reason (threats.md 7).
 func TestModulesThatAreRefused(t *testing.T) {
 	for name, c := range map[string]struct {
 		wat     string
-		reasons []string // a part of each, in order
+		reasons []string // a part of each reason, in order
 	}{
 		"files and sockets of WASI, each listed": {
 			bare(
@@ -146,7 +146,7 @@ func TestAModuleKnowsItsExports(t *testing.T) {
 	}
 }
 
-// bombs are modules of a few bytes that say they have billions of something.
+// bombs has modules of a few bytes that declare billions of something.
 var bombs = map[string]string{
 	"parameters":     header + "\x01\x08\x01\x60" + billions + "\x00",
 	"types":          header + "\x01\x05" + billions,
@@ -171,8 +171,8 @@ const (
 	billions = "\xff\xff\xff\xff\x0f"
 )
 
-// threats.md 2: each is refused by looking at it. Compiling some of them would end the process. Package admission has
-// those that would take long.
+// Each bomb is refused before it is compiled, because compiling some of them would end the process (threats.md 2). The
+// tests of package admission have modules that would take long to compile.
 func TestBombsAreRefused(t *testing.T) {
 	r := newRuntime(t, limits(nil))
 	for name, wasm := range bombs {
@@ -183,7 +183,8 @@ func TestBombsAreRefused(t *testing.T) {
 	}
 }
 
-// Names of functions and the like are for debuggers; a module that says it has billions of them is as good as any.
+// A custom section, such as the names for debuggers, is not read. A module whose name section declares billions of
+// names is loaded.
 func TestCustomSectionsAreNotLookedAt(t *testing.T) {
 	wasm := assemble(t, bare())
 	wasm = append(wasm[:len(wasm):len(wasm)], "\x00\x0c\x04name\x02\x05"+billions...)
@@ -192,7 +193,7 @@ func TestCustomSectionsAreNotLookedAt(t *testing.T) {
 	}
 }
 
-// Modules come from strangers: whatever their bytes, Load answers, and what it refuses has a reason.
+// Modules are untrusted. Whatever the bytes, Load returns, and a RefusedError has at least one reason.
 func FuzzLoad(f *testing.F) {
 	for _, wat := range []string{
 		bare(), plugin(`i32.const 0`),

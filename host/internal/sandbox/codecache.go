@@ -9,9 +9,9 @@ import (
 	"github.com/tetratelabs/wazero"
 )
 
-// openCodeCache returns the cache of compiled code in a directory, which it makes when there is none. What lies there
-// is machine code, and runs outside of any sandbox: nobody else may be able to write it, or to put another directory in
-// the place of this one or of one above it.
+// openCodeCache returns the cache of compiled code in dir. It creates the directory if it does not exist. The files
+// there are machine code, which runs outside of any sandbox. So openCodeCache returns an error if another user could
+// write them, or could replace the directory or one above it.
 func openCodeCache(dir string) (wazero.CompilationCache, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, err
@@ -36,7 +36,8 @@ func openCodeCache(dir string) (wazero.CompilationCache, error) {
 	for above := filepath.Dir(dir); err == nil; above = filepath.Dir(above) {
 		var info fs.FileInfo
 		if info, err = os.Stat(above); err == nil {
-			err = onlyOurs(above, info, info.Mode()&fs.ModeSticky != 0) // where that is set, all but its owner keep what is theirs
+			// In a directory with the sticky bit, others can only replace files of their own.
+			err = onlyOurs(above, info, info.Mode()&fs.ModeSticky != 0)
 		}
 		if above == filepath.Dir(above) {
 			break

@@ -4,5 +4,6 @@ package sandbox
 
 import "io/fs"
 
-// onlyOurs has no permission bits to look at: who may write to the directory is for the operator to see to.
+// onlyOurs returns nil: there are no permission bits to check. The operator has to see to it that nobody else can write
+// to the directory.
 func onlyOurs(string, fs.FileInfo, bool) error { return nil }

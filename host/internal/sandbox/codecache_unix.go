@@ -8,7 +8,8 @@ import (
 	"syscall"
 )
 
-// onlyOurs refuses a file or directory that anybody but this process's user, and root, owns or, unless shared, may write to.
+// onlyOurs returns an error unless a file or directory belongs to this process's user or to root. It also returns an
+// error if others may write to it, unless shared is set.
 func onlyOurs(path string, info fs.FileInfo, shared bool) error {
 	return onlyOf(os.Geteuid(), path, info, shared)
 }

@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// file is one of another user, unless it says otherwise.
+// file is a file's information with the given mode and owner.
 type file struct {
 	mode fs.FileMode
 	uid  uint32
@@ -22,7 +22,8 @@ func (f file) ModTime() time.Time { return time.Time{} }
 func (f file) IsDir() bool        { return true }
 func (f file) Sys() any           { return &syscall.Stat_t{Uid: f.uid} }
 
-// threats.md 12: a directory that all may write to is as good as its owner, who may rename what is in it.
+// A directory that everybody may write to is safe only if its sticky bit is set and its owner is trusted: the owner may
+// still rename what is in it (threats.md 12).
 func TestWhoMayChangeTheCodeCache(t *testing.T) {
 	const us, other = 1000, 1001
 	for _, c := range []struct {

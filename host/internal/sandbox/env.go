@@ -6,8 +6,8 @@ import (
 	"github.com/keywright/keywright/abi"
 )
 
-// envFunctions are the functions of the Extism kernel. An offset out of bounds ends the call where Extism itself
-// would read or write whatever is there: a guest that does this has gone wrong, and may not authenticate anything.
+// envFunctions are the functions of the Extism kernel. An offset out of bounds ends the call, while Extism itself would
+// read or write what is there: such a guest is broken, and must not authenticate anything.
 var envFunctions = []function{
 	{abi.EnvAlloc, i64, i64, alloc},
 	{abi.EnvFree, i64, none, free},
@@ -37,7 +37,8 @@ var envFunctions = []function{
 	{abi.EnvLogError, i64, none, logAt(abi.EnvLogError, abi.LevelError)},
 }
 
-// alloc: (length) → offset. No bytes are offset 0, as in Extism; only the host makes empty blocks.
+// alloc implements alloc(length) → offset: it allocates a block. For a length of 0 it returns offset 0, as Extism does.
+// Only the host makes empty blocks.
 func alloc(r *run, stack []uint64) {
 	if stack[0] == 0 {
 		return
@@ -47,79 +48,81 @@ func alloc(r *run, stack []uint64) {
 	stack[0] = offset
 }
 
-// free: (offset). Blocks live as long as the call; a guest that frees may go on as if it had been done.
+// free implements free(offset). It does nothing, since blocks live as long as the call.
 func free(*run, []uint64) {}
 
-// length: (offset) → bytes, and 0 for what is no block.
+// length implements length(offset) → bytes. It returns 0 for an offset that is no block's.
 func length(r *run, stack []uint64) { stack[0] = r.arena.Length(stack[0]) }
 
-// loadU8: (offset) → byte.
+// loadU8 implements load_u8(offset) → byte.
 func loadU8(r *run, stack []uint64) {
 	v, ok := r.arena.Load8(stack[0])
 	r.inBounds(ok, abi.EnvLoadU8, stack[0])
 	stack[0] = uint64(v)
 }
 
-// loadU64: (offset) → eight bytes, little-endian.
+// loadU64 implements load_u64(offset) → eight bytes, little-endian.
 func loadU64(r *run, stack []uint64) {
 	v, ok := r.arena.Load64(stack[0])
 	r.inBounds(ok, abi.EnvLoadU64, stack[0])
 	stack[0] = v
 }
 
-// storeU8: (offset, byte).
+// storeU8 implements store_u8(offset, byte).
 func storeU8(r *run, stack []uint64) {
 	r.inBounds(r.arena.Store8(stack[0], byte(stack[1])), abi.EnvStoreU8, stack[0])
 }
 
-// storeU64: (offset, eight bytes, little-endian).
+// storeU64 implements store_u64(offset, eight bytes, little-endian).
 func storeU64(r *run, stack []uint64) {
 	r.inBounds(r.arena.Store64(stack[0], stack[1]), abi.EnvStoreU64, stack[0])
 }
 
+// inBounds ends the call if ok is false.
 func (r *run) inBounds(ok bool, function string, offset uint64) {
 	if !ok {
 		r.fail(ErrUse, "%s: offset %d is outside the memory blocks of the call", function, offset)
 	}
 }
 
-// needInput asks env for the input when the guest first shows an interest.
+// needInput asks env for the input when the guest first uses it, and puts it into a block.
 func (r *run) needInput() {
-	if r.input.asked {
+	if r.input.loaded {
 		return
 	}
-	r.input.asked = true
+	r.input.loaded = true
 	var document []byte
-	r.ask(func() { document = r.env.Input() })
+	r.callEnv(func() { document = r.env.Input() })
 	if len(document) > 0 {
 		r.input.offset = put(r, document)
 		r.input.length = uint64(len(document))
 	}
 }
 
-// inputLength: () → bytes.
+// inputLength implements input_length() → bytes.
 func inputLength(r *run, stack []uint64) {
 	r.needInput()
 	stack[0] = r.input.length
 }
 
-// inputOffset: () → offset of the block that holds the input, 0 when there is none.
+// inputOffset implements input_offset() → offset of the block with the input, or 0 if there is none.
 func inputOffset(r *run, stack []uint64) {
 	r.needInput()
 	stack[0] = r.input.offset
 }
 
-// inputLoadU8: (position in the input) → byte.
+// inputLoadU8 implements input_load_u8(position in the input) → byte.
 func inputLoadU8(r *run, stack []uint64) {
 	stack[0] = uint64(r.inputAt(abi.EnvInputLoadU8, stack[0], 1)[0])
 }
 
-// inputLoadU64: (position in the input) → eight bytes, little-endian.
+// inputLoadU64 implements input_load_u64(position in the input) → eight bytes, little-endian.
 func inputLoadU64(r *run, stack []uint64) {
 	r.inputAt(abi.EnvInputLoadU64, stack[0], 8)
 	stack[0], _ = r.arena.Load64(r.input.offset + stack[0])
 }
 
+// inputAt returns n bytes of the input. It ends the call if they are out of bounds.
 func (r *run) inputAt(function string, position, n uint64) []byte {
 	r.needInput()
 	if position >= r.input.length || r.input.length-position < n {
@@ -130,7 +133,8 @@ func (r *run) inputAt(function string, position, n uint64) []byte {
 	return bytes
 }
 
-// outputSet: (offset, length). The bytes may be anywhere in the memory blocks; the last call counts.
+// outputSet implements output_set(offset, length). The bytes may begin and end anywhere in the memory blocks. The last
+// call of it counts.
 func outputSet(r *run, stack []uint64) {
 	if limit := r.module.runtime.limits.OutputBytes; stack[1] > uint64(limit) {
 		r.fail(ErrLimit, "an output of %d bytes, %d are allowed", stack[1], limit)
@@ -147,7 +151,7 @@ func outputSet(r *run, stack []uint64) {
 	r.result.OutputSet = true
 }
 
-// errorSet: (offset). Offset 0 takes the message back.
+// errorSet implements error_set(offset). Offset 0 removes the message.
 func errorSet(r *run, stack []uint64) {
 	if limit := r.module.runtime.limits.OutputBytes; r.arena.Length(stack[0]) > uint64(limit) {
 		r.fail(ErrLimit, "an error message of %d bytes, %d are allowed", r.arena.Length(stack[0]), limit)
@@ -155,31 +159,32 @@ func errorSet(r *run, stack []uint64) {
 	r.result.Message = r.text(abi.EnvErrorSet, stack[0])
 }
 
-// configGet: (name) → value, or 0 when there is none. A value that is there and empty is a block of no bytes; go-pdk
-// takes that for none, so that whoever wants to know compares the offset itself.
+// configGet implements config_get(name) → value, or 0 if there is none. An empty value is a block of no bytes. go-pdk
+// does not distinguish that from no value; a guest that has to must look at the offset.
 func configGet(r *run, stack []uint64) {
 	name := r.text(abi.EnvConfigGet, stack[0])
 	var value string
 	var ok bool
-	r.ask(func() { value, ok = r.env.ConfigGet(name) })
+	r.callEnv(func() { value, ok = r.env.ConfigGet(name) })
 	stack[0] = 0
 	if ok {
 		stack[0] = put(r, value)
 	}
 }
 
-// vars live for one call, and are in no way a means to keep something.
+// vars holds the variables of a call. They are dropped at its end, so that a guest can keep nothing in them.
 type vars struct {
 	values map[string]string
 	bytes  int
 }
 
 const (
-	maxVarBytes = 1 << 20 // names and values of a call
-	varOverhead = 64      // what a name costs apart from its bytes
+	// maxVarBytes bounds the names and values of all variables of a call, with varOverhead for each variable.
+	maxVarBytes = 1 << 20
+	varOverhead = 64
 )
 
-// varGet: (name) → value, or 0 when there is none.
+// varGet implements var_get(name) → value, or 0 if there is none.
 func varGet(r *run, stack []uint64) {
 	value, ok := r.vars.values[r.text(abi.EnvVarGet, stack[0])]
 	stack[0] = 0
@@ -188,7 +193,7 @@ func varGet(r *run, stack []uint64) {
 	}
 }
 
-// varSet: (name, value). Value 0 removes the variable.
+// varSet implements var_set(name, value). Value 0 removes the variable.
 func varSet(r *run, stack []uint64) {
 	name := r.text(abi.EnvVarSet, stack[0])
 	if old, ok := r.vars.values[name]; ok {
@@ -208,13 +213,13 @@ func varSet(r *run, stack []uint64) {
 	r.vars.values[name] = value
 }
 
-// getLogLevel: () → the lowest level that PDKs should bother the host with.
+// getLogLevel implements get_log_level() → the lowest level that PDKs should log at.
 func getLogLevel(_ *run, stack []uint64) { stack[0] = uint64(abi.LevelInfo) }
 
-// maxLineBytes is how much of a log line is kept.
+// maxLineBytes is the maximum length of a log line. The rest of a longer one is dropped.
 const maxLineBytes = 8 << 10
 
-// logAt: (text).
+// logAt returns the implementation of log_trace(text), log_debug(text) and so on.
 func logAt(name string, level abi.Level) func(r *run, stack []uint64) {
 	return func(r *run, stack []uint64) { r.log(level, cutTo(r.text(name, stack[0]), maxLineBytes)) }
 }

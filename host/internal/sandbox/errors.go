@@ -10,29 +10,39 @@ import (
 	"github.com/tetratelabs/wazero/sys"
 )
 
-// Kind says in which way a call of a guest ended without a result. A Kind is an error itself, so that
-// errors.Is(err, sandbox.ErrLimit) tells the kinds apart.
+// Kind is the way in which a call of a guest ended without a result. It is an error itself, so that
+// errors.Is(err, sandbox.ErrLimit) reports whether err is of that kind.
 type Kind string
 
 // The kinds of Error.
 const (
-	ErrTrap  Kind = "the guest trapped"              // unreachable, out of bounds, stack overflow, …
-	ErrLimit Kind = "the guest is over a limit"      // Detail says which one
-	ErrTime  Kind = "the guest was stopped"          // its context ended; errors.Is finds why
-	ErrExit  Kind = "the guest exited"               // proc_exit, whatever the code
-	ErrUse   Kind = "the guest misused the host"     // a bad offset, text that is not UTF-8, a function out of place
-	ErrEnded Kind = "a host function ended the call" // abi.Env panicked: whoever implements it knows why
-	ErrBug   Kind = "a host function failed"         // a runtime error in Go code, which is a bug of the host
+	// ErrTrap is a WebAssembly trap: unreachable, out of bounds, stack overflow and others.
+	ErrTrap Kind = "the guest trapped"
+	// ErrLimit is a limit that the guest exceeded. Error.Detail names it.
+	ErrLimit Kind = "the guest is over a limit"
+	// ErrTime is a call whose context has ended, or that took or waited longer than Limits.CallTime. errors.Is finds
+	// the cause.
+	ErrTime Kind = "the guest was stopped"
+	// ErrExit is a call of proc_exit, with any code.
+	ErrExit Kind = "the guest exited"
+	// ErrUse is a bad offset, text that is not UTF-8, or a function that may not be called at that point.
+	ErrUse Kind = "the guest misused the host"
+	// ErrEnded is a panic of the abi.Env. The Env knows the reason.
+	ErrEnded Kind = "a host function ended the call"
+	// ErrBug is a runtime error in Go code, which is a bug of the host.
+	ErrBug Kind = "a host function failed"
 )
 
 func (k Kind) Error() string { return string(k) }
 
-// Error is the error of Call when a guest ran and had no result. It holds nothing of the guest's memory, no addresses
+// Error is the error of a call that ended without a result. It contains nothing of the guest's memory, no addresses,
 // and no names that the guest chose.
 type Error struct {
-	Kind   Kind
-	Detail string // what exactly happened and, if someone can do something about it, what
-	cause  error  // of ErrTime: context.DeadlineExceeded, or why the context ended
+	Kind Kind
+	// Detail says what happened, and what can be done about it if anything can.
+	Detail string
+	// cause is set for ErrTime: context.DeadlineExceeded, or the cause of the context's end.
+	cause error
 }
 
 func (e *Error) Error() string {
@@ -42,7 +52,7 @@ func (e *Error) Error() string {
 	return e.Kind.Error() + ": " + e.Detail
 }
 
-// Unwrap returns the kind, and for ErrTime why the context ended.
+// Unwrap returns the kind and, for ErrTime, the cause.
 func (e *Error) Unwrap() []error {
 	if e.cause == nil {
 		return []error{e.Kind}
@@ -54,18 +64,20 @@ func stopped(cause error, where string) *Error {
 	return &Error{Kind: ErrTime, Detail: where, cause: cause}
 }
 
-// RefusedError is why a module is not loaded: every reason there is, each with what to do about it.
+// RefusedError is the error of Load for a module that is not loaded.
 type RefusedError struct {
-	Reasons  []string
-	Compiler bool // the compiler has failed, perhaps for its cache
+	// Reasons has everything that is wrong, with what to do about it.
+	Reasons []string
+	// Compiler is set if the compiler failed, perhaps because of its cache.
+	Compiler bool
 }
 
 func (e *RefusedError) Error() string {
 	return "the module is refused: " + strings.Join(e.Reasons, "; ")
 }
 
-// explain turns what wazero gave for a run into an Error. wazero's own text has a stack trace with names that the
-// guest chose, and is not passed on.
+// explain returns an *Error for an error of wazero. Of wazero's text, it uses only that of the innermost error, because
+// the rest is a stack trace with names that the guest chose.
 func (r *run) explain(err error) error {
 	var exit *sys.ExitError
 	var bug runtime.Error
@@ -76,7 +88,7 @@ func (r *run) explain(err error) error {
 		return &Error{Kind: ErrBug, Detail: cut(bug.Error())}
 	case r.inEnv:
 		return &Error{Kind: ErrEnded}
-	case r.guest != nil && r.left() < 0:
+	case r.guest != nil && r.fuelLeft() < 0:
 		return r.outOfFuel()
 	case errors.As(err, &exit):
 		return &Error{Kind: ErrExit, Detail: "a plugin returns a code, and does not call proc_exit"}
@@ -85,7 +97,7 @@ func (r *run) explain(err error) error {
 		err = inner
 	}
 	detail := cut(err.Error())
-	if detail == "unreachable" { // all that is left of a panic, in the error
+	if detail == "unreachable" { // a panic of the guest leaves no more than that in the error
 		detail += ", as after a panic: its text is in the log where the compiler keeps it, as that of make tinygo does, and a native test shows it"
 	}
 	return &Error{Kind: ErrTrap, Detail: detail}
@@ -96,13 +108,13 @@ func (r *run) outOfFuel() *Error {
 		"more than %d units of fuel in a call: make it do less, or raise the limit", r.module.runtime.limits.Fuel)}
 }
 
-// cut keeps the first line of a text, and of that what fits a log line.
+// cut returns the first line of text, shortened to 200 bytes.
 func cut(text string) string {
 	text, _, _ = strings.Cut(text, "\n")
 	return cutTo(text, 200)
 }
 
-// cutTo shortens text to at most n bytes, at the border of a character.
+// cutTo shortens text to at most n bytes, and does not split a character.
 func cutTo(text string, n int) string {
 	if len(text) <= n {
 		return text

@@ -7,14 +7,14 @@ import (
 	"github.com/tetratelabs/wazero/api"
 )
 
-// function is one that guests may import. do takes its parameters from the stack, and leaves its result there.
+// function is a host function that guests may import. do reads its parameters from the stack and writes its result there.
 type function struct {
 	name            string
 	params, results []api.ValueType
 	do              func(r *run, stack []uint64)
 }
 
-// The types that parameters and results have. In the tables, i64x2 reads as (i64, i64).
+// Parameter and result types for the tables of functions.
 var (
 	none  []api.ValueType
 	i32   = []api.ValueType{api.ValueTypeI32}
@@ -26,16 +26,17 @@ var (
 	copy3 = []api.ValueType{api.ValueTypeI64, api.ValueTypeI32, api.ValueTypeI32}
 )
 
-// kernelFunction makes the function known to wazero.
+// kernelFunction returns f as a function for wazero. Its calls do not count as host calls.
 func (f function) kernelFunction() api.GoFunc {
 	return func(ctx context.Context, stack []uint64) {
 		r := ctx.(*run)
-		r.asked = true
+		r.hostUsed = true
 		f.do(r, stack)
 	}
 }
 
-// guarded is a kernel function that reaches beyond the call's own memory.
+// guarded returns a kernel function that calls do after run.proceed, for functions that reach beyond the call's own
+// memory.
 func guarded(name string, do func(r *run, stack []uint64)) func(r *run, stack []uint64) {
 	return func(r *run, stack []uint64) {
 		r.proceed(name)
@@ -43,7 +44,7 @@ func guarded(name string, do func(r *run, stack []uint64)) func(r *run, stack []
 	}
 }
 
-// hostFunction makes the function known to wazero as one of abi.ModuleUser: guarded, and counted.
+// hostFunction returns f as a function for wazero. It is guarded, and its calls count towards Limits.HostCalls.
 func (f function) hostFunction() api.GoFunc {
 	return func(ctx context.Context, stack []uint64) {
 		r := ctx.(*run)
@@ -52,21 +53,22 @@ func (f function) hostFunction() api.GoFunc {
 		if limit := r.module.runtime.limits.HostCalls; r.hostCalls > limit {
 			r.fail(ErrLimit, "more than %d calls of host functions in a call", limit)
 		}
-		if r.hostCalls%16 == 0 { // because the clock takes longer than most of them
+		if r.hostCalls%16 == 0 { // not at each, since reading the clock takes longer than most of them
 			r.inTime(f.name)
 		}
 		f.do(r, stack)
 	}
 }
 
-// inTime ends the call when its time is over.
+// inTime ends the call if it has taken more than CallTime.
 func (r *run) inTime(function string) {
-	if r.took() > r.module.runtime.limits.CallTime {
+	if r.elapsed() > r.module.runtime.limits.CallTime {
 		r.abort(stopped(context.DeadlineExceeded, "its time was over when it called "+function))
 	}
 }
 
-// data copies the block at offset. Offset 0 is no bytes.
+// data returns a copy of the block at offset. Offset 0 is an empty text. Any other offset that is not of a block ends the
+// call.
 func (r *run) data(function string, offset uint64) string {
 	block, err := r.arena.Block(offset)
 	if err != nil {
@@ -76,20 +78,21 @@ func (r *run) data(function string, offset uint64) string {
 	return string(block)
 }
 
-// spend takes fuel for bytes that the host copies or looks at, a unit each: what a host call costs otherwise is the same
-// however long its texts are, and a guest may make thousands. A few are pending, since to take fuel costs more than they do.
+// spend charges a unit of fuel for each byte that the host copies or examines. The other fuel of a host call does not
+// depend on the length of its texts, and a guest may make thousands of calls. Small amounts are collected first,
+// because charging costs more than they do.
 func (r *run) spend(bytes int) {
 	if r.pending += int64(bytes); r.pending > maxPending {
 		r.chargePending()
 	}
 }
 
-// maxPending is the fuel, in units, that a guest may owe while it runs.
+// maxPending is the largest amount of fuel, in units, that is collected before it is charged.
 const maxPending = 4096
 
-// chargePending takes what the guest owes, and ends the call when it has less than that.
+// chargePending charges the pending fuel, and ends the call if the guest has less than that.
 func (r *run) chargePending() {
-	left := r.left()
+	left := r.fuelLeft()
 	r.pending = 0
 	r.guest.fuel.Set(uint64(left))
 	if left < 0 {
@@ -97,7 +100,7 @@ func (r *run) chargePending() {
 	}
 }
 
-// text copies the block at offset, which has to be UTF-8.
+// text returns a copy of the block at offset. It ends the call if that is not UTF-8.
 func (r *run) text(function string, offset uint64) string {
 	text := r.data(function, offset)
 	if !utf8.ValidString(text) {

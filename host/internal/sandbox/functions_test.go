@@ -12,7 +12,7 @@ import (
 	"github.com/keywright/keywright/host/internal/sandbox"
 )
 
-// abcd is a part of a guest with the texts $a to $d, of which $d is not UTF-8.
+// abcd is a part of a guest with functions $a to $d, each of which returns a block with a text. That of $d is not UTF-8.
 const abcd = `
 	(data (i32.const 0) "aabbbcccc\ff")
 	(func $a (result i64) (call $str (i32.const 0) (i32.const 2)))
@@ -23,7 +23,7 @@ const abcd = `
 
 func TestHostFunctions(t *testing.T) {
 	for name, c := range map[string]struct {
-		body   string // leaves the offset of a block
+		body   string // leaves the offset of a block on the stack
 		asked  string
 		output string
 	}{
@@ -58,7 +58,7 @@ func TestHostFunctions(t *testing.T) {
 	}
 }
 
-// Between its own memory and blocks, a guest copies whatever it likes in one call.
+// A guest copies any number of bytes between its own memory and a block with one call.
 func TestBlocksAreCopiedAsAWhole(t *testing.T) {
 	m := load(t, plugin(`(local $block i64)
 		(local.set $block (call $block_new (i32.const 2) (i32.const 7)))
@@ -90,7 +90,7 @@ func TestThereButEmptyDiffersFromNotThere(t *testing.T) {
 				(i32.wrap_i64 (call $length (local.get $o))))`, abcd))
 		for name, c := range map[string]struct {
 			config map[string]string
-			code   int32 // 10 when there, and the length
+			code   int32 // the length, plus 10 if there is a value
 		}{
 			"not there": {nil, 0},
 			"empty":     {map[string]string{"aa": ""}, 10},
@@ -179,7 +179,7 @@ func TestResult(t *testing.T) {
 	}
 }
 
-// times repeats a body, which may use $i.
+// times returns the text of a loop that runs body n times. body may use $i, the number of the turn from 0.
 func times(n, body string) string {
 	return `(local $i i32)
 		(loop $again
@@ -189,12 +189,12 @@ func times(n, body string) string {
 		i32.const 0`
 }
 
-// threats.md 3, 8, 9, 10
+// A call that exceeds a limit, misuses the host or traps ends with an error of that kind (threats.md 3, 8, 9, 10).
 func TestCallsThatEndWithAnError(t *testing.T) {
 	for name, c := range map[string]struct {
 		body string
 		kind sandbox.Kind
-		text string // part of the error
+		text string // a part of the error
 	}{
 		"host calls":    {times("1001", `(drop (call $time_now))`), sandbox.ErrLimit, "1000 calls of host functions"},
 		"arena":         {times("5", `(drop (call $alloc (i64.const 0x100000)))`), sandbox.ErrLimit, "4194304 bytes of memory blocks"},
@@ -241,7 +241,7 @@ func TestCallsThatEndWithAnError(t *testing.T) {
 	}
 }
 
-// threats.md 10: the quota is of host functions, not of the kernel's.
+// The limit of host calls does not count functions of the kernel (threats.md 10).
 func TestKernelCallsAreNotHostCalls(t *testing.T) {
 	m := load(t, plugin(times("5000", `(drop (call $length (i64.const 0)))`)))
 	authenticate(t, m, &env{})

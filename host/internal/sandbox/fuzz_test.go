@@ -12,7 +12,8 @@ import (
 	"github.com/keywright/keywright/host/internal/sandbox"
 )
 
-// calls are the calls that the guest of FuzzHostFunctions may make, with three numbers $x, $y and $z; $x gets the result.
+// calls has the calls that the guest of FuzzHostFunctions may make. Their arguments are three numbers $x, $y and $z. $x
+// gets the result.
 var calls = []string{
 	`(local.set $x (call $alloc (local.get $x)))`,
 	`(call $free (local.get $x))`,
@@ -44,8 +45,9 @@ var calls = []string{
 	`(local.set $x (call $reveal (local.get $x)))`,
 }
 
-// puppet reads its input as a program: three 8-byte numbers a step, of which the first holds a call in its lowest
-// byte, and what is to be added to the last result in the others.
+// puppet returns the text of a guest that runs its input as a program. A step has three 8-byte numbers. The lowest byte
+// of the first is an index into calls, and the rest of it is added to the last result. That is $x; the other two are $y
+// and $z.
 func puppet() string {
 	var blocks, cases strings.Builder
 	for _, call := range calls {
@@ -75,8 +77,8 @@ func targets(n int) string {
 	return list.String() + " 0"
 }
 
-// threats.md 9: whatever numbers a guest passes to host functions, the call ends well or with an *Error that is not
-// the host's fault, and the host lives.
+// Whatever numbers a guest passes to host functions, the call ends well or with ErrUse or ErrLimit, and the host does
+// not crash (threats.md 9).
 func FuzzHostFunctions(f *testing.F) {
 	step := func(op byte, x int64, y, z uint64) []byte {
 		program := binary.LittleEndian.AppendUint64(nil, uint64(x)<<8|uint64(op))

@@ -11,16 +11,18 @@ import (
 	"github.com/keywright/keywright/internal/admission"
 )
 
-// guest is an instance of a module, with all that is ever looked up in it: looking a function up costs more than a call.
-// It serves one call at a time.
+// guest is an instance of a module. It serves one call at a time. It keeps the functions and globals that it looks up,
+// because a look-up costs more than a call.
 type guest struct {
 	instance api.Module
 	fuel     api.MutableGlobal
-	globals  []api.MutableGlobal // all others that are mutable
-	exports  map[string]api.Function
+	// globals holds all other mutable globals.
+	globals []api.MutableGlobal
+	exports map[string]api.Function
 }
 
-// newGuest instantiates the module. No code of it runs yet: package admission has made an export of its start function.
+// newGuest instantiates the module. None of its code runs yet: package admission has turned its start function into an
+// export.
 func (m *Module) newGuest(ctx context.Context, memory *memory, stderr *lines) (*guest, error) {
 	config := m.runtime.config
 	if m.stderr {
@@ -43,30 +45,34 @@ func (m *Module) newGuest(ctx context.Context, memory *memory, stderr *lines) (*
 }
 
 func mutable(instance api.Module, name string) api.MutableGlobal {
-	return instance.ExportedGlobal(name).(api.MutableGlobal) // package admission has exported it
+	return instance.ExportedGlobal(name).(api.MutableGlobal) // package admission exports every mutable global
 }
 
-// close makes wazero forget the instance. Its error is about files, of which there are none.
+// close closes the instance. The error is ignored: it can only come from open files, and there are none.
 func (g *guest) close() { _ = g.instance.Close(context.Background()) }
 
 // snapshot is the state of a module's guest after its initialisation.
 type snapshot struct {
-	size     int       // of its memory, in bytes
-	segments []segment // of its memory, that are not zero
+	// size is the size of the memory, in bytes.
+	size int
+	// segments holds the parts of the memory that are not zero.
+	segments []segment
 	globals  []uint64
-	fuel     int64 // that initialising it takes
+	// fuel is the number of units that initialisation uses.
+	fuel int64
 }
 
-// segment is a part of a memory.
+// segment is a part of a guest's memory.
 type segment struct {
 	offset int
 	bytes  []byte
 }
 
-// minZeroRun is how many zero bytes end a segment: to copy a few costs less than to begin anew.
+// minZeroRun is the number of consecutive zero bytes that end a segment. Copying fewer costs less than another segment.
 const minZeroRun = 64
 
-// snapshotOf makes a snapshot of a guest that has been initialised.
+// snapshotOf returns a snapshot of a guest that has just been initialised. fuel is the amount
+// that its initialisation used.
 func snapshotOf(g *guest, memory []byte, fuel int64) *snapshot {
 	s := &snapshot{size: len(memory), fuel: fuel}
 	for _, global := range g.globals {
@@ -88,7 +94,8 @@ func snapshotOf(g *guest, memory []byte, fuel int64) *snapshot {
 	return s
 }
 
-// restore puts a guest back to what it was. It gives false when that cannot be done: memory cannot shrink.
+// restore resets a guest to the snapshot. It reports whether it could: a guest whose memory has grown cannot be reset,
+// since memory cannot shrink.
 func (s *snapshot) restore(g *guest, memory []byte) bool {
 	if len(memory) != s.size {
 		return false

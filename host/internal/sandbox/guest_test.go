@@ -16,10 +16,10 @@ import (
 	"github.com/keywright/keywright/host/internal/sandbox"
 )
 
-// Guests of these tests are written in WebAssembly text, and are put together from a prelude, what a test is about,
-// and what the contract demands of every plugin.
+// The guests of these tests are written in the WebAssembly text format. Each consists of a prelude, the code that a
+// test is about, and the exports that the contract requires of every plugin.
 
-// assemble makes a module of its text with wat2wasm, of the Debian package wabt.
+// assemble returns the module for a text. It runs wat2wasm, which is in the Debian package wabt.
 func assemble(t testing.TB, text string) []byte {
 	t.Helper()
 	if wasm, ok := assembled.Load(text); ok {
@@ -39,16 +39,16 @@ func assemble(t testing.TB, text string) []byte {
 	return stdout.Bytes()
 }
 
-var assembled sync.Map // text → module: benchmarks and fuzz tests assemble the same one again and again
+var assembled sync.Map // from text to module, because benchmarks and fuzz tests assemble the same text many times
 
-// plugin is a whole plugin: authenticate has the given body, and parts are further definitions.
+// plugin returns the text of a whole plugin. authenticate is the body of that export, and parts are further definitions.
 func plugin(authenticate string, parts ...string) string {
 	return "(module " + prelude + strings.Join(parts, "\n") +
 		`(func (export "describe") (result i32) i32.const 0)
 		(func (export "authenticate") (result i32) ` + authenticate + `))`
 }
 
-// bare is a plugin without the prelude: it imports only what it says.
+// bare returns the text of a plugin without the prelude. It has no imports except those in parts.
 func bare(parts ...string) string {
 	return "(module " + strings.Join(parts, "\n") + exports + ")"
 }
@@ -56,8 +56,8 @@ func bare(parts ...string) string {
 const exports = `(func (export "describe") (result i32) i32.const 0)
 	(func (export "authenticate") (result i32) i32.const 0)`
 
-// prelude imports everything there is but for WASI, and has $str, which makes a block of a text in memory, and $give,
-// which puts out a block.
+// prelude imports all host functions except those of WASI. It defines $str, which copies a text from memory into a
+// block, and $give, which sets a block as the output.
 const prelude = `
 	(import "extism:host/env" "alloc" (func $alloc (param i64) (result i64)))
 	(import "extism:host/env" "free" (func $free (param i64)))
@@ -109,11 +109,11 @@ const prelude = `
 		(call $output_set (local.get $block) (call $length (local.get $block))))
 `
 
-// env is an abi.Env that gives canned answers, and writes down what it was asked.
+// env is an abi.Env that returns canned answers and records its calls.
 type env struct {
 	input  string
 	config map[string]string
-	on     map[string]func() // by name of the method: what is done before it answers
+	on     map[string]func() // called at the start of the method with that name
 	mu     sync.Mutex
 	asked  []string
 }
@@ -172,7 +172,7 @@ func (e *env) Sign(field, data string) []byte {
 }
 func (e *env) Reveal(value string) []byte { e.note("Reveal", value); return []byte("revealed") }
 
-// limits returns a Config with limits that are enough for most tests, changed.
+// limits returns a Config with limits that suffice for most tests, after change has changed them.
 func limits(change func(l *sandbox.Limits)) sandbox.Config {
 	l := sandbox.Limits{
 		ModuleBytes: 8 << 20, MemoryBytes: 16 << 20, BlockBytes: 4 << 20, Blocks: 4096, OutputBytes: 64 << 10, HostCalls: 1000,
@@ -198,7 +198,7 @@ func newRuntime(t testing.TB, c sandbox.Config) *sandbox.Runtime {
 	return r
 }
 
-// load makes a runtime with the default limits, and loads a guest in it.
+// load loads a guest in a new runtime with the default limits.
 func load(t testing.TB, wat string) *sandbox.Module {
 	t.Helper()
 	return loadIn(t, newRuntime(t, limits(nil)), wat)
@@ -213,7 +213,7 @@ func loadIn(t testing.TB, r *sandbox.Runtime, wat string) *sandbox.Module {
 	return m
 }
 
-// authenticate calls a guest, and fails the test if it gives no result.
+// authenticate calls a guest, and fails the test if the call returns an error.
 func authenticate(t testing.TB, m *sandbox.Module, e *env) sandbox.Result {
 	t.Helper()
 	result, err := m.Call(context.Background(), abi.ExportAuthenticate, e)

@@ -14,15 +14,15 @@ import (
 	"github.com/keywright/keywright/host/internal/sandbox"
 )
 
-// What a limit names may be used, and no more: neither a byte, nor a call, nor a unit.
+// A guest may use exactly as much as a limit says, and not a byte, a call or a unit more.
 func TestLimitsAreExact(t *testing.T) {
 	variable := func(bytes int) string {
 		return fmt.Sprintf(`(call $var_set (call $a) (call $alloc (i64.const %d)))`, bytes)
 	}
-	const most = 1<<20 - 64 - len("aa") // bytes of a variable $a
+	const most = 1<<20 - 64 - len("aa") // the maximum length of a variable $a
 	for name, c := range map[string]struct {
 		body  string
-		error string // part of it; "" is none
+		error string // part of the error; "" if there is none
 	}{
 		"host calls":                    {times("1000", `(drop (call $time_now))`), ""},
 		"an output":                     {`(call $give (call $alloc (i64.const 65536))) i32.const 0`, ""},
@@ -47,7 +47,8 @@ func TestLimitsAreExact(t *testing.T) {
 	}
 }
 
-// A call may use all of its fuel, its initialisation included, whether or not the instance served another before.
+// A call may use exactly its fuel, including that of its initialisation, whether or not the instance served another
+// call before.
 func TestFuelIsExact(t *testing.T) {
 	wat := plugin(times("1000", `(drop (call $length (i64.const 0)))`),
 		`(func (export "_initialize") (local $i i32) (loop $again (br_if $again (i32.lt_u (local.tee $i (i32.add (local.get $i) (i32.const 1))) (i32.const 10000)))))`)
@@ -62,7 +63,7 @@ func TestFuelIsExact(t *testing.T) {
 	}
 }
 
-// A call may take all of its time, to which its waits for tokens do not count.
+// A call may take exactly CallTime. Its waits for tokens do not count.
 func TestTimeIsExact(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := load(t, plugin(times("31", `(if (i32.eqz (local.get $i)) (then (drop (call $token_request (i64.const 0))))) (drop (call $time_now))`)))
@@ -87,10 +88,10 @@ func TestTimeIsExact(t *testing.T) {
 	})
 }
 
-// A line of the log has 8 KiB at most, and no part of a character.
+// A log line is cut to 8 KiB, at the end of a character.
 func TestWhereLogLinesAreCut(t *testing.T) {
 	for _, c := range []struct {
-		text string // the last of 8,190 bytes and these
+		text string // follows 8,190 bytes
 		want string
 	}{
 		{"ab", "ab"}, {"abc", "ab"}, {"é", "é"}, {"aé", "a"}, {"a😀", "a"},
@@ -106,7 +107,8 @@ func TestWhereLogLinesAreCut(t *testing.T) {
 	}
 }
 
-// The error of a trap says which, and of unreachable where a panic's text is. What wazero adds of the guest is not there.
+// The error of a trap names the trap. For unreachable, it says where to find a panic's text. It does not quote the
+// details of the guest that are in wazero's error.
 func TestWhatATrapSays(t *testing.T) {
 	for body, want := range map[string]string{
 		`(i32.div_u (i32.const 1) (i32.const 0))`: "the guest trapped: integer divide by zero",
@@ -119,7 +121,7 @@ func TestWhatATrapSays(t *testing.T) {
 	}
 }
 
-// What is left of stderr is not logged after the host has ended the call.
+// An unfinished line of stderr is not logged if the host ends the call.
 func TestALineThatTheHostEnds(t *testing.T) {
 	m := load(t, `(module (import "extism:host/env" "load_u8" (func $load_u8 (param i64) (result i32)))`+wasi+`
 		(data (i32.const 0) "half")
@@ -131,7 +133,7 @@ func TestALineThatTheHostEnds(t *testing.T) {
 	}
 }
 
-// A memory that is not zero up to its last byte is put back to just that.
+// The last byte of a memory is reset like any other, if its initial value is not zero.
 func TestTheLastByteOfMemoryIsPutBack(t *testing.T) {
 	m := load(t, plugin(`(local $was i32) (local.set $was (i32.load8_u (i32.const 65535))) (i32.store8 (i32.const 65535) (i32.const 7)) (local.get $was)`,
 		`(data (i32.const 65535) "\05")`))
@@ -142,7 +144,7 @@ func TestTheLastByteOfMemoryIsPutBack(t *testing.T) {
 	}
 }
 
-// With one processor, one instance is kept, and used again.
+// With one processor, one instance is kept and reused.
 func TestOneInstanceIsKept(t *testing.T) {
 	old := runtime.GOMAXPROCS(1)
 	r := newRuntime(t, limits(nil))
@@ -154,7 +156,7 @@ func TestOneInstanceIsKept(t *testing.T) {
 	}
 }
 
-// A guest may have all memory that WebAssembly has.
+// The limit of a guest's memory may be the 4 GiB that WebAssembly can address.
 func TestMostMemory(t *testing.T) {
 	newRuntime(t, limits(func(l *sandbox.Limits) { l.MemoryBytes = 4 << 30 }))
 }

@@ -18,21 +18,28 @@ const exportInitialize = "_initialize"
 
 // Module is a compiled guest. It is safe for concurrent use.
 type Module struct {
-	runtime   *Runtime
-	compiled  wazero.CompiledModule
-	admitted  *admission.Module
-	first     []string  // exports that an instance runs before any other
-	stderr    bool      // whether it can write to stderr
-	pristine  *snapshot // nil when each call has an instance of its own
-	notPooled string    // why that is so
-	runs      sync.Pool // of *run, without a guest
+	runtime  *Runtime
+	compiled wazero.CompiledModule
+	admitted *admission.Module
+	// first names the exports that a new instance runs before any other.
+	first []string
+	// stderr is set if the module can write to stderr.
+	stderr bool
+	// pristine is the state that instances are reset to. It is nil if each call has an instance of its own, for the
+	// reason in notPooled.
+	pristine  *snapshot
+	notPooled string
+	// runs holds *run values without a guest.
+	runs sync.Pool
 
-	mu   sync.Mutex
-	idle []*run // with a guest each, that waits for the next call; the last one is used first, while it is in the cache
+	mu sync.Mutex
+	// idle holds runs with a guest that wait for a call. The last one is used first, since it may still be in the CPU's
+	// cache.
+	idle []*run
 }
 
-// Load checks that a module keeps to the contract and to the limits, compiles it, and finds out whether its instances can
-// be used again. The error is a *RefusedError, which has every reason. The bytes may be changed afterwards.
+// Load checks a module against the contract and the limits, compiles it, and finds out whether its instances can be
+// reused. If the module is refused, the error is a *RefusedError with all reasons. Load does not keep wasm.
 func (r *Runtime) Load(ctx context.Context, wasm []byte) (*Module, error) {
 	admitted, err := admission.Admit(wasm, admission.Limits{ModuleBytes: r.limits.ModuleBytes, MemoryBytes: r.limits.MemoryBytes, Fuel: r.limits.Fuel})
 	var refused *admission.RefusedError
@@ -72,43 +79,44 @@ func (r *Runtime) Load(ctx context.Context, wasm []byte) (*Module, error) {
 	return m, nil
 }
 
-// initialise makes a first instance, and the snapshot that those to come are put back to, or says why there is none.
+// initialise makes the first instance and the snapshot that instances are reset to. If there can be no snapshot, it
+// returns the reason.
 func (m *Module) initialise(ctx context.Context) (why string) {
 	r := m.idleRun()
 	r.begin(ctx, silent{})
 	err := r.protect(r.initialise)
 	switch {
 	case err != nil:
-		why = "its initialisation fails" // which each call will tell
-	case r.asked:
+		why = "its initialisation fails" // each call will report the error
+	case r.hostUsed:
 		why = "its initialisation calls the host"
 	case len(r.memory.bytes) > maxIdle:
 		why = fmt.Sprintf("its memory has more than %d bytes after its initialisation", maxIdle)
 	default:
-		m.pristine = snapshotOf(r.guest, r.memory.bytes, m.runtime.limits.Fuel-r.left())
+		m.pristine = snapshotOf(r.guest, r.memory.bytes, m.runtime.limits.Fuel-r.fuelLeft())
 	}
 	r.release(err == nil)
 	return why
 }
 
-// silent is the abi.Env of an initialisation that is only looked at.
+// silent is the abi.Env of the first instance, which serves no call. It discards the log.
 type silent struct{ abi.Env }
 
 func (silent) Log(abi.Level, string) {}
 
-// Deterministic reports whether the same call, with the same answers of its abi.Env, always has the same result: the module can
-// neither draw random bytes nor read a clock by itself.
+// Deterministic reports whether the same call, with the same results of its abi.Env, always has the same result. That is
+// so if the module imports nothing of WASI except fd_write, since it can read neither random bytes nor a clock then.
 func (m *Module) Deterministic() bool {
 	return !slices.ContainsFunc(m.admitted.Imports, func(i admission.Import) bool {
 		return i.Module == abi.ModuleWASI && i.Name != wasiWrite
 	})
 }
 
-// NotPooled returns the reason why each call of the module has an instance of its own. It is "" when instances are used again,
-// put back after each call to what they were after their initialisation.
+// NotPooled returns the reason why each call of the module has an instance of its own. It is "" if instances are reused.
+// Such an instance is reset after a call to its state after initialisation.
 func (m *Module) NotPooled() string { return m.notPooled }
 
-// compile survives a panic of the compiler: what it is given comes from strangers.
+// compile compiles a module. It turns a panic of the compiler into an error, because modules are untrusted.
 func (r *Runtime) compile(ctx context.Context, wasm []byte) (compiled wazero.CompiledModule, err error) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -127,9 +135,9 @@ func (m *Module) Has(export string) bool {
 	return false
 }
 
-// Call runs an export of the contract, against env, until it returns, has no fuel left, or calls the host when ctx has
-// ended. Whatever it finds is as it was when the module had just been initialised. It waits for a slot first. The error is
-// an *Error when the guest ran and gave no result.
+// Call runs an export of the contract against env. It first waits for a slot. The guest starts in the state after
+// initialisation, and runs until it returns, has no fuel left, or calls the host after ctx has ended. The error is an
+// *Error, unless the module has no such export.
 func (m *Module) Call(ctx context.Context, export string, env abi.Env) (Result, error) {
 	if !m.Has(export) {
 		return Result{}, fmt.Errorf("the module has no export %q", export)
@@ -145,9 +153,9 @@ func (m *Module) Call(ctx context.Context, export string, env abi.Env) (Result, 
 	r.begin(ctx, env)
 	err := r.protect(func() error { return r.call(export) })
 	result := r.result
-	result.Time = r.took()
+	result.Time = r.elapsed()
 	if r.guest != nil {
-		result.Fuel = r.module.runtime.limits.Fuel - r.left()
+		result.Fuel = r.module.runtime.limits.Fuel - r.fuelLeft()
 	}
 	slot := !r.waiting
 	r.release(err == nil && m.pristine != nil && result.Fuel-m.pristine.fuel < keptFuel)
@@ -160,7 +168,7 @@ func (m *Module) Call(ctx context.Context, export string, env abi.Env) (Result, 
 	return result, nil
 }
 
-// idleRun returns a run that serves nobody, with a guest if there is one.
+// idleRun returns a run that serves no call. It has a guest if one is idle.
 func (m *Module) idleRun() *run {
 	m.mu.Lock()
 	if last := len(m.idle) - 1; last >= 0 {

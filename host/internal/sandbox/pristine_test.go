@@ -13,8 +13,8 @@ import (
 	"github.com/keywright/keywright/host/internal/sandbox"
 )
 
-// remembering is a guest that leaves a mark wherever it can, and gives the number of the place where it finds one of a
-// call before. What it begins with is there again in each call.
+// remembering is a part of a guest. $remember changes all state that it can reach. It returns 0, or the number of the
+// first place that does not have its initial value.
 const remembering = `
 	(data (i32.const 3000) "begin")
 	(data (i32.const 65530) "end")
@@ -49,7 +49,8 @@ const remembering = `
 		(call $var_set (local.get $o) (local.get $o))
 		(i32.const 0))`
 
-// threats.md 5: memory, globals, blocks and variables, whether an instance is used again or not.
+// Memory, globals, blocks and variables are reset before the next call, whether or not the instance is reused
+// (threats.md 5).
 func TestAGuestRemembersNothing(t *testing.T) {
 	const table = `(table $t 2 funcref) (elem declare func $nothing) (func $nothing)`
 	for name, c := range map[string]struct{ body, more, fresh string }{
@@ -103,7 +104,7 @@ func TestAGuestRemembersNothing(t *testing.T) {
 	}
 }
 
-// Random bytes and the time of an initialisation are of each call.
+// A module whose initialisation reads random bytes is initialised for each call.
 func TestAnInitialisationThatDrawsIsRunEachTime(t *testing.T) {
 	m := load(t, withWASI(`(i32.load8_u (i32.const 100))`, `(func (export "_initialize") (drop (call $random_get (i32.const 100) (i32.const 1))))`))
 	if got := m.NotPooled(); !strings.Contains(got, "random_get") {
@@ -118,7 +119,7 @@ func TestAnInitialisationThatDrawsIsRunEachTime(t *testing.T) {
 	}
 }
 
-// What a call, or an initialisation, had on its stack or in its blocks is not kept, whatever it was.
+// The memory of a large stack or of large blocks does not stay in use after the call or the initialisation.
 func TestWhatIsLargeIsNotKept(t *testing.T) {
 	const down = `(func $down (param i32) (result i32)
 		(if (i32.eqz (local.get 0)) (then (return (i32.const 0))))
@@ -146,7 +147,7 @@ func TestWhatIsLargeIsNotKept(t *testing.T) {
 	}
 }
 
-// threats.md 1, 3: a host call costs a guest what the host has to copy for it, so that a flood of them ends soon.
+// A host call costs fuel for every byte that the host copies, so that a flood of host calls ends soon (threats.md 1, 3).
 func TestAFloodOfHostCallsEnds(t *testing.T) {
 	for name, call := range map[string]string{
 		"block_read": `(drop (call $block_read (local.get $long) (i32.const 0) (i32.const 65536)))`,
@@ -170,14 +171,14 @@ func TestAFloodOfHostCallsEnds(t *testing.T) {
 			if !errors.Is(err, sandbox.ErrLimit) || !strings.Contains(err.Error(), "fuel") {
 				t.Errorf("the call ended with %v", err)
 			}
-			if used := after.TotalAlloc - before.TotalAlloc; used > 256<<20 { // without it, tens of gigabytes
+			if used := after.TotalAlloc - before.TotalAlloc; used > 256<<20 { // tens of gigabytes if copying were free
 				t.Errorf("the host allocated %d bytes for it", used)
 			}
 		})
 	}
 }
 
-// An instance that took long to initialise is the one that most needs to be kept, and one with much memory is not to be.
+// An instance with a long initialisation is kept, because it saves the most. An instance with much memory is not kept.
 func TestWhichInstancesAreKept(t *testing.T) {
 	initialise := func(code string) string {
 		return plugin(`i32.const 0`, `(func (export "_initialize") (local $i i32) `+code+`)`)
@@ -204,8 +205,8 @@ func TestWhichInstancesAreKept(t *testing.T) {
 	}
 }
 
-// frames is a guest whose frames are large although little is done in them: what needs the room is in a loop that is not
-// entered.
+// frames returns the text of a guest with large stack frames that does little work. The code that needs the large frame
+// is in a loop that is not entered.
 func frames(values, depth, n int, leaf string) string {
 	var b strings.Builder
 	b.WriteString(`(func $down (param i32) (result i64)
@@ -219,7 +220,7 @@ func frames(values, depth, n int, leaf string) string {
 	return plugin(fmt.Sprintf(`(drop (call $down (i32.const %d))) i32.const 0 (; %d ;)`, depth, n), b.String())
 }
 
-// threats.md 3, 4: a guest pays for the room that its stack takes, whether or not the code that needs it is reached.
+// A guest pays fuel for the size of its stack, whether or not the code that needs it is reached (threats.md 3, 4).
 func TestLargeFramesArePaidFor(t *testing.T) {
 	r := newRuntime(t, limits(nil))
 	m := loadIn(t, r, frames(4000, 1500, 0, `(drop (call $secret_get (i64.const 0)))`))
@@ -230,7 +231,7 @@ func TestLargeFramesArePaidFor(t *testing.T) {
 	const modules = 4
 	before := heap()
 	var kept []*sandbox.Module
-	for i := range modules { // as deep as it may be and still be kept
+	for i := range modules { // the stack is as deep as it may be for the instance to be kept
 		m := loadIn(t, r, frames(4000, 55, i, ""))
 		if got := authenticate(t, m, &env{}); got.Fuel < 400_000 {
 			t.Errorf("it used %d units", got.Fuel)
@@ -243,7 +244,7 @@ func TestLargeFramesArePaidFor(t *testing.T) {
 	runtime.KeepAlive(kept)
 }
 
-// The memory of a call that grew it does not stay with an instance that is kept.
+// Memory that grew during a call does not stay with an instance that is kept.
 func TestGrownMemoryIsNotKept(t *testing.T) {
 	r := newRuntime(t, limits(nil))
 	const modules = 8

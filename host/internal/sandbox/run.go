@@ -10,23 +10,24 @@ import (
 	"github.com/keywright/keywright/host/internal/kernel"
 )
 
-// run holds the state of a call of a guest. It serves one call after the other, and keeps nothing of one for the next.
+// run is the state of one call of a guest. It is reused for further calls, and keeps nothing of one for the next.
 //
-// It is the very context that wazero is given, since a host function gets that back as it is, and asserting it is the
-// cheapest way to the call.
+// It is also the context that wazero gets. wazero passes that on to host functions unchanged, and a type assertion is the
+// cheapest way from there to the call.
 type run struct {
 	context.Context
 	module *Module
 	arena  *kernel.Arena
 	memory *memory
-	guest  *guest // nil until there is one
+	// guest is nil until the module has been instantiated.
+	guest  *guest
 	stderr lines
 	stack  [1]uint64
 
 	state
 }
 
-// state is of one call.
+// state is the part of a run that is cleared after each call.
 type state struct {
 	env    abi.Env
 	began  time.Time
@@ -34,19 +35,28 @@ type state struct {
 	input  input
 	result Result
 
-	initialised bool          // before that, only memory functions, the log and WASI may be used
-	asked       bool          // a host function was called
-	pending     int64         // fuel, for what the host has copied
-	hostCalls   int           // into abi.ModuleUser, so far
-	waiting     bool          // holds no slot at the moment
-	waited      time.Duration // without a slot, so far
-	inEnv       bool          // a method of env is running, or has panicked
-	failure     *Error        // why a host function ended the call
+	// initialised is set after initialisation. Before, the guest may use only memory functions, the log and WASI.
+	initialised bool
+	// hostUsed is set once the guest has called a function of the kernel, copied a block, or written to stderr.
+	hostUsed bool
+	// pending is the fuel for bytes that the host has copied and not charged yet.
+	pending int64
+	// hostCalls counts the calls of Keywright's host functions.
+	hostCalls int
+	// waiting is set while the guest holds no slot.
+	waiting bool
+	// waited is the time that the guest has spent without a slot.
+	waited time.Duration
+	// inEnv is set while a method of env runs. It stays set if the method panics.
+	inEnv bool
+	// failure is set if a host function of this package has ended the call.
+	failure *Error
 }
 
-// input is asked of env once, when the guest first wants it, and is a block like any other.
+// input is the location of the guest's input, which is a block like any other.
 type input struct {
-	asked          bool
+	// loaded is set once env has been asked for the input.
+	loaded         bool
 	offset, length uint64
 }
 
@@ -55,13 +65,13 @@ func newRun(m *Module) *run {
 	r := &run{module: m, memory: &memory{}, arena: kernel.New(limits.BlockBytes, limits.Blocks)}
 	r.stderr.write = func(line string) { r.log(abi.LevelInfo, line) }
 	r.stderr.proceed = func() {
-		r.asked = true
+		r.hostUsed = true
 		r.proceed(wasiWrite)
 	}
 	return r
 }
 
-// Value hides the values of the caller's context: wazero would look for some of its own on each call.
+// Value returns nil. wazero would otherwise search the caller's context for values of its own on each call.
 func (r *run) Value(any) any { return nil }
 
 func (r *run) begin(ctx context.Context, env abi.Env) {
@@ -69,19 +79,20 @@ func (r *run) begin(ctx context.Context, env abi.Env) {
 	r.state = state{env: env, began: time.Now()}
 }
 
-// took is how long the call has taken so far, without its wait for slots and token endpoints.
-func (r *run) took() time.Duration { return time.Since(r.began) - r.waited }
+// elapsed returns the time that the call has taken so far, without its waits for slots and token endpoints.
+func (r *run) elapsed() time.Duration { return time.Since(r.began) - r.waited }
 
-// keptFuel is the most fuel that a call may use for its guest to be kept. The stack of one that used more may be large, and
-// wazero keeps the stack with the instance; beside such a call, making a new instance takes little.
+// keptFuel is the fuel of a call, without that of the initialisation, from which on its instance is not reused. The stack
+// of such a guest may be large, and wazero keeps it with the instance. Compared to such a call, a new instance is cheap.
 const keptFuel = 500_000
 
-// maxIdle is how many bytes of memory a guest may have that is kept: some are kept of each module.
+// maxIdle is the maximum memory of an idle instance, in bytes. Every module may have several of them.
 const maxIdle = 2 << 20
 
-// release ends a call. A guest that ended well is put back to what it was and kept for the next one. One that ended in any
-// other way is in a state that nobody knows, and never used again.
-func (r *run) release(well bool) {
+// release ends a call. If keep is set, it resets the guest and keeps it for the next call, unless it cannot be reset or
+// enough are idle. Otherwise it closes the guest. keep must not be set for a guest that failed, because its state is
+// unknown.
+func (r *run) release(keep bool) {
 	m := r.module
 	if observe := m.runtime.observe; observe != nil {
 		observe(r.memory.bytes, r.arena.Used())
@@ -89,7 +100,7 @@ func (r *run) release(well bool) {
 	r.arena.Reset()
 	r.stderr.begun = r.stderr.begun[:0]
 	r.Context, r.state = context.Background(), state{}
-	if well && m.pristine != nil && m.pristine.restore(r.guest, r.memory.bytes) {
+	if keep && m.pristine != nil && m.pristine.restore(r.guest, r.memory.bytes) {
 		m.mu.Lock()
 		kept := len(m.idle) < m.runtime.idle
 		if kept {
@@ -105,13 +116,13 @@ func (r *run) release(well bool) {
 		r.guest = nil
 	}
 	r.memory.zero()
-	if m.pristine != nil && cap(r.memory.bytes) > maxIdle { // the next guest that has it may be kept
+	if m.pristine != nil && cap(r.memory.bytes) > maxIdle { // it would stay with the next guest, which may be kept
 		r.memory.bytes = nil
 	}
 	m.runs.Put(r)
 }
 
-// call runs the export, and hands over what is left of stderr unless a host function ended the call.
+// call runs the export, and flushes stderr unless a host function ended the call.
 func (r *run) call(export string) error {
 	err := r.execute(export)
 	if r.failure == nil && !r.inEnv {
@@ -121,7 +132,7 @@ func (r *run) call(export string) error {
 }
 
 func (r *run) execute(export string) error {
-	if r.guest != nil { // as it was after its initialisation, which each call pays for
+	if r.guest != nil { // it is initialised, and each call pays for that
 		r.guest.fuel.Set(uint64(r.module.runtime.limits.Fuel - r.module.pristine.fuel))
 		r.initialised = true
 	} else if err := r.initialise(); err != nil {
@@ -136,7 +147,7 @@ func (r *run) execute(export string) error {
 	return nil
 }
 
-// initialise makes a guest, and runs what comes before any call.
+// initialise instantiates the guest, and runs the functions that have to run before any other.
 func (r *run) initialise() error {
 	g, err := r.module.newGuest(r.Context, r.memory, &r.stderr)
 	if err != nil {
@@ -144,7 +155,7 @@ func (r *run) initialise() error {
 	}
 	r.guest = g
 	for _, name := range r.module.first {
-		// Not kept: a function keeps its stack, which has grown to what it needed.
+		// The api.Function is not kept: it would keep its stack, at the size that it has grown to.
 		if err := g.instance.ExportedFunction(name).CallWithStack(r, nil); err != nil {
 			return r.explain(err)
 		}
@@ -153,11 +164,11 @@ func (r *run) initialise() error {
 	return nil
 }
 
-// left returns the rest of the fuel: below zero when the guest has been stopped for want of it.
-func (r *run) left() int64 { return int64(r.guest.fuel.Get()) - r.pending }
+// fuelLeft returns the remaining fuel. It is negative if the guest was stopped because it ran out of fuel.
+func (r *run) fuelLeft() int64 { return int64(r.guest.fuel.Get()) - r.pending }
 
-// protect catches what comes from outside of wazero's own net, such as an Env that ends the call over the last line
-// of stderr.
+// protect calls f and turns a panic into an error. wazero recovers panics while a guest runs; this is for all others,
+// such as that of an Env that ends the call at the last line of stderr.
 func (r *run) protect(f func() error) (err error) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -171,7 +182,7 @@ func (r *run) protect(f func() error) (err error) {
 	return f()
 }
 
-// fail ends the call from within a host function.
+// fail ends the call. It must be called within a host function.
 func (r *run) fail(kind Kind, format string, args ...any) {
 	r.abort(&Error{Kind: kind, Detail: fmt.Sprintf(format, args...)})
 }
@@ -181,18 +192,19 @@ func (r *run) abort(why *Error) {
 	panic(why)
 }
 
-// ask has a method of env run. When that panics, inEnv stays set, and tells that it was env that ended the call.
-func (r *run) ask(method func()) {
+// callEnv calls a method of env. If it panics, inEnv stays set, which shows that env ended the call.
+func (r *run) callEnv(method func()) {
 	r.inEnv = true
 	method()
 	r.inEnv = false
 }
 
 func (r *run) log(level abi.Level, text string) {
-	r.ask(func() { r.env.Log(level, text) })
+	r.callEnv(func() { r.env.Log(level, text) })
 }
 
-// proceed ends the call when it may not use a function that reaches beyond its own memory.
+// proceed ends the call if the guest may not use a function that reaches beyond its own memory: during initialisation,
+// and after the call's context has ended.
 func (r *run) proceed(function string) {
 	if !r.initialised {
 		r.fail(ErrUse, "%s while the module initialises: only memory functions and the log may be used then", function)
@@ -202,7 +214,7 @@ func (r *run) proceed(function string) {
 	}
 }
 
-// put makes a block of what goes to the guest, and gives its offset.
+// put copies text into a new block and returns its offset.
 func put[Text []byte | string](r *run, text Text) uint64 {
 	r.spend(len(text))
 	offset, err := kernel.Put(r.arena, text)
@@ -210,7 +222,7 @@ func put[Text []byte | string](r *run, text Text) uint64 {
 	return offset
 }
 
-// check ends the call when an allocation failed.
+// check ends the call if err, an error of kernel.Arena, is not nil.
 func (r *run) check(err error) {
 	limits := r.module.runtime.limits
 	switch {

@@ -17,7 +17,8 @@ import (
 	"github.com/keywright/keywright/host/internal/sandbox"
 )
 
-// marking changes everything that an instance has, and gives a code other than 0 when any of it was changed before.
+// marking is a part of a guest. $mark changes all state of the instance. It returns 0, or the number of the first place
+// that was changed before.
 const marking = `
 	(global $g (mut i32) (i32.const 0))
 	(table $t 2 funcref) (elem declare func $mark)
@@ -37,7 +38,7 @@ const marking = `
 		(call $store_u64 (local.get $o) (i64.const 0x5555555555555555))
 		(i32.const 0))`
 
-// threats.md 5
+// No call finds anything that another one left (threats.md 5).
 func TestEveryCallStartsFromTheSameState(t *testing.T) {
 	m := load(t, plugin(`(call $mark)`, marking))
 	for range 100 {
@@ -47,7 +48,7 @@ func TestEveryCallStartsFromTheSameState(t *testing.T) {
 	}
 }
 
-// threats.md 6: after each way to end badly, the next call sees a state that nothing has touched.
+// After a call that failed, in whatever way, the next call starts in the initial state (threats.md 6).
 func TestAnInstanceThatEndedBadlyIsNotUsedAgain(t *testing.T) {
 	for name, end := range map[string]string{
 		"trap":             `unreachable`,
@@ -80,7 +81,7 @@ func TestAnInstanceThatEndedBadlyIsNotUsedAgain(t *testing.T) {
 const deep = `(func $deep (param i32) (result i32)
 	(i32.add (i32.const 1) (call $deep (i32.add (local.get 0) (i32.const 1)))))`
 
-// threats.md 1: wherever the loop is, it ends when the fuel does, and other calls go on.
+// An endless loop ends when the fuel is used up, wherever it is, and other calls still run (threats.md 1).
 func TestEndlessLoops(t *testing.T) {
 	loop := `(drop (call $length (i64.const 0))) (loop (br 0))`
 	for name, wat := range map[string]string{
@@ -119,7 +120,7 @@ func TestTheSameCallUsesTheSameFuel(t *testing.T) {
 	}
 }
 
-// A guest that traps of its own accord is not taken for one without fuel.
+// A trap is not reported as a lack of fuel.
 func TestATrapIsNoWantOfFuel(t *testing.T) {
 	m := load(t, plugin(`unreachable`))
 	if _, err := m.Call(context.Background(), abi.ExportAuthenticate, &env{}); !errors.Is(err, sandbox.ErrTrap) {
@@ -136,7 +137,7 @@ func TestADeadlineEndsACall(t *testing.T) {
 	}
 }
 
-// threats.md 1: a guest that has the host work for it, call after call, ends when its time does.
+// A guest that only calls host functions is stopped when its time is over (threats.md 1).
 func TestTimeInHostFunctionsIsBounded(t *testing.T) {
 	m := loadIn(t, newRuntime(t, limits(func(l *sandbox.Limits) { l.CallTime = 1 })), plugin(`(loop (drop (call $time_now)) (br 0)) i32.const 0`))
 	e := &env{}
@@ -147,7 +148,7 @@ func TestTimeInHostFunctionsIsBounded(t *testing.T) {
 	if len(e.asked) > 15 {
 		t.Errorf("the host was asked %d times", len(e.asked))
 	}
-	for _, name := range []string{"jwt_sign", "sign"} { // which take longest
+	for _, name := range []string{"jwt_sign", "sign"} { // these take longest, so each checks the time first
 		call := map[string]string{"jwt_sign": `(call $jwt_sign (i64.const 0))`, "sign": `(call $sign (i64.const 0) (i64.const 0))`}[name]
 		m := loadIn(t, newRuntime(t, limits(func(l *sandbox.Limits) { l.CallTime = 1 })), plugin(`(drop `+call+`) i32.const 0`))
 		e := &env{}
@@ -157,7 +158,7 @@ func TestTimeInHostFunctionsIsBounded(t *testing.T) {
 	}
 }
 
-// A call that never began has used nothing, whatever the instance did before.
+// A call that does not begin uses no fuel, whatever the instance did before.
 func TestACallThatDoesNotBeginUsesNoFuel(t *testing.T) {
 	m := load(t, plugin(times("1000", `(drop (call $length (i64.const 0)))`)))
 	authenticate(t, m, &env{})
@@ -168,7 +169,7 @@ func TestACallThatDoesNotBeginUsesNoFuel(t *testing.T) {
 	}
 }
 
-// threats.md 4
+// Endless recursion ends with an error (threats.md 4).
 func TestRecursionIsAnError(t *testing.T) {
 	m := load(t, plugin(`(call $deep (i32.const 0))`, deep))
 	if _, err := m.Call(context.Background(), abi.ExportAuthenticate, &env{}); !errors.Is(err, sandbox.ErrLimit) {
@@ -176,7 +177,7 @@ func TestRecursionIsAnError(t *testing.T) {
 	}
 }
 
-// threats.md 3
+// The guest's memory does not grow beyond MemoryBytes (threats.md 3).
 func TestMemoryGrowsNoFurtherThanItsLimit(t *testing.T) {
 	r := newRuntime(t, limits(func(l *sandbox.Limits) { l.MemoryBytes = 5 << 16 }))
 	m := loadIn(t, r, plugin(`
@@ -190,7 +191,7 @@ func TestMemoryGrowsNoFurtherThanItsLimit(t *testing.T) {
 	}
 }
 
-// threats.md 13: before a module is initialised it reaches nothing but its own memory and the log.
+// During initialisation, a module reaches nothing but its own memory and the log (threats.md 13).
 func TestFunctionsThatWaitForInitialisation(t *testing.T) {
 	for name, c := range map[string]struct {
 		body    string
@@ -249,7 +250,7 @@ func TestInitialisationComesFirst(t *testing.T) {
 	}
 }
 
-// threats.md 13: calls after the deadline.
+// A host call after the context has ended ends the call (threats.md 13).
 func TestHostFunctionsAfterTheDeadline(t *testing.T) {
 	m := load(t, plugin(`(drop (call $time_now)) (drop (call $secret_get (i64.const 0))) i32.const 0`))
 	ctx, cancel := context.WithCancel(context.Background())
@@ -300,7 +301,7 @@ func TestErrorsTellNothingOfTheGuest(t *testing.T) {
 	}
 }
 
-// A guest that waits for a token has no slot, so that those that only compute are not held up.
+// A guest that waits for a token holds no slot, so that it does not hold up guests that only compute.
 func TestATokenRequestGivesItsSlotToOthers(t *testing.T) {
 	r := newRuntime(t, limits(func(l *sandbox.Limits) { l.ConcurrentGuests = 1 }))
 	m := loadIn(t, r, plugin(`(if (i64.ne (call $input_length) (i64.const 0)) (then
@@ -333,7 +334,7 @@ func TestWaitingForASlotEndsWithTheContext(t *testing.T) {
 	}}}
 	authenticate(t, m, e)
 
-	// While the only slot is held by another guest, the one that comes back from its token request waits, and is stopped.
+	// After its token request, the guest waits for the only slot, which another guest holds, and is stopped.
 	back, stop := context.WithCancel(context.Background())
 	holding, release, held := make(chan struct{}), make(chan struct{}), make(chan error)
 	_, err := m.Call(back, abi.ExportAuthenticate, &env{input: "x", on: map[string]func(){"TokenRequest": func() {
@@ -370,7 +371,7 @@ func TestObserveSeesWhatARunLeaves(t *testing.T) {
 	}
 }
 
-// threats.md 14
+// Ten thousand failing calls leave no goroutines and no memory behind (threats.md 14).
 func TestTenThousandFailingCallsLeaveNothing(t *testing.T) {
 	defer goleak.VerifyNone(t, goleak.IgnoreCurrent())
 	m := load(t, plugin(`
@@ -400,7 +401,7 @@ func TestTenThousandFailingCallsLeaveNothing(t *testing.T) {
 func heap() uint64 {
 	var m runtime.MemStats
 	runtime.GC()
-	runtime.GC() // what a pool drops at the first is gone after the second
+	runtime.GC() // a sync.Pool keeps its values until the second collection
 	runtime.ReadMemStats(&m)
 	return m.HeapAlloc
 }
@@ -447,7 +448,7 @@ func BenchmarkCall(b *testing.B) {
 	}
 }
 
-// quiet is an env that costs nothing.
+// quiet is an env whose ConfigGet does not record its calls, so that a benchmark does not measure that.
 type quiet struct{ *env }
 
 func (quiet) ConfigGet(string) (string, bool) { return "value", true }

@@ -1,8 +1,9 @@
 // Package sandbox runs guests: WebAssembly modules that import the Extism kernel and Keywright's host functions.
 //
-// A Runtime compiles modules, once each; a Module runs an export of one as often as it is asked, every time as if in a new
-// instance: what a call leaves behind is gone before the next. What a guest asks of the host goes to an abi.Env that comes with
-// the call. An Env ends a call by panicking out of a method: wazero unwinds the guest, and Call gives ErrEnded.
+// A Runtime compiles modules, once each. A Module runs its exports any number of times. Every call sees a new instance,
+// or one that was reset to its initial state. The guest's host functions are the methods of an abi.Env that the caller
+// passes to Module.Call. An Env ends a call by panicking in a method: wazero unwinds the guest, and Call returns
+// ErrEnded.
 package sandbox
 
 import (
@@ -23,9 +24,12 @@ import (
 	"github.com/keywright/keywright/abi"
 )
 
-// Guest is something that has exports and runs them against an abi.Env. *Module is one.
+// Guest runs exports of the contract against an abi.Env. *Module implements it, as do the native plugins of package
+// hosttest.
 type Guest interface {
+	// Has reports whether the guest has an export.
 	Has(export string) bool
+	// Call runs an export until it returns or fails.
 	Call(ctx context.Context, export string, env abi.Env) (Result, error)
 }
 
@@ -33,25 +37,33 @@ var _ Guest = (*Module)(nil)
 
 // Result is the result of a guest that ran to its end.
 type Result struct {
-	Code      int32  // of the export; 0 is success
-	Output    []byte // the last output_set: a copy, valid UTF-8, at most Limits.OutputBytes
-	OutputSet bool   // whether there was an output_set, which may have been of no bytes
-	Message   string // the last error_set: valid UTF-8, at most Limits.OutputBytes, control characters and all
+	// Code is the export's return value. 0 is success.
+	Code int32
+	// Output is a copy of the bytes that the last output_set passed. They are valid UTF-8, and at most
+	// Limits.OutputBytes.
+	Output []byte
+	// OutputSet reports whether the guest called output_set, perhaps with no bytes.
+	OutputSet bool
+	// Message is the text that the last error_set passed. It is valid UTF-8, at most Limits.OutputBytes long, and may
+	// contain control characters.
+	Message string
 
-	// Time is how long the guest and its host functions took, without its wait for slots and token endpoints. It is there
-	// also when Call fails.
+	// Time is the time that the guest and its host functions took, without its waits for slots and token endpoints. It
+	// is set even if Call fails.
 	Time time.Duration
-	// Fuel is the fuel that the guest used, in units, its initialisation included: the same for the same call on the same
-	// input. It is there also when Call fails.
+	// Fuel is the number of units of fuel that the guest used, including its initialisation. The same call on the same
+	// input uses the same amount. It is set even if Call fails.
 	Fuel int64
 }
 
-// Limits bound what a guest may use: those of package host that have the same names. None may be zero.
+// Limits holds the limits of a guest. Each field has the meaning of the field of host.Limits with the same name, and
+// none may be zero.
 type Limits struct {
 	ModuleBytes, MemoryBytes, BlockBytes, Blocks int
-	// OutputBytes bounds an output, and an error message.
+	// OutputBytes also bounds an error message.
 	OutputBytes, HostCalls, ConcurrentGuests int
-	// CallTime limits a call, and separately its wait for a slot. It is checked before signing and on every 16th host call.
+	// CallTime limits a call, and separately its wait for a slot. It is checked before signing and on every 16th host
+	// call.
 	CallTime time.Duration
 	Fuel     int64
 }
@@ -59,14 +71,17 @@ type Limits struct {
 // Config configures a Runtime.
 type Config struct {
 	Limits Limits
-	Clock  func() time.Time // what guests see through WASI; nil is time.Now
-	Random io.Reader        // what guests draw from through WASI, one call at a time; nil is crypto/rand
+	// Clock is the clock that guests read through WASI. If nil, it is time.Now.
+	Clock func() time.Time
+	// Random is the source of random bytes that guests read through WASI. Reads are serialised. If nil, it is
+	// crypto/rand.
+	Random io.Reader
 
-	// CodeCache is a directory that keeps compiled code for the next Runtime. Empty: none.
+	// CodeCache is a directory that keeps compiled code for the next Runtime. If empty, compiled code is not kept.
 	CodeCache string
 
-	// Observe, when there is one, is shown the guest's memory and its blocks after every run, before both are zeroed.
-	// It is for tests that look for what must not be there, must not keep them, and is called from many goroutines.
+	// If not nil, Observe is called after every run with the guest's memory and its blocks, before both are zeroed. It
+	// must not keep them, and is called from many goroutines. Tests use it to search for secrets in guests.
 	Observe func(memory, arena []byte)
 }
 
@@ -75,17 +90,20 @@ type Runtime struct {
 	limits  Limits
 	observe func(memory, arena []byte)
 	wazero  wazero.Runtime
-	code    wazero.CompilationCache // nil: none
-	config  wazero.ModuleConfig     // of every instance
-	slots   slots
-	idle    int // instances of a module that wait for a call, at most: no more than these run at the same moment
+	// code is nil if compiled code is not kept.
+	code wazero.CompilationCache
+	// config configures every instance.
+	config wazero.ModuleConfig
+	slots  slots
+	// idle is the maximum number of idle instances of a module. It is GOMAXPROCS, since no more run in parallel.
+	idle int
 }
 
-// features is WebAssembly 2.0 without vector instructions: what TinyGo, Go, Rust, C and AssemblyScript compile to by
-// default. Threads, exceptions and tail calls are off because nobody turned them on.
+// features is WebAssembly 2.0 without vector instructions. TinyGo, Go, Rust, C and AssemblyScript compile to it by
+// default. Threads, exceptions and tail calls are no part of it.
 const features = api.CoreFeaturesV2 &^ api.CoreFeatureSIMD
 
-// New makes a Runtime. Its Close releases it.
+// New returns a Runtime. The caller must call Close.
 func New(ctx context.Context, c Config) (*Runtime, error) {
 	if c.Clock == nil {
 		c.Clock = time.Now
@@ -103,7 +121,7 @@ func New(ctx context.Context, c Config) (*Runtime, error) {
 	config := wazero.NewRuntimeConfig().
 		WithCoreFeatures(features).
 		WithMemoryLimitPages(uint32(c.Limits.MemoryBytes / pageBytes)).
-		WithDebugInfoEnabled(false) // stack traces are not shown to anyone
+		WithDebugInfoEnabled(false) // nobody sees the stack traces
 	if c.CodeCache != "" {
 		var err error
 		if r.code, err = openCodeCache(c.CodeCache); err != nil {
@@ -118,7 +136,7 @@ func New(ctx context.Context, c Config) (*Runtime, error) {
 	return r, nil
 }
 
-// Close releases the runtime with all modules. No call may be running.
+// Close releases the runtime and its modules. No call may be running.
 func (r *Runtime) Close(ctx context.Context) error {
 	err := r.wazero.Close(ctx)
 	if r.code != nil {
@@ -127,7 +145,8 @@ func (r *Runtime) Close(ctx context.Context) error {
 	return err
 }
 
-// provide makes the modules that guests import from. What of them a guest may import is for package admission to say.
+// provide instantiates the modules that guests import from. Package admission checks which of their functions a guest
+// may import.
 func (r *Runtime) provide(ctx context.Context) error {
 	env := r.wazero.NewHostModuleBuilder(abi.ModuleEnv)
 	for _, f := range envFunctions {
@@ -152,10 +171,11 @@ func (r *Runtime) provide(ctx context.Context) error {
 	return nil
 }
 
-// moduleConfig returns what WASI offers: a clock, random bytes, and nothing else. A guest that sleeps goes on at once.
+// moduleConfig returns the configuration of an instance. Its WASI has a clock and random bytes, and nothing else. A
+// guest's sleep returns at once.
 func moduleConfig(clock func() time.Time, random io.Reader) wazero.ModuleConfig {
 	return wazero.NewModuleConfig().
-		WithName("").         // anonymous, however the guest calls itself
+		WithName("").         // anonymous, whatever name the module has
 		WithStartFunctions(). // Call runs _initialize itself
 		WithWalltime(func() (int64, int32) {
 			now := clock()
@@ -166,7 +186,7 @@ func moduleConfig(clock func() time.Time, random io.Reader) wazero.ModuleConfig 
 		WithRandSource(&locked{reader: random})
 }
 
-// locked lets calls that run at once share a reader.
+// locked is a reader that is safe for concurrent use.
 type locked struct {
 	mu     sync.Mutex
 	reader io.Reader
@@ -178,16 +198,17 @@ func (l *locked) Read(p []byte) (int, error) {
 	return l.reader.Read(p)
 }
 
-// slots counts the guests that run: one that holds a slot has put something in.
+// slots is a semaphore that bounds the number of guests that run at once. A guest that holds a slot has sent an element.
 type slots chan struct{}
 
+// acquire waits for a slot. It returns an ErrTime if ctx ends first, or if there is no slot within the time of wait.
 func (s slots) acquire(ctx context.Context, wait time.Duration) *Error {
 	select {
 	case s <- struct{}{}:
 		return nil
 	default:
 	}
-	ctx, cancel := context.WithTimeout(ctx, wait) // only now: a timer costs more than most waits
+	ctx, cancel := context.WithTimeout(ctx, wait) // only now, since mostly a slot is free and needs no timer
 	defer cancel()
 	select {
 	case s <- struct{}{}:

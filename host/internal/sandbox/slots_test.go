@@ -10,7 +10,7 @@ import (
 	"github.com/keywright/keywright/host/internal/sandbox"
 )
 
-// No more guests run at once than there are slots, and each slot that is given back is used.
+// No more guests run at once than there are slots, and each released slot is used again.
 func TestGuestsAtOnceAreBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const slots, calls = 3, 10

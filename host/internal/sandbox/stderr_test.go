@@ -9,8 +9,8 @@ import (
 	"github.com/keywright/keywright/host/internal/sandbox"
 )
 
-// threats.md 1: one fd_write can have as many parts as fit into a guest's memory, all of them the same megabytes, so
-// that the call's time is looked at before each part. Here it is over once the first one has been logged.
+// One fd_write can have as many parts as fit into a guest's memory, and all of them may be the same megabytes. So the
+// call's time is checked before each part (threats.md 1). In this test it is over after the first part has been logged.
 func TestFdWriteWithManyPartsStopsAtTheDeadline(t *testing.T) {
 	const parts = "2000"
 	m := load(t, withWASI(`

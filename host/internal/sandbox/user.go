@@ -8,19 +8,20 @@ import (
 	"github.com/keywright/keywright/abi"
 )
 
-// blockFunctions copy between memory blocks and the guest's own memory, for which the Extism kernel needs a call for every
-// eight bytes. Like those of the kernel they reach nothing else, and are not counted.
+// blockFunctions are the functions that copy between memory blocks and the guest's own memory. With the Extism kernel
+// alone, a guest needs a call for every eight bytes. They reach nothing else, so they are not counted, like those of
+// the kernel.
 var blockFunctions = []function{
 	{abi.UserBlockNew, i32x2, i64, blockNew},
 	{abi.UserBlockRead, copy3, i64, blockRead},
 }
 
-// blockNew: (address, length) → offset of a new block, also of one of no bytes.
+// blockNew implements block_new(address, length) → offset of a new block, even if that is empty.
 func blockNew(r *run, stack []uint64) {
 	stack[0] = put(r, r.own(abi.UserBlockNew, stack[0], stack[1]))
 }
 
-// blockRead: (block, address, room) → length of the block, of which as much is copied as there is room for.
+// blockRead implements block_read(block, address, room) → length of the block. It copies at most room bytes of the block.
 func blockRead(r *run, stack []uint64) {
 	block, err := r.arena.Block(stack[0])
 	if err != nil {
@@ -30,7 +31,7 @@ func blockRead(r *run, stack []uint64) {
 	stack[0] = uint64(len(block))
 }
 
-// own returns bytes of the guest's own memory.
+// own returns length bytes at address of the guest's own memory, not copied. It ends the call if they are out of bounds.
 func (r *run) own(function string, address, length uint64) []byte {
 	from, n := uint64(uint32(address)), uint64(uint32(length))
 	if from+n > uint64(len(r.memory.bytes)) {
@@ -39,8 +40,9 @@ func (r *run) own(function string, address, length uint64) []byte {
 	return r.memory.bytes[from : from+n]
 }
 
-// userFunctions are Keywright's host functions. Their parameters and results are offsets of blocks, unless they say
-// something else; offset 0 is an empty parameter, and a result is always a block, also an empty one.
+// userFunctions are Keywright's host functions. Parameters and results are offsets of blocks, unless the comment of a
+// function says otherwise. A parameter of offset 0 is an empty text. A result is always a block, even an empty one,
+// except where it may be 0.
 var userFunctions = []function{
 	{abi.UserTimeNow, none, i64, timeNow},
 	{abi.UserSecretGet, i64, i64, secretGet},
@@ -54,20 +56,21 @@ var userFunctions = []function{
 	{abi.UserReveal, i64, i64, reveal},
 }
 
-// timeNow: () → Unix seconds.
+// timeNow implements time_now() → Unix seconds, not an offset.
 func timeNow(r *run, stack []uint64) {
-	r.ask(func() { stack[0] = api.EncodeI64(r.env.TimeNow()) })
+	r.callEnv(func() { stack[0] = api.EncodeI64(r.env.TimeNow()) })
 }
 
-// secretGet: (name) → sealed value.
+// secretGet implements secret_get(name) → sealed value.
 func secretGet(r *run, stack []uint64) {
 	name := r.text(abi.UserSecretGet, stack[0])
 	var value string
-	r.ask(func() { value = r.env.SecretGet(name) })
+	r.callEnv(func() { value = r.env.SecretGet(name) })
 	stack[0] = put(r, value)
 }
 
-// tokenRequest: (request) → reply. It may take seconds, in which another guest has this one's slot.
+// tokenRequest implements token_request(request) → reply. It may take seconds, so it releases the slot for another
+// guest meanwhile.
 func tokenRequest(r *run, stack []uint64) {
 	request := r.text(abi.UserTokenRequest, stack[0])
 	r.waiting = true
@@ -75,7 +78,7 @@ func tokenRequest(r *run, stack []uint64) {
 	defer func() { r.waited += time.Since(began) }()
 	r.module.runtime.slots.release()
 	var reply []byte
-	r.ask(func() { reply = r.env.TokenRequest([]byte(request)) })
+	r.callEnv(func() { reply = r.env.TokenRequest([]byte(request)) })
 	if stop := r.module.runtime.slots.acquire(r.Context, r.module.runtime.limits.CallTime); stop != nil {
 		r.abort(stop)
 	}
@@ -83,63 +86,63 @@ func tokenRequest(r *run, stack []uint64) {
 	stack[0] = put(r, reply)
 }
 
-// cacheGet: (key) → value, or 0 when there is none.
+// cacheGet implements cache_get(key) → value, or 0 if there is none.
 func cacheGet(r *run, stack []uint64) {
 	key := r.text(abi.UserCacheGet, stack[0])
 	var value string
 	var ok bool
-	r.ask(func() { value, ok = r.env.CacheGet(key) })
+	r.callEnv(func() { value, ok = r.env.CacheGet(key) })
 	stack[0] = 0
 	if ok {
 		stack[0] = put(r, value)
 	}
 }
 
-// cacheSet: (key, value, seconds to live; not an offset).
+// cacheSet implements cache_set(key, value, ttl). The ttl is in seconds, not an offset.
 func cacheSet(r *run, stack []uint64) {
 	key, value := r.text(abi.UserCacheSet, stack[0]), r.text(abi.UserCacheSet, stack[1])
-	r.ask(func() { r.env.CacheSet(key, value, int64(stack[2])) })
+	r.callEnv(func() { r.env.CacheSet(key, value, int64(stack[2])) })
 }
 
-// jwtSign: (request) → sealed value.
+// jwtSign implements jwt_sign(request) → sealed value.
 func jwtSign(r *run, stack []uint64) {
-	r.inTime(abi.UserJWTSign) // with a large key, it may take a tenth of a second
+	r.inTime(abi.UserJWTSign) // because signing with a large key may take a tenth of a second
 	request := r.text(abi.UserJWTSign, stack[0])
 	var token string
-	r.ask(func() { token = r.env.JWTSign([]byte(request)) })
+	r.callEnv(func() { token = r.env.JWTSign([]byte(request)) })
 	stack[0] = put(r, token)
 }
 
-// encode: (format, bytes) → text or sealed value.
+// encode implements encode(format, bytes) → text or sealed value.
 func encode(r *run, stack []uint64) {
 	format, data := r.text(abi.UserEncode, stack[0]), r.data(abi.UserEncode, stack[1])
 	var text string
-	r.ask(func() { text = r.env.Encode(format, data) })
+	r.callEnv(func() { text = r.env.Encode(format, data) })
 	stack[0] = put(r, text)
 }
 
-// mac: (algorithm, key of any bytes, data of any bytes) → sealed value.
+// mac implements mac(algorithm, key, data) → sealed value. Key and data may be any bytes.
 func mac(r *run, stack []uint64) {
 	algorithm := r.text(abi.UserMAC, stack[0])
 	key, data := r.data(abi.UserMAC, stack[1]), r.data(abi.UserMAC, stack[2])
 	var value string
-	r.ask(func() { value = r.env.MAC(algorithm, key, data) })
+	r.callEnv(func() { value = r.env.MAC(algorithm, key, data) })
 	stack[0] = put(r, value)
 }
 
-// sign: (field, data of any bytes) → signature.
+// sign implements sign(field, data) → signature. Data may be any bytes.
 func sign(r *run, stack []uint64) {
 	r.inTime(abi.UserSign)
 	field, data := r.text(abi.UserSign, stack[0]), r.data(abi.UserSign, stack[1])
 	var signature []byte
-	r.ask(func() { signature = r.env.Sign(field, data) })
+	r.callEnv(func() { signature = r.env.Sign(field, data) })
 	stack[0] = put(r, signature)
 }
 
-// reveal: (sealed value) → its bytes.
+// reveal implements reveal(sealed value) → its bytes.
 func reveal(r *run, stack []uint64) {
 	value := r.text(abi.UserReveal, stack[0])
 	var bytes []byte
-	r.ask(func() { bytes = r.env.Reveal(value) })
+	r.callEnv(func() { bytes = r.env.Reveal(value) })
 	stack[0] = put(r, bytes)
 }

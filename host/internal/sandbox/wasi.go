@@ -5,21 +5,25 @@ import (
 	"strings"
 )
 
-// Behind WASI are the host's clock, its random bytes, and stderr, which goes to the log. There are no arguments, no
-// environment, no input and no files: those functions answer so, and what opens a file or a socket is not admitted.
+// A guest's WASI has the host's clock and random bytes, and a stderr that goes to the log. There are no arguments,
+// environment, input or files, and the functions for these report that. A module that imports a function that opens a
+// file or a socket is not admitted.
 
 // wasiWrite is the function of WASI that writes to stderr.
 const wasiWrite = "fd_write"
 
-// lines cuts what a guest writes to stderr into lines, and hands each one to write. What a line has beyond
-// maxLineBytes is dropped.
+// lines is a writer for stderr. It splits the text into lines and calls write for each. It drops the bytes of a line
+// beyond maxLineBytes.
 type lines struct {
-	write   func(line string)
-	proceed func() // ends the call when its time is over: one fd_write may have millions of parts
-	begun   []byte // the line that has not ended yet
+	write func(line string)
+	// proceed ends the call if its time is over. It is called for each Write, since one fd_write may have millions of
+	// parts.
+	proceed func()
+	// begun is the current, unfinished line.
+	begun []byte
 }
 
-// Write never fails, other than by ending the call in write.
+// Write returns no error. It may end the call by a panic of proceed or write.
 func (l *lines) Write(text []byte) (int, error) {
 	n := len(text)
 	l.proceed()
@@ -34,7 +38,7 @@ func (l *lines) Write(text []byte) (int, error) {
 	}
 }
 
-// flush hands over the line that has been begun, if any.
+// flush writes the current line unless it is empty.
 func (l *lines) flush() {
 	if len(l.begun) == 0 {
 		return

@@ -29,7 +29,7 @@ const wasi = `
 		(i32.store (i32.const 1004) (local.get $n))
 		(drop (call $fd_write (local.get $fd) (i32.const 1000) (i32.const 1) (i32.const 1008))))`
 
-// withWASI is a plugin that imports of the host only WASI.
+// withWASI returns the text of a plugin whose only imports are those of WASI.
 func withWASI(authenticate string, parts ...string) string {
 	return "(module " + wasi + strings.Join(parts, "\n") + `
 		(func (export "describe") (result i32) i32.const 0)
@@ -51,7 +51,7 @@ func TestWASIHasTheHostsClockAndRandomness(t *testing.T) {
 	}
 }
 
-// threats.md 7: what the language runtimes ask for is not there.
+// A guest has no arguments, environment, input or files, which the runtimes of languages ask for (threats.md 7).
 func TestWASIHasNothingElse(t *testing.T) {
 	t.Setenv("KEYWRIGHT_CANARY", "x")
 	got := authenticate(t, load(t, withWASI(`

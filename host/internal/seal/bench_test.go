@@ -7,7 +7,7 @@ import (
 	"github.com/keywright/keywright/host/internal/seal"
 )
 
-// BenchmarkCall measures a call with one sealed value: a table, a reference, and the header opened.
+// BenchmarkCall measures a call with one sealed value: make a table, seal the value, and open a header with it.
 func BenchmarkCall(b *testing.B) {
 	for b.Loop() {
 		table := seal.NewTable(rand.Reader)

@@ -23,14 +23,14 @@ func tooLong(err error) bool {
 	return errors.As(err, &failed) && failed.Reason == seal.TooLong
 }
 
-// step is the unit to which the length of a value is rounded up, so that a limit says little of it (threats.md 68).
+// step is the unit to which the length of a value is rounded up, so that a limit reveals little about it (threats.md 68).
 const step = 1 << 10
 
-// A call may hold as much as MaxHeld says, masks included, and nothing more. (threats.md 3)
+// A call may hold exactly MaxHeld bytes, including masks (threats.md 3).
 func TestWhatACallMayHold(t *testing.T) {
 	table := seal.NewTable(rand.Reader)
 	text, mask := strings.Repeat("x", seal.MaxText-step), strings.Repeat("m", step)
-	const each = 128 // bytes, besides
+	const each = 128 // the memory of a value beside its text and mask
 	for n := range seal.MaxHeld / seal.MaxText {
 		if table.Size() != n*(seal.MaxText+each) {
 			t.Errorf("%d values are said to take %d bytes", n, table.Size())
@@ -44,7 +44,7 @@ func TestWhatACallMayHold(t *testing.T) {
 	}
 }
 
-// One text may be as long as MaxText says, with everything put in, where a value counts in whole steps.
+// A text may have exactly MaxText bytes with its values put in. A value counts in whole steps.
 func TestHowLongATextMayBe(t *testing.T) {
 	table := seal.NewTable(rand.Reader)
 	whole := sealValue(t, table, seal.Value{Text: strings.Repeat("x", seal.MaxText), Sinks: seal.All})
@@ -65,7 +65,7 @@ func TestHowLongATextMayBe(t *testing.T) {
 	}
 }
 
-// A mask is shown as a whole or not at all.
+// Combine builds a mask of up to 4 KiB, and uses <sealed> for a longer one.
 func TestALongMask(t *testing.T) {
 	table := seal.NewTable(rand.Reader)
 	ref := sealValue(t, table, seal.Value{Text: "secret", Mask: "<mask>"})
@@ -90,7 +90,7 @@ func TestALongMask(t *testing.T) {
 	}
 }
 
-// What Split gives has no pieces without anything in them.
+// Split returns no empty pieces.
 func TestPiecesAreNotEmpty(t *testing.T) {
 	table := seal.NewTable(rand.Reader)
 	a, b := sealValue(t, table, seal.Value{Text: "a"}), sealValue(t, table, seal.Value{Text: "b"})

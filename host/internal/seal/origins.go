@@ -6,16 +6,16 @@ import (
 	"github.com/keywright/keywright/host/internal/tokencache"
 )
 
-// Origins are the cache entries that a value came from. It does not change once it is made, so that values share it. Nil
-// is none.
+// Origins is the set of cache entries that a value came from. It is immutable, so that values share it. Nil is the
+// empty set.
 type Origins struct {
 	entries []*tokencache.Handle
 }
 
-// From returns the origins of a value that came from these entries. Each is there once.
+// From returns the origins of a value that came from entries, which must not repeat.
 func From(entries ...*tokencache.Handle) *Origins { return &Origins{entries} }
 
-// Entries lists them, each once.
+// Entries returns the entries, each once.
 func (o *Origins) Entries() []*tokencache.Handle {
 	if o == nil {
 		return nil
@@ -23,7 +23,7 @@ func (o *Origins) Entries() []*tokencache.Handle {
 	return o.entries
 }
 
-// And returns the origins of what is made from two values.
+// And returns the origins of a value that is made from two others: the union of both sets.
 func (o *Origins) And(other *Origins) *Origins {
 	switch {
 	case other == nil || o == other:
@@ -40,9 +40,9 @@ func (o *Origins) And(other *Origins) *Origins {
 	return &Origins{all}
 }
 
-// through returns the origins of a value that an entry held: that entry, and what the value came from when it was stored.
-// Entries that are gone are left out, or a value that each call stores anew would get one more origin each time. A
-// partition has few entries that are not gone.
+// through returns the origins of a value that was read from the entry h: h, and the origins that the value had when it
+// was stored. Entries that are gone from the cache are left out. Otherwise, a value that each call stores again would
+// get one more origin each time. A partition has few entries that are not gone.
 func (o *Origins) through(h *tokencache.Handle) *Origins {
 	all := []*tokencache.Handle{h}
 	for _, earlier := range o.Entries() {

@@ -10,7 +10,7 @@ import (
 	"github.com/keywright/keywright/host/internal/tokencache"
 )
 
-// A value that each call makes of the one before, and stores again, has no longer a history each time.
+// A value that each call reads, changes and stores again does not get more origins each time.
 func TestWhatIsStoredAgainAndAgainStaysSmall(t *testing.T) {
 	cache := tokencache.New[[]seal.Piece](8, 8, time.Now)
 	key, first := tokencache.Key{Name: "k"}, tokencache.Key{Name: "first"}
@@ -25,7 +25,7 @@ func TestWhatIsStoredAgainAndAgainStaysSmall(t *testing.T) {
 		from := table.From(text).Entries()
 		want := []*tokencache.Handle{entry.Handle}
 		if entry.Handle.Key == key {
-			want = append(want, from[len(from)-1]) // the first, which is there still
+			want = append(want, from[len(from)-1]) // the first entry, which is still in the cache
 		}
 		if !slices.Equal(from, want) || from[len(from)-1].Key != first {
 			t.Fatalf("%d origins, want %d", len(from), len(want))

@@ -11,7 +11,7 @@ import (
 	"github.com/keywright/keywright/host/internal/tokencache"
 )
 
-// nearText draws text that comes near the shape of references, but holds none.
+// nearText draws text that resembles references but contains none.
 func nearText() *rapid.Generator[string] {
 	part := rapid.OneOf(rapid.String(), rapid.SampledFrom([]string{"k", "kw", "kw_", "kw_kw_", "_", "abc012", "A", "é", "\x00"}),
 		rapid.StringMatching(`kw_[a-z0-9]{0,25}[-A_ ]`))
@@ -20,11 +20,12 @@ func nearText() *rapid.Generator[string] {
 	}).Filter(func(s string) bool { return !shape.MatchString(s) })
 }
 
-// line is a text with references, and what it stands for.
+// line is a text with references, the same text with their values, and the same text with their masks.
 type line struct{ text, open, mask string }
 
-// draw makes a line of up to twelve parts; several may be the same reference. What stands before a reference ends in a
-// character that no reference has, or it could swallow the reference's prefix.
+// draw returns a line of up to twelve parts, and the number of its references, which may repeat. The text before a
+// reference ends in a character that is in no reference. Otherwise text and reference together could contain another
+// reference.
 func draw(t *rapid.T, values []seal.Value, refs []string) (l line, refsIn int) {
 	for range rapid.IntRange(0, 6).Draw(t, "parts") {
 		plain := nearText().Draw(t, "plain") + "-"
@@ -43,7 +44,7 @@ func TestOpenSplitJoinAgree(t *testing.T) {
 		table := seal.NewTable(rand.Reader)
 		var values []seal.Value
 		var refs []string
-		for range rapid.IntRange(0, 24).Draw(t, "values") { // more than the table searches one by one
+		for range rapid.IntRange(0, 24).Draw(t, "values") { // more than linear, so that some tables have an index
 			text := nearText().Draw(t, "secret")
 			if len(refs) > 0 && rapid.Bool().Draw(t, "looks like a reference") {
 				text += refs[0] + text

@@ -8,9 +8,10 @@ import (
 	"github.com/keywright/keywright/abi"
 )
 
-// next finds the first reference in text at or after from: the prefix and exactly abi.SealedLength characters of the
-// alphabet, whatever follows them. It gives -1 when there is none. The prefix can begin neither inside itself nor
-// inside the characters that follow it, so the leftmost match is the only way to read a text.
+// next returns the index of the first reference in text at or after from, or -1. A reference is the prefix and exactly
+// abi.SealedLength characters of the alphabet, whatever follows them. The prefix cannot begin inside of the prefix, nor
+// inside of the characters after it. So references cannot overlap, and the leftmost match is the only way to read a
+// text.
 func next(text string, from int) int {
 	for {
 		i := strings.Index(text[from:], abi.SealedPrefix)
@@ -25,7 +26,7 @@ func next(text string, from int) int {
 	}
 }
 
-// alphabetic reports whether text has no character outside abi.SealedAlphabet.
+// alphabetic reports whether all characters of text are in abi.SealedAlphabet.
 func alphabetic(text string) bool {
 	for i := range len(text) {
 		if c := text[i]; (c < 'a' || c > 'z') && (c < '0' || c > '9') {
@@ -35,23 +36,27 @@ func alphabetic(text string) bool {
 	return true
 }
 
-// source makes references of random bytes, which it reads ahead.
+// source makes references from random bytes. It reads ahead.
 type source struct {
 	reader io.Reader
 	buffer [2 * 32]byte
-	unread int // bytes at the end of buffer
+	// unread is the number of unused bytes, which are at the end of buffer.
+	unread int
 }
 
-// fair is the number of byte values that fall evenly on the alphabet; the few beyond it are drawn again.
+// fair is the largest multiple of the alphabet's length up to 256. A random byte from fair on is discarded, because its
+// remainder would favour some characters.
 const fair = 256 - 256%len(abi.SealedAlphabet)
 
-// draws bounds the bytes for one reference. A fair source needs 27; only a broken one ever comes near.
-const draws = 1024
+// maxDraws bounds the number of bytes that are drawn for one reference. A good source needs about 27. Only a broken one
+// reaches the bound.
+const maxDraws = 1024
 
+// reference returns a new random reference.
 func (s *source) reference() (string, error) {
 	var ref [refLength]byte
 	n := copy(ref[:], abi.SealedPrefix)
-	for range draws {
+	for range maxDraws {
 		if n == refLength {
 			return string(ref[:]), nil
 		}

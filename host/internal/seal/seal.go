@@ -1,8 +1,9 @@
-// Package seal keeps the sealed values of one call. A guest never holds a secret, a key or a token: it holds a
-// reference, random text that means nothing outside the call, and the host puts the bytes in where they may go.
+// Package seal implements the sealed values of one call. A guest never holds a secret, a key or a token. It holds a
+// reference, random text that means nothing outside the call. The host replaces the reference by the bytes, in the
+// places where they may go.
 //
-// A value carries its sinks, the places that it may be put into, through everything that a guest can do with it:
-// what is made from several values may go only where each of them may.
+// These places are the sinks of a value. A value keeps them through everything that a guest can do with it. A value
+// that is made from several others has the sinks that all of them share.
 package seal
 
 import (
@@ -13,10 +14,10 @@ import (
 	"github.com/keywright/keywright/abi"
 )
 
-// Sinks is a set of places where a sealed value may be put. The zero value allows none.
+// Sinks is a set of places that a sealed value may go to. The zero value is the empty set.
 type Sinks uint8
 
-// The sinks, which abi names.
+// The sinks. Package abi has their names.
 const (
 	Header Sinks = 1 << iota // abi.SinkHeader
 	Query                    // abi.SinkQuery
@@ -25,13 +26,13 @@ const (
 	Sign                     // abi.SinkSign
 )
 
-// All holds every sink. It is where Combine begins to narrow.
+// All is the set of all sinks.
 const All = Header | Query | Token | Claim | Sign
 
-// names has the name of every sink, in the order of their bits.
+// names holds the names of the sinks, in the order of their bits.
 var names = [...]string{abi.SinkHeader, abi.SinkQuery, abi.SinkToken, abi.SinkClaim, abi.SinkSign}
 
-// ParseSinks returns the set that a field's description names. An unknown name is an error.
+// ParseSinks returns the set of the sinks with the names in list. An unknown name is an error.
 func ParseSinks(list []string) (Sinks, error) {
 	var s Sinks
 	for _, name := range list {
@@ -53,7 +54,7 @@ func sinkOf(name string) (Sinks, bool) {
 	return 0, false
 }
 
-// String lists the names of the sinks, as in "header, query", or gives "none".
+// String returns the names of the sinks, such as "header, query", or "none".
 func (s Sinks) String() string {
 	var list []string
 	for i, name := range names {
@@ -67,28 +68,34 @@ func (s Sinks) String() string {
 	return strings.Join(list, ", ")
 }
 
-// reach reports whether a value with the sinks s may be put into sink. Into no sink at all nothing may be put, so
-// that a caller who forgets to name one gets an error and not the bytes.
+// reach reports whether a value with the sinks s may go to sink. It is false for a sink of 0, so that a caller who
+// forgets to name one gets an error and not the bytes.
 func (s Sinks) reach(sink Sinks) bool { return sink != 0 && s&sink == sink }
 
-// Value is the value of a reference. Printed, logged or encoded as JSON or text it shows its mask.
+// Value is the value that a reference stands for. If it is printed, logged, or encoded as JSON or text, only its mask
+// appears.
 type Value struct {
-	Text  string // the secret bytes
-	Sinks Sinks  // where they may be put
-	Mask  string // what a human may see instead, such as {{ get_secret('x') }} or <token>; empty is <sealed>
-	// Size is how many bytes the value counts as where texts are limited, if it was made from other values; 0: see step.
+	// Text is the secret.
+	Text string
+	// Sinks is the set of places that Text may go to.
+	Sinks Sinks
+	// Mask is the text that a person may see in place of the secret, such as {{ get_secret('x') }} or <token>. If it is
+	// empty, <sealed> is shown.
+	Mask string
+	// Size is the number of bytes that the value counts as where texts are limited. It is set for a value that was made
+	// from others. If it is 0, the length of Text counts, rounded up to a multiple of step.
 	Size int
-	// Raw is set for bytes that are no text and depend on what the guest chose: a MAC.
+	// Raw is set if Text is raw bytes that depend on the guest's choice: a MAC.
 	Raw bool
-	// From are the cache entries that the value came from, for a 401 to drop.
+	// From holds the cache entries that the value came from. A 401 drops them.
 	From *Origins
 }
 
-// step is the unit of lengths where texts are limited. A guest that could fill a text up to the limit, with what it knows
-// and with a value, would otherwise learn from whether that succeeds how long the value is.
+// step is the unit in which the length of a value counts, in bytes. If the exact length counted, a guest could fill a
+// text up to the limit with a value and text of its own, and learn from the success or failure how long the value is.
 const step = 1 << 10
 
-// size returns how many bytes the value counts as where texts are limited.
+// size returns the number of bytes that the value counts as where texts are limited.
 func (v *Value) size() int {
 	if v.Size > 0 {
 		return v.Size
@@ -96,7 +103,7 @@ func (v *Value) size() int {
 	return max(1, (len(v.Text)+step-1)/step) * step
 }
 
-// Counts returns how many bytes a piece counts as where texts are limited.
+// Counts returns the number of bytes that a piece counts as where texts are limited. A sealed piece includes its mask.
 func (p *Piece) Counts() int {
 	if p.Sealed {
 		return p.Value.size() + len(p.Value.Mask)
@@ -104,7 +111,7 @@ func (p *Piece) Counts() int {
 	return len(p.Text)
 }
 
-// unknownMask stands for a value that has no mask, and for a reference that stands for no value.
+// unknownMask is shown for a value without a mask, for a dead reference, and for a mask that is too long.
 const unknownMask = "<sealed>"
 
 func (v Value) mask() string {
@@ -123,32 +130,40 @@ func (v Value) MarshalText() ([]byte, error) { return []byte(v.mask()), nil }
 // LogValue returns the mask.
 func (v Value) LogValue() slog.Value { return slog.StringValue(v.mask()) }
 
-// Piece is a part of a text: plain text, or a sealed value with its bytes. It outlives the call, for the token cache.
+// Piece is a part of a text: plain text, or a sealed value with its bytes. The token cache keeps pieces beyond the call.
 type Piece struct {
-	Text   string // of a plain piece
+	// Text is the text of a piece that is not sealed.
+	Text   string
 	Sealed bool
-	Value  Value // of a sealed piece
+	// Value is the value of a sealed piece.
+	Value Value
 }
 
-// Reason says why a text with references was refused.
+// Reason is the reason why a text with references was refused.
 type Reason uint8
 
 // The reasons of an Error.
 const (
-	Dead       Reason = iota + 1 // the text has the shape of a reference and stands for nothing in this call
-	OutOfReach                   // the value's sinks do not hold the place where it stands
-	NotPlain                     // no sealed value, live or dead, may stand there
-	TooLong                      // what the references stand for is over MaxText, or a call's values over MaxHeld
+	// Dead is a text with the shape of a reference that stands for no value of this call.
+	Dead Reason = iota + 1
+	// OutOfReach is a value in a place that is not among its sinks.
+	OutOfReach
+	// NotPlain is a reference, live or dead, in a place that takes no sealed values.
+	NotPlain
+	// TooLong is a text over MaxText with its values put in, or the values of a call over MaxHeld.
+	TooLong
 )
 
-// Error is the error of a call whose guest misuses a reference. It never holds a reference or its value.
+// Error is the error for a guest that misuses a reference. It never holds a reference or its value.
 type Error struct {
 	Reason Reason
-	Sinks  Sinks // of the value, when it is OutOfReach
-	Sink   Sinks // where the value stood, when it is Dead or OutOfReach; 0 when that is no sink
+	// Sinks is the set of sinks of the value, for OutOfReach.
+	Sinks Sinks
+	// Sink is the place of the value, for Dead and OutOfReach. It is 0 if that is not a sink.
+	Sink Sinks
 }
 
-// Error says what is wrong in words for the author of the plugin.
+// Error returns a description for the author of the plugin.
 func (e *Error) Error() string {
 	switch e.Reason {
 	case Dead:

@@ -11,30 +11,41 @@ import (
 	"github.com/keywright/keywright/host/internal/tokencache"
 )
 
-// Limits in bytes. Without them a guest could seal a text that holds one value many times, and again, until the
-// host's memory is full.
+// Limits in bytes. Without them, a guest could seal a text that contains one value many times, then do the same with
+// the result, until the host's memory is full.
 const (
-	MaxText = 256 << 10 // of one text with everything put in
-	MaxHeld = 4 << 20   // of the texts and masks of all values of a call
-	maxMask = 4 << 10   // of a mask that Combine builds; a longer one becomes <sealed>
+	// MaxText bounds a text with its values put in.
+	MaxText = 256 << 10
+	// MaxHeld bounds the texts and masks of all values of a call.
+	MaxHeld = 4 << 20
+	// maxMask bounds a mask that Combine builds. A longer one becomes <sealed>.
+	maxMask = 4 << 10
 )
 
 const (
 	refLength = len(abi.SealedPrefix) + abi.SealedLength
-	entrySize = 128 // bytes, about, that an entry takes beside its texts
-	inline    = 4   // values that need no memory beyond the Table's own
-	linear    = 16  // values up to which a search beats a map
+	// entrySize is the approximate memory of an entry without its texts, in bytes.
+	entrySize = 128
+	// inline is the number of values that fit into the Table itself.
+	inline = 4
+	// linear is the number of values up to which a linear search is faster than a map.
+	linear = 16
 )
 
 // Table holds the sealed values of one call. It is not safe for concurrent use: a call runs in one goroutine.
 type Table struct {
 	entries []entry
-	index   map[string]int // only beyond linear entries
-	held    int            // bytes, to keep within MaxHeld
-	opened  int            // bytes of all texts that were opened
-	made    int            // bytes of all texts that were combined
-	random  source
-	first   [inline]entry
+	// index maps references to entries. It is nil up to linear entries.
+	index map[string]int
+	// held is the number of bytes that count towards MaxHeld.
+	held int
+	// opened is the number of bytes that all texts of Open count as.
+	opened int
+	// made is the number of bytes that all values of Combine count as.
+	made   int
+	random source
+	// first is the memory of the first entries.
+	first [inline]entry
 }
 
 type entry struct {
@@ -42,28 +53,27 @@ type entry struct {
 	value Value
 }
 
-// NewTable makes an empty table that draws its references from random, which must be fit for cryptography. It reads
-// ahead, up to 64 bytes.
+// NewTable returns an empty table that makes its references from random, which must be a cryptographically secure
+// source. It reads up to 64 bytes ahead.
 func NewTable(random io.Reader) *Table {
 	t := &Table{}
 	t.Init(random)
 	return t
 }
 
-// Init makes an empty table of one that is part of something else, and has not been used.
+// Init does what NewTable does, for an unused Table that is a field of another value.
 func (t *Table) Init(random io.Reader) {
 	t.random = source{reader: random}
 	t.entries = t.first[:0]
 }
 
-// Format prints nothing of what the table holds.
+// Format prints the number of values, whatever the verb.
 func (t *Table) Format(f fmt.State, _ rune) {
 	_, _ = fmt.Fprintf(f, "%d sealed values", len(t.entries))
 }
 
-// Seal adds a value and gives the reference that stands for it: abi.SealedPrefix and abi.SealedLength random
-// characters, the same length whatever the value. The error is that of the source of randomness, or an *Error with
-// TooLong.
+// Seal adds a value and returns its reference: abi.SealedPrefix and abi.SealedLength random characters, the same length
+// for every value. The error is an *Error with TooLong, or comes from the source of randomness.
 func (t *Table) Seal(v Value) (string, error) {
 	size := v.size() + len(v.Mask)
 	if v.size() > MaxText || size > MaxHeld-t.held {
@@ -74,17 +84,17 @@ func (t *Table) Seal(v Value) (string, error) {
 		return "", fmt.Errorf("making a sealed value: %w", err)
 	}
 	if t.lookup(ref) != nil {
-		// Chance does not do this in the lifetime of the universe; a broken source would give out a wrong value.
+		// This does not happen by chance. A broken source of randomness must not make one reference stand for two values.
 		return "", errors.New("making a sealed value: the source of randomness repeats itself")
 	}
 	t.held += size
 	t.entries = append(t.entries, entry{ref, v})
-	t.note(len(t.entries) - 1)
+	t.addToIndex(len(t.entries) - 1)
 	return ref, nil
 }
 
-// note keeps the map in step once there are too many entries to search one by one.
-func (t *Table) note(i int) {
+// addToIndex adds entry i to the index, if there are enough entries for one.
+func (t *Table) addToIndex(i int) {
 	switch {
 	case i < linear:
 	case t.index == nil:
@@ -97,7 +107,7 @@ func (t *Table) note(i int) {
 	}
 }
 
-// lookup returns the value that a reference stands for, or nil. It holds until the next Seal.
+// lookup returns the value of a reference, or nil. The pointer is valid until the next Seal.
 func (t *Table) lookup(ref string) *Value {
 	if t.index != nil {
 		if i, ok := t.index[ref]; ok {
@@ -113,9 +123,9 @@ func (t *Table) lookup(ref string) *Value {
 	return nil
 }
 
-// Open puts in what the references in text stand for, each once, from left to right; what it puts in is not looked at
-// again. Opened counts them. The error is an *Error: Dead, OutOfReach when a value's sinks do not hold sink (all of
-// it, where sink is several), or TooLong.
+// Open returns text with its references replaced by their values, and the number of references. A value may look like a
+// reference: it is not replaced again. The error is an *Error: Dead, TooLong, or OutOfReach if a value may not go to
+// sink. If sink is a set of several, a value must be allowed to go to all of them.
 func (t *Table) Open(text string, sink Sinks) (out string, opened int, err error) {
 	out, opened, size, err := t.put(text, func(v *Value) error {
 		switch {
@@ -130,13 +140,13 @@ func (t *Table) Open(text string, sink Sinks) (out string, opened int, err error
 	return out, opened, err
 }
 
-// Opened returns how many bytes all texts that Open has returned count as.
+// Opened returns the number of bytes that all texts of Open count as.
 func (t *Table) Opened() int { return t.opened }
 
-// Combine puts in what the references in text stand for, and gives it as one value: its sinks are those that all the
-// values share, its mask is the text with their masks, and it came from what any of them came from. It is for what the
-// host makes from a text and seals again. When text holds no reference, sealed is false and v.Text is text. The error
-// is an *Error: Dead or TooLong.
+// Combine returns one value for a text with references, for a caller that makes something from the text and seals that.
+// Its Text is text with the values put in, and its Mask is text with the masks put in. It has the sinks that all the
+// values share, and the origins of all of them. If text has no references, sealed is false and v.Text is text. The
+// error is an *Error: Dead or TooLong.
 func (t *Table) Combine(text string) (v Value, sealed bool, err error) {
 	sinks, from := All, (*Origins)(nil)
 	out, n, size, err := t.put(text, func(v *Value) error {
@@ -156,11 +166,12 @@ func (t *Table) Combine(text string) (v Value, sealed bool, err error) {
 	return Value{Text: out, Sinks: sinks, Mask: t.mask(text, maxMask), Size: size, From: from}, true, nil
 }
 
-// Made returns how many bytes all texts that Combine has made into a value count as.
+// Made returns the number of bytes that all values of Combine count as.
 func (t *Table) Made() int { return t.made }
 
-// put replaces the references in text by their values after each has passed the check, which gets nil for a dead
-// reference and must refuse it. It first measures, so that a text that grows too long costs no memory.
+// put returns text with its references replaced by their values, the number n of references, and the size that the
+// result counts as. It first calls check with each value. check gets nil for a dead reference, and must return an error
+// then. put computes the size before it builds the text, so that a text that is too long takes no memory.
 func (t *Table) put(text string, check func(*Value) error) (out string, n, size int, err error) {
 	size = len(text)
 	room := len(text)
@@ -170,7 +181,7 @@ func (t *Table) put(text string, check func(*Value) error) (out string, n, size 
 			return "", 0, 0, err
 		}
 		if n == 0 && len(text) == refLength {
-			return v.Text, 1, v.size(), nil // the whole text is one reference: the commonest case
+			return v.Text, 1, v.size(), nil // the most common case: the whole text is one reference
 		}
 		n++
 		size += v.size() - refLength
@@ -188,8 +199,8 @@ func (t *Table) put(text string, check func(*Value) error) (out string, n, size 
 	return b.String(), n, size, nil
 }
 
-// walk goes through text from left to right: its plain parts, none of them empty, and what its references stand for,
-// nil for a dead one.
+// walk calls plain for each plain part of text that is not empty, and value for each reference, from left to right.
+// value gets nil for a dead reference.
 func (t *Table) walk(text string, plain func(string), value func(*Value)) {
 	from := 0
 	for i := next(text, 0); i >= 0; i = next(text, from) {
@@ -204,8 +215,8 @@ func (t *Table) walk(text string, plain func(string), value func(*Value)) {
 	}
 }
 
-// Plain returns an *Error with NotPlain when text holds anything of a reference's shape, live or dead. It is for the
-// places that take no sealed value: names of cache entries, data to be signed, errors, log lines.
+// Plain returns an *Error with NotPlain if text contains the shape of a reference, live or dead. It is for places that
+// take no sealed values: names of cache entries, data to be signed, errors, log lines.
 func (t *Table) Plain(text string) error {
 	if next(text, 0) >= 0 {
 		return &Error{Reason: NotPlain}
@@ -213,8 +224,8 @@ func (t *Table) Plain(text string) error {
 	return nil
 }
 
-// Split takes text apart, so that a cache can keep it beyond this call. Joining the pieces gives the same text with
-// other references. The error is an *Error with Dead.
+// Split divides text into pieces that a cache can keep beyond this call. No piece is empty plain text. Join returns the
+// same text with new references. The error is an *Error with Dead.
 func (t *Table) Split(text string) ([]Piece, error) {
 	var pieces []Piece
 	dead := false
@@ -233,30 +244,41 @@ func (t *Table) Split(text string) ([]Piece, error) {
 	return pieces, nil
 }
 
-// Raw reports whether a value in text is raw bytes.
+// Raw reports whether any value in text is raw bytes.
 func (t *Table) Raw(text string) (raw bool) {
-	t.walk(text, func(string) {}, func(v *Value) { raw = raw || v != nil && v.Raw })
+	for v := range t.In(text) {
+		raw = raw || v.Raw
+	}
 	return raw
 }
 
-// From returns what the values in text came from.
-func (t *Table) From(text string) (from *Origins) {
-	t.walk(text, func(string) {}, func(v *Value) {
-		if v != nil {
-			from = from.And(v.From)
+// In returns the values in text, in their order. It skips dead references.
+func (t *Table) In(text string) iter.Seq[*Value] {
+	return func(yield func(*Value) bool) {
+		for i := next(text, 0); i >= 0; i = next(text, i+refLength) {
+			if v := t.lookup(text[i : i+refLength]); v != nil && !yield(v) {
+				return
+			}
 		}
-	})
+	}
+}
+
+// From returns the origins of all values in text.
+func (t *Table) From(text string) (from *Origins) {
+	for v := range t.In(text) {
+		from = from.And(v.From)
+	}
 	return from
 }
 
-// Join puts together what Split took apart, in this call or another, and what the cache held in the entry h. Sealed
-// pieces get references of this table. The errors are those of Seal.
+// Join returns the text of pieces that were in the cache entry h. They may come from Split in another call. Sealed
+// pieces get references of this table, and h is added to their origins. The errors are those of Seal.
 func (t *Table) Join(pieces []Piece, h *tokencache.Handle) (string, error) {
 	if len(pieces) == 1 && !pieces[0].Sealed {
 		return pieces[0].Text, nil
 	}
 	var b strings.Builder
-	var stored, from *Origins // most pieces of an entry came from the same
+	var stored, from *Origins // of the last sealed piece; most pieces of an entry have the same origins
 	for _, p := range pieces {
 		part := p.Text
 		if p.Sealed {
@@ -275,10 +297,11 @@ func (t *Table) Join(pieces []Piece, h *tokencache.Handle) (string, error) {
 	return b.String(), nil
 }
 
-// Mask returns text as a human may see it: references replaced by the masks of their values, dead ones by <sealed>.
+// Mask returns text as a person may see it: references are replaced by the masks of their values, dead ones by
+// <sealed>. A result over MaxText becomes <sealed> as a whole.
 func (t *Table) Mask(text string) string { return t.mask(text, MaxText) }
 
-// mask returns <sealed> for what would be over limit bytes.
+// mask is Mask with another limit in place of MaxText.
 func (t *Table) mask(text string, limit int) string {
 	if next(text, 0) < 0 {
 		return text
@@ -301,10 +324,10 @@ func (t *Table) mask(text string, limit int) string {
 	return b.String()
 }
 
-// Size returns the approximate memory that the table takes, in bytes.
+// Size returns the approximate memory of the table, in bytes.
 func (t *Table) Size() int { return t.held + len(t.entries)*entrySize }
 
-// Values returns every value that was sealed so far, in order: for whoever must keep them out of a text.
+// Values returns all values that were sealed so far, in order, for callers that must keep them out of a text.
 func (t *Table) Values() iter.Seq[Value] {
 	return func(yield func(Value) bool) {
 		for i := range t.entries {

@@ -28,7 +28,7 @@ func sealed(t testing.TB, table *seal.Table, text string, sinks seal.Sinks) stri
 	return ref
 }
 
-// refused checks that err is the wanted *seal.Error and holds nothing of what the table holds.
+// refused checks that err is the wanted *seal.Error, that its text contains text, and that it has no reference or value.
 func refused(t *testing.T, err error, want seal.Error, text string) {
 	t.Helper()
 	var got *seal.Error
@@ -72,8 +72,8 @@ func TestReferencesUseTheWholeAlphabetEvenly(t *testing.T) {
 	if len(counts) != len(abi.SealedAlphabet) {
 		t.Fatalf("%d different characters, want %d", len(counts), len(abi.SealedAlphabet))
 	}
-	// Bytes reduced without drawing again would give four characters 720 more than their share. One standard deviation
-	// is 75, so a bound between the two tells chance from that mistake.
+	// If bytes from fair on were not discarded, four characters would each occur 720 times more than expected. One
+	// standard deviation is 75, so a bound between the two distinguishes chance from that mistake.
 	want := references * abi.SealedLength / len(abi.SealedAlphabet)
 	for c, n := range counts {
 		if !strings.ContainsRune(abi.SealedAlphabet, c) || n < want-500 || n > want+500 {
@@ -90,7 +90,7 @@ func TestBytesBeyondTheFairRangeAreDrawnAgain(t *testing.T) {
 	}
 }
 
-// threats.md 15a: each sink is enforced for itself, and forgetting to name one opens nothing.
+// Each sink is enforced separately, and a caller that names no sink opens nothing (threats.md 15a).
 func TestOpenEnforcesSinks(t *testing.T) {
 	each := map[string]seal.Sinks{}
 	for _, name := range abi.Sinks {
@@ -128,7 +128,7 @@ func TestOpenEnforcesSinks(t *testing.T) {
 	}
 }
 
-// threats.md 15a: where one value of several may not go, none goes.
+// If one of several values may not go to a place, none of them does (threats.md 15a).
 func TestOpenPutsInAllOrNothing(t *testing.T) {
 	table := seal.NewTable(rand.Reader)
 	token := sealed(t, table, canary, seal.Header)
@@ -142,7 +142,7 @@ func TestOpenPutsInAllOrNothing(t *testing.T) {
 	}
 }
 
-// threats.md 15b: a reference of another call is worth nothing, also beside a live one.
+// A reference of another call is refused, even beside a live one (threats.md 15b).
 func TestStaleReferenceIsRefusedEverywhere(t *testing.T) {
 	before := seal.NewTable(rand.Reader)
 	stale := sealed(t, before, canary, seal.All)
@@ -209,14 +209,14 @@ func TestWhatIsPutInIsNotLookedAtAgain(t *testing.T) {
 			t.Errorf("Open: %q, %d, %v", out, n, err)
 		}
 	}
-	// Two values that make up a reference when they stand side by side are two values.
+	// Two adjacent values that together look like a reference are two values.
 	pair := sealed(t, table, inner[:9], seal.Header) + sealed(t, table, inner[9:], seal.Header)
 	if out, n, err := table.Open(pair, seal.Header); out != inner || n != 2 || err != nil {
 		t.Errorf("Open: %q, %d, %v", out, n, err)
 	}
 }
 
-// threats.md 15a: what is made from several values may go only where each of them may.
+// A value that is made from several others may go only where each of them may (threats.md 15a).
 func TestCombineNarrowsTheSinks(t *testing.T) {
 	table := seal.NewTable(rand.Reader)
 	id := sealed(t, table, "id", seal.Header|seal.Token)
@@ -244,8 +244,7 @@ func TestCombineNarrowsTheSinks(t *testing.T) {
 	refused(t, err, seal.Error{Reason: seal.OutOfReach, Sinks: seal.Token, Sink: seal.Header}, "(token)")
 }
 
-// threats.md 3: a text that holds itself many times over, again and again, runs into a limit and not into the host's
-// memory.
+// A value that is repeatedly combined with itself reaches a limit before it fills the host's memory (threats.md 3).
 func TestSealingOverAndOverIsBounded(t *testing.T) {
 	table := seal.NewTable(rand.Reader)
 	ref := sealed(t, table, strings.Repeat("x", 1000), seal.Header)
@@ -274,7 +273,7 @@ func TestSealingOverAndOverIsBounded(t *testing.T) {
 	refused(t, err, seal.Error{Reason: seal.TooLong}, "too long")
 }
 
-// threats.md 29: what a cache keeps is joined in another call with that call's references.
+// Pieces from one call are joined in another call with references of the latter (threats.md 29).
 func TestSplitAndJoinAcrossCalls(t *testing.T) {
 	first, second := seal.NewTable(rand.Reader), seal.NewTable(rand.Reader)
 	text := `{"t":"` + sealed(t, first, "T", seal.Header) + `","u":"` + sealed(t, first, "U", seal.Query) + `"}`

@@ -8,15 +8,15 @@ import (
 	"github.com/keywright/keywright/host/internal/signing"
 )
 
-// threats.md 3: a tenant's key that is no good costs its whole check at each request, since only good ones are kept. So
-// the size of an RSA key is looked at first, and one beyond 8,192 bits, whose check takes seconds, is never parsed.
+// An RSA key beyond 8,192 bits is refused before it is parsed, which takes seconds. A tenant's bad key is checked again
+// for each request, because only good keys are kept (threats.md 3).
 func TestRSAKeySizeIsBounded(t *testing.T) {
 	for _, test := range []struct {
 		name string
 		bits uint
 		want string
 	}{
-		{"largest that is parsed", 8192, "is damaged"}, // there is nothing in it but its size
+		{"largest that is parsed", 8192, "is damaged"}, // the key has a modulus and nothing else
 		{"one bit more", 8193, "is an RSA key of 8193 bits: from 2048 to 8192 are allowed"},
 		{"twice as large", 16384, "is an RSA key of 16384 bits"},
 	} {
@@ -31,7 +31,8 @@ func TestRSAKeySizeIsBounded(t *testing.T) {
 	}
 }
 
-// threats.md 3, 21: a plugin chooses the names of claims, and an error is no place to put megabytes, or lines of a log.
+// An error quotes at most 64 characters of a claim's name, and escapes line breaks: a plugin chooses the name, and
+// could otherwise fill memory or forge log lines (threats.md 3, 21).
 func TestErrorsCutTheNameOfAClaim(t *testing.T) {
 	for name, claim := range map[string]string{
 		"long":               "begin" + strings.Repeat("n", 1<<20),

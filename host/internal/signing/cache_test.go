@@ -22,7 +22,7 @@ func ed25519PEM(t *testing.T, n byte) string {
 	return string(pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: der}))
 }
 
-// A key is parsed once; of many keys, no more than the limit stay; a key's text does not stay at all.
+// A key is parsed once. No more parsed keys are kept than the limit says. A key's text is not kept.
 func TestKeysAreRemembered(t *testing.T) {
 	s := New(3)
 	first := ed25519PEM(t, 0)
@@ -51,7 +51,7 @@ func TestKeysAreRemembered(t *testing.T) {
 	}
 }
 
-// A key that does not fit is refused also when another algorithm has parsed it: threats.md 36.
+// A key that does not fit an algorithm is refused even if it has been parsed for another one (threats.md 36).
 func TestRememberedKeyIsOfOneAlgorithm(t *testing.T) {
 	s := New(10)
 	key := ed25519PEM(t, 1)

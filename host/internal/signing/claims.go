@@ -11,11 +11,12 @@ import (
 	"github.com/keywright/keywright/host/internal/strictjson"
 )
 
-// Integers turns top-level claims that are numeric strings into integers, in place: an optional sign, digits, and
-// optionally a point and more digits, which are cut off. Names that claims does not have, other strings and other
-// values are left as they are. RFC 7519 wants numbers for exp, iat and nbf, and templates render to strings.
+// Integers converts top-level claims with the given names from numeric strings to integers, in place. RFC 7519 requires
+// numbers for exp, iat and nbf, and templates render to strings. A numeric string is an optional sign, digits, and
+// optionally a point and more digits, which are cut off. Other strings and other values stay as they are, and names
+// without a claim are ignored.
 //
-// A number beyond 64 bits is an error.
+// An integer that does not fit into 64 bits is an error.
 func Integers(claims map[string]any, names []string) error {
 	for _, name := range names {
 		text, ok := claims[name].(string)
@@ -33,7 +34,11 @@ func Integers(claims map[string]any, names []string) error {
 		if err != nil {
 			return fmt.Errorf("claim %.64q: a number of more than 64 bits", name)
 		}
-		claims[name] = json.Number(strconv.FormatInt(integer, 10))
+		var buffer [20]byte
+		if written := strconv.AppendInt(buffer[:0], integer, 10); string(written) != whole {
+			whole = string(written)
+		}
+		claims[name] = json.Number(whole)
 	}
 	return nil
 }
@@ -46,7 +51,7 @@ func digits(text string) bool {
 // appendHeader appends the JOSE header: alg, typ, then the members of header.
 func appendHeader(dst []byte, algorithm string, header map[string]any) ([]byte, error) {
 	for name := range header {
-		// Some verifiers match names without regard to case, so that "Alg" would be "alg" to them.
+		// Some verifiers ignore the case of names, and would read "Alg" as "alg".
 		for _, fixed := range []string{"alg", "crit", "b64"} {
 			if strings.EqualFold(name, fixed) {
 				return nil, fmt.Errorf("%q may not be set", fixed)

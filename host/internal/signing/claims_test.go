@@ -10,7 +10,7 @@ import (
 	"github.com/keywright/keywright/host/internal/signing"
 )
 
-// decisions.md "exp, iat, nbf are cast": a numeric string becomes an integer, a fraction is cut off.
+// A numeric string becomes an integer, without its fraction (decisions.md "exp, iat, nbf are cast").
 func TestIntegers(t *testing.T) {
 	tests := []struct {
 		name string

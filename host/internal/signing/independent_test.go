@@ -14,7 +14,7 @@ import (
 	"github.com/keywright/keywright/internal/jws"
 )
 
-// python is Debian's own interpreter, whose packages apt installs; another one may come first on PATH.
+// python is the interpreter of Debian, which has the packages that apt installs. PATH may name another one first.
 const python = "/usr/bin/python3"
 
 type verification struct {
@@ -29,7 +29,7 @@ type verdict struct {
 	Error  string         `json:"error"`
 }
 
-// verify has PyJWT verify tokens, all in one process, and gives its verdicts in the same order.
+// verify verifies tokens with PyJWT, all in one process, and returns the verdicts in the same order.
 func verify(t *testing.T, requests []verification) []verdict {
 	t.Helper()
 	if output, err := exec.CommandContext(t.Context(), python, "-c", "import jwt, cryptography").CombinedOutput(); err != nil {
@@ -60,8 +60,8 @@ func verify(t *testing.T, requests []verification) []verdict {
 	return verdicts
 }
 
-// An implementation that is not ours reads header and claims of every algorithm's tokens as they were given, and
-// refuses them when a bit of the signature is another one.
+// For every algorithm, an independent implementation reads the header and the claims of a token as they were passed to
+// JWT, and refuses the token if the signature is changed.
 func TestIndependentImplementationVerifiesEveryAlgorithm(t *testing.T) {
 	header := map[string]any{"kid": "key <1> & é"}
 	claims := map[string]any{
@@ -104,7 +104,7 @@ func TestIndependentImplementationVerifiesEveryAlgorithm(t *testing.T) {
 	}
 }
 
-// tamper changes a bit in the middle of the signature.
+// tamper changes a character in the middle of the signature.
 func tamper(token string) string {
 	dot := strings.LastIndexByte(token, '.')
 	middle := (dot + len(token)) / 2
@@ -115,13 +115,13 @@ func tamper(token string) string {
 	return token[:middle] + other + token[middle+1:]
 }
 
-// decisions.md "form of signatures", threats.md 38: 10,000 ES signatures, with leading zeros among their numbers, and PS
-// signatures, whose salt PyJWT wants to be as long as the hash.
+// An independent implementation verifies 10,000 ES signatures, some of them with leading zeros in r or s, and PS
+// signatures, for which PyJWT requires a salt as long as the hash (decisions.md "form of signatures", threats.md 38).
 func TestIndependentImplementationVerifiesManySignatures(t *testing.T) {
 	counts := []struct {
 		algorithm string
 		tokens    int
-		length    int // of the signature, in bytes
+		length    int // the length of a signature, in bytes
 	}{
 		{"ES256", 8000, 64},
 		{"ES384", 1000, 96},
@@ -136,8 +136,8 @@ func TestIndependentImplementationVerifiesManySignatures(t *testing.T) {
 	var requests []verification
 	for _, count := range counts {
 		pair := pairs[count.algorithm]
-		// The first byte of r or s is 0 in one of 128 signatures; with ES512, where it has one bit, in most. So it may take
-		// more than 1,000.
+		// The first byte of r or s is 0 in one of 128 signatures, and with ES512, where it has one bit, in most. So
+		// more than 1,000 may be necessary.
 		zeros, most := 0, count.tokens
 		if strings.HasPrefix(count.algorithm, "ES") {
 			most *= 10

@@ -16,36 +16,38 @@ import (
 	"github.com/golang-jwt/jwt/v5"
 )
 
-// Limits of RSA keys, in bits of the modulus. RFC 7518 section 3.3 sets the lower one. At the upper one a signature takes
-// most of a second, so that a larger key could only do harm.
+// Limits of RSA keys, in bits of the modulus. The lower one is that of RFC 7518 section 3.3. At the upper one, a
+// signature takes most of a second, so a larger key could only do harm.
 const (
 	minRSABits = 2048
 	maxRSABits = 8192
 )
 
-// maxPEM bounds, in bytes, the text that is parsed. It has room for a key of maxRSABits.
+// maxPEM is the maximum length of a PEM text that is parsed, in bytes. A key of maxRSABits fits.
 const maxPEM = 16 << 10
 
-// KeyError says that a key cannot be used. It never holds any of the key.
+// KeyError is the error for a key that cannot be used. It contains nothing of the key.
 type KeyError struct {
-	Algorithm string // what was to be signed with, one of Algorithms
-	Problem   string // what is wrong, and what to do: "is empty or blank"
+	// Algorithm is the algorithm that the key was given for.
+	Algorithm string
+	// Problem says what is wrong, and what to do about it, such as "is empty or blank".
+	Problem string
 }
 
-// Error says what is wrong with the key.
+// Error returns a sentence about the key.
 func (e *KeyError) Error() string {
 	return "the key for " + e.Algorithm + " " + e.Problem
 }
 
 const problemBlank = "is empty or blank"
 
-// blank reports whether a key is absent, such as a secret that was never filled in.
+// blank reports whether a key is empty or white space, like a secret that nobody has set.
 func blank(key string) bool {
 	return strings.TrimSpace(key) == ""
 }
 
-// hmacKey checks the key of an HMAC algorithm, which is the text as it is. A PEM block is no such key: who gives one
-// took the wrong algorithm, and a public key that passed as a secret would let anyone sign.
+// hmacKey returns the key of an HMAC algorithm, which is the bytes of the text. It refuses PEM: then the algorithm must
+// be wrong, and if a public key were used as a secret, anybody could sign.
 func hmacKey(method *jwt.SigningMethodHMAC, text string) (key []byte, warning string, err error) {
 	switch {
 	case blank(text):
@@ -79,7 +81,7 @@ func privateKey(method jwt.SigningMethod, text string) (any, error) {
 	return key, nil
 }
 
-// privateDER returns the one private key that a PEM text holds, or else says why there is none.
+// privateDER returns the DER of the only private key in a PEM text. Otherwise, problem says what is wrong.
 func privateDER(text string) (der []byte, problem string) {
 	if blank(text) {
 		return nil, problemBlank
@@ -90,7 +92,7 @@ func privateDER(text string) (der []byte, problem string) {
 	if !strings.Contains(text, "-----BEGIN") {
 		return nil, "is not PEM: it must have its line -----BEGIN … PRIVATE KEY-----"
 	}
-	// Environment variables and JSON files often carry a PEM text on one line, its line breaks written out.
+	// In environment variables and JSON files, a PEM text is often on one line, with its line breaks written as \n.
 	text = strings.NewReplacer(`\r`, "", `\n`, "\n").Replace(text)
 	rest := []byte(strings.TrimSpace(text))
 	for {
@@ -100,7 +102,7 @@ func privateDER(text string) (der []byte, problem string) {
 		case block == nil:
 			return nil, `is damaged PEM: it must be whole, with its line breaks, which may be written as \n`
 		case block.Type == "EC PARAMETERS":
-			// OpenSSL writes the curve before the key, which names it again.
+			// OpenSSL writes the curve in a block before the key. The key also names it.
 		case strings.Contains(string(rest), "-----BEGIN"):
 			return nil, "has more than one PEM block: leave nothing but the private key"
 		default:
@@ -109,7 +111,7 @@ func privateDER(text string) (der []byte, problem string) {
 	}
 }
 
-// blockProblem says why a PEM block cannot be a private key that signs, or nothing.
+// blockProblem returns the reason why a PEM block cannot be a private key that signs, or "".
 func blockProblem(block *pem.Block) string {
 	switch {
 	case block.Type == "ENCRYPTED PRIVATE KEY", strings.Contains(block.Headers["Proc-Type"], "ENCRYPTED"):
@@ -126,8 +128,8 @@ func blockProblem(block *pem.Block) string {
 	return ""
 }
 
-// rsaBits returns the size of an RSA key's modulus, or 0 for another key. It is asked before the key is parsed, which
-// takes long for a huge key and fails without a reason for a tiny one.
+// rsaBits returns the length of an RSA key's modulus, or 0 for another key. It is called before the key is parsed,
+// because parsing takes long for a huge key, and fails without a reason for a tiny one.
 func rsaBits(der []byte) int {
 	var wrapped struct {
 		Version   int
@@ -141,14 +143,14 @@ func rsaBits(der []byte) int {
 		Version int
 		Modulus *big.Int
 	}
-	if _, err := asn1.Unmarshal(der, &key); err != nil { // PKCS #1, whose further members are not looked at
+	if _, err := asn1.Unmarshal(der, &key); err != nil { // PKCS #1; its other members are ignored
 		return 0
 	}
 	return key.Modulus.BitLen()
 }
 
-// parseDER returns the key that is in PKCS #8, PKCS #1 or SEC 1, or nil. What the PEM block calls itself is not asked:
-// blocks with the wrong name are common. The parsers' errors are not kept: they describe the key.
+// parseDER returns the key in PKCS #8, PKCS #1 or SEC 1, or nil. It does not use the type of the PEM block, because
+// blocks of the wrong type are common. It drops the errors of the parsers, because they describe the key.
 func parseDER(der []byte) any {
 	if key, err := x509.ParsePKCS8PrivateKey(der); err == nil {
 		return key
@@ -162,7 +164,7 @@ func parseDER(der []byte) any {
 	return nil
 }
 
-// fits reports whether a method signs with a key, and what key it needs.
+// fits reports whether a method can sign with key. needed names the kind of key that it needs.
 func fits(method jwt.SigningMethod, key any) (needed string, ok bool) {
 	switch method := method.(type) {
 	case *jwt.SigningMethodRSA, *jwt.SigningMethodRSAPSS:
@@ -178,7 +180,7 @@ func fits(method jwt.SigningMethod, key any) (needed string, ok bool) {
 	return "another key", false
 }
 
-// kind names the kind of a parsed key.
+// kind returns the name of a parsed key's kind.
 func kind(key any) string {
 	switch key := key.(type) {
 	case *rsa.PrivateKey:

@@ -11,7 +11,7 @@ import (
 	"github.com/keywright/keywright/internal/jws"
 )
 
-// TestOnlyFittingKeysSign tries every algorithm with every kind of key: threats.md 36, 37 and 35a.
+// Of all kinds of keys, each algorithm signs only with those that fit (threats.md 36, 37, 35a).
 func TestOnlyFittingKeysSign(t *testing.T) {
 	k := keys()
 	var (
@@ -28,7 +28,7 @@ func TestOnlyFittingKeysSign(t *testing.T) {
 		name    string
 		key     string
 		signs   []string // the algorithms that take the key
-		problem string   // part of what the others that want PEM say
+		problem string   // a part of the error of other algorithms; those of HMAC refuse all PEM
 	}{
 		{"shared secret", hmacText, hmacFamily, "is not PEM"},
 		{"shared secret that is binary", "\x00\xff\xfe" + hmacText, hmacFamily, "is not PEM"},
@@ -116,7 +116,7 @@ func TestOnlyFittingKeysSign(t *testing.T) {
 	}
 }
 
-// leaks reports whether text has eight bytes in a row of what a key holds beyond its PEM lines.
+// leaks reports whether text contains eight consecutive bytes of a key, without the first and the last line of PEM.
 func leaks(text, key string) bool {
 	for line := range strings.SplitSeq(strings.ReplaceAll(key, `\n`, "\n"), "\n") {
 		if strings.HasPrefix(line, "-----") {
@@ -131,7 +131,7 @@ func leaks(text, key string) bool {
 	return false
 }
 
-// decisions.md "HS key shorter than the hash": it is allowed, with a warning.
+// An HMAC key shorter than the hash signs, with a warning (decisions.md "HS key shorter than the hash").
 func TestShortSharedSecretWarns(t *testing.T) {
 	tests := []struct {
 		algorithm string
@@ -149,7 +149,7 @@ func TestShortSharedSecretWarns(t *testing.T) {
 	signer := signing.New(1)
 	for _, test := range tests {
 		key := strings.Repeat("k", test.length)
-		for range 2 { // a warning is not lost once the key is known
+		for range 2 { // the second call warns too
 			signature, warning, err := signer.Sign(test.algorithm, key, []byte("x"))
 			if err != nil || len(signature) == 0 || warning != test.warning {
 				t.Errorf("%s with %d bytes: warning %q, error %v, want %q", test.algorithm, test.length, warning, err, test.warning)
@@ -162,7 +162,7 @@ func TestShortSharedSecretWarns(t *testing.T) {
 	}
 }
 
-// decisions.md "algorithm": exactly one of the 13 names.
+// Any name except those of the 13 algorithms is refused (decisions.md "algorithm").
 func TestUnknownAlgorithm(t *testing.T) {
 	signer := signing.New(1)
 	for _, algorithm := range []string{"", "none", "None", "NONE", "hs256", "Hs256", "RS1", "ES256K", "EDDSA", "Ed25519", "HS256 ", "PS256\n"} {

@@ -1,7 +1,7 @@
-// Package signing makes JSON Web Signatures with keys that are given as text: RFC 7515 (JWS), RFC 7518 (its
-// algorithms), RFC 8037 (EdDSA) and RFC 7519 (JWT).
+// Package signing makes JSON Web Signatures and HMACs with keys in text form. It implements RFC 7515 (JWS), RFC 7518
+// (algorithms), RFC 8037 (EdDSA) and RFC 7519 (JWT).
 //
-// No error and no warning of this package holds a key, a header's or a claim's value, or data that was signed.
+// The errors and warnings of this package contain no key, no value of a header or claim, and no signed data.
 package signing
 
 import (
@@ -21,24 +21,24 @@ import (
 	"github.com/keywright/keywright/internal/jws"
 )
 
-// ErrAlgorithm says that an algorithm is none of those that Algorithms lists. It does not quote the name, which may
-// have come from a secret.
+// ErrAlgorithm is the error for an algorithm that is not in jws.Algorithms. It does not quote the name, which may come
+// from a secret.
 var ErrAlgorithm = errors.New("unknown algorithm: use HS256, HS384, HS512, RS256, RS384, RS512, ES256, ES384, ES512, " +
 	"PS256, PS384, PS512 or EdDSA, in this spelling")
 
-// Signer signs, and remembers the keys that it parsed. It is safe for concurrent use.
+// Signer signs, and keeps the keys that it has parsed. It is safe for concurrent use.
 type Signer struct {
 	keys *lru.Cache[fingerprint, any]
 }
 
-// fingerprint stands for a key's text, so that the text itself is not kept.
+// fingerprint identifies a parsed key. It has a hash of the key's text, so that the text itself is not kept.
 type fingerprint struct {
 	algorithm string
 	text      [sha256.Size]byte
 }
 
-// New makes a Signer that remembers up to keys parsed keys, at least one. A key that is no longer used stays in memory
-// until others push it out.
+// New returns a Signer that keeps up to keys parsed keys, at least one. A key that is no longer used stays in memory
+// until others displace it.
 func New(keys int) *Signer {
 	cache, err := lru.New[fingerprint, any](max(keys, 1))
 	if err != nil {
@@ -47,13 +47,14 @@ func New(keys int) *Signer {
 	return &Signer{keys: cache}
 }
 
-// Sign returns the JWS signature of data, RFC 7515 section 5.1. ES256, ES384 and ES512 give r and s side by side, 64,
-// 96 and 132 bytes, RFC 7518 section 3.4; PS256, PS384 and PS512 use a salt as long as the hash, section 3.5.
+// Sign returns the JWS signature of data (RFC 7515 section 5.1). With ES256, ES384 and ES512 it is r and s, one after
+// the other, of 64, 96 or 132 bytes in all (RFC 7518 section 3.4). PS256, PS384 and PS512 use a salt as long as the
+// hash (section 3.5).
 //
-// For HS256, HS384 and HS512 the key is the text as it is; a key shorter than the hash signs, with a warning. For the
-// others the key is a PEM block with PKCS #8, PKCS #1 or SEC 1; its line breaks may be written out as \n.
+// For HS256, HS384 and HS512, the key is the bytes of the text. A key shorter than the hash is used, with a warning.
+// For the others, the key is a PEM block with PKCS #8, PKCS #1 or SEC 1. Its line breaks may be written as \n.
 //
-// The error is ErrAlgorithm, or a *KeyError where the key is at fault.
+// The error is ErrAlgorithm, or a *KeyError if the key is wrong.
 func (s *Signer) Sign(algorithm, key string, data []byte) (signature []byte, warning string, err error) {
 	return s.sign(algorithm, key, string(data))
 }
@@ -74,10 +75,10 @@ func (s *Signer) sign(algorithm, key, data string) (signature []byte, warning st
 	return signature, warning, nil
 }
 
-// key returns the key in the form that the method signs with.
+// key returns the key in the type that the method signs with.
 func (s *Signer) key(method jwt.SigningMethod, text string) (parsed any, warning string, err error) {
 	if method, ok := method.(*jwt.SigningMethodHMAC); ok {
-		return hmacKey(method, text) // nothing to parse, so nothing to remember
+		return hmacKey(method, text) // not parsed, so not kept
 	}
 	id := fingerprint{method.Alg(), sha256.Sum256([]byte(text))}
 	if parsed, ok := s.keys.Get(id); ok {
@@ -91,12 +92,12 @@ func (s *Signer) key(method jwt.SigningMethod, text string) (parsed any, warning
 	return parsed, "", nil
 }
 
-// JWT returns a signed JWT in compact serialisation, RFC 7519 section 7.1. Its header has alg, typ with the value
-// "JWT", and the members of header, which may replace typ. They may hold neither typ in another case of letters, nor
-// alg, crit or b64 in any. The claims are taken as they are, and none are added.
+// JWT returns a signed JWT in compact serialisation (RFC 7519 section 7.1). Its header has alg, typ with the value
+// "JWT", and the members of header. These may replace typ. They must not include alg, crit or b64, in any case of
+// letters, nor typ in another case. JWT adds no claims to claims.
 //
-// Both maps hold string, bool, nil, json.Number, []any and map[string]any. HTML is not escaped; a string that is not
-// UTF-8 is an error. For the rest see Sign.
+// The values in both maps are of type string, bool, nil, json.Number, []any or map[string]any. HTML is not escaped. A
+// string that is not UTF-8 is an error. Algorithms, keys, warnings and other errors are those of Sign.
 func (s *Signer) JWT(algorithm, key string, header, claims map[string]any) (token, warning string, err error) {
 	if jws.Method(algorithm) == nil {
 		return "", "", ErrAlgorithm
@@ -122,10 +123,10 @@ func (s *Signer) JWT(algorithm, key string, header, claims map[string]any) (toke
 	return string(compact), warning, nil
 }
 
-// MAC returns the HMAC of data, RFC 2104: 32 bytes for abi.MACSHA256, 48 for abi.MACSHA384, 64 for abi.MACSHA512. The
-// key is bytes, of any length, as one step's result may be the key of the next.
+// MAC returns the HMAC of data (RFC 2104): 32 bytes for abi.MACSHA256, 48 for abi.MACSHA384, 64 for abi.MACSHA512. The
+// key may be any bytes of any length, because the result of one MAC may be the key of the next.
 //
-// The error is ErrMACAlgorithm, or a *KeyError for a key that is empty or blank.
+// The error is ErrMACAlgorithm, or a *KeyError if the key is empty or blank.
 func MAC(algorithm string, key, data []byte) ([]byte, error) {
 	var newHash func() hash.Hash
 	switch algorithm {
@@ -146,5 +147,5 @@ func MAC(algorithm string, key, data []byte) ([]byte, error) {
 	return mac.Sum(nil), nil
 }
 
-// ErrMACAlgorithm says that an algorithm of MAC is unknown.
+// ErrMACAlgorithm is the error for an unknown algorithm of MAC.
 var ErrMACAlgorithm = errors.New("unknown MAC algorithm: use HS256, HS384 or HS512, in this spelling")

@@ -20,7 +20,7 @@ func unbase64(text string) []byte {
 	return must(base64.RawURLEncoding.DecodeString(text))
 }
 
-// The examples of the RFCs whose signatures are deterministic.
+// Sign returns the signatures of the examples in the RFCs, if they are deterministic.
 func TestRFCExamples(t *testing.T) {
 	joe := "eyJpc3MiOiJqb2UiLA0KICJleHAiOjEzMDA4MTkzODAsDQogImh0dHA6Ly9leGFtcGxlLmNvbS9pc19yb290Ijp0cnVlfQ"
 	p := new(big.Int).SetBytes(unbase64("4BzEEOtIpmVdVEZNCqS7baC4crd0pqnRH_5IB3jw3bcxGn6QLvnEtfdUdiYrqBdss1l58BQ3KhooKeQTa9" +
@@ -69,7 +69,7 @@ func TestRFCExamples(t *testing.T) {
 	}
 }
 
-// decisions.md "header": what stands in the header and the claims, byte for byte.
+// The header and the claims of a JWT are exactly these bytes (decisions.md "header").
 func TestJWTIsWrittenAsGiven(t *testing.T) {
 	tests := []struct {
 		name           string
@@ -126,7 +126,7 @@ func TestJWTIsWrittenAsGiven(t *testing.T) {
 	}
 }
 
-// threats.md 39, and what JSON cannot hold.
+// JWT refuses members that the header may not have (threats.md 39), and values that JSON cannot represent.
 func TestJWTRefuses(t *testing.T) {
 	const canary = "canary-6b1d"
 	tests := []struct {
@@ -164,7 +164,7 @@ func TestJWTRefuses(t *testing.T) {
 	}
 }
 
-// A JWT is not made from maps that the signer changed.
+// JWT does not change its maps.
 func TestJWTLeavesItsMapsAlone(t *testing.T) {
 	header, claims := map[string]any{"typ": "x", "kid": "1"}, map[string]any{"iss": "me"}
 	if _, _, err := signing.New(1).JWT("HS256", hmacText, header, claims); err != nil {
@@ -175,7 +175,7 @@ func TestJWTLeavesItsMapsAlone(t *testing.T) {
 	}
 }
 
-// The examples of RFC 4231, section 4.3 (test case 2) and 4.7 (test case 6, a key longer than a block).
+// MAC returns the results of RFC 4231, sections 4.3 (test case 2) and 4.7 (test case 6, a key longer than a block).
 func TestMAC(t *testing.T) {
 	long := strings.Repeat("\xaa", 131)
 	tests := []struct{ name, algorithm, key, data, want string }{
@@ -207,7 +207,7 @@ func TestMAC(t *testing.T) {
 	}
 }
 
-// threats.md 35a
+// MAC refuses blank keys and unknown algorithms (threats.md 35a).
 func TestMACRefuses(t *testing.T) {
 	for _, key := range []string{"", " ", "\t\n"} {
 		var keyError *signing.KeyError
@@ -222,7 +222,7 @@ func TestMACRefuses(t *testing.T) {
 	}
 }
 
-// Callers share one Signer, also with more keys than it remembers. Run with -race.
+// Goroutines can share a Signer, even with more keys than it keeps. Run it with -race.
 func TestConcurrentUse(t *testing.T) {
 	signer := signing.New(2)
 	pairs := fitting(t)

@@ -19,13 +19,13 @@ import (
 
 const hmacText = "a shared secret that is longer than sixty-four bytes, so that no hash asks for more"
 
-// keys are the private keys of the tests, made once: RSA keys take a while.
+// keys returns the private keys of the tests. It makes them once, because RSA keys take a while.
 var keys = sync.OnceValue(func() (k struct {
 	rsa1024, rsa2048, rsa3072 *rsa.PrivateKey
 	p224, p256, p384, p521    *ecdsa.PrivateKey
 	ed25519                   ed25519.PrivateKey
 	x25519                    *ecdh.PrivateKey
-	ed448, secp256k1          []byte // DER of keys that Go cannot make
+	ed448, secp256k1          []byte // DER, since Go cannot generate these keys
 },
 ) {
 	k.rsa1024 = must(rsa.GenerateKey(rand.Reader, 1024))
@@ -50,7 +50,7 @@ var keys = sync.OnceValue(func() (k struct {
 	return k
 })
 
-// rsaOfSize makes DER that is a PKCS #1 key as far as its modulus.
+// rsaOfSize returns the DER of a PKCS #1 key that ends after its modulus.
 func rsaOfSize(bits uint) []byte {
 	n := new(big.Int).Lsh(big.NewInt(1), bits-1)
 	return must(asn1.Marshal(struct {
@@ -97,12 +97,12 @@ func certificate(key *rsa.PrivateKey) string {
 	return encodePEM("CERTIFICATE", must(x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)))
 }
 
-// oneLine writes the line breaks out, as in an environment variable.
+// oneLine writes line breaks as \n, as in an environment variable.
 func oneLine(text string) string {
 	return strings.ReplaceAll(text, "\n", `\n`)
 }
 
-// fitting returns each algorithm's key and the public key in PEM, or the shared secret, that verifies it.
+// fitting returns, for each algorithm, a private key and its public key in PEM, or the shared secret as both.
 func fitting(t testing.TB) map[string]struct{ private, public string } {
 	t.Helper()
 	k := keys()

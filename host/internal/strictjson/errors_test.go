@@ -8,7 +8,7 @@ import (
 	"github.com/keywright/keywright/host/internal/strictjson"
 )
 
-// A number is written only if it is one of JSON: what else it says would be part of the document.
+// A json.Number is written only if it is a number of JSON. Otherwise its text could add anything to the document.
 func TestNumbersThatAreNone(t *testing.T) {
 	for text, allowed := range map[string]bool{
 		"0": true, "-1.5e3": true, "": false, "01": false, "1 2": false, "1,2": false, "+1": false, "true": false, `"1"`: false, "{}": false, "NaN": false,
@@ -20,7 +20,7 @@ func TestNumbersThatAreNone(t *testing.T) {
 	}
 }
 
-// A value of the wrong type is told by its place, cut off when that is long, and by what is wanted there.
+// The error for a value of the wrong type has its place, shortened if it is long, and the wanted type.
 func TestAValueOfTheWrongType(t *testing.T) {
 	for _, tt := range []struct{ document, want string }{
 		{`{"list": ["x"]}`, `has a value of the wrong type at "/list/0", a int is wanted`},

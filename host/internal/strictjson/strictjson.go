@@ -1,6 +1,6 @@
-// Package strictjson decodes the JSON of those that the host does not trust: plugins, token endpoints, and whoever
-// writes configurations. Duplicate names and invalid UTF-8 are errors, names are case-sensitive, and numbers keep their
-// text. (encoding/json takes the last of two members silently, and "ALG" for "alg": both have been used in attacks.)
+// Package strictjson decodes JSON of sources that the host does not trust: plugins, token endpoints and authors of
+// configurations. Duplicate names and invalid UTF-8 are errors, names are case-sensitive, and numbers keep their text.
+// (encoding/json silently uses the last of two members with one name, and "ALG" for "alg". Attacks have used both.)
 package strictjson
 
 import (
@@ -14,7 +14,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// keepNumbers makes any hold a number as its text rather than as a float64, which would change 9007199254740993.
+// keepNumbers decodes a number into any as [stdjson.Number]. A float64 would change 9007199254740993.
 var keepNumbers = json.WithUnmarshalers(json.UnmarshalFromFunc(func(d *jsontext.Decoder, v *any) error {
 	if d.PeekKind() != '0' {
 		return errors.ErrUnsupported
@@ -27,19 +27,19 @@ var keepNumbers = json.WithUnmarshalers(json.UnmarshalFromFunc(func(d *jsontext.
 	return nil
 }))
 
-// Unmarshal decodes one document into v, and refuses members that v does not have. Its errors say what is wrong and
-// where, but never what the document holds.
+// Unmarshal decodes one document into v. It returns an error if the document has members that v does not have. Errors
+// describe what is wrong and where; they never quote a value of the document.
 func Unmarshal(document []byte, v any) error {
 	return clean(json.Unmarshal(document, v, keepNumbers, json.RejectUnknownMembers(true)))
 }
 
-// UnmarshalOpen is Unmarshal for documents that may have further members: the answers of token endpoints.
+// UnmarshalOpen is like Unmarshal but ignores unknown members. It is for answers of token endpoints.
 func UnmarshalOpen(document []byte, v any) error {
 	return clean(json.Unmarshal(document, v, keepNumbers))
 }
 
-// Tree is a JSON object as map[string]any, []any, string, bool, nil and [stdjson.Number]. As a member of a struct it is
-// decoded on the way, in less time than any takes.
+// Tree is a JSON object as map[string]any, []any, string, bool, nil and [stdjson.Number]. As a field of a struct it is
+// decoded faster than a field of type any.
 type Tree map[string]any
 
 // UnmarshalJSONFrom implements [json.UnmarshalerFrom].
@@ -62,7 +62,7 @@ func readObject(d *jsontext.Decoder) (map[string]any, error) {
 		if err != nil {
 			return nil, err
 		}
-		key := name.String() // before the next token, which takes its place
+		key := name.String() // the next read invalidates the token
 		if object[key], err = readValue(d); err != nil {
 			return nil, err
 		}
@@ -110,7 +110,7 @@ func readValue(d *jsontext.Decoder) (any, error) {
 	return nil, nil
 }
 
-// Marshal encodes a document; names are sorted, and characters of HTML are left as they are.
+// Marshal returns the JSON of v. The names of maps are sorted, and characters of HTML are not escaped.
 func Marshal(v any) ([]byte, error) {
 	var b bytes.Buffer
 	e := stdjson.NewEncoder(&b)
@@ -121,16 +121,20 @@ func Marshal(v any) ([]byte, error) {
 	return bytes.TrimSuffix(b.Bytes(), []byte("\n")), nil
 }
 
-// MapStrings applies f to each string that is a value in a tree of map[string]any and []any, in place, and name to each
-// that is the name of a member. It gives the tree.
+// MapStrings replaces each string value in a tree of map[string]any and []any by the result of f, in place, and calls
+// name with the name of each member. It returns the tree, or the first error of f or name.
 func MapStrings(v any, f func(string) (string, error), name func(string) error) (_ any, err error) {
 	switch v := v.(type) {
 	case string:
 		return f(v)
 	case []any:
 		for i, element := range v {
-			if v[i], err = MapStrings(element, f, name); err != nil {
+			mapped, changed, err := mapElement(element, f, name)
+			if err != nil {
 				return nil, err
+			}
+			if changed {
+				v[i] = mapped
 			}
 		}
 	case map[string]any:
@@ -138,15 +142,31 @@ func MapStrings(v any, f func(string) (string, error), name func(string) error) 
 			if err := name(key); err != nil {
 				return nil, err
 			}
-			if v[key], err = MapStrings(member, f, name); err != nil {
+			mapped, changed, err := mapElement(member, f, name)
+			if err != nil {
 				return nil, err
+			}
+			if changed {
+				v[key] = mapped
 			}
 		}
 	}
 	return v, nil
 }
 
-// clean reduces an error to the kind of problem and its place: the texts of the decoder quote what they found there.
+// mapElement applies MapStrings to an element of an object or a list. changed is false if f left a string as it is: to
+// store each string again would take as long as all the rest.
+func mapElement(v any, f func(string) (string, error), name func(string) error) (mapped string, changed bool, err error) {
+	text, ok := v.(string)
+	if !ok {
+		_, err := MapStrings(v, f, name)
+		return "", false, err
+	}
+	mapped, err = f(text)
+	return mapped, mapped != text, err
+}
+
+// clean reduces an error of the decoder to its kind and its place, because its text quotes the document.
 func clean(err error) error {
 	if err == nil {
 		return nil
@@ -173,7 +193,7 @@ func clean(err error) error {
 	return errors.New("is not well-formed JSON")
 }
 
-// pointer shows where in a document something is: names of a guest's document are not secret, but may be long.
+// pointer returns p in quotes, at most 100 bytes of it: names in a document are not secret but may be long.
 func pointer(p jsontext.Pointer) string {
 	text := strings.ToValidUTF8(string(p), "�")
 	if len(text) > 100 {

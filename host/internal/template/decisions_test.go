@@ -8,10 +8,10 @@ import (
 	"github.com/keywright/keywright/internal/expr"
 )
 
-// These tests show decisions.md "Templates". Two decisions are the host's, which knows where a value goes: a required
-// field that renders to empty text, and CR, LF or NUL in a header.
+// These tests cover decisions.md "Templates". Tests of package host cover two of these decisions, a required field that
+// renders to empty text and CR, LF or NUL in a header, because only the host knows where a value goes.
 
-// decisions.md "syntax".
+// Text between {{ and }} is an expression, and quotes in it may hold both. decisions.md "syntax"
 func TestSyntax(t *testing.T) {
 	for _, c := range []struct{ name, source, want string }{
 		{"text around", "Bearer {{ get_secret('crm') }}.", "Bearer s3cr3t."},
@@ -36,7 +36,8 @@ func TestSyntax(t *testing.T) {
 	}
 }
 
-// decisions.md "functions" and "names are literal".
+// The functions have these values, and names of secrets and variables are literals. decisions.md "functions" and
+// "names are literal"
 func TestFunctions(t *testing.T) {
 	for _, c := range []struct{ name, source, want string }{
 		{"get_secret", "{{ get_secret('crm') }}", "s3cr3t"},
@@ -96,7 +97,7 @@ func TestUUIDThatFails(t *testing.T) {
 	}
 }
 
-// decisions.md "variables".
+// The variables are the user of the request and the tenant. decisions.md "variables"
 func TestVariables(t *testing.T) {
 	v := values()
 	v.user = &User{Email: "e", ID: "i", Username: "n", FirstName: "f", LastName: "l"}
@@ -111,7 +112,7 @@ func TestVariables(t *testing.T) {
 	}
 }
 
-// decisions.md "value of now()".
+// now is the Unix time in whole seconds, plus its argument. decisions.md "value of now()"
 func TestValueOfNow(t *testing.T) {
 	v := values()
 	v.now = func() int64 { return -5 }
@@ -122,7 +123,7 @@ func TestValueOfNow(t *testing.T) {
 	wantError(t, "{{ now(5000) }}", v, "column 4: the integer is too large")
 }
 
-// decisions.md "type is string".
+// A template renders to text, also if it is only one expression. decisions.md "type is string"
 func TestType(t *testing.T) {
 	for _, c := range []struct{ source, want string }{
 		{"{{ 12 }}", "12"},
@@ -147,7 +148,7 @@ func TestType(t *testing.T) {
 	}
 }
 
-// decisions.md "checked when loaded".
+// Compile reports mistakes with their column. decisions.md "checked when loaded"
 func TestCheckedWhen(t *testing.T) {
 	for _, c := range []struct{ name, source, want string }{
 		{"empty expression", "ab{{ }}", "column 3: empty expression"},
@@ -209,7 +210,7 @@ func TestCheckedWhen(t *testing.T) {
 	})
 }
 
-// decisions.md "secret not found".
+// A secret that is not found is an error, and default does not replace it. decisions.md "secret not found"
 func TestSecretNotFound(t *testing.T) {
 	for _, source := range []string{
 		"{{ get_secret('none') }}",
@@ -233,7 +234,8 @@ func TestSecretNotFound(t *testing.T) {
 	})
 }
 
-// decisions.md "user used, no user given".
+// A missing user is an error with the name of the field, unless default replaces the field. decisions.md "user used, no
+// user given"
 func TestUserUsedNoUserGiven(t *testing.T) {
 	nobody := values()
 	nobody.user, nobody.tenantID = nil, ""
@@ -267,7 +269,7 @@ func TestUserUsedNoUserGiven(t *testing.T) {
 	}
 }
 
-// decisions.md "rendered once", threats.md 17: a secret or user field that holds template text stays literal.
+// A secret or a field of the user that holds template text stays as it is. decisions.md "rendered once", threats.md 17
 func TestRenderedOnce(t *testing.T) {
 	wantText(t, "{{ get_secret('nested') }}", "{{ get_secret('crm') }}")
 	wantText(t, "{{ user.first_name }}!", "{{ now() }}!")

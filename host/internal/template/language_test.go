@@ -11,8 +11,8 @@ import (
 	"github.com/keywright/keywright/internal/expr"
 )
 
-// What is accepted of the language means what it means in the language's own machine. Where this package refuses what
-// that one gives (overflow, division by zero) there is nothing to compare.
+// An accepted expression has the value that expr's own virtual machine computes. Expressions that fail here but have a
+// value there (overflow, division by zero) are not compared.
 func TestMeansTheSameAsInTheLanguage(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		source := generate(t, rapid.SampledFrom([]expr.Kind{expr.Text, expr.Integer, expr.Decimal, expr.Boolean}).Draw(t, "kind"), 4)
@@ -37,12 +37,12 @@ func TestMeansTheSameAsInTheLanguage(t *testing.T) {
 	})
 }
 
-// generate writes an expression of one kind.
+// generate returns an expression of this kind.
 func generate(t *rapid.T, k expr.Kind, depth int) string {
 	draw := func(of ...string) string { return rapid.SampledFrom(of).Draw(t, "choice") }
 	sub := func(k expr.Kind) string { return generate(t, k, depth-1) }
 	operation := func(operands expr.Kind, operators ...string) string {
-		// Not always in parentheses, so that precedence is compared as well. A comparison must not become one of a chain.
+		// Operands are not always in parentheses, so that precedence is compared, too. Comparisons must not form a chain.
 		left, right := "("+sub(operands)+")", "("+sub(operands)+")"
 		if operands.Is(expr.Integer|expr.Decimal) && rapid.Bool().Draw(t, "bare") {
 			left = sub(operands)
@@ -88,7 +88,7 @@ func generate(t *rapid.T, k expr.Kind, depth int) string {
 	return operation(expr.Integer, "==", "!=", "<", "<=", ">", ">=")
 }
 
-// What the language has beyond the decisions is refused, whether or not it could do harm.
+// Everything in the language beyond the decisions is refused, whether or not it could do harm.
 func TestRefusedOfTheLanguage(t *testing.T) {
 	for _, c := range []struct{ source, want string }{
 		{"1..1000000000", ".. is not available"},

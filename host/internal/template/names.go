@@ -8,21 +8,21 @@ import (
 )
 
 type (
-	// Error says what is wrong with a template, or why it could not be rendered.
+	// Error describes what is wrong with a template, or why it could not be rendered.
 	Error = expr.Error
-	// Values holds the values of expressions.
+	// Values provides the values that expressions use.
 	Values = expr.Values
 	// User is the person on whose behalf a request is made.
 	User = expr.User
 )
 
-// What a name that is not known might have been. A test holds them against what there is.
+// Lists of the known names, for errors about unknown ones. A test compares them with the language.
 const (
 	knownFunctions = "there are get_secret, get_variable, now, uuid, default, base64_encode, base64_decode, json_encode"
 	knownVariables = "there are tenant_id and user.email, user.id, user.username, user.first_name, user.last_name"
 )
 
-// language is that of templates.
+// language is the language of expressions in templates.
 var language = &expr.Language{
 	Group: func(path string) bool { return path == "user" },
 	Name: func(group, name string) (*expr.Name, string) {
@@ -37,20 +37,25 @@ var language = &expr.Language{
 	UnknownFunction: func(string) string { return knownFunctions },
 }
 
-// Names holds the names in the expressions of a template, whether or not a branch that has them is ever evaluated. All of it
-// is literal in the source, so it is known before anything is rendered. Each list is sorted and without repetition.
+// Names holds the names that the expressions of a template use, including those in branches that are never evaluated.
+// Names are literals in the source, so they are known before a template is rendered. Each list is sorted and has no
+// duplicates.
 type Names struct {
-	Secrets   []string // given to get_secret
-	Variables []string // given to get_variable
-	User      []string // fields of user: "email", "first_name", "id", "last_name", "username"
-	Tenant    bool     // tenant_id
+	// Secrets are the arguments of get_secret.
+	Secrets []string
+	// Variables are the arguments of get_variable.
+	Variables []string
+	// User are the fields of user: "email", "first_name", "id", "last_name", "username".
+	User []string
+	// Tenant is set if tenant_id is used.
+	Tenant bool
 }
 
-// Merge adds what other names. It changes no array that n or other shares with someone else. It takes time for all that n
-// has already, so use [Merged] for many.
+// Merge adds the names in other to n. It makes new slices, so it does not change slices that n or other share with
+// others. It copies all names in n, so use [Merged] to merge many.
 func (n *Names) Merge(other Names) { *n = Merged(*n, other) }
 
-// Merged returns what any of them names.
+// Merged returns the names that are in any of all.
 func Merged(all ...Names) (n Names) {
 	var secrets, variables, user [][]string
 	for _, names := range all {

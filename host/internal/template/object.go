@@ -10,35 +10,38 @@ import (
 	"slices"
 	"strconv"
 
+	"github.com/keywright/keywright/host/internal/strictjson"
 	"github.com/keywright/keywright/internal/expr"
 	"github.com/keywright/keywright/internal/problem"
 )
 
-// MaxDepth is how deep the arrays and objects of an Object may be nested.
+// MaxDepth is the maximum depth of nested arrays and objects in an Object.
 const MaxDepth = 64
 
-// Object is a JSON object whose strings are templates, at any depth. Names of members are plain text. It is safe for
-// concurrent use.
+// Object is a compiled JSON object whose strings, at any depth, are templates. Names of members are plain text. It is
+// safe for concurrent use.
 type Object struct {
 	members []member
 	names   Names
 	literal bool
 }
 
-// member of a compiled object. Its value is a []member, a []any of such values, a *leaf, a json.Number, a bool or nil.
+// member is a member of a compiled object. Its value is a []member, a []any of such values, a *leaf, a string without
+// expressions, a json.Number, a bool or nil.
 type member struct {
 	name  string
 	value any
 }
 
-// leaf is a string of the object.
+// leaf is a string with expressions.
 type leaf struct {
 	path     *problem.Path
 	template *Template
 }
 
-// CompileObject compiles what decoding a JSON object gives: map[string]any, []any, string, bool, nil, and numbers as
-// json.Number, float64, int, int64 or uint64. The errors have the paths of their places, and are in the order of these.
+// CompileObject compiles a decoded JSON object. v is a map[string]any of string, bool, nil, []any, map[string]any and
+// numbers of type json.Number, float64, int, int32, int64, uint, uint32 or uint64. The errors have paths in the object.
+// They are in the order of the members' names.
 func CompileObject(v any) (*Object, []*Error) {
 	object, ok := v.(map[string]any)
 	if !ok {
@@ -53,22 +56,21 @@ func CompileObject(v any) (*Object, []*Error) {
 	return c.object, nil
 }
 
-// Names returns what the object's expressions name.
+// Names returns the names that the object's expressions use.
 func (o *Object) Names() Names {
 	var n Names
 	n.Merge(o.names)
 	return n
 }
 
-// Literal reports whether no string of the object has an expression in it.
+// Literal reports whether no string of the object has an expression.
 func (o *Object) Literal() bool { return o.literal }
 
-// Render renders every string, in the order of the members' names. The function text makes of the parts of a string
-// what stands for it in the result. Numbers are json.Number, with the text that they had. The caller owns the result.
-// The error is an *Error with a path.
-func (o *Object) Render(v Values, text func([]Part) (string, error)) (map[string]any, error) {
-	r := expr.NewRun(v, limits)
-	return renderMembers(o.members, &r, text)
+// AppendJSON renders every string, and appends the object to dst as JSON, with the members in the order of their names. It
+// calls text with the parts of each string that has an expression, and writes the returned text in their place. text must
+// not keep the parts. Numbers keep their text. The error is an *Error with a path.
+func (o *Object) AppendJSON(dst []byte, v Values, text func([]Part) (string, error)) ([]byte, error) {
+	return appendMembers(dst, o.members, &rendering{Run: expr.NewRun(v, limits)}, text)
 }
 
 type objectCompiler struct {
@@ -124,16 +126,17 @@ func (c *objectCompiler) template(source string, path *problem.Path) any {
 		return nil
 	}
 	c.names = append(c.names, t.names)
-	if _, literal := t.Literal(); !literal {
-		c.object.literal = false
+	if literal, ok := t.Literal(); ok {
+		return literal
 	}
+	c.object.literal = false
 	return &leaf{path, t}
 }
 
-// jsonNumber is RFC 8259 section 6.
+// jsonNumber matches a number of JSON, RFC 8259 section 6.
 var jsonNumber = regexp.MustCompile(`^-?(0|[1-9][0-9]*)(\.[0-9]+)?([eE][+-]?[0-9]+)?$`)
 
-// numberText returns a number as JSON has it.
+// numberText returns a number in the form of JSON. ok is false if v is not such a number.
 func numberText(v any) (number json.Number, ok bool) {
 	switch v := v.(type) {
 	case json.Number:
@@ -156,46 +159,56 @@ func numberText(v any) (number json.Number, ok bool) {
 	return "", false
 }
 
-func renderMembers(members []member, r *expr.Run, text func([]Part) (string, error)) (map[string]any, error) {
-	rendered := make(map[string]any, len(members))
-	for _, m := range members {
-		value, err := render(m.value, r, text)
-		if err != nil {
+func appendMembers(dst []byte, members []member, r *rendering, text func([]Part) (string, error)) (_ []byte, err error) {
+	dst = append(dst, '{')
+	for i, m := range members {
+		if i > 0 {
+			dst = append(dst, ',')
+		}
+		if dst, err = strictjson.AppendString(dst, m.name); err != nil {
 			return nil, err
 		}
-		rendered[m.name] = value
+		if dst, err = appendRendered(append(dst, ':'), m.value, r, text); err != nil {
+			return nil, err
+		}
 	}
-	return rendered, nil
+	return append(dst, '}'), nil
 }
 
-func render(value any, r *expr.Run, text func([]Part) (string, error)) (any, error) {
+func appendRendered(dst []byte, value any, r *rendering, text func([]Part) (string, error)) (_ []byte, err error) {
 	switch value := value.(type) {
 	case []member:
-		return renderMembers(value, r, text)
+		return appendMembers(dst, value, r, text)
 	case []any:
-		rendered := make([]any, len(value))
+		dst = append(dst, '[')
 		for i, element := range value {
-			var err error
-			if rendered[i], err = render(element, r, text); err != nil {
+			if i > 0 {
+				dst = append(dst, ',')
+			}
+			if dst, err = appendRendered(dst, element, r, text); err != nil {
 				return nil, err
 			}
 		}
-		return rendered, nil
+		return append(dst, ']'), nil
 	case *leaf:
-		return value.render(r, text)
+		rendered, err := value.render(r, text)
+		if err != nil {
+			return nil, err
+		}
+		return strictjson.AppendString(dst, rendered)
 	}
-	return value, nil
+	return strictjson.AppendValue(dst, value)
 }
 
-func (l *leaf) render(r *expr.Run, text func([]Part) (string, error)) (any, error) {
-	parts, err := l.template.render(r, nil, nil)
+func (l *leaf) render(r *rendering, text func([]Part) (string, error)) (string, error) {
+	parts, err := l.template.render(&r.Run, r.first[:0], nil)
 	if e := (*Error)(nil); errors.As(err, &e) {
 		e.Path = l.path.String()
-		return nil, e
+		return "", e
 	}
 	rendered, err := text(parts)
 	if err != nil {
-		return nil, &Error{Path: l.path.String(), Err: err}
+		return "", &Error{Path: l.path.String(), Err: err}
 	}
 	return rendered, nil
 }

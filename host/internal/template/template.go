@@ -1,4 +1,5 @@
-// Package template renders text with {{ expression }} in it. Package expr has the expressions.
+// Package template compiles and renders text with expressions in it, such as "Bearer {{ get_secret('crm') }}". Package
+// expr implements the expressions.
 package template
 
 import (
@@ -15,40 +16,44 @@ import (
 const (
 	MaxSource      = 64 << 10 // bytes of source
 	MaxExpressions = expr.MaxExpressions
-	MaxTokens      = 512     // tokens in an expression; bounds nesting too
-	MaxText        = 1 << 20 // bytes of a rendered template, and of each value on the way to it
-	MaxWork        = 8 << 20 // bytes that functions and operators take and make, in a template or in all of an object
+	MaxTokens      = 512     // tokens in an expression; this also bounds nesting
+	MaxText        = 1 << 20 // bytes of a rendered template, and of each value in its computation
+	MaxWork        = 8 << 20 // bytes of the operands and results of all functions and operators of a template or object
 )
 
-// limits are those of a rendering. Each value is bounded, but a source of 64 KiB can make hundreds of the longest.
+// limits are the limits of a rendering. Each value is bounded, but a source of 64 KiB can make hundreds of values of the
+// greatest length, so their sum is, too.
 var limits = &expr.Limits{
 	Steps: MaxWork, TooManySteps: "the expressions take more than 8 MiB of text in all",
 	Text: MaxText, JSON: MaxText, TooLong: "the text is longer than 1 MiB",
 }
 
-// Template is compiled text with expressions. It is safe for concurrent use.
+// Template is a compiled template. It is safe for concurrent use.
 type Template struct {
 	source   string
 	segments []segment
-	parts    int // how many Parts rendering gives, for allocation
 	names    Names
 }
 
-// segment is literal text, or an expression when value is set.
+// segment is literal text, or an expression if value is not nil.
 type segment struct {
-	text   string // literal text; of an expression its source with the braces
-	value  *expr.Expression
-	column int // of the expression's first brace
+	// text is the literal text, or the source of the expression with its braces.
+	text  string
+	value *expr.Expression
+	// column is the column of the expression's first brace.
+	column int
 }
 
-// Part is a piece of a rendered template. Text and values that are no secrets are one Part as far as they are adjacent.
+// Part is a piece of a rendered template. Adjacent text and values that are not secret are one Part.
 type Part struct {
-	Text   string
-	Secret bool   // Text comes from an expression that calls get_secret, at whatever depth
-	Source string // of a secret Part the expression with its braces, to be shown in its stead
+	Text string
+	// Secret is set if Text is the value of an expression that calls get_secret anywhere in it.
+	Secret bool
+	// Source is the source of a secret Part's expression with its braces, which may be shown instead of Text.
+	Source string
 }
 
-// Compile compiles a template. When there are errors, there is no template.
+// Compile compiles a template. If it returns errors, the template is nil.
 func Compile(source string) (*Template, []*Error) {
 	if len(source) > MaxSource {
 		return nil, []*Error{{Message: "the template is longer than 64 KiB"}}
@@ -79,11 +84,6 @@ func Compile(source string) (*Template, []*Error) {
 		return nil, expr.Sorted(errs)
 	}
 	t.names = namesOf(named)
-	for i, s := range t.segments {
-		if i == 0 || s.secret() || t.segments[i-1].secret() {
-			t.parts++
-		}
-	}
 	return t, nil
 }
 
@@ -93,7 +93,7 @@ func (s *segment) secret() bool { return s.value != nil && len(s.value.Secrets) 
 // Source returns the text that was compiled.
 func (t *Template) Source() string { return t.source }
 
-// Literal returns the template's text when there is no expression in it.
+// Literal returns the template's text. ok is false if the template has an expression.
 func (t *Template) Literal() (text string, ok bool) {
 	for _, s := range t.segments {
 		if s.value != nil {
@@ -103,25 +103,25 @@ func (t *Template) Literal() (text string, ok bool) {
 	return t.source, true
 }
 
-// Names returns what the template's expressions name.
+// Names returns the names that the template's expressions use.
 func (t *Template) Names() Names {
 	var n Names
 	n.Merge(t.names)
 	return n
 }
 
-// Secret reports whether the template's expressions name a secret.
+// Secret reports whether an expression of the template uses a secret.
 func (t *Template) Secret() bool { return len(t.names.Secrets) > 0 }
 
-// Render evaluates the expressions, once: text of the form {{ … }} in a value stays as it is. Empty text gives no
-// Part. The error is an *Error; errors.Is finds the cause that Values.Secret or Values.UUID returned.
+// Render evaluates the expressions once: text of the form {{ … }} in a value stays as it is. Empty text makes no Part,
+// unless it is a secret. The error is an *Error; errors.Is finds the error that Values.Secret or Values.UUID returned.
 func (t *Template) Render(v Values) ([]Part, error) {
 	r := &rendering{Run: expr.NewRun(v, limits)}
 	return t.render(&r.Run, r.first[:0], nil)
 }
 
-// RenderURL is Render for a URL: what an expression gives is percent-encoded, so that it stands in the path segment, or
-// behind the first ? of the text in the query parameter, in which the expression stands.
+// RenderURL renders a URL. It is like Render, but percent-encodes the value of each expression, so that the value stays
+// within its path segment, or behind the first ? of the literal text within its query parameter.
 func (t *Template) RenderURL(v Values) ([]Part, error) {
 	query := false
 	r := &rendering{Run: expr.NewRun(v, limits)}
@@ -133,19 +133,16 @@ func (t *Template) RenderURL(v Values) ([]Part, error) {
 	})
 }
 
-// rendering is a run with room for the parts that most templates come to.
+// rendering is a run with room for the parts of most templates.
 type rendering struct {
 	expr.Run
 	first [2]Part
 }
 
-// render appends to parts. It has escape change what each expression gives; that is told what stands between the expression
-// and the one before.
+// render appends the parts of the rendered template to parts. If escape is not nil, render replaces the value of each
+// expression by the result of escape. literal is the literal text between the expression and the one before.
 func (t *Template) render(r *expr.Run, parts []Part, escape func(literal, value string) string) ([]Part, error) {
 	literal, size := "", 0
-	if cap(parts) < t.parts {
-		parts = make([]Part, 0, t.parts)
-	}
 	for _, s := range t.segments {
 		text := s.text
 		if s.value != nil {
@@ -189,7 +186,8 @@ func Join(parts []Part) string {
 	return b.String()
 }
 
-// format returns a rendered value as text. Numbers are in the form that JSON allows (RFC 8785 section 3.2.2.3).
+// format returns the text of an expression's value. Numbers have the form of RFC 8785 section 3.2.2.3, which is valid
+// JSON.
 func format(value any) string {
 	switch value := value.(type) {
 	case string:
@@ -201,7 +199,7 @@ func format(value any) string {
 	case bool:
 		return strconv.FormatBool(value)
 	}
-	return "" // an expression gives nothing else
+	return "" // scalar expressions have no other types
 }
 
-func formatFloat(f float64) string { return string(jsontext.AppendFloat(nil, f+0, 64)) } // no "-0"
+func formatFloat(f float64) string { return string(jsontext.AppendFloat(nil, f+0, 64)) } // + 0 makes 0 of -0

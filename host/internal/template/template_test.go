@@ -13,7 +13,7 @@ import (
 
 var errNoSecret = errors.New("no such secret")
 
-// given is Values of a test.
+// given implements Values for tests.
 type given struct {
 	secret   func(name string) (string, error)
 	variable func(name string) (string, bool)
@@ -30,7 +30,7 @@ func (g *given) TenantID() string                    { return g.tenantID }
 func (g *given) Now() int64                          { return g.now() }
 func (g *given) UUID() (string, error)               { return g.uuid() }
 
-// values returns what most tests render with: a user without a last name, a tenant, two secrets and two variables.
+// values returns the values of most tests: a user without a last name, a tenant, secrets and two variables.
 func values() *given {
 	secrets := map[string]string{
 		"crm": "s3cr3t", "nested": "{{ get_secret('crm') }}", "empty": "", "blank": " \n\t", "long": strings.Repeat("x", MaxText),
@@ -55,7 +55,7 @@ func values() *given {
 	}
 }
 
-// compile returns what is wrong with a template as one error.
+// compile compiles a template and returns all its errors as one.
 func compile(source string) (*Template, error) {
 	compiled, errs := Compile(source)
 	return compiled, joined(errs)
@@ -99,7 +99,7 @@ func wantText(t *testing.T, source, want string) {
 	}
 }
 
-// wantError renders and wants an error whose text has what is wanted in it.
+// wantError renders a template and checks that it fails with an error that contains want.
 func wantError(t *testing.T, source string, v *given, want string) error {
 	t.Helper()
 	got, err := renderText(t, source, v)
@@ -157,7 +157,7 @@ func TestLiteral(t *testing.T) {
 	}
 }
 
-// The partition of the token cache is made of these names (specification.md 4.5).
+// Names has all names that the partition of the token cache depends on (specification.md 4.5).
 func TestNames(t *testing.T) {
 	source := "{{ get_secret('b') + get_secret('a') }}{{ get_secret('b') }}{{ tenant_id == 'x' ? user.id : default(user.email, get_variable('v')) }}" +
 		"{{ json_encode([now(60), {'k': uuid()}]) }}{{ false && get_variable('w') == '' }}"
@@ -234,8 +234,8 @@ func TestLimits(t *testing.T) {
 	}
 }
 
-// The parser makes of these trees in which nodes are shared, so that walking them takes 2^n steps. threats.md 2 has the
-// like for modules; who writes a connector must not be able to stop the host either.
+// For these sources the parser returns trees with shared nodes, which take 2^n steps to walk. They are refused, because
+// the author of a connector must not be able to stop the host. threats.md 2 is the same for modules.
 func TestTreesThatGrowExponentially(t *testing.T) {
 	const n = 60
 	for name, source := range map[string]string{
@@ -250,7 +250,7 @@ func TestTreesThatGrowExponentially(t *testing.T) {
 	}
 }
 
-// Whatever fails, the error says nothing of the values (decisions.md "error texts", threats.md 18).
+// No error contains a value (decisions.md "error texts", threats.md 18).
 func TestErrorsHoldNoValue(t *testing.T) {
 	const canary = "kJ8#canary\xff"
 	v := values()
@@ -277,7 +277,7 @@ func TestErrorsHoldNoValue(t *testing.T) {
 	}
 }
 
-// What stands in quotes in a template may be a password that someone wrote there.
+// Errors do not quote string literals of a template, because these may be passwords.
 func TestCompileErrorsQuoteNoLiteral(t *testing.T) {
 	for _, source := range []string{
 		"{{ get_secret 'hunter2' }}", "{{ get_secret('hunter2!') }}", "{{ 'hunter2 }}", "{{ get_secret(\"hunter2\" 1) }}", "{{ b'hunter2' }}",
@@ -369,7 +369,7 @@ func BenchmarkRender(b *testing.B) {
 	}
 }
 
-// Texts and numbers that are equal are neither more nor less.
+// Equal texts and numbers are neither less nor greater.
 func TestOrderOfWhatIsEqual(t *testing.T) {
 	for _, x := range []string{"2", "'a'"} {
 		for operator, want := range map[string]string{"<": "false", "<=": "true", ">": "false", ">=": "true"} {

@@ -7,10 +7,10 @@ import (
 	"testing"
 )
 
-// threats.md 57: expressions that make long texts over and over end, in one template or in all of an object; none of
-// what they make need be in the result.
+// Expressions that make long texts over and over fail, in a template and in an object as a whole, even if the texts are
+// not in the result. threats.md 57
 func TestWorkIsBounded(t *testing.T) {
-	const long = "get_secret('long')" // of 1 MiB
+	const long = "get_secret('long')" // its value has 1 MiB
 	doubled := strings.Repeat("json_encode(", 17) + `'"'` + strings.Repeat(")", 17)
 	for name, one := range map[string]string{
 		"contains":    long + " contains 'y'",
@@ -38,7 +38,7 @@ func TestWorkIsBounded(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			_, err = object.Render(values(), func(parts []Part) (string, error) { return Join(parts), nil })
+			_, err = renderObject(object, values(), func(parts []Part) (string, error) { return Join(parts), nil })
 			var e *Error
 			if !errors.As(err, &e) || !strings.Contains(e.Message, "8 MiB") || e.Path == "" || e.Column == 0 {
 				t.Errorf("the object gives %v", err)
@@ -47,7 +47,7 @@ func TestWorkIsBounded(t *testing.T) {
 	}
 }
 
-// What the expressions of a template may take in all, they may take.
+// A template may use exactly MaxWork.
 func TestWorkOfJustTheLimit(t *testing.T) {
 	source := strings.Repeat("{{ get_secret('long') contains '' }}", MaxWork/MaxText)
 	if _, err := renderText(t, source, values()); err != nil {

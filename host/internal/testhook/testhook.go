@@ -1,4 +1,4 @@
-// Package testhook is the back door of package host for package hosttest.
+// Package testhook lets package hosttest use internals of package host.
 package testhook
 
 import (
@@ -7,18 +7,18 @@ import (
 	"github.com/keywright/keywright/host/internal/sandbox"
 )
 
-// NativePlugin makes a host.Plugin of a guest that is not a module. Package host sets it.
+// NativePlugin returns a host.Plugin that runs guest natively, with the given name and grants. Package host sets it.
 var NativePlugin func(name string, guest sandbox.Guest, grants []string) any
 
 type observerKey struct{}
 
-// WithMemoryObserver makes host.New, when it is given the context, call observe with the memory of each guest that has
-// run, and with its memory blocks, before either is freed.
+// WithMemoryObserver returns a context for host.New. A host made with it calls observe after each run of a guest, with
+// the guest's memory and its memory blocks, before they are zeroed.
 func WithMemoryObserver(ctx context.Context, observe func(memory, blocks []byte)) context.Context {
 	return context.WithValue(ctx, observerKey{}, observe)
 }
 
-// MemoryObserver returns what WithMemoryObserver was given, or nil.
+// MemoryObserver returns the function of WithMemoryObserver, or nil.
 func MemoryObserver(ctx context.Context) func(memory, blocks []byte) {
 	observe, _ := ctx.Value(observerKey{}).(func(memory, blocks []byte))
 	return observe
@@ -26,12 +26,13 @@ func MemoryObserver(ctx context.Context) func(memory, blocks []byte) {
 
 type revealKey struct{}
 
-// WithRevealObserver makes host.New, when it is given the context, call observe with each text that a guest has revealed.
+// WithRevealObserver returns a context for host.New. A host made with it calls observe with each text that a guest
+// reveals.
 func WithRevealObserver(ctx context.Context, observe func(text string)) context.Context {
 	return context.WithValue(ctx, revealKey{}, observe)
 }
 
-// RevealObserver returns what WithRevealObserver was given, or nil.
+// RevealObserver returns the function of WithRevealObserver, or nil.
 func RevealObserver(ctx context.Context) func(text string) {
 	observe, _ := ctx.Value(revealKey{}).(func(text string))
 	return observe

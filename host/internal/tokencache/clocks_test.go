@@ -6,9 +6,9 @@ import (
 	"unsafe"
 )
 
-// clocks makes a time whose monotonic clock has gone on by one duration since another time, and whose wall clock by
-// another, as after somebody has set it. It moves the seconds of the wall clock, which package time keeps from bit 30 of
-// its first word on.
+// clocks returns a time that is later than since by different durations of the monotonic clock and of the wall clock, as
+// after the wall clock has been set. It changes the wall clock's seconds, which package time keeps from bit 30 of the
+// first word on.
 func clocks(t *testing.T, since time.Time, monotonic, wall time.Duration) time.Time {
 	t.Helper()
 	at := since.Add(monotonic)
@@ -22,7 +22,7 @@ func clocks(t *testing.T, since time.Time, monotonic, wall time.Duration) time.T
 	return at
 }
 
-// An entry is used until one of the two clocks says that its time is over, or that it is of the future. (threats.md 33)
+// An entry is used until its time has passed, or lies in the future, by either of the two clocks. (threats.md 33)
 func TestNeitherClockKeepsAnEntryBeyondItsTime(t *testing.T) {
 	const ms = time.Millisecond
 	for _, tt := range []struct {

@@ -7,8 +7,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// Whatever is done to a cache, its two orders hold the same keys, within their limits, and nothing is kept for a
-// partition that has no entry. What would break this shows from outside only as memory that never comes back.
+// After any operations on a cache, its two lists hold the same keys within their limits, and nothing is kept for a
+// partition without entries. From outside, a fault here would show only as a memory leak.
 func TestWholeAndPartitionsHoldTheSame(t *testing.T) {
 	const entries, perPartition = 6, 3
 	rapid.Check(t, func(t *rapid.T) {

@@ -5,29 +5,32 @@ import (
 	"time"
 )
 
-// Lease is the right to fetch what is missing for a key, held by one caller at a time. It is safe for concurrent use.
+// Lease is the right to fetch the missing value of a key. One caller at a time holds it. It is safe for concurrent use.
 type Lease[V any] struct {
-	cache   *Cache[V]
-	key     Key
-	done    chan struct{} // closed when it has ended
-	ended   bool          // under cache.mu
-	outcome Outcome[V]    // written before done is closed, and not after
+	cache *Cache[V]
+	key   Key
+	// done is closed when the lease ends.
+	done chan struct{}
+	// ended is guarded by cache.mu.
+	ended bool
+	// outcome is written before done is closed, and not after.
+	outcome Outcome[V]
 }
 
-// Outcome is how a lease ended: with an entry (Set), with an error (Err), or with neither. After neither, those who
-// waited go on without an entry.
+// Outcome is the outcome of a lease: an entry, an error, or neither. After neither, the waiting callers go on without an
+// entry.
 type Outcome[V any] struct {
 	Entry Entry[V]
-	Set   bool
-	Err   error
+	// Set is set if there is an Entry.
+	Set bool
+	Err error
 }
 
-// Key is the entry that the lease is of.
+// Key returns the key of the lease.
 func (l *Lease[V]) Key() Key { return l.key }
 
-// Set stores a value as Cache.Set does and ends the lease: those who wait get the entry. With a ttl that is not above 0
-// it ends as End(nil) does. After the lease has ended it does nothing, and the Generation given back is 0: whoever
-// ended it told the others so already.
+// Set stores a value as Cache.Set does and ends the lease. The waiting callers get the entry. If ttl is 0 or less, the
+// lease ends as with End(nil). If the lease has ended already, Set does nothing and returns an entry with Generation 0.
 func (l *Lease[V]) Set(v V, ttl time.Duration) Entry[V] {
 	l.cache.mu.Lock()
 	defer l.cache.mu.Unlock()
@@ -43,9 +46,9 @@ func (l *Lease[V]) Set(v V, ttl time.Duration) Entry[V] {
 	return e
 }
 
-// End ends the lease with nothing stored: those who wait get err, or go on without an entry when it is nil. The next
-// caller that misses gets a new lease, so that an error is never kept. It does nothing after the lease has ended, so
-// that its holder may defer it; in a closure, where err is yet to come.
+// End ends the lease without storing a value. The waiting callers get err, or go on without an entry if err is nil. The
+// next caller that misses gets a new lease, so errors are never cached. If the lease has ended already, End does
+// nothing, so its holder may defer it. If err is not known yet, it has to defer a closure.
 func (l *Lease[V]) End(err error) {
 	l.cache.mu.Lock()
 	defer l.cache.mu.Unlock()
@@ -54,7 +57,7 @@ func (l *Lease[V]) End(err error) {
 	}
 }
 
-// end is called with cache.mu held, once.
+// end ends the lease. It is called once, with cache.mu held.
 func (l *Lease[V]) end(o Outcome[V]) {
 	l.ended = true
 	l.outcome = o
@@ -63,8 +66,8 @@ func (l *Lease[V]) end(o Outcome[V]) {
 	close(l.done)
 }
 
-// Wait returns how the lease ended, once it has; its error is that of ctx when that is over first. It needs no
-// goroutine and leaves none. The holder must not wait for itself.
+// Wait waits until the lease ends and returns its outcome. If ctx is done before, it returns the error of ctx. It
+// starts no goroutine. The holder of the lease must not call it.
 func (l *Lease[V]) Wait(ctx context.Context) (Outcome[V], error) {
 	select {
 	case <-l.done:

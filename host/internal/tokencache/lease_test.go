@@ -15,7 +15,7 @@ import (
 
 var errDown = errors.New("the token endpoint answered 503")
 
-// hold acquires a lease that must be free.
+// hold acquires a lease, and fails if another caller holds it.
 func hold(t *testing.T, c *tokencache.Cache[string], k tokencache.Key) *tokencache.Lease[string] {
 	t.Helper()
 	_, hit, l, holder := c.Acquire(k)
@@ -25,8 +25,8 @@ func hold(t *testing.T, c *tokencache.Cache[string], k tokencache.Key) *tokencac
 	return l
 }
 
-// wait begins to wait in n goroutines that must not be holders, until all of them block. The function it gives checks
-// that all got what is wanted.
+// wait makes n callers wait for a lease that another caller holds, and returns when all of them block. The function
+// that it returns checks that all have got an outcome.
 func wait(t *testing.T, c *tokencache.Cache[string], k tokencache.Key, n int) (all func(tokencache.Outcome[string])) {
 	t.Helper()
 	got := make(chan tokencache.Outcome[string], n)
@@ -61,7 +61,7 @@ func wait(t *testing.T, c *tokencache.Cache[string], k tokencache.Key, n int) (a
 	}
 }
 
-// threats.md 30: ten thousand at once are one exchange, and all get its token.
+// Ten thousand callers at once cause one exchange, and all get its token. threats.md 30
 func TestStampedeIsOneExchange(t *testing.T) {
 	const callers = 10_000
 	cache, _ := newCache(10, 10)
@@ -108,7 +108,7 @@ func TestWaitersGetWhatTheHolderStores(t *testing.T) {
 	})
 }
 
-// threats.md 32: all who wait get the error, nothing of it is kept, and the next request tries again.
+// All waiting callers get the error, nothing is cached, and the next request tries again. threats.md 32
 func TestErrorReachesAllAndIsForgotten(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		cache, _ := newCache(10, 10)
@@ -126,8 +126,8 @@ func TestErrorReachesAllAndIsForgotten(t *testing.T) {
 	})
 }
 
-// decisions.md "expires_in missing, not a number or short": a token that may not be cached serves its own request; the
-// others go on without it.
+// A token that may not be cached serves its own request only, and the waiting callers go on without it. decisions.md
+// "expires_in missing, not a number or short"
 func TestNothingStoredLetsAllGoOn(t *testing.T) {
 	for name, end := range map[string]func(*tokencache.Lease[string]){
 		"ended":            func(l *tokencache.Lease[string]) { l.End(nil) },
@@ -148,7 +148,7 @@ func TestNothingStoredLetsAllGoOn(t *testing.T) {
 	}
 }
 
-// A second end changes nothing: not what others were told, not the entry, and not the lease that came after.
+// A second end of a lease changes neither its outcome, nor the entry, nor the next lease.
 func TestLeaseEndsOnce(t *testing.T) {
 	again := map[string]func(*tokencache.Lease[string]){
 		"end":            func(l *tokencache.Lease[string]) { l.End(nil) },
@@ -190,7 +190,7 @@ func TestLeaseEndsOnce(t *testing.T) {
 	}
 }
 
-// threats.md 31: one who goes away takes nothing from the others, and stays no longer than it must.
+// A caller that stops waiting does not disturb the others, and returns at once. threats.md 31
 func TestCancelledWaiterLeavesAlone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		cache, _ := newCache(10, 10)
@@ -236,14 +236,14 @@ func TestLeasesOfOtherKeysAreIndependent(t *testing.T) {
 	})
 }
 
-// A cache under pressure evicts entries; it never loses a lease, or those who wait would wait for ever.
+// A full cache evicts entries but never a lease, for which callers would wait for ever.
 func TestPressureLosesNoLease(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		cache, _ := newCache(2, 1)
 		l := hold(t, cache, token)
 		all := wait(t, cache, token, 10)
 		for i := range 100 {
-			cache.Set(key(byte(i), "other"), "v", time.Hour) // partition 1 among them
+			cache.Set(key(byte(i), "other"), "v", time.Hour) // also in partition 1
 			hold(t, cache, key(byte(i), "more")).End(nil)
 		}
 		if _, hit, same, holder := cache.Acquire(token); hit || holder || same != l {

@@ -10,8 +10,8 @@ import (
 	"github.com/keywright/keywright/host/internal/tokencache"
 )
 
-// threats.md 29: a million mixed calls, over more partitions than there is room for, in which everything that is ever
-// read was stored for the very key that it is read from.
+// In a million mixed calls, over more partitions than there is room for, every value that is read was stored with the
+// same key. threats.md 29
 func TestNoPartitionReadsAnothersValue(t *testing.T) {
 	const (
 		calls      = 1_000_000

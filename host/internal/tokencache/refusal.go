@@ -7,9 +7,9 @@ import (
 	"github.com/hashicorp/golang-lru/v2/simplelru"
 )
 
-// A refused question is asked again after firstWait, and after twice as long each time up to lastWait, at random up to a
-// fifth less. When the endpoint sends Retry-After, RFC 9110 section 10.2.3, that counts instead, from firstWait to
-// longestWait.
+// Waits before a refused question is asked again. The first is firstWait, and each is twice the one before, up to
+// lastWait. Each is shortened at random by up to a fifth. If the endpoint sends Retry-After (RFC 9110 section 10.2.3),
+// that is the wait instead, at least firstWait and at most longestWait.
 const (
 	firstWait   = time.Second
 	lastWait    = 5 * time.Minute
@@ -18,14 +18,18 @@ const (
 
 // Refusal is an answer of a token endpoint without a token.
 type Refusal struct {
-	Status  int           // of HTTP
-	Code    string        // the error code, RFC 6749 section 5.2
-	Problem string        // what is wrong with an answer that should have a token
-	Wait    time.Duration // until the endpoint is asked again
+	// Status is the HTTP status.
+	Status int
+	// Code is the error code of RFC 6749 section 5.2.
+	Code string
+	// Problem describes what is wrong with an answer that should have a token.
+	Problem string
+	// Wait is the time until the endpoint may be asked again.
+	Wait time.Duration
 }
 
-// Refusals remember what token endpoints refused, so that nobody asks the same again at once. They are safe for
-// concurrent use.
+// Refusals is the memory of what token endpoints refused. It keeps callers from asking the same again at once. It is
+// safe for concurrent use.
 type Refusals struct {
 	now func() time.Time
 
@@ -33,28 +37,32 @@ type Refusals struct {
 	all *simplelru.LRU[[32]byte, *refused]
 }
 
+// refused is the last refusal of a question.
 type refused struct {
 	Refusal
-	at     time.Time
-	next   time.Duration // how long the one after this is to wait
-	asking bool          // somebody asks again, now that the wait is over
+	at time.Time
+	// next is the wait after the next refusal.
+	next time.Duration
+	// asking is set while a caller asks again after the wait.
+	asking bool
 }
 
-// newRefusals makes an empty memory for so many refusals. When there is no room, the least recently used one goes.
+// newRefusals returns an empty memory of at most size refusals. If it is full, the least recently used one is dropped.
 func newRefusals(size int, now func() time.Time) *Refusals {
 	return &Refusals{now: now, all: newLRU[[32]byte, *refused](size)}
 }
 
-// Question is one that its holder may ask, and must End.
+// Question is a question that its holder may ask a token endpoint. The holder must call End.
 type Question struct {
 	refusals *Refusals
 	key      [32]byte
-	turn     bool // it was refused before, and its holder is the one who asks again
+	// turn is set if the question was refused before and its holder is the caller that asks again.
+	turn bool
 }
 
-// Ask reports whether a question may be asked now. The key is a digest of all that the answer depends on. If it may not
-// be asked, before is the refusal that it met. When the wait is over, one caller has the turn to ask; the others wait
-// on until that one has an answer.
+// Ask reports whether a question may be asked now. key is a digest of everything that the answer depends on. If the
+// question may not be asked, before is the earlier refusal. When the wait is over, one caller may ask; for the others
+// Ask returns false until that caller has an answer.
 func (r *Refusals) Ask(key [32]byte) (q *Question, before Refusal, may bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -77,9 +85,9 @@ func (r *Refusals) Ask(key [32]byte) (q *Question, before Refusal, may bool) {
 	return &Question{refusals: r, key: key, turn: true}, Refusal{}, true
 }
 
-// Refused remembers the answer. after is what Retry-After said, or 0; jitter is random, from 0 up to 1. It returns the
-// refusal with its wait, and reports whether it is the first of those that were asked at the same time. The others change
-// nothing.
+// Refused records a refusal. after is the value of Retry-After, or 0. jitter is a random number from 0 up to 1. It
+// returns the refusal with its Wait, and reports whether it is the first among callers that asked at the same time. The
+// refusals of the other callers change nothing.
 func (q *Question) Refused(answer Refusal, after time.Duration, jitter float64) (_ Refusal, first bool) {
 	r := q.refusals
 	r.mu.Lock()
@@ -102,7 +110,7 @@ func (q *Question) Refused(answer Refusal, after time.Duration, jitter float64) 
 	return answer, true
 }
 
-// Accepted forgets what was refused before.
+// Accepted removes the recorded refusal.
 func (q *Question) Accepted() {
 	q.refusals.mu.Lock()
 	defer q.refusals.mu.Unlock()
@@ -110,8 +118,7 @@ func (q *Question) Accepted() {
 	q.turn = false
 }
 
-// End returns the turn when there was no answer that counts, so that the next caller asks. It does nothing after Refused
-// and Accepted.
+// End lets the next caller ask if neither Refused nor Accepted has been called. After one of them it does nothing.
 func (q *Question) End() {
 	q.refusals.mu.Lock()
 	defer q.refusals.mu.Unlock()

@@ -7,7 +7,7 @@ import (
 	"github.com/keywright/keywright/host/internal/tokencache"
 )
 
-// threats.md 62: what is remembered of refusals is bounded, as the entries are.
+// The number of recorded refusals is bounded like that of entries. threats.md 62
 func TestRefusalsAreBounded_threats_62(t *testing.T) {
 	now := time.Unix(1_700_000_000, 0)
 	r := tokencache.New[string](4, 4, func() time.Time { return now }).Refusals
@@ -18,7 +18,7 @@ func TestRefusalsAreBounded_threats_62(t *testing.T) {
 		}
 		q.Refused(tokencache.Refusal{Status: 400}, 0, 0)
 		q.End()
-		if i > 0 { // the one before is asked for, and so it stays
+		if i > 0 { // to ask for the one before keeps it
 			if _, _, may = r.Ask([32]byte{0}); may {
 				t.Fatalf("after %d refusals the one that was met again and again is forgotten", i+1)
 			}
@@ -35,7 +35,7 @@ func TestRefusalsAreBounded_threats_62(t *testing.T) {
 	}
 }
 
-// Of those who asked at the same time, one refusal counts.
+// Of several refusals of callers that asked at the same time, one counts.
 func TestRefusalsAtTheSameTimeAreOne_threats_62(t *testing.T) {
 	r := tokencache.New[string](4, 4, time.Now).Refusals
 	var questions [3]*tokencache.Question
@@ -49,7 +49,7 @@ func TestRefusalsAtTheSameTimeAreOne_threats_62(t *testing.T) {
 	}
 }
 
-// threats.md 33: a clock that is set back or forward keeps nobody from asking.
+// A clock that is set back or forward keeps no caller from asking. threats.md 33
 func TestRefusalsAndTheClock_threats_33(t *testing.T) {
 	for _, step := range []time.Duration{-time.Second, -1000 * time.Hour, 1000 * time.Hour, 290 * 365 * 24 * time.Hour} {
 		now := time.Unix(1_700_000_000, 0)
@@ -64,7 +64,7 @@ func TestRefusalsAndTheClock_threats_33(t *testing.T) {
 	}
 }
 
-// Who had the turn and is long gone, with what it knew forgotten meanwhile, leaves others alone.
+// A caller whose refusal has been dropped meanwhile does not affect others when it ends.
 func TestRefusalThatWasForgottenMeanwhile(t *testing.T) {
 	now := time.Unix(1_700_000_000, 0)
 	r := tokencache.New[string](1, 1, func() time.Time { return now }).Refusals
@@ -87,8 +87,8 @@ func TestRefusalThatWasForgottenMeanwhile(t *testing.T) {
 	}
 }
 
-// The waits double up to five minutes, at random up to a fifth less. Retry-After counts instead, from a second to an hour,
-// and changes nothing of what the next wait would be.
+// The waits double up to five minutes, each shortened at random by up to a fifth. Retry-After replaces a wait, from a
+// second to an hour, and does not change the next one.
 func TestHowLongARefusalWaits(t *testing.T) {
 	now := time.Unix(1_700_000_000, 0)
 	r := tokencache.New[string](4, 4, func() time.Time { return now }).Refusals

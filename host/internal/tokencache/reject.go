@@ -2,20 +2,21 @@ package tokencache
 
 import "time"
 
-// rejectInterval is how long an entry is not renewed again because of 401s.
+// rejectInterval is the least time between two renewals of an entry because of 401s.
 const rejectInterval = 10 * time.Second
 
-// renewal remembers that a 401 allowed one new value for a key. It outlives the entry: an upstream that answers 401 to
-// everything, or a caller who makes it do so, gets one exchange in rejectInterval.
+// renewal records that a 401 allowed one new value for a key. It outlives the entry, so that an upstream that answers
+// 401 to everything, or a caller that makes it do so, causes only one exchange in rejectInterval.
 type renewal struct {
-	at   time.Time
-	over bool // the new value came, or the attempt failed
+	at time.Time
+	// over is set once the new value has come or the attempt has failed.
+	over bool
 }
 
-// Reject reports that the upstream answered 401 to a request that carried the value of a generation. It drops the
-// entry if it still holds that value, at most once in 10 seconds for a key. Again tells whether sending the request
-// once more makes sense: the entry was dropped, holds another value by now, or a new value is on its way. A value that
-// was not stored (generation 0) is never sent again.
+// Reject is called when the upstream has answered 401 to a request with the value of this generation. It drops the
+// entry if the entry still holds that value, at most once in 10 seconds for each key. again reports whether the caller
+// should send the request once more: the entry was dropped, holds another value by now, or a new value is being
+// fetched. A request with a value that was not stored (generation 0) is never sent again.
 func (c *Cache[V]) Reject(k Key, generation uint64) (again bool) {
 	if generation == 0 {
 		return false
@@ -31,7 +32,7 @@ func (c *Cache[V]) Reject(k Key, generation uint64) (again bool) {
 	}
 	now := c.now()
 	if r, ok := c.renewals.Peek(k); ok && within(r.at, now, rejectInterval) {
-		return !r.over // others who carried the same value join the one renewal
+		return !r.over // other requests with the same value join the renewal
 	}
 	if !c.remember(k, now) {
 		return false
@@ -40,9 +41,10 @@ func (c *Cache[V]) Reject(k Key, generation uint64) (again bool) {
 	return true
 }
 
-// remember notes that a renewal began, unless as many as the cache has entries began within the interval: forgetting
-// one of them would allow its key another exchange. Of one partition, no more count than it has entries, so that a plugin
-// with ever new names and an API that answers 401 take no place of others.
+// remember records that a renewal begins, and reports whether it may. It may not if as many renewals as the cache may
+// have entries began within the interval: to forget one of them would allow its key another exchange. Likewise,
+// a partition may have no more of them than entries, so that a plugin that uses ever new names, with an API that answers
+// 401, uses up no space of others.
 func (c *Cache[V]) remember(k Key, now time.Time) bool {
 	c.forget(k)
 	for {
@@ -60,7 +62,7 @@ func (c *Cache[V]) remember(k Key, now time.Time) bool {
 	return true
 }
 
-// forget drops what is remembered of a key's renewal.
+// forget removes the record of a key's renewal.
 func (c *Cache[V]) forget(k Key) {
 	if !c.renewals.Remove(k) {
 		return
@@ -70,9 +72,9 @@ func (c *Cache[V]) forget(k Key) {
 	}
 }
 
-// renewed notes that what a 401 allowed has taken place.
+// renewed marks the key's renewal, if there is one, as over.
 func (c *Cache[V]) renewed(k Key) {
-	if r, ok := c.renewals.Peek(k); ok { // Peek, not Get, which would change their order
+	if r, ok := c.renewals.Peek(k); ok { // Get would change the order
 		r.over = true
 	}
 }

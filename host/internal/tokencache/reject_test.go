@@ -17,7 +17,7 @@ func reject(t *testing.T, c *tokencache.Cache[string], generation uint64, again 
 	}
 }
 
-// threats.md 35
+// Reject drops the entry with the rejected value. threats.md 35
 func TestRejectDropsWhatWasRejected(t *testing.T) {
 	cache, _ := newCache(10, 10)
 	e := cache.Set(token, "t1", time.Hour)
@@ -25,7 +25,7 @@ func TestRejectDropsWhatWasRejected(t *testing.T) {
 	holds(t, cache, false, token)
 }
 
-// threats.md 35: "dropped if still the same".
+// Reject drops an entry only if it still holds the rejected value. threats.md 35
 func TestRejectLeavesAnotherValueAlone(t *testing.T) {
 	cache, _ := newCache(10, 10)
 	old := cache.Set(token, "t1", time.Hour)
@@ -46,7 +46,7 @@ func TestRejectOfAValueThatWasNotStored(t *testing.T) {
 	holds(t, cache, true, token)
 }
 
-// threats.md 35: at most one exchange in 10 s because of 401s, whoever provokes them; and after that one again.
+// 401s cause at most one exchange in 10 seconds. threats.md 35
 func TestRejectIsLimitedInTime(t *testing.T) {
 	cache, clock := newCache(10, 10)
 	for round := range 3 {
@@ -55,26 +55,26 @@ func TestRejectIsLimitedInTime(t *testing.T) {
 		e = hold(t, cache, token).Set("t2", time.Hour)
 		for range 10 {
 			reject(t, cache, e.Generation, false)
-			clock.advance(time.Second - 1)
+			clock.Advance(time.Second - 1)
 		}
 		holds(t, cache, true, token)
-		clock.advance(10) // ten seconds since the drop, to the nanosecond
+		clock.Advance(10) // exactly ten seconds since the drop
 		if round == 1 {
-			clock.advance(-time.Hour) // a clock that is set back does not make it last longer
+			clock.Advance(-time.Hour) // a clock that is set back does not prolong it
 			e = cache.Set(token, "t2", time.Hour)
 		}
 		reject(t, cache, e.Generation, true)
-		clock.advance(10 * time.Second)
+		clock.Advance(10 * time.Second)
 	}
 }
 
-// threats.md 35: the others whose requests carried the same token try again, too, and cost no exchange more; not even
-// when the one exchange fails.
+// Other requests with the same token are sent again, too, without another exchange, even if the one exchange fails.
+// threats.md 35
 func TestRejectByManyIsOneExchange(t *testing.T) {
 	for _, c := range []struct {
 		name string
 		end  func(*tokencache.Lease[string])
-		late bool // whether those who come after the exchange try again
+		late bool // requests after the exchange are sent again
 	}{
 		{"the exchange succeeds", func(l *tokencache.Lease[string]) { l.Set("t2", time.Hour) }, true},
 		{"the exchange fails", func(l *tokencache.Lease[string]) { l.End(errDown) }, false},
@@ -89,25 +89,26 @@ func TestRejectByManyIsOneExchange(t *testing.T) {
 			reject(t, cache, e.Generation, true) // during the exchange
 			c.end(l)
 			reject(t, cache, e.Generation, c.late)
-			clock.advance(10 * time.Second)
+			clock.Advance(10 * time.Second)
 			reject(t, cache, e.Generation, true)
 		})
 	}
 }
 
-// Joining an exchange that another caller began costs none, so nobody is kept from it.
+// Every caller may join an exchange that another caller began, since that causes no further one.
 func TestRejectJoinsAnExchangeOfAnothers(t *testing.T) {
 	cache, _ := newCache(10, 10)
 	e := cache.Set(token, "t1", time.Hour)
 	reject(t, cache, e.Generation, true)
 	hold(t, cache, token).End(errDown)
 	reject(t, cache, e.Generation, false)
-	l := hold(t, cache, token) // a request that came without any token
+	l := hold(t, cache, token) // of a request that had no token yet
 	reject(t, cache, e.Generation, true)
 	l.End(nil)
 }
 
-// threats.md 35, in a crowd: an upstream that answers 401 to everything.
+// An upstream that answers 401 to everything causes one exchange more than without 401s, for any number of callers.
+// threats.md 35
 func TestRejectStampede(t *testing.T) {
 	cache, _ := newCache(10, 10)
 	var exchanges, retries atomic.Int64
@@ -130,7 +131,7 @@ func TestRejectStampede(t *testing.T) {
 		wg.Go(func() {
 			if e := request(); cache.Reject(token, e.Generation) {
 				retries.Add(1)
-				cache.Reject(token, request().Generation) // the answer is another 401; nobody sends it a third time
+				cache.Reject(token, request().Generation) // the answer is another 401, and it is not sent a third time
 			}
 		})
 	}
@@ -143,8 +144,8 @@ func TestRejectStampede(t *testing.T) {
 	}
 }
 
-// A plugin that stores ever new names, and an API that answers 401 to them, keep no other connector from a new token.
-// threats.md 82.
+// A plugin that uses ever new names, with an API that answers 401, keeps no other connector from a new token.
+// threats.md 82
 func TestRejectsOfOnePartitionLeaveOthersTheirs_threats_82(t *testing.T) {
 	cache, clock := newCache(100, 4)
 	drop := func(partition byte, name string) bool {
@@ -164,11 +165,11 @@ func TestRejectsOfOnePartitionLeaveOthersTheirs_threats_82(t *testing.T) {
 		if !drop(1, "access_token") {
 			t.Error("another partition's entry was not dropped")
 		}
-		clock.advance(10 * time.Second)
+		clock.Advance(10 * time.Second)
 	}
 }
 
-// The memory of 401s is bounded, and does not forget a key to make room for others.
+// The memory of renewals is bounded, and does not drop a key to make room for others.
 func TestRejectOfManyEntries(t *testing.T) {
 	cache, clock := newCache(3, 3)
 	drop := func(partition byte) bool {
@@ -179,14 +180,14 @@ func TestRejectOfManyEntries(t *testing.T) {
 		if !drop(i) {
 			t.Errorf("partition %d: not dropped", i)
 		}
-		clock.advance(time.Second)
+		clock.Advance(time.Second)
 	}
 	for _, i := range []byte{4, 3, 2, 1, 0} {
 		if drop(i) {
 			t.Errorf("partition %d: dropped though as many as the cache has entries were dropped just now", i)
 		}
 	}
-	clock.advance(7 * time.Second) // ten since the first
+	clock.Advance(7 * time.Second) // ten seconds since the first
 	if !drop(3) || drop(4) || drop(1) {
 		t.Error("want one place for another drop")
 	}

@@ -1,7 +1,6 @@
-// Package tokencache keeps access tokens, and whatever else plugins store, for the whole host. It answers three
-// questions that are easy to get wrong one by one: whose an entry is (its partition is part of its key), how long it
-// may be used (by the host's clock, and not a moment longer), and who fetches the next one (the holder of a lease,
-// while all others wait).
+// Package tokencache caches access tokens and other values that plugins store, for the whole host. It decides who may
+// use an entry (the partition is part of the key), how long (by the host's clock, and not a moment longer), and who
+// fetches a new value (the holder of a lease, while all others wait).
 package tokencache
 
 import (
@@ -12,36 +11,44 @@ import (
 	"github.com/hashicorp/golang-lru/v2/simplelru"
 )
 
-// Key names an entry. Entries of different partitions have nothing to do with each other, whatever their names.
+// Key is the key of an entry. Entries of different partitions are independent, even if their names are equal.
 type Key struct {
-	Partition [32]byte // a digest of everything that may not differ between who stores and who reads
-	Name      string   // the plugin's own name for it
+	// Partition is a digest of everything in which the caller that stores an entry and the caller that reads it must agree.
+	Partition [32]byte
+	// Name is the plugin's name for the entry.
+	Name string
 }
 
 // Entry is a stored value.
 type Entry[V any] struct {
-	Value      V
-	Generation uint64  // differs between any two that were stored; 0 is a value that was not
-	Handle     *Handle // nil for a value that was not stored
+	Value V
+	// Generation is different for each stored value. It is 0 if the value was not stored.
+	Generation uint64
+	// Handle is nil if the value was not stored.
+	Handle *Handle
 }
 
-// Handle stands for an entry without holding its value, so that who keeps it keeps nothing that the cache has dropped.
+// Handle refers to an entry without holding its value: to keep a Handle does not keep a value that the cache has
+// dropped.
 type Handle struct {
 	Key        Key
 	Generation uint64
 
 	stored time.Time
 	ttl    time.Duration
-	gone   atomic.Bool // another value, or none, has taken its place
-	used   atomic.Bool // by Live, since it was last found to be the oldest
+	// gone is set once the entry has been replaced or removed.
+	gone atomic.Bool
+	// used is set by Live, and cleared when evict examines the entry.
+	used atomic.Bool
 }
 
-// MaxTTL is the longest time that an entry is kept; what asks for more gets this.
+// MaxTTL is the longest time that an entry is kept. Longer times to live are reduced to it.
 const MaxTTL = 100 * 365 * 24 * time.Hour
 
 // Cache holds entries in memory only. It is safe for concurrent use.
 type Cache[V any] struct {
-	Refusals *Refusals // of token endpoints; as many as entries
+	// Refusals is the memory of the refusals of token endpoints. It has room for as many as there may be entries.
+	Refusals *Refusals
 
 	entries, perPartition int
 	now                   func() time.Time
@@ -49,22 +56,26 @@ type Cache[V any] struct {
 	mu         sync.Mutex
 	generation uint64
 	all        *simplelru.LRU[Key, *item[V]]
-	partitions map[[32]byte]*simplelru.LRU[string, struct{}] // the same keys once more, ordered within each partition
-	leases     map[Key]*Lease[V]                             // apart from the entries: nothing evicts a lease
-	renewals   *simplelru.LRU[Key, *renewal]                 // in the order in which they began
-	renewing   map[[32]byte]int                              // how many of these each partition has
+	// partitions has the same keys, in the order of use within each partition.
+	partitions map[[32]byte]*simplelru.LRU[string, struct{}]
+	// leases are separate from the entries, because a lease must not be evicted.
+	leases map[Key]*Lease[V]
+	// renewals are in the order in which they began, and renewing has their number in each partition.
+	renewals *simplelru.LRU[Key, *renewal]
+	renewing map[[32]byte]int
 }
 
 type item[V any] struct {
 	*Handle
-	value     V
-	partition *simplelru.LRU[string, struct{}] // where its name is too
+	value V
+	// partition is the element of Cache.partitions that has the item's name.
+	partition *simplelru.LRU[string, struct{}]
 }
 
 func (it *item[V]) entry() Entry[V] { return Entry[V]{it.value, it.Generation, it.Handle} }
 
-// New makes an empty cache for so many entries in all and in each partition, at least one. Where there is no room, the
-// entry goes that was used least recently. The cache reads the time from now only.
+// New returns an empty cache of at most this many entries in all and in each partition. Numbers below 1 count as 1. If
+// there is no room, the least recently used entry is evicted. The cache reads the time from now only.
 func New[V any](entries, perPartition int, now func() time.Time) *Cache[V] {
 	entries = max(1, entries)
 	return &Cache[V]{
@@ -80,7 +91,7 @@ func New[V any](entries, perPartition int, now func() time.Time) *Cache[V] {
 	}
 }
 
-// newLRU makes an LRU for size entries, which is at least one: the only thing that simplelru refuses is less.
+// newLRU returns an LRU list of size entries. size must be at least 1; simplelru returns an error only for less.
 func newLRU[K comparable, V any](size int) *simplelru.LRU[K, V] {
 	l, err := simplelru.NewLRU[K, V](size, nil)
 	if err != nil {
@@ -89,14 +100,14 @@ func newLRU[K comparable, V any](size int) *simplelru.LRU[K, V] {
 	return l
 }
 
-// Get returns the entry of a key, if it has one that is still valid.
+// Get returns the entry of a key and reports whether there is a valid one.
 func (c *Cache[V]) Get(k Key) (Entry[V], bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.get(k)
 }
 
-// Live reports whether an entry is still what its key has, and valid. To ask takes neither a lock nor a search.
+// Live reports whether an entry is still in the cache and valid. For a live entry it takes neither a lock nor a lookup.
 func (c *Cache[V]) Live(h *Handle) bool {
 	if h == nil || h.gone.Load() {
 		return false
@@ -115,17 +126,17 @@ func (c *Cache[V]) Live(h *Handle) bool {
 	return true
 }
 
-// Gone reports whether another value, or none, has taken the entry's place.
+// Gone reports whether the entry has been replaced or removed.
 func (h *Handle) Gone() bool { return h.gone.Load() }
 
-// InTime reports whether the time of an entry is not over, whether or not it is still there.
+// InTime reports whether the time to live of an entry has not passed, even if the entry has been replaced or removed.
 func (c *Cache[V]) InTime(h *Handle) bool { return h != nil && h.valid(c.now()) }
 
 func (h *Handle) valid(now time.Time) bool { return within(h.stored, now, h.ttl) }
 
-// Acquire returns the entry of a key (hit), or else the lease of that entry, in one step: either the caller holds it
-// now (holder) and must end it, or another caller does and this one may wait. So of any number of callers that miss at
-// once, one is the holder.
+// Acquire returns the entry of a key (hit) or its lease, atomically. If holder is true, the caller holds the lease and
+// must end it. Otherwise another caller holds it, and this one may wait. So if any number of callers miss at once,
+// exactly one of them is the holder.
 func (c *Cache[V]) Acquire(k Key) (e Entry[V], hit bool, l *Lease[V], holder bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -140,16 +151,15 @@ func (c *Cache[V]) Acquire(k Key) (e Entry[V], hit bool, l *Lease[V], holder boo
 	return e, false, l, true
 }
 
-// Set stores a value without a lease, and leaves one that is held as it is. What it stores is valid from now until ttl
-// has passed; with a ttl that is not above 0 nothing is stored, an entry that is there stays, and the Generation given
-// back is 0.
+// Set stores a value without a lease. A lease of the key stays as it is. The entry is valid from now until ttl has
+// passed. If ttl is 0 or less, Set stores nothing, an existing entry stays, and the returned Generation is 0.
 func (c *Cache[V]) Set(k Key, v V, ttl time.Duration) Entry[V] {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.set(k, v, ttl)
 }
 
-// Len counts the entries, including those whose time is over and that nobody asked for since.
+// Len returns the number of entries, including expired ones that have not been looked up since.
 func (c *Cache[V]) Len() int {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -162,7 +172,7 @@ func (c *Cache[V]) get(k Key) (Entry[V], bool) {
 		return Entry[V]{}, false
 	}
 	if !it.valid(c.now()) {
-		// Removed, so that a clock that is set back later does not bring it to life again.
+		// Otherwise the entry would be valid again if the clock is set back later.
 		c.remove(k)
 		return Entry[V]{}, false
 	}
@@ -191,31 +201,31 @@ func (c *Cache[V]) set(k Key, v V, ttl time.Duration) Entry[V] {
 	return it.entry()
 }
 
-// makeRoom removes what a new entry has no room beside: first in its own partition, so that one partition that is full
-// costs no other an entry.
+// makeRoom evicts entries so that there is room for a new entry with key k. It begins with the entry's own partition, so
+// that a full partition does not evict entries of others.
 func (c *Cache[V]) makeRoom(k Key) {
 	if c.all.Contains(k) {
 		return
 	}
 	if p := c.partitions[k.Partition]; p != nil && p.Len() >= c.perPartition {
-		c.removeOldest(p.Len(), func() *item[V] {
+		c.evict(p.Len(), func() *item[V] {
 			name, _, _ := p.GetOldest()
 			it, _ := c.all.Peek(Key{Partition: k.Partition, Name: name})
 			return it
 		})
 	}
 	if c.all.Len() >= c.entries {
-		c.removeOldest(c.all.Len(), func() *item[V] {
+		c.evict(c.all.Len(), func() *item[V] {
 			_, it, _ := c.all.GetOldest()
 			return it
 		})
 	}
 }
 
-// removeOldest removes the oldest of so many items, but for those that were found live since they were last looked at:
-// these are the most recent ones then.
-func (c *Cache[V]) removeOldest(of int, oldest func() *item[V]) {
-	for range of {
+// evict removes the least recently used of n items. Items that Live has marked as used become the most recently used
+// ones first.
+func (c *Cache[V]) evict(n int, oldest func() *item[V]) {
+	for range n {
 		it := oldest()
 		if !it.used.Swap(false) {
 			break
@@ -225,13 +235,13 @@ func (c *Cache[V]) removeOldest(of int, oldest func() *item[V]) {
 	c.remove(oldest().Key)
 }
 
-// touch makes an item the most recent one, in the whole and in its partition.
+// touch makes an item the most recently used one, in the cache and in its partition.
 func (c *Cache[V]) touch(it *item[V]) {
 	c.all.Get(it.Key)
 	it.partition.Get(it.Key.Name)
 }
 
-// remove takes what a key has out of the whole and out of its partition.
+// remove removes the entry of a key, if there is one, from the cache and from its partition.
 func (c *Cache[V]) remove(k Key) {
 	it, ok := c.all.Peek(k)
 	if !ok {
@@ -245,14 +255,14 @@ func (c *Cache[V]) remove(k Key) {
 	}
 }
 
-// within reports whether at most d, exclusive, has passed between since and now, and not less than nothing. It asks the
-// wall clock and, where both times have one, the monotonic clock: the one goes on while the machine sleeps, the other
-// cannot be set. Neither may keep an entry beyond its time. Sub saturates, so that no clock overflows it.
+// within reports whether the time from since to now is at least 0 and less than d, by the wall clock and, if both times
+// have a reading of it, by the monotonic clock. The wall clock goes on while the machine sleeps, and the monotonic
+// clock cannot be set, so neither keeps an entry beyond its time. Sub saturates, so no clock makes it overflow.
 func within(since, now time.Time, d time.Duration) bool {
 	if monotonic := now.Sub(since); monotonic < 0 || monotonic >= d {
 		return false
 	}
-	// Whole seconds of the wall clock decide it nearly always, and are had in no time.
+	// Whole seconds of the wall clock nearly always suffice, and comparing them is faster.
 	if seconds := now.Unix() - since.Unix(); seconds > 0 && seconds < int64(d/time.Second)-1 {
 		return true
 	}

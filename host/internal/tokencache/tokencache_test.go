@@ -10,22 +10,17 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/keywright/keywright/host/internal/tokencache"
+	"github.com/keywright/keywright/internal/testworld"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// start is when every test's clock begins.
+// start is the time at which the clock of each test begins.
 var start = time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
 
-// clock is set by its test.
-type clock struct{ at time.Time }
-
-func (c *clock) now() time.Time          { return c.at }
-func (c *clock) advance(d time.Duration) { c.at = c.at.Add(d) }
-
-func newCache(entries, perPartition int) (*tokencache.Cache[string], *clock) {
-	c := &clock{start}
-	return tokencache.New[string](entries, perPartition, c.now), c
+func newCache(entries, perPartition int) (*tokencache.Cache[string], *testworld.Clock) {
+	c := testworld.NewClock(start)
+	return tokencache.New[string](entries, perPartition, c.Now), c
 }
 
 func key(partition byte, name string) tokencache.Key {
@@ -34,7 +29,7 @@ func key(partition byte, name string) tokencache.Key {
 
 var token = key(1, "access_token")
 
-// holds checks which of the keys have an entry.
+// holds checks whether all of the keys have an entry, or none.
 func holds(t *testing.T, c *tokencache.Cache[string], want bool, keys ...tokencache.Key) {
 	t.Helper()
 	for _, k := range keys {
@@ -44,14 +39,14 @@ func holds(t *testing.T, c *tokencache.Cache[string], want bool, keys ...tokenca
 	}
 }
 
-// specification.md 4.3: an entry is there until its time has passed, and from then on not.
-// threats.md 33 for the odd times to live and the clock that is set.
+// An entry is in the cache until its time to live has passed, and not after that (specification.md 4.3), also with odd
+// times to live and a clock that is set (threats.md 33).
 func TestEntryIsValidForItsTime(t *testing.T) {
 	const second = time.Second
 	for _, c := range []struct {
 		name string
 		ttl  time.Duration
-		step time.Duration // of the clock, after storing
+		step time.Duration // by which the clock moves after storing
 		want bool
 	}{
 		{"at once", 3540 * second, 0, true},
@@ -86,7 +81,7 @@ func TestEntryIsValidForItsTime(t *testing.T) {
 				if e.Value != "t1" || (e.Generation != 0) != (c.ttl > 0) {
 					t.Errorf("%s: stored %+v", how, e)
 				}
-				clock.advance(c.step)
+				clock.Advance(c.step)
 				got, ok := cache.Get(token)
 				if ok != c.want || ok && got != e {
 					t.Errorf("%s: Get gives %+v, %t, want %t", how, got, ok, c.want)
@@ -99,52 +94,52 @@ func TestEntryIsValidForItsTime(t *testing.T) {
 	}
 }
 
-// threats.md 33: set back and forward again, the clock brings nothing to life.
+// A clock that is set back and forward again does not make an entry valid again. threats.md 33
 func TestEntryThatEndedStaysEnded(t *testing.T) {
 	cache, clock := newCache(10, 10)
 	for _, step := range []time.Duration{-time.Second, 2 * time.Hour} {
 		cache.Set(token, "t1", time.Hour)
-		clock.advance(step)
+		clock.Advance(step)
 		holds(t, cache, false, token)
-		clock.advance(-step)
+		clock.Advance(-step)
 		holds(t, cache, false, token)
 	}
 }
 
-// threats.md 33: with a wall clock that is set back an entry ends no later than by the clock that nobody can set. Both
-// readings together keep an entry for its time.
+// If the wall clock is set back, an entry still ends by the monotonic clock. With both clocks in step, it stays for its
+// whole time. threats.md 33
 func TestMonotonicReadingIsKept(t *testing.T) {
 	now := time.Now()
-	c := &clock{now}
-	cache := tokencache.New[string](10, 10, c.now)
+	at := now
+	cache := tokencache.New[string](10, 10, func() time.Time { return at })
 	cache.Set(token, "t1", time.Hour)
-	c.at = now.Add(time.Hour - 1)
+	at = now.Add(time.Hour - 1)
 	holds(t, cache, true, token)
-	c.at = now.Add(time.Hour - 1).Round(0) // a clock without a monotonic reading is good as well
+	at = now.Add(time.Hour - 1).Round(0) // a time without a monotonic reading works, too
 	holds(t, cache, true, token)
-	c.at = now.Add(time.Hour)
+	at = now.Add(time.Hour)
 	holds(t, cache, false, token)
 }
 
-// threats.md 33: and when the wall clock runs ahead of the other one, as after the machine slept, an entry ends by the
-// wall clock.
+// If the wall clock is ahead of the monotonic clock, as after the machine slept, an entry ends by the wall clock.
+// threats.md 33
 func TestTheWallClockEndsAnEntryToo(t *testing.T) {
 	now := time.Now()
-	c := &clock{now}
-	cache := tokencache.New[string](10, 10, c.now)
+	at := now
+	cache := tokencache.New[string](10, 10, func() time.Time { return at })
 	for _, wall := range []time.Duration{10 * time.Second, 11 * time.Second, 12 * time.Second, time.Hour} {
-		c.at = now
+		at = now
 		cache.Set(token, "t1", 10*time.Second)
-		c.at = asleep(now.Add(wall), wall-5*time.Second)
-		if elapsed := c.at.Sub(now); elapsed != 5*time.Second {
+		at = asleep(now.Add(wall), wall-5*time.Second)
+		if elapsed := at.Sub(now); elapsed != 5*time.Second {
 			t.Fatalf("the clock that cannot be set went on by %v", elapsed)
 		}
 		holds(t, cache, false, token)
 	}
 }
 
-// asleep takes a duration off the monotonic reading of a time, which package time has no way to do. A time.Time is the
-// wall clock's reading and the other one, of 64 bits each, and a location.
+// asleep subtracts d from the monotonic reading of t, for which package time has no function. A time.Time consists of
+// the readings of the wall clock and the monotonic clock, of 64 bits each, and a location.
 func asleep(t time.Time, d time.Duration) time.Time {
 	(*[2]int64)(unsafe.Pointer(&t))[1] -= int64(d)
 	return t
@@ -153,9 +148,9 @@ func asleep(t time.Time, d time.Duration) time.Time {
 func TestSetReplaces(t *testing.T) {
 	cache, clock := newCache(10, 10)
 	first := cache.Set(token, "t1", time.Minute)
-	clock.advance(30 * time.Second)
+	clock.Advance(30 * time.Second)
 	second := cache.Set(token, "t2", time.Minute)
-	clock.advance(45 * time.Second)
+	clock.Advance(45 * time.Second)
 	if got, ok := cache.Get(token); !ok || got != second || cache.Len() != 1 {
 		t.Errorf("Get gives %+v, %t of %d", got, ok, cache.Len())
 	}
@@ -168,7 +163,7 @@ func TestSetReplaces(t *testing.T) {
 	}
 }
 
-// decisions.md "whose token": a partition differs by any of its bytes, a name by any of its own.
+// Keys that differ in any byte of the partition or of the name have different entries. decisions.md "whose token"
 func TestPartitionsAndNamesAreApart(t *testing.T) {
 	cache, _ := newCache(100, 100)
 	cache.Set(token, "t1", time.Hour)
@@ -193,7 +188,7 @@ func TestLeastRecentlyUsedGoesFirst(t *testing.T) {
 	for i := range 3 {
 		cache.Set(key(byte(i), "a"), "v", time.Hour)
 	}
-	holds(t, cache, true, key(0, "a")) // used: now partition 1 is the least recent
+	holds(t, cache, true, key(0, "a")) // makes partition 1 the least recently used
 	cache.Set(key(3, "a"), "v", time.Hour)
 	holds(t, cache, false, key(1, "a"))
 	holds(t, cache, true, key(0, "a"), key(2, "a"), key(3, "a"))
@@ -204,11 +199,11 @@ func TestLeastRecentlyUsedGoesFirst(t *testing.T) {
 
 func TestFullPartitionEvictsItsOwn(t *testing.T) {
 	cache, _ := newCache(100, 2)
-	cache.Set(key(1, "a"), "v", time.Hour) // the oldest of all, of another partition
+	cache.Set(key(1, "a"), "v", time.Hour) // the least recently used of all, in another partition
 	for _, name := range []string{"a", "b"} {
 		cache.Set(key(2, name), "v", time.Hour)
 	}
-	holds(t, cache, true, key(2, "a")) // used: now b is the least recent of partition 2
+	holds(t, cache, true, key(2, "a")) // makes b the least recently used of partition 2
 	cache.Set(key(2, "c"), "v", time.Hour)
 	holds(t, cache, false, key(2, "b"))
 	holds(t, cache, true, key(1, "a"), key(2, "a"), key(2, "c"))
@@ -225,8 +220,8 @@ func TestEvictedFromTheWholeLeavesItsPartition(t *testing.T) {
 	cache.Set(key(2, "b"), "v", time.Hour) // evicts a of partition 1
 	holds(t, cache, false, key(1, "a"))
 	holds(t, cache, true, key(2, "a"), key(2, "b"))
-	// Partition 1 holds one entry now. If it still counted a, then c would take the place of b there.
-	cache.Set(key(1, "c"), "v", time.Hour) // evicts the least recent of all
+	// Partition 1 has one entry now. If it still counted a, c would replace b there.
+	cache.Set(key(1, "c"), "v", time.Hour) // evicts the least recently used of all
 	cache.Set(key(1, "b"), "v", time.Hour)
 	holds(t, cache, true, key(1, "b"), key(1, "c"))
 	if cache.Len() != 3 {
@@ -254,7 +249,7 @@ func TestAtLeastOneEntry(t *testing.T) {
 	holds(t, cache, false, key(1, "a"))
 }
 
-// An entry that was found dead is not brought to life by a clock that is set back between two looks at it.
+// An entry that Live has found expired does not become live again if the clock is set back.
 func TestLiveFindsDeadOnce(t *testing.T) {
 	var times []time.Duration
 	start := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
@@ -278,7 +273,7 @@ func TestLiveFindsDeadOnce(t *testing.T) {
 	}
 }
 
-// What is found live is not the first to go, although finding that takes no lock.
+// An entry that Live has been asked about is not evicted first, although Live takes no lock.
 func TestLiveEntriesAreUsed(t *testing.T) {
 	c := tokencache.New[string](3, 3, time.Now)
 	var all []tokencache.Entry[string]

@@ -1,6 +1,6 @@
 //go:build tinygo || wasip1
 
-// Plugin guest is code that does nothing but work, to be run with and without fuel: it imports nothing.
+// Plugin guest is code that only computes, to be run with and without fuel. It imports nothing.
 //
 // `make plugins` builds it.
 package main
@@ -13,11 +13,13 @@ import (
 
 func main() {} // a reactor module never runs it
 
-// What a module has to export to be admitted.
-
+// describe is an export without which a module is not admitted, as is authenticate.
+//
 //go:wasmexport describe
 func describe() int32 { return 1 }
 
+// authenticate is required like describe.
+//
 //go:wasmexport authenticate
 func authenticate() int32 { return 1 }
 
@@ -41,7 +43,7 @@ func run64() int32 {
 	return 0
 }
 
-// runJSON decodes the same document with encoding/json, and encodes what it got.
+// runJSON decodes the same document with encoding/json, and encodes the result.
 //
 //go:wasmexport json
 func runJSON() int32 {

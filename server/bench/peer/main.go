@@ -1,7 +1,7 @@
 //go:build tinygo || wasip1
 
-// Plugin peer does what the built-in api_key plugin does, for a host made with extism/go-sdk: it writes the same mutation
-// from the same three values. It uses go-pdk alone.
+// Plugin peer does the same as the built-in api_key plugin, for a host with extism/go-sdk: it writes the same mutation from the
+// same three values. It uses only go-pdk.
 //
 // `make plugins` builds it.
 package main
@@ -10,8 +10,8 @@ import pdk "github.com/extism/go-pdk"
 
 func main() {} // a reactor module never runs it
 
-// authenticate takes the values from its input, a line each: with go-sdk, a configuration costs a call of the host for each
-// value, and the input one for every eight bytes.
+// authenticate reads the values from its input, one per line: with go-sdk, a configuration costs a host call for each value,
+// and the input one for every eight bytes.
 //
 //go:wasmexport authenticate
 func authenticate() int32 {
@@ -21,7 +21,7 @@ func authenticate() int32 {
 	return 0
 }
 
-// line cuts a text at its first line break. Package strings would make the module several times as large.
+// line cuts a text at its first line break. To import package strings would make the module several times as large.
 func line(text string) (first, rest string) {
 	for i := 0; i < len(text); i++ {
 		if text[i] == '\n' {
@@ -43,7 +43,7 @@ func output(key, value, in string) {
 
 const hexDigits = "0123456789abcdef"
 
-// appendString appends a JSON string, RFC 8259 section 7.
+// appendString appends a JSON string (RFC 8259 section 7).
 func appendString(b []byte, s string) []byte {
 	b = append(b, '"')
 	for i := 0; i < len(s); i++ {

@@ -1,4 +1,4 @@
-// Command demo is "keywright demo" alone. It compiles in less time than the whole command: it links no database.
+// Command demo runs "keywright demo". It compiles faster than the command keywright, because it links no database.
 package main
 
 import (
@@ -16,7 +16,7 @@ import (
 )
 
 func main() {
-	log.SetOutput(io.Discard) // net/http writes there what servers send, which may hold a credential
+	log.SetOutput(io.Discard) // net/http logs what servers send, which may contain a credential
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	report, err := tour.Run(ctx, tour.Config{Now: time.Now, Rand: rand.Reader})
 	stop()

@@ -14,19 +14,21 @@ import (
 
 // checked is the document that check --json writes.
 type checked struct {
-	File       string               `json:"file"`
-	OK         bool                 `json:"ok"`
-	Secrets    bool                 `json:"secrets_read"`
-	Connectors []checkedConnector   `json:"connectors"` // none when there are problems
+	File    string `json:"file"`
+	OK      bool   `json:"ok"`
+	Secrets bool   `json:"secrets_read"`
+	// Connectors is empty if there are problems.
+	Connectors []checkedConnector   `json:"connectors"`
 	Problems   []connectors.Problem `json:"problems"`
 }
 
 type checkedConnector struct {
-	Permalink string   `json:"permalink"`
-	Name      string   `json:"name"`
-	URL       string   `json:"url"`
-	Type      string   `json:"type"`
-	Secrets   []string `json:"secrets"` // the names that its templates have
+	Permalink string `json:"permalink"`
+	Name      string `json:"name"`
+	URL       string `json:"url"`
+	Type      string `json:"type"`
+	// Secrets holds the names of the secrets in the connector's templates.
+	Secrets []string `json:"secrets"`
 }
 
 func (a *app) check() *cobra.Command {
@@ -64,7 +66,7 @@ func (a *app) check() *cobra.Command {
 				err = a.writeChecked(result, wrong)
 			}
 			if err == nil && !result.OK {
-				err = errTold
+				err = errReported
 			}
 			return err
 		}),
@@ -76,7 +78,7 @@ func (a *app) check() *cobra.Command {
 	return c
 }
 
-// writeChecked writes problems to stdout: they are what was asked for.
+// writeChecked writes the result of check to stdout, including the problems.
 func (a *app) writeChecked(result checked, wrong *connectors.Error) error {
 	if wrong == nil {
 		return writeLine(a.out, fmt.Sprintf("%s: %s, no problems%s", result.File, terminal.Count(len(result.Connectors), "connector"), result.secrets()))
@@ -89,7 +91,7 @@ func (a *app) writeChecked(result checked, wrong *connectors.Error) error {
 	return writeLine(a.out, terminal.Count(len(wrong.Problems), "problem"))
 }
 
-// secrets says which secrets were read, or would have been.
+// secrets returns a list of the connectors' secrets, and whether they were read.
 func (r *checked) secrets() string {
 	var names []string
 	for _, c := range r.Connectors {

@@ -18,13 +18,13 @@ import (
 	"github.com/keywright/keywright/server/internal/secretstore"
 )
 
-// configFlags are those of every command that reads a configuration.
+// configFlags holds the flags of every command that reads a configuration.
 type configFlags struct {
 	file       string
 	secretsDir string
 	variables  []string
 	dev        bool
-	// readSecrets is no flag of its own: it is set by a command that tries the secrets.
+	// readSecrets is not a common flag. It is set by commands that check the secrets.
 	readSecrets bool
 }
 
@@ -35,7 +35,7 @@ func (f *configFlags) add(c *cobra.Command, file string) {
 	c.Flags().BoolVar(&f.dev, "dev", false, "allow plain http and private addresses")
 }
 
-// load loads the configuration. The caller closes the set.
+// load loads the configuration. The caller must close the set.
 func (a *app) load(ctx context.Context, c *cobra.Command, f *configFlags) (*connectors.Set, error) {
 	options, err := a.options(c, f)
 	if err != nil {
@@ -44,7 +44,7 @@ func (a *app) load(ctx context.Context, c *cobra.Command, f *configFlags) (*conn
 	return connectors.Load(ctx, f.file, options)
 }
 
-// options says what a configuration is loaded with.
+// options returns the options with which the configuration is loaded.
 func (a *app) options(c *cobra.Command, f *configFlags) (connectors.Options, error) {
 	variables := map[string]string{}
 	for _, pair := range f.variables {
@@ -55,7 +55,7 @@ func (a *app) options(c *cobra.Command, f *configFlags) (connectors.Options, err
 		variables[name] = value
 	}
 	if f.dev {
-		a.tell("keywright: --dev: plain http and private addresses are allowed, credentials may go out in the open")
+		a.printErr("keywright: --dev: plain http and private addresses are allowed, credentials may go out in the open")
 	}
 	first, secrets, err := f.secrets(func(dir string) host.Secrets { return secretstore.Dir(dir, time.Now) })
 	if err != nil {
@@ -69,7 +69,8 @@ func (a *app) options(c *cobra.Command, f *configFlags) (connectors.Options, err
 	}}, nil
 }
 
-// secrets are those of the command line: first the files of a directory, or nil, and all with the environment.
+// secrets returns the stores of the command line: first is the directory of --secrets-dir, or nil, and all includes the
+// environment.
 func (f *configFlags) secrets(filesOf func(dir string) host.Secrets) (first, all host.Secrets, err error) {
 	environment := store{host.EnvSecrets(), func(name string) string { return "the environment variable " + host.EnvName(name) }}
 	dir := f.secretsDir
@@ -88,7 +89,7 @@ func (f *configFlags) secrets(filesOf func(dir string) host.Secrets) (first, all
 	return files, host.FirstOf(files, environment), nil
 }
 
-// store says of a secret that is empty where it lies.
+// A store is a store of secrets whose error for an empty secret names the place of the secret.
 type store struct {
 	host.Secrets
 	place func(name string) string
@@ -102,13 +103,13 @@ func (s store) Secret(ctx context.Context, name string) (string, error) {
 	return value, err
 }
 
-// logger writes warnings to stderr.
+// logger returns a logger that writes warnings to stderr, without the time.
 func (a *app) logger() *slog.Logger {
 	return slog.New(slog.NewTextHandler(a.err, &slog.HandlerOptions{
 		Level: slog.LevelWarn,
 		ReplaceAttr: func(groups []string, attr slog.Attr) slog.Attr {
 			if len(groups) == 0 && attr.Key == slog.TimeKey {
-				return slog.Attr{} // who reads it sees it now
+				return slog.Attr{} // commands are short
 			}
 			return attr
 		},

@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"errors"
-	"io"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -13,7 +12,7 @@ import (
 	"github.com/keywright/keywright/server/content/sqlite"
 )
 
-// contentDB is the environment variable that --db may be left out for.
+// contentDB is the environment variable that replaces --db.
 const contentDB = "KEYWRIGHT_CONTENT_DB"
 
 func (a *app) content() *cobra.Command {
@@ -27,14 +26,7 @@ func (a *app) content() *cobra.Command {
 	return c
 }
 
-// database is a store of content that can be read, written and closed.
-type database interface {
-	content.Store
-	content.Writer
-	io.Closer
-}
-
-// databaseURL returns the URL of the command line or the environment.
+// databaseURL returns the URL of the database from the flag or the environment.
 func (a *app) databaseURL(c *cobra.Command, flag string) (string, error) {
 	if flag == "" {
 		flag = a.env(contentDB)
@@ -45,9 +37,9 @@ func (a *app) databaseURL(c *cobra.Command, flag string) (string, error) {
 	return flag, nil
 }
 
-// openStore opens the database of a URL, and makes one of SQLite that is not there. No error has a part of the URL that
-// may be a password.
-func openStore(ctx context.Context, address string) (database, error) {
+// openStore opens the database of a URL. It creates a SQLite database that does not exist. Its errors contain no part of the
+// URL that may be a password.
+func openStore(ctx context.Context, address string) (content.Database, error) {
 	switch scheme, path, _ := strings.Cut(address, ":"); {
 	case scheme == "sqlite" && path != "":
 		return sqlite.Open(ctx, path)

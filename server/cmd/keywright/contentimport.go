@@ -59,23 +59,23 @@ func (a *app) contentImport() *cobra.Command {
 	return c
 }
 
-// importFiles imports files, and goes on after one in which something is wrong. Without a writer it only checks them.
+// importFiles imports files, and continues after a file with problems. If w is nil, it only checks them.
 func (a *app) importFiles(c *cobra.Command, w content.Writer, files []string) error {
 	var failed error
 	for _, file := range files {
 		in, size, err := a.input(file)
 		if err != nil {
-			a.tell("keywright: %v", err)
-			failed = errTold
+			a.printErr("keywright: %v", err)
+			failed = errReported
 			continue
 		}
 		result, err := a.importFile(c.Context(), w, file, in, size)
 		_ = in.Close()
 		if err != nil {
-			a.tell("keywright: %v", err)
+			a.printErr("keywright: %v", err)
 		}
 		if err != nil || result.Problems > 0 {
-			failed = errTold
+			failed = errReported
 		}
 		if err := a.imported(file, w == nil, result); err != nil {
 			return err
@@ -87,7 +87,7 @@ func (a *app) importFiles(c *cobra.Command, w content.Writer, files []string) er
 	return failed
 }
 
-// imported writes the outcome of the import of a file.
+// imported writes the result of the import of a file.
 func (a *app) imported(file string, dryRun bool, r importer.Result) error {
 	done := "written"
 	if dryRun {
@@ -97,7 +97,7 @@ func (a *app) imported(file string, dryRun bool, r importer.Result) error {
 		file, done, r.ProductUpdates, r.Articles, r.Replies, r.Moderators, r.Bad))
 }
 
-// input opens a file, or stdin, whose size in bytes is -1, for not known.
+// input opens a file, or stdin for "-". The size is in bytes, and -1 if it is unknown.
 func (a *app) input(name string) (in io.ReadCloser, size int64, err error) {
 	if name == "-" {
 		return io.NopCloser(a.in), -1, nil
@@ -120,16 +120,16 @@ func (a *app) importFile(ctx context.Context, w content.Writer, name string, in 
 		DryRun: w == nil,
 		Problem: func(p importer.Problem) {
 			bar.hide()
-			a.tell("%s", p)
+			a.printErr("%s", p)
 		},
 		Progress: func(r importer.Result) { bar.set(r.Bytes) },
 	})
 }
 
-// progress is a bar in a terminal, and nothing elsewhere.
+// progress is a progress bar in a terminal. Elsewhere it does nothing.
 type progress struct{ bar *progressbar.ProgressBar }
 
-// progress begins a bar for a file of so many bytes, or -1 where that is not known.
+// progress starts a bar for a file. The size is in bytes, and -1 if it is unknown.
 func (a *app) progress(name string, size int64) progress {
 	width := terminal.Columns(a.err)
 	if width == 0 {
@@ -139,7 +139,7 @@ func (a *app) progress(name string, size int64) progress {
 		progressbar.OptionSetWriter(a.err),
 		progressbar.OptionSetDescription(name),
 		progressbar.OptionShowBytes(true),
-		progressbar.OptionSetWidth(max(width-len(name)-60, 5)), // what stands beside it
+		progressbar.OptionSetWidth(max(width-len(name)-60, 5)), // leaves room for the text beside the bar
 		progressbar.OptionThrottle(100*time.Millisecond),
 		progressbar.OptionSpinnerCustom([]string{"|", "/", "-", `\`}),
 		progressbar.OptionClearOnFinish(),
@@ -152,7 +152,7 @@ func (p progress) set(bytes int64) {
 	}
 }
 
-// hide makes room for a line; the bar comes back at the next step.
+// hide removes the bar, so that a line can be written. The bar is shown again at the next step.
 func (p progress) hide() {
 	if p.bar != nil {
 		_ = p.bar.Clear()

@@ -15,6 +15,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/keywright/keywright/host"
+	"github.com/keywright/keywright/server/content"
 	"github.com/keywright/keywright/server/content/embed"
 	"github.com/keywright/keywright/server/content/httpapi"
 	"github.com/keywright/keywright/server/content/importer"
@@ -25,7 +26,7 @@ import (
 	"github.com/keywright/keywright/server/internal/terminal"
 )
 
-// contentServeFlags are those of content serve.
+// contentServeFlags holds the flags of content serve.
 type contentServeFlags struct {
 	db, base, listen, admin string
 	keys, moderatorKeys     []string
@@ -78,7 +79,7 @@ func (a *app) contentServe() *cobra.Command {
 	return c
 }
 
-// check says what does not go together.
+// check returns an error for invalid flags and for flags that cannot be combined.
 func (f *contentServeFlags) check(c *cobra.Command) error {
 	claim, value, ok := strings.Cut(f.moderateClaim, "=")
 	switch {
@@ -120,7 +121,7 @@ func (a *app) serveContent(c *cobra.Command, f *contentServeFlags) (err error) {
 	}
 	defer transport.CloseIdleConnections()
 	if f.dev {
-		a.tell("keywright: --dev: plain http and private addresses are allowed")
+		a.printErr("keywright: --dev: plain http and private addresses are allowed")
 	}
 	config := contentserver.Config{Base: f.base, Listen: f.listen, Admin: f.admin, TLS: f.tls, Logger: logger, AccessLog: f.accessLog}
 	if config.Callers, err = f.callers(c.Context(), transport, logger); err != nil {
@@ -132,7 +133,7 @@ func (a *app) serveContent(c *cobra.Command, f *contentServeFlags) (err error) {
 	if config.Embeds, err = embed.New(embed.Config{Transport: transport, Logger: logger}); err != nil {
 		return err
 	}
-	var store database
+	var store content.Database
 	if f.demo {
 		var remove func()
 		if store, remove, err = sampleStore(c.Context()); err != nil {
@@ -163,7 +164,7 @@ func (a *app) serveContent(c *cobra.Command, f *contentServeFlags) (err error) {
 	return contentserver.Run(c.Context(), config)
 }
 
-// checkThere keeps a path with a slip from being served as an empty database.
+// checkThere returns an error if a SQLite database does not exist, so that a misspelt path is not served as an empty database.
 func checkThere(address string) error {
 	path, ok := strings.CutPrefix(address, "sqlite:")
 	if !ok {
@@ -175,13 +176,13 @@ func checkThere(address string) error {
 	return nil
 }
 
-// callers are nil when nobody has to prove anything.
+// callers returns the authentication of callers, or nil if callers need not authenticate.
 func (f *contentServeFlags) callers(ctx context.Context, transport http.RoundTripper, logger *slog.Logger) (*callers.Callers, error) {
 	if len(f.keys)+len(f.moderatorKeys) == 0 && f.jwks == "" {
 		return nil, nil
 	}
 	secrets := configFlags{secretsDir: f.secretsDir}
-	_, all, err := secrets.secrets(host.DirSecrets) // callers.New remembers them
+	_, all, err := secrets.secrets(host.DirSecrets) // callers.New caches them
 	if err != nil {
 		return nil, err
 	}
@@ -204,8 +205,8 @@ func (f *contentServeFlags) callers(ctx context.Context, transport http.RoundTri
 	return callers.New(ctx, config)
 }
 
-// sampleStore has the sample in a database that is removed in the end.
-func sampleStore(ctx context.Context) (store database, remove func(), err error) {
+// sampleStore returns a temporary database with the sample, and a function that removes it.
+func sampleStore(ctx context.Context) (store content.Database, remove func(), err error) {
 	dir, err := os.MkdirTemp("", "keywright-content-")
 	if err != nil {
 		return nil, nil, err
@@ -224,7 +225,7 @@ func sampleStore(ctx context.Context) (store database, remove func(), err error)
 	return store, remove, nil
 }
 
-// writeContentCalls writes what to try, lines for a shell.
+// writeContentCalls writes shell commands to try.
 func (a *app) writeContentCalls(callers, operators string) {
 	s := terminal.StyleOf(a.out, a.env)
 	var b strings.Builder
@@ -235,5 +236,5 @@ func (a *app) writeContentCalls(callers, operators string) {
 	fmt.Fprintf(&b, "\n%s\n", s.Bold("A product update that is trashed, for a moderator and for others:"))
 	fmt.Fprintf(&b, "  curl '%s/productUpdates/507?moderatorId=311'\n  curl -i '%s/productUpdates/507'\n", callers, callers)
 	fmt.Fprintf(&b, "\n  curl %s/openapi.json\n  curl %s/metrics\n\n%s\n", callers, operators, s.Dim("Ctrl-C ends it."))
-	_, _ = fmt.Fprint(a.out, b.String()) // who does not read it has nothing to try
+	_, _ = fmt.Fprint(a.out, b.String()) // the hints are not essential
 }

@@ -21,12 +21,12 @@ import (
 	"github.com/keywright/keywright/server/internal/postgrestest"
 )
 
-// serving is a keywright content serve, a process of its own.
+// serving is a running process of keywright content serve.
 type serving struct {
 	t                  *testing.T
 	command            *exec.Cmd
 	callers, operators string
-	said               chan string // what it wrote besides, once it has ended
+	said               chan string // the rest of its stdout, after its end
 }
 
 // serveContent starts a server, and waits until it listens.
@@ -69,7 +69,7 @@ func serveContent(t *testing.T, program string, env []string, args ...string) *s
 	return s
 }
 
-// end is SIGTERM. It gives what the server wrote to stderr.
+// end sends SIGTERM, and returns what the server wrote to stderr.
 func (s *serving) end() string {
 	s.t.Helper()
 	if err := s.command.Process.Signal(syscall.SIGTERM); err != nil {
@@ -103,7 +103,7 @@ func (s *serving) get(path string, headers ...string) (status int, body string) 
 	return response.StatusCode, string(text)
 }
 
-// What content serve --demo says to try works, line by line.
+// Each command that content serve --demo suggests works.
 func TestContentServeDemo(t *testing.T) {
 	ctx, interrupt := context.WithCancel(context.Background())
 	out, errs := &output{last: "Ctrl-C", written: make(chan struct{})}, &output{last: "\n", written: make(chan struct{})}
@@ -123,7 +123,7 @@ func TestContentServeDemo(t *testing.T) {
 		}
 		tried++
 		if strings.Contains(line, "resolveEmbeds") {
-			continue // it asks a provider
+			continue // sends a request to a provider
 		}
 		want := http.StatusOK
 		if strings.Contains(line, "curl -i") {
@@ -142,7 +142,7 @@ func TestContentServeDemo(t *testing.T) {
 	}
 }
 
-// Who proves to be a caller reads, and who has the permission moderate reads what is hidden, with a moderatorId.
+// An authenticated caller can read. With the permission moderate and a moderatorId, a caller can also read hidden content.
 func TestContentServe(t *testing.T) {
 	program := build(t)
 	dir := t.TempDir()
@@ -208,7 +208,7 @@ func TestContentServe(t *testing.T) {
 	}
 }
 
-// Without proof, callers have to be on this machine, and no page of another site may have a browser call.
+// Without keys and tokens, callers must be on this machine, and pages of other sites must not call from a browser.
 // decisions.md "open on loopback only".
 func TestContentServeWithoutKeys(t *testing.T) {
 	db := "sqlite:" + filepath.Join(t.TempDir(), "content.db")
@@ -273,9 +273,10 @@ func TestContentServeMisuse(t *testing.T) {
 	}
 }
 
-// Two processes serve one PostgreSQL while a third one imports: each page is of one state, and nothing fails.
+// Two processes serve one PostgreSQL database while a third one imports. Each page shows one state of the database, and no
+// request fails.
 func TestServeWhileImporting(t *testing.T) {
-	const rounds, articles = 25, 1000 // as many as the importer writes at once
+	const rounds, articles = 25, 1000 // the number of records that the importer writes at once
 	program, db := build(t), postgrestest.Database(t)
 	file := filepath.Join(t.TempDir(), "rounds.ndjson")
 	var text strings.Builder
@@ -283,7 +284,7 @@ func TestServeWhileImporting(t *testing.T) {
 		for i := range articles {
 			minute := i
 			if round%2 == 1 {
-				minute = articles - i // the other way round
+				minute = articles - i // in reverse order
 			}
 			fmt.Fprintf(&text, `{"type":"article","id":"%d","title":"%d","lastActivityAt":"2026-03-01T%02d:%02d:00Z"}`+"\n", i, round, minute/60, minute%60)
 		}
@@ -353,7 +354,7 @@ func TestServeWhileImporting(t *testing.T) {
 	}
 }
 
-// torn says why a page of 100 is not of one state.
+// torn returns why a page of 100 articles does not show one state, or "".
 func torn(page []content.Article) string {
 	if len(page) != 100 {
 		return fmt.Sprintf("it has %d articles", len(page))

@@ -28,7 +28,7 @@ func (a *app) demo() *cobra.Command {
 				err = report.Write(a.out, a.env)
 			}
 			if err == nil && !report.OK {
-				err = errTold
+				err = errReported
 			}
 			return err
 		}),

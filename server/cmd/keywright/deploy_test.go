@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// lines returns a file of deploy/ without comments and empty lines.
+// lines returns the lines of a file in deploy/, without comments and empty lines.
 func lines(t *testing.T, name string) []string {
 	t.Helper()
 	text, err := os.ReadFile("../../../deploy/" + name)
@@ -25,7 +25,7 @@ func lines(t *testing.T, name string) []string {
 	return all
 }
 
-// serves checks that a command line is one of serve, and gives its flags.
+// serves checks that a command line is one of serve, and returns its flags.
 func serves(t *testing.T, args []string) serveLine {
 	t.Helper()
 	c, rest, err := (&app{}).root().Find(args)
@@ -41,7 +41,8 @@ func serves(t *testing.T, args []string) serveLine {
 
 type serveLine struct{ config, secrets, listen, admin, dev string }
 
-// threats.md 22: the unit keeps memory out of dumps, secrets out of the environment, and the service out of the system.
+// threats.md 22: the unit keeps memory out of dumps and secrets out of the environment, and isolates the service from the
+// system.
 func TestUnit(t *testing.T) {
 	settings := map[string][]string{}
 	section := ""
@@ -59,8 +60,8 @@ func TestUnit(t *testing.T) {
 	for name, want := range map[string]string{
 		"ExecReload": "/bin/kill -HUP $MAINPID", "DynamicUser": "yes", "ProtectSystem": "strict", "ProtectHome": "yes", "LimitCORE": "0",
 		"NoNewPrivileges": "yes", "CapabilityBoundingSet": "", "PrivateDevices": "yes", "PrivateTmp": "yes", "RestrictNamespaces": "yes",
-		"MemoryMax": "4G", "TasksMax": "1024", // one service does not take the machine from all others
-		"MemoryDenyWriteExecute": "no", // with yes, no plugin could be compiled
+		"MemoryMax": "4G", "TasksMax": "1024", // one service cannot use up the machine
+		"MemoryDenyWriteExecute": "no", // with yes, plugins could not be compiled
 	} {
 		if got := settings["[Service]"+name]; !slices.Equal(got, []string{want}) {
 			t.Errorf("%s is %q, want %q", name, got, want)

@@ -17,13 +17,16 @@ import (
 
 // explained is the document that explain --json writes.
 type explained struct {
-	Connector string     `json:"connector"` // its permalink
+	// Connector is the permalink.
+	Connector string     `json:"connector"`
 	Type      string     `json:"type"`
 	Method    string     `json:"method"`
 	URL       string     `json:"url"`
 	Headers   []abi.Pair `json:"headers"`
-	JWT       *shownJWT  `json:"jwt"`  // that <jwt> in a header stands for, or null
-	Fuel      int64      `json:"fuel"` // units of work of the plugin
+	// JWT is the token that <jwt> in a header stands for, or nil.
+	JWT *shownJWT `json:"jwt"`
+	// Fuel is the fuel that the plugin used.
+	Fuel int64 `json:"fuel"`
 }
 
 type shownJWT struct {
@@ -59,7 +62,7 @@ func (a *app) explain() *cobra.Command {
 	return c
 }
 
-// show takes the JWT out of the header that it is shown in.
+// show returns the document for an explanation. It moves the JWT in a header to the field JWT.
 func show(e *host.Explanation) explained {
 	shown := explained{Connector: e.Connector, Type: e.Type, Method: e.Method, URL: e.URL, Headers: []abi.Pair{}, Fuel: e.Fuel}
 	for _, pair := range e.Headers {
@@ -72,7 +75,7 @@ func show(e *host.Explanation) explained {
 	return shown
 }
 
-// cutJWT reads header and claims, as the host shows them: {…}.{…}>
+// cutJWT parses header and claims in the form in which the host shows them: {…}.{…}>
 func cutJWT(text string) (decoded *shownJWT, after string, ok bool) {
 	decoded = &shownJWT{}
 	reader := json.NewDecoder(strings.NewReader(text))

@@ -13,7 +13,7 @@ import (
 	"github.com/keywright/keywright/server/internal/terminal"
 )
 
-// help writes what a command is for and how it goes, at the width of the terminal.
+// help writes the help of a command at the width of the terminal.
 func (a *app) help(c *cobra.Command, _ []string) {
 	width := cmp.Or(terminal.Columns(a.out), terminal.Narrow)
 	var b strings.Builder
@@ -38,7 +38,7 @@ func (a *app) help(c *cobra.Command, _ []string) {
 	_, _ = io.WriteString(a.out, b.String())
 }
 
-// usageLine is how a command is called.
+// usageLine returns the usage of a command.
 func usageLine(c *cobra.Command) string {
 	if c.HasAvailableSubCommands() {
 		return c.CommandPath() + " COMMAND"
@@ -46,7 +46,7 @@ func usageLine(c *cobra.Command) string {
 	return c.UseLine()
 }
 
-// writeCommands lists the commands below one.
+// writeCommands writes a list of the subcommands of c.
 func writeCommands(b *strings.Builder, width int, c *cobra.Command) {
 	longest := 0
 	for _, below := range c.Commands() {
@@ -60,7 +60,7 @@ func writeCommands(b *strings.Builder, width int, c *cobra.Command) {
 	}
 }
 
-// paragraph writes a text wrapped at a width. Its first line begins where the writer is, the others at the indentation.
+// paragraph writes a text wrapped at a width. Its first line is not indented. If width is 0, it does not wrap.
 func paragraph(b *strings.Builder, width, indent int, text string) {
 	room := 0
 	if width > 0 {

@@ -11,7 +11,7 @@ import (
 	"github.com/keywright/keywright/server/connectors"
 )
 
-// writeJSON is the output of every --json.
+// writeJSON writes the output of --json.
 func (a *app) writeJSON(v any) error {
 	encoder := json.NewEncoder(a.out)
 	encoder.SetEscapeHTML(false)
@@ -19,26 +19,27 @@ func (a *app) writeJSON(v any) error {
 	return encoder.Encode(v)
 }
 
-// failed is the document that --json writes for a failure, the same for all commands. It is part of the document of check.
+// failed is the document that --json writes for a failure of any command. The document of check has the same members.
 type failed struct {
-	File     string               `json:"file,omitempty"` // the configuration, when it is what is wrong
+	// File is the configuration, if it is invalid.
+	File     string               `json:"file,omitempty"`
 	OK       bool                 `json:"ok"`
 	Problems []connectors.Problem `json:"problems"`
 }
 
-// orJSON makes a command that has --json tell of its failures that way too. A command line that is wrong is told of on
-// stderr all the same: whoever reads the output did not write it.
+// orJSON returns a function that runs a command, and with --json writes a failure as JSON. An invalid command line is reported
+// on stderr all the same, because the program that reads the output did not write it.
 func (a *app) orJSON(asJSON *bool, run func(*cobra.Command, []string) error) func(*cobra.Command, []string) error {
 	return func(c *cobra.Command, args []string) error {
 		err := run(c, args)
 		var usage *usageError
-		if err == nil || !*asJSON || errors.Is(err, errTold) || errors.Is(err, context.Canceled) || errors.As(err, &usage) {
+		if err == nil || !*asJSON || errors.Is(err, errReported) || errors.Is(err, context.Canceled) || errors.As(err, &usage) {
 			return err
 		}
 		if err := a.writeJSON(failure(err)); err != nil {
 			return err
 		}
-		return errTold
+		return errReported
 	}
 }
 

@@ -1,4 +1,4 @@
-// Command keywright authenticates requests to external APIs from the command line, and shows how it does.
+// Command keywright authenticates requests to external APIs, from the command line and as a gateway, and serves content.
 package main
 
 import (
@@ -11,9 +11,9 @@ import (
 )
 
 func main() {
-	log.SetOutput(io.Discard) // net/http tells of what servers send there, which may hold a credential
+	log.SetOutput(io.Discard) // net/http logs what servers send, which may contain a credential
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	context.AfterFunc(ctx, stop) // the first signal ends what runs, the second the process
+	context.AfterFunc(ctx, stop) // the first signal ends the command, the second the process
 	code := run(ctx, os.Args[1:], os.Stdin, os.Stdout, os.Stderr, os.Getenv)
 	stop()
 	os.Exit(code)

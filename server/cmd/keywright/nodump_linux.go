@@ -6,9 +6,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// noDumps keeps the memory of this process, which has secrets in it, out of core dumps, and from other processes of the
-// same user. The limit alone would not do: the kernel does not heed it when it hands dumps to a program. And what follows
-// from the flag is undone when a process starts another program, which the limit is not.
+// noDumps keeps the memory of this process, which contains secrets, out of core dumps and from other processes of the same
+// user. The limit alone is not enough, because the kernel ignores it if it pipes dumps to a program. The flag alone is not
+// enough, because it is reset when the process executes another program.
 func noDumps() error {
 	if err := unix.Setrlimit(unix.RLIMIT_CORE, &unix.Rlimit{}); err != nil {
 		return fmt.Errorf("turning core dumps off: %w", err)

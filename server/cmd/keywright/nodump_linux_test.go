@@ -6,7 +6,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// threats.md 22: a server leaves no core dump, but where somebody develops.
+// threats.md 22: a server leaves no core dump, except with --dev.
 func TestNoDumps(t *testing.T) {
 	dumpable := func() bool {
 		t.Helper()

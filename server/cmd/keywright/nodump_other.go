@@ -2,5 +2,5 @@
 
 package main
 
-// noDumps does nothing where there is no way that works for sure.
+// noDumps does nothing on systems without a reliable way.
 func noDumps() error { return nil }

@@ -31,17 +31,19 @@ func (a *app) plugin() *cobra.Command {
 	return c
 }
 
-// listed is a member of what plugin list --json writes.
+// listed is an item of the list that plugin list --json writes.
 type listed struct {
 	Type    string   `json:"type"`
 	Aliases []string `json:"aliases"`
 	Version string   `json:"version"`
 	Summary string   `json:"summary"`
-	Size    int      `json:"size"` // bytes
-	SHA256  string   `json:"sha256"`
-	BuiltIn bool     `json:"built_in"`
-	Plugin  string   `json:"plugin"` // its path in the configuration, or "built-in"
-	Grants  []string `json:"grants"`
+	// Size is the size of the module, in bytes.
+	Size    int    `json:"size"`
+	SHA256  string `json:"sha256"`
+	BuiltIn bool   `json:"built_in"`
+	// Plugin is the path in the configuration, or "built-in".
+	Plugin string   `json:"plugin"`
+	Grants []string `json:"grants"`
 }
 
 func (a *app) pluginList() *cobra.Command {
@@ -83,7 +85,7 @@ func (a *app) pluginList() *cobra.Command {
 	return c
 }
 
-// plugins returns those of a configuration, or without one the built-in ones.
+// plugins returns the plugins of a configuration, or without -c the built-in ones.
 func (a *app) plugins(c *cobra.Command, f *configFlags) ([]host.PluginInfo, error) {
 	ctx := c.Context()
 	if f.file != "" {
@@ -105,12 +107,17 @@ func (a *app) plugins(c *cobra.Command, f *configFlags) ([]host.PluginInfo, erro
 // inspected is the document that plugin inspect --json writes.
 type inspected struct {
 	abi.Description
-	SHA256  string          `json:"sha256"`
-	Size    int             `json:"size"`    // bytes
-	Fresh   string          `json:"fresh"`   // why each call has an instance of its own, "" when instances are used again
-	Imports []string        `json:"imports"` // functions, as module.name, in the order of the plugin
-	Exports []string        `json:"exports"` // functions, sorted
-	Schema  json.RawMessage `json:"schema"`  // JSON Schema of a connector's auth object
+	SHA256 string `json:"sha256"`
+	// Size is the size of the module, in bytes.
+	Size int `json:"size"`
+	// Fresh is the reason why each call needs a new instance. It is empty if instances are pooled.
+	Fresh string `json:"fresh"`
+	// Imports holds the imported functions as module.name, in the order of the module.
+	Imports []string `json:"imports"`
+	// Exports holds the exported functions, sorted.
+	Exports []string `json:"exports"`
+	// Schema is a JSON Schema of a connector's auth object.
+	Schema json.RawMessage `json:"schema"`
 }
 
 func (a *app) pluginInspect() *cobra.Command {
@@ -150,7 +157,7 @@ func (a *app) pluginInspect() *cobra.Command {
 	return c
 }
 
-// wasm returns the module of a built-in auth type, or that of a file.
+// wasm returns the module of a built-in auth type or of a file.
 func (a *app) wasm(c *cobra.Command, name string) ([]byte, error) {
 	builtIn, err := a.plugins(c, &configFlags{})
 	if err != nil {
@@ -159,7 +166,7 @@ func (a *app) wasm(c *cobra.Command, name string) ([]byte, error) {
 	types := make([]string, 0, len(builtIn))
 	for i, p := range builtIn {
 		if p.Type == name || slices.Contains(p.Aliases, name) {
-			return plugins.All()[i], nil // the host lists them in that order
+			return plugins.All()[i], nil // the host lists the built-in types in the order of plugins.All
 		}
 		types = append(types, p.Type)
 	}
@@ -173,7 +180,7 @@ func (a *app) wasm(c *cobra.Command, name string) ([]byte, error) {
 	return wasm, err
 }
 
-// withSinks writes out the sink that every key has, whether or not its plugin says so.
+// withSinks returns fields with the sink that every key has, even if its plugin does not declare it.
 func withSinks(fields []abi.Field) []abi.Field {
 	fields = slices.Clone(fields)
 	for i := range fields {
@@ -240,7 +247,7 @@ func (a *app) writeInspected(p host.PluginInfo, imports, exports []string) error
 	return err
 }
 
-// short returns imports without the modules that every plugin imports from.
+// short returns imports, sorted, without the prefix of the modules that every plugin imports from.
 func short(imports []string) []string {
 	names := make([]string, len(imports))
 	for i, name := range imports {
@@ -250,14 +257,14 @@ func short(imports []string) []string {
 	return names
 }
 
-// ours returns the exports that the contract knows; compilers add others, which are ignored.
+// ours returns the exports of the contract. Compilers add others, which are ignored.
 func ours(exports []string) []string {
 	return slices.DeleteFunc(slices.Clone(exports), func(name string) bool {
 		return !slices.Contains([]string{abi.ExportDescribe, abi.ExportValidate, abi.ExportAuthenticate}, name)
 	})
 }
 
-// meaning is a field's documentation with what its values may be.
+// meaning returns the documentation of a field with its permitted values and its default.
 func meaning(f abi.Field) string {
 	text := f.Doc
 	if len(f.Enum) > 0 {

@@ -20,7 +20,7 @@ import (
 	"github.com/keywright/keywright/server/gateway"
 )
 
-// requestFlags say what a request is like.
+// requestFlags holds the flags that describe a request.
 type requestFlags struct {
 	configFlags
 	method  string
@@ -65,7 +65,7 @@ func (a *app) request() *cobra.Command {
 	return c
 }
 
-// requestError says which request it was, unless the host says so already.
+// requestError adds the connector and the origin of the request to an error, unless it is one of the host, which has them.
 func requestError(connector *gateway.Connector, request *http.Request, err error) error {
 	var said *host.Error
 	if errors.As(err, &said) || errors.Is(err, context.Canceled) {
@@ -74,8 +74,8 @@ func requestError(connector *gateway.Connector, request *http.Request, err error
 	return fmt.Errorf("connector %q (%s): the request to %s://%s failed: %w", connector.Permalink, connector.Auth.Type, request.URL.Scheme, request.URL.Host, err)
 }
 
-// prepared loads the configuration, makes the request that the command line is about, and does something with it.
-// It has its secrets in place, unless it is to be masked.
+// prepared loads the configuration, and calls do with the connector and the request of the command line. If masked is true,
+// the request does not contain secrets.
 func (a *app) prepared(c *cobra.Command, f *requestFlags, masked bool, args []string, do func(*gateway.Connector, *http.Request) error) error {
 	header, err := parseHeaders(c, f.headers)
 	if err != nil {
@@ -124,7 +124,7 @@ func (a *app) prepared(c *cobra.Command, f *requestFlags, masked bool, args []st
 	return do(connector, request)
 }
 
-// parseHeaders reads the values of -H.
+// parseHeaders parses the values of -H.
 func parseHeaders(c *cobra.Command, lines []string) (http.Header, error) {
 	header := http.Header{}
 	for _, line := range lines {
@@ -143,7 +143,7 @@ func parseHeaders(c *cobra.Command, lines []string) (http.Header, error) {
 	return header, nil
 }
 
-// body reads -d. It is nil when there is none. The reader's type lets the request be sent again.
+// body returns the body for -d, or nil without -d. The type of the reader lets net/http send the request again.
 func (a *app) body(c *cobra.Command, data string) (io.Reader, error) {
 	if !c.Flags().Changed("data") {
 		return nil, nil
@@ -166,7 +166,7 @@ func (a *app) body(c *cobra.Command, data string) (io.Reader, error) {
 	return bytes.NewReader(content), err
 }
 
-// writeResponse writes the body as it comes.
+// writeResponse streams the body to stdout, after the status and headers if include is true.
 func (a *app) writeResponse(response *http.Response, include bool) error {
 	if include {
 		var head bytes.Buffer
@@ -191,7 +191,7 @@ func (a *app) writeResponse(response *http.Response, include bool) error {
 	return nil
 }
 
-// counter counts what is read, and keeps the error that reading ended with: the other side of a copy has errors as well.
+// A counter counts the bytes read, and stores the error of reading, to distinguish it from an error of writing.
 type counter struct {
 	io.Reader
 	n   int64

@@ -22,14 +22,14 @@ const (
 	exitUsage   = 2
 )
 
-// app holds the state that the commands share.
+// An app holds the state that the commands share.
 type app struct {
 	in       io.Reader
 	out, err io.Writer
 	env      func(string) string
 }
 
-// usageError is a command line that is wrong.
+// A usageError is the error for an invalid command line.
 type usageError struct {
 	command *cobra.Command
 	err     error
@@ -42,10 +42,10 @@ func misuse(command *cobra.Command, format string, args ...any) error {
 	return &usageError{command, fmt.Errorf(format, args...)}
 }
 
-// errTold is a failure of which everything has been said.
-var errTold = errors.New("told")
+// errReported is returned for a failure that has already been reported.
+var errReported = errors.New("told")
 
-// run runs a command line, and gives the exit code.
+// run runs a command line, and returns the exit code.
 func run(ctx context.Context, args []string, in io.Reader, out, err io.Writer, env func(string) string) int {
 	a := &app{in: in, out: out, err: err, env: env}
 	root := a.root()
@@ -61,7 +61,7 @@ func (a *app) root() *cobra.Command {
 		Version:       version(),
 		SilenceErrors: true,
 		SilenceUsage:  true,
-		Args:          cobra.ArbitraryArgs, // so that an unknown command comes to RunE
+		Args:          cobra.ArbitraryArgs, // so that RunE gets an unknown command
 		RunE:          noCommand,
 	}
 	root.SetVersionTemplate("{{.Version}}")
@@ -76,8 +76,8 @@ func (a *app) root() *cobra.Command {
 	return root
 }
 
-// eachOnce makes it an error to give a flag twice, unless it takes several values. Otherwise the last one would win
-// without a word.
+// eachOnce makes it an error to repeat a flag, unless the flag takes several values. Otherwise pflag would use the last one
+// without an error.
 func eachOnce(c *cobra.Command) {
 	c.Flags().VisitAll(func(f *pflag.Flag) {
 		if _, many := f.Value.(pflag.SliceValue); !many {
@@ -89,7 +89,7 @@ func eachOnce(c *cobra.Command) {
 	}
 }
 
-// once is the value of a flag that can be given once.
+// once is the value of a flag that can be set once.
 type once struct {
 	pflag.Value
 	given bool
@@ -103,7 +103,7 @@ func (o *once) Set(text string) error {
 	return o.Value.Set(text)
 }
 
-// noCommand runs a command that only has commands below it.
+// noCommand returns the error for a command that only has subcommands.
 func noCommand(c *cobra.Command, args []string) error {
 	if len(args) == 0 {
 		return misuse(c, "a command is missing")
@@ -116,7 +116,7 @@ func noCommand(c *cobra.Command, args []string) error {
 	return misuse(c, "there is no command %q%s", args[0], suggestion)
 }
 
-// arguments makes a check that a command has exactly the arguments that are named.
+// arguments returns a check that a command has exactly the named arguments.
 func arguments(names ...string) cobra.PositionalArgs {
 	return func(c *cobra.Command, args []string) error {
 		switch {
@@ -129,7 +129,7 @@ func arguments(names ...string) cobra.PositionalArgs {
 	}
 }
 
-// exit writes an error to stderr, a line for each problem, and returns the exit status.
+// exit writes an error to stderr, with a line for each problem, and returns the exit code.
 func (a *app) exit(err error) int {
 	var usage *usageError
 	var file *connectors.Error
@@ -139,42 +139,44 @@ func (a *app) exit(err error) int {
 	case errors.As(err, &usage):
 		a.misused(usage)
 		return exitUsage
-	case errors.Is(err, errTold):
+	case errors.Is(err, errReported):
 	case errors.As(err, &file):
 		for line := range strings.Lines(file.Error()) {
-			a.tell("%s", line)
+			a.printErr("%s", line)
 		}
 	case errors.Is(err, context.Canceled):
-		a.tell("keywright: interrupted")
+		a.printErr("keywright: interrupted")
 	default:
 		for line := range strings.Lines(err.Error()) {
-			a.tell("keywright: %s", line)
+			a.printErr("keywright: %s", line)
 		}
 	}
 	return exitFailure
 }
 
-// misused writes the problem of a command line, and the usage if that is one line.
+// misused writes the error of a command line to stderr, and the usage if it fits in a line.
 func (a *app) misused(usage *usageError) {
 	c := usage.command
-	a.tell("%s: %v", c.CommandPath(), usage)
+	a.printErr("%s: %v", c.CommandPath(), usage)
 	switch line := "usage: " + usageLine(c); {
 	case c.HasAvailableSubCommands():
 		var b strings.Builder
 		writeCommands(&b, terminal.Columns(a.err), c)
 		_, _ = fmt.Fprintf(a.err, "commands:\n%srun `%s --help`\n", b.String(), c.CommandPath())
 	case len(line) < cmp.Or(terminal.Columns(a.err), terminal.Narrow):
-		a.tell("%s", line)
+		a.printErr("%s", line)
 	default:
-		a.tell("run `%s --help`", c.CommandPath())
+		a.printErr("run `%s --help`", c.CommandPath())
 	}
 }
 
-// tell writes a line to stderr. When that fails there is nobody to be told.
-func (a *app) tell(format string, args ...any) { _ = writeLine(a.err, fmt.Sprintf(format, args...)) }
+// printErr writes a line to stderr. It ignores errors, because they cannot be reported.
+func (a *app) printErr(format string, args ...any) {
+	_ = writeLine(a.err, fmt.Sprintf(format, args...))
+}
 
-// writeLine writes a line, which in a terminal goes on between words, indented: elsewhere, a line for each problem is
-// what programs read.
+// writeLine writes a line. In a terminal it wraps the line between words, with indentation. Elsewhere it does not, because
+// programs expect one line for each problem.
 func writeLine(w io.Writer, line string) error {
 	line = strings.TrimRight(line, "\n")
 	var b strings.Builder

@@ -17,7 +17,7 @@ func keywright(ctx context.Context, args ...string) (code int, stdout, stderr st
 	return code, out.String(), err.String()
 }
 
-// Ctrl-C ends a request that is under way.
+// Ctrl-C ends a running request.
 func TestInterrupt(t *testing.T) {
 	ctx, interrupt := context.WithCancel(t.Context())
 	gone := make(chan struct{})
@@ -39,7 +39,7 @@ func TestInterrupt(t *testing.T) {
 	<-gone
 }
 
-// Text of a plugin or a template that only looks like a JWT is shown as it is.
+// Text of a plugin or a template that only looks like a JWT is shown unchanged.
 func TestCutJWT(t *testing.T) {
 	for text, want := range map[string]bool{
 		`{"alg":"HS256"}.{"a":">"}>`: true,

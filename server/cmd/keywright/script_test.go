@@ -25,9 +25,9 @@ import (
 
 var update = flag.Bool("update", false, "write what commands put out into the scripts")
 
-// TestScripts tries the command line as its users do, with the binary that go build makes: what is instrumented for a test
-// takes too long to start. Scripts find in $API a server that answers with the request it got,
-// in $DEMO and $TOKEN the servers of the demo, whose keys are in $KEYS, and in $CLOSED an address where nobody listens.
+// TestScripts runs the command line like a user, with a binary from go build, because an instrumented one takes too long to
+// start. Scripts find in $API a server that responds with the request it received, in $DEMO and $TOKEN the servers of the demo,
+// in $KEYS their keys, and in $CLOSED an address on which nothing listens.
 func TestScripts(t *testing.T) {
 	keys, err := demo.NewKeys(rand.Reader)
 	if err != nil {
@@ -47,7 +47,7 @@ func TestScripts(t *testing.T) {
 	})
 }
 
-// build makes the binary, and says where it is.
+// build builds the binary, and returns its path.
 func build(t *testing.T) string {
 	t.Helper()
 	program := filepath.Join(t.TempDir(), "keywright")
@@ -72,7 +72,7 @@ func startServers(env *testscript.Env, keys demo.Keys) error {
 	env.Setenv("API", echo.URL)
 	env.Setenv("DEMO", servers.APIURL)
 	env.Setenv("TOKEN", servers.TokenURL)
-	env.Setenv("CLOSED", "http://127.0.0.1:1") // a port that was free a moment ago may be another script's
+	env.Setenv("CLOSED", "http://127.0.0.1:1") // a port that was free a moment ago may be in use by another script
 	dir := env.WorkDir + "/keys"
 	env.Setenv("KEYS", dir)
 	rsa, err := keys.RSAPEM()
@@ -94,7 +94,7 @@ func startServers(env *testscript.Env, keys demo.Keys) error {
 	return nil
 }
 
-// echo answers with the request that it got, but for some paths.
+// echo responds with the request that it received, except at some paths.
 func echo(w http.ResponseWriter, r *http.Request) {
 	switch r.URL.Path {
 	case "/missing":
@@ -116,7 +116,7 @@ func echo(w http.ResponseWriter, r *http.Request) {
 	fmt.Fprintf(w, "[%s]\n", body)
 }
 
-// fill replaces $NAME in files by what the environment has.
+// fill replaces $NAME in files by the values of the environment.
 func fill(ts *testscript.TestScript, neg bool, files []string) {
 	if neg || len(files) == 0 {
 		ts.Fatalf("usage: fill FILE...")
@@ -127,7 +127,7 @@ func fill(ts *testscript.TestScript, neg bool, files []string) {
 	}
 }
 
-// exits runs a command that has to end with an exit code, and to write nothing to stdout.
+// exits runs a command, and checks its exit code and that it writes nothing to stdout.
 func exits(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) < 2 {
 		ts.Fatalf("usage: exits CODE COMMAND...")

@@ -14,7 +14,7 @@ import (
 	"github.com/keywright/keywright/host"
 )
 
-// A file of --secrets-dir is read once in a second, and counts no longer than that. (threats.md 78)
+// A file of --secrets-dir is read once in a second, and its value is used no longer than that (threats.md 78).
 func TestSecretsOfTheDirectoryAreRememberedForASecond(t *testing.T) {
 	dir := t.TempDir()
 	file := filepath.Join(dir, "crm")
@@ -37,7 +37,7 @@ func TestSecretsOfTheDirectoryAreRememberedForASecond(t *testing.T) {
 		if err := os.Remove(file); err != nil {
 			t.Fatal(err)
 		}
-		<-time.After(time.Second - time.Nanosecond) // of the bubble
+		<-time.After(time.Second - time.Nanosecond) // bubble time
 		want(options.First, "the first")
 		want(options.Host.Secrets, "the first")
 		<-time.After(time.Nanosecond)

@@ -8,7 +8,7 @@ import (
 	"github.com/keywright/keywright/server/internal/daemon"
 )
 
-// serveFlags are those of serve beside what every command has that reads a configuration.
+// serveFlags holds the flags of serve.
 type serveFlags struct {
 	configFlags
 	listen, admin string

@@ -14,7 +14,7 @@ import (
 	"testing"
 )
 
-// output collects what is written, and reports when a text has come.
+// output collects what is written, and can wait for a text.
 type output struct {
 	mu      sync.Mutex
 	text    bytes.Buffer
@@ -39,7 +39,7 @@ var (
 	curlURL    = regexp.MustCompile(`http://\S+`)
 )
 
-// curl does what a line for curl says.
+// curl sends the request of a curl command.
 func curl(t *testing.T, line string) (status int, header http.Header, answer string) {
 	t.Helper()
 	method, body := http.MethodGet, ""
@@ -65,7 +65,7 @@ func curl(t *testing.T, line string) (status int, header http.Header, answer str
 	return response.StatusCode, response.Header, string(content)
 }
 
-// serveDemo runs serve --demo. end is Ctrl-C; it gives the exit code.
+// serveDemo runs serve --demo. end ends it like Ctrl-C, and returns the exit code.
 func serveDemo(t *testing.T, env func(string) string) (out, errs *output, end func() int) {
 	t.Helper()
 	ctx, interrupt := context.WithCancel(context.Background())
@@ -87,8 +87,8 @@ func serveDemo(t *testing.T, env func(string) string) (out, errs *output, end fu
 
 func noEnvironment(string) string { return "" }
 
-// besidesWaiting returns a server's log without the line that it waits for requests: on a busy machine, any server may have
-// that when it ends.
+// besidesWaiting returns a server's log without the line that it waits for requests to end. On a busy machine, any server may
+// log this line.
 func besidesWaiting(log string) string {
 	var rest strings.Builder
 	for line := range strings.Lines(log) {
@@ -99,7 +99,7 @@ func besidesWaiting(log string) string {
 	return rest.String()
 }
 
-// What serve --demo says to try works, line by line, and Ctrl-C ends it.
+// Each command that serve --demo suggests works, and Ctrl-C ends the server.
 func TestServeDemo(t *testing.T) {
 	out, errs, end := serveDemo(t, noEnvironment)
 	tried := 0
@@ -136,7 +136,7 @@ func TestServeDemoNeedsNoConfiguration(t *testing.T) {
 	}
 }
 
-// The variables of OpenTelemetry turn traces on, and nothing else does.
+// The variables of OpenTelemetry enable traces. Without them there are none.
 func TestServeTraces(t *testing.T) {
 	for _, variable := range []string{"OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", ""} {
 		t.Run(variable, func(t *testing.T) {

@@ -42,7 +42,7 @@ func (a *app) serveDemo(c *cobra.Command, config daemon.Config) (err error) {
 	return daemon.Run(c.Context(), config)
 }
 
-// writeCalls writes what to try, lines for a shell.
+// writeCalls writes shell commands to try.
 func (a *app) writeCalls(stage *tour.Stage, callers, operators string) {
 	s := terminal.StyleOf(a.out, a.env)
 	var b strings.Builder
@@ -59,10 +59,10 @@ func (a *app) writeCalls(stage *tour.Stage, callers, operators string) {
 	fmt.Fprintf(&b, "\n%s\n", s.Bold("An operator's test; X-Debug-Request in its answer shows what was sent:"))
 	fmt.Fprintf(&b, "  curl -i -d '{\"user\":{\"email\":\"%s\"}}' %s/connectors/%s/test\n", last.User, operators, last.Permalink)
 	fmt.Fprintf(&b, "  curl %s/metrics\n\n%s\n", operators, s.Dim("Ctrl-C ends it."))
-	_, _ = fmt.Fprint(a.out, b.String()) // who does not read it has nothing to try
+	_, _ = fmt.Fprint(a.out, b.String()) // the hints are not essential
 }
 
-// reachable is a server's URL with a name that a request may have: [::] is none.
+// reachable returns a server's URL with an address that clients can use: 127.0.0.1 in place of an unspecified one such as [::].
 func reachable(server string) string {
 	u, err := url.Parse(server)
 	if err != nil {

@@ -16,8 +16,8 @@ import (
 	"github.com/keywright/keywright/server/internal/terminal"
 )
 
-// In a terminal, what is for people fits into its width: 80 columns, where it does not tell. Elsewhere a problem is a
-// line, whatever its length.
+// In a terminal, text for people is wrapped at its width, or at 80 columns if the width is unknown. Elsewhere a problem is one
+// line of any length.
 func TestWidth(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "c.yaml")
 	text := "connectors: [{name: a, url: 'https://a.example', auth: {type: jwt, config: {algorithm: RS255, claims: {a: '{{ x }}'}, private_key: x}}}]\n"
@@ -54,8 +54,7 @@ func TestWidth(t *testing.T) {
 	}
 }
 
-// In a terminal an import shows how far it is, and is gone from there at its end. What is wrong with a record stands in
-// lines of its own.
+// In a terminal, an import shows a progress bar, which is removed at the end. Problems of records have their own lines.
 func TestProgressOfAnImport(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "c.ndjson")
 	article := `{"type":"article","id":"1"}` + "\n"
@@ -73,7 +72,8 @@ func TestProgressOfAnImport(t *testing.T) {
 	}
 }
 
-// inTerminal returns what a command line writes to a terminal of so many columns; 0 is one that does not tell.
+// inTerminal returns what a command line writes to a terminal with width columns. A terminal with width 0 does not report its
+// width.
 func inTerminal(t *testing.T, width int, args ...string) string {
 	t.Helper()
 	master, err := os.OpenFile("/dev/ptmx", os.O_RDWR, 0)
@@ -99,7 +99,7 @@ func inTerminal(t *testing.T, width int, args ...string) string {
 	var written bytes.Buffer
 	done := make(chan struct{})
 	go func() {
-		_, _ = io.Copy(&written, master) // until the terminal is closed, which is an error here
+		_, _ = io.Copy(&written, master) // ends with an error when the terminal is closed
 		close(done)
 	}()
 	noColour := func(string) string { return "1" }

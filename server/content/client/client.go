@@ -1,6 +1,6 @@
-// Package client reads the content of a community from a server of [content/httpapi], or of another that serves the same.
+// Package client reads the content of a community from a server that runs [content/httpapi] or has the same interface.
 //
-// It proves to no server who asks: that is for the http.Client it is given, such as one with the transport of a connector.
+// It does not authenticate its requests. The http.Client does, for example with the transport of a connector.
 //
 // [content/httpapi]: https://pkg.go.dev/github.com/keywright/keywright/server/content/httpapi
 package client
@@ -20,24 +20,26 @@ import (
 	"github.com/keywright/keywright/server/content"
 )
 
-// MaxBody is how many bytes an answer may have.
+// MaxBody is the maximum size of a response body in bytes.
 const MaxBody = 64 << 20
 
-// MaxPageSize is how many articles a page may have.
+// MaxPageSize is the maximum number of articles in a page.
 const MaxPageSize = 100
 
-// Client reads content. It is safe for concurrent use.
+// Client reads content. Its methods return an [*Error] for a response with a status other than 200. It is safe for
+// concurrent use.
 type Client struct {
 	base *url.URL
 	http *http.Client
 }
 
-// New makes a client of the server whose operations are below a URL, such as https://community.example.com/community/v1.
-// A nil http.Client is http.DefaultClient.
+// New returns a client of the server whose operations are below baseURL, such as
+// https://community.example.com/community/v1. If c is nil, it uses http.DefaultClient. It returns an error if baseURL is
+// not an http or https URL of scheme, host and path only.
 func New(baseURL string, c *http.Client) (*Client, error) {
 	base, err := url.Parse(baseURL)
 	if err != nil {
-		return nil, errors.New("content client: the URL cannot be read") // url's error has all of it, which may hold a password
+		return nil, errors.New("content client: the URL cannot be read") // url's error quotes the URL, which may contain a password
 	}
 	if base.Scheme != "http" && base.Scheme != "https" || base.Host == "" {
 		return nil, errors.New("content client: the URL must begin with https:// or http:// and a host")
@@ -51,14 +53,16 @@ func New(baseURL string, c *http.Client) (*Client, error) {
 	return &Client{base: base, http: c}, nil
 }
 
-// Options are how a product update is read.
+// Options configures [Client.ProductUpdate].
 type Options struct {
-	ModeratorID   string // shows trashed ones, when it is valid; "" is none
-	ResolveEmbeds bool   // URLs in the body become the HTML of their providers
+	// If ModeratorID is the id of a moderator, trashed product updates are found too. "" means no moderator.
+	ModeratorID string
+	// ResolveEmbeds replaces URLs in the body by the HTML of their providers.
+	ResolveEmbeds bool
 }
 
-// ProductUpdate returns a product update. The error is [content.ErrNotFound] when there is none, or it is trashed and
-// ModeratorID not valid.
+// ProductUpdate returns a product update. errors.Is finds [content.ErrNotFound] in the error if there is none, or if it
+// is trashed and ModeratorID is not valid.
 func (c *Client) ProductUpdate(ctx context.Context, id string, o Options) (*content.ProductUpdate, error) {
 	query := moderator(o.ModeratorID)
 	if o.ResolveEmbeds {
@@ -76,8 +80,9 @@ func (c *Client) ProductUpdate(ctx context.Context, id string, o Options) (*cont
 	return wrapped.Result, nil
 }
 
-// Articles returns a page of the articles, by last activity, the latest first. Pages count from 1; one after the last
-// is empty. Where page or pageSize is 0, the server's default holds: the first page, 25 articles.
+// Articles returns a page of the articles, sorted by last activity, the latest first. Pages are counted from 1. Pages
+// after the last are empty. Zero values of page and pageSize leave the choice to the server: the first page, 25
+// articles.
 func (c *Client) Articles(ctx context.Context, page, pageSize int) ([]content.Article, error) {
 	query := url.Values{}
 	if page != 0 {
@@ -95,9 +100,9 @@ func (c *Client) Articles(ctx context.Context, page, pageSize int) ([]content.Ar
 	return wrapped.Result, nil
 }
 
-// AllArticles returns all articles, a page after the other, until one is not full. An error is the last that comes.
-// When articles move while they are read, one may come twice, or not at all: each page is of the moment that it is
-// read.
+// AllArticles returns an iterator over all articles. It reads page after page until one is not full. An error ends the
+// iteration. Each page shows the list at the time of its request, so an article that moves between two requests may
+// come twice or not at all.
 func (c *Client) AllArticles(ctx context.Context) iter.Seq2[content.Article, error] {
 	return func(yield func(content.Article, error) bool) {
 		for page := 1; ; page++ {
@@ -118,8 +123,9 @@ func (c *Client) AllArticles(ctx context.Context) iter.Seq2[content.Article, err
 	}
 }
 
-// Reply returns a reply of an article. The error is [content.ErrNotFound] when there is none, or it is not for
-// everybody and moderatorID not valid; "" is none.
+// Reply returns a reply of an article. If moderatorID is the id of a moderator, it finds replies that are hidden from
+// others too; "" means no moderator. errors.Is finds [content.ErrNotFound] in the error if there is no such reply, or if
+// it is hidden and moderatorID is not valid.
 func (c *Client) Reply(ctx context.Context, articleID, id, moderatorID string) (*content.Reply, error) {
 	reply := new(content.Reply)
 	if err := c.get(ctx, []string{"articles", articleID, "replies", id}, moderator(moderatorID), reply); err != nil {
@@ -136,7 +142,7 @@ func moderator(id string) url.Values {
 	return query
 }
 
-// get reads a JSON document from below the base.
+// get sends a GET request for the path segments below the base URL and decodes the JSON response.
 func (c *Client) get(ctx context.Context, segments []string, query url.Values, into any) error {
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, c.base.String(), nil)
 	if err != nil {
@@ -147,7 +153,7 @@ func (c *Client) get(ctx context.Context, segments []string, query url.Values, i
 	request.Header.Set("Accept", "application/json, application/problem+json")
 	response, err := c.http.Do(request)
 	if err != nil {
-		if failed, ok := errors.AsType[*url.Error](err); ok { // which has the whole URL, and in it the moderator's id
+		if failed, ok := errors.AsType[*url.Error](err); ok { // it quotes the URL, which contains the moderator's id
 			err = failed.Err
 		}
 		return fmt.Errorf("content client: %s: %w", c.base.Host, err)
@@ -168,7 +174,7 @@ func (c *Client) get(ctx context.Context, segments []string, query url.Values, i
 	return nil
 }
 
-// below returns the URL of segments below a base. Each stays one segment, whatever is in it.
+// below returns the URL of the path segments below base. It escapes each segment so that it stays one segment.
 func below(base *url.URL, segments []string) *url.URL {
 	u := *base
 	u.RawPath = strings.TrimSuffix(base.EscapedPath(), "/")
@@ -176,7 +182,7 @@ func below(base *url.URL, segments []string) *url.URL {
 	for _, segment := range segments {
 		u.Path += "/" + segment
 		switch segment {
-		case ".", "..": // which those between here and there would resolve
+		case ".", "..": // proxies would resolve these
 			u.RawPath += "/" + strings.ReplaceAll(segment, ".", "%2E")
 		default:
 			u.RawPath += "/" + url.PathEscape(segment)

@@ -18,7 +18,7 @@ import (
 	"github.com/keywright/keywright/server/content/httpapi"
 )
 
-// store has some records, by their ids; those of replies are article's and reply's with a slash between.
+// store is a content.Store of a few records by id. The key of a reply is "article id/reply id".
 type store struct {
 	updates  map[string]content.ProductUpdate
 	articles []content.Article
@@ -62,7 +62,7 @@ type upper struct{}
 
 func (upper) Resolve(_ context.Context, html string) string { return strings.ToUpper(html) }
 
-// connect returns a client of a handler, and through a connector when it is to be so.
+// connect returns a client of a server that runs h, through a connector if through is set.
 func connect(t *testing.T, h http.Handler, path string, through bool) *client.Client {
 	t.Helper()
 	server := httptest.NewServer(h)
@@ -96,7 +96,7 @@ func api(t *testing.T, s *store, base string) http.Handler {
 	return h
 }
 
-// Each id gets to the server as it is, through a connector as well.
+// Each id reaches the server unchanged, also through a connector.
 func TestAnyIDSurvives(t *testing.T) {
 	s := sample()
 	all := []string{"1", "a/b", "/", "//", ".", "..", "...", "../u1", "./", "%2F", "%", "%zz", "a b", "ü", "日本", "💬", "?x=1", "#x", ";", "&=+", "\\", "'; DROP TABLE x", "a:b", "@", "*", strings.Repeat("/", 255)}
@@ -211,7 +211,7 @@ func TestErrorsSayWhatTheServerSaid(t *testing.T) {
 	}
 }
 
-// answering is a server that always says the same.
+// answering returns a handler that always sends the same response.
 func answering(status int, body string) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		w.WriteHeader(status)
@@ -222,8 +222,8 @@ func answering(status int, body string) http.Handler {
 func TestOtherServers(t *testing.T) {
 	for name, test := range map[string]struct {
 		handler http.Handler
-		status  int    // of an Error; 0: it is another
-		part    string // of the text; "": it is no error
+		status  int    // of the Error; 0 means an error of another type
+		part    string // of the error's text; "" means no error
 	}{
 		"a later version":   {answering(200, `{"result":{"id":"u1","new":{"a":1}},"next":"x"}`), 0, ""},
 		"a proxy":           {answering(502, "<html>bad gateway</html>"), 502, "502 Bad Gateway"},
@@ -259,7 +259,7 @@ func TestOtherServers(t *testing.T) {
 	}
 }
 
-// What cannot be sent tells why, but not in whose name.
+// The error of a request that cannot be sent contains the reason, and not the moderator's id.
 func TestFailuresDoNotNameTheModerator(t *testing.T) {
 	const nobody = "127.0.0.1:1"
 	c, err := client.New("http://"+nobody, nil)
@@ -285,7 +285,7 @@ func TestNewRefusesWhatIsNoBase(t *testing.T) {
 	}
 }
 
-// What resolves steps upwards between here and the server, finds none.
+// Segments of dots are escaped, so that no proxy between client and server resolves them.
 func TestDotsAreEscaped(t *testing.T) {
 	var got string
 	h := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { got = r.RequestURI; answering(200, "{}").ServeHTTP(w, r) })
@@ -295,7 +295,7 @@ func TestDotsAreEscaped(t *testing.T) {
 	}
 }
 
-// The base may have any path.
+// The base URL may have any path.
 func TestBasesWithOddPaths(t *testing.T) {
 	var got *url.URL
 	h := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

@@ -9,15 +9,19 @@ import (
 	"github.com/keywright/keywright/server/content"
 )
 
-// Error is an answer other than 200. For 404, errors.Is finds [content.ErrNotFound] in it.
+// Error is a response with a status other than 200. If the status is 404, errors.Is finds [content.ErrNotFound] in it.
 type Error struct {
 	Status int
-	Type   string // of the problem, RFC 9457: a URI that tells problems apart; "" when the answer was none
-	Detail string // for people, as the server wrote it
+	// Type is the URI that identifies the kind of problem (RFC 9457). It is "" if the response was not a problem
+	// document.
+	Type string
+	// Detail is the server's explanation for people.
+	Detail string
+	// Fields lists the invalid parameters.
 	Fields []FieldError
 }
 
-// FieldError is a problem of one parameter that a server has found.
+// FieldError describes an invalid parameter, as reported by the server.
 type FieldError struct {
 	Parameter string `json:"parameter"`
 	Detail    string `json:"detail"`
@@ -35,12 +39,13 @@ func (e *Error) Error() string {
 	return b.String()
 }
 
-// Is lets errors.Is find [content.ErrNotFound].
+// Is reports whether target is [content.ErrNotFound] and the status is 404.
 func (e *Error) Is(target error) bool {
 	return target == content.ErrNotFound && e.Status == http.StatusNotFound
 }
 
-// refusal is the error of an answer. One that has no problem document, such as that of a proxy, is an error with a status alone.
+// refusal returns the error for a response other than 200. If the body is not a problem document, such as that of a
+// proxy, the error has only a status.
 func refusal(status int, body []byte) *Error {
 	var problem struct {
 		Type   string       `json:"type"`

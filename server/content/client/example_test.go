@@ -13,7 +13,7 @@ import (
 	"github.com/keywright/keywright/server/content/httpapi"
 )
 
-// key has callers prove themselves with one key, which may moderate.
+// key implements httpapi.Callers with one API key. Its caller may moderate.
 type key string
 
 func (k key) Caller(r *http.Request) (httpapi.Caller, error) {
@@ -23,7 +23,7 @@ func (k key) Caller(r *http.Request) (httpapi.Caller, error) {
 	return httpapi.Caller{Name: "example", Moderate: true}, nil
 }
 
-// A connector proves to the server who asks; the client knows nothing of it.
+// A connector authenticates the requests. The client needs no credentials.
 func Example() {
 	ctx := context.Background()
 	api, err := httpapi.New(httpapi.Config{Store: sample(), Base: "/community/v1", Callers: key("a-key")})

@@ -7,17 +7,18 @@ import (
 	"github.com/hashicorp/golang-lru/v2/simplelru"
 )
 
-// Limits of the cache.
+// Limits of the cache. cacheBytes counts URLs and HTML.
 const (
 	cacheEntries = 10_000
-	cacheBytes   = 32 << 20 // of URLs and HTML
+	cacheBytes   = 32 << 20
 )
 
-// cache keeps embeds by their URL, the last used ones, and "" for those that failed, documents among them. simplelru has no expiry of which the
-// clock could be set, and no limit of bytes.
+// cache is an LRU cache of embeds by URL. It keeps "" for URLs and documents that failed. It adds to simplelru an expiry
+// with a replaceable clock and a limit in bytes. It is safe for concurrent use.
 type cache struct {
 	clock func() time.Time
-	limit int // of bytes
+	// limit is the maximum of bytes.
+	limit int
 
 	mu      sync.Mutex
 	entries *simplelru.LRU[string, entry]
@@ -31,7 +32,7 @@ type entry struct {
 
 func newCache(entries, bytes int, clock func() time.Time) *cache {
 	c := &cache{clock: clock, limit: bytes}
-	c.entries, _ = simplelru.NewLRU(entries, func(url string, e entry) { c.bytes -= len(url) + len(e.embed) }) // fails only without a size
+	c.entries, _ = simplelru.NewLRU(entries, func(url string, e entry) { c.bytes -= len(url) + len(e.embed) }) // it fails only if entries is not positive
 	return c
 }
 
@@ -42,7 +43,7 @@ func (c *cache) get(url string) (string, bool) {
 	if !ok {
 		return "", false
 	}
-	if now := c.clock(); now.Before(e.stored) || !now.Before(e.expires) { // before: the clock was set back
+	if now := c.clock(); now.Before(e.stored) || !now.Before(e.expires) { // an entry from the future means that the clock was set back
 		c.entries.Remove(url)
 		return "", false
 	}

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// The cache holds to its limits of entries and bytes, whatever is put in, and gives up what was not used for longest.
+// The cache keeps its limits of entries and bytes, and drops the least recently used entries.
 func TestTheCacheIsBounded(t *testing.T) {
 	c := newCache(10, 1000, time.Now)
 	for i := range 1000 {

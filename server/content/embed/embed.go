@@ -1,17 +1,17 @@
-// Package embed makes embeds of URLs that stand alone in the HTML of a community: [Resolver.Resolve] asks the provider
-// of such a URL by oEmbed (https://oembed.com), and puts its HTML where the URL was. Everything that comes out is
-// sanitised, what was there before as well.
+// Package embed replaces URLs in the HTML of a community by embeds. [Resolver.Resolve] finds each URL that stands
+// alone, asks its provider by oEmbed (https://oembed.com), and puts the provider's HTML in its place. It sanitises the
+// embeds and the rest of the document.
 //
-// A URL stands alone when there is nothing else on its line but white space: the text of the URL, or a link to it with
-// that very text. Lines are ended by <br>, by newlines and by the borders of blocks. They are looked for at the top
-// level and in p, div, figure, section and article; not in headings, lists, tables, quotes and code. Embeds come in a
-// div of their own, and a paragraph that goes on around one is split.
+// A URL stands alone if its line contains nothing else but white space: the text of the URL, or a link to it with
+// exactly that text. A line ends at <br>, at a newline and at the border of a block. Resolve looks at the top level and
+// in p, div, figure, section and article, but not in headings, lists, tables, quotes and code. It puts each embed in a
+// div of its own. If the URL is inside a paragraph, it splits the paragraph.
 //
-// What remains of HTML is what an editor writes: headings, paragraphs, lists, tables, quotes, code with its language
-// (class="language-go"), images, and links to http, https, mailto and relative URLs, with rel="nofollow noopener". Frames
-// remain when they show a known provider by https; each is in a sandbox. Scripts, event handlers, styles, forms, objects,
-// SVG and MathML do not. A frame that is on the same origin as the page around it could leave its sandbox, so no page that
-// shows embeds should be on a domain of a provider.
+// The sanitiser keeps what an editor writes: headings, paragraphs, lists, tables, quotes, code with its language
+// (class="language-go"), images, and links to http, https, mailto and relative URLs, to which it adds rel="nofollow
+// noopener". It keeps frames that show a known provider by https, each in a sandbox. It removes scripts, event handlers,
+// styles, forms, objects, SVG and MathML. A frame of the same origin as its page could leave its sandbox, so pages with
+// embeds should not be on a domain of a provider.
 package embed
 
 import (
@@ -28,26 +28,30 @@ import (
 	"golang.org/x/sync/singleflight"
 )
 
-// Limits of the embeds of one document.
+// Limits of one document.
 const (
-	maxEmbeds    = 20 // places; further URLs stay what they are
-	atOnce       = 8  // URLs of one document that are asked for at the same time
-	documentTime = 4 * time.Second
-	maxDocument  = 1 << 20 // bytes of HTML; of more only the text is shown
+	maxEmbeds    = 20              // embeds; further URLs stay as they are
+	atOnce       = 8               // concurrent requests for the URLs of the document
+	documentTime = 4 * time.Second // for all requests
+	maxDocument  = 1 << 20         // bytes of HTML; Resolve reduces a larger document to its text
 )
 
 // Config configures a Resolver.
 type Config struct {
-	// Transport sends the requests to providers, whose addresses are in a list that others wrote: it has to refuse to
-	// connect to inside addresses. It is required.
+	// Transport sends the requests to providers. It is required. It must refuse to connect to internal addresses,
+	// because the list of providers was written by others.
 	Transport http.RoundTripper
-	Clock     func() time.Time // of the cache; nil is time.Now
-	Logger    *slog.Logger     // nil: logs are dropped
-	Providers []byte           // a list in the format of https://oembed.com/providers.json; nil is the one that is built in
+	// Clock is the clock of the cache. If it is nil, time.Now is used.
+	Clock func() time.Time
+	// If Logger is nil, logs are dropped.
+	Logger *slog.Logger
+	// Providers is a list of providers in the format of https://oembed.com/providers.json. If it is nil, the built-in
+	// list is used.
+	Providers []byte
 }
 
-// Resolver resolves embeds. It is safe for concurrent use. What providers answer is kept in memory, as long as they say
-// but between five minutes and a day; that one failed, for a minute.
+// Resolver resolves embeds. It is safe for concurrent use. It caches a provider's answer in memory for the time that the
+// provider states, but at least five minutes and at most a day, and a failure for a minute.
 type Resolver struct {
 	providers *providers
 	sanitizer *sanitizer
@@ -55,11 +59,13 @@ type Resolver struct {
 	logger    *slog.Logger
 	cache     *cache
 	flights   singleflight.Group
-	fetches   chan struct{} // has a place for each fetch
-	documents chan struct{} // has a place for each document that is sanitised
+	// fetches is a semaphore for requests to providers.
+	fetches chan struct{}
+	// documents is a semaphore for sanitising.
+	documents chan struct{}
 }
 
-// New makes a Resolver. An error says what is wrong with the configuration.
+// New returns a Resolver. It returns an error if c.Transport is nil or c.Providers is malformed.
 func New(c Config) (*Resolver, error) {
 	if c.Transport == nil {
 		return nil, errors.New("embed: there is no transport; give one that refuses inside addresses")
@@ -88,9 +94,9 @@ func New(c Config) (*Resolver, error) {
 	}, nil
 }
 
-// Resolve returns the document, a fragment of HTML, with embeds in place of URLs, sanitised. It does not fail: where a
-// provider does not answer in time, or with nothing that can be shown, the URL stays. It waits four seconds for providers at
-// most. Of a document that is too large, or takes too long to be sanitised, it gives the text.
+// Resolve returns the document, a fragment of HTML, sanitised and with embeds in place of URLs. It does not fail: if a
+// provider's answer is late or cannot be shown, the URL stays. It waits at most four seconds for providers. If a
+// document is larger than 1 MiB or cannot be sanitised in time, Resolve returns its text.
 func (r *Resolver) Resolve(ctx context.Context, document string) string {
 	if len(document) > maxDocument {
 		return r.sanitizer.text(document)
@@ -109,9 +115,9 @@ func (r *Resolver) Resolve(ctx context.Context, document string) string {
 	found := r.find(root)
 	embeds := r.embeds(ctx, found)
 	changed := false
-	for _, p := range found {
-		if embed := embeds[p.url]; embed != "" {
-			changed = p.replace(embed) || changed
+	for _, c := range found {
+		if embed := embeds[c.url]; embed != "" {
+			changed = c.replace(embed) || changed
 		}
 	}
 	if !changed {
@@ -123,8 +129,8 @@ func (r *Resolver) Resolve(ctx context.Context, document string) string {
 	return cleaned
 }
 
-// clean sanitises HTML, some at once: the others wait for as long as it may take. What could not be is not tried again for
-// a while, so that one document does not keep the others waiting.
+// clean sanitises HTML. At most maxDocuments calls run at once; cleanTime limits the wait and the sanitising together. A
+// document that could not be sanitised fails at once for the next minute, so that it does not delay others.
 func (r *Resolver) clean(ctx context.Context, source string) (cleaned string, ok bool) {
 	key := fmt.Sprintf("document %x", sha256.Sum256([]byte(source)))
 	if _, failed := r.cache.get(key); failed {
@@ -144,16 +150,16 @@ func (r *Resolver) clean(ctx context.Context, source string) (cleaned string, ok
 	return cleaned, ok
 }
 
-// embeds returns the HTML of each URL that has one, as far as it is there in time.
-func (r *Resolver) embeds(ctx context.Context, found []place) map[string]string {
+// embeds returns the embeds by URL. An embed is "" if there is none or it did not arrive within documentTime.
+func (r *Resolver) embeds(ctx context.Context, found []candidate) map[string]string {
 	ctx, cancel := context.WithTimeout(ctx, documentTime)
 	defer cancel()
-	todo := make(chan place, len(found))
+	todo := make(chan candidate, len(found))
 	embeds := map[string]string{}
-	for _, p := range found {
-		if _, known := embeds[p.url]; !known {
-			embeds[p.url] = ""
-			todo <- p
+	for _, c := range found {
+		if _, known := embeds[c.url]; !known {
+			embeds[c.url] = ""
+			todo <- c
 		}
 	}
 	close(todo)
@@ -161,10 +167,10 @@ func (r *Resolver) embeds(ctx context.Context, found []place) map[string]string 
 	var all sync.WaitGroup
 	for range min(atOnce, len(embeds)) {
 		all.Go(func() {
-			for p := range todo {
-				embed := r.embed(ctx, p)
+			for c := range todo {
+				embed := r.embed(ctx, c)
 				mu.Lock()
-				embeds[p.url] = embed
+				embeds[c.url] = embed
 				mu.Unlock()
 			}
 		})
@@ -173,20 +179,20 @@ func (r *Resolver) embeds(ctx context.Context, found []place) map[string]string 
 	return embeds
 }
 
-// embed returns the HTML of one URL, or "". All who want it at the same time share one fetch, which goes on when they
-// do not wait for it any longer.
-func (r *Resolver) embed(ctx context.Context, p place) string {
-	if embed, ok := r.cache.get(p.url); ok {
+// embed returns the embed of one URL, or "". Concurrent calls for a URL share one fetch, which continues if their
+// contexts end.
+func (r *Resolver) embed(ctx context.Context, c candidate) string {
+	if embed, ok := r.cache.get(c.url); ok {
 		return embed
 	}
 	if ctx.Err() != nil {
 		return ""
 	}
-	shared := r.flights.DoChan(p.url, func() (any, error) {
-		if embed, ok := r.cache.get(p.url); ok { // of a fetch that ended just now
+	shared := r.flights.DoChan(c.url, func() (any, error) {
+		if embed, ok := r.cache.get(c.url); ok { // another fetch has just ended
 			return embed, nil
 		}
-		return r.fetch(context.WithoutCancel(ctx), p), nil
+		return r.fetch(context.WithoutCancel(ctx), c), nil
 	})
 	select {
 	case result := <-shared:

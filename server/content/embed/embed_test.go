@@ -13,7 +13,7 @@ const (
 	pic = "https://pics.example.org/photos/7/by/ann"
 )
 
-// done returns the embed that the providers of newWorld make of a URL.
+// done returns the embed of a URL by the providers of newWorld.
 func done(url string) string { return "<div><b>embed of " + url + "</b></div>" }
 
 func link(url string) string { return `<a href="` + url + `">` + url + `</a>` }
@@ -106,14 +106,14 @@ func TestOtherURLsStay(t *testing.T) {
 			if got := w.resolver(t).Resolve(t.Context(), in); got != in {
 				t.Errorf("%s became\n%s", in, got)
 			}
-			if w.count() != 0 {
+			if w.Count() != 0 {
 				t.Error("a provider was asked")
 			}
 		})
 	}
 }
 
-// What an editor writes is still there, and comes out as it went in.
+// The sanitiser does not change the HTML that an editor writes.
 func TestWhatEditorsWriteSurvives(t *testing.T) {
 	for _, in := range []string{
 		"", "plain text", "a &amp; b &lt;c&gt;", "<p>one</p>\n<p>two<br/>three</p>",
@@ -137,7 +137,7 @@ func TestWhatEditorsWriteSurvives(t *testing.T) {
 	}
 }
 
-// What is wrong with a body costs none of its text.
+// Malformed HTML loses none of its text.
 func TestTheTextOfOddBodiesIsKept(t *testing.T) {
 	for name, in := range map[string]string{
 		"a frame that is never ended":   "<frame>TEXT",
@@ -167,8 +167,8 @@ func TestAtMostTwentyEmbeds(t *testing.T) {
 	}
 	w := newWorld()
 	got := w.resolver(t).Resolve(t.Context(), in.String())
-	if embeds := strings.Count(got, "embed of"); embeds != 20 || w.count() != 2 {
-		t.Errorf("%d embeds, for which %d requests were sent; want 20 and 2", embeds, w.count())
+	if embeds := strings.Count(got, "embed of"); embeds != 20 || w.Count() != 2 {
+		t.Errorf("%d embeds, for which %d requests were sent; want 20 and 2", embeds, w.Count())
 	}
 	if urls := strings.Count(got, "<p>https://"); urls != 10 {
 		t.Errorf("%d URLs stayed, not 10", urls)

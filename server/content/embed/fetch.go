@@ -21,13 +21,14 @@ import (
 
 // Limits of a fetch.
 const (
-	maxFetches = 64 // at once, of all documents
-	maxAnswer  = 256 << 10
-	maxHTML    = 64 << 10 // of one embed, before it is sanitised and after: some HTML grows by that
-	fetchTime  = 3 * time.Second
+	maxFetches = 64              // concurrent fetches of all documents
+	maxAnswer  = 256 << 10       // bytes of a provider's answer
+	maxHTML    = 64 << 10        // bytes of an embed, before and after it is sanitised: sanitising makes some HTML longer
+	fetchTime  = 3 * time.Second // for a fetch, including the wait for its turn
 )
 
-// How long answers are kept.
+// How long the cache keeps an answer: the age that the answer states, between minAge and maxAge, or defaultAge. It
+// keeps a failure for failureAge.
 const (
 	minAge     = 5 * time.Minute
 	defaultAge = time.Hour
@@ -35,7 +36,7 @@ const (
 	failureAge = time.Minute
 )
 
-// answer is the answer of a provider (oEmbed, section 2.3.4). Sizes and ages are often texts.
+// answer is a provider's response (oEmbed, section 2.3.4). Many providers write sizes and ages as strings.
 type answer struct {
 	Type     string `json:"type"`
 	HTML     string `json:"html"`
@@ -46,7 +47,7 @@ type answer struct {
 	CacheAge number `json:"cache_age"`
 }
 
-// number is a positive integer, written as a number or as a text. Everything else is 0: none.
+// number is a positive integer, in JSON a number or a string. Any other value becomes 0, which means none.
 type number int64
 
 // UnmarshalJSON implements [json.Unmarshaler].
@@ -59,8 +60,8 @@ func (n *number) UnmarshalJSON(text []byte) error {
 	return nil
 }
 
-// fetch asks a provider, keeps what came of it, and gives the embed, or "".
-func (r *Resolver) fetch(ctx context.Context, p place) string {
+// fetch asks the provider of a URL for its embed, caches the result and returns it. It returns "" if there is none.
+func (r *Resolver) fetch(ctx context.Context, c candidate) string {
 	ctx, cancel := context.WithTimeout(ctx, fetchTime)
 	defer cancel()
 	select {
@@ -69,25 +70,25 @@ func (r *Resolver) fetch(ctx context.Context, p place) string {
 	case <-ctx.Done():
 	}
 	if ctx.Err() != nil {
-		return "" // of which the provider is innocent: it is asked the next time
+		return "" // the provider was not asked, so this is not cached as its failure
 	}
-	a, err := r.ask(ctx, p)
+	a, err := r.ask(ctx, c)
 	var embed string
 	if err == nil {
 		embed, err = r.show(ctx, a)
 	}
 	if err != nil {
-		r.logger.LogAttrs(ctx, slog.LevelInfo, "a URL is not embedded", slog.String("provider", p.endpoint.provider), slog.Any("error", withoutURL(err)))
-		r.cache.put(p.url, "", failureAge)
+		r.logger.LogAttrs(ctx, slog.LevelInfo, "a URL is not embedded", slog.String("provider", c.endpoint.provider), slog.Any("error", withoutURL(err)))
+		r.cache.put(c.url, "", failureAge)
 		return ""
 	}
-	r.cache.put(p.url, embed, a.age())
+	r.cache.put(c.url, embed, a.age())
 	return embed
 }
 
-// ask sends one request, and reads its answer.
-func (r *Resolver) ask(ctx context.Context, p place) (*answer, error) {
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, p.endpoint.question(p.url), nil)
+// ask sends one request to the provider and decodes its answer.
+func (r *Resolver) ask(ctx context.Context, c candidate) (*answer, error) {
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, c.endpoint.requestURL(c.url), nil)
 	if err != nil {
 		return nil, err
 	}
@@ -118,14 +119,14 @@ func (r *Resolver) ask(ctx context.Context, p place) (*answer, error) {
 	return &a, nil
 }
 
-// jsonType is application/json and its likes; some providers use application/json+oembed.
+// jsonType matches the media types of JSON. Some providers use application/json+oembed.
 var jsonType = regexp.MustCompile(`^(application|text)/([^/]+\+)?json(\+oembed)?$`)
 
-// withoutURL takes the URL out of an error: what is in a document stays out of the log.
+// withoutURL returns err without the requested URL, because the log must not contain parts of a document.
 func withoutURL(err error) error {
 	var failed *url.Error
 	if errors.As(err, &failed) {
-		if strings.Contains(failed.Err.Error(), "Location header") { // which net/http quotes, and which may have the URL in it
+		if strings.Contains(failed.Err.Error(), "Location header") { // net/http quotes the header, which may contain the URL
 			return errors.New("the provider redirects to what is no URL")
 		}
 		return failed.Err
@@ -140,7 +141,7 @@ func (a *answer) age() time.Duration {
 	return max(minAge, time.Duration(min(a.CacheAge, number(maxAge/time.Second)))*time.Second)
 }
 
-// show makes the HTML that an answer is shown as. It is sanitised, and shows something.
+// show returns the sanitised HTML of an answer. It returns an error if nothing visible is left.
 func (r *Resolver) show(ctx context.Context, a *answer) (string, error) {
 	var source string
 	switch a.Type {
@@ -159,13 +160,13 @@ func (r *Resolver) show(ctx context.Context, a *answer) (string, error) {
 		return "", errors.New("the provider's HTML cannot be sanitised")
 	}
 	root, err := parse(strings.NewReader(cleaned))
-	if err != nil || !shows(root) {
+	if err != nil || !hasVisibleContent(root) {
 		return "", errors.New("the provider's HTML shows nothing once it is sanitised")
 	}
 	return cleaned, nil
 }
 
-// photo is the HTML of a photo, or "" when it is not to be had by https.
+// photo returns the HTML of a photo, or "" if its URL is not an https URL.
 func photo(a *answer) string {
 	u, err := url.Parse(a.URL)
 	if err != nil || u.Scheme != "https" || u.Host == "" || u.User != nil {
@@ -182,8 +183,8 @@ func photo(a *answer) string {
 	return render(root)
 }
 
-// shows reports whether there is something to see: text, an image or a frame.
-func shows(n *html.Node) bool {
+// hasVisibleContent reports whether n contains text, an image or a frame.
+func hasVisibleContent(n *html.Node) bool {
 	for d := range n.Descendants() {
 		switch {
 		case d.Type == html.TextNode && strings.TrimSpace(d.Data) != "", d.DataAtom == atom.Img, d.DataAtom == atom.Iframe:

@@ -14,7 +14,7 @@ import (
 	"github.com/keywright/keywright/server/content/embed"
 )
 
-// threats.md 51: a provider whose endpoint is inside is not asked, by address or by name; the URL stays.
+// threats.md 51: a provider with an internal endpoint, by address or by name, is not asked. The URL stays.
 func TestEndpointsInsideAreNotAsked(t *testing.T) {
 	transport, err := host.Egress{}.Transport()
 	if err != nil {

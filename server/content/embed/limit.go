@@ -8,17 +8,17 @@ import (
 	"time"
 )
 
-// Limits of sanitising. Parsing can take a time that is quadratic in what is parsed (thousands of <body>, each with an
-// attribute of its own, which all become one's), and make a tree that is hundreds of times as large (hundreds of <b> that
-// are not closed come again in each paragraph after them).
+// Limits of sanitising. Parsing can take quadratic time: the parser merges the attributes of thousands of <body>
+// elements into one element. It can also make a tree hundreds of times as large as the text: the parser repeats
+// hundreds of unclosed <b> elements in each paragraph after them.
 const (
-	maxDocuments = 4 // at once, of all requests
-	cleanTime    = 2 * time.Second
-	maxGrowth    = 8   // times the bytes that were there; a frame's sandbox makes it some
-	piece        = 512 // bytes that are parsed between two looks at the time
+	maxDocuments = 4               // documents of all requests that are sanitised at once
+	cleanTime    = 2 * time.Second // for a document
+	maxGrowth    = 8               // factor by which a document may grow; a frame does when it gets its sandbox
+	piece        = 512             // bytes that are parsed between two checks of the context
 )
 
-// limited reads a text in pieces, and fails when the context has ended: a parser cannot be stopped otherwise.
+// limited is an io.Reader of a text that fails once the context has ended. There is no other way to stop a parser.
 type limited struct {
 	ctx  context.Context
 	text *strings.Reader
@@ -33,25 +33,25 @@ func (l *limited) Read(p []byte) (int, error) {
 
 var errGrowth = errors.New("the HTML is repaired to far more than was written")
 
-// capped keeps what is written, up to a number of bytes.
+// capped is a strings.Builder that refuses writes beyond limit bytes with errGrowth.
 type capped struct {
 	strings.Builder
-	most int
+	limit int
 }
 
 func (c *capped) Write(p []byte) (int, error) { return c.WriteString(string(p)) }
 
 // WriteString implements [io.StringWriter].
 func (c *capped) WriteString(s string) (int, error) {
-	if c.Len()+len(s) > c.most {
+	if c.Len()+len(s) > c.limit {
 		return 0, errGrowth
 	}
 	return c.Builder.WriteString(s)
 }
 
-// WriteByte implements [io.ByteWriter], as html.Render wants it.
+// WriteByte implements [io.ByteWriter], which html.Render requires.
 func (c *capped) WriteByte(b byte) error {
-	if c.Len() >= c.most {
+	if c.Len() >= c.limit {
 		return errGrowth
 	}
 	return c.Builder.WriteByte(b)

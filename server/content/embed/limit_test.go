@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// open are formatting elements that are not closed, and differ.
+// open returns n different formatting elements that are not closed.
 func open(n int) string {
 	var all strings.Builder
 	for i := range n {
@@ -16,7 +16,7 @@ func open(n int) string {
 	return all.String()
 }
 
-// threats.md 49: a document that takes much more time or memory than it has bytes becomes its text, whoever wrote it.
+// threats.md 49: a document is reduced to its text if sanitising it takes too much time or memory for its size.
 func TestHostileDocuments(t *testing.T) {
 	roots := strings.Builder{}
 	for i := range 60_000 {
@@ -37,7 +37,7 @@ func TestHostileDocuments(t *testing.T) {
 	}
 }
 
-// Who goes away does not spoil a document for others.
+// A caller that goes away does not mark the document as failed for other callers.
 func TestDocumentOfACallerWhoWentAway(t *testing.T) {
 	r := newWorld().resolver(t)
 	ctx, cancel := context.WithCancel(t.Context())

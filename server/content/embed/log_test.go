@@ -10,14 +10,14 @@ import (
 	"github.com/keywright/keywright/server/content/embed"
 )
 
-// What is in a document stays out of the log, also when a provider sends it back.
+// The log contains no URL of a document, even if a provider repeats it in a redirect.
 func TestLogHasNoURLOfARedirect(t *testing.T) {
 	w := newWorld()
-	w.answer = func(r *http.Request) (*http.Response, error) {
+	w.Answer(func(r *http.Request) (*http.Response, error) {
 		response := reply(http.StatusFound, "text/plain", "")
 		response.Header.Set("Location", r.URL.Query().Get("url")+"%zz")
 		return response, nil
-	}
+	})
 	var log bytes.Buffer
 	r, err := embed.New(embed.Config{Transport: w, Logger: slog.New(slog.NewJSONHandler(&log, nil)), Providers: []byte(providerList)})
 	if err != nil {

@@ -17,37 +17,41 @@ import (
 	"golang.org/x/net/publicsuffix"
 )
 
-// published is the providers.json of the npm package oembed-providers, version 1.0.20260604, which is made of the list
-// that oembed.com publishes. To renew it: npm pack oembed-providers, copy providers.json and LICENSE out of the archive
-// (the latter to providers.LICENSE), and write the version here and in NOTICE.
+// published is the providers.json of the npm package oembed-providers, version 1.0.20260604, which contains the list
+// that oembed.com publishes. To update it, run npm pack oembed-providers, copy providers.json and LICENSE from the
+// archive (the latter to providers.LICENSE), and change the version here and in NOTICE.
 //
 //go:embed providers.json
 var published []byte
 
 const (
-	maxURL       = 2048
-	maxWidth     = 800 // what embeds are asked to be, in pixels
+	maxURL       = 2048 // bytes of a URL to embed
+	maxWidth     = 800  // pixels; the maximum width of embeds that providers are asked for
 	maxRedirects = 3
 )
 
-// providers is who may be asked for what.
+// providers is a list of providers, indexed.
 type providers struct {
-	schemes map[string][]scheme // by the last two labels of their hosts
-	domains map[string]bool     // the registrable domains of all hosts that the list names
+	// schemes holds the URL patterns by the last two labels of their hosts.
+	schemes map[string][]scheme
+	// domains holds the registrable domains of all hosts in the list.
+	domains map[string]bool
 }
 
-// scheme is a pattern of URLs and whom to ask about them.
+// scheme is a pattern of URLs, and the endpoint for the URLs that match it.
 type scheme struct {
-	host, path string // with * for any text; the path has query and fragment
+	// host and path are patterns in which * stands for any text. The path includes query and fragment.
+	host, path string
 	endpoint   *endpoint
 }
 
+// endpoint is the oEmbed API of a provider.
 type endpoint struct {
 	provider string
 	url      *url.URL
 }
 
-// listed is a provider in the list.
+// listed is the JSON of a provider in the list.
 type listed struct {
 	Name      string `json:"provider_name"`
 	URL       string `json:"provider_url"`
@@ -58,8 +62,8 @@ type listed struct {
 	} `json:"endpoints"`
 }
 
-// parseProviders reads a list. It leaves out what cannot be used: endpoints without schemes (they want discovery) or
-// without JSON, and schemes that are no URLs or stand for more than one registrable domain.
+// parseProviders parses a list of providers. It skips endpoints without schemes (which require discovery) or without
+// JSON, and schemes that are not URLs or match more than one registrable domain.
 func parseProviders(document []byte) (*providers, error) {
 	var list []listed
 	if err := json.Unmarshal(document, &list); err != nil {
@@ -97,7 +101,7 @@ func (p *providers) know(host string) {
 	}
 }
 
-// endpointURL is where to ask, by https even where the list has http.
+// endpointURL parses the URL of an endpoint. It replaces http by https and {format} by json.
 func endpointURL(text string) (*url.URL, error) {
 	u, err := url.Parse(strings.ReplaceAll(text, "{format}", "json"))
 	if err != nil {
@@ -115,8 +119,8 @@ var (
 	hostName  = regexp.MustCompile(`^[a-z0-9-]+(\.[a-z0-9-]+)+$`)
 )
 
-// parseScheme reads a pattern of URLs (oEmbed, section 2.1). A * in its host is for what is left of a whole label, and
-// what is right of it is at least a registrable domain, or one under which its owner gives out others, such as
+// parseScheme parses a pattern of URLs (oEmbed, section 2.1). If its host contains a *, the text after the last * must
+// be a dot followed by a registrable domain, or by a domain whose owner lets others register names below it, such as
 // needle.run.
 func parseScheme(text string) (scheme, bool) {
 	parts := schemeURL.FindStringSubmatch(text)
@@ -138,8 +142,8 @@ func parseScheme(text string) (scheme, bool) {
 	return scheme{host: host, path: parts[2]}, hostName.MatchString(fixed)
 }
 
-// match returns whom to ask about a URL, or nil. http and https are one here: many providers are in the list as they
-// were before they had https.
+// match returns the endpoint for a URL, or nil. It does not distinguish http and https, because many entries of the list
+// date from before the provider had https.
 func (p *providers) match(text string) *endpoint {
 	host, path, ok := splitURL(text)
 	if !ok {
@@ -153,7 +157,8 @@ func (p *providers) match(text string) *endpoint {
 	return nil
 }
 
-// splitURL takes a URL of http or https apart, as its writer meant it and a browser would: odd ones are none.
+// splitURL returns the host, and the path with query and fragment, of an http or https URL. ok is false for URLs that a
+// browser might read differently from what their writer meant.
 func splitURL(text string) (host, path string, ok bool) {
 	if len(text) > maxURL || strings.ContainsFunc(text, func(r rune) bool {
 		return unicode.IsSpace(r) || unicode.IsControl(r) || strings.ContainsRune("\\\"<>`", r)
@@ -180,7 +185,7 @@ func splitURL(text string) (host, path string, ok bool) {
 	return host, path, hostName.MatchString(host)
 }
 
-// glob reports whether a text is the pattern, in which each * stands for any text.
+// glob reports whether text matches the pattern, in which each * stands for any text.
 func glob(pattern, text string) bool {
 	piece, pattern, wild := strings.Cut(pattern, "*")
 	text, ok := strings.CutPrefix(text, piece)
@@ -198,7 +203,7 @@ func glob(pattern, text string) bool {
 	}
 }
 
-// lastLabels returns the last two labels of a host. Every scheme has at least these without a *.
+// lastLabels returns the last two labels of a host. In a scheme these never contain a *.
 func lastLabels(host string) string {
 	if i := strings.LastIndexByte(host, '.'); i > 0 {
 		return host[strings.LastIndexByte(host[:i], '.')+1:]
@@ -206,7 +211,8 @@ func lastLabels(host string) string {
 	return host
 }
 
-// registrable returns the domain that somebody registered, or "" for addresses, and for names that nobody can register.
+// registrable returns the registrable domain of a host: its public suffix and one more label. It returns "" for IP
+// addresses and for names without one.
 func registrable(host string) string {
 	host = strings.ToLower(host)
 	if _, err := netip.ParseAddr(host); err == nil || !hostName.MatchString(host) {
@@ -219,14 +225,14 @@ func registrable(host string) string {
 	return domain
 }
 
-// knows reports whether a URL is one of a provider in the list, by https.
+// knows reports whether u is an https URL on a domain of the list.
 func (p *providers) knows(u *url.URL) bool {
 	return u.Scheme == "https" && u.User == nil && u.Port() == "" && p.domains[registrable(u.Hostname())]
 }
 
-// checkRedirect lets an endpoint redirect to known providers.
+// checkRedirect implements http.Client.CheckRedirect. It allows maxRedirects redirects, to known providers only.
 func (p *providers) checkRedirect(next *http.Request, via []*http.Request) error {
-	next.Header.Del("Referer") // it is nobody's business where a request came from
+	next.Header.Del("Referer") // the next server need not know the previous one
 	switch {
 	case len(via) > maxRedirects:
 		return fmt.Errorf("the provider redirects more than %d times", maxRedirects)
@@ -236,8 +242,8 @@ func (p *providers) checkRedirect(next *http.Request, via []*http.Request) error
 	return nil
 }
 
-// question is the URL that asks about a page.
-func (e *endpoint) question(page string) string {
+// requestURL returns the URL of the request for the embed of a page.
+func (e *endpoint) requestURL(page string) string {
 	u := *e.url
 	query := u.Query()
 	query.Set("url", page)

@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// Each scheme of the published list that is a URL matches a URL made from it, and asks its provider by https.
+// Each scheme of the published list that is a URL matches a URL made from it, and leads to an https endpoint.
 func TestThePublishedList(t *testing.T) {
 	p, err := parseProviders(published)
 	if err != nil {
@@ -36,7 +36,7 @@ func TestThePublishedList(t *testing.T) {
 					t.Errorf("%s: %s does not match", scheme, example)
 					continue
 				}
-				u, err := url.Parse(found.question(example))
+				u, err := url.Parse(found.requestURL(example))
 				if err != nil || u.Scheme != "https" || u.Query().Get("url") != example || u.Query().Get("format") != "json" || strings.Contains(u.Path, "{") {
 					t.Errorf("%s: the provider is asked by %s (%v)", scheme, u, err)
 				}
@@ -119,7 +119,7 @@ func TestSchemes(t *testing.T) {
 	}
 }
 
-// A pattern never stands for hosts of more than one owner.
+// Patterns that match hosts of more than one owner are left out.
 func TestSchemesThatAreLeftOut(t *testing.T) {
 	for _, scheme := range []string{
 		"", "*", "https://*", "https://*/*", "https://*.com/*", "https://*.co.uk/*", "https://tube.*/x", "https://*tube.example/x", "https://tube*.example/*", "https://*.*/*",

@@ -12,8 +12,8 @@ import (
 	"golang.org/x/net/html/atom"
 )
 
-// What frames are allowed. Scripts and their own origin are what players need; they get neither the page's forms nor its
-// window.
+// Attributes that the sanitiser sets. Players need scripts and their own origin. Their sandbox does not let them submit
+// forms or navigate the page around them.
 const (
 	frameSandbox  = "allow-scripts allow-same-origin allow-popups allow-presentation"
 	frameReferrer = "strict-origin-when-cross-origin" // some players refuse to run without the origin
@@ -22,14 +22,14 @@ const (
 )
 
 var (
-	// frameSource is how a frame's URL may be written: a browser and net/url then agree on its host.
+	// frameSource matches the URLs that a frame may have. They are such that browsers and net/url agree on the host.
 	frameSource = regexp.MustCompile(`^https://[A-Za-z0-9.-]+([/?][^\s\\\x00-\x1f\x7f]*)?$`)
 	frameSize   = regexp.MustCompile(`^[0-9]{1,4}$`)
 	language    = regexp.MustCompile(`^language-[A-Za-z0-9_+#.-]{1,40}$`)
 )
 
-// sanitizer has what may be in HTML. It goes by elements twice: bluemonday looks at the text as tokens, and rewrite at the
-// tree that a browser would make of it.
+// sanitizer sanitises HTML. It checks elements twice: rewrite checks the tree that a browser would build, and bluemonday
+// checks the text token by token.
 type sanitizer struct {
 	providers *providers
 	policy    *bluemonday.Policy
@@ -57,12 +57,12 @@ func exactly(text string) *regexp.Regexp {
 	return regexp.MustCompile("^" + regexp.QuoteMeta(text) + "$")
 }
 
-// maxPasses is how often HTML may change before it is given up: what is not repaired by parsing it a few times was made to
-// be read in different ways.
+// maxPasses is the maximum number of passes over a document. HTML that still changes after some passes was written to be
+// parsed differently each time.
 const maxPasses = 6
 
-// clean sanitises HTML. What it gives is what comes out when that is sanitised again. It is not ok when there is no such,
-// when elements are nested too deep to be parsed, or when it takes too much: see limited.
+// clean sanitises HTML until another pass does not change it. ok is false if it still changes after maxPasses, if
+// elements are nested too deep to be parsed, if ctx ends, or if the document grows beyond maxGrowth.
 func (s *sanitizer) clean(ctx context.Context, source string) (cleaned string, ok bool) {
 	most := maxGrowth*len(source) + maxHTML
 	for range maxPasses {
@@ -71,7 +71,7 @@ func (s *sanitizer) clean(ctx context.Context, source string) (cleaned string, o
 			return "", false
 		}
 		s.rewrite(root)
-		rendered := &capped{most: most}
+		rendered := &capped{limit: most}
 		if html.Render(rendered, root) != nil {
 			return "", false
 		}
@@ -87,10 +87,11 @@ func (s *sanitizer) clean(ctx context.Context, source string) (cleaned string, o
 	return "", false
 }
 
-// text returns the text of HTML that cannot be cleaned.
+// text returns the text of HTML without any element. It is the fallback for documents that clean refuses.
 func (s *sanitizer) text(source string) string { return s.strict.Sanitize(source) }
 
-// rewrite removes what is not shown as text, has frames and links as they may be, and leaves the rest to the policy.
+// rewrite removes nodes other than text and elements, and elements that browsers do not show as text, and rewrites
+// frames and links. It leaves the rest to the policy.
 func (s *sanitizer) rewrite(parent *html.Node) {
 	for n := parent.FirstChild; n != nil; {
 		next := n.NextSibling
@@ -103,7 +104,7 @@ func (s *sanitizer) rewrite(parent *html.Node) {
 	}
 }
 
-// rewriteElement reports whether the element may stay.
+// rewriteElement rewrites the attributes of an element, and reports whether the element may stay.
 func (s *sanitizer) rewriteElement(n *html.Node) bool {
 	switch n.DataAtom {
 	case atom.Script, atom.Style, atom.Template, atom.Noscript, atom.Object, atom.Embed, atom.Applet, atom.Svg, atom.Math:
@@ -125,7 +126,8 @@ func (s *sanitizer) rewriteElement(n *html.Node) bool {
 	return true
 }
 
-// rewriteFrame makes a frame anew from the little that may be said about it.
+// rewriteFrame replaces the attributes of a frame by its source, size and title and the fixed ones, and removes its
+// content. It reports whether the frame may stay.
 func (s *sanitizer) rewriteFrame(n *html.Node) bool {
 	source, _ := attribute(n, "src")
 	u, err := url.Parse(source)
@@ -155,7 +157,7 @@ func (s *sanitizer) rewriteFrame(n *html.Node) bool {
 	return true
 }
 
-// attribute returns the first value of an attribute, which is the one that browsers take.
+// attribute returns the first value of an attribute, which is the one that browsers use.
 func attribute(n *html.Node, key string) (string, bool) {
 	for _, a := range n.Attr {
 		if a.Key == key {
@@ -165,7 +167,7 @@ func attribute(n *html.Node, key string) (string, bool) {
 	return "", false
 }
 
-// parse makes a tree of a fragment of HTML as it is in a body. It fails for one that is nested too deep.
+// parse parses a fragment of HTML in the context of a body. It fails if the fragment is nested too deep.
 func parse(source io.Reader) (*html.Node, error) {
 	nodes, err := html.ParseFragment(source, &html.Node{Type: html.ElementNode, Data: "body", DataAtom: atom.Body})
 	if err != nil {
@@ -178,7 +180,7 @@ func parse(source io.Reader) (*html.Node, error) {
 	return root, nil
 }
 
-// render writes a tree. Writing to memory does not fail; a tree that HTML cannot express is nothing.
+// render returns the HTML of a tree, or "" if HTML cannot express the tree.
 func render(root *html.Node) string {
 	var out strings.Builder
 	if html.Render(&out, root) != nil {

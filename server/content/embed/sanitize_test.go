@@ -12,7 +12,7 @@ import (
 
 const alert = "javascript:alert(1)"
 
-// vectors is HTML that runs something, in a browser that is given it as it is or after it was parsed and written again.
+// vectors is HTML that runs something in a browser, as it is or after it was parsed and rendered again.
 var vectors = []string{
 	// elements
 	"<script>alert(1)</script>", "<SCRIPT/SRC=//evil.example/x.js></SCRIPT>", "<scr<script>ipt>alert(1)</scr</script>ipt>", "<script", "<script>",
@@ -46,7 +46,7 @@ var vectors = []string{
 	"<iframe src=https:www.tube.example.com/></iframe>", "<iframe src=https:///www.tube.example.com/></iframe>", "<iframe src=https://127.0.0.1/></iframe>", "<iframe src=https://[::1]/></iframe>",
 	"<iframe src=https://example.com/></iframe>", "<iframe name=x onload=alert(1) sandbox='allow-top-navigation' src=https://pics.example.org/><script>alert(1)</script></iframe>",
 	"<iframe src=https://evil.example%2f.tube.example.com/></iframe>", "<iframe src=https://evil.example%00.tube.example.com/></iframe>", "<iframe src=https://evil.example&#x3002;tube.example.com/></iframe>",
-	// what is read in another way the second time
+	// HTML that is parsed differently the second time
 	"<svg><script>alert(1)</script></svg>", "<svg onload=alert(1)>", "<svg><a xlink:href=" + alert + "><text y=9>x</text></a></svg>", "<svg><animate onbegin=alert(1) attributeName=x>",
 	"<svg><style><img src=x onerror=alert(1)></style></svg>", "<svg></p><style><a id=\"</style><img src=1 onerror=alert(1)>\">", "<svg><foreignObject><iframe src=" + alert + ">",
 	"<math><mtext><table><mglyph><style><!--</style><img title=\"--&gt;&lt;img src=1 onerror=alert(1)&gt;\">", "<math href=" + alert + ">x</math>",
@@ -58,7 +58,7 @@ var vectors = []string{
 	"<p><table><a href=/><tr><a href=/><script>alert(1)</script>", "&lt;script&gt;alert(1)&lt;/script&gt;", "\u003cscript\u003ealert(1)\u003c/script\u003e", "<a href=\"&quot;&gt;&lt;img src=x onerror=alert(1)&gt;\">x</a>",
 }
 
-// threats.md 50: nothing of a provider's HTML or of a body runs in the page that shows it.
+// threats.md 50: no script of a provider's HTML or of a body runs in the page that shows it.
 func TestNothingOfABodyOrAnEmbedRuns(t *testing.T) {
 	for _, vector := range vectors {
 		w := newWorld()
@@ -78,11 +78,12 @@ func TestNothingOfABodyOrAnEmbedRuns(t *testing.T) {
 	}
 }
 
-// threats.md 50: a frame of others, or one whose URL a browser might read in another way, is dropped as a whole.
+// threats.md 50: a frame is dropped if its source is not a known provider, or if a browser might read its URL
+// differently.
 func TestOddFramesAreDropped(t *testing.T) {
 	for _, vector := range vectors {
 		if !strings.HasPrefix(vector, "<iframe") || strings.Contains(vector, "sandbox") || strings.Contains(vector, "=https://example.com/") {
-			continue // two that are shown, of a known provider and with nothing of what else they have
+			continue // two frames of a known provider, which are shown without their other attributes
 		}
 		if got := newWorld().resolver(t).Resolve(t.Context(), "a"+vector+"b"); strings.Contains(got, "<iframe") || !strings.HasPrefix(got, "a") {
 			t.Errorf("%s became %s", vector, got)
@@ -90,7 +91,7 @@ func TestOddFramesAreDropped(t *testing.T) {
 	}
 }
 
-// wantHarmless looks at HTML as a browser reads it: with scripts and without them, alone and in another element.
+// wantHarmless checks HTML as a browser parses it: with scripting and without, alone and in another element.
 func wantHarmless(t *testing.T, what, in, out string) {
 	t.Helper()
 	for _, scripting := range []bool{true, false} {
@@ -114,16 +115,16 @@ func wantHarmless(t *testing.T, what, in, out string) {
 	}
 }
 
-// shownElements are all that may come out.
+// shownElements is the elements that the sanitiser may return.
 var shownElements = strings.Fields(`a abbr acronym area article aside b bdi bdo blockquote br caption cite code col colgroup dd del details dfn div dl dt em
 	figcaption figure h1 h2 h3 h4 h5 h6 hgroup hr i iframe img ins kbd li map mark meter ol p pre progress q rp rt ruby s samp section small span strike
 	strong sub summary sup table tbody td tfoot th thead time tr tt u ul var wbr`)
 
-// shownAttributes are all that may come out, of which some are URLs.
+// shownAttributes is the attributes that the sanitiser may return. The values of some are URLs.
 var shownAttributes = strings.Fields(`abbr align allowfullscreen alt cite class colspan coords datetime dir headers height high href id lang loading low max min
 	nowrap name open optimum referrerpolicy rel rowspan sandbox scope shape span src start summary target title type usemap valign value width`)
 
-// harm says what of an element or its attributes may not be there.
+// harm returns a description of what is harmful in an element, or "".
 func harm(n *html.Node) string {
 	if n.Type == html.TextNode {
 		return ""
@@ -174,7 +175,7 @@ func badFrame(n *html.Node) string {
 	return ""
 }
 
-// What comes out is what comes out of that again, whatever providers and editors write. It never runs anything.
+// For any body and any provider's HTML, the result is harmless, and resolving it again does not change it.
 func FuzzResolve(f *testing.F) {
 	for _, vector := range vectors {
 		f.Add(vector, vector)

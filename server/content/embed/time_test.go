@@ -10,13 +10,13 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/keywright/keywright/internal/testworld"
 )
 
-// takes has each answer come after a time, or not at all when the request ends before.
-func (w *world) takes(d time.Duration) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.answer = func(r *http.Request) (*http.Response, error) {
+// after returns an answer that arrives after d, or fails if the context of the request ends before.
+func after(d time.Duration) testworld.Answer {
+	return func(r *http.Request) (*http.Response, error) {
 		select {
 		case <-time.After(d):
 			return reply(200, "application/json", rich("embedded")), nil
@@ -48,7 +48,7 @@ func TestTimeLimits(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				w := newWorld()
-				w.takes(c.each)
+				w.Answer(after(c.each))
 				begin := time.Now()
 				got := w.resolver(t).Resolve(t.Context(), urls(c.urls))
 				if embeds := strings.Count(got, "embedded"); embeds != c.want {
@@ -60,21 +60,21 @@ func TestTimeLimits(t *testing.T) {
 				if took := time.Since(begin); took != c.took {
 					t.Errorf("it took %s, not %s", took, c.took)
 				}
-				<-time.After(time.Minute) // for the fetches that go on
+				<-time.After(time.Minute) // until the remaining fetches have ended
 			})
 		})
 	}
 }
 
-// A body that drips is ended like an answer that does not begin.
+// An answer whose body arrives too slowly is cut off like one that does not begin.
 func TestDrippingAnswers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld()
-		w.answer = func(r *http.Request) (*http.Response, error) {
+		w.Answer(func(r *http.Request) (*http.Response, error) {
 			answer := reply(200, "application/json", "")
 			answer.Body = &drip{r.Context()}
 			return answer, nil
-		}
+		})
 		begin := time.Now()
 		if got := w.resolver(t).Resolve(t.Context(), one); got != one || time.Since(begin) != 3*time.Second {
 			t.Errorf("after %s it is %s", time.Since(begin), got)
@@ -95,11 +95,11 @@ func (d *drip) Read(p []byte) (int, error) {
 
 func (*drip) Close() error { return nil }
 
-// All who want a URL at the same time share one fetch, also when the first of them goes away.
+// Concurrent callers of one URL share a fetch, even if the first of them goes away.
 func TestConcurrentCallersShareAFetch(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld()
-		w.takes(2 * time.Second)
+		w.Answer(after(2 * time.Second))
 		r := w.resolver(t)
 		ctx, cancel := context.WithCancel(t.Context())
 		var all sync.WaitGroup
@@ -120,17 +120,17 @@ func TestConcurrentCallersShareAFetch(t *testing.T) {
 		synctest.Wait()
 		cancel()
 		all.Wait()
-		if embeds.Load() != 100 || w.count() != 1 {
-			t.Errorf("%d embeds of %d requests, want 100 of one", embeds.Load(), w.count())
+		if embeds.Load() != 100 || w.Count() != 1 {
+			t.Errorf("%d embeds of %d requests, want 100 of one", embeds.Load(), w.Count())
 		}
 	})
 }
 
-// A fetch whose callers all went away still fills the cache.
+// A fetch fills the cache even if all of its callers have gone away.
 func TestAFetchGoesOnWithoutItsCallers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld()
-		w.takes(2 * time.Second)
+		w.Answer(after(2 * time.Second))
 		r := w.resolver(t)
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
@@ -138,13 +138,13 @@ func TestAFetchGoesOnWithoutItsCallers(t *testing.T) {
 			t.Errorf("got %s", got)
 		}
 		<-time.After(2 * time.Second)
-		if got := r.Resolve(t.Context(), one); !strings.Contains(got, "embedded") || w.count() != 1 {
-			t.Errorf("after %d requests it is %s", w.count(), got)
+		if got := r.Resolve(t.Context(), one); !strings.Contains(got, "embedded") || w.Count() != 1 {
+			t.Errorf("after %d requests it is %s", w.Count(), got)
 		}
 	})
 }
 
-// Nobody is asked for who is gone already; the body is there all the same.
+// If the caller has already gone away, no provider is asked, and the body is sanitised all the same.
 func TestACallerWhoIsGoneGetsTheSanitisedBody(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld()
@@ -152,21 +152,19 @@ func TestACallerWhoIsGoneGetsTheSanitisedBody(t *testing.T) {
 		cancel()
 		got := w.resolver(t).Resolve(ctx, one+"<script>x</script>")
 		synctest.Wait()
-		if got != one || w.count() != 0 {
-			t.Errorf("after %d requests it is %s", w.count(), got)
+		if got != one || w.Count() != 0 {
+			t.Errorf("after %d requests it is %s", w.Count(), got)
 		}
 	})
 }
 
-// Sixty-four fetches run at once, whoever asks for them. A provider that was not asked for lack of a place did not fail.
+// At most 64 fetches of all documents run at once. A fetch that did not get its turn in time is not cached as a failure.
 func TestFetchesOfAllDocumentsAreBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld()
 		var mu sync.Mutex
 		running, most := 0, 0
-		w.takes(time.Hour)
-		slow := w.answer
-		w.answer = func(r *http.Request) (*http.Response, error) {
+		w.Answer(func(r *http.Request) (*http.Response, error) {
 			mu.Lock()
 			running++
 			most = max(most, running)
@@ -176,8 +174,8 @@ func TestFetchesOfAllDocumentsAreBounded(t *testing.T) {
 				running--
 				mu.Unlock()
 			}()
-			return slow(r)
-		}
+			return after(time.Hour)(r)
+		})
 		r := w.resolver(t)
 		var all sync.WaitGroup
 		for i := range 100 {
@@ -187,8 +185,8 @@ func TestFetchesOfAllDocumentsAreBounded(t *testing.T) {
 		if most != 64 {
 			t.Errorf("%d ran at once, not 64", most)
 		}
-		asked := w.count()
-		w.takes(0)
+		asked := w.Count()
+		w.Answer(after(0))
 		embeds := 0
 		for i := range 100 {
 			if strings.Contains(r.Resolve(t.Context(), fmt.Sprintf("https://tu.example.net/%d", i)), "embedded") {
@@ -224,14 +222,14 @@ func TestAnswersAreKeptAsLongAsTheySay(t *testing.T) {
 			w.says(c.answer)
 			r := w.resolver(t)
 			for i, step := range []time.Duration{0, c.kept - 1, 1} {
-				w.advance(step)
+				w.Advance(step)
 				r.Resolve(t.Context(), one)
-				if want := []int{1, 1, 2}[i]; w.count() != want {
-					t.Errorf("%d requests, not %d, after step %d", w.count(), want, i)
+				if want := []int{1, 1, 2}[i]; w.Count() != want {
+					t.Errorf("%d requests, not %d, after step %d", w.Count(), want, i)
 				}
 			}
-			w.advance(-time.Second)
-			if r.Resolve(t.Context(), one); w.count() != 3 {
+			w.Advance(-time.Second)
+			if r.Resolve(t.Context(), one); w.Count() != 3 {
 				t.Error("an answer of the future is used, when the clock was set back")
 			}
 		})

@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// threats.md 50: what stands in the document after embeds were put in is sanitised again, whatever an embed has become
-// since it was.
+// threats.md 50: the document is sanitised again after the embeds were inserted, in case an embed has changed since it
+// was sanitised.
 func TestTheResultIsSanitisedOnceMore(t *testing.T) {
 	r, err := New(Config{Transport: http.DefaultTransport})
 	if err != nil {

@@ -12,19 +12,22 @@ import (
 	"github.com/klauspost/compress/gzip"
 )
 
-// answer is an answer that has yet to be written.
+// answer is a successful response that has not been written yet.
 type answer struct {
-	status   int
-	tag      string // for ETag
-	encoding string // "" is none
+	status int
+	// tag is the value of ETag.
+	tag string
+	// encoding is the value of Content-Encoding. It is "" if the body is not compressed.
+	encoding string
 	body     []byte
 }
 
-// found makes the answer that is a JSON document, or says that the caller has it already.
+// found returns the response with a JSON document as its body, or a response 304 if the client has this document
+// already.
 func found(r *http.Request, body []byte) *answer {
 	digest := sha256.Sum256(body)
 	tag := `"` + hex.EncodeToString(digest[:16]) + `"`
-	a := &answer{status: http.StatusOK, tag: "W/" + tag, body: body} // weak: it is the same for all encodings
+	a := &answer{status: http.StatusOK, tag: "W/" + tag, body: body} // weak, because it is the same for all encodings
 	if matches(strings.Join(r.Header.Values("If-None-Match"), ","), tag) {
 		a.status, a.body = http.StatusNotModified, nil
 	} else if len(body) >= worthGzip && takesGzip(strings.Join(r.Header.Values("Accept-Encoding"), ",")) {
@@ -51,12 +54,12 @@ func write(w http.ResponseWriter, r *http.Request, status int, body []byte) {
 	w.Header().Set("Content-Length", strconv.Itoa(len(body)))
 	w.WriteHeader(status)
 	if r.Method != http.MethodHead {
-		_, _ = w.Write(body) // a caller that does not read it has gone
+		_, _ = w.Write(body) // an error means that the client is gone
 	}
 }
 
-// matches reports whether an If-None-Match names a tag, compared weakly (RFC 9110 section 13.1.2). A tag may have
-// commas.
+// matches reports whether the value of If-None-Match contains a tag, by weak comparison (RFC 9110 section 13.1.2). A
+// tag may contain commas.
 func matches(list, tag string) bool {
 	if strings.Trim(list, " \t") == "*" {
 		return true
@@ -65,7 +68,7 @@ func matches(list, tag string) bool {
 		list = strings.TrimLeft(list, " \t,")
 		list = strings.TrimPrefix(list, "W/")
 		if !strings.HasPrefix(list, `"`) {
-			return false // the end, or no list of tags
+			return false // the end of the list, or a malformed list
 		}
 		end := strings.IndexByte(list[1:], '"') + 2
 		if end < 2 {
@@ -78,27 +81,29 @@ func matches(list, tag string) bool {
 	}
 }
 
-// worthGzip is how many bytes a body must have to be compressed: less fits into one packet anyway.
+// worthGzip is the minimum length in bytes of a body that is compressed. Shorter ones fit into one packet anyway.
 const worthGzip = 1024
 
 var compressors = sync.Pool{New: func() any {
-	c, _ := gzip.NewWriterLevel(nil, gzip.BestSpeed) // of a level that exists
+	c, _ := gzip.NewWriterLevel(nil, gzip.BestSpeed) // it fails only for an unknown level
 	return c
 }}
 
-// compress is for bodies that are whole in memory. So, unlike with middleware, HEAD and GET can tell the length.
+// compress returns body in gzip. The whole result is in memory, so that, unlike with middleware, responses to HEAD and
+// GET have a Content-Length.
 func compress(body []byte) []byte {
 	c := compressors.Get().(*gzip.Writer)
 	defer compressors.Put(c)
 	var to bytes.Buffer
 	to.Grow(len(body) / 3)
 	c.Reset(&to)
-	_, _ = c.Write(body) // into memory
+	_, _ = c.Write(body) // writing to memory does not fail
 	_ = c.Close()
 	return to.Bytes()
 }
 
-// takesGzip reports whether an Accept-Encoding has gzip with a weight that is not zero (RFC 9110 section 12.5.3).
+// takesGzip reports whether the value of Accept-Encoding contains gzip or * with a weight other than zero (RFC 9110
+// section 12.5.3).
 func takesGzip(list string) bool {
 	taken := false
 	for entry := range strings.SplitSeq(list, ",") {

@@ -14,7 +14,7 @@ import (
 	"github.com/keywright/keywright/server/content/httpapi"
 )
 
-// waiting is a store whose pages come when a test lets them.
+// waiting is a store whose Articles blocks until the test sends to release or closes it.
 type waiting struct {
 	content.Store
 	release chan struct{}
@@ -29,14 +29,14 @@ func (s waiting) Articles(ctx context.Context, _ int64, _ int) ([]content.Articl
 	}
 }
 
-// ready is a store whose pages come at once.
+// ready returns a store that does not block.
 func ready() waiting {
 	s := waiting{community(), make(chan struct{})}
 	close(s.release)
 	return s
 }
 
-// slow is a client that reads nothing of an answer until a test lets it.
+// slow is a client that reads nothing of a response until release is closed.
 type slow struct {
 	*httptest.ResponseRecorder
 	release chan struct{}
@@ -47,7 +47,7 @@ func (s slow) Write(p []byte) (int, error) {
 	return s.ResponseRecorder.Write(p)
 }
 
-// page sends a request for articles from an address, as the caller of an API key if there is one.
+// page sends a request for articles from an address, with an API key if it is not "".
 func page(h http.Handler, w http.ResponseWriter, address, key string) {
 	r := httptest.NewRequest(http.MethodGet, "/articles", nil)
 	r.RemoteAddr = address + ":1234"
@@ -55,7 +55,7 @@ func page(h http.Handler, w http.ResponseWriter, address, key string) {
 	h.ServeHTTP(w, r)
 }
 
-// pages sends so many of them at once, and returns their status codes as they come.
+// pages sends n requests for articles at once, and returns a channel of their status codes.
 func pages(h http.Handler, n int, address, key string) <-chan int {
 	codes := make(chan int, n)
 	for range n {
@@ -68,8 +68,8 @@ func pages(h http.Handler, n int, address, key string) <-chan int {
 	return codes
 }
 
-// threats.md 77: a page may be large, so that no more are made at once than the configuration says, of a caller no more
-// than half of these. Further requests wait, but not for ever.
+// threats.md 77: a page may be large, so the number of concurrent requests is bounded, and a caller has at most half of
+// them. Further requests wait for a bounded time.
 func TestRequestsAtOnceAreBounded_threats_77_80(t *testing.T) {
 	for name, c := range map[string]struct {
 		config     httpapi.Config
@@ -89,20 +89,20 @@ func TestRequestsAtOnceAreBounded_threats_77_80(t *testing.T) {
 				synctest.Wait()
 				others := pages(h, 4, c.other[0], c.other[1])
 				synctest.Wait()
-				for range 8 { // nobody else has a place
+				for range 8 { // the requests that have a place
 					store.release <- struct{}{}
 				}
 				synctest.Wait()
 				if len(inside) != 4 || len(others) != 4 {
 					t.Errorf("the first 8 places had %d requests of one caller and %d of another", len(inside), len(others))
 				}
-				<-time.After(5 * time.Second) // of the bubble
+				<-time.After(5 * time.Second) // in the bubble's time
 				w := httptest.NewRecorder()
 				page(h, w, c.one[0], c.one[1])
 				if w.Code != http.StatusServiceUnavailable || w.Header().Get("Retry-After") != "1" || !strings.Contains(w.Body.String(), "urn:keywright:problem:busy") {
 					t.Errorf("one more gets %d %v %s", w.Code, w.Header(), w.Body)
 				}
-				<-time.After(time.Minute) // what still is in the store ends
+				<-time.After(time.Minute) // until the remaining requests have ended
 				after := pages(h, 1, c.one[0], c.one[1])
 				store.release <- struct{}{}
 				if got := <-after; got != http.StatusOK {
@@ -113,7 +113,7 @@ func TestRequestsAtOnceAreBounded_threats_77_80(t *testing.T) {
 	}
 }
 
-// All addresses of a network of IPv6 are one caller's, and one address is, however it is written.
+// All addresses of an IPv6 network belong to one caller, and all forms of an address too.
 func TestAddressesOfOneCaller(t *testing.T) {
 	for _, c := range [][2]string{{"[2001:db8::1]", "[2001:db8::ffff:2]"}, {"192.0.2.1", "[::ffff:192.0.2.1]"}, {"[fe80::1%a]", "[fe80::1%b]"}} {
 		synctest.Test(t, func(t *testing.T) {
@@ -130,7 +130,7 @@ func TestAddressesOfOneCaller(t *testing.T) {
 	}
 }
 
-// threats.md 80: clients that do not read their answers keep nobody from being answered.
+// threats.md 80: clients that do not read their responses do not block others.
 func TestSlowClientsKeepNobodyOut_threats_80(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const most = 8
@@ -149,7 +149,8 @@ func TestSlowClientsKeepNobodyOut_threats_80(t *testing.T) {
 	})
 }
 
-// threats.md 80: the answers that slow clients have not read are bounded, those of one caller by what they leave free.
+// threats.md 80: the memory of responses that slow clients have not read is bounded. A caller's share is bounded by the
+// memory that is free.
 func TestAnswersInMemoryAreShared_threats_80(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := handler(t, httpapi.Config{Store: ready(), Callers: keys{}})
@@ -173,7 +174,7 @@ func TestAnswersInMemoryAreShared_threats_80(t *testing.T) {
 	})
 }
 
-// A caller that goes away while it waits is observed as gone, and not as a failure.
+// A caller that goes away while it waits is observed with status 499, and not as a failure.
 func TestWaitingCallerGoesAway(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := waiting{community(), make(chan struct{})}

@@ -6,7 +6,8 @@ import (
 	"github.com/keywright/keywright/server/internal/places"
 )
 
-// Limit has a handler make so many answers at once, and hold so many bytes of those that it writes.
+// Limit changes the limits of a handler: its concurrent requests, and the bytes of response bodies that are being
+// written.
 func Limit(h http.Handler, requests int, bytes int64) {
 	h.(*handler).places = places.New(requests, bytes)
 }

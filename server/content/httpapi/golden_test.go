@@ -16,7 +16,7 @@ import (
 
 var update = flag.Bool("update", false, "write the golden files")
 
-// fill returns each field a value of its own.
+// fill sets each field of v to a different value.
 func fill(v reflect.Value, next *int) {
 	*next++
 	switch v.Kind() {
@@ -52,10 +52,11 @@ func filled[T any]() (record T) {
 	return record
 }
 
-// full has one record of each type with all fields, and one with none but its id. That it is trashed, only moderators see.
+// full returns a store with two records of each type: one has all fields, the other none. The full product update and
+// the full reply are hidden from everybody but moderators.
 func full() *memory {
 	article := filled[content.Article]()
-	article.Trashed = false // trashed ones are not listed
+	article.Trashed = false // trashed articles are not listed
 	return &memory{
 		updates:    map[string]content.ProductUpdate{"full": filled[content.ProductUpdate](), "empty": {}},
 		list:       []content.Article{article, {}},
@@ -64,7 +65,8 @@ func full() *memory {
 	}
 }
 
-// specification.md 6.2, 6.3, 6.4 and 6.11, decisions.md "error body": all fields, with their types, in their wrappers.
+// specification.md 6.2, 6.3, 6.4 and 6.11, decisions.md "error body": responses have all fields, with their types, in
+// their wrappers.
 func TestAnswers(t *testing.T) {
 	h := handler(t, httpapi.Config{Store: full()})
 	none := handler(t, httpapi.Config{Store: &memory{}})

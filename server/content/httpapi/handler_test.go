@@ -25,7 +25,7 @@ func TestPaths(t *testing.T) {
 	tests := []struct {
 		path   string
 		status int
-		part   string // of the answer
+		part   string // of the response's body
 	}{
 		{"/productUpdates/u1", 200, `"title":"shown"`},
 		{"/articles", 200, `"id":"a2"`},
@@ -71,7 +71,7 @@ func TestPaths(t *testing.T) {
 	}
 }
 
-// specification.md 6.1.
+// specification.md 6.1: GET, HEAD and OPTIONS are allowed, other methods get 405.
 func TestMethods(t *testing.T) {
 	h := handler(t, httpapi.Config{Store: community()})
 	for _, path := range []string{"/productUpdates/u1", "/productUpdates/none", "/productUpdates/gone", "/articles", "/articles/a1/replies/none", "/openapi.json"} {
@@ -96,7 +96,7 @@ func TestMethods(t *testing.T) {
 	}
 }
 
-// specification.md 6.8 and 6.10.
+// specification.md 6.8 and 6.10: requests that do not authenticate get 401 with challenges and do not reach the store.
 func TestCallersProveThemselves(t *testing.T) {
 	var log bytes.Buffer
 	store := community()
@@ -130,10 +130,10 @@ type shout struct{}
 
 func (shout) Resolve(_ context.Context, html string) string { return strings.ToUpper(html) }
 
-// specification.md 6.6.
+// specification.md 6.6: embeds are resolved only for resolveEmbeds=true.
 func TestEmbedsAreResolvedWhenAskedFor(t *testing.T) {
 	with, without := handler(t, httpapi.Config{Store: community(), Embeds: shout{}}), handler(t, httpapi.Config{Store: community()})
-	// JSON has < as an escape.
+	// encoding/json escapes < and >.
 	const resolved, plain = "\\u003cP\\u003eONE\\u003c/P\\u003e", "\\u003cp\\u003eone\\u003c/p\\u003e"
 	for query, want := range map[string]string{"": plain, "?resolveEmbeds=false": plain, "?resolveEmbeds=true": resolved} {
 		if got := ask(t, with, "GET", "/productUpdates/u1"+query); !strings.Contains(got.body, want) {
@@ -148,7 +148,7 @@ func TestEmbedsAreResolvedWhenAskedFor(t *testing.T) {
 	}
 }
 
-// keeper is a store that gives its own record, again and again.
+// keeper is a store that always returns a pointer to the same record.
 type keeper struct {
 	*memory
 	own content.ProductUpdate
@@ -198,7 +198,7 @@ func TestFailuresOfTheStoreTellNothing(t *testing.T) {
 	}
 }
 
-// hanging is a store that says nothing until it is told to give up.
+// hanging is a store whose Articles blocks until its context ends.
 type hanging struct{ *memory }
 
 func (hanging) Articles(ctx context.Context, _ int64, _ int) ([]content.Article, error) {
@@ -336,7 +336,7 @@ func TestCompression(t *testing.T) {
 	}
 }
 
-// threats.md 50, and that no answer is kept by who should not.
+// All responses have the headers of threats.md 50, and a Cache-Control that fits them.
 func TestAllAnswersHaveTheirHeaders(t *testing.T) {
 	h := handler(t, httpapi.Config{Store: community()})
 	for target, cache := range map[string]string{

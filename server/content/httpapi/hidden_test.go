@@ -9,7 +9,8 @@ import (
 	"github.com/keywright/keywright/server/content/httpapi"
 )
 
-var hidden = []struct{ path, twin string }{ // a record that not everybody sees, and one that is not there
+// hidden holds the paths of records that only moderators see, each with the path of a record that does not exist.
+var hidden = []struct{ path, twin string }{
 	{"/productUpdates/gone", "/productUpdates/none"},
 	{"/articles/a1/replies/trashed", "/articles/a1/replies/none"},
 	{"/articles/a1/replies/spam", "/articles/a1/replies/none"},
@@ -17,8 +18,8 @@ var hidden = []struct{ path, twin string }{ // a record that not everybody sees,
 	{"/articles/hidden/replies/r1", "/articles/none/replies/r1"},
 }
 
-// specification.md 6.7, threats.md 53, decisions.md "not found", "moderatorId of a reply" and "whose moderatorId counts":
-// without a valid moderatorId a hidden record is, in all that an answer has, one that does not exist.
+// specification.md 6.7, threats.md 53, decisions.md "not found", "moderatorId of a reply" and "whose moderatorId
+// counts": without a valid moderatorId, the response for a hidden record equals that for one that does not exist.
 func TestHiddenRecordsAreAsIfTheyWereNot(t *testing.T) {
 	open := handler(t, httpapi.Config{Store: community()})
 	closed := handler(t, httpapi.Config{Store: community(), Callers: keys{}})
@@ -40,7 +41,7 @@ func TestHiddenRecordsAreAsIfTheyWereNot(t *testing.T) {
 				}
 			}
 		}
-		// Who may not moderate does not get further with the id of a moderator.
+		// The id of a moderator does not help a caller that may not moderate.
 		query := "?moderatorId=m1"
 		there, not := ask(t, closed, "GET", record.path+query, "X-API-Key", "reader"), ask(t, closed, "GET", record.twin+query, "X-API-Key", "reader")
 		if there.status != http.StatusNotFound || !reflect.DeepEqual(there, not) {
@@ -56,7 +57,7 @@ func TestHiddenRecordsAreAsIfTheyWereNot(t *testing.T) {
 	}
 }
 
-// The tag that a moderator was given is of no use to others.
+// A moderator's ETag of a hidden record matches nothing for others.
 func TestTagsOfHiddenRecordsMatchNothing(t *testing.T) {
 	h := handler(t, httpapi.Config{Store: community()})
 	for _, record := range hidden {
@@ -70,7 +71,7 @@ func TestTagsOfHiddenRecordsMatchNothing(t *testing.T) {
 	}
 }
 
-// A moderatorId changes nothing in the answer about what everybody sees, whether it is valid or not, but that nobody keeps it.
+// A moderatorId, valid or not, changes nothing in the response for a visible record but its Cache-Control.
 func TestModeratorIDsCannotBeGuessed(t *testing.T) {
 	h := handler(t, httpapi.Config{Store: community()})
 	for _, path := range []string{"/productUpdates/u1", "/articles/a1/replies/r1", "/articles/a1/replies/reported", "/articles", "/openapi.json"} {
@@ -86,7 +87,7 @@ func TestModeratorIDsCannotBeGuessed(t *testing.T) {
 	}
 }
 
-// A store is asked for no moderator when the caller may not moderate anyway: not even the time tells.
+// The store does not look up moderators for a caller that may not moderate, so that timing does not reveal valid ids.
 func TestReadersDoNotReachTheModerators(t *testing.T) {
 	store := community()
 	store.asked = []string{}

@@ -1,9 +1,8 @@
 // Package httpapi serves the content of a community over HTTP: a product update, a list of articles, a reply.
 //
-// A request is checked in this order: path (404), method (405), caller (401), whether there is a place (503), parameters (422).
-// Only then the store is asked.
-// What it does not have, and what it does not show to this caller, get the same 404 as a path that does not exist: in all that
-// the answer has, they cannot be told apart.
+// It checks a request in this order: path (404), method (405), caller (401), limit of concurrent requests (503),
+// parameters (422). Only then does it read from the store. A record that does not exist, a record that the caller may
+// not see and a path that does not exist get the same response 404, equal in all of its headers and its body.
 package httpapi
 
 import (
@@ -22,58 +21,75 @@ import (
 
 // Config configures a handler.
 type Config struct {
-	Store  content.Store
-	Embeds Embedder // for resolveEmbeds=true; nil: bodies stay as they are
-	// Base is the path below which the operations are, such as /community/v1. Empty: the root.
+	// Store is required.
+	Store content.Store
+	// Embeds resolves the embeds of requests with resolveEmbeds=true. If it is nil, bodies are not changed.
+	Embeds Embedder
+	// Base is the path below which the operations are, such as /community/v1. "" means the root.
 	Base string
-	// Callers says who may ask. Nil: anybody, and a valid moderatorId is enough to see everything.
+	// Callers authenticates callers. If it is nil, everybody may send requests, and a valid moderatorId is enough to
+	// see all records.
 	Callers Callers
-	Logger  *slog.Logger // nil: logs are dropped
-	// Observe is told of each request once it has been answered. Nil: nobody.
+	// If Logger is nil, logs are dropped.
+	Logger *slog.Logger
+	// If not nil, Observe is called after each response. It must be safe for concurrent use.
 	Observe func(Event)
-	Clock   func() time.Time // nil is time.Now
-	// Requests is how many answers are made at once. A caller has no more than half of these. Further requests wait for 5
-	// seconds at most, and then get 503. 0 is [DefaultRequests].
+	// If Clock is nil, time.Now is used.
+	Clock func() time.Time
+	// Requests is the maximum number of requests that are processed at once, not counting those whose response is being
+	// written. A caller has at most half of them. Further requests wait up to 5 seconds and then get 503. 0 means
+	// [DefaultRequests].
 	Requests int
 }
 
-// DefaultRequests is [Config].Requests when that is 0.
+// DefaultRequests is the default of [Config].Requests.
 const DefaultRequests = 128
 
-// Embedder puts the HTML of providers in the place of URLs that stand alone. What it cannot resolve, it leaves as it is.
+// Embedder resolves embeds. It must be safe for concurrent use.
 type Embedder interface {
+	// Resolve returns html with the HTML of providers in place of URLs that stand alone. It keeps URLs that it cannot
+	// resolve.
 	Resolve(ctx context.Context, html string) string
 }
 
-// Event is a request that has been answered.
+// Event describes a request and its response.
 type Event struct {
-	Operation string // productUpdate, articles, reply or openapi; "" when the path is none of them
-	Caller    string // [Caller].Name; "" when nobody proved to be one
-	Status    int    // 499 when the caller went away before there was an answer
-	Problem   string // the last part of the problem's type; "" when there was none
-	Total     time.Duration
+	// Operation is productUpdate, articles, reply or openapi. It is "" if the path belongs to none of them.
+	Operation string
+	// Caller is the Name of the [Caller]. It is "" if the request was not authenticated.
+	Caller string
+	// Status is the status of the response, or 499 if the caller went away before there was one.
+	Status int
+	// Problem is the last part of the type of the problem document. It is "" if the response was not one.
+	Problem string
+	// Total is the time from the beginning of the request to the end of the response.
+	Total time.Duration
 }
 
-// statusGone is the status in events of callers that went away. It never goes over the wire.
+// statusGone is the status in events of callers that went away. It is never sent.
 const statusGone = 499
 
-// answerTime is how long an operation may take. Without an end, requests would pile up behind a database that hangs.
+// answerTime limits an operation. Without a limit, requests would pile up behind a database that hangs.
 const answerTime = 15 * time.Second
 
-// Limits of all answers. A slow client holds the memory of its answer, and nothing else (threats.md 80).
+// Limits of all responses. A slow client holds the memory of its response, and nothing else (threats.md 80).
 const (
-	placeTime = 5 * time.Second // of waiting to be answered
-	mostHeld  = 512 << 20       // bytes of answers that are being written
+	placeTime = 5 * time.Second // that a request waits for its turn
+	mostHeld  = 512 << 20       // bytes of response bodies that are being written
 )
 
 type handler struct {
-	config   Config
-	document []byte         // openapi.json
-	places   *places.Places // for answers; their owners are callers
+	config Config
+	// document is openapi.json.
+	document []byte
+	// places limits concurrent requests and the memory of responses. Its owners are callers.
+	places *places.Places
 }
 
-// New makes a handler. It routes by the path as it was sent, because an id may have any character: nothing before it may clean
-// paths, as http.ServeMux does.
+// New returns a handler. It returns an error if c.Store is nil, c.Base fails [CheckBase] or c.Requests is negative.
+//
+// The handler routes by the escaped path of the request, because an id may contain any character. So no handler in
+// front of it may clean paths, as http.ServeMux does.
 func New(c Config) (http.Handler, error) {
 	if c.Store == nil {
 		return nil, errors.New("httpapi: there is no Store")
@@ -98,7 +114,7 @@ func New(c Config) (http.Handler, error) {
 
 var plainPath = regexp.MustCompile(`^(/[A-Za-z0-9._~-]+)*$`)
 
-// CheckBase says what is wrong with a [Config].Base, or nil.
+// CheckBase returns an error if base is not valid as [Config].Base.
 func CheckBase(base string) error {
 	for segment := range strings.SplitSeq(base, "/") {
 		if segment == "." || segment == ".." {
@@ -124,7 +140,7 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// prepare sets what all answers have.
+// prepare sets the headers of all responses.
 func (h *handler) prepare(header http.Header) {
 	header.Set("X-Content-Type-Options", "nosniff")
 	header.Set("Content-Security-Policy", "default-src 'none'")
@@ -137,7 +153,7 @@ func (h *handler) prepare(header http.Header) {
 
 const allowed = "GET, HEAD, OPTIONS"
 
-// serve answers a request. When there is an error, it has not written anything.
+// serve handles a request. If it returns an error, it has not written a response.
 func (h *handler) serve(w http.ResponseWriter, r *http.Request, event *Event) error {
 	operation, ids := h.route(r.URL)
 	if operation == nil {
@@ -164,9 +180,9 @@ func (h *handler) serve(w http.ResponseWriter, r *http.Request, event *Event) er
 		}
 		event.Caller, owner = caller.Name, caller.owner()
 	}
-	asked := &question{ids: ids, query: parseQuery(r.URL.RawQuery), moderate: caller.Moderate}
-	header.Set("Cache-Control", h.cacheControl(asked.query))
-	answer, err := h.build(r, operation, asked, owner)
+	args := &arguments{ids: ids, query: parseQuery(r.URL.RawQuery), moderate: caller.Moderate}
+	header.Set("Cache-Control", h.cacheControl(args.query))
+	answer, err := h.build(r, operation, args, owner)
 	if err != nil {
 		return err
 	}
@@ -180,9 +196,9 @@ func (h *handler) serve(w http.ResponseWriter, r *http.Request, event *Event) er
 	return nil
 }
 
-// build makes the answer of an operation. It has a place meanwhile, and no longer: writing the answer takes as long as the
-// client likes.
-func (h *handler) build(r *http.Request, o *operation, asked *question, owner string) (*answer, error) {
+// build runs an operation and returns its response. It holds one of the places meanwhile, but not while the response is
+// written, since a slow client decides how long that takes.
+func (h *handler) build(r *http.Request, o *operation, args *arguments, owner string) (*answer, error) {
 	leave, err := h.places.Enter(r.Context(), owner, placeTime)
 	if errors.Is(err, places.ErrNone) {
 		return nil, busy
@@ -193,9 +209,9 @@ func (h *handler) build(r *http.Request, o *operation, asked *question, owner st
 	defer leave()
 	ctx, cancel := context.WithTimeout(r.Context(), answerTime)
 	defer cancel()
-	body, err := o.answer(h, ctx, asked)
+	body, err := o.answer(h, ctx, args)
 	if err != nil {
-		if errors.Is(ctx.Err(), context.DeadlineExceeded) { // not every database says that this is why
+		if errors.Is(ctx.Err(), context.DeadlineExceeded) { // not every database reports the deadline as the reason
 			err = errors.Join(err, ctx.Err())
 		}
 		return nil, err
@@ -203,8 +219,9 @@ func (h *handler) build(r *http.Request, o *operation, asked *question, owner st
 	return found(r, body), nil
 }
 
-// cacheControl says who may keep an answer. None is used again without asking: a moderator may have trashed the record since.
-// What was asked in the name of a moderator is kept by nobody, also when that one does not exist: the answer must not tell.
+// cacheControl returns the value of Cache-Control. No response may be reused without revalidation, because a moderator
+// may have trashed the record. Responses to requests with a moderatorId must not be stored at all. That holds for
+// invalid ids too, so that the header does not reveal which ids are valid.
 func (h *handler) cacheControl(q *query) string {
 	switch {
 	case q.has(moderatorID):

@@ -8,7 +8,7 @@ import (
 //go:embed openapi.json
 var openAPI []byte
 
-// document is the description of the interface, with the path that it is served at.
+// document returns openapi.json with the base path of the operations.
 func document(base string) []byte {
 	if base == "" {
 		return openAPI

@@ -20,7 +20,7 @@ import (
 	"github.com/keywright/keywright/server/content/httpapi"
 )
 
-// description reads what a handler serves of itself.
+// description returns the OpenAPI document that a handler serves.
 func description(t *testing.T, h http.Handler, base string) *openapi3.T {
 	t.Helper()
 	served := ask(t, h, "GET", base+"/openapi.json")
@@ -45,7 +45,7 @@ func TestTheDescriptionSaysWhereItIs(t *testing.T) {
 
 var schemaOptions = []openapi3.SchemaValidationOption{openapi3.EnableJSONSchema2020()}
 
-// check asks for an operation, and holds the request and the answer against the description.
+// check sends a request for an operation, and validates request and response against the description.
 func check(t *testing.T, document *openapi3.T, h http.Handler, path string, params map[string]string, r *http.Request, valid bool, status int) {
 	t.Helper()
 	operation := document.Paths.Value(path).Get
@@ -86,7 +86,7 @@ func check(t *testing.T, document *openapi3.T, h http.Handler, path string, para
 	}
 }
 
-// specification.md 6.2, 6.3, 6.4, 6.9 and 6.10: each operation and each of its answers is as it is described.
+// specification.md 6.2, 6.3, 6.4, 6.9 and 6.10: each operation and each of its responses matches the description.
 func TestTheHandlerDoesWhatItIsDescribedToDo(t *testing.T) {
 	working := handler(t, httpapi.Config{Store: full()})
 	closed := handler(t, httpapi.Config{Store: full(), Callers: keys{}})
@@ -97,7 +97,7 @@ func TestTheHandlerDoesWhatItIsDescribedToDo(t *testing.T) {
 		path   string
 		params map[string]string
 		found  []string
-		wrong  []string // nil: there is nothing that could be
+		wrong  []string // nil if no value of its parameters is invalid
 		absent string
 	}{
 		{
@@ -146,8 +146,8 @@ func TestTheHandlerDoesWhatItIsDescribedToDo(t *testing.T) {
 	}
 }
 
-// specification.md 6.11, decisions.md "a field without a value": each schema has the fields of its type, of their JSON
-// types, all of them always.
+// specification.md 6.11, decisions.md "a field without a value": each schema has the fields of its Go type with their
+// JSON types, and requires all of them.
 func TestTheDescriptionHasTheFieldsOfTheTypes(t *testing.T) {
 	schemas := description(t, handler(t, httpapi.Config{Store: community()}), "").Components.Schemas
 	for name, of := range map[string]reflect.Type{
@@ -190,7 +190,7 @@ func TestTheDescriptionHasTheFieldsOfTheTypes(t *testing.T) {
 	}
 }
 
-// kind is the type of a schema as text: "array of string", or the name of what it refers to.
+// kind returns the type of a schema as text, such as "array of string", or the name of the schema that it refers to.
 func kind(s *openapi3.SchemaRef) string {
 	if name, ok := strings.CutPrefix(s.Ref, "#/components/schemas/"); ok {
 		return name

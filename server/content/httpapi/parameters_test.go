@@ -10,7 +10,7 @@ import (
 	"github.com/keywright/keywright/server/content/httpapi"
 )
 
-// ids returns those of a list of articles.
+// ids returns the ids of a list of articles.
 func ids(t testing.TB, body string) []string {
 	t.Helper()
 	var list struct{ Result []struct{ ID string } }
@@ -24,7 +24,7 @@ func ids(t testing.TB, body string) []string {
 	return all
 }
 
-// specification.md 6.3 and 6.5, decisions.md "a page past the end".
+// Pages are as in specification.md 6.3 and 6.5 and decisions.md "a page past the end".
 func TestPages(t *testing.T) {
 	store := community()
 	h := handler(t, httpapi.Config{Store: store})
@@ -41,8 +41,8 @@ func TestPages(t *testing.T) {
 		"pageSize=1":                               {"a2"},
 		"page=9223372036854775807":                 {},
 		"page=9223372036854775808":                 {},
-		"page=92233720368547760&pageSize=100":      {}, // where the number of those to skip would be below zero
-		"page=288230376151711745&pageSize=64":      {}, // or zero
+		"page=92233720368547760&pageSize=100":      {}, // the number of articles to skip would overflow to a negative number
+		"page=288230376151711745&pageSize=64":      {}, // or to zero
 		"page=" + strings.Repeat("9", 400):         {},
 		"page=" + strings.Repeat("0", 400) + "1":   {"a2", "a3", "a1"},
 		"page=9223372036854775807&pageSize=1":      {},
@@ -65,7 +65,7 @@ func TestPages(t *testing.T) {
 	}
 }
 
-// specification.md 6.5, decisions.md "invalid parameters": 422, with all that is wrong.
+// specification.md 6.5, decisions.md "invalid parameters": the response is 422 and lists all invalid parameters.
 func TestInvalidParameters(t *testing.T) {
 	h := handler(t, httpapi.Config{Store: community()})
 	for target, want := range map[string]string{
@@ -78,7 +78,7 @@ func TestInvalidParameters(t *testing.T) {
 		"/articles?page=1e3":                                            "page",
 		"/articles?page=0x1":                                            "page",
 		"/articles?page=1_000":                                          "page",
-		"/articles?page=%D9%A1":                                         "page", // an Arabic one
+		"/articles?page=%D9%A1":                                         "page", // an Arabic digit one
 		"/articles?page=":                                               "page",
 		"/articles?page":                                                "page",
 		"/articles?page=1&page=1":                                       "page",

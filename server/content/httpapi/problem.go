@@ -11,18 +11,23 @@ import (
 	"github.com/keywright/keywright/server/content"
 )
 
-// httpProblem is an error as callers see it, RFC 9457. It has nothing of what they sent, and nothing of its cause.
+// httpProblem is an error that the caller gets as a problem document (RFC 9457). The document contains no part of the
+// request and not the cause.
 type httpProblem struct {
-	status     int
-	kind       string // the last part of its type
-	detail     string
-	fields     []fieldProblem
+	status int
+	// kind is the last part of the problem's type.
+	kind   string
+	detail string
+	fields []fieldProblem
+	// challenges are the values of WWW-Authenticate.
 	challenges []string
-	retry      int   // seconds
-	cause      error // for the log
+	// retry is the value of Retry-After in seconds. 0 means no such header.
+	retry int
+	// cause is logged.
+	cause error
 }
 
-// fieldProblem is a problem of one parameter.
+// fieldProblem describes an invalid parameter.
 type fieldProblem struct {
 	Parameter string `json:"parameter"`
 	Detail    string `json:"detail"`
@@ -30,11 +35,12 @@ type fieldProblem struct {
 
 func (p *httpProblem) Error() string { return p.detail }
 
-// typeBase begins the type of each problem.
+// typeBase is the first part of the type of each problem.
 const typeBase = "urn:keywright:problem:"
 
 var (
-	// notFound is for all that is not there: a path, a record, and a record that this caller may not see (threats.md 53).
+	// notFound is the problem of a path or a record that does not exist, and of a record that the caller may not see
+	// (threats.md 53).
 	notFound           = &httpProblem{status: http.StatusNotFound, kind: "not-found", detail: "there is nothing at this path"}
 	methodNotAllowed   = &httpProblem{status: http.StatusMethodNotAllowed, kind: "method-not-allowed", detail: "this can only be read: use GET or HEAD"}
 	unauthenticated    = &httpProblem{status: http.StatusUnauthorized, kind: "unauthenticated", detail: "this needs a valid API key or bearer token"}
@@ -44,7 +50,7 @@ var (
 	storeFailed        = &httpProblem{status: http.StatusInternalServerError, kind: "store-failed", detail: "the content could not be read"}
 )
 
-// problemOf says what a caller is told of an error.
+// problemOf returns the problem that reports err to the caller.
 func problemOf(err error) *httpProblem {
 	if p, ok := errors.AsType[*httpProblem](err); ok {
 		return p
@@ -60,12 +66,12 @@ func problemOf(err error) *httpProblem {
 	return &p
 }
 
-// fail writes an error, and logs what the caller is not told.
+// fail writes the problem document of an error, and logs its cause.
 func (h *handler) fail(w http.ResponseWriter, r *http.Request, event *Event, err error) {
 	p := problemOf(err)
 	event.Status, event.Problem = p.status, p.kind
 	if p.cause != nil {
-		if errors.Is(r.Context().Err(), context.Canceled) { // nobody reads the answer, and nothing is wrong here
+		if errors.Is(r.Context().Err(), context.Canceled) { // the caller went away: not an error of this server
 			event.Status, event.Problem = statusGone, ""
 		} else {
 			h.config.Logger.LogAttrs(r.Context(), slog.LevelError, "request failed", slog.String("operation", event.Operation),

@@ -11,25 +11,28 @@ import (
 
 const moderatorID = "moderatorId"
 
-// query is the query of a request. Asking for a parameter notes what is wrong with it; those that nobody asks for do not matter.
+// query is the query of a request. The methods that read a parameter record what is wrong with it. Unknown parameters
+// are ignored.
 type query struct {
 	values map[string][]value
 	wrong  []fieldProblem
 }
 
+// value is a value of a parameter. broken reports whether its percent-encoding is invalid.
 type value struct {
 	text   string
-	broken bool // its percent-encoding
+	broken bool
 }
 
-// parseQuery differs from url.ParseQuery in that it keeps what is broken, and knows of which parameter it is.
+// parseQuery parses a query. Unlike url.ParseQuery it keeps values with an invalid percent-encoding, so that the
+// problem can name their parameter.
 func parseQuery(raw string) *query {
 	q := &query{values: map[string][]value{}}
 	for pair := range strings.SplitSeq(raw, "&") {
 		name, text, _ := strings.Cut(pair, "=")
 		name, err := url.QueryUnescape(name)
 		if err != nil {
-			continue // no parameter has such a name
+			continue // no operation has a parameter of this name
 		}
 		text, err = url.QueryUnescape(text)
 		q.values[name] = append(q.values[name], value{text, err != nil})
@@ -43,7 +46,7 @@ func (q *query) note(name, detail string) {
 	q.wrong = append(q.wrong, fieldProblem{name, detail})
 }
 
-// problem returns an error for the parameters that are wrong, or nil.
+// problem returns an error that lists the invalid parameters, or nil.
 func (q *query) problem() error {
 	if len(q.wrong) == 0 {
 		return nil
@@ -51,7 +54,7 @@ func (q *query) problem() error {
 	return &httpProblem{status: http.StatusUnprocessableEntity, kind: "invalid-parameters", detail: "some parameters are not what they must be", fields: q.wrong}
 }
 
-// one returns the value of a parameter; ok is false when there is none, or not one that can be told.
+// one returns the value of a parameter. ok is false if the parameter is absent, repeated or malformed.
 func (q *query) one(name string) (text string, ok bool) {
 	switch given := q.values[name]; {
 	case len(given) == 0:
@@ -66,7 +69,7 @@ func (q *query) one(name string) (text string, ok bool) {
 	return "", false
 }
 
-// text is a parameter that may have any value, or "".
+// text returns the value of a parameter that may have any value, or "".
 func (q *query) text(name string) string {
 	text, _ := q.one(name)
 	return text
@@ -80,6 +83,7 @@ func (q *query) boolean(name string) bool {
 	return text == "true"
 }
 
+// bounds limits an integer parameter to least … most. missing is its default.
 type bounds struct{ least, most, missing int64 }
 
 func (q *query) integer(name string, b bounds) int64 {
@@ -92,7 +96,7 @@ func (q *query) integer(name string, b bounds) int64 {
 		return b.missing
 	}
 	number, err := strconv.ParseInt(text, 10, 64)
-	if err != nil { // of digits: it is too large
+	if err != nil { // the text has digits only, so the number is too large
 		number = math.MaxInt64
 	}
 	switch {

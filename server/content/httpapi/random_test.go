@@ -16,19 +16,19 @@ import (
 	"github.com/keywright/keywright/server/content/httpapi"
 )
 
-// parts are the parts of the ids here; the last ones make an id that cannot be.
+// parts are the parts of random ids. The last four make an id invalid.
 var parts = []string{
 	"a", "b", "1", "0", ".", "..", "/", "%", "%2F", "ü", "日", "'", "\"", " ", "?", "&", "=", "#", ";", "\\", "+", "--", "replies", "articles", "<", "💬",
 	"\x00", "\n", "\xff", "\u0085",
 }
 
-// guess makes random requests of which it is known what must come back.
+// guess generates random requests with their expected responses.
 type guess struct {
 	random *rand.Rand
 	store  *memory
 	ids    []string
-	keys   [][2]string // of replies
-	closed bool        // callers must prove themselves
+	keys   [][2]string // article id and id of each reply
+	closed bool        // callers must authenticate
 }
 
 func pick[T any](r *rand.Rand, from []T) T { return from[r.IntN(len(from))] }
@@ -47,7 +47,7 @@ func (g *guess) id() string {
 	return id.String()
 }
 
-// escape writes text as a segment of a path or as a value, in one of the many ways.
+// escape returns text escaped as a segment of a path or as a value of a query. It escapes some characters needlessly.
 func (g *guess) escape(text string) string {
 	var b strings.Builder
 	for _, c := range []byte(text) {
@@ -60,14 +60,14 @@ func (g *guess) escape(text string) string {
 	return b.String()
 }
 
-// expected is a random request, and what must come back.
+// expected is a random request and its expected response.
 type expected struct {
 	method, target, key string
 
-	impossible bool   // an id is one that cannot be
-	wrong      bool   // a parameter is
-	absent     bool   // for this caller
-	body       string // when it is not
+	impossible bool   // an id is invalid
+	wrong      bool   // a parameter is invalid
+	absent     bool   // the record does not exist, or the caller may not see it
+	body       string // of the response 200
 }
 
 func (g *guess) next() *expected {
@@ -132,7 +132,8 @@ func (g *guess) reply(e *expected) {
 	g.moderatorID(e, found, trashed || !record.Visible())
 }
 
-// moderatorID adds a query to a request for a record, which is there or not, and hidden or not.
+// moderatorID adds a query to the request for a record, and sets e.absent. found reports whether the record exists,
+// hidden whether only moderators see it.
 func (g *guess) moderatorID(e *expected, found, hidden bool) {
 	moderate := false
 	switch g.random.IntN(6) {
@@ -157,7 +158,7 @@ func (g *guess) moderatorID(e *expected, found, hidden bool) {
 	e.absent = !found || hidden && !moderate
 }
 
-// status returns the status that the checks lead to, in their order.
+// status returns the expected status. Its cases have the order of the handler's checks.
 func (e *expected) status(closed bool) int {
 	switch {
 	case e.impossible:
@@ -176,7 +177,7 @@ func (e *expected) status(closed bool) int {
 	return http.StatusOK
 }
 
-// read makes a request as a server does.
+// read parses a request as a server does.
 func read(request string) (*http.Request, error) {
 	return http.ReadRequest(bufio.NewReader(strings.NewReader(request)))
 }
@@ -186,7 +187,7 @@ func marshal(record any) string {
 	return string(text)
 }
 
-// many is a store with records of all states, under odd ids. It gives the ids, and the keys of the replies.
+// many returns a store with records of all states under unusual ids, and the ids, and the keys of the replies.
 func many(random *rand.Rand) (store *memory, all []string, keys [][2]string) {
 	store = &memory{updates: map[string]content.ProductUpdate{}, replies: map[[2]string]content.Reply{}, moderators: map[string]bool{"m1": true, "a/b": true}}
 	for len(all) < 150 {
@@ -223,7 +224,7 @@ func many(random *rand.Rand) (store *memory, all []string, keys [][2]string) {
 	return store, all, keys
 }
 
-// threats.md 52, 53: never a 5xx, never another record than the one that was asked for, never a hidden one.
+// threats.md 52, 53: random requests never get a 5xx, a record other than the requested one, or a hidden record.
 func TestRandomRequests(t *testing.T) {
 	seed := rand.Uint64()
 	random := rand.New(rand.NewPCG(seed, 0))
@@ -262,7 +263,7 @@ func TestRandomRequests(t *testing.T) {
 	}
 }
 
-// FuzzTargets sends anything to a store that has secrets, which nobody gets to see here.
+// FuzzTargets sends any target to a store with hidden records, none of which may appear in a response.
 func FuzzTargets(f *testing.F) {
 	for _, record := range hidden {
 		f.Add(record.path, "moderatorId=m2", "gzip", "*")
@@ -277,7 +278,7 @@ func FuzzTargets(f *testing.F) {
 	f.Fuzz(func(t *testing.T, path, query, encoding, tags string) {
 		r, err := read("GET " + path + "?" + query + " HTTP/1.1\r\nHost: x\r\n\r\n")
 		if err != nil {
-			return // nor does a server take it
+			return // a server refuses it too
 		}
 		r.Header.Set("Accept-Encoding", encoding)
 		r.Header.Set("If-None-Match", tags)

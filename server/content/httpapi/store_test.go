@@ -14,15 +14,15 @@ import (
 	"github.com/keywright/keywright/server/content/httpapi"
 )
 
-// memory is a store of few records.
+// memory is a store of a few records in memory.
 type memory struct {
 	updates    map[string]content.ProductUpdate
 	list       []content.Article
 	replies    map[[2]string]content.Reply
 	moderators map[string]bool
-	err        error    // of each method
-	asked      []string // the methods that were called; nil: nobody wants to know
-	skip       int64    // that Articles was called with
+	err        error    // returned by each method
+	asked      []string // the methods that were called, recorded unless it is nil
+	skip       int64    // the argument of the last call of Articles
 }
 
 func (m *memory) enter(ctx context.Context, method string, ids ...string) error {
@@ -83,7 +83,7 @@ func (m *memory) Moderator(ctx context.Context, id string) (bool, error) {
 	return m.moderators[id], nil
 }
 
-// community has a record of each state.
+// community returns a store with a record of each state.
 func community() *memory {
 	return &memory{
 		updates: map[string]content.ProductUpdate{
@@ -105,7 +105,7 @@ func community() *memory {
 	}
 }
 
-// keys has callers prove themselves by a header.
+// keys is a Callers that authenticates by the header X-API-Key.
 type keys struct{}
 
 func (keys) Caller(r *http.Request) (httpapi.Caller, error) {
@@ -114,7 +114,7 @@ func (keys) Caller(r *http.Request) (httpapi.Caller, error) {
 		return httpapi.Caller{Name: "reader"}, nil
 	case "moderator":
 		return httpapi.Caller{Name: "moderator", Moderate: true}, nil
-	case "person 1", "person 2": // as with tokens, whose callers have one name
+	case "person 1", "person 2": // as with tokens, all of whose callers have the same name
 		return httpapi.Caller{Name: "token", ID: r.Header.Get("X-API-Key")}, nil
 	case "later":
 		return httpapi.Caller{}, httpapi.ErrUnavailable
@@ -131,14 +131,14 @@ func handler(t testing.TB, c httpapi.Config) http.Handler {
 	return h
 }
 
-// answer is an answer of the handler.
+// answer is a response of the handler.
 type answer struct {
 	status int
 	header http.Header
 	body   string
 }
 
-// ask sends a request; header is names and values.
+// ask sends a request. header alternates names and values.
 func ask(t testing.TB, h http.Handler, method, target string, header ...string) answer {
 	t.Helper()
 	r := httptest.NewRequest(method, target, nil)

@@ -14,7 +14,7 @@ import (
 	"github.com/keywright/keywright/server/content/httpapi"
 )
 
-// wire sends bytes to a server, and reads the answer.
+// wire sends bytes to a server and reads the response.
 func wire(t *testing.T, server *httptest.Server, request string) answer {
 	t.Helper()
 	connection, err := (&net.Dialer{}).DialContext(t.Context(), "tcp", server.Listener.Addr().String())
@@ -39,8 +39,8 @@ func wire(t *testing.T, server *httptest.Server, request string) answer {
 	return answer{response.StatusCode, response.Header, string(body)}
 }
 
-// threats.md 52: whatever bytes stand where an id stands, the answer is 404, or 400 where they make no HTTP request, with which
-// net/http does not come to the handler.
+// threats.md 52: for any bytes in place of an id, the response is 404, or net/http's own 400 if they do not make an HTTP
+// request.
 func TestOddBytesInIDs(t *testing.T) {
 	store := community()
 	quote := "'; DROP TABLE articles; --"
@@ -57,11 +57,11 @@ func TestOddBytesInIDs(t *testing.T) {
 		{"u1%00", 404, ""},
 		{"%0d%0aX:y", 404, ""},
 		{"%7f", 404, ""},
-		{"%C2%85", 404, ""}, // a control character beyond ASCII
+		{"%C2%85", 404, ""}, // U+0085, a control character
 		{"%ff", 404, ""},
 		{"\xff", 404, ""},
 		{"u1\xff", 404, ""},
-		{"%ED%A0%80", 404, ""}, // half of a surrogate pair
+		{"%ED%A0%80", 404, ""}, // a surrogate in UTF-8
 		{"%C0%AE%C0%AE", 404, ""},
 		{"%2e%2e%2fu1", 404, ""},
 		{"%2e%2e%2f%2e%2e%2fetc%2fpasswd", 404, ""},
@@ -77,7 +77,7 @@ func TestOddBytesInIDs(t *testing.T) {
 		{"u1;a=b", 404, ""},
 		{"U1", 404, ""},
 		{"%EF%BB%BFu1", 404, ""},
-		{"u%CC%88", 404, ""}, // u and two dots, which is not ü
+		{"u%CC%88", 404, ""}, // u and a combining diaeresis, which is not ü
 		{"*", 404, ""},
 		{"%", 400, ""},
 		{"%zz", 400, ""},
@@ -116,7 +116,7 @@ func TestOddBytesInIDs(t *testing.T) {
 	}
 }
 
-// A byte that does not belong into a path, sent as it is, does not make a slash of a %2F.
+// An unescaped byte that is invalid in a path does not turn %2F into a slash.
 func TestOddBytesDoNotChangeTheRoute(t *testing.T) {
 	store := community()
 	store.replies[[2]string{"a", `b"`}] = content.Reply{ID: `b"`}
@@ -133,7 +133,8 @@ func TestOddBytesDoNotChangeTheRoute(t *testing.T) {
 	}
 }
 
-// A server's HEAD is its GET without the body, compressed or not; 304 and OPTIONS have none.
+// The response to HEAD is that to GET without the body, compressed or not. Responses 304 and those to OPTIONS have no
+// body.
 func TestAnswersOverTheWire(t *testing.T) {
 	store := community()
 	store.updates["large"] = content.ProductUpdate{ID: "large", Body: strings.Repeat("<p>text</p>", 100_000)}

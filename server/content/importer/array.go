@@ -32,19 +32,20 @@ func (in *input) element() ([]byte, error) {
 		in.skip(1)
 	}
 	if len(text) > maxRecord {
-		return nil, &flaw{in.start.Problem("", tooLong, maxRecord>>20), true}
+		return nil, &inputError{in.start.Problem("", tooLong, maxRecord>>20), true}
 	}
 	return text, nil
 }
 
-// endOfArray says what becomes of the records when the text of an array is wrong.
+// endOfArray returns the end of a message about malformed text in an array: the rest cannot be read.
 func (in *input) endOfArray() string {
 	return "; nothing after this can be read in an array; " + in.read()
 }
 
+// read returns the part of a message that counts the good records.
 func (in *input) read() string { return fmt.Sprintf("good records before it: %d", in.good) }
 
-// endArray reads the end of the array, after which there may be nothing.
+// endArray reads the closing bracket of the array. It returns io.EOF if nothing follows it but white space.
 func (in *input) endArray() error {
 	in.skip(1)
 	_, err := in.peek()
@@ -58,8 +59,9 @@ func (in *input) endArray() error {
 	return in.last("there is more after the end of the array, which is not read: put all records into one array, or each on a line without any array; %s", in.read())
 }
 
-// readElement reads up to the comma or the bracket after an element. Of one that is too long it gives no more than a
-// little above what a record may have; if that is no JSON, it reads no further.
+// readElement returns the text up to the comma or the bracket after an element. Of an element that is longer than
+// maxRecord it returns only the beginning, so that memory is bounded. If that beginning is not JSON, it does not read
+// the rest.
 func (in *input) readElement() ([]byte, error) {
 	in.buffer = in.buffer[:0]
 	var e element
@@ -76,7 +78,7 @@ func (in *input) readElement() ([]byte, error) {
 			in.buffer = append(in.buffer, part[:n]...)
 			if len(in.buffer) > maxRecord {
 				if p, broken := syntax(in.buffer, in.start); broken && !errors.Is(p.err, io.ErrUnexpectedEOF) {
-					return in.buffer[:maxRecord], nil // which is told of as what it is
+					return in.buffer[:maxRecord], nil // short enough to be reported as a syntax error, not as too long
 				}
 			}
 		}
@@ -87,13 +89,14 @@ func (in *input) readElement() ([]byte, error) {
 	}
 }
 
-// element is how far an element of an array has been read.
+// element is the state of scan inside an element of an array.
 type element struct {
 	depth           int
 	quoted, escaped bool
 }
 
-// scan goes on in the text of an element, and gives how much of it belongs to it, and whether it ends there.
+// scan continues in the next part of the text. It returns how many bytes belong to the element, and whether the element
+// ends after them.
 func (e *element) scan(text []byte) (n int, ended bool) {
 	for i, c := range text {
 		switch {

@@ -16,22 +16,25 @@ import (
 	"github.com/keywright/keywright/server/content"
 )
 
-// recordProblems is how many problems of one record are told.
+// recordProblems is the maximum number of problems that are reported for one record.
 const recordProblems = 20
 
-// diagnosis is a second, slow reading of a record in which something is wrong.
+// diagnosis is a second, slow pass over a bad record that finds its problems.
 type diagnosis struct {
 	problem.Collector
 	text  []byte
 	start problem.Place
 	d     *jsontext.Decoder
-	shape *shape // of the record
+	// shape is the shape of the record.
+	shape *shape
 	typ   string
-	known int           // how far in the text a place is known, so that it need not be counted from the beginning
-	at    problem.Place // that one
+	// at is the place of the offset known in text. Places behind it are counted from there.
+	known int
+	at    problem.Place
 }
 
-// diagnose finds all that is wrong with a record. It is broken if it is no JSON, which is the only problem then.
+// diagnose returns the problems of a bad record. broken reports that the record is not JSON; then that is the only
+// problem.
 func diagnose(text []byte, start problem.Place) (problems []problem.Problem, broken bool) {
 	if p, broken := syntax(text, start); broken {
 		return []problem.Problem{p.Problem}, true
@@ -39,7 +42,7 @@ func diagnose(text []byte, start problem.Place) (problems []problem.Problem, bro
 	if p, ok := encoding(text, start); !ok {
 		return []problem.Problem{p}, false
 	}
-	if crowded(text) {
+	if tooManyObjects(text) {
 		return []problem.Problem{start.Problem("", "this record has more than %d objects in it, which is too much: take some away", maxObjects)}, false
 	}
 	g := &diagnosis{Collector: problem.Collector{Max: recordProblems}, text: text, start: start, d: decoder(text), at: start}
@@ -57,13 +60,13 @@ func decoder(text []byte, options ...jsontext.Options) *jsontext.Decoder {
 	return jsontext.NewDecoder(bytes.NewBuffer(text), append(options, jsontext.AllowDuplicateNames(true))...)
 }
 
-// syntaxProblem is where a text is no JSON, and why.
+// syntaxProblem is the place where a text stops being JSON, and the decoder's error.
 type syntaxProblem struct {
 	problem.Problem
 	err error
 }
 
-// moreAfter is the problem of a line that goes on after its record.
+// moreAfter is the reason for text after the record in a line.
 const moreAfter = "there is more after the end of the record"
 
 // syntax finds the place where a text stops being JSON, if there is one.
@@ -78,12 +81,12 @@ func syntax(text []byte, start problem.Place) (p syntaxProblem, broken bool) {
 	if err == nil {
 		offset, reason = len(text)-len(rest), moreAfter
 	} else if e, ok := errors.AsType[*jsontext.SyntacticError](err); ok && !errors.Is(err, io.ErrUnexpectedEOF) {
-		offset, reason = int(e.ByteOffset), e.Err.Error() // which quotes one character
+		offset, reason = int(e.ByteOffset), e.Err.Error() // it quotes at most one character
 	}
 	return syntaxProblem{start.Advance(text[:offset]).Problem("", "this is no JSON: %s", reason), err}, true
 }
 
-// encoding finds text that is not UTF-8, escaped or not.
+// encoding finds text that is not UTF-8, or an escaped surrogate without its pair. ok is false if there is any.
 func encoding(text []byte, start problem.Place) (p problem.Problem, ok bool) {
 	err := decoder(text).SkipValue()
 	if err == nil {
@@ -96,7 +99,7 @@ func encoding(text []byte, start problem.Place) (p problem.Problem, ok bool) {
 	return start.Advance(text[:offset]).Problem("", "this is not UTF-8, or half of a surrogate pair: write the file in UTF-8"), false
 }
 
-// record reads the record itself.
+// record checks the record.
 func (g *diagnosis) record() {
 	if g.d.PeekKind() != '{' {
 		g.wrong("", "a record is an object, not %s", nameOf(g.d.PeekKind()))
@@ -117,7 +120,7 @@ func (g *diagnosis) record() {
 	}
 }
 
-// a puts an article before the name of a type.
+// a returns the name of a type with its indefinite article.
 func a(typ string) string {
 	if typ == "article" {
 		return "an article"
@@ -125,7 +128,7 @@ func a(typ string) string {
 	return "a " + typ
 }
 
-// findType looks for the type of the record, and tells whether it is one of those there are.
+// findType sets the type and the shape of the record. It returns false, and adds a problem, if there is no known type.
 func (g *diagnosis) findType() bool {
 	d := decoder(g.text)
 	_, _ = d.ReadToken()
@@ -160,7 +163,7 @@ func (g *diagnosis) findType() bool {
 	return false
 }
 
-// after is where the next value begins.
+// after returns the place where the next token of d begins.
 func (g *diagnosis) after(d *jsontext.Decoder) problem.Place {
 	offset := len(g.text) - len(bytes.TrimLeft(g.text[d.InputOffset():], space+":,"))
 	if offset < g.known {
@@ -170,7 +173,7 @@ func (g *diagnosis) after(d *jsontext.Decoder) problem.Place {
 	return g.at
 }
 
-// wrong adds a problem of the next value.
+// wrong adds a problem at the next value.
 func (g *diagnosis) wrong(path, format string, args ...any) {
 	g.At(g.after(g.d), path, format, args...)
 }
@@ -181,7 +184,7 @@ func nameOf(k jsontext.Kind) string {
 	}[k]
 }
 
-// value reads a value that has to be of a shape. null is the empty value of each.
+// value checks that the next value has a shape. null is valid for all shapes.
 func (g *diagnosis) value(s *shape, path string) {
 	kind := g.d.PeekKind()
 	switch want := s.kind; {
@@ -227,11 +230,11 @@ func (g *diagnosis) integer(path string) {
 	}
 }
 
-// anyObject reads an object whose members are not specified.
+// anyObject checks an object whose members are not specified.
 func (g *diagnosis) anyObject(path string) {
 	at := g.after(g.d)
 	value, _ := g.d.ReadValue()
-	if deep(value) {
+	if tooDeep(value) {
 		g.At(at, path, "is nested deeper than %d levels: take some away", maxDepth)
 		return
 	}
@@ -240,7 +243,7 @@ func (g *diagnosis) anyObject(path string) {
 	}
 }
 
-// object reads an object, and gives the names of the members that it has, but for those that are null.
+// object checks an object and returns the names of its members that are not null.
 func (g *diagnosis) object(s *shape, path string) map[string]bool {
 	seen, present := map[string]bool{}, map[string]bool{}
 	_, _ = g.d.ReadToken()
@@ -251,7 +254,7 @@ func (g *diagnosis) object(s *shape, path string) map[string]bool {
 		member := s.members[name]
 		switch {
 		case member == nil:
-			if !g.Skip() { // what was meant takes a while to find
+			if !g.Skip() { // searching for similar names takes time
 				g.At(at, path, "%s", g.unknown(s, name, path))
 			}
 			_ = g.d.SkipValue()
@@ -282,7 +285,7 @@ func (g *diagnosis) id(path string) {
 	}
 }
 
-// unknown says what is wrong with a member that a shape does not have.
+// unknown returns the message for a member that the shape does not have.
 func (g *diagnosis) unknown(s *shape, name, path string) string {
 	where := "here"
 	if path == "" {

@@ -12,8 +12,8 @@ import (
 	"github.com/keywright/keywright/server/content"
 )
 
-// Whatever is read: what is taken is what encoding/json reads, what is not taken has a problem that says why, and
-// records in lines give the same as in an array.
+// For any input, encoding/json decodes the good records to the same values, bad records have a problem that states the
+// reason, and the result is the same for records in lines and in an array.
 func FuzzImport(f *testing.F) {
 	for line := range strings.Lines(four) {
 		f.Add([]byte(line))
@@ -45,7 +45,7 @@ func FuzzImport(f *testing.F) {
 	})
 }
 
-// messages returns problems without their places.
+// messages returns the problems without their places.
 func messages(problems []string) []string {
 	var all []string
 	for _, p := range problems {
@@ -54,7 +54,7 @@ func messages(problems []string) []string {
 	return all
 }
 
-// same checks that encoding/json reads the same record.
+// same checks that encoding/json decodes the same record.
 func same(t *testing.T, line []byte, got content.Record) {
 	t.Helper()
 	var want content.Record

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// threats.md 49: of a record in which everything is wrong, the first problems are told, and how many more there are.
+// threats.md 49: for a record with very many problems, only the first ones and the number of the others are reported.
 func TestManyProblemsOfOneRecord(t *testing.T) {
 	for name, c := range map[string]struct{ before, each, after, want string }{
 		"unknown members": {`{"type":"article","id":"1"`, `,"titel":1`, `}`, `f:1:28: there is no "titel" in an article: did you mean "title"?`},
@@ -20,7 +20,7 @@ func TestManyProblemsOfOneRecord(t *testing.T) {
 	}
 }
 
-// threats.md 49: a record does not become hundreds of times as large as it was written.
+// threats.md 49: a record cannot become hundreds of times as large as its text.
 func TestManyObjectsInOneRecord(t *testing.T) {
 	record := func(n int) string {
 		return `{"type":"reply","id":"1","articleId":"1","content":"` + strings.Repeat("{", maxObjects) + `","reportedContent":[` +
@@ -37,7 +37,7 @@ func TestManyObjectsInOneRecord(t *testing.T) {
 	}
 }
 
-// An article does not make a page unreadable for those who take only so many levels of JSON.
+// An article does not make a page unreadable for JSON decoders with a limit of nesting.
 func TestDeepObjects(t *testing.T) {
 	record := func(levels int) string {
 		return `{"type":"article","id":"1","_links":{"self":` + strings.Repeat(`{"a":`, levels) + "[]" + strings.Repeat("}", levels) + "}}"

@@ -1,12 +1,12 @@
 // Package importer reads the records of a community from NDJSON or from a JSON array, checks them, and writes the good
-// ones. It takes memory for some batches of records, whatever the size of the input.
+// ones. It holds a few batches of records in memory, regardless of the size of the input.
 //
-// A record is an object. It has "type", which is productUpdate, article, reply (then "articleId" names its article) or
-// moderator (which has only an "id"), and the fields of specification.md 6.11. Each has an "id", as [content.CheckID] wants
-// it; a later record of the same id replaces the one before. A field that is absent or null has its empty value, as has an
-// element of a list that is null.
+// A record is a JSON object. Its "type" is productUpdate, article, reply or moderator. It has the fields of
+// specification.md 6.11; a reply also has the "articleId" of its article, and a moderator has only an "id". Each "id"
+// must pass [content.CheckID]. A record replaces an earlier one of the same type and id; ids of replies count within
+// their article. A field or an element of a list that is absent or null has its empty value.
 //
-// A record that puts "type" first is read in the shortest time.
+// Records that have "type" as their first member are read fastest.
 package importer
 
 import (
@@ -20,43 +20,50 @@ import (
 	"github.com/keywright/keywright/server/content"
 )
 
-// What is written at once ends with the first of these that is reached.
+// Limits of a batch. It ends when it reaches the first of them. batchBytes counts bytes of the input.
 const (
 	batchRecords  = 1000
 	batchBytes    = 4 << 20
 	batchProblems = 1000
 )
 
-// maxRecord is how many bytes a record may have: a page of a hundred is in memory as a whole when it is served.
+// maxRecord is the maximum length of a record in bytes. A page of a hundred records must fit in memory when it is
+// served.
 const maxRecord = 2 << 20
 
-// Options say how to import. The functions are called in the goroutine that calls [Import], and may be nil.
+// Options configures [Import]. Import calls its functions in the caller's goroutine.
 type Options struct {
-	DryRun   bool          // only read and check: the writer is not asked, and may be nil
-	Problem  func(Problem) // is called for everything that is wrong, in the order of the input
-	Progress func(Result)  // is called after each batch, with what has been done until then
+	// DryRun only reads and checks. The writer is not used and may be nil.
+	DryRun bool
+	// If not nil, Problem is called for each problem, in the order of the input.
+	Problem func(Problem)
+	// If not nil, Progress is called after each batch with the result so far.
+	Progress func(Result)
 }
 
-// Result is the outcome of an import.
+// Result is the result of an import.
 type Result struct {
-	ProductUpdates, Articles, Replies, Moderators int // written; in a dry run, what would have been
+	// The numbers of records that were written, or, in a dry run, would have been.
+	ProductUpdates, Articles, Replies, Moderators int
 
-	Bad      int   // records that were not written because of their problems
-	Problems int   // all that were reported
-	Lines    int   // read
-	Bytes    int64 // read
+	// Bad counts the records that were not written because of their problems.
+	Bad int
+	// Problems counts the problems that were reported.
+	Problems int
+	// Lines and Bytes count what was read.
+	Lines int
+	Bytes int64
 }
 
-// Written is how many records were written.
+// Written returns the number of records that were written.
 func (r *Result) Written() int { return r.ProductUpdates + r.Articles + r.Replies + r.Moderators }
 
-// Import reads all of r, and writes its good records in batches, in the order they come in. The name of what is read
-// stands in problems and errors.
+// Import reads all of r and writes the good records in batches, in their order. name is the name of r in problems and
+// errors.
 //
-// Bad records are no error: they are told of to [Options.Problem] and counted. An error is what ended the import: the
-// writer or r failed, or the context ended. It says what was written until then, as the result does. Importing the same
-// again after an error is safe, since records replace those of the same id. A read that is under way when the context
-// ends is not waited for.
+// Bad records are not an error: Import counts them and calls [Options.Problem]. It returns an error if the writer or r
+// fails, or if ctx ends. Error and result state what was written before. It is safe to import the same input again,
+// since records replace those of the same id. If ctx ends during a read of r, Import does not wait for the read.
 func Import(ctx context.Context, w content.Writer, name string, r io.Reader, o Options) (Result, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -70,7 +77,7 @@ func Import(ctx context.Context, w content.Writer, name string, r io.Reader, o O
 			return result, stopped(name, fmt.Sprintf("the import ended after line %d", result.Lines), context.Cause(ctx), &result, o)
 		case b = <-batches:
 		}
-		b.tell(&result, o)
+		b.report(&result, o)
 		if !o.DryRun && len(b.records) > 0 {
 			if err := w.Write(ctx, b.records); err != nil {
 				return result, stopped(name, fmt.Sprintf("the records of lines %d to %d were not written", b.first, b.lines), err, &result, o)
@@ -89,7 +96,7 @@ func Import(ctx context.Context, w content.Writer, name string, r io.Reader, o O
 	}
 }
 
-// stopped is the error of an import that did not come to its end.
+// stopped returns the error of an import that ended early.
 func stopped(name, what string, err error, r *Result, o Options) error {
 	then := "are written, and importing all of it again does no harm"
 	if o.DryRun {
@@ -98,20 +105,24 @@ func stopped(name, what string, err error, r *Result, o Options) error {
 	return fmt.Errorf("%s: %s: %w; the good records before, %d, %s", name, what, err, r.Written(), then)
 }
 
-// batch holds the records that are written at once, and how far the input was read for them.
+// batch holds the records of one call of the writer, and the position in the input after them.
 type batch struct {
 	records  []content.Record
 	problems []Problem
 	bad      int
-	first    int   // the line of its first record
-	lines    int   // of the input until its end
-	line     int   // where its end is
-	bytes    int64 // of the input until its end
-	err      error // why it is the last
+	// first is the line of the first record.
+	first int
+	// lines and bytes count the input up to the end of the batch.
+	lines int
+	bytes int64
+	// line is the line of the end of the batch.
+	line int
+	// err is the reason why this is the last batch: io.EOF or an error of the reader.
+	err error
 }
 
-// tell reports what is wrong in a batch.
-func (b *batch) tell(r *Result, o Options) {
+// report counts the problems of a batch and passes them to o.Problem.
+func (b *batch) report(r *Result, o Options) {
 	r.Bad += b.bad
 	r.Problems += len(b.problems)
 	if o.Problem != nil {
@@ -121,7 +132,7 @@ func (b *batch) tell(r *Result, o Options) {
 	}
 }
 
-// count adds to a result what was written of a batch.
+// count adds the records of a batch to a result.
 func (b *batch) count(r *Result) {
 	for i := range b.records {
 		switch record := &b.records[i]; {
@@ -138,7 +149,7 @@ func (b *batch) count(r *Result) {
 	r.Lines, r.Bytes = b.lines, b.bytes
 }
 
-// read makes batches of what it reads, one ahead of what is written, until the input or the context ends.
+// read sends the batches of r until r or ctx ends. It reads one batch ahead of the writer.
 func read(ctx context.Context, name string, r io.Reader, batches chan<- *batch) {
 	in := newInput(name, r)
 	for last := false; !last; {
@@ -152,16 +163,16 @@ func read(ctx context.Context, name string, r io.Reader, batches chan<- *batch) 
 	}
 }
 
-// batch reads the next one.
+// batch reads the next batch.
 func (in *input) batch() *batch {
 	b := &batch{}
 	begin := in.bytes
 	for b.err == nil && len(b.records) < batchRecords && len(b.problems) < batchProblems && in.bytes-begin < batchBytes {
 		text, err := in.next()
-		switch f, ok := errors.AsType[*flaw](err); {
+		switch bad, ok := errors.AsType[*inputError](err); {
 		case ok:
-			in.add(b, f.Problem)
-			if f.record {
+			in.add(b, bad.Problem)
+			if bad.record {
 				b.bad++
 			}
 		case err != nil:
@@ -177,7 +188,7 @@ func (in *input) batch() *batch {
 	return b
 }
 
-// record adds a record to a batch, or what is wrong with it.
+// record adds a record to a batch, or its problems if it is bad.
 func (in *input) record(b *batch, text []byte) {
 	record, err := decode(text)
 	if err == nil {

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// community makes records as a community has them: of about 2 kB, with all their fields.
+// community returns n records like those of a real community: of about 2 kB, with all their fields.
 func community(n int) []byte {
 	var b bytes.Buffer
 	author := `{"id":"17","username":"mara.lindqvist","customTitle":"Integration lead","signature":"Ask me about webhooks.","avatar":"https://images.example.com/17.png",` +

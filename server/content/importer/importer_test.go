@@ -18,12 +18,12 @@ import (
 	"github.com/keywright/keywright/server/content"
 )
 
-// memory is a writer that keeps records by their names.
+// memory is a writer that keeps the JSON of records by type and id.
 type memory struct {
 	records map[string]string
 	calls   int
-	most    int // records of one call
-	fails   int // the call that fails, from 1
+	most    int // the most records in one call
+	fails   int // the number of the call that fails, from 1
 }
 
 var errFull = errors.New("the disk is full")
@@ -57,7 +57,7 @@ func (m *memory) Write(_ context.Context, records []content.Record) error {
 	return nil
 }
 
-// importing imports a text, and gives what was wrong with it, a line for each.
+// importing imports a text and returns the result and the problems, each as a line.
 func importing(t *testing.T, w content.Writer, text string) (Result, []string) {
 	t.Helper()
 	var problems []string
@@ -124,7 +124,7 @@ func TestNullIsAbsent(t *testing.T) {
 	}
 }
 
-// What stands in a text is no JSON, however it looks.
+// Brackets, commas and quotes in strings do not end a record.
 func TestTextsThatLookLikeJSON(t *testing.T) {
 	const record = `{"type":"article","id":"1","title":"\"}],{[\\","body":"\\\""}`
 	for _, text := range []string{record, "[" + record + "]", "[" + record + "," + record + "]"} {
@@ -135,7 +135,7 @@ func TestTextsThatLookLikeJSON(t *testing.T) {
 	}
 }
 
-// A terminal that was ended with Ctrl-D is not asked again.
+// The reader is not read again after its end. A terminal would wait for more input after Ctrl-D.
 func TestNothingIsReadAfterTheEnd(t *testing.T) {
 	for _, text := range []string{"", " ", four, strings.TrimSpace(four), "[]", `[{"type":"article","id":"1"}`} {
 		ended := false
@@ -177,7 +177,7 @@ func TestADryRunWritesNothing(t *testing.T) {
 	}
 }
 
-// A bad record never loses a good one.
+// Good records between bad ones are written.
 func TestGoodRecordsAroundBadOnesAreWritten(t *testing.T) {
 	lines := strings.Split(strings.TrimSpace(four), "\n")
 	bad := []string{`{"type":"article"}`, `{"type":"article","id":1}`, `{"type":"article","id":"9","x":1}`, `{"type":"x"}`, `7`, "{\"type\":\"article\",\"id\":\"9\",\"title\":\"\xff\"}"}
@@ -208,7 +208,7 @@ func TestImportingAgainChangesNothing(t *testing.T) {
 	}
 }
 
-// articles makes lines of articles.
+// articles returns n articles as NDJSON.
 func articles(n int) string {
 	var b strings.Builder
 	for i := range n {
@@ -226,7 +226,7 @@ func TestRecordsAreWrittenInBatches(t *testing.T) {
 	}
 }
 
-// Records are large at times: what is written at once is bounded by its bytes, too.
+// A batch is bounded by its bytes, too, since records may be large.
 func TestBatchesOfLargeRecordsAreSmall(t *testing.T) {
 	var w memory
 	var text strings.Builder
@@ -243,13 +243,13 @@ func TestBatchesOfLargeRecordsAreSmall(t *testing.T) {
 	}
 }
 
-// An import that ends early says what it wrote, and has written that.
+// The error and the result of an import that ends early state correctly what was written.
 func TestAnImportThatFails(t *testing.T) {
 	t.Run("writing", func(t *testing.T) {
 		w := memory{fails: 3}
 		var result Result
 		var err error
-		synctest.Test(t, func(t *testing.T) { // which fails if a goroutine is left
+		synctest.Test(t, func(t *testing.T) { // the bubble fails if a goroutine is left
 			result, err = Import(context.WithoutCancel(t.Context()), &w, "f", strings.NewReader(articles(6500)), Options{})
 		})
 		want := "f: the records of lines 2001 to 3000 were not written: the disk is full; the good records before, 2000, are written, and importing all of it again does no harm"
@@ -278,7 +278,7 @@ func TestAnImportThatFails(t *testing.T) {
 	})
 }
 
-// An import ends with its context, even when what it reads from gives nothing.
+// An import ends with its context, even if the reader blocks.
 func TestAnImportEndsWithItsContext(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	r, input := io.Pipe()
@@ -292,7 +292,7 @@ func TestAnImportEndsWithItsContext(t *testing.T) {
 	}
 }
 
-// endless is a record that never ends, after a first that does, and before a last.
+// endless returns a reader of before, of the given number of bytes of inside repeated, and of after.
 func endless(before, inside, after string, bytes int64) io.Reader {
 	return io.MultiReader(strings.NewReader(before), io.LimitReader(filler(strings.Repeat(inside, 1000)), bytes), strings.NewReader(after))
 }
@@ -307,7 +307,7 @@ func (f filler) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-// A record that is too long is lost, and no other.
+// A record that is too long is skipped, and no other one.
 func TestARecordThatIsTooLong(t *testing.T) {
 	const begin, end = `{"type":"article","id":"1"}`, `{"type":"article","id":"3"}`
 	for name, test := range map[string]struct {
@@ -331,7 +331,7 @@ func TestARecordThatIsTooLong(t *testing.T) {
 			}
 		})
 	}
-	// However long it is, it takes no more memory.
+	// A long record takes no more memory than a short one.
 	for _, before := range []string{"", "["} {
 		var began, ended runtime.MemStats
 		runtime.ReadMemStats(&began)
@@ -352,7 +352,7 @@ func TestARecordThatIsTooLong(t *testing.T) {
 	}
 }
 
-// Whatever is wrong in a large file, all of it is told, as it is read.
+// All problems of a large file are reported while it is read.
 func TestAllProblemsAreTold(t *testing.T) {
 	var w memory
 	result, problems := importing(t, &w, strings.Repeat(`{"type":"article","id":"1","x":1,"y":2}`+"\n", 5000))
@@ -364,7 +364,7 @@ func TestAllProblemsAreTold(t *testing.T) {
 	if err != nil || told != 6 {
 		t.Errorf("%v, told %d times", err, told)
 	}
-	// Of one record some are enough.
+	// The problems of one record are bounded.
 	var members bytes.Buffer
 	for i := range 1000 {
 		fmt.Fprintf(&members, `,"x%d":1`, i)

@@ -11,29 +11,34 @@ import (
 
 const (
 	bufferSize = 256 << 10
-	space      = " \t\r\n" // of JSON
+	space      = " \t\r\n" // the white space of JSON
 )
 
-// input splits what is read into the texts of records. What ends in the middle of a line or a record is given as it is.
+// input splits its text into records. If the text ends within a line or a record, the last record is incomplete.
 type input struct {
 	name   string
 	r      *bufio.Reader
 	opened bool
 	array  bool
-	ended  bool          // nothing more is read
-	comma  bool          // of an array: a comma was read last
-	at     problem.Place // of the next byte
-	start  problem.Place // of the record that was given last
-	bytes  int64         // read
-	good   int           // records
-	buffer []byte        // a record that is longer than what r holds
+	// ended reports that nothing more will be read.
+	ended bool
+	// comma reports that the last element of the array was followed by a comma.
+	comma bool
+	// at is the place of the next byte, start that of the current record.
+	at, start problem.Place
+	// bytes counts the bytes read, good the good records.
+	bytes int64
+	good  int
+	// buffer holds a record that is longer than the buffer of r.
+	buffer []byte
 }
 
 func newInput(name string, r io.Reader) *input {
 	return &input{name: name, r: bufio.NewReaderSize(&untilError{r: r}, bufferSize), at: problem.Place{Line: 1, Column: 1}}
 }
 
-// untilError does not read on after an error. bufio would, and a terminal would be asked for more after its end.
+// untilError is a reader that does not read again after an error. bufio would, and a terminal would wait for input
+// after its end.
 type untilError struct {
 	r   io.Reader
 	err error
@@ -46,8 +51,8 @@ func (u *untilError) Read(p []byte) (n int, err error) {
 	return n, u.err
 }
 
-// next returns the text of the next record, which is valid until the call after. The error is [io.EOF] at the end, a
-// flaw, after which reading goes on, or that of the reader.
+// next returns the text of the next record. It is valid until the next call. The error is [io.EOF] at the end, an
+// inputError, after which next may be called again, or the error of the reader.
 func (in *input) next() ([]byte, error) {
 	if !in.opened {
 		in.opened = true
@@ -64,7 +69,7 @@ func (in *input) next() ([]byte, error) {
 	return in.line()
 }
 
-// lines is how many have been read, the last in part perhaps.
+// lines returns the number of lines that have been read, including an incomplete last one.
 func (in *input) lines() int {
 	if in.at.Column == 1 {
 		return in.at.Line - 1
@@ -72,14 +77,15 @@ func (in *input) lines() int {
 	return in.at.Line
 }
 
-// last is a flaw after which nothing more is read.
+// last returns an error at the next byte, and ends the input.
 func (in *input) last(format string, args ...any) error {
 	in.ended = true
-	return &flaw{Problem: in.at.Problem("", format, args...)}
+	return &inputError{Problem: in.at.Problem("", format, args...)}
 }
 
-// foreign are the beginnings of files that are neither of the formats, though what is in them may be.
-var foreign = []struct{ magic, message string }{
+// knownFormats are file formats that the importer recognises by their first bytes and refuses. The messages say what to
+// do.
+var knownFormats = []struct{ magic, message string }{
 	{"\x1f\x8b", "this is compressed by gzip: decompress it first, as in gunzip -c FILE | keywright content import -"},
 	{"\x28\xb5\x2f\xfd", "this is compressed by zstd: decompress it first, as in zstd -dc FILE | keywright content import -"},
 	{"BZh", "this is compressed by bzip2: decompress it first, as in bunzip2 -c FILE | keywright content import -"},
@@ -90,20 +96,20 @@ var foreign = []struct{ magic, message string }{
 	{"SQLite format", "this is an SQLite database, not records as JSON"},
 }
 
-// open finds out what the input is, and goes to its first record.
+// open detects the format of the input and skips to its first record.
 func (in *input) open() error {
 	head, err := in.r.Peek(16)
 	if err != nil && !errors.Is(err, io.EOF) {
 		return err
 	}
-	for _, f := range foreign {
+	for _, f := range knownFormats {
 		if bytes.HasPrefix(head, []byte(f.magic)) {
 			return in.last("%s", f.message)
 		}
 	}
 	if bytes.HasPrefix(head, []byte("\ufeff")) {
 		in.skip(3)
-		in.at.Column = 1 // a byte order mark is no character
+		in.at.Column = 1 // a byte order mark does not count as a character
 	}
 	first, err := in.peek()
 	if err != nil {
@@ -116,7 +122,7 @@ func (in *input) open() error {
 	return nil
 }
 
-// peek skips white space, and gives the byte that is next.
+// peek skips white space and returns the next byte, which it does not consume.
 func (in *input) peek() (byte, error) {
 	for {
 		next, err := in.r.Peek(1)
@@ -130,7 +136,7 @@ func (in *input) peek() (byte, error) {
 	}
 }
 
-// skip goes on by some bytes, which the buffer has.
+// skip consumes n bytes, which must be in the buffer.
 func (in *input) skip(n int) {
 	text, _ := in.r.Peek(n)
 	in.at = in.at.Advance(text)
@@ -148,7 +154,7 @@ func (in *input) line() ([]byte, error) {
 		}
 		switch text = bytes.TrimRight(text, space); {
 		case len(text) > maxRecord:
-			return nil, &flaw{in.start.Problem("", tooLong, maxRecord>>20), true}
+			return nil, &inputError{in.start.Problem("", tooLong, maxRecord>>20), true}
 		case len(text) > 0:
 			return text, nil
 		}
@@ -157,7 +163,8 @@ func (in *input) line() ([]byte, error) {
 
 const tooLong = "this record has more than %d MiB, which is too much: shorten it"
 
-// readLine reads up to the end of a line, of which it gives no more than a little above what a record may have.
+// readLine reads a line. Of a line that is longer than maxRecord it returns only the beginning, so that memory is
+// bounded.
 func (in *input) readLine() ([]byte, error) {
 	in.buffer = in.buffer[:0]
 	for {

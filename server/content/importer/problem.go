@@ -2,24 +2,30 @@ package importer
 
 import "github.com/keywright/keywright/internal/problem"
 
-// Problem is something that is wrong with what is imported. It never quotes more of it than a name.
+// Problem describes what is wrong in an input. It never quotes more of the input than a name.
 type Problem struct {
-	File    string // as it was named to [Import]
-	Line    int    // from 1
-	Column  int    // from 1, in characters
-	Path    string // in the record, such as author.reputation.likesReceived; "" is the record itself
-	Message string // what is wrong, and what to do
+	// File is the name that was passed to [Import].
+	File string
+	// Line and Column start at 1. Column counts characters.
+	Line   int
+	Column int
+	// Path is the path of the value in the record, such as author.reputation.likesReceived. It is "" for the record
+	// itself.
+	Path string
+	// Message says what is wrong and what to do.
+	Message string
 }
 
-// String is the problem in a line: file:line:column: path: message.
+// String returns the problem as a line: file:line:column: path: message.
 func (p Problem) String() string {
 	return p.File + ":" + problem.Problem{Line: p.Line, Column: p.Column, Path: p.Path, Message: p.Message}.String()
 }
 
-// flaw is the error of an input that is no record.
-type flaw struct {
+// inputError is the error of a part of the input that is not a record.
+type inputError struct {
 	problem.Problem
-	record bool // it is one record that is lost
+	// record reports that exactly one record is lost.
+	record bool
 }
 
-func (f *flaw) Error() string { return f.String() }
+func (e *inputError) Error() string { return e.String() }

@@ -102,7 +102,7 @@ func TestProblems(t *testing.T) {
 	}
 }
 
-// All that the files of the store's empty records have may be imported: no field is forgotten.
+// The importer accepts every field of the golden files of package content.
 func TestEveryFieldOfTheSpecificationIsRead(t *testing.T) {
 	for _, typ := range []string{"article", "productUpdate", "reply"} {
 		text, err := os.ReadFile(filepath.Join("../testdata", "empty-"+strings.ToLower(typ)+".json"))

@@ -10,7 +10,7 @@ import (
 	"github.com/keywright/keywright/server/content"
 )
 
-// The records as they are read.
+// The JSON of the records.
 type (
 	productUpdate struct {
 		Type string `json:"type"`
@@ -32,18 +32,18 @@ type (
 )
 
 var (
-	errType    = errors.New("there is no such type")
-	errCrowded = errors.New("there are too many objects")
-	errDeep    = errors.New("an object is nested too deep")
+	errType           = errors.New("there is no such type")
+	errTooManyObjects = errors.New("there are too many objects")
+	errTooDeep        = errors.New("an object is nested too deep")
 )
 
-// maxObjects is how many objects a record may have in it. Of one such as a report that is written {}, hundreds of bytes are kept
-// and shown.
+// maxObjects is the maximum number of objects in a record. An object such as a report may be {} in the input, but takes
+// hundreds of bytes in the store and in responses.
 const maxObjects = 10_000
 
-// crowded reports whether a record has more. Most of them have no such number of braces, in a text or not.
-func crowded(text []byte) bool {
-	if bytes.Count(text, []byte("{")) <= maxObjects {
+// tooManyObjects reports whether a record has more than maxObjects objects.
+func tooManyObjects(text []byte) bool {
+	if bytes.Count(text, []byte("{")) <= maxObjects { // also counts braces in strings, but decides most records
 		return false
 	}
 	objects := 0
@@ -58,11 +58,11 @@ func crowded(text []byte) bool {
 	}
 }
 
-// decode reads a record in one pass, if its type comes first. The error says only that there is something wrong;
-// diagnose finds out what.
+// decode decodes a record, in one pass if its type comes first. It returns an error if anything is wrong with the
+// record; diagnose finds all problems and their places.
 func decode(text []byte) (content.Record, error) {
-	if crowded(text) {
-		return content.Record{}, errCrowded
+	if tooManyObjects(text) {
+		return content.Record{}, errTooManyObjects
 	}
 	switch typeOf(text) {
 	case "productUpdate":
@@ -72,8 +72,8 @@ func decode(text []byte) (content.Record, error) {
 	case "article":
 		var r article
 		err := unmarshal(text, &r)
-		if deep([]byte(r.Links.Self)) {
-			err = errDeep
+		if tooDeep([]byte(r.Links.Self)) {
+			err = errTooDeep
 		}
 		return content.Record{Article: &r.Article}, errors.Join(err, content.CheckID(r.ID))
 	case "reply":
@@ -88,15 +88,15 @@ func decode(text []byte) (content.Record, error) {
 	return content.Record{}, errType
 }
 
-// maxDepth is how deep an object may be nested whose members are not specified. Many who read JSON take no more than some
-// hundreds of levels, or ten thousand, and would lose a whole page of articles by one.
+// maxDepth is the maximum nesting of an object whose members are not specified. Many JSON decoders accept no more than
+// some hundreds of levels, or ten thousand, and would fail on a whole page because of one article.
 const maxDepth = 100
 
-// deep reports whether JSON is nested deeper than that.
-func deep(text []byte) bool {
+// tooDeep reports whether JSON is nested deeper than maxDepth.
+func tooDeep(text []byte) bool {
 	for d := decoder(text); d.StackDepth() <= maxDepth; {
 		if _, err := d.ReadToken(); err != nil {
-			return false // the end
+			return false // the end of the text
 		}
 	}
 	return true
@@ -106,7 +106,7 @@ func unmarshal(text []byte, record any) error {
 	return json.Unmarshal(text, record, json.RejectUnknownMembers(true))
 }
 
-// typeOf returns the type of a record, or "". It looks no further than to the first member of that name.
+// typeOf returns the value of the first member "type" of a record, or "".
 func typeOf(text []byte) string {
 	d := jsontext.NewDecoder(bytes.NewBuffer(text))
 	if t, err := d.ReadToken(); err != nil || t.Kind() != '{' {

@@ -8,11 +8,13 @@ import (
 	"github.com/keywright/keywright/server/content"
 )
 
-// shape describes the values that are allowed in a place.
+// shape describes the JSON values that a field may have.
 type shape struct {
-	kind    kind
-	members map[string]*shape // of a kindRecord
-	element *shape            // of a kindList
+	kind kind
+	// members holds the shapes of the members of a kindRecord.
+	members map[string]*shape
+	// element is the shape of the elements of a kindList.
+	element *shape
 }
 
 type kind int
@@ -25,17 +27,19 @@ const (
 	kindBoolean
 	kindList
 	kindRecord
-	kindObject // any object
+	kindObject // an object of any members
 )
 
-// String is how problems name the kind.
+// String returns the name of the kind in problems.
 func (k kind) String() string {
 	return [...]string{"a string", "a string", "an integer", "true or false", "an array", "an object", "an object"}[k]
 }
 
-// types are those of records, and shapes how records of a type look: as they are read, so that both cannot differ.
 var (
-	types  = []string{"productUpdate", "article", "reply", "moderator"}
+	// types are the values of the member "type".
+	types = []string{"productUpdate", "article", "reply", "moderator"}
+	// shapes holds the shape of each type of record. They are derived from the types that decode uses, so that decode
+	// and diagnose agree.
 	shapes = map[string]*shape{
 		"productUpdate": shapeOf(reflect.TypeFor[productUpdate]()),
 		"article":       shapeOf(reflect.TypeFor[article]()),

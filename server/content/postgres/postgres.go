@@ -1,4 +1,4 @@
-// Package postgres keeps records in a database of PostgreSQL.
+// Package postgres stores records in a PostgreSQL database.
 package postgres
 
 import (
@@ -14,19 +14,18 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/stdlib"
 
+	"github.com/keywright/keywright/server/content"
 	"github.com/keywright/keywright/server/content/internal/sqlstore"
 )
 
-// Store is a content.Store and a content.Writer. Any number of processes may have one of the same database.
-type Store = sqlstore.Store
-
-// connections is how many a store has at most.
+// connections is the maximum number of connections of a store.
 const connections = 16
 
-// Open connects to the database of a URL, postgres://user:password@host:port/database, and makes its tables where they are
-// missing. The URL may have the parameters of libpq, such as sslmode. No error has its password. The context is for opening
-// only.
-func Open(ctx context.Context, address string) (*Store, error) {
+// Open connects to the database at address, postgres://user:password@host:port/database, and creates missing tables.
+// The address may have the parameters of libpq, such as sslmode. ctx limits only the call of Open. It returns an error
+// if the address is malformed, or if the database cannot be reached, does not have the encoding UTF8 or has a newer
+// schema. Errors do not contain the password.
+func Open(ctx context.Context, address string) (content.Database, error) {
 	config, err := parse(address)
 	if err != nil {
 		return nil, err
@@ -42,12 +41,12 @@ func Open(ctx context.Context, address string) (*Store, error) {
 	return store, nil
 }
 
-// settings are the defaults of a connection. The URL may change them.
+// settings are the default parameters of a connection. The URL may override them.
 var settings = map[string]string{
 	"application_name": "keywright",
-	// All statements find what they want by an index, row by row. What PostgreSQL guesses about a table that was filled just
-	// now can be so wrong that it would read all of it. So there is one plan of each, made once; and compiling it takes longer
-	// than it runs.
+	// All statements find their rows by indexes. PostgreSQL's estimates for a table that was just filled can be so
+	// wrong that it would read the whole table. So the settings exclude other plans and make one plan per statement.
+	// JIT compilation would take longer than the statements run.
 	"enable_seqscan":    "off",
 	"enable_bitmapscan": "off",
 	"enable_hashjoin":   "off",
@@ -56,8 +55,8 @@ var settings = map[string]string{
 	"jit":               "off",
 }
 
-// parse reads a URL. One that is malformed is not quoted, as nobody knows what of it is the password. Of others pgx quotes
-// all but the passwords.
+// parse parses the URL of a database. Its error does not quote a malformed URL, because it is unknown which part is the
+// password. In errors about other URLs, pgx masks the password.
 func parse(address string) (*pgx.ConnConfig, error) {
 	if _, err := url.Parse(address); err != nil || !plain(address) {
 		return nil, errors.New("the URL of the PostgreSQL database is malformed: it has to be like postgres://user:password@host:5432/database, with percent-encoding where the password has special characters")
@@ -69,12 +68,12 @@ func parse(address string) (*pgx.ConnConfig, error) {
 	given := maps.Clone(config.RuntimeParams)
 	maps.Copy(config.RuntimeParams, settings)
 	maps.Copy(config.RuntimeParams, given)
-	config.RuntimeParams["default_transaction_isolation"] = "read committed" // who waited for the lock of writers has to see what they wrote
+	config.RuntimeParams["default_transaction_isolation"] = "read committed" // a writer that waited for the lock must see what the others wrote
 	return config, nil
 }
 
-// plain reports whether it is certain what of a URL is the password. With an @ or a slash in the password, pgx takes a
-// part of it for a host or a database, and errors have these.
+// plain reports whether it is certain which part of a URL is the password. If the password contains an unescaped @ or
+// slash, pgx takes a part of it for the host or the database, which its errors quote.
 func plain(address string) bool {
 	scheme, rest, ok := strings.Cut(address, "://")
 	authority, rest, _ := strings.Cut(rest, "/")
@@ -82,8 +81,8 @@ func plain(address string) bool {
 	return ok && (scheme == "postgres" || scheme == "postgresql") && strings.Count(authority, "@") <= 1 && !strings.Contains(path, "@")
 }
 
-// open returns the database to a store, or closes it.
-func open(ctx context.Context, db *sql.DB) (*Store, error) {
+// open migrates the database and returns its store. It closes db if it fails.
+func open(ctx context.Context, db *sql.DB) (*sqlstore.Store, error) {
 	if err := migrate(ctx, db); err != nil {
 		return nil, errors.Join(err, db.Close())
 	}
@@ -93,7 +92,7 @@ func open(ctx context.Context, db *sql.DB) (*Store, error) {
 	})
 }
 
-// migrate has one process at a time make the tables.
+// migrate brings the database to the current schema. A lock makes processes do so one at a time.
 func migrate(ctx context.Context, db *sql.DB) error {
 	connection, err := db.Conn(ctx)
 	if err != nil {
@@ -107,12 +106,12 @@ func migrate(ctx context.Context, db *sql.DB) error {
 	if encoding != "UTF8" {
 		return fmt.Errorf("its encoding is %s, but has to be UTF8: make a database with ENCODING 'UTF8'", encoding)
 	}
-	const lock = 0x6b657977 // any number that others do not use
+	const lock = 0x6b657977 // an arbitrary number that other programs are unlikely to use
 	if _, err := connection.ExecContext(ctx, `SELECT pg_advisory_lock($1)`, lock); err != nil {
 		return err
 	}
 	err = sqlstore.Migrate(ctx, db, sqlstore.Postgres)
-	// When the context has ended, the lock still has to be given back.
+	// The lock must be released even if ctx has ended.
 	_, unlockErr := connection.ExecContext(context.WithoutCancel(ctx), `SELECT pg_advisory_unlock($1)`, lock)
 	return errors.Join(err, unlockErr)
 }

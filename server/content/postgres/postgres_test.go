@@ -17,7 +17,7 @@ import (
 
 func TestMain(m *testing.M) { os.Exit(postgrestest.Main(m)) }
 
-// No error has the password, or a part of a URL that may be one.
+// Errors contain neither the password nor a part of the URL that may be one.
 func TestErrorsHaveNoPassword(t *testing.T) {
 	const canary = "c4n4ry"
 	server, _ := url.Parse(postgrestest.Database(t))
@@ -88,7 +88,7 @@ func TestWhatCannotBeServed(t *testing.T) {
 	}
 }
 
-// A user who may only read can serve what another has imported.
+// A user with read permission only can open and read a database.
 func TestAUserWhoMayOnlyRead(t *testing.T) {
 	address := postgrestest.Database(t)
 	store, err := postgres.Open(t.Context(), address)
@@ -116,7 +116,8 @@ func TestAUserWhoMayOnlyRead(t *testing.T) {
 	}
 }
 
-// Callers who go away do not cost others their connections (threats.md 49): a statement that is broken off is the end of one.
+// Statements run to their end if their callers go away, because a cancelled statement closes its connection (threats.md
+// 49).
 func TestCallerWhoGoesAway(t *testing.T) {
 	address := postgrestest.Database(t)
 	store, err := postgres.Open(t.Context(), address)

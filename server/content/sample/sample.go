@@ -1,5 +1,5 @@
-// Package sample has the records of a community that does not exist, to try things with: the users of Loomgate, a
-// platform that connects other systems. They were written for this project.
+// Package sample contains the records of a fictitious community to try things with: the users of Loomgate, a platform
+// that connects other systems. They were written for this project.
 package sample
 
 import (
@@ -11,9 +11,9 @@ import (
 //go:embed sample.ndjson
 var records string
 
-// Name is how problems name the records.
+// Name is the file name of the records in problems.
 const Name = "sample.ndjson"
 
-// Records returns the records as NDJSON, as the importer reads them: moderators, product updates, and each article with
-// its replies behind it.
+// Records returns the records as NDJSON for package importer: moderators, product updates, and articles, each followed
+// by its replies.
 func Records() io.Reader { return strings.NewReader(records) }

@@ -12,14 +12,14 @@ import (
 	"github.com/keywright/keywright/server/content/importer"
 )
 
-// community is the content of the sample.
+// community holds the records of the sample.
 type community struct {
 	updates    map[string]*content.ProductUpdate
 	articles   map[string]*content.Article
-	replies    map[string][]*content.Reply // by article
+	replies    map[string][]*content.Reply // by the article's id
 	moderators map[string]bool
 	authors    map[string]content.Author
-	order      []string // the ids of articles
+	order      []string // the ids of the articles in the order of the file
 }
 
 func (c *community) Write(_ context.Context, records []content.Record) error {
@@ -58,7 +58,7 @@ func read(t *testing.T) *community {
 	return c
 }
 
-// There is enough of everything to try each operation with, and all its answers.
+// The sample has enough records of each kind to try each operation with all of its responses.
 func TestTheSampleHasEachKindOfRecord(t *testing.T) {
 	c := read(t)
 	has := map[string]int{"product updates": len(c.updates), "articles": len(c.articles), "moderators": len(c.moderators)}
@@ -103,7 +103,7 @@ func count(has map[string]int, what string, is bool) {
 	}
 }
 
-// What an article says of its replies is so.
+// The counts and times of an article agree with its replies.
 func TestTheNumbersOfTheSampleAgree(t *testing.T) {
 	c := read(t)
 	for id, a := range c.articles {
@@ -155,7 +155,7 @@ func instant(t content.Timestamp) time.Time {
 	return at
 }
 
-// Whoever is named is an author, who is the same person everywhere; moderators are authors, too.
+// All people in the records are authors, moderators too, and an author's data are the same everywhere.
 func TestThePeopleOfTheSample(t *testing.T) {
 	c := read(t)
 	written := map[string]int64{}
@@ -203,7 +203,7 @@ func TestThePeopleOfTheSample(t *testing.T) {
 	}
 }
 
-// person checks an author, and that they are who they are elsewhere.
+// person checks an author, and that the author's data are the same as elsewhere.
 func (c *community) person(t *testing.T, a content.Author) {
 	t.Helper()
 	if was, ok := c.authors[a.ID]; ok && was != a {
@@ -218,7 +218,7 @@ func (c *community) person(t *testing.T, a content.Author) {
 	}
 }
 
-// Ids are those of numbers, and no two texts are the same.
+// Ids are numbers, and no two texts are the same.
 func TestTheTextsOfTheSample(t *testing.T) {
 	c := read(t)
 	seen := map[string]string{}

@@ -11,7 +11,7 @@ import (
 	"github.com/keywright/keywright/server/content/sqlite"
 )
 
-// lockEnv has the test binary be another process, which tells whether a database is locked.
+// lockEnv is the environment variable that makes the test binary print whether a database is locked.
 const lockEnv = "SQLITE_TEST_LOCK"
 
 func TestMain(m *testing.M) {
@@ -22,7 +22,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// locked reports whether a process has the shared lock of SQLite, by which others know that it has the database open.
+// locked reports whether another process holds SQLite's shared lock, which means that it has the database open.
 func locked(path string) bool {
 	file, err := os.OpenFile(path, os.O_RDWR, 0)
 	if err != nil {
@@ -33,7 +33,7 @@ func locked(path string) bool {
 	return syscall.FcntlFlock(file.Fd(), syscall.F_GETLK, &lock) == nil && lock.Type != syscall.F_UNLCK
 }
 
-// To open a file once more in a process takes no lock from the store that has it already.
+// Opening a file twice in a process does not release the lock of the first store.
 func TestTwoStoresOfOneFile(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "content.db")
 	for n := range 2 {

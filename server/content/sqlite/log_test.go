@@ -12,7 +12,7 @@ import (
 	"github.com/keywright/keywright/server/content"
 )
 
-// While others read all the time, what SQLite keeps beside the file does not grow without end.
+// SQLite's log does not grow without bound while there are always readers.
 func TestTheLogEnds(t *testing.T) {
 	const maxLog, batch = 1 << 20, 200
 	path := filepath.Join(t.TempDir(), "content.db")
@@ -48,7 +48,7 @@ func TestTheLogEnds(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if info.Size() > 16<<20 { // a batch has about 2 MiB
+		if info.Size() > 16<<20 { // a batch adds about 2 MiB
 			t.Fatalf("after %d batches, the log has %d bytes", round, info.Size())
 		}
 	}

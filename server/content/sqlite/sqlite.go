@@ -1,4 +1,4 @@
-// Package sqlite keeps records in a file of SQLite.
+// Package sqlite stores records in an SQLite database.
 package sqlite
 
 import (
@@ -16,15 +16,14 @@ import (
 	"modernc.org/sqlite"
 	sqlite3 "modernc.org/sqlite/lib"
 
+	"github.com/keywright/keywright/server/content"
 	"github.com/keywright/keywright/server/content/internal/sqlstore"
 )
 
-// Store is a content.Store and a content.Writer. Any number of processes may have one of the same file.
-type Store = sqlstore.Store
-
-// Open opens the database in a file, or makes it, so that only this user can read it. Beside it SQLite has two more files
-// while it is open, of the same name with -wal and -shm. The context is for opening only.
-func Open(ctx context.Context, path string) (*Store, error) {
+// Open opens the database in the file path. If the file does not exist, Open creates it with mode 0600. While the
+// database is open, SQLite has two more files with the same name and the suffixes -wal and -shm. ctx limits only the
+// call of Open. It returns an error if the file cannot be opened, is not an SQLite database or has a newer schema.
+func Open(ctx context.Context, path string) (content.Database, error) {
 	store, err := open(ctx, path, maxLog)
 	if err != nil {
 		return nil, fmt.Errorf("open the database %s: %w", path, explain(err))
@@ -32,10 +31,10 @@ func Open(ctx context.Context, path string) (*Store, error) {
 	return store, nil
 }
 
-// maxLog is how many bytes the file -wal may have before it is begun anew.
+// maxLog is the size in bytes of the file -wal from which it is truncated before the next write.
 const maxLog = 64 << 20
 
-func open(ctx context.Context, path string, maxLog int64) (*Store, error) {
+func open(ctx context.Context, path string, maxLog int64) (*sqlstore.Store, error) {
 	if err := touch(path); err != nil {
 		return nil, err
 	}
@@ -46,14 +45,14 @@ func open(ctx context.Context, path string, maxLog int64) (*Store, error) {
 	writes, err := sql.Open("sqlite", source(absolute, url.Values{
 		"_txlock": {"immediate"}, "_journal_mode": {"WAL"}, "_synchronous": {"NORMAL"},
 		"_pragma": {
-			"page_size(8192)",    // bytes, of a new file: of the usual 4096 a record of 2 kB leaves much empty
-			"cache_size(-65536)", // KiB, for the indexes: ids and activities come in any order
+			"page_size(8192)",    // bytes, for new files: records of 2 kB would leave much of the usual 4096 empty
+			"cache_size(-65536)", // KiB, for the indexes, since ids and activities come in any order
 		},
 	}))
 	if err != nil {
 		return nil, err
 	}
-	writes.SetMaxOpenConns(1) // SQLite has one at a time that writes
+	writes.SetMaxOpenConns(1) // SQLite allows one writer at a time
 	if err := migrate(ctx, writes); err != nil {
 		return nil, errors.Join(err, writes.Close())
 	}
@@ -72,8 +71,9 @@ func open(ctx context.Context, path string, maxLog int64) (*Store, error) {
 	}})
 }
 
-// beginLog has SQLite begin its log anew. It does so by itself only when nobody reads at that moment: with readers that
-// overlap, the log would grow without end. Readers that are slower than a second leave it for the next time.
+// beginLog truncates SQLite's log. SQLite itself does so only at a moment without readers, so with overlapping readers
+// the log would grow without bound. beginLog waits a second for readers. If they take longer, the next write tries
+// again.
 func beginLog(ctx context.Context, db *sql.DB) error {
 	connection, err := db.Conn(ctx)
 	if err != nil {
@@ -88,11 +88,12 @@ func beginLog(ctx context.Context, db *sql.DB) error {
 	return nil
 }
 
-// busyTimeout is how long a statement waits for another process that writes, in milliseconds.
+// busyTimeout is the time in milliseconds that a statement waits for a writer in another process.
 const busyTimeout = "60000"
 
-// touch makes the file, where there is none: SQLite would let others read it. One that is there is not even opened: to
-// close it again would take away the locks that this process has on it for another store, and with them records.
+// touch creates the file if it does not exist, because SQLite would create one that others can read. It does not open
+// an existing file: closing it would release the locks that this process holds on it for another store, and records
+// could be lost.
 func touch(path string) error {
 	switch info, err := os.Stat(path); {
 	case err == nil && info.IsDir():
@@ -105,23 +106,24 @@ func touch(path string) error {
 	case errors.Is(err, fs.ErrExist): // another process was faster
 		return nil
 	case err != nil:
-		return errors.Unwrap(err) // which says the path, too
+		return errors.Unwrap(err) // Open's error contains the path already
 	}
 	return file.Close()
 }
 
-// source is the name of a database for the driver.
+// source returns the data source name for the driver.
 func source(path string, options url.Values) string {
 	options.Set("_busy_timeout", busyTimeout)
 	options.Set("_dqs", "false")
 	path = filepath.ToSlash(path)
 	if !strings.HasPrefix(path, "/") {
-		path = "/" + path // a drive letter
+		path = "/" + path // path begins with a drive letter
 	}
 	return (&url.URL{Scheme: "file", Path: path, RawQuery: options.Encode()}).String()
 }
 
-// migrate tries more than once, as another process that makes the same database at the same time makes it fail.
+// migrate brings the database to the current schema. It tries several times, because it fails if another process
+// migrates the same database at the same time.
 func migrate(ctx context.Context, db *sql.DB) error {
 	var err error
 	for range 5 {
@@ -132,7 +134,7 @@ func migrate(ctx context.Context, db *sql.DB) error {
 	return err
 }
 
-// explain adds what SQLite does not say.
+// explain replaces SQLite's error for a file that is not a database by a clear one.
 func explain(err error) error {
 	var e *sqlite.Error
 	if errors.As(err, &e) && e.Code()&0xff == sqlite3.SQLITE_NOTADB {

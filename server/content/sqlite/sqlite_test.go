@@ -11,7 +11,7 @@ import (
 	"github.com/keywright/keywright/server/content/sqlite"
 )
 
-// A name that has what a URI gives a meaning to is the name of a file all the same.
+// A file name may contain characters that have a meaning in URIs.
 func TestNamesOfFiles(t *testing.T) {
 	for _, name := range []string{"content.db", "my content.db", "100%.db", "what?mode=memory", "a#b", "a%20b", "ü", "file:x", "a&_pragma=query_only(1)"} {
 		path := filepath.Join(t.TempDir(), name)
@@ -30,7 +30,7 @@ func TestNamesOfFiles(t *testing.T) {
 				t.Error(name, err)
 			}
 		}
-		// It has tidied up.
+		// Close has removed the other files.
 		if files, _ := os.ReadDir(filepath.Dir(path)); len(files) != 1 || files[0].Name() != name {
 			t.Errorf("%s: there are the files %v", name, files)
 		}

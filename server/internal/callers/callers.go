@@ -1,4 +1,4 @@
-// Package callers tells who calls the content interface: by an API key or a bearer token.
+// Package callers authenticates the callers of the content interface by an API key or a bearer token.
 package callers
 
 import (
@@ -19,56 +19,66 @@ import (
 	"github.com/keywright/keywright/server/internal/secretstore"
 )
 
-// Header is where an API key stands.
+// Header is the name of the request header with the API key.
 const Header = "X-API-Key"
 
-// remember is how long a key that was read is good for: one that is rotated counts after it at the latest.
-const remember = time.Second
+// keyCacheTime is the time for which a key is cached. After a rotation, the new key is valid after this time at the
+// latest.
+const keyCacheTime = time.Second
 
-// minKey is how many bytes a key has at least: anybody may try shorter ones.
+// minKey is the minimum length of a key in bytes. Shorter keys could be guessed by trying.
 const minKey = 16
 
-// Config says who may call. There must be a key, or tokens.
+// Config configures [Callers]. It must have at least one key, or Token.
 type Config struct {
-	Keys    []Key
-	Secrets host.Secrets // where the keys are
+	Keys []Key
+	// Secrets holds the values of the keys.
+	Secrets host.Secrets
 
-	Token *Token // nil: bearer tokens do not count
+	// If Token is nil, bearer tokens are refused.
+	Token *Token
 
-	// Transport fetches the keys of tokens, AllowHTTP lets their URL be plain http.
+	// Transport fetches the key set of tokens. AllowHTTP permits an http URL for it.
 	Transport http.RoundTripper
 	AllowHTTP bool
-	Clock     func() time.Time // nil is time.Now
-	Logger    *slog.Logger     // nil: logs are dropped
+	// If Clock is nil, time.Now is used.
+	Clock func() time.Time
+	// If Logger is nil, logs are dropped.
+	Logger *slog.Logger
 }
 
 // Key is an API key.
 type Key struct {
-	Secret   string // its name; the caller's, too
-	Moderate bool   // whether the caller has the permission moderate
+	// Secret is the name of the secret with the key. It is also the name of the caller.
+	Secret string
+	// Moderate reports whether the caller has the permission moderate.
+	Moderate bool
 }
 
-// Token says what bearer tokens have to be, JWTs of RFC 9068 for instance, and which of them have the permission moderate.
+// Token configures which bearer tokens are valid, for example JWTs of RFC 9068, and which have the permission moderate.
 type Token struct {
-	JWKSFile, JWKSURL string // one of them; see [identity.JWT]
+	// Exactly one of JWKSFile and JWKSURL is set. See [identity.JWT].
+	JWKSFile, JWKSURL string
 	Issuer            string
 	Audiences         []string
-	// A token has the permission moderate when its Claim is Value, or an array that has it. scope and scp are lists with
-	// spaces (RFC 8693 section 4.2), so there it may also be one of the words. When Claim is empty, no token has the
-	// permission.
+	// A token has the permission moderate if its claim named Claim is Value, or an array that contains Value. The
+	// claims scope and scp are lists separated by spaces (RFC 8693 section 4.2), so Value may be one of their words. If
+	// Claim is "", no token has the permission.
 	Claim, Value string
 }
 
-// Callers implements [httpapi.Callers]. Make one with [New], and close it.
+// Callers implements [httpapi.Callers]. Use [New] to create one and [Callers.Close] to end it.
 type Callers struct {
 	keys    []Key
 	secrets host.Secrets
-	tokens  *identity.Identifier // nil without tokens
-	claim   string
-	value   string
+	// tokens is nil if bearer tokens are refused.
+	tokens *identity.Identifier
+	claim  string
+	value  string
 }
 
-// New makes Callers. It fails for a key that is not there or too short, and for tokens that cannot be verified.
+// New returns Callers for c. It returns an error if there is neither a key nor c.Token, if a key is missing or too
+// short or equals another, or if tokens cannot be verified.
 func New(ctx context.Context, c Config) (*Callers, error) {
 	if c.Clock == nil {
 		c.Clock = time.Now
@@ -79,7 +89,7 @@ func New(ctx context.Context, c Config) (*Callers, error) {
 	all := &Callers{keys: slices.Clone(c.Keys)}
 	var err error
 	if len(c.Keys) > 0 {
-		if all.secrets, err = secretstore.Cached(c.Secrets, remember, c.Clock); err != nil {
+		if all.secrets, err = secretstore.Cached(c.Secrets, keyCacheTime, c.Clock); err != nil {
 			return nil, err
 		}
 		if err := all.check(ctx); err != nil {
@@ -98,7 +108,7 @@ func New(ctx context.Context, c Config) (*Callers, error) {
 	return all, nil
 }
 
-// check reads each key once, and says all that is wrong.
+// check reads each key and returns an error that lists all bad ones.
 func (c *Callers) check(ctx context.Context) error {
 	var wrong []error
 	names := map[string]string{}
@@ -118,8 +128,8 @@ func (c *Callers) check(ctx context.Context) error {
 	return errors.Join(wrong...)
 }
 
-// Caller implements [httpapi.Callers]. A request with both a key and a token is nobody's: another program on the way may have
-// believed the other one.
+// Caller implements [httpapi.Callers]. It refuses a request with both a key and a token, because a proxy may have
+// authenticated the request by the other one.
 func (c *Callers) Caller(r *http.Request) (httpapi.Caller, error) {
 	given := r.Header[http.CanonicalHeaderKey(Header)]
 	switch bearer := len(r.Header["Authorization"]) > 0; {
@@ -131,8 +141,9 @@ func (c *Callers) Caller(r *http.Request) (httpapi.Caller, error) {
 	return httpapi.Caller{}, c.refuse("")
 }
 
-// byKey looks at all keys, so that the time does not show which one it is. When one cannot be read, callers with
-// another one are let in, and all others get ErrUnavailable, since they may have that one.
+// byKey returns the caller with a key. It compares all keys, so that timing does not reveal which one matches. If a key
+// cannot be read, callers with another key are authenticated as usual. All others get ErrUnavailable, since they may
+// have that key.
 func (c *Callers) byKey(ctx context.Context, given string) (httpapi.Caller, error) {
 	found := httpapi.Caller{}
 	var unread error
@@ -140,7 +151,7 @@ func (c *Callers) byKey(ctx context.Context, given string) (httpapi.Caller, erro
 	for _, k := range c.keys {
 		value, err := c.secrets.Secret(ctx, k.Secret)
 		if errors.Is(err, host.ErrSecretNotFound) || err == nil && len(value) < minKey {
-			continue // it was withdrawn
+			continue // the key was withdrawn
 		}
 		if err != nil {
 			unread = errors.Join(unread, fmt.Errorf("%w: API key %q: %w", httpapi.ErrUnavailable, k.Secret, err))
@@ -160,8 +171,8 @@ func (c *Callers) byKey(ctx context.Context, given string) (httpapi.Caller, erro
 	return found, c.refuse("")
 }
 
-// byToken returns one name for all who have a token: those that they have themselves may be of people, and names are in
-// logs. The claim sub tells them apart.
+// byToken returns the caller with a bearer token. All of these callers have the same Name, because names are logged and
+// claims may contain names of people. The claim sub is their ID.
 func (c *Callers) byToken(r *http.Request) (httpapi.Caller, error) {
 	claims, err := c.tokens.Claims(r)
 	var refused *identity.Error
@@ -174,12 +185,12 @@ func (c *Callers) byToken(r *http.Request) (httpapi.Caller, error) {
 		return httpapi.Caller{}, err
 	}
 	subject, _ := claims["sub"].(string)
-	return httpapi.Caller{Name: "token", ID: subject, Moderate: c.claim != "" && has(c.claim, claims[c.claim], c.value)}, nil
+	return httpapi.Caller{Name: "token", ID: subject, Moderate: c.claim != "" && contains(c.claim, claims[c.claim], c.value)}, nil
 }
 
-// has reports whether a claim is a value, or has it among others. Only claims that are lists of words by definition are
-// split: others, such as a name, are text that their owner may have chosen.
-func has(name string, claim any, value string) bool {
+// contains reports whether a claim is value or contains it. It splits only claims that are defined as lists of words.
+// Others, such as a name, may be text that the user has chosen.
+func contains(name string, claim any, value string) bool {
 	switch claim := claim.(type) {
 	case string:
 		return claim == value || (name == "scope" || name == "scp") && slices.Contains(strings.Fields(claim), value)
@@ -189,7 +200,8 @@ func has(name string, claim any, value string) bool {
 	return false
 }
 
-// refuse says what would do instead (RFC 9110 section 11.6.1; there is no registered scheme for keys in headers).
+// refuse returns the error with the challenges for all configured credentials (RFC 9110 section 11.6.1). bearer is the
+// challenge for tokens; "" means the default. There is no registered scheme for keys in headers.
 func (c *Callers) refuse(bearer string) error {
 	var challenges []string
 	if c.tokens != nil {
@@ -204,7 +216,7 @@ func (c *Callers) refuse(bearer string) error {
 	return &httpapi.UnauthenticatedError{Challenges: challenges}
 }
 
-// Ready reports whether callers can be told at the moment.
+// Ready returns an error while tokens cannot be verified.
 func (c *Callers) Ready(ctx context.Context) error {
 	if c.tokens == nil {
 		return nil
@@ -212,7 +224,7 @@ func (c *Callers) Ready(ctx context.Context) error {
 	return c.tokens.Ready(ctx)
 }
 
-// Close ends a fetch of keys that is under way.
+// Close stops fetching the key set of tokens.
 func (c *Callers) Close() error {
 	if c.tokens == nil {
 		return nil

@@ -21,6 +21,7 @@ import (
 	"github.com/golang-jwt/jwt/v5"
 
 	"github.com/keywright/keywright/host"
+	"github.com/keywright/keywright/internal/testworld"
 	"github.com/keywright/keywright/server/content/httpapi"
 	"github.com/keywright/keywright/server/internal/callers"
 )
@@ -32,13 +33,13 @@ const (
 
 var begin = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 
-// world has an issuer of tokens, keys, and a clock.
+// world is an issuer of tokens, a store of keys and a clock.
 type world struct {
 	t      *testing.T
-	now    time.Time
+	clock  *testworld.Clock
 	keys   host.MapSecrets
-	down   bool   // the store of keys
-	lost   string // a key that alone cannot be read
+	down   bool   // no key can be read
+	lost   string // the name of a key that cannot be read
 	signer *ecdsa.PrivateKey
 	config callers.Config
 }
@@ -53,7 +54,7 @@ func newWorld(t *testing.T) *world {
 	if err != nil {
 		t.Fatal(err)
 	}
-	w := &world{t: t, now: begin, signer: signer, keys: host.MapSecrets{"reader": readerKey, "moderator": moderatorKey}}
+	w := &world{t: t, clock: testworld.NewClock(begin), signer: signer, keys: host.MapSecrets{"reader": readerKey, "moderator": moderatorKey}}
 	file := filepath.Join(t.TempDir(), "jwks.json")
 	encode := base64.RawURLEncoding.EncodeToString
 	keys := fmt.Sprintf(`{"keys":[{"kty":"EC","crv":"P-256","kid":"k1","alg":"ES256","x":%q,"y":%q}]}`, encode(public[1:33]), encode(public[33:]))
@@ -61,7 +62,7 @@ func newWorld(t *testing.T) *world {
 		t.Fatal(err)
 	}
 	w.config = callers.Config{
-		Keys: []callers.Key{{Secret: "reader"}, {Secret: "moderator", Moderate: true}}, Secrets: w, Clock: func() time.Time { return w.now },
+		Keys: []callers.Key{{Secret: "reader"}, {Secret: "moderator", Moderate: true}}, Secrets: w, Clock: w.clock.Now,
 		Token: &callers.Token{JWKSFile: file, Issuer: "https://id.test", Audiences: []string{"content"}, Claim: "scope", Value: "content.moderate"},
 	}
 	return w
@@ -84,7 +85,7 @@ func (w *world) callers() *callers.Callers {
 	return c
 }
 
-// token is a token for the audience, with further claims.
+// token returns a token for the audience, with further claims.
 func (w *world) token(claims jwt.MapClaims) string {
 	w.t.Helper()
 	all := jwt.MapClaims{"iss": "https://id.test", "aud": "content", "sub": "s1", "exp": begin.Add(time.Hour).Unix()}
@@ -151,7 +152,7 @@ func TestWhoCalls(t *testing.T) {
 	}
 }
 
-// An address that its issuer has not verified is anybody's.
+// An email address that the issuer has not verified may belong to anybody, so it does not confer the permission.
 func TestUnverifiedAddressesGiveNoPermission(t *testing.T) {
 	w := newWorld(t)
 	w.config.Token.Claim, w.config.Token.Value = "email", "moderator@example.com"
@@ -164,7 +165,7 @@ func TestUnverifiedAddressesGiveNoPermission(t *testing.T) {
 	}
 }
 
-// A key that is rotated counts within a second, and one that is withdrawn no more.
+// A rotated key is valid, and a withdrawn one invalid, within a second.
 func TestRotation(t *testing.T) {
 	w := newWorld(t)
 	c := w.callers()
@@ -177,15 +178,18 @@ func TestRotation(t *testing.T) {
 	}
 	const newer = "reader-of-the-second-kind"
 	w.keys["reader"] = newer
-	if w.now = w.now.Add(time.Second); may(readerKey) || !may(newer) {
+	w.clock.Advance(time.Second)
+	if may(readerKey) || !may(newer) {
 		t.Error("the key before counts, or the one now does not")
 	}
 	delete(w.keys, "reader")
-	if w.now = w.now.Add(time.Second); may(newer) || !may(moderatorKey) {
+	w.clock.Advance(time.Second)
+	if may(newer) || !may(moderatorKey) {
 		t.Error("a key that was withdrawn counts, or takes another one with it")
 	}
 	w.keys["reader"] = ""
-	if w.now = w.now.Add(time.Second); may("") {
+	w.clock.Advance(time.Second)
+	if may("") {
 		t.Error("an empty key counts")
 	}
 }
@@ -193,7 +197,8 @@ func TestRotation(t *testing.T) {
 func TestKeysThatCannotBeHad(t *testing.T) {
 	w := newWorld(t)
 	c := w.callers()
-	w.down, w.now = true, w.now.Add(time.Second)
+	w.down = true
+	w.clock.Advance(time.Second)
 	if _, err := c.Caller(request("X-API-Key", readerKey)); !errors.Is(err, httpapi.ErrUnavailable) || strings.Contains(err.Error(), readerKey) {
 		t.Error(err)
 	}
@@ -236,7 +241,7 @@ func TestConfigurationsThatAreWrong(t *testing.T) {
 	}
 }
 
-// With tokens only, a key is none, and the other way round.
+// Without tokens in the configuration, a token is refused. Without keys, a key is refused.
 func TestOneWay(t *testing.T) {
 	w := newWorld(t)
 	w.config.Keys = nil
@@ -254,7 +259,7 @@ func TestOneWay(t *testing.T) {
 	}
 }
 
-// threats.md 77: only scopes are lists of words. Whoever may choose a name does not get a permission by it.
+// threats.md 77: only scopes are split into words, so that users do not get a permission by choosing a name.
 func TestOnlyScopesAreSplit_threats_77(t *testing.T) {
 	for claim, tt := range map[string]struct {
 		value any
@@ -278,13 +283,13 @@ func TestOnlyScopesAreSplit_threats_77(t *testing.T) {
 	}
 }
 
-// A key that cannot be read at the moment keeps out nobody who has another one.
+// If one key cannot be read, callers with another key are still authenticated.
 func TestOneKeyThatCannotBeRead(t *testing.T) {
 	for _, lost := range []string{"reader", "moderator"} {
 		w := newWorld(t)
 		c := w.callers()
 		w.lost = lost
-		w.now = w.now.Add(time.Minute)
+		w.clock.Advance(time.Minute)
 		for name, key := range map[string]string{"reader": readerKey, "moderator": moderatorKey, "": "a-key-that-nobody-has"} {
 			got, err := c.Caller(request("X-API-Key", key))
 			if name == lost || name == "" {

@@ -1,4 +1,5 @@
-// Package contentserver runs the content interface: the store behind HTTP, with what operators need.
+// Package contentserver runs the content interface as an HTTP server, with metrics, health checks and an access log for
+// operators.
 package contentserver
 
 import (
@@ -21,28 +22,33 @@ import (
 	"github.com/keywright/keywright/server/internal/metrics"
 )
 
-const readyTime = 5 * time.Second // for /readyz
+// readyTime limits the check for /readyz.
+const readyTime = 5 * time.Second
 
-// Config says what to run.
+// Config configures [Run].
 type Config struct {
+	// Store, Embeds and Base are those of [httpapi.Config].
 	Store  content.Store
 	Embeds httpapi.Embedder
-	Base   string // see [httpapi.Config]
-	// Callers have to prove themselves. Nil: they need not, and Listen has to be an address of the loopback.
+	Base   string
+	// Callers authenticates callers. If it is nil, everybody may call, and Listen must be a loopback address.
 	Callers *callers.Callers
-	Listen  string           // address for callers
-	Admin   string           // address for operators
-	TLS     httpserver.Files // for callers; the zero value is plain HTTP
-	Logger  *slog.Logger
-	// AccessLog has each request in the log, without its path and query.
+	// Listen is the address for callers, Admin the address for operators, host:port each.
+	Listen string
+	Admin  string
+	// TLS is the certificate for callers. The zero value means plain HTTP.
+	TLS    httpserver.Files
+	Logger *slog.Logger
+	// AccessLog logs each request, without its path and query.
 	AccessLog bool
-	// Started is told where the servers listen, once they do: URLs, that of callers with Base.
+	// If not nil, Started is called with the URLs of the servers once they listen. The URL for callers includes Base.
 	Started func(callers, operators string)
 }
 
 var errOpen = errors.New("callers from other machines have to prove themselves: give an API key or the keys of tokens, or listen on 127.0.0.1")
 
-// Run serves until the context ends, and finishes what is in flight.
+// Run serves until ctx ends, and then waits for the requests in flight. It returns an error if the configuration is
+// invalid, a server cannot start or fails, or requests had to be cut off.
 func Run(ctx context.Context, c Config) error {
 	if c.Callers == nil && !isLoopback(c.Listen) {
 		return fmt.Errorf("listening on %s: %w", c.Listen, errOpen)
@@ -79,7 +85,7 @@ func Run(ctx context.Context, c Config) error {
 	})
 }
 
-// ready reports whether requests can be served: the store answers, and callers can be told.
+// ready returns an error if requests cannot be served, because the store fails or callers cannot be authenticated.
 func (c Config) ready() error {
 	ctx, cancel := context.WithTimeout(context.Background(), readyTime)
 	defer cancel()
@@ -101,9 +107,10 @@ func isLoopback(address string) bool {
 	return host == "localhost" || ip != nil && ip.IsLoopback()
 }
 
-// recorder is told of each request. Its labels are of lists that the program has.
+// recorder counts and logs requests. The values of its labels are from fixed lists.
 type recorder struct {
-	log      *slog.Logger // nil without an access log
+	// log is nil if there is no access log.
+	log      *slog.Logger
 	metrics  *metrics.Registry
 	requests *prometheus.CounterVec
 	total    *prometheus.HistogramVec
@@ -122,7 +129,7 @@ func newRecorder(c Config) *recorder {
 	return r
 }
 
-// request is httpapi.Config.Observe.
+// request records a request. It implements httpapi.Config.Observe.
 func (r *recorder) request(e httpapi.Event) {
 	r.requests.WithLabelValues(e.Operation, strconv.Itoa(e.Status), e.Problem).Inc()
 	r.total.WithLabelValues(e.Operation).Observe(e.Total.Seconds())

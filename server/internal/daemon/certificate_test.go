@@ -27,10 +27,10 @@ import (
 	"github.com/keywright/keywright/server/internal/daemon"
 )
 
-// pair is a certificate and its key, PEM.
+// A pair is a certificate and its key, in PEM.
 type pair struct{ cert, key []byte }
 
-// issue makes a pair for loopback, which is valid for an hour.
+// issue returns a pair for loopback that is valid for an hour.
 func issue(t *testing.T, serial int64) pair { return issueUntil(t, serial, time.Now().Add(time.Hour)) }
 
 func issueUntil(t *testing.T, serial int64, end time.Time) pair {
@@ -54,7 +54,7 @@ func issueUntil(t *testing.T, serial int64, end time.Time) pair {
 	return pair{pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: cert}), pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: der})}
 }
 
-// files are where a gateway looks for its pair.
+// files are the files of a gateway's pair.
 type files struct {
 	t   *testing.T
 	dir string
@@ -63,7 +63,7 @@ type files struct {
 func (f files) cert() string { return filepath.Join(f.dir, "cert.pem") }
 func (f files) key() string  { return filepath.Join(f.dir, "key.pem") }
 
-// put replaces one of them, as programs that renew certificates do.
+// put replaces one of the files, like programs that renew certificates.
 func (f files) put(name string, content []byte, mode os.FileMode) {
 	f.t.Helper()
 	if err := os.WriteFile(name+".new", content, mode); err != nil {
@@ -87,7 +87,7 @@ func (f files) with(text string) string {
 	return "gateway:\n  tls: {cert: " + f.cert() + ", key: " + f.key() + "}\n" + text
 }
 
-// hello connects, and gives the serial number of the certificate.
+// hello connects, and returns the serial number of the server's certificate.
 func hello(t *testing.T, address string, config *tls.Config) (serial int64, err error) {
 	t.Helper()
 	dialer := tls.Dialer{Config: config, NetDialer: &net.Dialer{Timeout: patience}}
@@ -101,7 +101,7 @@ func hello(t *testing.T, address string, config *tls.Config) (serial int64, err 
 
 var anyCertificate = &tls.Config{InsecureSkipVerify: true}
 
-// threats.md 28, for callers.
+// threats.md 28, for callers: with gateway.tls, callers use TLS and plain HTTP is refused.
 func TestTLS(t *testing.T) {
 	f, issued := files{t, t.TempDir()}, issue(t, 1)
 	f.putPair(issued)
@@ -147,14 +147,14 @@ func TestPlainHTTPIsNotStrict(t *testing.T) {
 	}
 }
 
-// A certificate is renewed without a word to the gateway, and a bad one leaves the one before in use.
+// A renewed certificate is used without a reload of the file. If it is invalid, the previous one stays in use.
 func TestRenewal(t *testing.T) {
 	f := files{t, t.TempDir()}
 	f.putPair(issue(t, 1))
 	w := start(t, version, f.with(echo))
 	check := func(want int64, said string) {
 		t.Helper()
-		for range 2 { // the second time, nothing is said again
+		for range 2 { // the second time, nothing more is logged
 			if got, err := hello(t, w.callers, anyCertificate); err != nil || got != want {
 				t.Errorf("the certificate is %d, want %d: %v", got, want, err)
 			}
@@ -170,7 +170,7 @@ func TestRenewal(t *testing.T) {
 	}
 	check(1, "")
 	second := issue(t, 2)
-	f.put(f.cert(), second.cert, 0o644) // no pair yet
+	f.put(f.cert(), second.cert, 0o644) // does not fit the key yet
 	check(1, "the certificate is not used, and the one before goes on")
 	f.put(f.key(), second.key, 0o600)
 	check(2, "the certificate is in use")
@@ -182,19 +182,19 @@ func TestRenewal(t *testing.T) {
 	check(2, "no such file")
 	f.putPair(issue(t, 4))
 	check(4, "the certificate is in use")
-	other := files{t, t.TempDir()} // named by another file
+	other := files{t, t.TempDir()} // named by the next configuration
 	other.putPair(issue(t, 5))
 	w.write(other.with(echo))
 	if got := w.said(); got != "the configuration is in use: " {
 		t.Errorf("the log says %s", got)
 	}
 	check(5, "")
-	if strings.Contains(w.logs(), "PRIVATE KEY") {
+	if strings.Contains(w.log.String(), "PRIVATE KEY") {
 		t.Error("the log has a key")
 	}
 }
 
-// A file that nobody can read to its end in a moment holds no connection.
+// A certificate file that is a pipe or too large does not block connections.
 func TestCertificateThatIsNoFile(t *testing.T) {
 	f := files{t, t.TempDir()}
 	f.putPair(issue(t, 1))
@@ -216,7 +216,7 @@ func TestCertificateThatIsNoFile(t *testing.T) {
 	check("has more than 1 MiB")
 }
 
-// A certificate that has expired is told of, from the start and when it happens, and metrics have the time before.
+// An expired certificate is logged, at the start and when it expires, and metrics have its expiry before that.
 func TestCertificateThatExpires(t *testing.T) {
 	var now atomic.Int64
 	now.Store(1_900_000_000)
@@ -226,7 +226,7 @@ func TestCertificateThatExpires(t *testing.T) {
 	w := start(t, version, f.with(echo), clock)
 	check := func(serial int64, expires string, said ...string) {
 		t.Helper()
-		for range 2 { // the second time, nothing is said again
+		for range 2 { // the second time, nothing more is logged
 			if got, err := hello(t, w.callers, anyCertificate); err != nil || got != serial {
 				t.Errorf("the certificate is %d, want %d: %v", got, serial, err)
 			}
@@ -255,7 +255,7 @@ func TestCertificateThatExpires(t *testing.T) {
 	check(3, "1.94e+09", "the certificate is in use", expired)
 }
 
-// With a certificate that cannot be used, a file is not used.
+// A configuration is refused if its certificate cannot be used.
 func TestFileWithoutItsCertificate(t *testing.T) {
 	f, first := files{t, t.TempDir()}, issue(t, 1)
 	f.putPair(first)
@@ -273,7 +273,7 @@ func TestFileWithoutItsCertificate(t *testing.T) {
 	if _, err := hello(t, w.callers, anyCertificate); err != nil {
 		t.Error(err)
 	}
-	w.said() // that the key is open, once more
+	w.said() // the mode of the key again
 	text := strings.ReplaceAll(f.with(echo), "API", "https://api.example.com")
 	file := filepath.Join(t.TempDir(), "connectors.yaml")
 	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {

@@ -1,4 +1,4 @@
-// Package daemon runs a gateway from a file: it serves, and follows the file, its plugins and its secrets as they change.
+// Package daemon runs a gateway from a file. It reloads the file when the file or one of its plugins changes.
 package daemon
 
 import (
@@ -18,24 +18,32 @@ import (
 	"github.com/keywright/keywright/server/internal/httpserver"
 )
 
-// Config says what to run.
+// Config configures [Run].
 type Config struct {
-	File    string // with the connectors
-	Text    []byte // taken for the file's content when it is not nil: there is no file then, and nothing to be read again
+	// File is the path of the file with the connectors.
+	File string
+	// Text, if not nil, replaces the content of File, which is then not read or watched.
+	Text    []byte
 	Options connectors.Options
-	Listen  string // address for callers
-	Admin   string // address for operators
-	Logger  *slog.Logger
-	Traces  bool // to where the environment says, OTEL_EXPORTER_OTLP_…; the file's gateway.traces comes before that
-	// Started is told where the servers listen, once they do: URLs without a path.
+	// Listen is the address for callers.
+	Listen string
+	// Admin is the address for operators.
+	Admin  string
+	Logger *slog.Logger
+	// Traces sends traces to the collector in the environment variables OTEL_EXPORTER_OTLP_…. The file's gateway.traces has
+	// precedence.
+	Traces bool
+	// Started, if not nil, is called once the servers listen, with their URLs without a path.
 	Started func(callers, operators string)
 }
 
-// ballast is how many bytes of the heap are never used. The collector waits until the heap has doubled: without them it would
-// run for every few megabytes, which is some hundreds of requests. Memory that nobody writes to is not resident.
+// ballast is the size in bytes of a part of the heap that is never used. The garbage collector waits until the heap has
+// doubled. Without the ballast, it would run for every few megabytes, which is some hundreds of requests. Memory that
+// nobody writes to is not resident.
 const ballast = 16 << 20
 
-// Run serves until the context ends. It fails at once when the file is bad; later on, a bad file leaves what runs as it is.
+// Run serves until ctx ends. It returns an error at once if the file is invalid. If the file becomes invalid later, the last
+// valid configuration stays in use.
 func Run(ctx context.Context, c Config) error {
 	unused := make([]byte, ballast)
 	defer runtime.KeepAlive(unused)
@@ -92,25 +100,31 @@ func Run(ctx context.Context, c Config) error {
 }
 
 type daemon struct {
-	config  Config
-	read    func(context.Context) (*connectors.Set, error)
-	follows func(name string) (target string, err error) // filepath.EvalSymlinks
+	config Config
+	read   func(context.Context) (*connectors.Set, error)
+	// follows is filepath.EvalSymlinks, except in tests.
+	follows func(name string) (target string, err error)
 	clock   func() time.Time
 	metrics *gatewayMetrics
 	gateway *gateway.Gateway
-	retired sync.WaitGroup // sets that are no longer in use, but not closed yet
-	// certificate is nil when callers use plain HTTP.
+	// retired counts the sets that are no longer in use and not yet closed.
+	retired sync.WaitGroup
+	// certificate is nil if callers use plain HTTP.
 	certificate *httpserver.Certificate
-	traces      string // the URL of the file; it stays as it was at the start
+	// traces is the file's gateway.traces. It cannot change while the daemon runs.
+	traces string
 
-	mu      sync.Mutex
-	set     *inUse
-	used    time.Time // when it was
-	refused time.Time // since when the file has been another, which cannot be used; zero when it is the one in use
-	tried   []string  // the plugins of a file that is not used: once one of them changes, it may be good
+	mu  sync.Mutex
+	set *inUse
+	// used is the time at which set was put in use.
+	used time.Time
+	// refused is the time at which the file on disk was first refused. It is zero if the file is in use.
+	refused time.Time
+	// tried holds the plugins of a refused file. When one of them changes, the file may be valid.
+	tried []string
 }
 
-// newDaemon makes one that has read nothing yet.
+// newDaemon returns a daemon that has not read its file yet.
 func newDaemon(c Config) (*daemon, error) {
 	d := &daemon{config: c, follows: filepath.EvalSymlinks, clock: c.Options.Host.Clock}
 	if d.clock == nil {
@@ -123,7 +137,7 @@ func newDaemon(c Config) (*daemon, error) {
 		gateway.Observe(ctx, attempt)
 	}
 	var err error
-	if options.Host.Tokens, err = host.NewTokenCache(options.Host); err != nil { // one for all sets that follow each other
+	if options.Host.Tokens, err = host.NewTokenCache(options.Host); err != nil { // one cache for all successive sets
 		return nil, err
 	}
 	d.read = func(ctx context.Context) (*connectors.Set, error) {
@@ -148,7 +162,8 @@ func (d *daemon) started(callers, operators net.Addr) {
 // ready reports whether requests can be served.
 func (d *daemon) ready() error { return d.current().sessions.Ready(context.Background()) }
 
-// notice is for /readyz. A file that is not used leaves the gateway ready: the one before it serves.
+// notice returns a notice for /readyz if the file on disk is not in use. The gateway stays ready then, with the previous
+// configuration.
 func (d *daemon) notice() string {
 	if since := d.since(); !since.IsZero() {
 		return "the configuration on disk is not in use, but the one before it: it was refused at " + since.UTC().Format(time.RFC3339) + ", and the log says why"
@@ -156,7 +171,7 @@ func (d *daemon) notice() string {
 	return ""
 }
 
-// since is when the file on disk was first found to be of no use, or zero.
+// since returns the time at which the file on disk was first refused, or zero if it is in use.
 func (d *daemon) since() time.Time {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -169,7 +184,7 @@ func (d *daemon) current() *inUse {
 	return d.set
 }
 
-// logRequest is for gateway.access_log.
+// logRequest logs a request if gateway.access_log is true.
 func (d *daemon) logRequest(e gateway.Event) {
 	if d.current().Settings.AccessLog {
 		d.config.Logger.LogAttrs(context.Background(), slog.LevelInfo, "request", slog.String("request_id", e.ID), slog.String("connector", e.Connector),

@@ -1,7 +1,6 @@
 package daemon_test
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -20,51 +19,42 @@ import (
 	"time"
 
 	"github.com/keywright/keywright/host"
+	"github.com/keywright/keywright/internal/testworld"
 	"github.com/keywright/keywright/server/connectors"
 	"github.com/keywright/keywright/server/internal/daemon"
 )
 
 const secret = "s3cr3t-of-the-api-0123456789"
 
-// world is a gateway that runs from a file, before an API that answers with what it got.
+// world runs a gateway from a file, in front of an API that responds with parts of its requests.
 type world struct {
+	*testworld.Canaries
 	t                  *testing.T
 	file               string
 	api                *httptest.Server
 	callers, operators string
-	logged             chan string // what the log said of a configuration, or a certificate
+	logged             chan string // messages about configurations and certificates
 	end                func() error
-
-	mu  sync.Mutex
-	log bytes.Buffer
+	log                testworld.Log
 }
 
-// Write is the log.
+// Write implements the log.
 func (w *world) Write(line []byte) (int, error) {
-	w.mu.Lock()
-	w.log.Write(line)
-	w.mu.Unlock()
+	_, _ = w.log.Write(line)
 	var said struct{ Msg, Problem, Error string }
 	if err := json.Unmarshal(line, &said); err == nil && strings.HasPrefix(said.Msg, "the c") {
 		select {
 		case w.logged <- said.Msg + ": " + said.Problem + said.Error:
-		default: // a test that has stopped to listen does not hold what it tests
+		default: // a test that no longer reads messages must not block the gateway
 		}
 	}
 	return len(line), nil
 }
 
-// logs is the log so far.
-func (w *world) logs() string {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return w.log.String()
-}
-
-// patience is how long a test waits for what never comes.
+// patience is the time that a test waits before it fails.
 const patience = time.Minute
 
-// said returns the next line of the log on a configuration or a certificate.
+// said returns the next message about a configuration or a certificate.
 func (w *world) said() string {
 	w.t.Helper()
 	select {
@@ -76,7 +66,7 @@ func (w *world) said() string {
 	}
 }
 
-// eventually waits until something is so.
+// eventually waits until is returns true.
 func (w *world) eventually(what string, is func() bool) {
 	w.t.Helper()
 	for end := time.Now().Add(patience); !is(); {
@@ -86,7 +76,7 @@ func (w *world) eventually(what string, is func() bool) {
 	}
 }
 
-// shown reports whether the metrics show a connector.
+// shown reports whether the metrics contain a connector.
 func (w *world) shown(connector string) bool {
 	w.t.Helper()
 	_, page := w.get(w.operators + "/metrics")
@@ -95,7 +85,8 @@ func (w *world) shown(connector string) bool {
 
 func start(t *testing.T, api http.HandlerFunc, text string, change ...func(*daemon.Config)) *world {
 	t.Helper()
-	w := &world{t: t, file: filepath.Join(t.TempDir(), "connectors.yaml"), logged: make(chan string, 100)}
+	w := &world{Canaries: testworld.NewCanaries(t), t: t, file: filepath.Join(t.TempDir(), "connectors.yaml"), logged: make(chan string, 100)}
+	w.Hide("the credential", secret)
 	w.api = httptest.NewServer(api)
 	t.Cleanup(w.api.Close)
 	w.write(text)
@@ -126,14 +117,12 @@ func start(t *testing.T, api http.HandlerFunc, text string, change ...func(*daem
 		if err := w.end(); err != nil {
 			t.Error(err)
 		}
-		if strings.Contains(w.logs(), secret) {
-			t.Error("the log holds the credential")
-		}
+		w.Out("the log", w.log.String())
 	})
 	return w
 }
 
-// write replaces the file, as editors do.
+// write replaces the file by renaming a new one, like editors.
 func (w *world) write(text string) {
 	w.t.Helper()
 	temporary := w.file + ".new"
@@ -162,6 +151,7 @@ func (w *world) get(url string) (status int, body string) {
 	if err != nil {
 		w.t.Error(err)
 	}
+	w.Out("the answer of "+url, string(content))
 	return response.StatusCode, string(content)
 }
 
@@ -209,7 +199,7 @@ func TestReload(t *testing.T) {
 	}
 	check("2 true")
 	now.Store(1_900_000_000)
-	w.write(strings.Replace(echo, "api_key", "api_kye", 1)) // all or nothing
+	w.write(strings.Replace(echo, "api_key", "api_kye", 1)) // an invalid connector refuses the whole file
 	if got := w.said(); !strings.Contains(got, "is not used") || !strings.Contains(got, `5:18: connectors.echo.auth.type: there is no auth type "api_kye"`) {
 		t.Errorf("the log says %s", got)
 	}
@@ -234,7 +224,7 @@ func TestReload(t *testing.T) {
 	check("1 true")
 }
 
-// With gateway.access_log, requests that go well are in the log, without their paths and queries.
+// With gateway.access_log, successful requests are logged, without their paths and queries.
 func TestAccessLog(t *testing.T) {
 	for _, wanted := range []bool{false, true} {
 		w := start(t, version, fmt.Sprintf("gateway: {access_log: %t}\n", wanted)+echo+"    query: [{name: q, value: '', overridable: true}]\n")
@@ -242,7 +232,7 @@ func TestAccessLog(t *testing.T) {
 		if err := w.end(); err != nil {
 			t.Error(err)
 		}
-		if got := w.logs(); strings.Contains(got, `"msg":"request","request_id":`) != wanted || strings.Contains(got, "private") {
+		if got := w.log.String(); strings.Contains(got, `"msg":"request","request_id":`) != wanted || strings.Contains(got, "private") {
 			t.Errorf("access_log %t: the log is %s", wanted, got)
 		}
 	}
@@ -267,7 +257,7 @@ func TestOperators(t *testing.T) {
 	w.get(w.callers + "/connectors/of-a-caller")
 	w.get(w.callers + "/connectors/echo?q=of-a-caller")
 	status, metrics := 0, ""
-	w.eventually("all requests are counted", func() bool { // which a request is once its caller has its answer
+	w.eventually("all requests are counted", func() bool { // a request is counted after its response
 		status, metrics = w.get(w.operators + "/metrics")
 		return strings.Contains(metrics, `status="200"} 4`)
 	})
@@ -296,7 +286,7 @@ func TestOperators(t *testing.T) {
 	}
 }
 
-// What an operator tries is sent, and shown without the credential.
+// A test request of an operator is sent, and its result does not contain the credential.
 func TestTry(t *testing.T) {
 	w := start(t, version, strings.Replace(echo, "/v1", "/v1?units={{ user.email }}", 1)+"    method: POST\n    request: '{\"q\":{{ json_encode(body_text) }}}'\n")
 	body := strings.NewReader(`{"body":"hello ü","user":{"email":"ann@example.com"}}`)
@@ -321,7 +311,7 @@ func TestTry(t *testing.T) {
 	}
 }
 
-// An operator is told why a test failed, and the user of one has the names that templates have.
+// The result of a failed test has the reason. The user of a test has the names that templates use.
 func TestTryThatFails(t *testing.T) {
 	w := start(t, version, strings.Replace(echo, "/v1", "/v1?units={{ tenant_id }}", 1))
 	for body, want := range map[string]string{
@@ -341,7 +331,8 @@ func TestTryThatFails(t *testing.T) {
 	}
 }
 
-// Half a file may be well-formed: it does not open to everybody what needed a session.
+// A file without users is refused while the current one has users: half a file may be well-formed, and must not open the
+// gateway to everybody.
 func TestUsersAreNotTakenAway(t *testing.T) {
 	users := "gateway: {user: {type: header, header: {proxies: [192.0.2.1], email: X-Email}}}\n"
 	w := start(t, version, users+echo)
@@ -354,7 +345,7 @@ func TestUsersAreNotTakenAway(t *testing.T) {
 	}
 }
 
-// A file may name a plugin before that is there.
+// A refused file with a missing plugin is read again when the plugin is created.
 func TestPluginThatComesLater(t *testing.T) {
 	w := start(t, version, echo)
 	plugin := filepath.Join(t.TempDir(), "plugin.wasm")
@@ -370,7 +361,7 @@ func TestPluginThatComesLater(t *testing.T) {
 	}
 }
 
-// A file behind a link is followed as one that is not.
+// Changes of a file behind a link are noticed.
 func TestFilesBehindLinks(t *testing.T) {
 	w := start(t, version, echo)
 	target := filepath.Join(t.TempDir(), "target.yaml")
@@ -385,7 +376,7 @@ func TestFilesBehindLinks(t *testing.T) {
 	if err := os.WriteFile(target, []byte(strings.Replace(text, `"2"`, `"3"`, 1)), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	w.eventually("the new text is in use", func() bool { // which may have been read before, without its end
+	w.eventually("the new text is in use", func() bool { // the file may have been read half-written
 		_, body := w.get(w.callers + "/connectors/echo")
 		return body == "3 true"
 	})

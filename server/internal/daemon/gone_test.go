@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// A connector that is gone is in the metrics no more: no label grows without bound.
+// A removed connector is removed from the metrics, so that the number of labels does not grow without bound.
 func TestMetricsOfWhatIsThere(t *testing.T) {
 	w := start(t, version, echo+named("Other"))
 	w.get(w.callers + "/connectors/echo")
@@ -19,7 +19,7 @@ func TestMetricsOfWhatIsThere(t *testing.T) {
 	}
 }
 
-// A connector that comes back keeps its metrics when a request ends that began before it was taken away.
+// A connector that is added again keeps its metrics when a request ends that began before its removal.
 func TestMetricsOfAConnectorThatCameBack(t *testing.T) {
 	api, there, release := slow()
 	w := start(t, api, slowEcho+named("Other")+named("Third"))
@@ -41,7 +41,7 @@ func TestMetricsOfAConnectorThatCameBack(t *testing.T) {
 	}
 }
 
-// What a request adds to the metrics that began two changes ago goes as well.
+// Metrics of a removed connector that a request adds two changes later are removed too.
 func TestMetricsOfARequestThatOutlivesItsConnector(t *testing.T) {
 	api, there, release := slow()
 	w := start(t, api, slowEcho)
@@ -54,6 +54,6 @@ func TestMetricsOfARequestThatOutlivesItsConnector(t *testing.T) {
 	}
 	close(release)
 	<-done
-	w.eventually("the request is counted", func() bool { return strings.Contains(w.logs(), `"msg":"request"`) })
+	w.eventually("the request is counted", func() bool { return strings.Contains(w.log.String(), `"msg":"request"`) })
 	w.eventually("the connector that is gone is forgotten", func() bool { return !w.shown("echo") })
 }

@@ -11,8 +11,8 @@ import (
 	"github.com/keywright/keywright/server/internal/metrics"
 )
 
-// gatewayMetrics holds the metrics that /metrics shows. Labels are of the configuration, or of a list that this program
-// has: none of them grows with what callers send.
+// gatewayMetrics holds the metrics of /metrics. The values of labels come from the configuration or from fixed lists, so that
+// callers cannot increase their number.
 type gatewayMetrics struct {
 	*metrics.Registry
 
@@ -31,18 +31,19 @@ type gatewayMetrics struct {
 	connectors map[string]*connectorMetrics
 }
 
-// connectorMetrics are those of one connector. They are found once: to find each by its labels in each request would take
-// longer than to count it.
+// connectorMetrics holds the metrics of one connector, because to look them up by labels for each request takes longer than
+// to count it.
 type connectorMetrics struct {
-	upstream, total                 prometheus.Observer
-	plugin, cache, reuse            prometheus.Counter // of authentications
+	upstream, total prometheus.Observer
+	// plugin, cache and reuse count authentications by where the result came from.
+	plugin, cache, reuse            prometheus.Counter
 	exchanges, token, sandbox, fuel prometheus.Counter
 
 	mu       sync.RWMutex
 	requests map[outcome]prometheus.Counter
 }
 
-// outcome is how a request was answered.
+// An outcome is the result of a request.
 type outcome struct {
 	status  int
 	problem string
@@ -54,7 +55,7 @@ const (
 	resultRefused = "refused"
 )
 
-// newMetrics makes the metrics of a daemon.
+// newMetrics returns the metrics of a daemon.
 func newMetrics(d *daemon) *gatewayMetrics {
 	r := metrics.New()
 	r.Gauge("configuration_last_reload_successful", "1 when the file on disk is what is in use, 0 when it was refused.", func() float64 {
@@ -83,12 +84,12 @@ func newMetrics(d *daemon) *gatewayMetrics {
 		connectors: map[string]*connectorMetrics{},
 	}
 	for _, result := range []string{resultUsed, resultRefused} {
-		m.reloads.WithLabelValues(result) // shown from the start, so that the first one is an increase
+		m.reloads.WithLabelValues(result) // shown from the start, so that the first reload is an increase
 	}
 	return m
 }
 
-// of returns the metrics of a connector.
+// of returns the metrics of a connector, and creates them if necessary.
 func (m *gatewayMetrics) of(connector string) *connectorMetrics {
 	m.mu.RLock()
 	known := m.connectors[connector]
@@ -125,7 +126,7 @@ func (c *connectorMetrics) answered(connector string, how outcome, all *promethe
 	counter.Inc()
 }
 
-// request is gateway.Config.Observe.
+// request counts a request. It is called by gateway.Config.Observe.
 func (m *gatewayMetrics) request(e gateway.Event) {
 	if e.Connector == "" {
 		m.requests.WithLabelValues("", strconv.Itoa(e.Status), e.Problem).Inc()
@@ -142,7 +143,7 @@ func (m *gatewayMetrics) request(e gateway.Event) {
 	}
 }
 
-// forget leaves out what there is about a connector that is no longer there.
+// forget removes the metrics of a connector.
 func (m *gatewayMetrics) forget(connector string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

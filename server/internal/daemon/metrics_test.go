@@ -18,7 +18,7 @@ func page(t *testing.T, m *gatewayMetrics) string {
 	return w.Body.String()
 }
 
-// A connector that was taken away and is put back counts anew, and its counts are on the page.
+// A connector that is removed and added again counts from zero, and its metrics are shown.
 func TestMetricsOfAConnectorThatIsPutBack(t *testing.T) {
 	m := newMetrics(&daemon{})
 	requested := func() {

@@ -25,7 +25,7 @@ const file = `connectors:
     auth: {type: none}
 `
 
-// reader is a daemon without servers, and all sets that it has read.
+// A reader is a daemon without servers, with all sets that it has read.
 type reader struct {
 	*daemon
 	t     *testing.T
@@ -35,7 +35,7 @@ type reader struct {
 	lines chan string
 }
 
-// Write is the log.
+// Write implements the log.
 func (r *reader) Write(line []byte) (int, error) {
 	r.lines <- string(bytes.TrimSpace(line))
 	return len(line), nil
@@ -48,7 +48,7 @@ func newReader(t *testing.T, text string) *reader {
 	return newReaderOf(t, name)
 }
 
-// newReaderOf is newReader for a file that is there.
+// newReaderOf is like newReader for an existing file.
 func newReaderOf(t *testing.T, name string) *reader {
 	t.Helper()
 	r := &reader{t: t, file: name, lines: make(chan string, 100)}
@@ -88,7 +88,7 @@ func (r *reader) write(text string) {
 	}
 }
 
-// open counts the hosts that are not closed.
+// open returns the number of hosts that are not closed.
 func (r *reader) open() (n int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -100,7 +100,7 @@ func (r *reader) open() (n int) {
 	return n
 }
 
-// A file that is read, but refused as a whole, leaves nothing open, however often that happens.
+// A file that is read and then refused leaves no host open, however often it is read.
 func TestNothingOfARefusedFileStaysOpen(t *testing.T) {
 	users := "gateway: {user: {type: header, header: {proxies: [192.0.2.1], email: X-Email}}}\n"
 	keys := "gateway: {user: {type: jwt, jwt: {bearer: true, jwks_file: none.json, issuer: https://id.example.com, audiences: gateway}}}\n"
@@ -131,7 +131,7 @@ func TestNothingOfARefusedFileStaysOpen(t *testing.T) {
 	}
 }
 
-// What has been read when nobody waits for it any more is closed.
+// A set that is read after its reload was given up is closed.
 func TestASetThatComesTooLateIsClosed(t *testing.T) {
 	r := newReader(t, file)
 	read, ctx, late := r.read, t.Context(), make(chan struct{})
@@ -161,7 +161,7 @@ func TestASetThatComesTooLateIsClosed(t *testing.T) {
 	}
 }
 
-// When the system has lost events, nobody knows what has changed: the file is read.
+// When the system has lost events, the file is read, because any file may have changed.
 func TestAnOverflowOfEventsHasTheFileRead(t *testing.T) {
 	r := newReader(t, file)
 	watcher, err := fsnotify.NewWatcher()
@@ -173,7 +173,7 @@ func TestAnOverflowOfEventsHasTheFileRead(t *testing.T) {
 	done := make(chan struct{})
 	go func() { defer close(done); r.follow(ctx, watcher) }()
 	defer func() { end(); <-done }()
-	r.write(strings.Replace(file, "Echo", "Other", 1)) // which nobody watches
+	r.write(strings.Replace(file, "Echo", "Other", 1)) // not watched
 	watcher.Errors <- fsnotify.ErrEventOverflow
 	for {
 		select {

@@ -16,36 +16,37 @@ import (
 	"github.com/keywright/keywright/server/internal/httpserver"
 )
 
-// inUse is a set with what belongs to it.
+// inUse is a set of connectors with its sessions and certificate.
 type inUse struct {
 	*connectors.Set
 	sessions *identity.Identifier
-	pair     *httpserver.Pair // nil is plain HTTP
+	// pair is nil for plain HTTP.
+	pair *httpserver.Pair
 }
 
-// close closes the set, and its sessions unless the next one goes on with them.
+// close closes the set, and its sessions unless they are next, which the next set uses.
 func (u *inUse) close(next *identity.Identifier) {
 	if u.sessions != next {
 		_ = u.sessions.Close()
 	}
-	_ = u.Close(context.Background()) // whose calls have ended
+	_ = u.Close(context.Background()) // its calls have ended
 }
 
-// Changes that need a restart.
+// Errors for changes that need a restart.
 var (
 	errTraces = errors.New("gateway.traces cannot be changed while this runs: restart it")
 	errSecure = errors.New("gateway.tls cannot be added or taken away while this runs: restart it")
-	// errUsers keeps half a file, which may be well-formed, from opening the gateway to everybody.
+	// errUsers keeps a half-written file, which may be well-formed, from opening the gateway to everybody.
 	errUsers = errors.New("gateway.user cannot be taken away while this runs: restart it")
 )
 
-// readTime is how long a reload may take. Nothing else is read meanwhile.
+// readTime limits a reload. There is one reload at a time.
 const readTime = time.Minute
 
 var errSlow = fmt.Errorf("it could not be read within %s: is it, or a plugin, on a disk that hangs, or no regular file?", readTime)
 
-// heard is prepare, but returns when the context ends: a file may be on a disk that hangs for longer than anybody waits
-// for the end of a program. A set that comes too late is closed.
+// heard is like prepare, but returns when ctx ends, because a file may be on a disk that hangs. A set that is read after that
+// is closed.
 func (d *daemon) heard(ctx context.Context) (*inUse, error) {
 	type prepared struct {
 		next *inUse
@@ -70,7 +71,7 @@ func (d *daemon) heard(ctx context.Context) (*inUse, error) {
 	}
 }
 
-// prepare reads and makes all that is to come into use, and changes nothing of what is.
+// prepare reads the file and creates all that the new configuration needs. It does not change the configuration in use.
 func (d *daemon) prepare(ctx context.Context) (*inUse, error) {
 	set, err := d.read(ctx)
 	if err != nil {
@@ -83,7 +84,7 @@ func (d *daemon) prepare(ctx context.Context) (*inUse, error) {
 	return next, nil
 }
 
-// complete adds what belongs to a set. It fails when the set cannot take the place of the one in use.
+// complete adds the certificate and the sessions to a set. It returns an error if the set cannot replace the one in use.
 func (d *daemon) complete(ctx context.Context, next *inUse) (err error) {
 	secure := next.Settings.TLS != (connectors.TLS{})
 	if before := d.current(); before != nil {
@@ -105,7 +106,7 @@ func (d *daemon) complete(ctx context.Context, next *inUse) (err error) {
 	return err
 }
 
-// kept are the sessions in use, which the next set may go on with.
+// kept returns the sessions in use, which the next set may keep, or nil.
 func (d *daemon) kept() *identity.Identifier {
 	if before := d.current(); before != nil {
 		return before.sessions
@@ -113,7 +114,8 @@ func (d *daemon) kept() *identity.Identifier {
 	return nil
 }
 
-// sessions are those of the set before when nothing has changed about them: they have keys, and the issuer may be down.
+// sessions returns the sessions for a set: those in use if their configuration has not changed, because they have keys and the
+// issuer may be down, and new ones otherwise.
 func (d *daemon) sessions(ctx context.Context, next *inUse) (*identity.Identifier, error) {
 	if before := d.current(); before != nil && reflect.DeepEqual(before.Settings.User, next.Settings.User) {
 		return before.sessions, nil
@@ -131,12 +133,12 @@ func (d *daemon) sessions(ctx context.Context, next *inUse) (*identity.Identifie
 	return i, nil
 }
 
-// base is the transport of the host that is in use, whichever that is by then.
+// base is a transport that uses the guarded transport of the host in use at the time of each request.
 type base func() http.RoundTripper
 
 func (b base) RoundTrip(r *http.Request) (*http.Response, error) { return b().RoundTrip(r) }
 
-// use puts a set in use. The one before is closed when its requests have ended.
+// use puts a set in use. The previous one is closed when its requests have ended.
 func (d *daemon) use(next *inUse) {
 	if next.pair != nil {
 		d.certificate.Use(next.pair)
@@ -155,8 +157,8 @@ func (d *daemon) use(next *inUse) {
 	}
 }
 
-// forget removes the metrics of those connectors of a set that the set in use does not have. That may be a later one than
-// the next, so that a connector that came back keeps its metrics.
+// forget removes the metrics of the connectors of before that the set in use does not have. The set in use may be a later one
+// than the successor of before, so that a connector that was added again keeps its metrics.
 func (d *daemon) forget(before *inUse) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -171,9 +173,9 @@ func (d *daemon) forget(before *inUse) {
 	}
 }
 
-// reload reads the file again: all of it, or nothing. Its error says why the set before goes on. When the context ends
-// meanwhile, the error is the context's: that is no fault of the file. A file that takes longer than readTime is refused, so
-// that the next one is read.
+// reload reads the file again and puts it in use. If it returns an error, the set in use has not changed. If ctx ends, it
+// returns the error of ctx, and does not refuse the file. A file that takes longer than readTime is refused, so that later
+// changes are read.
 func (d *daemon) reload(ctx context.Context) error {
 	reading, cancel := context.WithTimeout(ctx, readTime)
 	defer cancel()
@@ -196,7 +198,7 @@ func (d *daemon) reload(ctx context.Context) error {
 	return nil
 }
 
-// report logs what came of a reload.
+// report logs the result of a reload.
 func (d *daemon) report(err error) {
 	log := d.config.Logger.With(slog.String("file", d.config.File))
 	if err == nil {
@@ -214,7 +216,7 @@ func (d *daemon) report(err error) {
 	}
 }
 
-// refuse notes that the file is not used, and which plugins it names.
+// refuse records that the file is refused, and the plugins that it names.
 func (d *daemon) refuse(err error) {
 	d.metrics.reloads.WithLabelValues(resultRefused).Inc()
 	d.mu.Lock()

@@ -29,12 +29,12 @@ const oauth = `connectors:
     auth: {type: oauth_client_credentials, config: {client_id: id, client_secret: "{{ get_secret('key') }}", token_url: API/token}}
 `
 
-// named is a connector of another name.
+// named returns a connector with another name.
 func named(name string) string {
 	return strings.Replace(strings.TrimPrefix(echo, "connectors:\n"), "Echo", name, 1)
 }
 
-// threats.md 64: a connector that a change does not touch keeps its token, whatever else changes.
+// threats.md 64: a connector that a change does not affect keeps its token, whatever else changes.
 func TestAChangeKeepsTheTokensOfOtherConnectors(t *testing.T) {
 	var exchanges atomic.Int32
 	w := start(t, func(rw http.ResponseWriter, r *http.Request) {
@@ -70,7 +70,7 @@ func TestAChangeKeepsTheTokensOfOtherConnectors(t *testing.T) {
 	use(oauth, "as 1")
 }
 
-// threats.md 66: to have a file read again is no way around limits.
+// threats.md 66: a reload does not reset the counts of limits.
 func TestAChangeKeepsWhatLimitsHaveCounted(t *testing.T) {
 	limited := strings.Replace(echo, "    auth", "    limits: {per_user: 2}\n    auth", 1)
 	w := start(t, version, limited, func(c *daemon.Config) {
@@ -89,7 +89,7 @@ func TestAChangeKeepsWhatLimitsHaveCounted(t *testing.T) {
 	next(http.StatusTooManyRequests)
 }
 
-// slow is an API that has requests for /v1/slow wait.
+// slow returns an API that blocks requests for /v1/slow. Each sends on there, and then waits for release.
 func slow() (api http.HandlerFunc, there, release chan struct{}) {
 	there, release = make(chan struct{}), make(chan struct{})
 	return func(rw http.ResponseWriter, r *http.Request) {
@@ -103,8 +103,8 @@ func slow() (api http.HandlerFunc, there, release chan struct{}) {
 
 var slowEcho = strings.Replace(echo, "    auth:", "    paths: [/slow]\n    auth:", 1)
 
-// noneLeft returns a check that the goroutines have ended that began since. Those who read a file may end after all others,
-// for which goleak waits half a second by itself.
+// noneLeft returns a check that all goroutines started since have ended. The check waits longer than goleak's half a second,
+// because a goroutine that reads a file may end long after the others.
 func noneLeft(t *testing.T) (check func()) {
 	t.Helper()
 	before := goleak.IgnoreCurrent()
@@ -122,7 +122,7 @@ func noneLeft(t *testing.T) (check func()) {
 	}
 }
 
-// No request is lost while the file changes and the server ends, and nothing stays behind.
+// No request is lost while the file changes and the server ends, and no goroutine is left.
 func TestRequestsInFlightWhileTheFileChanges(t *testing.T) {
 	defer noneLeft(t)()
 	there, release := make(chan struct{}), make(chan struct{})
@@ -155,7 +155,7 @@ func TestRequestsInFlightWhileTheFileChanges(t *testing.T) {
 	http.DefaultTransport.(*http.Transport).CloseIdleConnections()
 }
 
-// A change of something else does not lose the keys of sessions: their issuer may be down.
+// A change of other settings keeps the keys of sessions, because their issuer may be down.
 func TestKeysOutliveAChange(t *testing.T) {
 	down := atomic.Bool{}
 	issuer := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
@@ -189,12 +189,12 @@ func TestKeysOutliveAChange(t *testing.T) {
 	ready(http.StatusServiceUnavailable)
 }
 
-// reading waits until a pipe is being read, and then writes nothing to it until it is released.
+// reading waits until a pipe is being read, and keeps it open without writing until release is called.
 func reading(t *testing.T, name string) (release func()) {
 	t.Helper()
 	opened := make(chan *os.File, 1)
 	go func() {
-		file, err := os.OpenFile(name, os.O_WRONLY, 0) // which waits for a reader
+		file, err := os.OpenFile(name, os.O_WRONLY, 0) // blocks until there is a reader
 		if err != nil {
 			t.Error(err)
 		}
@@ -209,7 +209,7 @@ func reading(t *testing.T, name string) (release func()) {
 	}
 }
 
-// pipe puts a file in its place that does not end.
+// pipe replaces the file by a pipe, which blocks its readers.
 func (w *world) pipe() {
 	w.t.Helper()
 	if err := syscall.Mkfifo(w.file+".new", 0o600); err != nil {
@@ -220,7 +220,7 @@ func (w *world) pipe() {
 	}
 }
 
-// A gateway ends when it is told to, also while it reads a file that hangs; nobody is told that the file is wrong.
+// A gateway ends while it reads a file that hangs, and does not report the file as invalid.
 func TestEndingWhileAFileHangs(t *testing.T) {
 	defer noneLeft(t)()
 	w := start(t, version, echo)
@@ -236,14 +236,14 @@ func TestEndingWhileAFileHangs(t *testing.T) {
 	case <-time.After(patience):
 		t.Error("it does not end")
 	}
-	if log := w.logs(); strings.Contains(log, "ERROR") || strings.Contains(log, "WARN") {
+	if log := w.log.String(); strings.Contains(log, "ERROR") || strings.Contains(log, "WARN") {
 		t.Errorf("the log is %s", log)
 	}
-	release() // what was read is nobody's by now
+	release() // the set is read after the end
 	w.api.Close()
 }
 
-// The same before it has served anything.
+// A gateway ends while it reads its first file.
 func TestEndingWhileTheFirstFileHangs(t *testing.T) {
 	defer noneLeft(t)()
 	file := filepath.Join(t.TempDir(), "connectors.yaml")
@@ -268,7 +268,7 @@ func TestEndingWhileTheFirstFileHangs(t *testing.T) {
 	}
 }
 
-// gatedSecrets has those who read a secret wait.
+// gatedSecrets blocks reads of secrets. A read sends on there if possible, and then waits for release.
 type gatedSecrets struct {
 	host.Secrets
 	there, release chan struct{}
@@ -277,13 +277,13 @@ type gatedSecrets struct {
 func (g gatedSecrets) Secret(ctx context.Context, name string) (string, error) {
 	select {
 	case g.there <- struct{}{}:
-	default: // it is known already
+	default: // an earlier read has sent
 	}
 	<-g.release
 	return g.Secrets.Secret(ctx, name)
 }
 
-// A request that waits for a secret while the file changes is authenticated after it, on what it began with.
+// A request that waits for a secret while the file changes is then authenticated with the configuration it began with.
 func TestASetIsNotClosedBeforeItsRequestsAreAuthenticated(t *testing.T) {
 	gate := gatedSecrets{nil, make(chan struct{}, 1), make(chan struct{})}
 	w := start(t, version, echo+named("Third"), func(c *daemon.Config) {
@@ -300,14 +300,14 @@ func TestASetIsNotClosedBeforeItsRequestsAreAuthenticated(t *testing.T) {
 	<-gate.there
 	w.write(strings.Replace(echo, `"1"`, `"2"`, 1))
 	w.said()
-	for range 10 { // time for who closes what is in use
+	for range 10 { // time in which the old set could be closed
 		w.get(w.operators + "/metrics")
 	}
 	close(gate.release)
 	<-done
 }
 
-// What the file says of hosts and origins counts, also once it says something else.
+// The hosts and origins of the file apply, also after a change.
 func TestHostsAndOriginsOfTheFile(t *testing.T) {
 	settings := func(name string) string {
 		return "gateway: {hosts: [" + name + ".example.com], origins: ['https://app." + name + ".example.com']}\n"
@@ -344,7 +344,7 @@ func TestHostsAndOriginsOfTheFile(t *testing.T) {
 	check("second", "first")
 }
 
-// Sessions that a change does not touch go on: their keys can still be had.
+// Sessions that a change does not affect are not closed: their keys can still be read.
 func TestSessionsThatGoOnAreNotClosed(t *testing.T) {
 	up := atomic.Bool{}
 	issuer := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {

@@ -23,17 +23,17 @@ import (
 	"github.com/keywright/keywright/server/gateway"
 )
 
-// traces has a span for each request of a caller, with the parts of it below. Spans are made when the request has ended, of
-// what its event says: nothing else can get into one. So there is no URL, no header and no body in them.
+// traces sends a span for each request of a caller, with child spans for its parts. Spans are created at the end of the
+// request, only from its event, so they cannot contain a URL, a header or a body.
 type traces struct {
 	provider *sdk.TracerProvider
 	tracer   trace.Tracer
 }
 
-// lastExport is how long what is left may take to be sent when the gateway ends.
+// lastExport limits the export of the remaining spans when the gateway ends.
 const lastExport = 5 * time.Second
 
-// newTraces has spans sent to a URL, or where the variables OTEL_EXPORTER_OTLP_… say when it is empty.
+// newTraces returns traces that sends spans to a URL. If url is empty, it uses the variables OTEL_EXPORTER_OTLP_….
 func newTraces(ctx context.Context, url string, logger *slog.Logger) (*traces, error) {
 	var options []otlptracehttp.Option
 	if url != "" {
@@ -47,18 +47,18 @@ func newTraces(ctx context.Context, url string, logger *slog.Logger) (*traces, e
 	if err != nil {
 		return nil, fmt.Errorf("traces: OTEL_RESOURCE_ATTRIBUTES: %w", err)
 	}
-	provider := sdk.NewTracerProvider(sdk.WithBatcher(&telling{exporter, logger}), sdk.WithResource(about), sdk.WithIDGenerator(requestIDs{}))
+	provider := sdk.NewTracerProvider(sdk.WithBatcher(&loggingExporter{exporter, logger}), sdk.WithResource(about), sdk.WithIDGenerator(requestIDs{}))
 	return &traces{provider, provider.Tracer("github.com/keywright/keywright")}, nil
 }
 
-// close sends what is left.
+// close sends the remaining spans.
 func (t *traces) close() {
 	ctx, cancel := context.WithTimeout(context.Background(), lastExport)
 	defer cancel()
-	_ = t.provider.Shutdown(ctx) // the exporter has told of it
+	_ = t.provider.Shutdown(ctx) // the exporter has logged the error
 }
 
-// request makes the spans of a request.
+// request creates the spans of a request.
 func (t *traces) request(e gateway.Event) {
 	ctx := context.WithValue(context.Background(), requestIDKey{}, e.ID)
 	ctx = propagation.TraceContext{}.Extract(ctx, propagation.MapCarrier{"traceparent": e.Traceparent})
@@ -94,7 +94,7 @@ func (t *traces) request(e gateway.Event) {
 		if e.Upstream > 0 {
 			until = e.Sent.Add(e.Upstream)
 		}
-		if strings.HasPrefix(e.Problem, "upstream-") { // the others are about what was made of its answer
+		if strings.HasPrefix(e.Problem, "upstream-") { // the other problems concern what the gateway made of the response
 			problem = e.Problem
 		}
 		t.part(ctx, "upstream", e.Sent, until, problem, trace.WithSpanKind(trace.SpanKindClient))
@@ -102,7 +102,7 @@ func (t *traces) request(e gateway.Event) {
 	span.End(trace.WithTimestamp(end))
 }
 
-// part makes the span of one part of a request.
+// part creates the span of one part of a request.
 func (t *traces) part(ctx context.Context, name string, from, until time.Time, problem string, options ...trace.SpanStartOption) {
 	_, span := t.tracer.Start(ctx, name, append(options, trace.WithTimestamp(from))...)
 	if problem != "" {
@@ -113,8 +113,8 @@ func (t *traces) part(ctx context.Context, name string, from, until time.Time, p
 
 type requestIDKey struct{}
 
-// requestIDs makes the request's id the id of its trace, also where the caller has none: who has X-Request-Id, or a line of
-// the log, finds the trace.
+// requestIDs uses the ID of the request as the ID of its trace if the caller sent no trace ID, so that the trace can be found
+// with X-Request-Id or a line of the log.
 type requestIDs struct{}
 
 // NewIDs implements sdk.IDGenerator.
@@ -128,14 +128,14 @@ func (g requestIDs) NewIDs(ctx context.Context) (id trace.TraceID, span trace.Sp
 func (requestIDs) NewSpanID(context.Context, trace.TraceID) (id trace.SpanID) {
 	for !id.IsValid() {
 		for i := range id {
-			id[i] = byte(rand.Uint32()) // nobody has to be unable to guess it
+			id[i] = byte(rand.Uint32()) // need not be unpredictable
 		}
 	}
 	return id
 }
 
-// telling is an exporter whose failures are in the log, and nowhere else.
-type telling struct {
+// loggingExporter is an exporter that logs its errors and does not return them.
+type loggingExporter struct {
 	sdk.SpanExporter
 	logger *slog.Logger
 }
@@ -143,10 +143,10 @@ type telling struct {
 var anyURL = regexp.MustCompile(`https?://[^\s"]+`)
 
 // ExportSpans implements sdk.SpanExporter.
-func (e *telling) ExportSpans(ctx context.Context, spans []sdk.ReadOnlySpan) error {
+func (e *loggingExporter) ExportSpans(ctx context.Context, spans []sdk.ReadOnlySpan) error {
 	err := e.SpanExporter.ExportSpans(ctx, spans)
 	if err != nil {
-		// Some collectors have a credential in their URL.
+		// The URL of a collector may contain a credential.
 		e.logger.Warn("traces could not be sent", slog.Int("spans", len(spans)), slog.String("error", host.Printable(anyURL.ReplaceAllString(err.Error(), "the collector"))))
 	}
 	return nil

@@ -15,11 +15,11 @@ import (
 	"google.golang.org/protobuf/proto"
 )
 
-// collected holds the traces that a collector got.
+// collected holds the traces that a collector received.
 type collected struct {
 	mu    sync.Mutex
 	all   []*span.Span
-	bytes []byte // as they came
+	bytes []byte // raw
 }
 
 // collect starts a collector.
@@ -49,7 +49,7 @@ func collect(t *testing.T) (*collected, *httptest.Server) {
 	return c, server
 }
 
-// tree shows the spans of a trace: each with its attributes and status, and below it its parts.
+// tree returns the spans of a trace as text: each with its attributes and status, and its child spans below it.
 func (c *collected) tree(traceID string) string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -114,7 +114,7 @@ connectors:
 func TestTraces(t *testing.T) {
 	c, server := collect(t)
 	var mu sync.Mutex
-	parents := map[string]string{} // that the API got
+	parents := map[string]string{} // received by the API
 	w := start(t, func(w http.ResponseWriter, r *http.Request) {
 		mu.Lock()
 		parents[r.URL.Path] = r.Header.Get("Traceparent")
@@ -158,7 +158,7 @@ func TestTraces(t *testing.T) {
 	ask("refused", "/connectors/refused", "")
 	ask("broken", "/connectors/broken", "")
 	ask("unknown", "/connectors/of-a-caller", "")
-	if err := w.end(); err != nil { // which sends what is left
+	if err := w.end(); err != nil { // sends the remaining spans
 		t.Fatal(err)
 	}
 	const echoed = `server connector echo keywright.connector=echo http.response.status_code=200
@@ -200,7 +200,7 @@ func TestTraces(t *testing.T) {
 	}
 }
 
-// A collector that is away harms no request, and what the log says of it has nothing of its URL.
+// Requests succeed without a collector, and the log has no part of its URL.
 func TestTracesWithoutACollector(t *testing.T) {
 	server := httptest.NewServer(http.NotFoundHandler())
 	defer server.Close()

@@ -16,14 +16,15 @@ import (
 	"github.com/fsnotify/fsnotify"
 )
 
-// settle is how long the files have to stay as they are before they are read: editors write in several steps.
+// settle is the time for which the files must be unchanged before they are read, because editors write in several steps.
 const settle = 200 * time.Millisecond
 
-// glance is how often the files are looked at without an event. Some changes cause none: a link on the way to their
-// directory leads elsewhere, the directory is replaced, or another machine writes a file.
+// glance is the interval at which the files are checked without an event. Some changes cause no event: a changed link to their
+// directory, a replaced directory, or a write from another machine.
 const glance = 5 * time.Second
 
-// watch watches the directories of the file and of its plugins: a file that is replaced is another one.
+// watch watches the directories of the file and of its plugins. It does not watch the files, because a replaced file would not
+// be watched any more.
 func (d *daemon) watch() (*fsnotify.Watcher, error) {
 	w, err := fsnotify.NewWatcher()
 	if err != nil {
@@ -37,8 +38,8 @@ func (d *daemon) watch() (*fsnotify.Watcher, error) {
 	return w, nil
 }
 
-// files returns the files whose changes matter: as they are named, and where links of that name lead. The lock is free
-// while the links are followed: they may be on a disk that hangs, and requests that are logged take the lock.
+// files returns the files whose changes cause a reload, and the targets of those that are links. It does not hold d.mu while
+// it follows links: they may be on a disk that hangs, and the log of requests needs the lock.
 func (d *daemon) files() []string {
 	files := d.named()
 	for _, name := range files {
@@ -49,7 +50,7 @@ func (d *daemon) files() []string {
 	return files
 }
 
-// named returns the files whose changes matter, as they are named.
+// named returns the files whose changes cause a reload, without the targets of links.
 func (d *daemon) named() []string {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -60,8 +61,8 @@ func (d *daemon) named() []string {
 	return files
 }
 
-// state returns a text that is another one when a file has changed: one of those given, or else one of d.files. It returns
-// "" when the context ends first: the files may be on a disk that hangs.
+// state returns a text that changes when one of the files does. Without files it uses d.files. It returns "" if ctx ends first,
+// because the files may be on a disk that hangs.
 func (d *daemon) state(ctx context.Context, files ...string) string {
 	states := make(chan string, 1)
 	go func() {
@@ -86,7 +87,8 @@ func (d *daemon) state(ctx context.Context, files ...string) string {
 	}
 }
 
-// follow reloads when a file has changed, or on SIGHUP. (Stores of secrets see their own changes.)
+// follow reloads the configuration when a file changes and on SIGHUP, until ctx ends. Stores of secrets notice their own
+// changes.
 func (d *daemon) follow(ctx context.Context, w *fsnotify.Watcher) {
 	hangup := make(chan os.Signal, 1)
 	signal.Notify(hangup, syscall.SIGHUP)
@@ -95,7 +97,7 @@ func (d *daemon) follow(ctx context.Context, w *fsnotify.Watcher) {
 	timer.Stop()
 	glances := time.NewTicker(glance)
 	defer glances.Stop()
-	seen, used := "", d.state(ctx) // the files when they were last looked at, and when they were last read
+	seen, used := "", d.state(ctx) // the state of the files when last checked, and when last read
 	for {
 		select {
 		case <-ctx.Done():
@@ -108,17 +110,17 @@ func (d *daemon) follow(ctx context.Context, w *fsnotify.Watcher) {
 			}
 		case err := <-w.Errors:
 			d.config.Logger.Warn("watching the configuration", slog.Any("error", err))
-			if errors.Is(err, fsnotify.ErrEventOverflow) { // what has changed is not known
+			if errors.Is(err, fsnotify.ErrEventOverflow) { // some changes are unknown
 				timer.Reset(settle)
 			}
 		case <-glances.C:
 			if state := d.state(ctx); state != used {
-				used = state // so that each change brings one reading, also when it came to nothing
+				used = state // so that each change causes one reload, even a failed one
 				timer.Reset(settle)
 			}
 		case <-timer.C:
-			d.watchAll(w)                             // what is written from now on is seen
-			if state := d.state(ctx); state != seen { // somebody may still be at it
+			d.watchAll(w)                             // before the check, so that no later write is missed
+			if state := d.state(ctx); state != seen { // the files may still be being written
 				seen = state
 				timer.Reset(settle)
 				continue
@@ -128,8 +130,8 @@ func (d *daemon) follow(ctx context.Context, w *fsnotify.Watcher) {
 	}
 }
 
-// renew reads the file again, and says so once what it names is watched. It returns the state of the files that were read,
-// or "" when they have changed meanwhile.
+// renew reloads the configuration, watches the files that it names, and logs the result. It returns the state of the files
+// that were read, or "" if they have changed meanwhile.
 func (d *daemon) renew(ctx context.Context, w *fsnotify.Watcher) string {
 	files := d.files()
 	before := d.state(ctx, files...)
@@ -142,17 +144,17 @@ func (d *daemon) renew(ctx context.Context, w *fsnotify.Watcher) string {
 	if d.state(ctx, files...) != before {
 		return ""
 	}
-	return d.state(ctx) // of other files perhaps: those that the new configuration names
+	return d.state(ctx) // the new configuration may name other files
 }
 
-// watchAll watches what is there now: a plugin may be in another directory, or a directory be another one.
+// watchAll watches the current directories of the files: a plugin may have moved, or a directory may have been replaced.
 func (d *daemon) watchAll(w *fsnotify.Watcher) {
 	for _, name := range d.files() {
-		_ = w.Add(filepath.Dir(name)) // an error is of one that is gone; SIGHUP tries again
+		_ = w.Add(filepath.Dir(name)) // the directory may be gone; SIGHUP tries again
 	}
 }
 
-// concerns reports whether a file that changed is one of the configuration's. In Kubernetes, the link ..data changes.
+// concerns reports whether a changed file belongs to the configuration. In Kubernetes, the link ..data changes.
 func (d *daemon) concerns(name string) bool {
 	if filepath.Base(name) == "..data" {
 		return true

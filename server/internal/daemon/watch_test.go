@@ -18,9 +18,9 @@ import (
 	"github.com/keywright/keywright/server/connectors"
 )
 
-// A change that the system does not tell of is found nevertheless, and read once.
+// A change without an event is noticed, and read once.
 func TestChangesThatNobodyTellsOf(t *testing.T) {
-	hangup := make(chan os.Signal, 1) // os/signal makes its channels here, and not in a bubble
+	hangup := make(chan os.Signal, 1) // so that os/signal creates its channels outside of the bubble
 	signal.Notify(hangup, syscall.SIGHUP)
 	defer signal.Stop(hangup)
 	other := strings.Replace(file, "Echo", "Other", 1)
@@ -67,7 +67,7 @@ func TestChangesThatNobodyTellsOf(t *testing.T) {
 				done := make(chan struct{})
 				go func() { defer close(done); r.follow(ctx, silent) }()
 				defer func() { end(); <-done }()
-				<-time.After(time.Minute) // of the bubble
+				<-time.After(time.Minute) // bubble time
 				if err := change(t, root); err != nil {
 					t.Fatal(err)
 				}
@@ -86,7 +86,7 @@ func TestChangesThatNobodyTellsOf(t *testing.T) {
 	}
 }
 
-// A reload that hangs ends: the file is refused, and the next one is read.
+// A reload that hangs is ended: the file is refused, and the next one is read.
 func TestAReloadThatHangs(t *testing.T) {
 	name := filepath.Join(t.TempDir(), "connectors.yaml")
 	if err := os.WriteFile(name, []byte(file), 0o600); err != nil {
@@ -119,7 +119,7 @@ func TestAReloadThatHangs(t *testing.T) {
 	})
 }
 
-// A look at files on a disk that hangs keeps nobody else waiting, and ends with the program.
+// A check of files on a disk that hangs blocks nothing else, and ends with the program.
 func TestADiskThatHangs(t *testing.T) {
 	name := filepath.Join(t.TempDir(), "connectors.yaml")
 	if err := os.WriteFile(name, []byte(file), 0o600); err != nil {
@@ -131,7 +131,7 @@ func TestADiskThatHangs(t *testing.T) {
 		r.follows = func(name string) (string, error) { <-disk; return name, nil }
 		ctx, end := context.WithCancel(t.Context())
 		go func() { looked <- r.state(ctx) }()
-		synctest.Wait() // until it hangs
+		synctest.Wait() // until the check hangs
 		if !r.daemon.mu.TryLock() {
 			t.Error("requests wait for the disk")
 		} else {

@@ -15,11 +15,11 @@ import (
 	"unicode/utf8"
 )
 
-// Paths of an API, and the names under which it expects API keys.
+// Paths of an [API], each with the credential that it requires, and the names of API keys.
 const (
-	PathNone         = "/none"           // without any credential
-	PathAPIKeyHeader = "/api-key-header" // APIKeyHeader
-	PathAPIKeyQuery  = "/api-key-query"  // APIKeyParameter
+	PathNone         = "/none"           // no credential
+	PathAPIKeyHeader = "/api-key-header" // the header APIKeyHeader
+	PathAPIKeyQuery  = "/api-key-query"  // the query parameter APIKeyParameter
 	PathBearer       = "/bearer"         // Authorization: Bearer, with a token of the token endpoint
 	PathJWT          = "/jwt"            // Authorization: Bearer, with a JWT
 
@@ -32,31 +32,39 @@ const (
 	maxBody    = 1 << 20
 )
 
-// API is an external API that checks credentials, each path another kind. A request has to carry the credential of its
-// path once, and no other. It answers JSON with the member "ok". It is safe for concurrent use; its fields are set
-// before.
+// An API is an external API that checks a different kind of credential at each path. A request must have the credential of its
+// path once, and no other. The response is JSON with the member "ok". An API is safe for concurrent use once its fields are
+// set.
 type API struct {
-	Key    string // for PathAPIKeyHeader and PathAPIKeyQuery; an empty one fits nothing
+	// Key is the API key of PathAPIKeyHeader and PathAPIKeyQuery. If it is empty, no key is accepted.
+	Key string
+	// Tokens checks the access tokens of PathBearer. If nil, no token is accepted.
 	Tokens Tokens
-	JWT    *Verifier
+	// JWT verifies the JWTs of PathJWT. If nil, no JWT is accepted.
+	JWT *Verifier
 
 	mu       sync.Mutex
 	received []Received
 }
 
-// Tokens knows which access tokens are valid, and whom they were issued for.
+// Tokens checks access tokens.
 type Tokens interface {
+	// Subject returns the subject that a token was issued for. It returns false if the token is not valid.
 	Subject(token string) (string, bool)
 }
 
-// Received is a request as it arrived. Credentials are masked.
+// Received is a request that an [API] received, with masked credentials.
 type Received struct {
-	Method  string   `json:"method"`
-	Path    string   `json:"path"`
-	Headers []Field  `json:"headers"`         // by name
-	Query   []Field  `json:"query,omitempty"` // as in the URL
-	JWT     *Decoded `json:"jwt,omitempty"`   // of the Authorization header, if there was one
-	Status  int      `json:"status"`          // of the answer
+	Method string `json:"method"`
+	Path   string `json:"path"`
+	// Headers are sorted by name.
+	Headers []Field `json:"headers"`
+	// Query has the parameters in the order of the URL.
+	Query []Field `json:"query,omitempty"`
+	// JWT is the decoded JWT in the Authorization header, or nil if there was none.
+	JWT *Decoded `json:"jwt,omitempty"`
+	// Status is the status of the response.
+	Status int `json:"status"`
 }
 
 // Field is a header or a query parameter.
@@ -65,30 +73,32 @@ type Field struct {
 	Value string `json:"value"`
 }
 
-// Decoded is a JWT without its signature. That it is here does not mean that it was valid.
+// Decoded is a JWT without its signature. It need not be valid.
 type Decoded struct {
 	Header json.RawMessage `json:"header"`
 	Claims json.RawMessage `json:"claims"`
 }
 
-// Received returns the requests so far, the last 1024 of them, the oldest first.
+// Received returns the last 1024 requests, the oldest first.
 func (a *API) Received() []Received {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return slices.Clone(a.received)
 }
 
-// answer is the API's answer to a request.
+// An answer is the API's response to a request.
 type answer struct {
-	status    int
-	challenge string // becomes WWW-Authenticate
+	status int
+	// challenge is the value of WWW-Authenticate.
+	challenge string
 	body      body
 }
 
 type body struct {
-	OK      bool   `json:"ok"`
-	Path    string `json:"path"`
-	Subject string `json:"subject,omitempty"` // whom the credential stands for
+	OK   bool   `json:"ok"`
+	Path string `json:"path"`
+	// Subject is the subject of the credential.
+	Subject string `json:"subject,omitempty"`
 	Error   string `json:"error,omitempty"`
 }
 
@@ -98,7 +108,7 @@ func refuse(status int, challenge, reason string) answer {
 
 // ServeHTTP checks a request and records it.
 func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	_, _ = io.Copy(io.Discard, io.LimitReader(r.Body, maxBody)) // it need not be whole
+	_, _ = io.Copy(io.Discard, io.LimitReader(r.Body, maxBody)) // the body is not checked, and may be incomplete
 	reply := a.check(r)
 	reply.body.Path = r.URL.Path
 	a.record(r, reply.status)
@@ -109,7 +119,7 @@ func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	writeJSON(w, reply.status, reply.body)
 }
 
-// check decides by the path.
+// check checks the credential that the path requires.
 func (a *API) check(r *http.Request) answer {
 	query, err := url.ParseQuery(r.URL.RawQuery)
 	if err != nil {
@@ -147,10 +157,10 @@ func (a *API) check(r *http.Request) answer {
 	return verify(found[expected][0])
 }
 
-// credentialNames are the headers in which credentials are looked for, wherever a path expects them.
+// credentialNames lists the headers that may contain credentials.
 var credentialNames = []string{"Authorization", "Proxy-Authorization", "Cookie", APIKeyHeader}
 
-// credentials collects all that could be one, by name.
+// credentials returns the values that may be credentials, by the name of the header or parameter.
 func credentials(header http.Header, query url.Values) map[string][]string {
 	found := map[string][]string{}
 	for _, name := range credentialNames {
@@ -164,7 +174,7 @@ func credentials(header http.Header, query url.Values) map[string][]string {
 	return found
 }
 
-// challenge returns the WWW-Authenticate for a request without credential; RFC 9110 wants one with each 401.
+// challenge returns the WWW-Authenticate for a request without a credential. RFC 9110 requires one with each 401.
 func challenge(expected string) string {
 	if expected == "Authorization" {
 		return `Bearer realm="api"`
@@ -179,7 +189,7 @@ func (a *API) checkKey(key string) answer {
 	return answer{status: http.StatusOK, body: body{OK: true}}
 }
 
-// bearer takes the token out of an Authorization header, RFC 6750 section 2.1.
+// bearer returns a check of an Authorization header (RFC 6750 section 2.1) that calls check with the token.
 func bearer(check func(token string) (subject string, err error)) func(string) answer {
 	return func(value string) answer {
 		const invalid = `Bearer realm="api", error="invalid_token"`
@@ -219,7 +229,7 @@ func (a *API) checkJWT(token string) (string, error) {
 	return subject, nil
 }
 
-// record keeps what came, masked.
+// record appends a masked copy of a request to a.received.
 func (a *API) record(r *http.Request, status int) {
 	one := Received{Method: r.Method, Path: r.URL.Path, Query: a.maskQuery(r.URL.RawQuery), Status: status}
 	for name, values := range r.Header {
@@ -239,7 +249,7 @@ func (a *API) record(r *http.Request, status int) {
 	}
 }
 
-// maskQuery splits a query in the order it has in the URL.
+// maskQuery returns the masked parameters of a query, in its order.
 func (a *API) maskQuery(raw string) []Field {
 	var fields []Field
 	for pair := range strings.SplitSeq(raw, "&") {
@@ -259,8 +269,8 @@ func unescape(text string) string {
 	return text
 }
 
-// mask hides a value that is a credential by its name, or holds the API key under another name. An Authorization
-// header keeps its scheme.
+// mask masks a value that is a credential according to its name, or contains the API key. An Authorization header keeps its
+// scheme.
 func (a *API) mask(name, value string) string {
 	if name == "Authorization" || name == "Proxy-Authorization" {
 		if scheme, rest, ok := strings.Cut(value, " "); ok {
@@ -273,8 +283,8 @@ func (a *API) mask(name, value string) string {
 	return value
 }
 
-// Mask shows the first four characters of a credential and how many it has; of a short one, which that would give away,
-// the number alone.
+// Mask returns the first four characters of a credential and its length in characters. If it has fewer than 16 characters, Mask
+// returns only the length, because four characters would reveal too much.
 func Mask(credential string) string {
 	const shown, enough = 4, 16
 	length := utf8.RuneCountInString(credential)
@@ -284,7 +294,7 @@ func Mask(credential string) string {
 	return fmt.Sprintf("%s… (%d characters)", string([]rune(credential)[:shown]), length)
 }
 
-// decode returns header and claims of what looks like a JWT, or nil.
+// decode returns the header and claims of a JWT, without verifying it. It returns nil if token is not a JWT.
 func decode(token string) *Decoded {
 	parts := strings.Split(token, ".")
 	if len(parts) != 3 {

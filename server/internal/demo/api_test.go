@@ -10,11 +10,13 @@ import (
 	"time"
 
 	"github.com/golang-jwt/jwt/v5"
+
+	"github.com/keywright/keywright/internal/testworld"
 )
 
 const apiAudience = "http://127.0.0.1/api"
 
-// issuedTokens are access tokens and their subjects.
+// issuedTokens maps access tokens to their subjects.
 type issuedTokens map[string]string
 
 func (s issuedTokens) Subject(token string) (string, bool) {
@@ -22,7 +24,7 @@ func (s issuedTokens) Subject(token string) (string, bool) {
 	return subject, ok
 }
 
-func newAPI(t *testing.T, c *clock) *API {
+func newAPI(t *testing.T, c *testworld.Clock) *API {
 	t.Helper()
 	k := testKeys(t)
 	return &API{
@@ -35,7 +37,7 @@ func newAPI(t *testing.T, c *clock) *API {
 	}
 }
 
-// call sends one request; headers are name and value in turn.
+// call sends one request. headers alternates names and values.
 func call(h http.Handler, target string, headers ...string) *httptest.ResponseRecorder {
 	r := httptest.NewRequest(http.MethodGet, target, strings.NewReader("a body"))
 	for i := 0; i < len(headers); i += 2 {
@@ -48,7 +50,7 @@ func call(h http.Handler, target string, headers ...string) *httptest.ResponseRe
 
 func TestAPI(t *testing.T) {
 	c, k := newClock(), testKeys(t)
-	claims := map[string]any{"sub": "ada", "aud": apiAudience, "iat": c.now.Unix(), "exp": c.now.Unix() + 60}
+	claims := map[string]any{"sub": "ada", "aud": apiAudience, "iat": c.Now().Unix(), "exp": c.Now().Unix() + 60}
 	es256 := func(changes map[string]any) string {
 		return "Bearer " + signed(t, jwt.SigningMethodES256, k.EC, nil, with(claims, changes))
 	}
@@ -98,7 +100,7 @@ func TestAPI(t *testing.T) {
 		{"jwt", "/jwt", []string{"Authorization", es256(nil)}, 200, ""},
 		{"jwt: no sub", "/jwt", []string{"Authorization", es256(map[string]any{"sub": nil})}, 200, ""},
 		{"jwt: an access token", "/jwt", []string{"Authorization", token}, 401, invalidToken},
-		{"jwt: expired", "/jwt", []string{"Authorization", es256(map[string]any{"exp": c.now.Unix()})}, 401, invalidToken},
+		{"jwt: expired", "/jwt", []string{"Authorization", es256(map[string]any{"exp": c.Now().Unix()})}, 401, invalidToken},
 		{"jwt: no exp", "/jwt", []string{"Authorization", es256(map[string]any{"exp": nil})}, 401, invalidToken},
 		{"jwt: no iat", "/jwt", []string{"Authorization", es256(map[string]any{"iat": nil})}, 401, invalidToken},
 		{"jwt: another audience", "/jwt", []string{"Authorization", es256(map[string]any{"aud": "x"})}, 401, invalidToken},
@@ -151,7 +153,7 @@ func TestAPI(t *testing.T) {
 func TestReceivedIsMasked(t *testing.T) {
 	c, k := newClock(), testKeys(t)
 	api := newAPI(t, c)
-	token := signed(t, jwt.SigningMethodES256, k.EC, map[string]any{"kid": "k1"}, map[string]any{"aud": apiAudience, "exp": c.now.Add(time.Minute).Unix()})
+	token := signed(t, jwt.SigningMethodES256, k.EC, map[string]any{"kid": "k1"}, map[string]any{"aud": apiAudience, "exp": c.Now().Add(time.Minute).Unix()})
 	masked := k.APIKey[:4] + "… (32 characters)"
 	call(api, "/api-key-header?a=1&A=%C3%A9&a=2", "X-API-Key", k.APIKey, "Accept", "text/plain")
 	call(api, "/api-key-query?api_key="+k.APIKey)

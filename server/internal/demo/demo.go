@@ -1,6 +1,6 @@
-// Package demo has a token endpoint and an API that check what they get, as the servers of other companies do, for
-// `keywright demo` and for tests. Nothing in it is shared with the host: it has a judgement of its own on what the host
-// sends.
+// Package demo implements a token endpoint and an API that check the requests they receive, like the servers of other
+// companies. They are for `keywright demo` and for tests. The package shares no code with the host, so that it checks the
+// host's requests independently.
 package demo
 
 import (
@@ -29,17 +29,20 @@ const (
 	patience    = time.Second
 )
 
-// Keys are the credentials of one run: what connectors get, and the servers check against.
+// Keys holds the credentials of one run, which connectors use and servers check.
 type Keys struct {
-	ClientID     string // also the iss of assertions
+	// ClientID is also the iss of assertions.
+	ClientID     string
 	ClientSecret string
 	APIKey       string
-	RSA          *rsa.PrivateKey   // signs assertions, RS256
-	EC           *ecdsa.PrivateKey // P-256; signs JWTs for the API, ES256
+	// RSA signs assertions with RS256.
+	RSA *rsa.PrivateKey
+	// EC is a P-256 key that signs JWTs for the API with ES256.
+	EC *ecdsa.PrivateKey
 }
 
-// NewKeys makes fresh ones. Key generation takes what it needs of random; with Go's usual settings it asks the operating
-// system instead.
+// NewKeys generates Keys with randomness from random. With Go's default settings, crypto/rsa and crypto/ecdsa ignore random and
+// use the operating system's randomness.
 func NewKeys(random io.Reader) (Keys, error) {
 	rsaKey, err := rsa.GenerateKey(random, rsaBits)
 	if err != nil {
@@ -76,18 +79,21 @@ func privatePEM(key crypto.PrivateKey) (string, error) {
 	return string(pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: der})), nil
 }
 
-// Config says what Start starts.
+// Config configures [Start].
 type Config struct {
-	Keys          Keys
-	TokenLifetime time.Duration // of access tokens, in whole seconds
+	Keys Keys
+	// TokenLifetime is the lifetime of access tokens, in whole seconds.
+	TokenLifetime time.Duration
 	Now           func() time.Time
 	Rand          io.Reader
 }
 
-// Servers are a token endpoint and an API that listen on ports of their own on 127.0.0.1, with plain HTTP.
+// Servers holds a running token endpoint and API. Each listens on its own port of 127.0.0.1, with plain HTTP.
 type Servers struct {
-	TokenURL string // where tokens are to be had; also the audience of assertions
-	APIURL   string // the API's root, without a slash at the end; also the audience of its JWTs
+	// TokenURL is the URL of the token endpoint. It is also the audience of assertions.
+	TokenURL string
+	// APIURL is the root of the API, without a slash at the end. It is also the audience of its JWTs.
+	APIURL   string
 	Endpoint *TokenEndpoint
 	API      *API
 
@@ -95,7 +101,7 @@ type Servers struct {
 	done    sync.WaitGroup
 }
 
-// Start makes both servers and has them listen. The caller has to Close them.
+// Start starts both servers. The caller must close them.
 func Start(ctx context.Context, c Config) (*Servers, error) {
 	tokens, err := listen(ctx)
 	if err != nil {
@@ -141,13 +147,13 @@ func (s *Servers) serve(listener net.Listener, handler http.Handler) {
 	server := &http.Server{
 		Handler:           handler,
 		ReadHeaderTimeout: headerTime,
-		ErrorLog:          log.New(io.Discard, "", 0), // a client that went away is nobody's news
+		ErrorLog:          log.New(io.Discard, "", 0), // drops errors about clients that went away
 	}
 	s.servers = append(s.servers, server)
-	s.done.Go(func() { _ = server.Serve(listener) }) // always http.ErrServerClosed, or clients see it fail
+	s.done.Go(func() { _ = server.Serve(listener) }) // returns http.ErrServerClosed; other errors show in the clients
 }
 
-// Close stops both servers. Requests that are still answered after a second are cut off.
+// Close stops both servers. Requests that have not ended after a second are cut off.
 func (s *Servers) Close() error {
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()

@@ -16,10 +16,12 @@ import (
 	"time"
 
 	"github.com/golang-jwt/jwt/v5"
+
+	"github.com/keywright/keywright/internal/testworld"
 )
 
-// start runs the servers for a test, and gives a client of theirs.
-func start(t *testing.T, c *clock) (*Servers, *http.Client) {
+// start runs the servers for a test, and returns them with a client.
+func start(t *testing.T, c *testworld.Clock) (*Servers, *http.Client) {
 	t.Helper()
 	s, err := Start(t.Context(), Config{Keys: testKeys(t), TokenLifetime: 300 * time.Second, Now: c.Now, Rand: rand.Reader})
 	if err != nil {
@@ -51,7 +53,7 @@ func get(t *testing.T, client *http.Client, url, token string) int {
 	return response.StatusCode
 }
 
-// Both grants and a JWT, over the network, as the demo uses them.
+// Both grants and a JWT are accepted over the network, as the demo uses them.
 func TestStart(t *testing.T) {
 	c, k := newClock(), testKeys(t)
 	s, client := start(t, c)
@@ -60,7 +62,7 @@ func TestStart(t *testing.T) {
 			t.Errorf("it listens at %s", url)
 		}
 	}
-	claims := with(assertionClaims(k, c.now), map[string]any{"aud": s.TokenURL})
+	claims := with(assertionClaims(k, c.Now()), map[string]any{"aud": s.TokenURL})
 	for subject, form := range map[string]map[string][]string{
 		"client":    clientForm(k),
 		"assertion": bearerForm(signed(t, jwt.SigningMethodRS256, k.RSA, nil, claims)),
@@ -83,7 +85,7 @@ func TestStart(t *testing.T) {
 	if n := s.Endpoint.Exchanges(); n != 2 {
 		t.Errorf("%d exchanges, want 2", n)
 	}
-	token := signed(t, jwt.SigningMethodES256, k.EC, nil, map[string]any{"aud": s.APIURL, "iat": c.now.Unix(), "exp": c.now.Unix() + 60})
+	token := signed(t, jwt.SigningMethodES256, k.EC, nil, map[string]any{"aud": s.APIURL, "iat": c.Now().Unix(), "exp": c.Now().Unix() + 60})
 	if code := get(t, client, s.APIURL+PathJWT, token); code != http.StatusOK {
 		t.Errorf("JWT: status %d", code)
 	}

@@ -12,9 +12,11 @@ import (
 	"time"
 
 	"github.com/golang-jwt/jwt/v5"
+
+	"github.com/keywright/keywright/internal/testworld"
 )
 
-// keys are made once: an RSA key takes a while.
+// keys generates keys once, because an RSA key takes a while.
 var keys = sync.OnceValues(func() (Keys, error) { return NewKeys(rand.Reader) })
 
 func testKeys(t *testing.T) Keys {
@@ -26,14 +28,11 @@ func testKeys(t *testing.T) Keys {
 	return k
 }
 
-// clock is the time of a test; it moves when told.
-type clock struct{ now time.Time }
+func newClock() *testworld.Clock {
+	return testworld.NewClock(time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC))
+}
 
-func newClock() *clock { return &clock{time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)} }
-
-func (c *clock) Now() time.Time { return c.now }
-
-// signed makes a JWT.
+// signed returns a JWT.
 func signed(t *testing.T, method jwt.SigningMethod, key any, header, claims map[string]any) string {
 	t.Helper()
 	token := jwt.NewWithClaims(method, jwt.MapClaims(claims))
@@ -47,7 +46,7 @@ func signed(t *testing.T, method jwt.SigningMethod, key any, header, claims map[
 	return text
 }
 
-// with returns a copy of claims in which some are changed; nil takes one out.
+// with returns a copy of claims with changes. A nil value removes a claim.
 func with(claims, changes map[string]any) map[string]any {
 	changed := map[string]any{}
 	for _, from := range []map[string]any{claims, changes} {
@@ -72,7 +71,7 @@ func post(h http.Handler, form url.Values, change func(*http.Request)) *httptest
 	return w
 }
 
-// document decodes an answer.
+// document decodes the body of a response.
 func document(t *testing.T, w *httptest.ResponseRecorder) map[string]any {
 	t.Helper()
 	var doc map[string]any
@@ -88,7 +87,7 @@ func document(t *testing.T, w *httptest.ResponseRecorder) map[string]any {
 	return doc
 }
 
-// text takes a string member out of a document.
+// text returns a string member of a document.
 func text(t *testing.T, doc map[string]any, name string) string {
 	t.Helper()
 	value, ok := doc[name].(string)

@@ -15,7 +15,7 @@ import (
 	"time"
 )
 
-// Grants that a TokenEndpoint knows.
+// Grants of a [TokenEndpoint].
 const (
 	GrantClientCredentials = "client_credentials"                          // RFC 6749 section 4.4
 	GrantJWTBearer         = "urn:ietf:params:oauth:grant-type:jwt-bearer" // RFC 7523 section 2.1
@@ -23,17 +23,22 @@ const (
 
 const (
 	maxForm    = 64 << 10 // bytes
-	tokenBytes = 32       // of randomness in an access token
+	tokenBytes = 32       // random bytes in an access token
 )
 
-// TokenEndpoint is an OAuth 2.0 token endpoint, RFC 6749 section 3.2, for one client. It serves whatever path it is
-// mounted at. It is safe for concurrent use; its fields are set before.
+// A TokenEndpoint is an OAuth 2.0 token endpoint (RFC 6749 section 3.2) for one client. It ignores the path of requests. It is
+// safe for concurrent use once its fields are set.
 type TokenEndpoint struct {
-	ClientID, ClientSecret string        // for GrantClientCredentials, in the form or by HTTP Basic; an empty secret fits nothing
-	Assertions             *Verifier     // for GrantJWTBearer; nil refuses the grant
-	Lifetime               time.Duration // of the tokens: expires_in is its whole seconds
-	Now                    func() time.Time
-	Rand                   io.Reader // a bad one makes guessable tokens
+	// ClientID and ClientSecret authenticate the client for GrantClientCredentials, in the form or by HTTP Basic. An empty
+	// ClientSecret matches no secret.
+	ClientID, ClientSecret string
+	// Assertions verifies the assertions of GrantJWTBearer. If nil, the grant is refused.
+	Assertions *Verifier
+	// Lifetime is the lifetime of access tokens. expires_in is Lifetime in whole seconds.
+	Lifetime time.Duration
+	Now      func() time.Time
+	// Rand must be a secure source of randomness, or tokens can be guessed.
+	Rand io.Reader
 
 	mu        sync.Mutex
 	tokens    map[string]issued
@@ -45,15 +50,15 @@ type issued struct {
 	expiry  time.Time
 }
 
-// Exchanges is the number of tokens issued so far.
+// Exchanges returns the number of tokens issued so far.
 func (e *TokenEndpoint) Exchanges() int {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	return e.exchanges
 }
 
-// Subject returns whom a token was issued for: the client, or the sub of the assertion. It is false for a token that
-// was not issued here, is expired, or was revoked.
+// Subject returns the subject of a token: the client, or the sub of the assertion. It returns false if the token is unknown,
+// expired or revoked.
 func (e *TokenEndpoint) Subject(token string) (string, bool) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -64,19 +69,21 @@ func (e *TokenEndpoint) Subject(token string) (string, bool) {
 	return t.subject, true
 }
 
-// RevokeAll makes every token issued so far invalid, as servers do when they lose their sessions.
+// RevokeAll revokes every token issued so far, like a server that loses its sessions.
 func (e *TokenEndpoint) RevokeAll() {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.tokens = nil
 }
 
-// refusal is an error answer, RFC 6749 section 5.2.
+// A refusal is an error response (RFC 6749 section 5.2).
 type refusal struct {
-	status    int
-	code      string
-	reason    string // becomes error_description; holds nothing of what was sent
-	challenge string // becomes WWW-Authenticate
+	status int
+	code   string
+	// reason is the error_description. It contains nothing from the request.
+	reason string
+	// challenge is the value of WWW-Authenticate, or "".
+	challenge string
 }
 
 func invalidRequest(reason string) *refusal {
@@ -115,11 +122,11 @@ func (e *TokenEndpoint) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}{token, "Bearer", int64(e.Lifetime / time.Second), scope})
 }
 
-// scopeSyntax is that of RFC 6749 section 3.3.
+// scopeSyntax matches a scope (RFC 6749 section 3.3).
 var scopeSyntax = regexp.MustCompile(`^[!#-\[\]-~]+( [!#-\[\]-~]+)*$`)
 
-// readForm takes the parameters from the body, and only there: in the URL they would end up in logs (RFC 6749
-// section 2.3.1).
+// readForm reads the parameters from the body. It refuses parameters in the URL, which would end up in logs (RFC 6749 section
+// 2.3.1).
 func readForm(w http.ResponseWriter, r *http.Request) (url.Values, *refusal) {
 	if r.Method != http.MethodPost {
 		w.Header().Set("Allow", http.MethodPost)
@@ -143,7 +150,7 @@ func readForm(w http.ResponseWriter, r *http.Request) (url.Values, *refusal) {
 	return r.PostForm, nil
 }
 
-// grant checks what the client shows, and gives the subject of the token that it is to get.
+// grant checks the client's credentials or assertion, and returns the subject of its token.
 func (e *TokenEndpoint) grant(r *http.Request, form url.Values) (string, *refusal) {
 	switch form.Get("grant_type") {
 	case "":
@@ -158,8 +165,8 @@ func (e *TokenEndpoint) grant(r *http.Request, form url.Values) (string, *refusa
 	return "", &refusal{status: http.StatusBadRequest, code: "unsupported_grant_type", reason: "the grant is not served here"}
 }
 
-// assertion checks the assertion, RFC 7523 section 3. The client need not authenticate, but if it does, it has to be right
-// (RFC 7521 section 4.1).
+// assertion checks the assertion (RFC 7523 section 3) and returns its sub. The client need not authenticate, but if it does, its
+// credentials must be correct (RFC 7521 section 4.1).
 func (e *TokenEndpoint) assertion(r *http.Request, form url.Values) (string, *refusal) {
 	if r.Header.Get("Authorization") != "" || form.Has("client_secret") {
 		if refused := e.authenticate(r, form); refused != nil {
@@ -181,7 +188,7 @@ func (e *TokenEndpoint) assertion(r *http.Request, form url.Values) (string, *re
 	return subject, nil
 }
 
-// authenticate checks the client's id and secret, in the form or by HTTP Basic, RFC 6749 section 2.3.1.
+// authenticate checks the client's ID and secret, in the form or by HTTP Basic (RFC 6749 section 2.3.1).
 func (e *TokenEndpoint) authenticate(r *http.Request, form url.Values) *refusal {
 	id, secret := form.Get("client_id"), form.Get("client_secret")
 	refused := &refusal{status: http.StatusUnauthorized, code: "invalid_client", reason: "the client is unknown, or its secret is wrong"}
@@ -202,7 +209,8 @@ func (e *TokenEndpoint) authenticate(r *http.Request, form url.Values) *refusal 
 	return nil
 }
 
-// basicClient reads the header. Unlike elsewhere, OAuth encodes id and secret as a form does before it joins them.
+// basicClient returns the client's ID and secret from the Authorization header. Unlike other uses of HTTP Basic, OAuth
+// form-encodes both before it joins them.
 func basicClient(r *http.Request) (id, secret string, ok bool) {
 	rawID, rawSecret, ok := r.BasicAuth()
 	if !ok {
@@ -213,13 +221,13 @@ func basicClient(r *http.Request) (id, secret string, ok bool) {
 	return id, secret, idErr == nil && secretErr == nil
 }
 
-// equal compares in a time that tells nothing of either text, not even its length.
+// equal reports whether a and b are equal, in a time that does not depend on their content or on how they differ.
 func equal(a, b string) bool {
 	x, y := sha256.Sum256([]byte(a)), sha256.Sum256([]byte(b))
 	return subtle.ConstantTimeCompare(x[:], y[:]) == 1
 }
 
-// issue makes a token and remembers it.
+// issue creates and stores a token.
 func (e *TokenEndpoint) issue(subject string) (string, error) {
 	random := make([]byte, tokenBytes)
 	if _, err := io.ReadFull(e.Rand, random); err != nil {
@@ -248,9 +256,9 @@ func (f *refusal) write(w http.ResponseWriter) {
 	}{f.code, f.reason})
 }
 
-// writeJSON answers with a document that has no values JSON could not hold.
+// writeJSON writes a response. document must have no values that JSON cannot represent.
 func writeJSON(w http.ResponseWriter, status int, document any) {
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(status)
-	_ = json.NewEncoder(w).Encode(document) // the client is gone, if this fails
+	_ = json.NewEncoder(w).Encode(document) // an error means that the client is gone
 }

@@ -13,11 +13,13 @@ import (
 	"time"
 
 	"github.com/golang-jwt/jwt/v5"
+
+	"github.com/keywright/keywright/internal/testworld"
 )
 
 const audience = "http://127.0.0.1/token"
 
-func newEndpoint(t *testing.T, c *clock) *TokenEndpoint {
+func newEndpoint(t *testing.T, c *testworld.Clock) *TokenEndpoint {
 	t.Helper()
 	k := testKeys(t)
 	return &TokenEndpoint{
@@ -55,11 +57,11 @@ func TestClientCredentials(t *testing.T) {
 	if n := e.Exchanges(); n != 2 {
 		t.Errorf("%d exchanges, want 2", n)
 	}
-	c.now = c.now.Add(time.Hour - time.Second)
+	c.Advance(time.Hour - time.Second)
 	if _, ok := e.Subject(token); !ok {
 		t.Error("the token is expired a second too early")
 	}
-	c.now = c.now.Add(time.Second)
+	c.Advance(time.Second)
 	if _, ok := e.Subject(token); ok {
 		t.Error("the token is valid at its expiry")
 	}
@@ -86,7 +88,7 @@ func TestScopeIsGivenBack(t *testing.T) {
 	}
 }
 
-// RFC 6749 section 2.3.1: id and secret are form-encoded before they go into the header.
+// RFC 6749 section 2.3.1: the ID and the secret are form-encoded in the header.
 func TestClientCredentialsByBasic(t *testing.T) {
 	e := newEndpoint(t, newClock())
 	e.ClientID, e.ClientSecret = "demo client", "s:+/%é"
@@ -202,15 +204,15 @@ func bearerForm(assertion string) url.Values {
 
 func TestJWTBearer(t *testing.T) {
 	c, k := newClock(), testKeys(t)
-	claims := assertionClaims(k, c.now)
+	claims := assertionClaims(k, c.Now())
 	tests := map[string]map[string]any{
 		"as specified":           claims,
 		"audience list":          with(claims, map[string]any{"aud": []string{"other", audience}}),
-		"five minutes":           with(claims, map[string]any{"exp": c.now.Add(MaxLifetime).Unix()}),
+		"five minutes":           with(claims, map[string]any{"exp": c.Now().Add(MaxLifetime).Unix()}),
 		"further claims":         with(claims, map[string]any{"scope": "x", "jti": "1"}),
-		"issued a moment ago":    with(claims, map[string]any{"iat": c.now.Add(-time.Minute).Unix()}),
-		"not before is now":      with(claims, map[string]any{"nbf": c.now.Unix()}),
-		"a second before expiry": with(claims, map[string]any{"exp": c.now.Unix() + 1}),
+		"issued a moment ago":    with(claims, map[string]any{"iat": c.Now().Add(-time.Minute).Unix()}),
+		"not before is now":      with(claims, map[string]any{"nbf": c.Now().Unix()}),
+		"a second before expiry": with(claims, map[string]any{"exp": c.Now().Unix() + 1}),
 	}
 	for name, claims := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -233,13 +235,13 @@ func TestJWTBearerRefusals(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	claims := assertionClaims(k, c.now)
+	claims := assertionClaims(k, c.Now())
 	good := signed(t, jwt.SigningMethodRS256, k.RSA, nil, claims)
 	parts := strings.Split(good, ".")
 	changed := func(changes map[string]any) string {
 		return signed(t, jwt.SigningMethodRS256, k.RSA, nil, with(claims, changes))
 	}
-	at := func(d time.Duration) int64 { return c.now.Add(d).Unix() }
+	at := func(d time.Duration) int64 { return c.Now().Add(d).Unix() }
 	public, err := x509.MarshalPKIXPublicKey(&k.RSA.PublicKey)
 	if err != nil {
 		t.Fatal(err)
@@ -310,19 +312,19 @@ func TestAssertionReplay(t *testing.T) {
 	send := func(claims map[string]any) int {
 		return post(e, bearerForm(signed(t, jwt.SigningMethodRS256, k.RSA, nil, claims)), nil).Code
 	}
-	once := with(assertionClaims(k, c.now), map[string]any{"jti": "one"})
+	once := with(assertionClaims(k, c.Now()), map[string]any{"jti": "one"})
 	if first, second := send(once), send(once); first != http.StatusOK || second != http.StatusBadRequest {
 		t.Errorf("status %d, then %d", first, second)
 	}
 	if code := send(with(once, map[string]any{"jti": "two"})); code != http.StatusOK {
 		t.Errorf("another jti: status %d", code)
 	}
-	plain := assertionClaims(k, c.now)
+	plain := assertionClaims(k, c.Now())
 	if first, second := send(plain), send(plain); first != http.StatusOK || second != http.StatusOK {
 		t.Errorf("without jti: status %d, then %d", first, second)
 	}
-	c.now = c.now.Add(3 * time.Minute)
-	if code := send(with(assertionClaims(k, c.now), map[string]any{"jti": "one"})); code != http.StatusOK {
+	c.Advance(3 * time.Minute)
+	if code := send(with(assertionClaims(k, c.Now()), map[string]any{"jti": "one"})); code != http.StatusOK {
 		t.Errorf("the jti of an assertion that is expired: status %d", code)
 	}
 	if n := len(e.Assertions.seen); n != 1 {
@@ -333,7 +335,7 @@ func TestAssertionReplay(t *testing.T) {
 func TestVerifierWithoutKeysTakesNothing(t *testing.T) {
 	c := newClock()
 	v := &Verifier{Audience: audience, Now: c.Now}
-	claims := assertionClaims(testKeys(t), c.now)
+	claims := assertionClaims(testKeys(t), c.Now())
 	for name, token := range map[string]string{
 		"HS256, empty secret": signed(t, jwt.SigningMethodHS256, []byte{}, nil, claims),
 		"none":                signed(t, jwt.SigningMethodNone, jwt.UnsafeAllowNoneSignatureType, nil, claims),

@@ -11,27 +11,31 @@ import (
 	"github.com/golang-jwt/jwt/v5"
 )
 
-// MaxLifetime is the longest time from iat to exp that a Verifier takes.
+// MaxLifetime limits the time from iat to exp that a [Verifier] accepts.
 const MaxLifetime = 5 * time.Minute
 
-// Verifier checks JWTs as a careful server does, RFC 8725. It is for one audience and one clock.
+// A Verifier verifies JWTs like a careful server (RFC 8725). It is safe for concurrent use once its fields are set.
 type Verifier struct {
-	// Keys has a public key for each algorithm that is allowed: an RSA public key cannot be taken for an HMAC secret,
-	// because the token's alg only chooses among these.
+	// Keys has the public key of each allowed algorithm. The token's alg only selects one of these, so an RSA public key cannot
+	// be used as an HMAC secret.
 	Keys map[string]crypto.PublicKey
 
-	Issuer   string // what iss has to be; empty for any, and none
-	Audience string // what aud has to hold
-	Subject  bool   // sub has to be there
-	Now      func() time.Time
+	// Issuer is the required iss. If it is empty, iss is not checked.
+	Issuer string
+	// Audience is required in aud.
+	Audience string
+	// Subject requires a sub.
+	Subject bool
+	Now     func() time.Time
 
-	mu   sync.Mutex
-	seen map[string]time.Time // jti to exp
+	mu sync.Mutex
+	// seen maps each jti to the exp of its token.
+	seen map[string]time.Time
 }
 
-// Verify returns the claims of a token that is signed with an allowed key, and is meant for this audience, now. Its exp
-// and iat have to be there, at most MaxLifetime apart; if it has a jti, it is taken once. Errors hold nothing of the
-// token but the names of what is wrong.
+// Verify returns the claims of a token that is signed with an allowed key, is for this audience, and is valid now. It must have
+// exp and iat, at most MaxLifetime apart. A token with a jti is accepted once. Errors name the claims that are wrong, without
+// their values.
 func (v *Verifier) Verify(token string) (jwt.MapClaims, error) {
 	options := []jwt.ParserOption{
 		jwt.WithStrictDecoding(),
@@ -62,7 +66,7 @@ func (v *Verifier) Verify(token string) (jwt.MapClaims, error) {
 
 func (v *Verifier) key(token *jwt.Token) (any, error) {
 	if _, ok := token.Header["crit"]; ok {
-		return nil, errCrit // RFC 7515 section 4.1.11: nothing that could stand there is understood here
+		return nil, errCrit // RFC 7515 section 4.1.11: no extension is supported
 	}
 	key, ok := v.Keys[token.Method.Alg()]
 	if !ok {
@@ -76,7 +80,7 @@ var (
 	errAlgorithm = errors.New("its algorithm is not allowed")
 )
 
-// lifetime checks that iat is there and exp not too far from it, and gives exp.
+// lifetime checks that the token has iat and that exp is at most MaxLifetime later. It returns exp.
 func (v *Verifier) lifetime(claims jwt.MapClaims) (time.Time, error) {
 	expiry, err := claims.GetExpirationTime()
 	if err != nil {
@@ -94,7 +98,7 @@ func (v *Verifier) lifetime(claims jwt.MapClaims) (time.Time, error) {
 	return expiry.Time, nil
 }
 
-// once remembers the token's jti until the token is expired, and refuses one that was here before.
+// once stores the token's jti until the token expires, and returns an error if it was used before.
 func (v *Verifier) once(claims jwt.MapClaims, expiry time.Time) error {
 	value, ok := claims["jti"]
 	if !ok {
@@ -118,7 +122,7 @@ func (v *Verifier) once(claims jwt.MapClaims, expiry time.Time) error {
 	return nil
 }
 
-// reason puts a library error into words of our own: some of the library's quote the token.
+// reason replaces an error of the library, because some of these quote the token.
 func reason(err error) error {
 	for _, r := range []struct {
 		is   error

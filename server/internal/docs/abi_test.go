@@ -18,7 +18,7 @@ import (
 	"github.com/keywright/keywright/abi"
 )
 
-// constants returns the constants of package abi whose values are written out, by name.
+// constants returns the values of the exported constants of package abi that are literals, by name.
 func constants(t *testing.T) map[string]string {
 	t.Helper()
 	all := map[string]string{}
@@ -48,7 +48,7 @@ func constants(t *testing.T) map[string]string {
 	return all
 }
 
-// parse returns the sources of a package, without its tests, whatever their build tags.
+// parse returns the sources of a package without its tests. It ignores build tags.
 func parse(t *testing.T, dir string) map[string]*ast.File {
 	t.Helper()
 	files := map[string]*ast.File{}
@@ -80,7 +80,7 @@ func TestEveryConstantOfTheContractIsInItsDocument(t *testing.T) {
 		name, _, _ := strings.Cut(span, "(")
 		inBackticks[name] = true
 	}
-	// Those that the document writes in another way.
+	// otherwise has the phrases for constants that the document does not have in backticks.
 	otherwise := map[string]string{
 		"Version":        "# The plugin contract, version " + strconv.Itoa(abi.Version) + "\n",
 		"SealedLength":   "and " + strconv.Itoa(abi.SealedLength) + " characters of `[a-z0-9]`",
@@ -150,7 +150,7 @@ func set(list []string) map[string]bool {
 	return all
 }
 
-// Every example has the shape of its document in package abi, and every member of the documents is named.
+// Every example decodes as its type of package abi, and ABI.md names every member of these types.
 func TestTheExamplesOfTheContractAreDocumentsOfIt(t *testing.T) {
 	documents := []any{
 		&abi.Description{}, &abi.Mutation{}, &abi.Request{}, &abi.TokenRequest{}, &abi.TokenReply{}, &abi.JWTRequest[map[string]any]{},

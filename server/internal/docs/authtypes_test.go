@@ -9,8 +9,7 @@ import (
 	"github.com/keywright/keywright/internal/jws"
 )
 
-// docs/auth-types.md has each type that is built in, with each of its fields, whether it is required, and its default;
-// and each algorithm.
+// docs/auth-types.md lists every built-in type, every field with its default and whether it is required, and every algorithm.
 func TestAuthTypesAreDocumented(t *testing.T) {
 	h, err := host.New(t.Context(), host.Config{})
 	if err != nil {

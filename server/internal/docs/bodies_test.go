@@ -16,7 +16,7 @@ import (
 	"github.com/keywright/keywright/server/internal/daemon"
 )
 
-// exampleAPI answers as the API of an example does, and keeps the body that it got.
+// exampleAPI answers as the API of an example does, and records the body that it received.
 type exampleAPI struct{ got, answer string }
 
 // RoundTrip implements [http.RoundTripper].
@@ -32,7 +32,7 @@ func (a *exampleAPI) RoundTrip(r *http.Request) (*http.Response, error) {
 	}, nil
 }
 
-// The bodies in docs/gateway.md come to what is said there, with the file that is there.
+// The bodies in docs/gateway.md have the results that the page shows, with the file that the page shows.
 func TestTheBodiesOfTheGateway(t *testing.T) {
 	example := map[string]string{}
 	for _, b := range blocks(t, "docs/gateway.md") {

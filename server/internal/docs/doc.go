@@ -1,4 +1,4 @@
-// Package docs has the tests that hold the documents of this repository to its code: the contract in ABI.md to package
-// abi, the picture in ARCHITECTURE.md to the imports, and README.md to what happens when somebody pastes from it. They
-// hold references to threats, rules and decisions to the pages that have these.
+// Package docs tests that the documents of this repository match its code: ABI.md matches package abi, the picture in
+// ARCHITECTURE.md matches the imports, and the commands in README.md work when a reader pastes them. It also tests that
+// references to threats, rules and decisions have a target.
 package docs

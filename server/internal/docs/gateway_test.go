@@ -6,7 +6,7 @@ import (
 	"github.com/keywright/keywright/server/connectors"
 )
 
-// The file that docs/gateway.md shows is one that loads.
+// The file that docs/gateway.md shows can be loaded.
 func TestTheFileOfTheGateway(t *testing.T) {
 	for _, b := range blocks(t, "docs/gateway.md") {
 		if b.info != "yaml" {

@@ -11,14 +11,13 @@ import (
 )
 
 var (
-	// Dialect matches words that a comment of the standard library would not use in that place.
+	// dialect matches words that the comments of the standard library do not use.
 	dialect = regexp.MustCompile(`(?i)\b(gives|tells|is told|is what|are what|is how|is where|is for what|whoever|has none|have none|has (it|them) \w+|what it has of|comes of)\b`)
-	// Opening matches the name and its verb. An article may be before the name, and an aside or an adverb behind it.
+	// opening matches a name and its verb. An article may precede the name, and an aside or an adverb may follow it.
 	opening = regexp.MustCompile(`^(?:A |An |The )?([\w.]+)(?:,[^,]*,|, (?:if|when)\b[^,]*,| also| never)? (\w*s|are)\b`)
 )
 
-// A comment is in the words of the standard library: its subject is the name that is declared, and its verb says what that
-// returns, reports, sets or is.
+// Comments are written as in the standard library: a doc comment begins with the declared name and a verb.
 func TestCommentsAreInGosWords(t *testing.T) {
 	for _, name := range texts(t) {
 		if !strings.HasSuffix(name, ".go") {
@@ -30,7 +29,7 @@ func TestCommentsAreInGosWords(t *testing.T) {
 	}
 }
 
-// idiom returns the comments of a file that are not in Go's words, each with its place and the reason.
+// idiom returns an error message for each comment of a file that is not written as in the standard library.
 func idiom(t *testing.T, name string) (wrong []string) {
 	t.Helper()
 	set := token.NewFileSet()
@@ -57,10 +56,10 @@ func idiom(t *testing.T, name string) (wrong []string) {
 	return wrong
 }
 
-// declaration reports doc comments that do not begin with the name that they describe, and comments behind fields.
+// declaration reports doc comments that do not begin with the declared name and a verb.
 func declaration(d ast.Decl, report func(c *ast.CommentGroup, why string)) {
 	named := func(c *ast.CommentGroup, names ...string) {
-		if c == nil || strings.HasPrefix(c.Text(), "Deprecated:") {
+		if c == nil || c.Text() == "" || strings.HasPrefix(c.Text(), "Deprecated:") { // Text omits directives such as go:noinline
 			return
 		}
 		match := opening.FindStringSubmatch(strings.ReplaceAll(c.Text(), "\n", " "))
@@ -91,7 +90,7 @@ func declaration(d ast.Decl, report func(c *ast.CommentGroup, why string)) {
 	}
 }
 
-// fields reports comments behind fields: a sentence above the field has room for what it is, its unit and its default.
+// fields reports comments behind fields. A sentence above the field has more room, for units and defaults.
 func fields(file *ast.File, report func(c *ast.CommentGroup, why string)) {
 	ast.Inspect(file, func(n ast.Node) bool {
 		if s, ok := n.(*ast.StructType); ok {

@@ -16,23 +16,23 @@ import (
 
 const module = "github.com/keywright/keywright/"
 
-// rule says what a package may import of this repository, and which modules of others. An entry that ends in /... is
-// for all packages below.
+// rule lists the packages of this repository and the modules of others that a package may import. An entry that ends in /...
+// stands for all packages below.
 type rule struct {
 	packages string
 	ours     []string
 	others   []string
 }
 
-// rules are the picture in ARCHITECTURE.md. The first that fits counts, and a package that none fits is an error.
+// rules correspond to the picture in ARCHITECTURE.md. The first matching rule applies. A package without a rule is an error.
 var rules = []rule{
 	{packages: "abi"},
 	{packages: "sdk", ours: []string{"abi"}, others: []string{"github.com/extism/go-pdk"}},
 	{packages: "plugins"},
 	{packages: "plugins/...", ours: []string{"sdk"}},
 
-	{packages: "host", ours: []string{"abi", "internal/problem", "internal/urlcheck", "plugins", "host/internal/..."}, others: []string{"golang.org/x/net", "github.com/hashicorp/golang-lru/v2"}},
-	{packages: "host/hosttest", ours: []string{"host", "plugins", "sdk", "abi", "internal/pluginbuild", "host/internal/..."}},
+	{packages: "host", ours: []string{"abi", "internal/expr", "internal/problem", "internal/urlcheck", "plugins", "host/internal/..."}, others: []string{"golang.org/x/net", "github.com/hashicorp/golang-lru/v2"}},
+	{packages: "host/hosttest", ours: []string{"host", "plugins", "sdk", "abi", "internal/pluginbuild", "internal/testworld", "host/internal/..."}},
 	{packages: "host/internal/hostfn", ours: []string{
 		"abi", "host/internal/leakscan", "host/internal/egress", "host/internal/seal", "host/internal/signing", "host/internal/strictjson", "host/internal/template", "host/internal/tokencache",
 	}, others: []string{"github.com/go-json-experiment/json", "golang.org/x/net"}},
@@ -40,7 +40,7 @@ var rules = []rule{
 	{packages: "internal/admission", ours: []string{"abi"}},
 	{packages: "host/internal/kernel"},
 	{packages: "internal/expr", others: []string{"github.com/expr-lang/expr", "github.com/go-json-experiment/json"}},
-	{packages: "host/internal/template", ours: []string{"internal/expr", "internal/problem"}, others: []string{"github.com/go-json-experiment/json"}},
+	{packages: "host/internal/template", ours: []string{"host/internal/strictjson", "internal/expr", "internal/problem"}, others: []string{"github.com/go-json-experiment/json"}},
 	{packages: "host/internal/seal", ours: []string{"abi", "host/internal/tokencache"}},
 	{packages: "host/internal/tokencache", others: []string{"github.com/hashicorp/golang-lru/v2"}},
 	{packages: "host/internal/signing", ours: []string{"abi", "internal/jws", "host/internal/strictjson"}, others: []string{
@@ -62,8 +62,8 @@ var rules = []rule{
 	{packages: "server/content/client", ours: []string{"server/content"}},
 	{packages: "server/content/embed", others: []string{"github.com/hashicorp/golang-lru/v2", "github.com/microcosm-cc/bluemonday", "golang.org/x/net", "golang.org/x/sync"}},
 	{packages: "server/content/internal/sqlstore", ours: []string{"server/content"}, others: []string{"github.com/pressly/goose/v3", "github.com/go-json-experiment/json"}},
-	{packages: "server/content/sqlite", ours: []string{"server/content/internal/sqlstore"}, others: []string{"modernc.org/sqlite"}},
-	{packages: "server/content/postgres", ours: []string{"server/content/internal/sqlstore"}, others: []string{"github.com/jackc/pgx/v5"}},
+	{packages: "server/content/sqlite", ours: []string{"server/content", "server/content/internal/sqlstore"}, others: []string{"modernc.org/sqlite"}},
+	{packages: "server/content/postgres", ours: []string{"server/content", "server/content/internal/sqlstore"}, others: []string{"github.com/jackc/pgx/v5"}},
 	{packages: "server/content/importer", ours: []string{"server/content", "internal/problem"}, others: []string{"github.com/go-json-experiment/json"}},
 	{packages: "server/content/sample"},
 
@@ -72,6 +72,7 @@ var rules = []rule{
 	{packages: "server/internal/contentserver", ours: []string{"server/content", "server/content/httpapi", "server/internal/callers", "server/internal/httpserver", "server/internal/metrics"}, others: []string{"github.com/prometheus/client_golang"}},
 	{packages: "internal/jws", others: []string{"github.com/golang-jwt/jwt/v5"}},
 	{packages: "internal/problem"},
+	{packages: "internal/testworld"},
 	{packages: "internal/tlsfailure"},
 	{packages: "internal/urlcheck"},
 	{packages: "internal/urlpath"},
@@ -79,7 +80,7 @@ var rules = []rule{
 	{packages: "server/internal/httpserver"},
 	{packages: "server/internal/places"},
 	{packages: "server/internal/daemon", ours: []string{"server/gateway", "server/identity", "host", "server/connectors", "server/internal/httpserver", "server/internal/metrics"}, others: []string{"github.com/fsnotify/fsnotify", "github.com/prometheus/client_golang", "go.opentelemetry.io/otel"}},
-	{packages: "server/internal/secretstore", ours: []string{"host", "internal/problem", "internal/tlsfailure", "internal/urlcheck"}, others: []string{"filippo.io/age", "github.com/go-json-experiment/json", "golang.org/x/sync"}},
+	{packages: "server/internal/secretstore", ours: []string{"host", "internal/expr", "internal/problem", "internal/tlsfailure", "internal/urlcheck"}, others: []string{"filippo.io/age", "github.com/go-json-experiment/json", "golang.org/x/sync"}},
 	{packages: "server/internal/demo", others: []string{"github.com/golang-jwt/jwt/v5"}},
 	{packages: "server/internal/demo/tour", ours: []string{"host", "server/connectors", "server/gateway", "server/internal/demo", "internal/urlpath", "server/internal/terminal"}},
 	{packages: "server/internal/terminal", others: []string{"golang.org/x/term"}},
@@ -92,13 +93,13 @@ var rules = []rule{
 	{packages: "tools/mutants", ours: []string{"internal/pluginbuild"}},
 }
 
-// testRules are for the tests of packages that show others how it is done; other tests may import what they need.
+// testRules are the rules for tests of packages that serve as examples. Other tests may import any package.
 var testRules = []rule{
 	{packages: "plugins/...", ours: []string{"sdk", "host", "host/hosttest"}, others: []string{"github.com/golang-jwt/jwt/v5"}},
 	{packages: "examples/...", ours: []string{"sdk", "host", "host/hosttest"}},
 }
 
-// exampleRule is for the plugins of third parties.
+// exampleRule is the rule for example plugins of third parties.
 var exampleRule = rule{packages: "examples/...", ours: []string{"sdk"}}
 
 func (r *rule) covers(dir string) bool { return covers(r.packages, dir) }
@@ -110,14 +111,14 @@ func covers(pattern, path string) bool {
 	return path == pattern
 }
 
-// allows reports whether a package may be imported.
+// allows reports whether the rule allows importing a package.
 func (r *rule) allows(path string) bool {
 	if ours, ok := strings.CutPrefix(path, module); ok {
 		return slices.ContainsFunc(r.ours, func(pattern string) bool { return covers(pattern, ours) })
 	}
 	first, _, _ := strings.Cut(path, "/")
 	if !strings.Contains(first, ".") {
-		return true // standard library
+		return true // the standard library
 	}
 	return slices.ContainsFunc(r.others, func(other string) bool { return path == other || strings.HasPrefix(path, other+"/") })
 }
@@ -131,7 +132,7 @@ func find(rules []rule, dir string) *rule {
 	return nil
 }
 
-// sources calls f with each Go file of the repository, and the directory it is in.
+// sources calls f with each Go file of the repository and its directory.
 func sources(t *testing.T, f func(dir, name string)) {
 	t.Helper()
 	err := filepath.WalkDir(root, func(path string, entry fs.DirEntry, err error) error {
@@ -165,7 +166,7 @@ func TestPackagesImportWhatTheArchitectureAllows(t *testing.T) {
 		case exampleRule.covers(dir):
 			r = &exampleRule
 		case ownModule(dir):
-			return // test modules and tools import what they test
+			return // test modules and tools may import what they need
 		default:
 			if r = find(rules, dir); r == nil {
 				t.Errorf("%s: there is no rule for this package: add one here and to ARCHITECTURE.md", dir)
@@ -201,7 +202,7 @@ func keys(m map[string]bool) func(func(string) bool) {
 	}
 }
 
-// ownModule reports whether a directory is in a module beside the two that make Keywright.
+// ownModule reports whether a directory is in a module other than the two main ones.
 func ownModule(dir string) bool {
 	for ; dir != "." && dir != "server"; dir = filepath.ToSlash(filepath.Dir(dir)) {
 		if _, err := os.Stat(filepath.Join(root, dir, "go.mod")); err == nil {
@@ -211,12 +212,12 @@ func ownModule(dir string) bool {
 	return false
 }
 
-// The tables of packages in ARCHITECTURE.md have each package on a floor, and no rule lets one import a package of its own
-// floor or a higher one.
+// The tables in ARCHITECTURE.md assign each package to a floor, and no rule lets a package import from its own floor or a
+// higher one.
 func TestNoPackageImportsUpwards(t *testing.T) {
 	type floor struct {
-		server bool // the floors of the server's module are above the others
-		below  int  // how many floors of its table are above this one
+		server bool // the floors of the server module are above all others
+		below  int  // the number of floors above this one in the same table
 	}
 	above := func(a, b floor) bool { return a.server && !b.server || a.server == b.server && a.below < b.below }
 	floors := map[string]floor{}
@@ -248,7 +249,7 @@ func TestNoPackageImportsUpwards(t *testing.T) {
 	}
 }
 
-// What embedders and plugin authors see is made of the standard library and the contract.
+// The public API of host, hosttest and sdk uses types of the standard library, abi, host and sdk only.
 func TestExportedNamesShowNoTypesOfDependencies(t *testing.T) {
 	for _, dir := range []string{"host", "host/hosttest", "sdk"} {
 		for name, file := range parse(t, dir) {
@@ -282,7 +283,7 @@ func TestExportedNamesShowNoTypesOfDependencies(t *testing.T) {
 	}
 }
 
-// exported returns what of a declaration its users see: types of parameters, results, exported fields, variables.
+// exported returns the exported types in a declaration: those of parameters, results, exported fields and variables.
 func exported(declaration ast.Decl) []ast.Node {
 	switch d := declaration.(type) {
 	case *ast.FuncDecl:

@@ -16,7 +16,7 @@ func TestTheLimitsOfTheContractAreTheDefaultsOfTheHost(t *testing.T) {
 	for _, row := range rows(under(t, "ABI.md", "## Limits")) {
 		table[row[0]] = row[1]
 	}
-	of := map[string][2]string{ // the row of ABI.md, and what it says with % for the number
+	of := map[string][2]string{ // the row in ABI.md, and its text with % for the number
 		"ModuleBytes":         {"module", "%"},
 		"MemoryBytes":         {"memory", "% of guest"},
 		"BlockBytes":          {"memory", "% and"},
@@ -33,7 +33,7 @@ func TestTheLimitsOfTheContractAreTheDefaultsOfTheHost(t *testing.T) {
 		"CacheBytes":          {"documents", "cached value %"},
 		"CacheEntries":        {"cache", "% entries in all"},
 		"CachePerPartition":   {"cache", "% a partition"},
-		"Keys":                {}, // these are no part of the contract
+		"Keys":                {}, // this and the following are not part of the contract
 		"ConcurrentGuests":    {},
 		"ConcurrentExchanges": {},
 	}

@@ -22,9 +22,9 @@ func document(t *testing.T, name string) string {
 
 // block is a fenced block of a document.
 type block struct {
-	line    int    // of the fence, from 1
-	section string // the heading of the second level it stands under
-	info    string // after the fence: sh, go, yaml, json, text
+	line    int    // the line of the fence, from 1
+	section string // the level 2 heading above the block
+	info    string // the info string: sh, go, yaml, json or text
 	marker  string // the HTML comment on the line before the fence, without its delimiters
 	text    string
 }
@@ -68,13 +68,13 @@ var (
 	code  = regexp.MustCompile("`([^`\n]+)`")
 )
 
-// prose is a document without its fenced blocks.
+// prose returns a document without its fenced blocks.
 func prose(t *testing.T, name string) string {
 	t.Helper()
 	return fence.ReplaceAllString(document(t, name), "")
 }
 
-// spans returns what stands in backticks in a text.
+// spans returns the code spans of a text.
 func spans(text string) []string {
 	var all []string
 	for _, match := range code.FindAllStringSubmatch(text, -1) {
@@ -83,7 +83,7 @@ func spans(text string) []string {
 	return all
 }
 
-// under returns what a document has under a heading, up to the next one of any level.
+// under returns the text of a document from a heading to the next one of any level.
 func under(t *testing.T, name, heading string) string {
 	t.Helper()
 	_, after, found := strings.Cut(prose(t, name), "\n"+heading+"\n")
@@ -96,7 +96,7 @@ func under(t *testing.T, name, heading string) string {
 	return after
 }
 
-// rows returns the cells of the tables in a text, without heads and rules.
+// rows returns the cells of the tables in a text, without header and delimiter rows.
 func rows(text string) [][]string {
 	var all [][]string
 	head := true

@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// Whoever embeds the host has few modules to look after, and links fewer.
+// A program that embeds the host requires few modules, and links fewer.
 func TestEmbeddersRequireFewModules(t *testing.T) {
 	top, err := filepath.Abs(root)
 	if err != nil {
@@ -39,7 +39,7 @@ func TestEmbeddersRequireFewModules(t *testing.T) {
 		slices.Sort(lines)
 		return slices.DeleteFunc(slices.Compact(lines), func(path string) bool { return path == "example.com/embed" })
 	}
-	list("-deps", ".") // adds the requirements of go.mod, as go mod tidy would
+	list("-deps", ".") // adds requirements to go.mod, as go mod tidy would
 	if all := list("-f", "{{.Path}}", "-m", "all"); len(all) > 25 {
 		t.Errorf("the build list of a program that imports host has %d modules: %v", len(all), all)
 	}

@@ -11,12 +11,12 @@ import (
 	"github.com/keywright/keywright/server/content/importer"
 )
 
-// The types of problems, and the metrics, are those that the documents have.
+// The documents list exactly the types of problems and the metrics of the code.
 func TestTheNamesOfTheServers(t *testing.T) {
 	for _, c := range []struct {
 		what, files, pattern string
 		document             string
-		from, to             string // headings: what is between them counts
+		from, to             string // the headings around the list
 		documented           string
 	}{
 		{"problem", "server/gateway/*.go", `(?:kind: +|Status\w+: +)"([a-z]+-?[a-z-]*)"`, "docs/gateway.md", "## Errors", "## Operators", "(?m)^\\| `([a-z`, -]+)` \\|"},
@@ -67,7 +67,7 @@ func TestTheNamesOfTheServers(t *testing.T) {
 	}
 }
 
-// docs/content.md has records that the importer takes.
+// The importer accepts the records in docs/content.md.
 func TestTheRecordsOfContent(t *testing.T) {
 	for _, b := range blocks(t, "docs/content.md") {
 		if b.info != "json" {
@@ -80,7 +80,7 @@ func TestTheRecordsOfContent(t *testing.T) {
 	}
 }
 
-// The program in Go of docs/content.md is in an example that is run.
+// The Go program in docs/content.md is part of a tested example.
 func TestTheClientOfContent(t *testing.T) {
 	example, found := document(t, "server/content/client/example_test.go"), false
 	for _, b := range blocks(t, "docs/content.md") {

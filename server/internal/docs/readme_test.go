@@ -14,18 +14,18 @@ import (
 	"time"
 )
 
-// TestREADME does what README.md tells a reader to do, in a copy of this checkout beside which the reader's own
-// directories come to be. All of it is one long session, and each section begins in the checkout.
+// TestREADME follows the instructions of README.md in a copy of this checkout. All blocks are one session, and each section
+// begins in the checkout. The reader's own directories are created beside the copy.
 //
-//   - a block of sh is run, as a whole;
-//   - a block under <!-- file: PATH --> is written to that file, relative to the checkout;
-//   - a block under <!-- output --> is what the commands before it write: … stands for anything in a line, and a line …
-//     for any lines;
-//   - a block under <!-- excerpt: PATH --> stands in the block of that file, which may be indented further;
-//   - a block under <!-- picture --> is a drawing.
+//   - A block of sh is run as a whole.
+//   - A block under <!-- file: PATH --> is written to that file. The path is relative to the checkout.
+//   - A block under <!-- output --> is the output of the commands before it. In a line, … stands for any text; a line … stands
+//     for any lines.
+//   - A block under <!-- excerpt: PATH --> is a part of the block of that file, which may be indented more.
+//   - A block under <!-- picture --> is a drawing.
 //
-// A block that is none of these fails the test. Of make, it is only asked that it has the target: `make test` runs this
-// test, and needs what it installs. Once the module cache is filled, there is no network beyond loopback.
+// Any other block fails the test. For make, the test only checks that the target exists, because `make test` runs this test
+// and needs what make installs. After the module cache is filled, the session has no network except loopback.
 func TestREADME(t *testing.T) {
 	dir, err := filepath.EvalSymlinks(t.TempDir())
 	if err != nil {
@@ -59,12 +59,12 @@ func TestREADME(t *testing.T) {
 			t.Errorf("README.md:%d: this block of %q is not tested: write it to a file, run it, or compare it with an output", b.line, b.info)
 		}
 		if t.Failed() {
-			return // what follows stands on it
+			return // the following blocks depend on this one
 		}
 	}
 }
 
-// fileOf returns the text of the block that is written to a file, or "" without one.
+// fileOf returns the text of the block that is written to a file, or "" if there is none.
 func fileOf(all []block, file string) string {
 	for _, b := range all {
 		if b.marker == "file: "+file {
@@ -79,15 +79,15 @@ func flat(text string) string {
 	return regexp.MustCompile(`(?m)^\t+`).ReplaceAllString(text, "")
 }
 
-// reader is somebody who follows README.md.
+// reader is a user who follows README.md.
 type reader struct {
 	checkout string
 	section  string
-	dir      string // where the shell is
-	output   string // of the last block of commands
+	dir      string // the current directory of the shell
+	output   string // the output of the last block of commands
 }
 
-// copy makes a checkout of the reader's own: everything but what was installed or built. TinyGo is shared.
+// copy copies the checkout without what was installed or built. It shares TinyGo with the original.
 func (r *reader) copy(t *testing.T) {
 	t.Helper()
 	err := filepath.WalkDir(root, func(path string, entry fs.DirEntry, err error) error {
@@ -126,7 +126,7 @@ func (r *reader) copy(t *testing.T) {
 	}
 }
 
-// modules fills the module cache as any go command would. What follows has no network.
+// modules fills the module cache, as any go command would. The commands after it have no network.
 func (r *reader) modules(t *testing.T) {
 	t.Helper()
 	for _, module := range []string{".", "server"} {
@@ -156,12 +156,12 @@ func (r *reader) write(t *testing.T, file, text string) {
 
 var makeTarget = regexp.MustCompile(`(?m)^make ([a-z]+)`)
 
-// run runs a block in one shell, and remembers in which directory it ends.
+// run runs a block in one shell, and records the directory in which the block ends.
 func (r *reader) run(t *testing.T, b block) {
 	t.Helper()
 	script := "set -euo pipefail\n" + makeTarget.ReplaceAllString(b.text, "make --dry-run $1 >/dev/null") + "\npwd -P >&3\n"
 	ctx := t.Context()
-	if deadline, ok := t.Deadline(); ok { // go test's own, a little earlier: then it is said which block has not ended
+	if deadline, ok := t.Deadline(); ok { // stop before go test does, to report the block that has not ended
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithDeadline(ctx, deadline.Add(-10*time.Second))
 		defer cancel()
@@ -169,10 +169,10 @@ func (r *reader) run(t *testing.T, b block) {
 	cmd := exec.CommandContext(ctx, "bash", "-c", script)
 	cmd.WaitDelay = time.Second
 	cmd.Dir = r.dir
-	bin := filepath.Join(filepath.Dir(r.checkout), "bin") // to which go install installs
+	bin := filepath.Join(filepath.Dir(r.checkout), "bin") // the directory of go install
 	cmd.Env = append(os.Environ(), "GOBIN="+bin, "PATH="+bin+string(os.PathListSeparator)+os.Getenv("PATH"),
 		"GOFLAGS=-trimpath -buildvcs=false", // so that the build cache serves every copy
-		// All modules are in the module cache, checked against the go.sum of the checkout when they came there.
+		// All modules are in the module cache. They were verified with the checkout's go.sum when they were downloaded.
 		"GOPROXY=off", "GOSUMDB=off", "GOWORK=off", "NO_COLOR=1")
 	where, end, err := os.Pipe()
 	if err != nil {
@@ -196,8 +196,7 @@ func (r *reader) run(t *testing.T, b block) {
 	r.dir = strings.TrimSpace(dir.String())
 }
 
-// changing matches what differs from run to run in the output that README.md shows: times, and the first characters of
-// credentials.
+// changing matches the parts of an output that differ between runs: times, and the first characters of credentials.
 var changing = regexp.MustCompile(`\d+ µs|\(\d+\.\d+s\)|[\w-]{4}…`)
 
 func stable(text string) string { return changing.ReplaceAllLiteralString(text, "#") }

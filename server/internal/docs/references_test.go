@@ -9,18 +9,19 @@ import (
 	"testing"
 )
 
-// part is a row or a rule of a page that others refer to.
+// part is a row or a rule of a page. Other texts refer to it.
 type part struct {
 	name  string
-	shown bool // a test names it
+	shown bool // reports whether a test refers to it
 	text  string
 }
 
-// page is a document whose parts others refer to: "threats.md 18", `decisions.md "whose token"`, "specification.md 3.8".
+// page is a document with parts. References have the forms "threats.md 18", `decisions.md "whose token"` and
+// "specification.md 3.8".
 type page struct {
-	parts    map[string]*part // by number, or by plain name
-	sections map[string]bool  // their numbers, or their plain names
-	names    map[string]*part // by what the name of a test begins with, behind TestDecision_
+	parts    map[string]*part // by number or plain name
+	sections map[string]bool  // the numbers and plain names of the sections
+	names    map[string]*part // by the prefix of a test's name after TestDecision_
 }
 
 var (
@@ -30,10 +31,10 @@ var (
 	notPlain = regexp.MustCompile(`[^a-z0-9]`)
 )
 
-// plain returns a name with nothing but its letters and digits, as the name of a test can have them.
+// plain returns the letters and digits of a name, in lower case, so that it can be part of a test's name.
 func plain(name string) string { return notPlain.ReplaceAllString(strings.ToLower(name), "") }
 
-// readPage reads the parts of a page below docs: the lines that a pattern finds, with what follows them up to the next one.
+// readPage returns the parts of a page in docs. A part begins with a line that matches pattern and extends to the next one.
 func readPage(t *testing.T, name string, pattern *regexp.Regexp, key func(string) string) *page {
 	t.Helper()
 	p := &page{parts: map[string]*part{}, sections: map[string]bool{}, names: map[string]*part{}}
@@ -67,7 +68,7 @@ func readPage(t *testing.T, name string, pattern *regexp.Regexp, key func(string
 	return p
 }
 
-// pages returns the pages that have to be shown by tests, by their names.
+// pages returns the pages whose parts need tests, by name.
 func pages(t *testing.T) map[string]*page {
 	t.Helper()
 	number := func(text string) string { return text }
@@ -84,7 +85,7 @@ const (
 )
 
 var (
-	broken       = regexp.MustCompile(`\n[ \t]*(?:// ?)?`) // the lines of a comment
+	broken       = regexp.MustCompile(`\n[ \t]*(?:// ?)?`) // line breaks in a comment
 	reference    = regexp.MustCompile(`\b(threats|decisions|specification)\.md (` + items + `)`)
 	oneItem      = regexp.MustCompile(item)
 	bare         = regexp.MustCompile(`(docs/)?\b(?:threats|decisions|specification)\.md\b( ["\d])?`)
@@ -93,7 +94,7 @@ var (
 	anyDocument  = regexp.MustCompile(`[A-Za-z-]+\.md\b`)
 )
 
-// find returns the part that an item of a reference names, and reports whether there is one. A section has no part.
+// find returns the part for an item of a reference. ok reports whether the item exists. For a section there is no part.
 func (p *page) find(item string) (found *part, ok bool) {
 	key := item
 	if strings.HasPrefix(item, `"`) {
@@ -103,7 +104,7 @@ func (p *page) find(item string) (found *part, ok bool) {
 	return found, found != nil || p.sections[key]
 }
 
-// named returns the decision that a test's name begins with, behind TestDecision_: the one with the longest name.
+// named returns the decision with the longest name that is a prefix of a test's name after TestDecision_.
 func (p *page) named(test string) (found *part) {
 	longest := ""
 	for name, one := range p.names {
@@ -114,7 +115,7 @@ func (p *page) named(test string) (found *part) {
 	return found
 }
 
-// Every reference to a threat, a decision or a rule names one that is there, and each of them is shown by a test.
+// Every reference to a threat, a decision or a rule has a target, and a test refers to each of them.
 func TestReferences(t *testing.T) {
 	all := pages(t)
 	for _, name := range texts(t) {
@@ -140,7 +141,7 @@ func TestReferences(t *testing.T) {
 	}
 }
 
-// refer returns the parts of pages that a text refers to. What it refers to and is not there is an error.
+// refer returns the parts of pages to which a text refers. A reference without a target is an error.
 func refer(t *testing.T, all map[string]*page, name, text string) (found []*part) {
 	t.Helper()
 	look := func(page, item string) {
@@ -181,7 +182,7 @@ func refer(t *testing.T, all map[string]*page, name, text string) (found []*part
 	return found
 }
 
-// A document that a comment names is in the repository.
+// Documents that comments name are in the repository.
 func TestDocumentsThatCommentsName(t *testing.T) {
 	documents := map[string]bool{}
 	for _, pattern := range []string{"*.md", "docs/*.md", "server/bench/*.md"} {
@@ -205,7 +206,7 @@ func TestDocumentsThatCommentsName(t *testing.T) {
 	}
 }
 
-// texts returns the names of all files that people write, but for the tests of this package, whose patterns look like
+// texts returns the names of all files that people write. It leaves out the tests of this package, whose patterns look like
 // references.
 func texts(t *testing.T) (names []string) {
 	t.Helper()

@@ -12,17 +12,17 @@ import (
 	"github.com/keywright/keywright/internal/jws"
 )
 
-// specified is the page that this file holds to the code.
+// specified is the page that the tests in this file compare with the code.
 const specified = "docs/specification.md"
 
-// docs/specification.md has each field of each type that is built in, with its JSON type and whether it is required.
+// docs/specification.md lists every field of every built-in type, with its JSON type and whether it is required.
 func TestTheSpecifiedFieldsOfAuthTypes(t *testing.T) {
 	h, err := host.New(t.Context(), host.Config{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer h.Close(t.Context())
-	jsonType := map[string]string{"url": "string", "key": "string"} // of other kinds, their name
+	jsonType := map[string]string{"url": "string", "key": "string"} // for other kinds, the JSON type is the kind
 	var want, got []string
 	for _, info := range h.Plugins() {
 		for _, f := range info.Fields {
@@ -49,8 +49,8 @@ func TestTheSpecifiedFieldsOfAuthTypes(t *testing.T) {
 	}
 }
 
-// docs/specification.md has each field of each record, with its type, as the description of the interface has them. A test
-// of content/httpapi holds that to the Go types.
+// docs/specification.md lists every field of every record, with its type, as in the OpenAPI description. A test of
+// content/httpapi compares that with the Go types.
 func TestTheSpecifiedFieldsOfRecords(t *testing.T) {
 	var description struct {
 		Components struct{ Schemas map[string]schema }
@@ -76,7 +76,7 @@ func TestTheSpecifiedFieldsOfRecords(t *testing.T) {
 	}
 }
 
-// schema is the part of an OpenAPI schema that says what type a field has.
+// schema is the part of an OpenAPI schema that describes the type of a field.
 type schema struct {
 	Ref        string `json:"$ref"`
 	Type       string
@@ -84,7 +84,7 @@ type schema struct {
 	Properties map[string]schema
 }
 
-// name returns the type as the specification writes it.
+// name returns the name of the type in the specification.
 func (s schema) name() string {
 	switch name := path.Base(s.Ref); {
 	case name == "Timestamp":

@@ -9,7 +9,7 @@ import (
 	"github.com/keywright/keywright/internal/expr"
 )
 
-// What README.md says that a template may have in it, it may.
+// Templates may contain everything that README.md lists.
 func TestTemplatesOfREADME(t *testing.T) {
 	h, err := host.New(t.Context(), host.Config{})
 	if err != nil {
@@ -29,7 +29,7 @@ func TestTemplatesOfREADME(t *testing.T) {
 	}
 	for _, row := range table {
 		expressions := spans(row[0])
-		if strings.Contains(row[0], " ? ") { // and the operators that stand beside it
+		if strings.Contains(row[0], " ? ") { // this row lists operators, too
 			for _, operator := range spans(row[1]) {
 				switch operator {
 				case "and", "or":
@@ -52,7 +52,7 @@ func TestTemplatesOfREADME(t *testing.T) {
 	}
 }
 
-// The functions that the documents list are those that there are.
+// The documents list exactly the functions that exist.
 func TestFunctionsAreDocumented(t *testing.T) {
 	called := func(cells ...string) (names []string) {
 		for _, expression := range spans(strings.Join(cells, " ")) {
@@ -73,7 +73,7 @@ func TestFunctionsAreDocumented(t *testing.T) {
 	for _, row := range rows("| functions |" + table) {
 		inBodies = append(inBodies, called(row[0])...)
 	}
-	inBodies = append(inBodies, "get_variable") // which the table of names has
+	inBodies = append(inBodies, "get_variable") // it is in the table of names
 	for _, c := range []struct {
 		where  string
 		listed []string

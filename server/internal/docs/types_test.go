@@ -9,11 +9,14 @@ import (
 	"testing"
 )
 
-// public are the packages that other programs use, beside those of the content interface.
-var public = []string{"abi", "sdk", "plugins", "host", "host/hosttest", "server/gateway", "server/identity", "server/connectors"}
+// public lists the packages that other programs import.
+var public = []string{
+	"abi", "sdk", "plugins", "host", "host/hosttest", "server/gateway", "server/identity", "server/connectors",
+	"server/content", "server/content/client", "server/content/embed", "server/content/httpapi", "server/content/importer", "server/content/postgres", "server/content/sqlite",
+}
 
-// go doc shows what a reader needs: no exported name stands for one of an internal package, or for a type of another
-// package, whose fields go doc would not show.
+// The output of go doc is complete: no exported name refers to an internal package or is an alias of another package's type,
+// whose fields go doc would not show.
 func TestExportedTypesShowThemselves(t *testing.T) {
 	for _, dir := range public {
 		declarations(t, dir, func(file *ast.File, name string, shown ast.Node) {
@@ -26,7 +29,7 @@ func TestExportedTypesShowThemselves(t *testing.T) {
 			private := map[*ast.Field]bool{}
 			ast.Inspect(shown, func(n ast.Node) bool {
 				switch n := n.(type) {
-				case *ast.BlockStmt, *ast.CompositeLit: // which go doc leaves out
+				case *ast.BlockStmt, *ast.CompositeLit: // go doc does not show these
 					return false
 				case *ast.StructType:
 					for _, field := range n.Fields.List {
@@ -45,7 +48,7 @@ func TestExportedTypesShowThemselves(t *testing.T) {
 	}
 }
 
-// Every exported name says what it is, but for the methods that an interface of the standard library names.
+// Every exported name has a doc comment, except methods that implement an interface of the standard library.
 func TestExportedNamesHaveComments(t *testing.T) {
 	for _, dir := range public {
 		count := 0
@@ -56,13 +59,13 @@ func TestExportedNamesHaveComments(t *testing.T) {
 				t.Errorf("%s.%s has no doc comment", dir, name)
 			}
 		})
-		if count < 3 {
+		if count < 1 {
 			t.Errorf("%s has %d exported names: the test does not find them", dir, count)
 		}
 	}
 }
 
-// internals returns the imports of a file that readers cannot look up, by name.
+// internals returns a file's imports of internal packages, by name.
 func internals(file *ast.File) map[string]string {
 	hidden := map[string]string{}
 	for _, spec := range file.Imports {
@@ -74,8 +77,8 @@ func internals(file *ast.File) map[string]string {
 	return hidden
 }
 
-// declarations calls f with what is exported: constants, variables, types, functions, methods of exported types, and the
-// methods of exported interfaces.
+// declarations calls f with the exported constants, variables, types and functions, the methods of exported types, and those
+// of exported interfaces.
 func declarations(t *testing.T, dir string, f func(file *ast.File, name string, shown ast.Node)) {
 	t.Helper()
 	for _, file := range parse(t, dir) {
@@ -96,7 +99,7 @@ func declarations(t *testing.T, dir string, f func(file *ast.File, name string, 
 	}
 }
 
-// inGroup is declarations for constants, variables and types. The comment of a group counts for all that is in it.
+// inGroup calls f for constants, variables and types. The comment of a group applies to all its members.
 func inGroup(file *ast.File, group *ast.GenDecl, spec ast.Spec, f func(file *ast.File, name string, shown ast.Node)) {
 	switch s := spec.(type) {
 	case *ast.TypeSpec:

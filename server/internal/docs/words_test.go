@@ -33,7 +33,7 @@ var (
 	link         = regexp.MustCompile(`\]\(([^)]+)\)`)
 )
 
-// Documents are about the software: not about a machine, a proxy of somebody's, or the place where it was written.
+// Documents name no machine, proxy or directory of their authors.
 func TestDocumentsNameNoPlace(t *testing.T) {
 	for _, name := range documents(t) {
 		text := document(t, name)
@@ -56,7 +56,7 @@ func TestDocumentsNameNoPlace(t *testing.T) {
 	}
 }
 
-// A link inside the repository leads to a file that is there, and to a heading that is in it.
+// A link inside the repository leads to an existing file and heading.
 func TestLinksBetweenDocumentsHold(t *testing.T) {
 	for _, name := range texts(t) {
 		if !strings.HasSuffix(name, ".md") {
@@ -81,7 +81,7 @@ func TestLinksBetweenDocumentsHold(t *testing.T) {
 	}
 }
 
-// The index of RATIONALE.md has every question, in their order.
+// The index of RATIONALE.md has every question, in the order of the page.
 func TestTheIndexOfTheRationale(t *testing.T) {
 	var index []string
 	for _, match := range link.FindAllStringSubmatch(prose(t, "RATIONALE.md"), -1) {
@@ -96,7 +96,7 @@ func TestTheIndexOfTheRationale(t *testing.T) {
 
 var notAnchor = regexp.MustCompile("[^a-z0-9 _-]")
 
-// anchors returns what links to the headings of a document are called.
+// anchors returns the anchors of the headings of a document.
 func anchors(t *testing.T, name string) (all []string) {
 	t.Helper()
 	for line := range strings.SplitSeq(prose(t, name), "\n") {
@@ -107,7 +107,7 @@ func anchors(t *testing.T, name string) (all []string) {
 	return all
 }
 
-// Documents have a subject and a plain verb in place of words that need a second reading.
+// Documents do not use words that need a second reading in place of a subject and a plain verb.
 func TestDocumentsAreInPlainWords(t *testing.T) {
 	unclear := regexp.MustCompile(`(?im).*\b(gives|tells|is what|are what|whoever)\b.*`)
 	for _, name := range texts(t) {

@@ -12,52 +12,61 @@ import (
 	"time"
 )
 
-// Files name a certificate with its chain, and its key, PEM each.
+// Files is the names of two PEM files: a certificate with its chain, and its key.
 type Files struct{ Cert, Key string }
 
-// Certificate is the certificate of a server and its key. It is read again when its files have changed: who renews it need
-// not tell. A pair that cannot be used leaves the one before in use. One that has expired is used, since callers refuse it
-// with a clear error, and the log says so: when it comes into use, or at the first connection after its time.
+// Certificate is the certificate and key of a server. A new connection reads the files again if they have changed, so
+// that a renewed certificate needs no reload. If the new pair cannot be used, the previous one stays in use. An expired
+// certificate is used all the same, since callers refuse it with a clear error. The log reports it when it comes into
+// use, or at the first connection after its expiry.
+//
+// Certificate is safe for concurrent use after the first call of Use.
 type Certificate struct {
 	Logger *slog.Logger
-	Clock  func() time.Time // nil is time.Now
+	// If Clock is nil, time.Now is used.
+	Clock func() time.Time
 
-	mu      sync.Mutex // never held while files are looked at, which may be on a disk that hangs
+	// mu is not held while files are read, because they may be on a disk that hangs.
+	mu      sync.Mutex
 	current *Pair
-	failure string // that was logged
-	expired bool   // it was logged that the certificate has expired
+	// failure is the last error that was logged.
+	failure string
+	// expired reports that the expiry of current was logged.
+	expired bool
 }
 
-// Pair is a certificate with its key, as its files had them.
+// Pair is a certificate with its key, as read from their files.
 type Pair struct {
 	files Files
-	seen  [2]os.FileInfo // the files when they were read
-	read  *tls.Certificate
+	// seen is the state of the files when they were read.
+	seen [2]os.FileInfo
+	read *tls.Certificate
 
-	looking sync.Mutex // held by the connection that looks at the files
+	// looking is held by the connection that checks the files.
+	looking sync.Mutex
 }
 
-// Config is that of the callers' listener. HTTP/2 is added where it is served.
+// Config returns the TLS configuration of the listener for callers. net/http adds HTTP/2 to it.
 func (c *Certificate) Config() *tls.Config {
 	return &tls.Config{MinVersion: tls.VersionTLS12, GetCertificate: c.get}
 }
 
-// Use takes a pair, and follows its files from now on.
+// Use makes p the pair in use. From now on, changes of its files are noticed.
 func (c *Certificate) Use(p *Pair) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.take(p)
 }
 
-// NotAfter is until when the certificate is valid.
+// NotAfter returns the time until which the certificate is valid.
 func (c *Certificate) NotAfter() time.Time {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.current.read.Leaf.NotAfter
 }
 
-// get is tls.Config.GetCertificate. A failure is tried again at the next connection: certificate and key are replaced one
-// after the other, and between the two they are no pair.
+// get implements tls.Config.GetCertificate. After a failure, the next connection tries again, because a new certificate
+// and a new key are written one after the other and do not match in between.
 func (c *Certificate) get(*tls.ClientHelloInfo) (*tls.Certificate, error) {
 	c.look()
 	c.mu.Lock()
@@ -66,7 +75,7 @@ func (c *Certificate) get(*tls.ClientHelloInfo) (*tls.Certificate, error) {
 	return c.current.read, nil
 }
 
-// look reads the files when they have changed. It does nothing while another connection is at it.
+// look reads the files if they have changed. It does nothing while another connection checks them.
 func (c *Certificate) look() {
 	c.mu.Lock()
 	before := c.current
@@ -82,7 +91,7 @@ func (c *Certificate) look() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	switch {
-	case c.current != before: // another pair was taken meanwhile
+	case c.current != before: // Use was called meanwhile
 	case err == nil:
 		c.Logger.LogAttrs(context.Background(), slog.LevelInfo, "the certificate is in use", slog.Time("expires", pair.read.Leaf.NotAfter.In(time.UTC)))
 		c.take(pair)
@@ -92,13 +101,13 @@ func (c *Certificate) look() {
 	}
 }
 
-// take needs the lock.
+// take makes p the pair in use. The caller holds c.mu.
 func (c *Certificate) take(p *Pair) {
 	c.current, c.failure, c.expired = p, "", false
 	c.expiry()
 }
 
-// expiry says once of a certificate that it has expired. It needs the lock.
+// expiry logs once that the certificate in use has expired. The caller holds c.mu.
 func (c *Certificate) expiry() {
 	now := time.Now
 	if c.Clock != nil {
@@ -129,17 +138,18 @@ func same(a, b [2]os.FileInfo) bool {
 	return true
 }
 
-// others are the permissions of everybody on the machine.
+// others is the mode bits of everybody on the machine.
 const others = 0o007
 
-// ReadPair reads a pair. The state of the files is noted before, so that files that change while they are read are read
-// again. It fails when they are no pair, and when everybody on this machine may read the key.
+// ReadPair reads a pair from its files. It records the state of the files before it reads them, so that files that
+// change meanwhile are read again. It returns an error if a file cannot be read, if certificate and key do not match,
+// or if everybody on this machine has any permission for the key.
 func ReadPair(files Files) (*Pair, error) {
 	seen, err := stat(files)
 	if err != nil {
 		return nil, err
 	}
-	if mode := seen[1].Mode().Perm(); mode&others != 0 && runtime.GOOS != "windows" { // where there are no such modes
+	if mode := seen[1].Mode().Perm(); mode&others != 0 && runtime.GOOS != "windows" { // Windows has no such modes
 		return nil, fmt.Errorf("the key %s is open to everybody on this machine (its mode is %04o): chmod o= it, and have a new one made", files.Key, mode)
 	}
 	var texts [2][]byte
@@ -155,11 +165,11 @@ func ReadPair(files Files) (*Pair, error) {
 	return &Pair{files: files, seen: seen, read: &read}, nil
 }
 
-// maxPEM is the most bytes of a file of a pair. Chains have a few KiB.
+// maxPEM is the maximum size of a file of a pair in bytes. Chains have a few KiB.
 const maxPEM = 1 << 20
 
-// readFile reads a file of a pair. It refuses pipes, whose opening waits for who writes to them: connections would wait
-// with it.
+// readFile reads a file of a pair. It refuses pipes, because opening one would block, with the connections, until
+// another program opens it for writing.
 func readFile(name string, info os.FileInfo) ([]byte, error) {
 	if !info.Mode().IsRegular() {
 		return nil, fmt.Errorf("%s is no regular file: put one in PEM there", name)

@@ -10,10 +10,10 @@ import (
 	"time"
 )
 
-// threats.md 49: a body that comes in drops ends, and one that comes slowly does not.
+// threats.md 49: a body that arrives in drops is cut off, and one that arrives slowly but steadily is not.
 func TestBodyInDrops(t *testing.T) {
 	for name, c := range map[string]struct {
-		first  int // bytes, at once
+		first  int // bytes that are sent at once
 		drop   int
 		pause  time.Duration
 		status int
@@ -36,7 +36,7 @@ func TestBodyInDrops(t *testing.T) {
 					defer close(sent)
 					_, _ = io.WriteString(client, "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 204800\r\n\r\n"+strings.Repeat("x", c.first))
 					for range (204800 - c.first) / c.drop {
-						<-time.After(c.pause) // of the bubble
+						<-time.After(c.pause) // in the bubble's time
 						if _, err := io.WriteString(client, strings.Repeat("x", c.drop)); err != nil {
 							return
 						}

@@ -1,5 +1,5 @@
-// Package httpserver runs a server for callers and one for operators: listening, time limits, health, draining. It knows
-// nothing of what they serve.
+// Package httpserver runs an HTTP server for callers and one for operators. It provides listeners, time limits, health
+// checks and draining. The handlers come from its users.
 package httpserver
 
 import (
@@ -21,36 +21,43 @@ import (
 
 // Limits of a connection.
 const (
-	headerTime   = 10 * time.Second // for a request's header
-	idleTime     = 2 * time.Minute  // between two requests
-	stallTime    = 30 * time.Second // between two pieces of a body, in either direction
-	slowest      = 1 << 10          // bytes in a second of a client's body, but for stallTime in all
-	restTime     = 10 * time.Second // for what is left of a body that nobody wants
-	headerBytes  = 32 << 10
-	defaultDrain = 30 * time.Second
-	noticeTime   = 200 * time.Millisecond // of waiting for requests in flight, until the log says so
+	headerTime   = 10 * time.Second       // for the header of a request
+	idleTime     = 2 * time.Minute        // between two requests
+	stallTime    = 30 * time.Second       // between two pieces of a body, in either direction
+	slowest      = 1 << 10                // bytes per second; a client's body may fall behind this rate by stallTime in total
+	restTime     = 10 * time.Second       // for the rest of a body that the handler has not read
+	headerBytes  = 32 << 10               // of the header of a request
+	defaultDrain = 30 * time.Second       // for requests in flight
+	noticeTime   = 200 * time.Millisecond // after which the log reports that Run waits for requests in flight
 )
 
-// Config configures Run.
+// Config configures [Run].
 type Config struct {
-	Listen, Admin string       // addresses, host:port
-	Handler       http.Handler // for callers
+	// Listen is the address for callers, Admin the address for operators, host:port each.
+	Listen, Admin string
+	// Handler serves callers.
+	Handler http.Handler
 	// Operate has further routes for operators, beside /healthz, /readyz and /debug/pprof/.
 	Operate map[string]http.Handler
-	// Local is set when callers are whoever is on this machine: no page of another site may have a browser call then.
+	// Local means that everybody on this machine may call. Then requests that pages of other sites make a browser send
+	// are refused.
 	Local bool
-	TLS   *tls.Config  // for callers, who may use HTTP/2 then; nil is plain HTTP
-	Ready func() error // nil when requests can be served; it may be nil itself
-	// Notice returns what /readyz adds while requests can be served, such as that a change is not in use, or "". It may be
-	// nil.
+	// TLS is the configuration for callers, who may then use HTTP/2. If it is nil, they use plain HTTP.
+	TLS *tls.Config
+	// If not nil, Ready returns an error while requests cannot be served. /readyz reports it.
+	Ready func() error
+	// If not nil, Notice returns a text that /readyz adds while requests can be served, for example that a change is
+	// not in use. "" means none.
 	Notice func() string
 	Logger *slog.Logger
-	Drain  time.Duration // for requests in flight once the server is to end; 0 is 30 seconds
-	// Started is told where the servers listen, once they do.
+	// Drain is the maximum time to wait for requests in flight when the server ends. 0 means 30 seconds.
+	Drain time.Duration
+	// If not nil, Started is called with the addresses of the servers once they listen.
 	Started func(callers, operators net.Addr)
 }
 
-// Run serves until the context ends, and then finishes what is in flight. Its error is nil when all of that went well.
+// Run serves until ctx ends, and then waits for the requests in flight. It returns an error if a server cannot listen
+// or fails, or if requests had to be cut off after c.Drain.
 func Run(ctx context.Context, c Config) error {
 	var config net.ListenConfig
 	callers, err := config.Listen(ctx, "tcp", c.Listen)
@@ -67,11 +74,11 @@ func Run(ctx context.Context, c Config) error {
 	failed := make(chan error, 2)
 	handler := c.Handler
 	if c.Local {
-		handler = noPages(handler, c.Listen)
+		handler = refuseOtherSites(handler, c.Listen)
 	}
-	handler = bounded(handler)
+	handler = withDeadlines(handler)
 	if c.TLS != nil {
-		handler = strict(handler)
+		handler = strictTransport(handler)
 	}
 	caller := server(handler, c.Logger)
 	operator := server(c.operate(draining), c.Logger)
@@ -118,7 +125,7 @@ func server(h http.Handler, logger *slog.Logger) *http.Server {
 	}
 }
 
-// serverLog takes what net/http has to say: of clients, which is for debugging, and of handlers that panicked.
+// serverLog logs the messages of net/http: errors of clients at level debug, panics of handlers at level error.
 type serverLog struct{ *slog.Logger }
 
 func (l serverLog) Write(line []byte) (int, error) {
@@ -159,12 +166,12 @@ func (c Config) operate(draining *atomic.Bool) http.Handler {
 	for pattern, handler := range c.Operate {
 		mux.Handle(pattern, handler)
 	}
-	return noPages(mux, c.Admin)
+	return refuseOtherSites(mux, c.Admin)
 }
 
-// noPages refuses what a page of another site has a browser on this machine, or an operator's, send. Such a page may have a
-// name of its own lead to this address (DNS rebinding), so that names are refused but for those that the listener has.
-func noPages(h http.Handler, listen string) http.Handler {
+// refuseOtherSites refuses requests that pages of other sites make a browser send. A page's own host name may resolve
+// to this address (DNS rebinding), so it also refuses all host names but localhost and the one in listen.
+func refuseOtherSites(h http.Handler, listen string) http.Handler {
 	own, _, _ := net.SplitHostPort(listen)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		name, _, err := net.SplitHostPort(r.Host)
@@ -183,61 +190,66 @@ func noPages(h http.Handler, listen string) http.Handler {
 	})
 }
 
-// strict has browsers use nothing but TLS from now on, for a year: RFC 6797. Other names below this one are for others to
-// speak of.
-func strict(h http.Handler) http.Handler {
+// strictTransport adds the header that makes browsers use only TLS for this host for a year (RFC 6797). It does not
+// include subdomains, which may be under the control of others.
+func strictTransport(h http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Strict-Transport-Security", "max-age=31536000")
 		h.ServeHTTP(w, r)
 	})
 }
 
-// bounded has a client whose body does not go on, or who does not read, lose its connection. A handler may take its time: there
-// are deadlines only while it reads or writes, since one that passes would end the request.
-func bounded(h http.Handler) http.Handler {
+// withDeadlines closes the connection of a client that stops sending its body or stops reading the response. The
+// handler may take any time: there are deadlines only while it reads or writes, since a deadline that passes would end
+// the request.
+func withDeadlines(h http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		b := &writer{ResponseWriter: w, deadlines: deadlines{
+		b := &timedWriter{ResponseWriter: w, deadlines: deadlines{
 			control: *http.NewResponseController(w), body: r.Body != http.NoBody, harmless: r.ProtoMajor == 1 && r.TLS == nil,
 		}}
 		if lastOfConnection(r) {
 			w.Header().Set("Connection", "close")
 		}
 		if b.deadlines.body {
-			copied := *r // by the body of its own, the server tells what is to be done with what has not been read
-			copied.Body = &stalling{ReadCloser: r.Body, deadlines: &b.deadlines, patience: stallTime}
+			copied := *r // a copy, because the server needs its own type of body to handle the rest that was not read
+			copied.Body = &timedBody{ReadCloser: r.Body, deadlines: &b.deadlines, patience: stallTime}
 			r = &copied
 		}
 		h.ServeHTTP(b, r)
-		b.deadlines.write() // what the server still has to
+		b.deadlines.write() // for the bytes that the server has buffered
 	})
 }
 
-// lastOfConnection reports whether what follows a request may be something else than the next one (threats.md 42).
+// lastOfConnection reports whether the connection must be closed after a request, because the bytes that follow may be
+// something else than the next request (threats.md 42).
 //
-// A request may have had a Content-Length beside its Transfer-Encoding, of which net/http ignores one, and hides it: what
-// stands before this server may have gone by the other, and taken what follows for a part of the body (RFC 9112 sections
-// 6.1 and 6.3). And who asks for a tunnel or another protocol may go on as if it was there already.
+// A request with Transfer-Encoding may also have had a Content-Length, which net/http ignores and hides. A proxy in
+// front of this server may have used the Content-Length, and taken the next bytes for a part of the body (RFC 9112
+// sections 6.1 and 6.3). A client that asks for a tunnel or for another protocol may continue as if it had it already.
 func lastOfConnection(r *http.Request) bool {
 	return r.ProtoMajor == 1 && (r.ProtoMinor == 0 || len(r.TransferEncoding) > 0) || r.Method == http.MethodConnect || r.Header.Get("Upgrade") != ""
 }
 
-// deadlines of a connection, or of a stream of HTTP/2. The errors of setting them say that there are none here.
+// deadlines sets the deadlines of a connection, or of a stream of HTTP/2. It ignores errors, which mean that the
+// connection has no deadlines.
 type deadlines struct {
 	control http.ResponseController
-	// body is set when the request has one. The server may read what is left of it before it writes.
+	// body is set if the request has a body. The server may read the rest of it before it writes.
 	body bool
-	// harmless is set when a deadline for writing that passes while nobody writes does no harm. It ends a stream of HTTP/2, and
-	// TLS may have something of its own to write.
+	// harmless is set if a write deadline may pass while nobody writes. It may not with HTTP/2, where it ends the stream,
+	// or with TLS, which may have to write by itself.
 	harmless bool
-	// stalled is set once the body did not go on, and gets no more time.
+	// stalled reports that reading the body timed out. Then the read deadline is not extended again.
 	stalled atomic.Bool
-	// writing is the deadline for writing that is set.
+	// writing is the current write deadline.
 	writing time.Time
 }
 
+// read sets the deadline of a read.
 func (d *deadlines) read(most time.Duration) { _ = d.control.SetReadDeadline(time.Now().Add(most)) }
 
-// write sets the deadline for writing, unless it was set within the last second, and one for reading what is left of the body.
+// write sets the deadline of a write, unless it was set within the last second. It sets a read deadline too, because the
+// server may read the rest of the body before it writes.
 func (d *deadlines) write() {
 	if d.body && !d.stalled.Load() {
 		d.read(restTime)
@@ -248,6 +260,7 @@ func (d *deadlines) write() {
 	}
 }
 
+// end removes the deadlines.
 func (d *deadlines) end() {
 	if d.body && !d.stalled.Load() {
 		_ = d.control.SetReadDeadline(time.Time{})
@@ -258,44 +271,46 @@ func (d *deadlines) end() {
 	}
 }
 
-// stalling is a client's body. It ends when no piece of it comes, and when they come so slowly that a request, and its place
-// among those at once, could be held for days.
-type stalling struct {
+// timedBody is a client's body. Read fails if no bytes arrive for stallTime, or if they arrive so slowly that a
+// request, and its place among the concurrent ones, could be held for days.
+type timedBody struct {
 	io.ReadCloser
 	deadlines *deadlines
-	patience  time.Duration // that is left; what comes adds to it
+	// patience is the time that remains for the next read. Each byte that arrives adds to it.
+	patience time.Duration
 }
 
-func (s *stalling) Read(p []byte) (int, error) {
+func (b *timedBody) Read(p []byte) (int, error) {
 	began := time.Now()
-	s.deadlines.read(s.patience)
-	n, err := s.ReadCloser.Read(p)
-	s.patience = min(stallTime, max(0, s.patience-time.Since(began)+time.Duration(n)*time.Second/slowest))
+	b.deadlines.read(b.patience)
+	n, err := b.ReadCloser.Read(p)
+	b.patience = min(stallTime, max(0, b.patience-time.Since(began)+time.Duration(n)*time.Second/slowest))
 	if errors.Is(err, os.ErrDeadlineExceeded) {
-		s.deadlines.stalled.Store(true)
+		b.deadlines.stalled.Store(true)
 	} else {
-		_ = s.deadlines.control.SetReadDeadline(time.Time{})
+		_ = b.deadlines.control.SetReadDeadline(time.Time{})
 	}
 	return n, err
 }
 
-type writer struct {
+// timedWriter is a ResponseWriter whose writes have a deadline.
+type timedWriter struct {
 	http.ResponseWriter
 	deadlines deadlines
 }
 
-func (w *writer) Write(p []byte) (int, error) {
+func (w *timedWriter) Write(p []byte) (int, error) {
 	w.deadlines.write()
 	defer w.deadlines.end()
 	return w.ResponseWriter.Write(p)
 }
 
-// FlushError is for http.ResponseController.
-func (w *writer) FlushError() error {
+// FlushError implements Flush of http.ResponseController.
+func (w *timedWriter) FlushError() error {
 	w.deadlines.write()
 	defer w.deadlines.end()
 	return w.deadlines.control.Flush()
 }
 
-// Unwrap is for http.ResponseController.
-func (w *writer) Unwrap() http.ResponseWriter { return w.ResponseWriter }
+// Unwrap returns the underlying ResponseWriter to http.ResponseController.
+func (w *timedWriter) Unwrap() http.ResponseWriter { return w.ResponseWriter }

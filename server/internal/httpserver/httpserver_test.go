@@ -12,7 +12,7 @@ import (
 	"github.com/keywright/keywright/server/internal/httpserver"
 )
 
-// start runs servers, and gives their URLs.
+// start runs the servers with a handler for callers, and returns their URLs.
 func start(t *testing.T, h http.HandlerFunc) (callers, operators string) {
 	t.Helper()
 	return startWith(t, httpserver.Config{Handler: h, Logger: slog.New(slog.DiscardHandler)})
@@ -39,7 +39,8 @@ func startWith(t *testing.T, c httpserver.Config) (callers, operators string) {
 	return urls[0], urls[1]
 }
 
-// threats.md 46: a page that has an operator's browser call what only operators may.
+// threats.md 46: a page of another site that makes an operator's browser send requests does not reach the operators'
+// paths.
 func TestPagesDoNotReachOperatorsPaths(t *testing.T) {
 	_, operators := start(t, func(http.ResponseWriter, *http.Request) {})
 	for name, c := range map[string]struct {
@@ -76,7 +77,7 @@ func TestPagesDoNotReachOperatorsPaths(t *testing.T) {
 	}
 }
 
-// Reading and writing have deadlines, and waiting has none.
+// Request and response bodies pass unchanged through the reader and the writer with deadlines.
 func TestBodiesPassInBothDirections(t *testing.T) {
 	callers, _ := start(t, func(w http.ResponseWriter, r *http.Request) {
 		body, err := io.ReadAll(r.Body)
@@ -99,7 +100,7 @@ func TestBodiesPassInBothDirections(t *testing.T) {
 	}
 }
 
-// logged is a log of errors only.
+// logged sends the lines of a log to a channel.
 type logged chan string
 
 func (l logged) Write(line []byte) (int, error) {
@@ -107,7 +108,7 @@ func (l logged) Write(line []byte) (int, error) {
 	return len(line), nil
 }
 
-// A handler that panics is in the log; the client loses its connection, and no other one does.
+// The panic of a handler is logged. The client loses its connection, and other clients do not.
 func TestPanicsAreInTheLog(t *testing.T) {
 	log := make(logged, 1)
 	callers, _ := startWith(t, httpserver.Config{

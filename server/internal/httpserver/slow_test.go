@@ -14,7 +14,7 @@ import (
 	"time"
 )
 
-// pipes is a listener whose connections are in memory, where time is the bubble's.
+// pipes is a listener of connections in memory, whose deadlines use the bubble's time.
 type pipes struct {
 	conns chan net.Conn
 	done  chan struct{}
@@ -30,17 +30,17 @@ func (p pipes) Accept() (net.Conn, error) {
 }
 
 func (p pipes) Close() error {
-	close(p.done) // the server calls it once
+	close(p.done) // the server calls Close once
 	return nil
 }
 
 func (p pipes) Addr() net.Addr { return &net.TCPAddr{} }
 
-// dial returns a connection to a server with the handler, which ends with the test.
+// dial returns a connection to a server with the handler. Both end with the test.
 func dial(t *testing.T, h http.HandlerFunc) net.Conn {
 	t.Helper()
 	listener := pipes{make(chan net.Conn, 1), make(chan struct{})}
-	s := server(bounded(h), slog.New(slog.DiscardHandler))
+	s := server(withDeadlines(h), slog.New(slog.DiscardHandler))
 	ended := make(chan error, 1)
 	go func() { ended <- s.Serve(listener) }()
 	client, of := net.Pipe()
@@ -53,7 +53,7 @@ func dial(t *testing.T, h http.HandlerFunc) net.Conn {
 	return client
 }
 
-// threats.md 49: a client that does not go on loses its connection, at a time that is known.
+// threats.md 49: a client that stops sending loses its connection after a fixed time.
 func TestClientsThatDoNotGoOn(t *testing.T) {
 	const head = "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 10\r\n"
 	refuse := func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNotFound) }
@@ -66,7 +66,7 @@ func TestClientsThatDoNotGoOn(t *testing.T) {
 	for name, c := range map[string]struct {
 		handler http.HandlerFunc
 		send    string
-		silent  bool // no answer comes
+		silent  bool // the server sends no response
 		after   time.Duration
 	}{
 		"header":                         {refuse, "GET / HTTP/1.1\r\nX-A: a", true, headerTime},
@@ -97,7 +97,7 @@ func TestClientsThatDoNotGoOn(t *testing.T) {
 	}
 }
 
-// A client that does not read holds a handler for as long, and no longer.
+// A client that does not read blocks a handler's write for stallTime, and no longer.
 func TestClientThatDoesNotRead(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ended := make(chan time.Duration, 1)
@@ -117,7 +117,7 @@ func TestClientThatDoesNotRead(t *testing.T) {
 	})
 }
 
-// A handler that waits for something else is not ended, nor is an answer that comes in pieces with long pauses.
+// A handler may wait for something else, and may write its response in pieces with long pauses.
 func TestHandlerMayTakeItsTime(t *testing.T) {
 	const pause = 10 * stallTime
 	wait := func(ctx context.Context) error {

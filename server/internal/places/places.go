@@ -1,4 +1,5 @@
-// Package places bounds how much is done at once, and how much memory it takes, so that nobody keeps out the others.
+// Package places limits concurrent work and the memory that it holds, and shares both between owners, so that none of
+// them blocks the others.
 package places
 
 import (
@@ -9,44 +10,52 @@ import (
 	"time"
 )
 
-// Places are for work of many owners. No owner has more than a share of the places, nor more of the memory than it leaves
-// free. It is safe for concurrent use.
+// Places is a number of places and of bytes that owners share. An owner has at most its share of the places, and at
+// most as many bytes as remain free. Places is safe for concurrent use.
 type Places struct {
-	share    int   // of the places, for one owner
-	mostHeld int64 // bytes
+	// share is the maximum number of places of an owner.
+	share int
+	// mostHeld is the maximum number of bytes of all owners.
+	mostHeld int64
 
-	mu    sync.Mutex
-	free  int
-	turn  uint64 // of who comes next
-	held  int64  // bytes of all owners
+	mu   sync.Mutex
+	free int
+	// turn is the number of the newest waiter.
+	turn uint64
+	// held is the number of bytes of all owners.
+	held  int64
 	lines map[string]*line
-	queue map[*line]struct{} // the lines in which somebody waits, which need not be many of all
+	// queue holds the lines that have waiters. They may be few of all lines.
+	queue map[*line]struct{}
 }
 
-// line counts the places and the memory of an owner.
+// line holds the state of an owner: its places, its bytes, and its waiters in the order of arrival.
 type line struct {
 	inside  int
 	held    int64
-	waiting []*waiter // in the order in which they came
+	waiting []*waiter
 }
 
+// waiter is a call of Enter that waits. served is closed when it gets a place.
 type waiter struct {
 	turn   uint64
-	served chan struct{} // closed once it has a place
+	served chan struct{}
 }
 
-// ErrNone says that there was no place in time.
+// ErrNone is returned by [Places.Enter] if no place became free in time.
 var ErrNone = errors.New("no place became free in time")
 
-// New makes so many places, and memory of so many bytes. Half of the places are the share of an owner, and one at least.
+// New returns Places with a number of places and a maximum of bytes. The share of an owner is half of the places, but
+// at least one.
 func New(all int, mostHeld int64) *Places {
 	return &Places{share: max(1, all/2), mostHeld: mostHeld, free: all, lines: map[string]*line{}, queue: map[*line]struct{}{}}
 }
 
-// Share returns how many places one owner may have.
+// Share returns the maximum number of places of an owner.
 func (p *Places) Share() int { return p.share }
 
-// of returns the line of an owner. The caller holds the lock, and calls tidy before it lets go of it.
+// of returns the line of an owner, which it creates if necessary. The caller holds p.mu, and calls tidy before it
+// releases it.
 func (p *Places) of(owner string) *line {
 	l := p.lines[owner]
 	if l == nil {
@@ -56,15 +65,15 @@ func (p *Places) of(owner string) *line {
 	return l
 }
 
-// tidy forgets a line that has nothing in it. The caller holds the lock.
+// tidy removes the line of an owner if it is empty. The caller holds p.mu.
 func (p *Places) tidy(owner string) {
 	if l := p.lines[owner]; l != nil && l.inside == 0 && l.held == 0 && len(l.waiting) == 0 {
 		delete(p.lines, owner)
 	}
 }
 
-// Enter waits for a place, but no longer than patience: then the error is [ErrNone]. When the context ends first, the error
-// is its cause. leave is called once, when the work is done.
+// Enter waits for a place. The caller must call leave exactly once when its work is done. Enter returns [ErrNone] if
+// there is no place within patience, and the cause of ctx if that ends first.
 func (p *Places) Enter(ctx context.Context, owner string, patience time.Duration) (leave func(), err error) {
 	w := &waiter{served: make(chan struct{})}
 	p.mu.Lock()
@@ -87,13 +96,13 @@ func (p *Places) Enter(ctx context.Context, owner string, patience time.Duration
 		err = ErrNone
 	}
 	if !p.giveUp(owner, w) {
-		leave() // it was served meanwhile
+		leave() // it got a place meanwhile
 	}
 	return nil, err
 }
 
-// serve hands out free places: first to the owner that has the fewest, then to whoever came first. The caller holds the
-// lock.
+// serve assigns the free places to waiters. The owner with the fewest places is first, and among equals the waiter that
+// came first. The caller holds p.mu.
 func (p *Places) serve() {
 	for p.free > 0 {
 		var next *line
@@ -115,7 +124,7 @@ func (p *Places) serve() {
 	}
 }
 
-// remove takes a waiter out of a line. The caller holds the lock.
+// remove removes waiter i from a line. The caller holds p.mu.
 func (p *Places) remove(l *line, i int) {
 	if l.waiting = slices.Delete(l.waiting, i, i+1); len(l.waiting) == 0 {
 		delete(p.queue, l)
@@ -131,7 +140,7 @@ func (p *Places) leave(owner string) {
 	p.serve()
 }
 
-// giveUp ends the wait of w. It reports false when w has a place already.
+// giveUp removes w from its line. It reports whether w was still waiting; otherwise w has a place.
 func (p *Places) giveUp(owner string, w *waiter) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -146,9 +155,9 @@ func (p *Places) giveUp(owner string, w *waiter) bool {
 	return false
 }
 
-// Hold counts bytes that an owner holds, and reports whether they are within the bounds: it has no more than is free, so
-// that some is left for others, however many owners are slow. They count until as many are taken off with a negative
-// number, also when they are not within the bounds.
+// Hold adds bytes to those of an owner, and reports whether the owner now has at most as many bytes as remain free. So
+// some bytes are left for others, however many owners are slow. The bytes count even if Hold returns false. The caller
+// subtracts them by a call with a negative number.
 func (p *Places) Hold(owner string, bytes int64) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()

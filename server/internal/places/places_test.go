@@ -10,13 +10,13 @@ import (
 	"time"
 )
 
-// inPlace is work that is done.
+// inPlace is work that has a place.
 type inPlace struct {
 	owner string
 	leave func()
 }
 
-// queue has owners ask for places in this order, and returns those that got one, as they got it.
+// queue calls Enter for the owners in this order. It returns a channel of those that got a place.
 func queue(p *Places, owners ...string) <-chan inPlace {
 	entered := make(chan inPlace, len(owners))
 	for _, owner := range owners {
@@ -30,7 +30,7 @@ func queue(p *Places, owners ...string) <-chan inPlace {
 	return entered
 }
 
-// threats.md 58: an owner has no more than its share, and a free place goes to the one that has the fewest.
+// threats.md 58: an owner has at most its share of the places, and a free place goes to the owner with the fewest.
 func TestPlacesAreShared(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := New(4, 0)
@@ -61,8 +61,8 @@ func TestPlacesAreShared(t *testing.T) {
 			t.Errorf("at first, there are %s", got)
 		}
 		for _, step := range []struct{ leaves, enters string }{
-			{"a", "c"}, // which has none, though a and b came before it
-			{"b", "a"}, // a, b and c have one each: a came first
+			{"a", "c"}, // c has no place, so it is next, though a and b came before it
+			{"b", "a"}, // a, b and c have one place each, and a came first
 			{"a", "b"}, {"a", "a"}, {"c", "c"}, {"b", ""}, {"b", ""}, {"c", ""}, {"a", ""},
 		} {
 			leave(step.leaves)
@@ -76,7 +76,7 @@ func TestPlacesAreShared(t *testing.T) {
 	})
 }
 
-// Who waits gets no place after its patience, or its context, has ended, and takes none from others then.
+// A waiter whose patience or context has ended gets no place, and takes none from others.
 func TestWaitingEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := New(4, 0)
@@ -101,10 +101,10 @@ func TestWaitingEnds(t *testing.T) {
 	})
 }
 
-// A caller that stops waiting leaves the line, and no other of its owner does.
+// A waiter that stops waiting leaves the line. The other waiters of its owner stay.
 func TestWhoGivesUpLeavesTheLine(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		p := New(2, 0) // of which one is the owner's
+		p := New(2, 0) // the share is one place
 		leave, err := p.Enter(t.Context(), "a", time.Hour)
 		if err != nil {
 			t.Fatal(err)
@@ -127,7 +127,7 @@ func TestWhoGivesUpLeavesTheLine(t *testing.T) {
 	})
 }
 
-// A share is one place at least, and otherwise not all of them.
+// A share is half of the places, but at least one.
 func TestShare(t *testing.T) {
 	for all, want := range map[int]int{1: 1, 2: 1, 3: 1, 4: 2, 128: 64} {
 		if got := New(all, 0).Share(); got != want {
@@ -136,7 +136,7 @@ func TestShare(t *testing.T) {
 	}
 }
 
-// Whoever comes and goes at once, no place is lost, and none is there twice.
+// The number of free places is right after any concurrent calls.
 func TestPlacesAreNeitherLostNorMade(t *testing.T) {
 	p := New(4, 0)
 	all := p.free
@@ -156,7 +156,7 @@ func TestPlacesAreNeitherLostNorMade(t *testing.T) {
 	group.Wait()
 	gone, cancel := context.WithCancel(t.Context())
 	cancel()
-	for range 200 { // whose caller leaves as they get a place
+	for range 200 { // the context has ended already, so that Enter may get a place and return it
 		if leave, err := p.Enter(gone, "gone", time.Hour); err == nil {
 			leave()
 		}
@@ -166,8 +166,8 @@ func TestPlacesAreNeitherLostNorMade(t *testing.T) {
 	}
 }
 
-// An owner holds no more memory than is free, so that two leave some to a third (threats.md 58). What was held leaves its
-// part to others.
+// An owner has at most as many bytes as remain free, so that two owners leave some to a third (threats.md 58). Bytes
+// that an owner has released are free for others.
 func TestMemoryIsShared(t *testing.T) {
 	p := New(4, 20)
 	var all []func()
@@ -196,7 +196,7 @@ func TestMemoryIsShared(t *testing.T) {
 	}
 }
 
-// Enter takes no longer while many owners hold memory, as slow clients do (threats.md 80).
+// BenchmarkEnter shows that Enter takes no longer while many owners hold memory, as slow clients do (threats.md 80).
 func BenchmarkEnter(b *testing.B) {
 	for _, holders := range []int{0, 10_000} {
 		b.Run(strconv.Itoa(holders)+" hold memory", func(b *testing.B) {

@@ -8,7 +8,8 @@ import (
 	"syscall"
 )
 
-// owner says how to start PostgreSQL, which refuses to run as root: then it is another user, who gets the directory.
+// owner returns the attributes to start PostgreSQL with. It refuses to run as root, so in place of root another user
+// runs it and becomes the owner of the directory.
 func owner(directory string) (*syscall.SysProcAttr, error) {
 	as := &syscall.SysProcAttr{Pdeathsig: syscall.SIGQUIT}
 	if os.Geteuid() != 0 {

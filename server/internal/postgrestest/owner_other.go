@@ -4,5 +4,5 @@ package postgrestest
 
 import "syscall"
 
-// owner leaves everything to the user who runs the tests, who must not be root.
+// owner returns no attributes: the user who runs the tests, who must not be root, runs PostgreSQL.
 func owner(string) (*syscall.SysProcAttr, error) { return &syscall.SysProcAttr{}, nil }

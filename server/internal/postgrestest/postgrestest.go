@@ -1,4 +1,5 @@
-// Package postgrestest runs a PostgreSQL for tests and benchmarks: Debian's, with its data in a directory that goes away.
+// Package postgrestest runs a PostgreSQL server for tests and benchmarks, with the programs of the Debian package and
+// its data in a temporary directory.
 package postgrestest
 
 import (
@@ -23,7 +24,7 @@ import (
 	_ "github.com/jackc/pgx/v5/stdlib" // the driver
 )
 
-// Server is a PostgreSQL that listens on a Unix socket only.
+// Server is a PostgreSQL server that listens on a Unix socket only.
 type Server struct {
 	directory string
 	stop      func()
@@ -31,8 +32,8 @@ type Server struct {
 	databases atomic.Int64
 }
 
-// Start makes an empty server and starts it. Settings are such as "shared_buffers=1GB". What it keeps is not safe from a
-// power failure. It ends with this process, however that ends.
+// Start creates and starts an empty server. A setting is a parameter such as "shared_buffers=1GB". The data are not
+// safe from a power failure. On Linux, the server ends when this process ends for any reason.
 func Start(settings ...string) (*Server, error) {
 	directory, err := os.MkdirTemp("", "postgres")
 	if err != nil {
@@ -54,7 +55,7 @@ func (s *Server) start(settings []string) error {
 	if err != nil {
 		return err
 	}
-	// The default order of texts is not that of their bytes, so that a column that relies on the default is found.
+	// The default collation does not sort by bytes, so that tests find columns that rely on the default.
 	create := exec.CommandContext(context.Background(), initdb, "--pgdata", filepath.Join(s.directory, "data"), "--username", "test", "--auth", "trust", "--no-sync",
 		"--encoding", "UTF8", "--locale", "C.UTF-8", "--locale-provider", "icu", "--icu-locale", "en")
 	create.Dir, create.SysProcAttr = s.directory, as
@@ -73,7 +74,8 @@ func (s *Server) start(settings []string) error {
 	return s.run(command)
 }
 
-// run starts the server, and returns when it is ready. The thread that starts it is kept, as the server ends with that.
+// run starts the server and returns when it is ready. A goroutine keeps the thread that started the server, because
+// Linux ends the server with that thread.
 func (s *Server) run(command *exec.Cmd) error {
 	log, err := command.StderrPipe()
 	if err != nil {
@@ -105,14 +107,14 @@ func (s *Server) run(command *exec.Cmd) error {
 	return <-ready
 }
 
-// Stop ends the server, and removes what it kept.
+// Stop ends the server and removes its data.
 func (s *Server) Stop() error {
 	s.stop()
 	<-s.ended
 	return os.RemoveAll(s.directory)
 }
 
-// Database makes an empty database, and gives its URL.
+// Database creates an empty database and returns its URL.
 func (s *Server) Database(ctx context.Context) (string, error) {
 	name := "test" + strconv.FormatInt(s.databases.Add(1), 10)
 	db, err := sql.Open("pgx", s.url("postgres"))
@@ -131,7 +133,7 @@ func (s *Server) url(database string) string {
 	return u.String()
 }
 
-// program finds a program of the newest version that is installed, or on PATH.
+// program returns the path of a program of PostgreSQL: from the newest Debian package that is installed, or on PATH.
 func program(name string) (string, error) {
 	found, _ := filepath.Glob("/usr/lib/postgresql/*/bin/" + name)
 	if len(found) > 0 {
@@ -149,7 +151,7 @@ func version(path string) int {
 	return n
 }
 
-// The server of a test binary.
+// The server that the tests of a package share.
 var (
 	shared = sync.OnceValues(func() (*Server, error) {
 		started.Store(true)
@@ -158,7 +160,7 @@ var (
 	started atomic.Bool
 )
 
-// Main runs the tests of a package, whose TestMain calls it, and stops the server that [Database] started for them.
+// Main runs the tests of a package and stops the server that [Database] has started for them. TestMain calls it.
 func Main(m *testing.M) int {
 	defer func() {
 		if !started.Load() {
@@ -171,7 +173,7 @@ func Main(m *testing.M) int {
 	return m.Run()
 }
 
-// Database returns the URL of an empty database, in a server that the tests of a package share.
+// Database returns the URL of an empty database in the server that the tests of a package share.
 func Database(t testing.TB) string {
 	t.Helper()
 	server, err := shared()

@@ -14,22 +14,23 @@ import (
 	"filippo.io/age/armor"
 
 	"github.com/keywright/keywright/host"
+	"github.com/keywright/keywright/internal/expr"
 )
 
 const (
 	maxAgeFile      = 4 << 20
 	maxIdentityFile = 64 << 10
-	// ageInterval is how often a file is looked at, at most.
+	// ageInterval is the least time between two reads of a file.
 	ageInterval = time.Second
 )
 
-// Age takes secrets from a file that is encrypted with age (age-encryption.org/v1), binary or armored, to a recipient
-// whose identity is in another file. What is encrypted is a JSON object of names and texts:
+// Age returns a store that reads secrets from a file encrypted with age (age-encryption.org/v1), binary or armored. The
+// identity of its recipient is in another file. The plaintext is a JSON object of names and texts:
 //
 //	{"crm-key": "…", "crm-certificate": "-----BEGIN…\n…"}
 //
-// A name that is there twice, a value that is not text, and whatever else is not such an object make the whole file bad.
-// These commands make both files, and one with a new secret:
+// If the plaintext is not such an object, has a name twice, or has a value that is not text, the whole file is invalid.
+// These commands create both files:
 //
 //	(umask 077 && age-keygen -o identity.txt)
 //	jq -n --rawfile key key.pem '{"crm-key": $key}' | age -r age1… -o secrets.age
@@ -37,11 +38,11 @@ const (
 // The identity file has one or more identities as age-keygen writes them, and is not encrypted. Only its owner and its
 // group may read it, and only its owner may write it (mode 0640 or less).
 //
-// A file that has changed is read again within a second. While it is bad, all of its secrets are errors that say why: a
-// secret that was to be replaced must not live on unseen. So put a new file in the place of the old one by renaming it,
-// which never shows half of it; a file that is written in place is bad until it is whole.
+// A changed file is read again within a second. While it is invalid, each of its secrets returns an error with the reason,
+// because a secret that was to be replaced must not stay in use unnoticed. Replace the file by renaming a new one, so that it
+// is never read half-written.
 //
-// A nil clock is [time.Now].
+// If clock is nil, it is [time.Now].
 func Age(file, identityFile string, clock func() time.Time) host.Secrets {
 	if clock == nil {
 		clock = time.Now
@@ -53,16 +54,18 @@ type ageFile struct {
 	file, identityFile string
 	clock              func() time.Time
 
-	mu      sync.Mutex
-	looked  time.Time
-	digest  [sha256.Size]byte // of the encrypted file that secrets are from
-	secrets map[string]string // nil when err is not
+	mu     sync.Mutex
+	looked time.Time
+	// digest is the hash of the encrypted file that was last opened.
+	digest [sha256.Size]byte
+	// secrets is nil if err is not nil.
+	secrets map[string]string
 	err     error
 }
 
 // Secret implements [host.Secrets].
 func (a *ageFile) Secret(_ context.Context, name string) (string, error) {
-	if !secretName.MatchString(name) {
+	if !expr.ValidName(name) {
 		return "", notAName(name)
 	}
 	secrets, err := a.current()
@@ -76,8 +79,8 @@ func (a *ageFile) Secret(_ context.Context, name string) (string, error) {
 	return value, nil
 }
 
-// current reads the file again when that is due. It compares contents, not times and sizes: two files may be written
-// within one tick of the file system's clock, and reading is cheap.
+// current returns the secrets, and reads the file again if ageInterval has passed. It compares contents, not times and sizes:
+// two files may be written within one tick of the file system's clock, and reading is cheap.
 func (a *ageFile) current() (map[string]string, error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -92,7 +95,7 @@ func (a *ageFile) current() (map[string]string, error) {
 		return nil, err
 	}
 	digest := sha256.Sum256(encrypted)
-	if a.secrets == nil || digest != a.digest { // after an error, the identity may be what was put right
+	if a.secrets == nil || digest != a.digest { // after an error, the identity file may have been corrected
 		a.secrets, a.err = a.open(encrypted)
 		a.digest = digest
 	}
@@ -106,7 +109,7 @@ func (a *ageFile) open(encrypted []byte) (map[string]string, error) {
 	}
 	identities, err := age.ParseIdentities(bytes.NewReader(text))
 	clear(text)
-	if err != nil { // it is not kept: it could quote
+	if err != nil { // not wrapped: it could quote the file
 		return nil, fmt.Errorf("the identity file %q is not one of age-keygen: it must have lines that begin with AGE-SECRET-KEY-, and comments", a.identityFile)
 	}
 	document, err := decrypt(encrypted, identities)
@@ -121,7 +124,8 @@ func (a *ageFile) open(encrypted []byte) (map[string]string, error) {
 	return secrets, nil
 }
 
-// decrypt keeps no error of age's: they quote lines of the file, which is not encrypted when somebody forgot to.
+// decrypt decrypts a file. It wraps no error of package age, because these quote lines of the file, and somebody may have
+// forgotten to encrypt it.
 func decrypt(encrypted []byte, identities []age.Identity) ([]byte, error) {
 	var from io.Reader = bytes.NewReader(encrypted)
 	if bytes.HasPrefix(bytes.TrimSpace(encrypted), []byte(armor.Header)) {
@@ -135,7 +139,7 @@ func decrypt(encrypted []byte, identities []age.Identity) ([]byte, error) {
 	}
 	var document []byte
 	if err == nil {
-		document, err = io.ReadAll(io.LimitReader(plain, maxAgeFile)) // it is smaller than the file
+		document, err = io.ReadAll(io.LimitReader(plain, maxAgeFile)) // the plaintext is smaller than the file
 	}
 	if err != nil {
 		return nil, errors.New("is damaged or not whole: put one that is in its place, by renaming it")

@@ -18,13 +18,14 @@ import (
 	"filippo.io/age/armor"
 
 	"github.com/keywright/keywright/host"
+	"github.com/keywright/keywright/internal/testworld"
 	"github.com/keywright/keywright/server/internal/secretstore"
 )
 
-// ageWorld is a secrets file with its identity, and the store that reads them.
+// ageWorld holds an encrypted file, its identity, and the store that reads them.
 type ageWorld struct {
 	*canaries
-	*clock
+	*testworld.Clock
 	identity           *age.X25519Identity
 	file, identityFile string
 	store              host.Secrets
@@ -38,16 +39,16 @@ func newAge(t *testing.T) *ageWorld {
 	}
 	dir := t.TempDir()
 	w := &ageWorld{
-		canaries: &canaries{t: t}, clock: newClock(), identity: identity,
+		canaries: newCanaries(t), Clock: newClock(), identity: identity,
 		file: filepath.Join(dir, "secrets.age"), identityFile: filepath.Join(dir, "identity.txt"),
 	}
-	w.hide(identity.String())
+	w.Hide("a secret", identity.String())
 	write(t, w.identityFile, []byte("# created: today\n"+identity.String()+"\n"), 0o600)
-	w.store = secretstore.Age(w.file, w.identityFile, w.time)
+	w.store = secretstore.Age(w.file, w.identityFile, w.Now)
 	return w
 }
 
-// encrypt makes an age file for the world's identity.
+// encrypt returns document encrypted to the world's identity.
 func (w *ageWorld) encrypt(document string) []byte {
 	return encryptTo(w.t, document, w.identity.Recipient())
 }
@@ -77,7 +78,7 @@ func armored(t *testing.T, file []byte) []byte {
 	return b.Bytes()
 }
 
-// put puts secrets into the file, and lets the store see them.
+// put writes secrets to the file, and advances the clock so that the store reads them.
 func (w *ageWorld) put(secrets map[string]string) {
 	w.t.Helper()
 	document, err := json.Marshal(secrets)
@@ -89,13 +90,13 @@ func (w *ageWorld) put(secrets map[string]string) {
 
 func (w *ageWorld) putFile(content []byte) {
 	w.t.Helper()
-	write(w.t, w.file, content, 0o644) // it is encrypted; anyone may read it
-	w.move(time.Second)
+	write(w.t, w.file, content, 0o644) // encrypted, so anyone may read it
+	w.Advance(time.Second)
 }
 
 func TestSecretsOfAnAgeFile(t *testing.T) {
 	w := newAge(t)
-	key := w.make() + "\nsecond line\n"
+	key := w.Secret("a secret") + "\nsecond line\n"
 	document := fmt.Sprintf("{ %q: %q,\n \"empty\": \"\" }\n", "crm-key", key)
 	quantum, err := age.GenerateHybridIdentity()
 	if err != nil {
@@ -112,7 +113,7 @@ func TestSecretsOfAnAgeFile(t *testing.T) {
 		{"an identity safe from quantum computers", encryptTo(t, document, quantum.Recipient()), []byte(quantum.String())},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			c := &canaries{t: t}
+			c := newCanaries(t)
 			write(t, w.identityFile, tt.identities, 0o400)
 			w.putFile(tt.file)
 			c.want(w.store, "crm-key", key)
@@ -125,14 +126,14 @@ func TestSecretsOfAnAgeFile(t *testing.T) {
 
 func TestAChangedAgeFileIsSeenWithinASecond(t *testing.T) {
 	w := newAge(t)
-	first, second := w.word(), w.word()
+	first, second := w.Word("a secret"), w.Word("a secret")
 	w.put(map[string]string{"crm": first})
 	w.want(w.store, "crm", first)
 	info, err := os.Stat(w.file)
 	if err != nil {
 		t.Fatal(err)
 	}
-	// Neither its time nor its size is another.
+	// Neither the time nor the size of the file changes.
 	write(t, w.file, w.encrypt(fmt.Sprintf("{%q:%q}", "crm", second)), 0o600)
 	if err := os.Chtimes(w.file, info.ModTime(), info.ModTime()); err != nil {
 		t.Fatal(err)
@@ -140,13 +141,13 @@ func TestAChangedAgeFileIsSeenWithinASecond(t *testing.T) {
 	if now, _ := os.Stat(w.file); now.Size() != info.Size() || !now.ModTime().Equal(info.ModTime()) {
 		t.Fatal("the file is not as the test needs it")
 	}
-	w.move(time.Second - 1)
+	w.Advance(time.Second - 1)
 	w.want(w.store, "crm", first)
-	w.move(1)
+	w.Advance(1)
 	w.want(w.store, "crm", second)
 }
 
-// A bad file is an error at once, with no old secret; and a good one is read without a restart.
+// An invalid file is an error at once, and no old secret is returned. A corrected file is read without a restart.
 func TestABadAgeFileIsAnErrorUntilItIsPutRight(t *testing.T) {
 	for _, tt := range []struct {
 		name, want string
@@ -154,11 +155,11 @@ func TestABadAgeFileIsAnErrorUntilItIsPutRight(t *testing.T) {
 	}{
 		{"gone", "cannot be read", func(w *ageWorld) { _ = os.Remove(w.file) }},
 		{"empty", "is empty", func(w *ageWorld) { w.putFile(nil) }},
-		{"not encrypted", "is not encrypted with age", func(w *ageWorld) { w.putFile([]byte(`{"crm":"` + w.make() + `"}`)) }},
-		{"not encrypted, in the place of a stanza", "damaged", func(w *ageWorld) { w.putFile([]byte("age-encryption.org/v1\n" + w.make() + "\n")) }},
-		{"not encrypted, in armor", "damaged", func(w *ageWorld) { w.putFile([]byte(armor.Header + "\nAAAA\n" + w.make() + "\n")) }},
+		{"not encrypted", "is not encrypted with age", func(w *ageWorld) { w.putFile([]byte(`{"crm":"` + w.Secret("a secret") + `"}`)) }},
+		{"not encrypted, in the place of a stanza", "damaged", func(w *ageWorld) { w.putFile([]byte("age-encryption.org/v1\n" + w.Secret("a secret") + "\n")) }},
+		{"not encrypted, in armor", "damaged", func(w *ageWorld) { w.putFile([]byte(armor.Header + "\nAAAA\n" + w.Secret("a secret") + "\n")) }},
 		{"half of it", "damaged or not whole", func(w *ageWorld) {
-			whole := w.encrypt(`{"crm":"` + w.make() + `"}`)
+			whole := w.encrypt(`{"crm":"` + w.Secret("a secret") + `"}`)
 			w.putFile(whole[:len(whole)-1])
 		}},
 		{"something after it", "damaged", func(w *ageWorld) { w.putFile(append(w.encrypt(`{"crm":"new"}`), '\n')) }},
@@ -167,11 +168,11 @@ func TestABadAgeFileIsAnErrorUntilItIsPutRight(t *testing.T) {
 			w.putFile(encryptTo(w.t, `{"crm":"new"}`, other.Recipient()))
 		}},
 		{"for a passphrase", "not for any identity", func(w *ageWorld) {
-			r, _ := age.NewScryptRecipient(w.make())
+			r, _ := age.NewScryptRecipient(w.Secret("a secret"))
 			r.SetWorkFactor(10)
 			w.putFile(encryptTo(w.t, `{"crm":"new"}`, r))
 		}},
-		{"with a document that is none", "not a JSON object", func(w *ageWorld) { w.putFile(w.encrypt(w.make())) }},
+		{"with a document that is none", "not a JSON object", func(w *ageWorld) { w.putFile(w.encrypt(w.Secret("a secret"))) }},
 		{"too large", "has more than 4194304 bytes", func(w *ageWorld) {
 			w.putFile(w.encrypt(`{"crm":"` + strings.Repeat("x", 4<<20) + `"}`))
 		}},
@@ -186,11 +187,11 @@ func TestABadAgeFileIsAnErrorUntilItIsPutRight(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			w := newAge(t)
-			value := w.make()
+			value := w.Secret("a secret")
 			w.put(map[string]string{"crm": value})
 			w.want(w.store, "crm", value)
 			tt.spoil(w)
-			w.move(time.Second)
+			w.Advance(time.Second)
 			w.wantFailure(w.store, "crm", tt.want)
 			w.wantFailure(w.store, "other", tt.want)
 			_ = os.Remove(w.file)
@@ -203,9 +204,9 @@ func TestABadAgeFileIsAnErrorUntilItIsPutRight(t *testing.T) {
 func TestTheIdentityFile(t *testing.T) {
 	for _, tt := range []struct {
 		name    string
-		content func(w *ageWorld) string // nil for the right one
+		content func(w *ageWorld) string // nil for valid content
 		mode    os.FileMode
-		want    string // nothing when it is good
+		want    string // "" if it is valid
 	}{
 		{"for its owner", nil, 0o600, ""},
 		{"for its owner to read", nil, 0o400, ""},
@@ -214,16 +215,16 @@ func TestTheIdentityFile(t *testing.T) {
 		{"for the group to write", nil, 0o620, "chmod g-w,o="},
 		{"empty", func(*ageWorld) string { return "" }, 0o600, "is empty"},
 		{"a comment", func(*ageWorld) string { return "# nothing\n" }, 0o600, "AGE-SECRET-KEY-"},
-		{"another secret", func(w *ageWorld) string { return w.make() }, 0o600, "AGE-SECRET-KEY-"},
-		{"a damaged identity", func(w *ageWorld) string { return w.hide(w.identity.String()[:60]) }, 0o600, "AGE-SECRET-KEY-"},
+		{"another secret", func(w *ageWorld) string { return w.Secret("a secret") }, 0o600, "AGE-SECRET-KEY-"},
+		{"a damaged identity", func(w *ageWorld) string { return w.Hide("a secret", w.identity.String()[:60]) }, 0o600, "AGE-SECRET-KEY-"},
 		{"an identity of another kind", func(w *ageWorld) string {
-			return w.identity.String() + "\nAGE-PLUGIN-" + w.make()
+			return w.identity.String() + "\nAGE-PLUGIN-" + w.Secret("a secret")
 		}, 0o600, "AGE-SECRET-KEY-"},
 		{"too large", func(w *ageWorld) string { return w.identity.String() + strings.Repeat("\n", 64<<10) }, 0o600, "has more than 65536 bytes"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			w := newAge(t)
-			value := w.make()
+			value := w.Secret("a secret")
 			right, err := os.ReadFile(w.identityFile)
 			if err != nil {
 				t.Fatal(err)
@@ -239,8 +240,8 @@ func TestTheIdentityFile(t *testing.T) {
 				return
 			}
 			w.wantFailure(w.store, "crm", tt.want)
-			write(t, w.identityFile, right, 0o600) // is seen, though the secrets are as they were
-			w.move(time.Second)
+			write(t, w.identityFile, right, 0o600) // is read, although the secrets have not changed
+			w.Advance(time.Second)
 			w.want(w.store, "crm", value)
 		})
 	}
@@ -248,7 +249,7 @@ func TestTheIdentityFile(t *testing.T) {
 
 func TestTheDocumentOfAnAgeFileIsStrict(t *testing.T) {
 	w := newAge(t)
-	v := w.word()
+	v := w.Word("a secret")
 	for _, tt := range []struct{ name, document, want string }{
 		{"a name that is there twice", `{"crm":"` + v + `",` + "\n" + `"crm":"` + v + `"}`, `near line 2: "crm" is there twice`},
 		{"twice, once escaped", `{"crm":"` + v + `","\u0063rm":"` + v + `"}`, `"crm" is there twice`},
@@ -274,7 +275,8 @@ func TestTheDocumentOfAnAgeFileIsStrict(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			w := *w
-			w.canaries = &canaries{t: t, all: []string{v}}
+			w.canaries = newCanaries(t)
+			w.Hide("the secret", v)
 			w.putFile(w.encrypt(tt.document))
 			w.wantFailure(w.store, "crm", tt.want)
 		})
@@ -283,7 +285,7 @@ func TestTheDocumentOfAnAgeFileIsStrict(t *testing.T) {
 	w.wantMissing(w.store, "crm", "does not have")
 }
 
-// An atomic replacement is the old file or the new one, whenever it is read.
+// During an atomic replacement, the store reads the old file or the new one.
 func TestAReplacedFileIsNeverSeenHalf(t *testing.T) {
 	w := newAge(t)
 	files := make([][]byte, 2)
@@ -303,7 +305,7 @@ func TestAReplacedFileIsNeverSeenHalf(t *testing.T) {
 	}()
 	seen := map[string]int{}
 	for i := 0; i < 100_000 && (i < 300 || len(seen) < 2); i++ {
-		w.move(time.Second)
+		w.Advance(time.Second)
 		got, err := w.store.Secret(context.Background(), "crm")
 		if err != nil || got != values[0] && got != values[1] {
 			t.Errorf("read %d: %d bytes, %v", i, len(got), err)

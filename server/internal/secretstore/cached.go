@@ -13,17 +13,16 @@ import (
 const (
 	leastTTL = time.Second
 	mostTTL  = time.Minute
-	// lookupTime is the most that one lookup may take; whoever waits for it may give up earlier.
+	// lookupTime limits one lookup. Callers may stop waiting for it earlier.
 	lookupTime = 30 * time.Second
 )
 
-// Cached remembers what a store has answered for ttl, 1 s to 60 s, counted from when it was asked; so a rotated secret
-// is seen after ttl at the latest, or after the store's own time to answer when that is longer. Those who want one name
-// at the same time ask the store once, and share its answer. Errors are not remembered, nor are blank values, which a
-// file has while it is written: after one, the next caller asks again, and no older answer counts. The store must have
-// the same answer for everyone.
+// Cached returns a store that caches the values of another one for ttl, 1 s to 60 s, from the start of each lookup. So a
+// rotated secret takes effect after ttl at the latest, or after the time of a lookup if that is longer. Concurrent lookups of
+// one name share a single call of store. Errors are not cached, nor are blank values, which a file has while it is written:
+// after these, the next caller asks again, and an older value is not used. store must return the same value to every caller.
 //
-// A nil clock is [time.Now].
+// If clock is nil, it is [time.Now]. Cached returns an error if ttl is out of range.
 func Cached(store host.Secrets, ttl time.Duration, clock func() time.Time) (host.Secrets, error) {
 	if ttl < leastTTL || ttl > mostTTL {
 		return nil, fmt.Errorf("secrets may be remembered for %s to %s, not %s", leastTTL, mostTTL, ttl)
@@ -46,7 +45,8 @@ type cached struct {
 
 	mu    sync.Mutex
 	known map[string]answer
-	swept time.Time // when old answers were last forgotten
+	// swept is the time at which expired answers were last removed.
+	swept time.Time
 }
 
 type answer struct {
@@ -61,7 +61,7 @@ func (c *cached) Secret(ctx context.Context, name string) (string, error) {
 	}
 	return c.lookups.do(ctx, name, lookupTime, func(ctx context.Context) (string, error) {
 		if value, ok := c.recall(name); ok {
-			return value, nil // of a lookup that ended just before this one began
+			return value, nil // from a lookup that ended just before this one began
 		}
 		asked := c.clock()
 		value, err := c.store.Secret(ctx, name)
@@ -82,15 +82,15 @@ func (c *cached) recall(name string) (string, bool) {
 	return a.value, ok && c.fresh(a.asked)
 }
 
-// fresh reports whether an answer asked for at this time still counts. One in the future, after the clock was set back,
-// does not.
+// fresh reports whether an answer that was asked for at this time may be used. If the time is in the future, because the clock
+// was set back, it may not.
 func (c *cached) fresh(asked time.Time) bool {
 	age := c.clock().Sub(asked)
 	return age >= 0 && age < c.ttl
 }
 
-// remember notes an answer. Once in ttl it also forgets those that are too old, so that secrets which nobody asks for any
-// more do not stay.
+// remember stores an answer. Once in ttl it also removes all expired answers, so that secrets that are no longer used do not
+// stay in memory.
 func (c *cached) remember(name string, a answer) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

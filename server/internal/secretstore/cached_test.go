@@ -24,29 +24,29 @@ func newCached(t *testing.T, store host.Secrets, ttl time.Duration, clock func()
 }
 
 func TestRotationIsSeenWithinTheTTL(t *testing.T) {
-	c, now := &canaries{t: t}, newClock()
-	first, second := c.make(), c.make()
+	c, now := newCanaries(t), newClock()
+	first, second := c.Secret("a secret"), c.Secret("a secret")
 	store := host.MapSecrets{"crm": first}
-	cached := newCached(t, store, 5*time.Second, now.time)
+	cached := newCached(t, store, 5*time.Second, now.Now)
 	c.want(cached, "crm", first)
 	store["crm"] = second
-	now.move(5*time.Second - 1)
+	now.Advance(5*time.Second - 1)
 	c.want(cached, "crm", first)
-	now.move(1)
+	now.Advance(1)
 	c.want(cached, "crm", second)
 }
 
 func TestTheTTLCountsFromTheQuestion(t *testing.T) {
-	c, now := &canaries{t: t}, newClock()
-	value := c.make()
+	c, now := newCanaries(t), newClock()
+	value := c.Secret("a secret")
 	var asked int
 	cached := newCached(t, storeFunc(func(context.Context, string) (string, error) {
 		asked++
-		now.move(4 * time.Second) // the answer may be as old as this
+		now.Advance(4 * time.Second) // the answer may be this old
 		return value, nil
-	}), 5*time.Second, now.time)
+	}), 5*time.Second, now.Now)
 	c.want(cached, "crm", value)
-	now.move(time.Second)
+	now.Advance(time.Second)
 	c.want(cached, "crm", value)
 	if asked != 2 {
 		t.Errorf("the store was asked %d times, want 2", asked)
@@ -54,13 +54,13 @@ func TestTheTTLCountsFromTheQuestion(t *testing.T) {
 }
 
 func TestErrorsAreNotRemembered(t *testing.T) {
-	c, now := &canaries{t: t}, newClock()
-	value := c.make()
+	c, now := newCanaries(t), newClock()
+	value := c.Secret("a secret")
 	errDown := errors.New("down")
 	fails := error(nil)
-	cached := newCached(t, storeFunc(func(context.Context, string) (string, error) { return value, fails }), time.Second, now.time)
+	cached := newCached(t, storeFunc(func(context.Context, string) (string, error) { return value, fails }), time.Second, now.Now)
 	c.want(cached, "crm", value)
-	now.move(time.Second)
+	now.Advance(time.Second)
 	for _, fails = range []error{errDown, host.ErrSecretNotFound, errDown} {
 		if got, err := cached.Secret(t.Context(), "crm"); got != "" || !errors.Is(err, fails) {
 			t.Errorf("the answer is %q, %v; want no old value, and the error %v", got, err, fails)
@@ -71,17 +71,17 @@ func TestErrorsAreNotRemembered(t *testing.T) {
 }
 
 func TestAClockThatIsSetBackMakesNothingEverlasting(t *testing.T) { // threats.md 33
-	c, now := &canaries{t: t}, newClock()
-	first, second := c.make(), c.make()
+	c, now := newCanaries(t), newClock()
+	first, second := c.Secret("a secret"), c.Secret("a secret")
 	store := host.MapSecrets{"crm": first}
-	cached := newCached(t, store, time.Minute, now.time)
+	cached := newCached(t, store, time.Minute, now.Now)
 	c.want(cached, "crm", first)
 	store["crm"] = second
-	now.move(-24 * time.Hour)
+	now.Advance(-24 * time.Hour)
 	c.want(cached, "crm", second)
 }
 
-// threats.md 30
+// threats.md 30: concurrent lookups of one name call the store once.
 func TestThoseWhoAskAtOnceShareOneAnswer(t *testing.T) {
 	for _, tt := range []struct {
 		name  string
@@ -134,7 +134,7 @@ func TestOneNameDoesNotWaitForAnother(t *testing.T) {
 	})
 }
 
-// threats.md 31
+// threats.md 31: a caller that goes away does not end the lookup of the others.
 func TestACallerThatGoesAwayTakesNothingFromTheOthers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		release := make(chan struct{})
@@ -188,15 +188,15 @@ func TestAStoreThatNeverAnswersIsGivenUp(t *testing.T) {
 }
 
 func TestAStoreThatPanicsIsAnError(t *testing.T) {
-	c, now := &canaries{t: t}, newClock()
-	value := c.make()
+	c, now := newCanaries(t), newClock()
+	value := c.Secret("a secret")
 	panics := true
 	cached := newCached(t, storeFunc(func(context.Context, string) (string, error) {
 		if panics {
 			panic(value)
 		}
 		return value, nil
-	}), time.Second, now.time)
+	}), time.Second, now.Now)
 	c.wantFailure(cached, "crm", "the store of secrets panicked")
 	panics = false
 	c.want(cached, "crm", value)
@@ -217,7 +217,7 @@ func TestManyCallersWhileSecretsRotate(t *testing.T) {
 	var version atomic.Int64
 	cached := newCached(t, storeFunc(func(_ context.Context, name string) (string, error) {
 		return fmt.Sprint(name, " ", version.Load()), nil
-	}), time.Second, now.time)
+	}), time.Second, now.Now)
 	var wg sync.WaitGroup
 	for i := range 8 {
 		name := fmt.Sprint("secret", i%3)
@@ -233,7 +233,7 @@ func TestManyCallersWhileSecretsRotate(t *testing.T) {
 				}
 				last = seen
 				version.Add(1)
-				now.move(100 * time.Millisecond)
+				now.Advance(100 * time.Millisecond)
 			}
 		})
 	}

@@ -6,11 +6,10 @@ import (
 	"github.com/keywright/keywright/host"
 )
 
-// Dir is [host.DirSecrets] with a memory of a second: a file is read once in that time, however many requests want it. A
-// file that is replaced, by renaming, by a link that leads elsewhere or in place, counts after a second at the latest. A
-// new one counts at once.
+// Dir is like [host.DirSecrets], but caches each secret for a second. A changed file, whether renamed, written in place or
+// reached by a changed link, takes effect after a second at the latest. A new file takes effect at once.
 //
-// A nil clock is [time.Now].
+// If clock is nil, it is [time.Now].
 func Dir(dir string, clock func() time.Time) host.Secrets {
 	if clock == nil {
 		clock = time.Now

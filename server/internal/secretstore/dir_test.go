@@ -12,7 +12,7 @@ import (
 	"github.com/keywright/keywright/server/internal/secretstore"
 )
 
-// Whatever way a file is replaced in, the secret before it counts for a second and no longer. (threats.md 78)
+// However a file is replaced, the old secret is used for a second and no longer (threats.md 78).
 func TestAFileThatIsReplacedCountsWithinASecond(t *testing.T) {
 	for _, way := range []struct {
 		name    string
@@ -41,24 +41,24 @@ func TestAFileThatIsReplacedCountsWithinASecond(t *testing.T) {
 		{"the link of Kubernetes leads elsewhere", mount},
 	} {
 		t.Run(way.name, func(t *testing.T) {
-			c, now, dir := &canaries{t: t}, newClock(), t.TempDir()
-			first, second := c.make(), c.make()
+			c, now, dir := newCanaries(t), newClock(), t.TempDir()
+			first, second := c.Secret("a secret"), c.Secret("a secret")
 			if way.name == "the link of Kubernetes leads elsewhere" {
 				mount(t, dir, first)
 			} else {
 				write(t, filepath.Join(dir, "crm"), []byte(first), 0o600)
 			}
-			store := secretstore.Dir(dir, now.time)
+			store := secretstore.Dir(dir, now.Now)
 			c.want(store, "crm", first)
 			way.replace(t, dir, second)
-			now.move(time.Second)
+			now.Advance(time.Second)
 			c.want(store, "crm", second)
 		})
 	}
 }
 
-// mount lays a secret out as Kubernetes does: crm is a link to ..data/crm, and ..data one to a directory, which is
-// replaced by renaming.
+// mount writes a secret as Kubernetes does: crm is a link to ..data/crm, and ..data is a link to a directory. It replaces the
+// link ..data by renaming.
 func mount(t *testing.T, dir, value string) {
 	t.Helper()
 	version, err := os.MkdirTemp(dir, "..version")
@@ -78,17 +78,17 @@ func mount(t *testing.T, dir, value string) {
 }
 
 func TestAFileIsReadOnceInASecond(t *testing.T) {
-	c, now, dir := &canaries{t: t}, newClock(), t.TempDir()
-	value := c.make()
+	c, now, dir := newCanaries(t), newClock(), t.TempDir()
+	value := c.Secret("a secret")
 	write(t, filepath.Join(dir, "crm"), []byte(value), 0o600)
-	store := secretstore.Dir(dir, now.time)
+	store := secretstore.Dir(dir, now.Now)
 	c.want(store, "crm", value)
 	if err := os.Rename(dir, dir+".gone"); err != nil {
 		t.Fatal(err)
 	}
-	now.move(time.Second - 1)
-	c.want(store, "crm", value) // which is nowhere but in memory
-	now.move(1)
+	now.Advance(time.Second - 1)
+	c.want(store, "crm", value) // the file is gone, so the value is cached
+	now.Advance(1)
 	c.wantFailure(store, "crm", "the secrets directory cannot be opened")
 	if err := os.Rename(dir+".gone", dir); err != nil {
 		t.Fatal(err)
@@ -96,11 +96,11 @@ func TestAFileIsReadOnceInASecond(t *testing.T) {
 	c.want(store, "crm", value)
 }
 
-// What is not there, cannot be read or is empty is looked for again at once.
+// A file that is missing, unreadable or empty is read again at the next lookup.
 func TestAFileThatWasMissingCountsAtOnce(t *testing.T) {
-	c, now, dir := &canaries{t: t}, newClock(), t.TempDir()
-	name, value := filepath.Join(dir, "crm"), c.make()
-	store := secretstore.Dir(dir, now.time)
+	c, now, dir := newCanaries(t), newClock(), t.TempDir()
+	name, value := filepath.Join(dir, "crm"), c.Secret("a secret")
+	store := secretstore.Dir(dir, now.Now)
 	c.wantMissing(store, "crm", `there is no file "crm" in the secrets directory`)
 	write(t, name, nil, 0o600)
 	c.want(store, "crm", "")
@@ -121,17 +121,17 @@ func TestAFileThatWasMissingCountsAtOnce(t *testing.T) {
 	if err := os.Remove(name); err != nil {
 		t.Fatal(err)
 	}
-	now.move(time.Second)
+	now.Advance(time.Second)
 	c.wantMissing(store, "crm", `there is no file "crm" in the secrets directory`)
 }
 
-// To read many secrets takes time that grows with their number: the memory is not searched for each. (threats.md 79)
+// The time to read many secrets grows with their number, because the cache is not searched for each (threats.md 79).
 func TestManySecretsCostNoMoreEach(t *testing.T) {
 	now := newClock()
 	var asked atomic.Int64
 	clock := func() time.Time {
 		asked.Add(1)
-		return now.time()
+		return now.Now()
 	}
 	store, err := secretstore.Cached(storeFunc(func(_ context.Context, name string) (string, error) { return name, nil }), time.Second, clock)
 	if err != nil {
@@ -144,9 +144,9 @@ func TestManySecretsCostNoMoreEach(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		now.move(2 * time.Second)
+		now.Advance(2 * time.Second)
 	}
-	if n := asked.Load(); n > 2*many*10 { // each look at an answer asks the clock
+	if n := asked.Load(); n > 2*many*10 { // each check of an answer reads the clock
 		t.Errorf("the clock was asked %d times for %d secrets", n, 2*many)
 	}
 }

@@ -6,12 +6,14 @@ import (
 	"fmt"
 
 	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/keywright/keywright/internal/expr"
 )
 
-// parseSecrets reads a JSON object of names and texts. Its errors say where something is wrong, and quote no more than
-// the name of a secret that is there twice or is not a text.
+// parseSecrets parses a JSON object of names and texts. Its errors have the line, and quote at most the name of a secret that
+// is there twice or has a value that is not text.
 func parseSecrets(document []byte) (map[string]string, error) {
-	// Names that are there twice are found here, where they can be told.
+	// Duplicate names are found below, with a better message than the decoder's.
 	d := jsontext.NewDecoder(bytes.NewReader(document), jsontext.AllowDuplicateNames(true))
 	wrong := func(format string, args ...any) error {
 		line := 1 + bytes.Count(document[:min(d.InputOffset(), int64(len(document)))], []byte("\n"))
@@ -29,7 +31,7 @@ func parseSecrets(document []byte) (map[string]string, error) {
 		if err != nil {
 			return nil, wrong("it is not JSON")
 		}
-		if !secretName.MatchString(name) {
+		if !expr.ValidName(name) {
 			return nil, wrong("a name is not one of a secret: letters, digits, . _ and -, at most 128, beginning with a letter or digit")
 		}
 		if _, twice := secrets[name]; twice {
@@ -55,7 +57,7 @@ func parseSecrets(document []byte) (map[string]string, error) {
 	return secrets, nil
 }
 
-// text reads a string. The error of jsontext is not for others: it could quote.
+// text reads a string. Its error must not be shown, because it could quote the document.
 func text(d *jsontext.Decoder) (string, error) {
 	token, err := d.ReadToken()
 	if err != nil {

@@ -8,16 +8,16 @@ import (
 	"github.com/keywright/keywright/host"
 )
 
-// ParseSecrets is for the fuzz test.
+// ParseSecrets is exported for the fuzz test.
 var ParseSecrets = parseSecrets
 
-// Refused has callers whose tokens were refused ask for others at the same time, one for each token, in their order.
-// The last token is the one in use. It returns what they get.
+// Refused returns the tokens that callers get when all ask for a replacement of a refused token at the same time. There is one
+// caller for each of tokens, in this order. The last token is the one in use.
 func Refused(ctx context.Context, store host.Secrets, tokens ...string) []string {
 	v := store.(*vault)
 	v.hold(&session{token: tokens[len(tokens)-1]})
 	got := make([]string, len(tokens))
-	v.turn <- struct{}{} // nobody goes on before all have asked
+	v.turn <- struct{}{} // nobody continues before all have asked
 	var all sync.WaitGroup
 	for i, token := range tokens {
 		all.Go(func() {

@@ -16,27 +16,28 @@ import (
 	"time"
 
 	"github.com/keywright/keywright/host"
+	"github.com/keywright/keywright/internal/testworld"
 	"github.com/keywright/keywright/server/internal/secretstore"
 )
 
-// fakeVault is the part of Vault's HTTP API that a store needs, as it is documented and as server/test/vault sees it of a real
-// server: over TLS, with tokens that end, are renewed up to a limit, and are revoked.
+// fakeVault implements the part of Vault's HTTP API that a store needs, as documented and as the tests in server/test/vault
+// see it on a real server: over TLS, with tokens that expire, are renewed up to a limit, and are revoked.
 type fakeVault struct {
 	*canaries
-	*clock
+	*testworld.Clock
 	server *httptest.Server
 	dir    string
 
 	state     sync.Mutex
 	namespace string
-	mounts    []string                  // of key-value engines
-	secrets   map[string]map[string]any // by mount/path; nil for one that was deleted
+	mounts    []string                  // paths of key-value engines
+	secrets   map[string]map[string]any // by mount/path; nil if it was deleted
 	denied    string                    // a path that the policy does not allow
 	tokens    map[string]*fakeToken
 	roleID    string
 	secretID  string
 	jwt       string
-	ttl, max  time.Duration // of tokens that a login gives
+	ttl, max  time.Duration // of tokens from a login
 	renewable bool
 	requests  []string // method and path
 	trouble   func(w http.ResponseWriter, r *http.Request) bool
@@ -46,19 +47,19 @@ type fakeToken struct {
 	ends, last time.Time // zero for never
 	ttl        time.Duration
 	renewable  bool
-	silent     bool // may not look itself up
+	silent     bool // the token must not look itself up
 }
 
 func newFakeVault(t *testing.T) *fakeVault {
 	t.Helper()
 	f := &fakeVault{
-		canaries: &canaries{t: t}, clock: newClock(), dir: t.TempDir(), mounts: []string{"secret"},
+		canaries: newCanaries(t), Clock: newClock(), dir: t.TempDir(), mounts: []string{"secret"},
 		secrets: map[string]map[string]any{}, tokens: map[string]*fakeToken{},
 		ttl: time.Hour, max: 24 * time.Hour, renewable: true,
 	}
-	f.roleID, f.secretID, f.jwt = f.word(), f.word(), f.word()
+	f.roleID, f.secretID, f.jwt = f.Word("a secret"), f.Word("a secret"), f.Word("a secret")
 	f.server = httptest.NewUnstartedServer(f)
-	f.server.Config.ErrorLog = log.New(io.Discard, "", 0) // of handshakes that fail because a test wants it
+	f.server.Config.ErrorLog = log.New(io.Discard, "", 0) // some tests make handshakes fail
 	f.server.StartTLS()
 	t.Cleanup(f.server.Close)
 	ca := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: f.server.Certificate().Raw})
@@ -70,7 +71,7 @@ func newFakeVault(t *testing.T) *fakeVault {
 
 func (f *fakeVault) file(name string) string { return filepath.Join(f.dir, name) }
 
-// with runs a change of what the server is.
+// with runs a change of the server's state under its lock.
 func (f *fakeVault) with(change func()) {
 	f.state.Lock()
 	defer f.state.Unlock()
@@ -93,7 +94,7 @@ func (f *fakeVault) asked(request string) (times int) {
 	return times
 }
 
-// wantAsked checks how often something was asked.
+// wantAsked checks the number of times that a request was received.
 func (f *fakeVault) wantAsked(times int, request string) {
 	f.t.Helper()
 	if got := f.asked(request); got != times {
@@ -101,9 +102,9 @@ func (f *fakeVault) wantAsked(times int, request string) {
 	}
 }
 
-// token makes a token that is there without a login.
+// token creates a token without a login.
 func (f *fakeVault) token(ttl time.Duration, renewable bool) string {
-	token := f.hide("hvs." + f.word())
+	token := f.Hide("a secret", "hvs."+f.Word("a secret"))
 	f.with(func() { f.add(token, ttl, renewable) })
 	return token
 }
@@ -111,17 +112,17 @@ func (f *fakeVault) token(ttl time.Duration, renewable bool) string {
 func (f *fakeVault) add(token string, ttl time.Duration, renewable bool) {
 	made := &fakeToken{ttl: ttl, renewable: renewable}
 	if ttl > 0 {
-		made.ends, made.last = f.time().Add(ttl), f.time().Add(f.max)
+		made.ends, made.last = f.Now().Add(ttl), f.Now().Add(f.max)
 	}
 	f.tokens[token] = made
 }
 
 func (f *fakeVault) revokeAll() { f.with(func() { clear(f.tokens) }) }
 
-// store makes a store for the server; the configuration needs no more than a way to log in.
+// store returns a store for the server. c only needs a way to log in.
 func (f *fakeVault) store(c secretstore.VaultConfig) host.Secrets {
 	f.t.Helper()
-	c.Clock = f.time
+	c.Clock = f.Now
 	if c.Address == "" {
 		c.Address = f.server.URL
 	}
@@ -129,7 +130,7 @@ func (f *fakeVault) store(c secretstore.VaultConfig) host.Secrets {
 		c.CAFile = f.file("ca.pem")
 	}
 	store, err := secretstore.Vault(c)
-	f.search(err)
+	f.OutError("an error", err)
 	if err != nil {
 		f.t.Fatal(err)
 	}
@@ -181,7 +182,7 @@ func (f *fakeVault) login(w http.ResponseWriter, r *http.Request, path string) {
 		fail(w, http.StatusMethodNotAllowed, "unsupported operation")
 	case path == "auth/approle/login" && body["role_id"] == f.roleID && body["secret_id"] == f.secretID,
 		path == "auth/kubernetes/login" && body["role"] == "gateway" && body["jwt"] == f.jwt:
-		token := f.hide("hvs." + f.word())
+		token := f.Hide("a secret", "hvs."+f.Word("a secret"))
 		f.add(token, f.ttl, f.renewable)
 		f.auth(w, token)
 	case path == "auth/approle/login":
@@ -203,14 +204,14 @@ func (f *fakeVault) left(t *fakeToken) int64 {
 	if t.ends.IsZero() {
 		return 0
 	}
-	return int64(t.ends.Sub(f.time()) / time.Second)
+	return int64(t.ends.Sub(f.Now()) / time.Second)
 }
 
 func (f *fakeVault) authenticated(w http.ResponseWriter, r *http.Request, path string) {
 	token := r.Header.Get("X-Vault-Token")
 	t := f.tokens[token]
-	if t == nil || !t.ends.IsZero() && !f.time().Before(t.ends) {
-		fail(w, http.StatusForbidden, "permission denied: "+token) // the real one does not quote, another might
+	if t == nil || !t.ends.IsZero() && !f.Now().Before(t.ends) {
+		fail(w, http.StatusForbidden, "permission denied: "+token) // Vault does not quote the token, another server might
 		return
 	}
 	mount, rest, _ := strings.Cut(path, "/data/")
@@ -222,7 +223,7 @@ func (f *fakeVault) authenticated(w http.ResponseWriter, r *http.Request, path s
 	case path == "auth/token/renew-self" && r.Method == http.MethodPost && !t.renewable:
 		fail(w, http.StatusBadRequest, "lease is not renewable")
 	case path == "auth/token/renew-self" && r.Method == http.MethodPost:
-		if t.ends = f.time().Add(t.ttl); t.ends.After(t.last) {
+		if t.ends = f.Now().Add(t.ttl); t.ends.After(t.last) {
 			t.ends = t.last
 		}
 		f.auth(w, token)
@@ -250,7 +251,7 @@ func (f *fakeVault) read(w http.ResponseWriter, path string) {
 	})
 }
 
-// rewrite replaces a credential's file.
+// rewrite replaces the file of a credential.
 func (f *fakeVault) rewrite(name, content string) {
 	f.t.Helper()
 	if err := os.Remove(f.file(name)); err != nil && !os.IsNotExist(err) {

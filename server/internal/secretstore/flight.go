@@ -9,11 +9,12 @@ import (
 	"golang.org/x/sync/singleflight"
 )
 
-// flights merges calls for the same key. The work has the values of the first caller's context, but not its cancellation:
-// a caller that goes away takes nothing from the others. The zero value is ready.
+// flights merges concurrent calls with the same key. The work has the values of the first caller's context, but not its
+// cancellation, so that it goes on for the others if that caller goes away. The zero value is ready to use.
 type flights[T any] struct{ group singleflight.Group }
 
-// do does the work, which may take limit, or waits for another caller that does the work of the same key.
+// do returns the result of work, which may take limit, or that of a running call with the same key. It returns an error if ctx
+// ends first, and errPanicked if work panics.
 func (f *flights[T]) do(ctx context.Context, key string, limit time.Duration, work func(context.Context) (T, error)) (T, error) {
 	var none T
 	if ctx.Err() != nil {
@@ -42,5 +43,5 @@ func gaveUp(ctx context.Context) error {
 	return fmt.Errorf("gave up waiting for a secret: %w", context.Cause(ctx))
 }
 
-// errPanicked stands for the panic of a store. Its text is not kept: it could hold anything.
+// errPanicked replaces the panic of a store, whose text could contain anything.
 var errPanicked = errors.New("the store of secrets panicked")

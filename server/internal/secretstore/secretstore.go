@@ -1,40 +1,35 @@
-// Package secretstore has stores of secrets for services: a directory, a file encrypted with age, HashiCorp Vault or
-// OpenBao; and a short memory for what a slow store has answered. Each is a [host.Secrets]; [host.FirstOf] puts several
-// in order.
+// Package secretstore provides stores of secrets for services: a directory, a file encrypted with age, and HashiCorp Vault
+// or OpenBao, with a cache for slow stores. Each is a [host.Secrets]. [host.FirstOf] combines several.
 //
-// A name that a store does not have is [host.ErrSecretNotFound]. Everything else, a store that is down or a file that is
-// bad, is another error, so that an older value of another store does not count instead. No error holds a secret, a
-// token, or what a server has answered.
+// If a store does not have a name, the error is [host.ErrSecretNotFound]. Other failures, such as a store that is down or an
+// invalid file, are other errors, so that an old value in another store is not used instead. No error contains a secret, a
+// token, or a server's response.
 package secretstore
 
 import (
 	"fmt"
 	"io"
 	"os"
-	"regexp"
 	"runtime"
 
 	"github.com/keywright/keywright/host"
 )
 
-// secretName matches the names that a secret may have, as in package host. A name has no slash and is neither . nor .., so
-// that it may be put into a path.
-var secretName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$`)
-
 func notAName(name string) error {
 	return fmt.Errorf("%w: %q is not a secret's name", host.ErrSecretNotFound, host.Printable(name))
 }
 
-// readFile reads a file that must be small. What it says of the file begins with what the file is.
+// readFile reads a regular file. It returns an error if the file is empty or larger than most bytes. Errors begin with what, a
+// description of the file.
 func readFile(name, what string, most int64) ([]byte, error) {
 	return readOpen(name, what, most, func(os.FileMode) error { return nil })
 }
 
-// readPrivate is readFile for a file that not everybody may read. A group may: Kubernetes mounts files so for programs that
-// are not root.
+// readPrivate is like readFile, and returns an error if others may access the file or its group may write it. The group may
+// read it, because Kubernetes mounts files in this way for programs that are not root.
 func readPrivate(name, what string, most int64) ([]byte, error) {
 	return readOpen(name, what, most, func(mode os.FileMode) error {
-		if mode.Perm()&0o027 != 0 && runtime.GOOS != "windows" { // which has no such modes
+		if mode.Perm()&0o027 != 0 && runtime.GOOS != "windows" { // Windows has no such modes
 			return fmt.Errorf("%s %q is open to others (mode %04o): chmod g-w,o= it", what, name, mode.Perm())
 		}
 		return nil
@@ -42,7 +37,7 @@ func readPrivate(name, what string, most int64) ([]byte, error) {
 }
 
 func readOpen(name, what string, most int64, allowed func(os.FileMode) error) ([]byte, error) {
-	info, err := os.Stat(name) // before it is opened, which waits when it is a pipe
+	info, err := os.Stat(name) // before it is opened, because to open a pipe blocks
 	if err != nil {
 		return nil, fmt.Errorf("%s cannot be read: %w", what, err)
 	}
@@ -54,7 +49,7 @@ func readOpen(name, what string, most int64, allowed func(os.FileMode) error) ([
 		return nil, fmt.Errorf("%s cannot be read: %w", what, err)
 	}
 	defer file.Close()
-	if info, err = file.Stat(); err != nil { // of the file that is read, whatever has become of the name
+	if info, err = file.Stat(); err != nil { // the opened file: its name may lead to another one now
 		return nil, fmt.Errorf("%s cannot be read: %w", what, err)
 	}
 	if err := allowed(info.Mode()); err != nil {

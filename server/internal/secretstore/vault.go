@@ -11,63 +11,89 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/keywright/keywright/host"
+	"github.com/keywright/keywright/internal/expr"
 )
 
-// VaultConfig says where secrets are in HashiCorp Vault or OpenBao, and how to log in. Of Token, TokenFile, AppRole and
-// Kubernetes there is one, and of Path and Prefix at most one.
+// VaultConfig configures where secrets are in HashiCorp Vault or OpenBao, and how to log in. Exactly one of Token, TokenFile,
+// AppRole and Kubernetes must be set, and at most one of Path and Prefix.
 type VaultConfig struct {
-	Address   string `file:",required"` // https://vault.example.com:8200, with a path before /v1 if a proxy needs one
-	AllowHTTP bool   `file:"-"`         // lets the address be plain http, which shows secrets and token to the network
-	Namespace string // of Vault Enterprise or OpenBao; none unless given
-	CAFile    string `file:",path"` // PEM of who signs the server's certificate; the system's unless given. Read once
+	// Address is the URL of the server, such as https://vault.example.com:8200, with a path before /v1 if a proxy needs one.
+	Address string `file:",required"`
+	// AllowHTTP permits an Address with plain http, which shows secrets and the token to the network.
+	AllowHTTP bool `file:"-"`
+	// Namespace is a namespace of Vault Enterprise or OpenBao. By default there is none.
+	Namespace string
+	// CAFile is the path of a PEM file with the certificates that the server's certificate is verified with. It is read once.
+	// The default is the system's certificates.
+	CAFile string `file:",path"`
 
-	Mount string // of the key-value engine, version 2; "secret" unless given
-	// Prefix is before the name in the path of a secret, which has its value in the field Field: with the prefix apps/crm,
-	// crm-key is the field "value" of what "vault kv put secret/apps/crm/crm-key value=…" writes.
+	// Mount is the mount path of the key-value engine, version 2. The default is "secret".
+	Mount string
+	// Prefix precedes the name in the path of a secret. The value is in the field Field. With the prefix apps/crm, the secret
+	// crm-key is written by "vault kv put secret/apps/crm/crm-key value=…".
 	Prefix string
-	Field  string // "value" unless given
-	// Path has all secrets as its fields instead: with the path apps/crm, crm-key is what "vault kv patch secret/apps/crm
-	// crm-key=…" writes.
+	// Field is the field with the value of a secret. The default is "value". It cannot be used with Path.
+	Field string
+	// Path is a path with all secrets as its fields. With the path apps/crm, the secret crm-key is written by
+	// "vault kv patch secret/apps/crm crm-key=…".
 	Path string
 
-	Token      string        `file:"-"`     // a token; it is renewed while it is in use, and once it has ended nothing can be done
-	TokenFile  string        `file:",path"` // a file with a token, such as a sink of Vault Agent; of mode 0640 or less; one that has changed is read again
-	AppRole    *VaultAppRole `file:"approle"`
+	// Token is a token. It is renewed while it is in use. Once it has expired, secrets cannot be read.
+	Token string `file:"-"`
+	// TokenFile is the path of a file with a token, such as a sink of Vault Agent. Its mode must be 0640 or less. A changed
+	// file is read again.
+	TokenFile string `file:",path"`
+	// AppRole, if not nil, logs in with the auth method approle.
+	AppRole *VaultAppRole `file:"approle"`
+	// Kubernetes, if not nil, logs in with the auth method kubernetes.
 	Kubernetes *VaultKubernetes
 
-	Timeout   time.Duration     // of one lookup with all that it needs; 10 s unless given
-	Transport http.RoundTripper `file:"-"` // nil: one of its own, which verifies TLS 1.2 or later and ignores the environment's proxies
-	Clock     func() time.Time  `file:"-"` // nil: time.Now
+	// Timeout limits one lookup, including a login. The default is 10 s.
+	Timeout time.Duration
+	// Transport sends requests to the server. If nil, the store uses its own, which requires TLS 1.2 or later for https and
+	// ignores the proxies of the environment. It cannot be used with CAFile.
+	Transport http.RoundTripper `file:"-"`
+	// Clock returns the current time. If nil, it is time.Now.
+	Clock func() time.Time `file:"-"`
 }
 
-// VaultAppRole is a login with the auth method approle. The secret id must allow more than one use: each login needs it.
+// VaultAppRole configures a login with the auth method approle.
 type VaultAppRole struct {
-	Mount        string // of the auth method; "approle" unless given
-	RoleID       string `file:",required"`
-	SecretIDFile string `file:",required,path"` // of mode 0640 or less; read at each login
+	// Mount is the mount path of the auth method. The default is "approle".
+	Mount  string
+	RoleID string `file:",required"`
+	// SecretIDFile is the path of a file with the secret ID. Its mode must be 0640 or less. It is read at each login, so the
+	// secret ID must allow more than one use.
+	SecretIDFile string `file:",required,path"`
 }
 
-// VaultKubernetes is a login with the auth method kubernetes, as the service account that the process runs as.
+// VaultKubernetes configures a login with the auth method kubernetes, as the service account of the process.
 type VaultKubernetes struct {
-	Mount     string // of the auth method; "kubernetes" unless given
-	Role      string `file:",required"`
-	TokenFile string `file:",path"` // of the service account, read at each login; where Kubernetes puts it unless given
+	// Mount is the mount path of the auth method. The default is "kubernetes".
+	Mount string
+	Role  string `file:",required"`
+	// TokenFile is the path of a file with the service account's token. It is read at each login. The default is the path at
+	// which Kubernetes mounts it.
+	TokenFile string `file:",path"`
 }
 
-// Vault takes secrets from the key-value engine, version 2, of HashiCorp Vault or OpenBao. Nothing is sent before the
-// first secret is asked for, and each is asked for every time: see [Cached]. The error is a [ConfigError].
+// Vault returns a store that reads secrets from the key-value engine, version 2, of HashiCorp Vault or OpenBao. It sends
+// nothing before the first lookup. Each lookup asks the server; see [Cached]. If the configuration is invalid, the error is a
+// [*ConfigError].
 //
-// It logs in when it first needs to. A token is renewed on use once two thirds of its time are over; one that cannot be
-// renewed, that has ended, or that gets a 403, is replaced by a new login (at most one in 10 s for 403s, which may as well
-// mean that the policy does not allow a path). A login that was refused is tried again after 10 s at the earliest, since a
-// server locks out who fails too often; one that found no server is tried again at once.
+// The store logs in when it first needs a token. It renews a token on use when two thirds of its lifetime are over. A token
+// that cannot be renewed, has expired or was answered with 403 is replaced by a new login. A 403 causes at most one login in
+// 10 s, because it may also mean that the policy does not allow the path. A refused login is tried again after 10 s at the
+// earliest, because servers lock out clients that fail too often. After a login that did not reach the server, the next one
+// is tried at once.
 //
-// Not to be had: more than the current version of a secret, values that are not text, and certificates of the client.
+// Vault does not support older versions of secrets, values that are not text, or client certificates.
 func Vault(c VaultConfig) (host.Secrets, error) { return newVault(c) }
 
 type vault struct {
-	client    *http.Client
-	base      string // ends with /v1/
+	client *http.Client
+	// base is the URL of the API. It ends with /v1/.
+	base      string
 	namespace string
 	paths     paths
 	login     login
@@ -75,17 +101,20 @@ type vault struct {
 	clock     func() time.Time
 
 	opening flights[*session]
-	turn    chan struct{} // held by what may replace the session
+	// turn is a lock that is held while the session is replaced.
+	turn chan struct{}
 
 	mu      sync.Mutex
 	session *session
 	refused refusal
 }
 
-// paths say where a secret is.
+// A paths holds where secrets are.
 type paths struct {
-	data   string // escaped, with the mount: what is before a name, or all of it
-	shared bool   // one path has all secrets as its fields
+	// data is the escaped path with the mount: the whole path if shared is true, and the part before the name if not.
+	data string
+	// shared is true if one path has all secrets as its fields.
+	shared bool
 	field  string
 }
 
@@ -98,7 +127,7 @@ func (p paths) of(name string) (path, field string) {
 
 // Secret implements [host.Secrets].
 func (v *vault) Secret(ctx context.Context, name string) (string, error) {
-	if !secretName.MatchString(name) {
+	if !expr.ValidName(name) {
 		return "", notAName(name)
 	}
 	ctx, cancel := context.WithTimeoutCause(ctx, v.timeout, fmt.Errorf("vault did not answer within %s: %w", v.timeout, context.DeadlineExceeded))
@@ -119,7 +148,7 @@ func (v *vault) Secret(ctx context.Context, name string) (string, error) {
 	return "", fmt.Errorf("vault cannot read %s: %w", path, reply.unexpected())
 }
 
-// read asks once more with a new token when the first is refused.
+// read reads a path. If the token is refused, it tries once more with a new one.
 func (v *vault) read(ctx context.Context, path string) (*reply, error) {
 	s, err := v.usable(ctx)
 	if err != nil {
@@ -155,7 +184,7 @@ func (v *vault) value(body []byte, path, field string) (string, error) {
 	if !ok && v.paths.shared {
 		return "", fmt.Errorf("%w: vault has no field %q at %s", host.ErrSecretNotFound, field, path)
 	}
-	if !ok { // that something else is there is a mistake, and must not make another store's value count
+	if !ok { // not ErrSecretNotFound: the secret is written incorrectly, and another store must not be asked instead
 		return "", fmt.Errorf("vault has no field %q at %s: write the value to that field", field, path)
 	}
 	var value string
@@ -165,8 +194,8 @@ func (v *vault) value(body []byte, path, field string) (string, error) {
 	return value, nil
 }
 
-// missing returns the error for an answer of 404: Vault sends it for a secret that is not there or was deleted, and for a
-// path that no engine serves.
+// missing returns the error for a response with status 404. Vault sends it for a secret that does not exist or was deleted, and
+// for a path without an engine.
 func missing(body []byte, path string) error {
 	var document struct {
 		Data   jsontext.Value    `json:"data"`
@@ -179,7 +208,7 @@ func missing(body []byte, path string) error {
 	return fmt.Errorf("vault has no engine at %s (404): check address, namespace and mount", path)
 }
 
-// newVault checks a configuration and gives its store.
+// newVault checks a configuration and returns its store.
 func newVault(c VaultConfig) (*vault, error) {
 	k := &checker{}
 	v := &vault{
@@ -197,7 +226,7 @@ func newVault(c VaultConfig) (*vault, error) {
 	}
 	v.client = &http.Client{
 		Transport: c.Transport,
-		// A redirect would send the token elsewhere.
+		// To follow a redirect would send the token to another address.
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}
 	switch {

@@ -36,7 +36,7 @@ func TestEachLoginReadsSecrets(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			f := newFakeVault(t)
-			value := f.make()
+			value := f.Secret("a secret")
 			f.put("crm-key", map[string]any{"value": value})
 			store := f.store(tt.config(f))
 			if len(f.requests) > 0 {
@@ -54,7 +54,7 @@ func TestWhereSecretsAre(t *testing.T) {
 	for _, tt := range []struct {
 		name   string
 		config secretstore.VaultConfig
-		path   string // with the mount
+		path   string // including the mount
 		field  string
 	}{
 		{"below the mount", secretstore.VaultConfig{}, "secret/crm.key", "value"},
@@ -68,7 +68,7 @@ func TestWhereSecretsAre(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			f := newFakeVault(t)
-			value := f.make()
+			value := f.Secret("a secret")
 			f.namespace = tt.config.Namespace
 			f.mounts = append(f.mounts, "team-a/kv")
 			f.secrets[tt.path] = map[string]any{tt.field: value, "other": 7}
@@ -86,9 +86,9 @@ func TestWhereSecretsAre(t *testing.T) {
 func TestSecretsThatAreNotThere(t *testing.T) {
 	f := newFakeVault(t)
 	f.put("deleted", nil)
-	f.put("apps", map[string]any{"crm": f.make()})
+	f.put("apps", map[string]any{"crm": f.Secret("a secret")})
 	f.put("number", map[string]any{"value": 7})
-	f.put("object", map[string]any{"value": map[string]any{"x": f.make()}})
+	f.put("object", map[string]any{"value": map[string]any{"x": f.Secret("a secret")}})
 	f.put("null", map[string]any{"value": nil})
 	f.put("empty", map[string]any{"value": ""})
 	byName := f.store(secretstore.VaultConfig{AppRole: f.appRole()})
@@ -104,7 +104,7 @@ func TestSecretsThatAreNotThere(t *testing.T) {
 	f.wantMissing(fields, "none", `vault has no field "none" at secret/data/apps`)
 	f.want(byName, "empty", "")
 
-	// What is there, but not as it should be, must not make another store's value count.
+	// A secret that is written incorrectly is another error than a missing one, so that no other store is asked.
 	f.wantFailure(byName, "apps", `vault has no field "value" at secret/data/apps`)
 	f.wantFailure(byName, "number", `the field "value" at secret/data/number of vault is not text`)
 	f.wantFailure(byName, "object", "is not text")
@@ -114,7 +114,7 @@ func TestSecretsThatAreNotThere(t *testing.T) {
 
 func TestFirstOfAsksTheNextStoreOnlyForWhatIsMissing(t *testing.T) {
 	f := newFakeVault(t)
-	value := f.make()
+	value := f.Secret("a secret")
 	f.put("crm", map[string]any{"value": value})
 	both := host.FirstOf(f.store(secretstore.VaultConfig{AppRole: f.appRole()}), host.MapSecrets{"crm": "old", "other": "there"})
 	f.want(both, "crm", value)
@@ -128,9 +128,9 @@ func TestFirstOfAsksTheNextStoreOnlyForWhatIsMissing(t *testing.T) {
 }
 
 func TestAConfigurationIsCheckedAsAWhole(t *testing.T) {
-	c := &canaries{t: t}
-	password, token := c.word(), c.make()+"\r\nX-Other: 1"
-	c.hide(token)
+	c := newCanaries(t)
+	password, token := c.Word("a secret"), c.Secret("a secret")+"\r\nX-Other: 1"
+	c.Hide("a secret", token)
 	for _, tt := range []struct {
 		name   string
 		config secretstore.VaultConfig
@@ -157,7 +157,7 @@ func TestAConfigurationIsCheckedAsAWhole(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			_, err := secretstore.Vault(tt.config)
-			c.search(err)
+			c.OutError("an error", err)
 			for _, want := range tt.want {
 				if err == nil || !strings.Contains(err.Error(), want) {
 					t.Errorf("the error is %v, want it to say %q", err, want)

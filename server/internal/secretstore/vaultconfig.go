@@ -17,14 +17,14 @@ import (
 
 const (
 	maxCAFile  = 1 << 20
-	maxToken   = 16 << 10 // of a service account, these can be long
+	maxToken   = 16 << 10 // tokens of service accounts can be long
 	maxHeaders = 64 << 10
 
 	serviceAccountToken = "/var/run/secrets/kubernetes.io/serviceaccount/token"
 )
 
-// ConfigError lists all that is wrong with a [VaultConfig]. Paths are those of members in connectors.yaml: approle.role_id.
-// A path is "" when all of the store is meant.
+// A ConfigError lists the problems of a [VaultConfig]. Paths are those of members in connectors.yaml, such as approle.role_id.
+// An empty path means the store as a whole.
 type ConfigError struct{ Problems []problem.Problem }
 
 func (e *ConfigError) Error() string {
@@ -37,7 +37,7 @@ func (e *ConfigError) Error() string {
 	return "vault: " + strings.Join(all, "; ")
 }
 
-// checker collects all that is wrong with a configuration.
+// A checker collects the problems of a configuration.
 type checker struct{ problem.Collector }
 
 func (k *checker) address(text string, allowHTTP bool) string {
@@ -55,7 +55,7 @@ func (k *checker) address(text string, allowHTTP bool) string {
 	return u.Scheme + "://" + u.Host + strings.TrimRight(u.EscapedPath(), "/") + "/v1/"
 }
 
-// path checks a path of Vault and escapes it.
+// path checks a path of Vault and returns it escaped.
 func (k *checker) path(field, text string) string {
 	if text == "" {
 		return ""
@@ -131,7 +131,7 @@ func (k *checker) login(c *VaultConfig) login {
 	return ways[0]
 }
 
-// readToken reads a file with one token, with white space around it or not.
+// readToken reads a file with one token, and trims white space.
 func readToken(read func(name, what string, most int64) ([]byte, error), name, what string) (string, error) {
 	content, err := read(name, what, maxToken)
 	if err != nil {
@@ -144,7 +144,7 @@ func readToken(read func(name, what string, most int64) ([]byte, error), name, w
 	return token, nil
 }
 
-// isToken reports whether a text may be in a header, and is one word.
+// isToken reports whether a text is one word of printable ASCII, so that it can be the value of a header.
 func isToken(text string) bool {
 	return text != "" && !strings.ContainsFunc(text, func(r rune) bool { return r <= ' ' || r > '~' })
 }
@@ -154,7 +154,7 @@ func (k *checker) transport(caFile string) *http.Transport {
 		TLSClientConfig:        &tls.Config{MinVersion: tls.VersionTLS12},
 		TLSHandshakeTimeout:    10 * time.Second,
 		MaxResponseHeaderBytes: maxHeaders,
-		DisableCompression:     true, // nothing that could grow
+		DisableCompression:     true, // so that limits apply to the bytes received
 		MaxIdleConnsPerHost:    16,
 		IdleConnTimeout:        time.Minute,
 	}

@@ -16,16 +16,16 @@ import (
 	"github.com/keywright/keywright/internal/tlsfailure"
 )
 
-// maxAnswer is the most bytes of an answer. The stores of Vault hold 1 MiB for all fields of a path.
+// maxAnswer limits a response, in bytes. Vault's storage holds at most 1 MiB for all fields of a path.
 const maxAnswer = 2 << 20
 
-// reply is an answer of Vault. Its body is never part of an error: it may hold secrets, and repeat what was sent.
+// A reply is a response of Vault. Its body is never part of an error, because it may contain secrets or repeat the request.
 type reply struct {
 	status int
 	body   []byte
 }
 
-// send does one request below /v1/. The path is escaped.
+// send sends a request to an escaped path below /v1/, with body as JSON unless it is nil.
 func (v *vault) send(ctx context.Context, method, path, token string, body any) (*reply, error) {
 	var content io.Reader
 	if body != nil {
@@ -39,7 +39,7 @@ func (v *vault) send(ctx context.Context, method, path, token string, body any) 
 	if err != nil {
 		return nil, errors.New("vault cannot be asked: its address does not make a request")
 	}
-	r.Header.Set("X-Vault-Request", "true") // which agents and proxies may demand
+	r.Header.Set("X-Vault-Request", "true") // agents and proxies may require it
 	if v.namespace != "" {
 		r.Header.Set("X-Vault-Namespace", v.namespace)
 	}
@@ -64,7 +64,7 @@ func (v *vault) send(ctx context.Context, method, path, token string, body any) 
 	return &reply{response.StatusCode, answer}, nil
 }
 
-// unexpected says what a status means that is neither what was asked for nor said better where it is known.
+// unexpected returns an error that explains a status for which the caller has no better message.
 func (r *reply) unexpected() error {
 	meaning := ""
 	switch status := r.status; {
@@ -82,7 +82,7 @@ func (r *reply) unexpected() error {
 	return fmt.Errorf("it answered %d%s", r.status, meaning)
 }
 
-// decode reads an answer. Names that are there twice are refused, and the error does not quote.
+// decode decodes a response. It refuses duplicate names. Its error does not quote the response.
 func decode(document []byte, into any) error {
 	if err := json.Unmarshal(document, into); err != nil {
 		return errors.New("the answer is not as its API has it: does the address lead to Vault or OpenBao?")
@@ -90,8 +90,8 @@ func decode(document []byte, into any) error {
 	return nil
 }
 
-// unreachable says why there was no answer. Errors of net/http quote what the server sent, which may be what it was sent;
-// only those of the connection keep their text.
+// unreachable returns the error for a request without a response. Errors of net/http may quote the server, which may repeat the
+// request, so only errors of the connection keep their text.
 func (v *vault) unreachable(ctx context.Context, err error) error {
 	var certificate *tls.CertificateVerificationError
 	var lookup *net.DNSError

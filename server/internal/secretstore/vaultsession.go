@@ -9,42 +9,51 @@ import (
 )
 
 const (
-	// loginPause is the least time between logins that a 403 or a refused login brings about.
+	// loginPause is the least time between logins that follow a 403 or a refused login.
 	loginPause = 10 * time.Second
-	// fileInterval is how often a token file is looked at, at most.
+	// fileInterval is the least time between two reads of a token file.
 	fileInterval = time.Second
-	// maxLife keeps arithmetic with what a server says from overflowing.
+	// maxLife limits the lifetime of a token, so that arithmetic with it cannot overflow.
 	maxLife = 10 * 365 * 24 * time.Hour
 )
 
-// login is how a token is had: it is there already, or comes from a request.
+// A login is a source of tokens: a function that returns one, or a request to a path of the server.
 type login struct {
-	token   func() (string, error)
-	changes bool // the token may be another one later
+	// token returns an existing token. It is nil if path is set.
+	token func() (string, error)
+	// changes is true if token may return another token later.
+	changes bool
 
+	// path is the path of the login request, or "". body returns the body of the request.
 	path string
 	body func() (any, error)
 }
 
-// session is a token with what is known of its life. It does not change; another takes its place.
+// A session is a token and its lifetime. It is immutable, and is replaced by another session.
 type session struct {
-	token     string
-	life      time.Duration // that the login gave; 0 when it does not end, or nothing is known
+	token string
+	// life is the lifetime after the login. It is 0 if it is unlimited or unknown.
+	life      time.Duration
 	renewable bool
 	opened    time.Time
-	updated   time.Time // when it was opened or renewed, or renewing was put off
-	renew     time.Time // from when on it is to be renewed or replaced; zero for never
-	ends      time.Time // zero for never
-	looked    time.Time // when the token file was
+	// updated is the time at which the token was opened or renewed, or its renewal postponed.
+	updated time.Time
+	// renew is the time from which the token is renewed or replaced. Zero means never.
+	renew time.Time
+	// ends is the time at which the token expires. Zero means never.
+	ends time.Time
+	// looked is the time at which the token file was last read.
+	looked time.Time
 }
 
-// refusal is a login that the server did not accept.
+// A refusal is a login that the server refused.
 type refusal struct {
 	err error
 	at  time.Time
 }
 
-// span returns how long a token lives, from what the server says.
+// span sets the times of a session for a token that lives so many seconds from now, and returns its lifetime. 0 seconds or
+// less mean an unlimited or unknown lifetime.
 func (s *session) span(now time.Time, seconds int64) time.Duration {
 	s.updated, s.looked, s.renew, s.ends = now, now, time.Time{}, time.Time{}
 	if seconds <= 0 {
@@ -59,7 +68,7 @@ func (s *session) span(now time.Time, seconds int64) time.Duration {
 	return life
 }
 
-// back reports whether the clock was set back, and nothing that was reckoned holds.
+// back reports whether the clock was set back, so that the times of the session are wrong.
 func (s *session) back(now time.Time) bool { return now.Before(s.updated) }
 
 func (s *session) due(now time.Time) bool {
@@ -72,7 +81,7 @@ func (s *session) ended(now time.Time) bool {
 
 func (s *session) fileDue(now time.Time) bool { return now.Sub(s.looked) >= fileInterval }
 
-// usable returns a session whose token is good as far as one can know.
+// usable returns a session whose token is valid as far as is known. It logs in or renews the token if necessary.
 func (v *vault) usable(ctx context.Context) (*session, error) {
 	if s := v.held(); s != nil && !v.stale(s) {
 		return s, nil
@@ -96,8 +105,8 @@ func (v *vault) usable(ctx context.Context) (*session, error) {
 	})
 }
 
-// loginTime is less than what the callers have, so that none is left behind by those who began it, to be joined by others
-// when it is about to fail.
+// loginTime returns the limit of a login. It is shorter than the callers' timeout, so that a login does not outlive the caller
+// that started it, and callers cannot join one that is about to fail.
 func (v *vault) loginTime() time.Duration { return v.timeout / 4 * 3 }
 
 func (v *vault) stale(s *session) bool {
@@ -105,8 +114,8 @@ func (v *vault) stale(s *session) bool {
 	return s.due(now) || s.ended(now) || v.login.changes && s.fileDue(now)
 }
 
-// instead returns a session in the place of one whose token was refused, or the same one when there is no other. Callers
-// share a flight only when their tokens are the same: or else one could get the very token that was refused to it.
+// instead returns a session that replaces s, whose token was refused, or s itself if there is no other. Callers share a call
+// only if their tokens are the same. Otherwise a caller could get the token that the server refused it.
 func (v *vault) instead(ctx context.Context, s *session) (*session, error) {
 	return v.opening.do(ctx, "instead of "+s.token, v.loginTime(), func(ctx context.Context) (*session, error) {
 		leave, err := v.enter(ctx)
@@ -127,7 +136,7 @@ func (v *vault) instead(ctx context.Context, s *session) (*session, error) {
 	})
 }
 
-// enter waits for the turn to replace the session.
+// enter waits until the caller may replace the session. The caller must call leave.
 func (v *vault) enter(ctx context.Context) (leave func(), err error) {
 	select {
 	case v.turn <- struct{}{}:
@@ -150,8 +159,8 @@ func (v *vault) hold(s *session) *session {
 	return s
 }
 
-// lookAgain takes the token of the file when it is another one. A file that cannot be read leaves the token as it is:
-// the server knows when that ends.
+// lookAgain returns a session for the token in the file if it has changed. If the file cannot be read, the token stays in use,
+// because the server decides when it expires.
 func (v *vault) lookAgain(ctx context.Context, s *session) (*session, error) {
 	if token, err := v.login.token(); err == nil && token != s.token {
 		return v.lookup(ctx, token)
@@ -161,8 +170,8 @@ func (v *vault) lookAgain(ctx context.Context, s *session) (*session, error) {
 	return v.hold(&same), nil
 }
 
-// prolong renews a token, or replaces it when that cannot be or gives little. A token that is still good stays when
-// neither is possible now.
+// prolong renews the token of a session. If it cannot be renewed, or for less than half of its first lifetime, prolong replaces
+// it. If neither is possible now, the valid token stays in use and renewal is postponed.
 func (v *vault) prolong(ctx context.Context, s *session) (*session, error) {
 	if s.renewable {
 		renewed, err := v.renewed(ctx, s)
@@ -184,7 +193,7 @@ func (v *vault) prolong(ctx context.Context, s *session) (*session, error) {
 	return v.hold(&later), nil
 }
 
-// open gets a token.
+// open obtains a token, and returns its session. After a refused login it returns the same error for loginPause.
 func (v *vault) open(ctx context.Context) (*session, error) {
 	if v.login.path == "" {
 		token, err := v.login.token()
@@ -221,7 +230,8 @@ func (v *vault) open(ctx context.Context) (*session, error) {
 	return v.hold(s), nil
 }
 
-// lookup asks what a token is good for. A token may be forbidden to ask; then nothing is known, and it is used as it is.
+// lookup asks the server for the lifetime of a token, and returns its session. If the policy does not allow this, the lifetime
+// is unknown.
 func (v *vault) lookup(ctx context.Context, token string) (*session, error) {
 	now := v.clock()
 	r, err := v.send(ctx, http.MethodGet, "auth/token/lookup-self", token, nil)
@@ -238,7 +248,8 @@ func (v *vault) lookup(ctx context.Context, token string) (*session, error) {
 	}
 	var document struct {
 		Data struct {
-			TTL       int64 `json:"ttl"` // seconds
+			// TTL is in seconds.
+			TTL       int64 `json:"ttl"`
 			Renewable bool  `json:"renewable"`
 		} `json:"data"`
 	}
@@ -248,12 +259,12 @@ func (v *vault) lookup(ctx context.Context, token string) (*session, error) {
 	s.renewable = document.Data.Renewable
 	s.life = s.span(now, document.Data.TTL)
 	if !s.renewable {
-		s.renew = time.Time{} // there is nothing else to be done before it ends
+		s.renew = time.Time{} // it is used until it expires
 	}
 	return v.hold(s), nil
 }
 
-// renewed returns the session with the time that renewing its token has brought.
+// renewed renews the token of a session, and returns the new session.
 func (v *vault) renewed(ctx context.Context, s *session) (*session, error) {
 	now := v.clock()
 	r, err := v.send(ctx, http.MethodPost, "auth/token/renew-self", s.token, struct{}{})
@@ -274,13 +285,14 @@ func (v *vault) renewed(ctx context.Context, s *session) (*session, error) {
 	return renewed, nil
 }
 
-// session reads the answer to a login or a renewal.
+// session returns the session in a response to a login or a renewal.
 func (r *reply) session(now time.Time) (*session, error) {
 	var document struct {
 		Auth *struct {
-			Token     string `json:"client_token"`
-			Duration  int64  `json:"lease_duration"` // seconds
-			Renewable bool   `json:"renewable"`
+			Token string `json:"client_token"`
+			// Duration is in seconds.
+			Duration  int64 `json:"lease_duration"`
+			Renewable bool  `json:"renewable"`
 		} `json:"auth"`
 	}
 	if err := decode(r.body, &document); err != nil {

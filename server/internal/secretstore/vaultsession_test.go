@@ -17,18 +17,18 @@ import (
 
 func TestATokenIsRenewedBeforeItEnds(t *testing.T) {
 	f := newFakeVault(t)
-	value := f.make()
+	value := f.Secret("a secret")
 	f.put("crm", map[string]any{"value": value})
 	store := f.store(secretstore.VaultConfig{AppRole: f.appRole()})
 	f.want(store, "crm", value)
-	f.move(40*time.Minute - 1)
+	f.Advance(40*time.Minute - 1)
 	f.want(store, "crm", value)
 	f.wantAsked(0, renewal)
-	f.move(1)
+	f.Advance(1)
 	f.want(store, "crm", value)
 	f.wantAsked(1, renewal)
 	for range 10 {
-		f.move(50 * time.Minute)
+		f.Advance(50 * time.Minute)
 		f.want(store, "crm", value)
 	}
 	f.wantAsked(11, renewal)
@@ -39,7 +39,7 @@ func TestANewLoginWhenATokenCannotGoOn(t *testing.T) {
 	for _, tt := range []struct {
 		name             string
 		change           func(f *fakeVault)
-		idle             time.Duration // between two uses
+		idle             time.Duration // time between two uses
 		logins, renewals int
 	}{
 		{"it is not renewable", func(f *fakeVault) { f.renewable = false }, 50 * time.Minute, 2, 0},
@@ -59,11 +59,11 @@ func TestANewLoginWhenATokenCannotGoOn(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			f := newFakeVault(t)
 			tt.change(f)
-			value := f.make()
+			value := f.Secret("a secret")
 			f.put("crm", map[string]any{"value": value})
 			store := f.store(secretstore.VaultConfig{AppRole: f.appRole()})
 			f.want(store, "crm", value)
-			f.move(tt.idle)
+			f.Advance(tt.idle)
 			f.want(store, "crm", value)
 			f.wantAsked(tt.logins, appRoleLogin)
 			f.wantAsked(tt.renewals, renewal)
@@ -71,26 +71,26 @@ func TestANewLoginWhenATokenCannotGoOn(t *testing.T) {
 	}
 }
 
-// threats.md 33: what a server says of a token's time neither overflows nor makes it everlasting.
+// threats.md 33: the lifetime that a server sends for a token can neither overflow nor make it last forever.
 func TestOddTimesOfTokens(t *testing.T) {
 	for seconds, logins := range map[string]int{"0": 1, "1": 3, "-5": 1, "10000000000": 1, "9223372036854775807": 1} {
 		t.Run(seconds, func(t *testing.T) {
 			f := newFakeVault(t)
-			value := f.make()
+			value := f.Secret("a secret")
 			f.put("crm", map[string]any{"value": value})
 			token := f.token(0, true)
 			f.trouble = answerAt("/v1/auth/approle/login", `{"auth":{"client_token":"`+token+`","lease_duration":`+seconds+`,"renewable":true}}`)
 			store := f.store(secretstore.VaultConfig{AppRole: f.appRole()})
 			for range 3 {
 				f.want(store, "crm", value)
-				f.move(time.Minute)
+				f.Advance(time.Minute)
 			}
 			f.wantAsked(logins, appRoleLogin)
 		})
 	}
 }
 
-// answerAt has one path answer with a text.
+// answerAt returns a handler that responds with text at one path.
 func answerAt(path, text string) func(w http.ResponseWriter, r *http.Request) bool {
 	return func(w http.ResponseWriter, r *http.Request) bool {
 		if r.URL.Path == path {
@@ -102,24 +102,24 @@ func answerAt(path, text string) func(w http.ResponseWriter, r *http.Request) bo
 
 func TestATokenThatIsRevokedMidWayIsReplaced(t *testing.T) {
 	f := newFakeVault(t)
-	value := f.make()
+	value := f.Secret("a secret")
 	f.put("crm", map[string]any{"value": value})
 	for name, store := range map[string]host.Secrets{
 		appRoleLogin:                 f.store(secretstore.VaultConfig{AppRole: f.appRole()}),
 		"POST auth/kubernetes/login": f.store(secretstore.VaultConfig{Kubernetes: f.kubernetes()}),
 	} {
 		f.want(store, "crm", value)
-		f.move(time.Minute)
+		f.Advance(time.Minute)
 		f.revokeAll()
 		f.want(store, "crm", value)
 		f.wantAsked(2, name)
 	}
 }
 
-// A caller who may provoke 403s, because the policy does not allow a secret, does not provoke a login for each.
+// Lookups of a secret that the policy forbids do not cause a login for each 403.
 func TestAPathThatThePolicyForbidsBringsFewLogins(t *testing.T) {
 	f := newFakeVault(t)
-	value := f.make()
+	value := f.Secret("a secret")
 	f.put("crm", map[string]any{"value": value})
 	f.denied = "secret/data/other"
 	store := f.store(secretstore.VaultConfig{AppRole: f.appRole()})
@@ -127,21 +127,21 @@ func TestAPathThatThePolicyForbidsBringsFewLogins(t *testing.T) {
 	for range 100 {
 		f.wantFailure(store, "other", "vault refuses to read secret/data/other (403)")
 		f.want(store, "crm", value)
-		f.move(time.Second / 4)
+		f.Advance(time.Second / 4)
 	}
-	f.wantAsked(3, appRoleLogin) // in 25 s
+	f.wantAsked(3, appRoleLogin) // within 25 s
 }
 
 func TestALoginThatIsRefusedIsNotRepeatedAtOnce(t *testing.T) {
 	f := newFakeVault(t)
-	value := f.make()
+	value := f.Secret("a secret")
 	f.put("crm", map[string]any{"value": value})
 	right := f.secretID
-	f.rewrite("secret_id", f.word())
+	f.rewrite("secret_id", f.Word("a secret"))
 	store := f.store(secretstore.VaultConfig{AppRole: f.appRole()})
 	for range 40 {
 		f.wantFailure(store, "crm", "vault refuses the login at auth/approle/login: it answered 400: check role, credential and policy")
-		f.move(time.Second / 4)
+		f.Advance(time.Second / 4)
 	}
 	f.wantAsked(1, appRoleLogin)
 	f.rewrite("secret_id", right)
@@ -150,22 +150,22 @@ func TestALoginThatIsRefusedIsNotRepeatedAtOnce(t *testing.T) {
 
 func TestCredentialFilesAreReadAtEachLogin(t *testing.T) {
 	f := newFakeVault(t)
-	value := f.make()
+	value := f.Secret("a secret")
 	f.put("crm", map[string]any{"value": value})
 	role := f.store(secretstore.VaultConfig{AppRole: f.appRole()})
 	account := f.store(secretstore.VaultConfig{Kubernetes: f.kubernetes()})
 	f.want(role, "crm", value)
 	f.want(account, "crm", value)
-	f.with(func() { f.secretID, f.jwt = f.word(), f.word() })
+	f.with(func() { f.secretID, f.jwt = f.Word("a secret"), f.Word("a secret") })
 	f.rewrite("secret_id", f.secretID)
 	f.rewrite("jwt", f.jwt)
-	f.move(2 * time.Hour)
+	f.Advance(2 * time.Hour)
 	f.want(role, "crm", value)
 	f.want(account, "crm", value)
 
 	for content, want := range map[string]string{"": "is empty", " \n": "must have one token", "two words": "must have one token", "a\x00b": "must have one token"} {
 		f.rewrite("secret_id", content)
-		f.move(2 * time.Hour)
+		f.Advance(2 * time.Hour)
 		f.wantFailure(role, "crm", want)
 	}
 	f.rewrite("secret_id", f.secretID)
@@ -174,7 +174,7 @@ func TestCredentialFilesAreReadAtEachLogin(t *testing.T) {
 
 func TestATokenFileThatChanges(t *testing.T) {
 	f := newFakeVault(t)
-	value := f.make()
+	value := f.Secret("a secret")
 	f.put("crm", map[string]any{"value": value})
 	first, second, third := f.token(time.Hour, true), f.token(time.Hour, true), f.token(0, false)
 	f.rewrite("token", first)
@@ -182,19 +182,19 @@ func TestATokenFileThatChanges(t *testing.T) {
 	f.want(store, "crm", value)
 
 	f.rewrite("token", second)
-	f.want(store, "crm", value) // the first is still good
+	f.want(store, "crm", value) // the first token is still valid
 	f.with(func() { delete(f.tokens, first) })
-	f.want(store, "crm", value) // after a 403 the file counts at once
+	f.want(store, "crm", value) // after a 403, the file is read at once
 
 	f.rewrite("token", third)
-	f.move(time.Second)
+	f.Advance(time.Second)
 	f.want(store, "crm", value)
 	f.with(func() { delete(f.tokens, second) })
 	f.wantAsked(3, lookup)
 
 	f.rewrite("token", "")
-	f.move(time.Second)
-	f.want(store, "crm", value) // the file is being written; the token that was there is good
+	f.Advance(time.Second)
+	f.want(store, "crm", value) // the file is being written, so the old token stays in use
 	f.revokeAll()
 	f.wantFailure(store, "crm", "the token must be valid")
 	f.rewrite("token", f.token(time.Hour, true))
@@ -203,21 +203,21 @@ func TestATokenFileThatChanges(t *testing.T) {
 
 func TestATokenThatWasGivenIsRenewedWhileItIsInUse(t *testing.T) {
 	f := newFakeVault(t)
-	value := f.make()
+	value := f.Secret("a secret")
 	f.put("crm", map[string]any{"value": value})
 	store := f.store(secretstore.VaultConfig{Token: f.token(time.Hour, true)})
 	for range 5 {
 		f.want(store, "crm", value)
-		f.move(45 * time.Minute)
+		f.Advance(45 * time.Minute)
 	}
 	f.wantAsked(4, renewal)
-	f.move(time.Hour)
+	f.Advance(time.Hour)
 	f.wantFailure(store, "crm", "the token must be valid")
 }
 
 func TestWhenRenewingFailsTheTokenIsUsedToItsEnd(t *testing.T) {
 	f := newFakeVault(t)
-	value := f.make()
+	value := f.Secret("a secret")
 	f.put("crm", map[string]any{"value": value})
 	store := f.store(secretstore.VaultConfig{AppRole: f.appRole()})
 	f.want(store, "crm", value)
@@ -229,27 +229,27 @@ func TestWhenRenewingFailsTheTokenIsUsedToItsEnd(t *testing.T) {
 			return r.Method == http.MethodPost
 		}
 	})
-	f.move(45 * time.Minute)
+	f.Advance(45 * time.Minute)
 	for range 8 {
 		f.want(store, "crm", value)
-		f.move(time.Second)
+		f.Advance(time.Second)
 	}
-	f.wantAsked(1, renewal) // and again after a while, not with each secret
-	f.move(30 * time.Second)
+	f.wantAsked(1, renewal) // tried again after a while, not with each lookup
+	f.Advance(30 * time.Second)
 	f.want(store, "crm", value)
 	f.wantAsked(2, renewal)
 	f.with(func() { f.trouble = nil })
-	f.move(30 * time.Second)
+	f.Advance(30 * time.Second)
 	f.want(store, "crm", value)
-	f.move(35 * time.Minute)
+	f.Advance(35 * time.Minute)
 	f.want(store, "crm", value)
 	f.wantAsked(1+2, appRoleLogin)
 }
 
-// threats.md 30, 31
+// threats.md 30, 31: concurrent lookups cause one login.
 func TestManyAtOnceAreOneLogin(t *testing.T) {
 	f := newFakeVault(t)
-	value := f.make()
+	value := f.Secret("a secret")
 	f.put("crm", map[string]any{"value": value})
 	store := f.store(secretstore.VaultConfig{AppRole: f.appRole()})
 	gone, leave := context.WithCancel(t.Context())
@@ -277,7 +277,7 @@ func TestManyAtOnceAreOneLogin(t *testing.T) {
 	for range 50 {
 		wg.Go(func() {
 			got, err := store.Secret(t.Context(), "crm")
-			f.search(err)
+			f.OutError("an error", err)
 			if got != value || err != nil {
 				t.Errorf("the secret is %q, %v", got, err)
 			}
@@ -288,7 +288,7 @@ func TestManyAtOnceAreOneLogin(t *testing.T) {
 	f.wantAsked(1, appRoleLogin)
 
 	f.with(func() { f.trouble = nil })
-	f.move(45 * time.Minute)
+	f.Advance(45 * time.Minute)
 	for range 50 {
 		wg.Go(func() { f.want(store, "crm", value) })
 	}
@@ -304,25 +304,25 @@ func TestManyAtOnceAreOneLogin(t *testing.T) {
 
 func TestRotationInVaultIsSeenWithinTheTTL(t *testing.T) {
 	f := newFakeVault(t)
-	first, second := f.make(), f.make()
+	first, second := f.Secret("a secret"), f.Secret("a secret")
 	f.put("crm", map[string]any{"value": first})
-	store := newCached(t, f.store(secretstore.VaultConfig{AppRole: f.appRole()}), 5*time.Second, f.time)
+	store := newCached(t, f.store(secretstore.VaultConfig{AppRole: f.appRole()}), 5*time.Second, f.Now)
 	f.want(store, "crm", first)
 	f.put("crm", map[string]any{"value": second})
-	f.move(5*time.Second - 1)
+	f.Advance(5*time.Second - 1)
 	f.want(store, "crm", first)
 	f.wantAsked(1, "GET secret/data/crm")
-	f.move(1)
+	f.Advance(1)
 	f.want(store, "crm", second)
 	f.put("crm", nil) // deleted
-	f.move(5 * time.Second)
+	f.Advance(5 * time.Second)
 	f.wantMissing(store, "crm", "vault has nothing at")
 }
 
-// threats.md 77: a credential that everybody on the machine may read is not used, as the identity of an age file is not.
+// threats.md 77: a credential file that everybody on the machine may read is not used, as for the identity of an age file.
 func TestCredentialFilesAreNotOpenToOthers_threats_77(t *testing.T) {
 	f := newFakeVault(t)
-	value := f.make()
+	value := f.Secret("a secret")
 	f.put("crm", map[string]any{"value": value})
 	f.rewrite("token", f.token(0, true))
 	for name, config := range map[string]secretstore.VaultConfig{"token": {TokenFile: f.file("token")}, "secret_id": {AppRole: f.appRole()}} {
@@ -339,7 +339,7 @@ func TestCredentialFilesAreNotOpenToOthers_threats_77(t *testing.T) {
 	}
 }
 
-// Of two whose tokens are not the same, the one who was refused with the newer token does not get that token again.
+// If the tokens of two callers differ, the caller with the newer token does not get the same token again.
 func TestWhoIsRefusedGetsAnotherToken(t *testing.T) {
 	f := newFakeVault(t)
 	synctest.Test(t, func(t *testing.T) {

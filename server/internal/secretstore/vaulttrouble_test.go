@@ -14,16 +14,17 @@ import (
 	"time"
 
 	"github.com/keywright/keywright/host"
+	"github.com/keywright/keywright/internal/testworld"
 	"github.com/keywright/keywright/server/internal/secretstore"
 )
 
-// echo returns the text that a hostile server could send back: the token, the body of the login.
+// echo returns a text that a hostile server could send: the token and the body of the request.
 func echo(r *http.Request) string {
 	body, _ := io.ReadAll(r.Body)
 	return r.Header.Get("X-Vault-Token") + " " + string(body)
 }
 
-// hijack sends bytes that are no answer of net/http's.
+// hijack sends raw bytes as the response.
 func hijack(w http.ResponseWriter, text string) {
 	conn, _, err := w.(http.Hijacker).Hijack()
 	if err != nil {
@@ -33,8 +34,8 @@ func hijack(w http.ResponseWriter, text string) {
 	_ = conn.Close()
 }
 
-// threats.md 32, 34: whatever the server answers, to the login or to the read, is an error without what it says, within
-// limits; and the next secret after the trouble is had.
+// threats.md 32, 34: any invalid response to a login or a lookup is an error that does not quote it. Its size is limited. The
+// next lookup after the trouble succeeds.
 func TestTroubleWithTheServer(t *testing.T) {
 	for _, tt := range []struct {
 		name    string
@@ -80,7 +81,7 @@ func TestTroubleWithTheServer(t *testing.T) {
 		for _, when := range []string{"at the login", "at the read"} {
 			t.Run(tt.name+" "+when, func(t *testing.T) {
 				f := newFakeVault(t)
-				value := f.make()
+				value := f.Secret("a secret")
 				f.put("crm", map[string]any{"value": value})
 				store := f.store(secretstore.VaultConfig{AppRole: f.appRole()})
 				if when == "at the read" {
@@ -100,7 +101,7 @@ func TestTroubleWithTheServer(t *testing.T) {
 	}
 }
 
-// threats.md 24: a redirect gets neither the token nor the credential of the login.
+// threats.md 24: the target of a redirect gets neither the token nor the credential of the login.
 func TestRedirectsAreNotFollowed(t *testing.T) {
 	var elsewhere atomic.Int32
 	other := httptest.NewTLSServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { elsewhere.Add(1) }))
@@ -109,7 +110,7 @@ func TestRedirectsAreNotFollowed(t *testing.T) {
 		for _, when := range []string{"login", "read"} {
 			t.Run(fmt.Sprint(status, " at the ", when), func(t *testing.T) {
 				f := newFakeVault(t)
-				value := f.make()
+				value := f.Secret("a secret")
 				f.put("crm", map[string]any{"value": value})
 				store := f.store(secretstore.VaultConfig{AppRole: f.appRole()})
 				if when == "read" {
@@ -118,7 +119,7 @@ func TestRedirectsAreNotFollowed(t *testing.T) {
 				f.with(func() {
 					f.trouble = func(w http.ResponseWriter, r *http.Request) bool {
 						to := other.URL
-						if r.URL.Query().Has("again") { // to itself, it would be asked again
+						if r.URL.Query().Has("again") { // a redirect to the server itself would be a second request
 							elsewhere.Add(1)
 						} else if status%2 == 0 {
 							to = "?again"
@@ -136,8 +137,8 @@ func TestRedirectsAreNotFollowed(t *testing.T) {
 	}
 }
 
-// inMemory is a transport to a server without a network, so that time can be the test's. Its trouble is answered instead,
-// when there is any.
+// inMemory is a transport to a server without a network, so that the test controls the time. If trouble is set, it responds
+// instead of the server.
 type inMemory struct {
 	server  http.Handler
 	trouble func(*http.Request) (*http.Response, error)
@@ -154,7 +155,7 @@ func (m *inMemory) RoundTrip(r *http.Request) (*http.Response, error) {
 	return answer.Result(), nil
 }
 
-// drip is a body with a byte each second for as long as its request lasts.
+// A drip is a body of one byte per second that lasts as long as its request.
 type drip struct{ ctx context.Context }
 
 func (d drip) Read(p []byte) (int, error) {
@@ -182,7 +183,7 @@ func TestAServerThatDoesNotAnswerIsGivenUp(t *testing.T) {
 		for _, when := range []string{"at the login", "at the read"} {
 			t.Run(tt.name+" "+when, func(t *testing.T) {
 				f := newFakeVault(t)
-				value := f.make()
+				value := f.Secret("a secret")
 				f.put("crm", map[string]any{"value": value})
 				synctest.Test(t, func(t *testing.T) {
 					f.t = t
@@ -195,7 +196,7 @@ func TestAServerThatDoesNotAnswerIsGivenUp(t *testing.T) {
 					server.trouble = tt.trouble
 					begin := time.Now()
 					_, err := store.Secret(t.Context(), "crm")
-					f.search(err)
+					f.OutError("an error", err)
 					if !errors.Is(err, context.DeadlineExceeded) || errors.Is(err, host.ErrSecretNotFound) {
 						t.Errorf("the error is %v", err)
 					}
@@ -218,7 +219,7 @@ func TestAServerThatDoesNotAnswerIsGivenUp(t *testing.T) {
 	}
 }
 
-// threats.md 28
+// threats.md 28: nothing is sent to a server without a trusted certificate.
 func TestOnlyATrustedServerIsToldAnything(t *testing.T) {
 	plain := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
 	t.Cleanup(plain.Close)
@@ -232,12 +233,12 @@ func TestOnlyATrustedServerIsToldAnything(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			f := newFakeVault(t)
-			f.put("crm", map[string]any{"value": f.make()})
-			c := secretstore.VaultConfig{Address: given(tt.address, f.server.URL), AppRole: f.appRole(), CAFile: f.file("ca.pem"), Clock: f.time}
+			f.put("crm", map[string]any{"value": f.Secret("a secret")})
+			c := secretstore.VaultConfig{Address: given(tt.address, f.server.URL), AppRole: f.appRole(), CAFile: f.file("ca.pem"), Clock: f.Now}
 			if tt.ca == "system" {
 				c.CAFile = ""
 			}
-			if tt.address == "localhost" { // a name that is looked up nowhere else, and is not in the certificate
+			if tt.address == "localhost" { // a name that resolves without DNS and is not in the certificate
 				c.Address = strings.Replace(f.server.URL, "127.0.0.1", "localhost", 1)
 			}
 			store, err := secretstore.Vault(c)
@@ -261,23 +262,19 @@ func given(text, otherwise string) string {
 
 func TestPlainHTTPWhenItIsAllowed(t *testing.T) {
 	f := newFakeVault(t)
-	value := f.make()
+	value := f.Secret("a secret")
 	f.put("crm", map[string]any{"value": value})
 	plain := httptest.NewServer(f)
 	t.Cleanup(plain.Close)
 	f.want(f.store(secretstore.VaultConfig{Address: plain.URL, AllowHTTP: true, Token: f.token(0, false)}), "crm", value)
 }
 
-type roundTripper func(*http.Request) (*http.Response, error)
-
-func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
-
 func TestATransportOfTheCallers(t *testing.T) {
 	f := newFakeVault(t)
-	value := f.make()
+	value := f.Secret("a secret")
 	f.put("crm", map[string]any{"value": value})
 	var calls int
-	transport := roundTripper(func(r *http.Request) (*http.Response, error) {
+	transport := testworld.Answer(func(r *http.Request) (*http.Response, error) {
 		calls++
 		if calls > 2 {
 			return nil, errors.New("failed with " + r.Header.Get("X-Vault-Token"))

@@ -1,4 +1,4 @@
-// Package terminal writes text for people: colours where they are wanted, and lines that fit the width.
+// Package terminal formats text for terminals: colours, tables and lines that fit the width.
 package terminal
 
 import (
@@ -11,14 +11,14 @@ import (
 	"golang.org/x/term"
 )
 
-// Narrow is the width of a terminal that does not say its own, and of text that must have a width and goes to no terminal.
+// Narrow is the width in columns of a terminal whose width is unknown, and of wrapped text that is not for a terminal.
 const Narrow = 80
 
-// Style colours text, or leaves it as it is.
+// Style colours text, or returns it unchanged.
 type Style struct{ colours bool }
 
-// StyleOf returns a style with colours if w is a terminal, unless NO_COLOR is set (no-color.org). env returns the value of
-// an environment variable.
+// StyleOf returns a style with colours if w is a terminal, unless NO_COLOR is set (no-color.org) or TERM is dumb. env
+// returns the value of an environment variable.
 func StyleOf(w io.Writer, env func(string) string) Style {
 	file, ok := w.(*os.File)
 	return Style{ok && env("NO_COLOR") == "" && env("TERM") != "dumb" && term.IsTerminal(int(file.Fd()))}
@@ -34,7 +34,7 @@ func (s Style) sgr(code, text string) string {
 // Bold returns the text in bold.
 func (s Style) Bold(text string) string { return s.sgr("1", text) }
 
-// Dim returns the text in faint.
+// Dim returns the text dimmed.
 func (s Style) Dim(text string) string { return s.sgr("2", text) }
 
 // Red returns the text in red.
@@ -43,7 +43,7 @@ func (s Style) Red(text string) string { return s.sgr("31", text) }
 // Green returns the text in green.
 func (s Style) Green(text string) string { return s.sgr("32", text) }
 
-// Columns returns the width of a terminal, or 0 when w is none.
+// Columns returns the width of the terminal w in columns, or 0 if w is not a terminal.
 func Columns(w io.Writer) int {
 	file, ok := w.(*os.File)
 	if !ok || !term.IsTerminal(int(file.Fd())) {
@@ -56,7 +56,8 @@ func Columns(w io.Writer) int {
 	return width
 }
 
-// Table writes rows in columns. The first row is the heading. The last column is wrapped at the width, unless that is 0.
+// Table writes rows in columns. The first row is the heading. The last column is wrapped to the width, unless that is
+// 0. It returns the error of w.
 func Table(w io.Writer, s Style, width int, rows [][]string) error {
 	last := len(rows[0]) - 1
 	widths := make([]int, last)
@@ -74,7 +75,7 @@ func Table(w io.Writer, s Style, width int, rows [][]string) error {
 		for j := range last {
 			b.WriteString(Pad(row[j], widths[j]+2))
 		}
-		const least = 24 // columns, in which text can still be read
+		const least = 24 // columns; narrower text is hard to read
 		room := 0
 		if width > 0 {
 			room = max(width-indent-1, least)
@@ -91,12 +92,13 @@ func Table(w io.Writer, s Style, width int, rows [][]string) error {
 	return nil
 }
 
-// Pad appends spaces until a text has the width.
+// Pad returns text with spaces appended up to the width.
 func Pad(text string, width int) string {
 	return text + strings.Repeat(" ", max(width-utf8.RuneCountInString(text), 0))
 }
 
-// Wrap breaks a text between words into lines of at most the width. A width of 0 is no limit.
+// Wrap breaks text between words into lines of at most width characters. Longer words have their own line. A width of 0
+// means no limit.
 func Wrap(text string, width int) []string {
 	if width == 0 {
 		return []string{text}

@@ -21,10 +21,10 @@ import (
 	"github.com/keywright/keywright/test/fosite/server"
 )
 
-// api is an API over TLS that lets nobody in without the credential that a path wants: /header, /query, /token, /jwt,
-// /assertion. It tells the credential to whoever asks, in a header of each answer, and below /echo in the body.
+// api is an API over TLS that requires the credential of each path: /header, /query, /token, /jwt and /assertion. It echoes the
+// credential in a header of each response, and below /echo in the body.
 //
-// It stands before the token endpoint as well, so that it knows what of secrets has gone over the wire.
+// It is also a proxy in front of the token endpoint, so that it knows all secrets that were sent.
 type api struct {
 	*httptest.Server
 	t      *testing.T
@@ -32,15 +32,15 @@ type api struct {
 	jwtKey *ecdsa.PublicKey
 
 	mu       sync.Mutex
-	requests []*http.Request // what reached the API, apart from the token endpoint
-	secrets  []string        // what nobody but the gateway, the API and the authorization server may see
+	requests []*http.Request // requests to the API, without those to the token endpoint
+	secrets  []string        // texts that only the gateway, the API and the authorization server may see
 }
 
-// answer is the API's answer to a request with a credential.
+// An answer is the API's response to a request with a credential.
 type answer struct {
 	Path  string `json:"path"`
-	By    string `json:"by"`    // whom the credential is of: a client, or a subject
-	Email string `json:"email"` // what the gateway says of the user
+	By    string `json:"by"`    // owner of the credential: a client or a subject
+	Email string `json:"email"` // the user's address, from the gateway
 	Echo  string `json:"echo,omitempty"`
 }
 
@@ -54,14 +54,14 @@ func newAPI(t *testing.T, auth *server.Server, jwtKey *ecdsa.PublicKey) *api {
 	return a
 }
 
-// count returns how many requests have reached the API.
+// count returns the number of requests that the API received.
 func (a *api) count() int {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return len(a.requests)
 }
 
-// last returns the request that has reached the API last.
+// last returns the last request that the API received.
 func (a *api) last() *http.Request {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -102,10 +102,10 @@ func (a *api) serve(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("X-Credential", credential)
 	w.Header().Set("Set-Cookie", "credential="+credential)
 	w.Header().Set("Content-Type", "application/json")
-	_ = json.NewEncoder(w).Encode(said) // what fails shows in the browser
+	_ = json.NewEncoder(w).Encode(said) // an error shows in the browser
 }
 
-// check returns the credential of a request and its owner; "" is nobody.
+// check returns the credential of a request and its owner. An empty owner means that the credential is not valid.
 func (a *api) check(path string, r *http.Request) (credential, by string) {
 	bearer, _ := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
 	switch path {
@@ -134,7 +134,7 @@ func (a *api) check(path string, r *http.Request) (credential, by string) {
 	return "", ""
 }
 
-// introspect asks the authorization server whom an access token is of.
+// introspect asks the authorization server for the owner of an access token.
 func (a *api) introspect(r *http.Request) (caller server.Caller) {
 	asked, err := http.NewRequestWithContext(r.Context(), http.MethodGet, a.auth.APIURL, nil)
 	if err != nil {
@@ -151,7 +151,7 @@ func (a *api) introspect(r *http.Request) (caller server.Caller) {
 	return caller
 }
 
-// exchange passes on what is for the token endpoint.
+// exchange forwards a request to the token endpoint.
 func (a *api) exchange(w http.ResponseWriter, r *http.Request) {
 	body, err := io.ReadAll(r.Body)
 	if err != nil {

@@ -19,34 +19,34 @@ import (
 	"github.com/chromedp/chromedp"
 )
 
-// limit is how long a browser may take for a test: a page that hangs is an error that says where.
+// limit is the time limit of a browser in one test, so that a page that hangs is an error with its place.
 const limit = 2 * time.Minute
 
-// tab is a tab of a chromium of its own. It keeps all that the browser is told.
+// A tab is a tab of a separate chromium. It records all that the browser receives.
 type tab struct {
 	t   *testing.T
 	w   *world
 	ctx context.Context
 
-	news chan struct{} // that an event has come
+	news chan struct{} // receives when there is an event
 
 	mu       sync.Mutex
-	seen     strings.Builder // the events of the network, and bodies
+	seen     strings.Builder // headers, bodies and network events
 	awaited  map[network.RequestID]bool
-	headers  map[network.RequestID]int // how many are yet to come, or have come before what says so where it is below 0
-	finished []network.RequestID       // whose bodies are not in seen yet
-	sent     []http.Header             // of what went out to the gateway
+	headers  map[network.RequestID]int // the number still to come; negative if they came before their announcement
+	finished []network.RequestID       // requests whose bodies are not in seen yet
+	sent     []http.Header             // headers of requests to the gateway
 }
 
 func open(w *world) *tab {
 	w.t.Helper()
 	options := append(chromedp.DefaultExecAllocatorOptions[:],
-		// Nothing but the loopback is there.
+		// Only the loopback can be reached.
 		chromedp.Flag("host-resolver-rules", "MAP * ~NOTFOUND, EXCLUDE localhost, EXCLUDE *.localhost, EXCLUDE 127.0.0.1"),
 		chromedp.Flag("no-proxy-server", true),
 		chromedp.Flag("disable-component-update", true),
 		chromedp.ModifyCmdFunc(func(c *exec.Cmd) {
-			c.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL} // it ends with the test
+			c.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL} // chromium ends with the test
 			if err := allowCookies(c.Args); err != nil {
 				w.t.Error(err)
 			}
@@ -65,8 +65,8 @@ func open(w *world) *tab {
 	return b
 }
 
-// allowCookies has a browser send sessions along from other sites, as many do. One that keeps them would hide what the
-// gateway does. No flag says so: it is one of the user's settings, in the directory of the user's data.
+// allowCookies configures the browser to send cookies in requests from other sites, like many browsers. Otherwise the browser
+// would hide what the gateway does. There is no flag for this: it is a user's setting, in the directory of the user's data.
 func allowCookies(arguments []string) error {
 	for _, argument := range arguments {
 		dir, ok := strings.CutPrefix(argument, "--user-data-dir=")
@@ -82,7 +82,7 @@ func allowCookies(arguments []string) error {
 	return errors.New("the browser has no directory")
 }
 
-// event keeps an event. Those of the network are kept as a whole.
+// event records an event, and events of the network as a whole.
 func (b *tab) event(ev any) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -103,7 +103,7 @@ func (b *tab) event(ev any) {
 		if ev.HasExtraInfo {
 			b.headers[ev.RequestID]++
 		}
-		// The answer to a preflight has no body. An icon, which the browser asks for by itself, goes with its page, whenever.
+		// The response to a preflight has no body. The browser requests an icon by itself, and drops it with its page at any time.
 		if icon := strings.HasPrefix(ev.Response.URL, "data:") || strings.HasSuffix(ev.Response.URL, "/favicon.ico"); ev.Type != network.ResourceTypePreflight && !icon {
 			b.awaited[ev.RequestID] = true
 		}
@@ -123,17 +123,17 @@ func (b *tab) event(ev any) {
 		return
 	}
 	encoder := json.NewEncoder(&b.seen)
-	encoder.SetEscapeHTML(false) // which could hide a credential
+	encoder.SetEscapeHTML(false) // escapes could hide a credential
 	if err := encoder.Encode(ev); err != nil {
 		b.t.Error(err)
 	}
 	select {
 	case b.news <- struct{}{}:
-	default: // there are some already
+	default: // an event is pending already
 	}
 }
 
-// until waits for events that make something true.
+// until waits for events until is returns true.
 func (b *tab) until(what string, is func() bool) {
 	b.t.Helper()
 	for {
@@ -151,8 +151,7 @@ func (b *tab) until(what string, is func() bool) {
 	}
 }
 
-// signIn returns the browser a session, in a cookie that goes along from wherever the gateway is called: what SameSite
-// does is not what is tested.
+// signIn sets a session in a cookie that the browser sends with requests from any site, because SameSite is not tested.
 func (b *tab) signIn(email string) {
 	b.t.Helper()
 	yes := true
@@ -164,7 +163,7 @@ func (b *tab) signIn(email string) {
 	}
 }
 
-// visit opens a page of an origin, with this in it.
+// visit opens a page of an origin that contains html.
 func (b *tab) visit(origin, html string) {
 	b.t.Helper()
 	b.bodies()
@@ -175,13 +174,13 @@ func (b *tab) visit(origin, html string) {
 
 // fetched is the result of fetch() in a script.
 type fetched struct {
-	Failed string      `json:"failed"` // why there is no answer
+	Failed string      `json:"failed"` // why there is no response
 	Status int         `json:"status"`
 	Header [][2]string `json:"header"`
 	Body   string      `json:"body"`
 }
 
-// fetch has the page call it, and write the answer into the page.
+// fetch calls fetch() in the page, which also writes the response into the page.
 func (b *tab) fetch(url string, init map[string]any) fetched {
 	b.t.Helper()
 	arguments, err := json.Marshal([]any{url, init})
@@ -201,7 +200,7 @@ func (b *tab) fetch(url string, init map[string]any) fetched {
 	})(...`+string(arguments)+`)`)
 }
 
-// evaluate runs a script in the page, and waits for what it promises.
+// evaluate runs a script in the page, and returns the value of its promise.
 func evaluate[T any](b *tab, script string) T {
 	b.t.Helper()
 	v, err := chromedp.Run(b.ctx, chromedp.Evaluate[T](script, chromedp.EvalAwaitPromise))
@@ -211,7 +210,7 @@ func evaluate[T any](b *tab, script string) T {
 	return v
 }
 
-// follow has the page go elsewhere, and gives the answer's status.
+// follow runs a script that navigates the page, and returns the status of the response.
 func (b *tab) follow(script string) int {
 	b.t.Helper()
 	b.bodies()
@@ -222,7 +221,7 @@ func (b *tab) follow(script string) int {
 	return int(response.Status)
 }
 
-// bodies adds the bodies of answers to what was seen: the browser forgets them with the page.
+// bodies adds the bodies of responses to b.seen, before the browser drops them with the page.
 func (b *tab) bodies() {
 	b.t.Helper()
 	b.until("the ends of answers, and their headers", func() bool {
@@ -250,7 +249,7 @@ func (b *tab) bodies() {
 	}
 }
 
-// everything is all that the browser got: headers and bodies as they came, what scripts can see, and the page.
+// everything returns all that the browser received: raw headers and bodies, what scripts can read, and the page.
 func (b *tab) everything() string {
 	b.t.Helper()
 	b.bodies()
@@ -268,8 +267,7 @@ func (b *tab) everything() string {
 	return b.seen.String() + page
 }
 
-// requests returns the headers of what went out to the gateway since it was asked last, which is so many requests at
-// least.
+// requests waits until the gateway has had the least number of requests since the last call, and returns their headers.
 func (b *tab) requests(least int) []http.Header {
 	b.t.Helper()
 	b.until("requests to the gateway", func() bool { return len(b.sent) >= least })
@@ -280,7 +278,7 @@ func (b *tab) requests(least int) []http.Header {
 	return sent
 }
 
-// navigate opens a URL as a user does who writes it into the browser.
+// navigate opens a URL as if a user entered it.
 func (b *tab) navigate(url string) error {
 	b.t.Helper()
 	b.bodies()

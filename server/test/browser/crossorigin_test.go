@@ -7,13 +7,13 @@ import (
 	"testing"
 )
 
-// threats.md 46: a page of an origin that is not configured cannot read, and the API is not asked.
+// threats.md 46: a page of an origin that is not configured cannot read responses, and the API gets no request.
 func TestOriginsThatAreNotConfigured(t *testing.T) {
 	w := newWorld(t)
 	b := open(w)
 	b.signIn(ann)
 	for name, origin := range map[string]string{
-		"another name of the same server":         "http://127.0.0.1:" + w.port, // the gateway's site: SameSite keeps no cookie from it
+		"another name of the same server":         "http://127.0.0.1:" + w.port, // the gateway's site, so SameSite lets its cookies pass
 		"a name below that of the one configured": "http://app.localhost:" + w.port,
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -58,7 +58,7 @@ func TestOriginsThatAreNotConfigured(t *testing.T) {
 	}
 }
 
-// Before what a form could not send, the browser asks; the gateway answers, and the API does not see it.
+// The gateway responds to preflights, which browsers send before requests that a form could not send. The API does not get them.
 func TestPreflight(t *testing.T) {
 	w := newWorld(t)
 	b := open(w)
@@ -86,7 +86,7 @@ func TestPreflight(t *testing.T) {
 	if strings.Contains(seen, "Access-Control-Allow-Origin: *") {
 		t.Error("an answer is for every origin")
 	}
-	// The browser asks for each method: what the connector does not take is an answer that the page may read.
+	// A preflight allows each method, so that the page can read the response for a method that the connector does not have.
 	if got := b.fetch(w.gateway+"/connectors/header", map[string]any{"credentials": "include", "method": "DELETE"}); got.Status != http.StatusMethodNotAllowed {
 		t.Errorf("for DELETE, the page gets %+v", got)
 	}
@@ -97,7 +97,7 @@ func TestPreflight(t *testing.T) {
 
 func isPreflight(sent http.Header) bool { return sent.Get("Access-Control-Request-Method") != "" }
 
-// threats.md 46: what a page can have a browser send without asking, with the user's session, is refused.
+// threats.md 46: requests that a page can send with the user's session and without a preflight are refused.
 func TestRequestForgery(t *testing.T) {
 	w := newWorld(t)
 	b := open(w)
@@ -118,8 +118,8 @@ func TestRequestForgery(t *testing.T) {
 	}
 	for name, attack := range map[string]struct {
 		html   string
-		script string // promises what came of it
-		goes   string // or this one, which has the page go elsewhere
+		script string // a promise of the result
+		goes   string // alternatively, a script that navigates the page
 	}{
 		"a form":                           {html: fmt.Sprintf(form, "post"), goes: `f.submit()`},
 		"a form that hides where it is":    {html: `<meta name="referrer" content="no-referrer">` + fmt.Sprintf(form, "post"), goes: `f.submit()`}, // Origin: null
@@ -157,7 +157,7 @@ func TestRequestForgery(t *testing.T) {
 			})
 		}
 	}
-	// The user may go there.
+	// The user may open the URL.
 	before := w.api.count()
 	if err := b.navigate(target); err != nil {
 		t.Error(err)

@@ -10,7 +10,7 @@ import (
 
 var withSession = map[string]any{"credentials": "include"}
 
-// A page of the configured origin gets the answer of each API, for its user.
+// A page of a configured origin gets the response of each API, for its user.
 func TestFetch(t *testing.T) {
 	w := newWorld(t)
 	b := open(w)
@@ -43,7 +43,7 @@ func TestFetch(t *testing.T) {
 	}
 }
 
-// The session may be in Authorization as well; the API gets another one there (threats.md 43), and each user is who they are.
+// The session may be in Authorization as well. The API gets its own credential there (threats.md 43), and the right user.
 func TestFetchWithBearer(t *testing.T) {
 	w := newWorld(t)
 	b := open(w)
@@ -67,7 +67,7 @@ func TestFetchWithoutASession(t *testing.T) {
 	w := newWorld(t)
 	b := open(w)
 	b.visit(w.app, "")
-	another := *w // with a login that is not the gateway's
+	another := *w // with the key of another issuer
 	another.sessionKey = newKey(t)
 	for name, init := range map[string]map[string]any{
 		"none":         withSession,
@@ -84,7 +84,7 @@ func TestFetchWithoutASession(t *testing.T) {
 	}
 }
 
-// threats.md 44: whatever a page says of its user, the API is told who has the session.
+// threats.md 44: the API gets the user of the session, whatever headers a page sets.
 func TestIdentityOfThePage(t *testing.T) {
 	w := newWorld(t)
 	b := open(w)
@@ -111,14 +111,14 @@ func TestIdentityOfThePage(t *testing.T) {
 	}
 	asked := false
 	for _, sent := range b.requests(1) {
-		asked = asked || sent.Get("X-User-Email") == eve // what the browser said before each
+		asked = asked || sent.Get("X-User-Email") == eve // the preflights have no such header
 	}
 	if !asked {
 		t.Error("the browser did not send what the page wanted")
 	}
 }
 
-// The API tells the credential to whoever asks, in headers and bodies. The browser does not get it (threats.md 45).
+// If the API echoes the credential in headers and bodies, the browser does not get it (threats.md 45).
 func TestCredentialsStayOnTheServer(t *testing.T) {
 	w := newWorld(t)
 	b := open(w)
@@ -141,9 +141,9 @@ func TestCredentialsStayOnTheServer(t *testing.T) {
 	if got := w.api.count(); got != 4*len(paths) {
 		t.Errorf("the API got %d requests, want %d", got, 4*len(paths))
 	}
-	got := b.everything() // before the page is left
+	got := b.everything() // before the next navigation
 	before := w.api.count()
-	for _, path := range paths { // as a page of its own
+	for _, path := range paths { // opened by the user
 		if err := b.navigate(w.gateway + "/connectors/" + path); err != nil {
 			t.Error(err)
 		}
@@ -159,11 +159,11 @@ func TestCredentialsStayOnTheServer(t *testing.T) {
 	w.api.mu.Lock()
 	secrets := len(w.api.secrets)
 	w.api.mu.Unlock()
-	// Three that do not change and two keys; two access tokens, an assertion; a JWT for each request with one.
+	// Three fixed secrets and two keys, two access tokens, one assertion, and a JWT for each request to jwt.
 	if want := 3 + 2 + 2 + 1 + 5; secrets != want {
 		t.Errorf("looked for %d secrets, want %d", secrets, want)
 	}
-	// What was looked at is what there was: headers as they came, headers by fetch, bodies in the network and in the page.
+	// The search covered raw headers, headers seen by fetch, and bodies on the network and in the page.
 	for _, there := range []string{"Server-Timing: auth;dur=", `["server-timing","auth;dur=`, `{"path":"assertion","by":"ann@example.com"`, `{\"path\":\"assertion\"`} {
 		if !strings.Contains(got, there) {
 			t.Errorf("what the browser got has no %s: not all of it was looked at", there)

@@ -10,7 +10,7 @@ import (
 	"testing"
 )
 
-// leaks says which secrets a text holds, and written how, without the secrets.
+// leaks returns the number and the encoding of each secret in text, without the secrets.
 func (w *world) leaks(text string) []string {
 	w.api.mu.Lock()
 	secrets := slices.Clone(w.api.secrets)
@@ -23,7 +23,7 @@ func leaks(text string, secrets []string) (found []string) {
 	for i, secret := range secrets {
 		for what, form := range forms(secret) {
 			in := text
-			if what == "hex" || strings.HasPrefix(what, "URL") { // whose digits may be in either case
+			if what == "hex" || strings.HasPrefix(what, "URL") { // hexadecimal digits may have either case
 				in, form = lower, strings.ToLower(form)
 			}
 			if strings.Contains(in, form) {
@@ -34,14 +34,14 @@ func leaks(text string, secrets []string) (found []string) {
 	return found
 }
 
-// forms are the ways to write a secret.
+// forms returns the encodings of a secret by name.
 func forms(secret string) map[string]string {
 	all := map[string]string{
 		"text": secret, "hex": hex.EncodeToString([]byte(secret)),
 		"URL's query": url.QueryEscape(secret), "URL's path": url.PathEscape(secret), "URL, each byte": percent(secret),
 	}
-	// Within base64 a byte is written in one of three ways, by what is before it. What the bytes on both sides have a part
-	// in is left out.
+	// In base64, a secret has one of three encodings, depending on its offset. Characters that also depend on the bytes before
+	// or after the secret are left out.
 	for before := range 3 {
 		bytes := append(make([]byte, before), secret...)
 		bytes = bytes[:len(bytes)/3*3]
@@ -49,7 +49,7 @@ func forms(secret string) map[string]string {
 		all[fmt.Sprintf("base64 at %d", before)] = base64.StdEncoding.EncodeToString(bytes)[from:]
 		all[fmt.Sprintf("base64url at %d", before)] = base64.URLEncoding.EncodeToString(bytes)[from:]
 	}
-	// A part of a JWT is as bad as all of it, but for its header, which many have.
+	// A part of a JWT is a leak too, except for the header, which many JWTs share.
 	if parts := strings.Split(secret, "."); len(parts) == 3 {
 		all["claims"], all["signature"] = parts[1], parts[2]
 	}
@@ -64,7 +64,7 @@ func percent(text string) string {
 	return b.String()
 }
 
-// What looks for credentials finds them.
+// leaks finds secrets in each encoding.
 func TestLeaksAreFound(t *testing.T) {
 	const secret = headerKey
 	for name, text := range map[string]string{

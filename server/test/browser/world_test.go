@@ -1,6 +1,5 @@
-// Package browser holds the gateway to what a browser does with it. All parts are real: the gateway runs from a file, the
-// authorization server is ory/fosite, the API verifies what it gets, and pages of several origins call the gateway in
-// Debian's chromium.
+// Package browser tests the gateway with a browser. All parts are real: the gateway runs from a file, the authorization server
+// is ory/fosite, the API verifies requests, and pages of several origins call the gateway in Debian's chromium.
 package browser
 
 import (
@@ -35,7 +34,7 @@ import (
 	"github.com/keywright/keywright/test/fosite/server"
 )
 
-// Credentials have characters that base64 and URLs write in another way.
+// Credentials with characters that base64 and URLs encode.
 const (
 	headerKey    = "header/key+Ts0vZqk8=~Wd"
 	queryKey     = "query/key+Jw4eBn7=~Rm"
@@ -45,10 +44,10 @@ const (
 	issuer   = "https://login.example.com"
 )
 
-// paths are those of the API, and the connectors.
+// paths lists the paths of the API. They are also the permalinks of the connectors.
 var paths = []string{"header", "query", "token", "jwt", "assertion"}
 
-// definitions is the file. Each connector says in X-User-Email who its user is.
+// definitions is the configuration. Each connector sends the user's email address in X-User-Email.
 const definitions = `gateway:
   origins: ["APP"]
   user: {type: jwt, jwt: {cookie: session, bearer: true, jwks_file: sessions.json, issuer: ISSUER, audiences: gateway}}
@@ -86,14 +85,14 @@ connectors:
         additional_claims: {jti: "{{ uuid() }}"}
 `
 
-// world is a gateway that runs, what is behind it, and the sites that pages come from.
+// world holds a running gateway, the servers behind it, and the sites of the pages.
 type world struct {
 	t       *testing.T
 	auth    *server.Server
 	api     *api
 	gateway string // http://127.0.0.1:port
-	port    string // of the sites
-	app     string // the origin that may call, of another site than the gateway
+	port    string // port of the sites
+	app     string // the origin that may call; its site is not the gateway's
 
 	sessionKey *ecdsa.PrivateKey
 	log        *log
@@ -115,7 +114,7 @@ func newWorld(t *testing.T) *world {
 	}
 	w.api.isSecret(headerKey, queryKey, clientSecret)
 	for _, key := range []crypto.PrivateKey{jwtKey, assertionKey} {
-		w.api.isSecret(strings.Split(text(t, key), "\n")[1]) // the text's first line
+		w.api.isSecret(strings.Split(text(t, key), "\n")[1]) // the first line of the encoded key
 	}
 	w.run(w.file(), secrets)
 	return w
@@ -130,7 +129,7 @@ func newKey(t *testing.T) *ecdsa.PrivateKey {
 	return key
 }
 
-// text is a key as PEM.
+// text returns a key as PEM.
 func text(t *testing.T, key crypto.PrivateKey) string {
 	t.Helper()
 	der, err := x509.MarshalPKCS8PrivateKey(key)
@@ -140,8 +139,8 @@ func text(t *testing.T, key crypto.PrivateKey) string {
 	return string(pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: der}))
 }
 
-// sites serves pages, under each name of the loopback: localhost and 127.0.0.1 are different sites to a browser. A page is
-// empty, but for what /page?html= gives; /elsewhere?to= redirects.
+// sites serves pages under each name of the loopback, because localhost and 127.0.0.1 are different sites to a browser. A page
+// contains the parameter html of /page?html=. /elsewhere?to= redirects.
 func (w *world) sites() {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /page", func(rw http.ResponseWriter, r *http.Request) {
@@ -225,7 +224,7 @@ func (w *world) run(file string, secrets host.Secrets) {
 	})
 }
 
-// session is a token of the users' own login.
+// session returns a session token of a user.
 func (w *world) session(email string) string {
 	token := jwt.NewWithClaims(jwt.SigningMethodES256, jwt.MapClaims{
 		"iss": issuer, "aud": "gateway", "sub": email, "email": email, "email_verified": true, "exp": time.Now().Add(time.Hour).Unix(),

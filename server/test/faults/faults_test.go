@@ -31,8 +31,8 @@ const oauth = `connectors:
       config: {client_id: crm, client_secret: "{{ get_secret('key') }}", token_url: LOGIN/token}
 `
 
-// threats.md 32, 48: a token endpoint that fails is a problem with a name, and nothing gets to the API; once it is well, the
-// next request succeeds.
+// threats.md 32, 48: if the token endpoint fails, the caller gets a problem with a type, and the API gets no request. Once it
+// works again, the next request succeeds.
 func TestTokenEndpoint(t *testing.T) {
 	for _, f := range faults {
 		t.Run(f.name, func(t *testing.T) {
@@ -50,7 +50,7 @@ func TestTokenEndpoint(t *testing.T) {
 	}
 }
 
-// An API that fails is a problem with a name, before and after requests that were well.
+// If the API fails, the caller gets a problem with a type, before and after successful requests.
 func TestUpstream(t *testing.T) {
 	for _, f := range faults {
 		t.Run(f.name, func(t *testing.T) {
@@ -59,7 +59,7 @@ func TestUpstream(t *testing.T) {
 			if f.late {
 				kind = "upstream-timeout"
 			}
-			for range 2 { // the second time with connections that were in use
+			for range 2 { // the second time on used connections
 				mend := w.api.fail(f)
 				w.wantProblem(f, "/connectors/plain", kind, "")
 				mend()
@@ -69,9 +69,9 @@ func TestUpstream(t *testing.T) {
 	}
 }
 
-// An answer that stops on its way, after its header has been passed on, breaks off at the caller too, and in time.
+// If a response stops after its header was passed on, the caller's response is cut off too, in time.
 func TestUpstreamThatStopsInALongBody(t *testing.T) {
-	f := fault{late: true} // the backend itself does not go on
+	f := fault{late: true} // the backend itself stops
 	w := newWorld(t, f, plain+"    paths: [/long]\n", host.MapSecrets{"key": secret})
 	for range 2 {
 		a := w.get("/connectors/plain/long")
@@ -82,7 +82,7 @@ func TestUpstreamThatStopsInALongBody(t *testing.T) {
 	}
 }
 
-// vault is as much of Vault's HTTP API as reading one secret takes.
+// vault returns a backend with the part of Vault's HTTP API that is needed to read one secret.
 func vault(t *testing.T) *backend {
 	return newBackend(t, func(w http.ResponseWriter, r *http.Request) {
 		padding := strings.Repeat(" ", 5000)
@@ -97,7 +97,7 @@ func vault(t *testing.T) *backend {
 	})
 }
 
-// A store of secrets that fails: no older value counts, and nothing gets to the API.
+// If the store of secrets fails, no older value is used, and the API gets no request.
 func TestSecretsStore(t *testing.T) {
 	for _, f := range faults {
 		t.Run(f.name, func(t *testing.T) {
@@ -117,7 +117,7 @@ func TestSecretsStore(t *testing.T) {
 			mend = store.fail(f)
 			ctx, cancel := context.WithTimeout(t.Context(), time.Second+f.within())
 			defer cancel()
-			for w.get("/connectors/plain").status == http.StatusOK && ctx.Err() == nil { // while it is remembered
+			for w.get("/connectors/plain").status == http.StatusOK && ctx.Err() == nil { // while the secret is cached
 			}
 			w.wantProblem(f, "/connectors/plain", "authentication-failed", "template")
 			mend()

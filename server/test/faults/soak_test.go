@@ -24,22 +24,22 @@ import (
 )
 
 const (
-	soakRequests = 20_000 // at least: as many as there are until the last configuration has been replaced
+	soakRequests = 20_000 // at least; requests continue until the last configuration has been replaced
 	soakClients  = 16
 	soakReloads  = 50
-	// soakHeap is how many bytes more may be in use after the last replacement than after the tenth.
+	// soakHeap limits the growth of the heap from the tenth replacement to the last one, in bytes.
 	soakHeap = 3 << 20
 )
 
-// providers take the secrets that are valid, and know which requests were made with them.
+// providers are an API and a token endpoint that accept the valid secrets and record their use.
 type providers struct {
 	api, login *httptest.Server
 
 	mu     sync.Mutex
-	valid  map[string]chan struct{} // secrets; each is closed when a request comes with it
-	tokens map[string]string        // with the secret that each was given for
+	valid  map[string]chan struct{} // by secret; closed at the first request with it
+	tokens map[string]string        // the secret by token
 
-	refused atomic.Int64 // requests with a secret or token that is not valid, or none
+	refused atomic.Int64 // requests without a valid secret or token
 }
 
 func newProviders() *providers {
@@ -76,7 +76,7 @@ func newProviders() *providers {
 	return p
 }
 
-// takes reports whether a secret is valid. It is called with mu held.
+// takes reports whether a secret is valid. The caller holds p.mu.
 func (p *providers) takes(secret string) bool {
 	used, valid := p.valid[secret]
 	if !valid {
@@ -90,7 +90,7 @@ func (p *providers) takes(secret string) bool {
 	return true
 }
 
-// allow makes a secret valid. The channel is closed when a request comes with it.
+// allow makes a secret valid. The channel is closed at the first request with it.
 func (p *providers) allow(secret string) (used <-chan struct{}) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -106,7 +106,7 @@ func (p *providers) refuse(secret string) {
 	delete(p.valid, secret)
 }
 
-// epochs tell when all requests that may have read an older secret have ended.
+// epochs counts running requests by epoch, to wait for those that may have read an older secret.
 type epochs struct {
 	mu      sync.RWMutex
 	current *sync.WaitGroup
@@ -126,20 +126,20 @@ func (e *epochs) next() (before *sync.WaitGroup) {
 	return before
 }
 
-// soak is a gateway whose configuration and secret are replaced while it is used.
+// soak holds a gateway whose configuration and secret are replaced while it is used.
 type soak struct {
 	t       *testing.T
 	file    string
-	secret  string // its file
+	secret  string // path of the file with the secret
 	epochs  epochs
-	version string // of the secret
+	version string // the current secret
 	*providers
-	said chan bool // of a configuration: whether it is in use
+	said chan bool // for each logged configuration, whether it is in use
 
 	callers string
 }
 
-// Write is the log.
+// Write implements the log.
 func (s *soak) Write(line []byte) (int, error) {
 	var said struct{ Msg string }
 	if err := json.Unmarshal(line, &said); err == nil && strings.HasPrefix(said.Msg, "the configuration") {
@@ -158,8 +158,8 @@ func replace(t *testing.T, file, text string) {
 	}
 }
 
-// rotate writes another secret. The providers take the one before until nobody can have it in hand: the gateway remembers it
-// for up to a second, and requests that began before the other one came may still have it.
+// rotate writes a new secret. The providers accept the previous one until no request can have it: the gateway caches it for up
+// to a second, and requests that began before the first use of the new one may still have it.
 func (s *soak) rotate(n int) {
 	s.t.Helper()
 	before := s.version
@@ -173,7 +173,7 @@ func (s *soak) rotate(n int) {
 	}
 }
 
-// configure writes a configuration, and waits until the gateway has made up its mind.
+// configure writes a configuration, and waits until the gateway uses or refuses it.
 func (s *soak) configure(n int) {
 	s.t.Helper()
 	good := n%2 == 0
@@ -204,7 +204,7 @@ connectors:
 `, filepath.Dir(s.secret), s.api.URL, n, kind, s.api.URL, s.login.URL)
 }
 
-// run starts the gateway; end ends it.
+// run starts the gateway, and returns a function that ends it.
 func (s *soak) run() (end func()) {
 	s.t.Helper()
 	cache, err := codeCache()
@@ -234,7 +234,7 @@ func (s *soak) run() (end func()) {
 	}
 }
 
-// call makes one request, and wants its own answer.
+// call sends one request, and checks that it gets its own response.
 func (s *soak) call(client *http.Client, n int64) error {
 	defer s.epochs.enter().Done()
 	name := [...]string{"key", "token"}[n%2]
@@ -254,17 +254,17 @@ func (s *soak) call(client *http.Client, n int64) error {
 	return err
 }
 
-// heap is how many bytes are in use.
+// heap returns the bytes in use on the heap.
 func heap() int64 {
 	var m runtime.MemStats
 	runtime.GC()
-	runtime.GC() // what finalizers of the first have let go
+	runtime.GC() // frees what finalizers released
 	runtime.ReadMemStats(&m)
 	return int64(m.HeapAlloc)
 }
 
-// While the configuration and the secret are replaced, no request is lost, or sent with a secret that is no longer valid;
-// afterwards, nothing is left of it.
+// While the configuration and the secret are replaced, no request is lost or sent with an invalid secret. Afterwards, no
+// goroutine and no memory is left.
 func TestSoak(t *testing.T) {
 	defer goleak.VerifyNone(t, goleak.IgnoreCurrent())
 	secrets := t.TempDir()

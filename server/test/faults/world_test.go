@@ -1,4 +1,4 @@
-// Package faults shows what the gateway does while what it depends on is slow, broken, or gone.
+// Package faults tests the gateway while servers that it depends on are slow, broken or down.
 package faults
 
 import (
@@ -30,14 +30,14 @@ import (
 const (
 	secret = "s3cr3t-of-the-client-0123456789"
 	token  = "t0ken-of-the-api-0123456789"
-	slack  = 10 * time.Second // for a machine that is busy
+	slack  = 10 * time.Second // for a busy machine
 )
 
-// backend is a server that the gateway depends on, behind a proxy that can be made to fail.
+// A backend is a server that the gateway depends on, behind a proxy that can fail.
 type backend struct {
 	t       *testing.T
 	proxy   *toxiproxy.Proxy
-	url     string // through the proxy
+	url     string // URL of the proxy
 	garbage atomic.Bool
 	asked   atomic.Int64
 }
@@ -67,13 +67,13 @@ func newBackend(t *testing.T, handler http.HandlerFunc) *backend {
 	return b
 }
 
-// fault is one way to fail.
+// A fault is one way to fail.
 type fault struct {
 	name    string
-	toxic   string // of what the backend sends, as toxiproxy has it
+	toxic   string // toxic of toxiproxy for the backend's responses, as JSON
 	garbage bool
 	down    bool
-	late    bool // it is only time that tells
+	late    bool // only a timeout ends the request
 }
 
 var faults = []fault{
@@ -88,8 +88,8 @@ var faults = []fault{
 	{name: "down", down: true},
 }
 
-// timeout is that of the definitions, and of the store of secrets. Where it does not end the fault, it is so long that a
-// busy machine is not taken for one. Toxics take a minute.
+// timeout returns the timeout for definitions and for the store of secrets. If the fault fails without it, it is long enough
+// for a busy machine. Toxics take a minute.
 func (f fault) timeout() time.Duration {
 	if f.late {
 		return 2 * time.Second
@@ -97,7 +97,7 @@ func (f fault) timeout() time.Duration {
 	return 30 * time.Second
 }
 
-// within is how long a request takes at most while the backend fails.
+// within returns the time limit of a request while the backend fails.
 func (f fault) within() time.Duration {
 	if f.late {
 		return f.timeout() + slack
@@ -105,7 +105,7 @@ func (f fault) within() time.Duration {
 	return slack
 }
 
-// fail has the backend fail until it is mended.
+// fail makes the backend fail until mend is called.
 func (b *backend) fail(f fault) (mend func()) {
 	b.t.Helper()
 	b.garbage.Store(f.garbage)
@@ -134,25 +134,25 @@ func (b *backend) fail(f fault) (mend func()) {
 	}
 }
 
-// world is a gateway that runs from a file, with an API and a token endpoint.
+// world holds a gateway that runs from a file, with an API and a token endpoint.
 type world struct {
 	t               *testing.T
 	api, login      *backend
 	callers         string
-	unauthenticated atomic.Int64 // requests that the API received
+	unauthenticated atomic.Int64 // requests without a credential that the API received
 
 	mu  sync.Mutex
 	log bytes.Buffer
 }
 
-// Write is the log.
+// Write implements the log.
 func (w *world) Write(line []byte) (int, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.log.Write(line)
 }
 
-// body is long enough to be cut.
+// body is the API's response. It is long enough to be cut.
 var body = strings.Repeat("0123456789", 1000)
 
 // codeCache is shared, so that the plugins are compiled once.
@@ -166,7 +166,7 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// newWorld runs a file, in which API and LOGIN are URLs, and TIMEOUT is that of the fault.
+// newWorld runs a gateway from a file. In text, API and LOGIN stand for URLs, and TIMEOUT for the timeout of the fault.
 func newWorld(t *testing.T, f fault, text string, secrets host.Secrets) *world {
 	t.Helper()
 	w := &world{t: t}
@@ -181,7 +181,7 @@ func newWorld(t *testing.T, f fault, text string, secrets host.Secrets) *world {
 		}
 		_, _ = io.WriteString(rw, strings.Repeat(body, 20))
 		_ = http.NewResponseController(rw).Flush()
-		<-r.Context().Done() // and nothing more
+		<-r.Context().Done() // sends nothing more
 	})
 	w.login = newBackend(t, func(rw http.ResponseWriter, r *http.Request) {
 		if r.FormValue("client_secret") != secret {
@@ -233,12 +233,12 @@ func newWorld(t *testing.T, f fault, text string, secrets host.Secrets) *world {
 	return w
 }
 
-// answer is the answer that a caller got.
+// An answer is a response that a caller received.
 type answer struct {
 	status      int
-	kind, stage string // of a problem
+	kind, stage string // type and stage of a problem
 	body        string
-	broken      error // of an answer that broke off
+	broken      error // error of reading the body
 	took        time.Duration
 }
 
@@ -271,7 +271,7 @@ func (w *world) get(path string) answer {
 	return a
 }
 
-// wantProblem makes a request, and wants a problem within the time.
+// wantProblem sends a request, and checks that it gets a problem in time.
 func (w *world) wantProblem(f fault, path, kind, stage string) {
 	w.t.Helper()
 	a := w.get(path)

@@ -1,4 +1,4 @@
-// Package vault holds the store of secrets in Vault to a server that is not ours.
+// Package vault tests the store of secrets in Vault with HashiCorp's server.
 package vault
 
 import (
@@ -15,7 +15,7 @@ import (
 
 const canary = "canary-9bQe4Wm7Lz1Y"
 
-// setup is a server, and a clock of the store that goes ahead of the server's.
+// A setup is a server, and a clock for the store that can be ahead of the server's.
 type setup struct {
 	*server.Server
 	t     *testing.T
@@ -185,7 +185,7 @@ func TestATokenNearTheEndOfItsTime(t *testing.T) {
 	s.want(store, "crm")
 	s.Do("POST", "auth/approle/role/gateway", map[string]any{"token_policies": "gateway", "token_ttl": "1m", "token_max_ttl": "10m"})
 	s.ahead += 45 * time.Minute
-	s.want(store, "crm") // it is renewed for less than half an hour, so there is a new login
+	s.want(store, "crm") // the token is renewed for less than half an hour, so there is a new login
 	s.wantAsked(1, renewal)
 	s.wantAsked(2, appRoleLogin)
 }
@@ -214,7 +214,7 @@ func TestRefusedLogins(t *testing.T) {
 	s.Write("secret_id", "b0e5f0a6-0000-0000-0000-000000000000")
 	s.Write("jwt", s.ServiceAccountToken+"x")
 	role, account := s.store(s.appRole()), s.store(s.kubernetes())
-	for range 20 { // a server locks a role out after five
+	for range 20 { // the server locks a role out after five
 		s.wantError(role, "crm", "vault refuses the login at auth/approle/login: it answered 400", false)
 		s.wantError(account, "crm", "vault refuses the login at auth/kubernetes/login: it answered 403", false)
 	}

@@ -1,11 +1,11 @@
-// Plugin as_token adds an access token that is obtained with the client credentials grant, RFC 6749 section 4.4: what the
-// built-in oauth_client_credentials does, written in another language against nothing but ABI.md and the Extism PDK.
+// Plugin as_token adds an access token that it requests with the client credentials grant, RFC 6749 section 4.4. It does the
+// same as the built-in oauth_client_credentials, in another language and with nothing but ABI.md and the Extism PDK.
 
 import { Config } from "@extism/as-pdk";
 import { cache, cached, done, failed, requestToken } from "./host";
 import { member, quote } from "./json";
 
-// MARGIN is how many seconds before its end a token is no longer used.
+// MARGIN is the time before a token's expiry in which the token is not used, in seconds.
 const MARGIN: i64 = 60;
 
 const DESCRIPTION = `{"abi":1,"type":"as_token","version":"1.0.0","uses":["token","cache"],
@@ -18,7 +18,8 @@ export function describe(): i32 {
   return done(DESCRIPTION);
 }
 
-// validate holds client_id to RFC 6749 appendix A.1: printable ASCII. A template comes as nothing, and is let through.
+// validate checks that client_id is printable ASCII, RFC 6749 appendix A.1. For a template, config returns "", which is
+// accepted.
 export function validate(): i32 {
   const id = config("client_id");
   for (let i = 0; i < id.length; i++) {
@@ -37,7 +38,7 @@ export function authenticate(): i32 {
     ',"form":[{"name":"grant_type","value":"client_credentials"},{"name":"client_id","value":' + quote(config("client_id")) +
     '},{"name":"client_secret","value":' + quote(config("client_secret")) + "}]}",
   );
-  // References are all that comes here: the secret above and the token below stay with the host.
+  // The secret in the request and the token in the reply are sealed values. The bytes stay in the host.
   const token = member(reply, "access_token");
   const status = member(reply, "status");
   if (!status.startsWith("2") || token == "") {

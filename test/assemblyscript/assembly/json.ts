@@ -1,6 +1,6 @@
-// The little JSON that the plugin needs: writing a string, and reading the host's flat answers.
+// The part of JSON that the plugin needs: writing a string, and reading the host's flat answers.
 
-// quote writes a JSON string.
+// quote returns text as a JSON string.
 export function quote(text: string): string {
   let out = '"';
   for (let i = 0; i < text.length; i++) {
@@ -17,8 +17,8 @@ export function quote(text: string): string {
   return out + '"';
 }
 
-// member reads a string or an integer out of a flat object, as text; "" when it is not there. It takes no escapes: the
-// members of the host's answers are integers, sealed values and registered names, none of which needs any.
+// member returns a string or integer member of a flat object as text, or "" if there is none. It does not decode escapes: the
+// members of the host's answers are integers, sealed values and registered names, which have none.
 export function member(object: string, name: string): string {
   const key = quote(name) + ":";
   const at = object.indexOf(key);

@@ -1,10 +1,10 @@
-// Package server runs a real OAuth 2.0 authorization server on loopback, made from ory/fosite, and an API that
-// accepts nothing but its access tokens, both over TLS. Nothing in it knows of Keywright: whoever gets a token here
-// has spoken the protocols as somebody else reads them.
+// Package server runs a real OAuth 2.0 authorization server, made from ory/fosite, and an API that accepts only its access
+// tokens. Both are served over TLS on loopback. The package does not use Keywright, so a client that gets a token follows the
+// protocols as an independent implementation understands them.
 //
-// It serves two grants. Client credentials (RFC 6749 section 4.4) requires client authentication. JWT bearer
-// assertions (RFC 7523 section 2.1) are taken without, as section 3.1 allows; they must carry iss, sub, aud (the
-// token endpoint), iat, exp and an unused jti, may live for MaxAssertionLife, and must be signed with a key that was
+// The server supports two grants. The client credentials grant (RFC 6749 section 4.4) requires client authentication. The JWT
+// bearer grant (RFC 7523 section 2.1) does not, as section 3.1 allows. Its assertions must have iss, sub, aud (the token
+// endpoint), iat, exp and an unused jti. They are valid for at most MaxAssertionLife, and must be signed with a key that is
 // registered for their issuer and subject.
 package server
 
@@ -30,43 +30,53 @@ import (
 )
 
 const (
-	// TokenLife is how long an access token of the server is good: the expires_in of its answers, give or take the
-	// second that fosite rounds away.
+	// TokenLife is the lifetime of an access token. The expires_in of an answer may be a second less, because fosite rounds.
 	TokenLife = time.Hour
-	// MaxAssertionLife is how far an assertion's exp may lie after its iat.
+	// MaxAssertionLife is the maximum time between an assertion's iat and exp.
 	MaxAssertionLife = 5 * time.Minute
 )
 
-// Exchange is one request that reached the token endpoint, and what came of it.
+// Exchange is a request to the token endpoint, and its result.
 type Exchange struct {
 	GrantType string
-	ClientID  string // as sent, whether or not it was authenticated
-	Scope     string // as asked for
-	Algorithm string // of the assertion's header; "" without an assertion
-	Status    int    // of the HTTP answer
-	Error     string // RFC 6749 section 5.2; "" when a token was given
+	// ClientID is the client ID in the request, authenticated or not.
+	ClientID string
+	// Scope is the requested scope.
+	Scope string
+	// Algorithm is the alg of the assertion, or "" without an assertion.
+	Algorithm string
+	// Status is the HTTP status of the answer.
+	Status int
+	// Error is the error code of RFC 6749 section 5.2, or "" if the request succeeded.
+	Error string
 }
 
-// Caller is who an accepted access token speaks for. The API answers with it, as JSON.
+// Caller is the owner of an access token. The API returns it as JSON.
 type Caller struct {
-	ClientID string   `json:"client_id"` // of a client credentials token
-	Subject  string   `json:"subject"`   // of a JWT bearer token
-	Scopes   []string `json:"scopes"`
+	// ClientID is set for a token from the client credentials grant.
+	ClientID string `json:"client_id"`
+	// Subject is set for a token from the JWT bearer grant.
+	Subject string   `json:"subject"`
+	Scopes  []string `json:"scopes"`
 }
 
 // Server is an authorization server and an API that trusts it. It is safe for concurrent use.
 type Server struct {
-	TokenURL string         // the token endpoint, and the audience that assertions must name
-	APIURL   string         // answers 200 and a Caller to a good bearer token, 401 to everything else
-	Roots    *x509.CertPool // what the server's certificate is to be checked against
+	// TokenURL is the URL of the token endpoint, and the audience of assertions.
+	TokenURL string
+	// APIURL is the URL of the API. It answers a valid bearer token with 200 and a Caller, and everything else with 401.
+	APIURL string
+	// Roots has the certificate of the server.
+	Roots *x509.CertPool
 
 	provider fosite.OAuth2Provider
 
-	// mu guards the store against registration while requests are served, for fosite keeps its locks to itself.
+	// mu guards the store while clients and keys are registered. The locks of fosite's store are not exported.
 	mu    sync.RWMutex
 	store *storage.MemoryStore
 
-	seenMu    sync.Mutex // guards what follows
+	// seenMu guards exchanges and calls.
+	seenMu    sync.Mutex
 	exchanges []Exchange
 	calls     int
 }
@@ -103,7 +113,7 @@ func New(t testing.TB) *Server {
 	return s
 }
 
-// RegisterClient makes a confidential client that may use the client credentials grant with these scopes.
+// RegisterClient registers a confidential client that may use the client credentials grant with these scopes.
 func (s *Server) RegisterClient(t testing.TB, id, secret string, scopes ...string) {
 	t.Helper()
 	hash, err := bcrypt.GenerateFromPassword([]byte(secret), bcrypt.MinCost)
@@ -120,9 +130,9 @@ func (s *Server) RegisterClient(t testing.TB, id, secret string, scopes ...strin
 	}
 }
 
-// RegisterKey lets assertions of this issuer about this subject be signed with the private half of public: an
-// *rsa.PublicKey, *ecdsa.PublicKey or ed25519.PublicKey. An assertion whose header names no kid is tried with every
-// key of its issuer and subject.
+// RegisterKey registers a key for verifying assertions of an issuer and subject. The key is an *rsa.PublicKey,
+// *ecdsa.PublicKey or ed25519.PublicKey. The server verifies an assertion without a kid with every key of its issuer and
+// subject.
 func (s *Server) RegisterKey(issuer, subject, kid string, public crypto.PublicKey, scopes ...string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -142,14 +152,14 @@ func (s *Server) RegisterKey(issuer, subject, kid string, public crypto.PublicKe
 	}
 }
 
-// Exchanges returns what reached the token endpoint so far, in the order of the answers.
+// Exchanges returns the requests to the token endpoint so far, in the order of the answers.
 func (s *Server) Exchanges() []Exchange {
 	s.seenMu.Lock()
 	defer s.seenMu.Unlock()
 	return slices.Clone(s.exchanges)
 }
 
-// Calls counts the requests that reached the API so far, with a good token or without.
+// Calls returns the number of requests to the API so far, with a valid token or without.
 func (s *Server) Calls() int {
 	s.seenMu.Lock()
 	defer s.seenMu.Unlock()
@@ -164,7 +174,7 @@ func (s *Server) serveToken(w http.ResponseWriter, r *http.Request) {
 	request, err := s.provider.NewAccessRequest(ctx, r, &fosite.DefaultSession{})
 	var response fosite.AccessResponder
 	if err == nil {
-		// fosite leaves it to the server to say yes: what was asked for, NewAccessRequest has checked.
+		// fosite leaves granting the scopes to the server. NewAccessRequest has checked that they are allowed.
 		for _, scope := range request.GetRequestedScopes() {
 			request.GrantScope(scope)
 		}
@@ -185,7 +195,7 @@ func (s *Server) serveToken(w http.ResponseWriter, r *http.Request) {
 		refusal := fosite.ErrorToRFC6749Error(err)
 		exchange.Status, exchange.Error = refusal.CodeField, refusal.ErrorField
 	}
-	// Recorded before the answer goes out, so that who has the answer finds the exchange.
+	// The exchange is recorded before the answer is sent, so that a client that has the answer finds it.
 	s.seenMu.Lock()
 	s.exchanges = append(s.exchanges, exchange)
 	s.seenMu.Unlock()
@@ -197,7 +207,7 @@ func (s *Server) serveToken(w http.ResponseWriter, r *http.Request) {
 	s.provider.WriteAccessResponse(ctx, w, request, response)
 }
 
-// serveAPI takes the token from the Authorization header only, though fosite would also look into the query.
+// serveAPI serves the API. It accepts the token in the Authorization header only. fosite would accept it in the query, too.
 func (s *Server) serveAPI(w http.ResponseWriter, r *http.Request) {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
@@ -220,7 +230,7 @@ func (s *Server) serveAPI(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	w.Header().Set("Content-Type", "application/json")
-	// A write that fails shows in the client.
+	// If the write fails, the client reports it.
 	_ = json.NewEncoder(w).Encode(Caller{
 		ClientID: request.GetClient().GetID(),
 		Subject:  request.GetSession().GetSubject(),

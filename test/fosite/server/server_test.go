@@ -39,7 +39,7 @@ type reply struct {
 	Error       string        `json:"error"`
 }
 
-// client trusts the server and nothing else.
+// client returns a client that trusts only the server's certificate.
 func client(s *server.Server) *http.Client {
 	return &http.Client{Transport: &http.Transport{
 		TLSClientConfig:   &tls.Config{RootCAs: s.Roots},
@@ -63,7 +63,7 @@ func exchange(t *testing.T, s *server.Server, form url.Values) reply {
 	return got
 }
 
-// callAPI calls the API with an Authorization header, unless it is empty.
+// callAPI calls the API. If authorization is not empty, it is the Authorization header.
 func callAPI(t *testing.T, s *server.Server, authorization string) (status int, caller server.Caller) {
 	t.Helper()
 	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, s.APIURL, nil)
@@ -86,7 +86,7 @@ func callAPI(t *testing.T, s *server.Server, authorization string) (status int, 
 	return response.StatusCode, caller
 }
 
-// checkGood asserts that an answer carries a token that lives about an hour.
+// checkGood checks that an answer has a bearer token with a lifetime of about an hour.
 func checkGood(t *testing.T, got reply) {
 	t.Helper()
 	if got.Status != http.StatusOK || got.AccessToken == "" || !strings.EqualFold(got.TokenType, "bearer") {
@@ -163,7 +163,7 @@ func TestClientCredentials(t *testing.T) {
 	}
 }
 
-// keys are a private key for each kind that an algorithm may want.
+// keys holds a private key for each kind of algorithm.
 type keys struct {
 	rsa              *rsa.PrivateKey
 	p256, p384, p521 *ecdsa.PrivateKey
@@ -190,7 +190,7 @@ func makeKeys(t *testing.T) keys {
 	return k
 }
 
-// claims of an assertion that the server takes.
+// claims returns the claims of an assertion that the server accepts.
 func claims(s *server.Server) jwt.MapClaims {
 	now := time.Now().Unix()
 	return jwt.MapClaims{
@@ -199,7 +199,7 @@ func claims(s *server.Server) jwt.MapClaims {
 	}
 }
 
-// assertion signs claims; kid goes into the header unless it is empty.
+// assertion returns the form of a token request with an assertion. If kid is not empty, the assertion's header has it.
 func assertion(t *testing.T, method jwt.SigningMethod, key any, kid string, claims jwt.MapClaims) url.Values {
 	t.Helper()
 	token := jwt.NewWithClaims(method, claims)
@@ -299,7 +299,7 @@ func TestAssertionRefused(t *testing.T) {
 	}
 }
 
-// An assertion is good once: that is what the server wants the jti for.
+// The server accepts an assertion only once, which it detects by the jti.
 func TestAssertionReplayed(t *testing.T) {
 	k := makeKeys(t)
 	s := server.New(t)

@@ -1,5 +1,5 @@
-"""Verifies compact JWTs with PyJWT: a JSON object a line in, {"token", "algorithm", "key"}; one a line out,
-{"header", "claims"}, or {"error"} when the token does not verify."""
+"""Verifies compact JWTs with PyJWT. Each line of input is a JSON object {"token", "algorithm", "key"}. Each line of output
+is {"header", "claims"}, or {"error"} if the token does not verify."""
 
 import json
 import sys

@@ -1,3 +1,3 @@
-// Package wycheproof holds nothing but tests: package signing against the vectors of C2SP's Wycheproof project. It is a
-// module of its own, so that who uses Keywright does not download the vectors.
+// Package wycheproof tests package signing with the vectors of C2SP's Wycheproof project. It has nothing but tests. It
+// is a module of its own, so that users of Keywright do not download the vectors.
 package wycheproof

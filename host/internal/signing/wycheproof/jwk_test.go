@@ -11,19 +11,19 @@ import (
 	"testing"
 )
 
-// jwk is a private JSON Web Key, RFC 7517, of the types that sign.
+// jwk is a private JSON Web Key (RFC 7517) of a type that can sign.
 type jwk struct {
 	Type  string `json:"kty"`
 	Curve string `json:"crv"`
-	K     b64    `json:"k"` // of a shared secret
+	K     b64    `json:"k"` // the shared secret
 	N     b64    `json:"n"`
 	E     b64    `json:"e"`
-	D     b64    `json:"d"` // of an RSA or EC key
+	D     b64    `json:"d"` // the private exponent of RSA, or the private key of EC
 	P     b64    `json:"p"`
 	Q     b64    `json:"q"`
 }
 
-// b64 is written in base64url.
+// b64 is bytes that JSON has in base64url.
 type b64 []byte
 
 func (b *b64) UnmarshalText(text []byte) error {
@@ -34,7 +34,7 @@ func (b *b64) UnmarshalText(text []byte) error {
 
 func (b b64) integer() *big.Int { return new(big.Int).SetBytes(b) }
 
-// text returns the key as a connector's configuration holds it: the shared secret itself, or PKCS #8 in PEM.
+// text returns the key as it is in a connector's configuration: the shared secret itself, or PKCS #8 in PEM.
 func (k jwk) text(t *testing.T) string {
 	t.Helper()
 	switch k.Type {

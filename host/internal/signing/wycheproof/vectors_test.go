@@ -9,7 +9,7 @@ import (
 	vectors "github.com/c2sp/wycheproof"
 )
 
-// file is the part of a vector file that the tests use.
+// file holds the members of a vector file that the tests use.
 type file struct {
 	NumberOfTests int     `json:"numberOfTests"`
 	Groups        []group `json:"testGroups"`
@@ -18,8 +18,8 @@ type file struct {
 type group struct {
 	Type    string   `json:"type"`
 	Curve   string   `json:"curve"`
-	KeySize int      `json:"keySize"` // bits
-	TagSize int      `json:"tagSize"` // bits
+	KeySize int      `json:"keySize"` // in bits
+	TagSize int      `json:"tagSize"` // in bits
 	SHA     string   `json:"sha"`
 	PEM     string   `json:"privateKeyPem"`
 	PKCS8   hexBytes `json:"privateKeyPkcs8"`
@@ -39,7 +39,7 @@ type vector struct {
 	Result  string          `json:"result"`
 }
 
-// hexBytes is written in hexadecimal.
+// hexBytes is bytes that JSON has in hexadecimal.
 type hexBytes []byte
 
 func (b *hexBytes) UnmarshalText(text []byte) error {
@@ -48,7 +48,7 @@ func (b *hexBytes) UnmarshalText(text []byte) error {
 	return err
 }
 
-// read returns a vector file's groups.
+// read returns the groups of a vector file.
 func read(t *testing.T, name string) []group {
 	t.Helper()
 	text, err := fs.ReadFile(vectors.TestVectors, name)
@@ -62,8 +62,8 @@ func read(t *testing.T, name string) []group {
 	return f.Groups
 }
 
-// atLeast fails when fewer vectors ran than did when the test was written: then a file has moved, or is not
-// understood any more, and the test would pass for nothing.
+// atLeast fails the test if fewer vectors ran than when the test was written. Then a file has moved, or cannot be read
+// any more, and the test would pass without testing anything.
 func atLeast(t *testing.T, ran, want int) {
 	t.Helper()
 	if ran < want {
@@ -72,7 +72,7 @@ func atLeast(t *testing.T, ran, want int) {
 	t.Logf("%d vectors", ran)
 }
 
-// How many vectors ran when the tests were written.
+// The numbers of vectors that ran when the tests were written.
 const (
 	minRSASigned, minRSARefused         = 231, 123
 	minHMAC                             = 522

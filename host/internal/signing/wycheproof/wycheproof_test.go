@@ -19,8 +19,8 @@ import (
 	"github.com/keywright/keywright/host/internal/signing"
 )
 
-// RS256, RS384 and RS512 are deterministic: the signature is the vector's, byte for byte, whatever form the key has.
-// Keys under 2048 bits are refused.
+// The signatures of RS256, RS384 and RS512, which are deterministic, equal those of the vectors, in whatever form the
+// key is. Keys under 2048 bits are refused.
 func TestRSAPKCS1(t *testing.T) {
 	algorithms := map[string]string{"SHA-256": "RS256", "SHA-384": "RS384", "SHA-512": "RS512"}
 	signer := signing.New(100)
@@ -61,8 +61,8 @@ func TestRSAPKCS1(t *testing.T) {
 	atLeast(t, refused, minRSARefused)
 }
 
-// HMAC is deterministic: mac and, where the key could be a shared secret of a configuration, HS256, HS384 and HS512 give
-// the vector's tag. Tags that were cut short are its beginning.
+// MAC returns the tag of the vector, and so do HS256, HS384 and HS512 if the key could be a shared secret of a
+// configuration. A truncated tag equals the beginning of the result.
 func TestHMAC(t *testing.T) {
 	signer := signing.New(1)
 	ran := 0
@@ -96,8 +96,8 @@ func TestHMAC(t *testing.T) {
 	atLeast(t, ran, minHMAC)
 }
 
-// Every valid JWS is signed again with its private key: the signature is the same where it is deterministic, and else
-// verifies with the public key. Algorithms that the key does not fit are refused.
+// Every valid JWS is signed again with its private key. A deterministic signature is the same, and any other verifies
+// with the public key. Algorithms that the key does not fit are refused.
 func TestJWS(t *testing.T) {
 	signer := signing.New(100)
 	ran, refused := 0, 0
@@ -107,7 +107,7 @@ func TestJWS(t *testing.T) {
 		for _, v := range g.Tests {
 			algorithm, data, want, ok := compact(v.JWS)
 			if !ok {
-				continue // not a JWS at all, which only a verifier has to notice
+				continue // not a JWS, a vector for verifiers
 			}
 			signature, _, err := signer.Sign(algorithm, key, []byte(data))
 			if !fits(algorithm, g.Private) {
@@ -132,7 +132,7 @@ func TestJWS(t *testing.T) {
 				}
 			case "ES":
 				verifyES(t, &g.Private.ec(t).PublicKey, data, signature)
-				verifyES(t, &g.Private.ec(t).PublicKey, data, want) // the check itself is right
+				verifyES(t, &g.Private.ec(t).PublicKey, data, want) // shows that verifyES is right
 			case "PS":
 				verifyPS(t, algorithm, &g.Private.rsa().PublicKey, data, signature)
 				verifyPS(t, algorithm, &g.Private.rsa().PublicKey, data, want)
@@ -143,7 +143,7 @@ func TestJWS(t *testing.T) {
 	atLeast(t, refused, minJWSRefused)
 }
 
-// compact takes a compact JWS apart.
+// compact returns the algorithm, the signed data and the signature of a compact JWS. ok is false if raw is not one.
 func compact(raw json.RawMessage) (algorithm, data string, signature []byte, ok bool) {
 	var text string
 	if json.Unmarshal(raw, &text) != nil {
@@ -158,7 +158,7 @@ func compact(raw json.RawMessage) (algorithm, data string, signature []byte, ok 
 		return "", "", nil, false
 	}
 	if _, err := base64.RawURLEncoding.DecodeString(parts[1]); err != nil {
-		return "", "", nil, false // vector 373 wants a verifier to read over a character that is none
+		return "", "", nil, false // in vector 373, which verifiers should accept, a character is not in the alphabet
 	}
 	var header struct {
 		Algorithm string `json:"alg"`
@@ -170,7 +170,7 @@ func compact(raw json.RawMessage) (algorithm, data string, signature []byte, ok 
 	return header.Algorithm, parts[0] + "." + parts[1], signature, err == nil
 }
 
-// fits reports whether a key is of the type, and on the curve, that an algorithm takes.
+// fits reports whether a key has the type and the curve that an algorithm needs.
 func fits(algorithm string, key jwk) bool {
 	switch algorithm {
 	case "HS256", "HS384", "HS512":
@@ -223,7 +223,7 @@ func verifyPS(t *testing.T, algorithm string, key *rsa.PublicKey, data string, s
 	}
 }
 
-// Private EC keys in PEM, edge cases among them, sign with the algorithm of their curve and no other; those for key
+// Private EC keys in PEM, including edge cases, sign with the algorithm of their curve and with no other. Keys for key
 // agreement on other curves do not sign at all.
 func TestPEMKeys(t *testing.T) {
 	ecAlgorithms := []string{"ES256", "ES384", "ES512"}
@@ -275,7 +275,7 @@ func publicEC(t *testing.T, text string) *ecdsa.PublicKey {
 	return &key.(*ecdsa.PrivateKey).PublicKey
 }
 
-// RSA keys of many sizes, and of three primes, sign when they have 2048 bits or more.
+// RSA keys of many sizes, and with three primes, sign if they have 2048 bits or more.
 func TestRSAKeys(t *testing.T) {
 	signer := signing.New(100)
 	signed, refused := 0, 0

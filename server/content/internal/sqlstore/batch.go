@@ -10,8 +10,8 @@ import (
 	"github.com/keywright/keywright/server/content"
 )
 
-// batch holds the rows that one call writes: of records with the same id, the last. The rows are in the order of their
-// columns.
+// batch holds the rows of one call of Write. Of records with the same id it holds the last. A row holds the values of
+// its columns in the order of the INSERT statement.
 type batch struct {
 	productUpdates map[key][]any
 	articles       map[string]article
@@ -26,7 +26,7 @@ type article struct {
 	record  string
 }
 
-// gather checks records, and encodes them.
+// gather checks and encodes records.
 func gather(records []content.Record) (*batch, error) {
 	b := &batch{productUpdates: map[key][]any{}, articles: map[string]article{}, replies: map[key][]any{}, moderators: map[key][]any{}}
 	for i, r := range records {
@@ -71,7 +71,8 @@ func (b *batch) add(r content.Record) error {
 	return nil
 }
 
-// checked encodes a record, and reads it again: one that could not be read would make a whole page fail.
+// checked returns the encoded record. It decodes the text into again as a check, because one unreadable record would
+// make reading a whole page fail.
 func checked(id string, record, again any) (string, error) {
 	if err := content.CheckID(id); err != nil {
 		return "", err
@@ -86,7 +87,7 @@ func checked(id string, record, again any) (string, error) {
 	return text, nil
 }
 
-// touched are the ids of the articles of a batch, and of those that its replies are of.
+// touched returns the ids of the articles in a batch and of the articles of its replies, one per row.
 func (b *batch) touched() [][]any {
 	ids := map[string]bool{}
 	for id := range b.articles {
@@ -102,14 +103,15 @@ func (b *batch) touched() [][]any {
 	return rows
 }
 
-// key orders rows: by an activity, or the id of an article, or nothing; and then by an id.
+// key orders rows. id is the id of the record. first is the activity of an article in the list, the id of a reply's
+// article, or "".
 type key struct{ first, id string }
 
 func (k key) compare(other key) int {
 	return cmp.Or(cmp.Compare(k.first, other.first), cmp.Compare(k.id, other.id))
 }
 
-// sorted returns rows in order, which is the fastest for a database to write.
+// sorted returns rows sorted by key, because databases write them fastest in this order.
 func sorted(rows map[key][]any) [][]any {
 	all := make([][]any, 0, len(rows))
 	for _, k := range slices.SortedFunc(maps.Keys(rows), key.compare) {

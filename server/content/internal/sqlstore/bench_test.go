@@ -15,7 +15,7 @@ import (
 
 var benchArticles = flag.Int("articles", 100_000, "how many articles the benchmarks have in the database")
 
-// generated is a record as a community may have it, the same for the same number.
+// generated returns article i, which is like one of a real community and always the same.
 func generated(i int) content.Record {
 	r := rand.New(rand.NewPCG(uint64(i), 0))
 	start := time.Date(2016, 1, 1, 0, 0, 0, 0, time.UTC)
@@ -34,7 +34,7 @@ func generated(i int) content.Record {
 	}}
 }
 
-// fill writes articles, and a reply and a product update for each hundredth, in batches as an import does.
+// fill writes articles, and for every hundredth a reply and a product update, in batches like those of an import.
 func fill(b *testing.B, store content.Writer, articles int) {
 	begin := time.Now()
 	var batch []content.Record
@@ -54,7 +54,8 @@ func fill(b *testing.B, store content.Writer, articles int) {
 	b.Logf("%d articles written, %.0f a second", articles, float64(articles)/time.Since(begin).Seconds())
 }
 
-// BenchmarkStore has flags: go test -bench . -articles 1000000 -timeout 30m.
+// BenchmarkStore measures the operations of a store. The flag -articles sets its size, as in
+// go test -bench . -articles 1000000 -timeout 30m.
 func BenchmarkStore(b *testing.B) {
 	for _, name := range []string{"sqlite", "postgres"} {
 		b.Run(name, func(b *testing.B) {
@@ -102,7 +103,7 @@ func BenchmarkStore(b *testing.B) {
 	}
 }
 
-// measure reports the median and the 99th percentile.
+// measure reports the median and the 99th percentile of the durations of f.
 func measure(b *testing.B, f func(ctx context.Context, i int) error) {
 	var took []time.Duration
 	for i := 0; b.Loop(); i++ {

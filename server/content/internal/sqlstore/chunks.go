@@ -6,62 +6,63 @@ import (
 	"slices"
 )
 
-// limits are how many articles a chunk has at most, and how many chunks a section has. What has more is split; what has
-// less than a half, or a quarter, may become one with its neighbour.
+// limits are the maximum number of articles in a chunk and of chunks in a section. Larger chunks and sections are split.
+// Neighbouring chunks are merged if the result is at most half full. A section may end once it is a quarter full.
 type limits struct {
 	articles int64
 	chunks   int
 }
 
-// stretch is a chunk or a section of the list: the articles up to its end, from after the end of the one before it.
-type stretch struct {
+// span is a chunk or a section of the list of articles. It begins after the end of the next older span and includes its
+// own end. articles is the number of articles in it.
+type span struct {
 	end      key
 	articles int64
 }
 
-// recount changes how many articles are listed where: some were, some are now.
-func recount(ctx context.Context, tx *sql.Tx, limits limits, were, are []key) error {
-	oldChunks, err := readStretches(ctx, tx, "article_chunks")
+// updateCounts updates the chunks and sections after articles were removed from the list and added to it.
+func updateCounts(ctx context.Context, tx *sql.Tx, limits limits, removed, added []key) error {
+	oldChunks, err := readSpans(ctx, tx, "article_chunks")
 	if err != nil {
 		return err
 	}
-	oldSections, err := readStretches(ctx, tx, "article_sections")
+	oldSections, err := readSpans(ctx, tx, "article_sections")
 	if err != nil {
 		return err
 	}
 	chunks := slices.Clone(oldChunks)
-	for _, k := range were {
+	for _, k := range removed {
 		chunks[position(chunks, k)].articles--
 	}
-	for _, k := range are {
+	for _, k := range added {
 		chunks[position(chunks, k)].articles++
 	}
 	if chunks, err = limits.split(ctx, tx, chunks); err != nil {
 		return err
 	}
 	chunks = limits.merge(chunks)
-	if err := writeStretches(ctx, tx, "article_chunks", oldChunks, chunks); err != nil {
+	if err := writeSpans(ctx, tx, "article_chunks", oldChunks, chunks); err != nil {
 		return err
 	}
-	return writeStretches(ctx, tx, "article_sections", oldSections, limits.sections(chunks, oldSections))
+	return writeSpans(ctx, tx, "article_sections", oldSections, limits.sections(chunks, oldSections))
 }
 
-// position is that of the chunk that a key is in, or belongs in.
-func position(chunks []stretch, k key) int {
-	i, _ := slices.BinarySearchFunc(chunks, k, func(s stretch, k key) int { return s.end.compare(k) })
-	return i // the last one's end is after every key
+// position returns the index of the chunk that k belongs to.
+func position(chunks []span, k key) int {
+	i, _ := slices.BinarySearchFunc(chunks, k, func(s span, k key) int { return s.end.compare(k) })
+	return i // always in range, because the end of the last chunk is after every key
 }
 
-// readStretches returns the rows of a table, the oldest first.
-func readStretches(ctx context.Context, tx *sql.Tx, table string) ([]stretch, error) {
+// readSpans returns the rows of a table of spans, the oldest first.
+func readSpans(ctx context.Context, tx *sql.Tx, table string) ([]span, error) {
 	rows, err := tx.QueryContext(ctx, `SELECT activity, id, articles FROM `+table+` ORDER BY activity, id`)
 	if err != nil {
 		return nil, err
 	}
 	defer rows.Close()
-	var all []stretch
+	var all []span
 	for rows.Next() {
-		var s stretch
+		var s span
 		if err := rows.Scan(&s.end.first, &s.end.id, &s.articles); err != nil {
 			return nil, err
 		}
@@ -70,18 +71,18 @@ func readStretches(ctx context.Context, tx *sql.Tx, table string) ([]stretch, er
 	return all, rows.Err()
 }
 
-// split makes more chunks of those that have too many articles: all of their parts but the oldest are half full.
-func (l limits) split(ctx context.Context, tx *sql.Tx, chunks []stretch) ([]stretch, error) {
+// split splits the chunks that have too many articles. All parts are half full but the oldest, which may have more.
+func (l limits) split(ctx context.Context, tx *sql.Tx, chunks []span) ([]span, error) {
 	const nth = `SELECT activity, id FROM articles WHERE NOT trashed AND (activity, id) <= ($1, $2)
 ORDER BY activity DESC, id DESC LIMIT 1 OFFSET $3`
-	var all []stretch
+	var all []span
 	for _, c := range slices.Backward(chunks) {
 		for c.articles > l.articles {
-			older := stretch{articles: c.articles - l.articles/2}
+			older := span{articles: c.articles - l.articles/2}
 			if err := tx.QueryRowContext(ctx, nth, c.end.first, c.end.id, l.articles/2).Scan(&older.end.first, &older.end.id); err != nil {
 				return nil, err
 			}
-			all = append(all, stretch{c.end, l.articles / 2})
+			all = append(all, span{c.end, l.articles / 2})
 			c = older
 		}
 		all = append(all, c)
@@ -90,9 +91,9 @@ ORDER BY activity DESC, id DESC LIMIT 1 OFFSET $3`
 	return all, nil
 }
 
-// merge makes one chunk of two that are half full at most when they are one. The last one's end stays what it is.
-func (l limits) merge(chunks []stretch) []stretch {
-	var all []stretch
+// merge merges neighbouring chunks if the result is at most half full. The end of the last chunk does not change.
+func (l limits) merge(chunks []span) []span {
+	var all []span
 	for _, c := range chunks {
 		if last := len(all) - 1; last >= 0 && all[last].articles+c.articles <= l.articles/2 {
 			c.articles += all[last].articles
@@ -103,34 +104,35 @@ func (l limits) merge(chunks []stretch) []stretch {
 	return all
 }
 
-// sections are stretches of chunks. They end where the old ones do, unless they would have too many chunks, or few.
-func (l limits) sections(chunks, old []stretch) []stretch {
+// sections returns the sections of the chunks. A section ends where an old one does, unless it would have less than a
+// quarter of the maximum of chunks, and it ends at the maximum.
+func (l limits) sections(chunks, old []span) []span {
 	ends := map[key]bool{}
 	for _, s := range old {
 		ends[s.end] = true
 	}
-	var all []stretch
+	var all []span
 	var articles int64
 	var count int
 	for i, c := range chunks {
 		articles += c.articles
 		count++
 		if i == len(chunks)-1 || count == l.chunks || count >= l.chunks/4 && ends[c.end] {
-			all = append(all, stretch{c.end, articles})
+			all = append(all, span{c.end, articles})
 			articles, count = 0, 0
 		}
 	}
 	return all
 }
 
-// writeStretches writes what is not as it was.
-func writeStretches(ctx context.Context, tx *sql.Tx, table string, old, stretches []stretch) error {
+// writeSpans writes the differences between the old spans and the new ones to a table.
+func writeSpans(ctx context.Context, tx *sql.Tx, table string, old, spans []span) error {
 	was := map[key]int64{}
 	for _, s := range old {
 		was[s.end] = s.articles
 	}
 	var changed [][]any
-	for _, s := range stretches {
+	for _, s := range spans {
 		if articles, ok := was[s.end]; !ok || articles != s.articles {
 			changed = append(changed, []any{s.end.first, s.end.id, s.articles})
 		}

@@ -6,16 +6,16 @@ import (
 	"testing"
 )
 
-// chunksOf returns chunks with so many articles each. The last one's end is "1".
-func chunksOf(articles ...int64) []stretch {
-	all := make([]stretch, len(articles))
+// chunksOf returns chunks with these numbers of articles. Their ends have descending ids. The last is "1".
+func chunksOf(articles ...int64) []span {
+	all := make([]span, len(articles))
 	for i, n := range articles {
-		all[i] = stretch{key{id: fmt.Sprint(len(articles) - i)}, n}
+		all[i] = span{key{id: fmt.Sprint(len(articles) - i)}, n}
 	}
 	return all
 }
 
-func articlesOf(all []stretch) []int64 {
+func articlesOf(all []span) []int64 {
 	var counts []int64
 	for _, s := range all {
 		counts = append(counts, s.articles)
@@ -23,7 +23,7 @@ func articlesOf(all []stretch) []int64 {
 	return counts
 }
 
-// Two chunks become one when that is half full at most.
+// Neighbouring chunks are merged if the result is at most half full.
 func TestMergedChunks(t *testing.T) {
 	l := limits{articles: 10, chunks: 4}
 	for _, test := range []struct{ chunks, want []int64 }{
@@ -38,7 +38,7 @@ func TestMergedChunks(t *testing.T) {
 	}
 }
 
-// A section has no more chunks than it may. It ends where an old one did, unless it would be less than a quarter full.
+// A section has at most limits.chunks chunks. It ends where an old one did, unless it would be less than a quarter full.
 func TestSectionsOfChunks(t *testing.T) {
 	l := limits{articles: 10, chunks: 8}
 	chunks := chunksOf(1, 1, 1, 1, 1, 1, 1, 1, 1, 1) // with the ends 10, 9, … 1
@@ -53,9 +53,9 @@ func TestSectionsOfChunks(t *testing.T) {
 		{[]string{"5"}, []int64{6, 4}},
 		{[]string{"5", "4", "3"}, []int64{6, 2, 2}},
 	} {
-		var old []stretch
+		var old []span
 		for _, id := range test.old {
-			old = append(old, stretch{end: key{id: id}})
+			old = append(old, span{end: key{id: id}})
 		}
 		if got := articlesOf(l.sections(chunks, old)); !reflect.DeepEqual(got, test.want) {
 			t.Errorf("with the old ends %v, sections have %v, want %v", test.old, got, test.want)

@@ -21,7 +21,8 @@ const (
 	rounds   = 30
 )
 
-// ring are all articles as round r of the import leaves them: their titles say so, and their order is another in each.
+// ring returns all articles as round r of the import writes them. Their titles are the number of the round, and each
+// round has another order.
 func ring(r int) []content.Record {
 	start := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 	records := make([]content.Record, ringSize)
@@ -35,7 +36,7 @@ func ring(r int) []content.Record {
 
 func placeInRing(r, i int) int { return i * (r + 1) % ringSize }
 
-// importEnv has the test binary be a process that imports.
+// importEnv is the environment variable that makes the test binary run importRing.
 const importEnv = "CONTENT_TEST_IMPORT"
 
 func importRing(name, address string) error {
@@ -47,7 +48,7 @@ func importRing(name, address string) error {
 	if err != nil {
 		return err
 	}
-	store.SmallChunks()
+	store.(*sqlstore.Store).SmallChunks()
 	for r := range rounds {
 		if err := store.Write(context.Background(), ring(r)); err != nil {
 			return err
@@ -56,7 +57,7 @@ func importRing(name, address string) error {
 	return store.Close()
 }
 
-// Two that serve, and another process that imports: no error, and each page is of one state between two batches.
+// While another process imports, two stores read without errors, and each page shows one state between two batches.
 func TestReadersSeeNoTornPages(t *testing.T) {
 	onBoth(t, func(t *testing.T, db database) {
 		stores := []*sqlstore.Store{db.open(t), db.open(t)}
@@ -96,7 +97,7 @@ func TestReadersSeeNoTornPages(t *testing.T) {
 	})
 }
 
-// checkRing reads a page, and checks that it is just as a round has left it.
+// checkRing reads a page and checks that all of it is from one round.
 func checkRing(t *testing.T, store *sqlstore.Store, skip int, seen map[string]bool) {
 	page, err := store.Articles(context.Background(), int64(skip), 13)
 	if err != nil || len(page) != min(13, ringSize-skip) {
@@ -113,7 +114,7 @@ func checkRing(t *testing.T, store *sqlstore.Store, skip int, seen map[string]bo
 	}
 }
 
-// Those who write at once lose nothing, and count right.
+// Concurrent writers lose no record, and their counts are right.
 func TestWritersWaitForEachOther(t *testing.T) {
 	onBoth(t, func(t *testing.T, db database) {
 		write(t, db.open(t), article("shared", ""))
@@ -130,7 +131,7 @@ func TestWritersWaitForEachOther(t *testing.T) {
 					for j := range 5 {
 						records = append(records, article(fmt.Sprint(n, "-", i, "-", j), at(1+i+j)))
 					}
-					if i%3 == n%3 { // the others have nothing in common but the counts
+					if i%3 == n%3 { // the other calls write different articles, but the same counts
 						records = append(records, reply("shared", fmt.Sprint(n, "-", i), at(15+i)))
 					}
 					if err := store.Write(context.Background(), records); err != nil {
@@ -156,7 +157,7 @@ func TestWritersWaitForEachOther(t *testing.T) {
 	})
 }
 
-// Processes that start at once on an empty database all open it.
+// An empty database can be opened several times at once.
 func TestManyOpenAtOnce(t *testing.T) {
 	onBoth(t, func(t *testing.T, db database) {
 		var opens sync.WaitGroup
@@ -175,7 +176,7 @@ func TestManyOpenAtOnce(t *testing.T) {
 	})
 }
 
-// A caller who goes away gets their error, and the store goes on.
+// A cancelled call returns an error, and the store remains usable.
 func TestCancelledCalls(t *testing.T) {
 	onBoth(t, func(t *testing.T, db database) {
 		store := db.open(t)

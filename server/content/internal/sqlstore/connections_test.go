@@ -7,10 +7,11 @@ import (
 	"testing"
 
 	"github.com/keywright/keywright/server/content"
+	"github.com/keywright/keywright/server/content/internal/sqlstore"
 	"github.com/keywright/keywright/server/content/postgres"
 )
 
-// What is served cannot change the database, whatever statement it comes to.
+// The connections for reading cannot change the database with any statement.
 func TestReadersDoNotWrite(t *testing.T) {
 	store := empty(t, "sqlite").open(t)
 	write(t, store, content.Record{Moderator: &content.Moderator{ID: "m"}})
@@ -22,8 +23,8 @@ func TestReadersDoNotWrite(t *testing.T) {
 	}
 }
 
-// Counts of chunks are right only when a writer sees what the one before it has written. So the URL does not choose
-// another isolation level.
+// The URL cannot set the isolation level. The counts of chunks are right only if a writer sees what the one before it
+// wrote.
 func TestTheURLDoesNotSetTheIsolationLevel(t *testing.T) {
 	address, err := url.Parse(empty(t, "postgres").address)
 	if err != nil {
@@ -38,12 +39,12 @@ func TestTheURLDoesNotSetTheIsolationLevel(t *testing.T) {
 	}
 	defer store.Close()
 	var level string
-	if err := store.OneConnection().QueryRowContext(t.Context(), `SHOW transaction_isolation`).Scan(&level); err != nil || level != "read committed" {
+	if err := store.(*sqlstore.Store).OneConnection().QueryRowContext(t.Context(), `SHOW transaction_isolation`).Scan(&level); err != nil || level != "read committed" {
 		t.Errorf("transactions are %q, %v", level, err)
 	}
 }
 
-// A closed store leaves its file alone: the log beside it has been written into it.
+// Close writes the log into the database file and removes it.
 func TestAClosedStoreIsOneFile(t *testing.T) {
 	db := empty(t, "sqlite")
 	store := db.open(t)

@@ -31,14 +31,14 @@ func TestMain(m *testing.M) {
 	os.Exit(postgrestest.Main(m))
 }
 
-// database is one of those that all tests run on.
+// database is a database of SQLite or PostgreSQL.
 type database struct {
 	name    string
 	address string
-	raw     *sql.DB // for what a store does not show
+	raw     *sql.DB // for statements that a store does not have
 }
 
-// onBoth runs a test with an empty database of SQLite, and with one of PostgreSQL.
+// onBoth runs a test with an empty SQLite database, and with an empty PostgreSQL database.
 func onBoth(t *testing.T, test func(t *testing.T, db database)) {
 	t.Helper()
 	for _, name := range []string{"sqlite", "postgres"} {
@@ -74,7 +74,7 @@ func (db database) open(t testing.TB) *sqlstore.Store {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = store.Close() })
-	return store
+	return store.(*sqlstore.Store)
 }
 
 func write(t testing.TB, store content.Writer, records ...content.Record) {
@@ -92,7 +92,7 @@ func reply(articleID, id string, at content.Timestamp) content.Record {
 	return content.Record{ArticleID: articleID, Reply: &content.Reply{ID: id, RepliedAt: at}}
 }
 
-// ids are those of a page, with a space between.
+// ids returns the ids of a page, separated by spaces.
 func ids(t testing.TB, store content.Store, skip int64, limit int) string {
 	t.Helper()
 	page, err := store.Articles(t.Context(), skip, limit)
@@ -122,17 +122,17 @@ func notFound(t testing.TB, what string, err error) {
 	}
 }
 
-// fatal is the part of testing.TB that a test of rapid has, too.
+// fatal is the part of testing.TB that *rapid.T implements, too.
 type fatal interface {
 	Helper()
 	Errorf(format string, args ...any)
 	Fatal(args ...any)
 }
 
-// checkChunks compares the counts of the chunks and sections with the table that they count, and with their limits.
+// checkChunks compares the counts of chunks and sections with the table of articles and with the limits.
 func (db database) checkChunks(t fatal, articles int64, chunks int) {
 	t.Helper()
-	counts := db.stretches(t, "article_chunks")
+	counts := db.spans(t, "article_chunks")
 	ends := slices.SortedFunc(maps.Keys(counts), compareEnds)
 	for end, count := range counts {
 		if count < 0 || count > articles {
@@ -140,7 +140,7 @@ func (db database) checkChunks(t fatal, articles int64, chunks int) {
 		}
 	}
 	last := -1
-	for _, end := range slices.SortedFunc(maps.Keys(db.stretches(t, "article_sections")), compareEnds) {
+	for _, end := range slices.SortedFunc(maps.Keys(db.spans(t, "article_sections")), compareEnds) {
 		i, ok := slices.BinarySearchFunc(ends, end, compareEnds)
 		if !ok {
 			t.Errorf("a section ends with %s, but no chunk does", end)
@@ -154,8 +154,8 @@ func (db database) checkChunks(t fatal, articles int64, chunks int) {
 
 func compareEnds(a, b [2]string) int { return slices.Compare(a[:], b[:]) }
 
-// stretches returns the counts of a table by the ends of its rows.
-func (db database) stretches(t fatal, table string) map[[2]string]int64 {
+// spans checks the counts of a table of spans and returns them by the ends of the spans.
+func (db database) spans(t fatal, table string) map[[2]string]int64 {
 	t.Helper()
 	rows, err := db.raw.QueryContext(context.Background(), `
 SELECT s.activity, s.id, s.articles, (SELECT count(*) FROM articles a WHERE NOT a.trashed AND (a.activity, a.id) <= (s.activity, s.id))

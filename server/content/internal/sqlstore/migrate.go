@@ -14,27 +14,29 @@ import (
 //go:embed migrations/*.sql
 var migrations embed.FS
 
-// versions is the table of the migrations that a database has had. It is not goose's default, which the database may have
-// for something else.
+// versions is the table of the applied migrations. It is not goose's default name, because another program may use that
+// in the same database.
 const versions = "content_migrations"
 
-// Dialect is how a database wants its migrations.
+// Dialect is the SQL dialect of a database.
 type Dialect struct {
-	goose  goose.Dialect
-	before string // a statement for databases that lack a migration
+	goose goose.Dialect
+	// before is a statement that is executed before migrations, if any are missing.
+	before string
 }
 
-// Dialects.
+// The dialects.
 var (
 	SQLite   = Dialect{goose: goose.DialectSQLite3}
 	Postgres = Dialect{goose: goose.DialectPostgres, before: `CREATE COLLATION IF NOT EXISTS "binary" FROM "C"`}
 )
 
-// ErrNewer is the error of a database that a newer version of this program has made.
+// ErrNewer is returned for a database with the schema of a newer version of this program.
 var ErrNewer = errors.New("a newer version of this program has made the database")
 
-// Migrate brings a database to the schema that this version knows. It does not lock out another process that does the
-// same: the caller does, or tries again after an error.
+// Migrate brings a database to the schema of this version. It returns an error that wraps [ErrNewer] if the schema is
+// newer. It does not lock the database: if another process may migrate at the same time, the caller takes a lock, or
+// tries again after an error.
 func Migrate(ctx context.Context, db *sql.DB, dialect Dialect) error {
 	files, err := fs.Sub(migrations, "migrations")
 	if err != nil {

@@ -15,7 +15,7 @@ import (
 	"github.com/keywright/keywright/server/content/internal/sqlstore"
 )
 
-// model is a store as simple as can be.
+// model is the simplest possible store.
 type model struct {
 	updates  map[string]content.ProductUpdate
 	articles map[string]content.Article
@@ -39,7 +39,7 @@ func (m *model) write(records []content.Record) {
 	}
 }
 
-// activity is in nanoseconds, and -1 for none.
+// activity returns the last activity in nanoseconds, or -1 if there is none.
 func (m *model) activity(a content.Article) int64 {
 	last := int64(-1)
 	at := func(t content.Timestamp) {
@@ -93,7 +93,7 @@ var (
 	}), 0, 60)
 )
 
-// Whatever is written, the store has what the model has.
+// After any writes, the store returns the same as the model.
 func TestStoreIsAsTheModel(t *testing.T) {
 	onBoth(t, func(t *testing.T, db database) {
 		store := db.open(t)
@@ -103,7 +103,7 @@ func TestStoreIsAsTheModel(t *testing.T) {
 			m := newModel()
 			for i := range rapid.IntRange(1, 3).Draw(t, "writes") {
 				records := someRecords.Draw(t, "records")
-				if i == 0 { // so that there are sections
+				if i == 0 { // many articles, so that there are several sections
 					for n := range rapid.IntRange(0, 80).Draw(t, "articles") {
 						records = append(records, article(fmt.Sprintf("%c%d", 'a'+n%7, n/7), someTimes.Draw(t, "time")))
 					}

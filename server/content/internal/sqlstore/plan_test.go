@@ -7,7 +7,7 @@ import (
 	"github.com/keywright/keywright/server/content"
 )
 
-// A batch does not read all that was written before, though PostgreSQL planned the statements for a database without any.
+// Writing a batch does not read all articles, though PostgreSQL planned the statements for an empty table.
 func TestBatchesDoNotReadAllArticles(t *testing.T) {
 	store := empty(t, "postgres").open(t)
 	connection := store.OneConnection()
@@ -19,7 +19,7 @@ func TestBatchesDoNotReadAllArticles(t *testing.T) {
 			records = append(records, article(id, ""), reply(id, "r", "2026-03-01T00:00:00+00:00"))
 		}
 		write(t, store, records...)
-		write(t, store, records...) // which does read those
+		write(t, store, records...) // reads the articles of this batch
 	}
 	if _, err := connection.ExecContext(t.Context(), `SELECT pg_stat_force_next_flush()`); err != nil {
 		t.Fatal(err)

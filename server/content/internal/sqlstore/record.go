@@ -12,7 +12,7 @@ import (
 	"github.com/keywright/keywright/server/content"
 )
 
-// encode returns the text of a record that the database keeps.
+// encode returns the JSON of a record for the database.
 func encode(record any) (string, error) {
 	var text bytes.Buffer
 	encoder := json.NewEncoder(&text)
@@ -20,11 +20,11 @@ func encode(record any) (string, error) {
 	if err := encoder.Encode(record); err != nil {
 		return "", err
 	}
-	// Only a content.Object can have brought in what is not UTF-8. PostgreSQL does not take it.
+	// PostgreSQL refuses invalid UTF-8. Only a content.Object can contain it.
 	return strings.ToValidUTF8(strings.TrimSuffix(text.String(), "\n"), "\ufffd"), nil
 }
 
-// lenient is for texts that encode has made: an object whose members are not specified may have one twice.
+// lenient accepts duplicate names, which a content.Object may contain.
 var lenient = jsontext.AllowDuplicateNames(true)
 
 func decode(text []byte, record any) error {
@@ -34,7 +34,8 @@ func decode(text []byte, record any) error {
 	return nil
 }
 
-// instant is a text that sorts by its bytes as the timestamps do as instants, and "" for none, which is before them all.
+// instant returns the timestamp in UTC, to the nanosecond and always of the same length, so that the order of the bytes
+// is the order of time. It returns "" for no timestamp, which sorts before all others.
 func instant(t content.Timestamp) string {
 	at, ok := t.Instant()
 	if !ok {

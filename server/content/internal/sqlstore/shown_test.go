@@ -14,7 +14,7 @@ import (
 	"github.com/keywright/keywright/server/content/internal/sqlstore"
 )
 
-// withHidden writes records of each kind, of which most are hidden: 0 to n-1 of each kind.
+// withHidden writes a few visible records, and n hidden ones of each kind, hidden0 to hidden<n-1>.
 func withHidden(t testing.TB, store content.Writer, n int) {
 	t.Helper()
 	hidden := article("gone", "")
@@ -30,7 +30,8 @@ func withHidden(t testing.TB, store content.Writer, n int) {
 	write(t, store, records...)
 }
 
-// threats.md 76: the database finds no row of a hidden record, so that it takes as long as one that does not exist.
+// threats.md 76: the database reads no row of a hidden record, so a request for it takes as long as for one that does
+// not exist.
 func TestRowsOfHiddenRecordsAreNotRead_threats_76(t *testing.T) {
 	t.Run("sqlite", func(t *testing.T) {
 		db := empty(t, "sqlite")
@@ -48,7 +49,7 @@ func TestRowsOfHiddenRecordsAreNotRead_threats_76(t *testing.T) {
 	})
 	t.Run("postgres", func(t *testing.T) {
 		store := empty(t, "postgres").open(t)
-		connection := store.OneConnection() // or others would report later what they read
+		connection := store.OneConnection() // other connections would report their statistics later
 		withHidden(t, store, 100)
 		fetched := func() (rows int) {
 			t.Helper()
@@ -82,7 +83,7 @@ func TestRowsOfHiddenRecordsAreNotRead_threats_76(t *testing.T) {
 	})
 }
 
-// plan is how SQLite runs a statement.
+// plan returns the steps of SQLite's plan of a statement.
 func plan(t *testing.T, db database, statement string) (steps []string) {
 	t.Helper()
 	rows, err := db.raw.QueryContext(t.Context(), "EXPLAIN QUERY PLAN "+statement, "x", "y")
@@ -104,7 +105,7 @@ func plan(t *testing.T, db database, statement string) (steps []string) {
 	return steps
 }
 
-// A database of the version before gets its indexes when it is opened, and keeps what it has.
+// Opening a database of the first schema version creates the missing indexes and keeps the records.
 func TestDatabasesOfTheFirstVersionAreBroughtUpToDate(t *testing.T) {
 	onBoth(t, func(t *testing.T, db database) {
 		store := db.open(t)
@@ -126,15 +127,16 @@ func TestDatabasesOfTheFirstVersionAreBroughtUpToDate(t *testing.T) {
 		if _, err := store.ProductUpdate(t.Context(), "hidden1", content.Moderators); err != nil {
 			t.Error(err)
 		}
-		// The index is there, and unique.
+		// The index exists, or it could not be dropped.
 		if _, err := db.raw.ExecContext(t.Context(), "DROP INDEX replies_shown"); err != nil {
 			t.Error(err)
 		}
 	})
 }
 
-// BenchmarkHidden compares how long hidden and absent records take, in an order that is drawn. It reports the
-// difference of the means, and by how many standard errors of it they differ: beyond 4 or so, an observer could tell.
+// BenchmarkHidden compares the durations of requests for hidden and for absent records, in random order. It reports the
+// difference of the means, in nanoseconds and in standard errors. An observer could notice a difference of more than
+// about 4 standard errors.
 func BenchmarkHidden(b *testing.B) {
 	for _, name := range []string{"sqlite", "postgres"} {
 		b.Run(name, func(b *testing.B) {
@@ -177,9 +179,10 @@ func BenchmarkHidden(b *testing.B) {
 	}
 }
 
-type moments struct{ mean, variance float64 } // of the mean
+// moments holds a mean and the variance of that mean.
+type moments struct{ mean, variance float64 }
 
-// sample leaves out the slowest tenth, which were interrupted.
+// sample returns the moments of all but the slowest tenth, which are likely to have been interrupted.
 func sample(all []float64) (m moments) {
 	slices.Sort(all)
 	all = all[:len(all)*9/10]

@@ -1,7 +1,7 @@
-// Package sqlstore is the store of records in a database of SQL. What it asks is the same for SQLite and for PostgreSQL;
-// their packages open the database and give it here.
+// Package sqlstore stores records in an SQL database. It uses the same statements for SQLite and for PostgreSQL;
+// packages sqlite and postgres open the database.
 //
-// A record is JSON text; beside it are only the columns that records are found, hidden and ordered by.
+// The database holds a record as JSON, and further columns only for finding, hiding and sorting records.
 package sqlstore
 
 import (
@@ -14,26 +14,29 @@ import (
 	"github.com/keywright/keywright/server/content"
 )
 
-// Config configures a store. The schema is that of [Migrate].
+// Config configures a store.
 type Config struct {
+	// Reads and Writes are connections to one database, whose schema is that of [Migrate]. They may be the same.
 	Reads  *sql.DB
-	Writes *sql.DB // may be the same
-	// Lock is the first statement of each transaction that writes. It waits for the others that write. Empty, the
-	// transactions of Writes do so from their beginning.
+	Writes *sql.DB
+	// Lock is the first statement of each writing transaction. It waits until no other transaction writes. It is "" if
+	// the transactions of Writes wait when they begin.
 	Lock string
-	// BeforeWrite is called before each transaction that writes. It may be nil.
+	// If not nil, BeforeWrite is called before each writing transaction.
 	BeforeWrite func(context.Context) error
-	// Readers is how many statements read at once, when it is not 0: each goes on to its end then when its caller goes away. It
-	// is for databases to which a connection is lost when a statement is broken off, and expensive to make.
+	// If Readers is not 0, at most that many statements read at once, and a statement runs to its end even if its
+	// caller's context is cancelled. It is for databases that close the connection of a cancelled statement, and whose
+	// connections are expensive to open.
 	Readers int
 }
 
-// Store is a [content.Store] and a [content.Writer].
+// Store implements [content.Store] and [content.Writer].
 type Store struct {
 	config Config
 	limits limits
 
-	readers chan struct{} // has a place for each of Config.Readers; nil without
+	// readers is a semaphore of Config.Readers, or nil.
+	readers chan struct{}
 
 	productUpdate, shownProductUpdate, articles, reply, shownReply, moderator *sql.Stmt
 }
@@ -49,9 +52,10 @@ const (
 	selectReply = `SELECT replies.record FROM replies JOIN articles ON articles.id = replies.article_id
 WHERE replies.article_id = $1 AND replies.id = $2`
 
-	// The statements for everybody. They read no row of a hidden record, as that takes longer than to find none. So they
-	// find records by indexes without these, and their conditions are the expressions of migration 2. The article of a
-	// reply is looked for first, so that no reply of a trashed one is read.
+	// The statements for content.Everybody. They do not read the rows of hidden records, because reading a row takes
+	// longer than finding none. So they use the indexes of migration 2, which omit hidden records, and their conditions
+	// repeat the expressions of these indexes. They look up the article of a reply first, so that no reply of a trashed
+	// article is read.
 	selectShownProductUpdate = `SELECT record FROM product_updates WHERE CASE WHEN NOT trashed THEN id END = $1`
 
 	selectShownReply = `SELECT record FROM replies WHERE id = $2 AND CASE WHEN visible THEN article_id END =
@@ -59,12 +63,13 @@ WHERE replies.article_id = $1 AND replies.id = $2`
 
 	selectModerator = `SELECT EXISTS (SELECT 1 FROM moderators WHERE id = $1)`
 
-	// selectArticles is one statement, so that it sees one state of the database. It finds the section that has the first
-	// article of the page, the chunk in it, the keys of the page, counted from there, and their records. What are
-	// subqueries here are not joins, which PostgreSQL plans for a third of all articles, as it does not know how few these
-	// are. No other row fits where there is LIMIT 1, but the database need not look for one: the sums before it are not
-	// materialized. COALESCE makes an expression of what is a column: with a column, SQLite compares only the activities by
-	// the index, and reads all articles of the same activity that come before the page.
+	// selectArticles is one statement, so that it sees one state of the database. It finds the section that contains
+	// the first article of the page, the chunk in that section, the keys of the page, counted from the beginning of the
+	// chunk, and their records. It uses subqueries, because PostgreSQL does not know how few rows they return and would
+	// plan joins for a third of all articles. LIMIT 1 omits no row, since only one fits, but lets the database stop
+	// looking. That is why the sums before it are not materialized. COALESCE turns a column into an expression: with
+	// the column, SQLite would compare only the activities by the index, and read all articles of the same activity
+	// that come before the page.
 	selectArticles = `
 WITH sections AS NOT MATERIALIZED (
 	SELECT activity, id, articles, CAST(sum(articles) OVER (ORDER BY activity DESC, id DESC ROWS UNBOUNDED PRECEDING) AS BIGINT) AS so_far
@@ -86,7 +91,8 @@ WITH sections AS NOT MATERIALIZED (
 SELECT (SELECT record FROM articles WHERE articles.id = page.id) FROM page ORDER BY activity DESC, id DESC`
 )
 
-// New makes a store. The databases are closed with it, or when it cannot be made.
+// New returns a store. It takes over config.Reads and config.Writes: [Store.Close] closes them, and New does if it
+// returns an error.
 func New(ctx context.Context, config Config) (*Store, error) {
 	s := &Store{config: config, limits: limits{articles: 500, chunks: 64}}
 	if config.Readers > 0 {
@@ -104,19 +110,20 @@ func New(ctx context.Context, config Config) (*Store, error) {
 	return s, nil
 }
 
-// Close closes the database, after the calls that are under way.
+// Close closes the database after the running calls have ended.
 func (s *Store) Close() error {
 	if s.config.Reads == s.config.Writes {
 		return s.config.Reads.Close()
 	}
-	// The one that writes is the last, as SQLite then has it tidy up.
+	// Writes is closed last: SQLite cleans up when the last connection is closed, which should be the one that writes.
 	return errors.Join(s.config.Reads.Close(), s.config.Writes.Close())
 }
 
-// readTime is how long a statement may take that its caller cannot break off.
+// readTime limits a statement that its caller cannot cancel.
 const readTime = 30 * time.Second
 
-// reader returns the context of a statement that reads, and what to call after it.
+// reader returns the context for a reading statement, and a function to call when the statement has ended. If
+// Config.Readers is set, it waits until the statement may run.
 func (s *Store) reader(ctx context.Context) (statement context.Context, done func(), err error) {
 	if s.readers == nil {
 		return ctx, func() {}, nil
@@ -126,7 +133,7 @@ func (s *Store) reader(ctx context.Context) (statement context.Context, done fun
 	case <-ctx.Done():
 		return nil, nil, ctx.Err()
 	}
-	if err := ctx.Err(); err != nil { // both were ready
+	if err := ctx.Err(); err != nil { // select chooses at random if both cases are ready
 		<-s.readers
 		return nil, nil, err
 	}
@@ -141,12 +148,13 @@ func (s *Store) reader(ctx context.Context) (statement context.Context, done fun
 	}, nil
 }
 
-// impossible reports whether no record can have an id. The database is not asked for it, as PostgreSQL refuses some.
-func impossible(id string) bool { return content.CheckID(id) != nil }
+// invalid reports whether no record can have this id. PostgreSQL returns an error for some of these ids, so they are
+// not sent to the database.
+func invalid(id string) bool { return content.CheckID(id) != nil }
 
 // ProductUpdate implements [content.Store].
 func (s *Store) ProductUpdate(ctx context.Context, id string, audience content.Audience) (*content.ProductUpdate, error) {
-	if impossible(id) {
+	if invalid(id) {
 		return nil, content.ErrNotFound
 	}
 	ctx, done, err := s.reader(ctx)
@@ -167,7 +175,7 @@ func (s *Store) ProductUpdate(ctx context.Context, id string, audience content.A
 
 // Reply implements [content.Store].
 func (s *Store) Reply(ctx context.Context, articleID, id string, audience content.Audience) (*content.Reply, error) {
-	if impossible(articleID) || impossible(id) {
+	if invalid(articleID) || invalid(id) {
 		return nil, content.ErrNotFound
 	}
 	ctx, done, err := s.reader(ctx)
@@ -186,7 +194,7 @@ func (s *Store) Reply(ctx context.Context, articleID, id string, audience conten
 	return &r, nil
 }
 
-// one reads a record out of a row.
+// one decodes the record in a row. It returns content.ErrNotFound if there is no row.
 func one(row *sql.Row, record any) error {
 	var text []byte
 	switch err := row.Scan(&text); {
@@ -200,7 +208,7 @@ func one(row *sql.Row, record any) error {
 
 // Moderator implements [content.Store].
 func (s *Store) Moderator(ctx context.Context, id string) (bool, error) {
-	if impossible(id) {
+	if invalid(id) {
 		return false, nil
 	}
 	ctx, done, err := s.reader(ctx)

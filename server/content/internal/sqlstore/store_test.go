@@ -10,7 +10,7 @@ import (
 	"github.com/keywright/keywright/server/content/internal/sqlstore"
 )
 
-// A record comes back with every field as it was.
+// A record is read with every field as it was written.
 func TestRecordsComeBack(t *testing.T) {
 	update := content.ProductUpdate{
 		ID: "u1", Title: "Größe \u0000 \u2028 <b>&amp;</b> '\" \\ \x7f 🙂", Body: strings.Repeat("<p>long</p>", 10_000), CreatedAt: "2026-03-01T09:30:00.120+05:30",
@@ -37,7 +37,7 @@ func TestRecordsComeBack(t *testing.T) {
 	})
 }
 
-// decisions.md "last activity" and "order of articles".
+// Articles are sorted as in decisions.md "last activity" and "order of articles".
 func TestArticlesAreInTheOrderOfTheirLastActivity(t *testing.T) {
 	hidden := reply("b", "hidden", "2026-12-31T00:00:00+00:00")
 	hidden.Reply.Spam = true
@@ -47,7 +47,7 @@ func TestArticlesAreInTheOrderOfTheirLastActivity(t *testing.T) {
 		store := db.open(t)
 		write(t, store,
 			article("never1", ""), article("never2", ""), article("Z", "2026-03-01T09:30:00+00:00"),
-			// The same instant, in three ways.
+			// The same instant with three offsets.
 			article("a", "2026-03-01T10:30:00+01:00"), article("ä", "2026-03-01T09:30:00.000+00:00"), article("b", "2026-03-01T04:30:00-05:00"),
 			article("later", "2026-03-01T09:30:00.000000001+00:00"), article("earlier", "2026-03-01T23:59:59+14:30"),
 			hidden, trashed,
@@ -73,7 +73,7 @@ func TestArticlesAreInTheOrderOfTheirLastActivity(t *testing.T) {
 	})
 }
 
-// decisions.md "last activity" and "reply without its article".
+// Replies change the last activity of their article as in decisions.md "last activity" and "reply without its article".
 func TestRepliesMoveTheirArticle(t *testing.T) {
 	const first, second, third = "2026-03-01T00:00:00+00:00", "2026-03-02T00:00:00+00:00", "2026-03-03T00:00:00+00:00"
 	with := func(r content.Record, change func(*content.Reply)) content.Record {
@@ -117,7 +117,7 @@ func TestRepliesMoveTheirArticle(t *testing.T) {
 	})
 }
 
-// threats.md 53, decisions.md "visible reply" and "reply without its article".
+// Only moderators see hidden records: threats.md 53, decisions.md "visible reply" and "reply without its article".
 func TestOnlyModeratorsSeeWhatIsHidden(t *testing.T) {
 	onBoth(t, func(t *testing.T, db database) {
 		store := db.open(t)
@@ -171,7 +171,7 @@ func TestOnlyModeratorsSeeWhatIsHidden(t *testing.T) {
 	})
 }
 
-// threats.md 52: ids with SQL and odd bytes are ids like others, and find nothing but their own record.
+// threats.md 52: ids that contain SQL or unusual bytes find only their own record.
 func TestOddIDs(t *testing.T) {
 	odd := []string{"' OR '1'='1", `"; DROP TABLE articles; --`, "%", "_", "../../etc/passwd", "a", "A", "á", "a\u0301", " a", "a ", "$1", "?", "\\", "\\x00", "🙂", "~", "\U0010ffff", strings.Repeat("x", 255)}
 	refused := []string{"", "\x00", "a\x00b", "\xff", strings.Repeat("x", 256), strings.Repeat("x", 10_000), "a\nb"}
@@ -215,7 +215,7 @@ func TestOddIDs(t *testing.T) {
 	})
 }
 
-// A call that fails writes none of its records.
+// A failed call of Write writes none of its records.
 func TestWriteIsAllOrNothing(t *testing.T) {
 	onBoth(t, func(t *testing.T, db database) {
 		store := db.open(t)
@@ -240,7 +240,7 @@ func TestWriteIsAllOrNothing(t *testing.T) {
 	})
 }
 
-// Thousands of articles with one activity are in pages that have each of them once, wherever they move.
+// Thousands of articles with the same activity each appear on one page, also after they have moved.
 func TestManyArticlesOfOneActivity(t *testing.T) {
 	const count = 3000
 	onBoth(t, func(t *testing.T, db database) {
@@ -265,7 +265,7 @@ func TestManyArticlesOfOneActivity(t *testing.T) {
 		}
 		check(0, count)
 		for _, r := range all[:count/2] {
-			r.Article.LastActivityAt = "2026-02-01T00:00:00+00:00" // the order stays
+			r.Article.LastActivityAt = "2026-02-01T00:00:00+00:00" // they are the last ones already, so the order does not change
 		}
 		write(t, store, all[:count/2]...)
 		check(0, count)
@@ -281,7 +281,8 @@ func TestManyArticlesOfOneActivity(t *testing.T) {
 	})
 }
 
-// A page in the middle of many articles of one activity is found as fast as others: the index is asked for the id, too.
+// SQLite searches the index by activity and id, so that a page among many articles of the same activity is found as
+// fast as others.
 func TestSQLiteFindsPagesByActivityAndID(t *testing.T) {
 	db := empty(t, "sqlite")
 	db.open(t)

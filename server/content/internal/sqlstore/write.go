@@ -10,7 +10,7 @@ import (
 	"github.com/keywright/keywright/server/content"
 )
 
-// Write implements [content.Writer]. Those who write wait for each other; who reads waits for nobody.
+// Write implements [content.Writer]. Writers wait for each other. Readers do not wait.
 func (s *Store) Write(ctx context.Context, records []content.Record) error {
 	b, err := gather(records)
 	if err != nil {
@@ -32,7 +32,7 @@ func (s *Store) write(ctx context.Context, b *batch) error {
 	if err != nil {
 		return err
 	}
-	defer func() { _ = tx.Rollback() }() // after Commit it does nothing
+	defer func() { _ = tx.Rollback() }() // a no-op after Commit
 	if s.config.Lock != "" {
 		if _, err := tx.ExecContext(ctx, s.config.Lock); err != nil {
 			return err
@@ -61,8 +61,8 @@ WHERE replies.record <> excluded.record`); err != nil {
 	return writeArticles(ctx, tx, b, limits)
 }
 
-// writeArticles writes the articles of a batch, moves those that its replies move, and counts again. The replies are
-// written already.
+// writeArticles writes the articles of a batch, updates the activity of articles that have a newer or older reply now,
+// and updates the counts of chunks. The replies of the batch must have been written before.
 func writeArticles(ctx context.Context, tx *sql.Tx, b *batch, limits limits) error {
 	states, err := readStates(ctx, tx, b.touched())
 	if err != nil {
@@ -107,15 +107,16 @@ UPDATE articles SET activity = moved.activity FROM moved WHERE articles.id = mov
 	if len(from)+len(to) == 0 {
 		return nil
 	}
-	return recount(ctx, tx, limits, from, to)
+	return updateCounts(ctx, tx, limits, from, to)
 }
 
-// state is the row of an article, or of an id that may become one.
+// state is the row of an article, which need not exist, and the newest of its replies.
 type state struct {
 	id               string
 	exists, listed   bool
 	stored, activity string
-	newestReply      string // when the newest visible one was given, or ""
+	// newestReply is the instant of the newest visible reply, or "".
+	newestReply string
 }
 
 func readStates(ctx context.Context, tx *sql.Tx, ids [][]any) ([]state, error) {
@@ -142,7 +143,7 @@ FROM wanted LEFT JOIN articles ON articles.id = wanted.id`
 	return states, err
 }
 
-// forRows executes a statement that has rows of values in its middle.
+// forRows executes the statement before + VALUES + after for all rows.
 func forRows(ctx context.Context, tx *sql.Tx, before string, rows [][]any, after string) error {
 	return inParts(rows, func(values string, arguments []any) error {
 		_, err := tx.ExecContext(ctx, before+values+after, arguments...)
@@ -150,11 +151,11 @@ func forRows(ctx context.Context, tx *sql.Tx, before string, rows [][]any, after
 	})
 }
 
-// mostRows is how many rows are in one statement.
+// mostRows is the maximum number of rows in one statement.
 const mostRows = 128
 
-// inParts calls f with some of the rows at a time, as the text of a VALUES clause and its arguments. How many they are is
-// a power of two, so that there are few different statements, and the database knows them.
+// inParts calls f for parts of the rows, with the text of a VALUES clause and its arguments. The number of rows in a
+// part is a power of two, so that there are few different statements, which the database has prepared already.
 func inParts(rows [][]any, f func(values string, arguments []any) error) error {
 	for n := mostRows; n > 0; n /= 2 {
 		for len(rows) >= n {

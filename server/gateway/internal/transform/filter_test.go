@@ -60,11 +60,11 @@ func TestFilterThatFailsLetsNothingPass(t *testing.T) {
 	for _, c := range []struct{ name, source, body, want string }{
 		{"nothing", mine, ``, "not well-formed JSON"},
 		{"no JSON", mine, `hunter2`, "not well-formed JSON"},
-		{"a text", mine, `"hunter2"`, "response.body has no records"},
+		{"a text", mine, `"hunter2"`, "it must be a JSON array, or response.records name the member that is one"},
 		{"null", mine, `null`, "has no records"},
 		{"an object without an array", mine, `{"error":"x"}`, "has no records"},
 		{"an object with an array", mine, `{"owner":"bob","tags":[]}`, "has no records"},
-		{"records that are no array", mine, `{"records":{"a":[]}}`, "has no records"},
+		{"records that are no array", mine, `{"records":{"a":[]}}`, "the member that response.records names is not an array there"},
 		{"an array beside the records", mine, `{"other":[{"owner":"ada@example.com"}],"data":{"records":[]}}`, "has no records"},
 		{"an array further down", mine, `{"data":{"items":[]}}`, "has no records"},
 		{"cut off", mine, `[{"owner":"ada@example.com"}`, "not well-formed JSON"},

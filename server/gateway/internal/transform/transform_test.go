@@ -220,6 +220,9 @@ func TestProblems(t *testing.T) {
 				t.Errorf("want %s, got %v", want, problems)
 			}
 		}
+		if _, problems := new(Patterns).CompileRequest(strings.Repeat("x", MaxSource)); len(problems) > 0 {
+			t.Errorf("a source of 64 KiB: %v", problems)
+		}
 		deep := strings.Repeat("(", MaxTokens/2-1) + "1" + strings.Repeat(")", MaxTokens/2-1)
 		if _, problems := new(Patterns).CompileResponse(deep); len(problems) > 0 {
 			t.Errorf("%v", problems)
@@ -320,6 +323,18 @@ func TestHostileAnswers(t *testing.T) {
 			}
 		})
 	}
+
+	t.Run("a body of 8 MiB and one of a byte more", func(t *testing.T) {
+		in := testInput()
+		in.Response.Body = []byte(`"` + strings.Repeat("x", MaxOutput/2) + `"`)
+		const twice = "{{ response.body }}{{ response.body }}"
+		if body, _, err := runBody(t, new(Patterns).CompileResponse, twice, in); err != nil || len(body) != MaxOutput {
+			t.Errorf("%d bytes, %v", len(body), err)
+		}
+		if body, _, err := runBody(t, new(Patterns).CompileResponse, twice+"x", in); err == nil || !strings.Contains(err.Error(), "longer than 8 MiB") {
+			t.Errorf("%d bytes, %v", len(body), err)
+		}
+	})
 
 	t.Run("the context ends it", func(t *testing.T) {
 		in := testInput()

@@ -14,27 +14,30 @@ import (
 //go:embed gateway.yaml
 var gatewayFile string
 
-// Stage has all that a gateway needs to show the five auth types: running servers, and a file with a connector for each.
+// A Stage has all that a gateway needs to show the five auth types: running servers, and a file with a connector for each type.
 type Stage struct {
-	File    []byte // of connectors, as connectors.Read takes it
+	// File is the text of the file, for connectors.Read.
+	File    []byte
 	Secrets host.Secrets
 	Servers *demo.Servers
-	Calls   []GatewayCall // to try, one for each connector
+	// Calls has one call for each connector.
+	Calls []GatewayCall
 }
 
-// GatewayCall is a request that a gateway with a [Stage]'s file answers 200.
+// A GatewayCall is a request that a gateway with the file of a [Stage] answers with status 200.
 type GatewayCall struct {
 	Permalink string
-	User      string // email, for the header UserHeader; "" where the connector needs no user
+	// User is the email address for UserHeader. It is empty if the connector does not need a user.
+	User string
 }
 
-// UserHeader says, to a gateway with a [Stage]'s file, who the user is.
+// UserHeader is the header with the user's email address, for a gateway with the file of a [Stage].
 const UserHeader = "X-User-Email"
 
-// tokenLifetime is as long as what the plugins take for granted of a token.
+// tokenLifetime is the lifetime that the plugins assume for a token.
 const tokenLifetime = time.Hour
 
-// NewStage starts the servers. The caller closes them.
+// NewStage starts the servers. The caller must close them.
 func NewStage(ctx context.Context, c Config) (*Stage, error) {
 	keys, err := demo.NewKeys(c.Rand)
 	if err != nil {

@@ -1,5 +1,5 @@
-// Package tour is the main job of Keywright end to end: requests of every auth type go through plugins in their sandbox
-// to the servers of package demo, which check what arrives.
+// Package tour runs Keywright end to end: it sends requests of every auth type through plugins in their sandbox to the servers
+// of package demo, which check the requests.
 package tour
 
 import (
@@ -20,17 +20,16 @@ import (
 	"github.com/keywright/keywright/server/internal/demo"
 )
 
-// requests is how often each connector is used: once without, and once with what the first may have left in the cache.
+// requests is the number of requests of each connector: one with an empty cache, and one that may use a cached token.
 const requests = 2
 
-// User is for whom the requests are made.
+// User is the email address of the user of all requests.
 const User = "ada@example.com"
 
 //go:embed connectors.yaml
 var configuration string
 
-// stops are the connectors of the file in their order, with the path that checks each, and how many tokens they may
-// exchange.
+// stops has, for each connector of the file in order, the path to request and the expected number of token exchanges.
 var stops = []struct {
 	path      string
 	exchanges int
@@ -43,40 +42,47 @@ var stops = []struct {
 	{demo.PathBearer, 1},
 }
 
-// Config says where time and randomness come from.
+// Config configures the clock and the randomness of [Run] and [NewStage].
 type Config struct {
 	Now  func() time.Time
 	Rand io.Reader
 }
 
-// Report is the outcome of a tour.
+// Report is the result of a tour.
 type Report struct {
 	OK       bool     `json:"ok"`
 	TokenURL string   `json:"token_url"`
 	APIURL   string   `json:"api_url"`
 	Results  []Result `json:"results"`
-	Problems []string `json:"problems"` // what is not as it has to be
+	// Problems lists the deviations from the expected result.
+	Problems []string `json:"problems"`
 }
 
-// Result is the outcome of one connector's requests.
+// Result is the result of one connector's requests.
 type Result struct {
-	Connector string    `json:"connector"`
-	Type      string    `json:"type"`
-	Exchanges int       `json:"exchanges"` // of tokens, in all requests
+	Connector string `json:"connector"`
+	Type      string `json:"type"`
+	// Exchanges is the number of token exchanges of all requests.
+	Exchanges int       `json:"exchanges"`
 	Requests  []Request `json:"requests"`
 }
 
 // Request is one request of a connector.
 type Request struct {
-	Status    int            `json:"status"`              // 0 when it was not answered
-	Exchanges int            `json:"exchanges"`           // of tokens, that it took
-	Cached    bool           `json:"cached"`              // a cached token was used
-	Sandbox   time.Duration  `json:"sandbox_nanoseconds"` // time in the sandbox, without the wait for the token endpoint
-	Received  *demo.Received `json:"received"`            // as the API saw it, credentials masked; null when nothing came
+	// Status is the status of the response, or 0 if there was none.
+	Status int `json:"status"`
+	// Exchanges is the number of token exchanges for this request.
+	Exchanges int `json:"exchanges"`
+	// Cached is true if a cached token was used.
+	Cached bool `json:"cached"`
+	// Sandbox is the time in the sandbox, without the wait for the token endpoint.
+	Sandbox time.Duration `json:"sandbox_nanoseconds"`
+	// Received is the request that the API received, with masked credentials, or nil if it received none.
+	Received *demo.Received `json:"received"`
 }
 
-// Run starts the servers, sends the requests, and stops the servers. An error is a failure of the surroundings; what went
-// wrong with requests is in the report.
+// Run starts the servers, sends the requests, and stops the servers. It returns an error if it cannot send them. Wrong results
+// of requests are in the report.
 func Run(ctx context.Context, c Config) (report *Report, err error) {
 	keys, err := demo.NewKeys(c.Rand)
 	if err != nil {
@@ -113,7 +119,8 @@ func Run(ctx context.Context, c Config) (report *Report, err error) {
 	return report, nil
 }
 
-// body is a configuration without its comment, in which API and TOKEN are words.
+// body returns a configuration without its first line, a comment that contains the words API and TOKEN, which are replaced in
+// the rest.
 func body(file string) string {
 	_, text, _ := strings.Cut(file, "\n")
 	return text
@@ -188,8 +195,8 @@ func (t *tour) send(client *http.Client, request *http.Request) (Request, error)
 	}, nil
 }
 
-// judge compares what happened with what has to: every request answered 200, one exchange for each connector that uses
-// tokens, and its second request served from the cache.
+// judge adds the problems to the report. It expects status 200 for every request, and for each connector that uses tokens one
+// exchange and a cached token for the second request.
 func (r *Report) judge(issued int) {
 	wrong := func(format string, args ...any) { r.Problems = append(r.Problems, fmt.Sprintf(format, args...)) }
 	expected := 0

@@ -38,7 +38,7 @@ func TestRun(t *testing.T) {
 	}
 }
 
-// The demo is worth nothing if it is content with whatever happens.
+// A report with wrong results is not OK.
 func TestJudge(t *testing.T) {
 	report, err := Run(t.Context(), Config{Now: time.Now, Rand: rand.Reader})
 	if err != nil {

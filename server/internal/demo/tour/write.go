@@ -11,8 +11,8 @@ import (
 	"github.com/keywright/keywright/server/internal/terminal"
 )
 
-// Write writes the report for people: for each auth type a line with figures, and what the API received. env returns the
-// value of an environment variable.
+// Write writes the report as text: for each auth type a line with figures, and the credential that the API received. env
+// returns the value of an environment variable.
 func (r *Report) Write(w io.Writer, env func(string) string) error {
 	s, width := terminal.StyleOf(w, env), cmp.Or(terminal.Columns(w), terminal.Narrow)
 	var b strings.Builder
@@ -69,7 +69,7 @@ func writeResult(b *strings.Builder, s terminal.Style, width int, result Result)
 		document json.RawMessage
 	}{{"header", last.JWT.Header}, {"claims", last.JWT.Claims}} {
 		const indent = 4 + 7
-		document := strings.ReplaceAll(string(part.document), `,"`, `, "`) // places to wrap at
+		document := strings.ReplaceAll(string(part.document), `,"`, `, "`) // so that lines can wrap
 		lines := terminal.Wrap(document, width-indent-1)
 		fmt.Fprintf(b, "    %s\n", s.Dim(part.name+" "+strings.Join(lines, "\n"+strings.Repeat(" ", indent))))
 	}

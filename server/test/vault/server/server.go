@@ -1,5 +1,5 @@
-// Package server is a real Vault for tests: HashiCorp's, in memory, behind a TLS listener on loopback, with an API server
-// of Kubernetes that knows one service account.
+// Package server runs HashiCorp's Vault for tests: in memory, behind a TLS listener on loopback, with a fake API server of
+// Kubernetes that has one service account.
 package server
 
 import (
@@ -31,8 +31,8 @@ import (
 	"github.com/hashicorp/vault/vault"
 )
 
-// Server is a Vault with a key-value engine of version 2 at kv, the policy "gateway" that lets read kv/data/apps/*, and
-// roles of approle and kubernetes that have it, for an hour.
+// A Server is a Vault with a key-value engine, version 2, at kv. Its policy "gateway" allows reading kv/data/apps/*. The role
+// gateway of approle and of kubernetes has this policy, with tokens that live for an hour.
 type Server struct {
 	t    *testing.T
 	core *vault.Core
@@ -41,16 +41,18 @@ type Server struct {
 
 	handler http.Handler
 
-	URL                 string
-	Root                string // token that may do everything
+	URL string
+	// Root is the root token.
+	Root                string
 	RoleID, SecretID    string
 	ServiceAccountToken string
 
-	mu       sync.Mutex
-	requests []string // over the network, which those of Do are not
+	mu sync.Mutex
+	// requests holds the requests over the network. Requests of Do are not among them.
+	requests []string
 }
 
-// New starts a server that ends with the test.
+// New starts a server, which is stopped at the end of the test.
 func New(t *testing.T) *Server {
 	t.Helper()
 	core, keys, root := vault.TestCoreUnsealedWithConfig(t, &vault.CoreConfig{
@@ -102,7 +104,7 @@ path "none/*" { capabilities = ["read"] }`})
 	s.Do("POST", "auth/kubernetes/role/gateway", role)
 }
 
-// kubernetesAPI answers TokenReview requests, and gives the token of the service account default/gateway.
+// kubernetesAPI starts a server for TokenReview requests, and returns the token of the service account default/gateway.
 func (s *Server) kubernetesAPI() (token string, api *httptest.Server) {
 	s.t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
@@ -131,7 +133,8 @@ func (s *Server) kubernetesAPI() (token string, api *httptest.Server) {
 	return token, api
 }
 
-// Do does what an operator would do, with the root token, and gives the member data of the answer, or auth.
+// Do sends a request with the root token, like an operator. It returns the member auth of the response, or data if there is no
+// auth.
 func (s *Server) Do(method, path string, body map[string]any) map[string]any {
 	s.t.Helper()
 	document, err := json.Marshal(body)
@@ -159,13 +162,13 @@ func (s *Server) Put(path string, fields map[string]any) {
 	s.Do("POST", "kv/data/"+path, map[string]any{"data": fields})
 }
 
-// Token returns a token of the policy, for an hour.
+// Token returns a new token with the policy gateway that lives for an hour.
 func (s *Server) Token() string {
 	s.t.Helper()
 	return text(s.Do("POST", "auth/token/create", map[string]any{"policies": []string{"gateway"}, "ttl": "1h"}), "client_token")
 }
 
-// Seal seals the server, and Unseal opens it again.
+// Seal seals the server. [Server.Unseal] unseals it.
 func (s *Server) Seal() {
 	s.t.Helper()
 	if err := vault.TestCoreSeal(s.core); err != nil {
@@ -173,7 +176,7 @@ func (s *Server) Seal() {
 	}
 }
 
-// Unseal opens the server after [Server.Seal].
+// Unseal unseals the server after [Server.Seal].
 func (s *Server) Unseal() {
 	s.t.Helper()
 	for _, key := range s.keys {
@@ -184,10 +187,10 @@ func (s *Server) Unseal() {
 	vault.TestWaitActive(s.t, s.core)
 }
 
-// File is where a file is, among them ca.pem, secret_id and jwt.
+// File returns the path of a file, such as ca.pem, secret_id or jwt.
 func (s *Server) File(name string) string { return filepath.Join(s.dir, name) }
 
-// Write writes one of the files.
+// Write writes the file at [Server.File].
 func (s *Server) Write(name, content string) {
 	s.t.Helper()
 	if err := os.WriteFile(s.File(name), []byte(content), 0o600); err != nil {
@@ -195,7 +198,7 @@ func (s *Server) Write(name, content string) {
 	}
 }
 
-// Asked is how often a request was made, such as "POST /v1/auth/approle/login".
+// Asked returns the number of times that a request was received, such as "POST /v1/auth/approle/login".
 func (s *Server) Asked(request string) (times int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

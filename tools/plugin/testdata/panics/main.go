@@ -1,4 +1,4 @@
-// Plugin panics has a mistake that shows when it runs.
+// Plugin panics panics when it runs.
 package main
 
 import "github.com/keywright/keywright/sdk"

@@ -1,5 +1,5 @@
-// Plugin signer signs requests with HTTP Message Signatures, RFC 9421: an ordinary plugin, of which the compiler could make one large
-// function.
+// Plugin signer signs requests with HTTP Message Signatures, RFC 9421. It is an ordinary plugin that the compiler could inline
+// into one large function.
 package main
 
 import (
@@ -101,7 +101,7 @@ func digest(c *sdk.Call, sum string) (string, error) {
 	return "sha-256=:" + c.Base64(string(raw)) + ":", nil
 }
 
-// component returns the value of a component, RFC 9421 section 2.
+// component returns the value of a component of a request, RFC 9421 section 2, and reports whether there is one.
 func component(r *sdk.Request, name string) (string, bool) {
 	scheme, rest, _ := strings.Cut(r.URL, "://")
 	rest, _, _ = strings.Cut(rest, "#")

@@ -1,5 +1,6 @@
--- What is written here is for SQLite and for PostgreSQL. Names compare by their bytes in both: SQLite has the collation
--- "binary", in PostgreSQL it is made before. `record` is JSON text, not jsonb, which would change it and refuses \u0000.
+-- These statements are for SQLite and PostgreSQL. Text compares by its bytes in both: SQLite has the collation
+-- "binary", and Migrate creates it in PostgreSQL. `record` is JSON text. It is not jsonb, which would change it and
+-- refuses \u0000.
 
 -- +goose Up
 CREATE TABLE product_updates (
@@ -8,8 +9,8 @@ CREATE TABLE product_updates (
 	record  TEXT NOT NULL
 );
 
--- An activity is an instant in UTC, to the nanosecond and always of the same length, or '' for none. `stored` is that of the
--- record, `activity` the later of it and the newest visible reply.
+-- An activity is an instant in UTC, to the nanosecond and always of the same length, or '' for none. `stored` is the
+-- activity in the record, `activity` the later of it and the newest visible reply.
 CREATE TABLE articles (
 	id       TEXT COLLATE "binary" PRIMARY KEY,
 	trashed  BOOLEAN NOT NULL,
@@ -20,7 +21,7 @@ CREATE TABLE articles (
 
 CREATE INDEX articles_listed ON articles (activity, id) WHERE NOT trashed;
 
--- The replies of an article may be here before the article is.
+-- A reply may be stored before its article.
 CREATE TABLE replies (
 	article_id TEXT COLLATE "binary" NOT NULL,
 	id         TEXT COLLATE "binary" NOT NULL,
@@ -36,10 +37,10 @@ CREATE TABLE moderators (
 	id TEXT COLLATE "binary" PRIMARY KEY
 );
 
--- How many articles are listed in each stretch of the list, so that a page is found without counting all that is before it:
--- the section that it begins in, the chunk in that, the article in that. Both end, at their late end, with a key (activity,
--- id), and begin after the end of the next older one. The latest end is later than every activity. Where a section ends, a
--- chunk does.
+-- The numbers of listed articles in each chunk and section of the list. With them, a page is found without counting all
+-- articles before it: first the section in which it begins, then the chunk, then the article. A chunk or section ends,
+-- at its newer end, with the key (activity, id), and begins after the end of the next older one. The newest end is
+-- later than every activity. A chunk ends where a section ends.
 CREATE TABLE article_chunks (
 	activity TEXT COLLATE "binary" NOT NULL,
 	id       TEXT COLLATE "binary" NOT NULL,

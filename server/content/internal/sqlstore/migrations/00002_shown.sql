@@ -1,6 +1,7 @@
--- Everybody's statements find records by these indexes, which do not have what is hidden: it is found no more than what does
--- not exist, and takes as long. The primary keys have it, so that its row would be read before it is left out. A partial
--- index on the id itself would do as well, but leaves the database the choice between it and the primary key.
+-- The statements for everybody find records by these indexes, which omit hidden records. So looking for a hidden record
+-- takes as long as looking for one that does not exist. The primary keys contain hidden records: their rows would be
+-- read before they are omitted. A partial index on the id would contain the same records, but the database could choose
+-- the primary key.
 
 -- +goose Up
 CREATE UNIQUE INDEX product_updates_shown ON product_updates ((CASE WHEN NOT trashed THEN id END));

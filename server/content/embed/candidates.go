@@ -9,31 +9,32 @@ import (
 	"golang.org/x/net/html/atom"
 )
 
-// place is a URL that stands alone.
-type place struct {
+// candidate is a URL that stands alone and that a provider may embed.
+type candidate struct {
 	url      string
 	endpoint *endpoint
-	line     []*html.Node // siblings: the URL and the white space around it
+	// line holds the siblings that make up the line: the URL and the white space around it.
+	line []*html.Node
 }
 
 var (
-	// containers may have lines that are a URL.
+	// containers are the elements in which URLs are replaced.
 	containers = []atom.Atom{atom.P, atom.Div, atom.Figure, atom.Section, atom.Article}
-	// blocks end a line. It is what the sanitiser lets through and is not part of a line.
+	// blocks are the elements that end a line: all that the sanitiser keeps and that are not inline.
 	blocks = append([]atom.Atom{
 		atom.Aside, atom.Blockquote, atom.Dd, atom.Details, atom.Dl, atom.Dt, atom.Figcaption, atom.H1, atom.H2, atom.H3,
 		atom.H4, atom.H5, atom.H6, atom.Hgroup, atom.Hr, atom.Li, atom.Ol, atom.Pre, atom.Summary, atom.Table, atom.Ul,
 	}, containers...)
 )
 
-// find returns the places of a document that a provider may embed, the first ones of them.
-func (r *Resolver) find(container *html.Node) []place {
-	var found []place
+// find returns the first maxEmbeds candidates in a container.
+func (r *Resolver) find(container *html.Node) []candidate {
+	var found []candidate
 	var line []*html.Node
 	end := func() {
-		if text := alone(line); text != "" {
+		if text := soleText(line); text != "" {
 			if e := r.providers.match(text); e != nil {
-				found = append(found, place{text, e, line})
+				found = append(found, candidate{text, e, line})
 			}
 		}
 		line = nil
@@ -59,7 +60,7 @@ func (r *Resolver) find(container *html.Node) []place {
 	return found[:min(len(found), maxEmbeds)]
 }
 
-// splitLines has each line of text in a node of its own.
+// splitLines splits the text nodes of a container after each newline.
 func splitLines(container *html.Node) {
 	for n := container.FirstChild; n != nil; n = n.NextSibling {
 		if i := strings.IndexByte(n.Data, '\n'); n.Type == html.TextNode && i >= 0 && i+1 < len(n.Data) {
@@ -70,8 +71,9 @@ func splitLines(container *html.Node) {
 	}
 }
 
-// alone returns the text that is the only one of a line, if it may be a URL, or "".
-func alone(line []*html.Node) string {
+// soleText returns the text of a line that consists of one text node, or of one link to that text, and white space. It
+// returns "" for other lines.
+func soleText(line []*html.Node) string {
 	var only *html.Node
 	for _, n := range line {
 		switch {
@@ -96,7 +98,8 @@ func alone(line []*html.Node) string {
 	return ""
 }
 
-// leadsTo reports whether a link leads to a URL. The sanitiser may have written it with other escapes.
+// leadsTo reports whether the link's target is the URL in text. The sanitiser may have changed the escapes of the
+// target.
 func leadsTo(link *html.Node, text string) bool {
 	for _, a := range link.Attr {
 		if a.Key == "href" {
@@ -109,8 +112,9 @@ func leadsTo(link *html.Node, text string) bool {
 
 func blank(n *html.Node) bool { return n.Type == html.TextNode && strings.TrimSpace(n.Data) == "" }
 
-// replace puts an embed where the URL is, as a block of its own.
-func (p *place) replace(embed string) bool {
+// replace replaces the line by a div with the embed. It returns false, and changes nothing, if the embed cannot be
+// parsed.
+func (c *candidate) replace(embed string) bool {
 	content, err := parse(strings.NewReader(embed))
 	if err != nil {
 		return false
@@ -120,9 +124,9 @@ func (p *place) replace(embed string) bool {
 		content.RemoveChild(n)
 		block.AppendChild(n)
 	}
-	first, parent := p.line[0], p.line[0].Parent
+	first, parent := c.line[0], c.line[0].Parent
 	parent.InsertBefore(block, first)
-	for _, n := range p.line {
+	for _, n := range c.line {
 		parent.RemoveChild(n)
 	}
 	removeBreak(block, func(n *html.Node) *html.Node { return n.PrevSibling })
@@ -133,8 +137,8 @@ func (p *place) replace(embed string) bool {
 	return true
 }
 
-// removeBreak removes the <br> beside a block, which ends its line without one, and the white space between them. Other
-// white space stays: it may belong to the next place.
+// removeBreak removes the <br> beside a block and the white space between them, since the block ends the line anyway.
+// Without a <br> it keeps the white space, which may belong to the line of another candidate.
 func removeBreak(block *html.Node, next func(*html.Node) *html.Node) {
 	end := next(block)
 	for end != nil && blank(end) {
@@ -151,8 +155,8 @@ func removeBreak(block *html.Node, next func(*html.Node) *html.Node) {
 	}
 }
 
-// split takes a block out of a paragraph, which cannot have one in it: what was before it gets a paragraph of its own, and
-// what is empty then goes.
+// split moves a block out of a paragraph, because a p cannot contain a div. The content before the block moves to a
+// paragraph of its own. Paragraphs that would be empty are removed.
 func split(paragraph, block *html.Node) {
 	before := &html.Node{Type: html.ElementNode, Data: "p", DataAtom: atom.P, Attr: slices.Clone(paragraph.Attr)}
 	for n := paragraph.FirstChild; n != block; n = paragraph.FirstChild {

@@ -1,0 +1,53 @@
+package strictjson
+
+import (
+	"reflect"
+	"strings"
+	"testing"
+)
+
+// FuzzSimple checks that Simple returns the same as Unmarshal, or leaves the document to it.
+func FuzzSimple(f *testing.F) {
+	for _, document := range []string{
+		`{}`, `{"a":null,"b":[true,false,[],{}],"c":{"d":"é"}}`, `null`, `[]`, `{"a":"b","a":"c"}`, `{"a":`, `{"a":["b",]}`, `{,}`, `{"a":"b",}`,
+		`{"a":"\ud800"}`, `{} x`, `{"a":1}`, `{ }`, "{\"a\":\"\xff\"}", "{\"a\":\"\n\"}", `{"a":truefalse}`, `{"a":nul}`, `{"a" "b"}`, `{"a"`, `{"a":"`,
+	} {
+		f.Add(document)
+	}
+	f.Fuzz(func(t *testing.T, document string) {
+		got, ok := Simple(document)
+		if !ok {
+			return
+		}
+		var want Tree
+		if err := Unmarshal([]byte(document), &want); err != nil || !reflect.DeepEqual(got, want) {
+			t.Errorf("%s is %v, want %v, %v", document, got, want, err)
+		}
+	})
+}
+
+// The documents of the SDK are simple. All others are left to Unmarshal.
+func TestSimple(t *testing.T) {
+	for document, want := range map[string]bool{
+		`{"key":"k","for":"header","claims":{"aud":["a","b"],"sub":"é","x":{"y":null,"z":[true,false]}},"integers":["exp"]}`: true,
+		`{}`:                     true,
+		`{"a":"b","a":"c"}`:      false,
+		`{"a":{"b":"","b":""}}`:  false,
+		`{"a":1}`:                false,
+		`{"a":"\\"}`:             false,
+		`{"a":"` + "\x1f" + `"}`: false,
+		`{"a":"` + "\xff" + `"}`: false,
+		`{"a":"b"}` + " ":        false,
+		`{"a":"b"`:               false,
+		`["a"]`:                  false,
+		``:                       false,
+		strings.Repeat(`{"a":`, 16) + `""` + strings.Repeat(`}`, 16):      true,
+		strings.Repeat(`{"a":`, 17) + `""` + strings.Repeat(`}`, 17):      false,
+		`{"a":` + strings.Repeat(`[`, 15) + strings.Repeat(`]`, 15) + `}`: true,
+		`{"a":` + strings.Repeat(`[`, 16) + strings.Repeat(`]`, 16) + `}`: false,
+	} {
+		if _, ok := Simple(document); ok != want {
+			t.Errorf("%s: simple is %t", document, ok)
+		}
+	}
+}

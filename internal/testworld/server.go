@@ -1,0 +1,119 @@
+package testworld
+
+import (
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+)
+
+// Answer answers a request, whose body it may read. It is an [http.RoundTripper].
+type Answer func(*http.Request) (*http.Response, error)
+
+// RoundTrip calls a.
+func (a Answer) RoundTrip(r *http.Request) (*http.Response, error) { return a(r) }
+
+// Respond returns an answer of a status, a body, and pairs of header names and values.
+func Respond(status int, body string, header ...string) Answer {
+	return func(*http.Request) (*http.Response, error) { return Response(status, body, header...), nil }
+}
+
+// Response returns a response of a status, a body, and pairs of header names and values.
+func Response(status int, body string, header ...string) *http.Response {
+	h := http.Header{}
+	for pair := range slices.Chunk(header, 2) {
+		h.Add(pair[0], pair[1])
+	}
+	return &http.Response{
+		StatusCode: status, Status: fmt.Sprintf("%d %s", status, http.StatusText(status)), Header: h,
+		Body: io.NopCloser(strings.NewReader(body)), ContentLength: int64(len(body)),
+	}
+}
+
+// Token returns the answer of a token endpoint that issues a bearer token: RFC 6749 section 5.1.
+func Token(accessToken string, expiresIn int64) Answer {
+	return Respond(http.StatusOK, fmt.Sprintf(`{"access_token":%q,"token_type":"Bearer","expires_in":%d}`, accessToken, expiresIn))
+}
+
+// Tokens returns the answer of a token endpoint that issues another token each time: t1, t2, and so on.
+func Tokens(expiresIn int64) Answer {
+	var n atomic.Int64
+	return func(r *http.Request) (*http.Response, error) {
+		return Token(fmt.Sprintf("t%d", n.Add(1)), expiresIn)(r)
+	}
+}
+
+// Request is a request as a server received it.
+type Request struct {
+	Method, URL, Body string
+	Header            http.Header
+}
+
+// Form returns the parameters of a body that is a form.
+func (r Request) Form() url.Values {
+	form, err := url.ParseQuery(r.Body)
+	if err != nil {
+		return url.Values{"not a form": {err.Error()}}
+	}
+	return form
+}
+
+// Server is a server that is reached without a network, as an [http.RoundTripper]. It keeps what it receives.
+type Server struct {
+	mu       sync.Mutex
+	answer   Answer
+	received []Request
+}
+
+// NewServer returns a server that answers with a.
+func NewServer(a Answer) *Server { return &Server{answer: a} }
+
+// Answer sets the answer to requests that come from now on.
+func (s *Server) Answer(a Answer) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.answer = a
+}
+
+// RoundTrip receives a request with its whole body and answers it.
+func (s *Server) RoundTrip(r *http.Request) (*http.Response, error) {
+	received := Request{Method: r.Method, URL: r.URL.String(), Header: r.Header.Clone()}
+	if r.Body != nil {
+		body, err := io.ReadAll(r.Body)
+		if err != nil {
+			return nil, err
+		}
+		_ = r.Body.Close()
+		received.Body = string(body)
+		r.Body = io.NopCloser(strings.NewReader(received.Body))
+	}
+	s.mu.Lock()
+	s.received = append(s.received, received)
+	answer := s.answer
+	s.mu.Unlock()
+	response, err := answer(r)
+	if response != nil && response.Request == nil {
+		response.Request = r
+	}
+	return response, err
+}
+
+// Received returns the requests so far.
+func (s *Server) Received() []Request {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Clone(s.received)
+}
+
+// Count returns the number of requests so far.
+func (s *Server) Count() int { return len(s.Received()) }
+
+// Last returns the last request, of which there must be one.
+func (s *Server) Last() Request {
+	all := s.Received()
+	return all[len(all)-1]
+}

@@ -1,0 +1,59 @@
+// Package testworld has what tests put around the code that they test: a clock, a log, servers without a network, and
+// secrets that are searched for, in all their forms, in everything that comes out.
+package testworld
+
+import (
+	"bytes"
+	"log/slog"
+	"sync"
+	"time"
+)
+
+// Clock is a clock that stands still until it is advanced. It may be used from several goroutines.
+type Clock struct {
+	mu  sync.Mutex
+	now time.Time
+}
+
+// NewClock returns a clock that shows start.
+func NewClock(start time.Time) *Clock { return &Clock{now: start} }
+
+// Now returns the time of the clock.
+func (c *Clock) Now() time.Time {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.now
+}
+
+// Advance moves the clock by d, which may be negative.
+func (c *Clock) Advance(d time.Duration) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.now = c.now.Add(d)
+}
+
+// Log keeps everything that is logged, on all levels. The zero value is ready for use.
+type Log struct {
+	mu   sync.Mutex
+	text bytes.Buffer
+}
+
+// Logger returns a logger that writes each record to the log twice, as text and as JSON.
+func (l *Log) Logger() *slog.Logger {
+	options := &slog.HandlerOptions{Level: slog.Level(-100)}
+	return slog.New(slog.NewMultiHandler(slog.NewTextHandler(l, options), slog.NewJSONHandler(l, options)))
+}
+
+// Write appends p to the log.
+func (l *Log) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.Write(p)
+}
+
+// String returns what has been logged so far.
+func (l *Log) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.String()
+}
