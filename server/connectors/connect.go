@@ -63,7 +63,7 @@ func (l *loader) connect(ctx context.Context, c *definition, info host.PluginInf
 		}
 		return
 	}
-	l.named(ctx, c, connected.Upstream, connected.Secrets(), info, taken)
+	l.named(ctx, c, connected.Upstream(), connected.Secrets(), info, taken)
 	l.set.Connectors = append(l.set.Connectors, connected)
 }
 

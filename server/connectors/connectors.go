@@ -148,11 +148,11 @@ func (s *Set) Find(wanted string) (*gateway.Connector, error) {
 	var named []*gateway.Connector
 	permalinks := make([]string, 0, len(s.Connectors))
 	for _, c := range s.Connectors {
-		permalinks = append(permalinks, c.Permalink)
-		if c.Permalink == wanted {
+		permalinks = append(permalinks, c.Definition().Permalink)
+		if c.Definition().Permalink == wanted {
 			return c, nil
 		}
-		if c.Name == wanted {
+		if c.Definition().Name == wanted {
 			named = append(named, c)
 		}
 	}

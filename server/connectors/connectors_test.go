@@ -55,8 +55,8 @@ func TestLoad(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if c.Permalink != "weather-api" || c.Upstream.Config().Name != "weather-api" || c.Name != "Weather API" || c.Base.String() != "https://api.example.com/v1" {
-		t.Errorf("got %q %q %q %s", c.Permalink, c.Upstream.Config().Name, c.Name, c.Base)
+	if c.Definition().Permalink != "weather-api" || c.Upstream().Config().Name != "weather-api" || c.Definition().Name != "Weather API" || c.Base().String() != "https://api.example.com/v1" {
+		t.Errorf("got %q %q %q %s", c.Definition().Permalink, c.Upstream().Config().Name, c.Definition().Name, c.Base())
 	}
 	if same, err := set.Find("weather-api"); err != nil || same != c {
 		t.Errorf("by permalink: %v, %v", same, err)

@@ -19,7 +19,7 @@ func ExampleRead() {
 			fmt.Println(err)
 			continue
 		}
-		fmt.Println(set.Connectors[0].Permalink, "has", set.Connectors[0].Limits.PerUser, "requests a second for each user")
+		fmt.Println(set.Connectors[0].Definition().Permalink, "has", set.Connectors[0].Definition().Limits.PerUser, "requests a second for each user")
 		_ = set.Close(ctx)
 	}
 	// Output:

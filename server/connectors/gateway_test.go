@@ -48,8 +48,8 @@ connectors:
 		t.Errorf("%+v", set.Settings.TLS)
 	}
 	c := set.Connectors[0]
-	if c.Timeout.String() != "1m30s" || c.Upstream.Config().Timeout != c.Timeout || c.Limits.Concurrent != 3 || c.Methods[1] != "POST" || !c.Headers[0].Overridable {
-		t.Errorf("%+v", c.Definition)
+	if d := c.Definition(); d.Timeout.String() != "1m30s" || c.Upstream().Config().Timeout != d.Timeout || d.Limits.Concurrent != 3 || d.Methods[1] != "POST" || !d.Headers[0].Overridable {
+		t.Errorf("%+v", d)
 	}
 	out, err := c.Outgoing(host.WithUser(t.Context(), host.User{ID: "a b"}), gateway.Incoming{Path: "open/x"})
 	if err != nil {

@@ -96,8 +96,8 @@ func TestJSON(t *testing.T) {
 		t.Fatal(problems)
 	}
 	c := set.Connectors[0]
-	if c.Name != "Aé😀/x" || c.Permalink != "ae-x" {
-		t.Errorf("name %q, permalink %q", c.Name, c.Permalink)
+	if c.Definition().Name != "Aé😀/x" || c.Definition().Permalink != "ae-x" {
+		t.Errorf("name %q, permalink %q", c.Definition().Name, c.Definition().Permalink)
 	}
 	_, problems = load(t, "{\n\t\"connectors\": [{\"name\": \"A\", \"url\": \"https://a.example\",\n\t\t\"auth\": {\"type\": \"none\", \"x\": 1}}]}", connectors.Options{})
 	if diff := cmp.Diff([]string{"connectors.yaml:3:28: connectors.a.auth.x: is not known here; there are type, config"}, problems); diff != "" {

@@ -20,17 +20,15 @@ import (
 	"github.com/keywright/keywright/server/gateway/internal/transform"
 )
 
-// Connector is a definition that was checked and connected with a host. [Connect] makes one. It is safe for concurrent use.
+// Connector is a definition that was checked and connected with a host. [Connect] makes one; the zero value is of no use. It is
+// safe for concurrent use.
 type Connector struct {
-	// Definition is the definition with the defaults of Methods, Timeout and Limits, and with the name of the auth type in
-	// place of an alias.
-	Definition
-	// Upstream authenticates requests.
-	Upstream *host.Connector
-	// Base is the URL of the definition up to its first template. It must not be modified.
-	Base *url.URL
-
-	url *host.Template
+	definition Definition
+	// upstream authenticates requests.
+	upstream *host.Connector
+	// base is the URL up to its first template.
+	base *url.URL
+	url  *host.Template
 	// literal is the URL if it has no templates.
 	literal *url.URL
 	// own is the part of the URL's path that no template can change.
@@ -42,9 +40,22 @@ type Connector struct {
 	host    *host.Host
 }
 
+// Definition returns the definition with the defaults of Methods, Timeout and Limits, and with the name of the auth type in
+// place of an alias. Its lists must not be modified.
+func (c *Connector) Definition() Definition { return c.definition }
+
+// Upstream returns the host's connector, which authenticates requests.
+func (c *Connector) Upstream() *host.Connector { return c.upstream }
+
+// Base returns the URL of the definition up to its first template.
+func (c *Connector) Base() *url.URL {
+	base := *c.base
+	return &base
+}
+
 // Secrets returns the names of the secrets in auth, headers and query, sorted.
 func (c *Connector) Secrets() []string {
-	names := c.Upstream.Secrets()
+	names := c.upstream.Secrets()
 	for _, p := range slices.Concat(c.headers, c.query) {
 		names = append(names, p.value.Secrets()...)
 	}
@@ -65,15 +76,15 @@ func Connect(ctx context.Context, h *host.Host, d Definition) (*Connector, error
 	if d.Patterns == nil {
 		d.Patterns = &Patterns{}
 	}
-	c := &Connector{Definition: d, host: h}
-	c.Limits = d.Limits.withDefaults()
-	c.Timeout = cmp.Or(d.Timeout, defaultTimeout)
-	if len(c.Methods) == 0 {
-		c.Methods = []string{http.MethodGet}
+	c := &Connector{definition: d, host: h}
+	c.definition.Limits = d.Limits.withDefaults()
+	c.definition.Timeout = cmp.Or(d.Timeout, defaultTimeout)
+	if len(c.definition.Methods) == 0 {
+		c.definition.Methods = []string{http.MethodGet}
 	}
 	k := &compiler{host: h, patterns: &d.Patterns.all}
 	origin := k.url(c)
-	k.methods(c.Methods)
+	k.methods(c.definition.Methods)
 	for i, text := range d.Paths {
 		p, err := parsePattern(text)
 		if err != nil {
@@ -92,7 +103,7 @@ func Connect(ctx context.Context, h *host.Host, d Definition) (*Connector, error
 	c.shapes = k.shapes(d)
 	k.limits(d.Limits)
 	upstream, err := h.Connect(ctx, host.ConnectorConfig{
-		Name: d.Permalink, Origins: []string{origin}, Auth: d.Auth, Timeout: d.Timeout, BodyBytes: max(0, c.Limits.RequestBytes),
+		Name: d.Permalink, Origins: []string{origin}, Auth: d.Auth, Timeout: d.Timeout, BodyBytes: max(0, c.definition.Limits.RequestBytes),
 	})
 	return c.with(upstream, err, k.Problems)
 }
@@ -100,7 +111,7 @@ func Connect(ctx context.Context, h *host.Host, d Definition) (*Connector, error
 // with returns the connector with upstream, the host's connector. If the host's err or problems has a problem, it returns an
 // error with all of them.
 func (c *Connector) with(upstream *host.Connector, err error, problems []problem.Problem) (*Connector, error) {
-	wrong := &host.ConfigError{Connector: c.Permalink}
+	wrong := &host.ConfigError{Connector: c.definition.Permalink}
 	if err != nil && !errors.As(err, &wrong) {
 		return nil, err
 	}
@@ -118,23 +129,23 @@ func (c *Connector) with(upstream *host.Connector, err error, problems []problem
 	if len(wrong.Problems) > 0 {
 		return nil, wrong
 	}
-	c.Upstream, c.Auth.Type = upstream, upstream.Config().Auth.Type // the name in place of an alias
+	c.upstream, c.definition.Auth.Type = upstream, upstream.Config().Auth.Type // the name in place of an alias
 	return c, nil
 }
 
 // url compiles the URL of requests and returns its origin. If the URL is invalid, it returns a valid origin that does not
 // exist, so that the host can report other problems.
 func (k *compiler) url(c *Connector) (origin string) {
-	base, err := c.BaseURL()
+	base, err := c.definition.BaseURL()
 	if err != nil {
 		k.Wrong("url", "%v", err)
 		return "https://unknown.invalid"
 	}
-	c.Base, c.own = base, base.EscapedPath()
-	if before, _, _ := strings.Cut(c.URL, "{{"); !strings.Contains(before, "?") {
+	c.base, c.own = base, base.EscapedPath()
+	if before, _, _ := strings.Cut(c.definition.URL, "{{"); !strings.Contains(before, "?") {
 		c.own, _ = path.Split(c.own) // a template may continue the last segment
 	}
-	if c.url = k.template("url", c.URL, "the request's URL would be in logs and at the caller"); c.url != nil {
+	if c.url = k.template("url", c.definition.URL, "the request's URL would be in logs and at the caller"); c.url != nil {
 		if _, literal := c.url.Literal(); literal {
 			c.literal = base
 		}

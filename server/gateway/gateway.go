@@ -150,12 +150,12 @@ func (g *Gateway) Use(s Setup) (wait func()) {
 	before := g.current
 	for _, c := range s.Connectors {
 		r := &running{Connector: c}
-		if known := before.connectors[c.Permalink]; known != nil && known.limits.counts(c.Limits) {
+		if known := before.connectors[c.definition.Permalink]; known != nil && known.limits.counts(c.definition.Limits) {
 			r.limits = known.limits
 		} else {
-			r.limits = newLimiter(c.Limits, g.config.Clock)
+			r.limits = newLimiter(c.definition.Limits, g.config.Clock)
 		}
-		next.connectors[c.Permalink] = r
+		next.connectors[c.definition.Permalink] = r
 	}
 	g.current = next
 	return before.inFlight.Wait
@@ -218,7 +218,7 @@ func (g *Gateway) serve(c *call, generation *generation, w http.ResponseWriter, 
 		return err
 	}
 	defer release()
-	if most := connector.Limits.RequestBytes; r.ContentLength > most { // before any of it is read, and before net/http sends 100 Continue
+	if most := connector.definition.Limits.RequestBytes; r.ContentLength > most { // before any of it is read, and before net/http sends 100 Continue
 		return &http.MaxBytesError{Limit: most}
 	}
 	ctx = c.context(ctx)
@@ -231,7 +231,7 @@ func (g *Gateway) serve(c *call, generation *generation, w http.ResponseWriter, 
 	}
 	r = r.WithContext(ctx)
 	if r.ContentLength != 0 {
-		body := &incomingBody{ReadCloser: http.MaxBytesReader(w, r.Body, connector.Limits.RequestBytes)}
+		body := &incomingBody{ReadCloser: http.MaxBytesReader(w, r.Body, connector.definition.Limits.RequestBytes)}
 		defer body.Close()
 		r.Body = body
 	}

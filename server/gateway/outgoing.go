@@ -69,10 +69,10 @@ func refuse(status int, format string, args ...any) error {
 func (c *Connector) Outgoing(ctx context.Context, in Incoming) (*Outgoing, error) {
 	method := in.Method
 	if method == "" {
-		method = c.Methods[0]
+		method = c.definition.Methods[0]
 	}
-	if !in.Trusted && !slices.Contains(c.Methods, method) && (method != http.MethodHead || !slices.Contains(c.Methods, http.MethodGet)) {
-		return nil, refuse(http.StatusMethodNotAllowed, "this connector takes %s", strings.Join(c.Methods, ", "))
+	if !in.Trusted && !slices.Contains(c.definition.Methods, method) && (method != http.MethodHead || !slices.Contains(c.definition.Methods, http.MethodGet)) {
+		return nil, refuse(http.StatusMethodNotAllowed, "this connector takes %s", strings.Join(c.definition.Methods, ", "))
 	}
 	out := &Outgoing{Method: method, Header: http.Header{}}
 	if c.shapes != (shapes{}) {
@@ -136,7 +136,7 @@ func (o *Outgoing) set(name string, text host.Text) {
 
 // makeURL sets the URL of out: the definition's with the caller's path and the query parameters.
 func (c *Connector) makeURL(ctx context.Context, in Incoming, out *Outgoing) error {
-	base, err := c.base(ctx)
+	base, err := c.renderURL(ctx)
 	if err != nil {
 		return err
 	}
@@ -202,8 +202,8 @@ func withQuery(base *url.URL, query []string) *url.URL {
 	return &u
 }
 
-// base renders the definition's URL. The caller must not modify the result.
-func (c *Connector) base(ctx context.Context) (*url.URL, error) {
+// renderURL renders the definition's URL. The caller must not modify the result.
+func (c *Connector) renderURL(ctx context.Context) (*url.URL, error) {
 	if c.literal != nil {
 		return c.literal, nil
 	}

@@ -56,7 +56,7 @@ func TestWaitingForAPlaceEnds(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		c := &call{gateway: g, connector: &Connector{Definition: Definition{Permalink: "weather", Timeout: 3 * time.Second}}}
+		c := &call{gateway: g, connector: &Connector{definition: Definition{Permalink: "weather", Timeout: 3 * time.Second}}}
 		began := time.Now()
 		_, _, err := c.shaping(t.Context())
 		if p := (*httpProblem)(nil); !errors.As(err, &p) || p.status != 503 || p.retry == 0 || time.Since(began) != 3*time.Second {

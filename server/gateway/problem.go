@@ -128,7 +128,7 @@ func (c *call) report(ctx context.Context, p *httpProblem) {
 	}
 	known := []slog.Attr{slog.String("request_id", c.id), slog.Int("status", p.status), slog.String("problem", p.kind)}
 	if c.connector != nil {
-		known = append(known, slog.String("connector", c.connector.Permalink))
+		known = append(known, slog.String("connector", c.connector.definition.Permalink))
 	}
 	if p.stage != "" {
 		known = append(known, slog.String("stage", p.stage))
@@ -155,9 +155,9 @@ func (c *call) fail(ctx context.Context, w http.ResponseWriter, err error) {
 	}
 	header := w.Header()
 	if c.connector != nil {
-		document.Connector = c.connector.Permalink
+		document.Connector = c.connector.definition.Permalink
 		if p.status == http.StatusMethodNotAllowed {
-			header.Set("Allow", strings.Join(c.connector.Methods, ", "))
+			header.Set("Allow", strings.Join(c.connector.definition.Methods, ", "))
 		}
 	}
 	c.event.Status = p.status

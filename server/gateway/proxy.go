@@ -62,7 +62,7 @@ func (c *call) observe() {
 		return
 	}
 	if c.connector != nil {
-		c.event.Connector = c.connector.Permalink
+		c.event.Connector = c.connector.definition.Permalink
 	}
 	c.event.ID, c.event.Began, c.event.Sent, c.event.Exchanges = c.id, c.began, c.sent, int(c.exchanges.count.Load())
 	c.event.Total = c.gateway.config.Clock().Sub(c.began)
@@ -96,7 +96,7 @@ func (c *call) send(w http.ResponseWriter, r *http.Request) error {
 	if r.ContentLength == 0 {
 		r.Body = nil // so that the host can send the request again after a 401
 	}
-	response, err := c.connector.Upstream.GuardedTransport(c).RoundTrip(r)
+	response, err := c.connector.upstream.GuardedTransport(c).RoundTrip(r)
 	if err != nil {
 		return err
 	}
@@ -118,7 +118,7 @@ func (c *call) RoundTrip(r *http.Request) (*http.Response, error) {
 	if added, ok := strings.CutPrefix(r.URL.RawQuery, c.out.URL.RawQuery); !ok || repeats(added, c.out.URL.RawQuery) {
 		return nil, errRepeated
 	}
-	base, timeout := c.gateway.config.Base, c.connector.Timeout
+	base, timeout := c.gateway.config.Base, c.connector.definition.Timeout
 	if base == nil {
 		base = c.connector.host.Base()
 	}

@@ -81,7 +81,7 @@ func (c *call) shapeRequest(ctx context.Context, r *http.Request) error {
 	if c.connector.shapes.request == nil {
 		return nil
 	}
-	body, release, err := c.gateway.read(r.Body, c.connector.Permalink)
+	body, release, err := c.gateway.read(r.Body, c.connector.definition.Permalink)
 	defer release()
 	if err != nil {
 		return err
@@ -113,7 +113,7 @@ func (c *call) shapeResponse(response *http.Response) (shaped bool, err error) {
 	}
 	original := response.Body
 	defer original.Close()
-	body, release, err := c.gateway.read(io.LimitReader(original, c.connector.Limits.ResponseBytes+1), c.connector.Permalink)
+	body, release, err := c.gateway.read(io.LimitReader(original, c.connector.definition.Limits.ResponseBytes+1), c.connector.definition.Permalink)
 	defer release()
 	if err != nil {
 		return true, err
@@ -124,8 +124,8 @@ func (c *call) shapeResponse(response *http.Response) (shaped bool, err error) {
 	if response.StatusCode == http.StatusPartialContent {
 		return failed("response", errors.New("it is a part of an answer"))
 	}
-	if int64(len(body)) > c.connector.Limits.ResponseBytes {
-		return failed("response", fmt.Errorf("its body has more than %d bytes, which limits.response_bytes allows", c.connector.Limits.ResponseBytes))
+	if int64(len(body)) > c.connector.definition.Limits.ResponseBytes {
+		return failed("response", fmt.Errorf("its body has more than %d bytes, which limits.response_bytes allows", c.connector.definition.Limits.ResponseBytes))
 	}
 	r := response.Request
 	ctx, done, err := c.shaping(r.Context())
@@ -159,8 +159,8 @@ func (c *call) shapeResponse(response *http.Response) (shaped bool, err error) {
 			contentType = "application/json"
 		}
 	}
-	if c.connector.Response.ContentType != "" {
-		contentType = c.connector.Response.ContentType
+	if c.connector.definition.Response.ContentType != "" {
+		contentType = c.connector.definition.Response.ContentType
 	}
 	replace(response, body, contentType)
 	return true, nil
@@ -184,14 +184,14 @@ func replace(response *http.Response, body []byte, contentType string) {
 // before, so that a slow sender does not occupy a place. The context limited ends after the connector's timeout. The caller
 // must call done when the body is shaped.
 func (c *call) shaping(ctx context.Context) (limited context.Context, done func(), err error) {
-	leave, err := c.gateway.places.Enter(ctx, c.connector.Permalink, c.connector.Timeout)
+	leave, err := c.gateway.places.Enter(ctx, c.connector.definition.Permalink, c.connector.definition.Timeout)
 	if errors.Is(err, places.ErrNone) {
 		err = errNoPlace
 	}
 	if err != nil {
 		return nil, nil, err
 	}
-	limited, cancel := context.WithTimeout(ctx, c.connector.Timeout)
+	limited, cancel := context.WithTimeout(ctx, c.connector.definition.Timeout)
 	return limited, func() { cancel(); leave() }, nil
 }
 

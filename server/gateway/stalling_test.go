@@ -68,7 +68,7 @@ func TestWaitingForTheCallerIsNotTheUpstreams(t *testing.T) {
 					return &http.Response{StatusCode: http.StatusOK, Body: http.NoBody, Request: r}, nil
 				})
 				c := &call{
-					gateway: New(Config{Base: base}), connector: &Connector{Definition: Definition{Timeout: time.Second}}, cancel: cancel, out: &Outgoing{URL: &url.URL{}},
+					gateway: New(Config{Base: base}), connector: &Connector{definition: Definition{Timeout: time.Second}}, cancel: cancel, out: &Outgoing{URL: &url.URL{}},
 				}
 				r, err := http.NewRequestWithContext(ctx, http.MethodPost, "https://api.invalid", from)
 				if err != nil {

@@ -86,7 +86,7 @@ func (g *Gateway) try(c *call, generation *generation, w http.ResponseWriter, r 
 		return &httpProblem{status: http.StatusNotFound, kind: "unknown-connector", detail: "there is no such connector"}
 	}
 	c.connector = connector.Connector
-	tried, err := readTry(http.MaxBytesReader(w, r.Body, connector.Limits.RequestBytes))
+	tried, err := readTry(http.MaxBytesReader(w, r.Body, connector.definition.Limits.RequestBytes))
 	if err != nil {
 		return err
 	}
@@ -106,7 +106,7 @@ func (g *Gateway) try(c *call, generation *generation, w http.ResponseWriter, r 
 		return refuse(http.StatusBadRequest, "that is not a method")
 	}
 	inner.URL.Path, inner.URL.RawQuery, inner.Header = "/"+strings.TrimPrefix(path, "/"), query, header
-	c.callerURL = &url.URL{Path: "/connectors/" + connector.Permalink + inner.URL.Path, RawQuery: query}
+	c.callerURL = &url.URL{Path: "/connectors/" + connector.definition.Permalink + inner.URL.Path, RawQuery: query}
 	if err := c.shapeRequest(ctx, inner); err != nil {
 		return err
 	}
@@ -135,7 +135,7 @@ func readTry(body io.Reader) (Try, error) {
 func (c *call) debug(ctx context.Context, r *http.Request) (*debugRequest, error) {
 	masked := c.out.Masked()
 	request := (&http.Request{Method: masked.Method, URL: masked.URL, Header: masked.Header}).WithContext(ctx)
-	explained, err := c.connector.Upstream.Explain(request)
+	explained, err := c.connector.upstream.Explain(request)
 	if err != nil {
 		return nil, err
 	}

@@ -55,8 +55,9 @@ func (a *app) check() *cobra.Command {
 				defer closeSet(c.Context(), set)
 				result.OK = true
 				for _, one := range set.Connectors {
+					d := one.Definition()
 					result.Connectors = append(result.Connectors, checkedConnector{
-						one.Permalink, one.Name, one.Base.String(), one.Auth.Type, append([]string{}, one.Upstream.Secrets()...),
+						d.Permalink, d.Name, one.Base().String(), d.Auth.Type, append([]string{}, one.Upstream().Secrets()...),
 					})
 				}
 			}

@@ -45,7 +45,7 @@ func (a *app) explain() *cobra.Command {
 		Args: arguments("CONNECTOR", "PATH"),
 		RunE: a.orJSON(&asJSON, func(c *cobra.Command, args []string) error {
 			return a.prepared(c, &flags, true, args, func(connector *gateway.Connector, request *http.Request) error {
-				explanation, err := connector.Upstream.Explain(request)
+				explanation, err := connector.Upstream().Explain(request)
 				if err != nil {
 					return err
 				}

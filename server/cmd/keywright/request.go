@@ -51,7 +51,7 @@ func (a *app) request() *cobra.Command {
 		Args: arguments("CONNECTOR", "PATH"),
 		RunE: func(c *cobra.Command, args []string) error {
 			return a.prepared(c, &flags, false, args, func(connector *gateway.Connector, request *http.Request) error {
-				response, err := connector.Upstream.Transport(nil).RoundTrip(request)
+				response, err := connector.Upstream().Transport(nil).RoundTrip(request)
 				if err != nil {
 					return requestError(connector, request, err)
 				}
@@ -71,7 +71,8 @@ func requestError(connector *gateway.Connector, request *http.Request, err error
 	if errors.As(err, &said) || errors.Is(err, context.Canceled) {
 		return err
 	}
-	return fmt.Errorf("connector %q (%s): the request to %s://%s failed: %w", connector.Permalink, connector.Auth.Type, request.URL.Scheme, request.URL.Host, err)
+	d := connector.Definition()
+	return fmt.Errorf("connector %q (%s): the request to %s://%s failed: %w", d.Permalink, d.Auth.Type, request.URL.Scheme, request.URL.Host, err)
 }
 
 // prepared loads the configuration, and calls do with the connector and the request of the command line. If masked is true,
@@ -99,8 +100,8 @@ func (a *app) prepared(c *cobra.Command, f *requestFlags, masked bool, args []st
 		ctx = host.WithUser(ctx, host.User{Email: f.user, TenantID: f.tenant})
 	}
 	method := f.method
-	if method == "" && body != nil && !slices.Contains(connector.Methods, http.MethodGet) {
-		method = connector.Methods[0]
+	if methods := connector.Definition().Methods; method == "" && body != nil && !slices.Contains(methods, http.MethodGet) {
+		method = methods[0]
 	} else if method == "" && body != nil {
 		method = http.MethodPost
 	}
@@ -111,7 +112,7 @@ func (a *app) prepared(c *cobra.Command, f *requestFlags, masked bool, args []st
 		return misuse(c, "%v", err)
 	}
 	if err != nil {
-		return fmt.Errorf("connector %q: %w", connector.Permalink, err)
+		return fmt.Errorf("connector %q: %w", connector.Definition().Permalink, err)
 	}
 	if masked {
 		out = out.Masked()

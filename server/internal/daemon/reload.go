@@ -164,11 +164,11 @@ func (d *daemon) forget(before *inUse) {
 	defer d.mu.Unlock()
 	there := map[string]bool{}
 	for _, c := range d.set.Connectors {
-		there[c.Permalink] = true
+		there[c.Definition().Permalink] = true
 	}
 	for _, c := range before.Connectors {
-		if !there[c.Permalink] {
-			d.metrics.forget(c.Permalink)
+		if !there[c.Definition().Permalink] {
+			d.metrics.forget(c.Definition().Permalink)
 		}
 	}
 }

@@ -153,12 +153,12 @@ func (t *tour) observe(_ context.Context, attempt host.Attempt) {
 
 // visit sends the requests of one connector.
 func (t *tour) visit(ctx context.Context, c *gateway.Connector, path string) (Result, error) {
-	result := Result{Connector: c.Name, Type: c.Auth.Type}
-	target, err := urlpath.Join(c.Base, path)
+	result := Result{Connector: c.Definition().Name, Type: c.Definition().Auth.Type}
+	target, err := urlpath.Join(c.Base(), path)
 	if err != nil {
 		return result, err
 	}
-	client := &http.Client{Transport: c.Upstream.Transport(nil)}
+	client := &http.Client{Transport: c.Upstream().Transport(nil)}
 	ctx = host.WithUser(ctx, host.User{Email: User})
 	for range requests {
 		request, err := http.NewRequestWithContext(ctx, http.MethodGet, target.String(), nil)
