@@ -3,6 +3,7 @@ package host_test
 import (
 	"fmt"
 	"maps"
+	"net/http"
 	"slices"
 	"strings"
 	"testing"
@@ -53,7 +54,7 @@ func TestSpec_token_requests(t *testing.T) {
 	check := func(names ...string) map[string][]string {
 		t.Helper()
 		e := w.login.Last()
-		if e.Method != "POST" || e.URL != tokenURL || e.Header.Get("Content-Type") != "application/x-www-form-urlencoded" {
+		if e.Method != http.MethodPost || e.URL != tokenURL || e.Header.Get("Content-Type") != "application/x-www-form-urlencoded" {
 			t.Errorf("%s %s, %s", e.Method, e.URL, e.Header.Get("Content-Type"))
 		}
 		var got []string

@@ -77,14 +77,10 @@ func declaration(d ast.Decl, report func(c *ast.CommentGroup, why string)) {
 		}
 	case *ast.GenDecl:
 		for _, s := range d.Specs {
-			switch s := s.(type) {
-			case *ast.TypeSpec:
-				if doc := s.Doc; doc != nil || !d.Lparen.IsValid() {
-					if doc == nil {
-						doc = d.Doc
-					}
-					named(doc, s.Name.Name)
-				}
+			if s, ok := s.(*ast.TypeSpec); ok && s.Doc != nil {
+				named(s.Doc, s.Name.Name)
+			} else if ok && !d.Lparen.IsValid() {
+				named(d.Doc, s.Name.Name)
 			}
 		}
 	}
