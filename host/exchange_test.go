@@ -1,0 +1,219 @@
+package host_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/keywright/keywright/abi"
+	"github.com/keywright/keywright/host"
+)
+
+// threats.md 34: a connector's Timeout limits its exchanges, whether it is shorter or longer than the host's CallTime.
+func TestTimeoutOfAConnector(t *testing.T) {
+	for _, timeout := range []time.Duration{2 * time.Second, time.Minute} {
+		synctest.Test(t, func(t *testing.T) {
+			w := newWorld(t, func(c *host.Config) { c.Limits.CallTime = 7 * time.Second })
+			w.canary("s")
+			w.login.Answer(newGate(nil).answer)
+			c, err := w.host.Connect(t.Context(), host.ConnectorConfig{
+				Name: "slow", Origins: []string{"https://api.test"}, Timeout: timeout,
+				Auth: host.Auth{Type: "oauth_client_credentials", Config: oauth("{{ get_secret('s') }}")},
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			began := time.Now()
+			w.refuse(c, get(t.Context()), host.StageToken, "deadline exceeded")
+			if took := time.Since(began); took != timeout {
+				t.Errorf("it took %v, want %v", took, timeout)
+			}
+		})
+	}
+}
+
+// dripping is a body that returns one blank a second until its context ends.
+type dripping struct{ ctx context.Context }
+
+func (d *dripping) Read(p []byte) (int, error) {
+	select {
+	case <-time.After(time.Second):
+		return copy(p, " "), nil
+	case <-d.ctx.Done():
+		return 0, d.ctx.Err()
+	}
+}
+
+// threats.md 34: the host reads a bounded part of an answer, even if the answer claims to be compressed.
+func TestTokenAnswerIsBounded_threats_34(t *testing.T) {
+	for _, encoding := range []string{"", "gzip"} {
+		w := newWorld(t)
+		w.canary("s")
+		endless := &counting{Reader: strings.NewReader(strings.Repeat("\x1f\x8b", 5<<20))}
+		w.login.Answer(func(r *http.Request) (*http.Response, error) {
+			if r.Header.Get("Accept-Encoding") != "" {
+				t.Error("the host asks for compression")
+			}
+			response, err := status(http.StatusOK)(r)
+			response.Header.Set("Content-Encoding", encoding)
+			response.Body = endless
+			return response, err
+		})
+		w.refuse(w.connect("oauth_client_credentials", oauth("{{ get_secret('s') }}")), get(t.Context()), host.StageToken, "more than 65536 bytes")
+		if endless.read > 128<<10 || endless.closed != 1 {
+			t.Errorf("%d bytes were read, and the body was closed %d times", endless.read, endless.closed)
+		}
+	}
+}
+
+// counting is a body that counts the bytes read and the calls of Close.
+type counting struct {
+	io.Reader
+	read, closed int
+}
+
+func (c *counting) Read(p []byte) (int, error) {
+	n, err := c.Reader.Read(p)
+	c.read += n
+	return n, err
+}
+
+func (c *counting) Close() error {
+	c.closed++
+	return nil
+}
+
+func TestCloseWaitsForCallsInFlight(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.canary("s")
+		g := newGate(token("t1", 3600))
+		w.login.Answer(g.answer)
+		c := w.connect("oauth_client_credentials", oauth("{{ get_secret('s') }}"))
+		gone, leave := context.WithCancel(t.Context())
+		go func() { _, _ = w.try(c, get(gone)) }()
+		synctest.Wait()
+		leave() // the call goes on without its caller
+		synctest.Wait()
+		impatient, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		if err := w.host.Close(impatient); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("Close gives %v while a call runs and its own time is over", err)
+		}
+		closed := make(chan error, 1)
+		go func() { closed <- w.host.Close(t.Context()) }()
+		synctest.Wait()
+		select {
+		case err := <-closed:
+			t.Errorf("Close did not wait: %v", err)
+		default:
+		}
+		if err := w.refuse(c, get(t.Context()), host.StagePlugin); !errors.Is(err, host.ErrClosed) {
+			t.Errorf("a new request gets %v", err)
+		}
+		if _, err := c.Explain(get(t.Context())); !errors.Is(err, host.ErrClosed) {
+			t.Errorf("Explain gets %v", err)
+		}
+		if _, err := w.host.Connect(t.Context(), host.ConnectorConfig{Name: "x", Origins: []string{apiOrigin}, Auth: host.Auth{Type: "none"}}); !errors.Is(err, host.ErrClosed) {
+			t.Errorf("Connect gets %v", err)
+		}
+		close(g.open)
+		if err := <-closed; err != nil {
+			t.Errorf("Close gives %v", err)
+		}
+	})
+}
+
+// A run that ends to wait for an entry has no effect: its cache_set would otherwise take effect twice.
+func TestRestartedCallHasHadNoEffect(t *testing.T) {
+	w := misusedWorld(t, func(env abi.Env) (string, error) {
+		count, _ := env.CacheGet("count")
+		env.CacheSet("count", count+"x", 60)
+		if _, found := env.CacheGet("other"); !found {
+			env.CacheSet("other", "there", 60)
+		}
+		return header("X-Key", value(env, "to_header")+count), nil
+	})
+	c := w.connect("custom", misused)
+	for _, want := range []string{"", "x", "xx", "xxx"} {
+		if got := strings.TrimPrefix(w.get(c).Header.Get("X-Key"), w.secrets["s"]); got != want {
+			t.Errorf("the count is %q, want %q", got, want)
+		}
+	}
+}
+
+// Observe counts the token requests that were sent, not those that were refused.
+func TestObserveCountsWhatWasSent(t *testing.T) {
+	for name, c := range map[string]struct {
+		guest     func(abi.Env) (string, error)
+		exchanges int
+	}{
+		"more than are allowed": {func(env abi.Env) (string, error) {
+			for range 9 {
+				if out, err := tokenRequest(env, value(env, "url")); err != nil {
+					return out, err
+				}
+			}
+			return header("X-Key", value(env, "to_header")), nil
+		}, 4},
+		"another place": {func(env abi.Env) (string, error) { return tokenRequest(env, "https://other.test/token") }, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := misusedWorld(t, c.guest)
+			w.refuse(w.connect("custom", misused), get(t.Context()), host.StagePlugin)
+			if got := w.calls[0].Exchanges; got != c.exchanges || w.login.Count() != c.exchanges {
+				t.Errorf("%d are observed and %d were sent, want %d", got, w.login.Count(), c.exchanges)
+			}
+		})
+	}
+}
+
+// A call that waited for one entry, and then long for a second one, does not use the first if it has expired meanwhile.
+func TestWaitedEntryIsNotUsedPastItsTime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		first, second := make(chan struct{}), make(chan struct{})
+		made := 0
+		w := misusedWorld(t, func(env abi.Env) (string, error) {
+			one, found := env.CacheGet("one")
+			if !found {
+				<-first
+				made++
+				one = fmt.Sprint("one-", made)
+				env.CacheSet("one", one, 10)
+			}
+			two, found := env.CacheGet("two")
+			if !found {
+				<-second
+				two = " two"
+				env.CacheSet("two", two, 36000)
+			}
+			return marshal(abi.Mutation{Headers: []abi.Pair{{Name: "X-Key", Value: value(env, "to_header")}, {Name: "X-Entries", Value: one + two}}}), nil
+		})
+		for _, name := range []string{"s", "k", "text"} {
+			w.canary(name)
+		}
+		c := w.connect("custom", misused)
+		var all sync.WaitGroup
+		for range 3 { // one call makes the first entry, one makes the second, and one waits for both
+			all.Go(func() { _, _ = w.try(c, get(t.Context())) })
+			synctest.Wait()
+		}
+		first <- struct{}{}
+		synctest.Wait()
+		w.Advance(2 * time.Hour)
+		close(second)
+		synctest.Wait()
+		close(first)
+		all.Wait()
+		if got := w.api.Last().Header.Get("X-Entries"); w.api.Count() != 3 || got != "one-2 two" {
+			t.Errorf("%d requests were sent, the last with %q", w.api.Count(), got)
+		}
+	})
+}
