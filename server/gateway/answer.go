@@ -30,6 +30,11 @@ func (c *call) answer(response *http.Response, buffer *buffer) error {
 	if response.Header == nil { // possible if Base is not net/http's
 		response.Header = http.Header{}
 	}
+	for _, options := range response.Header["Connection"] { // it names headers for the next hop only (RFC 9110 section 7.6.1)
+		for name := range strings.SplitSeq(options, ",") {
+			response.Header.Del(strings.TrimSpace(name))
+		}
+	}
 	maps.DeleteFunc(response.Header, func(name string, _ []string) bool { return !passedHeaders[name] })
 	setPrivate(response.Header)
 	response.Header["Server-Timing"] = []string{c.timing()}
@@ -62,7 +67,9 @@ func (c *call) pass(w http.ResponseWriter, response *http.Response, buffer *buff
 	vary := header["Vary"]
 	maps.Copy(header, response.Header)
 	header["Vary"] = append(vary, response.Header["Vary"]...)
-	if _, typed := header["Content-Type"]; !typed && response.StatusCode != http.StatusNoContent && response.StatusCode != http.StatusNotModified {
+	if response.StatusCode == http.StatusNoContent || response.StatusCode == http.StatusNotModified {
+		delete(header, "Content-Length") // some clients of HTTP/2 would take the missing body for one that broke off
+	} else if _, typed := header["Content-Type"]; !typed {
 		header["Content-Type"] = justBytes
 	}
 	w.WriteHeader(response.StatusCode)

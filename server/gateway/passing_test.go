@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
 
@@ -23,6 +24,56 @@ func TestStatusesThatPass(t *testing.T) {
 		if got := w.get("/connectors/weather"); got.status != want || (got.kind == "answer-refused") != (want != given) {
 			t.Errorf("%d: the caller got %d %s", given, got.status, got.kind)
 		}
+	}
+}
+
+// An answer without a body passes over HTTP/1.1 and HTTP/2, whatever its header says about a body.
+func TestAnswersWithoutABody(t *testing.T) {
+	w := newWorld(t, func(o *options, d *gateway.Definition) {
+		d.Methods = []string{"GET", "DELETE"}
+		o.Base = testworld.Answer(func(r *http.Request) (*http.Response, error) {
+			status := map[string]int{"HEAD": http.StatusOK, "GET": http.StatusNotModified, "DELETE": http.StatusNoContent}[r.Method]
+			answer := answerOf(r, status, "", "")
+			answer.Body = http.NoBody // as from net/http
+			answer.Header.Set("Content-Length", "5")
+			answer.Header.Set("Content-Encoding", "gzip")
+			return answer, nil
+		})
+	})
+	second := httptest.NewUnstartedServer(w.gateway.Handler())
+	second.EnableHTTP2 = true
+	second.StartTLS()
+	defer second.Close()
+	for _, server := range []*httptest.Server{w.server, second} {
+		w.server = server
+		for method, want := range map[string]struct {
+			status int
+			length string
+		}{"HEAD": {http.StatusOK, "5"}, "GET": {http.StatusNotModified, ""}, "DELETE": {http.StatusNoContent, ""}} {
+			response, err := server.Client().Transport.RoundTrip(w.request(method, "/connectors/weather", ""))
+			if err != nil {
+				t.Fatal(err)
+			}
+			_, err = io.ReadAll(response.Body)
+			_ = response.Body.Close()
+			if response.StatusCode != want.status || response.Header.Get("Content-Length") != want.length || err != nil {
+				t.Errorf("%s over %s: the caller got %d, %v, %v", method, response.Proto, response.StatusCode, response.Header, err)
+			}
+		}
+	}
+}
+
+// The headers that Connection names are for the gateway alone.
+func TestHeadersForTheNextHop(t *testing.T) {
+	w := newWorld(t)
+	w.answer = func(rw http.ResponseWriter, _ *http.Request) {
+		rw.Header().Set("Connection", "keep-alive, Link ,etag")
+		rw.Header().Set("Link", "</next>")
+		rw.Header().Set("ETag", `"a"`)
+		rw.Header().Set("Allow", "GET")
+	}
+	if got := w.get("/connectors/weather"); got.header.Get("Link") != "" || got.header.Get("ETag") != "" || got.header.Get("Allow") != "GET" {
+		t.Errorf("the caller got %v", got.header)
 	}
 }
 

@@ -139,7 +139,9 @@ func (c *call) RoundTrip(r *http.Request) (*http.Response, error) {
 	if err != nil {
 		return nil, err
 	}
-	response.Body = &stalling{response.Body, timer, timeout}
+	if response.Body != http.NoBody { // answer and the guard recognise an answer without a body by NoBody
+		response.Body = &stalling{response.Body, timer, timeout}
+	}
 	return response, nil
 }
 

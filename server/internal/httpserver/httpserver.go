@@ -241,6 +241,9 @@ type deadlines struct {
 	harmless bool
 	// stalled reports that reading the body timed out. Then the read deadline is not extended again.
 	stalled atomic.Bool
+	// ended reports that the body was read to its end. From then on, the server reads ahead to notice that the client has
+	// gone. A read deadline that passed would look like that, and end the request.
+	ended atomic.Bool
 	// writing is the current write deadline.
 	writing time.Time
 }
@@ -248,10 +251,10 @@ type deadlines struct {
 // read sets the deadline of a read.
 func (d *deadlines) read(most time.Duration) { _ = d.control.SetReadDeadline(time.Now().Add(most)) }
 
-// write sets the deadline of a write, unless it was set within the last second. It sets a read deadline too, because the
-// server may read the rest of the body before it writes.
+// write sets the deadline of a write, unless it was set within the last second. It sets a read deadline too if there is a
+// rest of the body, because the server may read that before it writes.
 func (d *deadlines) write() {
-	if d.body && !d.stalled.Load() {
+	if d.body && !d.stalled.Load() && !d.ended.Load() {
 		d.read(restTime)
 	}
 	if now := time.Now(); d.writing.Sub(now) < stallTime-time.Second {
@@ -289,6 +292,9 @@ func (b *timedBody) Read(p []byte) (int, error) {
 		b.deadlines.stalled.Store(true)
 	} else {
 		_ = b.deadlines.control.SetReadDeadline(time.Time{})
+	}
+	if err == io.EOF {
+		b.deadlines.ended.Store(true)
 	}
 	return n, err
 }

@@ -117,6 +117,31 @@ func TestClientThatDoesNotRead(t *testing.T) {
 	})
 }
 
+// A client may stop reading for less than stallTime, whether or not it has sent a body. The request goes on.
+func TestClientThatReadsLate(t *testing.T) {
+	for name, request := range map[string]string{
+		"without a body": "GET / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n",
+		"with a body":    "POST / HTTP/1.1\r\nHost: a\r\nConnection: close\r\nContent-Length: 5\r\n\r\nhello",
+		"in chunks":      "POST / HTTP/1.1\r\nHost: a\r\nConnection: close\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n0\r\n\r\n",
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				client := dial(t, func(w http.ResponseWriter, r *http.Request) {
+					_, _ = io.Copy(io.Discard, r.Body)
+					if _, err := w.Write(make([]byte, 64<<10)); err != nil || r.Context().Err() != nil {
+						t.Errorf("the request was ended: %v, %v", err, r.Context().Err())
+					}
+				})
+				_, _ = io.WriteString(client, request)
+				time.Sleep(stallTime - time.Second)
+				if answer, err := io.ReadAll(client); err != nil || strings.Count(string(answer), "\x00") != 64<<10 {
+					t.Errorf("the client got %d bytes, %v", len(answer), err)
+				}
+			})
+		})
+	}
+}
+
 // A handler may wait for something else, and may write its response in pieces with long pauses.
 func TestHandlerMayTakeItsTime(t *testing.T) {
 	const pause = 10 * stallTime
