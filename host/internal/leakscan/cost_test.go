@@ -8,6 +8,7 @@ import (
 	"io"
 	"maps"
 	"math/rand/v2"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -157,10 +158,45 @@ func TestLongCredentialsMakeNoMoreWork_threats_81(t *testing.T) {
 	many := New(credentials(16, 4000))
 	answers(credentials(16, 4000), size, func(name string, data []byte) {
 		got, stopped := work(many, data)
-		if got > max(3*few[name], 2*size) || got > 6*size || stopped {
+		if got > max(3*few[name], 2*size) || got > 6*size || got < size/maxWindow || stopped {
 			t.Errorf("%s: %.2f steps for each byte, %.2f for a short credential, stopped %t", name, float64(got)/size, float64(few[name])/size, stopped)
 		}
 	})
+}
+
+// Each escape costs steps, even if no text may begin there. threats.md 81
+func TestEachEscapeIsPaidFor_threats_81(t *testing.T) {
+	f := New([]string{"the-token"})
+	for _, part := range []string{"%zz", "%74x", `\u0074x`, "the-%", "%2525"} {
+		if got, _ := work(f, []byte(strings.Repeat(part, 1000))); got < 1000 {
+			t.Errorf("1000 times %s cost %d steps", part, got)
+		}
+	}
+}
+
+// Size is about what a scanner keeps of the heap.
+func TestSize(t *testing.T) {
+	for _, c := range []struct{ count, length, scanners int }{{1, 20, 100}, {16, 1000, 10}} {
+		all := credentials(c.count, c.length)
+		scanners := make([]*Scanner, c.scanners)
+		before := heap()
+		for i := range scanners {
+			scanners[i] = New(all)
+		}
+		kept := int(heap()-before) / len(scanners)
+		if size := scanners[0].Size(); size < kept*97/100 || size > kept*11/10 {
+			t.Errorf("%d texts of %d bytes keep %d bytes, not %d", c.count, c.length, kept, size)
+		}
+		runtime.KeepAlive(scanners)
+	}
+}
+
+// heap returns the number of bytes of the heap that are in use.
+func heap() uint64 {
+	var stats runtime.MemStats
+	runtime.GC()
+	runtime.ReadMemStats(&stats)
+	return stats.HeapAlloc
 }
 
 func TestFinderGrowsWithItsTexts(t *testing.T) {

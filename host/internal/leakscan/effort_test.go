@@ -28,6 +28,54 @@ func TestASearchThatTakesTooLongEnds_threats_81(t *testing.T) {
 	}
 }
 
+// A search without enough budget takes any data for a match. So it passes on no text, however little budget is left, and
+// stops no other data if the budget suffices. threats.md 81
+func TestABudgetIsEnoughToTheStep_threats_81(t *testing.T) {
+	const text = "the-token"
+	f := New([]string{text})
+	found := func(data string, left budget) (found bool, needed budget) {
+		before := left
+		found, _ = f.scan([]byte(data), 0, true, &left)
+		return found, before - left
+	}
+	for way, write := range escapes {
+		data := "the-toke and " + write(text)
+		for left, enough := found(data, 1<<20); ; enough-- {
+			if left, _ = found(data, enough); !left {
+				t.Errorf("%s: it is not found with a budget of %d", way, enough)
+			}
+			if enough == 0 {
+				break
+			}
+		}
+	}
+	for _, data := range []string{"is the-toke", "is the-tok%65", "is the-tok%65x", `is \u0074he-tokx`, "is the&#45;tokx", strings.Repeat("A", 40) + "dGhl\nLXRva2V"} {
+		_, needed := found(data, 1<<20)
+		for left := range 2 * needed {
+			if got, _ := found(data, left); got != (left < needed) {
+				t.Errorf("%q is taken for a match with a budget of %d: %t, and the search needs %d", data, left, got, needed)
+			}
+		}
+	}
+}
+
+// A long text may take more steps than the savings, because each of its bytes earns some. threats.md 81
+func TestBytesOfATextEarnSteps_threats_81(t *testing.T) {
+	f := New([]string{"the-token"})
+	for name, text := range map[string]string{
+		"nearly no steps":         strings.Repeat("\x00", 1<<18) + "the-toke",
+		"more than the savings":   strings.Repeat("%74%68", 1<<18),
+		"the last one is escaped": strings.Repeat("\x00", 1<<18) + "the-tok%65",
+	} {
+		if f.Holds(text) {
+			t.Errorf("%s: it is taken for a match", name)
+		}
+	}
+	if got, _ := work(f, []byte(strings.Repeat("%74%68", 1<<18))); got <= savings {
+		t.Errorf("it takes only %d steps: the test shows nothing", got)
+	}
+}
+
 // A header's name that nearly repeats a credential is searched in less than a tenth of a second. A search that begins
 // anew at each byte would take minutes. threats.md 81
 func TestANameThatNearlyRepeatsACredentialTakesNoLonger_threats_81(t *testing.T) {

@@ -51,7 +51,7 @@ func secondBytes(has *[256]bool) (escapeSecondBytes [256]kinds) {
 		}
 	}
 	for c := range has {
-		if has[c] && punctuation(byte(c)) {
+		if has[c] && punctuation[c] {
 			escapeSecondBytes[c] |= backslashed
 		}
 		if base64Characters[c] || strings.IndexByte(" \t"+introducers, byte(c)) >= 0 {
@@ -74,17 +74,21 @@ const (
 	simple = "\b\f\n\r\t\v"
 )
 
-// punctuation reports whether c is ASCII punctuation or a space.
-func punctuation(c byte) bool { return c >= ' ' && c < 0x7f && !alphanumeric[c] }
+const alphanumeric = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789"
 
-// base64Characters is the set of the characters of both Base64 alphabets.
-var base64Characters = func() (set [256]bool) {
-	set = alphanumeric
-	for _, c := range "+/-_" {
-		set[c] = true
+var (
+	// punctuation is the set of ASCII punctuation and the space.
+	punctuation = setOf(" !\"#$%&'()*+,-./:;<=>?@[\\]^_`{|}~")
+	// base64Characters is the set of the characters of both Base64 alphabets.
+	base64Characters = setOf(alphanumeric + "+/-_")
+)
+
+func setOf(characters string) (set [256]bool) {
+	for i := range len(characters) {
+		set[characters[i]] = true
 	}
 	return set
-}()
+}
 
 // escape holds the possible readings of an escape.
 type escape struct {
@@ -175,14 +179,14 @@ func (x *escape) backslash(data []byte) {
 	default:
 		if i := strings.IndexByte(named, c); i >= 0 {
 			x.byte(simple[i], n+1)
-		} else if punctuation(c) {
+		} else if punctuation[c] {
 			x.byte(c, n+1)
 		}
 	case '0', '1', '2', '3', '4', '5', '6', '7':
 		x.octal(data, n)
 	case 'x':
 		if value, complete := number(data[n+1:], 2, 16); !complete {
-			x.partial = value >= 0
+			x.partial = true
 		} else if value >= 0 {
 			x.byte(byte(value), n+3)
 		}
@@ -212,12 +216,11 @@ func (x *escape) octal(data []byte, at int) {
 // braced reads the digits behind \u{ and the closing brace, ECMA-262 section 12.9.4.
 func (x *escape) braced(data []byte, at int) {
 	digits := 0
-	for at+digits < len(data) && digits <= maxDigits && values[data[at+digits]] < 16 {
+	for at+digits < len(data) && digits < maxDigits && values[data[at+digits]] < 16 {
 		digits++
 	}
 	end := at + digits
 	switch {
-	case digits > maxDigits:
 	case end == len(data):
 		x.partial = true
 	case digits > 0 && data[end] == '}':
@@ -237,7 +240,7 @@ func (x *escape) unicode(data []byte, at int) {
 	at += 4
 	switch {
 	case !complete:
-		x.partial = value >= 0
+		x.partial = true
 		return
 	case !utf16.IsSurrogate(value):
 		if value >= 0 {
@@ -251,7 +254,8 @@ func (x *escape) unicode(data []byte, at int) {
 	}
 	at += n + 1
 	low, complete := number(data[at:], 4, 16)
-	if x.partial = !complete && low >= 0; !complete {
+	if !complete {
+		x.partial = true
 		return
 	}
 	if r := utf16.DecodeRune(value, low); r != utf8.RuneError {
@@ -283,26 +287,26 @@ func (x *escape) entities(data []byte) {
 			x.partial = true
 			return
 		}
-		amp := 0 // length of a reference to an ampersand, without the introducing &
+		next := 0 // the end of a reference to an ampersand
 		if rest[0] == '#' {
-			amp = x.reference(data, at+1) - at
+			next = x.reference(data, at+1)
 		}
 		for _, e := range entities {
 			switch {
 			case len(rest) < len(e.name):
 				x.partial = x.partial || e.name[:len(rest)] == string(rest)
 			case e.name == string(rest[:len(e.name)]):
-				taken := at + len(e.name)
-				if taken = x.semicolon(data, taken); e.c == '&' {
-					amp = taken - at
+				taken := x.semicolon(data, at+len(e.name))
+				if e.c == '&' {
+					next = taken
 				}
 				x.byte(e.c, taken)
 			}
 		}
-		if amp <= 0 {
+		if next == 0 {
 			return
 		}
-		at += amp
+		at = next
 	}
 }
 
@@ -319,13 +323,13 @@ func (x *escape) semicolon(data []byte, at int) int {
 
 // reference reads the number behind &#. It returns the end of the reference if that stands for an ampersand, or else 0.
 func (x *escape) reference(data []byte, at int) (amp int) {
-	base := 10
+	base := rune(10)
 	if at < len(data) && data[at]|0x20 == 'x' {
 		base = 16
 		at++
 	}
 	digits := 0
-	for at+digits < len(data) && digits <= maxDigits && int(values[data[at+digits]]) < base {
+	for at+digits < len(data) && digits <= maxDigits && rune(values[data[at+digits]]) < base {
 		digits++
 	}
 	end := at + digits
@@ -355,19 +359,16 @@ var values = func() (values [256]uint8) {
 	return values
 }()
 
-// number reads a number of that many digits. value is -1 if another character is among them or if it exceeds
-// utf8.MaxRune. complete is false if data ends before the last digit.
-func number(data []byte, digits, base int) (value rune, complete bool) {
-	n, sum := min(digits, len(data)), 0
+// number reads a number of that many digits, at most maxDigits. value is -1 if another character is among them.
+// It may be no valid rune if there are more than four digits. complete is false if data ends before the last digit.
+func number(data []byte, digits int, base rune) (value rune, complete bool) {
+	n := min(digits, len(data))
 	for _, c := range data[:n] {
-		v := int(values[c])
+		v := rune(values[c])
 		if v >= base {
 			return -1, true
 		}
-		sum = sum*base + v
+		value = value*base + v
 	}
-	if sum > utf8.MaxRune {
-		return -1, true
-	}
-	return rune(sum), n == digits
+	return value, n == digits
 }

@@ -39,7 +39,7 @@ func (s *search) follow(from step, start int) (found bool) {
 			r := &x.readings[m]
 			steps = add(steps, s.take(here, r.bytes(), r.taken))
 		}
-		if taken := x.lineBreak(s.data[here.at:]); taken > 0 && here.i > 0 && s.anyBase64(here) && line(s.data[:here.at], s.line) == minLine {
+		if taken := x.lineBreak(s.data[here.at:]); taken > 0 && s.anyBase64(here) && line(s.data[:here.at], s.line) == minLine {
 			steps = add(steps, step{here.lo, here.hi, here.i, here.at + taken, true})
 		}
 		if x.partial {
@@ -52,7 +52,7 @@ func (s *search) follow(from step, start int) (found bool) {
 // skipEqual returns the step behind the bytes that the data and the pattern have in common, up to an escape. A step of
 // several patterns stays as it is.
 func (s *search) skipEqual(here step) step {
-	if here.hi-here.lo > 1 {
+	if here.lo+1 != here.hi {
 		return here
 	}
 	pattern, data := s.patterns[here.lo].text[here.i:], s.data[here.at:]

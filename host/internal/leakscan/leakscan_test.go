@@ -15,7 +15,7 @@ import (
 )
 
 // secret has characters of each kind that programs escape.
-const secret = `s3cr/t+k "<y>&'\ %2F=~`
+const secret = `s3cr/t+k "<y>&'\p %2F=~`
 
 // written returns the forms in which servers write the secret, by encoding.
 func written() map[string]string {
@@ -31,7 +31,7 @@ func written() map[string]string {
 		return b.String()
 	}
 	all := func(byte) bool { return true }
-	special := func(c byte) bool { return !alphanumeric[c] }
+	special := func(c byte) bool { return !strings.Contains(alphanumeric, string(rune(c))) }
 	inJSON := strings.NewReplacer(`\`, `\\`, `"`, `\"`)
 	ways := map[string]string{
 		"plain":                              secret,
@@ -69,6 +69,12 @@ func written() map[string]string {
 		"octal":                              percent(all, `\%o`),
 		"octal in JSON":                      percent(special, `\\%03o`),
 		"a shell's":                          percent(special, `\%c`),
+		"UTF-16, little endian":              percent(all, "%c\x00"),
+		"UTF-16, big endian":                 percent(all, "\x00%c"),
+		"UTF-16 in JSON":                     percent(all, `%c\u0000`),
+		"UTF-16 in JavaScript":               percent(all, `%c\x00`),
+		"UTF-16, everything percent-encoded": percent(all, "%%%02X%%00"),
+		"UTF-16 in HTML":                     percent(all, "&#%d;&#0;"),
 		"hex":                                fmt.Sprintf("%x", secret),
 		"hex, upper case":                    fmt.Sprintf("%X", secret),
 		"Base64 with slashes in JSON of PHP": strings.ReplaceAll(base64.StdEncoding.EncodeToString([]byte("??>>"+secret)), "/", `\/`),
@@ -182,6 +188,9 @@ func TestFindersOfNothing(t *testing.T) {
 	if f := New([]string{"", "1234567"}); f != nil || f.Holds("1234567") {
 		t.Error("a text under 8 bytes is looked for")
 	}
+	if !New([]string{"12345678"}).Holds("12345678") {
+		t.Error("a text of 8 bytes is not found")
+	}
 	if f := New([]string{"Bearer the-token", "the-token", "the-token"}); len(f.patterns) != len(New([]string{"the-token"}).patterns) {
 		t.Errorf("what is found in another form anyway is looked for: %v", f.patterns)
 	}
@@ -215,6 +224,8 @@ func TestStreamIsNotDelayed(t *testing.T) {
 		{"-toka\n\n", "the-toka\n\n"},
 		{"all of it: %", "all of it: "},
 		{" or not\n", "% or not\n"},
+		{`is the-tok\171`, `is the-tok\171`}, // three octal digits are a whole escape
+		{"is the&no", "is the&no"},           // no reference of HTML begins with &no
 	} {
 		go writer.Write([]byte(c.sent))
 		n, err := body.Read(buffer)
@@ -271,3 +282,52 @@ func TestCloseWhileReading(*testing.T) {
 		all.Wait()
 	}
 }
+
+// chunks is a reader that returns each of its texts in a Read of its own.
+type chunks struct {
+	rest     []string
+	withLast bool // the last Read returns data and end
+	end      error
+	closed   int
+}
+
+func (c *chunks) Read(p []byte) (int, error) {
+	if len(c.rest) == 0 {
+		return 0, c.end
+	}
+	n := copy(p, c.rest[0])
+	if c.rest[0] = c.rest[0][n:]; c.rest[0] == "" {
+		c.rest = c.rest[1:]
+	}
+	if len(c.rest) == 0 && c.withLast {
+		return n, c.end
+	}
+	return n, nil
+}
+
+func (c *chunks) Close() error {
+	c.closed++
+	return nil
+}
+
+// readAll reads with buffers of this size. It checks that they are cleared behind the data, and that each Read returns
+// data or an error.
+func readAll(t interface{ Errorf(string, ...any) }, r io.Reader, size int) (string, error) {
+	var got strings.Builder
+	for {
+		p := make([]byte, size)
+		n, err := r.Read(p)
+		got.Write(p[:n])
+		if strings.Trim(string(p[n:]), "\x00") != "" {
+			t.Errorf("the buffer holds %q beyond what was given", p[n:])
+		}
+		if n == 0 && err == nil {
+			t.Errorf("Read returns neither data nor an error, after %q", got.String())
+		}
+		if err != nil {
+			return got.String(), err
+		}
+	}
+}
+
+func same(err error) error { return err }

@@ -68,13 +68,16 @@ func TestLinesAreNotDelayed(t *testing.T) {
 	reader, writer := io.Pipe()
 	body := f.Body(reader, same)
 	buffer := make([]byte, 2048)
-	const long = "https://api.test/v1/things/0123456789/d"
+	const long, as = "https://api.test/v1/things/0123456789/d", "AAAAAAAAAAAAAAAAAAAA"
 	for _, c := range []struct{ sent, want string }{
 		{"data: d\n\n", "data: d\n\n"},
 		{"hello dGhl\r\n", "hello dGhl\r\n"},
 		{`{"a":"dGhl\n`, `{"a":"dGhl\n`},
 		{long + "\n", long[:len(long)-1]}, // this line may be Base64
 		{"x\n", "d\nx\n"},
+		{strings.Repeat("A", 40) + "\n", strings.Repeat("A", 40) + "\n"},
+		{as + " " + as + "dGhl\n", as + " " + as + "dGhl\n"},
+		{as + "\x7f" + as + "dGhl\n", as + "\x7f" + as + "dGhl\n"},
 		{strings.Repeat("A", 40) + "dGhl\n" + strings.Repeat(" ", 80), strings.Repeat("A", 40) + "dGhl\n" + strings.Repeat(" ", 80)},
 	} {
 		go writer.Write([]byte(c.sent))

@@ -109,7 +109,10 @@ func (s *search) escapes(introducer byte, kind kinds) (found bool) {
 		}
 		at += 1 + next
 		*s.left--
-		if at+1 < len(data) && s.escapeSecondBytes[data[at+1]]&kind == 0 || kind&(feeds|returns) != 0 && s.hopeless(at) {
+		if at+1 < len(data) && s.escapeSecondBytes[data[at+1]]&kind == 0 {
+			continue
+		}
+		if kind&(feeds|returns) != 0 && s.hopeless(at) {
 			continue
 		}
 		if s.behind(at) || s.from(at) || *s.left < 0 {
@@ -231,7 +234,7 @@ func (sc *Scanner) narrow(lo, hi, i, c int) (from, to int) {
 	if lo == hi || sc.patterns[lo].byte(i) == c && sc.patterns[hi-1].byte(i) == c {
 		return lo, hi
 	}
-	if hi-lo == 1 {
+	if lo+1 == hi {
 		return lo, lo
 	}
 	from = lo + sort.Search(hi-lo, func(n int) bool { return sc.patterns[lo+n].byte(i) >= c })

@@ -2,6 +2,7 @@ package leakscan
 
 import (
 	"encoding/base64"
+	"encoding/binary"
 	"encoding/hex"
 	"errors"
 	"fmt"
@@ -10,6 +11,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"unicode/utf16"
 
 	"pgregory.net/rapid"
 )
@@ -32,11 +34,16 @@ func newReference(texts []string) (r reference) {
 }
 
 // plainForms is the number of encodings that are not Base64. They come first.
-const plainForms = 3
+const plainForms = 4
 
-// encodings returns the forms of the package comment except UTF-16, computed in another way than in the package.
+// encodings returns the forms of an ASCII text in the package comment, computed in another way than in the package.
 func encodings(text string) []string {
-	all := []string{text, hex.EncodeToString([]byte(text)), strings.ToUpper(hex.EncodeToString([]byte(text)))}
+	var wide []byte
+	for _, unit := range utf16.Encode([]rune(text)) {
+		wide = binary.BigEndian.AppendUint16(wide, unit)
+	}
+	inHex := hex.EncodeToString([]byte(text))
+	all := []string{text, inHex, strings.ToUpper(inHex), string(wide[1:])} // all but the first byte is in both byte orders
 	for before := range 3 {
 		for _, encoding := range []*base64.Encoding{base64.StdEncoding, base64.URLEncoding} {
 			// The characters that do not depend on the data around the text.
@@ -317,51 +324,6 @@ func drawForm(t *rapid.T, text string) string {
 	}
 	return b.String()
 }
-
-// chunks is a reader that returns each of its texts in a Read of its own.
-type chunks struct {
-	rest     []string
-	withLast bool // the last Read returns data and end
-	end      error
-	closed   int
-}
-
-func (c *chunks) Read(p []byte) (int, error) {
-	if len(c.rest) == 0 {
-		return 0, c.end
-	}
-	n := copy(p, c.rest[0])
-	if c.rest[0] = c.rest[0][n:]; c.rest[0] == "" {
-		c.rest = c.rest[1:]
-	}
-	if len(c.rest) == 0 && c.withLast {
-		return n, c.end
-	}
-	return n, nil
-}
-
-func (c *chunks) Close() error {
-	c.closed++
-	return nil
-}
-
-// readAll reads with buffers of this size, and checks that they are cleared behind the data.
-func readAll(t interface{ Errorf(string, ...any) }, r io.Reader, size int) (string, error) {
-	var got strings.Builder
-	for {
-		p := make([]byte, size)
-		n, err := r.Read(p)
-		got.Write(p[:n])
-		if strings.Trim(string(p[n:]), "\x00") != "" {
-			t.Errorf("the buffer holds %q beyond what was given", p[n:])
-		}
-		if err != nil {
-			return got.String(), err
-		}
-	}
-}
-
-func same(err error) error { return err }
 
 // A body that holds a text in some form fails before the first byte of the match, in whatever chunks it comes. Any other
 // body is passed on unchanged. threats.md 45

@@ -180,14 +180,6 @@ func (sc *Scanner) place(x, y, z byte) uint32 {
 	return (uint32(x)<<16 | uint32(y)<<8 | uint32(z)) * 2654435761 >> sc.unused
 }
 
-// alphanumeric is the set of ASCII letters and digits.
-var alphanumeric = func() (set [256]bool) {
-	for _, c := range "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789" {
-		set[c] = true
-	}
-	return set
-}()
-
 // bloom is a Bloom filter of three-byte sequences.
 type bloom []uint64
 
