@@ -139,7 +139,9 @@ func (c *call) RoundTrip(r *http.Request) (*http.Response, error) {
 	if err != nil {
 		return nil, err
 	}
-	response.Body = &stalling{response.Body, timer, timeout}
+	if response.Body != http.NoBody { // the host and answer recognise an answer without a body by http.NoBody
+		response.Body = &stalling{response.Body, timer, timeout}
+	}
 	return response, nil
 }
 
