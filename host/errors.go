@@ -16,8 +16,8 @@ type Stage string
 
 // The stages, in the order in which a request passes them.
 const (
-	// StageOrigin means that the request is for an origin that is not the connector's, or that others could take it for
-	// such a request. It is also the stage of a redirect that contains the credential.
+	// StageOrigin means that the request is for an origin that is not the connector's, or that another program could
+	// take it for one. It is also the stage of a redirect that contains the credential.
 	StageOrigin Stage = "origin"
 	// StageTemplate means that a template cannot be rendered, because a secret or a field of the user is missing.
 	StageTemplate Stage = "template"

@@ -14,7 +14,7 @@ import (
 )
 
 // Secrets is a store of secrets. The host asks it on each use, so that a rotated secret takes effect at once. An
-// implementation may cache a value for a second.
+// implementation may cache a value for a few seconds.
 type Secrets interface {
 	// Secret returns the value of a secret. The error wraps [ErrSecretNotFound] if there is no secret of that name. Any
 	// other error means that the store cannot answer now.

@@ -10,7 +10,7 @@ import (
 
 var registered Plugin
 
-// Register makes p the plugin of this module. Call it from an init function.
+// Register sets the plugin of this module. Call it from an init function.
 func Register(p Plugin) { registered = p }
 
 //go:wasmexport describe

@@ -2,6 +2,6 @@
 
 package sdk
 
-// Register makes p the plugin of this module. Call it from an init function. It has no effect in natively compiled code,
+// Register sets the plugin of this module. Call it from an init function. It has no effect in natively compiled code,
 // where package hosttest takes the plugin as an argument.
 func Register(Plugin) {}

@@ -15,11 +15,11 @@ import (
 	"testing"
 )
 
-// Shortest is the number of bytes from which a text is searched for. A shorter one would be found by chance.
+// Shortest is the minimum length in bytes of a text that is searched for. A shorter text may occur by chance.
 const Shortest = 8
 
-// Canaries are texts that must not come out of the code under test. The zero value is an empty set, whose Leaks its user
-// asks for. They may be used from several goroutines.
+// Canaries are texts that must not occur in any output of the code under test. The zero value is an empty set: the test
+// itself must call Leaks. Canaries are safe for concurrent use.
 type Canaries struct {
 	mu sync.Mutex
 	// hidden has a description of each text.
@@ -27,11 +27,11 @@ type Canaries struct {
 	seen   map[output]struct{}
 }
 
-// output is a text that came out.
+// output is a text that the code under test has put out.
 type output struct{ where, text string }
 
-// NewCanaries returns canaries that are searched for at the end of a test, after the cleanups that are registered later.
-// The test fails if something that came out holds one.
+// NewCanaries returns canaries that fail the test at its end if an output contains one. The search runs after all cleanups
+// that are registered later.
 func NewCanaries(t testing.TB) *Canaries {
 	c := &Canaries{}
 	t.Cleanup(func() {
@@ -48,7 +48,8 @@ func (c *Canaries) Secret(what string) string { return c.Hide(what, RandomSecret
 // Word returns a new random secret of letters and digits, the first a letter, and hides it.
 func (c *Canaries) Word(what string) string { return c.Hide(what, "s"+rand.Text()) }
 
-// Hide adds a text that must not come out, and returns it. Texts of fewer than [Shortest] bytes are not searched for.
+// Hide adds a text that must not occur in any output, and returns it. Texts of fewer than [Shortest] bytes are not searched
+// for.
 func (c *Canaries) Hide(what, text string) string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -61,7 +62,7 @@ func (c *Canaries) Hide(what, text string) string {
 	return text
 }
 
-// Out adds a text that came out.
+// Out adds a text that the code under test has put out, such as its log. The place where names it in Leaks.
 func (c *Canaries) Out(where, text string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -71,7 +72,7 @@ func (c *Canaries) Out(where, text string) {
 	c.seen[output{where, text}] = struct{}{}
 }
 
-// OutError adds an error that came out, and all that errors.Is and errors.As find in it.
+// OutError adds the text of an error that the code under test returned, and of each error that it wraps.
 func (c *Canaries) OutError(where string, err error) {
 	if err == nil {
 		return
@@ -85,7 +86,8 @@ func (c *Canaries) OutError(where string, err error) {
 	}
 }
 
-// Leaks returns a line for each hidden text that came out in one of its [Forms], without the text.
+// Leaks returns a line for each output that contains a hidden text in one of its [Forms]. The line does not contain the
+// text.
 func (c *Canaries) Leaks() []string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -102,8 +104,8 @@ func (c *Canaries) Leaks() []string {
 	return slices.Compact(all)
 }
 
-// RandomSecret returns a random text with characters that have a meaning in URLs, and none that a header could not carry.
-// It begins with a letter, so that it is never a number.
+// RandomSecret returns a random text. It may have characters with a meaning in URLs, but none that a header cannot have. It
+// begins with a letter, so that it is never a number.
 func RandomSecret() string {
 	const alphabet = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/=&%~"
 	random := make([]byte, 32)
@@ -117,8 +119,7 @@ func RandomSecret() string {
 // Form is a way in which a text may be written.
 type Form struct{ Name, Text string }
 
-// Forms returns the forms of a text: as it is, escaped, and encoded, alone or as a part of a longer text.
-// Some may be equal.
+// Forms returns the forms of a text: as it is, escaped, and encoded, alone or as a part of a longer text. Some may be equal.
 func Forms(text string) []Form {
 	quoted := strconv.Quote(text)
 	inJSON, _ := json.Marshal(text) // a string always has one

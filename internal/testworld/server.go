@@ -17,12 +17,12 @@ type Answer func(*http.Request) (*http.Response, error)
 // RoundTrip calls a.
 func (a Answer) RoundTrip(r *http.Request) (*http.Response, error) { return a(r) }
 
-// Respond returns an answer of a status, a body, and pairs of header names and values.
+// Respond returns an Answer that is always the same [Response].
 func Respond(status int, body string, header ...string) Answer {
 	return func(*http.Request) (*http.Response, error) { return Response(status, body, header...), nil }
 }
 
-// Response returns a response of a status, a body, and pairs of header names and values.
+// Response returns a response with a status, a body, and headers. Their names and values alternate in header.
 func Response(status int, body string, header ...string) *http.Response {
 	h := http.Header{}
 	for pair := range slices.Chunk(header, 2) {
@@ -34,12 +34,12 @@ func Response(status int, body string, header ...string) *http.Response {
 	}
 }
 
-// Token returns the answer of a token endpoint that issues a bearer token: RFC 6749 section 5.1.
+// Token returns the Answer of a token endpoint that issues a bearer token, RFC 6749 section 5.1.
 func Token(accessToken string, expiresIn int64) Answer {
 	return Respond(http.StatusOK, fmt.Sprintf(`{"access_token":%q,"token_type":"Bearer","expires_in":%d}`, accessToken, expiresIn))
 }
 
-// Tokens returns the answer of a token endpoint that issues another token each time: t1, t2, and so on.
+// Tokens returns the Answer of a token endpoint that issues a new token each time: t1, t2, and so on.
 func Tokens(expiresIn int64) Answer {
 	var n atomic.Int64
 	return func(r *http.Request) (*http.Response, error) {
@@ -62,7 +62,8 @@ func (r Request) Form() url.Values {
 	return form
 }
 
-// Server is a server that is reached without a network, as an [http.RoundTripper]. It keeps what it receives.
+// Server is a server without a network: an [http.RoundTripper] that keeps the requests that it receives. It is safe for
+// concurrent use.
 type Server struct {
 	mu       sync.Mutex
 	answer   Answer
@@ -72,7 +73,7 @@ type Server struct {
 // NewServer returns a server that answers with a.
 func NewServer(a Answer) *Server { return &Server{answer: a} }
 
-// Answer sets the answer to requests that come from now on.
+// Answer sets the Answer to all later requests.
 func (s *Server) Answer(a Answer) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -112,7 +113,7 @@ func (s *Server) Received() []Request {
 // Count returns the number of requests so far.
 func (s *Server) Count() int { return len(s.Received()) }
 
-// Last returns the last request, of which there must be one.
+// Last returns the last request. It panics if there is none.
 func (s *Server) Last() Request {
 	all := s.Received()
 	return all[len(all)-1]

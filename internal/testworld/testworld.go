@@ -1,5 +1,5 @@
-// Package testworld has what tests put around the code that they test: a clock, a log, servers without a network, and
-// secrets that are searched for, in all their forms, in everything that comes out.
+// Package testworld has test doubles for the surroundings of the code under test: a clock, a log, servers without a network,
+// and canaries, which are secrets that are searched for in all output, in all their forms.
 package testworld
 
 import (
@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// Clock is a clock that stands still until it is advanced. It may be used from several goroutines.
+// Clock is a clock that stands still until it is advanced. It is safe for concurrent use.
 type Clock struct {
 	mu  sync.Mutex
 	now time.Time
@@ -32,7 +32,7 @@ func (c *Clock) Advance(d time.Duration) {
 	c.now = c.now.Add(d)
 }
 
-// Log keeps everything that is logged, on all levels. The zero value is ready for use.
+// Log keeps everything that is logged, on all levels. The zero value is ready for use. It is safe for concurrent use.
 type Log struct {
 	mu   sync.Mutex
 	text bytes.Buffer

@@ -8,8 +8,10 @@ import (
 )
 
 const (
-	margin   = 60 * time.Second // a token is not used in the last minute before it expires
-	lifetime = 180              // of the assertion, in seconds
+	// margin is the time before the end of token_ttl in which the token is not used.
+	margin = 60 * time.Second
+	// lifetime is the lifetime of the assertion, in seconds.
+	lifetime = 180
 )
 
 func init() { sdk.Register(plugin{}) }

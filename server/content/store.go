@@ -22,7 +22,7 @@ const (
 
 // Store reads records. Its methods are safe for concurrent use. Each call sees one consistent state of all records.
 type Store interface {
-	// ProductUpdate returns a product update. Everybody sees it unless it is trashed, moderators see any. The error
+	// ProductUpdate returns a product update. Everybody sees it unless it is trashed; moderators see any. The error
 	// wraps [ErrNotFound] if there is none, and for an id that fails [CheckID].
 	ProductUpdate(ctx context.Context, id string, audience Audience) (*ProductUpdate, error)
 	// Articles skips the first skip articles that are not trashed and returns up to limit of the next ones. They are
@@ -43,7 +43,7 @@ type Writer interface {
 	Write(ctx context.Context, records []Record) error
 }
 
-// Database is a store of records that is written, too. Any number of processes may open the same one.
+// Database is a store that can also be written. Any number of processes may open the same one.
 type Database interface {
 	Store
 	Writer

@@ -18,11 +18,11 @@ var passedHeaders = map[string]bool{
 	"Expires": true, "Last-Modified": true, "Link": true, "Location": true, "Retry-After": true, "Vary": true,
 }
 
-// answer changes the API's answer into the one for the caller. It may use buffer for the body. It returns an error if the
+// answer changes the API's answer into the one for the caller. It may use buf for the body. It returns an error if the
 // answer must not pass.
-func (c *call) answer(response *http.Response, buffer *buffer) error {
+func (c *call) answer(response *http.Response, buf *buffer) error {
 	if response.StatusCode < 200 || response.StatusCode > 599 {
-		return &httpProblem{status: http.StatusBadGateway, kind: "answer-refused", detail: "the API's answer has a status that none has"}
+		return &httpProblem{status: http.StatusBadGateway, kind: "answer-refused", detail: "the API's answer has a status that is not valid"}
 	}
 	if encoding := response.Header.Get("Content-Encoding"); encoding != "" && !strings.EqualFold(encoding, "identity") && response.Body != http.NoBody {
 		return &httpProblem{status: http.StatusBadGateway, kind: "answer-refused", detail: "the API's answer is encoded, though that was not asked for"}
@@ -42,27 +42,27 @@ func (c *call) answer(response *http.Response, buffer *buffer) error {
 	if shaped, err := c.shapeResponse(response); shaped {
 		return err
 	}
-	return readFirst(response, buffer)
+	return readFirst(response, buf)
 }
 
 // Values of headers, shared by all answers.
 var (
 	noSniff     = []string{"nosniff"}
 	noPage      = []string{"default-src 'none'; sandbox"} // so that HTML of an API is no page of the gateway's origin
-	justBytes   = []string{"application/octet-stream"}    // so that net/http does not guess a type
-	onlyPrivate = []string{"private"}
+	octetStream = []string{"application/octet-stream"}    // so that net/http does not guess a type
+	private     = []string{"private"}
 )
 
-// always sets the headers that all answers have, problems too.
-func (c *call) always(header http.Header) {
+// setCommon sets the headers that all answers have, problems too.
+func (c *call) setCommon(header http.Header) {
 	header["X-Request-Id"] = []string{c.id}
 	header["X-Content-Type-Options"] = noSniff
 	header["Content-Security-Policy"] = noPage
 }
 
 // pass writes an answer to the caller. If the body breaks off, pass logs the error and panics with [http.ErrAbortHandler], so
-// that the caller's connection breaks off too.
-func (c *call) pass(w http.ResponseWriter, response *http.Response, buffer *buffer) {
+// that the caller's connection breaks off too. If the caller is gone, it panics without a log line.
+func (c *call) pass(w http.ResponseWriter, response *http.Response, buf *buffer) {
 	header := w.Header()
 	vary := header["Vary"]
 	maps.Copy(header, response.Header)
@@ -70,7 +70,7 @@ func (c *call) pass(w http.ResponseWriter, response *http.Response, buffer *buff
 	if response.StatusCode == http.StatusNoContent || response.StatusCode == http.StatusNotModified {
 		delete(header, "Content-Length") // some clients of HTTP/2 would take the missing body for one that broke off
 	} else if _, typed := header["Content-Type"]; !typed {
-		header["Content-Type"] = justBytes
+		header["Content-Type"] = octetStream
 	}
 	w.WriteHeader(response.StatusCode)
 	if whole, ok := response.Body.(io.WriterTo); ok { // the body is in memory
@@ -85,9 +85,9 @@ func (c *call) pass(w http.ResponseWriter, response *http.Response, buffer *buff
 		_ = flush() // the body may begin much later than the header
 	}
 	for {
-		n, err := response.Body.Read(buffer[:])
+		n, err := response.Body.Read(buf[:])
 		if n > 0 {
-			if _, gone := w.Write(buffer[:n]); gone != nil {
+			if _, gone := w.Write(buf[:n]); gone != nil {
 				panic(http.ErrAbortHandler)
 			}
 			_ = flush()
@@ -128,12 +128,12 @@ func (b *buffers) put(used *buffer) { b.pool.Put(used) }
 const maxReadFirst = 64 << 10
 
 // readFirst reads the body of a short answer of known length, before the header is sent. So a short answer with the credential
-// (threats.md 45) becomes a problem document, and does not break off. It uses buffer if the answer fits.
-func readFirst(response *http.Response, buffer *buffer) error {
+// (threats.md 45) becomes a problem document, and does not break off. It uses buf if the answer fits.
+func readFirst(response *http.Response, buf *buffer) error {
 	if response.ContentLength <= 0 || response.ContentLength > maxReadFirst || response.Request.Method == http.MethodHead {
 		return nil
 	}
-	body := bytes.NewBuffer(buffer[:0])
+	body := bytes.NewBuffer(buf[:0])
 	body.Grow(int(response.ContentLength) + bytes.MinRead)
 	if _, err := body.ReadFrom(response.Body); err != nil {
 		return err
@@ -147,7 +147,7 @@ func readFirst(response *http.Response, buffer *buffer) error {
 func setPrivate(h http.Header) {
 	h["Vary"] = append(h["Vary"], "Authorization, Cookie")
 	if len(h["Cache-Control"]) == 0 {
-		h["Cache-Control"] = onlyPrivate
+		h["Cache-Control"] = private
 		return
 	}
 	directives := []string{"private"}

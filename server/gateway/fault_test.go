@@ -160,3 +160,22 @@ func TestEncodedAnswerWithoutACredential(t *testing.T) {
 		t.Errorf("the API was asked for the encoding %q", asked)
 	}
 }
+
+// An answer without a body passes, even if it has the Content-Encoding of the body that it would have.
+func TestEncodingOfAnAnswerWithoutABody(t *testing.T) {
+	for method, status := range map[string]int{http.MethodHead: http.StatusOK, http.MethodGet: http.StatusNotModified} {
+		for kind, auth := range map[string]host.Auth{
+			"without a credential": {Type: "none"},
+			"with a credential":    {Type: "api_key", Config: map[string]any{"key": "X-API-Key", "value": "{{ get_secret('key') }}", "in": "header"}},
+		} {
+			w := newWorld(t, func(_ *options, d *gateway.Definition) { d.Auth = auth })
+			w.answer = func(rw http.ResponseWriter, _ *http.Request) {
+				rw.Header().Set("Content-Encoding", "br")
+				rw.WriteHeader(status)
+			}
+			if got := w.do(w.request(method, "/connectors/weather", "")); got.status != status {
+				t.Errorf("%s %s: the caller got %+v", method, kind, got)
+			}
+		}
+	}
+}

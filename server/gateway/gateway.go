@@ -53,7 +53,9 @@ type Event struct {
 	Stage string
 	// Total is the time from the start of the request until its answer had been written.
 	Total time.Duration
-	// Upstream is the time from sending the request to the API until the API's answer began. It is 0 if nothing was sent.
+	// Upstream is the time from sending the request to the API until the API's answer began, or until sending failed. If the
+	// host sent the request again after a 401, it includes both attempts, and the token request between them. It is 0 if
+	// nothing was sent.
 	Upstream time.Duration
 	// Exchanges is the number of token requests that were sent for the request. It is 0 unless the function [Observe] is
 	// Observe in the [host.Config] of the connector's host.
@@ -174,7 +176,7 @@ func (g *Gateway) Handler() http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		c := &call{gateway: g, id: requestID(r), began: g.config.Clock()}
 		c.event.Traceparent = r.Header.Get("Traceparent")
-		c.always(w.Header())
+		c.setCommon(w.Header())
 		generation := g.enter()
 		defer generation.inFlight.Done()
 		defer c.observe() // deferred, because an answer that breaks off ends in a panic
@@ -218,8 +220,8 @@ func (g *Gateway) serve(c *call, generation *generation, w http.ResponseWriter, 
 		return err
 	}
 	defer release()
-	if most := connector.definition.Limits.RequestBytes; r.ContentLength > most { // before any of it is read, and before net/http sends 100 Continue
-		return &http.MaxBytesError{Limit: most}
+	if limit := connector.definition.Limits.RequestBytes; r.ContentLength > limit { // before any of it is read, and before net/http sends 100 Continue
+		return &http.MaxBytesError{Limit: limit}
 	}
 	ctx = c.context(ctx)
 	defer c.cancel(nil)
@@ -240,7 +242,7 @@ func (g *Gateway) serve(c *call, generation *generation, w http.ResponseWriter, 
 	}
 	c.event.Ready = g.config.Clock()
 	if err := c.send(w, r); err != nil {
-		c.fail(ctx, w, err)
+		c.fail(ctx, w, err) // here, because the cause of ctx may say why
 	}
 	return nil
 }

@@ -179,7 +179,8 @@ func (c *call) fail(ctx context.Context, w http.ResponseWriter, err error) {
 }
 
 // timing returns the value of Server-Timing, in milliseconds: auth is the time until the request was sent to the API, without
-// the time of the token endpoint, which is token; upstream is the time until the API's answer began.
+// the time of the token endpoint, which is token; upstream is the time from then until the API's answer began. If the host
+// sent the request again after a 401, upstream includes both attempts, and the token request between them.
 func (c *call) timing() string {
 	sent, answered, token := c.sent, c.answered, time.Duration(c.exchanges.took.Load())
 	if answered.IsZero() {

@@ -41,7 +41,7 @@ type call struct {
 	began time.Time
 	// sent is the time at which the request was first sent to the API. It is zero if it was not sent.
 	sent time.Time
-	// answered is the time at which the API's answer began.
+	// answered is the time at which the API's last answer began, or sending failed. It is zero if nothing was sent.
 	answered time.Time
 }
 
@@ -101,12 +101,12 @@ func (c *call) send(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	defer func() { _ = response.Body.Close() }() // a closure, because answer may replace the body
-	buffer := c.gateway.buffers.get()
-	defer c.gateway.buffers.put(buffer)
-	if err := c.answer(response, buffer); err != nil {
+	buf := c.gateway.buffers.get()
+	defer c.gateway.buffers.put(buf)
+	if err := c.answer(response, buf); err != nil {
 		return err
 	}
-	c.pass(w, response, buffer)
+	c.pass(w, response, buf)
 	return nil
 }
 
@@ -139,7 +139,7 @@ func (c *call) RoundTrip(r *http.Request) (*http.Response, error) {
 	if err != nil {
 		return nil, err
 	}
-	if response.Body != http.NoBody { // answer and the guard recognise an answer without a body by NoBody
+	if response.Body != http.NoBody { // the host and answer recognise an answer without a body by http.NoBody
 		response.Body = &stalling{response.Body, timer, timeout}
 	}
 	return response, nil

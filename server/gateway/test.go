@@ -71,7 +71,7 @@ type TriedUser struct {
 func (g *Gateway) Test() http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		c := &call{gateway: g, id: requestID(r), began: g.config.Clock(), byOperator: true}
-		c.always(w.Header())
+		c.setCommon(w.Header())
 		generation := g.enter()
 		defer generation.inFlight.Done()
 		if err := g.try(c, generation, w, r); err != nil {

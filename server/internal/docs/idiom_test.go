@@ -17,7 +17,7 @@ var (
 	opening = regexp.MustCompile(`^(?:A |An |The )?([\w.]+)(?:,[^,]*,|, (?:if|when)\b[^,]*,| also| never)? (\w*s|are)\b`)
 )
 
-// Comments are written as in the standard library: a doc comment begins with the declared name and a verb.
+// Comments are written as in the standard library: the doc comment of a function or type begins with its name and a verb.
 func TestCommentsAreInGosWords(t *testing.T) {
 	for _, name := range texts(t) {
 		if !strings.HasSuffix(name, ".go") {
@@ -56,19 +56,16 @@ func idiom(t *testing.T, name string) (wrong []string) {
 	return wrong
 }
 
-// declaration reports doc comments that do not begin with the declared name and a verb.
+// declaration reports doc comments of functions and types that do not begin with the declared name and a verb.
 func declaration(d ast.Decl, report func(c *ast.CommentGroup, why string)) {
-	named := func(c *ast.CommentGroup, names ...string) {
+	named := func(c *ast.CommentGroup, name string) {
 		if c == nil || c.Text() == "" || strings.HasPrefix(c.Text(), "Deprecated:") { // Text omits directives such as go:noinline
 			return
 		}
 		match := opening.FindStringSubmatch(strings.ReplaceAll(c.Text(), "\n", " "))
-		for _, name := range names {
-			if match != nil && match[1] == name {
-				return
-			}
+		if match == nil || match[1] != name {
+			report(c, "begin with "+name+" and a verb")
 		}
-		report(c, "begin with "+names[0]+" and a verb")
 	}
 	switch d := d.(type) {
 	case *ast.FuncDecl:
@@ -77,16 +74,18 @@ func declaration(d ast.Decl, report func(c *ast.CommentGroup, why string)) {
 		}
 	case *ast.GenDecl:
 		for _, s := range d.Specs {
-			if s, ok := s.(*ast.TypeSpec); ok && s.Doc != nil {
-				named(s.Doc, s.Name.Name)
-			} else if ok && !d.Lparen.IsValid() {
-				named(d.Doc, s.Name.Name)
+			if s, ok := s.(*ast.TypeSpec); ok {
+				doc := s.Doc
+				if doc == nil && !d.Lparen.IsValid() { // the comment of a group is that of all its types
+					doc = d.Doc
+				}
+				named(doc, s.Name.Name)
 			}
 		}
 	}
 }
 
-// fields reports comments behind fields. A sentence above the field has more room, for units and defaults.
+// fields reports comments behind fields. A sentence above the field has more room for units and defaults.
 func fields(file *ast.File, report func(c *ast.CommentGroup, why string)) {
 	ast.Inspect(file, func(n ast.Node) bool {
 		if s, ok := n.(*ast.StructType); ok {
