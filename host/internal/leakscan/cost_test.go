@@ -176,7 +176,7 @@ func TestEachEscapeIsPaidFor_threats_81(t *testing.T) {
 
 // Size is about what a scanner keeps of the heap.
 func TestSize(t *testing.T) {
-	for _, c := range []struct{ count, length, scanners int }{{1, 20, 100}, {16, 1000, 10}} {
+	for _, c := range []struct{ count, length, scanners int }{{1, 20, 1000}, {16, 1000, 50}} {
 		all := credentials(c.count, c.length)
 		scanners := make([]*Scanner, c.scanners)
 		before := heap()
