@@ -2,7 +2,7 @@ package hostfn
 
 import "testing"
 
-// Each name has its own secret. A name that the templates do not have, or whose secret was not read, has none.
+// Each name has its own secret. There is no secret for a name that the templates do not have, or whose secret was not read.
 func TestSecretsByName(t *testing.T) {
 	plan := &Plan{}
 	plan.Names.Secrets = []string{"a", "b", "c"}

@@ -27,7 +27,7 @@ func TestLimitsOfEscapes(t *testing.T) {
 		{"no digits in braces", "the-\x00-token", `the-\u{}-token`, false},
 		{"a letter that needs no backslash", "the-token", `the-to\ken`, false},
 		{"DEL after a backslash", "the-\x7f-token", "the-\\\x7f-token", false},
-		{"no hexadecimal digits", "the-\x01-token", "the-%zz-token", false},
+		{"no hexadecimal digit", "the-\x01-token", "the-%0z-token", false},
 		{"one hexadecimal digit", "the-P-token", "the-%4z-token", false},
 		{"beyond Latin-1", "the-\x00-token", `the-\u0100-token`, false},
 		{"beyond Unicode", "the-\ufffd-token", "the-&#1114112;-token", false},

@@ -225,7 +225,7 @@ func TestStreamIsNotDelayed(t *testing.T) {
 		{"all of it: %", "all of it: "},
 		{" or not\n", "% or not\n"},
 		{`is the-tok\171`, `is the-tok\171`}, // three octal digits are a whole escape
-		{"is the&no", "is the&no"},           // no reference of HTML begins with &no
+		{"is the&ac", "is the&ac"},           // no reference of HTML begins with &ac
 	} {
 		go writer.Write([]byte(c.sent))
 		n, err := body.Read(buffer)

@@ -104,7 +104,7 @@ func waysOf(c byte) []way {
 	for n := 1; n <= 7; n++ {
 		slashes := strings.Repeat(`\`, n)
 		all = append(all, way{slashes + "u" + fmt.Sprintf("%04x", c), true, ""}, way{slashes + "x" + fmt.Sprintf("%02x", c), true, ""})
-		for zeros := range 7 {
+		for zeros := range maxDigits - len(fmt.Sprintf("%x", c)) + 1 {
 			all = append(all, way{slashes + "u{" + strings.Repeat("0", zeros) + fmt.Sprintf("%x", c) + "}", true, ""})
 		}
 		for digits := len(fmt.Sprintf("%o", c)); digits <= 3; digits++ {
@@ -132,11 +132,10 @@ func waysOf(c byte) []way {
 
 // referencesTo returns the references of HTML to c, whose ampersand is written as reference.
 func referencesTo(c byte, reference string) (all []way) {
-	for zeros := range 6 {
-		for _, number := range []struct{ written, digits string }{
-			{strings.Repeat("0", zeros) + fmt.Sprint(c), decimal}, {"x" + strings.Repeat("0", zeros) + fmt.Sprintf("%x", c), hexadecimal},
-		} {
-			all = append(all, way{reference + "#" + number.written + ";", true, ""}, way{reference + "#" + number.written, true, number.digits + ";"})
+	for _, number := range []struct{ prefix, written, digits string }{{"", fmt.Sprint(c), decimal}, {"x", fmt.Sprintf("%x", c), hexadecimal}} {
+		for zeros := range maxDigits - len(number.written) + 1 {
+			written := reference + "#" + number.prefix + strings.Repeat("0", zeros) + number.written
+			all = append(all, way{written + ";", true, ""}, way{written, true, number.digits + ";"})
 		}
 	}
 	for name, of := range map[string]byte{"amp": '&', "lt": '<', "gt": '>', "quot": '"'} {
