@@ -116,6 +116,22 @@ plugins:
 	}
 }
 
+// A permalink has at most 64 bytes. A digest has 64 digits, no fewer and no more.
+func TestLengthsOfNamesAndDigests(t *testing.T) {
+	for length, wrong := range map[int]bool{63: false, 64: false, 65: true} {
+		_, got := load(t, "connectors:\n  - {name: A, permalink: "+strings.Repeat("p", length)+", url: https://a.example.com, auth: {type: none}}\n", connectors.Options{})
+		if strings.Contains(strings.Join(got, "\n"), "may have a to z, 0 to 9 and hyphens, at most 64") != wrong {
+			t.Errorf("a permalink of %d bytes: %q", length, got)
+		}
+	}
+	for length, wrong := range map[int]bool{63: true, 64: false, 65: true} {
+		_, got := load(t, "connectors: []\nplugins:\n  - {path: missing.wasm, sha256: "+strings.Repeat("a", length)+"}\n", connectors.Options{})
+		if strings.Contains(strings.Join(got, "\n"), "is not 64 hexadecimal digits") != wrong {
+			t.Errorf("a digest of %d digits: %q", length, got)
+		}
+	}
+}
+
 const remedy = "check the indentation (spaces, no tabs), and that quotes and brackets are closed"
 
 func TestFileProblems(t *testing.T) {

@@ -195,7 +195,10 @@ func appendRendered(dst []byte, value any, r *rendering, text func([]Part) (stri
 		if err != nil {
 			return nil, err
 		}
-		return strictjson.AppendString(dst, rendered)
+		if dst, err = strictjson.AppendString(dst, rendered); err != nil {
+			return nil, &Error{Path: value.path.String(), Err: err}
+		}
+		return dst, nil
 	}
 	return strictjson.AppendValue(dst, value)
 }
