@@ -33,6 +33,9 @@ const (
 	serverModule = "server"                         // the directory of the other module
 )
 
+// mostSlow is the maximum percentage of the noticed mutations whose tests may take too long.
+const mostSlow = 20
+
 // least is the minimum percentage of mutations that tests must notice.
 const least = 90
 

@@ -99,6 +99,10 @@ func (f *found) report(w io.Writer, known map[mutant]string) (good bool) {
 			good = false
 		}
 	}
+	if f.timedOut > 1 && 100*f.timedOut > mostSlow*noticed {
+		_, _ = fmt.Fprintf(w, "  more than %d %% of these took too long, so a busy machine may hide others: run it alone, or with more -patience\n", mostSlow)
+		good = false
+	}
 	if rate < least {
 		_, _ = fmt.Fprintf(w, "  less than %d %% are noticed\n", least)
 		good = false
