@@ -133,7 +133,7 @@ func TestClientThatReadsLate(t *testing.T) {
 					}
 				})
 				_, _ = io.WriteString(client, request)
-				time.Sleep(stallTime - time.Second)
+				<-time.After(stallTime - time.Second) // of the bubble
 				if answer, err := io.ReadAll(client); err != nil || strings.Count(string(answer), "\x00") != 64<<10 {
 					t.Errorf("the client got %d bytes, %v", len(answer), err)
 				}
