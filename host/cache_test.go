@@ -107,15 +107,21 @@ func (g *gate) answer(r *http.Request) (*http.Response, error) {
 	}
 }
 
+// gatedWorld returns a world with a connector whose token endpoint answers with t1, once the gate is open.
+func gatedWorld(t *testing.T, change ...func(*host.Config)) (*world, *host.Connector, *gate) {
+	t.Helper()
+	w := newWorld(t, change...)
+	w.canary("s")
+	g := newGate(token("t1", 3600))
+	w.login.Answer(g.answer)
+	return w, w.connect("oauth_client_credentials", oauth("{{ get_secret('s') }}")), g
+}
+
 // threats.md 30.
 func TestDecision_Tokens_many_requests_at_once_one_exchange(t *testing.T) {
 	const callers = 10_000
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, func(c *host.Config) { c.Limits.ConcurrentGuests = 4; c.Observe = nil })
-		w.canary("s")
-		g := newGate(token("t1", 3600))
-		w.login.Answer(g.answer)
-		c := w.connect("oauth_client_credentials", oauth("{{ get_secret('s') }}"))
+		w, c, g := gatedWorld(t, func(c *host.Config) { c.Limits.ConcurrentGuests = 4; c.Observe = nil })
 		var before, during runtime.MemStats
 		runtime.GC()
 		runtime.ReadMemStats(&before)
@@ -182,11 +188,7 @@ func TestDecision_Tokens_many_requests_at_once_one_exchange_for_each_entry(t *te
 // threats.md 31.
 func TestDecision_Tokens_the_caller_that_began_goes_away(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
-		w.canary("s")
-		g := newGate(token("t1", 3600))
-		w.login.Answer(g.answer)
-		c := w.connect("oauth_client_credentials", oauth("{{ get_secret('s') }}"))
+		w, c, g := gatedWorld(t)
 		first, leave := context.WithCancel(t.Context())
 		left := make(chan error, 1)
 		go func() {

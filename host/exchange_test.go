@@ -92,11 +92,7 @@ func (c *counting) Close() error {
 
 func TestCloseWaitsForCallsInFlight(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
-		w.canary("s")
-		g := newGate(token("t1", 3600))
-		w.login.Answer(g.answer)
-		c := w.connect("oauth_client_credentials", oauth("{{ get_secret('s') }}"))
+		w, c, g := gatedWorld(t)
 		gone, leave := context.WithCancel(t.Context())
 		go func() { _, _ = w.try(c, get(gone)) }()
 		synctest.Wait()

@@ -183,11 +183,7 @@ func TestObserveIsToldOfFailures(t *testing.T) {
 	}
 	// The caller that requests the token goes away, and so does a caller that waits for it.
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
-		w.canary("s")
-		g := newGate(token("t1", 3600))
-		w.login.Answer(g.answer)
-		c := w.connect("oauth_client_credentials", oauth("{{ get_secret('s') }}"))
+		w, c, g := gatedWorld(t)
 		gone, leave := context.WithCancel(t.Context())
 		for range 2 {
 			go func() { _, _ = w.try(c, get(gone)) }()

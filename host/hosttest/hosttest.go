@@ -19,6 +19,7 @@ import (
 	"github.com/keywright/keywright/abi"
 	"github.com/keywright/keywright/host"
 	"github.com/keywright/keywright/host/internal/testhook"
+	"github.com/keywright/keywright/internal/testworld"
 	"github.com/keywright/keywright/plugins"
 	"github.com/keywright/keywright/sdk"
 )
@@ -58,6 +59,7 @@ type Harness struct {
 	// builtIn is set if the plugin is one of the host's own.
 	builtIn bool
 	random  io.Reader
+	clock   *testworld.Clock
 
 	// making is held while the host or a connector is made. That locks mu, so making must be locked first.
 	making sync.Mutex
@@ -73,7 +75,6 @@ type Harness struct {
 	// authType replaces the plugin's own type if it is not empty.
 	authType string
 	user     host.User
-	now      time.Time
 	// endpoints has the answers of token endpoints by URL.
 	endpoints map[string]*script
 	api       *script
@@ -91,7 +92,7 @@ func newHarness(tb testing.TB, seed [32]byte, plugin func(grants []string) host.
 		random:     &locked{reader: randv2.NewChaCha8(seed)},
 		variables:  map[string]string{},
 		secrets:    map[string]string{},
-		now:        time.Date(2026, time.January, 2, 3, 4, 5, 0, time.UTC),
+		clock:      testworld.NewClock(time.Date(2026, time.January, 2, 3, 4, 5, 0, time.UTC)),
 		endpoints:  map[string]*script{},
 		api:        newScript(JSON(200, `{}`)),
 		connectors: map[string]*host.Connector{},
@@ -169,16 +170,12 @@ func (h *Harness) As(u host.User) {
 
 // Now returns the host's time, which only [Harness.Advance] changes.
 func (h *Harness) Now() time.Time {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	return h.now
+	return h.clock.Now()
 }
 
 // Advance adds d to the host's time. A negative d sets the clock back.
 func (h *Harness) Advance(d time.Duration) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	h.now = h.now.Add(d)
+	h.clock.Advance(d)
 }
 
 // Description returns the description of the plugin.
