@@ -30,7 +30,7 @@ func TestEmbeddersRequireFewModules(t *testing.T) {
 		t.Helper()
 		cmd := exec.CommandContext(t.Context(), "go", append([]string{"list", "-mod=mod"}, args...)...)
 		cmd.Dir = dir
-		cmd.Env = append(os.Environ(), "GOFLAGS=", "GOWORK=off", "GOPROXY=off")
+		cmd.Env = append(os.Environ(), "GOFLAGS=", "GOWORK=off")
 		out, err := cmd.Output()
 		if err != nil {
 			t.Fatalf("%v: %v", cmd.Args, err)
