@@ -35,6 +35,7 @@ var table = map[string]struct {
 	`^throughput .* 1.8 ÷ \(two cores ÷ one\)$`:                                                                {2, "one core"},
 	`^10,000 requests at once .* ÷ 1$`:                                                                         {1, "1 exchange"},
 	`allocations beyond the request's clone ÷ 2$`:                                                              {1, "2 allocations"},
+	`^keywright version: processor time ÷ 20 ms$`:                                                              {1, "20 ms"},
 	`^gateway, api_key, 16 clients: (time for a request at full load|p99)$`:                                    {2, "httputil.ReverseProxy"},
 	`^content in (SQLite|PostgreSQL), 2,000 articles: page (40|80) of 25: p50$`:                                {4, "page 1"},
 	`^content in (SQLite|PostgreSQL), 2,000 articles: page 1 of 25: p99 ÷ 5 ms$`:                               {2, "5 ms"},
@@ -49,7 +50,13 @@ func TestEveryRowRuns(t *testing.T) {
 			t.Error(err)
 		}
 	})
-	all, err := tables{rows(databases), figureRows(databases)}.measure(
+	keywright := &command{}
+	t.Cleanup(func() {
+		if err := keywright.remove(); err != nil {
+			t.Error(err)
+		}
+	})
+	all, err := tables{rows(databases, keywright), figureRows(databases)}.measure(
 		context.Background(), regexp.MustCompile(""), session{count: 1, slice: time.Millisecond, now: time.Now}, t.Output())
 	if err != nil {
 		t.Fatal(err)

@@ -12,26 +12,30 @@ import (
 
 // gatewayRows returns the rows for the cost of the gateway, over loopback. Our side is the command that users run, with its
 // defaults and a directory of secrets. It, the peer and the API are separate processes on the same machine as the clients.
-func gatewayRows() []row {
+func gatewayRows(keywright *command) []row {
 	const against = "httputil.ReverseProxy with a BufferPool, without authentication, same API"
 	return []row{
 		{
 			work: "gateway, api_key, 16 clients: time for a request at full load", against: against, unit: nanoseconds, goal: 1 / 0.9,
 			measure: func(ctx context.Context, s session) (result, error) {
-				return throughGateway(ctx, s, load.each)
+				return throughGateway(ctx, s, keywright, load.each)
 			},
 		},
 		{
 			work: "gateway, api_key, 16 clients: p99", against: against, unit: nanoseconds, goal: 1.2,
 			measure: func(ctx context.Context, s session) (result, error) {
-				return throughGateway(ctx, s, load.p99)
+				return throughGateway(ctx, s, keywright, load.p99)
 			},
 		},
 	}
 }
 
-func throughGateway(ctx context.Context, s session, figure func(load) float64) (measured result, err error) {
-	dir, err := os.MkdirTemp("", "bench-gateway-")
+func throughGateway(ctx context.Context, s session, keywright *command, figure func(load) float64) (measured result, err error) {
+	program, err := keywright.path(ctx)
+	if err != nil {
+		return result{}, err
+	}
+	dir, err := os.MkdirTemp("", "keywright-bench-")
 	if err != nil {
 		return result{}, err
 	}
@@ -48,21 +52,16 @@ func throughGateway(ctx context.Context, s session, figure func(load) float64) (
 	if err != nil {
 		return result{}, err
 	}
-	ours, err := startGateway(ctx, &all, dir, api+keyedPath)
+	ours, err := startGateway(ctx, &all, program, dir, api+keyedPath)
 	if err != nil {
 		return result{}, err
 	}
 	return s.byTurns(ctx, loadClients, [2]target{always(ours + "weather"), always(peer + "/")}, figure)
 }
 
-// startGateway compiles the command and runs keywright serve with a connector for the URL.
-func startGateway(ctx context.Context, all *sync.WaitGroup, dir, url string) (address string, err error) {
-	program, secrets, file := filepath.Join(dir, "keywright"), filepath.Join(dir, "secrets"), filepath.Join(dir, "connectors.yaml")
-	build := exec.CommandContext(ctx, "go", "build", "-o", program, "./cmd/keywright")
-	build.Dir = ".." // go run -C server/bench and go test run in server/bench
-	if out, err := build.CombinedOutput(); err != nil {
-		return "", fmt.Errorf("go build: %w: %s", err, out)
-	}
+// startGateway runs keywright serve with a connector for the URL.
+func startGateway(ctx context.Context, all *sync.WaitGroup, program, dir, url string) (address string, err error) {
+	secrets, file := filepath.Join(dir, "secrets"), filepath.Join(dir, "connectors.yaml")
 	if err := os.Mkdir(secrets, 0o700); err != nil {
 		return "", err
 	}

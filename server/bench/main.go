@@ -63,7 +63,9 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) (err erro
 	}
 	databases := newContents(*articles, stderr)
 	defer func() { err = errors.Join(err, databases.close()) }()
-	all := tables{rows(databases), figureRows(databases)}
+	command := &command{}
+	defer func() { err = errors.Join(err, command.remove()) }()
+	all := tables{rows(databases, command), figureRows(databases)}
 	measured, err := all.measure(ctx, pattern, session{count: *count, slice: *slice, now: time.Now}, stderr)
 	if err != nil {
 		return err
