@@ -14,6 +14,8 @@ MAIN    := . server
 MODULES := $(sort $(shell find test examples server/test server/bench host/internal/signing/wycheproof -name go.mod -not -path '*/node_modules/*' -printf '%h\n' 2>/dev/null))
 NPM     := $(sort $(shell find test server/test examples -name package-lock.json -not -path '*/node_modules/*' -printf '%h\n' 2>/dev/null))
 LINT    := .build/lint-$(shell cat tools/lint/go.mod tools/lint/go.sum | cksum | cut -d' ' -f1)
+# The Debian packages that server/bench compares Keywright with, or measures it on.
+MEASURED := caddy haproxy nginx postgresql
 # The time limit of a package's tests. It stops tests that hang, and is long enough for slow machines.
 HANGS   := 60m
 GREMLINS := .build/gremlins-$(shell cat tools/mutants/gremlins/go.mod tools/mutants/gremlins/go.sum | cksum | cut -d' ' -f1)
@@ -39,6 +41,7 @@ test-busy: ## make test beside four busy loops, as on a slow machine
 	trap 'kill $$loops' EXIT; GOFLAGS=-count=1 $(MAKE) test
 
 bench: ## measure against others and against the goals; docs/benchmarks.md says how
+	@tools/debian $(MEASURED)
 	go run -C server/bench .
 
 mutants: tinygo $(GREMLINS)/gremlins ## mutation testing: takes hours, or PKG=./host/internal/seal
@@ -77,7 +80,7 @@ $(GREMLINS)/gremlins:
 	go -C tools/mutants/gremlins build -o $(CURDIR)/$(GREMLINS)/ github.com/go-gremlins/gremlins/cmd/gremlins
 
 deps: tinygo npm ## install what the tests need: Debian packages, TinyGo, npm packages
-	@tools/debian gcc libc6-dev python3-jwt python3-cryptography wabt chromium postgresql
+	@tools/debian gcc libc6-dev python3-jwt python3-cryptography wabt chromium $(MEASURED)
 
 npm:
 	@command -v npm >/dev/null || tools/debian npm

@@ -10,28 +10,59 @@ import (
 	"sync"
 )
 
-// gatewayRows returns the rows for the cost of the gateway, over loopback. Our side is the command that users run, with its
-// defaults and a directory of secrets. It, the peer and the API are separate processes on the same machine as the clients.
-func gatewayRows() []row {
-	const against = "httputil.ReverseProxy with a BufferPool, without authentication, same API"
-	return []row{
-		{
-			work: "gateway, api_key, 16 clients: time for a request at full load", against: against, unit: nanoseconds, goal: 1 / 0.9,
-			measure: func(ctx context.Context, s session) (result, error) {
-				return throughGateway(ctx, s, load.each)
-			},
-		},
-		{
-			work: "gateway, api_key, 16 clients: p99", against: against, unit: nanoseconds, goal: 1.2,
-			measure: func(ctx context.Context, s session) (result, error) {
-				return throughGateway(ctx, s, load.p99)
-			},
-		},
-	}
+// A gatewayPeer is a proxy that the gateway is compared with.
+type gatewayPeer struct {
+	against string
+	// time and p99 are the goals of its two rows, or 0.
+	time, p99 float64
+	// start starts the proxy in front of the API, with a directory for its files. It returns the URL for requests, and a note for
+	// the report.
+	start func(ctx context.Context, all *sync.WaitGroup, directory, api string) (address, note string, err error)
 }
 
-func throughGateway(ctx context.Context, s session, figure func(load) float64) (measured result, err error) {
-	dir, err := os.MkdirTemp("", "bench-gateway-")
+// gatewayPeers returns ReverseProxy and the proxies of Debian packages.
+func gatewayPeers() []gatewayPeer {
+	all := []gatewayPeer{{
+		// The goal is 0.95 times its requests per second.
+		against: "httputil.ReverseProxy with a BufferPool, without authentication, same API", time: 1 / 0.95, p99: 1,
+		start: startReverseProxy,
+	}}
+	for _, p := range proxies {
+		all = append(all, gatewayPeer{
+			against: p.name + " with a static header, same API", time: p.time, p99: p.p99,
+			start: p.start,
+		})
+	}
+	return all
+}
+
+// gatewayRows returns the rows for the cost of the gateway, over loopback. Our side is the command that users run, with its
+// defaults and a directory of secrets. It, the peer and the API are separate processes on the same machine as the clients.
+func gatewayRows(keywright *command) []row {
+	var all []row
+	for _, peer := range gatewayPeers() {
+		for _, f := range []struct {
+			name   string
+			goal   float64
+			figure func(load) float64
+		}{{"time for a request at full load", peer.time, load.each}, {"p99", peer.p99, load.p99}} {
+			all = append(all, row{
+				work: "gateway, api_key, 16 clients: " + f.name, against: peer.against, unit: nanoseconds, goal: f.goal,
+				measure: func(ctx context.Context, s session) (result, error) {
+					return throughGateway(ctx, s, keywright, peer, f.figure)
+				},
+			})
+		}
+	}
+	return all
+}
+
+func throughGateway(ctx context.Context, s session, keywright *command, peer gatewayPeer, figure func(load) float64) (measured result, err error) {
+	program, err := keywright.path(ctx)
+	if err != nil {
+		return result{}, err
+	}
+	dir, err := os.MkdirTemp("", "keywright-bench-")
 	if err != nil {
 		return result{}, err
 	}
@@ -44,25 +75,32 @@ func throughGateway(ctx context.Context, s session, figure func(load) float64) (
 	if err != nil {
 		return result{}, err
 	}
-	peer, err := startSelf(ctx, &all, "proxy", api)
+	ours, err := startGateway(ctx, &all, program, dir, api+keyedPath)
 	if err != nil {
 		return result{}, err
 	}
-	ours, err := startGateway(ctx, &all, dir, api+keyedPath)
+	files := filepath.Join(dir, "peer")
+	if err := os.Mkdir(files, 0o700); err != nil {
+		return result{}, err
+	}
+	theirs, note, err := peer.start(ctx, &all, files, api)
 	if err != nil {
 		return result{}, err
 	}
-	return s.byTurns(ctx, loadClients, [2]target{always(ours + "weather"), always(peer + "/")}, figure)
+	measured, err = s.byTurns(ctx, loadClients, [2]target{always(ours + "weather"), always(theirs)}, figure)
+	measured.note = note
+	return measured, err
 }
 
-// startGateway compiles the command and runs keywright serve with a connector for the URL.
-func startGateway(ctx context.Context, all *sync.WaitGroup, dir, url string) (address string, err error) {
-	program, secrets, file := filepath.Join(dir, "keywright"), filepath.Join(dir, "secrets"), filepath.Join(dir, "connectors.yaml")
-	build := exec.CommandContext(ctx, "go", "build", "-o", program, "./cmd/keywright")
-	build.Dir = ".." // go run -C server/bench and go test run in server/bench
-	if out, err := build.CombinedOutput(); err != nil {
-		return "", fmt.Errorf("go build: %w: %s", err, out)
-	}
+// startReverseProxy starts a ReverseProxy. It sets no key, so the URL is that of a path that needs none.
+func startReverseProxy(ctx context.Context, all *sync.WaitGroup, _, api string) (address, note string, err error) {
+	address, err = startSelf(ctx, all, "proxy", api)
+	return address + "/", "", err
+}
+
+// startGateway runs keywright serve with a connector for the URL.
+func startGateway(ctx context.Context, all *sync.WaitGroup, program, dir, url string) (address string, err error) {
+	secrets, file := filepath.Join(dir, "secrets"), filepath.Join(dir, "connectors.yaml")
 	if err := os.Mkdir(secrets, 0o700); err != nil {
 		return "", err
 	}

@@ -46,7 +46,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) (err erro
 	slice := flags.Duration("time", 300*time.Millisecond, "time of one measurement")
 	only := flags.String("run", "", "only rows whose work, or what it is held against, matches this regular expression")
 	articles := flags.Int("articles", 1_000_000, "how many articles the databases of content have")
-	asJSON := flags.Bool("json", false, `write [{"work","against","ratio","goal"}], smaller being better and goal the most it may be`)
+	asJSON := flags.Bool("json", false, `write [{"work","against","ratio","goal"}], smaller being better and goal the most it may be, or null`)
 	asMarkdown := flags.Bool("markdown", false, "write the table of docs/benchmarks.md")
 	if err := flags.Parse(args); err != nil {
 		return err
@@ -63,7 +63,9 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) (err erro
 	}
 	databases := newContents(*articles, stderr)
 	defer func() { err = errors.Join(err, databases.close()) }()
-	all := tables{rows(databases), figureRows(databases)}
+	command := &command{}
+	defer func() { err = errors.Join(err, command.remove()) }()
+	all := tables{rows(databases, command), figureRows(databases)}
 	measured, err := all.measure(ctx, pattern, session{count: *count, slice: *slice, now: time.Now}, stderr)
 	if err != nil {
 		return err

@@ -12,7 +12,7 @@ type row struct {
 	work, against string
 	// unit is the unit of the measured values, not of the ratio.
 	unit unit
-	// goal is the largest ratio that reaches the goal.
+	// goal is the largest ratio that reaches the goal. It is 0 for a row without a goal, which is only for orientation.
 	goal    float64
 	measure func(context.Context, session) (result, error)
 }

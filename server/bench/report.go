@@ -67,21 +67,27 @@ type measuredRow struct {
 	result
 }
 
-func (m measuredRow) reached() bool { return m.ratio <= m.goal }
+func (m measuredRow) hasGoal() bool { return m.goal > 0 }
+
+func (m measuredRow) reached() bool { return m.hasGoal() && m.ratio <= m.goal }
 
 func (m measuredRow) spread() string { return significant(m.low) + "–" + significant(m.high) }
 
 func writeText(w io.Writer, all measurements, count int) error {
 	var text strings.Builder
-	reached := 0
+	goals, reached := 0, 0
 	for _, m := range all.rows {
-		verdict := "not reached"
-		if m.reached() {
-			verdict = "reached"
-			reached++
+		verdict := "no goal"
+		if m.hasGoal() {
+			goals++
+			verdict = "goal " + significant(m.goal) + ": not reached"
 		}
-		_, _ = fmt.Fprintf(&text, "%s\n  against %s\n  ours %s, theirs %s, ratio %s (%s in rounds), goal %s: %s\n",
-			m.work, m.against, m.unit.format(m.ours), m.unit.format(m.peer), significant(m.ratio), m.spread(), significant(m.goal), verdict)
+		if m.reached() {
+			reached++
+			verdict = "goal " + significant(m.goal) + ": reached"
+		}
+		_, _ = fmt.Fprintf(&text, "%s\n  against %s\n  ours %s, theirs %s, ratio %s (%s in rounds), %s\n",
+			m.work, m.against, m.unit.format(m.ours), m.unit.format(m.peer), significant(m.ratio), m.spread(), verdict)
 		if m.note != "" {
 			text.WriteString("  " + m.note + "\n")
 		}
@@ -97,7 +103,7 @@ func writeText(w io.Writer, all measurements, count int) error {
 
 Medians of %d rounds, in each of which both sides ran by turns. Less is better. The machine is noisy: times drift, so
 compare only what stands in one row, and see how far the ratio went from round to round.
-`, &text, reached, len(all.rows), machine(), count)
+`, &text, reached, goals, machine(), count)
 	return err
 }
 
@@ -108,11 +114,14 @@ func writeMarkdown(w io.Writer, all measurements, count int) error {
 		writeTableHead(&text, "work", "against", "ours", "theirs", "ratio", "in rounds", "at most", "reached")
 	}
 	for _, m := range all.rows {
-		reached := "no"
-		if m.reached() {
+		most, reached := significant(m.goal), "no"
+		switch {
+		case !m.hasGoal():
+			most, reached = "–", "–"
+		case m.reached():
 			reached = "yes"
 		}
-		writeTableRow(&text, m.work, m.against, m.unit.format(m.ours), m.unit.format(m.peer), significant(m.ratio), m.spread(), significant(m.goal), reached)
+		writeTableRow(&text, m.work, m.against, m.unit.format(m.ours), m.unit.format(m.peer), significant(m.ratio), m.spread(), most, reached)
 		if m.note != "" {
 			notes.WriteString("- " + m.work + ": " + m.note + "\n")
 		}
@@ -143,17 +152,20 @@ func writeTableRow(text *strings.Builder, cells ...string) {
 	text.WriteString("| " + strings.Join(cells, " | ") + " |\n")
 }
 
-// writeJSON writes the rows as JSON.
+// writeJSON writes the rows as JSON. The goal of a row without one is null.
 func writeJSON(w io.Writer, all []measuredRow) error {
 	type entry struct {
-		Work    string  `json:"work"`
-		Against string  `json:"against"`
-		Ratio   float64 `json:"ratio"`
-		Goal    float64 `json:"goal"`
+		Work    string   `json:"work"`
+		Against string   `json:"against"`
+		Ratio   float64  `json:"ratio"`
+		Goal    *float64 `json:"goal"`
 	}
 	entries := make([]entry, len(all))
 	for i, m := range all {
-		entries[i] = entry{m.work, m.against, m.ratio, m.goal}
+		entries[i] = entry{Work: m.work, Against: m.against, Ratio: m.ratio}
+		if m.hasGoal() {
+			entries[i].Goal = &all[i].goal
+		}
 	}
 	encoder := json.NewEncoder(w)
 	encoder.SetIndent("", "  ")

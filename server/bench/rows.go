@@ -3,9 +3,9 @@ package main
 import "slices"
 
 // rows returns all rows in the order of the report.
-func rows(databases contents) []row {
+func rows(databases contents, command *command) []row {
 	return slices.Concat(
-		roundTripRows(), callRows(), jwtRows(), meteringRows(), startRows(), idleRows(), throughputRows(), exchangeRows(), allocationRows(), gatewayRows(),
+		roundTripRows(), callRows(), jwtRows(), meteringRows(), startRows(), idleRows(), throughputRows(), exchangeRows(), allocationRows(), versionRows(command), gatewayRows(command),
 		contentRows(databases), importRows(databases),
 	)
 }

@@ -111,8 +111,7 @@ func start(ctx context.Context, all *sync.WaitGroup, cmd *exec.Cmd) (address str
 		return "", err
 	}
 	cmd.Stderr = &stderr
-	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
-	cmd.WaitDelay = time.Minute
+	endBySignal(cmd)
 	if err := cmd.Start(); err != nil {
 		return "", err
 	}
@@ -127,4 +126,10 @@ func start(ctx context.Context, all *sync.WaitGroup, cmd *exec.Cmd) (address str
 		}
 	}
 	return "", fmt.Errorf("%s: %w: %s", cmd, errors.Join(cmd.Wait(), lines.Err(), context.Cause(ctx)), &stderr)
+}
+
+// endBySignal lets a server end by itself when its context ends: it gets SIGTERM, and a minute.
+func endBySignal(cmd *exec.Cmd) {
+	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
+	cmd.WaitDelay = time.Minute
 }

@@ -1,0 +1,89 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"io"
+	"strings"
+	"sync"
+	"testing"
+)
+
+// asked starts a proxy in front of the API. It returns the error of a request through the proxy, or of starting it.
+func asked(t *testing.T, p proxy) error {
+	t.Helper()
+	ctx, stop := context.WithCancel(context.Background())
+	var all sync.WaitGroup
+	t.Cleanup(func() {
+		stop()
+		all.Wait()
+	})
+	api, err := startSelf(ctx, &all, "api")
+	if err != nil {
+		t.Fatal(err)
+	}
+	address, note, err := p.start(ctx, &all, t.TempDir(), api)
+	if err != nil {
+		return err
+	}
+	if !strings.Contains(note, p.name+" is ") {
+		t.Errorf("the note is %q", note)
+	}
+	client := newClient()
+	defer client.CloseIdleConnections()
+	return fetch(ctx, client, address, io.Discard)
+}
+
+// A proxy is measured only if the API finds the key in each request that comes through it.
+func TestAProxyHasToSetTheKey(t *testing.T) {
+	for _, p := range proxies {
+		if err := asked(t, p); err != nil {
+			t.Errorf("%s: %v", p.name, err)
+		}
+		p.config = strings.Replace(p.config, "CREDENTIAL", "another", 1)
+		if err := asked(t, p); err == nil || !strings.Contains(err.Error(), "401") {
+			t.Errorf("%s with another key: %v, want 401", p.name, err)
+		}
+	}
+}
+
+func TestAProxyThatDoesNotStartSaysWhy(t *testing.T) {
+	noDirective := strings.NewReplacer("header_up", "nonsense", "proxy_set_header", "nonsense", "set-header", "nonsense")
+	for _, p := range proxies {
+		p.config = noDirective.Replace(p.config)
+		if err := asked(t, p); err == nil || !strings.Contains(err.Error(), "nonsense") {
+			t.Errorf("%s: %v, want what it wrote about its configuration", p.name, err)
+		}
+	}
+	err := asked(t, proxy{program: "no-such-proxy"})
+	if err == nil || !strings.Contains(err.Error(), "install the Debian package no-such-proxy") {
+		t.Errorf("a program that is not installed: %v", err)
+	}
+}
+
+// Rows without a goal are in all reports, and are not counted as goals.
+func TestReportOfARowWithoutAGoal(t *testing.T) {
+	measured := func(work string, goal float64) measuredRow {
+		return measuredRow{row{work: work, against: "another", goal: goal}, result{ours: 30, peer: 20, ratio: 1.5, low: 1.5, high: 1.5}}
+	}
+	all := measurements{rows: []measuredRow{measured("one", 0), measured("two", 1), measured("three", 1.5)}}
+	checkJSON(t, all.rows)
+	var text, markdown bytes.Buffer
+	if err := writeText(&text, all, 1); err != nil {
+		t.Fatal(err)
+	}
+	if err := writeMarkdown(&markdown, all, 1); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"1.5 (1.5–1.5 in rounds), no goal\n", "goal 1: not reached\n", "goal 1.5: reached\n", "1 of 2 goals reached"} {
+		if !strings.Contains(text.String(), want) {
+			t.Errorf("the text has no %q:\n%s", want, &text)
+		}
+	}
+	const values = " | another | 30 ns | 20 ns | 1.5 | 1.5–1.5 | "
+	for _, want := range []string{"| one" + values + "– | – |\n", "| two" + values + "1 | no |\n", "| three" + values + "1.5 | yes |\n"} {
+		if !strings.Contains(markdown.String(), want) {
+			t.Errorf("the table has no %q:\n%s", want, &markdown)
+		}
+	}
+}
