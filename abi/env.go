@@ -28,23 +28,50 @@ type Env interface {
 
 	// TimeNow returns the time of the host's clock in Unix seconds.
 	TimeNow() int64
+	// TimeMillis returns the time of the host's clock in Unix milliseconds.
+	TimeMillis() int64
+	// ClockOffset returns the seconds that the clock of the API is ahead of the host's. It is 0 unless the API has refused a
+	// request with a Date that shows so.
+	ClockOffset() int64
+	// Random returns random bytes in hex, 1 to [MaxRandom] of them.
+	Random(bytes int64) string
+	// Body returns a sealed value that stands for the body of the request. It may be hashed, alone and with other text.
+	Body() string
+	// BodyForm returns the members of the body as a JSON list of [Pair]. ok is false unless the body is a form.
+	BodyForm() (pairs []byte, ok bool)
+	// Challenge returns the [ChallengeReply] of the API's answers, as JSON.
+	Challenge() []byte
 	// SecretGet returns the sealed value of a secret that the configuration names.
 	SecretGet(name string) string
 	// TokenRequest sends a [TokenRequest], given as JSON, and returns the [TokenReply] as JSON.
 	TokenRequest(request []byte) (reply []byte)
+	// Exchange sends an [Exchange], given as JSON, and returns the [ExchangeReply] as JSON.
+	Exchange(request []byte) (reply []byte)
 	// CacheGet returns the value that CacheSet stored under a key, and reports whether there is one. On a miss this call
 	// gets the lease of the entry: other calls that miss wait until it calls CacheSet or ends.
 	CacheGet(key string) (value string, ok bool)
 	// CacheSet stores a value, which may hold sealed values. If ttlSeconds is less than 1, it stores nothing.
 	CacheSet(key, value string, ttlSeconds int64)
+	// CacheDrop removes the value that CacheSet stored under a key, if this call or that of the request's first attempt has
+	// read it. It reports whether a new value may help: not if there was none, or if it was renewed moments ago.
+	CacheDrop(key string) (again bool)
 	// JWTSign signs a [JWTRequest], given as JSON, and returns the compact JWT, RFC 7519, as a sealed value.
 	JWTSign(request []byte) string
-	// Encode returns text encoded as [FormatBase64], [FormatBase64URL] or [FormatHex]. The result is sealed if the text
-	// holds a sealed value.
+	// Encode returns text encoded in a format, such as [FormatBase64]. The result is sealed if the text holds a sealed value.
 	Encode(format, text string) string
-	// MAC returns the HMAC of data, RFC 2104, as a sealed value. The algorithm is [MACSHA256], [MACSHA384] or [MACSHA512].
-	// The key must be or hold a sealed value.
+	// Decode returns the bytes of a text in a format. The result is sealed if the text holds a sealed value.
+	Decode(format, text string) string
+	// Digest returns the digest of data. The algorithm is one of [Digests]. The result is sealed if data holds a sealed value
+	// other than the body.
+	Digest(algorithm, data string) string
+	// MAC returns the HMAC of data, RFC 2104, as a sealed value. The algorithm is [MACSHA1], [MACSHA256], [MACSHA384] or
+	// [MACSHA512]. The key must be or hold a sealed value.
 	MAC(algorithm, key, data string) string
+	// SignSealed returns the signature of data as a sealed value, made with the key of a configuration field. The key's
+	// purposes must include purpose, and data must fit it.
+	SignSealed(field, purpose, data string) string
+	// PublicKey returns the public half of a key, or a certificate, in a form such as [PublicJWK].
+	PublicKey(field, form string) string
 	// Sign returns the raw signature of data, RFC 7518 section 3, made with the key of a configuration field. It needs
 	// [GrantSignRaw].
 	Sign(field, data string) []byte

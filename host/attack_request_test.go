@@ -119,7 +119,7 @@ func TestShortSecretsAreNoOracle_threats_15(t *testing.T) {
 // The host stops reading an endless body for its digest when the call ends. Here the caller cancels it.
 func TestBodyWithoutEnd(t *testing.T) {
 	w := misusedWorld(t, func(env abi.Env) (string, error) {
-		env.Input()
+		env.Digest(abi.DigestSHA256, env.Body())
 		return header("X-Key", value(env, "to_header")), nil
 	})
 	ctx, cancel := context.WithCancel(t.Context())

@@ -4,19 +4,18 @@ import (
 	"bytes"
 	"cmp"
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"io"
 	"math"
 	"net/http"
 	"os"
+	"strings"
 	"sync"
 )
 
-// payload is the body of a request that is being sent. It streams, unless a plugin asks for its digest and it can be
-// read only once. Then the host keeps it.
+// payload is the body of a request that is being sent. It streams, unless a plugin reads it and it can be read
+// only once, or adds to it. Then the host keeps it.
 type payload struct {
 	// again is set when the request is sent for the second time.
 	again bool
@@ -24,13 +23,19 @@ type payload struct {
 	taken bool
 	// kept is nil while the body streams.
 	kept *keptBody
+	// form is the text that the mutation adds to the body.
+	form string
 }
 
-// keep reads the request's body to its end and closes it. If the body is larger than most, the error wraps
+// keep reads the request's body to its end and closes it. A request without a body has an empty one. If the body is larger than most, the error wraps
 // [http.MaxBytesError]. If ctx ends first, keep returns at once. The body is closed when the pending Read returns,
 // because closing a body of [http.Server] waits for its reader.
 func (p *payload) keep(ctx context.Context, r *http.Request, most int64) error {
 	p.taken = true
+	if r.Body == nil {
+		p.kept = &keptBody{users: 1}
+		return nil
+	}
 	body, declared := r.Body, r.ContentLength
 	stop := context.AfterFunc(ctx, func() { _ = body.Close() }) // ends a pending Read of any other body
 	kept := &keptBody{users: 1}
@@ -72,12 +77,21 @@ func (p *payload) attach(r *http.Request) (err error) {
 	default:
 		return nil
 	}
+	size := p.kept.size
 	r.GetBody = p.kept.open
-	if r.Body, err = p.kept.open(); err != nil || len(r.Trailer) > 0 { // trailers need chunked encoding, without a length
+	if p.form != "" {
+		text := p.form
+		if size > 0 {
+			text = "&" + text
+		}
+		size += int64(len(text))
+		r.GetBody = func() (io.ReadCloser, error) { return p.kept.openWith(text) }
+	}
+	if r.Body, err = r.GetBody(); err != nil || len(r.Trailer) > 0 { // trailers need chunked encoding, without a length
 		return err
 	}
-	r.ContentLength, r.TransferEncoding = p.kept.size, nil
-	if p.kept.size == 0 {
+	r.ContentLength, r.TransferEncoding = size, nil
+	if size == 0 {
 		r.Body = http.NoBody // with any other body, a ContentLength of 0 means an unknown length
 	}
 	return nil
@@ -97,8 +111,6 @@ const maxInMemory = 64 << 10
 // keptBody is a body that was read to its end. It is in memory if it is short, and otherwise in an unlinked temporary
 // file.
 type keptBody struct {
-	// digest is the SHA-256 of the body, in hex.
-	digest string
 	size   int64
 	memory []byte
 
@@ -122,16 +134,15 @@ func (k *keptBody) read(body io.Reader, declared, most int64) error {
 		allowed = declared
 	}
 	from := io.LimitReader(body, allowed+1)
-	hash := sha256.New()
 	var memory bytes.Buffer
-	size, err := memory.ReadFrom(io.TeeReader(io.LimitReader(from, maxInMemory+1), hash))
+	size, err := memory.ReadFrom(io.LimitReader(from, maxInMemory+1))
 	if err == nil && size > maxInMemory {
 		if err = k.create(); err != nil {
 			return err
 		}
 		var rest int64
 		if _, err = memory.WriteTo(k.file); err == nil {
-			rest, err = io.Copy(io.MultiWriter(hash, k.file), from)
+			rest, err = io.Copy(k.file, from)
 		}
 		size += rest
 	}
@@ -143,7 +154,7 @@ func (k *keptBody) read(body io.Reader, declared, most int64) error {
 	case declared > 0 && size != declared:
 		return fmt.Errorf("the request's body has not the %d bytes that its ContentLength says", declared)
 	}
-	k.size, k.digest = size, hex.EncodeToString(hash.Sum(nil))
+	k.size = size
 	if k.file == nil {
 		k.memory = memory.Bytes()
 	}
@@ -182,6 +193,18 @@ func (k *keptBody) open() (io.ReadCloser, error) {
 		content = io.NewSectionReader(k.file, 0, k.size)
 	}
 	return &keptReader{Reader: content, close: sync.OnceFunc(k.release)}, nil
+}
+
+// openWith returns a new reader of the body and then of text.
+func (k *keptBody) openWith(text string) (io.ReadCloser, error) {
+	body, err := k.open()
+	if err != nil {
+		return nil, err
+	}
+	return struct {
+		io.Reader
+		io.Closer
+	}{io.MultiReader(body, strings.NewReader(text)), body}, nil
 }
 
 // release removes a user. It is called once by each of them, and the last call closes the file.

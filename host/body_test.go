@@ -24,14 +24,8 @@ import (
 
 // signing is a guest that puts the digest of the body into a header, where a signature would be.
 func signing(env abi.Env) (string, error) {
-	var request abi.Request
-	if err := json.Unmarshal(env.Input(), &request); err != nil {
-		return "", err
-	}
-	if request.BodySHA256 == "" {
-		return "", errors.New("there is no digest")
-	}
-	return marshal(abi.Mutation{Headers: []abi.Pair{{Name: "X-Key", Value: value(env, "to_header")}, {Name: "X-Digest", Value: request.BodySHA256}}}), nil
+	digest := env.Encode(abi.FormatHex, env.Digest(abi.DigestSHA256, env.Body()))
+	return marshal(abi.Mutation{Headers: []abi.Pair{{Name: "X-Key", Value: value(env, "to_header")}, {Name: "X-Digest", Value: digest}}}), nil
 }
 
 // withDigest is a request as an API with signatures received it.
@@ -323,11 +317,8 @@ func tokenAndSignature(env abi.Env) (string, error) {
 		env.CacheSet("token", access, 60)
 	}
 	env.Log(abi.LevelInfo, map[bool]string{false: "a new token", true: "a cached token"}[cached])
-	var request abi.Request
-	if err := json.Unmarshal(env.Input(), &request); err != nil {
-		return "", err
-	}
-	return marshal(abi.Mutation{Headers: []abi.Pair{{Name: "Authorization", Value: "Bearer " + access}, {Name: "X-Digest", Value: request.BodySHA256}}}), nil
+	digest := env.Encode(abi.FormatHex, env.Digest(abi.DigestSHA256, env.Body()))
+	return marshal(abi.Mutation{Headers: []abi.Pair{{Name: "Authorization", Value: "Bearer " + access}, {Name: "X-Digest", Value: digest}}}), nil
 }
 
 // A kept body can be sent again after a 401, with a new token.

@@ -15,11 +15,11 @@ import (
 )
 
 // authenticate returns the outcome of a request's call. It calls Observe, unless the detached call does.
-func (c *Connector) authenticate(ctx context.Context, r *http.Request, h headers, body *payload) *outcome {
+func (c *Connector) authenticate(ctx context.Context, r *http.Request, h headers, body *payload, answer *hostfn.APIAnswer) *outcome {
 	stats := Attempt{}
-	out := c.find(ctx, r, body, &stats)
+	out := c.find(ctx, r, body, answer, &stats)
 	if out.err == nil {
-		if err := checkConnectionHeader(h.connection, out.mutation); err != nil {
+		if err := checkChange(r, h, out.mutation); err != nil {
 			out = &outcome{err: c.fail(StageMutation, err), detached: out.detached}
 		}
 	}
@@ -29,9 +29,9 @@ func (c *Connector) authenticate(ctx context.Context, r *http.Request, h headers
 	return out
 }
 
-// find returns the outcome of an earlier call if it is valid for this request, and otherwise runs the plugin. It adds
-// to stats.
-func (c *Connector) find(ctx context.Context, r *http.Request, body *payload, stats *Attempt) *outcome {
+// find returns the outcome of an earlier call if it is valid for this request, and otherwise runs the plugin. It always runs
+// the plugin if answer, the API's answer to an earlier attempt, is not nil. It adds to stats.
+func (c *Connector) find(ctx context.Context, r *http.Request, body *payload, answer *hostfn.APIAnswer, stats *Attempt) *outcome {
 	if c.host.closed.Load() {
 		return &outcome{err: c.fail(StagePlugin, ErrClosed)}
 	}
@@ -41,7 +41,7 @@ func (c *Connector) find(ctx context.Context, r *http.Request, body *payload, st
 		return &outcome{err: err}
 	}
 	subject := c.subject(ctx)
-	if out := c.lookup(secrets, &subject); out != nil && !c.host.closed.Load() {
+	if out := c.lookup(secrets, &subject); out != nil && answer == nil && !c.host.closed.Load() {
 		stats.Cached, stats.Reused = len(out.used) > 0, true
 		return out
 	}
@@ -50,8 +50,9 @@ func (c *Connector) find(ctx context.Context, r *http.Request, body *payload, st
 	}
 	defer c.host.calls.Done()
 	in := c.inputs(secrets, subject, r)
+	in.Answer = answer
 	if body.kept != nil {
-		in.BodySHA256 = body.kept.digest
+		in.Body = body.kept.open
 	}
 	found := map[tokencache.Key]tokencache.Entry[[]seal.Piece](nil)
 	// Each round ends the call, fetches one more entry, or keeps the body. The limit stops a plugin that keeps asking.
@@ -77,12 +78,17 @@ func (c *Connector) find(ctx context.Context, r *http.Request, body *payload, st
 				return out
 			}
 		}
-		if err := body.keep(ctx, r, cmp.Or(c.config.BodyBytes, c.host.config.Limits.BodyBytes)); err != nil {
+		if err := c.keep(ctx, r, body); err != nil {
 			return &outcome{err: c.fail(StageBody, call.ScrubError(err))}
 		}
-		in.BodySHA256 = body.kept.digest
+		in.Body = body.kept.open
 	}
 	return &outcome{err: c.fail(StagePlugin, errors.New("the plugin asks the cache for more entries than one partition has"))}
+}
+
+// keep reads the body of a request and keeps it.
+func (c *Connector) keep(ctx context.Context, r *http.Request, body *payload) error {
+	return body.keep(ctx, r, cmp.Or(c.config.BodyBytes, c.host.config.Limits.BodyBytes))
 }
 
 // lookup returns the outcome of an earlier call with the same inputs, or nil if there is none or one of its cache
@@ -108,7 +114,8 @@ func (c *Connector) lookup(secrets []string, subject *subject) *outcome {
 // store keeps the outcome of a call for later requests, if a call with the same inputs would have the same outcome and
 // it needs no more than maxRetained bytes.
 func (c *Connector) store(secrets []string, subject subject, call *hostfn.Call, out *outcome) {
-	if c.host.config.NoReuse || !c.plugin.deterministic || !call.Cacheable() || call.Size() > maxRetained || out.err != nil {
+	if c.host.config.NoReuse || !c.plugin.deterministic || !call.Cacheable() || call.Size() > maxRetained || out.err != nil ||
+		c.plan.Keep > 0 { // each answer of the API may change what the next call gets
 		return
 	}
 	call.DropRequest() // the outcome's ScrubError needs only the sealed values

@@ -70,6 +70,7 @@ func (k *checker) run(ctx context.Context) {
 	}
 	c.plan = c.newPlan()
 	k.fields()
+	k.answers()
 	k.validate(ctx)
 	if len(k.Problems) > 0 {
 		return
@@ -136,7 +137,7 @@ func (k *checker) fields() {
 		f := &c.plugin.info.Fields[i]
 		known = append(known, f.Name)
 		value, present := c.config.Auth.Config[f.Name]
-		field := &hostfn.Field{Field: *f, Sinks: c.plugin.fields[f.Name]}
+		field := &hostfn.Field{Field: *f, Sinks: c.plugin.fields[f.Name].sinks, Derived: c.plugin.fields[f.Name].derived}
 		c.plan.Fields[f.Name] = field
 		switch {
 		case present && value != nil:
@@ -145,7 +146,7 @@ func (k *checker) fields() {
 		case present:
 			k.Wrong(path(f.Name), "is null: give it a value or leave it out")
 		case f.Required:
-			k.Wrong(path(f.Name), "is missing: %s", hint(f.Doc))
+			k.Wrong(path(f.Name), "is missing: %s%s", hint(f.Doc), suggestions(f))
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(c.config.Auth.Config)) {
@@ -160,6 +161,43 @@ func (k *checker) fields() {
 			continue
 		}
 		k.Wrong(path(name), "is not a field of auth type %s%s", c.plugin.info.Type, problem.DidYouMean(name, known))
+	}
+}
+
+// suggestions returns the usual values of a field, for the end of an error.
+func suggestions(f *abi.Field) string {
+	if len(f.Suggested) == 0 {
+		return ""
+	}
+	return " (usual: " + strings.Join(f.Suggested, ", ") + ")"
+}
+
+// answers sets the answers that the connector's calls may get. The source of an answer may be a field of the configuration,
+// which must be literal: what a plugin takes of an answer must not depend on a request.
+func (k *checker) answers() {
+	c := k.connector
+	c.plan.Answers, c.plan.ChallengeAnswers = slices.Clone(c.plugin.answers), c.plugin.challenge
+	for i := range c.plan.Answers {
+		a := &c.plan.Answers[i]
+		if a.FromField == "" {
+			continue
+		}
+		f := c.plan.Fields[a.FromField]
+		text, literal := f.Default, true
+		if f.Text != nil {
+			text, literal = f.Text.Literal()
+		}
+		if !literal {
+			k.Wrong(path(f.Name), "may not hold a template: it says where the plugin finds %s in an answer", a.Name)
+			continue
+		}
+		if text == "" {
+			continue
+		}
+		var err error
+		if a.Source, err = hostfn.ParseSource(text); err != nil {
+			k.Wrong(path(f.Name), "%v", err)
+		}
 	}
 }
 
@@ -218,12 +256,13 @@ func (k *checker) field(f *hostfn.Field, value any) {
 func (k *checker) names(f *hostfn.Field, names template.Names) {
 	c := k.connector
 	c.plan.Names.Merge(names)
-	sinks := f.Sinks
+	sinks, derived := f.Sinks, f.Derived
 	if len(f.Enum) > 0 || f.Kind == abi.KindInteger || f.Kind == abi.KindBoolean {
-		sinks = 0 // the plugin gets one of a few plain values, and no right to the secret itself
+		sinks, derived = 0, 0 // the plugin gets one of a few plain values, and no right to the secret itself
 	}
 	for _, secret := range names.Secrets {
 		c.plan.SecretSinks[secret] |= sinks
+		c.plan.SecretDerived[secret] |= derived
 		if c.fieldOfSecret[secret] == "" {
 			c.fieldOfSecret[secret] = f.Name
 		}

@@ -131,6 +131,8 @@ type TokenCache struct {
 	entries *hostfn.Cache
 	// salt is part of the hash of each partition, so that the partitions of one process mean nothing elsewhere.
 	salt [32]byte
+	// keySecret is the secret from which the keys of fields with Generate are derived.
+	keySecret [32]byte
 }
 
 // NewTokenCache returns an empty cache. It uses only Clock, Random, Limits.CacheEntries and Limits.CachePerPartition of
@@ -150,8 +152,10 @@ func NewTokenCache(c Config) (*TokenCache, error) {
 		random = rand.Reader
 	}
 	t := &TokenCache{entries: tokencache.New[[]seal.Piece](limits.CacheEntries, limits.CachePerPartition, clock)}
-	if _, err := io.ReadFull(random, t.salt[:]); err != nil {
-		return nil, fmt.Errorf("no randomness: %w", err)
+	for _, secret := range [...][]byte{t.salt[:], t.keySecret[:]} {
+		if _, err := io.ReadFull(random, secret); err != nil {
+			return nil, fmt.Errorf("no randomness: %w", err)
+		}
 	}
 	return t, nil
 }

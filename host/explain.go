@@ -5,6 +5,7 @@ import (
 	"errors"
 	"maps"
 	"net/http"
+	"net/url"
 	"slices"
 	"strings"
 
@@ -23,6 +24,9 @@ type Explanation struct {
 	Headers []abi.Pair
 	// Added is the mutation that the plugin would make, masked.
 	Added Mutation
+	// Steps are the texts that were signed or hashed on the way, and the requests that would be sent to token endpoints, in
+	// order.
+	Steps []Step
 	// Fuel is the work of the guest, in the units of [Limits].Fuel.
 	Fuel int64
 }
@@ -33,6 +37,30 @@ type Mutation struct {
 	Headers []abi.Pair
 	// Query is appended to the query of the URL. It is percent-encoded, such as a=1&b=2.
 	Query string
+	// Cookies replace the cookies of the request with the same names.
+	Cookies []abi.Pair
+	// Path replaces placeholders in the path.
+	Path []abi.Pair
+	// Form is appended to the body, which is a form.
+	Form string
+}
+
+// Step is something that a plugin did before its mutation. Credentials are masked.
+type Step struct {
+	// Signed is the text that was signed or hashed. It is empty for an exchange.
+	Signed string
+	// By is the host function and the algorithm, such as "mac HS256".
+	By string
+	// Exchange is a request to a token endpoint, or nil.
+	Exchange *ExplainedExchange
+}
+
+// ExplainedExchange is a request to a token endpoint that would be sent. Credentials are masked.
+type ExplainedExchange struct {
+	Method, URL string
+	Headers     []abi.Pair
+	// Body is the form or the JSON. The form is not percent-encoded.
+	Body string
 }
 
 // Explain runs the plugin without token endpoints and without the cache, and does not send the request. It returns an
@@ -66,14 +94,20 @@ func (c *Connector) Explain(r *http.Request) (*Explanation, error) {
 		}
 		return nil, c.fail(StageMutation, err)
 	}
-	if err := checkConnectionHeader(headers.connection, masked); err != nil {
+	if err := checkChange(r, headers, masked); err != nil {
 		return nil, c.fail(StageMutation, err)
 	}
 	target := *r.URL
 	target.User, target.Fragment, target.RawFragment = nil, "", ""
 	e := &Explanation{
 		Connector: c.config.Name, Type: c.config.Auth.Type, Method: r.Method, URL: target.String(),
-		Added: Mutation{Headers: masked.Headers, Query: masked.Query}, Fuel: result.Fuel,
+		Added: Mutation{Headers: masked.Headers, Query: masked.Query, Cookies: masked.Cookies, Path: masked.Path, Form: masked.Form}, Fuel: result.Fuel,
+	}
+	for _, step := range call.Steps() {
+		e.Steps = append(e.Steps, Step{Signed: step.Signed, By: step.By, Exchange: (*ExplainedExchange)(step.Exchange)})
+	}
+	for _, pair := range masked.Path {
+		e.URL = strings.ReplaceAll(strings.ReplaceAll(e.URL, url.PathEscape(pair.Name), pair.Value), pair.Name, pair.Value)
 	}
 	clone := changed(r, headers, masked)
 	for _, name := range slices.Sorted(maps.Keys(clone.Header)) {

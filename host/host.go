@@ -218,7 +218,7 @@ func (h *Host) prepare(ctx context.Context, source Plugin) (*plugin, error) {
 	p.info = PluginInfo{
 		Description: *description, Name: source.Name, SHA256: digest, Size: len(source.Wasm), Grants: source.Grants, NotPooled: notPooled,
 	}
-	if p.fields, err = checkDescription(description); err != nil {
+	if err := p.checkDescription(); err != nil {
 		return nil, fmt.Errorf("describe: %w", err)
 	}
 	p.uses = map[string]bool{}

@@ -232,7 +232,7 @@ func TestInputHasNoCredentials(t *testing.T) {
 			t.Errorf("the guest sees %q", bad)
 		}
 	}
-	for _, good := range []string{`"method":"POST"`, `"url":"https://api.test/a?b=c#f"`, `{"name":"X-Plain","value":"p"}`, `"body_sha256":"230d8358dc8e8890b4c58deeb62912ee2f20357ae92a5cc861b98e68fe31acb5"`} {
+	for _, good := range []string{`"method":"POST"`, `"url":"https://api.test/a?b=c#f"`, `{"name":"X-Plain","value":"p"}`, `"content_length":4`} {
 		if !strings.Contains(seen, good) {
 			t.Errorf("the guest does not see %s in %s", good, seen)
 		}

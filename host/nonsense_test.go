@@ -54,6 +54,24 @@ func TestDecision_Requests_the_plugin_fails_with_nonsense_threats_8(t *testing.T
 
 func TestDescriptionsThatAreRefused_threats_8(t *testing.T) {
 	plain := func(kind string) abi.Field { return abi.Field{Name: "f", Kind: kind} }
+	answer := func(change func(*abi.Answer)) *guest {
+		a := abi.Answer{Name: "a", From: "json:/a", Kind: abi.AnswerSealed, Sinks: []string{abi.SinkHeader}}
+		change(&a)
+		return &guest{about: abi.Description{Answers: []abi.Answer{a}}}
+	}
+	challenge := func(change func(*abi.Challenge)) *guest {
+		c := abi.Challenge{Statuses: []int{401}, Keep: 60, Answers: []abi.Answer{{Name: "a", From: "json:/a", Kind: abi.AnswerSealed, Sinks: []string{abi.SinkHeader}, Keep: true}}}
+		change(&c)
+		return &guest{about: abi.Description{Challenge: &c}}
+	}
+	many := slices.Repeat([]abi.Answer{{}}, abi.MaxAnswers+1)
+	for i := range many {
+		many[i] = abi.Answer{Name: fmt.Sprint("a", i), From: "json:/a", Kind: abi.AnswerSealed, Sinks: []string{abi.SinkHeader}}
+	}
+	numbers := slices.Clone(many[:abi.MaxPlainAnswers+1])
+	for i := range numbers {
+		numbers[i].Kind, numbers[i].Sinks = abi.AnswerInteger, nil
+	}
 	for name, g := range map[string]*guest{
 		"no JSON":                  {output: "x"},
 		"an unknown member":        {output: `{"abi":1,"type":"custom","version":"1","summary":"s","more":1}`},
@@ -69,7 +87,40 @@ func TestDescriptionsThatAreRefused_threats_8(t *testing.T) {
 		"a field that is no name":  {about: abi.Description{Fields: []abi.Field{{Name: "a.b", Kind: abi.KindString}}}},
 		"too many fields":          {about: abi.Description{Fields: slices.Repeat([]abi.Field{{}}, abi.MaxFields+1)}},
 		"a key without algorithms": {about: abi.Description{Fields: []abi.Field{plain(abi.KindKey)}}},
-		"a key with another sink":  {about: abi.Description{Fields: []abi.Field{{Name: "f", Kind: abi.KindKey, Sinks: []string{abi.SinkHeader}}}}},
+		"an unknown derived sink":  {about: abi.Description{Fields: []abi.Field{{Name: "f", Kind: abi.KindString, Derived: []string{"log"}}}}},
+		"purposes of no key":       {about: abi.Description{Fields: []abi.Field{{Name: "f", Kind: abi.KindString, Purposes: []string{abi.PurposeJWT}}}}},
+		"a generated string":       {about: abi.Description{Fields: []abi.Field{{Name: "f", Kind: abi.KindString, Generate: true}}}},
+		"an unknown purpose":       {about: abi.Description{Fields: []abi.Field{{Name: "f", Kind: abi.KindKey, AlgorithmField: "a", Purposes: []string{"x"}}, {Name: "a", Kind: abi.KindString, Enum: []string{"ES256"}}}}},
+		"a required generated key": {about: abi.Description{Fields: []abi.Field{{Name: "f", Kind: abi.KindKey, AlgorithmField: "a", Generate: true, Required: true}, {Name: "a", Kind: abi.KindString, Enum: []string{"ES256"}}}}},
+
+		"an answer without a name":        answer(func(a *abi.Answer) { a.Name = "" }),
+		"an answer without a place":       answer(func(a *abi.Answer) { a.From = "" }),
+		"an answer with two places":       answer(func(a *abi.Answer) { a.FromField = "f" }),
+		"an answer of no field":           answer(func(a *abi.Answer) { a.From, a.FromField = "", "f" }),
+		"an answer of an unknown place":   answer(func(a *abi.Answer) { a.From = "body:" }),
+		"an answer of no pointer":         answer(func(a *abi.Answer) { a.From = "json:a" }),
+		"an answer of a wrong pointer":    answer(func(a *abi.Answer) { a.From = "json:/~2" }),
+		"an answer of no header":          answer(func(a *abi.Answer) { a.From = "header:a b" }),
+		"an answer of Set-Cookie":         answer(func(a *abi.Answer) { a.From = "header:set-cookie" }),
+		"an answer of no parameter":       answer(func(a *abi.Answer) { a.From = "auth:Digest" }),
+		"an answer of an unknown kind":    answer(func(a *abi.Answer) { a.Kind = "text" }),
+		"a sealed answer without sinks":   answer(func(a *abi.Answer) { a.Sinks = nil }),
+		"an integer with sinks":           answer(func(a *abi.Answer) { a.Kind = abi.AnswerInteger }),
+		"an enum without names":           answer(func(a *abi.Answer) { a.Kind, a.Sinks = abi.AnswerEnum, nil }),
+		"names of no enum":                answer(func(a *abi.Answer) { a.Enum = []string{"x"} }),
+		"a kept answer of an exchange":    answer(func(a *abi.Answer) { a.Keep = true }),
+		"too many answers":                {about: abi.Description{Answers: many}},
+		"too many plain answers":          {about: abi.Description{Answers: numbers}},
+		"two answers of one name":         {about: abi.Description{Answers: slices.Repeat(many[:1], 2)}},
+		"a challenge after 200":           challenge(func(c *abi.Challenge) { c.Statuses = []int{200} }),
+		"a challenge after 429":           challenge(func(c *abi.Challenge) { c.Statuses = []int{429} }),
+		"a challenge after 500":           challenge(func(c *abi.Challenge) { c.Statuses = []int{500} }),
+		"answers are kept for no time":    challenge(func(c *abi.Challenge) { c.Keep = 0 }),
+		"answers are kept for ever":       challenge(func(c *abi.Challenge) { c.Keep = 1 << 40 }),
+		"no answer is kept for a time":    challenge(func(c *abi.Challenge) { c.Answers[0].Keep = false }),
+		"a required answer of the API":    challenge(func(c *abi.Challenge) { c.Answers[0].Required = true }),
+		"an answer of the API by a field": challenge(func(c *abi.Challenge) { c.Answers[0].FromField = "f" }),
+		"a key with another sink":         {about: abi.Description{Fields: []abi.Field{{Name: "f", Kind: abi.KindKey, Sinks: []string{abi.SinkHeader}}}}},
 	} {
 		config := host.Config{Plugins: []host.Plugin{g.plugin()}}
 		if !strings.Contains(name, "taken") && !strings.Contains(name, "alias") {

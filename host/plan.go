@@ -7,6 +7,7 @@ import (
 	"hash"
 	"maps"
 	"slices"
+	"time"
 
 	"github.com/keywright/keywright/host/internal/hostfn"
 	"github.com/keywright/keywright/host/internal/seal"
@@ -17,27 +18,33 @@ import (
 func (c *Connector) newPlan() *hostfn.Plan {
 	h := c.host
 	c.log = &connectorLog{logger: h.config.Logger, clock: h.config.Clock, connector: c.config.Name, authType: c.plugin.info.Type}
-	return &hostfn.Plan{
-		Fields:       map[string]*hostfn.Field{},
-		SecretSinks:  map[string]seal.Sinks{},
-		Uses:         c.plugin.uses,
-		Grants:       c.plugin.grants,
-		Anonymous:    c.plugin.info.Anonymous,
-		Partition:    c.partition,
-		CheckURL:     h.checkTokenURL,
-		Cache:        h.cache.entries,
-		Signer:       h.signer,
-		Client:       h.tokens,
-		Clock:        h.config.Clock,
-		Random:       h.config.Random,
-		Log:          c.log.line,
-		Warn:         c.log.warn,
-		GuestWarns:   c.log.warnOfGuest,
-		Refused:      c.log.refused,
-		Revealed:     h.revealed,
-		Limits:       h.config.Limits.call(),
-		ExchangeTime: c.exchangeTime(),
+	plan := &hostfn.Plan{
+		Fields:        map[string]*hostfn.Field{},
+		SecretSinks:   map[string]seal.Sinks{},
+		SecretDerived: map[string]seal.Sinks{},
+		Uses:          c.plugin.uses,
+		Grants:        c.plugin.grants,
+		Anonymous:     c.plugin.info.Anonymous,
+		Partition:     c.partition,
+		CheckURL:      h.checkTokenURL,
+		Cache:         h.cache.entries,
+		Signer:        h.signer,
+		Client:        h.tokens,
+		Clock:         h.config.Clock,
+		Random:        h.config.Random,
+		Log:           c.log.line,
+		Warn:          c.log.warn,
+		GuestWarns:    c.log.warnOfGuest,
+		Refused:       c.log.refused,
+		Revealed:      h.revealed,
+		Limits:        h.config.Limits.call(),
+		ExchangeTime:  c.exchangeTime(),
+		KeySecret:     h.cache.keySecret[:],
 	}
+	if challenge := c.plugin.info.Challenge; challenge != nil {
+		plan.Statuses, plan.Keep = challenge.Statuses, time.Duration(challenge.Keep)*time.Second
+	}
+	return plan
 }
 
 // seed sets partitionSeed to the hash of the connector's name, type, plugin, grants and configuration. The grants are

@@ -21,7 +21,7 @@ import (
 // port often keep the query. A client would then have the credential in the URL of its next request, and so in Referer
 // and in errors. dropCredential returns an error if Location still contains the credential.
 func dropCredential(response *http.Response, m *hostfn.Mutation) error {
-	if m.Query == "" {
+	if m.Query == "" && len(m.Path) == 0 {
 		return nil
 	}
 	location := response.Header.Get("Location")

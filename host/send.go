@@ -1,6 +1,7 @@
 package host
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"io"
@@ -13,7 +14,7 @@ import (
 	"golang.org/x/net/http/httpguts"
 
 	"github.com/keywright/keywright/host/internal/egress"
-	"github.com/keywright/keywright/host/internal/tokencache"
+	"github.com/keywright/keywright/host/internal/hostfn"
 )
 
 // Transport returns a RoundTripper that authenticates each request and sends it through base. If base is nil, it uses
@@ -115,64 +116,142 @@ type authTransport struct {
 func (t *authTransport) RoundTrip(r *http.Request) (*http.Response, error) {
 	body := &payload{}
 	defer body.release()
-	response, putIn, guard, err := t.send(r, body)
-	switch {
-	case err != nil:
-		return nil, err
-	case response.StatusCode != http.StatusUnauthorized:
-		return guard.response(response)
-	}
-	again := false
-	for _, entry := range putIn {
-		again = t.connector.host.cache.entries.Reject(entry.Key, entry.Generation) || again
-	}
-	if !again || !replayable(r) && body.kept == nil {
-		return guard.response(response)
-	}
-	// Reading the rest of a short answer lets its connection serve the second attempt.
-	_, _ = io.CopyN(io.Discard, response.Body, 4<<10)
-	_ = response.Body.Close()
-	body.again = true
-	response, _, guard, err = t.send(r, body)
+	first, err := t.send(r, body, nil)
 	if err != nil {
 		return nil, err
 	}
-	return guard.response(response)
+	answer, again := t.connector.another(first, func() bool { return replayable(r) || body.kept != nil })
+	if !again {
+		return first.guard.response(first.response)
+	}
+	body.again = true
+	second, err := t.send(r, body, &repeated{first, answer})
+	if err != nil {
+		return nil, err
+	}
+	if second != first {
+		t.connector.another(second, func() bool { return false })
+	}
+	return second.guard.response(second.response)
 }
 
-// send authenticates a clone of the request and sends it. It returns the answer, the cache entries whose values are in
-// the request, and the guard of the answer.
-func (t *authTransport) send(r *http.Request, body *payload) (*http.Response, []*tokencache.Handle, *guard, error) {
-	authenticated, out := t.connector.clone(r, body)
+// exchanged is a request that was sent, and its answer.
+type exchanged struct {
+	response *http.Response
+	out      *outcome
+	guard    *guard
+}
+
+// repeated is the first attempt of a request, and what the plugin may get of its answer. It is nil if that is nothing.
+type repeated struct {
+	first  *exchanged
+	answer *hostfn.APIAnswer
+}
+
+// another reports whether a request is to be sent once more because of the API's answer. If the plugin has a challenge, it
+// also learns from the answer, and another returns what the next call gets of it.
+func (c *Connector) another(sent *exchanged, may func() bool) (answer *hostfn.APIAnswer, again bool) {
+	response := sent.response
+	if challenge := c.plugin.info.Challenge; challenge != nil {
+		c.plan.Offset.Learn(response, c.host.config.Clock())
+		declared := slices.Contains(challenge.Statuses, response.StatusCode)
+		if declared || challenge.Keep > 0 {
+			answer = sent.out.call.Learn(response, beginning(response, declared && c.readsBody()), declared)
+		}
+		if declared {
+			return answer, may()
+		}
+	}
+	if response.StatusCode != http.StatusUnauthorized {
+		return nil, false
+	}
+	for _, entry := range sent.out.putIn {
+		again = c.host.cache.entries.Reject(entry.Key, entry.Generation) || again
+	}
+	return nil, again && may()
+}
+
+// readsBody reports whether an answer of the challenge is in the body.
+func (c *Connector) readsBody() bool {
+	return slices.ContainsFunc(c.plugin.challenge, func(a hostfn.Answer) bool { return a.Source.InBody() })
+}
+
+// maxRead is the maximum length of a body that is read for the challenge, in bytes.
+const maxRead = 64 << 10
+
+// beginning returns the body of an answer if that is not longer than maxRead, and otherwise nil. The caller of the API gets
+// the whole body in any case.
+func beginning(response *http.Response, wanted bool) []byte {
+	if !wanted || response.Body == nil || response.Header.Get("Content-Encoding") != "" {
+		return nil
+	}
+	read, err := io.ReadAll(io.LimitReader(response.Body, maxRead+1))
+	rest := io.Reader(response.Body)
+	if err != nil {
+		rest = failing{err}
+	}
+	response.Body = struct {
+		io.Reader
+		io.Closer
+	}{io.MultiReader(bytes.NewReader(read), rest), response.Body}
+	if err != nil || len(read) > maxRead {
+		return nil
+	}
+	return read
+}
+
+// failing is a reader that returns an error.
+type failing struct{ err error }
+
+// Read implements [io.Reader].
+func (f failing) Read([]byte) (int, error) { return 0, f.err }
+
+// send authenticates a clone of the request and sends it. If before is not nil, it is the second attempt. Then send discards
+// the first answer, or returns the first attempt if the plugin passes that answer on.
+func (t *authTransport) send(r *http.Request, body *payload, before *repeated) (*exchanged, error) {
+	var answer *hostfn.APIAnswer
+	if before != nil {
+		answer = before.answer
+	}
+	authenticated, out := t.connector.clone(r, body, answer)
+	switch {
+	case before != nil && out.err == nil && out.mutation.Pass:
+		return before.first, nil
+	case before != nil:
+		// Reading the rest of a short answer lets its connection serve the second attempt.
+		_, _ = io.CopyN(io.Discard, before.first.response.Body, 4<<10)
+		_ = before.first.response.Body.Close()
+	}
 	if out.err != nil {
 		if !body.again && !body.taken { // otherwise it is closed already
 			closeBody(r)
 		}
-		return nil, nil, nil, out.err
+		return nil, out.err
 	}
 	if err := body.attach(authenticated); err != nil {
-		return nil, nil, nil, t.connector.fail(StageBody, err)
+		return nil, t.connector.fail(StageBody, err)
 	}
 	if _, set := authenticated.Header["User-Agent"]; !set {
 		authenticated.Header["User-Agent"] = nil // keeps net/http from adding its own
 	}
-	var guard *guard
+	sent := &exchanged{out: out}
 	if t.guarded {
-		guard = t.connector.guard(r.Context(), out)
+		sent.guard = t.connector.guard(r.Context(), out)
 	}
-	response, err := t.base.RoundTrip(guard.request(authenticated))
+	response, err := t.base.RoundTrip(sent.guard.request(authenticated))
 	if err != nil {
 		if _, plain := t.base.(*http.Transport); plain {
 			err = egress.Failure(err)
 		}
-		return nil, nil, nil, guard.error(err, out.call)
+		return nil, sent.guard.error(err, out.call)
 	}
 	response.Request = r
 	if err := dropCredential(response, out.mutation); err != nil {
 		_ = response.Body.Close()
-		return nil, nil, nil, t.connector.fail(StageOrigin, err)
+		return nil, t.connector.fail(StageOrigin, err)
 	}
-	return response, out.putIn, guard, nil
+	sent.response = response
+	return sent, nil
 }
 
 // Authenticate returns a clone of the request with its credential, for callers that send it with a client of their own.
@@ -185,7 +264,7 @@ func (t *authTransport) send(r *http.Request, body *payload) (*http.Response, []
 func (c *Connector) Authenticate(r *http.Request) (*http.Request, error) {
 	body := &payload{}
 	defer body.release()
-	authenticated, out := c.clone(r, body)
+	authenticated, out := c.clone(r, body, nil)
 	if out.err != nil {
 		return nil, out.err
 	}
@@ -200,14 +279,19 @@ func (c *Connector) Authenticate(r *http.Request) (*http.Request, error) {
 
 // clone checks the request, runs the plugin, and returns a copy of the request with the mutation. The copy shares with
 // r everything that the mutation does not change, so a base must not change that.
-func (c *Connector) clone(r *http.Request, body *payload) (*http.Request, *outcome) {
+func (c *Connector) clone(r *http.Request, body *payload, answer *hostfn.APIAnswer) (*http.Request, *outcome) {
 	headers, err := c.check(r)
 	if err != nil {
 		return nil, &outcome{err: err}
 	}
-	out := c.authenticate(r.Context(), r, headers, body)
-	if out.err != nil {
+	out := c.authenticate(r.Context(), r, headers, body, answer)
+	if out.err != nil || out.mutation.Pass {
 		return nil, out
+	}
+	if body.form = out.mutation.Form; body.form != "" && body.kept == nil {
+		if err := c.keep(r.Context(), r, body); err != nil {
+			return nil, &outcome{err: c.fail(StageBody, out.call.ScrubError(err))}
+		}
 	}
 	return changed(r, headers, out.mutation), out
 }

@@ -10,27 +10,67 @@ import (
 	"github.com/keywright/keywright/abi"
 )
 
-// The sinks of each sealed value that the host makes for a guest: threats.md 15a, the whole table.
+// The sinks of each sealed value that the host makes for a guest: threats.md 15a and 84, the whole table.
 
-// sinksOf has each sink and a function that puts a value there. The result is a valid mutation if the value may go
-// there.
-var sinksOf = []struct {
-	sink string
-	put  func(env abi.Env, v string) string
+// places has each place for a sealed value, its sink, and a function that puts a value there. The result is a valid mutation
+// if the value may go there.
+var places = []struct {
+	name, sink string
+	put        func(env abi.Env, v string) string
 }{
-	{abi.SinkHeader, func(_ abi.Env, v string) string { return header("X-Key", v) }},
-	{abi.SinkQuery, func(_ abi.Env, v string) string { return query("key", v) }},
-	{abi.SinkToken, func(env abi.Env, v string) string {
+	{"a header", abi.SinkHeader, func(_ abi.Env, v string) string { return header("X-Key", v) }},
+	{"a cookie", abi.SinkHeader, func(_ abi.Env, v string) string {
+		return marshal(abi.Mutation{Cookies: []abi.Pair{{Name: "c", Value: v}}})
+	}},
+	{"the query", abi.SinkQuery, func(_ abi.Env, v string) string { return query("key", v) }},
+	{"the path", abi.SinkPath, func(_ abi.Env, v string) string {
+		return marshal(abi.Mutation{Path: []abi.Pair{{Name: "things", Value: v}}})
+	}},
+	{"the form", abi.SinkBody, func(_ abi.Env, v string) string {
+		return marshal(abi.Mutation{Form: []abi.Pair{{Name: "key", Value: v}}})
+	}},
+	{"the form of a token request", abi.SinkToken, func(env abi.Env, v string) string {
 		out, _ := tokenRequest(env, value(env, "url"), abi.Pair{Name: "f", Value: v})
 		return out
 	}},
-	{abi.SinkClaim, func(env abi.Env, v string) string {
+	{"the path of an exchange", abi.SinkToken, func(env abi.Env, v string) string {
+		return afterExchange(env, abi.Exchange{Path: []string{"a" + v}})
+	}},
+	{"the query of an exchange", abi.SinkToken, func(env abi.Env, v string) string {
+		return afterExchange(env, abi.Exchange{Query: []abi.Pair{{Name: "q", Value: v}}})
+	}},
+	{"a header of an exchange", abi.SinkToken, func(env abi.Env, v string) string {
+		return afterExchange(env, abi.Exchange{Headers: []abi.Pair{{Name: "X-H", Value: v}}})
+	}},
+	{"the JSON of an exchange", abi.SinkToken, func(env abi.Env, v string) string {
+		return afterExchange(env, abi.Exchange{JSON: map[string]any{"a": []any{1, v}}})
+	}},
+	{"a claim", abi.SinkClaim, func(env abi.Env, v string) string {
 		return header("X-Key", sign(env, abi.JWTRequest[map[string]any]{Key: "key", For: abi.ForHeader, Claims: map[string]any{"x": v}}))
 	}},
-	{abi.SinkSign, func(env abi.Env, v string) string {
+	{"the key of a MAC", abi.SinkSign, func(env abi.Env, v string) string {
 		env.MAC(abi.MACSHA256, v, "data")
 		return header("X-Key", value(env, "to_header"))
 	}},
+	{"the data of a MAC", abi.SinkDigest, func(env abi.Env, v string) string {
+		env.MAC(abi.MACSHA256, value(env, "mac"), "data"+v)
+		return header("X-Key", value(env, "to_header"))
+	}},
+	{"the data of a digest", abi.SinkDigest, func(env abi.Env, v string) string {
+		env.Digest(abi.DigestMD5, "data"+v)
+		return header("X-Key", value(env, "to_header"))
+	}},
+	{"the data of a signature", abi.SinkDigest, func(env abi.Env, v string) string {
+		env.SignSealed("signer", abi.PurposeMessage, "data"+v)
+		return header("X-Key", value(env, "to_header"))
+	}},
+}
+
+// afterExchange sends an exchange to the URL of the configuration, and returns a valid mutation.
+func afterExchange(env abi.Env, e abi.Exchange) string {
+	e.URL = value(env, "url")
+	env.Exchange([]byte(marshal(e)))
+	return header("X-Key", value(env, "to_header"))
 }
 
 func TestSinksOfWhatTheHostMakes_threats_15a(t *testing.T) {
@@ -43,7 +83,15 @@ func TestSinksOfWhatTheHostMakes_threats_15a(t *testing.T) {
 	}
 	field := func(name string) func(abi.Env) string { return func(env abi.Env) string { return value(env, name) } }
 	secret := func(name string) func(abi.Env) string { return func(env abi.Env) string { return env.SecretGet(name) } }
-	all := []string{abi.SinkHeader, abi.SinkQuery, abi.SinkToken, abi.SinkClaim, abi.SinkSign}
+	answer := func(env abi.Env, name string) string {
+		var r abi.ExchangeReply
+		if err := json.Unmarshal(env.Exchange([]byte(marshal(abi.Exchange{URL: value(env, "url")}))), &r); err != nil {
+			panic("a test's reply: " + err.Error())
+		}
+		return r.Answers[name]
+	}
+	hex := func(env abi.Env, v string) string { return env.Encode(abi.FormatHex, v) }
+	all := abi.Sinks
 	for name, c := range map[string]struct {
 		make  func(abi.Env) string
 		sinks []string
@@ -54,9 +102,27 @@ func TestSinksOfWhatTheHostMakes_threats_15a(t *testing.T) {
 		"the scope of a token":             {func(env abi.Env) string { return reply(env).Scope }, []string{abi.SinkHeader, abi.SinkQuery, abi.SinkToken}},
 		"what else a token endpoint gives": {func(env abi.Env) string { return reply(env).Extra["refresh_token"] }, []string{abi.SinkHeader, abi.SinkQuery, abi.SinkToken}},
 		"a MAC": {func(env abi.Env) string {
-			return env.Encode(abi.FormatHex, env.MAC(abi.MACSHA256, value(env, "mac"), "data"))
+			return hex(env, env.MAC(abi.MACSHA256, value(env, "mac"), "data"))
 		}, []string{abi.SinkQuery, abi.SinkSign}},
-		"what is encoded": {func(env abi.Env) string { return env.Encode(abi.FormatHex, "a"+value(env, "mac")) }, []string{abi.SinkQuery, abi.SinkSign}},
+		"a MAC with derived sinks": {func(env abi.Env) string { return hex(env, env.MAC(abi.MACSHA1, value(env, "narrow"), "data")) }, []string{abi.SinkHeader, abi.SinkSign}},
+		"a key with derived sinks": {field("narrow"), []string{abi.SinkSign}},
+		"a MAC of a MAC": {func(env abi.Env) string {
+			return hex(env, env.MAC(abi.MACSHA1, env.MAC(abi.MACSHA1, value(env, "narrow"), "1"), "2"))
+		}, []string{abi.SinkHeader, abi.SinkSign}},
+		"a MAC over a secret": {func(env abi.Env) string {
+			return hex(env, env.MAC(abi.MACSHA1, value(env, "narrow"), value(env, "hashed")))
+		}, []string{abi.SinkHeader}},
+		"a digest": {func(env abi.Env) string { return hex(env, env.Digest(abi.DigestSHA1, value(env, "hashed"))) }, []string{abi.SinkHeader, abi.SinkPath}},
+		"a digest of two": {func(env abi.Env) string {
+			return hex(env, env.Digest(abi.DigestSHA1, value(env, "hashed")+value(env, "everywhere")))
+		}, []string{abi.SinkHeader, abi.SinkPath}},
+		"a signature":                           {func(env abi.Env) string { return hex(env, env.SignSealed("signer", abi.PurposeMessage, "data")) }, []string{abi.SinkQuery}},
+		"what is decoded":                       {func(env abi.Env) string { return hex(env, env.Decode(abi.FormatHex, hex(env, value(env, "mac")))) }, []string{abi.SinkQuery, abi.SinkSign}},
+		"an answer of an exchange":              {func(env abi.Env) string { return answer(env, "session") }, []string{abi.SinkHeader, abi.SinkToken}},
+		"a digest of an answer":                 {func(env abi.Env) string { return hex(env, env.Digest(abi.DigestSHA256, answer(env, "nonce"))) }, []string{abi.SinkClaim}},
+		"what was kept of an answer of the API": {func(env abi.Env) string { return kept(env)["nonce"] }, []string{abi.SinkQuery, abi.SinkDigest}},
+		"the body":                              {func(env abi.Env) string { return env.Body() }, []string{abi.SinkDigest}},
+		"what is encoded":                       {func(env abi.Env) string { return hex(env, "a"+value(env, "mac")) }, []string{abi.SinkQuery, abi.SinkSign}},
 		"a JWT for the API": {func(env abi.Env) string {
 			return sign(env, abi.JWTRequest[map[string]any]{Key: "key", For: abi.ForHeader})
 		}, []string{abi.SinkHeader}},
@@ -70,11 +136,20 @@ func TestSinksOfWhatTheHostMakes_threats_15a(t *testing.T) {
 		"what is secret in the request": {func(env abi.Env) string {
 			_, rest, _ := strings.Cut(string(env.Input()), abi.SealedPrefix)
 			return abi.SealedPrefix + rest[:abi.SealedLength]
-		}, []string{abi.SinkHeader, abi.SinkQuery}},
+		}, []string{abi.SinkHeader, abi.SinkQuery, abi.SinkDigest}},
 	} {
-		for _, place := range sinksOf {
-			t.Run(name+"/"+place.sink, func(t *testing.T) {
-				g := &guest{about: abi.Description{Uses: abi.Groups, Fields: []abi.Field{
+		for _, place := range places {
+			t.Run(name+"/"+place.name, func(t *testing.T) {
+				ready := false
+				g := &guest{about: abi.Description{Uses: abi.Groups, Answers: []abi.Answer{
+					{Name: "session", From: "cookie:S", Kind: abi.AnswerSealed, Sinks: []string{abi.SinkHeader, abi.SinkToken}},
+					{Name: "nonce", From: "header:X-Nonce", Kind: abi.AnswerSealed, Sinks: []string{abi.SinkDigest}, Derived: []string{abi.SinkClaim}},
+				}, Challenge: &abi.Challenge{Keep: 60, Answers: []abi.Answer{
+					{Name: "nonce", From: "header:X-Nonce", Kind: abi.AnswerSealed, Sinks: []string{abi.SinkQuery, abi.SinkDigest}, Keep: true},
+				}}, Fields: []abi.Field{
+					{Name: "narrow", Kind: abi.KindString, Sealed: true, Sinks: []string{abi.SinkSign}, Derived: []string{abi.SinkHeader, abi.SinkSign}},
+					{Name: "hashed", Kind: abi.KindString, Sealed: true, Sinks: []string{abi.SinkDigest}, Derived: []string{abi.SinkHeader, abi.SinkPath}},
+					{Name: "signer", Kind: abi.KindKey, AlgorithmField: "algorithm", Purposes: []string{abi.PurposeMessage}, Derived: []string{abi.SinkQuery}},
 					sealedField("everywhere", all...), sealedField("nowhere"), sealedField("to_header", abi.SinkHeader), sealedField("mac", abi.SinkQuery, abi.SinkSign),
 					{Name: "key", Kind: abi.KindKey, AlgorithmField: "algorithm"},
 					{Name: "algorithm", Kind: abi.KindString, Enum: []string{"HS256"}, Default: "HS256"},
@@ -82,9 +157,16 @@ func TestSinksOfWhatTheHostMakes_threats_15a(t *testing.T) {
 					{Name: "integer", Kind: abi.KindInteger, Sinks: all},
 					{Name: "boolean", Kind: abi.KindBoolean, Sinks: all},
 					{Name: "url", Kind: abi.KindURL, Sinks: []string{abi.SinkToken}},
-				}}, authenticate: func(env abi.Env) (string, error) { return place.put(env, c.make(env)), nil }}
+				}}, authenticate: func(env abi.Env) (string, error) {
+					if !ready {
+						return header("X-Key", value(env, "to_header")), nil
+					}
+					return place.put(env, c.make(env)), nil
+				}}
 				w := newWorld(t, withoutBuiltIns, withGuest(g))
-				w.login.Answer(respond(http.StatusOK, `{"access_token":"an-access-token","expires_in":60,"scope":"a-scope-of-it","refresh_token":"a-refresh-token"}`))
+				w.login.Answer(respond(http.StatusOK, `{"access_token":"an-access-token","expires_in":60,"scope":"a-scope-of-it","refresh_token":"a-refresh-token"}`,
+					"Set-Cookie", "S=the-session", "X-Nonce", "the-nonce-of-login"))
+				w.api.Answer(respond(http.StatusOK, "", "X-Nonce", "the-nonce-of-the-api"))
 				for secret, value := range map[string]string{"enum": "one", "integer": "12345678", "boolean": "true"} {
 					w.setSecret(secret, value)
 				}
@@ -92,21 +174,38 @@ func TestSinksOfWhatTheHostMakes_threats_15a(t *testing.T) {
 					w.canary(name)
 				}
 				connector := w.connect("custom", config{
+					"narrow": "{{ get_secret('s') }}", "hashed": "{{ get_secret('s') }}", "signer": "{{ get_secret('key') }}",
 					"everywhere": "{{ get_secret('s') }}", "nowhere": "{{ get_secret('s') }}", "to_header": "{{ get_secret('s') }}", "mac": "{{ get_secret('s') }}",
 					"key": "{{ get_secret('key') }}", "url": tokenURL,
 					"enum": "{{ get_secret('enum') }}", "integer": "{{ get_secret('integer') }}", "boolean": "{{ get_secret('boolean') }}",
 				})
+				w.get(connector)
+				ready = true
 				r := get(t.Context())
+				r.Method = http.MethodPost
 				if name == "what is secret in the request" {
 					r.Header.Set("X-Platform", w.secrets["s"])
 				}
 				_, err := w.try(connector, r)
-				if allowed := err == nil; allowed != slices.Contains(c.sinks, place.sink) {
+				want := slices.Contains(c.sinks, place.sink)
+				if name == "the body" && place.name == "the data of a signature" {
+					want = false // it may be too large to be in memory
+				}
+				if allowed := err == nil; allowed != want {
 					t.Errorf("allowed: %t, %v", allowed, err)
 				}
 			})
 		}
 	}
+}
+
+// kept returns the answers of the API that were kept.
+func kept(env abi.Env) map[string]string {
+	var r abi.ChallengeReply
+	if err := json.Unmarshal(env.Challenge(), &r); err != nil {
+		panic("a test's reply: " + err.Error())
+	}
+	return r.Answers
 }
 
 // threats.md 15a: a plugin cannot get the registered members of a token answer as extras, so it cannot change their

@@ -1,8 +1,6 @@
 package sdk
 
 import (
-	"errors"
-	"strconv"
 	"time"
 
 	"github.com/keywright/keywright/abi"
@@ -44,6 +42,16 @@ func (c *Call) Secret(name string) string { return c.env.SecretGet(name) }
 // Now returns the time of the host's clock in Unix seconds.
 func (c *Call) Now() int64 { return c.env.TimeNow() }
 
+// NowMillis returns the time of the host's clock in Unix milliseconds.
+func (c *Call) NowMillis() int64 { return c.env.TimeMillis() }
+
+// ClockOffset returns the seconds that the clock of the API is ahead of the host's. It is 0 unless the API has refused a
+// request, with 400, 401 or 403 and a Date that shows so.
+func (c *Call) ClockOffset() int64 { return c.env.ClockOffset() }
+
+// Random returns random bytes in hex, 1 to 64 of them.
+func (c *Call) Random(bytes int) string { return c.env.Random(int64(bytes)) }
+
 // Cached returns the value that [Call.Cache] stored under a key, and reports whether there is one. Entries belong to one
 // connector, configuration and user. On a miss, other calls that ask for the key wait until this call stores a value or
 // ends. It needs [UsesCache].
@@ -54,6 +62,11 @@ func (c *Call) Cached(key string) (string, bool) { return c.env.CacheGet(key) }
 func (c *Call) Cache(key, value string, ttl time.Duration) {
 	c.env.CacheSet(key, value, int64(ttl/time.Second))
 }
+
+// Drop removes the value of a key from the cache if this call, or that of the request's earlier attempt, has read it. A value
+// that another call has stored meanwhile stays. It reports whether a new value may help: not if the cache had none, or if
+// the value was renewed moments ago. It needs [UsesCache].
+func (c *Call) Drop(key string) (again bool) { return c.env.CacheDrop(key) }
 
 // JWT is an unsigned JWT, for [Call.SignJWT] and [Call.SignAssertion].
 type JWT struct {
@@ -100,17 +113,86 @@ func (c *Call) Base64URL(text string) string { return c.env.Encode(abi.FormatBas
 // Hex returns the hexadecimal encoding of text in lower case. It is sealed if text holds a sealed value.
 func (c *Call) Hex(text string) string { return c.env.Encode(abi.FormatHex, text) }
 
+// HexUpper returns the hexadecimal encoding of text in upper case. It is sealed if text holds a sealed value.
+func (c *Call) HexUpper(text string) string { return c.env.Encode(abi.FormatHexUpper, text) }
+
+// Base32 returns the base32 encoding of text, RFC 4648 section 6. It is sealed if text holds a sealed value.
+func (c *Call) Base32(text string) string { return c.env.Encode(abi.FormatBase32, text) }
+
+// Percent returns text with all but the unreserved characters percent-encoded, RFC 3986 section 2.1. It is sealed if text
+// holds a sealed value.
+func (c *Call) Percent(text string) string { return c.env.Encode(abi.FormatPercent, text) }
+
+// FormEncode returns text encoded as application/x-www-form-urlencoded, as a client's identifier and secret are in Basic
+// credentials (RFC 6749 section 2.3.1). It is sealed if text holds a sealed value.
+func (c *Call) FormEncode(text string) string { return c.env.Encode(abi.FormatForm, text) }
+
+// Formats of [Call.Decode].
+const (
+	Base64Format    = abi.FormatBase64    // RFC 4648 section 4
+	Base64URLFormat = abi.FormatBase64URL // RFC 4648 section 5
+	Base32Format    = abi.FormatBase32    // RFC 4648 section 6
+	HexFormat       = abi.FormatHex       // RFC 4648 section 8
+)
+
+// Decode returns the bytes of a text in a format, with or without padding. They are sealed if text holds a sealed value.
+// Then they can be a key or data, and must be encoded before they are sent.
+func (c *Call) Decode(format, text string) string { return c.env.Decode(format, text) }
+
+// Algorithms of [Call.Digest].
+const (
+	DigestMD5       = abi.DigestMD5
+	DigestSHA1      = abi.DigestSHA1
+	DigestSHA256    = abi.DigestSHA256
+	DigestSHA384    = abi.DigestSHA384
+	DigestSHA512    = abi.DigestSHA512
+	DigestSHA512256 = abi.DigestSHA512256 // SHA-512/256
+)
+
+// Digest returns the digest of data as raw bytes. The sealed values in data must have the sink [ToDigest]. If there are any
+// but [Call.Body], the result is a sealed value. It may go to the places that [Field].Derived lists for all of them, and
+// must be encoded before, for example with [Call.Hex].
+func (c *Call) Digest(algorithm, data string) string { return c.env.Digest(algorithm, data) }
+
 // Hash functions of [Call.MAC].
 const (
+	SHA1   = abi.MACSHA1
 	SHA256 = abi.MACSHA256
 	SHA384 = abi.MACSHA384
 	SHA512 = abi.MACSHA512
 )
 
-// MAC returns the HMAC of data, RFC 2104. The hash is [SHA256], [SHA384] or [SHA512]. The key must be or hold a sealed
-// value; data must not. The result is a sealed value of raw bytes with the sinks of the key. It can be the key of another
-// MAC; in a header or a JWT it must be encoded, for example with [Call.Hex]. It needs [UsesSign].
+// MAC returns the HMAC of data, RFC 2104. The hash is [SHA1], [SHA256], [SHA384] or [SHA512]. The key must be or hold a sealed
+// value with the sink [ToSign]; sealed values in data must have [ToDigest]. The result is a sealed value of raw bytes. It may
+// go to the places that [Field].Derived lists for the key and for what is in data. It can be the key of another MAC; in a
+// header or a JWT it must be encoded, for example with [Call.Hex]. It needs [UsesSign].
 func (c *Call) MAC(hash, key, data string) string { return c.env.MAC(hash, key, data) }
+
+// Purposes of a [Key], for [Field].Purposes and [Call.SignSealed].
+const (
+	ForJWT           = abi.PurposeJWT           // Call.SignJWT and Call.SignAssertion
+	ForHTTPSignature = abi.PurposeHTTPSignature // a signature base, RFC 9421 section 2.5
+	ForMessage       = abi.PurposeMessage       // other data
+)
+
+// SignSealed returns the signature of data, RFC 7518 section 3, made with a field of kind [Key]. The field's Purposes must
+// include purpose, and data must fit it. The result is a sealed value of raw bytes. It may go to the places that the field's
+// Derived lists, and must be encoded before. It needs [UsesSign].
+func (c *Call) SignSealed(field, purpose, data string) string {
+	return c.env.SignSealed(field, purpose, data)
+}
+
+// Forms of [Call.PublicKey].
+const (
+	JWK           = abi.PublicJWK        // the public half of a Key as a JWK, RFC 7517
+	JWKThumbprint = abi.PublicThumbprint // its thumbprint, RFC 7638
+	X5T           = abi.PublicX5T        // the SHA-256 of a Certificate in base64url, for the header x5t#S256
+	X5C           = abi.PublicX5C        // a Certificate and its chain as a JSON array, for the header x5c
+)
+
+// PublicKey returns the public half of a field of kind [Key], or a field of kind [Certificate], in a form, as plain text. It
+// needs [UsesSign].
+func (c *Call) PublicKey(field, form string) string { return c.env.PublicKey(field, form) }
 
 // Sign returns the raw signature of data, RFC 7518 section 3, made with a field of kind [Key]. It needs [UsesSign] and the
 // grant sign_raw.
@@ -127,137 +209,3 @@ func (c *Call) Info(text string) { c.env.Log(abi.LevelInfo, text) }
 
 // Warn logs a warning for the operator. The host logs the same text only once for each connector.
 func (c *Call) Warn(text string) { c.env.Log(abi.LevelWarn, text) }
-
-// Request is the outgoing request.
-type Request struct {
-	Method string
-	URL    string
-	// Headers are the request's headers without Authorization, Cookie and Proxy-Authorization.
-	Headers []Pair
-	// BodySHA256 is the SHA-256 of the body in hex. It is "" only if the request is being explained, not sent, and its body
-	// can be read only once.
-	BodySHA256 string
-}
-
-// Request returns the outgoing request. After it, the call cannot use the cache or request a token: that ends the call. To
-// compute the digest, the host keeps a body that can be read only once, so call Request only if the plugin needs it.
-func (c *Call) Request() (Request, error) {
-	var r Request
-	err := EachMember(string(c.env.Input()), func(name, value string) error {
-		switch name {
-		case "method":
-			r.Method = text(value)
-		case "url":
-			r.URL = text(value)
-		case "body_sha256":
-			r.BodySHA256 = text(value)
-		case "headers":
-			return eachElement(value, func(element string) error {
-				var p Pair
-				err := EachMember(element, func(name, value string) error {
-					switch name {
-					case "name":
-						p.Name = text(value)
-					case "value":
-						p.Value = text(value)
-					}
-					return nil
-				})
-				r.Headers = append(r.Headers, p)
-				return err
-			})
-		}
-		return nil
-	})
-	return r, err
-}
-
-// TokenRequest is a request to a token endpoint, RFC 6749 section 3.2.
-type TokenRequest struct {
-	// URL is the rendered value of a configuration field of kind [URL], exactly as [Call.Config] returned it.
-	URL string
-	// Form has the fields of the body, in order.
-	Form []Pair
-	// Headers are added to the request, such as Authorization: Basic. The host sets Content-Type, and Accept unless it is
-	// here.
-	Headers []Pair
-	// Extra names further members of the answer to return in [Token].Extra, such as instance_url. They must be strings.
-	Extra []string
-}
-
-// Token is the successful answer of a token endpoint, RFC 6749 section 5.1.
-type Token struct {
-	// AccessToken is a sealed value with the sinks [ToHeader] and [ToQuery].
-	AccessToken string
-	// TokenType is a registered name in lower case, "other", or "" if the answer does not include a type.
-	TokenType string
-	// ExpiresIn is the lifetime of the token. It is 0 if the answer does not include one from 0 to 2³¹−1 seconds.
-	ExpiresIn time.Duration
-	// Scope is a sealed value with the sinks [ToHeader], [ToQuery] and [ToToken].
-	Scope string
-	// Extra has the members that [TokenRequest].Extra names, as sealed values with the sinks of Scope.
-	Extra map[string]string
-}
-
-// RequestToken requests a token from a token endpoint. It returns an error if the status is not 2xx. The error has the
-// status and a registered error code, and nothing else that the endpoint wrote. It needs [UsesToken].
-func (c *Call) RequestToken(r TokenRequest) (Token, error) {
-	var t Token
-	status, code := 0, ""
-	err := EachMember(string(c.env.TokenRequest(r.document())), func(name, value string) error {
-		switch name {
-		case "status":
-			status = int(integer(value))
-		case "access_token":
-			t.AccessToken = text(value)
-		case "token_type":
-			t.TokenType = text(value)
-		case "expires_in":
-			t.ExpiresIn = time.Duration(integer(value)) * time.Second
-		case "scope":
-			t.Scope = text(value)
-		case "error":
-			code = text(value)
-		case "extra":
-			t.Extra = map[string]string{}
-			return EachMember(value, func(name, value string) error {
-				t.Extra[name] = text(value)
-				return nil
-			})
-		}
-		return nil
-	})
-	if err != nil {
-		return Token{}, err
-	}
-	if status < 200 || status > 299 {
-		message := "the token endpoint answered " + strconv.Itoa(status)
-		if code != "" {
-			message += " (" + code + ")"
-		}
-		return Token{}, errors.New(message)
-	}
-	return t, nil
-}
-
-// Bearer returns a mutation that sends the token in the Authorization header. It returns an error if the token has a type
-// other than bearer. The type is case-insensitive (RFC 6749 section 7.1), and the endpoint may leave it out.
-func (t Token) Bearer() (Mutation, error) {
-	if t.TokenType != "" && t.TokenType != "bearer" {
-		return Mutation{}, errors.New("the token endpoint gave a token of another type than bearer")
-	}
-	return Bearer(t.AccessToken), nil
-}
-
-func (r TokenRequest) document() []byte {
-	var o Members
-	o.String("url", r.URL)
-	o.Raw("form", pairsJSON(r.Form))
-	if len(r.Headers) > 0 {
-		o.Raw("headers", pairsJSON(r.Headers))
-	}
-	if len(r.Extra) > 0 {
-		o.Raw("extra", stringsJSON(r.Extra))
-	}
-	return []byte(o.JSON())
-}

@@ -2,6 +2,7 @@ package sdk
 
 import (
 	"errors"
+	"strconv"
 
 	"github.com/keywright/keywright/abi"
 )
@@ -56,57 +57,110 @@ func authenticateCall(p Plugin, env abi.Env) (string, error) {
 
 func mutationJSON(m Mutation) string {
 	var o Members
-	if len(m.Headers) > 0 {
-		o.Raw("headers", pairsJSON(m.Headers))
-	}
-	if len(m.Query) > 0 {
-		o.Raw("query", pairsJSON(m.Query))
+	o.pairs("headers", m.Headers)
+	o.pairs("query", m.Query)
+	o.pairs("cookies", m.Cookies)
+	o.pairs("path", m.Path)
+	o.pairs("form", m.Form)
+	if m.Pass {
+		o.Raw("pass", "true")
 	}
 	return o.JSON()
+}
+
+// pairs adds a list of pairs unless it is empty.
+func (m *Members) pairs(name string, list []Pair) {
+	if len(list) > 0 {
+		m.Raw(name, pairsJSON(list))
+	}
 }
 
 func descriptionJSON(d Description) string {
 	var o Members
 	o.Integer("abi", int64(d.ABI))
 	o.String("type", d.Type)
-	if len(d.Aliases) > 0 {
-		o.Raw("aliases", stringsJSON(d.Aliases))
-	}
+	o.names("aliases", d.Aliases)
 	o.String("version", d.Version)
 	o.String("summary", d.Summary)
-	if len(d.Uses) > 0 {
-		o.Raw("uses", stringsJSON(d.Uses))
+	o.names("uses", d.Uses)
+	o.flag("anonymous", d.Anonymous)
+	o.Raw("fields", listJSON(d.Fields, fieldJSON))
+	if len(d.Answers) > 0 {
+		o.Raw("answers", listJSON(d.Answers, answerJSON))
 	}
-	if d.Anonymous {
-		o.Raw("anonymous", "true")
+	if d.Challenge != nil {
+		o.Raw("challenge", challengeJSON(d.Challenge))
 	}
+	return o.JSON()
+}
+
+// listJSON returns a list as JSON.
+func listJSON[T any](list []T, element func(T) string) string {
 	b := []byte{'['}
-	for i, f := range d.Fields {
+	for i, e := range list {
 		if i > 0 {
 			b = append(b, ',')
 		}
-		b = append(b, fieldJSON(f)...)
+		b = append(b, element(e)...)
 	}
-	o.Raw("fields", string(append(b, ']')))
+	return string(append(b, ']'))
+}
+
+func challengeJSON(c *Challenge) string {
+	var o Members
+	if len(c.Statuses) > 0 {
+		o.Raw("statuses", listJSON(c.Statuses, strconv.Itoa))
+	}
+	if len(c.Answers) > 0 {
+		o.Raw("answers", listJSON(c.Answers, answerJSON))
+	}
+	if c.Keep != 0 {
+		o.Integer("keep", c.Keep)
+	}
 	return o.JSON()
+}
+
+func answerJSON(a Answer) string {
+	var o Members
+	o.String("name", a.Name)
+	if a.From != "" {
+		o.String("from", a.From)
+	}
+	if a.FromField != "" {
+		o.String("from_field", a.FromField)
+	}
+	o.String("kind", a.Kind)
+	o.names("sinks", a.Sinks)
+	o.names("derived", a.Derived)
+	o.names("enum", a.Enum)
+	o.flag("required", a.Required)
+	o.flag("keep", a.Keep)
+	return o.JSON()
+}
+
+// names adds a list of strings unless it is empty.
+func (m *Members) names(name string, list []string) {
+	if len(list) > 0 {
+		m.Raw(name, stringsJSON(list))
+	}
+}
+
+// flag adds true unless value is false.
+func (m *Members) flag(name string, value bool) {
+	if value {
+		m.Raw(name, "true")
+	}
 }
 
 func fieldJSON(f Field) string {
 	var o Members
 	o.String("name", f.Name)
 	o.String("kind", f.Kind)
-	if f.Required {
-		o.Raw("required", "true")
-	}
-	if f.Sealed {
-		o.Raw("sealed", "true")
-	}
-	if len(f.Sinks) > 0 {
-		o.Raw("sinks", stringsJSON(f.Sinks))
-	}
-	if len(f.Enum) > 0 {
-		o.Raw("enum", stringsJSON(f.Enum))
-	}
+	o.flag("required", f.Required)
+	o.flag("sealed", f.Sealed)
+	o.names("sinks", f.Sinks)
+	o.names("derived", f.Derived)
+	o.names("enum", f.Enum)
 	if f.Default != "" {
 		o.String("default", f.Default)
 	}
@@ -116,6 +170,9 @@ func fieldJSON(f Field) string {
 	if f.AlgorithmField != "" {
 		o.String("algorithm_field", f.AlgorithmField)
 	}
+	o.names("purposes", f.Purposes)
+	o.flag("generate", f.Generate)
+	o.names("suggested", f.Suggested)
 	if f.Doc != "" {
 		o.String("doc", f.Doc)
 	}

@@ -15,11 +15,18 @@ func TestDocumentsAreThoseOfTheContract(t *testing.T) {
 	description := Description{
 		ABI: 1, Type: "t", Aliases: []string{"a"}, Version: "v", Summary: "s", Uses: []string{"u"}, Anonymous: true,
 		Fields: []Field{{
-			Name: "n", Kind: "k", Required: true, Sealed: true, Sinks: []string{"s"}, Enum: []string{"e"}, Default: "d", Minimum: &minimum,
-			AlgorithmField: "f", Doc: "doc",
+			Name: "n", Kind: "k", Required: true, Sealed: true, Sinks: []string{"s"}, Derived: []string{"r"}, Enum: []string{"e"}, Default: "d",
+			Minimum: &minimum, AlgorithmField: "f", Purposes: []string{"p"}, Generate: true, Suggested: []string{"u"}, Doc: "doc",
 		}},
+		Answers: []Answer{{
+			Name: "n", From: "f", FromField: "o", Kind: "k", Sinks: []string{"s"}, Derived: []string{"r"}, Enum: []string{"e"}, Required: true, Keep: true,
+		}},
+		Challenge: &Challenge{Statuses: []int{401, 403}, Keep: 5, Answers: []Answer{{
+			Name: "m", From: "f", FromField: "o", Kind: "k", Sinks: []string{"s"}, Derived: []string{"r"}, Enum: []string{"e"}, Required: true, Keep: true,
+		}}},
 	}
-	mutation := Mutation{Headers: []Pair{{Name: "h", Value: "1"}}, Query: []Pair{{Name: "q", Value: "2"}}}
+	pair := []Pair{{Name: "h", Value: "1"}}
+	mutation := Mutation{Headers: pair, Query: pair, Cookies: pair, Path: pair, Form: pair, Pass: true}
 	var described abi.Description
 	var changed abi.Mutation
 	decode(t, descriptionJSON(description), &described)

@@ -33,11 +33,35 @@ func secretGet(name uint64) uint64
 //go:wasmimport extism:host/user token_request
 func tokenRequest(request uint64) uint64
 
+//go:wasmimport extism:host/user time_millis
+func timeMillis() int64
+
+//go:wasmimport extism:host/user clock_offset
+func clockOffset() int64
+
+//go:wasmimport extism:host/user random
+func random(bytes int64) uint64
+
+//go:wasmimport extism:host/user body
+func body() uint64
+
+//go:wasmimport extism:host/user body_form
+func bodyForm() uint64
+
+//go:wasmimport extism:host/user challenge
+func challenge() uint64
+
+//go:wasmimport extism:host/user exchange
+func exchange(request uint64) uint64
+
 //go:wasmimport extism:host/user cache_get
 func cacheGet(key uint64) uint64
 
 //go:wasmimport extism:host/user cache_set
 func cacheSet(key, value uint64, ttlSeconds int64)
+
+//go:wasmimport extism:host/user cache_drop
+func cacheDrop(key uint64) uint64
 
 //go:wasmimport extism:host/user jwt_sign
 func jwtSign(request uint64) uint64
@@ -45,8 +69,20 @@ func jwtSign(request uint64) uint64
 //go:wasmimport extism:host/user encode
 func encode(format, text uint64) uint64
 
+//go:wasmimport extism:host/user decode
+func decode(format, text uint64) uint64
+
+//go:wasmimport extism:host/user digest
+func digest(algorithm, data uint64) uint64
+
 //go:wasmimport extism:host/user mac
 func mac(algorithm, key, data uint64) uint64
+
+//go:wasmimport extism:host/user sign_sealed
+func signSealed(field, purpose, data uint64) uint64
+
+//go:wasmimport extism:host/user public_key
+func publicKey(field, form uint64) uint64
 
 //go:wasmimport extism:host/user sign
 func sign(field, data uint64) uint64
@@ -76,11 +112,28 @@ func (guest) Log(level abi.Level, text string) {
 
 func (guest) TimeNow() int64 { return timeNow() }
 
+func (guest) TimeMillis() int64 { return timeMillis() }
+
+func (guest) ClockOffset() int64 { return clockOffset() }
+
+func (guest) Random(bytes int64) string { return string(take(random(bytes))) }
+
+func (guest) Body() string { return string(take(body())) }
+
+func (guest) BodyForm() ([]byte, bool) {
+	pairs, ok := optional(bodyForm())
+	return []byte(pairs), ok
+}
+
+func (guest) Challenge() []byte { return take(challenge()) }
+
 func (guest) SecretGet(name string) string { return string(take(secretGet(give(name)))) }
 
 func (guest) TokenRequest(request []byte) []byte {
 	return take(tokenRequest(give(string(request))))
 }
+
+func (guest) Exchange(request []byte) []byte { return take(exchange(give(string(request)))) }
 
 func (guest) CacheGet(key string) (string, bool) { return optional(cacheGet(give(key))) }
 
@@ -88,14 +141,32 @@ func (guest) CacheSet(key, value string, ttlSeconds int64) {
 	cacheSet(give(key), give(value), ttlSeconds)
 }
 
+func (guest) CacheDrop(key string) bool { return cacheDrop(give(key)) != 0 }
+
 func (guest) JWTSign(request []byte) string { return string(take(jwtSign(give(string(request))))) }
 
 func (guest) Encode(format, text string) string {
 	return string(take(encode(give(format), give(text))))
 }
 
+func (guest) Decode(format, text string) string {
+	return string(take(decode(give(format), give(text))))
+}
+
+func (guest) Digest(algorithm, data string) string {
+	return string(take(digest(give(algorithm), give(data))))
+}
+
 func (guest) MAC(algorithm, key, data string) string {
 	return string(take(mac(give(algorithm), give(key), give(data))))
+}
+
+func (guest) SignSealed(field, purpose, data string) string {
+	return string(take(signSealed(give(field), give(purpose), give(data))))
+}
+
+func (guest) PublicKey(field, form string) string {
+	return string(take(publicKey(give(field), give(form))))
 }
 
 func (guest) Sign(field, data string) []byte { return take(sign(give(field), give(data))) }

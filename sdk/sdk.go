@@ -73,7 +73,8 @@ type Description struct {
 	Version string
 	// Summary is one sentence for users.
 	Summary string
-	// Uses are the groups of host functions that the plugin calls: [UsesSecret], [UsesToken], [UsesCache], [UsesSign].
+	// Uses are the groups of host functions that the plugin calls: [UsesSecret], [UsesToken], [UsesCache], [UsesSign],
+	// [UsesBody].
 	// Calling a function of any other group ends the call.
 	Uses []string
 	// Anonymous allows a successful call without a credential. If it is false, a mutation without a sealed value is an
@@ -81,21 +82,71 @@ type Description struct {
 	Anonymous bool
 	// Fields are the fields of the configuration, at most 256. The host refuses a configuration with any other field.
 	Fields []Field
+	// Answers are the parts of answers of [Call.Exchange] that the plugin gets, at most 16.
+	Answers []Answer
+	// Challenge is set if the plugin reads answers of the API.
+	Challenge *Challenge
+}
+
+// Answer describes a part of an answer. The plugin never gets a text that it can read.
+type Answer struct {
+	// Name is the name of the answer, [A-Za-z][A-Za-z0-9_-]{0,63}.
+	Name string
+	// From is the place of the value: json:/POINTER (RFC 6901), form:NAME, header:NAME, cookie:NAME, auth:SCHEME/PARAMETER (of
+	// WWW-Authenticate) or info:PARAMETER (of Authentication-Info).
+	From string
+	// FromField is the name of a field of kind [String] whose value is used in place of From.
+	FromField string
+	// Kind is [Sealed], [AnyInteger], [Time] or [Enum].
+	Kind string
+	// Sinks are the places that the sealed value may go to.
+	Sinks []string
+	// Derived are the places that a digest, MAC or signature made with the value may go to. If it is empty, these are Sinks.
+	Derived []string
+	// Enum lists the names of an [Enum]. Any other value is "other".
+	Enum []string
+	// Required ends the call if the answer of an exchange has a status below 400 and lacks the value.
+	Required bool
+	// Keep reports whether later calls get the value as well. It is for answers of a [Challenge] only.
+	Keep bool
+}
+
+// Kinds of answers, for [Answer].Kind.
+const (
+	Sealed     = abi.AnswerSealed  // a text, as a sealed value
+	AnyInteger = abi.AnswerInteger // an integer from 0 to 2³¹−1
+	Time       = abi.AnswerTime    // a time in Unix seconds
+	Enum       = abi.AnswerEnum    // one of a few names
+)
+
+// Challenge describes how a plugin takes part in what the API answers. If it is set, the host drops no token by itself
+// after one of the Statuses.
+type Challenge struct {
+	// Statuses are the statuses, 400 to 499, after which the host runs Authenticate once more, and repeats the request.
+	Statuses []int
+	// Answers are the parts of the API's answers that the plugin gets from [Call.Challenge].
+	Answers []Answer
+	// Keep is the time in seconds for which answers with Keep stay available to later calls.
+	Keep int64
 }
 
 // Field describes a field of the configuration.
 type Field struct {
 	// Name is the name of the configuration's member, [A-Za-z][A-Za-z0-9_-]{0,63}.
 	Name string
-	// Kind is [String], [URL], [Integer], [Boolean], [Object] or [Key].
+	// Kind is [String], [URL], [Integer], [Boolean], [Object], [Key] or [Certificate].
 	Kind string
 	// Required fields must be present and must not render to blank text.
 	Required bool
 	// Sealed passes the whole value to the plugin as one sealed value, even if it holds no secret. An Integer, a Boolean
 	// and a String with an Enum cannot be sealed.
 	Sealed bool
-	// Sinks are the places that the field's sealed values may go to: [ToHeader], [ToQuery], [ToToken], [ToClaim], [ToSign].
+	// Sinks are the places that the field's sealed values may go to: [ToHeader], [ToQuery], [ToToken], [ToClaim], [ToSign],
+	// [ToDigest], [ToPath], [ToBody].
 	Sinks []string
+	// Derived are the places that a digest, MAC or signature made with the field's sealed values may go to. If it is empty,
+	// these are Sinks.
+	Derived []string
 	// Enum lists the allowed values of a String. If it is empty, every value is allowed.
 	Enum []string
 	// Default is the value of an absent field. It is not a template.
@@ -105,6 +156,12 @@ type Field struct {
 	// AlgorithmField is, for a Key, the name of the field that holds its algorithm. That field is a String with an Enum, such
 	// as [Algorithms].
 	AlgorithmField string
+	// Purposes are the uses of a Key: [ForJWT], [ForHTTPSignature], [ForMessage]. If it is empty, the key signs JWTs only.
+	Purposes []string
+	// Generate reports whether the host makes a key of its own if this field, a Key, is absent.
+	Generate bool
+	// Suggested lists usual values, for users. It is the place for well-known URLs, since a URL has no default.
+	Suggested []string
 	// Doc is one sentence for users.
 	Doc string
 }
@@ -115,6 +172,16 @@ type Mutation struct {
 	Headers []Pair
 	// Query parameters are appended to those of the URL. The host percent-encodes them.
 	Query []Pair
+	// Cookies are put into the Cookie header. Each replaces the cookies of the same name.
+	Cookies []Pair
+	// Path replaces placeholders in the path of the URL, which must hold them. Name is the placeholder. The host
+	// percent-encodes the value.
+	Path []Pair
+	// Form members are appended to the body, which must be a form or empty.
+	Form []Pair
+	// Pass passes the API's answer on to the caller, in place of another attempt. It is for calls whose [Challenged] has a
+	// Status, and excludes all other members.
+	Pass bool
 }
 
 // Pair is the name and the value of a header, a query parameter or a form field. Both may hold sealed values.
@@ -134,23 +201,29 @@ const (
 	Boolean = abi.KindBoolean // true or false
 	Object  = abi.KindObject  // a JSON object whose values may be templates at any depth
 	Key     = abi.KindKey     // a signing key, or the secret of an HMAC, which never leaves the host
+	// Certificate is an X.509 certificate in PEM, with its chain. [Call.PublicKey] returns its thumbprint.
+	Certificate = abi.KindCertificate
 )
 
 // Sinks, for [Field].Sinks.
 const (
 	ToHeader = abi.SinkHeader // headers of the mutation
 	ToQuery  = abi.SinkQuery  // query parameters of the mutation
-	ToToken  = abi.SinkToken  // URL, form and headers of a token request
+	ToToken  = abi.SinkToken  // URL, body and headers of a token request or another exchange
 	ToClaim  = abi.SinkClaim  // header and claims of a JWT
 	ToSign   = abi.SinkSign   // keys of signatures and MACs
+	ToDigest = abi.SinkDigest // data of digests, MACs and signatures
+	ToPath   = abi.SinkPath   // values in the path of the mutation
+	ToBody   = abi.SinkBody   // form members of the mutation
 )
 
 // Groups of host functions, for [Description].Uses.
 const (
 	UsesSecret = abi.GroupSecret // Call.Secret
-	UsesToken  = abi.GroupToken  // Call.RequestToken
-	UsesCache  = abi.GroupCache  // Call.Cached and Call.Cache
-	UsesSign   = abi.GroupSign   // Call.SignJWT, Call.SignAssertion, Call.MAC and Call.Sign
+	UsesToken  = abi.GroupToken  // Call.RequestToken and Call.Exchange
+	UsesCache  = abi.GroupCache  // Call.Cached, Call.Cache and Call.Drop
+	UsesSign   = abi.GroupSign   // Call.SignJWT, Call.SignAssertion, Call.MAC, Call.SignSealed, Call.PublicKey and Call.Sign
+	UsesBody   = abi.GroupBody   // Call.Body and Call.BodyForm
 )
 
 // AtLeast returns a pointer to n, for [Field].Minimum.

@@ -8,7 +8,6 @@
 package main
 
 import (
-	"errors"
 	"strconv"
 	"strings"
 
@@ -27,11 +26,11 @@ func (plugin) Describe() sdk.Description {
 		Type:    "acme_hmac",
 		Version: "1.0.0",
 		Summary: "An HMAC over method, path, time and body, for Acme's API.",
-		Uses:    []string{sdk.UsesSign},
+		Uses:    []string{sdk.UsesSign, sdk.UsesBody},
 		Fields: []sdk.Field{
 			{Name: "key_id", Kind: sdk.String, Required: true, Sinks: []string{sdk.ToHeader}, Doc: "Which key the request is signed with."},
-			// A MAC has the sinks of its key. It goes into a header, so the secret needs that sink, too.
-			{Name: "secret", Kind: sdk.String, Required: true, Sealed: true, Sinks: []string{sdk.ToSign, sdk.ToHeader}, Doc: "The shared secret."},
+			// Only what is derived from the secret may go into a header, not the secret itself.
+			{Name: "secret", Kind: sdk.String, Required: true, Sealed: true, Sinks: []string{sdk.ToSign}, Derived: []string{sdk.ToHeader}, Doc: "The shared secret."},
 		},
 	}
 }
@@ -41,11 +40,9 @@ func (plugin) Authenticate(c *sdk.Call) (sdk.Mutation, error) {
 	if err != nil {
 		return sdk.Mutation{}, err
 	}
-	if request.BodySHA256 == "" {
-		return sdk.Mutation{}, errors.New("the digest of the body is not known, so it cannot be signed: to explain a request, set http.Request.GetBody")
-	}
+	body := c.Hex(c.Digest(sdk.DigestSHA256, c.Body()))
 	now := strconv.FormatInt(c.Now(), 10)
-	signed := strings.Join([]string{request.Method, target(request.URL), now, request.BodySHA256}, "\n")
+	signed := strings.Join([]string{request.Method, target(request.URL), now, body}, "\n")
 	signature := c.Hex(c.MAC(sdk.SHA256, c.Config("secret"), signed))
 	return sdk.Header("Authorization",
 		"ACME-HMAC-SHA256 key="+c.Config("key_id")+", time="+now+", signature="+signature), nil

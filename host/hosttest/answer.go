@@ -13,6 +13,7 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/keywright/keywright/host/internal/hostfn"
 	"github.com/keywright/keywright/internal/testworld"
 )
 
@@ -51,9 +52,12 @@ func Unreachable() Answer {
 
 // Exchange is a request to a token endpoint.
 type Exchange struct {
-	URL    string
+	Method, URL string
+	// Form is the body if that is a form, and nil otherwise.
 	Form   url.Values
 	Header http.Header
+	// Body is the body as it was sent.
+	Body string
 }
 
 // TokenEndpoint sets the answers of the token endpoint at a URL. Each request gets the next answer, and the last answer
@@ -112,16 +116,18 @@ func (e tokenEndpoints) RoundTrip(r *http.Request) (*http.Response, error) {
 	if err != nil {
 		return nil, err
 	}
-	form, err := url.ParseQuery(string(body))
-	if err != nil {
-		h.tb.Errorf("hosttest: the token request to %s is no form: %v", r.URL, err)
+	var form url.Values
+	if r.Header.Get("Content-Type") == "application/x-www-form-urlencoded" {
+		if form, err = url.ParseQuery(string(body)); err != nil {
+			h.tb.Errorf("hosttest: the token request to %s is no form: %v", r.URL, err)
+		}
 	}
 	h.evidence.sent(r.Header, form)
 	h.mu.Lock()
 	endpoint := h.endpoints[r.URL.String()]
 	known := slices.Sorted(maps.Keys(h.endpoints))
 	if endpoint != nil {
-		h.exchanges = append(h.exchanges, Exchange{URL: r.URL.String(), Form: form, Header: r.Header.Clone()})
+		h.exchanges = append(h.exchanges, Exchange{Method: r.Method, URL: r.URL.String(), Form: form, Header: r.Header.Clone(), Body: string(body)})
 	}
 	h.mu.Unlock()
 	if endpoint == nil {
@@ -147,6 +153,11 @@ func (h *Harness) recordTokens(target string, response *http.Response) {
 		io.Reader
 		io.Closer
 	}{io.MultiReader(bytes.NewReader(body), failing{err}, response.Body), response.Body}
+	for name, value := range hostfn.SealedAnswers(h.Description().Answers, response.Header, body) {
+		if len(value) >= testworld.Shortest {
+			h.evidence.secret("the answer "+name+" of "+target, value)
+		}
+	}
 	var members map[string]any
 	_ = json.Unmarshal(body, &members) // the host reports a body that is no JSON
 	for _, name := range []string{"access_token", "refresh_token", "id_token"} {

@@ -102,3 +102,63 @@ func (g *gate) Reveal(value string) []byte {
 	defer g.enter()()
 	return g.env.Reveal(value)
 }
+
+func (g *gate) TimeMillis() int64 {
+	defer g.enter()()
+	return g.env.TimeMillis()
+}
+
+func (g *gate) ClockOffset() int64 {
+	defer g.enter()()
+	return g.env.ClockOffset()
+}
+
+func (g *gate) Random(bytes int64) string {
+	defer g.enter()()
+	return g.env.Random(bytes)
+}
+
+func (g *gate) Body() string {
+	defer g.enter()()
+	return g.env.Body()
+}
+
+func (g *gate) BodyForm() ([]byte, bool) {
+	defer g.enter()()
+	return g.env.BodyForm()
+}
+
+func (g *gate) Challenge() []byte {
+	defer g.enter()()
+	return g.env.Challenge()
+}
+
+func (g *gate) Exchange(request []byte) []byte {
+	defer g.enter()()
+	return g.env.Exchange(request)
+}
+
+func (g *gate) CacheDrop(key string) bool {
+	defer g.enter()()
+	return g.env.CacheDrop(key)
+}
+
+func (g *gate) Decode(format, text string) string {
+	defer g.enter()()
+	return g.env.Decode(format, text)
+}
+
+func (g *gate) Digest(algorithm, data string) string {
+	defer g.enter()()
+	return g.env.Digest(algorithm, data)
+}
+
+func (g *gate) SignSealed(field, purpose, data string) string {
+	defer g.enter()()
+	return g.env.SignSealed(field, purpose, data)
+}
+
+func (g *gate) PublicKey(field, form string) string {
+	defer g.enter()()
+	return g.env.PublicKey(field, form)
+}

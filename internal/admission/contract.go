@@ -104,10 +104,11 @@ func makeImports() map[Import]host {
 
 	add(user, ofI32+ofI32, ofI64, abi.UserBlockNew)
 	add(user, ofI64+ofI32+ofI32, ofI64, abi.UserBlockRead)
-	add(user, "", ofI64, abi.UserTimeNow)
-	add(user, ofI64, ofI64, abi.UserSecretGet, abi.UserTokenRequest, abi.UserCacheGet, abi.UserJWTSign, abi.UserReveal)
-	add(user, ofI64+ofI64, ofI64, abi.UserEncode, abi.UserSign)
-	add(user, ofI64+ofI64+ofI64, ofI64, abi.UserMAC)
+	add(user, "", ofI64, abi.UserTimeNow, abi.UserTimeMillis, abi.UserClockOffset, abi.UserBody, abi.UserBodyForm, abi.UserChallenge)
+	add(user, ofI64, ofI64, abi.UserRandom, abi.UserSecretGet, abi.UserTokenRequest, abi.UserExchange, abi.UserCacheGet, abi.UserCacheDrop,
+		abi.UserJWTSign, abi.UserReveal)
+	add(user, ofI64+ofI64, ofI64, abi.UserEncode, abi.UserDecode, abi.UserDigest, abi.UserPublicKey, abi.UserSign)
+	add(user, ofI64+ofI64+ofI64, ofI64, abi.UserMAC, abi.UserSignSealed)
 	add(user, ofI64+ofI64+ofI64, "", abi.UserCacheSet)
 	addWASI(all)
 	return all

@@ -57,6 +57,8 @@ type Call struct {
 	restart        *Restart
 	lines          []line
 	inputRead      bool
+	// bodyReads counts how often the body was opened.
+	bodyReads int
 	// uncacheable is set once the call has read anything of its request, the clock or random bytes, or has signed or
 	// logged.
 	uncacheable bool
@@ -76,6 +78,8 @@ type Call struct {
 	// otherType is set if the type of the last token was not bearer.
 	otherType bool
 	used      []*tokencache.Handle
+	// steps holds the steps of an explained call.
+	steps []Step
 	// putIn holds the origins of the values that were revealed or put into the mutation.
 	putIn *seal.Origins
 }
@@ -239,10 +243,15 @@ func (c *Call) combine(where, text string) (seal.Value, bool) {
 	if err != nil {
 		c.endf(StagePlugin, "%s: %w", where, err)
 	}
+	c.boundMade(where)
+	return v, sealed
+}
+
+// boundMade ends the call if what it has made of sealed values counts as too many bytes.
+func (c *Call) boundMade(where string) {
 	if c.sealed.Made() > maxOpened {
 		c.endf(StagePlugin, "%s: what a call makes of sealed values counts as more than %d bytes in all", where, maxOpened)
 	}
-	return v, sealed
 }
 
 // Values returns the values for rendering a template that is not a field's.

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/keywright/keywright/abi"
 	"github.com/keywright/keywright/host/internal/seal"
@@ -84,7 +85,7 @@ func (c *Call) field(f *Field) (string, bool) {
 			return "", false
 		}
 		if f.Sealed || f.Kind == abi.KindKey {
-			return c.seal(seal.Value{Text: f.Default, Sinks: f.Sinks, Mask: f.Default}), true
+			return c.seal(seal.Value{Text: f.Default, Sinks: f.Sinks, Derived: f.Derived, Mask: f.Default}), true
 		}
 		return f.Default, true
 	}
@@ -104,17 +105,17 @@ func (c *Call) field(f *Field) (string, bool) {
 	}
 	switch {
 	case f.Sealed || f.Kind == abi.KindKey:
-		return c.seal(seal.Value{Text: whole, Sinks: f.Sinks, Mask: mask(f)}), true
+		return c.seal(seal.Value{Text: whole, Sinks: f.Sinks, Derived: f.Derived, Mask: mask(f)}), true
 	case literal || f.Kind == abi.KindInteger || f.Kind == abi.KindBoolean || len(f.Enum) > 0:
 		return whole, true // a plugin may have to read it, and it is no secret: it is literal or was checked
 	}
-	return c.sealParts(parts, f.Sinks), true
+	return c.sealParts(parts, f), true
 }
 
 // renderObject renders the strings of an object at any depth, and returns the object as JSON.
 func (c *Call) renderObject(f *Field) string {
 	document, err := f.Object.AppendJSON(make([]byte, 0, 256), (*values)(c), func(parts []template.Part) (string, error) {
-		return c.sealParts(parts, f.Sinks), nil
+		return c.sealParts(parts, f), nil
 	})
 	if err != nil {
 		c.endf(StageTemplate, "%s: %w", f.Name, err)
@@ -131,14 +132,14 @@ func (c *Call) parts(f *Field) []template.Part {
 }
 
 // sealParts joins the parts of a field's text. Parts from secrets become sealed values, and the others stay plain.
-func (c *Call) sealParts(parts []template.Part, sinks seal.Sinks) string {
+func (c *Call) sealParts(parts []template.Part, f *Field) string {
 	if len(parts) == 1 && !parts[0].Secret {
 		return parts[0].Text
 	}
 	var text strings.Builder
 	for _, part := range parts {
 		if part.Secret && part.Text != "" { // an empty part stays absent, so that an optional field such as scope can be left out
-			text.WriteString(c.seal(seal.Value{Text: part.Text, Sinks: sinks, Mask: part.Source}))
+			text.WriteString(c.seal(seal.Value{Text: part.Text, Sinks: f.Sinks, Derived: f.Derived, Mask: part.Source}))
 		} else {
 			text.WriteString(part.Text)
 		}
@@ -211,11 +212,26 @@ func (c *Call) SecretGet(name string) string {
 	if !ok {
 		c.endf(StagePlugin, "secret_get was called for a secret that the connector's configuration does not name")
 	}
-	return c.seal(seal.Value{Text: value, Sinks: c.plan.SecretSinks[name], Mask: "{{ get_secret('" + name + "') }}"})
+	mask := "{{ get_secret('" + name + "') }}"
+	return c.seal(seal.Value{Text: value, Sinks: c.plan.SecretSinks[name], Derived: c.plan.SecretDerived[name], Mask: mask})
 }
 
 // TimeNow returns the host's time in Unix seconds.
 func (c *Call) TimeNow() int64 {
 	c.need(abi.UserTimeNow)
 	return c.now()
+}
+
+// TimeMillis returns the host's time in Unix milliseconds.
+func (c *Call) TimeMillis() int64 {
+	c.need(abi.UserTimeMillis)
+	c.uncacheable = true
+	return c.plan.Clock().UnixMilli()
+}
+
+// ClockOffset returns the seconds that the clock of the API is ahead of the host's.
+func (c *Call) ClockOffset() int64 {
+	c.need(abi.UserClockOffset)
+	c.uncacheable = true
+	return int64(c.plan.Offset.Get() / time.Second)
 }

@@ -1,66 +1,117 @@
 package hostfn
 
 import (
+	"encoding/base32"
 	"encoding/base64"
 	"encoding/hex"
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net/url"
+	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/keywright/keywright/abi"
-	"github.com/keywright/keywright/host/internal/seal"
-	"github.com/keywright/keywright/host/internal/signing"
 )
 
-// Encode returns text in base64, base64url or hex. If text contains sealed values, the result is one sealed value with
-// the sinks that they share.
+// encoding is a format of encode and decode.
+type encoding struct {
+	encode func(text string) string
+	// decode returns the bytes of a text without padding. It is nil if decode does not know the format.
+	decode func(text string) ([]byte, error)
+	// size returns the maximum length of n bytes in the format.
+	size func(n int) int
+}
+
+// encodings are the formats of encode and decode, by name.
+var encodings = map[string]encoding{
+	abi.FormatBase64:          base64Encoding(base64.StdEncoding, base64.RawStdEncoding),
+	abi.FormatBase64URL:       base64Encoding(base64.RawURLEncoding, base64.RawURLEncoding),
+	abi.FormatBase64URLPadded: base64Encoding(base64.URLEncoding, nil),
+	abi.FormatBase32: {
+		func(text string) string { return base32.StdEncoding.EncodeToString([]byte(text)) },
+		func(text string) ([]byte, error) {
+			return base32.StdEncoding.WithPadding(base32.NoPadding).DecodeString(strings.ToUpper(text))
+		},
+		base32.StdEncoding.EncodedLen,
+	},
+	abi.FormatHex: {func(text string) string { return hex.EncodeToString([]byte(text)) }, hex.DecodeString, hex.EncodedLen},
+	abi.FormatHexUpper: {
+		func(text string) string { return strings.ToUpper(hex.EncodeToString([]byte(text))) }, nil, hex.EncodedLen,
+	},
+	abi.FormatPercent: {percentEncode, nil, tripled},
+	abi.FormatForm:    {url.QueryEscape, nil, tripled},
+}
+
+func base64Encoding(encode, decode *base64.Encoding) encoding {
+	e := encoding{encode: func(text string) string { return encode.EncodeToString([]byte(text)) }, size: encode.EncodedLen}
+	if decode != nil {
+		e.decode = decode.DecodeString
+	}
+	return e
+}
+
+// tripled returns the length of n bytes of which each is percent-encoded.
+func tripled(n int) int { return 3 * n }
+
+// Encode returns text in a format. If text contains sealed values, the result is one sealed value with the sinks that they
+// share.
 func (c *Call) Encode(format, text string) string {
 	c.need(abi.UserEncode)
 	v, sealed := c.combine("the text of encode", text)
-	var out string
-	size := base64.StdEncoding.EncodedLen(v.Size)
-	switch format {
-	case abi.FormatBase64:
-		out = base64.StdEncoding.EncodeToString([]byte(v.Text))
-	case abi.FormatBase64URL:
-		out = base64.RawURLEncoding.EncodeToString([]byte(v.Text))
-	case abi.FormatHex:
-		out, size = hex.EncodeToString([]byte(v.Text)), hex.EncodedLen(v.Size)
-	default:
-		c.endf(StagePlugin, "encode knows base64, base64url and hex, not the format it was given")
+	encoding, known := encodings[format]
+	if !known {
+		c.endf(StagePlugin, "encode knows %s, not the format it was given", strings.Join(slices.Sorted(maps.Keys(encodings)), ", "))
 	}
+	out := encoding.encode(v.Text)
 	if !sealed {
 		return out
 	}
-	return c.seal(seal.Value{Text: out, Sinks: v.Sinks, Mask: format + "(" + v.Mask + ")", Size: size, From: v.From})
+	v.Text, v.Mask, v.Size, v.Raw = out, format+"("+v.Mask+")", encoding.size(v.Size), false
+	return c.seal(v)
 }
 
-// MAC returns the HMAC of data (RFC 2104) as a sealed value. It is raw bytes and has the sinks of its key.
-func (c *Call) MAC(algorithm, key, data string) string {
-	c.need(abi.UserMAC)
-	c.uncacheable = true
-	c.plain("the data of mac", data)
-	v, sealed := c.combine("the key of mac", key)
+// Decode returns the bytes of a text in base64, base64url, base32 or hex, with or without padding. If text contains sealed
+// values, the result is one sealed value of raw bytes with the sinks that they share.
+func (c *Call) Decode(format, text string) string {
+	c.need(abi.UserDecode)
+	v, sealed := c.combine("the text of decode", text)
+	encoding := encodings[format]
+	if encoding.decode == nil {
+		c.endf(StagePlugin, "decode knows %s, %s, %s and %s, not the format it was given", abi.FormatBase64, abi.FormatBase64URL, abi.FormatBase32, abi.FormatHex)
+	}
+	out, err := encoding.decode(strings.TrimRight(strings.TrimSpace(v.Text), "="))
+	if err != nil { // its text would quote the secret
+		c.endf(StageConfig, "a value of the configuration is not in %s", format)
+	}
 	if !sealed {
-		c.end(StagePlugin, errors.New("the key of mac holds no sealed value, so that what it gives would be no credential"))
+		return string(out)
 	}
-	if v.Sinks&seal.Sign == 0 {
-		c.end(StagePlugin, fmt.Errorf("the key of mac: %w", &seal.Error{Reason: seal.OutOfReach, Sinks: v.Sinks, Sink: seal.Sign}))
+	v.Text, v.Mask, v.Raw = string(out), "decoded("+v.Mask+")", true
+	return c.seal(v)
+}
+
+// Random returns random bytes in hex.
+func (c *Call) Random(bytes int64) string {
+	c.need(abi.UserRandom)
+	c.uncacheable = true
+	if bytes < 1 || bytes > abi.MaxRandom {
+		c.endf(StagePlugin, "random returns 1 to %d bytes", abi.MaxRandom)
 	}
-	sum, err := signing.MAC(algorithm, []byte(v.Text), []byte(data))
-	if err != nil {
-		c.end(StageSign, err)
+	buffer := make([]byte, bytes)
+	if _, err := io.ReadFull(c.plan.Random, buffer); err != nil {
+		c.end(StagePlugin, err)
 	}
-	return c.seal(seal.Value{Text: string(sum), Sinks: v.Sinks, Mask: "mac(" + algorithm + ", " + v.Mask + ")", Raw: true, From: v.From})
+	return hex.EncodeToString(buffer)
 }
 
 // notRaw ends the call if text contains a raw value. Otherwise, success or failure would show whether the bytes of a
 // MAC happen to be text. A guest would learn something about the key from each MAC.
 func (c *Call) notRaw(where, text string) {
 	if c.sealed.Raw(text) {
-		c.endf(StagePlugin, "%s: what mac returns is raw bytes: encode it first", where)
+		c.endf(StagePlugin, "%s: what mac, digest, decode and sign_sealed return is raw bytes: encode it first", where)
 	}
 }
 

@@ -2,12 +2,15 @@ package hostfn
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
+	"errors"
+	"fmt"
 	"io"
+	"mime"
 	"net/http"
+	"net/url"
 	"slices"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/keywright/keywright/abi"
 	"github.com/keywright/keywright/host/internal/seal"
@@ -20,10 +23,7 @@ func (c *Call) Input() []byte {
 	if c.mode == Describing || c.mode == Validating || c.inputs.Request == nil {
 		return nil
 	}
-	c.inputRead, c.uncacheable = true, true
-	if c.Lease != nil { // nothing can be stored from here on, and the outcome of the call may depend on this request
-		c.Lease.End(nil)
-	}
+	c.readsRequest()
 	r := c.inputs.Request
 	target := *r.URL
 	target.User = nil
@@ -46,7 +46,9 @@ func (c *Call) Input() []byte {
 			request.Headers = append(request.Headers, abi.Pair{Name: sealed.text(name), Value: sealed.text(value)})
 		}
 	}
-	request.BodySHA256 = c.bodyDigest(r)
+	if r.ContentLength > 0 || r.Body == nil || r.Body == http.NoBody {
+		request.ContentLength = &r.ContentLength
+	}
 	document, err := strictjson.Marshal(request)
 	if err != nil {
 		c.endf(StagePlugin, "the request cannot be given to the plugin: %w", err)
@@ -70,7 +72,8 @@ func (s *sealer) text(text string) string {
 			continue
 		}
 		if s.references[form] == "" {
-			s.references[form] = s.call.seal(seal.Value{Text: form, Sinks: seal.Header | seal.Query})
+			const sent = seal.Header | seal.Query // the text is in the request already
+			s.references[form] = s.call.seal(seal.Value{Text: form, Sinks: sent | seal.Digest, Derived: sent | seal.Digest})
 		}
 		pairs = append(pairs, form, s.references[form])
 	}
@@ -80,34 +83,133 @@ func (s *sealer) text(text string) string {
 	return strings.NewReplacer(pairs...).Replace(text)
 }
 
-// bodyDigest returns the SHA-256 of the body in hex. A body that can be read only once ends the run with a Restart. The
-// host then reads and keeps it outside of the sandbox, so that a slow sender does not occupy a guest. When a request is
-// explained, such a body is not read, and the digest is "".
-func (c *Call) bodyDigest(r *http.Request) string {
-	hash := sha256.New()
+// readsRequest records that the guest reads something of the request. From here on nothing can be stored, and the outcome of
+// the call may depend on this request.
+func (c *Call) readsRequest() {
+	c.inputRead, c.uncacheable = true, true
+	if c.Lease != nil {
+		c.Lease.End(nil)
+	}
+}
+
+// maxBodyReads is the maximum number of times that a call reads the body.
+const maxBodyReads = 8
+
+// Body returns a sealed value that stands for the body of the request. Its only sink is digest, so a body of any length can
+// be hashed without passing through the guest. A body that can be read only once ends the run with a Restart. The host then
+// reads and keeps it outside of the sandbox, so that a slow sender does not occupy a guest.
+func (c *Call) Body() string {
+	c.need(abi.UserBody)
+	c.needRequest(abi.UserBody)
+	return c.seal(seal.Value{Sinks: seal.Digest, Mask: "<body>", Stream: c.openBody()})
+}
+
+// needRequest ends the call unless there is a request, and records that the guest reads it.
+func (c *Call) needRequest(function string) {
+	if c.inputs.Request == nil {
+		c.endf(StagePlugin, "%s is for authenticate only", function)
+	}
+	c.readsRequest()
+}
+
+// openBody returns the body of the request as a stream.
+func (c *Call) openBody() *bodyStream {
+	r, open := c.inputs.Request, c.inputs.Body
 	switch {
-	case c.inputs.BodySHA256 != "":
-		return c.inputs.BodySHA256
+	case open != nil:
 	case r.Body == nil || r.Body == http.NoBody:
-	case r.GetBody == nil && c.mode == Explaining:
-		return ""
-	case r.GetBody == nil:
+		open = func() (io.ReadCloser, error) { return http.NoBody, nil }
+	case r.GetBody != nil:
+		open = r.GetBody
+	case c.mode == Explaining:
+		open = func() (io.ReadCloser, error) {
+			return nil, errors.New("it can be read only once, and only a request that is sent may read it")
+		}
+	default:
 		c.restart = &Restart{Body: true}
 		panic(ended{})
-	default:
-		ctx, cancel := context.WithTimeout(c.ctx, c.plan.ExchangeTime)
-		defer cancel()
-		body, err := r.GetBody()
-		if err != nil {
-			c.endf(StageBody, "the request's body cannot be read: %w", c.ScrubError(err))
-		}
-		defer body.Close()
-		if _, err := io.Copy(hash, reader{ctx, body}); err != nil {
-			c.endf(StageBody, "the request's body cannot be read: %w", c.ScrubError(err))
+	}
+	return &bodyStream{c, open}
+}
+
+// bodyStream is the body of a call's request. It implements seal.Stream.
+type bodyStream struct {
+	call *Call
+	open func() (io.ReadCloser, error)
+}
+
+// Open implements seal.Stream.
+func (b *bodyStream) Open() (io.ReadCloser, error) {
+	c := b.call
+	if c.bodyReads++; c.bodyReads > maxBodyReads {
+		return nil, fmt.Errorf("a call may read it %d times", maxBodyReads)
+	}
+	body, err := b.open()
+	if err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithTimeout(c.ctx, c.plan.ExchangeTime)
+	return &timedBody{reader{ctx, body}, body, cancel}, nil
+}
+
+// timedBody is a body that must be read in time.
+type timedBody struct {
+	io.Reader
+	body   io.Closer
+	cancel context.CancelFunc
+}
+
+// Close implements [io.Closer].
+func (b *timedBody) Close() error {
+	b.cancel()
+	return b.body.Close()
+}
+
+// maxForm is the maximum length of a form that BodyForm returns, in bytes.
+const maxForm = 64 << 10
+
+// BodyForm returns the members of the body as a JSON list of abi.Pair, in their order. ok is false unless the body is a form
+// (application/x-www-form-urlencoded). Like Body, it may end the run with a Restart.
+func (c *Call) BodyForm() (pairs []byte, ok bool) {
+	c.need(abi.UserBodyForm)
+	c.needRequest(abi.UserBodyForm)
+	if kind, _, err := mime.ParseMediaType(c.inputs.Request.Header.Get("Content-Type")); err != nil || kind != formType {
+		return nil, false
+	}
+	body, err := c.openBody().Open()
+	if err != nil {
+		c.endf(StageBody, "the request's body cannot be read: %w", c.ScrubError(err))
+	}
+	defer body.Close()
+	form, err := io.ReadAll(io.LimitReader(body, maxForm+1))
+	switch {
+	case err != nil:
+		c.endf(StageBody, "the request's body cannot be read: %w", c.ScrubError(err))
+	case len(form) > maxForm:
+		c.endf(StageBody, "the request's form is longer than %d bytes, too long to be signed", maxForm)
+	}
+	list := []any{}
+	sealed := sealer{c, c.secretForms(), map[string]string{}}
+	for member := range strings.SplitSeq(string(form), "&") {
+		name, value, _ := strings.Cut(member, "=")
+		name, nameErr := url.QueryUnescape(name)
+		value, valueErr := url.QueryUnescape(value)
+		switch {
+		case nameErr != nil || valueErr != nil || !utf8.ValidString(name+value):
+			c.endf(StageBody, "the request's form has a member that is not percent-encoded UTF-8")
+		case member != "":
+			list = append(list, map[string]any{"name": sealed.text(name), "value": sealed.text(value)})
 		}
 	}
-	return hex.EncodeToString(hash.Sum(nil))
+	document, err := strictjson.Marshal(list)
+	if err != nil {
+		c.end(StageBody, err)
+	}
+	return document, true
 }
+
+// formType is the media type of HTML forms.
+const formType = "application/x-www-form-urlencoded"
 
 // reader is a reader that fails once ctx has ended.
 type reader struct {

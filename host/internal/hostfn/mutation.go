@@ -20,6 +20,14 @@ type Mutation struct {
 	Headers []abi.Pair
 	// Query is the text to append to the raw query.
 	Query string
+	// Cookies are put into the Cookie header. Each replaces the cookies of the same name.
+	Cookies []abi.Pair
+	// Path holds placeholders, and the percent-encoded texts that replace them in the path.
+	Path []abi.Pair
+	// Form is the text to append to the body, which is a form.
+	Form string
+	// Pass is set if the request is not to be sent again.
+	Pass bool
 	// SealedName is set if there is one header, and its name contains a sealed value.
 	SealedName bool
 
@@ -108,11 +116,23 @@ func (c *Call) Explanation(output []byte) (*Mutation, error) {
 	for _, pair := range document.Headers {
 		m.Headers = append(m.Headers, abi.Pair{Name: http.CanonicalHeaderKey(c.masked(pair.Name)), Value: c.masked(pair.Value)})
 	}
-	for _, pair := range document.Query {
-		m.Query += "&" + c.masked(pair.Name) + "=" + c.masked(pair.Value)
+	m.Query, m.Form = c.maskedParameters(document.Query), c.maskedParameters(document.Form)
+	for _, pair := range document.Cookies {
+		m.Cookies = append(m.Cookies, abi.Pair{Name: pair.Name, Value: c.masked(pair.Value)})
 	}
-	m.Query = strings.TrimPrefix(m.Query, "&")
+	for _, pair := range document.Path {
+		m.Path = append(m.Path, abi.Pair{Name: pair.Name, Value: c.masked(pair.Value)})
+	}
 	return m, nil
+}
+
+// maskedParameters returns parameters as a person may see them.
+func (c *Call) maskedParameters(pairs []abi.Pair) string {
+	text := ""
+	for _, pair := range pairs {
+		text += "&" + c.masked(pair.Name) + "=" + c.masked(pair.Value)
+	}
+	return strings.TrimPrefix(text, "&")
 }
 
 func (c *Call) mutation(output []byte) *Mutation {
@@ -122,8 +142,15 @@ func (c *Call) mutation(output []byte) *Mutation {
 			c.endf(StageMutation, "the plugin's output %w", err)
 		}
 	}
-	if n := len(document.Headers) + len(document.Query); n > c.plan.Limits.Mutations {
-		c.endf(StageMutation, "the mutation has %d headers and query parameters, over the limit of %d", n, c.plan.Limits.Mutations)
+	total := len(document.Headers) + len(document.Query) + len(document.Cookies) + len(document.Path) + len(document.Form)
+	if total > c.plan.Limits.Mutations {
+		c.endf(StageMutation, "the mutation has %d headers, query parameters and other parts, over the limit of %d", total, c.plan.Limits.Mutations)
+	}
+	if document.Pass {
+		if c.inputs.Answer == nil || total > 0 {
+			c.endf(StageMutation, "the mutation passes the API's answer on, which only a call after such an answer may, and without other changes")
+		}
+		return &Mutation{Pass: true}
 	}
 	m := &Mutation{Headers: document.Headers[:0]} // reuse the array: each header is read before its place is written
 	c.openedValues = 0                            // do not count the values that went into token requests
@@ -139,10 +166,23 @@ func (c *Call) mutation(output []byte) *Mutation {
 		m.SealedName = shown.sealed
 		c.recordOpened(m, pair, name, value)
 	}
-	var query strings.Builder
-	for i, pair := range document.Query {
-		name, opened := c.open("the mutation's query", pair.Name, seal.Query)
-		value, n := c.open("the mutation's query", pair.Value, seal.Query)
+	m.Query = c.parameters(m, "query", document.Query, seal.Query, percentEncode)
+	m.Form = c.parameters(m, "form", document.Form, seal.Body, url.QueryEscape)
+	c.cookies(m, document.Cookies)
+	c.path(m, document.Path)
+	if c.openedValues == 0 && !c.revealed && !c.plan.Anonymous {
+		c.end(StageMutation, errors.New("the mutation holds no credential: no sealed value is put to use in it"))
+	}
+	return m
+}
+
+// parameters puts the sealed values into parameters of the query or of a form, checks them, and returns them encoded.
+func (c *Call) parameters(m *Mutation, what string, pairs []abi.Pair, sink seal.Sinks, encode func(string) string) string {
+	var text strings.Builder
+	where := "the mutation's " + what
+	for i, pair := range pairs {
+		name, opened := c.open(where, pair.Name, sink)
+		value, n := c.open(where, pair.Value, sink)
 		c.openedValues += opened + n
 		m.parameters = append(m.parameters, abi.Pair{Name: name, Value: value})
 		c.recordOpened(m, pair, name, value)
@@ -154,20 +194,73 @@ func (c *Call) mutation(output []byte) *Mutation {
 		}
 		switch {
 		case strings.TrimSpace(name) == "":
-			c.endf(StageMutation, "the mutation has a query parameter without a name")
+			c.endf(StageMutation, "%s has a parameter without a name", where)
 		case n > 0 && strings.TrimSpace(value) == "":
-			c.endf(StageMutation, "the mutation's query: a credential is empty")
+			c.endf(StageMutation, "%s: a credential is empty", where)
 		}
 		if i > 0 {
-			query.WriteByte('&')
+			text.WriteByte('&')
 		}
-		query.WriteString(percentEncode(name) + "=" + percentEncode(value))
+		text.WriteString(encode(name) + "=" + encode(value))
 	}
-	m.Query = query.String()
-	if c.openedValues == 0 && !c.revealed && !c.plan.Anonymous {
-		c.end(StageMutation, errors.New("the mutation holds no credential: no sealed value is put to use in it"))
+	return text.String()
+}
+
+// cookies puts the sealed values into cookies and checks them (RFC 6265 section 4.1.1).
+func (c *Call) cookies(m *Mutation, pairs []abi.Pair) {
+	const where = "the mutation's cookies"
+	for _, pair := range pairs {
+		c.plain("the name of a cookie", pair.Name)
+		c.notRaw(where, pair.Value)
+		value, opened := c.open(where, pair.Value, seal.Header)
+		c.openedValues += opened
+		switch {
+		case !httpguts.ValidHeaderFieldName(pair.Name):
+			c.endf(StageMutation, "%s: %q is not the name of a cookie", where, Printable(pair.Name, 128))
+		case slices.ContainsFunc(m.Cookies, func(other abi.Pair) bool { return other.Name == pair.Name }):
+			c.endf(StageMutation, "the mutation sets cookie %q twice", pair.Name)
+		case strings.ContainsFunc(value, notInCookie):
+			c.endf(StageMutation, "%s: the value of %q holds a character that no cookie may have", where, pair.Name)
+		case opened > 0 && value == "":
+			c.endf(StageMutation, "%s: the credential in %q is empty", where, pair.Name)
+		}
+		m.Cookies = append(m.Cookies, abi.Pair{Name: pair.Name, Value: value})
+		c.recordOpened(m, pair, pair.Name, value)
 	}
-	return m
+}
+
+// notInCookie reports whether the value of a cookie may not contain r. Quotes and commas are common in cookies, although
+// RFC 6265 does not allow them.
+func notInCookie(r rune) bool { return r <= ' ' || r >= 0x7f || r == ';' || r == '\\' }
+
+// path puts the sealed values into the texts that replace placeholders in the path. Such a text may be several segments, but
+// may not lead upwards.
+func (c *Call) path(m *Mutation, pairs []abi.Pair) {
+	const where = "the mutation's path"
+	for _, pair := range pairs {
+		c.plain("a placeholder of the path", pair.Name)
+		c.notRaw(where, pair.Value)
+		value, opened := c.open(where, pair.Value, seal.Path)
+		c.openedValues += opened
+		if pair.Name == "" || slices.ContainsFunc(m.Path, func(other abi.Pair) bool { return other.Name == pair.Name }) {
+			c.endf(StageMutation, "%s: a placeholder is empty or there twice", where)
+		}
+		if opened > 0 && strings.TrimSpace(value) == "" {
+			c.endf(StageMutation, "%s: the credential is empty", where)
+		}
+		segments := strings.Split(value, "/")
+		for i, segment := range segments {
+			if segment == "." || segment == ".." {
+				c.endf(StageMutation, "%s: a value has a segment that leads elsewhere", where)
+			}
+			segments[i] = percentEncode(segment)
+		}
+		m.Path = append(m.Path, abi.Pair{Name: pair.Name, Value: strings.Join(segments, "/")})
+		c.recordOpened(m, pair, pair.Name, value)
+		if opened > 0 {
+			m.credentials = append(m.credentials, value)
+		}
+	}
 }
 
 // aloneWhenSealed is the rule for headers with sealed names, as errors state it. If such a header could stand beside

@@ -55,7 +55,7 @@ type Lease = tokencache.Lease[[]seal.Piece]
 // Field is a field of a connector's configuration: its description by the plugin, and its value from the operator.
 type Field struct {
 	abi.Field
-	Sinks seal.Sinks
+	Sinks, Derived seal.Sinks
 	// Text is the value of a field of any kind except object. It is nil if the field is absent.
 	Text *template.Template
 	// Object is the value of a field of kind object. It is nil if the field is absent.
@@ -69,8 +69,14 @@ type Plan struct {
 	Fields map[string]*Field
 	// Names holds the names in all templates.
 	Names template.Names
-	// SecretSinks maps the name of a secret to the sinks of all fields that name it.
-	SecretSinks map[string]seal.Sinks
+	// SecretSinks maps the name of a secret to the sinks of all fields that name it, and SecretDerived to their derived sinks.
+	SecretSinks, SecretDerived map[string]seal.Sinks
+	// Answers are the parts of answers that the plugin's description names, of exchanges and of the challenge.
+	Answers, ChallengeAnswers []Answer
+	// Statuses are those of the API after which a call runs again.
+	Statuses []int
+	// Keep is the time for which kept answers of the API are available.
+	Keep time.Duration
 	// Uses is the set of the groups of host functions that the plugin's description names.
 	Uses      map[string]bool
 	Grants    map[string]bool
@@ -87,6 +93,10 @@ type Plan struct {
 	Client *http.Client
 	Clock  func() time.Time
 	Random io.Reader
+	// KeySecret is the secret from which the keys of fields with Generate are derived.
+	KeySecret []byte
+	// Offset is the time that the API's clock is ahead of Clock.
+	Offset Offset
 	// Log writes a log line of the guest.
 	Log func(ctx context.Context, level abi.Level, text string)
 	// Warn writes a warning of the host. It writes the same text once for a connector.
@@ -113,9 +123,13 @@ type Inputs struct {
 	TenantID  string
 	// Request is nil if there is no request.
 	Request *http.Request
-	// BodySHA256 is the digest of the request's body, in hex. It is empty until the host keeps the body.
-	BodySHA256 string
+	// Body returns a reader of the request's body. It is nil until the host keeps the body.
+	Body func() (io.ReadCloser, error)
+	// Answer is the API's answer to an earlier attempt of the request, if the call runs because of it, and nil otherwise.
+	Answer *APIAnswer
 
+	// kept is nil until the kept answers are first needed.
+	kept *kept
 	// partition is nil until it is first needed.
 	partition *[32]byte
 }

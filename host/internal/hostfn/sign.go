@@ -3,6 +3,7 @@ package hostfn
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"unicode/utf8"
 
 	"github.com/keywright/keywright/abi"
@@ -40,7 +41,7 @@ func (c *Call) JWTSign(document []byte) string {
 	for i := range sealed {
 		_ = signing.Integers(claims, sealed[i:i+1]) // a number that is too large stays a string
 	}
-	key, algorithm := c.key(request.Key)
+	key, algorithm := c.key(request.Key, abi.PurposeJWT)
 	token, warning, err := c.plan.Signer.JWT(algorithm, key, header, claims)
 	if err != nil {
 		c.end(StageSign, fmt.Errorf("%s: %w", request.Key, err))
@@ -135,7 +136,7 @@ func (c *Call) opened(where string, object map[string]any) (_ map[string]any, fr
 // maskedJWT returns the header and the claims of a JWT for a person to read.
 func (c *Call) maskedJWT(request abi.JWTRequest[strictjson.Tree]) string {
 	mask := func(text string) (string, error) { return c.sealed.Mask(text), nil }
-	_, algorithm := c.key(request.Key)
+	_, algorithm := c.key(request.Key, abi.PurposeJWT)
 	header := c.mapStrings("the header of jwt_sign", request.Header, mask)
 	if header == nil {
 		header = map[string]any{}
@@ -173,7 +174,7 @@ func (c *Call) Sign(field, data string) []byte {
 	c.uncacheable = true
 	c.grant(abi.UserSign, abi.GrantSignRaw)
 	c.plain("the data of sign", data)
-	key, algorithm := c.key(field)
+	key, algorithm := c.key(field, "")
 	signature, warning, err := c.plan.Signer.Sign(algorithm, key, []byte(data))
 	if err != nil {
 		c.end(StageSign, fmt.Errorf("%s: %w", field, err))
@@ -185,20 +186,40 @@ func (c *Call) Sign(field, data string) []byte {
 	return signature
 }
 
-// key returns the text of a key field and the algorithm that the configuration names for it.
-func (c *Call) key(name string) (key, algorithm string) {
+// key returns the text of a key field and the algorithm that the configuration names for it. It ends the call unless the
+// description lists the purpose for the key.
+func (c *Call) key(name, purpose string) (key, algorithm string) {
 	c.plain("the name of a key", name)
 	f := c.plan.Fields[name]
 	if f == nil || f.Kind != abi.KindKey {
 		c.endf(StagePlugin, "a key was asked for that is not a field of kind key in this configuration")
 	}
-	if f.Text == nil {
-		c.endf(StageSign, "%s is not set", f.Name)
+	if purpose != "" && !slices.Contains(f.purposes(), purpose) {
+		c.endf(StagePlugin, "%s is not a key for this: the plugin's description does not list %q in its purposes", f.Name, purpose)
 	}
 	if a := c.plan.Fields[f.AlgorithmField]; a != nil {
 		algorithm = c.plainText(a)
 	}
-	return c.plainText(f), algorithm
+	switch {
+	case f.Text != nil:
+		return c.plainText(f), algorithm
+	case !f.Generate:
+		c.endf(StageSign, "%s is not set", f.Name)
+	}
+	partition := c.partition()
+	key, err := signing.Generate(algorithm, c.plan.KeySecret, string(partition[:])+f.Name)
+	if err != nil {
+		c.endf(StageSign, "%s: %w", f.Name, err)
+	}
+	return key, algorithm
+}
+
+// purposes returns the purposes of a key.
+func (f *Field) purposes() []string {
+	if len(f.Purposes) == 0 {
+		return []string{abi.PurposeJWT}
+	}
+	return f.Purposes
 }
 
 func (c *Call) warning(field, text string) {

@@ -1,24 +1,18 @@
 package hostfn
 
 import (
-	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
-	"maps"
 	"math/big"
 	"net/http"
-	"net/url"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/keywright/keywright/abi"
-	"github.com/keywright/keywright/host/internal/egress"
 	"github.com/keywright/keywright/host/internal/seal"
 	"github.com/keywright/keywright/host/internal/strictjson"
-	"github.com/keywright/keywright/host/internal/tokencache"
 )
 
 // TokenError is an answer of a token endpoint without a token (RFC 6749 section 5.2).
@@ -53,183 +47,36 @@ func (e *TokenError) Error() string {
 // guest gets the answer only as sealed values, registered names and numbers. The body is not kept. If the endpoint has
 // refused the same request shortly before, it is not asked, and the guest gets that answer.
 func (c *Call) TokenRequest(document []byte) []byte {
-	c.need(abi.UserTokenRequest)
-	if c.inputRead {
-		c.endf(StagePlugin, "token_request was called after the request was read: nothing of one request may reach another place")
-	}
-	if c.mode == Inline {
-		c.restart = &Restart{}
-		panic(ended{})
-	}
+	c.beginExchange(abi.UserTokenRequest)
 	var request abi.TokenRequest
 	if err := strictjson.Unmarshal(document, &request); err != nil {
 		c.endf(StagePlugin, "the request of token_request %w", err)
 	}
-	if c.tokenRequests++; c.tokenRequests > c.plan.Limits.TokenRequests {
-		c.endf(StagePlugin, "more than %d token requests in one call", c.plan.Limits.TokenRequests)
-	}
-	outgoing := c.outgoing(&request)
+	outgoing := c.outgoing(&wire{
+		function: abi.UserTokenRequest, url: request.URL, method: http.MethodPost, headers: request.Headers, form: request.Form, contentType: formType,
+	})
 	if c.mode == Explaining {
 		return c.reply(explainedReply(&request))
 	}
-	question, before, may := c.plan.Cache.Refusals.Ask(c.question(outgoing.URL.String()))
-	if !may {
-		c.answer, c.otherType = &TokenError{Status: before.Status, Code: before.Code, Problem: before.Problem, RetryAfter: before.Wait}, false
-		if before.Problem != "" {
-			c.end(StageToken, c.answer)
+	var reply *abi.TokenReply
+	c.otherType = false
+	refused := c.exchange(outgoing, func(a *answer) (refused *TokenError) {
+		var problem error
+		reply, problem = readReply(a, request.Extra)
+		switch {
+		case problem != nil:
+			return &TokenError{Status: a.status, Problem: problem.Error()}
+		case reply.AccessToken == "":
+			return &TokenError{Status: a.status, Code: reply.Error}
 		}
-		return c.reply(&abi.TokenReply{Status: before.Status, Error: before.Code})
-	}
-	defer question.End()
-	return c.reply(c.exchange(outgoing, question, request.Extra))
-}
-
-// exchange sends a token request, and returns the parts of the answer that the guest may get. They are not sealed yet.
-func (c *Call) exchange(outgoing *http.Request, question *tokencache.Question, extra []string) *abi.TokenReply {
-	ctx, cancel := context.WithTimeout(c.ctx, c.plan.ExchangeTime)
-	defer cancel()
-	c.exchanges++
-	began := c.plan.Clock()
-	answer, err := c.send(outgoing.WithContext(ctx))
-	c.exchangeTime += c.plan.Clock().Sub(began)
-	c.answer = nil
-	if answer.status == 0 || err != nil && answer.success() { // the endpoint was not reached, or its answer is not complete
-		c.end(StageToken, err)
-	}
-	reply, problem := readReply(&answer, extra)
-	switch {
-	case problem != nil:
-		c.answer = &TokenError{Status: answer.status, Problem: problem.Error()}
-	case reply.AccessToken == "":
-		c.answer = &TokenError{Status: answer.status, Code: reply.Error}
-	default:
-		question.Accepted()
-	}
-	if c.answer != nil {
-		c.refused(question, c.answer, answer.header)
-	}
-	switch {
-	case err != nil:
-		c.end(StageToken, err)
-	case problem != nil:
-		c.end(StageToken, c.answer)
+		return nil
+	})
+	if refused != nil {
+		return c.reply(&abi.TokenReply{Status: refused.Status, Error: refused.Code})
 	}
 	c.otherType = reply.TokenType != "" && reply.TokenType != "bearer"
-	return reply
+	return c.reply(reply)
 }
-
-// outgoing checks a token request, puts the sealed values in, and returns it as an HTTP request.
-func (c *Call) outgoing(request *abi.TokenRequest) *http.Request {
-	target, _ := c.open("the URL of token_request", request.URL, seal.Token)
-	// URLs are compared with their references, and not with their values put in. Otherwise, a guest could use a URL of
-	// its own to check a guess of the secret in it.
-	if !slices.Contains(c.urls, request.URL) {
-		for _, name := range slices.Sorted(maps.Keys(c.plan.Fields)) {
-			if c.plan.Fields[name].Kind == abi.KindURL {
-				c.ConfigGet(name)
-			}
-		}
-	}
-	if !slices.Contains(c.urls, request.URL) {
-		c.endf(StagePlugin, "token_request may only go to a URL that is a field of the configuration, as config_get returned it in this call")
-	}
-	var form strings.Builder
-	for i, pair := range request.Form {
-		name, _ := c.open("the form of token_request", pair.Name, seal.Token)
-		value, _ := c.open("the form of token_request", pair.Value, seal.Token)
-		if i > 0 {
-			form.WriteByte('&')
-		}
-		form.WriteString(url.QueryEscape(name) + "=" + url.QueryEscape(value))
-	}
-	outgoing, err := http.NewRequestWithContext(c.ctx, http.MethodPost, target, strings.NewReader(form.String()))
-	if err != nil {
-		c.end(StageConfig, errors.New("the token URL is not a URL"))
-	}
-	outgoing.Header.Set("Accept", "application/json") // the guest's own headers replace these two
-	outgoing.Header.Set("User-Agent", "keywright")
-	seen := map[string]bool{"Content-Type": true}
-	for _, pair := range request.Headers {
-		name, value, shown := c.header("the headers of token_request", pair, seal.Token)
-		if shown.sealed && len(request.Headers) > 1 {
-			c.endf(StagePlugin, "the headers of token_request: there are several, and the name of one is sealed: %s", aloneWhenSealed)
-		}
-		canonical := http.CanonicalHeaderKey(name)
-		if seen[canonical] {
-			c.endf(StagePlugin, "the headers of token_request: %s is there twice, or is the host's to set", shown)
-		}
-		seen[canonical] = true
-		outgoing.Header.Set(name, value)
-	}
-	outgoing.Header.Set("Content-Type", "application/x-www-form-urlencoded")
-	return outgoing
-}
-
-// answer is the response of a token endpoint.
-type answer struct {
-	status  int
-	header  http.Header
-	body    []byte
-	tooLong bool
-}
-
-func (a *answer) success() bool { return a.status >= 200 && a.status <= 299 }
-
-// send sends a token request and reads the answer. If the body cannot be read, it returns the status and the header
-// with the error.
-func (c *Call) send(r *http.Request) (a answer, err error) {
-	response, err := c.plan.Client.Do(r)
-	if err != nil {
-		return answer{}, Passing(fmt.Errorf("the token endpoint cannot be reached: %w", c.transportError(err)))
-	}
-	defer response.Body.Close()
-	limit := c.plan.Limits.TokenBytes
-	a = answer{status: response.StatusCode, header: response.Header}
-	a.body, err = io.ReadAll(io.LimitReader(response.Body, int64(limit)+1))
-	if err != nil {
-		return a, Passing(fmt.Errorf("the token endpoint's answer broke off: %w", c.transportError(err)))
-	}
-	if a.tooLong = len(a.body) > limit; a.tooLong && !a.success() {
-		return a, fmt.Errorf("the token endpoint answered %d with more than %d bytes", response.StatusCode, limit)
-	}
-	return a, nil
-}
-
-// transportError returns an error of the HTTP client without the URL, which may contain a secret. For an *http.Transport,
-// it also removes text that the endpoint sent. It scrubs the rest.
-func (c *Call) transportError(err error) error {
-	var u *url.Error
-	if errors.As(err, &u) {
-		err = u.Err
-	}
-	if _, plain := c.plan.Client.Transport.(*http.Transport); plain {
-		err = egress.Failure(err)
-	}
-	return c.ScrubError(err)
-}
-
-// ScrubError returns err if its text is printable and contains no secret. Otherwise it returns an error with a scrubbed
-// text, for which errors.Is reports the same as for err. Unwrap and errors.As do not reach err.
-func (c *Call) ScrubError(err error) error {
-	before := err.Error()
-	after := Printable(c.Scrub(before), 2048)
-	if after == before {
-		return err
-	}
-	return &scrubbed{after, func(target error) bool { return errors.Is(err, target) }}
-}
-
-// scrubbed is an error with a scrubbed text. It has no Unwrap, because that would reveal the text of the original
-// error. Its Is finds sentinels such as context.Canceled. It holds the original error only in a closure, where %#v does
-// not find it either.
-type scrubbed struct {
-	text string
-	is   func(target error) bool
-}
-
-func (s *scrubbed) Error() string { return s.text }
-
-func (s *scrubbed) Is(target error) bool { return s.is(target) }
 
 // reply seals the values of an answer, and encodes it for the guest.
 func (c *Call) reply(r *abi.TokenReply) []byte {

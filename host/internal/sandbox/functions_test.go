@@ -30,6 +30,16 @@ func TestHostFunctions(t *testing.T) {
 		"config_get":    {`(call $config_get (call $a))`, `ConfigGet["aa"]`, "value"},
 		"secret_get":    {`(call $secret_get (call $a))`, `SecretGet["aa"]`, "sealed aa"},
 		"token_request": {`(call $token_request (call $c))`, `TokenRequest["cccc"]`, "reply"},
+		"exchange":      {`(call $exchange (call $c))`, `Exchange["cccc"]`, "answers"},
+		"random":        {`(call $random (i64.const -7))`, `Random["-7"]`, "random"},
+		"body":          {`(call $body)`, `Body[]`, "sealed body"},
+		"body_form":     {`(call $body_form)`, `BodyForm[]`, "form"},
+		"challenge":     {`(call $challenge)`, `Challenge[]`, "challenge"},
+		"cache_drop":    {`(drop (call $cache_drop (call $a))) (call $a)`, `CacheDrop["aa"]`, "aa"},
+		"decode":        {`(call $decode (call $a) (call $b))`, `Decode["aa" "bbb"]`, "decoded"},
+		"digest":        {`(call $digest (call $a) (call $d))`, `Digest["aa" "\xff"]`, "digest"},
+		"sign_sealed":   {`(call $sign_sealed (call $a) (call $b) (call $d))`, `SignSealed["aa" "bbb" "\xff"]`, "sealed signature"},
+		"public_key":    {`(call $public_key (call $a) (call $b))`, `PublicKey["aa" "bbb"]`, "public"},
 		"cache_get":     {`(call $cache_get (call $a))`, `CacheGet["aa"]`, "value"},
 		"cache_set":     {`(call $cache_set (call $a) (call $b) (i64.const -7)) (call $a)`, `CacheSet["aa" "bbb" "-7"]`, "aa"},
 		"jwt_sign":      {`(call $jwt_sign (call $c))`, `JWTSign["cccc"]`, "jwt"},
@@ -78,6 +88,15 @@ func TestTimeNowIsAPlainNumber(t *testing.T) {
 	m := load(t, plugin(`(i64.eq (call $time_now) (i64.const 1700000000))`))
 	if got := authenticate(t, m, &env{}); got.Code != 1 {
 		t.Error("the guest saw another time")
+	}
+}
+
+func TestTimesArePlainNumbers(t *testing.T) {
+	m := load(t, plugin(`(i32.add
+		(i64.eq (call $time_millis) (i64.const 1700000000123))
+		(i64.eq (call $clock_offset) (i64.const -5)))`))
+	if got := authenticate(t, m, &env{}); got.Code != 2 {
+		t.Error("the guest saw other times")
 	}
 }
 

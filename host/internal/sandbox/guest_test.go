@@ -94,6 +94,18 @@ const prelude = `
 	(import "extism:host/user" "mac" (func $mac (param i64 i64 i64) (result i64)))
 	(import "extism:host/user" "sign" (func $sign (param i64 i64) (result i64)))
 	(import "extism:host/user" "reveal" (func $reveal (param i64) (result i64)))
+	(import "extism:host/user" "time_millis" (func $time_millis (result i64)))
+	(import "extism:host/user" "clock_offset" (func $clock_offset (result i64)))
+	(import "extism:host/user" "random" (func $random (param i64) (result i64)))
+	(import "extism:host/user" "body" (func $body (result i64)))
+	(import "extism:host/user" "body_form" (func $body_form (result i64)))
+	(import "extism:host/user" "challenge" (func $challenge (result i64)))
+	(import "extism:host/user" "exchange" (func $exchange (param i64) (result i64)))
+	(import "extism:host/user" "cache_drop" (func $cache_drop (param i64) (result i64)))
+	(import "extism:host/user" "decode" (func $decode (param i64 i64) (result i64)))
+	(import "extism:host/user" "digest" (func $digest (param i64 i64) (result i64)))
+	(import "extism:host/user" "sign_sealed" (func $sign_sealed (param i64 i64 i64) (result i64)))
+	(import "extism:host/user" "public_key" (func $public_key (param i64 i64) (result i64)))
 	(memory (export "memory") 1)
 	(func $str (param $from i32) (param $n i32) (result i64)
 		(local $block i64) (local $i i32)
@@ -225,4 +237,34 @@ func authenticate(t testing.TB, m *sandbox.Module, e *env) sandbox.Result {
 	}
 	result.Time = 0 // so that results can be compared
 	return result
+}
+
+func (e *env) TimeMillis() int64         { e.note("TimeMillis"); return 1700000000123 }
+func (e *env) ClockOffset() int64        { e.note("ClockOffset"); return -5 }
+func (e *env) Random(bytes int64) string { e.note("Random", fmt.Sprint(bytes)); return "random" }
+func (e *env) Body() string              { e.note("Body"); return "sealed body" }
+func (e *env) BodyForm() ([]byte, bool)  { e.note("BodyForm"); return []byte("form"), true }
+func (e *env) Challenge() []byte         { e.note("Challenge"); return []byte("challenge") }
+func (e *env) CacheDrop(key string) bool { e.note("CacheDrop", key); return true }
+
+func (e *env) Exchange(request []byte) []byte {
+	e.note("Exchange", string(request))
+	return []byte("answers")
+}
+
+func (e *env) Decode(format, text string) string { e.note("Decode", format, text); return "decoded" }
+
+func (e *env) Digest(algorithm, data string) string {
+	e.note("Digest", algorithm, data)
+	return "digest"
+}
+
+func (e *env) SignSealed(field, purpose, data string) string {
+	e.note("SignSealed", field, purpose, data)
+	return "sealed signature"
+}
+
+func (e *env) PublicKey(field, form string) string {
+	e.note("PublicKey", field, form)
+	return "public"
 }

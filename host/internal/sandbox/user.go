@@ -46,12 +46,24 @@ func (r *run) own(function string, address, length uint64) []byte {
 var userFunctions = []function{
 	{abi.UserTimeNow, none, i64, timeNow},
 	{abi.UserSecretGet, i64, i64, secretGet},
-	{abi.UserTokenRequest, i64, i64, tokenRequest},
+	{abi.UserTimeMillis, none, i64, timeMillis},
+	{abi.UserClockOffset, none, i64, clockOffset},
+	{abi.UserRandom, i64, i64, random},
+	{abi.UserBody, none, i64, body},
+	{abi.UserBodyForm, none, i64, bodyForm},
+	{abi.UserChallenge, none, i64, challenge},
+	{abi.UserTokenRequest, i64, i64, exchanging(abi.UserTokenRequest, abi.Env.TokenRequest)},
+	{abi.UserExchange, i64, i64, exchanging(abi.UserExchange, abi.Env.Exchange)},
 	{abi.UserCacheGet, i64, i64, cacheGet},
 	{abi.UserCacheSet, i64x3, none, cacheSet},
+	{abi.UserCacheDrop, i64, i64, cacheDrop},
 	{abi.UserJWTSign, i64, i64, jwtSign},
 	{abi.UserEncode, i64x2, i64, encode},
+	{abi.UserDecode, i64x2, i64, decode},
+	{abi.UserDigest, i64x2, i64, digest},
 	{abi.UserMAC, i64x3, i64, mac},
+	{abi.UserSignSealed, i64x3, i64, signSealed},
+	{abi.UserPublicKey, i64x2, i64, publicKey},
 	{abi.UserSign, i64x2, i64, sign},
 	{abi.UserReveal, i64, i64, reveal},
 }
@@ -69,21 +81,65 @@ func secretGet(r *run, stack []uint64) {
 	stack[0] = put(r, value)
 }
 
-// tokenRequest implements token_request(request) → reply. It may take seconds, so it releases the slot for another
-// guest meanwhile.
-func tokenRequest(r *run, stack []uint64) {
-	request := r.text(abi.UserTokenRequest, stack[0])
-	r.waiting = true
-	began := time.Now()
-	defer func() { r.waited += time.Since(began) }()
-	r.module.runtime.slots.release()
-	var reply []byte
-	r.callEnv(func() { reply = r.env.TokenRequest([]byte(request)) })
-	if stop := r.module.runtime.slots.acquire(r.Context, r.module.runtime.limits.CallTime); stop != nil {
-		r.abort(stop)
+// timeMillis implements time_millis() → Unix milliseconds, not an offset.
+func timeMillis(r *run, stack []uint64) {
+	r.callEnv(func() { stack[0] = api.EncodeI64(r.env.TimeMillis()) })
+}
+
+// clockOffset implements clock_offset() → seconds, not an offset of a block.
+func clockOffset(r *run, stack []uint64) {
+	r.callEnv(func() { stack[0] = api.EncodeI64(r.env.ClockOffset()) })
+}
+
+// random implements random(length) → text. The length is a number of bytes.
+func random(r *run, stack []uint64) {
+	var text string
+	r.callEnv(func() { text = r.env.Random(int64(stack[0])) })
+	stack[0] = put(r, text)
+}
+
+// body implements body() → sealed value.
+func body(r *run, stack []uint64) {
+	var value string
+	r.callEnv(func() { value = r.env.Body() })
+	stack[0] = put(r, value)
+}
+
+// bodyForm implements body_form() → list of pairs, or 0 if the body is not a form.
+func bodyForm(r *run, stack []uint64) {
+	var pairs []byte
+	var ok bool
+	r.callEnv(func() { pairs, ok = r.env.BodyForm() })
+	stack[0] = 0
+	if ok {
+		stack[0] = put(r, pairs)
 	}
-	r.waiting = false
+}
+
+// challenge implements challenge() → reply.
+func challenge(r *run, stack []uint64) {
+	var reply []byte
+	r.callEnv(func() { reply = r.env.Challenge() })
 	stack[0] = put(r, reply)
+}
+
+// exchanging implements a function (request) → reply that waits for a token endpoint. That may take seconds, so it releases
+// the slot for another guest meanwhile.
+func exchanging(function string, exchange func(abi.Env, []byte) []byte) func(r *run, stack []uint64) {
+	return func(r *run, stack []uint64) {
+		request := r.text(function, stack[0])
+		r.waiting = true
+		began := time.Now()
+		defer func() { r.waited += time.Since(began) }()
+		r.module.runtime.slots.release()
+		var reply []byte
+		r.callEnv(func() { reply = exchange(r.env, []byte(request)) })
+		if stop := r.module.runtime.slots.acquire(r.Context, r.module.runtime.limits.CallTime); stop != nil {
+			r.abort(stop)
+		}
+		r.waiting = false
+		stack[0] = put(r, reply)
+	}
 }
 
 // cacheGet implements cache_get(key) → value, or 0 if there is none.
@@ -104,6 +160,17 @@ func cacheSet(r *run, stack []uint64) {
 	r.callEnv(func() { r.env.CacheSet(key, value, int64(stack[2])) })
 }
 
+// cacheDrop implements cache_drop(key) → 1 or 0, not an offset.
+func cacheDrop(r *run, stack []uint64) {
+	key := r.text(abi.UserCacheDrop, stack[0])
+	again := false
+	r.callEnv(func() { again = r.env.CacheDrop(key) })
+	stack[0] = 0
+	if again {
+		stack[0] = 1
+	}
+}
+
 // jwtSign implements jwt_sign(request) → sealed value.
 func jwtSign(r *run, stack []uint64) {
 	r.inTime(abi.UserJWTSign) // because signing with a large key may take a tenth of a second
@@ -121,6 +188,23 @@ func encode(r *run, stack []uint64) {
 	stack[0] = put(r, text)
 }
 
+// decode implements decode(format, text) → bytes or sealed value.
+func decode(r *run, stack []uint64) {
+	format, text := r.text(abi.UserDecode, stack[0]), r.text(abi.UserDecode, stack[1])
+	var bytes string
+	r.callEnv(func() { bytes = r.env.Decode(format, text) })
+	stack[0] = put(r, bytes)
+}
+
+// digest implements digest(algorithm, data) → bytes or sealed value. Data may be any bytes.
+func digest(r *run, stack []uint64) {
+	r.inTime(abi.UserDigest) // because hashing a large body may take a tenth of a second
+	algorithm, data := r.text(abi.UserDigest, stack[0]), r.data(abi.UserDigest, stack[1])
+	var sum string
+	r.callEnv(func() { sum = r.env.Digest(algorithm, data) })
+	stack[0] = put(r, sum)
+}
+
 // mac implements mac(algorithm, key, data) → sealed value. Key and data may be any bytes.
 func mac(r *run, stack []uint64) {
 	algorithm := r.text(abi.UserMAC, stack[0])
@@ -128,6 +212,24 @@ func mac(r *run, stack []uint64) {
 	var value string
 	r.callEnv(func() { value = r.env.MAC(algorithm, key, data) })
 	stack[0] = put(r, value)
+}
+
+// signSealed implements sign_sealed(field, purpose, data) → sealed value. Data may be any bytes.
+func signSealed(r *run, stack []uint64) {
+	r.inTime(abi.UserSignSealed)
+	field, purpose := r.text(abi.UserSignSealed, stack[0]), r.text(abi.UserSignSealed, stack[1])
+	data := r.data(abi.UserSignSealed, stack[2])
+	var signature string
+	r.callEnv(func() { signature = r.env.SignSealed(field, purpose, data) })
+	stack[0] = put(r, signature)
+}
+
+// publicKey implements public_key(field, form) → text.
+func publicKey(r *run, stack []uint64) {
+	field, form := r.text(abi.UserPublicKey, stack[0]), r.text(abi.UserPublicKey, stack[1])
+	var text string
+	r.callEnv(func() { text = r.env.PublicKey(field, form) })
+	stack[0] = put(r, text)
 }
 
 // sign implements sign(field, data) → signature. Data may be any bytes.

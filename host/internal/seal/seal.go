@@ -8,6 +8,7 @@ package seal
 
 import (
 	"fmt"
+	"io"
 	"log/slog"
 	"strings"
 
@@ -15,7 +16,7 @@ import (
 )
 
 // Sinks is a set of places that a sealed value may go to. The zero value is the empty set.
-type Sinks uint8
+type Sinks uint16
 
 // The sinks. Package abi has their names.
 const (
@@ -24,13 +25,16 @@ const (
 	Token                    // abi.SinkToken
 	Claim                    // abi.SinkClaim
 	Sign                     // abi.SinkSign
+	Digest                   // abi.SinkDigest
+	Path                     // abi.SinkPath
+	Body                     // abi.SinkBody
 )
 
 // All is the set of all sinks.
-const All = Header | Query | Token | Claim | Sign
+const All = Header | Query | Token | Claim | Sign | Digest | Path | Body
 
 // names holds the names of the sinks, in the order of their bits.
-var names = [...]string{abi.SinkHeader, abi.SinkQuery, abi.SinkToken, abi.SinkClaim, abi.SinkSign}
+var names = [...]string{abi.SinkHeader, abi.SinkQuery, abi.SinkToken, abi.SinkClaim, abi.SinkSign, abi.SinkDigest, abi.SinkPath, abi.SinkBody}
 
 // ParseSinks returns the set of the sinks with the names in list. An unknown name is an error.
 func ParseSinks(list []string) (Sinks, error) {
@@ -79,16 +83,27 @@ type Value struct {
 	Text string
 	// Sinks is the set of places that Text may go to.
 	Sinks Sinks
+	// Derived is the set of places that a digest, a MAC or a signature may go to that is made with Text.
+	Derived Sinks
 	// Mask is the text that a person may see in place of the secret, such as {{ get_secret('x') }} or <token>. If it is
 	// empty, <sealed> is shown.
 	Mask string
 	// Size is the number of bytes that the value counts as where texts are limited. It is set for a value that was made
 	// from others. If it is 0, the length of Text counts, rounded up to a multiple of step.
 	Size int
-	// Raw is set if Text is raw bytes that depend on the guest's choice: a MAC.
+	// Raw is set if Text is raw bytes that depend on the guest's choice: a MAC, a digest, a signature or decoded text.
 	Raw bool
+	// Stream is set for a value that is not secret, but large: the body of a request. Text is empty then, and the only sink is
+	// Digest.
+	Stream Stream
 	// From holds the cache entries that the value came from. A 401 drops them.
 	From *Origins
+}
+
+// Stream is a text that is read when it is needed.
+type Stream interface {
+	// Open returns a new reader of the text.
+	Open() (io.ReadCloser, error)
 }
 
 // step is the unit in which the length of a value counts, in bytes. If the exact length counted, a guest could fill a
@@ -152,6 +167,8 @@ const (
 	NotPlain
 	// TooLong is a text over MaxText with its values put in, or the values of a call over MaxHeld.
 	TooLong
+	// OnlyHashed is the body of a request in a place where it would be copied.
+	OnlyHashed
 )
 
 // Error is the error for a guest that misuses a reference. It never holds a reference or its value.
@@ -174,6 +191,8 @@ func (e *Error) Error() string {
 		return "a sealed value stands where only plain text may"
 	case TooLong:
 		return fmt.Sprintf("sealed values are too long: a text may have %d bytes, and all that a call seals %d", MaxText, MaxHeld)
+	case OnlyHashed:
+		return "the body of the request may only be hashed, by digest or mac"
 	}
 	return "a sealed value was misused"
 }

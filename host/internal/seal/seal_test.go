@@ -58,7 +58,7 @@ func TestParseSinks(t *testing.T) {
 	if all, err := seal.ParseSinks(abi.Sinks); all != seal.All || err != nil {
 		t.Errorf("all of the contract's sinks: %s, %v", all, err)
 	}
-	for _, bad := range []string{"", "Header", "body"} {
+	for _, bad := range []string{"", "Header", "cookie"} {
 		if s, err := seal.ParseSinks([]string{"header", bad}); s != 0 || err == nil {
 			t.Errorf("ParseSinks(%q): %s, %v", bad, s, err)
 		}

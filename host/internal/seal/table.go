@@ -144,16 +144,19 @@ func (t *Table) Open(text string, sink Sinks) (out string, opened int, err error
 func (t *Table) Opened() int { return t.opened }
 
 // Combine returns one value for a text with references, for a caller that makes something from the text and seals that.
-// Its Text is text with the values put in, and its Mask is text with the masks put in. It has the sinks that all the
-// values share, and the origins of all of them. If text has no references, sealed is false and v.Text is text. The
-// error is an *Error: Dead or TooLong.
+// Its Text is text with the values put in, and its Mask is text with the masks put in. Its Sinks and Derived are those that
+// all the values share, and it has the origins of all of them. If text has no references, sealed is false and v.Text is
+// text. The error is an *Error: Dead, TooLong or OnlyHashed.
 func (t *Table) Combine(text string) (v Value, sealed bool, err error) {
-	sinks, from := All, (*Origins)(nil)
+	sinks, derived, from := All, All, (*Origins)(nil)
 	out, n, size, err := t.put(text, func(v *Value) error {
-		if v == nil {
+		switch {
+		case v == nil:
 			return &Error{Reason: Dead}
+		case v.Stream != nil:
+			return &Error{Reason: OnlyHashed}
 		}
-		sinks, from = sinks&v.Sinks, from.And(v.From)
+		sinks, derived, from = sinks&v.Sinks, derived&v.Derived, from.And(v.From)
 		return nil
 	})
 	switch {
@@ -163,7 +166,56 @@ func (t *Table) Combine(text string) (v Value, sealed bool, err error) {
 		return Value{Text: text, Mask: text}, false, nil
 	}
 	t.made += size
-	return Value{Text: out, Sinks: sinks, Mask: t.mask(text, maxMask), Size: size, From: from}, true, nil
+	return Value{Text: out, Sinks: sinks, Derived: derived, Mask: t.mask(text, maxMask), Size: size, From: from}, true, nil
+}
+
+// Hash writes text with its values put in to w, which is usually a hash. Each value must reach Digest. The result describes
+// a value that is made from the written bytes: its Sinks and Derived are the Derived that all the secret values share. It has
+// no Text. sealed is false if text has no secret values: the body of a request is not one. The error is an *Error, or comes
+// from the reader of the body.
+func (t *Table) Hash(text string, w io.Writer) (v Value, sealed bool, err error) {
+	size, derived, from := len(text), All, (*Origins)(nil)
+	for i := next(text, 0); i >= 0; i = next(text, i+refLength) {
+		part := t.lookup(text[i : i+refLength])
+		switch {
+		case part == nil:
+			return Value{}, false, &Error{Reason: Dead, Sink: Digest}
+		case !part.Sinks.reach(Digest):
+			return Value{}, false, &Error{Reason: OutOfReach, Sinks: part.Sinks, Sink: Digest}
+		case part.Stream == nil:
+			sealed = true
+			size, derived, from = size+part.size()-refLength, derived&part.Derived, from.And(part.From)
+		}
+	}
+	if size > MaxText {
+		return Value{}, false, &Error{Reason: TooLong}
+	}
+	if sealed {
+		t.made += size
+	}
+	write := func(plain string) {
+		if err == nil {
+			_, err = io.WriteString(w, plain)
+		}
+	}
+	t.walk(text, write, func(part *Value) {
+		if part.Stream == nil {
+			write(part.Text)
+		} else if err == nil {
+			err = part.copyTo(w)
+		}
+	})
+	return Value{Sinks: derived, Derived: derived, Mask: t.mask(text, maxMask), From: from}, sealed, err
+}
+
+// copyTo writes the bytes of a value with a Stream to w.
+func (v *Value) copyTo(w io.Writer) error {
+	from, err := v.Stream.Open()
+	if err != nil {
+		return err
+	}
+	_, err = io.Copy(w, from)
+	return errors.Join(err, from.Close())
 }
 
 // Made returns the number of bytes that all values of Combine count as.

@@ -92,9 +92,7 @@ func privateDER(text string) (der []byte, problem string) {
 	if !strings.Contains(text, "-----BEGIN") {
 		return nil, "is not PEM: it must have its line -----BEGIN … PRIVATE KEY-----"
 	}
-	// In environment variables and JSON files, a PEM text is often on one line, with its line breaks written as \n.
-	text = strings.NewReplacer(`\r`, "", `\n`, "\n").Replace(text)
-	rest := []byte(strings.TrimSpace(text))
+	rest := []byte(unescapePEM(text))
 	for {
 		var block *pem.Block
 		block, rest = pem.Decode(rest)
@@ -109,6 +107,12 @@ func privateDER(text string) (der []byte, problem string) {
 			return block.Bytes, blockProblem(block)
 		}
 	}
+}
+
+// unescapePEM returns a PEM text with its line breaks. In environment variables and JSON files, it is often on one line, with
+// line breaks written as \n.
+func unescapePEM(text string) string {
+	return strings.TrimSpace(strings.NewReplacer(`\r`, "", `\n`, "\n").Replace(text))
 }
 
 // blockProblem returns the reason why a PEM block cannot be a private key that signs, or "".

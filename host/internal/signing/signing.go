@@ -6,6 +6,7 @@ package signing
 
 import (
 	"crypto/hmac"
+	"crypto/sha1"
 	"crypto/sha256"
 	"crypto/sha512"
 	"encoding/base64"
@@ -123,13 +124,15 @@ func (s *Signer) JWT(algorithm, key string, header, claims map[string]any) (toke
 	return string(compact), warning, nil
 }
 
-// MAC returns the HMAC of data (RFC 2104): 32 bytes for abi.MACSHA256, 48 for abi.MACSHA384, 64 for abi.MACSHA512. The
-// key may be any bytes of any length, because the result of one MAC may be the key of the next.
+// NewMAC returns an HMAC (RFC 2104): of 20 bytes for abi.MACSHA1, 32 for abi.MACSHA256, 48 for abi.MACSHA384, 64 for
+// abi.MACSHA512. The key may be any bytes of any length, because the result of one MAC may be the key of the next.
 //
 // The error is ErrMACAlgorithm, or a *KeyError if the key is empty or blank.
-func MAC(algorithm string, key, data []byte) ([]byte, error) {
+func NewMAC(algorithm string, key []byte) (hash.Hash, error) {
 	var newHash func() hash.Hash
 	switch algorithm {
+	case abi.MACSHA1:
+		newHash = sha1.New
 	case abi.MACSHA256:
 		newHash = sha256.New
 	case abi.MACSHA384:
@@ -142,10 +145,8 @@ func MAC(algorithm string, key, data []byte) ([]byte, error) {
 	if blank(string(key)) {
 		return nil, &KeyError{algorithm, problemBlank}
 	}
-	mac := hmac.New(newHash, key)
-	mac.Write(data)
-	return mac.Sum(nil), nil
+	return hmac.New(newHash, key), nil
 }
 
-// ErrMACAlgorithm is the error for an unknown algorithm of MAC.
-var ErrMACAlgorithm = errors.New("unknown MAC algorithm: use HS256, HS384 or HS512, in this spelling")
+// ErrMACAlgorithm is the error for an unknown algorithm of NewMAC.
+var ErrMACAlgorithm = errors.New("unknown MAC algorithm: use HS1, HS256, HS384 or HS512, in this spelling")

@@ -199,24 +199,28 @@ func TestMAC(t *testing.T) {
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
-			mac, err := signing.MAC(test.algorithm, []byte(test.key), []byte(test.data))
-			if got := hex.EncodeToString(mac); err != nil || got != test.want {
+			mac, err := signing.NewMAC(test.algorithm, []byte(test.key))
+			if err != nil {
+				t.Fatal(err)
+			}
+			mac.Write([]byte(test.data))
+			if got := hex.EncodeToString(mac.Sum(nil)); got != test.want {
 				t.Errorf("%s, %v, want %s", got, err, test.want)
 			}
 		})
 	}
 }
 
-// MAC refuses blank keys and unknown algorithms (threats.md 35a).
+// NewMAC refuses blank keys and unknown algorithms (threats.md 35a).
 func TestMACRefuses(t *testing.T) {
 	for _, key := range []string{"", " ", "\t\n"} {
 		var keyError *signing.KeyError
-		if _, err := signing.MAC(abi.MACSHA256, []byte(key), nil); !errors.As(err, &keyError) {
+		if _, err := signing.NewMAC(abi.MACSHA256, []byte(key)); !errors.As(err, &keyError) {
 			t.Errorf("key %q: %v, want a KeyError", key, err)
 		}
 	}
 	for _, algorithm := range []string{"", "RS256", "hs256", "SHA256"} {
-		if _, err := signing.MAC(algorithm, []byte(hmacText), nil); !errors.Is(err, signing.ErrMACAlgorithm) {
+		if _, err := signing.NewMAC(algorithm, []byte(hmacText)); !errors.Is(err, signing.ErrMACAlgorithm) {
 			t.Errorf("algorithm %q: %v, want ErrMACAlgorithm", algorithm, err)
 		}
 	}

@@ -40,7 +40,12 @@ type Handle struct {
 	gone atomic.Bool
 	// used is set by Live, and cleared when evict examines the entry.
 	used atomic.Bool
+	// counted is the number of calls of Count.
+	counted atomic.Int64
 }
+
+// Count returns the number of its calls for this entry, from 1.
+func (h *Handle) Count() int64 { return h.counted.Add(1) }
 
 // MaxTTL is the longest time that an entry is kept. Longer times to live are reduced to it.
 const MaxTTL = 100 * 365 * 24 * time.Hour

@@ -25,8 +25,24 @@ type explained struct {
 	Headers   []abi.Pair `json:"headers"`
 	// JWT is the token that <jwt> in a header stands for, or nil.
 	JWT *shownJWT `json:"jwt"`
+	// Steps are texts that were signed or hashed, and requests to token endpoints.
+	Steps []explainedStep `json:"steps,omitempty"`
 	// Fuel is the fuel that the plugin used.
 	Fuel int64 `json:"fuel"`
+}
+
+// explainedStep is a text that was signed or hashed, or a request to a token endpoint.
+type explainedStep struct {
+	Signed   string             `json:"signed,omitempty"`
+	By       string             `json:"by,omitempty"`
+	Exchange *explainedExchange `json:"exchange,omitempty"`
+}
+
+type explainedExchange struct {
+	Method  string     `json:"method"`
+	URL     string     `json:"url"`
+	Headers []abi.Pair `json:"headers,omitempty"`
+	Body    string     `json:"body,omitempty"`
 }
 
 type shownJWT struct {
@@ -65,6 +81,9 @@ func (a *app) explain() *cobra.Command {
 // show returns the document for an explanation. It moves the JWT in a header to the field JWT.
 func show(e *host.Explanation) explained {
 	shown := explained{Connector: e.Connector, Type: e.Type, Method: e.Method, URL: e.URL, Headers: []abi.Pair{}, Fuel: e.Fuel}
+	for _, step := range e.Steps {
+		shown.Steps = append(shown.Steps, explainedStep{step.Signed, step.By, (*explainedExchange)(step.Exchange)})
+	}
 	for _, pair := range e.Headers {
 		before, rest, ok := strings.Cut(pair.Value, "<jwt {")
 		if decoded, after, found := cutJWT("{" + rest); ok && found && shown.JWT == nil {
@@ -111,7 +130,34 @@ func (a *app) writeExplained(e explained) error {
 			b.WriteByte('\n')
 		}
 	}
+	for _, step := range e.Steps {
+		writeStep(&b, s, step)
+	}
 	fmt.Fprintf(&b, "\n%s\n", s.Dim(fmt.Sprintf("the plugin used %d units of fuel", e.Fuel)))
 	_, err := a.out.Write(b.Bytes())
 	return err
+}
+
+// writeStep writes a step of the plugin: a heading, and the text indented.
+func writeStep(b *bytes.Buffer, s terminal.Style, step explainedStep) {
+	if step.Exchange == nil {
+		fmt.Fprintf(b, "\n%s\n", s.Dim("the data of "+step.By))
+		writeIndented(b, step.Signed)
+		return
+	}
+	fmt.Fprintf(b, "\n%s\n", s.Dim("the request to the token endpoint"))
+	writeIndented(b, step.Exchange.Method+" "+step.Exchange.URL)
+	for _, pair := range step.Exchange.Headers {
+		writeIndented(b, pair.Name+": "+pair.Value)
+	}
+	if step.Exchange.Body != "" {
+		writeIndented(b, step.Exchange.Body)
+	}
+}
+
+// writeIndented writes each line of a text with two spaces before it. Control characters are escaped.
+func writeIndented(b *bytes.Buffer, text string) {
+	for line := range strings.SplitSeq(text, "\n") {
+		fmt.Fprintf(b, "  %s\n", host.Printable(line))
+	}
 }

@@ -132,6 +132,8 @@ func TestEveryNameInTheTablesOfTheContractIsAConstant(t *testing.T) {
 		"grants of package abi":           {abi.Grants, with("Grant")},
 		"kinds of fields of package abi":  {abi.Kinds, with("Kind")},
 		"sinks of fields of package abi":  {abi.Sinks, with("Sink")},
+		"algorithms of digest":            {abi.Digests, with("Digest")},
+		"purposes of keys of package abi": {abi.Purposes, with("Purpose")},
 		"modules that may be imported of": {firstSpans(under(t, "ABI.md", "## Module"), 3), with("Module")},
 	} {
 		if documented, is := set(lists[0]), set(lists[1]); !maps.Equal(documented, is) {
@@ -153,7 +155,8 @@ func set(list []string) map[string]bool {
 // Every example decodes as its type of package abi, and ABI.md names every member of these types.
 func TestTheExamplesOfTheContractAreDocumentsOfIt(t *testing.T) {
 	documents := []any{
-		&abi.Description{}, &abi.Mutation{}, &abi.Request{}, &abi.TokenRequest{}, &abi.TokenReply{}, &abi.JWTRequest[map[string]any]{},
+		&abi.Description{}, &abi.Description{}, &abi.Description{}, &abi.Mutation{}, &abi.Request{}, &abi.TokenRequest{}, &abi.TokenReply{},
+		&abi.Exchange{}, &abi.ExchangeReply{}, &abi.ChallengeReply{}, &abi.JWTRequest[map[string]any]{},
 	}
 	examples := blocks(t, "ABI.md")
 	if len(examples) != len(documents) {
@@ -167,7 +170,7 @@ func TestTheExamplesOfTheContractAreDocumentsOfIt(t *testing.T) {
 			t.Errorf("ABI.md:%d: the example is no %T: %v", example.line, documents[i], err)
 		}
 	}
-	for _, d := range append(documents, &abi.Field{}, &abi.Pair{}) {
+	for _, d := range append(documents, &abi.Field{}, &abi.Answer{}, &abi.Challenge{}, &abi.Pair{}) {
 		structure := reflect.TypeOf(d).Elem()
 		for i := range structure.NumField() {
 			name, _, _ := strings.Cut(structure.Field(i).Tag.Get("json"), ",")

@@ -3,7 +3,6 @@
 package main
 
 import (
-	"encoding/hex"
 	"errors"
 	"strconv"
 	"strings"
@@ -64,9 +63,7 @@ func (plugin) Authenticate(c *sdk.Call) (sdk.Mutation, error) {
 	for _, name := range strings.Fields(c.Config("components")) {
 		value, ok := component(&r, name)
 		if name == "content-digest" && !ok {
-			if value, err = digest(c, r.BodySHA256); err != nil {
-				return sdk.Mutation{}, err
-			}
+			value = "sha-256=:" + c.Base64(c.Digest(sdk.DigestSHA256, c.Body())) + ":"
 			out, ok = append(out, sdk.Pair{Name: "Content-Digest", Value: value}), true
 		}
 		if !ok {
@@ -88,17 +85,6 @@ func (plugin) Authenticate(c *sdk.Call) (sdk.Mutation, error) {
 		sdk.Pair{Name: "Signature-Input", Value: label + "=" + parameters},
 		sdk.Pair{Name: "Signature", Value: label + "=:" + signature + ":"},
 	)}, nil
-}
-
-func digest(c *sdk.Call, sum string) (string, error) {
-	if sum == "" {
-		return "", errors.New("the body cannot be read twice, so it cannot be signed: set http.Request.GetBody")
-	}
-	raw, err := hex.DecodeString(sum)
-	if err != nil {
-		return "", err
-	}
-	return "sha-256=:" + c.Base64(string(raw)) + ":", nil
 }
 
 // component returns the value of a component of a request, RFC 9421 section 2, and reports whether there is one.

@@ -1,0 +1,185 @@
+package abi
+
+// Description is the output of [ExportDescribe]. It describes an auth type and its configuration.
+type Description struct {
+	// ABI is the version of the contract that the plugin was written for: [Version].
+	ABI int `json:"abi"`
+	// Type is the name of the auth type, [a-z][a-z0-9_]*. The host refuses a name that is taken.
+	Type string `json:"type"`
+	// Aliases are deprecated names of the type.
+	Aliases []string `json:"aliases,omitempty"`
+	// Version is the version of the plugin, in semantic versioning.
+	Version string `json:"version"`
+	// Summary is one sentence for users.
+	Summary string `json:"summary"`
+	// Uses are the groups of host functions that the plugin calls, of [Groups].
+	Uses []string `json:"uses,omitempty"`
+	// Anonymous allows a successful call without a credential. If it is false, a mutation without a sealed value is an
+	// error.
+	Anonymous bool `json:"anonymous,omitempty"`
+	// Fields are the fields of the configuration, at most [MaxFields].
+	Fields []Field `json:"fields,omitempty"`
+	// Answers are the parts of answers of [UserExchange] that the plugin may get, at most [MaxAnswers].
+	Answers []Answer `json:"answers,omitempty"`
+	// Challenge is nil unless the plugin reads answers of the API.
+	Challenge *Challenge `json:"challenge,omitempty"`
+}
+
+// Answer describes a part of an answer that a plugin may get. It never gets text that it can read.
+type Answer struct {
+	// Name is the name of the answer, [A-Za-z][A-Za-z0-9_-]{0,63}.
+	Name string `json:"name"`
+	// From is the place of the value: [FromJSON], [FromForm], [FromHeader], [FromCookie], [FromAuth] or [FromInfo], and
+	// the rest.
+	From string `json:"from,omitempty"`
+	// FromField is the name of a field of kind [KindString] whose value is used in place of From. The field must not be
+	// sealed.
+	FromField string `json:"from_field,omitempty"`
+	// Kind is [AnswerSealed], [AnswerInteger], [AnswerTime] or [AnswerEnum].
+	Kind string `json:"kind"`
+	// Sinks are the places that the sealed value may go to, of [Sinks].
+	Sinks []string `json:"sinks,omitempty"`
+	// Derived are the places that a digest, MAC or signature made with the value may go to. If it is empty, these are Sinks.
+	Derived []string `json:"derived,omitempty"`
+	// Enum lists the names of an [AnswerEnum], at most [MaxEnum].
+	Enum []string `json:"enum,omitempty"`
+	// Required ends the call if the answer of an exchange has a status below 400 and lacks the value.
+	Required bool `json:"required,omitempty"`
+	// Keep reports whether later calls get the value as well. It is for answers of a [Challenge] only.
+	Keep bool `json:"keep,omitempty"`
+}
+
+// Challenge describes how a plugin takes part in what the API answers.
+type Challenge struct {
+	// Statuses are the statuses, 400 to 499, after which the host runs authenticate once more and repeats the request.
+	Statuses []int `json:"statuses,omitempty"`
+	// Answers are the parts of the API's answers that the plugin may get, at most [MaxAnswers].
+	Answers []Answer `json:"answers,omitempty"`
+	// Keep is the time in seconds for which answers with Keep stay available to later calls.
+	Keep int64 `json:"keep,omitempty"`
+}
+
+// Field describes one field of an auth type's configuration.
+type Field struct {
+	// Name is the name of the configuration's member, [A-Za-z][A-Za-z0-9_-]{0,63}.
+	Name string `json:"name"`
+	// Kind is one of [Kinds].
+	Kind string `json:"kind"`
+	// Required fields must be present and must not render to blank text.
+	Required bool `json:"required,omitempty"`
+	// Sealed passes the whole value to the plugin as one sealed value. Integers, booleans and strings with an Enum cannot
+	// be sealed.
+	Sealed bool `json:"sealed,omitempty"`
+	// Sinks are the places that the field's sealed values may go to, of [Sinks].
+	Sinks []string `json:"sinks,omitempty"`
+	// Derived are the places that a digest, MAC or signature made with the field's sealed values may go to, of [Sinks]. If
+	// it is empty, these are Sinks.
+	Derived []string `json:"derived,omitempty"`
+	// Enum lists the allowed values of a string. If it is empty, every value is allowed.
+	Enum []string `json:"enum,omitempty"`
+	// Default is the value of an absent field. It is not a template and must not contain {{.
+	Default string `json:"default,omitempty"`
+	// Minimum is the smallest allowed value of an integer. If it is nil, there is none.
+	Minimum *int64 `json:"minimum,omitempty"`
+	// AlgorithmField is, for a field of kind [KindKey], the name of the field that holds the key's algorithm.
+	AlgorithmField string `json:"algorithm_field,omitempty"`
+	// Purposes are the uses of a key, of [Purposes]. If it is empty, the key signs JWTs only.
+	Purposes []string `json:"purposes,omitempty"`
+	// Generate reports whether the host makes a key of its own if this field, of kind [KindKey], is absent.
+	Generate bool `json:"generate,omitempty"`
+	// Suggested lists usual values of a field, for users. It is the place for well-known URLs, since a URL has no default.
+	Suggested []string `json:"suggested,omitempty"`
+	// Doc is one sentence for users.
+	Doc string `json:"doc,omitempty"`
+}
+
+// Limits of a description.
+const (
+	// MaxFields is the maximum number of fields.
+	MaxFields = 256
+	// MaxAnswers is the maximum number of answers, separately of exchanges and of the challenge.
+	MaxAnswers = 16
+	// MaxPlainAnswers is the maximum number of these that are not sealed.
+	MaxPlainAnswers = 8
+	// MaxEnum is the maximum number of values in the enum of an answer.
+	MaxEnum = 32
+)
+
+// Kinds of configuration fields.
+const (
+	KindString = "string"
+	// KindURL is an https URL without user info and fragment. Token requests go to values of such fields only.
+	KindURL = "url"
+	// KindInteger is a JSON integer, or a template that renders to a decimal integer.
+	KindInteger = "integer"
+	// KindBoolean is true or false, or a template that renders to one of them.
+	KindBoolean = "boolean"
+	// KindObject is an object. Its values may be templates at any depth; its names are plain text.
+	KindObject = "object"
+	// KindKey is a signing key, or the secret of an HMAC. It never leaves the host.
+	KindKey = "key"
+	// KindCertificate is an X.509 certificate in PEM, or a chain of them. [UserPublicKey] returns its thumbprint.
+	KindCertificate = "certificate"
+)
+
+// Kinds lists every kind.
+var Kinds = []string{KindString, KindURL, KindInteger, KindBoolean, KindObject, KindKey, KindCertificate}
+
+// Sinks are the places that a sealed value may go to.
+const (
+	// SinkHeader stands for the names and values of the mutation's headers, and for the values of its cookies.
+	SinkHeader = "header"
+	// SinkQuery stands for the names and values of the mutation's query parameters.
+	SinkQuery = "query"
+	// SinkToken stands for the URL, query, body and headers of a token request or another exchange.
+	SinkToken = "token"
+	// SinkClaim stands for the header and claims of a JWT.
+	SinkClaim = "claim"
+	// SinkSign stands for the key of jwt_sign, mac, sign_sealed and sign.
+	SinkSign = "sign"
+	// SinkDigest stands for the data of digest, mac and sign_sealed.
+	SinkDigest = "digest"
+	// SinkPath stands for the values of the mutation's path.
+	SinkPath = "path"
+	// SinkBody stands for the members of the form that the mutation adds to the body.
+	SinkBody = "body"
+)
+
+// Sinks lists every sink.
+var Sinks = []string{SinkHeader, SinkQuery, SinkToken, SinkClaim, SinkSign, SinkDigest, SinkPath, SinkBody}
+
+// Purposes of a key. A field of kind [KindKey] lists them.
+const (
+	// PurposeJWT allows [UserJWTSign]. It is the purpose of a key that lists none.
+	PurposeJWT = "jwt"
+	// PurposeHTTPSignature allows [UserSignSealed] for a signature base, RFC 9421 section 2.5.
+	PurposeHTTPSignature = "http_signature"
+	// PurposeMessage allows [UserSignSealed] for other data. Data that has the form of a JWS, of an SSH signature or of a
+	// TLS handshake is refused.
+	PurposeMessage = "message"
+)
+
+// Purposes lists every purpose.
+var Purposes = []string{PurposeJWT, PurposeHTTPSignature, PurposeMessage}
+
+// Kinds of answers.
+const (
+	// AnswerSealed is a text that the guest gets as a sealed value.
+	AnswerSealed = "sealed"
+	// AnswerInteger is an integer from 0 to 2³¹−1.
+	AnswerInteger = "integer"
+	// AnswerTime is a time in Unix seconds.
+	AnswerTime = "time"
+	// AnswerEnum is one of the names that the description lists, or "other".
+	AnswerEnum = "enum"
+)
+
+// Sources of answers, the prefixes of [Answer].From.
+const (
+	FromJSON   = "json:"   // a JSON pointer into the body, RFC 6901
+	FromForm   = "form:"   // a member of the body, application/x-www-form-urlencoded
+	FromHeader = "header:" // a header
+	FromCookie = "cookie:" // the value of a cookie that is set
+	FromAuth   = "auth:"   // SCHEME/PARAMETER of WWW-Authenticate, RFC 9110 section 11.6.1
+	FromInfo   = "info:"   // a parameter of Authentication-Info, RFC 9110 section 11.6.3
+)

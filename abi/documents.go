@@ -1,0 +1,118 @@
+package abi
+
+// Pair is the name and the value of a header, a query parameter or a form field. Lists of pairs keep their order.
+type Pair struct {
+	Name  string `json:"name"`
+	Value string `json:"value"`
+}
+
+// Mutation is the output of [ExportAuthenticate]: the changes to the outgoing request.
+type Mutation struct {
+	// Headers are set. Each replaces the request's headers of the same name.
+	Headers []Pair `json:"headers,omitempty"`
+	// Query parameters are appended to those of the request.
+	Query []Pair `json:"query,omitempty"`
+	// Cookies are put into the request's Cookie header. Each replaces the cookies of the same name.
+	Cookies []Pair `json:"cookies,omitempty"`
+	// Path replaces placeholders in the path of the request. Name is the placeholder, which the path must hold.
+	Path []Pair `json:"path,omitempty"`
+	// Form members are appended to the body, which must be a form or empty.
+	Form []Pair `json:"form,omitempty"`
+	// Pass reports whether the host passes the API's answer on to the caller and does not send the request again. It is for
+	// calls whose [ChallengeReply] has a Status, and excludes all other members.
+	Pass bool `json:"pass,omitempty"`
+}
+
+// Request is the input of [ExportAuthenticate]: the outgoing request.
+type Request struct {
+	Method string `json:"method"`
+	URL    string `json:"url"`
+	// Headers are the request's headers without Authorization, Cookie and Proxy-Authorization.
+	Headers []Pair `json:"headers"`
+	// ContentLength is the length of the body in bytes. It is absent if that is not known.
+	ContentLength *int64 `json:"content_length,omitempty"`
+}
+
+// Exchange is the parameter of [UserExchange]: a request to a URL of the configuration.
+type Exchange struct {
+	// URL is the rendered value of a configuration field of kind [KindURL], exactly as config_get returned it.
+	URL string `json:"url"`
+	// Path has segments that are appended to the path of the URL, percent-encoded.
+	Path []string `json:"path,omitempty"`
+	// Query parameters are appended to those of the URL.
+	Query []Pair `json:"query,omitempty"`
+	// Method is GET, POST, PUT, PATCH or DELETE. If it is empty, it is POST.
+	Method string `json:"method,omitempty"`
+	// Headers are added to the request. A Content-Type is an error, because the host sets it.
+	Headers []Pair `json:"headers,omitempty"`
+	// Form is the body, as application/x-www-form-urlencoded.
+	Form []Pair `json:"form,omitempty"`
+	// JSON is the body, as application/json. Strings in it, at any depth, may hold sealed values. It excludes Form.
+	JSON any `json:"json,omitempty"`
+	// Answers are the names of the answers that the plugin wants, of [Description].Answers. If it is empty, all are.
+	Answers []string `json:"answers,omitempty"`
+}
+
+// ExchangeReply is the result of [UserExchange].
+type ExchangeReply struct {
+	// Status is the HTTP status.
+	Status int `json:"status"`
+	// Answers has the answers that were found. Integers and times are in decimal.
+	Answers map[string]string `json:"answers,omitempty"`
+}
+
+// ChallengeReply is the result of [UserChallenge].
+type ChallengeReply struct {
+	// Status is the status of the API's answer to this request, if the call runs because of it. Otherwise it is absent.
+	Status int `json:"status,omitempty"`
+	// Answers has the answers that were found in it, and those of earlier answers that are kept.
+	Answers map[string]string `json:"answers,omitempty"`
+	// Count is the number of calls so far that got the kept answers, from 1. It is absent if there are none.
+	Count int64 `json:"count,omitempty"`
+}
+
+// TokenRequest is the parameter of [UserTokenRequest]. The host sends it to a token endpoint as a POST of an HTML form, RFC
+// 6749 section 3.2.
+type TokenRequest struct {
+	// URL is the rendered value of a configuration field of kind [KindURL], exactly as config_get returned it.
+	URL string `json:"url"`
+	// Form is the body.
+	Form []Pair `json:"form,omitempty"`
+	// Headers are added to the request. A Content-Type is an error, because the host sets it.
+	Headers []Pair `json:"headers,omitempty"`
+	// Extra names further members of the answer that the reply should include. They must be strings.
+	Extra []string `json:"extra,omitempty"`
+}
+
+// TokenReply is the result of [UserTokenRequest], RFC 6749 section 5.
+type TokenReply struct {
+	// Status is the HTTP status. It is 400 for a 2xx answer with an error and no access token.
+	Status int `json:"status"`
+	// AccessToken is a sealed value with the sinks [SinkHeader] and [SinkQuery]. It is absent if Status is not 2xx.
+	AccessToken string `json:"access_token,omitempty"`
+	// TokenType is a registered token type in lower case, or "other".
+	TokenType string `json:"token_type,omitempty"`
+	// ExpiresIn is the lifetime of the token in seconds, 0 to 2³¹−1. It is absent if the answer has no such value.
+	ExpiresIn *int64 `json:"expires_in,omitempty"`
+	// Scope is a sealed value with the sinks [SinkHeader], [SinkQuery] and [SinkToken].
+	Scope string `json:"scope,omitempty"`
+	// Error is a registered error code, or "other".
+	Error string `json:"error,omitempty"`
+	// Extra has the members that [TokenRequest].Extra names, as sealed values with the sinks of Scope.
+	Extra map[string]string `json:"extra,omitempty"`
+}
+
+// JWTRequest is the parameter of [UserJWTSign]. Object is the Go type that a side uses for JSON objects.
+type JWTRequest[Object any] struct {
+	// Key is the name of a configuration field of kind [KindKey].
+	Key string `json:"key"`
+	// For is the destination of the JWT: [ForHeader] or [ForToken].
+	For string `json:"for"`
+	// Header has further members of the JOSE header. The host sets alg, and typ if Header lacks it.
+	Header Object `json:"header,omitempty"`
+	// Claims is the payload.
+	Claims Object `json:"claims"`
+	// Integers names top-level claims. If such a claim is a numeric string, the host converts it to an integer and
+	// discards the fraction.
+	Integers []string `json:"integers,omitempty"`
+}

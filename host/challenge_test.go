@@ -1,0 +1,239 @@
+package host_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/keywright/keywright/abi"
+	"github.com/keywright/keywright/host"
+)
+
+// Plugins that take part in what the API answers.
+
+// challenged is the description of a guest with a challenge.
+var challenged = abi.Description{
+	Uses: abi.Groups, Anonymous: true,
+	Fields: []abi.Field{sealedField("key", abi.SinkHeader), {Name: "url", Kind: abi.KindURL, Sinks: []string{abi.SinkToken}}},
+	Challenge: &abi.Challenge{Statuses: []int{401, 403}, Keep: 300, Answers: []abi.Answer{
+		{Name: "nonce", From: "auth:Digest/nonce", Kind: abi.AnswerSealed, Sinks: []string{abi.SinkHeader}, Keep: true},
+		{Name: "next", From: "info:nextnonce", Kind: abi.AnswerSealed, Sinks: []string{abi.SinkHeader}, Keep: true},
+		{Name: "code", From: "json:/error/code", Kind: abi.AnswerEnum, Enum: []string{"expired"}},
+	}},
+}
+
+// challengeOf returns what a guest gets of the API's answers.
+func challengeOf(env abi.Env) (r abi.ChallengeReply) {
+	if err := json.Unmarshal(env.Challenge(), &r); err != nil {
+		panic("a test's reply: " + err.Error())
+	}
+	return r
+}
+
+func challengeWorld(t *testing.T, do func(abi.Env) (string, error)) (*world, *host.Connector) {
+	t.Helper()
+	w := newWorld(t, withoutBuiltIns, withGuest(&guest{about: challenged, authenticate: do}))
+	w.canary("key")
+	return w, w.connect("custom", config{"key": "{{ get_secret('key') }}", "url": tokenURL})
+}
+
+// sendsNonce returns a mutation with the newest nonce and its count, or none.
+func sendsNonce(env abi.Env) (string, error) {
+	c := challengeOf(env)
+	nonce := c.Answers["next"]
+	if nonce == "" {
+		nonce = c.Answers["nonce"]
+	}
+	if nonce == "" {
+		return "{}", nil
+	}
+	return header("X-Nonce", fmt.Sprintf("%s %d", nonce, c.Count)), nil
+}
+
+// nonces returns the X-Nonce of each request that the API has received.
+func nonces(w *world) (all []string) {
+	for _, r := range w.api.Received() {
+		all = append(all, r.Header.Get("X-Nonce"))
+	}
+	return all
+}
+
+// A nonce of a 401 is used at once and then kept for later requests, with a count, until a newer one comes or it is too old.
+func TestANonceIsKept(t *testing.T) {
+	w, connector := challengeWorld(t, sendsNonce)
+	offer := ""
+	w.api.Answer(func(r *http.Request) (*http.Response, error) {
+		switch sent := r.Header.Get("X-Nonce"); {
+		case offer != "":
+			response := respond(http.StatusOK, "", "Authentication-Info", `nextnonce="`+offer+`"`)
+			offer = ""
+			return response(r)
+		case sent == "":
+			return respond(http.StatusUnauthorized, "", "WWW-Authenticate", `Digest nonce="first-nonce"`)(r)
+		case sent == "second-nonce 2":
+			return respond(http.StatusUnauthorized, "", "WWW-Authenticate", `Digest nonce="third-nonce"`)(r)
+		}
+		return respond(http.StatusOK, "")(r)
+	})
+	w.get(connector)
+	w.get(connector)
+	offer = "second-nonce"
+	w.get(connector)
+	w.get(connector)
+	w.get(connector) // is refused, and repeated
+	w.Advance(301 * time.Second)
+	w.get(connector)
+	want := []string{
+		"", "first-nonce 1", "first-nonce 2", "first-nonce 3", "second-nonce 1", "second-nonce 2", "third-nonce 1", "", "first-nonce 1",
+	}
+	if diff := cmp.Diff(want, nonces(w)); diff != "" {
+		t.Errorf("(-want +got)\n%s", diff)
+	}
+}
+
+// A request is sent twice at most, and the caller gets the second answer (threats.md 86).
+func TestAChallengeIsAnsweredOnce(t *testing.T) {
+	w, connector := challengeWorld(t, sendsNonce)
+	w.api.Answer(respond(http.StatusUnauthorized, "no", "WWW-Authenticate", `Digest nonce="a-nonce-again"`))
+	if status, err := w.try(connector, get(t.Context())); status != 401 || err != nil || w.api.Count() != 2 {
+		t.Errorf("%d, %v after %d requests", status, err, w.api.Count())
+	}
+}
+
+// A body that cannot be sent again is not, and the caller gets the first answer (threats.md 86).
+func TestAChallengeOfABodyThatIsGone(t *testing.T) {
+	w, connector := challengeWorld(t, sendsNonce)
+	w.api.Answer(respond(http.StatusUnauthorized, "no", "WWW-Authenticate", `Digest nonce="a-nonce-again"`))
+	r := get(t.Context())
+	r.Method, r.Body, r.ContentLength = http.MethodPost, io.NopCloser(strings.NewReader("x")), 1
+	if status, err := w.try(connector, r); status != 401 || err != nil || w.api.Count() != 1 {
+		t.Errorf("%d, %v after %d requests", status, err, w.api.Count())
+	}
+}
+
+// A plugin passes an answer on that it can do nothing about. The caller gets all of its body.
+func TestAPluginPassesAnAnswerOn(t *testing.T) {
+	var codes []string
+	w, connector := challengeWorld(t, func(env abi.Env) (string, error) {
+		if c := challengeOf(env); c.Status == http.StatusForbidden {
+			codes = append(codes, c.Answers["code"])
+			if c.Answers["code"] != "expired" {
+				return marshal(abi.Mutation{Pass: true}), nil
+			}
+		}
+		return header("X-Key", value(env, "key")), nil
+	})
+	long := `{"error":{"code":"expired"},"text":"` + strings.Repeat("x", 70_000) + `"}`
+	for _, c := range []struct {
+		body string
+		sent int
+	}{{`{"error":{"code":"other"}}`, 1}, {`{"error":{"code":"EXPIRED"}}`, 2}, {`expired`, 1}, {long, 1}} {
+		before := w.api.Count()
+		w.api.Answer(respond(http.StatusForbidden, c.body))
+		response, err := connector.Transport(nil).RoundTrip(get(t.Context()))
+		if err != nil {
+			t.Fatal(err)
+		}
+		body, err := io.ReadAll(response.Body)
+		_ = response.Body.Close()
+		if n := w.api.Count() - before; string(body) != c.body || err != nil || n != c.sent {
+			t.Errorf("%.60s: %d requests, want %d; the caller got %.60s, %v", c.body, n, c.sent, body, err)
+		}
+	}
+	if diff := cmp.Diff([]string{"other", "expired", "", ""}, codes); diff != "" {
+		t.Errorf("(-want +got)\n%s", diff)
+	}
+}
+
+// A plugin that drops its token after a refusal gets a new one. A token that another request has brought meanwhile stays.
+func TestAPluginDropsItsToken(t *testing.T) {
+	w, connector := challengeWorld(t, func(env abi.Env) (string, error) {
+		if challengeOf(env).Status == http.StatusForbidden && !env.CacheDrop("token") {
+			return marshal(abi.Mutation{Pass: true}), nil
+		}
+		token, ok := env.CacheGet("token")
+		if !ok {
+			var reply abi.TokenReply
+			if err := json.Unmarshal(env.TokenRequest([]byte(marshal(abi.TokenRequest{URL: value(env, "url")}))), &reply); err != nil {
+				return "", err
+			}
+			token = reply.AccessToken
+			env.CacheSet("token", token, 600)
+		}
+		return header("Authorization", "Bearer "+token), nil
+	})
+	w.login.Answer(tokens(3600))
+	refused := ""
+	w.api.Answer(func(r *http.Request) (*http.Response, error) {
+		if r.Header.Get("Authorization") == refused {
+			return status(http.StatusForbidden)(r)
+		}
+		return status(http.StatusOK)(r)
+	})
+	w.get(connector)
+	refused = "Bearer t1"
+	if got := w.get(connector).Header.Get("Authorization"); got != "Bearer t2" || w.login.Count() != 2 {
+		t.Errorf("%s after %d exchanges", got, w.login.Count())
+	}
+	refused = "Bearer t2" // which is new, so that a newer one would not help
+	if w.get(connector); w.login.Count() != 2 || w.api.Count() != 4 {
+		t.Errorf("%d exchanges, %d requests", w.login.Count(), w.api.Count())
+	}
+	refused = ""
+	if got := w.get(connector).Header.Get("Authorization"); got != "Bearer t2" || w.login.Count() != 2 {
+		t.Errorf("%s after %d exchanges", got, w.login.Count())
+	}
+}
+
+// The offset of the API's clock is that of its Date, once it has refused a request.
+func TestTheOffsetOfTheAPIsClock(t *testing.T) {
+	var offsets []int64
+	w, connector := challengeWorld(t, func(env abi.Env) (string, error) {
+		offsets = append(offsets, env.ClockOffset())
+		return header("X-Key", value(env, "key")), nil
+	})
+	for _, c := range []struct {
+		status int
+		ahead  time.Duration
+	}{{200, time.Hour}, {403, 5 * time.Minute}, {403, 5 * time.Second}, {500, time.Hour}, {401, -time.Hour}} {
+		w.api.Answer(respond(c.status, "", "Date", w.Now().Add(c.ahead).UTC().Format(http.TimeFormat)))
+		if _, err := w.try(connector, get(t.Context())); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if diff := cmp.Diff([]int64{0, 0, 300, 300, 0, 0, 0, -3600}, offsets); diff != "" {
+		t.Errorf("(-want +got)\n%s", diff)
+	}
+}
+
+// What a guest may not do with a challenge.
+func TestMisuseOfAChallenge(t *testing.T) {
+	for name, c := range map[string]struct {
+		do    func(abi.Env) (string, error)
+		stage host.Stage
+		words string
+	}{
+		"after the request was read": {func(env abi.Env) (string, error) {
+			env.Input()
+			env.Challenge()
+			return "{}", nil
+		}, host.StagePlugin, "ask for the challenge first"},
+		"dropping after the request was read": {func(env abi.Env) (string, error) {
+			env.Input()
+			env.CacheDrop("token")
+			return "{}", nil
+		}, host.StagePlugin, "after the request was read"},
+		"passing on without an answer": {func(abi.Env) (string, error) { return marshal(abi.Mutation{Pass: true}), nil }, host.StageMutation, "passes the API's answer on"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w, connector := challengeWorld(t, c.do)
+			w.refuse(connector, get(t.Context()), c.stage, c.words)
+		})
+	}
+}

@@ -1,0 +1,173 @@
+package host_test
+
+import (
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/keywright/keywright/abi"
+	"github.com/keywright/keywright/host"
+)
+
+// Mutations that change cookies, the path or the body of a request.
+
+// changeWorld returns a world whose guest returns a mutation in which KEY is a secret.
+func changeWorld(t *testing.T, m abi.Mutation) (*world, *host.Connector) {
+	t.Helper()
+	g := &guest{
+		about: abi.Description{Fields: []abi.Field{sealedField("key", abi.SinkHeader, abi.SinkPath, abi.SinkBody)}},
+		authenticate: func(env abi.Env) (string, error) {
+			return strings.ReplaceAll(marshal(m), "KEY", value(env, "key")), nil
+		},
+	}
+	w := newWorld(t, withoutBuiltIns, withGuest(g))
+	w.setSecret("key", w.Hide("the key", "hunter2/&= hunter2"))
+	return w, w.connect("custom", config{"key": "{{ get_secret('key') }}"})
+}
+
+func pairs(name, value string) []abi.Pair { return []abi.Pair{{Name: name, Value: value}} }
+
+func TestACredentialInThePath(t *testing.T) {
+	for name, c := range map[string]struct{ name, path, want string }{
+		"a segment":            {"{token}", "/bot{token}/getMe", "/bothunter2/&=%20hunter2/getMe"},
+		"written encoded":      {"{token}", "/bot%7Btoken%7D/getMe", "/bothunter2/&=%20hunter2/getMe"},
+		"among encoded":        {"{token}", "/a%2Fb/%7Btoken%7D/c", "/a%2Fb/hunter2/&=%20hunter2/c"},
+		"several times":        {":t:", "/:t:/:t:", "/hunter2/&=%20hunter2/hunter2/&=%20hunter2"},
+		"beside its own query": {":t:", "/:t:?a=:t:", "/hunter2/&=%20hunter2?a=:t:"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w, connector := changeWorld(t, abi.Mutation{Path: pairs(c.name, "KEY")})
+			r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, apiOrigin+c.path, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			got := w.send(connector, r)
+			want := strings.ReplaceAll(c.want, "&=", "%26%3D")
+			if got.URL != apiOrigin+want {
+				t.Errorf("the API got %s, want %s", got.URL, want)
+			}
+			explained, err := connector.Explain(r)
+			if err != nil || strings.Contains(explained.URL, "hunter2") || !strings.Contains(explained.URL, "get_secret") {
+				t.Errorf("it is explained as %v, %v", explained, err)
+			}
+		})
+	}
+}
+
+// A redirect with the credential of the path is an error, and is not followed (threats.md 88).
+func TestARedirectWithTheCredentialOfThePath(t *testing.T) {
+	w, connector := changeWorld(t, abi.Mutation{Path: pairs("things", "KEY")})
+	w.api.Answer(func(r *http.Request) (*http.Response, error) {
+		return respond(http.StatusPermanentRedirect, "", "Location", r.URL.Path+"/")(r)
+	})
+	if _, err := w.try(connector, get(t.Context())); err == nil || !strings.Contains(err.Error(), "redirect that holds the credential") {
+		t.Error(err)
+	}
+}
+
+func TestACredentialInTheBody(t *testing.T) {
+	const form = "application/x-www-form-urlencoded"
+	added := "api_key=hunter2%2F%26%3D+hunter2"
+	for name, c := range map[string]struct {
+		contentType, body, want string
+	}{
+		"a form":         {form + "; charset=utf-8", "a=1&b=2", "a=1&b=2&" + added},
+		"an empty form":  {form, "", added},
+		"no body at all": {"", "", added},
+		"a long form":    {form, "a=" + strings.Repeat("x", 100_000), "a=" + strings.Repeat("x", 100_000) + "&" + added},
+	} {
+		for kind, prepare := range map[string]func(*http.Request){
+			"again": func(*http.Request) {},
+			"once":  func(r *http.Request) { r.GetBody = nil },
+		} {
+			t.Run(name+", "+kind, func(t *testing.T) {
+				w, connector := changeWorld(t, abi.Mutation{Form: pairs("api_key", "KEY")})
+				var length int64
+				w.api.Answer(func(r *http.Request) (*http.Response, error) {
+					length = r.ContentLength
+					return status(http.StatusOK)(r)
+				})
+				var body io.Reader
+				if c.body != "" {
+					body = strings.NewReader(c.body)
+				}
+				r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, apiURL, body)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if c.contentType != "" {
+					r.Header.Set("Content-Type", c.contentType)
+				}
+				prepare(r)
+				got := w.send(connector, r)
+				if got.Body != c.want || length != int64(len(c.want)) || !strings.HasPrefix(got.Header.Get("Content-Type"), form) {
+					t.Errorf("the API got %d bytes of %q: %.80q", length, got.Header.Get("Content-Type"), got.Body)
+				}
+			})
+		}
+	}
+}
+
+func TestChangesThatCannotBeMade(t *testing.T) {
+	secret := "{{ get_secret('key') }}"
+	for name, c := range map[string]struct {
+		mutation abi.Mutation
+		method   string
+		header   string
+		body     string
+		words    string
+	}{
+		"no placeholder":           {abi.Mutation{Path: pairs("{token}", "KEY")}, "GET", "", "", "path holds no {token}"},
+		"an empty placeholder":     {abi.Mutation{Path: pairs("", "KEY")}, "GET", "", "", "placeholder is empty"},
+		"a placeholder twice":      {abi.Mutation{Path: append(pairs("things", "KEY"), pairs("things", "KEY")...)}, "GET", "", "", "there twice"},
+		"a path upwards":           {abi.Mutation{Path: pairs("things", "../KEY")}, "GET", "", "", "leads elsewhere"},
+		"a form into JSON":         {abi.Mutation{Form: pairs("a", "KEY")}, "POST", "application/json", "{}", "Content-Type must be"},
+		"a form into an unknown":   {abi.Mutation{Form: pairs("a", "KEY")}, "POST", "", "x", "Content-Type must be"},
+		"a form of a GET":          {abi.Mutation{Form: pairs("a", "KEY")}, "GET", "", "", "the request's method has none"},
+		"a cookie twice":           {abi.Mutation{Cookies: append(pairs("a", "1"), pairs("a", "2")...)}, "GET", "", "", `sets cookie "a" twice`},
+		"a cookie without a name":  {abi.Mutation{Cookies: pairs("", "1")}, "GET", "", "", "is not the name of a cookie"},
+		"a cookie that is two":     {abi.Mutation{Cookies: pairs("a", "1; b=2")}, "GET", "", "", "no cookie may have"},
+		"a cookie with a space":    {abi.Mutation{Cookies: pairs("a", "KEY")}, "GET", "", "", "no cookie may have"},
+		"passing on with a header": {abi.Mutation{Pass: true, Headers: pairs("X-Key", "KEY")}, "GET", "", "", "passes the API's answer on"},
+		"no credential":            {abi.Mutation{Cookies: pairs("a", "b")}, "GET", "", "", "holds no credential"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w, connector := changeWorld(t, c.mutation)
+			r, err := http.NewRequestWithContext(t.Context(), c.method, apiURL, strings.NewReader(c.body))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if c.header != "" {
+				r.Header.Set("Content-Type", c.header)
+			}
+			if failure := w.refuse(connector, r, host.StageMutation, c.words); strings.Contains(failure.Error(), secret) {
+				t.Error(failure)
+			}
+		})
+	}
+}
+
+// The credential of each part of a request is kept from a caller who must not see it (threats.md 88).
+func TestEveryPartIsGuarded(t *testing.T) {
+	for name, m := range map[string]abi.Mutation{
+		"a cookie": {Cookies: pairs("a", "KEY")}, "the path": {Path: pairs("things", "KEY")}, "the form": {Form: pairs("a", "KEY")},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w, connector := changeWorld(t, m)
+			w.setSecret("key", w.Hide("another key", "hunter3hunter3"))
+			w.api.Answer(respond(http.StatusOK, "you sent hunter3hunter3"))
+			r := get(t.Context())
+			r.Method = http.MethodPost
+			response, err := connector.GuardedTransport(nil).RoundTrip(r)
+			if err != nil {
+				t.Fatal(err)
+			}
+			body, err := io.ReadAll(response.Body)
+			_ = response.Body.Close()
+			if err == nil || strings.Contains(string(body), "hunter3") {
+				t.Errorf("the caller got %q, %v", body, err)
+			}
+		})
+	}
+}

@@ -1,0 +1,232 @@
+package host
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/keywright/keywright/abi"
+	"github.com/keywright/keywright/host/internal/hostfn"
+	"github.com/keywright/keywright/host/internal/seal"
+)
+
+var (
+	typeName  = regexp.MustCompile(`^[a-z][a-z0-9_]*$`)
+	fieldName = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9_-]*$`)
+)
+
+// maxName limits the name of a type or a field, in bytes.
+const maxName = 64
+
+// reach is the set of places that a sealed value may go to, and that of places for what is derived from it.
+type reach struct{ sinks, derived seal.Sinks }
+
+// parseReach returns the reach of a field or an answer. Without derived, its derived values may go where it may go.
+func parseReach(sinks, derived []string) (r reach, err error) {
+	if r.sinks, err = seal.ParseSinks(sinks); err != nil {
+		return reach{}, err
+	}
+	if len(derived) == 0 {
+		return reach{r.sinks, r.sinks}, nil
+	}
+	r.derived, err = seal.ParseSinks(derived)
+	return r, err
+}
+
+// checkDescription checks the description of a plugin, and sets the reach of its fields, and its answers.
+func (p *plugin) checkDescription() error {
+	d := &p.info.Description
+	var problems []error
+	wrong := func(format string, args ...any) { problems = append(problems, fmt.Errorf(format, args...)) }
+	if d.ABI != abi.Version {
+		wrong("abi is %d, this host knows %d", d.ABI, abi.Version)
+	}
+	for _, name := range append([]string{d.Type}, d.Aliases...) {
+		if len(name) > maxName || !typeName.MatchString(name) {
+			wrong("%q is not the name of an auth type: lower-case letters, digits and _, beginning with a letter", Printable(name))
+		}
+	}
+	if d.Version == "" || d.Summary == "" {
+		wrong("version and summary must not be empty")
+	}
+	for _, group := range d.Uses {
+		if !slices.Contains(abi.Groups, group) {
+			wrong("uses: there is no group %q; there are %s", Printable(group), strings.Join(abi.Groups, ", "))
+		}
+	}
+	if len(d.Fields) > abi.MaxFields {
+		wrong("there are %d fields, and %d are allowed", len(d.Fields), abi.MaxFields)
+	}
+	p.fields = map[string]reach{}
+	for i := range d.Fields {
+		f := &d.Fields[i]
+		if _, twice := p.fields[f.Name]; twice || len(f.Name) > maxName || !fieldName.MatchString(f.Name) {
+			wrong("field %q is there twice or has a name that no field may have", Printable(f.Name))
+			continue
+		}
+		reach, err := checkField(d, f)
+		if err != nil {
+			wrong("field %s: %w", f.Name, err)
+		}
+		p.fields[f.Name] = reach
+	}
+	var err error
+	if p.answers, err = checkAnswers(d, d.Answers); err != nil {
+		wrong("answers: %w", err)
+	}
+	for _, a := range d.Answers {
+		if a.Keep {
+			wrong("answers: %s: only an answer of the challenge has keep", Printable(a.Name))
+		}
+	}
+	if p.challenge, err = checkChallenge(d); err != nil {
+		wrong("challenge: %w", err)
+	}
+	return errors.Join(problems...)
+}
+
+// maxKeep limits [abi.Challenge].Keep, in seconds.
+const maxKeep = 24 * 60 * 60
+
+// checkChallenge checks the challenge of a description and returns its answers.
+func checkChallenge(d *abi.Description) ([]hostfn.Answer, error) {
+	if d.Challenge == nil {
+		return nil, nil
+	}
+	for _, status := range d.Challenge.Statuses {
+		if status < 400 || status > 499 || status == http.StatusTooManyRequests || status == http.StatusRequestTimeout {
+			return nil, fmt.Errorf("%d is no status for another attempt: 400 to 499 are, except 408 and 429", status)
+		}
+	}
+	if len(d.Challenge.Statuses) > abi.MaxAnswers {
+		return nil, fmt.Errorf("there are %d statuses, and %d are allowed", len(d.Challenge.Statuses), abi.MaxAnswers)
+	}
+	kept := slices.ContainsFunc(d.Challenge.Answers, func(a abi.Answer) bool { return a.Keep })
+	if keep := d.Challenge.Keep; kept != (keep != 0) || keep < 0 || keep > maxKeep {
+		return nil, fmt.Errorf("keep is 1 to %d seconds if an answer is kept, and absent otherwise", maxKeep)
+	}
+	for _, a := range d.Challenge.Answers {
+		if a.Required || a.FromField != "" {
+			return nil, fmt.Errorf("%s: only an answer of an exchange is required or has a from_field", Printable(a.Name))
+		}
+	}
+	return checkAnswers(d, d.Challenge.Answers)
+}
+
+// checkAnswers checks answers of a description and returns them in the form that calls use.
+func checkAnswers(d *abi.Description, list []abi.Answer) ([]hostfn.Answer, error) {
+	plain := 0
+	seen := map[string]bool{}
+	var answers []hostfn.Answer
+	for _, a := range list {
+		if seen[a.Name] || len(a.Name) > maxName || !fieldName.MatchString(a.Name) {
+			return nil, fmt.Errorf("%q is there twice or is a name that no answer may have", Printable(a.Name))
+		}
+		seen[a.Name] = true
+		if a.Kind != abi.AnswerSealed {
+			plain++
+		}
+		answer, err := checkAnswer(d, a)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", a.Name, err)
+		}
+		answers = append(answers, answer)
+	}
+	if len(list) > abi.MaxAnswers || plain > abi.MaxPlainAnswers {
+		return nil, fmt.Errorf("there are %d, %d of them not sealed: %d and %d are allowed", len(list), plain, abi.MaxAnswers, abi.MaxPlainAnswers)
+	}
+	return answers, nil
+}
+
+func checkAnswer(d *abi.Description, a abi.Answer) (hostfn.Answer, error) {
+	r, err := parseReach(a.Sinks, a.Derived)
+	if err != nil {
+		return hostfn.Answer{}, err
+	}
+	answer := hostfn.Answer{Answer: a, Sinks: r.sinks, Derived: r.derived}
+	switch {
+	case (a.From == "") == (a.FromField == ""):
+		return answer, errors.New("it has either from or from_field")
+	case a.FromField != "":
+		if !slices.ContainsFunc(d.Fields, func(f abi.Field) bool {
+			return f.Name == a.FromField && f.Kind == abi.KindString && !f.Sealed && len(f.Enum) == 0
+		}) {
+			return answer, errors.New("from_field names no field of kind string that is not sealed and has no enum")
+		}
+	default:
+		if answer.Source, err = hostfn.ParseSource(a.From); err != nil {
+			return answer, fmt.Errorf("from %w", err)
+		}
+	}
+	if !slices.Contains([]string{abi.AnswerSealed, abi.AnswerInteger, abi.AnswerTime, abi.AnswerEnum}, a.Kind) {
+		return answer, fmt.Errorf("there is no kind %q of an answer; there are sealed, integer, time, enum", Printable(a.Kind))
+	}
+	sealed, enum := a.Kind == abi.AnswerSealed, a.Kind == abi.AnswerEnum
+	switch {
+	case sealed != (len(a.Sinks) > 0) || !sealed && len(a.Derived) > 0:
+		return answer, errors.New("a sealed answer has sinks, and no other has")
+	case enum != (len(a.Enum) > 0) || len(a.Enum) > abi.MaxEnum:
+		return answer, fmt.Errorf("an enum lists 1 to %d names, and no other kind does", abi.MaxEnum)
+	case slices.ContainsFunc(a.Enum, func(name string) bool { return name == "" || len(name) > maxName }):
+		return answer, fmt.Errorf("a name of an enum has 1 to %d bytes", maxName)
+	case a.Keep && !sealed && !enum:
+		return answer, errors.New("only a sealed answer or an enum is kept")
+	}
+	return answer, nil
+}
+
+// checkField checks a field of a description and returns its reach.
+func checkField(d *abi.Description, f *abi.Field) (reach, error) {
+	r, err := parseReach(f.Sinks, f.Derived)
+	if err != nil {
+		return reach{}, err
+	}
+	if !slices.Contains(abi.Kinds, f.Kind) {
+		return reach{}, fmt.Errorf("there is no kind %q; there are %s", Printable(f.Kind), strings.Join(abi.Kinds, ", "))
+	}
+	if f.Kind == abi.KindKey {
+		if r.sinks&^seal.Sign != 0 {
+			return reach{}, errors.New("a key has no sink but sign: derived says where signatures go")
+		}
+		r.sinks = seal.Sign
+		if !slices.ContainsFunc(d.Fields, func(a abi.Field) bool { return a.Name == f.AlgorithmField && len(a.Enum) > 0 }) {
+			return reach{}, errors.New("a key needs an algorithm_field that names a field with an enum")
+		}
+	}
+	switch {
+	case f.Kind != abi.KindKey && (f.AlgorithmField != "" || len(f.Purposes) > 0 || f.Generate):
+		return reach{}, errors.New("only a key has an algorithm_field or purposes, or is generated")
+	case f.Generate && f.Required:
+		return reach{}, errors.New("a key that is generated if it is absent is not required")
+	case f.Kind != abi.KindString && len(f.Enum) > 0:
+		return reach{}, errors.New("only a string has an enum")
+	case f.Kind != abi.KindInteger && f.Minimum != nil:
+		return reach{}, errors.New("only an integer has a minimum")
+	case f.Kind == abi.KindObject && (f.Sealed || f.Default != ""):
+		return reach{}, errors.New("an object is neither sealed as a whole nor has it a default")
+	case f.Kind == abi.KindURL && f.Default != "":
+		return reach{}, errors.New("a url has no default: it is for the configuration to say where credentials go")
+	case f.Kind == abi.KindKey && f.Default != "":
+		return reach{}, errors.New("a key has no default: it is the operator's")
+	case f.Required && f.Default != "":
+		return reach{}, errors.New("a required field has no default")
+	case strings.Contains(f.Default, "{{"):
+		return reach{}, errors.New("its default holds {{, but a default is no template and would be used as it is written: require the field, and say in doc what to configure")
+	case f.Sealed && (f.Kind == abi.KindInteger || f.Kind == abi.KindBoolean || len(f.Enum) > 0):
+		return reach{}, errors.New("it is sealed, but integers, booleans and values of an enum come to the plugin in plain: leave sealed out, or make it a string without an enum")
+	}
+	for _, purpose := range f.Purposes {
+		if !slices.Contains(abi.Purposes, purpose) {
+			return reach{}, fmt.Errorf("there is no purpose %q; there are %s", Printable(purpose), strings.Join(abi.Purposes, ", "))
+		}
+	}
+	if f.Default != "" {
+		if err := hostfn.CheckValue(f, f.Default); err != nil {
+			return reach{}, fmt.Errorf("its default %w", err)
+		}
+	}
+	return r, nil
+}

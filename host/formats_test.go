@@ -1,0 +1,205 @@
+package host_test
+
+import (
+	"crypto/md5"
+	"crypto/sha1"
+	"crypto/sha256"
+	"crypto/sha512"
+	"encoding/hex"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/keywright/keywright/abi"
+	"github.com/keywright/keywright/host"
+)
+
+// The formats, digests and random texts that a guest can ask for.
+
+// A text in each format is the same whether it is plain or sealed.
+func TestFormats(t *testing.T) {
+	const text = "a b+/?&=%~.-_é\x00"
+	want := map[string]string{
+		abi.FormatBase64: "YSBiKy8/Jj0lfi4tX8OpAA==", abi.FormatBase64URL: "YSBiKy8_Jj0lfi4tX8OpAA", abi.FormatBase64URLPadded: "YSBiKy8_Jj0lfi4tX8OpAA==",
+		abi.FormatBase32: "MEQGEKZPH4TD2JL6FYWV7Q5JAA======", abi.FormatHex: "6120622b2f3f263d257e2e2d5fc3a900", abi.FormatHexUpper: "6120622B2F3F263D257E2E2D5FC3A900",
+		abi.FormatPercent: "a%20b%2B%2F%3F%26%3D%25~.-_%C3%A9%00", abi.FormatForm: "a+b%2B%2F%3F%26%3D%25~.-_%C3%A9%00",
+	}
+	decoded := []string{abi.FormatBase64, abi.FormatBase64URL, abi.FormatBase32, abi.FormatHex}
+	got := map[string]string{}
+	w := misusedWorld(t, func(env abi.Env) (string, error) {
+		var headers []abi.Pair
+		for format, want := range want {
+			got[format] = env.Encode(format, text)
+			headers = append(headers, abi.Pair{Name: "X-" + strings.ReplaceAll(format, "_", "-"), Value: env.Encode(format, value(env, "to_header"))})
+			for _, other := range decoded {
+				if other == format && env.Decode(format, want) != text {
+					return "", fmt.Errorf("%s is not decoded", format)
+				}
+			}
+		}
+		for _, format := range decoded { // without padding, in either case, and sealed
+			spelled := strings.TrimRight(want[format], "=")
+			if format == abi.FormatHex || format == abi.FormatBase32 {
+				spelled = strings.ToLower(spelled)
+			}
+			if env.Decode(format, spelled) != text {
+				return "", fmt.Errorf("%s is not decoded", spelled)
+			}
+			again := env.Encode(abi.FormatHex, env.Decode(format, env.Encode(format, value(env, "to_header"))))
+			headers = append(headers, abi.Pair{Name: "X-Again-" + format, Value: again})
+		}
+		return marshal(abi.Mutation{Headers: headers}), nil
+	})
+	w.setSecret("s", text)
+	received := w.get(w.connect("custom", misused)).Header
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("(-want +got)\n%s", diff)
+	}
+	for format, want := range want {
+		if sealed := received.Get("X-" + strings.ReplaceAll(format, "_", "-")); sealed != want {
+			t.Errorf("%s of a sealed value is %s, want %s", format, sealed, want)
+		}
+	}
+	for _, format := range decoded {
+		if again := received.Get("X-Again-" + format); again != want[abi.FormatHex] {
+			t.Errorf("%s, there and back, is %s", format, again)
+		}
+	}
+}
+
+func TestDigests(t *testing.T) {
+	const text = "a secret of some length"
+	raw := hex.EncodeToString
+	m, s1, s256, s384, s512, s512256 := md5.Sum([]byte(text)), sha1.Sum([]byte(text)), sha256.Sum256([]byte(text)), sha512.Sum384([]byte(text)), sha512.Sum512([]byte(text)), sha512.Sum512_256([]byte(text))
+	want := map[string]string{
+		abi.DigestMD5: raw(m[:]), abi.DigestSHA1: raw(s1[:]), abi.DigestSHA256: raw(s256[:]), abi.DigestSHA384: raw(s384[:]),
+		abi.DigestSHA512: raw(s512[:]), abi.DigestSHA512256: raw(s512256[:]),
+	}
+	got := map[string]string{}
+	g := &guest{about: abi.Description{Fields: []abi.Field{sealedField("to_header", abi.SinkHeader, abi.SinkDigest)}}}
+	g.authenticate = func(env abi.Env) (string, error) {
+		var headers []abi.Pair
+		for _, algorithm := range abi.Digests {
+			got[algorithm] = env.Encode(abi.FormatHex, env.Digest(algorithm, text))
+			headers = append(headers, abi.Pair{Name: "X-" + strings.ReplaceAll(algorithm, "_", "-"), Value: env.Encode(abi.FormatHex, env.Digest(algorithm, value(env, "to_header")))})
+		}
+		return marshal(abi.Mutation{Headers: headers}), nil
+	}
+	w := newWorld(t, withoutBuiltIns, withGuest(g))
+	w.setSecret("s", text)
+	received := w.get(w.connect("custom", config{"to_header": "{{ get_secret('s') }}"})).Header
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("(-want +got)\n%s", diff)
+	}
+	for algorithm, want := range want {
+		if sealed := received.Get("X-" + strings.ReplaceAll(algorithm, "_", "-")); sealed != want {
+			t.Errorf("%s of a sealed value is %s, want %s", algorithm, sealed, want)
+		}
+	}
+}
+
+// Random texts are in hex, of the length that the guest wants, and differ.
+func TestRandomTexts(t *testing.T) {
+	var all []string
+	w := misusedWorld(t, func(env abi.Env) (string, error) {
+		all = append(all, env.Random(1), env.Random(16), env.Random(16), env.Random(abi.MaxRandom))
+		return header("X-Key", value(env, "to_header")), nil
+	})
+	connector := w.connect("custom", misused)
+	w.get(connector)
+	w.get(connector) // runs again
+	seen := map[string]bool{}
+	for i, n := range []int{2, 32, 32, 128, 2, 32, 32, 128} {
+		if i >= len(all) || len(all[i]) != n || !regexp.MustCompile(`^[0-9a-f]+$`).MatchString(all[i]) || n > 2 && seen[all[i]] {
+			t.Errorf("text %d of %q", i, all)
+		}
+		seen[all[i]] = true
+	}
+}
+
+func TestFormatsThatAreRefused(t *testing.T) {
+	refuseAll(t, []misuse{
+		{"an unknown format", func(env abi.Env) (string, error) { return env.Encode("rot13", "a"), nil }, host.StagePlugin, "encode knows base32, base64"},
+		{"an unknown format to decode", func(env abi.Env) (string, error) { return env.Decode("percent", "a"), nil }, host.StagePlugin, "decode knows"},
+		{"text that is not in the format", func(env abi.Env) (string, error) { return env.Decode("hex", value(env, "to_header")), nil }, host.StageConfig, "is not in hex"},
+		{"an unknown digest", func(env abi.Env) (string, error) { return env.Digest("md4", "a"), nil }, host.StagePlugin, "digest knows md5, sha1"},
+		{"no random bytes", func(env abi.Env) (string, error) { return env.Random(0), nil }, host.StagePlugin, "1 to 64 bytes"},
+		{"too many random bytes", func(env abi.Env) (string, error) { return env.Random(65), nil }, host.StagePlugin, "1 to 64 bytes"},
+		{"an unknown form of a key", func(env abi.Env) (string, error) { return env.PublicKey("key", "pem"), nil }, host.StagePlugin, "public_key knows"},
+		{"the public half of a shared secret", func(env abi.Env) (string, error) { return env.PublicKey("key", abi.PublicJWK), nil }, host.StageSign, "no public half"},
+		{"a certificate that is a key", func(env abi.Env) (string, error) { return env.PublicKey("key", abi.PublicX5T), nil }, host.StagePlugin, "not a field of kind certificate"},
+		{"decoded bytes in a header", func(env abi.Env) (string, error) {
+			return header("X-Key", env.Decode("hex", env.Encode("hex", value(env, "to_header")))), nil
+		}, host.StagePlugin, "raw bytes: encode it first"},
+	})
+}
+
+// A call reads a body a few times at most, however long it is (threats.md 90).
+func TestABodyIsReadAFewTimes(t *testing.T) {
+	for reads, words := range map[int]string{8: "", 9: "a call may read it 8 times"} {
+		w := misusedWorld(t, func(env abi.Env) (string, error) {
+			for range reads {
+				env.Digest(abi.DigestSHA256, env.Body())
+			}
+			return header("X-Key", value(env, "to_header")), nil
+		})
+		r := get(t.Context())
+		r.Body, r.GetBody = http.NoBody, func() (io.ReadCloser, error) { return http.NoBody, nil }
+		r.Body = io.NopCloser(strings.NewReader("x"))
+		connector := w.connect("custom", misused)
+		if words == "" {
+			w.send(connector, r)
+			continue
+		}
+		w.refuse(connector, r, host.StageBody, words)
+	}
+}
+
+// A guest gets the members of a form in their order, and texts of its secrets sealed.
+func TestMembersOfAForm(t *testing.T) {
+	for name, c := range map[string]struct{ contentType, body, want string }{
+		"a form":           {"application/x-www-form-urlencoded; charset=UTF-8", "b=2&a=1+%26&b&=x&&c=%C3%A9", `[{"name":"b","value":"2"},{"name":"a","value":"1 &"},{"name":"b","value":""},{"name":"","value":"x"},{"name":"c","value":"é"}]`},
+		"an empty form":    {"application/x-www-form-urlencoded", "", `[]`},
+		"JSON":             {"application/json", "a=1", "none"},
+		"no type":          {"", "a=1", "none"},
+		"with its secret":  {"application/x-www-form-urlencoded", "key=SECRET", `[{"name":"key","value":"sealed"}]`},
+		"not a valid form": {"application/x-www-form-urlencoded", "a=%zz", "not percent-encoded"},
+		"too long a form":  {"application/x-www-form-urlencoded", "a=" + strings.Repeat("x", 64<<10), "longer than 65536 bytes"},
+	} {
+		for kind, prepare := range map[string]func(*http.Request){
+			"again": func(*http.Request) {},
+			"once":  func(r *http.Request) { r.GetBody = nil },
+		} {
+			t.Run(name+", "+kind, func(t *testing.T) {
+				got := "none"
+				w := misusedWorld(t, func(env abi.Env) (string, error) {
+					if list, ok := env.BodyForm(); ok {
+						got = regexp.MustCompile(abi.SealedPrefix+`[a-z0-9]{26}`).ReplaceAllString(string(list), "sealed")
+					}
+					return header("X-Key", value(env, "to_header")), nil
+				})
+				body := strings.NewReader(strings.ReplaceAll(c.body, "SECRET", url.QueryEscape(w.secrets["s"])))
+				r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, apiURL, body)
+				if err != nil {
+					t.Fatal(err)
+				}
+				prepare(r)
+				r.Header.Set("Content-Type", c.contentType)
+				connector := w.connect("custom", misused)
+				if !strings.HasPrefix(c.want, "[") && c.want != "none" {
+					w.refuse(connector, r, host.StageBody, c.want)
+					return
+				}
+				if w.send(connector, r); got != c.want {
+					t.Errorf("the guest gets %s, want %s", got, c.want)
+				}
+			})
+		}
+	}
+}

@@ -1,0 +1,180 @@
+package hostfn
+
+import (
+	"maps"
+	"net/http"
+	"slices"
+	"sync/atomic"
+	"time"
+
+	"github.com/keywright/keywright/abi"
+	"github.com/keywright/keywright/host/internal/seal"
+	"github.com/keywright/keywright/host/internal/strictjson"
+	"github.com/keywright/keywright/host/internal/tokencache"
+)
+
+// maxChallenge is the maximum length of a sealed answer of an API, in bytes.
+const maxChallenge = 1 << 10
+
+// APIAnswer is the part of an API's answer that the call of the next attempt gets.
+type APIAnswer struct {
+	// Status is the HTTP status.
+	Status int
+	// found has the answers, not sealed yet.
+	found map[string]string
+	// used are the cache entries that the call of the earlier attempt read.
+	used []*tokencache.Handle
+}
+
+// kept is the set of answers of an API that later calls get.
+type kept struct {
+	found map[string]string
+	// count is the number of calls that got the set.
+	count int64
+}
+
+// keptName is the name of the cache entry with the kept answers of a partition. No guest can use it, because it is longer
+// than maxCacheKey.
+var keptName = "kept answers" + string(make([]byte, maxCacheKey))
+
+// Learn reads the answers of the challenge from an answer of the API, and keeps those that later calls get. replaced is set
+// if the answer is one after which the call runs again: then it replaces what is kept, and otherwise it adds to that. body is
+// the beginning of the answer's body, or nil.
+func (c *Call) Learn(response *http.Response, body []byte, replaced bool) *APIAnswer {
+	list := c.plan.ChallengeAnswers
+	found := (&parts{header: response.Header, body: body}).find(list, nil, maxChallenge)
+	if c.plan.Keep > 0 {
+		c.keep(found, replaced)
+	}
+	return &APIAnswer{response.StatusCode, found, c.used}
+}
+
+// keep stores the answers that are kept.
+func (c *Call) keep(found map[string]string, replaced bool) {
+	key := tokencache.Key{Partition: c.partition(), Name: keptName}
+	values := map[string]string{}
+	if !replaced {
+		if entry, ok := c.plan.Cache.Get(key); ok {
+			maps.Copy(values, keptValues(entry.Value))
+		}
+	}
+	changed := false
+	for i := range c.plan.ChallengeAnswers {
+		a := &c.plan.ChallengeAnswers[i]
+		if value, ok := found[a.Name]; ok && a.Keep && values[a.Name] != value {
+			values[a.Name], changed = value, true
+		}
+	}
+	if changed {
+		var pieces []seal.Piece
+		for _, name := range slices.Sorted(maps.Keys(values)) {
+			pieces = append(pieces, seal.Piece{Text: name}, seal.Piece{Sealed: true, Value: seal.Value{Text: values[name]}})
+		}
+		c.plan.Cache.Set(key, pieces, c.plan.Keep)
+	}
+}
+
+// keptValues returns the answers in an entry of the cache.
+func keptValues(pieces []seal.Piece) map[string]string {
+	values := map[string]string{}
+	for i := 0; i+1 < len(pieces); i += 2 {
+		values[pieces[i].Text] = pieces[i+1].Value.Text
+	}
+	return values
+}
+
+// Challenge returns an abi.ChallengeReply: the answers of the API because of which the call runs again, and those that were
+// kept of earlier answers.
+func (c *Call) Challenge() []byte {
+	c.need(abi.UserChallenge)
+	if len(c.plan.ChallengeAnswers) == 0 && len(c.plan.Statuses) == 0 {
+		c.endf(StagePlugin, "challenge was called, but the plugin's description has no challenge")
+	}
+	if c.inputRead { // what is kept was learnt from other requests
+		c.endf(StagePlugin, "challenge was called after the request was read: ask for the challenge first")
+	}
+	reply := abi.ChallengeReply{Answers: map[string]string{}}
+	if c.plan.Keep > 0 && c.mode != Explaining {
+		c.uncacheable = true
+		if c.inputs.kept == nil {
+			c.inputs.kept = c.readKept()
+		}
+		maps.Copy(reply.Answers, c.inputs.kept.found)
+		reply.Count = c.inputs.kept.count
+	}
+	switch answer := c.inputs.Answer; {
+	case c.mode == Explaining && len(c.plan.Statuses) > 0:
+		reply.Status, reply.Answers = c.plan.Statuses[0], explainedAnswers(c.plan.ChallengeAnswers, nil, c.plan.Clock())
+	case answer != nil:
+		c.uncacheable = true
+		reply.Status = answer.Status
+		maps.Copy(reply.Answers, answer.found)
+	}
+	reply.Answers = c.sealAnswers(c.plan.ChallengeAnswers, reply.Answers)
+	document, err := strictjson.Marshal(reply)
+	if err != nil {
+		c.end(StagePlugin, err)
+	}
+	return document
+}
+
+// readKept returns the kept answers of the call's partition, and counts the call.
+func (c *Call) readKept() *kept {
+	entry, ok := c.plan.Cache.Get(tokencache.Key{Partition: c.partition(), Name: keptName})
+	if !ok {
+		return &kept{}
+	}
+	return &kept{keptValues(entry.Value), entry.Handle.Count()}
+}
+
+// CacheDrop removes the entry of a key if this call, or that of the request's earlier attempt, has read it. An entry that
+// another call has stored meanwhile stays. again reports whether a new value may help.
+func (c *Call) CacheDrop(key string) (again bool) {
+	c.need(abi.UserCacheDrop)
+	if c.inputRead {
+		c.endf(StagePlugin, "cache_drop was called after the request was read: nothing of one request may reach another")
+	}
+	k := c.cacheKey(key)
+	if c.mode == Explaining {
+		return true
+	}
+	used := c.used
+	if c.inputs.Answer != nil {
+		used = append(slices.Clip(used), c.inputs.Answer.used...)
+	}
+	for _, h := range used {
+		if h.Key == k {
+			again = c.plan.Cache.Reject(k, h.Generation) || again
+			delete(c.Found, k)
+		}
+	}
+	return again
+}
+
+// Offset is the time that the clock of an API is ahead of the host's. It is safe for concurrent use.
+type Offset struct{ seconds atomic.Int64 }
+
+// Get returns the offset.
+func (o *Offset) Get() time.Duration { return time.Duration(o.seconds.Load()) * time.Second }
+
+// Learn sets the offset by the Date of an answer with which the API refused a request, 400, 401 or 403. An offset of a few
+// seconds is that of the network, and counts as none.
+func (o *Offset) Learn(response *http.Response, now time.Time) {
+	switch response.StatusCode {
+	case http.StatusBadRequest, http.StatusUnauthorized, http.StatusForbidden:
+	default:
+		return
+	}
+	date, err := http.ParseTime(response.Header.Get("Date"))
+	if err != nil {
+		return
+	}
+	offset := int64(date.Sub(now) / time.Second)
+	if -leastOffset < offset && offset < leastOffset {
+		offset = 0
+	}
+	o.seconds.Store(offset)
+}
+
+// leastOffset is the least offset that counts, in seconds.
+const leastOffset = 10

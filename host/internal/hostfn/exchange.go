@@ -1,0 +1,390 @@
+package hostfn
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"net/http"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/keywright/keywright/abi"
+	"github.com/keywright/keywright/host/internal/egress"
+	"github.com/keywright/keywright/host/internal/seal"
+	"github.com/keywright/keywright/host/internal/strictjson"
+)
+
+// maxSealed is the maximum length of a sealed answer of an exchange, in bytes.
+const maxSealed = 32 << 10
+
+// Exchange sends an abi.Exchange to a URL of the configuration, and returns an abi.ExchangeReply. The guest gets only the
+// answers that the plugin's description names, as sealed values, numbers, times and names. Otherwise it is like
+// TokenRequest.
+func (c *Call) Exchange(document []byte) []byte {
+	c.beginExchange(abi.UserExchange)
+	var request abi.Exchange
+	if err := strictjson.Unmarshal(document, &request); err != nil {
+		c.endf(StagePlugin, "the request of exchange %w", err)
+	}
+	for _, name := range request.Answers {
+		if !slices.ContainsFunc(c.plan.Answers, func(a Answer) bool { return a.Name == name }) {
+			c.endf(StagePlugin, "exchange was asked for the answer %q, which the plugin's description does not have", Printable(name, 128))
+		}
+	}
+	outgoing := c.outgoing(c.wire(&request))
+	if c.mode == Explaining {
+		return c.exchangeReply(http.StatusOK, explainedAnswers(c.plan.Answers, request.Answers, c.plan.Clock()))
+	}
+	var found map[string]string
+	status := 0
+	refused := c.exchange(outgoing, func(a *answer) *TokenError {
+		status = a.status
+		read := &parts{header: a.header, body: a.body}
+		found = read.find(c.plan.Answers, request.Answers, maxSealed)
+		switch missing := c.missing(found, request.Answers); {
+		case a.status >= http.StatusBadRequest:
+			return &TokenError{Status: a.status, Code: read.code()}
+		case missing != "":
+			return &TokenError{Status: a.status, Code: read.code(), Problem: "without " + missing}
+		}
+		return nil // a login with a form may answer with a redirect, which is not followed
+	})
+	if refused != nil && status == 0 { // the endpoint was not asked
+		status = refused.Status
+	}
+	return c.exchangeReply(status, found)
+}
+
+// missing returns the name of a required answer that was not found, or "".
+func (c *Call) missing(found map[string]string, wanted []string) string {
+	for i := range c.plan.Answers {
+		a := &c.plan.Answers[i]
+		if _, ok := found[a.Name]; !ok && a.Required && (len(wanted) == 0 || slices.Contains(wanted, a.Name)) {
+			return a.Name
+		}
+	}
+	return ""
+}
+
+// code returns the error code of a token endpoint, if there is one.
+func (p *parts) code() string {
+	if value, ok := p.json([]string{"error"}); ok {
+		if code, ok := value.(string); ok {
+			return registered(code, errorCodes)
+		}
+	}
+	return ""
+}
+
+func (c *Call) exchangeReply(status int, found map[string]string) []byte {
+	document, err := strictjson.Marshal(abi.ExchangeReply{Status: status, Answers: c.sealAnswers(c.plan.Answers, found)})
+	if err != nil {
+		c.end(StageToken, err)
+	}
+	return document
+}
+
+// explainedAnswers returns made-up answers, for a call that is explained.
+func explainedAnswers(list []Answer, wanted []string, now time.Time) map[string]string {
+	found := map[string]string{}
+	for i := range list {
+		a := &list[i]
+		if len(wanted) > 0 && !slices.Contains(wanted, a.Name) {
+			continue
+		}
+		switch a.Kind {
+		case abi.AnswerInteger:
+			found[a.Name] = "3600"
+		case abi.AnswerTime:
+			found[a.Name] = strconv.FormatInt(now.Unix()+3600, 10)
+		case abi.AnswerEnum:
+			found[a.Name] = a.Enum[0]
+		default:
+			found[a.Name] = a.Name
+		}
+	}
+	return found
+}
+
+// beginExchange ends the call unless it may send a request to a token endpoint now.
+func (c *Call) beginExchange(function string) {
+	c.need(function)
+	if c.inputRead {
+		c.endf(StagePlugin, "%s was called after the request was read: nothing of one request may reach another place", function)
+	}
+	if c.mode == Inline {
+		c.restart = &Restart{}
+		panic(ended{})
+	}
+	if c.tokenRequests++; c.tokenRequests > c.plan.Limits.TokenRequests {
+		c.endf(StagePlugin, "more than %d token requests in one call", c.plan.Limits.TokenRequests)
+	}
+}
+
+// exchange sends a request to a token endpoint. It calls read with the answer, which returns an error if that is a refusal.
+// exchange returns that error. If the endpoint has refused the same request shortly before, it is not asked, and exchange
+// returns the error of that time. A refusal with a Problem ends the call.
+func (c *Call) exchange(outgoing *http.Request, read func(*answer) *TokenError) (refused *TokenError) {
+	question, before, may := c.plan.Cache.Refusals.Ask(c.question(outgoing.URL.String()))
+	if !may {
+		c.answer = &TokenError{Status: before.Status, Code: before.Code, Problem: before.Problem, RetryAfter: before.Wait}
+		if before.Problem != "" {
+			c.end(StageToken, c.answer)
+		}
+		return c.answer
+	}
+	defer question.End()
+	ctx, cancel := context.WithTimeout(c.ctx, c.plan.ExchangeTime)
+	defer cancel()
+	c.exchanges++
+	began := c.plan.Clock()
+	answer, err := c.send(outgoing.WithContext(ctx))
+	c.exchangeTime += c.plan.Clock().Sub(began)
+	c.answer = nil
+	if answer.status == 0 || err != nil && answer.success() { // the endpoint was not reached, or its answer is not complete
+		c.end(StageToken, err)
+	}
+	if c.answer = read(&answer); c.answer != nil {
+		c.refused(question, c.answer, answer.header)
+	} else {
+		question.Accepted()
+	}
+	switch {
+	case err != nil:
+		c.end(StageToken, err)
+	case c.answer != nil && c.answer.Problem != "":
+		c.end(StageToken, c.answer)
+	}
+	return c.answer
+}
+
+// wire is a request of a guest to a token endpoint.
+type wire struct {
+	// function is the host function, for errors.
+	function string
+	url      string
+	path     []string
+	query    []abi.Pair
+	method   string
+	headers  []abi.Pair
+	form     []abi.Pair
+	// json is the body if contentType is jsonType.
+	json any
+	// contentType is formType, jsonType, or "" if there is no body.
+	contentType string
+}
+
+const jsonType = "application/json"
+
+// wire checks the combination of an exchange's members.
+func (c *Call) wire(request *abi.Exchange) *wire {
+	w := &wire{
+		function: abi.UserExchange, url: request.URL, path: request.Path, query: request.Query, method: request.Method,
+		headers: request.Headers, form: request.Form, json: request.JSON,
+	}
+	if w.method == "" {
+		w.method = http.MethodPost
+	}
+	switch w.method {
+	case http.MethodGet, http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete:
+	default:
+		c.endf(StagePlugin, "the request of exchange: method is GET, POST, PUT, PATCH or DELETE")
+	}
+	switch {
+	case w.json != nil && len(w.form) > 0:
+		c.endf(StagePlugin, "the request of exchange has both form and json, and a request has one body")
+	case w.json != nil:
+		w.contentType = jsonType
+	case len(w.form) > 0:
+		w.contentType = formType
+	}
+	if w.method == http.MethodGet && w.contentType != "" {
+		c.endf(StagePlugin, "the request of exchange: a GET has no body")
+	}
+	return w
+}
+
+// outgoing checks a request, puts the sealed values in, and returns it as an HTTP request.
+func (c *Call) outgoing(w *wire) *http.Request {
+	target := c.target(w)
+	c.explainExchange(w)
+	body := []byte(c.encoded(w, "form", w.form))
+	if w.contentType == jsonType {
+		body = c.jsonBody(w)
+	}
+	outgoing, err := http.NewRequestWithContext(c.ctx, w.method, target, bytes.NewReader(body))
+	if err != nil {
+		c.end(StageConfig, errors.New("the token URL is not a URL"))
+	}
+	if len(w.query) > 0 {
+		if outgoing.URL.RawQuery != "" {
+			outgoing.URL.RawQuery += "&"
+		}
+		outgoing.URL.RawQuery += c.encoded(w, "query", w.query)
+	}
+	outgoing.Header.Set("Accept", jsonType) // the guest's own headers replace these two
+	outgoing.Header.Set("User-Agent", "keywright")
+	seen := map[string]bool{"Content-Type": true}
+	where := "the headers of " + w.function
+	for _, pair := range w.headers {
+		name, value, shown := c.header(where, pair, seal.Token)
+		if shown.sealed && len(w.headers) > 1 {
+			c.endf(StagePlugin, "%s: there are several, and the name of one is sealed: %s", where, aloneWhenSealed)
+		}
+		canonical := http.CanonicalHeaderKey(name)
+		if seen[canonical] {
+			c.endf(StagePlugin, "%s: %s is there twice, or is the host's to set", where, shown)
+		}
+		seen[canonical] = true
+		outgoing.Header.Set(name, value)
+	}
+	if w.contentType != "" {
+		outgoing.Header.Set("Content-Type", w.contentType)
+	}
+	return outgoing
+}
+
+// target returns the URL of a request. It ends the call unless that is a URL of the configuration.
+func (c *Call) target(w *wire) string {
+	target, _ := c.open("the URL of "+w.function, w.url, seal.Token)
+	// URLs are compared with their references, and not with their values put in. Otherwise, a guest could use a URL of
+	// its own to check a guess of the secret in it.
+	if !slices.Contains(c.urls, w.url) {
+		for _, name := range slices.Sorted(maps.Keys(c.plan.Fields)) {
+			if c.plan.Fields[name].Kind == abi.KindURL {
+				c.ConfigGet(name)
+			}
+		}
+	}
+	if !slices.Contains(c.urls, w.url) {
+		c.endf(StagePlugin, "%s may only go to a URL that is a field of the configuration, as config_get returned it in this call", w.function)
+	}
+	if len(w.path) == 0 {
+		return target
+	}
+	u, err := url.Parse(target)
+	if err != nil {
+		c.end(StageConfig, errors.New("the token URL is not a URL"))
+	}
+	path := strings.TrimSuffix(u.EscapedPath(), "/")
+	for _, segment := range w.path {
+		segment, _ = c.open("the path of "+w.function, segment, seal.Token)
+		if segment == "" || segment == "." || segment == ".." {
+			c.endf(StagePlugin, `the path of %s has a segment that is empty, "." or ".."`, w.function)
+		}
+		path += "/" + percentEncode(segment)
+	}
+	if u.Path, err = url.PathUnescape(path); err != nil {
+		c.end(StageConfig, errors.New("the token URL is not a URL"))
+	}
+	u.RawPath = path
+	return u.String()
+}
+
+// encoded returns pairs as application/x-www-form-urlencoded.
+func (c *Call) encoded(w *wire, what string, pairs []abi.Pair) string {
+	where := "the " + what + " of " + w.function
+	var form strings.Builder
+	for i, pair := range pairs {
+		name, _ := c.open(where, pair.Name, seal.Token)
+		value, _ := c.open(where, pair.Value, seal.Token)
+		if i > 0 {
+			form.WriteByte('&')
+		}
+		form.WriteString(url.QueryEscape(name) + "=" + url.QueryEscape(value))
+	}
+	return form.String()
+}
+
+// jsonBody returns the JSON of a request, with the sealed values put into its strings.
+func (c *Call) jsonBody(w *wire) []byte {
+	where := "the json of " + w.function
+	tree, err := strictjson.MapStrings(w.json, func(text string) (string, error) {
+		c.notRaw(where, text)
+		out, _ := c.open(where, text, seal.Token)
+		return strings.ToValidUTF8(out, "\uFFFD"), nil
+	}, func(name string) error {
+		c.plain("a name in "+where, name)
+		return nil
+	})
+	if err != nil {
+		c.end(StagePlugin, err)
+	}
+	body, err := strictjson.Marshal(tree)
+	if err != nil {
+		c.end(StagePlugin, err)
+	}
+	return body
+}
+
+// answer is the response of a token endpoint.
+type answer struct {
+	status  int
+	header  http.Header
+	body    []byte
+	tooLong bool
+}
+
+func (a *answer) success() bool { return a.status >= 200 && a.status <= 299 }
+
+// send sends a token request and reads the answer. If the body cannot be read, it returns the status and the header
+// with the error.
+func (c *Call) send(r *http.Request) (a answer, err error) {
+	response, err := c.plan.Client.Do(r)
+	if err != nil {
+		return answer{}, Passing(fmt.Errorf("the token endpoint cannot be reached: %w", c.transportError(err)))
+	}
+	defer response.Body.Close()
+	limit := c.plan.Limits.TokenBytes
+	a = answer{status: response.StatusCode, header: response.Header}
+	a.body, err = io.ReadAll(io.LimitReader(response.Body, int64(limit)+1))
+	if err != nil {
+		return a, Passing(fmt.Errorf("the token endpoint's answer broke off: %w", c.transportError(err)))
+	}
+	if a.tooLong = len(a.body) > limit; a.tooLong && !a.success() {
+		return a, fmt.Errorf("the token endpoint answered %d with more than %d bytes", response.StatusCode, limit)
+	}
+	return a, nil
+}
+
+// transportError returns an error of the HTTP client without the URL, which may contain a secret. For an *http.Transport,
+// it also removes text that the endpoint sent. It scrubs the rest.
+func (c *Call) transportError(err error) error {
+	var u *url.Error
+	if errors.As(err, &u) {
+		err = u.Err
+	}
+	if _, plain := c.plan.Client.Transport.(*http.Transport); plain {
+		err = egress.Failure(err)
+	}
+	return c.ScrubError(err)
+}
+
+// ScrubError returns err if its text is printable and contains no secret. Otherwise it returns an error with a scrubbed
+// text, for which errors.Is reports the same as for err. Unwrap and errors.As do not reach err.
+func (c *Call) ScrubError(err error) error {
+	before := err.Error()
+	after := Printable(c.Scrub(before), 2048)
+	if after == before {
+		return err
+	}
+	return &scrubbed{after, func(target error) bool { return errors.Is(err, target) }}
+}
+
+// scrubbed is an error with a scrubbed text. It has no Unwrap, because that would reveal the text of the original
+// error. Its Is finds sentinels such as context.Canceled. It holds the original error only in a closure, where %#v does
+// not find it either.
+type scrubbed struct {
+	text string
+	is   func(target error) bool
+}
+
+func (s *scrubbed) Error() string { return s.text }
+
+func (s *scrubbed) Is(target error) bool { return s.is(target) }

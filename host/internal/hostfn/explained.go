@@ -1,0 +1,63 @@
+package hostfn
+
+import (
+	"strings"
+
+	"github.com/keywright/keywright/abi"
+	"github.com/keywright/keywright/host/internal/strictjson"
+)
+
+// Step is something that an explained call did on the way to its mutation, for a person to read. Credentials are masked.
+type Step struct {
+	// Signed is the text that a host function signed, and By is the function with its algorithm, such as "mac HS256". They
+	// are empty for an exchange.
+	Signed, By string
+	// Exchange is the request that would be sent to a token endpoint, or nil.
+	Exchange *ExplainedExchange
+}
+
+// ExplainedExchange is a request to a token endpoint that an explained call did not send. Credentials are masked.
+type ExplainedExchange struct {
+	Method, URL string
+	Headers     []abi.Pair
+	// Body is the form or the JSON, not percent-encoded.
+	Body string
+}
+
+// Steps returns what an explained call did, in order.
+func (c *Call) Steps() []Step { return c.steps }
+
+// explainSigned records a text that is signed, if the call is explained.
+func (c *Call) explainSigned(by, data string) {
+	if c.mode == Explaining {
+		c.steps = append(c.steps, Step{Signed: c.masked(data), By: by})
+	}
+}
+
+// explainExchange records a request, if the call is explained.
+func (c *Call) explainExchange(w *wire) {
+	if c.mode != Explaining {
+		return
+	}
+	e := &ExplainedExchange{Method: w.method, URL: c.masked(w.url), Body: c.maskedParameters(w.form)}
+	for _, segment := range w.path {
+		e.URL = strings.TrimSuffix(e.URL, "/") + "/" + c.masked(segment)
+	}
+	if query := c.maskedParameters(w.query); query != "" {
+		separator := "?"
+		if strings.Contains(e.URL, "?") {
+			separator = "&"
+		}
+		e.URL += separator + query
+	}
+	for _, pair := range w.headers {
+		e.Headers = append(e.Headers, abi.Pair{Name: c.masked(pair.Name), Value: c.masked(pair.Value)})
+	}
+	if w.contentType == jsonType {
+		document, err := strictjson.Marshal(w.json)
+		if err == nil {
+			e.Body = c.masked(string(document))
+		}
+	}
+	c.steps = append(c.steps, Step{Exchange: e})
+}

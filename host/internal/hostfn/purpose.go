@@ -1,0 +1,141 @@
+package hostfn
+
+import (
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"strings"
+
+	"github.com/keywright/keywright/abi"
+	"github.com/keywright/keywright/host/internal/seal"
+	"github.com/keywright/keywright/host/internal/signing"
+	"github.com/keywright/keywright/host/internal/strictjson"
+)
+
+// SignSealed returns the signature of data as a sealed value of raw bytes. Its sinks are the derived sinks of the key, as far
+// as the sealed values in data share them. The description lists the purposes of the key, and data must fit the one that the
+// guest names. So a plugin cannot have a message of another protocol signed.
+func (c *Call) SignSealed(field, purpose, data string) string {
+	c.need(abi.UserSignSealed)
+	c.uncacheable = true
+	c.plain("the purpose of sign_sealed", purpose)
+	key, algorithm := c.key(field, purpose)
+	v, sealed := c.combine("the data of sign_sealed", data)
+	derived := seal.All
+	if sealed {
+		if v.Sinks&seal.Digest == 0 {
+			c.end(StagePlugin, &seal.Error{Reason: seal.OutOfReach, Sinks: v.Sinks, Sink: seal.Digest})
+		}
+		derived = v.Derived
+	}
+	if problem := checkPurpose(purpose, v.Text); problem != "" {
+		c.endf(StagePlugin, "the data of sign_sealed %s", problem)
+	}
+	signature, warning, err := c.plan.Signer.Sign(algorithm, key, []byte(v.Text))
+	if err != nil {
+		c.endf(StageSign, "%s: %w", field, err)
+	}
+	c.warning(field, warning)
+	c.explainSigned("sign_sealed "+algorithm, data)
+	derived &= c.plan.Fields[field].Derived
+	mask := "signature(" + algorithm + ", " + v.Mask + ")"
+	return c.seal(seal.Value{Text: string(signature), Sinks: derived, Derived: derived, Mask: mask, Raw: true, From: v.From})
+}
+
+// checkPurpose returns the reason why data may not be signed for a purpose, or "".
+func checkPurpose(purpose, data string) string {
+	switch purpose {
+	case abi.PurposeJWT:
+		return `cannot be for "jwt": jwt_sign signs JWTs`
+	case abi.PurposeHTTPSignature:
+		lines := strings.Split(data, "\n")
+		for i, line := range lines {
+			if name, _, ok := component(line); !ok || (name == "@signature-params") != (i == len(lines)-1) {
+				return "is no signature base (RFC 9421 section 2.5)"
+			}
+		}
+	case abi.PurposeMessage:
+		switch {
+		case isJWS(data):
+			return "has the form of a JWS (RFC 7515 section 5.1)"
+		case strings.HasPrefix(data, "SSHSIG"):
+			return "has the form of an SSH signature"
+		case strings.HasPrefix(data, strings.Repeat(" ", 64)):
+			return "has the form of a TLS handshake (RFC 8446 section 4.4.3)"
+		case strings.Contains(data, "\"@signature-params\": "):
+			return `has the form of a signature base (RFC 9421 section 2.5), which is for "http_signature"`
+		}
+	}
+	return ""
+}
+
+// component returns the name and the rest of a line of a signature base (RFC 9421 section 2.5).
+func component(line string) (name, rest string, ok bool) {
+	line, quoted := strings.CutPrefix(line, `"`)
+	name, rest, found := strings.Cut(line, `"`)
+	_, _, valued := strings.Cut(rest, ": ")
+	return name, rest, quoted && found && name != "" && valued
+}
+
+// isJWS reports whether data is the signing input of a JWS: a JSON object in base64url, and a payload after a dot.
+func isJWS(data string) bool {
+	header, payload, found := strings.Cut(data, ".")
+	if !found || strings.Contains(payload, ".") {
+		return false
+	}
+	decoded, err := base64.RawURLEncoding.DecodeString(header)
+	return err == nil && json.Unmarshal(decoded, &struct{}{}) == nil
+}
+
+// PublicKey returns the public half of a key, or a certificate, in a form of package abi. It is plain text, because it is
+// public by nature.
+func (c *Call) PublicKey(field, form string) string {
+	c.need(abi.UserPublicKey)
+	c.plain("the form of public_key", form)
+	switch form {
+	case abi.PublicJWK, abi.PublicThumbprint:
+		key, algorithm := c.key(field, "")
+		jwk, err := c.plan.Signer.PublicJWK(algorithm, key)
+		switch {
+		case err != nil:
+			c.endf(StageSign, "%s: %w", field, err)
+		case form == abi.PublicThumbprint:
+			return signing.Thumbprint(jwk)
+		}
+		return jwk
+	case abi.PublicX5T, abi.PublicX5C:
+		return c.certificate(field, form)
+	}
+	c.endf(StagePlugin, "public_key knows %s, %s, %s and %s, not the form it was given", abi.PublicJWK, abi.PublicThumbprint, abi.PublicX5T, abi.PublicX5C)
+	return ""
+}
+
+// certificate returns the thumbprint of the certificate in a field, or its chain.
+func (c *Call) certificate(field, form string) string {
+	c.plain("the name of a certificate", field)
+	f := c.plan.Fields[field]
+	if f == nil || f.Kind != abi.KindCertificate {
+		c.end(StagePlugin, errors.New("a certificate was asked for that is not a field of kind certificate in this configuration"))
+	}
+	if f.Text == nil {
+		c.endf(StageSign, "%s is not set", f.Name)
+	}
+	chain, err := signing.Certificates(c.plainText(f))
+	if err != nil {
+		c.endf(StageSign, "%s %w", f.Name, err)
+	}
+	if form == abi.PublicX5T {
+		sum := sha256.Sum256(chain[0].Raw)
+		return base64.RawURLEncoding.EncodeToString(sum[:])
+	}
+	list := make([]any, len(chain))
+	for i, certificate := range chain {
+		list[i] = base64.StdEncoding.EncodeToString(certificate.Raw)
+	}
+	document, err := strictjson.Marshal(list)
+	if err != nil {
+		c.end(StageSign, err)
+	}
+	return string(document)
+}

@@ -1,0 +1,192 @@
+package host_test
+
+import (
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/json"
+	"encoding/pem"
+	"math/big"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	"github.com/keywright/keywright/abi"
+	"github.com/keywright/keywright/host"
+)
+
+// Keys that sign for a purpose, and keys that the host makes.
+
+// keysWorld returns a world whose guest does do, and has a key that the host makes.
+func keysWorld(t *testing.T, purposes []string, do func(abi.Env) (string, error)) (*world, *host.Connector) {
+	t.Helper()
+	g := &guest{about: abi.Description{Uses: abi.Groups, Anonymous: true, Fields: []abi.Field{
+		{Name: "key", Kind: abi.KindKey, AlgorithmField: "algorithm", Generate: true, Purposes: purposes, Derived: []string{abi.SinkHeader}},
+		{Name: "algorithm", Kind: abi.KindString, Enum: algorithms, Default: "ES256"},
+		{Name: "certificate", Kind: abi.KindCertificate},
+		sealedField("hashed", abi.SinkDigest), sealedField("to_header", abi.SinkHeader),
+	}}, authenticate: do}
+	w := newWorld(t, withoutBuiltIns, withGuest(g))
+	w.canary("s")
+	return w, w.connect("custom", config{"hashed": "{{ get_secret('s') }}", "to_header": "{{ get_secret('s') }}"})
+}
+
+// The signature of a generated key verifies with the public key that the guest gets.
+func TestAGeneratedKeySigns(t *testing.T) {
+	const base = "\"@method\": GET\n\"@signature-params\": (\"@method\");keyid=\"k\""
+	document := ""
+	w, connector := keysWorld(t, []string{abi.PurposeHTTPSignature}, func(env abi.Env) (string, error) {
+		document = env.PublicKey("key", abi.PublicJWK)
+		signature := env.SignSealed("key", abi.PurposeHTTPSignature, base)
+		return header("X-Signature", env.Encode(abi.FormatBase64, signature)), nil
+	})
+	signature, err := base64.StdEncoding.DecodeString(w.get(connector).Header.Get("X-Signature"))
+	if err != nil || len(signature) != 64 {
+		t.Fatalf("%d bytes, %v", len(signature), err)
+	}
+	var jwk struct{ Crv, Kty, X, Y string }
+	if err := json.Unmarshal([]byte(document), &jwk); err != nil || jwk.Crv != "P-256" || jwk.Kty != "EC" {
+		t.Fatalf("%s: %v", document, err)
+	}
+	point := []byte{4} // uncompressed
+	for _, coordinate := range []string{jwk.X, jwk.Y} {
+		b, err := base64.RawURLEncoding.DecodeString(coordinate)
+		if err != nil {
+			t.Fatal(err)
+		}
+		point = append(point, b...)
+	}
+	public, err := ecdsa.ParseUncompressedPublicKey(elliptic.P256(), point)
+	if err != nil {
+		t.Fatal(err)
+	}
+	sum := sha256.Sum256([]byte(base))
+	if !ecdsa.Verify(public, sum[:], new(big.Int).SetBytes(signature[:32]), new(big.Int).SetBytes(signature[32:])) {
+		t.Error("the signature does not verify")
+	}
+}
+
+// A generated key is the same in every call of a connector, and another one in any other (threats.md 89).
+func TestAGeneratedKeyBelongsToItsConnector(t *testing.T) {
+	thumbprint := ""
+	w, connector := keysWorld(t, nil, func(env abi.Env) (string, error) {
+		thumbprint = env.PublicKey("key", abi.PublicThumbprint)
+		env.TimeNow() // keeps the mutation from being used again
+		return header("X-Key", value(env, "to_header")), nil
+	})
+	seen := map[string]bool{}
+	of := func(c *host.Connector) string {
+		w.get(c)
+		seen[thumbprint] = true
+		return thumbprint
+	}
+	first := of(connector)
+	if again := of(connector); again != first || len(first) != 43 {
+		t.Errorf("%s, then %s", first, again)
+	}
+	of(w.connectAs("other", "custom", config{"hashed": "{{ get_secret('s') }}", "to_header": "{{ get_secret('s') }}"}))
+	of(w.connect("custom", config{"hashed": "{{ get_secret('s') }}", "to_header": "{{ get_secret('s') }}", "algorithm": "ES384"}))
+	of(w.connect("custom", config{"hashed": "{{ get_secret('s') }}", "to_header": "{{ get_secret('s') }}", "algorithm": "EdDSA"}))
+	w.setSecret("s", w.Secret("another secret"))
+	of(connector)
+	if len(seen) != 5 {
+		t.Errorf("%d keys for 5 partitions", len(seen))
+	}
+}
+
+// A key signs for the purposes of the description, and only data that has their form (threats.md 85).
+func TestKeysSignForTheirPurposesOnly(t *testing.T) {
+	jws := base64.RawURLEncoding.EncodeToString([]byte(`{"alg":"ES256"}`)) + ".e30"
+	both := []string{abi.PurposeHTTPSignature, abi.PurposeMessage}
+	for name, c := range map[string]struct {
+		purposes      []string
+		purpose, data string
+		words         string // of the error, or "" if it is signed
+	}{
+		"a message":                      {both, abi.PurposeMessage, "GET&https%3A%2F%2Fapi.test", ""},
+		"an empty message":               {both, abi.PurposeMessage, "", ""},
+		"a number and a body":            {both, abi.PurposeMessage, "1700000000.{}", ""},
+		"a signature base":               {both, abi.PurposeHTTPSignature, "\"a\": 1\n\"@signature-params\": ()", ""},
+		"a JWS":                          {both, abi.PurposeMessage, jws, "has the form of a JWS"},
+		"a JWS without a payload":        {both, abi.PurposeMessage, strings.TrimSuffix(jws, "e30"), "has the form of a JWS"},
+		"an SSH signature":               {both, abi.PurposeMessage, "SSHSIG\x00", "has the form of an SSH signature"},
+		"a TLS handshake":                {both, abi.PurposeMessage, strings.Repeat(" ", 64) + "TLS 1.3, client CertificateVerify", "has the form of a TLS handshake"},
+		"a signature base as a message":  {both, abi.PurposeMessage, "\"@signature-params\": ()", "signature base"},
+		"a message as a signature base":  {both, abi.PurposeHTTPSignature, "GET", "is no signature base"},
+		"a base without parameters":      {both, abi.PurposeHTTPSignature, "\"a\": 1", "is no signature base"},
+		"parameters that are not last":   {both, abi.PurposeHTTPSignature, "\"@signature-params\": ()\n\"a\": 1", "is no signature base"},
+		"a secret where it may not be":   {both, abi.PurposeMessage, "HEADER", "its sinks"},
+		"a secret where it may be":       {both, abi.PurposeMessage, "x HASHED", ""},
+		"a purpose that is not stated":   {both[:1], abi.PurposeMessage, "x", `does not list "message"`},
+		"no purpose is stated":           {nil, abi.PurposeMessage, "x", `does not list "message"`},
+		"a JWT by sign_sealed":           {[]string{abi.PurposeJWT}, abi.PurposeJWT, jws, "jwt_sign signs JWTs"},
+		"an unknown purpose":             {both, "other", "x", `does not list "other"`},
+		"a secret that ends the purpose": {both, "HASHED", "x", "only plain text"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w, connector := keysWorld(t, c.purposes, func(env abi.Env) (string, error) {
+				put := strings.NewReplacer("HASHED", value(env, "hashed"), "HEADER", value(env, "to_header"))
+				signature := env.Encode(abi.FormatHex, env.SignSealed("key", put.Replace(c.purpose), put.Replace(c.data)))
+				if strings.Contains(c.data, "HASHED") { // its derived sinks are its sinks, which have no header
+					return header("X-Key", value(env, "to_header")), nil
+				}
+				return header("X-Signature", signature), nil
+			})
+			if c.words == "" {
+				w.get(connector)
+				return
+			}
+			w.refuse(connector, get(t.Context()), host.StagePlugin, c.words)
+		})
+	}
+}
+
+// A key that states other purposes does not sign JWTs.
+func TestAKeyOfAnotherPurposeSignsNoJWT(t *testing.T) {
+	w, connector := keysWorld(t, []string{abi.PurposeMessage}, func(env abi.Env) (string, error) {
+		return header("Authorization", sign(env, abi.JWTRequest[map[string]any]{Key: "key", For: abi.ForHeader})), nil
+	})
+	w.refuse(connector, get(t.Context()), host.StagePlugin, `does not list "jwt"`)
+}
+
+// public_key returns the thumbprint and the chain of a certificate, and refuses what is none.
+func TestThumbprintOfACertificate(t *testing.T) {
+	server := httptest.NewTLSServer(http.NotFoundHandler())
+	server.Close()
+	certificate := server.Certificate().Raw
+	text := string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: certificate}))
+	sum := sha256.Sum256(certificate)
+	for name, c := range map[string]struct{ text, words string }{
+		"one":               {text, ""},
+		"with its key":      {"-----BEGIN PRIVATE KEY-----\nAAAA\n-----END PRIVATE KEY-----\n" + text, ""},
+		"on one line":       {strings.ReplaceAll(text, "\n", `\n`), ""},
+		"no certificate":    {"hunter2hunter2", "is no certificate in PEM"},
+		"damaged":           {strings.Replace(text, "MII", "MIJ", 1), "is damaged"},
+		"none at all":       {"", "is not set"},
+		"not the right PEM": {"-----BEGIN X-----\nAAAA\n-----END X-----", "is no certificate in PEM"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got, chain := "", ""
+			w, _ := keysWorld(t, nil, func(env abi.Env) (string, error) {
+				got, chain = env.PublicKey("certificate", abi.PublicX5T), env.PublicKey("certificate", abi.PublicX5C)
+				return header("X-Key", value(env, "to_header")), nil
+			})
+			given := config{"hashed": "{{ get_secret('s') }}", "to_header": "{{ get_secret('s') }}"}
+			if c.text != "" {
+				w.setSecret("certificate", c.text)
+				given["certificate"] = "{{ get_secret('certificate') }}"
+			}
+			connector := w.connect("custom", given)
+			if c.words != "" {
+				w.refuse(connector, get(t.Context()), host.StageSign, c.words)
+				return
+			}
+			w.get(connector)
+			if want := base64.RawURLEncoding.EncodeToString(sum[:]); got != want || chain != `["`+base64.StdEncoding.EncodeToString(certificate)+`"]` {
+				t.Errorf("%s, want %s; the chain is %.60s", got, want, chain)
+			}
+		})
+	}
+}

@@ -1,0 +1,199 @@
+package sdk
+
+import (
+	"errors"
+	"strconv"
+	"time"
+)
+
+// TokenRequest is a request to a token endpoint, RFC 6749 section 3.2.
+type TokenRequest struct {
+	// URL is the rendered value of a configuration field of kind [URL], exactly as [Call.Config] returned it.
+	URL string
+	// Form has the fields of the body, in order.
+	Form []Pair
+	// Headers are added to the request, such as Authorization: Basic. The host sets Content-Type, and Accept unless it is
+	// here.
+	Headers []Pair
+	// Extra names further members of the answer to return in [Token].Extra, such as instance_url. They must be strings.
+	Extra []string
+}
+
+// Token is the successful answer of a token endpoint, RFC 6749 section 5.1.
+type Token struct {
+	// AccessToken is a sealed value with the sinks [ToHeader] and [ToQuery].
+	AccessToken string
+	// TokenType is a registered name in lower case, "other", or "" if the answer does not include a type.
+	TokenType string
+	// ExpiresIn is the lifetime of the token. It is 0 if the answer does not include one from 0 to 2³¹−1 seconds.
+	ExpiresIn time.Duration
+	// Scope is a sealed value with the sinks [ToHeader], [ToQuery] and [ToToken].
+	Scope string
+	// Extra has the members that [TokenRequest].Extra names, as sealed values with the sinks of Scope.
+	Extra map[string]string
+}
+
+// RequestToken requests a token from a token endpoint. It returns an error if the status is not 2xx. The error has the
+// status and a registered error code, and nothing else that the endpoint wrote. It needs [UsesToken].
+func (c *Call) RequestToken(r TokenRequest) (Token, error) {
+	var t Token
+	status, code := 0, ""
+	err := EachMember(string(c.env.TokenRequest(r.document())), func(name, value string) error {
+		switch name {
+		case "status":
+			status = int(integer(value))
+		case "access_token":
+			t.AccessToken = text(value)
+		case "token_type":
+			t.TokenType = text(value)
+		case "expires_in":
+			t.ExpiresIn = time.Duration(integer(value)) * time.Second
+		case "scope":
+			t.Scope = text(value)
+		case "error":
+			code = text(value)
+		case "extra":
+			t.Extra = map[string]string{}
+			return EachMember(value, func(name, value string) error {
+				t.Extra[name] = text(value)
+				return nil
+			})
+		}
+		return nil
+	})
+	if err != nil {
+		return Token{}, err
+	}
+	if status < 200 || status > 299 {
+		message := "the token endpoint answered " + strconv.Itoa(status)
+		if code != "" {
+			message += " (" + code + ")"
+		}
+		return Token{}, errors.New(message)
+	}
+	return t, nil
+}
+
+// Bearer returns a mutation that sends the token in the Authorization header. It returns an error if the token has a type
+// other than bearer. The type is case-insensitive (RFC 6749 section 7.1), and the endpoint may leave it out.
+func (t Token) Bearer() (Mutation, error) {
+	if t.TokenType != "" && t.TokenType != "bearer" {
+		return Mutation{}, errors.New("the token endpoint gave a token of another type than bearer")
+	}
+	return Bearer(t.AccessToken), nil
+}
+
+func (r TokenRequest) document() []byte {
+	var o Members
+	o.String("url", r.URL)
+	o.Raw("form", pairsJSON(r.Form))
+	if len(r.Headers) > 0 {
+		o.Raw("headers", pairsJSON(r.Headers))
+	}
+	if len(r.Extra) > 0 {
+		o.Raw("extra", stringsJSON(r.Extra))
+	}
+	return []byte(o.JSON())
+}
+
+// Exchange is a request to a URL of the configuration, with any body. [TokenRequest] is simpler if the endpoint is one of
+// OAuth.
+type Exchange struct {
+	// URL is the rendered value of a configuration field of kind [URL], exactly as [Call.Config] returned it.
+	URL string
+	// Path has segments that are appended to the path of the URL.
+	Path []string
+	// Query parameters are appended to those of the URL.
+	Query []Pair
+	// Method is GET, POST, PUT, PATCH or DELETE. If it is empty, it is POST.
+	Method string
+	// Headers are added to the request. The host sets Content-Type, and Accept unless it is here.
+	Headers []Pair
+	// Form has the fields of the body, in order.
+	Form []Pair
+	// JSON is the body, as JSON. Its strings may hold sealed values. It excludes Form.
+	JSON string
+	// Answers are the names of the answers to return, of [Description].Answers. If it is empty, all are returned.
+	Answers []string
+}
+
+// Answers are parts of an answer, by the names of the description. Only those that were found are there.
+type Answers map[string]string
+
+// Time returns the answer of a name, an integer or a time in Unix seconds, and 0 if it was not found.
+func (a Answers) Time(name string) int64 {
+	if a[name] == "" {
+		return 0
+	}
+	return integer(a[name])
+}
+
+// Exchange sends a request and returns the status and the parts of the answer that the description lists. It needs
+// [UsesToken].
+func (c *Call) Exchange(e Exchange) (status int, answers Answers) {
+	status, answers, _ = answersOf(c.env.Exchange(e.document()))
+	return status, answers
+}
+
+func answersOf(reply []byte) (status int, answers Answers, count int64) {
+	answers = Answers{}
+	_ = EachMember(string(reply), func(name, value string) error {
+		switch name {
+		case "status":
+			status = int(integer(value))
+		case "count":
+			count = integer(value)
+		case "answers":
+			return EachMember(value, func(name, value string) error {
+				answers[name] = text(value)
+				return nil
+			})
+		}
+		return nil
+	})
+	return status, answers, count
+}
+
+func (e Exchange) document() []byte {
+	var o Members
+	o.String("url", e.URL)
+	if len(e.Path) > 0 {
+		o.Raw("path", stringsJSON(e.Path))
+	}
+	if len(e.Query) > 0 {
+		o.Raw("query", pairsJSON(e.Query))
+	}
+	if e.Method != "" {
+		o.String("method", e.Method)
+	}
+	if len(e.Headers) > 0 {
+		o.Raw("headers", pairsJSON(e.Headers))
+	}
+	if len(e.Form) > 0 {
+		o.Raw("form", pairsJSON(e.Form))
+	}
+	if e.JSON != "" {
+		o.Raw("json", e.JSON)
+	}
+	if len(e.Answers) > 0 {
+		o.Raw("answers", stringsJSON(e.Answers))
+	}
+	return []byte(o.JSON())
+}
+
+// Challenged has the parts of the API's answers that a plugin gets.
+type Challenged struct {
+	// Status is the status of the API's answer to this request, if the call runs because of it. Otherwise it is 0.
+	Status int
+	// Answers has the answers that were found in it, and those of earlier answers that are kept.
+	Answers Answers
+	// Count is the number of calls so far that got the kept answers, from 1. It is 0 if there are none.
+	Count int64
+}
+
+// Challenge returns what the plugin knows from answers of the API, see [Description].Challenge. It must be called before
+// [Call.Request].
+func (c *Call) Challenge() Challenged {
+	status, answers, count := answersOf(c.env.Challenge())
+	return Challenged{status, answers, count}
+}
