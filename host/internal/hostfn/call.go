@@ -96,6 +96,7 @@ type Restart struct {
 // New returns a call. The context bounds the work of the host functions.
 func New(ctx context.Context, plan *Plan, inputs *Inputs, mode Mode) *Call {
 	c := &Call{ctx: ctx, plan: plan, inputs: inputs, mode: mode}
+	c.uncacheable = inputs.Answer != nil // the outcome depends on the API's answer to this request
 	c.sealed.Init(plan.Random)
 	c.rendered = c.renderedBuffer[:0]
 	return c
