@@ -1,7 +1,9 @@
 package host_test
 
 import (
+	"io"
 	"net/http"
+	"strings"
 	"testing"
 
 	"github.com/keywright/keywright/abi"
@@ -28,6 +30,38 @@ func TestAPassIsNotUsedAgain(t *testing.T) {
 	for range 4 {
 		if status, err := w.try(connector, get(t.Context())); status != http.StatusForbidden || err != nil {
 			t.Errorf("%d, %v", status, err)
+		}
+	}
+}
+
+// A plugin that adds to the form only in the second attempt adds to the form that the caller sends.
+func TestAFormThatOnlyTheSecondAttemptAddsTo(t *testing.T) {
+	for _, length := range []int64{3, -1} {
+		w, connector := challengeWorld(t, func(env abi.Env) (string, error) {
+			if challengeOf(env).Status == 0 {
+				return "{}", nil
+			}
+			return marshal(abi.Mutation{Form: pairs("b", "2")}), nil
+		})
+		var bodies []string
+		w.api.Answer(func(r *http.Request) (*http.Response, error) {
+			body, _ := io.ReadAll(r.Body)
+			if bodies = append(bodies, string(body)); len(bodies) == 1 {
+				return status(http.StatusUnauthorized)(r)
+			}
+			return status(http.StatusOK)(r)
+		})
+		r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, apiURL, strings.NewReader("a=1"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+		r.ContentLength = length
+		if code, err := w.try(connector, r); code != http.StatusOK || err != nil {
+			t.Errorf("length %d: %d, %v", length, code, err)
+		}
+		if got := strings.Join(bodies, " "); got != "a=1 a=1&b=2" {
+			t.Errorf("length %d: the API got %q", length, got)
 		}
 	}
 }

@@ -86,8 +86,18 @@ func (c *Connector) find(ctx context.Context, r *http.Request, body *payload, an
 	return &outcome{err: c.fail(StagePlugin, errors.New("the plugin asks the cache for more entries than one partition has"))}
 }
 
-// keep reads the body of a request and keeps it.
+// keep reads the body of a request and keeps it. On the second attempt that is a new body of GetBody, because the request's own
+// has been sent.
 func (c *Connector) keep(ctx context.Context, r *http.Request, body *payload) error {
+	if body.again && r.GetBody != nil && r.Body != nil && r.Body != http.NoBody {
+		again, err := r.GetBody()
+		if err != nil {
+			return errors.New("the request's body cannot be had again for a second attempt")
+		}
+		copied := *r
+		copied.Body = again
+		r = &copied
+	}
 	return body.keep(ctx, r, cmp.Or(c.config.BodyBytes, c.host.config.Limits.BodyBytes))
 }
 
