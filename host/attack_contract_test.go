@@ -3,6 +3,7 @@ package host_test
 import (
 	"io"
 	"net/http"
+	"net/url"
 	"strings"
 	"testing"
 
@@ -63,5 +64,41 @@ func TestAFormThatOnlyTheSecondAttemptAddsTo(t *testing.T) {
 		if got := strings.Join(bodies, " "); got != "a=1 a=1&b=2" {
 			t.Errorf("length %d: the API got %q", length, got)
 		}
+	}
+}
+
+// A placeholder is replaced whichever of its characters the caller encodes, and what is put in is not looked at again.
+func TestPlaceholdersOfThePath(t *testing.T) {
+	for name, c := range map[string]struct {
+		pairs      []abi.Pair
+		path, want string // without want, the request is not sent
+	}{
+		"encoded in lower case":     {pairs("{token}", "v"), "/%7btoken%7d/x", "/v/x"},
+		"encoded though needless":   {pairs("token", "v"), "/%74oken/x", "/v/x"},
+		"part of its value":         {pairs("t", "atb"), "/t/x", "/atb/x"},
+		"part of another's value":   {[]abi.Pair{{Name: "one", Value: "two"}, {Name: "two", Value: "v"}}, "/one/two", "/two/v"},
+		"part of another":           {[]abi.Pair{{Name: "t", Value: "v"}, {Name: "to", Value: "w"}}, "/to/t", "/w/v"},
+		"never but in another":      {[]abi.Pair{{Name: "t", Value: "v"}, {Name: "to", Value: "w"}}, "/to", ""},
+		"part of an encoding":       {pairs("b", "zz"), "/%0bx/b", "/%0Bx/zz"},
+		"the first slash":           {pairs("/v1", ".evil.test"), "/v1", ""},
+		"dots that become segments": {pairs("t", ""), "/a/.t./x", ""},
+		"a slash in front of dots":  {pairs("t", "v/"), "/a/t../x", ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w, connector := challengeWorld(t, func(abi.Env) (string, error) { return marshal(abi.Mutation{Path: c.pairs}), nil })
+			r := get(t.Context())
+			var err error
+			if r.URL, err = url.Parse(apiOrigin + c.path); err != nil {
+				t.Fatal(err)
+			}
+			_, err = w.try(connector, r)
+			got := ""
+			for _, r := range w.api.Received() {
+				got = strings.TrimPrefix(r.URL, apiOrigin)
+			}
+			if !strings.EqualFold(got, c.want) || (err == nil) != (c.want != "") {
+				t.Errorf("the API got %q, want %q; %v", got, c.want, err)
+			}
+		})
 	}
 }

@@ -55,7 +55,9 @@ func changed(r *http.Request, h headers, m *hostfn.Mutation) *http.Request {
 		h.set("Cookie", []string{withCookies(h.all["Cookie"], m.Cookies)})
 	}
 	if len(m.Path) > 0 {
-		replacePath(target, m.Path)
+		if path, raw, err := replacedPath(target, m.Path); err == nil { // checkChange has refused any other
+			target.Path, target.RawPath = path, raw
+		}
 	}
 	if m.Form != "" && authenticated.Header.Get("Content-Type") == "" {
 		h.set("Content-Type", []string{formType})
@@ -88,30 +90,73 @@ func withCookies(values []string, cookies []abi.Pair) string {
 	return strings.Join(all, "; ")
 }
 
-// checkPath returns an error if a path lacks a placeholder of the mutation. A URL is not sent with its placeholder, because
-// the API would see a request without a credential.
-func checkPath(u *url.URL, m *hostfn.Mutation) error {
-	for _, pair := range m.Path {
-		if !strings.Contains(u.Path, pair.Name) {
-			return fmt.Errorf("the request's path holds no %s, which the credential replaces", Printable(pair.Name))
+// replacedPath returns the path of a URL, decoded and as it is sent, with the texts of pairs in place of their placeholders.
+// Any character of a placeholder may be percent-encoded. Of several placeholders at one place, the longest counts. What is put
+// in is not searched for placeholders. It is an error if a placeholder is not found: the URL is not sent then, because the API
+// would see a request without a credential. It is also an error if the new path has no slash in front, or a segment . or ..
+// that the path did not have.
+func replacedPath(u *url.URL, pairs []abi.Pair) (path, raw string, err error) {
+	var decoded, sent strings.Builder
+	missing := slices.Clone(pairs)
+	for rest := u.EscapedPath(); rest != ""; {
+		best, length := abi.Pair{}, 0
+		for _, pair := range pairs {
+			if n := prefixLength(rest, pair.Name); n > length {
+				best, length = pair, n
+			}
 		}
+		if length == 0 {
+			length = 1
+			if rest[0] == '%' {
+				length = 3
+			}
+			best.Value = rest[:length]
+		} else {
+			missing = slices.DeleteFunc(missing, func(p abi.Pair) bool { return p.Name == best.Name })
+		}
+		text, err := url.PathUnescape(best.Value)
+		if err != nil { // it is a mask
+			text = best.Value
+		}
+		decoded.WriteString(text)
+		sent.WriteString(best.Value)
+		rest = rest[length:]
 	}
-	return nil
+	path, raw = decoded.String(), sent.String()
+	switch {
+	case len(missing) > 0:
+		return "", "", fmt.Errorf("the request's path holds no %s, which the credential replaces", Printable(missing[0].Name))
+	case !strings.HasPrefix(path, "/") || dots(path) > dots(u.Path):
+		return "", "", errors.New("with the mutation's texts, the request's path would lead elsewhere")
+	}
+	return path, raw, nil
 }
 
-// replacePath replaces the placeholders in the path of a URL, whatever characters of them are percent-encoded.
-func replacePath(u *url.URL, pairs []abi.Pair) {
-	raw := u.EscapedPath()
-	for _, pair := range pairs {
-		for _, placeholder := range []string{pair.Name, url.PathEscape(pair.Name), (&url.URL{Path: pair.Name}).EscapedPath()} {
-			raw = strings.ReplaceAll(raw, placeholder, pair.Value)
+// prefixLength returns the length of the beginning of escaped, a percent-encoded path, that decodes to prefix. It returns 0 if
+// escaped begins with another text.
+func prefixLength(escaped, prefix string) (length int) {
+	for i := range len(prefix) {
+		rest := escaped[length:]
+		n := min(len(rest), 1)
+		if n > 0 && rest[0] == '%' {
+			n = 3
+		}
+		if c, err := url.PathUnescape(rest[:n]); err != nil || c != prefix[i:i+1] {
+			return 0
+		}
+		length += n
+	}
+	return length
+}
+
+// dots returns the number of the segments . and .. of a path.
+func dots(path string) (n int) {
+	for segment := range strings.SplitSeq(path, "/") {
+		if segment == "." || segment == ".." {
+			n++
 		}
 	}
-	path, err := url.PathUnescape(raw)
-	if err != nil {
-		return // both texts are valid by themselves, and so together
-	}
-	u.Path, u.RawPath = path, raw
+	return n
 }
 
 // unshared returns r, a request that changed returned, or a clone of it, so that it shares nothing with the request that it
@@ -145,7 +190,11 @@ func checkChange(r *http.Request, h headers, m *hostfn.Mutation) error {
 			return err
 		}
 	}
-	return checkPath(r.URL, m)
+	if len(m.Path) > 0 {
+		_, _, err := replacedPath(r.URL, m.Path)
+		return err
+	}
+	return nil
 }
 
 // checkForm returns an error if the members of a form cannot be added to the body of a request.
