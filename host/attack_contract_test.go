@@ -102,3 +102,13 @@ func TestPlaceholdersOfThePath(t *testing.T) {
 		})
 	}
 }
+
+// A caller does not have a proxy drop the credential in a cookie.
+func TestAConnectionHeaderThatNamesTheCookie(t *testing.T) {
+	w, connector := changeWorld(t, abi.Mutation{Cookies: pairs("session", "v1"), Path: pairs("things", "KEY")})
+	r := get(t.Context())
+	r.Header.Set("Connection", "close, cookie")
+	if _, err := w.try(connector, r); err == nil || !strings.Contains(err.Error(), "Connection header") || w.api.Count() > 0 {
+		t.Errorf("%v after %d requests", err, w.api.Count())
+	}
+}

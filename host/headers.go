@@ -220,10 +220,10 @@ func checkConnectionHeader(values []string, m *hostfn.Mutation) error {
 		for option := range strings.SplitSeq(value, ",") {
 			option = strings.TrimSpace(option)
 			harmless := option == "" || strings.EqualFold(option, "close") || strings.EqualFold(option, "keep-alive")
-			for _, header := range m.Headers {
-				if strings.EqualFold(option, header.Name) || m.SealedName && !harmless {
-					return errors.New("the request's Connection header would have a proxy drop the credential")
-				}
+			dropped := m.SealedName && !harmless || len(m.Cookies) > 0 && strings.EqualFold(option, "Cookie") ||
+				slices.ContainsFunc(m.Headers, func(h abi.Pair) bool { return strings.EqualFold(option, h.Name) })
+			if dropped {
+				return errors.New("the request's Connection header would have a proxy drop the credential")
 			}
 		}
 	}
