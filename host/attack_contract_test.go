@@ -112,3 +112,32 @@ func TestAConnectionHeaderThatNamesTheCookie(t *testing.T) {
 		t.Errorf("%v after %d requests", err, w.api.Count())
 	}
 }
+
+// A revealed credential is found in an answer also if it was put into a cookie or the path.
+func TestGuardOfRevealedCookiesAndPaths(t *testing.T) {
+	for name, change := range map[string]abi.Mutation{
+		"a cookie": {Cookies: pairs("session", "KEY")},
+		"the path": {Path: pairs("things", "KEY")},
+		"a form":   {Form: pairs("key", "KEY")},
+	} {
+		t.Run(name, func(t *testing.T) {
+			about := challenged
+			w := newWorld(t, withoutBuiltIns, withGuest(&guest{about: about, authenticate: func(env abi.Env) (string, error) {
+				return strings.ReplaceAll(marshal(change), "KEY", string(env.Reveal(value(env, "key")))), nil
+			}}, abi.GrantReveal))
+			w.canary("key")
+			connector := w.connect("custom", config{"key": "{{ get_secret('key') }}"})
+			w.api.Answer(respond(http.StatusOK, "you sent "+w.secrets["key"]))
+			r := get(t.Context())
+			r.Method = http.MethodPost
+			response, err := connector.GuardedTransport(nil).RoundTrip(r)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer response.Body.Close()
+			if body, err := io.ReadAll(response.Body); err == nil || strings.Contains(string(body), w.secrets["key"]) {
+				t.Errorf("the caller got %q, %v", body, err)
+			}
+		})
+	}
+}

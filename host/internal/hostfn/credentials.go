@@ -47,6 +47,11 @@ func (c *Call) Credentials(m *Mutation) []string {
 			all = append(all, parameter.Value)
 		}
 	}
+	for _, pair := range slices.Concat(m.Cookies, m.Path) {
+		if c.holds(m, pair.Value) {
+			all = append(all, pair.Value)
+		}
+	}
 	all = Decoded(all)
 	for _, secret := range c.inputs.Secrets {
 		found := slices.ContainsFunc(all, func(text string) bool { return strings.Contains(text, secret) })
