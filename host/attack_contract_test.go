@@ -141,3 +141,18 @@ func TestGuardOfRevealedCookiesAndPaths(t *testing.T) {
 		})
 	}
 }
+
+// An answer of an exchange that is too long is an error, like that of a token request. It is not read in part.
+func TestAnExchangeThatAnswersTooMuch(t *testing.T) {
+	about := challenged
+	about.Answers = []abi.Answer{{Name: "token", From: "form:token", Kind: abi.AnswerSealed, Sinks: []string{abi.SinkHeader}}}
+	w := newWorld(t, withoutBuiltIns, withGuest(&guest{about: about, authenticate: func(env abi.Env) (string, error) {
+		return string(env.Exchange([]byte(marshal(abi.Exchange{URL: value(env, "url")})))), nil
+	}}))
+	w.canary("key")
+	connector := w.connect("custom", config{"key": "{{ get_secret('key') }}", "url": tokenURL})
+	w.login.Answer(respond(http.StatusOK, "x="+strings.Repeat("x", 60<<10)+"&token="+strings.Repeat("t", 10<<10)))
+	if _, err := w.try(connector, get(t.Context())); err == nil || !strings.Contains(err.Error(), "with more than 65536 bytes") {
+		t.Error(err)
+	}
+}

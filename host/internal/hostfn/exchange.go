@@ -50,6 +50,8 @@ func (c *Call) Exchange(document []byte) []byte {
 		switch missing := c.missing(found, request.Answers); {
 		case a.status >= http.StatusBadRequest:
 			return &TokenError{Status: a.status, Code: read.code()}
+		case a.tooLong:
+			return &TokenError{Status: a.status, Problem: fmt.Sprintf("with more than %d bytes", len(a.body)-1)}
 		case missing != "":
 			return &TokenError{Status: a.status, Code: read.code(), Problem: "without " + missing}
 		}
