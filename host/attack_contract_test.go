@@ -1,9 +1,11 @@
 package host_test
 
 import (
+	"fmt"
 	"io"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 	"testing"
 
@@ -154,5 +156,31 @@ func TestAnExchangeThatAnswersTooMuch(t *testing.T) {
 	w.login.Answer(respond(http.StatusOK, "x="+strings.Repeat("x", 60<<10)+"&token="+strings.Repeat("t", 10<<10)))
 	if _, err := w.try(connector, get(t.Context())); err == nil || !strings.Contains(err.Error(), "with more than 65536 bytes") {
 		t.Error(err)
+	}
+}
+
+// Whether decode succeeds says nothing that a plugin chooses about a secret (threats.md 68).
+func TestDecodeIsNoOracle(t *testing.T) {
+	for name, do := range map[string]func(env abi.Env, v string) string{
+		"the length":                   func(env abi.Env, v string) string { return env.Decode(abi.FormatHex, v+"0") },
+		"characters of an encoded one": func(env abi.Env, v string) string { return env.Decode(abi.FormatBase32, env.Encode(abi.FormatHex, v)) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			var errs []string
+			for _, secret := range []string{"abcdef2345", "abcdef23456", "\xff\xff", "GGGGGGGGGG"} {
+				g := &guest{about: abi.Description{Uses: abi.Groups, Anonymous: true, Fields: []abi.Field{sealedField("key", abi.SinkHeader, abi.SinkSign)}}}
+				g.authenticate = func(env abi.Env) (string, error) {
+					do(env, value(env, "key"))
+					return "{}", nil
+				}
+				w := newWorld(t, withoutBuiltIns, withGuest(g))
+				w.setSecret("key", secret)
+				_, err := w.try(w.connect("custom", config{"key": "{{ get_secret('key') }}"}), get(t.Context()))
+				errs = append(errs, fmt.Sprint(err))
+			}
+			if slices.Sort(errs); len(slices.Compact(errs)) != 1 {
+				t.Errorf("the outcome depends on the secret: %q", errs)
+			}
+		})
 	}
 }

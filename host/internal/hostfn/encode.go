@@ -69,7 +69,7 @@ func (c *Call) Encode(format, text string) string {
 	if !sealed {
 		return out
 	}
-	v.Text, v.Mask, v.Size, v.Raw = out, format+"("+v.Mask+")", encoding.size(v.Size), false
+	v.Text, v.Mask, v.Size, v.Raw, v.Encoding = out, format+"("+v.Mask+")", encoding.size(v.Size), false, format
 	return c.seal(v)
 }
 
@@ -82,6 +82,9 @@ func (c *Call) Decode(format, text string) string {
 	if encoding.decode == nil {
 		c.endf(StagePlugin, "decode knows %s, %s, %s and %s, not the format it was given", abi.FormatBase64, abi.FormatBase64URL, abi.FormatBase32, abi.FormatHex)
 	}
+	if sealed && !c.decodable(format, text) {
+		c.endf(StagePlugin, "decode takes a sealed value alone, as it is configured or answered, or as encode made it in the same format")
+	}
 	out, err := encoding.decode(strings.TrimRight(strings.TrimSpace(v.Text), "="))
 	if err != nil { // its text would quote the secret
 		c.endf(StageConfig, "a value of the configuration is not in %s", format)
@@ -91,6 +94,16 @@ func (c *Call) Decode(format, text string) string {
 	}
 	v.Text, v.Mask, v.Raw = string(out), "decoded("+v.Mask+")", true
 	return c.seal(v)
+}
+
+// decodable reports whether text is one sealed value that a guest did not make, or made with encode in the same format.
+// Otherwise, success or failure would show something about the value: with a digit behind it, whether its length is odd.
+func (c *Call) decodable(format, text string) bool {
+	for v := range c.sealed.In(text) {
+		same := v.Encoding == format || v.Encoding == format+"_padded" || v.Encoding == format+"_upper"
+		return len(text) == len(abi.SealedPrefix)+abi.SealedLength && !v.Raw && (v.Size == 0 || same)
+	}
+	return false
 }
 
 // Random returns random bytes in hex.

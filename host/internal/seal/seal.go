@@ -93,6 +93,8 @@ type Value struct {
 	Size int
 	// Raw is set if Text is raw bytes that depend on the guest's choice: a MAC, a digest, a signature or decoded text.
 	Raw bool
+	// Encoding is the format of encode that Text is in, if it was made by encode, and "" otherwise.
+	Encoding string
 	// Stream is set for a value that is not secret, but large: the body of a request. Text is empty then, and the only sink is
 	// Digest.
 	Stream Stream
