@@ -1,6 +1,8 @@
 package host_test
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
 	"fmt"
 	"io"
 	"net/http"
@@ -180,6 +182,35 @@ func TestDecodeIsNoOracle(t *testing.T) {
 			}
 			if slices.Sort(errs); len(slices.Compact(errs)) != 1 {
 				t.Errorf("the outcome depends on the secret: %q", errs)
+			}
+		})
+	}
+}
+
+// A request does not confirm a guess of a short secret, whatever the plugin makes of it.
+func TestARequestDoesNotConfirmGuesses(t *testing.T) {
+	sum := sha256.Sum256([]byte("1234"))
+	for name, form := range map[string]string{"a digest": hex.EncodeToString(sum[:]), "with more text": "user:1234", "in hex": "31323334"} {
+		t.Run(name, func(t *testing.T) {
+			input := ""
+			g := &guest{about: abi.Description{Uses: abi.Groups, Anonymous: true, Fields: []abi.Field{sealedField("pin", abi.SinkHeader, abi.SinkDigest)}}}
+			g.authenticate = func(env abi.Env) (string, error) {
+				pin := value(env, "pin")
+				env.Encode(abi.FormatHex, env.Digest(abi.DigestSHA256, pin))
+				env.Decode(abi.FormatHex, env.Encode(abi.FormatHex, "user:"+pin))
+				input = string(env.Input())
+				return "{}", nil
+			}
+			w := newWorld(t, withoutBuiltIns, withGuest(g))
+			w.setSecret("pin", "1234")
+			connector := w.connect("custom", config{"pin": "{{ get_secret('pin') }}"})
+			r := get(t.Context())
+			r.Header.Set("X-Guess", form)
+			if _, err := w.try(connector, r); err != nil {
+				t.Fatal(err)
+			}
+			if !strings.Contains(input, form) {
+				t.Errorf("the guess is replaced: %s", input)
 			}
 		})
 	}

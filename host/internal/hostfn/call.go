@@ -316,17 +316,25 @@ func (c *Call) Scrub(text string) string {
 // secretForms returns the call's secrets and sealed values in every form that they may have in texts of others, the
 // longest first.
 func (c *Call) secretForms() []string {
+	return c.formsOf(func(string, *seal.Value) bool { return true })
+}
+
+// formsOf returns the forms of the secrets and sealed values that wanted is true for. v is nil for a secret.
+func (c *Call) formsOf(wanted func(secret string, v *seal.Value) bool) []string {
 	all := map[string]bool{}
-	add := func(secret string) {
+	add := func(secret string, v *seal.Value) {
+		if !wanted(secret, v) {
+			return
+		}
 		for _, form := range forms(secret) {
 			all[form] = true
 		}
 	}
 	for v := range c.sealed.Values() {
-		add(v.Text)
+		add(v.Text, &v)
 	}
 	for _, secret := range c.inputs.Secrets {
-		add(secret)
+		add(secret, nil)
 	}
 	delete(all, "") // an expression with a secret may render to an empty text
 	return slices.SortedFunc(maps.Keys(all), func(a, b string) int {

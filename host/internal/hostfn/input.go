@@ -27,7 +27,7 @@ func (c *Call) Input() []byte {
 	r := c.inputs.Request
 	target := *r.URL
 	target.User = nil
-	sealed := sealer{c, c.secretForms(), map[string]string{}}
+	sealed := sealer{c, c.requestForms(), map[string]string{}}
 	request := abi.Request{Method: r.Method, URL: sealed.text(target.String()), Headers: []abi.Pair{}}
 	if request.Method == "" {
 		request.Method = http.MethodGet
@@ -81,6 +81,14 @@ func (s *sealer) text(text string) string {
 		return text
 	}
 	return strings.NewReplacer(pairs...).Replace(text)
+}
+
+// requestForms returns the forms that secrets may have in a request, the longest first. It leaves out short secrets, and all
+// that the guest has made: a caller could have guessed it, and to seal it would confirm the guess, also of a short secret in it.
+func (c *Call) requestForms() []string {
+	return c.formsOf(func(secret string, v *seal.Value) bool {
+		return len(secret) >= scrubbable && (v == nil || !v.Raw && v.Size == 0)
+	})
 }
 
 // readsRequest records that the guest reads something of the request. From here on nothing can be stored, and the outcome of
@@ -189,7 +197,7 @@ func (c *Call) BodyForm() (pairs []byte, ok bool) {
 		c.endf(StageBody, "the request's form is longer than %d bytes, too long to be signed", maxForm)
 	}
 	list := []any{}
-	sealed := sealer{c, c.secretForms(), map[string]string{}}
+	sealed := sealer{c, c.requestForms(), map[string]string{}}
 	for member := range strings.SplitSeq(string(form), "&") {
 		name, value, _ := strings.Cut(member, "=")
 		name, nameErr := url.QueryUnescape(name)
