@@ -70,6 +70,7 @@ func privateKey(method jwt.SigningMethod, text string) (any, error) {
 		return nil, &KeyError{method.Alg(), fmt.Sprintf("is an RSA key of %d bits: from %d to %d are allowed",
 			bits, minRSABits, maxRSABits)}
 	}
+	der, pss := unwrapPSS(der)
 	key := parseDER(der)
 	if key == nil {
 		return nil, &KeyError{method.Alg(), "is damaged, or of an unknown kind: RSA, EC and Ed25519 keys are known, " +
@@ -77,6 +78,9 @@ func privateKey(method jwt.SigningMethod, text string) (any, error) {
 	}
 	if needed, ok := fits(method, key); !ok {
 		return nil, &KeyError{method.Alg(), fmt.Sprintf("is %s: %s is needed", kind(key), needed)}
+	}
+	if _, v15 := method.(*jwt.SigningMethodRSA); v15 && pss {
+		return nil, &KeyError{method.Alg(), "is an RSA key for RSASSA-PSS only: PS256, PS384 and PS512 are its algorithms"}
 	}
 	return key, nil
 }
@@ -135,11 +139,7 @@ func blockProblem(block *pem.Block) string {
 // rsaBits returns the length of an RSA key's modulus, or 0 for another key. It is called before the key is parsed,
 // because parsing takes long for a huge key, and fails without a reason for a tiny one.
 func rsaBits(der []byte) int {
-	var wrapped struct {
-		Version   int
-		Algorithm pkix.AlgorithmIdentifier
-		Key       []byte
-	}
+	var wrapped pkcs8
 	if _, err := asn1.Unmarshal(der, &wrapped); err == nil { // PKCS #8
 		der = wrapped.Key
 	}
@@ -151,6 +151,26 @@ func rsaBits(der []byte) int {
 		return 0
 	}
 	return key.Modulus.BitLen()
+}
+
+// pkcs8 is a private key in PKCS #8 (RFC 5208 section 5). Its attributes are ignored.
+type pkcs8 struct {
+	Version   int
+	Algorithm pkix.AlgorithmIdentifier
+	Key       []byte
+}
+
+// oidPSS is the algorithm of keys for RSASSA-PSS only (RFC 4055 section 3.1).
+var oidPSS = asn1.ObjectIdentifier{1, 2, 840, 113549, 1, 1, 10}
+
+// unwrapPSS reports whether der is a key in PKCS #8 for RSASSA-PSS only, which the standard library does not parse. If so, it
+// returns the PKCS #1 key in it, and otherwise der.
+func unwrapPSS(der []byte) (key []byte, pss bool) {
+	var wrapped pkcs8
+	if _, err := asn1.Unmarshal(der, &wrapped); err != nil || !wrapped.Algorithm.Algorithm.Equal(oidPSS) {
+		return der, false
+	}
+	return wrapped.Key, true
 }
 
 // parseDER returns the key in PKCS #8, PKCS #1 or SEC 1, or nil. It does not use the type of the PEM block, because

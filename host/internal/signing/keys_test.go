@@ -41,6 +41,8 @@ func TestOnlyFittingKeysSign(t *testing.T) {
 		{"RSA 2047, PKCS #1", encodePEM("RSA PRIVATE KEY", rsaOfSize(2047)), none, "is an RSA key of 2047 bits"},
 		{"RSA 2048, PKCS #8", pkcs8(k.rsa2048), rsaFamily, "is an RSA key: an E"},
 		{"RSA 2048, PKCS #1", pkcs1(k.rsa2048), rsaFamily, "is an RSA key: an E"},
+		{"RSA 2048 for RSASSA-PSS", pssOnly(k.rsa2048), []string{"PS256", "PS384", "PS512"}, "is an RSA key"},
+		{"RSA 1024 for RSASSA-PSS", pssOnly(k.rsa1024), none, "is an RSA key of 1024 bits"},
 		{"RSA 3072", pkcs8(k.rsa3072), rsaFamily, "is an RSA key: an E"},
 		{"RSA 16448, PKCS #1", encodePEM("RSA PRIVATE KEY", rsaOfSize(16448)), none, "is an RSA key of 16448 bits"},
 		{"RSA 4,000,000", encodePEM("RSA PRIVATE KEY", rsaOfSize(4_000_000)), none, "is longer than 16384 bytes"},

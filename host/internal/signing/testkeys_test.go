@@ -84,6 +84,15 @@ func pkcs1(key *rsa.PrivateKey) string {
 	return encodePEM("RSA PRIVATE KEY", x509.MarshalPKCS1PrivateKey(key))
 }
 
+// pssOnly returns a key in PKCS #8 for RSASSA-PSS only, as openssl genpkey -algorithm RSA-PSS writes it.
+func pssOnly(key *rsa.PrivateKey) string {
+	return encodePEM("PRIVATE KEY", must(asn1.Marshal(struct {
+		Version   int
+		Algorithm pkix.AlgorithmIdentifier
+		Key       []byte
+	}{0, pkix.AlgorithmIdentifier{Algorithm: asn1.ObjectIdentifier{1, 2, 840, 113549, 1, 1, 10}}, x509.MarshalPKCS1PrivateKey(key)})))
+}
+
 func sec1(key *ecdsa.PrivateKey) string {
 	return encodePEM("EC PRIVATE KEY", must(x509.MarshalECPrivateKey(key)))
 }
