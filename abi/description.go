@@ -81,7 +81,9 @@ type Field struct {
 	Default string `json:"default,omitempty"`
 	// Minimum is the smallest allowed value of an integer. If it is nil, there is none.
 	Minimum *int64 `json:"minimum,omitempty"`
-	// AlgorithmField is, for a field of kind [KindKey], the name of the field that holds the key's algorithm.
+	// AlgorithmField is, for a field of kind [KindKey], the name of the field that holds the key's algorithm. Its values are
+	// names of RFC 7518 section 3.1 or EdDSA (RFC 8037). If the key signs no JWTs, names of RFC 9421 section 3.3 stand for the
+	// same algorithms.
 	AlgorithmField string `json:"algorithm_field,omitempty"`
 	// Purposes are the uses of a key, of [Purposes]. If it is empty, the key signs JWTs only.
 	Purposes []string `json:"purposes,omitempty"`

@@ -154,7 +154,7 @@ type Field struct {
 	// Minimum is the smallest allowed value of an Integer, see [AtLeast]. If it is nil, there is none.
 	Minimum *int64
 	// AlgorithmField is, for a Key, the name of the field that holds its algorithm. That field is a String with an Enum, such
-	// as [Algorithms].
+	// as [Algorithms], or for a key that signs no JWTs [HTTPSignatureAlgorithms].
 	AlgorithmField string
 	// Purposes are the uses of a Key: [ForJWT], [ForHTTPSignature], [ForMessage]. If it is empty, the key signs JWTs only.
 	Purposes []string
@@ -235,6 +235,11 @@ func Algorithms() []string {
 	return []string{
 		"HS256", "HS384", "HS512", "RS256", "RS384", "RS512", "ES256", "ES384", "ES512", "PS256", "PS384", "PS512", "EdDSA",
 	}
+}
+
+// HTTPSignatureAlgorithms returns the algorithms of RFC 9421 section 3.3, for the Enum of an algorithm field.
+func HTTPSignatureAlgorithms() []string {
+	return []string{"hmac-sha256", "ed25519", "ecdsa-p256-sha256", "ecdsa-p384-sha384", "rsa-pss-sha512", "rsa-v1_5-sha256"}
 }
 
 // Header returns a mutation that sets one header.

@@ -43,6 +43,12 @@ func (c *Call) SignSealed(field, purpose, data string) string {
 	return c.seal(seal.Value{Text: string(signature), Sinks: derived, Derived: derived, Mask: mask, Raw: true, From: v.From})
 }
 
+// httpAlgorithms maps the algorithms of RFC 9421 section 3.3 to the names of RFC 7518 and RFC 8037 for the same signatures.
+var httpAlgorithms = map[string]string{
+	"hmac-sha256": "HS256", "rsa-v1_5-sha256": "RS256", "rsa-pss-sha512": "PS512",
+	"ecdsa-p256-sha256": "ES256", "ecdsa-p384-sha384": "ES384", "ed25519": "EdDSA",
+}
+
 // checkPurpose returns the reason why data may not be signed for a purpose, or "".
 func checkPurpose(purpose, data string) string {
 	switch purpose {

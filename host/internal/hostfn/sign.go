@@ -187,7 +187,8 @@ func (c *Call) Sign(field, data string) []byte {
 }
 
 // key returns the text of a key field and the algorithm that the configuration names for it. It ends the call unless the
-// description lists the purpose for the key.
+// description lists the purpose for the key. For any purpose but a JWT, the configuration may name the algorithm as RFC 9421
+// does; key returns its name of RFC 7518.
 func (c *Call) key(name, purpose string) (key, algorithm string) {
 	c.plain("the name of a key", name)
 	f := c.plan.Fields[name]
@@ -199,6 +200,9 @@ func (c *Call) key(name, purpose string) (key, algorithm string) {
 	}
 	if a := c.plan.Fields[f.AlgorithmField]; a != nil {
 		algorithm = c.plainText(a)
+	}
+	if name := httpAlgorithms[algorithm]; name != "" && purpose != abi.PurposeJWT {
+		algorithm = name
 	}
 	switch {
 	case f.Text != nil:
