@@ -26,7 +26,8 @@ type Mutation struct {
 // Request is the input of [ExportAuthenticate]: the outgoing request.
 type Request struct {
 	Method string `json:"method"`
-	URL    string `json:"url"`
+	// URL has the host that the API sees in the request's Host.
+	URL string `json:"url"`
 	// Headers are the request's headers without Authorization, Cookie and Proxy-Authorization.
 	Headers []Pair `json:"headers"`
 	// ContentLength is the length of the body in bytes. It is absent if that is not known.

@@ -239,6 +239,36 @@ func TestInputHasNoCredentials(t *testing.T) {
 	}
 }
 
+// The URL of a guest's input has the host that the API sees. Otherwise, a signature of it would not verify.
+func TestInputHasTheHostThatIsSent(t *testing.T) {
+	for _, test := range []struct{ target, host, want string }{
+		{"https://api.test/a", "", `"https://api.test/a"`},
+		{"https://api.test/a", "API.test:443", `"https://API.test:443/a"`},
+		{"https://bücher.test/a", "", `"https://xn--bcher-kva.test/a"`},
+		{"https://api.test/a", "bücher.test", `"https://xn--bcher-kva.test/a"`},
+	} {
+		seen := ""
+		w := misusedWorld(t, func(env abi.Env) (string, error) {
+			seen = string(env.Input())
+			return header("X-Key", value(env, "to_header")), nil
+		})
+		connector, err := w.host.Connect(t.Context(), host.ConnectorConfig{
+			Name: "crm", Origins: []string{"https://api.test", "https://bücher.test"}, Auth: host.Auth{Type: "custom", Config: misused},
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, test.target, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.Host = test.host
+		if w.send(connector, r); !strings.Contains(seen, `"url":`+test.want) {
+			t.Errorf("%s with the Host %q: the guest sees %s", test.target, test.host, seen)
+		}
+	}
+}
+
 func TestSecretsThatAreNotTheConnectors_threats_16(t *testing.T) {
 	refuseAll(t, []misuse{
 		{"a secret of another connector", func(env abi.Env) (string, error) { return header("X-Key", env.SecretGet("other")), nil }, host.StagePlugin, "does not name"},

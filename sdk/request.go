@@ -3,7 +3,8 @@ package sdk
 // Request is the outgoing request.
 type Request struct {
 	Method string
-	URL    string
+	// URL has the host that the API sees in the request's Host.
+	URL string
 	// Headers are the request's headers without Authorization, Cookie and Proxy-Authorization.
 	Headers []Pair
 	// ContentLength is the length of the body in bytes, or -1 if that is not known.

@@ -1,6 +1,7 @@
 package hostfn
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -11,6 +12,8 @@ import (
 	"slices"
 	"strings"
 	"unicode/utf8"
+
+	"golang.org/x/net/http/httpguts"
 
 	"github.com/keywright/keywright/abi"
 	"github.com/keywright/keywright/host/internal/seal"
@@ -26,7 +29,7 @@ func (c *Call) Input() []byte {
 	c.readsRequest()
 	r := c.inputs.Request
 	target := *r.URL
-	target.User = nil
+	target.User, target.Host = nil, sentHost(r)
 	sealed := sealer{c, c.requestForms(), map[string]string{}}
 	request := abi.Request{Method: r.Method, URL: sealed.text(target.String()), Headers: []abi.Pair{}}
 	if request.Method == "" {
@@ -54,6 +57,16 @@ func (c *Call) Input() []byte {
 		c.endf(StagePlugin, "the request cannot be given to the plugin: %w", err)
 	}
 	return document
+}
+
+// sentHost returns the host of a request as net/http sends it: that of Host, if there is one, with names in other scripts in
+// Punycode. The API checks a signature with it.
+func sentHost(r *http.Request) string {
+	host := cmp.Or(r.Host, r.URL.Host)
+	if ascii, err := httpguts.PunycodeHostPort(host); err == nil {
+		return ascii
+	}
+	return host
 }
 
 // sealer replaces the call's secrets in the texts of a request by references. The platform may have put secrets there.
