@@ -127,6 +127,10 @@ func (c *Call) Percent(text string) string { return c.env.Encode(abi.FormatPerce
 // credentials (RFC 6749 section 2.3.1). It is sealed if text holds a sealed value.
 func (c *Call) FormEncode(text string) string { return c.env.Encode(abi.FormatForm, text) }
 
+// Encode returns text in a format: one that Decode knows, or base64url_padded, hex_upper, percent or form. It is for a format
+// that a configuration names; the methods above have names of their own. The result is sealed if text holds a sealed value.
+func (c *Call) Encode(format, text string) string { return c.env.Encode(format, text) }
+
 // Formats of [Call.Decode].
 const (
 	Base64Format    = abi.FormatBase64    // RFC 4648 section 4

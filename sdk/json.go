@@ -122,6 +122,16 @@ func EachMember(object string, f func(name, value string) error) error {
 	return each(object, '{', '}', f)
 }
 
+// Pairs returns the members of a JSON object, such as that of a field of kind [Object], in their order. A value that is a
+// string is decoded; any other stays JSON. Pairs takes "" for the empty object.
+func Pairs(object string) (pairs []Pair, err error) {
+	err = EachMember(object, func(name, value string) error {
+		pairs = append(pairs, Pair{Name: name, Value: text(value)})
+		return nil
+	})
+	return pairs, err
+}
+
 // eachElement calls f with each element of a JSON array, as JSON text.
 func eachElement(array string, f func(element string) error) error {
 	return each(array, '[', ']', func(_, value string) error { return f(value) })

@@ -98,3 +98,18 @@ func TestIntegerReadsWhatTheHostChecked(t *testing.T) {
 		}
 	}
 }
+
+// Pairs returns the members of an object in their order, with strings decoded and any other value as JSON.
+func TestPairs(t *testing.T) {
+	got, err := Pairs(`{"b":"x\u000ay","a":"","c":12,"d":[1,"x"],"e":true,"f":null}`)
+	want := []Pair{{"b", "x\ny"}, {"a", ""}, {"c", "12"}, {"d", `[1,"x"]`}, {"e", "true"}, {"f", "null"}}
+	if err != nil || !reflect.DeepEqual(got, want) {
+		t.Errorf("got %v, %v", got, err)
+	}
+	if got, err := Pairs(""); got != nil || err != nil {
+		t.Errorf("an absent object: %v, %v", got, err)
+	}
+	if _, err := Pairs("[]"); err == nil {
+		t.Error("a list is no object")
+	}
+}
