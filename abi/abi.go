@@ -190,6 +190,10 @@ const (
 	MACSHA512 = "HS512" // HMAC with SHA-512
 )
 
+// SignRS1 is RSASSA-PKCS1-v1_5 with SHA-1, RFC 8812 section 2, for old protocols such as OAuth 1.0 (RFC 5849 section 3.4.3).
+// A key with this algorithm signs for [PurposeMessage] only. The other algorithms of keys are those of JWS.
+const SignRS1 = "RS1"
+
 // Forms of [UserPublicKey].
 const (
 	PublicJWK        = "jwk"            // of a key: a JWK with its required members, RFC 7517

@@ -179,6 +179,10 @@ const (
 	ForMessage       = abi.PurposeMessage       // other data
 )
 
+// RS1 is an algorithm of a [Key] beside those of [Algorithms]: RSASSA-PKCS1-v1_5 with SHA-1, for old protocols such as OAuth
+// 1.0. It signs for [ForMessage] only.
+const RS1 = abi.SignRS1
+
 // SignSealed returns the signature of data, RFC 7518 section 3, made with a field of kind [Key]. The field's Purposes must
 // include purpose, and data must fit it. The result is a sealed value of raw bytes. It may go to the places that the field's
 // Derived lists, and must be encoded before. It needs [UsesSign].

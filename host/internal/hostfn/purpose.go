@@ -29,6 +29,9 @@ func (c *Call) SignSealed(field, purpose, data string) string {
 		}
 		derived = v.Derived
 	}
+	if algorithm == abi.SignRS1 && purpose != abi.PurposeMessage {
+		c.endf(StagePlugin, "a key with the algorithm %s signs for %q only", abi.SignRS1, abi.PurposeMessage)
+	}
 	if problem := checkPurpose(purpose, v.Text); problem != "" {
 		c.endf(StagePlugin, "the data of sign_sealed %s", problem)
 	}

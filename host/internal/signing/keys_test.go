@@ -167,7 +167,7 @@ func TestShortSharedSecretWarns(t *testing.T) {
 // Any name except those of the 13 algorithms is refused (decisions.md "algorithm").
 func TestUnknownAlgorithm(t *testing.T) {
 	signer := signing.New(1)
-	for _, algorithm := range []string{"", "none", "None", "NONE", "hs256", "Hs256", "RS1", "ES256K", "EDDSA", "Ed25519", "HS256 ", "PS256\n"} {
+	for _, algorithm := range []string{"", "none", "None", "NONE", "hs256", "Hs256", "RS2", "ES256K", "EDDSA", "Ed25519", "HS256 ", "PS256\n"} {
 		if _, _, err := signer.Sign(algorithm, hmacText, nil); !errors.Is(err, signing.ErrAlgorithm) {
 			t.Errorf("Sign with %q: %v, want ErrAlgorithm", algorithm, err)
 		}

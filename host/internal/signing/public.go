@@ -23,7 +23,7 @@ import (
 // 7638 section 3. So its SHA-256 is the thumbprint. Algorithms, keys and errors are those of [Signer.Sign]. The secret of an
 // HMAC has no public half.
 func (s *Signer) PublicJWK(algorithm, key string) (string, error) {
-	method := jws.Method(algorithm)
+	method := methodOf(algorithm)
 	if method == nil {
 		return "", ErrAlgorithm
 	}

@@ -5,6 +5,7 @@
 package signing
 
 import (
+	"crypto"
 	"crypto/hmac"
 	"crypto/sha1"
 	"crypto/sha256"
@@ -22,8 +23,8 @@ import (
 	"github.com/keywright/keywright/internal/jws"
 )
 
-// ErrAlgorithm is the error for an algorithm that is not in jws.Algorithms. It does not quote the name, which may come
-// from a secret.
+// ErrAlgorithm is the error for an algorithm that is not in jws.Algorithms, nor abi.SignRS1 where that is allowed. It does not
+// quote the name, which may come from a secret.
 var ErrAlgorithm = errors.New("unknown algorithm: use HS256, HS384, HS512, RS256, RS384, RS512, ES256, ES384, ES512, " +
 	"PS256, PS384, PS512 or EdDSA, in this spelling")
 
@@ -48,7 +49,18 @@ func New(keys int) *Signer {
 	return &Signer{keys: cache}
 }
 
-// Sign returns the JWS signature of data (RFC 7515 section 5.1). With ES256, ES384 and ES512 it is r and s, one after
+// rs1 implements abi.SignRS1. It is not in package jws, because no JWT is signed or verified with it.
+var rs1 = &jwt.SigningMethodRSA{Name: abi.SignRS1, Hash: crypto.SHA1}
+
+// methodOf returns the implementation of an algorithm of Sign, or nil if there is none.
+func methodOf(algorithm string) jwt.SigningMethod {
+	if algorithm == abi.SignRS1 {
+		return rs1
+	}
+	return jws.Method(algorithm)
+}
+
+// Sign returns the JWS signature of data (RFC 7515 section 5.1), or its signature with abi.SignRS1. With ES256, ES384 and ES512 it is r and s, one after
 // the other, of 64, 96 or 132 bytes in all (RFC 7518 section 3.4). PS256, PS384 and PS512 use a salt as long as the
 // hash (section 3.5).
 //
@@ -61,7 +73,7 @@ func (s *Signer) Sign(algorithm, key string, data []byte) (signature []byte, war
 }
 
 func (s *Signer) sign(algorithm, key, data string) (signature []byte, warning string, err error) {
-	method := jws.Method(algorithm)
+	method := methodOf(algorithm)
 	if method == nil {
 		return nil, "", ErrAlgorithm
 	}
@@ -98,7 +110,8 @@ func (s *Signer) key(method jwt.SigningMethod, text string) (parsed any, warning
 // letters, nor typ in another case. JWT adds no claims to claims.
 //
 // The values in both maps are of type string, bool, nil, json.Number, []any or map[string]any. HTML is not escaped. A
-// string that is not UTF-8 is an error. Algorithms, keys, warnings and other errors are those of Sign.
+// string that is not UTF-8 is an error. The algorithms are those of package jws. Keys, warnings and other errors are those of
+// Sign.
 func (s *Signer) JWT(algorithm, key string, header, claims map[string]any) (token, warning string, err error) {
 	if jws.Method(algorithm) == nil {
 		return "", "", ErrAlgorithm
