@@ -167,6 +167,7 @@ const (
 	FormatHexUpper        = "hex_upper"        // RFC 4648 section 8, upper case
 	FormatPercent         = "percent"          // RFC 3986 section 2.1, all but unreserved characters
 	FormatForm            = "form"             // application/x-www-form-urlencoded, as RFC 6749 appendix B
+	FormatQuoted          = "quoted"           // a quoted-string with its quotes, RFC 9110 section 5.6.4
 )
 
 // Algorithms of [UserDigest].

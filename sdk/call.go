@@ -131,6 +131,10 @@ func (c *Call) FormEncode(text string) string { return c.env.Encode(abi.FormatFo
 // that a configuration names; the methods above have names of their own. The result is sealed if text holds a sealed value.
 func (c *Call) Encode(format, text string) string { return c.env.Encode(format, text) }
 
+// Quoted returns text as a quoted-string with its quotes, RFC 9110 section 5.6.4, for a parameter in a header. It is sealed if
+// text holds a sealed value.
+func (c *Call) Quoted(text string) string { return c.env.Encode(abi.FormatQuoted, text) }
+
 // Formats of [Call.Decode].
 const (
 	Base64Format    = abi.FormatBase64    // RFC 4648 section 4

@@ -43,6 +43,12 @@ var encodings = map[string]encoding{
 	},
 	abi.FormatPercent: {percentEncode, nil, tripled},
 	abi.FormatForm:    {url.QueryEscape, nil, tripled},
+	abi.FormatQuoted:  {quote, nil, func(n int) int { return 2*n + len(`""`) }},
+}
+
+// quote returns text as a quoted-string.
+func quote(text string) string {
+	return `"` + strings.NewReplacer(`\`, `\\`, `"`, `\"`).Replace(text) + `"`
 }
 
 func base64Encoding(encode, decode *base64.Encoding) encoding {
