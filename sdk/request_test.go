@@ -1,0 +1,59 @@
+package sdk
+
+import (
+	"net/http"
+	"net/url"
+	"slices"
+	"testing"
+
+	"pgregory.net/rapid"
+)
+
+// Split returns the parts of a URL, and its target is that of the request line.
+func TestSplit(t *testing.T) {
+	for _, test := range []struct{ url, scheme, authority, target string }{
+		{"https://api.test", "https", "api.test", "/"},
+		{"https://api.test/", "https", "api.test", "/"},
+		{"https://API.test:443/A%20b", "https", "api.test", "/A%20b"},
+		{"http://api.test:80?a=1", "http", "api.test", "/?a=1"},
+		{"https://api.test:80/?", "https", "api.test:80", "/?"},
+		{"http://api.test:443/a//b;c=1?d=/&e=%3F#f?g", "http", "api.test:443", "/a//b;c=1?d=/&e=%3F"},
+		{"https://[FE80::443]/x", "https", "[fe80::443]", "/x"},
+		{"https://[::1]:443?x", "https", "[::1]", "/?x"},
+		{"https://api.test?a=b/c", "https", "api.test", "/?a=b/c"},
+	} {
+		scheme, authority, target := (&Request{URL: test.url}).Split()
+		if scheme != test.scheme || authority != test.authority || target != test.target {
+			t.Errorf("%s: %s, %s, %s", test.url, scheme, authority, target)
+		}
+		r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, test.url, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if uri := r.URL.RequestURI(); uri != target {
+			t.Errorf("%s: the target is %s, but %s is sent", test.url, target, uri)
+		}
+	}
+}
+
+// ParseQuery decodes what net/url encodes, keeps the order and empty values, and takes what net/url refuses as it is.
+func TestParseQuery(t *testing.T) {
+	for query, want := range map[string][]Pair{
+		"":                                nil,
+		"&&":                              nil,
+		"b5=%3D%253D&a3=a&c%40=&a2=r%20b": {{"b5", "=%3D"}, {"a3", "a"}, {"c@", ""}, {"a2", "r b"}},
+		"c2&a3=2+q&a3=%32":                {{"c2", ""}, {"a3", "2 q"}, {"a3", "2"}},
+		"a==b&=c&%zz=%&d=%4":              {{"a", "=b"}, {"", "c"}, {"%zz", "%"}, {"d", "%4"}},
+		"a=%ff%FF%aB":                     {{"a", "\xff\xff\xab"}},
+	} {
+		if got := ParseQuery(query); !slices.Equal(got, want) {
+			t.Errorf("%s: %q", query, got)
+		}
+	}
+	rapid.Check(t, func(t *rapid.T) {
+		name, value := rapid.String().Draw(t, "name"), rapid.String().Draw(t, "value")
+		if got := ParseQuery("x&" + url.QueryEscape(name) + "=" + url.QueryEscape(value)); len(got) != 2 || got[1] != (Pair{name, value}) {
+			t.Fatalf("%q", got)
+		}
+	})
+}
