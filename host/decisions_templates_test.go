@@ -47,6 +47,7 @@ func TestDecision_Templates_syntax_functions_variables(t *testing.T) {
 		{"base64_encode", "{{ base64_encode('a:b') }}", "YTpi"},
 		{"base64_decode", "{{ base64_decode('YTpi') }}", "a:b"},
 		{"json_encode", `{{ json_encode('a"b') }}`, `"a\"b"`},
+		{"json_get", `{{ json_get('{"a":{"b":"c"}}', 'a', 'b') }}`, "c"},
 		{"user.email", "{{ user.email }}", "ann@example.com"},
 		{"user.id", "{{ user.id }}", "u1"},
 		{"user.username", "{{ user.username }}", "ann"},

@@ -57,6 +57,7 @@ var functions = map[string]function{
 	"base64_encode": ofText(everywhere, func(_ *Run, s string) string { return base64.StdEncoding.EncodeToString([]byte(s)) }),
 	"base64_decode": ofText(everywhere, base64Decode),
 	"json_encode":   {everywhere, 1, 1, "one value", "", nil, Text, jsonEncode, true},
+	"json_get":      {everywhere, 2, math.MaxInt, "a text with JSON, and the names of members", "texts", []Kind{Text}, Text, jsonGet, false},
 
 	"from_json":  {bodies, 1, 1, "one text", "a text", []Kind{Text}, Any, fromJSON, false},
 	"string":     {bodies, 1, 1, "one value", "", nil, Text, toText, true},

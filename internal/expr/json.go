@@ -181,17 +181,11 @@ func (j *reader) readList(depth int) any {
 	return l
 }
 
-func (j *reader) token() jsontext.Token {
-	token, err := j.d.ReadToken()
-	j.check(err)
-	return token
-}
+func (j *reader) token() jsontext.Token { return j.Run.token(j.d) }
 
 func (j *reader) check(err error) {
 	if err != nil {
-		malformed := Malformed(err)
-		malformed.Column = j.column
-		panic(malformed)
+		panic(j.malformed(err))
 	}
 }
 

@@ -15,7 +15,7 @@ import (
 func TestTextsTakeStepsForTheirLength(t *testing.T) {
 	const length = 1 << 20
 	x := strings.Repeat("xxxx", length/4)
-	body := `{"s":"` + x + `","t":"` + x + `","zeros":"` + strings.Repeat("0", length) + `7","json":"[\"` + x + `\"]",` +
+	body := `{"s":"` + x + `","t":"` + x + `","zeros":"` + strings.Repeat("0", length) + `7","json":"[\"` + x + `\"]","document":"{\"a\":\"` + x + `\"}",` +
 		`"list":["` + x + `"],"other":["` + x + `"],"object":{"` + x + `":1},"same":{"` + x + `":1}}`
 	const names = "let b = response.body; let s = b.s; let t = b.t; "
 	before, _, err := evaluate(t.Context(), t, 0, names+"1", body)
@@ -26,7 +26,7 @@ func TestTextsTakeStepsForTheirLength(t *testing.T) {
 		"s == t", "s != t", "s < t", "s <= t", "s > t", "s >= t", "s contains 'y'", "s startsWith t", "s endsWith t", "s + t",
 		"s in b.list", "s in b.object", "b.object[s]", "b.list == b.other", "b.object == b.same", "sortBy([s, t], #)",
 		"s matches 'y'", "s matches '^(x|yy)*$'", "len(s)", "s[1:2]", "upper(s)", "lower(s)", "trim(s)", "split(s, 'y')", "join(b.list)", "replace(s, 'y', '')",
-		"json_encode(s)", "json_encode(b.list)", "string(s)", "from_json(b.json)", "base64_encode(s)", "base64_decode(s)", "url_encode(s)", "int(b.zeros)",
+		"json_encode(s)", "json_encode(b.list)", "string(s)", "from_json(b.json)", "base64_encode(s)", "base64_decode(s)", "json_get(b.document, 'a')", "url_encode(s)", "int(b.zeros)",
 	} {
 		t.Run(source, func(t *testing.T) {
 			r, _, err := evaluate(t.Context(), t, 0, names+source, body)

@@ -58,6 +58,8 @@ func TestFunctions(t *testing.T) {
 		{"json_encode of text", `{{ json_encode('a"<é>\n') }}`, `"a\"<é>\n"`},
 		{"json_encode of all types", "{{ json_encode([1, -2.5, true, nil, 'x', [], {}]) }}", `[1,-2.5,true,null,"x",[],{}]`},
 		{"json_encode keeps the order", "{{ json_encode({z: user.id, 'a b': now()}) }}", `{"z":"u1","a b":1700000000}`},
+		{"json_get", "{{ json_get(get_secret('json'), 'key') }}", "-----BEGIN\nx"},
+		{"json_get of members of members", `{{ '{"a":[],"b":{"a":1,"c d":"é"}}' | json_get('b', 'c d') }}`, "é"},
 		{"json_encode of a choice", "{{ json_encode({'a': user.id == 'u1' ? nil : [1]}) }}", `{"a":null}`},
 	} {
 		t.Run(c.name, func(t *testing.T) { wantText(t, c.source, c.want) })

@@ -18,7 +18,7 @@ type (
 
 // Lists of the known names, for errors about unknown ones. A test compares them with the language.
 const (
-	knownFunctions = "there are get_secret, get_variable, now, uuid, default, base64_encode, base64_decode, json_encode"
+	knownFunctions = "there are get_secret, get_variable, now, uuid, default, base64_encode, base64_decode, json_encode, json_get"
 	knownVariables = "there are tenant_id and user.email, user.id, user.username, user.first_name, user.last_name"
 )
 

@@ -34,6 +34,7 @@ func (g *given) UUID() (string, error)               { return g.uuid() }
 func values() *given {
 	secrets := map[string]string{
 		"crm": "s3cr3t", "nested": "{{ get_secret('crm') }}", "empty": "", "blank": " \n\t", "long": strings.Repeat("x", MaxText),
+		"json": `{"type":"x","key":"-----BEGIN\nx"}`,
 	}
 	variables := map[string]string{"region": "eu", "nothing": ""}
 	return &given{

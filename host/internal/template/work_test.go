@@ -21,6 +21,7 @@ func TestWorkIsBounded(t *testing.T) {
 		"choice":      "(" + long + " endsWith 'y') ? 1 : 2",
 		"default":     "default('', json_encode(" + doubled + ")) == ''",
 		"base64":      "base64_decode(base64_encode(" + doubled + ")) == ''",
+		"json_get":    "json_get('{\"a\":' + json_encode(" + doubled + ") + '}', 'a') == ''",
 		"short terms": "json_encode([" + doubled + ", 1]) == ''",
 	} {
 		t.Run(name, func(t *testing.T) {
