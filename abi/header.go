@@ -27,6 +27,16 @@ func CheckHeaderName(name string) string {
 	return ""
 }
 
+// IsToken reports whether text is a token, such as a cookie's name or an authentication scheme (RFC 9110 section 5.6.2).
+func IsToken(text string) bool {
+	for i := 0; i < len(text); i++ {
+		if c := text[i]; !tokenCharacter(c) && (c < 'A' || c > 'Z') {
+			return false
+		}
+	}
+	return text != ""
+}
+
 func tokenCharacter(c byte) bool {
 	switch c {
 	case '!', '#', '$', '%', '&', '\'', '*', '+', '-', '.', '^', '_', '`', '|', '~':

@@ -76,6 +76,30 @@ func pairsJSON(pairs []Pair) string {
 	return string(append(b, ']'))
 }
 
+// Strings returns a JSON array of texts.
+func Strings(texts []string) string { return stringsJSON(texts) }
+
+// Pairs returns the members of a JSON object as pairs, for a form, a query or headers, in their order. A member that is a list
+// becomes a pair for each element. Numbers and booleans are written as in JSON. Pairs takes "" for the empty object. It returns
+// an error with the member's name for null, for an object, and for a list in a list.
+func Pairs(object string) (pairs []Pair, err error) {
+	err = EachMember(object, func(name, value string) error {
+		add := func(value string) error {
+			switch value[0] {
+			case '{', '[', 'n':
+				return errors.New(name + " is no text, number or boolean, nor a list of these")
+			}
+			pairs = append(pairs, Pair{name, text(value)})
+			return nil
+		}
+		if value[0] == '[' {
+			return eachElement(value, add)
+		}
+		return add(value)
+	})
+	return pairs, err
+}
+
 func stringsJSON(texts []string) string {
 	b := []byte{'['}
 	for i, s := range texts {
@@ -120,16 +144,6 @@ func EachMember(object string, f func(name, value string) error) error {
 		return nil
 	}
 	return each(object, '{', '}', f)
-}
-
-// Pairs returns the members of a JSON object, such as that of a field of kind [Object], in their order. A value that is a
-// string is decoded; any other stays JSON. Pairs takes "" for the empty object.
-func Pairs(object string) (pairs []Pair, err error) {
-	err = EachMember(object, func(name, value string) error {
-		pairs = append(pairs, Pair{Name: name, Value: text(value)})
-		return nil
-	})
-	return pairs, err
 }
 
 // eachElement calls f with each element of a JSON array, as JSON text.

@@ -99,17 +99,28 @@ func TestIntegerReadsWhatTheHostChecked(t *testing.T) {
 	}
 }
 
-// Pairs returns the members of an object in their order, with strings decoded and any other value as JSON.
-func TestPairs(t *testing.T) {
-	got, err := Pairs(`{"b":"x\u000ay","a":"","c":12,"d":[1,"x"],"e":true,"f":null}`)
-	want := []Pair{{"b", "x\ny"}, {"a", ""}, {"c", "12"}, {"d", `[1,"x"]`}, {"e", "true"}, {"f", "null"}}
-	if err != nil || !reflect.DeepEqual(got, want) {
+func TestPairsAreTextsNumbersAndBooleans(t *testing.T) {
+	got, err := Pairs(`{ "b c" : "x\"\u00e9" , "a":1.50,"":true , "d":"", "e" : [ "x", 2 ], "f":[] }`)
+	if want := []Pair{{"b c", `x"é`}, {"a", "1.50"}, {"", "true"}, {"d", ""}, {"e", "x"}, {"e", "2"}}; err != nil || !reflect.DeepEqual(got, want) {
 		t.Errorf("got %v, %v", got, err)
 	}
-	if got, err := Pairs(""); got != nil || err != nil {
-		t.Errorf("an absent object: %v, %v", got, err)
+	for object, want := range map[string]string{
+		`{"a":"b","c":[[1]]}`: "c is no text, number or boolean, nor a list of these",
+		`{"a":{}}`:            "a is no text, number or boolean, nor a list of these",
+		`{"a":null}`:          "a is no text, number or boolean, nor a list of these",
+		`{"a":[null]}`:        "a is no text, number or boolean, nor a list of these",
+		`[]`:                  "the document is not a JSON object",
+	} {
+		if _, err := Pairs(object); err == nil || err.Error() != want {
+			t.Errorf("%s: %v, want %s", object, err, want)
+		}
 	}
-	if _, err := Pairs("[]"); err == nil {
-		t.Error("a list is no object")
+	for _, object := range []string{"", "{}"} {
+		if got, err := Pairs(object); len(got) != 0 || err != nil {
+			t.Errorf("%q: %v, %v", object, got, err)
+		}
+	}
+	if got := Strings([]string{"a", `b"`}); got != `["a","b\""]` {
+		t.Errorf("Strings returns %s", got)
 	}
 }

@@ -55,6 +55,9 @@ func (c *Config) Misspelled(field string, names ...string) []Problem {
 // [abi.CheckHeaderName].
 func CheckHeaderName(name string) string { return abi.CheckHeaderName(name) }
 
+// IsToken reports whether text is a token, such as a cookie's name or an authentication scheme (RFC 9110 section 5.6.2).
+func IsToken(text string) bool { return abi.IsToken(text) }
+
 // foldsTo reports whether strings.EqualFold(name, lower) holds. It requires lower to be ASCII without capitals, so that
 // only two letters beyond ASCII matter. It does not use strings.EqualFold because the tables of package unicode would add
 // kilobytes to each plugin that checks names.

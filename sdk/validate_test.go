@@ -28,3 +28,14 @@ func TestNamesFoldAsReadersFoldThem(t *testing.T) {
 		}
 	})
 }
+
+func TestTokens(t *testing.T) {
+	for text, want := range map[string]bool{
+		"Bearer": true, "GenieKey": true, "a": true, "Z": true, "0-!#$%&'*+.^_`|~9": true,
+		"": false, "a b": false, "a=": false, "a:": false, "a,": false, "a\n": false, "\"a\"": false, "é": false, "a/b": false, "[a]": false, "@": false, "{": false,
+	} {
+		if IsToken(text) != want {
+			t.Errorf("%q is a token: %t", text, !want)
+		}
+	}
+}
