@@ -149,7 +149,8 @@ type repeated struct {
 }
 
 // another reports whether a request is to be sent once more because of the API's answer. If the plugin has a challenge, it
-// also learns from the answer, and another returns what the next call gets of it.
+// also learns from the answer, and another returns what the next call gets of it. If the request cannot be sent once more,
+// there is no such call, and the rule for plugins without a challenge applies: a 401 drops the entries that went in.
 func (c *Connector) another(sent *exchanged, may func() bool) (answer *hostfn.APIAnswer, again bool) {
 	response := sent.response
 	if challenge := c.plugin.info.Challenge; challenge != nil {
@@ -158,8 +159,8 @@ func (c *Connector) another(sent *exchanged, may func() bool) (answer *hostfn.AP
 		if declared || challenge.Keep > 0 {
 			answer = sent.out.call.Learn(response, beginning(response, declared && c.readsBody()), declared)
 		}
-		if declared {
-			return answer, may()
+		if declared && may() {
+			return answer, true
 		}
 	}
 	if response.StatusCode != http.StatusUnauthorized {

@@ -120,7 +120,7 @@ const (
 )
 
 // Challenge describes how a plugin takes part in what the API answers. If it is set, the host drops no token by itself
-// after one of the Statuses.
+// after one of the Statuses, except after a 401 to a request that cannot be repeated.
 type Challenge struct {
 	// Statuses are the statuses, 400 to 499, after which the host runs Authenticate once more, and repeats the request.
 	Statuses []int

@@ -43,7 +43,7 @@ func ParseSource(text string) (s Source, err error) {
 	prefix, rest, found := strings.Cut(text, ":")
 	s = Source{from: prefix + ":", name: rest}
 	switch {
-	case !found || rest == "" || len(text) > maxSource:
+	case !found || rest == "" && s.from != abi.FromJSON || len(text) > maxSource:
 		return Source{}, errSource
 	case s.from == abi.FromJSON:
 		s.name = ""
@@ -79,8 +79,11 @@ const maxSource = 256
 
 var errSource = errors.New("is no place in an answer: write json:/POINTER, form:NAME, header:NAME, cookie:NAME, auth:SCHEME/PARAMETER or info:PARAMETER")
 
-// pointerTokens returns the tokens of a JSON pointer (RFC 6901 section 4).
+// pointerTokens returns the tokens of a JSON pointer (RFC 6901 section 4). The empty pointer is that of the whole document.
 func pointerTokens(pointer string) ([]string, error) {
+	if pointer == "" {
+		return nil, nil
+	}
 	if !strings.HasPrefix(pointer, "/") {
 		return nil, errors.New("a JSON pointer begins with /, as in json:/data/token")
 	}

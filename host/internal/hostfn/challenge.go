@@ -103,7 +103,7 @@ func (c *Call) Challenge() []byte {
 		reply.Count = c.inputs.kept.count
 	}
 	switch answer := c.inputs.Answer; {
-	case c.mode == Explaining && len(c.plan.Statuses) > 0:
+	case c.mode == Explaining && len(c.plan.Statuses) > 0 && len(c.plan.ChallengeAnswers) > 0:
 		reply.Status, reply.Answers = c.plan.Statuses[0], explainedAnswers(c.plan.ChallengeAnswers, nil, c.plan.Clock())
 	case answer != nil:
 		c.uncacheable = true

@@ -253,7 +253,7 @@ func (c *Call) path(m *Mutation, pairs []abi.Pair) {
 			if segment == "." || segment == ".." {
 				c.endf(StageMutation, "%s: a value has a segment that leads elsewhere", where)
 			}
-			segments[i] = percentEncode(segment)
+			segments[i] = url.PathEscape(segment) // leaves a colon, which tokens in paths have
 		}
 		m.Path = append(m.Path, abi.Pair{Name: pair.Name, Value: strings.Join(segments, "/")})
 		c.recordOpened(m, pair, pair.Name, value)
