@@ -67,6 +67,8 @@ type Field struct {
 	Kind string `json:"kind"`
 	// Required fields must be present and must not render to blank text.
 	Required bool `json:"required,omitempty"`
+	// RequiredIf makes the field required if any of the conditions holds.
+	RequiredIf []Condition `json:"required_if,omitempty"`
 	// Sealed passes the whole value to the plugin as one sealed value. Integers, booleans and strings with an Enum cannot
 	// be sealed.
 	Sealed bool `json:"sealed,omitempty"`
@@ -93,6 +95,14 @@ type Field struct {
 	Suggested []string `json:"suggested,omitempty"`
 	// Doc is one sentence for users.
 	Doc string `json:"doc,omitempty"`
+}
+
+// Condition holds if a field has one of some values.
+type Condition struct {
+	// Field is the name of another field, which has an Enum.
+	Field string `json:"field"`
+	// Values are the values, of that Enum.
+	Values []string `json:"values"`
 }
 
 // Limits of a description.

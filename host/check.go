@@ -138,6 +138,7 @@ func (k *checker) fields() {
 		known = append(known, f.Name)
 		value, present := c.config.Auth.Config[f.Name]
 		field := &hostfn.Field{Field: *f, Sinks: c.plugin.fields[f.Name].sinks, Derived: c.plugin.fields[f.Name].derived}
+		reason := k.needed(field)
 		c.plan.Fields[f.Name] = field
 		switch {
 		case present && value != nil:
@@ -145,8 +146,8 @@ func (k *checker) fields() {
 			k.field(field, value)
 		case present:
 			k.Wrong(path(f.Name), "is null: give it a value or leave it out")
-		case f.Required:
-			k.Wrong(path(f.Name), "is missing: %s%s", hint(f.Doc), suggestions(f))
+		case field.Required:
+			k.Wrong(path(f.Name), "is missing%s: %s%s", reason, hint(f.Doc), suggestions(f))
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(c.config.Auth.Config)) {
@@ -162,6 +163,24 @@ func (k *checker) fields() {
 		}
 		k.Wrong(path(name), "is not a field of auth type %s%s", c.plugin.info.Type, problem.DidYouMean(name, known))
 	}
+}
+
+// needed makes a field required if a condition holds, and returns the reason for an error. A condition does not hold if a
+// template determines the value of its field: calls check that.
+func (k *checker) needed(field *hostfn.Field) (reason string) {
+	for _, condition := range field.RequiredIf {
+		value, present := k.connector.config.Auth.Config[condition.Field]
+		text, _ := value.(string)
+		if !present {
+			fields := k.connector.plugin.info.Fields
+			text = fields[slices.IndexFunc(fields, func(f abi.Field) bool { return f.Name == condition.Field })].Default
+		}
+		if slices.Contains(condition.Values, text) {
+			field.Required = true
+			return fmt.Sprintf(", and %s is %s", condition.Field, text)
+		}
+	}
+	return ""
 }
 
 // suggestions returns the usual values of a field, for the end of an error.

@@ -199,7 +199,7 @@ func checkField(d *abi.Description, f *abi.Field) (reach, error) {
 	switch {
 	case f.Kind != abi.KindKey && (f.AlgorithmField != "" || len(f.Purposes) > 0 || f.Generate):
 		return reach{}, errors.New("only a key has an algorithm_field or purposes, or is generated")
-	case f.Generate && f.Required:
+	case f.Generate && (f.Required || len(f.RequiredIf) > 0):
 		return reach{}, errors.New("a key that is generated if it is absent is not required")
 	case f.Kind != abi.KindString && len(f.Enum) > 0:
 		return reach{}, errors.New("only a string has an enum")
@@ -211,12 +211,19 @@ func checkField(d *abi.Description, f *abi.Field) (reach, error) {
 		return reach{}, errors.New("a url has no default: it is for the configuration to say where credentials go")
 	case f.Kind == abi.KindKey && f.Default != "":
 		return reach{}, errors.New("a key has no default: it is the operator's")
-	case f.Required && f.Default != "":
+	case (f.Required || len(f.RequiredIf) > 0) && f.Default != "":
 		return reach{}, errors.New("a required field has no default")
+	case f.Required && len(f.RequiredIf) > 0:
+		return reach{}, errors.New("it is required in any case, so that required_if has no effect: leave one of them out")
 	case strings.Contains(f.Default, "{{"):
 		return reach{}, errors.New("its default holds {{, but a default is no template and would be used as it is written: require the field, and say in doc what to configure")
 	case f.Sealed && (f.Kind == abi.KindInteger || f.Kind == abi.KindBoolean || len(f.Enum) > 0):
 		return reach{}, errors.New("it is sealed, but integers, booleans and values of an enum come to the plugin in plain: leave sealed out, or make it a string without an enum")
+	}
+	for _, condition := range f.RequiredIf {
+		if err := checkCondition(d, f, &condition); err != nil {
+			return reach{}, err
+		}
 	}
 	for _, purpose := range f.Purposes {
 		if !slices.Contains(abi.Purposes, purpose) {
@@ -229,4 +236,21 @@ func checkField(d *abi.Description, f *abi.Field) (reach, error) {
 		}
 	}
 	return r, nil
+}
+
+// checkCondition returns an error unless a condition of field f names another field, and values of its enum.
+func checkCondition(d *abi.Description, f *abi.Field, condition *abi.Condition) error {
+	i := slices.IndexFunc(d.Fields, func(other abi.Field) bool { return other.Name == condition.Field && len(other.Enum) > 0 })
+	switch {
+	case i < 0 || condition.Field == f.Name:
+		return errors.New("required_if names no other field with an enum")
+	case len(condition.Values) == 0:
+		return errors.New("required_if lists no values")
+	}
+	for _, value := range condition.Values {
+		if !slices.Contains(d.Fields[i].Enum, value) {
+			return fmt.Errorf("required_if: %q is no value of %s", Printable(value), condition.Field)
+		}
+	}
+	return nil
 }

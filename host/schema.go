@@ -2,6 +2,7 @@ package host
 
 import (
 	"encoding/json"
+	"slices"
 	"strings"
 
 	"github.com/keywright/keywright/abi"
@@ -18,6 +19,9 @@ func (p PluginInfo) Schema() ([]byte, error) {
 		config.Properties[f.Name] = fieldSchema(f)
 		if f.Required {
 			config.Required = append(config.Required, f.Name)
+		}
+		for _, condition := range f.RequiredIf {
+			config.AllOf = append(config.AllOf, p.conditionSchema(f.Name, &condition))
 		}
 	}
 	auth := schema{
@@ -52,6 +56,9 @@ type schema struct {
 	Pattern              string            `json:"pattern,omitempty"`
 	WriteOnly            bool              `json:"writeOnly,omitempty"`
 	AnyOf                []schema          `json:"anyOf,omitempty"`
+	AllOf                []schema          `json:"allOf,omitempty"`
+	If                   *schema           `json:"if,omitempty"`
+	Then                 *schema           `json:"then,omitempty"`
 	Properties           map[string]schema `json:"properties,omitempty"`
 	Required             []string          `json:"required,omitempty"`
 	AdditionalProperties *bool             `json:"additionalProperties,omitempty"`
@@ -72,6 +79,17 @@ func typeSchema(p PluginInfo) schema {
 		Enum:        append([]string{p.Type}, p.Aliases...),
 		Description: "Deprecated: " + strings.Join(p.Aliases, ", ") + ".",
 	}
+}
+
+// conditionSchema returns a schema that requires a field if a condition holds.
+func (p PluginInfo) conditionSchema(name string, condition *abi.Condition) schema {
+	holds := schema{Properties: map[string]schema{condition.Field: {Enum: condition.Values}}}
+	for _, f := range p.Fields {
+		if f.Name == condition.Field && !slices.Contains(condition.Values, f.Default) {
+			holds.Required = []string{f.Name} // otherwise the condition would hold without the field
+		}
+	}
+	return schema{If: &holds, Then: &schema{Required: []string{name}}}
 }
 
 func fieldSchema(f *abi.Field) schema {

@@ -26,22 +26,28 @@ func schemaOf(t *testing.T, authType string) *jsonschema.Schema {
 		if err != nil {
 			t.Fatal(err)
 		}
-		document, err := jsonschema.UnmarshalJSON(bytes.NewReader(text))
-		if err != nil {
-			t.Fatal(err)
-		}
-		compiler := jsonschema.NewCompiler()
-		if err := compiler.AddResource("auth.json", document); err != nil {
-			t.Fatal(err)
-		}
-		schema, err := compiler.Compile("auth.json")
-		if err != nil {
-			t.Fatalf("%v\n%s", err, text)
-		}
-		return schema
+		return compiled(t, text)
 	}
 	t.Fatalf("there is no auth type %s", authType)
 	return nil
+}
+
+// compiled compiles a schema.
+func compiled(t *testing.T, text []byte) *jsonschema.Schema {
+	t.Helper()
+	document, err := jsonschema.UnmarshalJSON(bytes.NewReader(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	compiler := jsonschema.NewCompiler()
+	if err := compiler.AddResource("auth.json", document); err != nil {
+		t.Fatal(err)
+	}
+	schema, err := compiler.Compile("auth.json")
+	if err != nil {
+		t.Fatalf("%v\n%s", err, text)
+	}
+	return schema
 }
 
 // A plugin's JSON Schema accepts what a connector may have, and refuses what Connect refuses.

@@ -157,6 +157,9 @@ func fieldJSON(f Field) string {
 	o.String("name", f.Name)
 	o.String("kind", f.Kind)
 	o.flag("required", f.Required)
+	if len(f.RequiredIf) > 0 {
+		o.Raw("required_if", listJSON(f.RequiredIf, conditionJSON))
+	}
 	o.flag("sealed", f.Sealed)
 	o.names("sinks", f.Sinks)
 	o.names("derived", f.Derived)
@@ -176,5 +179,12 @@ func fieldJSON(f Field) string {
 	if f.Doc != "" {
 		o.String("doc", f.Doc)
 	}
+	return o.JSON()
+}
+
+func conditionJSON(c Condition) string {
+	var o Members
+	o.String("field", c.Field)
+	o.names("values", c.Values)
 	return o.JSON()
 }

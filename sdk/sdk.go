@@ -138,6 +138,9 @@ type Field struct {
 	Kind string
 	// Required fields must be present and must not render to blank text.
 	Required bool
+	// RequiredIf makes the field required if any of the conditions holds. The host checks it, because Validate does not see
+	// whether a sealed field is present.
+	RequiredIf []Condition
 	// Sealed passes the whole value to the plugin as one sealed value, even if it holds no secret. An Integer, a Boolean
 	// and a String with an Enum cannot be sealed.
 	Sealed bool
@@ -164,6 +167,14 @@ type Field struct {
 	Suggested []string
 	// Doc is one sentence for users.
 	Doc string
+}
+
+// Condition holds if a field has one of some values.
+type Condition struct {
+	// Field is the name of another field, which has an Enum.
+	Field string
+	// Values are the values, of that Enum.
+	Values []string
 }
 
 // Mutation is the set of changes to a request.

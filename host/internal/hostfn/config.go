@@ -82,6 +82,9 @@ func (c *Call) field(f *Field) (string, bool) {
 		return c.renderObject(f), true
 	case f.Text == nil:
 		if f.Default == "" {
+			if c.required(f) {
+				c.endf(StageConfig, "%s is missing", f.Name)
+			}
 			return "", false
 		}
 		if f.Sealed || f.Kind == abi.KindKey {
@@ -95,7 +98,7 @@ func (c *Call) field(f *Field) (string, bool) {
 		parts = c.parts(f)
 		whole = template.Join(parts)
 	}
-	if err := checkRendered(f, whole); err != nil {
+	if err := checkRendered(f, whole, c.required(f)); err != nil {
 		c.endf(StageConfig, "%s %w", f.Name, err)
 	}
 	if f.Kind == abi.KindURL {
@@ -156,15 +159,23 @@ func (c *Call) plainText(f *Field) string {
 	if !literal {
 		whole = template.Join(c.parts(f))
 	}
-	if err := checkRendered(f, whole); err != nil {
+	if err := checkRendered(f, whole, c.required(f)); err != nil {
 		c.endf(StageConfig, "%s %w", f.Name, err)
 	}
 	return whole
 }
 
+// required reports whether a field must have a value that is not blank. The conditions of RequiredIf that hold whatever the
+// templates render to have already set Required.
+func (c *Call) required(f *Field) bool {
+	return f.Required || slices.ContainsFunc(f.RequiredIf, func(condition abi.Condition) bool {
+		return slices.Contains(condition.Values, c.plainText(c.plan.Fields[condition.Field]))
+	})
+}
+
 // checkRendered returns an error if a field may not have value, whether that is literal or rendered.
-func checkRendered(f *Field, value string) error {
-	if f.Required || f.Sealed || f.Kind == abi.KindKey {
+func checkRendered(f *Field, value string, required bool) error {
+	if required || f.Sealed || f.Kind == abi.KindKey {
 		if strings.TrimSpace(value) == "" {
 			return errors.New("is empty")
 		}

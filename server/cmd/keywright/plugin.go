@@ -273,6 +273,9 @@ func meaning(f abi.Field) string {
 	if f.Minimum != nil {
 		text += fmt.Sprintf(" At least %d.", *f.Minimum)
 	}
+	for _, condition := range f.RequiredIf {
+		text += fmt.Sprintf(" Required if %s is %s.", condition.Field, strings.Join(condition.Values, " or "))
+	}
 	if f.Default != "" {
 		text += " Default " + f.Default + "."
 	}
