@@ -2,6 +2,7 @@ package host_test
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"net/http"
@@ -235,6 +236,27 @@ func TestARefusedExchangeIsNotRepeated(t *testing.T) {
 	}
 	if diff := cmp.Diff([]int{401, 401, 401}, statuses); diff != "" || w.login.Count() != 1 {
 		t.Errorf("the endpoint was asked %d times: %s", w.login.Count(), diff)
+	}
+}
+
+// The error after a refusal has the status, and what the plugin says about it.
+func TestTheErrorOfARefusedExchange(t *testing.T) {
+	for said, want := range map[string]string{
+		"check the password":              "the token endpoint answered 401; it is asked again in 1s: check the password",
+		"the token endpoint answered 401": "the token endpoint answered 401; it is asked again in 1s",
+	} {
+		g := &guest{about: logsIn, authenticate: func(env abi.Env) (string, error) {
+			env.Exchange([]byte(marshal(abi.Exchange{URL: value(env, "url")})))
+			return "", errors.New(said)
+		}}
+		w := newWorld(t, withoutBuiltIns, withGuest(g))
+		connector := w.connect("custom", config{"url": tokenURL + "/in"})
+		w.login.Answer(respond(http.StatusUnauthorized, `{}`))
+		failure := w.refuse(connector, get(t.Context()), host.StageToken)
+		var answer *host.TokenError
+		if !strings.HasSuffix(failure.Error(), want) || !errors.As(failure, &answer) || answer.Status != http.StatusUnauthorized {
+			t.Errorf("%q: %v", said, failure)
+		}
 	}
 }
 

@@ -3,6 +3,8 @@ package host
 import (
 	"context"
 	"errors"
+	"fmt"
+	"strings"
 
 	"github.com/keywright/keywright/abi"
 	"github.com/keywright/keywright/host/internal/hostfn"
@@ -40,15 +42,19 @@ func hostFailure(f *hostfn.Failure) *hostfn.Failure {
 	return f
 }
 
-// guestFailure returns the failure for a guest's own error. If a token endpoint had refused the call, it returns that
-// refusal instead, which is the cause.
+// guestFailure returns the failure for a guest's own error. If a token endpoint had refused the call, that refusal is the
+// cause, and the error wraps it. The guest's text follows, unless it only repeats the refusal.
 func guestFailure(export string, call *hostfn.Call, message string) *hostfn.Failure {
 	text := call.Message(message)
 	if text == "" {
 		text = export + " failed without a message"
 	}
 	if answer := call.TokenError(); answer != nil {
-		return &hostfn.Failure{Stage: hostfn.StageToken, Err: (*TokenError)(answer)}
+		refusal := (*TokenError)(answer)
+		if strings.HasPrefix(refusal.Error(), text) {
+			return &hostfn.Failure{Stage: hostfn.StageToken, Err: refusal}
+		}
+		return &hostfn.Failure{Stage: hostfn.StageToken, Err: fmt.Errorf("%w: %s", refusal, text)}
 	}
 	stage := hostfn.StagePlugin
 	if call.OtherType() { // the plugin cannot use a token that is not a bearer token
