@@ -184,7 +184,7 @@ func TestDecision_Configuration_secrets_anywhere(t *testing.T) {
 		w.refuse(c, get(t.Context()), host.StageConfig)
 		w.setSecret(bad.name, bad.good)
 	}
-	w.setSecret("in", "cookie")
+	w.setSecret("in", "body")
 	w.refuse(w.connect("api_key", with(key("v"), "in", "{{ get_secret('in') }}")), get(t.Context()), host.StageConfig)
 	w.setSecret("key", "Host")
 	w.refuse(w.connect("api_key", with(key("v"), "key", "{{ get_secret('key') }}")), get(t.Context()), host.StageMutation)

@@ -71,7 +71,7 @@ func TestSchema(t *testing.T) {
 		{"no config", `{"type":"api_key"}`, false},
 		{"missing field", `{"type":"api_key","config":{"key":"X","in":"header"}}`, false},
 		{"misspelt field", `{"type":"api_key","config":{"key":"X","value":"v","in":"header","vlaue":"v"}}`, false},
-		{"value of no enum", `{"type":"api_key","config":{"key":"X","value":"v","in":"cookie"}}`, false},
+		{"value of no enum", `{"type":"api_key","config":{"key":"X","value":"v","in":"body"}}`, false},
 		{"template where an enum is", `{"type":"api_key","config":{"key":"X","value":"v","in":"{{ get_variable('in') }}"}}`, true},
 		{"blank value", `{"type":"api_key","config":{"key":"X","value":"  ","in":"header"}}`, false},
 		{"number for text", `{"type":"api_key","config":{"key":1,"value":"v","in":"header"}}`, false},

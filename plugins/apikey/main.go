@@ -1,7 +1,11 @@
-// Plugin apikey puts a fixed key into a header or a query parameter.
+// Plugin apikey puts a fixed key into a header, a query parameter, the path, a cookie or a form.
 package main
 
-import "github.com/keywright/keywright/sdk"
+import (
+	"errors"
+
+	"github.com/keywright/keywright/sdk"
+)
 
 func init() { sdk.Register(plugin{}) }
 
@@ -10,39 +14,70 @@ func main() {} // a reactor module never runs it
 type plugin struct{}
 
 func (plugin) Describe() sdk.Description {
-	anywhere := []string{sdk.ToHeader, sdk.ToQuery}
+	named := []string{sdk.ToHeader, sdk.ToQuery, sdk.ToBody}
 	return sdk.Description{
 		ABI:     sdk.ABI,
 		Type:    "api_key",
 		Aliases: []string{"apikey"},
-		Version: "1.0.0",
-		Summary: "A key in a header or in a query parameter.",
+		Version: "1.1.0",
+		Summary: "A key in a header, a query parameter, the path, a cookie or a form.",
 		Fields: []sdk.Field{
-			{Name: "key", Kind: sdk.String, Required: true, Sinks: anywhere, Doc: "Name of the header or query parameter."},
-			{Name: "value", Kind: sdk.String, Required: true, Sealed: true, Sinks: anywhere, Doc: "The credential."},
-			{Name: "in", Kind: sdk.String, Required: true, Enum: []string{"header", "query"}, Doc: "Where the key goes."},
+			{
+				Name: "key", Kind: sdk.String, Required: true, Sinks: named,
+				Doc: "Name of the header, query parameter, cookie or member of the form. For the path, the text that the credential replaces.",
+			},
+			{Name: "value", Kind: sdk.String, Required: true, Sealed: true, Sinks: append(named, sdk.ToPath), Doc: "The credential."},
+			{Name: "in", Kind: sdk.String, Required: true, Enum: []string{"header", "query", "path", "cookie", "form"}, Doc: "Where the key goes."},
 		},
 	}
 }
 
-// Validate refuses a header name that no request could carry. If the name comes from a template, the host checks it when
-// the request is made.
+// Validate refuses a name that no request could carry. If the name comes from a template, the host checks it when the request
+// is made.
 func (plugin) Validate(c *sdk.Config) []sdk.Problem {
 	key, literal := c.Literal("key")
 	in, _ := c.Literal("in")
-	if !literal || in != "header" {
+	if !literal {
 		return nil
 	}
-	if message := sdk.CheckHeaderName(key); message != "" {
-		return []sdk.Problem{{Field: "key", Message: message}}
+	if err := check(in, key); err != nil {
+		return []sdk.Problem{{Field: "key", Message: err.Error()}}
+	}
+	return nil
+}
+
+// check returns an error if no request could carry a key of this name.
+func check(in, key string) error {
+	switch in {
+	case "header":
+		if message := sdk.CheckHeaderName(key); message != "" {
+			return errors.New(message)
+		}
+	case "cookie":
+		if !sdk.IsToken(key) {
+			return errors.New("is not the name of a cookie: letters, digits and any of !#$%&'*+-.^_`|~ are allowed")
+		}
+	case "path":
+		for _, c := range []byte(key) {
+			if c == '/' || c == '?' || c == '#' || c == '%' {
+				return errors.New("is no placeholder: write text that stands in one segment of the path, such as {token}")
+			}
+		}
 	}
 	return nil
 }
 
 func (plugin) Authenticate(c *sdk.Call) (sdk.Mutation, error) {
-	key, value := c.Config("key"), c.Config("value")
-	if c.Config("in") == "query" {
-		return sdk.Query(key, value), nil
+	pair := []sdk.Pair{{Name: c.Config("key"), Value: c.Config("value")}}
+	switch c.Config("in") {
+	case "query":
+		return sdk.Mutation{Query: pair}, nil
+	case "path":
+		return sdk.Mutation{Path: pair}, nil
+	case "cookie":
+		return sdk.Mutation{Cookies: pair}, nil
+	case "form":
+		return sdk.Mutation{Form: pair}, nil
 	}
-	return sdk.Header(key, value), nil
+	return sdk.Mutation{Headers: pair}, nil
 }

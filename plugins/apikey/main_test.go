@@ -1,6 +1,7 @@
 package main
 
 import (
+	"io"
 	"strings"
 	"testing"
 
@@ -63,6 +64,85 @@ func TestQuery(t *testing.T) {
 			}
 			if len(got.Request.Header) != 0 {
 				t.Errorf("%s: headers %v", target, got.Request.Header)
+			}
+		}
+	})
+}
+
+// The key replaces a placeholder in the path, percent-encoded except for the characters that a segment may have.
+func TestPath(t *testing.T) {
+	run(t, func(t *testing.T, h *hosttest.Harness) {
+		for _, test := range []struct{ secret, key, target, want string }{
+			{"110201543:AAHdqTcvCH1vGWJxfSeofSAs0K5PALDsaw", "{token}", "https://api.test/bot{token}/getMe?a={token}", "/bot110201543:AAHdqTcvCH1vGWJxfSeofSAs0K5PALDsaw/getMe"},
+			{"T00000000/B00000000/XXXXXXXXXXXX", "{path}", "https://api.test/services/{path}", "/services/T00000000/B00000000/XXXXXXXXXXXX"},
+			{"a b?c#d%e;ü", "TOKEN", "https://api.test/TOKEN/%2F/x", "/a%20b%3Fc%23d%25e%3B%C3%BC/%2F/x"},
+		} {
+			h.Secret("crm", test.secret)
+			got := h.Authenticate(config(test.key, "path"), hosttest.GET(test.target))
+			if got.Request.URL.EscapedPath() != test.want || len(got.Request.Header) != 0 || strings.Contains(got.Request.URL.RawQuery, test.secret) {
+				t.Errorf("%s: %s with %v", test.target, got.Request.URL, got.Request.Header)
+			}
+		}
+		for text, test := range map[string]struct{ secret, target string }{
+			"leads elsewhere":  {"a-secret/../other", "https://api.test/{token}"},
+			"holds no {token}": {"a-secret", "https://api.test/v1"},
+		} {
+			h.Secret("crm", test.secret)
+			if err := h.AuthenticateError(config("{token}", "path"), hosttest.GET(test.target)); err.Stage != host.StageMutation || !strings.Contains(err.Error(), text) {
+				t.Errorf("%s: stage %s: %v", test.target, err.Stage, err)
+			}
+		}
+	})
+}
+
+// The key replaces a cookie of the same name, and other cookies stay.
+func TestCookie(t *testing.T) {
+	run(t, func(t *testing.T, h *hosttest.Harness) {
+		h.Secret("crm", "a-session-0123")
+		r := hosttest.GET("https://api.test/v1")
+		r.Header.Set("Cookie", "a=b; sid=old; sid2=c")
+		got := h.Authenticate(config("sid", "cookie"), r)
+		if got.Header("Cookie") != "a=b; sid2=c; sid=a-session-0123" || len(got.Request.Header) != 1 {
+			t.Errorf("headers: %v", got.Request.Header)
+		}
+		h.Secret("crm", "a-session;evil=1")
+		if err := h.AuthenticateError(config("sid", "cookie"), r); err.Stage != host.StageMutation {
+			t.Errorf("stage %s: %v", err.Stage, err)
+		}
+	})
+}
+
+// The key is appended to a form.
+func TestForm(t *testing.T) {
+	run(t, func(t *testing.T, h *hosttest.Harness) {
+		h.Secret("crm", "a b&c=d/ü+1")
+		r := hosttest.POST("https://api.test/v1", "a=b&a=%7e")
+		r.Header.Set("Content-Type", "application/x-www-form-urlencoded; charset=utf-8")
+		got := h.Authenticate(config("my key", "form"), r)
+		body, err := io.ReadAll(got.Request.Body)
+		if string(body) != "a=b&a=%7e&my+key=a+b%26c%3Dd%2F%C3%BC%2B1" || err != nil {
+			t.Errorf("body: %s, %v", body, err)
+		}
+		if err := h.AuthenticateError(config("key", "form"), hosttest.GET("https://api.test/v1")); err.Stage != host.StageMutation {
+			t.Errorf("a GET: stage %s: %v", err.Stage, err)
+		}
+	})
+}
+
+// Literal names that no cookie or placeholder can have are refused at load.
+func TestNamesOfCookiesAndPlaceholders(t *testing.T) {
+	run(t, func(t *testing.T, h *hosttest.Harness) {
+		h.Canary("crm")
+		for in, names := range map[string][]string{"cookie": {"a b", "a=b", "a;b", "é"}, "path": {"a/b", "{a}?", "#a", "%7Ba%7D"}} {
+			for _, name := range names {
+				if problems := h.Problems(config(name, in)); len(problems) != 1 || problems[0].Path != "auth.config.key" {
+					t.Errorf("%q in %s: %v", name, in, problems)
+				}
+			}
+		}
+		for in, name := range map[string]string{"cookie": "Host", "path": "{any thing}", "form": "a b", "query": "a/b"} {
+			if problems := h.Problems(config(name, in)); problems != nil {
+				t.Errorf("%q in %s: %v", name, in, problems)
 			}
 		}
 	})
@@ -138,9 +218,9 @@ func TestRequestsThatMustNotBeSent(t *testing.T) {
 			host.StageTemplate, "value",
 		},
 		{
-			"in is neither", "cookie!!",
+			"in is none of these", "cookie!!",
 			hosttest.Config{"key": "X-Key", "value": "v", "in": "{{ get_secret('crm') }}"},
-			host.StageConfig, "in is none of header, query",
+			host.StageConfig, "in is none of header, query, path, cookie, form",
 		},
 	} {
 		t.Run(test.name, func(t *testing.T) {
