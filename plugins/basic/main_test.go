@@ -1,0 +1,137 @@
+package main
+
+import (
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/keywright/keywright/host"
+	"github.com/keywright/keywright/host/hosttest"
+)
+
+func run(t *testing.T, test func(*testing.T, *hosttest.Harness)) {
+	t.Helper()
+	hosttest.Run(t, plugin{}, "basic.wasm", test)
+}
+
+func get() *http.Request { return hosttest.GET("https://api.test/v1?a=b") }
+
+// The header is that of RFC 7617 sections 2 and 2.1, whose charset is UTF-8.
+func TestVectors(t *testing.T) {
+	for name, test := range map[string]struct {
+		username, password string
+		want               string
+	}{
+		"RFC 7617 section 2":        {"Aladdin", "open sesame", "Basic QWxhZGRpbjpvcGVuIHNlc2FtZQ=="},
+		"RFC 7617 section 2.1":      {"test", "123£", "Basic dGVzdDoxMjPCow=="},
+		"user name with a slash":    {"ann@example.com/token", "a-token-0123", "Basic YW5uQGV4YW1wbGUuY29tL3Rva2VuOmEtdG9rZW4tMDEyMw=="},
+		"colons in the password":    {"ann", "a:b:c:d:e:f", "Basic YW5uOmE6YjpjOmQ6ZTpm"},
+		"no user name":              {"", "a-personal-token", "Basic OmEtcGVyc29uYWwtdG9rZW4="},
+		"user name beyond ASCII":    {"ännchen", "pässwörter", "Basic w6RubmNoZW46cMOkc3N3w7ZydGVy"},
+		"user name that is a space": {" ", "a-password", "Basic IDphLXBhc3N3b3Jk"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			run(t, func(t *testing.T, h *hosttest.Harness) {
+				h.Secret("pw", test.password)
+				c := hosttest.Config{"username": test.username, "password": "{{ get_secret('pw') }}"}
+				if test.username == "" {
+					delete(c, "username")
+				}
+				r := get()
+				r.Header.Set("Authorization", "Bearer of-the-caller")
+				got := h.Authenticate(c, r)
+				user, password, ok := got.Request.BasicAuth()
+				if got.Header("Authorization") != test.want || user != test.username || password != test.password || !ok {
+					t.Errorf("Authorization: %s, of %q and %q", got.Header("Authorization"), user, password)
+				}
+				if len(got.Request.Header) != 1 || got.Request.URL.RawQuery != "a=b" {
+					t.Errorf("%s with %v", got.Request.URL, got.Request.Header)
+				}
+			})
+		})
+	}
+}
+
+// A key may be the user name, without a password, as some APIs have it.
+func TestAKeyAsUserName(t *testing.T) {
+	run(t, func(t *testing.T, h *hosttest.Harness) {
+		secret := "sk_" + strings.ReplaceAll(h.Canary("random"), ":", "")
+		h.Secret("key", secret)
+		got := h.Authenticate(hosttest.Config{"username": "{{ get_secret('key') }}"}, get())
+		if user, password, _ := got.Request.BasicAuth(); user != secret || password != "" {
+			t.Errorf("%q and %q", user, password)
+		}
+	})
+}
+
+// A user name with a colon or a control character is refused where it can be seen: when the connector is loaded if it is a
+// literal, and otherwise before the request is sent. In a sealed part it cannot be seen.
+func TestUserNamesThatAreNone(t *testing.T) {
+	run(t, func(t *testing.T, h *hosttest.Harness) {
+		h.Canary("pw")
+		h.Secret("user", "ann-a:part")
+		config := func(username string) hosttest.Config {
+			return hosttest.Config{"username": username, "password": "{{ get_secret('pw') }}"}
+		}
+		for username, text := range map[string]string{
+			"ann:part": "holds a colon", ":": "holds a colon", "a\nb": "holds a control character", "a\x7f": "holds a control character",
+		} {
+			problems := h.Problems(config(username))
+			if len(problems) != 1 || problems[0].Path != "auth.config.username" || !strings.Contains(problems[0].Message, text) {
+				t.Errorf("%q: %v", username, problems)
+			}
+			h.As(host.User{Email: username})
+			err := h.AuthenticateError(config("{{ user.email }}"), get())
+			if err.Stage != host.StagePlugin || !strings.Contains(err.Error(), "username "+text) {
+				t.Errorf("%q: stage %s: %v", username, err.Stage, err)
+			}
+		}
+		h.As(host.User{Email: "ann@example.com"})
+		h.Authenticate(config("{{ user.email }}"), get())
+		if user, _, _ := h.Authenticate(config("{{ get_secret('user') }}"), get()).Request.BasicAuth(); user != "ann-a" {
+			t.Errorf("user name %q", user)
+		}
+	})
+}
+
+// A request without a credential is not sent.
+func TestNoCredential(t *testing.T) {
+	run(t, func(t *testing.T, h *hosttest.Harness) {
+		for text, c := range map[string]hosttest.Config{
+			"neither username nor password": {},
+			"holds no credential":           {"username": "ann"},
+		} {
+			if err := h.AuthenticateError(c, get()); !strings.Contains(err.Error(), text) {
+				t.Errorf("%v: %v", c, err)
+			}
+		}
+		h.Secret("pw", " ")
+		err := h.AuthenticateError(hosttest.Config{"username": "ann", "password": "{{ get_secret('pw') }}"}, get())
+		if err.Stage != host.StageTemplate {
+			t.Errorf("a blank password: stage %s: %v", err.Stage, err)
+		}
+	})
+}
+
+// A 401 goes to the caller: the credential is the same the next time.
+func TestARefusal(t *testing.T) {
+	run(t, func(t *testing.T, h *hosttest.Harness) {
+		h.Canary("pw")
+		h.API(hosttest.JSON(401, `{}`))
+		got := h.Authenticate(hosttest.Config{"username": "ann", "password": "{{ get_secret('pw') }}"}, get())
+		if got.Response.StatusCode != 401 || got.Attempts != 1 {
+			t.Errorf("%d after %d attempts", got.Response.StatusCode, got.Attempts)
+		}
+	})
+}
+
+// An explanation shows where user name and password come from, and no password.
+func TestExplain(t *testing.T) {
+	run(t, func(t *testing.T, h *hosttest.Harness) {
+		h.Canary("pw")
+		e := h.Explain(hosttest.Config{"username": "ann", "password": "{{ get_secret('pw') }}"}, get())
+		if len(e.Added.Headers) != 1 || e.Added.Headers[0].Value != "Basic base64(ann:{{ get_secret('pw') }})" {
+			t.Errorf("added: %+v", e.Added)
+		}
+	})
+}
