@@ -1,0 +1,78 @@
+// Plugin bearer sends a token that somebody else has issued: RFC 6750.
+package main
+
+import (
+	"errors"
+
+	"github.com/keywright/keywright/sdk"
+)
+
+func init() { sdk.Register(plugin{}) }
+
+func main() {} // a reactor module never runs it
+
+type plugin struct{}
+
+func (plugin) Describe() sdk.Description {
+	return sdk.Description{
+		ABI:     sdk.ABI,
+		Type:    "bearer",
+		Version: "1.0.0",
+		Summary: "A token in the Authorization header, in the query or in a form (RFC 6750).",
+		Fields: []sdk.Field{
+			{
+				Name: "token", Kind: sdk.String, Required: true, Sealed: true, Sinks: []string{sdk.ToHeader, sdk.ToQuery, sdk.ToBody},
+				Doc: "The token, without a prefix.",
+			},
+			{
+				Name: "in", Kind: sdk.String, Enum: []string{"header", "query", "form"}, Default: "header",
+				Doc: "Where the token goes: the header Authorization, or the parameter access_token of the query or of a form.",
+			},
+			{Name: "prefix", Kind: sdk.String, Default: "Bearer", Doc: "Word in front of the token in the header. It may be empty."},
+		},
+	}
+}
+
+func (plugin) Validate(c *sdk.Config) []sdk.Problem {
+	prefix, literal := c.Literal("prefix")
+	in, _ := c.Literal("in")
+	message := ""
+	switch {
+	case !literal:
+	case in != "header" && in != "" && prefix != "Bearer":
+		message = "is for the header only: remove it, or set in to header"
+	case check(prefix) != nil:
+		message = check(prefix).Error()
+	}
+	if message == "" {
+		return nil
+	}
+	return []sdk.Problem{{Field: "prefix", Message: message}}
+}
+
+// check returns an error unless a prefix is empty or an authentication scheme (RFC 9110 section 11.1).
+func check(prefix string) error {
+	if prefix == "" || sdk.IsToken(prefix) {
+		return nil
+	}
+	return errors.New("is not one word, such as Token: for another form of the header, use the type api_key with key Authorization")
+}
+
+func (plugin) Authenticate(c *sdk.Call) (sdk.Mutation, error) {
+	token := c.Config("token")
+	parameter := []sdk.Pair{{Name: "access_token", Value: token}}
+	switch c.Config("in") {
+	case "query": // RFC 6750 section 2.3 wants the header
+		return sdk.Mutation{Query: parameter, Headers: []sdk.Pair{{Name: "Cache-Control", Value: "no-store"}}}, nil
+	case "form":
+		return sdk.Mutation{Form: parameter}, nil
+	}
+	prefix := c.Config("prefix")
+	if err := check(prefix); err != nil {
+		return sdk.Mutation{}, errors.New("prefix " + err.Error())
+	}
+	if prefix != "" {
+		prefix += " "
+	}
+	return sdk.Header("Authorization", prefix+token), nil
+}
