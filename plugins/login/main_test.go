@@ -1,0 +1,373 @@
+package main
+
+import (
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/keywright/keywright/host"
+	"github.com/keywright/keywright/host/hosttest"
+)
+
+const (
+	endpoint = "https://api.test/login"
+	second   = "https://api.test/session"
+	// password has characters that JSON, forms and URLs encode.
+	password = `pa"ss\w&ör d`
+)
+
+// object is an object of the configuration.
+type object = map[string]any
+
+func run(t *testing.T, test func(*testing.T, *hosttest.Harness)) {
+	t.Helper()
+	hosttest.Run(t, plugin{}, "login.wasm", func(t *testing.T, h *hosttest.Harness) {
+		h.Secret("pw", password)
+		for _, token := range []string{"first-session", "second-session", "third-session", "the-csrf-token", "the-first-answer"} {
+			h.Secret(token, token) // is searched for, although the place of the token is a field
+		}
+		test(t, h)
+	})
+}
+
+// config returns a complete configuration. Pairs of name and value add fields or replace them.
+func config(pairs ...any) hosttest.Config {
+	c := hosttest.Config{
+		"login_url": endpoint, "login_body": object{"username": "ann", "password": "{{ get_secret('pw') }}"},
+		"token_from": "json:/token", "key": "Authorization", "prefix": "Bearer",
+	}
+	for i := 0; i < len(pairs); i += 2 {
+		if c[pairs[i].(string)] = pairs[i+1]; pairs[i+1] == nil {
+			delete(c, pairs[i].(string))
+		}
+	}
+	return c
+}
+
+func get() *http.Request { return hosttest.GET("https://api.test/v1?a=b") }
+
+// answer returns an answer with headers: pairs of a name and a value.
+func answer(status int, body string, headers ...string) hosttest.Answer {
+	return func(r *http.Request) (*http.Response, error) {
+		response, err := hosttest.JSON(status, body)(r)
+		for i := 0; i < len(headers); i += 2 {
+			response.Header.Add(headers[i], headers[i+1])
+		}
+		return response, err
+	}
+}
+
+// session returns the answer of an endpoint that issues a session.
+func session(token string) hosttest.Answer { return answer(200, `{"token":"`+token+`"}`) }
+
+// The login is a JSON document, a form, a query or a header, and the token comes from the body, a header or a cookie.
+func TestLogins(t *testing.T) {
+	const query = "?password=pa%22ss%5Cw%26%C3%B6r+d&username=ann"
+	type wanted struct{ method, target, body, header string }
+	for name, test := range map[string]struct {
+		config hosttest.Config
+		answer hosttest.Answer
+		login  wanted
+	}{
+		"JSON": {config(), session("first-session"), wanted{"POST", endpoint, `{"password":"pa\"ss\\w&ör d","username":"ann"}`, "application/json"}},
+		"JSON with nested values": {
+			config("login_body", object{"auth": object{"password": "{{ get_secret('pw') }}", "methods": []any{"password", 1, true, nil}}}, "token_from", "json:/a~1b/1/token"),
+			answer(201, `{"a/b":[0,{"token":"first-session"}]}`),
+			wanted{"POST", endpoint, `{"auth":{"methods":["password",1,true,null],"password":"pa\"ss\\w&ör d"}}`, "application/json"},
+		},
+		"form": {
+			config("login_request", "form"), session("first-session"),
+			wanted{"POST", endpoint, query[1:], "application/x-www-form-urlencoded"},
+		},
+		"query": {config("login_request", "query"), session("first-session"), wanted{"GET", endpoint + query, "", ""}},
+		"headers, and a text as answer": {
+			config("login_body", nil, "login_headers", object{"X-Login": "ann:{{ get_secret('key') }}", "X-Version": 2}, "token_from", "json:"),
+			answer(201, `"first-session"`), wanted{"POST", endpoint, "", ""},
+		},
+		"header of the answer": {
+			config("token_from", "header:X-Subject-Token"), answer(201, `{}`, "X-Subject-Token", "first-session"),
+			wanted{"POST", endpoint, `{"password":"pa\"ss\\w&ör d","username":"ann"}`, "application/json"},
+		},
+		"cookie of a redirect": {
+			config("login_request", "form", "token_from", "cookie:SID"),
+			answer(302, "", "Set-Cookie", "other=x", "Set-Cookie", "SID=first-session; Path=/; HttpOnly", "Location", "/home"),
+			wanted{"POST", endpoint, query[1:], "application/x-www-form-urlencoded"},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			run(t, func(t *testing.T, h *hosttest.Harness) {
+				h.Secret("key", "a-key-0123456789")
+				h.TokenEndpoint(test.login.target, test.answer)
+				for range 2 {
+					got := h.Authenticate(test.config, get())
+					if got.Header("Authorization") != "Bearer first-session" || len(got.Request.Header) != 1 || got.Request.URL.RawQuery != "a=b" {
+						t.Errorf("%s with %v", got.Request.URL, got.Request.Header)
+					}
+				}
+				if len(h.Exchanges()) != 1 {
+					t.Fatalf("%d logins", len(h.Exchanges()))
+				}
+				sent := h.Exchanges()[0]
+				if got := (wanted{sent.Method, sent.URL, sent.Body, sent.Header.Get("Content-Type")}); got != test.login {
+					t.Errorf("the login is\n%v\nnot\n%v", got, test.login)
+				}
+				if headers := test.config["login_headers"]; headers != nil && (sent.Header.Get("X-Login") != "ann:a-key-0123456789" || sent.Header.Get("X-Version") != "2") {
+					t.Errorf("headers of the login: %v", sent.Header)
+				}
+			})
+		})
+	}
+}
+
+// The token goes into a header, a cookie or a query parameter, perhaps with a second value in a header.
+func TestWhereTheTokenGoes(t *testing.T) {
+	for name, test := range map[string]struct {
+		config                            hosttest.Config
+		authorization, own, cookie, query string
+	}{
+		"header with a prefix":    {config(), "Bearer first-session", "", "mine=1", "a=b"},
+		"header without a prefix": {config("key", "X-Auth-Token", "prefix", nil), "", "first-session", "mine=1", "a=b"},
+		"cookie":                  {config("in", "cookie", "key", "SID", "prefix", nil), "", "", "mine=1; SID=first-session", "a=b"},
+		"query":                   {config("in", "query", "key", "my sid", "prefix", nil), "", "", "mine=1", "a=b&my%20sid=first-session"},
+		"cookie and header": {
+			config("in", "cookie", "key", "SID", "prefix", nil, "extra_from", "header:X-CSRF", "extra_header", "X-Auth-Token"),
+			"", "the-csrf-token", "mine=1; SID=first-session", "a=b",
+		},
+		"two headers": {config("extra_from", "json:/user", "extra_header", "X-Auth-Token"), "Bearer first-session", "4711", "mine=1", "a=b"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			run(t, func(t *testing.T, h *hosttest.Harness) {
+				h.TokenEndpoint(endpoint, answer(200, `{"token":"first-session","user":4711}`, "X-CSRF", "the-csrf-token"))
+				for range 2 {
+					r := get()
+					r.Header.Set("Cookie", "mine=1")
+					got := h.Authenticate(test.config, r)
+					if got.Header("Authorization") != test.authorization || got.Header("X-Auth-Token") != test.own ||
+						got.Header("Cookie") != test.cookie || got.Request.URL.RawQuery != test.query {
+						t.Errorf("%s with %v", got.Request.URL, got.Request.Header)
+					}
+				}
+			})
+		})
+	}
+}
+
+// The second step has the first step's answer, in its body, query or headers.
+func TestTwoSteps(t *testing.T) {
+	for name, test := range map[string]struct {
+		config       hosttest.Config
+		target, body string
+	}{
+		"JSON and headers": {
+			config("second_body", object{"ticket": "{first_answer}", "list": []any{"v1 {first_answer}"}}, "second_headers", object{"X-Ticket": "T {first_answer}"}),
+			second, `{"list":["v1 the-first-answer"],"ticket":"the-first-answer"}`,
+		},
+		"form":      {config("second_request", "form", "second_body", object{"ticket": "{first_answer}", "n": 1}), second, "n=1&ticket=the-first-answer"},
+		"query":     {config("second_request", "query", "second_body", object{"ticket": "{first_answer}"}), second + "?ticket=the-first-answer", ""},
+		"no answer": {config("second_headers", object{"X-Ticket": "T {first_answer}"}), second, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			run(t, func(t *testing.T, h *hosttest.Harness) {
+				h.TokenEndpoint(endpoint, answer(200, `{"ticket":"the-first-answer","token":"third-session"}`))
+				h.TokenEndpoint(test.target, session("first-session"))
+				test.config["second_url"], test.config["first_answer_from"] = second, "json:/ticket"
+				for range 2 {
+					if got := h.Authenticate(test.config, get()); got.Header("Authorization") != "Bearer first-session" {
+						t.Errorf("Authorization: %s", got.Header("Authorization"))
+					}
+				}
+				steps := h.Exchanges()
+				if len(steps) != 2 || steps[0].URL != endpoint || steps[1].URL != test.target || steps[1].Body != test.body {
+					t.Fatalf("steps: %+v", steps)
+				}
+				if test.config["second_headers"] != nil && steps[1].Header.Get("X-Ticket") != "T the-first-answer" {
+					t.Errorf("headers of the second step: %v", steps[1].Header)
+				}
+			})
+		})
+	}
+}
+
+// A session is used until 60 seconds before it ends. The answer says when, or token_ttl does.
+func TestHowLongASessionIsUsed(t *testing.T) {
+	for name, test := range map[string]struct {
+		config hosttest.Config
+		answer string
+		// last is the last second in which the session is used, or -1 if it is not cached.
+		last int
+	}{
+		"default":              {config(), `{"token":"first-session","ends":300}`, 3539},
+		"token_ttl":            {config("token_ttl", 1200), `{"token":"first-session"}`, 1139},
+		"seconds":              {config("expires_in_from", "json:/ends"), `{"token":"first-session","ends":300}`, 239},
+		"text with seconds":    {config("expires_in_from", "json:/ends"), `{"token":"first-session","ends":"300.9"}`, 239},
+		"time":                 {config("expires_at_from", "json:/ends"), `{"token":"first-session","ends":"2026-01-02T03:09:05Z"}`, 239},
+		"time with a zone":     {config("expires_at_from", "json:/ends"), `{"token":"first-session","ends":"2026-01-02T05:09:05.5+02:00"}`, 239},
+		"Unix time":            {config("expires_at_from", "json:/ends"), `{"token":"first-session","ends":1767323345}`, 239},
+		"milliseconds":         {config("expires_at_from", "json:/ends"), `{"token":"first-session","ends":1767323345000}`, 239},
+		"not in the answer":    {config("expires_in_from", "json:/ends", "token_ttl", 600), `{"token":"first-session"}`, 539},
+		"unreadable":           {config("expires_at_from", "json:/ends", "token_ttl", 600), `{"token":"first-session","ends":"soon"}`, 539},
+		"both, seconds first":  {config("expires_in_from", "json:/in", "expires_at_from", "json:/ends"), `{"token":"first-session","in":300,"ends":"2027-01-01T00:00:00Z"}`, 239},
+		"61 seconds":           {config("expires_in_from", "json:/ends"), `{"token":"first-session","ends":61}`, 0},
+		"a minute":             {config("expires_in_from", "json:/ends"), `{"token":"first-session","ends":60}`, -1},
+		"over already":         {config("expires_at_from", "json:/ends"), `{"token":"first-session","ends":"2020-01-01T00:00:00Z"}`, -1},
+		"token_ttl too short":  {config("token_ttl", 60), `{"token":"first-session"}`, -1},
+		"never, as some write": {config("expires_at_from", "json:/ends"), `{"token":"first-session","ends":"9999-12-31T23:59:59Z"}`, 1 << 30},
+	} {
+		t.Run(name, func(t *testing.T) {
+			run(t, func(t *testing.T, h *hosttest.Harness) {
+				h.TokenEndpoint(endpoint, answer(200, test.answer))
+				h.Authenticate(test.config, get())
+				h.Advance(time.Duration(max(test.last, 0)) * time.Second)
+				h.Authenticate(test.config, get())
+				want := 1
+				if test.last < 0 {
+					want = 2
+				}
+				if n := len(h.Exchanges()); n != want {
+					t.Errorf("%d logins after %d seconds", n, test.last)
+				}
+				if cached := len(h.Warnings()) == 0; cached != (test.last >= 0) {
+					t.Errorf("warnings: %q", h.Warnings())
+				}
+				if test.last < 0 || test.last == 1<<30 {
+					return
+				}
+				h.Advance(time.Second)
+				h.Authenticate(test.config, get())
+				if n := len(h.Exchanges()); n != 2 {
+					t.Errorf("%d logins after %d seconds", n, test.last+1)
+				}
+			})
+		})
+	}
+}
+
+// After one of the statuses in login_again, the plugin logs in again, and the request is sent once more.
+func TestASessionThatIsOver(t *testing.T) {
+	for name, test := range map[string]struct {
+		again  any
+		status int
+		logins int
+	}{
+		"401":                  {nil, 401, 2},
+		"401 of others":        {"440 403", 401, 1},
+		"403":                  {nil, 403, 1},
+		"403, if listed":       {"401 403", 403, 2},
+		"440, if listed":       {"440", 440, 2},
+		"400, if listed":       {"400", 400, 2},
+		"404":                  {nil, 404, 1},
+		"419 from a template":  {"{{ get_variable('again') }}", 419, 2},
+		"a part of the number": {"{{ get_variable('nonsense') }}", 401, 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			run(t, func(t *testing.T, h *hosttest.Harness) {
+				h.Variable("again", "419 498")
+				h.Variable("nonsense", "4010 1401 40")
+				h.TokenEndpoint(endpoint, session("first-session"), session("second-session"))
+				c := config("login_again", test.again)
+				h.Authenticate(c, get())
+				h.API(answer(test.status, "it is over"), answer(200, "{}"))
+				got := h.Authenticate(c, hosttest.POST("https://api.test/v1", "the body"))
+				body, _ := io.ReadAll(got.Response.Body)
+				if len(h.Exchanges()) != test.logins || got.Attempts != test.logins {
+					t.Fatalf("%d logins and %d attempts, %d are right", len(h.Exchanges()), got.Attempts, test.logins)
+				}
+				if test.logins == 1 {
+					if got.Response.StatusCode != test.status || string(body) != "it is over" {
+						t.Errorf("the caller gets %d with %q", got.Response.StatusCode, body)
+					}
+					return
+				}
+				sent, _ := io.ReadAll(got.Request.Body)
+				if got.Header("Authorization") != "Bearer second-session" || got.Response.StatusCode != 200 || string(sent) != "the body" {
+					t.Errorf("%d for %v with %q", got.Response.StatusCode, got.Request.Header, sent)
+				}
+			})
+		})
+	}
+}
+
+// A new session that the API refuses, too, is not replaced again at once: there is one renewal in 10 seconds.
+func TestAnAPIThatRefusesEverySession(t *testing.T) {
+	run(t, func(t *testing.T, h *hosttest.Harness) {
+		h.TokenEndpoint(endpoint, session("first-session"), session("second-session"), session("third-session"))
+		h.API(answer(401, "no"))
+		for i, want := range []struct {
+			pass             time.Duration
+			attempts, logins int
+		}{{0, 1, 1}, {0, 2, 2}, {0, 1, 2}, {9 * time.Second, 1, 2}, {time.Second, 2, 3}} {
+			h.Advance(want.pass)
+			got := h.Authenticate(config(), get())
+			if got.Response.StatusCode != 401 || got.Attempts != want.attempts || len(h.Exchanges()) != want.logins {
+				t.Errorf("request %d: %d after %d attempts and %d logins", i, got.Response.StatusCode, got.Attempts, len(h.Exchanges()))
+			}
+		}
+	})
+}
+
+// If the body of a refused request cannot be sent again, the caller gets the 401, and the next request a new session.
+func TestABodyThatIsGone(t *testing.T) {
+	run(t, func(t *testing.T, h *hosttest.Harness) {
+		h.TokenEndpoint(endpoint, session("first-session"), session("second-session"))
+		h.Authenticate(config(), get())
+		h.API(answer(401, "no"), answer(200, "{}"))
+		r := hosttest.POST("https://api.test/v1", "the body")
+		r.GetBody = nil
+		if got := h.Authenticate(config(), r); got.Response.StatusCode != 401 || got.Attempts != 1 {
+			t.Errorf("%d after %d attempts", got.Response.StatusCode, got.Attempts)
+		}
+		if got := h.Authenticate(config(), get()); got.Header("Authorization") != "Bearer second-session" || got.Attempts != 1 {
+			t.Errorf("%v after %d attempts", got.Request.Header, got.Attempts)
+		}
+	})
+}
+
+// A login that fails is an error that says which step failed. The request is not sent.
+func TestLoginsThatFail(t *testing.T) {
+	twoSteps := func() hosttest.Config {
+		return config("second_url", second, "first_answer_from", "json:/ticket", "second_body", object{"t": "{first_answer}"})
+	}
+	for name, test := range map[string]struct {
+		config        hosttest.Config
+		first, second hosttest.Answer
+		text          string
+	}{
+		"refused":                    {config(), answer(403, `{"token":"first-session"}`), nil, "answered 403; it is asked again in 1s: check login_body and login_headers"},
+		"no token":                   {config(), answer(200, `{"ok":false,"error":"wrong"}`), nil, "answered 200 without token"},
+		"blank token":                {config(), answer(200, `{"token":" "}`), nil, "answered 200 without token"},
+		"no JSON":                    {config(), answer(200, `<html>`), nil, "answered 200 without token"},
+		"redirect without a session": {config(), answer(302, ``, "Location", "/login?error"), nil, "answered 302 without token"},
+		"no extra value":             {config("extra_from", "header:X-CSRF", "extra_header", "X-CSRF"), session("first-session"), nil, "answered 200 without extra"},
+		"no first answer":            {twoSteps(), session("first-session"), nil, "answered 200 without first_answer"},
+		"second step refused":        {twoSteps(), answer(200, `{"ticket":"the-first-answer"}`), answer(401, `{}`), "answered 401; it is asked again in 1s: check second_body and second_headers"},
+		"unreachable":                {config(), hosttest.Unreachable(), nil, "cannot be reached"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			run(t, func(t *testing.T, h *hosttest.Harness) {
+				h.TokenEndpoint(endpoint, test.first)
+				if test.second != nil {
+					h.TokenEndpoint(second, test.second)
+				}
+				err := h.AuthenticateError(test.config, get())
+				if !strings.Contains(err.Error(), test.text) || err.Stage != host.StageToken {
+					t.Errorf("stage %s: %v", err.Stage, err)
+				}
+			})
+		})
+	}
+}
+
+// An explanation logs in nowhere, and shows the login and neither password nor token.
+func TestExplain(t *testing.T) {
+	run(t, func(t *testing.T, h *hosttest.Harness) {
+		e := h.Explain(config("login_again", "440"), get())
+		if len(e.Added.Headers) != 1 || e.Added.Headers[0].Value != "Bearer <token>" || len(h.Exchanges()) != 0 {
+			t.Errorf("added: %+v, %d logins", e.Added, len(h.Exchanges()))
+		}
+		if len(e.Steps) != 1 || e.Steps[0].Exchange == nil || e.Steps[0].Exchange.Body != `{"password":"{{ get_secret('pw') }}","username":"ann"}` {
+			t.Errorf("steps: %+v", e.Steps)
+		}
+	})
+}
