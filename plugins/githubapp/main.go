@@ -1,0 +1,128 @@
+// Plugin githubapp adds an installation access token of a GitHub App.
+package main
+
+import (
+	"errors"
+	"strings"
+	"time"
+
+	"github.com/keywright/keywright/sdk"
+)
+
+const (
+	// margin is the time before a token's expiry in which the token is not used.
+	margin = 60 * time.Second
+	// before and after are the seconds from the app's JWT's iat to now, and from now to its exp. GitHub refuses a JWT from
+	// the future, and one that lasts for more than 10 minutes.
+	before, after = 60, 9 * 60
+)
+
+func init() { sdk.Register(plugin{}) }
+
+func main() {} // a reactor module never runs it
+
+type plugin struct{}
+
+func (plugin) Describe() sdk.Description {
+	claim, token := []string{sdk.ToClaim}, []string{sdk.ToToken}
+	return sdk.Description{
+		ABI:     sdk.ABI,
+		Type:    "github_app",
+		Version: "1.0.0",
+		Summary: "An installation access token of a GitHub App, cached until a minute before it expires.",
+		Uses:    []string{sdk.UsesToken, sdk.UsesCache, sdk.UsesSign},
+		Fields: []sdk.Field{
+			{Name: "client_id", Kind: sdk.String, Sinks: claim, Doc: "Client ID of the app. Either this or app_id is required."},
+			{Name: "app_id", Kind: sdk.Integer, Minimum: sdk.AtLeast(1), Doc: "ID of the app, in place of client_id."},
+			{Name: "installation_id", Kind: sdk.Integer, Required: true, Minimum: sdk.AtLeast(1), Doc: "ID of the installation that the token is for."},
+			{Name: "private_key", Kind: sdk.Key, Required: true, AlgorithmField: "algorithm", Doc: "Private key of the app, the PEM file as GitHub hands it out."},
+			{Name: "algorithm", Kind: sdk.String, Enum: []string{"RS256"}, Default: "RS256", Doc: "Signature algorithm: GitHub knows one."},
+			{
+				Name: "api_url", Kind: sdk.URL, Required: true, Sinks: token, Suggested: []string{"https://api.github.com"},
+				Doc: "The REST API: https://api.github.com, or https://HOST/api/v3 of an Enterprise Server.",
+			},
+			{Name: "repositories", Kind: sdk.String, Sinks: token, Doc: "Names of the repositories that the token is for, separated by spaces. Without them, it is for all."},
+			{Name: "permissions", Kind: sdk.Object, Sinks: token, Doc: "Permissions of the token, such as {contents: read}. Without them, it has those of the installation."},
+		},
+		Answers: []sdk.Answer{
+			{Name: "token", From: "json:/token", Kind: sdk.Sealed, Sinks: []string{sdk.ToHeader}, Required: true},
+			{Name: "expires_at", From: "json:/expires_at", Kind: sdk.Time, Required: true},
+		},
+	}
+}
+
+func (plugin) Authenticate(c *sdk.Call) (sdk.Mutation, error) {
+	if token, ok := c.Cached("token"); ok {
+		return sdk.Bearer(token), nil
+	}
+	signed, err := assertion(c)
+	if err != nil {
+		return sdk.Mutation{}, err
+	}
+	status, answers := c.Exchange(sdk.Exchange{
+		URL:  c.Config("api_url"),
+		Path: []string{"app", "installations", c.Config("installation_id"), "access_tokens"},
+		Headers: []sdk.Pair{
+			{Name: "Authorization", Value: "Bearer " + signed},
+			{Name: "Accept", Value: "application/vnd.github+json"},
+			{Name: "X-GitHub-Api-Version", Value: "2022-11-28"},
+		},
+		JSON: body(c),
+	})
+	if status > 399 {
+		return sdk.Mutation{}, errors.New(advice(status))
+	}
+	lifetime := time.Duration(min(answers.Time("expires_at")-c.Now(), 1<<31)) * time.Second
+	if lifetime > margin {
+		c.Cache("token", answers["token"], lifetime-margin)
+	} else {
+		c.Warn("the token is not cached: GitHub's expires_at is within 60 seconds, so check the host's clock")
+	}
+	return sdk.Bearer(answers["token"]), nil
+}
+
+// assertion returns the JWT with which the app authenticates itself.
+func assertion(c *sdk.Call) (string, error) {
+	issuer := c.Config("client_id")
+	if issuer == "" {
+		issuer = c.Config("app_id")
+	}
+	if issuer == "" {
+		return "", errors.New("there is neither client_id nor app_id: set client_id to the app's, which its settings on GitHub show")
+	}
+	var claims sdk.Members
+	claims.String("iss", issuer)
+	claims.Integer("iat", c.Now()-before)
+	claims.Integer("exp", c.Now()+after)
+	return c.SignAssertion(sdk.JWT{Key: "private_key", Claims: claims.JSON()}), nil
+}
+
+// body returns the body of the request for a token, or "".
+func body(c *sdk.Call) string {
+	var members sdk.Members
+	if repositories := strings.Fields(c.Config("repositories")); len(repositories) > 0 {
+		members.Raw("repositories", sdk.Strings(repositories))
+	}
+	if permissions := c.Config("permissions"); permissions != "" {
+		members.Raw("permissions", permissions)
+	}
+	if members.JSON() == "{}" {
+		return ""
+	}
+	return members.JSON()
+}
+
+// advice returns what to do about a refusal.
+func advice(status int) string {
+	switch status {
+	case 401:
+		return "check client_id or app_id, private_key, and the host's clock"
+	case 403:
+		return "the installation may be suspended"
+	case 404:
+		return "check installation_id, and api_url"
+	case 422:
+		return "the installation does not have all of repositories or permissions"
+	}
+	return "see the status of GitHub"
+}

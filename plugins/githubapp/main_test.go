@@ -1,0 +1,256 @@
+package main
+
+import (
+	"crypto/rand"
+	"crypto/rsa"
+	"crypto/x509"
+	"encoding/json"
+	"encoding/pem"
+	"errors"
+	"fmt"
+	"maps"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/golang-jwt/jwt/v5"
+
+	"github.com/keywright/keywright/host"
+	"github.com/keywright/keywright/host/hosttest"
+)
+
+const (
+	api      = "https://api.github.test"
+	endpoint = api + "/app/installations/4711/access_tokens"
+	token    = "ghs_16C7e42F292c6912E7710c838347Ae178B4a"
+)
+
+func run(t *testing.T, test func(*testing.T, *hosttest.Harness)) {
+	t.Helper()
+	hosttest.Run(t, plugin{}, "githubapp.wasm", test)
+}
+
+// config returns a complete configuration. Pairs of name and value add fields or replace them.
+func config(pairs ...any) hosttest.Config {
+	c := hosttest.Config{"client_id": "Iv1.8a61f9b3a7aba766", "private_key": "{{ get_secret('key') }}", "installation_id": 4711, "api_url": api}
+	for i := 0; i < len(pairs); i += 2 {
+		if c[pairs[i].(string)] = pairs[i+1]; pairs[i+1] == nil {
+			delete(c, pairs[i].(string))
+		}
+	}
+	return c
+}
+
+func get() *http.Request { return hosttest.GET(api + "/repos/octo-org/hello-world/issues") }
+
+// issued returns GitHub's answer with a token that expires after some seconds of the harness's time.
+func issued(h *hosttest.Harness, token string, seconds int) hosttest.Answer {
+	return func(r *http.Request) (*http.Response, error) {
+		expiry := h.Now().Add(time.Duration(seconds) * time.Second).Format(time.RFC3339)
+		return hosttest.JSON(201, `{"token":"`+token+`","expires_at":"`+expiry+`","permissions":{"issues":"write","contents":"read"},"repository_selection":"selected"}`)(r)
+	}
+}
+
+// The request for a token is the one that GitHub documents. Its JWT is verified with the app's public key.
+func TestTheRequestForAToken(t *testing.T) {
+	for name, test := range map[string]struct {
+		config       hosttest.Config
+		issuer, body string
+	}{
+		"client ID":   {config(), "Iv1.8a61f9b3a7aba766", ""},
+		"app ID":      {config("client_id", nil, "app_id", 12345), "12345", ""},
+		"app ID text": {config("client_id", nil, "app_id", "{{ get_variable('app') }}"), "678", ""},
+		"both IDs":    {config("app_id", 12345), "Iv1.8a61f9b3a7aba766", ""},
+		"repositories": {
+			config("repositories", " hello-world  octo.repo\n"), "Iv1.8a61f9b3a7aba766", `{"repositories":["hello-world","octo.repo"]}`,
+		},
+		"repositories and permissions": {
+			config("repositories", "hello-world", "permissions", map[string]any{"issues": "write", "contents": "{{ get_variable('access') }}"}),
+			"Iv1.8a61f9b3a7aba766", `{"permissions":{"contents":"read","issues":"write"},"repositories":["hello-world"]}`,
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			run(t, func(t *testing.T, h *hosttest.Harness) {
+				h.Variable("app", "678")
+				h.Variable("access", "read")
+				public := h.Key("key", "RS256")
+				h.TokenEndpoint(endpoint, issued(h, token, 3600))
+				got := h.Authenticate(test.config, get())
+				if got.Header("Authorization") != "Bearer "+token || len(got.Request.Header) != 1 {
+					t.Errorf("headers: %v", got.Request.Header)
+				}
+				sent := h.Exchanges()[0]
+				if sent.Method != "POST" || sent.Body != test.body {
+					t.Errorf("%s with %s", sent.Method, sent.Body)
+				}
+				if sent.Header.Get("Accept") != "application/vnd.github+json" || sent.Header.Get("X-GitHub-Api-Version") != "2022-11-28" || sent.Header.Get("User-Agent") == "" {
+					t.Errorf("headers: %v", sent.Header)
+				}
+				signed := strings.TrimPrefix(sent.Header.Get("Authorization"), "Bearer ")
+				_, err := jwt.Parse(signed, func(*jwt.Token) (any, error) { return public, nil }, jwt.WithValidMethods([]string{"RS256"}), jwt.WithTimeFunc(h.Now), jwt.WithIssuedAt())
+				if err != nil {
+					t.Error(err)
+				}
+				header, claims := h.JWT(signed)
+				now := h.Now().Unix()
+				want := map[string]any{"iss": test.issuer, "iat": json.Number(fmt.Sprint(now - 60)), "exp": json.Number(fmt.Sprint(now + 540))}
+				if !maps.Equal(header, map[string]any{"alg": "RS256", "typ": "JWT"}) || !maps.Equal(claims, want) {
+					t.Errorf("JWT: %v %v", header, claims)
+				}
+			})
+		})
+	}
+}
+
+// The key is PKCS #1, as GitHub hands it out, and may have its line breaks written as \n.
+func TestTheKeyFileOfGitHub(t *testing.T) {
+	key, err := rsa.GenerateKey(rand.Reader, 2048)
+	if err != nil {
+		t.Fatal(err)
+	}
+	file := string(pem.EncodeToMemory(&pem.Block{Type: "RSA PRIVATE KEY", Bytes: x509.MarshalPKCS1PrivateKey(key)}))
+	for name, text := range map[string]string{"file": file, "one line": strings.ReplaceAll(file, "\n", `\n`)} {
+		t.Run(name, func(t *testing.T) {
+			run(t, func(t *testing.T, h *hosttest.Harness) {
+				h.Secret("key", text)
+				h.TokenEndpoint(endpoint, issued(h, token, 3600))
+				h.Authenticate(config(), get())
+				signed := strings.TrimPrefix(h.Exchanges()[0].Header.Get("Authorization"), "Bearer ")
+				if _, err := jwt.Parse(signed, func(*jwt.Token) (any, error) { return key.Public(), nil }, jwt.WithTimeFunc(h.Now)); err != nil {
+					t.Error(err)
+				}
+			})
+		})
+	}
+}
+
+// The URL of an Enterprise Server has a path.
+func TestEnterpriseServer(t *testing.T) {
+	run(t, func(t *testing.T, h *hosttest.Harness) {
+		h.Key("key", "RS256")
+		h.TokenEndpoint("https://github.example.com/api/v3/app/installations/4711/access_tokens", issued(h, token, 3600))
+		for _, url := range []string{"https://github.example.com/api/v3", "https://github.example.com/api/v3/"} {
+			got := h.Authenticate(config("api_url", url), hosttest.GET("https://github.example.com/api/v3/meta"))
+			if got.Header("Authorization") != "Bearer "+token {
+				t.Errorf("%s: %v", url, got.Request.Header)
+			}
+		}
+	})
+}
+
+// A token is used until a minute before its expires_at.
+func TestTheTokenIsReusedUntilAMinuteBeforeItExpires(t *testing.T) {
+	run(t, func(t *testing.T, h *hosttest.Harness) {
+		h.Key("key", "RS256")
+		h.TokenEndpoint(endpoint, issued(h, token, 3600))
+		for _, step := range []struct {
+			pass      time.Duration
+			exchanges int
+		}{{0, 1}, {3539 * time.Second, 1}, {time.Second, 2}, {3539 * time.Second, 2}, {time.Second, 3}} {
+			h.Advance(step.pass)
+			if got := h.Authenticate(config(), get()).Header("Authorization"); got != "Bearer "+token {
+				t.Errorf("Authorization: %s", got)
+			}
+			if n := len(h.Exchanges()); n != step.exchanges {
+				t.Errorf("%d exchanges, %d are right", n, step.exchanges)
+			}
+		}
+		if w := h.Warnings(); len(w) != 0 {
+			t.Errorf("warnings: %q", w)
+		}
+	})
+}
+
+// A token that expires within a minute, by the host's clock, serves one request, with a warning.
+func TestATokenThatExpiresAtOnce(t *testing.T) {
+	for _, seconds := range []int{60, 0, -3600} {
+		run(t, func(t *testing.T, h *hosttest.Harness) {
+			h.Key("key", "RS256")
+			h.TokenEndpoint(endpoint, issued(h, token, seconds))
+			for range 2 {
+				h.Authenticate(config(), get())
+			}
+			if w := h.Warnings(); len(w) != 1 || !strings.Contains(w[0], "not cached") || len(h.Exchanges()) != 2 {
+				t.Errorf("%d exchanges, warnings: %q", len(h.Exchanges()), w)
+			}
+		})
+	}
+}
+
+// After a 401 of the API, the token is asked for again and the request is sent once more.
+func TestATokenThatIsRevoked(t *testing.T) {
+	run(t, func(t *testing.T, h *hosttest.Harness) {
+		h.Key("key", "RS256")
+		h.TokenEndpoint(endpoint, issued(h, token, 3600), issued(h, "ghs_another0123456789", 3600))
+		h.Authenticate(config(), get())
+		h.API(hosttest.JSON(401, `{"message":"Bad credentials"}`), hosttest.JSON(200, `[]`))
+		got := h.Authenticate(config(), get())
+		if got.Attempts != 2 || got.Header("Authorization") != "Bearer ghs_another0123456789" || len(h.Exchanges()) != 2 {
+			t.Errorf("%d attempts, %d exchanges, %v", got.Attempts, len(h.Exchanges()), got.Request.Header)
+		}
+	})
+}
+
+// An error of GitHub says what to check, and nothing that GitHub wrote.
+func TestRefusals(t *testing.T) {
+	for status, text := range map[int]string{
+		401: "answered 401; it is asked again in 1s: check client_id or app_id, private_key", 403: "the installation may be suspended",
+		404: ": check installation_id", 422: ": the installation does not have all of repositories or permissions", 500: "answered 500: see the status",
+	} {
+		t.Run(fmt.Sprint(status), func(t *testing.T) {
+			run(t, func(t *testing.T, h *hosttest.Harness) {
+				h.Key("key", "RS256")
+				h.TokenEndpoint(endpoint, hosttest.JSON(status, `{"message":"of GitHub's own"}`))
+				err := h.AuthenticateError(config(), get())
+				var answer *host.TokenError
+				if !strings.Contains(err.Error(), text) || strings.Contains(err.Error(), "own") || !errors.As(err, &answer) || answer.Status != status {
+					t.Errorf("stage %s: %v", err.Stage, err)
+				}
+			})
+		})
+	}
+	run(t, func(t *testing.T, h *hosttest.Harness) {
+		h.Key("key", "RS256")
+		h.TokenEndpoint(endpoint, hosttest.JSON(201, `{"token":"`+token+`"}`))
+		if err := h.AuthenticateError(config(), get()); err.Stage != host.StageToken || !strings.Contains(err.Error(), "without expires_at") {
+			t.Errorf("no expires_at: stage %s: %v", err.Stage, err)
+		}
+		if err := h.AuthenticateError(config("client_id", nil), get()); !strings.Contains(err.Error(), "neither client_id nor app_id") {
+			t.Errorf("no ID: %v", err)
+		}
+	})
+}
+
+// All problems are reported at once, each with its path.
+func TestProblems(t *testing.T) {
+	run(t, func(t *testing.T, h *hosttest.Harness) {
+		for text, c := range map[string]hosttest.Config{
+			"installation_id private_key api_url":                               {},
+			"app_id installation_id algorithm api_url repositories permissions": config("app_id", "x", "installation_id", 0, "algorithm", "ES256", "api_url", "http://a.test", "repositories", 7, "permissions", "all"),
+			"": config(),
+		} {
+			var paths []string
+			for _, problem := range h.Problems(c) {
+				paths = append(paths, strings.TrimPrefix(problem.Path, "auth.config."))
+			}
+			if got := strings.Join(paths, " "); got != text {
+				t.Errorf("problems at %q, not at %q", got, text)
+			}
+		}
+	})
+}
+
+// An explanation shows the request for a token, and neither a JWT nor a token.
+func TestExplain(t *testing.T) {
+	run(t, func(t *testing.T, h *hosttest.Harness) {
+		h.Key("key", "RS256")
+		e := h.Explain(config(), get())
+		if len(e.Added.Headers) != 1 || e.Added.Headers[0].Value != "Bearer <token>" || len(h.Exchanges()) != 0 {
+			t.Errorf("added: %+v, %d exchanges", e.Added, len(h.Exchanges()))
+		}
+		if len(e.Steps) != 1 || e.Steps[0].Exchange == nil || e.Steps[0].Exchange.URL != endpoint {
+			t.Errorf("steps: %+v", e.Steps)
+		}
+	})
+}
