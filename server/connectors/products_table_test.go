@@ -1,0 +1,264 @@
+package connectors_test
+
+import (
+	"crypto/rsa"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	jose "github.com/golang-jwt/jwt/v5"
+
+	"github.com/keywright/keywright/host"
+)
+
+const (
+	slackToken   = "xoxb-17653672481-19874698323-pdFZKVeTuE8sk7oOcBrzbqgy"
+	githubToken  = "ghs_16C7e42F292c6912E7710c838347Ae178B4a"
+	googleToken  = "ya29.c.ElqBBw4PUh7K7rnVGyBv"
+	googleIDKind = "an.id.token-of-google"
+	googleEmail  = "robot@my-project.iam.gserviceaccount.com"
+	googleKeyID  = "370ab79b4513eb9bad7c9bd16a95cb76b5b2a56a"
+	chatToken    = "9HqLlyZOugoStsXCUfD_0YdwnNnunAJF8V47U3QHXSq"
+)
+
+// products returns the products by name.
+func products(t *testing.T) map[string]product {
+	t.Helper()
+	github, google, public := keys(t)
+	return map[string]product{
+		"Zendesk": {
+			url: "https://acme.zendesk.com", request: "GET /api/v2/tickets.json",
+			auth: `
+      type: basic
+      config: {username: jdoe@example.com/token, password: "{{ get_secret('zendesk') }}"}
+`,
+			secrets: host.MapSecrets{"zendesk": "6wiIBWbGkBMo1mRDMuVwkw1EPsNkeUj95PIz2akv"},
+			api:     user("jdoe@example.com/token", "6wiIBWbGkBMo1mRDMuVwkw1EPsNkeUj95PIz2akv"),
+		},
+		"Stripe": {
+			url: "https://api.stripe.com", request: "POST /v1/customers", body: "name=Jenny+Rosen",
+			auth: `
+      type: basic
+      config: {username: "{{ get_secret('stripe') }}"}
+`,
+			secrets: host.MapSecrets{"stripe": "sk_test_BQokikJOvBiI2HlWgH4olfQ2"},
+			api:     user("sk_test_BQokikJOvBiI2HlWgH4olfQ2", ""),
+		},
+		"HubSpot": {
+			url: "https://api.hubapi.com", request: "GET /crm/v3/objects/contacts",
+			auth: `
+      type: bearer
+      config: {token: "{{ get_secret('hubspot') }}"}
+`,
+			secrets: host.MapSecrets{"hubspot": "pat-na1-11111111-2222-3333-4444-555555555555"},
+			api:     header("Authorization", "Bearer pat-na1-11111111-2222-3333-4444-555555555555"),
+		},
+		"Slack, bot token in the header": {
+			url: "https://slack.com", request: "POST /api/chat.postMessage", body: "channel=C123&text=hello",
+			auth: `
+      type: bearer
+      config: {token: "{{ get_secret('slack') }}"}
+`,
+			secrets: host.MapSecrets{"slack": slackToken},
+			api:     header("Authorization", "Bearer "+slackToken),
+		},
+		"Slack, bot token in the form": {
+			url: "https://slack.com", request: "POST /api/chat.postMessage", body: "channel=C123&text=hello",
+			auth: `
+      type: api_key
+      config: {in: form, key: token, value: "{{ get_secret('slack') }}"}
+`,
+			secrets: host.MapSecrets{"slack": slackToken},
+			api: answers(func(r *http.Request) error {
+				if r.PostFormValue("token") != slackToken || r.PostFormValue("channel") != "C123" || r.PostFormValue("text") != "hello" {
+					return fmt.Errorf("form: %v", r.PostForm)
+				}
+				return nil
+			}),
+		},
+		"Opsgenie": {
+			url: "https://api.opsgenie.com", request: "GET /v2/alerts",
+			auth: `
+      type: bearer
+      config: {prefix: GenieKey, token: "{{ get_secret('opsgenie') }}"}
+`,
+			secrets: host.MapSecrets{"opsgenie": "eb243592-faa2-4ba2-a551q-1afdf565c889"},
+			api:     header("Authorization", "GenieKey eb243592-faa2-4ba2-a551q-1afdf565c889"),
+		},
+		"Telegram": {
+			url: "https://api.telegram.org", request: "GET /bot{token}/getMe",
+			auth: `
+      type: api_key
+      config: {in: path, key: "{token}", value: "{{ get_secret('telegram') }}"}
+`,
+			secrets: host.MapSecrets{"telegram": "123456:ABC-DEF1234ghIkl-zyx57W2v1u123ew11"},
+			api: answers(func(r *http.Request) error {
+				if r.RequestURI != "/bot123456:ABC-DEF1234ghIkl-zyx57W2v1u123ew11/getMe" {
+					return errors.New(r.RequestURI)
+				}
+				return nil
+			}),
+		},
+		"Rocket.Chat": {
+			url: "https://chat.example.com", request: "GET /api/v1/me",
+			auth: `
+      type: login
+      config:
+        login_url: https://chat.example.com/api/v1/login
+        login_body: {user: bot, password: "{{ get_secret('chat') }}"}
+        token_from: json:/data/authToken
+        key: X-Auth-Token
+        extra_from: json:/data/userId
+        extra_header: X-User-Id
+`,
+			secrets: host.MapSecrets{"chat": `pass"word\`},
+			api:     rocketChat,
+		},
+		"GitHub App": {
+			url: "https://api.github.com", request: "GET /installation/repositories",
+			auth: `
+      type: github_app
+      config:
+        api_url: https://api.github.com
+        client_id: Iv1.8a61f9b3a7aba766
+        installation_id: 1234
+        private_key: "{{ get_secret('github.pem') }}"
+        repositories: hello-world
+        permissions: {contents: read}
+`,
+			secrets: host.MapSecrets{"github.pem": github},
+			api:     gitHub(public),
+		},
+		"Google service account, access token": googleProduct(google, public, "www.googleapis.com", `
+        token_url: https://oauth2.googleapis.com/token
+        scope: https://www.googleapis.com/auth/drive.readonly
+`, googleToken),
+		"Google service account, ID token": googleProduct(google, public, "hello-abc-uc.a.run.app", `
+        token: id_token
+        token_url: https://oauth2.googleapis.com/token
+        target_audience: https://hello-abc-uc.a.run.app
+`, googleIDKind),
+		"Google service account, self-signed": googleProduct(google, public, "pubsub.googleapis.com", `
+        token: self_signed
+        audience: https://pubsub.googleapis.com/
+`, ""),
+	}
+}
+
+// rocketChat is the login of Rocket.Chat's REST API, and a method that needs it.
+func rocketChat(w http.ResponseWriter, r *http.Request) {
+	if r.URL.Path != "/api/v1/login" {
+		if r.Header.Get("X-User-Id") == "aobEdbYhXfu5hkeqG" {
+			header("X-Auth-Token", chatToken)(w, r)
+		}
+		return
+	}
+	var login struct{ User, Password string }
+	if err := json.NewDecoder(r.Body).Decode(&login); err != nil || login.User != "bot" || login.Password != `pass"word\` || r.Header.Get("Content-Type") != "application/json" {
+		w.WriteHeader(http.StatusUnauthorized)
+		return
+	}
+	_, _ = io.WriteString(w, `{"status":"success","data":{"userId":"aobEdbYhXfu5hkeqG","authToken":"`+chatToken+`","me":{}}}`)
+}
+
+// gitHub is the part of GitHub's REST API that issues installation access tokens, and a resource that needs one. An app's
+// JWT lasts for 10 minutes at most, is not from the future, and has the app's client ID as iss. Each request has a User-Agent.
+func gitHub(public *rsa.PublicKey) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path != "/app/installations/1234/access_tokens" {
+			header("Authorization", "Bearer "+githubToken)(w, r)
+			return
+		}
+		claims, err := verify(public, r.Header.Get("Authorization"), jose.WithIssuer("Iv1.8a61f9b3a7aba766"), jose.WithIssuedAt())
+		body, _ := io.ReadAll(r.Body)
+		switch {
+		case err == nil && time.Until(claims.ExpiresAt.Time) > 10*time.Minute:
+			err = errors.New("the expiration time is too far in the future")
+		case r.Header.Get("User-Agent") == "" || r.Header.Get("Accept") != "application/vnd.github+json" || r.Method != http.MethodPost:
+			err = fmt.Errorf("%s with %v", r.Method, r.Header)
+		case string(body) != `{"permissions":{"contents":"read"},"repositories":["hello-world"]}`:
+			err = errors.New(string(body))
+		}
+		if err != nil {
+			http.Error(w, err.Error(), http.StatusUnauthorized)
+			return
+		}
+		w.WriteHeader(http.StatusCreated)
+		expiry := time.Now().Add(time.Hour).UTC().Format(time.RFC3339)
+		_, _ = io.WriteString(w, `{"token":"`+githubToken+`","expires_at":"`+expiry+`","permissions":{"contents":"read"},"repository_selection":"selected"}`)
+	}
+}
+
+// googleProduct returns a service of Google at a host. It wants a token as a bearer token, or if token is "", a JWT that the
+// service account has signed.
+func googleProduct(keyFile string, public *rsa.PublicKey, at, config, token string) product {
+	return product{
+		url: "https://" + at, request: "GET /v1/things",
+		auth: `
+      type: google_service_account
+      config:
+        client_email: "{{ json_get(get_secret('sa.json'), 'client_email') }}"
+        private_key: "{{ json_get(get_secret('sa.json'), 'private_key') }}"
+        private_key_id: "{{ json_get(get_secret('sa.json'), 'private_key_id') }}"` + config,
+		secrets: host.MapSecrets{"sa.json": keyFile},
+		api: func(w http.ResponseWriter, r *http.Request) {
+			switch {
+			case r.Host == "oauth2.googleapis.com" && r.URL.Path == "/token":
+				googleTokens(public, w, r)
+			case token != "":
+				header("Authorization", "Bearer "+token)(w, r)
+			default:
+				answers(func(r *http.Request) error {
+					claims, err := verify(public, r.Header.Get("Authorization"), jose.WithIssuer(googleEmail), jose.WithSubject(googleEmail), jose.WithAudience("https://"+at+"/"))
+					if err == nil && claims.ExpiresAt.Sub(claims.IssuedAt.Time) != time.Hour {
+						err = errors.New("it does not last for an hour")
+					}
+					return err
+				})(w, r)
+			}
+		},
+	}
+}
+
+// googleTokens is Google's token endpoint for service accounts.
+func googleTokens(public *rsa.PublicKey, w http.ResponseWriter, r *http.Request) {
+	claims, err := verify(public, r.PostFormValue("assertion"), jose.WithIssuer(googleEmail), jose.WithAudience("https://oauth2.googleapis.com/token"), jose.WithIssuedAt())
+	if err != nil || r.PostFormValue("grant_type") != "urn:ietf:params:oauth:grant-type:jwt-bearer" || claims.ExpiresAt.Sub(claims.IssuedAt.Time) > time.Hour {
+		http.Error(w, `{"error":"invalid_grant","error_description":"Invalid JWT"}`, http.StatusBadRequest)
+		return
+	}
+	switch {
+	case claims.Scope == "https://www.googleapis.com/auth/drive.readonly" && claims.Target == "":
+		_, _ = io.WriteString(w, `{"access_token":"`+googleToken+`","expires_in":3599,"token_type":"Bearer"}`)
+	case claims.Target == "https://hello-abc-uc.a.run.app" && claims.Scope == "":
+		_, _ = io.WriteString(w, `{"id_token":"`+googleIDKind+`"}`)
+	default:
+		http.Error(w, `{"error":"invalid_scope"}`, http.StatusBadRequest)
+	}
+}
+
+// claimsOf are the claims of the JWTs that GitHub and Google get.
+type claimsOf struct {
+	jose.RegisteredClaims
+	Scope  string `json:"scope"`
+	Target string `json:"target_audience"`
+}
+
+// verify returns the claims of a JWT that the key has signed with RS256.
+func verify(public *rsa.PublicKey, signed string, options ...jose.ParserOption) (*claimsOf, error) {
+	claims := &claimsOf{}
+	options = append(options, jose.WithValidMethods([]string{"RS256"}), jose.WithExpirationRequired())
+	parsed, err := jose.ParseWithClaims(strings.TrimPrefix(signed, "Bearer "), claims, func(*jose.Token) (any, error) { return public, nil }, options...)
+	if err != nil {
+		return nil, err
+	}
+	if id, named := parsed.Header["kid"]; named && id != googleKeyID {
+		return nil, fmt.Errorf("kid: %v", id)
+	}
+	return claims, nil
+}
