@@ -5,7 +5,7 @@ SHELL := bash
 .NOTPARALLEL:
 .PHONY: help tinygo plugins check lint format test test-busy bench mutants vet race modules rebuild deps npm clean
 
-PLUGINS := $(addprefix plugins/,none apikey oauthcc jwt jwtbearer)
+PLUGINS := $(patsubst %/main.go,%,$(sort $(wildcard plugins/*/main.go)))
 EXAMPLES := $(sort $(shell find examples -name go.mod -printf "%h\n" 2>/dev/null))
 GUESTS   := server/bench/guest server/bench/peer
 # The two modules of Keywright.
