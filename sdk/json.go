@@ -79,23 +79,16 @@ func pairsJSON(pairs []Pair) string {
 // Strings returns a JSON array of texts.
 func Strings(texts []string) string { return stringsJSON(texts) }
 
-// Pairs returns the members of a JSON object as pairs, for a form, a query or headers, in their order. A member that is a list
-// becomes a pair for each element. Numbers and booleans are written as in JSON. Pairs takes "" for the empty object. It returns
-// an error with the member's name for null, for an object, and for a list in a list.
+// Pairs returns the members of a JSON object as pairs, for a form, a query or headers, in their order. It takes "" for the empty
+// object. The members are texts, numbers and booleans. With any other it returns an error.
 func Pairs(object string) (pairs []Pair, err error) {
 	err = EachMember(object, func(name, value string) error {
-		add := func(value string) error {
-			switch value[0] {
-			case '{', '[', 'n':
-				return errors.New(name + " is no text, number or boolean, nor a list of these")
-			}
-			pairs = append(pairs, Pair{name, text(value)})
-			return nil
+		switch value[0] {
+		case '{', '[', 'n':
+			return errors.New(name + " is no text, number or boolean")
 		}
-		if value[0] == '[' {
-			return eachElement(value, add)
-		}
-		return add(value)
+		pairs = append(pairs, Pair{name, text(value)})
+		return nil
 	})
 	return pairs, err
 }

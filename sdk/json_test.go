@@ -100,15 +100,14 @@ func TestIntegerReadsWhatTheHostChecked(t *testing.T) {
 }
 
 func TestPairsAreTextsNumbersAndBooleans(t *testing.T) {
-	got, err := Pairs(`{ "b c" : "x\"\u00e9" , "a":1.50,"":true , "d":"", "e" : [ "x", 2 ], "f":[] }`)
-	if want := []Pair{{"b c", `x"é`}, {"a", "1.50"}, {"", "true"}, {"d", ""}, {"e", "x"}, {"e", "2"}}; err != nil || !reflect.DeepEqual(got, want) {
+	got, err := Pairs(`{ "b c" : "x\"\u00e9" , "a":1.50,"":true , "d":"" }`)
+	if want := []Pair{{"b c", `x"é`}, {"a", "1.50"}, {"", "true"}, {"d", ""}}; err != nil || !reflect.DeepEqual(got, want) {
 		t.Errorf("got %v, %v", got, err)
 	}
 	for object, want := range map[string]string{
-		`{"a":"b","c":[[1]]}`: "c is no text, number or boolean, nor a list of these",
-		`{"a":{}}`:            "a is no text, number or boolean, nor a list of these",
-		`{"a":null}`:          "a is no text, number or boolean, nor a list of these",
-		`{"a":[null]}`:        "a is no text, number or boolean, nor a list of these",
+		`{"a":"b","c":[1]}`: "c is no text, number or boolean",
+		`{"a":{}}`:          "a is no text, number or boolean",
+		`{"a":null}`:        "a is no text, number or boolean",
 		`[]`:                  "the document is not a JSON object",
 	} {
 		if _, err := Pairs(object); err == nil || err.Error() != want {
