@@ -108,7 +108,7 @@ func TestPairsAreTextsNumbersAndBooleans(t *testing.T) {
 		`{"a":"b","c":[1]}`: "c is no text, number or boolean",
 		`{"a":{}}`:          "a is no text, number or boolean",
 		`{"a":null}`:        "a is no text, number or boolean",
-		`[]`:                  "the document is not a JSON object",
+		`[]`:                "the document is not a JSON object",
 	} {
 		if _, err := Pairs(object); err == nil || err.Error() != want {
 			t.Errorf("%s: %v, want %s", object, err, want)
