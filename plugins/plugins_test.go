@@ -107,19 +107,16 @@ func compare(t *testing.T, golden string, got []byte) {
 	}
 }
 
-// Every module in the directory is embedded and returned by All.
-func TestAllModulesAreEmbedded(t *testing.T) {
+// Every built-in module is in the directory, embedded and returned by All. Other modules are not embedded.
+func TestBuiltInModulesAreEmbedded(t *testing.T) {
 	files, err := filepath.Glob("*/*.wasm")
 	if err != nil {
 		t.Fatal(err)
 	}
-	var want []string
 	for _, p := range builtIn {
-		want = append(want, filepath.Join(p.dir, p.dir+".wasm"))
-	}
-	slices.Sort(want)
-	if !slices.Equal(files, want) {
-		t.Errorf("there are %v", files)
+		if want := filepath.Join(p.dir, p.dir+".wasm"); !slices.Contains(files, want) {
+			t.Errorf("%s is not among %v", want, files)
+		}
 	}
 	for i, wasm := range plugins.All() {
 		if !bytes.Equal(wasm, builtIn[i].wasm) {

@@ -119,7 +119,7 @@ func TestARefusal(t *testing.T) {
 		h.Canary("pw")
 		h.API(hosttest.JSON(401, `{}`))
 		got := h.Authenticate(hosttest.Config{"username": "ann", "password": "{{ get_secret('pw') }}"}, get())
-		if got.Response.StatusCode != 401 || got.Attempts != 1 {
+		if got.Response.StatusCode != http.StatusUnauthorized || got.Attempts != 1 {
 			t.Errorf("%d after %d attempts", got.Response.StatusCode, got.Attempts)
 		}
 	})

@@ -151,7 +151,7 @@ func TestARefusal(t *testing.T) {
 	run(t, func(t *testing.T, h *hosttest.Harness) {
 		h.Canary("crm")
 		h.API(hosttest.JSON(401, `{}`))
-		if got := h.Authenticate(config(), get()); got.Response.StatusCode != 401 || got.Attempts != 1 {
+		if got := h.Authenticate(config(), get()); got.Response.StatusCode != http.StatusUnauthorized || got.Attempts != 1 {
 			t.Errorf("%d after %d attempts", got.Response.StatusCode, got.Attempts)
 		}
 	})

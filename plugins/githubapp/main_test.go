@@ -81,7 +81,7 @@ func TestTheRequestForAToken(t *testing.T) {
 					t.Errorf("headers: %v", got.Request.Header)
 				}
 				sent := h.Exchanges()[0]
-				if sent.Method != "POST" || sent.Body != test.body {
+				if sent.Method != http.MethodPost || sent.Body != test.body {
 					t.Errorf("%s with %s", sent.Method, sent.Body)
 				}
 				if sent.Header.Get("Accept") != "application/vnd.github+json" || sent.Header.Get("X-GitHub-Api-Version") != "2022-11-28" || sent.Header.Get("User-Agent") == "" {

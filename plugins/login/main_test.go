@@ -281,7 +281,7 @@ func TestASessionThatIsOver(t *testing.T) {
 					return
 				}
 				sent, _ := io.ReadAll(got.Request.Body)
-				if got.Header("Authorization") != "Bearer second-session" || got.Response.StatusCode != 200 || string(sent) != "the body" {
+				if got.Header("Authorization") != "Bearer second-session" || got.Response.StatusCode != http.StatusOK || string(sent) != "the body" {
 					t.Errorf("%d for %v with %q", got.Response.StatusCode, got.Request.Header, sent)
 				}
 			})
@@ -300,7 +300,7 @@ func TestAnAPIThatRefusesEverySession(t *testing.T) {
 		}{{0, 1, 1}, {0, 2, 2}, {0, 1, 2}, {9 * time.Second, 1, 2}, {time.Second, 2, 3}} {
 			h.Advance(want.pass)
 			got := h.Authenticate(config(), get())
-			if got.Response.StatusCode != 401 || got.Attempts != want.attempts || len(h.Exchanges()) != want.logins {
+			if got.Response.StatusCode != http.StatusUnauthorized || got.Attempts != want.attempts || len(h.Exchanges()) != want.logins {
 				t.Errorf("request %d: %d after %d attempts and %d logins", i, got.Response.StatusCode, got.Attempts, len(h.Exchanges()))
 			}
 		}
@@ -315,7 +315,7 @@ func TestABodyThatIsGone(t *testing.T) {
 		h.API(answer(401, "no"), answer(200, "{}"))
 		r := hosttest.POST("https://api.test/v1", "the body")
 		r.GetBody = nil
-		if got := h.Authenticate(config(), r); got.Response.StatusCode != 401 || got.Attempts != 1 {
+		if got := h.Authenticate(config(), r); got.Response.StatusCode != http.StatusUnauthorized || got.Attempts != 1 {
 			t.Errorf("%d after %d attempts", got.Response.StatusCode, got.Attempts)
 		}
 		if got := h.Authenticate(config(), get()); got.Header("Authorization") != "Bearer second-session" || got.Attempts != 1 {
