@@ -104,19 +104,23 @@ func TestTokensOfTheEndpoint(t *testing.T) {
 	}{
 		"access token": {
 			config("scope", scope), `{"access_token":"` + token + `","scope":"https://www.googleapis.com/auth/prediction","token_type":"Bearer","expires_in":3600}`,
-			map[string]any{"scope": scope}, token, 3540,
+			map[string]any{"scope": scope},
+			token, 3540,
 		},
 		"for a shorter time": {
 			config("scope", scope, "token", "access_token"), `{"access_token":"` + token + `","token_type":"Bearer","expires_in":1800}`,
-			map[string]any{"scope": scope}, token, 1740,
+			map[string]any{"scope": scope},
+			token, 1740,
 		},
 		"for a user of the domain": {
 			config("scope", scope, "subject", "{{ user.email }}"), `{"access_token":"` + token + `","token_type":"Bearer","expires_in":3600}`,
-			map[string]any{"scope": scope, "sub": "ann@example.com"}, token, 3540,
+			map[string]any{"scope": scope, "sub": "ann@example.com"},
+			token, 3540,
 		},
 		"ID token": {
 			config("token", "id_token", "target_audience", "https://run.test"), `{"id_token":"` + idToken + `"}`,
-			map[string]any{"target_audience": "https://run.test"}, idToken, 3540,
+			map[string]any{"target_audience": "https://run.test"},
+			idToken, 3540,
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

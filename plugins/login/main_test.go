@@ -84,7 +84,8 @@ func TestLogins(t *testing.T) {
 		"query": {config("login_request", "query"), session("first-session"), wanted{"GET", endpoint + query, "", ""}},
 		"headers, and a text as answer": {
 			config("login_body", nil, "login_headers", object{"X-Login": "ann:{{ get_secret('key') }}", "X-Version": 2}, "token_from", "json:"),
-			answer(201, `"first-session"`), wanted{"POST", endpoint, "", ""},
+			answer(201, `"first-session"`),
+			wanted{"POST", endpoint, "", ""},
 		},
 		"header of the answer": {
 			config("token_from", "header:X-Subject-Token"), answer(201, `{}`, "X-Subject-Token", "first-session"),
