@@ -29,7 +29,7 @@ var rules = []rule{
 	{packages: "abi"},
 	{packages: "sdk", ours: []string{"abi"}, others: []string{"github.com/extism/go-pdk"}},
 	{packages: "plugins"},
-	{packages: "plugins/...", ours: []string{"sdk"}},
+	{packages: "plugins/...", ours: []string{"sdk", "plugins/internal/..."}},
 
 	{packages: "host", ours: []string{"abi", "internal/expr", "internal/problem", "internal/urlcheck", "plugins", "host/internal/..."}, others: []string{"golang.org/x/net", "github.com/hashicorp/golang-lru/v2"}},
 	{packages: "host/hosttest", ours: []string{"host", "plugins", "sdk", "abi", "internal/pluginbuild", "internal/testworld", "host/internal/..."}},
