@@ -1,0 +1,137 @@
+// Plugin awsassumerole signs requests for AWS with the credentials of a role, which it gets from AWS STS.
+package main
+
+import (
+	"errors"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/keywright/keywright/plugins/internal/sigv4"
+	"github.com/keywright/keywright/sdk"
+)
+
+// margin is the time before the expiration of credentials in which they are not used, in seconds.
+const margin = 60
+
+func init() { sdk.Register(plugin{}) }
+
+func main() {} // a reactor module never runs it
+
+type plugin struct{}
+
+// Describe separates the base credentials, whose signatures reach STS only, from those of the role, whose signatures reach the
+// API only.
+func (plugin) Describe() sdk.Description {
+	token, digested := []string{sdk.ToToken}, []string{sdk.ToToken, sdk.ToDigest}
+	sent := []string{sdk.ToHeader, sdk.ToQuery, sdk.ToDigest}
+	const credentials = "json:/AssumeRoleResponse/AssumeRoleResult/Credentials/"
+	return sdk.Description{
+		ABI:     sdk.ABI,
+		Type:    "aws_assume_role",
+		Version: "1.0.0",
+		Summary: "A signature of AWS, Signature Version 4, with the credentials of an assumed role, cached until a minute before they expire.",
+		Uses:    []string{sdk.UsesToken, sdk.UsesCache, sdk.UsesSign, sdk.UsesBody},
+		Fields: append([]sdk.Field{
+			{Name: "access_key_id", Kind: sdk.String, Required: true, Sinks: token, Doc: "Access key ID of the credentials that assume the role."},
+			{
+				Name: "secret_access_key", Kind: sdk.String, Required: true, Sealed: true,
+				Sinks: []string{sdk.ToSign}, Derived: []string{sdk.ToSign, sdk.ToToken}, Doc: "Their secret access key.",
+			},
+			{Name: "session_token", Kind: sdk.String, Sealed: true, Sinks: digested, Doc: "Their session token, if they are temporary."},
+			{Name: "role_arn", Kind: sdk.String, Required: true, Sinks: digested, Doc: "ARN of the role."},
+			{Name: "role_session_name", Kind: sdk.String, Default: "keywright", Sinks: digested, Doc: "Name of the session, which AWS logs."},
+			{Name: "external_id", Kind: sdk.String, Sinks: digested, Doc: "External ID that the role's trust policy asks for."},
+			{Name: "duration_seconds", Kind: sdk.Integer, Default: "3600", Minimum: sdk.AtLeast(900), Doc: "Lifetime of the session in seconds, at most that of the role."},
+			{Name: "policy", Kind: sdk.String, Sinks: digested, Doc: "Session policy in JSON, which narrows what the role may do."},
+			{
+				Name: "sts_url", Kind: sdk.URL, Required: true, Sinks: token, Doc: "Endpoint of AWS STS.",
+				Suggested: []string{"https://sts.us-east-1.amazonaws.com/", "https://sts.eu-central-1.amazonaws.com/"},
+			},
+			{Name: "sts_region", Kind: sdk.String, Doc: "Region of sts_url; region unless given."},
+		}, sigv4.Fields()...),
+		Answers: []sdk.Answer{
+			{Name: "access_key_id", From: credentials + "AccessKeyId", Kind: sdk.Sealed, Sinks: sent, Required: true},
+			{
+				Name: "secret_access_key", From: credentials + "SecretAccessKey", Kind: sdk.Sealed, Required: true,
+				Sinks: []string{sdk.ToSign}, Derived: []string{sdk.ToSign, sdk.ToHeader, sdk.ToQuery},
+			},
+			{Name: "session_token", From: credentials + "SessionToken", Kind: sdk.Sealed, Sinks: sent, Required: true},
+			{Name: "expiration", From: credentials + "Expiration", Kind: sdk.Time, Required: true},
+			{Name: "date", From: "header:Date", Kind: sdk.Time},
+			{Name: "error", From: "json:/Error/Code", Kind: sdk.Enum, Enum: []string{
+				"AccessDenied", "ExpiredToken", "ExpiredTokenException", "InvalidClientTokenId", "MalformedPolicyDocument", "PackedPolicyTooLarge",
+				"RegionDisabledException", "SignatureDoesNotMatch", "ValidationError",
+			}},
+		},
+		Challenge: sigv4.Challenge(),
+	}
+}
+
+func (plugin) Validate(c *sdk.Config) []sdk.Problem {
+	problems := sigv4.Validate(c)
+	if arn, literal := c.Literal("role_arn"); literal && (!strings.HasPrefix(arn, "arn:") || !strings.Contains(arn, ":role/")) {
+		problems = append(problems, sdk.Problem{Field: "role_arn", Message: "is not the ARN of a role: write it as in arn:aws:iam::123456789012:role/reports"})
+	}
+	return problems
+}
+
+func (plugin) Authenticate(c *sdk.Call) (sdk.Mutation, error) {
+	if sigv4.Refused(c) {
+		return sdk.Mutation{Pass: true}, nil
+	}
+	key, err := assumed(c)
+	if err != nil {
+		return sdk.Mutation{}, err
+	}
+	return sigv4.Request(c, key)
+}
+
+// assumed returns the credentials of the role.
+func assumed(c *sdk.Call) (sigv4.Key, error) {
+	if cached, ok := c.Cached("credentials"); ok {
+		parts := strings.Split(cached, " ")
+		return sigv4.Key{ID: parts[0], Secret: parts[1], Token: parts[2]}, nil
+	}
+	now := c.Now() + c.ClockOffset()
+	status, answers := assume(c, now)
+	if date := answers.Time("date"); date != 0 {
+		if status >= 400 && sigv4.Apart(date, now) { // STS may have refused the time of the signature
+			status, answers = assume(c, date)
+		}
+		now = date
+	}
+	if status/100 != 2 {
+		if code := answers["error"]; code != "" {
+			c.Warn("AWS STS does not let these credentials assume the role: " + code)
+		}
+		return sigv4.Key{}, errors.New("AWS STS answered " + strconv.Itoa(status) + " to AssumeRole")
+	}
+	key := sigv4.Key{ID: answers["access_key_id"], Secret: answers["secret_access_key"], Token: answers["session_token"]}
+	ttl := time.Duration(answers.Time("expiration")-now-margin) * time.Second
+	c.Cache("credentials", key.ID+" "+key.Secret+" "+key.Token, ttl)
+	return key, nil
+}
+
+// assume asks STS for credentials of the role. now is the time of the signature.
+func assume(c *sdk.Call, now int64) (status int, answers sdk.Answers) {
+	form := []sdk.Pair{
+		{Name: "Action", Value: "AssumeRole"},
+		{Name: "Version", Value: "2011-06-15"},
+		{Name: "RoleArn", Value: c.Config("role_arn")},
+		{Name: "RoleSessionName", Value: c.Config("role_session_name")},
+		{Name: "DurationSeconds", Value: c.Config("duration_seconds")},
+	}
+	for _, optional := range [...][2]string{{"ExternalId", "external_id"}, {"Policy", "policy"}} {
+		if value := c.Config(optional[1]); value != "" {
+			form = append(form, sdk.Pair{Name: optional[0], Value: value})
+		}
+	}
+	region := c.Config("sts_region")
+	if region == "" {
+		region = c.Config("region")
+	}
+	base := sigv4.Key{ID: c.Config("access_key_id"), Secret: c.Config("secret_access_key"), Token: c.Config("session_token")}
+	url := c.Config("sts_url")
+	return c.Exchange(sdk.Exchange{URL: url, Form: form, Headers: sigv4.Form(c, base, url, region, "sts", form, now)})
+}
