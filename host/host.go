@@ -39,6 +39,8 @@ type Host struct {
 	tokens  *http.Client
 	// revealed is called with each text that a guest reveals, in tests of plugins.
 	revealed func(text string)
+	// random returns what guests get in place of random bytes, in tests of plugins.
+	random func() string
 	// exchangeSlots limits the calls that may wait for token endpoints, because a guest that waits keeps its memory.
 	exchangeSlots chan struct{}
 	types         map[string]*plugin
@@ -117,7 +119,7 @@ func tryHost(ctx context.Context, c Config) (*Host, error) {
 	if h.mutations, err = lru.New[mutationKey, *cachedMutation](c.Limits.CacheEntries); err != nil {
 		return nil, err
 	}
-	h.revealed = testhook.RevealObserver(ctx)
+	h.revealed, h.random = testhook.RevealObserver(ctx), testhook.Random(ctx)
 	if err := h.dialers(); err != nil {
 		return nil, err
 	}

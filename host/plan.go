@@ -37,6 +37,7 @@ func (c *Connector) newPlan() *hostfn.Plan {
 		GuestWarns:    c.log.warnOfGuest,
 		Refused:       c.log.refused,
 		Revealed:      h.revealed,
+		RandomText:    h.random,
 		Limits:        h.config.Limits.call(),
 		ExchangeTime:  c.exchangeTime(),
 		KeySecret:     h.cache.keySecret[:],

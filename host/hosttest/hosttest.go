@@ -51,8 +51,8 @@ func Run(t *testing.T, p sdk.Plugin, wasm string, test func(*testing.T, *Harness
 	})
 }
 
-// A Harness is a host with one plugin, and everything that the host connects to. [Harness.Grant], [Harness.Variable]
-// and [Harness.Limits] must be called before the first request. A Harness is safe for concurrent use.
+// A Harness is a host with one plugin, and everything that the host connects to. [Harness.Grant], [Harness.Variable],
+// [Harness.Limits] and [Harness.AllowHTTP] must be called before the first request. A Harness is safe for concurrent use.
 type Harness struct {
 	tb     testing.TB
 	plugin func(grants []string) host.Plugin
@@ -71,7 +71,10 @@ type Harness struct {
 	grants    []string
 	variables map[string]string
 	limits    host.Limits
+	http      bool
 	secrets   map[string]string
+	// randomText replaces random bytes if it is not empty.
+	randomText string
 	// authType replaces the plugin's own type if it is not empty.
 	authType string
 	user     host.User
@@ -141,6 +144,19 @@ func (h *Harness) Grant(grants ...string) {
 // Limits sets the limits of the host. Zero values are the host's defaults.
 func (h *Harness) Limits(limits host.Limits) {
 	h.prepare("Limits", func() { h.limits = limits })
+}
+
+// AllowHTTP allows origins and token URLs of plain http, for examples of specifications.
+func (h *Harness) AllowHTTP() {
+	h.prepare("AllowHTTP", func() { h.http = true })
+}
+
+// Random sets the text that the plugin gets from now on when it asks for random bytes, for examples of specifications. After
+// Random("") it gets random bytes again.
+func (h *Harness) Random(text string) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.randomText = text
 }
 
 // prepare runs do, and fails the test if the host exists already.
@@ -222,13 +238,18 @@ func (h *Harness) live() *host.Host {
 	h.making.Lock()
 	defer h.making.Unlock()
 	h.mu.Lock()
-	made, grants, variables, limits := h.host, h.grants, maps.Clone(h.variables), h.limits
+	made, grants, variables, limits, plain := h.host, h.grants, maps.Clone(h.variables), h.limits, h.http
 	h.mu.Unlock()
 	if made != nil {
 		return made
 	}
 	ctx := testhook.WithRevealObserver(context.Background(), h.evidence.reveal)
 	ctx = testhook.WithMemoryObserver(ctx, h.evidence.memory)
+	ctx = testhook.WithRandom(ctx, func() string {
+		h.mu.Lock()
+		defer h.mu.Unlock()
+		return h.randomText
+	})
 	made, err := host.New(ctx, host.Config{
 		Secrets:   secrets{h},
 		BuiltIns:  []host.Plugin{}, // the plugin may be one of them
@@ -237,6 +258,7 @@ func (h *Harness) live() *host.Host {
 		Limits:    limits,
 		Logger:    slog.New(&logger{harness: h}),
 		Base:      tokenEndpoints{h},
+		Egress:    host.Egress{AllowHTTP: plain},
 		Clock:     h.Now,
 		Random:    h.random,
 		Observe:   h.observe,

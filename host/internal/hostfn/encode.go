@@ -119,6 +119,11 @@ func (c *Call) Random(bytes int64) string {
 	if bytes < 1 || bytes > abi.MaxRandom {
 		c.endf(StagePlugin, "random returns 1 to %d bytes", abi.MaxRandom)
 	}
+	if c.plan.RandomText != nil {
+		if text := c.plan.RandomText(); text != "" {
+			return text
+		}
+	}
 	buffer := make([]byte, bytes)
 	if _, err := io.ReadFull(c.plan.Random, buffer); err != nil {
 		c.end(StagePlugin, err)

@@ -111,6 +111,8 @@ type Plan struct {
 
 	// If not nil, Revealed is called with each text that a guest reveals.
 	Revealed func(text string)
+	// If not nil, a text that RandomText returns is the result of random, unless it is empty.
+	RandomText func() string
 }
 
 // Inputs holds the values for one request that the templates name. They are read before the guest runs. So a call sees

@@ -37,3 +37,17 @@ func RevealObserver(ctx context.Context) func(text string) {
 	observe, _ := ctx.Value(revealKey{}).(func(text string))
 	return observe
 }
+
+type randomKey struct{}
+
+// WithRandom returns a context for host.New. In a host made with it, guests get what random returns in place of random bytes
+// in hex, unless that is empty.
+func WithRandom(ctx context.Context, random func() string) context.Context {
+	return context.WithValue(ctx, randomKey{}, random)
+}
+
+// Random returns the function of WithRandom, or nil.
+func Random(ctx context.Context) func() string {
+	random, _ := ctx.Value(randomKey{}).(func() string)
+	return random
+}
