@@ -1,0 +1,150 @@
+// Plugin oauth1 signs requests with OAuth 1.0, RFC 5849.
+package main
+
+import (
+	"errors"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/keywright/keywright/sdk"
+)
+
+func init() { sdk.Register(plugin{}) }
+
+func main() {} // a reactor module never runs it
+
+type plugin struct{}
+
+// Describe has two fields for each shared secret. The secret of a signature can be nothing but a key. PLAINTEXT sends the
+// secrets themselves, so it has fields of its own, which may go into the header.
+func (plugin) Describe() sdk.Description {
+	sent, key, header := []string{sdk.ToHeader, sdk.ToQuery, sdk.ToBody}, []string{sdk.ToSign}, []string{sdk.ToHeader}
+	signed := []string{sdk.ToHeader, sdk.ToQuery, sdk.ToBody, sdk.ToDigest}
+	return sdk.Description{
+		ABI:     sdk.ABI,
+		Type:    "oauth1",
+		Version: "1.0.0",
+		Summary: "A signature of OAuth 1.0 (RFC 5849) for each request, in the header, the query or a form.",
+		Uses:    []string{sdk.UsesSign, sdk.UsesBody},
+		Fields: []sdk.Field{
+			{Name: "consumer_key", Kind: sdk.String, Required: true, Sinks: signed, Derived: sent, Doc: "Identifier of the client: oauth_consumer_key."},
+			{Name: "consumer_secret", Kind: sdk.String, Sealed: true, Sinks: key, Derived: sent, Doc: "Secret of the client, for HMAC-SHA1 and HMAC-SHA256."},
+			{Name: "token", Kind: sdk.String, Sinks: signed, Derived: sent, Doc: "Access token: oauth_token."},
+			{Name: "token_secret", Kind: sdk.String, Sealed: true, Sinks: key, Derived: sent, Doc: "Secret of the token, for HMAC-SHA1 and HMAC-SHA256."},
+			{Name: "signature_method", Kind: sdk.String, Enum: []string{"HMAC-SHA1", "HMAC-SHA256", "RSA-SHA1", "PLAINTEXT"}, Default: "HMAC-SHA1", Doc: "How requests are signed."},
+			{Name: "private_key", Kind: sdk.Key, AlgorithmField: "algorithm", Purposes: []string{sdk.ForMessage}, Derived: sent, Doc: "RSA key in PEM, for RSA-SHA1."},
+			{Name: "algorithm", Kind: sdk.String, Enum: []string{sdk.RS1}, Default: sdk.RS1, Doc: "Algorithm of private_key; there is only one."},
+			{Name: "plaintext_consumer_secret", Kind: sdk.String, Sealed: true, Sinks: header, Doc: "Secret of the client, for PLAINTEXT, which sends it."},
+			{Name: "plaintext_token_secret", Kind: sdk.String, Sealed: true, Sinks: header, Doc: "Secret of the token, for PLAINTEXT, which sends it."},
+			{Name: "in", Kind: sdk.String, Enum: []string{"header", "query", "form"}, Default: "header", Doc: "Where the parameters go."},
+			{Name: "realm", Kind: sdk.String, Sinks: header, Doc: "Parameter realm of the header."},
+			{Name: "oauth_version", Kind: sdk.String, Enum: []string{"1.0", ""}, Default: "1.0", Doc: "Parameter oauth_version; empty text leaves it out."},
+			{Name: "body_hash", Kind: sdk.Boolean, Default: "false", Doc: "Whether a body that is no form is signed, by oauth_body_hash."},
+		},
+		Challenge: &sdk.Challenge{}, // so that the host learns how far the API's clock is ahead
+	}
+}
+
+// Validate returns the fields that contradict each other.
+func (plugin) Validate(c *sdk.Config) (problems []sdk.Problem) {
+	is := func(name, value string) bool { text, _ := c.Literal(name); return text == value }
+	add := func(wrong bool, field, message string) {
+		if wrong {
+			problems = append(problems, sdk.Problem{Field: field, Message: message})
+		}
+	}
+	plaintext, form, query, hashed := is("signature_method", "PLAINTEXT"), is("in", "form"), is("in", "query"), is("body_hash", "true")
+	add((form || query) && plaintext, "in", "must be header with PLAINTEXT, which sends the secrets themselves")
+	add((form || query) && !is("realm", ""), "realm", "is sent in the header only: remove it, or set in to header")
+	add(hashed && (plaintext || form), "body_hash", "is for bodies that are signed and are no forms: remove it, as signature_method or in excludes it")
+	return problems
+}
+
+func (plugin) Authenticate(c *sdk.Call) (sdk.Mutation, error) {
+	own := []sdk.Pair{
+		{Name: "oauth_consumer_key", Value: c.Config("consumer_key")},
+		{Name: "oauth_token", Value: c.Config("token")},
+		{Name: "oauth_signature_method", Value: c.Config("signature_method")},
+		{Name: "oauth_timestamp", Value: strconv.FormatInt(c.Now()+c.ClockOffset(), 10)},
+		{Name: "oauth_nonce", Value: c.Random(12)},
+		{Name: "oauth_version", Value: c.Config("oauth_version")},
+	}
+	own, err := sign(c, slices.DeleteFunc(own, func(p sdk.Pair) bool { return p.Value == "" }))
+	if err != nil {
+		return sdk.Mutation{}, err
+	}
+	switch c.Config("in") {
+	case "query":
+		return sdk.Mutation{Query: own}, nil
+	case "form":
+		return sdk.Mutation{Form: own}, nil
+	}
+	value := "OAuth "
+	if realm := c.Config("realm"); realm != "" {
+		value += "realm=" + c.Quoted(realm) + ", "
+	}
+	for _, p := range own {
+		value += p.Name + `="` + c.Percent(p.Value) + `", `
+	}
+	return sdk.Header("Authorization", strings.TrimSuffix(value, ", ")), nil
+}
+
+// sign adds the digest of the body, if that is wanted, and the signature, section 3.4.
+func sign(c *sdk.Call, own []sdk.Pair) ([]sdk.Pair, error) {
+	method, hash, digest := c.Config("signature_method"), sdk.SHA1, sdk.DigestSHA1
+	switch method {
+	case "PLAINTEXT":
+		both, err := secrets(c, "plaintext_consumer_secret", "plaintext_token_secret")
+		return append(own, sdk.Pair{Name: "oauth_signature", Value: both}), err
+	case "HMAC-SHA256":
+		hash, digest = sdk.SHA256, sdk.DigestSHA256
+	}
+	r, err := c.Request()
+	if err != nil {
+		return nil, err
+	}
+	form, isForm := c.BodyForm()
+	if !isForm && c.Config("body_hash") == "true" {
+		own = append(own, sdk.Pair{Name: "oauth_body_hash", Value: c.Base64(c.Digest(digest, c.Body()))})
+	}
+	base, err := baseString(c, &r, form, own)
+	if err != nil {
+		return nil, err
+	}
+	if method == "RSA-SHA1" {
+		return append(own, sdk.Pair{Name: "oauth_signature", Value: c.Base64(c.SignSealed("private_key", sdk.ForMessage, base))}), nil
+	}
+	both, err := secrets(c, "consumer_secret", "token_secret")
+	if err != nil {
+		return nil, err
+	}
+	return append(own, sdk.Pair{Name: "oauth_signature", Value: c.Base64(c.MAC(hash, both, base))}), nil
+}
+
+// secrets returns the two secrets, joined as in section 3.4.2. There may be none of a token.
+func secrets(c *sdk.Call, consumer, token string) (string, error) {
+	if c.Config(consumer) == "" {
+		return "", errors.New(consumer + " is not set, and " + c.Config("signature_method") + " needs it")
+	}
+	return c.Percent(c.Config(consumer)) + "&" + c.Percent(c.Config(token)), nil
+}
+
+// baseString returns the signature base string, section 3.4.1.1. form has the members of the body.
+func baseString(c *sdk.Call, r *sdk.Request, form, own []sdk.Pair) (string, error) {
+	scheme, authority, target := r.Split()
+	path, query, _ := strings.Cut(target, "?")
+	theirs := append(sdk.ParseQuery(query), form...)
+	for _, p := range theirs {
+		if slices.ContainsFunc(own, func(other sdk.Pair) bool { return other.Name == p.Name }) || p.Name == "oauth_signature" {
+			return "", errors.New("the request has the parameter " + p.Name + ": leave it out, this auth type sets it")
+		}
+	}
+	var lines []string // encoded names and values, with a NUL between, which sorts before all other bytes
+	for _, p := range append(theirs, own...) {
+		lines = append(lines, c.Percent(p.Name)+"\x00"+c.Percent(p.Value))
+	}
+	slices.Sort(lines)
+	parameters := strings.ReplaceAll(strings.Join(lines, "&"), "\x00", "=")
+	return c.Percent(strings.ToUpper(r.Method)) + "&" + c.Percent(scheme+"://"+authority+path) + "&" + c.Percent(parameters), nil
+}

@@ -1,0 +1,116 @@
+package main
+
+import (
+	"net/http"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/keywright/keywright/host"
+	"github.com/keywright/keywright/host/hosttest"
+)
+
+// A request that the API refuses is not repeated. If the API's clock is another, later requests have its time.
+func TestRefused(t *testing.T) {
+	run(t, func(t *testing.T, h *hosttest.Harness) {
+		h.Canary("consumer")
+		h.Canary("token")
+		ahead := h.Now().Add(time.Hour)
+		h.API(func(r *http.Request) (*http.Response, error) {
+			response, err := hosttest.JSON(401, `{"oauth_problem":"timestamp_refused"}`)(r)
+			response.Header.Set("Date", ahead.Format(http.TimeFormat))
+			return response, err
+		}, hosttest.JSON(200, "{}"))
+		first := h.Authenticate(config(), hosttest.GET("https://api.test/"))
+		if first.Attempts != 1 || first.Response.StatusCode != http.StatusUnauthorized {
+			t.Errorf("%d attempts, status %d", first.Attempts, first.Response.StatusCode)
+		}
+		s := serve(t, h.Authenticate(config(), hosttest.GET("https://api.test/")).Request)
+		if got := s.own.Get("oauth_timestamp"); got != strconv.FormatInt(ahead.Unix(), 10) {
+			t.Errorf("the time is %s", got)
+		}
+	})
+}
+
+// Requests that cannot be signed are not sent. The errors name the field, or the parameter.
+func TestRequestsThatMustNotBeSent(t *testing.T) {
+	run(t, func(t *testing.T, h *hosttest.Harness) {
+		h.Canary("consumer")
+		h.Canary("token")
+		h.Key("ec", "ES256")
+		h.Secret("empty", "")
+		get := hosttest.GET("https://api.test/?a=b")
+		for name, test := range map[string]struct {
+			c     hosttest.Config
+			r     *http.Request
+			stage host.Stage
+			words string
+		}{
+			"no consumer secret": {config("consumer_secret", nil), get, host.StagePlugin, "consumer_secret is not set, and HMAC-SHA1 needs it"},
+			"PLAINTEXT with the secret of a signature": {
+				config("signature_method", "PLAINTEXT"), get, host.StagePlugin, "plaintext_consumer_secret is not set, and PLAINTEXT needs it",
+			},
+			"PLAINTEXT in the query, by a template": {
+				config("signature_method", "PLAINTEXT", "plaintext_consumer_secret", "{{ get_secret('consumer') }}", "in", "{{ user.id | default('query') }}"),
+				get, host.StagePlugin, "do not reach",
+			},
+			"no key":      {config("signature_method", "RSA-SHA1"), get, host.StageSign, "private_key is not set"},
+			"another key": {config("signature_method", "RSA-SHA1", "private_key", "{{ get_secret('ec') }}"), get, host.StageSign, "an RSA key is needed"},
+			"a parameter of OAuth in the query": {
+				config(), hosttest.GET("https://api.test/?oauth%5Fnonce=1"), host.StagePlugin, "the parameter oauth_nonce: leave it out",
+			},
+			"a signature in the form": {config(), form("POST", "https://api.test/", "oauth_signature=1"), host.StagePlugin, "the parameter oauth_signature"},
+			"a form that is none":     {config(), form("POST", "https://api.test/", "a=%zz"), host.StageBody, "percent-encoded"},
+			"JSON with in: form":      {config("in", "form"), hosttest.POST("https://api.test/", "{}"), host.StageMutation, "form"},
+			"GET with in: form":       {config("in", "form"), get, host.StageMutation, "body"},
+			"an empty secret":         {config("consumer_secret", "{{ get_secret('empty') }}"), get, host.StageTemplate, "consumer_secret"},
+		} {
+			if err := h.AuthenticateError(test.c, test.r); err.Stage != test.stage || !strings.Contains(err.Error(), test.words) {
+				t.Errorf("%s: stage %s: %v", name, err.Stage, err)
+			}
+		}
+	})
+}
+
+// What contradicts itself is refused at load, all at once.
+func TestProblems(t *testing.T) {
+	run(t, func(t *testing.T, h *hosttest.Harness) {
+		h.Canary("consumer")
+		for _, test := range []struct {
+			want string
+			c    hosttest.Config
+		}{
+			{"", config()},
+			{"", config("realm", "r", "body_hash", true, "signature_method", "HMAC-SHA256")},
+			{"consumer_key", config("consumer_key", nil)},
+			{"signature_method in body_hash", config("signature_method", "HMAC-SHA512", "in", "cookie", "body_hash", "maybe")},
+			{"algorithm", config("algorithm", "RS256")},
+			{"oauth_version", config("oauth_version", "2.0")},
+			{"in realm body_hash", config("signature_method", "PLAINTEXT", "in", "query", "realm", "r", "body_hash", true)},
+			{"realm body_hash", config("in", "form", "realm", "r", "body_hash", true)},
+			{"private_key", config("signature_method", "RSA-SHA1", "private_key", " ")},
+		} {
+			var paths []string
+			for _, problem := range h.Problems(test.c) {
+				paths = append(paths, strings.TrimPrefix(problem.Path, "auth.config."))
+			}
+			if got := strings.Join(paths, " "); got != test.want {
+				t.Errorf("problems at %q, not at %q", got, test.want)
+			}
+		}
+	})
+}
+
+// An explanation shows the parameters, and the secrets as their templates.
+func TestExplain(t *testing.T) {
+	run(t, func(t *testing.T, h *hosttest.Harness) {
+		h.Canary("consumer")
+		h.Canary("token")
+		e := h.Explain(config("realm", "r"), hosttest.GET("https://api.test/?a=b"))
+		if len(e.Added.Headers) != 1 || !strings.HasPrefix(e.Added.Headers[0].Value, `OAuth realm="r", oauth_consumer_key="reports", `) ||
+			!strings.Contains(e.Added.Headers[0].Value, "get_secret('consumer')") {
+			t.Errorf("added: %+v", e.Added)
+		}
+	})
+}

@@ -1,0 +1,80 @@
+package main
+
+import (
+	"net/http"
+	"net/url"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/keywright/keywright/host/hosttest"
+)
+
+// percent returns text encoded as in RFC 5849 section 3.6.
+func percent(text string) string { return strings.ReplaceAll(url.QueryEscape(text), "+", "%20") }
+
+// example sends a request of the RFC, with the time and the nonce that it has there, and returns its Authorization.
+func example(h *hosttest.Harness, c hosttest.Config, r *http.Request, now int64, nonce string) string {
+	h.AllowHTTP()
+	h.Random(nonce)
+	h.Advance(time.Unix(now, 0).Sub(h.Now()))
+	return h.Authenticate(c, r).Header("Authorization")
+}
+
+// The request for the photo of RFC 5849 section 1.2 has the header of the RFC.
+func TestPhotoOfTheRFC(t *testing.T) {
+	run(t, func(t *testing.T, h *hosttest.Harness) {
+		h.Secret("consumer", "kd94hf93k423kf44")
+		h.Secret("token", "pfkkdhi9sl3r4s00")
+		c := config("consumer_key", "dpf43f3p2l4k3l03", "token", "nnch734d00sl2jdk", "realm", "Photos", "oauth_version", "")
+		const want = `OAuth realm="Photos", oauth_consumer_key="dpf43f3p2l4k3l03", oauth_token="nnch734d00sl2jdk", ` +
+			`oauth_signature_method="HMAC-SHA1", oauth_timestamp="137131202", oauth_nonce="chapoH", ` +
+			`oauth_signature="MdpQcU8iPSUjWoN%2FUDMsK2sui9I%3D"`
+		if got := example(h, c, hosttest.GET("http://photos.example.net/photos?file=vacation.jpg&size=original"), 137131202, "chapoH"); got != want {
+			t.Errorf("%s, not\n%s", got, want)
+		}
+	})
+}
+
+// The request of RFC 5849 section 3.1 has the signature base string of section 3.4.1.1. Its signature in the RFC is wrong;
+// this is that of erratum 2550.
+func TestBaseStringOfTheRFC(t *testing.T) {
+	run(t, func(t *testing.T, h *hosttest.Harness) {
+		h.Secret("consumer", "j49sk3j29djd")
+		h.Secret("token", "dh893hdasih9")
+		c := config("consumer_key", "9djdj82h48djs9d2", "token", "kkk9d7dh3k39sjv7", "realm", "Example", "oauth_version", "")
+		r := form("POST", "http://example.com/request?b5=%3D%253D&a3=a&c%40=&a2=r%20b", "c2&a3=2+q")
+		if got := example(h, c, r, 137131201, "7d8f3e4a"); !strings.HasSuffix(got, `oauth_signature="r6%2FTJjbCOr97%2F%2BUU0NsvSne7s5g%3D"`) {
+			t.Error(got)
+		}
+		const want = "POST&http%3A%2F%2Fexample.com%2Frequest&a2%3Dr%2520b%26a3%3D2%2520q%26a3%3Da%26b5%3D%253D%25253D%26c%2540%3D%26c2%3D" +
+			"%26oauth_consumer_key%3D9djdj82h48djs9d2%26oauth_nonce%3D7d8f3e4a%26oauth_signature_method%3DHMAC-SHA1" +
+			"%26oauth_timestamp%3D137131201%26oauth_token%3Dkkk9d7dh3k39sjv7"
+		r = form("POST", "http://example.com/request?b5=%3D%253D&a3=a&c%40=&a2=r%20b", "c2&a3=2+q")
+		steps := h.Explain(c, r).Steps
+		if len(steps) != 1 || steps[0].Signed != want {
+			t.Errorf("the base string is %+v, not\n%s", steps, want)
+		}
+	})
+}
+
+// The base string URIs are those of RFC 5849 section 3.4.1.2, and the method is in capitals.
+func TestBaseStringURIs(t *testing.T) {
+	run(t, func(t *testing.T, h *hosttest.Harness) {
+		h.AllowHTTP()
+		h.Canary("consumer")
+		h.Canary("token")
+		for address, want := range map[string]string{
+			"http://EXAMPLE.COM:80/r%20v/X?id=123": "PATCH&http%3A%2F%2Fexample.com%2Fr%2520v%2FX&id%3D123%26",
+			"https://www.example.net:8080/?q=1":    "PATCH&https%3A%2F%2Fwww.example.net%3A8080%2F&",
+			"https://example.com:443":              "PATCH&https%3A%2F%2Fexample.com%2F&oauth_consumer_key",
+			"http://example.com:443#x":             "PATCH&http%3A%2F%2Fexample.com%3A443%2F&oauth_consumer_key",
+		} {
+			r := hosttest.GET(address)
+			r.Method = "patch"
+			if steps := h.Explain(config(), r).Steps; len(steps) != 1 || !strings.HasPrefix(steps[0].Signed, want) {
+				t.Errorf("%s: %+v", address, steps)
+			}
+		}
+	})
+}
