@@ -1,0 +1,142 @@
+// Plugin digest answers the challenges of HTTP Digest, RFC 7616.
+package main
+
+import (
+	"strings"
+
+	"github.com/keywright/keywright/sdk"
+)
+
+func init() { sdk.Register(plugin{}) }
+
+func main() {} // a reactor module never runs it
+
+type plugin struct{}
+
+// Describe lists the nonce twice: as one that later requests use again, and as a sign that the answer to this request has a
+// challenge.
+func (plugin) Describe() sdk.Description {
+	hashed, both := []string{sdk.ToDigest}, []string{sdk.ToHeader, sdk.ToDigest}
+	return sdk.Description{
+		ABI:       sdk.ABI,
+		Type:      "digest",
+		Version:   "1.0.0",
+		Summary:   "HTTP Digest (RFC 7616): the answer to the API's challenge, which is also used for later requests.",
+		Uses:      []string{sdk.UsesBody},
+		Anonymous: true, // the first request has no challenge to answer
+		Fields: []sdk.Field{
+			{Name: "username", Kind: sdk.String, Required: true, Sinks: both, Doc: "User name."},
+			{Name: "password", Kind: sdk.String, Required: true, Sealed: true, Sinks: hashed, Derived: both, Doc: "Password, which is hashed and never sent."},
+		},
+		Challenge: &sdk.Challenge{
+			Statuses: []int{401},
+			Keep:     24 * 60 * 60, // a server that refuses an older nonce sends a new one with its answer
+			Answers: []sdk.Answer{
+				{
+					Name: "algorithm", From: "auth:Digest/algorithm", Kind: sdk.Enum, Keep: true,
+					Enum: []string{"SHA-256", "SHA-256-sess", "SHA-512-256", "SHA-512-256-sess", "MD5", "MD5-sess"},
+				},
+				{Name: "qop", From: "auth:Digest/qop", Kind: sdk.Enum, Enum: []string{"auth", "auth-int"}, Keep: true},
+				{Name: "userhash", From: "auth:Digest/userhash", Kind: sdk.Enum, Enum: []string{"false", "true"}, Keep: true},
+				{Name: "charset", From: "auth:Digest/charset", Kind: sdk.Enum, Enum: []string{"UTF-8"}, Keep: true},
+				{Name: "realm", From: "auth:Digest/realm", Kind: sdk.Sealed, Sinks: both, Keep: true},
+				{Name: "nonce", From: "auth:Digest/nonce", Kind: sdk.Sealed, Sinks: both, Keep: true},
+				{Name: "opaque", From: "auth:Digest/opaque", Kind: sdk.Sealed, Sinks: []string{sdk.ToHeader}, Keep: true},
+				{Name: "nextnonce", From: "info:nextnonce", Kind: sdk.Sealed, Sinks: both, Keep: true},
+				{Name: "challenged", From: "auth:Digest/nonce", Kind: sdk.Sealed, Sinks: []string{sdk.ToHeader}},
+			},
+		},
+	}
+}
+
+func (plugin) Authenticate(c *sdk.Call) (sdk.Mutation, error) {
+	known := c.Challenge()
+	if known.Status != 0 && known.Answers["challenged"] == "" {
+		c.Warn("the API answered 401 without a challenge of HTTP Digest that this type knows: check whether the API wants another auth type")
+		return sdk.Mutation{Pass: true}, nil
+	}
+	body := c.Body() // in any case, so that the host keeps a body that can be read only once for another attempt
+	if known.Answers["nonce"] == "" {
+		return sdk.Mutation{}, nil
+	}
+	r, err := c.Request()
+	if err != nil {
+		return sdk.Mutation{}, err
+	}
+	return sdk.Header("Authorization", credentials(c, &known, &r, body)), nil
+}
+
+// credentials returns the value of the header Authorization, section 3.4. With an algorithm -sess, each request has a session
+// of its own, as servers without a memory of sessions expect it.
+func credentials(c *sdk.Call, known *sdk.Challenged, r *sdk.Request, body string) string {
+	answers := known.Answers
+	algorithm, session := strings.CutSuffix(answers["algorithm"], "-sess")
+	hash := sdk.DigestMD5
+	switch algorithm {
+	case "SHA-256":
+		hash = sdk.DigestSHA256
+	case "SHA-512-256":
+		hash = sdk.DigestSHA512256
+	}
+	h := func(text string) string { return c.Hex(c.Digest(hash, text)) }
+	nonce := answers["nextnonce"]
+	if nonce == "" {
+		nonce = answers["nonce"]
+	}
+	user, realm, qop, cnonce := c.Config("username"), answers["realm"], answers["qop"], c.Random(16)
+	_, _, uri := r.Split()
+	a1 := h(user + ":" + realm + ":" + c.Config("password"))
+	if session {
+		a1 = h(a1 + ":" + nonce + ":" + cnonce)
+	}
+	a2 := r.Method + ":" + uri
+	if qop == "auth-int" {
+		a2 += ":" + h(body)
+	}
+	value := "Digest " + username(c, answers, h) + ", realm=" + c.Quoted(realm) + ", uri=" + c.Quoted(uri)
+	if answers["algorithm"] != "" {
+		value += ", algorithm=" + answers["algorithm"]
+	}
+	value += ", nonce=" + c.Quoted(nonce)
+	nc, counted := count(max(known.Count, 1)), ""
+	switch {
+	case qop != "":
+		value += ", nc=" + nc + `, cnonce="` + cnonce + `", qop=` + qop
+		counted = nc + ":" + cnonce + ":" + qop + ":"
+	case session: // without qop, servers of RFC 2069 do not count
+		value += `, cnonce="` + cnonce + `"`
+	}
+	value += `, response="` + h(a1+":"+nonce+":"+counted+h(a2)) + `"`
+	if opaque := answers["opaque"]; opaque != "" {
+		value += ", opaque=" + c.Quoted(opaque)
+	}
+	if answers["userhash"] == "true" {
+		value += ", userhash=true"
+	}
+	return value
+}
+
+// username returns the parameter username, or username*, sections 3.4.3 and 3.4.4.
+func username(c *sdk.Call, answers sdk.Answers, h func(string) string) string {
+	user := c.Config("username")
+	ascii := true
+	for i := 0; i < len(user); i++ {
+		ascii = ascii && user[i] < 0x80
+	}
+	switch {
+	case answers["userhash"] == "true":
+		return `username="` + h(user+":"+answers["realm"]) + `"`
+	case !ascii && answers["charset"] != "":
+		return "username*=UTF-8''" + c.Percent(user)
+	}
+	return "username=" + c.Quoted(user)
+}
+
+// count returns the parameter nc: the number of requests with a nonce, in hex.
+func count(n int64) string {
+	digits := []byte("00000000")
+	for i := 7; i >= 0; i, n = i-1, n>>4 {
+		digits[i] = "0123456789abcdef"[n&15]
+	}
+	return string(digits)
+}

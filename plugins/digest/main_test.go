@@ -1,0 +1,313 @@
+package main
+
+import (
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/keywright/keywright/host"
+	"github.com/keywright/keywright/host/hosttest"
+)
+
+func run(t *testing.T, test func(*testing.T, *hosttest.Harness)) {
+	t.Helper()
+	hosttest.Run(t, plugin{}, "digest.wasm", test)
+}
+
+var lion = hosttest.Config{"username": "Mufasa", "password": "{{ get_secret('lion') }}"}
+
+// serve makes a server the API, and its password the secret lion.
+func serve(h *hosttest.Harness, s *server) {
+	h.Secret("lion", s.password)
+	h.API(s.answer)
+}
+
+// check sends a request and checks that the server lets it in at the given attempt.
+func check(t *testing.T, h *hosttest.Harness, c hosttest.Config, r *http.Request, attempts int) *hosttest.Result {
+	t.Helper()
+	got := h.Authenticate(c, r)
+	if got.Response.StatusCode != http.StatusOK || got.Attempts != attempts {
+		t.Fatalf("status %d after %d attempts, not 200 after %d: %s", got.Response.StatusCode, got.Attempts, attempts, got.Header("Authorization"))
+	}
+	return got
+}
+
+// once returns a POST with a body that can be read only once.
+func once(body string) *http.Request {
+	r := hosttest.POST("https://api.test/things?a=%20b&c", body)
+	r.GetBody = nil
+	return r
+}
+
+// The first request goes out without a credential. The answer to the challenge goes with its repetition, and later requests
+// have the nonce from the beginning, with the right count.
+func TestEveryAlgorithm(t *testing.T) {
+	for _, algorithm := range []string{"SHA-256", "SHA-256-sess", "SHA-512-256", "SHA-512-256-sess", "MD5", "MD5-sess", ""} {
+		for _, qop := range []string{"auth", "auth-int", "auth-int, auth", "auth,auth-int"} {
+			t.Run(algorithm+" "+qop, func(t *testing.T) {
+				run(t, func(t *testing.T, h *hosttest.Harness) {
+					s := newServer(t, algorithm, qop)
+					serve(h, s)
+					check(t, h, lion, hosttest.GET("https://api.test"), 2)
+					for _, r := range []*http.Request{
+						hosttest.GET("https://api.test/?"), hosttest.POST("https://api.test/a%2Fb//c;d?e=\"f\"&g=%zz", "a body"),
+						once("another body"), hosttest.GET("https://api.test/x#y"),
+					} {
+						check(t, h, lion, r, 1)
+					}
+					if s.seen[0] != nil || s.seen[1]["nc"] != "00000001" || s.seen[5]["nc"] != "00000005" || s.nonces != 1 {
+						t.Errorf("the server has seen %v", s.seen)
+					}
+					if want := map[bool]string{true: "auth-int", false: "auth"}[qop == "auth-int"]; s.seen[5]["qop"] != want {
+						t.Errorf("qop is %s", s.seen[5]["qop"])
+					}
+					if s.seen[4]["cnonce"] == s.seen[5]["cnonce"] {
+						t.Error("two requests have the same cnonce")
+					}
+				})
+			})
+		}
+	}
+}
+
+// The header is byte for byte this one, but for the cnonce and the response.
+func TestHeader(t *testing.T) {
+	run(t, func(t *testing.T, h *hosttest.Harness) {
+		s := newServer(t, "SHA-256", "auth")
+		s.realm = `The "realm" of \`
+		serve(h, s)
+		got := check(t, h, lion, hosttest.GET("https://api.test/v1?q=1"), 2).Header("Authorization")
+		for _, name := range []string{"cnonce", "response"} {
+			got = strings.ReplaceAll(got, read(got)[name], "*")
+		}
+		const want = `Digest username="Mufasa", realm="The \"realm\" of \\", uri="/v1?q=1", algorithm=SHA-256, nonce="nonce/1+==", ` +
+			`nc=00000001, cnonce="*", qop=auth, response="*", opaque="an opaque text"`
+		if got != want {
+			t.Errorf("%s, not\n%s", got, want)
+		}
+	})
+}
+
+// Servers of RFC 2069 offer no qop. They get neither nc nor, unless there is a session, a cnonce.
+func TestServersWithoutQOP(t *testing.T) {
+	for algorithm, want := range map[string]bool{"": false, "MD5": false, "MD5-sess": true} {
+		run(t, func(t *testing.T, h *hosttest.Harness) {
+			s := newServer(t, algorithm, "")
+			s.opaque = ""
+			serve(h, s)
+			for _, attempts := range []int{2, 1} {
+				p := read(check(t, h, lion, once("body"), attempts).Header("Authorization"))
+				if _, counted := p["nc"]; counted || (p["cnonce"] != "") != want || p["qop"] != "" {
+					t.Errorf("%v", p)
+				}
+			}
+		})
+	}
+}
+
+// User names go in the quoted parameter, hashed if the server wants that, and in username* if they need it and the server
+// knows UTF-8.
+func TestUserNames(t *testing.T) {
+	for _, test := range []struct{ user, more, parameter, want string }{
+		{"Mufasa", "", "username", "Mufasa"},
+		{`a "lion" \`, ", charset=UTF-8", "username", `a "lion" \`},
+		{"Jäsøn Doe", ", charset=UTF-8", "username*", "UTF-8''J%C3%A4s%C3%B8n%20Doe"},
+		{"Jäsøn Doe", `, charset="utf-8", userhash=false`, "username*", "UTF-8''J%C3%A4s%C3%B8n%20Doe"},
+		{"Jäsøn Doe", "", "username", "Jäsøn Doe"},
+		{"Jäsøn Doe", ", charset=UTF-8, userhash=true", "username", hashOf("MD5")("Jäsøn Doe:savannah")},
+	} {
+		t.Run(test.user+test.more, func(t *testing.T) {
+			run(t, func(t *testing.T, h *hosttest.Harness) {
+				s := newServer(t, "MD5", "auth")
+				s.user, s.more = test.user, test.more
+				serve(h, s)
+				c := hosttest.Config{"username": test.user, "password": "{{ get_secret('lion') }}"}
+				p := read(check(t, h, c, hosttest.GET("https://api.test"), 2).Header("Authorization"))
+				if p[test.parameter] != test.want {
+					t.Errorf("%v", p)
+				}
+			})
+		})
+	}
+}
+
+// The user name may be a secret too.
+func TestUserNamesThatAreSecrets(t *testing.T) {
+	for _, more := range []string{"", ", charset=UTF-8", ", charset=UTF-8, userhash=true"} {
+		run(t, func(t *testing.T, h *hosttest.Harness) {
+			s := newServer(t, "SHA-512-256", "auth")
+			s.user, s.more = h.Canary("user")+`"`, more
+			serve(h, s)
+			c := hosttest.Config{"username": `{{ get_secret('user') }}"`, "password": "{{ get_secret('lion') }}"}
+			check(t, h, c, hosttest.GET("https://api.test"), 2)
+		})
+	}
+}
+
+// A nonce that the server does not know any more is replaced within the same request.
+func TestStale(t *testing.T) {
+	run(t, func(t *testing.T, h *hosttest.Harness) {
+		s := newServer(t, "SHA-256", "auth")
+		serve(h, s)
+		check(t, h, lion, hosttest.GET("https://api.test"), 2)
+		check(t, h, lion, hosttest.GET("https://api.test"), 1)
+		s.forget()
+		check(t, h, lion, once("a body"), 2)
+		check(t, h, lion, hosttest.GET("https://api.test"), 1)
+		if p := s.seen[len(s.seen)-1]; p["nonce"] != "nonce/2+==" || p["nc"] != "00000002" {
+			t.Errorf("%v", p)
+		}
+	})
+}
+
+// A nextnonce is used for the next request, and counted anew.
+func TestNextNonce(t *testing.T) {
+	run(t, func(t *testing.T, h *hosttest.Harness) {
+		s := newServer(t, "SHA-256-sess", "auth")
+		s.next = true
+		serve(h, s)
+		check(t, h, lion, hosttest.GET("https://api.test"), 2)
+		check(t, h, lion, hosttest.GET("https://api.test"), 1)
+		check(t, h, lion, hosttest.GET("https://api.test"), 1)
+		if p := s.seen[3]; p["nonce"] != "nonce/3+==" || p["nc"] != "00000001" {
+			t.Errorf("%v", p)
+		}
+		s.forget()
+		check(t, h, lion, hosttest.GET("https://api.test"), 2)
+		check(t, h, lion, hosttest.GET("https://api.test"), 1)
+		if p := s.seen[6]; p["nonce"] != "nonce/6+==" || p["nc"] != "00000001" {
+			t.Errorf("%v", p)
+		}
+	})
+}
+
+// A challenge is kept for a day, for the same user and password.
+func TestHowLongAChallengeIsKept(t *testing.T) {
+	run(t, func(t *testing.T, h *hosttest.Harness) {
+		s := newServer(t, "SHA-256", "auth")
+		serve(h, s)
+		check(t, h, lion, hosttest.GET("https://api.test"), 2)
+		h.Advance(24*time.Hour - time.Second)
+		check(t, h, lion, hosttest.GET("https://api.test"), 1)
+		h.Advance(time.Second)
+		check(t, h, lion, hosttest.GET("https://api.test"), 2)
+		s.password = "another password of a lion"
+		h.Secret("lion", s.password)
+		check(t, h, lion, hosttest.GET("https://api.test"), 2)
+		personal := hosttest.Config{"username": "{{ user.username }}", "password": "{{ get_secret('lion') }}"}
+		for _, s.user = range []string{"ann", "bob"} {
+			h.As(host.User{Username: s.user})
+			check(t, h, personal, hosttest.GET("https://api.test"), 2)
+			check(t, h, personal, hosttest.GET("https://api.test"), 1)
+		}
+	})
+}
+
+// Of several offers, the first that the type knows is answered, whatever else is offered.
+func TestOffers(t *testing.T) {
+	run(t, func(t *testing.T, h *hosttest.Harness) {
+		s := newServer(t, "MD5", "auth")
+		s.offers = []string{
+			`Basic realm="x, Digest y", Bearer`, `Digest realm="x", nonce="x", algorithm=SHA-1024, qop="auth"`,
+			`Digest realm="x", nonce="x", algorithm=SHA-256, qop="token", Digest realm="x", nonce="x", charset=latin1`,
+		}
+		serve(h, s)
+		check(t, h, lion, hosttest.GET("https://api.test"), 2)
+	})
+}
+
+// If the API refuses the password, its answer goes to the caller.
+func TestWrongPassword(t *testing.T) {
+	run(t, func(t *testing.T, h *hosttest.Harness) {
+		s := newServer(t, "SHA-256", "auth")
+		h.API(s.answer)
+		h.Secret("lion", "the password of a hyena")
+		for range 2 {
+			got := h.Authenticate(lion, hosttest.GET("https://api.test"))
+			if got.Response.StatusCode != http.StatusUnauthorized || got.Attempts != 2 {
+				t.Errorf("status %d after %d attempts", got.Response.StatusCode, got.Attempts)
+			}
+		}
+	})
+}
+
+// A 401 without a challenge of Digest goes to the caller, with one warning. It does not end the use of the nonce.
+func TestNoChallenge(t *testing.T) {
+	run(t, func(t *testing.T, h *hosttest.Harness) {
+		s := newServer(t, "SHA-256", "auth")
+		serve(h, s)
+		refuse := func(r *http.Request) (*http.Response, error) {
+			response, err := hosttest.JSON(401, `{"error":"not yours"}`)(r)
+			response.Header.Set("WWW-Authenticate", `Basic realm="x"`)
+			return response, err
+		}
+		h.API(refuse, s.answer, s.answer, refuse, s.answer)
+		for _, want := range []struct{ status, attempts int }{{401, 1}, {200, 2}, {401, 1}, {200, 1}} {
+			got := h.Authenticate(lion, once("body"))
+			body, _ := io.ReadAll(got.Response.Body)
+			if got.Response.StatusCode != want.status || got.Attempts != want.attempts || want.status == 401 && string(body) != `{"error":"not yours"}` {
+				t.Errorf("status %d after %d attempts, not %v: %s", got.Response.StatusCode, got.Attempts, want, body)
+			}
+		}
+		if w := h.Warnings(); len(w) != 1 || !strings.Contains(w[0], "without a challenge of HTTP Digest") {
+			t.Errorf("warnings: %q", w)
+		}
+	})
+}
+
+// An API that wants no credential gets none.
+func TestOpenAPI(t *testing.T) {
+	run(t, func(t *testing.T, h *hosttest.Harness) {
+		h.Canary("lion")
+		got := h.Authenticate(lion, once("a body"))
+		body, _ := io.ReadAll(got.Request.Body)
+		if got.Attempts != 1 || got.Header("Authorization") != "" || string(body) != "a body" {
+			t.Errorf("%d attempts, %v, %s", got.Attempts, got.Request.Header, body)
+		}
+	})
+}
+
+// A body that is too large to be kept is refused before anything is sent.
+func TestBodyThatIsTooLarge(t *testing.T) {
+	run(t, func(t *testing.T, h *hosttest.Harness) {
+		h.Canary("lion")
+		h.Limits(host.Limits{BodyBytes: 9})
+		if err := h.AuthenticateError(lion, once("ten bytes.")); err.Stage != host.StageBody {
+			t.Errorf("stage %s: %v", err.Stage, err)
+		}
+	})
+}
+
+// Fields that are missing or unknown are refused at load.
+func TestProblems(t *testing.T) {
+	run(t, func(t *testing.T, h *hosttest.Harness) {
+		for want, c := range map[string]hosttest.Config{
+			"":                  lion,
+			"username password": {},
+			"password":          {"username": "u", "password": " "},
+			"realm":             {"username": "u", "password": "a password", "realm": "r"},
+		} {
+			var paths []string
+			for _, problem := range h.Problems(c) {
+				paths = append(paths, strings.TrimPrefix(problem.Path, "auth.config."))
+			}
+			if got := strings.Join(paths, " "); got != want {
+				t.Errorf("problems at %q, not at %q", got, want)
+			}
+		}
+	})
+}
+
+// An explanation shows the header for a challenge, and the password as its template.
+func TestExplain(t *testing.T) {
+	run(t, func(t *testing.T, h *hosttest.Harness) {
+		h.Canary("lion")
+		e := h.Explain(lion, hosttest.GET("https://api.test/v1"))
+		if len(e.Added.Headers) != 1 || !strings.HasPrefix(e.Added.Headers[0].Value, `Digest username="Mufasa", realm=`) ||
+			!strings.Contains(e.Added.Headers[0].Value, "get_secret('lion')") {
+			t.Errorf("added: %+v", e.Added)
+		}
+	})
+}
