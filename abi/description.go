@@ -99,7 +99,7 @@ type Field struct {
 
 // Condition holds if a field has one of some values.
 type Condition struct {
-	// Field is the name of another field, which has an Enum.
+	// Field is the name of another field, which has an Enum and no RequiredIf.
 	Field string `json:"field"`
 	// Values are the values, of that Enum.
 	Values []string `json:"values"`

@@ -246,6 +246,8 @@ func checkCondition(d *abi.Description, f *abi.Field, condition *abi.Condition) 
 		return errors.New("required_if names no other field with an enum")
 	case len(condition.Values) == 0:
 		return errors.New("required_if lists no values")
+	case len(d.Fields[i].RequiredIf) > 0: // so that no conditions go in circles
+		return errors.New("required_if names a field that has required_if itself")
 	}
 	for _, value := range condition.Values {
 		if !slices.Contains(d.Fields[i].Enum, value) {

@@ -92,15 +92,20 @@ func TestSchemaOfFieldsThatAnotherFieldRequires(t *testing.T) {
 	}
 }
 
-// A condition that could never hold is refused.
+// A condition that could never hold is refused, and one that could depend on itself.
 func TestConditionsThatCannotHold(t *testing.T) {
 	for want, condition := range map[string]abi.Condition{
-		"names no other field with an enum":     {Field: "name", Values: []string{"post"}},
-		"required_if names no other field":      {Field: "secret", Values: []string{"post"}},
-		`required_if: "put" is no value of how`: {Field: "how", Values: []string{"post", "put"}},
-		"required_if lists no values":           {Field: "how"},
+		"required_if names no other field with an enum":         {Field: "name", Values: []string{"post"}},
+		"names no other field":                                  {Field: "secret", Values: []string{"post"}},
+		`required_if: "put" is no value of how`:                 {Field: "how", Values: []string{"post", "put"}},
+		"required_if lists no values":                           {Field: "how"},
+		"required_if names a field that has required_if itself": {Field: "which", Values: []string{"a"}},
 	} {
-		_, err := host.New(t.Context(), host.Config{BuiltIns: []host.Plugin{}, Plugins: []host.Plugin{conditional(condition).plugin()}})
+		g := conditional(condition)
+		g.about.Fields = append(g.about.Fields, abi.Field{
+			Name: "which", Kind: abi.KindString, Enum: []string{"a"}, RequiredIf: []abi.Condition{{Field: "how", Values: []string{"post"}}},
+		})
+		_, err := host.New(t.Context(), host.Config{BuiltIns: []host.Plugin{}, Plugins: []host.Plugin{g.plugin()}})
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: error %v", want, err)
 		}
