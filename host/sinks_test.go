@@ -136,7 +136,7 @@ func TestSinksOfWhatTheHostMakes_threats_15a(t *testing.T) {
 		"what is secret in the request": {func(env abi.Env) string {
 			_, rest, _ := strings.Cut(string(env.Input()), abi.SealedPrefix)
 			return abi.SealedPrefix + rest[:abi.SealedLength]
-		}, []string{abi.SinkHeader, abi.SinkQuery, abi.SinkDigest}},
+		}, []string{abi.SinkHeader, abi.SinkQuery, abi.SinkDigest, abi.SinkClaim}},
 	} {
 		for _, place := range places {
 			t.Run(name+"/"+place.name, func(t *testing.T) {

@@ -85,7 +85,8 @@ func (s *sealer) text(text string) string {
 			continue
 		}
 		if s.references[form] == "" {
-			const sent = seal.Header | seal.Query // the text is in the request already
+			// The text is in the request already. A JWT with it can only go there too, since nothing else can be sent any more.
+			const sent = seal.Header | seal.Query | seal.Claim
 			s.references[form] = s.call.seal(seal.Value{Text: form, Sinks: sent | seal.Digest, Derived: sent | seal.Digest})
 		}
 		pairs = append(pairs, form, s.references[form])
