@@ -144,6 +144,26 @@ func eachElement(array string, f func(element string) error) error {
 	return each(array, '[', ']', func(_, value string) error { return f(value) })
 }
 
+// Parameters returns the members of a JSON object as parameters of a form or a query, in their order. A member that is a list
+// becomes a parameter for each element. Numbers, true and false are written as in JSON. Parameters takes "" for the empty
+// object. It returns an error with the member's name for null, for an object, and for a list in a list.
+func Parameters(object string) (parameters []Pair, err error) {
+	err = EachMember(object, func(name, value string) error {
+		add := func(value string) error {
+			if value == "null" || value[0] == '{' || value[0] == '[' {
+				return errors.New(name + " is no text, number, true or false, nor a list of these")
+			}
+			parameters = append(parameters, Pair{Name: name, Value: text(value)})
+			return nil
+		}
+		if value[0] == '[' {
+			return eachElement(value, add)
+		}
+		return add(value)
+	})
+	return parameters, err
+}
+
 // each calls f with each member of an object or each element of an array. The host has written s, so it is well-formed
 // JSON, and each does not validate it.
 func each(s string, opening, closing byte, f func(name, value string) error) error {

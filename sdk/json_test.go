@@ -3,6 +3,7 @@ package sdk
 import (
 	"encoding/json"
 	"reflect"
+	"slices"
 	"testing"
 
 	"pgregory.net/rapid"
@@ -75,12 +76,30 @@ func TestEachMemberReadsJSON(t *testing.T) {
 	})
 }
 
+// Parameters keeps the order of an object, repeats the name of a list, and refuses what has no form as a parameter.
+func TestParameters(t *testing.T) {
+	for object, want := range map[string][]Pair{
+		"": nil, "{}": nil, `{"a":[]}`: nil,
+		`{"b":"x\ny","a":"","c":[ 1 , "2", true],"b":-1.50}`: {{"b", "x\ny"}, {"a", ""}, {"c", "1"}, {"c", "2"}, {"c", "true"}, {"b", "-1.50"}},
+	} {
+		if got, err := Parameters(object); err != nil || !slices.Equal(got, want) {
+			t.Errorf("%s: %q, %v", object, got, err)
+		}
+	}
+	for _, object := range []string{`{"a":null}`, `{"a":{}}`, `{"a":[[]]}`, `{"a":["x",{"b":1}]}`, `[]`, `{"a":["x"`} {
+		if got, err := Parameters(object); err == nil {
+			t.Errorf("%s: %q without an error", object, got)
+		}
+	}
+}
+
 // EachMember returns, without a panic, for any document.
 func FuzzEachMember(f *testing.F) {
 	for _, seed := range []string{``, `{`, `{"a`, `{"a":`, `{"a":1`, `{"a":[{"b":"\ud800"}]}`, `{"a":"\u12"}`, `[]`, `{"a" 1}`, `{"a":1]`} {
 		f.Add(seed)
 	}
 	f.Fuzz(func(_ *testing.T, document string) {
+		_, _ = Parameters(document)
 		_ = EachMember(document, func(_, value string) error {
 			_ = text(value)
 			return eachElement(value, func(element string) error {
