@@ -4,6 +4,7 @@ package main
 import (
 	"time"
 
+	"github.com/keywright/keywright/plugins/internal/oauth"
 	"github.com/keywright/keywright/sdk"
 )
 
@@ -21,46 +22,53 @@ func main() {} // a reactor module never runs it
 type plugin struct{}
 
 func (plugin) Describe() sdk.Description {
-	claim := []string{sdk.ToClaim}
+	claim, both := []string{sdk.ToClaim}, []string{sdk.ToClaim, sdk.ToToken}
+	client := oauth.Client("", oauth.None, oauth.Post, oauth.Basic, oauth.PrivateKeyJWT, oauth.TLS)[1:] // without client_id
 	return sdk.Description{
 		ABI:     sdk.ABI,
 		Type:    "oauth_jwt_bearer",
-		Version: "1.0.0",
+		Version: "1.1.0",
 		Summary: "A bearer token from the JWT bearer grant (RFC 7523), cached until a minute before token_ttl ends.",
 		Uses:    []string{sdk.UsesToken, sdk.UsesCache, sdk.UsesSign},
-		Fields: []sdk.Field{
-			{Name: "client_id", Kind: sdk.String, Required: true, Sinks: claim, Doc: "The assertion's iss."},
+		Fields: append(append([]sdk.Field{
+			{Name: "client_id", Kind: sdk.String, Required: true, Sinks: both, Doc: "The assertion's iss."},
 			{Name: "private_key", Kind: sdk.Key, Required: true, AlgorithmField: "algorithm", Doc: "Signing key in PEM, or the HMAC secret."},
-			{Name: "token_url", Kind: sdk.URL, Required: true, Sinks: []string{sdk.ToToken}, Doc: "Token endpoint."},
+			{Name: "token_url", Kind: sdk.URL, Required: true, Sinks: both, Suggested: []string{"https://oauth2.googleapis.com/token"}, Doc: "Token endpoint."},
 			{Name: "subject", Kind: sdk.String, Required: true, Sinks: claim, Doc: "The assertion's sub: whom the token is for."},
 			{Name: "audience", Kind: sdk.String, Required: true, Sinks: claim, Doc: "The assertion's aud."},
 			{Name: "token_ttl", Kind: sdk.Integer, Default: "3600", Minimum: sdk.AtLeast(1), Doc: "Seconds to cache the access token, less a minute."},
 			{Name: "algorithm", Kind: sdk.String, Enum: sdk.Algorithms(), Default: "RS256", Doc: "Signature algorithm."},
 			{Name: "additional_claims", Kind: sdk.Object, Sinks: claim, Doc: "Further claims of the assertion."},
 			{Name: "jwt_headers", Kind: sdk.Object, Sinks: claim, Doc: "Further header members, such as kid."},
-		},
+			oauth.Parameters("parameters"),
+		}, client...), oauth.Assertion()...),
 	}
 }
 
 func (plugin) Validate(c *sdk.Config) []sdk.Problem {
 	problems := c.Reserved("additional_claims", "is fixed by the type", "iss", "sub", "aud", "iat", "exp")
-	problems = append(problems, c.Reserved("jwt_headers", "is fixed by the host", sdk.ReservedHeaders...)...)
-	return append(problems, c.Misspelled("jwt_headers", "typ")...)
+	problems = append(problems, oauth.HeaderProblems(c)...)
+	return append(problems, oauth.Problems(c, "parameters", "assertion")...)
 }
 
 func (plugin) Authenticate(c *sdk.Call) (sdk.Mutation, error) {
 	if token, ok := c.Cached("access_token"); ok {
 		return sdk.Bearer(token), nil
 	}
+	return exchange(c)
+}
+
+//go:noinline
+func exchange(c *sdk.Call) (sdk.Mutation, error) {
 	ttl := c.Seconds("token_ttl") // read first: if it is not a number, the call ends before anything is sent
 	claims, err := assertion(c)
 	if err != nil {
 		return sdk.Mutation{}, err
 	}
-	token, err := c.RequestToken(sdk.TokenRequest{
+	request := sdk.TokenRequest{
 		URL: c.Config("token_url"),
 		Form: []sdk.Pair{
-			{Name: "grant_type", Value: "urn:ietf:params:oauth:grant-type:jwt-bearer"},
+			{Name: "grant_type", Value: oauth.JWTBearer},
 			{Name: "assertion", Value: c.SignAssertion(sdk.JWT{
 				Key:      "private_key",
 				Header:   c.Config("jwt_headers"),
@@ -68,7 +76,11 @@ func (plugin) Authenticate(c *sdk.Call) (sdk.Mutation, error) {
 				Integers: []string{"exp", "iat", "nbf"},
 			})},
 		},
-	})
+	}
+	if c.Config("client_auth") != oauth.None {
+		request.Form, request.Headers = oauth.Authenticate(c, "", request.URL, request.Form)
+	}
+	token, err := oauth.Request(c, request, "parameters")
 	if err != nil {
 		return sdk.Mutation{}, err
 	}

@@ -331,8 +331,8 @@ func TestProblems(t *testing.T) {
 		for text, c := range map[string]hosttest.Config{
 			"client_id private_key token_url subject audience": {},
 			"token_url algorithm":                              config("token_url", "http://login.test", "algorithm", "es256"),
-			"additional_claims jwt_headers client_secret":      config("additional_claims", "x", "jwt_headers", 1, "client_secret", "x"),
-			"": config(),
+			"additional_claims jwt_headers scope":              config("additional_claims", "x", "jwt_headers", 1, "scope", "x"),
+			"":                                                 config(),
 		} {
 			var paths []string
 			for _, problem := range h.Problems(c) {

@@ -2,13 +2,9 @@
 package main
 
 import (
-	"time"
-
+	"github.com/keywright/keywright/plugins/internal/oauth"
 	"github.com/keywright/keywright/sdk"
 )
-
-// margin is the time before a token's expiry in which the token is not used.
-const margin = 60 * time.Second
 
 func init() { sdk.Register(plugin{}) }
 
@@ -18,45 +14,44 @@ type plugin struct{}
 
 func (plugin) Describe() sdk.Description {
 	token := []string{sdk.ToToken}
+	fields := append(oauth.Client("", oauth.Post, oauth.Basic, oauth.PrivateKeyJWT, oauth.TLS),
+		sdk.Field{Name: "token_url", Kind: sdk.URL, Required: true, Sinks: []string{sdk.ToToken, sdk.ToClaim}, Doc: "Token endpoint."},
+		sdk.Field{Name: "scope", Kind: sdk.String, Sinks: token, Doc: "Scopes to request, separated by spaces."},
+		sdk.Field{Name: "audience", Kind: sdk.String, Sinks: token, Doc: "Name of the API that the token is for, as some token endpoints want it."},
+		sdk.Field{Name: "resource", Kind: sdk.String, Sinks: token, Doc: "URIs of the APIs that the token is for (RFC 8707), separated by spaces."},
+		oauth.Parameters("parameters"),
+	)
 	return sdk.Description{
 		ABI:     sdk.ABI,
 		Type:    "oauth_client_credentials",
-		Version: "1.0.0",
+		Version: "1.1.0",
 		Summary: "A bearer token from the OAuth 2.0 client credentials grant, cached until a minute before it expires.",
-		Uses:    []string{sdk.UsesToken, sdk.UsesCache},
-		Fields: []sdk.Field{
-			{Name: "client_id", Kind: sdk.String, Required: true, Sinks: token, Doc: "OAuth client identifier."},
-			{Name: "client_secret", Kind: sdk.String, Required: true, Sealed: true, Sinks: token, Doc: "OAuth client secret."},
-			{Name: "token_url", Kind: sdk.URL, Required: true, Sinks: token, Doc: "Token endpoint."},
-			{Name: "scope", Kind: sdk.String, Sinks: token, Doc: "Scopes to request, separated by spaces."},
-		},
+		Uses:    []string{sdk.UsesToken, sdk.UsesCache, sdk.UsesSign},
+		Fields:  append(fields, oauth.Key(sdk.Condition{Field: "client_auth", Values: []string{oauth.PrivateKeyJWT}})...),
 	}
+}
+
+func (plugin) Validate(c *sdk.Config) []sdk.Problem {
+	return append(oauth.Problems(c, "parameters", "scope", "audience", "resource"), oauth.HeaderProblems(c)...)
 }
 
 func (plugin) Authenticate(c *sdk.Call) (sdk.Mutation, error) {
 	if token, ok := c.Cached("access_token"); ok {
 		return sdk.Bearer(token), nil
 	}
-	form := []sdk.Pair{
-		{Name: "grant_type", Value: "client_credentials"},
-		{Name: "client_id", Value: c.Config("client_id")},
-		{Name: "client_secret", Value: c.Config("client_secret")},
-	}
-	if scope := c.Config("scope"); scope != "" {
-		form = append(form, sdk.Pair{Name: "scope", Value: scope})
-	}
-	token, err := c.RequestToken(sdk.TokenRequest{URL: c.Config("token_url"), Form: form})
+	return exchange(c)
+}
+
+//go:noinline
+func exchange(c *sdk.Call) (sdk.Mutation, error) {
+	url := c.Config("token_url")
+	form, headers := oauth.Authenticate(c, "", url, []sdk.Pair{{Name: "grant_type", Value: "client_credentials"}})
+	form = oauth.Optional(form, "scope", c.Config("scope"))
+	form = oauth.Optional(form, "audience", c.Config("audience"))
+	form = oauth.Words(form, "resource", c.Config("resource"))
+	token, err := oauth.Request(c, sdk.TokenRequest{URL: url, Form: form, Headers: headers}, "parameters")
 	if err != nil {
 		return sdk.Mutation{}, err
 	}
-	mutation, err := token.Bearer()
-	if err != nil {
-		return sdk.Mutation{}, err
-	}
-	if token.ExpiresIn > margin {
-		c.Cache("access_token", token.AccessToken, token.ExpiresIn-margin)
-	} else {
-		c.Warn("the token is not cached: the token endpoint gave no expires_in above 60 seconds")
-	}
-	return mutation, nil
+	return oauth.Bearer(c, token)
 }

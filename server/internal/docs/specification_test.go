@@ -22,7 +22,7 @@ func TestTheSpecifiedFieldsOfAuthTypes(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer h.Close(t.Context())
-	jsonType := map[string]string{"url": "string", "key": "string"} // for other kinds, the JSON type is the kind
+	jsonType := map[string]string{"url": "string", "key": "string", "certificate": "string"} // for other kinds, the JSON type is the kind
 	var want, got []string
 	for _, info := range h.Plugins() {
 		for _, f := range info.Fields {
