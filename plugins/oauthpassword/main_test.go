@@ -1,0 +1,129 @@
+package main
+
+import (
+	"encoding/base64"
+	"errors"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/keywright/keywright/host"
+	"github.com/keywright/keywright/host/hosttest"
+)
+
+const endpoint = "https://login.test/token"
+
+func run(t *testing.T, test func(*testing.T, *hosttest.Harness)) {
+	t.Helper()
+	hosttest.Run(t, plugin{}, "oauthpassword.wasm", test)
+}
+
+// config returns a configuration of a public client. Pairs of name and value add fields or replace them.
+func config(pairs ...any) hosttest.Config {
+	c := hosttest.Config{"username": "ann", "password": "{{ get_secret('password') }}", "token_url": endpoint, "client_auth": "none"}
+	for i := 0; i < len(pairs); i += 2 {
+		c[pairs[i].(string)] = pairs[i+1]
+	}
+	return c
+}
+
+func get() *http.Request { return hosttest.GET("https://api.test/v1") }
+
+// The token request is that of RFC 6749 section 4.3.2, with the client's credentials if there are any.
+func TestExchange(t *testing.T) {
+	const owner = "grant_type=password&username=ann&password=p%C3%A4ss+w%3Frd"
+	for _, test := range []struct {
+		name         string
+		config       hosttest.Config
+		body, header string
+	}{
+		{"no client", config(), owner, ""},
+		{"public client", config("client_id", "me", "scope", "a b"), owner + "&client_id=me&scope=a+b", ""},
+		{"post", config("client_auth", "post", "client_id", "me", "client_secret", "{{ get_secret('crm') }}"), owner + "&client_id=me&client_secret=the+secret", ""},
+		{
+			"basic", config("client_auth", "basic", "client_id", "me", "client_secret", "{{ get_secret('crm') }}"), owner,
+			"Basic " + base64.StdEncoding.EncodeToString([]byte("me:the+secret")),
+		},
+		{"tls", config("client_auth", "tls", "client_id", "me"), owner + "&client_id=me", ""},
+		{"parameters", config("parameters", map[string]any{"audience": "https://api.test"}), owner + "&audience=https%3A%2F%2Fapi.test", ""},
+		{"user of a secret", config("username", "{{ get_secret('user') }}"), strings.Replace(owner, "ann", "bob%2Bsecret", 1), ""},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			run(t, func(t *testing.T, h *hosttest.Harness) {
+				h.Secret("password", "päss w?rd")
+				h.Secret("crm", "the secret")
+				h.Secret("user", "bob+secret")
+				h.TokenEndpoint(endpoint, hosttest.Token("the-access-token", 300))
+				got := h.Authenticate(test.config, get())
+				if got.Header("Authorization") != "Bearer the-access-token" || len(got.Request.Header) != 1 {
+					t.Errorf("the API gets %v", got.Request.Header)
+				}
+				if sent := h.Exchanges()[0]; sent.Body != test.body || sent.Header.Get("Authorization") != test.header {
+					t.Errorf("the request is %s\nAuthorization: %s", sent.Body, sent.Header.Get("Authorization"))
+				}
+			})
+		})
+	}
+}
+
+// The client may sign an assertion in place of a secret.
+func TestPrivateKeyJWT(t *testing.T) {
+	run(t, func(t *testing.T, h *hosttest.Harness) {
+		h.Key("key", "ES256")
+		h.Canary("password")
+		h.TokenEndpoint(endpoint, hosttest.Token("the-access-token", 300))
+		h.Authenticate(config("client_auth", "private_key_jwt", "client_id", "me", "private_key", "{{ get_secret('key') }}", "algorithm", "ES256"), get())
+		form := h.Exchanges()[0].Form
+		if _, claims := h.JWT(form.Get("client_assertion")); claims["sub"] != "me" || claims["aud"] != endpoint || form.Has("client_secret") {
+			t.Errorf("the claims are %v", claims)
+		}
+	})
+}
+
+// A token is used until a minute before it expires, and until the API refuses it.
+func TestTheTokenIsReused(t *testing.T) {
+	run(t, func(t *testing.T, h *hosttest.Harness) {
+		h.Canary("password")
+		h.TokenEndpoint(endpoint, hosttest.Token("first-token", 300), hosttest.Token("second-token", 300), hosttest.Token("third-token", 300))
+		for _, step := range []struct {
+			pass  time.Duration
+			token string
+		}{{0, "first-token"}, {239 * time.Second, "first-token"}, {time.Second, "second-token"}} {
+			h.Advance(step.pass)
+			if got := h.Authenticate(config(), get()).Header("Authorization"); got != "Bearer "+step.token {
+				t.Errorf("the API gets %s, want %s", got, step.token)
+			}
+		}
+		h.API(hosttest.JSON(401, `{}`), hosttest.JSON(200, `{}`))
+		if got := h.Authenticate(config(), get()); got.Attempts != 2 || got.Header("Authorization") != "Bearer third-token" {
+			t.Errorf("%d attempts, the last with %s", got.Attempts, got.Header("Authorization"))
+		}
+	})
+}
+
+// The error of a refusal has the status and the code. A configuration that is not complete is refused before.
+func TestRefusals(t *testing.T) {
+	run(t, func(t *testing.T, h *hosttest.Harness) {
+		h.Canary("password")
+		h.TokenEndpoint(endpoint, hosttest.JSON(400, `{"error":"invalid_grant","error_description":"wrong password"}`))
+		err := h.AuthenticateError(config(), get())
+		var answer *host.TokenError
+		if !errors.As(err, &answer) || answer.Status != 400 || answer.Code != "invalid_grant" || strings.Contains(err.Error(), "wrong") {
+			t.Errorf("the error is %v", err)
+		}
+		for want, c := range map[string]hosttest.Config{
+			"username: is missing: Name of the resource owner":                           {"password": "p", "token_url": endpoint, "client_auth": "none"},
+			"client_id: is missing, and client_auth is tls: OAuth client identifier":     config("client_auth", "tls"),
+			"client_secret: is missing, and client_auth is post: OAuth client secret":    config("client_auth", "post", "client_id", "me"),
+			"parameters.password: is set by the type or by another field, remove it":     config("parameters", map[string]any{"password": "a"}),
+			"jwt_headers.TYP: is typ to readers that ignore case, write it so":           config("jwt_headers", map[string]any{"TYP": "a"}),
+			"parameters.Scope: is scope to readers that ignore case, and that is set by": config("parameters", map[string]any{"Scope": "a"}),
+		} {
+			problems := h.Problems(c)
+			if len(problems) != 1 || !strings.HasPrefix(problems[0].Path+": "+problems[0].Message, "auth.config."+want) {
+				t.Errorf("the problems are %v, want %s", problems, want)
+			}
+		}
+	})
+}
