@@ -1,0 +1,303 @@
+package main
+
+import (
+	"errors"
+	"maps"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/keywright/keywright/host"
+	"github.com/keywright/keywright/host/hosttest"
+)
+
+const (
+	endpoint  = "https://login.test/token"
+	second    = "https://api-login.test/token"
+	grantType = "urn:ietf:params:oauth:grant-type:token-exchange"
+	bearer    = "urn:ietf:params:oauth:grant-type:jwt-bearer"
+)
+
+func run(t *testing.T, test func(*testing.T, *hosttest.Harness)) {
+	t.Helper()
+	hosttest.Run(t, plugin{}, "tokenexchange.wasm", func(t *testing.T, h *hosttest.Harness) {
+		h.Secret("user", "token-of-the-user")
+		h.Secret("actor", "token-of-the-actor")
+		h.Secret("crm", "secret:of the client")
+		h.Secret("other", "secret for another")
+		test(t, h)
+	})
+}
+
+// config returns a configuration without client authentication. Pairs of name and value add fields or replace them.
+func config(pairs ...any) hosttest.Config {
+	c := hosttest.Config{"subject_token": "{{ get_secret('user') }}", "token_url": endpoint, "client_auth": "none"}
+	for i := 0; i < len(pairs); i += 2 {
+		c[pairs[i].(string)] = pairs[i+1]
+	}
+	return c
+}
+
+func get() *http.Request { return hosttest.GET("https://api.test/v1") }
+
+// check compares a token request with the URL, the Authorization header and the form that are right.
+func check(t *testing.T, got hosttest.Exchange, url, authorization string, form url.Values) {
+	t.Helper()
+	if got.URL != url || got.Header.Get("Authorization") != authorization || !maps.EqualFunc(got.Form, form, slices.Equal) {
+		t.Errorf("the request goes to %s with Authorization %q: %v\nwant %s with %q: %v", got.URL, got.Header.Get("Authorization"), got.Form, url, authorization, form)
+	}
+}
+
+// The request is that of RFC 8693 section 2.3.
+func TestExampleOfTheStandard(t *testing.T) {
+	run(t, func(t *testing.T, h *hosttest.Harness) {
+		h.Secret("rs08", "long-secure-random-secret")
+		h.Secret("user", "accVkjcJyb4BWCxGsndESCJQbdFMogUC5PbRDqceLTC")
+		h.TokenEndpoint(endpoint, hosttest.JSON(200, `{"access_token":"eyJhbGciOiJFUzI1NiIsImtpZCI6IjllciJ9",
+			"issued_token_type":"urn:ietf:params:oauth:token-type:access_token","token_type":"Bearer","expires_in":60}`))
+		got := h.Authenticate(config("client_auth", "basic", "client_id", "rs08", "client_secret", "{{ get_secret('rs08') }}",
+			"resource", "https://backend.example.com/api"), get())
+		if got.Header("Authorization") != "Bearer eyJhbGciOiJFUzI1NiIsImtpZCI6IjllciJ9" || len(got.Request.Header) != 1 {
+			t.Errorf("the API gets %v", got.Request.Header)
+		}
+		check(t, h.Exchanges()[0], endpoint, "Basic cnMwODpsb25nLXNlY3VyZS1yYW5kb20tc2VjcmV0", url.Values{
+			"grant_type": {grantType}, "resource": {"https://backend.example.com/api"},
+			"subject_token":      {"accVkjcJyb4BWCxGsndESCJQbdFMogUC5PbRDqceLTC"},
+			"subject_token_type": {"urn:ietf:params:oauth:token-type:access_token"},
+		})
+	})
+}
+
+// Every field is the parameter of RFC 8693 section 2.1 of that name. Audiences and resources may be several.
+func TestFields(t *testing.T) {
+	run(t, func(t *testing.T, h *hosttest.Harness) {
+		h.TokenEndpoint(endpoint, hosttest.Token("the-access-token", 300))
+		h.Authenticate(config(
+			"subject_token_type", types+"id_token", "actor_token", "{{ get_secret('actor') }}", "actor_token_type", types+"jwt",
+			"requested_token_type", types+"access_token", "audience", "//iam.test/pool crm", "resource", "urn:a urn:b", "scope", "a b",
+			"parameters", map[string]any{"options": `{"userProject":"p"}`}, "client_id", "me",
+		), get())
+		check(t, h.Exchanges()[0], endpoint, "", url.Values{
+			"grant_type": {grantType}, "subject_token": {"token-of-the-user"}, "subject_token_type": {types + "id_token"},
+			"actor_token": {"token-of-the-actor"}, "actor_token_type": {types + "jwt"}, "requested_token_type": {types + "access_token"},
+			"audience": {"//iam.test/pool", "crm"}, "resource": {"urn:a", "urn:b"}, "scope": {"a b"}, "options": {`{"userProject":"p"}`},
+			"client_id": {"me"},
+		})
+	})
+}
+
+// With on_behalf_of, the request is that of Microsoft Entra: RFC 7523 with requested_token_use.
+func TestOnBehalfOf(t *testing.T) {
+	run(t, func(t *testing.T, h *hosttest.Harness) {
+		h.Key("key", "PS256")
+		h.TokenEndpoint(endpoint, hosttest.Token("the-access-token", 300))
+		obo := config("grant", "on_behalf_of", "client_id", "me", "scope", "https://graph.microsoft.com/.default")
+		want := url.Values{
+			"grant_type": {bearer}, "requested_token_use": {"on_behalf_of"}, "assertion": {"token-of-the-user"}, "client_id": {"me"},
+			"scope": {"https://graph.microsoft.com/.default"},
+		}
+		post := maps.Clone(obo)
+		post["client_auth"], post["client_secret"] = "post", "{{ get_secret('crm') }}"
+		h.Authenticate(post, get())
+		want["client_secret"] = []string{"secret:of the client"}
+		check(t, h.Exchanges()[0], endpoint, "", want)
+
+		signed := maps.Clone(obo)
+		signed["client_auth"], signed["private_key"], signed["algorithm"] = "private_key_jwt", "{{ get_secret('key') }}", "PS256"
+		h.Authenticate(signed, get())
+		form := h.Exchanges()[1].Form
+		if header, claims := h.JWT(form.Get("client_assertion")); header["alg"] != "PS256" || claims["aud"] != endpoint || form.Get("assertion") != "token-of-the-user" {
+			t.Errorf("the assertion has %v %v, the form is %v", header, claims, form)
+		}
+	})
+}
+
+// In two steps, the first endpoint exchanges the user's ID token for an assertion, which the second takes (ID-JAG). Each
+// gets the credentials of its own client, and only the second answer's token goes to the API.
+func TestTwoSteps(t *testing.T) {
+	idJAG := config("subject_token_type", types+"id_token", "requested_token_type", types+"id-jag", "audience", "https://api-login.test",
+		"resource", "https://api.test", "scope", "read", "client_auth", "post", "client_id", "me", "client_secret", "{{ get_secret('crm') }}",
+		"assertion_url", second)
+	firstForm := url.Values{
+		"grant_type": {grantType}, "subject_token": {"token-of-the-user"}, "subject_token_type": {types + "id_token"},
+		"requested_token_type": {types + "id-jag"}, "audience": {"https://api-login.test"}, "resource": {"https://api.test"}, "scope": {"read"},
+		"client_id": {"me"}, "client_secret": {"secret:of the client"},
+	}
+	for _, test := range []struct {
+		name          string
+		more          hosttest.Config
+		form          url.Values
+		authorization string
+	}{
+		{"no client", nil, url.Values{}, ""},
+		{"public client", hosttest.Config{"assertion_client_id": "too"}, url.Values{"client_id": {"too"}}, ""},
+		{
+			"post",
+			hosttest.Config{"assertion_client_id": "too", "assertion_client_auth": "post", "assertion_client_secret": "{{ get_secret('other') }}"},
+			url.Values{"client_id": {"too"}, "client_secret": {"secret for another"}},
+			"",
+		},
+		{
+			"basic",
+			hosttest.Config{"assertion_client_id": "too", "assertion_client_auth": "basic", "assertion_client_secret": "{{ get_secret('other') }}"},
+			url.Values{},
+			"Basic dG9vOnNlY3JldCtmb3IrYW5vdGhlcg==",
+		},
+		{"parameters", hosttest.Config{"assertion_parameters": map[string]any{"scope": "more"}}, url.Values{"scope": {"more"}}, ""},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			run(t, func(t *testing.T, h *hosttest.Harness) {
+				h.TokenEndpoint(endpoint, hosttest.JSON(200, `{"access_token":"the-id-jag","issued_token_type":"`+types+`id-jag","token_type":"N_A","expires_in":300}`))
+				h.TokenEndpoint(second, hosttest.Token("the-access-token", 3600))
+				c := maps.Clone(idJAG)
+				maps.Copy(c, test.more)
+				for range 2 { // the second request uses the cached token
+					if got := h.Authenticate(c, get()).Header("Authorization"); got != "Bearer the-access-token" {
+						t.Errorf("the API gets %s", got)
+					}
+				}
+				test.form["grant_type"], test.form["assertion"] = []string{bearer}, []string{"the-id-jag"}
+				exchanges := h.Exchanges()
+				if len(exchanges) != 2 {
+					t.Fatalf("there are %d token requests", len(exchanges))
+				}
+				check(t, exchanges[0], endpoint, "", firstForm)
+				check(t, exchanges[1], second, test.authorization, test.form)
+			})
+		})
+	}
+}
+
+// A client's assertion for the second endpoint is for that endpoint.
+func TestPrivateKeyJWTInTwoSteps(t *testing.T) {
+	run(t, func(t *testing.T, h *hosttest.Harness) {
+		h.Key("key", "ES256")
+		h.TokenEndpoint(endpoint, hosttest.JSON(200, `{"access_token":"the-id-jag","token_type":"N_A"}`))
+		h.TokenEndpoint(second, hosttest.Token("the-access-token", 3600))
+		h.Authenticate(config("assertion_url", second, "assertion_client_auth", "private_key_jwt", "assertion_client_id", "too", "private_key",
+			"{{ get_secret('key') }}", "algorithm", "ES256", "client_assertion_audience", "https://login.test"), get())
+		if _, claims := h.JWT(h.Exchanges()[1].Form.Get("client_assertion")); claims["aud"] != second || claims["iss"] != "too" || claims["sub"] != "too" {
+			t.Errorf("the claims are %v", claims)
+		}
+	})
+}
+
+// An error of either endpoint is the request's, with status and code. An access token is never sent as an assertion.
+func TestAnswersThatAreNoToken(t *testing.T) {
+	issued := hosttest.JSON(200, `{"access_token":"the-id-jag","token_type":"N_A"}`)
+	for _, test := range []struct {
+		name          string
+		first, second hosttest.Answer
+		status        int
+		text          string
+		requests      int
+	}{
+		{"first refuses", hosttest.JSON(400, `{"error":"invalid_target"}`), nil, 400, "400 (invalid_target)", 1},
+		{"first has no token", hosttest.JSON(200, `{}`), nil, 200, "without assertion", 1},
+		{"first answers with an access token", hosttest.Token("access-token-of-the-first", 300), nil, 0, "set requested_token_type", 1},
+		{"first answers with a DPoP token", hosttest.JSON(200, `{"access_token":"access-token-of-the-first","token_type":"dpop"}`), nil, 0, "set requested_token_type", 1},
+		{"second refuses", issued, hosttest.JSON(401, `{"error":"invalid_client"}`), 401, "401 (invalid_client)", 2},
+		{"second has no token", issued, hosttest.JSON(200, `{}`), 200, "without an access_token", 2},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			run(t, func(t *testing.T, h *hosttest.Harness) {
+				h.TokenEndpoint(endpoint, test.first)
+				if test.second != nil {
+					h.TokenEndpoint(second, test.second)
+				}
+				err := h.AuthenticateError(config("assertion_url", second), get())
+				var answer *host.TokenError
+				if errors.As(err, &answer) != (test.status != 0) || answer != nil && answer.Status != test.status || !strings.Contains(err.Error(), test.text) {
+					t.Errorf("stage %s: %v", err.Stage, err)
+				}
+				if n := len(h.Exchanges()); n != test.requests {
+					t.Errorf("there are %d token requests", n)
+				}
+			})
+		})
+	}
+}
+
+// A token that is no access token (N_A) goes to the API only if requested_token_type asks for such a token.
+func TestTokenType(t *testing.T) {
+	run(t, func(t *testing.T, h *hosttest.Harness) {
+		for _, test := range []struct {
+			tokenType string
+			requested any
+			ok        bool
+		}{{"Bearer", nil, true}, {"N_A", types + "id_token", true}, {"N_A", nil, false}, {"mac", types + "id_token", false}} {
+			h.TokenEndpoint(endpoint, hosttest.JSON(200, `{"access_token":"the-issued-token","token_type":"`+test.tokenType+`"}`))
+			c := config("scope", test.tokenType)
+			if test.requested != nil {
+				c["requested_token_type"] = test.requested
+			}
+			if _, err := h.Try(c, get()); (err == nil) != test.ok {
+				t.Errorf("%+v: %v", test, err)
+			}
+		}
+	})
+}
+
+// A token is one user's only, and is used until a minute before it expires or until the API refuses it.
+func TestWhoseToken(t *testing.T) {
+	run(t, func(t *testing.T, h *hosttest.Harness) {
+		h.TokenEndpoint(endpoint, hosttest.Token("first-token", 300), hosttest.Token("second-token", 300), hosttest.Token("third-token", 300), hosttest.Token("fourth-token", 300))
+		c := config("subject_token", "{{ get_secret('user') }}-{{ user.id }}")
+		ask := func(what, user, want string) {
+			t.Helper()
+			h.As(host.User{ID: user})
+			if got := h.Authenticate(c, get()).Header("Authorization"); got != "Bearer "+want {
+				t.Errorf("%s: the API gets %s, want %s", what, got, want)
+			}
+		}
+		ask("a user", "1", "first-token")
+		ask("another user", "2", "second-token")
+		ask("the first user again", "1", "first-token")
+		h.Advance(240 * time.Second)
+		ask("a minute before the end", "1", "third-token")
+		h.API(hosttest.JSON(401, `{}`), hosttest.JSON(200, `{}`))
+		ask("after a refusal of the API", "1", "fourth-token")
+		if got := h.Exchanges()[1].Form.Get("subject_token"); got != "token-of-the-user-2" {
+			t.Errorf("the second user's token is %s", got)
+		}
+	})
+}
+
+// A configuration that cannot work is refused when it is loaded.
+func TestProblems(t *testing.T) {
+	run(t, func(t *testing.T, h *hosttest.Harness) {
+		for want, c := range map[string]hosttest.Config{
+			"subject_token: is missing: The token to exchange":                                                                                         {"token_url": endpoint, "client_auth": "none"},
+			"token_url: is missing: Token endpoint (usual: https://sts.googleapis.com/v1/token)":                                                       {"subject_token": "t", "client_auth": "none"},
+			"client_id: is missing, and client_auth is private_key_jwt: OAuth client identifier":                                                       config("client_auth", "private_key_jwt", "private_key", "k"),
+			"assertion_client_secret: is missing, and assertion_client_auth is post: OAuth client secret at assertion_url":                             config("assertion_client_auth", "post", "assertion_client_id", "too"),
+			"private_key: is missing, and assertion_client_auth is private_key_jwt: Key that signs the client's assertion, in PEM, or the HMAC secret": config("assertion_client_auth", "private_key_jwt", "assertion_client_id", "too"),
+			"parameters.subject_token: is set by the type or by another field, remove it":                                                              config("parameters", map[string]any{"subject_token": "a"}),
+			"assertion_parameters.assertion: is set by the type or by another field, remove it":                                                        config("assertion_parameters", map[string]any{"assertion": "a"}),
+			"grant: is none of token_exchange, on_behalf_of":                                                                                           config("grant", "obo"),
+		} {
+			problems := h.Problems(c)
+			if len(problems) != 1 || problems[0].Path+": "+problems[0].Message != "auth.config."+want {
+				t.Errorf("the problems are %v, want %s", problems, want)
+			}
+		}
+	})
+}
+
+// An explanation asks no endpoint, and shows both requests without tokens.
+func TestExplain(t *testing.T) {
+	run(t, func(t *testing.T, h *hosttest.Harness) {
+		e := h.Explain(config("assertion_url", second), get())
+		if len(e.Steps) != 2 || e.Steps[0].Exchange.URL != endpoint || e.Steps[1].Exchange.URL != second || len(h.Exchanges()) != 0 {
+			t.Fatalf("the steps are %+v", e.Steps)
+		}
+		for i, want := range []string{"subject_token={{ get_secret('user') }}", "assertion=<assertion>"} {
+			if body := e.Steps[i].Exchange.Body; !strings.Contains(body, want) {
+				t.Errorf("request %d is %s", i+1, body)
+			}
+		}
+	})
+}
