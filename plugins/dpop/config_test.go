@@ -1,0 +1,115 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/keywright/keywright/host"
+	"github.com/keywright/keywright/host/hosttest"
+)
+
+// The grant can be a JWT bearer assertion, and the client can authenticate in each way. A repeated request has new
+// assertions, because endpoints accept each once.
+func TestGrantsAndClients(t *testing.T) {
+	run(t, func(t *testing.T, h *hosttest.Harness) {
+		h.Key("key", "ES256")
+		h.Secret("basic", "a:b c-secret")
+		key := []any{"private_key", "{{ get_secret('key') }}", "algorithm", "ES256"}
+		for _, c := range []hosttest.Config{
+			config(append(key, "grant", "jwt_bearer", "subject", "{{ user.email | default('ann') }}", "audience", "https://login.test", "client_auth", "none")...),
+			config(append(key, "client_auth", "private_key_jwt")...),
+			config("client_auth", "basic", "client_secret", "{{ get_secret('basic') }}", "parameters", map[string]any{"audience": "urn:a"}),
+		} {
+			h.TokenEndpoint(endpoint, with(hosttest.JSON(400, `{"error":"use_dpop_nonce"}`), "DPoP-Nonce", "the-nonce"), bound(theToken))
+			h.Authenticate(c, hosttest.GET(api))
+		}
+		sent := h.Exchanges()
+		_, first := h.JWT(sent[0].Form.Get("assertion"))
+		_, again := h.JWT(sent[1].Form.Get("assertion"))
+		if first["iss"] != "me" || first["sub"] != "ann" || first["aud"] != "https://login.test" || first["jti"] == again["jti"] || len(sent[0].Form) != 3 {
+			t.Errorf("the assertions are %v and %v in %v", first, again, sent[0].Form)
+		}
+		_, first = h.JWT(sent[2].Form.Get("client_assertion"))
+		_, again = h.JWT(sent[3].Form.Get("client_assertion"))
+		if first["iss"] != "me" || first["aud"] != endpoint || first["jti"] == again["jti"] {
+			t.Errorf("the client's assertions are %v and %v", first, again)
+		}
+		if got := sent[5]; got.Body != "grant_type=client_credentials&audience=urn%3Aa" || got.Header.Get("Authorization") != "Basic bWU6YSUzQWIrYy1zZWNyZXQ=" {
+			t.Errorf("the request is %s with %s", got.Body, got.Header.Get("Authorization"))
+		}
+	})
+}
+
+// The key of the proofs can be the configuration's. A generated one belongs to one configuration and its secrets.
+func TestKeyOfTheProofs(t *testing.T) {
+	run(t, func(t *testing.T, h *hosttest.Harness) {
+		h.Key("proof", "EdDSA")
+		h.TokenEndpoint(endpoint, bound(theToken))
+		thumbprint := func(algorithm string, pairs ...any) string {
+			return proofIn(t, h, h.Authenticate(config(pairs...), hosttest.GET(api)).Request.Header, algorithm).thumbprint
+		}
+		given := []any{"proof_key", "{{ get_secret('proof') }}", "proof_algorithm", "EdDSA"}
+		if one, other := thumbprint("EdDSA", given...), thumbprint("EdDSA", append(given, "scope", "a")...); one != other {
+			t.Error("the given key is not used everywhere")
+		}
+		if one, other := thumbprint("ES256"), thumbprint("ES256", "scope", "a"); one == other {
+			t.Error("two configurations have the same generated key")
+		}
+		if one, again := thumbprint("EdDSA", "proof_algorithm", "EdDSA"), thumbprint("EdDSA", "proof_algorithm", "EdDSA"); one != again {
+			t.Error("one configuration has two generated keys")
+		}
+		err := h.AuthenticateError(config("proof_algorithm", "RS256"), hosttest.GET(api))
+		if err.Stage != host.StageSign || !strings.Contains(err.Error(), "proof_key") || !strings.Contains(err.Error(), "ES256") {
+			t.Errorf("stage %s: %v", err.Stage, err)
+		}
+	})
+}
+
+// The error of a refusal has the status and the code.
+func TestRefusals(t *testing.T) {
+	run(t, func(t *testing.T, h *hosttest.Harness) {
+		h.TokenEndpoint(endpoint, hosttest.JSON(401, `{"error":"invalid_client","error_description":"no such client"}`))
+		err := h.AuthenticateError(config(), hosttest.GET(api))
+		var answer *host.TokenError
+		if !errors.As(err, &answer) || answer.Status != 401 || answer.Code != "invalid_client" || strings.Contains(err.Error(), "such") {
+			t.Errorf("the error is %v", err)
+		}
+	})
+}
+
+// A configuration that cannot work is refused when it is loaded.
+func TestProblems(t *testing.T) {
+	run(t, func(t *testing.T, h *hosttest.Harness) {
+		for want, c := range map[string]hosttest.Config{
+			"subject: is missing, and grant is jwt_bearer: With jwt_bearer, the assertion's sub: whom the token is for":                      config("grant", "jwt_bearer", "audience", "a", "private_key", "k"),
+			"private_key: is missing, and grant is jwt_bearer: Key that signs the client's assertion, in PEM, or the HMAC secret":            config("grant", "jwt_bearer", "audience", "a", "subject", "s"),
+			"private_key: is missing, and client_auth is private_key_jwt: Key that signs the client's assertion, in PEM, or the HMAC secret": config("client_auth", "private_key_jwt"),
+			"client_secret: is missing, and client_auth is post: OAuth client secret":                                                        {"client_id": "me", "token_url": endpoint},
+			"parameters.scope: is set by the type or by another field, remove it":                                                            config("parameters", map[string]any{"scope": "a"}),
+			"proof_algorithm: is none of ES256, ES384, ES512, EdDSA, RS256, RS384, RS512, PS256, PS384, PS512":                               config("proof_algorithm", "HS256"),
+		} {
+			problems := h.Problems(c)
+			if len(problems) != 1 || problems[0].Path+": "+problems[0].Message != "auth.config."+want {
+				t.Errorf("the problems are %v, want %s", problems, want)
+			}
+		}
+	})
+}
+
+// An explanation asks no endpoint, and shows the proofs without the token.
+func TestExplain(t *testing.T) {
+	run(t, func(t *testing.T, h *hosttest.Harness) {
+		e := h.Explain(config(), hosttest.GET(api))
+		text := fmt.Sprintf("%+v", e.Added)
+		for _, want := range []string{"DPoP <access_token>", `"htu":"https://api.test/v1"`, `"ath":"base64url(sha256(<access_token>))"`} {
+			if !strings.Contains(text, want) {
+				t.Errorf("the explanation has no %s: %s", want, text)
+			}
+		}
+		if len(e.Steps) == 0 || len(h.Exchanges()) != 0 {
+			t.Errorf("the steps are %+v", e.Steps)
+		}
+	})
+}

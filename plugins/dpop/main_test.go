@@ -1,0 +1,308 @@
+package main
+
+import (
+	"crypto/ecdsa"
+	"crypto/ed25519"
+	"crypto/elliptic"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/golang-jwt/jwt/v5"
+
+	"github.com/keywright/keywright/host/hosttest"
+)
+
+const (
+	endpoint = "https://login.test/token"
+	api      = "https://api.test/v1"
+	// theToken and its hash are those of RFC 9449 section 7.1.
+	theToken = "Kz~8mXK1EalYznwH-LC-1fBAo.4Ljp~zsPE_NeO.gxU"
+	theHash  = "fUHyO2r2Z3DZ53EsNrWBb0xWXoaNy59IiKCAqksmQEo"
+)
+
+func run(t *testing.T, test func(*testing.T, *hosttest.Harness)) {
+	t.Helper()
+	hosttest.Run(t, plugin{}, "dpop.wasm", func(t *testing.T, h *hosttest.Harness) {
+		h.Canary("crm")
+		test(t, h)
+	})
+}
+
+// config returns a complete configuration. Pairs of name and value add fields or replace them.
+func config(pairs ...any) hosttest.Config {
+	c := hosttest.Config{"client_id": "me", "client_secret": "{{ get_secret('crm') }}", "token_url": endpoint}
+	for i := 0; i < len(pairs); i += 2 {
+		c[pairs[i].(string)] = pairs[i+1]
+	}
+	return c
+}
+
+// bound returns the answer of a token endpoint that issues a bound token for an hour.
+func bound(token string) hosttest.Answer {
+	return hosttest.JSON(200, `{"access_token":"`+token+`","token_type":"DPoP","expires_in":3600}`)
+}
+
+// with returns an answer with further headers, given as pairs.
+func with(answer hosttest.Answer, headers ...string) hosttest.Answer {
+	return func(r *http.Request) (*http.Response, error) {
+		response, err := answer(r)
+		for i := 0; i < len(headers); i += 2 {
+			response.Header.Set(headers[i], headers[i+1])
+		}
+		return response, err
+	}
+}
+
+// refusal returns the API's answer with an error of DPoP and a nonce.
+func refusal(code, nonce string) hosttest.Answer {
+	return with(hosttest.JSON(401, `{}`), "WWW-Authenticate", `DPoP realm="a, b", error="`+code+`", algs="ES256 PS256"`, "DPoP-Nonce", nonce)
+}
+
+// proof is a proof that a server has received: its claims, without jti and iat, which proofIn has checked.
+type proof struct {
+	claims     map[string]any
+	jti        any
+	thumbprint string
+}
+
+// proofIn verifies the proof of a request with the key in it, as RFC 9449 section 4.3 wants.
+func proofIn(t *testing.T, h *hosttest.Harness, header http.Header, algorithm string) proof {
+	t.Helper()
+	var jwk map[string]any
+	parsed, err := jwt.Parse(header.Get("DPoP"), func(token *jwt.Token) (any, error) {
+		jwk, _ = token.Header["jwk"].(map[string]any)
+		return publicKey(jwk)
+	}, jwt.WithValidMethods([]string{algorithm}), jwt.WithTimeFunc(h.Now), jwt.WithIssuedAt())
+	if err != nil {
+		t.Fatalf("the proof %q: %v", header.Get("DPoP"), err)
+	}
+	if len(parsed.Header) != 3 || parsed.Header["typ"] != "dpop+jwt" {
+		t.Errorf("the proof's header is %v", parsed.Header)
+	}
+	_, claims := h.JWT(header.Get("DPoP"))
+	p := proof{claims: claims, jti: claims["jti"]}
+	if jti, _ := p.jti.(string); len(jti) != 32 || claims["iat"] != json.Number(fmt.Sprint(h.Now().Unix())) {
+		t.Errorf("the proof's claims are %v", claims)
+	}
+	delete(claims, "jti")
+	delete(claims, "iat")
+	text, _ := json.Marshal(jwk) // in the order of RFC 7638, with no spaces
+	p.thumbprint = fmt.Sprintf("%x", sha256.Sum256(text))
+	return p
+}
+
+// publicKey returns the key of a JWK.
+func publicKey(jwk map[string]any) (any, error) {
+	part := func(name string) []byte {
+		text, _ := jwk[name].(string)
+		raw, _ := base64.RawURLEncoding.DecodeString(text)
+		return raw
+	}
+	if jwk["crv"] == "Ed25519" {
+		return ed25519.PublicKey(part("x")), nil
+	}
+	return ecdsa.ParseUncompressedPublicKey(elliptic.P256(), slices.Concat([]byte{4}, part("x"), part("y")))
+}
+
+// Both requests have a proof of one key: for the endpoint, and for the API with the hash of the token (RFC 9449 sections 5
+// and 7.1). Every proof is new.
+func TestProofs(t *testing.T) {
+	run(t, func(t *testing.T, h *hosttest.Harness) {
+		h.TokenEndpoint(endpoint, bound(theToken))
+		got := h.Authenticate(config("scope", "a b"), hosttest.GET("https://api.test/v1?a=b"))
+		if got.Header("Authorization") != "DPoP "+theToken || len(got.Request.Header) != 2 {
+			t.Errorf("the API gets %v", got.Request.Header)
+		}
+		sent := h.Exchanges()[0]
+		if sent.Form.Get("grant_type") != "client_credentials" || sent.Form.Get("client_id") != "me" || sent.Form.Get("scope") != "a b" || len(sent.Form) != 4 {
+			t.Errorf("the token request is %v", sent.Form)
+		}
+		first, second := proofIn(t, h, sent.Header, "ES256"), proofIn(t, h, got.Request.Header, "ES256")
+		if !maps.Equal(first.claims, map[string]any{"htm": "POST", "htu": endpoint}) {
+			t.Errorf("the endpoint's proof has %v", first.claims)
+		}
+		if !maps.Equal(second.claims, map[string]any{"htm": "GET", "htu": api, "ath": theHash}) {
+			t.Errorf("the API's proof has %v", second.claims)
+		}
+		third := proofIn(t, h, h.Authenticate(config("scope", "a b"), hosttest.POST("https://api.test/v1#x", "body")).Request.Header, "ES256")
+		if !maps.Equal(third.claims, map[string]any{"htm": "POST", "htu": api, "ath": theHash}) {
+			t.Errorf("the second request's proof has %v", third.claims)
+		}
+		if first.jti == second.jti || second.jti == third.jti || first.thumbprint != second.thumbprint || second.thumbprint != third.thumbprint {
+			t.Errorf("the proofs are %v, %v and %v", first, second, third)
+		}
+		if n := len(h.Exchanges()); n != 1 {
+			t.Errorf("there are %d token requests", n)
+		}
+	})
+}
+
+// The proof is for the URL without query and fragment, and with a path.
+func TestTarget(t *testing.T) {
+	for url, want := range map[string]string{
+		"https://api.test": "https://api.test/", "https://api.test?a=/b": "https://api.test/", "https://api.test/": "https://api.test/",
+		"https://api.test/a/b?c=d": "https://api.test/a/b", "https://api.test/a%2Fb": "https://api.test/a%2Fb",
+	} {
+		run(t, func(t *testing.T, h *hosttest.Harness) {
+			h.TokenEndpoint(endpoint, bound(theToken))
+			if got := proofIn(t, h, h.Authenticate(config(), hosttest.GET(url)).Request.Header, "ES256"); got.claims["htu"] != want {
+				t.Errorf("the proof for %s is for %s", url, got.claims["htu"])
+			}
+		})
+	}
+}
+
+// A URL with a secret of the connector is in the proof as the API receives it.
+func TestTargetWithASecret(t *testing.T) {
+	run(t, func(t *testing.T, h *hosttest.Harness) {
+		h.Secret("account", "account-0123456789")
+		h.TokenEndpoint(endpoint, bound(theToken))
+		got := h.Authenticate(config("scope", "{{ get_secret('account') }}"), hosttest.GET("https://api.test/account-0123456789/orders?a=b"))
+		if htu := proofIn(t, h, got.Request.Header, "ES256").claims["htu"]; htu != "https://api.test/account-0123456789/orders" {
+			t.Errorf("the proof is for %s", htu)
+		}
+	})
+}
+
+// If the token endpoint wants its nonce in the proof, the request is repeated with it, once (RFC 9449 section 8).
+func TestNonceOfTheTokenEndpoint(t *testing.T) {
+	wants := func(nonce string) hosttest.Answer {
+		return with(hosttest.JSON(400, `{"error":"use_dpop_nonce"}`), "DPoP-Nonce", nonce)
+	}
+	for _, test := range []struct {
+		name     string
+		answers  []hosttest.Answer
+		requests int
+		text     string
+	}{
+		{"granted", []hosttest.Answer{wants("first-nonce"), bound(theToken)}, 2, ""},
+		{"another nonce", []hosttest.Answer{wants("first-nonce"), wants("second-nonce")}, 2, "400 (use_dpop_nonce)"},
+		{"no nonce", []hosttest.Answer{hosttest.JSON(400, `{"error":"use_dpop_nonce"}`)}, 1, "400 (use_dpop_nonce)"},
+		{"another error", []hosttest.Answer{with(hosttest.JSON(400, `{"error":"invalid_dpop_proof"}`), "DPoP-Nonce", "n")}, 1, "400 (invalid_dpop_proof)"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			run(t, func(t *testing.T, h *hosttest.Harness) {
+				h.TokenEndpoint(endpoint, test.answers...)
+				_, err := h.Try(config(), hosttest.GET(api))
+				if (err == nil) != (test.text == "") || err != nil && !strings.Contains(err.Error(), test.text) {
+					t.Errorf("the error is %v", err)
+				}
+				exchanges := h.Exchanges()
+				if len(exchanges) != test.requests {
+					t.Fatalf("there are %d token requests", len(exchanges))
+				}
+				first, last := proofIn(t, h, exchanges[0].Header, "ES256"), proofIn(t, h, exchanges[len(exchanges)-1].Header, "ES256")
+				if first.claims["nonce"] != nil || len(exchanges) > 1 && (last.claims["nonce"] != "first-nonce" || last.jti == first.jti) {
+					t.Errorf("the proofs are %v and %v", first, last)
+				}
+			})
+		})
+	}
+}
+
+// If the API wants its nonce, the request is repeated with it and the same token. The nonce then stays in use, until the API
+// sends another, with whatever answer (RFC 9449 sections 8.2 and 9).
+func TestNonceOfTheAPI(t *testing.T) {
+	run(t, func(t *testing.T, h *hosttest.Harness) {
+		h.TokenEndpoint(endpoint, bound(theToken))
+		ask := func(attempts int, nonce string) {
+			t.Helper()
+			got := h.Authenticate(config(), hosttest.POST(api, "body"))
+			used, _ := proofIn(t, h, got.Request.Header, "ES256").claims["nonce"].(string)
+			if got.Attempts != attempts || used != nonce || got.Response.StatusCode != http.StatusOK || got.Header("Authorization") != "DPoP "+theToken {
+				t.Errorf("%d attempts, the last with the nonce %q, answered %d", got.Attempts, used, got.Response.StatusCode)
+			}
+		}
+		h.API(refusal(useNonce, "first-nonce"), hosttest.JSON(200, `{}`))
+		ask(2, "first-nonce")
+		ask(1, "first-nonce")
+		h.API(with(hosttest.JSON(200, `{}`), "DPoP-Nonce", "second-nonce"), hosttest.JSON(200, `{}`))
+		ask(1, "first-nonce")
+		ask(1, "second-nonce")
+		h.API(refusal(useNonce, "third-nonce"), hosttest.JSON(200, `{}`))
+		ask(2, "third-nonce")
+		h.Advance(59 * time.Minute)
+		ask(1, "third-nonce")
+		if n := len(h.Exchanges()); n != 2 { // the second is for the hour that is over
+			t.Errorf("there are %d token requests", n)
+		}
+	})
+}
+
+// An API that always wants another nonce is asked twice, and the caller gets its answer.
+func TestAnAPIThatWantsEverNewNonces(t *testing.T) {
+	run(t, func(t *testing.T, h *hosttest.Harness) {
+		h.TokenEndpoint(endpoint, bound(theToken))
+		h.API(refusal(useNonce, "first-nonce"), refusal(useNonce, "second-nonce"))
+		got := h.Authenticate(config(), hosttest.GET(api))
+		if got.Attempts != 2 || got.Response.StatusCode != http.StatusUnauthorized || len(h.Exchanges()) != 1 {
+			t.Errorf("%d attempts, answered %d, %d token requests", got.Attempts, got.Response.StatusCode, len(h.Exchanges()))
+		}
+	})
+}
+
+// A token that the API refuses is replaced, by one for the same key.
+func TestARefusedTokenIsReplaced(t *testing.T) {
+	for name, answer := range map[string]hosttest.Answer{
+		"invalid_token": refusal("invalid_token", "a-nonce"), "another code": refusal("unknown", "a-nonce"), "no code": hosttest.JSON(401, `{}`),
+	} {
+		t.Run(name, func(t *testing.T) {
+			run(t, func(t *testing.T, h *hosttest.Harness) {
+				h.TokenEndpoint(endpoint, bound("first-bound-token"), bound("second-bound-token"))
+				h.Authenticate(config(), hosttest.GET(api))
+				h.API(answer, hosttest.JSON(200, `{}`))
+				got := h.Authenticate(config(), hosttest.GET(api))
+				if got.Attempts != 2 || got.Header("Authorization") != "DPoP second-bound-token" {
+					t.Errorf("%d attempts, the last with %s", got.Attempts, got.Header("Authorization"))
+				}
+				exchanges := h.Exchanges()
+				if len(exchanges) != 2 || proofIn(t, h, exchanges[0].Header, "ES256").thumbprint != proofIn(t, h, exchanges[1].Header, "ES256").thumbprint {
+					t.Errorf("there are %d token requests, or they have proofs of two keys", len(exchanges))
+				}
+			})
+		})
+	}
+}
+
+// The token is used until a minute before it expires. One without an expiry serves one request, with a warning.
+func TestTheTokenIsReused(t *testing.T) {
+	run(t, func(t *testing.T, h *hosttest.Harness) {
+		h.TokenEndpoint(endpoint, bound("first-bound-token"), bound("second-bound-token"))
+		for _, step := range []struct {
+			pass  time.Duration
+			token string
+		}{{0, "first"}, {3539 * time.Second, "first"}, {time.Second, "second"}} {
+			h.Advance(step.pass)
+			if got := h.Authenticate(config(), hosttest.GET(api)).Header("Authorization"); got != "DPoP "+step.token+"-bound-token" {
+				t.Errorf("the API gets %s, want the %s", got, step.token)
+			}
+		}
+		h.TokenEndpoint(endpoint, hosttest.JSON(200, `{"access_token":"`+theToken+`","token_type":"dpop"}`))
+		for range 2 {
+			h.Authenticate(config("scope", "other"), hosttest.GET(api))
+		}
+		if w := h.Warnings(); len(h.Exchanges()) != 4 || len(w) != 1 || !strings.Contains(w[0], "not cached") {
+			t.Errorf("%d token requests, the warnings are %q", len(h.Exchanges()), w)
+		}
+	})
+}
+
+// A token that is not bound to the key is refused, whatever it could do as a bearer token (RFC 9449 section 5).
+func TestTokensThatAreNotBound(t *testing.T) {
+	for _, tokenType := range []string{`"Bearer"`, `null`, `"mac"`} {
+		run(t, func(t *testing.T, h *hosttest.Harness) {
+			h.TokenEndpoint(endpoint, hosttest.JSON(200, `{"access_token":"`+theToken+`","token_type":`+tokenType+`,"expires_in":300}`))
+			if err := h.AuthenticateError(config(), hosttest.GET(api)); !strings.Contains(err.Error(), "token_type is not DPoP") {
+				t.Errorf("token_type %s: %v", tokenType, err)
+			}
+		})
+	}
+}
