@@ -1,0 +1,243 @@
+package oidcprovider
+
+import (
+	"bufio"
+	"context"
+	"crypto"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/base64"
+	"encoding/json"
+	"encoding/pem"
+	"io"
+	"log/slog"
+	"math/big"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/keywright/keywright/host"
+)
+
+// clientHost is the name in the certificate of the clients.
+const clientHost = "client.test"
+
+// world is a running provider with its API, and what hosts need to reach it.
+type world struct {
+	t      *testing.T
+	issuer string
+	roots  *x509.CertPool
+	// client is the clients' certificate.
+	client  tls.Certificate
+	secrets host.MapSecrets
+	log     strings.Builder
+}
+
+// object is a JSON object.
+type object = map[string]any
+
+// newWorld starts a provider with these clients. Each may use both grants and the scope read. issuers are the public keys of the assertions of the JWT bearer grant.
+func newWorld(t *testing.T, clients []object, issuers ...object) *world {
+	t.Helper()
+	authority, authorityKey := certificate(t, &x509.Certificate{Subject: pkix.Name{CommonName: "authority"}, IsCA: true, BasicConstraintsValid: true}, nil, nil)
+	server, serverKey := certificate(t, &x509.Certificate{IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}}, authority, authorityKey)
+	client, clientKey := certificate(t, &x509.Certificate{Subject: pkix.Name{CommonName: "client"}, DNSNames: []string{clientHost}}, authority, authorityKey)
+	w := &world{
+		t: t, roots: x509.NewCertPool(), secrets: host.MapSecrets{},
+		client: tls.Certificate{Certificate: [][]byte{client.Raw}, PrivateKey: clientKey},
+	}
+	w.roots.AddCert(authority)
+	for _, c := range clients {
+		c["grant_types"], c["scope"] = []string{"client_credentials", bearerGrant}, "openid read"
+		c["redirect_uris"], c["response_types"] = []string{}, []string{}
+	}
+	config, err := json.Marshal(object{
+		"key": pemOf(t, serverKey), "cert": pemText("CERTIFICATE", server.Raw), "ca": pemText("CERTIFICATE", authority.Raw),
+		"clients": clients, "issuers": object{"keys": append([]object{}, issuers...)},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.start(string(config))
+	return w
+}
+
+const bearerGrant = "urn:ietf:params:oauth:grant-type:jwt-bearer"
+
+// start runs the provider until the test ends.
+func (w *world) start(config string) {
+	w.t.Helper()
+	ctx, cancel := context.WithCancel(context.Background())
+	node := exec.CommandContext(ctx, "node", "server.mjs")
+	node.Stdin = strings.NewReader(config)
+	var stderr strings.Builder
+	node.Stderr = &stderr
+	stdout, err := node.StdoutPipe()
+	if err == nil {
+		err = node.Start()
+	}
+	if err != nil {
+		cancel()
+		w.t.Fatalf("node does not run (make deps installs it): %v", err)
+	}
+	w.t.Cleanup(func() {
+		cancel()
+		_ = node.Wait() // killed
+	})
+	lines := bufio.NewScanner(stdout)
+	if !lines.Scan() {
+		cancel()
+		_ = node.Wait()
+		w.t.Fatalf("the provider does not run (make deps installs it): %s", stderr.String())
+	}
+	w.issuer = lines.Text()
+	go func() { _, _ = io.Copy(io.Discard, stdout) }()
+}
+
+// connect returns a client for a connector of an auth type, whose host may have the clients' certificate.
+func (w *world) connect(authType string, config object, withCertificate bool) *http.Client {
+	w.t.Helper()
+	c := host.Config{
+		Secrets: w.secrets,
+		Egress:  host.Egress{AllowPrivate: true, TLS: &tls.Config{RootCAs: w.roots}},
+		Logger:  slog.New(slog.NewTextHandler(&w.log, &slog.HandlerOptions{Level: slog.LevelDebug - 4})),
+	}
+	if withCertificate {
+		c.Egress.TLS.Certificates = []tls.Certificate{w.client}
+	}
+	if authType == "dpop" {
+		c.Plugins = []host.Plugin{module(w.t, "../../plugins/dpop/dpop.wasm")}
+	}
+	h, err := host.New(w.t.Context(), c)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	w.t.Cleanup(func() {
+		if err := h.Close(context.Background()); err != nil {
+			w.t.Error(err)
+		}
+	})
+	config["token_url"] = w.issuer + "/token"
+	connector, err := h.Connect(w.t.Context(), host.ConnectorConfig{
+		Name: "api", Origins: []string{w.issuer}, Auth: host.Auth{Type: authType, Config: config},
+	})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return &http.Client{Transport: connector.Transport(nil)}
+}
+
+func module(t *testing.T, path string) host.Plugin {
+	t.Helper()
+	wasm, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatalf("the plugin is not compiled (make plugins): %v", err)
+	}
+	return host.Plugin{Name: path, Wasm: wasm}
+}
+
+// get requests a path of the API for a user and decodes the answer.
+func (w *world) get(client *http.Client, path string, user host.User) (answer object, status int, err error) {
+	w.t.Helper()
+	r, err := http.NewRequestWithContext(host.WithUser(w.t.Context(), user), http.MethodGet, w.issuer+path, nil)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	response, err := client.Do(r)
+	if err != nil {
+		return nil, 0, err
+	}
+	defer response.Body.Close()
+	if err := json.NewDecoder(response.Body).Decode(&answer); err != nil {
+		w.t.Fatal(err)
+	}
+	return answer, response.StatusCode, nil
+}
+
+// request is one that the provider has seen.
+type request struct {
+	Path   string
+	Status int
+	Error  string
+}
+
+// seen returns the requests that the provider has answered so far.
+func (w *world) seen() (list []request) {
+	w.t.Helper()
+	client := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: w.roots}}}
+	defer client.CloseIdleConnections()
+	r, err := http.NewRequestWithContext(w.t.Context(), http.MethodGet, w.issuer+"/seen", nil)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	response, err := client.Do(r)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	defer response.Body.Close()
+	if err := json.NewDecoder(response.Body).Decode(&list); err != nil {
+		w.t.Fatal(err)
+	}
+	return list
+}
+
+// certificate returns a new certificate and its key. It is signed by itself if there is no authority.
+func certificate(t *testing.T, template, authority *x509.Certificate, authorityKey *ecdsa.PrivateKey) (*x509.Certificate, *ecdsa.PrivateKey) {
+	t.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	template.SerialNumber = big.NewInt(time.Now().UnixNano())
+	template.NotBefore, template.NotAfter = time.Now().Add(-time.Hour), time.Now().Add(time.Hour)
+	if authority == nil {
+		authority, authorityKey = template, key
+	}
+	der, err := x509.CreateCertificate(rand.Reader, template, authority, key.Public(), authorityKey)
+	if err != nil {
+		t.Fatal(err)
+	}
+	made, err := x509.ParseCertificate(der)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return made, key
+}
+
+func pemText(kind string, der []byte) string {
+	return string(pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: der}))
+}
+
+// pemOf returns a private key in PEM.
+func pemOf(t *testing.T, key crypto.Signer) string {
+	t.Helper()
+	der, err := x509.MarshalPKCS8PrivateKey(key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return pemText("PRIVATE KEY", der)
+}
+
+// key sets a secret to a new key for ES256, and returns the public half as a JWK.
+func key(t *testing.T, secrets host.MapSecrets, name string) object {
+	t.Helper()
+	private, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	point, err := private.PublicKey.Bytes()
+	if err != nil {
+		t.Fatal(err)
+	}
+	secrets[name] = pemOf(t, private)
+	encode := base64.RawURLEncoding.EncodeToString
+	return object{"kty": "EC", "crv": "P-256", "alg": "ES256", "use": "sig", "kid": "k1", "x": encode(point[1:33]), "y": encode(point[33:])}
+}
