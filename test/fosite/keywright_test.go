@@ -41,6 +41,7 @@ type setup struct {
 	secrets host.MapSecrets
 	log     bytes.Buffer  // the host's log, at every level
 	ahead   time.Duration // the time by which the host's clock is ahead of the server's
+	plugins []host.Plugin // beside the built-in ones
 }
 
 func newSetup(t *testing.T) *setup {
@@ -56,6 +57,7 @@ func (s *setup) client(t *testing.T, authType string, config map[string]any) *ht
 		Egress:  host.Egress{AllowPrivate: true, TLS: &tls.Config{RootCAs: s.server.Roots}},
 		Logger:  slog.New(slog.NewTextHandler(&s.log, &slog.HandlerOptions{Level: slog.LevelDebug - 4})),
 		Clock:   func() time.Time { return time.Now().Add(s.ahead) },
+		Plugins: s.plugins,
 	})
 	if err != nil {
 		t.Fatalf("make the host: %v", err)

@@ -2,10 +2,10 @@
 // tokens. Both are served over TLS on loopback. The package does not use Keywright, so a client that gets a token follows the
 // protocols as an independent implementation understands them.
 //
-// The server supports two grants. The client credentials grant (RFC 6749 section 4.4) requires client authentication. The JWT
-// bearer grant (RFC 7523 section 2.1) does not, as section 3.1 allows. Its assertions must have iss, sub, aud (the token
-// endpoint), iat, exp and an unused jti. They are valid for at most MaxAssertionLife, and must be signed with a key that is
-// registered for their issuer and subject.
+// The server supports three grants. The client credentials grant (RFC 6749 section 4.4) and the password grant (section 4.3)
+// require client authentication. The JWT bearer grant (RFC 7523 section 2.1) does not, as section 3.1 allows. Its assertions
+// must have iss, sub, aud (the token endpoint), iat, exp and an unused jti. They are valid for at most MaxAssertionLife, and
+// must be signed with a key that is registered for their issuer and subject.
 package server
 
 import (
@@ -58,6 +58,8 @@ type Caller struct {
 	// Subject is set for a token from the JWT bearer grant.
 	Subject string   `json:"subject"`
 	Scopes  []string `json:"scopes"`
+	// Audience is the audience that was requested.
+	Audience []string `json:"audience"`
 }
 
 // Server is an authorization server and an API that trusts it. It is safe for concurrent use.
@@ -107,13 +109,18 @@ func New(t testing.TB) *Server {
 	}
 	s.provider = compose.Compose(config, s.store, compose.NewOAuth2HMACStrategy(config),
 		compose.OAuth2ClientCredentialsGrantFactory,
+		compose.OAuth2ResourceOwnerPasswordCredentialsFactory, //nolint:staticcheck // the grant is discouraged, and still in use
 		compose.RFC7523AssertionGrantFactory,
 		compose.OAuth2TokenIntrospectionFactory,
 	)
 	return s
 }
 
-// RegisterClient registers a confidential client that may use the client credentials grant with these scopes.
+// Audiences are the audiences that clients may request.
+var Audiences = []string{"https://api.example.com"}
+
+// RegisterClient registers a confidential client that may use the client credentials grant and the password grant with these
+// scopes.
 func (s *Server) RegisterClient(t testing.TB, id, secret string, scopes ...string) {
 	t.Helper()
 	hash, err := bcrypt.GenerateFromPassword([]byte(secret), bcrypt.MinCost)
@@ -125,9 +132,30 @@ func (s *Server) RegisterClient(t testing.TB, id, secret string, scopes ...strin
 	s.store.Clients[id] = &fosite.DefaultClient{
 		ID:         id,
 		Secret:     hash,
-		GrantTypes: []string{"client_credentials"},
+		GrantTypes: []string{"client_credentials", "password"},
 		Scopes:     scopes,
+		Audience:   Audiences,
 	}
+}
+
+// RegisterKeyClient registers a client that authenticates with an assertion that it signs with an algorithm (RFC 7523 section
+// 2.2), and with nothing else.
+func (s *Server) RegisterKeyClient(id, kid, algorithm string, public crypto.PublicKey) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.store.Clients[id] = &fosite.DefaultOpenIDConnectClient{
+		DefaultClient:                     &fosite.DefaultClient{ID: id, GrantTypes: []string{"client_credentials"}},
+		JSONWebKeys:                       &jose.JSONWebKeySet{Keys: []jose.JSONWebKey{{Key: public, KeyID: kid, Use: "sig", Algorithm: algorithm}}},
+		TokenEndpointAuthMethod:           "private_key_jwt",
+		TokenEndpointAuthSigningAlgorithm: algorithm,
+	}
+}
+
+// RegisterUser registers a user for the password grant.
+func (s *Server) RegisterUser(name, password string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.store.Users[name] = storage.MemoryUserRelation{Username: name, Password: password}
 }
 
 // RegisterKey registers a key for verifying assertions of an issuer and subject. The key is an *rsa.PublicKey,
@@ -177,6 +205,9 @@ func (s *Server) serveToken(w http.ResponseWriter, r *http.Request) {
 		// fosite leaves granting the scopes to the server. NewAccessRequest has checked that they are allowed.
 		for _, scope := range request.GetRequestedScopes() {
 			request.GrantScope(scope)
+		}
+		for _, audience := range request.GetRequestedAudience() {
+			request.GrantAudience(audience)
 		}
 		response, err = s.provider.NewAccessResponse(ctx, request)
 	}
@@ -235,6 +266,7 @@ func (s *Server) serveAPI(w http.ResponseWriter, r *http.Request) {
 		ClientID: request.GetClient().GetID(),
 		Subject:  request.GetSession().GetSubject(),
 		Scopes:   request.GetGrantedScopes(),
+		Audience: request.GetGrantedAudience(),
 	})
 }
 
