@@ -57,7 +57,7 @@ func Columns(w io.Writer) int {
 }
 
 // Table writes rows in columns. The first row is the heading. The last column is wrapped to the width, unless that is
-// 0. It returns the error of w.
+// 0. If too little of the width is left for it, its text goes below the others. Table returns the error of w.
 func Table(w io.Writer, s Style, width int, rows [][]string) error {
 	last := len(rows[0]) - 1
 	widths := make([]int, last)
@@ -70,18 +70,26 @@ func Table(w io.Writer, s Style, width int, rows [][]string) error {
 	for _, width := range widths {
 		indent += width + 2
 	}
+	const least = 24 // columns; narrower text is hard to read
+	below := width > 0 && width-indent-1 < least
+	if below {
+		indent = 4
+	}
+	room := 0
+	if width > 0 {
+		room = max(width-indent-1, least)
+	}
 	for i, row := range rows {
 		var b strings.Builder
 		for j := range last {
 			b.WriteString(Pad(row[j], widths[j]+2))
 		}
-		const least = 24 // columns; narrower text is hard to read
-		room := 0
-		if width > 0 {
-			room = max(width-indent-1, least)
+		next := "\n" + strings.Repeat(" ", indent)
+		line, text := b.String(), strings.Join(Wrap(row[last], room), next)
+		if below && text != "" {
+			line, text = strings.TrimRight(line, " "), next+text
 		}
-		b.WriteString(strings.Join(Wrap(row[last], room), "\n"+strings.Repeat(" ", indent)))
-		line := strings.TrimRight(b.String(), " ")
+		line = strings.TrimRight(line+text, " ")
 		if i == 0 {
 			line = s.Dim(line)
 		}

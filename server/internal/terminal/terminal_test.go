@@ -23,3 +23,22 @@ func TestWrap(t *testing.T) {
 		}
 	}
 }
+
+// The last column of a table is wrapped beside the others, or below them where it would be too narrow.
+func TestTable(t *testing.T) {
+	rows := [][]string{{"NAME", "MEANING"}, {"a", "the first of all letters"}, {strings.Repeat("b", 20), ""}}
+	for width, want := range map[int]string{
+		0:  "NAME                  MEANING|a                     the first of all letters|" + strings.Repeat("b", 20),
+		50: "NAME                  MEANING|a                     the first of all letters|" + strings.Repeat("b", 20),
+		40: "NAME|    MEANING|a|    the first of all letters|" + strings.Repeat("b", 20),
+		29: "NAME|    MEANING|a|    the first of all letters|" + strings.Repeat("b", 20),
+	} {
+		var b strings.Builder
+		if err := terminal.Table(&b, terminal.Style{}, width, rows); err != nil {
+			t.Fatal(err)
+		}
+		if got := strings.ReplaceAll(strings.TrimSpace(b.String()), "\n", "|"); got != want {
+			t.Errorf("at %d: got\n%s, want\n%s", width, got, want)
+		}
+	}
+}
