@@ -148,11 +148,13 @@ func TestSpec_effects_on_the_request(t *testing.T) {
 func TestSpec_configuration_objects(t *testing.T) {
 	w := newWorld(t)
 	want := map[string]string{
-		"none":                     "",
-		"api_key":                  "key! value! in!",
-		"oauth_client_credentials": "client_id! client_secret! token_url! scope",
-		"jwt":                      "private_key! algorithm claims! jwt_headers",
-		"oauth_jwt_bearer":         "client_id! private_key! token_url! subject! audience! token_ttl algorithm additional_claims jwt_headers",
+		"none":    "",
+		"api_key": "key! value! in!",
+		"oauth_client_credentials": "client_id! client_secret client_auth token_url! scope audience resource parameters " +
+			"private_key algorithm jwt_headers certificate client_assertion_audience",
+		"jwt": "private_key! algorithm claims! jwt_headers",
+		"oauth_jwt_bearer": "client_id! private_key! token_url! subject! audience! token_ttl algorithm additional_claims jwt_headers " +
+			"parameters client_secret client_auth certificate client_assertion_audience",
 	}
 	got := map[string]string{}
 	for _, info := range w.host.Plugins() {
