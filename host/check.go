@@ -60,7 +60,7 @@ func (k *checker) run(ctx context.Context) {
 	k.origins()
 	c.plugin = k.host.types[c.config.Auth.Type]
 	if c.plugin == nil {
-		k.Wrong("auth.type", "there is no auth type %q%s", Printable(c.config.Auth.Type), problem.DidYouMean(c.config.Auth.Type, slices.Sorted(maps.Keys(k.host.types))))
+		k.noType(c.config.Auth.Type)
 		return
 	}
 	if room := (room{maxConfigValues, maxConfigBytes, maxConfigExpressions}); !room.fits(c.config.Auth.Config) {

@@ -18,13 +18,13 @@ import (
 	"github.com/keywright/keywright/host/internal/tokencache"
 )
 
-// Config configures a Host. The zero Config configures a host with the five built-in auth types and no secrets. Its
+// Config configures a Host. The zero Config configures a host with five of the built-in auth types and no secrets. Its
 // interfaces and functions must be safe for concurrent use.
 type Config struct {
 	// Secrets stores the secrets that templates name. Nil means no secrets.
 	Secrets Secrets
-	// BuiltIns are the auth types that come with Keywright. Nil means all five of package plugins; an empty slice that
-	// is not nil means none. A host with fewer of them starts faster.
+	// BuiltIns are auth types that come with Keywright, from package plugins. Nil means the five of [plugins.Default]; an
+	// empty slice that is not nil means none. A host with fewer of them starts faster.
 	BuiltIns []Plugin
 	// Plugins are further auth types.
 	Plugins []Plugin

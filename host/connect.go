@@ -3,6 +3,11 @@ package host
 import (
 	"context"
 	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/keywright/keywright/internal/problem"
+	"github.com/keywright/keywright/plugins"
 )
 
 // Connect checks a configuration and returns a connector for it. It makes no request to the API or a token endpoint,
@@ -22,4 +27,16 @@ func (h *Host) Connect(ctx context.Context, c ConnectorConfig) (*Connector, erro
 	}
 	connected.config.Auth.Type = connected.plugin.info.Type
 	return connected, nil
+}
+
+// noType reports an auth type that the host does not have. A built-in one can be added.
+func (k *checker) noType(name string) {
+	types := plugins.Types()
+	if slices.Contains(types, name) {
+		k.Wrong("auth.type", "this host does not have the auth type %q: add its module, from package plugins, to Config.BuiltIns", name)
+		return
+	}
+	types = slices.AppendSeq(types, maps.Keys(k.host.types))
+	slices.Sort(types)
+	k.Wrong("auth.type", "there is no auth type %q%s", Printable(name), problem.DidYouMean(name, slices.Compact(types)))
 }

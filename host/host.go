@@ -87,7 +87,7 @@ func Inspect(ctx context.Context, p Plugin) (PluginInfo, error) {
 // tryHost makes a host with the defaults in place of what c leaves out.
 func tryHost(ctx context.Context, c Config) (*Host, error) {
 	if c.BuiltIns == nil {
-		for _, wasm := range plugins.All() {
+		for _, wasm := range plugins.Default() {
 			c.BuiltIns = append(c.BuiltIns, Plugin{Name: "built-in", Wasm: wasm})
 		}
 	}

@@ -19,24 +19,36 @@ import (
 
 var update = flag.Bool("update", false, "write the golden descriptions anew")
 
-// builtIn are the plugins and their directories, in the order in which hosts load them.
+// builtIn are the auth types, without aliases, and the directories of their plugins, in the order of plugins.Types.
 var builtIn = []struct {
-	dir      string
-	wasm     []byte
-	authType string
-	kiB      int // the maximum size of the module
+	authType, dir string
+	kiB           int // the maximum size of the module
 }{
-	{"none", plugins.None, "none", 32},
-	{"apikey", plugins.APIKey, "api_key", 32},
-	{"oauthcc", plugins.OAuthCC, "oauth_client_credentials", 72},
-	{"jwt", plugins.JWT, "jwt", 32},
-	{"jwtbearer", plugins.JWTBearer, "oauth_jwt_bearer", 72},
+	{"none", "none", 32},
+	{"api_key", "apikey", 32},
+	{"oauth_client_credentials", "oauthcc", 72},
+	{"jwt", "jwt", 32},
+	{"oauth_jwt_bearer", "jwtbearer", 72},
+	{"basic", "basic", 32},
+	{"bearer", "bearer", 32},
+	{"login", "login", 72},
+	{"oauth_password", "oauthpassword", 72},
+	{"token_exchange", "tokenexchange", 72},
+	{"dpop", "dpop", 72},
+	{"hmac", "hmac", 72},
+	{"http_signature", "httpsignature", 72},
+	{"oauth1", "oauth1", 72},
+	{"digest", "digest", 72},
+	{"aws_sigv4", "awssigv4", 72},
+	{"aws_assume_role", "awsassumerole", 72},
+	{"github_app", "githubapp", 72},
+	{"google_service_account", "googleserviceaccount", 72},
 }
 
 func TestModulesAreSmall(t *testing.T) {
 	for _, p := range builtIn {
-		if len(p.wasm) > p.kiB<<10 {
-			t.Errorf("%s has %d bytes, %d KiB are the most", p.dir, len(p.wasm), p.kiB)
+		if size := len(plugins.Of(p.authType)); size > p.kiB<<10 {
+			t.Errorf("%s has %d bytes, %d KiB are the most", p.dir, size, p.kiB)
 		}
 	}
 }
@@ -47,7 +59,7 @@ func TestModulesImportOnlyTheContract(t *testing.T) {
 	runtime := wazero.NewRuntime(ctx)
 	defer runtime.Close(ctx)
 	for _, p := range builtIn {
-		module, err := runtime.CompileModule(ctx, p.wasm)
+		module, err := runtime.CompileModule(ctx, plugins.Of(p.authType))
 		if err != nil {
 			t.Errorf("%s: %v", p.dir, err)
 			continue
@@ -66,24 +78,37 @@ func TestModulesImportOnlyTheContract(t *testing.T) {
 
 // The descriptions equal the golden files. Users configure against them, so a change has to show in review.
 func TestDescriptions(t *testing.T) {
-	h, err := host.New(context.Background(), host.Config{})
+	var config host.Config
+	for _, p := range builtIn {
+		config.BuiltIns = append(config.BuiltIns, host.Plugin{Name: p.dir, Wasm: plugins.Of(p.authType)})
+	}
+	h, err := host.New(context.Background(), config)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer h.Close(context.Background())
-	loaded := h.Plugins()
-	if len(loaded) != len(builtIn) {
-		t.Fatalf("%d plugins are loaded", len(loaded))
-	}
-	for i, p := range builtIn {
-		if loaded[i].Type != p.authType || !loaded[i].BuiltIn {
-			t.Errorf("plugin %d has the type %s", i, loaded[i].Type)
+	var types []string
+	for i, loaded := range h.Plugins() {
+		types = append(append(types, loaded.Type), loaded.Aliases...)
+		if loaded.Type != builtIn[i].authType || !loaded.BuiltIn {
+			t.Errorf("plugin %d has the type %s", i, loaded.Type)
 		}
-		got, err := json.MarshalIndent(loaded[i].Description, "", "  ")
+		got, err := json.MarshalIndent(loaded.Description, "", "  ")
 		if err != nil {
 			t.Fatal(err)
 		}
-		compare(t, filepath.Join(p.dir, "testdata", "describe.json"), append(got, '\n'))
+		compare(t, filepath.Join(builtIn[i].dir, "testdata", "describe.json"), append(got, '\n'))
+	}
+	if !slices.Equal(types, plugins.Types()) {
+		t.Errorf("the modules have the types %q, and Types returns %q", types, plugins.Types())
+	}
+	for _, name := range types {
+		if plugins.Of(name) == nil {
+			t.Errorf("Of(%q) is nil", name)
+		}
+	}
+	if plugins.Of("API_KEY") != nil {
+		t.Error("there is a module for API_KEY")
 	}
 }
 
@@ -107,20 +132,27 @@ func compare(t *testing.T, golden string, got []byte) {
 	}
 }
 
-// Every built-in module is in the directory, embedded and returned by All. Other modules are not embedded.
-func TestBuiltInModulesAreEmbedded(t *testing.T) {
+// Each compiled plugin in the directory is a built-in module.
+func TestAllModulesAreEmbedded(t *testing.T) {
 	files, err := filepath.Glob("*/*.wasm")
 	if err != nil {
 		t.Fatal(err)
 	}
+	if len(files) != len(builtIn) {
+		t.Errorf("the directory has %d modules, and %d are built in", len(files), len(builtIn))
+	}
 	for _, p := range builtIn {
-		if want := filepath.Join(p.dir, p.dir+".wasm"); !slices.Contains(files, want) {
-			t.Errorf("%s is not among %v", want, files)
+		file, err := os.ReadFile(filepath.Join(p.dir, p.dir+".wasm"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !bytes.Equal(file, plugins.Of(p.authType)) {
+			t.Errorf("Of(%q) is not the module in %s", p.authType, p.dir)
 		}
 	}
-	for i, wasm := range plugins.All() {
-		if !bytes.Equal(wasm, builtIn[i].wasm) {
-			t.Errorf("All gives another module than that of %s at place %d", builtIn[i].dir, i)
+	for i, module := range plugins.Default() {
+		if !bytes.Equal(module, plugins.Of(builtIn[i].authType)) {
+			t.Errorf("module %d of Default is not %s", i, builtIn[i].authType)
 		}
 	}
 }

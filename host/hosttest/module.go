@@ -83,5 +83,5 @@ func sourceDigest(dir string) (string, error) {
 // builtIn reports whether a module is one of the host's own.
 func builtIn(path string) bool {
 	wasm, err := os.ReadFile(path)
-	return err == nil && slices.ContainsFunc(plugins.All(), func(module []byte) bool { return bytes.Equal(module, wasm) })
+	return err == nil && slices.ContainsFunc(plugins.Types(), func(name string) bool { return bytes.Equal(plugins.Of(name), wasm) })
 }

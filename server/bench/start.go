@@ -60,7 +60,7 @@ func childCompile(ctx context.Context, _ []string) (float64, error) {
 	begin := time.Now()
 	runtime := wazero.NewRuntime(ctx)
 	defer runtime.Close(ctx)
-	for _, wasm := range plugins.All() {
+	for _, wasm := range plugins.Default() {
 		if _, err := runtime.CompileModule(ctx, wasm); err != nil {
 			return 0, err
 		}

@@ -29,13 +29,15 @@ import (
 
 	"github.com/keywright/keywright/host"
 	"github.com/keywright/keywright/internal/problem"
+	"github.com/keywright/keywright/plugins"
 	"github.com/keywright/keywright/server/gateway"
 	"github.com/keywright/keywright/server/identity"
 )
 
 // Options configures [Load] and [Read].
 type Options struct {
-	// Host configures the host. The plugins of the file are added to its Plugins. If its Egress allows plain http, the URLs of
+	// Host configures the host. The plugins of the file are added to its Plugins. If its BuiltIns are nil, these are all that
+	// the connectors of the file use. If its Egress allows plain http, the URLs of
 	// connectors may be plain http.
 	Host host.Config
 	// First, if not nil, is asked for a secret before the stores of the file. If the file has no stores, First is not used, and
@@ -186,7 +188,7 @@ type loader struct {
 	dir     string
 	source  source
 	set     *Set
-	// types lists the auth types of the host, with aliases.
+	// types lists the auth types that connectors can have, with aliases.
 	types []string
 	// lacking is true if a plugin of the file could not be loaded, so that its auth types are missing.
 	lacking bool
@@ -210,6 +212,9 @@ func (l *loader) load(ctx context.Context, text string) error {
 		l.stores(stores)
 		l.options.Environment = d.environment
 	}
+	if l.options.Host.BuiltIns == nil {
+		l.options.Host.BuiltIns = builtIns(definitions)
+	}
 	if err := l.host(ctx, files); err != nil {
 		return err
 	}
@@ -219,6 +224,7 @@ func (l *loader) load(ctx context.Context, text string) error {
 // connectAll connects the connectors of the file, until ctx ends.
 func (l *loader) connectAll(ctx context.Context, definitions []*definition) error {
 	known := map[string]host.PluginInfo{}
+	l.types = plugins.Types()
 	for _, info := range l.set.Host.Plugins() {
 		for _, name := range append([]string{info.Type}, info.Aliases...) {
 			known[name] = info

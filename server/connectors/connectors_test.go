@@ -199,7 +199,7 @@ func TestFileProblems(t *testing.T) {
 		"no config": {
 			"connectors: [{name: A, url: 'https://a.example', auth: {type: api_key}}]\n",
 			[]string{
-				`connectors.yaml:1:50: connectors.a.auth.config.key: is missing: Name of the header or query parameter`,
+				`connectors.yaml:1:50: connectors.a.auth.config.key: is missing: Name of the header, query parameter, cookie or member of the form. For the path, the text that the credential replaces`,
 				`connectors.yaml:1:50: connectors.a.auth.config.value: is missing: The credential`,
 				`connectors.yaml:1:50: connectors.a.auth.config.in: is missing: Where the key goes`,
 			},

@@ -10,6 +10,7 @@ import (
 	"slices"
 
 	"github.com/keywright/keywright/host"
+	"github.com/keywright/keywright/plugins"
 )
 
 // maxModules limits all plugins of a file together, in bytes.
@@ -38,6 +39,30 @@ func (l *loader) host(ctx context.Context, files []pluginFile) error {
 	}
 	_ = l.set.Host.Close(ctx)
 	return l.hostWith(ctx, good)
+}
+
+// BuiltIns returns the built-in plugins with the auth types, each once. It leaves out types that are not built in.
+func BuiltIns(types ...string) []host.Plugin {
+	builtIns := []host.Plugin{} // not nil, which would mean the default
+	for _, name := range types {
+		wasm := plugins.Of(name)
+		same := func(p host.Plugin) bool { return &p.Wasm[0] == &wasm[0] }
+		if wasm != nil && !slices.ContainsFunc(builtIns, same) {
+			builtIns = append(builtIns, host.Plugin{Name: "built-in", Wasm: wasm})
+		}
+	}
+	return builtIns
+}
+
+// builtIns returns the built-in plugins that the connectors of the file use. The host would take longer to load all of them.
+func builtIns(definitions []*definition) []host.Plugin {
+	var types []string
+	for _, c := range definitions {
+		if name := c.gateway.Auth.Type; !slices.Contains(types, name) && plugins.Of(name) != nil {
+			types = append(types, name)
+		}
+	}
+	return BuiltIns(types...)
 }
 
 // hostWith creates the host with the candidates.

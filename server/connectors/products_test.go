@@ -13,15 +13,12 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
 	"testing"
 
 	"github.com/keywright/keywright/host"
-	"github.com/keywright/keywright/plugins"
 	"github.com/keywright/keywright/server/connectors"
 )
 
@@ -49,7 +46,7 @@ func TestProducts(t *testing.T) {
 				p.api(w, r)
 			})
 			text := "connectors:\n  - name: product\n    url: " + p.url + "\n    auth:\n" + p.auth
-			options := connectors.Options{Host: host.Config{Secrets: p.secrets, Base: base, Plugins: unlessBuiltIn(t, "basic", "bearer", "login", "githubapp", "googleserviceaccount")}}
+			options := connectors.Options{Host: host.Config{Secrets: p.secrets, Base: base}}
 			set, problems := load(t, text, options)
 			if problems != nil {
 				t.Fatal(strings.Join(problems, "\n"))
@@ -98,21 +95,6 @@ func served(t *testing.T, handler http.HandlerFunc) http.RoundTripper {
 	}
 	t.Cleanup(transport.CloseIdleConnections)
 	return transport
-}
-
-// unlessBuiltIn returns the modules of the directories whose types are not built in.
-func unlessBuiltIn(t *testing.T, dirs ...string) (more []host.Plugin) {
-	t.Helper()
-	for _, dir := range dirs {
-		wasm, err := os.ReadFile(filepath.Join("..", "..", "plugins", dir, dir+".wasm"))
-		if err != nil {
-			t.Fatal(err)
-		}
-		if !slices.ContainsFunc(plugins.All(), func(module []byte) bool { return string(module) == string(wasm) }) {
-			more = append(more, host.Plugin{Name: dir, Wasm: wasm})
-		}
-	}
-	return more
 }
 
 // answers returns a handler that answers {"ok":true} if the request is right, and otherwise 401 with the reason.

@@ -16,7 +16,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -107,15 +106,10 @@ func verified(t *testing.T, public *rsa.PublicKey, signed string) (header, claim
 }
 
 // connect returns a connector with the secret key.
-func connect(t *testing.T, base http.RoundTripper, dir, key string, auth host.Auth) *host.Connector {
+func connect(t *testing.T, base http.RoundTripper, key string, auth host.Auth) *host.Connector {
 	t.Helper()
-	config := host.Config{Secrets: host.MapSecrets{"key": key}, Base: base}
-	if !slices.Contains(plugins.Types(), auth.Type) {
-		wasm, err := os.ReadFile(filepath.Join("..", "..", "plugins", dir, dir+".wasm"))
-		if err != nil {
-			t.Fatal(err)
-		}
-		config.Plugins = []host.Plugin{{Name: dir, Wasm: wasm}}
+	config := host.Config{
+		Secrets: host.MapSecrets{"key": key}, Base: base, BuiltIns: []host.Plugin{{Name: auth.Type, Wasm: plugins.Of(auth.Type)}},
 	}
 	h, err := host.New(t.Context(), config)
 	if err != nil {
@@ -212,7 +206,7 @@ func TestGoogleTokens(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if got, want := authorization(t, connect(t, c, "googleserviceaccount", file, googleAuth(test.config))), token.Type()+" "+token.AccessToken; got != want {
+			if got, want := authorization(t, connect(t, c, file, googleAuth(test.config))), token.Type()+" "+token.AccessToken; got != want {
 				t.Errorf("Authorization: %s, want %s", got, want)
 			}
 			delete(c.seen[0].Claims, "prn") // an old name of sub, which Google's client also sends
@@ -249,7 +243,7 @@ func TestGoogleSelfSigned(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			ours := strings.TrimPrefix(authorization(t, connect(t, nil, "googleserviceaccount", file, googleAuth(test.config))), "Bearer ")
+			ours := strings.TrimPrefix(authorization(t, connect(t, nil, file, googleAuth(test.config))), "Bearer ")
 			wantHeader, wantClaims := verified(t, &key.PublicKey, token.AccessToken)
 			header, claims := verified(t, &key.PublicKey, ours)
 			if diff := cmp.Diff([]any{wantHeader, wantClaims}, []any{header, claims}); diff != "" {
@@ -290,7 +284,7 @@ func TestGitHubInstallation(t *testing.T) {
 	if err != nil {
 		t.Fatalf("GitHub's client does not run (make deps installs it): %v\n%s", err, complaints.String())
 	}
-	connector := connect(t, c, "githubapp", string(text), host.Auth{Type: "github_app", Config: map[string]any{
+	connector := connect(t, c, string(text), host.Auth{Type: "github_app", Config: map[string]any{
 		"api_url": "https://api.github.test", "client_id": "Iv1.8a61f9b3a7aba766", "installation_id": 1234, "private_key": "{{ get_secret('key') }}",
 		"repositories": "hello-world octo.repo", "permissions": map[string]any{"contents": "read", "issues": "write"},
 	}})

@@ -16,7 +16,9 @@ import (
 	"github.com/keywright/keywright/abi"
 	"github.com/keywright/keywright/host"
 	"github.com/keywright/keywright/internal/admission"
+	"github.com/keywright/keywright/internal/problem"
 	"github.com/keywright/keywright/plugins"
+	"github.com/keywright/keywright/server/connectors"
 	"github.com/keywright/keywright/server/internal/terminal"
 )
 
@@ -85,23 +87,25 @@ func (a *app) pluginList() *cobra.Command {
 	return c
 }
 
-// plugins returns the plugins of a configuration, or without -c the built-in ones.
+// plugins returns the built-in plugins, and those that a configuration adds.
 func (a *app) plugins(c *cobra.Command, f *configFlags) ([]host.PluginInfo, error) {
 	ctx := c.Context()
-	if f.file != "" {
-		set, err := a.load(ctx, c, f)
-		if err != nil {
-			return nil, err
-		}
-		defer closeSet(ctx, set)
-		return set.Host.Plugins(), nil
-	}
-	h, err := host.New(ctx, host.Config{})
+	h, err := host.New(ctx, host.Config{BuiltIns: connectors.BuiltIns(plugins.Types()...)})
 	if err != nil {
 		return nil, err
 	}
 	defer h.Close(context.WithoutCancel(ctx))
-	return h.Plugins(), nil
+	infos := h.Plugins()
+	if f.file == "" {
+		return infos, nil
+	}
+	set, err := a.load(ctx, c, f)
+	if err != nil {
+		return nil, err
+	}
+	defer closeSet(ctx, set)
+	added := slices.DeleteFunc(set.Host.Plugins(), func(p host.PluginInfo) bool { return p.BuiltIn })
+	return append(infos, added...), nil
 }
 
 // inspected is the document that plugin inspect --json writes.
@@ -129,7 +133,7 @@ func (a *app) pluginInspect() *cobra.Command {
 			"of one, FILE a compiled plugin; a file that is called like a type is ./TYPE.",
 		Args: arguments("TYPE or FILE"),
 		RunE: a.orJSON(&asJSON, func(c *cobra.Command, args []string) error {
-			wasm, err := a.wasm(c, args[0])
+			wasm, err := moduleOf(args[0])
 			if err != nil {
 				return err
 			}
@@ -157,23 +161,15 @@ func (a *app) pluginInspect() *cobra.Command {
 	return c
 }
 
-// wasm returns the module of a built-in auth type or of a file.
-func (a *app) wasm(c *cobra.Command, name string) ([]byte, error) {
-	builtIn, err := a.plugins(c, &configFlags{})
-	if err != nil {
-		return nil, err
-	}
-	types := make([]string, 0, len(builtIn))
-	for i, p := range builtIn {
-		if p.Type == name || slices.Contains(p.Aliases, name) {
-			return plugins.All()[i], nil // the host lists the built-in types in the order of plugins.All
-		}
-		types = append(types, p.Type)
+// moduleOf returns the module of a built-in auth type or of a file.
+func moduleOf(name string) ([]byte, error) {
+	if wasm := plugins.Of(name); wasm != nil {
+		return wasm, nil
 	}
 	wasm, err := os.ReadFile(name)
 	if errors.Is(err, fs.ErrNotExist) {
 		if name == filepath.Base(name) && filepath.Ext(name) == "" {
-			return nil, fmt.Errorf("%s is neither a file nor a built-in auth type; those are %s", host.Printable(name), strings.Join(types, ", "))
+			return nil, fmt.Errorf("%s is neither a file nor a built-in auth type%s", host.Printable(name), problem.DidYouMean(name, plugins.Types()))
 		}
 		return nil, fmt.Errorf("%s: there is no such file", name)
 	}
