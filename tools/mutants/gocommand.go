@@ -12,12 +12,13 @@ import (
 	"github.com/keywright/keywright/internal/pluginbuild"
 )
 
-// Gremlins runs the go command on its PATH, which is this program. It corrects four things:
+// Gremlins runs the go command on its PATH, which is this program. It corrects five things:
 //
 //   - Gremlins does not distinguish a mutation that does not compile from one that tests notice. Both make go test fail.
 //   - It also runs the tests of subdirectories.
 //   - It cannot derive the path of a package main from its name.
 //   - It runs all tests at once, although the quick ones notice most mutations.
+//   - A property test that fails keeps its counterexample in testdata/rapid, where it would fail for later mutations, too.
 
 // slowTests matches the tests that take most of the time of their packages. They run only if the others notice nothing.
 const slowTests = "^(TestNoPartitionReadsAnothersValue|TestIndependentImplementationVerifiesManySignatures|" +
@@ -96,6 +97,11 @@ func actAsGo(ctx context.Context, args []string) error {
 	packages := []string{"."}
 	if other := testedBy[dir]; other != "" {
 		packages = append(packages, filepath.Join(root, other))
+	}
+	for _, name := range packages {
+		if err := os.RemoveAll(filepath.Join(name, "testdata", "rapid")); err != nil {
+			return err
+		}
 	}
 	test := append([]string{"test", "-vet=off", "-ldflags=-s -w"}, args[1:last]...)
 	for _, which := range []string{"-skip", "-run"} {
