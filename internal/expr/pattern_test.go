@@ -143,7 +143,7 @@ func TestLongTextsMatch(t *testing.T) {
 			continue
 		}
 		for _, tail := range []string{"", "b", "\xff", "ä", "äb", "a\xc3", " x", "\n"} {
-			s := strings.Repeat("a", direct) + tail
+			s := strings.Repeat("a", direct/3) + tail
 			want := regexp.MustCompile(pattern).MatchString(s)
 			if got, err := tryMatch(t, nil, s, p); err != nil || got != want {
 				t.Errorf("…%q matches %q is %v, %v; want %v", tail, pattern, got, err, want)
@@ -156,5 +156,105 @@ func TestLongTextsMatch(t *testing.T) {
 	}
 	if _, err := tryMatch(t, nil, 1, p); err == nil {
 		t.Error("a number is looked into")
+	}
+}
+
+// The costs of a pattern are counted in instructions, and in units of parsing: eight for a byte, 1024 for a class of Unicode,
+// and in a pattern that ignores case, one for each character up to the end of a range. docs/gateway.md has the same numbers.
+func TestCostsOfPatterns(t *testing.T) {
+	const folded = 0x1e944 // the first character behind all that have another case
+	for pattern, want := range map[string]struct{ instructions, units int }{
+		"":                     {3, 0},
+		"abc":                  {5, 24},
+		"a{0,30}":              {62, 56},
+		"((a{0,30}){0,30})":    {1894, 136},
+		"[a-z]":                {3, 40},
+		"(a)":                  {5, 24},
+		"(?:ab)*":              {6, 56},
+		"(?:ab)+":              {5, 56},
+		"(?:ab)?":              {5, 56},
+		"(?:ab|cd)":            {8, 72},
+		"(?:ab){3}":            {8, 72},
+		"(?:ab){0}":            {3, 72},
+		"(?:ab){3,}":           {10, 80},
+		"(?:ab){3,5}":          {14, 88},
+		`\pL\PL`:               {4, 48 + 2*1024},
+		"(?i)abc":              {5, 56},
+		"(?i)[a-z]":            {3, 72 + 'z'},
+		"(?i)[а-я]":            {3, 88 + 'я'},
+		"(?i)[a-z0-9]":         {3, 96 + 'z' + '9'},
+		`(?i)[a-\x7a]`:         {3, 96 + folded},
+		`(?i)[\0-\7]`:          {3, 88 + folded},
+		`(?i)[+-\-]`:           {3, 80 + 128 + ']'},
+		"(?i)[ -\U0001e943]":   {3, 96 + folded - 1},
+		"(?i)[ -\U0001e944]":   {3, 96 + folded},
+		"(?i)[ -\U0001e945]":   {3, 96 + folded},
+		"(?s-U)[ -\U0001e942]": {3, 112},
+		"(?s-Ui:[a-z])":        {3, 104 + 'U' + 'z'},
+	} {
+		s := new(Patterns).Source()
+		if _, problem := s.compile(pattern); problem != "" && want.units < MaxReading {
+			t.Errorf("%s: %s", pattern, problem)
+		}
+		if s.reading != want.units {
+			t.Errorf("%s takes %d units of parsing, want %d", pattern, s.reading, want.units)
+		}
+		if want.units < MaxReading && s.program != want.instructions {
+			t.Errorf("%s takes %d instructions, want %d", pattern, s.program, want.instructions)
+		}
+	}
+}
+
+// Patterns of just the limits are compiled, and those of one more are refused.
+func TestLimitsOfPatterns(t *testing.T) {
+	const longer, larger = "patterns of matches take too long to read", "patterns of matches are too large"
+	most := "a{1000}b{1000}c{1000}d{1000}e{94}" // 4094, and two for match and fail
+	class := func(bytes int) string { return "[" + strings.Repeat("a", bytes-2) + "]" }
+	for name, c := range map[string]struct {
+		patterns []string
+		want     string
+	}{
+		"4096 instructions":                   {[]string{most}, ""},
+		"4097 instructions":                   {[]string{most + "f"}, larger},
+		"4096 instructions in two patterns":   {[]string{"a{1000}b{1000}", "c{1000}d{1000}e{92}"}, ""},
+		"4097 instructions in two patterns":   {[]string{"a{1000}b{1000}", "c{1000}d{1000}e{93}"}, larger},
+		"8 KiB":                               {[]string{class(8192)}, ""},
+		"8 KiB and one byte":                  {[]string{class(8193)}, longer},
+		"8 KiB in two patterns":               {[]string{class(8000), class(192)}, ""},
+		"8 KiB and one byte in two patterns":  {[]string{class(8000), class(193)}, longer},
+		"a backslash at the end":              {[]string{`(?i)[a-\`}, "no regular expression of RE2: trailing backslash at end of expression"},
+		"a backslash and a hyphen at the end": {[]string{`(?i)a-\`}, "no regular expression of RE2: trailing backslash at end of expression"},
+		"a pattern that is no regular one":    {[]string{"(hunter2"}, "no regular expression of RE2: missing closing )"},
+		"a pattern that is not UTF-8":         {[]string{"a\xff"}, "no regular expression of RE2: invalid UTF-8"},
+	} {
+		s, problem := new(Patterns).Source(), ""
+		for _, pattern := range c.patterns {
+			if problem != "" {
+				t.Errorf("%s: %s", name, problem)
+			}
+			_, problem = s.compile(pattern)
+		}
+		if !strings.Contains(problem, c.want) || problem != "" && c.want == "" || strings.Contains(problem, "hunter2") {
+			t.Errorf("%s: %q, want %q", name, problem, c.want)
+		}
+	}
+}
+
+// A match takes a step for each sixteen instructions over a byte of text.
+func TestStepsOfMatches(t *testing.T) {
+	for _, c := range []struct {
+		pattern       string
+		length, steps int
+	}{
+		{"b", 0, 0}, {"b", 4, 0}, {"b", 5, 1}, {"b", 100, 18}, {"bc", 100, 25}, {"bc", direct/4 - 1, direct / 16}, {"bc", 3*direct/4 - 1, 3 * direct / 16},
+	} {
+		p, problem := new(Patterns).Source().compile(c.pattern)
+		if problem != "" {
+			t.Fatal(problem)
+		}
+		r := NewBodyRun(t.Context(), nil, bodyLimits)
+		if found, err := tryMatch(t, &r, strings.Repeat("a", c.length), p); err != nil || found || r.steps != c.steps {
+			t.Errorf("%s over %d bytes takes %d steps, want %d: %t, %v", c.pattern, c.length, r.steps, c.steps, found, err)
+		}
 	}
 }

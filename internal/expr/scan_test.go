@@ -20,6 +20,11 @@ func TestCut(t *testing.T) {
 		"}} and { and } are text":      "1 }} and { and } are text",
 		"\xff\xfe{{ a }}\xff":          "1 \xff\xfe|3 { a }|10 \xff",
 		"{{ \"\xff\" }}x":              "1 { \"\xff\" }|10 x",
+		"{{}}x":                        "1 {}|5 x",
+		"{{a} }}x":                     "1 {a} }|8 x",
+		"{{ a} }}x":                    "1 { a} }|9 x",
+		"{{ {a: 1} } }}":               "1 { {a: 1} } }",
+		"{{1,1,1,1,1,1}}":              "1: the expression has more than 10 tokens",
 		"a {{ b":                       "1 a |3: there is no }} that ends this {{",
 		"a {{ 'b }}":                   "1 a |6: literal not terminated",
 		strings.Repeat("{{1}}", 257):   strings.TrimPrefix(many(256), "|") + "|1281: more than 256 expressions",
@@ -69,6 +74,15 @@ func TestParse(t *testing.T) {
 		" ":                  "1: empty expression",
 		"a + b":              "",
 		"'hunter2":           "1: literal not terminated",
+		"a + \t 'hunter2":    "7: literal not terminated",
+		"a + '\\q'":          "5: invalid char escape",
+		"ä + §":              "5: unrecognized character",
+		"a }} b":             `3: syntax error near "}"`,
+		"b'hunter2' b":       `12: syntax error near "b"`,
+		"a b'hunter2'":       "3: syntax error near a text",
+		long[:40] + " 'b'":   "42: syntax error near a text",
+		"a " + long[:40]:     `3: syntax error near "` + long[:40] + `"`,
+		"a " + long[:41]:     `3: syntax error near "` + long[:40] + `"…`,
 		"a " + long + " 'b'": `3: syntax error near "` + long[:40] + `"…`,
 	} {
 		p, problem := Whole(source, 100)
@@ -86,3 +100,16 @@ func TestParse(t *testing.T) {
 }
 
 var long = strings.Repeat("x", 50)
+
+// A source that is one expression may have as many tokens as are allowed, and not one more.
+func TestTokensAreBounded(t *testing.T) {
+	for source, want := range map[string]string{"1,1,1,1,1,": "", "1,1,1,1,1,1": "1: the expression has more than 10 tokens"} {
+		got := ""
+		if _, problem := Whole(source, 10); problem != nil {
+			got = strconv.Itoa(problem.Column) + ": " + problem.Message
+		}
+		if got != want {
+			t.Errorf("%s: %q, want %q", source, got, want)
+		}
+	}
+}

@@ -4,16 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"strings"
 	"testing"
-
-	"github.com/expr-lang/expr/vm/runtime"
 )
 
 // Reading or making a text takes steps for its length (threats.md 57).
 func TestTextsTakeStepsForTheirLength(t *testing.T) {
-	const length = 1 << 20
+	const length = 1 << 16
 	x := strings.Repeat("xxxx", length/4)
 	body := `{"s":"` + x + `","t":"` + x + `","zeros":"` + strings.Repeat("0", length) + `7","json":"[\"` + x + `\"]","document":"{\"a\":\"` + x + `\"}",` +
 		`"list":["` + x + `"],"other":["` + x + `"],"object":{"` + x + `":1},"same":{"` + x + `":1}}`
@@ -155,48 +152,3 @@ type counting struct {
 }
 
 func (c counting) Err() error { *c.looks++; return nil }
-
-// The operators == and in have the results that they have in expr.
-func TestEqualIsThatOfTheLanguage(t *testing.T) {
-	random := rand.New(rand.NewPCG(1, 2))
-	// value returns a random value in the representation of this package and in that of expr.
-	var value func(depth int) (ours, its any)
-	value = func(depth int) (ours, its any) {
-		simple := []any{nil, true, int64(1), 1.0, int64(2), "a", Number("12345678901234567890"), ""}
-		n := random.IntN(len(simple) + 2*min(depth, 1))
-		if n < len(simple) {
-			return simple[n], simple[n]
-		}
-		l, list := &List{}, []any{}
-		o, object := &Object{members: map[string]any{}}, map[string]any{}
-		for range random.IntN(3) {
-			ours, its := value(depth - 1)
-			l.elements, list = append(l.elements, ours), append(list, its)
-			name := string(rune('a' + random.IntN(2)))
-			o.members[name], object[name] = ours, its
-		}
-		if n == len(simple) {
-			return l, list
-		}
-		return o, object
-	}
-	r := NewBodyRun(t.Context(), nil, bodyLimits)
-	for range 20_000 {
-		a, x := value(3)
-		b, y := value(3)
-		if same := r.equal(a, b); same != runtime.Equal(x, y) {
-			t.Fatalf("%#v == %#v is %v", x, y, same)
-		}
-		if found := in(&r, a, &List{elements: []any{b}}); found != runtime.In(x, []any{y}) {
-			t.Fatalf("%#v in [%#v] is %v", x, y, found)
-		}
-	}
-	for source, want := range map[string]any{
-		"'a' in {a: nil}": true, "'b' in {a: nil}": false, "nil in {'': 1}": false, "response.body in {a: 1}": nil, "'a' in nil": false,
-		"'a' in (response.body ?? 'abc')": nil, "'a' in (response.body ?? 1)": nil,
-	} {
-		if _, got, err := evaluate(t.Context(), t, 0, source, "1"); (err != nil) != (want == nil) || got != want {
-			t.Errorf("%s is %v, %v", source, got, err)
-		}
-	}
-}

@@ -3,7 +3,6 @@ package transform
 import (
 	"context"
 	"errors"
-	"fmt"
 	"strings"
 	"testing"
 
@@ -85,32 +84,6 @@ func TestPatternsAreBounded(t *testing.T) {
 		problems := compile()
 		if refused := len(problems) == 1 && strings.Contains(problems[0].Message, "all patterns of matches together"); refused != (n == expr.MaxPrograms/3003) {
 			t.Fatalf("%d times: %v", n+1, problems)
-		}
-	}
-}
-
-func TestSortBy(t *testing.T) {
-	for source, want := range map[string]string{
-		"sortBy([3, 1, 2.5], #)":                         "[1,2.5,3]",
-		"sortBy(['b', 'a'], #, 'desc')":                  `["b","a"]`,
-		"map([[2, 1], [4, 3]], sortBy(#, -#))":           "[[2,1],[4,3]]",
-		"map(sortBy(response.body.items, .v), .n)":       `["a","b"]`,
-		"sortBy(sortBy([1, 2], #, 'desc'), #) == [1, 2]": "true",
-		"sortBy([], #)":                                  "[]",
-	} {
-		if got, _, err := runBody(t, new(Patterns).CompileResponse, source, testInput()); err != nil || got != want {
-			t.Errorf("%s is %s, %v; want %s", source, got, err, want)
-		}
-	}
-	for source, want := range map[string]string{
-		"sortBy([1, 'a'], #)":        "< does not take",
-		"sortBy(response.body, #)":   "a list is wanted",
-		"max([1, 'a'])":              "max takes numbers, or lists of them",
-		"len(response.body.id)":      "len takes a list, an object or a text",
-		"min(response.body.name, 1)": "min takes numbers, or lists of them",
-	} {
-		if _, _, err := runBody(t, new(Patterns).CompileResponse, source, testInput()); err == nil || !strings.Contains(err.Error(), want) || !strings.HasPrefix(fmt.Sprint(err), "column ") {
-			t.Errorf("%s: %v, want %s", source, err, want)
 		}
 	}
 }

@@ -82,32 +82,11 @@ func TestResponseExpression(t *testing.T) {
 		{"an integer that fits nowhere", "[response.body.id]", "[12345678901234567890]"},
 		{"a number that fits nowhere", "response.body.a.x[-1]", "1e400"},
 		{"a number as a member", "{r: response.body.rate}", `{"r":1.10}`},
-		{"a number in a choice", "true ? response.body.rate : 0", "1.10"},
 		{"a number from each record", "map(response.body.items, .v)", "[2.50,1]"},
-		{"a number that let gave", "let r = response.body.rate; r", "1.1"},
-		{"a calculation", "response.body.rate * 2", "2.2"},
-		{"what is not there", "response.body.nope", "null"},
-		{"members of what is not there", "response.body.nope?.deeper.still", "null"},
-		{"null", "response.body.none ?? 'x'", "x"},
-		{"records", "map(filter(response.body.items, .v > 1), ({name: .n}))", `[{"name":"b"}]`},
 		{"records that stay are untouched", "filter(response.body.items, .v > 1)", `[{"n":"b","v":2.50}]`},
-		{"sorted", "sortBy(response.body.items, .n)[0].n", "a"},
-		{"a part of a list is not the list", "response.body.items[1:]", `[{"n":"a","v":1}]`},
-		{"the beginning of a list is not the list", "response.body.items[:1]", `[{"n":"b","v":2.50}]`},
-		{"the whole as a part", "response.body.items[:]", `[{"n":"b","v":2.50},{"n":"a","v":1}]`},
-		{"a part of a text", "'größer'[2:4]", "öß"},
-		{"quantifiers", "[all([1, 2], # > 0), any([1], # > 1), none([], true), one([1, 2], # == 2), count([1, 2], # > 1)]", "[true,false,true,true,1]"},
-		{"first and last", "[first([]), last([1, 2])]", "[null,2]"},
-		{"sum, max, len", "[sum(response.body.items, .v), max([1, 3, 2]), len('größer')]", "[3.5,3,6]"},
-		{"text", "join(split(trim(' A-b '), '-'), '+') | lower() | replace('+', '/')", "a/b"},
-		{"string", "string(1) + string(response.body.id) + string(true)", "112345678901234567890true"},
-		{"int", "int('12') + int(3.9)", "15"},
 		{"status and headers", "{s: response.status_code, e: response.headers.etag, l: response.header_values.link}", `{"s":201,"e":"\"abc\"","l":["a","b"]}`},
 		{"a header that is not there", "response.headers['X-None'] == nil", "true"},
-		{"matches", "response.body.name matches '^A'", "true"},
 		{"a template", "n={{ response.body.name }}", "n=Ada"},
-		{"integers and floats are equal", "1 == 1.0", "true"},
-		{"in", "response.body.z in ['a'] || 'z' in response.body", "true"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			if got, _, err := runBody(t, new(Patterns).CompileResponse, c.source, testInput()); err != nil || got != c.want {
@@ -144,7 +123,6 @@ func TestResponseThatIsText(t *testing.T) {
 func TestProblems(t *testing.T) {
 	for _, c := range []struct{ name, source, want string }{
 		{"a secret", "{{ get_secret('crm') }}", "column 4: get_secret is not available here: a secret in request or response would reach the caller; put it into auth, headers or query"},
-		{"a secret in a call", "{{ upper(get_secret('crm')) }}", "column 10: get_secret is not available"},
 		{"a name that is nearly right", "{{ usr.email }}", `column 4: unknown name "usr": did you mean user?`},
 		{"a field that is nearly right", "{{ user.mail }}", `column 4: unknown field "mail" of user: did you mean email?`},
 		{"a field that is not", "{{ request.cookies }}", `unknown field "cookies" of request: there are header_values, headers, method, path, query, query_values`},
@@ -157,20 +135,10 @@ func TestProblems(t *testing.T) {
 		{"record in a request", "{{ record.id }}", "column 4: record is not available here"},
 		{"a header of the response in a request", "{{ response.headers.etag }}", "column 4: response.headers is not available here"},
 		{"an unknown field of response in a request", "{{ response.x }}", "column 4: response is not available here"},
-		{"kinds", "{{ 'a' + 1 }}", "column 8: + takes two texts or two numbers"},
-		{"kinds of a condition", "{{ 'x' ? 1 : 2 }}", "column 4: the condition is no boolean"},
 		{"bytes", "{{ b'hunter2' }}", "this is not available here"},
-		{"kinds of a comparison", "{{ user.email > 1 }}", "column 15: > takes two texts or two numbers"},
-		{"kinds of an argument", "{{ upper(1) }}", "column 10: upper takes a text"},
 		{"a pattern", "{{ 'x' matches '(hunter2' }}", "the pattern is no regular expression of RE2: missing closing )"},
-		{"a pattern that is not literal", "{{ 'x' matches body_text }}", "the pattern of matches must be a literal text"},
-		{"ranges", "{{ 1..9 }}", "ranges are not available"},
 		{"the machine's own names", "{{ $env }}", `unknown name "$env"`},
-		{"the machine's own functions", "{{ $member(1) }}", `unknown function "$member"`},
-		{"an object in map", "{{ map([1], {a: #}) }}", "as in map(list, ({name: .name}))"},
 		{"let with a name that is taken", "{{ let user = 1; user }}", `"user" has a meaning already`},
-		{"an order of sorting", "{{ sortBy([1], #, tenant_id) }}", "the order must be 'asc' or 'desc'"},
-		{"an equals sign", "{{ user.id = 1 }}", `column 12: syntax error near "=": == is for comparing`},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			_, problems := new(Patterns).CompileRequest(c.source)
@@ -184,17 +152,6 @@ func TestProblems(t *testing.T) {
 			}
 		})
 	}
-
-	t.Run("of the language, nothing else is callable", func(t *testing.T) {
-		for _, source := range []string{
-			"repeat('x', 9)", "fromJSON('1')", "toJSON(1)", "date('2024-01-01')", "timezone('UTC')", "duration('1s')", "type(1)", "keys({})", "get({}, 'a')",
-			"reduce([1], # + #acc)", "groupBy([1], #)", "flatten([[1]])", "concat([1], [2])", "uniq([1])", "float('1')", "::upper('x')", "::now()", "env('HOME')", "$env()",
-		} {
-			if _, problems := new(Patterns).CompileResponse(source); len(problems) == 0 || !strings.Contains(problems[0].Message, "unknown function") {
-				t.Errorf("%s: %v", source, problems)
-			}
-		}
-	})
 
 	t.Run("every problem at once", func(t *testing.T) {
 		_, problems := new(Patterns).CompileRequest("{{ a + b }} {{ c( }} {{ now()")
@@ -232,26 +189,12 @@ func TestErrorsSayWhereAndQuoteNothing(t *testing.T) {
 	for _, c := range []struct{ name, source, want string }{
 		{"a missing user field", "'a' + user.last_name", "column 7: user.last_name is missing"},
 		{"a missing variable", "get_variable('none')", "get_variable('none'): there is no such variable"},
-		{"default takes nothing deeper", "default(upper(user.last_name), 'x')", "user.last_name is missing"},
 		{"a template's null", "a{{ response.body.none }}", "column 5: the value is missing or null: give default(value, other)"},
-		{"a member of null", "response.body.none.x", "column 20: null has no members: where it may be null, write ?. for the dot"},
-		{"a member of a text", "response.body.s.x", "only objects and lists have members"},
-		{"an index", "response.body.l[7]", "the list has no such element"},
-		{"an index that is a text", "response.body.l[response.body.s]", "the elements of a list are numbered"},
 		{"a comparison", "response.body.s > 1", "column 17: > does not take a text and a number"},
 		{"a comparison with a number that fits nowhere", "response.body.big > 1", "> does not take a number that is too long and a number"},
-		{"a condition", "response.body.s ? 1 : 2", "column 1: a value is missing, or of a kind that does not go here"},
-		{"a sum", "response.body.s + 1", "column 17: + does not take a text and a number"},
-		{"an integer that overflows", "9223372036854775807 + response.body.l[0]", "the integer is too large"},
-		{"an argument", "upper(response.body.l)", "a text is wanted"},
-		{"no list", "filter(response.body.s, true)", "a list is wanted"},
-		{"a round that is no boolean", "filter([response.body.s], #)", "a value is missing"},
 		{"JSON in a text", "from_json(response.body.s)", "not well-formed JSON at byte 0"},
 		{"base64", "base64_decode(response.body.s)", "not base64"},
-		{"an integer from a text", "int(response.body.s)", "int takes a number or its text"},
-		{"string of null", "string(response.body.none)", "null has no text"},
 		{"an infinite number", "1 / 0", "infinite or none"},
-		{"a remainder of nothing", "1 % 0", "column 3: division by zero"},
 		{"text that is not UTF-8", `{a: base64_decode('/w==')}`, "not UTF-8"},
 		{"UUID", "uuid()", "uuid(): no random bytes"},
 	} {

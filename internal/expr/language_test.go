@@ -1,0 +1,209 @@
+package expr
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+)
+
+// Kinds that are not known are no mistake in bodies, and one in templates. A part with an error fits everywhere.
+func TestKinds(t *testing.T) {
+	for _, c := range []struct {
+		kind, allowed Kind
+		is, may       bool
+	}{
+		{Text, Text, true, true},
+		{Text, Integer, false, false},
+		{Integer, Scalar, true, true},
+		{Text | Integer, Text, false, true},
+		{Any, Boolean, false, true},
+		{Null, Scalar, false, false},
+		{0, Text, true, true},
+	} {
+		if is, may := c.kind.Is(c.allowed), c.kind.May(c.allowed); is != c.is || may != c.may {
+			t.Errorf("%b is %b: %t; may be: %t", c.kind, c.allowed, is, may)
+		}
+	}
+
+	both := new(world).language()
+	for source, want := range map[string]struct{ inTemplates, inBodies Kind }{
+		"1": {Integer, Integer}, "1.5": {Decimal, Decimal}, "'a'": {Text, Text}, "true": {Boolean, Boolean}, "nil": {Null, Null}, "[1]": {ListKind, ListKind},
+		"{a: 1}": {ObjectKind, ObjectKind}, "1 + 2": {Integer, Integer}, "1 + 2.5": {Decimal, Decimal}, "2.5 - 1": {Decimal, Decimal}, "'a' + 'b'": {Text, Text},
+		"4 / 2": {Decimal, Decimal}, "-1": {Integer, Integer}, "1 == 2": {Boolean, Boolean}, "true && false": {Boolean, Boolean},
+		"true ? 1 : 2": {Integer, Integer}, "true ? 1 : 'a'": {Integer | Text, Any}, "true ? nil : 'a'": {Null | Text, Null | Text}, "true ? 'a' : nil": {Null | Text, Null | Text},
+		"(true ? 1 : 2.5) + 1": {numeric, Any}, "default(user.id, 1)": {Text | Integer, Any}, "now()": {Integer, Integer}, "user.id": {Text, Text},
+		"nope": {0, 0}, "true ? nope : 1": {0, 0}, "true ? 1 : nope": {0, 0},
+	} {
+		for l, want := range map[*Language]Kind{ofTemplates: want.inTemplates, both: want.inBodies} {
+			if e, _ := compileWhole(source, l); e.Kind != want {
+				t.Errorf("%s is of kind %b in bodies %t, want %b", source, e.Kind, l.Bodies, want)
+			}
+		}
+	}
+	for source, want := range map[string]Kind{
+		"body": Any, "body.a": Any, "body + 1": Any, "body ?? 1": Any, "1 ?? nil": Integer | Null, "let x = 1; x": Integer, "map([1], #)": ListKind,
+		"count([1], true)": Integer, "any([1], true)": Boolean, "sum([1])": Any, "2 ** 3": Decimal, "body?.a": Any, "[1][0:1]": Any, "body matches 'a'": Boolean,
+	} {
+		if e := mustCompile(t, source, both); e.Kind != want {
+			t.Errorf("%s is of kind %b, want %b", source, e.Kind, want)
+		}
+	}
+}
+
+// Operands whose kinds do not fit are refused if that is known before the evaluation.
+func TestOperandsThatAreRefused(t *testing.T) {
+	rows := table{
+		{"'a' + 1", "column 5: + takes two texts or two numbers"},
+		{"{} + {}", "column 4: + takes two texts or two numbers"},
+		{"true + true", "column 6: + takes two texts or two numbers"},
+		{"'a' - 'b'", "column 5: - takes two numbers"},
+		{"'a' * 2", "column 5: * takes two numbers"},
+		{"1 / 'a'", "column 3: / takes two numbers"},
+		{"1.5 % 1", "column 5: % takes two integers"},
+		{"'a' < 1", "column 5: < takes two texts or two numbers"},
+		{"true >= false", "column 6: >= takes two texts or two numbers"},
+		{"1 contains 1", "column 3: contains takes two texts"},
+		{"'a' startsWith 1", "column 5: startsWith takes two texts"},
+		{"1 && true", "column 3: && takes two booleans"},
+		{"true or 'a'", "column 6: or takes two booleans"},
+		{"-'a'", "column 1: - takes a number here"},
+		{"+true", "column 1: + takes a number here"},
+		{"!1", "column 1: ! takes a boolean"},
+		{"not 'a'", "column 1: not takes a boolean"},
+		{"'x' ? 1 : 2", "column 1: the condition is no boolean"},
+		{"nil ? 1 : 2", "column 1: the condition is no boolean"},
+		{"nil / 1", "column 5: / takes two numbers"},
+		{"nil && true", "column 5: && takes two booleans"},
+		{"1 + (2 + (3 - 'a'))", "column 13: - takes two numbers"}, // one mistake is reported once
+	}
+	rows.refused(t, ofTemplates)
+	rows.refused(t, new(world).language())
+
+	const oneKind = "== takes two texts, two numbers or two booleans"
+	table{
+		{"'a' == 1", "column 5: " + oneKind},
+		{"[1] == [1]", "column 5: " + oneKind},
+		{"nil == nil", "column 5: " + oneKind},
+		{"{} != {}", "column 4: != takes two texts"},
+		{"nil + 1", "column 5: + takes two texts or two numbers"},
+		{"(1 > 2 ? 'a' : 1) + 'b'", "column 19: + takes two texts"},
+		{"(1 > 2 ? true : 1) ? 1 : 2", "column 4: the condition is no boolean"},
+	}.refused(t, ofTemplates)
+	table{
+		{"'a' == 1", "column 5: == takes two values of one kind"},
+		{"[1] != {}", "column 5: != takes two values of one kind"},
+		{"1 in 'a'", "column 3: in takes a value, and a list or an object"},
+		{"1 in {a: 1}", "column 3: in takes a value, and a list or an object"},
+		{"'a' ** 2", "column 5: ** takes two numbers"},
+		{"2 ^ true", "column 3: ^ takes two numbers"},
+		{"'x' matches 'a' + 'b'", "column 17: the pattern of matches must be a literal text, in quotes"},
+		{"'x' matches '(hunter2'", "column 13: the pattern is no regular expression of RE2: missing closing )"},
+	}.refused(t, new(world).language())
+	// nil may be compared with all kinds, and be an operand whose value is computed.
+	for _, source := range []string{"nil == nil", "1 == nil", "nil != [1]", "nil < 1", "nil + 1", "nil contains 'a'", "nil in [1]", "'a' in nil", "nil in {a: 1}", "(true ? 'a' : 1) + 'b'"} {
+		mustCompile(t, source, new(world).language())
+	}
+}
+
+// What the languages leave out of expr is refused, whether or not it could do harm.
+func TestRefusedOfTheLanguage(t *testing.T) {
+	both := table{
+		{"1 < 2 < 3", "column 5: comparisons in a chain and ?: are not available"},
+		{"true ?: false", "column 1: comparisons in a chain and ?: are not available"},
+		{"if true { 1 } else { 2 }", "column 4: if is not available: write condition ? one : other"},
+		{"user.email.Len()", "column 12: values have no methods"},
+		{"{(user.id): 1}", "column 3: the names in an object must be literal texts"},
+	}
+	both.refused(t, ofTemplates)
+	both.refused(t, new(world).language())
+
+	table{
+		{"1..1000000000", "column 2: .. is not available in templates"},
+		{"1 in [1]", "column 3: in is not available in templates"},
+		{"'a' not in ['a']", "column 9: in is not available in templates"},
+		{"'a' matches '(a*)*b'", "column 5: matches is not available in templates"},
+		{"2 ** 999999999", "column 3: ** is not available in templates"},
+		{"2 ^ 3", "column 3: ^ is not available in templates"},
+		{"user.email ?? 'x'", "column 12: ?? is not available: write default(value, other)"},
+		{"let x = 1; x", "column 5: this is not available in templates"},
+		{"1; 2", "column 1: this is not available in templates"},
+		{"user?.email", "column 1: this is not available in templates"},
+		{"user.email[0:1]", "column 11: this is not available in templates"},
+		{"b'hunter2'", "column 1: this is not available in templates"},
+	}.refused(t, ofTemplates)
+	table{
+		{"1..9", "column 2: ranges are not available"},
+		{"1; 2", "column 1: this is not available here"},
+		{"b'hunter2'", "column 1: this is not available here"},
+	}.refused(t, new(world).language())
+}
+
+// For these sources the parser returns trees with shared nodes, which take 2^n steps to walk. They are refused, because
+// the author of a connector must not be able to stop the host. threats.md 2 is the same for modules.
+func TestTreesThatGrowExponentially(t *testing.T) {
+	const n = 60
+	for name, source := range map[string]string{
+		"?:":                   strings.Repeat("(", n) + "true" + strings.Repeat("?:true)", n),
+		"comparisons in chain": strings.Repeat("(1<", n) + "1" + strings.Repeat("<1)", n),
+	} {
+		for _, l := range []*Language{ofTemplates, new(world).language()} {
+			if _, problems := compileWhole(source, l); len(problems) == 0 || !strings.Contains(problems[0].Message, "not available") {
+				t.Errorf("%s: got %v", name, problems)
+			}
+		}
+	}
+}
+
+// An expression knows the column of its first token, and of what is evaluated last. Columns are those of the whole source.
+func TestColumnsOfExpressions(t *testing.T) {
+	for source, want := range map[string]string{
+		"1":                "1 1",
+		"  1 + 2":          "3 5",
+		"(1 + 2) * 3":      "1 9",
+		"user.email":       "1 1",
+		" upper('a') ":     "2 2",
+		"'a' | upper()":    "1 7",
+		"body.a.b":         "1 1",
+		"body?.a.b":        "1 1",
+		"  body.a ? 1 : 2": "3 3",
+		"'ä' + body":       "1 5",
+		" not true":        "2 2",
+	} {
+		e := mustCompile(t, source, new(world).language())
+		if got := fmt.Sprint(e.Start, " ", e.Column); got != want {
+			t.Errorf("%s: %s, want %s", source, got, want)
+		}
+	}
+
+	pieces, problem := Cut("ä{{ 1 + 'ü' }}{{ nope }}", 100)
+	if problem != nil {
+		t.Fatal(problem)
+	}
+	var found []string
+	for _, p := range pieces[1:] {
+		_, problems := ofTemplates.Compile(p, nil)
+		for _, p := range problems {
+			found = append(found, p.Error())
+		}
+	}
+	if got, want := strings.Join(found, ", "), "column 7: + takes two texts or two numbers, column 18: unknown name nope"; got != want {
+		t.Errorf("got %s, want %s", got, want)
+	}
+}
+
+// Every mistake of an expression is reported, at its place.
+func TestManyProblems(t *testing.T) {
+	table{
+		{"a + b", "column 1: unknown name a | column 5: unknown name b"},
+		{"[a, {x: b}, c()]", "column 2: unknown name a | column 9: unknown name b | column 13: unknown function \"c\": there are others"},
+	}.refused(t, ofTemplates)
+	table{
+		{"a = 1", "column 3: syntax error near \"=\": == is for comparing"},
+		{"[{a: 1}, 2 : 3]", "column 12: syntax error near \":\": an object that map makes stands in parentheses, as in map(list, ({name: .name}))"},
+	}.refused(t, new(world).language())
+	for source, want := range map[string]string{"a = 1": "column 3: syntax error near \"=\"", "[2 : 3]": "column 4: syntax error near \":\""} {
+		if _, problems := compileWhole(source, ofTemplates); len(problems) != 1 || problems[0].Error() != want {
+			t.Errorf("%s: %v, want %s", source, problems, want)
+		}
+	}
+}

@@ -1,0 +1,252 @@
+package expr
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+)
+
+// within evaluates an expression over a body, within limits that are otherwise those of bodies.
+func within(t *testing.T, source, body string, change func(*Limits)) (*Run, *Error) {
+	t.Helper()
+	l := *bodyLimits
+	change(&l)
+	w := &world{body: []byte(body)}
+	r := NewBodyRun(t.Context(), w, &l)
+	_, err := r.Evaluate(mustCompile(t, source, w.language()))
+	return &r, err
+}
+
+// Values that an expression makes count against Limits.Made: texts with their bytes, a list with 48 and 48 for each element,
+// an object with 512 and 32 for each member (threats.md 57).
+func TestMemoryOfValues(t *testing.T) {
+	const body = `{"ten":"xxxxxxxxxx","quoted":"\"\"\"\"","list":["aa","bb","cc"],"spaces":"a  b"}`
+	for source, bytes := range map[string]int{
+		"body.ten":                         0,
+		"body.ten[1:4]":                    0,
+		"body.ten + 'abc'":                 13,
+		"body.ten + body.ten + 'a'":        20 + 21,
+		"upper(body.ten)":                  10,
+		"trim(body.ten)":                   10,
+		"url_encode(body.spaces)":          4, // each space becomes one +
+		"url_encode('äö')":                 12,
+		"base64_encode(body.ten)":          16,
+		"base64_decode('YWJj')":            4, // counted before it is known to become shorter
+		"json_encode(body.ten)":            12,
+		"json_encode(body.quoted)":         10,
+		"string(body.ten)":                 10,
+		"string(12)":                       2,
+		"from_json('[1]')":                 3,
+		"replace(body.ten, 'x', 'yy')":     30,
+		"replace(body.ten, 'y', 'zzz')":    10,
+		"join(body.list, '-')":             9,
+		"join(body.list)":                  6,
+		"[]":                               48,
+		"[1, 2]":                           48 + 2*48,
+		"{}":                               512,
+		"{a: 1, b: 2}":                     512 + 2*32,
+		"split('a-b-c', '-')":              48 + 3*48,
+		"map(body.list, 1)":                48 + 3*48,
+		"filter(body.list, false)":         48 + 3*48,
+		"sortBy(body.list, #)":             48 + 3*48 + 3*16,
+		"count(body.list, true)":           0,
+		"[body.ten + 'a']":                 48 + 48 + 11,
+		"body.list[1:]":                    0,
+		"uuid() == get_variable('region')": 0,
+	} {
+		if r, err := within(t, source, body, func(l *Limits) { l.Made = bytes }); err != nil || r.made != bytes {
+			t.Errorf("%s makes %d bytes, want %d: %v", source, r.made, bytes, err)
+		}
+		if bytes == 0 {
+			continue
+		}
+		if _, err := within(t, source, body, func(l *Limits) { l.Made = bytes - 1 }); err == nil || err.Message != "texts, objects and lists of more than 0 MiB in all" || err.Column == 0 {
+			t.Errorf("%s within %d bytes: %v", source, bytes-1, err)
+		}
+	}
+}
+
+// A text of just the limit is made, and one of a byte more is refused. So are texts from outside.
+func TestLengthOfTextsIsBounded(t *testing.T) {
+	for source, length := range map[string]int{
+		"'abc' + 'defg'": 7, "base64_encode('abc')": 4, "base64_decode('YWJj')": 3, "url_encode('ä')": 6, "user.email": 15, "tenant_id": 2,
+		"get_variable('region')": 2, "default(user.email, '')": 15,
+	} {
+		if _, err := within(t, source, "null", func(l *Limits) { l.Text = length }); err != nil {
+			t.Errorf("%s within %d: %v", source, length, err)
+		}
+		if _, err := within(t, source, "null", func(l *Limits) { l.Text = length - 1 }); err == nil || err.Message != bodyLimits.TooLong || err.Column == 0 {
+			t.Errorf("%s within %d: %v", source, length-1, err)
+		}
+	}
+	for source, length := range map[string]int{"json_encode('abc')": 5, "json_encode(['abc'])": 7, "string([1])": 3} {
+		if _, err := within(t, source, "null", func(l *Limits) { l.JSON = length }); err != nil {
+			t.Errorf("%s within %d: %v", source, length, err)
+		}
+		if _, err := within(t, source, "null", func(l *Limits) { l.JSON = length - 1 }); err == nil || err.Message != bodyLimits.TooLong || err.Column == 0 {
+			t.Errorf("%s within %d: %v", source, length-1, err)
+		}
+	}
+}
+
+// A step is an operator that compares or calculates, a call, the use of a value, and each 64 bytes of a text (threats.md 57).
+func TestStepsOfBodies(t *testing.T) {
+	x := strings.Repeat("x", 640)
+	body := `{"a":"` + x + `","b":"` + x + `","short":"x","object":{"` + x + `":1}}`
+	names := "let a = body.a; let b = body.b; let short = body.short; let object = body.object; let made = {"
+	for i := range 640 { // members of objects that an expression makes are looked up one by one
+		names += fmt.Sprintf("m%d: %d, ", i, i)
+	}
+	names += "}; "
+	before, err := within(t, names+"1", body, func(*Limits) {})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for source, steps := range map[string]int{
+		"1 + 1": 1, "1 + 2 * 3": 2, "true ? 1 : 2": 0, "a": 0, "now()": 1, "[1]": 1 + 1, "[]": 1, "{}": 1 + 8, "user.id": 1, "tenant_id == ''": 3,
+		"a == b": 2 + 10, "a == short": 2, "a < b": 1 + 10, "a < short": 1, "short < a": 1, "a contains short": 1 + 10, "a startsWith b": 1 + 20,
+		"a + b": 1 + 20, "a[1:2]": 1 + 10, "len(a)": 1 + 10, "upper(a)": 1 + 10, "upper(short)": 1, "object[a]": 1 + 10, "{a: 1}[a]": 1 + 8 + 1 + 10,
+		"a in object": 1 + 10, "a in {b: 1}": 1 + 8 + 1 + 10, "object == object": 3 + 10, "split(a, '-')": 1 + 10 + 1, "replace(a, 'y', 'z')": 1 + 10 + 10,
+		"made.m7": 1 + 10, "'m7' in made": 1 + 10, "made == {}": 2 + 1 + 8, "made == made": 2 + 640*(1+10),
+		"default(a, b)": 1, "int('7')": 1, "1 == 1": 2, "[1] == [1]": 2*2 + 1 + 1 + 1, "a ?? b": 0,
+	} {
+		r, err := within(t, names+source, body, func(l *Limits) { l.Steps = before.steps + steps })
+		if err != nil || r.steps-before.steps != steps {
+			t.Errorf("%s takes %d steps, want %d: %v", source, r.steps-before.steps, steps, err)
+		}
+		if steps == 0 {
+			continue
+		}
+		if _, err := within(t, names+source, body, func(l *Limits) { l.Steps = before.steps + steps - 1 }); err == nil || err.Message != bodyLimits.TooManySteps || err.Column == 0 {
+			t.Errorf("%s within %d steps: %v", source, steps-1, err)
+		}
+	}
+}
+
+// In templates, a step is one byte that is read or written.
+func TestStepsOfTemplates(t *testing.T) {
+	for source, steps := range map[string]int{
+		"1 + 1": 0, "'abc' + 'de'": 5, "'abc' == 'abd'": 3, "'abc' == 'ab'": 0, "'abc' < 'ab'": 2, "'abc' contains 'b'": 4, "base64_encode('abc')": 4,
+		"base64_decode('YWJj')": 4, "json_encode('abc')": 5, "json_encode([1])": 48 + 48 + 3, "json_encode({a: 1})": 512 + 32 + 7, "user.email": 0,
+	} {
+		l := *templateLimits
+		l.Steps = steps
+		r := NewRun(new(world), &l)
+		if _, err := r.Evaluate(mustCompile(t, source, ofTemplates)); err != nil || r.steps != steps {
+			t.Errorf("%s takes %d steps, want %d: %v", source, r.steps, steps, err)
+		}
+		if steps == 0 {
+			continue
+		}
+		l.Steps--
+		r = NewRun(new(world), &l)
+		if _, err := r.Evaluate(mustCompile(t, source, ofTemplates)); err == nil || err.Message != l.TooManySteps || err.Column == 0 {
+			t.Errorf("%s within %d steps: %v", source, l.Steps, err)
+		}
+	}
+}
+
+// All evaluations of a run count together. Values of let and of rounds do not get from one to the next.
+func TestRunOfManyExpressions(t *testing.T) {
+	w := &world{body: []byte("[1,2]")}
+	r := NewBodyRun(t.Context(), w, bodyLimits)
+	rows := table{
+		{"1", "1"}, {"let x = 1; x", "1"}, {"map(body, map(body, #))", "[[1, 2], [1, 2]]"}, {"let a = 1; let b = 2; let c = 3; a + b + c", "6"}, {"let x = 5; x", "5"},
+	}
+	for _, c := range rows {
+		if got := outcome(r.Evaluate(mustCompile(t, c.source, w.language()))); got != c.want {
+			t.Errorf("%s is %s, want %s", c.source, got, c.want)
+		}
+	}
+
+	r = NewBodyRun(t.Context(), w, &Limits{Steps: 9, TooManySteps: "too many"})
+	for n, source := range []string{"1 + 1 + 1 + 1", "1 + 1 + 1 + 1", "1 + 1 + 1 + 1", "true ? 1 : 2", "1 + 1"} {
+		if _, err := r.Evaluate(mustCompile(t, source, w.language())); (err != nil) != (n == 4) {
+			t.Errorf("evaluation %d: %v after %d steps", n+1, err, r.steps)
+		}
+	}
+	if _, err := r.Evaluate(mustCompile(t, " 1", w.language())); err == nil || err.Error() != "column 2: too many" {
+		t.Errorf("an evaluation without steps: %v", err)
+	}
+}
+
+func TestRead(t *testing.T) {
+	r := NewBodyRun(t.Context(), nil, &Limits{Steps: 10, TooManySteps: "too many"})
+	if err := r.Read(10*stepBytes + stepBytes - 1); err != nil || r.steps != 10 {
+		t.Errorf("%d steps, %v", r.steps, err)
+	}
+	if err := r.Read(stepBytes); err == nil || err.Error() != "too many" {
+		t.Errorf("%d steps, %v", r.steps, err)
+	}
+}
+
+// A run looks at its context when an evaluation begins, and each 1024 steps.
+func TestContextEndsARun(t *testing.T) {
+	ctx, cancel := context.WithCancelCause(t.Context())
+	cancel(errors.New("enough"))
+	r := NewBodyRun(ctx, new(world), bodyLimits)
+	_, err := r.Evaluate(mustCompile(t, "  1 + 1", new(world).language()))
+	if !errors.Is(err, context.Canceled) || err.Error() != "column 3: stopped: context canceled" {
+		t.Errorf("got %v", err)
+	}
+
+	looks := 0
+	r = NewBodyRun(counting{t.Context(), &looks}, new(world), bodyLimits)
+	for _, c := range []struct{ steps, looks int }{{stepLook - 1, 0}, {1, 1}, {stepLook - 1, 1}, {1, 2}, {3 * stepLook, 3}, {stepLook - 1, 3}, {1, 4}} {
+		if err := r.count(c.steps); err != nil || looks != c.looks {
+			t.Errorf("%d looks after %d steps, want %d: %v", looks, r.steps, c.looks, err)
+		}
+	}
+
+	// JSON that is read takes its steps at once, so its values are counted, too.
+	ended, end := context.WithCancel(t.Context())
+	end()
+	for values, want := range map[int]bool{stepLook - 1: false, stepLook: true} {
+		r = NewBodyRun(ended, nil, &Limits{Values: 1 << 20, Depth: 1, Steps: 1 << 20})
+		if _, err := r.Decode([]byte("[1" + strings.Repeat(",1", values-2) + "]")); (err != nil) != want || want && !errors.Is(err, context.Canceled) {
+			t.Errorf("%d values: %v", values, err)
+		}
+	}
+}
+
+// Only errors of expressions are recovered. Others are mistakes in the program.
+func TestOtherPanicsPass(t *testing.T) {
+	defer func() {
+		if got := fmt.Sprint(recover()); got != "broken" {
+			t.Errorf("recovered %s", got)
+		}
+	}()
+	e := &Expression{run: func(*Run) any { panic("broken") }}
+	r := NewRun(nil, templateLimits)
+	value, err := r.Evaluate(e)
+	t.Errorf("got %v, %v", value, err)
+}
+
+func TestErrorText(t *testing.T) {
+	cause := errors.New("cause")
+	for want, e := range map[string]*Error{
+		"":                       {},
+		"wrong":                  {Message: "wrong"},
+		"column 1: wrong":        {Column: 1, Message: "wrong"},
+		"a[1].b: wrong":          {Path: "a[1].b", Message: "wrong"},
+		"a: column 12: x: cause": {Path: "a", Column: 12, Message: "x", Err: cause},
+		"a: cause":               {Path: "a", Err: cause},
+		"column 3: cause":        {Column: 3, Err: cause},
+	} {
+		if e.Error() != want {
+			t.Errorf("%q, want %q", e.Error(), want)
+		}
+		if errors.Is(e, cause) != (e.Err != nil) {
+			t.Errorf("%q does not unwrap", want)
+		}
+	}
+	var columns []string
+	for _, e := range Sorted([]*Error{{Column: 3}, {Column: 1, Message: "a"}, {Column: 2}, {Column: 1, Message: "b"}}) {
+		columns = append(columns, fmt.Sprint(e.Column, e.Message))
+	}
+	if got := strings.Join(columns, " "); got != "1a 1b 2 3" {
+		t.Errorf("sorted: %s", got)
+	}
+}
