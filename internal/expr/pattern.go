@@ -93,8 +93,8 @@ func reading(source string) int {
 		return units
 	}
 	for rest := source; ; {
-		_, after, found := strings.Cut(rest, "-")
-		if !found {
+		_, after, _ := strings.Cut(rest, "-")
+		if after == "" { // also a - at the end, which has no range behind it
 			return units
 		}
 		rest = after

@@ -189,6 +189,8 @@ func TestCostsOfPatterns(t *testing.T) {
 		"(?i)[ -\U0001e943]":   {3, 96 + folded - 1},
 		"(?i)[ -\U0001e944]":   {3, 96 + folded},
 		"(?i)[ -\U0001e945]":   {3, 96 + folded},
+		"(?i)a-":               {4, 48},
+		"(?i)[a-]":             {3, 64 + ']'},
 		"(?s-U)[ -\U0001e942]": {3, 112},
 		"(?s-Ui:[a-z])":        {3, 104 + 'U' + 'z'},
 	} {
@@ -225,6 +227,7 @@ func TestLimitsOfPatterns(t *testing.T) {
 		"a backslash at the end":              {[]string{`(?i)[a-\`}, "no regular expression of RE2: trailing backslash at end of expression"},
 		"a backslash and a hyphen at the end": {[]string{`(?i)a-\`}, "no regular expression of RE2: trailing backslash at end of expression"},
 		"a pattern that is no regular one":    {[]string{"(hunter2"}, "no regular expression of RE2: missing closing )"},
+		"a hyphen at the end, ignoring case":  {[]string{"(?i)^a-"}, ""},
 		"a pattern that is not UTF-8":         {[]string{"a\xff"}, "no regular expression of RE2: invalid UTF-8"},
 	} {
 		s, problem := new(Patterns).Source(), ""
