@@ -24,6 +24,8 @@ func TestCut(t *testing.T) {
 		"{{a} }}x":                     "1 {a} }|8 x",
 		"{{ a} }}x":                    "1 { a} }|9 x",
 		"{{ {a: 1} } }}":               "1 { {a: 1} } }",
+		"{{1,1,1,1,1,}}":               "1 {1,1,1,1,1,}",
+		"{{{1:1,1:1,}}}":               "1 {{1:1,1:1,}}",
 		"{{1,1,1,1,1,1}}":              "1: the expression has more than 10 tokens",
 		"a {{ b":                       "1 a |3: there is no }} that ends this {{",
 		"a {{ 'b }}":                   "1 a |6: literal not terminated",
