@@ -171,14 +171,14 @@ func (b *builder) unary(n *ast.UnaryNode) operand {
 		return operand{Boolean, func(r *Run) any { return !o.truth(r, column) }}
 	}
 	b.demand(n, o, numeric, "%s takes a number here", n.Operator)
-	if n.Operator == "+" {
-		return o
-	}
 	return operand{o.kind, func(r *Run) any {
 		x := o.run(r)
 		r.column = column
 		if _, ok := float(x); !ok {
 			panic(r.misfit())
+		}
+		if n.Operator == "+" {
+			return x
 		}
 		return subtract(r, int64(0), x)
 	}}

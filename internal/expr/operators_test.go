@@ -82,6 +82,7 @@ func TestArithmeticThatHasNoResult(t *testing.T) {
 		{"body.huge ** 2", "column 11: ** does not take a number that is too long and a number"},
 		{"2 ^ body.none", "column 3: ^ does not take a number and null"},
 		{"-body.text", "column 1: a value is missing, or of a kind that does not go here"},
+		{"+body.text", "column 1: a value is missing, or of a kind that does not go here"},
 		{"1 + -body.none", "column 5: a value is missing, or of a kind that does not go here"},
 	}.inBodies(t, kinds)
 }
