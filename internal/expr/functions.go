@@ -276,7 +276,7 @@ func absolute(r *Run, a arguments) any {
 	switch {
 	case !ok:
 		panic(r.misfit())
-	case f < 0:
+	case f <= 0: // also -0
 		return subtract(r, int64(0), a[0])
 	}
 	return a[0]
@@ -288,6 +288,6 @@ func rounding(round func(float64) float64) function {
 		if !ok {
 			panic(r.misfit())
 		}
-		return round(f)
+		return round(f) + 0 // turns -0 into 0
 	}, false}
 }

@@ -216,6 +216,11 @@ func TestFunctionsOfNumbers(t *testing.T) {
 		{"round(-2.5)", "-3.0"},
 		{"round(2.4)", "2.0"},
 		{"round(3)", "3.0"},
+		// there is no -0
+		{"abs(from_json('-0.0'))", "0.0"},
+		{"ceil(-0.5)", "0.0"},
+		{"floor(from_json('-0.0'))", "0.0"},
+		{"string(round(-0.4))", "'0'"},
 		{"abs(body.text)", misfit},
 		{"ceil(body.none)", misfit},
 		{"floor(body.huge)", misfit},
