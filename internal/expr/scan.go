@@ -30,9 +30,6 @@ type Piece struct {
 	tokens []lexer.Token
 }
 
-// FirstToken returns the column of the expression's first token.
-func (p Piece) FirstToken() int { return p.Column + p.tokens[0].From }
-
 // Cut splits a template into its literal texts and {{ expressions }}. It stops at an expression without an end, and returns
 // the pieces before it and the problem.
 func Cut(source string, maxTokens int) (pieces []Piece, problem *Error) {
