@@ -97,6 +97,36 @@ func TestANonceIsKept(t *testing.T) {
 	}
 }
 
+// What a refusal brings takes the place of what is kept. A refusal that brings nothing leaves it, and so does one that brings
+// the same again: requests with a nonce are counted as long as the API repeats it. Otherwise a server that counts too would
+// refuse the next request for a number that it has seen (RFC 7616 section 3.4).
+func TestANonceThatTheAPIRepeatsIsCountedOn(t *testing.T) {
+	refusal := []string{"WWW-Authenticate", `Digest nonce="first-nonce"`}
+	w, connector := challengeWorld(t, sendsNonce)
+	refuse := true
+	w.api.Answer(func(r *http.Request) (*http.Response, error) {
+		if refuse = !refuse; refuse || len(refusal) == 0 {
+			return respond(http.StatusOK, "")(r)
+		}
+		return respond(http.StatusUnauthorized, "", refusal...)(r)
+	})
+	w.get(connector)
+	w.get(connector)
+	refusal = []string{"WWW-Authenticate", `Basic realm="r"`}
+	w.get(connector)
+	refusal = []string{"WWW-Authenticate", `Digest nonce="first-nonce"`, "Authentication-Info", `nextnonce="next-nonce"`}
+	w.get(connector)
+	refusal = []string{"WWW-Authenticate", `Digest nonce="second-nonce"`} // takes the place of both
+	w.get(connector)
+	want := []string{
+		"", "first-nonce 1", "first-nonce 2", "first-nonce 3", "first-nonce 4", "first-nonce 5", "first-nonce 6", "next-nonce 1",
+		"next-nonce 2", "second-nonce 1",
+	}
+	if diff := cmp.Diff(want, nonces(w)); diff != "" {
+		t.Errorf("(-want +got)\n%s", diff)
+	}
+}
+
 // A request is sent twice at most, and the caller gets the second answer (threats.md 86).
 func TestAChallengeIsAnsweredOnce(t *testing.T) {
 	w, connector := challengeWorld(t, sendsNonce)

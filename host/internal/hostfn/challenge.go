@@ -38,8 +38,8 @@ type kept struct {
 var keptName = "kept answers" + string(make([]byte, maxCacheKey))
 
 // Learn reads the answers of the challenge from an answer of the API, and keeps those that later calls get. replaced is set
-// if the answer is one after which the call runs again: then it replaces what is kept, and otherwise it adds to that. body is
-// the beginning of the answer's body, or nil.
+// if the answer is one after which the call runs again: then what it has replaces what is kept, and otherwise it is added to
+// that. body is the beginning of the answer's body, or nil.
 func (c *Call) Learn(response *http.Response, body []byte, replaced bool) *APIAnswer {
 	list := c.plan.ChallengeAnswers
 	found := (&parts{header: response.Header, body: body}).find(list, nil, maxChallenge)
@@ -49,29 +49,36 @@ func (c *Call) Learn(response *http.Response, body []byte, replaced bool) *APIAn
 	return &APIAnswer{response.StatusCode, found, c.used}
 }
 
-// keep stores the answers that are kept.
+// keep stores the answers that are kept. An entry with the same values stays, because its count goes on: the number of
+// requests with a nonce must not begin anew when the API repeats the nonce (RFC 7616 section 3.4).
 func (c *Call) keep(found map[string]string, replaced bool) {
-	key := tokencache.Key{Partition: c.partition(), Name: keptName}
 	values := map[string]string{}
-	if !replaced {
-		if entry, ok := c.plan.Cache.Get(key); ok {
-			maps.Copy(values, keptValues(entry.Value))
-		}
-	}
-	changed := false
 	for i := range c.plan.ChallengeAnswers {
 		a := &c.plan.ChallengeAnswers[i]
-		if value, ok := found[a.Name]; ok && a.Keep && values[a.Name] != value {
-			values[a.Name], changed = value, true
+		if value, ok := found[a.Name]; ok && a.Keep {
+			values[a.Name] = value
 		}
 	}
-	if changed {
-		var pieces []seal.Piece
-		for _, name := range slices.Sorted(maps.Keys(values)) {
-			pieces = append(pieces, seal.Piece{Text: name}, seal.Piece{Sealed: true, Value: seal.Value{Text: values[name]}})
-		}
-		c.plan.Cache.Set(key, pieces, c.plan.Keep)
+	if len(values) == 0 {
+		return
 	}
+	key := tokencache.Key{Partition: c.partition(), Name: keptName}
+	if entry, ok := c.plan.Cache.Get(key); ok {
+		before := keptValues(entry.Value)
+		if !replaced {
+			added := maps.Clone(before)
+			maps.Copy(added, values)
+			values = added
+		}
+		if maps.Equal(values, before) {
+			return
+		}
+	}
+	var pieces []seal.Piece
+	for _, name := range slices.Sorted(maps.Keys(values)) {
+		pieces = append(pieces, seal.Piece{Text: name}, seal.Piece{Sealed: true, Value: seal.Value{Text: values[name]}})
+	}
+	c.plan.Cache.Set(key, pieces, c.plan.Keep)
 }
 
 // keptValues returns the answers in an entry of the cache.
