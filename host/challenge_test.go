@@ -221,24 +221,46 @@ func TestAPluginDropsItsToken(t *testing.T) {
 	}
 }
 
-// The offset of the API's clock is that of its Date, once it has refused a request.
+// The offset of the API's clock is that of its Date, once it has refused a request. A Date that is days away is not believed:
+// a signature for that time would be valid when its key has been replaced (threats.md 99).
 func TestTheOffsetOfTheAPIsClock(t *testing.T) {
-	var offsets []int64
+	var offset int64
 	w, connector := challengeWorld(t, func(env abi.Env) (string, error) {
-		offsets = append(offsets, env.ClockOffset())
+		offset = env.ClockOffset()
 		return header("X-Key", value(env, "key")), nil
 	})
+	const day = 24 * time.Hour
+	date := func(ahead time.Duration) string { return start.Add(ahead).UTC().Format(http.TimeFormat) }
 	for _, c := range []struct {
+		name   string
 		status int
-		ahead  time.Duration
-	}{{200, time.Hour}, {403, 5 * time.Minute}, {403, 5 * time.Second}, {500, time.Hour}, {401, -time.Hour}} {
-		w.api.Answer(respond(c.status, "", "Date", w.Now().Add(c.ahead).UTC().Format(http.TimeFormat)))
+		date   string
+		want   int64
+		header []string
+	}{
+		{"a success", 200, date(time.Hour), 0, nil},
+		{"a refusal", 403, date(5 * time.Minute), 300, nil},
+		{"some seconds more", 403, date(5*time.Minute + 9*time.Second), 300, nil},
+		{"more than that", 403, date(5*time.Minute + 10*time.Second), 310, nil},
+		{"a failure", 500, date(time.Hour), 310, nil},
+		{"an answer of a cache", 403, date(-time.Hour), 310, []string{"Age", "3600"}},
+		{"hardly any offset", 403, date(5 * time.Second), 0, nil},
+		{"a clock that is behind", 401, date(-time.Hour), -3600, nil},
+		{"a day ahead", 400, date(day), 86400, nil},
+		{"more than a day ahead", 400, date(day + time.Minute), 86400, nil},
+		{"a day behind", 400, date(-day), -86400, nil},
+		{"more than a day behind", 400, date(-day - time.Minute), -86400, nil},
+		{"the year 1970", 401, "Thu, 01 Jan 1970 00:00:00 GMT", -86400, nil},
+		{"the year 9999", 401, "Fri, 31 Dec 9999 23:59:59 GMT", -86400, nil},
+	} {
+		w.api.Answer(respond(c.status, "", append(c.header, "Date", c.date)...))
 		if _, err := w.try(connector, get(t.Context())); err != nil {
 			t.Fatal(err)
 		}
-	}
-	if diff := cmp.Diff([]int64{0, 0, 300, 300, 0, 0, 0, -3600}, offsets); diff != "" {
-		t.Errorf("(-want +got)\n%s", diff)
+		w.api.Answer(status(http.StatusOK))
+		if w.get(connector); offset != c.want {
+			t.Errorf("after %s: %d, want %d", c.name, offset, c.want)
+		}
 	}
 }
 

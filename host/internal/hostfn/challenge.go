@@ -165,7 +165,8 @@ type Offset struct{ seconds atomic.Int64 }
 func (o *Offset) Get() time.Duration { return time.Duration(o.seconds.Load()) * time.Second }
 
 // Learn sets the offset by the Date of an answer with which the API refused a request, 400, 401 or 403. An offset of a few
-// seconds is that of the network, and counts as none.
+// seconds is that of the network, and counts as none. An offset beyond maxOffset is not believed, and one that differs by a few
+// seconds is the same. The Date of an answer with Age is that of a cache (RFC 9111 section 5.1).
 func (o *Offset) Learn(response *http.Response, now time.Time) {
 	switch response.StatusCode {
 	case http.StatusBadRequest, http.StatusUnauthorized, http.StatusForbidden:
@@ -173,15 +174,25 @@ func (o *Offset) Learn(response *http.Response, now time.Time) {
 		return
 	}
 	date, err := http.ParseTime(response.Header.Get("Date"))
-	if err != nil {
+	if err != nil || response.Header.Get("Age") != "" {
 		return
 	}
 	offset := int64(date.Sub(now) / time.Second)
-	if -leastOffset < offset && offset < leastOffset {
+	if near(offset, 0) {
 		offset = 0
 	}
-	o.seconds.Store(offset)
+	if -maxOffset <= offset && offset <= maxOffset && !near(offset, o.seconds.Load()) {
+		o.seconds.Store(offset)
+	}
 }
 
-// leastOffset is the least offset that counts, in seconds.
-const leastOffset = 10
+// near reports whether two offsets count as the same one.
+func near(a, b int64) bool { return a-b < leastOffset && b-a < leastOffset }
+
+const (
+	// leastOffset is the least offset that counts, in seconds.
+	leastOffset = 10
+	// maxOffset is the greatest offset, in seconds. A clock that is set in another time zone is off by less. An API that could
+	// set it by years would get signatures that are valid long after their key has been replaced.
+	maxOffset = 24 * 60 * 60
+)
