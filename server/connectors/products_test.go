@@ -97,6 +97,29 @@ func served(t *testing.T, handler http.HandlerFunc) http.RoundTripper {
 	return transport
 }
 
+// The host of a file has the built-in types that its connectors use, each once, and a type by its alias.
+func TestBuiltInTypesOfAFile(t *testing.T) {
+	const text = `connectors:
+  - {name: A, url: 'https://a.example', auth: {type: basic, config: {username: a}}}
+  - {name: B, url: 'https://b.example', auth: {type: apikey, config: {in: header, key: X-Key, value: v}}}
+  - {name: C, url: 'https://c.example', auth: {type: basic, config: {username: c}}}
+`
+	set, problems := load(t, text, connectors.Options{})
+	if problems != nil {
+		t.Fatal(strings.Join(problems, "\n"))
+	}
+	var types []string
+	for _, p := range set.Host.Plugins() {
+		types = append(types, p.Type)
+		if !p.BuiltIn {
+			t.Errorf("%s is not built in", p.Type)
+		}
+	}
+	if want := []string{"basic", "api_key"}; !slices.Equal(types, want) {
+		t.Errorf("the host has %q, want %q", types, want)
+	}
+}
+
 // answers returns a handler that answers {"ok":true} if the request is right, and otherwise 401 with the reason.
 func answers(check func(*http.Request) error) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
