@@ -33,7 +33,7 @@ func (h *Host) Connect(ctx context.Context, c ConnectorConfig) (*Connector, erro
 func (k *checker) noType(name string) {
 	types := plugins.Types()
 	if slices.Contains(types, name) {
-		k.Wrong("auth.type", "this host does not have the auth type %q: add its module, from package plugins, to Config.BuiltIns", name)
+		k.Wrong("auth.type", "this host does not have the auth type %q: add its module, from package plugins, to Config.Plugins", name)
 		return
 	}
 	types = slices.AppendSeq(types, maps.Keys(k.host.types))

@@ -79,3 +79,27 @@ func TestAHostWithSomeOfTheBuiltIns(t *testing.T) {
 		}
 	}
 }
+
+// The error for a built-in type that a host lacks says where to add it, and the host keeps its five types (specification.md 1.3).
+func TestABuiltInTypeIsAdded(t *testing.T) {
+	connect := func(h *host.Host, auth host.Auth) error {
+		_, err := h.Connect(t.Context(), host.ConnectorConfig{Name: "desk", Origins: []string{"https://api.test"}, Auth: auth})
+		return err
+	}
+	basic := host.Auth{Type: "basic", Config: map[string]any{"username": "ann"}}
+	for _, added := range [][]host.Plugin{nil, {{Name: "basic", Wasm: plugins.Basic}}} {
+		h, err := host.New(t.Context(), host.Config{Plugins: added})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer h.Close(t.Context())
+		err = connect(h, basic)
+		const advice = `this host does not have the auth type "basic": add its module, from package plugins, to Config.Plugins`
+		if added == nil && !strings.Contains(fmt.Sprint(err), advice) || added != nil && err != nil {
+			t.Errorf("with %d plugins: %v", len(added), err)
+		}
+		if err := connect(h, host.Auth{Type: "none"}); err != nil {
+			t.Error(err)
+		}
+	}
+}

@@ -1,55 +1,134 @@
 package docs
 
 import (
+	"bytes"
+	"context"
 	"slices"
 	"strings"
 	"testing"
 
 	"github.com/keywright/keywright/host"
 	"github.com/keywright/keywright/internal/jws"
+	"github.com/keywright/keywright/plugins"
+	"github.com/keywright/keywright/server/connectors"
 )
 
-// docs/auth-types.md lists every built-in type, every field with its default and whether it is required, and every algorithm.
-func TestAuthTypesAreDocumented(t *testing.T) {
-	h, err := host.New(t.Context(), host.Config{})
+const authTypes = "docs/auth-types.md"
+
+// builtIn returns what a host knows of all built-in types.
+func builtIn(t *testing.T) []host.PluginInfo {
+	t.Helper()
+	h, err := host.New(t.Context(), host.Config{BuiltIns: connectors.BuiltIns(plugins.Types()...)})
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer h.Close(t.Context())
-	for _, info := range h.Plugins() {
-		t.Run(info.Type, func(t *testing.T) {
-			heading := "## `" + info.Type + "`"
-			documented := map[string][]string{}
-			for _, row := range rows(under(t, "docs/auth-types.md", heading)) {
+	defer h.Close(context.WithoutCancel(t.Context()))
+	return h.Plugins()
+}
+
+// docs/auth-types.md lists every built-in type, every field with its default and whether it is required, and every algorithm.
+func TestAuthTypesAreDocumented(t *testing.T) {
+	documented := map[string]map[string][]string{} // by type and field
+	fieldsOf := func(authType string) map[string][]string {
+		if documented[authType] == nil {
+			documented[authType] = map[string][]string{}
+			for _, row := range rows(under(t, authTypes, "## `"+authType+"`")) {
 				for _, name := range spans(row[0]) {
-					documented[name] = row
+					documented[authType][name] = row
 				}
 			}
+		}
+		return documented[authType]
+	}
+	for _, info := range builtIn(t) {
+		t.Run(info.Type, func(t *testing.T) {
+			fields := fieldsOf(info.Type)
 			for _, f := range info.Fields {
-				row := documented[f.Name]
+				row := fields[f.Name]
 				if row == nil {
-					t.Errorf("%s does not have the field %s", heading, f.Name)
+					t.Errorf("the field %s is missing", f.Name)
 					continue
 				}
 				if want := map[bool]string{true: "yes", false: "no"}[f.Required]; row[1] != want {
-					t.Errorf("%s: %s is required: %q, want %q", heading, f.Name, row[1], want)
+					t.Errorf("%s is required: %q, want %q", f.Name, row[1], want)
 				}
-				if f.Default != "" && !strings.Contains(row[2], f.Default+" unless given") {
-					t.Errorf("%s: %s does not have its default, %s", heading, f.Name, f.Default)
+				text := row[2]
+				if other, same := strings.CutPrefix(text, "as for "); same {
+					text = fieldsOf(spans(other)[0])[f.Name][2]
 				}
-				delete(documented, f.Name)
+				if f.Default != "" && !strings.Contains(text, f.Default+" unless given") {
+					t.Errorf("%s does not have its default, %s", f.Name, f.Default)
+				}
+				delete(fields, f.Name)
 			}
-			for name := range documented {
-				t.Errorf("%s has the field %s, which the type does not have", heading, name)
+			delete(documented, info.Type)
+			for name, row := range fields {
+				if row[1] == "yes" || row[1] == "no" { // other tables have other columns
+					t.Errorf("there is a field %s, which the type does not have", name)
+				}
 			}
 		})
 	}
 	var algorithms []string
-	for _, row := range rows(under(t, "docs/auth-types.md", "### Keys")) {
+	for _, row := range rows(under(t, authTypes, "### Keys")) {
 		algorithms = append(algorithms, spans(row[0])...)
 	}
 	slices.Sort(algorithms)
 	if want := slices.Sorted(slices.Values(jws.Algorithms())); !slices.Equal(algorithms, want) {
 		t.Errorf("the algorithms are %q, want %q", algorithms, want)
+	}
+}
+
+// The table at the top of docs/auth-types.md has every type, in the order of the sections, and which of them each host has.
+func TestTheTableOfAuthTypes(t *testing.T) {
+	text := document(t, authTypes)
+	var listed, headed []string
+	table, _, _ := strings.Cut(text, "\n## ")
+	for _, row := range rows(table) {
+		name := spans(row[0])[0]
+		listed = append(listed, name)
+		loaded := slices.ContainsFunc(plugins.Default(), func(module []byte) bool { return bytes.Equal(module, plugins.Of(name)) })
+		if want := map[bool]string{true: "yes", false: "no"}[loaded]; row[3] != want {
+			t.Errorf("each host has %s: %q, want %q", name, row[3], want)
+		}
+	}
+	for line := range strings.SplitSeq(text, "\n") {
+		if name, found := strings.CutPrefix(line, "## `"); found {
+			headed = append(headed, strings.TrimSuffix(name, "`"))
+		}
+	}
+	if !slices.Equal(listed, headed) {
+		t.Errorf("the table has\n%q\nand the sections are\n%q", listed, headed)
+	}
+	var types []string
+	for _, info := range builtIn(t) {
+		types = append(types, info.Type)
+	}
+	if slices.Sort(types); !slices.Equal(slices.Sorted(slices.Values(listed)), types) {
+		t.Errorf("the table has\n%q\nand the types are\n%q", listed, types)
+	}
+}
+
+// The connectors in docs/auth-types.md can be loaded, all in one file, with no setting but their own.
+func TestTheConnectorsOfAuthTypes(t *testing.T) {
+	file := "connectors:\n"
+	for _, b := range blocks(t, authTypes) {
+		if b.info == "yaml" && strings.HasPrefix(b.text, "- name: ") {
+			file += b.text
+		}
+	}
+	set, err := connectors.Read(t.Context(), "auth-types.yaml", []byte(file), connectors.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer set.Close(context.WithoutCancel(t.Context()))
+	shown := map[string]bool{"none": true} // which has no fields
+	for _, c := range set.Connectors {
+		shown[c.Definition().Auth.Type] = true
+	}
+	for _, info := range builtIn(t) {
+		if !shown[info.Type] {
+			t.Errorf("there is no connector with the type %s", info.Type)
+		}
 	}
 }
