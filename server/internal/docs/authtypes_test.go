@@ -3,7 +3,9 @@ package docs
 import (
 	"bytes"
 	"context"
+	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -130,5 +132,42 @@ func TestTheConnectorsOfAuthTypes(t *testing.T) {
 		if !shown[info.Type] {
 			t.Errorf("there is no connector with the type %s", info.Type)
 		}
+	}
+}
+
+// The shapes of the census in docs/auth-types.md add up, and the text below them has the sums.
+func TestTheCensusAddsUp(t *testing.T) {
+	text := under(t, authTypes, "## What the field uses")
+	var all, served, notYet, not int
+	for _, row := range rows(text) {
+		if len(row) != 4 {
+			continue // of the table of other schemes
+		}
+		n, err := strconv.Atoi(row[1])
+		if err != nil {
+			t.Fatal(err)
+		}
+		if want := fmt.Sprintf("%.1f %%", 100*float64(n)/981); row[2] != want {
+			t.Errorf("%s: the share is %s, want %s", row[0], row[2], want)
+		}
+		all += n
+		switch {
+		case strings.HasPrefix(row[3], "not yet"):
+			notYet += n
+		case strings.HasPrefix(row[3], "no: "):
+			not += n
+		default:
+			served += n
+		}
+	}
+	if all != 981 {
+		t.Errorf("there are %d definitions, want 981", all)
+	}
+	percent := func(n, of int) int { return (200*n + of) / (2 * of) }
+	want := fmt.Sprintf("%d of the 981 are served: %d %%. The first five types, as they were, served 490. %d are not served yet, because they begin "+
+		"with a user's consent in a browser. Of the %d that need no consent, %d %% are served, and %d are not.",
+		served, percent(served, all), notYet, served+not, percent(served, served+not), not)
+	if !strings.Contains(strings.Join(strings.Fields(text), " "), want) {
+		t.Errorf("%s does not have %q", authTypes, want)
 	}
 }
