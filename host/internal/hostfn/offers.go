@@ -1,6 +1,10 @@
 package hostfn
 
-import "strings"
+import (
+	"strings"
+
+	"golang.org/x/net/http/httpguts"
+)
 
 // authOffer is a challenge of WWW-Authenticate (RFC 9110 section 11.6.1).
 type authOffer struct {
@@ -14,17 +18,18 @@ type authOffer struct {
 const maxOffers = 16
 
 // readOffers returns the challenges in the values of WWW-Authenticate. A value may have several, and a challenge ends where
-// the next scheme begins. Malformed text is skipped.
+// the next scheme begins: with an element of the list that is a token, alone or in front of something other than "=". Malformed
+// text is skipped.
 func readOffers(values []string) (offers []authOffer) {
 	for _, value := range values {
 		for _, item := range splitList(value) {
-			name, rest, _ := strings.Cut(item, " ")
-			if !strings.Contains(name, "=") { // a scheme, and perhaps its first parameter
+			name, rest := cutToken(item)
+			if name != "" && !strings.HasPrefix(rest, "=") {
 				if len(offers) == maxOffers {
 					return offers
 				}
 				offers = append(offers, authOffer{strings.ToLower(name), map[string]string{}})
-				item = strings.TrimSpace(rest)
+				item = rest
 			}
 			if len(offers) > 0 {
 				offers[len(offers)-1].add(item)
@@ -33,6 +38,23 @@ func readOffers(values []string) (offers []authOffer) {
 	}
 	return offers
 }
+
+// cutToken returns the token (RFC 9110 section 5.6.2) at the beginning of text, and what follows it and white space. The token
+// is empty if there is none, or if it does not end at white space, "=" or the end.
+func cutToken(text string) (token, rest string) {
+	end := 0
+	for end < len(text) && httpguts.IsTokenRune(rune(text[end])) {
+		end++
+	}
+	rest = strings.TrimLeft(text[end:], space)
+	if end+len(rest) == len(text) && rest != "" && rest[0] != '=' {
+		return "", text
+	}
+	return text[:end], rest
+}
+
+// space is the white space between the parts of a header.
+const space = " \t"
 
 // readParameters returns the parameters in a header that is a list of them, such as Authentication-Info.
 func readParameters(value string) map[string]string {
@@ -43,11 +65,14 @@ func readParameters(value string) map[string]string {
 	return all.parameters
 }
 
-// add adds a parameter, such as nonce="abc".
+// add adds a parameter, such as nonce="abc". There may be white space around the "=". The padding of a token68 is no
+// parameter.
 func (o *authOffer) add(parameter string) {
-	name, value, found := strings.Cut(parameter, "=")
-	name, value = strings.ToLower(strings.TrimSpace(name)), strings.TrimSpace(value)
-	if _, there := o.parameters[name]; !found || there {
+	name, rest := cutToken(parameter)
+	value, found := strings.CutPrefix(rest, "=")
+	value = strings.Trim(value, space)
+	name = strings.ToLower(name)
+	if _, there := o.parameters[name]; !found || there || name == "" || value == "" || value[0] == '=' {
 		return
 	}
 	if quoted, ok := strings.CutPrefix(value, `"`); ok {
@@ -80,13 +105,13 @@ func splitList(value string) (items []string) {
 	for i := 0; i <= len(value); i++ {
 		switch {
 		case i == len(value) || value[i] == ',' && !quoted:
-			if item := strings.TrimSpace(value[from:i]); item != "" {
+			if item := strings.Trim(value[from:i], space); item != "" {
 				items = append(items, item)
 			}
 			from = i + 1
 		case value[i] == '"':
 			quoted = !quoted
-		case value[i] == '\\' && quoted:
+		case value[i] == '\\' && quoted && i+1 < len(value):
 			i++
 		}
 	}
