@@ -65,8 +65,10 @@ func TestARedirectWithTheCredentialOfThePath(t *testing.T) {
 	}
 }
 
+const formType = "application/x-www-form-urlencoded"
+
 func TestACredentialInTheBody(t *testing.T) {
-	const form = "application/x-www-form-urlencoded"
+	const form = formType
 	added := "api_key=hunter2%2F%26%3D+hunter2"
 	for name, c := range map[string]struct {
 		contentType, body, want string
@@ -97,6 +99,7 @@ func TestACredentialInTheBody(t *testing.T) {
 				}
 				if c.contentType != "" {
 					r.Header.Set("Content-Type", c.contentType)
+					r.Header.Set("Content-Encoding", "identity")
 				}
 				prepare(r)
 				got := w.send(connector, r)
@@ -123,6 +126,7 @@ func TestChangesThatCannotBeMade(t *testing.T) {
 		"a path upwards":           {abi.Mutation{Path: pairs("things", "../KEY")}, "GET", "", "", "leads elsewhere"},
 		"a form into JSON":         {abi.Mutation{Form: pairs("a", "KEY")}, "POST", "application/json", "{}", "Content-Type must be"},
 		"a form into an unknown":   {abi.Mutation{Form: pairs("a", "KEY")}, "POST", "", "x", "Content-Type must be"},
+		"a form into a compressed": {abi.Mutation{Form: pairs("a", "KEY")}, "POST", formType + "; Content-Encoding: gzip", "x", "has a Content-Encoding"},
 		"a form of a GET":          {abi.Mutation{Form: pairs("a", "KEY")}, "GET", "", "", "the request's method has none"},
 		"a cookie twice":           {abi.Mutation{Cookies: append(pairs("a", "1"), pairs("a", "2")...)}, "GET", "", "", `sets cookie "a" twice`},
 		"a cookie without a name":  {abi.Mutation{Cookies: pairs("", "1")}, "GET", "", "", "is not the name of a cookie"},
@@ -137,8 +141,9 @@ func TestChangesThatCannotBeMade(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if c.header != "" {
-				r.Header.Set("Content-Type", c.header)
+			if kind, encoding, _ := strings.Cut(c.header, "; Content-Encoding: "); kind != "" {
+				r.Header.Set("Content-Type", kind)
+				r.Header["content-encoding"] = []string{"identity", encoding} // net/http sends a name as it is
 			}
 			if failure := w.refuse(connector, r, host.StageMutation, c.words); strings.Contains(failure.Error(), secret) {
 				t.Error(failure)

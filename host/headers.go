@@ -201,6 +201,8 @@ func checkChange(r *http.Request, h headers, m *hostfn.Mutation) error {
 func checkForm(r *http.Request) error {
 	kind, _, err := mime.ParseMediaType(r.Header.Get("Content-Type"))
 	switch empty := r.Body == nil || r.Body == http.NoBody; {
+	case hostfn.Encoded(r.Header):
+		return errors.New("the credential goes into a form, and the request's body has a Content-Encoding, so that nothing can be added to it: send it as it is")
 	case empty && (r.Method == "" || r.Method == http.MethodGet || r.Method == http.MethodHead):
 		return errors.New("the credential goes into the body, and the request's method has none")
 	case empty && r.Header.Get("Content-Type") == "", err == nil && kind == formType:

@@ -198,6 +198,9 @@ func (c *Call) BodyForm() (pairs []byte, ok bool) {
 	if kind, _, err := mime.ParseMediaType(c.inputs.Request.Header.Get("Content-Type")); err != nil || kind != formType {
 		return nil, false
 	}
+	if Encoded(c.inputs.Request.Header) {
+		c.endf(StageBody, "the request's form cannot be read: it has a Content-Encoding")
+	}
 	body, err := c.openBody().Open()
 	if err != nil {
 		c.endf(StageBody, "the request's body cannot be read: %w", c.ScrubError(err))
@@ -228,6 +231,20 @@ func (c *Call) BodyForm() (pairs []byte, ok bool) {
 		c.end(StageBody, err)
 	}
 	return document, true
+}
+
+// Encoded reports whether the body of a request has a Content-Encoding other than identity (RFC 9110 section 8.4), such as gzip.
+func Encoded(headers http.Header) bool {
+	for name, values := range headers {
+		if strings.EqualFold(name, "Content-Encoding") { // net/http sends a name as it is
+			for _, value := range values {
+				if value = strings.TrimSpace(value); value != "" && !strings.EqualFold(value, "identity") {
+					return true
+				}
+			}
+		}
+	}
+	return false
 }
 
 // formType is the media type of HTML forms.
