@@ -1,6 +1,8 @@
 package host_test
 
 import (
+	"errors"
+	"fmt"
 	"io"
 	"net/http"
 	"strings"
@@ -54,14 +56,34 @@ func TestACredentialInThePath(t *testing.T) {
 	}
 }
 
-// A redirect with the credential of the path is an error, and is not followed (threats.md 88).
-func TestARedirectWithTheCredentialOfThePath(t *testing.T) {
-	w, connector := changeWorld(t, abi.Mutation{Path: pairs("things", "KEY")})
-	w.api.Answer(func(r *http.Request) (*http.Response, error) {
-		return respond(http.StatusPermanentRedirect, "", "Location", r.URL.Path+"/")(r)
-	})
-	if _, err := w.try(connector, get(t.Context())); err == nil || !strings.Contains(err.Error(), "redirect that holds the credential") {
-		t.Error(err)
+// A redirect with the credential of the path or of the form is an error, and is not followed (threats.md 88). The request was
+// sent, and the error says so by its stage.
+func TestARedirectWithTheCredential(t *testing.T) {
+	for name, c := range map[string]struct {
+		change   abi.Mutation
+		location func(*http.Request) string
+	}{
+		"of the path": {abi.Mutation{Path: pairs("things", "KEY")}, func(r *http.Request) string { return r.URL.Path + "/" }},
+		"of a form": {abi.Mutation{Form: pairs("key", "KEY")}, func(r *http.Request) string {
+			body, _ := io.ReadAll(r.Body)
+			return "/failed/" + strings.TrimPrefix(string(body), "key=")
+		}},
+	} {
+		for _, code := range []int{http.StatusPermanentRedirect, http.StatusUnauthorized} {
+			t.Run(fmt.Sprint(name, " ", code), func(t *testing.T) {
+				w, connector := changeWorld(t, c.change)
+				w.api.Answer(func(r *http.Request) (*http.Response, error) {
+					return respond(code, "", "Location", c.location(r))(r)
+				})
+				r := get(t.Context())
+				r.Method = http.MethodPost
+				_, err := w.try(connector, r)
+				var failure *host.Error
+				if !errors.As(err, &failure) || failure.Stage != host.StageResponse || failure.Retryable() || !errors.Is(err, host.ErrCredentialInResponse) {
+					t.Error(err)
+				}
+			})
+		}
 	}
 }
 

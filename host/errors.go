@@ -17,7 +17,7 @@ type Stage string
 // The stages, in the order in which a request passes them.
 const (
 	// StageOrigin means that the request is for an origin that is not the connector's, or that another program could
-	// take it for one. It is also the stage of a redirect that contains the credential.
+	// take it for one.
 	StageOrigin Stage = "origin"
 	// StageTemplate means that a template cannot be rendered, because a secret or a field of the user is missing.
 	StageTemplate Stage = "template"
@@ -33,8 +33,8 @@ const (
 	StageToken Stage = "token"
 	// StageMutation means that the plugin's mutation cannot be applied.
 	StageMutation Stage = "mutation"
-	// StageResponse means that the request was sent, but the API's answer is not passed on. Only
-	// [Connector.GuardedTransport] has this stage.
+	// StageResponse means that the request was sent, but the API's answer is not passed on. [Connector.Transport] has this
+	// stage only for a redirect to a URL with the credential of the query, the path or a form.
 	StageResponse Stage = "response"
 )
 

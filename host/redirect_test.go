@@ -201,7 +201,7 @@ func TestWhatARedirectHoldsOfTheQuery_threats_19(t *testing.T) {
 			response, err := w.connect("custom", misused).Transport(nil).RoundTrip(get(t.Context()))
 			if c.want == "" {
 				var failure *host.Error
-				if !errors.As(err, &failure) || failure.Stage != host.StageOrigin || strings.Contains(err.Error(), c.secret) {
+				if !errors.As(err, &failure) || failure.Stage != host.StageResponse || strings.Contains(err.Error(), c.secret) {
 					t.Errorf("the error is %v", err)
 				}
 				return

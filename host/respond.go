@@ -17,11 +17,11 @@ import (
 	"github.com/keywright/keywright/host/internal/leakscan"
 )
 
-// dropCredential removes the appended query from the Location of a redirect. Servers that redirect to another path or
-// port often keep the query. A client would then have the credential in the URL of its next request, and so in Referer
+// dropCredential removes the appended query and form from the Location of a redirect. Servers that redirect to another path
+// or port often keep the query. A client would then have the credential in the URL of its next request, and so in Referer
 // and in errors. dropCredential returns an error if Location still contains the credential.
 func dropCredential(response *http.Response, m *hostfn.Mutation) error {
-	if m.Query == "" && len(m.Path) == 0 {
+	if m.Query == "" && len(m.Path) == 0 && m.Form == "" {
 		return nil
 	}
 	location := response.Header.Get("Location")
@@ -40,7 +40,7 @@ func dropCredential(response *http.Response, m *hostfn.Mutation) error {
 		response.Header.Set("Location", location)
 	}
 	if m.Echoed(location) {
-		return errors.New("the API answered with a redirect that holds the credential, which is not followed")
+		return fmt.Errorf("a redirect, which is not followed: %w", ErrCredentialInResponse)
 	}
 	return nil
 }

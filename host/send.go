@@ -249,7 +249,7 @@ func (t *authTransport) send(r *http.Request, body *payload, before *repeated) (
 	response.Request = r
 	if err := dropCredential(response, out.mutation); err != nil {
 		_ = response.Body.Close()
-		return nil, t.connector.fail(StageOrigin, err)
+		return nil, t.connector.fail(StageResponse, err)
 	}
 	sent.response = response
 	return sent, nil
