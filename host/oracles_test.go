@@ -2,6 +2,7 @@ package host_test
 
 import (
 	"encoding/base64"
+	"fmt"
 	"maps"
 	"sort"
 	"strconv"
@@ -306,6 +307,37 @@ func TestLengthOfAJWTDoesNotTellHowLongASecretIs_threats_68(t *testing.T) {
 				w.get(connector)
 			} else {
 				w.refuse(connector, get(t.Context()), host.StagePlugin, "too long")
+			}
+		}
+	}
+}
+
+// Whether data is signed does not depend on a sealed value in it. Otherwise a plugin could test guesses of a secret, such as
+// whether it begins with a G: then SSHSI and the secret would be refused (threats.md 101).
+func TestSignSealedIsNoOracle(t *testing.T) {
+	jws := base64.RawURLEncoding.EncodeToString([]byte(`{"alg":"ES256"}`))
+	secrets := []string{
+		"G", "harmless", jws, jws + ".e30", jws[1:] + ".", jws[3:], "SSHSIG", "SIG", strings.Repeat(" ", 64) + "x", " x", "\"@signature-params\": ()",
+		"@signature-params\": ", "a\nb", "x\n\"@signature-params\": ()\n\"a\": b", `a": b`, "\"", ".", "=", "\nx",
+	}
+	for _, purpose := range []string{abi.PurposeMessage, abi.PurposeHTTPSignature} {
+		for _, data := range []string{
+			"HASHED", "SSHSIHASHED", jws[:1] + "HASHED", jws[:3] + "HASHED", jws + "HASHED", jws + "HASHED.e30", jws + ".HASHED", strings.Repeat(" ", 63) + "HASHED", "HASHED.",
+			"\"HASHED\": a\n\"@signature-params\": ()", "\"aHASHED\n\"@signature-params\": ()", "\"a\": HASHED\n\"@signature-params\": ()",
+			"\"a\": b\n\"HASHED\": ()", "\"a\": b\n\"@signature-params\"HASHED", "x \"@signature-paramsHASHED", "x HASHED",
+		} {
+			seen := map[string]string{}
+			w, connector := keysWorld(t, []string{purpose}, func(env abi.Env) (string, error) {
+				env.SignSealed("key", purpose, strings.ReplaceAll(data, "HASHED", value(env, "hashed")))
+				return "{}", nil
+			})
+			for _, secret := range secrets {
+				w.setSecret("s", secret)
+				_, err := w.try(connector, get(t.Context()))
+				seen[fmt.Sprint(err)] = secret
+			}
+			if len(seen) > 1 {
+				t.Errorf("%s of %q depends on the secret: %q", purpose, data, seen)
 			}
 		}
 	}

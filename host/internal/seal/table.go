@@ -276,6 +276,14 @@ func (t *Table) Plain(text string) error {
 	return nil
 }
 
+// Before returns the part of text in front of its first reference, live or dead. It is text if there is none.
+func (t *Table) Before(text string) string {
+	if i := next(text, 0); i >= 0 {
+		return text[:i]
+	}
+	return text
+}
+
 // Split divides text into pieces that a cache can keep beyond this call. No piece is empty plain text. Join returns the
 // same text with new references. The error is an *Error with Dead.
 func (t *Table) Split(text string) ([]Piece, error) {

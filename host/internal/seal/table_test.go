@@ -273,6 +273,17 @@ func TestSealingOverAndOverIsBounded(t *testing.T) {
 	refused(t, err, seal.Error{Reason: seal.TooLong}, "too long")
 }
 
+// The text in front of the first reference has no part of any reference.
+func TestTextBeforeTheFirstReference(t *testing.T) {
+	table := seal.NewTable(rand.Reader)
+	ref := sealed(t, table, "S", seal.Header)
+	for text, want := range map[string]string{"": "", "kw_x": "kw_x", "a" + ref: "a", ref + "a": "", "ab" + ref + "c" + ref: "ab"} {
+		if got := table.Before(text); got != want {
+			t.Errorf("%q: %q, want %q", text, got, want)
+		}
+	}
+}
+
 // Pieces from one call are joined in another call with references of the latter (threats.md 29).
 func TestSplitAndJoinAcrossCalls(t *testing.T) {
 	first, second := seal.NewTable(rand.Reader), seal.NewTable(rand.Reader)
