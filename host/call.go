@@ -141,12 +141,12 @@ func (c *Connector) store(secrets []string, subject subject, call *hostfn.Call, 
 // waits for the entry and returns it. Otherwise it runs the call detached and returns the outcome.
 func (c *Connector) fetchOrWait(ctx context.Context, in *hostfn.Inputs, missed hostfn.Restart, stats *Attempt) (*outcome, *tokencache.Entry[[]seal.Piece]) {
 	if missed.Key == nil {
-		return c.runDetached(ctx, in, nil, stats), nil
+		return c.runDetached(ctx, in, nil, missed.Keys, stats), nil
 	}
 	entry, hit, lease, holder := c.host.cache.entries.Acquire(*missed.Key)
 	switch {
 	case holder:
-		return c.runDetached(ctx, in, lease, stats), nil
+		return c.runDetached(ctx, in, lease, false, stats), nil
 	case hit:
 		return nil, &entry
 	}
@@ -157,7 +157,7 @@ func (c *Connector) fetchOrWait(ctx context.Context, in *hostfn.Inputs, missed h
 	case waited.Err != nil:
 		return &outcome{err: waited.Err}, nil
 	case !waited.Set:
-		return c.runDetached(ctx, in, nil, stats), nil
+		return c.runDetached(ctx, in, nil, false, stats), nil
 	}
 	return nil, &waited.Entry
 }
@@ -165,13 +165,17 @@ func (c *Connector) fetchOrWait(ctx context.Context, in *hostfn.Inputs, missed h
 // runDetached runs the call on a goroutine of its own, with the values of the caller's context but without its
 // cancellation. So a caller that goes away does not take the token from other callers (threats.md 31). If the outcome
 // is needsBody, the caller must keep the body and run the call again; stats is not complete then, and Observe has not
-// been called.
-func (c *Connector) runDetached(ctx context.Context, in *hostfn.Inputs, lease *hostfn.Lease, stats *Attempt) *outcome {
+// been called. keys is set if the call waits for the store of keys, and not for a token endpoint.
+func (c *Connector) runDetached(ctx context.Context, in *hostfn.Inputs, lease *hostfn.Lease, keys bool, stats *Attempt) *outcome {
 	if in.Request != nil {
 		in.Request = in.Request.Clone(context.WithoutCancel(ctx)) // a caller that gave up may change its request
 	}
+	slots, stage, awaited, others := c.host.exchangeSlots, StageToken, "a token", "token endpoints"
+	if keys {
+		slots, stage, awaited, others = c.host.keySlots, StageSign, "a signature", "the store of keys"
+	}
 	gaveUp := func() error {
-		return c.fail(StageToken, fmt.Errorf("gave up waiting for a token: %w", context.Cause(ctx)))
+		return c.fail(stage, fmt.Errorf("gave up waiting for %s: %w", awaited, context.Cause(ctx)))
 	}
 	done := make(chan *outcome)
 	c.host.calls.Add(1)
@@ -200,10 +204,10 @@ func (c *Connector) runDetached(ctx context.Context, in *hostfn.Inputs, lease *h
 			}
 		}()
 		select {
-		case c.host.exchangeSlots <- struct{}{}:
-			defer func() { <-c.host.exchangeSlots }()
+		case slots <- struct{}{}:
+			defer func() { <-slots }()
 		case <-detached.Done():
-			out = &outcome{err: c.fail(StageToken, hostfn.Passing(errors.New("too many other calls wait for token endpoints")))}
+			out = &outcome{err: c.fail(stage, hostfn.Passing(fmt.Errorf("too many other calls wait for %s", others)))}
 			return
 		}
 		call := hostfn.New(detached, c.plan, in, hostfn.Detached)
@@ -229,6 +233,8 @@ func (c *Connector) run(ctx context.Context, call *hostfn.Call, stats *Attempt) 
 	stats.Sandbox += result.Time
 	stats.Fuel += result.Fuel
 	restart := call.Restart()
+	requests, took := call.KeyRequests()
+	stats.KeyRequests, stats.KeyTime = stats.KeyRequests+requests, stats.KeyTime+took
 	if restart == nil || call.Exchanges() > 0 { // the log lines of a run without effect are dropped
 		call.Flush()
 	}

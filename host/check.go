@@ -183,14 +183,6 @@ func (k *checker) needed(field *hostfn.Field) (reason string) {
 	return ""
 }
 
-// suggestions returns the usual values of a field, for the end of an error.
-func suggestions(f *abi.Field) string {
-	if len(f.Suggested) == 0 {
-		return ""
-	}
-	return " (usual: " + strings.Join(f.Suggested, ", ") + ")"
-}
-
 // answers sets the answers that the connector's calls may get. The source of an answer may be a field of the configuration,
 // which must be literal: what a plugin takes of an answer must not depend on a request.
 func (k *checker) answers() {
@@ -251,6 +243,10 @@ func (k *checker) field(f *hostfn.Field, value any) {
 		return
 	}
 	f.Text = compiled
+	if compiled.Key() != nil {
+		k.key(f)
+		return
+	}
 	k.names(f, compiled.Names())
 	if names := compiled.Names(); f.Kind == abi.KindURL && (len(names.User) > 0 || names.Tenant) && !urlcheck.FixedHost(text) {
 		k.Wrong(path(f.Name), "user.* and tenant_id may stand only behind the host: whoever chooses the host gets the credential")
@@ -387,12 +383,4 @@ func typeOf(value any) string {
 		return "a list"
 	}
 	return "a number"
-}
-
-// hint returns a plugin's documentation of a field, for the end of an error.
-func hint(doc string) string {
-	if doc == "" {
-		return "it is required"
-	}
-	return Printable(strings.TrimSuffix(doc, "."))
 }

@@ -23,6 +23,8 @@ import (
 type Config struct {
 	// Secrets stores the secrets that templates name. Nil means no secrets.
 	Secrets Secrets
+	// Keys is the store of the keys that templates name with get_key. Nil means none.
+	Keys Keys
 	// BuiltIns are auth types that come with Keywright, from package plugins. Nil means the five of [plugins.Default]; an
 	// empty slice that is not nil means none. A host with fewer of them starts faster.
 	BuiltIns []Plugin
@@ -65,8 +67,8 @@ type Config struct {
 type Attempt struct {
 	// Connector is the name of the connector, and Type is its auth type.
 	Connector, Type string
-	// Sandbox is the time that the guest and its host functions took. It does not include waits for token endpoints and
-	// for other guests.
+	// Sandbox is the time that the guest and its host functions took. It does not include waits for token endpoints, for the
+	// store of keys, and for other guests.
 	Sandbox time.Duration
 	// Fuel is the work of the guest, in the units of [Limits].Fuel. A call with the same inputs always uses the same
 	// fuel.
@@ -74,6 +76,9 @@ type Attempt struct {
 	// Exchanges is the number of token requests that were sent, and Token is the time that their endpoints took.
 	Exchanges int
 	Token     time.Duration
+	// KeyRequests is the number of times that a key of [Config].Keys was used, and KeyTime is the time that this took.
+	KeyRequests int
+	KeyTime     time.Duration
 	// Cached reports whether the call read a value of the token cache.
 	Cached bool
 	// Reused reports whether the mutation of an earlier call was used, so that the plugin did not run.

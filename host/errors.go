@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/keywright/keywright/abi"
 	"github.com/keywright/keywright/host/internal/egress"
 	"github.com/keywright/keywright/host/internal/hostfn"
 )
@@ -45,8 +46,8 @@ type Error struct {
 	Connector, Type string
 	// Stage is the stage at which the request failed.
 	Stage Stage
-	// Err is the cause. It may wrap a [TokenError], [ErrSecretNotFound], [ErrCredentialInResponse], [ErrClosed],
-	// [http.MaxBytesError], or the error of a context.
+	// Err is the cause. It may wrap a [TokenError], [ErrSecretNotFound], [ErrKeyNotFound], [ErrKeyRefused],
+	// [ErrCredentialInResponse], [ErrClosed], [http.MaxBytesError], or the error of a context.
 	Err error
 }
 
@@ -57,7 +58,7 @@ func (e *Error) Error() string {
 func (e *Error) Unwrap() error { return e.Err }
 
 // Retryable reports whether the same request may succeed later without a change. It is true if a token endpoint or a
-// store of secrets could not be reached, failed, or asked for another attempt (408, 425, 429, 5xx), and if a time limit
+// store of secrets or keys could not be reached, failed, or asked for another attempt (408, 425, 429, 5xx), and if a time limit
 // passed. It is false for errors that a person must fix, for a request that was cancelled, and after the request was
 // sent.
 //
@@ -134,8 +135,28 @@ func (e *ConfigError) Error() string {
 var (
 	// ErrSecretNotFound is returned by [Secrets] for a name without a secret.
 	ErrSecretNotFound = errors.New("the secret is not found")
+	// ErrKeyNotFound is returned by [Keys] for a name without a key.
+	ErrKeyNotFound = errors.New("the key is not found")
+	// ErrKeyRefused is returned by [Keys] for a key that may not be used, or not in this way.
+	ErrKeyRefused = errors.New("the key may not be used")
 	// ErrCredentialInResponse means that the API's answer contains the credential of its request.
 	ErrCredentialInResponse = errors.New("the API's answer holds the credential that it was sent")
 	// ErrClosed means that [Host.Close] was called.
 	ErrClosed = errors.New("the host is closed")
 )
+
+// suggestions returns the usual values of a field, for the end of an error.
+func suggestions(f *abi.Field) string {
+	if len(f.Suggested) == 0 {
+		return ""
+	}
+	return " (usual: " + strings.Join(f.Suggested, ", ") + ")"
+}
+
+// hint returns a plugin's documentation of a field, for the end of an error.
+func hint(doc string) string {
+	if doc == "" {
+		return "it is required"
+	}
+	return Printable(strings.TrimSuffix(doc, "."))
+}

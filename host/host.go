@@ -43,8 +43,11 @@ type Host struct {
 	random func() string
 	// exchangeSlots limits the calls that may wait for token endpoints, because a guest that waits keeps its memory.
 	exchangeSlots chan struct{}
-	types         map[string]*plugin
-	order         []*plugin
+	// keySlots limits the calls that may wait for the store of keys. They are apart, because such a call may be made for each
+	// request, and a slow store must not keep others from their tokens.
+	keySlots chan struct{}
+	types    map[string]*plugin
+	order    []*plugin
 
 	// mutations holds the results of calls of connectors whose templates name something of the user.
 	mutations *lru.Cache[mutationKey, *cachedMutation]
@@ -110,6 +113,7 @@ func tryHost(ctx context.Context, c Config) (*Host, error) {
 	c.Variables = maps.Clone(c.Variables)
 	h := &Host{config: c, signer: signing.New(c.Limits.Keys), types: map[string]*plugin{}}
 	h.exchangeSlots = make(chan struct{}, c.Limits.ConcurrentExchanges)
+	h.keySlots = make(chan struct{}, c.Limits.ConcurrentExchanges)
 	var err error
 	if h.cache = c.Tokens; h.cache == nil {
 		if h.cache, err = NewTokenCache(c); err != nil {

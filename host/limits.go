@@ -31,6 +31,8 @@ type Limits struct {
 	HostCalls int `default:"1,000"`
 	// TokenRequests limits the token requests of a call.
 	TokenRequests int `default:"4"`
+	// KeyRequests limits how often a call uses keys of the store of keys.
+	KeyRequests int `default:"8"`
 	// TokenBytes limits the size of a token endpoint's answer.
 	TokenBytes int `default:"64 KiB"`
 	// LogLines limits the lines that a guest logs in a call.
@@ -53,7 +55,8 @@ type Limits struct {
 	Keys int `default:"1,024"`
 	// ConcurrentGuests limits the guests that run at the same time. Further calls wait.
 	ConcurrentGuests int `default:"4 for each processor, at least 16"`
-	// ConcurrentExchanges limits the calls that request tokens at the same time. Further calls wait.
+	// ConcurrentExchanges limits the calls that request tokens at the same time, and separately those that use the store of
+	// keys. Further calls wait.
 	ConcurrentExchanges int `default:"64"`
 }
 
@@ -116,6 +119,7 @@ func (l Limits) sandbox() sandbox.Limits {
 func (l Limits) call() hostfn.Limits {
 	return hostfn.Limits{
 		TokenRequests: l.TokenRequests,
+		KeyRequests:   l.KeyRequests,
 		TokenBytes:    l.TokenBytes,
 		LogLines:      l.LogLines,
 		CacheBytes:    l.CacheBytes,

@@ -42,6 +42,9 @@ func (c *Connector) newPlan() *hostfn.Plan {
 		ExchangeTime:  c.exchangeTime(),
 		KeySecret:     h.cache.keySecret[:],
 	}
+	if h.config.Keys != nil {
+		plan.Keys = keyStore{h.config.Keys}
+	}
 	if challenge := c.plugin.info.Challenge; challenge != nil {
 		plan.Statuses, plan.Keep = challenge.Statuses, time.Duration(challenge.Keep)*time.Second
 	}

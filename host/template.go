@@ -55,6 +55,9 @@ func (h *Host) Template(source string) (*Template, error) {
 		}
 		return nil, wrong
 	}
+	if compiled.Key() != nil {
+		return nil, &TemplateError{Problems: []Problem{{Column: 1, Message: template.NoKey}}}
+	}
 	return &Template{host: h, compiled: compiled, names: compiled.Names()}, nil
 }
 

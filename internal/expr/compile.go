@@ -2,9 +2,7 @@ package expr
 
 import (
 	"fmt"
-	"regexp"
 	"slices"
-	"strings"
 	"unicode/utf8"
 
 	"github.com/expr-lang/expr/ast"
@@ -20,6 +18,9 @@ type Expression struct {
 	// Secrets and Variables are the arguments of get_secret and get_variable. Subject are the fields of user ("user.email")
 	// and tenant_id. Each is in the order of the source, with repetitions.
 	Secrets, Variables, Subject []string
+	// Key is the key that the expression names, if it is a call of get_key. It is nil otherwise. Such an expression has no
+	// value, so it must not be evaluated.
+	Key *Key
 
 	run eval
 	// slots is the number of a run's slots that lets and rounds use.
@@ -41,6 +42,7 @@ type builder struct {
 	Expression
 	// column is the column of the expression's first rune.
 	column   int
+	root     ast.Node
 	seen     map[ast.Node]bool
 	locals   []local
 	rounds   []*round
@@ -67,7 +69,7 @@ func (l *Language) Compile(p Piece, patterns *Source) (*Expression, []*Error) {
 		}
 		return nil, []*Error{problem}
 	}
-	b := &builder{Language: l, column: p.Column, seen: map[ast.Node]bool{}, patterns: patterns}
+	b := &builder{Language: l, column: p.Column, seen: map[ast.Node]bool{}, patterns: patterns, root: tree.Node}
 	whole := b.build(tree.Node, true)
 	b.Kind, b.run = whole.kind, whole.run
 	b.Column, b.Start = b.at(tree.Node), p.Column+p.tokens[0].From
@@ -250,12 +252,16 @@ func (b *builder) call(n *ast.CallNode, output bool) operand {
 	switch {
 	case name == "get_secret" && b.Bodies:
 		return b.fail(n, "get_secret is not available here: a secret in request or response would reach the caller; put it into auth, headers or query")
+	case name == "get_key" && b.Bodies:
+		return b.fail(n, "get_key is not available here: such a key signs, and has no text; name it in auth")
 	case !known || !f.templates && !b.Bodies:
 		return b.unknownFunction(n, name)
 	case len(n.Arguments) < f.least || len(n.Arguments) > f.most:
 		return b.fail(n, "%s takes %s", name, f.takes)
 	case name == "get_secret":
 		return b.secret(n)
+	case name == "get_key":
+		return b.key(n)
 	case name == "get_variable":
 		return b.variable(n, false)
 	case name == "default":
@@ -316,73 +322,5 @@ func (b *builder) defaultValue(n *ast.CallNode, output bool) operand {
 			return found
 		}
 		return other.run(r)
-	}}
-}
-
-// validName matches the names of secrets and variables, and longer ones.
-var validName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]*$`)
-
-// ValidName reports whether a secret or a variable may have a name. Such a name has no slash and is neither . nor .., so
-// that it can be part of a path.
-func ValidName(name string) bool { return len(name) <= 128 && validName.MatchString(name) }
-
-// literalName returns the argument of get_secret and get_variable. The error does not quote the argument, which may be the
-// secret itself.
-func (b *builder) literalName(n *ast.CallNode) (name string, ok bool) {
-	literal, ok := n.Arguments[0].(*ast.StringNode)
-	switch {
-	case !ok:
-		b.fail(n.Arguments[0], "the name must be a literal text, in quotes")
-	case !ValidName(literal.Value):
-		b.fail(literal, "the name must be 1 to 128 letters, digits, '.', '_' or '-', and begin with a letter or digit")
-	default:
-		return literal.Value, true
-	}
-	return "", false
-}
-
-func (b *builder) secret(n *ast.CallNode) operand {
-	name, ok := b.literalName(n)
-	if !ok {
-		return operand{}
-	}
-	b.Secrets = append(b.Secrets, name)
-	called := "get_secret('" + name + "')"
-	return b.lookup(n, func(r *Run) string {
-		value, err := r.Values.Secret(name)
-		if err != nil {
-			panic(&Error{Column: r.column, Message: called, Err: err})
-		}
-		if strings.TrimSpace(value) == "" {
-			panic(r.failure("%s: the secret is empty or blank", called))
-		}
-		return value
-	})
-}
-
-// variable compiles get_variable. If optional is true, a missing variable is empty text and not an error.
-func (b *builder) variable(n *ast.CallNode, optional bool) operand {
-	name, ok := b.literalName(n)
-	if !ok {
-		return operand{}
-	}
-	b.Variables = append(b.Variables, name)
-	return b.lookup(n, func(r *Run) string {
-		value, ok := r.Values.Variable(name)
-		if !ok && !optional {
-			panic(r.failure("get_variable('%s'): there is no such variable", name))
-		}
-		return value
-	})
-}
-
-// lookup returns an operand whose value is a text from outside of the expression.
-func (b *builder) lookup(n ast.Node, get func(*Run) string) operand {
-	column := b.at(n)
-	return operand{Text, func(r *Run) any {
-		r.enter(column)
-		value := get(r)
-		r.bound(len(value), r.limits.Text)
-		return value
 	}}
 }

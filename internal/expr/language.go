@@ -116,7 +116,7 @@ func subject(group, name string) (get func(*Run) string, missing string) {
 func (l *Language) FunctionNames() []string {
 	var names []string
 	for name, f := range functions {
-		if (f.templates || l.Bodies) && (name != "get_secret" || !l.Bodies) {
+		if (f.templates || l.Bodies) && (name != "get_secret" && name != "get_key" || !l.Bodies) {
 			names = append(names, name)
 		}
 	}

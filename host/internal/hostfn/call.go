@@ -73,6 +73,7 @@ type Call struct {
 	exchangeTime time.Duration
 	// tokenRequests counts the calls of TokenRequest, whether or not a request was sent.
 	tokenRequests int
+	keys          keyUse
 	// answer is the last answer of a token endpoint if that was an error, and nil otherwise.
 	answer *TokenError
 	// otherType is set if the type of the last token was not bearer.
@@ -91,6 +92,8 @@ type Restart struct {
 	Key *tokencache.Key
 	// Body is set if the guest wants the digest of a body that can be read only once.
 	Body bool
+	// Keys is set if the guest wants a key of the store of keys to be used.
+	Keys bool
 }
 
 // New returns a call. The context bounds the work of the host functions.
@@ -179,10 +182,15 @@ func (c *Call) PutIn() []*tokencache.Handle {
 	return all.Entries()
 }
 
-// end ends the call with a Failure. The stage of an error about a misused sealed value is StagePlugin.
+// end ends the call with a Failure. The stage of an error about a misused sealed value is StagePlugin, unless a key would have
+// to leave its store.
 func (c *Call) end(stage string, err error) {
 	var misuse *seal.Error
-	if errors.As(err, &misuse) {
+	switch {
+	case !errors.As(err, &misuse):
+	case misuse.Reason == seal.OnlySigns: // the configuration has chosen a key that the plugin cannot use
+		stage = StageSign
+	default:
 		stage = StagePlugin
 	}
 	c.failure = &Failure{Stage: stage, Err: err}

@@ -92,6 +92,9 @@ func (c *Call) field(f *Field) (string, bool) {
 		}
 		return f.Default, true
 	}
+	if f.Text.Key() != nil {
+		return c.sealStored(f), true
+	}
 	var parts []template.Part
 	whole, literal := f.Text.Literal()
 	if !literal {

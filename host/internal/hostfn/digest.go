@@ -50,6 +50,8 @@ func (c *Call) hash(where, data string, w io.Writer) (seal.Value, bool) {
 	switch {
 	case errors.As(err, &misuse):
 		c.endf(StagePlugin, "%s: %w", where, err)
+	case errors.Is(err, errTooMuch):
+		c.endf(StageSign, "%s: %w", where, err)
 	case err != nil:
 		c.endf(StageBody, "the request's body cannot be read: %w", c.ScrubError(err))
 	}
@@ -62,6 +64,28 @@ func (c *Call) hash(where, data string, w io.Writer) (seal.Value, bool) {
 func (c *Call) MAC(algorithm, key, data string) string {
 	c.need(abi.UserMAC)
 	c.uncacheable = true
+	var k, v seal.Value
+	var sum []byte
+	if stored := c.sealed.Key(key); stored != nil {
+		k = *stored
+		sum, v = c.storeMAC(algorithm, *k.Key, data)
+	} else {
+		k = c.macKey(key)
+		mac, err := signing.NewMAC(algorithm, []byte(k.Text))
+		if err != nil {
+			c.end(StageSign, err)
+		}
+		v, _ = c.hash("the data of mac", data, mac)
+		sum = mac.Sum(nil)
+	}
+	c.explainSigned("mac "+algorithm, data)
+	sinks := k.Derived & v.Derived
+	mask := "mac(" + algorithm + ", " + k.Mask + ", " + v.Mask + ")"
+	return c.seal(seal.Value{Text: string(sum), Sinks: sinks, Derived: sinks, Mask: mask, Raw: true, From: k.From.And(v.From)})
+}
+
+// macKey returns the value of the key of mac. It ends the call unless that is sealed and reaches Sign.
+func (c *Call) macKey(key string) seal.Value {
 	k, sealed := c.combine("the key of mac", key)
 	if !sealed {
 		c.end(StagePlugin, errors.New("the key of mac holds no sealed value, so that what it gives would be no credential"))
@@ -69,13 +93,5 @@ func (c *Call) MAC(algorithm, key, data string) string {
 	if k.Sinks&seal.Sign == 0 {
 		c.end(StagePlugin, fmt.Errorf("the key of mac: %w", &seal.Error{Reason: seal.OutOfReach, Sinks: k.Sinks, Sink: seal.Sign}))
 	}
-	mac, err := signing.NewMAC(algorithm, []byte(k.Text))
-	if err != nil {
-		c.end(StageSign, err)
-	}
-	v, _ := c.hash("the data of mac", data, mac)
-	c.explainSigned("mac "+algorithm, data)
-	sinks := k.Derived & v.Derived
-	mask := "mac(" + algorithm + ", " + k.Mask + ", " + v.Mask + ")"
-	return c.seal(seal.Value{Text: string(mac.Sum(nil)), Sinks: sinks, Derived: sinks, Mask: mask, Raw: true, From: k.From.And(v.From)})
+	return k
 }

@@ -43,7 +43,7 @@ func (f *Failure) Unwrap() error { return f.Err }
 
 // Limits holds the limits of a call. Each field has the meaning of the field of host.Limits with the same name.
 type Limits struct {
-	TokenRequests, TokenBytes, LogLines, CacheBytes, Mutations int
+	TokenRequests, KeyRequests, TokenBytes, LogLines, CacheBytes, Mutations int
 }
 
 // Cache holds the tokens of all connectors of a host.
@@ -95,6 +95,9 @@ type Plan struct {
 	Random io.Reader
 	// KeySecret is the secret from which the keys of fields with Generate are derived.
 	KeySecret []byte
+	// Keys is the store of keys, or nil. AsksKeys is set if a field names a key of it.
+	Keys     Keys
+	AsksKeys bool
 	// Offset is the time that the API's clock is ahead of Clock.
 	Offset Offset
 	// Log writes a log line of the guest.
@@ -106,7 +109,7 @@ type Plan struct {
 	// Refused logs the refusal of a token endpoint. It is called for the first refusal of a period.
 	Refused func(ctx context.Context, text string)
 	Limits  Limits
-	// ExchangeTime bounds one token request.
+	// ExchangeTime bounds one token request, and one request to the store of keys.
 	ExchangeTime time.Duration
 
 	// If not nil, Revealed is called with each text that a guest reveals.

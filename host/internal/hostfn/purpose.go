@@ -20,7 +20,7 @@ func (c *Call) SignSealed(field, purpose, data string) string {
 	c.need(abi.UserSignSealed)
 	c.uncacheable = true
 	c.plain("the purpose of sign_sealed", purpose)
-	key, algorithm := c.key(field, purpose)
+	k := c.key(field, purpose)
 	v, sealed := c.combine("the data of sign_sealed", data)
 	derived := seal.All
 	if sealed {
@@ -29,20 +29,16 @@ func (c *Call) SignSealed(field, purpose, data string) string {
 		}
 		derived = v.Derived
 	}
-	if algorithm == abi.SignRS1 && purpose != abi.PurposeMessage {
+	if k.algorithm == abi.SignRS1 && purpose != abi.PurposeMessage {
 		c.endf(StagePlugin, "a key with the algorithm %s signs for %q only", abi.SignRS1, abi.PurposeMessage)
 	}
 	if problem := checkPurpose(purpose, data, c.sealed.Before(data)); problem != "" {
 		c.endf(StagePlugin, "the data of sign_sealed %s", problem)
 	}
-	signature, warning, err := c.plan.Signer.Sign(algorithm, key, []byte(v.Text))
-	if err != nil {
-		c.endf(StageSign, "%s: %w", field, err)
-	}
-	c.warning(field, warning)
-	c.explainSigned("sign_sealed "+algorithm, data)
+	signature := c.signature(k, v.Text)
+	c.explainSigned("sign_sealed "+k.algorithm, data)
 	derived &= c.plan.Fields[field].Derived
-	mask := "signature(" + algorithm + ", " + v.Mask + ")"
+	mask := "signature(" + k.algorithm + ", " + v.Mask + ")"
 	return c.seal(seal.Value{Text: string(signature), Sinks: derived, Derived: derived, Mask: mask, Raw: true, From: v.From})
 }
 
@@ -122,12 +118,12 @@ func (c *Call) PublicKey(field, form string) string {
 	c.plain("the form of public_key", form)
 	switch form {
 	case abi.PublicJWK, abi.PublicThumbprint:
-		key, algorithm := c.key(field, "")
-		jwk, err := c.plan.Signer.PublicJWK(algorithm, key)
-		switch {
-		case err != nil:
-			c.endf(StageSign, "%s: %w", field, err)
-		case form == abi.PublicThumbprint:
+		k := c.key(field, "")
+		if k.stored != nil && c.mode == Explaining {
+			return c.explainedPublic(c.plan.Fields[field], form)
+		}
+		jwk := c.publicJWK(k)
+		if form == abi.PublicThumbprint {
 			return signing.Thumbprint(jwk)
 		}
 		return jwk
@@ -136,6 +132,18 @@ func (c *Call) PublicKey(field, form string) string {
 	}
 	c.endf(StagePlugin, "public_key knows %s, %s, %s and %s, not the form it was given", abi.PublicJWK, abi.PublicThumbprint, abi.PublicX5T, abi.PublicX5C)
 	return ""
+}
+
+// publicJWK returns the public half of a key as a JWK.
+func (c *Call) publicJWK(k signingKey) string {
+	if k.stored != nil {
+		return c.storeJWK(k.field, *k.stored, k.algorithm)
+	}
+	jwk, err := c.plan.Signer.PublicJWK(k.algorithm, k.text)
+	if err != nil {
+		c.endf(StageSign, "%s: %w", k.field, err)
+	}
+	return jwk
 }
 
 // certificate returns the thumbprint of the certificate in a field, or its chain.

@@ -41,13 +41,39 @@ func (c *Call) JWTSign(document []byte) string {
 	for i := range sealed {
 		_ = signing.Integers(claims, sealed[i:i+1]) // a number that is too large stays a string
 	}
-	key, algorithm := c.key(request.Key, abi.PurposeJWT)
-	token, warning, err := c.plan.Signer.JWT(algorithm, key, header, claims)
-	if err != nil {
-		c.end(StageSign, fmt.Errorf("%s: %w", request.Key, err))
-	}
-	c.warning(request.Key, warning)
+	token := c.jwt(c.key(request.Key, abi.PurposeJWT), header, claims)
 	return c.seal(seal.Value{Text: token, Sinks: sink, Mask: mask, Size: size, From: from.And(more)})
+}
+
+// jwt returns a JWT that is signed with a key.
+func (c *Call) jwt(k signingKey, header, claims map[string]any) string {
+	var token, warning string
+	var err error
+	if k.stored == nil {
+		token, warning, err = c.plan.Signer.JWT(k.algorithm, k.text, header, claims)
+	} else {
+		token, err = signing.JWT(k.algorithm, header, claims, func(input string) ([]byte, error) {
+			return c.storeSigns(k.field, *k.stored, k.algorithm, []byte(input)), nil
+		})
+	}
+	if err != nil {
+		c.end(StageSign, fmt.Errorf("%s: %w", k.field, err))
+	}
+	c.warning(k.field, warning)
+	return token
+}
+
+// signature returns the signature of data with a key.
+func (c *Call) signature(k signingKey, data string) []byte {
+	if k.stored != nil {
+		return c.storeSigns(k.field, *k.stored, k.algorithm, []byte(data))
+	}
+	signature, warning, err := c.plan.Signer.Sign(k.algorithm, k.text, []byte(data))
+	if err != nil {
+		c.end(StageSign, fmt.Errorf("%s: %w", k.field, err))
+	}
+	c.warning(k.field, warning)
+	return signature
 }
 
 // integers returns the names of the claims that become integers, separately for plain claims and for claims with sealed
@@ -136,7 +162,7 @@ func (c *Call) opened(where string, object map[string]any) (_ map[string]any, fr
 // maskedJWT returns the header and the claims of a JWT for a person to read.
 func (c *Call) maskedJWT(request abi.JWTRequest[strictjson.Tree]) string {
 	mask := func(text string) (string, error) { return c.sealed.Mask(text), nil }
-	_, algorithm := c.key(request.Key, abi.PurposeJWT)
+	algorithm := c.key(request.Key, abi.PurposeJWT).algorithm
 	header := c.mapStrings("the header of jwt_sign", request.Header, mask)
 	if header == nil {
 		header = map[string]any{}
@@ -174,22 +200,26 @@ func (c *Call) Sign(field, data string) []byte {
 	c.uncacheable = true
 	c.grant(abi.UserSign, abi.GrantSignRaw)
 	c.plain("the data of sign", data)
-	key, algorithm := c.key(field, "")
-	signature, warning, err := c.plan.Signer.Sign(algorithm, key, []byte(data))
-	if err != nil {
-		c.end(StageSign, fmt.Errorf("%s: %w", field, err))
-	}
-	c.warning(field, warning)
+	signature := c.signature(c.key(field, ""), data)
 	// The signature is a credential in plain bytes. Scrub has to know it.
 	c.revealed = true
 	c.seal(seal.Value{Text: string(signature)})
 	return signature
 }
 
-// key returns the text of a key field and the algorithm that the configuration names for it. It ends the call unless the
+// signingKey is a key of the configuration.
+type signingKey struct {
+	field string
+	// text is the key. It is empty if stored is not nil: then the key is in the store of keys.
+	text      string
+	stored    *seal.Key
+	algorithm string
+}
+
+// key returns the key of a field and the algorithm that the configuration names for it. It ends the call unless the
 // description lists the purpose for the key. For any purpose but a JWT, the configuration may name the algorithm as RFC 9421
 // does; key returns its name of RFC 7518.
-func (c *Call) key(name, purpose string) (key, algorithm string) {
+func (c *Call) key(name, purpose string) signingKey {
 	c.plain("the name of a key", name)
 	f := c.plan.Fields[name]
 	if f == nil || f.Kind != abi.KindKey {
@@ -198,24 +228,33 @@ func (c *Call) key(name, purpose string) (key, algorithm string) {
 	if purpose != "" && !slices.Contains(f.purposes(), purpose) {
 		c.endf(StagePlugin, "%s is not a key for this: the plugin's description does not list %q in its purposes", f.Name, purpose)
 	}
-	if a := c.plan.Fields[f.AlgorithmField]; a != nil {
-		algorithm = c.plainText(a)
-	}
-	if name := httpAlgorithms[algorithm]; name != "" && purpose != abi.PurposeJWT {
-		algorithm = name
-	}
+	k := signingKey{field: f.Name, algorithm: c.algorithm(f, purpose), stored: c.stored(f)}
 	switch {
+	case k.stored != nil:
+		return k
 	case f.Text != nil:
-		return c.plainText(f), algorithm
+		k.text = c.plainText(f)
+		return k
 	case !f.Generate:
 		c.endf(StageSign, "%s is not set", f.Name)
 	}
 	partition := c.partition()
-	key, err := signing.Generate(algorithm, c.plan.KeySecret, string(partition[:])+f.Name)
-	if err != nil {
+	var err error
+	if k.text, err = signing.Generate(k.algorithm, c.plan.KeySecret, string(partition[:])+f.Name); err != nil {
 		c.endf(StageSign, "%s: %w", f.Name, err)
 	}
-	return key, algorithm
+	return k
+}
+
+// algorithm returns the algorithm that the configuration names for a key.
+func (c *Call) algorithm(f *Field, purpose string) (algorithm string) {
+	if a := c.plan.Fields[f.AlgorithmField]; a != nil {
+		algorithm = c.plainText(a)
+	}
+	if name := httpAlgorithms[algorithm]; name != "" && purpose != abi.PurposeJWT {
+		return name
+	}
+	return algorithm
 }
 
 // purposes returns the purposes of a key.

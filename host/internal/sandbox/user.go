@@ -128,18 +128,38 @@ func challenge(r *run, stack []uint64) {
 func exchanging(function string, exchange func(abi.Env, []byte) []byte) func(r *run, stack []uint64) {
 	return func(r *run, stack []uint64) {
 		request := r.text(function, stack[0])
-		r.waiting = true
-		began := time.Now()
-		defer func() { r.waited += time.Since(began) }()
-		r.module.runtime.slots.release()
 		var reply []byte
-		r.callEnv(func() { reply = exchange(r.env, []byte(request)) })
-		if stop := r.module.runtime.slots.acquire(r.Context, r.module.runtime.limits.CallTime); stop != nil {
-			r.abort(stop)
-		}
-		r.waiting = false
+		r.withoutSlot(func() { reply = exchange(r.env, []byte(request)) })
 		stack[0] = put(r, reply)
 	}
+}
+
+// withoutSlot calls a method of env that may wait, and releases the slot meanwhile.
+func (r *run) withoutSlot(method func()) {
+	r.waiting = true
+	began := time.Now()
+	defer func() { r.waited += time.Since(began) }()
+	r.module.runtime.slots.release()
+	r.callEnv(method)
+	if stop := r.module.runtime.slots.acquire(r.Context, r.module.runtime.limits.CallTime); stop != nil {
+		r.abort(stop)
+	}
+	r.waiting = false
+}
+
+// A keyWaiter is an env whose methods that use a key may wait for a store of keys.
+type keyWaiter interface {
+	// Waits reports whether they may wait in this call.
+	Waits() bool
+}
+
+// callKeys calls a method of env that uses a key.
+func (r *run) callKeys(method func()) {
+	if w, ok := r.env.(keyWaiter); ok && w.Waits() {
+		r.withoutSlot(method)
+		return
+	}
+	r.callEnv(method)
 }
 
 // cacheGet implements cache_get(key) → value, or 0 if there is none.
@@ -176,7 +196,7 @@ func jwtSign(r *run, stack []uint64) {
 	r.inTime(abi.UserJWTSign) // because signing with a large key may take a tenth of a second
 	request := r.text(abi.UserJWTSign, stack[0])
 	var token string
-	r.callEnv(func() { token = r.env.JWTSign([]byte(request)) })
+	r.callKeys(func() { token = r.env.JWTSign([]byte(request)) })
 	stack[0] = put(r, token)
 }
 
@@ -210,7 +230,7 @@ func mac(r *run, stack []uint64) {
 	algorithm := r.text(abi.UserMAC, stack[0])
 	key, data := r.data(abi.UserMAC, stack[1]), r.data(abi.UserMAC, stack[2])
 	var value string
-	r.callEnv(func() { value = r.env.MAC(algorithm, key, data) })
+	r.callKeys(func() { value = r.env.MAC(algorithm, key, data) })
 	stack[0] = put(r, value)
 }
 
@@ -220,7 +240,7 @@ func signSealed(r *run, stack []uint64) {
 	field, purpose := r.text(abi.UserSignSealed, stack[0]), r.text(abi.UserSignSealed, stack[1])
 	data := r.data(abi.UserSignSealed, stack[2])
 	var signature string
-	r.callEnv(func() { signature = r.env.SignSealed(field, purpose, data) })
+	r.callKeys(func() { signature = r.env.SignSealed(field, purpose, data) })
 	stack[0] = put(r, signature)
 }
 
@@ -228,7 +248,7 @@ func signSealed(r *run, stack []uint64) {
 func publicKey(r *run, stack []uint64) {
 	field, form := r.text(abi.UserPublicKey, stack[0]), r.text(abi.UserPublicKey, stack[1])
 	var text string
-	r.callEnv(func() { text = r.env.PublicKey(field, form) })
+	r.callKeys(func() { text = r.env.PublicKey(field, form) })
 	stack[0] = put(r, text)
 }
 
@@ -237,7 +257,7 @@ func sign(r *run, stack []uint64) {
 	r.inTime(abi.UserSign)
 	field, data := r.text(abi.UserSign, stack[0]), r.data(abi.UserSign, stack[1])
 	var signature []byte
-	r.callEnv(func() { signature = r.env.Sign(field, data) })
+	r.callKeys(func() { signature = r.env.Sign(field, data) })
 	stack[0] = put(r, signature)
 }
 

@@ -98,6 +98,8 @@ type Value struct {
 	// Stream is set for a value that is not secret, but large: the body of a request. Text is empty then, and the only sink is
 	// Digest.
 	Stream Stream
+	// Key is set for a key that stays in a store of keys. Text is empty then, and the only sink is Sign.
+	Key *Key
 	// From holds the cache entries that the value came from. A 401 drops them.
 	From *Origins
 }
@@ -171,6 +173,8 @@ const (
 	TooLong
 	// OnlyHashed is the body of a request in a place where it would be copied.
 	OnlyHashed
+	// OnlySigns is a key that stays in a store of keys in a place that needs its bytes.
+	OnlySigns
 )
 
 // Error is the error for a guest that misuses a reference. It never holds a reference or its value.
@@ -195,6 +199,8 @@ func (e *Error) Error() string {
 		return fmt.Sprintf("sealed values are too long: a text may have %d bytes, and all that a call seals %d", MaxText, MaxHeld)
 	case OnlyHashed:
 		return "the body of the request may only be hashed, by digest or mac"
+	case OnlySigns:
+		return "the bytes of the key are wanted, but it stays in its store (get_key): use get_secret, or an auth type that takes the key as it is"
 	}
 	return "a sealed value was misused"
 }

@@ -146,7 +146,7 @@ func (t *Table) Opened() int { return t.opened }
 // Combine returns one value for a text with references, for a caller that makes something from the text and seals that.
 // Its Text is text with the values put in, and its Mask is text with the masks put in. Its Sinks and Derived are those that
 // all the values share, and it has the origins of all of them. If text has no references, sealed is false and v.Text is
-// text. The error is an *Error: Dead, TooLong or OnlyHashed.
+// text. The error is an *Error: Dead, TooLong, OnlyHashed or OnlySigns.
 func (t *Table) Combine(text string) (v Value, sealed bool, err error) {
 	sinks, derived, from := All, All, (*Origins)(nil)
 	out, n, size, err := t.put(text, func(v *Value) error {
@@ -155,6 +155,8 @@ func (t *Table) Combine(text string) (v Value, sealed bool, err error) {
 			return &Error{Reason: Dead}
 		case v.Stream != nil:
 			return &Error{Reason: OnlyHashed}
+		case v.Key != nil:
+			return &Error{Reason: OnlySigns}
 		}
 		sinks, derived, from = sinks&v.Sinks, derived&v.Derived, from.And(v.From)
 		return nil

@@ -38,10 +38,11 @@ func (s *Signer) PublicJWK(algorithm, key string) (string, error) {
 	if !ok {
 		return "", &KeyError{algorithm, "has no public half"}
 	}
-	return jwk(signer.Public())
+	return JWK(signer.Public())
 }
 
-func jwk(key crypto.PublicKey) (string, error) {
+// JWK returns a public key as PublicJWK does.
+func JWK(key crypto.PublicKey) (string, error) {
 	encode := base64.RawURLEncoding.EncodeToString
 	var members any // in lexicographic order
 	switch key := key.(type) {

@@ -113,28 +113,40 @@ func (s *Signer) key(method jwt.SigningMethod, text string) (parsed any, warning
 // string that is not UTF-8 is an error. The algorithms are those of package jws. Keys, warnings and other errors are those of
 // Sign.
 func (s *Signer) JWT(algorithm, key string, header, claims map[string]any) (token, warning string, err error) {
+	token, err = JWT(algorithm, header, claims, func(input string) (signature []byte, err error) {
+		signature, warning, err = s.sign(algorithm, key, input)
+		return signature, err
+	})
+	if err != nil {
+		return "", "", err
+	}
+	return token, warning, nil
+}
+
+// JWT is like [Signer.JWT], with a function that makes the signature.
+func JWT(algorithm string, header, claims map[string]any, sign func(input string) ([]byte, error)) (string, error) {
 	if jws.Method(algorithm) == nil {
-		return "", "", ErrAlgorithm
+		return "", ErrAlgorithm
 	}
 	head, err := appendHeader(make([]byte, 0, 128), algorithm, header)
 	if err != nil {
-		return "", "", fmt.Errorf("JWT header: %w", err)
+		return "", fmt.Errorf("JWT header: %w", err)
 	}
 	payload, err := strictjson.AppendValue(make([]byte, 0, 512), claims)
 	if err != nil {
-		return "", "", fmt.Errorf("JWT claims: %w", err)
+		return "", fmt.Errorf("JWT claims: %w", err)
 	}
 	compact := make([]byte, 0, 1024)
 	compact = base64.RawURLEncoding.AppendEncode(compact, head)
 	compact = append(compact, '.')
 	compact = base64.RawURLEncoding.AppendEncode(compact, payload)
-	signature, warning, err := s.sign(algorithm, key, string(compact))
+	signature, err := sign(string(compact))
 	if err != nil {
-		return "", "", err
+		return "", err
 	}
 	compact = append(compact, '.')
 	compact = base64.RawURLEncoding.AppendEncode(compact, signature)
-	return string(compact), warning, nil
+	return string(compact), nil
 }
 
 // NewMAC returns an HMAC (RFC 2104): of 20 bytes for abi.MACSHA1, 32 for abi.MACSHA256, 48 for abi.MACSHA384, 64 for

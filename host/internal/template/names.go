@@ -12,15 +12,20 @@ type (
 	Error = expr.Error
 	// Values provides the values that expressions use.
 	Values = expr.Values
+	// Key names a key of a store of keys.
+	Key = expr.Key
 	// User is the person on whose behalf a request is made.
 	User = expr.User
 )
 
 // Lists of the known names, for errors about unknown ones. A test compares them with the language.
 const (
-	knownFunctions = "there are get_secret, get_variable, now, uuid, default, base64_encode, base64_decode, json_encode, json_get"
+	knownFunctions = "there are get_secret, get_key, get_variable, now, uuid, default, base64_encode, base64_decode, json_encode, json_get"
 	knownVariables = "there are tenant_id and user.email, user.id, user.username, user.first_name, user.last_name"
 )
+
+// NoKey is the error for get_key at a place that takes no key.
+const NoKey = "get_key is for a field that takes a key, and this takes a text: use get_secret"
 
 // language is the language of expressions in templates.
 var language = &expr.Language{

@@ -125,6 +125,9 @@ func (c *objectCompiler) template(source string, path *problem.Path) any {
 	if c.errs = append(c.errs, errs...); len(errs) > 0 {
 		return nil
 	}
+	if t.Key() != nil {
+		return c.fail(path, NoKey)
+	}
 	c.names = append(c.names, t.names)
 	if literal, ok := t.Literal(); ok {
 		return literal

@@ -33,6 +33,8 @@ type Template struct {
 	source   string
 	segments []segment
 	names    Names
+	// key is the key that the template names if it is a call of get_key, and nil otherwise.
+	key *Key
 }
 
 // segment is literal text, or an expression if value is not nil.
@@ -80,6 +82,15 @@ func Compile(source string) (*Template, []*Error) {
 		t.segments = append(t.segments, segment{text: "{{" + p.Text + "}}", value: e, column: p.Start})
 		named = append(named, e)
 	}
+	for _, s := range t.segments {
+		switch {
+		case s.value == nil || s.value.Key == nil:
+		case len(t.segments) > 1:
+			errs = append(errs, &Error{Column: s.column, Message: "get_key must stand alone, with no text around it: such a key stays in its store, and has no text"})
+		default:
+			t.key = s.value.Key
+		}
+	}
 	if len(errs) > 0 {
 		return nil, expr.Sorted(errs)
 	}
@@ -112,6 +123,10 @@ func (t *Template) Names() Names {
 
 // Secret reports whether an expression of the template uses a secret.
 func (t *Template) Secret() bool { return len(t.names.Secrets) > 0 }
+
+// Key returns the key that the template names if it is a call of get_key. Such a template has no text, so it must not be
+// rendered. For any other template, Key returns nil.
+func (t *Template) Key() *Key { return t.key }
 
 // Render evaluates the expressions once: text of the form {{ … }} in a value stays as it is. Empty text makes no Part,
 // unless it is a secret. The error is an *Error; errors.Is finds the error that Values.Secret or Values.UUID returned.

@@ -25,6 +25,7 @@ func TestTheLimitsOfTheContractAreTheDefaultsOfTheHost(t *testing.T) {
 		"CallTime":            {"time", "% a call"},
 		"HostCalls":           {"host calls", "% into"},
 		"TokenRequests":       {"host calls", "% token requests"},
+		"KeyRequests":         {"host calls", "% uses of keys of a store"},
 		"LogLines":            {"host calls", "% log lines"},
 		"BodyBytes":           {"body", "%, when"},
 		"OutputBytes":         {"documents", "output %"},

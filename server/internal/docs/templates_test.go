@@ -11,16 +11,17 @@ import (
 
 // Templates may contain everything that README.md lists.
 func TestTemplatesOfREADME(t *testing.T) {
-	h, err := host.New(t.Context(), host.Config{})
+	h, err := host.New(t.Context(), host.Config{Keys: struct{ host.Keys }{}})
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer h.Close(t.Context())
 	connect := func(expression string) error {
-		_, err := h.Connect(t.Context(), host.ConnectorConfig{
-			Name: "readme", Origins: []string{"https://api.example.com"},
-			Auth: host.Auth{Type: "api_key", Config: map[string]any{"key": "X-Key", "value": "{{ " + expression + " }}", "in": "header"}},
-		})
+		auth := host.Auth{Type: "api_key", Config: map[string]any{"key": "X-Key", "value": "{{ " + expression + " }}", "in": "header"}}
+		if strings.HasPrefix(expression, "get_key(") {
+			auth = host.Auth{Type: "jwt", Config: map[string]any{"private_key": "{{ " + expression + " }}", "claims": map[string]any{}}}
+		}
+		_, err := h.Connect(t.Context(), host.ConnectorConfig{Name: "readme", Origins: []string{"https://api.example.com"}, Auth: auth})
 		return err
 	}
 	table := rows(under(t, "README.md", "### Templates"))

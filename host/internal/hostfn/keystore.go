@@ -1,0 +1,256 @@
+package hostfn
+
+import (
+	"context"
+	"crypto"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/keywright/keywright/abi"
+	"github.com/keywright/keywright/host/internal/seal"
+	"github.com/keywright/keywright/host/internal/signing"
+	"github.com/keywright/keywright/host/internal/strictjson"
+)
+
+// Keys is the store of keys of a host, see host.Keys. An error that may pass is marked with Passing.
+type Keys interface {
+	// Describe returns what is known about a key.
+	Describe(ctx context.Context, key seal.Key) (KeyInfo, error)
+	// Sign returns a signature, or an HMAC, and the version of the key that made it.
+	Sign(ctx context.Context, key seal.Key, algorithm string, data []byte) (signature []byte, version int, err error)
+}
+
+// KeyInfo describes a key of a store. It has the fields of host.KeyInfo.
+type KeyInfo struct {
+	Type    string
+	Version int
+	Public  crypto.PublicKey
+}
+
+// maxStoreData is the maximum length of data that a store of keys signs, in bytes.
+const maxStoreData = seal.MaxText
+
+// keyUse counts the uses of the store of keys by a call.
+type keyUse struct {
+	// requests counts the uses of keys, and took is the time that the store took.
+	requests int
+	took     time.Duration
+	// versions has the version of each key that the call has used or shown, so that all its signatures are of one version.
+	versions map[seal.Key]int
+}
+
+// KeyRequests returns the number of times that the call used a key of the store of keys, and the time that this took.
+func (c *Call) KeyRequests() (n int, took time.Duration) { return c.keys.requests, c.keys.took }
+
+// Waits reports whether functions that use a key may wait for the store of keys. The sandbox then lets other guests run
+// meanwhile.
+func (c *Call) Waits() bool { return c.mode == Detached && c.plan.AsksKeys }
+
+// stored returns the key that a field names with get_key, or nil. An Inline call ends with a Restart, because it may not wait.
+func (c *Call) stored(f *Field) *seal.Key {
+	if f.Text == nil || f.Text.Key() == nil {
+		return nil
+	}
+	c.detach()
+	return (*seal.Key)(f.Text.Key())
+}
+
+// detach ends an Inline call with a Restart, because it is about to ask the store of keys.
+func (c *Call) detach() {
+	if c.mode == Inline {
+		c.restart = &Restart{Keys: true}
+		panic(ended{})
+	}
+}
+
+// sealStored returns the value of a field that names a key with get_key.
+func (c *Call) sealStored(f *Field) string {
+	return c.seal(seal.Value{Sinks: seal.Sign, Derived: f.Derived, Mask: f.Text.Source(), Key: (*seal.Key)(f.Text.Key())})
+}
+
+// storeSigns returns a signature of the store of keys, or an HMAC. If the call is explained, it asks nothing and returns zeros.
+func (c *Call) storeSigns(field string, key seal.Key, algorithm string, data []byte) []byte {
+	if len(data) > maxStoreData {
+		c.endf(StageSign, "%s: %w", field, errTooMuch)
+	}
+	if c.mode == Explaining {
+		return make([]byte, explainedSize)
+	}
+	c.useKey()
+	var public crypto.PublicKey
+	if !isMAC(algorithm) {
+		public = c.describe(field, key, algorithm).Public
+	}
+	var signature []byte
+	c.ask(field, key, func(ctx context.Context, wanted seal.Key) (version int, err error) {
+		signature, version, err = c.plan.Keys.Sign(ctx, wanted, algorithm, data)
+		return version, err
+	})
+	if size := signing.SignatureSize(algorithm, public); len(signature) != size {
+		c.endf(StageSign, "%s: key %s: the store of keys returned %d bytes, and a signature with %s has %d", field, keyName(key), len(signature), algorithm, size)
+	}
+	return signature
+}
+
+// explainedSize is the length of a signature in an explained call, in bytes.
+const explainedSize = 64
+
+// errTooMuch is the error for data that is too long for a store of keys.
+var errTooMuch = fmt.Errorf("more than %d bytes are to be signed by the store of keys, which are sent to it: sign a digest of the data, such as that of the body, or use get_secret", maxStoreData)
+
+// isMAC reports whether an algorithm is an HMAC, for which a store needs no key of a certain type.
+func isMAC(algorithm string) bool { return strings.HasPrefix(algorithm, "HS") }
+
+// useKey counts a use of the store of keys, and ends the call after too many.
+func (c *Call) useKey() {
+	c.uncacheable = true // the next call may get another version of the key
+	if c.keys.requests++; c.keys.requests > c.plan.Limits.KeyRequests {
+		c.endf(StagePlugin, "the store of keys was to be used more than %d times in one call", c.plan.Limits.KeyRequests)
+	}
+}
+
+// describe returns the description of a key. It ends the call unless the algorithm fits the key.
+func (c *Call) describe(field string, key seal.Key, algorithm string) (info KeyInfo) {
+	c.ask(field, key, func(ctx context.Context, wanted seal.Key) (version int, err error) {
+		info, err = c.plan.Keys.Describe(ctx, wanted)
+		return 0, err
+	})
+	if isMAC(algorithm) {
+		return info
+	}
+	if err := signing.CheckPublic(algorithm, Printable(info.Type, 64), info.Public); err != nil {
+		c.endf(StageSign, "%s: key %s: %w", field, keyName(key), err)
+	}
+	return info
+}
+
+// ask calls a method of the store of keys with the version of the key that this call uses. f returns the version that the
+// store has used, or 0.
+func (c *Call) ask(field string, key seal.Key, f func(ctx context.Context, wanted seal.Key) (version int, err error)) {
+	ctx, cancel := context.WithTimeout(c.ctx, c.plan.ExchangeTime)
+	defer cancel()
+	wanted := key
+	if version := c.keys.versions[key]; version != 0 {
+		wanted.Version = version
+	}
+	began := c.plan.Clock()
+	version, err := f(ctx, wanted)
+	c.keys.took += c.plan.Clock().Sub(began)
+	switch {
+	case err != nil:
+		c.keyFailed(field, key, err)
+	case wanted.Version != 0 && version != 0 && version != wanted.Version:
+		c.endf(StageSign, "%s: key %s: the store of keys used version %d, and version %d was wanted", field, keyName(key), version, wanted.Version)
+	case version != 0:
+		c.useVersion(key, version)
+	}
+}
+
+// useVersion makes the call use one version of a key.
+func (c *Call) useVersion(key seal.Key, version int) {
+	if c.keys.versions == nil {
+		c.keys.versions = map[seal.Key]int{}
+	}
+	c.keys.versions[key] = version
+}
+
+// keyFailed ends the call with an error of the store of keys.
+func (c *Call) keyFailed(field string, key seal.Key, err error) {
+	scrubbed := c.ScrubError(err)
+	if IsPassing(err) {
+		scrubbed = Passing(scrubbed)
+	}
+	c.endf(StageSign, "%s: key %s: %w", field, keyName(key), scrubbed)
+}
+
+// keyName returns a key for errors.
+func keyName(key seal.Key) string {
+	if key.Version != 0 {
+		return fmt.Sprintf("%q, version %d", key.Name, key.Version)
+	}
+	return fmt.Sprintf("%q", key.Name)
+}
+
+// storeJWK returns the public half of a key of the store of keys as a JWK. The call's signatures are of the same version.
+func (c *Call) storeJWK(field string, key seal.Key, algorithm string) string {
+	if isMAC(algorithm) {
+		c.endf(StageSign, "%s: %w", field, &signing.KeyError{Algorithm: algorithm, Problem: "is a shared secret, which has no public half"})
+	}
+	c.useKey()
+	info := c.describe(field, key, algorithm)
+	c.useVersion(key, info.Version)
+	jwk, err := signing.JWK(info.Public)
+	if err != nil {
+		c.endf(StageSign, "%s: key %s: %w", field, keyName(key), err)
+	}
+	return jwk
+}
+
+// explainedPublic returns what stands for the public half of a key of the store of keys in an explained call.
+func (c *Call) explainedPublic(f *Field, form string) string {
+	text := "<" + form + " of get_key('" + f.Text.Key().Name + "')>"
+	if form == abi.PublicThumbprint {
+		return text
+	}
+	document, err := strictjson.Marshal(map[string]any{"kty": text})
+	if err != nil {
+		c.end(StageSign, err)
+	}
+	return string(document)
+}
+
+// storeMAC returns an HMAC of the store of keys over data with its sealed values put in, and a value for what is made from
+// the data.
+func (c *Call) storeMAC(algorithm string, key seal.Key, data string) ([]byte, seal.Value) {
+	c.detach()
+	if signing.SignatureSize(algorithm, nil) == 0 || !isMAC(algorithm) {
+		c.end(StageSign, signing.ErrMACAlgorithm)
+	}
+	buffer := &boundedBuffer{}
+	v, _ := c.hash("the data of mac", data, buffer)
+	return c.storeSigns(c.fieldOf(key), key, algorithm, buffer.bytes), v
+}
+
+// fieldOf returns the name of the field that names a key of the store of keys.
+func (c *Call) fieldOf(key seal.Key) string {
+	for _, name := range slices.Sorted(maps.Keys(c.plan.Fields)) {
+		if f := c.plan.Fields[name]; f.Text != nil && f.Text.Key() != nil && seal.Key(*f.Text.Key()) == key {
+			return name
+		}
+	}
+	return "the key of mac"
+}
+
+// boundedBuffer holds up to maxStoreData bytes.
+type boundedBuffer struct{ bytes []byte }
+
+// Write implements io.Writer.
+func (b *boundedBuffer) Write(p []byte) (int, error) {
+	if len(b.bytes)+len(p) > maxStoreData {
+		return 0, errTooMuch
+	}
+	b.bytes = append(b.bytes, p...)
+	return len(p), nil
+}
+
+// CheckKey asks the store of keys about the key that a field names with get_key. It returns an error unless the key is there
+// and fits its algorithm. The error is a *Failure.
+func (c *Call) CheckKey(f *Field) (err error) {
+	defer func() {
+		if r := recover(); r != nil {
+			if _, ok := r.(ended); !ok {
+				panic(r)
+			}
+			err = c.failure
+		}
+	}()
+	algorithm := "HS256" // of a secret for mac, whose algorithm the plugin chooses
+	if f.Kind == abi.KindKey {
+		algorithm = c.algorithm(f, "")
+	}
+	c.describe(f.Name, seal.Key(*f.Text.Key()), algorithm)
+	return nil
+}

@@ -1,0 +1,231 @@
+package host_test
+
+import (
+	"context"
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/golang-jwt/jwt/v5"
+
+	"github.com/keywright/keywright/abi"
+	"github.com/keywright/keywright/host"
+)
+
+// Keys that stay in a store of keys.
+
+// withKeys returns a change of a configuration that adds a store of keys.
+func withKeys(keys host.Keys) func(*host.Config) { return func(c *host.Config) { c.Keys = keys } }
+
+func storedJWT(algorithm string) config {
+	return config{"algorithm": algorithm, "private_key": "{{ get_key('api') }}", "claims": config{"iss": "me"}}
+}
+
+// storedGuest returns a guest that does do. It has a key, a secret that is only a key, and a text.
+func storedGuest(do func(abi.Env) (string, error)) *guest {
+	return &guest{about: abi.Description{Uses: abi.Groups, Anonymous: true, Fields: []abi.Field{
+		{Name: "key", Kind: abi.KindKey, AlgorithmField: "algorithm", Purposes: []string{abi.PurposeMessage, abi.PurposeJWT}, Derived: []string{abi.SinkHeader}},
+		{Name: "algorithm", Kind: abi.KindString, Enum: algorithms, Default: "ES256"},
+		{Name: "secret", Kind: abi.KindString, Sealed: true, Sinks: []string{abi.SinkSign}, Derived: []string{abi.SinkHeader}},
+		{Name: "text", Kind: abi.KindString, Sinks: []string{abi.SinkHeader}},
+		{Name: "object", Kind: abi.KindObject, Sinks: []string{abi.SinkHeader}},
+		sealedField("sent", abi.SinkSign, abi.SinkHeader),
+	}}, authenticate: do}
+}
+
+// A plugin signs with a key of the store as it does with any other.
+func TestAKeyOfAStoreSignsJWTs(t *testing.T) {
+	for _, algorithm := range []string{"RS256", "PS256", "ES256", "ES384", "EdDSA", "HS256"} {
+		t.Run(algorithm, func(t *testing.T) {
+			keys := &fakeKeys{}
+			public := keys.add("api", algorithm)
+			w := newWorld(t, withKeys(keys))
+			connector := w.connect("jwt", storedJWT(algorithm))
+			token := strings.TrimPrefix(w.get(connector).Header.Get("Authorization"), "Bearer ")
+			parsed, err := jwt.Parse(token, func(*jwt.Token) (any, error) { return public, nil }, jwt.WithValidMethods([]string{algorithm}))
+			if err != nil || parsed.Claims.(jwt.MapClaims)["iss"] != "me" {
+				t.Fatalf("%s: %v", token, err)
+			}
+			if last := w.calls[len(w.calls)-1]; last.KeyRequests != 1 || last.Reused {
+				t.Errorf("Observe got %+v", last)
+			}
+			w.get(connector)
+			if signed, _ := keys.counts(); signed != 2 {
+				t.Errorf("the store signed %d times for two requests", signed)
+			}
+		})
+	}
+}
+
+// An assertion is signed once for a token, and not while the token is in the cache.
+func TestAKeyOfAStoreSignsOncePerToken(t *testing.T) {
+	keys := &fakeKeys{}
+	keys.add("api", "HS256")
+	w := newWorld(t, withKeys(keys))
+	c := w.connect("oauth_jwt_bearer", bearer("{{ get_key('api') }}"))
+	for range 3 {
+		w.get(c)
+	}
+	if signed, _ := keys.counts(); signed != 1 || w.login.Count() != 1 {
+		t.Errorf("the store signed %d times for %d token requests", signed, w.login.Count())
+	}
+}
+
+// All that a call does with a key it does with one version, also when the key is rotated meanwhile. A configuration may name
+// the version.
+func TestACallUsesOneVersionOfAKey(t *testing.T) {
+	for name, c := range map[string]struct {
+		key  string
+		want []int // the version of the first request and of the second, after a rotation
+	}{
+		"the newest version":  {"{{ get_key('api') }}", []int{1, 3}},
+		"a version by number": {"{{ get_key('api', 1) }}", []int{1, 1}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			keys := &fakeKeys{}
+			keys.add("api", "ES256")
+			thumbprint, version := "", 0
+			keys.change = func(signature []byte, v int) ([]byte, int) { version = v; return signature, v }
+			w := newWorld(t, withoutBuiltIns, withKeys(keys), withGuest(storedGuest(func(env abi.Env) (string, error) {
+				thumbprint = env.PublicKey("key", abi.PublicThumbprint)
+				keys.add("api", "ES256")
+				again := env.PublicKey("key", abi.PublicThumbprint)
+				if again != thumbprint {
+					t.Error("the public key changed within a call")
+				}
+				return header("X-Signature", env.Encode(abi.FormatBase64, env.SignSealed("key", abi.PurposeMessage, "m"))), nil
+			})))
+			connector := w.connect("custom", config{"key": c.key})
+			var thumbprints []string
+			for _, want := range c.want {
+				if w.get(connector); version != want {
+					t.Errorf("version %d signed, want %d", version, want)
+				}
+				thumbprints = append(thumbprints, thumbprint)
+				keys.add("api", "ES256") // and the guest adds one in each of its calls
+				keys.versions["api"] = keys.versions["api"][:3]
+			}
+			if (thumbprints[0] == thumbprints[1]) != (c.want[0] == c.want[1]) {
+				t.Errorf("the thumbprints are %v", thumbprints)
+			}
+		})
+	}
+}
+
+// The store makes HMACs, over the body too. What is sent to it is bounded.
+func TestAKeyOfAStoreMakesMACs(t *testing.T) {
+	keys := &fakeKeys{}
+	secret := keys.add("api", "HS256").([]byte)
+	for _, field := range []string{"key", "secret"} {
+		t.Run(field, func(t *testing.T) {
+			w := newWorld(t, withoutBuiltIns, withKeys(keys), withGuest(storedGuest(func(env abi.Env) (string, error) {
+				return header("X-Signature", env.Encode(abi.FormatBase64, env.MAC("HS256", value(env, field), "1."+env.Body()))), nil
+			})))
+			connector := w.connect("custom", config{field: "{{ get_key('api') }}", "algorithm": "HS256"})
+			post := func(body string) *http.Request {
+				r, _ := http.NewRequestWithContext(t.Context(), http.MethodPost, apiURL, io.MultiReader(strings.NewReader(body)))
+				return r // a body that can be read only once
+			}
+			mac := hmac.New(sha256.New, secret)
+			mac.Write([]byte("1.{}"))
+			if got := w.send(connector, post("{}")).Header.Get("X-Signature"); got != base64.StdEncoding.EncodeToString(mac.Sum(nil)) {
+				t.Errorf("the signature is %q", got)
+			}
+			w.refuse(connector, post(strings.Repeat("x", 256<<10)), host.StageSign, "more than 262144 bytes", "sign a digest")
+		})
+	}
+}
+
+// What is wrong with a key of the store is an error with field, key and advice. It can pass, or a person has to fix it.
+func TestErrorsOfTheStoreOfKeys(t *testing.T) {
+	shorter := func(signature []byte, version int) ([]byte, int) { return signature[1:], version }
+	another := func(signature []byte, version int) ([]byte, int) { return signature, version + 1 }
+	for name, c := range map[string]struct {
+		algorithm, key string
+		keys           *fakeKeys
+		words          []string
+		retryable      bool
+		is             error
+	}{
+		"no such key":      {"ES256", "{{ get_key('none') }}", &fakeKeys{}, []string{`private_key: key "none": the key is not found`}, false, host.ErrKeyNotFound},
+		"refused":          {"ES256", "{{ get_key('api') }}", &fakeKeys{fails: fmt.Errorf("%w: no", host.ErrKeyRefused)}, []string{`private_key: key "api": the key may not be used: no`}, false, host.ErrKeyRefused},
+		"the store down":   {"ES256", "{{ get_key('api') }}", &fakeKeys{fails: errors.New("down")}, []string{`private_key: key "api": down`}, true, nil},
+		"an RSA algorithm": {"RS256", "{{ get_key('api') }}", &fakeKeys{}, []string{`private_key: key "api": the key for RS256 is of the type *ecdsa.PrivateKey: an RSA key`}, false, nil},
+		"another curve":    {"ES384", "{{ get_key('api') }}", &fakeKeys{}, []string{"the key for ES384 is of the type *ecdsa.PrivateKey: an EC key on P-384 is needed"}, false, nil},
+		"an EC key":        {"EdDSA", "{{ get_key('api') }}", &fakeKeys{}, []string{"an Ed25519 key is needed"}, false, nil},
+		"a wrong length":   {"ES256", "{{ get_key('api') }}", &fakeKeys{change: shorter}, []string{"returned 63 bytes, and a signature with ES256 has 64"}, false, nil},
+		"a wrong version":  {"ES256", "{{ get_key('api', 1) }}", &fakeKeys{change: another}, []string{`private_key: key "api", version 1: the store of keys used version 2`}, false, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c.keys.add("api", "ES256")
+			w := newWorld(t, withKeys(c.keys))
+			auth := storedJWT(c.algorithm)
+			auth["private_key"] = c.key
+			err := w.refuse(w.connect("jwt", auth), get(t.Context()), host.StageSign, c.words...)
+			if err.Retryable() != c.retryable || c.is != nil && !errors.Is(err, c.is) {
+				t.Errorf("Retryable is %t for %v", err.Retryable(), err)
+			}
+		})
+	}
+}
+
+// threats.md 94: a store of keys that hangs holds neither the guest's slot nor the places of token requests, and only until
+// the time of the call is over.
+func TestAStoreOfKeysThatHangs(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		keys := &fakeKeys{wait: func(ctx context.Context) error { <-ctx.Done(); return ctx.Err() }}
+		keys.add("api", "ES256")
+		w := newWorld(t, withKeys(keys), func(c *host.Config) { c.Limits.ConcurrentGuests, c.Limits.ConcurrentExchanges = 1, 1 })
+		w.canary("s")
+		signing, others := w.connect("jwt", storedJWT("ES256")), w.connectAs("others", "oauth_client_credentials", oauth("{{ get_secret('s') }}"))
+		began := time.Now()
+		done := make(chan error, 2)
+		for range cap(done) {
+			go func() {
+				_, err := w.try(signing, get(t.Context()))
+				done <- err
+			}()
+			time.Sleep(time.Second) // the second call waits for the place of the first
+		}
+		w.get(others)
+		if took := time.Since(began); took != 2*time.Second {
+			t.Errorf("the other connector had its answer after %s", took)
+		}
+		for range cap(done) {
+			var failed *host.Error
+			if err := <-done; !errors.As(err, &failed) || failed.Stage != host.StageSign || !failed.Retryable() {
+				t.Errorf("the error is %v", err)
+			}
+		}
+		if took := time.Since(began); took != 16*time.Second {
+			t.Errorf("the calls took %s", took)
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		w.refuse(signing, get(ctx), host.StageSign, "gave up waiting for a signature")
+	})
+}
+
+// threats.md 94.
+func TestACallUsesTheStoreOfKeysAFewTimesOnly(t *testing.T) {
+	keys := &fakeKeys{}
+	keys.add("api", "ES256")
+	w := newWorld(t, withoutBuiltIns, withKeys(keys), withGuest(storedGuest(func(env abi.Env) (string, error) {
+		for range 100 {
+			env.SignSealed("key", abi.PurposeMessage, "m")
+		}
+		return header("X", "y"), nil
+	})))
+	w.refuse(w.connect("custom", config{"key": "{{ get_key('api') }}"}), get(t.Context()), host.StagePlugin, "more than 8 times in one call")
+	if signed, _ := keys.counts(); signed != 8 {
+		t.Errorf("the store signed %d times", signed)
+	}
+}
