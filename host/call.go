@@ -278,7 +278,7 @@ func (c *Connector) secrets(ctx context.Context, values []string) ([]string, err
 	for _, name := range c.plan.Names.Secrets {
 		value, err := readSecret(ctx, c.host.config.Secrets, name)
 		if err != nil {
-			return nil, c.fail(StageTemplate, fmt.Errorf("auth.config.%s: %w", c.fieldOfSecret[name], err))
+			return nil, c.fail(StageTemplate, fmt.Errorf("%s: %w", c.fieldOfSecret[name], err))
 		}
 		values = append(values, value)
 	}

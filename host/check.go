@@ -58,6 +58,7 @@ func (k *checker) run(ctx context.Context) {
 		k.Wrong("body_bytes", "is negative")
 	}
 	k.origins()
+	k.tls()
 	c.plugin = k.host.types[c.config.Auth.Type]
 	if c.plugin == nil {
 		k.noType(c.config.Auth.Type)
@@ -70,6 +71,7 @@ func (k *checker) run(ctx context.Context) {
 	}
 	c.plan = c.newPlan()
 	k.fields()
+	k.tlsNames()
 	k.answers()
 	k.validate(ctx)
 	if len(k.Problems) > 0 {
@@ -279,7 +281,7 @@ func (k *checker) names(f *hostfn.Field, names template.Names) {
 		c.plan.SecretSinks[secret] |= sinks
 		c.plan.SecretDerived[secret] |= derived
 		if c.fieldOfSecret[secret] == "" {
-			c.fieldOfSecret[secret] = f.Name
+			c.fieldOfSecret[secret] = path(f.Name)
 		}
 	}
 }

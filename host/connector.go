@@ -21,6 +21,9 @@ type ConnectorConfig struct {
 	Origins []string
 	// Auth is the auth type and its configuration.
 	Auth Auth
+	// TLS has the client certificate and the authorities of the connector. If it is nil, those of [Egress].TLS apply. It needs
+	// the host's own transport: with [Config].Base it is an error.
+	TLS *TLS
 	// Timeout limits a token exchange, including its wait for a free slot, and so the wait of each call for that token.
 	// 0 means CallTime of the host's [Limits].
 	Timeout time.Duration
@@ -62,7 +65,12 @@ type Connector struct {
 	origins map[origin]bool
 	// partitionSeed is the part of a cache partition that is the same for all calls of the connector.
 	partitionSeed [32]byte
-	// fieldOfSecret is the first field that names a secret, by secret, for errors.
+	// tls is nil if the connector has no TLS of its own.
+	tls *connectorTLS
+	// lastIdentity is the last identity that was used, unless the templates name something of the user.
+	lastIdentity    atomic.Pointer[identityKey]
+	lastCertificate atomic.Pointer[ClientCertificate]
+	// fieldOfSecret is the path of the first field that names a secret, by secret, for errors.
 	fieldOfSecret map[string]string
 	// lastOrigin is the scheme and host of the last URL that was found to be of one of the origins.
 	lastOrigin atomic.Pointer[schemeHost]

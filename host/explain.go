@@ -27,8 +27,20 @@ type Explanation struct {
 	// Steps are the texts that were signed or hashed on the way, and the requests that would be sent to token endpoints, in
 	// order.
 	Steps []Step
+	// TLS has what the connector's TLS adds to the connections, or is nil.
+	TLS *ExplainedTLS
 	// Fuel is the work of the guest, in the units of [Limits].Fuel.
 	Fuel int64
+}
+
+// ExplainedTLS describes the TLS of a connector.
+type ExplainedTLS struct {
+	// For lists what it is for: [TLSForAPI], [TLSForToken].
+	For []string
+	// Certificate is the client certificate, or nil if there is none.
+	Certificate *ClientCertificate
+	// CA reports whether the connector has authorities of its own.
+	CA bool
 }
 
 // Mutation is the change of a request by a plugin.
@@ -82,6 +94,10 @@ func (c *Connector) Explain(r *http.Request) (*Explanation, error) {
 		return nil, err
 	}
 	in := c.inputs(secrets, c.subject(ctx), r)
+	secure, failure := c.explainTLS(ctx, in)
+	if failure != nil {
+		return nil, c.failure(failure)
+	}
 	call := hostfn.New(ctx, c.plan, in, hostfn.Explaining)
 	result, failure := run(ctx, c.plugin.guest, abi.ExportAuthenticate, call)
 	if failure != nil {
@@ -101,7 +117,7 @@ func (c *Connector) Explain(r *http.Request) (*Explanation, error) {
 	target.User, target.Fragment, target.RawFragment = nil, "", ""
 	e := &Explanation{
 		Connector: c.config.Name, Type: c.config.Auth.Type, Method: r.Method, URL: target.String(),
-		Added: Mutation{Headers: masked.Headers, Query: masked.Query, Cookies: masked.Cookies, Path: masked.Path, Form: masked.Form}, Fuel: result.Fuel,
+		Added: Mutation{Headers: masked.Headers, Query: masked.Query, Cookies: masked.Cookies, Path: masked.Path, Form: masked.Form}, TLS: secure, Fuel: result.Fuel,
 	}
 	for _, step := range call.Steps() {
 		e.Steps = append(e.Steps, Step{Signed: step.Signed, By: step.By, Exchange: (*ExplainedExchange)(step.Exchange)})
@@ -121,6 +137,28 @@ func (c *Connector) Explain(r *http.Request) (*Explanation, error) {
 		} else {
 			e.URL += "&" + masked.Query
 		}
+	}
+	return e, nil
+}
+
+// explainTLS returns what the connector's TLS adds, or nil without TLS. The failure is that of a request.
+func (c *Connector) explainTLS(ctx context.Context, in *hostfn.Inputs) (*ExplainedTLS, *hostfn.Failure) {
+	if c.tls == nil {
+		return nil, nil
+	}
+	certificate, failure := c.readCertificate(ctx, in)
+	if failure != nil {
+		return nil, failure
+	}
+	if err := certificate.Ended(c.host.config.Clock()); err != nil {
+		return nil, &hostfn.Failure{Stage: hostfn.StageConfig, Err: err}
+	}
+	e := &ExplainedTLS{Certificate: certificate, CA: c.tls.ca != nil}
+	if c.tls.api {
+		e.For = append(e.For, TLSForAPI)
+	}
+	if c.tls.token {
+		e.For = append(e.For, TLSForToken)
 	}
 	return e, nil
 }

@@ -49,6 +49,9 @@ type Host struct {
 	types    map[string]*plugin
 	order    []*plugin
 
+	// identities holds the transports of connectors with TLS of their own.
+	identities *lru.Cache[identityKey, *identity]
+
 	// mutations holds the results of calls of connectors whose templates name something of the user.
 	mutations *lru.Cache[mutationKey, *cachedMutation]
 
@@ -121,6 +124,9 @@ func tryHost(ctx context.Context, c Config) (*Host, error) {
 		}
 	}
 	if h.mutations, err = lru.New[mutationKey, *cachedMutation](c.Limits.CacheEntries); err != nil {
+		return nil, err
+	}
+	if h.identities, err = newIdentities(); err != nil {
 		return nil, err
 	}
 	h.revealed, h.random = testhook.RevealObserver(ctx), testhook.Random(ctx)
@@ -322,5 +328,6 @@ func (h *Host) Close(ctx context.Context) error {
 			t.CloseIdleConnections()
 		}
 	}
+	h.identities.Purge()
 	return h.runtime.Close(ctx)
 }

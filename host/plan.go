@@ -62,6 +62,10 @@ func (c *Connector) seed() error {
 	d := partitionHash{sha256.New()}
 	d.text(string(c.host.cache.salt[:]), c.config.Name, c.plugin.info.Type, string(c.plugin.digest[:]), string(config))
 	d.text(slices.Sorted(maps.Keys(c.plugin.grants))...)
+	if t := c.config.TLS; t != nil { // a token may be bound to the certificate
+		d.text(t.Certificate, t.Key, t.CA)
+		d.text(t.For...)
+	}
 	d.Sum(c.partitionSeed[:0])
 	return nil
 }

@@ -18,7 +18,9 @@ import (
 )
 
 // Transport returns a RoundTripper that authenticates each request and sends it through base. If base is nil, it uses
-// the host's own transport, see [Host.Base]. Any other base must check addresses itself.
+// [Connector.Base]: the host's own transport, or the one with the connector's client certificate. Any other base must check
+// addresses itself. If the connector has TLS for the API, such a base must send through Base, with the context of the request
+// that it gets; otherwise no certificate is presented.
 //
 // The caller's request is never changed: the credential goes into a clone. Response.Request is the caller's request, so
 // that redirects, Referer and errors use a URL without credentials. A request for an origin that is not the connector's
@@ -98,8 +100,8 @@ func (c *Connector) GuardedTransport(base http.RoundTripper) http.RoundTripper {
 
 // transport returns an authTransport.
 func (c *Connector) transport(base http.RoundTripper, guarded bool) http.RoundTripper {
-	if base == nil && c.host != nil {
-		base = c.host.base
+	if base == nil {
+		base = c.Base()
 	}
 	return &authTransport{connector: c, base: base, guarded: guarded}
 }
@@ -241,7 +243,8 @@ func (t *authTransport) send(r *http.Request, body *payload, before *repeated) (
 	}
 	response, err := t.base.RoundTrip(sent.guard.request(authenticated))
 	if err != nil {
-		if _, plain := t.base.(*http.Transport); plain {
+		switch t.base.(type) {
+		case *http.Transport, identityBase:
 			err = egress.Failure(err)
 		}
 		return nil, sent.guard.error(err, out.call)
@@ -257,7 +260,7 @@ func (t *authTransport) send(r *http.Request, body *payload, before *repeated) (
 
 // Authenticate returns a clone of the request with its credential, for callers that send it with a client of their own.
 // The URL and headers of the clone contain the credential: do not log it, and do not send it with a client that follows
-// redirects.
+// redirects. If the connector has TLS for the API, send it through [Connector.Base].
 //
 // The clone shares the body of the request, unless the host keeps it, see [Connector.Transport]. In that case, the
 // request's own body has been read and closed, even if there is an error, and the caller must close the clone's body if
@@ -294,7 +297,11 @@ func (c *Connector) clone(r *http.Request, body *payload, answer *hostfn.APIAnsw
 			return nil, &outcome{err: c.fail(StageBody, out.call.ScrubError(err))}
 		}
 	}
-	return changed(r, headers, out.mutation), out
+	authenticated, err := c.identified(changed(r, headers, out.mutation), out)
+	if err != nil {
+		return nil, &outcome{err: err}
+	}
+	return authenticated, out
 }
 
 var errNotConnected = errors.New("the connector was not made by Host.Connect")

@@ -1,5 +1,5 @@
-// Package testworld has test doubles for the surroundings of the code under test: a clock, a log, servers without a network,
-// and canaries, which are secrets that are searched for in all output, in all their forms.
+// Package testworld has test doubles for the surroundings of the code under test: a clock, a log, servers without a network, an
+// authority for certificates, and canaries, which are secrets that are searched for in all output, in all their forms.
 package testworld
 
 import (

@@ -103,10 +103,15 @@ func (p Policy) TokenClient() (*http.Client, error) {
 		return nil, err
 	}
 	transport.DisableCompression = true
+	return TokenClient(transport), nil
+}
+
+// TokenClient returns a client for token endpoints with a transport. It follows no redirect.
+func TokenClient(transport http.RoundTripper) *http.Client {
 	return &http.Client{
 		Transport:     transport,
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
-	}, nil
+	}
 }
 
 func (p Policy) tlsConfig() (*tls.Config, error) {

@@ -25,6 +25,8 @@ func Failure(err error) error {
 	switch {
 	case err == nil || errors.As(err, &refused):
 		return err
+	case errors.Is(err, ErrPlain):
+		return ErrPlain
 	case errors.As(err, &proxy):
 		return proxy
 	case errors.Is(err, context.DeadlineExceeded):

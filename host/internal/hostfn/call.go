@@ -119,6 +119,9 @@ func (c *Call) Failure() *Failure { return c.failure }
 // Restart returns a Restart if the call must be run again, or nil.
 func (c *Call) Restart() *Restart { return c.restart }
 
+// Inputs returns the inputs of the call.
+func (c *Call) Inputs() *Inputs { return c.inputs }
+
 // Exchanges returns the number of token requests that were sent.
 func (c *Call) Exchanges() int { return c.exchanges }
 

@@ -223,7 +223,7 @@ func (c *Call) SecretGet(name string) string {
 	c.need(abi.UserSecretGet)
 	c.plain("the name of a secret", name)
 	value, ok := c.inputs.secret(c.plan, name)
-	if !ok {
+	if _, ofField := c.plan.SecretSinks[name]; !ok || !ofField { // one that tls alone names is the host's
 		c.endf(StagePlugin, "secret_get was called for a secret that the connector's configuration does not name")
 	}
 	mask := "{{ get_secret('" + name + "') }}"

@@ -142,11 +142,12 @@ func (c *Call) exchange(outgoing *http.Request, read func(*answer) *TokenError) 
 		return c.answer
 	}
 	defer question.End()
+	client := c.client()
 	ctx, cancel := context.WithTimeout(c.ctx, c.plan.ExchangeTime)
 	defer cancel()
 	c.exchanges++
 	began := c.plan.Clock()
-	answer, err := c.send(outgoing.WithContext(ctx))
+	answer, err := c.send(client, outgoing.WithContext(ctx))
 	c.exchangeTime += c.plan.Clock().Sub(began)
 	c.answer = nil
 	if answer.status == 0 || err != nil && answer.success() { // the endpoint was not reached, or its answer is not complete
@@ -335,19 +336,31 @@ type answer struct {
 
 func (a *answer) success() bool { return a.status >= 200 && a.status <= 299 }
 
+// client returns the client for token requests.
+func (c *Call) client() *http.Client {
+	if c.plan.ClientOf == nil {
+		return c.plan.Client
+	}
+	client, failure := c.plan.ClientOf(c.ctx, c.inputs)
+	if failure != nil {
+		c.end(failure.Stage, failure.Err)
+	}
+	return client
+}
+
 // send sends a token request and reads the answer. If the body cannot be read, it returns the status and the header
 // with the error.
-func (c *Call) send(r *http.Request) (a answer, err error) {
-	response, err := c.plan.Client.Do(r)
+func (c *Call) send(client *http.Client, r *http.Request) (a answer, err error) {
+	response, err := client.Do(r)
 	if err != nil {
-		return answer{}, Passing(fmt.Errorf("the token endpoint cannot be reached: %w", c.transportError(err)))
+		return answer{}, Passing(fmt.Errorf("the token endpoint cannot be reached: %w", c.transportError(client, err)))
 	}
 	defer response.Body.Close()
 	limit := c.plan.Limits.TokenBytes
 	a = answer{status: response.StatusCode, header: response.Header}
 	a.body, err = io.ReadAll(io.LimitReader(response.Body, int64(limit)+1))
 	if err != nil {
-		return a, Passing(fmt.Errorf("the token endpoint's answer broke off: %w", c.transportError(err)))
+		return a, Passing(fmt.Errorf("the token endpoint's answer broke off: %w", c.transportError(client, err)))
 	}
 	if a.tooLong = len(a.body) > limit; a.tooLong && !a.success() {
 		return a, fmt.Errorf("the token endpoint answered %d with more than %d bytes", response.StatusCode, limit)
@@ -357,12 +370,12 @@ func (c *Call) send(r *http.Request) (a answer, err error) {
 
 // transportError returns an error of the HTTP client without the URL, which may contain a secret. For an *http.Transport,
 // it also removes text that the endpoint sent. It scrubs the rest.
-func (c *Call) transportError(err error) error {
+func (c *Call) transportError(client *http.Client, err error) error {
 	var u *url.Error
 	if errors.As(err, &u) {
 		err = u.Err
 	}
-	if _, plain := c.plan.Client.Transport.(*http.Transport); plain {
+	if _, plain := client.Transport.(*http.Transport); plain {
 		err = egress.Failure(err)
 	}
 	return c.ScrubError(err)

@@ -70,6 +70,7 @@ type Plan struct {
 	// Names holds the names in all templates.
 	Names template.Names
 	// SecretSinks maps the name of a secret to the sinks of all fields that name it, and SecretDerived to their derived sinks.
+	// A secret that only the connector's tls names is in neither.
 	SecretSinks, SecretDerived map[string]seal.Sinks
 	// Answers are the parts of answers that the plugin's description names, of exchanges and of the challenge.
 	Answers, ChallengeAnswers []Answer
@@ -91,8 +92,10 @@ type Plan struct {
 	Signer   *signing.Signer
 	// Client sends token requests. It must not follow redirects.
 	Client *http.Client
-	Clock  func() time.Time
-	Random io.Reader
+	// If not nil, ClientOf returns the client that replaces Client for the calls with these inputs.
+	ClientOf func(context.Context, *Inputs) (*http.Client, *Failure)
+	Clock    func() time.Time
+	Random   io.Reader
 	// KeySecret is the secret from which the keys of fields with Generate are derived.
 	KeySecret []byte
 	// Keys is the store of keys, or nil. AsksKeys is set if a field names a key of it.

@@ -60,21 +60,28 @@ func hmacKey(method *jwt.SigningMethodHMAC, text string) (key []byte, warning st
 	return []byte(text), warning, nil
 }
 
-// privateKey parses the key of any other algorithm.
-func privateKey(method jwt.SigningMethod, text string) (any, error) {
+// ParsePrivate returns the private key in a PEM text. Otherwise, problem says what is wrong, as in a KeyError. It reports
+// whether the key is an RSA key for RSASSA-PSS only.
+func ParsePrivate(text string) (key any, pss bool, problem string) {
 	der, problem := privateDER(text)
 	if problem != "" {
-		return nil, &KeyError{method.Alg(), problem}
+		return nil, false, problem
 	}
 	if bits := rsaBits(der); bits != 0 && (bits < minRSABits || bits > maxRSABits) {
-		return nil, &KeyError{method.Alg(), fmt.Sprintf("is an RSA key of %d bits: from %d to %d are allowed",
-			bits, minRSABits, maxRSABits)}
+		return nil, false, fmt.Sprintf("is an RSA key of %d bits: from %d to %d are allowed", bits, minRSABits, maxRSABits)
 	}
-	der, pss := unwrapPSS(der)
-	key := parseDER(der)
-	if key == nil {
-		return nil, &KeyError{method.Alg(), "is damaged, or of an unknown kind: RSA, EC and Ed25519 keys are known, " +
-			"in PKCS #8, PKCS #1 or SEC 1"}
+	der, pss = unwrapPSS(der)
+	if key = parseDER(der); key == nil {
+		return nil, false, "is damaged, or of an unknown kind: RSA, EC and Ed25519 keys are known, in PKCS #8, PKCS #1 or SEC 1"
+	}
+	return key, pss, ""
+}
+
+// privateKey parses the key of any other algorithm.
+func privateKey(method jwt.SigningMethod, text string) (any, error) {
+	key, pss, problem := ParsePrivate(text)
+	if problem != "" {
+		return nil, &KeyError{method.Alg(), problem}
 	}
 	if needed, ok := fits(method, key); !ok {
 		return nil, &KeyError{method.Alg(), fmt.Sprintf("is %s: %s is needed", kind(key), needed)}
@@ -96,7 +103,7 @@ func privateDER(text string) (der []byte, problem string) {
 	if !strings.Contains(text, "-----BEGIN") {
 		return nil, "is not PEM: it must have its line -----BEGIN … PRIVATE KEY-----"
 	}
-	rest := []byte(unescapePEM(text))
+	rest := []byte(UnescapePEM(text))
 	for {
 		var block *pem.Block
 		block, rest = pem.Decode(rest)
@@ -113,9 +120,9 @@ func privateDER(text string) (der []byte, problem string) {
 	}
 }
 
-// unescapePEM returns a PEM text with its line breaks. In environment variables and JSON files, it is often on one line, with
+// UnescapePEM returns a PEM text with its line breaks. In environment variables and JSON files, it is often on one line, with
 // line breaks written as \n.
-func unescapePEM(text string) string {
+func UnescapePEM(text string) string {
 	return strings.TrimSpace(strings.NewReplacer(`\r`, "", `\n`, "\n").Replace(text))
 }
 

@@ -89,7 +89,7 @@ func Certificates(text string) ([]*x509.Certificate, error) {
 	if len(text) > 4*maxPEM {
 		return nil, fmt.Errorf("is longer than %d bytes", 4*maxPEM)
 	}
-	rest := []byte(unescapePEM(text))
+	rest := []byte(UnescapePEM(text))
 	var all []*x509.Certificate
 	for len(all) < maxCertificates {
 		var block *pem.Block

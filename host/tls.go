@@ -1,0 +1,306 @@
+package host
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"sync/atomic"
+	"time"
+
+	lru "github.com/hashicorp/golang-lru/v2"
+
+	"github.com/keywright/keywright/host/internal/egress"
+	"github.com/keywright/keywright/host/internal/hostfn"
+	"github.com/keywright/keywright/host/internal/template"
+)
+
+// TLS configures what a connector presents and trusts in its TLS connections, such as the client certificate of RFC 8705.
+// Its texts are templates. The host renders them outside of any plugin, for each request, so a secret that is replaced
+// counts at once. Connections with the certificate before it are closed when they are idle, within 90 seconds.
+//
+// No other connector uses these connections. The host keeps the transports of 100 certificates. If more are in use, it closes
+// the idle connections of the one that was used least recently.
+type TLS struct {
+	// Certificate is the client certificate in PEM, followed by the certificates of its issuers. If it is empty, the client
+	// certificates of [Egress].TLS are used.
+	Certificate string
+	// Key is the private key of Certificate in PEM: RSA, EC or Ed25519, in PKCS #8, PKCS #1 or SEC 1. It must name a secret.
+	Key string
+	// CA has the certificates of authorities in PEM. They replace the system's, and those of [Egress].TLS. If it is empty, they
+	// do not.
+	CA string
+	// For lists what the configuration is for: [TLSForAPI], [TLSForToken]. Empty means both.
+	For []string
+}
+
+// The values of [TLS].For.
+const (
+	// TLSForAPI is for the requests of a Transport. Its base must then be nil, or send through [Connector.Base].
+	TLSForAPI = "api"
+	// TLSForToken is for exchanges with token endpoints.
+	TLSForToken = "token"
+)
+
+// Covers reports whether t is for a purpose: [TLSForAPI] or [TLSForToken]. It returns false if t is nil.
+func (t *TLS) Covers(purpose string) bool {
+	return t != nil && (len(t.For) == 0 || slices.Contains(t.For, purpose))
+}
+
+// ClientCertificate describes the client certificate of a connector.
+type ClientCertificate struct {
+	// Subject is the distinguished name of the subject, RFC 4514.
+	Subject string
+	// NotAfter is the time at which the certificate ends. From then on, all requests that need it fail.
+	NotAfter time.Time
+}
+
+// certificateWarning is the time before the end of a certificate from which there are warnings.
+const certificateWarning = 30 * 24 * time.Hour
+
+// EndsSoon reports whether the certificate has ended, or ends within 30 days.
+func (c *ClientCertificate) EndsSoon(now time.Time) bool {
+	return now.Add(certificateWarning).After(c.NotAfter)
+}
+
+// Ended returns the error that requests get if the certificate has ended, and otherwise nil. A certificate that is not valid yet
+// is no error: the clocks of issuer and host may differ by some seconds, and the server decides.
+func (c *ClientCertificate) Ended(now time.Time) error {
+	if c == nil || !now.After(c.NotAfter) {
+		return nil
+	}
+	return fmt.Errorf("tls.certificate: the certificate ended at %s: replace the secret by a renewed one", c.NotAfter.UTC().Format(time.RFC3339))
+}
+
+// connectorTLS is a compiled TLS. Templates of texts that are empty are nil.
+type connectorTLS struct {
+	certificate, key, ca *template.Template
+	api, token           bool
+}
+
+// pemTexts are the rendered texts of a TLS.
+type pemTexts struct{ certificate, key, ca string }
+
+// identityKey identifies an identity. No two connectors share one.
+type identityKey struct {
+	connector *Connector
+	texts     pemTexts
+}
+
+// identity has the transport with one certificate of a connector, and with its authorities.
+type identity struct {
+	connector   *Connector
+	certificate *ClientCertificate
+	transport   *http.Transport
+	client      *http.Client
+	warned      atomic.Bool
+}
+
+// maxIdentities is the number of identities that a host keeps.
+const maxIdentities = 100
+
+// newIdentities returns the LRU of a host's identities.
+func newIdentities() (*lru.Cache[identityKey, *identity], error) {
+	return lru.NewWithEvict(maxIdentities, func(_ identityKey, id *identity) { id.transport.CloseIdleConnections() })
+}
+
+// render renders the texts for the inputs of a call.
+func (t *connectorTLS) render(ctx context.Context, c *Connector, in *hostfn.Inputs) (texts pemTexts, failure *hostfn.Failure) {
+	values := hostfn.New(ctx, c.plan, in, hostfn.Inline).Values()
+	for _, one := range []struct {
+		name     string
+		template *template.Template
+		to       *string
+	}{{"certificate", t.certificate, &texts.certificate}, {"key", t.key, &texts.key}, {"ca", t.ca, &texts.ca}} {
+		if one.template == nil {
+			continue
+		}
+		parts, err := one.template.Render(values)
+		if err != nil {
+			return pemTexts{}, &hostfn.Failure{Stage: hostfn.StageTemplate, Err: fmt.Errorf("tls.%s: %w", one.name, err)}
+		}
+		*one.to = template.Join(parts)
+	}
+	return texts, nil
+}
+
+// parse parses the texts. The errors are of StageConfig.
+func (t *connectorTLS) parse(texts pemTexts) (id egress.Identity, shown *ClientCertificate, failure *hostfn.Failure) {
+	var err error
+	if t.certificate != nil {
+		if id.Certificate, err = parsePair(texts.certificate, texts.key); err == nil {
+			leaf := id.Certificate.Leaf
+			shown = &ClientCertificate{Subject: Printable(leaf.Subject.String()), NotAfter: leaf.NotAfter}
+		}
+	}
+	if err == nil && t.ca != nil {
+		id.Roots, err = parseRoots(texts.ca)
+	}
+	if err != nil {
+		return egress.Identity{}, nil, &hostfn.Failure{Stage: hostfn.StageConfig, Err: err}
+	}
+	return id, shown, nil
+}
+
+// identity returns the identity for the inputs of a call. It returns a failure if the certificate has ended, because the
+// server would refuse it with an alert that TLS 1.3 often loses.
+func (c *Connector) identity(ctx context.Context, in *hostfn.Inputs) (*identity, *hostfn.Failure) {
+	texts, failure := c.tls.render(ctx, c, in)
+	if failure != nil {
+		return nil, failure
+	}
+	key := identityKey{c, texts}
+	id, known := c.host.identities.Get(key)
+	if !known {
+		if id, failure = c.newIdentity(texts); failure != nil {
+			return nil, failure
+		}
+		if other, there, _ := c.host.identities.PeekOrAdd(key, id); there {
+			id = other
+		}
+	}
+	now := c.host.config.Clock()
+	if err := id.certificate.Ended(now); err != nil {
+		return nil, &hostfn.Failure{Stage: hostfn.StageConfig, Err: err}
+	}
+	c.replace(key)
+	if id.certificate != nil {
+		c.lastCertificate.Store(id.certificate)
+		if id.certificate.EndsSoon(now) && id.warned.CompareAndSwap(false, true) {
+			c.plan.Warn(ctx, "tls.certificate: the client certificate ends at "+id.certificate.NotAfter.UTC().Format(time.RFC3339)+": renew it")
+		}
+	}
+	return id, nil
+}
+
+// newIdentity makes an identity.
+func (c *Connector) newIdentity(texts pemTexts) (*identity, *hostfn.Failure) {
+	parsed, certificate, failure := c.tls.parse(texts)
+	if failure != nil {
+		return nil, failure
+	}
+	transport, err := c.host.config.Egress.policy().TransportAs(parsed)
+	if err != nil {
+		return nil, &hostfn.Failure{Stage: hostfn.StageConfig, Err: err}
+	}
+	transport.DisableCompression = true
+	return &identity{connector: c, certificate: certificate, transport: transport, client: egress.TokenClient(transport)}, nil
+}
+
+// replace drops the identity that the connector used before, if its secrets have changed since. If the templates name
+// something of the user, several identities are in use at once, and only the limit drops them.
+func (c *Connector) replace(key identityKey) {
+	before := c.lastIdentity.Load()
+	if c.personal() || before != nil && *before == key {
+		return
+	}
+	if before = c.lastIdentity.Swap(&key); before != nil && *before != key {
+		c.host.identities.Remove(*before)
+	}
+}
+
+// tokenClient implements hostfn.Plan.ClientOf.
+func (c *Connector) tokenClient(ctx context.Context, in *hostfn.Inputs) (*http.Client, *hostfn.Failure) {
+	id, failure := c.identity(ctx, in)
+	if failure != nil {
+		return nil, failure
+	}
+	return id.client, nil
+}
+
+// identityInContext is the key of the identity in the context of an authenticated request.
+type identityInContext struct{}
+
+// identified returns a request with the connector's identity in its context, if its API is to see one. out is the outcome
+// that authenticated the request. So the token and the connection are of the same certificate.
+func (c *Connector) identified(r *http.Request, out *outcome) (*http.Request, error) {
+	if c.tls == nil || !c.tls.api {
+		return r, nil
+	}
+	id, failure := c.identity(r.Context(), out.call.Inputs())
+	if failure != nil {
+		return nil, c.failure(failure)
+	}
+	return r.WithContext(context.WithValue(r.Context(), identityInContext{}, id)), nil
+}
+
+// identityBase sends requests with the identity in their contexts.
+type identityBase struct{ connector *Connector }
+
+// RoundTrip implements [http.RoundTripper].
+func (b identityBase) RoundTrip(r *http.Request) (*http.Response, error) {
+	id, ok := r.Context().Value(identityInContext{}).(*identity)
+	if !ok || id.connector != b.connector {
+		if r.Body != nil {
+			_ = r.Body.Close()
+		}
+		return nil, b.connector.fail(StageOrigin, errors.New("the request has not been authenticated by this connector, whose tls is for its own requests"))
+	}
+	return id.transport.RoundTrip(r)
+}
+
+// Base returns the transport that [Connector.Transport] uses if its base is nil. It adds no credential, but if the TLS of the
+// connector is for the API, it presents the client certificate. Then it sends only requests that this connector has
+// authenticated: those that a base receives, and those of [Connector.Authenticate].
+func (c *Connector) Base() http.RoundTripper {
+	if c.host == nil || c.tls != nil && c.tls.api {
+		return identityBase{c}
+	}
+	return c.host.Base()
+}
+
+// ClientCertificate reads the secrets and returns the client certificate that a request with the user of the context uses, or
+// nil for a connector without one. The error is the one that requests get, but a certificate that has ended is no error: see
+// [ClientCertificate.Ended].
+func (c *Connector) ClientCertificate(ctx context.Context) (*ClientCertificate, error) {
+	if c.tls == nil {
+		return nil, nil
+	}
+	secrets, err := c.secrets(ctx, nil)
+	if err != nil {
+		return nil, err
+	}
+	certificate, failure := c.readCertificate(ctx, c.inputs(secrets, c.subject(ctx), nil))
+	if failure != nil {
+		return nil, c.failure(failure)
+	}
+	return certificate, nil
+}
+
+// readCertificate returns the certificate for the inputs of a call, without a transport.
+func (c *Connector) readCertificate(ctx context.Context, in *hostfn.Inputs) (*ClientCertificate, *hostfn.Failure) {
+	texts, failure := c.tls.render(ctx, c, in)
+	if failure != nil {
+		return nil, failure
+	}
+	_, certificate, failure := c.tls.parse(texts)
+	return certificate, failure
+}
+
+// LastClientCertificate returns the client certificate that was used last, or nil if none has been used. It reads no secret.
+func (c *Connector) LastClientCertificate() *ClientCertificate { return c.lastCertificate.Load() }
+
+// parsePair parses a certificate and its key. The error has nothing of either.
+func parsePair(certificate, key string) (*tls.Certificate, error) {
+	chain, err := parseCertificates("tls.certificate", certificate)
+	if err != nil {
+		return nil, err
+	}
+	return pair(chain, key)
+}
+
+// parseRoots parses the certificates of authorities.
+func parseRoots(text string) (*x509.CertPool, error) {
+	all, err := parseCertificates("tls.ca", text)
+	if err != nil {
+		return nil, err
+	}
+	roots := x509.NewCertPool()
+	for _, one := range all {
+		roots.AddCert(one)
+	}
+	return roots, nil
+}

@@ -1,0 +1,377 @@
+package host_test
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/keywright/keywright/abi"
+	"github.com/keywright/keywright/host"
+	"github.com/keywright/keywright/internal/testworld"
+)
+
+// The certificate goes where the configuration says, and nowhere else.
+func TestAClientCertificateGoesWhereItIsFor(t *testing.T) {
+	for name, c := range map[string]struct {
+		purposes   []string
+		api, token string
+	}{
+		"both":  {nil, "ann", "ann"},
+		"api":   {[]string{host.TLSForAPI}, "ann", ""},
+		"token": {[]string{host.TLSForToken}, "", "ann"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newSecureWorld(t)
+			s.api, s.token = s.server(tls.RequestClientCert, func(http.ResponseWriter, *http.Request) {}), s.server(tls.RequestClientCert, s.issue)
+			s.issueTo("ann", "ann", start.Add(90*day))
+			s.must(s.secureAs("crm", of("ann", c.purposes...), s.credentials()))
+			if got := s.api.seen(); !slices.Equal(got, []string{c.api}) {
+				t.Errorf("the API saw the certificates %q, want %q", got, c.api)
+			}
+			if got := s.token.seen(); !slices.Equal(got, []string{c.token}) {
+				t.Errorf("the token endpoint saw the certificates %q, want %q", got, c.token)
+			}
+		})
+	}
+}
+
+// A server that requires certificates refuses a connector without one, and a connector whose certificate is for another place.
+func TestWithoutAClientCertificateNothingIsAnswered(t *testing.T) {
+	s := newSecureWorld(t)
+	s.issueTo("ann", "ann", start.Add(90*day))
+	for name, c := range map[string]*host.Connector{
+		"none": s.secure("none", nil), "for the token only": s.secure("token", of("ann", host.TLSForToken)),
+		"token endpoint": s.secureAs("api", of("ann", host.TLSForAPI), s.credentials()),
+	} {
+		if err := s.call(context.Background(), c); err == nil {
+			t.Errorf("%s: the request succeeded", name)
+		}
+	}
+	if seen := slices.Concat(s.api.seen(), s.token.seen()); len(seen) > 0 {
+		t.Errorf("the servers answered %q", seen)
+	}
+}
+
+// The connector's authorities replace those of the host, for this connector only.
+func TestAConnectorTrustsItsOwnAuthorities(t *testing.T) {
+	s := newSecureWorld(t)
+	s.issueTo("ann", "ann", start.Add(90*day))
+	other := testworld.NewAuthority(t)
+	s.setSecret("other", other.PEM())
+	s.setSecret("own", strings.ReplaceAll(s.authority.PEM(), "\n", `\n`)) // as in environment variables
+	with := func(ca string) *host.TLS {
+		t := of("ann")
+		t.CA = ca
+		return t
+	}
+	s.must(s.secure("own", with("{{ get_secret('own') }}")))
+	s.must(s.secure("literal", with(s.authority.PEM())))
+	err := s.call(context.Background(), s.secure("other", with("{{ get_secret('other') }}")))
+	if err == nil || !strings.Contains(err.Error(), "its certificate is signed by an unknown authority") {
+		t.Errorf("with another authority: %v", err)
+	}
+	s.must(s.secure("ordinary", of("ann")))
+	if got := s.api.seen(); len(got) != 3 {
+		t.Errorf("%d requests reached the API, want 3", len(got))
+	}
+}
+
+// Authorities without a certificate are enough, for an API that has its own.
+func TestAuthoritiesWithoutACertificate(t *testing.T) {
+	s := newSecureWorld(t, func(c *host.Config) { c.Egress.TLS = nil })
+	s.api = s.server(tls.NoClientCert, func(http.ResponseWriter, *http.Request) {})
+	s.must(s.secure("crm", &host.TLS{CA: s.authority.PEM()}))
+	if err := s.call(context.Background(), s.secure("none", nil)); err == nil {
+		t.Error("without ca, the server is trusted")
+	}
+}
+
+// threats.md 92: a secret that is replaced counts at once, the connection of the one before is closed, and a token that is
+// bound to the certificate before is not sent with the new one.
+func TestAClientCertificateIsReplaced(t *testing.T) {
+	for name, http2 := range map[string][]bool{"HTTP/1.1": nil, "HTTP/2": {true}} {
+		t.Run(name, func(t *testing.T) {
+			s := newSecureWorld(t)
+			var tokens []string
+			s.api = s.server(tls.RequireAndVerifyClientCert, func(_ http.ResponseWriter, r *http.Request) {
+				tokens = append(tokens, r.Header.Get("Authorization"))
+			}, http2...)
+			c := s.secureAs("crm", of("crm"), s.credentials())
+			s.issueTo("crm", "old", start.Add(90*day))
+			s.must(c)
+			s.must(c)
+			before := s.api.last()
+			s.issueTo("crm", "new", start.Add(90*day))
+			s.must(c)
+			if closed := <-s.api.closed; closed != before {
+				t.Errorf("the connection %s was closed, want %s", closed, before)
+			}
+			if got := s.api.seen(); !slices.Equal(got, []string{"old", "old", "new"}) {
+				t.Errorf("the API saw %q", got)
+			}
+			if got := s.token.seen(); !slices.Equal(got, []string{"old", "new"}) {
+				t.Errorf("the token endpoint saw %q", got)
+			}
+			if want := []string{"Bearer token-of-old", "Bearer token-of-old", "Bearer token-of-new"}; !slices.Equal(tokens, want) {
+				t.Errorf("the API got %q", tokens)
+			}
+			if got := c.LastClientCertificate(); got == nil || got.Subject != "CN=new" {
+				t.Errorf("the last certificate is %+v", got)
+			}
+		})
+	}
+}
+
+// threats.md 91: connectors share neither connections nor TLS sessions, also if they have the same certificate, and if the
+// operator's TLS has a cache of sessions.
+func TestConnectorsShareNoConnection(t *testing.T) {
+	cache := tls.NewLRUClientSessionCache(10)
+	s := newSecureWorld(t, func(c *host.Config) { c.Egress.TLS.ClientSessionCache = cache })
+	s.issueTo("ann", "ann", start.Add(90*day))
+	s.issueTo("bob", "bob", start.Add(90*day))
+	connectors := []*host.Connector{s.secure("ann", of("ann")), s.secure("bob", of("bob")), s.secure("again", of("ann"))}
+	remotes := map[string]bool{}
+	for _, c := range connectors {
+		for range 2 {
+			s.must(c)
+			remotes[s.api.last()] = true
+		}
+	}
+	if len(remotes) != 3 {
+		t.Errorf("3 connectors had %d connections", len(remotes))
+	}
+	if got := s.api.seen(); !slices.Equal(got, []string{"ann", "ann", "bob", "bob", "ann", "ann"}) {
+		t.Errorf("the API saw %q", got)
+	}
+	if err := s.call(context.Background(), s.secure("nobody", nil)); err == nil {
+		t.Error("a connector without a certificate has the session of another")
+	}
+}
+
+// Each user's certificate has a connection of its own.
+func TestAClientCertificateOfTheUser(t *testing.T) {
+	s := newSecureWorld(t)
+	s.issueTo("ann", "ann", start.Add(90*day))
+	s.issueTo("bob", "bob", start.Add(90*day))
+	c := s.secure("crm", &host.TLS{
+		Certificate: "{{ user.id == 'ann' ? get_secret('ann.crt') : get_secret('bob.crt') }}",
+		Key:         "{{ user.id == 'ann' ? get_secret('ann.key') : get_secret('bob.key') }}",
+	})
+	for _, user := range []string{"ann", "bob", "ann"} {
+		if err := s.call(host.WithUser(context.Background(), host.User{ID: user}), c); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got := s.api.seen(); !slices.Equal(got, []string{"ann", "bob", "ann"}) || s.api.remotes[0] != s.api.remotes[2] {
+		t.Errorf("the API saw %q on connections %q", got, s.api.remotes)
+	}
+}
+
+// threats.md 93: no number of certificates makes the host keep more than 100 transports.
+func TestTheHostKeepsAHundredTransports(t *testing.T) {
+	s := newSecureWorld(t)
+	s.issueTo("ann", "ann", start.Add(90*day))
+	first := s.secure("first", of("ann"))
+	s.must(first)
+	kept := s.api.last()
+	s.must(s.secure("second", of("ann")))
+	second := s.api.last()
+	for i := range 98 {
+		s.must(s.secure(fmt.Sprint("connector ", i), of("ann")))
+	}
+	s.must(first) // the second is now the one that was used least recently
+	if got := s.api.last(); got != kept {
+		t.Errorf("the first connector has a new connection, and 100 transports are kept")
+	}
+	s.must(s.secure("one more", of("ann")))
+	if closed := <-s.api.closed; closed != second {
+		t.Errorf("the connection %s was closed, want that of the second connector, %s", closed, second)
+	}
+	if err := s.host.Close(context.Background()); err != nil {
+		t.Fatal(err)
+	}
+	for range 100 { // ends with the time limit of the test if one stays open
+		<-s.api.closed
+	}
+}
+
+// A certificate that cannot be used fails the request before anything is sent, and the error says which member is wrong.
+func TestAClientCertificateThatCannotBeUsed(t *testing.T) {
+	s := newSecureWorld(t)
+	certificate, key := s.authority.Client("ann", start.Add(90*day))
+	_, otherKey := s.authority.Client("bob", start.Add(90*day))
+	ended, endedKey := s.authority.Client("ann", start.Add(-time.Hour))
+	for name, c := range map[string]struct{ certificate, key, want string }{
+		"no PEM":           {s.Secret("certificate"), key, "config: tls.certificate: has no certificate in PEM"},
+		"a damaged line":   {strings.Replace(certificate, "MII", "AII", 1), key, "config: tls.certificate: certificate 1 in it cannot be parsed"},
+		"half a file":      {certificate[:200], key, "config: tls.certificate: is damaged PEM"},
+		"a key":            {key, key, "config: tls.certificate: has no certificate in PEM"},
+		"no key":           {certificate, s.Secret("key"), "config: tls.key: the key is not PEM"},
+		"a certificate":    {certificate, certificate, "config: tls.key: the key is a certificate: the private key is needed"},
+		"another key":      {certificate, otherKey, "config: tls.key: the key is not that of tls.certificate"},
+		"the wrong order":  {s.authority.PEM() + certificate, key, "config: tls.certificate: certificate 2 in it is the key's own: put it first"},
+		"ended":            {ended, endedKey, "config: tls.certificate: the certificate ended at 2023-11-14T21:13:20Z"},
+		"a missing secret": {"", "", `template: tls.certificate: secret "x.crt"`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s.store("x", c.certificate, c.key)
+			for _, connector := range []*host.Connector{s.secure("crm", of("x")), s.secureAs("erp", of("x"), s.credentials())} {
+				err := s.call(context.Background(), connector)
+				var failure *host.Error
+				if !errors.As(err, &failure) || !strings.Contains(err.Error(), c.want) {
+					t.Errorf("the error is %v, want %q", err, c.want)
+				}
+				if _, explained := connector.Explain(getFrom(s.api.URL)); explained == nil || explained.Error() != err.Error() {
+					t.Errorf("Explain returns %v, and a request %v", explained, err)
+				}
+			}
+		})
+	}
+	if seen := slices.Concat(s.api.seen(), s.token.seen()); len(seen) > 0 {
+		t.Errorf("the servers answered %q", seen)
+	}
+}
+
+// A connection that was made while the certificate was valid is not used after its end.
+func TestAClientCertificateEnds(t *testing.T) {
+	s := newSecureWorld(t)
+	s.issueTo("ann", "ann", start.Add(31*day))
+	c := s.secure("crm", of("ann"))
+	s.must(c)
+	if s.logged("tls.certificate") > 0 {
+		t.Error("a warning came early")
+	}
+	s.Advance(2 * day)
+	s.must(c)
+	s.must(c)
+	if got := s.logged("tls.certificate: the client certificate ends at 2023-12-15T22:13:20Z: renew it"); got != 1 {
+		t.Errorf("there are %d warnings, want 1", got)
+	}
+	s.Advance(30 * day)
+	if err := s.call(context.Background(), c); err == nil {
+		t.Error("a certificate that has ended is used")
+	}
+	certificate, err := c.ClientCertificate(context.Background())
+	if err != nil || certificate.Subject != "CN=ann" || !certificate.EndsSoon(s.Now()) {
+		t.Errorf("the certificate is %+v, %v", certificate, err)
+	}
+}
+
+// Explain shows the certificate and not its PEM.
+func TestExplainShowsTheClientCertificate(t *testing.T) {
+	s := newSecureWorld(t)
+	s.issueTo("ann", "ann", start.Add(90*day))
+	e, err := s.secure("crm", of("ann", host.TLSForAPI)).Explain(getFrom(s.api.URL))
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.Out("the explanation", fmt.Sprintf("%+v %+v", e, e.TLS))
+	if e.TLS == nil || !slices.Equal(e.TLS.For, []string{"api"}) || e.TLS.CA ||
+		*e.TLS.Certificate != (host.ClientCertificate{Subject: "CN=ann", NotAfter: start.Add(90 * day).UTC()}) {
+		t.Errorf("it is %+v", e.TLS)
+	}
+}
+
+// Requests that are authenticated by hand, and those of a base that others wrote, have the certificate if they go through Base.
+func TestBasePresentsTheCertificate(t *testing.T) {
+	s := newSecureWorld(t)
+	s.issueTo("ann", "ann", start.Add(90*day))
+	c := s.secure("crm", of("ann"))
+	authenticated, err := c.Authenticate(getFrom(s.api.URL))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, send := range map[string]func() (*http.Response, error){
+		"by hand": func() (*http.Response, error) { return c.Base().RoundTrip(authenticated) },
+		"a base": func() (*http.Response, error) {
+			return c.Transport(answer(c.Base().RoundTrip)).RoundTrip(getFrom(s.api.URL))
+		},
+		"the host": func() (*http.Response, error) { return s.secure("erp", of("ann")).Base().RoundTrip(authenticated) },
+	} {
+		response, err := send()
+		if err == nil {
+			_ = response.Body.Close()
+		}
+		if (err != nil) != (name == "the host") {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	if got := s.api.seen(); !slices.Equal(got, []string{"ann", "ann"}) {
+		t.Errorf("the API saw %q", got)
+	}
+}
+
+// A configuration that would not do what it says is refused.
+func TestTLSThatIsRefused(t *testing.T) {
+	s := newSecureWorld(t, func(c *host.Config) { c.Egress.AllowHTTP = true })
+	key := "{{ get_secret('k') }}"
+	for name, c := range map[string]struct {
+		tls    host.TLS
+		origin string
+		want   string
+	}{
+		"nothing":           {host.TLS{}, "", "tls: has neither certificate nor ca"},
+		"no key":            {host.TLS{Certificate: "{{ get_secret('c') }}"}, "", "tls.key: is missing"},
+		"no certificate":    {host.TLS{Key: key, CA: s.authority.PEM()}, "", "tls.certificate: is missing"},
+		"a path":            {host.TLS{Certificate: "/etc/client.pem", Key: key}, "", "tls.certificate: has no certificate in PEM"},
+		"a key in the open": {host.TLS{Certificate: "{{ get_secret('c') }}", Key: "-----BEGIN"}, "", "tls.key: names no secret"},
+		"a template":        {host.TLS{CA: "{{ get_sekret('c') }}"}, "", "tls.ca, column 4: unknown function"},
+		"a purpose":         {host.TLS{CA: s.authority.PEM(), For: []string{"apis"}}, "", `tls.for[0]: is neither api nor token; did you mean "api"?`},
+		"plain http":        {host.TLS{CA: s.authority.PEM()}, "http://api.test", "tls: is for the API, whose origin is plain http"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if c.origin == "" {
+				c.origin = apiOrigin
+			}
+			_, err := s.host.Connect(context.Background(), host.ConnectorConfig{Name: "crm", Origins: []string{c.origin}, Auth: host.Auth{Type: "none"}, TLS: &c.tls})
+			if err == nil || !strings.Contains(err.Error(), c.want) {
+				t.Errorf("the error is %v, want %q", err, c.want)
+			}
+		})
+	}
+	w := newWorld(t)
+	_, err := w.host.Connect(context.Background(), host.ConnectorConfig{Name: "crm", Origins: []string{apiOrigin}, Auth: host.Auth{Type: "none"}, TLS: of("ann")})
+	if err == nil || !strings.Contains(err.Error(), "tls: needs the transport of the host, and Config.Base takes its place") {
+		t.Errorf("with a Base: %v", err)
+	}
+}
+
+// A token endpoint of plain http, which a template may name, gets nothing.
+func TestTLSForAPlainTokenEndpoint(t *testing.T) {
+	s := newSecureWorld(t, func(c *host.Config) { c.Egress.AllowHTTP = true })
+	asked := false
+	plain := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { asked = true }))
+	defer plain.Close()
+	s.issueTo("ann", "ann", start.Add(90*day))
+	auth := s.credentials()
+	auth.Config["token_url"] = plain.URL
+	err := s.call(context.Background(), s.secureAs("crm", of("ann"), auth))
+	if err == nil || !strings.Contains(err.Error(), "the URL is plain http: use https") || asked {
+		t.Errorf("the error is %v, and the endpoint was asked: %v", err, asked)
+	}
+}
+
+// No plugin gets a secret that only tls names, by name or through its request.
+func TestNoPluginGetsTheKeyOfTLS(t *testing.T) {
+	for name, authenticate := range map[string]func(abi.Env) (string, error){
+		"by name": func(env abi.Env) (string, error) { return header("X", env.SecretGet("ann.key")), nil },
+		"nothing": func(abi.Env) (string, error) { return "{}", nil },
+	} {
+		t.Run(name, func(t *testing.T) {
+			g := &guest{about: abi.Description{Uses: []string{abi.GroupSecret}, Anonymous: true}, authenticate: authenticate}
+			s := newSecureWorld(t, withGuest(g))
+			s.issueTo("ann", "ann", start.Add(90*day))
+			err := s.call(context.Background(), s.secureAs("crm", of("ann"), host.Auth{Type: "custom"}))
+			if refused := err != nil && strings.Contains(err.Error(), "secret_get was called for a secret that the connector's configuration does not name"); refused != (name == "by name") {
+				t.Errorf("the error is %v", err)
+			}
+		})
+	}
+}

@@ -1,0 +1,156 @@
+package host
+
+import (
+	"crypto"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/pem"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/keywright/keywright/host/internal/signing"
+	"github.com/keywright/keywright/host/internal/template"
+	"github.com/keywright/keywright/internal/problem"
+)
+
+// tls checks and compiles the TLS of the connector.
+func (k *checker) tls() {
+	c, t := k.connector, k.connector.config.TLS
+	if t == nil {
+		return
+	}
+	if k.host.config.Base != nil {
+		k.Wrong("tls", "needs the transport of the host, and Config.Base takes its place: leave one of them out")
+	}
+	switch {
+	case t.Certificate == "" && t.Key == "" && t.CA == "":
+		k.Wrong("tls", "has neither certificate nor ca: give it one of them, or leave it out")
+	case t.Certificate == "" && t.Key != "":
+		k.Wrong("tls.certificate", "is missing: key has no use without it")
+	case t.Certificate != "" && t.Key == "":
+		k.Wrong("tls.key", "is missing: it is the private key of certificate")
+	}
+	c.tls = &connectorTLS{api: t.Covers(TLSForAPI), token: t.Covers(TLSForToken)}
+	all := []string{TLSForAPI, TLSForToken}
+	for i, purpose := range t.For {
+		if !slices.Contains(all, purpose) {
+			k.Wrong(fmt.Sprintf("tls.for[%d]", i), "is neither %s%s", strings.Join(all, " nor "), problem.DidYouMean(purpose, all))
+		}
+	}
+	c.tls.certificate = k.pem("tls.certificate", t.Certificate)
+	c.tls.key = k.pem("tls.key", t.Key)
+	c.tls.ca = k.pem("tls.ca", t.CA)
+	if c.tls.key != nil && !c.tls.key.Secret() {
+		k.Wrong("tls.key", "names no secret: keep the key in one, and write {{ get_secret('client_key') }}")
+	}
+	for o := range c.origins {
+		if c.tls.api && o.scheme == "http" {
+			k.Wrong("tls", "is for the API, whose origin is plain http: nobody presents a certificate there")
+			break
+		}
+	}
+}
+
+// pem compiles a template of a text in PEM, and checks a text without expressions. It returns nil if the text is empty.
+func (k *checker) pem(path, text string) *template.Template {
+	if text == "" {
+		return nil
+	}
+	compiled, errs := template.Compile(text)
+	for _, e := range errs {
+		k.At(problem.Place{Column: e.Column}, path, "%s", e.Message)
+	}
+	if len(errs) > 0 {
+		return nil
+	}
+	if literal, ok := compiled.Literal(); ok && path != "tls.key" {
+		if _, err := parseCertificates(path, literal); err != nil {
+			k.Wrong(path, "%s", strings.TrimPrefix(err.Error(), path+": "))
+		}
+	}
+	return compiled
+}
+
+// tlsNames adds the names in the templates of the connector's TLS to its plan. They become part of the partition, so that a
+// token that is bound to a certificate (RFC 8705 section 3) is not used with another one. They have no sinks, so that no plugin
+// can ask for them.
+func (k *checker) tlsNames() {
+	c := k.connector
+	if c.tls == nil {
+		return
+	}
+	for _, one := range []struct {
+		path     string
+		template *template.Template
+	}{{"tls.certificate", c.tls.certificate}, {"tls.key", c.tls.key}, {"tls.ca", c.tls.ca}} {
+		if one.template == nil {
+			continue
+		}
+		names := one.template.Names()
+		c.plan.Names.Merge(names)
+		for _, secret := range names.Secrets {
+			if c.fieldOfSecret[secret] == "" {
+				c.fieldOfSecret[secret] = one.path
+			}
+		}
+	}
+	if c.tls.token {
+		c.plan.ClientOf = c.tokenClient
+	}
+}
+
+// parseCertificates returns the certificates in a PEM text, at least one. Blocks of other kinds are ignored, such as a key in
+// the same file. The error names the member of the connector that has the text, and nothing of the text.
+func parseCertificates(path, text string) (all []*x509.Certificate, err error) {
+	rest := []byte(signing.UnescapePEM(text))
+	for {
+		var block *pem.Block
+		if block, rest = pem.Decode(rest); block == nil {
+			break
+		}
+		if block.Type != "CERTIFICATE" {
+			continue
+		}
+		one, err := x509.ParseCertificate(block.Bytes)
+		if err != nil {
+			return nil, fmt.Errorf("%s: certificate %d in it cannot be parsed: copy the whole file again", path, len(all)+1)
+		}
+		all = append(all, one)
+	}
+	switch {
+	case len(all) > 0:
+		return all, nil
+	case strings.Contains(text, "-----BEGIN CERTIFICATE"):
+		return nil, fmt.Errorf(`%s: is damaged PEM: it must be whole, with its line breaks, which may be written as \n`, path)
+	}
+	return nil, fmt.Errorf("%s: has no certificate in PEM, which begins with -----BEGIN CERTIFICATE-----: take it from a secret, as in {{ get_secret('client_certificate') }}", path)
+}
+
+// pair returns a chain with its key. The chain begins with the client's own certificate.
+func pair(chain []*x509.Certificate, text string) (*tls.Certificate, error) {
+	key, _, wrong := signing.ParsePrivate(text)
+	if wrong != "" {
+		return nil, fmt.Errorf("tls.key: the key %s", wrong)
+	}
+	signer, ok := key.(crypto.Signer)
+	if !ok {
+		return nil, errors.New("tls.key: the key cannot sign: a client certificate needs an RSA, EC or Ed25519 key")
+	}
+	fits := func(one *x509.Certificate) bool {
+		public, ok := one.PublicKey.(interface{ Equal(crypto.PublicKey) bool })
+		return ok && public.Equal(signer.Public())
+	}
+	switch i := slices.IndexFunc(chain, fits); {
+	case i < 0:
+		return nil, errors.New("tls.key: the key is not that of tls.certificate: both must be renewed together")
+	case i > 0:
+		return nil, fmt.Errorf("tls.certificate: certificate %d in it is the key's own: put it first, and its issuers behind it", i+1)
+	}
+	certificate := &tls.Certificate{PrivateKey: signer, Leaf: chain[0]}
+	for _, one := range chain {
+		certificate.Certificate = append(certificate.Certificate, one.Raw)
+	}
+	return certificate, nil
+}

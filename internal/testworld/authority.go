@@ -1,0 +1,105 @@
+package testworld
+
+import (
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/pem"
+	"math/big"
+	"net"
+	"testing"
+	"time"
+)
+
+// Authority is a certificate authority.
+type Authority struct {
+	t           testing.TB
+	certificate *x509.Certificate
+	key         *ecdsa.PrivateKey
+}
+
+// NewAuthority returns a new authority, whose certificate is valid at all times that tests use.
+func NewAuthority(t testing.TB) *Authority {
+	t.Helper()
+	a := &Authority{t: t, key: newKey(t)}
+	a.certificate = a.sign(&x509.Certificate{
+		Subject: pkix.Name{CommonName: "test authority"}, IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign,
+		NotAfter: distantFuture,
+	}, nil, &a.key.PublicKey)
+	return a
+}
+
+var (
+	distantPast   = time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC)
+	distantFuture = time.Date(2100, 1, 1, 0, 0, 0, 0, time.UTC)
+)
+
+func newKey(t testing.TB) *ecdsa.PrivateKey {
+	t.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return key
+}
+
+// sign returns a certificate that the issuer signs, or that is self-signed if the issuer is nil.
+func (a *Authority) sign(c, issuer *x509.Certificate, public *ecdsa.PublicKey) *x509.Certificate {
+	a.t.Helper()
+	c.SerialNumber, c.NotBefore = big.NewInt(time.Now().UnixNano()), distantPast
+	if issuer == nil {
+		issuer = c
+	}
+	der, err := x509.CreateCertificate(rand.Reader, c, issuer, public, a.key)
+	if err != nil {
+		a.t.Fatal(err)
+	}
+	parsed, err := x509.ParseCertificate(der)
+	if err != nil {
+		a.t.Fatal(err)
+	}
+	return parsed
+}
+
+// PEM returns the certificate of the authority.
+func (a *Authority) PEM() string { return encode("CERTIFICATE", a.certificate.Raw) }
+
+// Pool returns a pool with the authority.
+func (a *Authority) Pool() *x509.CertPool {
+	pool := x509.NewCertPool()
+	pool.AddCert(a.certificate)
+	return pool
+}
+
+// Client returns a client certificate with a common name, which ends at a time, and its key.
+func (a *Authority) Client(name string, ends time.Time) (certificate, key string) {
+	a.t.Helper()
+	private := newKey(a.t)
+	c := a.sign(&x509.Certificate{
+		Subject: pkix.Name{CommonName: name}, KeyUsage: x509.KeyUsageDigitalSignature, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth},
+		NotAfter: ends,
+	}, a.certificate, &private.PublicKey)
+	der, err := x509.MarshalPKCS8PrivateKey(private)
+	if err != nil {
+		a.t.Fatal(err)
+	}
+	return encode("CERTIFICATE", c.Raw), encode("PRIVATE KEY", der)
+}
+
+// Server returns the certificate of a server on the loopback.
+func (a *Authority) Server() tls.Certificate {
+	a.t.Helper()
+	private := newKey(a.t)
+	c := a.sign(&x509.Certificate{
+		Subject: pkix.Name{CommonName: "server"}, KeyUsage: x509.KeyUsageDigitalSignature, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
+		IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}, DNSNames: []string{"localhost"}, NotAfter: distantFuture,
+	}, a.certificate, &private.PublicKey)
+	return tls.Certificate{Certificate: [][]byte{c.Raw}, PrivateKey: private, Leaf: c}
+}
+
+func encode(kind string, der []byte) string {
+	return string(pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: der}))
+}
