@@ -46,7 +46,7 @@ func TestDecision_Configuration_every_problem_at_once(t *testing.T) {
 			"auth.config.key: is a list", "auth.config.value: is true or false", "auth.config.in: is an object",
 		}},
 		{"bad enum", "api_key", with(key("v"), "in", "Header"), []string{"auth.config.in: is none of header, query"}},
-		{"a built-in type that the host does not have", "aws_sigv4", nil, []string{`auth.type: this host does not have the auth type "aws_sigv4": add its module, from package plugins, to Config.BuiltIns`}},
+		{"a built-in type that the host does not have", "aws_sigv4", nil, []string{`auth.type: this host does not have the auth type "aws_sigv4": add its module, from package plugins, to Config.Plugins`}},
 		{"unknown type", "api_kei", nil, []string{`auth.type: there is no auth type "api_kei"; did you mean "api_key"?`}},
 		{"no type", "", nil, []string{"auth.type: there is no auth type"}},
 		{"a literal that is blank", "api_key", key(" "), []string{"auth.config.value: is empty"}},

@@ -61,7 +61,7 @@ var places = []struct {
 		return header("X-Key", value(env, "to_header"))
 	}},
 	{"the data of a signature", abi.SinkDigest, func(env abi.Env, v string) string {
-		env.SignSealed("signer", abi.PurposeMessage, "data"+v)
+		env.SignSealed("signer", abi.PurposeMessage, "data: "+v)
 		return header("X-Key", value(env, "to_header"))
 	}},
 }

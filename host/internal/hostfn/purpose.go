@@ -79,7 +79,7 @@ func checkPurpose(purpose, data, begin string) string {
 	return ""
 }
 
-// settled reports whether a text that begins with begin has none of the forms that a message may not have, whatever follows. A
+// settled reports whether no text that begins with begin can have a form that a message may not have. A
 // signature base begins with a quote, a TLS handshake with spaces, and all others with characters of base64url. isJWS has
 // looked at what is in front of a dot.
 func settled(begin string) bool {

@@ -386,9 +386,6 @@ func (t *Table) mask(text string, limit int) string {
 	return b.String()
 }
 
-// Size returns the approximate memory of the table, in bytes.
-func (t *Table) Size() int { return t.held + len(t.entries)*entrySize }
-
 // Values returns all values that were sealed so far, in order, for callers that must keep them out of a text.
 func (t *Table) Values() iter.Seq[Value] {
 	return func(yield func(Value) bool) {
