@@ -55,14 +55,19 @@ func (c *Connector) find(ctx context.Context, r *http.Request, body *payload, an
 		in.Body = body.kept.open
 	}
 	found := map[tokencache.Key]tokencache.Entry[[]seal.Piece](nil)
-	// Each round ends the call, fetches one more entry, or keeps the body. The limit stops a plugin that keeps asking.
-	for range c.host.config.Limits.CachePerPartition + 2 {
+	// Each round ends the call, fetches one more entry, keeps the body, or takes the API's answer from the call. The limit stops
+	// a plugin that keeps asking.
+	for range c.host.config.Limits.CachePerPartition + 3 {
 		call := hostfn.New(ctx, c.plan, in, hostfn.Inline)
 		call.Found = found
 		out, restart := c.run(ctx, call, stats)
 		if restart == nil {
 			c.store(secrets, subject, call, out)
 			return out
+		}
+		if restart.Afresh {
+			in.Answer = nil
+			continue
 		}
 		if !restart.Body {
 			var entry *tokencache.Entry[[]seal.Piece]

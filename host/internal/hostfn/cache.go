@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/keywright/keywright/abi"
+	"github.com/keywright/keywright/host/internal/seal"
 	"github.com/keywright/keywright/host/internal/tokencache"
 )
 
@@ -29,25 +30,43 @@ func (c *Call) CacheGet(key string) (string, bool) {
 	if c.mode == Explaining {
 		return "", false
 	}
+	if c.afterRead() {
+		return c.readAgain(k)
+	}
 	entry, ok := c.Found[k]
 	if !ok || !c.plan.Cache.InTime(entry.Handle) { // it may have expired while the host waited for another entry
 		entry, ok = c.plan.Cache.Get(k)
 	}
 	if ok {
-		value, err := c.sealed.Join(entry.Value, entry.Handle)
-		if err != nil {
-			c.end(StagePlugin, err)
-		}
-		if !slices.Contains(c.used, entry.Handle) {
-			c.used = append(c.used, entry.Handle)
-		}
-		return value, true
+		return c.joined(entry), true
 	}
 	if c.mode == Inline {
 		c.restart = &Restart{Key: &k}
 		panic(ended{})
 	}
 	return "", false
+}
+
+// readAgain returns an entry that the earlier attempt of the request has read, and leaves the order of eviction as it is. For
+// any other entry it ends the run with a Restart.
+func (c *Call) readAgain(k tokencache.Key) (string, bool) {
+	entry, ok := c.plan.Cache.Peek(k)
+	if !ok || !readsEntry(c.inputs.Answer.used, k) {
+		c.runAfresh()
+	}
+	return c.joined(entry), true
+}
+
+// joined returns the value of an entry, and records that the call has read it.
+func (c *Call) joined(entry tokencache.Entry[[]seal.Piece]) string {
+	value, err := c.sealed.Join(entry.Value, entry.Handle)
+	if err != nil {
+		c.end(StagePlugin, err)
+	}
+	if !slices.Contains(c.used, entry.Handle) {
+		c.used = append(c.used, entry.Handle)
+	}
+	return value
 }
 
 // CacheSet stores a value, which may contain sealed values, for ttlSeconds. It ends the call's lease if that is for this
@@ -58,6 +77,7 @@ func (c *Call) CacheSet(key, value string, ttlSeconds int64) {
 	if c.inputRead {
 		c.endf(StagePlugin, "cache_set was called after the request was read: nothing of one request may reach another")
 	}
+	c.runAfresh()
 	if c.mode == Inline {
 		c.restart = &Restart{}
 		panic(ended{})

@@ -85,8 +85,8 @@ type Call struct {
 	putIn *seal.Origins
 }
 
-// Restart is a request to run the call again. If Body is set, the host must keep the request's body first. Otherwise the
-// call must run in mode Detached, or with the missing entry in Found.
+// Restart is a request to run the call again. If Body is set, the host must keep the request's body first. If Afresh is set,
+// the call must run without Inputs.Answer. Otherwise it must run in mode Detached, or with the missing entry in Found.
 type Restart struct {
 	// Key is the cache entry that was missing. It is nil if the guest wanted to request a token or to store an entry.
 	Key *tokencache.Key
@@ -94,6 +94,8 @@ type Restart struct {
 	Body bool
 	// Keys is set if the guest wants a key of the store of keys to be used.
 	Keys bool
+	// Afresh is set if the call may not do what the guest wants while it knows the API's answer.
+	Afresh bool
 }
 
 // New returns a call. The context bounds the work of the host functions.

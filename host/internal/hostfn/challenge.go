@@ -24,6 +24,8 @@ type APIAnswer struct {
 	found map[string]string
 	// used are the cache entries that the call of the earlier attempt read.
 	used []*tokencache.Handle
+	// requestRead is set if that call has read the request.
+	requestRead bool
 }
 
 // kept is the set of answers of an API that later calls get.
@@ -46,7 +48,7 @@ func (c *Call) Learn(response *http.Response, body []byte, replaced bool) *APIAn
 	if c.plan.Keep > 0 {
 		c.keep(found, replaced)
 	}
-	return &APIAnswer{response.StatusCode, found, c.used}
+	return &APIAnswer{response.StatusCode, found, c.used, c.inputRead}
 }
 
 // keep stores the answers that are kept. An entry with the same values stays, because its count goes on: the number of
@@ -136,6 +138,9 @@ func (c *Call) readKept() *kept {
 
 // CacheDrop removes the entry of a key if this call, or that of the request's earlier attempt, has read it. An entry that
 // another call has stored meanwhile stays. again reports whether a new value may help.
+//
+// If the earlier attempt has read the request, CacheDrop removes all entries that it has read, like a 401 (see PutIn), and the
+// call runs again without the API's answer.
 func (c *Call) CacheDrop(key string) (again bool) {
 	c.need(abi.UserCacheDrop)
 	if c.inputRead {
@@ -149,13 +154,37 @@ func (c *Call) CacheDrop(key string) (again bool) {
 	if c.inputs.Answer != nil {
 		used = append(slices.Clip(used), c.inputs.Answer.used...)
 	}
+	if !readsEntry(used, k) {
+		return false
+	}
 	for _, h := range used {
-		if h.Key == k {
-			again = c.plan.Cache.Reject(k, h.Generation) || again
-			delete(c.Found, k)
+		if h.Key == k || c.afterRead() {
+			again = c.plan.Cache.Reject(h.Key, h.Generation) || again
+			delete(c.Found, h.Key)
 		}
 	}
+	if again {
+		c.runAfresh()
+	}
 	return again
+}
+
+// readsEntry reports whether the entry of a key is among those that were read.
+func readsEntry(used []*tokencache.Handle, k tokencache.Key) bool {
+	return slices.ContainsFunc(used, func(h *tokencache.Handle) bool { return h.Key == k })
+}
+
+// afterRead reports whether the call knows the API's answer to an attempt that has read the request. That attempt may have
+// provoked the answer, to say something about the request by it.
+func (c *Call) afterRead() bool { return c.inputs.Answer != nil && c.inputs.Answer.requestRead }
+
+// runAfresh ends the run with a Restart if afterRead. What the run wants to do would show later calls, or a token endpoint,
+// what it knows. The call that runs in its place knows no more than that of another request.
+func (c *Call) runAfresh() {
+	if c.afterRead() {
+		c.restart = &Restart{Afresh: true}
+		panic(ended{})
+	}
 }
 
 // Offset is the time that the clock of an API is ahead of the host's. It is safe for concurrent use.

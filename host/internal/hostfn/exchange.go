@@ -120,6 +120,7 @@ func (c *Call) beginExchange(function string) {
 	if c.inputRead {
 		c.endf(StagePlugin, "%s was called after the request was read: nothing of one request may reach another place", function)
 	}
+	c.runAfresh()
 	if c.mode == Inline {
 		c.restart = &Restart{}
 		panic(ended{})

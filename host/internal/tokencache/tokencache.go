@@ -112,6 +112,17 @@ func (c *Cache[V]) Get(k Key) (Entry[V], bool) {
 	return c.get(k)
 }
 
+// Peek is like Get, but does not count as a use of the entry.
+func (c *Cache[V]) Peek(k Key) (Entry[V], bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	it, ok := c.all.Peek(k)
+	if !ok || !it.valid(c.now()) {
+		return Entry[V]{}, false
+	}
+	return it.entry(), true
+}
+
 // Live reports whether an entry is still in the cache and valid. For a live entry it takes neither a lock nor a lookup.
 func (c *Cache[V]) Live(h *Handle) bool {
 	if h == nil || h.gone.Load() {

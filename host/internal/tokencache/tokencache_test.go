@@ -197,6 +197,25 @@ func TestLeastRecentlyUsedGoesFirst(t *testing.T) {
 	}
 }
 
+// A look that is not to be seen by others leaves the order of eviction as it is.
+func TestPeekIsNoUse(t *testing.T) {
+	cache, clock := newCache(2, 2)
+	cache.Set(key(0, "a"), "v", time.Minute)
+	cache.Set(key(1, "a"), "w", time.Hour)
+	if e, ok := cache.Peek(key(0, "a")); !ok || e.Value != "v" {
+		t.Errorf("%v, %v", e, ok)
+	}
+	cache.Set(key(2, "a"), "x", time.Hour)
+	holds(t, cache, false, key(0, "a"))
+	cache.Set(key(3, "a"), "y", time.Minute)
+	clock.Advance(time.Minute)
+	for _, k := range []tokencache.Key{key(0, "a"), key(3, "a")} {
+		if _, ok := cache.Peek(k); ok {
+			t.Errorf("%v is found", k)
+		}
+	}
+}
+
 func TestFullPartitionEvictsItsOwn(t *testing.T) {
 	cache, _ := newCache(100, 2)
 	cache.Set(key(1, "a"), "v", time.Hour) // the least recently used of all, in another partition
