@@ -69,7 +69,8 @@ func TestQuery(t *testing.T) {
 	})
 }
 
-// The key replaces a placeholder in the path, percent-encoded except for the characters that a segment may have.
+// The key replaces a placeholder in the path, percent-encoded except for the characters that a segment may have
+// (specification.md 3.20).
 func TestPath(t *testing.T) {
 	run(t, func(t *testing.T, h *hosttest.Harness) {
 		for _, test := range []struct{ secret, key, target, want string }{
@@ -95,7 +96,7 @@ func TestPath(t *testing.T) {
 	})
 }
 
-// The key replaces a cookie of the same name, and other cookies stay.
+// The key replaces a cookie of the same name, and other cookies stay (specification.md 3.20).
 func TestCookie(t *testing.T) {
 	run(t, func(t *testing.T, h *hosttest.Harness) {
 		h.Secret("crm", "a-session-0123")
@@ -112,7 +113,7 @@ func TestCookie(t *testing.T) {
 	})
 }
 
-// The key is appended to a form.
+// The key is appended to a form (specification.md 3.20).
 func TestForm(t *testing.T) {
 	run(t, func(t *testing.T, h *hosttest.Harness) {
 		h.Secret("crm", "a b&c=d/ü+1")
@@ -247,7 +248,7 @@ func TestASecretThatLooksLikeATemplateStaysLiteral(t *testing.T) {
 	})
 }
 
-// All problems are reported at once, each with its path (decisions.md "every problem at once"). The field in has two values
+// All problems are reported at once, each with its path (decisions.md "every problem at once"). The field in has five values
 // (specification.md 3.5).
 func TestProblems(t *testing.T) {
 	run(t, func(t *testing.T, h *hosttest.Harness) {

@@ -81,7 +81,7 @@ func sha256Of(text string) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// The base credentials sign AssumeRole, and the credentials that STS returns sign the request.
+// The base credentials sign AssumeRole, and the credentials that STS returns sign the request (specification.md 3.40).
 func TestAssumedRole(t *testing.T) {
 	const stamp = "20260102T030405Z"
 	for _, c := range []struct {
@@ -150,7 +150,7 @@ func checkSigned(t *testing.T, got *hosttest.Result, n int, stamp string) {
 	}
 }
 
-// The credentials are used until a minute before they expire.
+// The credentials are used until a minute before they expire (specification.md 3.40).
 func TestCredentialsAreCached(t *testing.T) {
 	run(t, func(t *testing.T, h *hosttest.Harness) {
 		h.Canary("aws")
@@ -265,7 +265,8 @@ func TestRefusalsOfSTS(t *testing.T) {
 	}
 }
 
-// The base credentials reach STS only, those of the role the API only, and no secret goes anywhere but as a signature.
+// The base credentials reach STS only, those of the role the API only, and no secret goes anywhere but as a signature
+// (specification.md 3.40).
 func TestReachOfTheSecrets(t *testing.T) {
 	run(t, func(t *testing.T, h *hosttest.Harness) {
 		for _, f := range h.Description().Fields {

@@ -84,7 +84,7 @@ func authorization(canonical, scope string) string {
 // canonical returns a canonical request from lines.
 func canonical(lines ...string) string { return strings.Join(lines, "\n") }
 
-// The request has X-Amz-Date and Authorization, and is otherwise unchanged.
+// The request has X-Amz-Date and Authorization, and is otherwise unchanged (specification.md 3.38).
 func TestHeader(t *testing.T) {
 	run(t, func(t *testing.T, h *hosttest.Harness) {
 		r := hosttest.GET("https://example.amazonaws.com/a//b/../c%20d?b=2&a=1")
@@ -218,7 +218,7 @@ func TestRulesOfAService(t *testing.T) {
 }
 
 // What is signed of headers: all that no proxy and no client changes, with their values of one name in one line, without
-// space around them.
+// space around them (decisions.md "headers that AWS's signature covers").
 func TestHeadersThatAreSigned(t *testing.T) {
 	run(t, func(t *testing.T, h *hosttest.Harness) {
 		r := hosttest.POST("https://api.test/", "body")

@@ -40,7 +40,8 @@ func presigned(names, expires, signature string) string {
 		"&X-Amz-Date=20150830T123600Z&X-Amz-Expires=" + expires + signature + "&X-Amz-SignedHeaders=" + names
 }
 
-// In the query, the signature covers the request's query and the parameters that are added, and the headers stay as they are.
+// In the query, the signature covers the request's query and the parameters that are added, and the headers stay as they are
+// (specification.md 3.38).
 func TestQuery(t *testing.T) {
 	const security = "&X-Amz-Security-Token=" + encodedToken
 	run(t, func(t *testing.T, h *hosttest.Harness) {
@@ -130,7 +131,8 @@ func TestExplanation(t *testing.T) {
 	})
 }
 
-// An API may refuse the time of a signature. The request is signed again with the time of the API, and later requests at once.
+// An API may refuse the time of a signature. The request is signed again with the time of the API, and later requests at once
+// (specification.md 3.39, decisions.md "the clock of AWS").
 func TestClockOfTheAPI(t *testing.T) {
 	session := []any{"session_token", "{{ get_secret('session') }}"}
 	for _, status := range []int{http.StatusBadRequest, http.StatusForbidden} {

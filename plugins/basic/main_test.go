@@ -16,7 +16,7 @@ func run(t *testing.T, test func(*testing.T, *hosttest.Harness)) {
 
 func get() *http.Request { return hosttest.GET("https://api.test/v1?a=b") }
 
-// The header is that of RFC 7617 sections 2 and 2.1, whose charset is UTF-8.
+// The header is that of RFC 7617 sections 2 and 2.1, whose charset is UTF-8 (specification.md 3.21).
 func TestVectors(t *testing.T) {
 	for name, test := range map[string]struct {
 		username, password string
@@ -52,7 +52,7 @@ func TestVectors(t *testing.T) {
 	}
 }
 
-// A key may be the user name, without a password, as some APIs have it.
+// A key may be the user name, without a password, as some APIs have it (decisions.md "one of the two is enough").
 func TestAKeyAsUserName(t *testing.T) {
 	run(t, func(t *testing.T, h *hosttest.Harness) {
 		secret := "sk_" + strings.ReplaceAll(h.Canary("random"), ":", "")
@@ -65,7 +65,7 @@ func TestAKeyAsUserName(t *testing.T) {
 }
 
 // A user name with a colon or a control character is refused where it can be seen: when the connector is loaded if it is a
-// literal, and otherwise before the request is sent. In a sealed part it cannot be seen.
+// literal, and otherwise before the request is sent. In a sealed part it cannot be seen (specification.md 3.21).
 func TestUserNamesThatAreNone(t *testing.T) {
 	run(t, func(t *testing.T, h *hosttest.Harness) {
 		h.Canary("pw")
@@ -94,7 +94,7 @@ func TestUserNamesThatAreNone(t *testing.T) {
 	})
 }
 
-// A request without a credential is not sent.
+// A request without a credential is not sent (decisions.md "one of the two is enough").
 func TestNoCredential(t *testing.T) {
 	run(t, func(t *testing.T, h *hosttest.Harness) {
 		for text, c := range map[string]hosttest.Config{

@@ -29,7 +29,7 @@ func get() *http.Request { return hosttest.GET("https://server.example.com/resou
 // token is that of the examples in RFC 6750 section 2.
 const token = "mF_9.B5f-4.1JqM"
 
-// The header is that of RFC 6750 section 2.1, or has another prefix.
+// The header is that of RFC 6750 section 2.1, or has another prefix (specification.md 3.22).
 func TestHeader(t *testing.T) {
 	for name, test := range map[string]struct {
 		config hosttest.Config
@@ -60,7 +60,7 @@ func TestHeader(t *testing.T) {
 	}
 }
 
-// The query is that of RFC 6750 section 2.3, and Cache-Control keeps the answer out of caches.
+// The query is that of RFC 6750 section 2.3, and Cache-Control keeps the answer out of caches (specification.md 3.22).
 func TestQuery(t *testing.T) {
 	run(t, func(t *testing.T, h *hosttest.Harness) {
 		h.Secret("crm", token)
@@ -71,7 +71,7 @@ func TestQuery(t *testing.T) {
 	})
 }
 
-// The form is that of RFC 6750 section 2.2. A request whose body is no form is not sent.
+// The form is that of RFC 6750 section 2.2. A request whose body is no form is not sent (specification.md 3.22).
 func TestForm(t *testing.T) {
 	run(t, func(t *testing.T, h *hosttest.Harness) {
 		h.Secret("crm", token)

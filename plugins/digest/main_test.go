@@ -42,7 +42,7 @@ func once(body string) *http.Request {
 }
 
 // The first request goes out without a credential. The answer to the challenge goes with its repetition, and later requests
-// have the nonce from the beginning, with the right count.
+// have the nonce from the beginning, with the right count (specification.md 3.23).
 func TestEveryAlgorithm(t *testing.T) {
 	for _, algorithm := range []string{"SHA-256", "SHA-256-sess", "SHA-512-256", "SHA-512-256-sess", "MD5", "MD5-sess", ""} {
 		for _, qop := range []string{"auth", "auth-int", "auth-int, auth", "auth,auth-int"} {
@@ -183,7 +183,7 @@ func TestNextNonce(t *testing.T) {
 	})
 }
 
-// A challenge is kept for a day, for the same user and password.
+// A challenge is kept for a day, for the same user and password (decisions.md "how long a challenge is kept").
 func TestHowLongAChallengeIsKept(t *testing.T) {
 	run(t, func(t *testing.T, h *hosttest.Harness) {
 		s := newServer(t, "SHA-256", "auth")
@@ -205,7 +205,8 @@ func TestHowLongAChallengeIsKept(t *testing.T) {
 	})
 }
 
-// Of several offers, the first that the type knows is answered, whatever else is offered.
+// Of several offers, the first that the type knows is answered, whatever else is offered
+// (decisions.md "which challenge is answered").
 func TestOffers(t *testing.T) {
 	run(t, func(t *testing.T, h *hosttest.Harness) {
 		s := newServer(t, "MD5", "auth")
@@ -218,7 +219,7 @@ func TestOffers(t *testing.T) {
 	})
 }
 
-// If the API refuses the password, its answer goes to the caller.
+// If the API refuses the password, its answer goes to the caller (decisions.md "which challenge is answered").
 func TestWrongPassword(t *testing.T) {
 	run(t, func(t *testing.T, h *hosttest.Harness) {
 		s := newServer(t, "SHA-256", "auth")

@@ -113,7 +113,7 @@ func publicKey(jwk map[string]any) (any, error) {
 }
 
 // Both requests have a proof of one key: for the endpoint, and for the API with the hash of the token (RFC 9449 sections 5
-// and 7.1). Every proof is new.
+// and 7.1). Every proof is new (specification.md 3.33).
 func TestProofs(t *testing.T) {
 	run(t, func(t *testing.T, h *hosttest.Harness) {
 		h.TokenEndpoint(endpoint, bound(theToken))
@@ -172,7 +172,8 @@ func TestTargetWithASecret(t *testing.T) {
 	})
 }
 
-// If the token endpoint wants its nonce in the proof, the request is repeated with it, once (RFC 9449 section 8).
+// If the token endpoint wants its nonce in the proof, the request is repeated with it, once (RFC 9449 section 8)
+// (specification.md 3.34).
 func TestNonceOfTheTokenEndpoint(t *testing.T) {
 	wants := func(nonce string) hosttest.Answer {
 		return with(hosttest.JSON(400, `{"error":"use_dpop_nonce"}`), "DPoP-Nonce", nonce)
@@ -209,7 +210,8 @@ func TestNonceOfTheTokenEndpoint(t *testing.T) {
 }
 
 // If the API wants its nonce, the request is repeated with it and the same token. The nonce then stays in use, until the API
-// sends another, with whatever answer (RFC 9449 sections 8.2 and 9).
+// sends another, with whatever answer (RFC 9449 sections 8.2 and 9)
+// (specification.md 3.34, decisions.md "how long a nonce of DPoP is used").
 func TestNonceOfTheAPI(t *testing.T) {
 	run(t, func(t *testing.T, h *hosttest.Harness) {
 		h.TokenEndpoint(endpoint, bound(theToken))
@@ -295,7 +297,8 @@ func TestTheTokenIsReused(t *testing.T) {
 	})
 }
 
-// A token that is not bound to the key is refused, whatever it could do as a bearer token (RFC 9449 section 5).
+// A token that is not bound to the key is refused, whatever it could do as a bearer token (RFC 9449 section 5)
+// (specification.md 3.33).
 func TestTokensThatAreNotBound(t *testing.T) {
 	for _, tokenType := range []string{`"Bearer"`, `null`, `"mac"`} {
 		run(t, func(t *testing.T, h *hosttest.Harness) {

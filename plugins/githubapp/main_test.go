@@ -52,7 +52,8 @@ func issued(h *hosttest.Harness, token string, seconds int) hosttest.Answer {
 	}
 }
 
-// The request for a token is the one that GitHub documents. Its JWT is verified with the app's public key.
+// The request for a token is the one that GitHub documents. Its JWT is verified with the app's public key
+// (specification.md 3.41, decisions.md "the JWT of a GitHub App").
 func TestTheRequestForAToken(t *testing.T) {
 	for name, test := range map[string]struct {
 		config       hosttest.Config
@@ -139,7 +140,7 @@ func TestEnterpriseServer(t *testing.T) {
 	})
 }
 
-// A token is used until a minute before its expires_at.
+// A token is used until a minute before its expires_at (specification.md 3.41).
 func TestTheTokenIsReusedUntilAMinuteBeforeItExpires(t *testing.T) {
 	run(t, func(t *testing.T, h *hosttest.Harness) {
 		h.Key("key", "RS256")

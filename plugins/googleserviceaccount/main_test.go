@@ -93,7 +93,8 @@ func verified(t *testing.T, h *hosttest.Harness, signed string) (header, claims 
 	return h.JWT(signed)
 }
 
-// An assertion is exchanged for an access token or an ID token, as Google documents it.
+// An assertion is exchanged for an access token or an ID token, as Google documents it
+// (specification.md 3.42, decisions.md "the lifetime of Google's JWTs").
 func TestTokensOfTheEndpoint(t *testing.T) {
 	for name, test := range map[string]struct {
 		config  hosttest.Config
@@ -160,7 +161,8 @@ func TestTokensOfTheEndpoint(t *testing.T) {
 	}
 }
 
-// A self-signed JWT is for a service or for scopes, needs no token endpoint, and is used until a minute before its end.
+// A self-signed JWT is for a service or for scopes, needs no token endpoint, and is used until a minute before its end
+// (specification.md 3.42).
 func TestSelfSigned(t *testing.T) {
 	for name, test := range map[string]struct {
 		config hosttest.Config

@@ -56,7 +56,7 @@ func request() *http.Request {
 	return r
 }
 
-// Each placeholder has its value of the request that is sent.
+// Each placeholder has its value of the request that is sent (specification.md 3.35).
 func TestPlaceholders(t *testing.T) {
 	for message, want := range map[string]string{
 		"{method}":                  "POST",
@@ -179,7 +179,8 @@ func TestNonce(t *testing.T) {
 	})
 }
 
-// Headers and query parameters that are added can be signed as the API sees them. They replace headers of the caller.
+// Headers and query parameters that are added can be signed as the API sees them. They replace headers of the caller
+// (specification.md 3.35).
 func TestWhatIsAddedIsSigned(t *testing.T) {
 	run(t, func(t *testing.T, h *hosttest.Harness) {
 		key, id := h.Canary("key"), h.Canary("id")
@@ -220,6 +221,18 @@ func TestSecretsInOtherFields(t *testing.T) {
 			hosttest.GET("https://api.test/"))
 		if want := id + ":" + hex.EncodeToString(mac(sha256.New, key, "GET "+id)); got.Header("X-Signature") != want {
 			t.Errorf("X-Signature: %s", got.Header("X-Signature"))
+		}
+	})
+}
+
+// Braces in a secret are no placeholder (decisions.md "placeholders in secrets").
+func TestPlaceholdersInSecrets(t *testing.T) {
+	run(t, func(t *testing.T, h *hosttest.Harness) {
+		key := h.Canary("key")
+		h.Secret("braces", "{method}{path")
+		got := h.Authenticate(config("{method} {{ get_secret('braces') }}", "name", "X-Signature"), hosttest.GET("https://api.test/"))
+		if want := hex.EncodeToString(mac(sha256.New, key, "GET {method}{path")); got.Header("X-Signature") != want {
+			t.Errorf("X-Signature: %s, want %s", got.Header("X-Signature"), want)
 		}
 	})
 }

@@ -10,7 +10,8 @@ import (
 	"github.com/keywright/keywright/host/hosttest"
 )
 
-// Each component has the value that the API derives from the request that it receives, RFC 9421 sections 2.1 and 2.2.
+// Each component has the value that the API derives from the request that it receives, RFC 9421 sections 2.1 and 2.2
+// (specification.md 3.36).
 func TestComponents(t *testing.T) {
 	const parameters = "https://www.example.com/parameters?var=this%20is%20a%20big%0Amultiline%20value&bar=with+plus+whitespace&fa%C3%A7ade%22%3A%20=something"
 	for _, test := range []struct{ name, component, target, want string }{
@@ -109,7 +110,7 @@ func TestContentLength(t *testing.T) {
 	})
 }
 
-// A request that lacks a component fails before anything is sent, and the error names the component.
+// A request that lacks a component fails before anything is sent, and the error names the component (specification.md 3.36).
 func TestRequestsThatLackAComponent(t *testing.T) {
 	for _, test := range []struct{ name, components, target, text string }{
 		{"header", "@method x-two", "https://api.test/", "without x-two"},
@@ -130,7 +131,8 @@ func TestRequestsThatLackAComponent(t *testing.T) {
 	}
 }
 
-// Web Bot Auth signs Signature-Agent, a string or a member of a dictionary, under the thumbprint of the key.
+// Web Bot Auth signs Signature-Agent, a string or a member of a dictionary, under the thumbprint of the key
+// (decisions.md "keyid unless given").
 func TestWebBotAuth(t *testing.T) {
 	for _, test := range []struct{ component, header, line string }{
 		{"signature-agent", `"https://bot.example"`, `"signature-agent": "https://bot.example"`},
@@ -151,7 +153,7 @@ func TestWebBotAuth(t *testing.T) {
 	}
 }
 
-// A Signature that the request has is replaced: it may be anybody's.
+// A Signature that the request has is replaced: it may be anybody's (decisions.md "a signature that the request has").
 func TestSignatureOfTheCaller(t *testing.T) {
 	run(t, func(t *testing.T, h *hosttest.Harness) {
 		h.Key("key", "HS256")

@@ -101,7 +101,8 @@ func TestEveryAlgorithm(t *testing.T) {
 	}
 }
 
-// Without components, the method, the URL and the body are signed. A Content-Digest is added.
+// Without components, the method, the URL and the body are signed. A Content-Digest is added
+// (decisions.md "keyid unless given").
 func TestDefaults(t *testing.T) {
 	run(t, func(t *testing.T, h *hosttest.Harness) {
 		key := h.Key("key", "HS256")

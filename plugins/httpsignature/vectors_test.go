@@ -166,7 +166,8 @@ func TestSignatureOfTheRFCWithECDSA(t *testing.T) {
 	})
 }
 
-// The Content-Digest of a body is that of RFC 9530 appendices B.1 and D. A body of none is hashed as well.
+// The Content-Digest of a body is that of RFC 9530 appendices B.1 and D. A body of none is hashed as well
+// (specification.md 3.36).
 func TestContentDigest(t *testing.T) {
 	for _, test := range []struct{ name, algorithm, body, want string }{
 		{"sha-256", "sha-256", `{"hello": "world"}`, "sha-256=:X48E9qOokqqrvdts8nOJRJN3OWDUoyWxBf7kbu9DBPE=:"},

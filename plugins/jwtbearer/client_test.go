@@ -10,7 +10,8 @@ import (
 	"github.com/keywright/keywright/host/hosttest"
 )
 
-// Nothing but the grant and the assertion is sent unless the configuration has more. Then that follows.
+// Nothing but the grant and the assertion is sent unless the configuration has more. Then that follows
+// (specification.md 3.14 and 3.27).
 func TestClientAuth(t *testing.T) {
 	const grant = "grant_type=urn%3Aietf%3Aparams%3Aoauth%3Agrant-type%3Ajwt-bearer&assertion="
 	for _, test := range []struct {

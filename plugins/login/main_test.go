@@ -62,7 +62,8 @@ func answer(status int, body string, headers ...string) hosttest.Answer {
 // session returns the answer of an endpoint that issues a session.
 func session(token string) hosttest.Answer { return answer(200, `{"token":"`+token+`"}`) }
 
-// The login is a JSON document, a form, a query or a header, and the token comes from the body, a header or a cookie.
+// The login is a JSON document, a form, a query or a header, and the token comes from the body, a header or a cookie
+// (specification.md 3.24).
 func TestLogins(t *testing.T) {
 	const query = "?password=pa%22ss%5Cw%26%C3%B6r+d&username=ann"
 	type wanted struct{ method, target, body, header string }
@@ -122,7 +123,8 @@ func TestLogins(t *testing.T) {
 	}
 }
 
-// The token goes into a header, a cookie or a query parameter, perhaps with a second value in a header.
+// The token goes into a header, a cookie or a query parameter, perhaps with a second value in a header
+// (specification.md 3.24).
 func TestWhereTheTokenGoes(t *testing.T) {
 	for name, test := range map[string]struct {
 		config                            hosttest.Config
@@ -155,7 +157,7 @@ func TestWhereTheTokenGoes(t *testing.T) {
 	}
 }
 
-// The second step has the first step's answer, in its body, query or headers.
+// The second step has the first step's answer, in its body, query or headers (specification.md 3.25).
 func TestTwoSteps(t *testing.T) {
 	for name, test := range map[string]struct {
 		config       hosttest.Config
@@ -191,7 +193,7 @@ func TestTwoSteps(t *testing.T) {
 	}
 }
 
-// A session is used until 60 seconds before it ends. The answer says when, or token_ttl does.
+// A session is used until 60 seconds before it ends. The answer says when, or token_ttl does (specification.md 3.26).
 func TestHowLongASessionIsUsed(t *testing.T) {
 	for name, test := range map[string]struct {
 		config hosttest.Config
@@ -245,7 +247,8 @@ func TestHowLongASessionIsUsed(t *testing.T) {
 	}
 }
 
-// After one of the statuses in login_again, the plugin logs in again, and the request is sent once more.
+// After one of the statuses in login_again, the plugin logs in again, and the request is sent once more
+// (specification.md 3.26, decisions.md "a session that is over").
 func TestASessionThatIsOver(t *testing.T) {
 	for name, test := range map[string]struct {
 		again  any
@@ -290,7 +293,8 @@ func TestASessionThatIsOver(t *testing.T) {
 	}
 }
 
-// A new session that the API refuses, too, is not replaced again at once: there is one renewal in 10 seconds.
+// A new session that the API refuses, too, is not replaced again at once: there is one renewal in 10 seconds
+// (decisions.md "a session that is over").
 func TestAnAPIThatRefusesEverySession(t *testing.T) {
 	run(t, func(t *testing.T, h *hosttest.Harness) {
 		h.TokenEndpoint(endpoint, session("first-session"), session("second-session"), session("third-session"))

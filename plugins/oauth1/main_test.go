@@ -128,7 +128,7 @@ func (s server) verify(t *testing.T, consumer, token string) {
 }
 
 // The parameters go into the header, the query or the form, once each, and the signature covers the method, the URL and the
-// parameters of the query and of the form.
+// parameters of the query and of the form (specification.md 3.37).
 func TestPlaces(t *testing.T) {
 	for _, place := range []string{"header", "query", "form", ""} {
 		for _, method := range []string{"HMAC-SHA1", "HMAC-SHA256", ""} {
@@ -230,7 +230,8 @@ func TestPlaintext(t *testing.T) {
 	})
 }
 
-// Only the fields of PLAINTEXT may be sent. The secrets of signatures and the key may not, whatever the plugin does.
+// Only the fields of PLAINTEXT may be sent. The secrets of signatures and the key may not, whatever the plugin does
+// (decisions.md "PLAINTEXT has fields of its own").
 func TestWhereSecretsMayGo(t *testing.T) {
 	run(t, func(t *testing.T, h *hosttest.Harness) {
 		for _, f := range h.Description().Fields {

@@ -27,7 +27,7 @@ import (
 )
 
 // The client authenticates as client_auth says, and in no other way. Without client_auth, the request is the same as before
-// that field existed.
+// that field existed (specification.md 3.27).
 func TestClientAuth(t *testing.T) {
 	const id, secret = "my:id", "p%a+s s/w=&~é"
 	for _, test := range []struct {
@@ -90,7 +90,8 @@ func assertionOf(h *hosttest.Harness) (header, claims map[string]any) {
 	return h.JWT(exchanges[len(exchanges)-1].Form.Get("client_assertion"))
 }
 
-// With private_key_jwt, a new assertion goes with each token request (RFC 7523 sections 2.2 and 3), and no secret.
+// With private_key_jwt, a new assertion goes with each token request (RFC 7523 sections 2.2 and 3), and no secret
+// (specification.md 3.28).
 func TestPrivateKeyJWT(t *testing.T) {
 	for _, algorithm := range sdk.Algorithms() {
 		t.Run(algorithm, func(t *testing.T) {
@@ -169,7 +170,8 @@ func newCertificate(t *testing.T) (text string, der []byte) {
 	return string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})), der
 }
 
-// audience, resource and parameters follow what was sent before they existed, each as often as it has values.
+// audience, resource and parameters follow what was sent before they existed, each as often as it has values
+// (specification.md 3.29).
 func TestFurtherParameters(t *testing.T) {
 	for name, test := range map[string]struct {
 		config hosttest.Config
@@ -198,7 +200,8 @@ func TestFurtherParameters(t *testing.T) {
 	}
 }
 
-// A configuration that could not be sent is refused when it is loaded, with what to do.
+// A configuration that could not be sent is refused when it is loaded, with what to do
+// (decisions.md "names of further parameters").
 func TestProblemsOfTheClient(t *testing.T) {
 	run(t, func(t *testing.T, h *hosttest.Harness) {
 		without := func(name string, pairs ...any) hosttest.Config {

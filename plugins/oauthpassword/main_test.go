@@ -30,7 +30,8 @@ func config(pairs ...any) hosttest.Config {
 
 func get() *http.Request { return hosttest.GET("https://api.test/v1") }
 
-// The token request is that of RFC 6749 section 4.3.2, with the client's credentials if there are any.
+// The token request is that of RFC 6749 section 4.3.2, with the client's credentials if there are any
+// (specification.md 3.30).
 func TestExchange(t *testing.T) {
 	const owner = "grant_type=password&username=ann&password=p%C3%A4ss+w%3Frd"
 	for _, test := range []struct {

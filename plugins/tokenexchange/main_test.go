@@ -51,7 +51,7 @@ func check(t *testing.T, got hosttest.Exchange, url, authorization string, form 
 	}
 }
 
-// The request is that of RFC 8693 section 2.3.
+// The request is that of RFC 8693 section 2.3 (specification.md 3.31).
 func TestExampleOfTheStandard(t *testing.T) {
 	run(t, func(t *testing.T, h *hosttest.Harness) {
 		h.Secret("rs08", "long-secure-random-secret")
@@ -89,7 +89,7 @@ func TestFields(t *testing.T) {
 	})
 }
 
-// With on_behalf_of, the request is that of Microsoft Entra: RFC 7523 with requested_token_use.
+// With on_behalf_of, the request is that of Microsoft Entra: RFC 7523 with requested_token_use (specification.md 3.31).
 func TestOnBehalfOf(t *testing.T) {
 	run(t, func(t *testing.T, h *hosttest.Harness) {
 		h.Key("key", "PS256")
@@ -116,7 +116,7 @@ func TestOnBehalfOf(t *testing.T) {
 }
 
 // In two steps, the first endpoint exchanges the user's ID token for an assertion, which the second takes (ID-JAG). Each
-// gets the credentials of its own client, and only the second answer's token goes to the API.
+// gets the credentials of its own client, and only the second answer's token goes to the API (specification.md 3.32).
 func TestTwoSteps(t *testing.T) {
 	idJAG := config("subject_token_type", types+"id_token", "requested_token_type", types+"id-jag", "audience", "https://api-login.test",
 		"resource", "https://api.test", "scope", "read", "client_auth", "post", "client_id", "me", "client_secret", "{{ get_secret('crm') }}",
@@ -185,7 +185,8 @@ func TestPrivateKeyJWTInTwoSteps(t *testing.T) {
 	})
 }
 
-// An error of either endpoint is the request's, with status and code. An access token is never sent as an assertion.
+// An error of either endpoint is the request's, with status and code. An access token is never sent as an assertion
+// (decisions.md "an access token is no assertion").
 func TestAnswersThatAreNoToken(t *testing.T) {
 	issued := hosttest.JSON(200, `{"access_token":"the-id-jag","token_type":"N_A"}`)
 	for _, test := range []struct {
