@@ -24,55 +24,36 @@ const (
 	googleEmail  = "robot@my-project.iam.gserviceaccount.com"
 	googleKeyID  = "370ab79b4513eb9bad7c9bd16a95cb76b5b2a56a"
 	chatToken    = "9HqLlyZOugoStsXCUfD_0YdwnNnunAJF8V47U3QHXSq"
+	salesToken   = "00Dx0000000BV7z!AR8AQAxo9UfVkh8AlV0Gomt9Czx9LjHnSSpwBMmbRcgKFmxOtvxjTrKW1"
 )
 
-// products returns the products by name.
+// products returns the products, by the names that their connectors have in docs/auth-types.md.
 func products(t *testing.T) map[string]product {
 	t.Helper()
 	github, google, public := keys(t)
 	return map[string]product{
 		"Zendesk": {
-			url: "https://acme.zendesk.com", request: "GET /api/v2/tickets.json",
-			auth: `
-      type: basic
-      config: {username: jdoe@example.com/token, password: "{{ get_secret('zendesk') }}"}
-`,
+			request: "GET /api/v2/tickets.json",
 			secrets: host.MapSecrets{"zendesk": "6wiIBWbGkBMo1mRDMuVwkw1EPsNkeUj95PIz2akv"},
 			api:     user("jdoe@example.com/token", "6wiIBWbGkBMo1mRDMuVwkw1EPsNkeUj95PIz2akv"),
 		},
 		"Stripe": {
-			url: "https://api.stripe.com", request: "POST /v1/customers", body: "name=Jenny+Rosen",
-			auth: `
-      type: basic
-      config: {username: "{{ get_secret('stripe') }}"}
-`,
+			request: "POST /v1/customers", body: "name=Jenny+Rosen",
 			secrets: host.MapSecrets{"stripe": "sk_test_BQokikJOvBiI2HlWgH4olfQ2"},
 			api:     user("sk_test_BQokikJOvBiI2HlWgH4olfQ2", ""),
 		},
 		"HubSpot": {
-			url: "https://api.hubapi.com", request: "GET /crm/v3/objects/contacts",
-			auth: `
-      type: bearer
-      config: {token: "{{ get_secret('hubspot') }}"}
-`,
+			request: "GET /crm/v3/objects/contacts",
 			secrets: host.MapSecrets{"hubspot": "pat-na1-11111111-2222-3333-4444-555555555555"},
 			api:     header("Authorization", "Bearer pat-na1-11111111-2222-3333-4444-555555555555"),
 		},
-		"Slack, bot token in the header": {
-			url: "https://slack.com", request: "POST /api/chat.postMessage", body: "channel=C123&text=hello",
-			auth: `
-      type: bearer
-      config: {token: "{{ get_secret('slack') }}"}
-`,
+		"Slack": {
+			request: "POST /chat.postMessage", body: "channel=C123&text=hello",
 			secrets: host.MapSecrets{"slack": slackToken},
 			api:     header("Authorization", "Bearer "+slackToken),
 		},
-		"Slack, bot token in the form": {
-			url: "https://slack.com", request: "POST /api/chat.postMessage", body: "channel=C123&text=hello",
-			auth: `
-      type: api_key
-      config: {in: form, key: token, value: "{{ get_secret('slack') }}"}
-`,
+		"Slack by form": {
+			request: "POST /chat.postMessage", body: "channel=C123&text=hello",
 			secrets: host.MapSecrets{"slack": slackToken},
 			api: answers(func(r *http.Request) error {
 				if r.PostFormValue("token") != slackToken || r.PostFormValue("channel") != "C123" || r.PostFormValue("text") != "hello" {
@@ -82,20 +63,12 @@ func products(t *testing.T) map[string]product {
 			}),
 		},
 		"Opsgenie": {
-			url: "https://api.opsgenie.com", request: "GET /v2/alerts",
-			auth: `
-      type: bearer
-      config: {prefix: GenieKey, token: "{{ get_secret('opsgenie') }}"}
-`,
+			request: "GET /v2/alerts",
 			secrets: host.MapSecrets{"opsgenie": "eb243592-faa2-4ba2-a551q-1afdf565c889"},
 			api:     header("Authorization", "GenieKey eb243592-faa2-4ba2-a551q-1afdf565c889"),
 		},
 		"Telegram": {
-			url: "https://api.telegram.org", request: "GET /bot{token}/getMe",
-			auth: `
-      type: api_key
-      config: {in: path, key: "{token}", value: "{{ get_secret('telegram') }}"}
-`,
+			request: "GET /bot{token}/getMe",
 			secrets: host.MapSecrets{"telegram": "123456:ABC-DEF1234ghIkl-zyx57W2v1u123ew11"},
 			api: answers(func(r *http.Request) error {
 				if r.RequestURI != "/bot123456:ABC-DEF1234ghIkl-zyx57W2v1u123ew11/getMe" {
@@ -104,49 +77,18 @@ func products(t *testing.T) map[string]product {
 				return nil
 			}),
 		},
-		"Rocket.Chat": {
-			url: "https://chat.example.com", request: "GET /api/v1/me",
-			auth: `
-      type: login
-      config:
-        login_url: https://chat.example.com/api/v1/login
-        login_body: {user: bot, password: "{{ get_secret('chat') }}"}
-        token_from: json:/data/authToken
-        key: X-Auth-Token
-        extra_from: json:/data/userId
-        extra_header: X-User-Id
-`,
-			secrets: host.MapSecrets{"chat": `pass"word\`},
-			api:     rocketChat,
+		"Rocket.Chat": {request: "GET /api/v1/me", secrets: host.MapSecrets{"chat": `pass"word\`}, api: rocketChat},
+		"Salesforce": {
+			request: "GET /services/data/v60.0/sobjects", secrets: host.MapSecrets{"salesforce.pem": github}, api: salesforce(public),
 		},
-		"GitHub App": {
-			url: "https://api.github.com", request: "GET /installation/repositories",
-			auth: `
-      type: github_app
-      config:
-        api_url: https://api.github.com
-        client_id: Iv1.8a61f9b3a7aba766
-        installation_id: 1234
-        private_key: "{{ get_secret('github.pem') }}"
-        repositories: hello-world
-        permissions: {contents: read}
-`,
-			secrets: host.MapSecrets{"github.pem": github},
-			api:     gitHub(public),
+		"S3": {
+			request: "PUT /2026/J%C3%A4nner%20report+%281%29.txt?x-id=PutObject&partNumber=1", body: "the report",
+			secrets: host.MapSecrets{"aws-secret-access-key": s3Secret}, api: s3,
 		},
-		"Google service account, access token": googleProduct(google, public, "www.googleapis.com", `
-        token_url: https://oauth2.googleapis.com/token
-        scope: https://www.googleapis.com/auth/drive.readonly
-`, googleToken),
-		"Google service account, ID token": googleProduct(google, public, "hello-abc-uc.a.run.app", `
-        token: id_token
-        token_url: https://oauth2.googleapis.com/token
-        target_audience: https://hello-abc-uc.a.run.app
-`, googleIDKind),
-		"Google service account, self-signed": googleProduct(google, public, "pubsub.googleapis.com", `
-        token: self_signed
-        audience: https://pubsub.googleapis.com/
-`, ""),
+		"GitHub":    {request: "GET /installation/repositories", secrets: host.MapSecrets{"github.pem": github}, api: gitHub(public)},
+		"Drive":     googleProduct(google, public, googleToken),
+		"Cloud Run": googleProduct(google, public, googleIDKind),
+		"Pub/Sub":   googleProduct(google, public, ""),
 	}
 }
 
@@ -164,6 +106,26 @@ func rocketChat(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	_, _ = io.WriteString(w, `{"status":"success","data":{"userId":"aobEdbYhXfu5hkeqG","authToken":"`+chatToken+`","me":{}}}`)
+}
+
+// salesforce is Salesforce's token endpoint and its REST API. The assertion is of the app, for a user, and ends within 5 minutes.
+// The answer has no expires_in.
+func salesforce(public *rsa.PublicKey) http.HandlerFunc {
+	const app = "3MVG99OxTyEMCQ3gNp2PjkqeZKxnmAiG1xV4oHh9AKL_rSK.BoSVPGZHQukXnVjzRgSuQqGn75NL7yfkQcyy7"
+	return func(w http.ResponseWriter, r *http.Request) {
+		if r.Host == "acme.my.salesforce.com" {
+			header("Authorization", "Bearer "+salesToken)(w, r)
+			return
+		}
+		claims, err := verify(public, r.PostFormValue("assertion"), jose.WithIssuer(app), jose.WithSubject("integration@acme.example"), jose.WithAudience("https://login.salesforce.com"))
+		if err != nil || time.Until(claims.ExpiresAt.Time) > 5*time.Minute || r.PostFormValue("grant_type") != "urn:ietf:params:oauth:grant-type:jwt-bearer" ||
+			r.Method != http.MethodPost || r.Host+r.URL.Path != "login.salesforce.com/services/oauth2/token" {
+			http.Error(w, `{"error":"invalid_grant","error_description":"user hasn't approved this consumer"}`, http.StatusBadRequest)
+			return
+		}
+		_, _ = io.WriteString(w, `{"access_token":"`+salesToken+`","scope":"api","instance_url":"https://acme.my.salesforce.com",`+
+			`"id":"https://login.salesforce.com/id/00Dx0000000BV7z/005x00000012Q9P","token_type":"Bearer"}`)
+	}
 }
 
 // gitHub is the part of GitHub's REST API that issues installation access tokens, and a resource that needs one. An app's
@@ -194,17 +156,11 @@ func gitHub(public *rsa.PublicKey) http.HandlerFunc {
 	}
 }
 
-// googleProduct returns a service of Google at a host. It wants a token as a bearer token, or if token is "", a JWT that the
-// service account has signed.
-func googleProduct(keyFile string, public *rsa.PublicKey, at, config, token string) product {
+// googleProduct returns a service of Google. It wants a token as a bearer token, or if token is "", a JWT that the service
+// account has signed.
+func googleProduct(keyFile string, public *rsa.PublicKey, token string) product {
 	return product{
-		url: "https://" + at, request: "GET /v1/things",
-		auth: `
-      type: google_service_account
-      config:
-        client_email: "{{ json_get(get_secret('sa.json'), 'client_email') }}"
-        private_key: "{{ json_get(get_secret('sa.json'), 'private_key') }}"
-        private_key_id: "{{ json_get(get_secret('sa.json'), 'private_key_id') }}"` + config,
+		request: "GET /v1/things",
 		secrets: host.MapSecrets{"sa.json": keyFile},
 		api: func(w http.ResponseWriter, r *http.Request) {
 			switch {
@@ -214,7 +170,7 @@ func googleProduct(keyFile string, public *rsa.PublicKey, at, config, token stri
 				header("Authorization", "Bearer "+token)(w, r)
 			default:
 				answers(func(r *http.Request) error {
-					claims, err := verify(public, r.Header.Get("Authorization"), jose.WithIssuer(googleEmail), jose.WithSubject(googleEmail), jose.WithAudience("https://"+at+"/"))
+					claims, err := verify(public, r.Header.Get("Authorization"), jose.WithIssuer(googleEmail), jose.WithSubject(googleEmail), jose.WithAudience("https://"+r.Host+"/"))
 					if err == nil && claims.ExpiresAt.Sub(claims.IssuedAt.Time) != time.Hour {
 						err = errors.New("it does not last for an hour")
 					}

@@ -13,6 +13,8 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -24,16 +26,15 @@ import (
 
 // A product is an API that a few lines of YAML are enough for.
 type product struct {
-	// url and auth are of the connector in the file.
-	url, auth string
-	secrets   host.MapSecrets
+	secrets host.MapSecrets
 	// request is the method and path of the request, and body its form.
 	request, body string
-	// api answers as the product documents it, at all its hosts. It answers 401 unless the credential is right.
+	// api answers as the product documents it, at all its hosts. It answers with an error unless the credential is right.
 	api http.HandlerFunc
 }
 
-// Each product gets the credential that it documents, from YAML alone, and a second request asks for no second token.
+// Each product gets the credential that it documents, from the YAML in docs/auth-types.md alone, and a second request asks for
+// no second token.
 func TestProducts(t *testing.T) {
 	for name, p := range products(t) {
 		t.Run(name, func(t *testing.T) {
@@ -45,16 +46,15 @@ func TestProducts(t *testing.T) {
 				mu.Unlock()
 				p.api(w, r)
 			})
-			text := "connectors:\n  - name: product\n    url: " + p.url + "\n    auth:\n" + p.auth
 			options := connectors.Options{Host: host.Config{Secrets: p.secrets, Base: base}}
-			set, problems := load(t, text, options)
+			set, problems := load(t, "connectors:\n"+documented(t, name), options)
 			if problems != nil {
 				t.Fatal(strings.Join(problems, "\n"))
 			}
 			client := &http.Client{Transport: set.Connectors[0].Upstream().Transport(base)}
 			for range 2 {
 				method, path, _ := strings.Cut(p.request, " ")
-				r, err := http.NewRequestWithContext(t.Context(), method, p.url+path, strings.NewReader(p.body))
+				r, err := http.NewRequestWithContext(t.Context(), method, set.Connectors[0].Base().String()+path, strings.NewReader(p.body))
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -78,6 +78,21 @@ func TestProducts(t *testing.T) {
 			}
 		})
 	}
+}
+
+// documented returns the connector of a name in docs/auth-types.md.
+func documented(t *testing.T, name string) string {
+	t.Helper()
+	page, err := os.ReadFile(filepath.Join("..", "..", "docs", "auth-types.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, text, found := strings.Cut(string(page), "\n- name: "+name+"\n")
+	if !found {
+		t.Fatalf("docs/auth-types.md has no connector %s", name)
+	}
+	text = strings.SplitN(text, "\n```", 2)[0] // the end of the example
+	return "- name: " + strings.SplitN(name+"\n"+text, "\n- name: ", 2)[0] + "\n"
 }
 
 // served returns a transport that sends the requests for all hosts to one server.
