@@ -52,7 +52,7 @@ func (c *Connector) find(ctx context.Context, r *http.Request, body *payload, an
 	in := c.inputs(secrets, subject, r)
 	in.Answer = answer
 	if body.kept != nil {
-		in.Body = body.kept.open
+		in.Body, in.BodySize = body.kept.open, body.kept.size
 	}
 	found := map[tokencache.Key]tokencache.Entry[[]seal.Piece](nil)
 	// Each round ends the call, fetches one more entry, keeps the body, or takes the API's answer from the call. The limit stops
@@ -86,7 +86,7 @@ func (c *Connector) find(ctx context.Context, r *http.Request, body *payload, an
 		if err := c.keep(ctx, r, body); err != nil {
 			return &outcome{err: c.fail(StageBody, call.ScrubError(err))}
 		}
-		in.Body = body.kept.open
+		in.Body, in.BodySize = body.kept.open, body.kept.size
 	}
 	return &outcome{err: c.fail(StagePlugin, errors.New("the plugin asks the cache for more entries than one partition has"))}
 }

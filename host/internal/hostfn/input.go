@@ -49,7 +49,10 @@ func (c *Call) Input() []byte {
 			request.Headers = append(request.Headers, abi.Pair{Name: sealed.text(name), Value: sealed.text(value)})
 		}
 	}
-	if r.ContentLength > 0 || r.Body == nil || r.Body == http.NoBody {
+	switch {
+	case c.inputs.Body != nil && len(r.Trailer) == 0: // a kept body is sent with its length, whatever the caller knew
+		request.ContentLength = &c.inputs.BodySize
+	case r.ContentLength > 0 || r.Body == nil || r.Body == http.NoBody:
 		request.ContentLength = &r.ContentLength
 	}
 	document, err := strictjson.Marshal(request)

@@ -133,6 +133,8 @@ type Inputs struct {
 	Request *http.Request
 	// Body returns a reader of the request's body. It is nil until the host keeps the body.
 	Body func() (io.ReadCloser, error)
+	// BodySize is the length of the kept body in bytes.
+	BodySize int64
 	// Answer is the API's answer to an earlier attempt of the request, if the call runs because of it, and nil otherwise.
 	Answer *APIAnswer
 
