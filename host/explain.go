@@ -75,9 +75,10 @@ type ExplainedExchange struct {
 	Body string
 }
 
-// Explain runs the plugin without token endpoints and without the cache, and does not send the request. It returns an
-// error if authenticating the request would fail before a token endpoint is asked, such as for a missing secret or an
-// invalid key.
+// Explain runs the plugin without token endpoints and without the cache, and does not send the request. If the plugin answers
+// challenges of the API, the request is shown as it would be sent after one, such as with a nonce. If the plugin would pass
+// that challenge on to the caller, the request is shown as it is sent at first. Explain returns an error if authenticating the
+// request would fail before a token endpoint is asked, such as for a missing secret or an invalid key.
 func (c *Connector) Explain(r *http.Request) (*Explanation, error) {
 	headers, err := c.check(r)
 	if err != nil {
@@ -98,17 +99,13 @@ func (c *Connector) Explain(r *http.Request) (*Explanation, error) {
 	if failure != nil {
 		return nil, c.failure(failure)
 	}
-	call := hostfn.New(ctx, c.plan, in, hostfn.Explaining)
-	result, failure := run(ctx, c.plugin.guest, abi.ExportAuthenticate, call)
-	if failure != nil {
-		return nil, c.failure(failure)
+	masked, call, fuel, err := c.explained(ctx, in)
+	if err == nil && masked.Pass {
+		in.Unanswered = true
+		masked, call, fuel, err = c.explained(ctx, in)
 	}
-	masked, err := call.Explanation(result.Output)
 	if err != nil {
-		if errors.As(err, &failure) {
-			return nil, c.failure(failure)
-		}
-		return nil, c.fail(StageMutation, err)
+		return nil, err
 	}
 	if err := checkChange(r, headers, masked); err != nil {
 		return nil, c.fail(StageMutation, err)
@@ -117,7 +114,7 @@ func (c *Connector) Explain(r *http.Request) (*Explanation, error) {
 	target.User, target.Fragment, target.RawFragment = nil, "", ""
 	e := &Explanation{
 		Connector: c.config.Name, Type: c.config.Auth.Type, Method: r.Method, URL: target.String(),
-		Added: Mutation{Headers: masked.Headers, Query: masked.Query, Cookies: masked.Cookies, Path: masked.Path, Form: masked.Form}, TLS: secure, Fuel: result.Fuel,
+		Added: Mutation{Headers: masked.Headers, Query: masked.Query, Cookies: masked.Cookies, Path: masked.Path, Form: masked.Form}, TLS: secure, Fuel: fuel,
 	}
 	for _, step := range call.Steps() {
 		e.Steps = append(e.Steps, Step{Signed: step.Signed, By: step.By, Exchange: (*ExplainedExchange)(step.Exchange)})
@@ -161,4 +158,21 @@ func (c *Connector) explainTLS(ctx context.Context, in *hostfn.Inputs) (*Explain
 		e.For = append(e.For, TLSForToken)
 	}
 	return e, nil
+}
+
+// explained runs a call that is explained, and returns its masked mutation and its fuel.
+func (c *Connector) explained(ctx context.Context, in *hostfn.Inputs) (*hostfn.Mutation, *hostfn.Call, int64, error) {
+	call := hostfn.New(ctx, c.plan, in, hostfn.Explaining)
+	result, failure := run(ctx, c.plugin.guest, abi.ExportAuthenticate, call)
+	if failure != nil {
+		return nil, nil, 0, c.failure(failure)
+	}
+	masked, err := call.Explanation(result.Output)
+	switch {
+	case errors.As(err, &failure):
+		return nil, nil, 0, c.failure(failure)
+	case err != nil:
+		return nil, nil, 0, c.fail(StageMutation, err)
+	}
+	return masked, call, result.Fuel, nil
 }

@@ -1,10 +1,13 @@
 package host_test
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"net/http"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -117,6 +120,36 @@ func TestExplainFailsWhereTheRequestWould(t *testing.T) {
 }
 
 // A call has a time limit, whatever the caller's is.
+// A request is explained as the plugin would send it after a challenge, or at first if the plugin passes that challenge on.
+func TestExplainOfAPluginWithAChallenge(t *testing.T) {
+	for name, c := range map[string]struct {
+		pass func(abi.ChallengeReply) bool
+		want string // of the header X-Nonce, or of the error
+	}{
+		"that answers it":   {func(abi.ChallengeReply) bool { return false }, "<nonce>"},
+		"that passes it on": {func(c abi.ChallengeReply) bool { return c.Status != 0 }, "none"},
+		"that passes all":   {func(abi.ChallengeReply) bool { return true }, "passes the API's answer on"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w, connector := challengeWorld(t, func(env abi.Env) (string, error) {
+				reply := challengeOf(env)
+				if c.pass(reply) {
+					return marshal(abi.Mutation{Pass: true}), nil
+				}
+				return header("X-Nonce", cmp.Or(reply.Answers["nonce"], "none")), nil
+			})
+			explained, err := connector.Explain(get(t.Context()))
+			got := fmt.Sprint(err)
+			if err == nil {
+				got = explained.Added.Headers[0].Value
+			}
+			if !strings.Contains(got, c.want) || w.api.Count() > 0 {
+				t.Errorf("it is explained as %s, want %s", got, c.want)
+			}
+		})
+	}
+}
+
 func TestCallHasATimeLimit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, func(c *host.Config) { c.Limits.CallTime = time.Second })

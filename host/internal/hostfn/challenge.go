@@ -112,7 +112,7 @@ func (c *Call) Challenge() []byte {
 		reply.Count = c.inputs.kept.count
 	}
 	switch answer := c.inputs.Answer; {
-	case c.mode == Explaining && len(c.plan.Statuses) > 0 && len(c.plan.ChallengeAnswers) > 0:
+	case c.answerMadeUp():
 		reply.Status, reply.Answers = c.plan.Statuses[0], explainedAnswers(c.plan.ChallengeAnswers, nil, c.plan.Clock())
 	case answer != nil:
 		c.uncacheable = true
@@ -125,6 +125,12 @@ func (c *Call) Challenge() []byte {
 		c.end(StagePlugin, err)
 	}
 	return document
+}
+
+// answerMadeUp reports whether an explained call gets made-up answers of the API. It does so to show the request as most are
+// sent, such as one with a nonce.
+func (c *Call) answerMadeUp() bool {
+	return c.mode == Explaining && len(c.plan.Statuses) > 0 && len(c.plan.ChallengeAnswers) > 0 && !c.inputs.Unanswered
 }
 
 // readKept returns the kept answers of the call's partition, and counts the call.

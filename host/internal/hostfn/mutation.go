@@ -112,7 +112,7 @@ func (c *Call) Explanation(output []byte) (*Mutation, error) {
 	if err := strictjson.Unmarshal(output, &document); err != nil {
 		return nil, err
 	}
-	m := &Mutation{}
+	m := &Mutation{Pass: document.Pass}
 	for _, pair := range document.Headers {
 		m.Headers = append(m.Headers, abi.Pair{Name: http.CanonicalHeaderKey(c.masked(pair.Name)), Value: c.masked(pair.Value)})
 	}
@@ -147,7 +147,7 @@ func (c *Call) mutation(output []byte) *Mutation {
 		c.endf(StageMutation, "the mutation has %d headers, query parameters and other parts, over the limit of %d", total, c.plan.Limits.Mutations)
 	}
 	if document.Pass {
-		if c.inputs.Answer == nil || total > 0 {
+		if c.inputs.Answer == nil && !c.answerMadeUp() || total > 0 {
 			c.endf(StageMutation, "the mutation passes the API's answer on, which only a call after such an answer may, and without other changes")
 		}
 		return &Mutation{Pass: true}

@@ -137,6 +137,9 @@ type Inputs struct {
 	BodySize int64
 	// Answer is the API's answer to an earlier attempt of the request, if the call runs because of it, and nil otherwise.
 	Answer *APIAnswer
+	// Unanswered is set if an explained call is the first attempt of a request. Otherwise it is one after a made-up answer, if
+	// the plugin's challenge has answers.
+	Unanswered bool
 
 	// kept is nil until the kept answers are first needed.
 	kept *kept
