@@ -2,7 +2,9 @@ package host_test
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"strings"
 	"testing"
@@ -10,6 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/keywright/keywright/abi"
+	"github.com/keywright/keywright/host"
 )
 
 // The two attempts of a request. If the first has read the request, what it sends may depend on that, and so may the API's
@@ -216,4 +219,87 @@ func TestASecondAttemptKnowsTheAnswer(t *testing.T) {
 	if diff := cmp.Diff([]string{"0", "401a-nonce", "0a-nonce"}, nonces(w)); diff != "" {
 		t.Errorf("(-want +got)\n%s", diff)
 	}
+}
+
+// The answer to the second attempt of a request holds neither its credential nor that of the first one, which the API has
+// received as well.
+func TestTheSecondAnswerHoldsNoCredentialOfTheFirstAttempt(t *testing.T) {
+	g := &guest{about: challenged, authenticate: func(env abi.Env) (string, error) {
+		if challengeOf(env).Status == 0 {
+			return header("X-Key", value(env, "key")), nil
+		}
+		return header("X-Nonce", challengeOf(env).Answers["nonce"]), nil
+	}}
+	g.about.Challenge = &abi.Challenge{Statuses: []int{401}, Answers: []abi.Answer{{Name: "nonce", From: "auth:Digest/nonce", Kind: abi.AnswerSealed, Sinks: []string{abi.SinkHeader}}}}
+	w := newWorld(t, withoutBuiltIns, withGuest(g))
+	connector := w.connect("custom", config{"key": "{{ get_secret('key') }}"})
+	secret := w.canary("key")
+	w.api.Answer(func(r *http.Request) (*http.Response, error) {
+		if r.Header.Get("X-Key") != "" {
+			return respond(http.StatusUnauthorized, "", "WWW-Authenticate", `Digest nonce="a-long-nonce"`)(r)
+		}
+		return respond(http.StatusOK, "before: "+secret)(r)
+	})
+	response, err := connector.GuardedTransport(nil).RoundTrip(get(t.Context()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer response.Body.Close()
+	if body, err := io.ReadAll(response.Body); !errors.Is(err, host.ErrCredentialInResponse) || strings.Contains(string(body), secret) || w.api.Count() != 2 {
+		t.Errorf("the caller got %q, %v after %d requests", body, err, w.api.Count())
+	}
+}
+
+// A base transport may answer without a body, although it should not. Such an answer is discarded, passed on or kept like others.
+func TestAnswersWithoutABody(t *testing.T) {
+	for name, do := range map[string]func(abi.ChallengeReply) string{
+		"answered":  func(c abi.ChallengeReply) string { return header("X-Nonce", fmt.Sprint(c.Status)) },
+		"passed on": func(c abi.ChallengeReply) string { return marshal(abi.Mutation{Pass: c.Status != 0}) },
+	} {
+		for _, location := range []string{"", "/there"} {
+			w, connector := challengeWorld(t, func(env abi.Env) (string, error) { return do(challengeOf(env)), nil })
+			w.api.Answer(func(*http.Request) (*http.Response, error) {
+				return &http.Response{StatusCode: http.StatusUnauthorized, Header: http.Header{"Location": {location}}}, nil
+			})
+			if status, err := w.try(connector, get(t.Context())); status != http.StatusUnauthorized || err != nil {
+				t.Errorf("%s: %d, %v", name, status, err)
+			}
+		}
+	}
+}
+
+// A request that is refused for its token gives its connection back before the token endpoint is asked, which may need that one.
+func TestARefusalHoldsNoConnectionWhileATokenIsRequested(t *testing.T) {
+	w := newWorld(t)
+	connector := w.connect("oauth_client_credentials", config{"token_url": tokenURL, "client_id": "c", "client_secret": "{{ get_secret('s') }}"})
+	w.canary("s")
+	var order []string
+	w.login.Answer(func(r *http.Request) (*http.Response, error) {
+		order = append(order, "token")
+		return token(fmt.Sprint("token-", len(order)), 3600)(r)
+	})
+	w.get(connector)
+	w.api.Answer(func(r *http.Request) (*http.Response, error) {
+		if strings.HasSuffix(r.Header.Get("Authorization"), "token-1") {
+			response, err := status(http.StatusUnauthorized)(r)
+			response.Body = &closing{response.Body, func() { order = append(order, "closed") }}
+			return response, err
+		}
+		return status(http.StatusOK)(r)
+	})
+	w.get(connector)
+	if diff := cmp.Diff([]string{"token", "closed", "token"}, order); diff != "" {
+		t.Errorf("(-want +got)\n%s", diff)
+	}
+}
+
+// closing is a body that reports its Close.
+type closing struct {
+	io.ReadCloser
+	closed func()
+}
+
+func (c *closing) Close() error {
+	c.closed()
+	return c.ReadCloser.Close()
 }

@@ -91,10 +91,13 @@ type guard struct {
 
 const acceptEncoding = "Accept-Encoding"
 
-// guard returns a guard for the credentials of an outcome and of the context. It returns nil if there is nothing to
-// search for.
-func (c *Connector) guard(ctx context.Context, out *outcome) *guard {
+// guard returns a guard for the credentials of an outcome, of an earlier attempt, and of the context. It returns nil if there
+// is nothing to search for.
+func (c *Connector) guard(ctx context.Context, out *outcome, earlier []string) *guard {
 	others, _ := ctx.Value(credentialsKey{}).([]string)
+	if len(earlier) > 0 {
+		others = slices.Concat(others, earlier)
+	}
 	scanner := out.scanner(others)
 	if scanner == nil {
 		return nil

@@ -1,10 +1,8 @@
 package host
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
-	"io"
 	"maps"
 	"net/http"
 	"net/url"
@@ -137,78 +135,6 @@ func (t *authTransport) RoundTrip(r *http.Request) (*http.Response, error) {
 	return second.guard.response(second.response)
 }
 
-// exchanged is a request that was sent, and its answer.
-type exchanged struct {
-	response *http.Response
-	out      *outcome
-	guard    *guard
-}
-
-// repeated is the first attempt of a request, and what the plugin may get of its answer. It is nil if that is nothing.
-type repeated struct {
-	first  *exchanged
-	answer *hostfn.APIAnswer
-}
-
-// another reports whether a request is to be sent once more because of the API's answer. If the plugin has a challenge, it
-// also learns from the answer, and another returns what the next call gets of it. If the request cannot be sent once more,
-// there is no such call, and the rule for plugins without a challenge applies: a 401 drops the entries that went in.
-func (c *Connector) another(sent *exchanged, may func() bool) (answer *hostfn.APIAnswer, again bool) {
-	response := sent.response
-	if challenge := c.plugin.info.Challenge; challenge != nil {
-		c.plan.Offset.Learn(response, c.host.config.Clock())
-		declared := slices.Contains(challenge.Statuses, response.StatusCode)
-		if declared || challenge.Keep > 0 {
-			answer = sent.out.call.Learn(response, beginning(response, declared && c.readsBody()), declared)
-		}
-		if declared && may() {
-			return answer, true
-		}
-	}
-	if response.StatusCode != http.StatusUnauthorized {
-		return nil, false
-	}
-	for _, entry := range sent.out.putIn {
-		again = c.host.cache.entries.Reject(entry.Key, entry.Generation) || again
-	}
-	return nil, again && may()
-}
-
-// readsBody reports whether an answer of the challenge is in the body.
-func (c *Connector) readsBody() bool {
-	return slices.ContainsFunc(c.plugin.challenge, func(a hostfn.Answer) bool { return a.Source.InBody() })
-}
-
-// maxRead is the maximum length of a body that is read for the challenge, in bytes.
-const maxRead = 64 << 10
-
-// beginning returns the body of an answer if that is not longer than maxRead, and otherwise nil. The caller of the API gets
-// the whole body in any case.
-func beginning(response *http.Response, wanted bool) []byte {
-	if !wanted || response.Body == nil || response.Header.Get("Content-Encoding") != "" {
-		return nil
-	}
-	read, err := io.ReadAll(io.LimitReader(response.Body, maxRead+1))
-	rest := io.Reader(response.Body)
-	if err != nil {
-		rest = failing{err}
-	}
-	response.Body = struct {
-		io.Reader
-		io.Closer
-	}{io.MultiReader(bytes.NewReader(read), rest), response.Body}
-	if err != nil || len(read) > maxRead {
-		return nil
-	}
-	return read
-}
-
-// failing is a reader that returns an error.
-type failing struct{ err error }
-
-// Read implements [io.Reader].
-func (f failing) Read([]byte) (int, error) { return 0, f.err }
-
 // send authenticates a clone of the request and sends it. If before is not nil, it is the second attempt. Then send discards
 // the first answer, or returns the first attempt if the plugin passes that answer on.
 func (t *authTransport) send(r *http.Request, body *payload, before *repeated) (*exchanged, error) {
@@ -216,14 +142,15 @@ func (t *authTransport) send(r *http.Request, body *payload, before *repeated) (
 	if before != nil {
 		answer = before.answer
 	}
+	if before != nil && answer == nil { // the answer cannot be passed on, so its connection may serve the call
+		before.discard()
+	}
 	authenticated, out := t.connector.clone(r, body, answer)
 	switch {
 	case before != nil && out.err == nil && out.mutation.Pass:
 		return before.first, nil
-	case before != nil:
-		// Reading the rest of a short answer lets its connection serve the second attempt.
-		_, _ = io.CopyN(io.Discard, before.first.response.Body, 4<<10)
-		_ = before.first.response.Body.Close()
+	case answer != nil:
+		before.discard()
 	}
 	if out.err != nil {
 		if !body.again && !body.taken { // otherwise it is closed already
@@ -239,7 +166,7 @@ func (t *authTransport) send(r *http.Request, body *payload, before *repeated) (
 	}
 	sent := &exchanged{out: out}
 	if t.guarded {
-		sent.guard = t.connector.guard(r.Context(), out)
+		sent.guard = t.connector.guard(r.Context(), out, before.credentials())
 	}
 	response, err := t.base.RoundTrip(sent.guard.request(authenticated))
 	if err != nil {
@@ -250,6 +177,9 @@ func (t *authTransport) send(r *http.Request, body *payload, before *repeated) (
 		return nil, sent.guard.error(err, out.call)
 	}
 	response.Request = r
+	if response.Body == nil { // not every base follows the rule that there is one
+		response.Body = http.NoBody
+	}
 	if err := dropCredential(response, out.mutation); err != nil {
 		_ = response.Body.Close()
 		return nil, t.connector.fail(StageResponse, err)

@@ -1,0 +1,96 @@
+package host
+
+import (
+	"bytes"
+	"io"
+	"net/http"
+	"slices"
+
+	"github.com/keywright/keywright/host/internal/hostfn"
+)
+
+// exchanged is a request that was sent, and its answer.
+type exchanged struct {
+	response *http.Response
+	out      *outcome
+	guard    *guard
+}
+
+// repeated is the first attempt of a request, and what the plugin may get of its answer. It is nil if that is nothing.
+type repeated struct {
+	first  *exchanged
+	answer *hostfn.APIAnswer
+}
+
+// discard closes the first answer. Reading the rest of a short one lets its connection serve the second attempt.
+func (b *repeated) discard() {
+	_, _ = io.CopyN(io.Discard, b.first.response.Body, 4<<10)
+	_ = b.first.response.Body.Close()
+}
+
+// credentials returns the credentials of the first attempt. The API has them, too, and may repeat them in its second answer.
+func (b *repeated) credentials() []string {
+	if b == nil {
+		return nil
+	}
+	return b.first.out.call.Credentials(b.first.out.mutation)
+}
+
+// another reports whether a request is to be sent once more because of the API's answer. If the plugin has a challenge, it
+// also learns from the answer, and another returns what the next call gets of it. If the request cannot be sent once more,
+// there is no such call, and the rule for plugins without a challenge applies: a 401 drops the entries that went in.
+func (c *Connector) another(sent *exchanged, may func() bool) (answer *hostfn.APIAnswer, again bool) {
+	response := sent.response
+	if challenge := c.plugin.info.Challenge; challenge != nil {
+		c.plan.Offset.Learn(response, c.host.config.Clock())
+		declared := slices.Contains(challenge.Statuses, response.StatusCode)
+		if declared || challenge.Keep > 0 {
+			answer = sent.out.call.Learn(response, beginning(response, declared && c.readsBody()), declared)
+		}
+		if declared && may() {
+			return answer, true
+		}
+	}
+	if response.StatusCode != http.StatusUnauthorized {
+		return nil, false
+	}
+	for _, entry := range sent.out.putIn {
+		again = c.host.cache.entries.Reject(entry.Key, entry.Generation) || again
+	}
+	return nil, again && may()
+}
+
+// readsBody reports whether an answer of the challenge is in the body.
+func (c *Connector) readsBody() bool {
+	return slices.ContainsFunc(c.plugin.challenge, func(a hostfn.Answer) bool { return a.Source.InBody() })
+}
+
+// maxRead is the maximum length of a body that is read for the challenge, in bytes.
+const maxRead = 64 << 10
+
+// beginning returns the body of an answer if that is not longer than maxRead, and otherwise nil. The caller of the API gets
+// the whole body in any case.
+func beginning(response *http.Response, wanted bool) []byte {
+	if !wanted || response.Body == nil || response.Header.Get("Content-Encoding") != "" {
+		return nil
+	}
+	read, err := io.ReadAll(io.LimitReader(response.Body, maxRead+1))
+	rest := io.Reader(response.Body)
+	if err != nil {
+		rest = failing{err}
+	}
+	response.Body = struct {
+		io.Reader
+		io.Closer
+	}{io.MultiReader(bytes.NewReader(read), rest), response.Body}
+	if err != nil || len(read) > maxRead {
+		return nil
+	}
+	return read
+}
+
+// failing is a reader that returns an error.
+type failing struct{ err error }
+
+// Read implements [io.Reader].
+func (f failing) Read([]byte) (int, error) { return 0, f.err }
