@@ -75,7 +75,7 @@ func (l *loader) named(ctx context.Context, c *definition, upstream *host.Connec
 	}
 }
 
-// wrong reports the problems that the gateway and the host found in a connector. If its auth is valid, it returns the host's
+// wrong reports the problems that the gateway and the host found in a connector. If its auth and tls are valid, it returns the host's
 // connector, so that the secrets can be checked nevertheless. Otherwise it returns nil.
 func (l *loader) wrong(ctx context.Context, c *definition, err error, info host.PluginInfo) *host.Connector {
 	var wrong *host.ConfigError
@@ -91,14 +91,18 @@ func (l *loader) wrong(ctx context.Context, c *definition, err error, info host.
 		}
 	}
 	l.More += wrong.More
-	if slices.ContainsFunc(wrong.Problems, func(p host.Problem) bool { return strings.HasPrefix(p.Path, "auth") }) {
+	if slices.ContainsFunc(wrong.Problems, func(p host.Problem) bool {
+		return strings.HasPrefix(p.Path, "auth") || strings.HasPrefix(p.Path, "tls")
+	}) {
 		return nil
 	}
 	base, err := c.gateway.BaseURL()
 	if err != nil {
 		return nil
 	}
-	upstream, _ := l.set.Host.Connect(ctx, host.ConnectorConfig{Name: c.gateway.Permalink, Origins: []string{base.Scheme + "://" + base.Host}, Auth: c.gateway.Auth})
+	upstream, _ := l.set.Host.Connect(ctx, host.ConnectorConfig{
+		Name: c.gateway.Permalink, Origins: []string{base.Scheme + "://" + base.Host}, Auth: c.gateway.Auth, TLS: c.gateway.TLS,
+	})
 	return upstream // nil after an error
 }
 

@@ -46,8 +46,8 @@ type Options struct {
 	// Environment must be true if some secrets come from environment variables. Two secrets with the same variable (see
 	// [host.EnvName]) are then a problem. If the file has stores, they replace this setting.
 	Environment bool
-	// ReadSecrets reads the secrets. A secret that is missing or empty, and a key that does not fit its algorithm, are then
-	// problems.
+	// ReadSecrets reads the secrets. A secret that is missing or empty, a key that does not fit its algorithm, and a client
+	// certificate that cannot be used, are then problems.
 	ReadSecrets bool
 }
 
@@ -59,6 +59,8 @@ type Set struct {
 	Connectors []*gateway.Connector
 	// Settings are the settings of the gateway.
 	Settings Settings
+	// ClientCertificates has the client certificates of the connectors, by permalink, if [Options].ReadSecrets is set.
+	ClientCertificates map[string]*host.ClientCertificate
 	// PluginFiles holds the paths of the plugins, absolute or relative to the working directory.
 	PluginFiles []string
 }
@@ -126,7 +128,7 @@ func cause(err error) string {
 // Read is like [Load] for the text of a file. The name appears in problems, and paths in the file are relative to its
 // directory.
 func Read(ctx context.Context, name string, text []byte, o Options) (*Set, error) {
-	l := &loader{options: o, dir: filepath.Dir(name), set: &Set{}}
+	l := &loader{options: o, dir: filepath.Dir(name), set: &Set{ClientCertificates: map[string]*host.ClientCertificate{}}}
 	content := strings.TrimPrefix(string(text), "\ufeff")
 	l.source.text = content
 	err := l.load(ctx, content)

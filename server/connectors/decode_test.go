@@ -8,6 +8,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/keywright/keywright/host"
 	"github.com/keywright/keywright/server/gateway"
 	"github.com/keywright/keywright/server/identity"
 	"github.com/keywright/keywright/server/internal/secretstore"
@@ -16,13 +17,14 @@ import (
 // Each field of a struct is the member of the file that users know: renaming a field must not rename the member.
 func TestMembersAreFieldsOfStructs(t *testing.T) {
 	for want, v := range map[string]any{
-		"name, permalink, url, method, paths, headers, query, auth, request, response, timeout, limits": gateway.Definition{},
+		"name, permalink, url, method, paths, headers, query, auth, tls, request, response, timeout, limits": gateway.Definition{},
 		"name, value, overridable":                                   gateway.Parameter{},
 		"filter, records, body, content_type":                        gateway.Response{},
 		"per_user, total, request_bytes, response_bytes, concurrent": gateway.Limits{},
 		"hosts, origins, user, tls, traces, access_log":              Settings{},
-		"cert, key":         TLS{},
-		"type, jwt, header": identity.Config{},
+		"cert, key":                 TLS{},
+		"certificate, key, ca, for": host.TLS{},
+		"type, jwt, header":         identity.Config{},
 		"bearer, cookie, jwks_file, jwks_url, issuer, audiences, algorithms, claims":                        identity.JWT{},
 		"id, email, username, first_name, last_name, tenant_id":                                             identity.Claims{},
 		"proxies, required, id, email, username, first_name, last_name, tenant_id":                          identity.Header{},

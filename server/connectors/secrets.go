@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/http"
 	"strings"
+	"time"
 	"unicode/utf8"
 
 	"github.com/keywright/keywright/abi"
@@ -60,9 +61,42 @@ func (l *loader) secrets(ctx context.Context, c *definition, connected *host.Con
 		}
 		complete = false
 	}
-	if complete && c.url != nil {
+	if complete && c.url != nil && l.certificate(ctx, c, connected) {
 		l.rehearse(ctx, c, connected, info)
 	}
+}
+
+// certificate reports a client certificate that cannot be used, and returns false then.
+func (l *loader) certificate(ctx context.Context, c *definition, connected *host.Connector) bool {
+	certificate, err := connected.ClientCertificate(host.WithUser(ctx, somebody))
+	var failed *host.Error
+	switch {
+	case errors.As(err, &failed):
+		err = failed.Err
+	case err == nil && certificate != nil:
+		err = certificate.Ended(l.now())
+	}
+	if err == nil {
+		if certificate != nil {
+			l.set.ClientCertificates[c.gateway.Permalink] = certificate
+		}
+		return true
+	}
+	path, message, _ := strings.Cut(err.Error(), ": ") // the path of the member is first
+	n, where, found := c.member.locate(path)
+	if found && n.kind == scalar {
+		where = n.Place
+	}
+	l.at(where, c.path()+"."+path, "%s", message)
+	return false
+}
+
+// now returns the time of the host.
+func (l *loader) now() time.Time {
+	if clock := l.options.Host.Clock; clock != nil {
+		return clock()
+	}
+	return time.Now()
 }
 
 // somebody is the user of a rehearsal, because a check of the file cannot know whether requests have a user.
@@ -95,7 +129,7 @@ func (l *loader) rehearse(ctx context.Context, c *definition, connected *host.Co
 
 // mention returns the path and the place at which a connector first names a secret.
 func (l *loader) mention(c *definition, secret string) (string, problem.Place) {
-	for _, name := range []string{"auth.config", "headers", "query"} {
+	for _, name := range []string{"auth.config", "tls", "headers", "query"} {
 		n, _, found := c.member.locate(name)
 		if !found {
 			continue

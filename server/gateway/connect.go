@@ -53,7 +53,7 @@ func (c *Connector) Base() *url.URL {
 	return &base
 }
 
-// Secrets returns the names of the secrets in auth, headers and query, sorted.
+// Secrets returns the names of the secrets in auth, tls, headers and query, sorted.
 func (c *Connector) Secrets() []string {
 	names := c.upstream.Secrets()
 	for _, p := range slices.Concat(c.headers, c.query) {
@@ -103,7 +103,7 @@ func Connect(ctx context.Context, h *host.Host, d Definition) (*Connector, error
 	c.shapes = k.shapes(d)
 	k.limits(d.Limits)
 	upstream, err := h.Connect(ctx, host.ConnectorConfig{
-		Name: d.Permalink, Origins: []string{origin}, Auth: d.Auth, Timeout: d.Timeout, BodyBytes: max(0, c.definition.Limits.RequestBytes),
+		Name: d.Permalink, Origins: []string{origin}, Auth: d.Auth, TLS: d.TLS, Timeout: d.Timeout, BodyBytes: max(0, c.definition.Limits.RequestBytes),
 	})
 	return c.with(upstream, err, k.Problems)
 }

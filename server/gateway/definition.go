@@ -32,8 +32,11 @@ type Definition struct {
 	Headers []Parameter
 	// Query has the parameters that are appended to the query of URL. Callers may replace the values of overridable ones.
 	Query []Parameter
-	// Auth configures how requests are authenticated. Only Auth and the values of Headers and Query may name secrets.
+	// Auth configures how requests are authenticated. Only Auth, TLS and the values of Headers and Query may name secrets.
 	Auth host.Auth
+	// TLS has the client certificate and the authorities of the connector. If it is nil, those of the host's Egress apply. It
+	// needs the host's transport: if Base of the [Config] is set, and TLS is for the API, each request fails.
+	TLS *host.TLS
 
 	// Request is a template of the request's body, in the language of docs/gateway.md. If it is empty, the caller's body is
 	// sent.

@@ -195,3 +195,29 @@ func TestShapedAnswers(t *testing.T) {
 		})
 	}
 }
+
+// A gateway with a transport of its own cannot present a connector's client certificate, and sends nothing without it.
+func TestTLSNeedsTheTransportOfTheHost(t *testing.T) {
+	for name, c := range map[string]struct {
+		purpose string
+		want    int
+	}{"for the API": {host.TLSForAPI, http.StatusBadGateway}, "for the token endpoint": {host.TLSForToken, http.StatusOK}} {
+		t.Run(name, func(t *testing.T) {
+			sent := 0
+			w := newWorld(t, func(o *options, d *gateway.Definition) {
+				d.URL, d.TLS = "https://api.example", &host.TLS{CA: testworld.NewAuthority(t).PEM(), For: []string{c.purpose}}
+				o.Base = testworld.Answer(func(r *http.Request) (*http.Response, error) {
+					sent++
+					return answerOf(r, http.StatusOK, "", ""), nil
+				})
+			})
+			got := w.get("/connectors/weather")
+			if got.status != c.want || (sent == 0) != (c.want == http.StatusBadGateway) {
+				t.Errorf("the caller got %d %s, and %d requests were sent", got.status, got.body, sent)
+			}
+			if refused := strings.Contains(w.log.String(), "tls needs the transport of the host"); refused != (sent == 0) {
+				t.Errorf("the log has %s", w.log.String())
+			}
+		})
+	}
+}

@@ -119,8 +119,11 @@ func (c *call) RoundTrip(r *http.Request) (*http.Response, error) {
 		return nil, errRepeated
 	}
 	base, timeout := c.gateway.config.Base, c.connector.definition.Timeout
-	if base == nil {
-		base = c.connector.host.Base()
+	switch {
+	case base == nil:
+		base = c.connector.upstream.Base()
+	case c.connector.definition.TLS.Covers(host.TLSForAPI):
+		return nil, errBase
 	}
 	now := c.gateway.config.Clock()
 	if c.sent.IsZero() {
@@ -148,6 +151,11 @@ func (c *call) RoundTrip(r *http.Request) (*http.Response, error) {
 var errRepeated = &httpProblem{
 	status: http.StatusBadGateway, kind: "authentication-failed", stage: string(host.StageMutation), detail: "the request could not be authenticated, and was not sent",
 	cause: errors.New("the definition's query has a parameter of the name that the credential has: servers differ in which one counts"),
+}
+
+var errBase = &httpProblem{
+	status: http.StatusBadGateway, kind: "authentication-failed", stage: string(host.StageConfig), detail: "the request could not be authenticated, and was not sent",
+	cause: errors.New("tls needs the transport of the host, and Config.Base of the gateway takes its place: leave one of them out"),
 }
 
 // repeats reports whether added, the part of a query that authentication has added, has a parameter that the query has

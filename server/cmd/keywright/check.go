@@ -5,9 +5,11 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
+	"github.com/keywright/keywright/host"
 	"github.com/keywright/keywright/server/connectors"
 	"github.com/keywright/keywright/server/internal/terminal"
 )
@@ -29,6 +31,16 @@ type checkedConnector struct {
 	Type      string `json:"type"`
 	// Secrets holds the names of the secrets in the connector's templates.
 	Secrets []string `json:"secrets"`
+	// Certificate is the client certificate, if the secrets were read.
+	Certificate *checkedCertificate `json:"client_certificate,omitempty"`
+}
+
+// checkedCertificate is a client certificate that is valid now.
+type checkedCertificate struct {
+	Subject  string    `json:"subject"`
+	NotAfter time.Time `json:"not_after"`
+	// EndsSoon is true if it ends within 30 days.
+	EndsSoon bool `json:"ends_soon"`
 }
 
 func (a *app) check() *cobra.Command {
@@ -38,8 +50,9 @@ func (a *app) check() *cobra.Command {
 		Use:   "check [-c FILE] [--secrets] [--dev]",
 		Short: "Check a configuration: every problem, a line each, with line and column",
 		Long: "Checks a configuration and its plugins, and lists every problem, a line each, with line and column. Secrets are read " +
-			"only with --secrets or --secrets-dir: one that is missing or empty, and a key that does not fit its algorithm, are " +
-			"problems then. Nothing is sent. Certificates and the keys of sessions are for `serve` to read.",
+			"only with --secrets or --secrets-dir: one that is missing or empty, a key that does not fit its algorithm, and a client " +
+			"certificate that cannot be used, are problems then, and the output shows when a client certificate ends. Nothing is " +
+			"sent. Certificates of the gateway and the keys of sessions are for `serve` to read.",
 		Args: arguments(),
 		RunE: a.orJSON(&asJSON, func(c *cobra.Command, _ []string) error {
 			flags.readSecrets = flags.readSecrets || flags.secretsDir != ""
@@ -58,6 +71,7 @@ func (a *app) check() *cobra.Command {
 					d := one.Definition()
 					result.Connectors = append(result.Connectors, checkedConnector{
 						d.Permalink, d.Name, one.Base().String(), d.Auth.Type, append([]string{}, one.Upstream().Secrets()...),
+						checkedCertificateOf(set.ClientCertificates[d.Permalink]),
 					})
 				}
 			}
@@ -79,10 +93,38 @@ func (a *app) check() *cobra.Command {
 	return c
 }
 
+// checkedCertificateOf returns what check shows of a client certificate, or nil for nil.
+func checkedCertificateOf(c *host.ClientCertificate) *checkedCertificate {
+	if c == nil {
+		return nil
+	}
+	return &checkedCertificate{c.Subject, c.NotAfter.UTC(), c.EndsSoon(time.Now())}
+}
+
+// String returns when the certificate ends, and what to do if that is soon.
+func (c *checkedCertificate) String() string {
+	text := fmt.Sprintf("%s ends at %s", c.Subject, c.NotAfter.Format(time.RFC3339))
+	if c.EndsSoon {
+		text += ", within 30 days: renew it"
+	}
+	return text
+}
+
 // writeChecked writes the result of check to stdout, including the problems.
 func (a *app) writeChecked(result checked, wrong *connectors.Error) error {
 	if wrong == nil {
-		return writeLine(a.out, fmt.Sprintf("%s: %s, no problems%s", result.File, terminal.Count(len(result.Connectors), "connector"), result.secrets()))
+		lines := []string{fmt.Sprintf("%s: %s, no problems%s", result.File, terminal.Count(len(result.Connectors), "connector"), result.secrets())}
+		for _, c := range result.Connectors {
+			if c.Certificate != nil {
+				lines = append(lines, "connectors."+c.Permalink+".tls.certificate: "+c.Certificate.String())
+			}
+		}
+		for _, line := range lines {
+			if err := writeLine(a.out, line); err != nil {
+				return err
+			}
+		}
+		return nil
 	}
 	for line := range strings.Lines(wrong.Error()) {
 		if err := writeLine(a.out, line); err != nil {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/http"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -25,10 +26,21 @@ type explained struct {
 	Headers   []abi.Pair `json:"headers"`
 	// JWT is the token that <jwt> in a header stands for, or nil.
 	JWT *shownJWT `json:"jwt"`
+	// TLS describes the connector's tls. It is nil without one.
+	TLS *explainedTLS `json:"tls,omitempty"`
 	// Steps are texts that were signed or hashed, and requests to token endpoints.
 	Steps []explainedStep `json:"steps,omitempty"`
 	// Fuel is the fuel that the plugin used.
 	Fuel int64 `json:"fuel"`
+}
+
+// explainedTLS is the tls of a connector.
+type explainedTLS struct {
+	For     []string   `json:"for"`
+	Subject string     `json:"subject,omitempty"`
+	Ends    *time.Time `json:"not_after,omitempty"`
+	// CA is true if the connector has authorities of its own.
+	CA bool `json:"ca"`
 }
 
 // explainedStep is a text that was signed or hashed, or a request to a token endpoint.
@@ -81,6 +93,13 @@ func (a *app) explain() *cobra.Command {
 // show returns the document for an explanation. It moves the JWT in a header to the field JWT.
 func show(e *host.Explanation) explained {
 	shown := explained{Connector: e.Connector, Type: e.Type, Method: e.Method, URL: e.URL, Headers: []abi.Pair{}, Fuel: e.Fuel}
+	if t := e.TLS; t != nil {
+		shown.TLS = &explainedTLS{For: t.For, CA: t.CA}
+		if t.Certificate != nil {
+			ends := t.Certificate.NotAfter.UTC()
+			shown.TLS.Subject, shown.TLS.Ends = t.Certificate.Subject, &ends
+		}
+	}
 	for _, step := range e.Steps {
 		shown.Steps = append(shown.Steps, explainedStep{step.Signed, step.By, (*explainedExchange)(step.Exchange)})
 	}
@@ -130,12 +149,26 @@ func (a *app) writeExplained(e explained) error {
 			b.WriteByte('\n')
 		}
 	}
+	if e.TLS != nil {
+		writeTLS(&b, s, e.TLS)
+	}
 	for _, step := range e.Steps {
 		writeStep(&b, s, step)
 	}
 	fmt.Fprintf(&b, "\n%s\n", s.Dim(fmt.Sprintf("the plugin used %d units of fuel", e.Fuel)))
 	_, err := a.out.Write(b.Bytes())
 	return err
+}
+
+// writeTLS writes what the connections present and trust.
+func writeTLS(b *bytes.Buffer, s terminal.Style, t *explainedTLS) {
+	fmt.Fprintf(b, "\n%s\n", s.Dim("tls, for "+strings.Join(t.For, " and ")))
+	if t.Ends != nil {
+		writeIndented(b, "client certificate "+t.Subject+", ends at "+t.Ends.Format(time.RFC3339))
+	}
+	if t.CA {
+		writeIndented(b, "servers are verified with ca")
+	}
 }
 
 // writeStep writes a step of the plugin: a heading, and the text indented.

@@ -20,6 +20,7 @@ import (
 
 	"github.com/rogpeppe/go-internal/testscript"
 
+	"github.com/keywright/keywright/internal/testworld"
 	"github.com/keywright/keywright/server/internal/demo"
 )
 
@@ -27,7 +28,7 @@ var update = flag.Bool("update", false, "write what commands put out into the sc
 
 // TestScripts runs the command line like a user, with a binary from go build, because an instrumented one takes too long to
 // start. Scripts find in $API a server that responds with the request it received, in $DEMO and $TOKEN the servers of the demo,
-// in $KEYS their keys, and in $CLOSED an address on which nothing listens.
+// in $KEYS their keys and three client certificates, and in $CLOSED an address on which nothing listens.
 func TestScripts(t *testing.T) {
 	keys, err := demo.NewKeys(rand.Reader)
 	if err != nil {
@@ -86,7 +87,12 @@ func startServers(env *testscript.Env, keys demo.Keys) error {
 	if err := os.Mkdir(dir, 0o700); err != nil {
 		return err
 	}
-	for name, value := range map[string]string{"rsa": rsa, "ec": ec, "client": keys.ClientSecret, "key": keys.APIKey} {
+	values := map[string]string{"rsa": rsa, "ec": ec, "client": keys.ClientSecret, "key": keys.APIKey}
+	authority := testworld.NewAuthority(env.T().(testing.TB))
+	for name, days := range map[string]int{"ended": -1, "soon": 20, "later": 90} {
+		values[name+".crt"], values[name+".key"] = authority.Client("client that ends "+name, time.Now().AddDate(0, 0, days))
+	}
+	for name, value := range values {
 		if err := os.WriteFile(dir+"/"+name, []byte(value+"\n"), 0o600); err != nil {
 			return err
 		}

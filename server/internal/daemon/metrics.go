@@ -69,6 +69,7 @@ func newMetrics(d *daemon) *gatewayMetrics {
 		defer d.mu.Unlock()
 		return float64(d.used.Unix())
 	})
+	r.Gauges("client_certificate_expiration_timestamp_seconds", "When the client certificate that a connector used last expires, in Unix time.", "connector", d.clientCertificates)
 	m := &gatewayMetrics{
 		Registry:   r,
 		requests:   r.Counter("requests_total", "Requests of callers that were answered.", "connector", "status", "problem"),
@@ -174,4 +175,19 @@ func (m *gatewayMetrics) attempted(attempt host.Attempt) {
 	c.token.Add(attempt.Token.Seconds())
 	c.sandbox.Add(attempt.Sandbox.Seconds())
 	c.fuel.Add(float64(attempt.Fuel))
+}
+
+// clientCertificates returns the ends of the client certificates that were used last, by connector, in Unix time.
+func (d *daemon) clientCertificates() map[string]float64 {
+	ends := map[string]float64{}
+	set := d.current()
+	if set == nil {
+		return ends
+	}
+	for _, c := range set.Connectors {
+		if used := c.Upstream().LastClientCertificate(); used != nil {
+			ends[c.Definition().Permalink] = float64(used.NotAfter.Unix())
+		}
+	}
+	return ends
 }

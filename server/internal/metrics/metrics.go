@@ -42,6 +42,28 @@ func (r *Registry) Gauge(name, help string, value func() float64) {
 	r.registry.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{Namespace: "keywright", Name: name, Help: help}, value))
 }
 
+// Gauges adds a gauge with a label. values is called for each request of the metrics, and returns the value for each value of
+// the label. The name gets the prefix keywright_.
+func (r *Registry) Gauges(name, help, label string, values func() map[string]float64) {
+	r.registry.MustRegister(&gauges{prometheus.NewDesc("keywright_"+name, help, []string{label}, nil), values})
+}
+
+// gauges is the collector of Gauges.
+type gauges struct {
+	description *prometheus.Desc
+	values      func() map[string]float64
+}
+
+// Describe implements [prometheus.Collector].
+func (g *gauges) Describe(all chan<- *prometheus.Desc) { all <- g.description }
+
+// Collect implements [prometheus.Collector].
+func (g *gauges) Collect(all chan<- prometheus.Metric) {
+	for label, value := range g.values() {
+		all <- prometheus.MustNewConstMetric(g.description, prometheus.GaugeValue, value, label)
+	}
+}
+
 // Certificate adds a gauge of the time when the certificate of a listener expires.
 func (r *Registry) Certificate(notAfter func() time.Time) {
 	r.Gauge("certificate_expiration_timestamp_seconds", "When the certificate that callers see expires, in Unix time.", func() float64 { return float64(notAfter().Unix()) })

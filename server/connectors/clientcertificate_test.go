@@ -1,0 +1,91 @@
+package connectors_test
+
+import (
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/keywright/keywright/host"
+	"github.com/keywright/keywright/internal/testworld"
+	"github.com/keywright/keywright/server/connectors"
+)
+
+const bank = `connectors:
+  - name: Bank
+    url: https://bank.example
+    auth: {type: none}
+    tls: {certificate: "{{ get_secret('NAME.crt') }}", key: "{{ get_secret('NAME.key') }}"}
+`
+
+// With ReadSecrets, a client certificate that cannot be used is a problem at its place, and the Set says when a good one ends.
+func TestClientCertificatesAreRead(t *testing.T) {
+	now := time.Unix(1_700_000_000, 0)
+	ends := now.Add(time.Hour).UTC()
+	a := testworld.NewAuthority(t)
+	secrets := host.MapSecrets{}
+	secrets["good.crt"], secrets["good.key"] = a.Client("good", ends)
+	secrets["ended.crt"], secrets["ended.key"] = a.Client("ended", now.Add(-time.Hour))
+	secrets["other.crt"], _ = a.Client("other", ends)
+	secrets["other.key"] = secrets["good.key"]
+	secrets["text.crt"], secrets["text.key"] = "hunter2hunter2", secrets["good.key"]
+	secrets["lacking.crt"] = secrets["good.crt"]
+	for name, want := range map[string]string{
+		"good":    "",
+		"ended":   "connectors.yaml:5:24: connectors.bank.tls.certificate: the certificate ended at 2023-11-14T21:13:20Z: replace the secret by a renewed one",
+		"other":   "connectors.yaml:5:62: connectors.bank.tls.key: the key is not that of tls.certificate: both must be renewed together",
+		"text":    "connectors.yaml:5:24: connectors.bank.tls.certificate: has no certificate in PEM, which begins with -----BEGIN CERTIFICATE-----: take it from a secret, as in {{ get_secret('client_certificate') }}",
+		"lacking": `connectors.yaml:5:79: connectors.bank.tls.key: secret "lacking.key": the secret is not found: "lacking.key"`,
+	} {
+		t.Run(name, func(t *testing.T) {
+			text := strings.ReplaceAll(bank, "NAME", name)
+			options := connectors.Options{Host: host.Config{Secrets: secrets, Clock: func() time.Time { return now }}}
+			if _, problems := load(t, text, options); problems != nil {
+				t.Error("without being asked for:", problems)
+			}
+			options.ReadSecrets = true
+			set, problems := load(t, text, options)
+			if got := strings.Join(problems, "\n"); got != want {
+				t.Errorf("the problems are\n%s\nwant\n%s", got, want)
+			}
+			if want == "" && *set.ClientCertificates["bank"] != (host.ClientCertificate{Subject: "CN=good", NotAfter: ends}) {
+				t.Errorf("it has %+v", set.ClientCertificates)
+			}
+		})
+	}
+}
+
+// The members of tls, and problems with them at their places.
+func TestTLSOfAConnector(t *testing.T) {
+	const before = `connectors:
+  - name: Bank
+    url: https://bank.example
+    auth: {type: none}
+    tls: `
+	for text, want := range map[string][]string{
+		`{certificate: "{{ get_secret('c') }}", key: "{{ get_secret('k') }}", for: token}`: nil,
+		`{certificate: "{{ get_secret('c') }}", cert: x, for: [api, tokens]}`: {
+			"connectors.yaml:5:5: connectors.bank.tls.key: is missing: it is the private key of certificate",
+			"connectors.yaml:5:49: connectors.bank.tls.cert: is not known here; there are certificate, key, ca, for",
+			`connectors.yaml:5:69: connectors.bank.tls.for[1]: is neither api nor token; did you mean "token"?`,
+		},
+		"client.pem": {"connectors.yaml:5:10: connectors.bank.tls: is text: an object with certificates is wanted"},
+		"{}":         {"connectors.yaml:5:5: connectors.bank.tls: has neither certificate nor ca: give it one of them, or leave it out"},
+		`{certificate: "{{ get_secret('c') }}", key: "{{ get_sekret('k') }}"}`: {
+			"connectors.yaml:5:58: connectors.bank.tls.key: unknown function \"get_sekret\": there are get_secret, get_variable, now, uuid, default, base64_encode, base64_decode, json_encode, json_get",
+		},
+	} {
+		set, got := load(t, before+text+"\n", connectors.Options{})
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("%s:\n%s", text, diff)
+		}
+		if want == nil {
+			d := set.Connectors[0].Definition()
+			if !slices.Equal(d.TLS.For, []string{"token"}) || !slices.Equal(set.Connectors[0].Secrets(), []string{"c", "k"}) {
+				t.Errorf("it is %+v, with the secrets %q", d.TLS, set.Connectors[0].Secrets())
+			}
+		}
+	}
+}
