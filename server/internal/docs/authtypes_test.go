@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/keywright/keywright/abi"
 	"github.com/keywright/keywright/host"
 	"github.com/keywright/keywright/internal/jws"
 	"github.com/keywright/keywright/plugins"
@@ -28,7 +29,8 @@ func builtIn(t *testing.T) []host.PluginInfo {
 	return h.Plugins()
 }
 
-// docs/auth-types.md lists every built-in type, every field with its default and whether it is required, and every algorithm.
+// docs/auth-types.md lists every built-in type, every field with its default, minimum and values, and whether it is required,
+// and every algorithm.
 func TestAuthTypesAreDocumented(t *testing.T) {
 	documented := map[string]map[string][]string{} // by type and field
 	fieldsOf := func(authType string) map[string][]string {
@@ -51,16 +53,11 @@ func TestAuthTypesAreDocumented(t *testing.T) {
 					t.Errorf("the field %s is missing", f.Name)
 					continue
 				}
-				if want := map[bool]string{true: "yes", false: "no"}[f.Required]; row[1] != want {
-					t.Errorf("%s is required: %q, want %q", f.Name, row[1], want)
-				}
 				text := row[2]
 				if other, same := strings.CutPrefix(text, "as for "); same {
 					text = fieldsOf(spans(other)[0])[f.Name][2]
 				}
-				if f.Default != "" && !strings.Contains(text, f.Default+" unless given") {
-					t.Errorf("%s does not have its default, %s", f.Name, f.Default)
-				}
+				compareField(t, f, row[1], text)
 				delete(fields, f.Name)
 			}
 			delete(documented, info.Type)
@@ -78,6 +75,26 @@ func TestAuthTypesAreDocumented(t *testing.T) {
 	slices.Sort(algorithms)
 	if want := slices.Sorted(slices.Values(jws.Algorithms())); !slices.Equal(algorithms, want) {
 		t.Errorf("the algorithms are %q, want %q", algorithms, want)
+	}
+}
+
+// compareField compares a field with its row: whether it is required, and the text.
+func compareField(t *testing.T, f abi.Field, required, text string) {
+	t.Helper()
+	if want := map[bool]string{true: "yes", false: "no"}[f.Required]; required != want {
+		t.Errorf("%s is required: %q, want %q", f.Name, required, want)
+	}
+	if f.Default != "" && !strings.Contains(text, f.Default+" unless given") {
+		t.Errorf("%s does not have its default, %s", f.Name, f.Default)
+	}
+	if f.Minimum != nil && !strings.Contains(text, fmt.Sprintf("%d at least", *f.Minimum)) {
+		t.Errorf("%s does not have its minimum, %d", f.Name, *f.Minimum)
+	}
+	for _, value := range f.Enum {
+		elsewhere := value == "" || value == f.Default || slices.Contains(jws.Algorithms(), value)
+		if !elsewhere && !slices.Contains(spans(text), value) {
+			t.Errorf("%s does not have its value %s", f.Name, value)
+		}
 	}
 }
 
