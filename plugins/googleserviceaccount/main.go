@@ -23,6 +23,7 @@ type plugin struct{}
 
 func (plugin) Describe() sdk.Description {
 	claim := []string{sdk.ToClaim}
+	of := func(tokens ...string) []sdk.Condition { return []sdk.Condition{{Field: "token", Values: tokens}} }
 	return sdk.Description{
 		ABI:     sdk.ABI,
 		Type:    "google_service_account",
@@ -39,16 +40,28 @@ func (plugin) Describe() sdk.Description {
 				Doc: "What the API gets: an access token for scope, an ID token for target_audience, or a self-signed JWT.",
 			},
 			{
-				Name: "token_url", Kind: sdk.URL, Sinks: []string{sdk.ToToken, sdk.ToClaim}, Suggested: []string{"https://oauth2.googleapis.com/token"},
+				Name: "token_url", Kind: sdk.URL, RequiredIf: of("access_token", "id_token"), Sinks: []string{sdk.ToToken, sdk.ToClaim}, Suggested: []string{"https://oauth2.googleapis.com/token"},
 				Doc: "token_uri of the key file. A self-signed JWT needs none.",
 			},
-			{Name: "scope", Kind: sdk.String, Sinks: claim, Doc: "Scopes, separated by spaces, of an access token or a self-signed JWT."},
+			{Name: "scope", Kind: sdk.String, RequiredIf: of("access_token"), Sinks: claim, Doc: "Scopes, separated by spaces, of an access token or a self-signed JWT."},
 			{Name: "audience", Kind: sdk.String, Sinks: claim, Doc: "Of a self-signed JWT, in place of scope: the service, such as https://pubsub.googleapis.com/."},
-			{Name: "target_audience", Kind: sdk.String, Sinks: claim, Doc: "Of an ID token: the URL of a Cloud Run service, or the client ID of an application behind IAP."},
+			{Name: "target_audience", Kind: sdk.String, RequiredIf: of("id_token"), Sinks: claim, Doc: "Of an ID token: the URL of a Cloud Run service, or the client ID of an application behind IAP."},
 			{Name: "subject", Kind: sdk.String, Sinks: claim, Doc: "Of an access token: the user to act for, by domain-wide delegation."},
 		},
 		Answers: []sdk.Answer{{Name: "id_token", From: "json:/id_token", Kind: sdk.Sealed, Sinks: []string{sdk.ToHeader}, Required: true}},
 	}
+}
+
+const either = "a self-signed JWT has either audience or scope: set one of them"
+
+func (plugin) Validate(c *sdk.Config) []sdk.Problem {
+	kind, _ := c.Literal("token")
+	scope, _ := c.Literal("scope")
+	audience, _ := c.Literal("audience")
+	if kind == "self_signed" && scope != "" && audience != "" {
+		return []sdk.Problem{{Field: "audience", Message: "is there beside scope: " + either}}
+	}
+	return nil
 }
 
 func (plugin) Authenticate(c *sdk.Call) (sdk.Mutation, error) {
@@ -73,14 +86,10 @@ func issue(c *sdk.Call) (token string, expires time.Duration, err error) {
 	kind := c.Config("token")
 	switch {
 	case kind == "self_signed" && (scope == "") == (audience == ""):
-		return "", 0, errors.New("a self-signed JWT has either audience or scope: set one of them")
+		return "", 0, errors.New(either)
 	case kind == "self_signed":
 		email := c.Config("client_email")
 		return c.SignJWT(claims(c, "sub", email, "aud", audience, "scope", scope)), lifetime, nil
-	case url == "":
-		return "", 0, errors.New("token_url is missing: it is https://oauth2.googleapis.com/token, the token_uri of the key file")
-	case kind == "id_token" && target == "", kind == "access_token" && scope == "":
-		return "", 0, errors.New("an access token needs scope, and an ID token target_audience")
 	case kind == "id_token":
 		status, answers := c.Exchange(sdk.Exchange{URL: url, Form: grant(c.SignAssertion(claims(c, "aud", url, "target_audience", target)))})
 		if status > 399 {

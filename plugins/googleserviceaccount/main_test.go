@@ -244,16 +244,12 @@ func TestRefusals(t *testing.T) {
 	}
 }
 
-// What each kind of token needs is checked before anything is signed or sent.
-func TestWhatEachTokenNeeds(t *testing.T) {
+// What only a request shows to be missing is an error before anything is signed or sent.
+func TestWhatIsMissing(t *testing.T) {
 	run(t, func(t *testing.T, h *hosttest.Harness) {
 		keyFile(t, h)
 		for text, configs := range map[string][]hosttest.Config{
-			"an access token needs scope, and an ID token target_audience": {
-				config(), config("token", "id_token"), config("token", "id_token", "scope", scope), config("target_audience", "https://run.test"),
-			},
-			"either audience or scope": {config("token", "self_signed"), config("token", "self_signed", "scope", scope, "audience", "https://pubsub.googleapis.com/")},
-			"token_url is missing":     {config("scope", scope, "token_url", nil), config("token", "id_token", "target_audience", "https://run.test", "token_url", nil)},
+			"either audience or scope": {config("token", "self_signed"), config("token", "self_signed", "scope", scope, "audience", "{{ user.id | default('a') }}")},
 		} {
 			for _, c := range configs {
 				if err := h.AuthenticateError(c, get()); err.Stage != host.StagePlugin || !strings.Contains(err.Error(), text) {
@@ -286,7 +282,12 @@ func TestATokenThatIsNotCached(t *testing.T) {
 func TestProblems(t *testing.T) {
 	run(t, func(t *testing.T, h *hosttest.Harness) {
 		for text, c := range map[string]hosttest.Config{
-			"client_email private_key":        {},
+			"client_email private_key token_url scope": {},
+			"scope":                           config("target_audience", "https://run.test"),
+			"target_audience":                 config("token", "id_token", "scope", scope),
+			"token_url":                       config("scope", scope, "token_url", nil),
+			"token_url target_audience":       config("token", "id_token", "token_url", nil),
+			"audience":                        config("token", "self_signed", "scope", scope, "audience", "https://pubsub.googleapis.com/"),
 			"algorithm token token_url scope": config("algorithm", "ES256", "token", "jwt", "token_url", "http://a.test", "scope", []any{"a"}),
 			"":                                config("scope", scope),
 		} {
