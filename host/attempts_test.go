@@ -268,7 +268,7 @@ func TestAnswersWithoutABody(t *testing.T) {
 	}
 }
 
-// A request that is refused for its token gives its connection back before the token endpoint is asked, which may need that one.
+// A request that is refused for its token returns its connection before the token endpoint is asked, which may need that one.
 func TestARefusalHoldsNoConnectionWhileATokenIsRequested(t *testing.T) {
 	w := newWorld(t)
 	connector := w.connect("oauth_client_credentials", config{"token_url": tokenURL, "client_id": "c", "client_secret": "{{ get_secret('s') }}"})
