@@ -111,7 +111,7 @@ func (c *Connector) keep(ctx context.Context, r *http.Request, body *payload) er
 func (c *Connector) lookup(secrets []string, subject *subject) *outcome {
 	var earlier *cachedMutation
 	if c.personal() {
-		earlier, _ = c.host.mutations.Get(mutationKey{c.plan, *subject})
+		earlier, _ = c.host.mutations.Get(mutationKey{c.plan, subject.key()})
 	} else {
 		earlier = c.lastMutation.Load()
 	}
@@ -136,7 +136,7 @@ func (c *Connector) store(secrets []string, subject subject, call *hostfn.Call, 
 	call.DropRequest() // the outcome's ScrubError needs only the sealed values
 	kept := &cachedMutation{slices.Clone(secrets), out}
 	if c.personal() {
-		c.host.mutations.Add(mutationKey{c.plan, subject}, kept)
+		c.host.mutations.Add(mutationKey{c.plan, subject.key()}, kept)
 	} else {
 		c.lastMutation.Store(kept)
 	}
@@ -274,7 +274,8 @@ func (c *Connector) observe(ctx context.Context, stats *Attempt, err error) {
 // inputs returns the inputs of a call: the values that the connector's templates name, and the request.
 func (c *Connector) inputs(secrets []string, subject subject, r *http.Request) *hostfn.Inputs {
 	return &hostfn.Inputs{
-		Secrets: slices.Clone(secrets), Variables: c.host.config.Variables, User: subject.user, TenantID: subject.tenantID, Request: r,
+		Secrets: slices.Clone(secrets), Variables: c.host.config.Variables, User: subject.user, TenantID: subject.tenantID,
+		TokenExpires: subject.tokenExpires, Request: r,
 	}
 }
 
@@ -311,6 +312,10 @@ func (c *Connector) subject(ctx context.Context) (s subject) {
 			s.user.FirstName = u.FirstName
 		case "last_name":
 			s.user.LastName = u.LastName
+		case "token":
+			if u.TokenExpires.IsZero() || c.host.config.Clock().Before(u.TokenExpires) {
+				s.user.Token, s.tokenExpires = u.Token, u.TokenExpires
+			}
 		}
 	}
 	return s

@@ -284,6 +284,7 @@ func (k *checker) names(f *hostfn.Field, names template.Names) {
 			c.fieldOfSecret[secret] = path(f.Name)
 		}
 	}
+	k.userToken(f, names)
 }
 
 // template adds a problem for each error of a template, with its path and column.

@@ -32,6 +32,11 @@ type Config struct {
 	Plugins []Plugin
 	// Variables are the texts that get_variable returns in templates, by name. They are not secret.
 	Variables map[string]string
+	// UserTokenHosts are the hosts of token endpoints that may get user.token, the token of a [User], such as
+	// login.example.com or localhost:8443. A name without a port stands for the default port of http or https. Connectors say
+	// where tokens are exchanged, but only this list says who may get those of users: a connector sends user.token to no
+	// other host. If it is empty, no connector may name user.token.
+	UserTokenHosts []string
 	// Egress limits the addresses that the host itself connects to.
 	Egress Egress
 	// Limits bounds the resources that plugins may use.

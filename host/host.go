@@ -46,8 +46,10 @@ type Host struct {
 	// keySlots limits the calls that may wait for the store of keys. They are apart, because such a call may be made for each
 	// request, and a slow store must not keep others from their tokens.
 	keySlots chan struct{}
-	types    map[string]*plugin
-	order    []*plugin
+	// userTokenHosts are the hosts of Config.UserTokenHosts, as host:port. The port is empty if none is given.
+	userTokenHosts map[string]bool
+	types          map[string]*plugin
+	order          []*plugin
 
 	// identities holds the transports of connectors with TLS of their own.
 	identities *lru.Cache[identityKey, *identity]
@@ -118,6 +120,9 @@ func tryHost(ctx context.Context, c Config) (*Host, error) {
 	h.exchangeSlots = make(chan struct{}, c.Limits.ConcurrentExchanges)
 	h.keySlots = make(chan struct{}, c.Limits.ConcurrentExchanges)
 	var err error
+	if h.userTokenHosts, err = parseUserTokenHosts(c.UserTokenHosts); err != nil {
+		return nil, err
+	}
 	if h.cache = c.Tokens; h.cache == nil {
 		if h.cache, err = NewTokenCache(c); err != nil {
 			return nil, err

@@ -1,7 +1,9 @@
 package host
 
 import (
+	"crypto/sha256"
 	"sync/atomic"
+	"time"
 
 	"github.com/keywright/keywright/host/internal/hostfn"
 	"github.com/keywright/keywright/host/internal/leakscan"
@@ -42,6 +44,18 @@ const maxRetained = 32 << 10
 type subject struct {
 	user     template.User
 	tenantID string
+	// tokenExpires is the time at which user.Token expires.
+	tokenExpires time.Time
+}
+
+// key returns a subject that is equal for users with the same fields. It has the hash of the token in place of the token,
+// because thousands of keys may be kept.
+func (s subject) key() subject {
+	if s.tokenExpires = (time.Time{}); s.user.Token != "" {
+		sum := sha256.Sum256([]byte(s.user.Token))
+		s.user.Token = string(sum[:])
+	}
+	return s
 }
 
 // cachedMutation is the result of a call that depended only on configuration, secrets, fields of the user and cache
@@ -56,6 +70,7 @@ type cachedMutation struct {
 // mutationKey identifies a cachedMutation of a connector whose templates name something of the user.
 type mutationKey struct {
 	// plan identifies the connector, since no two connectors share a plan.
-	plan    *hostfn.Plan
+	plan *hostfn.Plan
+	// subject is the result of subject.key.
 	subject subject
 }

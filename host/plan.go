@@ -26,6 +26,7 @@ func (c *Connector) newPlan() *hostfn.Plan {
 		Grants:        c.plugin.grants,
 		Anonymous:     c.plugin.info.Anonymous,
 		Partition:     c.partition,
+		ListsHost:     h.listsHost,
 		CheckURL:      h.checkTokenURL,
 		Cache:         h.cache.entries,
 		Signer:        h.signer,
@@ -53,7 +54,7 @@ func (c *Connector) newPlan() *hostfn.Plan {
 
 // seed sets partitionSeed to the hash of the connector's name, type, plugin, grants and configuration. The grants are
 // part of it because a cache may outlive a host: a plugin must not get back what it stored under a grant after the
-// grant was removed.
+// grant was removed. So are the hosts that may get tokens of users, if a template names one.
 func (c *Connector) seed() error {
 	config, err := strictjson.Marshal(c.config.Auth.Config)
 	if err != nil {
@@ -65,6 +66,9 @@ func (c *Connector) seed() error {
 	if t := c.config.TLS; t != nil { // a token may be bound to the certificate
 		d.text(t.Certificate, t.Key, t.CA)
 		d.text(t.For...)
+	}
+	if c.plan.Names.UserToken() { // a host that is no longer listed may have issued what is in the cache
+		d.text(slices.Sorted(maps.Keys(c.host.userTokenHosts))...)
 	}
 	d.Sum(c.partitionSeed[:0])
 	return nil

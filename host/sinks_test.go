@@ -8,9 +8,10 @@ import (
 	"testing"
 
 	"github.com/keywright/keywright/abi"
+	"github.com/keywright/keywright/host"
 )
 
-// The sinks of each sealed value that the host makes for a guest: threats.md 15a and 84, the whole table.
+// The sinks of each sealed value that the host makes for a guest: threats.md 15a, 84 and 97, the whole table.
 
 // places has each place for a sealed value, its sink, and a function that puts a value there. The result is a valid mutation
 // if the value may go there.
@@ -92,11 +93,16 @@ func TestSinksOfWhatTheHostMakes_threats_15a(t *testing.T) {
 	}
 	hex := func(env abi.Env, v string) string { return env.Encode(abi.FormatHex, v) }
 	all := abi.Sinks
-	for name, c := range map[string]struct {
+	for name, made := range map[string]struct {
 		make  func(abi.Env) string
 		sinks []string
 	}{
-		"a field with all sinks":           {field("everywhere"), all},
+		"a field with all sinks":                         {field("everywhere"), all},
+		"the user's token, whatever sinks its field has": {field("user_token"), []string{abi.SinkToken}},
+		"the user's token, encoded":                      {func(env abi.Env) string { return hex(env, "a"+value(env, "user_token")) }, []string{abi.SinkToken}},
+		"the user's token beside a secret": {func(env abi.Env) string {
+			return hex(env, value(env, "user_token")+value(env, "everywhere"))
+		}, []string{abi.SinkToken}},
 		"a field with none":                {field("nowhere"), nil},
 		"an access token":                  {func(env abi.Env) string { return reply(env).AccessToken }, []string{abi.SinkHeader, abi.SinkQuery}},
 		"the scope of a token":             {func(env abi.Env) string { return reply(env).Scope }, []string{abi.SinkHeader, abi.SinkQuery, abi.SinkToken}},
@@ -150,7 +156,7 @@ func TestSinksOfWhatTheHostMakes_threats_15a(t *testing.T) {
 					{Name: "narrow", Kind: abi.KindString, Sealed: true, Sinks: []string{abi.SinkSign}, Derived: []string{abi.SinkHeader, abi.SinkSign}},
 					{Name: "hashed", Kind: abi.KindString, Sealed: true, Sinks: []string{abi.SinkDigest}, Derived: []string{abi.SinkHeader, abi.SinkPath}},
 					{Name: "signer", Kind: abi.KindKey, AlgorithmField: "algorithm", Purposes: []string{abi.PurposeMessage}, Derived: []string{abi.SinkQuery}},
-					sealedField("everywhere", all...), sealedField("nowhere"), sealedField("to_header", abi.SinkHeader), sealedField("mac", abi.SinkQuery, abi.SinkSign),
+					sealedField("everywhere", all...), sealedField("nowhere"), sealedField("user_token", all...), sealedField("to_header", abi.SinkHeader), sealedField("mac", abi.SinkQuery, abi.SinkSign),
 					{Name: "key", Kind: abi.KindKey, AlgorithmField: "algorithm"},
 					{Name: "algorithm", Kind: abi.KindString, Enum: []string{"HS256"}, Default: "HS256"},
 					{Name: "enum", Kind: abi.KindString, Enum: []string{"one", "two"}, Sinks: all},
@@ -161,9 +167,9 @@ func TestSinksOfWhatTheHostMakes_threats_15a(t *testing.T) {
 					if !ready {
 						return header("X-Key", value(env, "to_header")), nil
 					}
-					return place.put(env, c.make(env)), nil
+					return place.put(env, made.make(env)), nil
 				}}
-				w := newWorld(t, withoutBuiltIns, withGuest(g))
+				w := newWorld(t, withoutBuiltIns, withGuest(g), func(c *host.Config) { c.UserTokenHosts = []string{"login.test"} })
 				w.login.Answer(respond(http.StatusOK, `{"access_token":"an-access-token","expires_in":60,"scope":"a-scope-of-it","refresh_token":"a-refresh-token"}`,
 					"Set-Cookie", "S=the-session", "X-Nonce", "the-nonce-of-login"))
 				w.api.Answer(respond(http.StatusOK, "", "X-Nonce", "the-nonce-of-the-api"))
@@ -173,21 +179,26 @@ func TestSinksOfWhatTheHostMakes_threats_15a(t *testing.T) {
 				for _, name := range []string{"s", "key"} {
 					w.canary(name)
 				}
-				connector := w.connect("custom", config{
+				c := config{
 					"narrow": "{{ get_secret('s') }}", "hashed": "{{ get_secret('s') }}", "signer": "{{ get_secret('key') }}",
 					"everywhere": "{{ get_secret('s') }}", "nowhere": "{{ get_secret('s') }}", "to_header": "{{ get_secret('s') }}", "mac": "{{ get_secret('s') }}",
 					"key": "{{ get_secret('key') }}", "url": tokenURL,
 					"enum": "{{ get_secret('enum') }}", "integer": "{{ get_secret('integer') }}", "boolean": "{{ get_secret('boolean') }}",
-				})
-				w.get(connector)
+				}
+				if strings.HasPrefix(name, "the user's token") {
+					c["user_token"] = "{{ user.token }}"
+				}
+				connector := w.connect("custom", c)
+				ctx := host.WithUser(t.Context(), host.User{Token: w.Secret("the user's token")})
+				w.send(connector, get(ctx))
 				ready = true
-				r := get(t.Context())
+				r := get(ctx)
 				r.Method = http.MethodPost
 				if name == "what is secret in the request" {
 					r.Header.Set("X-Platform", w.secrets["s"])
 				}
 				_, err := w.try(connector, r)
-				want := slices.Contains(c.sinks, place.sink)
+				want := slices.Contains(made.sinks, place.sink)
 				if name == "the body" && place.name == "the data of a signature" {
 					want = false // it may be too large to be in memory
 				}

@@ -45,7 +45,7 @@ func (e *TemplateError) Error() string {
 	return strings.Join(lines, "\n")
 }
 
-// Template compiles a text. If the text is invalid, the error is a [TemplateError].
+// Template compiles a text. It may not name user.token, which goes to token endpoints only. If the text is invalid, the error is a [TemplateError].
 func (h *Host) Template(source string) (*Template, error) {
 	compiled, errs := template.Compile(source)
 	if len(errs) > 0 {
@@ -58,7 +58,11 @@ func (h *Host) Template(source string) (*Template, error) {
 	if compiled.Key() != nil {
 		return nil, &TemplateError{Problems: []Problem{{Column: 1, Message: template.NoKey}}}
 	}
-	return &Template{host: h, compiled: compiled, names: compiled.Names()}, nil
+	names := compiled.Names()
+	if names.UserToken() {
+		return nil, &TemplateError{[]Problem{{Message: userTokenPlace}}}
+	}
+	return &Template{host: h, compiled: compiled, names: names}, nil
 }
 
 // Secrets returns the names of the secrets that the template names, sorted.

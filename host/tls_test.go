@@ -322,6 +322,8 @@ func TestTLSThatIsRefused(t *testing.T) {
 		"no certificate":    {host.TLS{Key: key, CA: s.authority.PEM()}, "", "tls.certificate: is missing"},
 		"a path":            {host.TLS{Certificate: "/etc/client.pem", Key: key}, "", "tls.certificate: has no certificate in PEM"},
 		"a key in the open": {host.TLS{Certificate: "{{ get_secret('c') }}", Key: "-----BEGIN"}, "", "tls.key: names no secret"},
+		"a stored key":      {host.TLS{Certificate: "{{ get_secret('c') }}", Key: "{{ get_key('k') }}"}, "", "tls.key, column 1: get_key is for a field that takes a key"},
+		"a user's token":    {host.TLS{Certificate: "{{ user.token }}", Key: key}, "", "tls.certificate: user.token goes to token endpoints only"},
 		"a template":        {host.TLS{CA: "{{ get_sekret('c') }}"}, "", "tls.ca, column 4: unknown function"},
 		"a purpose":         {host.TLS{CA: s.authority.PEM(), For: []string{"apis"}}, "", `tls.for[0]: is neither api nor token; did you mean "api"?`},
 		"plain http":        {host.TLS{CA: s.authority.PEM()}, "http://api.test", "tls: is for the API, whose origin is plain http"},

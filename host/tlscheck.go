@@ -65,6 +65,14 @@ func (k *checker) pem(path, text string) *template.Template {
 	if len(errs) > 0 {
 		return nil
 	}
+	switch names := compiled.Names(); {
+	case compiled.Key() != nil:
+		k.At(problem.Place{Column: 1}, path, "%s", template.NoKey)
+		return nil
+	case names.UserToken():
+		k.Wrong(path, "%s", userTokenPlace)
+		return nil
+	}
 	if literal, ok := compiled.Literal(); ok && path != "tls.key" {
 		if _, err := parseCertificates(path, literal); err != nil {
 			k.Wrong(path, "%s", strings.TrimPrefix(err.Error(), path+": "))

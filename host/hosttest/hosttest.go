@@ -78,6 +78,8 @@ type Harness struct {
 	// authType replaces the plugin's own type if it is not empty.
 	authType string
 	user     host.User
+	// tokenHosts are the hosts of token endpoints that may get the user's token.
+	tokenHosts []string
 	// endpoints has the answers of token endpoints by URL.
 	endpoints map[string]*script
 	api       *script
@@ -177,11 +179,19 @@ func (h *Harness) Type(name string) {
 	h.authType = name
 }
 
-// As sets the user of the following requests. The zero User means no user.
+// UserTokenHosts sets the hosts of token endpoints that may get user.token, see [host.Config].
+func (h *Harness) UserTokenHosts(hosts ...string) {
+	h.prepare("UserTokenHosts", func() { h.tokenHosts = hosts })
+}
+
+// As sets the user of the following requests. The zero User means no user. The user's Token is a secret, as those of
+// [Harness.Secret] are.
 func (h *Harness) As(u host.User) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.user = u
+	if h.user = u; u.Token != "" {
+		h.evidence.secret("the user's token", u.Token)
+	}
 }
 
 // Now returns the host's time, which only [Harness.Advance] changes.
@@ -238,7 +248,7 @@ func (h *Harness) live() *host.Host {
 	h.making.Lock()
 	defer h.making.Unlock()
 	h.mu.Lock()
-	made, grants, variables, limits, plain := h.host, h.grants, maps.Clone(h.variables), h.limits, h.http
+	made, grants, variables, limits, plain, tokenHosts := h.host, h.grants, maps.Clone(h.variables), h.limits, h.http, h.tokenHosts
 	h.mu.Unlock()
 	if made != nil {
 		return made
@@ -259,9 +269,11 @@ func (h *Harness) live() *host.Host {
 		Logger:    slog.New(&logger{harness: h}),
 		Base:      tokenEndpoints{h},
 		Egress:    host.Egress{AllowHTTP: plain},
-		Clock:     h.Now,
-		Random:    h.random,
-		Observe:   h.observe,
+
+		UserTokenHosts: tokenHosts,
+		Clock:          h.Now,
+		Random:         h.random,
+		Observe:        h.observe,
 	})
 	if err != nil {
 		h.tb.Fatalf("hosttest: the plugin cannot be loaded: %v", err)

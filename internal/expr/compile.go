@@ -21,6 +21,8 @@ type Expression struct {
 	// Key is the key that the expression names, if it is a call of get_key. It is nil otherwise. Such an expression has no
 	// value, so it must not be evaluated.
 	Key *Key
+	// Secret reports whether the expression names a secret or the user's token.
+	Secret bool
 
 	run eval
 	// slots is the number of a run's slots that lets and rounds use.

@@ -78,10 +78,15 @@ type Values interface {
 // User is the person on whose behalf a request is made. An empty field counts as missing.
 type User struct {
 	Email, ID, Username, FirstName, LastName string
+	// Token is a credential. Only templates may name it.
+	Token string
 }
 
+// UserToken is the name of the field Token.
+const UserToken = "token"
+
 // UserFields are the names of a user's fields.
-var UserFields = []string{"email", "id", "username", "first_name", "last_name"}
+var UserFields = []string{"email", "id", "username", "first_name", "last_name", UserToken}
 
 var userFields = map[string]func(*User) string{
 	"email":      func(u *User) string { return u.Email },
@@ -89,6 +94,7 @@ var userFields = map[string]func(*User) string{
 	"username":   func(u *User) string { return u.Username },
 	"first_name": func(u *User) string { return u.FirstName },
 	"last_name":  func(u *User) string { return u.LastName },
+	UserToken:    func(u *User) string { return u.Token },
 }
 
 // Field returns the field with a name of [UserFields].
@@ -104,12 +110,16 @@ func subject(group, name string) (get func(*Run) string, missing string) {
 	case group != "user" || field == nil:
 		return nil, ""
 	}
+	missing = "user." + name + " is missing: the request has no user, or the user's field is empty"
+	if name == UserToken {
+		missing = "user.token is missing: the request has no user with a token, or the token has expired"
+	}
 	return func(r *Run) string {
 		if u := r.Values.User(); u != nil {
 			return field(u)
 		}
 		return ""
-	}, "user." + name + " is missing: the request has no user, or the user's field is empty"
+	}, missing
 }
 
 // FunctionNames returns the names of all functions of the language, sorted.

@@ -59,6 +59,12 @@ func (b *builder) group(n ast.Node) (path string, ok bool) {
 // input compiles a name whose value the run provides.
 func (b *builder) input(n ast.Node, group, name string, optional bool) operand {
 	if get, missing := subject(group, name); get != nil {
+		if group == "user" && name == UserToken {
+			if b.Bodies {
+				return b.fail(n, "user.token is not available here: the user's token goes to token endpoints only")
+			}
+			b.Secret = true
+		}
 		b.Subject = append(b.Subject, strings.TrimPrefix(group+"."+name, "."))
 		return b.lookup(n, func(r *Run) string {
 			value := get(r)

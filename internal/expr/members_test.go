@@ -215,6 +215,9 @@ func TestMissingSubject(t *testing.T) {
 	nobody := &world{nobody: true}
 	for _, name := range UserFields {
 		missing := "user." + name + " is missing: the request has no user, or the user's field is empty"
+		if name == UserToken {
+			missing = "user.token is missing: the request has no user with a token, or the token has expired"
+		}
 		if got, want := nobody.inTemplate(t, "'a' + user."+name), "column 7: "+missing; got != want {
 			t.Errorf("%s, want %s", got, want)
 		}

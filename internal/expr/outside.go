@@ -41,7 +41,7 @@ func (b *builder) secret(n *ast.CallNode) operand {
 	if !ok {
 		return operand{}
 	}
-	b.Secrets = append(b.Secrets, name)
+	b.Secrets, b.Secret = append(b.Secrets, name), true
 	called := "get_secret('" + name + "')"
 	return b.lookup(n, func(r *Run) string {
 		value, err := r.Values.Secret(name)

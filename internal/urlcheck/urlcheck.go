@@ -54,6 +54,15 @@ func (r Rule) Parse(text string) (*url.URL, error) {
 	return u, nil
 }
 
+// ParseHost parses the name or address of a host, with or without a port. It returns the URL https://text.
+func ParseHost(text string) (*url.URL, error) {
+	u, err := Rule{}.Parse("https://" + text)
+	if err != nil || u.Host != text || strings.ContainsAny(text, "* ") {
+		return nil, errors.New("is not the name of a host, such as login.example.com or localhost:8443")
+	}
+	return u, nil
+}
+
 // CheckPort returns an error unless port is "" or a number from 1 to 65535.
 func CheckPort(port string) error {
 	if number, err := strconv.ParseUint(port, 10, 16); port != "" && (err != nil || number == 0) {

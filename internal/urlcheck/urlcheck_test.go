@@ -44,6 +44,19 @@ func TestURLs(t *testing.T) {
 	}
 }
 
+func TestHosts(t *testing.T) {
+	for text, want := range map[string]bool{
+		"login.example.com": true, "LOGIN.example.com": true, "localhost:8443": true, "[::1]:8080": true, "10.0.0.1": true, "bücher.example": true,
+		"": false, ":443": false, "*.example.com": false, "https://a.example": false, "a.example/": false, "a.example?b": false, "a.example#": false,
+		"me@a.example": false, "a.example:99999": false, "a example": false, "a.example, b.example": false,
+	} {
+		u, err := urlcheck.ParseHost(text)
+		if (err == nil) != want || want && u.Host != text {
+			t.Errorf("%q: %v, %v", text, u, err)
+		}
+	}
+}
+
 func TestHostsThatNoTemplateHasAPartIn(t *testing.T) {
 	for text, want := range map[string]bool{
 		"https://a.example/{{ b }}":      true,

@@ -89,6 +89,28 @@ func TestFields(t *testing.T) {
 	})
 }
 
+// The token of the user's session goes to the endpoint if the operator lists its host, and the plugin never holds it.
+func TestTokenOfTheSession(t *testing.T) {
+	run(t, func(t *testing.T, h *hosttest.Harness) {
+		h.UserTokenHosts("login.test")
+		h.TokenEndpoint(endpoint, hosttest.Token("the-access-token", 300))
+		h.As(host.User{ID: "ann", Token: "the-token-of-anns-session", TokenExpires: h.Now().Add(time.Minute)})
+		for _, exchanges := range []int{1, 1} {
+			got := h.Authenticate(config("subject_token", "{{ user.token }}"), get())
+			if n := len(h.Exchanges()); got.Header("Authorization") != "Bearer the-access-token" || n != exchanges {
+				t.Errorf("the API gets %v after %d exchanges", got.Request.Header, n)
+			}
+		}
+		if got := h.Exchanges()[0].Form.Get("subject_token"); got != "the-token-of-anns-session" {
+			t.Errorf("the subject token is %q", got)
+		}
+		elsewhere := config("subject_token", "{{ user.token }}", "token_url", second)
+		if err := h.AuthenticateError(elsewhere, get()); err.Stage != host.StageConfig || !strings.Contains(err.Error(), "api-login.test") {
+			t.Errorf("another host: %v", err)
+		}
+	})
+}
+
 // With on_behalf_of, the request is that of Microsoft Entra: RFC 7523 with requested_token_use (specification.md 3.31).
 func TestOnBehalfOf(t *testing.T) {
 	run(t, func(t *testing.T, h *hosttest.Harness) {

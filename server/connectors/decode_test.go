@@ -25,7 +25,7 @@ func TestMembersAreFieldsOfStructs(t *testing.T) {
 		"cert, key":                 TLS{},
 		"certificate, key, ca, for": host.TLS{},
 		"type, jwt, header":         identity.Config{},
-		"bearer, cookie, jwks_file, jwks_url, issuer, audiences, algorithms, claims":                        identity.JWT{},
+		"bearer, cookie, jwks_file, jwks_url, issuer, audiences, algorithms, claims, token_hosts":           identity.JWT{},
 		"id, email, username, first_name, last_name, tenant_id":                                             identity.Claims{},
 		"proxies, required, id, email, username, first_name, last_name, tenant_id":                          identity.Header{},
 		"address, namespace, ca_file, mount, prefix, field, path, token_file, approle, kubernetes, timeout": secretstore.VaultConfig{},

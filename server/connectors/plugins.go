@@ -10,6 +10,7 @@ import (
 	"slices"
 
 	"github.com/keywright/keywright/host"
+	"github.com/keywright/keywright/internal/urlcheck"
 	"github.com/keywright/keywright/plugins"
 )
 
@@ -69,6 +70,15 @@ func builtIns(definitions []*definition) []host.Plugin {
 func (l *loader) hostWith(ctx context.Context, candidates []candidate) (err error) {
 	config := l.options.Host
 	config.Plugins = slices.Clone(config.Plugins)
+	config.UserTokenHosts = slices.Clone(config.UserTokenHosts)
+	if jwt := l.set.Settings.User.JWT; jwt != nil {
+		for _, name := range jwt.TokenHosts {
+			if _, err := urlcheck.ParseHost(name); err != nil {
+				name = "unknown.invalid" // already reported
+			}
+			config.UserTokenHosts = append(config.UserTokenHosts, name)
+		}
+	}
 	for _, c := range candidates {
 		config.Plugins = append(config.Plugins, c.Plugin)
 	}

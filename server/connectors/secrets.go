@@ -101,7 +101,7 @@ func (l *loader) now() time.Time {
 
 // somebody is the user of a rehearsal, because a check of the file cannot know whether requests have a user.
 var somebody = host.User{
-	ID: "1", Email: "user@example.com", Username: "user", FirstName: "First", LastName: "Last", TenantID: "1",
+	ID: "1", Email: "user@example.com", Username: "user", FirstName: "First", LastName: "Last", TenantID: "1", Token: "token",
 }
 
 // rehearse explains a request without sending it, to find problems that show only when templates are rendered and keys are

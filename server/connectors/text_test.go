@@ -107,7 +107,7 @@ func TestJSON(t *testing.T) {
 		`"auth": {"type": "jwt", "config": {"private_key": "k", "claims": {"é": "\ud83d\ude00{{ b }}", "long": "x"}}}}]}`, connectors.Options{})
 	if diff := cmp.Diff([]string{
 		`connectors.yaml:1:31: connectors.a.name: is there twice, first on line 1: remove one`,
-		`connectors.yaml:2:88: connectors.a.auth.config.claims["é"]: unknown variable "b": there are tenant_id and user.email, user.id, user.username, user.first_name, user.last_name`,
+		`connectors.yaml:2:88: connectors.a.auth.config.claims["é"]: unknown variable "b": there are tenant_id and user.email, user.id, user.username, user.first_name, user.last_name, user.token`,
 	}, problems); diff != "" {
 		t.Error(diff)
 	}

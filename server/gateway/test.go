@@ -61,6 +61,13 @@ type TriedUser struct {
 	FirstName string `json:"first_name"`
 	LastName  string `json:"last_name"`
 	TenantID  string `json:"tenant_id"`
+	Token     string `json:"token"`
+}
+
+func (u *TriedUser) user() host.User {
+	return host.User{
+		ID: u.ID, Email: u.Email, Username: u.Username, FirstName: u.FirstName, LastName: u.LastName, TenantID: u.TenantID, Token: u.Token,
+	}
 }
 
 // Test returns the handler for operators who test a connector. It must be registered with a pattern that has the wildcard
@@ -95,7 +102,7 @@ func (g *Gateway) try(c *call, generation *generation, w http.ResponseWriter, r 
 	for name, value := range tried.Headers {
 		header.Set(name, value)
 	}
-	ctx := c.context(host.WithUser(r.Context(), host.User(tried.User)))
+	ctx := c.context(host.WithUser(r.Context(), tried.User.user()))
 	defer c.cancel(nil)
 	if c.out, err = connector.Outgoing(ctx, Incoming{Method: tried.Method, Path: path, Query: query, Header: header, Masked: true}); err != nil {
 		return unrendered(err)

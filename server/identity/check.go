@@ -83,6 +83,11 @@ func (k *checker) jwt(c *JWT, allowHTTP bool) {
 		}
 	}
 	k.algorithms(c)
+	for i, text := range c.TokenHosts {
+		if _, err := urlcheck.ParseHost(text); err != nil {
+			k.Wrong(fmt.Sprintf("jwt.token_hosts[%d]", i), "%v", err)
+		}
+	}
 	for _, f := range c.Claims.fields() {
 		if fit(*f.name) != "" {
 			k.Wrong("jwt.claims."+f.field, "is not the name of a claim")

@@ -46,6 +46,7 @@ func TestCheckNamesEveryProblemWithItsPlace(t *testing.T) {
 		"an empty audience":     {jwt(func(c *identity.JWT) { c.Audiences = []string{audience, ""} }), []string{"jwt.audiences[1] is empty"}},
 		"no name for a cookie":  {jwt(func(c *identity.JWT) { c.Cookie = "a b" }), []string{"jwt.cookie is not"}},
 		"claim with a newline":  {jwt(func(c *identity.JWT) { c.Claims.TenantID = "a\n" }), []string{"jwt.claims.tenant_id is not"}},
+		"hosts of tokens":       {jwt(func(c *identity.JWT) { c.TokenHosts = []string{"login.test", "https://login.test"} }), []string{"jwt.token_hosts[1] is not the name of a host"}},
 		"no proxies":            {header(func(c *identity.Header) { c.Proxies = nil }), []string{"header.proxies is missing"}},
 		"all addresses":         {header(func(c *identity.Header) { c.Proxies = []string{"0.0.0.0/0", "::/0"} }), []string{"header.proxies[0] is every", "header.proxies[1] is every"}},
 		"a name for an address": {header(func(c *identity.Header) { c.Proxies = []string{"proxy.test"} }), []string{"header.proxies[0] is not an address"}},

@@ -74,6 +74,10 @@ type JWT struct {
 
 	// Claims names the claims that are the fields of the user.
 	Claims Claims
+
+	// TokenHosts lists the hosts of token endpoints that may get the session token, such as login.example.com. If it is empty,
+	// the Token of users is empty too. Give [host.Config] the same list, as UserTokenHosts: a host enforces it.
+	TokenHosts []string
 }
 
 // Claims names the claims that become the fields of the user. A name is that of a top-level member of the token, not a path.

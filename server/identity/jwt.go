@@ -27,15 +27,17 @@ type session struct {
 	audiences  []string
 	algorithms []string
 	claims     Claims
-	keys       *keyCache
-	clock      func() time.Time
+	// passToken is set if users have their token.
+	passToken bool
+	keys      *keyCache
+	clock     func() time.Time
 }
 
 // newSession returns a session for a configuration without problems. Its keys are read later.
 func newSession(ctx context.Context, c *JWT, o Options) *session {
 	s := &session{
 		bearer: c.Bearer, cookie: c.Cookie, issuer: c.Issuer, audiences: slices.Clone(c.Audiences),
-		algorithms: slices.Clone(c.Algorithms), claims: c.Claims.withDefaults(), clock: o.Clock,
+		algorithms: slices.Clone(c.Algorithms), claims: c.Claims.withDefaults(), passToken: len(c.TokenHosts) > 0, clock: o.Clock,
 	}
 	if len(s.algorithms) == 0 {
 		s.algorithms = Asymmetric()
@@ -59,6 +61,10 @@ func (s *session) user(r *http.Request) (host.User, error) {
 	u, err := s.read(claims)
 	if err != nil {
 		return host.User{}, s.challenge(err, false)
+	}
+	if s.passToken { // verified has checked both
+		u.Token, _ = s.token(r.Header)
+		u.TokenExpires, _, _ = timeOf(claims, "exp")
 	}
 	return u, nil
 }

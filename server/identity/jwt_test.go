@@ -7,6 +7,7 @@ import (
 	"crypto/x509"
 	"encoding/pem"
 	"fmt"
+	"net/http"
 	"strings"
 	"testing"
 	"time"
@@ -26,6 +27,32 @@ func TestATokenNamesTheUser(t *testing.T) {
 			u, err := newWorld(t, c, nil).bearer(s.token(t, claims()))
 			accepted(t, u, err, ann)
 		})
+	}
+}
+
+// The user of a verified session has its token, with the time of its expiry, if there are hosts that may get it.
+func TestTheUserHasTheSessionsToken(t *testing.T) {
+	s := newSigner(t, "k1", "ES256")
+	token := s.token(t, claims(map[string]any{"exp": float64(start.Add(time.Minute).Unix()) + 0.5}))
+	for name, c := range map[string]struct {
+		hosts []string
+		r     *http.Request
+		want  string
+	}{
+		"a header":                 {[]string{"login.test"}, request("Authorization", "Bearer "+token), token},
+		"a cookie":                 {[]string{"login.test"}, request("Cookie", "a=b; session="+token), token},
+		"no host that may have it": {nil, request("Authorization", "Bearer "+token), ""},
+	} {
+		config := config(t, s.jwk())
+		config.JWT.Cookie, config.JWT.TokenHosts = "session", c.hosts
+		want := ann
+		if want.Token = c.want; c.want != "" {
+			want.TokenExpires = start.Add(time.Minute + time.Second/2)
+		}
+		u, err := newWorld(t, config, nil).User(c.r)
+		if err != nil || u.Token != want.Token || !u.TokenExpires.Equal(want.TokenExpires) || u.ID != ann.ID {
+			t.Errorf("%s: %+v, %v", name, u, err)
+		}
 	}
 }
 

@@ -99,7 +99,7 @@ func (c *Call) CacheSet(key, value string, ttlSeconds int64) {
 	if c.mode == Explaining {
 		return
 	}
-	ttl := time.Duration(min(max(ttlSeconds, 0), maxTTL)) * time.Second
+	ttl := c.ttl(time.Duration(min(max(ttlSeconds, 0), maxTTL)) * time.Second)
 	if c.Lease != nil && c.Lease.Key() == k && c.Lease.Set(pieces, ttl).Generation != 0 {
 		return
 	}

@@ -65,6 +65,8 @@ type Call struct {
 	revealed    bool
 	// urls holds the rendered fields of kind url as the guest sees them, with references.
 	urls []string
+	// asked is the host that the exchange goes to, if the templates name user.token.
+	asked string
 	// openedValues counts the sealed values that were opened for the mutation.
 	openedValues int
 	// exchanges counts the token requests that were sent.
@@ -141,7 +143,7 @@ func (c *Call) Cacheable() bool { return !c.uncacheable }
 // put into, the secrets and URLs, and the handles of its cache entries.
 func (c *Call) Size() int {
 	size := c.sealed.Size() + c.sealed.Opened()
-	for _, secret := range c.inputs.Secrets {
+	for _, secret := range c.inputs.secrets() {
 		size += len(secret)
 	}
 	for _, url := range c.urls {
@@ -234,6 +236,7 @@ func (c *Call) plain(where, text string) {
 func (c *Call) open(where, text string, sink seal.Sinks) (string, int) {
 	out, opened, err := c.sealed.Open(text, sink)
 	if err != nil {
+		c.notListed(err)
 		c.endf(StagePlugin, "%s: %w", where, err)
 	}
 	if c.sealed.Opened() > maxOpened {
@@ -346,7 +349,7 @@ func (c *Call) formsOf(wanted func(secret string, v *seal.Value) bool) []string 
 	for v := range c.sealed.Values() {
 		add(v.Text, &v)
 	}
-	for _, secret := range c.inputs.Secrets {
+	for _, secret := range c.inputs.secrets() {
 		add(secret, nil)
 	}
 	delete(all, "") // an expression with a secret may render to an empty text

@@ -80,7 +80,7 @@ func (c *Call) keep(found map[string]string, replaced bool) {
 	for _, name := range slices.Sorted(maps.Keys(values)) {
 		pieces = append(pieces, seal.Piece{Text: name}, seal.Piece{Sealed: true, Value: seal.Value{Text: values[name]}})
 	}
-	c.plan.Cache.Set(key, pieces, c.plan.Keep)
+	c.plan.Cache.Set(key, pieces, c.ttl(c.plan.Keep))
 }
 
 // keptValues returns the answers in an entry of the cache.

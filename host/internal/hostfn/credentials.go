@@ -53,9 +53,11 @@ func (c *Call) Credentials(m *Mutation) []string {
 		}
 	}
 	all = Decoded(all)
-	for i, secret := range c.inputs.Secrets {
-		if _, ofField := c.plan.SecretSinks[c.plan.Names.Secrets[i]]; !ofField {
-			continue // no field names it, so nothing of it is in the mutation
+	for i, secret := range c.inputs.secrets() {
+		if i < len(c.inputs.Secrets) {
+			if _, ofField := c.plan.SecretSinks[c.plan.Names.Secrets[i]]; !ofField {
+				continue // no field names it, so nothing of it is in the mutation
+			}
 		}
 		found := slices.ContainsFunc(all, func(text string) bool { return strings.Contains(text, secret) })
 		if found || leakscan.New([]string{secret}).Holds(strings.Join(all, "\n")) { // for example encoded by a template

@@ -143,6 +143,9 @@ func (c *Call) notRaw(where, text string) {
 func (c *Call) Reveal(value string) []byte {
 	c.need(abi.UserReveal)
 	c.grant(abi.UserReveal, abi.GrantReveal)
+	if c.plan.Names.UserToken() {
+		c.endf(StagePlugin, "reveal was called, but the configuration names user.token, which no plugin gets in plain")
+	}
 	v, sealed := c.combine("the value of reveal", value)
 	if !sealed {
 		c.end(StagePlugin, errors.New("reveal was called for a text that holds no sealed value"))

@@ -182,6 +182,8 @@ type wire struct {
 	json any
 	// contentType is formType, jsonType, or "" if there is no body.
 	contentType string
+	// sink is the sink that sealed values must have.
+	sink seal.Sinks
 }
 
 const jsonType = "application/json"
@@ -237,7 +239,7 @@ func (c *Call) outgoing(w *wire) *http.Request {
 	seen := map[string]bool{"Content-Type": true}
 	where := "the headers of " + w.function
 	for _, pair := range w.headers {
-		name, value, shown := c.header(where, pair, seal.Token)
+		name, value, shown := c.header(where, pair, w.sink)
 		if shown.sealed && len(w.headers) > 1 {
 			c.endf(StagePlugin, "%s: there are several, and the name of one is sealed: %s", where, aloneWhenSealed)
 		}
@@ -269,6 +271,7 @@ func (c *Call) target(w *wire) string {
 	if !slices.Contains(c.urls, w.url) {
 		c.endf(StagePlugin, "%s may only go to a URL that is a field of the configuration, as config_get returned it in this call", w.function)
 	}
+	w.sink = c.exchangeSink(target)
 	if len(w.path) == 0 {
 		return target
 	}
@@ -278,7 +281,7 @@ func (c *Call) target(w *wire) string {
 	}
 	path := strings.TrimSuffix(u.EscapedPath(), "/")
 	for _, segment := range w.path {
-		segment, _ = c.open("the path of "+w.function, segment, seal.Token)
+		segment, _ = c.open("the path of "+w.function, segment, w.sink)
 		if segment == "" || segment == "." || segment == ".." {
 			c.endf(StagePlugin, `the path of %s has a segment that is empty, "." or ".."`, w.function)
 		}
@@ -296,8 +299,8 @@ func (c *Call) encoded(w *wire, what string, pairs []abi.Pair) string {
 	where := "the " + what + " of " + w.function
 	var form strings.Builder
 	for i, pair := range pairs {
-		name, _ := c.open(where, pair.Name, seal.Token)
-		value, _ := c.open(where, pair.Value, seal.Token)
+		name, _ := c.open(where, pair.Name, w.sink)
+		value, _ := c.open(where, pair.Value, w.sink)
 		if i > 0 {
 			form.WriteByte('&')
 		}
@@ -311,7 +314,7 @@ func (c *Call) jsonBody(w *wire) []byte {
 	where := "the json of " + w.function
 	tree, err := strictjson.MapStrings(w.json, func(text string) (string, error) {
 		c.notRaw(where, text)
-		out, _ := c.open(where, text, seal.Token)
+		out, _ := c.open(where, text, w.sink)
 		return strings.ToValidUTF8(out, "\uFFFD"), nil
 	}, func(name string) error {
 		c.plain("a name in "+where, name)

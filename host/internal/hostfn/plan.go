@@ -9,6 +9,7 @@ import (
 	"context"
 	"io"
 	"net/http"
+	"net/url"
 	"slices"
 	"time"
 
@@ -86,6 +87,8 @@ type Plan struct {
 	// Partition returns the partition of the cache for a call.
 	Partition func(*Inputs) [32]byte
 
+	// ListsHost reports whether the operator lists the host of a URL for tokens of users.
+	ListsHost func(*url.URL) bool
 	// CheckURL returns an error if a rendered field of kind url may not have that value.
 	CheckURL func(url string) error
 	Cache    *Cache
@@ -129,6 +132,8 @@ type Inputs struct {
 	Variables map[string]string
 	User      template.User
 	TenantID  string
+	// TokenExpires is the time at which User.Token expires. If it is the zero time, the time is not known.
+	TokenExpires time.Time
 	// Request is nil if there is no request.
 	Request *http.Request
 	// Body returns a reader of the request's body. It is nil until the host keeps the body.

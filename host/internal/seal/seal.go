@@ -20,15 +20,19 @@ type Sinks uint16
 
 // The sinks. Package abi has their names.
 const (
-	Header Sinks = 1 << iota // abi.SinkHeader
-	Query                    // abi.SinkQuery
-	Token                    // abi.SinkToken
-	Claim                    // abi.SinkClaim
-	Sign                     // abi.SinkSign
-	Digest                   // abi.SinkDigest
-	Path                     // abi.SinkPath
-	Body                     // abi.SinkBody
+	Header   Sinks = 1 << iota // abi.SinkHeader
+	Query                      // abi.SinkQuery
+	unlisted                   // the exchanges that are not Listed
+	Claim                      // abi.SinkClaim
+	Sign                       // abi.SinkSign
+	Digest                     // abi.SinkDigest
+	Path                       // abi.SinkPath
+	Body                       // abi.SinkBody
+	Listed                     // exchanges with the hosts that the operator lists for tokens of users
 )
+
+// Token is the sink of all exchanges, abi.SinkToken. A user's token has only Listed of it.
+const Token = unlisted | Listed
 
 // All is the set of all sinks.
 const All = Header | Query | Token | Claim | Sign | Digest | Path | Body
@@ -52,6 +56,9 @@ func ParseSinks(list []string) (Sinks, error) {
 func sinkOf(name string) (Sinks, bool) {
 	for i, n := range names {
 		if n == name {
+			if name == abi.SinkToken {
+				return Token, true
+			}
 			return 1 << i, true
 		}
 	}
@@ -61,8 +68,8 @@ func sinkOf(name string) (Sinks, bool) {
 // String returns the names of the sinks, such as "header, query", or "none".
 func (s Sinks) String() string {
 	var list []string
-	for i, name := range names {
-		if s&(1<<i) != 0 {
+	for _, name := range names {
+		if sink, _ := sinkOf(name); s&sink != 0 {
 			list = append(list, name)
 		}
 	}

@@ -21,7 +21,7 @@ type (
 // Lists of the known names, for errors about unknown ones. A test compares them with the language.
 const (
 	knownFunctions = "there are get_secret, get_key, get_variable, now, uuid, default, base64_encode, base64_decode, json_encode, json_get"
-	knownVariables = "there are tenant_id and user.email, user.id, user.username, user.first_name, user.last_name"
+	knownVariables = "there are tenant_id and user.email, user.id, user.username, user.first_name, user.last_name, user.token"
 )
 
 // NoKey is the error for get_key at a place that takes no key.
@@ -50,11 +50,14 @@ type Names struct {
 	Secrets []string
 	// Variables are the arguments of get_variable.
 	Variables []string
-	// User are the fields of user: "email", "first_name", "id", "last_name", "username".
+	// User are the fields of user: "email", "first_name", "id", "last_name", "token", "username".
 	User []string
 	// Tenant is set if tenant_id is used.
 	Tenant bool
 }
+
+// UserToken reports whether the user's token is among the names.
+func (n *Names) UserToken() bool { return slices.Contains(n.User, expr.UserToken) }
 
 // Merge adds the names in other to n. It makes new slices, so it does not change slices that n or other share with
 // others. It copies all names in n, so use [Merged] to merge many.

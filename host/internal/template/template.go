@@ -49,7 +49,7 @@ type segment struct {
 // Part is a piece of a rendered template. Adjacent text and values that are not secret are one Part.
 type Part struct {
 	Text string
-	// Secret is set if Text is the value of an expression that calls get_secret anywhere in it.
+	// Secret is set if Text is the value of an expression that calls get_secret or names user.token anywhere in it.
 	Secret bool
 	// Source is the source of a secret Part's expression with its braces, which may be shown instead of Text.
 	Source string
@@ -98,8 +98,8 @@ func Compile(source string) (*Template, []*Error) {
 	return t, nil
 }
 
-// secret reports whether the segment is an expression that calls get_secret.
-func (s *segment) secret() bool { return s.value != nil && len(s.value.Secrets) > 0 }
+// secret reports whether the segment is an expression that calls get_secret or names user.token.
+func (s *segment) secret() bool { return s.value != nil && s.value.Secret }
 
 // Source returns the text that was compiled.
 func (t *Template) Source() string { return t.source }
@@ -121,8 +121,8 @@ func (t *Template) Names() Names {
 	return n
 }
 
-// Secret reports whether an expression of the template uses a secret.
-func (t *Template) Secret() bool { return len(t.names.Secrets) > 0 }
+// Secret reports whether an expression of the template uses a secret or the user's token.
+func (t *Template) Secret() bool { return len(t.names.Secrets) > 0 || t.names.UserToken() }
 
 // Key returns the key that the template names if it is a call of get_key. Such a template has no text, so it must not be
 // rendered. For any other template, Key returns nil.

@@ -49,7 +49,7 @@ func values() *given {
 			value, ok := variables[name]
 			return value, ok
 		},
-		user:     &User{Email: "ada@example.com", ID: "u1", Username: "ada", FirstName: "{{ now() }}"},
+		user:     &User{Email: "ada@example.com", ID: "u1", Username: "ada", FirstName: "{{ now() }}", Token: "tok3n"},
 		tenantID: "t1",
 		now:      func() int64 { return 1_700_000_000 },
 		uuid:     func() (string, error) { return "0190a5b2-0000-7000-8000-000000000000", nil },
@@ -135,6 +135,14 @@ func TestParts(t *testing.T) {
 		{
 			"a secret in a branch that is not taken", "{{ true ? 'a' : get_secret('none') }}",
 			[]Part{{Text: "a", Secret: true, Source: "{{ true ? 'a' : get_secret('none') }}"}},
+		},
+		{ // threats.md 97
+			"the user's token at any depth", "a{{ base64_encode(user.id + ':' + user.token) }}{{ default(user.token, '') == '' }}",
+			[]Part{
+				{Text: "a"},
+				{Text: "dTE6dG9rM24=", Secret: true, Source: "{{ base64_encode(user.id + ':' + user.token) }}"},
+				{Text: "false", Secret: true, Source: "{{ default(user.token, '') == '' }}"},
+			},
 		},
 	} {
 		t.Run(c.name, func(t *testing.T) {

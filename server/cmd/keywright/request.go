@@ -97,7 +97,11 @@ func (a *app) prepared(c *cobra.Command, f *requestFlags, masked bool, args []st
 		return fmt.Errorf("%s: %w", f.file, err)
 	}
 	if c.Flags().Changed("user") || c.Flags().Changed("tenant") {
-		ctx = host.WithUser(ctx, host.User{Email: f.user, TenantID: f.tenant})
+		user := host.User{Email: f.user, TenantID: f.tenant}
+		if masked { // nothing is sent
+			user.Token = "token"
+		}
+		ctx = host.WithUser(ctx, user)
 	}
 	method := f.method
 	if methods := connector.Definition().Methods; method == "" && body != nil && !slices.Contains(methods, http.MethodGet) {

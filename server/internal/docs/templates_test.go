@@ -11,13 +11,15 @@ import (
 
 // Templates may contain everything that README.md lists.
 func TestTemplatesOfREADME(t *testing.T) {
-	h, err := host.New(t.Context(), host.Config{Keys: struct{ host.Keys }{}})
+	h, err := host.New(t.Context(), host.Config{Keys: struct{ host.Keys }{}, UserTokenHosts: []string{"login.example.com"}})
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer h.Close(t.Context())
 	connect := func(expression string) error {
-		auth := host.Auth{Type: "api_key", Config: map[string]any{"key": "X-Key", "value": "{{ " + expression + " }}", "in": "header"}}
+		auth := host.Auth{Type: "oauth_client_credentials", Config: map[string]any{
+			"token_url": "https://login.example.com/token", "client_id": "me", "client_secret": "{{ " + expression + " }}",
+		}}
 		if strings.HasPrefix(expression, "get_key(") {
 			auth = host.Auth{Type: "jwt", Config: map[string]any{"private_key": "{{ " + expression + " }}", "claims": map[string]any{}}}
 		}

@@ -155,7 +155,9 @@ func (where place) available(group string) []string {
 		add(name, f.where)
 	}
 	for _, field := range expr.UserFields {
-		add("user."+field, everywhere)
+		if field != expr.UserToken {
+			add("user."+field, everywhere)
+		}
 	}
 	add("tenant_id", everywhere)
 	slices.Sort(names)

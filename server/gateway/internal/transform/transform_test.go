@@ -123,6 +123,8 @@ func TestResponseThatIsText(t *testing.T) {
 func TestProblems(t *testing.T) {
 	for _, c := range []struct{ name, source, want string }{
 		{"a secret", "{{ get_secret('crm') }}", "column 4: get_secret is not available here: a secret in request or response would reach the caller; put it into auth, headers or query"},
+		{"the user's token", "{{ user.token }}", "column 4: user.token is not available here: the user's token goes to token endpoints only"}, // threats.md 97
+		{"the user's token in brackets", "{{ user['token'] }}", "column 4: user.token is not available here"},
 		{"a name that is nearly right", "{{ usr.email }}", `column 4: unknown name "usr": did you mean user?`},
 		{"a field that is nearly right", "{{ user.mail }}", `column 4: unknown field "mail" of user: did you mean email?`},
 		{"a field that is not", "{{ request.cookies }}", `unknown field "cookies" of request: there are header_values, headers, method, path, query, query_values`},

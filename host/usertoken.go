@@ -1,0 +1,58 @@
+package host
+
+import (
+	"fmt"
+	"net"
+	"net/url"
+
+	"github.com/keywright/keywright/host/internal/hostfn"
+	"github.com/keywright/keywright/host/internal/seal"
+	"github.com/keywright/keywright/host/internal/template"
+	"github.com/keywright/keywright/internal/urlcheck"
+)
+
+// userTokenPlace says where user.token may stand, for errors.
+const userTokenPlace = "user.token goes to token endpoints only, so it may stand in a sealed field of auth.config with the sink token"
+
+// parseUserTokenHosts returns the hosts of Config.UserTokenHosts, as host:port. The port is empty if none is given.
+func parseUserTokenHosts(list []string) (map[string]bool, error) {
+	hosts := map[string]bool{}
+	for _, text := range list {
+		u, err := urlcheck.ParseHost(text)
+		if err != nil {
+			return nil, fmt.Errorf("UserTokenHosts: %q %w", Printable(text), err)
+		}
+		o, err := originOf(u)
+		if err != nil {
+			return nil, fmt.Errorf("UserTokenHosts: %q %w", Printable(text), err)
+		}
+		hosts[net.JoinHostPort(o.host, u.Port())] = true
+	}
+	return hosts, nil
+}
+
+// listsHost reports whether the host of a URL is one of Config.UserTokenHosts.
+func (h *Host) listsHost(u *url.URL) bool {
+	o, err := originOf(u)
+	if err != nil {
+		return false
+	}
+	usual := o.scheme == "https" && o.port == "443" || o.scheme == "http" && o.port == "80"
+	return h.userTokenHosts[net.JoinHostPort(o.host, o.port)] || usual && h.userTokenHosts[net.JoinHostPort(o.host, "")]
+}
+
+// userToken checks a field whose template may name user.token. If it does, it takes all sinks from the field's value but the
+// exchanges with listed hosts.
+func (k *checker) userToken(f *hostfn.Field, names template.Names) {
+	switch {
+	case !names.UserToken():
+		return
+	case !f.Sealed:
+		k.Wrong(path(f.Name), "names user.token, and is not sealed: %s", userTokenPlace)
+	case f.Sinks&seal.Token != seal.Token:
+		k.Wrong(path(f.Name), "names user.token, and its value goes elsewhere (%s): %s", f.Sinks, userTokenPlace)
+	case len(k.host.userTokenHosts) == 0:
+		k.Wrong(path(f.Name), "names user.token, which no host may get: the operator lists token endpoints in UserTokenHosts (gateway.user.jwt.token_hosts)")
+	}
+	f.Sinks, f.Derived = seal.Listed, 0
+}
