@@ -21,6 +21,9 @@ type plugin struct{}
 func (plugin) Describe() sdk.Description {
 	sent, key, header := []string{sdk.ToHeader, sdk.ToQuery, sdk.ToBody}, []string{sdk.ToSign}, []string{sdk.ToHeader}
 	signed := []string{sdk.ToHeader, sdk.ToQuery, sdk.ToBody, sdk.ToDigest}
+	with := func(methods ...string) []sdk.Condition {
+		return []sdk.Condition{{Field: "signature_method", Values: methods}}
+	}
 	return sdk.Description{
 		ABI:     sdk.ABI,
 		Type:    "oauth1",
@@ -29,13 +32,13 @@ func (plugin) Describe() sdk.Description {
 		Uses:    []string{sdk.UsesSign, sdk.UsesBody},
 		Fields: []sdk.Field{
 			{Name: "consumer_key", Kind: sdk.String, Required: true, Sinks: signed, Derived: sent, Doc: "Identifier of the client: oauth_consumer_key."},
-			{Name: "consumer_secret", Kind: sdk.String, Sealed: true, Sinks: key, Derived: sent, Doc: "Secret of the client, for HMAC-SHA1 and HMAC-SHA256."},
+			{Name: "consumer_secret", Kind: sdk.String, RequiredIf: with("HMAC-SHA1", "HMAC-SHA256"), Sealed: true, Sinks: key, Derived: sent, Doc: "Secret of the client, for HMAC-SHA1 and HMAC-SHA256."},
 			{Name: "token", Kind: sdk.String, Sinks: signed, Derived: sent, Doc: "Access token: oauth_token."},
 			{Name: "token_secret", Kind: sdk.String, Sealed: true, Sinks: key, Derived: sent, Doc: "Secret of the token, for HMAC-SHA1 and HMAC-SHA256."},
 			{Name: "signature_method", Kind: sdk.String, Enum: []string{"HMAC-SHA1", "HMAC-SHA256", "RSA-SHA1", "PLAINTEXT"}, Default: "HMAC-SHA1", Doc: "How requests are signed."},
-			{Name: "private_key", Kind: sdk.Key, AlgorithmField: "algorithm", Purposes: []string{sdk.ForMessage}, Derived: sent, Doc: "RSA key in PEM, for RSA-SHA1."},
+			{Name: "private_key", Kind: sdk.Key, RequiredIf: with("RSA-SHA1"), AlgorithmField: "algorithm", Purposes: []string{sdk.ForMessage}, Derived: sent, Doc: "RSA key in PEM, for RSA-SHA1."},
 			{Name: "algorithm", Kind: sdk.String, Enum: []string{sdk.RS1}, Default: sdk.RS1, Doc: "Algorithm of private_key; there is only one."},
-			{Name: "plaintext_consumer_secret", Kind: sdk.String, Sealed: true, Sinks: header, Doc: "Secret of the client, for PLAINTEXT, which sends it."},
+			{Name: "plaintext_consumer_secret", Kind: sdk.String, RequiredIf: with("PLAINTEXT"), Sealed: true, Sinks: header, Doc: "Secret of the client, for PLAINTEXT, which sends it."},
 			{Name: "plaintext_token_secret", Kind: sdk.String, Sealed: true, Sinks: header, Doc: "Secret of the token, for PLAINTEXT, which sends it."},
 			{Name: "in", Kind: sdk.String, Enum: []string{"header", "query", "form"}, Default: "header", Doc: "Where the parameters go."},
 			{Name: "realm", Kind: sdk.String, Sinks: header, Doc: "Parameter realm of the header."},
@@ -95,8 +98,8 @@ func sign(c *sdk.Call, own []sdk.Pair) ([]sdk.Pair, error) {
 	method, hash, digest := c.Config("signature_method"), sdk.SHA1, sdk.DigestSHA1
 	switch method {
 	case "PLAINTEXT":
-		both, err := secrets(c, "plaintext_consumer_secret", "plaintext_token_secret")
-		return append(own, sdk.Pair{Name: "oauth_signature", Value: both}), err
+		both := secrets(c, "plaintext_consumer_secret", "plaintext_token_secret")
+		return append(own, sdk.Pair{Name: "oauth_signature", Value: both}), nil
 	case "HMAC-SHA256":
 		hash, digest = sdk.SHA256, sdk.DigestSHA256
 	}
@@ -115,19 +118,13 @@ func sign(c *sdk.Call, own []sdk.Pair) ([]sdk.Pair, error) {
 	if method == "RSA-SHA1" {
 		return append(own, sdk.Pair{Name: "oauth_signature", Value: c.Base64(c.SignSealed("private_key", sdk.ForMessage, base))}), nil
 	}
-	both, err := secrets(c, "consumer_secret", "token_secret")
-	if err != nil {
-		return nil, err
-	}
-	return append(own, sdk.Pair{Name: "oauth_signature", Value: c.Base64(c.MAC(hash, both, base))}), nil
+	mac := c.MAC(hash, secrets(c, "consumer_secret", "token_secret"), base)
+	return append(own, sdk.Pair{Name: "oauth_signature", Value: c.Base64(mac)}), nil
 }
 
 // secrets returns the two secrets, joined as in section 3.4.2. There may be none of a token.
-func secrets(c *sdk.Call, consumer, token string) (string, error) {
-	if c.Config(consumer) == "" {
-		return "", errors.New(consumer + " is not set, and " + c.Config("signature_method") + " needs it")
-	}
-	return c.Percent(c.Config(consumer)) + "&" + c.Percent(c.Config(token)), nil
+func secrets(c *sdk.Call, consumer, token string) string {
+	return c.Percent(c.Config(consumer)) + "&" + c.Percent(c.Config(token))
 }
 
 // baseString returns the signature base string, section 3.4.1.1. form has the members of the body.

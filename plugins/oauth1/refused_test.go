@@ -47,15 +47,13 @@ func TestRequestsThatMustNotBeSent(t *testing.T) {
 			stage host.Stage
 			words string
 		}{
-			"no consumer secret": {config("consumer_secret", nil), get, host.StagePlugin, "consumer_secret is not set, and HMAC-SHA1 needs it"},
-			"PLAINTEXT with the secret of a signature": {
-				config("signature_method", "PLAINTEXT"), get, host.StagePlugin, "plaintext_consumer_secret is not set, and PLAINTEXT needs it",
+			"PLAINTEXT with the secret of a signature, by a template": {
+				config("signature_method", "{{ user.id | default('PLAINTEXT') }}"), get, host.StageConfig, "plaintext_consumer_secret is missing",
 			},
 			"PLAINTEXT in the query, by a template": {
 				config("signature_method", "PLAINTEXT", "plaintext_consumer_secret", "{{ get_secret('consumer') }}", "in", "{{ user.id | default('query') }}"),
 				get, host.StagePlugin, "do not reach",
 			},
-			"no key":      {config("signature_method", "RSA-SHA1"), get, host.StageSign, "private_key is not set"},
 			"another key": {config("signature_method", "RSA-SHA1", "private_key", "{{ get_secret('ec') }}"), get, host.StageSign, "an RSA key is needed"},
 			"a parameter of OAuth in the query": {
 				config(), hosttest.GET("https://api.test/?oauth%5Fnonce=1"), host.StagePlugin, "the parameter oauth_nonce: leave it out",
@@ -84,10 +82,14 @@ func TestProblems(t *testing.T) {
 			{"", config()},
 			{"", config("realm", "r", "body_hash", true, "signature_method", "HMAC-SHA256")},
 			{"consumer_key", config("consumer_key", nil)},
+			{"consumer_secret", config("consumer_secret", nil)},
+			{"consumer_secret", config("consumer_secret", nil, "signature_method", "HMAC-SHA256")},
+			{"private_key", config("signature_method", "RSA-SHA1")},
+			{"plaintext_consumer_secret", config("signature_method", "PLAINTEXT")},
 			{"signature_method in body_hash", config("signature_method", "HMAC-SHA512", "in", "cookie", "body_hash", "maybe")},
 			{"algorithm", config("algorithm", "RS256")},
 			{"oauth_version", config("oauth_version", "2.0")},
-			{"in realm body_hash", config("signature_method", "PLAINTEXT", "in", "query", "realm", "r", "body_hash", true)},
+			{"in realm body_hash", config("signature_method", "PLAINTEXT", "plaintext_consumer_secret", "{{ get_secret('consumer') }}", "in", "query", "realm", "r", "body_hash", true)},
 			{"realm body_hash", config("in", "form", "realm", "r", "body_hash", true)},
 			{"private_key", config("signature_method", "RSA-SHA1", "private_key", " ")},
 		} {
