@@ -88,6 +88,8 @@ func TestProblems(t *testing.T) {
 			"private_key: is missing, and grant is jwt_bearer: Key that signs the client's assertion, in PEM, or the HMAC secret":            config("grant", "jwt_bearer", "audience", "a", "subject", "s"),
 			"private_key: is missing, and client_auth is private_key_jwt: Key that signs the client's assertion, in PEM, or the HMAC secret": config("client_auth", "private_key_jwt"),
 			"client_secret: is missing, and client_auth is post: OAuth client secret":                                                        {"client_id": "me", "token_url": endpoint},
+			"audience: is for the assertion of jwt_bearer: write it into parameters if the token endpoint wants it":                          config("audience", "https://api.test"),
+			"subject: is for the assertion of jwt_bearer: write it into parameters if the token endpoint wants it":                           config("subject", "ann"),
 			"parameters.scope: is set by the type or by another field, remove it":                                                            config("parameters", map[string]any{"scope": "a"}),
 			"proof_algorithm: is none of ES256, ES384, ES512, EdDSA, RS256, RS384, RS512, PS256, PS384, PS512":                               config("proof_algorithm", "HS256"),
 		} {

@@ -15,6 +15,8 @@ const (
 	jwtBearer = "jwt_bearer"
 	// useNonce is the error code of a server that wants its nonce in the proof, RFC 9449 sections 8 and 9.
 	useNonce = "use_dpop_nonce"
+	// invalidProof is the error code of a server that refuses the proof, perhaps for its time, and not the token.
+	invalidProof = "invalid_dpop_proof"
 	// nonceLife is the time in seconds for which the last nonce of the API is used.
 	nonceLife = 3600
 )
@@ -63,19 +65,28 @@ func (plugin) Describe() sdk.Description {
 		},
 		Challenge: &sdk.Challenge{Statuses: []int{401}, Keep: nonceLife, Answers: []sdk.Answer{
 			kept,
-			{Name: "error", From: "auth:DPoP/error", Kind: sdk.Enum, Enum: []string{useNonce, "invalid_token"}},
+			{Name: "error", From: "auth:DPoP/error", Kind: sdk.Enum, Enum: []string{useNonce, invalidProof, "invalid_token"}},
 		}},
 	}
 }
 
 func (plugin) Validate(c *sdk.Config) []sdk.Problem {
-	return append(oauth.Problems(c, "parameters", "scope", "assertion"), oauth.HeaderProblems(c)...)
+	problems := append(oauth.Problems(c, "parameters", "scope", "assertion"), oauth.HeaderProblems(c)...)
+	if grant, _ := c.Literal("grant"); grant == "client_credentials" {
+		for _, name := range []string{"subject", "audience"} {
+			if text, _ := c.Literal(name); text != "" {
+				problems = append(problems, sdk.Problem{Field: name, Message: "is for the assertion of jwt_bearer: write it into parameters if the token endpoint wants it"})
+			}
+		}
+	}
+	return problems
 }
 
 func (plugin) Authenticate(c *sdk.Call) (sdk.Mutation, error) {
 	challenge := c.Challenge()
-	if challenge.Status != 0 && challenge.Answers["error"] != useNonce {
-		c.Drop("access_token")
+	code := challenge.Answers["error"]
+	if challenge.Status != 0 && code != useNonce && code != invalidProof && !c.Drop("access_token") {
+		return sdk.Mutation{Pass: true}, nil // another token would not help
 	}
 	token, cached := c.Cached("access_token")
 	if !cached {
@@ -102,7 +113,7 @@ func exchange(c *sdk.Call) (string, error) {
 		if err != nil {
 			return "", err
 		}
-		proof := c.SignAssertion(proofOf(c, "POST", url, "", nonce))
+		proof := c.SignAssertion(proofOf(c, c.Now(), "POST", url, "", nonce))
 		request.Headers = append(request.Headers, sdk.Pair{Name: "DPoP", Value: proof})
 		status, answers := c.Exchange(request)
 		nonce = answers["nonce"]

@@ -309,3 +309,43 @@ func TestTokensThatAreNotBound(t *testing.T) {
 		})
 	}
 }
+
+// threats.md 35: an API that refuses each token gets a new one at most every 10 seconds, and none in place of one that is not
+// cached.
+func TestAnAPIThatRefusesEveryToken(t *testing.T) {
+	run(t, func(t *testing.T, h *hosttest.Harness) {
+		h.TokenEndpoint(endpoint, bound("first-bound-token"), bound("second-bound-token"), bound("third-bound-token"))
+		h.API(hosttest.JSON(401, `{}`))
+		ask := func(pass time.Duration, attempts, tokens int, c hosttest.Config) {
+			t.Helper()
+			h.Advance(pass)
+			got := h.Authenticate(c, hosttest.GET(api))
+			if got.Response.StatusCode != http.StatusUnauthorized || got.Attempts != attempts || len(h.Exchanges()) != tokens {
+				t.Errorf("answered %d after %d attempts and %d token requests", got.Response.StatusCode, got.Attempts, len(h.Exchanges()))
+			}
+		}
+		ask(0, 1, 1, config())
+		ask(0, 2, 2, config())
+		ask(0, 1, 2, config())
+		ask(9*time.Second, 1, 2, config())
+		ask(time.Second, 2, 3, config())
+		h.TokenEndpoint(endpoint, hosttest.JSON(200, `{"access_token":"`+theToken+`","token_type":"DPoP"}`))
+		ask(0, 1, 4, config("scope", "a"))
+		ask(0, 1, 5, config("scope", "a"))
+	})
+}
+
+// An API with another clock refuses a proof. The next one has its time (RFC 9449 section 11.1).
+func TestClockOfTheAPI(t *testing.T) {
+	run(t, func(t *testing.T, h *hosttest.Harness) {
+		ahead := h.Now().Add(10 * time.Minute)
+		h.TokenEndpoint(endpoint, bound(theToken))
+		h.API(with(refusal("invalid_dpop_proof", "a-nonce"), "Date", ahead.Format(http.TimeFormat)), hosttest.JSON(200, `{}`))
+		for range 2 {
+			got := h.Authenticate(config(), hosttest.GET(api))
+			if _, claims := h.JWT(got.Header("DPoP")); got.Response.StatusCode != http.StatusOK || len(h.Exchanges()) != 1 || claims["iat"] != json.Number(fmt.Sprint(ahead.Unix())) {
+				t.Errorf("the proof's claims are %v", claims)
+			}
+		}
+	})
+}

@@ -10,20 +10,21 @@ func proofOfRequest(c *sdk.Call, token, nonce string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	return c.SignJWT(proofOf(c, r.Method, r.URL, c.Base64URL(c.Digest(sdk.DigestSHA256, token)), nonce)), nil
+	now := c.Now() + c.ClockOffset() // the API refuses a proof of another time, section 11.1
+	return c.SignJWT(proofOf(c, now, r.Method, r.URL, c.Base64URL(c.Digest(sdk.DigestSHA256, token)), nonce)), nil
 }
 
-// proofOf returns a proof for a request, RFC 9449 section 4.2.
+// proofOf returns a proof for a request, RFC 9449 section 4.2. now is its time in Unix seconds.
 //
 //go:noinline
-func proofOf(c *sdk.Call, method, url, ath, nonce string) sdk.JWT {
+func proofOf(c *sdk.Call, now int64, method, url, ath, nonce string) sdk.JWT {
 	var header, claims sdk.Members
 	header.String("typ", "dpop+jwt")
 	header.Raw("jwk", c.PublicKey("proof_key", sdk.JWK))
 	claims.String("jti", c.Random(16))
 	claims.String("htm", method)
 	claims.String("htu", target(url))
-	claims.Integer("iat", c.Now())
+	claims.Integer("iat", now)
 	if ath != "" {
 		claims.String("ath", ath)
 	}
