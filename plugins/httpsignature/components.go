@@ -110,8 +110,8 @@ func (m *message) addDigest(c *sdk.Call, covered []component) {
 }
 
 // addAgent adds Signature-Agent. If the component has a key, the header is a dictionary, and otherwise a string.
-func (m *message) addAgent(agent string, covered []component) error {
-	signed := find(covered, "signature-agent")
+func (m *message) addAgent(c *sdk.Call, covered []component) error {
+	agent, signed := c.Config("signature_agent"), find(covered, "signature-agent")
 	switch {
 	case agent == "" && signed != nil && signed.argument != "":
 		return errors.New("components has signature-agent;key=…, which needs the field signature_agent")
@@ -120,7 +120,7 @@ func (m *message) addAgent(agent string, covered []component) error {
 	case signed == nil:
 		return errors.New("signature_agent " + unsignedAgent)
 	}
-	value, err := quote("signature_agent", agent)
+	value, err := quote(c, "signature_agent", agent)
 	if signed.argument != "" {
 		value = signed.argument + "=" + value
 	}

@@ -201,6 +201,10 @@ func TestProblems(t *testing.T) {
 			{"algorithm", "none of", []any{"algorithm", "EdDSA"}},
 			{"content_digest", "none of", []any{"content_digest", "md5"}},
 			{"expires", "less than 1", []any{"expires", 0}},
+			{"keyid", "not printable ASCII", []any{"keyid", "bücher"}},
+			{"nonce", "not printable ASCII", []any{"nonce", "a\n"}},
+			{"tag", "not printable ASCII", []any{"tag", "\x7f"}},
+			{"signature_agent", "not printable ASCII", []any{"components", "signature-agent", "signature_agent", "https://bücher.example"}},
 		} {
 			problems := h.Problems(config("ed25519", test.fields...))
 			if len(problems) != 1 || problems[0].Path != "auth.config."+test.path || !strings.Contains(problems[0].Message, test.text) {
@@ -231,7 +235,7 @@ func TestRequestsThatMustNotBeSent(t *testing.T) {
 			{"signature_agent has a character", []any{"components", "signature-agent", "signature_agent", "https://{{ user.username }}"}},
 			{"keyid has a character", []any{"keyid", "{{ user.username }}"}},
 			{"nonce has a character", []any{"nonce", "a{{ user.first_name }}"}},
-			{"tag has a character", []any{"tag", "\x7f"}},
+			{"tag has a character", []any{"tag", "a{{ user.first_name }}"}},
 			{"algorithm is none of", []any{"algorithm", "{{ user.id }}"}},
 		} {
 			err := h.AuthenticateError(config("ed25519", test.fields...), hosttest.GET("https://api.test/"))

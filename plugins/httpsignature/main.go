@@ -51,6 +51,12 @@ func (plugin) Validate(c *sdk.Config) (problems []sdk.Problem) {
 	case agent && find(covered, "signature-agent") == nil:
 		problems = append(problems, sdk.Problem{Field: "signature_agent", Message: unsignedAgent})
 	}
+	for _, name := range []string{"keyid", "nonce", "tag", "signature_agent"} {
+		text, _ := c.Literal(name)
+		if err := checkString(text); err != nil {
+			problems = append(problems, sdk.Problem{Field: name, Message: err.Error()})
+		}
+	}
 	if label, literal := c.Literal("label"); literal && !isKey(label) {
 		problems = append(problems, sdk.Problem{Field: "label", Message: "may have lower-case letters, digits and _-.*, and begins with a letter or *"})
 	}
@@ -70,7 +76,7 @@ func (plugin) Authenticate(c *sdk.Call) (sdk.Mutation, error) {
 	}
 	m.split()
 	m.addDigest(c, covered)
-	if err := m.addAgent(c.Config("signature_agent"), covered); err != nil {
+	if err := m.addAgent(c, covered); err != nil {
 		return sdk.Mutation{}, err
 	}
 	base, identifiers := "", ""
@@ -128,7 +134,7 @@ func parameters(c *sdk.Call) (string, error) {
 	} {
 		var err error
 		if p.Name != "created" && p.Name != "expires" && p.Value != "" {
-			if p.Value, err = quote(p.Name, p.Value); err != nil {
+			if p.Value, err = quote(c, p.Name, p.Value); err != nil {
 				return "", err
 			}
 		}

@@ -171,11 +171,12 @@ func TestRandomNonce(t *testing.T) {
 	})
 }
 
-// A keyid, nonce or tag may be a secret: the plugin does not see it.
+// A keyid, nonce or tag may be a secret: the plugin does not see it. A quote in it does not end the parameter.
 func TestSecretParameters(t *testing.T) {
 	run(t, func(t *testing.T, h *hosttest.Harness) {
 		key := h.Key("key", "HS256")
-		id := h.Canary("id")
+		h.Secret("id", `an-id";tag="\of-another`)
+		const id = `an-id\";tag=\"\\of-another`
 		got := h.Authenticate(config("hmac-sha256", "components", "@method", "keyid", "{{ get_secret('id') }}"), hosttest.GET("https://api.test/"))
 		base, signature := signed(t, got.Request, "sig1", `"@method": GET`)
 		if !strings.HasSuffix(base, `;keyid="`+id+`"`) {

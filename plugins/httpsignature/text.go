@@ -3,27 +3,15 @@ package main
 import (
 	"errors"
 	"strings"
+
+	"github.com/keywright/keywright/sdk"
 )
 
 // split sets the parts of the URL.
 func (m *message) split() {
-	url, _, _ := strings.Cut(m.URL, "#")
-	scheme, rest, _ := strings.Cut(url, "://")
-	end := strings.IndexAny(rest, "/?")
-	if end < 0 {
-		end = len(rest)
-	}
-	port := ":443"
-	if m.scheme = lower(scheme); m.scheme == "http" {
-		port = ":80"
-	}
-	m.authority = strings.TrimSuffix(lower(rest[:end]), port)
-	path, query, asked := strings.Cut(rest[end:], "?")
-	if m.path = path; path == "" {
-		m.path = "/"
-	}
-	if asked {
-		m.query = "?" + query
+	m.scheme, m.authority, m.path = m.Split()
+	if at := strings.IndexByte(m.path, '?'); at >= 0 {
+		m.path, m.query = m.path[:at], m.path[at:]
 	}
 }
 
@@ -90,22 +78,26 @@ func lower(text string) string {
 	return string(b)
 }
 
-// quote returns text as a string of a structured field, RFC 9651 section 3.3.3. The error names what the text is.
+// checkString returns an error unless text can be a string of a structured field, RFC 9651 section 3.3.3. It cannot see the
+// sealed parts.
+func checkString(text string) error {
+	for i := 0; i < len(text); i++ {
+		if text[i] < ' ' || text[i] > '~' {
+			return errors.New("has a character that is not printable ASCII")
+		}
+	}
+	return nil
+}
+
+// quote returns text as a string of a structured field, which has the escapes of a quoted-string. The error names what the
+// text is.
 //
 //go:noinline
-func quote(name, text string) (string, error) {
-	b := []byte{'"'}
-	for i := 0; i < len(text); i++ {
-		c := text[i]
-		if c < ' ' || c > '~' {
-			return "", errors.New(name + " has a character that is not printable ASCII")
-		}
-		if c == '"' || c == '\\' {
-			b = append(b, '\\')
-		}
-		b = append(b, c)
+func quote(c *sdk.Call, name, text string) (string, error) {
+	if err := checkString(text); err != nil {
+		return "", errors.New(name + " " + err.Error())
 	}
-	return string(append(b, '"')), nil
+	return c.Quoted(text), nil
 }
 
 // isKey reports whether text is a key of a dictionary, RFC 9651 section 3.1.2.
