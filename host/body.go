@@ -1,6 +1,7 @@
 package host
 
 import (
+	"bufio"
 	"bytes"
 	"cmp"
 	"context"
@@ -9,6 +10,7 @@ import (
 	"io"
 	"math"
 	"net/http"
+	"net/url"
 	"os"
 	"strings"
 	"sync"
@@ -80,6 +82,9 @@ func (p *payload) attach(r *http.Request) (err error) {
 	size := p.kept.size
 	r.GetBody = p.kept.open
 	if p.form != "" {
+		if err := p.kept.repeats(p.form); err != nil {
+			return err
+		}
 		text := p.form
 		if size > 0 {
 			text = "&" + text
@@ -193,6 +198,43 @@ func (k *keptBody) open() (io.ReadCloser, error) {
 		content = io.NewSectionReader(k.file, 0, k.size)
 	}
 	return &keptReader{Reader: content, close: sync.OnceFunc(k.release)}, nil
+}
+
+// repeats returns an error if the body, a form, has a member of a name that added has, in any encoding and case of letters. APIs
+// differ in which of two such members counts, so it could be that of the caller (threats.md 43).
+func (k *keptBody) repeats(added string) error {
+	body, err := k.open()
+	if err != nil {
+		return err
+	}
+	defer body.Close()
+	form := bufio.NewReaderSize(body, max(4<<10, 3*len(added)+1)) // room for each name of added, whatever its encoding
+	for err == nil {
+		var member []byte
+		member, err = form.ReadSlice('&')
+		name := memberName(strings.TrimSuffix(string(member), "&"))
+		for other := range strings.SplitSeq(added, "&") {
+			if strings.EqualFold(name, memberName(other)) {
+				return errors.New("the request's form has a member of the name that the credential has, and APIs differ in which one counts: leave it out")
+			}
+		}
+		for errors.Is(err, bufio.ErrBufferFull) { // the value is long
+			_, err = form.ReadSlice('&')
+		}
+	}
+	if errors.Is(err, io.EOF) {
+		return nil
+	}
+	return fmt.Errorf("the request's body cannot be read again: %w", err)
+}
+
+// memberName returns the decoded name of a member of a form. If it cannot be decoded, memberName returns it as it is.
+func memberName(member string) string {
+	name, _, _ := strings.Cut(member, "=")
+	if decoded, err := url.QueryUnescape(name); err == nil {
+		return decoded
+	}
+	return name
 }
 
 // openWith returns a new reader of the body and then of text.

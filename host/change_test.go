@@ -133,6 +133,27 @@ func TestACredentialInTheBody(t *testing.T) {
 	}
 }
 
+// threats.md 43: a form with a member of the credential's name, in any encoding, is not sent. Other members are allowed.
+func TestAFormThatHasTheCredentialsName(t *testing.T) {
+	long := strings.Repeat("x", 100_000)
+	for body, sent := range map[string]bool{
+		"api_key=x": false, "a=1&api_key": false, "a=1&%61pi%5fkey=x&b=2": false, "a=" + long + "&API_KEY=" + long: false, "&&api_key=": false,
+		"": true, "a=api_key": true, "a=1&api_key2=x": true, "api%zzkey=x": true, "a=1&": true, long + "=" + long: true,
+	} {
+		w, connector := changeWorld(t, abi.Mutation{Form: pairs("api_key", "KEY")})
+		r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, apiURL, strings.NewReader(body))
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.Header.Set("Content-Type", formType)
+		if sent {
+			w.send(connector, r)
+		} else {
+			w.refuse(connector, r, host.StageBody, "a member of the name that the credential has")
+		}
+	}
+}
+
 func TestChangesThatCannotBeMade(t *testing.T) {
 	secret := "{{ get_secret('key') }}"
 	for name, c := range map[string]struct {
