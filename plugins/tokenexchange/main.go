@@ -132,8 +132,8 @@ func first(c *sdk.Call) sdk.TokenRequest {
 		if actor := c.Config("actor_token"); actor != "" {
 			r.Form = append(r.Form, sdk.Pair{Name: "actor_token", Value: actor}, sdk.Pair{Name: "actor_token_type", Value: c.Config("actor_token_type")})
 		}
-		r.Form = oauth.Optional(r.Form, "requested_token_type", c.Config("requested_token_type"))
 	}
+	r.Form = oauth.Optional(r.Form, "requested_token_type", c.Config("requested_token_type"))
 	r.Form = oauth.Words(r.Form, "audience", c.Config("audience"))
 	r.Form = oauth.Words(r.Form, "resource", c.Config("resource"))
 	r.Form = oauth.Optional(r.Form, "scope", c.Config("scope"))

@@ -134,6 +134,13 @@ func TestOnBehalfOf(t *testing.T) {
 		if header, claims := h.JWT(form.Get("client_assertion")); header["alg"] != "PS256" || claims["aud"] != endpoint || form.Get("assertion") != "token-of-the-user" {
 			t.Errorf("the assertion has %v %v, the form is %v", header, claims, form)
 		}
+
+		const saml = types + "saml2" // as Microsoft Entra wants it for a SAML assertion
+		obo["requested_token_type"], obo["client_auth"] = saml, "none"
+		h.Authenticate(obo, get())
+		delete(want, "client_secret")
+		want["requested_token_type"] = []string{saml}
+		check(t, h.Exchanges()[2], endpoint, "", want)
 	})
 }
 
