@@ -33,7 +33,7 @@ func (plugin) Describe() sdk.Description {
 		Fields: []sdk.Field{
 			{Name: "client_email", Kind: sdk.String, Required: true, Sinks: claim, Doc: "client_email of the key file."},
 			{Name: "private_key", Kind: sdk.Key, Required: true, AlgorithmField: "algorithm", Doc: "private_key of the key file."},
-			{Name: "private_key_id", Kind: sdk.String, Sinks: claim, Doc: "private_key_id of the key file."},
+			{Name: "private_key_id", Kind: sdk.String, RequiredIf: of("self_signed"), Sinks: claim, Doc: "private_key_id of the key file."},
 			{Name: "algorithm", Kind: sdk.String, Enum: []string{"RS256"}, Default: "RS256", Doc: "Signature algorithm: Google knows one."},
 			{
 				Name: "token", Kind: sdk.String, Enum: []string{"access_token", "id_token", "self_signed"}, Default: "access_token",

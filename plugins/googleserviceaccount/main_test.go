@@ -288,6 +288,7 @@ func TestProblems(t *testing.T) {
 			"token_url":                       config("scope", scope, "token_url", nil),
 			"token_url target_audience":       config("token", "id_token", "token_url", nil),
 			"audience":                        config("token", "self_signed", "scope", scope, "audience", "https://pubsub.googleapis.com/"),
+			"private_key_id":                  config("token", "self_signed", "scope", scope, "private_key_id", nil),
 			"algorithm token token_url scope": config("algorithm", "ES256", "token", "jwt", "token_url", "http://a.test", "scope", []any{"a"}),
 			"":                                config("scope", scope),
 		} {
