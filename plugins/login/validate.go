@@ -18,8 +18,14 @@ func (plugin) Validate(c *sdk.Config) (problems []sdk.Problem) {
 		}
 		for _, field := range objects {
 			object, _ := c.Literal(field)
-			if _, err := sdk.Pairs(object); err != nil {
+			pairs, err := sdk.Pairs(object)
+			if err != nil {
 				wrong(field, err.Error())
+			}
+			for _, p := range pairs {
+				if message := sdk.CheckHeaderName(p.Name); message != "" && field == step+"_headers" {
+					wrong(field+"."+p.Name, message)
+				}
 			}
 		}
 	}
@@ -30,6 +36,9 @@ func (plugin) Validate(c *sdk.Config) (problems []sdk.Problem) {
 	header, _ := c.Literal("extra_header")
 	if extra, _ := c.Literal("extra_from"); header != "" && extra == "" {
 		wrong("extra_from", "is missing: it says where the value of extra_header is")
+	}
+	if message := sdk.CheckHeaderName(header); message != "" && header != "" {
+		wrong("extra_header", message)
 	}
 	again, _ := c.Literal("login_again")
 	for _, status := range strings.Split(again, " ") {

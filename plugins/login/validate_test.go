@@ -17,6 +17,8 @@ func TestProblems(t *testing.T) {
 			"first_answer_from":                        config("second_url", second),
 			"extra_from":                               config("extra_header", "X-CSRF"),
 			"login_headers second_headers login_body":  config("login_headers", object{"a": []any{}}, "second_headers", object{"a": nil}, "login_request", "form", "login_body", object{"a": object{}}),
+			"login_headers.Host second_headers.a:b":    config("login_headers", object{"Host": "a"}, "second_headers", object{"a:b": "1", "X-A": "{first_answer}"}),
+			"extra_header":                             config("extra_from", "header:X-CSRF", "extra_header", "X CSRF"),
 			"login_again":                              config("login_again", "401 500"),
 			"key":                                      config("key", "Host"),
 			"key prefix":                               config("in", "cookie", "key", "a b"),
