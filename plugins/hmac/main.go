@@ -61,15 +61,22 @@ func (plugin) Validate(c *sdk.Config) (problems []sdk.Problem) {
 		problems = append(problems, sdk.Problem{Field: "value", Message: "has no {signature}, so that the signature would not be sent"})
 	}
 	in, _ := c.Literal("in")
-	if name, literal := c.Literal("name"); literal && in == "header" {
+	name, literal := c.Literal("name")
+	if literal && in == "header" {
 		headerName("name", name)
 	}
 	for _, field := range []string{"headers", "query"} {
 		object, _ := c.Literal(field)
-		pairs, _ := sdk.Pairs(object)
+		pairs, err := sdk.Pairs(object)
+		if err != nil {
+			problems = append(problems, sdk.Problem{Field: field, Message: err.Error()})
+		}
 		for _, p := range pairs {
 			if check(field+"."+p.Name, p.Value); field == "headers" {
 				headerName(field+"."+p.Name, p.Name)
+			}
+			if field == "headers" && in == "header" && lower(p.Name) == lower(name) {
+				problems = append(problems, sdk.Problem{Field: field + "." + p.Name, Message: "is the header with the signature, remove it"})
 			}
 		}
 	}

@@ -301,6 +301,9 @@ func TestProblems(t *testing.T) {
 			{"value", "has {verb}", []any{"value", "{signature}{verb}"}},
 			{"headers.X-A", "which only value may have", []any{"headers", map[string]any{"X-A": "{signature}"}}},
 			{"headers.X A", "not the name of a header", []any{"headers", map[string]any{"X A": "1"}}},
+			{"headers.x-signature", "is the header with the signature", []any{"headers", map[string]any{"x-signature": "1"}}},
+			{"headers", "X-A", []any{"headers", map[string]any{"X-A": []any{"1"}}}},
+			{"query", "a", []any{"query", map[string]any{"a": map[string]any{}}}},
 			{"query.a", "has {verb}", []any{"query", map[string]any{"a": "{verb}"}}},
 			{"name", "only the HTTP client", []any{"name", "Host"}},
 			{"algorithm", "none of", []any{"algorithm", "MD5"}},
@@ -348,7 +351,7 @@ func TestRequestsThatMustNotBeSent(t *testing.T) {
 			{host.StagePlugin, "query.a has {verb}", []any{"query", map[string]any{"a": "{{ user.id }}"}}},
 			{host.StageConfig, "not in hex", []any{"secret_encoding", "hex"}},
 			{host.StageMutation, "no credential", []any{"value", "{{ 'v1' }}"}},
-			{host.StageMutation, "twice", []any{"headers", map[string]any{"x-signature": "1"}}},
+			{host.StageMutation, "twice", []any{"headers", map[string]any{"x-signature": "1"}, "name", "{{ 'X-Signature' }}"}},
 			{host.StagePlugin, "sinks", []any{"value", "{signature}{body}"}},
 		} {
 			err := h.AuthenticateError(config("{method}", test.fields...), hosttest.GET("https://api.test/"))
