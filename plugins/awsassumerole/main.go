@@ -11,8 +11,12 @@ import (
 	"github.com/keywright/keywright/sdk"
 )
 
-// margin is the time before the expiration of credentials in which they are not used, in seconds.
-const margin = 60
+const (
+	// margin is the time before the expiration of credentials in which they are not used, in seconds.
+	margin = 60
+	// longest is the maximum of duration_seconds, 12 hours.
+	longest = "43200"
+)
 
 func init() { sdk.Register(plugin{}) }
 
@@ -72,6 +76,9 @@ func (plugin) Validate(c *sdk.Config) []sdk.Problem {
 	problems := sigv4.Validate(c)
 	if arn, literal := c.Literal("role_arn"); literal && (!strings.HasPrefix(arn, "arn:") || !strings.Contains(arn, ":role/")) {
 		problems = append(problems, sdk.Problem{Field: "role_arn", Message: "is not the ARN of a role: write it as in arn:aws:iam::123456789012:role/reports"})
+	}
+	if n, literal := c.Literal("duration_seconds"); literal && (len(n) > len(longest) || len(n) == len(longest) && n > longest) {
+		problems = append(problems, sdk.Problem{Field: "duration_seconds", Message: "is more than 12 hours, which AWS refuses: write " + longest + " or less"})
 	}
 	return problems
 }

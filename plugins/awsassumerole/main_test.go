@@ -343,6 +343,11 @@ func TestConfigurationsThatAreRefused(t *testing.T) {
 				t.Errorf("%s: %v", name, problems)
 			}
 		}
+		for seconds, wrong := range map[any]int{43200: 0, 43201: 1, "100000": 1, "{{ user.id }}": 0} {
+			if problems := h.Problems(config("duration_seconds", seconds)); len(problems) != wrong {
+				t.Errorf("duration_seconds %v: %v", seconds, problems)
+			}
+		}
 		for _, name := range []string{"role/reports", "x:iam::123456789012:role/reports"} {
 			if problems := h.Problems(config("role_arn", name)); len(problems) != 1 {
 				t.Errorf("%s: %v", name, problems)
