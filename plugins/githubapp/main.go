@@ -51,6 +51,13 @@ func (plugin) Describe() sdk.Description {
 	}
 }
 
+func (plugin) Validate(c *sdk.Config) []sdk.Problem {
+	if repositories, _ := c.Literal("repositories"); strings.IndexByte(repositories, '/') >= 0 {
+		return []sdk.Problem{{Field: "repositories", Message: "has a slash: write the names without the owner, who is that of the installation"}}
+	}
+	return nil
+}
+
 func (plugin) Authenticate(c *sdk.Call) (sdk.Mutation, error) {
 	if token, ok := c.Cached("token"); ok {
 		return sdk.Bearer(token), nil

@@ -229,7 +229,8 @@ func TestProblems(t *testing.T) {
 		for text, c := range map[string]hosttest.Config{
 			"installation_id private_key api_url":                               {},
 			"app_id installation_id algorithm api_url repositories permissions": config("app_id", "x", "installation_id", 0, "algorithm", "ES256", "api_url", "http://a.test", "repositories", 7, "permissions", "all"),
-			"": config(),
+			"repositories": config("repositories", "one octo/two"),
+			"":             config("repositories", "one two"),
 		} {
 			var paths []string
 			for _, problem := range h.Problems(c) {
