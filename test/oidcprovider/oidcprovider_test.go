@@ -40,7 +40,7 @@ func TestClientCredentials(t *testing.T) {
 		{"client_id": "signs", "client_auth": "private_key_jwt", "private_key": "{{ get_secret('key') }}", "algorithm": "ES256", "jwt_headers": object{"kid": "k1"}},
 		{
 			"client_id": "signs", "client_auth": "private_key_jwt", "private_key": "{{ get_secret('key') }}", "algorithm": "ES256",
-			"client_assertion_audience": w.issuer, "certificate": pemText("CERTIFICATE", w.client.Certificate[0]),
+			"client_assertion_audience": w.issuer, "certificate": w.certificate,
 		},
 		{"client_id": "tls", "client_auth": "tls"},
 	} {
@@ -48,7 +48,11 @@ func TestClientCredentials(t *testing.T) {
 		t.Run(id, func(t *testing.T) {
 			w.t = t
 			c["scope"], c["resource"], c["parameters"] = "read", "urn:api", object{"login_hint": "nobody"}
-			client := w.connect("oauth_client_credentials", c, id == "tls")
+			var purposes []string
+			if id == "tls" {
+				purposes = forBoth
+			}
+			client := w.connect("oauth_client_credentials", c, purposes...)
 			for range 2 { // the second has the cached token
 				got, status, err := w.get(client, "/api", host.User{})
 				if err != nil || status != http.StatusOK || got["client"] != id || got["scope"] != "read" || got["audience"] != "urn:api" || got["bound"] != (id == "tls") {
@@ -60,6 +64,18 @@ func TestClientCredentials(t *testing.T) {
 	w.t = t
 	if n := len(slices.DeleteFunc(w.seen(), func(r request) bool { return r.Path != "/token" })); n != 6 {
 		t.Errorf("there were %d token requests, want one for each client", n)
+	}
+}
+
+// A token that is bound to the client certificate (RFC 8705 section 3) is worth nothing to an API that does not see it.
+func TestBoundToken(t *testing.T) {
+	w := newWorld(t, []object{{
+		"client_id": "tls", "token_endpoint_auth_method": "tls_client_auth", "tls_client_auth_san_dns": clientHost,
+		"tls_client_certificate_bound_access_tokens": true,
+	}})
+	client := w.connect("oauth_client_credentials", object{"client_id": "tls", "client_auth": "tls"}, host.TLSForToken)
+	if got, status, err := w.get(client, "/api", host.User{}); err != nil || status != http.StatusUnauthorized || got["bound"] != true {
+		t.Errorf("the API answers %d: %v, %v", status, got, err)
 	}
 }
 
@@ -82,7 +98,7 @@ func TestRefusedClients(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			w.t = t
-			_, _, err := w.get(w.connect("oauth_client_credentials", c, false), "/api", host.User{})
+			_, _, err := w.get(w.connect("oauth_client_credentials", c), "/api", host.User{})
 			var answer *host.TokenError
 			if !errors.As(err, &answer) || answer.Status != http.StatusUnauthorized || answer.Code != "invalid_client" {
 				t.Errorf("the error is %v", err)
@@ -112,7 +128,7 @@ func TestDPoP(t *testing.T) {
 		for name, value := range proof {
 			config[name] = value
 		}
-		client := w.connect("dpop", config, false)
+		client := w.connect("dpop", config)
 		for range 3 {
 			got, status, err := w.get(client, "/me", host.User{ID: "ann"})
 			if err != nil || status != http.StatusOK || got["sub"] != "ann" {
@@ -144,7 +160,7 @@ func TestDPoPWithPrivateKeyJWT(t *testing.T) {
 	w.secrets = secrets
 	client := w.connect("dpop", object{
 		"client_id": "signs", "client_auth": "private_key_jwt", "private_key": "{{ get_secret('key') }}", "algorithm": "ES256", "scope": "read",
-	}, false)
+	})
 	if _, _, err := w.get(client, "/api", host.User{}); err != nil { // which takes bearer tokens only
 		t.Error(err)
 	}

@@ -35,10 +35,10 @@ type world struct {
 	t      *testing.T
 	issuer string
 	roots  *x509.CertPool
-	// client is the clients' certificate.
-	client  tls.Certificate
-	secrets host.MapSecrets
-	log     strings.Builder
+	// certificate and key are those of the clients, in PEM.
+	certificate, key string
+	secrets          host.MapSecrets
+	log              strings.Builder
 }
 
 // object is a JSON object.
@@ -52,7 +52,7 @@ func newWorld(t *testing.T, clients []object, issuers ...object) *world {
 	client, clientKey := certificate(t, &x509.Certificate{Subject: pkix.Name{CommonName: "client"}, DNSNames: []string{clientHost}}, authority, authorityKey)
 	w := &world{
 		t: t, roots: x509.NewCertPool(), secrets: host.MapSecrets{},
-		client: tls.Certificate{Certificate: [][]byte{client.Raw}, PrivateKey: clientKey},
+		certificate: pemText("CERTIFICATE", client.Raw), key: pemOf(t, clientKey),
 	}
 	w.roots.AddCert(authority)
 	for _, c := range clients {
@@ -102,16 +102,21 @@ func (w *world) start(config string) {
 	go func() { _, _ = io.Copy(io.Discard, stdout) }()
 }
 
-// connect returns a client for a connector of an auth type, whose host may have the clients' certificate.
-func (w *world) connect(authType string, config object, withCertificate bool) *http.Client {
+// forBoth are the purposes of a client certificate that is for the API and the token endpoint.
+var forBoth = []string{host.TLSForAPI, host.TLSForToken}
+
+// connect returns a client for a connector of an auth type, which presents the clients' certificate for some purposes.
+func (w *world) connect(authType string, config object, purposes ...string) *http.Client {
 	w.t.Helper()
 	c := host.Config{
 		Secrets: w.secrets,
 		Egress:  host.Egress{AllowPrivate: true, TLS: &tls.Config{RootCAs: w.roots}},
 		Logger:  slog.New(slog.NewTextHandler(&w.log, &slog.HandlerOptions{Level: slog.LevelDebug - 4})),
 	}
-	if withCertificate {
-		c.Egress.TLS.Certificates = []tls.Certificate{w.client}
+	var secure *host.TLS
+	if len(purposes) > 0 {
+		w.secrets["tls.crt"], w.secrets["tls.key"] = w.certificate, w.key
+		secure = &host.TLS{Certificate: "{{ get_secret('tls.crt') }}", Key: "{{ get_secret('tls.key') }}", For: purposes}
 	}
 	if authType == "dpop" {
 		c.Plugins = []host.Plugin{module(w.t, "../../plugins/dpop/dpop.wasm")}
@@ -127,7 +132,7 @@ func (w *world) connect(authType string, config object, withCertificate bool) *h
 	})
 	config["token_url"] = w.issuer + "/token"
 	connector, err := h.Connect(w.t.Context(), host.ConnectorConfig{
-		Name: "api", Origins: []string{w.issuer}, Auth: host.Auth{Type: authType, Config: config},
+		Name: "api", Origins: []string{w.issuer}, Auth: host.Auth{Type: authType, Config: config}, TLS: secure,
 	})
 	if err != nil {
 		w.t.Fatal(err)
