@@ -89,6 +89,12 @@ func TestGetKeyIsForKeysOnly(t *testing.T) {
 	if got := w.problems("custom", config{"key": "{{ get_key('api') }}"}); !slices.Equal(got, []string{"auth.config.key: there is no store of keys for get_key"}) {
 		t.Errorf("without a store, the problems are %q", got)
 	}
+	_, err := w.host.Connect(t.Context(), host.ConnectorConfig{
+		Name: "tls", Origins: []string{apiOrigin}, Auth: host.Auth{Type: "custom"}, TLS: &host.TLS{CA: "{{ get_key('api') }}"},
+	})
+	if err == nil || !strings.Contains(err.Error(), "tls.ca, column 1: "+text) {
+		t.Errorf("a certificate: %v", err)
+	}
 	if _, err := w.host.Template("{{ get_key('api') }}"); err == nil || !strings.Contains(err.Error(), text) {
 		t.Errorf("a template of an embedder: %v", err)
 	}

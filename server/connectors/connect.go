@@ -156,6 +156,9 @@ func (l *loader) problem(c *definition, p host.Problem, info host.PluginInfo) {
 	if strings.HasPrefix(message, "is plain http") {
 		message += ", or --dev while developing" // the host does not know the flag
 	}
+	if strings.HasPrefix(message, "there is no store of keys") {
+		message += ": give a store of type vault the member transit"
+	}
 	l.at(where, c.path()+"."+path, "%s", message)
 }
 

@@ -46,8 +46,8 @@ type Options struct {
 	// Environment must be true if some secrets come from environment variables. Two secrets with the same variable (see
 	// [host.EnvName]) are then a problem. If the file has stores, they replace this setting.
 	Environment bool
-	// ReadSecrets reads the secrets. A secret that is missing or empty, a key that does not fit its algorithm, and a client
-	// certificate that cannot be used, are then problems.
+	// ReadSecrets reads the secrets, and asks the store of keys about its keys. A secret that is missing or empty, a key that
+	// does not fit its algorithm, and a client certificate that cannot be used, are then problems.
 	ReadSecrets bool
 }
 
@@ -213,6 +213,9 @@ func (l *loader) load(ctx context.Context, text string) error {
 	if stores := d.stores(); len(stores) > 0 {
 		l.stores(stores)
 		l.options.Environment = d.environment
+	}
+	if d.keys != nil {
+		l.options.Host.Keys = d.keys
 	}
 	if l.options.Host.BuiltIns == nil {
 		l.options.Host.BuiltIns = builtIns(definitions)

@@ -25,13 +25,14 @@ func TestMembersAreFieldsOfStructs(t *testing.T) {
 		"cert, key":                 TLS{},
 		"certificate, key, ca, for": host.TLS{},
 		"type, jwt, header":         identity.Config{},
-		"bearer, cookie, jwks_file, jwks_url, issuer, audiences, algorithms, claims, token_hosts":           identity.JWT{},
-		"id, email, username, first_name, last_name, tenant_id":                                             identity.Claims{},
-		"proxies, required, id, email, username, first_name, last_name, tenant_id":                          identity.Header{},
-		"address, namespace, ca_file, mount, prefix, field, path, token_file, approle, kubernetes, timeout": secretstore.VaultConfig{},
-		"mount, role_id, secret_id_file":                                                                    secretstore.VaultAppRole{},
-		"mount, role, token_file":                                                                           secretstore.VaultKubernetes{},
-		"path, sha256, grants":                                                                              pluginFile{},
+		"bearer, cookie, jwks_file, jwks_url, issuer, audiences, algorithms, claims, token_hosts":                    identity.JWT{},
+		"id, email, username, first_name, last_name, tenant_id":                                                      identity.Claims{},
+		"proxies, required, id, email, username, first_name, last_name, tenant_id":                                   identity.Header{},
+		"address, namespace, ca_file, mount, prefix, field, path, transit, token_file, approle, kubernetes, timeout": secretstore.VaultConfig{},
+		"mount, role_id, secret_id_file":                                                                             secretstore.VaultAppRole{},
+		"mount, role, token_file":                                                                                    secretstore.VaultKubernetes{},
+		"mount":                                                                                                      secretstore.VaultTransit{},
+		"path, sha256, grants":                                                                                       pluginFile{},
 	} {
 		var names []string
 		for _, f := range fieldsOf(reflect.TypeOf(v)) {

@@ -69,6 +69,8 @@ type definer struct {
 	}
 	// environment is true if one of the file's stores is the environment.
 	environment bool
+	// keys is the store of keys of the file, or nil.
+	keys host.Keys
 }
 
 func (d *definer) document(root *node) (connectors []*definition, plugins []pluginFile) {

@@ -105,26 +105,41 @@ var somebody = host.User{
 }
 
 // rehearse explains a request without sending it, to find problems that show only when templates are rendered and keys are
-// used. It ignores errors of the plugin, which may be due to the made-up request.
+// used. It ignores errors of the plugin, which may be due to the made-up request. Then it checks the keys that stay in their
+// store, which no explained request uses.
 func (l *loader) rehearse(ctx context.Context, c *definition, connected *host.Connector, info host.PluginInfo) {
-	request, err := http.NewRequestWithContext(host.WithUser(ctx, somebody), http.MethodGet, c.url.String(), nil)
+	ctx = host.WithUser(ctx, somebody)
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, c.url.String(), nil)
 	if err == nil {
 		_, err = connected.Explain(request)
 	}
+	if !l.rehearsed(c, err, info) {
+		l.rehearsed(c, connected.CheckKeys(ctx), info)
+	}
+}
+
+// rehearsed reports an error of a rehearsal. It returns false if there is nothing to report.
+func (l *loader) rehearsed(c *definition, err error, info host.PluginInfo) bool {
 	var failed *host.Error
 	switch {
 	case err == nil:
+		return false
 	case !errors.As(err, &failed):
 		l.at(c.member.Place, c.path(), "%v", err)
-	case failed.Stage == host.StageSign, failed.Stage == host.StageTemplate, failed.Stage == host.StageMutation:
-		_, where, _ := c.member.locate("auth.config")
-		for _, f := range info.Fields {
-			if n, _, found := c.member.locate("auth.config." + f.Name); found && f.Kind == abi.KindKey && failed.Stage == host.StageSign {
-				where = n.Place
-			}
-		}
-		l.at(where, c.path()+".auth.config", "%v", failed.Err)
+		return true
+	case failed.Stage != host.StageSign && failed.Stage != host.StageTemplate && failed.Stage != host.StageMutation:
+		return false
 	}
+	_, where, _ := c.member.locate("auth.config")
+	named, _, _ := strings.Cut(failed.Err.Error(), ":")
+	for _, f := range info.Fields {
+		n, _, found := c.member.locate("auth.config." + f.Name)
+		if found && failed.Stage == host.StageSign && (f.Name == named || f.Kind == abi.KindKey && !hasField(info, named)) {
+			where = n.Place
+		}
+	}
+	l.at(where, c.path()+".auth.config", "%v", failed.Err)
+	return true
 }
 
 // mention returns the path and the place at which a connector first names a secret.

@@ -20,7 +20,7 @@ const defaultRemember = 5 * time.Second
 const maxStores = 32
 
 // stores returns the stores of the member secrets, in the order in which they are asked. It returns nil if the file does not
-// have the member.
+// have the member. It sets d.keys.
 func (d *definer) stores() (all []host.Secrets) {
 	for i, n := range d.file.Secrets {
 		if i == maxStores {
@@ -100,6 +100,13 @@ func (d *definer) vault(n *node, path string) host.Secrets {
 	}
 	if wrong != nil || err != nil {
 		return nil
+	}
+	switch {
+	case c.Transit == nil:
+	case d.keys != nil:
+		d.at(n.get("transit").value.Place, path+".transit", "is there twice: one store of the file may have keys")
+	default:
+		d.keys = store
 	}
 	return cached
 }

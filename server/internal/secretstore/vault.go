@@ -14,7 +14,7 @@ import (
 	"github.com/keywright/keywright/internal/expr"
 )
 
-// VaultConfig configures where secrets are in HashiCorp Vault or OpenBao, and how to log in. Exactly one of Token, TokenFile,
+// VaultConfig configures where secrets and keys are in HashiCorp Vault or OpenBao, and how to log in. Exactly one of Token, TokenFile,
 // AppRole and Kubernetes must be set, and at most one of Path and Prefix.
 type VaultConfig struct {
 	// Address is the URL of the server, such as https://vault.example.com:8200, with a path before /v1 if a proxy needs one.
@@ -37,6 +37,9 @@ type VaultConfig struct {
 	// Path is a path with all secrets as its fields. With the path apps/crm, the secret crm-key is written by
 	// "vault kv patch secret/apps/crm crm-key=…".
 	Path string
+
+	// Transit, if not nil, makes the store sign with keys of the transit engine.
+	Transit *VaultTransit
 
 	// Token is a token. It is renewed while it is in use. Once it has expired, secrets cannot be read.
 	Token string `file:"-"`
@@ -88,7 +91,14 @@ type VaultKubernetes struct {
 // is tried at once.
 //
 // Vault does not support older versions of secrets, values that are not text, or client certificates.
-func Vault(c VaultConfig) (host.Secrets, error) { return newVault(c) }
+func Vault(c VaultConfig) (VaultStore, error) { return newVault(c) }
+
+// A VaultStore reads secrets. It signs with keys of the transit engine if [VaultConfig].Transit is set; otherwise the methods of
+// [host.Keys] return an error.
+type VaultStore interface {
+	host.Secrets
+	host.Keys
+}
 
 type vault struct {
 	client *http.Client
@@ -96,6 +106,7 @@ type vault struct {
 	base      string
 	namespace string
 	paths     paths
+	transit   *transit
 	login     login
 	timeout   time.Duration
 	clock     func() time.Time
@@ -130,10 +141,10 @@ func (v *vault) Secret(ctx context.Context, name string) (string, error) {
 	if !expr.ValidName(name) {
 		return "", notAName(name)
 	}
-	ctx, cancel := context.WithTimeoutCause(ctx, v.timeout, fmt.Errorf("vault did not answer within %s: %w", v.timeout, context.DeadlineExceeded))
+	ctx, cancel := v.timed(ctx)
 	defer cancel()
 	path, field := v.paths.of(name)
-	reply, err := v.read(ctx, path)
+	reply, err := v.ask(ctx, http.MethodGet, path, nil)
 	if err != nil {
 		return "", err
 	}
@@ -148,13 +159,18 @@ func (v *vault) Secret(ctx context.Context, name string) (string, error) {
 	return "", fmt.Errorf("vault cannot read %s: %w", path, reply.unexpected())
 }
 
-// read reads a path. If the token is refused, it tries once more with a new one.
-func (v *vault) read(ctx context.Context, path string) (*reply, error) {
+// timed returns a context that ends with the time of one lookup.
+func (v *vault) timed(ctx context.Context) (context.Context, context.CancelFunc) {
+	return context.WithTimeoutCause(ctx, v.timeout, fmt.Errorf("vault did not answer within %s: %w", v.timeout, context.DeadlineExceeded))
+}
+
+// ask sends a request with a token. If the token is refused, it tries once more with a new one.
+func (v *vault) ask(ctx context.Context, method, path string, body any) (*reply, error) {
 	s, err := v.usable(ctx)
 	if err != nil {
 		return nil, err
 	}
-	r, err := v.send(ctx, http.MethodGet, path, s.token, nil)
+	r, err := v.send(ctx, method, path, s.token, body)
 	if err != nil || r.status != http.StatusForbidden {
 		return r, err
 	}
@@ -165,7 +181,7 @@ func (v *vault) read(ctx context.Context, path string) (*reply, error) {
 	if other.token == s.token {
 		return r, nil
 	}
-	return v.send(ctx, http.MethodGet, path, other.token, nil)
+	return v.send(ctx, method, path, other.token, body)
 }
 
 func (v *vault) value(body []byte, path, field string) (string, error) {
@@ -197,14 +213,23 @@ func (v *vault) value(body []byte, path, field string) (string, error) {
 // missing returns the error for a response with status 404. Vault sends it for a secret that does not exist or was deleted, and
 // for a path without an engine.
 func missing(body []byte, path string) error {
+	if engineAnswered(body) {
+		return fmt.Errorf("%w: vault has nothing at %s", host.ErrSecretNotFound, path)
+	}
+	return noEngine(path)
+}
+
+// engineAnswered reports whether a response with status 404 comes from an engine, which does not have what was asked for.
+func engineAnswered(body []byte) bool {
 	var document struct {
 		Data   jsontext.Value    `json:"data"`
 		Errors *[]jsontext.Value `json:"errors"`
 	}
 	err := decode(body, &document)
-	if err == nil && (document.Data.Kind() == '{' || document.Errors != nil && len(*document.Errors) == 0) {
-		return fmt.Errorf("%w: vault has nothing at %s", host.ErrSecretNotFound, path)
-	}
+	return err == nil && (document.Data.Kind() == '{' || document.Errors != nil && len(*document.Errors) == 0)
+}
+
+func noEngine(path string) error {
 	return fmt.Errorf("vault has no engine at %s (404): check address, namespace and mount", path)
 }
 
@@ -213,7 +238,7 @@ func newVault(c VaultConfig) (*vault, error) {
 	k := &checker{}
 	v := &vault{
 		base: k.address(c.Address, c.AllowHTTP), namespace: k.path("namespace", c.Namespace),
-		paths: k.paths(&c), login: k.login(&c), timeout: c.Timeout, clock: c.Clock, turn: make(chan struct{}, 1),
+		paths: k.paths(&c), transit: k.transit(&c), login: k.login(&c), timeout: c.Timeout, clock: c.Clock, turn: make(chan struct{}, 1),
 	}
 	if v.clock == nil {
 		v.clock = time.Now

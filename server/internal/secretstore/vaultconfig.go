@@ -82,6 +82,13 @@ func (k *checker) paths(c *VaultConfig) paths {
 	return p
 }
 
+func (k *checker) transit(c *VaultConfig) *transit {
+	if c.Transit == nil {
+		return nil
+	}
+	return &transit{mount: k.path("transit.mount", given(c.Transit.Mount, "transit")), known: map[string]transitKey{}}
+}
+
 func given(text, otherwise string) string {
 	if text == "" {
 		return otherwise

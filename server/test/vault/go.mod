@@ -5,7 +5,7 @@ go 1.26.0
 require (
 	github.com/golang-jwt/jwt/v5 v5.3.1
 	github.com/hashicorp/go-hclog v1.6.3
-	github.com/hashicorp/vault v1.21.4
+	github.com/hashicorp/vault v1.21.3
 	github.com/hashicorp/vault-plugin-auth-kubernetes v0.23.1
 	github.com/hashicorp/vault-plugin-secrets-kv v0.25.0
 	github.com/hashicorp/vault/sdk v0.21.0
@@ -101,6 +101,7 @@ require (
 	github.com/evanphx/json-patch/v5 v5.9.11 // indirect
 	github.com/expr-lang/expr v1.17.8 // indirect
 	github.com/fatih/color v1.18.0 // indirect
+	github.com/fatih/structs v1.1.0 // indirect
 	github.com/felixge/httpsnoop v1.1.0 // indirect
 	github.com/fxamacker/cbor/v2 v2.9.0 // indirect
 	github.com/gammazero/deque v0.2.1 // indirect
@@ -331,7 +332,8 @@ require (
 
 replace github.com/keywright/keywright => ../../..
 
-// The newest that has what this version of Vault is compiled against; the one that its go.mod names is newer.
+// The newest that has what this version of Vault is compiled against; the one that its go.mod names is newer. The next version
+// of Vault, 1.21.4, is compiled with none that is published, if its transit engine is in it.
 replace github.com/hashicorp/vault/sdk => github.com/hashicorp/vault/sdk v0.20.0
 
 // As in the go.mod of Vault, whose own do not count here.

@@ -29,7 +29,7 @@ func newSetup(t *testing.T) *setup {
 	return s
 }
 
-func (s *setup) store(c secretstore.VaultConfig) host.Secrets {
+func (s *setup) store(c secretstore.VaultConfig) secretstore.VaultStore {
 	s.t.Helper()
 	c.Address, c.CAFile, c.Mount = s.URL, s.File("ca.pem"), given(c.Mount, "kv")
 	if c.Path == "" {

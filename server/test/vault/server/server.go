@@ -25,13 +25,15 @@ import (
 	kubernetes "github.com/hashicorp/vault-plugin-auth-kubernetes"
 	kv "github.com/hashicorp/vault-plugin-secrets-kv"
 	"github.com/hashicorp/vault/builtin/credential/approle"
+	"github.com/hashicorp/vault/builtin/logical/transit"
 	vaulthttp "github.com/hashicorp/vault/http"
 	"github.com/hashicorp/vault/internalshared/configutil"
 	"github.com/hashicorp/vault/sdk/logical"
 	"github.com/hashicorp/vault/vault"
 )
 
-// A Server is a Vault with a key-value engine, version 2, at kv. Its policy "gateway" allows reading kv/data/apps/*. The role
+// A Server is a Vault with a key-value engine, version 2, at kv, and a transit engine at transit. Its policy "gateway" allows
+// reading kv/data/apps/*, and using the keys app-* of transit. The role
 // gateway of approle and of kubernetes has this policy, with tokens that live for an hour.
 type Server struct {
 	t    *testing.T
@@ -57,7 +59,7 @@ func New(t *testing.T) *Server {
 	t.Helper()
 	core, keys, root := vault.TestCoreUnsealedWithConfig(t, &vault.CoreConfig{
 		Logger:             hclog.NewNullLogger(),
-		LogicalBackends:    map[string]logical.Factory{"kv": kv.VersionedKVFactory},
+		LogicalBackends:    map[string]logical.Factory{"kv": kv.VersionedKVFactory, "transit": transit.Factory},
 		CredentialBackends: map[string]logical.Factory{"approle": approle.Factory, "kubernetes": kubernetes.Factory},
 	})
 	s := &Server{t: t, core: core, keys: keys, dir: t.TempDir(), Root: root}
@@ -86,7 +88,11 @@ func certificate(s *httptest.Server) string {
 func (s *Server) configure() {
 	s.t.Helper()
 	s.Do("POST", "sys/mounts/kv", map[string]any{"type": "kv", "options": map[string]string{"version": "2"}})
+	s.Do("POST", "sys/mounts/transit", map[string]any{"type": "transit"})
 	s.Do("POST", "sys/policies/acl/gateway", map[string]any{"policy": `path "kv/data/apps/*" { capabilities = ["read"] }
+path "transit/keys/app-*" { capabilities = ["read"] }
+path "transit/sign/app-*" { capabilities = ["update"] }
+path "transit/hmac/app-*" { capabilities = ["update"] }
 path "none/*" { capabilities = ["read"] }`})
 	role := map[string]any{"token_policies": "gateway", "token_ttl": "1h", "token_max_ttl": "24h"}
 	s.Do("POST", "sys/auth/approle", map[string]any{"type": "approle"})
