@@ -7,8 +7,7 @@ import (
 	"github.com/keywright/keywright/abi"
 )
 
-// Dispatch runs one export of a plugin and returns its output. The compiled module and the test harness call it; plugins
-// do not need it.
+// Dispatch runs one export of a plugin and returns its output. Test harnesses call it; plugins do not need it.
 func Dispatch(p Plugin, env abi.Env, export string) (string, error) {
 	switch export {
 	case abi.ExportDescribe:
@@ -21,13 +20,8 @@ func Dispatch(p Plugin, env abi.Env, export string) (string, error) {
 	return "", errors.New("there is no export " + export)
 }
 
-// Each export has its own function, which is not inlined. One function for all, with the code that the compiler inlines from
-// the plugin, could be larger than the host accepts.
-
-//go:noinline
 func describePlugin(p Plugin) string { return descriptionJSON(p.Describe()) }
 
-//go:noinline
 func validateConfig(p Plugin, env abi.Env) error {
 	validator, ok := p.(Validator)
 	if !ok {
@@ -46,7 +40,6 @@ func validateConfig(p Plugin, env abi.Env) error {
 	return errors.New(lines)
 }
 
-//go:noinline
 func authenticateCall(p Plugin, env abi.Env) (string, error) {
 	mutation, err := p.Authenticate(&Call{env})
 	if err != nil {
@@ -99,11 +92,11 @@ func listJSON[T any](list []T, element func(T) string) string {
 	b := []byte{'['}
 	for i, e := range list {
 		if i > 0 {
-			b = append(b, ',')
+			b = add(b, ",")
 		}
-		b = append(b, element(e)...)
+		b = add(b, element(e))
 	}
-	return string(append(b, ']'))
+	return string(add(b, "]"))
 }
 
 func challengeJSON(c *Challenge) string {

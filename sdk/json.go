@@ -27,13 +27,13 @@ func (m *Members) String(name, value string) {
 // Integer adds a member with a number.
 func (m *Members) Integer(name string, value int64) {
 	m.name(name)
-	m.b = strconv.AppendInt(m.b, value, 10)
+	m.b = strconv.AppendInt(grow(m.b, 20), value, 10)
 }
 
 // Raw adds a member whose value is already JSON.
 func (m *Members) Raw(name, value string) {
 	m.name(name)
-	m.b = append(m.b, value...)
+	m.b = add(m.b, value)
 }
 
 // Append adds the members of a JSON object. It takes "" for the empty object, and returns an error if object is not a JSON
@@ -55,25 +55,24 @@ func (m *Members) JSON() string {
 
 //go:noinline
 func (m *Members) name(name string) {
+	before := ","
 	if len(m.b) == 0 {
-		m.b = append(m.b, '{')
-	} else {
-		m.b = append(m.b, ',')
+		before = "{"
 	}
-	m.b = append(appendString(m.b, name), ':')
+	m.b = add(appendString(add(m.b, before), name), ":")
 }
 
 func pairsJSON(pairs []Pair) string {
 	b := []byte{'['}
 	for i, p := range pairs {
 		if i > 0 {
-			b = append(b, ',')
+			b = add(b, ",")
 		}
-		b = appendString(append(b, `{"name":`...), p.Name)
-		b = appendString(append(b, `,"value":`...), p.Value)
-		b = append(b, '}')
+		b = appendString(add(b, `{"name":`), p.Name)
+		b = appendString(add(b, `,"value":`), p.Value)
+		b = add(b, "}")
 	}
-	return string(append(b, ']'))
+	return string(add(b, "]"))
 }
 
 // Strings returns a JSON array of texts.
@@ -97,11 +96,27 @@ func stringsJSON(texts []string) string {
 	b := []byte{'['}
 	for i, s := range texts {
 		if i > 0 {
-			b = append(b, ',')
+			b = add(b, ",")
 		}
 		b = appendString(b, s)
 	}
-	return string(append(b, ']'))
+	return string(add(b, "]"))
+}
+
+// add appends s to b.
+//
+//go:noinline
+func add(b []byte, s string) []byte { return append(grow(b, len(s)), s...) }
+
+// grow returns b with a capacity for n more bytes. TinyGo cannot run an append that grows a slice while it compiles, and so
+// could not describe a plugin then, see Register.
+func grow(b []byte, n int) []byte {
+	if cap(b)-len(b) >= n {
+		return b
+	}
+	grown := make([]byte, len(b), 2*(len(b)+n)+64)
+	copy(grown, b)
+	return grown
 }
 
 const hexDigits = "0123456789abcdef"
@@ -110,21 +125,33 @@ const hexDigits = "0123456789abcdef"
 //
 //go:noinline
 func appendString(b []byte, s string) []byte {
-	b = append(b, '"')
-	plain := 0 // s[plain:i] needs no escape
-	for i := 0; i < len(s); i++ {
-		c := s[i]
-		if c >= ' ' && c != '"' && c != '\\' {
-			continue
+	b = add(b, `"`)
+	for {
+		n := plain(s)
+		b = add(b, s[:n])
+		if n == len(s) {
+			return add(b, `"`)
 		}
-		b = append(b, s[plain:i]...)
-		if plain = i + 1; c < ' ' {
-			b = append(b, '\\', 'u', '0', '0', hexDigits[c>>4], hexDigits[c&15])
+		if c := s[n]; c < ' ' {
+			b = add(b, `\u00`)
+			b = add(b, hexDigits[c>>4:c>>4+1])
+			b = add(b, hexDigits[c&15:c&15+1])
 		} else {
-			b = append(b, '\\', c)
+			b = add(b, `\`)
+			b = add(b, s[n:n+1])
+		}
+		s = s[n+1:]
+	}
+}
+
+// plain returns the number of bytes before the first that needs an escape.
+func plain(s string) int {
+	for i := 0; i < len(s); i++ {
+		if c := s[i]; c < ' ' || c == '"' || c == '\\' {
+			return i
 		}
 	}
-	return append(append(b, s[plain:]...), '"')
+	return len(s)
 }
 
 var errJSON = errors.New("the document is not a JSON object")
@@ -261,22 +288,23 @@ func text(s string) string {
 	}
 	b := make([]byte, 0, len(s))
 	for i := 0; i < len(s); i++ {
-		if s[i] != '\\' || i+1 >= len(s) {
-			b = append(b, s[i])
+		c := s[i]
+		if c != '\\' || i+1 >= len(s) {
+			b = append(b, c)
 			continue
 		}
 		i++
-		switch s[i] {
+		switch c = s[i]; c {
 		case 'b':
-			b = append(b, '\b')
+			c = '\b'
 		case 'f':
-			b = append(b, '\f')
+			c = '\f'
 		case 'n':
-			b = append(b, '\n')
+			c = '\n'
 		case 'r':
-			b = append(b, '\r')
+			c = '\r'
 		case 't':
-			b = append(b, '\t')
+			c = '\t'
 		case 'u':
 			r := unit(s, i+1)
 			i += 4
@@ -284,10 +312,10 @@ func text(s string) string {
 				r = utf16.DecodeRune(r, unit(s, i+3))
 				i += 6
 			}
-			b = utf8.AppendRune(b, r)
-		default:
-			b = append(b, s[i])
+			b = append(b, string(r)...)
+			continue
 		}
+		b = append(b, c)
 	}
 	return string(b)
 }

@@ -2,36 +2,67 @@
 
 package sdk
 
-import (
-	pdk "github.com/extism/go-pdk"
+import pdk "github.com/extism/go-pdk"
 
-	"github.com/keywright/keywright/abi"
+var (
+	registered Plugin
+	// described is what the export describe returns.
+	described string
 )
 
-var registered Plugin
+// Register sets the plugin of this module, and asks for its description. Call it from an init function. TinyGo runs these
+// while it compiles, so that the module has the description as data, and none of the code that makes it: that can be half of a
+// plugin. TinyGo leaves the code in the module if it cannot run it, for example with an append that makes a list grow. Then
+// it runs when the module initialises, and each call is charged its fuel.
+func Register(p Plugin) {
+	registered = p
+	described = describePlugin(p)
+}
 
-// Register sets the plugin of this module. Call it from an init function.
-func Register(p Plugin) { registered = p }
+// Each export has its own function. One for all, with the code that the compiler inlines from the plugin, could be larger than
+// the host accepts.
 
 //go:wasmexport describe
-func describe() int32 { return run(abi.ExportDescribe) }
+func describe() int32 {
+	if registered == nil {
+		return unregistered()
+	}
+	return succeed(described)
+}
 
 //go:wasmexport validate
-func validate() int32 { return run(abi.ExportValidate) }
+func validate() int32 {
+	if registered == nil {
+		return unregistered()
+	}
+	if err := validateConfig(registered, guest{}); err != nil {
+		return fail(err.Error())
+	}
+	return succeed("")
+}
 
 //go:wasmexport authenticate
-func authenticate() int32 { return run(abi.ExportAuthenticate) }
-
-func run(export string) int32 {
+func authenticate() int32 {
 	if registered == nil {
-		pdk.SetErrorString("no plugin is registered: call sdk.Register in a function init of package main")
-		return 1
+		return unregistered()
 	}
-	output, err := Dispatch(registered, guest{}, export)
+	output, err := authenticateCall(registered, guest{})
 	if err != nil {
-		pdk.SetErrorString(err.Error())
-		return 1
+		return fail(err.Error())
 	}
+	return succeed(output)
+}
+
+func unregistered() int32 {
+	return fail("no plugin is registered: call sdk.Register in a function init of package main")
+}
+
+func fail(message string) int32 {
+	pdk.SetErrorString(message)
+	return 1
+}
+
+func succeed(output string) int32 {
 	pdk.OutputMemory(pdk.NewMemory(give(output), uint64(len(output))))
 	return 0
 }

@@ -40,7 +40,7 @@ import "github.com/keywright/keywright/abi"
 // Plugin is an auth type.
 type Plugin interface {
 	// Describe returns the name of the auth type, the fields of its configuration and the host functions that it uses. It
-	// runs once, when the plugin is loaded, and must always return the same.
+	// must always return the same. It runs in [Register], which in a module mostly means while the module is compiled.
 	Describe() Description
 	// Authenticate returns the changes to one outgoing request. If it returns an error, the request is not sent, and the
 	// operator sees the error's text. A text that holds a sealed value ends the call.
@@ -236,6 +236,19 @@ const (
 	UsesSign   = abi.GroupSign   // Call.SignJWT, Call.SignAssertion, Call.MAC, Call.SignSealed, Call.PublicKey and Call.Sign
 	UsesBody   = abi.GroupBody   // Call.Body and Call.BodyForm
 )
+
+// Fields returns the fields of all lists, for [Description].Fields.
+func Fields(lists ...[]Field) []Field {
+	n := 0
+	for _, list := range lists {
+		n += len(list)
+	}
+	all := make([]Field, 0, n) // not grown by append, so that TinyGo can run it while it compiles, see Register
+	for _, list := range lists {
+		all = append(all, list...)
+	}
+	return all
+}
 
 // AtLeast returns a pointer to n, for [Field].Minimum.
 func AtLeast(n int64) *int64 { return &n }

@@ -15,7 +15,7 @@ type TokenRequest struct {
 	// Headers are added to the request, such as Authorization: Basic. The host sets Content-Type, and Accept unless it is
 	// here.
 	Headers []Pair
-	// Extra names further members of the answer to return in [Token].Extra, such as instance_url. They must be strings.
+	// Extra names further members of the answer to return with [Token.Extra], such as instance_url. They must be strings.
 	Extra []string
 }
 
@@ -29,8 +29,20 @@ type Token struct {
 	ExpiresIn time.Duration
 	// Scope is a sealed value with the sinks [ToHeader], [ToQuery] and [ToToken].
 	Scope string
-	// Extra has the members that [TokenRequest].Extra names, as sealed values with the sinks of Scope.
-	Extra map[string]string
+	// extra has the members that [TokenRequest].Extra names, as a JSON object.
+	extra string
+}
+
+// Extra returns a member of the answer that [TokenRequest].Extra names, as a sealed value with the sinks of Scope. It returns
+// "" if the answer does not include it.
+func (t Token) Extra(name string) (member string) {
+	_ = EachMember(t.extra, func(n, value string) error {
+		if n == name {
+			member = text(value)
+		}
+		return nil
+	})
+	return member
 }
 
 // RequestToken requests a token from a token endpoint. It returns an error if the status is not 2xx. The error has the
@@ -53,11 +65,7 @@ func (c *Call) RequestToken(r TokenRequest) (Token, error) {
 		case "error":
 			code = text(value)
 		case "extra":
-			t.Extra = map[string]string{}
-			return EachMember(value, func(name, value string) error {
-				t.Extra[name] = text(value)
-				return nil
-			})
+			t.extra = value
 		}
 		return nil
 	})

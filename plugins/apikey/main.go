@@ -14,7 +14,7 @@ func main() {} // a reactor module never runs it
 type plugin struct{}
 
 func (plugin) Describe() sdk.Description {
-	named := []string{sdk.ToHeader, sdk.ToQuery, sdk.ToBody}
+	everywhere := []string{sdk.ToHeader, sdk.ToQuery, sdk.ToBody, sdk.ToPath}
 	return sdk.Description{
 		ABI:     sdk.ABI,
 		Type:    "api_key",
@@ -23,10 +23,10 @@ func (plugin) Describe() sdk.Description {
 		Summary: "A key in a header, a query parameter, the path, a cookie or a form.",
 		Fields: []sdk.Field{
 			{
-				Name: "key", Kind: sdk.String, Required: true, Sinks: named,
+				Name: "key", Kind: sdk.String, Required: true, Sinks: everywhere[:3],
 				Doc: "Name of the header, query parameter, cookie or member of the form. For the path, the text that the credential replaces.",
 			},
-			{Name: "value", Kind: sdk.String, Required: true, Sealed: true, Sinks: append(named, sdk.ToPath), Doc: "The credential."},
+			{Name: "value", Kind: sdk.String, Required: true, Sealed: true, Sinks: everywhere, Doc: "The credential."},
 			{Name: "in", Kind: sdk.String, Required: true, Enum: []string{"header", "query", "path", "cookie", "form"}, Doc: "Where the key goes."},
 		},
 	}

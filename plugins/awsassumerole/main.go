@@ -36,7 +36,7 @@ func (plugin) Describe() sdk.Description {
 		Version: "1.0.0",
 		Summary: "A signature of AWS, Signature Version 4, with the credentials of an assumed role, cached until a minute before they expire.",
 		Uses:    []string{sdk.UsesToken, sdk.UsesCache, sdk.UsesSign, sdk.UsesBody},
-		Fields: append([]sdk.Field{
+		Fields: sdk.Fields([]sdk.Field{
 			{Name: "access_key_id", Kind: sdk.String, Required: true, Sinks: token, Doc: "Access key ID of the credentials that assume the role."},
 			{
 				Name: "secret_access_key", Kind: sdk.String, Required: true, Sealed: true,
@@ -53,7 +53,7 @@ func (plugin) Describe() sdk.Description {
 				Suggested: []string{"https://sts.us-east-1.amazonaws.com/", "https://sts.eu-central-1.amazonaws.com/"},
 			},
 			{Name: "sts_region", Kind: sdk.String, Doc: "Region of sts_url; region unless given."},
-		}, sigv4.Fields()...),
+		}, sigv4.Fields()),
 		Answers: []sdk.Answer{
 			{Name: "access_key_id", From: credentials + "AccessKeyId", Kind: sdk.Sealed, Sinks: sent, Required: true},
 			{

@@ -21,14 +21,14 @@ func (plugin) Describe() sdk.Description {
 		Version: "1.0.0",
 		Summary: "A signature of AWS, Signature Version 4, in Authorization or in the query.",
 		Uses:    []string{sdk.UsesSign, sdk.UsesBody},
-		Fields: append([]sdk.Field{
+		Fields: sdk.Fields([]sdk.Field{
 			{Name: "access_key_id", Kind: sdk.String, Required: true, Sinks: sent, Doc: "Access key ID."},
 			{
 				Name: "secret_access_key", Kind: sdk.String, Required: true, Sealed: true,
 				Sinks: []string{sdk.ToSign}, Derived: []string{sdk.ToSign, sdk.ToHeader, sdk.ToQuery}, Doc: "Secret access key.",
 			},
 			{Name: "session_token", Kind: sdk.String, Sealed: true, Sinks: sent, Doc: "Session token of temporary credentials."},
-		}, sigv4.Fields()...),
+		}, sigv4.Fields()),
 		Challenge: sigv4.Challenge(),
 	}
 }

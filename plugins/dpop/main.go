@@ -33,7 +33,7 @@ func (plugin) Describe() sdk.Description {
 	nonce := sdk.Answer{Name: "nonce", From: "header:DPoP-Nonce", Kind: sdk.Sealed, Sinks: claim}
 	kept := nonce
 	kept.Keep = true
-	fields := append([]sdk.Field{
+	fields := []sdk.Field{
 		{Name: "token_url", Kind: sdk.URL, Required: true, Sinks: []string{sdk.ToToken, sdk.ToClaim}, Doc: "Token endpoint."},
 		{Name: "grant", Kind: sdk.String, Enum: []string{"client_credentials", jwtBearer}, Default: "client_credentials", Doc: "RFC 6749 section 4.4, or RFC 7523."},
 		{Name: "scope", Kind: sdk.String, Sinks: token, Doc: "Scopes to request, separated by spaces."},
@@ -45,14 +45,15 @@ func (plugin) Describe() sdk.Description {
 			Name: "proof_algorithm", Kind: sdk.String, Default: "ES256", Doc: "Signature algorithm of the proofs.",
 			Enum: []string{"ES256", "ES384", "ES512", "EdDSA", "RS256", "RS384", "RS512", "PS256", "PS384", "PS512"},
 		},
-	}, oauth.Client("", oauth.Post, oauth.Basic, oauth.PrivateKeyJWT, oauth.TLS, oauth.None)...)
+	}
+	client := oauth.Client("", oauth.Post, oauth.Basic, oauth.PrivateKeyJWT, oauth.TLS, oauth.None)
 	return sdk.Description{
 		ABI:     sdk.ABI,
 		Type:    "dpop",
 		Version: "1.0.0",
 		Summary: "An access token that is bound to a key, and a proof of the key for each request (DPoP, RFC 9449).",
 		Uses:    []string{sdk.UsesToken, sdk.UsesCache, sdk.UsesSign},
-		Fields:  append(fields, oauth.Key(assertion, sdk.Condition{Field: "client_auth", Values: []string{oauth.PrivateKeyJWT}})...),
+		Fields:  sdk.Fields(fields, client, oauth.Key(assertion, sdk.Condition{Field: "client_auth", Values: []string{oauth.PrivateKeyJWT}})),
 		Answers: []sdk.Answer{
 			{
 				Name: "access_token", From: "json:/access_token", Kind: sdk.Sealed,

@@ -30,7 +30,7 @@ func (plugin) Describe() sdk.Description {
 		Version: "1.1.0",
 		Summary: "A bearer token from the JWT bearer grant (RFC 7523), cached until a minute before token_ttl ends.",
 		Uses:    []string{sdk.UsesToken, sdk.UsesCache, sdk.UsesSign},
-		Fields: append(append([]sdk.Field{
+		Fields: sdk.Fields([]sdk.Field{
 			{Name: "client_id", Kind: sdk.String, Required: true, Sinks: both, Doc: "The assertion's iss."},
 			{Name: "private_key", Kind: sdk.Key, Required: true, AlgorithmField: "algorithm", Doc: "Signing key in PEM, or the HMAC secret."},
 			{Name: "token_url", Kind: sdk.URL, Required: true, Sinks: both, Suggested: []string{"https://oauth2.googleapis.com/token"}, Doc: "Token endpoint."},
@@ -41,7 +41,7 @@ func (plugin) Describe() sdk.Description {
 			{Name: "additional_claims", Kind: sdk.Object, Sinks: claim, Doc: "Further claims of the assertion."},
 			{Name: "jwt_headers", Kind: sdk.Object, Sinks: claim, Doc: "Further header members, such as kid."},
 			oauth.Parameters("parameters"),
-		}, client...), oauth.Assertion()...),
+		}, client, oauth.Assertion()),
 	}
 }
 

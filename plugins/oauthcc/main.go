@@ -14,20 +14,21 @@ type plugin struct{}
 
 func (plugin) Describe() sdk.Description {
 	token := []string{sdk.ToToken}
-	fields := append(oauth.Client("", oauth.Post, oauth.Basic, oauth.PrivateKeyJWT, oauth.TLS),
-		sdk.Field{Name: "token_url", Kind: sdk.URL, Required: true, Sinks: []string{sdk.ToToken, sdk.ToClaim}, Doc: "Token endpoint."},
-		sdk.Field{Name: "scope", Kind: sdk.String, Sinks: token, Doc: "Scopes to request, separated by spaces."},
-		sdk.Field{Name: "audience", Kind: sdk.String, Sinks: token, Doc: "Name of the API that the token is for, as some token endpoints want it."},
-		sdk.Field{Name: "resource", Kind: sdk.String, Sinks: token, Doc: "URIs of the APIs that the token is for (RFC 8707), separated by spaces."},
+	own := []sdk.Field{
+		{Name: "token_url", Kind: sdk.URL, Required: true, Sinks: []string{sdk.ToToken, sdk.ToClaim}, Doc: "Token endpoint."},
+		{Name: "scope", Kind: sdk.String, Sinks: token, Doc: "Scopes to request, separated by spaces."},
+		{Name: "audience", Kind: sdk.String, Sinks: token, Doc: "Name of the API that the token is for, as some token endpoints want it."},
+		{Name: "resource", Kind: sdk.String, Sinks: token, Doc: "URIs of the APIs that the token is for (RFC 8707), separated by spaces."},
 		oauth.Parameters("parameters"),
-	)
+	}
 	return sdk.Description{
 		ABI:     sdk.ABI,
 		Type:    "oauth_client_credentials",
 		Version: "1.1.0",
 		Summary: "A bearer token from the OAuth 2.0 client credentials grant, cached until a minute before it expires.",
 		Uses:    []string{sdk.UsesToken, sdk.UsesCache, sdk.UsesSign},
-		Fields:  append(fields, oauth.Key(sdk.Condition{Field: "client_auth", Values: []string{oauth.PrivateKeyJWT}})...),
+		Fields: sdk.Fields(oauth.Client("", oauth.Post, oauth.Basic, oauth.PrivateKeyJWT, oauth.TLS), own,
+			oauth.Key(sdk.Condition{Field: "client_auth", Values: []string{oauth.PrivateKeyJWT}})),
 	}
 }
 

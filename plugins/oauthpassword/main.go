@@ -15,20 +15,21 @@ type plugin struct{}
 
 func (plugin) Describe() sdk.Description {
 	token := []string{sdk.ToToken}
-	fields := append([]sdk.Field{
+	fields := []sdk.Field{
 		{Name: "username", Kind: sdk.String, Required: true, Sinks: token, Doc: "Name of the resource owner."},
 		{Name: "password", Kind: sdk.String, Required: true, Sealed: true, Sinks: token, Doc: "Password of the resource owner."},
 		{Name: "token_url", Kind: sdk.URL, Required: true, Sinks: []string{sdk.ToToken, sdk.ToClaim}, Doc: "Token endpoint."},
 		{Name: "scope", Kind: sdk.String, Sinks: token, Doc: "Scopes to request, separated by spaces."},
 		oauth.Parameters("parameters"),
-	}, oauth.Client("", oauth.Post, oauth.Basic, oauth.PrivateKeyJWT, oauth.TLS, oauth.None)...)
+	}
+	client := oauth.Client("", oauth.Post, oauth.Basic, oauth.PrivateKeyJWT, oauth.TLS, oauth.None)
 	return sdk.Description{
 		ABI:     sdk.ABI,
 		Type:    "oauth_password",
 		Version: "1.0.0",
 		Summary: "A bearer token from the OAuth 2.0 password grant, cached until a minute before it expires.",
 		Uses:    []string{sdk.UsesToken, sdk.UsesCache, sdk.UsesSign},
-		Fields:  append(fields, oauth.Key(sdk.Condition{Field: "client_auth", Values: []string{oauth.PrivateKeyJWT}})...),
+		Fields:  sdk.Fields(fields, client, oauth.Key(sdk.Condition{Field: "client_auth", Values: []string{oauth.PrivateKeyJWT}})),
 	}
 }
 

@@ -25,7 +25,7 @@ type plugin struct{}
 
 func (plugin) Describe() sdk.Description {
 	token, both := []string{sdk.ToToken}, []string{sdk.ToToken, sdk.ToClaim}
-	suggested := []string{types + "access_token", types + "id_token", types + "jwt"}
+	suggested := []string{types + "access_token", types + "id_token", types + "jwt", types + "id-jag"}
 	fields := []sdk.Field{
 		{
 			Name: "token_url", Kind: sdk.URL, Required: true, Sinks: both,
@@ -33,11 +33,11 @@ func (plugin) Describe() sdk.Description {
 		},
 		{Name: "grant", Kind: sdk.String, Enum: []string{"token_exchange", onBehalfOf}, Default: "token_exchange", Doc: "RFC 8693, or the grant of Microsoft Entra."},
 		{Name: "subject_token", Kind: sdk.String, Required: true, Sealed: true, Sinks: token, Doc: "The token to exchange."},
-		{Name: "subject_token_type", Kind: sdk.String, Sinks: token, Default: types + "access_token", Suggested: suggested, Doc: "Type of subject_token."},
+		{Name: "subject_token_type", Kind: sdk.String, Sinks: token, Default: types + "access_token", Suggested: suggested[:3], Doc: "Type of subject_token."},
 		{Name: "actor_token", Kind: sdk.String, Sealed: true, Sinks: token, Doc: "Token of who acts for the subject."},
-		{Name: "actor_token_type", Kind: sdk.String, Sinks: token, Default: types + "access_token", Suggested: suggested, Doc: "Type of actor_token."},
+		{Name: "actor_token_type", Kind: sdk.String, Sinks: token, Default: types + "access_token", Suggested: suggested[:3], Doc: "Type of actor_token."},
 		{
-			Name: "requested_token_type", Kind: sdk.String, Sinks: token, Suggested: append(suggested, types+"id-jag"),
+			Name: "requested_token_type", Kind: sdk.String, Sinks: token, Suggested: suggested,
 			Doc: "Type of the token to get.",
 		},
 		{Name: "audience", Kind: sdk.String, Sinks: token, Doc: "Names of the APIs that the token is for, separated by spaces."},
@@ -48,8 +48,7 @@ func (plugin) Describe() sdk.Description {
 		oauth.Parameters("assertion_parameters"),
 	}
 	ways := []string{oauth.Post, oauth.Basic, oauth.PrivateKeyJWT, oauth.TLS, oauth.None}
-	fields = append(fields, oauth.Client("", ways...)...)
-	fields = append(fields, oauth.Client("assertion_", oauth.None, oauth.Post, oauth.Basic, oauth.PrivateKeyJWT, oauth.TLS)...)
+	second := []string{oauth.None, oauth.Post, oauth.Basic, oauth.PrivateKeyJWT, oauth.TLS}
 	signs := []string{oauth.PrivateKeyJWT}
 	return sdk.Description{
 		ABI:     sdk.ABI,
@@ -57,7 +56,8 @@ func (plugin) Describe() sdk.Description {
 		Version: "1.0.0",
 		Summary: "A bearer token that another token, such as the user's, is exchanged for (RFC 8693), cached until a minute before it expires.",
 		Uses:    []string{sdk.UsesToken, sdk.UsesCache, sdk.UsesSign},
-		Fields:  append(fields, oauth.Key(sdk.Condition{Field: "client_auth", Values: signs}, sdk.Condition{Field: "assertion_client_auth", Values: signs})...),
+		Fields: sdk.Fields(fields, oauth.Client("", ways...), oauth.Client("assertion_", second...),
+			oauth.Key(sdk.Condition{Field: "client_auth", Values: signs}, sdk.Condition{Field: "assertion_client_auth", Values: signs})),
 		Answers: []sdk.Answer{
 			{Name: "assertion", From: "json:/access_token", Kind: sdk.Sealed, Sinks: token, Required: true},
 			{Name: "token_type", From: "json:/token_type", Kind: sdk.Enum, Enum: []string{"N_A", "Bearer", "DPoP"}},

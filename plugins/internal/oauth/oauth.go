@@ -36,7 +36,7 @@ func Client(prefix string, ways ...string) []sdk.Field {
 		at = " at " + prefix + "url."
 	}
 	id := sdk.Field{Name: prefix + "client_id", Kind: sdk.String, Sinks: both, Doc: "OAuth client identifier" + at}
-	var known []string
+	known := make([]string, 0, len(ways))
 	for _, way := range ways {
 		if way != None {
 			known = append(known, way)
@@ -59,14 +59,14 @@ func Client(prefix string, ways ...string) []sdk.Field {
 
 // Key returns the fields of the key that signs assertions. It is required if any of the conditions holds.
 func Key(needed ...sdk.Condition) []sdk.Field {
-	return append([]sdk.Field{
+	return sdk.Fields([]sdk.Field{
 		{
 			Name: "private_key", Kind: sdk.Key, RequiredIf: needed, AlgorithmField: "algorithm",
 			Doc: "Key that signs the client's assertion, in PEM, or the HMAC secret.",
 		},
 		{Name: "algorithm", Kind: sdk.String, Enum: sdk.Algorithms(), Default: "RS256", Doc: "Signature algorithm."},
 		{Name: "jwt_headers", Kind: sdk.Object, Sinks: []string{sdk.ToClaim}, Doc: "Further header members of the assertion, such as kid."},
-	}, Assertion()...)
+	}, Assertion())
 }
 
 // Assertion returns further fields of the assertion with which a client authenticates.
