@@ -56,7 +56,7 @@ func TestModulesAreSmall(t *testing.T) {
 // The compiler has made the descriptions: the modules have them as data, and none of the code that writes them.
 func TestDescriptionsAreData(t *testing.T) {
 	for _, p := range builtIn {
-		if !bytes.Contains(p.wasm, []byte(`{"abi":1,"type":"`+p.authType+`",`)) {
+		if !bytes.Contains(plugins.Of(p.authType), []byte(`{"abi":1,"type":"`+p.authType+`",`)) {
 			t.Errorf("%s makes its description while it runs: does its Describe, or what it calls, have an append that grows a slice?", p.dir)
 		}
 	}
