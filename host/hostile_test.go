@@ -34,7 +34,7 @@ type hostile struct {
 	endless string
 	// stalls is set if the server then leaves the connection open.
 	stalls bool
-	// exchange and token are what comes of the request for which the endpoint was asked: "sent" or "error". api is the status
+	// exchange and token are the outcomes of the request for which the endpoint was asked: "sent" or "error". api is the status
 	// that the caller of the API gets, or "error", also if the error is that of the body.
 	exchange, token, api string
 }
@@ -175,7 +175,7 @@ func TestHostileEndpoints(t *testing.T) {
 	}
 }
 
-// askEndpoint sends a request for which an endpoint is asked, and returns what comes of it.
+// askEndpoint sends a request for which an endpoint is asked, and returns the outcome.
 func askEndpoint(t *testing.T, h *hostile, about abi.Description, do func(abi.Env, func([]byte) []byte) string) string {
 	w := hostileWorld(t, about, do)
 	elsewhere := serve(t, &hostile{}, "HTTP/1.1 204 No Content\r\n\r\n", nil)

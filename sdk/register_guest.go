@@ -6,7 +6,7 @@ import pdk "github.com/extism/go-pdk"
 
 var (
 	registered Plugin
-	// described is what the export describe returns.
+	// described is the document that the export describe returns.
 	described string
 )
 

@@ -76,15 +76,19 @@ func checkQuery(t *testing.T, got *hosttest.Result, stated, payload, service str
 	}
 }
 
-// A body that can be read only once is signed too. Its length is not known before, and is not signed.
+// A body that can be read only once is signed too, with its length, which the host knows once it keeps the body.
 func TestBodyThatCanBeReadOnce(t *testing.T) {
 	run(t, func(t *testing.T, h *hosttest.Harness) {
 		r := hosttest.POST("https://api.test/", "x")
 		r.Body, r.GetBody, r.ContentLength = io.NopCloser(strings.NewReader("streamed")), nil, -1
 		got := h.Authenticate(config(), r)
-		want := authorization(canonical("POST", "/", "", "host:api.test", "x-amz-date:20150830T123600Z", "", "host;x-amz-date", sha256Of("streamed")), scope)
+		signed := canonical("POST", "/", "", "content-length:8", "host:api.test", "x-amz-date:20150830T123600Z", "", "content-length;host;x-amz-date", sha256Of("streamed"))
+		want := authorization(signed, scope)
 		if got.Header("Authorization") != want {
 			t.Errorf("Authorization: %s, not %s", got.Header("Authorization"), want)
+		}
+		if got.Request.ContentLength != 8 {
+			t.Errorf("Content-Length: %d", got.Request.ContentLength)
 		}
 		if sent, err := io.ReadAll(got.Request.Body); err != nil || string(sent) != "streamed" {
 			t.Errorf("the body is %q (%v)", sent, err)

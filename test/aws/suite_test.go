@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// The cases of AWS's own signing test suite, in the header and in the query. testdata/v4 has them as they are in
+// The cases of AWS's own signing test suite, in the header and in the query. testdata/v4 holds the files of
 // tests/aws-signing-test-suite/v4 of github.com/awslabs/aws-c-auth at 495329c2433034bd8fd53fc6ba9e0202d3fac876, except the files
 // with what comes before a signature.
 func TestTheSigningTestSuiteOfAWS(t *testing.T) {
