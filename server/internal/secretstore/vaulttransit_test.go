@@ -92,23 +92,28 @@ func TestAnswersThatAreNoSignature(t *testing.T) {
 		_, _ = w.Write([]byte(`"`))
 	}
 	for name, answer := range map[string]func(w http.ResponseWriter, r *http.Request){
-		"an echo":              echo,
-		"an echo with 400":     func(w http.ResponseWriter, r *http.Request) { w.WriteHeader(400); echo(w, r) },
-		"an echo with 403":     func(w http.ResponseWriter, r *http.Request) { w.WriteHeader(403); echo(w, r) },
-		"an echo with 404":     func(w http.ResponseWriter, r *http.Request) { w.WriteHeader(404); echo(w, r) },
-		"an echo with 500":     func(w http.ResponseWriter, r *http.Request) { w.WriteHeader(500); echo(w, r) },
-		"no data":              text(`{}`),
-		"data that is null":    text(`{"data":null}`),
-		"no prefix":            text(dataOf(map[string]any{"signature": "AAAA"})),
-		"no version":           text(dataOf(map[string]any{"signature": "vault:v:AAAA"})),
-		"a version of 0":       text(dataOf(map[string]any{"signature": "vault:v0:AAAA"})),
-		"a version below 0":    text(dataOf(map[string]any{"signature": "vault:v-1:AAAA"})),
-		"a huge version":       text(dataOf(map[string]any{"signature": "vault:v99999999999999999999:AAAA"})),
-		"no signature":         text(dataOf(map[string]any{"signature": "vault:v1"})),
-		"no Base64":            text(dataOf(map[string]any{"signature": "vault:v1:A*AA"})),
-		"a number":             text(dataOf(map[string]any{"signature": 7})),
-		"a name twice":         text(`{"data":{"signature":"vault:v1:AAAA","signature":"vault:v1:BBBB"}}`),
-		"a redirect":           func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, "/v1/elsewhere", 307) },
+		"an echo":          echo,
+		"an echo with 400": func(w http.ResponseWriter, r *http.Request) { w.WriteHeader(http.StatusBadRequest); echo(w, r) },
+		"an echo with 403": func(w http.ResponseWriter, r *http.Request) { w.WriteHeader(http.StatusForbidden); echo(w, r) },
+		"an echo with 404": func(w http.ResponseWriter, r *http.Request) { w.WriteHeader(http.StatusNotFound); echo(w, r) },
+		"an echo with 500": func(w http.ResponseWriter, r *http.Request) {
+			w.WriteHeader(http.StatusInternalServerError)
+			echo(w, r)
+		},
+		"no data":           text(`{}`),
+		"data that is null": text(`{"data":null}`),
+		"no prefix":         text(dataOf(map[string]any{"signature": "AAAA"})),
+		"no version":        text(dataOf(map[string]any{"signature": "vault:v:AAAA"})),
+		"a version of 0":    text(dataOf(map[string]any{"signature": "vault:v0:AAAA"})),
+		"a version below 0": text(dataOf(map[string]any{"signature": "vault:v-1:AAAA"})),
+		"a huge version":    text(dataOf(map[string]any{"signature": "vault:v99999999999999999999:AAAA"})),
+		"no signature":      text(dataOf(map[string]any{"signature": "vault:v1"})),
+		"no Base64":         text(dataOf(map[string]any{"signature": "vault:v1:A*AA"})),
+		"a number":          text(dataOf(map[string]any{"signature": 7})),
+		"a name twice":      text(`{"data":{"signature":"vault:v1:AAAA","signature":"vault:v1:BBBB"}}`),
+		"a redirect": func(w http.ResponseWriter, r *http.Request) {
+			http.Redirect(w, r, "/v1/elsewhere", http.StatusTemporaryRedirect)
+		},
 		"more than can be":     text(`{"data":{"signature":"vault:v1:` + strings.Repeat("A", 2<<20) + `"}}`),
 		"a list":               text(`[]`),
 		"HTML":                 text(`<html>`),
