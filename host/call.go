@@ -259,6 +259,9 @@ func (c *Connector) run(ctx context.Context, call *hostfn.Call, stats *Attempt) 
 	if failure != nil {
 		out.err = c.failure(failure)
 	}
+	if c.host.explained != nil {
+		c.host.explained(c.explanation(call, result.Output, out))
+	}
 	return out, nil
 }
 

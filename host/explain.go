@@ -75,6 +75,78 @@ type ExplainedExchange struct {
 	Body string
 }
 
+// String returns the step for people to read: a line that says what it is, and then the text or the request with two spaces
+// before each line. Control characters are escaped.
+func (s Step) String() string {
+	heading, lines := "the data of "+s.By, strings.Split(s.Signed, "\n")
+	if e := s.Exchange; e != nil {
+		heading, lines = "the request to the token endpoint", []string{e.Method + " " + e.URL}
+		for _, pair := range e.Headers {
+			lines = append(lines, pair.Name+": "+pair.Value)
+		}
+		if e.Body != "" {
+			lines = append(lines, strings.Split(e.Body, "\n")...)
+		}
+	}
+	var b strings.Builder
+	b.WriteString(heading + "\n")
+	for _, line := range lines {
+		b.WriteString("  " + Printable(line) + "\n")
+	}
+	return b.String()
+}
+
+// steps returns the steps of a call.
+func steps(call *hostfn.Call) (all []Step) {
+	for _, step := range call.Steps() {
+		all = append(all, Step{Signed: step.Signed, By: step.By, Exchange: (*ExplainedExchange)(step.Exchange)})
+	}
+	return all
+}
+
+// added returns a mutation with masked texts.
+func added(m *hostfn.Mutation) Mutation {
+	return Mutation{Headers: m.Headers, Query: m.Query, Cookies: m.Cookies, Path: m.Path, Form: m.Form}
+}
+
+// String returns the mutation for people to read, with two spaces before each line.
+func (m Mutation) String() string {
+	var b strings.Builder
+	line := func(text string) { b.WriteString("  " + Printable(text) + "\n") }
+	for _, pair := range m.Headers {
+		line(pair.Name + ": " + pair.Value)
+	}
+	for _, cookie := range m.Cookies {
+		line("Cookie: " + cookie.Name + "=" + cookie.Value)
+	}
+	for _, pair := range m.Path {
+		line("path: " + pair.Value + " for " + pair.Name)
+	}
+	if m.Query != "" {
+		line("query: " + m.Query)
+	}
+	if m.Form != "" {
+		line("form: " + m.Form)
+	}
+	return b.String()
+}
+
+// explanation returns what a call did, for people to read.
+func (c *Connector) explanation(call *hostfn.Call, output []byte, out *outcome) string {
+	text := "auth type " + c.config.Auth.Type + "\n"
+	for _, step := range steps(call) {
+		text += step.String()
+	}
+	if out.err != nil {
+		return text + "the call fails\n"
+	}
+	masked, err := call.Masked(output)
+	if err != nil {
+		return text
+	}
+	return text + "the request gets\n" + added(masked).String()
+}
+
 // Explain runs the plugin without token endpoints and without the cache, and does not send the request. If the plugin answers
 // challenges of the API, the request is shown as it would be sent after one, such as with a nonce. If the plugin would pass
 // that challenge on to the caller, the request is shown as it is sent at first. Explain returns an error if authenticating the
@@ -114,10 +186,7 @@ func (c *Connector) Explain(r *http.Request) (*Explanation, error) {
 	target.User, target.Fragment, target.RawFragment = nil, "", ""
 	e := &Explanation{
 		Connector: c.config.Name, Type: c.config.Auth.Type, Method: r.Method, URL: target.String(),
-		Added: Mutation{Headers: masked.Headers, Query: masked.Query, Cookies: masked.Cookies, Path: masked.Path, Form: masked.Form}, TLS: secure, Fuel: fuel,
-	}
-	for _, step := range call.Steps() {
-		e.Steps = append(e.Steps, Step{Signed: step.Signed, By: step.By, Exchange: (*ExplainedExchange)(step.Exchange)})
+		Added: added(masked), Steps: steps(call), TLS: secure, Fuel: fuel,
 	}
 	for _, pair := range masked.Path {
 		e.URL = strings.ReplaceAll(strings.ReplaceAll(e.URL, url.PathEscape(pair.Name), pair.Value), pair.Name, pair.Value)

@@ -39,6 +39,8 @@ type Host struct {
 	tokens  *http.Client
 	// revealed is called with each text that a guest reveals, in tests of plugins.
 	revealed func(text string)
+	// explained is called with an explanation of each call that counts, in tests of plugins.
+	explained func(text string)
 	// random returns what guests get in place of random bytes, in tests of plugins.
 	random func() string
 	// exchangeSlots limits the calls that may wait for token endpoints, because a guest that waits keeps its memory.
@@ -134,7 +136,7 @@ func tryHost(ctx context.Context, c Config) (*Host, error) {
 	if h.identities, err = newIdentities(); err != nil {
 		return nil, err
 	}
-	h.revealed, h.random = testhook.RevealObserver(ctx), testhook.Random(ctx)
+	h.revealed, h.random, h.explained = testhook.RevealObserver(ctx), testhook.Random(ctx), testhook.Explanations(ctx)
 	if err := h.dialers(); err != nil {
 		return nil, err
 	}

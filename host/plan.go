@@ -38,6 +38,7 @@ func (c *Connector) newPlan() *hostfn.Plan {
 		GuestWarns:    c.log.warnOfGuest,
 		Refused:       c.log.refused,
 		Revealed:      h.revealed,
+		Explains:      h.explained != nil,
 		RandomText:    h.random,
 		Limits:        h.config.Limits.call(),
 		ExchangeTime:  c.exchangeTime(),

@@ -43,6 +43,12 @@
 // revealed any, it may also have the credentials that it puts into a request there. No other secret may be in its memory,
 // and none of these values may be in logs or errors.
 //
+// # Seeing what happens
+//
+// With go test -v, each call in the sandbox logs what it did: the texts that were signed or hashed, the requests to token
+// endpoints, and what the request to the API gets. Credentials are masked, as in [host.Explanation]. A request whose token or
+// mutation comes from an earlier call logs less, or nothing.
+//
 // # The compiled module
 //
 // The test fails if the module is missing, or if it was not compiled from the current sources. It is never skipped.

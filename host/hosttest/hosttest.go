@@ -38,9 +38,11 @@ func Run(t *testing.T, p sdk.Plugin, wasm string, test func(*testing.T, *Harness
 	seed := sha256.Sum256([]byte(t.Name())) // both runs get the same random bytes
 	if p != nil {
 		t.Run("native", func(t *testing.T) {
-			test(t, newHarness(t, seed, func(grants []string) host.Plugin {
+			h := newHarness(t, seed, func(grants []string) host.Plugin {
 				return testhook.NativePlugin("native", newNative(t, p), grants).(host.Plugin)
-			}, builtIn(wasm)))
+			}, builtIn(wasm))
+			h.native = true
+			test(t, h)
 		})
 	}
 	t.Run("sandbox", func(t *testing.T) {
@@ -56,6 +58,8 @@ func Run(t *testing.T, p sdk.Plugin, wasm string, test func(*testing.T, *Harness
 type Harness struct {
 	tb     testing.TB
 	plugin func(grants []string) host.Plugin
+	// native is set if the plugin runs as plain Go. verbose is set if the test's log shows what calls do.
+	native, verbose bool
 	// builtIn is set if the plugin is one of the host's own.
 	builtIn bool
 	random  io.Reader
@@ -92,6 +96,7 @@ type Harness struct {
 func newHarness(tb testing.TB, seed [32]byte, plugin func(grants []string) host.Plugin, builtIn bool) *Harness {
 	h := &Harness{
 		tb:         tb,
+		verbose:    testing.Verbose(),
 		plugin:     plugin,
 		builtIn:    builtIn,
 		random:     &locked{reader: randv2.NewChaCha8(seed)},
@@ -255,6 +260,7 @@ func (h *Harness) live() *host.Host {
 	}
 	ctx := testhook.WithRevealObserver(context.Background(), h.evidence.reveal)
 	ctx = testhook.WithMemoryObserver(ctx, h.evidence.memory)
+	ctx = testhook.WithExplanations(ctx, h.explain)
 	ctx = testhook.WithRandom(ctx, func() string {
 		h.mu.Lock()
 		defer h.mu.Unlock()
@@ -285,6 +291,14 @@ func (h *Harness) live() *host.Host {
 	defer h.mu.Unlock()
 	h.host = made
 	return made
+}
+
+// explain logs an explanation of a call in a verbose test, once for both runs. It may hold no credential.
+func (h *Harness) explain(text string) {
+	h.evidence.text("the explanation of a call", text)
+	if h.verbose && !h.native {
+		h.tb.Log(text)
+	}
 }
 
 // checkType fails the test if a host could not load the plugin beside the built-in ones, which the harness leaves out.

@@ -74,6 +74,84 @@ func wantComplaint(t *testing.T, got []string, texts ...string) {
 	}
 }
 
+// In a verbose test, each call in the sandbox logs what it did, as Explain shows it.
+func TestAVerboseTestShowsWhatCallsDo(t *testing.T) {
+	for name, want := range map[string]struct {
+		verbose, native bool
+		texts           []string
+	}{
+		"not verbose": {false, false, nil},
+		"native":      {true, true, nil},
+		"sandbox": {true, false, []string{
+			"auth type scripted\n",
+			"the request to the token endpoint\n  POST https://login.test/token\n  grant_type=client_credentials&audience=a",
+			"the data of digest sha256\n  {{ get_secret('crm') }}",
+			"the request gets\n  Authorization: Bearer <token>\n",
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			o := &logging{observed: observed{TB: t}}
+			h := nativeHarness(o, exchanging{scripted(exchange)})
+			h.verbose, h.native = want.verbose, want.native
+			h.Canary("crm")
+			h.TokenEndpoint("https://login.test/token", Token("the-access-token", 300))
+			h.Authenticate(config, GET("https://api.test"))
+			h.Authenticate(config, GET("https://api.test")) // uses the mutation again, and so does nothing
+			for _, cleanup := range o.cleanups {
+				cleanup()
+			}
+			if len(o.complaints) > 0 {
+				t.Errorf("%q", o.complaints)
+			}
+			rest := o.text
+			for _, text := range want.texts {
+				_, after, found := strings.Cut(rest, text)
+				if !found {
+					t.Fatalf("no %q, or not in this place:\n%s", text, o.text)
+				}
+				rest = after
+			}
+			if want.texts == nil && o.text != "" || strings.Count(o.text, "the request to the token endpoint") > 1 {
+				t.Errorf("the log is\n%s", o.text)
+			}
+		})
+	}
+}
+
+// exchanging is a plugin that also hashes its secret.
+type exchanging struct{ scripted }
+
+func (e exchanging) Describe() sdk.Description {
+	d := e.scripted.Describe()
+	d.Fields[0].Sinks = []string{sdk.ToDigest}
+	return d
+}
+
+// exchange requests a token unless it has one, and hashes the secret.
+func exchange(c *sdk.Call) (sdk.Mutation, error) {
+	token, ok := c.Cached("token")
+	if !ok {
+		issued, err := c.RequestToken(sdk.TokenRequest{
+			URL: c.Config("token_url"), Form: []sdk.Pair{{Name: "grant_type", Value: "client_credentials"}, {Name: "audience", Value: "a"}},
+		})
+		if err != nil {
+			return sdk.Mutation{}, err
+		}
+		c.Digest("sha256", c.Config("value"))
+		c.Cache("token", issued.AccessToken, 4*time.Minute)
+		token = issued.AccessToken
+	}
+	return sdk.Bearer(token), nil
+}
+
+// logging keeps what a test logs.
+type logging struct {
+	observed
+	text string
+}
+
+func (l *logging) Log(args ...any) { l.text += fmt.Sprintln(args...) }
+
 // scripted is a plugin whose Authenticate is a function of the test.
 type scripted func(c *sdk.Call) (sdk.Mutation, error)
 

@@ -12,11 +12,11 @@ type Step struct {
 	// Signed is the text that a host function signed, and By is the function with its algorithm, such as "mac HS256". They
 	// are empty for an exchange.
 	Signed, By string
-	// Exchange is the request that would be sent to a token endpoint, or nil.
+	// Exchange is the request to a token endpoint, or nil.
 	Exchange *ExplainedExchange
 }
 
-// ExplainedExchange is a request to a token endpoint that an explained call did not send. Credentials are masked.
+// ExplainedExchange is a request to a token endpoint of an explained call. Credentials are masked.
 type ExplainedExchange struct {
 	Method, URL string
 	Headers     []abi.Pair
@@ -27,16 +27,19 @@ type ExplainedExchange struct {
 // Steps returns what an explained call did, in order.
 func (c *Call) Steps() []Step { return c.steps }
 
+// explains reports whether the call records its steps.
+func (c *Call) explains() bool { return c.mode == Explaining || c.plan.Explains }
+
 // explainSigned records a text that is signed, if the call is explained.
 func (c *Call) explainSigned(by, data string) {
-	if c.mode == Explaining {
+	if c.explains() {
 		c.steps = append(c.steps, Step{Signed: c.masked(data), By: by})
 	}
 }
 
 // explainExchange records a request, if the call is explained.
 func (c *Call) explainExchange(w *wire) {
-	if c.mode != Explaining {
+	if !c.explains() {
 		return
 	}
 	e := &ExplainedExchange{Method: w.method, URL: c.masked(w.url), Body: c.maskedParameters(w.form)}

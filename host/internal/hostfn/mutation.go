@@ -108,6 +108,11 @@ func (c *Call) Explanation(output []byte) (*Mutation, error) {
 	if _, err := c.Mutation(output); err != nil {
 		return nil, err
 	}
+	return c.Masked(output)
+}
+
+// Masked returns the mutation of a guest's output, which Mutation has accepted, as a person may see it.
+func (c *Call) Masked(output []byte) (*Mutation, error) {
 	var document abi.Mutation
 	if err := strictjson.Unmarshal(output, &document); err != nil {
 		return nil, err

@@ -118,6 +118,8 @@ type Plan struct {
 	// ExchangeTime bounds one token request, and one request to the store of keys.
 	ExchangeTime time.Duration
 
+	// Explains is set if all calls record their steps, for tests of plugins.
+	Explains bool
 	// If not nil, Revealed is called with each text that a guest reveals.
 	Revealed func(text string)
 	// If not nil, a text that RandomText returns is the result of random, unless it is empty.

@@ -27,7 +27,7 @@ func (c *Call) JWTSign(document []byte) string {
 		c.endf(StagePlugin, `the request of jwt_sign: "for" is neither "header" nor "token"`)
 	}
 	mask := "<jwt>"
-	if c.mode == Explaining {
+	if c.explains() {
 		mask = c.maskedJWT(c.jwtRequest(document))
 	}
 	plain, sealed := c.integers(&request)

@@ -51,3 +51,17 @@ func Random(ctx context.Context) func() string {
 	random, _ := ctx.Value(randomKey{}).(func() string)
 	return random
 }
+
+type explainKey struct{}
+
+// WithExplanations returns a context for host.New. A host made with it calls observe with an explanation of each call of
+// authenticate that counts, for people to read. Credentials in it are masked.
+func WithExplanations(ctx context.Context, observe func(text string)) context.Context {
+	return context.WithValue(ctx, explainKey{}, observe)
+}
+
+// Explanations returns the function of WithExplanations, or nil.
+func Explanations(ctx context.Context) func(text string) {
+	observe, _ := ctx.Value(explainKey{}).(func(text string))
+	return observe
+}

@@ -173,24 +173,7 @@ func writeTLS(b *bytes.Buffer, s terminal.Style, t *explainedTLS) {
 
 // writeStep writes a step of the plugin: a heading, and the text indented.
 func writeStep(b *bytes.Buffer, s terminal.Style, step explainedStep) {
-	if step.Exchange == nil {
-		fmt.Fprintf(b, "\n%s\n", s.Dim("the data of "+step.By))
-		writeIndented(b, step.Signed)
-		return
-	}
-	fmt.Fprintf(b, "\n%s\n", s.Dim("the request to the token endpoint"))
-	writeIndented(b, step.Exchange.Method+" "+step.Exchange.URL)
-	for _, pair := range step.Exchange.Headers {
-		writeIndented(b, pair.Name+": "+pair.Value)
-	}
-	if step.Exchange.Body != "" {
-		writeIndented(b, step.Exchange.Body)
-	}
-}
-
-// writeIndented writes each line of a text with two spaces before it. Control characters are escaped.
-func writeIndented(b *bytes.Buffer, text string) {
-	for line := range strings.SplitSeq(text, "\n") {
-		fmt.Fprintf(b, "  %s\n", host.Printable(line))
-	}
+	text := host.Step{Signed: step.Signed, By: step.By, Exchange: (*host.ExplainedExchange)(step.Exchange)}.String()
+	heading, rest, _ := strings.Cut(text, "\n")
+	fmt.Fprintf(b, "\n%s\n%s", s.Dim(heading), rest)
 }
