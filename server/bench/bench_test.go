@@ -28,8 +28,11 @@ var table = []struct {
 	noGoal        bool
 }{
 	{work: `^RoundTrip, (api_key|oauth_client_credentials with a cached token|oauth_jwt_bearer with a cached token)$`, against: "golang.org/x/oauth2", rows: 3},
+	{work: `^RoundTrip, (oauth_jwt_bearer|oauth_password|token_exchange|login|github_app|google_service_account|dpop|aws_assume_role) with a cached token`, against: "RoundTrip, oauth_client_credentials", rows: 8},
 	{work: `^one call of the api_key plugin, reuse of mutations off$`, against: "extism/go-sdk", rows: 2},
 	{work: `^jwt, .*(RS256|ES256|EdDSA|HS256)$`, against: "golang-jwt", rows: 4},
+	{work: `^aws_sigv4, a whole call$`, against: "aws-sdk-go-v2", rows: 1},
+	{work: `^http_signature, a whole call, Ed25519, `, against: "crypto/ed25519", rows: 1},
 	{work: `^metered guest code, (base64|json) `, against: "unmetered", rows: 2},
 	{work: `^host.New and connecting the five types, (nothing cached|code cache warm)$`, against: "wazero compiles", rows: 2},
 	{work: `^10,000 connectors, .* ÷ 200 MiB$`, against: "200 MiB", rows: 1},

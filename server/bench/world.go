@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -28,14 +29,18 @@ type base struct {
 	exchanges atomic.Int64
 	// delay is the delay of the token endpoint.
 	delay time.Duration
+	// answer is the answer of the token endpoint. If it is empty, it is a bearer token.
+	answer string
 }
+
+const bearerToken = `{"access_token":"` + accessToken + `","token_type":"Bearer","expires_in":3600}`
 
 func (b *base) RoundTrip(r *http.Request) (*http.Response, error) {
 	response := &http.Response{StatusCode: http.StatusOK, Header: http.Header{}, Body: http.NoBody, Request: r}
 	if r.URL.Host == loginHost {
 		b.exchanges.Add(1)
 		time.Sleep(b.delay)
-		response.Body = io.NopCloser(strings.NewReader(`{"access_token":"` + accessToken + `","token_type":"Bearer","expires_in":3600}`))
+		response.Body = io.NopCloser(strings.NewReader(cmp.Or(b.answer, bearerToken)))
 	}
 	return response, nil
 }
