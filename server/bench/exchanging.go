@@ -6,23 +6,9 @@ import (
 	"fmt"
 	"maps"
 	"net/http"
-	"os"
 
 	"github.com/keywright/keywright/host"
 )
-
-// connectedWith is like [connected] for an auth type that is not built in. The command runs in server/bench, where its module
-// is found. If module is "", the type is built in.
-func connectedWith(ctx context.Context, module string, b *base, a host.Auth) (*host.Host, *host.Connector, error) {
-	if module == "" {
-		return connected(ctx, b, a)
-	}
-	wasm, err := os.ReadFile("../../plugins/" + module + "/" + module + ".wasm")
-	if err != nil {
-		return nil, nil, fmt.Errorf("%w: run it in server/bench of a checkout", err)
-	}
-	return connected(ctx, b, a, func(c *host.Config) { c.Plugins = append(c.Plugins, host.Plugin{Name: module, Wasm: wasm}) })
-}
 
 // answer is an answer of the token endpoint with all members that the exchanging types look for.
 const answer = `{"access_token":"` + accessToken + `","token_type":%q,"expires_in":3600,"token":"` + accessToken + `","expires_at":"2099-01-01T00:00:00Z",` +
@@ -31,27 +17,25 @@ const answer = `{"access_token":"` + accessToken + `","token_type":%q,"expires_i
 
 // exchanging holds configurations of the types that get a credential in exchange for another, beside oauth_client_credentials.
 var exchanging = []struct {
-	// plugin is the directory of the module below plugins, or "" if the type is built in.
-	plugin string
-	auth   host.Auth
+	auth host.Auth
 	// own is set if each request needs a signature of its own.
 	own bool
 }{
 	{auth: authOf("oauth_jwt_bearer")},
-	{plugin: "oauthpassword", auth: withClient("oauth_password", map[string]any{"username": "ann", "password": "{{ get_secret('key') }}"})},
-	{plugin: "tokenexchange", auth: withClient("token_exchange", map[string]any{"subject_token": "{{ get_secret('key') }}"})},
-	{plugin: "login", auth: host.Auth{Type: "login", Config: map[string]any{
+	{auth: withClient("oauth_password", map[string]any{"username": "ann", "password": "{{ get_secret('key') }}"})},
+	{auth: withClient("token_exchange", map[string]any{"subject_token": "{{ get_secret('key') }}"})},
+	{auth: host.Auth{Type: "login", Config: map[string]any{
 		"login_url": tokenURL, "login_body": map[string]any{"password": "{{ get_secret('key') }}"}, "token_from": "json:/token",
 		"key": "Authorization", "prefix": "Bearer",
 	}}},
-	{plugin: "githubapp", auth: host.Auth{Type: "github_app", Config: map[string]any{
+	{auth: host.Auth{Type: "github_app", Config: map[string]any{
 		"client_id": "me", "installation_id": 1, "private_key": "{{ get_secret('RS256') }}", "api_url": "https://" + loginHost,
 	}}},
-	{plugin: "googleserviceaccount", auth: host.Auth{Type: "google_service_account", Config: map[string]any{
+	{auth: host.Auth{Type: "google_service_account", Config: map[string]any{
 		"client_email": "me@project.test", "private_key": "{{ get_secret('RS256') }}", "token_url": tokenURL, "scope": "read",
 	}}},
-	{plugin: "dpop", own: true, auth: withClient("dpop", nil)},
-	{plugin: "awsassumerole", own: true, auth: host.Auth{Type: "aws_assume_role", Config: map[string]any{
+	{own: true, auth: withClient("dpop", nil)},
+	{own: true, auth: host.Auth{Type: "aws_assume_role", Config: map[string]any{
 		"access_key_id": "AKIAEXAMPLE", "secret_access_key": "{{ get_secret('key') }}", "role_arn": "arn:aws:iam::123456789012:role/bench",
 		"sts_url": "https://" + loginHost + "/", "region": "eu-central-1", "service": "execute-api",
 	}}},
@@ -75,22 +59,22 @@ func exchangingRows() []row {
 		all = append(all, row{
 			work: work, against: "RoundTrip, oauth_client_credentials with a cached token", unit: nanoseconds, goal: 1.1,
 			measure: func(ctx context.Context, s session) (result, error) {
-				return besideClientCredentials(ctx, s, e.plugin, e.auth)
+				return besideClientCredentials(ctx, s, e.auth)
 			},
 		})
 	}
 	return all
 }
 
-func besideClientCredentials(ctx context.Context, s session, module string, a host.Auth) (result, error) {
+func besideClientCredentials(ctx context.Context, s session, a host.Auth) (result, error) {
 	b := &base{answer: fmt.Sprintf(answer, map[bool]string{true: "DPoP", false: "Bearer"}[a.Type == "dpop"])}
-	ours, closeOurs, err := cachedRoundTrip(ctx, b, module, a)
+	ours, closeOurs, err := cachedRoundTrip(ctx, b, a)
 	if err != nil {
 		return result{}, err
 	}
 	defer closeOurs()
 	theirBase := &base{}
-	theirs, closeTheirs, err := cachedRoundTrip(ctx, theirBase, "", authOf("oauth_client_credentials"))
+	theirs, closeTheirs, err := cachedRoundTrip(ctx, theirBase, authOf("oauth_client_credentials"))
 	if err != nil {
 		return result{}, err
 	}
@@ -103,8 +87,8 @@ func besideClientCredentials(ctx context.Context, s session, module string, a ho
 }
 
 // cachedRoundTrip returns a function that does one round trip, and one that closes the host.
-func cachedRoundTrip(ctx context.Context, b *base, module string, a host.Auth) (run func() error, done func(), err error) {
-	h, c, err := connectedWith(ctx, module, b, a)
+func cachedRoundTrip(ctx context.Context, b *base, a host.Auth) (run func() error, done func(), err error) {
+	h, c, err := connected(ctx, b, a)
 	if err != nil {
 		return nil, nil, err
 	}

@@ -42,7 +42,7 @@ func signatureRows() []row {
 
 // sigV4 compares with the signer of AWS's SDK, which keeps the signing key of the day.
 func sigV4(ctx context.Context, s session) (result, error) {
-	h, c, err := connectedWith(ctx, "awssigv4", &base{}, host.Auth{Type: "aws_sigv4", Config: map[string]any{
+	h, c, err := connected(ctx, &base{}, host.Auth{Type: "aws_sigv4", Config: map[string]any{
 		"access_key_id": awsKeyID, "secret_access_key": "{{ get_secret('key') }}", "region": awsRegion, "service": awsService,
 	}})
 	if err != nil {
@@ -75,7 +75,7 @@ func sigV4(ctx context.Context, s session) (result, error) {
 
 // httpSignature compares with the least that makes the same signature.
 func httpSignature(ctx context.Context, s session) (result, error) {
-	h, c, err := connectedWith(ctx, "httpsignature", &base{}, host.Auth{Type: "http_signature", Config: map[string]any{
+	h, c, err := connected(ctx, &base{}, host.Auth{Type: "http_signature", Config: map[string]any{
 		"private_key": "{{ get_secret('EdDSA') }}", "algorithm": "ed25519", "components": "@method @target-uri", "keyid": keyID,
 	}})
 	if err != nil {

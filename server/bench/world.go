@@ -1,17 +1,20 @@
 package main
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
 	"net/http"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"time"
 
 	"github.com/keywright/keywright/host"
+	"github.com/keywright/keywright/plugins"
 )
 
 const (
@@ -100,9 +103,13 @@ func connect(ctx context.Context, h *host.Host, name string, a host.Auth) (*host
 	return h.Connect(ctx, host.ConnectorConfig{Name: name, Origins: []string{apiOrigin}, Auth: a})
 }
 
-// connected returns a host with one connector.
+// connected returns a host with one connector. If the host does not load its auth type by default, it gets the module.
 func connected(ctx context.Context, b *base, a host.Auth, change ...func(*host.Config)) (*host.Host, *host.Connector, error) {
-	h, err := newHost(ctx, b, change...)
+	h, err := newHost(ctx, b, append(change, func(c *host.Config) {
+		if module := plugins.Of(a.Type); !slices.ContainsFunc(plugins.Default(), func(m []byte) bool { return bytes.Equal(m, module) }) {
+			c.Plugins = append(c.Plugins, host.Plugin{Name: a.Type, Wasm: module})
+		}
+	})...)
 	if err != nil {
 		return nil, nil, err
 	}
