@@ -164,10 +164,10 @@ func (a *app) writeExplained(e explained) error {
 func writeTLS(b *bytes.Buffer, s terminal.Style, t *explainedTLS) {
 	fmt.Fprintf(b, "\n%s\n", s.Dim("tls, for "+strings.Join(t.For, " and ")))
 	if t.Ends != nil {
-		writeIndented(b, "client certificate "+t.Subject+", ends at "+t.Ends.Format(time.RFC3339))
+		fmt.Fprintf(b, "  client certificate %s, ends at %s\n", host.Printable(t.Subject), t.Ends.Format(time.RFC3339))
 	}
 	if t.CA {
-		writeIndented(b, "servers are verified with ca")
+		b.WriteString("  servers are verified with ca\n")
 	}
 }
 
