@@ -83,12 +83,11 @@ func httpSignature(ctx context.Context, s session) (result, error) {
 	}
 	defer h.Close(ctx)
 	key, theirs := keys().ed25519, request(ctx)
-	native := func(at int64) error {
+	native := func(at int64) {
 		input := `("@method" "@target-uri");created=` + strconv.FormatInt(at, 10) + `;keyid="` + keyID + `"`
 		base := `"@method": ` + theirs.Method + "\n" + `"@target-uri": ` + theirs.URL.String() + "\n" + `"@signature-params": ` + input
 		theirs.Header.Set("Signature-Input", "sig1="+input)
 		theirs.Header.Set("Signature", "sig1=:"+base64.StdEncoding.EncodeToString(ed25519.Sign(key, []byte(base)))+":")
-		return nil
 	}
 	r := request(ctx)
 	signed, err := c.Authenticate(r)
@@ -101,13 +100,16 @@ func httpSignature(ctx context.Context, s session) (result, error) {
 	if err != nil {
 		return result{}, err
 	}
-	_ = native(at)
+	native(at)
 	for _, name := range []string{"Signature-Input", "Signature"} { // signatures of Ed25519 are the same each time
 		if a, b := signed.Header.Get(name), theirs.Header.Get(name); a != b {
 			return result{}, fmt.Errorf("%s is %s and %s", name, a, b)
 		}
 	}
-	return s.pair(ctx, whole(c, r), op{run: func() error { return native(time.Now().Unix()) }})
+	return s.pair(ctx, whole(c, r), op{run: func() error {
+		native(time.Now().Unix())
+		return nil
+	}})
 }
 
 // whole returns a whole call of a plugin.

@@ -102,7 +102,7 @@ func perSecondOf(slice time.Duration, work func() error) (float64, error) {
 	for i := range workers {
 		wait.Go(func() {
 			n := int64(0)
-			for errs[i] == nil && time.Now().Before(finish) {
+			for again := true; again && errs[i] == nil; again = time.Now().Before(finish) { // once at least, however short the slice
 				errs[i] = work()
 				n++
 			}
