@@ -91,6 +91,10 @@ type Field struct {
 	Purposes []string `json:"purposes,omitempty"`
 	// Generate reports whether the host makes a key of its own if this field, of kind [KindKey], is absent.
 	Generate bool `json:"generate,omitempty"`
+	// Escape lists the characters that are special to the plugin in the texts of a field of kind [KindString] or [KindObject]. The
+	// host writes a backslash before each of them in the plain values of template expressions, and leaves literal text as it is.
+	// Escape is printable ASCII and has the backslash itself. If it is empty, the host escapes nothing.
+	Escape string `json:"escape,omitempty"`
 	// Suggested lists usual values of a field, for users. It is the place for well-known URLs, since a URL has no default.
 	Suggested []string `json:"suggested,omitempty"`
 	// Doc is one sentence for users.

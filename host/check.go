@@ -225,7 +225,7 @@ func (k *checker) field(f *hostfn.Field, value any) {
 			k.Wrong(path(f.Name), "is %s, an object is wanted", typeOf(value))
 			return
 		}
-		object, errs := template.CompileObject(value)
+		object, errs := template.CompileObject(value, f.Escape)
 		if len(errs) > 0 {
 			k.template(f.Name, errs)
 			return
@@ -239,7 +239,7 @@ func (k *checker) field(f *hostfn.Field, value any) {
 		k.Wrong(path(f.Name), "is %s, %s is wanted", typeOf(value), wanted(f.Kind))
 		return
 	}
-	compiled, errs := template.Compile(text)
+	compiled, errs := template.CompileEscaped(text, f.Escape)
 	if len(errs) > 0 {
 		k.template(f.Name, errs)
 		return

@@ -152,9 +152,9 @@ func checkAnswer(d *abi.Description, a abi.Answer) (hostfn.Answer, error) {
 		return answer, errors.New("it has either from or from_field")
 	case a.FromField != "":
 		if !slices.ContainsFunc(d.Fields, func(f abi.Field) bool {
-			return f.Name == a.FromField && f.Kind == abi.KindString && !f.Sealed && len(f.Enum) == 0
+			return f.Name == a.FromField && f.Kind == abi.KindString && !f.Sealed && len(f.Enum) == 0 && f.Escape == ""
 		}) {
-			return answer, errors.New("from_field names no field of kind string that is not sealed and has no enum")
+			return answer, errors.New("from_field names no field of kind string that is not sealed and has neither an enum nor escape")
 		}
 	default:
 		if answer.Source, err = hostfn.ParseSource(a.From); err != nil {
@@ -220,6 +220,9 @@ func checkField(d *abi.Description, f *abi.Field) (reach, error) {
 	case f.Sealed && (f.Kind == abi.KindInteger || f.Kind == abi.KindBoolean || len(f.Enum) > 0):
 		return reach{}, errors.New("it is sealed, but integers, booleans and values of an enum come to the plugin in plain: leave sealed out, or make it a string without an enum")
 	}
+	if err := checkEscape(f); err != nil {
+		return reach{}, err
+	}
 	for _, condition := range f.RequiredIf {
 		if err := checkCondition(d, f, &condition); err != nil {
 			return reach{}, err
@@ -236,6 +239,20 @@ func checkField(d *abi.Description, f *abi.Field) (reach, error) {
 		}
 	}
 	return r, nil
+}
+
+// checkEscape returns an error if a field has an Escape that the host cannot honor.
+func checkEscape(f *abi.Field) error {
+	switch {
+	case f.Escape == "":
+	case f.Kind != abi.KindString && f.Kind != abi.KindObject, f.Sealed, len(f.Enum) > 0:
+		return errors.New("only an object, or a string that is not sealed and has no enum, has escape")
+	case strings.ContainsFunc(f.Escape, func(r rune) bool { return r <= ' ' || r > '~' }):
+		return errors.New("escape holds a character that is not printable ASCII, or a space")
+	case !strings.Contains(f.Escape, `\`):
+		return errors.New(`escape lacks \: a value could end in a backslash, or hold one before another special character`)
+	}
+	return nil
 }
 
 // checkCondition returns an error unless a condition of field f names another field, and values of its enum.

@@ -21,9 +21,15 @@ func TestFieldsThatWouldNotDoWhatTheyLookLike(t *testing.T) {
 			abi.Field{Name: "jti", Kind: abi.KindString, Default: "{{ uuid() }}"},
 			"field jti: its default holds {{, but a default is no template and would be used as it is written: require the field",
 		},
-		"a sealed integer": {abi.Field{Name: "pin", Kind: abi.KindInteger, Sealed: true}, "field pin: it is sealed, but integers"},
-		"a sealed boolean": {abi.Field{Name: "on", Kind: abi.KindBoolean, Sealed: true}, "leave sealed out, or make it a string without an enum"},
-		"a sealed enum":    {abi.Field{Name: "in", Kind: abi.KindString, Enum: []string{"a"}, Sealed: true}, "field in: it is sealed, but"},
+		"a sealed integer":   {abi.Field{Name: "pin", Kind: abi.KindInteger, Sealed: true}, "field pin: it is sealed, but integers"},
+		"a sealed boolean":   {abi.Field{Name: "on", Kind: abi.KindBoolean, Sealed: true}, "leave sealed out, or make it a string without an enum"},
+		"escape of a URL":    {abi.Field{Name: "u", Kind: abi.KindURL, Escape: `\{`}, "field u: only an object, or a string that is not sealed and has no enum, has escape"},
+		"escape of an enum":  {abi.Field{Name: "e", Kind: abi.KindString, Enum: []string{"a"}, Escape: `\{`}, "has no enum, has escape"},
+		"escape of a secret": {abi.Field{Name: "s", Kind: abi.KindString, Sealed: true, Escape: `\{`}, "is not sealed and has no enum, has escape"},
+		"escape of letters":  {abi.Field{Name: "t", Kind: abi.KindString, Escape: `\{é`}, "field t: escape holds a character that is not printable ASCII"},
+		"escape of a space":  {abi.Field{Name: "t", Kind: abi.KindString, Escape: `\ `}, "not printable ASCII, or a space"},
+		"escape without \\":  {abi.Field{Name: "o", Kind: abi.KindObject, Escape: `{`}, `field o: escape lacks \`},
+		"a sealed enum":      {abi.Field{Name: "in", Kind: abi.KindString, Enum: []string{"a"}, Sealed: true}, "field in: it is sealed, but"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			g := &guest{}

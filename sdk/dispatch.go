@@ -168,6 +168,9 @@ func fieldJSON(f Field) string {
 	}
 	o.names("purposes", f.Purposes)
 	o.flag("generate", f.Generate)
+	if f.Escape != "" {
+		o.String("escape", f.Escape)
+	}
 	o.names("suggested", f.Suggested)
 	if f.Doc != "" {
 		o.String("doc", f.Doc)

@@ -163,6 +163,10 @@ type Field struct {
 	Purposes []string
 	// Generate reports whether the host makes a key of its own if this field, a Key, is absent.
 	Generate bool
+	// Escape lists the characters that are special to the plugin in the texts of a String or an Object, such as `\{` if it
+	// replaces placeholders like {time}. In values of template expressions that come in plain, the host writes a backslash before
+	// each of them, so that a user's name is never taken for a placeholder. Escape must have the backslash.
+	Escape string
 	// Suggested lists usual values, for users. It is the place for well-known URLs, since a URL has no default.
 	Suggested []string
 	// Doc is one sentence for users.

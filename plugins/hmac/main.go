@@ -7,6 +7,9 @@ import (
 	"github.com/keywright/keywright/sdk"
 )
 
+// special are the characters that begin a placeholder or an escape. The host escapes them in values of templates.
+const special = `\{`
+
 func init() { sdk.Register(plugin{}) }
 
 func main() {} // a reactor module never runs it
@@ -25,13 +28,13 @@ func (plugin) Describe() sdk.Description {
 			{Name: "secret", Kind: sdk.String, Required: true, Sealed: true, Sinks: []string{sdk.ToSign}, Derived: sent, Doc: "Key of the HMAC."},
 			{Name: "secret_encoding", Kind: sdk.String, Enum: []string{"text", "base64", "base64url", "base32", "hex"}, Default: "text", Doc: "How the secret is written."},
 			{Name: "algorithm", Kind: sdk.String, Enum: []string{"SHA-1", "SHA-256", "SHA-384", "SHA-512"}, Default: "SHA-256", Doc: "Hash function of the HMAC."},
-			{Name: "message", Kind: sdk.String, Required: true, Sinks: []string{sdk.ToDigest}, Derived: sent, Doc: "Text that is signed, with placeholders such as {method}, {path} and {body}."},
+			{Name: "message", Kind: sdk.String, Required: true, Sinks: []string{sdk.ToDigest}, Derived: sent, Escape: special, Doc: "Text that is signed, with placeholders such as {method}, {path} and {body}."},
 			{Name: "encoding", Kind: sdk.String, Enum: []string{"hex", "hex_upper", "base64", "base64url", "base64url_padded"}, Default: "hex", Doc: "How the signature is written."},
 			{Name: "in", Kind: sdk.String, Enum: []string{"header", "query"}, Default: "header", Doc: "Where the signature goes."},
 			{Name: "name", Kind: sdk.String, Required: true, Sinks: sent, Doc: "Name of the header or query parameter with the signature."},
-			{Name: "value", Kind: sdk.String, Default: "{signature}", Sinks: sent, Doc: "Its value, with the placeholder {signature}."},
-			{Name: "headers", Kind: sdk.Object, Sinks: []string{sdk.ToHeader, sdk.ToDigest}, Derived: sent, Doc: "Further headers, such as the time; values may have placeholders."},
-			{Name: "query", Kind: sdk.Object, Sinks: []string{sdk.ToQuery, sdk.ToDigest}, Derived: sent, Doc: "Further query parameters; values may have placeholders."},
+			{Name: "value", Kind: sdk.String, Default: "{signature}", Sinks: sent, Escape: special, Doc: "Its value, with the placeholder {signature}."},
+			{Name: "headers", Kind: sdk.Object, Sinks: []string{sdk.ToHeader, sdk.ToDigest}, Derived: sent, Escape: special, Doc: "Further headers, such as the time; values may have placeholders."},
+			{Name: "query", Kind: sdk.Object, Sinks: []string{sdk.ToQuery, sdk.ToDigest}, Derived: sent, Escape: special, Doc: "Further query parameters; values may have placeholders."},
 		},
 	}
 }

@@ -237,6 +237,29 @@ func TestPlaceholdersInSecrets(t *testing.T) {
 	})
 }
 
+// threats.md 103: what a user chooses is no placeholder and no escape, so that a caller's header is not signed as the user's
+// name. Placeholders in the text around it are replaced.
+func TestPlaceholdersInValuesOfUsers_threats_103(t *testing.T) {
+	run(t, func(t *testing.T, h *hosttest.Harness) {
+		key := h.Canary("key")
+		h.Secret("braces", `{method}\t`)
+		for _, name := range []string{`{header:X-As}`, `{header:X-As|sha256|hex}`, `CORP\tom`, `\`, `\\`, `\{header:X-As}`, `{`, `}`, `{{ user.id }}`} {
+			h.As(host.User{ID: "1", Username: name})
+			r := hosttest.GET("https://api.test/")
+			r.Header.Set("X-As", "admin")
+			got := h.Authenticate(config(`{method}\\{{ user.username }}\n{header:X-User} {{ get_secret('braces') }}`, "value", "{{ user.username }} {signature}",
+				"headers", map[string]any{"X-User": "{{ user.username }}"}, "query", map[string]any{"u": "{path}{{ user.username }}"}), r)
+			if got.Header("X-User") != name || got.Query().Get("u") != "/"+name {
+				t.Errorf("%s: X-User: %s, u: %s", name, got.Header("X-User"), got.Query().Get("u"))
+			}
+			signature := hex.EncodeToString(mac(sha256.New, key, `GET\`+name+"\n"+name+` {method}\t`))
+			if want := name + " " + signature; got.Header("X-Signature") != want {
+				t.Errorf("%s: X-Signature: %s, want %s", name, got.Header("X-Signature"), want)
+			}
+		}
+	})
+}
+
 // A body that can be read only once is kept and sent as it was signed.
 func TestBodyThatIsReadOnce(t *testing.T) {
 	run(t, func(t *testing.T, h *hosttest.Harness) {
@@ -338,17 +361,17 @@ func TestProblems(t *testing.T) {
 func TestRequestsThatMustNotBeSent(t *testing.T) {
 	run(t, func(t *testing.T, h *hosttest.Harness) {
 		h.Secret("key", "a secret that is no hex")
-		h.As(host.User{ID: "{verb}", Username: "{signature}"})
+		h.As(host.User{ID: "1"})
 		for _, test := range []struct {
 			stage  host.Stage
 			text   string
 			fields []any
 		}{
-			{host.StagePlugin, "message has {verb}", []any{"message", "{{ user.id }}"}},
-			{host.StagePlugin, "which only value may have", []any{"message", "{{ user.username }}"}},
-			{host.StagePlugin, "value has {verb}", []any{"value", "{{ user.id }}{signature}"}},
-			{host.StagePlugin, "headers.X-A has {verb}", []any{"headers", map[string]any{"X-A": "{{ user.id }}"}}},
-			{host.StagePlugin, "query.a has {verb}", []any{"query", map[string]any{"a": "{{ user.id }}"}}},
+			{host.StagePlugin, "message has {verb}", []any{"message", "{verb} {{ user.id }}"}},
+			{host.StagePlugin, "which only value may have", []any{"message", "{signature} {{ user.id }}"}},
+			{host.StagePlugin, "value has {verb}", []any{"value", "{{ user.id }}{verb}{signature}"}},
+			{host.StagePlugin, "headers.X-A has {verb}", []any{"headers", map[string]any{"X-A": "{verb}{{ user.id }}"}}},
+			{host.StagePlugin, "query.a has {verb}", []any{"query", map[string]any{"a": "{verb}{{ user.id }}"}}},
 			{host.StageConfig, "not in hex", []any{"secret_encoding", "hex"}},
 			{host.StageMutation, "no credential", []any{"value", "{{ 'v1' }}"}},
 			{host.StageMutation, "twice", []any{"headers", map[string]any{"x-signature": "1"}, "name", "{{ 'X-Signature' }}"}},

@@ -15,6 +15,8 @@ const (
 	margin = 60 * time.Second
 	// placeholder stands for the first step's answer in the fields of the second step.
 	placeholder = "{first_answer}"
+	// special are the characters that begin the placeholder or an escape. The host escapes them in values of templates.
+	special = `\{`
 )
 
 func init() { sdk.Register(plugin{}) }
@@ -39,8 +41,8 @@ func (plugin) Describe() sdk.Description {
 			{Name: "first_answer_from", Kind: sdk.String, Doc: "If there are two steps: the place in the first answer of what the second step needs."},
 			{Name: "second_url", Kind: sdk.URL, Sinks: token, Doc: "Where the second step goes."},
 			{Name: "second_request", Kind: sdk.String, Enum: requests, Default: "json", Doc: "How second_body is sent."},
-			{Name: "second_body", Kind: sdk.Object, Sinks: token, Doc: "Members of the second step. In texts, {first_answer} is replaced."},
-			{Name: "second_headers", Kind: sdk.Object, Sinks: token, Doc: "Headers of the second step. {first_answer} is replaced."},
+			{Name: "second_body", Kind: sdk.Object, Sinks: token, Escape: special, Doc: "Members of the second step. In texts, {first_answer} is replaced."},
+			{Name: "second_headers", Kind: sdk.Object, Sinks: token, Escape: special, Doc: "Headers of the second step. {first_answer} is replaced."},
 			{Name: "token_from", Kind: sdk.String, Required: true, Doc: "Place of the token in the answer, such as json:/data/token, header:X-Token or cookie:SESSION."},
 			{Name: "in", Kind: sdk.String, Enum: []string{"header", "cookie", "query"}, Default: "header", Doc: "Where the API wants the token."},
 			{Name: "key", Kind: sdk.String, Required: true, Doc: "Name of the header, cookie or query parameter."},
@@ -91,7 +93,7 @@ func (plugin) Authenticate(c *sdk.Call) (m sdk.Mutation, err error) {
 
 // login returns a new session: the token, a line break, and the extra value if there is one.
 func login(c *sdk.Call) (string, error) {
-	lifetime, step, first := c.Seconds("token_ttl"), "login", placeholder
+	lifetime, step, first := c.Seconds("token_ttl"), "login", ""
 	if c.Config("second_url") != "" {
 		answers, err := send(c, step, first, "first_answer")
 		if err != nil {
@@ -121,11 +123,37 @@ func login(c *sdk.Call) (string, error) {
 	return session, nil
 }
 
-// send sends the request of a step, login or second, and returns the answers.
+// fill returns a JSON document with first in place of each placeholder, and with escapes replaced: \\ and \{ in its texts,
+// which are \\\\ and \\{ in JSON. Any other backslash stays.
+func fill(document, first string) string {
+	var b []byte
+	for document != "" {
+		n := 1
+		switch {
+		case strings.HasPrefix(document, placeholder):
+			b, document = append(b, first...), document[len(placeholder):]
+			continue
+		case strings.HasPrefix(document, `\\{`):
+			document = document[len(`\\`):]
+		case strings.HasPrefix(document, `\\\\`):
+			document, n = document[len(`\\`):], len(`\\`)
+		case document[0] == '\\': // an escape of JSON
+			n = len(`\n`)
+		}
+		b, document = append(b, document[:n]...), document[n:]
+	}
+	return string(b)
+}
+
+// send sends the request of a step, login or second, and returns the answers. In the second step, first replaces
+// the placeholder.
 func send(c *sdk.Call, step, first string, wanted ...string) (sdk.Answers, error) {
-	headers, err := sdk.Pairs(strings.ReplaceAll(c.Config(step+"_headers"), placeholder, first))
+	header, body, request := c.Config(step+"_headers"), c.Config(step+"_body"), c.Config(step+"_request")
+	if step == "second" {
+		header, body = fill(header, first), fill(body, first)
+	}
+	headers, err := sdk.Pairs(header)
 	e := sdk.Exchange{URL: c.Config(step + "_url"), Headers: headers, Answers: wanted}
-	body, request := strings.ReplaceAll(c.Config(step+"_body"), placeholder, first), c.Config(step+"_request")
 	switch {
 	case err != nil:
 	case request == "json":

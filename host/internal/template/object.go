@@ -41,13 +41,13 @@ type leaf struct {
 
 // CompileObject compiles a decoded JSON object. v is a map[string]any of string, bool, nil, []any, map[string]any and
 // numbers of type json.Number, float64, int, int32, int64, uint, uint32 or uint64. The errors have paths in the object.
-// They are in the order of the members' names.
-func CompileObject(v any) (*Object, []*Error) {
+// They are in the order of the members' names. Strings are compiled with special, see [CompileEscaped].
+func CompileObject(v any, special string) (*Object, []*Error) {
 	object, ok := v.(map[string]any)
 	if !ok {
 		return nil, []*Error{{Message: "an object is wanted"}}
 	}
-	c := &objectCompiler{object: &Object{literal: true}}
+	c := &objectCompiler{object: &Object{literal: true}, special: special}
 	c.object.members = c.members(object, nil, 0)
 	if len(c.errs) > 0 {
 		return nil, c.errs
@@ -74,9 +74,10 @@ func (o *Object) AppendJSON(dst []byte, v Values, text func([]Part) (string, err
 }
 
 type objectCompiler struct {
-	object *Object
-	names  []Names
-	errs   []*Error
+	object  *Object
+	special string
+	names   []Names
+	errs    []*Error
 }
 
 func (c *objectCompiler) fail(path *problem.Path, message string) any {
@@ -118,7 +119,7 @@ func (c *objectCompiler) members(object map[string]any, path *problem.Path, dept
 }
 
 func (c *objectCompiler) template(source string, path *problem.Path) any {
-	t, errs := Compile(source)
+	t, errs := CompileEscaped(source, c.special)
 	for _, e := range errs {
 		e.Path = path.String()
 	}

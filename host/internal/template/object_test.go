@@ -96,7 +96,7 @@ func TestObjectErrors(t *testing.T) {
 		"roles":          []any{map[string]any{"name": "a{{ b }}"}, json.Number("1x"), json.Number(" 1"), math.NaN(), struct{}{}},
 		"https://x/\nid": map[string]any{"y": "{{"},
 		"deep":           deep,
-	})
+	}, "")
 	want := []string{
 		`deep` + strings.Repeat("[0]", MaxDepth) + `: nested deeper than 64`,
 		`exp: column 4: unknown function "nope": ` + knownFunctions,

@@ -33,6 +33,8 @@ type Template struct {
 	source   string
 	segments []segment
 	names    Names
+	// special lists the characters before which the template writes a backslash in values that are not secret.
+	special string
 	// key is the key that the template names if it is a call of get_key, and nil otherwise.
 	key *Key
 }
@@ -56,11 +58,16 @@ type Part struct {
 }
 
 // Compile compiles a template. If it returns errors, the template is nil.
-func Compile(source string) (*Template, []*Error) {
+func Compile(source string) (*Template, []*Error) { return CompileEscaped(source, "") }
+
+// CompileEscaped is like Compile, but the template writes a backslash before each character of special in the values of
+// expressions, except in secret ones. Special is ASCII and has the backslash, or is empty. If it is not, literal text right
+// before an expression must not end in an odd number of backslashes, which would undo the backslash of the value.
+func CompileEscaped(source, special string) (*Template, []*Error) {
 	if len(source) > MaxSource {
 		return nil, []*Error{{Message: "the template is longer than 64 KiB"}}
 	}
-	t := &Template{source: source}
+	t := &Template{source: source, special: special}
 	pieces, problem := expr.Cut(source, MaxTokens)
 	var errs []*Error
 	if problem != nil {
@@ -82,7 +89,10 @@ func Compile(source string) (*Template, []*Error) {
 		t.segments = append(t.segments, segment{text: "{{" + p.Text + "}}", value: e, column: p.Start})
 		named = append(named, e)
 	}
-	for _, s := range t.segments {
+	for i, s := range t.segments {
+		if special != "" && s.value != nil && i > 0 && openEscape(&t.segments[i-1]) {
+			errs = append(errs, &Error{Column: s.column, Message: `a single \ stands right before {{: write \\ for the character`})
+		}
 		switch {
 		case s.value == nil || s.value.Key == nil:
 		case len(t.segments) > 1:
@@ -96,6 +106,11 @@ func Compile(source string) (*Template, []*Error) {
 	}
 	t.names = namesOf(named)
 	return t, nil
+}
+
+// openEscape reports whether literal text ends in a backslash that no other backslash precedes as its escape.
+func openEscape(s *segment) bool {
+	return s.value == nil && (len(s.text)-len(strings.TrimRight(s.text, `\`)))%2 == 1
 }
 
 // secret reports whether the segment is an expression that calls get_secret or names user.token.
@@ -168,6 +183,9 @@ func (t *Template) render(r *expr.Run, parts []Part, escape func(literal, value 
 			if text = format(value); escape != nil {
 				text = escape(literal, text)
 			}
+			if !s.secret() {
+				text = escaped(text, t.special)
+			}
 			literal = ""
 		} else {
 			literal += text
@@ -187,6 +205,21 @@ func (t *Template) render(r *expr.Run, parts []Part, escape func(literal, value 
 		}
 	}
 	return parts, nil
+}
+
+// escaped returns text with a backslash before each character of special, which is ASCII.
+func escaped(text, special string) string {
+	if !strings.ContainsAny(text, special) {
+		return text
+	}
+	b := make([]byte, 0, len(text)+len(text)/8+8)
+	for i := range len(text) {
+		if strings.IndexByte(special, text[i]) >= 0 {
+			b = append(b, '\\')
+		}
+		b = append(b, text[i])
+	}
+	return string(b)
 }
 
 // Join returns the whole text of parts, secrets included.

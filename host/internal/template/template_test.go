@@ -63,7 +63,7 @@ func compile(source string) (*Template, error) {
 }
 
 func compileObject(v any) (*Object, error) {
-	compiled, errs := CompileObject(v)
+	compiled, errs := CompileObject(v, "")
 	return compiled, joined(errs)
 }
 
