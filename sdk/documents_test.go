@@ -17,7 +17,7 @@ func TestDocumentsAreThoseOfTheContract(t *testing.T) {
 		Fields: []Field{{
 			Name: "n", Kind: "k", Required: true, RequiredIf: []Condition{{Field: "f", Values: []string{"v", "w"}}}, Sealed: true,
 			Sinks: []string{"s"}, Derived: []string{"r"}, Enum: []string{"e"}, Default: "d",
-			Minimum: &minimum, AlgorithmField: "f", Purposes: []string{"p"}, Generate: true, Suggested: []string{"u"}, Doc: "doc",
+			Minimum: &minimum, AlgorithmField: "f", Purposes: []string{"p"}, Generate: true, Escape: "x", Suggested: []string{"u"}, Doc: "doc",
 		}},
 		Answers: []Answer{{
 			Name: "n", From: "f", FromField: "o", Kind: "k", Sinks: []string{"s"}, Derived: []string{"r"}, Enum: []string{"e"}, Required: true, Keep: true,
