@@ -1,0 +1,46 @@
+package expr
+
+import (
+	"strings"
+	"testing"
+)
+
+// get_key names a key of a store, and perhaps its version. It has no text.
+func TestKeysOfAStore(t *testing.T) {
+	for source, want := range map[string]Key{
+		"get_key('api')":                              {"api", 0},
+		" (get_key('api', 1))":                        {"api", 1},
+		"get_key('0-A.b_', 2147483647)":               {"0-A.b_", 1<<31 - 1},
+		"'api' | get_key(7)":                          {"api", 7},
+		"get_key('" + strings.Repeat("k", 128) + "')": {strings.Repeat("k", 128), 0},
+	} {
+		e := mustCompile(t, source, ofTemplates)
+		if e.Key == nil || *e.Key != want || e.Kind != Text || len(e.Secrets) > 0 {
+			t.Errorf("%s names %v, want %v", source, e.Key, want)
+		}
+		r := NewRun(new(world), templateLimits)
+		if got := outcome(r.Evaluate(e)); !strings.HasSuffix(got, "get_key('"+want.Name+"') has no text") || !strings.HasPrefix(got, "column ") {
+			t.Errorf("%s is %s", source, got)
+		}
+	}
+	if e := mustCompile(t, "get_secret('api')", ofTemplates); e.Key != nil {
+		t.Errorf("get_secret names the key %v", e.Key)
+	}
+
+	const version, alone = "the version must be a literal number from 1", "get_key must stand alone: such a key stays in its store, and has no text"
+	table{
+		{"get_key('api', 0)", "column 16: " + version},
+		{"get_key('api', -1)", "column 16: " + version},
+		{"get_key('api', 2147483648)", "column 16: " + version},
+		{"get_key('api', '1')", "column 16: " + version},
+		{"get_key('api', user.id)", "column 16: " + version},
+		{"get_key(user.id)", "column 9: the name must be a literal text, in quotes"},
+		{"get_key('a/b')", "column 9: the name must be 1 to 128"},
+		{"get_key()", "column 1: get_key takes a name, and perhaps a version"},
+		{"get_key('api', 1, 2)", "column 1: get_key takes a name, and perhaps a version"},
+		{"'a' + get_key('api')", "column 7: " + alone},
+		{"default(get_key('api'), 'x')", "column 9: " + alone},
+		{"true ? get_key('api') : 'x'", "column 8: " + alone},
+	}.refused(t, ofTemplates)
+	table{{"get_key('api')", "column 1: get_key is not available here: such a key signs, and has no text; name it in auth"}}.refused(t, new(world).language())
+}
