@@ -175,9 +175,13 @@ func (c *Connector) runDetached(ctx context.Context, in *hostfn.Inputs, lease *h
 	if in.Request != nil {
 		in.Request = in.Request.Clone(context.WithoutCancel(ctx)) // a caller that gave up may change its request
 	}
-	slots, stage, awaited, others := c.host.exchangeSlots, StageToken, "a token", "token endpoints"
+	slots, others := c.host.exchangeSlots, "token endpoints"
+	if c.plan.AsksKeys { // whatever the call waits for first
+		slots, others = c.host.keySlots, "the store of keys"
+	}
+	stage, awaited := StageToken, "a token"
 	if keys {
-		slots, stage, awaited, others = c.host.keySlots, StageSign, "a signature", "the store of keys"
+		stage, awaited = StageSign, "a signature"
 	}
 	gaveUp := func() error {
 		return c.fail(stage, fmt.Errorf("gave up waiting for %s: %w", awaited, context.Cause(ctx)))

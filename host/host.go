@@ -45,8 +45,8 @@ type Host struct {
 	random func() string
 	// exchangeSlots limits the calls that may wait for token endpoints, because a guest that waits keeps its memory.
 	exchangeSlots chan struct{}
-	// keySlots limits the calls that may wait for the store of keys. They are apart, because such a call may be made for each
-	// request, and a slow store must not keep others from their tokens.
+	// keySlots limits the calls of connectors with a key of the store of keys that may wait for the store or for token endpoints.
+	// They are apart, because such a call may be made for each request, and a slow store must not keep others from their tokens.
 	keySlots chan struct{}
 	// userTokenHosts are the hosts of Config.UserTokenHosts, as host:port. The port is empty if none is given.
 	userTokenHosts map[string]bool

@@ -220,6 +220,33 @@ func TestAStoreOfKeysThatHangs(t *testing.T) {
 	})
 }
 
+// threats.md 94: a call that has begun with a look into the cache, and then waits for the store of keys, holds no place of token
+// requests either.
+func TestAStoreOfKeysThatHangsForATokenRequest(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		keys := &fakeKeys{wait: func(ctx context.Context) error { <-ctx.Done(); return ctx.Err() }}
+		keys.add("api", "HS256")
+		w := newWorld(t, withKeys(keys), func(c *host.Config) { c.Limits.ConcurrentExchanges = 1 })
+		w.canary("s")
+		signing := w.connect("oauth_jwt_bearer", bearer("{{ get_key('api') }}"))
+		others := w.connectAs("others", "oauth_client_credentials", oauth("{{ get_secret('s') }}"))
+		began := time.Now()
+		done := make(chan error, 1)
+		go func() {
+			_, err := w.try(signing, get(t.Context()))
+			done <- err
+		}()
+		synctest.Wait()
+		w.get(others)
+		if took := time.Since(began); took != 0 {
+			t.Errorf("the other connector had its answer after %s", took)
+		}
+		if err := <-done; err == nil {
+			t.Error("the store hangs, and there is no error")
+		}
+	})
+}
+
 // threats.md 94.
 func TestACallUsesTheStoreOfKeysAFewTimesOnly(t *testing.T) {
 	keys := &fakeKeys{}

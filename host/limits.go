@@ -55,8 +55,8 @@ type Limits struct {
 	Keys int `default:"1,024"`
 	// ConcurrentGuests limits the guests that run at the same time. Further calls wait.
 	ConcurrentGuests int `default:"4 for each processor, at least 16"`
-	// ConcurrentExchanges limits the calls that request tokens at the same time, and separately those that use the store of
-	// keys. Further calls wait.
+	// ConcurrentExchanges limits the calls that request tokens at the same time, and separately the calls of connectors with a
+	// key of the store of keys that request tokens or use that key. Further calls wait.
 	ConcurrentExchanges int `default:"64"`
 }
 
