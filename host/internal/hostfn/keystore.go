@@ -40,14 +40,18 @@ type keyUse struct {
 	took     time.Duration
 	// versions has the version of each key that the call has used or shown, so that all its signatures are of one version.
 	versions map[seal.Key]int
+	// pause calls what waits for the store. It is nil for a call outside of a sandbox.
+	pause func(wait func())
 }
 
 // KeyRequests returns the number of times that the call used a key of the store of keys, and the time that this took.
 func (c *Call) KeyRequests() (n int, took time.Duration) { return c.keys.requests, c.keys.took }
 
-// Waits reports whether functions that use a key may wait for the store of keys. The sandbox then lets other guests run
-// meanwhile.
+// Waits reports whether functions that use a key may wait for the store of keys.
 func (c *Call) Waits() bool { return c.mode == Detached && c.plan.AsksKeys }
+
+// PauseWith sets the function with which the call waits for the store of keys. The sandbox lets other guests run meanwhile.
+func (c *Call) PauseWith(pause func(wait func())) { c.keys.pause = pause }
 
 // stored returns the key that a field names with get_key, or nil. An Inline call ends with a Restart, because it may not wait.
 func (c *Call) stored(f *Field) *seal.Key {
@@ -136,9 +140,18 @@ func (c *Call) ask(field string, key seal.Key, f func(ctx context.Context, wante
 	if version := c.keys.versions[key]; version != 0 {
 		wanted.Version = version
 	}
-	began := c.plan.Clock()
-	version, err := f(ctx, wanted)
-	c.keys.took += c.plan.Clock().Sub(began)
+	var version int
+	var err error
+	wait := func() {
+		began := c.plan.Clock()
+		version, err = f(ctx, wanted)
+		c.keys.took += c.plan.Clock().Sub(began)
+	}
+	if c.keys.pause == nil {
+		wait()
+	} else {
+		c.keys.pause(wait)
+	}
 	switch {
 	case err != nil:
 		c.keyFailed(field, key, err)

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"runtime"
+	"strings"
 	"sync"
 	"testing"
 
@@ -33,6 +34,50 @@ func TestATokenRequestGivesItsSlotToOthers(t *testing.T) {
 	if err := <-ended; err != nil {
 		t.Error(err)
 	}
+}
+
+// keyEnv is an env with a store of keys.
+type keyEnv struct {
+	*env
+	pause func(func())
+}
+
+func (e *keyEnv) Waits() bool                  { return true }
+func (e *keyEnv) PauseWith(pause func(func())) { e.pause = pause }
+
+// threats.md 94: only the wait for a store of keys gives the slot to others. All else that a call does with a key, such as a
+// signature with another key, holds the slot, so that there is no more such work at once than there are slots.
+func TestOnlyTheWaitForAKeyGivesTheSlotToOthers(t *testing.T) {
+	r := newRuntime(t, limits(func(l *sandbox.Limits) { l.ConcurrentGuests = 1 }))
+	m := loadIn(t, r, plugin(`(if (i64.ne (call $input_length) (i64.const 0)) (then
+		(drop (call $sign (i64.const 0) (i64.const 0))))) i32.const 0`))
+	gone, cancel := context.WithCancel(context.Background())
+	cancel()
+	others := func() error {
+		_, err := m.Call(gone, abi.ExportAuthenticate, &env{})
+		return err
+	}
+	e := &keyEnv{env: &env{input: "x"}}
+	e.on = map[string]func(){"Sign": func() {
+		for range 2 {
+			if err := others(); err == nil || !strings.Contains(err.Error(), "guests that run at once") {
+				t.Errorf("another guest, during the work: %v", err)
+			}
+			e.pause(func() { authenticate(t, m, &env{}) })
+		}
+	}}
+	if _, err := m.Call(context.Background(), abi.ExportAuthenticate, e); err != nil {
+		t.Error(err)
+	}
+
+	e.on["Sign"] = func() {
+		e.pause(func() {})
+		panic(errors.New("the env ends the call"))
+	}
+	if _, err := m.Call(context.Background(), abi.ExportAuthenticate, e); !errors.Is(err, sandbox.ErrEnded) {
+		t.Errorf("after the wait, the env ends the call: %v", err)
+	}
+	authenticate(t, m, &env{}) // the slot is free again
 }
 
 func TestWaitingForASlotEndsWithTheContext(t *testing.T) {

@@ -129,18 +129,18 @@ func exchanging(function string, exchange func(abi.Env, []byte) []byte) func(r *
 	return func(r *run, stack []uint64) {
 		request := r.text(function, stack[0])
 		var reply []byte
-		r.withoutSlot(func() { reply = exchange(r.env, []byte(request)) })
+		r.withoutSlot(func() { r.callEnv(func() { reply = exchange(r.env, []byte(request)) }) })
 		stack[0] = put(r, reply)
 	}
 }
 
-// withoutSlot calls a method of env that may wait, and releases the slot meanwhile.
-func (r *run) withoutSlot(method func()) {
+// withoutSlot calls a function of env that may wait, and releases the slot meanwhile. Its time does not count.
+func (r *run) withoutSlot(wait func()) {
 	r.waiting = true
 	began := time.Now()
 	defer func() { r.waited += time.Since(began) }()
 	r.module.runtime.slots.release()
-	r.callEnv(method)
+	wait()
 	if stop := r.module.runtime.slots.acquire(r.Context, r.module.runtime.limits.CallTime); stop != nil {
 		r.abort(stop)
 	}
@@ -151,13 +151,14 @@ func (r *run) withoutSlot(method func()) {
 type keyWaiter interface {
 	// Waits reports whether they may wait in this call.
 	Waits() bool
+	// PauseWith sets the function with which they call what waits. All else that they do needs the guest's slot and time.
+	PauseWith(pause func(wait func()))
 }
 
 // callKeys calls a method of env that uses a key.
 func (r *run) callKeys(method func()) {
 	if w, ok := r.env.(keyWaiter); ok && w.Waits() {
-		r.withoutSlot(method)
-		return
+		w.PauseWith(r.withoutSlot)
 	}
 	r.callEnv(method)
 }
