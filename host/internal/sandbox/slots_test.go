@@ -45,7 +45,7 @@ type keyEnv struct {
 func (e *keyEnv) Waits() bool                  { return true }
 func (e *keyEnv) PauseWith(pause func(func())) { e.pause = pause }
 
-// threats.md 94: only the wait for a store of keys gives the slot to others. All else that a call does with a key, such as a
+// threats.md 94: a call leaves its slot to others only while it waits for a store of keys. All else that a call does with a key, such as a
 // signature with another key, holds the slot, so that there is no more such work at once than there are slots.
 func TestOnlyTheWaitForAKeyGivesTheSlotToOthers(t *testing.T) {
 	r := newRuntime(t, limits(func(l *sandbox.Limits) { l.ConcurrentGuests = 1 }))
