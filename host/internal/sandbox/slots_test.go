@@ -45,8 +45,8 @@ type keyEnv struct {
 func (e *keyEnv) Waits() bool                  { return true }
 func (e *keyEnv) PauseWith(pause func(func())) { e.pause = pause }
 
-// threats.md 94: a call leaves its slot to others only while it waits for a store of keys. All else that a call does with a key, such as a
-// signature with another key, holds the slot, so that there is no more such work at once than there are slots.
+// threats.md 94: a call leaves its slot to others only while it waits for a store of keys. All else that a call does with a
+// key, such as a signature with another key, holds the slot, so that there is no more such work at once than there are slots.
 func TestOnlyTheWaitForAKeyGivesTheSlotToOthers(t *testing.T) {
 	r := newRuntime(t, limits(func(l *sandbox.Limits) { l.ConcurrentGuests = 1 }))
 	m := loadIn(t, r, plugin(`(if (i64.ne (call $input_length) (i64.const 0)) (then
