@@ -175,10 +175,7 @@ func (c *Connector) runDetached(ctx context.Context, in *hostfn.Inputs, lease *h
 	if in.Request != nil {
 		in.Request = in.Request.Clone(context.WithoutCancel(ctx)) // a caller that gave up may change its request
 	}
-	slots, others := c.host.exchangeSlots, "token endpoints"
-	if c.plan.AsksKeys { // whatever the call waits for first
-		slots, others = c.host.keySlots, "the store of keys"
-	}
+	slots, others := c.places()
 	stage, awaited := StageToken, "a token"
 	if keys {
 		stage, awaited = StageSign, "a signature"
@@ -234,6 +231,15 @@ func (c *Connector) runDetached(ctx context.Context, in *hostfn.Inputs, lease *h
 	case <-ctx.Done():
 		return &outcome{err: gaveUp(), detached: true}
 	}
+}
+
+// places returns the places of the connector's detached calls, and what these wait for. A call may wait for the store of keys
+// whatever it waits for first.
+func (c *Connector) places() (slots chan struct{}, others string) {
+	if c.plan.AsksKeys {
+		return c.host.keySlots, "the store of keys"
+	}
+	return c.host.exchangeSlots, "token endpoints"
 }
 
 // run runs the guest once and checks its output. It returns a Restart if the call must run again. It adds to stats.
