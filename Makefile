@@ -44,8 +44,8 @@ bench: ## measure against others and against the goals; docs/benchmarks.md says 
 	@tools/debian $(MEASURED)
 	go run -C server/bench .
 
-mutants: tinygo $(GREMLINS)/gremlins ## mutation testing: takes hours, or PKG=./host/internal/seal
-	go run ./tools/mutants -gremlins $(CURDIR)/$(GREMLINS)/gremlins $(or $(PKG),$(MUTANTS))
+mutants: tinygo $(GREMLINS)/gremlins ## mutation testing: takes hours, or PKG=./host/internal/seal, or PART=3/10
+	go run ./tools/mutants -gremlins $(CURDIR)/$(GREMLINS)/gremlins $(and $(PART),-part $(PART)) $(and $(PATIENCE),-patience $(PATIENCE)) $(or $(PKG),$(MUTANTS))
 
 check: vet lint rebuild ## go vet, linters, and that the compiled plugins match their sources
 

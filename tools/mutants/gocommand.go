@@ -32,11 +32,12 @@ var testedBy = map[string]string{"host/internal/hostfn": "host"}
 const (
 	realGo   = "KEYWRIGHT_MUTANTS_GO"   // environment variable with the path of the real go command
 	realPath = "KEYWRIGHT_MUTANTS_PATH" // environment variable with the PATH of the real go command
+	partName = "KEYWRIGHT_MUTANTS_PART" // environment variable with the part of the mutations
 	notGood  = 2                        // the exit status that gremlins takes for a mutation that does not compile
 )
 
 // wrapGo puts this program on the PATH of p.environment under the name go.
-func (p *place) wrapGo(ctx context.Context) error {
+func (p *place) wrapGo(ctx context.Context, chosen part) error {
 	command, err := exec.LookPath("go")
 	if err != nil {
 		return err
@@ -61,7 +62,7 @@ func (p *place) wrapGo(ctx context.Context) error {
 		return err
 	}
 	path := os.Getenv("PATH")
-	p.environment = append(os.Environ(), "PATH="+bin+string(os.PathListSeparator)+path, realPath+"="+path, realGo+"="+command,
+	p.environment = append(os.Environ(), "PATH="+bin+string(os.PathListSeparator)+path, realPath+"="+path, realGo+"="+command, partName+"="+chosen.String(),
 		pluginbuild.CompilerVariable+"="+tinygo,
 		"GOFLAGS=-trimpath -buildvcs=false") // so that the build cache serves every copy
 	return nil
@@ -80,7 +81,9 @@ func actAsGo(ctx context.Context, args []string) error {
 		}
 		return goCommand(ctx, args...)
 	}
-	if goCommand(ctx, "build", "-o", os.DevNull, ".") != nil {
+	if in, err := inPart("."); err != nil {
+		return err
+	} else if !in || goCommand(ctx, "build", "-o", os.DevNull, ".") != nil {
 		os.Exit(notGood)
 	}
 	root, dir, err := here()

@@ -77,14 +77,15 @@ func parseOutput(content []byte, dir string, read func(name string) (lines []str
 }
 
 // report writes the results of a package, and reports whether they are good. They are if every mutation that no test notices
-// is known, every known one still exists and is not noticed, and the tests notice enough of them.
-func (f *found) report(w io.Writer, known map[mutant]string) (good bool) {
+// is known, every known one still exists and is not noticed, and the tests notice enough of them. If whole is false, these are
+// the results of a part, and known ones may be in another.
+func (f *found) report(w io.Writer, known map[mutant]string, whole bool) (good bool) {
 	noticed := f.killed + f.timedOut
 	rate := 100.0
 	if all := noticed + len(f.lived); all > 0 {
 		rate = 100 * float64(noticed) / float64(all)
 	}
-	_, _ = fmt.Fprintf(w, "%s: %.1f %% noticed: %d of %d (%d took too long; %d more do not compile)\n",
+	_, _ = fmt.Fprintf(w, "%s: %.1f %% noticed: %d of %d (%d took too long; %d more do not compile or are in other parts)\n",
 		f.dir, rate, noticed, noticed+len(f.lived), f.timedOut, f.unviable)
 	good = true
 	for _, m := range f.lived {
@@ -94,7 +95,7 @@ func (f *found) report(w io.Writer, known map[mutant]string) (good bool) {
 		}
 	}
 	for m := range known {
-		if path.Dir(m.file) == f.dir && !slices.Contains(f.lived, m) {
+		if whole && path.Dir(m.file) == f.dir && !slices.Contains(f.lived, m) {
 			_, _ = fmt.Fprintln(w, "  in survivors.txt, and is not there or is noticed now:", m)
 			good = false
 		}
