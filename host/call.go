@@ -65,11 +65,7 @@ func (c *Connector) find(ctx context.Context, r *http.Request, body *payload, an
 			c.store(secrets, subject, call, out)
 			return out
 		}
-		if restart.Afresh {
-			in.Answer = nil
-			continue
-		}
-		if !restart.Body {
+		if !restart.Body && !restart.Afresh {
 			var entry *tokencache.Entry[[]seal.Piece]
 			out, entry = c.fetchOrWait(ctx, in, *restart, stats)
 			switch {
@@ -79,9 +75,14 @@ func (c *Connector) find(ctx context.Context, r *http.Request, body *payload, an
 				}
 				found[*restart.Key] = *entry
 				continue
-			case !out.needsBody:
+			case out.restart == nil:
 				return out
 			}
+			restart = out.restart
+		}
+		if restart.Afresh {
+			in.Answer = nil
+			continue
 		}
 		if err := c.keep(ctx, r, body); err != nil {
 			return &outcome{err: c.fail(StageBody, call.ScrubError(err))}
@@ -169,7 +170,7 @@ func (c *Connector) fetchOrWait(ctx context.Context, in *hostfn.Inputs, missed h
 
 // runDetached runs the call on a goroutine of its own, with the values of the caller's context but without its
 // cancellation. So a caller that goes away does not take the token from other callers (threats.md 31). If the outcome
-// is needsBody, the caller must keep the body and run the call again; stats is not complete then, and Observe has not
+// has a Restart, the caller must do what that says and run the call again; stats is not complete then, and Observe has not
 // been called. keys is set if the call waits for the store of keys, and not for a token endpoint.
 func (c *Connector) runDetached(ctx context.Context, in *hostfn.Inputs, lease *hostfn.Lease, keys bool, stats *Attempt) *outcome {
 	if in.Request != nil {
@@ -190,11 +191,11 @@ func (c *Connector) runDetached(ctx context.Context, in *hostfn.Inputs, lease *h
 		defer c.host.calls.Done()
 		out := &outcome{err: c.fail(StagePlugin, errors.New("the call did not end well"))}
 		defer func() { // runs after lease.End, so that a caller who retries does not wait for this lease
-			out.detached = !out.needsBody
+			out.detached = out.restart == nil
 			select {
 			case done <- out:
 			case <-ctx.Done():
-				if out.needsBody {
+				if out.restart != nil {
 					c.observe(context.WithoutCancel(ctx), &statsSoFar, gaveUp())
 				}
 			}
@@ -205,7 +206,7 @@ func (c *Connector) runDetached(ctx context.Context, in *hostfn.Inputs, lease *h
 		detached, cancel := context.WithTimeout(context.WithoutCancel(ctx), c.exchangeTime())
 		defer cancel()
 		defer func() {
-			if !out.needsBody {
+			if out.restart == nil {
 				c.observe(detached, &statsSoFar, out.err)
 			}
 		}()
@@ -220,7 +221,7 @@ func (c *Connector) runDetached(ctx context.Context, in *hostfn.Inputs, lease *h
 		call.Lease = lease
 		ended, restart := c.run(detached, call, &statsSoFar)
 		if restart != nil {
-			ended = &outcome{needsBody: true}
+			ended = &outcome{restart: restart}
 		}
 		out = ended
 	}()

@@ -262,3 +262,38 @@ func TestACallUsesTheStoreOfKeysAFewTimesOnly(t *testing.T) {
 		t.Errorf("the store signed %d times", signed)
 	}
 }
+
+// A guest that uses a key of the store before it drops its token gets a new token as any other does. The body is kept as it was.
+func TestAKeyOfAStoreIsUsedBeforeATokenIsDropped(t *testing.T) {
+	keys := &fakeKeys{}
+	keys.add("api", "ES256")
+	tokens := 0
+	g := storedGuest(func(env abi.Env) (string, error) {
+		refused := challengeOf(env).Status != 0
+		env.PublicKey("key", abi.PublicThumbprint)
+		if refused {
+			env.CacheDrop("token")
+		}
+		token, ok := env.CacheGet("token")
+		if !ok {
+			tokens++
+			token = fmt.Sprint("token ", tokens)
+			env.CacheSet("token", token, 60)
+		}
+		env.Digest(abi.DigestSHA256, env.Body())
+		return header("X-Token", token), nil
+	})
+	g.about.Challenge = &abi.Challenge{Statuses: []int{http.StatusUnauthorized}}
+	w := newWorld(t, withoutBuiltIns, withKeys(keys), withGuest(g))
+	w.api.Answer(func(r *http.Request) (*http.Response, error) {
+		if r.Header.Get("X-Token") == "token 1" {
+			return status(http.StatusUnauthorized)(r)
+		}
+		return status(http.StatusOK)(r)
+	})
+	r, _ := http.NewRequestWithContext(t.Context(), http.MethodPost, apiURL, io.MultiReader(strings.NewReader("{}")))
+	got := w.send(w.connect("custom", config{"key": "{{ get_key('api') }}"}), r)
+	if got.Header.Get("X-Token") != "token 2" || string(got.Body) != "{}" {
+		t.Errorf("the API got %s and %q", got.Header.Get("X-Token"), got.Body)
+	}
+}

@@ -23,8 +23,8 @@ type outcome struct {
 	err  error
 	// detached is set if the call runs or ran on a goroutine of its own. That goroutine calls Observe.
 	detached bool
-	// needsBody is set if the call must run again with the body kept. No other field is set then.
-	needsBody bool
+	// restart is not nil if the call must run again: with the body kept, or afresh. No other field is set then.
+	restart *hostfn.Restart
 	// lastScanner is the scanner that was used last, unless it is larger than maxRetained.
 	lastScanner atomic.Pointer[requestScanner]
 }
