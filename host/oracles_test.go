@@ -4,6 +4,7 @@ import (
 	"encoding/base64"
 	"fmt"
 	"maps"
+	"net/http"
 	"sort"
 	"strconv"
 	"strings"
@@ -309,6 +310,31 @@ func TestLengthOfAJWTDoesNotTellHowLongASecretIs_threats_68(t *testing.T) {
 				w.refuse(connector, get(t.Context()), host.StagePlugin, "too long")
 			}
 		}
+	}
+}
+
+// The data that a store of keys makes an HMAC of may have the body in it, and is limited. Each sealed value counts as it does in
+// other limits, so a plugin does not learn from the longest body that is allowed how long a secret is.
+func TestLengthOfWhatAStoreSignsDoesNotTellHowLongASecretIs_threats_68(t *testing.T) {
+	keys := &fakeKeys{}
+	keys.add("api", "HS256")
+	g := storedGuest(func(env abi.Env) (string, error) {
+		return header("X-Signature", env.Encode(abi.FormatHex, env.MAC("HS256", value(env, "key"), "."+value(env, "hashed")+env.Body()))), nil
+	})
+	g.about.Fields = append(g.about.Fields, abi.Field{
+		Name: "hashed", Kind: abi.KindString, Sealed: true, Sinks: []string{abi.SinkDigest}, Derived: []string{abi.SinkHeader},
+	})
+	w := newWorld(t, withoutBuiltIns, withKeys(keys), withGuest(g))
+	connector := w.connect("custom", config{"key": "{{ get_key('api') }}", "algorithm": "HS256", "hashed": "{{ get_secret('s') }}"})
+	const longest = 256<<10 - 1<<10 - len(".")
+	for _, length := range []int{1, 1000} {
+		w.setSecret("s", strings.Repeat("s", length))
+		post := func(length int) *http.Request {
+			r, _ := http.NewRequestWithContext(t.Context(), http.MethodPost, apiURL, strings.NewReader(strings.Repeat("x", length)))
+			return r
+		}
+		w.send(connector, post(longest))
+		w.refuse(connector, post(longest+1), host.StageSign, "more than 262144 bytes")
 	}
 }
 

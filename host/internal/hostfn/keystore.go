@@ -216,13 +216,13 @@ func (c *Call) explainedPublic(f *Field, form string) string {
 }
 
 // storeMAC returns an HMAC of the store of keys over data with its sealed values put in, and a value for what is made from
-// the data.
+// the data. The values count towards maxStoreData as they do elsewhere, and the body with its length.
 func (c *Call) storeMAC(algorithm string, key seal.Key, data string) ([]byte, seal.Value) {
 	c.detach()
 	if signing.SignatureSize(algorithm, nil) == 0 || !isMAC(algorithm) {
 		c.end(StageSign, signing.ErrMACAlgorithm)
 	}
-	buffer := &boundedBuffer{}
+	buffer := &boundedBuffer{room: maxStoreData - c.sealed.Rounding(data)}
 	v, _ := c.hash("the data of mac", data, buffer)
 	return c.storeSigns(c.fieldOf(key), key, algorithm, buffer.bytes), v
 }
@@ -237,12 +237,15 @@ func (c *Call) fieldOf(key seal.Key) string {
 	return "the key of mac"
 }
 
-// boundedBuffer holds up to maxStoreData bytes.
-type boundedBuffer struct{ bytes []byte }
+// boundedBuffer holds up to room bytes.
+type boundedBuffer struct {
+	bytes []byte
+	room  int
+}
 
 // Write implements io.Writer.
 func (b *boundedBuffer) Write(p []byte) (int, error) {
-	if len(b.bytes)+len(p) > maxStoreData {
+	if len(b.bytes)+len(p) > b.room {
 		return 0, errTooMuch
 	}
 	b.bytes = append(b.bytes, p...)

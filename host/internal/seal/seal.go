@@ -129,6 +129,16 @@ func (v *Value) size() int {
 	return max(1, (len(v.Text)+step-1)/step) * step
 }
 
+// Rounding returns the number of bytes that the secret values in text count for beyond their lengths.
+func (t *Table) Rounding(text string) (n int) {
+	for v := range t.In(text) {
+		if v.Stream == nil {
+			n += v.size() - len(v.Text)
+		}
+	}
+	return n
+}
+
 // Counts returns the number of bytes that a piece counts as where texts are limited. A sealed piece includes its mask.
 func (p *Piece) Counts() int {
 	if p.Sealed {
