@@ -170,8 +170,7 @@ func (t *authTransport) send(r *http.Request, body *payload, before *repeated) (
 	}
 	response, err := t.base.RoundTrip(sent.guard.request(authenticated))
 	if err != nil {
-		switch t.base.(type) {
-		case *http.Transport, identityBase:
+		if _, plain := t.base.(*http.Transport); plain {
 			err = egress.Failure(err)
 		}
 		return nil, sent.guard.error(err, out.call)

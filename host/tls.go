@@ -239,7 +239,8 @@ func (b identityBase) RoundTrip(r *http.Request) (*http.Response, error) {
 		}
 		return nil, b.connector.fail(StageOrigin, errors.New("the request has not been authenticated by this connector, whose tls is for its own requests"))
 	}
-	return id.transport.RoundTrip(r)
+	response, err := id.transport.RoundTrip(r)
+	return response, egress.Failure(err)
 }
 
 // Base returns the transport that [Connector.Transport] uses if its base is nil. It adds no credential, but if the TLS of the
