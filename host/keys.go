@@ -23,7 +23,8 @@ type Keys interface {
 	Describe(ctx context.Context, key Key) (KeyInfo, error)
 	// Sign returns the signature of data in the form of RFC 7518 section 3, and the version of the key that made it. Algorithms
 	// are those of RFC 7518 section 3.1 and EdDSA (RFC 8037), HS1 (HMAC with SHA-1), and RS1 (RFC 8812 section 2). For all but
-	// HMACs, the host has checked that the algorithm fits what Describe returned. data has 256 KiB at most.
+	// HMACs, the host has checked that the algorithm fits what Describe returned, and verifies the signature with the public half.
+	// data has 256 KiB at most.
 	Sign(ctx context.Context, key Key, algorithm string, data []byte) (signature []byte, version int, err error)
 }
 

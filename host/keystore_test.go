@@ -148,6 +148,7 @@ func TestAKeyOfAStoreMakesMACs(t *testing.T) {
 func TestErrorsOfTheStoreOfKeys(t *testing.T) {
 	shorter := func(signature []byte, version int) ([]byte, int) { return signature[1:], version }
 	another := func(signature []byte, version int) ([]byte, int) { return signature, version + 1 }
+	damaged := func(signature []byte, version int) ([]byte, int) { signature[0] ^= 1; return signature, version }
 	for name, c := range map[string]struct {
 		algorithm, key string
 		keys           *fakeKeys
@@ -162,7 +163,10 @@ func TestErrorsOfTheStoreOfKeys(t *testing.T) {
 		"another curve":    {"ES384", "{{ get_key('api') }}", &fakeKeys{}, []string{"the key for ES384 is of the type *ecdsa.PrivateKey: an EC key on P-384 is needed"}, false, nil},
 		"an EC key":        {"EdDSA", "{{ get_key('api') }}", &fakeKeys{}, []string{"an Ed25519 key is needed"}, false, nil},
 		"a wrong length":   {"ES256", "{{ get_key('api') }}", &fakeKeys{change: shorter}, []string{"returned 63 bytes, and a signature with ES256 has 64"}, false, nil},
-		"a wrong version":  {"ES256", "{{ get_key('api', 1) }}", &fakeKeys{change: another}, []string{`private_key: key "api", version 1: the store of keys used version 2`}, false, nil},
+		"a signature that is none": {"ES256", "{{ get_key('api') }}", &fakeKeys{change: damaged}, []string{
+			`private_key: key "api": the signature of the store of keys does not verify with the public half of the key`,
+		}, false, nil},
+		"a wrong version": {"ES256", "{{ get_key('api', 1) }}", &fakeKeys{change: another}, []string{`private_key: key "api", version 1: the store of keys used version 2`}, false, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
 			c.keys.add("api", "ES256")
@@ -173,6 +177,47 @@ func TestErrorsOfTheStoreOfKeys(t *testing.T) {
 			if err.Retryable() != c.retryable || c.is != nil && !errors.Is(err, c.is) {
 				t.Errorf("Retryable is %t for %v", err.Retryable(), err)
 			}
+		})
+	}
+}
+
+// The key is rotated between its description and its signature: the signature is verified with the version that made it.
+func TestAKeyThatIsRotatedMeanwhile(t *testing.T) {
+	keys := &fakeKeys{}
+	keys.add("api", "ES256")
+	rotate := false // in each second call of the store, which signs
+	keys.wait = func(context.Context) error {
+		if rotate {
+			keys.add("api", "ES256")
+		}
+		rotate = !rotate
+		return nil
+	}
+	w := newWorld(t, withKeys(keys))
+	w.get(w.connect("jwt", storedJWT("ES256")))
+	if signed, described := keys.counts(); signed != 1 || described != 2 {
+		t.Errorf("the store signed %d times, and described the key %d times", signed, described)
+	}
+}
+
+// threats.md 104: a store of keys that returns what it was sent cannot make the host send that to the API.
+func TestAStoreOfKeysThatEchoesMACs(t *testing.T) {
+	for name, echo := range map[string]func(data []byte) []byte{
+		"the begin of the data": func(data []byte) []byte { return data[:32] },
+		"the end of the data":   func(data []byte) []byte { return data[len(data)-32:] },
+	} {
+		t.Run(name, func(t *testing.T) {
+			keys := &fakeKeys{}
+			keys.add("api", "HS256")
+			g := storedGuest(func(env abi.Env) (string, error) {
+				return header("X-Signature", env.Encode(abi.FormatHex, env.MAC("HS256", value(env, "secret"), value(env, "hashed")+value(env, "hashed")))), nil
+			})
+			g.about.Fields = append(g.about.Fields, abi.Field{Name: "hashed", Kind: abi.KindString, Sealed: true, Sinks: []string{abi.SinkDigest}, Derived: []string{abi.SinkHeader}})
+			w := newWorld(t, withoutBuiltIns, withKeys(keys), withGuest(g))
+			data := []byte(w.canary("hashed") + w.secrets["hashed"])
+			keys.change = func(_ []byte, version int) ([]byte, int) { return echo(data), version }
+			connector := w.connect("custom", config{"secret": "{{ get_key('api') }}", "hashed": "{{ get_secret('hashed') }}"})
+			w.refuse(connector, get(t.Context()), host.StageSign, `secret: key "api": the store of keys returned a part of the data in place of its HMAC`)
 		})
 	}
 }

@@ -1,6 +1,7 @@
 package hostfn
 
 import (
+	"bytes"
 	"context"
 	"crypto"
 	"fmt"
@@ -84,19 +85,35 @@ func (c *Call) storeSigns(field string, key seal.Key, algorithm string, data []b
 		return make([]byte, explainedSize)
 	}
 	c.useKey()
-	var public crypto.PublicKey
+	var info KeyInfo
 	if !isMAC(algorithm) {
-		public = c.describe(field, key, algorithm).Public
+		info = c.describe(field, key, algorithm)
 	}
 	var signature []byte
-	c.ask(field, key, func(ctx context.Context, wanted seal.Key) (version int, err error) {
+	var version int
+	c.ask(field, key, func(ctx context.Context, wanted seal.Key) (_ int, err error) {
 		signature, version, err = c.plan.Keys.Sign(ctx, wanted, algorithm, data)
 		return version, err
 	})
-	if size := signing.SignatureSize(algorithm, public); len(signature) != size {
-		c.endf(StageSign, "%s: key %s: the store of keys returned %d bytes, and a signature with %s has %d", field, keyName(key), len(signature), algorithm, size)
+	if !isMAC(algorithm) && version != info.Version {
+		info = c.describe(field, key, algorithm) // of the version that has signed: the key was rotated meanwhile
 	}
+	c.checkSignature(field, key, algorithm, info.Public, data, signature)
 	return signature
+}
+
+// checkSignature ends the call unless a signature of the store of keys is one of data. Nobody but the store can verify an HMAC.
+// So an HMAC has to have the right length, and must not be a part of the data: that could be a secret, and be sent to the API.
+func (c *Call) checkSignature(field string, key seal.Key, algorithm string, public crypto.PublicKey, data, signature []byte) {
+	size := signing.SignatureSize(algorithm, public)
+	switch {
+	case len(signature) != size:
+		c.endf(StageSign, "%s: key %s: the store of keys returned %d bytes, and a signature with %s has %d", field, keyName(key), len(signature), algorithm, size)
+	case isMAC(algorithm) && bytes.Contains(data, signature):
+		c.endf(StageSign, "%s: key %s: the store of keys returned a part of the data in place of its HMAC", field, keyName(key))
+	case !isMAC(algorithm) && !signing.Verify(algorithm, public, data, signature):
+		c.endf(StageSign, "%s: key %s: the signature of the store of keys does not verify with the public half of the key", field, keyName(key))
+	}
 }
 
 // explainedSize is the length of a signature in an explained call, in bytes.

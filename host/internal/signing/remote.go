@@ -17,7 +17,7 @@ import (
 // a public half. kind is the store's own name for the kind of key. The error is ErrAlgorithm for an HMAC and for an unknown
 // algorithm.
 //
-// For keys that stay in a store: the store itself may sign with whatever key it has, so that nobody can verify the result.
+// For keys that stay in a store, which may sign with whatever key it has.
 func CheckPublic(algorithm, kind string, public crypto.PublicKey) error {
 	method := methodOf(algorithm)
 	if method == nil {
@@ -42,6 +42,13 @@ func CheckPublic(algorithm, kind string, public crypto.PublicKey) error {
 		return &KeyError{algorithm, fmt.Sprintf("is of the type %s: %s is needed", kind, needed)}
 	}
 	return nil
+}
+
+// Verify reports whether a signature with an algorithm is one of data. public is the public half of the key, which CheckPublic has
+// found to fit.
+func Verify(algorithm string, public crypto.PublicKey, data, signature []byte) bool {
+	method := methodOf(algorithm)
+	return method != nil && method.Verify(string(data), signature, public) == nil
 }
 
 // SignatureSize returns the length of a signature with an algorithm, in bytes, or of the MAC of an HMAC algorithm. public is

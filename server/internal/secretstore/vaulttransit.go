@@ -168,7 +168,7 @@ func transitKeyOf(body []byte) (transitKey, error) {
 	if data == nil || data.Type == "" || data.Latest < 1 {
 		return transitKey{}, errors.New("there is no key of a transit engine: check the mount")
 	}
-	key := transitKey{kind: data.Type, latest: data.Latest, least: data.Least}
+	key := transitKey{kind: kindOf(data.Type), latest: data.Latest, least: data.Least}
 	if data.Derived {
 		key.kind += " (derived)"
 		return key, nil
@@ -192,6 +192,17 @@ func transitKeyOf(body []byte) (transitKey, error) {
 		}
 	}
 	return key, nil
+}
+
+// kindOf returns a type of keys for errors. A type that the engine does not have could be any text, such as the token of the
+// request, so it is not quoted.
+func kindOf(text string) string {
+	switch text {
+	case "aes128-gcm96", "aes256-gcm96", "chacha20-poly1305", "xchacha20-poly1305", "aes128-cmac", "aes192-cmac", "aes256-cmac", "hmac",
+		"ed25519", "ecdsa-p256", "ecdsa-p384", "ecdsa-p521", "rsa-2048", "rsa-3072", "rsa-4096", "ml-dsa", "slh-dsa", "hybrid", "managed_key":
+		return text
+	}
+	return "unknown"
 }
 
 // publicKey returns a public key in PEM, or an Ed25519 key in Base64. It returns nil for anything else.
