@@ -56,6 +56,12 @@ func status(code int) answer { return respond(code, "") }
 // newWorld returns a world. Each change may replace what the host gets.
 func newWorld(t *testing.T, change ...func(*host.Config)) *world {
 	t.Helper()
+	return newWorldIn(context.Background(), t, change...)
+}
+
+// newWorldIn returns a world whose host is made with a context.
+func newWorldIn(ctx context.Context, t *testing.T, change ...func(*host.Config)) *world {
+	t.Helper()
 	w := &world{
 		Canaries: testworld.NewCanaries(t), Clock: testworld.NewClock(start), t: t, secrets: map[string]string{},
 		login: testworld.NewServer(token("t1", 3600)), api: testworld.NewServer(status(http.StatusOK)),
@@ -75,7 +81,7 @@ func newWorld(t *testing.T, change ...func(*host.Config)) *world {
 	for _, c := range change {
 		c(&config)
 	}
-	h, err := host.New(context.Background(), config)
+	h, err := host.New(ctx, config)
 	if err != nil {
 		t.Fatal(err)
 	}

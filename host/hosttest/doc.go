@@ -35,9 +35,9 @@
 //   - credentials of Authorization headers.
 //
 // It searches log lines of every level, errors, configuration problems and explanations. In the sandbox, it also searches
-// the memory and the memory blocks of the guest after each call. It searches for each credential in plain, in base64 at
-// every alignment, in hex, URL-encoded and escaped. Texts shorter than 8 bytes are not searched for. A token that is
-// shorter fails the test, since any real one is longer.
+// the memory and the memory blocks of the guest after each call, in which texts may be UTF-16. It searches for each credential in
+// plain, in base64 and base32 at every alignment, in hex, URL-encoded and escaped. Texts shorter than 8 bytes are not searched
+// for. A token that is shorter fails the test, since any real one is longer.
 //
 // A plugin with the grant reveal ([Harness.Grant]) may have the values that it has revealed in its memory. After it has
 // revealed any, it may also have the credentials that it puts into a request there. No other secret may be in its memory,

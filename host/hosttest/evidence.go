@@ -160,7 +160,7 @@ func (e *evidence) memory(memory, blocks []byte) {
 		for end > 0 && bytes[end-1] == 0 {
 			end--
 		}
-		e.memories = append(e.memories, slices.Clone(bytes[:end]))
+		e.memories = append(e.memories, []byte(testworld.Wide(bytes[:end])))
 	}
 }
 

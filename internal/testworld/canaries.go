@@ -2,6 +2,7 @@ package testworld
 
 import (
 	"crypto/rand"
+	"encoding/base32"
 	"encoding/base64"
 	"encoding/hex"
 	"encoding/json"
@@ -138,7 +139,16 @@ func Forms(text string) []Form {
 		all = append(all, Form{name, within(base64.RawStdEncoding, text, before)},
 			Form{name + ", for URLs", within(base64.RawURLEncoding, text, before)})
 	}
+	for before := range 5 {
+		all = append(all, Form{fmt.Sprintf("in base32 from byte %d on", before), within32(text, before)})
+	}
 	return all
+}
+
+// within32 is within for base32.
+func within32(text string, before int) string {
+	encoded := base32.StdEncoding.WithPadding(base32.NoPadding).EncodeToString(append(make([]byte, before), text...))
+	return encoded[(before*8+4)/5 : (before+len(text))*8/5]
 }
 
 // within returns the part of a text's base64 that does not depend on what stands before and after the text.

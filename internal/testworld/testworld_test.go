@@ -1,6 +1,7 @@
 package testworld_test
 
 import (
+	"encoding/base32"
 	"encoding/base64"
 	"encoding/json"
 	"errors"
@@ -29,6 +30,12 @@ func TestASecretIsFound(t *testing.T) {
 	for _, around := range []string{"", "x", "xx", "xxx"} {
 		outs["base64 within "+around] = base64.StdEncoding.EncodeToString([]byte(around + secret + around))
 		outs["base64url within "+around] = base64.URLEncoding.EncodeToString([]byte(around + secret + around))
+		outs["base32 within "+around] = base32.StdEncoding.EncodeToString([]byte(around + secret + around))
+		wide := []byte("\x01" + around)
+		for _, b := range []byte(secret) {
+			wide = append(wide, b, 0)
+		}
+		outs["UTF-16 in a memory behind "+around] = testworld.Wide(wide)
 	}
 	inJSON, err := json.Marshal(map[string]string{"a": secret})
 	if err != nil {

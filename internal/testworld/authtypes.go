@@ -1,0 +1,159 @@
+package testworld
+
+import (
+	"crypto"
+	"crypto/ed25519"
+	"crypto/rand"
+	"crypto/rsa"
+	"crypto/x509"
+	"encoding/json"
+	"encoding/pem"
+	"net/http"
+	"net/url"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+)
+
+// AuthTypes returns a configuration of each auth type of this repository, by type. Its secrets have the names s, rsa and ed; the
+// last two are private keys in PEM. The types that ask an endpoint ask the one at tokenURL, or one below its origin.
+func AuthTypes(tokenURL string) map[string]map[string]any {
+	type config = map[string]any
+	const secret = "{{ get_secret('s') }}"
+	origin, _ := url.Parse(tokenURL)
+	api := origin.Scheme + "://" + origin.Host
+	return map[string]map[string]any{
+		"none":                     nil,
+		"api_key":                  {"key": "X-Key", "value": secret, "in": "header"},
+		"basic":                    {"username": "ann", "password": secret},
+		"bearer":                   {"token": secret},
+		"jwt":                      {"private_key": secret, "algorithm": "HS256", "claims": config{"sub": "ann"}},
+		"oauth_client_credentials": {"client_id": "me", "client_secret": secret, "token_url": tokenURL},
+		"oauth_jwt_bearer":         {"client_id": "me", "private_key": secret, "algorithm": "HS256", "token_url": tokenURL, "subject": "ann", "audience": "https://login.test"},
+		"oauth_password":           {"client_id": "me", "client_secret": secret, "token_url": tokenURL, "username": "ann", "password": secret},
+		"token_exchange":           {"client_id": "me", "client_secret": secret, "token_url": tokenURL, "subject_token": secret},
+		"dpop":                     {"client_id": "me", "client_secret": secret, "token_url": tokenURL},
+		"login":                    {"login_url": tokenURL, "login_body": config{"user": "ann", "password": secret}, "token_from": "json:/token", "key": "X-Session"},
+		"github_app":               {"client_id": "Iv1", "private_key": "{{ get_secret('rsa') }}", "installation_id": 4711, "api_url": api},
+		"google_service_account":   {"client_email": "robot@p.iam.gserviceaccount.com", "private_key": "{{ get_secret('rsa') }}", "token_url": tokenURL, "scope": "a"},
+		"aws_sigv4":                {"access_key_id": "AKIABASE", "secret_access_key": secret, "region": "eu-central-1", "service": "execute-api"},
+		"aws_assume_role": {
+			"access_key_id": "AKIABASE", "secret_access_key": secret, "region": "eu-central-1", "service": "execute-api",
+			"role_arn": "arn:aws:iam::123456789012:role/reports", "sts_url": tokenURL,
+		},
+		"http_signature": {"private_key": "{{ get_secret('ed') }}", "algorithm": "ed25519"},
+		"hmac":           {"secret": secret, "message": "{method} {path}", "name": "X-Signature"},
+		"oauth1":         {"consumer_key": "reports", "consumer_secret": secret, "token": "t-4711", "token_secret": secret},
+		"digest":         {"username": "ann", "password": secret},
+	}
+}
+
+// Key returns a new private key in PEM, of RSA or else Ed25519, and hides it with each of its lines.
+func (c *Canaries) Key(t testing.TB, kind string) string {
+	t.Helper()
+	var key crypto.Signer
+	var err error
+	if kind == "rsa" {
+		key, err = rsa.GenerateKey(rand.Reader, 2048)
+	} else {
+		_, key, err = ed25519.GenerateKey(rand.Reader)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	der, err := x509.MarshalPKCS8PrivateKey(key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	text := string(pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: der}))
+	for line := range strings.Lines(text) {
+		if !strings.HasPrefix(line, "-----") {
+			c.Hide("a line of the key "+kind, strings.TrimSpace(line))
+		}
+	}
+	return c.Hide("the key "+kind, text)
+}
+
+// Issued returns the Answer of an endpoint that issues whatever one of [AuthTypes] asks for, for an hour, and hides it.
+func (c *Canaries) Issued(now func() time.Time) Answer {
+	return func(r *http.Request) (*http.Response, error) {
+		kind := "Bearer"
+		if r.Header.Get("DPoP") != "" {
+			kind = "DPoP"
+		}
+		until := now().Add(time.Hour).UTC().Format(time.RFC3339)
+		role := map[string]any{
+			"AccessKeyId": c.Word("an access key"), "SecretAccessKey": c.Secret("a secret access key"), "SessionToken": c.Word("a session token"), "Expiration": until,
+		}
+		document, err := json.Marshal(map[string]any{
+			"access_token": c.Word("an access token"), "token_type": kind, "expires_in": 3600, "refresh_token": c.Word("a refresh token"), "scope": c.Word("a scope"),
+			"token": c.Word("a token"), "expires_at": until,
+			"AssumeRoleResponse": map[string]any{"AssumeRoleResult": map[string]any{"Credentials": role}},
+		})
+		if err != nil {
+			return nil, err
+		}
+		return Response(http.StatusOK, string(document), "Content-Type", "application/json", "DPoP-Nonce", c.Word("a nonce")), nil
+	}
+}
+
+// Challenged returns the Answer of an API that refuses with 401. It repeats the request, and hides the nonces that it sends.
+func (c *Canaries) Challenged() Answer {
+	return func(r *http.Request) (*http.Response, error) {
+		return Response(http.StatusUnauthorized, echo(r),
+			"WWW-Authenticate", `Digest realm="`+c.Word("a realm")+`", nonce="`+c.Word("a nonce")+`", opaque="`+c.Word("an opaque")+`", qop="auth", algorithm=SHA-256`,
+			"WWW-Authenticate", `DPoP error="use_dpop_nonce", error_description="`+strings.ReplaceAll(r.Header.Get("Authorization"), `"`, `'`)+`"`,
+			"DPoP-Nonce", c.Word("a nonce")), nil
+	}
+}
+
+// Refused is the Answer of an endpoint that refuses, and repeats the request in all of its answer.
+func Refused(r *http.Request) (*http.Response, error) {
+	text, _ := json.Marshal(echo(r))
+	return Response(http.StatusBadRequest, `{"error":"invalid_client","error_description":`+string(text)+`,"message":`+string(text)+`}`, "Content-Type", "application/json"), nil
+}
+
+// echo returns the URL, the headers and the body of a request.
+func echo(r *http.Request) string {
+	var b strings.Builder
+	_ = r.Write(&b) // what cannot be written is not repeated
+	return b.String()
+}
+
+// HideSent hides the long words of a request that are not in a text: signatures, MACs and tokens. The text is an explanation of
+// the request, in which they are masked.
+func (c *Canaries) HideSent(r Request, explained string) {
+	texts := []string{r.URL}
+	for _, values := range r.Header {
+		texts = append(texts, values...)
+	}
+	if form := r.Form(); len(form["not a form"]) == 0 {
+		for _, values := range form {
+			texts = append(texts, values...)
+		}
+	}
+	for _, text := range texts {
+		for _, word := range longWord.FindAllString(text, -1) {
+			if !strings.Contains(explained, word) {
+				c.Hide("a part of what was sent", word)
+			}
+		}
+	}
+}
+
+var longWord = regexp.MustCompile(`[A-Za-z0-9+/=_.~%-]{20,}`)
+
+// Wide returns the text of a memory, and then every second byte of it from the first and from the second on. So a text is found
+// in UTF-16 as well, in which some languages keep texts.
+func Wide(memory []byte) string {
+	all := make([]byte, 0, 2*len(memory)+2)
+	all = append(all, memory...)
+	for from := range 2 {
+		all = append(all, 0)
+		for i := from; i < len(memory); i += 2 {
+			all = append(all, memory[i])
+		}
+	}
+	return string(all)
+}
