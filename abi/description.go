@@ -1,5 +1,7 @@
 package abi
 
+import "strings"
+
 // Description is the output of [ExportDescribe]. It describes an auth type and its configuration.
 type Description struct {
 	// ABI is the version of the contract that the plugin was written for: [Version].
@@ -69,6 +71,9 @@ type Field struct {
 	Required bool `json:"required,omitempty"`
 	// RequiredIf makes the field required if any of the conditions holds.
 	RequiredIf []Condition `json:"required_if,omitempty"`
+	// OnlyIf refuses the field unless one of the conditions holds, since it would have no effect. If it is empty, the field is
+	// always allowed.
+	OnlyIf []Condition `json:"only_if,omitempty"`
 	// Sealed passes the whole value to the plugin as one sealed value. Integers, booleans and strings with an Enum cannot
 	// be sealed.
 	Sealed bool `json:"sealed,omitempty"`
@@ -101,12 +106,21 @@ type Field struct {
 	Doc string `json:"doc,omitempty"`
 }
 
-// Condition holds if a field has one of some values.
+// Condition holds if a field has one of some values, or if it is present.
 type Condition struct {
-	// Field is the name of another field, which has an Enum and no RequiredIf.
+	// Field is the name of another field.
 	Field string `json:"field"`
-	// Values are the values, of that Enum.
-	Values []string `json:"values"`
+	// Values are the values, of that field's Enum. In a RequiredIf, the field may have no RequiredIf itself. If Values is empty,
+	// the condition holds if the field is present.
+	Values []string `json:"values,omitempty"`
+}
+
+// String returns the condition in words, such as "grant_type is jwt_bearer".
+func (c Condition) String() string {
+	if len(c.Values) == 0 {
+		return c.Field + " is there"
+	}
+	return c.Field + " is " + strings.Join(c.Values, " or ")
 }
 
 // Limits of a description.

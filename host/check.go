@@ -146,6 +146,7 @@ func (k *checker) fields() {
 		case present && value != nil:
 			field.Source = value
 			k.field(field, value)
+			k.effect(f)
 		case present:
 			k.Wrong(path(f.Name), "is null: give it a value or leave it out")
 		case field.Required:
@@ -171,18 +172,48 @@ func (k *checker) fields() {
 // template determines the value of its field: calls check that.
 func (k *checker) needed(field *hostfn.Field) (reason string) {
 	for _, condition := range field.RequiredIf {
-		value, present := k.connector.config.Auth.Config[condition.Field]
-		text, _ := value.(string)
-		if !present {
-			fields := k.connector.plugin.info.Fields
-			text = fields[slices.IndexFunc(fields, func(f abi.Field) bool { return f.Name == condition.Field })].Default
-		}
-		if slices.Contains(condition.Values, text) {
+		if value, holds, _ := k.condition(&condition); holds {
 			field.Required = true
-			return fmt.Sprintf(", and %s is %s", condition.Field, text)
+			if len(condition.Values) > 0 {
+				condition.Values = []string{value}
+			}
+			return ", and " + condition.String()
 		}
 	}
 	return ""
+}
+
+// effect refuses a field that is present and has no effect: none of the conditions of its OnlyIf holds, or may hold once a
+// template is rendered.
+func (k *checker) effect(f *abi.Field) {
+	if len(f.OnlyIf) == 0 {
+		return
+	}
+	var reasons []string
+	for _, condition := range f.OnlyIf {
+		_, holds, known := k.condition(&condition)
+		if holds || !known {
+			return
+		}
+		reasons = append(reasons, condition.String())
+	}
+	k.Wrong(path(f.Name), "has no effect unless %s: remove it, or change that", strings.Join(reasons, ", or "))
+}
+
+// condition returns the value of a condition's field, and reports whether the condition holds. known is false if that depends
+// on a template, or on a value that is an error itself.
+func (k *checker) condition(condition *abi.Condition) (value string, holds, known bool) {
+	source, present := k.connector.config.Auth.Config[condition.Field]
+	if len(condition.Values) == 0 {
+		return "", present, true
+	}
+	fields := k.connector.plugin.info.Fields
+	f := &fields[slices.IndexFunc(fields, func(f abi.Field) bool { return f.Name == condition.Field })]
+	value, _ = source.(string)
+	if !present {
+		value = f.Default
+	}
+	return value, slices.Contains(condition.Values, value), !present || slices.Contains(f.Enum, value)
 }
 
 // answers sets the answers that the connector's calls may get. The source of an answer may be a field of the configuration,

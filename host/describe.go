@@ -215,6 +215,8 @@ func checkField(d *abi.Description, f *abi.Field) (reach, error) {
 		return reach{}, errors.New("a required field has no default")
 	case f.Required && len(f.RequiredIf) > 0:
 		return reach{}, errors.New("it is required in any case, so that required_if has no effect: leave one of them out")
+	case f.Required && len(f.OnlyIf) > 0:
+		return reach{}, errors.New("it is required in any case, and only_if refuses it: leave one of them out")
 	case strings.Contains(f.Default, "{{"):
 		return reach{}, errors.New("its default holds {{, but a default is no template and would be used as it is written: require the field, and say in doc what to configure")
 	case f.Sealed && (f.Kind == abi.KindInteger || f.Kind == abi.KindBoolean || len(f.Enum) > 0):
@@ -223,10 +225,8 @@ func checkField(d *abi.Description, f *abi.Field) (reach, error) {
 	if err := checkEscape(f); err != nil {
 		return reach{}, err
 	}
-	for _, condition := range f.RequiredIf {
-		if err := checkCondition(d, f, &condition); err != nil {
-			return reach{}, err
-		}
+	if err := checkConditions(d, f); err != nil {
+		return reach{}, err
 	}
 	for _, purpose := range f.Purposes {
 		if !slices.Contains(abi.Purposes, purpose) {
@@ -255,20 +255,25 @@ func checkEscape(f *abi.Field) error {
 	return nil
 }
 
-// checkCondition returns an error unless a condition of field f names another field, and values of its enum.
-func checkCondition(d *abi.Description, f *abi.Field, condition *abi.Condition) error {
-	i := slices.IndexFunc(d.Fields, func(other abi.Field) bool { return other.Name == condition.Field && len(other.Enum) > 0 })
-	switch {
-	case i < 0 || condition.Field == f.Name:
-		return errors.New("required_if names no other field with an enum")
-	case len(condition.Values) == 0:
-		return errors.New("required_if lists no values")
-	case len(d.Fields[i].RequiredIf) > 0: // so that no conditions go in circles
-		return errors.New("required_if names a field that has required_if itself")
-	}
-	for _, value := range condition.Values {
-		if !slices.Contains(d.Fields[i].Enum, value) {
-			return fmt.Errorf("required_if: %q is no value of %s", Printable(value), condition.Field)
+// checkConditions returns an error unless the conditions of field f can be checked: each names another field, and values of its
+// enum if it has values.
+func checkConditions(d *abi.Description, f *abi.Field) error {
+	for i, condition := range slices.Concat(f.RequiredIf, f.OnlyIf) {
+		member := "required_if"
+		if i >= len(f.RequiredIf) {
+			member = "only_if"
+		}
+		at := slices.IndexFunc(d.Fields, func(other abi.Field) bool { return other.Name == condition.Field })
+		switch {
+		case at < 0 || condition.Field == f.Name:
+			return fmt.Errorf("%s names no other field", member)
+		case i < len(f.RequiredIf) && len(condition.Values) > 0 && len(d.Fields[at].RequiredIf) > 0: // so that no conditions go in circles
+			return errors.New("required_if names a field that has required_if itself")
+		}
+		for _, value := range condition.Values {
+			if !slices.Contains(d.Fields[at].Enum, value) {
+				return fmt.Errorf("%s: %q is not in the enum of %s", member, Printable(value), condition.Field)
+			}
 		}
 	}
 	return nil

@@ -28,6 +28,8 @@ func conditional(condition ...abi.Condition) *guest {
 		{Name: "name", Kind: abi.KindString, RequiredIf: []abi.Condition{{Field: "how", Values: []string{"basic"}}, {Field: "where", Values: []string{"here"}}}},
 		{Name: "how", Kind: abi.KindString, Enum: []string{"post", "basic", "none"}, Default: "post"},
 		{Name: "where", Kind: abi.KindString, Enum: []string{"here", "there"}},
+		{Name: "id", Kind: abi.KindString},
+		{Name: "proof", Kind: abi.KindString, RequiredIf: []abi.Condition{{Field: "id"}}},
 	}
 	return g
 }
@@ -48,6 +50,7 @@ func TestFieldsThatAnotherFieldRequires(t *testing.T) {
 		{"by another field", config{"how": "none", "where": "here"}, []string{"auth.config.name: is missing, and where is here: it is required"}},
 		{"blank", config{"how": "none", "where": "here", "name": " "}, []string{"auth.config.name: is empty"}},
 		{"not", config{"how": "none", "where": "there"}, nil},
+		{"by a field that is there", config{"how": "none", "id": "{{ get_variable('empty') }}"}, []string{"auth.config.proof: is missing, and id is there: it is required"}},
 		{"there", config{"secret": "{{ get_secret('s') }}"}, nil},
 		{"perhaps", config{"how": "{{ get_variable('how') }}"}, nil},
 	} {
@@ -80,7 +83,7 @@ func TestSchemaOfFieldsThatAnotherFieldRequires(t *testing.T) {
 	for auth, valid := range map[string]bool{
 		`{}`: false, `{"secret":"s"}`: true, `{"how":"none"}`: true, `{"how":"basic","secret":"s"}`: false,
 		`{"how":"basic","secret":"s","name":"n"}`: true, `{"how":"none","where":"here"}`: false, `{"how":"none","where":"there"}`: true,
-		`{"how":"{{ get_variable('how') }}"}`: true,
+		`{"how":"{{ get_variable('how') }}"}`: true, `{"how":"none","id":"i"}`: false, `{"how":"none","id":"i","proof":"p"}`: true,
 	} {
 		document, err := jsonschema.UnmarshalJSON(strings.NewReader(`{"type":"custom","config":` + auth + `}`))
 		if err != nil {
@@ -95,10 +98,10 @@ func TestSchemaOfFieldsThatAnotherFieldRequires(t *testing.T) {
 // A condition that could never hold is refused, and one that could depend on itself.
 func TestConditionsThatCannotHold(t *testing.T) {
 	for want, condition := range map[string]abi.Condition{
-		"required_if names no other field with an enum":         {Field: "name", Values: []string{"post"}},
-		"names no other field":                                  {Field: "secret", Values: []string{"post"}},
-		`required_if: "put" is no value of how`:                 {Field: "how", Values: []string{"post", "put"}},
-		"required_if lists no values":                           {Field: "how"},
+		`required_if: "post" is not in the enum of id`:          {Field: "id", Values: []string{"post"}},
+		"required_if names no other field":                      {Field: "secret", Values: []string{"post"}},
+		"required_if names no other":                            {Field: "nothing"},
+		`required_if: "put" is not in the enum of how`:          {Field: "how", Values: []string{"post", "put"}},
 		"required_if names a field that has required_if itself": {Field: "which", Values: []string{"a"}},
 	} {
 		g := conditional(condition)

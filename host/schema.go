@@ -21,7 +21,20 @@ func (p PluginInfo) Schema() ([]byte, error) {
 			config.Required = append(config.Required, f.Name)
 		}
 		for _, condition := range f.RequiredIf {
-			config.AllOf = append(config.AllOf, p.conditionSchema(f.Name, &condition))
+			holds := p.conditionSchema(&condition)
+			config.AllOf = append(config.AllOf, schema{If: &holds, Then: &schema{Required: []string{f.Name}}})
+		}
+		if len(f.OnlyIf) > 0 {
+			var some schema
+			for _, condition := range f.OnlyIf {
+				some.AnyOf = append(some.AnyOf, p.conditionSchema(&condition))
+				if len(condition.Values) > 0 {
+					some.AnyOf = append(some.AnyOf, schema{
+						Properties: map[string]schema{condition.Field: {Type: "string", Pattern: anyTemplate}}, Required: []string{condition.Field},
+					})
+				}
+			}
+			config.AllOf = append(config.AllOf, schema{If: &schema{Required: []string{f.Name}}, Then: &some})
 		}
 	}
 	auth := schema{
@@ -81,15 +94,15 @@ func typeSchema(p PluginInfo) schema {
 	}
 }
 
-// conditionSchema returns a schema that requires a field if a condition holds.
-func (p PluginInfo) conditionSchema(name string, condition *abi.Condition) schema {
+// conditionSchema returns a schema of the configurations for which a condition holds.
+func (p PluginInfo) conditionSchema(condition *abi.Condition) schema {
 	holds := schema{Properties: map[string]schema{condition.Field: {Enum: condition.Values}}}
 	for _, f := range p.Fields {
 		if f.Name == condition.Field && !slices.Contains(condition.Values, f.Default) {
 			holds.Required = []string{f.Name} // otherwise the condition would hold without the field
 		}
 	}
-	return schema{If: &holds, Then: &schema{Required: []string{name}}}
+	return holds
 }
 
 func fieldSchema(f *abi.Field) schema {

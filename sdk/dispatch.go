@@ -153,6 +153,9 @@ func fieldJSON(f Field) string {
 	if len(f.RequiredIf) > 0 {
 		o.Raw("required_if", listJSON(f.RequiredIf, conditionJSON))
 	}
+	if len(f.OnlyIf) > 0 {
+		o.Raw("only_if", listJSON(f.OnlyIf, conditionJSON))
+	}
 	o.flag("sealed", f.Sealed)
 	o.names("sinks", f.Sinks)
 	o.names("derived", f.Derived)

@@ -141,6 +141,9 @@ type Field struct {
 	// RequiredIf makes the field required if any of the conditions holds. The host checks it, because Validate does not see
 	// whether a sealed field is present.
 	RequiredIf []Condition
+	// OnlyIf refuses the field unless one of the conditions holds, since it would have no effect. If it is empty, the field is
+	// always allowed.
+	OnlyIf []Condition
 	// Sealed passes the whole value to the plugin as one sealed value, even if it holds no secret. An Integer, a Boolean
 	// and a String with an Enum cannot be sealed.
 	Sealed bool
@@ -173,11 +176,12 @@ type Field struct {
 	Doc string
 }
 
-// Condition holds if a field has one of some values.
+// Condition holds if a field has one of some values, or if it is present.
 type Condition struct {
-	// Field is the name of another field, which has an Enum and no RequiredIf.
+	// Field is the name of another field.
 	Field string
-	// Values are the values, of that Enum.
+	// Values are the values, of that field's Enum. In a RequiredIf, the field may have no RequiredIf itself. If Values is empty,
+	// the condition holds if the field is present.
 	Values []string
 }
 

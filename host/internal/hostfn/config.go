@@ -172,7 +172,7 @@ func (c *Call) plainText(f *Field) string {
 // templates render to have already set Required.
 func (c *Call) required(f *Field) bool {
 	return f.Required || slices.ContainsFunc(f.RequiredIf, func(condition abi.Condition) bool {
-		return slices.Contains(condition.Values, c.plainText(c.plan.Fields[condition.Field]))
+		return len(condition.Values) > 0 && slices.Contains(condition.Values, c.plainText(c.plan.Fields[condition.Field]))
 	})
 }
 

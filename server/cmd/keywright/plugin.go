@@ -270,7 +270,13 @@ func meaning(f abi.Field) string {
 		text += fmt.Sprintf(" At least %d.", *f.Minimum)
 	}
 	for _, condition := range f.RequiredIf {
-		text += fmt.Sprintf(" Required if %s is %s.", condition.Field, strings.Join(condition.Values, " or "))
+		text += fmt.Sprintf(" Required if %s.", condition)
+	}
+	for i, condition := range f.OnlyIf {
+		text += fmt.Sprintf("%s if %s", map[bool]string{true: " Only", false: ", or"}[i == 0], condition)
+	}
+	if len(f.OnlyIf) > 0 {
+		text += "."
 	}
 	if f.Default != "" {
 		text += " Default " + f.Default + "."
