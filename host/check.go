@@ -145,8 +145,9 @@ func (k *checker) fields() {
 		switch {
 		case present && value != nil:
 			field.Source = value
-			k.field(field, value)
-			k.effect(f)
+			if k.effective(f) {
+				k.field(field, value)
+			}
 		case present:
 			k.Wrong(path(f.Name), "is null: give it a value or leave it out")
 		case field.Required:
@@ -183,21 +184,21 @@ func (k *checker) needed(field *hostfn.Field) (reason string) {
 	return ""
 }
 
-// effect refuses a field that is present and has no effect: none of the conditions of its OnlyIf holds, or may hold once a
-// template is rendered.
-func (k *checker) effect(f *abi.Field) {
-	if len(f.OnlyIf) == 0 {
-		return
-	}
-	var reasons []string
+// effective reports whether a field that is present has an effect. It has none, which is an error, if none of the conditions of
+// its OnlyIf holds, or may hold once a template is rendered.
+func (k *checker) effective(f *abi.Field) bool {
+	reasons := make([]string, 0, len(f.OnlyIf))
 	for _, condition := range f.OnlyIf {
 		_, holds, known := k.condition(&condition)
 		if holds || !known {
-			return
+			return true
 		}
 		reasons = append(reasons, condition.String())
 	}
-	k.Wrong(path(f.Name), "has no effect unless %s: remove it, or change that", strings.Join(reasons, ", or "))
+	if len(reasons) > 0 {
+		k.Wrong(path(f.Name), "has no effect unless %s: remove it, or change that", strings.Join(reasons, ", or "))
+	}
+	return len(reasons) == 0
 }
 
 // condition returns the value of a condition's field, and reports whether the condition holds. known is false if that depends

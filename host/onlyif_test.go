@@ -26,7 +26,7 @@ func choosy() *guest {
 }
 
 // A field that has no effect is refused when the connector is loaded, also one whose value a plugin does not see. If a template
-// determines the other field, it may stay. The JSON Schema says the same.
+// determines the other field, it may stay. The JSON Schema says the same (decisions.md "a field without effect").
 func TestFieldsWithoutEffect(t *testing.T) {
 	const secret = "auth.config.secret: has no effect unless how is post or basic, or where is here: remove it, or change that"
 	w := newWorld(t, withoutBuiltIns, withGuest(choosy()))
@@ -42,6 +42,7 @@ func TestFieldsWithoutEffect(t *testing.T) {
 	}{
 		{"nothing", config{}, nil},
 		{"by default", config{"secret": "{{ get_secret('s') }}"}, []string{secret}},
+		{"a mistake that does not matter", config{"title": "t"}, []string{"auth.config.title: has no effect unless name is there: remove it, or change that"}},
 		{"by literals", config{"secret": "s", "how": "none", "where": "there"}, []string{secret}},
 		{"one condition holds", config{"secret": "s", "how": "basic"}, nil},
 		{"another condition holds", config{"secret": "s", "where": "here"}, nil},

@@ -141,7 +141,7 @@ func (s *secureWorld) secureAs(name string, t *host.TLS, auth host.Auth) *host.C
 
 // credentials is the configuration of RFC 8705 section 2.
 func (s *secureWorld) credentials() host.Auth {
-	return host.Auth{Type: "oauth_client_credentials", Config: config{"client_id": "c", "client_auth": "tls", "token_url": s.token.URL}}
+	return host.Auth{Type: "oauth_client_credentials", Config: config{"client_id": "c", "client_auth": "tls_client_auth", "token_url": s.token.URL}}
 }
 
 // call sends a request and returns the host's error.

@@ -28,26 +28,21 @@ func (plugin) Describe() sdk.Description {
 				Name: "in", Kind: sdk.String, Enum: []string{"header", "query", "form"}, Default: "header",
 				Doc: "Where the token goes: the header Authorization, or the parameter access_token of the query or of a form.",
 			},
-			{Name: "prefix", Kind: sdk.String, Default: "Bearer", Doc: "Word in front of the token in the header. It may be empty."},
+			{
+				Name: "prefix", Kind: sdk.String, OnlyIf: []sdk.Condition{{Field: "in", Values: []string{"header"}}}, Default: "Bearer",
+				Doc: "Word in front of the token in the header. It may be empty.",
+			},
 		},
 	}
 }
 
+// Validate checks a literal prefix. Authenticate checks one from a template.
 func (plugin) Validate(c *sdk.Config) []sdk.Problem {
-	prefix, literal := c.Literal("prefix")
-	in, _ := c.Literal("in")
-	message := ""
-	switch {
-	case !literal:
-	case in != "header" && in != "" && prefix != "Bearer":
-		message = "is for the header only: remove it, or set in to header"
-	case check(prefix) != nil:
-		message = check(prefix).Error()
+	prefix, _ := c.Literal("prefix")
+	if err := check(prefix); err != nil {
+		return []sdk.Problem{{Field: "prefix", Message: err.Error()}}
 	}
-	if message == "" {
-		return nil
-	}
-	return []sdk.Problem{{Field: "prefix", Message: message}}
+	return nil
 }
 
 // check returns an error unless a prefix is empty or an authentication scheme (RFC 9110 section 11.1).

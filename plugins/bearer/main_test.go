@@ -115,7 +115,7 @@ func TestPrefixesThatAreNone(t *testing.T) {
 			}
 		}
 		for _, in := range []string{"query", "form"} {
-			if problems := h.Problems(config("in", in, "prefix", "Token")); len(problems) != 1 || !strings.Contains(problems[0].Message, "header only") {
+			if problems := h.Problems(config("in", in, "prefix", "Token")); len(problems) != 1 || !strings.Contains(problems[0].Message, "unless in is header") {
 				t.Errorf("in %s: %v", in, problems)
 			}
 			if problems := h.Problems(config("in", in)); problems != nil {

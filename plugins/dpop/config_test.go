@@ -18,9 +18,10 @@ func TestGrantsAndClients(t *testing.T) {
 		h.Secret("basic", "a:b c-secret")
 		key := []any{"private_key", "{{ get_secret('key') }}", "algorithm", "ES256"}
 		for _, c := range []hosttest.Config{
-			config(append(key, "grant", "jwt_bearer", "subject", "{{ user.email | default('ann') }}", "audience", "https://login.test", "client_auth", "none")...),
-			config(append(key, "client_auth", "private_key_jwt")...),
-			config("client_auth", "basic", "client_secret", "{{ get_secret('basic') }}", "parameters", map[string]any{"audience": "urn:a"}),
+			config(append(key, "client_secret", nil, "grant_type", "jwt_bearer", "assertion_subject", "{{ user.email | default('ann') }}", "assertion_audience",
+				"https://login.test", "client_auth", "none")...),
+			config(append(key, "client_secret", nil, "client_auth", "private_key_jwt")...),
+			config("client_auth", "client_secret_basic", "client_secret", "{{ get_secret('basic') }}", "audience", "urn:a", "resource", "urn:b"),
 		} {
 			h.TokenEndpoint(endpoint, with(hosttest.JSON(400, `{"error":"use_dpop_nonce"}`), "DPoP-Nonce", "the-nonce"), bound(theToken))
 			h.Authenticate(c, hosttest.GET(api))
@@ -36,7 +37,7 @@ func TestGrantsAndClients(t *testing.T) {
 		if first["iss"] != "me" || first["aud"] != endpoint || first["jti"] == again["jti"] {
 			t.Errorf("the client's assertions are %v and %v", first, again)
 		}
-		if got := sent[5]; got.Body != "grant_type=client_credentials&audience=urn%3Aa" || got.Header.Get("Authorization") != "Basic bWU6YSUzQWIrYy1zZWNyZXQ=" {
+		if got := sent[5]; got.Body != "grant_type=client_credentials&audience=urn%3Aa&resource=urn%3Ab" || got.Header.Get("Authorization") != "Basic bWU6YSUzQWIrYy1zZWNyZXQ=" {
 			t.Errorf("the request is %s with %s", got.Body, got.Header.Get("Authorization"))
 		}
 	})
@@ -84,14 +85,16 @@ func TestRefusals(t *testing.T) {
 func TestProblems(t *testing.T) {
 	run(t, func(t *testing.T, h *hosttest.Harness) {
 		for want, c := range map[string]hosttest.Config{
-			"subject: is missing, and grant is jwt_bearer: With jwt_bearer, the assertion's sub: whom the token is for":                      config("grant", "jwt_bearer", "audience", "a", "private_key", "k"),
-			"private_key: is missing, and grant is jwt_bearer: Key that signs the client's assertion, in PEM, or the HMAC secret":            config("grant", "jwt_bearer", "audience", "a", "subject", "s"),
-			"private_key: is missing, and client_auth is private_key_jwt: Key that signs the client's assertion, in PEM, or the HMAC secret": config("client_auth", "private_key_jwt"),
-			"client_secret: is missing, and client_auth is post: OAuth client secret":                                                        {"client_id": "me", "token_url": endpoint},
-			"audience: is for the assertion of jwt_bearer: write it into parameters if the token endpoint wants it":                          config("audience", "https://api.test"),
-			"subject: is for the assertion of jwt_bearer: write it into parameters if the token endpoint wants it":                           config("subject", "ann"),
-			"parameters.scope: is set by the type or by another field, remove it":                                                            config("parameters", map[string]any{"scope": "a"}),
-			"proof_algorithm: is none of ES256, ES384, ES512, EdDSA, RS256, RS384, RS512, PS256, PS384, PS512":                               config("proof_algorithm", "HS256"),
+			"assertion_subject: is missing, and grant_type is jwt_bearer: The sub of the assertion of jwt_bearer: whom the token is for": config("grant_type", "jwt_bearer", "assertion_audience", "a", "private_key", "k"),
+			"private_key: is missing, and grant_type is jwt_bearer: Key that signs assertions, in PEM, or the HMAC secret":               config("grant_type", "jwt_bearer", "assertion_audience", "a", "assertion_subject", "s"),
+			"private_key: is missing, and client_auth is private_key_jwt: Key that signs assertions, in PEM, or the HMAC secret":         config("client_secret", nil, "client_auth", "private_key_jwt"),
+			"private_key: has no effect unless grant_type is jwt_bearer, or client_auth is private_key_jwt: remove it, or change that":   config("private_key", "k"),
+			"certificate: has no effect unless grant_type is jwt_bearer, or client_auth is private_key_jwt: remove it, or change that":   config("certificate", "c"),
+			"client_secret: is missing, and client_auth is client_secret_post: OAuth client secret":                                      {"client_id": "me", "token_url": endpoint},
+			"assertion_audience: has no effect unless grant_type is jwt_bearer: remove it, or change that":                               config("assertion_audience", "https://api.test"),
+			"assertion_subject: has no effect unless grant_type is jwt_bearer: remove it, or change that":                                config("assertion_subject", "ann"),
+			"parameters.scope: is set by the type or by another field, remove it":                                                        config("parameters", map[string]any{"scope": "a"}),
+			"proof_algorithm: is none of ES256, ES384, ES512, EdDSA, RS256, RS384, RS512, PS256, PS384, PS512":                           config("proof_algorithm", "HS256"),
 		} {
 			problems := h.Problems(c)
 			if len(problems) != 1 || problems[0].Path+": "+problems[0].Message != "auth.config."+want {

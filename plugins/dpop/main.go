@@ -11,7 +11,7 @@ import (
 )
 
 const (
-	// jwtBearer is the value of the field grant for an assertion, RFC 7523.
+	// jwtBearer is the value of the field grant_type for an assertion, RFC 7523.
 	jwtBearer = "jwt_bearer"
 	// useNonce is the error code of a server that wants its nonce in the proof, RFC 9449 sections 8 and 9.
 	useNonce = "use_dpop_nonce"
@@ -28,32 +28,23 @@ func main() {} // a reactor module never runs it
 type plugin struct{}
 
 func (plugin) Describe() sdk.Description {
-	token, claim := []string{sdk.ToToken}, []string{sdk.ToClaim}
-	assertion := sdk.Condition{Field: "grant", Values: []string{jwtBearer}}
+	claim := []string{sdk.ToClaim}
+	bearer := sdk.Condition{Field: "grant_type", Values: []string{jwtBearer}}
 	nonce := sdk.Answer{Name: "nonce", From: "header:DPoP-Nonce", Kind: sdk.Sealed, Sinks: claim}
 	kept := nonce
 	kept.Keep = true
-	fields := []sdk.Field{
-		{Name: "token_url", Kind: sdk.URL, Required: true, Sinks: []string{sdk.ToToken, sdk.ToClaim}, Doc: "Token endpoint."},
-		{Name: "grant", Kind: sdk.String, Enum: []string{"client_credentials", jwtBearer}, Default: "client_credentials", Doc: "RFC 6749 section 4.4, or RFC 7523."},
-		{Name: "scope", Kind: sdk.String, Sinks: token, Doc: "Scopes to request, separated by spaces."},
-		{Name: "subject", Kind: sdk.String, RequiredIf: []sdk.Condition{assertion}, Sinks: claim, Doc: "With jwt_bearer, the assertion's sub: whom the token is for."},
-		{Name: "audience", Kind: sdk.String, RequiredIf: []sdk.Condition{assertion}, Sinks: claim, Doc: "With jwt_bearer, the assertion's aud."},
-		oauth.Parameters("parameters"),
-		{Name: "proof_key", Kind: sdk.Key, Generate: true, AlgorithmField: "proof_algorithm", Doc: "Key of the proofs in PEM. If it is absent, the host makes one."},
-		{
-			Name: "proof_algorithm", Kind: sdk.String, Default: "ES256", Doc: "Signature algorithm of the proofs.",
-			Enum: []string{"ES256", "ES384", "ES512", "EdDSA", "RS256", "RS384", "RS512", "PS256", "PS384", "PS512"},
-		},
-	}
-	client := oauth.Client("", oauth.Post, oauth.Basic, oauth.PrivateKeyJWT, oauth.TLS, oauth.None)
 	return sdk.Description{
 		ABI:     sdk.ABI,
 		Type:    "dpop",
 		Version: "1.0.0",
 		Summary: "An access token that is bound to a key, and a proof of the key for each request (DPoP, RFC 9449).",
 		Uses:    []string{sdk.UsesToken, sdk.UsesCache, sdk.UsesSign},
-		Fields:  sdk.Fields(fields, client, oauth.Key(assertion, sdk.Condition{Field: "client_auth", Values: []string{oauth.PrivateKeyJWT}})),
+		Fields: sdk.Fields(
+			fields(bearer),
+			oauth.Request(),
+			oauth.Client("", oauth.Post, oauth.Basic, oauth.PrivateKeyJWT, oauth.TLS, oauth.None),
+			oauth.Key(bearer, oauth.Signs("")),
+		),
 		Answers: []sdk.Answer{
 			{
 				Name: "access_token", From: "json:/access_token", Kind: sdk.Sealed,
@@ -71,17 +62,22 @@ func (plugin) Describe() sdk.Description {
 	}
 }
 
-func (plugin) Validate(c *sdk.Config) []sdk.Problem {
-	problems := append(oauth.Problems(c, "parameters", "scope", "assertion"), oauth.HeaderProblems(c)...)
-	if grant, _ := c.Literal("grant"); grant == "client_credentials" {
-		for _, name := range []string{"subject", "audience"} {
-			if text, _ := c.Literal(name); text != "" {
-				problems = append(problems, sdk.Problem{Field: name, Message: "is for the assertion of jwt_bearer: write it into parameters if the token endpoint wants it"})
-			}
-		}
+// fields returns the fields of the grant and of the proofs. bearer is the condition for an assertion.
+func fields(bearer sdk.Condition) []sdk.Field {
+	claim, assertion := []string{sdk.ToClaim}, []sdk.Condition{bearer}
+	return []sdk.Field{
+		{Name: "grant_type", Kind: sdk.String, Enum: []string{"client_credentials", jwtBearer}, Default: "client_credentials", Doc: "RFC 6749 section 4.4, or RFC 7523."},
+		{Name: "assertion_subject", Kind: sdk.String, RequiredIf: assertion, OnlyIf: assertion, Sinks: claim, Doc: "The sub of the assertion of jwt_bearer: whom the token is for."},
+		{Name: "assertion_audience", Kind: sdk.String, RequiredIf: assertion, OnlyIf: assertion, Sinks: claim, Doc: "The aud of the assertion of jwt_bearer."},
+		{Name: "proof_key", Kind: sdk.Key, Generate: true, AlgorithmField: "proof_algorithm", Doc: "Key of the proofs in PEM. If it is absent, the host makes one."},
+		{
+			Name: "proof_algorithm", Kind: sdk.String, Default: "ES256", Doc: "Signature algorithm of the proofs.",
+			Enum: []string{"ES256", "ES384", "ES512", "EdDSA", "RS256", "RS384", "RS512", "PS256", "PS384", "PS512"},
+		},
 	}
-	return problems
 }
+
+func (plugin) Validate(c *sdk.Config) []sdk.Problem { return oauth.Problems(c, "assertion") }
 
 func (plugin) Authenticate(c *sdk.Call) (sdk.Mutation, error) {
 	challenge := c.Challenge()
@@ -103,20 +99,20 @@ func (plugin) Authenticate(c *sdk.Call) (sdk.Mutation, error) {
 	return sdk.Mutation{Headers: []sdk.Pair{{Name: "Authorization", Value: "DPoP " + token}, {Name: "DPoP", Value: proof}}}, nil
 }
 
-// exchange requests a token, once more if the endpoint wants its nonce in the proof.
+// exchange requests a token, once more if the endpoint wants its nonce in the proof. Each request has assertions of its own,
+// because servers accept one only once.
 //
 //go:noinline
 func exchange(c *sdk.Call) (string, error) {
-	url := c.Config("token_url")
 	nonce := ""
 	for attempt := 0; ; attempt++ {
-		request, err := tokenRequest(c, url)
+		request, err := oauth.TokenRequest(c, grant(c)...)
 		if err != nil {
 			return "", err
 		}
-		proof := c.SignAssertion(proofOf(c, c.Now(), "POST", url, "", nonce))
+		proof := c.SignAssertion(proofOf(c, c.Now(), "POST", request.URL, "", nonce))
 		request.Headers = append(request.Headers, sdk.Pair{Name: "DPoP", Value: proof})
-		status, answers := c.Exchange(request)
+		status, answers := c.Exchange(sdk.Exchange{URL: request.URL, Form: request.Form, Headers: request.Headers})
 		nonce = answers["nonce"]
 		switch {
 		case status >= 200 && status <= 299 && answers["token_type"] != "DPoP":
@@ -130,19 +126,13 @@ func exchange(c *sdk.Call) (string, error) {
 	}
 }
 
-// tokenRequest returns a token request without a proof. Each has assertions of its own, because servers accept one only once.
+// grant returns the parameters of the grant.
 //
 //go:noinline
-func tokenRequest(c *sdk.Call, url string) (sdk.Exchange, error) {
-	form := []sdk.Pair{{Name: "grant_type", Value: "client_credentials"}}
-	if c.Config("grant") == jwtBearer {
-		form = []sdk.Pair{
-			{Name: "grant_type", Value: oauth.JWTBearer},
-			{Name: "assertion", Value: oauth.Sign(c, c.Config("client_id"), c.Config("subject"), c.Config("audience"))},
-		}
+func grant(c *sdk.Call) []sdk.Pair {
+	if c.Config("grant_type") != jwtBearer {
+		return []sdk.Pair{{Name: "grant_type", Value: "client_credentials"}}
 	}
-	form, headers := oauth.Authenticate(c, "", url, form)
-	form = oauth.Optional(form, "scope", c.Config("scope"))
-	further, err := sdk.Parameters(c.Config("parameters"))
-	return sdk.Exchange{URL: url, Form: append(form, further...), Headers: headers}, err
+	assertion := oauth.Sign(c, c.Config("client_id"), c.Config("assertion_subject"), c.Config("assertion_audience"))
+	return []sdk.Pair{{Name: "grant_type", Value: oauth.JWTBearer}, {Name: "assertion", Value: assertion}}
 }

@@ -40,7 +40,9 @@ func run(t *testing.T, test func(*testing.T, *hosttest.Harness)) {
 func config(pairs ...any) hosttest.Config {
 	c := hosttest.Config{"client_id": "me", "client_secret": "{{ get_secret('crm') }}", "token_url": endpoint}
 	for i := 0; i < len(pairs); i += 2 {
-		c[pairs[i].(string)] = pairs[i+1]
+		if c[pairs[i].(string)] = pairs[i+1]; pairs[i+1] == nil {
+			delete(c, pairs[i].(string))
+		}
 	}
 	return c
 }

@@ -51,12 +51,19 @@ func (plugin) Describe() sdk.Description {
 	}
 }
 
-func (plugin) Validate(c *sdk.Config) []sdk.Problem {
+func (plugin) Validate(c *sdk.Config) (problems []sdk.Problem) {
 	if repositories, _ := c.Literal("repositories"); strings.IndexByte(repositories, '/') >= 0 {
-		return []sdk.Problem{{Field: "repositories", Message: "has a slash: write the names without the owner, who is that of the installation"}}
+		problems = append(problems, sdk.Problem{Field: "repositories", Message: "has a slash: write the names without the owner, who is that of the installation"})
 	}
-	return nil
+	clientID, _ := c.Literal("client_id")
+	if appID, _ := c.Literal("app_id"); clientID != "" && appID != "" {
+		problems = append(problems, sdk.Problem{Field: "app_id", Message: "is there beside client_id: " + either})
+	}
+	return problems
 }
+
+// either says which fields name the app.
+const either = "set one of client_id and app_id, which the settings of the app on GitHub show"
 
 func (plugin) Authenticate(c *sdk.Call) (sdk.Mutation, error) {
 	if token, ok := c.Cached("token"); ok {
@@ -90,15 +97,12 @@ func (plugin) Authenticate(c *sdk.Call) (sdk.Mutation, error) {
 
 // assertion returns the JWT with which the app authenticates itself.
 func assertion(c *sdk.Call) (string, error) {
-	issuer := c.Config("client_id")
-	if issuer == "" {
-		issuer = c.Config("app_id")
-	}
-	if issuer == "" {
-		return "", errors.New("there is neither client_id nor app_id: set client_id to the app's, which its settings on GitHub show")
+	clientID, appID := c.Config("client_id"), c.Config("app_id")
+	if (clientID == "") == (appID == "") {
+		return "", errors.New(either)
 	}
 	var claims sdk.Members
-	claims.String("iss", issuer)
+	claims.String("iss", clientID+appID)
 	claims.Integer("iat", c.Now()-before)
 	claims.Integer("exp", c.Now()+after)
 	return c.SignAssertion(sdk.JWT{Key: "private_key", Claims: claims.JSON()}), nil

@@ -62,7 +62,6 @@ func TestTheRequestForAToken(t *testing.T) {
 		"client ID":   {config(), "Iv1.8a61f9b3a7aba766", ""},
 		"app ID":      {config("client_id", nil, "app_id", 12345), "12345", ""},
 		"app ID text": {config("client_id", nil, "app_id", "{{ get_variable('app') }}"), "678", ""},
-		"both IDs":    {config("app_id", 12345), "Iv1.8a61f9b3a7aba766", ""},
 		"repositories": {
 			config("repositories", " hello-world  octo.repo\n"), "Iv1.8a61f9b3a7aba766", `{"repositories":["hello-world","octo.repo"]}`,
 		},
@@ -213,12 +212,15 @@ func TestRefusals(t *testing.T) {
 	}
 	run(t, func(t *testing.T, h *hosttest.Harness) {
 		h.Key("key", "RS256")
+		h.Variable("app", "678")
 		h.TokenEndpoint(endpoint, hosttest.JSON(201, `{"token":"`+token+`"}`))
 		if err := h.AuthenticateError(config(), get()); err.Stage != host.StageToken || !strings.Contains(err.Error(), "without expires_at") {
 			t.Errorf("no expires_at: stage %s: %v", err.Stage, err)
 		}
-		if err := h.AuthenticateError(config("client_id", nil), get()); !strings.Contains(err.Error(), "neither client_id nor app_id") {
-			t.Errorf("no ID: %v", err)
+		for name, c := range map[string]hosttest.Config{"no ID": config("client_id", nil), "both IDs": config("app_id", "{{ get_variable('app') }}")} {
+			if err := h.AuthenticateError(c, get()); !strings.Contains(err.Error(), "set one of client_id and app_id") {
+				t.Errorf("%s: %v", name, err)
+			}
 		}
 	})
 }
@@ -228,8 +230,9 @@ func TestProblems(t *testing.T) {
 	run(t, func(t *testing.T, h *hosttest.Harness) {
 		for text, c := range map[string]hosttest.Config{
 			"installation_id private_key api_url":                               {},
-			"app_id installation_id algorithm api_url repositories permissions": config("app_id", "x", "installation_id", 0, "algorithm", "ES256", "api_url", "http://a.test", "repositories", 7, "permissions", "all"),
+			"app_id installation_id algorithm api_url repositories permissions": config("client_id", nil, "app_id", "x", "installation_id", 0, "algorithm", "ES256", "api_url", "http://a.test", "repositories", 7, "permissions", "all"),
 			"repositories": config("repositories", "one octo/two"),
+			"app_id":       config("app_id", 12345),
 			"":             config("repositories", "one two"),
 		} {
 			var paths []string

@@ -15,6 +15,13 @@ const (
 	lifetime = time.Hour
 )
 
+// Kinds of tokens, in Google's words: the values of the field token_type.
+const (
+	accessToken = "access_token"
+	idToken     = "id_token"
+	selfSigned  = "self_signed_jwt"
+)
+
 func init() { sdk.Register(plugin{}) }
 
 func main() {} // a reactor module never runs it
@@ -23,7 +30,8 @@ type plugin struct{}
 
 func (plugin) Describe() sdk.Description {
 	claim := []string{sdk.ToClaim}
-	of := func(tokens ...string) []sdk.Condition { return []sdk.Condition{{Field: "token", Values: tokens}} }
+	of := func(kinds ...string) []sdk.Condition { return []sdk.Condition{{Field: "token_type", Values: kinds}} }
+	requested := of(accessToken, idToken)
 	return sdk.Description{
 		ABI:     sdk.ABI,
 		Type:    "google_service_account",
@@ -33,20 +41,26 @@ func (plugin) Describe() sdk.Description {
 		Fields: []sdk.Field{
 			{Name: "client_email", Kind: sdk.String, Required: true, Sinks: claim, Doc: "client_email of the key file."},
 			{Name: "private_key", Kind: sdk.Key, Required: true, AlgorithmField: "algorithm", Doc: "private_key of the key file."},
-			{Name: "private_key_id", Kind: sdk.String, RequiredIf: of("self_signed"), Sinks: claim, Doc: "private_key_id of the key file."},
+			{Name: "private_key_id", Kind: sdk.String, RequiredIf: of(selfSigned), Sinks: claim, Doc: "private_key_id of the key file."},
 			{Name: "algorithm", Kind: sdk.String, Enum: []string{"RS256"}, Default: "RS256", Doc: "Signature algorithm: Google knows one."},
+			{Name: "token_type", Kind: sdk.String, Enum: []string{accessToken, idToken, selfSigned}, Default: accessToken, Doc: "What the API gets."},
 			{
-				Name: "token", Kind: sdk.String, Enum: []string{"access_token", "id_token", "self_signed"}, Default: "access_token",
-				Doc: "What the API gets: an access token for scope, an ID token for target_audience, or a self-signed JWT.",
+				Name: "token_url", Kind: sdk.URL, RequiredIf: requested, OnlyIf: requested, Sinks: []string{sdk.ToToken, sdk.ToClaim},
+				Suggested: []string{"https://oauth2.googleapis.com/token"}, Doc: "token_uri of the key file.",
 			},
 			{
-				Name: "token_url", Kind: sdk.URL, RequiredIf: of("access_token", "id_token"), Sinks: []string{sdk.ToToken, sdk.ToClaim}, Suggested: []string{"https://oauth2.googleapis.com/token"},
-				Doc: "token_uri of the key file. A self-signed JWT needs none.",
+				Name: "scope", Kind: sdk.String, RequiredIf: of(accessToken), OnlyIf: of(accessToken, selfSigned), Sinks: claim,
+				Doc: "Scopes, separated by spaces.",
 			},
-			{Name: "scope", Kind: sdk.String, RequiredIf: of("access_token"), Sinks: claim, Doc: "Scopes, separated by spaces, of an access token or a self-signed JWT."},
-			{Name: "audience", Kind: sdk.String, Sinks: claim, Doc: "Of a self-signed JWT, in place of scope: the service, such as https://pubsub.googleapis.com/."},
-			{Name: "target_audience", Kind: sdk.String, RequiredIf: of("id_token"), Sinks: claim, Doc: "Of an ID token: the URL of a Cloud Run service, or the client ID of an application behind IAP."},
-			{Name: "subject", Kind: sdk.String, Sinks: claim, Doc: "Of an access token: the user to act for, by domain-wide delegation."},
+			{
+				Name: "audience", Kind: sdk.String, OnlyIf: of(selfSigned), Sinks: claim,
+				Doc: "In place of scope: the service, such as https://pubsub.googleapis.com/.",
+			},
+			{
+				Name: "target_audience", Kind: sdk.String, RequiredIf: of(idToken), OnlyIf: of(idToken), Sinks: claim,
+				Doc: "URL of a Cloud Run service, or client ID of an application behind IAP.",
+			},
+			{Name: "subject", Kind: sdk.String, OnlyIf: of(accessToken), Sinks: claim, Doc: "User to act for, by domain-wide delegation."},
 		},
 		Answers: []sdk.Answer{{Name: "id_token", From: "json:/id_token", Kind: sdk.Sealed, Sinks: []string{sdk.ToHeader}, Required: true}},
 	}
@@ -55,10 +69,10 @@ func (plugin) Describe() sdk.Description {
 const either = "a self-signed JWT has either audience or scope: set one of them"
 
 func (plugin) Validate(c *sdk.Config) []sdk.Problem {
-	kind, _ := c.Literal("token")
+	kind, _ := c.Literal("token_type")
 	scope, _ := c.Literal("scope")
 	audience, _ := c.Literal("audience")
-	if kind == "self_signed" && scope != "" && audience != "" {
+	if kind == selfSigned && scope != "" && audience != "" {
 		return []sdk.Problem{{Field: "audience", Message: "is there beside scope: " + either}}
 	}
 	return nil
@@ -82,23 +96,17 @@ func (plugin) Authenticate(c *sdk.Call) (sdk.Mutation, error) {
 
 // issue returns a new token and its lifetime.
 func issue(c *sdk.Call) (token string, expires time.Duration, err error) {
-	url, scope, audience, target := c.Config("token_url"), c.Config("scope"), c.Config("audience"), c.Config("target_audience")
-	kind := c.Config("token")
-	switch {
-	case kind == "self_signed" && (scope == "") == (audience == ""):
-		return "", 0, errors.New(either)
-	case kind == "self_signed":
-		email := c.Config("client_email")
-		return c.SignJWT(claims(c, "sub", email, "aud", audience, "scope", scope)), lifetime, nil
-	case kind == "id_token":
-		status, answers := c.Exchange(sdk.Exchange{URL: url, Form: grant(c.SignAssertion(claims(c, "aud", url, "target_audience", target)))})
-		if status > 399 {
-			return "", 0, errors.New("check client_email, private_key and the host's clock")
-		}
-		return answers["id_token"], lifetime, nil
+	switch c.Config("token_type") {
+	case selfSigned:
+		token, err = sign(c)
+		return token, lifetime, err
+	case idToken:
+		token, err = requestIDToken(c)
+		return token, lifetime, err
 	}
+	url := c.Config("token_url")
 	answer, err := c.RequestToken(sdk.TokenRequest{
-		URL: url, Form: grant(c.SignAssertion(claims(c, "aud", url, "scope", scope, "sub", c.Config("subject")))),
+		URL: url, Form: grant(c.SignAssertion(unsigned(c, "aud", url, "scope", c.Config("scope"), "sub", c.Config("subject")))),
 	})
 	if err == nil {
 		_, err = answer.Bearer() // refuses other types of tokens
@@ -106,13 +114,34 @@ func issue(c *sdk.Call) (token string, expires time.Duration, err error) {
 	return answer.AccessToken, answer.ExpiresIn, err
 }
 
+// sign returns a self-signed JWT, which many of Google's APIs take in place of an access token.
+func sign(c *sdk.Call) (string, error) {
+	scope, audience := c.Config("scope"), c.Config("audience")
+	if (scope == "") == (audience == "") {
+		return "", errors.New(either)
+	}
+	return c.SignJWT(unsigned(c, "sub", c.Config("client_email"), "aud", audience, "scope", scope)), nil
+}
+
+// requestIDToken returns an ID token. It is no access token, so the endpoint's answer is not one of RFC 6749.
+func requestIDToken(c *sdk.Call) (string, error) {
+	url := c.Config("token_url")
+	status, answers := c.Exchange(sdk.Exchange{
+		URL: url, Form: grant(c.SignAssertion(unsigned(c, "aud", url, "target_audience", c.Config("target_audience")))),
+	})
+	if status > 399 {
+		return "", errors.New("check client_email, private_key and the host's clock")
+	}
+	return answers["id_token"], nil
+}
+
 // grant returns the form of the JWT bearer grant (RFC 7523 section 2.1).
 func grant(assertion string) []sdk.Pair {
 	return []sdk.Pair{{Name: "grant_type", Value: "urn:ietf:params:oauth:grant-type:jwt-bearer"}, {Name: "assertion", Value: assertion}}
 }
 
-// claims returns a JWT with the claims of all tokens, and more: pairs of a name and a value that may be empty.
-func claims(c *sdk.Call, more ...string) sdk.JWT {
+// unsigned returns a JWT with the claims that all have, and more: pairs of a name and a value that may be empty.
+func unsigned(c *sdk.Call, more ...string) sdk.JWT {
 	var header, claims sdk.Members
 	if id := c.Config("private_key_id"); id != "" {
 		header.String("kid", id)

@@ -21,12 +21,12 @@ import (
 )
 
 const (
-	endpoint = "https://oauth2.googleapis.test/token"
-	email    = "761326798069-r5mljlln1rd4lrbhg75efgigp36m78j5@developer.gserviceaccount.com" // of Google's documentation
-	keyID    = "370ab79b4513eb9bad7c9bd16a95cb76b5b2a56a"
-	scope    = "https://www.googleapis.com/auth/prediction https://www.googleapis.com/auth/devstorage.read_only"
-	token    = "1/8xbJqaOZXSUZbHLl5EOtu1pxz3fmmetKx9W8CV4t79M"
-	idToken  = "eyJhbGciOiJSUzI1NiJ9.eyJhdWQiOiJodHRwczovL3J1bi50ZXN0In0.c2lnbmF0dXJlLW9mLWdvb2dsZQ"
+	endpoint  = "https://oauth2.googleapis.test/token"
+	email     = "761326798069-r5mljlln1rd4lrbhg75efgigp36m78j5@developer.gserviceaccount.com" // of Google's documentation
+	keyID     = "370ab79b4513eb9bad7c9bd16a95cb76b5b2a56a"
+	scope     = "https://www.googleapis.com/auth/prediction https://www.googleapis.com/auth/devstorage.read_only"
+	token     = "1/8xbJqaOZXSUZbHLl5EOtu1pxz3fmmetKx9W8CV4t79M"
+	anIDToken = "eyJhbGciOiJSUzI1NiJ9.eyJhdWQiOiJodHRwczovL3J1bi50ZXN0In0.c2lnbmF0dXJlLW9mLWdvb2dsZQ"
 )
 
 func run(t *testing.T, test func(*testing.T, *hosttest.Harness)) {
@@ -46,6 +46,11 @@ func config(pairs ...any) hosttest.Config {
 		}
 	}
 	return c
+}
+
+// selfSigning returns a configuration of self-signed JWTs.
+func selfSigning(pairs ...any) hosttest.Config {
+	return config(append([]any{"token_type", "self_signed_jwt", "token_url", nil}, pairs...)...)
 }
 
 // newKey makes the key of all tests. Making a key takes longer than a test.
@@ -109,7 +114,7 @@ func TestTokensOfTheEndpoint(t *testing.T) {
 			token, 3540,
 		},
 		"for a shorter time": {
-			config("scope", scope, "token", "access_token"), `{"access_token":"` + token + `","token_type":"Bearer","expires_in":1800}`,
+			config("scope", scope, "token_type", "access_token"), `{"access_token":"` + token + `","token_type":"Bearer","expires_in":1800}`,
 			map[string]any{"scope": scope},
 			token, 1740,
 		},
@@ -119,9 +124,9 @@ func TestTokensOfTheEndpoint(t *testing.T) {
 			token, 3540,
 		},
 		"ID token": {
-			config("token", "id_token", "target_audience", "https://run.test"), `{"id_token":"` + idToken + `"}`,
+			config("token_type", "id_token", "target_audience", "https://run.test"), `{"id_token":"` + anIDToken + `"}`,
 			map[string]any{"target_audience": "https://run.test"},
-			idToken, 3540,
+			anIDToken, 3540,
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -168,8 +173,8 @@ func TestSelfSigned(t *testing.T) {
 		config hosttest.Config
 		claims map[string]any
 	}{
-		"audience": {config("token", "self_signed", "audience", "https://pubsub.googleapis.com/"), map[string]any{"aud": "https://pubsub.googleapis.com/"}},
-		"scope":    {config("token", "self_signed", "scope", scope, "token_url", nil), map[string]any{"scope": scope}},
+		"audience": {selfSigning("audience", "https://pubsub.googleapis.com/"), map[string]any{"aud": "https://pubsub.googleapis.com/"}},
+		"scope":    {selfSigning("scope", scope), map[string]any{"scope": scope}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			run(t, func(t *testing.T, h *hosttest.Harness) {
@@ -201,7 +206,7 @@ func TestSelfSigned(t *testing.T) {
 // After a 401 of the API, another token is asked for or signed, and the request is sent once more.
 func TestATokenThatIsRevoked(t *testing.T) {
 	for name, c := range map[string]hosttest.Config{
-		"access token": config("scope", scope), "self-signed": config("token", "self_signed", "audience", "https://pubsub.googleapis.com/"),
+		"access token": config("scope", scope), "self-signed": selfSigning("audience", "https://pubsub.googleapis.com/"),
 	} {
 		t.Run(name, func(t *testing.T) {
 			run(t, func(t *testing.T, h *hosttest.Harness) {
@@ -220,7 +225,7 @@ func TestATokenThatIsRevoked(t *testing.T) {
 
 // An ID token that is refused, and an answer without a token, are errors.
 func TestRefusals(t *testing.T) {
-	id := config("token", "id_token", "target_audience", "https://run.test")
+	id := config("token_type", "id_token", "target_audience", "https://run.test")
 	for name, test := range map[string]struct {
 		config hosttest.Config
 		answer hosttest.Answer
@@ -229,7 +234,7 @@ func TestRefusals(t *testing.T) {
 		"access token refused": {config("scope", scope), hosttest.JSON(400, `{"error":"invalid_grant","error_description":"Invalid JWT Signature."}`), "answered 400 (invalid_grant); it is asked again in 1s"},
 		"ID token refused":     {id, hosttest.JSON(400, `{"error":"invalid_grant"}`), "answered 400 (invalid_grant); it is asked again in 1s: check client_email, private_key"},
 		"no ID token":          {id, hosttest.Token(token, 3600), "answered 200 without id_token"},
-		"no access token":      {config("scope", scope), hosttest.JSON(200, `{"id_token":"`+idToken+`"}`), "answered 200 without an access_token"},
+		"no access token":      {config("scope", scope), hosttest.JSON(200, `{"id_token":"`+anIDToken+`"}`), "answered 200 without an access_token"},
 		"another type":         {config("scope", scope), hosttest.JSON(200, `{"access_token":"`+token+`","token_type":"mac"}`), "another type than bearer"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -249,7 +254,7 @@ func TestWhatIsMissing(t *testing.T) {
 	run(t, func(t *testing.T, h *hosttest.Harness) {
 		keyFile(t, h)
 		for text, configs := range map[string][]hosttest.Config{
-			"either audience or scope": {config("token", "self_signed"), config("token", "self_signed", "scope", scope, "audience", "{{ user.id | default('a') }}")},
+			"either audience or scope": {selfSigning(), selfSigning("scope", scope, "audience", "{{ user.id | default('a') }}")},
 		} {
 			for _, c := range configs {
 				if err := h.AuthenticateError(c, get()); err.Stage != host.StagePlugin || !strings.Contains(err.Error(), text) {
@@ -283,14 +288,17 @@ func TestProblems(t *testing.T) {
 	run(t, func(t *testing.T, h *hosttest.Harness) {
 		for text, c := range map[string]hosttest.Config{
 			"client_email private_key token_url scope": {},
-			"scope":                           config("target_audience", "https://run.test"),
-			"target_audience":                 config("token", "id_token", "scope", scope),
-			"token_url":                       config("scope", scope, "token_url", nil),
-			"token_url target_audience":       config("token", "id_token", "token_url", nil),
-			"audience":                        config("token", "self_signed", "scope", scope, "audience", "https://pubsub.googleapis.com/"),
-			"private_key_id":                  config("token", "self_signed", "scope", scope, "private_key_id", nil),
-			"algorithm token token_url scope": config("algorithm", "ES256", "token", "jwt", "token_url", "http://a.test", "scope", []any{"a"}),
-			"":                                config("scope", scope),
+			"scope":                                config(),
+			"target_audience":                      config("token_type", "id_token"),
+			"scope target_audience":                config("target_audience", "https://run.test"),
+			"scope target_audience subject":        config("token_type", "id_token", "scope", scope, "subject", "ann@example.com"),
+			"token_url target_audience subject":    selfSigning("scope", scope, "token_url", endpoint, "target_audience", "https://run.test", "subject", "a"),
+			"token_url":                            config("scope", scope, "token_url", nil),
+			"token_url target_audience":            config("token_type", "id_token", "token_url", nil),
+			"audience":                             selfSigning("scope", scope, "audience", "https://pubsub.googleapis.com/"),
+			"private_key_id":                       selfSigning("scope", scope, "private_key_id", nil),
+			"algorithm token_type token_url scope": config("algorithm", "ES256", "token_type", "jwt", "token_url", "http://a.test", "scope", []any{"a"}),
+			"":                                     config("scope", scope),
 		} {
 			var paths []string
 			for _, problem := range h.Problems(c) {
@@ -309,7 +317,7 @@ func TestExplain(t *testing.T) {
 		keyFile(t, h)
 		for want, c := range map[string]hosttest.Config{
 			"Bearer <token>":    config("scope", scope),
-			"Bearer <id_token>": config("token", "id_token", "target_audience", "https://run.test"),
+			"Bearer <id_token>": config("token_type", "id_token", "target_audience", "https://run.test"),
 		} {
 			e := h.Explain(c, get())
 			if len(e.Added.Headers) != 1 || e.Added.Headers[0].Value != want || len(e.Steps) != 1 || len(h.Exchanges()) != 0 {

@@ -20,13 +20,13 @@ func TestClientAuth(t *testing.T) {
 		more, header string
 	}{
 		{"by default", config(), "", ""},
-		{"none", config("client_auth", "none", "client_secret", "{{ get_secret('crm') }}"), "", ""},
-		{"post", config("client_auth", "post", "client_secret", "{{ get_secret('crm') }}"), "&client_id=me&client_secret=a%3Ab+c-secret", ""},
+		{"none", config("client_auth", "none"), "", ""},
+		{"post", config("client_auth", "client_secret_post", "client_secret", "{{ get_secret('crm') }}"), "&client_id=me&client_secret=a%3Ab+c-secret", ""},
 		{
-			"basic", config("client_auth", "basic", "client_secret", "{{ get_secret('crm') }}"), "",
+			"basic", config("client_auth", "client_secret_basic", "client_secret", "{{ get_secret('crm') }}"), "",
 			"Basic " + base64.StdEncoding.EncodeToString([]byte("me:a%3Ab+c-secret")),
 		},
-		{"tls", config("client_auth", "tls"), "&client_id=me", ""},
+		{"tls", config("client_auth", "tls_client_auth"), "&client_id=me", ""},
 		{"parameters", config("parameters", map[string]any{"scope": "a b", "resource": []any{"urn:a", "urn:b"}}), "&resource=urn%3Aa&resource=urn%3Ab&scope=a+b", ""},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -76,9 +76,12 @@ func TestPrivateKeyJWT(t *testing.T) {
 func TestProblemsOfTheClient(t *testing.T) {
 	run(t, func(t *testing.T, h *hosttest.Harness) {
 		for want, c := range map[string]hosttest.Config{
-			"client_secret: is missing, and client_auth is basic: OAuth client secret": config("client_auth", "basic"),
-			"parameters.assertion: is set by the type or by another field, remove it":  config("parameters", map[string]any{"assertion": "a"}),
-			"parameters.client_id: is set by the type or by another field, remove it":  config("parameters", map[string]any{"client_id": "a"}),
+			"client_secret: is missing, and client_auth is client_secret_basic: OAuth client secret":                                  config("client_auth", "client_secret_basic"),
+			"client_secret: has no effect unless client_auth is client_secret_post or client_secret_basic: remove it, or change that": config("client_secret", "{{ get_secret('crm') }}"),
+			"certificate: has no effect unless client_auth is private_key_jwt: remove it, or change that":                             config("certificate", "c"),
+			"client_assertion_audience: has no effect unless client_auth is private_key_jwt: remove it, or change that":               config("client_assertion_audience", "a"),
+			"parameters.assertion: is set by the type or by another field, remove it":                                                 config("parameters", map[string]any{"assertion": "a"}),
+			"parameters.client_id: is set by the type or by another field, remove it":                                                 config("parameters", map[string]any{"client_id": "a"}),
 		} {
 			problems := h.Problems(c)
 			if len(problems) != 1 || problems[0].Path+": "+problems[0].Message != "auth.config."+want {

@@ -41,14 +41,14 @@ func (plugin) Describe() sdk.Description {
 			{Name: "additional_claims", Kind: sdk.Object, Sinks: claim, Doc: "Further claims of the assertion."},
 			{Name: "jwt_headers", Kind: sdk.Object, Sinks: claim, Doc: "Further header members, such as kid."},
 			oauth.Parameters("parameters"),
-		}, client, oauth.Assertion()),
+		}, client, oauth.Assertion(oauth.Signs(""))),
 	}
 }
 
 func (plugin) Validate(c *sdk.Config) []sdk.Problem {
 	problems := c.Reserved("additional_claims", "is fixed by the type", "iss", "sub", "aud", "iat", "exp")
 	problems = append(problems, oauth.HeaderProblems(c)...)
-	return append(problems, oauth.Problems(c, "parameters", "assertion")...)
+	return append(problems, oauth.ParameterProblems(c, "parameters", "assertion")...)
 }
 
 func (plugin) Authenticate(c *sdk.Call) (sdk.Mutation, error) {
@@ -61,26 +61,11 @@ func (plugin) Authenticate(c *sdk.Call) (sdk.Mutation, error) {
 //go:noinline
 func exchange(c *sdk.Call) (sdk.Mutation, error) {
 	ttl := c.Seconds("token_ttl") // read first: if it is not a number, the call ends before anything is sent
-	claims, err := assertion(c)
+	request, err := tokenRequest(c)
 	if err != nil {
 		return sdk.Mutation{}, err
 	}
-	request := sdk.TokenRequest{
-		URL: c.Config("token_url"),
-		Form: []sdk.Pair{
-			{Name: "grant_type", Value: oauth.JWTBearer},
-			{Name: "assertion", Value: c.SignAssertion(sdk.JWT{
-				Key:      "private_key",
-				Header:   c.Config("jwt_headers"),
-				Claims:   claims,
-				Integers: []string{"exp", "iat", "nbf"},
-			})},
-		},
-	}
-	if c.Config("client_auth") != oauth.None {
-		request.Form, request.Headers = oauth.Authenticate(c, "", request.URL, request.Form)
-	}
-	token, err := oauth.Request(c, request, "parameters")
+	token, err := c.RequestToken(request)
 	if err != nil {
 		return sdk.Mutation{}, err
 	}
@@ -99,8 +84,34 @@ func exchange(c *sdk.Call) (sdk.Mutation, error) {
 	return mutation, nil
 }
 
-// assertion returns the claims of the assertion, RFC 7523 section 3.
-func assertion(c *sdk.Call) (string, error) {
+// tokenRequest returns the request of RFC 7523 section 2.1, with what authenticates the client beside the assertion.
+//
+//go:noinline
+func tokenRequest(c *sdk.Call) (r sdk.TokenRequest, err error) {
+	claims, err := claims(c)
+	if err != nil {
+		return r, err
+	}
+	r.URL = c.Config("token_url")
+	r.Form = []sdk.Pair{
+		{Name: "grant_type", Value: oauth.JWTBearer},
+		{Name: "assertion", Value: c.SignAssertion(sdk.JWT{
+			Key:      "private_key",
+			Header:   c.Config("jwt_headers"),
+			Claims:   claims,
+			Integers: []string{"exp", "iat", "nbf"},
+		})},
+	}
+	if c.Config("client_auth") != oauth.None {
+		r.Form, r.Headers = oauth.Authenticate(c, "", r.URL, r.Form)
+	}
+	further, err := sdk.Parameters(c.Config("parameters"))
+	r.Form = append(r.Form, further...)
+	return r, err
+}
+
+// claims returns the claims of the assertion, RFC 7523 section 3.
+func claims(c *sdk.Call) (string, error) {
 	now := c.Now()
 	var claims sdk.Members
 	claims.String("iss", c.Config("client_id"))

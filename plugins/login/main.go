@@ -26,42 +26,59 @@ func main() {} // a reactor module never runs it
 type plugin struct{}
 
 func (plugin) Describe() sdk.Description {
-	token, sent, requests := []string{sdk.ToToken}, []string{sdk.ToHeader, sdk.ToQuery}, []string{"json", "form", "query"}
+	token := []string{sdk.ToToken}
 	return sdk.Description{
 		ABI:     sdk.ABI,
 		Type:    "login",
 		Version: "1.0.0",
 		Summary: "A token or session cookie from a login of the API's own, cached until a minute before it ends.",
 		Uses:    []string{sdk.UsesToken, sdk.UsesCache},
-		Fields: []sdk.Field{
-			{Name: "login_url", Kind: sdk.URL, Required: true, Sinks: token, Doc: "Where to log in."},
-			{Name: "login_request", Kind: sdk.String, Enum: requests, Default: "json", Doc: "How login_body is sent: json and form by POST, query by GET."},
-			{Name: "login_body", Kind: sdk.Object, Sinks: token, Doc: "Members of the login, such as user name and password."},
-			{Name: "login_headers", Kind: sdk.Object, Sinks: token, Doc: "Headers of the login."},
-			{Name: "first_answer_from", Kind: sdk.String, Doc: "If there are two steps: the place in the first answer of what the second step needs."},
-			{Name: "second_url", Kind: sdk.URL, Sinks: token, Doc: "Where the second step goes."},
-			{Name: "second_request", Kind: sdk.String, Enum: requests, Default: "json", Doc: "How second_body is sent."},
-			{Name: "second_body", Kind: sdk.Object, Sinks: token, Escape: special, Doc: "Members of the second step. In texts, {first_answer} is replaced."},
-			{Name: "second_headers", Kind: sdk.Object, Sinks: token, Escape: special, Doc: "Headers of the second step. {first_answer} is replaced."},
-			{Name: "token_from", Kind: sdk.String, Required: true, Doc: "Place of the token in the answer, such as json:/data/token, header:X-Token or cookie:SESSION."},
-			{Name: "in", Kind: sdk.String, Enum: []string{"header", "cookie", "query"}, Default: "header", Doc: "Where the API wants the token."},
-			{Name: "key", Kind: sdk.String, Required: true, Doc: "Name of the header, cookie or query parameter."},
-			{Name: "prefix", Kind: sdk.String, Doc: "Word in front of the token in the header, such as Bearer."},
-			{Name: "extra_from", Kind: sdk.String, Doc: "Place of another value that the API wants, such as a CSRF token."},
-			{Name: "extra_header", Kind: sdk.String, Doc: "Name of the header for that value."},
-			{Name: "expires_in_from", Kind: sdk.String, Doc: "Place of the token's lifetime in seconds."},
-			{Name: "expires_at_from", Kind: sdk.String, Doc: "Place of the time at which the token ends."},
-			{Name: "token_ttl", Kind: sdk.Integer, Default: "3600", Minimum: sdk.AtLeast(1), Doc: "Lifetime of the token in seconds if the answer has none."},
-			{Name: "login_again", Kind: sdk.String, Default: "401", Doc: "Statuses of the API after which the session is over, separated by spaces."},
-		},
+		Fields:  sdk.Fields(stepFields(), sessionFields()),
 		Answers: []sdk.Answer{
 			{Name: "first_answer", FromField: "first_answer_from", Kind: sdk.Sealed, Sinks: token, Required: true},
-			{Name: "token", FromField: "token_from", Kind: sdk.Sealed, Sinks: sent, Required: true},
+			{Name: "token", FromField: "token_from", Kind: sdk.Sealed, Sinks: []string{sdk.ToHeader, sdk.ToQuery}, Required: true},
 			{Name: "extra", FromField: "extra_from", Kind: sdk.Sealed, Sinks: []string{sdk.ToHeader}, Required: true},
 			{Name: "expires_in", FromField: "expires_in_from", Kind: sdk.AnyInteger},
 			{Name: "expires_at", FromField: "expires_at_from", Kind: sdk.Time},
 		},
 		Challenge: &sdk.Challenge{Statuses: []int{401, 400, 403, 419, 440, 498}},
+	}
+}
+
+// stepFields returns the fields of the requests that log in. Those of the second step have the same names as those of the first.
+func stepFields() []sdk.Field {
+	token, requests := []string{sdk.ToToken}, []string{"json", "form", "query"}
+	two := []sdk.Condition{{Field: "second_url"}}
+	return []sdk.Field{
+		{Name: "login_url", Kind: sdk.URL, Required: true, Sinks: token, Doc: "Where to log in."},
+		{Name: "login_request", Kind: sdk.String, Enum: requests, Default: "json", Doc: "How login_body is sent: json and form by POST, query by GET."},
+		{Name: "login_body", Kind: sdk.Object, Sinks: token, Doc: "Members of the login, such as user name and password."},
+		{Name: "login_headers", Kind: sdk.Object, Sinks: token, Doc: "Headers of the login."},
+		{Name: "second_url", Kind: sdk.URL, Sinks: token, Doc: "Where the second step goes."},
+		{Name: "first_answer_from", Kind: sdk.String, RequiredIf: two, OnlyIf: two, Doc: "Place in the first answer of what the second step needs."},
+		{Name: "second_request", Kind: sdk.String, OnlyIf: two, Enum: requests, Default: "json", Doc: "How second_body is sent."},
+		{Name: "second_body", Kind: sdk.Object, OnlyIf: two, Sinks: token, Escape: special, Doc: "Members of the second step. In texts, {first_answer} is replaced."},
+		{Name: "second_headers", Kind: sdk.Object, OnlyIf: two, Sinks: token, Escape: special, Doc: "Headers of the second step. {first_answer} is replaced."},
+	}
+}
+
+// sessionFields returns the fields of what the API gets, and for how long.
+func sessionFields() []sdk.Field {
+	extra := []sdk.Condition{{Field: "extra_header"}}
+	return []sdk.Field{
+		{Name: "token_from", Kind: sdk.String, Required: true, Doc: "Place of the token in the answer, such as json:/data/token, header:X-Token or cookie:SESSION."},
+		{Name: "in", Kind: sdk.String, Enum: []string{"header", "cookie", "query"}, Default: "header", Doc: "Where the API wants the token."},
+		{Name: "key", Kind: sdk.String, Required: true, Doc: "Name of the header, cookie or query parameter."},
+		{
+			Name: "prefix", Kind: sdk.String, OnlyIf: []sdk.Condition{{Field: "in", Values: []string{"header"}}},
+			Doc: "Word in front of the token in the header, such as Bearer.",
+		},
+		{Name: "extra_header", Kind: sdk.String, Doc: "Name of a header with another value that the API wants, such as a CSRF token."},
+		{Name: "extra_from", Kind: sdk.String, RequiredIf: extra, OnlyIf: extra, Doc: "Place of that value in the answer."},
+		{Name: "expires_in_from", Kind: sdk.String, Doc: "Place of the token's lifetime in seconds."},
+		{Name: "expires_at_from", Kind: sdk.String, Doc: "Place of the time at which the token ends."},
+		{Name: "token_ttl", Kind: sdk.Integer, Default: "3600", Minimum: sdk.AtLeast(1), Doc: "Lifetime of the token in seconds if the answer has none."},
+		{Name: "login_again", Kind: sdk.String, Default: "401", Doc: "Statuses of the API after which the session is over, separated by spaces."},
 	}
 }
 
@@ -123,28 +140,6 @@ func login(c *sdk.Call) (string, error) {
 	return session, nil
 }
 
-// fill returns a JSON document with first in place of each placeholder, and with escapes replaced: \\ and \{ in its texts,
-// which are \\\\ and \\{ in JSON. Any other backslash stays.
-func fill(document, first string) string {
-	var b []byte
-	for document != "" {
-		n := 1
-		switch {
-		case strings.HasPrefix(document, placeholder):
-			b, document = append(b, first...), document[len(placeholder):]
-			continue
-		case strings.HasPrefix(document, `\\{`):
-			document = document[len(`\\`):]
-		case strings.HasPrefix(document, `\\\\`):
-			document, n = document[len(`\\`):], len(`\\`)
-		case document[0] == '\\': // an escape of JSON
-			n = len(`\n`)
-		}
-		b, document = append(b, document[:n]...), document[n:]
-	}
-	return string(b)
-}
-
 // send sends the request of a step, login or second, and returns the answers. In the second step, first replaces
 // the placeholder.
 func send(c *sdk.Call, step, first string, wanted ...string) (sdk.Answers, error) {
@@ -172,4 +167,26 @@ func send(c *sdk.Call, step, first string, wanted ...string) (sdk.Answers, error
 		return nil, errors.New("check " + step + "_body and " + step + "_headers")
 	}
 	return answers, nil
+}
+
+// fill returns a JSON document with first in place of each placeholder, and with escapes replaced: \\ and \{ in its texts,
+// which are \\\\ and \\{ in JSON. Any other backslash stays.
+func fill(document, first string) string {
+	var b []byte
+	for document != "" {
+		n := 1
+		switch {
+		case strings.HasPrefix(document, placeholder):
+			b, document = append(b, first...), document[len(placeholder):]
+			continue
+		case strings.HasPrefix(document, `\\{`):
+			document = document[len(`\\`):]
+		case strings.HasPrefix(document, `\\\\`):
+			document, n = document[len(`\\`):], len(`\\`)
+		case document[0] == '\\': // an escape of JSON
+			n = len(`\n`)
+		}
+		b, document = append(b, document[:n]...), document[n:]
+	}
+	return string(b)
 }

@@ -24,6 +24,7 @@ func (plugin) Describe() sdk.Description {
 	with := func(methods ...string) []sdk.Condition {
 		return []sdk.Condition{{Field: "signature_method", Values: methods}}
 	}
+	hmac, rsa, plain := with("HMAC-SHA1", "HMAC-SHA256"), with("RSA-SHA1"), with("PLAINTEXT")
 	return sdk.Description{
 		ABI:     sdk.ABI,
 		Type:    "oauth1",
@@ -32,17 +33,32 @@ func (plugin) Describe() sdk.Description {
 		Uses:    []string{sdk.UsesSign, sdk.UsesBody},
 		Fields: []sdk.Field{
 			{Name: "consumer_key", Kind: sdk.String, Required: true, Sinks: signed, Derived: sent, Doc: "Identifier of the client: oauth_consumer_key."},
-			{Name: "consumer_secret", Kind: sdk.String, RequiredIf: with("HMAC-SHA1", "HMAC-SHA256"), Sealed: true, Sinks: key, Derived: sent, Doc: "Secret of the client, for HMAC-SHA1 and HMAC-SHA256."},
+			{
+				Name: "consumer_secret", Kind: sdk.String, RequiredIf: hmac, OnlyIf: hmac, Sealed: true, Sinks: key, Derived: sent,
+				Doc: "Secret of the client.",
+			},
 			{Name: "token", Kind: sdk.String, Sinks: signed, Derived: sent, Doc: "Access token: oauth_token."},
-			{Name: "token_secret", Kind: sdk.String, Sealed: true, Sinks: key, Derived: sent, Doc: "Secret of the token, for HMAC-SHA1 and HMAC-SHA256."},
-			{Name: "signature_method", Kind: sdk.String, Enum: []string{"HMAC-SHA1", "HMAC-SHA256", "RSA-SHA1", "PLAINTEXT"}, Default: "HMAC-SHA1", Doc: "How requests are signed."},
-			{Name: "private_key", Kind: sdk.Key, RequiredIf: with("RSA-SHA1"), AlgorithmField: "algorithm", Purposes: []string{sdk.ForMessage}, Derived: sent, Doc: "RSA key in PEM, for RSA-SHA1."},
-			{Name: "algorithm", Kind: sdk.String, Enum: []string{sdk.RS1}, Default: sdk.RS1, Doc: "Algorithm of private_key; there is only one."},
-			{Name: "plaintext_consumer_secret", Kind: sdk.String, RequiredIf: with("PLAINTEXT"), Sealed: true, Sinks: header, Doc: "Secret of the client, for PLAINTEXT, which sends it."},
-			{Name: "plaintext_token_secret", Kind: sdk.String, Sealed: true, Sinks: header, Doc: "Secret of the token, for PLAINTEXT, which sends it."},
+			{Name: "token_secret", Kind: sdk.String, OnlyIf: hmac, Sealed: true, Sinks: key, Derived: sent, Doc: "Secret of the token."},
+			{
+				Name: "signature_method", Kind: sdk.String, Enum: []string{"HMAC-SHA1", "HMAC-SHA256", "RSA-SHA1", "PLAINTEXT"}, Default: "HMAC-SHA1",
+				Doc: "How requests are signed.",
+			},
+			{
+				Name: "private_key", Kind: sdk.Key, RequiredIf: rsa, OnlyIf: rsa, AlgorithmField: "algorithm", Purposes: []string{sdk.ForMessage},
+				Derived: sent, Doc: "RSA key in PEM.",
+			},
+			{Name: "algorithm", Kind: sdk.String, OnlyIf: rsa, Enum: []string{sdk.RS1}, Default: sdk.RS1, Doc: "Algorithm of private_key; there is only one."},
+			{
+				Name: "plaintext_consumer_secret", Kind: sdk.String, RequiredIf: plain, OnlyIf: plain, Sealed: true, Sinks: header,
+				Doc: "Secret of the client, which PLAINTEXT sends.",
+			},
+			{Name: "plaintext_token_secret", Kind: sdk.String, OnlyIf: plain, Sealed: true, Sinks: header, Doc: "Secret of the token, which PLAINTEXT sends."},
 			{Name: "in", Kind: sdk.String, Enum: []string{"header", "query", "form"}, Default: "header", Doc: "Where the parameters go."},
-			{Name: "realm", Kind: sdk.String, Sinks: header, Doc: "Parameter realm of the header."},
-			{Name: "oauth_version", Kind: sdk.String, Enum: []string{"1.0", ""}, Default: "1.0", Doc: "Parameter oauth_version; empty text leaves it out."},
+			{
+				Name: "realm", Kind: sdk.String, OnlyIf: []sdk.Condition{{Field: "in", Values: []string{"header"}}}, Sinks: header,
+				Doc: "Parameter realm of the header.",
+			},
+			{Name: "version", Kind: sdk.String, Enum: []string{"1.0", ""}, Default: "1.0", Doc: "Parameter oauth_version; empty text leaves it out."},
 			{Name: "body_hash", Kind: sdk.Boolean, Default: "false", Doc: "Whether a body that is no form is signed, by oauth_body_hash."},
 		},
 		Challenge: &sdk.Challenge{}, // so that the host learns how far the API's clock is ahead
@@ -51,16 +67,17 @@ func (plugin) Describe() sdk.Description {
 
 // Validate returns the fields that contradict each other.
 func (plugin) Validate(c *sdk.Config) (problems []sdk.Problem) {
-	is := func(name, value string) bool { text, _ := c.Literal(name); return text == value }
-	add := func(wrong bool, field, message string) {
-		if wrong {
-			problems = append(problems, sdk.Problem{Field: field, Message: message})
-		}
+	method, _ := c.Literal("signature_method")
+	in, _ := c.Literal("in")
+	hashed, _ := c.Literal("body_hash")
+	if method == "PLAINTEXT" && (in == "query" || in == "form") {
+		problems = append(problems, sdk.Problem{Field: "in", Message: "must be header with PLAINTEXT, which sends the secrets themselves"})
 	}
-	plaintext, form, query, hashed := is("signature_method", "PLAINTEXT"), is("in", "form"), is("in", "query"), is("body_hash", "true")
-	add((form || query) && plaintext, "in", "must be header with PLAINTEXT, which sends the secrets themselves")
-	add((form || query) && !is("realm", ""), "realm", "is sent in the header only: remove it, or set in to header")
-	add(hashed && (plaintext || form), "body_hash", "is for bodies that are signed and are no forms: remove it, as signature_method or in excludes it")
+	if hashed == "true" && (method == "PLAINTEXT" || in == "form") {
+		problems = append(problems, sdk.Problem{
+			Field: "body_hash", Message: "is for bodies that are signed and are no forms: remove it, as signature_method or in excludes it",
+		})
+	}
 	return problems
 }
 
@@ -71,7 +88,7 @@ func (plugin) Authenticate(c *sdk.Call) (sdk.Mutation, error) {
 		{Name: "oauth_signature_method", Value: c.Config("signature_method")},
 		{Name: "oauth_timestamp", Value: strconv.FormatInt(c.Now()+c.ClockOffset(), 10)},
 		{Name: "oauth_nonce", Value: c.Random(12)},
-		{Name: "oauth_version", Value: c.Config("oauth_version")},
+		{Name: "oauth_version", Value: c.Config("version")},
 	}
 	own, err := sign(c, slices.DeleteFunc(own, func(p sdk.Pair) bool { return p.Value == "" }))
 	if err != nil {

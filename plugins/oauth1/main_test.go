@@ -176,7 +176,7 @@ func TestHeader(t *testing.T) {
 			`OAuth realm="The \"API\"", oauth_consumer_key="re%20p%2F", oauth_token="t-4711", oauth_signature_method="HMAC-SHA1", oauth_timestamp="1767323045", oauth_nonce="*", oauth_version="1.0", oauth_signature="*"`: config(
 				"realm", `The "API"`, "consumer_key", "re p/", "token_secret", nil),
 			`OAuth oauth_consumer_key="reports", oauth_signature_method="HMAC-SHA256", oauth_timestamp="1767323045", oauth_nonce="*", oauth_signature="*"`: config(
-				"signature_method", "HMAC-SHA256", "token", nil, "token_secret", nil, "oauth_version", ""),
+				"signature_method", "HMAC-SHA256", "token", nil, "token_secret", nil, "version", ""),
 		} {
 			got := h.Authenticate(c, hosttest.GET("https://api.test")).Header("Authorization")
 			for _, name := range []string{"oauth_nonce", "oauth_signature"} {

@@ -33,6 +33,11 @@ func TestRefused(t *testing.T) {
 	})
 }
 
+// without returns a configuration without the secrets of an HMAC.
+func without(pairs ...any) hosttest.Config {
+	return config(append([]any{"consumer_secret", nil, "token_secret", nil}, pairs...)...)
+}
+
 // Requests that cannot be signed are not sent. The errors name the field, or the parameter.
 func TestRequestsThatMustNotBeSent(t *testing.T) {
 	run(t, func(t *testing.T, h *hosttest.Harness) {
@@ -51,10 +56,10 @@ func TestRequestsThatMustNotBeSent(t *testing.T) {
 				config("signature_method", "{{ user.id | default('PLAINTEXT') }}"), get, host.StageConfig, "plaintext_consumer_secret is missing",
 			},
 			"PLAINTEXT in the query, by a template": {
-				config("signature_method", "PLAINTEXT", "plaintext_consumer_secret", "{{ get_secret('consumer') }}", "in", "{{ user.id | default('query') }}"),
+				without("signature_method", "PLAINTEXT", "plaintext_consumer_secret", "{{ get_secret('consumer') }}", "in", "{{ user.id | default('query') }}"),
 				get, host.StagePlugin, "do not reach",
 			},
-			"another key": {config("signature_method", "RSA-SHA1", "private_key", "{{ get_secret('ec') }}"), get, host.StageSign, "an RSA key is needed"},
+			"another key": {without("signature_method", "RSA-SHA1", "private_key", "{{ get_secret('ec') }}"), get, host.StageSign, "an RSA key is needed"},
 			"a parameter of OAuth in the query": {
 				config(), hosttest.GET("https://api.test/?oauth%5Fnonce=1"), host.StagePlugin, "the parameter oauth_nonce: leave it out",
 			},
@@ -84,14 +89,19 @@ func TestProblems(t *testing.T) {
 			{"consumer_key", config("consumer_key", nil)},
 			{"consumer_secret", config("consumer_secret", nil)},
 			{"consumer_secret", config("consumer_secret", nil, "signature_method", "HMAC-SHA256")},
-			{"private_key", config("signature_method", "RSA-SHA1")},
-			{"plaintext_consumer_secret", config("signature_method", "PLAINTEXT")},
+			{"private_key", without("signature_method", "RSA-SHA1")},
+			{"plaintext_consumer_secret", without("signature_method", "PLAINTEXT")},
+			{"consumer_secret token_secret private_key", config("signature_method", "RSA-SHA1")},
+			{"consumer_secret token_secret", config("signature_method", "PLAINTEXT", "plaintext_consumer_secret", "s")},
+			{"private_key algorithm plaintext_consumer_secret plaintext_token_secret", config("private_key", "k", "algorithm", "RS1",
+				"plaintext_consumer_secret", "s", "plaintext_token_secret", "t")},
+			{"", config("signature_method", "{{ get_variable('method') }}", "private_key", "k", "plaintext_consumer_secret", "s")},
 			{"signature_method in body_hash", config("signature_method", "HMAC-SHA512", "in", "cookie", "body_hash", "maybe")},
 			{"algorithm", config("algorithm", "RS256")},
-			{"oauth_version", config("oauth_version", "2.0")},
-			{"in realm body_hash", config("signature_method", "PLAINTEXT", "plaintext_consumer_secret", "{{ get_secret('consumer') }}", "in", "query", "realm", "r", "body_hash", true)},
+			{"version", config("version", "2.0")},
+			{"realm in body_hash", without("signature_method", "PLAINTEXT", "plaintext_consumer_secret", "{{ get_secret('consumer') }}", "in", "query", "realm", "r", "body_hash", true)},
 			{"realm body_hash", config("in", "form", "realm", "r", "body_hash", true)},
-			{"private_key", config("signature_method", "RSA-SHA1", "private_key", " ")},
+			{"private_key", without("signature_method", "RSA-SHA1", "private_key", " ")},
 		} {
 			var paths []string
 			for _, problem := range h.Problems(test.c) {

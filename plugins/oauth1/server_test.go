@@ -237,7 +237,7 @@ func configuration(random *randv2.Rand, form bool) map[string]any {
 		config["realm"] = "a realm"
 	}
 	if random.IntN(2) == 0 {
-		config["oauth_version"] = ""
+		config["version"] = ""
 	}
 	return config
 }

@@ -26,7 +26,7 @@ func TestPhotoOfTheRFC(t *testing.T) {
 	run(t, func(t *testing.T, h *hosttest.Harness) {
 		h.Secret("consumer", "kd94hf93k423kf44")
 		h.Secret("token", "pfkkdhi9sl3r4s00")
-		c := config("consumer_key", "dpf43f3p2l4k3l03", "token", "nnch734d00sl2jdk", "realm", "Photos", "oauth_version", "")
+		c := config("consumer_key", "dpf43f3p2l4k3l03", "token", "nnch734d00sl2jdk", "realm", "Photos", "version", "")
 		const want = `OAuth realm="Photos", oauth_consumer_key="dpf43f3p2l4k3l03", oauth_token="nnch734d00sl2jdk", ` +
 			`oauth_signature_method="HMAC-SHA1", oauth_timestamp="137131202", oauth_nonce="chapoH", ` +
 			`oauth_signature="MdpQcU8iPSUjWoN%2FUDMsK2sui9I%3D"`
@@ -42,7 +42,7 @@ func TestBaseStringOfTheRFC(t *testing.T) {
 	run(t, func(t *testing.T, h *hosttest.Harness) {
 		h.Secret("consumer", "j49sk3j29djd")
 		h.Secret("token", "dh893hdasih9")
-		c := config("consumer_key", "9djdj82h48djs9d2", "token", "kkk9d7dh3k39sjv7", "realm", "Example", "oauth_version", "")
+		c := config("consumer_key", "9djdj82h48djs9d2", "token", "kkk9d7dh3k39sjv7", "realm", "Example", "version", "")
 		r := form("POST", "http://example.com/request?b5=%3D%253D&a3=a&c%40=&a2=r%20b", "c2&a3=2+q")
 		if got := example(h, c, r, 137131201, "7d8f3e4a"); !strings.HasSuffix(got, `oauth_signature="r6%2FTJjbCOr97%2F%2BUU0NsvSne7s5g%3D"`) {
 			t.Error(got)

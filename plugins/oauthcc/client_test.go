@@ -36,19 +36,18 @@ func TestClientAuth(t *testing.T) {
 		body, header string
 	}{
 		{"by default", config("scope", "a b"), "grant_type=client_credentials&client_id=me&client_secret=" + url.QueryEscape(secret) + "&scope=a+b", ""},
-		{"post", config("client_id", id, "client_auth", "post"), "grant_type=client_credentials&client_id=my%3Aid&client_secret=" + url.QueryEscape(secret), ""},
+		{"post", config("client_id", id, "client_auth", "client_secret_post"), "grant_type=client_credentials&client_id=my%3Aid&client_secret=" + url.QueryEscape(secret), ""},
 		{
-			"basic", config("client_id", id, "client_auth", "basic", "scope", "a"), "grant_type=client_credentials&scope=a",
+			"basic", config("client_id", id, "client_auth", "client_secret_basic", "scope", "a"), "grant_type=client_credentials&scope=a",
 			"Basic " + base64.StdEncoding.EncodeToString([]byte("my%3Aid:p%25a%2Bs+s%2Fw%3D%26~%C3%A9")),
 		},
-		{"tls", config("client_auth", "tls"), "grant_type=client_credentials&client_id=me", ""},
-		{"tls without a secret", hosttest.Config{"client_id": "me", "client_auth": "tls", "token_url": endpoint}, "grant_type=client_credentials&client_id=me", ""},
+		{"tls", hosttest.Config{"client_id": "me", "client_auth": "tls_client_auth", "token_url": endpoint}, "grant_type=client_credentials&client_id=me", ""},
 		{"from a template", config("client_auth", "{{ get_variable('way') }}"), "grant_type=client_credentials&client_id=me", ""},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			run(t, func(t *testing.T, h *hosttest.Harness) {
 				h.Secret("crm", secret)
-				h.Variable("way", "tls")
+				h.Variable("way", "tls_client_auth")
 				h.TokenEndpoint(endpoint, hosttest.Token("the-access-token", 300))
 				h.Authenticate(test.config, get())
 				if got := h.Exchanges()[0]; got.Body != test.body || got.Header.Get("Authorization") != test.header || got.Method != http.MethodPost {
@@ -68,7 +67,7 @@ func TestBasicOfTheStandard(t *testing.T) {
 		run(t, func(t *testing.T, h *hosttest.Harness) {
 			h.Secret("crm", test.secret)
 			h.TokenEndpoint(endpoint, hosttest.Token("the-access-token", 300))
-			h.Authenticate(config("client_id", test.id, "client_auth", "basic"), get())
+			h.Authenticate(config("client_id", test.id, "client_auth", "client_secret_basic"), get())
 			got, _ := base64.StdEncoding.DecodeString(strings.TrimPrefix(h.Exchanges()[0].Header.Get("Authorization"), "Basic "))
 			if string(got) != test.want {
 				t.Errorf("the credentials are %s, want %s", got, test.want)
@@ -79,8 +78,11 @@ func TestBasicOfTheStandard(t *testing.T) {
 
 // assertionConfig returns a configuration with private_key_jwt.
 func assertionConfig(pairs ...any) hosttest.Config {
-	c := config(append([]any{"client_auth", "private_key_jwt", "private_key", "{{ get_secret('key') }}", "algorithm", "ES256"}, pairs...)...)
+	c := config("client_auth", "private_key_jwt", "private_key", "{{ get_secret('key') }}", "algorithm", "ES256")
 	delete(c, "client_secret")
+	for i := 0; i < len(pairs); i += 2 {
+		c[pairs[i].(string)] = pairs[i+1]
+	}
 	return c
 }
 
@@ -177,7 +179,10 @@ func TestFurtherParameters(t *testing.T) {
 		config hosttest.Config
 		want   string
 	}{
-		"audience":      {config("audience", "https://api.test/a b"), "&audience=https%3A%2F%2Fapi.test%2Fa+b"},
+		"audience":      {config("audience", "https://api.test/a"), "&audience=https%3A%2F%2Fapi.test%2Fa"},
+		"two audiences": {config("audience", "a b", "scope", "s"), "&scope=s&audience=a&audience=b"},
+		"several lines": {config("scope", "a\n  b\r\n", "resource", "urn:a\n\turn:b\n"), "&scope=a+b&resource=urn%3Aa&resource=urn%3Ab"},
+		"white space":   {config("scope", " \n", "resource", "\t"), ""},
 		"resource":      {config("resource", "https://api.test/1"), "&resource=https%3A%2F%2Fapi.test%2F1"},
 		"two resources": {config("resource", " urn:a  urn:b ", "scope", "s"), "&scope=s&resource=urn%3Aa&resource=urn%3Ab"},
 		"empty":         {config("audience", "", "resource", "{{ user.id | default('') }}", "parameters", map[string]any{}), ""},
@@ -210,15 +215,21 @@ func TestProblemsOfTheClient(t *testing.T) {
 			return c
 		}
 		for want, c := range map[string]hosttest.Config{
-			"client_secret: is missing, and client_auth is post: OAuth client secret":                                                        without("client_secret"),
-			"client_secret: is missing, and client_auth is basic: OAuth client secret":                                                       without("client_secret", "client_auth", "basic"),
-			"private_key: is missing, and client_auth is private_key_jwt: Key that signs the client's assertion, in PEM, or the HMAC secret": config("client_auth", "private_key_jwt"),
-			"client_auth: is none of post, basic, private_key_jwt, tls":                                                                      config("client_auth", "none"),
-			"parameters.scope: is set by the type or by another field, remove it":                                                            config("parameters", map[string]any{"scope": "a"}),
-			"parameters.grant_type: is set by the type or by another field, remove it":                                                       config("parameters", map[string]any{"grant_type": "a"}),
-			"parameters: cannot be sent: a is no text, number, true or false, nor a list of these":                                           config("parameters", map[string]any{"a": map[string]any{}}),
-			"parameters: cannot be sent: b is no text, number, true or false, nor a list of these":                                           config("parameters", map[string]any{"b": []any{nil}}),
-			"jwt_headers.alg: is fixed by the host, remove it":                                                                               config("jwt_headers", map[string]any{"alg": "none"}),
+			"client_secret: is missing, and client_auth is client_secret_post: OAuth client secret":                                   without("client_secret"),
+			"client_secret: is missing, and client_auth is client_secret_basic: OAuth client secret":                                  without("client_secret", "client_auth", "client_secret_basic"),
+			"private_key: is missing, and client_auth is private_key_jwt: Key that signs assertions, in PEM, or the HMAC secret":      without("client_secret", "client_auth", "private_key_jwt"),
+			"client_secret: has no effect unless client_auth is client_secret_post or client_secret_basic: remove it, or change that": assertionConfig("client_secret", "{{ get_secret('crm') }}"),
+			"private_key: has no effect unless client_auth is private_key_jwt: remove it, or change that":                             config("private_key", "{{ get_secret('key') }}"),
+			"algorithm: has no effect unless client_auth is private_key_jwt: remove it, or change that":                               config("algorithm", "RS256"),
+			"jwt_headers: has no effect unless client_auth is private_key_jwt: remove it, or change that":                             config("jwt_headers", map[string]any{"kid": "k"}),
+			"certificate: has no effect unless client_auth is private_key_jwt: remove it, or change that":                             config("certificate", "c"),
+			"client_assertion_audience: has no effect unless client_auth is private_key_jwt: remove it, or change that":               config("client_assertion_audience", "a"),
+			"client_auth: is none of client_secret_post, client_secret_basic, private_key_jwt, tls_client_auth":                       config("client_auth", "none"),
+			"parameters.scope: is set by the type or by another field, remove it":                                                     config("parameters", map[string]any{"scope": "a"}),
+			"parameters.grant_type: is set by the type or by another field, remove it":                                                config("parameters", map[string]any{"grant_type": "a"}),
+			"parameters: cannot be sent: a is no text, number, true or false, nor a list of these":                                    config("parameters", map[string]any{"a": map[string]any{}}),
+			"parameters: cannot be sent: b is no text, number, true or false, nor a list of these":                                    config("parameters", map[string]any{"b": []any{nil}}),
+			"jwt_headers.alg: is fixed by the host, remove it":                                                                        assertionConfig("jwt_headers", map[string]any{"alg": "none"}),
 		} {
 			var got []string
 			for _, problem := range h.Problems(c) {
@@ -236,7 +247,7 @@ func TestRequestsOfAClientThatIsNotComplete(t *testing.T) {
 	run(t, func(t *testing.T, h *hosttest.Harness) {
 		h.Secret("crm", "the secret of crm")
 		h.Variable("way", "private_key_jwt")
-		h.Variable("post", "post")
+		h.Variable("post", "client_secret_post")
 		h.Key("key", "ES256")
 		secretless := config("client_auth", "{{ get_variable('post') }}")
 		delete(secretless, "client_secret")
@@ -260,7 +271,7 @@ func TestExplainTheClient(t *testing.T) {
 	run(t, func(t *testing.T, h *hosttest.Harness) {
 		h.Canary("crm")
 		h.Key("key", "ES256")
-		for _, c := range []hosttest.Config{config("client_auth", "basic"), assertionConfig()} {
+		for _, c := range []hosttest.Config{config("client_auth", "client_secret_basic"), assertionConfig()} {
 			e := h.Explain(c, get())
 			var steps bytes.Buffer
 			for _, step := range e.Steps {

@@ -154,7 +154,7 @@ func TestExtremesOfExpiresIn(t *testing.T) {
 	}
 }
 
-// A scope is sent only if it renders to a text that is not empty (decisions.md "scope").
+// A scope is sent only if it renders to a text with words, and with one space between them (decisions.md "scope").
 func TestScope(t *testing.T) {
 	run(t, func(t *testing.T, h *hosttest.Harness) {
 		h.Canary("crm")
@@ -162,6 +162,7 @@ func TestScope(t *testing.T) {
 		h.TokenEndpoint(endpoint, hosttest.Token("the-access-token", 0))
 		for scope, want := range map[string][]string{
 			"read write": {"read write"}, "{{ user.email | default('all') }}": {"all"}, "": nil, "{{ get_variable('none') }}": nil,
+			" a  b\tc\r\nd\n": {"a b c d"}, " \n": nil,
 		} {
 			h.Authenticate(config("scope", scope), get())
 			exchanges := h.Exchanges()

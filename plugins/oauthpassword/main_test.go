@@ -41,13 +41,14 @@ func TestExchange(t *testing.T) {
 	}{
 		{"no client", config(), owner, ""},
 		{"public client", config("client_id", "me", "scope", "a b"), owner + "&client_id=me&scope=a+b", ""},
-		{"post", config("client_auth", "post", "client_id", "me", "client_secret", "{{ get_secret('crm') }}"), owner + "&client_id=me&client_secret=the+secret", ""},
+		{"post", config("client_auth", "client_secret_post", "client_id", "me", "client_secret", "{{ get_secret('crm') }}"), owner + "&client_id=me&client_secret=the+secret", ""},
 		{
-			"basic", config("client_auth", "basic", "client_id", "me", "client_secret", "{{ get_secret('crm') }}"), owner,
+			"basic", config("client_auth", "client_secret_basic", "client_id", "me", "client_secret", "{{ get_secret('crm') }}"), owner,
 			"Basic " + base64.StdEncoding.EncodeToString([]byte("me:the+secret")),
 		},
-		{"tls", config("client_auth", "tls", "client_id", "me"), owner + "&client_id=me", ""},
-		{"parameters", config("parameters", map[string]any{"audience": "https://api.test"}), owner + "&audience=https%3A%2F%2Fapi.test", ""},
+		{"tls", config("client_auth", "tls_client_auth", "client_id", "me"), owner + "&client_id=me", ""},
+		{"parameters", config("parameters", map[string]any{"acr_values": "a"}), owner + "&acr_values=a", ""},
+		{"audience and resource", config("audience", "https://api.test", "resource", "urn:a"), owner + "&audience=https%3A%2F%2Fapi.test&resource=urn%3Aa", ""},
 		{"user of a secret", config("username", "{{ get_secret('user') }}"), strings.Replace(owner, "ann", "bob%2Bsecret", 1), ""},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -114,12 +115,13 @@ func TestRefusals(t *testing.T) {
 			t.Errorf("the error is %v", err)
 		}
 		for want, c := range map[string]hosttest.Config{
-			"username: is missing: Name of the resource owner":                           {"password": "p", "token_url": endpoint, "client_auth": "none"},
-			"client_id: is missing, and client_auth is tls: OAuth client identifier":     config("client_auth", "tls"),
-			"client_secret: is missing, and client_auth is post: OAuth client secret":    config("client_auth", "post", "client_id", "me"),
-			"parameters.password: is set by the type or by another field, remove it":     config("parameters", map[string]any{"password": "a"}),
-			"jwt_headers.TYP: is typ to readers that ignore case, write it so":           config("jwt_headers", map[string]any{"TYP": "a"}),
-			"parameters.Scope: is scope to readers that ignore case, and that is set by": config("parameters", map[string]any{"Scope": "a"}),
+			"username: is missing: Name of the resource owner":                                             {"password": "p", "token_url": endpoint, "client_auth": "none"},
+			"client_id: is missing, and client_auth is tls_client_auth: OAuth client identifier":           config("client_auth", "tls_client_auth"),
+			"client_secret: has no effect unless client_auth is client_secret_post or client_secret_basic": config("client_secret", "s"),
+			"client_secret: is missing, and client_auth is client_secret_post: OAuth client secret":        config("client_auth", "client_secret_post", "client_id", "me"),
+			"parameters.password: is set by the type or by another field, remove it":                       config("parameters", map[string]any{"password": "a"}),
+			"jwt_headers.TYP: is typ to readers that ignore case, write it so":                             config("client_auth", "private_key_jwt", "client_id", "me", "private_key", "k", "jwt_headers", map[string]any{"TYP": "a"}),
+			"parameters.Scope: is scope to readers that ignore case, and that is set by":                   config("parameters", map[string]any{"Scope": "a"}),
 		} {
 			problems := h.Problems(c)
 			if len(problems) != 1 || !strings.HasPrefix(problems[0].Path+": "+problems[0].Message, "auth.config."+want) {

@@ -13,8 +13,8 @@ import (
 const (
 	// types is the prefix of the token types of RFC 8693 section 3.
 	types = "urn:ietf:params:oauth:token-type:"
-	// onBehalfOf is the value of the field grant for the grant of Microsoft Entra.
-	onBehalfOf = "on_behalf_of"
+	// tokenExchange and onBehalfOf are the values of the field grant_type.
+	tokenExchange, onBehalfOf = "token_exchange", "on_behalf_of"
 )
 
 func init() { sdk.Register(plugin{}) }
@@ -24,52 +24,64 @@ func main() {} // a reactor module never runs it
 type plugin struct{}
 
 func (plugin) Describe() sdk.Description {
-	token, both := []string{sdk.ToToken}, []string{sdk.ToToken, sdk.ToClaim}
-	suggested := []string{types + "access_token", types + "id_token", types + "jwt", types + "id-jag"}
-	fields := []sdk.Field{
-		{
-			Name: "token_url", Kind: sdk.URL, Required: true, Sinks: both,
-			Suggested: []string{"https://sts.googleapis.com/v1/token"}, Doc: "Token endpoint.",
-		},
-		{Name: "grant", Kind: sdk.String, Enum: []string{"token_exchange", onBehalfOf}, Default: "token_exchange", Doc: "RFC 8693, or the grant of Microsoft Entra."},
-		{Name: "subject_token", Kind: sdk.String, Required: true, Sealed: true, Sinks: token, Doc: "The token to exchange."},
-		{Name: "subject_token_type", Kind: sdk.String, Sinks: token, Default: types + "access_token", Suggested: suggested[:3], Doc: "Type of subject_token."},
-		{Name: "actor_token", Kind: sdk.String, Sealed: true, Sinks: token, Doc: "Token of who acts for the subject."},
-		{Name: "actor_token_type", Kind: sdk.String, Sinks: token, Default: types + "access_token", Suggested: suggested[:3], Doc: "Type of actor_token."},
-		{
-			Name: "requested_token_type", Kind: sdk.String, Sinks: token, Suggested: suggested,
-			Doc: "Type of the token to get.",
-		},
-		{Name: "audience", Kind: sdk.String, Sinks: token, Doc: "Names of the APIs that the token is for, separated by spaces."},
-		{Name: "resource", Kind: sdk.String, Sinks: token, Doc: "URIs of the APIs that the token is for, separated by spaces."},
-		{Name: "scope", Kind: sdk.String, Sinks: token, Doc: "Scopes to request, separated by spaces."},
-		oauth.Parameters("parameters"),
-		{Name: "assertion_url", Kind: sdk.URL, Sinks: both, Doc: "Second token endpoint, which gets the token of the first as an assertion (RFC 7523)."},
-		oauth.Parameters("assertion_parameters"),
-	}
-	ways := []string{oauth.Post, oauth.Basic, oauth.PrivateKeyJWT, oauth.TLS, oauth.None}
-	second := []string{oauth.None, oauth.Post, oauth.Basic, oauth.PrivateKeyJWT, oauth.TLS}
-	signs := []string{oauth.PrivateKeyJWT}
 	return sdk.Description{
 		ABI:     sdk.ABI,
 		Type:    "token_exchange",
 		Version: "1.0.0",
 		Summary: "A bearer token that another token, such as the user's, is exchanged for (RFC 8693), cached until a minute before it expires.",
 		Uses:    []string{sdk.UsesToken, sdk.UsesCache, sdk.UsesSign},
-		Fields: sdk.Fields(fields, oauth.Client("", ways...), oauth.Client("assertion_", second...),
-			oauth.Key(sdk.Condition{Field: "client_auth", Values: signs}, sdk.Condition{Field: "assertion_client_auth", Values: signs})),
+		Fields: sdk.Fields(
+			tokens(),
+			oauth.Request("https://sts.googleapis.com/v1/token"),
+			oauth.Client("", oauth.Post, oauth.Basic, oauth.PrivateKeyJWT, oauth.TLS, oauth.None),
+			assertion(),
+			oauth.Client("assertion_", oauth.None, oauth.Post, oauth.Basic, oauth.PrivateKeyJWT, oauth.TLS),
+			oauth.Key(oauth.Signs(""), oauth.Signs("assertion_")),
+		),
 		Answers: []sdk.Answer{
-			{Name: "assertion", From: "json:/access_token", Kind: sdk.Sealed, Sinks: token, Required: true},
+			{Name: "assertion", From: "json:/access_token", Kind: sdk.Sealed, Sinks: []string{sdk.ToToken}, Required: true},
 			{Name: "token_type", From: "json:/token_type", Kind: sdk.Enum, Enum: []string{"N_A", "Bearer", "DPoP"}},
 		},
 	}
 }
 
+// tokens returns the fields of the tokens that are exchanged, RFC 8693 section 2.1.
+func tokens() []sdk.Field {
+	token, suggested := []string{sdk.ToToken}, []string{types + "access_token", types + "id_token", types + "jwt", types + "id-jag"}
+	standard := []sdk.Condition{{Field: "grant_type", Values: []string{tokenExchange}}}
+	return []sdk.Field{
+		{Name: "grant_type", Kind: sdk.String, Enum: []string{tokenExchange, onBehalfOf}, Default: tokenExchange, Doc: "RFC 8693, or the grant of Microsoft Entra."},
+		{Name: "subject_token", Kind: sdk.String, Required: true, Sealed: true, Sinks: token, Doc: "The token to exchange."},
+		{
+			Name: "subject_token_type", Kind: sdk.String, OnlyIf: standard, Sinks: token, Default: types + "access_token", Suggested: suggested[:3],
+			Doc: "Type of subject_token.",
+		},
+		{Name: "actor_token", Kind: sdk.String, OnlyIf: standard, Sealed: true, Sinks: token, Doc: "Token of who acts for the subject."},
+		{
+			Name: "actor_token_type", Kind: sdk.String, OnlyIf: []sdk.Condition{{Field: "actor_token"}}, Sinks: token, Default: types + "access_token",
+			Suggested: suggested[:3], Doc: "Type of actor_token.",
+		},
+		{Name: "requested_token_type", Kind: sdk.String, Sinks: token, Suggested: suggested, Doc: "Type of the token to get."},
+	}
+}
+
+// assertion returns the fields of the second step.
+func assertion() []sdk.Field {
+	parameters := oauth.Parameters("assertion_parameters")
+	parameters.OnlyIf = []sdk.Condition{{Field: "assertion_url"}}
+	return []sdk.Field{
+		{
+			Name: "assertion_url", Kind: sdk.URL, Sinks: []string{sdk.ToToken, sdk.ToClaim},
+			Doc: "Second token endpoint, which gets the token of the first as an assertion (RFC 7523).",
+		},
+		parameters,
+	}
+}
+
 func (plugin) Validate(c *sdk.Config) []sdk.Problem {
-	problems := oauth.Problems(c, "parameters", "subject_token", "subject_token_type", "actor_token", "actor_token_type",
-		"requested_token_type", "requested_token_use", "audience", "resource", "scope", "assertion")
-	problems = append(problems, oauth.Problems(c, "assertion_parameters", "assertion")...)
-	return append(problems, oauth.HeaderProblems(c)...)
+	problems := oauth.Problems(c, "subject_token", "subject_token_type", "actor_token", "actor_token_type", "requested_token_type",
+		"requested_token_use", "assertion")
+	return append(problems, oauth.ParameterProblems(c, "assertion_parameters", "assertion")...)
 }
 
 func (plugin) Authenticate(c *sdk.Call) (sdk.Mutation, error) {
@@ -86,18 +98,18 @@ func (plugin) Authenticate(c *sdk.Call) (sdk.Mutation, error) {
 	return oauth.Bearer(c, token)
 }
 
+// exchange returns the token for the API, which one endpoint or two have issued.
+//
 //go:noinline
 func exchange(c *sdk.Call) (sdk.Token, error) {
-	r := first(c)
-	url := c.Config("assertion_url")
-	if url == "" {
-		return oauth.Request(c, r, "parameters")
-	}
-	further, err := sdk.Parameters(c.Config("parameters"))
+	request, err := oauth.TokenRequest(c, grant(c)...)
 	if err != nil {
 		return sdk.Token{}, err
 	}
-	status, answers := c.Exchange(sdk.Exchange{URL: r.URL, Form: append(r.Form, further...), Headers: r.Headers})
+	if c.Config("assertion_url") == "" {
+		return c.RequestToken(request)
+	}
+	status, answers := c.Exchange(sdk.Exchange{URL: request.URL, Form: request.Form, Headers: request.Headers})
 	switch {
 	case status < 200 || status > 299:
 		return sdk.Token{}, errors.New("the token endpoint answered " + strconv.Itoa(status))
@@ -105,38 +117,44 @@ func exchange(c *sdk.Call) (sdk.Token, error) {
 		// An access token is for the servers of the first endpoint, and none of the second's business.
 		return sdk.Token{}, errors.New("token_url answered with an access token in place of an assertion for assertion_url: set requested_token_type")
 	}
-	form, headers := oauth.Authenticate(c, "assertion_", url, []sdk.Pair{
-		{Name: "grant_type", Value: oauth.JWTBearer}, {Name: "assertion", Value: answers["assertion"]},
-	})
-	return oauth.Request(c, sdk.TokenRequest{URL: url, Form: form, Headers: headers}, "assertion_parameters")
+	return redeem(c, answers["assertion"])
 }
 
-// first returns the request to token_url, without the parameters of the configuration.
+// redeem sends an assertion to assertion_url, and returns the token for the API.
 //
 //go:noinline
-func first(c *sdk.Call) sdk.TokenRequest {
-	r := sdk.TokenRequest{URL: c.Config("token_url")}
+func redeem(c *sdk.Call, assertion string) (sdk.Token, error) {
+	further, err := sdk.Parameters(c.Config("assertion_parameters"))
+	if err != nil {
+		return sdk.Token{}, err
+	}
+	url := c.Config("assertion_url")
+	form, headers := oauth.Authenticate(c, "assertion_", url, []sdk.Pair{
+		{Name: "grant_type", Value: oauth.JWTBearer}, {Name: "assertion", Value: assertion},
+	})
+	return c.RequestToken(sdk.TokenRequest{URL: url, Form: append(form, further...), Headers: headers})
+}
+
+// grant returns the parameters of the grant: those of RFC 8693 section 2.1, or those of Microsoft Entra.
+//
+//go:noinline
+func grant(c *sdk.Call) (form []sdk.Pair) {
 	subject := c.Config("subject_token")
-	if c.Config("grant") == onBehalfOf {
-		r.Form = []sdk.Pair{
+	if c.Config("grant_type") == onBehalfOf {
+		form = []sdk.Pair{
 			{Name: "grant_type", Value: oauth.JWTBearer},
 			{Name: "requested_token_use", Value: onBehalfOf},
 			{Name: "assertion", Value: subject},
 		}
 	} else {
-		r.Form = []sdk.Pair{
+		form = []sdk.Pair{
 			{Name: "grant_type", Value: "urn:ietf:params:oauth:grant-type:token-exchange"},
 			{Name: "subject_token", Value: subject},
 			{Name: "subject_token_type", Value: c.Config("subject_token_type")},
 		}
 		if actor := c.Config("actor_token"); actor != "" {
-			r.Form = append(r.Form, sdk.Pair{Name: "actor_token", Value: actor}, sdk.Pair{Name: "actor_token_type", Value: c.Config("actor_token_type")})
+			form = append(form, sdk.Pair{Name: "actor_token", Value: actor}, sdk.Pair{Name: "actor_token_type", Value: c.Config("actor_token_type")})
 		}
 	}
-	r.Form = oauth.Optional(r.Form, "requested_token_type", c.Config("requested_token_type"))
-	r.Form = oauth.Words(r.Form, "audience", c.Config("audience"))
-	r.Form = oauth.Words(r.Form, "resource", c.Config("resource"))
-	r.Form = oauth.Optional(r.Form, "scope", c.Config("scope"))
-	r.Form, r.Headers = oauth.Authenticate(c, "", r.URL, r.Form)
-	return r
+	return oauth.Optional(form, "requested_token_type", c.Config("requested_token_type"))
 }

@@ -58,7 +58,7 @@ func TestExampleOfTheStandard(t *testing.T) {
 		h.Secret("user", "accVkjcJyb4BWCxGsndESCJQbdFMogUC5PbRDqceLTC")
 		h.TokenEndpoint(endpoint, hosttest.JSON(200, `{"access_token":"eyJhbGciOiJFUzI1NiIsImtpZCI6IjllciJ9",
 			"issued_token_type":"urn:ietf:params:oauth:token-type:access_token","token_type":"Bearer","expires_in":60}`))
-		got := h.Authenticate(config("client_auth", "basic", "client_id", "rs08", "client_secret", "{{ get_secret('rs08') }}",
+		got := h.Authenticate(config("client_auth", "client_secret_basic", "client_id", "rs08", "client_secret", "{{ get_secret('rs08') }}",
 			"resource", "https://backend.example.com/api"), get())
 		if got.Header("Authorization") != "Bearer eyJhbGciOiJFUzI1NiIsImtpZCI6IjllciJ9" || len(got.Request.Header) != 1 {
 			t.Errorf("the API gets %v", got.Request.Header)
@@ -116,13 +116,13 @@ func TestOnBehalfOf(t *testing.T) {
 	run(t, func(t *testing.T, h *hosttest.Harness) {
 		h.Key("key", "PS256")
 		h.TokenEndpoint(endpoint, hosttest.Token("the-access-token", 300))
-		obo := config("grant", "on_behalf_of", "client_id", "me", "scope", "https://graph.microsoft.com/.default")
+		obo := config("grant_type", "on_behalf_of", "client_id", "me", "scope", "https://graph.microsoft.com/.default")
 		want := url.Values{
 			"grant_type": {bearer}, "requested_token_use": {"on_behalf_of"}, "assertion": {"token-of-the-user"}, "client_id": {"me"},
 			"scope": {"https://graph.microsoft.com/.default"},
 		}
 		post := maps.Clone(obo)
-		post["client_auth"], post["client_secret"] = "post", "{{ get_secret('crm') }}"
+		post["client_auth"], post["client_secret"] = "client_secret_post", "{{ get_secret('crm') }}"
 		h.Authenticate(post, get())
 		want["client_secret"] = []string{"secret:of the client"}
 		check(t, h.Exchanges()[0], endpoint, "", want)
@@ -148,7 +148,7 @@ func TestOnBehalfOf(t *testing.T) {
 // gets the credentials of its own client, and only the second answer's token goes to the API (specification.md 3.32).
 func TestTwoSteps(t *testing.T) {
 	idJAG := config("subject_token_type", types+"id_token", "requested_token_type", types+"id-jag", "audience", "https://api-login.test",
-		"resource", "https://api.test", "scope", "read", "client_auth", "post", "client_id", "me", "client_secret", "{{ get_secret('crm') }}",
+		"resource", "https://api.test", "scope", "read", "client_auth", "client_secret_post", "client_id", "me", "client_secret", "{{ get_secret('crm') }}",
 		"assertion_url", second)
 	firstForm := url.Values{
 		"grant_type": {grantType}, "subject_token": {"token-of-the-user"}, "subject_token_type": {types + "id_token"},
@@ -165,13 +165,13 @@ func TestTwoSteps(t *testing.T) {
 		{"public client", hosttest.Config{"assertion_client_id": "too"}, url.Values{"client_id": {"too"}}, ""},
 		{
 			"post",
-			hosttest.Config{"assertion_client_id": "too", "assertion_client_auth": "post", "assertion_client_secret": "{{ get_secret('other') }}"},
+			hosttest.Config{"assertion_client_id": "too", "assertion_client_auth": "client_secret_post", "assertion_client_secret": "{{ get_secret('other') }}"},
 			url.Values{"client_id": {"too"}, "client_secret": {"secret for another"}},
 			"",
 		},
 		{
 			"basic",
-			hosttest.Config{"assertion_client_id": "too", "assertion_client_auth": "basic", "assertion_client_secret": "{{ get_secret('other') }}"},
+			hosttest.Config{"assertion_client_id": "too", "assertion_client_auth": "client_secret_basic", "assertion_client_secret": "{{ get_secret('other') }}"},
 			url.Values{},
 			"Basic dG9vOnNlY3JldCtmb3IrYW5vdGhlcg==",
 		},
@@ -200,14 +200,17 @@ func TestTwoSteps(t *testing.T) {
 	}
 }
 
-// A client's assertion for the second endpoint is for that endpoint.
+// A client's assertion for the second endpoint is for that endpoint. client_assertion_audience counts for the first.
 func TestPrivateKeyJWTInTwoSteps(t *testing.T) {
 	run(t, func(t *testing.T, h *hosttest.Harness) {
 		h.Key("key", "ES256")
 		h.TokenEndpoint(endpoint, hosttest.JSON(200, `{"access_token":"the-id-jag","token_type":"N_A"}`))
 		h.TokenEndpoint(second, hosttest.Token("the-access-token", 3600))
 		h.Authenticate(config("assertion_url", second, "assertion_client_auth", "private_key_jwt", "assertion_client_id", "too", "private_key",
-			"{{ get_secret('key') }}", "algorithm", "ES256", "client_assertion_audience", "https://login.test"), get())
+			"{{ get_secret('key') }}", "algorithm", "ES256", "client_auth", "private_key_jwt", "client_id", "me", "client_assertion_audience", "https://login.test"), get())
+		if _, claims := h.JWT(h.Exchanges()[0].Form.Get("client_assertion")); claims["aud"] != "https://login.test" || claims["iss"] != "me" {
+			t.Errorf("the claims for the first are %v", claims)
+		}
 		if _, claims := h.JWT(h.Exchanges()[1].Form.Get("client_assertion")); claims["aud"] != second || claims["iss"] != "too" || claims["sub"] != "too" {
 			t.Errorf("the claims are %v", claims)
 		}
@@ -300,14 +303,22 @@ func TestWhoseToken(t *testing.T) {
 func TestProblems(t *testing.T) {
 	run(t, func(t *testing.T, h *hosttest.Harness) {
 		for want, c := range map[string]hosttest.Config{
-			"subject_token: is missing: The token to exchange":                                                                                         {"token_url": endpoint, "client_auth": "none"},
-			"token_url: is missing: Token endpoint (usual: https://sts.googleapis.com/v1/token)":                                                       {"subject_token": "t", "client_auth": "none"},
-			"client_id: is missing, and client_auth is private_key_jwt: OAuth client identifier":                                                       config("client_auth", "private_key_jwt", "private_key", "k"),
-			"assertion_client_secret: is missing, and assertion_client_auth is post: OAuth client secret at assertion_url":                             config("assertion_client_auth", "post", "assertion_client_id", "too"),
-			"private_key: is missing, and assertion_client_auth is private_key_jwt: Key that signs the client's assertion, in PEM, or the HMAC secret": config("assertion_client_auth", "private_key_jwt", "assertion_client_id", "too"),
-			"parameters.subject_token: is set by the type or by another field, remove it":                                                              config("parameters", map[string]any{"subject_token": "a"}),
-			"assertion_parameters.assertion: is set by the type or by another field, remove it":                                                        config("assertion_parameters", map[string]any{"assertion": "a"}),
-			"grant: is none of token_exchange, on_behalf_of":                                                                                           config("grant", "obo"),
+			"subject_token: is missing: The token to exchange":                                                                                            {"token_url": endpoint, "client_auth": "none"},
+			"token_url: is missing: Token endpoint (usual: https://sts.googleapis.com/v1/token)":                                                          {"subject_token": "t", "client_auth": "none"},
+			"client_id: is missing, and client_auth is private_key_jwt: OAuth client identifier":                                                          config("client_auth", "private_key_jwt", "private_key", "k"),
+			"subject_token_type: has no effect unless grant_type is token_exchange: remove it, or change that":                                            config("grant_type", "on_behalf_of", "subject_token_type", types+"jwt"),
+			"actor_token: has no effect unless grant_type is token_exchange: remove it, or change that":                                                   config("grant_type", "on_behalf_of", "actor_token", "{{ get_secret('actor') }}"),
+			"actor_token_type: has no effect unless actor_token is there: remove it, or change that":                                                      config("actor_token_type", types+"jwt"),
+			"assertion_client_id: has no effect unless assertion_url is there: remove it, or change that":                                                 config("assertion_client_id", "too"),
+			"assertion_client_secret: has no effect unless assertion_client_auth is client_secret_post or client_secret_basic: remove it, or change that": config("assertion_url", second, "assertion_client_secret", "s"),
+			"assertion_client_auth: has no effect unless assertion_url is there: remove it, or change that":                                               config("assertion_client_auth", "none"),
+			"assertion_parameters: has no effect unless assertion_url is there: remove it, or change that":                                                config("assertion_parameters", map[string]any{"scope": "a"}),
+			"client_assertion_audience: has no effect unless client_auth is private_key_jwt: remove it, or change that":                                   config("client_assertion_audience", "a"),
+			"assertion_client_secret: is missing, and assertion_client_auth is client_secret_post: OAuth client secret at assertion_url":                  config("assertion_url", second, "assertion_client_auth", "client_secret_post", "assertion_client_id", "too"),
+			"private_key: is missing, and assertion_client_auth is private_key_jwt: Key that signs assertions, in PEM, or the HMAC secret":                config("assertion_url", second, "assertion_client_auth", "private_key_jwt", "assertion_client_id", "too"),
+			"parameters.subject_token: is set by the type or by another field, remove it":                                                                 config("parameters", map[string]any{"subject_token": "a"}),
+			"assertion_parameters.assertion: is set by the type or by another field, remove it":                                                           config("assertion_url", second, "assertion_parameters", map[string]any{"assertion": "a"}),
+			"grant_type: is none of token_exchange, on_behalf_of":                                                                                         config("grant_type", "obo"),
 		} {
 			problems := h.Problems(c)
 			if len(problems) != 1 || problems[0].Path+": "+problems[0].Message != "auth.config."+want {

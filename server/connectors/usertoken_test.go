@@ -43,7 +43,7 @@ connectors:
         subject_token: "{{ user.token }}"
         subject_token_type: urn:ietf:params:oauth:token-type:jwt
         audience: https://api.test/
-        client_auth: basic
+        client_auth: client_secret_basic
         client_id: keywright
         client_secret: "{{ get_secret('client') }}"
   - name: On behalf of
@@ -51,7 +51,7 @@ connectors:
     auth:
       type: token_exchange
       config:
-        grant: on_behalf_of
+        grant_type: on_behalf_of
         token_url: https://login.test/entra
         subject_token: "{{ user.token }}"
         scope: https://api.test/.default

@@ -21,7 +21,7 @@ import (
 func TestClientSecrets(t *testing.T) {
 	const id = "crm:%2B+ 1"
 	for _, secret := range []string{canary, canary + `:%+ &=/"~%2B`} {
-		for _, way := range []string{"basic", "post"} {
+		for _, way := range []string{"client_secret_basic", "client_secret_post"} {
 			t.Run(way, func(t *testing.T) {
 				s := newSetup(t)
 				s.server.RegisterClient(t, id, secret, "read")
@@ -104,7 +104,7 @@ func TestPassword(t *testing.T) {
 		s.server.RegisterUser("ada", password)
 		s.secrets["crm"], s.secrets["password"] = canary, "p%a+s s/w=&é-"+canary
 		return s, s.client(t, "oauth_password", map[string]any{
-			"username": "ada", "password": "{{ get_secret('password') }}", "client_id": "crm", "client_auth": "basic",
+			"username": "ada", "password": "{{ get_secret('password') }}", "client_id": "crm", "client_auth": "client_secret_basic",
 			"client_secret": "{{ get_secret('crm') }}", "scope": "read", "token_url": s.server.TokenURL,
 		})
 	}

@@ -34,7 +34,7 @@ func TestClientCredentials(t *testing.T) {
 	})
 	w.secrets = secrets
 	for _, c := range []object{
-		{"client_id": reservedID, "client_auth": "basic", "client_secret": "{{ get_secret('crm') }}"},
+		{"client_id": reservedID, "client_auth": "client_secret_basic", "client_secret": "{{ get_secret('crm') }}"},
 		{"client_id": "post", "client_secret": "{{ get_secret('crm') }}"},
 		{"client_id": "hmac", "client_auth": "private_key_jwt", "private_key": "{{ get_secret('crm') + get_secret('crm') }}", "algorithm": "HS256"},
 		{"client_id": "signs", "client_auth": "private_key_jwt", "private_key": "{{ get_secret('key') }}", "algorithm": "ES256", "jwt_headers": object{"kid": "k1"}},
@@ -42,7 +42,7 @@ func TestClientCredentials(t *testing.T) {
 			"client_id": "signs", "client_auth": "private_key_jwt", "private_key": "{{ get_secret('key') }}", "algorithm": "ES256",
 			"client_assertion_audience": w.issuer, "certificate": w.certificate,
 		},
-		{"client_id": "tls", "client_auth": "tls"},
+		{"client_id": "tls", "client_auth": "tls_client_auth"},
 	} {
 		id := c["client_id"].(string)
 		t.Run(id, func(t *testing.T) {
@@ -73,7 +73,7 @@ func TestBoundToken(t *testing.T) {
 		"client_id": "tls", "token_endpoint_auth_method": "tls_client_auth", "tls_client_auth_san_dns": clientHost,
 		"tls_client_certificate_bound_access_tokens": true,
 	}})
-	client := w.connect("oauth_client_credentials", object{"client_id": "tls", "client_auth": "tls"}, host.TLSForToken)
+	client := w.connect("oauth_client_credentials", object{"client_id": "tls", "client_auth": "tls_client_auth"}, host.TLSForToken)
 	if got, status, err := w.get(client, "/api", host.User{}); err != nil || status != http.StatusUnauthorized || got["bound"] != true {
 		t.Errorf("the API answers %d: %v, %v", status, got, err)
 	}
@@ -91,10 +91,10 @@ func TestRefusedClients(t *testing.T) {
 	})
 	w.secrets = secrets
 	for name, c := range map[string]object{
-		"another secret":    {"client_id": "crm", "client_auth": "basic", "client_secret": "{{ get_secret('crm') }}"},
+		"another secret":    {"client_id": "crm", "client_auth": "client_secret_basic", "client_secret": "{{ get_secret('crm') }}"},
 		"another key":       {"client_id": "signs", "client_auth": "private_key_jwt", "private_key": "{{ get_secret('key') }}", "algorithm": "ES256"},
-		"no certificate":    {"client_id": "tls", "client_auth": "tls"},
-		"not as registered": {"client_id": "crm", "client_auth": "tls"},
+		"no certificate":    {"client_id": "tls", "client_auth": "tls_client_auth"},
+		"not as registered": {"client_id": "crm", "client_auth": "tls_client_auth"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w.t = t
@@ -122,8 +122,8 @@ func TestDPoP(t *testing.T) {
 		w := newWorld(t, []object{{"client_id": reservedID, "client_secret": reservedSecret, "token_endpoint_auth_method": "client_secret_basic"}}, public)
 		w.secrets = secrets
 		config := object{
-			"grant": "jwt_bearer", "client_id": reservedID, "client_auth": "basic", "client_secret": "{{ get_secret('crm') }}",
-			"private_key": "{{ get_secret('key') }}", "algorithm": "ES256", "audience": w.issuer, "subject": "{{ user.id }}",
+			"grant_type": "jwt_bearer", "client_id": reservedID, "client_auth": "client_secret_basic", "client_secret": "{{ get_secret('crm') }}",
+			"private_key": "{{ get_secret('key') }}", "algorithm": "ES256", "assertion_audience": w.issuer, "assertion_subject": "{{ user.id }}",
 		}
 		for name, value := range proof {
 			config[name] = value

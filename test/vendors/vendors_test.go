@@ -170,7 +170,9 @@ func googleAuth(more map[string]any) host.Auth {
 		config[field] = "{{ json_get(get_secret('key'), '" + member + "') }}"
 	}
 	for name, value := range more {
-		config[name] = value
+		if config[name] = value; value == nil {
+			delete(config, name)
+		}
 	}
 	return host.Auth{Type: "google_service_account", Config: config}
 }
@@ -186,7 +188,7 @@ func TestGoogleTokens(t *testing.T) {
 	}{
 		"access token": {"", "", map[string]any{"scope": scope}, `{"access_token":"an-access-token","token_type":"Bearer","expires_in":3599}`},
 		"for a user":   {"ann@example.com", "", map[string]any{"scope": scope, "subject": "ann@example.com"}, `{"access_token":"an-access-token","token_type":"Bearer","expires_in":3599}`},
-		"ID token":     {"", "https://run.test", map[string]any{"token": "id_token", "target_audience": "https://run.test"}, `{"id_token":"e30.e30.YQ"}`},
+		"ID token":     {"", "https://run.test", map[string]any{"token_type": "id_token", "target_audience": "https://run.test"}, `{"id_token":"e30.e30.YQ"}`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			c := &recorder{t: t, public: &key.PublicKey, status: http.StatusOK, answer: test.answer}
@@ -231,8 +233,8 @@ func TestGoogleSelfSigned(t *testing.T) {
 		theirs func() (oauth2.TokenSource, error)
 		config map[string]any
 	}{
-		"audience": {audience, map[string]any{"token": "self_signed", "audience": "https://pubsub.googleapis.com/"}},
-		"scope":    {scoped, map[string]any{"token": "self_signed", "scope": scope}},
+		"audience": {audience, map[string]any{"token_type": "self_signed_jwt", "token_url": nil, "audience": "https://pubsub.googleapis.com/"}},
+		"scope":    {scoped, map[string]any{"token_type": "self_signed_jwt", "token_url": nil, "scope": scope}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			source, err := test.theirs()

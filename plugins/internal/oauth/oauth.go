@@ -1,82 +1,29 @@
-// Package oauth has what the plugins for OAuth 2.0 share: how a client authenticates at a token endpoint, further parameters
-// of a token request, and the cache of a token.
+// Package oauth has what the plugins for OAuth 2.0 share: fields, and the token request that is made of them.
 package oauth
 
 import (
+	"strings"
 	"time"
 
 	"github.com/keywright/keywright/sdk"
 )
 
-const (
-	// margin is the time before a token's expiry in which the token is not used.
-	margin = 60 * time.Second
-	// lifetime is the lifetime of an assertion, in seconds.
-	lifetime = 180
-)
-
-// Values of the field client_auth.
-const (
-	Post          = "post"            // client_id and client_secret in the form, RFC 6749 section 2.3.1
-	Basic         = "basic"           // both in the Authorization header, RFC 6749 section 2.3.1
-	PrivateKeyJWT = "private_key_jwt" // an assertion that the client signs, RFC 7523 section 2.2
-	TLS           = "tls"             // client_id, beside the connector's client certificate, RFC 8705 section 2
-	None          = "none"            // client_id if there is one: the client does not authenticate
-)
+// margin is the time before a token's expiry in which the token is not used.
+const margin = 60 * time.Second
 
 // JWTBearer is the grant type of an assertion, RFC 7523 section 2.1.
 const JWTBearer = "urn:ietf:params:oauth:grant-type:jwt-bearer"
 
-// Client returns the fields of a client: client_id, client_secret and client_auth, with prefix before each name. ways are
-// the values of client_auth. The first of them is its default.
-func Client(prefix string, ways ...string) []sdk.Field {
-	both := []string{sdk.ToToken, sdk.ToClaim}
-	auth, at := prefix+"client_auth", "."
-	if prefix != "" {
-		at = " at " + prefix + "url."
-	}
-	id := sdk.Field{Name: prefix + "client_id", Kind: sdk.String, Sinks: both, Doc: "OAuth client identifier" + at}
-	known := make([]string, 0, len(ways))
-	for _, way := range ways {
-		if way != None {
-			known = append(known, way)
-		}
-	}
-	if len(known) == len(ways) {
-		id.Required = true
-	} else {
-		id.RequiredIf = []sdk.Condition{{Field: auth, Values: known}}
-	}
+// Request returns the fields of a token request: the endpoint, what the token is for, and any other parameters. usual are usual
+// endpoints.
+func Request(usual ...string) []sdk.Field {
+	token, both := []string{sdk.ToToken}, []string{sdk.ToToken, sdk.ToClaim}
 	return []sdk.Field{
-		id,
-		{
-			Name: prefix + "client_secret", Kind: sdk.String, RequiredIf: []sdk.Condition{{Field: auth, Values: []string{Post, Basic}}},
-			Sealed: true, Sinks: both[:1], Doc: "OAuth client secret" + at,
-		},
-		{Name: auth, Kind: sdk.String, Enum: ways, Default: ways[0], Doc: "How the client authenticates" + at},
-	}
-}
-
-// Key returns the fields of the key that signs assertions. It is required if any of the conditions holds.
-func Key(needed ...sdk.Condition) []sdk.Field {
-	return sdk.Fields([]sdk.Field{
-		{
-			Name: "private_key", Kind: sdk.Key, RequiredIf: needed, AlgorithmField: "algorithm",
-			Doc: "Key that signs the client's assertion, in PEM, or the HMAC secret.",
-		},
-		{Name: "algorithm", Kind: sdk.String, Enum: sdk.Algorithms(), Default: "RS256", Doc: "Signature algorithm."},
-		{Name: "jwt_headers", Kind: sdk.Object, Sinks: []string{sdk.ToClaim}, Doc: "Further header members of the assertion, such as kid."},
-	}, Assertion())
-}
-
-// Assertion returns further fields of the assertion with which a client authenticates.
-func Assertion() []sdk.Field {
-	return []sdk.Field{
-		{Name: "certificate", Kind: sdk.Certificate, Sealed: true, Doc: "Certificate of private_key in PEM, for the header x5t#S256."},
-		{
-			Name: "client_assertion_audience", Kind: sdk.String, Sinks: []string{sdk.ToClaim},
-			Doc: "The aud of the client's assertion, if it is not token_url.",
-		},
+		{Name: "token_url", Kind: sdk.URL, Required: true, Sinks: both, Suggested: usual, Doc: "Token endpoint."},
+		{Name: "scope", Kind: sdk.String, Sinks: token, Doc: "Scopes to request, separated by spaces."},
+		{Name: "audience", Kind: sdk.String, Sinks: token, Doc: "Names of the APIs that the token is for (RFC 8693), separated by spaces."},
+		{Name: "resource", Kind: sdk.String, Sinks: token, Doc: "URIs of the APIs that the token is for (RFC 8707), separated by spaces."},
+		Parameters("parameters"),
 	}
 }
 
@@ -88,13 +35,79 @@ func Parameters(name string) sdk.Field {
 	}
 }
 
-// Problems returns the problems of a field of [Parameters]. The names in reserved are those of parameters that the plugin
-// sets itself, beside those of the client.
+// Exchange requests a token with a grant, caches the token until a minute before it expires, and returns the mutation that sends
+// it.
 //
 //go:noinline
-func Problems(c *sdk.Config, field string, reserved ...string) []sdk.Problem {
+func Exchange(c *sdk.Call, grant ...sdk.Pair) (sdk.Mutation, error) {
+	request, err := TokenRequest(c, grant...)
+	if err != nil {
+		return sdk.Mutation{}, err
+	}
+	token, err := c.RequestToken(request)
+	if err != nil {
+		return sdk.Mutation{}, err
+	}
+	return Bearer(c, token)
+}
+
+// TokenRequest returns the request that the fields of [Request] and of the [Client] describe. grant has its first parameters.
+//
+//go:noinline
+func TokenRequest(c *sdk.Call, grant ...sdk.Pair) (r sdk.TokenRequest, err error) {
+	r.URL = c.Config("token_url")
+	r.Form, r.Headers = Authenticate(c, "", r.URL, grant)
+	r.Form = Optional(r.Form, "scope", strings.Join(words(c.Config("scope")), " ")) // RFC 6749 section 3.3
+	for _, name := range []string{"audience", "resource"} {
+		for _, word := range words(c.Config(name)) {
+			r.Form = append(r.Form, sdk.Pair{Name: name, Value: word})
+		}
+	}
+	further, err := sdk.Parameters(c.Config("parameters"))
+	r.Form = append(r.Form, further...)
+	return r, err
+}
+
+// Optional returns the form with a parameter, unless its value is empty.
+func Optional(form []sdk.Pair, name, value string) []sdk.Pair {
+	if value == "" {
+		return form
+	}
+	return append(form, sdk.Pair{Name: name, Value: value})
+}
+
+// words returns the words of a text. Tabs and line breaks separate them as spaces do: YAML makes line breaks of a text that is
+// written on several lines.
+func words(text string) (list []string) {
+	start := 0
+	for i := 0; i <= len(text); i++ {
+		if i == len(text) || strings.IndexByte(" \t\r\n", text[i]) >= 0 {
+			if start < i {
+				list = append(list, text[start:i])
+			}
+			start = i + 1
+		}
+	}
+	return list
+}
+
+// Problems returns the problems of jwt_headers and parameters, where no parameter may have one of the reserved names. They are
+// those that the plugin sets itself, beside those of [Request] and the [Client].
+//
+//go:noinline
+func Problems(c *sdk.Config, reserved ...string) []sdk.Problem {
+	problems := append(HeaderProblems(c), ParameterProblems(c, "parameters", "scope", "audience", "resource")...)
+	return append(problems, c.Reserved("parameters", isSet, reserved...)...)
+}
+
+const isSet = "is set by the type or by another field"
+
+// ParameterProblems returns the problems of a field of [Parameters]. No parameter may be one of a client or of reserved.
+//
+//go:noinline
+func ParameterProblems(c *sdk.Config, field string, reserved ...string) []sdk.Problem {
 	reserved = append(reserved, "grant_type", "client_id", "client_secret", "client_assertion", "client_assertion_type")
-	problems := c.Reserved(field, "is set by the type or by another field", reserved...)
+	problems := c.Reserved(field, isSet, reserved...)
 	object, _ := c.Literal(field)
 	if _, err := sdk.Parameters(object); err != nil {
 		problems = append(problems, sdk.Problem{Field: field, Message: "cannot be sent: " + err.Error()})
@@ -107,81 +120,6 @@ func Problems(c *sdk.Config, field string, reserved ...string) []sdk.Problem {
 //go:noinline
 func HeaderProblems(c *sdk.Config) []sdk.Problem {
 	return append(c.Reserved("jwt_headers", "is fixed by the host", sdk.ReservedHeaders...), c.Misspelled("jwt_headers", "typ")...)
-}
-
-// Authenticate returns the form of a request to the token endpoint url with what authenticates the client, and the headers
-// that belong to it. The names of the client's fields begin with prefix.
-//
-//go:noinline
-func Authenticate(c *sdk.Call, prefix, url string, form []sdk.Pair) (_, headers []sdk.Pair) {
-	way, id := c.Config(prefix+"client_auth"), c.Config(prefix+"client_id")
-	if way == Basic {
-		credentials := c.FormEncode(id) + ":" + c.FormEncode(c.Config(prefix+"client_secret"))
-		return form, []sdk.Pair{{Name: "Authorization", Value: "Basic " + c.Base64(credentials)}}
-	}
-	form = Optional(form, "client_id", id)
-	switch way {
-	case Post:
-		form = append(form, sdk.Pair{Name: "client_secret", Value: c.Config(prefix + "client_secret")})
-	case PrivateKeyJWT:
-		if audience := c.Config("client_assertion_audience"); audience != "" && prefix == "" {
-			url = audience
-		}
-		form = append(form, sdk.Pair{Name: "client_assertion_type", Value: "urn:ietf:params:oauth:client-assertion-type:jwt-bearer"},
-			sdk.Pair{Name: "client_assertion", Value: Sign(c, id, id, url)})
-	}
-	return form, nil
-}
-
-// Sign returns a signed assertion, RFC 7523 section 3. Its key and its header are those of the fields of [Key].
-//
-//go:noinline
-func Sign(c *sdk.Call, issuer, subject, audience string) string {
-	var header, claims sdk.Members
-	if c.Config("certificate") != "" {
-		header.String("x5t#S256", c.PublicKey("certificate", sdk.X5T))
-	}
-	_ = header.Append(c.Config("jwt_headers")) // an object, since the host has written it
-	now := c.Now()
-	claims.String("iss", issuer)
-	claims.String("sub", subject)
-	claims.String("aud", audience)
-	claims.String("jti", c.Random(16))
-	claims.Integer("iat", now)
-	claims.Integer("exp", now+lifetime)
-	return c.SignAssertion(sdk.JWT{Key: "private_key", Header: header.JSON(), Claims: claims.JSON()})
-}
-
-// Optional returns the form with a parameter, unless its value is empty.
-func Optional(form []sdk.Pair, name, value string) []sdk.Pair {
-	if value == "" {
-		return form
-	}
-	return append(form, sdk.Pair{Name: name, Value: value})
-}
-
-// Words returns the form with a parameter for each word of a text.
-func Words(form []sdk.Pair, name, text string) []sdk.Pair {
-	start := 0
-	for i := 0; i <= len(text); i++ {
-		if i == len(text) || text[i] == ' ' {
-			form = Optional(form, name, text[start:i])
-			start = i + 1
-		}
-	}
-	return form
-}
-
-// Request sends a token request with the members of a field of [Parameters].
-//
-//go:noinline
-func Request(c *sdk.Call, r sdk.TokenRequest, field string) (sdk.Token, error) {
-	further, err := sdk.Parameters(c.Config(field))
-	if err != nil {
-		return sdk.Token{}, err
-	}
-	r.Form = append(r.Form, further...)
-	return c.RequestToken(r)
 }
 
 // Bearer returns the mutation that sends a token, and caches the token until a minute before it expires.

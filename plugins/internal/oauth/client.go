@@ -1,0 +1,128 @@
+package oauth
+
+import "github.com/keywright/keywright/sdk"
+
+// Values of the field client_auth. They are the registered names of the ways in which a client authenticates (RFC 7591 section
+// 2, RFC 8705 section 2.1.1).
+const (
+	Post          = "client_secret_post"  // client_id and client_secret in the form, RFC 6749 section 2.3.1
+	Basic         = "client_secret_basic" // both in the Authorization header, RFC 6749 section 2.3.1
+	PrivateKeyJWT = "private_key_jwt"     // an assertion that the client signs, RFC 7523 section 2.2
+	TLS           = "tls_client_auth"     // client_id, beside the connector's client certificate, RFC 8705 section 2
+	None          = "none"                // client_id if there is one: the client does not authenticate
+)
+
+// lifetime is the lifetime of an assertion, in seconds.
+const lifetime = 180
+
+// Client returns the fields of a client: client_id, client_secret and client_auth, with prefix before each name. ways are
+// the values of client_auth. The first of them is its default.
+func Client(prefix string, ways ...string) []sdk.Field {
+	at := "."
+	if prefix != "" {
+		at = " at " + prefix + "url."
+	}
+	auth := prefix + "client_auth"
+	secret := []sdk.Condition{{Field: auth, Values: []string{Post, Basic}}}
+	id := sdk.Field{Name: prefix + "client_id", Kind: sdk.String, Sinks: []string{sdk.ToToken, sdk.ToClaim}, Doc: "OAuth client identifier" + at}
+	if known := without(ways, None); len(known) < len(ways) {
+		id.RequiredIf = []sdk.Condition{{Field: auth, Values: known}}
+	} else {
+		id.Required = true
+	}
+	fields := []sdk.Field{
+		id,
+		{
+			Name: prefix + "client_secret", Kind: sdk.String, RequiredIf: secret, OnlyIf: secret, Sealed: true, Sinks: []string{sdk.ToToken},
+			Doc: "OAuth client secret" + at,
+		},
+		{Name: auth, Kind: sdk.String, Enum: ways, Default: ways[0], Doc: "How the client authenticates" + at},
+	}
+	if prefix != "" {
+		here := []sdk.Condition{{Field: prefix + "url"}}
+		fields[0].OnlyIf, fields[2].OnlyIf = here, here
+	}
+	return fields
+}
+
+// without returns a list without one of its texts.
+func without(list []string, text string) []string {
+	others := make([]string, 0, len(list)) // not grown, so that TinyGo can run it while it compiles
+	for _, other := range list {
+		if other != text {
+			others = append(others, other)
+		}
+	}
+	return others
+}
+
+// Signs returns the condition that the client with a prefix signs assertions.
+func Signs(prefix string) sdk.Condition {
+	return sdk.Condition{Field: prefix + "client_auth", Values: []string{PrivateKeyJWT}}
+}
+
+// Key returns the fields of the key that signs assertions, for whom any of the conditions holds.
+func Key(needed ...sdk.Condition) []sdk.Field {
+	return sdk.Fields([]sdk.Field{
+		{
+			Name: "private_key", Kind: sdk.Key, RequiredIf: needed, OnlyIf: needed, AlgorithmField: "algorithm",
+			Doc: "Key that signs assertions, in PEM, or the HMAC secret.",
+		},
+		{Name: "algorithm", Kind: sdk.String, OnlyIf: needed, Enum: sdk.Algorithms(), Default: "RS256", Doc: "Signature algorithm."},
+		{Name: "jwt_headers", Kind: sdk.Object, OnlyIf: needed, Sinks: []string{sdk.ToClaim}, Doc: "Further header members of assertions, such as kid."},
+	}, Assertion(needed...))
+}
+
+// Assertion returns further fields of assertions. The certificate belongs to those for which any of the conditions holds.
+func Assertion(needed ...sdk.Condition) []sdk.Field {
+	return []sdk.Field{
+		{Name: "certificate", Kind: sdk.Certificate, OnlyIf: needed, Sealed: true, Doc: "Certificate of private_key in PEM, for the header x5t#S256."},
+		{
+			Name: "client_assertion_audience", Kind: sdk.String, OnlyIf: []sdk.Condition{Signs("")}, Sinks: []string{sdk.ToClaim},
+			Doc: "The aud of the client's assertion, if it is not token_url.",
+		},
+	}
+}
+
+// Authenticate returns the form of a request to the token endpoint url with what authenticates the client, and the headers
+// that belong to it. The names of the client's fields begin with prefix.
+//
+//go:noinline
+func Authenticate(c *sdk.Call, prefix, url string, form []sdk.Pair) (_, headers []sdk.Pair) {
+	way, id := c.Config(prefix+"client_auth"), c.Config(prefix+"client_id")
+	if way == Basic {
+		credentials := c.FormEncode(id) + ":" + c.FormEncode(c.Config(prefix+"client_secret"))
+		return form, []sdk.Pair{{Name: "Authorization", Value: "Basic " + c.Base64(credentials)}}
+	}
+	form = Optional(form, "client_id", id)
+	switch way {
+	case Post:
+		form = append(form, sdk.Pair{Name: "client_secret", Value: c.Config(prefix + "client_secret")})
+	case PrivateKeyJWT:
+		if audience := c.Config("client_assertion_audience"); audience != "" && prefix == "" {
+			url = audience
+		}
+		form = append(form, sdk.Pair{Name: "client_assertion_type", Value: "urn:ietf:params:oauth:client-assertion-type:jwt-bearer"},
+			sdk.Pair{Name: "client_assertion", Value: Sign(c, id, id, url)})
+	}
+	return form, nil
+}
+
+// Sign returns a signed assertion, RFC 7523 section 3. Its key and its header are those of the fields of [Key].
+//
+//go:noinline
+func Sign(c *sdk.Call, issuer, subject, audience string) string {
+	var header, claims sdk.Members
+	if c.Config("certificate") != "" {
+		header.String("x5t#S256", c.PublicKey("certificate", sdk.X5T))
+	}
+	_ = header.Append(c.Config("jwt_headers")) // an object, since the host has written it
+	now := c.Now()
+	claims.String("iss", issuer)
+	claims.String("sub", subject)
+	claims.String("aud", audience)
+	claims.String("jti", c.Random(16))
+	claims.Integer("iat", now)
+	claims.Integer("exp", now+lifetime)
+	return c.SignAssertion(sdk.JWT{Key: "private_key", Header: header.JSON(), Claims: claims.JSON()})
+}
