@@ -54,7 +54,7 @@ func TestFieldsWithoutEffect(t *testing.T) {
 		if got := w.problems("custom", test.config); !slices.Equal(got, test.problems) {
 			t.Errorf("%s: the problems are %q, want %q", test.name, got, test.problems)
 		}
-		if err := schema.Validate(map[string]any{"type": "custom", "config": map[string]any(test.config)}); (err == nil) != (test.problems == nil) {
+		if err := schema.Validate(map[string]any{"type": "custom", "config": test.config}); (err == nil) != (test.problems == nil) {
 			t.Errorf("%s: the schema: %v", test.name, err)
 		}
 	}

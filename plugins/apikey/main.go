@@ -2,7 +2,7 @@
 package main
 
 import (
-	"errors"
+	"strings"
 
 	"github.com/keywright/keywright/sdk"
 )
@@ -14,7 +14,6 @@ func main() {} // a reactor module never runs it
 type plugin struct{}
 
 func (plugin) Describe() sdk.Description {
-	everywhere := []string{sdk.ToHeader, sdk.ToQuery, sdk.ToBody, sdk.ToPath}
 	return sdk.Description{
 		ABI:     sdk.ABI,
 		Type:    "api_key",
@@ -23,10 +22,13 @@ func (plugin) Describe() sdk.Description {
 		Summary: "A key in a header, a query parameter, the path, a cookie or a form.",
 		Fields: []sdk.Field{
 			{
-				Name: "key", Kind: sdk.String, Required: true, Sinks: everywhere[:3],
+				Name: "key", Kind: sdk.String, Required: true, Sinks: []string{sdk.ToHeader, sdk.ToQuery, sdk.ToBody},
 				Doc: "Name of the header, query parameter, cookie or member of the form. For the path, the text that the credential replaces.",
 			},
-			{Name: "value", Kind: sdk.String, Required: true, Sealed: true, Sinks: everywhere, Doc: "The credential."},
+			{
+				Name: "value", Kind: sdk.String, Required: true, Sealed: true, Sinks: []string{sdk.ToHeader, sdk.ToQuery, sdk.ToBody, sdk.ToPath},
+				Doc: "The credential.",
+			},
 			{Name: "in", Kind: sdk.String, Required: true, Enum: []string{"header", "query", "path", "cookie", "form"}, Doc: "Where the key goes."},
 		},
 	}
@@ -35,36 +37,28 @@ func (plugin) Describe() sdk.Description {
 // Validate refuses a name that no request could carry. If the name comes from a template, the host checks it when the request
 // is made.
 func (plugin) Validate(c *sdk.Config) []sdk.Problem {
-	key, literal := c.Literal("key")
 	in, _ := c.Literal("in")
+	key, literal := c.Literal("key")
 	if !literal {
 		return nil
 	}
-	if err := check(in, key); err != nil {
-		return []sdk.Problem{{Field: "key", Message: err.Error()}}
+	if message := check(in, key); message != "" {
+		return []sdk.Problem{{Field: "key", Message: message}}
 	}
 	return nil
 }
 
-// check returns an error if no request could carry a key of this name.
-func check(in, key string) error {
-	switch in {
-	case "header":
-		if message := sdk.CheckHeaderName(key); message != "" {
-			return errors.New(message)
-		}
-	case "cookie":
-		if !sdk.IsToken(key) {
-			return errors.New("is not the name of a cookie: letters, digits and any of !#$%&'*+-.^_`|~ are allowed")
-		}
-	case "path":
-		for _, c := range []byte(key) {
-			if c == '/' || c == '?' || c == '#' || c == '%' {
-				return errors.New("is no placeholder: write text that stands in one segment of the path, such as {token}")
-			}
-		}
+// check returns the reason why no request could carry a key of this name, or "".
+func check(in, key string) string {
+	switch {
+	case in == "header":
+		return sdk.CheckHeaderName(key)
+	case in == "cookie" && !sdk.IsToken(key):
+		return "is not the name of a cookie: letters, digits and any of !#$%&'*+-.^_`|~ are allowed"
+	case in == "path" && strings.ContainsAny(key, "/?#%"):
+		return "is no placeholder: write text that stands in one segment of the path, such as {token}"
 	}
-	return nil
+	return ""
 }
 
 func (plugin) Authenticate(c *sdk.Call) (sdk.Mutation, error) {

@@ -39,18 +39,18 @@ func (plugin) Describe() sdk.Description {
 // Validate checks a literal prefix. Authenticate checks one from a template.
 func (plugin) Validate(c *sdk.Config) []sdk.Problem {
 	prefix, _ := c.Literal("prefix")
-	if err := check(prefix); err != nil {
-		return []sdk.Problem{{Field: "prefix", Message: err.Error()}}
+	if message := check(prefix); message != "" {
+		return []sdk.Problem{{Field: "prefix", Message: message}}
 	}
 	return nil
 }
 
-// check returns an error unless a prefix is empty or an authentication scheme (RFC 9110 section 11.1).
-func check(prefix string) error {
+// check returns the reason why a text may not be a prefix, or "". A prefix is an authentication scheme (RFC 9110 section 11.1).
+func check(prefix string) string {
 	if prefix == "" || sdk.IsToken(prefix) {
-		return nil
+		return ""
 	}
-	return errors.New("is not one word, such as Token: for another form of the header, use the type api_key with key Authorization")
+	return "is not one word, such as Token: for another form of the header, use the type api_key with key Authorization"
 }
 
 func (plugin) Authenticate(c *sdk.Call) (sdk.Mutation, error) {
@@ -63,8 +63,8 @@ func (plugin) Authenticate(c *sdk.Call) (sdk.Mutation, error) {
 		return sdk.Mutation{Form: parameter}, nil
 	}
 	prefix := c.Config("prefix")
-	if err := check(prefix); err != nil {
-		return sdk.Mutation{}, errors.New("prefix " + err.Error())
+	if message := check(prefix); message != "" {
+		return sdk.Mutation{}, errors.New("prefix " + message)
 	}
 	if prefix != "" {
 		prefix += " "

@@ -71,21 +71,15 @@ func (plugin) Authenticate(c *sdk.Call) (sdk.Mutation, error) {
 func credentials(c *sdk.Call, known *sdk.Challenged, r *sdk.Request, body string) string {
 	answers := known.Answers
 	algorithm, session := strings.CutSuffix(answers["algorithm"], "-sess")
-	hash := sdk.DigestMD5
-	switch algorithm {
-	case "SHA-256":
-		hash = sdk.DigestSHA256
-	case "SHA-512-256":
-		hash = sdk.DigestSHA512256
+	h := func(text string) string { return c.Hex(c.Digest(hash(algorithm), text)) }
+	realm, nonce, qop := answers["realm"], answers["nonce"], answers["qop"]
+	if next := answers["nextnonce"]; next != "" {
+		nonce = next
 	}
-	h := func(text string) string { return c.Hex(c.Digest(hash, text)) }
-	nonce := answers["nextnonce"]
-	if nonce == "" {
-		nonce = answers["nonce"]
-	}
-	user, realm, qop, cnonce := c.Config("username"), answers["realm"], answers["qop"], c.Random(16)
+	nc, cnonce := count(max(known.Count, 1)), c.Random(16)
 	_, _, uri := r.Split()
-	a1 := h(user + ":" + realm + ":" + c.Config("password"))
+
+	a1 := h(c.Config("username") + ":" + realm + ":" + c.Config("password"))
 	if session {
 		a1 = h(a1 + ":" + nonce + ":" + cnonce)
 	}
@@ -93,27 +87,42 @@ func credentials(c *sdk.Call, known *sdk.Challenged, r *sdk.Request, body string
 	if qop == "auth-int" {
 		a2 += ":" + h(body)
 	}
-	value := "Digest " + username(c, answers, h) + ", realm=" + c.Quoted(realm) + ", uri=" + c.Quoted(uri)
-	if answers["algorithm"] != "" {
-		value += ", algorithm=" + answers["algorithm"]
+	counted := ""
+	if qop != "" { // servers of RFC 2069 do not count
+		counted = nc + ":" + cnonce + ":" + qop + ":"
 	}
-	value += ", nonce=" + c.Quoted(nonce)
-	nc, counted := count(max(known.Count, 1)), ""
+	response := h(a1 + ":" + nonce + ":" + counted + h(a2))
+
+	parameters := []string{username(c, answers, h), "realm=" + c.Quoted(realm), "uri=" + c.Quoted(uri)}
+	if answers["algorithm"] != "" {
+		parameters = append(parameters, "algorithm="+answers["algorithm"])
+	}
+	parameters = append(parameters, "nonce="+c.Quoted(nonce))
 	switch {
 	case qop != "":
-		value += ", nc=" + nc + `, cnonce="` + cnonce + `", qop=` + qop
-		counted = nc + ":" + cnonce + ":" + qop + ":"
-	case session: // without qop, servers of RFC 2069 do not count
-		value += `, cnonce="` + cnonce + `"`
+		parameters = append(parameters, "nc="+nc, `cnonce="`+cnonce+`"`, "qop="+qop)
+	case session:
+		parameters = append(parameters, `cnonce="`+cnonce+`"`)
 	}
-	value += `, response="` + h(a1+":"+nonce+":"+counted+h(a2)) + `"`
+	parameters = append(parameters, `response="`+response+`"`)
 	if opaque := answers["opaque"]; opaque != "" {
-		value += ", opaque=" + c.Quoted(opaque)
+		parameters = append(parameters, "opaque="+c.Quoted(opaque))
 	}
 	if answers["userhash"] == "true" {
-		value += ", userhash=true"
+		parameters = append(parameters, "userhash=true")
 	}
-	return value
+	return "Digest " + strings.Join(parameters, ", ")
+}
+
+// hash returns the hash function of an algorithm. It is MD5 if the challenge has none, section 3.3.
+func hash(algorithm string) string {
+	switch algorithm {
+	case "SHA-256":
+		return sdk.DigestSHA256
+	case "SHA-512-256":
+		return sdk.DigestSHA512256
+	}
+	return sdk.DigestMD5
 }
 
 // username returns the parameter username, or username*, sections 3.4.3 and 3.4.4.

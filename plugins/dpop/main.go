@@ -101,8 +101,6 @@ func (plugin) Authenticate(c *sdk.Call) (sdk.Mutation, error) {
 
 // exchange requests a token, once more if the endpoint wants its nonce in the proof. Each request has assertions of its own,
 // because servers accept one only once.
-//
-//go:noinline
 func exchange(c *sdk.Call) (string, error) {
 	nonce := ""
 	for attempt := 0; ; attempt++ {
@@ -127,8 +125,6 @@ func exchange(c *sdk.Call) (string, error) {
 }
 
 // grant returns the parameters of the grant.
-//
-//go:noinline
 func grant(c *sdk.Call) []sdk.Pair {
 	if c.Config("grant_type") != jwtBearer {
 		return []sdk.Pair{{Name: "grant_type", Value: "client_credentials"}}

@@ -3,8 +3,6 @@ package main
 import "github.com/keywright/keywright/sdk"
 
 // proofOfRequest returns the signed proof for the request to the API, with the hash of the token.
-//
-//go:noinline
 func proofOfRequest(c *sdk.Call, token, nonce string) (string, error) {
 	r, err := c.Request()
 	if err != nil {
@@ -15,8 +13,6 @@ func proofOfRequest(c *sdk.Call, token, nonce string) (string, error) {
 }
 
 // proofOf returns a proof for a request, RFC 9449 section 4.2. now is its time in Unix seconds.
-//
-//go:noinline
 func proofOf(c *sdk.Call, now int64, method, url, ath, nonce string) sdk.JWT {
 	var header, claims sdk.Members
 	header.String("typ", "dpop+jwt")

@@ -58,7 +58,6 @@ func (plugin) Authenticate(c *sdk.Call) (sdk.Mutation, error) {
 	return exchange(c)
 }
 
-//go:noinline
 func exchange(c *sdk.Call) (sdk.Mutation, error) {
 	ttl := c.Seconds("token_ttl") // read first: if it is not a number, the call ends before anything is sent
 	request, err := tokenRequest(c)
@@ -85,8 +84,6 @@ func exchange(c *sdk.Call) (sdk.Mutation, error) {
 }
 
 // tokenRequest returns the request of RFC 7523 section 2.1, with what authenticates the client beside the assertion.
-//
-//go:noinline
 func tokenRequest(c *sdk.Call) (r sdk.TokenRequest, err error) {
 	claims, err := claims(c)
 	if err != nil {

@@ -82,17 +82,25 @@ func sessionFields() []sdk.Field {
 	}
 }
 
-func (plugin) Authenticate(c *sdk.Call) (m sdk.Mutation, err error) {
-	status := c.Challenge().Status
-	if status != 0 && (!lists(c.Config("login_again"), strconv.Itoa(status)) || !c.Drop("session")) {
-		return sdk.Mutation{Pass: true}, nil
+func (plugin) Authenticate(c *sdk.Call) (sdk.Mutation, error) {
+	if status := c.Challenge().Status; status != 0 { // the API has refused the request
+		over := lists(c.Config("login_again"), strconv.Itoa(status))
+		if !over || !c.Drop("session") {
+			return sdk.Mutation{Pass: true}, nil
+		}
 	}
 	session, ok := c.Cached("session")
 	if !ok {
+		var err error
 		if session, err = login(c); err != nil {
-			return m, err
+			return sdk.Mutation{}, err
 		}
 	}
+	return send(c, session), nil
+}
+
+// send returns the mutation that sends a session.
+func send(c *sdk.Call, session string) (m sdk.Mutation) {
 	token, extra, _ := strings.Cut(session, "\n")
 	switch key := c.Config("key"); c.Config("in") {
 	case "cookie":
@@ -105,14 +113,15 @@ func (plugin) Authenticate(c *sdk.Call) (m sdk.Mutation, err error) {
 	if extra != "" {
 		m.Headers = append(m.Headers, sdk.Pair{Name: c.Config("extra_header"), Value: extra})
 	}
-	return m, nil
+	return m
 }
 
 // login returns a new session: the token, a line break, and the extra value if there is one.
 func login(c *sdk.Call) (string, error) {
-	lifetime, step, first := c.Seconds("token_ttl"), "login", ""
+	lifetime := c.Seconds("token_ttl") // read first: if it is not a number, the call ends before anything is sent
+	step, first := "login", ""
 	if c.Config("second_url") != "" {
-		answers, err := send(c, step, first, "first_answer")
+		answers, err := exchange(c, step, first, "first_answer")
 		if err != nil {
 			return "", err
 		}
@@ -122,7 +131,7 @@ func login(c *sdk.Call) (string, error) {
 	if c.Config("extra_header") != "" {
 		wanted = append(wanted, "extra")
 	}
-	answers, err := send(c, step, first, wanted...)
+	answers, err := exchange(c, step, first, wanted...)
 	switch {
 	case err != nil:
 		return "", err
@@ -140,9 +149,9 @@ func login(c *sdk.Call) (string, error) {
 	return session, nil
 }
 
-// send sends the request of a step, login or second, and returns the answers. In the second step, first replaces
+// exchange sends the request of a step, login or second, and returns the answers. In the second step, first replaces
 // the placeholder.
-func send(c *sdk.Call, step, first string, wanted ...string) (sdk.Answers, error) {
+func exchange(c *sdk.Call, step, first string, wanted ...string) (sdk.Answers, error) {
 	header, body, request := c.Config(step+"_headers"), c.Config(step+"_body"), c.Config(step+"_request")
 	if step == "second" {
 		header, body = fill(header, first), fill(body, first)

@@ -99,8 +99,6 @@ func (plugin) Authenticate(c *sdk.Call) (sdk.Mutation, error) {
 }
 
 // exchange returns the token for the API, which one endpoint or two have issued.
-//
-//go:noinline
 func exchange(c *sdk.Call) (sdk.Token, error) {
 	request, err := oauth.TokenRequest(c, grant(c)...)
 	if err != nil {
@@ -121,8 +119,6 @@ func exchange(c *sdk.Call) (sdk.Token, error) {
 }
 
 // redeem sends an assertion to assertion_url, and returns the token for the API.
-//
-//go:noinline
 func redeem(c *sdk.Call, assertion string) (sdk.Token, error) {
 	further, err := sdk.Parameters(c.Config("assertion_parameters"))
 	if err != nil {
@@ -136,8 +132,6 @@ func redeem(c *sdk.Call, assertion string) (sdk.Token, error) {
 }
 
 // grant returns the parameters of the grant: those of RFC 8693 section 2.1, or those of Microsoft Entra.
-//
-//go:noinline
 func grant(c *sdk.Call) (form []sdk.Pair) {
 	subject := c.Config("subject_token")
 	if c.Config("grant_type") == onBehalfOf {

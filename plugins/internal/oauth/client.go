@@ -86,8 +86,6 @@ func Assertion(needed ...sdk.Condition) []sdk.Field {
 
 // Authenticate returns the form of a request to the token endpoint url with what authenticates the client, and the headers
 // that belong to it. The names of the client's fields begin with prefix.
-//
-//go:noinline
 func Authenticate(c *sdk.Call, prefix, url string, form []sdk.Pair) (_, headers []sdk.Pair) {
 	way, id := c.Config(prefix+"client_auth"), c.Config(prefix+"client_id")
 	if way == Basic {
@@ -109,8 +107,6 @@ func Authenticate(c *sdk.Call, prefix, url string, form []sdk.Pair) (_, headers 
 }
 
 // Sign returns a signed assertion, RFC 7523 section 3. Its key and its header are those of the fields of [Key].
-//
-//go:noinline
 func Sign(c *sdk.Call, issuer, subject, audience string) string {
 	var header, claims sdk.Members
 	if c.Config("certificate") != "" {

@@ -37,8 +37,6 @@ func Parameters(name string) sdk.Field {
 
 // Exchange requests a token with a grant, caches the token until a minute before it expires, and returns the mutation that sends
 // it.
-//
-//go:noinline
 func Exchange(c *sdk.Call, grant ...sdk.Pair) (sdk.Mutation, error) {
 	request, err := TokenRequest(c, grant...)
 	if err != nil {
@@ -52,8 +50,6 @@ func Exchange(c *sdk.Call, grant ...sdk.Pair) (sdk.Mutation, error) {
 }
 
 // TokenRequest returns the request that the fields of [Request] and of the [Client] describe. grant has its first parameters.
-//
-//go:noinline
 func TokenRequest(c *sdk.Call, grant ...sdk.Pair) (r sdk.TokenRequest, err error) {
 	r.URL = c.Config("token_url")
 	r.Form, r.Headers = Authenticate(c, "", r.URL, grant)
@@ -93,8 +89,6 @@ func words(text string) (list []string) {
 
 // Problems returns the problems of jwt_headers and parameters, where no parameter may have one of the reserved names. They are
 // those that the plugin sets itself, beside those of [Request] and the [Client].
-//
-//go:noinline
 func Problems(c *sdk.Config, reserved ...string) []sdk.Problem {
 	problems := append(HeaderProblems(c), ParameterProblems(c, "parameters", "scope", "audience", "resource")...)
 	return append(problems, c.Reserved("parameters", isSet, reserved...)...)
@@ -103,8 +97,6 @@ func Problems(c *sdk.Config, reserved ...string) []sdk.Problem {
 const isSet = "is set by the type or by another field"
 
 // ParameterProblems returns the problems of a field of [Parameters]. No parameter may be one of a client or of reserved.
-//
-//go:noinline
 func ParameterProblems(c *sdk.Config, field string, reserved ...string) []sdk.Problem {
 	reserved = append(reserved, "grant_type", "client_id", "client_secret", "client_assertion", "client_assertion_type")
 	problems := c.Reserved(field, isSet, reserved...)
@@ -116,15 +108,11 @@ func ParameterProblems(c *sdk.Config, field string, reserved ...string) []sdk.Pr
 }
 
 // HeaderProblems returns the problems of the field jwt_headers.
-//
-//go:noinline
 func HeaderProblems(c *sdk.Config) []sdk.Problem {
 	return append(c.Reserved("jwt_headers", "is fixed by the host", sdk.ReservedHeaders...), c.Misspelled("jwt_headers", "typ")...)
 }
 
 // Bearer returns the mutation that sends a token, and caches the token until a minute before it expires.
-//
-//go:noinline
 func Bearer(c *sdk.Call, token sdk.Token) (sdk.Mutation, error) {
 	mutation, err := token.Bearer()
 	if err != nil {
