@@ -163,12 +163,26 @@ func EachMember(object string, f func(name, value string) error) error {
 	if object == "" {
 		return nil
 	}
-	return each(object, '{', '}', f)
+	_, err := each(object, 0, '{', '}', func(name string, i int) (int, error) {
+		end := value(object, i)
+		if end == i {
+			return i, errJSON
+		}
+		return end, f(name, object[i:end])
+	})
+	return err
 }
 
 // eachElement calls f with each element of a JSON array, as JSON text.
 func eachElement(array string, f func(element string) error) error {
-	return each(array, '[', ']', func(_, value string) error { return f(value) })
+	_, err := each(array, 0, '[', ']', func(_ string, i int) (int, error) {
+		end := value(array, i)
+		if end == i {
+			return i, errJSON
+		}
+		return end, f(array[i:end])
+	})
+	return err
 }
 
 // Parameters returns the members of a JSON object as parameters of a form or a query, in their order. A member that is a list
@@ -191,45 +205,46 @@ func Parameters(object string) (parameters []Pair, err error) {
 	return parameters, err
 }
 
-// each calls f with each member of an object or each element of an array. The host has written s, so it is well-formed
-// JSON, and each does not validate it.
-func each(s string, opening, closing byte, f func(name, value string) error) error {
-	i := space(s, 0)
+// each walks over the object or the array that begins at i, or behind white space there. It calls f with the name of each
+// member, and with the index at which the value begins. f returns the index behind the value, so that a document of many
+// levels is read only once. each returns the index behind the object or the array. The host has written s, so it is
+// well-formed JSON, and each does not validate it.
+func each(s string, i int, opening, closing byte, f func(name string, i int) (int, error)) (int, error) {
+	i = space(s, i)
 	if i >= len(s) || s[i] != opening {
-		return errJSON
+		return i, errJSON
 	}
 	i = space(s, i+1)
 	if i < len(s) && s[i] == closing {
-		return nil
+		return i + 1, nil
 	}
 	for i < len(s) {
 		name := ""
 		if opening == '{' {
-			end := value(s, i)
-			name = text(s[i:end])
-			i = space(s, end)
+			name, i = textAt(s, i)
+			i = space(s, i)
 			if i >= len(s) || s[i] != ':' {
-				return errJSON
+				return i, errJSON
 			}
 			i = space(s, i+1)
 		}
-		end := value(s, i)
-		if end == i {
-			return errJSON
+		end, err := f(name, i)
+		if err != nil {
+			return end, err
 		}
-		if err := f(name, s[i:end]); err != nil {
-			return err
+		if end == i {
+			return i, errJSON
 		}
 		i = space(s, end)
 		if i < len(s) && s[i] == closing {
-			return nil
+			return i + 1, nil
 		}
 		if i >= len(s) || s[i] != ',' {
-			return errJSON
+			return i, errJSON
 		}
 		i = space(s, i+1)
 	}
-	return errJSON
+	return i, errJSON
 }
 
 // space returns the index of the first byte at or after i that is not white space.
@@ -242,20 +257,15 @@ func space(s string, i int) int {
 
 // value returns the end of the JSON value that begins at i.
 func value(s string, i int) int {
-	depth, quoted := 0, false
-	for ; i < len(s); i++ {
-		switch c := s[i]; {
-		case quoted && c == '\\':
-			i++
-		case c == '"':
-			quoted = !quoted
-			if !quoted && depth == 0 {
+	for depth := 0; i < len(s); i++ {
+		switch s[i] {
+		case '"':
+			if i = quoted(s, i); depth == 0 {
 				return i + 1
 			}
-		case quoted:
-		case c == '{' || c == '[':
+		case '{', '[':
 			depth++
-		case c == '}' || c == ']':
+		case '}', ']':
 			if depth == 0 {
 				return i
 			}
@@ -263,29 +273,55 @@ func value(s string, i int) int {
 			if depth == 0 {
 				return i + 1
 			}
-		case depth == 0 && (c == ',' || c == ':' || c == ' ' || c == '\n' || c == '\t' || c == '\r'):
+		case ',', ':', ' ', '\n', '\t', '\r':
+			if depth == 0 {
+				return i
+			}
+		}
+	}
+	return len(s)
+}
+
+// quoted returns the index of the quote that ends the JSON string that begins at i, or that of the last byte of s.
+func quoted(s string, i int) int {
+	for i++; i < len(s); i++ {
+		if s[i] == '\\' {
+			i++
+		} else if s[i] == '"' {
 			return i
 		}
 	}
-	return min(i, len(s))
+	return len(s) - 1
+}
+
+// textAt returns the JSON string that begins at i, decoded, and the index behind it. It returns other JSON unchanged.
+//
+//go:noinline
+func textAt(s string, i int) (string, int) {
+	if i >= len(s) || s[i] != '"' {
+		end := value(s, i)
+		return s[i:end], end
+	}
+	for end := i + 1; end < len(s); end++ {
+		switch s[end] {
+		case '"':
+			return s[i+1 : end], end + 1
+		case '\\':
+			end = quoted(s, i)
+			return unescape(s[i+1 : end]), end + 1
+		}
+	}
+	return "", len(s)
 }
 
 // text decodes a JSON string. It returns other JSON unchanged.
 func text(s string) string {
-	if len(s) < 2 || s[0] != '"' {
-		return s
-	}
-	s = s[1 : len(s)-1]
-	plain := true
-	for i := 0; i < len(s); i++ {
-		if s[i] == '\\' {
-			plain = false
-			break
-		}
-	}
-	if plain {
-		return s
-	}
+	decoded, _ := textAt(s, 0)
+	return decoded
+}
+
+// unescape replaces the escapes of a JSON string.
+func unescape(s string) string {
 	b := make([]byte, 0, len(s))
 	for i := 0; i < len(s); i++ {
 		c := s[i]

@@ -16,22 +16,36 @@ type Request struct {
 // Request returns the outgoing request. After it, the call cannot use the cache or request a token: that ends the call.
 func (c *Call) Request() (Request, error) {
 	r := Request{ContentLength: -1}
-	err := EachMember(string(c.env.Input()), func(name, value string) error {
+	input := string(c.env.Input())
+	if input == "" {
+		return r, nil
+	}
+	_, err := each(input, 0, '{', '}', func(name string, i int) (end int, err error) {
+		if name == "headers" {
+			r.Headers, end, err = pairsAt(input, i)
+			return end, err
+		}
+		value, end := textAt(input, i)
 		switch name {
 		case "method":
-			r.Method = text(value)
+			r.Method = value
 		case "url":
-			r.URL = text(value)
+			r.URL = value
 		case "content_length":
 			r.ContentLength = integer(value)
-		case "headers":
-			var err error
-			r.Headers, err = pairsOf(value)
-			return err
 		}
-		return nil
+		return end, nil
 	})
 	return r, err
+}
+
+// Host returns the host and the port of the request's URL, as they are sent in Host.
+func (r *Request) Host() string {
+	_, host, _ := strings.Cut(r.URL, "://")
+	if end := strings.IndexAny(host, "/?#"); end >= 0 {
+		host = host[:end]
+	}
+	return host
 }
 
 // Split returns the parts of the request's URL, as they are sent. Scheme and authority are in lower case, and the authority
@@ -45,7 +59,7 @@ func (r *Request) Split() (scheme, authority, target string) {
 	if target == "" || target[0] == '?' {
 		target = "/" + target
 	}
-	scheme, authority = lower(scheme), lower(authority)
+	scheme, authority = Lower(scheme), Lower(authority)
 	port := ":443"
 	if scheme == "http" {
 		port = ":80"
@@ -53,80 +67,35 @@ func (r *Request) Split() (scheme, authority, target string) {
 	return scheme, strings.TrimSuffix(authority, port), target
 }
 
-// lower returns text with its ASCII letters in lower case. The tables of package unicode would add kilobytes to a plugin.
-func lower(text string) string {
-	b := []byte(text)
-	for i, c := range b {
-		if 'A' <= c && c <= 'Z' {
-			b[i] = c + 'a' - 'A'
-		}
-	}
-	return string(b)
-}
-
-// ParseQuery returns the parameters of a query in their order, decoded as those of a form. A % that begins no escape stays as
-// it is. The texts may hold bytes that are not UTF-8.
+// ParseQuery returns the parameters of a query in their order, decoded by [FormDecode].
 func ParseQuery(query string) (parameters []Pair) {
 	for _, parameter := range strings.Split(query, "&") {
 		if parameter != "" {
 			name, value, _ := strings.Cut(parameter, "=")
-			parameters = append(parameters, Pair{unescape(name), unescape(value)})
+			parameters = append(parameters, Pair{FormDecode(name), FormDecode(value)})
 		}
 	}
 	return parameters
 }
 
-// unescape decodes a name or a value of a form.
-//
-//go:noinline
-func unescape(text string) string {
-	b := make([]byte, 0, len(text))
-	for i := 0; i < len(text); i++ {
-		c := text[i]
-		switch {
-		case c == '+':
-			c = ' '
-		case c == '%' && i+2 < len(text):
-			if high, low := nibble(text[i+1]), nibble(text[i+2]); high < 16 && low < 16 {
-				c = high<<4 | low
-				i += 2
-			}
-		}
-		b = append(b, c)
-	}
-	return string(b)
-}
-
-// nibble returns the value of a hexadecimal digit, or 16 for any other byte.
-func nibble(c byte) byte {
-	switch {
-	case '0' <= c && c <= '9':
-		return c - '0'
-	case 'a' <= c && c <= 'f':
-		return c - 'a' + 10
-	case 'A' <= c && c <= 'F':
-		return c - 'A' + 10
-	}
-	return 16
-}
-
-// pairsOf returns the pairs of a JSON list.
-func pairsOf(list string) (pairs []Pair, err error) {
-	err = eachElement(list, func(element string) error {
+// pairsAt returns the pairs of the JSON list that begins at i, and the index behind it.
+func pairsAt(s string, i int) (pairs []Pair, end int, err error) {
+	end, err = each(s, i, '[', ']', func(_ string, i int) (int, error) {
 		var p Pair
-		err := EachMember(element, func(name, value string) error {
+		end, err := each(s, i, '{', '}', func(name string, i int) (int, error) {
+			value, end := textAt(s, i)
 			switch name {
 			case "name":
-				p.Name = text(value)
+				p.Name = value
 			case "value":
-				p.Value = text(value)
+				p.Value = value
 			}
-			return nil
+			return end, nil
 		})
 		pairs = append(pairs, p)
-		return err
+		return end, err
 	})
-	return pairs, err
+	return pairs, end, err
 }
 
 // Body returns a sealed value that stands for the body of the request, of whatever length. It can only be hashed, alone or
@@ -142,6 +111,6 @@ func (c *Call) BodyForm() (members []Pair, ok bool) {
 	if !ok {
 		return nil, false
 	}
-	members, err := pairsOf(string(list))
+	members, _, err := pairsAt(string(list), 0)
 	return members, err == nil
 }

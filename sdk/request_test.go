@@ -36,6 +36,17 @@ func TestSplit(t *testing.T) {
 	}
 }
 
+// Host returns the host as it is sent, with its port and in its case.
+func TestHost(t *testing.T) {
+	for target, want := range map[string]string{
+		"https://API.test:443/a?b=//c": "API.test:443", "https://api.test": "api.test", "https://[::1]:8443?a": "[::1]:8443", "https://api.test#f": "api.test",
+	} {
+		if got := (&Request{URL: target}).Host(); got != want {
+			t.Errorf("%s: %s", target, got)
+		}
+	}
+}
+
 // ParseQuery decodes what net/url encodes, keeps the order and empty values, and takes what net/url refuses as it is.
 func TestParseQuery(t *testing.T) {
 	for query, want := range map[string][]Pair{
