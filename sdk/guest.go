@@ -178,8 +178,8 @@ func give(text string) uint64 {
 	return blockNew(unsafe.Pointer(unsafe.StringData(text)), uint32(len(text)))
 }
 
-// first and room have the memory for what a call reads: room is what is left of it. Most calls need no more than first, which
-// takes neither an allocation nor a copy for each block.
+// room is the rest of the memory for what a call reads. Most calls need no more than first, and so neither an allocation nor a
+// copy for each block.
 var (
 	first [2048]byte
 	room  = first[:]

@@ -17,7 +17,7 @@ func TestLower(t *testing.T) {
 	}
 }
 
-// HeaderValue finds a header whatever its case, joins its values, and tells an empty one from none.
+// HeaderValue finds a header whatever its case, and joins its values. An empty one is found, too.
 func TestHeaderValue(t *testing.T) {
 	headers := []Pair{{"X-One", " 1\t"}, {"x-two", "a"}, {"X-Empty", ""}, {"X-TWO", "b  c "}}
 	for _, test := range []struct {

@@ -10,43 +10,43 @@ func FormatTime(millis int64, format string) string {
 	days, rest := seconds/86400, seconds%86400
 	year, month, day := civil(days)
 	b := make([]byte, 0, len(format)+32)
-	from := 0 // what is before it has been appended
-	for i := 0; i+1 < len(format); i++ {
-		if format[i] != '%' {
-			continue
+	for i := 0; i < len(format); i++ {
+		literal, n, width := format[i:i+1], int64(0), 0
+		if literal == "%" && i+1 < len(format) {
+			i++
+			switch format[i] {
+			case 'Y':
+				n, width = year, 4
+			case 'm':
+				n, width = month, 2
+			case 'd':
+				n, width = day, 2
+			case 'H':
+				n, width = rest/3600, 2
+			case 'M':
+				n, width = rest/60%60, 2
+			case 'S':
+				n, width = rest%60, 2
+			case 'L':
+				n, width = millis%1000, 3
+			case 's':
+				n, width = seconds, 1
+			case 'a':
+				weekday := days % 7 * 3 // 1 January 1970 was a Thursday
+				literal = "ThuFriSatSunMonTueWed"[weekday : weekday+3]
+			case 'b':
+				literal = "JanFebMarAprMayJunJulAugSepOctNovDec"[month*3-3 : month*3]
+			case '%':
+			default:
+				literal = format[i-1 : i+1]
+			}
 		}
-		b = append(b, format[from:i]...)
-		i++
-		from = i + 1
-		switch format[i] {
-		case 'Y':
-			b = digits(b, year, 4)
-		case 'm':
-			b = digits(b, month, 2)
-		case 'd':
-			b = digits(b, day, 2)
-		case 'H':
-			b = digits(b, rest/3600, 2)
-		case 'M':
-			b = digits(b, rest/60%60, 2)
-		case 'S':
-			b = digits(b, rest%60, 2)
-		case 'L':
-			b = digits(b, millis%1000, 3)
-		case 's':
-			b = digits(b, seconds, 1)
-		case 'a':
-			weekday := days % 7 * 3 // 1 January 1970 was a Thursday
-			b = append(b, "ThuFriSatSunMonTueWed"[weekday:weekday+3]...)
-		case 'b':
-			b = append(b, "JanFebMarAprMayJunJulAugSepOctNovDec"[month*3-3:month*3]...)
-		case '%':
-			from = i
-		default:
-			from = i - 1
+		if width > 0 {
+			literal = decimal(n, width)
 		}
+		b = append(b, literal...)
 	}
-	return string(append(b, format[from:]...))
+	return string(b)
 }
 
 // civil returns the date of a day since 1 January 1970 in the Gregorian calendar. It counts years from March, so that a leap
@@ -64,10 +64,10 @@ func civil(days int64) (year, month, day int64) {
 	return year, month, day
 }
 
-// digits appends n with at least width digits.
+// decimal returns a number that is not negative with at least width digits.
 //
 //go:noinline
-func digits(b []byte, n int64, width int) []byte {
+func decimal(n int64, width int) string {
 	var text [20]byte
 	i := len(text)
 	for n > 0 || len(text)-i < width {
@@ -75,5 +75,5 @@ func digits(b []byte, n int64, width int) []byte {
 		text[i] = byte('0' + n%10)
 		n /= 10
 	}
-	return append(b, text[i:]...)
+	return string(text[i:])
 }
