@@ -25,17 +25,18 @@ func (plugin) Describe() sdk.Description {
 		Summary: "An HMAC over parts of each request, which the configuration describes.",
 		Uses:    []string{sdk.UsesSign, sdk.UsesBody},
 		Fields: []sdk.Field{
-			{Name: "secret", Kind: sdk.String, Required: true, Sealed: true, Sinks: []string{sdk.ToSign}, Derived: sent, Doc: "Key of the HMAC."},
+			{Name: "secret", Kind: sdk.String, Required: true, Sealed: true, Sinks: []string{sdk.ToSign}, Derived: sent, Doc: "Secret key of the HMAC."},
 			{Name: "secret_encoding", Kind: sdk.String, Enum: []string{"text", "base64", "base64url", "base32", "hex"}, Default: "text", Doc: "How the secret is written."},
 			{Name: "algorithm", Kind: sdk.String, Enum: []string{"SHA-1", "SHA-256", "SHA-384", "SHA-512"}, Default: "SHA-256", Doc: "Hash function of the HMAC."},
 			{Name: "message", Kind: sdk.String, Required: true, Sinks: []string{sdk.ToDigest}, Derived: sent, Escape: special, Doc: "Text that is signed, with placeholders such as {method}, {path} and {body}."},
 			{Name: "encoding", Kind: sdk.String, Enum: []string{"hex", "hex_upper", "base64", "base64url", "base64url_padded"}, Default: "hex", Doc: "How the signature is written."},
 			{Name: "in", Kind: sdk.String, Enum: []string{"header", "query"}, Default: "header", Doc: "Where the signature goes."},
-			{Name: "name", Kind: sdk.String, Required: true, Sinks: sent, Doc: "Name of the header or query parameter with the signature."},
+			{Name: "key", Kind: sdk.String, Required: true, Sinks: sent, Doc: "Name of the header or query parameter with the signature."},
 			{Name: "value", Kind: sdk.String, Default: "{signature}", Sinks: sent, Escape: special, Doc: "Its value, with the placeholder {signature}."},
 			{Name: "headers", Kind: sdk.Object, Sinks: []string{sdk.ToHeader, sdk.ToDigest}, Derived: sent, Escape: special, Doc: "Further headers, such as the time; values may have placeholders."},
 			{Name: "query", Kind: sdk.Object, Sinks: []string{sdk.ToQuery, sdk.ToDigest}, Derived: sent, Escape: special, Doc: "Further query parameters; values may have placeholders."},
 		},
+		Challenge: &sdk.Challenge{}, // so that the host learns how far the API's clock is ahead
 	}
 }
 
@@ -64,9 +65,9 @@ func (plugin) Validate(c *sdk.Config) (problems []sdk.Problem) {
 		problems = append(problems, sdk.Problem{Field: "value", Message: "has no {signature}, so that the signature would not be sent"})
 	}
 	in, _ := c.Literal("in")
-	name, literal := c.Literal("name")
+	key, literal := c.Literal("key")
 	if literal && in == "header" {
-		headerName("name", name)
+		headerName("key", key)
 	}
 	for _, field := range []string{"headers", "query"} {
 		object, _ := c.Literal(field)
@@ -78,7 +79,7 @@ func (plugin) Validate(c *sdk.Config) (problems []sdk.Problem) {
 			if check(field+"."+p.Name, p.Value); field == "headers" {
 				headerName(field+"."+p.Name, p.Name)
 			}
-			if field == "headers" && in == "header" && lower(p.Name) == lower(name) {
+			if field == "headers" && in == "header" && sdk.Lower(p.Name) == sdk.Lower(key) {
 				problems = append(problems, sdk.Problem{Field: field + "." + p.Name, Message: "is the header with the signature, remove it"})
 			}
 		}
@@ -87,12 +88,10 @@ func (plugin) Validate(c *sdk.Config) (problems []sdk.Problem) {
 }
 
 func (plugin) Authenticate(c *sdk.Call) (sdk.Mutation, error) {
-	m := message{call: c, millis: c.NowMillis()}
-	var err error
-	if m.request, err = c.Request(); err != nil {
+	m, err := newMessage(c)
+	if err != nil {
 		return sdk.Mutation{}, err
 	}
-	m.split()
 	var out sdk.Mutation
 	if out.Query, err = m.pairs("query"); err != nil {
 		return sdk.Mutation{}, err
@@ -115,7 +114,7 @@ func (plugin) Authenticate(c *sdk.Call) (sdk.Mutation, error) {
 	hash := "HS" + strings.TrimPrefix(c.Config("algorithm"), "SHA-")
 	m.signature = c.Encode(c.Config("encoding"), c.MAC(hash, secret, text))
 	value, err := m.field("value", c.Config("value"))
-	signed := sdk.Pair{Name: c.Config("name"), Value: value}
+	signed := sdk.Pair{Name: c.Config("key"), Value: value}
 	if c.Config("in") == "query" {
 		out.Query = append(out.Query, signed)
 	} else {

@@ -61,7 +61,7 @@ func known(placeholder string, signed bool) error {
 		case i > 0 && listed(formats, word):
 		case i > 0:
 			return errors.New("has {" + placeholder + "}, but there is no format " + word + ":" + formats + "are known")
-		case name == "header" && (lower(argument) == "authorization" || lower(argument) == "cookie"):
+		case name == "header" && (sdk.Lower(argument) == "authorization" || sdk.Lower(argument) == "cookie"):
 			return errors.New("has {" + placeholder + "}, which plugins do not see")
 		case (name == "header" || name == "time") && argument != "":
 		case word == "signature" && !signed:
@@ -77,25 +77,31 @@ func known(placeholder string, signed bool) error {
 type message struct {
 	call    *sdk.Call
 	request sdk.Request
-	millis  int64
-	// target is the path and the query of the request. query has what is added, too.
-	scheme, host, path, query string
-	headers                   []sdk.Pair
-	nonce, signature          string
+	// millis is the time of the API, as far as that is known.
+	millis int64
+	// query has what is added, too.
+	scheme, hostname, port, path, query string
+	headers                             []sdk.Pair
+	nonce, signature                    string
 }
 
-// split sets the parts of the URL.
-func (m *message) split() {
-	url, _, _ := strings.Cut(m.request.URL, "#")
-	scheme, rest, _ := strings.Cut(url, "://")
-	end := strings.IndexAny(rest, "/?")
-	if end < 0 {
-		end = len(rest)
+// newMessage returns the outgoing request.
+func newMessage(c *sdk.Call) (*message, error) {
+	m := &message{call: c, millis: c.NowMillis() + 1000*c.ClockOffset(), port: "443"}
+	var err error
+	if m.request, err = c.Request(); err != nil {
+		return nil, err
 	}
-	m.scheme, m.host = scheme, rest[:end]
-	if m.path, m.query, _ = strings.Cut(rest[end:], "?"); m.path == "" {
-		m.path = "/"
+	var target string
+	m.scheme, m.hostname, target = m.request.Split()
+	m.path, m.query, _ = strings.Cut(target, "?")
+	if m.scheme == "http" {
+		m.port = "80"
 	}
+	if colon := strings.LastIndexByte(m.hostname, ':'); colon > strings.LastIndexByte(m.hostname, ']') {
+		m.hostname, m.port = m.hostname[:colon], m.hostname[colon+1:]
+	}
+	return m, nil
 }
 
 // pairs returns the members of an object field with their placeholders replaced.
@@ -142,10 +148,6 @@ func (m *message) value(placeholder string) (string, error) {
 //
 //go:noinline
 func (m *message) part(name, argument string) string {
-	hostname, port := m.host, ""
-	if colon := strings.LastIndexByte(m.host, ':'); colon > strings.LastIndexByte(m.host, ']') {
-		hostname, port = m.host[:colon], m.host[colon+1:]
-	}
 	target := m.path
 	if m.query != "" {
 		target += "?" + m.query
@@ -156,17 +158,11 @@ func (m *message) part(name, argument string) string {
 	case "scheme":
 		return m.scheme
 	case "host":
-		return m.host
+		return m.request.Host()
 	case "hostname":
-		return lower(hostname)
+		return m.hostname
 	case "port":
-		switch {
-		case port != "":
-			return port
-		case m.scheme == "http":
-			return "80"
-		}
-		return "443"
+		return m.port
 	case "path":
 		return m.path
 	case "query":
@@ -174,19 +170,19 @@ func (m *message) part(name, argument string) string {
 	case "target":
 		return target
 	case "url":
-		return m.scheme + "://" + m.host + target
+		return m.scheme + "://" + m.request.Host() + target
 	case "body":
 		return m.call.Body()
 	case "header":
-		return m.header(lower(argument))
+		return m.header(sdk.Lower(argument))
 	case "timestamp":
-		return date(m.millis, "%s")
+		return sdk.FormatTime(m.millis, "%s")
 	case "timestamp_ms":
 		return strconv.FormatInt(m.millis, 10)
 	case "iso8601":
-		return date(m.millis, "%Y-%m-%dT%H:%M:%SZ")
+		return sdk.FormatTime(m.millis, "%Y-%m-%dT%H:%M:%SZ")
 	case "time":
-		return date(m.millis, argument)
+		return sdk.FormatTime(m.millis, argument)
 	case "nonce":
 		if m.nonce == "" {
 			m.nonce = m.call.Random(16)
@@ -200,33 +196,13 @@ func (m *message) part(name, argument string) string {
 func (m *message) header(name string) string {
 	switch {
 	case name == "host":
-		return m.host
+		return m.request.Host()
 	case name == "content-length" && m.request.ContentLength > 0:
 		return strconv.FormatInt(m.request.ContentLength, 10)
 	}
-	for _, headers := range [][]sdk.Pair{m.headers, m.request.Headers} {
-		all := ""
-		for _, h := range headers {
-			if lower(h.Name) == name {
-				all += ", " + strings.Trim(h.Value, " \t")
-			}
-		}
-		if all != "" {
-			return all[len(", "):]
-		}
+	value, added := sdk.HeaderValue(m.headers, name)
+	if !added {
+		value, _ = sdk.HeaderValue(m.request.Headers, name)
 	}
-	return ""
-}
-
-// lower returns text with its ASCII letters in lower case. It does not use package unicode, whose tables would add kilobytes.
-//
-//go:noinline
-func lower(text string) string {
-	b := []byte(text)
-	for i, c := range b {
-		if 'A' <= c && c <= 'Z' {
-			b[i] = c + 'a' - 'A'
-		}
-	}
-	return string(b)
+	return value
 }

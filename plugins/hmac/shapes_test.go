@@ -36,7 +36,7 @@ func TestSchemes(t *testing.T) {
 			name: "Coinbase Exchange", secret: "c2VjcmV0IG9mIHRoZSBleGNoYW5nZQ==", millis: 1700000000123,
 			fields: hosttest.Config{
 				"secret_encoding": "base64", "encoding": "base64",
-				"message": "{timestamp}{method}{target}{body}", "name": "CB-ACCESS-SIGN",
+				"message": "{timestamp}{method}{target}{body}", "key": "CB-ACCESS-SIGN",
 				"headers": map[string]any{"CB-ACCESS-KEY": "k", "CB-ACCESS-TIMESTAMP": "{timestamp}", "CB-ACCESS-PASSPHRASE": "p"},
 			},
 			request: post("https://api.exchange.coinbase.com/orders?a=b", `{"price":"1.0"}`),
@@ -49,7 +49,7 @@ func TestSchemes(t *testing.T) {
 		{
 			name: "Binance", secret: "NhqPtmdSJYdKjVHjA7PZj4Mge3R5YNiP1e3UZjInClVN65XAbvqqM6A7H5fATj0j", millis: 1499827319559,
 			fields: hosttest.Config{
-				"message": "{query}{body}", "in": "query", "name": "signature",
+				"message": "{query}{body}", "in": "query", "key": "signature",
 				"query":   map[string]any{"timestamp": "{timestamp_ms}", "recvWindow": 5000},
 				"headers": map[string]any{"X-MBX-APIKEY": "vmPUZE6mv9SD5VNHk4HlWFsOr6aKE2zvsw0MuIgwCIPy6utIco14y7Ju91duEh8A"},
 			},
@@ -60,7 +60,7 @@ func TestSchemes(t *testing.T) {
 		},
 		{
 			name: "Stripe's webhooks", secret: "whsec_of_the_endpoint", millis: 1700000000999,
-			fields:  hosttest.Config{"message": "{timestamp}.{body}", "name": "Stripe-Signature", "value": "t={timestamp},v1={signature}"},
+			fields:  hosttest.Config{"message": "{timestamp}.{body}", "key": "Stripe-Signature", "value": "t={timestamp},v1={signature}"},
 			request: post("https://hooks.test/in", `{"id":"evt_1"}`),
 			headers: map[string]string{"Stripe-Signature": "t=1700000000,v1=f8f3e866d8a5698273f7e357d7b34d3cba0be42cf194619f4a0513722ccb52e6"},
 		},
@@ -68,7 +68,7 @@ func TestSchemes(t *testing.T) {
 			name: "Standard Webhooks", secret: "MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw", millis: 1614265330000,
 			fields: hosttest.Config{
 				"secret_encoding": "base64", "encoding": "base64", "message": "{header:webhook-id}.{timestamp}.{body}",
-				"name": "webhook-signature", "value": "v1,{signature}",
+				"key": "webhook-signature", "value": "v1,{signature}",
 				"headers": map[string]any{"webhook-id": "msg_p5jXN8AQM9LWM0D4loKWxJek", "webhook-timestamp": "{timestamp}"},
 			},
 			request: post("https://hooks.test/in", `{"test": 2432232314}`),
@@ -80,7 +80,7 @@ func TestSchemes(t *testing.T) {
 		{
 			name: "Hawk", secret: "werxhqb98rpaxn39848xrunpaw3489ruxnpa98w4rxn", millis: 1353832234000,
 			fields: hosttest.Config{
-				"encoding": "base64", "name": "Authorization",
+				"encoding": "base64", "key": "Authorization",
 				"message": `hawk.1.header\n{timestamp}\nj4h3g2\n{method}\n{target}\n{hostname}\n{port}\n\nsome-app-ext-data\n`,
 				"value":   `Hawk id="dh37fgj492je", ts="{timestamp}", nonce="j4h3g2", ext="some-app-ext-data", mac="{signature}"`,
 			},
@@ -93,7 +93,7 @@ func TestSchemes(t *testing.T) {
 		{
 			name: "Slack's requests", secret: "8f742231b10e8888abcd99yyyzzz85a5", millis: 1531420618000,
 			fields: hosttest.Config{
-				"message": "v0:{timestamp}:{body}", "name": "X-Slack-Signature", "value": "v0={signature}",
+				"message": "v0:{timestamp}:{body}", "key": "X-Slack-Signature", "value": "v0={signature}",
 				"headers": map[string]any{"X-Slack-Request-Timestamp": "{timestamp}"},
 			},
 			request: post("https://hooks.test/in", slackBody),
@@ -104,14 +104,14 @@ func TestSchemes(t *testing.T) {
 		},
 		{
 			name: "Shopify's webhooks", secret: "hush, the shared secret", millis: 1700000000000,
-			fields:  hosttest.Config{"message": "{body}", "encoding": "base64", "name": "X-Shopify-Hmac-Sha256"},
+			fields:  hosttest.Config{"message": "{body}", "encoding": "base64", "key": "X-Shopify-Hmac-Sha256"},
 			request: post("https://hooks.test/in", `{"id":1}`),
 			headers: map[string]string{"X-Shopify-Hmac-Sha256": "NUBip5JQ7FrMZ9tbRZLfjoKa42r7e/H6tUIpp+l1Kjk="},
 		},
 		{
 			name: "Amazon S3, signature version 2", secret: "wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY", millis: 1175024202000,
 			fields: hosttest.Config{
-				"algorithm": "SHA-1", "encoding": "base64", "name": "Authorization", "value": "AWS AKIAIOSFODNN7EXAMPLE:{signature}",
+				"algorithm": "SHA-1", "encoding": "base64", "key": "Authorization", "value": "AWS AKIAIOSFODNN7EXAMPLE:{signature}",
 				"message": `{method}\n{header:Content-MD5}\n{header:Content-Type}\n{header:Date}\n/awsexamplebucket1{path}`,
 				"headers": map[string]any{"Date": "{time:%a, %d %b %Y %H:%M:%S +0000}"},
 			},
@@ -123,7 +123,7 @@ func TestSchemes(t *testing.T) {
 		{
 			name: "OKX", secret: "22582BD0CFF14C41EDBF1AB98506286D", millis: 1607418537715,
 			fields: hosttest.Config{
-				"message": "{header:OK-ACCESS-TIMESTAMP}{method}{target}{body}", "encoding": "base64", "name": "OK-ACCESS-SIGN",
+				"message": "{header:OK-ACCESS-TIMESTAMP}{method}{target}{body}", "encoding": "base64", "key": "OK-ACCESS-SIGN",
 				"headers": map[string]any{"OK-ACCESS-TIMESTAMP": "{time:%Y-%m-%dT%H:%M:%S.%LZ}"},
 			},
 			request: get("https://www.okx.com/api/v5/account/balance?ccy=BTC"),

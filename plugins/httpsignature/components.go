@@ -58,11 +58,11 @@ func identify(word string) (c component, problem string) {
 	name, rest, _ := strings.Cut(word, ";")
 	parameter, argument, _ := strings.Cut(rest, "=")
 	argument = strings.Trim(argument, `"`)
-	c.name = lower(strings.Trim(name, `"`))
+	c.name = sdk.Lower(strings.Trim(name, `"`))
 	c.identifier = `"` + c.name + `"`
 	switch {
 	case c.name == "@query-param" && parameter == "name" && argument != "":
-		c.argument = recode(argument)
+		c.argument = encode(sdk.FormDecode(argument))
 	case c.name == "@query-param":
 		return c, "needs the name of a parameter, such as @query-param;name=id"
 	case c.name == "signature-agent" && parameter == "key" && isKey(argument):
@@ -92,14 +92,23 @@ func identify(word string) (c component, problem string) {
 // message is the request, with the parts of its URL and the headers that are added to it.
 type message struct {
 	sdk.Request
-	// scheme and authority are in lower case, and the authority has no default port. query is "" or begins with ?.
-	scheme, authority, path, query string
-	added                          []sdk.Pair
+	// scheme and authority are in lower case, and the authority has no default port.
+	scheme, authority, target, path, query string
+	added                                  []sdk.Pair
+}
+
+// newMessage returns the outgoing request.
+func newMessage(c *sdk.Call) (*message, error) {
+	r, err := c.Request()
+	m := &message{Request: r}
+	m.scheme, m.authority, m.target = r.Split()
+	m.path, m.query, _ = strings.Cut(m.target, "?")
+	return m, err
 }
 
 // addDigest adds Content-Digest if it is covered and absent, RFC 9530.
 func (m *message) addDigest(c *sdk.Call, covered []component) {
-	if _, present := header(m.Headers, "content-digest"); present || find(covered, "content-digest") == nil {
+	if _, present := sdk.HeaderValue(m.Headers, "content-digest"); present || find(covered, "content-digest") == nil {
 		return
 	}
 	name, hash := c.Config("content_digest"), sdk.DigestSHA256
@@ -128,6 +137,28 @@ func (m *message) addAgent(c *sdk.Call, covered []component) error {
 	return err
 }
 
+// parameter returns the value of a query parameter, RFC 9421 section 2.2.8. The name is as encode returns it.
+func (m *message) parameter(name string) (value string, err error) {
+	count := 0
+	for _, p := range sdk.ParseQuery(m.query) {
+		if encode(p.Name) == name {
+			value = encode(p.Value)
+			count++
+		}
+	}
+	switch count {
+	case 0:
+		err = errors.New("the request's query has no " + name + ", which is to be signed: send it, or take it out of components")
+	case 1:
+	default:
+		err = errors.New("the request's query has " + name + " more than once, so that it cannot be signed: put @query into components")
+	}
+	return value, err
+}
+
+// encode returns a decoded text of a query as it is signed: encoded as in a form, with %20 for a space.
+func encode(text string) string { return sdk.PercentEncode(text, "*-._") }
+
 // value returns the value of a component.
 //
 //go:noinline
@@ -136,17 +167,17 @@ func (m *message) value(c *component) (string, error) {
 	case "@method":
 		return m.Method, nil
 	case "@target-uri":
-		return m.scheme + "://" + m.authority + m.path + m.query, nil
+		return m.scheme + "://" + m.authority + m.target, nil
 	case "@authority":
 		return m.authority, nil
 	case "@scheme":
 		return m.scheme, nil
 	case "@request-target":
-		return m.path + m.query, nil
+		return m.target, nil
 	case "@path":
 		return m.path, nil
 	case "@query":
-		return "?" + strings.TrimPrefix(m.query, "?"), nil
+		return "?" + m.query, nil
 	case "@query-param":
 		return m.parameter(c.argument)
 	case "content-length":
@@ -155,9 +186,9 @@ func (m *message) value(c *component) (string, error) {
 			return strconv.FormatInt(m.ContentLength, 10), nil
 		}
 	}
-	value, found := header(m.added, c.name)
+	value, found := sdk.HeaderValue(m.added, c.name)
 	if !found {
-		value, found = header(m.Headers, c.name)
+		value, found = sdk.HeaderValue(m.Headers, c.name)
 	}
 	if !found || c.name == "content-length" {
 		return "", errors.New("the request is sent without " + c.name + ", which is to be signed: send it, or take it out of components")
@@ -166,17 +197,4 @@ func (m *message) value(c *component) (string, error) {
 		value = value[len(c.argument)+1:]
 	}
 	return value, nil
-}
-
-// header returns the values of a header, RFC 9421 section 2.1. The name is in lower case.
-func header(headers []sdk.Pair, name string) (value string, found bool) {
-	for _, h := range headers {
-		if lower(h.Name) == name {
-			if found {
-				value += ", "
-			}
-			value, found = value+strings.Trim(h.Value, " \t"), true
-		}
-	}
-	return value, found
 }

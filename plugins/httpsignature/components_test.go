@@ -143,7 +143,7 @@ func TestWebBotAuth(t *testing.T) {
 			r := hosttest.GET("https://api.test/v1")
 			r.Header.Set("Signature-Agent", "of the caller")
 			got := h.Authenticate(config("ed25519", "components", "@authority "+test.component,
-				"signature_agent", "https://bot.example", "tag", "web-bot-auth", "expires", 60, "nonce", "random"), r)
+				"signature_agent", "https://bot.example", "tag", "web-bot-auth", "expires_seconds", 60, "nonce", "random"), r)
 			if values := got.Request.Header.Values("Signature-Agent"); len(values) != 1 || values[0] != test.header {
 				t.Errorf("Signature-Agent: %q", values)
 			}
@@ -200,7 +200,7 @@ func TestProblems(t *testing.T) {
 			{"label", "lower-case letters", []any{"label", "1a"}},
 			{"algorithm", "none of", []any{"algorithm", "EdDSA"}},
 			{"content_digest", "none of", []any{"content_digest", "md5"}},
-			{"expires", "less than 1", []any{"expires", 0}},
+			{"expires_seconds", "less than 1", []any{"expires_seconds", 0}},
 			{"keyid", "not printable ASCII", []any{"keyid", "bücher"}},
 			{"nonce", "not printable ASCII", []any{"nonce", "a\n"}},
 			{"tag", "not printable ASCII", []any{"tag", "\x7f"}},

@@ -31,12 +31,13 @@ func (plugin) Describe() sdk.Description {
 			{Name: "label", Kind: sdk.String, Default: "sig1", Doc: "Label of the signature."},
 			{Name: "keyid", Kind: sdk.String, Sinks: text, Doc: "Identifier of the key; if it is absent, the thumbprint of the key's JWK (RFC 7638)."},
 			{Name: "created", Kind: sdk.Boolean, Default: "true", Doc: "Whether the signature states its time."},
-			{Name: "expires", Kind: sdk.Integer, Minimum: sdk.AtLeast(1), Doc: "Seconds until the signature expires."},
+			{Name: "expires_seconds", Kind: sdk.Integer, Minimum: sdk.AtLeast(1), Doc: "Seconds for which the signature is valid."},
 			{Name: "alg", Kind: sdk.Boolean, Default: "false", Doc: "Whether the signature states its algorithm."},
 			{Name: "nonce", Kind: sdk.String, Sinks: text, Doc: "The word random for 64 random bytes in base64, or another text that is sent as it is."},
 			{Name: "tag", Kind: sdk.String, Sinks: text, Doc: "Tag of the application, such as web-bot-auth."},
 			{Name: "signature_agent", Kind: sdk.String, Sinks: text, Doc: "URL of the key directory, sent in the header Signature-Agent."},
 		},
+		Challenge: &sdk.Challenge{}, // so that the host learns how far the API's clock is ahead
 	}
 }
 
@@ -70,11 +71,10 @@ func (plugin) Authenticate(c *sdk.Call) (sdk.Mutation, error) {
 	if err != nil {
 		return sdk.Mutation{}, errors.New("components " + err.Error())
 	}
-	m := message{}
-	if m.Request, err = c.Request(); err != nil {
+	m, err := newMessage(c)
+	if err != nil {
 		return sdk.Mutation{}, err
 	}
-	m.split()
 	m.addDigest(c, covered)
 	if err := m.addAgent(c, covered); err != nil {
 		return sdk.Mutation{}, err
@@ -105,42 +105,32 @@ func (plugin) Authenticate(c *sdk.Call) (sdk.Mutation, error) {
 //
 //go:noinline
 func parameters(c *sdk.Call) (string, error) {
-	now := c.Now()
+	now, all := c.Now()+c.ClockOffset(), ""
+	if c.Config("created") == "true" {
+		all = ";created=" + strconv.FormatInt(now, 10)
+	}
+	if lifetime := c.Integer("expires_seconds"); lifetime > 0 {
+		all += ";expires=" + strconv.FormatInt(now+lifetime, 10)
+	}
 	keyid, algorithm, nonce := c.Config("keyid"), c.Config("algorithm"), c.Config("nonce")
 	if keyid == "" && algorithm != "hmac-sha256" {
 		keyid = c.PublicKey("private_key", sdk.JWKThumbprint)
 	}
-	if nonce == "random" {
-		nonce = c.Base64(c.Decode(sdk.HexFormat, c.Random(64)))
-	}
-	created, expires := "", ""
-	if c.Config("created") == "true" {
-		created = strconv.FormatInt(now, 10)
-	}
-	if lifetime := c.Integer("expires"); lifetime > 0 {
-		expires = strconv.FormatInt(now+lifetime, 10)
-	}
 	if c.Config("alg") != "true" {
 		algorithm = ""
 	}
-	all := ""
-	for _, p := range []sdk.Pair{
-		{Name: "created", Value: created},
-		{Name: "keyid", Value: keyid},
-		{Name: "alg", Value: algorithm},
-		{Name: "expires", Value: expires},
-		{Name: "nonce", Value: nonce},
-		{Name: "tag", Value: c.Config("tag")},
-	} {
-		var err error
-		if p.Name != "created" && p.Name != "expires" && p.Value != "" {
-			if p.Value, err = quote(c, p.Name, p.Value); err != nil {
-				return "", err
-			}
+	if nonce == "random" {
+		nonce = c.Base64(c.Decode(sdk.HexFormat, c.Random(64)))
+	}
+	for _, p := range []sdk.Pair{{Name: "keyid", Value: keyid}, {Name: "alg", Value: algorithm}, {Name: "nonce", Value: nonce}, {Name: "tag", Value: c.Config("tag")}} {
+		if p.Value == "" {
+			continue
 		}
-		if p.Value != "" {
-			all += ";" + p.Name + "=" + p.Value
+		value, err := quote(c, p.Name, p.Value)
+		if err != nil {
+			return "", err
 		}
+		all += ";" + p.Name + "=" + value
 	}
 	return all, nil
 }

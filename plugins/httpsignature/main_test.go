@@ -13,6 +13,7 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/keywright/keywright/host"
 	"github.com/keywright/keywright/host/hosttest"
@@ -129,15 +130,15 @@ func TestParameters(t *testing.T) {
 		{"created and the thumbprint", "();created=1767323045" + thumbprint, nil},
 		{"without created", "()" + thumbprint, []any{"created", false}},
 		{"keyid", `();created=1767323045;keyid="a \"b\" \\c"`, []any{"keyid", `a "b" \c`}},
-		{"expires", "();created=1767323045" + thumbprint + ";expires=1767323105", []any{"expires", 60}},
-		{"expires without created", "()" + thumbprint + ";expires=1767323046", []any{"expires", "{{ 1 }}", "created", "false"}},
+		{"expires", "();created=1767323045;expires=1767323105" + thumbprint, []any{"expires_seconds", 60}},
+		{"expires without created", "();expires=1767323046" + thumbprint, []any{"expires_seconds", "{{ 1 }}", "created", "false"}},
 		{"alg", "();created=1767323045" + thumbprint + `;alg="ed25519"`, []any{"alg", true}},
 		{"nonce", "();created=1767323045" + thumbprint + `;nonce="once"`, []any{"nonce", "once"}},
 		{"tag", "();created=1767323045" + thumbprint + `;tag="app"`, []any{"tag", "app"}},
 		{"tag that renders to nothing", "();created=1767323045" + thumbprint, []any{"tag", "{{ user.email | default('') }}"}},
 		{
-			"all", `();created=1767323045;keyid="k";alg="ed25519";expires=1767323346;nonce="n";tag="t"`,
-			[]any{"tag", "t", "nonce", "n", "expires", 301, "alg", true, "keyid", "k"},
+			"all", `();created=1767323045;expires=1767323346;keyid="k";alg="ed25519";nonce="n";tag="t"`,
+			[]any{"tag", "t", "nonce", "n", "expires_seconds", 301, "alg", true, "keyid", "k"},
 		},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -193,6 +194,28 @@ func TestUnauthorized(t *testing.T) {
 		h.API(hosttest.JSON(http.StatusUnauthorized, `{}`))
 		if got := h.Authenticate(config("hmac-sha256"), hosttest.GET("https://api.test/")); got.Attempts != 1 || got.Response.StatusCode != http.StatusUnauthorized {
 			t.Errorf("%d attempts, status %d", got.Attempts, got.Response.StatusCode)
+		}
+	})
+}
+
+// Once the API has refused a request and its clock is behind, later requests have its time (decisions.md "the clock of an API
+// that checks signatures"). The refused request is not sent again.
+func TestClockOfTheAPI(t *testing.T) {
+	run(t, func(t *testing.T, h *hosttest.Harness) {
+		key := h.Key("key", "HS256")
+		h.API(func(r *http.Request) (*http.Response, error) {
+			response, err := hosttest.JSON(http.StatusForbidden, `{}`)(r)
+			response.Header.Set("Date", h.Now().Add(-10*time.Minute).UTC().Format(http.TimeFormat))
+			return response, err
+		}, hosttest.JSON(http.StatusOK, `{}`))
+		c := config("hmac-sha256", "components", "@method", "expires_seconds", 60)
+		for _, want := range []string{"created=1767323045;expires=1767323105", "created=1767322445;expires=1767322505"} {
+			got := h.Authenticate(c, hosttest.GET("https://api.test/"))
+			base, signature := signed(t, got.Request, "sig1", `"@method": GET`)
+			if !strings.HasSuffix(base, want) || got.Attempts != 1 {
+				t.Errorf("%s\nhas not %s, %d attempts", base, want, got.Attempts)
+			}
+			verify(t, "hmac-sha256", key, base, signature)
 		}
 	})
 }

@@ -227,7 +227,7 @@ func components(r *http.Request, random *randv2.Rand) (list string) {
 // parameters sets random fields of a configuration.
 func parameters(config map[string]any, random *randv2.Rand) {
 	for field, values := range map[string][]any{
-		"created": {true, false}, "alg": {true, false}, "expires": {3_000_000_000}, "nonce": {"random", "once", `a "b" \c`},
+		"created": {true, false}, "alg": {true, false}, "expires_seconds": {3_000_000_000}, "nonce": {"random", "once", `a "b" \c`},
 		"tag": {"app"}, "keyid": {"k", `a "b" \c`}, "label": {"sig1", "*a-b.c_1"}, "content_digest": {"sha-256", "sha-512"},
 	} {
 		if random.IntN(2) == 0 {
@@ -280,7 +280,7 @@ func TestWebBotAuth(t *testing.T) {
 	for i := range 100 {
 		config := map[string]any{
 			"private_key": "{{ get_secret('key') }}", "algorithm": "ed25519", "components": "@authority",
-			"expires": 3_000_000_000, "nonce": "random", "tag": "web-bot-auth", "alg": i%4 < 2,
+			"expires_seconds": 3_000_000_000, "nonce": "random", "tag": "web-bot-auth", "alg": i%4 < 2,
 		}
 		if i%2 == 0 {
 			config["components"], config["signature_agent"] = "@authority signature-agent", "https://bot.example"
@@ -311,7 +311,7 @@ func TestHawk(t *testing.T) {
 		sent := w.send("hmac", map[string]any{
 			"secret":   "{{ get_secret('hawk-key') }}",
 			"message":  `hawk.1.header\n{timestamp}\n{nonce}\n{method}\n{target}\n{hostname}\n{port}\n\n\n`,
-			"encoding": "base64", "name": "Authorization",
+			"encoding": "base64", "key": "Authorization",
 			"value": `Hawk id="dh37fgj492je", ts="{timestamp}", nonce="{nonce}", mac="{signature}"`,
 		}, request(t, random))
 		sent.Judge, sent.Key = "hawk", key
