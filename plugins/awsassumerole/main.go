@@ -14,6 +14,9 @@ import (
 const (
 	// margin is the time before the expiration of credentials in which they are not used, in seconds.
 	margin = 60
+	// settled is the age of credentials, in seconds, from which on a refusal of the API drops them. An API that refuses what the
+	// role may not do has STS asked no more often.
+	settled = 300
 	// longest is the maximum of duration_seconds, 12 hours.
 	longest = "43200"
 )
@@ -84,7 +87,7 @@ func (plugin) Validate(c *sdk.Config) []sdk.Problem {
 }
 
 func (plugin) Authenticate(c *sdk.Call) (sdk.Mutation, error) {
-	if sigv4.Refused(c) {
+	if sigv4.Refused(c) && !dropped(c) {
 		return sdk.Mutation{Pass: true}, nil
 	}
 	key, err := assumed(c)
@@ -92,6 +95,14 @@ func (plugin) Authenticate(c *sdk.Call) (sdk.Mutation, error) {
 		return sdk.Mutation{}, err
 	}
 	return sigv4.Request(c, key)
+}
+
+// dropped drops the credentials that the API has refused, and reports whether others may help. A session that was revoked is
+// refused like anything that the role may not do.
+func dropped(c *sdk.Call) bool {
+	cached, ok := c.Cached("credentials")
+	since := strconv.FormatInt(c.Now()-settled, 10) // has as many digits as other times until the year 2286
+	return ok && cached[strings.LastIndexByte(cached, ' ')+1:] <= since && c.Drop("credentials")
 }
 
 // assumed returns the credentials of the role.
@@ -116,7 +127,8 @@ func assumed(c *sdk.Call) (sigv4.Key, error) {
 	}
 	key := sigv4.Key{ID: answers["access_key_id"], Secret: answers["secret_access_key"], Token: answers["session_token"]}
 	ttl := time.Duration(answers.Time("expiration")-now-margin) * time.Second
-	c.Cache("credentials", key.ID+" "+key.Secret+" "+key.Token, ttl)
+	c.Cache("credentials", key.ID+" "+key.Secret+" "+key.Token+" "+strconv.FormatInt(c.Now(), 10), ttl)
+	c.Cached("credentials") // only an entry that a call has read can be dropped after the API's answer
 	return key, nil
 }
 

@@ -284,6 +284,40 @@ func TestReachOfTheSecrets(t *testing.T) {
 	})
 }
 
+// Credentials that the API refuses are dropped, if they are older than 5 minutes: the session may have been revoked. The request
+// is sent again with others. An API that refuses them as well gets no third request, and STS is asked no more
+// (decisions.md "a session of AWS that is revoked").
+func TestRevokedSessions(t *testing.T) {
+	for _, status := range []int{http.StatusBadRequest, http.StatusUnauthorized, http.StatusForbidden} {
+		run(t, func(t *testing.T, h *hosttest.Harness) {
+			h.Canary("aws")
+			end := h.Now().Add(time.Hour)
+			h.TokenEndpoint(stsURL, credentials(1, end, time.Time{}), credentials(2, end, time.Time{}), credentials(3, end, time.Time{}))
+			refused, fine := answer(status, `{}`, time.Time{}), answer(http.StatusOK, `{}`, time.Time{})
+			for _, step := range []struct {
+				after               time.Duration
+				answers             []hosttest.Answer
+				attempts, exchanges int
+				stamp               string
+			}{
+				{0, []hosttest.Answer{refused}, 1, 1, "20260102T030405Z"},
+				{299 * time.Second, []hosttest.Answer{refused}, 1, 1, "20260102T030904Z"},
+				{time.Second, []hosttest.Answer{refused, fine}, 2, 2, "20260102T030905Z"},
+				{time.Minute, []hosttest.Answer{refused}, 1, 2, "20260102T031005Z"},
+				{4 * time.Minute, []hosttest.Answer{refused, refused}, 2, 3, "20260102T031405Z"},
+			} {
+				h.Advance(step.after)
+				h.API(step.answers...)
+				got := h.Authenticate(config(), hosttest.GET("https://api.test/v1"))
+				if n := len(h.Exchanges()); got.Attempts != step.attempts || n != step.exchanges {
+					t.Errorf("%s: %d attempts, %d exchanges", step.stamp, got.Attempts, n)
+				}
+				checkSigned(t, got, step.exchanges, step.stamp)
+			}
+		})
+	}
+}
+
 // The signature may be in the query, and the API's clock counts, as for the type aws_sigv4.
 func TestRulesOfSignatures(t *testing.T) {
 	run(t, func(t *testing.T, h *hosttest.Harness) {

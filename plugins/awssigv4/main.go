@@ -20,7 +20,7 @@ func (plugin) Describe() sdk.Description {
 		Type:    "aws_sigv4",
 		Version: "1.0.0",
 		Summary: "A signature of AWS, Signature Version 4, in Authorization or in the query.",
-		Uses:    []string{sdk.UsesSign, sdk.UsesBody},
+		Uses:    []string{sdk.UsesCache, sdk.UsesSign, sdk.UsesBody},
 		Fields: sdk.Fields([]sdk.Field{
 			{Name: "access_key_id", Kind: sdk.String, Required: true, Sinks: sent, Doc: "Access key ID."},
 			{
@@ -39,5 +39,5 @@ func (plugin) Authenticate(c *sdk.Call) (sdk.Mutation, error) {
 	if sigv4.Refused(c) {
 		return sdk.Mutation{Pass: true}, nil
 	}
-	return sigv4.Request(c, sigv4.Key{ID: c.Config("access_key_id"), Secret: c.Config("secret_access_key"), Token: c.Config("session_token")})
+	return sigv4.Request(c, sigv4.Key{ID: c.Config("access_key_id"), Token: c.Config("session_token")})
 }

@@ -4,6 +4,7 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/keywright/keywright/host"
 	"github.com/keywright/keywright/host/hosttest"
@@ -135,7 +136,7 @@ func TestExplanation(t *testing.T) {
 // (specification.md 3.39, decisions.md "the clock of AWS").
 func TestClockOfTheAPI(t *testing.T) {
 	session := []any{"session_token", "{{ get_secret('session') }}"}
-	for _, status := range []int{http.StatusBadRequest, http.StatusForbidden} {
+	for _, status := range []int{http.StatusBadRequest, http.StatusUnauthorized, http.StatusForbidden} {
 		run(t, func(t *testing.T, h *hosttest.Harness) {
 			h.API(dated(status, "Sun, 30 Aug 2015 12:51:00 GMT"), dated(http.StatusOK, ""))
 			got := h.Authenticate(config(session...), hosttest.POST("https://api.test/", "body"))
@@ -161,6 +162,7 @@ func TestOtherRefusals(t *testing.T) {
 		{"59 seconds later", http.StatusForbidden, "Sun, 30 Aug 2015 12:36:59 GMT"},
 		{"59 seconds earlier", http.StatusBadRequest, "Sun, 30 Aug 2015 12:35:01 GMT"},
 		{"without a date", http.StatusForbidden, ""},
+		{"401", http.StatusUnauthorized, "Sun, 30 Aug 2015 12:36:00 GMT"},
 		{"another status", http.StatusNotFound, "Sun, 30 Aug 2015 12:51:00 GMT"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -181,6 +183,52 @@ func TestOtherRefusals(t *testing.T) {
 			}
 		})
 	}
+}
+
+// The signing key of a day is kept, and is never that of another day, region, service or secret (decisions.md "the signing key of
+// AWS").
+func TestSigningKeys(t *testing.T) {
+	run(t, func(t *testing.T, h *hosttest.Harness) {
+		signs := func(fields []any, secret, scope string) {
+			t.Helper()
+			got := h.Authenticate(config(fields...), hosttest.GET("https://api.test/"))
+			stamp := got.Header("X-Amz-Date")
+			want := sign(canonical("GET", "/", "", "host:api.test", "x-amz-date:"+stamp, "", "host;x-amz-date", emptyHash), stamp, scope)
+			if secret == "" && !strings.HasSuffix(got.Header("Authorization"), "/"+scope[len("20150830/"):]+", SignedHeaders=host;x-amz-date, Signature="+want) {
+				t.Errorf("%s: %s, not %s", stamp, got.Header("Authorization"), want)
+			}
+			if secret != "" && strings.HasSuffix(got.Header("Authorization"), want) {
+				t.Errorf("%s: signed with the key of another secret", stamp)
+			}
+		}
+		for range 2 {
+			signs(nil, "", scope)
+			signs([]any{"region", "eu-central-1"}, "", "20150830/eu-central-1/service/aws4_request")
+			signs([]any{"service", "sqs"}, "", "20150830/us-east-1/sqs/aws4_request")
+		}
+		h.Advance(time.Date(2015, time.August, 30, 23, 59, 59, 0, time.UTC).Sub(h.Now()))
+		signs(nil, "", scope)
+		h.Advance(time.Second)
+		signs(nil, "", "20150831/us-east-1/service/aws4_request")
+		h.Secret("aws", secretKey+"2")
+		signs(nil, "rotated", "20150831/us-east-1/service/aws4_request")
+		h.Secret("aws", secretKey)
+		signs(nil, "", "20150831/us-east-1/service/aws4_request")
+	})
+}
+
+// The API's time may be on another day, which has another signing key.
+func TestClockOfTheAPIOnAnotherDay(t *testing.T) {
+	run(t, func(t *testing.T, h *hosttest.Harness) {
+		h.Advance(11*time.Hour + 20*time.Minute)
+		h.API(dated(http.StatusForbidden, "Mon, 31 Aug 2015 00:01:00 GMT"), dated(http.StatusOK, ""))
+		got := h.Authenticate(config(), hosttest.GET("https://api.test/"))
+		want := authorization(canonical("GET", "/", "", "host:api.test", "x-amz-date:20150831T000100Z", "", "host;x-amz-date", emptyHash),
+			"20150831/us-east-1/service/aws4_request")
+		if got.Attempts != 2 || got.Response.StatusCode != http.StatusOK || got.Header("Authorization") != want {
+			t.Errorf("%d attempts, the last with %v, not %s", got.Attempts, got.Request.Header, want)
+		}
+	})
 }
 
 // dated returns an answer of the API with a Date.

@@ -3,7 +3,9 @@ package sigv4
 
 import (
 	"errors"
+	"strconv"
 	"strings"
+	"time"
 
 	"github.com/keywright/keywright/sdk"
 )
@@ -18,7 +20,8 @@ const (
 )
 
 // Key is the credential of an AWS principal. Secret must be a sealed value with the sink [sdk.ToSign]. ID and Token may be
-// sealed. Token is empty unless the credential is temporary.
+// sealed. Token is empty unless the credential is temporary. Secret may be empty for [Request]: then it is that of the field
+// secret_access_key, and the signing key of the day is kept in the cache.
 type Key struct{ ID, Secret, Token string }
 
 // Fields returns the fields that say how requests are signed.
@@ -50,7 +53,8 @@ func Validate(c *sdk.Config) (problems []sdk.Problem) {
 }
 
 // Challenge returns the answers of the API after which a request may be signed again: AWS refuses a wrong time with 400 or 403.
-func Challenge() *sdk.Challenge { return &sdk.Challenge{Statuses: []int{400, 403}} }
+// After a 401 the host would drop the signing key that is cached and send the request again, as it does with a token.
+func Challenge() *sdk.Challenge { return &sdk.Challenge{Statuses: []int{400, 401, 403}} }
 
 // Refused reports whether the API has refused this request for another reason than the time of its signature. It must be
 // called before [Request].
@@ -61,19 +65,25 @@ func Apart(a, b int64) bool { return a-b >= leastOffset || b-a >= leastOffset }
 
 // Request signs the outgoing request, as the fields of the configuration say.
 func Request(c *sdk.Call, k Key) (sdk.Mutation, error) {
+	now := c.Now() + c.ClockOffset()
+	t := newScope(now, c.Config("region"), c.Config("service"))
+	if k.Secret != "" {
+		t.derive(c, k.Secret)
+	} else if name := "signing key " + t.text; !t.cached(c, name) {
+		t.derive(c, c.Config("secret_access_key"))
+		c.Cache(name, t.key, time.Duration(day-now%day)*time.Second)
+	}
 	r, err := c.Request()
 	if err != nil {
 		return sdk.Mutation{}, err
 	}
-	t := newScope(c.Now()+c.ClockOffset(), c.Config("region"), c.Config("service"))
 	s3, query := isS3(t.service), c.Config("in") == "query"
-	m := newMessage(r.Method, r.URL, r.Headers)
+	m := newMessage(&r)
 	m.path = canonicalPath(m.path, flag(c, "normalize_path", !s3), flag(c, "double_encode_path", !s3))
 	if r.ContentLength > 0 {
-		m.set("content-length", decimal(r.ContentLength, 1))
+		m.set("content-length", strconv.FormatInt(r.ContentLength, 10))
 	}
-	stated := m.header(contentHeader)
-	if m.payload, err = payload(c, stated, s3 && query); err != nil {
+	if m.payload, err = payload(c, &r, s3 && query); err != nil {
 		return sdk.Mutation{}, err
 	}
 	for _, p := range m.query {
@@ -81,7 +91,7 @@ func Request(c *sdk.Call, k Key) (sdk.Mutation, error) {
 			return sdk.Mutation{}, errors.New("the request's query has " + p.Name + ": the type signs requests, send it one that is not presigned")
 		}
 	}
-	signsToken := flag(c, "sign_session_token", true)
+	signsToken := k.Token == "" || flag(c, "sign_session_token", true)
 	if query {
 		return sdk.Mutation{Query: m.presign(c, k, t, signsToken)}, nil
 	}
@@ -93,7 +103,7 @@ func Request(c *sdk.Call, k Key) (sdk.Mutation, error) {
 
 // Form returns the headers that sign a POST of a form to a URL of AWS. now is in Unix seconds.
 func Form(c *sdk.Call, k Key, url, region, service string, form []sdk.Pair, now int64) []sdk.Pair {
-	m := newMessage("POST", url, nil)
+	m := newMessage(&sdk.Request{Method: "POST", URL: url})
 	m.path = canonicalPath(m.path, true, true)
 	m.set("content-type", "application/x-www-form-urlencoded")
 	body := ""
@@ -104,30 +114,32 @@ func Form(c *sdk.Call, k Key, url, region, service string, form []sdk.Pair, now 
 		body += c.FormEncode(p.Name) + "=" + c.FormEncode(p.Value)
 	}
 	m.payload = c.Hex(c.Digest(sdk.DigestSHA256, body))
-	return m.authorize(c, k, newScope(now, region, service), true)
+	t := newScope(now, region, service)
+	t.derive(c, k.Secret)
+	return m.authorize(c, k, t, true)
 }
 
 // authorize signs a message. It returns the headers, Authorization and what it signs beside those of the request.
-func (m *message) authorize(c *sdk.Call, k Key, t scope, signsToken bool, headers ...sdk.Pair) []sdk.Pair {
+func (m *message) authorize(c *sdk.Call, k Key, t *scope, signsToken bool, headers ...sdk.Pair) []sdk.Pair {
 	headers = append(headers, sdk.Pair{Name: "X-Amz-Date", Value: t.stamp})
 	if k.Token != "" {
 		headers = append(headers, sdk.Pair{Name: tokenName, Value: k.Token})
 	}
 	for _, p := range headers { // they replace those of the request
-		m.set(lower(p.Name), p.Value)
+		m.set(sdk.Lower(p.Name), p.Value)
 	}
 	if !signsToken {
-		m.drop(lower(tokenName))
+		m.drop(sdk.Lower(tokenName))
 	}
 	names, canonical := m.canonical()
 	return append(headers, sdk.Pair{
 		Name:  "Authorization",
-		Value: algorithm + " Credential=" + k.ID + "/" + t.text + ", SignedHeaders=" + names + ", Signature=" + t.sign(c, k, canonical),
+		Value: algorithm + " Credential=" + k.ID + "/" + t.text + ", SignedHeaders=" + names + ", Signature=" + t.sign(c, canonical),
 	})
 }
 
 // presign signs a message with parameters of the query, and returns them.
-func (m *message) presign(c *sdk.Call, k Key, t scope, signsToken bool) []sdk.Pair {
+func (m *message) presign(c *sdk.Call, k Key, t *scope, signsToken bool) []sdk.Pair {
 	names, _ := m.canonical()
 	own := []sdk.Pair{
 		{Name: "X-Amz-Algorithm", Value: algorithm},
@@ -147,20 +159,24 @@ func (m *message) presign(c *sdk.Call, k Key, t scope, signsToken bool) []sdk.Pa
 		m.query = append(m.query, sdk.Pair{Name: p.Name, Value: c.Percent(p.Value)})
 	}
 	_, canonical := m.canonical()
-	own = append(own, sdk.Pair{Name: "X-Amz-Signature", Value: t.sign(c, k, canonical)})
+	own = append(own, sdk.Pair{Name: "X-Amz-Signature", Value: t.sign(c, canonical)})
 	return append(own, token...)
 }
 
 const (
-	tokenName     = "X-Amz-Security-Token"
-	contentHeader = "x-amz-content-sha256"
-	unsigned      = "UNSIGNED-PAYLOAD"
-	trailer       = "STREAMING-UNSIGNED-PAYLOAD-TRAILER"
+	tokenName = "X-Amz-Security-Token"
+	unsigned  = "UNSIGNED-PAYLOAD"
+	trailer   = "STREAMING-UNSIGNED-PAYLOAD-TRAILER"
+	// ofNothing is the SHA-256 of an empty body.
+	ofNothing = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"
+	// day is the time for which a signing key is valid, in seconds.
+	day = 24 * 60 * 60
 )
 
-// payload returns the text that stands for the body in a signature. stated is the request's X-Amz-Content-Sha256. presigned
-// is set for a presigned request to S3, whose body is never signed.
-func payload(c *sdk.Call, stated string, presigned bool) (string, error) {
+// payload returns the text that stands for the body in a signature. presigned is set for a presigned request to S3, whose body
+// is never signed.
+func payload(c *sdk.Call, r *sdk.Request, presigned bool) (string, error) {
+	stated, _ := sdk.HeaderValue(r.Headers, "X-Amz-Content-Sha256")
 	switch {
 	case stated == unsigned, stated == trailer, isDigest(stated):
 		return stated, nil
@@ -169,6 +185,8 @@ func payload(c *sdk.Call, stated string, presigned bool) (string, error) {
 			": chunks with signatures of their own need the secret, send one of these")
 	case presigned, flag(c, "unsigned_payload", false):
 		return unsigned, nil
+	case r.ContentLength == 0:
+		return ofNothing, nil
 	}
 	return c.Hex(c.Digest(sdk.DigestSHA256, c.Body())), nil
 }
@@ -187,19 +205,33 @@ func isS3(service string) bool {
 }
 
 // scope is the time of a signature and what it is valid for.
-type scope struct{ stamp, region, service, text string }
+type scope struct {
+	stamp, region, service, text string
+	// key is the signing key.
+	key string
+}
 
-func newScope(now int64, region, service string) scope {
-	stamp := timestamp(now)
-	return scope{stamp, region, service, stamp[:8] + "/" + region + "/" + service + "/aws4_request"}
+func newScope(now int64, region, service string) *scope {
+	stamp := sdk.FormatTime(now*1000, "%Y%m%dT%H%M%SZ")
+	return &scope{stamp: stamp, region: region, service: service, text: stamp[:8] + "/" + region + "/" + service + "/aws4_request"}
+}
+
+// cached takes the signing key from the cache, and reports whether it is there.
+func (t *scope) cached(c *sdk.Call, name string) (ok bool) {
+	t.key, ok = c.Cached(name)
+	return ok
+}
+
+// derive makes the signing key from a secret access key.
+func (t *scope) derive(c *sdk.Call, secret string) {
+	t.key = "AWS4" + secret
+	for _, part := range []string{t.stamp[:8], t.region, t.service, "aws4_request"} {
+		t.key = c.MAC(sdk.SHA256, t.key, part)
+	}
 }
 
 // sign returns the signature of a canonical request.
-func (t scope) sign(c *sdk.Call, k Key, canonical string) string {
-	key := "AWS4" + k.Secret
-	for _, part := range []string{t.stamp[:8], t.region, t.service, "aws4_request"} {
-		key = c.MAC(sdk.SHA256, key, part)
-	}
+func (t *scope) sign(c *sdk.Call, canonical string) string {
 	digest := c.Hex(c.Digest(sdk.DigestSHA256, canonical))
-	return c.Hex(c.MAC(sdk.SHA256, key, algorithm+"\n"+t.stamp+"\n"+t.text+"\n"+digest))
+	return c.Hex(c.MAC(sdk.SHA256, t.key, algorithm+"\n"+t.stamp+"\n"+t.text+"\n"+digest))
 }
