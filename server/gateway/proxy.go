@@ -115,20 +115,18 @@ var errUpstreamTime = errors.New("the API took longer than timeout")
 // RoundTrip implements [http.RoundTripper]. The connector's transport calls it with the authenticated request. RoundTrip
 // measures the API's time, and cancels the request if the answer does not begin or continue within the connector's timeout.
 func (c *call) RoundTrip(r *http.Request) (*http.Response, error) {
-	if added, ok := strings.CutPrefix(r.URL.RawQuery, c.out.URL.RawQuery); !ok || repeats(added, c.out.URL.RawQuery) {
-		return nil, errRepeated
-	}
-	base, timeout := c.gateway.config.Base, c.connector.definition.Timeout
-	switch {
-	case base == nil:
-		base = c.connector.upstream.Base()
-	case c.connector.definition.TLS.Covers(host.TLSForAPI):
-		return nil, errBase
+	base, err := c.base(r)
+	if err != nil {
+		if r.Body != nil {
+			_ = r.Body.Close()
+		}
+		return nil, err
 	}
 	now := c.gateway.config.Clock()
 	if c.sent.IsZero() {
 		c.sent = now
 	}
+	timeout := c.connector.definition.Timeout
 	timer := time.AfterFunc(timeout, func() { c.cancel(errUpstreamTime) })
 	var sending *waiting
 	if r.Body != nil && r.Body != http.NoBody {
@@ -146,6 +144,21 @@ func (c *call) RoundTrip(r *http.Request) (*http.Response, error) {
 		response.Body = &stalling{response.Body, timer, timeout}
 	}
 	return response, nil
+}
+
+// base returns the transport for an authenticated request, or an error if the request must not be sent.
+func (c *call) base(r *http.Request) (http.RoundTripper, error) {
+	base := c.gateway.config.Base
+	added, ok := strings.CutPrefix(r.URL.RawQuery, c.out.URL.RawQuery)
+	switch {
+	case !ok || repeats(added, c.out.URL.RawQuery):
+		return nil, errRepeated
+	case base == nil:
+		return c.connector.upstream.Base(), nil
+	case c.connector.definition.TLS.Covers(host.TLSForAPI):
+		return nil, errBase
+	}
+	return base, nil
 }
 
 var errRepeated = &httpProblem{

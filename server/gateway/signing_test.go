@@ -137,6 +137,22 @@ func TestSignedRequestsWithABody(t *testing.T) {
 	}
 }
 
+// threats.md 59: the file of a kept body is closed if the gateway does not send the signed request.
+func TestTheBodyOfARequestThatIsNotSentIsClosed(t *testing.T) {
+	dir := t.TempDir()
+	t.Setenv("TMPDIR", dir)
+	w := newWorld(t, signing(t, 1<<20), func(o *options, d *gateway.Definition) {
+		d.URL, d.TLS = "https://api.example", &host.TLS{CA: testworld.NewAuthority(t).PEM()}
+		o.Base = testworld.Answer(nil) // takes the place of the transport with tls
+	})
+	if got := w.do(w.request("POST", "/connectors/weather/orders", strings.Repeat("x", 1<<18))); got.kind != "authentication-failed" {
+		t.Fatalf("the caller got %d %s", got.status, got.body)
+	}
+	if open := openBelow(t, dir); len(open) > 0 {
+		t.Errorf("%v are open", open)
+	}
+}
+
 // openBelow returns the open files of this process in a directory, including removed ones.
 func openBelow(t *testing.T, dir string) (open []string) {
 	t.Helper()
