@@ -29,9 +29,9 @@ type payload struct {
 	form string
 }
 
-// keep reads the request's body to its end and closes it. A request without a body has an empty one. If the body is larger than most, the error wraps
-// [http.MaxBytesError]. If ctx ends first, keep returns at once. The body is closed when the pending Read returns,
-// because closing a body of [http.Server] waits for its reader.
+// keep reads the request's body to its end and closes it. A request without a body has an empty one. If the body is larger
+// than most, the error wraps [http.MaxBytesError]. If ctx ends first, keep returns at once. The body is closed when the pending
+// Read returns, because closing a body of [http.Server] waits for its reader.
 func (p *payload) keep(ctx context.Context, r *http.Request, most int64) error {
 	p.taken = true
 	if r.Body == nil {

@@ -45,7 +45,8 @@ func (e *TemplateError) Error() string {
 	return strings.Join(lines, "\n")
 }
 
-// Template compiles a text. It may not name user.token, which goes to token endpoints only. If the text is invalid, the error is a [TemplateError].
+// Template compiles a text. It may not name user.token, which goes to token endpoints only. If the text is invalid, the error
+// is a [TemplateError].
 func (h *Host) Template(source string) (*Template, error) {
 	compiled, errs := template.Compile(source)
 	if len(errs) > 0 {

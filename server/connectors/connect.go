@@ -75,8 +75,8 @@ func (l *loader) named(ctx context.Context, c *definition, upstream *host.Connec
 	}
 }
 
-// wrong reports the problems that the gateway and the host found in a connector. If its auth and tls are valid, it returns the host's
-// connector, so that the secrets can be checked nevertheless. Otherwise it returns nil.
+// wrong reports the problems that the gateway and the host found in a connector. If its auth and tls are valid, it returns the
+// host's connector, so that the secrets can be checked nevertheless. Otherwise it returns nil.
 func (l *loader) wrong(ctx context.Context, c *definition, err error, info host.PluginInfo) *host.Connector {
 	var wrong *host.ConfigError
 	if !errors.As(err, &wrong) {

@@ -52,6 +52,3 @@ func (o *Origins) through(h *tokencache.Handle) *Origins {
 	}
 	return &Origins{all}
 }
-
-// Size returns the approximate memory of the table, in bytes.
-func (t *Table) Size() int { return t.held + len(t.entries)*entrySize }

@@ -139,6 +139,9 @@ func (t *Table) Rounding(text string) (n int) {
 	return n
 }
 
+// Size returns the approximate memory of the table, in bytes.
+func (t *Table) Size() int { return t.held + len(t.entries)*entrySize }
+
 // Counts returns the number of bytes that a piece counts as where texts are limited. A sealed piece includes its mask.
 func (p *Piece) Counts() int {
 	if p.Sealed {

@@ -60,9 +60,9 @@ func methodOf(algorithm string) jwt.SigningMethod {
 	return jws.Method(algorithm)
 }
 
-// Sign returns the JWS signature of data (RFC 7515 section 5.1), or its signature with abi.SignRS1. With ES256, ES384 and ES512 it is r and s, one after
-// the other, of 64, 96 or 132 bytes in all (RFC 7518 section 3.4). PS256, PS384 and PS512 use a salt as long as the
-// hash (section 3.5).
+// Sign returns the JWS signature of data (RFC 7515 section 5.1), or its signature with abi.SignRS1. With ES256, ES384 and
+// ES512 it is r and s, one after the other, of 64, 96 or 132 bytes in all (RFC 7518 section 3.4). PS256, PS384 and PS512 use a
+// salt as long as the hash (section 3.5).
 //
 // For HS256, HS384 and HS512, the key is the bytes of the text. A key shorter than the hash is used, with a warning.
 // For the others, the key is a PEM block with PKCS #8, PKCS #1 or SEC 1. Its line breaks may be written as \n.

@@ -14,8 +14,8 @@ import (
 	"github.com/keywright/keywright/internal/expr"
 )
 
-// VaultConfig configures where secrets and keys are in HashiCorp Vault or OpenBao, and how to log in. Exactly one of Token, TokenFile,
-// AppRole and Kubernetes must be set, and at most one of Path and Prefix.
+// VaultConfig configures where secrets and keys are in HashiCorp Vault or OpenBao, and how to log in. Exactly one of Token,
+// TokenFile, AppRole and Kubernetes must be set, and at most one of Path and Prefix.
 type VaultConfig struct {
 	// Address is the URL of the server, such as https://vault.example.com:8200, with a path before /v1 if a proxy needs one.
 	Address string `file:",required"`

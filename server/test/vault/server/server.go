@@ -33,8 +33,8 @@ import (
 )
 
 // A Server is a Vault with a key-value engine, version 2, at kv, and a transit engine at transit. Its policy "gateway" allows
-// reading kv/data/apps/*, and using the keys app-* of transit. The role
-// gateway of approle and of kubernetes has this policy, with tokens that live for an hour.
+// reading kv/data/apps/*, and using the keys app-* of transit. The role gateway of approle and of kubernetes has this policy,
+// with tokens that live for an hour.
 type Server struct {
 	t    *testing.T
 	core *vault.Core
