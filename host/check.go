@@ -184,8 +184,8 @@ func (k *checker) needed(field *hostfn.Field) (reason string) {
 	return ""
 }
 
-// effective reports whether a field that is present has an effect. It has none, which is an error, if none of the conditions of
-// its OnlyIf holds, or may hold once a template is rendered.
+// effective reports whether a field that is present has an effect: whether a condition of its OnlyIf holds, or may hold once a
+// template is rendered. Otherwise it adds a problem.
 func (k *checker) effective(f *abi.Field) bool {
 	reasons := make([]string, 0, len(f.OnlyIf))
 	for _, condition := range f.OnlyIf {

@@ -114,7 +114,7 @@ func credentials(c *sdk.Call, known *sdk.Challenged, r *sdk.Request, body string
 	return "Digest " + strings.Join(parameters, ", ")
 }
 
-// hash returns the hash function of an algorithm. It is MD5 if the challenge has none, section 3.3.
+// hash returns the hash function of an algorithm. It is MD5 for a challenge without an algorithm, section 3.3.
 func hash(algorithm string) string {
 	switch algorithm {
 	case "SHA-256":

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -29,42 +30,58 @@ func builtIn(t *testing.T) []host.PluginInfo {
 	return h.Plugins()
 }
 
-// docs/auth-types.md lists every built-in type, every field with its default, minimum and values, and whether it is required,
-// and every algorithm.
-func TestAuthTypesAreDocumented(t *testing.T) {
-	documented := map[string]map[string][]string{} // by type and field
-	fieldsOf := func(authType string) map[string][]string {
-		if documented[authType] == nil {
-			documented[authType] = map[string][]string{}
-			for _, row := range rows(under(t, authTypes, "## `"+authType+"`")) {
-				for _, name := range spans(row[0]) {
-					documented[authType][name] = row
-				}
+// shared are the sections with fields that several types have. The section of a type links to those that it has.
+var shared = []string{"Token requests", "Clients"}
+
+// fieldsOf returns the rows of the fields of a section, by name.
+func fieldsOf(t *testing.T, heading string) map[string][]string {
+	t.Helper()
+	fields := map[string][]string{}
+	for _, row := range rows(under(t, authTypes, heading)) {
+		for _, name := range spans(row[0]) {
+			if len(row) == 3 && (row[1] == "yes" || row[1] == "no") { // other tables have other columns
+				fields[name] = row
 			}
 		}
-		return documented[authType]
 	}
+	return fields
+}
+
+// docs/auth-types.md lists every built-in type, every field with its default, minimum and values, whether it is required, and
+// the fields that decide about that, and every algorithm.
+func TestAuthTypesAreDocumented(t *testing.T) {
 	for _, info := range builtIn(t) {
 		t.Run(info.Type, func(t *testing.T) {
-			fields := fieldsOf(info.Type)
+			section := under(t, authTypes, "## `"+info.Type+"`")
+			fields := fieldsOf(t, "## `"+info.Type+"`")
+			common := map[string][]string{}
+			for _, heading := range shared {
+				if strings.Contains(section, "](#"+strings.ReplaceAll(strings.ToLower(heading), " ", "-")+")") {
+					maps.Copy(common, fieldsOf(t, "## "+heading))
+				}
+			}
 			for _, f := range info.Fields {
 				row := fields[f.Name]
+				about := "" // what the type's section says about a field that others have too
+				if row == nil {
+					row, about = common[f.Name], strings.Join(strings.Fields(section), " ")
+				}
 				if row == nil {
 					t.Errorf("the field %s is missing", f.Name)
 					continue
 				}
-				text := row[2]
+				text := row[2] + about
 				if other, same := strings.CutPrefix(text, "as for "); same {
-					text = fieldsOf(spans(other)[0])[f.Name][2]
+					text = fieldsOf(t, "## `"+spans(other)[0]+"`")[f.Name][2]
+				}
+				if f.Name == "client_auth" {
+					text += under(t, authTypes, "## Clients") // which lists the values
 				}
 				compareField(t, f, row[1], text)
 				delete(fields, f.Name)
 			}
-			delete(documented, info.Type)
-			for name, row := range fields {
-				if row[1] == "yes" || row[1] == "no" { // other tables have other columns
-					t.Errorf("there is a field %s, which the type does not have", name)
-				}
+			for name := range fields {
+				t.Errorf("there is a field %s, which the type does not have", name)
 			}
 		})
 	}
@@ -75,6 +92,29 @@ func TestAuthTypesAreDocumented(t *testing.T) {
 	slices.Sort(algorithms)
 	if want := slices.Sorted(slices.Values(jws.Algorithms())); !slices.Equal(algorithms, want) {
 		t.Errorf("the algorithms are %q, want %q", algorithms, want)
+	}
+}
+
+// Each section has the same shape: when to use the type, its fields, an example, and what the API gets.
+func TestTheSectionsOfAuthTypes(t *testing.T) {
+	text := document(t, authTypes)
+	for _, info := range builtIn(t) {
+		_, section, _ := strings.Cut(text, "\n## `"+info.Type+"`\n")
+		section, _, _ = strings.Cut(section, "\n## ")
+		order := []string{"\n| field | required | is |\n", "```yaml\n- name: ", "API gets"}
+		if len(info.Fields) == 0 {
+			order = order[1:]
+		}
+		if strings.HasPrefix(strings.TrimSpace(section), "|") {
+			t.Errorf("the section of %s does not begin with when to use it", info.Type)
+		}
+		rest := section
+		for _, part := range order {
+			_, after, found := strings.Cut(rest, part)
+			if rest = after; !found {
+				t.Errorf("the section of %s has no %q, or not after %q", info.Type, part, order)
+			}
+		}
 	}
 }
 
@@ -96,6 +136,11 @@ func compareField(t *testing.T, f abi.Field, required, text string) {
 			t.Errorf("%s does not have its value %s", f.Name, value)
 		}
 	}
+	for _, condition := range slices.Concat(f.RequiredIf, f.OnlyIf) {
+		if words := append(condition.Values, condition.Field); !slices.ContainsFunc(words, func(w string) bool { return strings.Contains(text, w) }) {
+			t.Errorf("%s does not say that it depends on %s", f.Name, condition)
+		}
+	}
 }
 
 // The table at the top of docs/auth-types.md has every type, in the order of the sections, and which of them each host has.
@@ -107,8 +152,8 @@ func TestTheTableOfAuthTypes(t *testing.T) {
 		name := spans(row[0])[0]
 		listed = append(listed, name)
 		loaded := slices.ContainsFunc(plugins.Default(), func(module []byte) bool { return bytes.Equal(module, plugins.Of(name)) })
-		if want := map[bool]string{true: "yes", false: "no"}[loaded]; row[3] != want {
-			t.Errorf("each host has %s: %q, want %q", name, row[3], want)
+		if want := map[bool]string{true: "yes", false: "no"}[loaded]; row[4] != want {
+			t.Errorf("each host has %s: %q, want %q", name, row[4], want)
 		}
 	}
 	for line := range strings.SplitSeq(text, "\n") {
