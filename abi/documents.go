@@ -70,6 +70,9 @@ type ChallengeReply struct {
 	Answers map[string]string `json:"answers,omitempty"`
 	// Count is the number of calls so far that got the kept answers, from 1. It is absent if there are none.
 	Count int64 `json:"count,omitempty"`
+	// ClockChange is the number of seconds by which [UserClockOffset] has changed since the first attempt called it. It is absent
+	// if that is 0, and if there is no Status.
+	ClockChange int64 `json:"clock_change,omitempty"`
 }
 
 // TokenRequest is the parameter of [UserTokenRequest]. The host sends it to a token endpoint as a POST of an HTML form, RFC

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -261,6 +262,47 @@ func TestTheOffsetOfTheAPIsClock(t *testing.T) {
 		if w.get(connector); offset != c.want {
 			t.Errorf("after %s: %d, want %d", c.name, offset, c.want)
 		}
+	}
+}
+
+// The second run gets the seconds by which the API's clock differs from what the first one was told, even if another request
+// has learnt the offset meanwhile.
+func TestTheChangeOfTheAPIsClock(t *testing.T) {
+	var changes []int64
+	asks := true
+	w, connector := challengeWorld(t, func(env abi.Env) (string, error) {
+		if c := challengeOf(env); c.Status != 0 {
+			changes = append(changes, c.ClockChange)
+		} else if c.ClockChange != 0 {
+			t.Errorf("the first run: %d", c.ClockChange)
+		}
+		if asks {
+			env.ClockOffset()
+		}
+		return header("X-Key", value(env, "key")), nil
+	})
+	refusal := func(ahead time.Duration) func(*http.Request) (*http.Response, error) {
+		return respond(http.StatusForbidden, "", "Date", start.Add(ahead).UTC().Format(http.TimeFormat))
+	}
+	w.api.Answer(refusal(time.Hour))
+	w.get(connector) // 3600
+	w.get(connector) // the same
+	w.api.Answer(refusal(-time.Minute))
+	w.get(connector)
+	other := false
+	w.api.Answer(func(r *http.Request) (*http.Response, error) {
+		if !other {
+			other = true
+			w.get(connector) // another request learns the offset
+		}
+		return refusal(time.Hour)(r)
+	})
+	w.get(connector)
+	asks = false
+	w.api.Answer(refusal(0))
+	w.get(connector)
+	if want := []int64{3600, 0, -3660, 3660, 3660, 0}; !slices.Equal(changes, want) {
+		t.Errorf("%v, want %v", changes, want)
 	}
 }
 

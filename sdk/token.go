@@ -139,27 +139,30 @@ func (a Answers) Time(name string) int64 {
 // Exchange sends a request and returns the status and the parts of the answer that the description lists. It needs
 // [UsesToken].
 func (c *Call) Exchange(e Exchange) (status int, answers Answers) {
-	status, answers, _ = answersOf(c.env.Exchange(e.document()))
-	return status, answers
+	reply := answersOf(c.env.Exchange(e.document()))
+	return reply.Status, reply.Answers
 }
 
-func answersOf(reply []byte) (status int, answers Answers, count int64) {
-	answers = Answers{}
+// answersOf returns the reply of exchange or challenge. That of exchange has fewer members.
+func answersOf(reply []byte) Challenged {
+	r := Challenged{Answers: Answers{}}
 	_ = EachMember(string(reply), func(name, value string) error {
 		switch name {
 		case "status":
-			status = int(integer(value))
+			r.Status = int(integer(value))
 		case "count":
-			count = integer(value)
+			r.Count = integer(value)
+		case "clock_change":
+			r.ClockChange = integer(value)
 		case "answers":
 			return EachMember(value, func(name, value string) error {
-				answers[name] = text(value)
+				r.Answers[name] = text(value)
 				return nil
 			})
 		}
 		return nil
 	})
-	return status, answers, count
+	return r
 }
 
 func (e Exchange) document() []byte {
@@ -197,11 +200,13 @@ type Challenged struct {
 	Answers Answers
 	// Count is the number of calls so far that got the kept answers, from 1. It is 0 if there are none.
 	Count int64
+	// ClockChange is the number of seconds by which [Call.ClockOffset] has changed since the first attempt called it. It is 0 if
+	// there is no Status.
+	ClockChange int64
 }
 
 // Challenge returns what the plugin knows from answers of the API, see [Description].Challenge. It must be called before
 // [Call.Request].
 func (c *Call) Challenge() Challenged {
-	status, answers, count := answersOf(c.env.Challenge())
-	return Challenged{status, answers, count}
+	return answersOf(c.env.Challenge())
 }

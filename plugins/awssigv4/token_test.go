@@ -151,6 +151,29 @@ func TestClockOfTheAPI(t *testing.T) {
 	}
 }
 
+// Once the time of the API is known, a refusal has another reason, and the request is not sent again. If the API's clock is set
+// anew, it is.
+func TestRefusalsOfAnAPIWhoseClockIsOff(t *testing.T) {
+	run(t, func(t *testing.T, h *hosttest.Harness) {
+		for _, c := range []struct {
+			name, date, want string
+			attempts         int
+		}{
+			{"the first refusal", "Sun, 30 Aug 2015 12:51:00 GMT", "20150830T125100Z", 2},
+			{"the same time", "Sun, 30 Aug 2015 12:51:00 GMT", "20150830T125100Z", 1},
+			{"59 seconds later", "Sun, 30 Aug 2015 12:51:59 GMT", "20150830T125100Z", 1},
+			{"an hour later", "Sun, 30 Aug 2015 13:51:59 GMT", "20150830T135159Z", 2},
+			{"the host's time", "Sun, 30 Aug 2015 12:36:00 GMT", "20150830T123600Z", 2},
+		} {
+			h.API(dated(http.StatusForbidden, c.date))
+			got := h.Authenticate(config(), hosttest.GET("https://api.test/"))
+			if got.Attempts != c.attempts || got.Response.StatusCode != http.StatusForbidden || got.Header("X-Amz-Date") != c.want {
+				t.Errorf("%s: %d attempts, the last at %s, status %d", c.name, got.Attempts, got.Header("X-Amz-Date"), got.Response.StatusCode)
+			}
+		}
+	})
+}
+
 // A request that is refused for another reason is not sent again.
 func TestOtherRefusals(t *testing.T) {
 	for _, c := range []struct {

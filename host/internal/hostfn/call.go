@@ -57,6 +57,8 @@ type Call struct {
 	restart        *Restart
 	lines          []line
 	inputRead      bool
+	// offset is the last result of ClockOffset, or nil.
+	offset *int64
 	// bodyReads counts how often the body was opened.
 	bodyReads int
 	// uncacheable is set once the call has read anything of its request, the clock or random bytes, or has signed or

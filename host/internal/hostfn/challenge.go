@@ -26,6 +26,8 @@ type APIAnswer struct {
 	used []*tokencache.Handle
 	// requestRead is set if that call has read the request.
 	requestRead bool
+	// offset is the last result of ClockOffset in that call. It is nil if the call did not ask.
+	offset *int64
 }
 
 // kept is the set of answers of an API that later calls get.
@@ -48,7 +50,7 @@ func (c *Call) Learn(response *http.Response, body []byte, replaced bool) *APIAn
 	if c.plan.Keep > 0 {
 		c.keep(found, replaced)
 	}
-	return &APIAnswer{response.StatusCode, found, c.used, c.inputRead}
+	return &APIAnswer{response.StatusCode, found, c.used, c.inputRead, c.offset}
 }
 
 // keep stores the answers that are kept. An entry with the same values stays, because its count goes on: the number of
@@ -117,6 +119,9 @@ func (c *Call) Challenge() []byte {
 	case answer != nil:
 		c.uncacheable = true
 		reply.Status = answer.Status
+		if answer.offset != nil {
+			reply.ClockChange = c.plan.Offset.seconds.Load() - *answer.offset
+		}
 		maps.Copy(reply.Answers, answer.found)
 	}
 	reply.Answers = c.sealAnswers(c.plan.ChallengeAnswers, reply.Answers)
@@ -195,9 +200,6 @@ func (c *Call) runAfresh() {
 
 // Offset is the time that the clock of an API is ahead of the host's. It is safe for concurrent use.
 type Offset struct{ seconds atomic.Int64 }
-
-// Get returns the offset.
-func (o *Offset) Get() time.Duration { return time.Duration(o.seconds.Load()) * time.Second }
 
 // Learn sets the offset by the Date of an answer with which the API refused a request, 400, 401 or 403. An offset of a few
 // seconds is that of the network, and counts as none. An offset beyond maxOffset is not believed, and one that differs by a few

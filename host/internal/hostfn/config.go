@@ -6,7 +6,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/keywright/keywright/abi"
 	"github.com/keywright/keywright/host/internal/seal"
@@ -247,5 +246,7 @@ func (c *Call) TimeMillis() int64 {
 func (c *Call) ClockOffset() int64 {
 	c.need(abi.UserClockOffset)
 	c.uncacheable = true
-	return int64(c.plan.Offset.Get() / time.Second)
+	offset := c.plan.Offset.seconds.Load()
+	c.offset = &offset
+	return offset
 }

@@ -58,7 +58,10 @@ func Challenge() *sdk.Challenge { return &sdk.Challenge{Statuses: []int{400, 401
 
 // Refused reports whether the API has refused this request for another reason than the time of its signature. It must be
 // called before [Request].
-func Refused(c *sdk.Call) bool { return c.Challenge().Status != 0 && !Apart(c.ClockOffset(), 0) }
+func Refused(c *sdk.Call) bool {
+	challenge := c.Challenge()
+	return challenge.Status != 0 && !Apart(challenge.ClockChange, 0)
+}
 
 // Apart reports whether two times, in seconds, differ so much that a signature of one is not valid at the other.
 func Apart(a, b int64) bool { return a-b >= leastOffset || b-a >= leastOffset }
