@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -339,13 +338,10 @@ func (c *Call) secretForms() []string {
 
 // formsOf returns the forms of the secrets and sealed values that wanted is true for. v is nil for a secret.
 func (c *Call) formsOf(wanted func(secret string, v *seal.Value) bool) []string {
-	all := map[string]bool{}
+	var all []string
 	add := func(secret string, v *seal.Value) {
-		if !wanted(secret, v) {
-			return
-		}
-		for _, form := range forms(secret) {
-			all[form] = true
+		if secret != "" && wanted(secret, v) { // an expression with a secret may render to an empty text
+			all = append(all, forms(secret)...)
 		}
 	}
 	for v := range c.sealed.Values() {
@@ -354,8 +350,8 @@ func (c *Call) formsOf(wanted func(secret string, v *seal.Value) bool) []string 
 	for _, secret := range c.inputs.secrets() {
 		add(secret, nil)
 	}
-	delete(all, "") // an expression with a secret may render to an empty text
-	return slices.SortedFunc(maps.Keys(all), func(a, b string) int {
+	slices.SortFunc(all, func(a, b string) int {
 		return cmp.Or(cmp.Compare(len(b), len(a)), strings.Compare(a, b))
 	})
+	return slices.Compact(all)
 }

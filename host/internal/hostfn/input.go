@@ -170,8 +170,8 @@ func (b *bodyStream) Open() (io.ReadCloser, error) {
 		return nil, fmt.Errorf("a call may read it %d times", maxBodyReads)
 	}
 	body, err := b.open()
-	if err != nil {
-		return nil, err
+	if err != nil || body == http.NoBody {
+		return body, err
 	}
 	ctx, cancel := context.WithTimeout(c.ctx, c.plan.ExchangeTime)
 	return &timedBody{reader{ctx, body}, body, cancel}, nil

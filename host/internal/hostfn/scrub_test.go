@@ -10,6 +10,7 @@ import (
 	"maps"
 	"net/url"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -46,6 +47,26 @@ func TestScrub(t *testing.T) {
 	c := callWith(map[string]string{"a": "long secret", "b": "long secret and more"})
 	if got := c.Scrub("x long secret and more y"); got != "x <sealed> y" {
 		t.Errorf("of two that begin alike the longer one is not taken: %q", got)
+	}
+}
+
+// The forms of a secret are those of Go's own encoders, each of them once, the longest first.
+func TestForms(t *testing.T) {
+	for _, secret := range []string{"letters-and.digits_0~", "a+b/c", "\xff\xfe\xfb?", "é", "a b", `a"b\c`, "\n", "Zm9v+/", "%41"} {
+		quoted := strconv.Quote(secret)
+		want := []string{
+			secret, quoted[1 : len(quoted)-1], url.QueryEscape(secret), url.PathEscape(secret), base64.RawStdEncoding.EncodeToString([]byte(secret)),
+			base64.RawURLEncoding.EncodeToString([]byte(secret)), hex.EncodeToString([]byte(secret)),
+		}
+		slices.Sort(want)
+		got := callWith(map[string]string{"s": secret, "same": secret, "none": ""}, secret, "").secretForms()
+		if !slices.IsSortedFunc(got, func(a, b string) int { return len(b) - len(a) }) {
+			t.Errorf("%q: not by length: %q", secret, got)
+		}
+		slices.Sort(got)
+		if want = slices.Compact(want); !slices.Equal(got, want) {
+			t.Errorf("%q: %q, want %q", secret, got, want)
+		}
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	"io"
 	"iter"
 	"strings"
+	"sync"
 
 	"github.com/keywright/keywright/abi"
 	"github.com/keywright/keywright/host/internal/tokencache"
@@ -216,9 +217,17 @@ func (v *Value) copyTo(w io.Writer) error {
 	if err != nil {
 		return err
 	}
-	_, err = io.Copy(w, from)
+	buffer := buffers.Get().(*[copied]byte)
+	defer buffers.Put(buffer)
+	_, err = io.CopyBuffer(w, from, buffer[:])
 	return errors.Join(err, from.Close())
 }
+
+// copied is the number of bytes that copyTo copies at once.
+const copied = 32 << 10
+
+// buffers has buffers for copyTo. A buffer of its own would be most of the memory that a call takes.
+var buffers = sync.Pool{New: func() any { return new([copied]byte) }}
 
 // Made returns the number of bytes that all values of Combine count as.
 func (t *Table) Made() int { return t.made }
