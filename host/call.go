@@ -60,27 +60,26 @@ func (c *Connector) find(ctx context.Context, r *http.Request, body *payload, an
 	for range c.host.config.Limits.CachePerPartition + 3 {
 		call := hostfn.New(ctx, c.plan, in, hostfn.Inline)
 		call.Found = found
-		out, restart := c.run(ctx, call, stats)
-		if restart == nil {
+		out := c.run(ctx, call, stats)
+		if out.restart == nil {
 			c.store(secrets, subject, call, out)
 			return out
 		}
-		if !restart.Body && !restart.Afresh {
+		if missed := *out.restart; !missed.Body && !missed.Afresh {
 			var entry *tokencache.Entry[[]seal.Piece]
-			out, entry = c.fetchOrWait(ctx, in, *restart, stats)
+			out, entry = c.fetchOrWait(ctx, in, missed, stats)
 			switch {
 			case entry != nil:
 				if found == nil {
 					found = map[tokencache.Key]tokencache.Entry[[]seal.Piece]{}
 				}
-				found[*restart.Key] = *entry
+				found[*missed.Key] = *entry
 				continue
 			case out.restart == nil:
 				return out
 			}
-			restart = out.restart
 		}
-		if restart.Afresh {
+		if out.restart.Afresh {
 			in.Answer = nil
 			continue
 		}
@@ -219,11 +218,7 @@ func (c *Connector) runDetached(ctx context.Context, in *hostfn.Inputs, lease *h
 		}
 		call := hostfn.New(detached, c.plan, in, hostfn.Detached)
 		call.Lease = lease
-		ended, restart := c.run(detached, call, &statsSoFar)
-		if restart != nil {
-			ended = &outcome{restart: restart}
-		}
-		out = ended
+		out = c.run(detached, call, &statsSoFar)
 	}()
 	select {
 	case out := <-done:
@@ -243,23 +238,22 @@ func (c *Connector) places() (slots chan struct{}, others string) {
 	return c.host.exchangeSlots, "token endpoints"
 }
 
-// run runs the guest once and checks its output. It returns a Restart if the call must run again. It adds to stats.
-func (c *Connector) run(ctx context.Context, call *hostfn.Call, stats *Attempt) (*outcome, *hostfn.Restart) {
+// run runs the guest once and checks its output. The outcome has a Restart if the call must run again. It adds to stats.
+func (c *Connector) run(ctx context.Context, call *hostfn.Call, stats *Attempt) *outcome {
 	result, failure := run(ctx, c.plugin.guest, abi.ExportAuthenticate, call)
-	stats.Sandbox += result.Time
-	stats.Fuel += result.Fuel
-	restart := call.Restart()
 	requests, took := call.KeyRequests()
+	stats.Sandbox, stats.Fuel = stats.Sandbox+result.Time, stats.Fuel+result.Fuel
 	stats.KeyRequests, stats.KeyTime = stats.KeyRequests+requests, stats.KeyTime+took
+	stats.Exchanges, stats.Token = stats.Exchanges+call.Exchanges(), stats.Token+call.ExchangeTime()
+	restart := call.Restart()
 	if restart == nil || call.Exchanges() > 0 { // the log lines of a run without effect are dropped
 		call.Flush()
 	}
 	if restart != nil {
-		stats.Exchanges, stats.Token = stats.Exchanges+call.Exchanges(), stats.Token+call.ExchangeTime()
-		return nil, restart
+		return &outcome{restart: restart}
 	}
 	out := &outcome{used: call.Used(), call: call}
-	stats.Exchanges, stats.Token, stats.Cached = stats.Exchanges+call.Exchanges(), stats.Token+call.ExchangeTime(), len(out.used) > 0
+	stats.Cached = len(out.used) > 0
 	if failure == nil {
 		var err error
 		if out.mutation, err = call.Mutation(result.Output); err != nil {
@@ -273,7 +267,7 @@ func (c *Connector) run(ctx context.Context, call *hostfn.Call, stats *Attempt) 
 	if c.host.explained != nil {
 		c.host.explained(c.explanation(call, result.Output, out))
 	}
-	return out, nil
+	return out
 }
 
 // observe calls Observe with an attempt.
