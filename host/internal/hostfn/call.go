@@ -1,12 +1,9 @@
 package hostfn
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
-	"slices"
-	"strings"
 	"time"
 
 	"github.com/keywright/keywright/abi"
@@ -304,54 +301,4 @@ func (v *values) UUID() (string, error) {
 func (c *Call) now() int64 {
 	c.uncacheable = true
 	return c.plan.Clock().Unix()
-}
-
-// scrubbable is the minimum length, in bytes, of a secret that is cut out of another text. A shorter secret also occurs
-// by chance, and the text around the gap would reveal it.
-const scrubbable = 8
-
-// Scrub returns text with the call's secrets and sealed values replaced. It is for texts that others wrote and that go
-// into errors or logs: the errors of an HTTP client, and the texts of a guest that may reveal. A text that contains a
-// secret shorter than scrubbable is replaced as a whole.
-func (c *Call) Scrub(text string) string {
-	var pairs []string
-	for _, form := range c.secretForms() {
-		switch {
-		case !strings.Contains(text, form):
-		case len(form) < scrubbable:
-			return "<a text that may hold a secret>"
-		default:
-			pairs = append(pairs, form, "<sealed>")
-		}
-	}
-	if pairs == nil {
-		return text
-	}
-	return strings.NewReplacer(pairs...).Replace(text)
-}
-
-// secretForms returns the call's secrets and sealed values in every form that they may have in texts of others, the
-// longest first.
-func (c *Call) secretForms() []string {
-	return c.formsOf(func(string, *seal.Value) bool { return true })
-}
-
-// formsOf returns the forms of the secrets and sealed values that wanted is true for. v is nil for a secret.
-func (c *Call) formsOf(wanted func(secret string, v *seal.Value) bool) []string {
-	var all []string
-	add := func(secret string, v *seal.Value) {
-		if secret != "" && wanted(secret, v) { // an expression with a secret may render to an empty text
-			all = append(all, forms(secret)...)
-		}
-	}
-	for v := range c.sealed.Values() {
-		add(v.Text, &v)
-	}
-	for _, secret := range c.inputs.secrets() {
-		add(secret, nil)
-	}
-	slices.SortFunc(all, func(a, b string) int {
-		return cmp.Or(cmp.Compare(len(b), len(a)), strings.Compare(a, b))
-	})
-	return slices.Compact(all)
 }

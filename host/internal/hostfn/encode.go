@@ -10,7 +10,6 @@ import (
 	"maps"
 	"net/url"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/keywright/keywright/abi"
@@ -156,26 +155,6 @@ func (c *Call) Reveal(value string) []byte {
 		c.plan.Revealed(v.Text)
 	}
 	return []byte(v.Text)
-}
-
-// forms returns the encodings in which a secret may appear in texts of others.
-func forms(secret string) []string {
-	standard := base64.RawStdEncoding.EncodeToString([]byte(secret))
-	all := append(make([]string, 0, 7), secret, standard, hex.EncodeToString([]byte(secret)))
-	if strings.ContainsAny(standard, "+/") {
-		all = append(all, base64.RawURLEncoding.EncodeToString([]byte(secret)))
-	}
-	if strings.ContainsFunc(secret, escaped) {
-		quoted := strconv.Quote(secret)
-		all = append(all, quoted[1:len(quoted)-1], url.QueryEscape(secret), url.PathEscape(secret))
-	}
-	return all
-}
-
-// escaped reports whether a quoted text or a URL may have another form of r. It is an approximation that saves time for most
-// secrets: all have at most letters, digits and what neither escapes.
-func escaped(r rune) bool {
-	return (r < 'a' || r > 'z') && (r < 'A' || r > 'Z') && (r < '0' || r > '9') && r != '-' && r != '_' && r != '.' && r != '~'
 }
 
 // newUUID returns a random UUID (RFC 9562 section 5.4).

@@ -1,6 +1,41 @@
 package hostfn
 
-import "errors"
+import (
+	"cmp"
+	"encoding/base64"
+	"encoding/hex"
+	"errors"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/keywright/keywright/host/internal/seal"
+)
+
+// scrubbable is the minimum length, in bytes, of a secret that is cut out of another text. A shorter secret also occurs
+// by chance, and the text around the gap would reveal it.
+const scrubbable = 8
+
+// Scrub returns text with the call's secrets and sealed values replaced. It is for texts that others wrote and that go
+// into errors or logs: the errors of an HTTP client, and the texts of a guest that may reveal. A text that contains a
+// secret shorter than scrubbable is replaced as a whole.
+func (c *Call) Scrub(text string) string {
+	var pairs []string
+	for _, form := range c.secretForms() {
+		switch {
+		case !strings.Contains(text, form):
+		case len(form) < scrubbable:
+			return "<a text that may hold a secret>"
+		default:
+			pairs = append(pairs, form, "<sealed>")
+		}
+	}
+	if pairs == nil {
+		return text
+	}
+	return strings.NewReplacer(pairs...).Replace(text)
+}
 
 // ScrubError returns err if its text is printable and contains no secret. Otherwise it returns an error with a scrubbed
 // text, for which errors.Is reports the same as for err. Unwrap and errors.As do not reach err.
@@ -24,3 +59,49 @@ type scrubbed struct {
 func (s *scrubbed) Error() string { return s.text }
 
 func (s *scrubbed) Is(target error) bool { return s.is(target) }
+
+// secretForms returns the call's secrets and sealed values in every form that they may have in texts of others, the
+// longest first.
+func (c *Call) secretForms() []string {
+	return c.formsOf(func(string, *seal.Value) bool { return true })
+}
+
+// formsOf returns the forms of the secrets and sealed values that wanted is true for. v is nil for a secret.
+func (c *Call) formsOf(wanted func(secret string, v *seal.Value) bool) []string {
+	var all []string
+	add := func(secret string, v *seal.Value) {
+		if secret != "" && wanted(secret, v) { // an expression with a secret may render to an empty text
+			all = append(all, forms(secret)...)
+		}
+	}
+	for v := range c.sealed.Values() {
+		add(v.Text, &v)
+	}
+	for _, secret := range c.inputs.secrets() {
+		add(secret, nil)
+	}
+	slices.SortFunc(all, func(a, b string) int {
+		return cmp.Or(cmp.Compare(len(b), len(a)), strings.Compare(a, b))
+	})
+	return slices.Compact(all)
+}
+
+// forms returns the encodings in which a secret may appear in texts of others.
+func forms(secret string) []string {
+	standard := base64.RawStdEncoding.EncodeToString([]byte(secret))
+	all := append(make([]string, 0, 7), secret, standard, hex.EncodeToString([]byte(secret)))
+	if strings.ContainsAny(standard, "+/") {
+		all = append(all, base64.RawURLEncoding.EncodeToString([]byte(secret)))
+	}
+	if strings.ContainsFunc(secret, escaped) {
+		quoted := strconv.Quote(secret)
+		all = append(all, quoted[1:len(quoted)-1], url.QueryEscape(secret), url.PathEscape(secret))
+	}
+	return all
+}
+
+// escaped reports whether a quoted text or a URL may have another form of r. It is an approximation that saves time for most
+// secrets: all have at most letters, digits and what neither escapes.
+func escaped(r rune) bool {
+	return (r < 'a' || r > 'z') && (r < 'A' || r > 'Z') && (r < '0' || r > '9') && r != '-' && r != '_' && r != '.' && r != '~'
+}
