@@ -3,6 +3,7 @@ package seal_test
 import (
 	"crypto/rand"
 	"errors"
+	"io"
 	"strings"
 	"testing"
 
@@ -64,6 +65,23 @@ func TestHowLongATextMayBe(t *testing.T) {
 		t.Errorf("a value that counts as a step more: %v", err)
 	}
 }
+
+// Rounding is the part of the length of a text that its values do not have.
+func TestRounding(t *testing.T) {
+	table := seal.NewTable(rand.Reader)
+	short, whole := sealValue(t, table, seal.Value{Text: "x"}), sealValue(t, table, seal.Value{Text: strings.Repeat("x", step)})
+	body := sealValue(t, table, seal.Value{Stream: body{}})
+	for text, want := range map[string]int{"plain": 0, whole: 0, short: step - 1, "a" + short + whole + body + short + "b": 2 * (step - 1)} {
+		if got := table.Rounding(text); got != want {
+			t.Errorf("%d bytes, want %d", got, want)
+		}
+	}
+}
+
+// body is a stream without bytes.
+type body struct{}
+
+func (body) Open() (io.ReadCloser, error) { return io.NopCloser(strings.NewReader("")), nil }
 
 // Combine builds a mask of up to 4 KiB, and uses <sealed> for a longer one.
 func TestALongMask(t *testing.T) {
