@@ -1,4 +1,4 @@
-// The part of JSON that the plugin needs: writing a string, and reading the host's flat answers.
+// The part of JSON that the plugins need: writing a string, and reading the host's flat answers.
 
 // quote returns text as a JSON string.
 export function quote(text: string): string {
@@ -17,7 +17,12 @@ export function quote(text: string): string {
   return out + '"';
 }
 
-// member returns a string or integer member of a flat object as text, or "" if there is none. It does not decode escapes: the
+// pair returns a name and a value as an object of a list.
+export function pair(name: string, value: string): string {
+  return '{"name":' + quote(name) + ',"value":' + quote(value) + "}";
+}
+
+// member returns a string or integer member of a document as text, or "" if there is none. It does not decode escapes: the
 // members of the host's answers are integers, sealed values and registered names, which have none.
 export function member(object: string, name: string): string {
   const key = quote(name) + ":";

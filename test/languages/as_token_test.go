@@ -1,6 +1,4 @@
-// Package assemblyscript tests Keywright with a plugin that is not written in Go. It compiles one in AssemblyScript and runs
-// it.
-package assemblyscript
+package languages
 
 import (
 	"bytes"
@@ -11,17 +9,12 @@ import (
 	"log/slog"
 	"net/http"
 	"net/url"
-	"os"
-	"os/exec"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
-	"github.com/tetratelabs/wazero"
 
-	"github.com/keywright/keywright/abi"
 	"github.com/keywright/keywright/host"
 )
 
@@ -30,33 +23,6 @@ const (
 	tokenURL = "https://login.test/token"
 	apiURL   = "https://api.test/v1/orders"
 )
-
-// compile compiles the plugin from its sources, so that no test runs an old module.
-func compile(t *testing.T) []byte {
-	t.Helper()
-	// Reading the sources makes go test run the test again when they change.
-	for _, pattern := range []string{"assembly/*.ts", "*.json"} {
-		sources, err := filepath.Glob(pattern)
-		if err != nil || len(sources) == 0 {
-			t.Fatalf("no sources %s: %v", pattern, err)
-		}
-		for _, source := range sources {
-			if _, err := os.ReadFile(source); err != nil {
-				t.Fatal(err)
-			}
-		}
-	}
-	out := filepath.Join(t.TempDir(), "as_token.wasm")
-	compiler := exec.CommandContext(t.Context(), "node_modules/.bin/asc", "assembly/index.ts", "--outFile", out)
-	if text, err := compiler.CombinedOutput(); err != nil {
-		t.Fatalf("the AssemblyScript compiler does not run (make deps installs it): %v\n%s", err, text)
-	}
-	wasm, err := os.ReadFile(out)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return wasm
-}
 
 // internet is a token endpoint and an API, without a network.
 type internet struct {
@@ -164,7 +130,7 @@ func get(t *testing.T, client *http.Client) error {
 
 // TestASToken runs all tests of the plugin. It compiles the plugin only once, because that takes seconds.
 func TestASToken(t *testing.T) {
-	wasm := compile(t)
+	wasm := read(t, assemblyScript(t, "index"))
 	for name, test := range map[string]func(*testing.T, []byte){
 		"module is small and imports nothing beyond the contract": testModule,
 		"describe":                            testDescribe,
@@ -182,17 +148,7 @@ func testModule(t *testing.T, wasm []byte) {
 	if len(wasm) < 3_000 || len(wasm) > 7<<10 {
 		t.Errorf("the module has %d bytes, want 3 to 7 kB", len(wasm))
 	}
-	runtime := wazero.NewRuntime(t.Context())
-	defer runtime.Close(t.Context())
-	module, err := runtime.CompileModule(t.Context(), wasm)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, f := range module.ImportedFunctions() {
-		if from, name, _ := f.Import(); from != abi.ModuleEnv && from != abi.ModuleUser {
-			t.Errorf("the module imports %q %q, want nothing but %s and %s", from, name, abi.ModuleEnv, abi.ModuleUser)
-		}
-	}
+	checkImports(t, wasm)
 }
 
 func testDescribe(t *testing.T, wasm []byte) {

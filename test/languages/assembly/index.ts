@@ -1,8 +1,7 @@
 // Plugin as_token adds an access token that it requests with the client credentials grant, RFC 6749 section 4.4. It does the
 // same as the built-in oauth_client_credentials, in another language and with nothing but ABI.md and the Extism PDK.
 
-import { Config } from "@extism/as-pdk";
-import { cache, cached, done, failed, requestToken } from "./host";
+import { cache, cached, config, done, failed, requestToken } from "./host";
 import { member, quote } from "./json";
 
 // MARGIN is the time before a token's expiry in which the token is not used, in seconds.
@@ -53,11 +52,6 @@ export function authenticate(): i32 {
     if (ttl > 0) cache("access_token", token, ttl);
   }
   return done(bearer(token));
-}
-
-function config(name: string): string {
-  const value = Config.get(name);
-  return value === null ? "" : value;
 }
 
 function bearer(token: string): string {
