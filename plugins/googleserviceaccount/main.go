@@ -3,6 +3,7 @@ package main
 
 import (
 	"errors"
+	"strings"
 	"time"
 
 	"github.com/keywright/keywright/sdk"
@@ -106,7 +107,7 @@ func issue(c *sdk.Call) (token string, expires time.Duration, err error) {
 	}
 	url := c.Config("token_url")
 	answer, err := c.RequestToken(sdk.TokenRequest{
-		URL: url, Form: grant(c.SignAssertion(unsigned(c, "aud", url, "scope", c.Config("scope"), "sub", c.Config("subject")))),
+		URL: url, Form: grant(c.SignAssertion(unsigned(c, "aud", url, "scope", scopes(c), "sub", c.Config("subject")))),
 	})
 	if err == nil {
 		_, err = answer.Bearer() // refuses other types of tokens
@@ -116,12 +117,15 @@ func issue(c *sdk.Call) (token string, expires time.Duration, err error) {
 
 // sign returns a self-signed JWT, which many of Google's APIs take in place of an access token.
 func sign(c *sdk.Call) (string, error) {
-	scope, audience := c.Config("scope"), c.Config("audience")
+	scope, audience := scopes(c), c.Config("audience")
 	if (scope == "") == (audience == "") {
 		return "", errors.New(either)
 	}
 	return c.SignJWT(unsigned(c, "sub", c.Config("client_email"), "aud", audience, "scope", scope)), nil
 }
+
+// scopes returns the field scope, with one space between them (RFC 6749 section 3.3).
+func scopes(c *sdk.Call) string { return strings.Join(strings.Fields(c.Config("scope")), " ") }
 
 // requestIDToken returns an ID token. It is no access token, so the endpoint's answer is not one of RFC 6749.
 func requestIDToken(c *sdk.Call) (string, error) {

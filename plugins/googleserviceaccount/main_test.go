@@ -114,7 +114,7 @@ func TestTokensOfTheEndpoint(t *testing.T) {
 			token, 3540,
 		},
 		"for a shorter time": {
-			config("scope", scope, "token_type", "access_token"), `{"access_token":"` + token + `","token_type":"Bearer","expires_in":1800}`,
+			config("scope", strings.ReplaceAll(scope, " ", "\n")+"\n", "token_type", "access_token"), `{"access_token":"` + token + `","token_type":"Bearer","expires_in":1800}`,
 			map[string]any{"scope": scope},
 			token, 1740,
 		},

@@ -53,9 +53,9 @@ func Exchange(c *sdk.Call, grant ...sdk.Pair) (sdk.Mutation, error) {
 func TokenRequest(c *sdk.Call, grant ...sdk.Pair) (r sdk.TokenRequest, err error) {
 	r.URL = c.Config("token_url")
 	r.Form, r.Headers = Authenticate(c, "", r.URL, grant)
-	r.Form = Optional(r.Form, "scope", strings.Join(words(c.Config("scope")), " ")) // RFC 6749 section 3.3
+	r.Form = Optional(r.Form, "scope", strings.Join(strings.Fields(c.Config("scope")), " ")) // RFC 6749 section 3.3
 	for _, name := range []string{"audience", "resource"} {
-		for _, word := range words(c.Config(name)) {
+		for _, word := range strings.Fields(c.Config(name)) {
 			r.Form = append(r.Form, sdk.Pair{Name: name, Value: word})
 		}
 	}
@@ -70,21 +70,6 @@ func Optional(form []sdk.Pair, name, value string) []sdk.Pair {
 		return form
 	}
 	return append(form, sdk.Pair{Name: name, Value: value})
-}
-
-// words returns the words of a text. Tabs and line breaks separate them as spaces do: YAML makes line breaks of a text that is
-// written on several lines.
-func words(text string) (list []string) {
-	start := 0
-	for i := 0; i <= len(text); i++ {
-		if i == len(text) || strings.IndexByte(" \t\r\n", text[i]) >= 0 {
-			if start < i {
-				list = append(list, text[start:i])
-			}
-			start = i + 1
-		}
-	}
-	return list
 }
 
 // Problems returns the problems of jwt_headers and parameters, where no parameter may have one of the reserved names. They are

@@ -137,7 +137,8 @@ func compareField(t *testing.T, f abi.Field, required, text string) {
 		}
 	}
 	for _, condition := range slices.Concat(f.RequiredIf, f.OnlyIf) {
-		if words := append(condition.Values, condition.Field); !slices.ContainsFunc(words, func(w string) bool { return strings.Contains(text, w) }) {
+		words := append([]string{condition.Field}, condition.Values...)
+		if !slices.ContainsFunc(words, func(w string) bool { return strings.Contains(text, w) }) {
 			t.Errorf("%s does not say that it depends on %s", f.Name, condition)
 		}
 	}
