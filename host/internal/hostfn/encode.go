@@ -46,9 +46,9 @@ var encodings = map[string]encoding{
 }
 
 // quote returns text as a quoted-string.
-func quote(text string) string {
-	return `"` + strings.NewReplacer(`\`, `\\`, `"`, `\"`).Replace(text) + `"`
-}
+func quote(text string) string { return `"` + quotedPairs.Replace(text) + `"` }
+
+var quotedPairs = strings.NewReplacer(`\`, `\\`, `"`, `\"`)
 
 func base64Encoding(encode, decode *base64.Encoding) encoding {
 	e := encoding{encode: func(text string) string { return encode.EncodeToString([]byte(text)) }, size: encode.EncodedLen}

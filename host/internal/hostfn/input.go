@@ -30,8 +30,16 @@ func (c *Call) Input() []byte {
 	r := c.inputs.Request
 	target := *r.URL
 	target.User, target.Host = nil, sentHost(r)
-	sealed := sealer{c, c.requestForms(), map[string]string{}}
-	request := abi.Request{Method: r.Method, URL: sealed.text(target.String()), Headers: []abi.Pair{}}
+	address := target.String()
+	longest := len(address)
+	for name, values := range r.Header {
+		longest = max(longest, len(name))
+		for _, value := range values {
+			longest = max(longest, len(value))
+		}
+	}
+	sealed := sealer{c, c.requestForms(longest), map[string]string{}}
+	request := abi.Request{Method: r.Method, URL: sealed.text(address), Headers: []abi.Pair{}}
 	if request.Method == "" {
 		request.Method = http.MethodGet
 	}
@@ -102,9 +110,11 @@ func (s *sealer) text(text string) string {
 
 // requestForms returns the forms that secrets may have in a request, the longest first. It leaves out short secrets, and all
 // that the guest has made: a caller could have guessed it, and to seal it would confirm the guess, also of a short secret in it.
-func (c *Call) requestForms() []string {
+// No form of a secret is shorter than the secret, so requestForms also leaves out those that are longer than the longest text
+// of the request. Most keys are.
+func (c *Call) requestForms(longest int) []string {
 	return c.formsOf(func(secret string, v *seal.Value) bool {
-		return len(secret) >= scrubbable && (v == nil || !v.Raw && v.Size == 0)
+		return len(secret) >= scrubbable && len(secret) <= longest && (v == nil || !v.Raw && v.Size == 0)
 	})
 }
 
@@ -217,7 +227,7 @@ func (c *Call) BodyForm() (pairs []byte, ok bool) {
 		c.endf(StageBody, "the request's form is longer than %d bytes, too long to be signed", maxForm)
 	}
 	list := []any{}
-	sealed := sealer{c, c.requestForms(), map[string]string{}}
+	sealed := sealer{c, c.requestForms(len(form)), map[string]string{}}
 	for member := range strings.SplitSeq(string(form), "&") {
 		name, value, _ := strings.Cut(member, "=")
 		name, nameErr := url.QueryUnescape(name)

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"net/http"
 	"net/url"
 	"slices"
 	"strconv"
@@ -66,6 +67,24 @@ func TestForms(t *testing.T) {
 		slices.Sort(got)
 		if want = slices.Compact(want); !slices.Equal(got, want) {
 			t.Errorf("%q: %q, want %q", secret, got, want)
+		}
+	}
+}
+
+// A secret that is the whole of a request's longest text is sealed for the guest, in each form and each place.
+func TestInputSealsTheLongestText(t *testing.T) {
+	const secret = "x-long-secret-that-is-longer-than-the-other-texts-of-the-request"
+	for _, form := range []string{secret, hex.EncodeToString([]byte(secret))} {
+		for place, r := range map[string]*http.Request{
+			"value": {URL: &url.URL{Scheme: "https", Host: "api.test"}, Header: http.Header{"X-A": {"b", form}}},
+			"name":  {URL: &url.URL{Scheme: "https", Host: "api.test"}, Header: http.Header{form: {"b"}}},
+			"URL":   {URL: &url.URL{Scheme: "https", Host: form}},
+			"query": {URL: &url.URL{Scheme: "https", Host: "api.test", RawQuery: form}},
+		} {
+			c := New(context.Background(), &Plan{Random: rand.Reader}, &Inputs{Secrets: []string{secret}, Request: r}, Inline)
+			if input := string(c.Input()); strings.Contains(input, form) || !strings.Contains(input, "kw_") {
+				t.Errorf("%s: %s", place, input)
+			}
 		}
 	}
 }
