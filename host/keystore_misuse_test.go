@@ -11,7 +11,7 @@ import (
 
 // threats.md 95: a plugin cannot use a key of the store as a text.
 func TestAKeyOfAStoreIsNoText(t *testing.T) {
-	onlySigns, outOfReach := "the bytes of the key are wanted, but it stays in its store (get_key)", "a sealed value stands where its sinks (sign) do not reach"
+	onlySigns, outOfReach := "the bytes of the key are wanted, but it stays in its store (get_key)", "a sealed value stands where its sinks"
 	for name, c := range map[string]struct {
 		do    func(env abi.Env, key string) string
 		stage host.Stage
@@ -23,9 +23,10 @@ func TestAKeyOfAStoreIsNoText(t *testing.T) {
 		"data that is signed":    {func(env abi.Env, key string) string { return env.SignSealed("key", abi.PurposeMessage, key) }, host.StageSign, onlySigns},
 		"reveal":                 {func(env abi.Env, key string) string { return string(env.Reveal(key)) }, host.StageSign, onlySigns},
 		"digest":                 {func(env abi.Env, key string) string { return env.Digest("sha256", key) }, host.StagePlugin, outOfReach},
-		"data of a MAC":          {func(env abi.Env, key string) string { return env.MAC("HS256", key, key) }, host.StagePlugin, outOfReach},
+		"data of a MAC":          {func(env abi.Env, key string) string { return env.MAC("HS256", value(env, "secret"), key) }, host.StagePlugin, outOfReach},
 		"a header":               {func(_ abi.Env, key string) string { return key }, host.StagePlugin, outOfReach},
-		"a MAC of another hash":  {func(env abi.Env, key string) string { return env.MAC("MD5", key, "m") }, host.StageSign, "unknown MAC algorithm"},
+		"a MAC of a key field":   {func(env abi.Env, _ string) string { return env.MAC("HS256", value(env, "key"), "m") }, host.StagePlugin, "signs with sign_sealed"},
+		"a MAC of another hash":  {func(env abi.Env, _ string) string { return env.MAC("MD5", value(env, "secret"), "m") }, host.StageSign, "unknown MAC algorithm"},
 		"a header, by the cache": {func(env abi.Env, key string) string { env.CacheSet("k", key, 60); v, _ := env.CacheGet("k"); return v }, host.StagePlugin, outOfReach},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -124,24 +124,20 @@ func TestACallUsesOneVersionOfAKey(t *testing.T) {
 func TestAKeyOfAStoreMakesMACs(t *testing.T) {
 	keys := &fakeKeys{}
 	secret := keys.add("api", "HS256").([]byte)
-	for _, field := range []string{"key", "secret"} {
-		t.Run(field, func(t *testing.T) {
-			w := newWorld(t, withoutBuiltIns, withKeys(keys), withGuest(storedGuest(func(env abi.Env) (string, error) {
-				return header("X-Signature", env.Encode(abi.FormatBase64, env.MAC("HS256", value(env, field), "1."+env.Body()))), nil
-			})))
-			connector := w.connect("custom", config{field: "{{ get_key('api') }}", "algorithm": "HS256"})
-			post := func(body string) *http.Request {
-				r, _ := http.NewRequestWithContext(t.Context(), http.MethodPost, apiURL, io.MultiReader(strings.NewReader(body)))
-				return r // a body that can be read only once
-			}
-			mac := hmac.New(sha256.New, secret)
-			mac.Write([]byte("1.{}"))
-			if got := w.send(connector, post("{}")).Header.Get("X-Signature"); got != base64.StdEncoding.EncodeToString(mac.Sum(nil)) {
-				t.Errorf("the signature is %q", got)
-			}
-			w.refuse(connector, post(strings.Repeat("x", 256<<10)), host.StageSign, "more than 262144 bytes", "sign a digest")
-		})
+	w := newWorld(t, withoutBuiltIns, withKeys(keys), withGuest(storedGuest(func(env abi.Env) (string, error) {
+		return header("X-Signature", env.Encode(abi.FormatBase64, env.MAC("HS256", value(env, "secret"), "1."+env.Body()))), nil
+	})))
+	connector := w.connect("custom", config{"secret": "{{ get_key('api') }}"})
+	post := func(body string) *http.Request {
+		r, _ := http.NewRequestWithContext(t.Context(), http.MethodPost, apiURL, io.MultiReader(strings.NewReader(body)))
+		return r // a body that can be read only once
 	}
+	mac := hmac.New(sha256.New, secret)
+	mac.Write([]byte("1.{}"))
+	if got := w.send(connector, post("{}")).Header.Get("X-Signature"); got != base64.StdEncoding.EncodeToString(mac.Sum(nil)) {
+		t.Errorf("the signature is %q", got)
+	}
+	w.refuse(connector, post(strings.Repeat("x", 256<<10)), host.StageSign, "more than 262144 bytes", "sign a digest")
 }
 
 // What is wrong with a key of the store is an error with field, key and advice. It can pass, or a person has to fix it.

@@ -17,7 +17,7 @@ import (
 // misused is the configuration of a connector for the guests of this file. Its secrets are canaries.
 var misused = config{
 	"to_header": "{{ get_secret('s') }}", "to_query": "{{ get_secret('s') }}", "to_token": "{{ get_secret('s') }}",
-	"to_claim": "{{ get_secret('s') }}", "nowhere": "{{ get_secret('s') }}", "key": "{{ get_secret('k') }}",
+	"to_claim": "{{ get_secret('s') }}", "nowhere": "{{ get_secret('s') }}", "key": "{{ get_secret('k') }}", "hmac_key": "{{ get_secret('k') }}",
 	"url": tokenURL, "text": "plain {{ get_secret('text') }}", "claims": config{"sub": "{{ get_secret('text') }}"},
 }
 
@@ -26,7 +26,7 @@ func misusing(do func(abi.Env) (string, error)) *guest {
 	g.about.Uses = abi.Groups
 	g.about.Fields = []abi.Field{
 		sealedField("to_header", abi.SinkHeader), sealedField("to_query", abi.SinkQuery), sealedField("to_token", abi.SinkToken),
-		sealedField("to_claim", abi.SinkClaim), sealedField("nowhere"),
+		sealedField("to_claim", abi.SinkClaim), sealedField("nowhere"), sealedField("hmac_key", abi.SinkSign),
 		{Name: "key", Kind: abi.KindKey, AlgorithmField: "algorithm"},
 		{Name: "algorithm", Kind: abi.KindString, Enum: algorithms, Default: "HS256"},
 		{Name: "url", Kind: abi.KindURL, Sinks: []string{abi.SinkToken}},
@@ -129,8 +129,15 @@ func TestSealedValueWhereItDoesNotBelong_threats_15a(t *testing.T) {
 		{"into a cache key", func(env abi.Env) (string, error) { env.CacheGet(value(env, "to_header")); return "", nil }, host.StagePlugin, "a cache key"},
 		{"into a cache key that is set", func(env abi.Env) (string, error) { env.CacheSet("k"+value(env, "to_header"), "v", 9); return "", nil }, host.StagePlugin, "a cache key"},
 		{"into data to be signed", func(env abi.Env) (string, error) {
-			return header("X-Key", env.MAC(abi.MACSHA256, value(env, "key"), value(env, "to_header"))), nil
+			return header("X-Key", env.MAC(abi.MACSHA256, value(env, "hmac_key"), value(env, "to_header"))), nil
 		}, host.StagePlugin, "the data of mac"},
+		// An HMAC of any data would be a JWT, though the key is for nothing but requests, or the other way round (threats.md 110).
+		{"a key field as the key of a MAC", func(env abi.Env) (string, error) {
+			return header("X-Key", env.MAC(abi.MACSHA256, value(env, "key"), "data")), nil
+		}, host.StagePlugin, "signs with sign_sealed"},
+		{"a part of the key of a MAC", func(env abi.Env) (string, error) {
+			return header("X-Key", env.MAC(abi.MACSHA256, env.Encode(abi.FormatHex, value(env, "key")), "data")), nil
+		}, host.StagePlugin, "signs with sign_sealed"},
 		{"as a key", func(env abi.Env) (string, error) {
 			return header("X-Key", env.MAC(abi.MACSHA256, value(env, "to_header"), "data")), nil
 		}, host.StagePlugin, "the key of mac"},

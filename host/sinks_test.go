@@ -104,6 +104,7 @@ func TestSinksOfWhatTheHostMakes_threats_15a(t *testing.T) {
 			return hex(env, value(env, "user_token")+value(env, "everywhere"))
 		}, []string{abi.SinkToken}},
 		"a field with none":                {field("nowhere"), nil},
+		"a key, which signs by its name":   {field("key"), nil},
 		"an access token":                  {func(env abi.Env) string { return reply(env).AccessToken }, []string{abi.SinkHeader, abi.SinkQuery}},
 		"the scope of a token":             {func(env abi.Env) string { return reply(env).Scope }, []string{abi.SinkHeader, abi.SinkQuery, abi.SinkToken}},
 		"what else a token endpoint gives": {func(env abi.Env) string { return reply(env).Extra["refresh_token"] }, []string{abi.SinkHeader, abi.SinkQuery, abi.SinkToken}},

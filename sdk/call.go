@@ -171,9 +171,10 @@ const (
 )
 
 // MAC returns the HMAC of data, RFC 2104. The hash is [SHA1], [SHA256], [SHA384] or [SHA512]. The key must be or hold a sealed
-// value with the sink [ToSign]; sealed values in data must have [ToDigest]. The result is a sealed value of raw bytes. It may
-// go to the places that [Field].Derived lists for the key and for what is in data. It can be the key of another MAC; in a
-// header or a JWT it must be encoded, for example with [Call.Hex]. It needs [UsesSign].
+// value with the sink [ToSign], but not that of a field of kind [Key]: [Call.SignSealed] makes its HMACs. Sealed values in data
+// must have [ToDigest]. The result is a sealed value of raw bytes. It may go to the places that [Field].Derived lists for the
+// key and for what is in data. It can be the key of another MAC; in a header or a JWT it must be encoded, for example with
+// [Call.Hex]. It needs [UsesSign].
 func (c *Call) MAC(hash, key, data string) string { return c.env.MAC(hash, key, data) }
 
 // Purposes of a [Key], for [Field].Purposes and [Call.SignSealed].

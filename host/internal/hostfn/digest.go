@@ -68,6 +68,7 @@ func (c *Call) MAC(algorithm, key, data string) string {
 	var sum []byte
 	if stored := c.sealed.Key(key); stored != nil {
 		k = *stored
+		c.checkMACKey(&k)
 		sum, v = c.storeMAC(algorithm, *k.Key, data)
 	} else {
 		k = c.macKey(key)
@@ -90,8 +91,14 @@ func (c *Call) macKey(key string) seal.Value {
 	if !sealed {
 		c.end(StagePlugin, errors.New("the key of mac holds no sealed value, so that what it gives would be no credential"))
 	}
-	if k.Sinks&seal.Sign == 0 {
-		c.end(StagePlugin, fmt.Errorf("the key of mac: %w", &seal.Error{Reason: seal.OutOfReach, Sinks: k.Sinks, Sink: seal.Sign}))
-	}
+	c.checkMACKey(&k)
 	return k
+}
+
+// checkMACKey ends the call unless a value reaches Sign. That of a field of kind key does not.
+func (c *Call) checkMACKey(k *seal.Value) {
+	if k.Sinks&seal.Sign == 0 {
+		misuse := &seal.Error{Reason: seal.OutOfReach, Sinks: k.Sinks, Sink: seal.Sign}
+		c.end(StagePlugin, fmt.Errorf("the key of mac: %w (a field of kind key signs with sign_sealed)", misuse))
+	}
 }

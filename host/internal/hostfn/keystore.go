@@ -73,7 +73,7 @@ func (c *Call) detach() {
 
 // sealStored returns the value of a field that names a key with get_key.
 func (c *Call) sealStored(f *Field) string {
-	return c.seal(seal.Value{Sinks: seal.Sign, Derived: f.Derived, Mask: f.Text.Source(), Key: (*seal.Key)(f.Text.Key())})
+	return c.seal(seal.Value{Sinks: f.Sinks, Derived: f.Derived, Mask: f.Text.Source(), Key: (*seal.Key)(f.Text.Key())})
 }
 
 // storeSigns returns a signature of the store of keys, or an HMAC. If the call is explained, it asks nothing and returns zeros.

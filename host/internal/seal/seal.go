@@ -105,7 +105,7 @@ type Value struct {
 	// Stream is set for a value that is not secret, but large: the body of a request. Text is empty then, and the only sink is
 	// Digest.
 	Stream Stream
-	// Key is set for a key that stays in a store of keys. Text is empty then, and the only sink is Sign.
+	// Key is set for a key that stays in a store of keys. Text is empty then, and there is no sink but Sign.
 	Key *Key
 	// From holds the cache entries that the value came from. A 401 drops them.
 	From *Origins
