@@ -319,13 +319,13 @@ func TestLengthOfWhatAStoreSignsDoesNotTellHowLongASecretIs_threats_68(t *testin
 	keys := &fakeKeys{}
 	keys.add("api", "HS256")
 	g := storedGuest(func(env abi.Env) (string, error) {
-		return header("X-Signature", env.Encode(abi.FormatHex, env.MAC("HS256", value(env, "key"), "."+value(env, "hashed")+env.Body()))), nil
+		return header("X-Signature", env.Encode(abi.FormatHex, env.MAC("HS256", value(env, "secret"), "."+value(env, "hashed")+env.Body()))), nil
 	})
 	g.about.Fields = append(g.about.Fields, abi.Field{
 		Name: "hashed", Kind: abi.KindString, Sealed: true, Sinks: []string{abi.SinkDigest}, Derived: []string{abi.SinkHeader},
 	})
 	w := newWorld(t, withoutBuiltIns, withKeys(keys), withGuest(g))
-	connector := w.connect("custom", config{"key": "{{ get_key('api') }}", "algorithm": "HS256", "hashed": "{{ get_secret('s') }}"})
+	connector := w.connect("custom", config{"secret": "{{ get_key('api') }}", "hashed": "{{ get_secret('s') }}"})
 	const longest = 256<<10 - 1<<10 - len(".")
 	for _, length := range []int{1, 1000} {
 		w.setSecret("s", strings.Repeat("s", length))
