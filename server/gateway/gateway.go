@@ -60,6 +60,9 @@ type Event struct {
 	// Exchanges is the number of token requests that were sent for the request. It is 0 unless the function [Observe] is
 	// Observe in the [host.Config] of the connector's host.
 	Exchanges int
+	// KeyRequests is the number of times that a key of the store of keys was used for the request. Like Exchanges, it needs
+	// [Observe].
+	KeyRequests int
 
 	// Traceparent is the caller's header of this name (W3C Trace Context), unchecked.
 	Traceparent string
@@ -71,12 +74,14 @@ type Event struct {
 	Sent time.Time
 }
 
-// Observe counts the token exchanges of an attempt for its request. Set it as Observe in the [host.Config] of the hosts
-// whose connectors a gateway serves. Without it, the [Event] and the Server-Timing of a request show no token exchanges.
+// Observe counts the token exchanges of an attempt for its request, and the uses of keys of the store of keys. Set it as Observe in the [host.Config] of the hosts
+// whose connectors a gateway serves. Without it, the [Event] and the Server-Timing of a request show none of them.
 func Observe(ctx context.Context, attempt host.Attempt) {
 	if e, ok := ctx.Value(exchangesKey{}).(*exchanges); ok {
 		e.count.Add(int64(attempt.Exchanges))
 		e.took.Add(int64(attempt.Token))
+		e.keys.Add(int64(attempt.KeyRequests))
+		e.keysTook.Add(int64(attempt.KeyTime))
 	}
 }
 

@@ -178,21 +178,21 @@ func (c *call) fail(ctx context.Context, w http.ResponseWriter, err error) {
 	_, _ = w.Write(body)
 }
 
-// timing returns the value of Server-Timing, in milliseconds: auth is the time until the request was sent to the API, without
-// the time of the token endpoint, which is token; upstream is the time from then until the API's answer began. If the host
-// sent the request again after a 401, upstream includes both attempts, and the token request between them.
+// timing returns the value of Server-Timing, in milliseconds. upstream is the time from sending the request to the API until the
+// API's answer began, token is the time of the token endpoint, key is that of the store of keys if it was used, and auth is the
+// rest of the time until the answer began. If the host sent the request again after a 401, upstream has both attempts.
 func (c *call) timing() string {
-	sent, answered, token := c.sent, c.answered, time.Duration(c.exchanges.took.Load())
+	answered, token, keys := c.answered, time.Duration(c.exchanges.took.Load()), time.Duration(c.exchanges.keysTook.Load())
 	if answered.IsZero() {
 		answered = c.gateway.config.Clock()
 	}
-	if sent.IsZero() {
-		sent = answered
-	}
-	text := make([]byte, 0, 80)
-	text = appendMilliseconds(append(text, "auth;dur="...), max(0, sent.Sub(c.began)-token))
+	text := make([]byte, 0, 96)
+	text = appendMilliseconds(append(text, "auth;dur="...), max(0, answered.Sub(c.began)-c.upstream-token-keys))
 	text = appendMilliseconds(append(text, ", token;dur="...), token)
-	text = appendMilliseconds(append(text, ", upstream;dur="...), answered.Sub(sent))
+	if c.exchanges.keys.Load() > 0 {
+		text = appendMilliseconds(append(text, ", key;dur="...), keys)
+	}
+	text = appendMilliseconds(append(text, ", upstream;dur="...), c.upstream)
 	return string(text)
 }
 

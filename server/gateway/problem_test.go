@@ -1,6 +1,7 @@
 package gateway_test
 
 import (
+	"context"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -12,6 +13,7 @@ import (
 
 	"github.com/keywright/keywright/host"
 	"github.com/keywright/keywright/internal/testworld"
+	"github.com/keywright/keywright/plugins"
 	"github.com/keywright/keywright/server/gateway"
 	"github.com/keywright/keywright/server/identity"
 )
@@ -21,21 +23,23 @@ import (
 func TestServerTiming(t *testing.T) {
 	const ms = time.Millisecond
 	for want, c := range map[string]struct {
-		before, token, api time.Duration
-		fails              bool
+		before, token, key, api time.Duration
+		fails                   bool
 	}{
-		"auth;dur=3.25, token;dur=2, upstream;dur=1.5":     {5250 * time.Microsecond, 2 * ms, 1500 * time.Microsecond, false},
-		"auth;dur=0, token;dur=7000, upstream;dur=0.001":   {5 * ms, 7 * time.Second, time.Microsecond, false}, // longer than the request: it began for another one
-		"auth;dur=4, token;dur=0, upstream;dur=12":         {4 * ms, 0, 12 * ms, true},
-		"auth;dur=1500.75, token;dur=0.25, upstream;dur=0": {1501 * ms, 250 * time.Microsecond, 0, false},
+		"auth;dur=3.25, token;dur=2, upstream;dur=1.5":         {5250 * time.Microsecond, 2 * ms, 0, 1500 * time.Microsecond, false},
+		"auth;dur=0, token;dur=7000, upstream;dur=0.001":       {5 * ms, 7 * time.Second, 0, time.Microsecond, false}, // longer than the request: it began for another one
+		"auth;dur=4, token;dur=0, upstream;dur=12":             {4 * ms, 0, 0, 12 * ms, true},
+		"auth;dur=1500.75, token;dur=0.25, upstream;dur=0":     {1501 * ms, 250 * time.Microsecond, 0, 0, false},
+		"auth;dur=1, token;dur=2, key;dur=3.5, upstream;dur=4": {6500 * time.Microsecond, 2 * ms, 3500 * time.Microsecond, 4 * ms, false},
 	} {
+		uses := min(1, int(c.key))
 		now := time.Unix(1_800_000_000, 0)
 		var event gateway.Event
 		w := newWorld(t, func(o *options, _ *gateway.Definition) {
 			o.Clock, o.Observe = func() time.Time { return now }, func(e gateway.Event) { event = e }
 			o.Base = testworld.Answer(func(r *http.Request) (*http.Response, error) {
 				now = now.Add(c.api)
-				gateway.Observe(r.Context(), host.Attempt{Token: c.token, Exchanges: 1})
+				gateway.Observe(r.Context(), host.Attempt{Token: c.token, Exchanges: 1, KeyTime: c.key, KeyRequests: uses})
 				if c.fails {
 					return nil, io.ErrUnexpectedEOF
 				}
@@ -51,9 +55,36 @@ func TestServerTiming(t *testing.T) {
 		if got.Header().Get("Server-Timing") != want || (got.Code == http.StatusOK) == c.fails {
 			t.Errorf("the caller got %d and the timing %s, want %s", got.Code, got.Header().Get("Server-Timing"), want)
 		}
-		if event.Upstream != c.api || event.Total != c.before+c.api || event.Exchanges != 1 {
+		if event.Upstream != c.api || event.Total != c.before+c.api || event.Exchanges != 1 || event.KeyRequests != uses {
 			t.Errorf("operators are told %+v", event)
 		}
+	}
+}
+
+// After a 401, the time of a new token is in token alone, and upstream has both attempts.
+func TestServerTimingOfTwoAttempts(t *testing.T) {
+	const ms = time.Millisecond
+	now, attempts := time.Unix(1_800_000_000, 0), 0
+	w := newWorld(t, func(o *options, d *gateway.Definition) {
+		o.Clock, o.Plugins = func() time.Time { return now }, []host.Plugin{{Name: "digest.wasm", Wasm: plugins.Digest}}
+		d.Auth = host.Auth{Type: "digest", Config: map[string]any{"username": "ann", "password": "{{ get_secret('key') }}"}}
+		o.Base = testworld.Answer(func(r *http.Request) (*http.Response, error) {
+			attempts++
+			now = now.Add(5 * ms)
+			challenge := http.Header{"Www-Authenticate": {`Digest realm="r", nonce="n", algorithm=SHA-256, qop="auth"`}}
+			return &http.Response{StatusCode: http.StatusUnauthorized, Header: challenge, Body: http.NoBody, Request: r}, nil
+		})
+	})
+	w.reading = func(ctx context.Context) {
+		if attempts == 1 { // as if the second attempt requested a token
+			now = now.Add(20 * ms)
+			gateway.Observe(ctx, host.Attempt{Token: 18 * ms, Exchanges: 1})
+		}
+	}
+	got := httptest.NewRecorder()
+	w.gateway.Handler().ServeHTTP(got, w.request("GET", "/connectors/weather", ""))
+	if want := "auth;dur=2, token;dur=18, upstream;dur=10"; got.Header().Get("Server-Timing") != want || attempts != 2 {
+		t.Errorf("%d attempts, %s, want %s", attempts, got.Header().Get("Server-Timing"), want)
 	}
 }
 

@@ -43,14 +43,18 @@ type call struct {
 	sent time.Time
 	// answered is the time at which the API's last answer began, or sending failed. It is zero if nothing was sent.
 	answered time.Time
+	// upstream is the time that the API took for all attempts, until its answer began or sending failed.
+	upstream time.Duration
 }
 
-// exchanges counts the token requests of a call. [Observe] finds it in the context, and may be called after the call has
+// exchanges counts the token requests of a call, and the uses of keys of the store of keys. [Observe] finds it in the context, and may be called after the call has
 // ended.
 type exchanges struct {
 	count atomic.Int64
 	// took is the time that they took, in nanoseconds.
 	took atomic.Int64
+	// keys counts the uses of keys, and keysTook is the time that they took, in nanoseconds.
+	keys, keysTook atomic.Int64
 }
 
 type exchangesKey struct{}
@@ -65,6 +69,7 @@ func (c *call) observe() {
 		c.event.Connector = c.connector.definition.Permalink
 	}
 	c.event.ID, c.event.Began, c.event.Sent, c.event.Exchanges = c.id, c.began, c.sent, int(c.exchanges.count.Load())
+	c.event.KeyRequests = int(c.exchanges.keys.Load())
 	c.event.Total = c.gateway.config.Clock().Sub(c.began)
 	if !c.answered.IsZero() {
 		c.event.Upstream = c.answered.Sub(c.sent)
@@ -135,6 +140,7 @@ func (c *call) RoundTrip(r *http.Request) (*http.Response, error) {
 	}
 	response, err := base.RoundTrip(r)
 	c.answered = c.gateway.config.Clock()
+	c.upstream += c.answered.Sub(now)
 	sending.end()
 	timer.Stop()
 	if err != nil {

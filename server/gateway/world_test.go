@@ -31,6 +31,7 @@ type world struct {
 	api     *httptest.Server
 	secrets host.MapSecrets
 	failing atomic.Pointer[error] // the error of reading any secret
+	reading func(context.Context) // if not nil, called when a secret is read
 
 	mu     sync.Mutex
 	got    []*http.Request // requests at the API
@@ -87,6 +88,9 @@ func newWorld(t *testing.T, changes ...change) *world {
 
 // Secret implements [host.Secrets].
 func (w *world) Secret(ctx context.Context, name string) (string, error) {
+	if w.reading != nil {
+		w.reading(ctx)
+	}
 	if err := w.failing.Load(); err != nil {
 		return "", *err
 	}

@@ -22,6 +22,8 @@ type gatewayMetrics struct {
 	calls     *prometheus.CounterVec
 	exchanges *prometheus.CounterVec
 	token     *prometheus.CounterVec
+	keys      *prometheus.CounterVec
+	keyTime   *prometheus.CounterVec
 	sandbox   *prometheus.CounterVec
 	fuel      *prometheus.CounterVec
 	failures  *prometheus.CounterVec
@@ -36,8 +38,8 @@ type gatewayMetrics struct {
 type connectorMetrics struct {
 	upstream, total prometheus.Observer
 	// plugin, cache and reuse count authentications by where the result came from.
-	plugin, cache, reuse            prometheus.Counter
-	exchanges, token, sandbox, fuel prometheus.Counter
+	plugin, cache, reuse                           prometheus.Counter
+	exchanges, token, keys, keyTime, sandbox, fuel prometheus.Counter
 
 	mu       sync.RWMutex
 	requests map[outcome]prometheus.Counter
@@ -78,6 +80,8 @@ func newMetrics(d *daemon) *gatewayMetrics {
 		calls:      r.Counter("authentications_total", "Attempts to authenticate a request, by where the result came from: the plugin, the token cache, or an earlier call.", "connector", "from"),
 		exchanges:  r.Counter("token_exchanges_total", "Token requests that were sent.", "connector"),
 		token:      r.Counter("token_seconds_total", "Time that token endpoints took.", "connector"),
+		keys:       r.Counter("key_requests_total", "Uses of keys of the store of keys.", "connector"),
+		keyTime:    r.Counter("key_seconds_total", "Time that the store of keys took.", "connector"),
 		sandbox:    r.Counter("sandbox_seconds_total", "Time in the sandbox, waits left out.", "connector"),
 		fuel:       r.Counter("fuel_total", "Units of fuel that plugins used.", "connector"),
 		failures:   r.Counter("authentication_failures_total", "Requests that could not be authenticated.", "connector", "stage"),
@@ -105,6 +109,7 @@ func (m *gatewayMetrics) of(connector string) *connectorMetrics {
 			upstream: m.upstream.WithLabelValues(connector), total: m.total.WithLabelValues(connector),
 			plugin: m.calls.WithLabelValues(connector, "plugin"), cache: m.calls.WithLabelValues(connector, "cache"), reuse: m.calls.WithLabelValues(connector, "reuse"),
 			exchanges: m.exchanges.WithLabelValues(connector), token: m.token.WithLabelValues(connector),
+			keys: m.keys.WithLabelValues(connector), keyTime: m.keyTime.WithLabelValues(connector),
 			sandbox: m.sandbox.WithLabelValues(connector), fuel: m.fuel.WithLabelValues(connector),
 			requests: map[outcome]prometheus.Counter{},
 		}
@@ -150,7 +155,7 @@ func (m *gatewayMetrics) forget(connector string) {
 	defer m.mu.Unlock()
 	delete(m.connectors, connector)
 	of := prometheus.Labels{"connector": connector}
-	for _, c := range []*prometheus.CounterVec{m.requests, m.calls, m.exchanges, m.token, m.sandbox, m.fuel, m.failures} {
+	for _, c := range []*prometheus.CounterVec{m.requests, m.calls, m.exchanges, m.token, m.keys, m.keyTime, m.sandbox, m.fuel, m.failures} {
 		c.DeletePartialMatch(of)
 	}
 	m.total.DeletePartialMatch(of)
@@ -173,6 +178,8 @@ func (m *gatewayMetrics) attempted(attempt host.Attempt) {
 	}
 	c.exchanges.Add(float64(attempt.Exchanges))
 	c.token.Add(attempt.Token.Seconds())
+	c.keys.Add(float64(attempt.KeyRequests))
+	c.keyTime.Add(attempt.KeyTime.Seconds())
 	c.sandbox.Add(attempt.Sandbox.Seconds())
 	c.fuel.Add(float64(attempt.Fuel))
 }

@@ -22,7 +22,7 @@ func page(t *testing.T, m *gatewayMetrics) string {
 func TestMetricsOfAConnectorThatIsPutBack(t *testing.T) {
 	m := newMetrics(&daemon{})
 	requested := func() {
-		m.attempted(host.Attempt{Connector: "crm", Exchanges: 1, Token: time.Second, Sandbox: time.Second, Fuel: 7})
+		m.attempted(host.Attempt{Connector: "crm", Exchanges: 1, Token: time.Second, KeyRequests: 2, KeyTime: 3 * time.Second, Sandbox: time.Second, Fuel: 7})
 		m.attempted(host.Attempt{Connector: "crm", Reused: true})
 		m.attempted(host.Attempt{Connector: "crm", Reused: true, Cached: true})
 		m.request(gateway.Event{Connector: "crm", Status: 200, Total: time.Second, Upstream: time.Second})
@@ -31,6 +31,7 @@ func TestMetricsOfAConnectorThatIsPutBack(t *testing.T) {
 	want := []string{
 		`keywright_authentications_total{connector="crm",from="plugin"} 1`, `keywright_authentications_total{connector="crm",from="reuse"} 1`,
 		`keywright_authentications_total{connector="crm",from="cache"} 1`, `keywright_token_exchanges_total{connector="crm"} 1`,
+		`keywright_key_requests_total{connector="crm"} 2`, `keywright_key_seconds_total{connector="crm"} 3`,
 		`keywright_token_seconds_total{connector="crm"} 1`, `keywright_sandbox_seconds_total{connector="crm"} 1`, `keywright_fuel_total{connector="crm"} 7`,
 		`keywright_requests_total{connector="crm",problem="",status="200"} 1`, `keywright_requests_total{connector="crm",problem="upstream-failed",status="502"} 1`,
 		`keywright_request_seconds_count{connector="crm"} 2`, `keywright_upstream_seconds_count{connector="crm"} 1`,
