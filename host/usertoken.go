@@ -5,6 +5,7 @@ import (
 	"net"
 	"net/url"
 
+	"github.com/keywright/keywright/abi"
 	"github.com/keywright/keywright/host/internal/hostfn"
 	"github.com/keywright/keywright/host/internal/seal"
 	"github.com/keywright/keywright/host/internal/template"
@@ -47,6 +48,8 @@ func (k *checker) userToken(f *hostfn.Field, names template.Names) {
 	switch {
 	case !names.UserToken():
 		return
+	case f.Kind == abi.KindObject:
+		k.Wrong(path(f.Name), "names user.token, and no object is sealed: %s", userTokenPlace)
 	case !f.Sealed:
 		k.Wrong(path(f.Name), "names user.token, and is not sealed: %s", userTokenPlace)
 	case f.Sinks&seal.Token != seal.Token:

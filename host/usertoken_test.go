@@ -74,6 +74,10 @@ func TestUserTokenGoesToListedHostsOnly(t *testing.T) {
 		{"[::1]:8443", "https://[::1]:8443/token", true},
 		{"localhost", "http://localhost/token", true},
 		{"bücher.test", "https://xn--bcher-kva.test/token", true},
+		{"BÜCHER.test", "https://xn--bcher-kva.test/token", true},
+		{"xn--BCHER-kva.test", "https://bücher.test/token", true},
+		{"login.test:443", "https://login.test/token", true},
+		{"login.test", "https://login.test./token", false},
 		{"login.test", "https://evil.test/token", false},
 		{"login.test", "https://login.test:8443/token", false},
 		{"login.test:8443", "https://login.test/token", false},
@@ -155,7 +159,7 @@ func TestUserTokenStandsInFieldsForTokenEndpoints(t *testing.T) {
 		"a field with other sinks too":        {config{"subject": "{{ user.token }}"}, ""},
 		"a field that never goes to a token":  {config{"header_only": "{{ user.token }}"}, "auth.config.header_only: names user.token, and its value goes elsewhere (header): "},
 		"a field that is not sealed":          {config{"plain": "{{ user.token }}"}, "auth.config.plain: names user.token, and is not sealed: "},
-		"a member of an object":               {config{"object": config{"a": []any{"{{ user.token }}"}}}, "auth.config.object: names user.token, and is not sealed: "},
+		"a member of an object":               {config{"object": config{"a": []any{"{{ user.token }}"}}}, "auth.config.object: names user.token, and no object is sealed: "},
 		"a URL":                               {config{"url": "https://login.test/{{ user.token }}"}, "auth.config.url: names user.token, and is not sealed: "},
 		"a key":                               {config{"key": "{{ user.token }}"}, "auth.config.key: names user.token, and is not sealed: "},
 		"a branch that is never evaluated":    {config{"plain": "{{ false ? user.token : 'a' }}"}, "auth.config.plain: names user.token, and is not sealed: "},
@@ -185,7 +189,7 @@ func TestUserTokenStandsInFieldsForTokenEndpoints(t *testing.T) {
 	if got := none.problems("custom", config{"subject": "{{ user.token }}"}); !slices.Equal(got, []string{want}) {
 		t.Errorf("without hosts: %q", got)
 	}
-	for _, bad := range []string{"", "https://login.test", "*.test", "login.test/token", "login.test:0"} {
+	for _, bad := range []string{"", "https://login.test", "*.test", "login.test/token", "login.test:0", "login.test.", "login.test:", "login.test:0443", "[0::1]"} {
 		_, err := host.New(t.Context(), host.Config{BuiltIns: []host.Plugin{}, UserTokenHosts: []string{bad}})
 		if err == nil || !strings.Contains(err.Error(), "UserTokenHosts: ") {
 			t.Errorf("%q: %v", bad, err)

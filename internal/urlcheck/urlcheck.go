@@ -3,6 +3,7 @@ package urlcheck
 
 import (
 	"errors"
+	"net/netip"
 	"net/url"
 	"regexp"
 	"strconv"
@@ -54,11 +55,22 @@ func (r Rule) Parse(text string) (*url.URL, error) {
 	return u, nil
 }
 
-// ParseHost parses the name or address of a host, with or without a port. It returns the URL https://text.
+// ParseHost parses the name or address of a host, with or without a port. It returns the URL https://text. It refuses spellings
+// that the URLs of that host do not have, because such a text would name no host.
 func ParseHost(text string) (*url.URL, error) {
 	u, err := Rule{}.Parse("https://" + text)
 	if err != nil || u.Host != text || strings.ContainsAny(text, "* ") {
 		return nil, errors.New("is not the name of a host, such as login.example.com or localhost:8443")
+	}
+	switch name, port := u.Hostname(), u.Port(); {
+	case strings.TrimRight(name, ".\u3002\uff0e\uff61") != name: // all of them are dots in names (UTS #46)
+		return nil, errors.New("ends in a dot: write the name without it")
+	case strings.HasSuffix(text, ":"), strings.HasPrefix(port, "0"):
+		return nil, errors.New("has a port that is not written as a number from 1 to 65535: write it as in localhost:8443, or leave it out with the colon")
+	default:
+		if address, err := netip.ParseAddr(name); err == nil && !strings.EqualFold(address.String(), name) {
+			return nil, errors.New("is an address in an unusual form: write " + address.String())
+		}
 	}
 	return u, nil
 }

@@ -49,6 +49,8 @@ func TestHosts(t *testing.T) {
 		"login.example.com": true, "LOGIN.example.com": true, "localhost:8443": true, "[::1]:8080": true, "10.0.0.1": true, "bücher.example": true,
 		"": false, ":443": false, "*.example.com": false, "https://a.example": false, "a.example/": false, "a.example?b": false, "a.example#": false,
 		"me@a.example": false, "a.example:99999": false, "a example": false, "a.example, b.example": false,
+		"a.example.": false, "a.example.:443": false, "a.example。": false, "a.example．": false, "a.example:": false, "a.example:0443": false, "a.example:443": true,
+		"[0:0:0:0:0:0:0:1]": false, "[::FFFF:10.0.0.1]": true, "[2001:DB8::1]": true, "[2001:db8::0:1]": false, "1.2.3.4.": false, "a.example:+443": false,
 	} {
 		u, err := urlcheck.ParseHost(text)
 		if (err == nil) != want || want && u.Host != text {
