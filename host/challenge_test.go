@@ -306,6 +306,29 @@ func TestTheChangeOfTheAPIsClock(t *testing.T) {
 	}
 }
 
+// A value that no header may hold is not taken, or it would fail later requests for as long as it is kept.
+func TestAValueThatNoHeaderMayHoldIsNotKept(t *testing.T) {
+	about := challenged
+	about.Challenge = &abi.Challenge{Statuses: []int{401}, Keep: 300, Answers: []abi.Answer{
+		{Name: "nonce", From: "json:/nonce", Kind: abi.AnswerSealed, Sinks: []string{abi.SinkHeader}, Keep: true},
+	}}
+	w := newWorld(t, withoutBuiltIns, withGuest(&guest{about: about, authenticate: sendsNonce}))
+	connector := w.connect("custom", config{"key": "k"})
+	w.api.Answer(respond(http.StatusUnauthorized, `{"nonce":"a good nonce"}`))
+	w.get(connector)
+	for _, bad := range []string{`a\nbad nonce`, `a bad\r\nnonce`, `\u0000nonce`, `a nonce\u007f`} {
+		w.api.Answer(respond(http.StatusUnauthorized, `{"nonce":"`+bad+`"}`))
+		w.get(connector)
+	}
+	w.api.Answer(respond(http.StatusOK, ""))
+	w.get(connector)
+	for i, nonce := range nonces(w) {
+		if i > 0 && !strings.HasPrefix(nonce, "a good nonce ") {
+			t.Errorf("request %d has the nonce %q", i, nonce)
+		}
+	}
+}
+
 // What a guest may not do with a challenge.
 func TestMisuseOfAChallenge(t *testing.T) {
 	for name, c := range map[string]struct {

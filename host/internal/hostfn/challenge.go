@@ -48,6 +48,11 @@ func (c *Call) Learn(response *http.Response, body []byte, replaced bool) *APIAn
 	list := c.plan.ChallengeAnswers
 	found := (&parts{header: response.Header, body: body}).find(list, nil, maxChallenge)
 	if c.plan.Keep > 0 {
+		for i := range list { // a value that no header may hold would fail all calls until it is kept no longer
+			if list[i].Keep && !printable(found[list[i].Name]) {
+				delete(found, list[i].Name)
+			}
+		}
 		c.keep(found, replaced)
 	}
 	return &APIAnswer{response.StatusCode, found, c.used, c.inputRead, c.offset}
