@@ -43,14 +43,21 @@ type Auth struct {
 }
 
 // UnmarshalJSON decodes an object strictly: an unknown or duplicate member is an error. Numbers become json.Number,
-// which keeps their text.
+// which keeps their text. A document of more than 32 MiB is an error.
 func (a *Auth) UnmarshalJSON(document []byte) error {
+	if len(document) > maxAuthJSON {
+		return fmt.Errorf("auth has more than %d bytes", maxAuthJSON)
+	}
 	type plain Auth
 	if err := strictjson.Unmarshal(document, (*plain)(a)); err != nil {
 		return fmt.Errorf("auth %w", err)
 	}
 	return nil
 }
+
+// maxAuthJSON is the maximum length of an Auth in JSON, in bytes. The texts of the largest configuration fit in it, with each
+// character escaped.
+const maxAuthJSON = 32 << 20
 
 var _ json.Unmarshaler = (*Auth)(nil)
 

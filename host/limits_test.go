@@ -2,6 +2,7 @@ package host_test
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"net/http"
 	"reflect"
@@ -144,4 +145,13 @@ func TestLimitsRunning(t *testing.T) {
 		}
 		all.Wait()
 	})
+}
+
+// An auth object that no configuration can be is refused before it is decoded.
+func TestAuthThatIsTooLong(t *testing.T) {
+	var auth host.Auth
+	err := json.Unmarshal([]byte(`{"type":"none"`+strings.Repeat(" ", 32<<20)+`}`), &auth)
+	if err == nil || !strings.Contains(err.Error(), "auth has more than 33554432 bytes") {
+		t.Errorf("%v", err)
+	}
 }

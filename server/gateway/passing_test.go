@@ -3,6 +3,7 @@ package gateway_test
 import (
 	"fmt"
 	"io"
+	"math"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -167,6 +168,7 @@ func TestShapedAnswers(t *testing.T) {
 	}{
 		"as long as it may be":      {"GET", text, ten, 200, "text/plain", "0123456789", "200 text/plain 0123456789"},
 		"a byte more":               {"GET", text, ten, 200, "text/plain", "0123456789a", "502 answer-not-shaped"},
+		"of any length":             {"GET", text, gateway.Limits{ResponseBytes: math.MaxInt64}, 200, "text/plain", "x", "200 text/plain x"},
 		"of no type":                {"GET", text, gateway.Limits{}, 200, "", "x", "200 application/octet-stream x"},
 		"of the definition's type":  {"GET", gateway.Response{Body: "response.body", ContentType: "text/csv"}, gateway.Limits{}, 200, "text/plain", "x", "200 text/csv x"},
 		"nothing, of another type":  {"GET", gateway.Response{Body: "response.body", ContentType: "text/csv"}, gateway.Limits{}, 200, "text/plain", "", "200 text/plain "},

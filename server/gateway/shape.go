@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"mime"
 	"net/http"
 	"slices"
@@ -113,7 +114,8 @@ func (c *call) shapeResponse(response *http.Response) (shaped bool, err error) {
 	}
 	original := response.Body
 	defer original.Close()
-	body, release, err := c.gateway.read(io.LimitReader(original, c.connector.definition.Limits.ResponseBytes+1), c.connector.definition.Permalink)
+	most := min(c.connector.definition.Limits.ResponseBytes, math.MaxInt64-1) // one byte more shows that the body is too long
+	body, release, err := c.gateway.read(io.LimitReader(original, most+1), c.connector.definition.Permalink)
 	defer release()
 	if err != nil {
 		return true, err
