@@ -285,9 +285,10 @@ func value(s string, i int) int {
 // quoted returns the index of the quote that ends the JSON string that begins at i, or that of the last byte of s.
 func quoted(s string, i int) int {
 	for i++; i < len(s); i++ {
-		if s[i] == '\\' {
+		switch s[i] {
+		case '\\':
 			i++
-		} else if s[i] == '"' {
+		case '"':
 			return i
 		}
 	}
