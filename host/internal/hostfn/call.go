@@ -206,6 +206,21 @@ func (c *Call) endf(stage, format string, args ...any) {
 	c.end(stage, fmt.Errorf(format, args...))
 }
 
+// try calls f outside of a guest. If f ends the call, try returns the Failure.
+func (c *Call) try(f func()) (err error) {
+	defer func() {
+		switch r := recover().(type) {
+		case nil:
+		case ended:
+			err = c.failure
+		default:
+			panic(r)
+		}
+	}()
+	f()
+	return nil
+}
+
 // need ends the call unless both its mode and the plugin's description allow the host function.
 func (c *Call) need(function string) {
 	if c.mode == Describing || c.mode == Validating {

@@ -271,19 +271,12 @@ func (b *boundedBuffer) Write(p []byte) (int, error) {
 
 // CheckKey asks the store of keys about the key that a field names with get_key. It returns an error unless the key is there
 // and fits its algorithm. The error is a *Failure.
-func (c *Call) CheckKey(f *Field) (err error) {
-	defer func() {
-		if r := recover(); r != nil {
-			if _, ok := r.(ended); !ok {
-				panic(r)
-			}
-			err = c.failure
+func (c *Call) CheckKey(f *Field) error {
+	return c.try(func() {
+		algorithm := "HS256" // of a secret for mac, whose algorithm the plugin chooses
+		if f.Kind == abi.KindKey {
+			algorithm = c.algorithm(f, "")
 		}
-	}()
-	algorithm := "HS256" // of a secret for mac, whose algorithm the plugin chooses
-	if f.Kind == abi.KindKey {
-		algorithm = c.algorithm(f, "")
-	}
-	c.describe(f.Name, seal.Key(*f.Text.Key()), algorithm)
-	return nil
+		c.describe(f.Name, seal.Key(*f.Text.Key()), algorithm)
+	})
 }

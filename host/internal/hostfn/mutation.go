@@ -91,15 +91,8 @@ func (m *Mutation) has(parameter string) bool {
 // Mutation decodes the output of authenticate, checks it, and puts the sealed values in. The error is a *Failure. Scrub
 // still works after an error.
 func (c *Call) Mutation(output []byte) (m *Mutation, err error) {
-	defer func() {
-		if r := recover(); r != nil {
-			if _, ours := r.(ended); !ours {
-				panic(r)
-			}
-			m, err = nil, c.failure
-		}
-	}()
-	return c.mutation(output), nil
+	err = c.try(func() { m = c.mutation(output) })
+	return m, err
 }
 
 // Explanation checks the output of authenticate like Mutation, and returns a Mutation for a person to read, with masks
