@@ -334,7 +334,7 @@ func TestAKeyOfAStoreIsUsedBeforeATokenIsDropped(t *testing.T) {
 	})
 	r, _ := http.NewRequestWithContext(t.Context(), http.MethodPost, apiURL, io.MultiReader(strings.NewReader("{}")))
 	got := w.send(w.connect("custom", config{"key": "{{ get_key('api') }}"}), r)
-	if got.Header.Get("X-Token") != "token 2" || string(got.Body) != "{}" {
+	if got.Header.Get("X-Token") != "token 2" || got.Body != "{}" {
 		t.Errorf("the API got %s and %q", got.Header.Get("X-Token"), got.Body)
 	}
 }
