@@ -169,54 +169,6 @@ func (k *checker) fields() {
 	}
 }
 
-// needed makes a field required if a condition holds, and returns the reason for an error. A condition does not hold if a
-// template determines the value of its field: calls check that.
-func (k *checker) needed(field *hostfn.Field) (reason string) {
-	for _, condition := range field.RequiredIf {
-		if value, holds, _ := k.condition(&condition); holds {
-			field.Required = true
-			if len(condition.Values) > 0 {
-				condition.Values = []string{value}
-			}
-			return ", and " + condition.String()
-		}
-	}
-	return ""
-}
-
-// effective reports whether a field that is present has an effect: whether a condition of its OnlyIf holds, or may hold once a
-// template is rendered. Otherwise it adds a problem.
-func (k *checker) effective(f *abi.Field) bool {
-	reasons := make([]string, 0, len(f.OnlyIf))
-	for _, condition := range f.OnlyIf {
-		_, holds, known := k.condition(&condition)
-		if holds || !known {
-			return true
-		}
-		reasons = append(reasons, condition.String())
-	}
-	if len(reasons) > 0 {
-		k.Wrong(path(f.Name), "has no effect unless %s: remove it, or change that", strings.Join(reasons, ", or "))
-	}
-	return len(reasons) == 0
-}
-
-// condition returns the value of a condition's field, and reports whether the condition holds. known is false if that depends
-// on a template, or on a value that is an error itself.
-func (k *checker) condition(condition *abi.Condition) (value string, holds, known bool) {
-	source, present := k.connector.config.Auth.Config[condition.Field]
-	if len(condition.Values) == 0 {
-		return "", present, true
-	}
-	fields := k.connector.plugin.info.Fields
-	f := &fields[slices.IndexFunc(fields, func(f abi.Field) bool { return f.Name == condition.Field })]
-	value, _ = source.(string)
-	if !present {
-		value = f.Default
-	}
-	return value, slices.Contains(condition.Values, value), !present || slices.Contains(f.Enum, value)
-}
-
 // answers sets the answers that the connector's calls may get. The source of an answer may be a field of the configuration,
 // which must be literal: what a plugin takes of an answer must not depend on a request.
 func (k *checker) answers() {
