@@ -209,11 +209,16 @@ func TestAPluginDropsItsToken(t *testing.T) {
 	})
 	w.get(connector)
 	refused = "Bearer t1"
+	once := get(t.Context()) // cannot be sent again, so that the plugin does not run, and nothing is dropped
+	once.Method, once.Body, once.ContentLength = http.MethodPost, io.NopCloser(strings.NewReader("x")), 1
+	if status, err := w.try(connector, once); status != http.StatusForbidden || err != nil || w.login.Count() != 1 || w.api.Count() != 2 {
+		t.Errorf("%d, %v after %d exchanges and %d requests", status, err, w.login.Count(), w.api.Count())
+	}
 	if got := w.get(connector).Header.Get("Authorization"); got != "Bearer t2" || w.login.Count() != 2 {
 		t.Errorf("%s after %d exchanges", got, w.login.Count())
 	}
 	refused = "Bearer t2" // which is new, so that a newer one would not help
-	if w.get(connector); w.login.Count() != 2 || w.api.Count() != 4 {
+	if w.get(connector); w.login.Count() != 2 || w.api.Count() != 5 {
 		t.Errorf("%d exchanges, %d requests", w.login.Count(), w.api.Count())
 	}
 	refused = ""
