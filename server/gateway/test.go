@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"net/url"
 	"strings"
+	"time"
 	"unicode/utf16"
 	"unicode/utf8"
 
@@ -28,6 +29,17 @@ type debugRequest struct {
 	RequestBody         string            `json:"request_body"`
 	ResponseBody        string            `json:"response_body"`
 	ResponseContentType string            `json:"response_content_type"`
+	// TLS describes the connector's tls. It is nil without one.
+	TLS *debugTLS `json:"tls,omitempty"`
+}
+
+type debugTLS struct {
+	For []string `json:"for"`
+	// Subject and Ends are those of the client certificate, if there is one.
+	Subject string     `json:"subject,omitempty"`
+	Ends    *time.Time `json:"ends,omitempty"`
+	// CA reports whether the connections trust the connector's own authorities.
+	CA bool `json:"ca"`
 }
 
 type debugAuth struct {
@@ -149,6 +161,13 @@ func (c *call) debug(ctx context.Context, r *http.Request) (*debugRequest, error
 	d := &debugRequest{
 		URL: explained.URL, Method: explained.Method, Headers: pairs(explained.Headers), QueryParameters: map[string]string{},
 		Authentication: debugAuth{explained.Type, pairs(explained.Added.Headers), explained.Added.Query},
+	}
+	if t := explained.TLS; t != nil {
+		d.TLS = &debugTLS{For: t.For, CA: t.CA}
+		if t.Certificate != nil {
+			ends := t.Certificate.NotAfter.UTC()
+			d.TLS.Subject, d.TLS.Ends = t.Certificate.Subject, &ends
+		}
 	}
 	_, query, _ := strings.Cut(explained.URL, "?")
 	for part := range strings.SplitSeq(query, "&") {

@@ -82,6 +82,22 @@ func TestBodiesThatAreShown(t *testing.T) {
 	}
 }
 
+// X-Debug-Request says what the connector's tls adds.
+func TestTLSIsShown(t *testing.T) {
+	for _, with := range []bool{false, true} {
+		w := newWorld(t, func(o *options, d *gateway.Definition) {
+			d.URL = "https://api.example"
+			if with {
+				d.TLS = &host.TLS{CA: testworld.NewAuthority(t).PEM(), For: []string{host.TLSForToken}}
+			}
+			o.Base = testworld.Answer(func(r *http.Request) (*http.Response, error) { return answerOf(r, http.StatusOK, "", ""), nil })
+		})
+		if shown := w.try("").Header().Get("X-Debug-Request"); strings.Contains(shown, `"tls":{"for":["token"],"ca":true}`) != with || strings.Contains(shown, `"tls"`) != with {
+			t.Errorf("with tls %t: %s", with, shown)
+		}
+	}
+}
+
 func end(text string) string { return text[max(0, len(text)-20):] }
 
 func TestQueryThatIsShown(t *testing.T) {
