@@ -286,13 +286,11 @@ func TestTheChangeOfTheAPIsClock(t *testing.T) {
 		}
 		return header("X-Key", value(env, "key")), nil
 	})
-	refusal := func(ahead time.Duration) func(*http.Request) (*http.Response, error) {
-		return respond(http.StatusForbidden, "", "Date", start.Add(ahead).UTC().Format(http.TimeFormat))
-	}
-	w.api.Answer(refusal(time.Hour))
+	date := func(ahead time.Duration) string { return start.Add(ahead).UTC().Format(http.TimeFormat) }
+	w.api.Answer(respond(http.StatusForbidden, "", "Date", date(time.Hour)))
 	w.get(connector) // 3600
 	w.get(connector) // the same
-	w.api.Answer(refusal(-time.Minute))
+	w.api.Answer(respond(http.StatusForbidden, "", "Date", date(-time.Minute)))
 	w.get(connector)
 	other := false
 	w.api.Answer(func(r *http.Request) (*http.Response, error) {
@@ -300,11 +298,11 @@ func TestTheChangeOfTheAPIsClock(t *testing.T) {
 			other = true
 			w.get(connector) // another request learns the offset
 		}
-		return refusal(time.Hour)(r)
+		return respond(http.StatusForbidden, "", "Date", date(time.Hour))(r)
 	})
 	w.get(connector)
 	asks = false
-	w.api.Answer(refusal(0))
+	w.api.Answer(respond(http.StatusForbidden, "", "Date", date(0)))
 	w.get(connector)
 	if want := []int64{3600, 0, -3660, 3660, 3660, 0}; !slices.Equal(changes, want) {
 		t.Errorf("%v, want %v", changes, want)
