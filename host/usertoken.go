@@ -1,6 +1,7 @@
 package host
 
 import (
+	"context"
 	"fmt"
 	"net"
 	"net/url"
@@ -58,4 +59,22 @@ func (k *checker) userToken(f *hostfn.Field, names template.Names) {
 		k.Wrong(path(f.Name), "names user.token, which no host may get: the operator lists token endpoints in UserTokenHosts (gateway.user.jwt.token_hosts)")
 	}
 	f.Sinks, f.Derived = seal.Listed, 0
+}
+
+// warnOfUnlisted warns of each URL of a configuration with user.token whose host may not get it. It is no error, because a plugin
+// may send the token to another of its URLs only.
+func (c *Connector) warnOfUnlisted(ctx context.Context) {
+	if !c.plan.Names.UserToken() {
+		return
+	}
+	for _, described := range c.plugin.info.Fields {
+		f := c.plan.Fields[described.Name]
+		if f.Kind != abi.KindURL || f.Text == nil {
+			continue
+		}
+		text, literal := f.Text.Literal()
+		if u, err := url.Parse(text); literal && err == nil && !c.host.listsHost(u) {
+			c.plan.Warn(ctx, fmt.Sprintf("%s: the operator does not list its host %s in UserTokenHosts (gateway.user.jwt.token_hosts), so that requests fail if user.token goes there", path(f.Name), Printable(u.Host)))
+		}
+	}
 }

@@ -332,3 +332,23 @@ func TestTokensOfHostsThatAreNoLongerListed(t *testing.T) {
 		}
 	}
 }
+
+// A URL that may not get the user's token is a warning when the connector is loaded.
+func TestAWarningOfAHostThatIsNotListed(t *testing.T) {
+	for name, c := range map[string]struct {
+		config config
+		want   int
+	}{
+		"a host that is not listed": {config{"url": "https://other.test/token", "subject": "{{ user.token }}"}, 1},
+		"one that is listed":        {config{"url": tokenURL, "subject": "{{ user.token }}"}, 0},
+		"without the user's token":  {config{"url": "https://other.test/token", "subject": "text"}, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := onBehalfWorld(t, cachedExchange)
+			w.connect("custom", c.config)
+			if n := w.logged("auth.config.url: the operator does not list its host other.test"); n != c.want {
+				t.Errorf("%d warnings, want %d", n, c.want)
+			}
+		})
+	}
+}
