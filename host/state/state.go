@@ -1,0 +1,66 @@
+// Package state has the interface of the stores that keep the state of connectors: access tokens, rotating refresh tokens,
+// and what token endpoints refused. Several nodes share a store, and it outlives them.
+//
+// A store holds rows. It compares and swaps them, and it leases them, by its own clock. It learns neither what a row is for
+// nor what its value is: the host makes the ID with a keyed hash, and seals the value before it gets here.
+package state
+
+import (
+	"context"
+	"time"
+)
+
+// ID is the name of a row. It is the result of a keyed hash.
+type ID [32]byte
+
+// Row is what a store holds for an ID. The zero Row is that of an ID for which the store holds nothing.
+type Row struct {
+	// Generation changes with each write of the value, and never returns to an earlier number. It is 0 in the zero Row.
+	Generation int64
+	// Value is sealed. It is nil if there is no value, or if the value has expired.
+	Value []byte
+	// ExpiresIn is the time until Value expires, when the store answered. It is 0 if Value does not expire.
+	ExpiresIn time.Duration
+	// LeasedFor is the time until the lease of the row ends, when the store answered. It is 0 if nobody holds the lease.
+	LeasedFor time.Duration
+}
+
+// Lease is the right to write the value of a row. Its holder loses it when its time is over, and somebody else may acquire
+// it then. Fence tells the store about holders that are late.
+type Lease struct {
+	ID ID
+	// Fence is a number that no other lease of the row has.
+	Fence int64
+	// Generation is the generation of the row that the holder has seen or written last.
+	Generation int64
+}
+
+// Store is a store of rows. Implementations must be safe for concurrent use. Times are by the clock of the store, which is
+// the same for all nodes, so rows have durations only. Each method that changes a row does so in one step: it either
+// happens as a whole or not at all, and a change that was reported outlives the process.
+//
+// An error means that the store does not answer, or not in time. A change may have been made or not then.
+type Store interface {
+	// Get returns the row of an ID.
+	Get(ctx context.Context, id ID) (Row, error)
+	// Acquire takes the lease of a row if nobody holds it and the row still has this generation. The generation of a row that
+	// is not there is 0. Acquire reports whether it took the lease. A row that was not there has a generation other than 0
+	// afterwards.
+	Acquire(ctx context.Context, id ID, generation int64, d time.Duration) (lease Lease, taken bool, err error)
+	// Put writes a value for the holder of a lease, and reports whether it did. It does not if the row has another fence or
+	// another generation than the lease. The time of the lease does not matter: as long as nobody else has acquired it, a
+	// holder that is late may write. The new generation is lease.Generation + 1. If expires is 0 or less, the value does not
+	// expire. If release is set, the lease ends.
+	Put(ctx context.Context, lease Lease, value []byte, expires time.Duration, release bool) (ok bool, err error)
+	// Release ends a lease without a change of the value. If somebody else has acquired the lease, Release does nothing.
+	Release(ctx context.Context, lease Lease) error
+	// Delete removes the value of a row if the row has this generation, and reports whether it did. The generation is one
+	// more afterwards. A lease stays, but its holder can no longer write.
+	Delete(ctx context.Context, id ID, generation int64) (ok bool, err error)
+	// Wait returns when the row may have another generation than this, when its lease may have ended, or when ctx is done. It
+	// may return early. It returns an error only if ctx is done.
+	Wait(ctx context.Context, id ID, generation int64) error
+	// Rows calls f with the ID and row of each value that has not expired, until f returns an error, and returns that error.
+	// It is for changing the keys under which values are sealed.
+	Rows(ctx context.Context, f func(ID, Row) error) error
+}
