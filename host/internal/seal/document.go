@@ -1,0 +1,113 @@
+package seal
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/keywright/keywright/abi"
+	"github.com/keywright/keywright/host/internal/strictjson"
+)
+
+// document is the form of pieces in a store of state. Its names must stay as they are: other nodes, and later versions,
+// read what this one has written.
+type document struct {
+	Pieces []pieceDocument `json:"pieces"`
+}
+
+// pieceDocument is plain text, or a value.
+type pieceDocument struct {
+	Text  string         `json:"text,omitempty"`
+	Value *valueDocument `json:"value,omitempty"`
+}
+
+type valueDocument struct {
+	// Text may be any bytes.
+	Text     []byte   `json:"text,omitempty"`
+	Sinks    []string `json:"sinks,omitempty"`
+	Derived  []string `json:"derived,omitempty"`
+	Mask     string   `json:"mask,omitempty"`
+	Size     int      `json:"size,omitempty"`
+	Raw      bool     `json:"raw,omitempty"`
+	Encoding string   `json:"encoding,omitempty"`
+	Key      *Key     `json:"key,omitempty"`
+}
+
+// listedToken is the name of the sink Listed alone.
+const listedToken = "listed_token"
+
+// errDocument is the error for a document that Marshal has not made, or that a later version has.
+var errDocument = errors.New("it is not in a form that this version reads")
+
+// Marshal returns pieces in the form that Unmarshal reads. It has the bytes of the sealed values, so it must be encrypted
+// before it goes anywhere. The origins are not part of it.
+func Marshal(pieces []Piece) ([]byte, error) {
+	d := document{Pieces: make([]pieceDocument, len(pieces))}
+	for i := range pieces {
+		p := &pieces[i]
+		if !p.Sealed {
+			d.Pieces[i].Text = p.Text
+			continue
+		}
+		v := &p.Value
+		if v.Stream != nil {
+			return nil, &Error{Reason: OnlyHashed}
+		}
+		d.Pieces[i].Value = &valueDocument{[]byte(v.Text), v.Sinks.list(), v.Derived.list(), v.Mask, v.Size, v.Raw, v.Encoding, v.Key}
+	}
+	return strictjson.Marshal(d)
+}
+
+// Unmarshal returns the pieces of a text of Marshal. It refuses members and sinks that it does not know, because a value
+// could go to places then that it must not.
+func Unmarshal(text []byte) ([]Piece, error) {
+	var d document
+	if err := strictjson.Unmarshal(text, &d); err != nil {
+		return nil, errDocument // the error of the decoder could have parts of the text
+	}
+	pieces := make([]Piece, len(d.Pieces))
+	for i, p := range d.Pieces {
+		if p.Value == nil {
+			pieces[i].Text = p.Text
+			continue
+		}
+		sinks, err := unlist(p.Value.Sinks)
+		derived, err2 := unlist(p.Value.Derived)
+		if err := errors.Join(err, err2); err != nil {
+			return nil, err
+		}
+		v := p.Value
+		pieces[i] = Piece{Sealed: true, Value: Value{
+			Text: string(v.Text), Sinks: sinks, Derived: derived, Mask: v.Mask, Size: v.Size, Raw: v.Raw, Encoding: v.Encoding, Key: v.Key,
+		}}
+	}
+	return pieces, nil
+}
+
+// list returns the names of the sinks, for a document.
+func (s Sinks) list() (list []string) {
+	for _, name := range names {
+		if sink, _ := sinkOf(name); s&sink == sink {
+			list = append(list, name)
+		}
+	}
+	if s&Token == Listed {
+		list = append(list, listedToken)
+	}
+	return list
+}
+
+// unlist returns the set of the sinks with the names that list returns.
+func unlist(list []string) (s Sinks, err error) {
+	for _, name := range list {
+		sink, ok := sinkOf(name)
+		switch {
+		case ok:
+			s |= sink
+		case name == listedToken:
+			s |= Listed
+		default:
+			return 0, fmt.Errorf("%w: it has a sink that is none of %s", errDocument, abi.Sinks)
+		}
+	}
+	return s, nil
+}
