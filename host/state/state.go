@@ -13,9 +13,10 @@ import (
 // ID is the name of a row. It is the result of a keyed hash.
 type ID [32]byte
 
-// Row is what a store holds for an ID. The zero Row is that of an ID for which the store holds nothing.
+// Row has the value and the condition of an ID in a store. The zero Row is that of an ID for which the store holds nothing.
 type Row struct {
-	// Generation changes with each write of the value, and never returns to an earlier number. It is 0 in the zero Row.
+	// Generation rises with each write of the value. It never returns to an earlier number, even if the store has forgotten
+	// the row in between. It is 0 in the zero Row.
 	Generation int64
 	// Value is sealed. It is nil if there is no value, or if the value has expired.
 	Value []byte
@@ -26,10 +27,10 @@ type Row struct {
 }
 
 // Lease is the right to write the value of a row. Its holder loses it when its time is over, and somebody else may acquire
-// it then. Fence tells the store about holders that are late.
+// it then. By Fence the store knows holders that are late.
 type Lease struct {
 	ID ID
-	// Fence is a number that no other lease of the row has.
+	// Fence is greater than that of each earlier lease of the row, even if the store has forgotten the row in between.
 	Fence int64
 	// Generation is the generation of the row that the holder has seen or written last.
 	Generation int64
@@ -61,6 +62,6 @@ type Store interface {
 	// may return early. It returns an error only if ctx is done.
 	Wait(ctx context.Context, id ID, generation int64) error
 	// Rows calls f with the ID and row of each value that has not expired, until f returns an error, and returns that error.
-	// It is for changing the keys under which values are sealed.
+	// It is for changing the keys under which values are sealed: f may call the store.
 	Rows(ctx context.Context, f func(ID, Row) error) error
 }

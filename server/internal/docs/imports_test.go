@@ -49,6 +49,8 @@ var rules = []rule{
 	}},
 	{packages: "host/internal/egress", ours: []string{"internal/tlsfailure"}, others: []string{"golang.org/x/net", "github.com/hashicorp/golang-lru/v2"}},
 	{packages: "host/internal/leakscan"},
+	{packages: "host/state"},
+	{packages: "host/state/statetest", ours: []string{"host/state"}},
 	{packages: "host/internal/strictjson", others: []string{"github.com/go-json-experiment/json"}},
 	{packages: "host/internal/testhook", ours: []string{"host/internal/sandbox"}},
 

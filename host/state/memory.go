@@ -1,0 +1,217 @@
+package state
+
+import (
+	"context"
+	"slices"
+	"sync"
+	"time"
+)
+
+// Memory is a Store in the memory of the process. It forgets everything when the process ends, so it suits tests, and one
+// node whose grants may be renewed after each start. It is safe for concurrent use.
+type Memory struct {
+	now  func() time.Time
+	mu   sync.Mutex
+	rows map[ID]*memoryRow
+	// highest is at least the highest generation and fence of all rows that Sweep has removed. New rows begin above it.
+	highest int64
+}
+
+type memoryRow struct {
+	generation, fence int64
+	value             []byte
+	// expires is the zero time if the value does not expire, and leased if nobody holds the lease.
+	expires, leased time.Time
+	// changed is closed at the next change. It is nil if nobody waits.
+	changed chan struct{}
+}
+
+// NewMemory returns an empty Memory with a clock. Wait sees the clock and, as it cannot wait for a clock, uses timers.
+func NewMemory(now func() time.Time) *Memory {
+	return &Memory{now: now, rows: map[ID]*memoryRow{}}
+}
+
+// Get implements Store.
+func (m *Memory) Get(ctx context.Context, id ID) (Row, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if err := ctx.Err(); err != nil {
+		return Row{}, err
+	}
+	return m.row(id), nil
+}
+
+// row returns a copy of a row, as of now.
+func (m *Memory) row(id ID) Row {
+	r := m.rows[id]
+	if r == nil {
+		return Row{}
+	}
+	now := m.now()
+	row := Row{Generation: r.generation}
+	if r.value != nil && r.valid(now) {
+		row.Value = slices.Clone(r.value)
+		if !r.expires.IsZero() {
+			row.ExpiresIn = r.expires.Sub(now)
+		}
+	}
+	if r.leased.After(now) {
+		row.LeasedFor = r.leased.Sub(now)
+	}
+	return row
+}
+
+// valid reports whether the value has not expired.
+func (r *memoryRow) valid(now time.Time) bool { return r.expires.IsZero() || r.expires.After(now) }
+
+// wake wakes those who wait for a change.
+func (r *memoryRow) wake() {
+	if r.changed != nil {
+		close(r.changed)
+		r.changed = nil
+	}
+}
+
+// Acquire implements Store.
+func (m *Memory) Acquire(ctx context.Context, id ID, generation int64, d time.Duration) (Lease, bool, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if err := ctx.Err(); err != nil {
+		return Lease{}, false, err
+	}
+	r, now := m.rows[id], m.now()
+	switch {
+	case r == nil && generation == 0:
+		r = &memoryRow{generation: m.highest + 1, fence: m.highest}
+		m.rows[id] = r
+	case r == nil || r.generation != generation || r.leased.After(now):
+		return Lease{}, false, nil
+	}
+	r.fence++
+	r.leased = now.Add(d)
+	return Lease{ID: id, Fence: r.fence, Generation: r.generation}, true, nil
+}
+
+// Put implements Store.
+func (m *Memory) Put(ctx context.Context, lease Lease, value []byte, expires time.Duration, release bool) (bool, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if err := ctx.Err(); err != nil {
+		return false, err
+	}
+	r := m.rows[lease.ID]
+	if r == nil || r.fence != lease.Fence || r.generation != lease.Generation {
+		return false, nil
+	}
+	r.generation++
+	r.value, r.expires = slices.Clone(value), time.Time{}
+	if expires > 0 {
+		r.expires = m.now().Add(expires)
+	}
+	if release {
+		r.leased = time.Time{}
+	}
+	r.wake()
+	return true, nil
+}
+
+// Release implements Store.
+func (m *Memory) Release(ctx context.Context, lease Lease) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	if r := m.rows[lease.ID]; r != nil && r.fence == lease.Fence {
+		r.leased = time.Time{}
+		r.wake()
+	}
+	return nil
+}
+
+// Delete implements Store.
+func (m *Memory) Delete(ctx context.Context, id ID, generation int64) (bool, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if err := ctx.Err(); err != nil {
+		return false, err
+	}
+	r := m.rows[id]
+	if r == nil || r.generation != generation {
+		return false, nil
+	}
+	r.generation++
+	r.value, r.expires = nil, time.Time{}
+	r.wake()
+	return true, nil
+}
+
+// Wait implements Store.
+func (m *Memory) Wait(ctx context.Context, id ID, generation int64) error {
+	changed, d := m.watch(id, generation)
+	if err := ctx.Err(); changed == nil || err != nil {
+		return err
+	}
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-changed:
+		return nil
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// watch returns a channel that is closed at the next change of a row, and the time until its lease ends. The channel is nil
+// if there is nothing to wait for.
+func (m *Memory) watch(id ID, generation int64) (<-chan struct{}, time.Duration) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	r, now := m.rows[id], m.now()
+	if r == nil || r.generation != generation || !r.leased.After(now) {
+		return nil, 0
+	}
+	if r.changed == nil {
+		r.changed = make(chan struct{})
+	}
+	return r.changed, r.leased.Sub(now)
+}
+
+// Rows implements Store.
+func (m *Memory) Rows(ctx context.Context, f func(ID, Row) error) error {
+	m.mu.Lock()
+	ids := make([]ID, 0, len(m.rows))
+	for id := range m.rows {
+		ids = append(ids, id)
+	}
+	m.mu.Unlock()
+	for _, id := range ids {
+		row, err := m.Get(ctx, id)
+		if err == nil && row.Value != nil {
+			err = f(id, row)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return ctx.Err()
+}
+
+// Sweep removes the rows without a value, or whose value has expired, that nobody leases. It returns their number.
+func (m *Memory) Sweep() int {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	n, now := 0, m.now()
+	for id, r := range m.rows {
+		if r.leased.After(now) || r.value != nil && r.valid(now) {
+			continue
+		}
+		m.highest = max(m.highest, r.generation, r.fence)
+		r.wake()
+		delete(m.rows, id)
+		n++
+	}
+	return n
+}

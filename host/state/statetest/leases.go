@@ -1,0 +1,296 @@
+package statetest
+
+import (
+	"context"
+	"errors"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/keywright/keywright/host/state"
+)
+
+func oneLease(f *fixture) {
+	generation := f.set(id(1), "one")
+	lease := f.acquire(id(1))
+	if _, taken := f.tryAcquire(id(1), generation); taken {
+		f.Error("a second Acquire took the lease")
+	}
+	f.between("LeasedFor", f.get(id(1)).LeasedFor, time.Hour)
+	f.put(lease, "two", 0, true, true)
+}
+
+func acquireCompares(f *fixture) {
+	generation := f.set(id(1), "one")
+	for _, other := range []int64{0, generation - 1, generation + 1, -generation} {
+		if _, taken := f.tryAcquire(id(1), other); taken {
+			f.Errorf("Acquire took the lease for generation %d, the row has %d", other, generation)
+		}
+	}
+	if row := f.get(id(1)); row.LeasedFor != 0 || row.Generation != generation {
+		f.Errorf("the row is %+v, want no lease at generation %d", row, generation)
+	}
+	if _, taken := f.tryAcquire(id(1), generation); !taken {
+		f.Error("Acquire did not take the lease for the row's generation")
+	}
+}
+
+func leaseEnds(f *fixture) {
+	first := f.acquire(id(1))
+	f.advance(2 * time.Hour)
+	if row := f.get(id(1)); row.LeasedFor != 0 {
+		f.Errorf("the lease is over, and LeasedFor is %s", row.LeasedFor)
+	}
+	second := f.acquire(id(1))
+	if second.Fence == first.Fence || second.Generation != first.Generation {
+		f.Errorf("the second lease is %+v after %+v: want another fence and the same generation", second, first)
+	}
+}
+
+func releaseEnds(f *fixture) {
+	lease := f.acquire(id(1))
+	f.release(lease)
+	if row := f.get(id(1)); row.LeasedFor != 0 || row.Generation != lease.Generation || row.Value != nil {
+		f.Errorf("after Release the row is %+v, want no lease and generation %d", row, lease.Generation)
+	}
+	f.release(lease)
+	f.acquire(id(1))
+}
+
+func putReleases(f *fixture) {
+	lease := f.acquire(id(1))
+	f.put(lease, "kept", 0, false, true)
+	lease.Generation++
+	f.between("LeasedFor", f.get(id(1)).LeasedFor, time.Hour)
+	if _, taken := f.tryAcquire(id(1), lease.Generation); taken {
+		f.Fatal("Acquire took a lease that Put had kept")
+	}
+	f.put(lease, "ended", 0, true, true)
+	if row := f.get(id(1)); row.LeasedFor != 0 || row.Generation != lease.Generation+1 {
+		f.Errorf("the row is %+v, want no lease at generation %d", row, lease.Generation+1)
+	}
+}
+
+func putComparesFence(f *fixture) {
+	late := f.acquire(id(1))
+	f.advance(2 * time.Hour)
+	now := f.acquire(id(1))
+	f.put(late, "late", 0, true, false)
+	if row := f.get(id(1)); row.Value != nil || row.LeasedFor == 0 || row.Generation != now.Generation {
+		f.Errorf("after the Put of a late holder the row is %+v", row)
+	}
+	f.put(now, "now", 0, true, true)
+	f.put(late, "late", 0, true, false)
+	late.Generation = now.Generation + 1
+	f.put(late, "late, with the generation of the row", 0, true, false)
+	f.holds(id(1), "now")
+}
+
+func putComparesGeneration(f *fixture) {
+	lease := f.acquire(id(1))
+	f.put(lease, "one", 0, false, true)
+	f.put(lease, "again", 0, false, false)
+	for _, other := range []int64{0, lease.Generation - 1, lease.Generation + 2} {
+		f.put(state.Lease{ID: id(1), Fence: lease.Fence, Generation: other}, "other", 0, true, false)
+	}
+	f.holds(id(1), "one")
+	if row := f.get(id(1)); row.LeasedFor == 0 {
+		f.Error("a Put that did not write has ended the lease")
+	}
+}
+
+func lateHolder(f *fixture) {
+	lease := f.acquire(id(1))
+	f.advance(2 * time.Hour)
+	f.put(lease, "late", 0, true, true)
+	f.holds(id(1), "late")
+}
+
+func lateRelease(f *fixture) {
+	late := f.acquire(id(1))
+	f.advance(2 * time.Hour)
+	now := f.acquire(id(1))
+	f.release(late)
+	if row := f.get(id(1)); row.LeasedFor == 0 {
+		f.Error("the Release of a late holder has ended the lease of another")
+	}
+	f.put(now, "now", 0, true, true)
+}
+
+func deleteWhileLeased(f *fixture) {
+	generation := f.set(id(1), "one")
+	lease := f.acquire(id(1))
+	f.delete(id(1), generation, true)
+	if row := f.get(id(1)); row.LeasedFor == 0 {
+		f.Error("Delete has ended the lease")
+	}
+	f.put(lease, "two", 0, true, false)
+	f.holds(id(1), "")
+	f.release(lease)
+	f.set(id(1), "three")
+}
+
+// wait calls Wait, and returns its error once it returns.
+func (f *fixture) wait(ctx context.Context, id state.ID, generation int64) <-chan error {
+	done := make(chan error, 1)
+	go func() { done <- f.store.Wait(ctx, id, generation) }()
+	return done
+}
+
+func waitsForNothing(f *fixture) {
+	for what, err := range map[string]error{
+		"no row":             f.store.Wait(f.Context(), id(1), 0),
+		"another generation": f.store.Wait(f.Context(), id(2), f.acquire(id(2)).Generation-1),
+		"no lease":           f.store.Wait(f.Context(), id(3), f.set(id(3), "one")),
+	} {
+		if err != nil {
+			f.Errorf("%s: Wait returns %v", what, err)
+		}
+	}
+}
+
+// waitWakes waits while a lease is held. The test hangs if Wait does not return after the change.
+func waitWakes(f *fixture) {
+	for i, change := range []func(state.Lease){
+		func(l state.Lease) { f.put(l, "value", 0, true, true) },
+		func(l state.Lease) { f.put(l, "value", 0, false, true) },
+		func(l state.Lease) { f.release(l) },
+		func(l state.Lease) { f.delete(l.ID, l.Generation, true) },
+	} {
+		lease := f.acquire(id(byte(i)))
+		var waiting []<-chan error
+		for range 5 {
+			waiting = append(waiting, f.wait(f.Context(), lease.ID, lease.Generation))
+		}
+		change(lease)
+		for _, done := range waiting {
+			if err := <-done; err != nil {
+				f.Errorf("change %d: Wait returns %v", i, err)
+			}
+		}
+	}
+}
+
+// waitTime waits for the end of a lease that nobody ends. It takes as long as the lease, however slow the machine is.
+func waitTime(f *fixture) {
+	lease, taken, err := f.store.Acquire(f.Context(), id(1), 0, 20*time.Millisecond)
+	if err != nil || !taken {
+		f.Fatalf("Acquire: %t, %v", taken, err)
+	}
+	if err := f.store.Wait(f.Context(), lease.ID, lease.Generation); err != nil {
+		f.Errorf("Wait returns %v", err)
+	}
+}
+
+func waitCancelled(f *fixture) {
+	lease := f.acquire(id(1))
+	ctx, cancel := context.WithCancel(f.Context())
+	done := f.wait(ctx, lease.ID, lease.Generation)
+	cancel()
+	// Wait may return early, without an error, but not later than this.
+	if err := <-done; err != nil && !errors.Is(err, context.Canceled) {
+		f.Errorf("Wait returns %v, want context.Canceled", err)
+	}
+}
+
+// together runs n functions that begin at the same time.
+func together(n int, run func(i int)) {
+	var wg sync.WaitGroup
+	begin := make(chan struct{})
+	for i := range n {
+		wg.Go(func() {
+			<-begin
+			run(i)
+		})
+	}
+	close(begin)
+	wg.Wait()
+}
+
+func manyAcquire(f *fixture) {
+	for n, generation := range []int64{0, f.set(id(1), "one")} {
+		var taken atomic.Int32
+		together(32, func(int) {
+			switch _, ok, err := f.store.Acquire(f.Context(), id(byte(n)), generation, time.Hour); {
+			case err != nil:
+				f.Errorf("Acquire: %v", err)
+			case ok:
+				taken.Add(1)
+			}
+		})
+		if taken.Load() != 1 {
+			f.Errorf("row %d: %d have taken the lease, want 1", n, taken.Load())
+		}
+	}
+}
+
+// noLostUpdate lets several count in a row. Each reads, acquires what it has read, and writes one more.
+func noLostUpdate(f *fixture) {
+	const counters, each = 6, 5
+	var mu sync.Mutex
+	fences := map[int64]bool{}
+	together(counters, func(int) {
+		for counted := 0; counted < each; {
+			row, err := f.store.Get(f.Context(), id(1))
+			if err != nil {
+				f.Errorf("Get: %v", err)
+				return
+			}
+			lease, taken, err := f.store.Acquire(f.Context(), id(1), row.Generation, time.Hour)
+			if err == nil && !taken {
+				err = f.store.Wait(f.Context(), id(1), row.Generation)
+			}
+			if err != nil {
+				f.Errorf("Acquire or Wait: %v", err)
+				return
+			}
+			if !taken {
+				continue
+			}
+			mu.Lock()
+			if fences[lease.Fence] {
+				f.Errorf("two leases have fence %d", lease.Fence)
+			}
+			fences[lease.Fence] = true
+			mu.Unlock()
+			n, _ := strconv.Atoi(string(row.Value))
+			if ok, err := f.store.Put(f.Context(), lease, []byte(strconv.Itoa(n+1)), 0, true); !ok || err != nil {
+				f.Errorf("Put: %t, %v", ok, err)
+				return
+			}
+			counted++
+		}
+	})
+	f.holds(id(1), strconv.Itoa(counters*each))
+}
+
+// putOrAcquire lets a late holder write while others acquire. Either it writes, and the generation is another one for them,
+// or one of them has the lease, and it does not write.
+func putOrAcquire(f *fixture) {
+	for n := range byte(10) {
+		late := f.acquire(id(n))
+		f.advance(2 * time.Hour)
+		var wrote, acquired atomic.Int32
+		together(4, func(i int) {
+			var ok bool
+			var err error
+			count := &acquired
+			if i == 0 {
+				count = &wrote
+				ok, err = f.store.Put(f.Context(), late, []byte("late"), 0, true)
+			} else {
+				_, ok, err = f.store.Acquire(f.Context(), id(n), late.Generation, time.Hour)
+			}
+			if err != nil {
+				f.Errorf("Put or Acquire: %v", err)
+			}
+			if ok {
+				count.Add(1)
+			}
+		})
+		if wrote.Load()+acquired.Load() != 1 {
+			f.Errorf("a late holder has written %d times, and %d have acquired, want one of both", wrote.Load(), acquired.Load())
+		}
+	}
+}

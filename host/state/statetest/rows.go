@@ -1,0 +1,268 @@
+package statetest
+
+import (
+	"bytes"
+	"context"
+	"crypto/rand"
+	"errors"
+	"strings"
+	"time"
+
+	"github.com/keywright/keywright/host/state"
+)
+
+func absent(f *fixture) {
+	if row := f.get(id(1)); row.Generation != 0 || row.Value != nil || row.ExpiresIn != 0 || row.LeasedFor != 0 {
+		f.Errorf("the store holds nothing, and Get returns %+v", row)
+	}
+	f.delete(id(1), 0, false)
+	f.put(state.Lease{ID: id(1)}, "no row", 0, true, false)
+	f.put(state.Lease{ID: id(1), Fence: 1, Generation: 1}, "no row", 0, true, false)
+	f.release(state.Lease{ID: id(1), Fence: 1, Generation: 1})
+	if _, taken := f.tryAcquire(id(1), 7); taken {
+		f.Error("Acquire took the lease of a row that is not there, with a generation")
+	}
+	if row := f.get(id(1)); row.Generation != 0 {
+		f.Errorf("the store holds nothing, and Get returns %+v", row)
+	}
+	f.acquire(id(1))
+	row := f.get(id(1))
+	if row.Generation == 0 || row.Value != nil {
+		f.Errorf("after the first Acquire Get returns %+v, want a generation and no value", row)
+	}
+}
+
+func putAndGet(f *fixture) {
+	lease := f.acquire(id(1))
+	f.put(lease, "one", 4*time.Hour, true, true)
+	row := f.get(id(1))
+	if string(row.Value) != "one" || row.Generation != lease.Generation+1 || row.LeasedFor != 0 {
+		f.Errorf("Get returns %+v, want the value at generation %d, and no lease", row, lease.Generation+1)
+	}
+	f.between("ExpiresIn", row.ExpiresIn, 4*time.Hour)
+	second := f.acquire(id(1))
+	if second.Generation != row.Generation {
+		f.Errorf("the lease has generation %d, want that of the row, %d", second.Generation, row.Generation)
+	}
+	f.put(second, "two", 0, true, true)
+	if row := f.get(id(1)); string(row.Value) != "two" || row.ExpiresIn != 0 || row.Generation != second.Generation+1 {
+		f.Errorf("Get returns %+v, want the second value without expiry", row)
+	}
+}
+
+func values(f *fixture) {
+	long := make([]byte, 32<<10)
+	rand.Read(long)
+	for i, value := range []string{string(long), "\x00", "\xff\xfe", "'; --", `\x41`, strings.Repeat("\x00", 100)} {
+		f.set(id(byte(i)), value)
+		f.holds(id(byte(i)), value)
+	}
+}
+
+func apart(f *fixture) {
+	one := f.acquire(id(1))
+	two := f.acquire(id(2))
+	f.put(two, "two", 0, true, true)
+	f.holds(id(1), "")
+	f.put(state.Lease{ID: id(2), Fence: one.Fence, Generation: one.Generation}, "of another row", 0, true, false)
+	f.put(one, "one", 0, true, true)
+	f.holds(id(1), "one")
+	f.holds(id(2), "two")
+	f.delete(id(2), two.Generation+1, true)
+	f.holds(id(1), "one")
+}
+
+func copies(f *fixture) {
+	value := []byte("value")
+	if ok, err := f.store.Put(f.Context(), f.acquire(id(1)), value, 0, true); !ok || err != nil {
+		f.Fatalf("Put: %t, %v", ok, err)
+	}
+	clear(value)
+	clear(f.get(id(1)).Value)
+	f.holds(id(1), "value")
+}
+
+func expires(f *fixture) {
+	lease := f.acquire(id(1))
+	f.put(lease, "one", 4*time.Hour, true, true)
+	f.advance(2 * time.Hour)
+	row := f.get(id(1))
+	f.between("ExpiresIn", row.ExpiresIn, 2*time.Hour)
+	f.advance(3 * time.Hour)
+	row = f.get(id(1))
+	if row.Value != nil || row.ExpiresIn != 0 {
+		f.Errorf("the value has expired, and Get returns %+v", row)
+	}
+	if row.Generation != lease.Generation+1 {
+		f.Errorf("the generation is %d after the value has expired, want %d: nobody wrote", row.Generation, lease.Generation+1)
+	}
+	f.set(id(1), "two")
+	f.holds(id(1), "two")
+}
+
+func staysForEver(f *fixture) {
+	f.put(f.acquire(id(1)), "zero", 0, true, true)
+	f.put(f.acquire(id(2)), "less", -time.Hour, true, true)
+	f.advance(100_000 * time.Hour)
+	if f.suite.Sweep != nil {
+		f.suite.Sweep(f.T, f.store)
+	}
+	f.holds(id(1), "zero")
+	f.holds(id(2), "less")
+}
+
+// century writes a value that expires after so long that sums of times may overflow.
+func century(f *fixture) {
+	const years = 100 * 365 * 24 * time.Hour
+	f.put(f.acquire(id(1)), "long", years, true, true)
+	f.between("ExpiresIn", f.get(id(1)).ExpiresIn, years)
+	f.advance(2 * time.Hour)
+	f.between("ExpiresIn", f.get(id(1)).ExpiresIn, years-2*time.Hour)
+}
+
+func deletes(f *fixture) {
+	generation := f.set(id(1), "one")
+	f.delete(id(1), generation-1, false)
+	f.delete(id(1), generation+1, false)
+	f.delete(id(1), 0, false)
+	f.holds(id(1), "one")
+	f.delete(id(1), generation, true)
+	if row := f.get(id(1)); row.Value != nil || row.Generation != generation+1 || row.ExpiresIn != 0 {
+		f.Errorf("after Delete Get returns %+v, want no value at generation %d", row, generation+1)
+	}
+	f.delete(id(1), generation, false)
+	if next := f.set(id(1), "two"); next <= generation+1 {
+		f.Errorf("the next generation is %d, want more than %d", next, generation+1)
+	}
+}
+
+// neverReturn checks that no row that a store has forgotten can be confused with the one that comes after it.
+func neverReturn(f *fixture) {
+	var generation, fence int64
+	for range 3 {
+		for range 5 {
+			lease := f.acquire(id(1))
+			if lease.Fence <= fence || lease.Generation < generation {
+				f.Fatalf("a lease has fence %d and generation %d after %d and %d", lease.Fence, lease.Generation, fence, generation)
+			}
+			f.put(lease, "value", time.Hour, true, true)
+			fence, generation = lease.Fence, lease.Generation+1
+		}
+		f.delete(id(1), generation, true)
+		generation++
+		lease := f.acquire(id(1))
+		f.put(lease, "value", time.Hour, true, true)
+		late := state.Lease{ID: id(1), Fence: lease.Fence, Generation: lease.Generation + 1}
+		fence, generation = lease.Fence, lease.Generation+1
+		f.advance(100_000 * time.Hour)
+		if f.suite.Sweep == nil {
+			continue
+		}
+		f.suite.Sweep(f.T, f.store)
+		f.put(late, "of a row that was forgotten", 0, true, false)
+		if row := f.get(id(1)); row.Generation != 0 && row.Generation < generation {
+			f.Fatalf("after a sweep the generation is %d, it was %d", row.Generation, generation)
+		}
+		if first := f.acquire(id(1)); first.Generation <= generation && f.get(id(1)).Generation != generation {
+			f.Fatalf("a row that was forgotten has generation %d again, it was %d", first.Generation, generation)
+		} else {
+			f.put(late, "of a row that was forgotten", 0, true, false)
+			f.release(first)
+			fence = first.Fence
+		}
+	}
+}
+
+func lists(f *fixture) {
+	want := map[state.ID]string{}
+	for n := range byte(40) {
+		f.put(f.acquire(id(n)), "value "+string(rune('a'+n)), 4*time.Hour, true, true)
+		want[id(n)] = "value " + string(rune('a'+n))
+	}
+	f.put(f.acquire(id(100)), "expires", time.Hour, true, true)
+	f.delete(id(0), f.get(id(0)).Generation, true)
+	delete(want, id(0))
+	f.acquire(id(101)) // has no value
+	f.advance(2 * time.Hour)
+	got := map[state.ID]string{}
+	err := f.store.Rows(f.Context(), func(id state.ID, row state.Row) error {
+		if _, twice := got[id]; twice {
+			f.Errorf("Rows lists %x twice", id)
+		}
+		got[id] = string(row.Value)
+		f.between("ExpiresIn", row.ExpiresIn, 2*time.Hour)
+		if one := f.get(id); one.Generation != row.Generation || !bytes.Equal(one.Value, row.Value) {
+			f.Errorf("Rows lists %+v, Get returns %+v", row, one)
+		}
+		return nil
+	})
+	if err != nil {
+		f.Fatalf("Rows: %v", err)
+	}
+	if len(got) != len(want) {
+		f.Errorf("Rows lists %d rows, want %d", len(got), len(want))
+	}
+	for id, value := range want {
+		if got[id] != value {
+			f.Errorf("Rows lists %q, want %q", got[id], value)
+		}
+	}
+}
+
+func listEnds(f *fixture) {
+	f.set(id(1), "one")
+	f.set(id(2), "two")
+	stop := errors.New("stop")
+	n := 0
+	if err := f.store.Rows(f.Context(), func(state.ID, state.Row) error { n++; return stop }); !errors.Is(err, stop) || n != 1 {
+		f.Errorf("Rows returns %v after %d rows, want the error of its function after 1", err, n)
+	}
+}
+
+func listAndChange(f *fixture) {
+	for n := range byte(10) {
+		f.set(id(n), "old")
+	}
+	err := f.store.Rows(f.Context(), func(id state.ID, row state.Row) error {
+		if string(row.Value) == "old" { // a row that was changed may be listed again
+			f.set(id, "new")
+		}
+		return nil
+	})
+	if err != nil {
+		f.Fatalf("Rows: %v", err)
+	}
+	for n := range byte(10) {
+		f.holds(id(n), "new")
+	}
+}
+
+func cancelled(f *fixture) {
+	generation := f.set(id(1), "one")
+	lease := f.acquire(id(1))
+	ctx, cancel := context.WithCancel(f.Context())
+	cancel()
+	want := func(what string, err error) {
+		f.Helper()
+		if !errors.Is(err, context.Canceled) {
+			f.Errorf("%s returns %v, want context.Canceled", what, err)
+		}
+	}
+	_, err := f.store.Get(ctx, id(1))
+	want("Get", err)
+	_, _, err = f.store.Acquire(ctx, id(2), 0, time.Hour)
+	want("Acquire", err)
+	_, err = f.store.Put(ctx, lease, []byte("two"), 0, true)
+	want("Put", err)
+	want("Release", f.store.Release(ctx, lease))
+	_, err = f.store.Delete(ctx, id(1), generation)
+	want("Delete", err)
+	want("Rows", f.store.Rows(ctx, func(state.ID, state.Row) error { return nil }))
+	want("Wait", f.store.Wait(ctx, id(1), generation))
+	if row := f.get(id(1)); string(row.Value) != "one" || row.Generation != generation || row.LeasedFor == 0 {
+		f.Errorf("the row is %+v, want it as it was", row)
+	}
+	if row := f.get(id(2)); row.Generation != 0 {
+		f.Errorf("the row is %+v, want none", row)
+	}
+}

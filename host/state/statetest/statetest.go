@@ -1,0 +1,171 @@
+// Package statetest tests stores of state: what package state promises, a store that passes Run keeps.
+package statetest
+
+import (
+	"testing"
+	"time"
+
+	"github.com/keywright/keywright/host/state"
+)
+
+// Suite has what the tests need of a kind of store.
+type Suite struct {
+	// New returns an empty store. The test calls it once. New registers what has to be cleaned up with t.Cleanup.
+	New func(t *testing.T) state.Store
+	// Advance lets time pass for a store: expiries and leases come nearer by d. A store whose clock cannot be set, such as
+	// a database, moves the times in its rows into the past instead. Tests only use hours, so that the time that a slow
+	// machine needs makes no difference.
+	Advance func(t *testing.T, s state.Store, d time.Duration)
+	// Sweep removes the rows that the store may forget, at once. It is nil if the store forgets nothing.
+	Sweep func(t *testing.T, s state.Store)
+}
+
+// Run runs all tests of the suite.
+func Run(t *testing.T, suite Suite) {
+	t.Helper()
+	for _, test := range []struct {
+		name string
+		run  func(f *fixture)
+	}{
+		{"a row that is not there", absent},
+		{"put and get", putAndGet},
+		{"values of 32 KiB and any bytes", values},
+		{"rows are apart", apart},
+		{"callers own what they pass and get", copies},
+		{"only one has the lease", oneLease},
+		{"acquire compares the generation", acquireCompares},
+		{"a lease ends with its time", leaseEnds},
+		{"a lease ends with release", releaseEnds},
+		{"put can end the lease or keep it", putReleases},
+		{"put compares the fence", putComparesFence},
+		{"put compares the generation", putComparesGeneration},
+		{"a late holder may write while nobody else has come", lateHolder},
+		{"release of a late holder does nothing", lateRelease},
+		{"values expire by the clock of the store", expires},
+		{"values without expiry stay", staysForEver},
+		{"a value may live a hundred years", century},
+		{"delete compares the generation", deletes},
+		{"delete keeps the lease and stops its holder", deleteWhileLeased},
+		{"generations and fences rise and never return", neverReturn},
+		{"rows lists the values", lists},
+		{"rows ends with the error of its function", listEnds},
+		{"rows lets its function change rows", listAndChange},
+		{"wait returns at once if there is nothing to wait for", waitsForNothing},
+		{"wait returns after a change", waitWakes},
+		{"wait returns when the lease has ended by time", waitTime},
+		{"wait returns when its context is done", waitCancelled},
+		{"of many who acquire one succeeds", manyAcquire},
+		{"no update is lost", noLostUpdate},
+		{"of a put and an acquire one succeeds", putOrAcquire},
+		{"nothing changes when the context is done", cancelled},
+	} {
+		t.Run(test.name, func(t *testing.T) { test.run(&fixture{T: t, suite: suite, store: suite.New(t)}) })
+	}
+}
+
+// fixture is a test with its store.
+type fixture struct {
+	*testing.T
+	suite Suite
+	store state.Store
+}
+
+// id returns the ID number n. IDs have bytes of all kinds, and differ in the last ones only.
+func id(n byte) (id state.ID) {
+	for i := range id {
+		id[i] = byte(i * 37)
+	}
+	id[len(id)-1] = n
+	return id
+}
+
+func (f *fixture) advance(d time.Duration) {
+	f.Helper()
+	f.suite.Advance(f.T, f.store, d)
+}
+
+func (f *fixture) get(id state.ID) state.Row {
+	f.Helper()
+	row, err := f.store.Get(f.Context(), id)
+	if err != nil {
+		f.Fatalf("Get: %v", err)
+	}
+	return row
+}
+
+// tryAcquire acquires a lease of an hour.
+func (f *fixture) tryAcquire(id state.ID, generation int64) (state.Lease, bool) {
+	f.Helper()
+	lease, taken, err := f.store.Acquire(f.Context(), id, generation, time.Hour)
+	if err != nil {
+		f.Fatalf("Acquire: %v", err)
+	}
+	return lease, taken
+}
+
+// acquire acquires a lease of an hour at the present generation, and fails if it does not get it.
+func (f *fixture) acquire(id state.ID) state.Lease {
+	f.Helper()
+	lease, taken := f.tryAcquire(id, f.get(id).Generation)
+	if !taken {
+		f.Fatal("Acquire did not take a lease that nobody held")
+	}
+	if lease.ID != id || lease.Generation == 0 {
+		f.Fatalf("Acquire returned the lease %+v: want the ID, and a generation other than 0", lease)
+	}
+	return lease
+}
+
+// put writes and checks whether the store did.
+func (f *fixture) put(lease state.Lease, value string, expires time.Duration, release, want bool) {
+	f.Helper()
+	ok, err := f.store.Put(f.Context(), lease, []byte(value), expires, release)
+	if err != nil {
+		f.Fatalf("Put: %v", err)
+	}
+	if ok != want {
+		f.Fatalf("Put of %.20q wrote: %t, want %t", value, ok, want)
+	}
+}
+
+// set writes a value that does not expire, releases the lease, and returns the generation.
+func (f *fixture) set(id state.ID, value string) int64 {
+	f.Helper()
+	lease := f.acquire(id)
+	f.put(lease, value, 0, true, true)
+	return lease.Generation + 1
+}
+
+func (f *fixture) release(lease state.Lease) {
+	f.Helper()
+	if err := f.store.Release(f.Context(), lease); err != nil {
+		f.Fatalf("Release: %v", err)
+	}
+}
+
+func (f *fixture) delete(id state.ID, generation int64, want bool) {
+	f.Helper()
+	ok, err := f.store.Delete(f.Context(), id, generation)
+	if err != nil {
+		f.Fatalf("Delete: %v", err)
+	}
+	if ok != want {
+		f.Fatalf("Delete removed: %t, want %t", ok, want)
+	}
+}
+
+// holds checks the value of a row. "" stands for no value.
+func (f *fixture) holds(id state.ID, value string) {
+	f.Helper()
+	if row := f.get(id); string(row.Value) != value || (row.Value == nil) != (value == "") {
+		f.Fatalf("the row holds %.20q, want %.20q", row.Value, value)
+	}
+}
+
+// between checks a duration that was whole when the test began. A slow machine may have used up half an hour of it.
+func (f *fixture) between(what string, got, whole time.Duration) {
+	f.Helper()
+	if got > whole || got <= whole-30*time.Minute {
+		f.Fatalf("%s is %s, want %s, or little less", what, got, whole)
+	}
+}
