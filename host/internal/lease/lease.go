@@ -1,0 +1,215 @@
+// Package lease keeps tokens in a store of state that several nodes share, so that one of them asks a token endpoint for all.
+// It knows neither HTTP nor plugins: the exchange is a function of the caller.
+//
+// # Tokens that may be fetched again
+//
+// A node reads the row. If there is no value, it acquires the lease of the generation that it has read, exchanges within the
+// time of the lease, and writes. If somebody else holds the lease, it waits and reads again. If the store is down, each node
+// exchanges for itself.
+//
+// # Tokens that may be used once
+//
+// A refresh token that rotates must not be sent twice: servers take the second time for theft and revoke the grant
+// (RFC 9700 section 4.14.2). A lease alone cannot keep a node from it. A node that is stopped after its last look at the
+// clock sends whenever it goes on. So the holder first writes an intent: the same token, marked as about to be sent. It sends
+// only after the store has confirmed that.
+//
+// A token is sent at most once, because: (1) A node sends a token only after its own Put of the intent for that token
+// returned true, and once for each such Put. (2) Put compares the generation, and raises it. So for each generation with an
+// unmarked token there is at most one Put that succeeds. (3) Nobody writes an unmarked token that was marked, except the
+// node that marked it and knows that the token was not redeemed, or that the server lets it be used again. (4) A token that has been redeemed is replaced, and a seed
+// stays in the row as a hash, so that no configuration brings it back. The argument does not mention time: leases only keep
+// nodes from waiting for ever.
+//
+// A mark whose lease is over means that its holder may have sent the token. Nobody sends it again, and nobody acquires the
+// row, so that a holder that was stopped can still write what it got. Callers get a [LostError] meanwhile.
+//
+// The argument needs a store that keeps what it has confirmed. A database that is put back to an earlier state is noticed by
+// nodes that have seen a later generation, but not after they were started again.
+package lease
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"io"
+	"sync"
+	"time"
+
+	"github.com/hashicorp/golang-lru/v2"
+
+	"github.com/keywright/keywright/host/state"
+)
+
+// Kind keeps rows of different use apart.
+type Kind byte
+
+// The kinds of rows.
+const (
+	// Fetched is the kind of tokens that may be fetched again.
+	Fetched Kind = iota + 1
+	// Rotating is the kind of grants whose token may be used once.
+	Rotating
+)
+
+// Key names a row. The store learns only a keyed hash of it.
+type Key struct {
+	Kind      Kind
+	Partition [32]byte
+	Name      string
+}
+
+// Token is a value, and the time for which it may be used.
+type Token struct {
+	Value      []byte
+	ExpiresIn  time.Duration
+	Generation int64
+}
+
+// Config has the parts of a Node.
+type Config struct {
+	Store state.Store
+	// Keys are the state keys, of 32 bytes each. The first one seals, and all open.
+	Keys [][]byte
+	// Lease is the time of a lease. The default is 30 seconds. An exchange has two thirds of it.
+	Lease time.Duration
+	// StoreTimeout bounds each call of the store except Wait. The default is 2 seconds.
+	StoreTimeout time.Duration
+	// Random is the source of nonces and of the name key. The default is crypto/rand.
+	Random io.Reader
+	// Now is the clock of the node. The default is time.Now. It measures durations only.
+	Now func() time.Time
+	// Within bounds a context. The default is context.WithTimeout.
+	Within func(ctx context.Context, d time.Duration) (context.Context, context.CancelFunc)
+	// Degraded is called for each exchange that was made without the store. It may be nil.
+	Degraded func(err error)
+}
+
+// Node is a node's side of the protocol. It is safe for concurrent use.
+type Node struct {
+	c       Config
+	ring    *keyring
+	nameKey []byte
+	// highest has the highest generation that the node has seen of each row.
+	highest *lru.Cache[state.ID, int64]
+	mu      sync.Mutex
+	// pending has what the store has not confirmed, by its row.
+	pending map[state.ID]unwritten
+}
+
+// remembered is the number of rows whose generation a node remembers.
+const remembered = 1 << 16
+
+// nameKeyRow is the ID of the row that has the name key.
+var nameKeyRow state.ID
+
+// NewNode returns a node. It reads the name key from the store, or makes one if it is the first.
+func NewNode(ctx context.Context, c Config) (*Node, error) {
+	if c.Lease <= 0 {
+		c.Lease = 30 * time.Second
+	}
+	if c.StoreTimeout <= 0 {
+		c.StoreTimeout = 2 * time.Second
+	}
+	if c.Random == nil {
+		c.Random = rand.Reader
+	}
+	if c.Now == nil {
+		c.Now = time.Now
+	}
+	if c.Within == nil {
+		c.Within = context.WithTimeout
+	}
+	ring, err := newKeyring(c.Keys, c.Random)
+	if err != nil {
+		return nil, err
+	}
+	highest, err := lru.New[state.ID, int64](remembered)
+	if err != nil {
+		return nil, err
+	}
+	n := &Node{c: c, ring: ring, highest: highest, pending: map[state.ID]unwritten{}}
+	n.nameKey, err = n.readNameKey(ctx)
+	return n, err
+}
+
+// readNameKey returns the name key. Of several nodes that come first, one makes it.
+func (n *Node) readNameKey(ctx context.Context) ([]byte, error) {
+	for {
+		row, err := n.get(ctx, nameKeyRow)
+		if err != nil {
+			return nil, err
+		}
+		if row.Value != nil {
+			return n.ring.open(nameKeyRow, row.Generation, row.Value)
+		}
+		lease, taken, err := n.acquire(ctx, nameKeyRow, row.Generation)
+		if err != nil {
+			return nil, err
+		}
+		if !taken {
+			if err := n.c.Store.Wait(ctx, nameKeyRow, row.Generation); err != nil {
+				return nil, err
+			}
+			continue
+		}
+		key := make([]byte, 32)
+		if _, err := io.ReadFull(n.c.Random, key); err != nil {
+			return nil, err
+		}
+		if ok, err := n.put(ctx, lease, key, 0, true); err != nil {
+			return nil, err
+		} else if ok {
+			return key, nil
+		}
+	}
+}
+
+func (n *Node) get(ctx context.Context, id state.ID) (state.Row, error) {
+	ctx, cancel := n.c.Within(ctx, n.c.StoreTimeout)
+	defer cancel()
+	return n.c.Store.Get(ctx, id)
+}
+
+func (n *Node) acquire(ctx context.Context, id state.ID, generation int64) (state.Lease, bool, error) {
+	ctx, cancel := n.c.Within(ctx, n.c.StoreTimeout)
+	defer cancel()
+	return n.c.Store.Acquire(ctx, id, generation, n.c.Lease)
+}
+
+// put seals a value and writes it.
+func (n *Node) put(ctx context.Context, lease state.Lease, value []byte, expires time.Duration, release bool) (bool, error) {
+	sealed, err := n.ring.seal(lease.ID, lease.Generation+1, value)
+	if err != nil {
+		return false, err
+	}
+	ctx, cancel := n.c.Within(ctx, n.c.StoreTimeout)
+	defer cancel()
+	ok, err := n.c.Store.Put(ctx, lease, sealed, expires, release)
+	if ok && err == nil {
+		n.highest.Add(lease.ID, lease.Generation+1) // also if the node has seen a higher one: this is what is there now
+	}
+	return ok, err
+}
+
+// release ends a lease, even if the caller has gone. If that fails, the lease ends with its time.
+func (n *Node) release(ctx context.Context, lease state.Lease) {
+	ctx, cancel := n.c.Within(context.WithoutCancel(ctx), n.c.StoreTimeout)
+	defer cancel()
+	_ = n.c.Store.Release(ctx, lease)
+}
+
+// ErrRolledBack says that a row is older than one that the node has seen.
+var ErrRolledBack = errors.New("the store of state has an older value than before: was the database put back?")
+
+// open opens the value of a row, and refuses one that is older than what the node has seen.
+func (n *Node) open(id state.ID, row state.Row) ([]byte, error) {
+	if seen, ok := n.highest.Get(id); ok && row.Generation < seen {
+		return nil, ErrRolledBack
+	}
+	value, err := n.ring.open(id, row.Generation, row.Value)
+	if err == nil {
+		n.highest.Add(id, row.Generation)
+	}
+	return value, err
+}

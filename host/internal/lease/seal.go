@@ -1,0 +1,109 @@
+package lease
+
+import (
+	"crypto/aes"
+	"crypto/cipher"
+	"crypto/hkdf"
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/binary"
+	"errors"
+	"io"
+
+	"github.com/keywright/keywright/host/state"
+)
+
+const (
+	keyIDSize = 8
+	nonceSize = 12
+)
+
+// errSealed says that a value does not open: its key is not there, or it was changed or moved.
+var errSealed = errors.New("a value in the store of state does not open: its state key is missing, or somebody changed or moved it")
+
+// keyring seals with its first key and opens with each. Its keys are made from state keys.
+type keyring struct {
+	keys   []sealKey
+	random io.Reader
+}
+
+type sealKey struct {
+	id   [keyIDSize]byte
+	aead cipher.AEAD
+}
+
+// newKeyring makes a keyring of state keys, which have 32 bytes each. Errors do not hold them.
+func newKeyring(stateKeys [][]byte, random io.Reader) (*keyring, error) {
+	if len(stateKeys) == 0 {
+		return nil, errors.New("no state key: set one of 32 random bytes")
+	}
+	ring := &keyring{random: random}
+	for _, stateKey := range stateKeys {
+		if len(stateKey) != 32 {
+			return nil, errors.New("a state key has not 32 bytes: make one of 32 random bytes")
+		}
+		id, err := hkdf.Key(sha256.New, stateKey, nil, "keywright state key id", keyIDSize)
+		if err != nil {
+			return nil, err
+		}
+		key, err := hkdf.Key(sha256.New, stateKey, nil, "keywright state value", 32)
+		if err != nil {
+			return nil, err
+		}
+		block, err := aes.NewCipher(key)
+		if err != nil {
+			return nil, err
+		}
+		aead, err := cipher.NewGCM(block)
+		if err != nil {
+			return nil, err
+		}
+		ring.keys = append(ring.keys, sealKey{[keyIDSize]byte(id), aead})
+	}
+	return ring, nil
+}
+
+// bound returns what a sealed value is bound to: its row and the generation at which it is written.
+func bound(id state.ID, generation int64) []byte {
+	return binary.BigEndian.AppendUint64(id[:len(id):len(id)], uint64(generation))
+}
+
+// seal seals a value for a row that will have a generation: the ID of the key, a nonce, and the sealed text.
+func (r *keyring) seal(id state.ID, generation int64, value []byte) ([]byte, error) {
+	first := r.keys[0]
+	sealed := make([]byte, keyIDSize+nonceSize, keyIDSize+nonceSize+len(value)+first.aead.Overhead())
+	copy(sealed, first.id[:])
+	nonce := sealed[keyIDSize:]
+	if _, err := io.ReadFull(r.random, nonce); err != nil {
+		return nil, err
+	}
+	return first.aead.Seal(sealed, nonce, value, bound(id, generation)), nil
+}
+
+// open opens what seal has sealed for the same row and generation.
+func (r *keyring) open(id state.ID, generation int64, sealed []byte) ([]byte, error) {
+	if len(sealed) < keyIDSize+nonceSize {
+		return nil, errSealed
+	}
+	for _, key := range r.keys {
+		if key.id == [keyIDSize]byte(sealed) {
+			rest := sealed[keyIDSize:]
+			value, err := key.aead.Open(nil, rest[:nonceSize], rest[nonceSize:], bound(id, generation))
+			if err != nil {
+				return nil, errSealed
+			}
+			return value, nil
+		}
+	}
+	return nil, errSealed
+}
+
+// name returns the ID of a row: a hash of its kind, partition and name under the name key.
+func name(nameKey []byte, key Key) (id state.ID) {
+	mac := hmac.New(sha256.New, nameKey)
+	mac.Write([]byte{byte(key.Kind)})
+	mac.Write(key.Partition[:])
+	mac.Write([]byte(key.Name))
+	mac.Sum(id[:0])
+	return id
+}
