@@ -49,7 +49,7 @@ func (n *Node) fetch(ctx context.Context, lease state.Lease, asked time.Time, ex
 		return Token{Value: value}, err
 	}
 	token := Token{Value: value, ExpiresIn: ttl}
-	// Whether the store has it or not, the caller has a token.
+	// The caller has a token, even if the store does not take it.
 	if ok, err := n.put(context.WithoutCancel(ctx), lease, value, ttl, true); ok && err == nil {
 		token.Generation = lease.Generation + 1
 	}

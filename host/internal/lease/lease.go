@@ -187,7 +187,7 @@ func (n *Node) put(ctx context.Context, lease state.Lease, value []byte, expires
 	defer cancel()
 	ok, err := n.c.Store.Put(ctx, lease, sealed, expires, release)
 	if ok && err == nil {
-		n.highest.Add(lease.ID, lease.Generation+1) // also if the node has seen a higher one: this is what is there now
+		n.highest.Add(lease.ID, lease.Generation+1) // also if the node has seen a higher one: the store has just confirmed this one
 	}
 	return ok, err
 }

@@ -176,7 +176,7 @@ func (s simStore) Put(_ context.Context, l state.Lease, value []byte, expires ti
 		switch {
 		case r == nil,
 			r.fence != l.Fence && s.w.mutant != "no fence and generation in put",
-			r.generation != l.Generation && s.w.mutant != "no fence and generation in put" && !(noIntent && r.generation+1 == l.Generation):
+			r.generation != l.Generation && s.w.mutant != "no fence and generation in put" && (!noIntent || r.generation+1 != l.Generation):
 			return
 		}
 		ok = true

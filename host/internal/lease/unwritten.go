@@ -58,7 +58,7 @@ func (n *Node) unwritten(ctx context.Context, id state.ID, rejected int64) (Toke
 	return Token{Value: u.rec.Value, ExpiresIn: left, Generation: u.lease.Generation + 1}, true
 }
 
-// settle tries to write a record, and forgets it if the store has it or will never take it.
+// settle tries to write a record, and forgets it once the store has taken it, or never will.
 func (n *Node) settle(ctx context.Context, u unwritten) {
 	expires := keep
 	if !u.withdrawn {

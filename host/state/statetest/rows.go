@@ -149,7 +149,6 @@ func neverReturn(f *fixture) {
 			fence, generation = lease.Fence, lease.Generation+1
 		}
 		f.delete(id(1), generation, true)
-		generation++
 		lease := f.acquire(id(1))
 		f.put(lease, "value", time.Hour, true, true)
 		late := state.Lease{ID: id(1), Fence: lease.Fence, Generation: lease.Generation + 1}
