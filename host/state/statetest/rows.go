@@ -159,16 +159,19 @@ func neverReturn(f *fixture) {
 		}
 		f.suite.Sweep(f.T, f.store)
 		f.put(late, "of a row that was forgotten", 0, true, false)
-		if row := f.get(id(1)); row.Generation != 0 && row.Generation < generation {
-			f.Fatalf("after a sweep the generation is %d, it was %d", row.Generation, generation)
+		row := f.get(id(1))
+		first := f.acquire(id(1))
+		switch forgotten := row.Generation == 0; {
+		case forgotten && first.Generation <= generation:
+			f.Fatalf("a row that was forgotten has generation %d, it was %d", first.Generation, generation)
+		case !forgotten && first.Generation != generation:
+			f.Fatalf("after a sweep the generation is %d, it was %d", first.Generation, generation)
+		case first.Fence <= fence:
+			f.Fatalf("after a sweep the fence is %d, it was %d", first.Fence, fence)
 		}
-		if first := f.acquire(id(1)); first.Generation <= generation && f.get(id(1)).Generation != generation {
-			f.Fatalf("a row that was forgotten has generation %d again, it was %d", first.Generation, generation)
-		} else {
-			f.put(late, "of a row that was forgotten", 0, true, false)
-			f.release(first)
-			fence = first.Fence
-		}
+		f.put(late, "of a row that was forgotten", 0, true, false)
+		f.release(first)
+		fence, generation = first.Fence, first.Generation
 	}
 }
 
