@@ -6,16 +6,13 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
-	"maps"
-	"net/url"
-	"strings"
 	"time"
 
-	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/stdlib"
 
 	"github.com/keywright/keywright/server/content"
 	"github.com/keywright/keywright/server/content/internal/sqlstore"
+	"github.com/keywright/keywright/server/internal/postgresurl"
 )
 
 // connections is the maximum number of connections of a store.
@@ -26,10 +23,11 @@ const connections = 16
 // if the address is malformed, or if the database cannot be reached, does not have the encoding UTF8 or has a newer
 // schema. Errors do not contain the password.
 func Open(ctx context.Context, address string) (content.Database, error) {
-	config, err := parse(address)
+	config, err := postgresurl.Parse(address, settings)
 	if err != nil {
 		return nil, err
 	}
+	config.RuntimeParams["default_transaction_isolation"] = "read committed" // a writer that waited for the lock must see what the others wrote
 	db := stdlib.OpenDB(*config)
 	db.SetMaxOpenConns(connections)
 	db.SetMaxIdleConns(connections)
@@ -53,32 +51,6 @@ var settings = map[string]string{
 	"enable_mergejoin":  "off",
 	"plan_cache_mode":   "force_generic_plan",
 	"jit":               "off",
-}
-
-// parse parses the URL of a database. Its error does not quote a malformed URL, because it is unknown which part is the
-// password. In errors about other URLs, pgx masks the password.
-func parse(address string) (*pgx.ConnConfig, error) {
-	if _, err := url.Parse(address); err != nil || !plain(address) {
-		return nil, errors.New("the URL of the PostgreSQL database is malformed: it has to be like postgres://user:password@host:5432/database, with percent-encoding where the password has special characters")
-	}
-	config, err := pgx.ParseConfig(address)
-	if err != nil {
-		return nil, fmt.Errorf("the URL of the PostgreSQL database: %w", err)
-	}
-	given := maps.Clone(config.RuntimeParams)
-	maps.Copy(config.RuntimeParams, settings)
-	maps.Copy(config.RuntimeParams, given)
-	config.RuntimeParams["default_transaction_isolation"] = "read committed" // a writer that waited for the lock must see what the others wrote
-	return config, nil
-}
-
-// plain reports whether it is certain which part of a URL is the password. If the password contains an unescaped @ or
-// slash, pgx takes a part of it for the host or the database, which its errors quote.
-func plain(address string) bool {
-	scheme, rest, ok := strings.Cut(address, "://")
-	authority, rest, _ := strings.Cut(rest, "/")
-	path, _, _ := strings.Cut(rest, "?")
-	return ok && (scheme == "postgres" || scheme == "postgresql") && strings.Count(authority, "@") <= 1 && !strings.Contains(path, "@")
 }
 
 // open migrates the database and returns its store. It closes db if it fails.

@@ -6,18 +6,18 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
-	"io/fs"
 	"net/url"
 	"os"
 	"path/filepath"
 	"runtime"
-	"strings"
 
 	"modernc.org/sqlite"
 	sqlite3 "modernc.org/sqlite/lib"
 
 	"github.com/keywright/keywright/server/content"
 	"github.com/keywright/keywright/server/content/internal/sqlstore"
+	"github.com/keywright/keywright/server/internal/migrate"
+	"github.com/keywright/keywright/server/internal/sqlitefile"
 )
 
 // Open opens the database in the file path. If the file does not exist, Open creates it with mode 0600. While the
@@ -35,7 +35,7 @@ func Open(ctx context.Context, path string) (content.Database, error) {
 const maxLog = 64 << 20
 
 func open(ctx context.Context, path string, maxLog int64) (*sqlstore.Store, error) {
-	if err := touch(path); err != nil {
+	if err := sqlitefile.Touch(path); err != nil {
 		return nil, err
 	}
 	absolute, err := filepath.Abs(path)
@@ -53,7 +53,7 @@ func open(ctx context.Context, path string, maxLog int64) (*sqlstore.Store, erro
 		return nil, err
 	}
 	writes.SetMaxOpenConns(1) // SQLite allows one writer at a time
-	if err := migrate(ctx, writes); err != nil {
+	if err := bringUp(ctx, writes); err != nil {
 		return nil, errors.Join(err, writes.Close())
 	}
 	reads, err := sql.Open("sqlite", source(absolute, url.Values{"_query_only": {"true"}}))
@@ -91,43 +91,19 @@ func beginLog(ctx context.Context, db *sql.DB) error {
 // busyTimeout is the time in milliseconds that a statement waits for a writer in another process.
 const busyTimeout = "60000"
 
-// touch creates the file if it does not exist, because SQLite would create one that others can read. It does not open
-// an existing file: closing it would release the locks that this process holds on it for another store, and records
-// could be lost.
-func touch(path string) error {
-	switch info, err := os.Stat(path); {
-	case err == nil && info.IsDir():
-		return errors.New("it is a directory")
-	case err == nil:
-		return nil
-	}
-	file, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600)
-	switch {
-	case errors.Is(err, fs.ErrExist): // another process was faster
-		return nil
-	case err != nil:
-		return errors.Unwrap(err) // Open's error contains the path already
-	}
-	return file.Close()
-}
-
 // source returns the data source name for the driver.
 func source(path string, options url.Values) string {
 	options.Set("_busy_timeout", busyTimeout)
 	options.Set("_dqs", "false")
-	path = filepath.ToSlash(path)
-	if !strings.HasPrefix(path, "/") {
-		path = "/" + path // path begins with a drive letter
-	}
-	return (&url.URL{Scheme: "file", Path: path, RawQuery: options.Encode()}).String()
+	return sqlitefile.Source(path, options)
 }
 
-// migrate brings the database to the current schema. It tries several times, because it fails if another process
+// bringUp brings the database to the current schema. It tries several times, because it fails if another process
 // migrates the same database at the same time.
-func migrate(ctx context.Context, db *sql.DB) error {
+func bringUp(ctx context.Context, db *sql.DB) error {
 	var err error
 	for range 5 {
-		if err = sqlstore.Migrate(ctx, db, sqlstore.SQLite); err == nil || errors.Is(err, sqlstore.ErrNewer) {
+		if err = sqlstore.Migrate(ctx, db, sqlstore.SQLite); err == nil || errors.Is(err, migrate.ErrNewer) {
 			break
 		}
 	}

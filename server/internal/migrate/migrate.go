@@ -1,0 +1,67 @@
+// Package migrate brings SQL databases to the schema of this version of the program.
+package migrate
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"io/fs"
+
+	"github.com/pressly/goose/v3"
+)
+
+// ErrNewer is returned for a database with the schema of a newer version of this program.
+var ErrNewer = errors.New("a newer version of this program has made the database")
+
+// Dialect is the SQL dialect of a database.
+type Dialect struct{ goose goose.Dialect }
+
+// The dialects.
+var (
+	SQLite   = Dialect{goose.DialectSQLite3}
+	Postgres = Dialect{goose.DialectPostgres}
+)
+
+// Schema is a schema with its migrations.
+type Schema struct {
+	// Files has the migrations in its directory migrations.
+	Files fs.FS
+	// Versions is the table of the applied migrations. It is not goose's default name, because another program may use that
+	// in the same database.
+	Versions string
+	// Before is a statement that is executed before migrations, if any are missing. It is "" for none.
+	Before string
+}
+
+// Up brings a database to a schema. It returns an error that wraps [ErrNewer] if the schema of the database is newer. It
+// does not lock the database: if another process may migrate at the same time, the caller takes a lock, or tries again
+// after an error.
+func Up(ctx context.Context, db *sql.DB, dialect Dialect, schema Schema) error {
+	files, err := fs.Sub(schema.Files, "migrations")
+	if err != nil {
+		return err
+	}
+	provider, err := goose.NewProvider(dialect.goose, db, files, goose.WithTableName(schema.Versions), goose.WithDisableGlobalRegistry(true))
+	if err != nil {
+		return fmt.Errorf("read the migrations: %w", err)
+	}
+	has, known, err := provider.GetVersions(ctx)
+	switch {
+	case err != nil:
+		return fmt.Errorf("find out the version of the schema: %w", err)
+	case has > known:
+		return fmt.Errorf("%w: its schema is version %d, and this program knows those up to %d; use the newer program, or another database", ErrNewer, has, known)
+	case has == known:
+		return nil
+	}
+	if schema.Before != "" {
+		if _, err := db.ExecContext(ctx, schema.Before); err != nil {
+			return fmt.Errorf("prepare the database: %w", err)
+		}
+	}
+	if _, err := provider.Up(ctx); err != nil {
+		return fmt.Errorf("bring the schema up to date: %w", err)
+	}
+	return nil
+}

@@ -1,0 +1,40 @@
+// Package sqlitefile has what the stores in files of SQLite share: how a file is made, and how it is named to the driver.
+package sqlitefile
+
+import (
+	"errors"
+	"io/fs"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
+)
+
+// Touch creates the file with mode 0600 if it does not exist, because SQLite would create one that others can read. It
+// does not open an existing file: closing it would release the locks that this process holds on it for another store,
+// and records could be lost.
+func Touch(path string) error {
+	switch info, err := os.Stat(path); {
+	case err == nil && info.IsDir():
+		return errors.New("it is a directory")
+	case err == nil:
+		return nil
+	}
+	file, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600)
+	switch {
+	case errors.Is(err, fs.ErrExist): // another process was faster
+		return nil
+	case err != nil:
+		return errors.Unwrap(err) // Open's error contains the path already
+	}
+	return file.Close()
+}
+
+// Source returns the data source name of an absolute path for the driver. options are the driver's.
+func Source(path string, options url.Values) string {
+	path = filepath.ToSlash(path)
+	if !strings.HasPrefix(path, "/") {
+		path = "/" + path // path begins with a drive letter
+	}
+	return (&url.URL{Scheme: "file", Path: path, RawQuery: options.Encode()}).String()
+}
