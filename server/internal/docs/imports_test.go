@@ -33,6 +33,7 @@ var rules = []rule{
 	{packages: "plugins/...", ours: []string{"sdk", "plugins/internal/..."}},
 
 	{packages: "host", ours: []string{"abi", "internal/expr", "internal/problem", "internal/urlcheck", "plugins", "host/internal/..."}, others: []string{"golang.org/x/net", "github.com/hashicorp/golang-lru/v2"}},
+	{packages: "host/state"},
 	{packages: "host/hosttest", ours: []string{"host", "plugins", "sdk", "abi", "internal/pluginbuild", "internal/testworld", "host/internal/..."}},
 	{packages: "host/internal/hostfn", ours: []string{
 		"abi", "host/internal/leakscan", "host/internal/egress", "host/internal/seal", "host/internal/signing", "host/internal/strictjson", "host/internal/template", "host/internal/tokencache",
@@ -60,6 +61,11 @@ var rules = []rule{
 		"github.com/golang-jwt/jwt/v5", "github.com/MicahParks/jwkset", "github.com/go-json-experiment/json",
 	}},
 	{packages: "server/gateway/internal/transform", ours: []string{"host", "internal/expr", "internal/problem"}, others: []string{"github.com/go-json-experiment/json"}},
+
+	{packages: "server/state", ours: []string{"host/state"}},
+	{packages: "server/state/internal/sqlstate", ours: []string{"host/state", "server/state", "server/internal/migrate"}},
+	{packages: "server/state/sqlite", ours: []string{"server/state", "server/state/internal/sqlstate", "server/internal/migrate", "server/internal/sqlitefile"}, others: []string{"modernc.org/sqlite"}},
+	{packages: "server/state/postgres", ours: []string{"host/state", "server/state", "server/state/internal/sqlstate", "server/internal/migrate", "server/internal/postgresurl"}, others: []string{"github.com/jackc/pgx/v5"}},
 
 	{packages: "server/content"},
 	{packages: "server/content/httpapi", ours: []string{"server/content", "server/internal/places"}, others: []string{"github.com/klauspost/compress"}},

@@ -27,6 +27,7 @@ import (
 // Server is a PostgreSQL server that listens on a Unix socket only.
 type Server struct {
 	directory string
+	command   func() *exec.Cmd
 	stop      func()
 	ended     chan struct{}
 	databases atomic.Int64
@@ -69,9 +70,24 @@ func (s *Server) start(settings []string) error {
 	}, settings...) {
 		arguments = append(arguments, "-c", setting)
 	}
-	command := exec.CommandContext(context.Background(), postgres, arguments...)
-	command.Dir, command.SysProcAttr = s.directory, as
-	return s.run(command)
+	s.command = func() *exec.Cmd {
+		command := exec.CommandContext(context.Background(), postgres, arguments...)
+		command.Dir, command.SysProcAttr = s.directory, as
+		return command
+	}
+	return s.run(s.command())
+}
+
+// Restart ends the server, which breaks all connections, calls meanwhile, and starts the server again with the same data.
+func (s *Server) Restart(meanwhile func()) error {
+	s.stop()
+	<-s.ended
+	meanwhile()
+	s.ended = make(chan struct{})
+	if err := s.run(s.command()); err != nil {
+		return fmt.Errorf("start a PostgreSQL for tests again: %w", err)
+	}
+	return nil
 }
 
 // run starts the server and returns when it is ready. A goroutine keeps the thread that started the server, because

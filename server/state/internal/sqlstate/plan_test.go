@@ -1,0 +1,79 @@
+package sqlstate_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/keywright/keywright/server/state/internal/sqlstate"
+)
+
+// Each statement finds its row by the primary key, in a table that was empty when the store began, and has been filled.
+func TestPlans(t *testing.T) {
+	onBoth(t, func(t *testing.T, db database) {
+		store := db.open(t).(*sqlstate.Store)
+		acquire(t, store, id("a"), time.Hour)
+		plans := func() {
+			t.Helper()
+			byID, sweep := store.Statements()
+			byID[sweep] = 3
+			for statement, parameters := range byID {
+				checkPlan(t, db, store, statement, parameters, statement == sweep)
+			}
+		}
+		plans()
+		if db.name == "postgres" {
+			db.exec(t, `INSERT INTO state_rows (id, fence, generation, expires) SELECT sha256(n::text::bytea), 1, 1, n FROM generate_series(1, 20000) AS n`)
+			plans()
+			db.exec(t, `ANALYZE state_rows`)
+			plans()
+		}
+	})
+}
+
+func checkPlan(t *testing.T, db database, store *sqlstate.Store, statement string, parameters int, sweep bool) {
+	t.Helper()
+	if strings.HasPrefix(statement, "INSERT") { // it looks for nothing
+		return
+	}
+	connection, err := store.Reads().Conn(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer connection.Close()
+	explain, byKey, byIndex, all := "EXPLAIN QUERY PLAN "+statement, "sqlite_autoindex_state_rows_1 (id", "INDEX state_rows_expires (expires<", "SCAN state_rows"
+	arguments := make([]any, parameters)
+	if db.name == "postgres" {
+		byKey, byIndex, all = "using state_rows_pkey", "Index Cond: (expires < ", "Seq Scan on state_rows"
+		if _, err := connection.ExecContext(t.Context(), "PREPARE it AS "+statement); err != nil {
+			t.Fatal(err)
+		}
+		defer func() { _, _ = connection.ExecContext(t.Context(), "DEALLOCATE it") }()
+		explain = "EXPLAIN EXECUTE it(NULL" + strings.Repeat(", NULL", parameters-1) + ")" // the plan for any arguments
+		arguments = nil
+	}
+	rows, err := connection.QueryContext(t.Context(), explain, arguments...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer rows.Close()
+	var plan strings.Builder
+	for rows.Next() {
+		columns, _ := rows.Columns()
+		line := make([]any, len(columns))
+		for n := range line {
+			line[n] = new(any)
+		}
+		if err := rows.Scan(line...); err != nil {
+			t.Fatal(err)
+		}
+		fmt.Fprintln(&plan, *line[len(line)-1].(*any))
+	}
+	if err := rows.Err(); err != nil {
+		t.Fatal(err)
+	}
+	if text := plan.String(); !strings.Contains(text, byKey) || sweep && !strings.Contains(text, byIndex) || strings.Contains(text, all) {
+		t.Errorf("%s\n%s", statement, text)
+	}
+}

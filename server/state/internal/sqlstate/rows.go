@@ -1,0 +1,131 @@
+package sqlstate
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"time"
+
+	hoststate "github.com/keywright/keywright/host/state"
+	"github.com/keywright/keywright/server/internal/migrate"
+	"github.com/keywright/keywright/server/state"
+)
+
+const (
+	// page is the number of rows that are read at once.
+	page = 100
+	// kept is the time for which rows without a value stay. A holder that comes back within it learns that it is late.
+	kept = 24 * time.Hour
+	// swept is the number of rows that a sweep deletes with one statement.
+	swept = 1000
+)
+
+// Rows implements [hoststate.Store]. It reads the rows page by page in the order of their ids, so f may write.
+func (s *Store) Rows(ctx context.Context, f func(hoststate.ID, hoststate.Row) error) error {
+	after := []byte{}
+	for {
+		found, err := s.page(ctx, after)
+		if err != nil {
+			return s.fault(ctx, "read the rows", err)
+		}
+		for _, c := range found {
+			if row := c.row(); row.Value != nil {
+				if err := f(hoststate.ID(c.id), row); err != nil {
+					return err
+				}
+			}
+		}
+		if len(found) < page {
+			return nil
+		}
+		after = found[page-1].id
+	}
+}
+
+// listed is a row with its id.
+type listed struct {
+	id []byte
+	columns
+}
+
+func (s *Store) page(ctx context.Context, after []byte) ([]listed, error) {
+	ctx, cancel := context.WithTimeout(ctx, s.config.Limit)
+	defer cancel()
+	rows, err := s.query(ctx, s.config.Reads, s.statements.rows, []any{s.now(), after, page})
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var all []listed
+	for rows.Next() {
+		var c listed
+		if err := rows.Scan(&c.id, &c.generation, &c.value, &c.expires, &c.leased, &c.now); err != nil {
+			return nil, err
+		}
+		if len(c.id) != len(hoststate.ID{}) {
+			return nil, errID
+		}
+		all = append(all, c)
+	}
+	return all, rows.Err()
+}
+
+// errID is returned for an id that no store has written.
+var errID = errors.New("an id has another length")
+
+// Sweep implements [state.Database].
+func (s *Store) Sweep(ctx context.Context, most int) (int, error) {
+	limited, cancel := context.WithTimeout(ctx, s.config.Limit)
+	defer cancel()
+	result, err := s.config.Writes.ExecContext(limited, s.statements.sweep, s.now(), kept.Microseconds(), most)
+	if err != nil {
+		return 0, s.fault(ctx, "sweep", err)
+	}
+	n, err := result.RowsAffected()
+	if err != nil {
+		return 0, s.fault(ctx, "sweep", err)
+	}
+	return int(n), nil
+}
+
+// sweepNowAndThen sweeps until the store is closed. It goes on at once while there is much to delete.
+func (s *Store) sweepNowAndThen() {
+	for {
+		timer := time.NewTimer(jitter(s.config.Sweep))
+		select {
+		case <-s.ended.Done():
+			timer.Stop()
+			return
+		case <-timer.C:
+		}
+		for n := swept; n == swept; {
+			var err error
+			if n, err = s.Sweep(s.ended, swept); err != nil && s.ended.Err() == nil {
+				s.config.Log.Warn("old rows of the state stay for now", "error", err)
+			}
+		}
+	}
+}
+
+// fault returns the error of a call.
+func (s *Store) fault(ctx context.Context, op string, err error) error {
+	return Fault(ctx, op, err, s.config.Explain)
+}
+
+// Fault returns the error of a call as a [*state.Error]. explain is [Config.Explain].
+func Fault(ctx context.Context, op string, err error, explain func(error) (string, error)) error {
+	switch {
+	case errors.Is(ctx.Err(), context.Canceled):
+		return &state.Error{Op: op, Kind: context.Canceled}
+	case errors.Is(err, context.DeadlineExceeded) || ctx.Err() != nil:
+		return &state.Error{Op: op, Kind: state.ErrUnreachable, Detail: "it does not answer in time", Timeout: true}
+	case errors.Is(err, migrate.ErrNewer):
+		return &state.Error{Op: op, Kind: state.ErrSchema, Detail: migrate.ErrNewer.Error() + "; use the newer program, or another database"}
+	case errors.Is(err, errID):
+		return &state.Error{Op: op, Kind: state.ErrSchema, Detail: errID.Error()}
+	case errors.Is(err, sql.ErrConnDone):
+		return &state.Error{Op: op, Kind: state.ErrUnreachable, Detail: "the store is closed"}
+	}
+	detail, kind := explain(err)
+	return &state.Error{Op: op, Kind: kind, Detail: detail}
+}

@@ -1,0 +1,247 @@
+// Package sqlstate stores state in an SQL database. It uses the same statements for SQLite and for PostgreSQL; packages
+// sqlite and postgres open the database.
+package sqlstate
+
+import (
+	"context"
+	"database/sql"
+	"embed"
+	"log/slog"
+	"math/rand/v2"
+	"sync"
+	"time"
+
+	hoststate "github.com/keywright/keywright/host/state"
+	"github.com/keywright/keywright/server/internal/migrate"
+	"github.com/keywright/keywright/server/state"
+)
+
+//go:embed migrations/*.sql
+var migrations embed.FS
+
+// Schema is the schema of a store.
+var Schema = migrate.Schema{Files: migrations, Versions: "state_migrations"}
+
+// Config configures a store.
+type Config struct {
+	// Reads and Writes are connections to one database, whose schema is [Schema]. They may be the same.
+	Reads  *sql.DB
+	Writes *sql.DB
+	// Now is the expression for the time of the database in microseconds. It may use $1, which is the time of Clock.
+	Now string
+	// Clock is the clock of the database, if the program has it. It is nil otherwise.
+	Clock func() time.Time
+	// Changed is an expression that sends the id of a changed row to all waiters, or any other.
+	Changed string
+	// Prepare makes the store prepare its statements. The drivers of some databases do so themselves.
+	Prepare bool
+	// Explain returns words for an error of the database, which do not depend on anything that was stored, and its kind.
+	Explain func(error) (detail string, kind error)
+	// Listening reports whether changes by other processes reach [Store.Wake], and returns a channel that is closed when
+	// this changes.
+	Listening func() (bool, <-chan struct{})
+	// Poll is the mean time between two looks at a row by a waiter that is not sure to be woken.
+	Poll time.Duration
+	// Recheck is the same for a waiter that is woken. It bounds what a broken connection can do that nobody has noticed yet.
+	Recheck time.Duration
+	// Sweep is the mean time between two sweeps.
+	Sweep time.Duration
+	// Limit is the longest time of a call.
+	Limit time.Duration
+	// Log gets the failures in the background.
+	Log *slog.Logger
+	// Close is called by [Store.Close] before the database is closed.
+	Close func()
+}
+
+// Store implements [state.Database].
+type Store struct {
+	config     Config
+	statements statements
+	waiters    waiters
+	prepared   map[string]*sql.Stmt
+
+	ended      context.Context
+	end        context.CancelFunc
+	background sync.WaitGroup
+}
+
+var _ state.Database = (*Store)(nil)
+
+// New returns a store. It takes over config.Reads and config.Writes: [Store.Close] closes them, and New does if it returns
+// an error.
+func New(ctx context.Context, config Config) (*Store, error) {
+	s := &Store{config: config, statements: newStatements(config.Now, config.Changed), prepared: map[string]*sql.Stmt{}}
+	s.ended, s.end = context.WithCancel(context.Background())
+	if config.Prepare {
+		if err := s.prepare(ctx); err != nil {
+			_ = s.Close()
+			return nil, s.fault(ctx, "prepare the statements", err)
+		}
+	}
+	s.background.Go(s.sweepNowAndThen)
+	return s, nil
+}
+
+func (s *Store) prepare(ctx context.Context) (err error) {
+	q := s.statements
+	for db, queries := range map[*sql.DB][]string{s.config.Reads: {q.get, q.rows}, s.config.Writes: {q.create, q.acquire, q.put, q.release, q.delete}} {
+		for _, query := range queries {
+			if s.prepared[query], err = db.PrepareContext(ctx, query); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// Close implements [state.Database].
+func (s *Store) Close() error {
+	s.end()
+	s.background.Wait()
+	if s.config.Close != nil {
+		s.config.Close()
+	}
+	var first error
+	if s.config.Reads != s.config.Writes {
+		first = s.config.Reads.Close()
+	}
+	// Writes is closed last: SQLite cleans up when the last connection is closed, which should be the one that writes.
+	if err := s.config.Writes.Close(); first == nil {
+		first = err
+	}
+	if first != nil {
+		return s.fault(context.Background(), "close", first)
+	}
+	return nil
+}
+
+// Get implements [hoststate.Store].
+func (s *Store) Get(ctx context.Context, id hoststate.ID) (hoststate.Row, error) {
+	var found columns
+	_, err := s.one(ctx, s.config.Reads, s.statements.get, []any{s.now(), id[:]}, &found.generation, &found.value, &found.expires, &found.leased, &found.now)
+	if err != nil {
+		return hoststate.Row{}, s.fault(ctx, "read a row", err)
+	}
+	return found.row(), nil
+}
+
+// Acquire implements [hoststate.Store].
+func (s *Store) Acquire(ctx context.Context, id hoststate.ID, generation int64, d time.Duration) (hoststate.Lease, bool, error) {
+	lease := hoststate.Lease{ID: id}
+	query, number := s.statements.acquire, generation
+	if generation == 0 {
+		query, number = s.statements.create, rand.Int64N(1024)
+	}
+	arguments := []any{s.now(), id[:], number, micros(d)}
+	taken, err := s.one(ctx, s.config.Writes, query, arguments, &lease.Fence, &lease.Generation)
+	if err != nil {
+		return hoststate.Lease{}, false, s.fault(ctx, "acquire a lease", err)
+	}
+	if !taken {
+		return hoststate.Lease{}, false, nil
+	}
+	return lease, true, nil
+}
+
+// Put implements [hoststate.Store].
+func (s *Store) Put(ctx context.Context, lease hoststate.Lease, value []byte, expires time.Duration, release bool) (bool, error) {
+	var in any // NULL: the value does not expire
+	if expires > 0 {
+		in = micros(expires)
+	}
+	return s.change(ctx, "write a value", lease.ID, s.statements.put, s.now(), lease.ID[:], lease.Fence, lease.Generation, value, in, release)
+}
+
+// Release implements [hoststate.Store].
+func (s *Store) Release(ctx context.Context, lease hoststate.Lease) error {
+	_, err := s.change(ctx, "release a lease", lease.ID, s.statements.release, lease.ID[:], lease.Fence)
+	return err
+}
+
+// Delete implements [hoststate.Store].
+func (s *Store) Delete(ctx context.Context, id hoststate.ID, generation int64) (bool, error) {
+	return s.change(ctx, "delete a value", id, s.statements.delete, s.now(), id[:], generation)
+}
+
+// change executes a statement that changes a row, and wakes its waiters.
+func (s *Store) change(ctx context.Context, op string, id hoststate.ID, query string, arguments ...any) (bool, error) {
+	var changed any
+	ok, err := s.one(ctx, s.config.Writes, query, arguments, &changed)
+	if err != nil {
+		return false, s.fault(ctx, op, err)
+	}
+	if ok {
+		s.Wake(id)
+	}
+	return ok, nil
+}
+
+// one executes a statement that returns at most one row, and scans it. It reports whether there was one. It reads up to
+// the end: only then SQLite has committed.
+func (s *Store) one(ctx context.Context, db *sql.DB, query string, arguments []any, into ...any) (bool, error) {
+	ctx, cancel := context.WithTimeout(ctx, s.config.Limit)
+	defer cancel()
+	rows, err := s.query(ctx, db, query, arguments)
+	if err != nil {
+		return false, err
+	}
+	defer rows.Close()
+	found := false
+	for rows.Next() {
+		found = true
+		if err := rows.Scan(into...); err != nil {
+			return false, err
+		}
+	}
+	return found, rows.Err()
+}
+
+func (s *Store) query(ctx context.Context, db *sql.DB, query string, arguments []any) (*sql.Rows, error) {
+	if statement := s.prepared[query]; statement != nil {
+		return statement.QueryContext(ctx, arguments...)
+	}
+	return db.QueryContext(ctx, query, arguments...)
+}
+
+// now returns the time as an argument for statements. It is nil if the database has the clock.
+func (s *Store) now() any {
+	if s.config.Clock == nil {
+		return nil
+	}
+	return s.config.Clock().UnixMicro()
+}
+
+// micros returns a duration in microseconds, rounded up, because 0 would be no time at all.
+func micros(d time.Duration) int64 {
+	n := d.Microseconds()
+	if d%time.Microsecond > 0 {
+		n++
+	}
+	return n
+}
+
+// columns are the columns of a row.
+type columns struct {
+	generation, now int64
+	value           []byte
+	expires, leased sql.NullInt64
+}
+
+// row returns the row at the time that it was read.
+func (c *columns) row() hoststate.Row {
+	row := hoststate.Row{Generation: c.generation}
+	left := func(until sql.NullInt64) time.Duration {
+		return max(0, time.Duration(until.Int64-c.now)*time.Microsecond)
+	}
+	if c.value != nil && (!c.expires.Valid || c.expires.Int64 > c.now) {
+		row.Value = c.value
+		if c.expires.Valid {
+			row.ExpiresIn = left(c.expires)
+		}
+	}
+	if c.leased.Valid {
+		row.LeasedFor = left(c.leased)
+	}
+	return row
+}

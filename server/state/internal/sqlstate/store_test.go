@@ -1,0 +1,311 @@
+package sqlstate_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	hoststate "github.com/keywright/keywright/host/state"
+	"github.com/keywright/keywright/server/state"
+	"github.com/keywright/keywright/server/state/internal/sqlstate"
+)
+
+func TestTheWayOfARow(t *testing.T) {
+	onBoth(t, func(t *testing.T, db database) {
+		store, row := db.open(t), id("a")
+		if got := get(t, store, row); got.Generation != 0 || got.Value != nil || got.LeasedFor != 0 {
+			t.Errorf("nothing is %+v", got)
+		}
+		_, taken, err := store.Acquire(t.Context(), row, 7, time.Hour)
+		is(t, false)(taken, err) // the generation of no row is 0
+		first := acquire(t, store, row, time.Hour)
+		if got := get(t, store, row); got.Generation == 0 || got.Generation != first.Generation || got.LeasedFor <= 0 || got.LeasedFor > time.Hour {
+			t.Errorf("leased: %+v, lease %+v", got, first)
+		}
+		for _, generation := range []int64{0, first.Generation} {
+			_, taken, err := store.Acquire(t.Context(), row, generation, time.Hour)
+			is(t, false)(taken, err)
+		}
+		is(t, true)(store.Put(t.Context(), first, []byte("one"), time.Minute, false))
+		got := get(t, store, row)
+		if got.Generation != first.Generation+1 || string(got.Value) != "one" || got.ExpiresIn <= 0 || got.ExpiresIn > time.Minute || got.LeasedFor <= 0 {
+			t.Errorf("written: %+v", got)
+		}
+		is(t, false)(store.Put(t.Context(), first, []byte("again"), 0, true)) // of the old generation
+		first.Generation++
+		put(t, store, first, "two", 0)
+		if got := get(t, store, row); string(got.Value) != "two" || got.ExpiresIn != 0 || got.LeasedFor != 0 {
+			t.Errorf("for good: %+v", got)
+		}
+		is(t, false)(store.Delete(t.Context(), row, first.Generation))
+		is(t, true)(store.Delete(t.Context(), row, first.Generation+1))
+		if got := get(t, store, row); got.Value != nil || got.Generation != first.Generation+2 {
+			t.Errorf("deleted: %+v", got)
+		}
+	})
+}
+
+// A holder that is late may write until somebody else has the lease.
+func TestLateHolders(t *testing.T) {
+	onBoth(t, func(t *testing.T, db database) {
+		store, row := db.open(t), id("a")
+		late := acquire(t, store, row, time.Minute)
+		db.later(t, time.Hour)
+		if got := get(t, store, row); got.LeasedFor != 0 {
+			t.Errorf("a lease that is over: %+v", got)
+		}
+		is(t, true)(store.Put(t.Context(), late, []byte("late"), 0, false))
+		late.Generation++
+		holder := acquire(t, store, row, time.Minute)
+		if holder.Fence == late.Fence {
+			t.Error("two leases have one fence")
+		}
+		is(t, false)(store.Put(t.Context(), late, []byte("too late"), 0, true))
+		if err := store.Release(t.Context(), late); err != nil || get(t, store, row).LeasedFor == 0 {
+			t.Errorf("the lease of another was released; %v", err)
+		}
+		if err := store.Release(t.Context(), holder); err != nil || get(t, store, row).LeasedFor != 0 {
+			t.Errorf("the lease was not released; %v", err)
+		}
+		if got := get(t, store, row); string(got.Value) != "late" {
+			t.Errorf("%+v", got)
+		}
+	})
+}
+
+// A row is deleted a day after it was of any use. A row that is made anew has a higher generation and another fence than
+// the one before, so that nobody takes it for that one.
+func TestSweeping(t *testing.T) {
+	onBoth(t, func(t *testing.T, db database) {
+		store := db.open(t)
+		old := acquire(t, store, id("abandoned"), time.Minute)
+		put(t, store, acquire(t, store, id("expired"), time.Minute), "x", time.Minute)
+		put(t, store, acquire(t, store, id("for good"), time.Minute), "x", 0)
+		put(t, store, acquire(t, store, id("for days"), time.Minute), "x", 72*time.Hour)
+		put(t, store, acquire(t, store, id("in use"), time.Minute), "x", time.Minute)
+		sweep := func(want int) {
+			t.Helper()
+			if n, err := store.Sweep(t.Context(), 10); n != want || err != nil {
+				t.Errorf("%d rows, not %d, are deleted; %v", n, want, err)
+			}
+		}
+		sweep(0)
+		db.later(t, 23*time.Hour)
+		sweep(0)
+		acquire(t, store, id("in use"), time.Minute)
+		db.later(t, 2*time.Hour)
+		sweep(2)
+		for name, there := range map[string]bool{"abandoned": false, "expired": false, "for good": true, "for days": true, "in use": true} {
+			if (get(t, store, id(name)).Generation != 0) != there {
+				t.Errorf("%s: %+v", name, get(t, store, id(name)))
+			}
+		}
+		fresh := acquire(t, store, id("abandoned"), time.Minute)
+		if fresh.Generation <= old.Generation || fresh.Fence == old.Fence {
+			t.Errorf("%+v after %+v", fresh, old)
+		}
+		is(t, false)(store.Put(t.Context(), old, []byte("late"), 0, true))
+		if err := store.Release(t.Context(), old); err != nil || get(t, store, id("abandoned")).LeasedFor == 0 {
+			t.Errorf("the holder of a deleted row released another's lease; %v", err)
+		}
+	})
+}
+
+// The rows of all pages are seen, while they are written.
+func TestAllRows(t *testing.T) {
+	onBoth(t, func(t *testing.T, db database) {
+		store := db.open(t)
+		const rows = 230
+		for n := range rows {
+			put(t, store, acquire(t, store, id(fmt.Sprint(n)), time.Minute), fmt.Sprint(n), time.Hour)
+		}
+		acquire(t, store, id("no value"), time.Minute)
+		seen := map[string]bool{}
+		err := store.Rows(t.Context(), func(id hoststate.ID, row hoststate.Row) error {
+			seen[string(row.Value)] = true
+			lease, taken, err := store.Acquire(t.Context(), id, row.Generation, time.Minute)
+			is(t, true)(taken, err)
+			put(t, store, lease, string(row.Value), row.ExpiresIn)
+			return nil
+		})
+		if err != nil || len(seen) != rows {
+			t.Errorf("%d rows, %v", len(seen), err)
+		}
+		enough := errors.New("enough")
+		if err := store.Rows(t.Context(), func(hoststate.ID, hoststate.Row) error { return enough }); !errors.Is(err, enough) {
+			t.Errorf("%v", err)
+		}
+		db.later(t, 2*time.Hour)
+		if err := store.Rows(t.Context(), func(hoststate.ID, hoststate.Row) error { return enough }); err != nil {
+			t.Errorf("an expired value is there: %v", err)
+		}
+	})
+}
+
+// Of many who acquire a lease at once, by several stores, one gets it.
+func TestOneOfManyGetsTheLease(t *testing.T) {
+	onBoth(t, func(t *testing.T, db database) {
+		stores := []state.Database{db.open(t), db.open(t)}
+		for round := range 20 {
+			row := id(fmt.Sprint(round / 2)) // each row is there in every other round
+			generation := get(t, stores[0], row).Generation
+			var all sync.WaitGroup
+			var holders atomic.Int64
+			for n := range 8 {
+				all.Go(func() {
+					lease, taken, err := stores[n%2].Acquire(context.Background(), row, generation, time.Hour)
+					if err != nil {
+						t.Error(err)
+					}
+					if taken {
+						holders.Add(1)
+						is(t, true)(stores[n%2].Put(context.Background(), lease, []byte("x"), 0, true))
+					}
+				})
+			}
+			all.Wait()
+			if holders.Load() != 1 {
+				t.Errorf("round %d: %d got the lease", round, holders.Load())
+			}
+		}
+	})
+}
+
+// Those who wait by another store learn of every change, and of the end of a lease.
+func TestWaiting(t *testing.T) {
+	onBoth(t, func(t *testing.T, db database) {
+		here, there := db.open(t), db.open(t)
+		for name, change := range map[string]func(hoststate.Lease){
+			"a value":           func(l hoststate.Lease) { put(t, there, l, "x", 0) },
+			"a value and lease": func(l hoststate.Lease) { is(t, true)(there.Put(t.Context(), l, []byte("x"), 0, false)) },
+			"no value":          func(l hoststate.Lease) { is(t, true)(there.Delete(t.Context(), l.ID, l.Generation)) },
+			"released":          func(l hoststate.Lease) { _ = there.Release(t.Context(), l) },
+		} {
+			lease := acquire(t, there, id(name), time.Hour)
+			for _, store := range []state.Database{here, there} {
+				ctx, cancel := context.WithCancel(t.Context())
+				cancel()
+				if err := store.Wait(ctx, lease.ID, lease.Generation); !errors.Is(err, context.Canceled) {
+					t.Errorf("%s: %v", name, err)
+				}
+			}
+			var all sync.WaitGroup
+			for n := range 6 {
+				store := []state.Database{here, there}[n%2]
+				all.Go(func() {
+					for row := get(t, store, lease.ID); row.Generation == lease.Generation && row.LeasedFor > 0; row = get(t, store, lease.ID) {
+						if err := store.Wait(context.Background(), lease.ID, lease.Generation); err != nil {
+							t.Errorf("%s: %v", name, err)
+						}
+					}
+				})
+			}
+			change(lease)
+			all.Wait()
+		}
+		short := acquire(t, there, id("short"), time.Millisecond)
+		if err := here.Wait(t.Context(), short.ID, short.Generation); err != nil {
+			t.Error("a lease that ends:", err)
+		}
+		if err := here.Wait(t.Context(), id("nothing"), 0); err != nil {
+			t.Error("no row:", err)
+		}
+	})
+}
+
+// Close ends all waiting.
+func TestCloseEndsWaiting(t *testing.T) {
+	onBoth(t, func(t *testing.T, db database) {
+		store := db.open(t)
+		lease := acquire(t, store, id("a"), time.Hour)
+		ended := make(chan error)
+		go func() { ended <- store.Wait(context.Background(), lease.ID, lease.Generation) }()
+		if err := store.Close(); err != nil {
+			t.Error(err)
+		}
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+		if _, err := store.Get(t.Context(), lease.ID); !errors.Is(err, state.ErrUnreachable) {
+			t.Errorf("after Close: %v", err)
+		}
+	})
+}
+
+// Errors have kinds, and nothing that was stored.
+func TestErrors(t *testing.T) {
+	onBoth(t, func(t *testing.T, db database) {
+		store, row := db.open(t), id("canary")
+		lease := acquire(t, store, row, time.Hour)
+		calls := func(ctx context.Context) map[string]error {
+			_, get := store.Get(ctx, row)
+			_, _, create := store.Acquire(ctx, id("other"), 0, time.Hour)
+			_, _, acquire := store.Acquire(ctx, row, lease.Generation, time.Hour)
+			_, put := store.Put(ctx, lease, []byte("c4n4ry"), 0, true)
+			_, remove := store.Delete(ctx, row, lease.Generation)
+			_, sweep := store.Sweep(ctx, 1)
+			return map[string]error{
+				"get": get, "create": create, "acquire": acquire, "put": put, "delete": remove, "sweep": sweep, "release": store.Release(ctx, lease),
+				"rows": store.Rows(ctx, func(hoststate.ID, hoststate.Row) error { return nil }),
+			}
+		}
+		check := func(ctx context.Context, want error) {
+			t.Helper()
+			for name, err := range calls(ctx) {
+				var typed *state.Error
+				if !errors.Is(err, want) || !errors.As(err, &typed) {
+					t.Errorf("%s: %v is not %v", name, err, want)
+				} else if text := err.Error(); strings.Contains(text, "c4n4ry") || strings.Contains(text, fmt.Sprintf("%x", row)) || strings.Contains(text, db.address) {
+					t.Errorf("%s: %v", name, err)
+				}
+			}
+		}
+		cancelled, cancel := context.WithCancel(t.Context())
+		cancel()
+		check(cancelled, context.Canceled)
+		over, cancel := context.WithTimeout(t.Context(), -time.Second)
+		defer cancel()
+		check(over, state.ErrUnreachable)
+		check(over, context.DeadlineExceeded)
+		db.exec(t, `ALTER TABLE state_rows RENAME TO c4n4ry`)
+		check(t.Context(), state.ErrSchema)
+	})
+}
+
+// An empty database can be opened several times at once, and one of a newer version not at all.
+func TestOpening(t *testing.T) {
+	onBoth(t, func(t *testing.T, db database) {
+		var opens sync.WaitGroup
+		for n := range 6 {
+			opens.Go(func() {
+				store, err := db.store(t)
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				defer store.Close()
+				_, taken, err := store.Acquire(t.Context(), id(fmt.Sprint(n)), 0, time.Hour)
+				is(t, true)(taken, err)
+			})
+		}
+		opens.Wait()
+		db.exec(t, `INSERT INTO state_migrations (version_id, is_applied) VALUES (1000, true)`)
+		if _, err := db.store(t); !errors.Is(err, state.ErrSchema) || !strings.Contains(err.Error(), "use the newer program") {
+			t.Errorf("%v", err)
+		}
+	})
+}
+
+// PostgreSQL has to keep what it has reported, even if the server is configured otherwise, as the one of the tests is.
+func TestCommitsAreSynchronous(t *testing.T) {
+	store := empty(t, "postgres").open(t).(*sqlstate.Store)
+	var setting string
+	if err := store.Reads().QueryRowContext(t.Context(), `SHOW synchronous_commit`).Scan(&setting); err != nil || setting != "on" {
+		t.Errorf("synchronous_commit is %q, %v", setting, err)
+	}
+}

@@ -1,0 +1,91 @@
+package sqlstate
+
+import (
+	"context"
+	"math/rand/v2"
+	"sync"
+	"time"
+
+	hoststate "github.com/keywright/keywright/host/state"
+)
+
+// Wait implements [hoststate.Store]. The waiter is registered before it looks at the row, so no change is lost between the
+// look and the wait.
+func (s *Store) Wait(ctx context.Context, id hoststate.ID, generation int64) error {
+	woken, done := s.waiters.add(id)
+	defer done()
+	for {
+		listening, turned := false, (<-chan struct{})(nil)
+		if s.config.Listening != nil {
+			listening, turned = s.config.Listening()
+		}
+		row, err := s.Get(ctx, id)
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		if err != nil || row.Generation != generation || row.LeasedFor <= 0 {
+			return nil // after an error too: the caller looks at the row next, and gets the error then
+		}
+		pause := s.config.Poll
+		if listening {
+			pause = s.config.Recheck
+		}
+		timer := time.NewTimer(min(jitter(pause), row.LeasedFor))
+		select {
+		case <-woken:
+			timer.Stop()
+			return nil
+		case <-s.ended.Done():
+			timer.Stop()
+			return nil
+		case <-ctx.Done():
+			timer.Stop()
+			return ctx.Err()
+		case <-turned:
+			timer.Stop()
+		case <-timer.C:
+		}
+	}
+}
+
+// Wake wakes those of this process who wait for a row.
+func (s *Store) Wake(id hoststate.ID) { s.waiters.wake(id) }
+
+// jitter returns a time around d, so that many nodes do not do the same at once.
+func jitter(d time.Duration) time.Duration { return d/2 + rand.N(d) }
+
+// waiters are the calls of a process that wait.
+type waiters struct {
+	mutex sync.Mutex
+	of    map[hoststate.ID]map[chan struct{}]struct{}
+}
+
+// add returns a channel that is closed when somebody wakes the waiters of the row, and a function that ends the waiting.
+func (w *waiters) add(id hoststate.ID) (woken <-chan struct{}, done func()) {
+	w.mutex.Lock()
+	defer w.mutex.Unlock()
+	if w.of == nil {
+		w.of = map[hoststate.ID]map[chan struct{}]struct{}{}
+	}
+	if w.of[id] == nil {
+		w.of[id] = map[chan struct{}]struct{}{}
+	}
+	channel := make(chan struct{})
+	w.of[id][channel] = struct{}{}
+	return channel, func() {
+		w.mutex.Lock()
+		defer w.mutex.Unlock()
+		if delete(w.of[id], channel); len(w.of[id]) == 0 {
+			delete(w.of, id)
+		}
+	}
+}
+
+func (w *waiters) wake(id hoststate.ID) {
+	w.mutex.Lock()
+	defer w.mutex.Unlock()
+	for channel := range w.of[id] {
+		close(channel)
+	}
+	delete(w.of, id)
+}

@@ -1,0 +1,134 @@
+package postgres
+
+import (
+	"context"
+	"encoding/hex"
+	"errors"
+	"log/slog"
+	"math/rand/v2"
+	"sync"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	hoststate "github.com/keywright/keywright/host/state"
+)
+
+// channel is the channel on which the ids of changed rows are sent.
+const channel = "keywright_state"
+
+// The pauses between two attempts to connect.
+const (
+	firstPause = 50 * time.Millisecond
+	lastPause  = 10 * time.Second
+)
+
+// listener has the connection of a process that waits for changes. It connects again when the connection breaks. It sends
+// no statement but LISTEN.
+type listener struct {
+	dial func(context.Context) (*pgx.ConnConfig, error)
+	log  *slog.Logger
+
+	ctx    context.Context
+	cancel context.CancelFunc
+	ended  sync.WaitGroup
+
+	mutex     sync.Mutex
+	listening bool
+	turned    chan struct{}
+}
+
+func newListener(dial func(context.Context) (*pgx.ConnConfig, error), log *slog.Logger) *listener {
+	l := &listener{dial: dial, log: log, turned: make(chan struct{})}
+	l.ctx, l.cancel = context.WithCancel(context.Background())
+	return l
+}
+
+// state reports whether changes arrive, and returns a channel that is closed when this changes.
+func (l *listener) state() (listening bool, turned <-chan struct{}) {
+	l.mutex.Lock()
+	defer l.mutex.Unlock()
+	return l.listening, l.turned
+}
+
+func (l *listener) turn(listening bool) {
+	l.mutex.Lock()
+	defer l.mutex.Unlock()
+	if l.listening != listening {
+		l.listening = listening
+		close(l.turned)
+		l.turned = make(chan struct{})
+	}
+}
+
+// start begins to listen. It calls wake for each change.
+func (l *listener) start(wake func(hoststate.ID)) {
+	l.ended.Go(func() {
+		pause := firstPause
+		for l.ctx.Err() == nil {
+			err := l.listen(wake)
+			if listened, _ := l.state(); listened {
+				pause = firstPause
+				l.turn(false)
+			}
+			if l.ctx.Err() != nil {
+				return
+			}
+			detail, kind := explain(err)
+			l.log.Warn("no news of changes from the state's database: those who wait look now and then", "error", kind, "detail", detail)
+			select {
+			case <-time.After(pause/2 + rand.N(pause)):
+			case <-l.ctx.Done():
+			}
+			pause = min(2*pause, lastPause)
+		}
+	})
+}
+
+// stop ends the connection.
+func (l *listener) stop() {
+	l.cancel()
+	l.ended.Wait()
+}
+
+// listen listens until the connection breaks.
+func (l *listener) listen(wake func(hoststate.ID)) error {
+	connection, err := l.connect()
+	if err != nil {
+		return err
+	}
+	defer func() {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(l.ctx), time.Second)
+		defer cancel()
+		_ = connection.Close(ctx)
+	}()
+	l.turn(true)
+	for {
+		news, err := connection.WaitForNotification(l.ctx)
+		if err != nil {
+			return err
+		}
+		var id hoststate.ID
+		if n, err := hex.Decode(id[:], []byte(news.Payload[:min(len(news.Payload), 2*len(id))])); err == nil && n == len(id) {
+			wake(id)
+		}
+	}
+}
+
+// connect returns a connection that listens.
+func (l *listener) connect() (*pgx.Conn, error) {
+	ctx, cancel := context.WithTimeout(l.ctx, usual.limit)
+	defer cancel()
+	config, err := l.dial(ctx)
+	if err != nil {
+		return nil, err
+	}
+	connection, err := pgx.ConnectConfig(ctx, config)
+	if err != nil {
+		return nil, err
+	}
+	if _, err := connection.Exec(ctx, `LISTEN `+channel); err != nil {
+		return nil, errors.Join(err, connection.Close(ctx))
+	}
+	return connection, nil
+}

@@ -1,0 +1,162 @@
+// Package postgres stores state in a PostgreSQL database.
+package postgres
+
+import (
+	"cmp"
+	"context"
+	"database/sql"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/jackc/pgx/v5/stdlib"
+
+	"github.com/keywright/keywright/server/internal/migrate"
+	"github.com/keywright/keywright/server/internal/postgresurl"
+	"github.com/keywright/keywright/server/state"
+	"github.com/keywright/keywright/server/state/internal/sqlstate"
+)
+
+// Options are the options of a store. The zero Options are for a database that is reached directly.
+type Options struct {
+	// Connections is the maximum number of connections for statements, at least 2. One more connection waits for changes.
+	// The default is 16. [OpenPool] ignores it.
+	Connections int
+	// Pooler is set if a pooler such as PgBouncer is in between that lends a connection for a transaction only. The store
+	// sets no parameters of its connections then, prepares no statements, and has no connection that waits for changes:
+	// those who wait look at the row about five times a second. The database has to have synchronous_commit by itself.
+	Pooler bool
+	// Log gets the failures in the background. If it is nil, they are not logged.
+	Log *slog.Logger
+}
+
+// settings are the default parameters of a connection. The URL may override them.
+var settings = map[string]string{
+	"application_name": "keywright",
+	// A token that may be used once is lost for good if a change is lost that was reported.
+	"synchronous_commit": "on",
+	// The server ends a statement whose caller is gone.
+	"statement_timeout": "30s",
+	// All statements find their rows by indexes. PostgreSQL would read a small table as a whole, and keep to that plan when
+	// the table has grown. JIT compilation would take longer than the statements run.
+	"enable_seqscan":    "off",
+	"enable_bitmapscan": "off",
+	"enable_hashjoin":   "off",
+	"enable_mergejoin":  "off",
+	"plan_cache_mode":   "force_generic_plan",
+	"jit":               "off",
+}
+
+// tuning are the times of a store. Tests have others.
+type tuning struct {
+	poll, recheck, sweep, limit time.Duration
+	// clock is nil, so that the database has the clock.
+	clock func() time.Time
+}
+
+var usual = tuning{poll: 200 * time.Millisecond, recheck: 5 * time.Second, sweep: 10 * time.Minute, limit: 10 * time.Second}
+
+// Open connects to the database at address, postgres://user:password@host:port/database, and creates missing tables. The
+// address may have the parameters of libpq, such as sslmode. ctx limits only the call of Open. Errors are a [*state.Error],
+// unless the address is malformed; they do not contain the password.
+func Open(ctx context.Context, address string, options Options) (state.Database, error) {
+	return open(ctx, address, options, usual)
+}
+
+func open(ctx context.Context, address string, options Options, times tuning) (state.Database, error) {
+	parameters := settings
+	if options.Pooler {
+		parameters = nil
+	}
+	config, err := postgresurl.Parse(address, parameters)
+	if err != nil {
+		return nil, err
+	}
+	if options.Pooler {
+		config.DefaultQueryExecMode = pgx.QueryExecModeExec
+	} else {
+		// A statement that waited for a row must see what the others wrote, and not fail.
+		config.RuntimeParams["default_transaction_isolation"] = "read committed"
+	}
+	connections := cmp.Or(options.Connections, 16)
+	if connections < 2 {
+		return nil, fmt.Errorf("a store of state needs 2 connections at least, and may have %d", connections)
+	}
+	db := stdlib.OpenDB(*config)
+	db.SetMaxOpenConns(connections)
+	db.SetMaxIdleConns(connections)
+	db.SetConnMaxIdleTime(5 * time.Minute)
+	return start(ctx, db, func(context.Context) (*pgx.ConnConfig, error) { return config, nil }, options, times)
+}
+
+// OpenPool returns a store that uses a pool of the embedder, and creates missing tables. The pool needs 2 connections at
+// least. The connection that waits for changes is not of the pool, but made as those are. [state.Database.Close] does not
+// close the pool. The pool determines what [Open] sets by itself: that transactions are "read committed" and that
+// synchronous_commit is on, and with Options.Pooler that no statements are prepared.
+func OpenPool(ctx context.Context, pool *pgxpool.Pool, options Options) (state.Database, error) {
+	return openPool(ctx, pool, options, usual)
+}
+
+func openPool(ctx context.Context, pool *pgxpool.Pool, options Options, times tuning) (state.Database, error) {
+	config := pool.Config()
+	if config.MaxConns < 2 {
+		return nil, fmt.Errorf("a store of state needs 2 connections at least, and the pool may have %d", config.MaxConns)
+	}
+	dial := func(ctx context.Context) (*pgx.ConnConfig, error) {
+		connection := config.ConnConfig.Copy()
+		if config.BeforeConnect != nil {
+			if err := config.BeforeConnect(ctx, connection); err != nil {
+				return nil, err
+			}
+		}
+		return connection, nil
+	}
+	return start(ctx, stdlib.OpenDBFromPool(pool), dial, options, times)
+}
+
+// start migrates the database and returns its store. It closes db if it fails.
+func start(ctx context.Context, db *sql.DB, dial func(context.Context) (*pgx.ConnConfig, error), options Options, times tuning) (state.Database, error) {
+	if err := bringUp(ctx, db); err != nil {
+		_ = db.Close()
+		return nil, sqlstate.Fault(ctx, "open the database of PostgreSQL", err, explain)
+	}
+	log := cmp.Or(options.Log, slog.New(slog.DiscardHandler))
+	config := sqlstate.Config{
+		Reads: db, Writes: db,
+		Now: `COALESCE($1::bigint, (extract(epoch FROM clock_timestamp()) * 1000000)::bigint)`, Clock: times.clock,
+		Changed: `pg_notify('` + channel + `', encode(id, 'hex'))::text`,
+		Explain: explain, Log: log,
+		Poll: times.poll, Recheck: times.recheck, Sweep: times.sweep, Limit: times.limit,
+	}
+	if options.Pooler {
+		return sqlstate.New(ctx, config)
+	}
+	listener := newListener(dial, log)
+	config.Listening, config.Close = listener.state, listener.stop
+	store, err := sqlstate.New(ctx, config)
+	if err != nil {
+		return nil, err
+	}
+	listener.start(store.Wake)
+	return store, nil
+}
+
+// bringUp brings the database to the current schema. A lock makes processes do so one at a time. It is the lock of a
+// transaction, so that it holds through a pooler, too.
+func bringUp(ctx context.Context, db *sql.DB) error {
+	tx, err := db.BeginTx(ctx, nil)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = tx.Rollback() }()
+	const lock = 0x6b657973 // an arbitrary number that other programs are unlikely to use
+	if _, err := tx.ExecContext(ctx, `SELECT pg_advisory_xact_lock($1)`, lock); err != nil {
+		return err
+	}
+	if err := migrate.Up(ctx, db, migrate.Postgres, sqlstate.Schema); err != nil {
+		return err
+	}
+	return tx.Commit()
+}

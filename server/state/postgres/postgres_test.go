@@ -1,0 +1,200 @@
+package postgres
+
+import (
+	"context"
+	"errors"
+	"net/url"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	hoststate "github.com/keywright/keywright/host/state"
+	"github.com/keywright/keywright/server/internal/postgrestest"
+	"github.com/keywright/keywright/server/state"
+)
+
+// The error of opening a database has a kind, and neither the password nor the address.
+func TestErrorsOfOpening(t *testing.T) {
+	const canary = "c4n4ry"
+	address := postgrestest.Database(t)
+	opened(t, address, Options{}, never)
+	exec(t, raw(t, address), `CREATE ROLE stranger LOGIN`)
+	server, _ := url.Parse(address)
+	socket := server.Query().Get("host")
+	for name, test := range map[string]struct {
+		address string
+		kind    error
+	}{
+		"nobody listens":   {"postgres://" + canary + ":" + canary + "@127.0.0.1:1/" + canary, state.ErrUnreachable},
+		"no socket":        {"postgres://" + canary + "@/" + canary + "?host=/missing/" + canary, state.ErrUnreachable},
+		"unknown database": {"postgres://test:" + canary + "@/" + canary + "?host=" + socket, state.ErrRefused},
+		"unknown user":     {"postgres://" + canary + "@/postgres?host=" + socket, state.ErrRefused},
+		"no rights":        {strings.Replace(address, "test@", "stranger@", 1), state.ErrRefused},
+		"malformed":        {"postgres://user:%" + canary + "%zz@host/db", nil},
+	} {
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		store, err := Open(ctx, test.address, Options{})
+		cancel()
+		if err == nil {
+			_ = store.Close()
+			t.Errorf("%s: it is open", name)
+			continue
+		}
+		if strings.Contains(err.Error(), canary) || !strings.Contains(err.Error(), "PostgreSQL") || test.kind != nil && !errors.Is(err, test.kind) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+// A user who may not make tables can use them.
+func TestAUserWithFewRights(t *testing.T) {
+	address := postgrestest.Database(t)
+	_ = opened(t, address, Options{}, never).Close()
+	exec(t, raw(t, address), `CREATE ROLE gateway LOGIN`, `GRANT SELECT, INSERT, UPDATE, DELETE ON state_rows TO gateway`, `GRANT SELECT ON state_migrations TO gateway`)
+	store := opened(t, strings.Replace(address, "test@", "gateway@", 1), Options{}, never)
+	write(t, store, leased(t, store, "a", time.Hour))
+	if _, err := store.Sweep(t.Context(), 1); err != nil {
+		t.Error(err)
+	}
+	readOnly := opened(t, address+"&default_transaction_read_only=on", Options{}, never)
+	if _, _, err := readOnly.Acquire(t.Context(), hoststate.ID{1}, 0, time.Hour); !errors.Is(err, state.ErrRefused) {
+		t.Errorf("of a database that is read-only: %v", err)
+	}
+}
+
+func TestTooFewConnections(t *testing.T) {
+	address := postgrestest.Database(t)
+	if _, err := Open(t.Context(), address, Options{Connections: 1}); err == nil {
+		t.Error("one connection is enough")
+	}
+	config, err := pgxpool.ParseConfig(address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	config.MaxConns = 1
+	pool, err := pgxpool.NewWithConfig(t.Context(), config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer pool.Close()
+	if _, err := OpenPool(t.Context(), pool, Options{}); err == nil {
+		t.Error("a pool of one connection is enough")
+	}
+}
+
+// A call ends with its context, and after some time at the latest, if the database does not answer.
+func TestSlowDatabase(t *testing.T) {
+	address := postgrestest.Database(t)
+	times := never
+	impatient := never
+	impatient.limit = 50 * time.Millisecond
+	patient, bounded := opened(t, address, Options{}, times), opened(t, address, Options{}, impatient)
+	db := raw(t, address)
+	lock, err := db.BeginTx(t.Context(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = lock.Rollback() }()
+	if _, err := lock.ExecContext(t.Context(), `LOCK TABLE state_rows IN ACCESS EXCLUSIVE MODE`); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	defer cancel()
+	_, of := patient.Get(ctx, hoststate.ID{1})
+	_, _, at := bounded.Acquire(t.Context(), hoststate.ID{1}, 0, time.Hour)
+	for _, err := range []error{of, at} {
+		if !errors.Is(err, state.ErrUnreachable) || !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("%v", err)
+		}
+	}
+	if err := lock.Rollback(); err != nil {
+		t.Fatal(err)
+	}
+	for _, store := range []state.Database{patient, bounded} {
+		for _, err := store.Get(t.Context(), hoststate.ID{1}); err != nil; _, err = store.Get(t.Context(), hoststate.ID{1}) {
+			if !errors.Is(err, context.DeadlineExceeded) {
+				t.Fatal(err)
+			}
+		}
+	}
+}
+
+// A row that is in use again when the sweep gets to it stays.
+func TestASweepLooksAgain(t *testing.T) {
+	address := postgrestest.Database(t)
+	store, db := opened(t, address, Options{}, never), raw(t, address)
+	lease := leased(t, store, "a", time.Minute)
+	exec(t, db, `UPDATE state_rows SET expires = 1, leased = NULL`)
+	user, err := db.BeginTx(t.Context(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = user.Rollback() }()
+	if _, err := user.ExecContext(t.Context(), `UPDATE state_rows SET expires = NULL`); err != nil {
+		t.Fatal(err)
+	}
+	deleted := make(chan int)
+	go func() {
+		n, err := store.Sweep(context.Background(), 10)
+		if err != nil {
+			t.Error(err)
+		}
+		deleted <- n
+	}()
+	until(t, db, 1, blocked)
+	if err := user.Commit(); err != nil {
+		t.Fatal(err)
+	}
+	if n := <-deleted; n != 0 {
+		t.Errorf("%d rows are deleted", n)
+	}
+	write(t, store, lease)
+}
+
+// A restart of the database loses nothing that was reported, and does not end the waiting. Calls meanwhile say that the
+// database cannot be reached.
+func TestRestart(t *testing.T) {
+	server, err := postgrestest.Start()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = server.Stop() })
+	address, err := server.Database(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	here, there := opened(t, address, Options{}, never), opened(t, address, Options{}, never)
+	lease := leased(t, there, "a", time.Hour)
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		for {
+			row, err := here.Get(context.Background(), lease.ID)
+			switch {
+			case err != nil && !errors.Is(err, state.ErrUnreachable):
+				t.Error(err)
+			case err == nil && row.Generation != lease.Generation:
+				return
+			case err == nil:
+				if err := here.Wait(context.Background(), lease.ID, lease.Generation); err != nil {
+					t.Error(err)
+				}
+			}
+		}
+	}()
+	if err := server.Restart(func() {
+		if _, err := there.Get(t.Context(), lease.ID); !errors.Is(err, state.ErrUnreachable) {
+			t.Errorf("while it is down: %v", err)
+		}
+	}); err != nil {
+		t.Fatal(err)
+	}
+	row, err := there.Get(t.Context(), lease.ID)
+	if err != nil || row.Generation != lease.Generation || row.LeasedFor <= 0 {
+		t.Errorf("%+v, %v", row, err)
+	}
+	write(t, there, lease)
+	<-ended
+}

@@ -1,0 +1,136 @@
+// Package sqlite stores state in a file of SQLite. It is for one node: processes on one machine may share the file.
+package sqlite
+
+import (
+	"cmp"
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"net/url"
+	"path/filepath"
+	"runtime"
+	"time"
+
+	"modernc.org/sqlite"
+	sqlite3 "modernc.org/sqlite/lib"
+
+	"github.com/keywright/keywright/server/internal/migrate"
+	"github.com/keywright/keywright/server/internal/sqlitefile"
+	"github.com/keywright/keywright/server/state"
+	"github.com/keywright/keywright/server/state/internal/sqlstate"
+)
+
+// Options are the options of a store.
+type Options struct {
+	// Now is the clock of the store. The default is [time.Now]. Processes that share a file need one clock.
+	Now func() time.Time
+	// Log gets the failures in the background. If it is nil, they are not logged.
+	Log *slog.Logger
+}
+
+// tuning are the times of a store. Tests have others.
+type tuning struct{ poll, sweep, limit time.Duration }
+
+var usual = tuning{poll: 200 * time.Millisecond, sweep: 10 * time.Minute, limit: 10 * time.Second}
+
+// busyTimeout is the time in milliseconds that a statement waits for a writer in another process.
+const busyTimeout = "5000"
+
+// Open opens the database in the file path. If the file does not exist, Open creates it with mode 0600. While the database
+// is open, SQLite has two more files with the same name and the suffixes -wal and -shm. A change is on the disk when it is
+// reported. ctx limits only the call of Open. It returns an error if the file cannot be opened, is not an SQLite database
+// or has a newer schema.
+func Open(ctx context.Context, path string, options Options) (state.Database, error) {
+	return open(ctx, path, options, usual)
+}
+
+func open(ctx context.Context, path string, options Options, times tuning) (state.Database, error) {
+	if err := sqlitefile.Touch(path); err != nil {
+		return nil, fmt.Errorf("state: open the database %s: %w", path, err)
+	}
+	absolute, err := filepath.Abs(path)
+	if err != nil {
+		return nil, err
+	}
+	failed := func(err error) (state.Database, error) {
+		return nil, fmt.Errorf("%s: %w", path, sqlstate.Fault(ctx, "open the database", err, explain))
+	}
+	writes, err := sql.Open("sqlite", source(absolute, url.Values{"_txlock": {"immediate"}, "_journal_mode": {"WAL"}, "_synchronous": {"FULL"}}))
+	if err != nil {
+		return failed(err)
+	}
+	writes.SetMaxOpenConns(1) // SQLite allows one writer at a time
+	if err := bringUp(ctx, writes); err != nil {
+		_ = writes.Close()
+		return failed(err)
+	}
+	reads, err := sql.Open("sqlite", source(absolute, url.Values{"_query_only": {"true"}}))
+	if err != nil {
+		_ = writes.Close()
+		return failed(err)
+	}
+	connections := max(4, runtime.GOMAXPROCS(0))
+	reads.SetMaxOpenConns(connections)
+	reads.SetMaxIdleConns(connections)
+	clock := options.Now
+	if clock == nil {
+		clock = time.Now
+	}
+	store, err := sqlstate.New(ctx, sqlstate.Config{
+		Reads: reads, Writes: writes, Now: `$1`, Clock: clock, Changed: `1`, Prepare: true,
+		Explain: explain, Log: cmp.Or(options.Log, slog.New(slog.DiscardHandler)),
+		Poll: times.poll, Sweep: times.sweep, Limit: times.limit,
+	})
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	return store, nil
+}
+
+// source returns the data source name for the driver.
+func source(path string, options url.Values) string {
+	options.Set("_busy_timeout", busyTimeout)
+	options.Set("_dqs", "false")
+	return sqlitefile.Source(path, options)
+}
+
+// bringUp brings the database to the current schema. It tries several times, because it fails if another process migrates
+// the same database at the same time.
+func bringUp(ctx context.Context, db *sql.DB) error {
+	var err error
+	for range 5 {
+		if err = migrate.Up(ctx, db, migrate.SQLite, sqlstate.Schema); err == nil || errors.Is(err, migrate.ErrNewer) {
+			break
+		}
+	}
+	return err
+}
+
+// explain returns words for an error of SQLite, and its kind.
+func explain(err error) (detail string, kind error) {
+	var e *sqlite.Error
+	if !errors.As(err, &e) {
+		if errors.Is(err, fs.ErrNotExist) {
+			return "there is no such file", state.ErrUnreachable
+		}
+		return "the store is closed, or the file cannot be used", state.ErrUnreachable
+	}
+	switch e.Code() & 0xff {
+	case sqlite3.SQLITE_NOTADB:
+		return "the file is not a database of SQLite", state.ErrSchema
+	case sqlite3.SQLITE_ERROR, sqlite3.SQLITE_CONSTRAINT, sqlite3.SQLITE_MISMATCH:
+		return "a table or a column is missing, or is another", state.ErrSchema
+	case sqlite3.SQLITE_CORRUPT:
+		return "the file is damaged: restore it from a copy", state.ErrSchema
+	case sqlite3.SQLITE_READONLY, sqlite3.SQLITE_PERM, sqlite3.SQLITE_AUTH:
+		return "the file or its directory may not be written", state.ErrRefused
+	case sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED:
+		return "another process writes for too long", state.ErrUnreachable
+	case sqlite3.SQLITE_FULL:
+		return "the disk is full", state.ErrUnreachable
+	}
+	return fmt.Sprintf("code %d of SQLite", e.Code()), state.ErrUnreachable
+}
