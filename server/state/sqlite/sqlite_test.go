@@ -1,0 +1,108 @@
+package sqlite
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	hoststate "github.com/keywright/keywright/host/state"
+	"github.com/keywright/keywright/server/state"
+)
+
+// clock is a clock that a test sets.
+type clock struct{ at atomic.Int64 }
+
+func (c *clock) now() time.Time          { return time.Unix(0, c.at.Load()) }
+func (c *clock) advance(d time.Duration) { c.at.Add(int64(d)) }
+
+// The times of rows are by the clock that was passed.
+func TestTimeIsThatOfTheClock(t *testing.T) {
+	var c clock
+	c.advance(1e18)
+	store, err := Open(t.Context(), filepath.Join(t.TempDir(), "state.db"), Options{Now: c.now})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer store.Close()
+	lease, taken, err := store.Acquire(t.Context(), hoststate.ID{1}, 0, time.Minute)
+	if err != nil || !taken {
+		t.Fatal(taken, err)
+	}
+	if ok, err := store.Put(t.Context(), lease, []byte("x"), time.Hour, false); err != nil || !ok {
+		t.Fatal(ok, err)
+	}
+	for _, step := range []struct {
+		after, lease, value time.Duration
+	}{{0, time.Minute, time.Hour}, {59 * time.Second, time.Second, 59*time.Minute + time.Second}, {time.Second, 0, 59 * time.Minute}, {59 * time.Minute, 0, 0}} {
+		c.advance(step.after)
+		row, err := store.Get(t.Context(), lease.ID)
+		if err != nil || row.LeasedFor != step.lease || row.ExpiresIn != step.value || (row.Value != nil) != (step.value > 0) {
+			t.Errorf("after %v: %+v, %v", step.after, row, err)
+		}
+	}
+}
+
+// In one process a change wakes who waits, who need not look again.
+func TestChangesWake(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "state.db")
+	store, err := open(t.Context(), path, Options{}, tuning{poll: time.Hour, sweep: time.Hour, limit: time.Minute})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer store.Close()
+	lease, _, err := store.Acquire(t.Context(), hoststate.ID{1}, 0, time.Hour)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ended := make(chan error)
+	go func() { ended <- store.Wait(context.Background(), lease.ID, lease.Generation) }()
+	if err := store.Release(t.Context(), lease); err != nil {
+		t.Error(err)
+	}
+	if err := <-ended; err != nil {
+		t.Error(err)
+	}
+}
+
+func TestOnlyTheUserReadsTheFiles(t *testing.T) {
+	directory := t.TempDir()
+	store, err := Open(t.Context(), filepath.Join(directory, "state.db"), Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer store.Close()
+	files, err := os.ReadDir(directory)
+	if err != nil || len(files) != 3 {
+		t.Fatal(files, err)
+	}
+	for _, file := range files {
+		if info, err := file.Info(); err != nil || info.Mode().Perm() != 0o600 {
+			t.Errorf("%s has the mode %s, %v", file.Name(), info.Mode(), err)
+		}
+	}
+}
+
+func TestWhatIsNoDatabase(t *testing.T) {
+	directory := t.TempDir()
+	text := filepath.Join(directory, "text")
+	if err := os.WriteFile(text, []byte(strings.Repeat("this is text, and not a database\n", 100)), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for path, want := range map[string]string{
+		directory:                                "it is a directory",
+		filepath.Join(directory, "missing", "x"): "no such file or directory",
+		text:                                     "not a database of SQLite",
+	} {
+		if _, err := Open(t.Context(), path, Options{}); err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), path) {
+			t.Errorf("%s: %v does not say %q", path, err, want)
+		}
+	}
+	if _, err := Open(t.Context(), text, Options{}); !errors.Is(err, state.ErrSchema) {
+		t.Errorf("%v", err)
+	}
+}
