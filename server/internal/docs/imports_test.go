@@ -33,7 +33,6 @@ var rules = []rule{
 	{packages: "plugins/...", ours: []string{"sdk", "plugins/internal/..."}},
 
 	{packages: "host", ours: []string{"abi", "internal/expr", "internal/problem", "internal/urlcheck", "plugins", "host/internal/..."}, others: []string{"golang.org/x/net", "github.com/hashicorp/golang-lru/v2"}},
-	{packages: "host/state"},
 	{packages: "host/hosttest", ours: []string{"host", "plugins", "sdk", "abi", "internal/pluginbuild", "internal/testworld", "host/internal/..."}},
 	{packages: "host/internal/hostfn", ours: []string{
 		"abi", "host/internal/leakscan", "host/internal/egress", "host/internal/seal", "host/internal/signing", "host/internal/strictjson", "host/internal/template", "host/internal/tokencache",
