@@ -191,7 +191,7 @@ func checkField(d *abi.Description, f *abi.Field) (reach, error) {
 		if r.sinks&^seal.Sign != 0 {
 			return reach{}, errors.New("a key has no sink but sign: derived says where signatures go")
 		}
-		r.sinks = 0 // it signs by its field, for its purposes and with its algorithm; mac would know neither (threats.md 110)
+		r.sinks = 0 // it signs by its field, for its purposes and with its algorithm; mac would know neither (threats.md 105)
 		if !slices.ContainsFunc(d.Fields, func(a abi.Field) bool { return a.Name == f.AlgorithmField && len(a.Enum) > 0 }) {
 			return reach{}, errors.New("a key needs an algorithm_field that names a field with an enum")
 		}

@@ -131,7 +131,7 @@ func TestSealedValueWhereItDoesNotBelong_threats_15a(t *testing.T) {
 		{"into data to be signed", func(env abi.Env) (string, error) {
 			return header("X-Key", env.MAC(abi.MACSHA256, value(env, "hmac_key"), value(env, "to_header"))), nil
 		}, host.StagePlugin, "the data of mac"},
-		// An HMAC of any data would be a JWT, though the key is for nothing but requests, or the other way round (threats.md 110).
+		// An HMAC of any data would be a JWT, though the key is for nothing but requests, or the other way round (threats.md 105).
 		{"a key field as the key of a MAC", func(env abi.Env) (string, error) {
 			return header("X-Key", env.MAC(abi.MACSHA256, value(env, "key"), "data")), nil
 		}, host.StagePlugin, "signs with sign_sealed"},
