@@ -40,9 +40,15 @@ func dropCredential(response *http.Response, m *hostfn.Mutation) error {
 		response.Header.Set("Location", location)
 	}
 	if m.Echoed(location) {
-		return fmt.Errorf("a redirect, which is not followed: %w", ErrCredentialInResponse)
+		return fmt.Errorf("a redirect, which is not followed: %w", echoed(response.StatusCode))
 	}
 	return nil
+}
+
+// echoed returns the error for an answer with this status that contains the credential. The status shows whether the API
+// refused the request: many APIs quote a wrong signature in the refusal.
+func echoed(status int) error {
+	return fmt.Errorf("the API answered %d, and %w", status, ErrCredentialInResponse)
 }
 
 // credentialsKey is the context key of the credentials from WithCredentials.
@@ -170,7 +176,7 @@ func (g *guard) response(r *http.Response) (*http.Response, error) {
 			case err == io.EOF: //nolint:errorlint // that very value is the end
 				return err
 			case errors.Is(err, leakscan.ErrFound):
-				return g.connector.fail(StageResponse, ErrCredentialInResponse)
+				return g.connector.fail(StageResponse, echoed(r.StatusCode))
 			case errors.Is(err, leakscan.ErrEffort):
 				return g.connector.fail(StageResponse, errUnsearched)
 			}
@@ -192,7 +198,7 @@ func (g *guard) checkAnswer(r *http.Response) error {
 	}
 	for _, location := range r.Header["Location"] {
 		if g.scanner.Holds(location) {
-			return fmt.Errorf("a redirect, in Location: %w", ErrCredentialInResponse)
+			return fmt.Errorf("a redirect, in Location: %w", echoed(r.StatusCode))
 		}
 	}
 	if r.Body == nil || r.Body == http.NoBody || r.Request.Method == http.MethodHead {

@@ -121,6 +121,30 @@ func TestWhatOperatorsAreTold(t *testing.T) {
 	}
 }
 
+// An API that quotes a wrong signature in its refusal is an answer with the credential. Log and test name the API's status, so
+// that the operator sees the refusal; the caller does not.
+func TestRefusalThatQuotesTheCredential(t *testing.T) {
+	w := newWorld(t)
+	w.answer = func(rw http.ResponseWriter, _ *http.Request) {
+		rw.WriteHeader(http.StatusForbidden)
+		_, _ = io.WriteString(rw, "wrong signature: "+secret)
+	}
+	const cause = "the API answered 403, and the API's answer holds the credential that it was sent"
+	if got := w.get("/connectors/weather"); got.kind != "credential-echoed" || strings.Contains(got.body, "403") {
+		t.Errorf("the caller got %d %s", got.status, got.body)
+	}
+	if log := w.log.String(); !strings.Contains(log, `"upstream_status":403`) || !strings.Contains(log, cause) {
+		t.Errorf("the log is %s", log)
+	}
+	mux := http.NewServeMux()
+	mux.Handle("POST /connectors/{permalink}/test", w.gateway.Test())
+	answer := httptest.NewRecorder()
+	mux.ServeHTTP(answer, httptest.NewRequest("POST", "/connectors/weather/test", nil))
+	if !strings.Contains(answer.Body.String(), cause) {
+		t.Errorf("the operator got %s", answer.Body)
+	}
+}
+
 func TestTriesThatGoWrong(t *testing.T) {
 	w := newWorld(t, func(_ *options, d *gateway.Definition) {
 		d.Query = []gateway.Parameter{{Name: "who", Value: "{{ user.first_name }} {{ user.last_name }}, {{ user.username }} {{ user.id }} of {{ tenant_id }}"}}

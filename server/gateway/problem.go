@@ -133,6 +133,9 @@ func (c *call) report(ctx context.Context, p *httpProblem) {
 	if p.stage != "" {
 		known = append(known, slog.String("stage", p.stage))
 	}
+	if c.upstreamStatus != 0 {
+		known = append(known, slog.Int("upstream_status", c.upstreamStatus))
+	}
 	c.gateway.config.Logger.LogAttrs(ctx, level, "request failed", append(known, slog.String("error", host.Printable(p.Error())))...)
 }
 

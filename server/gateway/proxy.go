@@ -31,9 +31,11 @@ type call struct {
 	// callerURL is the URL of the caller's request.
 	callerURL *url.URL
 	// body is the caller's body if the definition has the template request. Otherwise it is nil.
-	body   []byte
-	out    *Outgoing
-	cancel context.CancelCauseFunc
+	body []byte
+	out  *Outgoing
+	// upstreamStatus is the status of the API's last answer. It is 0 if there is none.
+	upstreamStatus int
+	cancel         context.CancelCauseFunc
 
 	event     Event
 	exchanges exchanges
@@ -146,6 +148,7 @@ func (c *call) RoundTrip(r *http.Request) (*http.Response, error) {
 	if err != nil {
 		return nil, err
 	}
+	c.upstreamStatus = response.StatusCode
 	if response.Body != http.NoBody { // the host and answer recognise an answer without a body by http.NoBody
 		response.Body = &stalling{response.Body, timer, timeout}
 	}
