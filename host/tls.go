@@ -162,16 +162,16 @@ func (c *Connector) identity(ctx context.Context, in *hostfn.Inputs) (*identity,
 			id = other
 		}
 	}
+	if id.certificate != nil {
+		c.lastCertificate.Store(id.certificate) // also one that has ended, so that operators see the reason of the failures
+	}
 	now := c.host.config.Clock()
 	if err := id.certificate.Ended(now); err != nil {
 		return nil, &hostfn.Failure{Stage: hostfn.StageConfig, Err: err}
 	}
 	c.replace(key)
-	if id.certificate != nil {
-		c.lastCertificate.Store(id.certificate)
-		if id.certificate.EndsSoon(now) && id.warned.CompareAndSwap(false, true) {
-			c.plan.Warn(ctx, "tls.certificate: the client certificate ends at "+id.certificate.NotAfter.UTC().Format(time.RFC3339)+": renew it")
-		}
+	if id.certificate != nil && id.certificate.EndsSoon(now) && id.warned.CompareAndSwap(false, true) {
+		c.plan.Warn(ctx, "tls.certificate: the client certificate ends at "+id.certificate.NotAfter.UTC().Format(time.RFC3339)+": renew it")
 	}
 	return id, nil
 }
@@ -281,7 +281,8 @@ func (c *Connector) readCertificate(ctx context.Context, in *hostfn.Inputs) (*Cl
 	return certificate, failure
 }
 
-// LastClientCertificate returns the client certificate that was used last, or nil if none has been used. It reads no secret.
+// LastClientCertificate returns the client certificate that a request needed last, or nil if none has needed one. The
+// certificate may have ended, and then it was not used. LastClientCertificate reads no secret.
 func (c *Connector) LastClientCertificate() *ClientCertificate { return c.lastCertificate.Load() }
 
 // parsePair parses a certificate and its key. The error has nothing of either.

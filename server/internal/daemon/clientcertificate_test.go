@@ -83,6 +83,24 @@ func TestClientCertificateOfAConnector(t *testing.T) {
 			t.Errorf("%s: the log warns: %v", name, got)
 		}
 	}
+	// A reload that leaves tls alone keeps the metric; a rotation that brings an expired certificate shows it.
+	_, page := w.get(w.operators + "/metrics")
+	w.write(text + "    timeout: 5s\n")
+	w.eventually("the reload", func() bool { return strings.Contains(w.log.String(), "the configuration is in use") })
+	if _, after := w.get(w.operators + "/metrics"); !strings.Contains(page, metric) || !strings.Contains(after, line(page, metric)) {
+		t.Error("a reload loses the metric")
+	}
+	ended := clock.Now().Add(-day)
+	certificate, key := authority.Client("eve", ended)
+	w.Hide("the certificate", strings.Split(certificate, "\n")[1])
+	w.Hide("the key", strings.Split(key, "\n")[1])
+	secrets.put(certificate, key)
+	if status, _ := w.get(w.callers + "/connectors/bank"); status != http.StatusBadGateway {
+		t.Errorf("with an expired certificate, the caller got %d", status)
+	}
+	if _, page := w.get(w.operators + "/metrics"); !strings.Contains(page, fmt.Sprintf("%s %s\n", metric, gauge(ended))) {
+		t.Error("the metrics do not show the certificate that has expired")
+	}
 	clock.Advance(100 * day)
 	if status, body := w.get(w.callers + "/connectors/bank"); status != http.StatusBadGateway || !strings.Contains(body, `"stage":"config"`) {
 		t.Errorf("after its end, the caller got %d %s", status, body)
@@ -91,3 +109,10 @@ func TestClientCertificateOfAConnector(t *testing.T) {
 
 // gauge returns a time as Prometheus writes it.
 func gauge(t time.Time) string { return strconv.FormatFloat(float64(t.Unix()), 'g', -1, 64) }
+
+// line returns the line of page that begins with start.
+func line(page, start string) string {
+	_, rest, _ := strings.Cut(page, start)
+	rest, _, _ = strings.Cut(rest, "\n")
+	return start + rest + "\n"
+}

@@ -192,7 +192,7 @@ func (d *daemon) clientCertificates() map[string]float64 {
 		return ends
 	}
 	for _, c := range set.Connectors {
-		if used := c.Upstream().LastClientCertificate(); used != nil {
+		if used := set.lastCertificate(c); used != nil {
 			ends[c.Definition().Permalink] = float64(used.NotAfter.Unix())
 		}
 	}

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/keywright/keywright/host"
 	"github.com/keywright/keywright/server/connectors"
 	"github.com/keywright/keywright/server/gateway"
 	"github.com/keywright/keywright/server/identity"
@@ -22,6 +23,34 @@ type inUse struct {
 	sessions *identity.Identifier
 	// pair is nil for plain HTTP.
 	pair *httpserver.Pair
+	// certificates has the client certificates that the sets before used last, by permalink, of connectors with the same tls.
+	certificates map[string]*host.ClientCertificate
+}
+
+// lastCertificate returns the client certificate that a connector of the set used last, or nil.
+func (u *inUse) lastCertificate(c *gateway.Connector) *host.ClientCertificate {
+	if used := c.Upstream().LastClientCertificate(); used != nil {
+		return used
+	}
+	return u.certificates[c.Definition().Permalink]
+}
+
+// inherit sets the certificates of u from the set before, which may be nil.
+func (u *inUse) inherit(before *inUse) {
+	if before == nil {
+		return
+	}
+	own := map[string]*host.TLS{}
+	for _, c := range u.Connectors {
+		own[c.Definition().Permalink] = c.Definition().TLS
+	}
+	u.certificates = map[string]*host.ClientCertificate{}
+	for _, c := range before.Connectors {
+		d := c.Definition()
+		if now, there := own[d.Permalink]; there && reflect.DeepEqual(now, d.TLS) {
+			u.certificates[d.Permalink] = before.lastCertificate(c)
+		}
+	}
 }
 
 // close closes the set, and its sessions unless they are next, which the next set uses.
@@ -147,6 +176,7 @@ func (d *daemon) use(next *inUse) {
 	defer d.mu.Unlock()
 	wait := d.gateway.Use(gateway.Setup{Connectors: next.Connectors, Hosts: next.Settings.Hosts, Origins: next.Settings.Origins, Users: next.sessions})
 	before := d.set
+	next.inherit(before)
 	d.set, d.used, d.refused, d.tried = next, d.clock(), time.Time{}, nil
 	if before != nil {
 		d.retired.Go(func() {
