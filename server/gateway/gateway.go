@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/keywright/keywright/host"
@@ -123,6 +124,8 @@ type generation struct {
 type running struct {
 	*Connector
 	limits *limiter
+	// told reports whether the log has the parameters of a caller that were dropped.
+	told atomic.Bool
 }
 
 // New returns a gateway without connectors. [Gateway.Use] sets them.
@@ -232,6 +235,10 @@ func (g *Gateway) serve(c *call, generation *generation, w http.ResponseWriter, 
 	defer c.cancel(nil)
 	if c.out, err = connector.Outgoing(ctx, Incoming{Method: r.Method, Path: path, Query: r.URL.RawQuery, Header: r.Header}); err != nil {
 		return unrendered(err)
+	}
+	if len(c.out.dropped) > 0 && connector.told.CompareAndSwap(false, true) {
+		g.config.Logger.LogAttrs(ctx, slog.LevelInfo, "query parameters of a caller are not passed on: those that the API is to have need an entry in query with overridable",
+			slog.String("request_id", c.id), slog.String("connector", permalink), slog.Any("names", c.out.dropped))
 	}
 	if c.out.credentials != nil {
 		ctx = host.WithCredentials(ctx, c.out.credentials...)

@@ -73,6 +73,10 @@ func TestWhatCallersSendIsDropped(t *testing.T) {
 	if sent.URL.RawQuery != "units=us&v=2" {
 		t.Errorf("the API received the query %s", sent.URL.RawQuery)
 	}
+	w.get("/connectors/weather?late=1") // the log has the parameters of the first request only
+	if log := w.log.String(); strings.Count(log, "not passed on") != 1 || !strings.Contains(log, `"names":["key","units2","v"]`) || strings.Contains(log, "mine") {
+		t.Errorf("the log is %s", log)
+	}
 }
 
 func TestRefusals(t *testing.T) {

@@ -44,7 +44,12 @@ type Outgoing struct {
 	shown http.Header
 	// masked is nil unless Incoming.Masked is set.
 	masked *Outgoing
+	// dropped has the names of the caller's query parameters that are not passed on, sorted. It holds at most maxDropped.
+	dropped []string
 }
+
+// maxDropped is the maximum number of dropped parameters that operators are shown.
+const maxDropped = 10
 
 // Masked returns the request with expressions in place of the secrets that they name. It returns nil unless
 // [Incoming].Masked is set.
@@ -158,6 +163,9 @@ func (c *Connector) makeURL(ctx context.Context, in Incoming, out *Outgoing) err
 	if err != nil && !in.Trusted {
 		return refuse(http.StatusBadRequest, "the query is not well formed: write %%26 for an & and %%3B for a ; that is part of a value")
 	}
+	if !in.Trusted && len(given) > 0 {
+		out.dropped = c.drops(given)
+	}
 	var query, masked []string
 	if base.RawQuery != "" {
 		query, masked = append(query, base.RawQuery), append(masked, base.RawQuery)
@@ -188,6 +196,18 @@ func (c *Connector) makeURL(ctx context.Context, in Incoming, out *Outgoing) err
 		out.masked.URL = withQuery(base, masked)
 	}
 	return nil
+}
+
+// drops returns the names of given, sorted and printable, that are no overridable parameters of the definition.
+func (c *Connector) drops(given url.Values) []string {
+	var names []string
+	for name := range given {
+		if !slices.ContainsFunc(c.query, func(p parameter) bool { return p.Overridable && p.Name == name }) {
+			names = append(names, host.Printable(name))
+		}
+	}
+	slices.Sort(names)
+	return names[:min(len(names), maxDropped)]
 }
 
 // withQuery returns base with a query made of these parts. It returns base itself if it has that query already, and

@@ -21,14 +21,16 @@ import (
 // debugRequest is the JSON document in the header X-Debug-Request. It describes a tested request and its answer, with
 // expressions in place of the secrets that they name.
 type debugRequest struct {
-	URL                 string            `json:"url"`
-	Method              string            `json:"method"`
-	Headers             map[string]string `json:"headers"`
-	QueryParameters     map[string]string `json:"query_parameters"`
-	Authentication      debugAuth         `json:"authentication"`
-	RequestBody         string            `json:"request_body"`
-	ResponseBody        string            `json:"response_body"`
-	ResponseContentType string            `json:"response_content_type"`
+	URL             string            `json:"url"`
+	Method          string            `json:"method"`
+	Headers         map[string]string `json:"headers"`
+	QueryParameters map[string]string `json:"query_parameters"`
+	// DroppedQueryParameters has the names of the test's parameters that were not sent.
+	DroppedQueryParameters []string  `json:"dropped_query_parameters,omitempty"`
+	Authentication         debugAuth `json:"authentication"`
+	RequestBody            string    `json:"request_body"`
+	ResponseBody           string    `json:"response_body"`
+	ResponseContentType    string    `json:"response_content_type"`
 	// TLS describes the connector's tls. It is nil without one.
 	TLS *debugTLS `json:"tls,omitempty"`
 }
@@ -160,7 +162,8 @@ func (c *call) debug(ctx context.Context, r *http.Request) (*debugRequest, error
 	}
 	d := &debugRequest{
 		URL: explained.URL, Method: explained.Method, Headers: pairs(explained.Headers), QueryParameters: map[string]string{},
-		Authentication: debugAuth{explained.Type, pairs(explained.Added.Headers), explained.Added.Query},
+		DroppedQueryParameters: c.out.dropped,
+		Authentication:         debugAuth{explained.Type, pairs(explained.Added.Headers), explained.Added.Query},
 	}
 	if t := explained.TLS; t != nil {
 		d.TLS = &debugTLS{For: t.For, CA: t.CA}

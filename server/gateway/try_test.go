@@ -111,3 +111,16 @@ func TestQueryThatIsShown(t *testing.T) {
 		}
 	}
 }
+
+// X-Debug-Request names the parameters of a test that a caller could not send either.
+func TestDroppedParametersShow(t *testing.T) {
+	w := newWorld(t, func(_ *options, d *gateway.Definition) {
+		d.Query = []gateway.Parameter{{Name: "units", Overridable: true}}
+	})
+	for path, dropped := range map[string]bool{"?page=2&units=us": true, "?units=us": false} {
+		header := w.try(`{"path":"` + path + `"}`).Header().Get("X-Debug-Request")
+		if strings.Contains(header, `"dropped_query_parameters":["page"]`) != dropped || !strings.Contains(header, `"query_parameters":{"units":"us"}`) {
+			t.Errorf("%s: %s", path, header)
+		}
+	}
+}

@@ -69,7 +69,7 @@ func (a *app) explain() *cobra.Command {
 		Use:   "explain [-c FILE] [--user EMAIL] CONNECTOR PATH",
 		Short: "Show what would be sent, secrets masked; nothing is sent",
 		Long: "Shows what `keywright request` would send: url, headers, query and auth of a connector. A secret shows as its template, a token as <token>, a JWT as its header " +
-			"and claims. No token endpoint is asked, and nothing is sent.\n\nWhat the gateway makes of callers' requests besides (paths, bodies, answers) shows in its test: POST /connectors/PERMALINK/test of `keywright serve`.",
+			"and claims. No token endpoint is asked, and nothing is sent.\n\nWhat the gateway makes of callers' requests besides (paths, query parameters, of which only overridable ones pass, bodies, answers) shows in its test: POST /connectors/PERMALINK/test of `keywright serve`.",
 		Args: arguments("CONNECTOR", "PATH"),
 		RunE: a.orJSON(&asJSON, func(c *cobra.Command, args []string) error {
 			return a.prepared(c, &flags, true, args, func(connector *gateway.Connector, request *http.Request) error {
