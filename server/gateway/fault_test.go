@@ -121,6 +121,23 @@ func TestWhatOperatorsAreTold(t *testing.T) {
 	}
 }
 
+// The log says what was asked if that does not exist, without the query, and bounded. The caller learns nothing more.
+func TestPathsThatDoNotExist(t *testing.T) {
+	for path, logged := range map[string]string{
+		"/connectors/wether?key=mine":              `"path":"/connectors/wether","error":"there is no such connector: is weather meant?"`,
+		"/connectors/weather/a%0Ab?key=mine":       `"path":"/connectors/weather/a%0Ab","error":"this connector has no such path"`,
+		"/connectors/" + strings.Repeat("x", 1000): `"path":"/connectors/` + strings.Repeat("x", 188) + `","error":"there is no such connector"`,
+	} {
+		w := newWorld(t)
+		if got := w.get(path); got.status != http.StatusNotFound || strings.Contains(got.body, "meant") {
+			t.Errorf("the caller got %d %s", got.status, got.body)
+		}
+		if log := w.log.String(); !strings.Contains(log, logged) || strings.Contains(log, "mine") {
+			t.Errorf("%s: the log is %s", path, log)
+		}
+	}
+}
+
 // An API that quotes a wrong signature in its refusal is an answer with the credential. Log and test name the API's status, so
 // that the operator sees the refusal; the caller does not.
 func TestRefusalThatQuotesTheCredential(t *testing.T) {

@@ -116,6 +116,9 @@ func (c *call) problem(ctx context.Context, err error) *httpProblem {
 // statusGone is the status of a request whose caller has gone away. It appears in logs and metrics only, as in other servers.
 const statusGone = 499
 
+// maxPathLogged is the maximum number of bytes of a path in the log.
+const maxPathLogged = 200
+
 // report logs a problem and adds it to the event.
 func (c *call) report(ctx context.Context, p *httpProblem) {
 	c.event.Problem, c.event.Stage = p.kind, p.stage
@@ -132,6 +135,10 @@ func (c *call) report(ctx context.Context, p *httpProblem) {
 	}
 	if p.stage != "" {
 		known = append(known, slog.String("stage", p.stage))
+	}
+	if p.status == http.StatusNotFound && c.callerURL != nil {
+		path := c.callerURL.EscapedPath()
+		known = append(known, slog.String("path", host.Printable(path[:min(len(path), maxPathLogged)])))
 	}
 	if c.upstreamStatus != 0 {
 		known = append(known, slog.Int("upstream_status", c.upstreamStatus))
