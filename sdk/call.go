@@ -54,18 +54,18 @@ func (c *Call) Random(bytes int) string { return c.env.Random(int64(bytes)) }
 
 // Cached returns the value that [Call.Cache] stored under a key, and reports whether there is one. Entries belong to one
 // connector, configuration and user. On a miss, other calls that ask for the key wait until this call stores a value or
-// ends. It needs [UsesCache].
+// ends. After a challenge the call may begin anew, see [Call.Challenge]. It needs [UsesCache].
 func (c *Call) Cached(key string) (string, bool) { return c.env.CacheGet(key) }
 
-// Cache stores a value, which may hold sealed values. If ttl is less than a second, it stores nothing. It needs
-// [UsesCache].
+// Cache stores a value, which may hold sealed values. If ttl is less than a second, it stores nothing. After a challenge the
+// call may begin anew, see [Call.Challenge]. It needs [UsesCache].
 func (c *Call) Cache(key, value string, ttl time.Duration) {
 	c.env.CacheSet(key, value, int64(ttl/time.Second))
 }
 
 // Drop removes the value of a key from the cache if this call, or that of the request's earlier attempt, has read it. A value
 // that another call has stored meanwhile stays. It reports whether a new value may help: not if the cache had none, or if
-// the value was renewed moments ago. It needs [UsesCache].
+// the value was renewed moments ago. After a challenge the call may begin anew, see [Call.Challenge]. It needs [UsesCache].
 func (c *Call) Drop(key string) (again bool) { return c.env.CacheDrop(key) }
 
 // JWT is an unsigned JWT, for [Call.SignJWT] and [Call.SignAssertion].

@@ -206,7 +206,14 @@ type Challenged struct {
 }
 
 // Challenge returns what the plugin knows from answers of the API, see [Description].Challenge. It must be called before
-// [Call.Request].
+// [Call.Request], [Call.Body] and [Call.BodyForm].
+//
+// If Status is not 0 and the first attempt read its request, this call may use the answer for its own request only. If it then
+// drops or stores an entry of the cache, reads one that the first attempt did not read, or requests a token, it begins anew,
+// and Challenge returns Status 0. So decide by Status, and call [Call.Drop], before you read anything else.
+//
+// An answer with Keep may be one of an earlier request: after a 401 without a nonce, Answers holds the nonce that was kept. To
+// see what this request's answer has, name the place a second time without Keep.
 func (c *Call) Challenge() Challenged {
 	return answersOf(c.env.Challenge())
 }
