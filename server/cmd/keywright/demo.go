@@ -13,9 +13,9 @@ func (a *app) demo() *cobra.Command {
 	var asJSON bool
 	c := &cobra.Command{
 		Use:   "demo",
-		Short: "Run every auth type end to end, against servers that it starts itself",
-		Long: "Starts a token endpoint and an API on loopback that really check what they get, sends two requests of every auth " +
-			"type through plugins in their sandbox, and shows what arrived. The exit code is 0 when all of it is as it has to be.",
+		Short: "Run five of the auth types end to end, against servers that it starts itself",
+		Long: "Starts a token endpoint and an API on loopback that really check what they get, sends requests of five auth " +
+			"types through plugins in their sandbox, and shows what arrived. The exit code is 0 when all of it is as it has to be.",
 		Args: arguments(),
 		RunE: a.orJSON(&asJSON, func(c *cobra.Command, _ []string) error {
 			report, err := tour.Run(c.Context(), tour.Config{Now: time.Now, Rand: rand.Reader})

@@ -57,7 +57,7 @@ func (a *app) root() *cobra.Command {
 	root := &cobra.Command{
 		Use:           "keywright",
 		Short:         "Authenticates requests to external APIs, with auth types that are plugins in a sandbox",
-		Long:          "Keywright authenticates requests to external APIs. Each auth type is a WebAssembly plugin in a sandbox that never sees a secret. `keywright demo` shows all of it.",
+		Long:          "Keywright authenticates requests to external APIs. Each auth type is a WebAssembly plugin in a sandbox that never sees a secret. `keywright demo` shows five of the auth types at work.",
 		Version:       version(),
 		SilenceErrors: true,
 		SilenceUsage:  true,

@@ -29,7 +29,7 @@ func (a *app) serve() *cobra.Command {
 			"With gateway.traces in the file, or OTEL_EXPORTER_OTLP_ENDPOINT in the environment, each request is a trace of " +
 			"OpenTelemetry, whose id is the X-Request-Id; it holds no URL, header or body.\n\n" +
 			"This process leaves no core dump, and no debugger of the same user reads its memory; with --dev both are allowed.\n\n" +
-			"With --demo it needs no file: it starts the servers of `keywright demo`, runs a connector of each auth type before " +
+			"With --demo it needs no file: it starts the servers of `keywright demo`, runs connectors of five auth types before " +
 			"them, and says what to try.",
 		Args: arguments(),
 		RunE: func(c *cobra.Command, _ []string) error {
