@@ -40,24 +40,11 @@ func (plugin) Authenticate(c *sdk.Call) (sdk.Mutation, error) {
 	if err != nil {
 		return sdk.Mutation{}, err
 	}
+	_, _, target := request.Split()
 	body := c.Hex(c.Digest(sdk.DigestSHA256, c.Body()))
 	now := strconv.FormatInt(c.Now(), 10)
-	signed := strings.Join([]string{request.Method, target(request.URL), now, body}, "\n")
+	signed := strings.Join([]string{request.Method, target, now, body}, "\n")
 	signature := c.Hex(c.MAC(sdk.SHA256, c.Config("secret"), signed))
 	return sdk.Header("Authorization",
 		"ACME-HMAC-SHA256 key="+c.Config("key_id")+", time="+now+", signature="+signature), nil
-}
-
-// target returns the path and query of a URL.
-func target(url string) string {
-	_, rest, _ := strings.Cut(url, "://")
-	at := strings.IndexAny(rest, "/?")
-	if at < 0 {
-		return "/"
-	}
-	target, _, _ := strings.Cut(rest[at:], "#")
-	if target[0] == '?' {
-		return "/" + target
-	}
-	return target
 }
