@@ -174,7 +174,7 @@ func TestDecision_Tokens_answer_is_no_token(t *testing.T) {
 		words  string
 	}{
 		{"400 with a registered code", 400, `{"error":"invalid_client","error_description":"` + secretLooking + `"}`, "invalid_client", "400 (invalid_client)"},
-		{"401 with another code", 401, `{"error":"` + secretLooking + `"}`, "other", "401 (other)"},
+		{"401 with another code", 401, `{"error":"` + secretLooking + `"}`, "other", "401 (an error code that is not registered)"},
 		{"400 with a code that is none", 400, `{"error":{"a":1}}`, "", "400"},
 		{"500, HTML", 500, "<html>" + secretLooking, "", "500"},
 		{"503, empty", 503, "", "", "503"},

@@ -34,7 +34,11 @@ func (e *TokenError) Error() string {
 	if e.Problem != "" {
 		text += " " + e.Problem
 	}
-	if e.Code != "" {
+	switch e.Code {
+	case "":
+	case "other":
+		text += " (an error code that is not registered)"
+	default:
 		text += fmt.Sprintf(" (%s)", e.Code)
 	}
 	if e.RetryAfter > 0 {
