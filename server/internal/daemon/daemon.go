@@ -166,7 +166,7 @@ func (d *daemon) ready() error { return d.current().sessions.Ready(context.Backg
 // configuration.
 func (d *daemon) notice() string {
 	if since := d.since(); !since.IsZero() {
-		return "the configuration on disk is not in use, but the one before it: it was refused at " + since.UTC().Format(time.RFC3339) + ", and the log says why"
+		return "the configuration on disk is not in use, but the one before it: it has been refused since " + since.UTC().Format(time.RFC3339) + ", and the log says why"
 	}
 	return ""
 }
