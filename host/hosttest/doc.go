@@ -49,6 +49,9 @@
 // endpoints, and what the request to the API gets. Credentials are masked, as in [host.Explanation]. A request whose token or
 // mutation comes from an earlier call logs less, or nothing.
 //
+// When a plugin panics in the sandbox, the test logs the lines that the host has logged of the call: the text of the panic is
+// among them, if the compiler keeps it, as that of make tinygo does.
+//
 // # The compiled module
 //
 // The test fails if the module is missing, or if it was not compiled from the current sources. It is never skipped.

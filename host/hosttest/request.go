@@ -88,14 +88,28 @@ func (h *Harness) Try(config Config, r *http.Request) (*Result, error) {
 	}
 	h.evidence.begin()
 	defer h.evidence.end()
+	logged := len(h.Logs())
 	upstream := &upstream{harness: h}
 	response, err := connector.Transport(upstream).RoundTrip(r.WithContext(h.context(r.Context()))) //nolint:bodyclose // it is the test's, in memory
 	h.evidence.failure("the request's error", err)
+	h.showPanic(err, logged)
 	if upstream.result.Attempts == 0 {
 		return nil, err
 	}
 	upstream.result.Response = response
 	return &upstream.result, err
+}
+
+// showPanic logs what the host has logged of a call that ended in a trap: a panic of the plugin leaves its text there only.
+func (h *Harness) showPanic(err error, logged int) {
+	h.tb.Helper()
+	var failure *host.Error
+	if !errors.As(err, &failure) || !strings.Contains(err.Error(), "as after a panic") {
+		return
+	}
+	for _, record := range h.Logs()[logged:] {
+		h.tb.Logf("the host's log: %s", record.Message)
+	}
 }
 
 // Explain returns the explanation of a request, and fails the test if there is an error.
