@@ -32,7 +32,7 @@ type requestFlags struct {
 
 func (f *requestFlags) add(c *cobra.Command) {
 	f.configFlags.add(c, "connectors.yaml")
-	c.Flags().StringVarP(&f.method, "method", "X", "", "the request's `METHOD` (default GET, with -d POST)")
+	c.Flags().StringVarP(&f.method, "method", "X", "", "the request's `METHOD` (default the connector's first method, which is GET unless it lists others; with -d POST, if the connector allows GET)")
 	c.Flags().StringArrayVarP(&f.headers, "header", "H", nil, "a header, `'K: V'`; may be repeated")
 	c.Flags().StringVarP(&f.data, "data", "d", "", "the `BODY`, or @FILE with it, or @- for stdin")
 	c.Flags().StringVar(&f.user, "user", "", "`EMAIL` of the user for whom the request is made: user.email in templates")
