@@ -6,17 +6,14 @@ import (
 	"encoding/hex"
 	"fmt"
 	"log/slog"
-	"maps"
 	"net"
 	"net/http"
-	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/keywright/keywright/host"
-	"github.com/keywright/keywright/internal/problem"
 	"github.com/keywright/keywright/server/internal/places"
 )
 
@@ -215,7 +212,7 @@ func (g *Gateway) serve(c *call, generation *generation, w http.ResponseWriter, 
 	permalink, path, _ := strings.Cut(rest, "/")
 	connector := generation.connectors[permalink]
 	if !ok || connector == nil {
-		return generation.unknown(permalink)
+		return &httpProblem{status: http.StatusNotFound, kind: "unknown-connector", detail: "there is no such connector"}
 	}
 	c.connector = connector.Connector
 	ctx, who := r.Context(), ""
@@ -261,18 +258,6 @@ func (g *Gateway) serve(c *call, generation *generation, w http.ResponseWriter, 
 		c.fail(ctx, w, err) // here, because the cause of ctx may say why
 	}
 	return nil
-}
-
-// unknown returns the error for a permalink that no connector has. Its cause is for the log: it names the nearest permalink.
-func (g *generation) unknown(permalink string) error {
-	p := &httpProblem{status: http.StatusNotFound, kind: "unknown-connector", detail: "there is no such connector"}
-	if len(permalink) > maxPathLogged {
-		return p // comparing takes time, and no permalink is as long
-	}
-	if meant, ok := problem.Nearest(permalink, slices.Sorted(maps.Keys(g.connectors))); ok {
-		p.cause = fmt.Errorf("there is no such connector: is %s meant?", meant)
-	}
-	return p
 }
 
 // refuses returns an error if a request is refused for any connector.
