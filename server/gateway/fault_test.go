@@ -156,7 +156,7 @@ func TestRefusalThatQuotesTheCredential(t *testing.T) {
 	mux := http.NewServeMux()
 	mux.Handle("POST /connectors/{permalink}/test", w.gateway.Test())
 	answer := httptest.NewRecorder()
-	mux.ServeHTTP(answer, httptest.NewRequest("POST", "/connectors/weather/test", nil))
+	mux.ServeHTTP(answer, httptest.NewRequest(http.MethodPost, "/connectors/weather/test", nil))
 	if !strings.Contains(answer.Body.String(), cause) {
 		t.Errorf("the operator got %s", answer.Body)
 	}
