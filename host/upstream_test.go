@@ -366,3 +366,19 @@ func TestAuthenticateGivesACopy(t *testing.T) {
 		t.Errorf("the caller's request is changed: %v %v %v", r.Form, r.TransferEncoding, r.PathValue("p"))
 	}
 }
+
+// What Authenticate returns is the caller's to change. The request that it was made from stays as it is.
+func TestAChangeOfTheAuthenticatedRequestLeavesTheOther(t *testing.T) {
+	w := newWorld(t)
+	w.setSecret("s", "my-secret")
+	r := get(t.Context())
+	r.Header.Set("X-Caller", "mine")
+	authenticated, err := w.connect("api_key", key("{{ get_secret('s') }}")).Authenticate(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	authenticated.Header["X-Caller"][0] = "changed"
+	if got := r.Header.Get("X-Caller"); got != "mine" {
+		t.Errorf("the header is %q", got)
+	}
+}

@@ -21,6 +21,7 @@ func TestTheFunctionThatIsRefusedIsNamed(t *testing.T) {
 		"not for a terminal": {section("\x01\x01\x05a\x1b[3m"), `(function 1, "a\x1b[3m", byte 0x`},
 		"not UTF-8":          {section("\x01\x01\x02\xffa"), "(function 1, \"\uFFFDa\", byte 0x"},
 		"too long":           {section("\x01\x01\x5a" + strings.Repeat("x", 90)), `(function 1, "` + strings.Repeat("x", 80) + `…", byte 0x`},
+		"a character is cut": {section("\x01\x01\x51" + strings.Repeat("x", 79) + "é"), `(function 1, "` + strings.Repeat("x", 79) + `…", byte 0x`},
 		"cut off":            {"\x00\x20\x04name\x01\x7f\x05", "ends in the middle"},
 		"more than there is": {section("\x7f\x01\x01a"), "(function 1, byte 0x"},
 		"a part that is cut": {"\x00\x08\x04name\x01\x7f\x05", "(function 1, byte 0x"},
