@@ -17,9 +17,9 @@
 // A token is sent at most once, because: (1) A node sends a token only after its own Put of the intent for that token
 // returned true, and once for each such Put. (2) Put compares the generation, and raises it. So for each generation with an
 // unmarked token there is at most one Put that succeeds. (3) Nobody writes an unmarked token that was marked, except the
-// node that marked it and knows that the token was not redeemed, or that the server lets it be used again. (4) A token that has been redeemed is replaced, and a seed
-// stays in the row as a hash, so that no configuration brings it back. The argument does not mention time: leases only keep
-// nodes from waiting for ever.
+// node that marked it and knows that the token was not redeemed, or that the server lets it be used again. (4) A token that has
+// been redeemed is replaced, and a seed stays in the row as a hash, so that no configuration brings it back. The argument does
+// not mention time: leases only keep nodes from waiting for ever.
 //
 // A mark whose lease is over means that its holder may have sent the token. Nobody sends it again, and nobody acquires the
 // row, so that a holder that was stopped can still write what it got. Callers get a [LostError] meanwhile.
