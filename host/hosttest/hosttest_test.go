@@ -15,7 +15,6 @@ import (
 	"time"
 
 	"github.com/keywright/keywright/host"
-	"github.com/keywright/keywright/host/internal/sandbox"
 	"github.com/keywright/keywright/host/internal/testhook"
 	"github.com/keywright/keywright/sdk"
 )
@@ -343,37 +342,6 @@ func TestWhatMustNotBeSentAndIs(t *testing.T) {
 
 	got = complaints(t, func(tb testing.TB) { nativeHarness(tb, keyed).AuthenticateError(nil, GET("https://api.test")) })
 	wantComplaint(t, got, "auth.config.value", "Harness.Problems")
-}
-
-// A panic of a native plugin is reported like a trap in the sandbox. A host function that ends the call also panics,
-// but not as a failure of the plugin.
-func TestANativePluginThatPanics(t *testing.T) {
-	got := complaints(t, func(tb testing.TB) {
-		h := nativeHarness(tb, scripted(func(*sdk.Call) (sdk.Mutation, error) { panic("oh") }))
-		h.Canary("crm")
-		err := h.AuthenticateError(config, GET("https://api.test"))
-		if err.Stage != host.StagePlugin || !errors.Is(err, sandbox.ErrTrap) {
-			t.Errorf("stage %s: %v", err.Stage, err)
-		}
-	})
-	if len(got) != 0 {
-		t.Errorf("complaints: %q", got)
-	}
-	got = complaints(t, func(tb testing.TB) {
-		h := nativeHarness(tb, scripted(func(c *sdk.Call) (sdk.Mutation, error) {
-			c.Reveal(c.Config("value"))
-			t.Error("a call without the grant went on")
-			return sdk.Mutation{}, nil
-		}))
-		h.Canary("crm")
-		err := h.AuthenticateError(config, GET("https://api.test"))
-		if err.Stage != host.StagePlugin || errors.Is(err, sandbox.ErrTrap) || !strings.Contains(err.Error(), `"reveal"`) {
-			t.Errorf("stage %s: %v", err.Stage, err)
-		}
-	})
-	if len(got) != 0 {
-		t.Errorf("complaints: %q", got)
-	}
 }
 
 // Concurrent requests share a connector and wait for one exchange.
