@@ -329,3 +329,15 @@ func TestCancelledBeforeItBegins(t *testing.T) {
 		t.Error("the request was sent")
 	}
 }
+
+// A description may have as many answers as the contract says, and as many of them plain.
+func TestAsManyAnswersAsThereMayBe(t *testing.T) {
+	list := make([]abi.Answer, abi.MaxAnswers)
+	for i := range list {
+		list[i] = abi.Answer{Name: fmt.Sprint("a", i), From: "json:/a", Kind: abi.AnswerInteger}
+		if i >= abi.MaxPlainAnswers {
+			list[i].Kind, list[i].Sinks = abi.AnswerSealed, []string{abi.SinkHeader}
+		}
+	}
+	newWorld(t, withoutBuiltIns, withGuest(&guest{about: abi.Description{Answers: list}})) // fails if the description is refused
+}
