@@ -26,6 +26,67 @@ func TestModulesThatAreExpensiveToCompileAreRefused(t *testing.T) {
 	}
 }
 
+// Modules at a limit are admitted, and those just beyond it are refused. threats.md 2
+func TestHowLargeTheCodeOfAModuleMayBe(t *testing.T) {
+	ofTypes := func(body string, types ...string) []byte {
+		p := plugin(function(noLocals, body))
+		return build(p.with(sectionType, list(append([]string{typeNone, typeResult}, types...)...)))
+	}
+	block := func(params int) []byte {
+		return ofTypes(repeat("\x41\x00", params)+"\x02\x02\x00\x0b", "\x60"+number(uint32(params))+repeat("\x7f", params)+"\x00")
+	}
+	blocks := func(n int) []byte { return ofTypes(repeat("\x02\x40", n) + repeat("\x0b", n)) }
+	targets := func(n int) []byte {
+		return ofTypes("\x41\x00\x0e" + number(uint32(n)) + repeat("\x00", n+1))
+	}
+	for name, c := range map[string]struct {
+		allowed, refused []byte
+		reason           string
+	}{
+		"parameters of a block": {block(20), block(21), "a block has more than 20 parameters"},
+		"the type of a block":   {ofTypes("\x02\x00\x0b"), ofTypes("\x02\x02\x0b"), "a block is of a type that is none"},
+		"nested blocks":         {blocks(500), blocks(501), "nested more than 500 deep"},
+		"targets of a br_table": {targets(5000), targets(5001), "5000 are allowed"},
+	} {
+		if _, err := Admit(c.allowed, testLimits); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+		if _, err := Admit(c.refused, testLimits); err == nil || !strings.Contains(err.Error(), c.reason) {
+			t.Errorf("%s: error %v, want %q", name, err, c.reason)
+		}
+	}
+}
+
+// An access to memory takes longer to compile than a comparison, and a call that passes values takes longer than one that passes
+// none. So fewer of them are allowed. threats.md 2
+func TestWhatTakesLongToCompileCountsMore(t *testing.T) {
+	twenty := repeat("\x7f", 20)
+	code := func(begin, again string, times int) []byte {
+		p := plugin(function(noLocals, begin+repeat(again, times)+"\x00"), function(noLocals, ""), function(noLocals, "\x00"))
+		return build(p.with(sectionType, list(typeNone, typeResult, "\x60\x14"+twenty+"\x14"+twenty)).
+			with(sectionFunction, list("\x01", "\x01", "\x00", "\x00", "\x02")).
+			with(sectionTable, list("\x70\x00\x01")).with(sectionMemory, list("\x00\x01")))
+	}
+	values := repeat("\x41\x00", 20)
+	for name, c := range map[string]struct {
+		wasm    []byte
+		allowed bool
+	}{
+		"20,000 comparisons":                         {code("\x41\x00", "\x45", 20_000), true},
+		"20,000 loads":                               {code("\x41\x00", "\x28\x02\x00", 20_000), false},
+		"60,000 comparisons":                         {code("\x41\x00", "\x45", 60_000), false},
+		"5,000 calls":                                {code("", "\x10\x03", 5_000), true},
+		"5,000 calls that pass 40 values":            {code(values, "\x10\x04", 5_000), false},
+		"1,500 calls by a table":                     {code("", "\x41\x00\x11\x00\x00", 1_500), true},
+		"1,500 calls by a table that pass 40 values": {code(values, "\x41\x00\x11\x02\x00", 1_500), false},
+	} {
+		_, err := Admit(c.wasm, testLimits)
+		if c.allowed && err != nil || !c.allowed && (err == nil || !strings.Contains(err.Error(), "units of work, and 25000 are allowed")) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
 // BenchmarkAttacks measures how long Admit takes to refuse each attack.
 func BenchmarkAttacks(b *testing.B) {
 	for name, attack := range attacks {
