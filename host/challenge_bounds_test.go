@@ -6,18 +6,26 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+	"testing/iotest"
 
 	"github.com/keywright/keywright/abi"
 )
 
-// A plugin gets answers of a body of at most 64 KiB. The caller gets the whole body in any case.
-func TestHowLongABodyOfAChallengeIs(t *testing.T) {
+// A plugin gets answers of a body of at most 64 KiB that is whole and not encoded. The caller gets the body in any case, with
+// the error at which it ends.
+func TestWhichBodiesOfAChallengeAreRead(t *testing.T) {
+	const expired = `{"error":{"code":"expired"}}`
+	broken := errors.New("the connection broke")
 	for name, tt := range map[string]struct {
-		length int
-		want   string
+		body     string
+		end      error
+		encoding string
+		want     string
 	}{
-		"64 KiB":            {64 << 10, "expired"},
-		"64 KiB and a byte": {64<<10 + 1, ""},
+		"64 KiB":            {body: expired + strings.Repeat(" ", 64<<10-len(expired)), want: "expired"},
+		"64 KiB and a byte": {body: expired + strings.Repeat(" ", 64<<10-len(expired)+1)},
+		"cut off":           {body: expired, end: broken},
+		"encoded":           {body: expired, encoding: "gzip"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var code string
@@ -28,17 +36,44 @@ func TestHowLongABodyOfAChallengeIs(t *testing.T) {
 				}
 				return "{}", nil
 			})
-			body := `{"error":{"code":"expired"}}`
-			body += strings.Repeat(" ", tt.length-len(body))
-			w.api.Answer(respond(http.StatusForbidden, body))
+			w.api.Answer(func(r *http.Request) (*http.Response, error) {
+				response, err := respond(http.StatusForbidden, tt.body)(r)
+				if tt.encoding != "" {
+					response.Header.Set("Content-Encoding", tt.encoding)
+				}
+				if tt.end != nil {
+					response.Body = io.NopCloser(io.MultiReader(strings.NewReader(tt.body), iotest.ErrReader(tt.end)))
+				}
+				return response, err
+			})
 			response, err := connector.Transport(nil).RoundTrip(get(t.Context()))
 			if err != nil {
 				t.Fatal(err)
 			}
 			got, err := io.ReadAll(response.Body)
-			if err = errors.Join(err, response.Body.Close()); err != nil || len(got) != tt.length || code != tt.want {
-				t.Errorf("%d bytes, code %q, want %d bytes, code %q (%v)", len(got), code, tt.length, tt.want, err)
+			_ = response.Body.Close()
+			if string(got) != tt.body || !errors.Is(err, tt.end) || code != tt.want {
+				t.Errorf("%d bytes, code %q, want %d bytes, code %q (%v)", len(got), code, len(tt.body), tt.want, err)
 			}
 		})
 	}
+}
+
+// The body of an answer that is no challenge streams to the caller: the host reads none of it first.
+func TestABodyThatIsNoChallengeStreams(t *testing.T) {
+	w, connector := challengeWorld(t, sendsNonce)
+	body := &counting{Reader: strings.NewReader(`{"error":{"code":"expired"}}`)}
+	w.api.Answer(func(r *http.Request) (*http.Response, error) {
+		response, err := respond(http.StatusOK, "", "Authentication-Info", `nextnonce="a-nonce-to-keep"`)(r)
+		response.Body = body
+		return response, err
+	})
+	response, err := connector.Transport(nil).RoundTrip(get(t.Context()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if body.read != 0 {
+		t.Errorf("%d bytes are read before the caller gets the answer", body.read)
+	}
+	_ = response.Body.Close()
 }

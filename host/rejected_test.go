@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/keywright/keywright/abi"
+	"github.com/keywright/keywright/host"
 )
 
 // The entries of the cache that a 401 drops: threats.md 35 and 61, decisions.md "which entries a 401 drops".
@@ -135,6 +136,31 @@ func TestA401DropsTheEntriesThatWereSent_threats_61(t *testing.T) {
 				t.Errorf("entries %q were filled again, want %q", guest.filled, c.want)
 			}
 		})
+	}
+}
+
+// threats.md 61: a 401 to two values of which one has been replaced just before brings another value in place of the other one,
+// whichever of them the plugin sends first.
+func TestA401ToAValueThatWasReplacedAndAnother_threats_61(t *testing.T) {
+	for _, order := range [][]string{{"a", "b"}, {"b", "a"}} {
+		guest := keeping{order: order, use: func(_ abi.Env, e map[string]string) string {
+			return headers("X-First", e[order[0]], "X-Second", e[order[1]])
+		}}
+		w := newWorld(t, withGuest(rejectable(&guest)), func(c *host.Config) { c.NoReuse = true })
+		for _, secret := range []string{"s", "name", "key"} {
+			w.canary(secret)
+		}
+		connector := w.connect("custom", rejected)
+		w.get(connector)
+		both := guest.use
+		guest.use = func(_ abi.Env, e map[string]string) string { return header("X-Key", e["b"]) }
+		w.api.Answer(onceRefusing())
+		w.get(connector)
+		guest.use, guest.filled = both, nil
+		w.api.Answer(onceRefusing())
+		if got, err := w.try(connector, get(t.Context())); got != http.StatusOK || err != nil || !slices.Equal(guest.filled, []string{"a"}) {
+			t.Errorf("%q: %d, %v; entries %q were filled again, want a", order, got, err, guest.filled)
+		}
 	}
 }
 
