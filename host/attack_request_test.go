@@ -230,11 +230,26 @@ func TestRequestsThatNameAnotherPlaceAreRefused_threats_27(t *testing.T) {
 		r.Host = name
 		w.refuse(c, r, host.StageOrigin, "Host")
 	}
+	r := get(t.Context())
+	r.URL.Host, r.Host = "BÜCHER.test", "BÜCHER.test" // as http.NewRequest sets it; net/http would not write xn--bcher-kva
+	w.refuse(c, r, host.StageOrigin, "Host")
 	for _, name := range []string{"", "api.test", "API.test", "api.test:443", "bücher.test", "xn--bcher-kva.test"} {
 		r := get(t.Context())
 		r.Host = name
 		w.send(c, r)
 	}
+}
+
+// threats.md 25: a request over plain http, or to another host, gets no credential, also right after one for the connector's
+// origin.
+func TestTheRequestAfterOneForTheOrigin_threats_25(t *testing.T) {
+	w := misusedWorld(t, func(env abi.Env) (string, error) { return header("X-Key", value(env, "to_header")), nil })
+	c := w.connect("custom", misused)
+	for _, other := range []string{"http://api.test/v1", "https://evil.test/v1", "https://api.test:444/v1"} {
+		w.get(c)
+		w.refuse(c, request(t, other), host.StageOrigin)
+	}
+	w.get(c)
 }
 
 // threats.md 25, RFC 9110 section 7.6.1: a proxy drops the headers that Connection names, and the request would arrive

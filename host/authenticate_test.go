@@ -5,6 +5,8 @@ import (
 	"net/http"
 	"net/url"
 	"testing"
+
+	"github.com/google/go-cmp/cmp"
 )
 
 // The caller may change the result of Authenticate. It shares nothing with the original request.
@@ -73,12 +75,19 @@ func TestAChangeOfTheAuthenticatedRequestLeavesTheOther(t *testing.T) {
 	w.setSecret("s", "my-secret")
 	r := get(t.Context())
 	r.Header.Set("X-Caller", "mine")
+	r.Header.Set("X-Other", "other")
 	authenticated, err := w.connect("api_key", key("{{ get_secret('s') }}")).Authenticate(r)
 	if err != nil {
 		t.Fatal(err)
 	}
 	authenticated.Header["X-Caller"][0] = "changed"
-	if got := r.Header.Get("X-Caller"); got != "mine" {
-		t.Errorf("the header is %q", got)
+	authenticated.Header.Add("X-Caller", "added")
+	authenticated.Header.Add("X-Other", "added")
+	if got := r.Header; got.Get("X-Caller") != "mine" || got.Get("X-Other") != "other" || len(got) != 2 {
+		t.Errorf("the caller's headers are %q", got)
+	}
+	want := http.Header{"X-Caller": {"changed", "added"}, "X-Other": {"other", "added"}, "X-Key": {"my-secret"}}
+	if diff := cmp.Diff(want, authenticated.Header); diff != "" {
+		t.Errorf("the headers of the copy (-want +got)\n%s", diff)
 	}
 }

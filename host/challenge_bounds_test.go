@@ -8,6 +8,8 @@ import (
 	"testing"
 	"testing/iotest"
 
+	"github.com/google/go-cmp/cmp"
+
 	"github.com/keywright/keywright/abi"
 )
 
@@ -56,6 +58,22 @@ func TestWhichBodiesOfAChallengeAreRead(t *testing.T) {
 				t.Errorf("%d bytes, code %q, want %d bytes, code %q (%v)", len(got), code, len(tt.body), tt.want, err)
 			}
 		})
+	}
+}
+
+// The plugin also learns from the answer to the second attempt.
+func TestANonceOfTheSecondAnswerIsKept(t *testing.T) {
+	w, connector := challengeWorld(t, sendsNonce)
+	w.api.Answer(func(r *http.Request) (*http.Response, error) {
+		if r.Header.Get("X-Nonce") == "" {
+			return respond(http.StatusUnauthorized, "", "WWW-Authenticate", `Digest nonce="first-nonce"`)(r)
+		}
+		return respond(http.StatusOK, "", "Authentication-Info", `nextnonce="second-nonce"`)(r)
+	})
+	w.get(connector)
+	w.get(connector)
+	if diff := cmp.Diff([]string{"", "first-nonce 1", "second-nonce 1"}, nonces(w)); diff != "" {
+		t.Errorf("(-want +got)\n%s", diff)
 	}
 }
 

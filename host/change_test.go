@@ -1,6 +1,7 @@
 package host_test
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -56,6 +57,27 @@ func TestACredentialInThePath(t *testing.T) {
 	}
 }
 
+// A cookie of the plugin replaces those of the caller with its name. The others stay, in their order.
+func TestACredentialInACookie(t *testing.T) {
+	for cookies, want := range map[string]string{
+		"":                              "",
+		"a=1; b=2":                      "a=1; b=2; ",
+		"session=mine; a=1; session=me": "a=1; ",
+		"session =mine; a=1":            "a=1; ",
+		"session; sessions=1":           "sessions=1; ",
+		"a=1;; b=2; ":                   "a=1; b=2; ",
+	} {
+		w, connector := changeWorld(t, abi.Mutation{Cookies: pairs("session", "v1"), Path: pairs("things", "KEY")})
+		r := get(t.Context())
+		if cookies != "" {
+			r.Header.Set("Cookie", cookies)
+		}
+		if got := w.send(connector, r).Header["Cookie"]; len(got) != 1 || got[0] != want+"session=v1" {
+			t.Errorf("%q: the API got %q, want %q", cookies, got, want+"session=v1")
+		}
+	}
+}
+
 // A redirect with the credential of the path or of the form is an error, and is not followed (threats.md 88). The request was
 // sent, and the error says so by its stage.
 func TestARedirectWithTheCredential(t *testing.T) {
@@ -72,8 +94,11 @@ func TestARedirectWithTheCredential(t *testing.T) {
 		for _, code := range []int{http.StatusPermanentRedirect, http.StatusUnauthorized} {
 			t.Run(fmt.Sprint(name, " ", code), func(t *testing.T) {
 				w, connector := changeWorld(t, c.change)
+				body := &counting{Reader: strings.NewReader("x")}
 				w.api.Answer(func(r *http.Request) (*http.Response, error) {
-					return respond(code, "", "Location", c.location(r))(r)
+					response, err := respond(code, "", "Location", c.location(r))(r)
+					response.Body = body
+					return response, err
 				})
 				r := get(t.Context())
 				r.Method = http.MethodPost
@@ -81,6 +106,9 @@ func TestARedirectWithTheCredential(t *testing.T) {
 				var failure *host.Error
 				if !errors.As(err, &failure) || failure.Stage != host.StageResponse || failure.Retryable() || !errors.Is(err, host.ErrCredentialInResponse) {
 					t.Error(err)
+				}
+				if body.closed != 1 {
+					t.Errorf("the body was closed %d times", body.closed)
 				}
 			})
 		}
@@ -125,7 +153,7 @@ func TestACredentialInTheBody(t *testing.T) {
 				}
 				prepare(r)
 				got := w.send(connector, r)
-				if got.Body != c.want || length != int64(len(c.want)) || !strings.HasPrefix(got.Header.Get("Content-Type"), form) {
+				if got.Body != c.want || length != int64(len(c.want)) || got.Header.Get("Content-Type") != cmp.Or(c.contentType, form) {
 					t.Errorf("the API got %d bytes of %q: %.80q", length, got.Header.Get("Content-Type"), got.Body)
 				}
 			})
@@ -171,6 +199,8 @@ func TestChangesThatCannotBeMade(t *testing.T) {
 		"a form into an unknown":   {abi.Mutation{Form: pairs("a", "KEY")}, "POST", "", "x", "Content-Type must be"},
 		"a form into a compressed": {abi.Mutation{Form: pairs("a", "KEY")}, "POST", formType + "; Content-Encoding: gzip", "x", "has a Content-Encoding"},
 		"a form of a GET":          {abi.Mutation{Form: pairs("a", "KEY")}, "GET", "", "", "the request's method has none"},
+		"a form of a HEAD":         {abi.Mutation{Form: pairs("a", "KEY")}, "HEAD", "", "", "the request's method has none"},
+		"a form of no method":      {abi.Mutation{Form: pairs("a", "KEY")}, "", "", "", "the request's method has none"}, // which is GET
 		"a cookie twice":           {abi.Mutation{Cookies: append(pairs("a", "1"), pairs("a", "2")...)}, "GET", "", "", `sets cookie "a" twice`},
 		"a cookie without a name":  {abi.Mutation{Cookies: pairs("", "1")}, "GET", "", "", "is not the name of a cookie"},
 		"a cookie that is two":     {abi.Mutation{Cookies: pairs("a", "1; b=2")}, "GET", "", "", "no cookie may have"},
@@ -184,6 +214,7 @@ func TestChangesThatCannotBeMade(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
+			r.Method = c.method
 			if kind, encoding, _ := strings.Cut(c.header, "; Content-Encoding: "); kind != "" {
 				r.Header.Set("Content-Type", kind)
 				r.Header["content-encoding"] = []string{"identity", encoding} // net/http sends a name as it is

@@ -267,7 +267,7 @@ func (c *Connector) check(r *http.Request) (headers, error) {
 // specialHeaders are the headers that net/http reads only under their canonical names, by their lengths, which all differ.
 var specialHeaders = [...]string{
 	len("Host"): "Host", len("Trailer"): "Trailer", len("Connection"): "Connection", len("Content-Length"): "Content-Length",
-	len("Transfer-Encoding"): "Transfer-Encoding", len("Transfer-Encoding") + 1: "",
+	len("Transfer-Encoding"): "Transfer-Encoding",
 }
 
 // checkOrigin returns an error if a request is not for one of the connector's origins. It also checks redirects that a

@@ -107,6 +107,21 @@ func TestTheRefusedAnswerIsReadAndClosedBeforeTheSecondAttempt(t *testing.T) {
 	}
 }
 
+// A request with [http.NoBody] has no body that would have to be replayed, also if it has no GetBody.
+func TestA401ToARequestWithNoBody(t *testing.T) {
+	w := newWorld(t)
+	w.canary("s")
+	w.login.Answer(tokens(3600))
+	c := w.connect("oauth_client_credentials", oauth("{{ get_secret('s') }}"))
+	w.get(c)
+	w.api.Answer(refusing("t1"))
+	r := get(t.Context())
+	r.Body = http.NoBody
+	if got, err := w.try(c, r); got != http.StatusOK || err != nil || w.api.Count() != 3 {
+		t.Errorf("%d, %v after %d requests, want a second attempt", got, err, w.api.Count())
+	}
+}
+
 func TestDecision_Tokens_upstream_answers_401_to_a_new_token(t *testing.T) {
 	w := newWorld(t)
 	w.canary("s")
@@ -321,6 +336,30 @@ func TestDecision_Requests_the_callers_request_is_never_changed(t *testing.T) {
 		if bare.Header != nil {
 			t.Error("a header was made")
 		}
+	}
+}
+
+// A base may add to a header of the caller. The caller's values stay as they are, also those behind their end, which may belong to
+// another header.
+func TestBaseThatAddsToAHeader(t *testing.T) {
+	w := newWorld(t)
+	w.canary("s")
+	var got []string
+	transport := w.connect("api_key", key("{{ get_secret('s') }}")).Transport(answer(func(r *http.Request) (*http.Response, error) {
+		r.Header.Add("X-Caller", "base")
+		got = r.Header["X-Caller"]
+		return status(http.StatusOK)(r)
+	}))
+	values := []string{"mine", "behind"}
+	r := get(t.Context())
+	r.Header["X-Caller"] = values[:1]
+	response, err := transport.RoundTrip(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = response.Body.Close()
+	if values[1] != "behind" || !slices.Equal(got, []string{"mine", "base"}) {
+		t.Errorf("the caller's values are %q, and the base sent %q", values, got)
 	}
 }
 
