@@ -134,8 +134,9 @@ func TestCredentialsOfTheEmbedder_threats_45(t *testing.T) {
 	w.setSecret("s", "the-key-of-the-api")
 	w.setSecret("t", secret)
 	w.setSecret("b", basic)
+	w.setSecret("padded", " padded-s3cret ")
 	texts := map[string]host.Text{}
-	for name, source := range map[string]string{"token": `Token token="{{ get_secret('t') }}", of=everyone`, "basic": "Basic {{ get_secret('b') }}", "plain": "everyone's own text"} {
+	for name, source := range map[string]string{"token": `Token token="{{ get_secret('t') }}", of=everyone`, "basic": "Basic {{ get_secret('b') }}", "padded": "{{ get_secret('padded') }}", "plain": "everyone's own text"} {
 		compiled, err := w.host.Template(source)
 		if err != nil {
 			t.Fatal(err)
@@ -153,6 +154,7 @@ func TestCredentialsOfTheEmbedder_threats_45(t *testing.T) {
 		}{
 			{[]string{"token"}, secret, true},
 			{[]string{"basic"}, secret, true},
+			{[]string{"padded"}, "padded-s3cret", true}, // headers are sent without surrounding space
 			{[]string{"basic"}, basic, true},
 			{[]string{"plain", "token"}, "everyone's own text", false},
 			{[]string{"plain"}, secret, false},

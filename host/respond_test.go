@@ -295,9 +295,10 @@ func TestAnswersThatCannotBeSearchedAreRefused_threats_45(t *testing.T) {
 			r.StatusCode = http.StatusFound
 			r.Header.Set("Location", "/next?k=%20"+url.QueryEscape(url.QueryEscape(s)))
 		}, "Location"},
-		"identity":   {"GET", func(r *http.Response, _ string) { r.Header.Set("Content-Encoding", "Identity") }, ""},
-		"no body":    {"GET", func(r *http.Response, _ string) { r.Header.Set("Content-Encoding", "gzip"); r.Body = http.NoBody }, ""},
-		"of no body": {"HEAD", func(r *http.Response, _ string) { r.Header.Set("Content-Encoding", "gzip") }, ""},
+		"identity":    {"GET", func(r *http.Response, _ string) { r.Header.Set("Content-Encoding", "Identity") }, ""},
+		"no encoding": {"GET", func(r *http.Response, _ string) { r.Header.Set("Content-Encoding", "identity, ") }, ""},
+		"no body":     {"GET", func(r *http.Response, _ string) { r.Header.Set("Content-Encoding", "gzip"); r.Body = http.NoBody }, ""},
+		"of no body":  {"HEAD", func(r *http.Response, _ string) { r.Header.Set("Content-Encoding", "gzip") }, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			closed := &counting{Reader: strings.NewReader("")}
