@@ -44,6 +44,9 @@ type Config struct {
 	// Logger receives the log. If it is nil, nothing is logged.
 	Logger *slog.Logger
 
+	// State keeps tokens in a store that several nodes share and that outlives them. If it is nil, tokens are kept in memory,
+	// and connectors whose auth type has a state of its own, such as a refresh token that rotates, cannot be made.
+	State *State
 	// Tokens is a token cache that outlives the host. If it is nil, the host has a cache of its own.
 	Tokens *TokenCache
 	// Base sends token requests, and the requests of a Transport whose base is nil. If it is nil, the host uses a
@@ -143,10 +146,12 @@ type TokenCache struct {
 	salt [32]byte
 	// keySecret is the secret from which the keys of fields with Generate are derived.
 	keySecret [32]byte
+	// state is behind the entries, if it is not nil.
+	state *State
 }
 
-// NewTokenCache returns an empty cache. It uses only Clock, Random, Limits.CacheEntries and Limits.CachePerPartition of
-// c. Hosts with this cache must have the same Clock; their own CacheEntries and CachePerPartition have no effect on it.
+// NewTokenCache returns an empty cache. It uses only Clock, Random, State, Limits.CacheEntries and
+// Limits.CachePerPartition of c. Hosts with this cache must have the same Clock; their own CacheEntries and CachePerPartition have no effect on it.
 // It returns an error if a limit is invalid, or if Random fails.
 func NewTokenCache(c Config) (*TokenCache, error) {
 	limits := c.Limits.WithDefaults()
@@ -162,6 +167,10 @@ func NewTokenCache(c Config) (*TokenCache, error) {
 		random = rand.Reader
 	}
 	t := &TokenCache{entries: tokencache.New[[]seal.Piece](limits.CacheEntries, limits.CachePerPartition, clock)}
+	if t.state = c.State; t.state != nil {
+		t.salt, t.keySecret = t.state.node.Derive("partition"), t.state.node.Derive("generated keys")
+		return t, nil
+	}
 	for _, secret := range [...][]byte{t.salt[:], t.keySecret[:]} {
 		if _, err := io.ReadFull(random, secret); err != nil {
 			return nil, fmt.Errorf("no randomness: %w", err)

@@ -130,6 +130,9 @@ func tryHost(ctx context.Context, c Config) (*Host, error) {
 			return nil, err
 		}
 	}
+	if h.cache.state != c.State {
+		return nil, errors.New("the token cache has another state than the host")
+	}
 	if h.mutations, err = lru.New[mutationKey, *cachedMutation](c.Limits.CacheEntries); err != nil {
 		return nil, err
 	}
