@@ -11,7 +11,7 @@ import (
 // Of several nodes, one exchanges. A value that the node cannot open, or that is older than one it has seen, is replaced.
 // If the store fails, the node exchanges for itself.
 func (n *Node) Fetch(ctx context.Context, key Key, exchange func(context.Context) ([]byte, time.Duration, error)) (Token, error) {
-	id := name(n.nameKey, key)
+	id := n.id(useFetched, key)
 	for {
 		before := n.c.Now()
 		row, err := n.get(ctx, id)
@@ -70,8 +70,6 @@ func (n *Node) alone(ctx context.Context, why error, exchange func(context.Conte
 
 // Drop removes a token of this generation for all nodes, as after a 401. If somebody has replaced it, Drop does nothing.
 func (n *Node) Drop(ctx context.Context, key Key, generation int64) error {
-	ctx, cancel := n.c.Within(ctx, n.c.StoreTimeout)
-	defer cancel()
-	_, err := n.c.Store.Delete(ctx, name(n.nameKey, key), generation)
+	_, err := n.remove(ctx, n.id(useFetched, key), generation)
 	return err
 }

@@ -14,15 +14,20 @@
 // clock sends whenever it goes on. So the holder first writes an intent: the same token, marked as about to be sent. It sends
 // only after the store has confirmed that.
 //
-// A token is sent at most once, because: (1) A node sends a token only after its own Put of the intent for that token
-// returned true, and once for each such Put. (2) Put compares the generation, and raises it. So for each generation with an
-// unmarked token there is at most one Put that succeeds. (3) Nobody writes an unmarked token that was marked, except the
-// node that marked it and knows that the token was not redeemed, or that the server lets it be used again. (4) A token that has
-// been redeemed is replaced, and a seed stays in the row as a hash, so that no configuration brings it back. The argument does
+// The caller takes the steps, because it sends: [Node.Begin] takes the lease, [Turn.Intent] writes the intent, and
+// [Turn.Done], [Turn.NotRedeemed] or [Turn.Refused] writes what came of it.
+//
+// A token is sent at most once, because: (1) A caller sends a token only after an Intent for it returned no error, and once
+// for each. (2) Intent returns no error only after its own Put returned true. Put compares the generation, and raises it. So
+// for each generation with an unmarked token there is at most one Put that succeeds. (3) Nobody writes an unmarked token that
+// was marked, except the node that marked it and knows that the token was not redeemed, or that the server lets it be used
+// again. (4) A token that has been redeemed is replaced. A seed stays in the row as a hash, also when the grant is forgotten,
+// so that no configuration brings it back. (5) [Node.Renew] writes a token that a server has just issued. The argument does
 // not mention time: leases only keep nodes from waiting for ever.
 //
-// A mark whose lease is over means that its holder may have sent the token. Nobody sends it again, and nobody acquires the
-// row, so that a holder that was stopped can still write what it got. Callers get a [LostError] meanwhile.
+// A mark whose lease is over means that its holder may have sent the token. Nobody sends it again, and Begin does not acquire
+// the row, so that a holder that was stopped can still write what it got. Callers get a [LostError] meanwhile. Renew and
+// Forget do acquire the row: what such a holder got is of no use any more.
 //
 // The argument needs a store that keeps what it has confirmed. A database that is put back to an earlier state is noticed by
 // nodes that have seen a later generation, but not after they were started again.
@@ -41,20 +46,8 @@ import (
 	"github.com/keywright/keywright/host/state"
 )
 
-// Kind keeps rows of different use apart.
-type Kind byte
-
-// The kinds of rows.
-const (
-	// Fetched is the kind of tokens that may be fetched again.
-	Fetched Kind = iota + 1
-	// Rotating is the kind of grants whose token may be used once.
-	Rotating
-)
-
-// Key names a row. The store learns only a keyed hash of it.
+// Key names a row among those of its use. The store learns only a keyed hash of it.
 type Key struct {
-	Kind      Kind
 	Partition [32]byte
 	Name      string
 }
@@ -93,8 +86,8 @@ type Node struct {
 	// highest has the highest generation that the node has seen of each row.
 	highest *lru.Cache[state.ID, int64]
 	mu      sync.Mutex
-	// pending has what the store has not confirmed, by its row.
-	pending map[state.ID]unwritten
+	// pending has what the store has not confirmed.
+	pending map[state.Lease]unwritten
 }
 
 // remembered is the number of rows whose generation a node remembers.
@@ -128,7 +121,7 @@ func NewNode(ctx context.Context, c Config) (*Node, error) {
 	if err != nil {
 		return nil, err
 	}
-	n := &Node{c: c, ring: ring, highest: highest, pending: map[state.ID]unwritten{}}
+	n := &Node{c: c, ring: ring, highest: highest, pending: map[state.Lease]unwritten{}}
 	n.nameKey, err = n.readNameKey(ctx)
 	return n, err
 }
@@ -190,6 +183,13 @@ func (n *Node) put(ctx context.Context, lease state.Lease, value []byte, expires
 		n.highest.Add(lease.ID, lease.Generation+1) // also if the node has seen a higher one: the store has just confirmed this one
 	}
 	return ok, err
+}
+
+// remove removes a value of this generation.
+func (n *Node) remove(ctx context.Context, id state.ID, generation int64) (bool, error) {
+	ctx, cancel := n.c.Within(ctx, n.c.StoreTimeout)
+	defer cancel()
+	return n.c.Store.Delete(ctx, id, generation)
 }
 
 // release ends a lease, even if the caller has gone. If that fails, the lease ends with its time.

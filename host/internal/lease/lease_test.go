@@ -18,7 +18,7 @@ import (
 
 const canary = "canary-5b1f0c77"
 
-var grantKey = lease.Key{Kind: lease.Rotating, Name: canary}
+var grantKey = lease.Key{Name: canary}
 
 func stateKey() []byte {
 	key := make([]byte, 32)
@@ -35,13 +35,21 @@ func newNode(t *testing.T, store state.Store, keys ...[]byte) *lease.Node {
 	return node
 }
 
-// next is an exchange that answers with a token that follows the one sent.
-func next(_ context.Context, token []byte) (lease.Answer, error) {
-	return lease.Answer{Token: append(token, '+'), Value: append([]byte("access "), token...), TTL: time.Hour}, nil
-}
-
-func never(context.Context, []byte) (lease.Answer, error) {
-	return lease.Answer{}, errors.New("a token was sent")
+// redeem takes a turn, and sends its token if it may. next is the next token.
+func redeem(ctx context.Context, node *lease.Node, key lease.Key, seed, next string) (sent string, err error) {
+	turn, err := node.Begin(ctx, key, []byte(seed))
+	if err != nil {
+		return "", err
+	}
+	defer turn.End(ctx)
+	_, cancel, err := turn.Intent(ctx)
+	if err != nil {
+		return "", err
+	}
+	defer cancel()
+	sent = string(turn.Token())
+	turn.Done(ctx, []byte(next))
+	return sent, nil
 }
 
 // recorder keeps the rows that were written, as somebody who reads and writes the database may.
@@ -79,7 +87,7 @@ func TestOneNodeFetches(t *testing.T) {
 		node := newNode(t, store, key)
 		for range 100 {
 			wg.Go(func() {
-				token, err := node.Fetch(t.Context(), lease.Key{Kind: lease.Fetched}, func(context.Context) ([]byte, time.Duration, error) {
+				token, err := node.Fetch(t.Context(), lease.Key{}, func(context.Context) ([]byte, time.Duration, error) {
 					return fmt.Append(nil, "token ", exchanges.Add(1)), time.Hour, nil
 				})
 				if err != nil || string(token.Value) != "token 1" {
@@ -95,7 +103,10 @@ func TestOneNodeFetches(t *testing.T) {
 func TestDumpHoldsNothing(t *testing.T) {
 	store := newRecorder()
 	node := newNode(t, store, stateKey())
-	if _, err := node.Rotate(t.Context(), grantKey, []byte(canary), 0, next); err != nil {
+	if _, err := redeem(t.Context(), node, grantKey, canary, canary+" 2"); err != nil {
+		t.Fatal(err)
+	}
+	if err := node.Hold(t.Context(), grantKey, []byte(canary), time.Hour); err != nil {
 		t.Fatal(err)
 	}
 	for id, values := range store.put {
@@ -111,9 +122,9 @@ func TestDumpHoldsNothing(t *testing.T) {
 func TestMovedRowsAreRefused(t *testing.T) {
 	store := newRecorder()
 	node := newNode(t, store, stateKey())
-	other := lease.Key{Kind: lease.Rotating, Name: "other"}
+	other := lease.Key{Name: "other"}
 	for _, key := range []lease.Key{grantKey, other} {
-		if _, err := node.Rotate(t.Context(), key, []byte("seed "+key.Name), 0, next); err != nil {
+		if _, err := redeem(t.Context(), node, key, "seed "+key.Name, "next"); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -137,56 +148,273 @@ func TestMovedRowsAreRefused(t *testing.T) {
 		"no row": func(state.ID, state.Row) state.Row { return state.Row{} },
 	} {
 		store.swap = swap
-		if token, err := node.Rotate(t.Context(), grantKey, []byte("seed "+canary), 0, never); err == nil || strings.Contains(err.Error(), "was sent") {
-			t.Errorf("%s: Rotate returns %q, %v", name, token.Value, err)
+		if sent, err := redeem(t.Context(), node, grantKey, "seed "+canary, "never"); err == nil {
+			t.Errorf("%s: %q was sent", name, sent)
 		}
 	}
 	store.swap = nil
-	if _, err := node.Rotate(t.Context(), grantKey, []byte("seed "+canary), 0, never); err != nil {
-		t.Errorf("the row as it was: %v", err)
+	if sent, err := redeem(t.Context(), node, grantKey, "seed "+canary, "last"); err != nil || sent != "next" {
+		t.Errorf("the row as it was: %q, %v", sent, err)
 	}
 }
 
 // A holder that was stopped for longer than its lease sends nothing twice, and others are refused meanwhile. threats.md 109
 func TestStoppedHolder(t *testing.T) {
 	now := time.Now()
-	store, key := state.NewMemory(func() time.Time { return now }), stateKey()
+	store, key, ctx := state.NewMemory(func() time.Time { return now }), stateKey(), t.Context()
 	stopped, other := newNode(t, store, key), newNode(t, store, key)
-	_, err := stopped.Rotate(t.Context(), grantKey, []byte("seed"), 0, func(ctx context.Context, token []byte) (lease.Answer, error) {
-		now = now.Add(time.Hour)
-		var lost *lease.LostError
-		if _, err := other.Rotate(ctx, grantKey, []byte("seed"), 0, never); !errors.As(err, &lost) {
-			t.Errorf("another node gets %v, want a LostError", err)
-		}
-		return next(ctx, token)
-	})
+	turn, err := stopped.Begin(ctx, grantKey, []byte("seed"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	if token, err := other.Rotate(t.Context(), grantKey, []byte("seed"), 0, never); err != nil || string(token.Value) != "access seed" {
-		t.Errorf("after the holder went on, another node gets %q, %v", token.Value, err)
+	if _, _, err := turn.Intent(ctx); err != nil {
+		t.Fatal(err)
+	}
+	now = now.Add(time.Hour)
+	var lost *lease.LostError
+	if sent, err := redeem(ctx, other, grantKey, "seed", "stolen"); !errors.As(err, &lost) {
+		t.Errorf("another node sends %q, %v, want a LostError", sent, err)
+	}
+	turn.Done(ctx, []byte("next"))
+	if err := turn.End(ctx); err != nil {
+		t.Error(err)
+	}
+	if sent, err := redeem(ctx, other, grantKey, "seed", "last"); err != nil || sent != "next" {
+		t.Errorf("after the holder went on, another node sends %q, %v", sent, err)
+	}
+}
+
+// A turn that was stopped before its intent, until another had its turn, sends nothing. threats.md 109
+func TestStoppedBeforeIntent(t *testing.T) {
+	now := time.Now()
+	store, key, ctx := state.NewMemory(func() time.Time { return now }), stateKey(), t.Context()
+	stopped, other := newNode(t, store, key), newNode(t, store, key)
+	turn, err := stopped.Begin(ctx, grantKey, []byte("seed"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	now = now.Add(time.Hour)
+	if sent, err := redeem(ctx, other, grantKey, "seed", "next"); err != nil || sent != "seed" {
+		t.Errorf("another node sends %q, %v", sent, err)
+	}
+	if _, _, err := turn.Intent(ctx); err == nil {
+		t.Error("the late turn may send")
+	}
+	if err := turn.End(ctx); err != nil {
+		t.Error(err)
 	}
 }
 
 // An exchange without an answer loses the grant until there is a new seed, and no earlier seed comes back. threats.md 110
 func TestLostGrant(t *testing.T) {
+	store, key, ctx := state.NewMemory(time.Now), stateKey(), t.Context()
+	node, other := newNode(t, store, key), newNode(t, store, key)
+	turn, err := node.Begin(ctx, grantKey, []byte("one"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err := turn.Intent(ctx); err != nil {
+		t.Fatal(err)
+	}
+	var lost *lease.LostError
+	for range 2 {
+		if err := turn.End(ctx); !errors.As(err, &lost) {
+			t.Errorf("End returns %v, want a LostError", err)
+		}
+	}
+	if sent, err := redeem(ctx, other, grantKey, "one", "never"); !errors.As(err, &lost) || lost.Refused {
+		t.Errorf("another node sends %q, %v, want a LostError", sent, err)
+	}
+	if sent, err := redeem(ctx, other, grantKey, "two", "three"); err != nil || sent != "two" {
+		t.Errorf("with a new seed a node sends %q, %v", sent, err)
+	}
+	if sent, err := redeem(ctx, node, grantKey, "one", "never"); !errors.Is(err, lease.ErrSeedUsed) {
+		t.Errorf("with the earlier seed a node sends %q, %v, want ErrSeedUsed", sent, err)
+	}
+}
+
+// A refusal of the client leaves the token as it was, also within the turn, and a refusal of the token ends the grant.
+func TestOutcomes(t *testing.T) {
+	store, key, ctx := state.NewMemory(time.Now), stateKey(), t.Context()
+	node, other := newNode(t, store, key), newNode(t, store, key)
+	for _, intents := range []int{1, 2, 0} {
+		turn, err := node.Begin(ctx, grantKey, []byte("seed"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for range intents {
+			if _, _, err := turn.Intent(ctx); err != nil {
+				t.Fatal(err)
+			}
+			if _, _, err := turn.Intent(ctx); err == nil {
+				t.Error("a token may be sent while the one before has no answer")
+			}
+			turn.NotRedeemed(ctx)
+		}
+		if err := turn.End(ctx); err != nil {
+			t.Errorf("after %d requests without effect End returns %v", intents, err)
+		}
+		if _, _, err := turn.Intent(ctx); err == nil {
+			t.Error("a token may be sent after End")
+		}
+	}
+	for _, want := range []string{"seed", "seed"} { // the server lets it be used again
+		turn, err := other.Begin(ctx, grantKey, []byte("seed"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, _, err := turn.Intent(ctx); err != nil || string(turn.Token()) != want {
+			t.Fatalf("the token is %q, %v", turn.Token(), err)
+		}
+		turn.Done(ctx, nil)
+	}
+	turn, err := other.Begin(ctx, grantKey, []byte("seed"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err := turn.Intent(ctx); err != nil {
+		t.Fatal(err)
+	}
+	turn.Refused(ctx)
+	if err := turn.End(ctx); err != nil {
+		t.Error(err)
+	}
+	var lost *lease.LostError
+	if sent, err := redeem(ctx, node, grantKey, "seed", "never"); !errors.As(err, &lost) || !lost.Refused {
+		t.Errorf("after a refusal a node sends %q, %v, want a LostError", sent, err)
+	}
+}
+
+// A grant without a seed begins and ends with consent, and each consent is good, whatever became of the one before.
+func TestConsent(t *testing.T) {
+	store, key, ctx := state.NewMemory(time.Now), stateKey(), t.Context()
+	node, other := newNode(t, store, key), newNode(t, store, key)
+	standing := func(want lease.Standing) {
+		t.Helper()
+		if got, err := other.Look(ctx, grantKey); err != nil || got.Standing != want {
+			t.Errorf("the condition is %+v, %v, want %d", got, err, want)
+		}
+	}
+	unconnected := func() {
+		t.Helper()
+		standing(lease.None)
+		if sent, err := redeem(ctx, other, grantKey, "", "never"); !errors.Is(err, lease.ErrNotConnected) {
+			t.Errorf("without a grant a node sends %q, %v", sent, err)
+		}
+		if token, err := other.Forget(ctx, grantKey); token != nil || err != nil {
+			t.Errorf("without a grant Forget returns %q, %v", token, err)
+		}
+	}
+	unconnected()
+	for consent, refused := range []bool{false, true} {
+		if err := node.Renew(ctx, grantKey, fmt.Append(nil, "consent ", consent)); err != nil {
+			t.Fatal(err)
+		}
+		standing(lease.Good)
+		turn, err := other.Begin(ctx, grantKey, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, _, err := turn.Intent(ctx); err != nil || string(turn.Token()) != fmt.Sprint("consent ", consent) {
+			t.Errorf("a node sends %q, %v", turn.Token(), err)
+		}
+		standing(lease.Good)
+		if refused {
+			turn.Refused(ctx)
+		}
+		turn.End(ctx)
+		standing(map[bool]lease.Standing{false: lease.Lost, true: lease.Refused}[refused])
+	}
+	if err := node.Renew(ctx, grantKey, []byte("last")); err != nil {
+		t.Fatal(err)
+	}
+	if token, err := other.Forget(ctx, grantKey); err != nil || string(token) != "last" {
+		t.Errorf("Forget returns %q, %v", token, err)
+	}
+	unconnected()
+}
+
+// A seed that was sent is not sent again after its grant was forgotten. threats.md 110
+func TestForgottenSeed(t *testing.T) {
+	store, key, ctx := state.NewMemory(time.Now), stateKey(), t.Context()
+	node := newNode(t, store, key)
+	if _, err := redeem(ctx, node, grantKey, "one", "two"); err != nil {
+		t.Fatal(err)
+	}
+	if token, err := node.Forget(ctx, grantKey); err != nil || string(token) != "two" {
+		t.Errorf("Forget returns %q, %v", token, err)
+	}
+	for _, seed := range []string{"one", ""} {
+		if sent, err := redeem(ctx, newNode(t, store, key), grantKey, seed, "never"); !errors.Is(err, lease.ErrNotConnected) {
+			t.Errorf("after Forget a node with the seed %q sends %q, %v", seed, sent, err)
+		}
+	}
+	if sent, err := redeem(ctx, node, grantKey, "three", "four"); err != nil || sent != "three" {
+		t.Errorf("with a new seed a node sends %q, %v", sent, err)
+	}
+	if sent, err := redeem(ctx, node, grantKey, "one", "never"); !errors.Is(err, lease.ErrSeedUsed) {
+		t.Errorf("with the earlier seed a node sends %q, %v", sent, err)
+	}
+}
+
+// Of many who take what is held, one gets it.
+func TestTakenOnce(t *testing.T) {
+	store, key, ctx := state.NewMemory(time.Now), stateKey(), t.Context()
+	nodes := []*lease.Node{newNode(t, store, key), newNode(t, store, key)}
+	if value, ok, err := nodes[0].Take(ctx, grantKey); ok || err != nil {
+		t.Errorf("nothing is held, and Take returns %q, %v", value, err)
+	}
+	if err := nodes[0].Hold(ctx, grantKey, []byte("held"), time.Hour); err != nil {
+		t.Fatal(err)
+	}
+	if err := nodes[1].Hold(ctx, grantKey, []byte("other"), time.Hour); !errors.Is(err, lease.ErrHeld) {
+		t.Errorf("a second Hold returns %v", err)
+	}
+	var taken atomic.Int32
+	var wg sync.WaitGroup
+	for i := range 50 {
+		wg.Go(func() {
+			switch value, ok, err := nodes[i%2].Take(ctx, grantKey); {
+			case err != nil || ok && string(value) != "held":
+				t.Errorf("Take returns %q, %v", value, err)
+			case ok:
+				taken.Add(1)
+			}
+		})
+	}
+	wg.Wait()
+	if taken.Load() != 1 {
+		t.Errorf("%d have taken it", taken.Load())
+	}
+}
+
+// What is held is gone when its time is over.
+func TestHeldExpires(t *testing.T) {
+	now := time.Now()
+	node := newNode(t, state.NewMemory(func() time.Time { return now }), stateKey())
+	if err := node.Hold(t.Context(), grantKey, []byte("held"), time.Minute); err != nil {
+		t.Fatal(err)
+	}
+	now = now.Add(time.Minute)
+	if value, ok, err := node.Take(t.Context(), grantKey); ok || err != nil {
+		t.Errorf("Take returns %q, %v", value, err)
+	}
+}
+
+// Nodes with one store have the same partitions, and other stores have others. Lists of parts that differ have different ones.
+func TestPartitions(t *testing.T) {
 	store, key := state.NewMemory(time.Now), stateKey()
 	node, other := newNode(t, store, key), newNode(t, store, key)
-	cut := errors.New("cut")
-	var lost *lease.LostError
-	if _, err := node.Rotate(t.Context(), grantKey, []byte("one"), 0, func(context.Context, []byte) (lease.Answer, error) {
-		return lease.Answer{}, cut
-	}); !errors.As(err, &lost) || !errors.Is(err, cut) {
-		t.Errorf("Rotate returns %v, want a LostError", err)
+	if node.Partition("a", "b") != other.Partition("a", "b") {
+		t.Error("two nodes have different partitions for the same list")
 	}
-	if _, err := other.Rotate(t.Context(), grantKey, []byte("one"), 0, never); !errors.As(err, &lost) {
-		t.Errorf("another node gets %v, want a LostError", err)
-	}
-	if token, err := other.Rotate(t.Context(), grantKey, []byte("two"), 0, next); err != nil || string(token.Value) != "access two" {
-		t.Errorf("with a new seed Rotate returns %q, %v", token.Value, err)
-	}
-	if _, err := node.Rotate(t.Context(), grantKey, []byte("one"), 0, never); !errors.Is(err, lease.ErrSeedUsed) {
-		t.Errorf("with the earlier seed Rotate returns %v, want ErrSeedUsed", err)
+	seen := map[[32]byte]bool{newNode(t, state.NewMemory(time.Now), key).Partition("a", "b"): true}
+	for _, parts := range [][]string{{}, {""}, {"", ""}, {"ab"}, {"a", "b"}, {"b", "a"}, {"a", "b", ""}} {
+		partition := node.Partition(parts...)
+		if seen[partition] {
+			t.Errorf("%q has the partition of another list", parts)
+		}
+		seen[partition] = true
 	}
 }
 
@@ -205,11 +433,11 @@ func TestErrorsHoldNoStateKey(t *testing.T) {
 // A node with a new first state key reads what the old one sealed.
 func TestStateKeysRotate(t *testing.T) {
 	store, before, after := state.NewMemory(time.Now), stateKey(), stateKey()
-	if _, err := newNode(t, store, before).Rotate(t.Context(), grantKey, []byte("seed"), 0, next); err != nil {
+	if _, err := redeem(t.Context(), newNode(t, store, before), grantKey, "seed", "next"); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := newNode(t, store, after, before).Rotate(t.Context(), grantKey, []byte("seed"), 0, never); err != nil {
-		t.Error(err)
+	if sent, err := redeem(t.Context(), newNode(t, store, after, before), grantKey, "seed", "last"); err != nil || sent != "next" {
+		t.Errorf("%q, %v", sent, err)
 	}
 }
 
@@ -219,10 +447,10 @@ func TestStoreDown(t *testing.T) {
 	node := newNode(t, store, stateKey())
 	ctx := t.Context()
 	store.Store = downStore{store.Store}
-	if _, err := node.Rotate(ctx, grantKey, []byte("seed"), 0, never); !errors.Is(err, errFault) {
-		t.Errorf("Rotate returns %v, want the error of the store", err)
+	if sent, err := redeem(ctx, node, grantKey, "seed", "never"); !errors.Is(err, errFault) {
+		t.Errorf("a node sends %q, %v, want the error of the store", sent, err)
 	}
-	token, err := node.Fetch(ctx, lease.Key{Kind: lease.Fetched}, func(context.Context) ([]byte, time.Duration, error) {
+	token, err := node.Fetch(ctx, lease.Key{}, func(context.Context) ([]byte, time.Duration, error) {
 		return []byte("token"), time.Hour, nil
 	})
 	if err != nil || string(token.Value) != "token" {

@@ -1,12 +1,10 @@
 package lease
 
 import (
-	"crypto/hmac"
-	"crypto/sha256"
+	"bytes"
 	"encoding/json"
 	"errors"
 	"slices"
-	"time"
 
 	"github.com/keywright/keywright/host/state"
 )
@@ -22,24 +20,19 @@ const (
 	refused
 )
 
-// keep is added to the time of a value, so that the token outlives it. What is left above keep is that of the value.
-const keep = 100 * 365 * 24 * time.Hour
-
 // pastSeeds is the number of earlier seeds that a record remembers.
 const pastSeeds = 256
 
-type seedHash [16]byte
-
-// record is the value of a row of kind Rotating.
+// record is the value of the row of a grant.
 type record struct {
-	Mark mark
-	// Attempt is random for each intent. It shows a node whether an uncertain Put was made.
-	Attempt [16]byte
-	Seed    seedHash
-	Past    []seedHash
-	Token   []byte
-	Value   []byte
-	TTL     time.Duration
+	Mark mark `json:",omitempty"`
+	// Attempt is random for each intent. It shows a node whether an intent is its own.
+	Attempt []byte `json:",omitempty"`
+	// Seed and Past are hashes of the present seed and of earlier ones.
+	Seed []byte   `json:",omitempty"`
+	Past [][]byte `json:",omitempty"`
+	// Token is nil if there is no grant, or no longer.
+	Token []byte `json:",omitempty"`
 }
 
 func (r record) encode() []byte {
@@ -50,11 +43,16 @@ func (r record) encode() []byte {
 	return text
 }
 
+// with returns the record with another mark and token.
+func (r record) with(mark mark, token []byte) record {
+	return record{Mark: mark, Seed: r.Seed, Past: r.Past, Token: token}
+}
+
 // record returns the record of a row, which is the zero record if the row has no value.
 func (n *Node) record(id state.ID, row state.Row) (rec record, err error) {
 	if row.Value == nil {
 		if seen, ok := n.highest.Get(id); ok && row.Generation <= seen {
-			return record{}, ErrRolledBack // a grant was here
+			return record{}, ErrRolledBack // a record was here, and nobody removes records
 		}
 		return record{}, nil
 	}
@@ -68,34 +66,24 @@ func (n *Node) record(id state.ID, row state.Row) (rec record, err error) {
 	return rec, nil
 }
 
-func (n *Node) seedHash(seed []byte) (hash seedHash) {
-	mac := hmac.New(sha256.New, n.nameKey)
-	mac.Write([]byte("seed"))
-	mac.Write(seed)
-	copy(hash[:], mac.Sum(nil))
-	return hash
-}
-
-// seeded returns the record for a seed. A new seed begins a new grant, and an earlier one is an error.
-func (r record) seeded(hash seedHash, seed []byte) (record, error) {
-	switch {
-	case r.Seed == hash:
+// seeded returns the record for a seed. A new seed begins a new grant, and an earlier one is an error. Without a seed the
+// record stays.
+func (n *Node) seeded(r record, seed []byte) (record, error) {
+	if len(seed) == 0 {
 		return r, nil
-	case slices.Contains(r.Past, hash):
+	}
+	sum := n.hash(useSeed, seed)
+	hash := sum[:16]
+	switch {
+	case bytes.Equal(r.Seed, hash):
+		return r, nil
+	case slices.ContainsFunc(r.Past, func(past []byte) bool { return bytes.Equal(past, hash) }):
 		return record{}, ErrSeedUsed
 	}
-	begin := record{Seed: hash, Token: seed}
-	if r.Seed != (seedHash{}) {
+	begin := record{Seed: hash, Past: r.Past, Token: seed}
+	if r.Seed != nil {
 		begin.Past = append(slices.Clone(r.Past), r.Seed)
 		begin.Past = begin.Past[max(0, len(begin.Past)-pastSeeds):]
 	}
 	return begin, nil
-}
-
-// left returns how long the value may be used. The store counts the time since it was written.
-func (r record) left(row state.Row, passed time.Duration) time.Duration {
-	if r.TTL <= 0 || row.ExpiresIn == 0 {
-		return 0
-	}
-	return row.ExpiresIn - keep - passed
 }

@@ -98,12 +98,40 @@ func (r *keyring) open(id state.ID, generation int64, sealed []byte) ([]byte, er
 	return nil, errSealed
 }
 
-// name returns the ID of a row: a hash of its kind, partition and name under the name key.
-func name(nameKey []byte, key Key) (id state.ID) {
-	mac := hmac.New(sha256.New, nameKey)
-	mac.Write([]byte{byte(key.Kind)})
-	mac.Write(key.Partition[:])
-	mac.Write([]byte(key.Name))
-	mac.Sum(id[:0])
-	return id
+// use keeps hashes of different use apart.
+type use byte
+
+const (
+	useFetched use = iota + 1
+	useGrant
+	useHeld
+	useSeed
+	usePartition
+)
+
+// hash returns a hash of parts under the name key. Lists of parts that differ have different hashes.
+func (n *Node) hash(use use, parts ...[]byte) (sum [32]byte) {
+	mac := hmac.New(sha256.New, n.nameKey)
+	mac.Write([]byte{byte(use)})
+	for _, part := range parts {
+		mac.Write(binary.BigEndian.AppendUint64(nil, uint64(len(part))))
+		mac.Write(part)
+	}
+	mac.Sum(sum[:0])
+	return sum
+}
+
+// id returns the ID of the row that a key names.
+func (n *Node) id(use use, key Key) state.ID {
+	return n.hash(use, key.Partition[:], []byte(key.Name))
+}
+
+// Partition returns a partition for a list of parts. All nodes with the same store have the same partition for the same
+// list, and nobody without a state key can find out which list a partition is for.
+func (n *Node) Partition(parts ...string) [32]byte {
+	list := make([][]byte, len(parts))
+	for i, part := range parts {
+		list[i] = []byte(part)
+	}
+	return n.hash(usePartition, list...)
 }

@@ -70,12 +70,11 @@ type simNode struct {
 
 // grant is a grant at an authorization server that rotates its tokens.
 type grant struct {
-	seeds   int
-	seed    string
-	current string
-	issued  int
-	sent    map[string]bool
-	access  map[string]bool
+	seeds  int
+	seed   string
+	issued int
+	sent   map[string]bool
+	access map[string]bool
 }
 
 func (w *world) after(d time.Duration, f func()) {
@@ -241,15 +240,15 @@ func (w *world) start(i int) {
 func (w *world) renew(g *grant, i int) {
 	g.seeds++
 	g.seed = fmt.Sprintf("seed %d of %d", g.seeds, i)
-	g.current = g.seed
 }
 
-// request asks a node for the value of a grant, and checks what comes.
+// request asks a node for an access token of a grant, and checks what comes.
 func (w *world) request(at, i int) {
-	n, g := w.nodes[at], w.grants[i]
-	seed := g.seed
-	token, err := n.node.Rotate(context.Background(), lease.Key{Kind: lease.Rotating, Name: fmt.Sprint(i)}, []byte(seed), 0, func(_ context.Context, token []byte) (lease.Answer, error) {
-		return w.exchange(n, g, string(token))
+	n, g, ctx := w.nodes[at], w.grants[i], context.Background()
+	seed, key := g.seed, lease.Key{Name: fmt.Sprint(i)}
+	token, err := n.node.Fetch(ctx, key, func(ctx context.Context) ([]byte, time.Duration, error) {
+		access, err := w.redeem(ctx, n, g, key, seed)
+		return []byte(access), 10 * time.Second, err
 	})
 	var lost *lease.LostError
 	switch {
@@ -271,11 +270,30 @@ func (w *world) request(at, i int) {
 	}
 }
 
-// exchange is the authorization server: it takes a token once.
-func (w *world) exchange(n *simNode, g *grant, token string) (answer lease.Answer, err error) {
-	if w.chance(20) {
-		return answer, &lease.NotRedeemedError{Err: errFault}
+// redeem takes the turn of a grant, and exchanges its token for an access token.
+func (w *world) redeem(ctx context.Context, n *simNode, g *grant, key lease.Key, seed string) (access string, err error) {
+	turn, err := n.node.Begin(ctx, key, []byte(seed))
+	if err != nil {
+		return "", err
 	}
+	defer func() { err = errors.Join(turn.End(ctx), err) }()
+	if _, _, err := turn.Intent(ctx); err != nil {
+		return "", err
+	}
+	if w.chance(20) {
+		turn.NotRedeemed(ctx)
+		return "", errFault
+	}
+	next, err := w.exchange(n, g, string(turn.Token()))
+	if err != nil {
+		return "", err
+	}
+	turn.Done(ctx, []byte(next))
+	return "access " + next, nil
+}
+
+// exchange is the authorization server: it takes a token once.
+func (w *world) exchange(n *simNode, g *grant, token string) (next string, err error) {
 	err = w.op(n, func() {
 		w.exchanges++
 		if g.sent[token] {
@@ -283,11 +301,10 @@ func (w *world) exchange(n *simNode, g *grant, token string) (answer lease.Answe
 		}
 		g.sent[token] = true
 		g.issued++
-		g.current = fmt.Sprintf("%s, token %d", g.seed, g.issued)
-		g.access["access "+g.current] = true
-		answer = lease.Answer{Token: []byte(g.current), Value: []byte("access " + g.current), TTL: 10 * time.Second}
+		next = fmt.Sprintf("%s, token %d", g.seed, g.issued)
+		g.access["access "+next] = true
 	})
-	return answer, err
+	return next, err
 }
 
 // simulate runs requests on nodes with faults, then once more on all grants without.

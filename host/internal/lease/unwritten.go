@@ -1,8 +1,8 @@
 package lease
 
 import (
+	"bytes"
 	"context"
-	"time"
 
 	"github.com/keywright/keywright/host/state"
 )
@@ -11,30 +11,22 @@ import (
 type unwritten struct {
 	lease state.Lease
 	rec   record
-	// since is when the value was issued, by the clock of the node.
-	since time.Time
-	// withdrawn is set if the record has no new value: it takes an intent back, or marks a token as refused.
-	withdrawn bool
+	// doubted is the attempt of the intent that the record takes back, if the store has not confirmed that intent.
+	doubted []byte
 }
 
 // later writes a record now, and if that fails, keeps it for Flush.
 func (n *Node) later(ctx context.Context, u unwritten) {
 	n.mu.Lock()
-	n.pending[u.lease.ID] = u
+	n.pending[u.lease] = u
 	n.mu.Unlock()
-	n.settle(ctx, u)
+	n.settle(context.WithoutCancel(ctx), u)
 }
 
 // Flush writes what the store did not take before, and returns the number of records that are still not written. The caller
 // calls it now and then while there are some, and before the process ends: their grants are lost without it.
 func (n *Node) Flush(ctx context.Context) int {
-	n.mu.Lock()
-	all := make([]unwritten, 0, len(n.pending))
-	for _, u := range n.pending {
-		all = append(all, u)
-	}
-	n.mu.Unlock()
-	for _, u := range all {
+	for _, u := range n.unwritten(nil) {
 		n.settle(ctx, u)
 	}
 	n.mu.Lock()
@@ -42,56 +34,59 @@ func (n *Node) Flush(ctx context.Context) int {
 	return len(n.pending)
 }
 
-// unwritten returns the value of a record that the store has not taken, if it may be used.
-func (n *Node) unwritten(ctx context.Context, id state.ID, rejected int64) (Token, bool) {
+// catchUp tries to write what the store did not take of a row. It returns how many records there were, and are left.
+func (n *Node) catchUp(ctx context.Context, id state.ID) (tried, left int) {
+	all := n.unwritten(&id)
+	for _, u := range all {
+		n.settle(ctx, u)
+	}
+	return len(all), len(n.unwritten(&id))
+}
+
+// unwritten returns what the store did not take, of one row or of all.
+func (n *Node) unwritten(id *state.ID) (all []unwritten) {
 	n.mu.Lock()
-	u, ok := n.pending[id]
-	n.mu.Unlock()
-	if !ok {
-		return Token{}, false
+	defer n.mu.Unlock()
+	for lease, u := range n.pending {
+		if id == nil || lease.ID == *id {
+			all = append(all, u)
+		}
 	}
-	n.settle(ctx, u)
-	left := u.rec.TTL - n.c.Now().Sub(u.since)
-	if u.withdrawn || left <= 0 || u.lease.Generation+1 == rejected {
-		return Token{}, false
-	}
-	return Token{Value: u.rec.Value, ExpiresIn: left, Generation: u.lease.Generation + 1}, true
+	return all
 }
 
 // settle tries to write a record, and forgets it once the store has taken it, or never will.
 func (n *Node) settle(ctx context.Context, u unwritten) {
-	expires := keep
-	if !u.withdrawn {
-		expires += max(0, u.rec.TTL-n.c.Now().Sub(u.since))
-	}
-	ok, err := n.put(ctx, u.lease, u.rec.encode(), expires, true)
-	if err != nil {
+	ok, err := n.put(ctx, u.lease, u.rec.encode(), 0, true)
+	if err != nil || !ok && u.doubted != nil && !n.overtaken(ctx, u) {
 		return
 	}
-	if !ok && u.withdrawn && !n.overtaken(ctx, u.lease) {
-		return
+	if !ok {
+		n.release(ctx, u.lease) // an earlier try may have written the record, and kept the lease
 	}
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	if n.pending[u.lease.ID].lease == u.lease {
-		delete(n.pending, u.lease.ID)
-	}
+	delete(n.pending, u.lease)
 }
 
-// overtaken reports whether the intent before this lease's generation can no longer reach the store. If it may still be on
-// its way, overtaken acquires the lease, after which its fence is too old.
-func (n *Node) overtaken(ctx context.Context, lease state.Lease) bool {
-	row, err := n.get(ctx, lease.ID)
+// overtaken reports whether a doubted intent can no longer reach the store. If it may still be on its way, overtaken
+// acquires the lease, after which its fence is too old.
+func (n *Node) overtaken(ctx context.Context, u unwritten) bool {
+	row, err := n.get(ctx, u.lease.ID)
 	if err != nil {
 		return false
 	}
-	if row.Generation != lease.Generation-1 {
-		return row.Generation != lease.Generation // if it has come meanwhile, the next try takes it back
+	switch row.Generation {
+	case u.lease.Generation: // if it has come meanwhile, the next try takes it back
+		rec, err := n.record(u.lease.ID, row)
+		return err != nil || !bytes.Equal(rec.Attempt, u.doubted)
+	case u.lease.Generation - 1:
+		next, taken, err := n.acquire(ctx, u.lease.ID, row.Generation)
+		if err != nil || !taken {
+			return false
+		}
+		n.release(ctx, next)
+		return true
 	}
-	next, taken, err := n.acquire(ctx, lease.ID, row.Generation)
-	if err != nil || !taken {
-		return false
-	}
-	n.release(ctx, next)
 	return true
 }

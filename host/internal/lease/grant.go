@@ -1,0 +1,113 @@
+package lease
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"time"
+)
+
+// LostError is the error for a grant whose token must not be sent again. A new seed or [Node.Renew] renews the grant.
+type LostError struct {
+	// Refused is set if the server refused the token. Otherwise it may have been redeemed, and the answer is not there.
+	Refused bool
+}
+
+// Error returns the text of the error.
+func (e *LostError) Error() string {
+	if e.Refused {
+		return "the grant is lost: the server refused its token: renew the grant"
+	}
+	return "the grant may be lost: its token may have been redeemed without an answer, and is not sent again: renew the grant"
+}
+
+var (
+	// ErrSeedUsed says that a seed was used before and another one replaced it. It would be a second use of its token.
+	ErrSeedUsed = errors.New("the configured token was used before, and a newer one has replaced it: configure the newer one, or renew the grant")
+	// ErrNotConnected says that there is no grant.
+	ErrNotConnected = errors.New("there is no grant: nobody has given consent yet, or it was taken back")
+)
+
+// Renew writes the token of a new consent, whatever became of the one before. It waits until nobody has the turn of the
+// grant, so ctx should last longer than a lease.
+func (n *Node) Renew(ctx context.Context, key Key, token []byte) error {
+	if len(token) == 0 {
+		return errors.New("there is no token to begin a grant with")
+	}
+	_, err := n.replace(ctx, key, token)
+	return err
+}
+
+// Forget removes a grant. It returns its token, so that the caller can revoke it, or nil if there is none. Like
+// [Node.Renew], it waits.
+func (n *Node) Forget(ctx context.Context, key Key) ([]byte, error) {
+	return n.replace(ctx, key, nil)
+}
+
+// replace writes a token, or that there is none, and returns the one before. The record stays without a token: it has the
+// hashes of the seeds, which must not be sent again. A row that does not open is replaced as well.
+func (n *Node) replace(ctx context.Context, key Key, token []byte) (before []byte, err error) {
+	id := n.id(useGrant, key)
+	for {
+		row, rec, err := n.grant(ctx, id)
+		if errors.Is(err, ErrRolledBack) || errors.Is(err, errSealed) {
+			rec, err = record{}, nil // there is no other way out
+		} else if token == nil && err == nil && rec.Token == nil {
+			return nil, nil
+		}
+		if err != nil {
+			return nil, err
+		}
+		turn, err := n.take(ctx, id, row, rec)
+		if err != nil {
+			return nil, err
+		}
+		if turn == nil {
+			continue
+		}
+		ok, err := n.put(ctx, turn.lease, rec.with(ready, bytes.Clone(token)).encode(), 0, true)
+		if err != nil {
+			_ = turn.End(ctx)
+			return nil, err
+		}
+		if ok {
+			return rec.Token, nil
+		}
+	}
+}
+
+// Standing is what became of a grant.
+type Standing byte
+
+const (
+	// None: there is no grant.
+	None Standing = iota
+	// Good: the token may be sent.
+	Good
+	// Lost: the token may have been redeemed without an answer.
+	Lost
+	// Refused: the server refused the token.
+	Refused
+)
+
+// Condition is the standing of a grant, and for how long it has been so at least.
+type Condition struct {
+	Standing Standing
+	Age      time.Duration
+}
+
+// Look returns the condition of a grant. A grant whose token is being redeemed is good.
+func (n *Node) Look(ctx context.Context, key Key) (Condition, error) {
+	row, rec, err := n.grant(ctx, n.id(useGrant, key))
+	switch {
+	case err != nil:
+		return Condition{}, err
+	case rec.Token == nil:
+		return Condition{Standing: None}, nil
+	case rec.Mark == refused:
+		return Condition{Standing: Refused}, nil
+	case rec.Mark == intent && row.LeasedFor == 0:
+		return Condition{Standing: Lost}, nil
+	}
+	return Condition{Standing: Good}, nil
+}

@@ -1,0 +1,186 @@
+package lease
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/keywright/keywright/host/state"
+)
+
+// phase says how far a turn is.
+type phase byte
+
+const (
+	begun phase = iota
+	// intended: the intent is written, and the token may have been sent.
+	intended
+	// over: the turn holds no lease any more, or hands it over to pending.
+	over
+)
+
+// Turn is the right to send the token of a grant, which one node has at a time. It is not safe for concurrent use. Its
+// methods that write go on when their context is cancelled, within Config.StoreTimeout.
+type Turn struct {
+	n     *Node
+	lease state.Lease
+	rec   record
+	asked time.Time
+	phase phase
+	lost  bool
+}
+
+// Begin takes the turn of a grant. It waits until nobody else has it, or ctx is done. seed is the first token of the grant.
+// A new seed begins the grant anew, whatever became of the one before. Without a seed, only [Node.Renew] begins a grant.
+// The caller must call [Turn.End].
+//
+// Errors are a [*LostError] if the token may not be sent again, [ErrNotConnected], [ErrSeedUsed], [ErrRolledBack], or those of
+// the store and of ctx.
+func (n *Node) Begin(ctx context.Context, key Key, seed []byte) (*Turn, error) {
+	id := n.id(useGrant, key)
+	n.catchUp(ctx, id)
+	for {
+		row, rec, err := n.grant(ctx, id)
+		if err == nil {
+			rec, err = n.seeded(rec, seed)
+		}
+		switch {
+		case err != nil:
+			return nil, err
+		case rec.Mark == refused:
+			return nil, &LostError{Refused: true}
+		case rec.Mark == intent && row.LeasedFor == 0:
+			switch tried, left := n.catchUp(ctx, id); {
+			case left > 0:
+				return nil, errUnwritten
+			case tried == 0:
+				return nil, &LostError{}
+			}
+			continue
+		case rec.Token == nil:
+			return nil, ErrNotConnected
+		}
+		turn, err := n.take(ctx, id, row, rec)
+		if turn != nil || err != nil {
+			return turn, err
+		}
+	}
+}
+
+// errUnwritten says that the node has a token that the store does not have.
+var errUnwritten = errors.New("the grant has a new token that the store of state has not taken yet: try again")
+
+// grant reads the row of a grant.
+func (n *Node) grant(ctx context.Context, id state.ID) (state.Row, record, error) {
+	row, err := n.get(ctx, id)
+	if err != nil {
+		return row, record{}, fmt.Errorf("read the grant: %w", err)
+	}
+	rec, err := n.record(id, row)
+	return row, rec, err
+}
+
+// take takes the lease of a row that was read, or waits for the row to change and returns nil.
+func (n *Node) take(ctx context.Context, id state.ID, row state.Row, rec record) (*Turn, error) {
+	if row.LeasedFor == 0 {
+		asked := n.c.Now()
+		lease, taken, err := n.acquire(ctx, id, row.Generation)
+		if err != nil {
+			return nil, fmt.Errorf("acquire the grant: %w", err)
+		}
+		if taken {
+			return &Turn{n: n, lease: lease, rec: rec, asked: asked}, nil
+		}
+	}
+	return nil, n.c.Store.Wait(ctx, id, row.Generation)
+}
+
+// Token returns the token that the turn may send.
+func (t *Turn) Token() []byte { return bytes.Clone(t.rec.Token) }
+
+// Intent writes that the token is about to be sent. Only if it returns no error, the caller may send the token, once, and
+// within the context that it returns, which ends within the lease. After [Turn.NotRedeemed] there may be another Intent.
+func (t *Turn) Intent(ctx context.Context) (context.Context, context.CancelFunc, error) {
+	if t.phase != begun {
+		return nil, nil, errors.New("the turn of the grant is over: nothing is sent")
+	}
+	marked := t.rec.with(intent, t.rec.Token)
+	marked.Attempt = make([]byte, 16)
+	if _, err := io.ReadFull(t.n.c.Random, marked.Attempt); err != nil {
+		return nil, nil, err
+	}
+	t.phase = over
+	ok, err := t.n.put(context.WithoutCancel(ctx), t.lease, marked.encode(), 0, false)
+	if !ok && err == nil {
+		return nil, nil, errors.New("another node has taken over the grant before its token was sent: try again")
+	}
+	t.lease.Generation++
+	if err != nil { // nothing was sent, and nothing will be
+		t.n.later(ctx, unwritten{lease: t.lease, rec: t.rec, doubted: marked.Attempt})
+		return nil, nil, fmt.Errorf("write the intent: %w", err)
+	}
+	left := t.n.c.Lease*2/3 - t.n.c.Now().Sub(t.asked)
+	if left <= 0 {
+		t.n.later(ctx, unwritten{lease: t.lease, rec: t.rec})
+		return nil, nil, errors.New("the lease of the grant was over before its token was sent: try again")
+	}
+	t.phase = intended
+	within, cancel := t.n.c.Within(ctx, left)
+	return within, cancel, nil
+}
+
+// Done ends the turn after the server has redeemed the token. token is the next one. It is nil if the server lets the one
+// that was sent be used again. If the store does not take it, the node keeps it and tries again.
+func (t *Turn) Done(ctx context.Context, token []byte) {
+	if token == nil {
+		token = t.rec.Token
+	}
+	t.settle(ctx, t.rec.with(ready, bytes.Clone(token)))
+}
+
+// Refused ends the turn after the server said that the token is not valid (invalid_grant). Nobody sends it again.
+func (t *Turn) Refused(ctx context.Context) { t.settle(ctx, t.rec.with(refused, t.rec.Token)) }
+
+// settle ends the turn with a record.
+func (t *Turn) settle(ctx context.Context, rec record) {
+	if t.phase != intended {
+		return
+	}
+	t.phase = over
+	t.n.later(ctx, unwritten{lease: t.lease, rec: rec})
+}
+
+// NotRedeemed takes the intent back, after the caller has found that the server has not redeemed the token: there was no
+// connection, or the server refused for another reason than the token. The turn goes on.
+func (t *Turn) NotRedeemed(ctx context.Context) {
+	if t.phase != intended {
+		return
+	}
+	ok, err := t.n.put(context.WithoutCancel(ctx), t.lease, t.rec.encode(), 0, false)
+	switch {
+	case err != nil:
+		t.settle(ctx, t.rec)
+	case !ok:
+		t.phase = over
+	default:
+		t.lease.Generation++
+		t.phase = begun
+	}
+}
+
+// End ends the turn. If an intent has no outcome, its mark stays: the token may have been redeemed, is not sent again, and End
+// returns a [*LostError]. A second End returns the same.
+func (t *Turn) End(ctx context.Context) error {
+	if t.phase != over {
+		t.n.release(ctx, t.lease) // those who wait learn at once what the row says
+	}
+	t.lost = t.lost || t.phase == intended
+	t.phase = over
+	if t.lost {
+		return &LostError{}
+	}
+	return nil
+}
