@@ -20,6 +20,7 @@ type Memory struct {
 type memoryRow struct {
 	generation, fence int64
 	value             []byte
+	written           time.Time
 	// expires is the zero time if the value does not expire, and leased if nobody holds the lease.
 	expires, leased time.Time
 	// changed is closed at the next change. It is nil if nobody waits.
@@ -50,7 +51,7 @@ func (m *Memory) row(id ID) Row {
 	now := m.now()
 	row := Row{Generation: r.generation}
 	if r.value != nil && r.valid(now) {
-		row.Value = slices.Clone(r.value)
+		row.Value, row.Age = slices.Clone(r.value), max(0, now.Sub(r.written))
 		if !r.expires.IsZero() {
 			row.ExpiresIn = r.expires.Sub(now)
 		}
@@ -104,9 +105,9 @@ func (m *Memory) Put(ctx context.Context, lease Lease, value []byte, expires tim
 		return false, nil
 	}
 	r.generation++
-	r.value, r.expires = slices.Clone(value), time.Time{}
+	r.value, r.written, r.expires = slices.Clone(value), m.now(), time.Time{}
 	if expires > 0 {
-		r.expires = m.now().Add(expires)
+		r.expires = r.written.Add(expires)
 	}
 	if release {
 		r.leased = time.Time{}
@@ -143,6 +144,21 @@ func (m *Memory) Delete(ctx context.Context, id ID, generation int64) (bool, err
 	r.generation++
 	r.value, r.expires = nil, time.Time{}
 	r.wake()
+	return true, nil
+}
+
+// Reseal implements Store.
+func (m *Memory) Reseal(ctx context.Context, id ID, generation int64, value []byte) (bool, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if err := ctx.Err(); err != nil {
+		return false, err
+	}
+	r := m.rows[id]
+	if r == nil || r.generation != generation || r.value == nil {
+		return false, nil
+	}
+	r.value = slices.Clone(value)
 	return true, nil
 }
 

@@ -22,6 +22,8 @@ type Row struct {
 	Value []byte
 	// ExpiresIn is the time until Value expires, when the store answered. It is 0 if Value does not expire.
 	ExpiresIn time.Duration
+	// Age is the time since Value was written, when the store answered. It is 0 if there is no value.
+	Age time.Duration
 	// LeasedFor is the time until the lease of the row ends, when the store answered. It is 0 if nobody holds the lease.
 	LeasedFor time.Duration
 }
@@ -61,6 +63,10 @@ type Store interface {
 	// Wait returns when the row may have another generation than this, when its lease may have ended, or when ctx is done. It
 	// may return early. It returns an error only if ctx is done.
 	Wait(ctx context.Context, id ID, generation int64) error
+	// Reseal replaces the value of a row that has this generation, and reports whether it did. It does not if there is no
+	// value. The new value is the same as before, sealed with another key: nothing else of the row changes, and a holder of
+	// the lease may still write.
+	Reseal(ctx context.Context, id ID, generation int64, value []byte) (ok bool, err error)
 	// Rows calls f with the ID and row of each value that has not expired, until f returns an error, and returns that error.
 	// It is for changing the keys under which values are sealed: f may call the store.
 	Rows(ctx context.Context, f func(ID, Row) error) error

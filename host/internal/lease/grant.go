@@ -90,24 +90,27 @@ const (
 	Refused
 )
 
-// Condition is the standing of a grant, and for how long it has been so at least.
+// Condition is the condition of a grant.
 type Condition struct {
 	Standing Standing
-	Age      time.Duration
+	// Age is the time since the row of the grant was written. A grant that is lost or refused has been so since then. A good
+	// one was redeemed or renewed last then.
+	Age time.Duration
 }
 
 // Look returns the condition of a grant. A grant whose token is being redeemed is good.
 func (n *Node) Look(ctx context.Context, key Key) (Condition, error) {
 	row, rec, err := n.grant(ctx, n.id(useGrant, key))
+	c := Condition{Standing: Good, Age: row.Age}
 	switch {
 	case err != nil:
 		return Condition{}, err
 	case rec.Token == nil:
-		return Condition{Standing: None}, nil
+		c.Standing = None
 	case rec.Mark == refused:
-		return Condition{Standing: Refused}, nil
+		c.Standing = Refused
 	case rec.Mark == intent && row.LeasedFor == 0:
-		return Condition{Standing: Lost}, nil
+		c.Standing = Lost
 	}
-	return Condition{Standing: Good}, nil
+	return c, nil
 }

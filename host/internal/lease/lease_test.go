@@ -287,13 +287,18 @@ func TestOutcomes(t *testing.T) {
 
 // A grant without a seed begins and ends with consent, and each consent is good, whatever became of the one before.
 func TestConsent(t *testing.T) {
-	store, key, ctx := state.NewMemory(time.Now), stateKey(), t.Context()
+	now := time.Now()
+	store, key, ctx := state.NewMemory(func() time.Time { return now }), stateKey(), t.Context()
 	node, other := newNode(t, store, key), newNode(t, store, key)
 	standing := func(want lease.Standing) {
 		t.Helper()
-		if got, err := other.Look(ctx, grantKey); err != nil || got.Standing != want {
-			t.Errorf("the condition is %+v, %v, want %d", got, err, want)
+		got, err := other.Look(ctx, grantKey)
+		now = now.Add(time.Minute)
+		later, _ := other.Look(ctx, grantKey)
+		if err != nil || got.Standing != want || want != lease.None && later.Age-got.Age != time.Minute {
+			t.Errorf("the condition is %+v, and %+v a minute later, %v: want %d", got, later, err, want)
 		}
+		now = now.Add(-time.Minute)
 	}
 	unconnected := func() {
 		t.Helper()

@@ -213,6 +213,10 @@ func (s simStore) Wait(_ context.Context, id state.ID, generation int64) error {
 	return nil
 }
 
+func (s simStore) Reseal(context.Context, state.ID, int64, []byte) (bool, error) {
+	return false, errFault
+}
+
 func (s simStore) Rows(context.Context, func(state.ID, state.Row) error) error { return errFault }
 
 // start starts a node whose clock is wrong by its own offset and rate.

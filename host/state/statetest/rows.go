@@ -100,6 +100,66 @@ func expires(f *fixture) {
 	f.holds(id(1), "two")
 }
 
+// ages writes twice. The age of a value has nothing to do with that of its row, and reading does not change it.
+func ages(f *fixture) {
+	f.acquire(id(2))
+	f.advance(2 * time.Hour)
+	f.put(f.acquire(id(1)), "one", 10*time.Hour, true, true)
+	f.older("one, as it was written", f.get(id(1)).Age, 0)
+	f.advance(4 * time.Hour)
+	f.older("one", f.get(id(1)).Age, 4*time.Hour)
+	f.older("one again", f.get(id(1)).Age, 4*time.Hour)
+	generation := f.set(id(1), "two")
+	f.older("two, as it was written", f.get(id(1)).Age, 0)
+	f.advance(2 * time.Hour)
+	f.older("two", f.get(id(1)).Age, 2*time.Hour)
+	if err := f.store.Rows(f.Context(), func(_ state.ID, row state.Row) error {
+		f.older("two in the list", row.Age, 2*time.Hour)
+		return nil
+	}); err != nil {
+		f.Errorf("Rows: %v", err)
+	}
+	f.delete(id(1), generation, true)
+	for n := range byte(3) {
+		if row := f.get(id(n)); row.Age != 0 {
+			f.Errorf("row %d has no value, and the age %s", n, row.Age)
+		}
+	}
+}
+
+func reseals(f *fixture) {
+	lease := f.acquire(id(1))
+	f.put(lease, "one", 10*time.Hour, false, true)
+	lease.Generation++
+	f.set(id(2), "for good")
+	f.advance(30 * time.Minute)
+	f.reseal(id(1), lease.Generation, "ONE", true)
+	f.holds(id(1), "ONE")
+	row := f.get(id(1))
+	f.older("the value", row.Age, 30*time.Minute)
+	f.between("ExpiresIn", row.ExpiresIn, 10*time.Hour-30*time.Minute)
+	f.between("LeasedFor", row.LeasedFor, 30*time.Minute)
+	f.put(lease, "two", 0, true, true)
+	f.reseal(id(2), f.get(id(2)).Generation, "FOR GOOD", true)
+	if row := f.get(id(2)); row.ExpiresIn != 0 || string(row.Value) != "FOR GOOD" {
+		f.Errorf("after Reseal the row is %+v", row)
+	}
+}
+
+func resealCompares(f *fixture) {
+	f.reseal(id(1), 0, "of no row", false)
+	lease := f.acquire(id(1))
+	f.reseal(id(1), lease.Generation, "of no value", false)
+	f.put(lease, "one", 0, true, true)
+	for _, other := range []int64{0, lease.Generation, lease.Generation + 2} {
+		f.reseal(id(1), other, "of another generation", false)
+	}
+	f.holds(id(1), "one")
+	f.delete(id(1), lease.Generation+1, true)
+	f.reseal(id(1), lease.Generation+2, "of no value", false)
+	f.holds(id(1), "")
+}
+
 func staysForEver(f *fixture) {
 	f.put(f.acquire(id(1)), "zero", 0, true, true)
 	f.put(f.acquire(id(2)), "less", -time.Hour, true, true)
@@ -259,6 +319,8 @@ func cancelled(f *fixture) {
 	want("Release", f.store.Release(ctx, lease))
 	_, err = f.store.Delete(ctx, id(1), generation)
 	want("Delete", err)
+	_, err = f.store.Reseal(ctx, id(1), generation, []byte("two"))
+	want("Reseal", err)
 	want("Rows", f.store.Rows(ctx, func(state.ID, state.Row) error { return nil }))
 	want("Wait", f.store.Wait(ctx, id(1), generation))
 	if row := f.get(id(1)); string(row.Value) != "one" || row.Generation != generation || row.LeasedFor == 0 {

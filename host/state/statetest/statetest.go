@@ -42,10 +42,13 @@ func Run(t *testing.T, suite Suite) {
 		{"a late holder may write while nobody else has come", lateHolder},
 		{"release of a late holder does nothing", lateRelease},
 		{"values expire by the clock of the store", expires},
+		{"values have their age by the clock of the store", ages},
 		{"values without expiry stay", staysForEver},
 		{"a value may live a hundred years", century},
 		{"delete compares the generation", deletes},
 		{"delete keeps the lease and stops its holder", deleteWhileLeased},
+		{"reseal changes the value and nothing else", reseals},
+		{"reseal compares the generation", resealCompares},
 		{"generations and fences rise and never return", neverReturn},
 		{"rows lists the values", lists},
 		{"rows ends with the error of its function", listEnds},
@@ -159,6 +162,25 @@ func (f *fixture) holds(id state.ID, value string) {
 	f.Helper()
 	if row := f.get(id); string(row.Value) != value || (row.Value == nil) != (value == "") {
 		f.Fatalf("the row holds %.20q, want %.20q", row.Value, value)
+	}
+}
+
+func (f *fixture) reseal(id state.ID, generation int64, value string, want bool) {
+	f.Helper()
+	ok, err := f.store.Reseal(f.Context(), id, generation, []byte(value))
+	if err != nil {
+		f.Fatalf("Reseal: %v", err)
+	}
+	if ok != want {
+		f.Fatalf("Reseal wrote: %t, want %t", ok, want)
+	}
+}
+
+// older checks an age. A slow machine may have added half an hour to it.
+func (f *fixture) older(what string, got, want time.Duration) {
+	f.Helper()
+	if got < want || got >= want+30*time.Minute {
+		f.Fatalf("the age of %s is %s, want %s, or little more", what, got, want)
 	}
 }
 

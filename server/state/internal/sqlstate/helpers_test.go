@@ -86,7 +86,7 @@ func (db database) exec(t testing.TB, statement string, arguments ...any) {
 // later moves all times of the rows back, as if time had passed.
 func (db database) later(t testing.TB, d time.Duration) {
 	t.Helper()
-	db.exec(t, `UPDATE state_rows SET expires = expires - $1, leased = leased - $1`, d.Microseconds())
+	db.exec(t, `UPDATE state_rows SET written = written - $1, expires = expires - $1, leased = leased - $1`, d.Microseconds())
 }
 
 func id(name string) hoststate.ID { return sha256.Sum256([]byte(name)) }

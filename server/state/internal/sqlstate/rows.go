@@ -59,7 +59,7 @@ func (s *Store) page(ctx context.Context, after []byte) ([]listed, error) {
 	var all []listed
 	for rows.Next() {
 		var c listed
-		if err := rows.Scan(&c.id, &c.generation, &c.value, &c.expires, &c.leased, &c.now); err != nil {
+		if err := rows.Scan(&c.id, &c.generation, &c.value, &c.written, &c.expires, &c.leased, &c.now); err != nil {
 			return nil, err
 		}
 		if len(c.id) != len(hoststate.ID{}) {

@@ -85,7 +85,7 @@ func New(ctx context.Context, config Config) (*Store, error) {
 
 func (s *Store) prepare(ctx context.Context) (err error) {
 	q := s.statements
-	for db, queries := range map[*sql.DB][]string{s.config.Reads: {q.get, q.rows}, s.config.Writes: {q.create, q.acquire, q.put, q.release, q.delete}} {
+	for db, queries := range map[*sql.DB][]string{s.config.Reads: {q.get, q.rows}, s.config.Writes: {q.create, q.acquire, q.put, q.release, q.delete, q.reseal}} {
 		for _, query := range queries {
 			if s.prepared[query], err = db.PrepareContext(ctx, query); err != nil {
 				return err
@@ -119,7 +119,7 @@ func (s *Store) Close() error {
 // Get implements [hoststate.Store].
 func (s *Store) Get(ctx context.Context, id hoststate.ID) (hoststate.Row, error) {
 	var found columns
-	_, err := s.one(ctx, s.config.Reads, s.statements.get, []any{s.now(), id[:]}, &found.generation, &found.value, &found.expires, &found.leased, &found.now)
+	_, err := s.one(ctx, s.config.Reads, s.statements.get, []any{s.now(), id[:]}, &found.generation, &found.value, &found.written, &found.expires, &found.leased, &found.now)
 	if err != nil {
 		return hoststate.Row{}, s.fault(ctx, "read a row", err)
 	}
@@ -162,6 +162,16 @@ func (s *Store) Release(ctx context.Context, lease hoststate.Lease) error {
 // Delete implements [hoststate.Store].
 func (s *Store) Delete(ctx context.Context, id hoststate.ID, generation int64) (bool, error) {
 	return s.change(ctx, "delete a value", id, s.statements.delete, s.now(), id[:], generation)
+}
+
+// Reseal implements [hoststate.Store].
+func (s *Store) Reseal(ctx context.Context, id hoststate.ID, generation int64, value []byte) (bool, error) {
+	var one int
+	ok, err := s.one(ctx, s.config.Writes, s.statements.reseal, []any{id[:], generation, value}, &one)
+	if err != nil {
+		return false, s.fault(ctx, "seal a value anew", err)
+	}
+	return ok, nil
 }
 
 // change executes a statement that changes a row, and wakes its waiters.
@@ -223,9 +233,9 @@ func micros(d time.Duration) int64 {
 
 // columns are the columns of a row.
 type columns struct {
-	generation, now int64
-	value           []byte
-	expires, leased sql.NullInt64
+	generation, now          int64
+	value                    []byte
+	written, expires, leased sql.NullInt64
 }
 
 // row returns the row at the time that it was read.
@@ -236,6 +246,7 @@ func (c *columns) row() hoststate.Row {
 	}
 	if c.value != nil && (!c.expires.Valid || c.expires.Int64 > c.now) {
 		row.Value = c.value
+		row.Age = max(0, time.Duration(c.now-c.written.Int64)*time.Microsecond)
 		if c.expires.Valid {
 			row.ExpiresIn = left(c.expires)
 		}

@@ -248,9 +248,10 @@ func TestErrors(t *testing.T) {
 			_, _, acquire := store.Acquire(ctx, row, lease.Generation, time.Hour)
 			_, put := store.Put(ctx, lease, []byte("c4n4ry"), 0, true)
 			_, remove := store.Delete(ctx, row, lease.Generation)
+			_, reseal := store.Reseal(ctx, row, lease.Generation, []byte("c4n4ry"))
 			_, sweep := store.Sweep(ctx, 1)
 			return map[string]error{
-				"get": get, "create": create, "acquire": acquire, "put": put, "delete": remove, "sweep": sweep, "release": store.Release(ctx, lease),
+				"get": get, "create": create, "acquire": acquire, "put": put, "delete": remove, "reseal": reseal, "sweep": sweep, "release": store.Release(ctx, lease),
 				"rows": store.Rows(ctx, func(hoststate.ID, hoststate.Row) error { return nil }),
 			}
 		}

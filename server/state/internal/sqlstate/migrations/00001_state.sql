@@ -11,6 +11,8 @@ CREATE TABLE state_rows (
 	generation BIGINT NOT NULL,
 	-- Sealed, or NULL.
 	value      BYTEA,
+	-- When the value was written. NULL: there was none yet.
+	written    BIGINT,
 	-- When the value expires, or since when there is none. NULL: never.
 	expires    BIGINT,
 	-- When the lease ends. NULL: nobody holds it.
