@@ -28,7 +28,12 @@ func stateKey() []byte {
 
 func newNode(t *testing.T, store state.Store, keys ...[]byte) *lease.Node {
 	t.Helper()
-	node, err := lease.NewNode(t.Context(), lease.Config{Store: store, Keys: keys})
+	return configured(t, lease.Config{Store: store, Keys: keys})
+}
+
+func configured(t *testing.T, c lease.Config) *lease.Node {
+	t.Helper()
+	node, err := lease.NewNode(t.Context(), c)
 	if err != nil {
 		t.Fatal(err)
 	}

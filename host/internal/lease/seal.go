@@ -105,6 +105,7 @@ const (
 	useFetched use = iota + 1
 	useGrant
 	useHeld
+	useRefusal
 	useSeed
 	usePartition
 )
