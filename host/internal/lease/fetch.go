@@ -33,7 +33,7 @@ func (n *Node) Fetch(ctx context.Context, key Key, exchange func(context.Context
 		case taken:
 			return n.fetch(ctx, lease, before, exchange)
 		}
-		if err := n.c.Store.Wait(ctx, id, row.Generation); err != nil {
+		if err := n.wait(ctx, id, row); err != nil {
 			return Token{}, err
 		}
 	}

@@ -70,10 +70,15 @@ type Config struct {
 	StoreTimeout time.Duration
 	// Random is the source of nonces and of the name key. The default is crypto/rand.
 	Random io.Reader
+	// Unwritten is the most grants that may wait for the store to confirm what became of their token. If there are as many, no
+	// token is sent: it might get lost. The default is 1024.
+	Unwritten int
 	// Now is the clock of the node. The default is time.Now. It measures durations only.
 	Now func() time.Time
 	// Within bounds a context. The default is context.WithTimeout.
 	Within func(ctx context.Context, d time.Duration) (context.Context, context.CancelFunc)
+	// Sleep waits between tries to write, or until the context is done. The default uses a timer.
+	Sleep func(ctx context.Context, d time.Duration)
 	// Degraded is called for each exchange that was made without the store. It may be nil.
 	Degraded func(err error)
 }
@@ -85,9 +90,16 @@ type Node struct {
 	nameKey []byte
 	// highest has the highest generation that the node has seen of each row.
 	highest *lru.Cache[state.ID, int64]
-	mu      sync.Mutex
+	breaker breaker
+
+	mu sync.Mutex
 	// pending has what the store has not confirmed.
 	pending map[state.Lease]unwritten
+	// unsettled is the number of intents that have no outcome in the store, which includes those of pending.
+	unsettled int
+	closed    bool
+	// woken has a value after something was added to pending.
+	woken chan struct{}
 }
 
 // remembered is the number of rows whose generation a node remembers.
@@ -113,6 +125,12 @@ func NewNode(ctx context.Context, c Config) (*Node, error) {
 	if c.Within == nil {
 		c.Within = context.WithTimeout
 	}
+	if c.Unwritten <= 0 {
+		c.Unwritten = 1024
+	}
+	if c.Sleep == nil {
+		c.Sleep = sleep
+	}
 	ring, err := newKeyring(c.Keys, c.Random)
 	if err != nil {
 		return nil, err
@@ -121,9 +139,18 @@ func NewNode(ctx context.Context, c Config) (*Node, error) {
 	if err != nil {
 		return nil, err
 	}
-	n := &Node{c: c, ring: ring, highest: highest, pending: map[state.Lease]unwritten{}}
+	n := &Node{c: c, ring: ring, highest: highest, pending: map[state.Lease]unwritten{}, woken: make(chan struct{}, 1)}
 	n.nameKey, err = n.readNameKey(ctx)
 	return n, err
+}
+
+func sleep(ctx context.Context, d time.Duration) {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-ctx.Done():
+	}
 }
 
 // readNameKey returns the name key. Of several nodes that come first, one makes it.
@@ -141,7 +168,7 @@ func (n *Node) readNameKey(ctx context.Context) ([]byte, error) {
 			return nil, err
 		}
 		if !taken {
-			if err := n.c.Store.Wait(ctx, nameKeyRow, row.Generation); err != nil {
+			if err := n.wait(ctx, nameKeyRow, row); err != nil {
 				return nil, err
 			}
 			continue
@@ -156,47 +183,6 @@ func (n *Node) readNameKey(ctx context.Context) ([]byte, error) {
 			return key, nil
 		}
 	}
-}
-
-func (n *Node) get(ctx context.Context, id state.ID) (state.Row, error) {
-	ctx, cancel := n.c.Within(ctx, n.c.StoreTimeout)
-	defer cancel()
-	return n.c.Store.Get(ctx, id)
-}
-
-func (n *Node) acquire(ctx context.Context, id state.ID, generation int64) (state.Lease, bool, error) {
-	ctx, cancel := n.c.Within(ctx, n.c.StoreTimeout)
-	defer cancel()
-	return n.c.Store.Acquire(ctx, id, generation, n.c.Lease)
-}
-
-// put seals a value and writes it.
-func (n *Node) put(ctx context.Context, lease state.Lease, value []byte, expires time.Duration, release bool) (bool, error) {
-	sealed, err := n.ring.seal(lease.ID, lease.Generation+1, value)
-	if err != nil {
-		return false, err
-	}
-	ctx, cancel := n.c.Within(ctx, n.c.StoreTimeout)
-	defer cancel()
-	ok, err := n.c.Store.Put(ctx, lease, sealed, expires, release)
-	if ok && err == nil {
-		n.highest.Add(lease.ID, lease.Generation+1) // also if the node has seen a higher one: the store has just confirmed this one
-	}
-	return ok, err
-}
-
-// remove removes a value of this generation.
-func (n *Node) remove(ctx context.Context, id state.ID, generation int64) (bool, error) {
-	ctx, cancel := n.c.Within(ctx, n.c.StoreTimeout)
-	defer cancel()
-	return n.c.Store.Delete(ctx, id, generation)
-}
-
-// release ends a lease, even if the caller has gone. If that fails, the lease ends with its time.
-func (n *Node) release(ctx context.Context, lease state.Lease) {
-	ctx, cancel := n.c.Within(context.WithoutCancel(ctx), n.c.StoreTimeout)
-	defer cancel()
-	_ = n.c.Store.Release(ctx, lease)
 }
 
 // ErrRolledBack says that a row is older than one that the node has seen.

@@ -95,7 +95,7 @@ func (n *Node) take(ctx context.Context, id state.ID, row state.Row, rec record)
 			return &Turn{n: n, lease: lease, rec: rec, asked: asked}, nil
 		}
 	}
-	return nil, n.c.Store.Wait(ctx, id, row.Generation)
+	return nil, n.wait(ctx, id, row)
 }
 
 // Token returns the token that the turn may send.
@@ -112,9 +112,19 @@ func (t *Turn) Intent(ctx context.Context) (context.Context, context.CancelFunc,
 	if _, err := io.ReadFull(t.n.c.Random, marked.Attempt); err != nil {
 		return nil, nil, err
 	}
+	if err := t.n.reserve(); err != nil {
+		return nil, nil, err
+	}
 	t.phase = over
 	ok, err := t.n.put(context.WithoutCancel(ctx), t.lease, marked.encode(), 0, false)
+	var down *StoreError
+	if errors.As(err, &down) && down.Paused { // nothing was written
+		t.n.settled()
+		t.phase = begun
+		return nil, nil, fmt.Errorf("write the intent: %w", err)
+	}
 	if !ok && err == nil {
+		t.n.settled()
 		return nil, nil, errors.New("another node has taken over the grant before its token was sent: try again")
 	}
 	t.lease.Generation++
@@ -165,9 +175,11 @@ func (t *Turn) NotRedeemed(ctx context.Context) {
 		t.settle(ctx, t.rec)
 	case !ok:
 		t.phase = over
+		t.n.settled()
 	default:
 		t.lease.Generation++
 		t.phase = begun
+		t.n.settled()
 	}
 }
 
@@ -177,7 +189,10 @@ func (t *Turn) End(ctx context.Context) error {
 	if t.phase != over {
 		t.n.release(ctx, t.lease) // those who wait learn at once what the row says
 	}
-	t.lost = t.lost || t.phase == intended
+	if t.phase == intended {
+		t.lost = true
+		t.n.settled()
+	}
 	t.phase = over
 	if t.lost {
 		return &LostError{}

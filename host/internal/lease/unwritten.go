@@ -3,6 +3,9 @@ package lease
 import (
 	"bytes"
 	"context"
+	"errors"
+	"fmt"
+	"time"
 
 	"github.com/keywright/keywright/host/state"
 )
@@ -15,23 +18,87 @@ type unwritten struct {
 	doubted []byte
 }
 
-// later writes a record now, and if that fails, keeps it for Flush.
+// reserve takes a place for what becomes of an intent, so that the node can keep it if the store does not take it.
+func (n *Node) reserve() error {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	switch {
+	case n.closed:
+		return errors.New("the node is closing: nothing is sent")
+	case n.unsettled >= n.c.Unwritten:
+		return fmt.Errorf("the store of state has not confirmed what became of %d tokens: none is sent until it does", n.unsettled)
+	}
+	n.unsettled++
+	return nil
+}
+
+// settled frees the place of an intent.
+func (n *Node) settled() {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.unsettled--
+}
+
+// later writes a record now, and if that fails, keeps it for Run.
 func (n *Node) later(ctx context.Context, u unwritten) {
 	n.mu.Lock()
 	n.pending[u.lease] = u
 	n.mu.Unlock()
 	n.settle(context.WithoutCancel(ctx), u)
+	select {
+	case n.woken <- struct{}{}:
+	default:
+	}
 }
 
-// Flush writes what the store did not take before, and returns the number of records that are still not written. The caller
-// calls it now and then while there are some, and before the process ends: their grants are lost without it.
-func (n *Node) Flush(ctx context.Context) int {
-	for _, u := range n.unwritten(nil) {
-		n.settle(ctx, u)
+// The time between two tries to write begins with firstTry, and doubles up to lastTry.
+const (
+	firstTry = 50 * time.Millisecond
+	lastTry  = 5 * time.Second
+)
+
+// Run writes what the store did not take at once, until ctx is done. Without it, only calls for the same grant, and Close,
+// try again.
+func (n *Node) Run(ctx context.Context) {
+	for ctx.Err() == nil {
+		n.flush(ctx, func() bool { return len(n.unwritten(nil)) > 0 })
+		select {
+		case <-n.woken:
+		case <-ctx.Done():
+		}
 	}
+}
+
+// Close keeps the node from sending any more tokens that may be used once, and waits until the store has confirmed what became of
+// those that were sent, or ctx is done. Grants of which it does not know are lost then, and Close returns an error.
+func (n *Node) Close(ctx context.Context) error {
 	n.mu.Lock()
-	defer n.mu.Unlock()
-	return len(n.pending)
+	n.closed = true
+	n.mu.Unlock()
+	left := 0
+	n.flush(ctx, func() bool {
+		n.mu.Lock()
+		defer n.mu.Unlock()
+		left = n.unsettled
+		return left > 0
+	})
+	if left > 0 {
+		return fmt.Errorf("the store of state has not confirmed what became of %d tokens that may be used once: their grants may be lost", left)
+	}
+	return nil
+}
+
+// flush tries to write while there is something left, or until ctx is done.
+func (n *Node) flush(ctx context.Context, left func() bool) {
+	for pause := firstTry; left(); pause = min(2*pause, lastTry) {
+		for _, u := range n.unwritten(nil) {
+			n.settle(ctx, u)
+		}
+		if !left() || ctx.Err() != nil {
+			return
+		}
+		n.c.Sleep(ctx, pause)
+	}
 }
 
 // catchUp tries to write what the store did not take of a row. It returns how many records there were, and are left.
@@ -66,7 +133,10 @@ func (n *Node) settle(ctx context.Context, u unwritten) {
 	}
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	delete(n.pending, u.lease)
+	if _, ok := n.pending[u.lease]; ok {
+		delete(n.pending, u.lease)
+		n.unsettled--
+	}
 }
 
 // overtaken reports whether a doubted intent can no longer reach the store. If it may still be on its way, overtaken

@@ -1,0 +1,363 @@
+package lease_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/keywright/keywright/host/internal/lease"
+	"github.com/keywright/keywright/host/state"
+)
+
+// faulty is a store that a test turns off. Calls that find it off fail, and are counted.
+type faulty struct {
+	state.Store
+	mu    sync.Mutex
+	off   bool
+	calls int
+}
+
+func (f *faulty) turn(off bool) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.off, f.calls = off, 0
+}
+
+func (f *faulty) asked() int {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.calls
+}
+
+func (f *faulty) fault() error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.calls++
+	if f.off {
+		return errFault
+	}
+	return nil
+}
+
+func (f *faulty) Get(ctx context.Context, id state.ID) (state.Row, error) {
+	if err := f.fault(); err != nil {
+		return state.Row{}, err
+	}
+	return f.Store.Get(ctx, id)
+}
+
+func (f *faulty) Put(ctx context.Context, l state.Lease, value []byte, expires time.Duration, release bool) (bool, error) {
+	if err := f.fault(); err != nil {
+		return false, err
+	}
+	return f.Store.Put(ctx, l, value, expires, release)
+}
+
+func (f *faulty) Release(ctx context.Context, l state.Lease) error {
+	if err := f.fault(); err != nil {
+		return err
+	}
+	return f.Store.Release(ctx, l)
+}
+
+func token(context.Context) ([]byte, time.Duration, error) { return []byte("token"), time.Hour, nil }
+
+// intended takes the turn of a grant and writes its intent.
+func intended(t *testing.T, node *lease.Node, name string) *lease.Turn {
+	t.Helper()
+	turn, err := node.Begin(t.Context(), lease.Key{Name: name}, []byte("seed of "+name))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err := turn.Intent(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	return turn
+}
+
+// After three failures in a row the store is not asked for a second, and then by one call. Grants fail at once, and tokens
+// that may be fetched again are fetched. threats.md 114
+func TestStoreIsSpared(t *testing.T) {
+	now := time.Now()
+	store := &faulty{Store: state.NewMemory(time.Now)}
+	var degraded int
+	node := configured(t, lease.Config{
+		Store: store, Keys: [][]byte{stateKey()}, Now: func() time.Time { return now },
+		Degraded: func(error) { degraded++ },
+	})
+	ask := func(calls, wantAsked int) {
+		t.Helper()
+		before := store.asked()
+		for range calls {
+			if got, err := node.Fetch(t.Context(), lease.Key{}, token); err != nil || string(got.Value) != "token" {
+				t.Errorf("Fetch returns %q, %v", got.Value, err)
+			}
+		}
+		if asked := store.asked() - before; asked != wantAsked {
+			t.Errorf("of %d calls the store was asked %d times, want %d", calls, asked, wantAsked)
+		}
+	}
+	store.turn(true)
+	ask(100, 3)
+	var down *lease.StoreError
+	if _, err := node.Begin(t.Context(), grantKey, []byte("seed")); !errors.As(err, &down) || !down.Paused || !errors.Is(err, errFault) {
+		t.Errorf("Begin returns %v, want a StoreError", err)
+	}
+	now = now.Add(time.Second)
+	ask(100, 1)
+	now = now.Add(time.Second - 1)
+	ask(100, 0)
+	if degraded != 300 {
+		t.Errorf("%d of 300 exchanges without the store were counted", degraded)
+	}
+	store.turn(false)
+	now = now.Add(1)
+	ask(1, 2) // reads, acquires, writes
+	ask(1, 1)
+	store.turn(true)
+	ask(2, 2)
+	store.turn(false)
+	ask(1, 1)
+	store.turn(true)
+	ask(3, 3) // what failed before the store answered does not count
+}
+
+// A call whose caller has gone says nothing about the store. threats.md 114
+func TestCallersThatGoPauseNothing(t *testing.T) {
+	store := &faulty{Store: state.NewMemory(time.Now)}
+	node := newNode(t, store, stateKey())
+	gone, cancel := context.WithCancel(t.Context())
+	cancel()
+	for range 10 {
+		if _, err := node.Fetch(gone, lease.Key{}, token); !errors.Is(err, context.Canceled) {
+			t.Errorf("Fetch returns %v", err)
+		}
+	}
+	if _, err := redeem(t.Context(), node, grantKey, "seed", "next"); err != nil {
+		t.Error(err)
+	}
+}
+
+// hanging is a store that does not answer.
+type hanging struct{ state.Store }
+
+func (hanging) Get(ctx context.Context, _ state.ID) (state.Row, error) {
+	<-ctx.Done()
+	return state.Row{}, ctx.Err()
+}
+
+// A store that hangs takes the time of a call, and no more. threats.md 114
+func TestStoreHangs(t *testing.T) {
+	store := newRecorder()
+	over := time.Hour
+	node := configured(t, lease.Config{
+		Store: store, Keys: [][]byte{stateKey()}, StoreTimeout: 7 * time.Minute,
+		Within: func(ctx context.Context, d time.Duration) (context.Context, context.CancelFunc) {
+			if d == 7*time.Minute {
+				d = over
+			}
+			return context.WithTimeout(ctx, d)
+		},
+	})
+	store.Store, over = hanging{store.Store}, time.Nanosecond
+	if got, err := node.Fetch(t.Context(), lease.Key{}, token); err != nil || string(got.Value) != "token" {
+		t.Errorf("Fetch returns %q, %v", got.Value, err)
+	}
+	var down *lease.StoreError
+	if _, err := node.Begin(t.Context(), grantKey, []byte("seed")); !errors.As(err, &down) || !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("Begin returns %v", err)
+	}
+}
+
+// deaf is a store whose Wait hears of no change.
+type deaf struct{ state.Store }
+
+func (deaf) Wait(ctx context.Context, _ state.ID, _ int64) error {
+	<-ctx.Done()
+	return ctx.Err()
+}
+
+// A wait ends with the lease, even if the store does not say so, and with its caller. threats.md 114
+func TestWaitsEnd(t *testing.T) {
+	now := time.Now()
+	memory, key := state.NewMemory(func() time.Time { return now }), stateKey()
+	holder := newNode(t, memory, key)
+	waiter := configured(t, lease.Config{
+		Store: deaf{memory}, Keys: [][]byte{key}, Lease: time.Minute,
+		Within: func(ctx context.Context, d time.Duration) (context.Context, context.CancelFunc) {
+			if d <= 10*time.Second {
+				return ctx, func() {}
+			}
+			now = now.Add(d)
+			return context.WithTimeout(ctx, 0)
+		},
+	})
+	if _, err := holder.Begin(t.Context(), grantKey, []byte("seed")); err != nil {
+		t.Fatal(err)
+	}
+	turn, err := waiter.Begin(t.Context(), grantKey, []byte("seed"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	gone, cancel := context.WithCancel(t.Context())
+	impatient := configured(t, lease.Config{Store: cancelling{memory, cancel}, Keys: [][]byte{key}})
+	if _, err := impatient.Begin(gone, grantKey, []byte("seed")); !errors.Is(err, context.Canceled) {
+		t.Errorf("Begin returns %v", err)
+	}
+	if err := turn.End(t.Context()); err != nil {
+		t.Error(err)
+	}
+}
+
+// cancelling is a store whose callers go while they wait.
+type cancelling struct {
+	state.Store
+	cancel context.CancelFunc
+}
+
+func (c cancelling) Wait(ctx context.Context, id state.ID, generation int64) error {
+	c.cancel()
+	return c.Store.Wait(ctx, id, generation)
+}
+
+// What the store does not confirm takes up places. Without a place no token is sent, and when the store answers again, all is
+// written. threats.md 115
+func TestUnwrittenIsBounded(t *testing.T) {
+	now := time.Now()
+	store := &faulty{Store: state.NewMemory(time.Now)}
+	node := configured(t, lease.Config{Store: store, Keys: [][]byte{stateKey()}, Unwritten: 3, Now: func() time.Time { return now }})
+	turns := []*lease.Turn{intended(t, node, "0"), intended(t, node, "1"), intended(t, node, "2")}
+	refused := func() {
+		t.Helper()
+		turn, err := node.Begin(t.Context(), lease.Key{Name: "3"}, []byte("seed of 3"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, _, err := turn.Intent(t.Context()); err == nil || !strings.Contains(err.Error(), "3 tokens") {
+			t.Errorf("Intent returns %v", err)
+		}
+		if err := turn.End(t.Context()); err != nil {
+			t.Error(err)
+		}
+	}
+	refused()
+	store.turn(true)
+	for i, turn := range turns {
+		turn.Done(t.Context(), fmt.Append(nil, "next ", i))
+	}
+	now = now.Add(time.Second)
+	store.turn(false)
+	refused()
+	if left := node.Flush(t.Context()); left != 0 {
+		t.Errorf("%d records are left", left)
+	}
+	for i := range turns {
+		name := fmt.Sprint(i)
+		if sent, err := redeem(t.Context(), node, lease.Key{Name: name}, "seed of "+name, "last"); err != nil || sent != "next "+name {
+			t.Errorf("grant %d: %q, %v", i, sent, err)
+		}
+	}
+	for range 10 { // all outcomes give their places back
+		turn := intended(t, node, "a")
+		turn.NotRedeemed(t.Context())
+		if _, _, err := turn.Intent(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		turn.Done(t.Context(), nil)
+	}
+	for i := range 5 {
+		if err := intended(t, node, fmt.Sprint("lost ", i)).End(t.Context()); err == nil {
+			t.Error("a grant without an answer is not lost")
+		}
+		intended(t, node, fmt.Sprint("refused ", i)).Refused(t.Context())
+	}
+}
+
+// Close waits until what became of all tokens is written, and lets none be sent meanwhile. threats.md 115
+func TestCloseWaits(t *testing.T) {
+	var now time.Time
+	var slept []time.Duration
+	store := &faulty{Store: state.NewMemory(time.Now)}
+	var turn *lease.Turn
+	key := stateKey()
+	node := configured(t, lease.Config{
+		Store: store, Keys: [][]byte{key}, Now: func() time.Time { return now },
+		Sleep: func(_ context.Context, d time.Duration) {
+			slept = append(slept, d)
+			now = now.Add(d)
+			switch len(slept) {
+			case 1:
+				turn.Done(t.Context(), []byte("next"))
+			case 10:
+				store.turn(false)
+			}
+		},
+	})
+	turn = intended(t, node, "a")
+	other, err := node.Begin(t.Context(), lease.Key{Name: "b"}, []byte("seed"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	store.turn(true)
+	if err := node.Close(t.Context()); err != nil {
+		t.Error(err)
+	}
+	if len(slept) < 10 || slept[1] != 2*slept[0] || slept[9] != 5*time.Second {
+		t.Errorf("Close waited %v", slept)
+	}
+	if _, _, err := other.Intent(t.Context()); err == nil {
+		t.Error("a token may be sent after Close")
+	}
+	if sent, err := redeem(t.Context(), newNode(t, store, key), lease.Key{Name: "a"}, "seed of a", "last"); err != nil || sent != "next" {
+		t.Errorf("%q, %v", sent, err)
+	}
+}
+
+// Close gives up when its context is done, and says how many grants may be lost. threats.md 115
+func TestCloseGivesUp(t *testing.T) {
+	store := &faulty{Store: state.NewMemory(time.Now)}
+	ctx, cancel := context.WithCancel(t.Context())
+	node := configured(t, lease.Config{Store: store, Keys: [][]byte{stateKey()}, Sleep: func(context.Context, time.Duration) { cancel() }})
+	turns := []*lease.Turn{intended(t, node, "a"), intended(t, node, "b")}
+	store.turn(true)
+	for _, turn := range turns {
+		turn.Done(ctx, []byte("next"))
+	}
+	if err := node.Close(ctx); err == nil || !strings.Contains(err.Error(), "2 tokens") {
+		t.Errorf("Close returns %v", err)
+	}
+}
+
+// While Run runs, what the store did not take is written without another call. threats.md 115
+func TestRunWrites(t *testing.T) {
+	store := &faulty{Store: state.NewMemory(time.Now)}
+	var passed atomic.Int64
+	key := stateKey()
+	begin := time.Now()
+	node := configured(t, lease.Config{
+		Store: store, Keys: [][]byte{key}, Now: func() time.Time { return begin.Add(time.Duration(passed.Load())) },
+		Sleep: func(context.Context, time.Duration) {
+			if passed.Add(int64(time.Second)) == 5*int64(time.Second) {
+				store.turn(false)
+			}
+		},
+	})
+	turn := intended(t, node, "a")
+	ctx, cancel := context.WithCancel(t.Context())
+	var running sync.WaitGroup
+	running.Go(func() { node.Run(ctx) })
+	store.turn(true)
+	turn.Done(ctx, []byte("next"))
+	other := newNode(t, store.Store, key)
+	sent, err := redeem(ctx, other, lease.Key{Name: "a"}, "seed of a", "last")
+	if err != nil || sent != "next" {
+		t.Errorf("%q, %v", sent, err)
+	}
+	cancel()
+	running.Wait()
+}

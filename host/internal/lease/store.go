@@ -1,0 +1,146 @@
+package lease
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/keywright/keywright/host/state"
+)
+
+// StoreError is the error of a store that does not answer, or not in time.
+type StoreError struct {
+	Err error
+	// Paused is set if the store was not asked, because it has failed several times in a row. Err is the last failure then.
+	Paused bool
+}
+
+// Error returns the text of the error.
+func (e *StoreError) Error() string {
+	if e.Paused {
+		return "the store of state does not answer, and is asked again in a moment: " + e.Err.Error()
+	}
+	return "the store of state does not answer: " + e.Err.Error()
+}
+
+// Unwrap returns the error of the store.
+func (e *StoreError) Unwrap() error { return e.Err }
+
+const (
+	// failures is the number of failures in a row after which the store is not asked for a while. One alone may be a
+	// connection that was cut.
+	failures = 3
+	// pause is that while. Then one call asks, and the others wait for what becomes of it.
+	pause = time.Second
+)
+
+// breaker keeps calls from a store that does not answer, so that not each of them takes Config.StoreTimeout.
+type breaker struct {
+	mu      sync.Mutex
+	failed  int
+	last    error
+	since   time.Time
+	probing bool
+}
+
+// enter returns an error if the store must not be asked now.
+func (b *breaker) enter(now time.Time) error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.failed < failures {
+		return nil
+	}
+	if b.probing || now.Sub(b.since) < pause {
+		return &StoreError{Err: b.last, Paused: true}
+	}
+	b.probing = true
+	return nil
+}
+
+// leave records what a call returned. A call whose caller has gone says nothing about the store.
+func (b *breaker) leave(now time.Time, err error, gone bool) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.probing = false
+	switch {
+	case err == nil:
+		b.failed = 0
+	case !gone:
+		b.failed, b.last, b.since = min(b.failed+1, failures), err, now
+	}
+}
+
+// ask calls the store within its time, unless it is paused. Errors are a [*StoreError], or that of ctx.
+func (n *Node) ask(ctx context.Context, call func(ctx context.Context) error) error {
+	if err := n.breaker.enter(n.c.Now()); err != nil {
+		return err
+	}
+	within, cancel := n.c.Within(ctx, n.c.StoreTimeout)
+	defer cancel()
+	err := call(within)
+	gone := ctx.Err() != nil
+	n.breaker.leave(n.c.Now(), err, gone)
+	switch {
+	case err == nil:
+		return nil
+	case gone:
+		return ctx.Err()
+	}
+	return &StoreError{Err: err}
+}
+
+func (n *Node) get(ctx context.Context, id state.ID) (row state.Row, err error) {
+	err = n.ask(ctx, func(ctx context.Context) (err error) {
+		row, err = n.c.Store.Get(ctx, id)
+		return err
+	})
+	return row, err
+}
+
+func (n *Node) acquire(ctx context.Context, id state.ID, generation int64) (lease state.Lease, taken bool, err error) {
+	err = n.ask(ctx, func(ctx context.Context) (err error) {
+		lease, taken, err = n.c.Store.Acquire(ctx, id, generation, n.c.Lease)
+		return err
+	})
+	return lease, taken && err == nil, err
+}
+
+// put seals a value and writes it.
+func (n *Node) put(ctx context.Context, lease state.Lease, value []byte, expires time.Duration, release bool) (ok bool, err error) {
+	sealed, err := n.ring.seal(lease.ID, lease.Generation+1, value)
+	if err != nil {
+		return false, err
+	}
+	err = n.ask(ctx, func(ctx context.Context) (err error) {
+		ok, err = n.c.Store.Put(ctx, lease, sealed, expires, release)
+		return err
+	})
+	if ok = ok && err == nil; ok {
+		n.highest.Add(lease.ID, lease.Generation+1) // also if the node has seen a higher one: the store has just confirmed this one
+	}
+	return ok, err
+}
+
+// remove removes a value of this generation.
+func (n *Node) remove(ctx context.Context, id state.ID, generation int64) (ok bool, err error) {
+	err = n.ask(ctx, func(ctx context.Context) (err error) {
+		ok, err = n.c.Store.Delete(ctx, id, generation)
+		return err
+	})
+	return ok && err == nil, err
+}
+
+// release ends a lease, even if the caller has gone. If that fails, the lease ends with its time.
+func (n *Node) release(ctx context.Context, lease state.Lease) {
+	_ = n.ask(context.WithoutCancel(ctx), func(ctx context.Context) error { return n.c.Store.Release(ctx, lease) })
+}
+
+// wait waits until a row that was read may have changed, for no longer than its lease, and returns an error if ctx is done.
+func (n *Node) wait(ctx context.Context, id state.ID, row state.Row) error {
+	within, cancel := n.c.Within(ctx, row.LeasedFor+n.c.StoreTimeout)
+	defer cancel()
+	if err := n.c.Store.Wait(within, id, row.Generation); err != nil && ctx.Err() == nil && within.Err() == nil {
+		return &StoreError{Err: err}
+	}
+	return ctx.Err()
+}
