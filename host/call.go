@@ -10,6 +10,7 @@ import (
 
 	"github.com/keywright/keywright/abi"
 	"github.com/keywright/keywright/host/internal/hostfn"
+	"github.com/keywright/keywright/host/internal/lease"
 	"github.com/keywright/keywright/host/internal/seal"
 	"github.com/keywright/keywright/host/internal/tokencache"
 )
@@ -151,7 +152,8 @@ func (c *Connector) fetchOrWait(ctx context.Context, in *hostfn.Inputs, missed h
 	entry, hit, lease, holder := c.host.cache.entries.Acquire(*missed.Key)
 	switch {
 	case holder:
-		return c.runDetached(ctx, in, lease, false, stats), nil
+		out := c.runDetached(ctx, in, lease, false, stats)
+		return out, out.filled
 	case hit:
 		return nil, &entry
 	}
@@ -175,7 +177,6 @@ func (c *Connector) runDetached(ctx context.Context, in *hostfn.Inputs, lease *h
 	if in.Request != nil {
 		in.Request = in.Request.Clone(context.WithoutCancel(ctx)) // a caller that gave up may change its request
 	}
-	slots, others := c.places()
 	stage, awaited := StageToken, "a token"
 	if keys {
 		stage, awaited = StageSign, "a signature"
@@ -209,16 +210,7 @@ func (c *Connector) runDetached(ctx context.Context, in *hostfn.Inputs, lease *h
 				c.observe(detached, &statsSoFar, out.err)
 			}
 		}()
-		select {
-		case slots <- struct{}{}:
-			defer func() { <-slots }()
-		case <-detached.Done():
-			out = &outcome{err: c.fail(stage, hostfn.Passing(fmt.Errorf("too many other calls wait for %s", others)))}
-			return
-		}
-		call := hostfn.New(detached, c.plan, in, hostfn.Detached)
-		call.Lease = lease
-		out = c.run(detached, call, &statsSoFar)
+		out = c.exchange(detached, in, lease, stage, &statsSoFar)
 	}()
 	select {
 	case out := <-done:
@@ -227,6 +219,52 @@ func (c *Connector) runDetached(ctx context.Context, in *hostfn.Inputs, lease *h
 	case <-ctx.Done():
 		return &outcome{err: gaveUp(), detached: true}
 	}
+}
+
+// exchange runs the call detached, once there is a place for it. If hosts share a store of state and another node has stored
+// the entry of the lease meanwhile, exchange returns that.
+func (c *Connector) exchange(ctx context.Context, in *hostfn.Inputs, local *hostfn.Lease, stage Stage, stats *Attempt) *outcome {
+	var shared hostfn.Shared
+	if local != nil && c.host.cache.state != nil {
+		right, out := c.share(ctx, local)
+		if out != nil {
+			return out
+		}
+		defer right.End(ctx)
+		within, cancel := right.Within(ctx)
+		defer cancel()
+		ctx, shared = within, right
+	}
+	slots, others := c.places()
+	select {
+	case slots <- struct{}{}:
+		defer func() { <-slots }()
+	case <-ctx.Done():
+		return &outcome{err: c.fail(stage, hostfn.Passing(fmt.Errorf("too many other calls wait for %s", others)))}
+	}
+	call := hostfn.New(ctx, c.plan, in, hostfn.Detached)
+	call.Lease, call.Shared = local, shared
+	return c.run(ctx, call, stats)
+}
+
+// share asks the store of state for the entry of a lease. If another node has stored it, share stores it in the cache and
+// returns an outcome with it. Otherwise this node alone may ask the token endpoint, and must end the exchange.
+func (c *Connector) share(ctx context.Context, local *hostfn.Lease) (*lease.Exchange, *outcome) {
+	var pieces []seal.Piece
+	token, exchange, err := c.host.cache.state.node.BeginExchange(ctx, entryKey(local.Key()), func(value []byte) bool {
+		var err error
+		pieces, err = seal.Unmarshal(value)
+		return err == nil
+	})
+	switch {
+	case err != nil:
+		return nil, &outcome{err: c.fail(StageToken, fmt.Errorf("gave up waiting for another node's token: %w", err))}
+	case exchange == nil:
+		entry := local.SetShared(pieces, token.ExpiresIn, token.Generation)
+		key := local.Key()
+		return nil, &outcome{restart: &hostfn.Restart{Key: &key}, filled: &entry}
+	}
+	return exchange, nil
 }
 
 // places returns the places of the connector's detached calls, and what these wait for. A call may wait for the store of keys

@@ -142,7 +142,8 @@ func (e Egress) policy() egress.Policy {
 // A TokenCache is safe for concurrent use by several hosts.
 type TokenCache struct {
 	entries *hostfn.Cache
-	// salt is part of the hash of each partition, so that the partitions of one process mean nothing elsewhere.
+	// salt is part of the hash of each partition, so that the partitions of one process, or of one store of state, mean nothing
+	// elsewhere.
 	salt [32]byte
 	// keySecret is the secret from which the keys of fields with Generate are derived.
 	keySecret [32]byte
@@ -151,8 +152,8 @@ type TokenCache struct {
 }
 
 // NewTokenCache returns an empty cache. It uses only Clock, Random, State, Limits.CacheEntries and
-// Limits.CachePerPartition of c. Hosts with this cache must have the same Clock; their own CacheEntries and CachePerPartition have no effect on it.
-// It returns an error if a limit is invalid, or if Random fails.
+// Limits.CachePerPartition of c. Hosts with this cache must have the same Clock and State;
+// their own CacheEntries and CachePerPartition have no effect on it. It returns an error if a limit is invalid, or if Random fails.
 func NewTokenCache(c Config) (*TokenCache, error) {
 	limits := c.Limits.WithDefaults()
 	if err := limits.check(); err != nil {
@@ -168,7 +169,8 @@ func NewTokenCache(c Config) (*TokenCache, error) {
 	}
 	t := &TokenCache{entries: tokencache.New[[]seal.Piece](limits.CacheEntries, limits.CachePerPartition, clock)}
 	if t.state = c.State; t.state != nil {
-		t.salt, t.keySecret = t.state.node.Derive("partition"), t.state.node.Derive("generated keys")
+		t.salt, t.keySecret = t.state.node.Partition("token cache"), t.state.node.Partition("generated keys")
+		t.entries.Rejected = t.state.drop
 		return t, nil
 	}
 	for _, secret := range [...][]byte{t.salt[:], t.keySecret[:]} {

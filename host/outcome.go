@@ -7,6 +7,7 @@ import (
 
 	"github.com/keywright/keywright/host/internal/hostfn"
 	"github.com/keywright/keywright/host/internal/leakscan"
+	"github.com/keywright/keywright/host/internal/seal"
 	"github.com/keywright/keywright/host/internal/template"
 	"github.com/keywright/keywright/host/internal/tokencache"
 )
@@ -25,6 +26,8 @@ type outcome struct {
 	detached bool
 	// restart is not nil if the call must run again: with the body kept, or afresh. No other field is set then.
 	restart *hostfn.Restart
+	// filled is the missing entry if another node has stored it. restart is set then, too.
+	filled *tokencache.Entry[[]seal.Piece]
 	// lastScanner is the scanner that was used last, unless it is larger than maxRetained.
 	lastScanner atomic.Pointer[requestScanner]
 }

@@ -5,9 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
+	"sync"
 	"time"
 
 	"github.com/keywright/keywright/host/internal/lease"
+	"github.com/keywright/keywright/host/internal/tokencache"
 	"github.com/keywright/keywright/host/state"
 )
 
@@ -25,7 +28,9 @@ type StateConfig struct {
 	Clock func() time.Time
 	// Random is the source of randomness. It must be fit for generating keys. If it is nil, crypto/rand is used.
 	Random io.Reader
-	// If not nil, Degraded is called for each token request that was made without the store, because the store failed.
+	// Logger receives a line when the store fails, at most one a minute. If it is nil, nothing is logged.
+	Logger *slog.Logger
+	// If not nil, Degraded is called for each token request that this node made for itself because the store failed.
 	Degraded func(error)
 }
 
@@ -33,6 +38,18 @@ type StateConfig struct {
 // for all. It outlives the hosts that use it, and may be used by several at once. Close ends it.
 type State struct {
 	node *lease.Node
+	// stop ends the goroutine that writes again what the store did not take, and stopped is closed when it has ended.
+	stop    context.CancelFunc
+	stopped chan struct{}
+}
+
+// entryKey returns the name of a cache entry in the store.
+func entryKey(k tokencache.Key) lease.Key { return lease.Key{Partition: k.Partition, Name: k.Name} }
+
+// drop drops a cache entry for all nodes, unless another node has replaced it. If the store fails, another node may use the
+// value once more.
+func (s *State) drop(h *tokencache.Handle) {
+	_ = s.node.Drop(context.Background(), entryKey(h.Key), h.Shared)
 }
 
 // NewState returns the state of a store. The first node that uses a store writes a row into it. NewState returns an error if
@@ -42,18 +59,54 @@ func NewState(ctx context.Context, c StateConfig) (*State, error) {
 		return nil, errors.New("the state has no store")
 	}
 	node, err := lease.NewNode(ctx, lease.Config{
-		Store: c.Store, Keys: c.Keys, Lease: c.Lease, Now: c.Clock, Random: c.Random, Degraded: c.Degraded,
+		Store: c.Store, Keys: c.Keys, Lease: c.Lease, Now: c.Clock, Random: c.Random, Degraded: degraded(c),
 	})
 	if err != nil {
 		return nil, fmt.Errorf("state: %w", err)
 	}
-	return &State{node}, nil
+	running, stop := context.WithCancel(context.Background())
+	s := &State{node: node, stop: stop, stopped: make(chan struct{})}
+	go func() {
+		defer close(s.stopped)
+		node.Run(running)
+	}()
+	return s, nil
 }
 
-// Close writes what the store did not take before. The grants of what it cannot write are lost. It does not close the store.
-func (s *State) Close(ctx context.Context) error {
-	if left := s.node.Flush(ctx); left > 0 {
-		return fmt.Errorf("the store of state has not taken %d new refresh tokens: their grants are lost, and must be renewed", left)
+// quiet is the least time between two lines about a store that fails.
+const quiet = time.Minute
+
+// degraded returns what is called for each token request without the store.
+func degraded(c StateConfig) func(error) {
+	clock := c.Clock
+	if clock == nil {
+		clock = time.Now
 	}
-	return nil
+	var mu sync.Mutex
+	var last time.Time
+	return func(err error) {
+		mu.Lock()
+		now := clock()
+		soon := !last.IsZero() && now.Sub(last) < quiet
+		if !soon {
+			last = now
+		}
+		mu.Unlock()
+		if c.Logger != nil && !soon {
+			c.Logger.Warn("the store of state failed: until it answers, this node requests tokens for itself, and grants whose token may be used once fail",
+				slog.Any("error", err))
+		}
+		if c.Degraded != nil {
+			c.Degraded(err)
+		}
+	}
+}
+
+// Close keeps hosts from sending any more tokens that may be used once, and waits until the store has confirmed what became of
+// those that were sent. It returns an error if ctx is done before: their grants may be lost then. The caller closes the store
+// afterwards.
+func (s *State) Close(ctx context.Context) error {
+	s.stop()
+	<-s.stopped
+	return s.node.Close(ctx)
 }

@@ -70,7 +70,7 @@ func (c *Call) joined(entry tokencache.Entry[[]seal.Piece]) string {
 }
 
 // CacheSet stores a value, which may contain sealed values, for ttlSeconds. It ends the call's lease if that is for this
-// entry. It ends an Inline run with a Restart, because the entry could not be taken back if the run were restarted later.
+// entry, and stores the entry for all nodes if there is a store of state. Other entries stay with their node. It ends an Inline run with a Restart, because the entry could not be taken back if the run were restarted later.
 func (c *Call) CacheSet(key, value string, ttlSeconds int64) {
 	c.need(abi.UserCacheSet)
 	k := c.cacheKey(key)
@@ -100,10 +100,27 @@ func (c *Call) CacheSet(key, value string, ttlSeconds int64) {
 		return
 	}
 	ttl := c.ttl(time.Duration(min(max(ttlSeconds, 0), maxTTL)) * time.Second)
-	if c.Lease != nil && c.Lease.Key() == k && c.Lease.Set(pieces, ttl).Generation != 0 {
-		return
+	if c.Lease != nil && c.Lease.Key() == k {
+		began := c.plan.Clock()
+		shared := c.share(pieces, ttl)
+		if c.Lease.SetShared(pieces, ttl-c.plan.Clock().Sub(began), shared).Generation != 0 {
+			return
+		}
 	}
 	c.plan.Cache.Set(k, pieces, ttl)
+}
+
+// share stores the value of the call's lease for all nodes, and returns its generation in the store, or 0. It does not store
+// what the call has made without a token endpoint: other nodes can make it as well, and the store holds less.
+func (c *Call) share(pieces []seal.Piece, ttl time.Duration) int64 {
+	if c.Shared == nil || c.exchanges == 0 || ttl <= 0 {
+		return 0
+	}
+	value, err := seal.Marshal(pieces)
+	if err != nil { // a value that is read as a stream stays with this node
+		return 0
+	}
+	return c.Shared.Put(c.ctx, value, ttl)
 }
 
 // maxTTL is the maximum time to live, in seconds. A larger one might not fit into a time.Duration.

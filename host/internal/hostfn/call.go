@@ -36,6 +36,8 @@ const (
 type Call struct {
 	// If not nil, Lease is the lease of the cache entry that the call has to fill.
 	Lease *Lease
+	// If not nil, Shared stores the entry of Lease for all nodes.
+	Shared Shared
 	// Found holds the cache entries that the caller has already acquired for this call, for example from a lease it
 	// waited for.
 	Found map[tokencache.Key]tokencache.Entry[[]seal.Piece]

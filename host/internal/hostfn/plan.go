@@ -50,6 +50,12 @@ type Limits struct {
 // Cache holds the tokens of all connectors of a host.
 type Cache = tokencache.Cache[[]seal.Piece]
 
+// Shared is the place of one entry of the cache in a store of state, for the node that may fetch the entry.
+type Shared interface {
+	// Put stores the value and returns its generation, or 0 if the store has not taken it.
+	Put(ctx context.Context, value []byte, ttl time.Duration) (generation int64)
+}
+
 // Lease is the right to fill one entry of the cache.
 type Lease = tokencache.Lease[[]seal.Piece]
 

@@ -31,13 +31,16 @@ func (l *Lease[V]) Key() Key { return l.key }
 
 // Set stores a value as Cache.Set does and ends the lease. The waiting callers get the entry. If ttl is 0 or less, the
 // lease ends as with End(nil). If the lease has ended already, Set does nothing and returns an entry with Generation 0.
-func (l *Lease[V]) Set(v V, ttl time.Duration) Entry[V] {
+func (l *Lease[V]) Set(v V, ttl time.Duration) Entry[V] { return l.SetShared(v, ttl, 0) }
+
+// SetShared is like Set for a value that has this generation in the store of state.
+func (l *Lease[V]) SetShared(v V, ttl time.Duration, shared int64) Entry[V] {
 	l.cache.mu.Lock()
 	defer l.cache.mu.Unlock()
 	if l.ended {
 		return Entry[V]{Value: v}
 	}
-	e := l.cache.set(l.key, v, ttl)
+	e := l.cache.set(l.key, v, ttl, shared)
 	if ttl <= 0 {
 		l.end(Outcome[V]{})
 	} else {

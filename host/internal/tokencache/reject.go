@@ -21,24 +21,32 @@ func (c *Cache[V]) Reject(k Key, generation uint64) (again bool) {
 	if generation == 0 {
 		return false
 	}
+	again, dropped := c.reject(k, generation)
+	if dropped != nil && dropped.Shared != 0 && c.Rejected != nil {
+		c.Rejected(dropped)
+	}
+	return again
+}
+
+func (c *Cache[V]) reject(k Key, generation uint64) (again bool, dropped *Handle) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	e, held := c.get(k)
 	if held && e.Generation != generation {
-		return true
+		return true, nil
 	}
 	if !held && c.leases[k] != nil {
-		return true
+		return true, nil
 	}
 	now := c.now()
 	if r, ok := c.renewals.Peek(k); ok && within(r.at, now, rejectInterval) {
-		return !r.over // other requests with the same value join the renewal
+		return !r.over, nil // other requests with the same value join the renewal
 	}
 	if !c.remember(k, now) {
-		return false
+		return false, nil
 	}
 	c.remove(k)
-	return true
+	return true, e.Handle
 }
 
 // remember records that a renewal begins, and reports whether it may. It may not if as many renewals as the cache may

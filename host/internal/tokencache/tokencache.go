@@ -33,6 +33,8 @@ type Entry[V any] struct {
 type Handle struct {
 	Key        Key
 	Generation uint64
+	// Shared is the generation of the value in the store of state. It is 0 if the value is not there.
+	Shared int64
 
 	stored time.Time
 	ttl    time.Duration
@@ -54,6 +56,9 @@ const MaxTTL = 100 * 365 * 24 * time.Hour
 type Cache[V any] struct {
 	// Refusals is the memory of the refusals of token endpoints. It has room for as many as there may be entries.
 	Refusals *Refusals
+	// If not nil, Rejected is called by Reject with each entry that it drops and that is Shared, before Reject returns. It must
+	// be set before the cache is used.
+	Rejected func(*Handle)
 
 	entries, perPartition int
 	now                   func() time.Time
@@ -172,7 +177,7 @@ func (c *Cache[V]) Acquire(k Key) (e Entry[V], hit bool, l *Lease[V], holder boo
 func (c *Cache[V]) Set(k Key, v V, ttl time.Duration) Entry[V] {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.set(k, v, ttl)
+	return c.set(k, v, ttl, 0)
 }
 
 // Len returns the number of entries, including expired ones that have not been looked up since.
@@ -196,7 +201,7 @@ func (c *Cache[V]) get(k Key) (Entry[V], bool) {
 	return it.entry(), true
 }
 
-func (c *Cache[V]) set(k Key, v V, ttl time.Duration) Entry[V] {
+func (c *Cache[V]) set(k Key, v V, ttl time.Duration, shared int64) Entry[V] {
 	if ttl <= 0 {
 		return Entry[V]{Value: v}
 	}
@@ -207,7 +212,7 @@ func (c *Cache[V]) set(k Key, v V, ttl time.Duration) Entry[V] {
 		p = newLRU[string, struct{}](c.perPartition)
 		c.partitions[k.Partition] = p
 	}
-	it := &item[V]{&Handle{Key: k, Generation: c.generation, stored: c.now(), ttl: min(ttl, MaxTTL)}, v, p}
+	it := &item[V]{&Handle{Key: k, Generation: c.generation, Shared: shared, stored: c.now(), ttl: min(ttl, MaxTTL)}, v, p}
 	if before, ok := c.all.Peek(k); ok {
 		before.gone.Store(true)
 	}

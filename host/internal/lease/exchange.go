@@ -1,0 +1,91 @@
+package lease
+
+import (
+	"context"
+	"time"
+
+	"github.com/keywright/keywright/host/state"
+)
+
+// Exchange is the right to ask a token endpoint for a token, which one node has at a time. If the store has failed, each
+// node has it. It is not safe for concurrent use.
+type Exchange struct {
+	n     *Node
+	lease state.Lease
+	asked time.Time
+	// alone is set if the store has failed.
+	alone bool
+	over  bool
+}
+
+// BeginExchange returns a token that another call or node has stored, or else the right to ask for one. It waits while
+// another node asks, until ctx is done. A value that the node cannot open, that is older than one it has seen, or that valid
+// refuses, counts as missing. If the store fails, the node asks for itself. The caller must call [Exchange.End].
+func (n *Node) BeginExchange(ctx context.Context, key Key, valid func(value []byte) bool) (Token, *Exchange, error) {
+	id := n.id(useFetched, key)
+	for {
+		before := n.c.Now()
+		row, err := n.get(ctx, id)
+		if err != nil {
+			return n.withoutStore(ctx, err)
+		}
+		if row.Value != nil {
+			value, err := n.open(id, row)
+			left := row.ExpiresIn - n.c.Now().Sub(before)
+			if err == nil && (left > 0 || row.ExpiresIn == 0) && valid(value) {
+				return Token{Value: value, ExpiresIn: max(left, 0), Generation: row.Generation}, nil, nil
+			}
+		}
+		asked := n.c.Now()
+		lease, taken, err := n.acquire(ctx, id, row.Generation)
+		switch {
+		case err != nil:
+			return n.withoutStore(ctx, err)
+		case taken:
+			return Token{}, &Exchange{n: n, lease: lease, asked: asked}, nil
+		}
+		if err := n.wait(ctx, id, row); err != nil {
+			return n.withoutStore(ctx, err)
+		}
+	}
+}
+
+// withoutStore returns the right to ask that needs no store.
+func (n *Node) withoutStore(ctx context.Context, why error) (Token, *Exchange, error) {
+	if err := ctx.Err(); err != nil {
+		return Token{}, nil, err
+	}
+	if n.c.Degraded != nil {
+		n.c.Degraded(why)
+	}
+	return Token{}, &Exchange{n: n, alone: true}, nil
+}
+
+// Within returns a context for the exchange, which ends within the lease.
+func (x *Exchange) Within(ctx context.Context) (context.Context, context.CancelFunc) {
+	if x.alone {
+		return context.WithCancel(ctx)
+	}
+	return x.n.c.Within(ctx, x.n.c.Lease*2/3-x.n.c.Now().Sub(x.asked))
+}
+
+// Put stores a token for all nodes and ends the right to ask. It returns the generation of the token, or 0 if the store has
+// not taken it: the caller has a token all the same.
+func (x *Exchange) Put(ctx context.Context, value []byte, ttl time.Duration) (generation int64) {
+	if x.alone || x.over || ttl <= 0 {
+		return 0
+	}
+	ok, err := x.n.put(context.WithoutCancel(ctx), x.lease, value, ttl, true)
+	if x.over = ok && err == nil; x.over {
+		generation = x.lease.Generation + 1
+	}
+	return generation
+}
+
+// End ends the right to ask, unless Put has ended it.
+func (x *Exchange) End(ctx context.Context) {
+	if !x.alone && !x.over {
+		x.over = true
+		x.n.release(ctx, x.lease)
+	}
+}
