@@ -318,7 +318,7 @@ func TestCloseWaits(t *testing.T) {
 	}
 }
 
-// Close gives up when its context is done, and says how many grants may be lost. threats.md 115
+// Close ends with its context, and says how many grants may be lost. threats.md 115
 func TestCloseGivesUp(t *testing.T) {
 	store := &faulty{Store: state.NewMemory(time.Now)}
 	ctx, cancel := context.WithCancel(t.Context())

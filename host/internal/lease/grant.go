@@ -76,7 +76,7 @@ func (n *Node) replace(ctx context.Context, key Key, token []byte) (before []byt
 	}
 }
 
-// Standing is what became of a grant.
+// Standing says whether the token of a grant may be sent.
 type Standing byte
 
 const (

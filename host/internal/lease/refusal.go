@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// Refusal is what a token endpoint refused, for all nodes.
+// Refusal describes an answer without a token, for all nodes.
 type Refusal struct {
 	// Value describes the refusal.
 	Value []byte

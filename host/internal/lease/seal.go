@@ -80,6 +80,11 @@ func (r *keyring) seal(id state.ID, generation int64, value []byte) ([]byte, err
 	return first.aead.Seal(sealed, nonce, value, bound(id, generation)), nil
 }
 
+// current reports whether a value is sealed under the first key.
+func (r *keyring) current(sealed []byte) bool {
+	return len(sealed) >= keyIDSize && r.keys[0].id == [keyIDSize]byte(sealed)
+}
+
 // open opens what seal has sealed for the same row and generation.
 func (r *keyring) open(id state.ID, generation int64, sealed []byte) ([]byte, error) {
 	if len(sealed) < keyIDSize+nonceSize {

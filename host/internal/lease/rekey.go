@@ -1,0 +1,62 @@
+package lease
+
+import (
+	"context"
+
+	"github.com/keywright/keywright/host/state"
+)
+
+// Rekeyed counts the values that [Node.Rekey] has seen.
+type Rekeyed struct {
+	// Sealed is the number of values that Rekey has sealed under the first state key.
+	Sealed int
+	// Current is the number of those that were sealed under it before.
+	Current int
+	// Unopened is the number of those that no state key opens. Rekey leaves them as they are.
+	Unopened int
+}
+
+// Rekey seals all values under the first state key. Nodes may go on meanwhile. Those whose first key is another one write
+// values under that, so all nodes get the new first key before, and Rekey is called again if some did not. When Sealed is 0,
+// the other keys are no longer needed.
+func (n *Node) Rekey(ctx context.Context) (Rekeyed, error) {
+	var counts Rekeyed
+	err := n.c.Store.Rows(ctx, func(id state.ID, row state.Row) (err error) {
+		for done := false; !done && err == nil; {
+			if done, err = n.reseal(ctx, id, row, &counts); !done && err == nil {
+				row, err = n.get(ctx, id) // somebody has written it meanwhile
+			}
+		}
+		return err
+	})
+	return counts, err
+}
+
+// reseal seals the value of a row under the first key, and counts it. It returns false if somebody has written the row since
+// it was read.
+func (n *Node) reseal(ctx context.Context, id state.ID, row state.Row, counts *Rekeyed) (done bool, err error) {
+	switch {
+	case row.Value == nil:
+		return true, nil
+	case n.ring.current(row.Value):
+		counts.Current++
+		return true, nil
+	}
+	value, err := n.ring.open(id, row.Generation, row.Value)
+	if err != nil {
+		counts.Unopened++
+		return true, nil
+	}
+	sealed, err := n.ring.seal(id, row.Generation, value)
+	if err != nil {
+		return false, err
+	}
+	err = n.ask(ctx, func(ctx context.Context) (err error) {
+		done, err = n.c.Store.Reseal(ctx, id, row.Generation, sealed)
+		return err
+	})
+	if done && err == nil {
+		counts.Sealed++
+	}
+	return done && err == nil, err
+}

@@ -1,0 +1,149 @@
+package lease_test
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/keywright/keywright/host/internal/lease"
+	"github.com/keywright/keywright/host/state"
+)
+
+func rekey(t *testing.T, node *lease.Node, want lease.Rekeyed) {
+	t.Helper()
+	if got, err := node.Rekey(t.Context()); err != nil || got != want {
+		t.Errorf("Rekey returns %+v, %v, want %+v", got, err, want)
+	}
+}
+
+// After Rekey the new state key alone opens all that the old one has sealed, and grants, what is held, and tokens are as
+// before. threats.md 116
+func TestRekey(t *testing.T) {
+	now := time.Now()
+	clock := func() time.Time { return now }
+	store, before, after, ctx := state.NewMemory(clock), stateKey(), stateKey(), t.Context()
+	config := lease.Config{Store: store, Keys: [][]byte{before}, Now: clock}
+	node := configured(t, config)
+	for i := range 20 {
+		if _, err := redeem(ctx, node, lease.Key{Name: fmt.Sprint(i)}, "seed", fmt.Sprint("next ", i)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := node.Hold(ctx, grantKey, []byte("held"), time.Hour); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := node.Fetch(ctx, grantKey, token); err != nil {
+		t.Fatal(err)
+	}
+	now = now.Add(time.Minute)
+	config.Keys = [][]byte{after, before}
+	both := configured(t, config)
+	rekey(t, both, lease.Rekeyed{Sealed: 23}) // and the name key
+	rekey(t, both, lease.Rekeyed{Current: 23})
+	config.Keys = [][]byte{after}
+	only := configured(t, config)
+	if got, err := only.Look(ctx, lease.Key{Name: "1"}); err != nil || got != (lease.Condition{Standing: lease.Good, Age: time.Minute}) {
+		t.Errorf("the condition of a grant is %+v, %v", got, err)
+	}
+	for i := range 20 {
+		if sent, err := redeem(ctx, only, lease.Key{Name: fmt.Sprint(i)}, "seed", "last"); err != nil || sent != fmt.Sprint("next ", i) {
+			t.Errorf("%q, %v", sent, err)
+		}
+	}
+	if held, ok, err := only.Take(ctx, grantKey); !ok || err != nil || string(held) != "held" {
+		t.Errorf("Take returns %q, %v", held, err)
+	}
+	if got, err := only.Fetch(ctx, grantKey, nil); err != nil || string(got.Value) != "token" || got.ExpiresIn != 59*time.Minute {
+		t.Errorf("Fetch returns %+v, %v", got, err)
+	}
+}
+
+// Values that no key opens are counted and left. threats.md 116
+func TestRekeyLeavesWhatDoesNotOpen(t *testing.T) {
+	store, before, after := state.NewMemory(time.Now), stateKey(), stateKey()
+	node := newNode(t, store, before)
+	for i := range 3 {
+		if _, err := redeem(t.Context(), node, lease.Key{Name: fmt.Sprint(i)}, "seed", "next"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	foreign := map[state.ID][]byte{}
+	if err := store.Rows(t.Context(), func(id state.ID, row state.Row) error {
+		if id == (state.ID{}) || len(foreign) == 2 {
+			return nil
+		}
+		foreign[id] = bytes.Repeat([]byte{7}, 100*len(foreign)) // also one that is too short
+		_, err := store.Reseal(t.Context(), id, row.Generation, foreign[id])
+		return err
+	}); err != nil {
+		t.Fatal(err)
+	}
+	both := newNode(t, store, after, before)
+	rekey(t, both, lease.Rekeyed{Sealed: 2, Unopened: 2})
+	rekey(t, both, lease.Rekeyed{Current: 2, Unopened: 2})
+	for id, value := range foreign {
+		if row, err := store.Get(t.Context(), id); err != nil || !bytes.Equal(row.Value, value) {
+			t.Errorf("Rekey has changed a value that does not open: %x, %v", row.Value, err)
+		}
+	}
+}
+
+// overtaken is a store in which somebody writes right before a grant is sealed anew.
+type overtaken struct {
+	state.Store
+	write func()
+}
+
+func (o *overtaken) Reseal(ctx context.Context, id state.ID, generation int64, value []byte) (bool, error) {
+	if write := o.write; write != nil && id != (state.ID{}) {
+		o.write = nil
+		write()
+	}
+	return o.Store.Reseal(ctx, id, generation, value)
+}
+
+// Rekey loses nothing that a node writes meanwhile, not even one that has sent a token and was stopped. threats.md 116
+func TestRekeyAndWriters(t *testing.T) {
+	now, ctx := time.Now(), t.Context()
+	store := &overtaken{Store: state.NewMemory(func() time.Time { return now })}
+	before, after := stateKey(), stateKey()
+	node := newNode(t, store, before)
+	if _, err := redeem(ctx, node, grantKey, "seed", "one"); err != nil {
+		t.Fatal(err)
+	}
+	both := newNode(t, store, after, before)
+	store.write = func() {
+		if sent, err := redeem(ctx, node, grantKey, "seed", "two"); err != nil || sent != "one" {
+			t.Errorf("%q, %v", sent, err)
+		}
+	}
+	rekey(t, both, lease.Rekeyed{Sealed: 2})
+	turn, err := both.Begin(ctx, grantKey, []byte("seed"))
+	if err != nil || string(turn.Token()) != "two" {
+		t.Fatalf("%q, %v", turn.Token(), err)
+	}
+	if _, _, err := turn.Intent(ctx); err != nil {
+		t.Fatal(err)
+	}
+	now = now.Add(time.Hour)
+	last := stateKey()
+	rekey(t, newNode(t, store, last, after), lease.Rekeyed{Sealed: 2})
+	turn.Done(ctx, []byte("three"))
+	if sent, err := redeem(ctx, newNode(t, store, last, after), grantKey, "seed", "four"); err != nil || sent != "three" {
+		t.Errorf("%q, %v", sent, err)
+	}
+	store.write = func() { // what is gone is not sealed
+		if _, ok, err := both.Take(ctx, lease.Key{Name: "held"}); !ok || err != nil {
+			t.Errorf("Take: %t, %v", ok, err)
+		}
+	}
+	if err := both.Hold(ctx, lease.Key{Name: "held"}, []byte("held"), time.Hour); err != nil {
+		t.Fatal(err)
+	}
+	got, err := newNode(t, store, after, last).Rekey(ctx)
+	if err != nil || got.Unopened != 0 || got.Sealed+got.Current > 3 {
+		t.Errorf("Rekey returns %+v, %v", got, err)
+	}
+}
