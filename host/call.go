@@ -203,8 +203,7 @@ func (c *Connector) runDetached(ctx context.Context, in *hostfn.Inputs, lease *h
 		if lease != nil {
 			defer func() { lease.End(out.err) }()
 		}
-		detached, cancel := context.WithTimeout(context.WithoutCancel(ctx), c.exchangeTime())
-		defer cancel()
+		detached := context.WithoutCancel(ctx)
 		defer func() {
 			if out.restart == nil {
 				c.observe(detached, &statsSoFar, out.err)
@@ -221,8 +220,8 @@ func (c *Connector) runDetached(ctx context.Context, in *hostfn.Inputs, lease *h
 	}
 }
 
-// exchange runs the call detached, once there is a place for it. If hosts share a store of state and another node has stored
-// the entry of the lease meanwhile, exchange returns that.
+// exchange runs the call detached, once there is a place for it, within the time of an exchange. If hosts share a store of
+// state and another node has stored the entry of the lease meanwhile, exchange returns that.
 func (c *Connector) exchange(ctx context.Context, in *hostfn.Inputs, local *hostfn.Lease, stage Stage, stats *Attempt) *outcome {
 	var shared hostfn.Shared
 	if local != nil && c.host.cache.state != nil {
@@ -231,10 +230,13 @@ func (c *Connector) exchange(ctx context.Context, in *hostfn.Inputs, local *host
 			return out
 		}
 		defer right.End(ctx)
-		within, cancel := right.Within(ctx)
+		shared = right
+		leased, cancel := right.Within(ctx)
 		defer cancel()
-		ctx, shared = within, right
+		ctx = leased
 	}
+	ctx, cancel := context.WithTimeout(ctx, c.exchangeTime())
+	defer cancel()
 	slots, others := c.places()
 	select {
 	case slots <- struct{}{}:
@@ -248,10 +250,14 @@ func (c *Connector) exchange(ctx context.Context, in *hostfn.Inputs, local *host
 }
 
 // share asks the store of state for the entry of a lease. If another node has stored it, share stores it in the cache and
-// returns an outcome with it. Otherwise this node alone may ask the token endpoint, and must end the exchange.
+// returns an outcome with it. Otherwise this node alone may ask the token endpoint, and must end the exchange. share waits for
+// another node for no longer than one lease and one exchange.
 func (c *Connector) share(ctx context.Context, local *hostfn.Lease) (*lease.Exchange, *outcome) {
+	s := c.host.cache.state
+	ctx, cancel := context.WithTimeout(ctx, s.lease+c.exchangeTime())
+	defer cancel()
 	var pieces []seal.Piece
-	token, exchange, err := c.host.cache.state.node.BeginExchange(ctx, entryKey(local.Key()), func(value []byte) bool {
+	token, exchange, err := s.node.BeginExchange(ctx, entryKey(local.Key()), func(value []byte) bool {
 		var err error
 		pieces, err = seal.Unmarshal(value)
 		return err == nil

@@ -38,6 +38,8 @@ type StateConfig struct {
 // for all. It outlives the hosts that use it, and may be used by several at once. Close ends it.
 type State struct {
 	node *lease.Node
+	// lease is the time of a lease.
+	lease time.Duration
 	// stop ends the goroutine that writes again what the store did not take, and stopped is closed when it has ended.
 	stop    context.CancelFunc
 	stopped chan struct{}
@@ -58,6 +60,9 @@ func NewState(ctx context.Context, c StateConfig) (*State, error) {
 	if c.Store == nil {
 		return nil, errors.New("the state has no store")
 	}
+	if c.Lease <= 0 {
+		c.Lease = 30 * time.Second
+	}
 	node, err := lease.NewNode(ctx, lease.Config{
 		Store: c.Store, Keys: c.Keys, Lease: c.Lease, Now: c.Clock, Random: c.Random, Degraded: degraded(c),
 	})
@@ -65,7 +70,7 @@ func NewState(ctx context.Context, c StateConfig) (*State, error) {
 		return nil, fmt.Errorf("state: %w", err)
 	}
 	running, stop := context.WithCancel(context.Background())
-	s := &State{node: node, stop: stop, stopped: make(chan struct{})}
+	s := &State{node: node, lease: c.Lease, stop: stop, stopped: make(chan struct{})}
 	go func() {
 		defer close(s.stopped)
 		node.Run(running)

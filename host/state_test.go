@@ -1,0 +1,264 @@
+package host_test
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net/http"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/keywright/keywright/host"
+	"github.com/keywright/keywright/host/state"
+	"github.com/keywright/keywright/internal/testworld"
+)
+
+// stateKey is the state key of each node.
+var stateKey = []byte("a state key of 32 bytes, for all")
+
+// failingStore is a store that fails while it is down, and that remembers what it was given.
+type failingStore struct {
+	state.Store
+	down atomic.Bool
+
+	mu   sync.Mutex
+	held []string
+}
+
+var errStoreDown = errors.New("connection refused")
+
+func (s *failingStore) Get(ctx context.Context, id state.ID) (state.Row, error) {
+	if s.down.Load() {
+		return state.Row{}, errStoreDown
+	}
+	return s.Store.Get(ctx, id)
+}
+
+func (s *failingStore) Put(ctx context.Context, l state.Lease, value []byte, expires time.Duration, release bool) (bool, error) {
+	if s.down.Load() {
+		return false, errStoreDown
+	}
+	s.mu.Lock()
+	s.held = append(s.held, string(l.ID[:])+string(value))
+	s.mu.Unlock()
+	return s.Store.Put(ctx, l, value, expires, release)
+}
+
+// cluster is several nodes with one store, one token endpoint and one clock.
+type cluster struct {
+	t        *testing.T
+	store    *failingStore
+	clock    *testworld.Clock
+	login    *testworld.Server
+	degraded atomic.Int64
+}
+
+func newCluster(t *testing.T, login answer) *cluster {
+	clock := testworld.NewClock(start)
+	return &cluster{t: t, store: &failingStore{Store: state.NewMemory(clock.Now)}, clock: clock, login: testworld.NewServer(login)}
+}
+
+// node returns a world that is a node of its own, and its connector. What the store was given is searched for the credentials
+// of each world.
+func (c *cluster) node(change ...func(*host.Config)) (*world, *host.Connector) {
+	c.t.Helper()
+	var s *host.State
+	w := newWorld(c.t, append(change, func(h *host.Config) {
+		var err error
+		s, err = host.NewState(c.t.Context(), host.StateConfig{
+			Store: c.store, Keys: [][]byte{stateKey}, Clock: c.clock.Now, Logger: h.Logger, Degraded: func(error) { c.degraded.Add(1) },
+		})
+		if err != nil {
+			c.t.Fatal(err)
+		}
+		h.State, h.Clock = s, c.clock.Now
+	})...)
+	w.login, w.Clock = c.login, c.clock
+	c.t.Cleanup(func() {
+		if err := s.Close(context.Background()); err != nil {
+			c.t.Error(err)
+		}
+		c.store.mu.Lock()
+		defer c.store.mu.Unlock()
+		for _, text := range c.store.held {
+			w.Out("the store", text)
+		}
+	})
+	w.setSecret("s", "the-same-on-all-of-them")
+	w.Hide("secret s", "the-same-on-all-of-them")
+	return w, w.connect("oauth_client_credentials", oauth("{{ get_secret('s') }}"))
+}
+
+// Of a thousand callers on three nodes, one causes a token request, and all get its token. A node that is started later does
+// not ask again. The store learns neither the token nor the secret.
+func TestOneExchangeForAllNodes(t *testing.T) {
+	c := newCluster(t, token("a-token-for-all-nodes", 3600))
+	nodes, connectors := make([]*world, 3), make([]*host.Connector, 3)
+	for i := range nodes {
+		nodes[i], connectors[i] = c.node()
+	}
+	var all sync.WaitGroup
+	for i := range 1000 {
+		all.Go(func() {
+			if status, err := nodes[i%3].try(connectors[i%3], get(t.Context())); err != nil || status != http.StatusOK {
+				t.Errorf("a caller got %d, %v", status, err)
+			}
+		})
+	}
+	all.Wait()
+	late, connector := c.node()
+	late.get(connector)
+	for _, w := range append(nodes, late) {
+		for _, r := range w.api.Received() {
+			if got := r.Header.Get("Authorization"); got != "Bearer a-token-for-all-nodes" {
+				t.Fatalf("a request has %q", got)
+			}
+		}
+	}
+	if n := c.login.Count(); n != 1 {
+		t.Errorf("there were %d token requests, want one", n)
+	}
+}
+
+// refusingToken returns the answer of an API that refuses one token.
+func refusingToken(token string) answer {
+	return func(r *http.Request) (*http.Response, error) {
+		if r.Header.Get("Authorization") == "Bearer "+token {
+			return testworld.Response(http.StatusUnauthorized, ""), nil
+		}
+		return testworld.Response(http.StatusOK, ""), nil
+	}
+}
+
+// A token that the API refuses is dropped for all nodes: a node that has never seen it does not get it. A node that finds out
+// later drops no newer token.
+func TestA401DropsTheTokenForAllNodes(t *testing.T) {
+	c := newCluster(t, tokens(3600))
+	first, one := c.node()
+	second, two := c.node()
+	first.get(one)
+	second.get(two)
+	first.api.Answer(refusingToken("t1"))
+	second.api.Answer(refusingToken("t1"))
+	for _, request := range []struct {
+		w    *world
+		c    *host.Connector
+		want int
+	}{{first, one, 2}, {second, two, 2}, {second, two, 2}, {first, one, 2}} {
+		status, err := request.w.try(request.c, get(t.Context()))
+		if got := request.w.api.Last().Header.Get("Authorization"); err != nil || status != http.StatusOK || got != "Bearer t2" || c.login.Count() != request.want {
+			t.Errorf("got %d, %v with %q after %d token requests, want %d", status, err, got, c.login.Count(), request.want)
+		}
+	}
+	third, three := c.node()
+	if got := third.get(three).Header.Get("Authorization"); got != "Bearer t2" || c.login.Count() != 2 {
+		t.Errorf("a new node has %q after %d token requests", got, c.login.Count())
+	}
+}
+
+// A token that was dropped on one node, whose request cannot be sent again, is asked for anew by the next node.
+func TestADropIsKnownToNodesThatStartLater(t *testing.T) {
+	c := newCluster(t, tokens(3600))
+	first, one := c.node()
+	first.get(one)
+	first.api.Answer(refusingToken("t1"))
+	once, err := http.NewRequestWithContext(t.Context(), http.MethodPost, apiURL, io.MultiReader(strings.NewReader("a body")))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if status, err := first.try(one, once); status != http.StatusUnauthorized || err != nil {
+		t.Fatalf("got %d, %v", status, err)
+	}
+	second, two := c.node()
+	if got := second.get(two).Header.Get("Authorization"); got != "Bearer t2" {
+		t.Errorf("the next node has %q", got)
+	}
+}
+
+// While the store is down, each node asks for itself. Its log says so once a minute. When the store answers again, nodes share.
+func TestWithoutTheStoreEachNodeAsksForItself(t *testing.T) {
+	c := newCluster(t, tokens(60+1800))
+	first, one := c.node()
+	second, two := c.node()
+	c.store.down.Store(true)
+	for range 3 {
+		first.get(one)
+		second.get(two)
+	}
+	if n := c.login.Count(); n != 2 || c.degraded.Load() != 2 {
+		t.Errorf("%d token requests, and %d without the store, want 2", n, c.degraded.Load())
+	}
+	if n := first.logged("the store of state failed"); n != 1 {
+		t.Errorf("the log has %d lines about the store", n)
+	}
+	c.store.down.Store(false)
+	c.clock.Advance(time.Hour)
+	first.get(one)
+	second.get(two)
+	if n := c.login.Count(); n != 3 {
+		t.Errorf("%d token requests after the store is back, want 3", n)
+	}
+}
+
+// Another node does not keep a token longer than the node that asked for it.
+func TestASharedTokenEndsWithItsTime(t *testing.T) {
+	c := newCluster(t, tokens(60+600))
+	first, one := c.node()
+	first.get(one)
+	c.clock.Advance(599 * time.Second)
+	second, two := c.node()
+	if got := second.get(two).Header.Get("Authorization"); got != "Bearer t1" {
+		t.Errorf("after 599 s, another node has %q", got)
+	}
+	c.clock.Advance(time.Second)
+	if got := second.get(two).Header.Get("Authorization"); got != "Bearer t2" {
+		t.Errorf("after 600 s, another node has %q", got)
+	}
+}
+
+// Only the same connector with the same secrets gets what another node has stored.
+func TestNodesShareWithEqualsOnly(t *testing.T) {
+	c := newCluster(t, tokens(3600))
+	first, one := c.node()
+	first.get(one)
+	second, _ := c.node()
+	second.get(second.connectAs("another", "oauth_client_credentials", oauth("{{ get_secret('s') }}")))
+	second.setSecret("s", "another secret")
+	second.get(second.connect("oauth_client_credentials", oauth("{{ get_secret('s') }}")))
+	for i, want := range []string{"Bearer t2", "Bearer t3"} {
+		if got := second.api.Received()[i].Header.Get("Authorization"); got != want {
+			t.Errorf("request %d has %q, want %q", i, got, want)
+		}
+	}
+}
+
+// A token endpoint that does not answer one node holds up another one for no longer than the lease.
+func TestAnExchangeEndsWithinItsLease(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCluster(t, func(r *http.Request) (*http.Response, error) {
+			<-r.Context().Done()
+			return nil, r.Context().Err()
+		})
+		c.store.Store = state.NewMemory(time.Now)
+		began := time.Now()
+		first, one := c.node()
+		second, two := c.node()
+		answers := make(chan error, 1)
+		go func() { _, err := first.try(one, get(t.Context())); answers <- err }()
+		synctest.Wait()
+		c.login.Answer(token("t2", 3600))
+		if got := second.get(two).Header.Get("Authorization"); got != "Bearer t2" {
+			t.Errorf("the second node has %q", got)
+		}
+		if took := time.Since(began); took > 20*time.Second {
+			t.Errorf("the second node had its token after %s", took)
+		}
+		if err := <-answers; err == nil {
+			t.Error("the first node has a token")
+		}
+	})
+}
