@@ -2,6 +2,7 @@ package host
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -114,4 +115,39 @@ func (s *State) Close(ctx context.Context) error {
 	s.stop()
 	<-s.stopped
 	return s.node.Close(ctx)
+}
+
+// sharedRefusals implements hostfn.SharedRefusals.
+type sharedRefusals struct{ node *lease.Node }
+
+// Refusal implements hostfn.SharedRefusals.
+func (s sharedRefusals) Refusal(ctx context.Context, key [32]byte) (tokencache.Refusal, int) {
+	found, err := s.node.Refusal(ctx, lease.Key{Partition: key})
+	if err != nil {
+		return tokencache.Refusal{}, 0
+	}
+	var r tokencache.Refusal
+	if json.Unmarshal(found.Value, &r) != nil { // of a later version
+		return tokencache.Refusal{}, found.Count
+	}
+	r.Wait = found.Wait
+	return r, found.Count
+}
+
+// Refuse implements hostfn.SharedRefusals.
+func (s sharedRefusals) Refuse(ctx context.Context, key [32]byte, r tokencache.Refusal, wait func(count int) time.Duration) time.Duration {
+	value, err := json.Marshal(r)
+	if err != nil {
+		return wait(1)
+	}
+	recorded, err := s.node.Refuse(ctx, lease.Key{Partition: key}, value, wait)
+	if err != nil {
+		return 0
+	}
+	return recorded.Wait
+}
+
+// Accept implements hostfn.SharedRefusals.
+func (s sharedRefusals) Accept(ctx context.Context, key [32]byte) {
+	_ = s.node.Accept(ctx, lease.Key{Partition: key}) // if it stays, it ends with its time
 }

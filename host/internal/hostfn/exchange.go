@@ -134,7 +134,7 @@ func (c *Call) beginExchange(function string) {
 // exchange returns that error. If the endpoint has refused the same request shortly before, it is not asked, and exchange
 // returns the error of that time. A refusal with a Problem ends the call.
 func (c *Call) exchange(outgoing *http.Request, read func(*answer) *TokenError) (refused *TokenError) {
-	question, before, may := c.plan.Cache.Refusals.Ask(c.question(outgoing.URL.String()))
+	question, before, may := c.mayAsk(outgoing.URL.String())
 	if !may {
 		c.answer = &TokenError{Status: before.Status, Code: before.Code, Problem: before.Problem, RetryAfter: before.Wait}
 		if before.Problem != "" {
@@ -157,7 +157,7 @@ func (c *Call) exchange(outgoing *http.Request, read func(*answer) *TokenError) 
 	if c.answer = read(&answer); c.answer != nil {
 		c.refused(question, c.answer, answer.header)
 	} else {
-		question.Accepted()
+		question.accepted(c.ctx)
 	}
 	switch {
 	case err != nil:

@@ -98,7 +98,9 @@ type Plan struct {
 	// CheckURL returns an error if a rendered field of kind url may not have that value.
 	CheckURL func(url string) error
 	Cache    *Cache
-	Signer   *signing.Signer
+	// SharedRefusals is nil if the host shares no store of state with others.
+	SharedRefusals SharedRefusals
+	Signer         *signing.Signer
 	// Client sends token requests. It must not follow redirects.
 	Client *http.Client
 	// If not nil, ClientOf returns the client that replaces Client for the calls with these inputs.

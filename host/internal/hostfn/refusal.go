@@ -1,11 +1,13 @@
 package hostfn
 
 import (
+	"context"
 	"crypto/sha256"
 	"encoding/binary"
 	"errors"
 	"io"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -13,28 +15,84 @@ import (
 	"github.com/keywright/keywright/host/internal/tokencache"
 )
 
+// SharedRefusals is the memory of what token endpoints refused that all nodes with a store of state share. If the store fails,
+// it is as if nothing had been refused elsewhere.
+type SharedRefusals interface {
+	// Refusal returns the last refusal of a question, and the number of refusals in a row.
+	Refusal(ctx context.Context, key [32]byte) (r tokencache.Refusal, count int)
+	// Refuse records a refusal and returns the time for which no node should ask. wait returns it for a number of refusals in
+	// a row.
+	Refuse(ctx context.Context, key [32]byte, r tokencache.Refusal, wait func(count int) time.Duration) time.Duration
+	// Accept removes the refusals of a question.
+	Accept(ctx context.Context, key [32]byte)
+}
+
+// question is a question that a call may ask a token endpoint.
+type question struct {
+	*tokencache.Question
+	// shared is nil if the question is not that of any other node.
+	shared SharedRefusals
+	// key is the question's name in shared.
+	key [32]byte
+	// refusedBefore is set if shared has refusals.
+	refusedBefore bool
+}
+
+// mayAsk reports whether a token endpoint may be asked, by what this node and others have recorded. If it may not, before is the
+// earlier refusal.
+func (c *Call) mayAsk(target string) (q *question, before tokencache.Refusal, may bool) {
+	local, before, may := c.plan.Cache.Refusals.Ask(c.question(target, func(h *tokencache.Handle) uint64 { return h.Generation }))
+	q = &question{Question: local}
+	if !may || c.plan.SharedRefusals == nil ||
+		slices.ContainsFunc(c.used, func(h *tokencache.Handle) bool { return h.Shared == 0 }) { // only this node has read that
+		return q, before, may
+	}
+	q.shared, q.key = c.plan.SharedRefusals, c.question(target, func(h *tokencache.Handle) uint64 { return uint64(h.Shared) })
+	before, count := q.shared.Refusal(c.ctx, q.key)
+	if q.refusedBefore = count > 0; before.Wait <= 0 {
+		return q, tokencache.Refusal{}, true
+	}
+	local.RefusedElsewhere(before)
+	return q, before, false
+}
+
 // question returns a digest of everything that the answer to the next token request depends on: the URL, the partition,
-// the cache entries that the call has read, and the number of its token requests. The request itself is not included,
-// because an assertion contains another time in each.
-func (c *Call) question(target string) (key [32]byte) {
+// the cache entries that the call has read, by a number of each, and the number of its token requests. The request itself is
+// not included, because an assertion contains another time in each.
+func (c *Call) question(target string, number func(*tokencache.Handle) uint64) (key [32]byte) {
 	partition := c.partition()
 	known := partition[:]
 	known = binary.BigEndian.AppendUint64(known, uint64(c.tokenRequests))
 	known = binary.BigEndian.AppendUint64(known, uint64(len(c.used)))
 	for _, entry := range c.used {
-		known = binary.BigEndian.AppendUint64(known, entry.Generation)
+		known = binary.BigEndian.AppendUint64(known, number(entry))
 	}
 	return sha256.Sum256(append(known, target...))
 }
 
-// refused records answer in the cache's Refusals if the endpoint would refuse the same request again, and sets its
+// accepted removes the recorded refusals.
+func (q *question) accepted(ctx context.Context) {
+	q.Accepted()
+	if q.refusedBefore {
+		q.shared.Accept(ctx, q.key)
+	}
+}
+
+// refused records answer, for all nodes that ask the same, if the endpoint would refuse the same request again, and sets its
 // RetryAfter. It logs the first refusal of a period.
-func (c *Call) refused(question *tokencache.Question, answer *TokenError, header http.Header) {
+func (c *Call) refused(question *question, answer *TokenError, header http.Header) {
 	after := retryAfter(header, c.plan.Clock())
 	if !refuses(answer, after) {
 		return
 	}
-	refusal, first := question.Refused(tokencache.Refusal{Status: answer.Status, Code: answer.Code, Problem: answer.Problem}, after, c.jitter())
+	jitter := c.jitter()
+	refusal := tokencache.Refusal{Status: answer.Status, Code: answer.Code, Problem: answer.Problem}
+	if question.shared != nil {
+		after = question.shared.Refuse(c.ctx, question.key, refusal, func(count int) time.Duration {
+			return tokencache.Wait(count, after, jitter)
+		})
+	}
+	refusal, first := question.Refused(refusal, after, jitter)
 	answer.RetryAfter = refusal.Wait
 	if first {
 		c.plan.Refused(c.ctx, answer.Error())

@@ -101,13 +101,38 @@ func (q *Question) Refused(answer Refusal, after time.Duration, jitter float64) 
 		return it.Refusal, false
 	}
 	q.turn = false
-	wait := it.next - time.Duration(jitter*float64(it.next)/5)
-	if after > 0 {
-		wait = min(max(after, firstWait), longestWait)
-	}
-	answer.Wait = wait
+	answer.Wait = waitOf(it.next, after, jitter)
 	*it = refused{Refusal: answer, at: r.now(), next: min(2*it.next, lastWait)}
 	return answer, true
+}
+
+// RefusedElsewhere records a refusal that another node got. Its Wait is the time that is left.
+func (q *Question) RefusedElsewhere(answer Refusal) {
+	r := q.refusals
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	next := firstWait
+	if it, ok := r.all.Peek(q.key); ok {
+		next = it.next
+	}
+	q.turn = false
+	r.all.Add(q.key, &refused{Refusal: answer, at: r.now(), next: next})
+}
+
+func waitOf(next, after time.Duration, jitter float64) time.Duration {
+	if after > 0 {
+		return min(max(after, firstWait), longestWait)
+	}
+	return next - time.Duration(jitter*float64(next)/5)
+}
+
+// Wait returns the wait after a number of refusals in a row. after and jitter are those of [Question.Refused].
+func Wait(count int, after time.Duration, jitter float64) time.Duration {
+	next := firstWait
+	for ; count > 1 && next < lastWait; count-- {
+		next *= 2
+	}
+	return waitOf(min(next, lastWait), after, jitter)
 }
 
 // Accepted removes the recorded refusal.
