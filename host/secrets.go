@@ -32,7 +32,7 @@ func (m MapSecrets) Secret(_ context.Context, name string) (string, error) {
 	if value, ok := m[name]; ok {
 		return value, nil
 	}
-	return "", fmt.Errorf("%w: %q", ErrSecretNotFound, name)
+	return "", ErrSecretNotFound // who asks has the name
 }
 
 // EnvSecrets returns a store that reads secrets from the environment variables named by [EnvName].
@@ -121,9 +121,14 @@ func (f firstOf) Secret(ctx context.Context, name string) (string, error) {
 	if len(missing) == 1 {
 		return "", missing[0]
 	}
-	hints := make([]string, 0, len(missing))
+	var hints []string
 	for _, err := range missing {
-		hints = append(hints, strings.TrimPrefix(err.Error(), ErrSecretNotFound.Error()+": "))
+		if hint, more := strings.CutPrefix(err.Error(), ErrSecretNotFound.Error()+": "); more {
+			hints = append(hints, hint)
+		}
+	}
+	if hints == nil {
+		return "", ErrSecretNotFound
 	}
 	return "", fmt.Errorf("%w: %s", ErrSecretNotFound, strings.Join(hints, ", or "))
 }

@@ -40,6 +40,30 @@ func TestTemplateThatIsWrong(t *testing.T) {
 	}
 }
 
+// An error names a secret that is missing once, and has the hints of all stores that have some.
+func TestASecretThatIsMissingIsNamedOnce(t *testing.T) {
+	empty := host.MapSecrets{}
+	for _, test := range []struct {
+		store host.Secrets
+		want  string
+	}{
+		{empty, "the secret is not found"},
+		{host.FirstOf(empty), "the secret is not found"},
+		{host.FirstOf(empty, empty), "the secret is not found"},
+		{host.FirstOf(empty, host.EnvSecrets()), "the secret is not found: set KEYWRIGHT_SECRET_NOPE"},
+		{host.FirstOf(host.EnvSecrets(), empty, host.EnvSecrets()), "the secret is not found: set KEYWRIGHT_SECRET_NOPE, or set KEYWRIGHT_SECRET_NOPE"},
+	} {
+		w := newWorld(t, func(c *host.Config) { c.Secrets = test.store })
+		compiled, err := w.host.Template("{{ get_secret('nope') }}")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := compiled.Render(t.Context()); err == nil || !strings.HasSuffix(err.Error(), `secret "nope": `+test.want) {
+			t.Errorf("the error is %v, want it to end in %q", err, test.want)
+		}
+	}
+}
+
 func TestTemplateThatCannotBeRendered(t *testing.T) {
 	w := newWorld(t)
 	w.setSecret("blank", " ")

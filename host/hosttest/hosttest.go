@@ -350,7 +350,7 @@ func (s secrets) Secret(_ context.Context, name string) (string, error) {
 	if value, ok := s.harness.secrets[name]; ok {
 		return value, nil
 	}
-	return "", fmt.Errorf("%w: %q; give the test one with Harness.Canary or Harness.Secret", host.ErrSecretNotFound, name)
+	return "", fmt.Errorf("%w: set one with Harness.Canary or Harness.Secret", host.ErrSecretNotFound)
 }
 
 // locked makes a reader safe for concurrent use.

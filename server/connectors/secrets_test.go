@@ -66,7 +66,7 @@ func TestReadSecrets(t *testing.T) {
 	}
 	_, got := load(t, text, connectors.Options{Host: config, ReadSecrets: true})
 	want := []string{
-		`connectors.yaml:7:77: connectors.missing.auth.config.value: secret "missing": the secret is not found: "missing"`,
+		`connectors.yaml:7:77: connectors.missing.auth.config.value: secret "missing": the secret is not found`,
 		`connectors.yaml:10:70: connectors.empty.auth.config.value: secret "empty": it is empty`,
 		`connectors.yaml:15:47: connectors.mismatch.auth.config: private_key: the key for RS256 is an EC key on P-256: an RSA key is needed`,
 		`connectors.yaml:25:43: connectors.exchange.auth.config: private_key: the key for RS256 is not PEM: it must have its line -----BEGIN … PRIVATE KEY-----`,

@@ -74,7 +74,7 @@ func (a *ageFile) Secret(_ context.Context, name string) (string, error) {
 	}
 	value, ok := secrets[name]
 	if !ok {
-		return "", fmt.Errorf("%w: the encrypted secrets file does not have %q", host.ErrSecretNotFound, name)
+		return "", fmt.Errorf("%w: the encrypted secrets file does not have it", host.ErrSecretNotFound)
 	}
 	return value, nil
 }

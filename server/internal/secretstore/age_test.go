@@ -118,7 +118,7 @@ func TestSecretsOfAnAgeFile(t *testing.T) {
 			w.putFile(tt.file)
 			c.want(w.store, "crm-key", key)
 			c.want(w.store, "empty", "")
-			c.wantMissing(w.store, "other", `does not have "other"`)
+			c.wantMissing(w.store, "other", "does not have it")
 			c.wantMissing(w.store, "../crm-key", "is not a secret's name")
 		})
 	}
