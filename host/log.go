@@ -34,10 +34,13 @@ type connectorLog struct {
 const maxWarnings = 32
 
 // line logs a text at a level of the host function log.
-func (l *connectorLog) line(ctx context.Context, level abi.Level, text string) {
+func (l *connectorLog) line(ctx context.Context, level abi.Level, text string) { l.write(ctx, level, text) }
+
+// write is line with further attributes.
+func (l *connectorLog) write(ctx context.Context, level abi.Level, text string, more ...slog.Attr) {
 	levels := [...]slog.Level{slog.LevelDebug - 4, slog.LevelDebug, slog.LevelInfo, slog.LevelWarn, slog.LevelError}
-	l.logger.LogAttrs(ctx, levels[min(level, abi.LevelError)], text,
-		slog.String("connector", Printable(l.connector)), slog.String("type", l.authType))
+	known := append([]slog.Attr{slog.String("connector", Printable(l.connector)), slog.String("type", l.authType)}, more...)
+	l.logger.LogAttrs(ctx, levels[min(level, abi.LevelError)], text, known...)
 }
 
 // warn logs a warning of the host.
@@ -69,7 +72,7 @@ func (l *connectorLog) once(ctx context.Context, seen *map[string]bool, text str
 const minRefusalGap = 800 * time.Millisecond
 
 // refused logs that a token endpoint refused a token, unless another refusal was logged just before.
-func (l *connectorLog) refused(ctx context.Context, text string) {
+func (l *connectorLog) refused(ctx context.Context, endpoint, text string) {
 	now := l.clock()
 	l.mu.Lock()
 	since := now.Sub(l.refusedAt)
@@ -79,6 +82,6 @@ func (l *connectorLog) refused(ctx context.Context, text string) {
 	}
 	l.mu.Unlock()
 	if !soon {
-		l.line(ctx, abi.LevelWarn, text)
+		l.write(ctx, abi.LevelWarn, text, slog.String("endpoint", endpoint))
 	}
 }

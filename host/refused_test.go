@@ -298,3 +298,19 @@ func TestAFailureOfTheNetworkGivesTheTurnBack_threats_62(t *testing.T) {
 	w.login.Answer(token("t1", 3600))
 	w.get(c)
 }
+
+// A line about a refusal names the host of the endpoint. If a secret is part of that name, it does not.
+func TestARefusalInTheLogNamesTheEndpoint(t *testing.T) {
+	for url, want := range map[string]string{
+		tokenURL: "endpoint=login.test", "https://{{ get_secret('realm') }}.login.test/token": `endpoint=<sealed>.login.test`,
+	} {
+		w := newWorld(t, func(c *host.Config) { c.Base = answer(wrongSecret) })
+		w.canary("s")
+		w.setSecret("realm", "realm-4711-of-the-bank")
+		w.Hide("the realm", "realm-4711-of-the-bank")
+		w.refuse(w.connect("oauth_client_credentials", with(oauth("{{ get_secret('s') }}"), "token_url", url)), get(t.Context()), host.StageToken, "401")
+		if w.logged(want) != 1 || w.logged("it is asked again") != 1 {
+			t.Errorf("%s: the log is %s", url, w.log.String())
+		}
+	}
+}

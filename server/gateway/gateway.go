@@ -75,8 +75,9 @@ type Event struct {
 	Sent time.Time
 }
 
-// Observe counts the token exchanges of an attempt for its request, and the uses of keys of the store of keys. Set it as Observe in the [host.Config] of the hosts
-// whose connectors a gateway serves. Without it, the [Event] and the Server-Timing of a request show none of them.
+// Observe counts the token exchanges of an attempt for its request, and the uses of keys of the store of keys. Set it as Observe
+// in the [host.Config] of the hosts whose connectors a gateway serves. Without it, the [Event] and the Server-Timing of a request
+// show none of them.
 func Observe(ctx context.Context, attempt host.Attempt) {
 	if e, ok := ctx.Value(exchangesKey{}).(*exchanges); ok {
 		e.count.Add(int64(attempt.Exchanges))

@@ -49,9 +49,11 @@ type call struct {
 	upstream time.Duration
 }
 
-// exchanges counts the token requests of a call, and the uses of keys of the store of keys. [Observe] finds it in the context, and may be called after the call has
-// ended.
+// exchanges counts the token requests of a call, and the uses of keys of the store of keys. [Observe] and [LogHandler] find it in
+// the context, and may be called after the call has ended.
 type exchanges struct {
+	// id is the call's X-Request-Id.
+	id    string
 	count atomic.Int64
 	// took is the time that they took, in nanoseconds.
 	took atomic.Int64
@@ -81,6 +83,7 @@ func (c *call) observe() {
 
 // context returns the context of the request to the API. c.cancel ends it.
 func (c *call) context(parent context.Context) context.Context {
+	c.exchanges.id = c.id
 	ctx, cancel := context.WithCancelCause(context.WithValue(parent, exchangesKey{}, &c.exchanges))
 	c.cancel = cancel
 	return ctx

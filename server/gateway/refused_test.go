@@ -1,6 +1,7 @@
 package gateway_test
 
 import (
+	"encoding/json"
 	"io"
 	"net/http"
 	"sync"
@@ -12,7 +13,7 @@ import (
 )
 
 // threats.md 62: if the secret of a connector is wrong, callers get a Retry-After, and neither the token endpoint nor the log
-// gets one entry for each request.
+// gets one entry for each request. The host's only line names the endpoint, and the request for which that was asked.
 func TestTokenEndpointThatRefuses_threats_62(t *testing.T) {
 	var asked atomic.Int32
 	w := newWorld(t)
@@ -31,11 +32,13 @@ func TestTokenEndpointThatRefuses_threats_62(t *testing.T) {
 			"client_id": "me", "client_secret": "{{ get_secret('key') }}", "token_url": w.api.URL + "/token",
 		}},
 	})}})
+	var ids sync.Map
 	var clients sync.WaitGroup
 	for range 8 {
 		clients.Go(func() {
 			for range 20 {
 				got := w.get("/connectors/weather")
+				ids.Store(got.header.Get("X-Request-Id"), true)
 				if retry := got.header.Get("Retry-After"); got.status != http.StatusBadGateway || got.kind != "authentication-failed" || len(retry) != 3 || retry < "500" {
 					t.Errorf("a caller got %d %s, Retry-After %q", got.status, got.kind, retry)
 					return
@@ -49,5 +52,15 @@ func TestTokenEndpointThatRefuses_threats_62(t *testing.T) {
 	}
 	if w.log.String() != "" {
 		t.Errorf("the gateway's log has %s", w.log.String())
+	}
+	var line struct {
+		Level, Connector, Endpoint string
+		ID                         string `json:"request_id"`
+	}
+	if err := json.Unmarshal([]byte(w.hostLog.String()), &line); err != nil {
+		t.Fatalf("the host's log has %s: %v", w.hostLog.String(), err)
+	}
+	if _, ok := ids.Load(line.ID); !ok || line.ID == "" || line.Level != "WARN" || line.Connector != "weather" || "http://"+line.Endpoint != w.api.URL {
+		t.Errorf("the host's log has %s", w.hostLog.String())
 	}
 }

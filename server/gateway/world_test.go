@@ -38,6 +38,8 @@ type world struct {
 	bodies []string
 	answer http.HandlerFunc
 	log    testworld.Log
+	// hostLog has what the host logs.
+	hostLog testworld.Log
 }
 
 type change func(*options, *gateway.Definition)
@@ -70,6 +72,7 @@ func newWorld(t *testing.T, changes ...change) *world {
 	}
 	h, err := host.New(t.Context(), host.Config{
 		Secrets: w, Egress: host.Egress{AllowHTTP: true, AllowPrivate: true}, Variables: map[string]string{"region": "eu"}, Plugins: o.Plugins,
+		Logger: slog.New(gateway.LogHandler(slog.NewJSONHandler(&w.hostLog, nil))),
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -80,7 +83,7 @@ func newWorld(t *testing.T, changes ...change) *world {
 	o.Connectors = []*gateway.Connector{w.connector(d)}
 	w.gateway.Use(o.Setup)
 	w.Hide("the credential", secret)
-	t.Cleanup(func() { w.Out("the log", w.log.String()) }) // runs when no handler writes to the log any more
+	t.Cleanup(func() { w.Out("the log", w.log.String()); w.Out("the host's log", w.hostLog.String()) }) // runs when no handler writes to the log any more
 	w.server = httptest.NewServer(w.gateway.Handler())
 	t.Cleanup(w.server.Close)
 	return w

@@ -155,7 +155,7 @@ func (c *Call) exchange(outgoing *http.Request, read func(*answer) *TokenError) 
 		c.end(StageToken, err)
 	}
 	if c.answer = read(&answer); c.answer != nil {
-		c.refused(question, c.answer, answer.header)
+		c.refused(question, c.answer, answer.header, outgoing.URL.Host)
 	} else {
 		question.accepted(c.ctx)
 	}

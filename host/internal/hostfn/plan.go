@@ -120,8 +120,8 @@ type Plan struct {
 	Warn func(ctx context.Context, text string)
 	// GuestWarns writes a warning of the guest. It is like Warn, and has a limit of its own.
 	GuestWarns func(ctx context.Context, text string)
-	// Refused logs the refusal of a token endpoint. It is called for the first refusal of a period.
-	Refused func(ctx context.Context, text string)
+	// Refused logs the refusal of a token endpoint, which is named by its host. It is called for the first refusal of a period.
+	Refused func(ctx context.Context, endpoint, text string)
 	Limits  Limits
 	// ExchangeTime bounds one token request, and one request to the store of keys.
 	ExchangeTime time.Duration

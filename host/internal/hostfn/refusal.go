@@ -79,8 +79,8 @@ func (q *question) accepted(ctx context.Context) {
 }
 
 // refused records answer, for all nodes that ask the same, if the endpoint would refuse the same request again, and sets its
-// RetryAfter. It logs the first refusal of a period.
-func (c *Call) refused(question *question, answer *TokenError, header http.Header) {
+// RetryAfter. It logs the first refusal of a period, with the endpoint's host, in which a secret may be.
+func (c *Call) refused(question *question, answer *TokenError, header http.Header, host string) {
 	after := retryAfter(header, c.plan.Clock())
 	if !refuses(answer, after) {
 		return
@@ -95,7 +95,7 @@ func (c *Call) refused(question *question, answer *TokenError, header http.Heade
 	refusal, first := question.Refused(refusal, after, jitter)
 	answer.RetryAfter = refusal.Wait
 	if first {
-		c.plan.Refused(c.ctx, answer.Error())
+		c.plan.Refused(c.ctx, c.Scrub(Printable(host, 256)), answer.Error())
 	}
 }
 

@@ -132,6 +132,9 @@ func newDaemon(c Config) (*daemon, error) {
 	}
 	d.metrics = newMetrics(d)
 	options := c.Options
+	if l := options.Host.Logger; l != nil {
+		options.Host.Logger = slog.New(gateway.LogHandler(l.Handler()))
+	}
 	options.Host.Observe = func(ctx context.Context, attempt host.Attempt) {
 		d.metrics.attempted(attempt)
 		gateway.Observe(ctx, attempt)
