@@ -198,6 +198,12 @@ func (c *Connector) makeURL(ctx context.Context, in Incoming, out *Outgoing) err
 	return nil
 }
 
+// Dropped returns the names of those parameters of a caller's query that are not passed on, sorted: 10 of them at most.
+func (c *Connector) Dropped(query string) []string {
+	given, _ := url.ParseQuery(query) // what is not well formed is refused
+	return c.drops(given)
+}
+
 // drops returns the names of given, sorted and printable, that are no overridable parameters of the definition.
 func (c *Connector) drops(given url.Values) []string {
 	var names []string

@@ -24,6 +24,8 @@ type explained struct {
 	Method    string     `json:"method"`
 	URL       string     `json:"url"`
 	Headers   []abi.Pair `json:"headers"`
+	// Dropped has the names of those query parameters that the gateway would not pass on for a caller.
+	Dropped []string `json:"dropped_query_parameters,omitempty"`
 	// JWT is the token that <jwt> in a header stands for, or nil.
 	JWT *shownJWT `json:"jwt"`
 	// TLS describes the connector's tls. It is nil without one.
@@ -69,7 +71,7 @@ func (a *app) explain() *cobra.Command {
 		Use:   "explain [-c FILE] [--user EMAIL] CONNECTOR PATH",
 		Short: "Show what would be sent, secrets masked; nothing is sent",
 		Long: "Shows what `keywright request` would send: url, headers, query and auth of a connector. A secret shows as its template, a token as <token>, a JWT as its header " +
-			"and claims. No token endpoint is asked, and nothing is sent.\n\nWhat the gateway makes of callers' requests besides (paths, query parameters, of which only overridable ones pass, bodies, answers) shows in its test: POST /connectors/PERMALINK/test of `keywright serve`.",
+			"and claims. No token endpoint is asked, and nothing is sent.\n\nWhat the gateway makes of callers' requests besides (paths, bodies, answers) shows in its test: POST /connectors/PERMALINK/test of `keywright serve`.",
 		Args: arguments("CONNECTOR", "PATH"),
 		RunE: a.orJSON(&asJSON, func(c *cobra.Command, args []string) error {
 			return a.prepared(c, &flags, true, args, func(connector *gateway.Connector, request *http.Request) error {
@@ -78,6 +80,8 @@ func (a *app) explain() *cobra.Command {
 					return err
 				}
 				shown := show(explanation)
+				_, query, _ := strings.Cut(args[1], "?")
+				shown.Dropped = connector.Dropped(query)
 				if asJSON {
 					return a.writeJSON(shown)
 				}
@@ -136,6 +140,9 @@ func (a *app) writeExplained(e explained) error {
 	fmt.Fprintf(&b, "%s %s\n", s.Bold(host.Printable(e.Method)), e.URL)
 	for _, pair := range e.Headers {
 		fmt.Fprintf(&b, "%s: %s\n", s.Bold(pair.Name), pair.Value)
+	}
+	if len(e.Dropped) > 0 {
+		fmt.Fprintf(&b, "\n%s\n  %s\n", s.Dim("query parameters that the gateway drops if a caller sends them: they are not overridable"), strings.Join(e.Dropped, ", "))
 	}
 	if e.JWT != nil {
 		for _, part := range []struct {
