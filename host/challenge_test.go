@@ -14,6 +14,7 @@ import (
 
 	"github.com/keywright/keywright/abi"
 	"github.com/keywright/keywright/host"
+	"github.com/keywright/keywright/internal/testworld"
 )
 
 // Plugins that take part in what the API answers.
@@ -329,6 +330,25 @@ func TestAValueThatNoHeaderMayHoldIsNotKept(t *testing.T) {
 		if i > 0 && !strings.HasPrefix(nonce, "a good nonce ") {
 			t.Errorf("request %d has the nonce %q", i, nonce)
 		}
+	}
+}
+
+// A value in a body is kept of an answer with one of the statuses only. The body of any other streams to the caller.
+func TestABodyIsReadOfAChallengeOnly(t *testing.T) {
+	about := challenged
+	about.Challenge = &abi.Challenge{Statuses: []int{401}, Keep: 300, Answers: []abi.Answer{
+		{Name: "nonce", From: "json:/nonce", Kind: abi.AnswerSealed, Sinks: []string{abi.SinkHeader}, Keep: true},
+	}}
+	w := newWorld(t, withoutBuiltIns, withGuest(&guest{about: about, authenticate: sendsNonce}))
+	connector := w.connect("custom", config{"key": "k"})
+	for _, answer := range []testworld.Answer{
+		respond(http.StatusUnauthorized, `{"nonce":"first"}`), respond(http.StatusOK, `{"nonce":"second"}`), respond(http.StatusForbidden, `{"nonce":"third"}`),
+	} {
+		w.api.Answer(answer)
+		w.get(connector)
+	}
+	if got, want := nonces(w), []string{"", "first 1", "first 2", "first 3"}; !slices.Equal(got, want) {
+		t.Errorf("%q, want %q", got, want)
 	}
 }
 

@@ -34,7 +34,9 @@ type connectorLog struct {
 const maxWarnings = 32
 
 // line logs a text at a level of the host function log.
-func (l *connectorLog) line(ctx context.Context, level abi.Level, text string) { l.write(ctx, level, text) }
+func (l *connectorLog) line(ctx context.Context, level abi.Level, text string) {
+	l.write(ctx, level, text)
+}
 
 // write is line with further attributes.
 func (l *connectorLog) write(ctx context.Context, level abi.Level, text string, more ...slog.Attr) {

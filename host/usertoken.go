@@ -14,7 +14,7 @@ import (
 )
 
 // userTokenPlace says where user.token may stand, for errors.
-const userTokenPlace = "user.token goes to token endpoints only, so it may stand in a sealed field of auth.config with the sink token"
+const userTokenPlace = "user.token goes to token endpoints only, so it may stand in a sealed field of auth.config of kind string with the sink token"
 
 // parseUserTokenHosts returns the hosts of Config.UserTokenHosts, as host:port. The port is empty if none is given.
 func parseUserTokenHosts(list []string) (map[string]bool, error) {
@@ -53,6 +53,8 @@ func (k *checker) userToken(f *hostfn.Field, names template.Names) {
 		k.Wrong(path(f.Name), "names user.token, and no object is sealed: %s", userTokenPlace)
 	case !f.Sealed:
 		k.Wrong(path(f.Name), "names user.token, and is not sealed: %s", userTokenPlace)
+	case f.Kind != abi.KindString: // such as a url: what is requested of an endpoint may not be a token
+		k.Wrong(path(f.Name), "names user.token, and is of kind %s: %s", f.Kind, userTokenPlace)
 	case f.Sinks&seal.Token != seal.Token:
 		k.Wrong(path(f.Name), "names user.token, and its value goes elsewhere (%s): %s", f.Sinks, userTokenPlace)
 	case len(k.host.userTokenHosts) == 0:

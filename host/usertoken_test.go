@@ -21,6 +21,7 @@ var onBehalf = abi.Description{Uses: abi.Groups, Fields: []abi.Field{
 	{Name: "plain", Kind: abi.KindString, Sinks: []string{abi.SinkToken}},
 	{Name: "object", Kind: abi.KindObject, Sinks: []string{abi.SinkToken}},
 	{Name: "url", Kind: abi.KindURL, Sinks: []string{abi.SinkToken}},
+	{Name: "sealed_url", Kind: abi.KindURL, Sealed: true, Sinks: []string{abi.SinkToken}},
 	{Name: "key", Kind: abi.KindKey, AlgorithmField: "algorithm"},
 	{Name: "algorithm", Kind: abi.KindString, Enum: []string{"HS256"}, Default: "HS256"},
 }}
@@ -150,7 +151,7 @@ func TestUserTokenStaysWithListedHosts(t *testing.T) {
 
 // threats.md 97: where user.token may stand is checked when the connector is loaded.
 func TestUserTokenStandsInFieldsForTokenEndpoints(t *testing.T) {
-	const may = "so it may stand in a sealed field of auth.config with the sink token"
+	const may = "so it may stand in a sealed field of auth.config of kind string with the sink token"
 	w := onBehalfWorld(t, cachedExchange)
 	for name, c := range map[string]struct {
 		config config
@@ -161,6 +162,7 @@ func TestUserTokenStandsInFieldsForTokenEndpoints(t *testing.T) {
 		"a field that is not sealed":          {config{"plain": "{{ user.token }}"}, "auth.config.plain: names user.token, and is not sealed: "},
 		"a member of an object":               {config{"object": config{"a": []any{"{{ user.token }}"}}}, "auth.config.object: names user.token, and no object is sealed: "},
 		"a URL":                               {config{"url": "https://login.test/{{ user.token }}"}, "auth.config.url: names user.token, and is not sealed: "},
+		"a sealed URL":                        {config{"sealed_url": "https://login.test/{{ user.token }}"}, "auth.config.sealed_url: names user.token, and is of kind url: "},
 		"a key":                               {config{"key": "{{ user.token }}"}, "auth.config.key: names user.token, and is not sealed: "},
 		"a branch that is never evaluated":    {config{"plain": "{{ false ? user.token : 'a' }}"}, "auth.config.plain: names user.token, and is not sealed: "},
 		"another way to write it":             {config{"plain": "{{ user['token'] }}"}, "auth.config.plain: names user.token, and is not sealed: "},

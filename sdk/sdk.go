@@ -107,7 +107,8 @@ type Answer struct {
 	Enum []string
 	// Required ends the call if the answer of an exchange has a status below 400 and lacks the value.
 	Required bool
-	// Keep reports whether later calls get the value as well. It is for answers of a [Challenge] only.
+	// Keep reports whether later calls get the value as well. It is for answers of a [Challenge] only. A body is read only of an
+	// answer with one of the Statuses, and headers of any.
 	Keep bool
 }
 
