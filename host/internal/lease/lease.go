@@ -188,13 +188,14 @@ func (n *Node) readNameKey(ctx context.Context) ([]byte, error) {
 // ErrRolledBack says that a row is older than one that the node has seen.
 var ErrRolledBack = errors.New("the store of state has an older value than before: was the database put back?")
 
-// open opens the value of a row, and refuses one that is older than what the node has seen.
-func (n *Node) open(id state.ID, row state.Row) ([]byte, error) {
-	if seen, ok := n.highest.Get(id); ok && row.Generation < seen {
+// open opens the value of a row, and refuses one that is older than what the node had seen before it read the row. What it has
+// seen since then says nothing: other calls of the node go on.
+func (n *Node) open(id state.ID, row reading) ([]byte, error) {
+	if row.Generation < row.seen {
 		return nil, ErrRolledBack
 	}
 	value, err := n.ring.open(id, row.Generation, row.Value)
-	if err == nil {
+	if seen, ok := n.highest.Peek(id); err == nil && (!ok || seen < row.Generation) {
 		n.highest.Add(id, row.Generation)
 	}
 	return value, err

@@ -163,6 +163,25 @@ func TestMovedRowsAreRefused(t *testing.T) {
 	}
 }
 
+// A row that a call of a node has read, and another call has written since, is not taken for one that was put back.
+func TestLateReading(t *testing.T) {
+	store := newRecorder()
+	node := newNode(t, store, stateKey())
+	if _, err := redeem(t.Context(), node, grantKey, "seed", "one"); err != nil {
+		t.Fatal(err)
+	}
+	store.swap = func(_ state.ID, row state.Row) state.Row {
+		store.swap = nil
+		if sent, err := redeem(t.Context(), node, grantKey, "seed", "two"); err != nil || sent != "one" {
+			t.Errorf("%q, %v", sent, err)
+		}
+		return row
+	}
+	if sent, err := redeem(t.Context(), node, grantKey, "seed", "three"); err != nil || sent != "two" {
+		t.Errorf("%q, %v", sent, err)
+	}
+}
+
 // A holder that was stopped for longer than its lease sends nothing twice, and others are refused meanwhile. threats.md 109
 func TestStoppedHolder(t *testing.T) {
 	now := time.Now()

@@ -24,7 +24,9 @@ func (n *Node) Rekey(ctx context.Context) (Rekeyed, error) {
 	err := n.c.Store.Rows(ctx, func(id state.ID, row state.Row) (err error) {
 		for done := false; !done && err == nil; {
 			if done, err = n.reseal(ctx, id, row, &counts); !done && err == nil {
-				row, err = n.get(ctx, id) // somebody has written it meanwhile
+				var now reading
+				now, err = n.get(ctx, id) // somebody has written it meanwhile
+				row = now.Row
 			}
 		}
 		return err

@@ -89,9 +89,17 @@ func (n *Node) ask(ctx context.Context, call func(ctx context.Context) error) er
 	return &StoreError{Err: err}
 }
 
-func (n *Node) get(ctx context.Context, id state.ID) (row state.Row, err error) {
+// reading is a row that the node has read.
+type reading struct {
+	state.Row
+	// seen is the highest generation that the node had seen before, or 0.
+	seen int64
+}
+
+func (n *Node) get(ctx context.Context, id state.ID) (row reading, err error) {
+	row.seen, _ = n.highest.Get(id)
 	err = n.ask(ctx, func(ctx context.Context) (err error) {
-		row, err = n.c.Store.Get(ctx, id)
+		row.Row, err = n.c.Store.Get(ctx, id)
 		return err
 	})
 	return row, err
@@ -136,7 +144,7 @@ func (n *Node) release(ctx context.Context, lease state.Lease) {
 }
 
 // wait waits until a row that was read may have changed, for no longer than its lease, and returns an error if ctx is done.
-func (n *Node) wait(ctx context.Context, id state.ID, row state.Row) error {
+func (n *Node) wait(ctx context.Context, id state.ID, row reading) error {
 	within, cancel := n.c.Within(ctx, row.LeasedFor+n.c.StoreTimeout)
 	defer cancel()
 	if err := n.c.Store.Wait(within, id, row.Generation); err != nil && ctx.Err() == nil && within.Err() == nil {

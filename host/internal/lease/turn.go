@@ -74,7 +74,7 @@ func (n *Node) Begin(ctx context.Context, key Key, seed []byte) (*Turn, error) {
 var errUnwritten = errors.New("the grant has a new token that the store of state has not taken yet: try again")
 
 // grant reads the row of a grant.
-func (n *Node) grant(ctx context.Context, id state.ID) (state.Row, record, error) {
+func (n *Node) grant(ctx context.Context, id state.ID) (reading, record, error) {
 	row, err := n.get(ctx, id)
 	if err != nil {
 		return row, record{}, fmt.Errorf("read the grant: %w", err)
@@ -84,7 +84,7 @@ func (n *Node) grant(ctx context.Context, id state.ID) (state.Row, record, error
 }
 
 // take takes the lease of a row that was read, or waits for the row to change and returns nil.
-func (n *Node) take(ctx context.Context, id state.ID, row state.Row, rec record) (*Turn, error) {
+func (n *Node) take(ctx context.Context, id state.ID, row reading, rec record) (*Turn, error) {
 	if row.LeasedFor == 0 {
 		asked := n.c.Now()
 		lease, taken, err := n.acquire(ctx, id, row.Generation)
