@@ -40,9 +40,10 @@ func TestUserChoosesNoHostOfATokenURL_threats_18(t *testing.T) {
 		"https://login.test{{ user.id }}", "https://login.test{{ user.id }}/token", "https://login.test:{{ tenant_id }}/", "{{ user.id }}://login.test/",
 		`https://login.test\{{ user.email }}`, "https://login.test#{{ user.last_name }}",
 		"{{ 'https://login.test/' + user.id }}", "https://{{ default(user.id, 'login.test') }}/token", "{{ get_secret('s') }}{{ user.id }}",
+		"{{ get_secret('s', 'tenant') }}", "https://{{ get_secret('s', 'user') }}.login.test/token",
 	} {
 		problems := w.problems("custom", with(misused, "url", url))
-		if len(problems) != 1 || !strings.HasPrefix(problems[0], "auth.config.url: user.* and tenant_id may stand only behind the host") {
+		if len(problems) != 1 || !strings.HasPrefix(problems[0], "auth.config.url: user.*, tenant_id and secrets of tenants and users may stand only behind the host") {
 			t.Errorf("%s: the problems are %q, want one", url, problems)
 		}
 	}

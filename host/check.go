@@ -235,7 +235,7 @@ func (k *checker) field(f *hostfn.Field, value any) {
 	}
 	k.names(f, compiled.Names())
 	if names := compiled.Names(); f.Kind == abi.KindURL && (len(names.User) > 0 || names.Tenant) && !urlcheck.FixedHost(text) {
-		k.Wrong(path(f.Name), "user.* and tenant_id may stand only behind the host: whoever chooses the host gets the credential")
+		k.Wrong(path(f.Name), "user.*, tenant_id and secrets of tenants and users may stand only behind the host: whoever chooses the host gets the credential")
 	}
 	literal, isLiteral := compiled.Literal()
 	if !isLiteral {

@@ -63,6 +63,8 @@ var twinAuths = []host.Auth{
 	{Type: "api_key", Config: key("{{ get_secret('s') }}")},
 	{Type: "api_key", Config: with(key("{{ get_secret('s') }}"), "in", "query")},
 	{Type: "api_key", Config: key("{{ get_secret('s') }} {{ user.email }} {{ default(tenant_id, 'nobody') }}")},
+	{Type: "api_key", Config: key("{{ get_secret('s', 'tenant') }}")},
+	{Type: "oauth_client_credentials", Config: oauth("{{ get_secret('s', 'user') }}")},
 	{Type: "api_key", Config: key("{{ get_variable('v') }} {{ now() }}")},
 	{Type: "oauth_client_credentials", Config: oauth("{{ get_secret('s') }}")},
 	{Type: "oauth_client_credentials", Config: with(oauth("{{ get_secret('k') }}"), "scope", "{{ user.id }}")},
@@ -91,7 +93,7 @@ func newTwins(t *testing.T, seed uint64) *twins {
 			tw.connectors[i] = append(tw.connectors[i], w.connectAs(fmt.Sprint("c", n), auth.Type, auth.Config))
 		}
 	}
-	for _, name := range []string{"s", "k", "text"} {
+	for _, name := range []string{"s", "k", "text", "tenants/t/s", "users/u1/s", "users/u2/s"} {
 		tw.rotate(name)
 	}
 	return tw
@@ -117,6 +119,8 @@ func (tw *twins) step() {
 	switch n := tw.random.IntN(40); n {
 	case 0, 1:
 		tw.rotate([]string{"s", "k"}[n])
+	case 10, 11:
+		tw.rotate([]string{"tenants/t/s", "users/u1/s"}[n-10])
 	case 2, 3, 4:
 		d := []time.Duration{time.Second, 39 * time.Second, 90 * time.Second}[n-2]
 		for _, w := range tw.both("%s later", d) {

@@ -15,9 +15,15 @@ import (
 
 // Secrets is a store of secrets. The host asks it on each use, so that a rotated secret takes effect at once. An
 // implementation may cache a value for a few seconds.
+//
+// Templates name a secret with get_secret('NAME'), and then its name in the store is NAME. The secret of a tenant,
+// get_secret('NAME', 'tenant'), is tenants/ID/NAME in the store, where ID is the TenantID of the [User]. That of a user,
+// get_secret('NAME', 'user'), is users/ID/NAME with the ID of the User. A NAME has 1 to 128 ASCII letters, digits, '.', '_' and
+// '-', and begins with a letter or digit. An ID is like a NAME, but without capitals and dots; the host refuses a request with
+// any other. So each part of the name is safe in a path, and no two IDs differ by case alone.
 type Secrets interface {
 	// Secret returns the value of a secret. The error wraps [ErrSecretNotFound] if there is no secret of that name. Any
-	// other error means that the store cannot answer now.
+	// other error means that the store cannot answer now. An implementation compares names byte for byte.
 	Secret(ctx context.Context, name string) (string, error)
 }
 
@@ -35,12 +41,16 @@ func (m MapSecrets) Secret(_ context.Context, name string) (string, error) {
 	return "", ErrSecretNotFound // who asks has the name
 }
 
-// EnvSecrets returns a store that reads secrets from the environment variables named by [EnvName].
+// EnvSecrets returns a store that reads secrets from the environment variables named by [EnvName]. It has no secrets of tenants
+// and users.
 func EnvSecrets() Secrets { return envSecrets{} }
 
 type envSecrets struct{}
 
 func (envSecrets) Secret(_ context.Context, name string) (string, error) {
+	if strings.Contains(name, "/") {
+		return "", fmt.Errorf("%w: the environment has none of tenants and users", ErrSecretNotFound)
+	}
 	if !expr.ValidName(name) {
 		return "", fmt.Errorf("%w: %q is not a secret's name", ErrSecretNotFound, name)
 	}
@@ -56,14 +66,15 @@ func EnvName(name string) string {
 	return "KEYWRIGHT_SECRET_" + strings.NewReplacer("-", "_", ".", "_").Replace(strings.ToUpper(name))
 }
 
-// DirSecrets returns a store that reads each secret from the file of the same name in a directory, on each use. It
-// removes one newline at the end. A file may have up to 1 MiB. Links that lead out of the directory are not followed.
+// DirSecrets returns a store that reads each secret from the file of the same name in a directory, on each use. The secrets of
+// tenants and users are in directories below it, such as tenants/acme/crm. It removes one newline at the end. A file may have
+// up to 1 MiB. Links that lead out of the directory are not followed.
 func DirSecrets(dir string) Secrets { return dirSecrets(dir) }
 
 type dirSecrets string
 
 func (d dirSecrets) Secret(_ context.Context, name string) (string, error) {
-	if !expr.ValidName(name) {
+	if !expr.ValidSecret(name) {
 		return "", fmt.Errorf("%w: %q is not a secret's name", ErrSecretNotFound, name)
 	}
 	root, err := os.OpenRoot(string(d))
@@ -133,10 +144,44 @@ func (f firstOf) Secret(ctx context.Context, name string) (string, error) {
 	return "", fmt.Errorf("%w: %s", ErrSecretNotFound, strings.Join(hints, ", or "))
 }
 
-// readSecret returns the value of a secret in a store. A blank value is an error. An error other than ErrSecretNotFound
-// is marked as passing, see [hostfn.Passing].
+// readSecret returns the value of a secret that templates name, for the user of the context. A blank value is an error. An
+// error of a store other than ErrSecretNotFound is marked as passing, see [hostfn.Passing].
 func readSecret(ctx context.Context, store Secrets, name string) (string, error) {
-	value, err := store.Secret(ctx, name)
+	if expr.Owned(name) {
+		return readOwned(ctx, store, name)
+	}
+	return readStored(ctx, store, name, name)
+}
+
+// readOwned is like readSecret, for a secret of a tenant or a user. Its errors do not have the id of either.
+func readOwned(ctx context.Context, store Secrets, name string) (string, error) {
+	u, _ := UserFrom(ctx)
+	stored, err := expr.StoredSecret(name, u.TenantID, u.ID)
+	if err != nil {
+		return "", fmt.Errorf("secret %q: %w", name, err)
+	}
+	value, err := readStored(ctx, store, stored, name)
+	if err != nil {
+		return "", &anonymousError{err, stored[:strings.LastIndexByte(stored, '/')], name[:strings.LastIndexByte(name, '/')]}
+	}
+	return value, nil
+}
+
+// anonymousError is an error with other text in place of the directory of a tenant or a user.
+type anonymousError struct {
+	err                error
+	directory, instead string
+}
+
+func (e *anonymousError) Error() string {
+	return strings.ReplaceAll(e.err.Error(), e.directory, e.instead)
+}
+
+func (e *anonymousError) Unwrap() error { return e.err }
+
+// readStored returns the value that a store has under the name stored. Its errors begin with name.
+func readStored(ctx context.Context, store Secrets, stored, name string) (string, error) {
+	value, err := store.Secret(ctx, stored)
 	switch {
 	case err == nil && value != "" && '!' <= value[0] && value[0] <= '~': // most are like that
 		return value, nil

@@ -15,8 +15,9 @@ type Expression struct {
 	Kind Kind
 	// Column is the column of the operator or name that is evaluated last. Start is the column of the first token.
 	Column, Start int
-	// Secrets and Variables are the arguments of get_secret and get_variable. Subject are the fields of user ("user.email")
-	// and tenant_id. Each is in the order of the source, with repetitions.
+	// Secrets and Variables are the names in get_secret and get_variable. The secret of a tenant is named tenants/*/NAME, and
+	// that of a user users/*/NAME. Subject are the fields of user ("user.email") and tenant_id; a
+	// secret of a tenant or a user adds the one with its id. Each is in the order of the source, with repetitions.
 	Secrets, Variables, Subject []string
 	// Key is the key that the expression names, if it is a call of get_key. It is nil otherwise. Such an expression has no
 	// value, so it must not be evaluated.

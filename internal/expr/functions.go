@@ -48,7 +48,7 @@ type omitted struct{}
 
 // functions are all functions except rounds. README.md and docs/gateway.md list them.
 var functions = map[string]function{
-	"get_secret":   {everywhere, 1, 1, "one name", "", nil, Text, nil, false},
+	"get_secret":   {everywhere, 1, 2, "a name, and perhaps 'tenant' or 'user'", "", nil, Text, nil, false},
 	"get_key":      {everywhere, 1, 2, "a name, and perhaps a version", "", nil, Text, nil, false},
 	"get_variable": {everywhere, 1, 1, "one name", "", nil, Text, nil, false},
 	"default":      {everywhere, 2, 2, "a value and what replaces it", "", nil, Any, nil, false},

@@ -41,8 +41,17 @@ func (b *builder) secret(n *ast.CallNode) operand {
 	if !ok {
 		return operand{}
 	}
+	if len(n.Arguments) > 1 {
+		argument, _ := n.Arguments[1].(*ast.StringNode)
+		if argument == nil || owners[argument.Value] == (owner{}) {
+			return b.fail(n.Arguments[1], "whose secret it is must be written 'tenant' or 'user'")
+		}
+		o := owners[argument.Value]
+		name = o.directory + anyone + "/" + name
+		b.Subject = append(b.Subject, o.subject)
+	}
 	b.Secrets, b.Secret = append(b.Secrets, name), true
-	called := "get_secret('" + name + "')"
+	called := SecretCall(name)
 	return b.lookup(n, func(r *Run) string {
 		value, err := r.Values.Secret(name)
 		if err != nil {

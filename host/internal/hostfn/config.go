@@ -225,7 +225,7 @@ func (c *Call) SecretGet(name string) string {
 	if _, ofField := c.plan.SecretSinks[name]; !ok || !ofField { // one that tls alone names is the host's
 		c.endf(StagePlugin, "secret_get was called for a secret that the connector's configuration does not name")
 	}
-	mask := "{{ get_secret('" + name + "') }}"
+	mask := "{{ " + template.SecretCall(name) + " }}"
 	return c.seal(seal.Value{Text: value, Sinks: c.plan.SecretSinks[name], Derived: c.plan.SecretDerived[name], Mask: mask})
 }
 

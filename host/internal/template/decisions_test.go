@@ -146,7 +146,7 @@ func TestCheckedWhen(t *testing.T) {
 		{"character that is none", "{{ a § b }}", "column 6: unrecognized character"},
 		{"integer that is too large", "{{ 9223372036854775808 }}", "syntax error near the end"},
 		{"bad escape", `{{ '\q' }}`, "column 4: invalid char escape"},
-		{"too few arguments", "{{ get_secret() }}", "column 4: get_secret takes one name"},
+		{"too few arguments", "{{ get_secret() }}", "column 4: get_secret takes a name, and perhaps 'tenant' or 'user'"},
 		{"wrong type", "{{ now('60') }}", "column 8: now takes whole seconds"},
 		{"wrong type, sum", "{{ 'a' + 1 }}", "column 8: + takes two texts or two numbers"},
 		{"name that is no UTF-8", "{{ json_encode({`\xff`: 1}) }}", "column 17: JSON cannot hold"},

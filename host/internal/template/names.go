@@ -27,6 +27,9 @@ const (
 // NoKey is the error for get_key at a place that takes no key.
 const NoKey = "get_key is for a field that takes a key, and this takes a text: use get_secret"
 
+// SecretCall returns the call of get_secret with a name of [Names].Secrets.
+func SecretCall(name string) string { return expr.SecretCall(name) }
+
 // language is the language of expressions in templates.
 var language = &expr.Language{
 	Group: func(path string) bool { return path == "user" },
@@ -46,13 +49,14 @@ var language = &expr.Language{
 // Names are literals in the source, so they are known before a template is rendered. Each list is sorted and has no
 // duplicates.
 type Names struct {
-	// Secrets are the arguments of get_secret.
+	// Secrets are the names in get_secret. The secret of a tenant is named tenants/*/NAME, and that of a user users/*/NAME.
 	Secrets []string
 	// Variables are the arguments of get_variable.
 	Variables []string
-	// User are the fields of user: "email", "first_name", "id", "last_name", "token", "username".
+	// User are the fields of user: "email", "first_name", "id", "last_name", "token", "username". The id is one of them if a
+	// secret of a user is named.
 	User []string
-	// Tenant is set if tenant_id is used.
+	// Tenant is set if tenant_id is used, or a secret of a tenant is named.
 	Tenant bool
 }
 

@@ -1,0 +1,81 @@
+package expr
+
+import (
+	"slices"
+	"strings"
+	"testing"
+)
+
+// The ids that are no part of a name: threats.md 117.
+var hostileIDs = []string{
+	"", ".", "..", "../acme", "a/b", "/", "acme/", `a\b`, `..\acme`, "a.b", "ann@example.com", "Acme", "ACME", "acme ", " acme", "a b",
+	"acme\n", "acme\x00", "\x7f", "%2e%2e", "a%2fb", "*", "a*", "-acme", "_acme", "ａcme", "açme", "acme\u200b", "\xff", "auth0|1", "a:b", "~",
+	strings.Repeat("a", 129),
+}
+
+func TestTheNameOfATenantsSecret(t *testing.T) {
+	for _, id := range append([]string{"acme", "0", "a_b-c", "8f14e45f-ceea-467f-a0e6-000000000001", strings.Repeat("a", 128)}, hostileIDs...) {
+		for _, tt := range []struct{ name, tenantID, userID, want, missing string }{
+			{"tenants/*/crm", id, "other", "tenants/" + id + "/crm", "the request has no tenant"},
+			{"users/*/crm", "other", id, "users/" + id + "/crm", "the request has no user with an id"},
+		} {
+			got, err := StoredSecret(tt.name, tt.tenantID, tt.userID)
+			switch {
+			case !slices.Contains(hostileIDs, id):
+				if got != tt.want || err != nil || !ValidSecret(got) {
+					t.Errorf("%s of %q is %q, %v; want %q, which a store may have", tt.name, id, got, err, tt.want)
+				}
+			case got != "" || err == nil || ValidSecret(tt.want):
+				t.Errorf("%s of %q is %q, %v; may a store have it? %t", tt.name, id, got, err, ValidSecret(tt.want))
+			case id == "" && err.Error() != tt.missing:
+				t.Errorf("without an id, the error is %q, want %q", err, tt.missing)
+			case id != "" && !strings.Contains(err.Error(), "cannot be part of a secret's name: it must be 1 to 128 lower-case letters"):
+				t.Errorf("the error for %q is %q", id, err)
+			case len(id) > 3 && strings.Contains(err.Error(), id):
+				t.Errorf("the error for %q quotes the id: %q", id, err)
+			}
+		}
+	}
+	if got, err := StoredSecret("crm", "", ""); got != "crm" || err != nil {
+		t.Errorf("the secret of nobody in particular is %q, %v", got, err)
+	}
+}
+
+// What a store is never asked for: threats.md 117.
+func TestNamesThatNoStoreHas(t *testing.T) {
+	for _, name := range []string{
+		"", "tenants/*/crm", "users/*/crm", "tenants/acme", "tenants/acme/", "tenants//crm", "tenants/acme/../beta/crm", "tenants/acme/.crm",
+		"tenants/acme/crm/x", "/tenants/acme/crm", "Tenants/acme/crm", "tenant/acme/crm", "groups/acme/crm", "acme/crm", `tenants\acme\crm`,
+		"tenants/users/a/crm",
+	} {
+		if ValidSecret(name) {
+			t.Errorf("a store may have %q", name)
+		}
+	}
+	for _, name := range []string{"crm", "tenants", "users", "crm.pem", "tenants/acme/crm.pem", "users/users/users", "users/7/CRM"} {
+		if !ValidSecret(name) {
+			t.Errorf("no store may have %q", name)
+		}
+	}
+}
+
+func TestWhoseSecretAnExpressionNames(t *testing.T) {
+	for _, tt := range []struct {
+		source  string
+		secrets []string
+		subject []string
+		called  string
+	}{
+		{"get_secret('crm')", []string{"crm"}, nil, "get_secret('crm')"},
+		{`get_secret("crm", "tenant")`, []string{"tenants/*/crm"}, []string{"tenant_id"}, "get_secret('crm', 'tenant')"},
+		{"'crm' | get_secret('user')", []string{"users/*/crm"}, []string{"user.id"}, "get_secret('crm', 'user')"},
+	} {
+		e := mustCompile(t, tt.source, ofTemplates)
+		if !slices.Equal(e.Secrets, tt.secrets) || !slices.Equal(e.Subject, tt.subject) || !e.Secret {
+			t.Errorf("%s names the secrets %q and the subject %q", tt.source, e.Secrets, e.Subject)
+		}
+		if got := SecretCall(e.Secrets[0]); got != tt.called || Owned(e.Secrets[0]) != (tt.subject != nil) {
+			t.Errorf("%s is shown as %s", tt.source, got)
+		}
+	}
+}
