@@ -2,6 +2,7 @@ package main
 
 import (
 	"log/slog"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -12,17 +13,22 @@ import (
 type serveFlags struct {
 	configFlags
 	listen, admin string
+	drainDelay    time.Duration
 	demo          bool
 }
+
+// maxDrainDelay limits --drain-delay.
+const maxDrainDelay = 10 * time.Minute
 
 func (a *app) serve() *cobra.Command {
 	var flags serveFlags
 	c := &cobra.Command{
-		Use:   "serve [-c FILE] [--secrets-dir DIR] [--listen ADDR] [--admin ADDR] [--dev] [--demo]",
+		Use:   "serve [-c FILE] [--secrets-dir DIR] [--listen ADDR] [--admin ADDR] [--drain-delay TIME] [--dev] [--demo]",
 		Short: "Run the connectors for browsers and services",
 		Long: "Runs the connectors of a file: a request for /connectors/PERMALINK is authenticated here and sent on, and no credential " +
 			"reaches the caller. The file and its plugins are read again when they change, and on SIGHUP; a bad file leaves the " +
-			"one before in use. SIGTERM ends it once the requests in flight have been answered.\n\n" +
+			"one before in use. SIGTERM ends it once the requests in flight have been answered; with " +
+			"--drain-delay, /readyz says so first.\n\n" +
 			"Operators have a listener of their own: /healthz, /readyz, /metrics, /debug/pprof/, and POST " +
 			"/connectors/PERMALINK/test, which tries a connector and shows in X-Debug-Request what was sent.\n\n" +
 			"With gateway.tls in the file, callers have HTTPS; a certificate that is renewed counts at the next connection.\n\n" +
@@ -33,6 +39,9 @@ func (a *app) serve() *cobra.Command {
 			"them, and says what to try.",
 		Args: arguments(),
 		RunE: func(c *cobra.Command, _ []string) error {
+			if flags.drainDelay < 0 || flags.drainDelay > maxDrainDelay {
+				return misuse(c, "--drain-delay is a time from 0s to %s", maxDrainDelay)
+			}
 			if !flags.dev {
 				if err := noDumps(); err != nil {
 					return err
@@ -40,7 +49,7 @@ func (a *app) serve() *cobra.Command {
 			}
 			logger := slog.New(slog.NewJSONHandler(a.err, nil))
 			config := daemon.Config{
-				File: flags.file, Listen: flags.listen, Admin: flags.admin, Logger: logger,
+				File: flags.file, Listen: flags.listen, Admin: flags.admin, Logger: logger, DrainDelay: flags.drainDelay,
 				Traces: a.env("OTEL_EXPORTER_OTLP_ENDPOINT") != "" || a.env("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT") != "",
 			}
 			if flags.demo {
@@ -59,6 +68,7 @@ func (a *app) serve() *cobra.Command {
 	flags.add(c, "connectors.yaml")
 	c.Flags().StringVar(&flags.listen, "listen", "127.0.0.1:8080", "the `ADDR` for callers, host:port")
 	c.Flags().StringVar(&flags.admin, "admin", "127.0.0.1:8081", "the `ADDR` for operators, host:port; keep it from others")
+	c.Flags().DurationVar(&flags.drainDelay, "drain-delay", 0, "how long after SIGTERM new callers are still accepted, while /readyz is 503: a `TIME` such as 10s")
 	c.Flags().BoolVar(&flags.demo, "demo", false, "run the demo's connectors, before servers that it starts, instead of a file")
 	c.DisableFlagsInUseLine = true
 	return c

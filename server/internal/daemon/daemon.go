@@ -33,6 +33,8 @@ type Config struct {
 	// Traces sends traces to the collector in the environment variables OTEL_EXPORTER_OTLP_…. The file's gateway.traces has
 	// precedence.
 	Traces bool
+	// DrainDelay is the time for which callers are still accepted after ctx has ended, while /readyz says that the daemon ends.
+	DrainDelay time.Duration
 	// Started, if not nil, is called once the servers listen, with their URLs without a path.
 	Started func(callers, operators string)
 }
@@ -95,7 +97,8 @@ func Run(ctx context.Context, c Config) error {
 	defer func() { stop(); <-done }()
 	return httpserver.Run(ctx, httpserver.Config{
 		Listen: c.Listen, Admin: c.Admin, Handler: d.gateway.Handler(), TLS: secure, Logger: c.Logger, Started: d.started, Ready: d.ready, Notice: d.notice,
-		Operate: map[string]http.Handler{"POST /connectors/{permalink}/test": d.gateway.Test(), "GET /metrics": d.metrics.Handler()},
+		DrainDelay: c.DrainDelay,
+		Operate:    map[string]http.Handler{"POST /connectors/{permalink}/test": d.gateway.Test(), "GET /metrics": d.metrics.Handler()},
 	})
 }
 

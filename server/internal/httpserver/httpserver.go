@@ -50,6 +50,11 @@ type Config struct {
 	// not in use. "" means none.
 	Notice func() string
 	Logger *slog.Logger
+	// DrainDelay is the time between the end of the context, from which on /readyz says that the server is about to end, and
+	// the time at which it takes no new connection. A load balancer needs it to send requests elsewhere.
+	DrainDelay time.Duration
+	// After is time.After, except in tests. It measures DrainDelay.
+	After func(time.Duration) <-chan time.Time
 	// Drain is the maximum time to wait for requests in flight when the server ends. 0 means 30 seconds.
 	Drain time.Duration
 	// If not nil, Started is called with the addresses of the servers once they listen.
@@ -100,6 +105,11 @@ func Run(ctx context.Context, c Config) error {
 	case <-ctx.Done():
 	}
 	draining.Store(true)
+	if err := c.delay(failed); err != nil {
+		_ = caller.Close()
+		_ = operator.Close()
+		return err
+	}
 	drain := c.Drain
 	if drain == 0 {
 		drain = defaultDrain
@@ -116,6 +126,24 @@ func Run(ctx context.Context, c Config) error {
 		_ = caller.Close()
 	}
 	return errors.Join(err, operator.Close())
+}
+
+// delay waits for c.DrainDelay. It returns an error if a server fails meanwhile.
+func (c Config) delay(failed <-chan error) error {
+	if c.DrainDelay <= 0 {
+		return nil
+	}
+	c.Logger.Info("ending: /readyz says so, and callers are still accepted", slog.String("for", c.DrainDelay.String()))
+	after := c.After
+	if after == nil {
+		after = time.After
+	}
+	select {
+	case err := <-failed:
+		return err
+	case <-after(c.DrainDelay):
+		return nil
+	}
 }
 
 func server(h http.Handler, logger *slog.Logger) *http.Server {

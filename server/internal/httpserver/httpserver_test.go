@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/keywright/keywright/server/internal/httpserver"
 )
@@ -134,5 +135,53 @@ func TestPanicsAreInTheLog(t *testing.T) {
 	}
 	if line := <-log; !strings.Contains(line, "a mistake of ours") {
 		t.Error(line)
+	}
+}
+
+// With a drain delay, /readyz refuses first, while callers are still served, and the listener closes afterwards.
+func TestDrainDelay(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	delayed, elapse := make(chan time.Duration, 1), make(chan time.Time)
+	started, ended := make(chan [2]string, 1), make(chan error, 1)
+	go func() {
+		ended <- httpserver.Run(ctx, httpserver.Config{
+			Listen: "127.0.0.1:0", Admin: "127.0.0.1:0", Logger: slog.New(slog.DiscardHandler), Handler: http.NotFoundHandler(),
+			DrainDelay: 7 * time.Second, After: func(d time.Duration) <-chan time.Time { delayed <- d; return elapse },
+			Started: func(callers, operators net.Addr) {
+				started <- [2]string{"http://" + callers.String(), "http://" + operators.String()}
+			},
+		})
+	}()
+	urls := <-started
+	status := func(url string) int {
+		transport := &http.Transport{DisableKeepAlives: true} // a connection of its own
+		r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		response, err := transport.RoundTrip(r)
+		if err != nil {
+			return 0
+		}
+		_ = response.Body.Close()
+		return response.StatusCode
+	}
+	if got := status(urls[1] + "/readyz"); got != http.StatusOK {
+		t.Errorf("before the end: %d", got)
+	}
+	cancel()
+	if d := <-delayed; d != 7*time.Second {
+		t.Errorf("the delay is %s", d)
+	}
+	if ready, callers := status(urls[1]+"/readyz"), status(urls[0]+"/"); ready != http.StatusServiceUnavailable || callers != http.StatusNotFound {
+		t.Errorf("during the delay: readiness %d, callers %d", ready, callers)
+	}
+	close(elapse)
+	if err := <-ended; err != nil {
+		t.Error(err)
+	}
+	if got := status(urls[0] + "/"); got != 0 {
+		t.Errorf("after the end: %d", got)
 	}
 }
