@@ -49,6 +49,12 @@ type Options struct {
 	// ReadSecrets reads the secrets, and asks the store of keys about its keys. A secret that is missing or empty, a key that
 	// does not fit its algorithm, and a client certificate that cannot be used, are then problems.
 	ReadSecrets bool
+	// OpenState is called with the member state of the file, if there is one and the file is not wrong so far. It sets c.State, and
+	// c.Tokens if the cache outlives the host. The caller closes what it opens after the Set. Package statestore opens stores.
+	OpenState func(ctx context.Context, s *State, c *host.Config) error
+	// WithoutStore is set by commands that send nothing. The store of the file is not opened: what the connectors keep is in
+	// memory, until the Set is closed.
+	WithoutStore bool
 }
 
 // A Set holds the connectors of a file, ready for use, and their host.
@@ -61,8 +67,15 @@ type Set struct {
 	Settings Settings
 	// ClientCertificates has the client certificates of the connectors, by permalink, if [Options].ReadSecrets is set.
 	ClientCertificates map[string]*host.ClientCertificate
+	// State is the member state of the file, or nil. Options.OpenState has opened it.
+	State *State
+	// StateSecrets holds the names of the secrets in State, sorted.
+	StateSecrets []string
 	// PluginFiles holds the paths of the plugins, absolute or relative to the working directory.
 	PluginFiles []string
+
+	// memory is the State of a Set without a store.
+	memory *host.State
 }
 
 // Settings configures the gateway: the member gateway of the file. See [gateway.Setup] for Hosts and Origins.
@@ -135,8 +148,8 @@ func Read(ctx context.Context, name string, text []byte, o Options) (*Set, error
 	if ctx.Err() != nil { // the cause of any other error
 		err = ctx.Err()
 	}
-	if (err != nil || len(l.Problems) > 0) && l.set.Host != nil {
-		_ = l.set.Host.Close(context.WithoutCancel(ctx)) // does not block: there are no calls
+	if err != nil || len(l.Problems) > 0 {
+		_ = l.set.Close(context.WithoutCancel(ctx)) // does not block: there are no calls
 	}
 	switch {
 	case err != nil:
@@ -181,7 +194,15 @@ func (s *Set) Find(wanted string) (*gateway.Connector, error) {
 }
 
 // Close closes the host.
-func (s *Set) Close(ctx context.Context) error { return s.Host.Close(ctx) }
+func (s *Set) Close(ctx context.Context) (err error) {
+	if s.Host != nil {
+		err = s.Host.Close(ctx)
+	}
+	if s.memory != nil {
+		err = errors.Join(err, s.memory.Close(ctx))
+	}
+	return err
+}
 
 // A loader holds the state of one Load.
 type loader struct {
@@ -217,6 +238,11 @@ func (l *loader) load(ctx context.Context, text string) error {
 	if d.keys != nil {
 		l.options.Host.Keys = d.keys
 	}
+	if d.file.State != nil {
+		if err := l.state(ctx, d.file.State, d.state()); err != nil {
+			return err
+		}
+	}
 	if l.options.Host.BuiltIns == nil {
 		l.options.Host.BuiltIns = builtIns(definitions)
 	}
@@ -237,6 +263,9 @@ func (l *loader) connectAll(ctx context.Context, definitions []*definition) erro
 		}
 	}
 	taken := map[string]string{} // the name of a secret for each environment variable
+	for _, name := range l.set.StateSecrets {
+		taken[host.EnvName(name)] = name
+	}
 	for _, c := range definitions {
 		if err := ctx.Err(); err != nil {
 			return err

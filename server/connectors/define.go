@@ -66,6 +66,7 @@ type definer struct {
 		Connectors, Plugins []*node
 		Gateway             Settings
 		Secrets             []*node
+		State               *node
 	}
 	// environment is true if one of the file's stores is the environment.
 	environment bool

@@ -20,8 +20,10 @@ type checked struct {
 	OK      bool   `json:"ok"`
 	Secrets bool   `json:"secrets_read"`
 	// Connectors is empty if there are problems.
-	Connectors []checkedConnector   `json:"connectors"`
-	Problems   []connectors.Problem `json:"problems"`
+	Connectors []checkedConnector `json:"connectors"`
+	// State is the member state of the file, or nil.
+	State    *checkedState        `json:"state,omitempty"`
+	Problems []connectors.Problem `json:"problems"`
 }
 
 type checkedConnector struct {
@@ -33,6 +35,12 @@ type checkedConnector struct {
 	Secrets []string `json:"secrets"`
 	// Certificate is the client certificate, if the secrets were read.
 	Certificate *checkedCertificate `json:"client_certificate,omitempty"`
+}
+
+// checkedState is the store of state of a file, which check does not open.
+type checkedState struct {
+	Type    string   `json:"type"`
+	Secrets []string `json:"secrets"`
 }
 
 // checkedCertificate is a client certificate that is valid now.
@@ -52,7 +60,7 @@ func (a *app) check() *cobra.Command {
 		Long: "Checks a configuration and its plugins, and lists every problem, a line each, with line and column. Secrets are read " +
 			"only with --secrets or --secrets-dir: one that is missing or empty, a key that does not fit its algorithm, and a client " +
 			"certificate that cannot be used, are problems then, and the output shows when a client certificate ends. Keys that " +
-			"stay in a store are asked for then, and sign nothing. Nothing is sent to an API. Certificates of the gateway and the " +
+			"stay in a store are asked for then, and sign nothing. Nothing is sent to an API, and no store of state is opened; `keywright state` opens it. Certificates of the gateway and the " +
 			"keys of sessions are for `serve` to read.",
 		Args: arguments(),
 		RunE: a.orJSON(&asJSON, func(c *cobra.Command, _ []string) error {
@@ -68,6 +76,9 @@ func (a *app) check() *cobra.Command {
 			default:
 				defer closeSet(c.Context(), set)
 				result.OK = true
+				if set.State != nil {
+					result.State = &checkedState{set.State.Type(), append([]string{}, set.StateSecrets...)}
+				}
 				for _, one := range set.Connectors {
 					d := one.Definition()
 					result.Connectors = append(result.Connectors, checkedConnector{
@@ -135,9 +146,12 @@ func (a *app) writeChecked(result checked, wrong *connectors.Error) error {
 	return writeLine(a.out, terminal.Count(len(wrong.Problems), "problem"))
 }
 
-// secrets returns a list of the connectors' secrets, and whether they were read.
+// secrets returns a list of the secrets of the state and the connectors, and whether they were read.
 func (r *checked) secrets() string {
 	var names []string
+	if r.State != nil {
+		names = append(names, r.State.Secrets...)
+	}
 	for _, c := range r.Connectors {
 		names = append(names, c.Secrets...)
 	}

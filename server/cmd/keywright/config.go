@@ -15,6 +15,7 @@ import (
 
 	"github.com/keywright/keywright/host"
 	"github.com/keywright/keywright/server/connectors"
+	"github.com/keywright/keywright/server/connectors/statestore"
 	"github.com/keywright/keywright/server/internal/secretstore"
 )
 
@@ -61,7 +62,7 @@ func (a *app) options(c *cobra.Command, f *configFlags) (connectors.Options, err
 	if err != nil {
 		return connectors.Options{}, err
 	}
-	return connectors.Options{First: first, Environment: true, ReadSecrets: f.readSecrets, Host: host.Config{
+	return connectors.Options{First: first, Environment: true, ReadSecrets: f.readSecrets, WithoutStore: true, Host: host.Config{
 		Secrets:   secrets,
 		Variables: variables,
 		Egress:    host.Egress{AllowHTTP: f.dev, AllowPrivate: f.dev},
@@ -114,6 +115,46 @@ func (a *app) logger() *slog.Logger {
 			return attr
 		},
 	}))
+}
+
+// flushTime is the time in which a store of state may take what it did not take before.
+const flushTime = 10 * time.Second
+
+// loadToUse is like load for a command that uses a connector. Unless nothing is sent, it opens the store of state of the file.
+// The caller must call the function that it returns, which closes everything.
+func (a *app) loadToUse(ctx context.Context, c *cobra.Command, f *configFlags, masked bool) (*connectors.Set, func() error, error) {
+	if masked {
+		set, err := a.load(ctx, c, f)
+		return set, func() error { closeSet(ctx, set); return nil }, err
+	}
+	options, err := a.options(c, f)
+	if err != nil {
+		return nil, nil, err
+	}
+	var store *statestore.Store
+	options.WithoutStore = false
+	options.OpenState = func(ctx context.Context, s *connectors.State, c *host.Config) (err error) {
+		if store, err = statestore.Open(ctx, s, statestore.Options{Logger: c.Logger}); err == nil {
+			c.State = store.State
+		}
+		return err
+	}
+	closeState := func() error {
+		if store == nil {
+			return nil
+		}
+		ending, cancel := context.WithTimeout(context.WithoutCancel(ctx), flushTime)
+		defer cancel()
+		return store.Close(ending)
+	}
+	set, err := connectors.Load(ctx, f.file, options)
+	if err != nil {
+		return nil, nil, errors.Join(err, closeState())
+	}
+	return set, func() error {
+		closeSet(ctx, set)
+		return closeState()
+	}, nil
 }
 
 func closeSet(ctx context.Context, set *connectors.Set) { _ = set.Close(context.WithoutCancel(ctx)) }

@@ -77,7 +77,7 @@ func requestError(connector *gateway.Connector, request *http.Request, err error
 
 // prepared loads the configuration, and calls do with the connector and the request of the command line. If masked is true,
 // the request does not contain secrets.
-func (a *app) prepared(c *cobra.Command, f *requestFlags, masked bool, args []string, do func(*gateway.Connector, *http.Request) error) error {
+func (a *app) prepared(c *cobra.Command, f *requestFlags, masked bool, args []string, do func(*gateway.Connector, *http.Request) error) (err error) {
 	header, err := parseHeaders(c, f.headers)
 	if err != nil {
 		return err
@@ -87,11 +87,11 @@ func (a *app) prepared(c *cobra.Command, f *requestFlags, masked bool, args []st
 		return err
 	}
 	ctx := c.Context()
-	set, err := a.load(ctx, c, &f.configFlags)
+	set, closeAll, err := a.loadToUse(ctx, c, &f.configFlags, masked)
 	if err != nil {
 		return err
 	}
-	defer closeSet(ctx, set)
+	defer func() { err = errors.Join(err, closeAll()) }()
 	connector, err := set.Find(args[0])
 	if err != nil {
 		return fmt.Errorf("%s: %w", f.file, err)

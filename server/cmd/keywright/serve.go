@@ -29,6 +29,7 @@ func (a *app) serve() *cobra.Command {
 			"reaches the caller. The file and its plugins are read again when they change, and on SIGHUP; a bad file leaves the " +
 			"one before in use. SIGTERM ends it once the requests in flight have been answered; with " +
 			"--drain-delay, /readyz says so first.\n\n" +
+			"With state in the file, tokens outlast this process, and several processes share them (docs/several-nodes.md).\n\n" +
 			"Operators have a listener of their own: /healthz, /readyz, /metrics, /debug/pprof/, and POST " +
 			"/connectors/PERMALINK/test, which tries a connector and shows in X-Debug-Request what was sent.\n\n" +
 			"With gateway.tls in the file, callers have HTTPS; a certificate that is renewed counts at the next connection.\n\n" +

@@ -4,11 +4,13 @@ package daemon
 import (
 	"context"
 	"crypto/tls"
+	"errors"
 	"log/slog"
 	"net"
 	"net/http"
 	"path/filepath"
 	"runtime"
+	"strings"
 	"sync"
 	"time"
 
@@ -46,13 +48,14 @@ const ballast = 16 << 20
 
 // Run serves until ctx ends. It returns an error at once if the file is invalid. If the file becomes invalid later, the last
 // valid configuration stays in use.
-func Run(ctx context.Context, c Config) error {
+func Run(ctx context.Context, c Config) (err error) {
 	unused := make([]byte, ballast)
 	defer runtime.KeepAlive(unused)
 	d, err := newDaemon(c)
 	if err != nil {
 		return err
 	}
+	defer func() { err = errors.Join(err, d.shared.close()) }() // last, because the hosts of all sets use it
 	first, err := d.heard(ctx)
 	if err != nil {
 		return err
@@ -110,6 +113,8 @@ type daemon struct {
 	clock   func() time.Time
 	metrics *gatewayMetrics
 	gateway *gateway.Gateway
+	// shared is the member state of the file, which all sets share.
+	shared *sharedState
 	// retired counts the sets that are no longer in use and not yet closed.
 	retired sync.WaitGroup
 	// certificate is nil if callers use plain HTTP.
@@ -134,16 +139,18 @@ func newDaemon(c Config) (*daemon, error) {
 		d.clock = time.Now
 	}
 	d.metrics = newMetrics(d)
+	d.shared = &sharedState{logger: c.Logger, clock: d.clock}
 	options := c.Options
 	if l := options.Host.Logger; l != nil {
 		options.Host.Logger = slog.New(gateway.LogHandler(l.Handler()))
 	}
+	options.OpenState, options.WithoutStore = d.open, false
 	options.Host.Observe = func(ctx context.Context, attempt host.Attempt) {
 		d.metrics.attempted(attempt)
 		gateway.Observe(ctx, attempt)
 	}
 	var err error
-	if options.Host.Tokens, err = host.NewTokenCache(options.Host); err != nil { // one cache for all successive sets
+	if options.Host.Tokens, err = host.NewTokenCache(options.Host); err != nil { // one cache for all successive sets, without state
 		return nil, err
 	}
 	d.read = func(ctx context.Context) (*connectors.Set, error) {
@@ -168,13 +175,17 @@ func (d *daemon) started(callers, operators net.Addr) {
 // ready reports whether requests can be served.
 func (d *daemon) ready() error { return d.current().sessions.Ready(context.Background()) }
 
-// notice returns a notice for /readyz if the file on disk is not in use. The gateway stays ready then, with the previous
-// configuration.
+// notice returns a notice for /readyz if the file on disk is not in use, or the store of state fails. The gateway stays ready
+// then, with the previous configuration, and without the store.
 func (d *daemon) notice() string {
+	var lines []string
 	if since := d.since(); !since.IsZero() {
-		return "the configuration on disk is not in use, but the one before it: it has been refused since " + since.UTC().Format(time.RFC3339) + ", and the log says why"
+		lines = append(lines, "the configuration on disk is not in use, but the one before it: it has been refused since "+since.UTC().Format(time.RFC3339)+", and the log says why")
 	}
-	return ""
+	if notice := d.shared.notice(); notice != "" {
+		lines = append(lines, notice)
+	}
+	return strings.Join(lines, "\n")
 }
 
 // since returns the time at which the file on disk was first refused, or zero if it is in use.

@@ -122,6 +122,8 @@ func (d *daemon) complete(ctx context.Context, next *inUse) (err error) {
 			return errTraces
 		case before.Settings.HasUsers() && !next.Settings.HasUsers():
 			return errUsers
+		case before.State != nil && next.State == nil:
+			return errStateGone
 		case secure != (d.certificate != nil):
 			return errSecure
 		}

@@ -6,13 +6,13 @@ import (
 	"github.com/keywright/keywright/server/connectors"
 )
 
-// The files that docs/gateway.md shows can be loaded.
+// The files that docs/gateway.md and docs/several-nodes.md show can be loaded.
 func TestTheFileOfTheGateway(t *testing.T) {
-	for _, b := range blocks(t, "docs/gateway.md") {
+	for _, b := range append(blocks(t, "docs/gateway.md"), blocks(t, "docs/several-nodes.md")...) {
 		if b.info != "yaml" {
 			continue
 		}
-		set, err := connectors.Read(t.Context(), "connectors.yaml", []byte(b.text), connectors.Options{})
+		set, err := connectors.Read(t.Context(), "connectors.yaml", []byte(b.text), connectors.Options{WithoutStore: true})
 		if err != nil {
 			t.Fatal(err)
 		}

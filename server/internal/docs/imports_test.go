@@ -32,7 +32,7 @@ var rules = []rule{
 	{packages: "plugins/internal/...", ours: []string{"sdk"}},
 	{packages: "plugins/...", ours: []string{"sdk", "plugins/internal/..."}},
 
-	{packages: "host", ours: []string{"abi", "internal/expr", "internal/problem", "internal/urlcheck", "plugins", "host/internal/..."}, others: []string{"golang.org/x/net", "github.com/hashicorp/golang-lru/v2"}},
+	{packages: "host", ours: []string{"abi", "host/state", "internal/expr", "internal/problem", "internal/urlcheck", "plugins", "host/internal/..."}, others: []string{"golang.org/x/net", "github.com/hashicorp/golang-lru/v2"}},
 	{packages: "host/hosttest", ours: []string{"host", "plugins", "sdk", "abi", "internal/pluginbuild", "internal/testworld", "host/internal/..."}},
 	{packages: "host/internal/hostfn", ours: []string{
 		"abi", "host/internal/leakscan", "host/internal/egress", "host/internal/seal", "host/internal/signing", "host/internal/strictjson", "host/internal/template", "host/internal/tokencache",
@@ -85,10 +85,11 @@ var rules = []rule{
 	{packages: "internal/tlsfailure"},
 	{packages: "internal/urlcheck"},
 	{packages: "internal/urlpath"},
-	{packages: "server/connectors", ours: []string{"server/gateway", "server/identity", "host", "abi", "plugins", "internal/problem", "server/internal/secretstore", "internal/urlcheck"}, others: []string{"go.yaml.in/yaml/v4", "golang.org/x/text"}},
+	{packages: "server/connectors/statestore", ours: []string{"host", "host/state", "server/connectors", "server/state", "server/state/postgres", "server/state/sqlite"}},
+	{packages: "server/connectors", ours: []string{"server/gateway", "server/identity", "host", "host/state", "abi", "plugins", "internal/problem", "server/internal/secretstore", "internal/urlcheck"}, others: []string{"go.yaml.in/yaml/v4", "golang.org/x/text"}},
 	{packages: "server/internal/httpserver"},
 	{packages: "server/internal/places"},
-	{packages: "server/internal/daemon", ours: []string{"server/gateway", "server/identity", "host", "server/connectors", "server/internal/httpserver", "server/internal/metrics"}, others: []string{"github.com/fsnotify/fsnotify", "github.com/prometheus/client_golang", "go.opentelemetry.io/otel"}},
+	{packages: "server/internal/daemon", ours: []string{"server/gateway", "server/identity", "host", "host/state", "server/connectors", "server/connectors/statestore", "server/internal/httpserver", "server/internal/metrics"}, others: []string{"github.com/fsnotify/fsnotify", "github.com/prometheus/client_golang", "go.opentelemetry.io/otel"}},
 	{packages: "server/internal/secretstore", ours: []string{"host", "internal/expr", "internal/problem", "internal/tlsfailure", "internal/urlcheck"}, others: []string{"filippo.io/age", "github.com/go-json-experiment/json", "golang.org/x/sync"}},
 	{packages: "server/internal/demo", others: []string{"github.com/golang-jwt/jwt/v5"}},
 	{packages: "server/internal/demo/tour", ours: []string{"host", "server/connectors", "server/gateway", "server/internal/demo", "internal/urlpath", "server/internal/terminal"}},
@@ -100,7 +101,7 @@ var rules = []rule{
 	{packages: "server/internal/sqlitefile"},
 	{packages: "server/internal/postgrestest", others: []string{"github.com/jackc/pgx/v5"}},
 	{packages: "server/internal/docs"},
-	{packages: "server/cmd/keywright", ours: []string{"abi", "server/content", "server/content/...", "server/connectors", "server/gateway", "host", "host/hosttest", "internal/...", "server/internal/...", "plugins", "sdk"}, others: []string{"github.com/schollz/progressbar/v3", "github.com/spf13/cobra", "github.com/spf13/pflag", "golang.org/x/sys"}},
+	{packages: "server/cmd/keywright", ours: []string{"abi", "server/content", "server/content/...", "server/connectors", "server/connectors/statestore", "server/gateway", "host", "host/state", "host/hosttest", "internal/...", "server/internal/...", "plugins", "sdk"}, others: []string{"github.com/schollz/progressbar/v3", "github.com/spf13/cobra", "github.com/spf13/pflag", "golang.org/x/sys"}},
 	{packages: "tools/plugin", ours: []string{"host", "internal/pluginbuild", "sdk"}},
 	{packages: "tools/mutants", ours: []string{"internal/pluginbuild"}},
 }
@@ -261,7 +262,7 @@ func TestNoPackageImportsUpwards(t *testing.T) {
 	}
 }
 
-// The public API of host, hosttest and sdk uses types of the standard library, abi, host and sdk only.
+// The public API of host, hosttest and sdk uses types of the standard library, abi, host, host/state and sdk only.
 func TestExportedNamesShowNoTypesOfDependencies(t *testing.T) {
 	for _, dir := range []string{"host", "host/hosttest", "sdk"} {
 		for name, file := range parse(t, dir) {
@@ -283,7 +284,7 @@ func TestExportedNamesShowNoTypesOfDependencies(t *testing.T) {
 						}
 						path := imports[types.ExprString(selector.X)]
 						first, _, _ := strings.Cut(path, "/")
-						ours := path == module+"abi" || path == module+"host" || path == module+"sdk"
+						ours := path == module+"abi" || path == module+"host" || path == module+"host/state" || path == module+"sdk"
 						if strings.Contains(first, ".") && !ours {
 							t.Errorf("%s: what is exported shows %s of %s", name, types.ExprString(selector), path)
 						}

@@ -1,0 +1,187 @@
+package connectors
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"reflect"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/keywright/keywright/host"
+	"github.com/keywright/keywright/host/state"
+)
+
+// The bounds of the member state.
+const (
+	maxStateKeys = 8
+	// leastLease leaves a token request two seconds.
+	leastLease = 3 * time.Second
+	mostLease  = 10 * time.Minute
+)
+
+// state reads the member state. It returns nil if there is none, or if it is so wrong that nothing else can be said of it.
+func (d *definer) state() *StateSettings {
+	n := d.file.State
+	if n == nil || !d.is(n, object, "state", "state") {
+		return nil
+	}
+	s := &StateSettings{}
+	type keys struct {
+		storeType
+		Keys  []string `file:",required"`
+		Lease time.Duration
+	}
+	var common keys
+	switch kind, _ := stringOf(n.get("type")); kind {
+	case StateSQLite:
+		var c struct {
+			keys
+			Path string `file:",required,path"`
+		}
+		d.decode(n, "state", &c)
+		common, s.Path = c.keys, c.Path
+	case StatePostgres:
+		var c struct {
+			keys
+			URL         string `file:",required"`
+			Connections int
+			Pooler      bool
+		}
+		d.decode(n, "state", &c)
+		common, s.URL, s.Connections, s.Pooler = c.keys, c.URL, c.Connections, c.Pooler
+		if s.Connections == 1 {
+			d.at(n.get("connections").value.Place, "state.connections", "is 1, and has to be 2 at least")
+		}
+	default:
+		var c storeType
+		if d.members(n, "state", reflect.ValueOf(&c).Elem()); c.Type != "" {
+			d.at(n.get("type").value.Place, "state.type", "is none of %s, %s", StateSQLite, StatePostgres)
+		}
+		return nil
+	}
+	s.Type, s.Keys, s.Lease = common.Type, common.Keys, common.Lease
+	switch m := n.get("keys"); {
+	case m == nil: // already reported
+	case m.value.kind == list && len(m.value.items) == 0:
+		d.at(m.value.Place, "state.keys", "is empty: it needs a state key, which names a secret")
+	case len(s.Keys) > maxStateKeys:
+		d.at(m.value.Place, "state.keys", "has more than %d keys", maxStateKeys)
+	}
+	if s.Lease != 0 && (s.Lease < leastLease || s.Lease > mostLease) {
+		d.at(n.get("lease").value.Place, "state.lease", "is not between %s and %s: a token request has two thirds of it", leastLease, mostLease)
+	}
+	return s
+}
+
+// state checks the member state of the file and calls OpenState. If the member is wrong, the host gets a State in memory, so that the
+// connectors that need one can be checked.
+func (l *loader) state(ctx context.Context, n *node, settings *StateSettings) error {
+	opened, err := l.openState(ctx, n, settings)
+	if err == nil && !opened {
+		err = l.memory(ctx)
+	}
+	return err
+}
+
+func (l *loader) openState(ctx context.Context, n *node, settings *StateSettings) (opened bool, err error) {
+	if settings == nil {
+		return false, nil
+	}
+	s := &State{settings: *settings, config: l.options.Host}
+	if err := l.stateTexts(ctx, n, s); err != nil || len(l.Problems) > 0 {
+		return false, err // a wrong file opens nothing
+	}
+	l.set.State = s
+	if l.options.ReadSecrets {
+		_, err = s.Read(ctx)
+	}
+	switch {
+	case err != nil:
+	case l.options.WithoutStore:
+		return false, nil
+	case l.options.OpenState == nil:
+		err = errors.New("this program opens no store of state: it has to set Options.OpenState")
+	default:
+		err = l.options.OpenState(ctx, s, &l.options.Host)
+	}
+	if err != nil {
+		l.stateError(n, err)
+	}
+	return err == nil, nil
+}
+
+// stateTexts reports templates that do not compile, keys that are no secrets, and a password in the file.
+func (l *loader) stateTexts(ctx context.Context, n *node, s *State) error {
+	render, err := s.renderer(ctx)
+	if err != nil {
+		return err
+	}
+	defer render.close()
+	check := func(path, source string, secret bool) {
+		at, _, _ := n.locate(strings.TrimPrefix(path, "state."))
+		t, err := render.host.Template(source)
+		var wrong *host.TemplateError
+		switch {
+		case errors.As(err, &wrong):
+			for _, p := range wrong.Problems {
+				where := at.Place
+				if p.Column > 0 {
+					where, _ = l.source.character(at, p.Column)
+				}
+				l.at(where, path, "%s", p.Message)
+			}
+			return
+		case t.Personal():
+			l.at(at.Place, path, "names something of the user, and is the same for all users")
+		case secret && len(t.Secrets()) == 0:
+			l.at(at.Place, path, "names no secret: write \"{{ get_secret('state-key') }}\", and keep the key in a store of secrets")
+		}
+		l.set.StateSecrets = append(l.set.StateSecrets, t.Secrets()...)
+		if text, ok := t.Literal(); ok && !secret {
+			if err := checkAddress(text); err != nil {
+				l.at(at.Place, path, "%v", err)
+			} else if hasPassword(text) {
+				l.at(at.Place, path, "has a password in it: keep the whole URL in a secret, and write \"{{ get_secret('state-url') }}\"")
+			}
+		}
+	}
+	if s.settings.URL != "" {
+		check("state.url", s.settings.URL, false)
+	}
+	for i, source := range s.settings.Keys {
+		path := fmt.Sprintf("state.keys[%d]", i)
+		if n.get("keys").value.kind == scalar {
+			path = "state.keys"
+		}
+		check(path, source, true)
+	}
+	slices.Sort(l.set.StateSecrets)
+	l.set.StateSecrets = slices.Compact(l.set.StateSecrets)
+	return nil
+}
+
+// stateError reports an error of the state at the member that its text begins with, or else at the state itself.
+func (l *loader) stateError(n *node, err error) {
+	path, message, found := strings.Cut(err.Error(), ": ")
+	if found && (path == "url" || strings.HasPrefix(path, "keys[")) {
+		at, where, exact := n.locate(path)
+		if exact {
+			where = at.Place
+		}
+		l.at(where, "state."+path, "%s", message)
+		return
+	}
+	l.at(n.Place, "state", "%s", strings.TrimPrefix(err.Error(), "state: "))
+}
+
+// memory sets a State in memory that ends with the Set.
+func (l *loader) memory(ctx context.Context) (err error) {
+	c := &l.options.Host
+	key := make([]byte, stateKeySize) // nobody else reads the memory
+	c.Tokens = nil
+	c.State, err = host.NewState(ctx, host.StateConfig{Store: state.NewMemory(time.Now), Keys: [][]byte{key}, Clock: c.Clock})
+	l.set.memory = c.State
+	return err
+}

@@ -1,0 +1,78 @@
+// Package statestore opens the store of state that a file of connectors describes.
+//
+//	var opened *statestore.Store
+//	set, err := connectors.Load(ctx, "connectors.yaml", connectors.Options{
+//		OpenState: func(ctx context.Context, s *connectors.State, c *host.Config) (err error) {
+//			if opened, err = statestore.Open(ctx, s, statestore.Options{}); err == nil {
+//				c.State = opened.State
+//			}
+//			return err
+//		},
+//	})
+package statestore
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"time"
+
+	"github.com/keywright/keywright/host"
+	"github.com/keywright/keywright/host/state"
+	"github.com/keywright/keywright/server/connectors"
+	database "github.com/keywright/keywright/server/state"
+	"github.com/keywright/keywright/server/state/postgres"
+	"github.com/keywright/keywright/server/state/sqlite"
+)
+
+// Options configures [Open]. All members may be nil.
+type Options struct {
+	// Logger gets what fails in the background, and a line now and then while the store fails.
+	Logger *slog.Logger
+	// Wrap returns a store that calls the one of the file, and that the state uses in its place.
+	Wrap func(state.Store) state.Store
+	// Clock is the clock of the host, which measures durations.
+	Clock func() time.Time
+	// Degraded is called for each token request that was made without the store, because the store failed.
+	Degraded func(error)
+}
+
+// Store is an open store, and the host's State on it.
+type Store struct {
+	State    *host.State
+	Database database.Database
+}
+
+// Open opens the store of a file, and creates it if it is not there. Its errors hold neither a password nor a state key.
+func Open(ctx context.Context, s *connectors.State, o Options) (*Store, error) {
+	settings, err := s.Read(ctx)
+	if err != nil {
+		return nil, err
+	}
+	opened := &Store{}
+	if settings.Type == connectors.StateSQLite {
+		opened.Database, err = sqlite.Open(ctx, settings.Path, sqlite.Options{Log: o.Logger})
+	} else {
+		opened.Database, err = postgres.Open(ctx, settings.URL, postgres.Options{Connections: settings.Connections, Pooler: settings.Pooler, Log: o.Logger})
+	}
+	if err != nil {
+		return nil, err
+	}
+	config := host.StateConfig{Store: opened.Database, Lease: settings.Lease, Clock: o.Clock, Logger: o.Logger, Degraded: o.Degraded}
+	if o.Wrap != nil {
+		config.Store = o.Wrap(opened.Database)
+	}
+	for _, key := range settings.Keys {
+		config.Keys = append(config.Keys, []byte(key))
+	}
+	if opened.State, err = host.NewState(ctx, config); err != nil {
+		return nil, errors.Join(err, opened.Database.Close())
+	}
+	return opened, nil
+}
+
+// Close writes what the store did not take before, until ctx ends, and closes the store. The hosts with the state must have
+// been closed before.
+func (s *Store) Close(ctx context.Context) error {
+	return errors.Join(s.State.Close(ctx), s.Database.Close())
+}

@@ -1,0 +1,70 @@
+package daemon
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/keywright/keywright/host/state"
+)
+
+// failingStore fails while err is set.
+type failingStore struct {
+	state.Store
+	err error
+}
+
+func (f *failingStore) Get(ctx context.Context, id state.ID) (state.Row, error) {
+	if f.err != nil {
+		return state.Row{}, f.err
+	}
+	return f.Store.Get(ctx, id)
+}
+
+func (f *failingStore) Put(ctx context.Context, l state.Lease, value []byte, expires time.Duration, release bool) (bool, error) {
+	return false, f.err
+}
+
+func (f *failingStore) Wait(context.Context, state.ID, int64) error { return nil }
+
+// Metrics and the notice of /readyz say that the store of state fails, until it answers again. A caller who has gone says
+// nothing about the store. threats.md 138
+func TestAFailingStoreIsShown(t *testing.T) {
+	now := time.Unix(1_700_000_000, 0)
+	m := newMetrics(&daemon{})
+	s := &sharedState{clock: func() time.Time { return now }}
+	s.observe(m)
+	failing := &failingStore{Store: state.NewMemory(time.Now)}
+	observed := &observedStore{failing, s}
+	get := func(ctx context.Context) { _, _ = observed.Get(ctx, state.ID{}) }
+	check := func(notice string, lines ...string) {
+		t.Helper()
+		if got := s.notice(); notice == "" && got != "" || !strings.Contains(got, notice) {
+			t.Errorf("the notice is %q, want %q", got, notice)
+		}
+		text := page(t, m)
+		for _, line := range lines {
+			if !strings.Contains(text, line+"\n") {
+				t.Errorf("the page does not have %s:\n%s", line, text)
+			}
+		}
+	}
+	get(t.Context())
+	check("", "keywright_state_available 1")
+	failing.err = errors.New("the database cannot be reached")
+	gone, cancel := context.WithCancel(t.Context())
+	cancel()
+	get(gone)
+	check("", "keywright_state_available 1")
+	get(t.Context())
+	now = now.Add(time.Hour)
+	_, _ = observed.Put(t.Context(), state.Lease{}, nil, 0, false)
+	check("has not answered since 2023-11-14T22:13:20Z", "keywright_state_available 0",
+		`keywright_state_errors_total{operation="read"} 1`, `keywright_state_errors_total{operation="write"} 1`)
+	failing.err = nil
+	get(t.Context())
+	_ = observed.Wait(t.Context(), state.ID{}, 0)
+	check("", "keywright_state_available 1", `keywright_state_errors_total{operation="read"} 1`, "keywright_state_waits_total 1")
+}

@@ -1,0 +1,205 @@
+package daemon
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/keywright/keywright/host"
+	"github.com/keywright/keywright/host/state"
+	"github.com/keywright/keywright/server/connectors"
+	"github.com/keywright/keywright/server/connectors/statestore"
+)
+
+// Errors for changes of the member state, which need a restart: tokens that a host is waiting for belong to the old store.
+var (
+	errStateChanged = errors.New("cannot be added or changed while this runs: restart it")
+	errStateGone    = errors.New("state cannot be taken away while this runs: restart it")
+)
+
+// flushTime is the time in which the store may take what it did not take before, when the daemon ends.
+const flushTime = 10 * time.Second
+
+// sharedState is the state of the file. It is opened for the first set, and all sets use it.
+type sharedState struct {
+	logger *slog.Logger
+	clock  func() time.Time
+
+	mu       sync.Mutex
+	settings *connectors.State
+	store    *statestore.Store
+	tokens   *host.TokenCache
+	ended    bool
+
+	metrics *stateMetrics
+	// failing is the time of the first failure of the store since it last answered. It is zero while the store answers.
+	failing time.Time
+}
+
+// stateMetrics holds the metrics of the store of state.
+type stateMetrics struct {
+	errors              *prometheus.CounterVec
+	degraded            prometheus.Counter
+	waits, waitsSeconds prometheus.Counter
+}
+
+// open is the OpenState of the options with which the file is read.
+func (d *daemon) open(ctx context.Context, settings *connectors.State, c *host.Config) error {
+	s := d.shared
+	s.mu.Lock()
+	opened, first := s.store, s.settings
+	s.mu.Unlock()
+	switch {
+	case opened == nil && d.current() != nil, opened != nil && !first.Equal(settings):
+		return errStateChanged
+	case opened == nil:
+		if err := s.start(ctx, settings, *c, d.metrics); err != nil {
+			return err
+		}
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	c.State, c.Tokens = s.store.State, s.tokens
+	return nil
+}
+
+// start opens the store. It does not hold s.mu meanwhile, because a disk or a database may hang.
+func (s *sharedState) start(ctx context.Context, settings *connectors.State, c host.Config, metrics *gatewayMetrics) error {
+	s.observe(metrics)
+	store, err := statestore.Open(ctx, settings, statestore.Options{
+		Logger: s.logger, Clock: c.Clock, Degraded: func(error) { s.metrics.degraded.Inc() },
+		Wrap: func(inner state.Store) state.Store { return &observedStore{inner, s} },
+	})
+	if err != nil {
+		return err
+	}
+	c.State = store.State
+	tokens, err := host.NewTokenCache(c)
+	if err != nil {
+		return errors.Join(err, store.Close(ctx))
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.ended {
+		return errors.Join(context.Canceled, store.Close(ctx))
+	}
+	s.settings, s.store, s.tokens = settings, store, tokens
+	return nil
+}
+
+// close writes what the store did not take before, and closes it.
+func (s *sharedState) close() error {
+	s.mu.Lock()
+	store := s.store
+	s.ended, s.store = true, nil
+	s.mu.Unlock()
+	if store == nil {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), flushTime)
+	defer cancel()
+	return store.Close(ctx)
+}
+
+// observe adds the metrics of the store to those of the daemon.
+func (s *sharedState) observe(r *gatewayMetrics) {
+	s.metrics = &stateMetrics{
+		errors:       r.Counter("state_errors_total", "Calls of the store of state that failed.", "operation"),
+		degraded:     r.Counter("state_degraded_exchanges_total", "Token requests that this process made for itself, because the store of state failed.").WithLabelValues(),
+		waits:        r.Counter("state_waits_total", "Waits for a token request of another process.").WithLabelValues(),
+		waitsSeconds: r.Counter("state_wait_seconds_total", "Time of these waits.").WithLabelValues(),
+	}
+	r.Gauge("state_available", "1 while the store of state answers, 0 since it failed to.", func() float64 {
+		if s.since().IsZero() {
+			return 1
+		}
+		return 0
+	})
+}
+
+// since returns the time since which the store fails, or zero.
+func (s *sharedState) since() time.Time {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.failing
+}
+
+// notice returns a notice for /readyz while the store fails, or "". The gateway stays ready: most requests need no store.
+func (s *sharedState) notice() string {
+	if since := s.since(); !since.IsZero() {
+		return "the store of state has not answered since " + since.UTC().Format(time.RFC3339) + ": this process asks for access tokens by itself, and uses no refresh tokens"
+	}
+	return ""
+}
+
+// called notes the result of a call of the store. A caller that has gone says nothing about the store.
+func (s *sharedState) called(ctx context.Context, operation string, err error) {
+	if errors.Is(ctx.Err(), context.Canceled) {
+		return
+	}
+	if err != nil {
+		s.metrics.errors.WithLabelValues(operation).Inc()
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch {
+	case err == nil:
+		s.failing = time.Time{}
+	case s.failing.IsZero():
+		s.failing = s.clock()
+	}
+}
+
+// observedStore notes the results of the calls of a store.
+type observedStore struct {
+	state.Store
+	shared *sharedState
+}
+
+// Get implements [state.Store].
+func (o *observedStore) Get(ctx context.Context, id state.ID) (state.Row, error) {
+	row, err := o.Store.Get(ctx, id)
+	o.shared.called(ctx, "read", err)
+	return row, err
+}
+
+// Acquire implements [state.Store].
+func (o *observedStore) Acquire(ctx context.Context, id state.ID, generation int64, d time.Duration) (state.Lease, bool, error) {
+	lease, taken, err := o.Store.Acquire(ctx, id, generation, d)
+	o.shared.called(ctx, "acquire", err)
+	return lease, taken, err
+}
+
+// Put implements [state.Store].
+func (o *observedStore) Put(ctx context.Context, lease state.Lease, value []byte, expires time.Duration, release bool) (bool, error) {
+	ok, err := o.Store.Put(ctx, lease, value, expires, release)
+	o.shared.called(ctx, "write", err)
+	return ok, err
+}
+
+// Release implements [state.Store].
+func (o *observedStore) Release(ctx context.Context, lease state.Lease) error {
+	err := o.Store.Release(ctx, lease)
+	o.shared.called(ctx, "release", err)
+	return err
+}
+
+// Delete implements [state.Store].
+func (o *observedStore) Delete(ctx context.Context, id state.ID, generation int64) (bool, error) {
+	ok, err := o.Store.Delete(ctx, id, generation)
+	o.shared.called(ctx, "delete", err)
+	return ok, err
+}
+
+// Wait implements [state.Store].
+func (o *observedStore) Wait(ctx context.Context, id state.ID, generation int64) error {
+	began := o.shared.clock()
+	err := o.Store.Wait(ctx, id, generation)
+	o.shared.metrics.waits.Inc()
+	o.shared.metrics.waitsSeconds.Add(max(0, o.shared.clock().Sub(began).Seconds()))
+	return err
+}
