@@ -66,8 +66,8 @@ type Host struct {
 }
 
 // New returns a Host with its plugins loaded. It returns an error if c is invalid or a plugin cannot be loaded. If ctx
-// ends first, New loads no further plugin, and its error wraps the context's. A full disk or a damaged file in
-// CodeCache is not an error: New then compiles all plugins without it and logs a warning.
+// ends first, New loads no further plugin, and its error wraps the context's. It waits for the plugins that it is compiling.
+// A full disk or a damaged file in CodeCache is not an error: New then compiles all plugins without it and logs a warning.
 func New(ctx context.Context, c Config) (*Host, error) {
 	h, err := tryHost(ctx, c)
 	var refused *sandbox.RefusedError
@@ -85,9 +85,10 @@ func New(ctx context.Context, c Config) (*Host, error) {
 	return h, without
 }
 
-// Inspect returns the description of a plugin. It also accepts a plugin whose auth type is that of a built-in one.
-func Inspect(ctx context.Context, p Plugin) (PluginInfo, error) {
-	h, err := New(ctx, Config{BuiltIns: []Plugin{}, Plugins: []Plugin{p}})
+// Inspect returns the description of a plugin, which it loads as a host with these limits does. It also accepts a plugin whose
+// auth type is that of a built-in one.
+func Inspect(ctx context.Context, p Plugin, limits Limits) (PluginInfo, error) {
+	h, err := New(ctx, Config{BuiltIns: []Plugin{}, Plugins: []Plugin{p}, Limits: limits})
 	if err != nil {
 		return PluginInfo{}, err
 	}

@@ -96,7 +96,7 @@ func (l *loader) inspect(ctx context.Context, candidates []candidate) (good []ca
 		}
 	}
 	for _, c := range candidates {
-		info, err := host.Inspect(ctx, c.Plugin)
+		info, err := host.Inspect(ctx, c.Plugin, l.options.Host.Limits)
 		if ctx.Err() != nil {
 			return nil, ctx.Err()
 		}

@@ -42,6 +42,22 @@ func TestAPluginThatIsNamedTwice(t *testing.T) {
 	}
 }
 
+// A plugin that cannot be used is judged by the limits of the host.
+func TestAPluginOverTheLimitsOfTheHost(t *testing.T) {
+	const large = "\x00asm\x01\x00\x00\x00\x05\x03\x01\x00\x20" // a memory of 2 MiB
+	dir := t.TempDir()
+	if err := os.WriteFile(filepath.Join(dir, "a.wasm"), []byte(large), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for limit, want := range map[int]bool{1 << 20: true, 2 << 20: false} {
+		options := Options{Host: host.Config{Limits: host.Limits{MemoryBytes: limit}}}
+		_, err := Read(t.Context(), filepath.Join(dir, "connectors.yaml"), []byte(oneConnector+"plugins: [{path: a.wasm}]"), options)
+		if err == nil || strings.Contains(err.Error(), "memory") != want {
+			t.Errorf("with %d bytes: %v", limit, err)
+		}
+	}
+}
+
 // The cost of plugins that cannot be used grows with their number, and not with its square (threats.md 54).
 func TestCostOfPluginsThatCannotBeUsed(t *testing.T) {
 	dir := t.TempDir()

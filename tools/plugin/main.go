@@ -70,7 +70,7 @@ func run(ctx context.Context, args []string) error {
 
 // accept loads a module as a host does, and returns the fields whose values the plugin gets sealed.
 func accept(ctx context.Context, name string, wasm []byte) (sealed []string, err error) {
-	info, err := host.Inspect(ctx, host.Plugin{Name: name, Wasm: wasm})
+	info, err := host.Inspect(ctx, host.Plugin{Name: name, Wasm: wasm}, host.Limits{})
 	for _, f := range info.Fields {
 		if f.Sealed || f.Kind == sdk.Key {
 			sealed = append(sealed, f.Name)

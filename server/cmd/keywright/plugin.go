@@ -137,7 +137,7 @@ func (a *app) pluginInspect() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			plugin, err := host.Inspect(c.Context(), host.Plugin{Name: args[0], Wasm: wasm})
+			plugin, err := host.Inspect(c.Context(), host.Plugin{Name: args[0], Wasm: wasm}, host.Limits{})
 			if err != nil {
 				return err
 			}
