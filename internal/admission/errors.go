@@ -46,13 +46,20 @@ func (e *RefusedError) Error() string {
 
 // cut shortens a name from a module to at most 80 bytes, so that it fits an error message.
 func cut(text string) string {
-	const most = 80
-	if len(text) <= most {
+	short := Cut(text, 80)
+	if short == text {
 		return text
 	}
-	n := most
+	return short + "…"
+}
+
+// Cut shortens text to at most n bytes, and does not split a character.
+func Cut(text string, n int) string {
+	if len(text) <= n {
+		return text
+	}
 	for n > 0 && !utf8.RuneStart(text[n]) {
 		n--
 	}
-	return text[:n] + "…"
+	return text[:n]
 }

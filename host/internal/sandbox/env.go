@@ -4,6 +4,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/keywright/keywright/abi"
+	"github.com/keywright/keywright/internal/admission"
 )
 
 // envFunctions are the functions of the Extism kernel. An offset out of bounds ends the call, while Extism itself would
@@ -221,5 +222,5 @@ const maxLineBytes = 8 << 10
 
 // logAt returns the implementation of log_trace(text), log_debug(text) and so on.
 func logAt(name string, level abi.Level) func(r *run, stack []uint64) {
-	return func(r *run, stack []uint64) { r.log(level, cutTo(r.text(name, stack[0]), maxLineBytes)) }
+	return func(r *run, stack []uint64) { r.log(level, admission.Cut(r.text(name, stack[0]), maxLineBytes)) }
 }

@@ -5,9 +5,10 @@ import (
 	"fmt"
 	"runtime"
 	"strings"
-	"unicode/utf8"
 
 	"github.com/tetratelabs/wazero/sys"
+
+	"github.com/keywright/keywright/internal/admission"
 )
 
 // Kind is the way in which a call of a guest ended without a result. It is an error itself, so that
@@ -111,16 +112,5 @@ func (r *run) outOfFuel() *Error {
 // cut returns the first line of text, shortened to 200 bytes.
 func cut(text string) string {
 	text, _, _ = strings.Cut(text, "\n")
-	return cutTo(text, 200)
-}
-
-// cutTo shortens text to at most n bytes, and does not split a character.
-func cutTo(text string, n int) string {
-	if len(text) <= n {
-		return text
-	}
-	for n > 0 && !utf8.RuneStart(text[n]) {
-		n--
-	}
-	return text[:n]
+	return admission.Cut(text, 200)
 }
