@@ -99,7 +99,12 @@ func (a *app) plugins(c *cobra.Command, f *configFlags) ([]host.PluginInfo, erro
 	if f.file == "" {
 		return infos, nil
 	}
-	set, err := a.load(ctx, c, f)
+	options, err := a.options(c, f)
+	if err != nil {
+		return nil, err
+	}
+	options.Host.Egress.AllowHTTP = true // nothing is sent
+	set, err := connectors.Load(ctx, f.file, options)
 	if err != nil {
 		return nil, err
 	}

@@ -71,7 +71,7 @@ func newMetrics(d *daemon) *gatewayMetrics {
 		defer d.mu.Unlock()
 		return float64(d.used.Unix())
 	})
-	r.Gauges("client_certificate_expiration_timestamp_seconds", "When the client certificate that a connector used last expires, in Unix time.", "connector", d.clientCertificates)
+	r.Gauges("client_certificate_expiration_timestamp_seconds", "When the client certificate that a request needed last expires, in Unix time. It may have expired.", "connector", d.clientCertificates)
 	m := &gatewayMetrics{
 		Registry:   r,
 		requests:   r.Counter("requests_total", "Requests of callers that were answered.", "connector", "status", "problem"),
@@ -184,7 +184,7 @@ func (m *gatewayMetrics) attempted(attempt host.Attempt) {
 	c.fuel.Add(float64(attempt.Fuel))
 }
 
-// clientCertificates returns the ends of the client certificates that were used last, by connector, in Unix time.
+// clientCertificates returns the ends of the client certificates that were needed last, by connector, in Unix time.
 func (d *daemon) clientCertificates() map[string]float64 {
 	ends := map[string]float64{}
 	set := d.current()

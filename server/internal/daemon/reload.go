@@ -23,11 +23,12 @@ type inUse struct {
 	sessions *identity.Identifier
 	// pair is nil for plain HTTP.
 	pair *httpserver.Pair
-	// certificates has the client certificates that the sets before used last, by permalink, of connectors with the same tls.
+	// certificates has the client certificates that requests to the sets before needed last, by permalink, of connectors with the
+	// same tls.
 	certificates map[string]*host.ClientCertificate
 }
 
-// lastCertificate returns the client certificate that a connector of the set used last, or nil.
+// lastCertificate returns the client certificate that a request to a connector of the set needed last, or nil.
 func (u *inUse) lastCertificate(c *gateway.Connector) *host.ClientCertificate {
 	if used := c.Upstream().LastClientCertificate(); used != nil {
 		return used

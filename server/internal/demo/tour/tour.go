@@ -1,4 +1,4 @@
-// Package tour runs Keywright end to end: it sends requests of every auth type through plugins in their sandbox to the servers
+// Package tour runs Keywright end to end: it sends requests of five auth types through plugins in their sandbox to the servers
 // of package demo, which check the requests.
 package tour
 
