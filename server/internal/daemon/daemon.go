@@ -162,13 +162,17 @@ func newDaemon(c Config) (*daemon, error) {
 	return d, nil
 }
 
+// started logs that the servers listen, and calls Config.Started.
 func (d *daemon) started(callers, operators net.Addr) {
+	scheme := "http://"
+	if d.certificate != nil {
+		scheme = "https://"
+	}
+	atCallers, atOperators := scheme+callers.String(), "http://"+operators.String()
+	d.config.Logger.LogAttrs(context.Background(), slog.LevelInfo, "serving", slog.String("file", d.config.File),
+		slog.Int("connectors", len(d.current().Connectors)), slog.String("callers", atCallers), slog.String("operators", atOperators))
 	if d.config.Started != nil {
-		scheme := "http://"
-		if d.certificate != nil {
-			scheme = "https://"
-		}
-		d.config.Started(scheme+callers.String(), "http://"+operators.String())
+		d.config.Started(atCallers, atOperators)
 	}
 }
 

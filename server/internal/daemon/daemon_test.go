@@ -109,6 +109,9 @@ func start(t *testing.T, api http.HandlerFunc, text string, change ...func(*daem
 	case err := <-ended:
 		t.Fatal(err)
 	}
+	if log := w.log.String(); !strings.Contains(log, fmt.Sprintf(`"msg":"serving","file":%q,"connectors":`, config.File)) {
+		t.Errorf("at its start, the log has %s", log)
+	}
 	w.end = sync.OnceValue(func() error {
 		cancel()
 		return <-ended
