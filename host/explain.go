@@ -141,8 +141,11 @@ func (c *Connector) explanation(call *hostfn.Call, output []byte, out *outcome) 
 		return text + "the call fails\n"
 	}
 	masked, err := call.Masked(output)
-	if err != nil {
+	switch {
+	case err != nil:
 		return text
+	case masked.Pass:
+		return text + "the caller gets the API's answer\n"
 	}
 	return text + "the request gets\n" + added(masked).String()
 }

@@ -49,8 +49,8 @@
 // endpoints, and what the request to the API gets. Credentials are masked, as in [host.Explanation]. A request whose token or
 // mutation comes from an earlier call logs less, or nothing.
 //
-// When a plugin panics in the sandbox, the test logs the lines that the host has logged of the call: the text of the panic is
-// among them, if the compiler keeps it, as that of make tinygo does.
+// When a plugin panics or traps, the test logs the lines that the host has logged of the call: the text of the panic is among
+// them, if the compiler keeps it, as that of make tinygo does.
 //
 // # The compiled module
 //

@@ -15,6 +15,7 @@ import (
 
 	"github.com/keywright/keywright/abi"
 	"github.com/keywright/keywright/host"
+	"github.com/keywright/keywright/host/internal/sandbox"
 )
 
 // GET returns a GET request.
@@ -103,8 +104,7 @@ func (h *Harness) Try(config Config, r *http.Request) (*Result, error) {
 // showPanic logs what the host has logged of a call that ended in a trap: a panic of the plugin leaves its text there only.
 func (h *Harness) showPanic(err error, logged int) {
 	h.tb.Helper()
-	var failure *host.Error
-	if !errors.As(err, &failure) || !strings.Contains(err.Error(), "as after a panic") {
+	if !errors.Is(err, sandbox.ErrTrap) {
 		return
 	}
 	for _, record := range h.Logs()[logged:] {
