@@ -70,7 +70,7 @@ func TestStateSecretsAreChecked(t *testing.T) {
 		}
 	}
 	_, got := load(t, file, connectors.Options{Host: host.Config{Secrets: host.MapSecrets{"weather": "x"}}, ReadSecrets: true, WithoutStore: true})
-	if want := `state.url: secret "url": the secret is not found: "url"`; len(got) != 1 || !strings.HasSuffix(got[0], want) {
+	if want := `state.url: secret "url": the secret is not found`; len(got) != 1 || !strings.HasSuffix(got[0], want) {
 		t.Errorf("%q", got)
 	}
 }
