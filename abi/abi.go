@@ -92,6 +92,8 @@ const (
 	UserCacheSet = "cache_set"
 	// UserCacheDrop is (key) → i64. It returns 1 if a new value may help, and otherwise 0. It needs [GroupCache].
 	UserCacheDrop = "cache_drop"
+	// UserStateGet is (name) → sealed value, or offset 0 if the grant has no such state. It needs [GroupState].
+	UserStateGet = "state_get"
 	// UserJWTSign is ([JWTRequest]) → sealed compact JWT. It needs [GroupSign].
 	UserJWTSign = "jwt_sign"
 	// UserEncode is (format, text) → encoded text, sealed if the text holds a sealed value.
@@ -120,10 +122,11 @@ const (
 	GroupCache  = "cache"
 	GroupSign   = "sign"
 	GroupBody   = "body"
+	GroupState  = "state"
 )
 
 // Groups lists every group.
-var Groups = []string{GroupSecret, GroupToken, GroupCache, GroupSign, GroupBody}
+var Groups = []string{GroupSecret, GroupToken, GroupCache, GroupSign, GroupBody, GroupState}
 
 // GroupOf returns the group of a function of [ModuleUser], or "" if every plugin may call the function.
 func GroupOf(function string) string {
@@ -138,6 +141,8 @@ func GroupOf(function string) string {
 		return GroupSign
 	case UserBody, UserBodyForm:
 		return GroupBody
+	case UserStateGet:
+		return GroupState
 	}
 	return ""
 }

@@ -23,8 +23,20 @@ type Description struct {
 	Fields []Field `json:"fields,omitempty"`
 	// Answers are the parts of answers of [UserExchange] that the plugin may get, at most [MaxAnswers].
 	Answers []Answer `json:"answers,omitempty"`
+	// State has the texts that the host keeps for good, at most [MaxStates]. Together they are a grant. See [UserStateGet].
+	State []State `json:"state,omitempty"`
 	// Challenge is nil unless the plugin reads answers of the API.
 	Challenge *Challenge `json:"challenge,omitempty"`
+}
+
+// State describes a text that may be used once, such as a refresh token that rotates. The host keeps it in a store of state,
+// which outlives the process and which several hosts may share.
+type State struct {
+	// Name is the name of the state, [A-Za-z][A-Za-z0-9_-]{0,63}.
+	Name string `json:"name"`
+	// Seed is the name of a sealed field of kind [KindString] whose value is the state at first. If the field gets another
+	// value, that begins a new grant.
+	Seed string `json:"seed,omitempty"`
 }
 
 // Answer describes a part of an answer that a plugin may get. It never gets text that it can read.
@@ -47,6 +59,9 @@ type Answer struct {
 	Enum []string `json:"enum,omitempty"`
 	// Required ends the call if the answer of an exchange has a status below 400 and lacks the value.
 	Required bool `json:"required,omitempty"`
+	// State is the name of the state whose value the sealed answer becomes, of [Description].State. It is for answers of
+	// exchanges only. The host keeps the answer before the guest goes on.
+	State string `json:"state,omitempty"`
 	// Keep reports whether later calls get the value as well. It is for answers of a [Challenge] only. A body is read only of an
 	// answer with one of the Statuses, and headers of any.
 	Keep bool `json:"keep,omitempty"`
@@ -132,6 +147,8 @@ const (
 	MaxAnswers = 16
 	// MaxPlainAnswers is the maximum number of these that are not sealed.
 	MaxPlainAnswers = 8
+	// MaxStates is the maximum number of states.
+	MaxStates = 4
 	// MaxEnum is the maximum number of values in the enum of an answer.
 	MaxEnum = 32
 )

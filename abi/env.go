@@ -55,6 +55,9 @@ type Env interface {
 	// CacheDrop removes the value that CacheSet stored under a key, if this call or that of the request's first attempt has
 	// read it. It reports whether a new value may help: not if there was none, or if it was renewed moments ago.
 	CacheDrop(key string) (again bool)
+	// StateGet returns the sealed value of a state, and reports whether the grant has it. The call has the turn of the grant
+	// from then on: other calls wait until it has ended, or until an exchange has succeeded.
+	StateGet(name string) (value string, ok bool)
 	// JWTSign signs a [JWTRequest], given as JSON, and returns the compact JWT, RFC 7519, as a sealed value.
 	JWTSign(request []byte) string
 	// Encode returns text encoded in a format, such as [FormatBase64]. The result is sealed if the text holds a sealed value.

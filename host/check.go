@@ -73,6 +73,7 @@ func (k *checker) run(ctx context.Context) {
 	k.fields()
 	k.tlsNames()
 	k.answers()
+	k.states()
 	k.validate(ctx)
 	if len(k.Problems) > 0 {
 		return

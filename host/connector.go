@@ -77,6 +77,9 @@ type Connector struct {
 	// lastIdentity is the last identity that was used, unless the templates name something of the user.
 	lastIdentity    atomic.Pointer[identityKey]
 	lastCertificate atomic.Pointer[ClientCertificate]
+	// grantOwner says whose the grant of the connector's states is, and renewal how to renew it.
+	grantOwner owner
+	renewal    string
 	// fieldOfSecret is the path of the first field that names a secret, by secret, for errors.
 	fieldOfSecret map[string]string
 	// lastOrigin is the scheme and host of the last URL that was found to be of one of the origins.

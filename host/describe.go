@@ -82,6 +82,9 @@ func (p *plugin) checkDescription() error {
 			wrong("answers: %s: only an answer of the challenge has keep", Printable(a.Name))
 		}
 	}
+	if p.states, err = checkStates(d, p.fields, p.answers); err != nil {
+		wrong("state: %w", err)
+	}
 	if p.challenge, err = checkChallenge(d); err != nil {
 		wrong("challenge: %w", err)
 	}
@@ -109,8 +112,8 @@ func checkChallenge(d *abi.Description) ([]hostfn.Answer, error) {
 		return nil, fmt.Errorf("keep is 1 to %d seconds if an answer is kept, and absent otherwise", maxKeep)
 	}
 	for _, a := range d.Challenge.Answers {
-		if a.Required || a.FromField != "" {
-			return nil, fmt.Errorf("%s: only an answer of an exchange is required or has a from_field", Printable(a.Name))
+		if a.Required || a.FromField != "" || a.State != "" {
+			return nil, fmt.Errorf("%s: only an answer of an exchange is required, has a from_field, or is a state", Printable(a.Name))
 		}
 	}
 	return checkAnswers(d, d.Challenge.Answers)

@@ -46,7 +46,7 @@ type Error struct {
 	Connector, Type string
 	// Stage is the stage at which the request failed.
 	Stage Stage
-	// Err is the cause. It may wrap a [TokenError], [ErrSecretNotFound], [ErrKeyNotFound], [ErrKeyRefused],
+	// Err is the cause. It may wrap a [TokenError], a [GrantError], [ErrSecretNotFound], [ErrKeyNotFound], [ErrKeyRefused],
 	// [ErrCredentialInResponse], [ErrClosed], [http.MaxBytesError], or the error of a context.
 	Err error
 }
@@ -66,7 +66,8 @@ func (e *Error) Unwrap() error { return e.Err }
 func (e *Error) Retryable() bool {
 	var answer *TokenError
 	switch {
-	case e.Stage == StageResponse, errors.Is(e.Err, context.Canceled), errors.As(e.Err, new(*egress.AddressError)):
+	case e.Stage == StageResponse, errors.Is(e.Err, context.Canceled), errors.As(e.Err, new(*egress.AddressError)),
+		errors.As(e.Err, new(*GrantError)):
 		return false
 	case errors.As(e.Err, &answer):
 		return (*hostfn.TokenError)(answer).Passing()

@@ -75,6 +75,11 @@ const minRefusalGap = 800 * time.Millisecond
 
 // refused logs that a token endpoint refused a token, unless another refusal was logged just before.
 func (l *connectorLog) refused(ctx context.Context, endpoint, text string) {
+	l.seldom(ctx, text, slog.String("endpoint", endpoint))
+}
+
+// seldom logs a refusal, unless another one was logged just before.
+func (l *connectorLog) seldom(ctx context.Context, text string, attrs ...slog.Attr) {
 	now := l.clock()
 	l.mu.Lock()
 	since := now.Sub(l.refusedAt)
@@ -84,6 +89,6 @@ func (l *connectorLog) refused(ctx context.Context, endpoint, text string) {
 	}
 	l.mu.Unlock()
 	if !soon {
-		l.write(ctx, abi.LevelWarn, text, slog.String("endpoint", endpoint))
+		l.write(ctx, abi.LevelWarn, text, attrs...)
 	}
 }

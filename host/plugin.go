@@ -50,6 +50,8 @@ type plugin struct {
 	fields map[string]reach
 	// answers and challenge are the answers of the description.
 	answers, challenge []hostfn.Answer
+	// states are the states of the description, in the same order.
+	states []hostfn.State
 	// deterministic is set if calls of the plugin can differ only by the results of host functions.
 	deterministic bool
 }

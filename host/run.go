@@ -36,7 +36,7 @@ func run(ctx context.Context, guest sandbox.Guest, export string, call *hostfn.C
 // public type.
 func hostFailure(f *hostfn.Failure) *hostfn.Failure {
 	var answer *hostfn.TokenError
-	if errors.As(f.Err, &answer) {
+	if errors.As(f.Err, &answer) && !errors.As(f.Err, new(*GrantError)) {
 		return &hostfn.Failure{Stage: f.Stage, Err: (*TokenError)(answer)}
 	}
 	return f

@@ -81,6 +81,9 @@ func descriptionJSON(d Description) string {
 	if len(d.Answers) > 0 {
 		o.Raw("answers", listJSON(d.Answers, answerJSON))
 	}
+	if len(d.State) > 0 {
+		o.Raw("state", listJSON(d.State, stateJSON))
+	}
 	if d.Challenge != nil {
 		o.Raw("challenge", challengeJSON(d.Challenge))
 	}
@@ -113,6 +116,15 @@ func challengeJSON(c *Challenge) string {
 	return o.JSON()
 }
 
+func stateJSON(s State) string {
+	var o Members
+	o.String("name", s.Name)
+	if s.Seed != "" {
+		o.String("seed", s.Seed)
+	}
+	return o.JSON()
+}
+
 func answerJSON(a Answer) string {
 	var o Members
 	o.String("name", a.Name)
@@ -127,6 +139,9 @@ func answerJSON(a Answer) string {
 	o.names("derived", a.Derived)
 	o.names("enum", a.Enum)
 	o.flag("required", a.Required)
+	if a.State != "" {
+		o.String("state", a.State)
+	}
 	o.flag("keep", a.Keep)
 	return o.JSON()
 }

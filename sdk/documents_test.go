@@ -21,10 +21,11 @@ func TestDocumentsAreThoseOfTheContract(t *testing.T) {
 			Minimum: &minimum, AlgorithmField: "f", Purposes: []string{"p"}, Generate: true, Escape: "x", Suggested: []string{"u"}, Doc: "doc",
 		}},
 		Answers: []Answer{{
-			Name: "n", From: "f", FromField: "o", Kind: "k", Sinks: []string{"s"}, Derived: []string{"r"}, Enum: []string{"e"}, Required: true, Keep: true,
+			Name: "n", From: "f", FromField: "o", Kind: "k", Sinks: []string{"s"}, Derived: []string{"r"}, Enum: []string{"e"}, Required: true, State: "x", Keep: true,
 		}},
+		State: []State{{Name: "x", Seed: "n"}},
 		Challenge: &Challenge{Statuses: []int{401, 403}, Keep: 5, Answers: []Answer{{
-			Name: "m", From: "f", FromField: "o", Kind: "k", Sinks: []string{"s"}, Derived: []string{"r"}, Enum: []string{"e"}, Required: true, Keep: true,
+			Name: "m", From: "f", FromField: "o", Kind: "k", Sinks: []string{"s"}, Derived: []string{"r"}, Enum: []string{"e"}, Required: true, State: "x", Keep: true,
 		}}},
 	}
 	pair := []Pair{{Name: "h", Value: "1"}}

@@ -63,6 +63,9 @@ func cacheSet(key, value uint64, ttlSeconds int64)
 //go:wasmimport extism:host/user cache_drop
 func cacheDrop(key uint64) uint64
 
+//go:wasmimport extism:host/user state_get
+func stateGet(name uint64) uint64
+
 //go:wasmimport extism:host/user jwt_sign
 func jwtSign(request uint64) uint64
 
@@ -142,6 +145,8 @@ func (guest) CacheSet(key, value string, ttlSeconds int64) {
 }
 
 func (guest) CacheDrop(key string) bool { return cacheDrop(give(key)) != 0 }
+
+func (guest) StateGet(name string) (string, bool) { return optional(stateGet(give(name))) }
 
 func (guest) JWTSign(request []byte) string { return takeText(jwtSign(give(string(request)))) }
 

@@ -74,7 +74,7 @@ type Description struct {
 	// Summary is one sentence for users.
 	Summary string
 	// Uses are the groups of host functions that the plugin calls: [UsesSecret], [UsesToken], [UsesCache], [UsesSign],
-	// [UsesBody].
+	// [UsesBody], [UsesState].
 	// Calling a function of any other group ends the call.
 	Uses []string
 	// Anonymous allows a successful call without a credential. If it is false, a mutation without a sealed value is an
@@ -84,8 +84,20 @@ type Description struct {
 	Fields []Field
 	// Answers are the parts of answers of [Call.Exchange] that the plugin gets, at most 16.
 	Answers []Answer
+	// State has the texts that the host keeps for good, at most 4. Together they are a grant. See [Call.State].
+	State []State
 	// Challenge is set if the plugin reads answers of the API.
 	Challenge *Challenge
+}
+
+// State describes a text that may be used once, such as a refresh token that rotates. The host keeps it in a store of state,
+// which outlives the process and which several hosts may share.
+type State struct {
+	// Name is the name of the state, [A-Za-z][A-Za-z0-9_-]{0,63}.
+	Name string
+	// Seed is the name of a sealed field of kind [String] whose value is the state at first. If the field gets another value,
+	// that begins a new grant.
+	Seed string
 }
 
 // Answer describes a part of an answer. The plugin never gets a text that it can read.
@@ -107,6 +119,8 @@ type Answer struct {
 	Enum []string
 	// Required ends the call if the answer of an exchange has a status below 400 and lacks the value.
 	Required bool
+	// State is the name of the state whose value the answer becomes. It is for [Sealed] answers of [Call.Exchange] only.
+	State string
 	// Keep reports whether later calls get the value as well. It is for answers of a [Challenge] only. A body is read only of an
 	// answer with one of the Statuses, and headers of any.
 	Keep bool
@@ -244,6 +258,7 @@ const (
 	UsesCache  = abi.GroupCache  // Call.Cached, Call.Cache and Call.Drop
 	UsesSign   = abi.GroupSign   // Call.SignJWT, Call.SignAssertion, Call.MAC, Call.SignSealed, Call.PublicKey and Call.Sign
 	UsesBody   = abi.GroupBody   // Call.Body and Call.BodyForm
+	UsesState  = abi.GroupState  // Call.State
 )
 
 // Fields returns the fields of all lists, for [Description].Fields.

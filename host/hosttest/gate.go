@@ -78,6 +78,11 @@ func (g *gate) CacheSet(key, value string, ttlSeconds int64) {
 	g.env.CacheSet(key, value, ttlSeconds)
 }
 
+func (g *gate) StateGet(name string) (string, bool) {
+	defer g.enter()()
+	return g.env.StateGet(name)
+}
+
 func (g *gate) JWTSign(request []byte) string {
 	defer g.enter()()
 	return g.env.JWTSign(request)

@@ -83,6 +83,7 @@ type Call struct {
 	used      []*tokencache.Handle
 	// steps holds the steps of an explained call.
 	steps []Step
+	held  heldGrant
 	// putIn holds the origins of the values that were revealed or put into the mutation.
 	putIn *seal.Origins
 }

@@ -32,6 +32,7 @@ func (c *Call) Exchange(document []byte) []byte {
 	if err := strictjson.Unmarshal(document, &request); err != nil {
 		c.endf(StagePlugin, "the request of exchange %w", err)
 	}
+	c.needsState(request.Answers)
 	for _, name := range request.Answers {
 		if !slices.ContainsFunc(c.plan.Answers, func(a Answer) bool { return a.Name == name }) {
 			c.endf(StagePlugin, "exchange was asked for the answer %q, which the plugin's description does not have", Printable(name, 128))
@@ -47,20 +48,27 @@ func (c *Call) Exchange(document []byte) []byte {
 		status = a.status
 		read := &parts{header: a.header, body: a.body}
 		found = read.find(c.plan.Answers, request.Answers, maxSealed)
-		switch missing := c.missing(found, request.Answers); {
-		case a.status >= http.StatusBadRequest:
-			return &TokenError{Status: a.status, Code: read.code()}
-		case a.tooLong:
-			return &TokenError{Status: a.status, Problem: fmt.Sprintf("with more than %d bytes", len(a.body)-1)}
-		case missing != "":
-			return &TokenError{Status: a.status, Code: read.code(), Problem: "without " + missing}
-		}
-		return nil // a login with a form may answer with a redirect, which is not followed
+		refusal := c.refusal(a, read, c.missing(found, request.Answers))
+		c.settle(a, read, refusal)
+		return refusal
 	})
 	if refused != nil && status == 0 { // the endpoint was not asked
 		status = refused.Status
 	}
 	return c.exchangeReply(status, found)
+}
+
+// refusal returns the error for an answer that is a refusal, or nil. missing is the name of a required answer that it lacks.
+func (c *Call) refusal(a *answer, read *parts, missing string) *TokenError {
+	switch {
+	case a.status >= http.StatusBadRequest:
+		return &TokenError{Status: a.status, Code: read.code()}
+	case a.tooLong:
+		return &TokenError{Status: a.status, Problem: fmt.Sprintf("with more than %d bytes", len(a.body)-1)}
+	case missing != "":
+		return &TokenError{Status: a.status, Code: read.code(), Problem: "without " + missing}
+	}
+	return nil // a login with a form may answer with a redirect, which is not followed
 }
 
 // missing returns the name of a required answer that was not found, or "".
@@ -146,15 +154,19 @@ func (c *Call) exchange(outgoing *http.Request, read func(*answer) *TokenError) 
 	client := c.client()
 	ctx, cancel := context.WithTimeout(c.ctx, c.plan.ExchangeTime)
 	defer cancel()
+	client, outgoing, intended := c.intend(ctx, client, outgoing)
+	defer intended()
 	c.exchanges++
 	began := c.plan.Clock()
-	answer, err := c.send(client, outgoing.WithContext(ctx))
+	answer, err := c.send(client, outgoing)
 	c.exchangeTime += c.plan.Clock().Sub(began)
 	c.answer = nil
+	c.unsettled(err, &answer)
 	if answer.status == 0 || err != nil && answer.success() { // the endpoint was not reached, or its answer is not complete
 		c.end(StageToken, err)
 	}
 	if c.answer = read(&answer); c.answer != nil {
+		c.lost(c.answer) // a grant that is lost is not asked for again, and a new one at once
 		c.refused(question, c.answer, answer.header, outgoing.URL.Host)
 	} else {
 		question.accepted(c.ctx)

@@ -79,6 +79,10 @@ type Plan struct {
 	// SecretSinks maps the name of a secret to the sinks of all fields that name it, and SecretDerived to their derived sinks.
 	// A secret that only the connector's tls names is in neither.
 	SecretSinks, SecretDerived map[string]seal.Sinks
+	// States are the states of the plugin's description. Begin takes the turn of their grant. seed is nil without a
+	// configured state.
+	States []State
+	Begin  func(ctx context.Context, in *Inputs, seed []byte) (Turn, error)
 	// Answers are the parts of answers that the plugin's description names, of exchanges and of the challenge.
 	Answers, ChallengeAnswers []Answer
 	// Statuses are those of the API after which a call runs again.

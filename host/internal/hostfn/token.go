@@ -52,6 +52,9 @@ func (e *TokenError) Error() string {
 // refused the same request shortly before, it is not asked, and the guest gets that answer.
 func (c *Call) TokenRequest(document []byte) []byte {
 	c.beginExchange(abi.UserTokenRequest)
+	if c.held.turn != nil {
+		c.endf(StagePlugin, "token_request was called after state_get: use exchange, which keeps the answers that are a state")
+	}
 	var request abi.TokenRequest
 	if err := strictjson.Unmarshal(document, &request); err != nil {
 		c.endf(StagePlugin, "the request of token_request %w", err)

@@ -36,6 +36,7 @@ func TestHostFunctions(t *testing.T) {
 		"body_form":     {`(call $body_form)`, `BodyForm[]`, "form"},
 		"challenge":     {`(call $challenge)`, `Challenge[]`, "challenge"},
 		"cache_drop":    {`(drop (call $cache_drop (call $a))) (call $a)`, `CacheDrop["aa"]`, "aa"},
+		"state_get":     {`(call $state_get (call $a))`, `StateGet["aa"]`, "state"},
 		"decode":        {`(call $decode (call $a) (call $b))`, `Decode["aa" "bbb"]`, "decoded"},
 		"digest":        {`(call $digest (call $a) (call $d))`, `Digest["aa" "\xff"]`, "digest"},
 		"sign_sealed":   {`(call $sign_sealed (call $a) (call $b) (call $d))`, `SignSealed["aa" "bbb" "\xff"]`, "sealed signature"},

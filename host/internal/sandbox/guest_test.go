@@ -101,6 +101,7 @@ const prelude = `
 	(import "extism:host/user" "body_form" (func $body_form (result i64)))
 	(import "extism:host/user" "challenge" (func $challenge (result i64)))
 	(import "extism:host/user" "exchange" (func $exchange (param i64) (result i64)))
+	(import "extism:host/user" "state_get" (func $state_get (param i64) (result i64)))
 	(import "extism:host/user" "cache_drop" (func $cache_drop (param i64) (result i64)))
 	(import "extism:host/user" "decode" (func $decode (param i64 i64) (result i64)))
 	(import "extism:host/user" "digest" (func $digest (param i64 i64) (result i64)))
@@ -246,6 +247,11 @@ func (e *env) Body() string              { e.note("Body"); return "sealed body" 
 func (e *env) BodyForm() ([]byte, bool)  { e.note("BodyForm"); return []byte("form"), true }
 func (e *env) Challenge() []byte         { e.note("Challenge"); return []byte("challenge") }
 func (e *env) CacheDrop(key string) bool { e.note("CacheDrop", key); return true }
+
+func (e *env) StateGet(name string) (string, bool) {
+	e.note("StateGet", name)
+	return "state", name != "none"
+}
 
 func (e *env) Exchange(request []byte) []byte {
 	e.note("Exchange", string(request))

@@ -57,6 +57,7 @@ var userFunctions = []function{
 	{abi.UserCacheGet, i64, i64, cacheGet},
 	{abi.UserCacheSet, i64x3, none, cacheSet},
 	{abi.UserCacheDrop, i64, i64, cacheDrop},
+	{abi.UserStateGet, i64, i64, stateGet},
 	{abi.UserJWTSign, i64, i64, jwtSign},
 	{abi.UserEncode, i64x2, i64, encode},
 	{abi.UserDecode, i64x2, i64, decode},
@@ -189,6 +190,18 @@ func cacheDrop(r *run, stack []uint64) {
 	stack[0] = 0
 	if again {
 		stack[0] = 1
+	}
+}
+
+// stateGet implements state_get(name) → sealed value, or 0 if there is none. It may wait for other calls that use the grant.
+func stateGet(r *run, stack []uint64) {
+	name := r.text(abi.UserStateGet, stack[0])
+	var value string
+	var ok bool
+	r.withoutSlot(func() { r.callEnv(func() { value, ok = r.env.StateGet(name) }) })
+	stack[0] = 0
+	if ok {
+		stack[0] = put(r, value)
 	}
 }
 

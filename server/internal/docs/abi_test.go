@@ -155,7 +155,7 @@ func set(list []string) map[string]bool {
 // Every example decodes as its type of package abi, and ABI.md names every member of these types.
 func TestTheExamplesOfTheContractAreDocumentsOfIt(t *testing.T) {
 	documents := []any{
-		&abi.Description{}, &abi.Description{}, &abi.Description{}, &abi.Mutation{}, &abi.Request{}, &abi.TokenRequest{}, &abi.TokenReply{},
+		&abi.Description{}, &abi.Description{}, &abi.Description{}, &abi.Description{}, &abi.Mutation{}, &abi.Request{}, &abi.TokenRequest{}, &abi.TokenReply{},
 		&abi.Exchange{}, &abi.ExchangeReply{}, &abi.ChallengeReply{}, &abi.JWTRequest[map[string]any]{},
 	}
 	examples := blocks(t, "ABI.md")
@@ -170,7 +170,7 @@ func TestTheExamplesOfTheContractAreDocumentsOfIt(t *testing.T) {
 			t.Errorf("ABI.md:%d: the example is no %T: %v", example.line, documents[i], err)
 		}
 	}
-	for _, d := range append(documents, &abi.Field{}, &abi.Answer{}, &abi.Challenge{}, &abi.Pair{}) {
+	for _, d := range append(documents, &abi.Field{}, &abi.Answer{}, &abi.State{}, &abi.Challenge{}, &abi.Pair{}) {
 		structure := reflect.TypeOf(d).Elem()
 		for i := range structure.NumField() {
 			name, _, _ := strings.Cut(structure.Field(i).Tag.Get("json"), ",")

@@ -1,0 +1,219 @@
+package host
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/keywright/keywright/abi"
+	"github.com/keywright/keywright/host/internal/hostfn"
+	"github.com/keywright/keywright/host/internal/lease"
+)
+
+// Condition is the condition of a grant: of what a connector has from a user or an operator to get tokens with, such as a
+// refresh token.
+type Condition string
+
+// The conditions.
+const (
+	// NotConnected means that nobody has given consent yet, or that it was taken back.
+	NotConnected Condition = "not connected"
+	// Connected means that requests can be authenticated, as far as the host knows.
+	Connected Condition = "connected"
+	// Lost means that the grant may have been redeemed without an answer. It is not used again.
+	Lost Condition = "lost"
+	// Refused means that the authorization server refuses the grant.
+	Refused Condition = "refused"
+)
+
+// GrantError is the error for a grant that cannot be used until a person renews it. An [Error] of [StageToken] wraps it; find
+// it with [errors.As].
+type GrantError struct {
+	// Connector is the name of the connector.
+	Connector string
+	// Tenant and User are the IDs of the tenant and the user whose grant it is. They are empty if it is the operator's.
+	Tenant, User string
+	// Condition is [NotConnected], [Lost] or [Refused].
+	Condition Condition
+	// Renew says how to renew the grant.
+	Renew string
+	// Err is the cause, such as a [TokenError], or nil if an earlier request has met it.
+	Err error
+}
+
+func (e *GrantError) Error() string {
+	whose := "the grant"
+	switch {
+	case e.User != "":
+		whose += fmt.Sprintf(" of user %q", Printable(e.User))
+		if e.Tenant != "" {
+			whose += fmt.Sprintf(" of tenant %q", Printable(e.Tenant))
+		}
+	case e.Tenant != "":
+		whose += fmt.Sprintf(" of tenant %q", Printable(e.Tenant))
+	}
+	text := whose + " may be lost, because its token was sent and no answer says what became of it, so that it is not sent again"
+	switch e.Condition {
+	case Refused:
+		text = whose + " is lost, because the authorization server refused its token"
+	case NotConnected:
+		text = "there is no grant"
+		if whose != "the grant" {
+			text = whose + " is not there"
+		}
+	}
+	text += ": " + e.Renew
+	if e.Err != nil {
+		text += ": " + e.Err.Error()
+	}
+	return text
+}
+
+func (e *GrantError) Unwrap() error { return e.Err }
+
+// owner says whose a grant is.
+type owner byte
+
+const (
+	// ofAll: the seed is the same for all requests.
+	ofAll owner = iota
+	ofTenant
+	ofUser
+)
+
+// states checks the states of the plugin against the configuration.
+//
+// A grant is of those for whom its seed is: if it were kept for each user, and the seed were one for all, each user would send
+// that seed. A grant without a seed is of the user who consents.
+func (k *checker) states() {
+	c := k.connector
+	if len(c.plugin.states) == 0 {
+		return
+	}
+	if k.host.config.State == nil {
+		k.Wrong("auth.type", "auth type %s keeps tokens that may be used once, which needs a store of state: configure one (Config.State)", c.plugin.info.Type)
+	}
+	c.grantOwner = ofUser
+	seeded := false
+	for i, s := range c.plugin.info.State {
+		state := c.plugin.states[i]
+		c.plan.States = append(c.plan.States, state)
+		f := c.plan.Fields[s.Seed]
+		if f == nil || f.Text == nil {
+			continue
+		}
+		c.plan.States[i].Seed = f
+		names := f.Text.Names()
+		if names.UserToken() {
+			k.Wrong(path(f.Name), "names user.token, which a grant would outlive: name a secret")
+		}
+		if !seeded {
+			c.grantOwner, seeded = ofAll, true
+			c.renewal = "configure a new " + path(f.Name)
+		}
+		switch {
+		case len(names.User) > 0:
+			c.grantOwner = ofUser
+		case names.Tenant:
+			c.grantOwner = max(c.grantOwner, ofTenant)
+		}
+	}
+	if !seeded {
+		c.renewal = "connect again"
+	}
+	c.plan.Begin = c.beginTurn
+}
+
+// grantKey returns the name of the grant of the context's user in the store, and whose it is. A secret of the client, the
+// configuration and the plugin's bytes are no part of it: the grant outlives them.
+func (c *Connector) grantKey(ctx context.Context) (key lease.Key, tenant, user string) {
+	u, _ := UserFrom(ctx)
+	parts := []string{"grant", c.config.Name, c.plugin.info.Type}
+	switch c.grantOwner {
+	case ofUser:
+		tenant, user = u.TenantID, u.ID
+		parts = append(parts, "user", tenant, user)
+	case ofTenant:
+		tenant = u.TenantID
+		parts = append(parts, "tenant", tenant)
+	}
+	return lease.Key{Partition: c.host.config.State.node.Partition(parts...)}, tenant, user
+}
+
+// beginTurn takes the turn of the grant of a call.
+func (c *Connector) beginTurn(ctx context.Context, _ *hostfn.Inputs, seed []byte) (hostfn.Turn, error) {
+	key, tenant, user := c.grantKey(ctx)
+	if seed != nil && c.grantOwner == ofUser && user == "" {
+		return nil, errors.New("the grant is the user's, and the request's user has no id")
+	}
+	t := &turn{connector: c, tenant: tenant, user: user}
+	var err error
+	if t.Turn, err = c.host.config.State.node.Begin(ctx, key, seed); err != nil {
+		return nil, t.error(ctx, err, nil)
+	}
+	return t, nil
+}
+
+// turn is the turn of a connector's grant.
+type turn struct {
+	*lease.Turn
+	connector    *Connector
+	tenant, user string
+}
+
+var _ hostfn.Turn = (*turn)(nil)
+
+// error returns an error of package lease as one of this package, and logs the loss of the grant. cause is nil if an earlier
+// call has lost it.
+func (t *turn) error(ctx context.Context, err, cause error) error {
+	c := t.connector
+	g := &GrantError{Connector: c.config.Name, Tenant: t.tenant, User: t.user, Condition: Lost, Renew: c.renewal, Err: cause}
+	var answer *hostfn.TokenError
+	if errors.As(cause, &answer) {
+		g.Err = (*TokenError)(answer)
+	}
+	var lost *lease.LostError
+	switch {
+	case errors.As(err, &lost):
+		if lost.Refused {
+			g.Condition = Refused
+		}
+	case errors.Is(err, lease.ErrNotConnected):
+		g.Condition = NotConnected
+		return g
+	case errors.Is(err, lease.ErrSeedUsed), errors.Is(err, lease.ErrRolledBack):
+		return err
+	default: // the store, or the time
+		return hostfn.Passing(err)
+	}
+	if cause == nil {
+		c.log.seldom(ctx, g.Error())
+	} else {
+		c.log.line(ctx, abi.LevelError, g.Error())
+	}
+	return g
+}
+
+// Intent implements hostfn.Turn.
+func (t *turn) Intent(ctx context.Context) (context.Context, context.CancelFunc, error) {
+	within, cancel, err := t.Turn.Intent(ctx)
+	if err != nil {
+		return nil, nil, hostfn.Passing(err) // nothing was sent
+	}
+	return within, cancel, nil
+}
+
+// Refused implements hostfn.Turn.
+func (t *turn) Refused(ctx context.Context, cause error) error {
+	t.Turn.Refused(ctx)
+	return t.error(ctx, &lease.LostError{Refused: true}, cause)
+}
+
+// Lost implements hostfn.Turn. Without an outcome, the mark of the intent stays.
+func (t *turn) Lost(ctx context.Context, cause error) error {
+	_ = t.Turn.End(ctx)
+	return t.error(ctx, &lease.LostError{}, cause)
+}
+
+// End implements hostfn.Turn.
+func (t *turn) End(ctx context.Context) { _ = t.Turn.End(ctx) }

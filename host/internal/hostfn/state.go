@@ -1,0 +1,297 @@
+package hostfn
+
+import (
+	"context"
+	"errors"
+	"io"
+	"maps"
+	"net/http"
+	"net/http/httptrace"
+	"slices"
+	"strings"
+	"sync/atomic"
+
+	"github.com/keywright/keywright/abi"
+	"github.com/keywright/keywright/host/internal/seal"
+	"github.com/keywright/keywright/host/internal/strictjson"
+)
+
+// State is a state of a plugin's description.
+type State struct {
+	Name string
+	// Seed is the field that has the state at first, or nil.
+	Seed           *Field
+	Sinks, Derived seal.Sinks
+}
+
+// Turn is the right to send what a grant keeps. Of the calls on all nodes, one has the turn. The errors of Refused and Lost say
+// whose grant it is and how to renew it.
+type Turn interface {
+	// Token returns what the grant keeps.
+	Token() []byte
+	// Intent writes that the token is about to be sent, and returns the context within which it may be sent once.
+	Intent(ctx context.Context) (context.Context, context.CancelFunc, error)
+	// Done ends the turn after the token was redeemed. next is the next one. If it is nil, the same one may be sent again.
+	Done(ctx context.Context, next []byte)
+	// NotRedeemed takes the intent back.
+	NotRedeemed(ctx context.Context)
+	// Refused ends the turn after the endpoint said that the token is not valid.
+	Refused(ctx context.Context, cause error) error
+	// Lost ends the turn after it is not known whether the token was redeemed.
+	Lost(ctx context.Context, cause error) error
+	// End ends the turn. It does nothing if the turn has ended.
+	End(ctx context.Context)
+}
+
+// heldGrant is the grant of a call that has called StateGet.
+type heldGrant struct {
+	// turn is nil until StateGet has taken it.
+	turn Turn
+	// values has the texts of the states, by name.
+	values map[string]string
+	fate   fate
+	// connected is set if the last request that sent the states had a connection, or may have had one.
+	connected atomic.Bool
+}
+
+// fate says what became of the states that a call has sent.
+type fate byte
+
+const (
+	// unsent: nothing was sent, or what was sent was not redeemed.
+	unsent fate = iota
+	// sent: the request has left, or is about to.
+	sent
+	redeemed
+	refusedGrant
+	// doubtful: the answer does not say whether the states were redeemed.
+	doubtful
+)
+
+// EndTurn ends the turn of the call's grant, if it has one. The caller calls it when the guest has ended.
+func (c *Call) EndTurn() {
+	if c.held.turn != nil {
+		c.held.turn.End(c.ctx)
+	}
+}
+
+// StateGet returns the value of a state, and reports whether the grant has it. The first call takes the turn of the grant, and
+// waits for calls that have it.
+func (c *Call) StateGet(name string) (string, bool) {
+	c.need(abi.UserStateGet)
+	if c.inputRead {
+		c.endf(StagePlugin, "state_get was called after the request was read: nothing of one request may reach another place")
+	}
+	c.plain("the name of a state", name)
+	at := slices.IndexFunc(c.plan.States, func(s State) bool { return s.Name == name })
+	if at < 0 {
+		c.endf(StagePlugin, "state_get was asked for %q, which is no state in the plugin's description", Printable(name, 128))
+	}
+	s := &c.plan.States[at]
+	c.runAfresh()
+	c.uncacheable = true
+	switch {
+	case c.mode == Explaining:
+		return c.seal(s.value(name)), true
+	case c.mode == Inline:
+		c.restart = &Restart{}
+		panic(ended{})
+	case c.held.turn == nil:
+		c.takeTurn()
+	}
+	value, ok := c.held.values[name]
+	if !ok {
+		return "", false
+	}
+	return c.seal(s.value(value)), true
+}
+
+func (s *State) value(text string) seal.Value {
+	return seal.Value{Text: text, Sinks: s.Sinks, Derived: s.Derived, Mask: "<" + s.Name + ">"}
+}
+
+// takeTurn takes the turn of the grant.
+func (c *Call) takeTurn() {
+	seeds := map[string]string{}
+	for i := range c.plan.States {
+		if s := &c.plan.States[i]; s.Seed != nil && (s.Seed.Text != nil || s.Seed.Default != "") {
+			seeds[s.Name] = c.plainText(s.Seed)
+		}
+	}
+	var seed []byte
+	if len(seeds) > 0 {
+		seed = encodeStates(seeds)
+	}
+	turn, err := c.plan.Begin(c.ctx, c.inputs, seed)
+	if err != nil {
+		c.end(StageToken, err)
+	}
+	c.held.turn = turn
+	if c.held.values, err = decodeStates(turn.Token()); err != nil {
+		c.end(StageToken, err)
+	}
+}
+
+// encodeStates returns the states of a grant as the store keeps them. The same states always have the same form, because a seed
+// is recognised by it. So that form must stay as it is.
+func encodeStates(values map[string]string) []byte {
+	members := map[string]any{}
+	for name, value := range values {
+		members[name] = value
+	}
+	document, err := strictjson.Marshal(map[string]any{"states": members})
+	if err != nil {
+		panic("hostfn: texts have no JSON: " + err.Error())
+	}
+	return document
+}
+
+func decodeStates(document []byte) (map[string]string, error) {
+	var d struct {
+		States map[string]string `json:"states"`
+	}
+	if strictjson.Unmarshal(document, &d) != nil { // its error could have parts of the texts
+		return nil, errors.New("a grant in the store of state has another form than this version reads")
+	}
+	if d.States == nil {
+		d.States = map[string]string{}
+	}
+	return d.States, nil
+}
+
+// needsState ends the call if an exchange asks for an answer that is a state, and the call has not called state_get: the host
+// could not keep it.
+func (c *Call) needsState(wanted []string) {
+	if c.held.turn != nil || c.mode == Explaining {
+		return
+	}
+	for i := range c.plan.Answers {
+		a := &c.plan.Answers[i]
+		if a.State != "" && (len(wanted) == 0 || slices.Contains(wanted, a.Name)) {
+			c.endf(StagePlugin, "exchange was asked for the answer %s, which is a state, before state_get was called: call it first, or name other answers", a.Name)
+		}
+	}
+}
+
+// intend writes the intent of sending the states, if the call has asked for them. It returns a client and a request with which
+// net/http sends them no more than once, and a function that must be called afterwards.
+//
+// A connection of its own has two reasons. One that has been idle may be closed by the other side at the same moment, and
+// nobody knows then whether the request arrived. And if none is had, the request cannot have been sent.
+func (c *Call) intend(ctx context.Context, client *http.Client, r *http.Request) (*http.Client, *http.Request, func()) {
+	if c.held.turn == nil {
+		return client, r.WithContext(ctx), func() {}
+	}
+	switch {
+	case c.held.fate != unsent:
+		c.endf(StagePlugin, "exchange was called again after it sent the state: a state is used once in a call")
+	case r.Method == http.MethodGet:
+		c.endf(StagePlugin, "exchange was called with GET after state_get: clients and proxies repeat a GET, so use POST, PUT, PATCH or DELETE")
+	case r.Header.Get("Idempotency-Key") != "" || r.Header.Get("X-Idempotency-Key") != "":
+		c.endf(StagePlugin, "exchange has an Idempotency-Key after state_get: it lets clients repeat the request")
+	}
+	within, cancel, err := c.held.turn.Intent(ctx)
+	if err != nil {
+		c.end(StageToken, err)
+	}
+	c.held.fate = sent
+	transport, plain := client.Transport.(*http.Transport)
+	if plain {
+		own := transport.Clone()
+		own.DisableKeepAlives = true
+		once := *client
+		once.Transport = own
+		client = &once
+		within = httptrace.WithClientTrace(within, &httptrace.ClientTrace{GotConn: func(httptrace.GotConnInfo) { c.held.connected.Store(true) }})
+	}
+	c.held.connected.Store(!plain) // nobody knows what another transport does
+	r = r.WithContext(within)
+	r.GetBody = nil // net/http cannot send the body again
+	if r.Body == nil || r.Body == http.NoBody {
+		r.Body = io.NopCloser(strings.NewReader(""))
+	}
+	return client, r, cancel
+}
+
+// unsettled settles a turn whose request has no answer that could be read: err is the error of sending it.
+func (c *Call) unsettled(err error, a *answer) {
+	switch {
+	case c.held.fate != sent || err == nil:
+	case a.status == 0 && !c.held.connected.Load():
+		c.held.fate = unsent
+		c.held.turn.NotRedeemed(c.ctx)
+	case a.status == 0 || a.success():
+		c.held.fate = doubtful
+		c.lost(err)
+	}
+}
+
+// settle settles the turn by an answer. refusal is its error, or nil.
+func (c *Call) settle(a *answer, read *parts, refusal *TokenError) {
+	if c.held.fate != sent {
+		return
+	}
+	code := ""
+	if refusal != nil {
+		code = read.code()
+	}
+	next, whole := c.nextStates(read)
+	changed := whole && !maps.Equal(next, c.held.values)
+	switch {
+	case a.status < http.StatusBadRequest && changed, a.success() && whole && refusal == nil:
+		c.held.fate, c.held.values = redeemed, next
+		var token []byte
+		if changed {
+			token = encodeStates(next)
+		}
+		c.held.turn.Done(c.ctx, token)
+	case code == "invalid_grant":
+		c.held.fate = refusedGrant
+	case slices.Contains(notRedeemed, code), a.status >= 400 && a.status <= 499, a.status == http.StatusServiceUnavailable:
+		c.held.fate = unsent
+		c.held.turn.NotRedeemed(c.ctx)
+	default:
+		c.held.fate = doubtful
+		if refusal == nil { // a redirect, or a state that cannot be kept
+			refusal = &TokenError{Status: a.status, Problem: "without a state that can be kept"}
+		}
+		c.lost(refusal)
+	}
+}
+
+// notRedeemed has the error codes of RFC 6749 section 5.2 that say nothing about the grant.
+var notRedeemed = []string{"invalid_request", "invalid_client", "unauthorized_client", "unsupported_grant_type", "invalid_scope"}
+
+// nextStates returns the states after an answer: those of the answer, and for others those before. whole is false if a state
+// is there that cannot be kept, for example because it is too long.
+func (c *Call) nextStates(read *parts) (next map[string]string, whole bool) {
+	next, whole = maps.Clone(c.held.values), true
+	for i := range c.plan.Answers {
+		a := &c.plan.Answers[i]
+		if a.State == "" {
+			continue
+		}
+		raw, ok := read.at(a, c.plan.Answers)
+		text, isText := raw.(string)
+		if !ok || raw == nil || isText && strings.TrimSpace(text) == "" {
+			continue
+		}
+		value, ok := a.read(raw, maxSealed)
+		if !ok {
+			whole = false
+			continue
+		}
+		next[a.State] = value
+	}
+	return next, whole
+}
+
+// lost ends the call if the grant is refused or lost.
+func (c *Call) lost(cause error) {
+	switch c.held.fate {
+	case refusedGrant:
+		c.end(StageToken, c.held.turn.Refused(c.ctx, cause))
+	case doubtful:
+		c.end(StageToken, c.held.turn.Lost(c.ctx, cause))
+	}
+}
