@@ -27,7 +27,7 @@ const (
 // Age returns a store that reads secrets from a file encrypted with age (age-encryption.org/v1), binary or armored. The
 // identity of its recipient is in another file. The plaintext is a JSON object of names and texts:
 //
-//	{"crm-key": "…", "crm-certificate": "-----BEGIN…\n…"}
+//	{"crm-key": "…", "crm-certificate": "-----BEGIN…\n…", "tenants/acme/crm-key": "…", "users/ann/crm-key": "…"}
 //
 // If the plaintext is not such an object, has a name twice, or has a value that is not text, the whole file is invalid.
 // These commands create both files:
@@ -65,7 +65,7 @@ type ageFile struct {
 
 // Secret implements [host.Secrets].
 func (a *ageFile) Secret(_ context.Context, name string) (string, error) {
-	if !expr.ValidName(name) {
+	if !expr.ValidSecret(name) {
 		return "", notAName(name)
 	}
 	secrets, err := a.current()

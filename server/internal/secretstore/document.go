@@ -31,8 +31,8 @@ func parseSecrets(document []byte) (map[string]string, error) {
 		if err != nil {
 			return nil, wrong("it is not JSON")
 		}
-		if !expr.ValidName(name) {
-			return nil, wrong("a name is not one of a secret: letters, digits, . _ and -, at most 128, beginning with a letter or digit")
+		if !expr.ValidSecret(name) {
+			return nil, wrong("a name is not one of a secret: letters, digits, . _ and -, at most 128, beginning with a letter or digit; before it may be tenants/ID/ or users/ID/, with an ID of lower-case letters, digits, _ and -")
 		}
 		if _, twice := secrets[name]; twice {
 			return nil, wrong("%q is there twice", name)

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"strings"
 	"sync"
 	"time"
 
@@ -30,12 +31,14 @@ type VaultConfig struct {
 	// Mount is the mount path of the key-value engine, version 2. The default is "secret".
 	Mount string
 	// Prefix precedes the name in the path of a secret. The value is in the field Field. With the prefix apps/crm, the secret
-	// crm-key is written by "vault kv put secret/apps/crm/crm-key value=…".
+	// crm-key is written by "vault kv put secret/apps/crm/crm-key value=…", and that of the tenant acme by
+	// "vault kv put secret/apps/crm/tenants/acme/crm-key value=…".
 	Prefix string
 	// Field is the field with the value of a secret. The default is "value". It cannot be used with Path.
 	Field string
 	// Path is a path with all secrets as its fields. With the path apps/crm, the secret crm-key is written by
-	// "vault kv patch secret/apps/crm crm-key=…".
+	// "vault kv patch secret/apps/crm crm-key=…". The secrets of a tenant or a user are the fields of a path below it, such as
+	// apps/crm/tenants/acme.
 	Path string
 
 	// Transit, if not nil, makes the store sign with keys of the transit engine.
@@ -124,21 +127,25 @@ type vault struct {
 type paths struct {
 	// data is the escaped path with the mount: the whole path if shared is true, and the part before the name if not.
 	data string
-	// shared is true if one path has all secrets as its fields.
+	// shared is true if one path has all secrets as its fields, except those of tenants and users.
 	shared bool
 	field  string
 }
 
+// of returns where a secret is. Each tenant and each user has a path of its own, also if shared is true.
 func (p paths) of(name string) (path, field string) {
-	if p.shared {
-		return p.data, name
+	if !p.shared {
+		return p.data + "/" + name, p.field
 	}
-	return p.data + "/" + name, p.field
+	if i := strings.LastIndexByte(name, '/'); i >= 0 {
+		return p.data + "/" + name[:i], name[i+1:]
+	}
+	return p.data, name
 }
 
 // Secret implements [host.Secrets].
 func (v *vault) Secret(ctx context.Context, name string) (string, error) {
-	if !expr.ValidName(name) {
+	if !expr.ValidSecret(name) {
 		return "", notAName(name)
 	}
 	ctx, cancel := v.timed(ctx)
