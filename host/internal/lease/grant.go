@@ -22,7 +22,8 @@ func (e *LostError) Error() string {
 }
 
 var (
-	// ErrSeedUsed says that a seed was used before and another one replaced it. It would be a second use of its token.
+	// ErrSeedUsed says that a seed was used before and another one replaced it. It would be a second use of its token. Seeds
+	// have no order: if an earlier one was never used, a node that still has it replaces the later one.
 	ErrSeedUsed = errors.New("the configured token was used before, and a newer one has replaced it: configure the newer one, or renew the grant")
 	// ErrNotConnected says that there is no grant.
 	ErrNotConnected = errors.New("there is no grant: nobody has given consent yet, or it was taken back")
@@ -80,13 +81,13 @@ func (n *Node) replace(ctx context.Context, key Key, token []byte) (before []byt
 type Standing byte
 
 const (
-	// None: there is no grant.
+	// None is the standing if there is no grant.
 	None Standing = iota
-	// Good: the token may be sent.
+	// Good is the standing if the token may be sent.
 	Good
-	// Lost: the token may have been redeemed without an answer.
+	// Lost is the standing if the token may have been redeemed without an answer.
 	Lost
-	// Refused: the server refused the token.
+	// Refused is the standing if the server refused the token.
 	Refused
 )
 

@@ -43,11 +43,11 @@ func (n *Node) refusal(ctx context.Context, key Key) (Refusal, int64, error) {
 		return Refusal{}, row.Generation, err
 	}
 	var rec refusalRecord
-	text, err := n.open(id, row)
-	if err != nil || json.Unmarshal(text, &rec) != nil {
-		return Refusal{}, row.Generation, nil
+	if text, err := n.open(id, row); err == nil && json.Unmarshal(text, &rec) == nil {
+		rec.Wait = max(0, rec.Wait-row.Age)
+		return Refusal(rec), row.Generation, nil
 	}
-	return Refusal{rec.Value, rec.Count, max(0, rec.Wait-row.Age)}, row.Generation, nil
+	return Refusal{}, row.Generation, nil
 }
 
 // Refuse writes a refusal for all nodes. wait returns how long none of them asks again, after a number of refusals, of which

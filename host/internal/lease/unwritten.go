@@ -2,9 +2,11 @@ package lease
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/keywright/keywright/host/state"
@@ -110,7 +112,7 @@ func (n *Node) catchUp(ctx context.Context, id state.ID) (tried, left int) {
 	return len(all), len(n.unwritten(&id))
 }
 
-// unwritten returns what the store did not take, of one row or of all.
+// unwritten returns what the store did not take, of one row or of all, in the order of the leases.
 func (n *Node) unwritten(id *state.ID) (all []unwritten) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -119,6 +121,9 @@ func (n *Node) unwritten(id *state.ID) (all []unwritten) {
 			all = append(all, u)
 		}
 	}
+	slices.SortFunc(all, func(a, b unwritten) int {
+		return cmp.Or(bytes.Compare(a.lease.ID[:], b.lease.ID[:]), cmp.Compare(a.lease.Fence, b.lease.Fence))
+	})
 	return all
 }
 
