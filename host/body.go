@@ -12,6 +12,7 @@ import (
 	"net/http"
 	"net/url"
 	"os"
+	"slices"
 	"strings"
 	"sync"
 )
@@ -201,8 +202,13 @@ func (k *keptBody) open() (io.ReadCloser, error) {
 }
 
 // repeats returns an error if the body, a form, has a member of a name that added has, in any encoding and case of letters. APIs
-// differ in which of two such members counts, so it could be that of the caller (threats.md 43).
+// differ in which of two such members counts, so it could be that of the caller (threats.md 43). It decodes the names in added
+// once, because a body may have a member for each of its bytes (threats.md 119).
 func (k *keptBody) repeats(added string) error {
+	names := strings.Split(added, "&")
+	for i := range names {
+		names[i] = memberName(names[i])
+	}
 	body, err := k.open()
 	if err != nil {
 		return err
@@ -213,10 +219,8 @@ func (k *keptBody) repeats(added string) error {
 		var member []byte
 		member, err = form.ReadSlice('&')
 		name := memberName(strings.TrimSuffix(string(member), "&"))
-		for other := range strings.SplitSeq(added, "&") {
-			if strings.EqualFold(name, memberName(other)) {
-				return errors.New("the request's form has a member of the name that the credential has, and APIs differ in which one counts: leave it out")
-			}
+		if slices.ContainsFunc(names, func(other string) bool { return strings.EqualFold(name, other) }) {
+			return errors.New("the request's form has a member of the name that the credential has, and APIs differ in which one counts: leave it out")
 		}
 		for errors.Is(err, bufio.ErrBufferFull) { // the value is long
 			_, err = form.ReadSlice('&')

@@ -3,6 +3,7 @@ package host_test
 import (
 	"errors"
 	"fmt"
+	"net/http"
 	"runtime"
 	"strings"
 	"testing"
@@ -99,5 +100,25 @@ func TestConfigurationThatIsTooLarge(t *testing.T) {
 		if err == nil || err.Error() != want {
 			t.Errorf("%s: %.300v", name, err)
 		}
+	}
+}
+
+// threats.md 119: a form that has a member for each of its bytes costs no more than its bytes, whatever the names of the credential.
+func TestCostOfAFormOfManyMembers(t *testing.T) {
+	w := newWorld(t)
+	w.canary("s")
+	c := w.connect("api_key", config{"key": "a[b]", "value": "{{ get_secret('s') }}", "in": "form"})
+	post := func(members int) (objects uint64) {
+		r, _ := http.NewRequestWithContext(t.Context(), http.MethodPost, apiURL, strings.NewReader(strings.Repeat("&", members)))
+		r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		w.send(c, r)
+		runtime.ReadMemStats(&after)
+		return after.Mallocs - before.Mallocs
+	}
+	post(1)
+	if few, many := post(1), post(100_000); many > few+10_000 {
+		t.Errorf("100,000 members cost %d objects, and one costs %d", many, few)
 	}
 }
