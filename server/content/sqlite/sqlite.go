@@ -16,7 +16,6 @@ import (
 
 	"github.com/keywright/keywright/server/content"
 	"github.com/keywright/keywright/server/content/internal/sqlstore"
-	"github.com/keywright/keywright/server/internal/migrate"
 	"github.com/keywright/keywright/server/internal/sqlitefile"
 )
 
@@ -53,7 +52,7 @@ func open(ctx context.Context, path string, maxLog int64) (*sqlstore.Store, erro
 		return nil, err
 	}
 	writes.SetMaxOpenConns(1) // SQLite allows one writer at a time
-	if err := bringUp(ctx, writes); err != nil {
+	if err := sqlstore.Migrate(ctx, writes, sqlstore.SQLite); err != nil {
 		return nil, errors.Join(err, writes.Close())
 	}
 	reads, err := sql.Open("sqlite", source(absolute, url.Values{"_query_only": {"true"}}))
@@ -96,18 +95,6 @@ func source(path string, options url.Values) string {
 	options.Set("_busy_timeout", busyTimeout)
 	options.Set("_dqs", "false")
 	return sqlitefile.Source(path, options)
-}
-
-// bringUp brings the database to the current schema. It tries several times, because it fails if another process
-// migrates the same database at the same time.
-func bringUp(ctx context.Context, db *sql.DB) error {
-	var err error
-	for range 5 {
-		if err = sqlstore.Migrate(ctx, db, sqlstore.SQLite); err == nil || errors.Is(err, migrate.ErrNewer) {
-			break
-		}
-	}
-	return err
 }
 
 // explain replaces SQLite's error for a file that is not a database by a clear one.

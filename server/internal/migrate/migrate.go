@@ -35,9 +35,24 @@ type Schema struct {
 }
 
 // Up brings a database to a schema. It returns an error that wraps [ErrNewer] if the schema of the database is newer. It
-// does not lock the database: if another process may migrate at the same time, the caller takes a lock, or tries again
-// after an error.
+// does not lock the database, so it fails if another process migrates at the same time. With SQLite it tries several times.
+// With PostgreSQL, the caller takes a lock.
 func Up(ctx context.Context, db *sql.DB, dialect Dialect, schema Schema) error {
+	tries := 1
+	if dialect == SQLite {
+		tries = 5
+	}
+	var err error
+	for range tries {
+		if err = up(ctx, db, dialect, schema); err == nil || errors.Is(err, ErrNewer) {
+			break
+		}
+	}
+	return err
+}
+
+// up is one try of Up.
+func up(ctx context.Context, db *sql.DB, dialect Dialect, schema Schema) error {
 	files, err := fs.Sub(schema.Files, "migrations")
 	if err != nil {
 		return err

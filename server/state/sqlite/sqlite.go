@@ -63,7 +63,7 @@ func open(ctx context.Context, path string, options Options, times tuning) (stat
 		return failed(err)
 	}
 	writes.SetMaxOpenConns(1) // SQLite allows one writer at a time
-	if err := bringUp(ctx, writes); err != nil {
+	if err := migrate.Up(ctx, writes, migrate.SQLite, sqlstate.Schema); err != nil {
 		_ = writes.Close()
 		return failed(err)
 	}
@@ -95,18 +95,6 @@ func source(path string, options url.Values) string {
 	options.Set("_busy_timeout", busyTimeout)
 	options.Set("_dqs", "false")
 	return sqlitefile.Source(path, options)
-}
-
-// bringUp brings the database to the current schema. It tries several times, because it fails if another process migrates
-// the same database at the same time.
-func bringUp(ctx context.Context, db *sql.DB) error {
-	var err error
-	for range 5 {
-		if err = migrate.Up(ctx, db, migrate.SQLite, sqlstate.Schema); err == nil || errors.Is(err, migrate.ErrNewer) {
-			break
-		}
-	}
-	return err
 }
 
 // explain returns words for an error of SQLite, and its kind.
