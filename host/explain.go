@@ -5,7 +5,6 @@ import (
 	"errors"
 	"maps"
 	"net/http"
-	"net/url"
 	"slices"
 	"strings"
 
@@ -191,8 +190,12 @@ func (c *Connector) Explain(r *http.Request) (*Explanation, error) {
 		Connector: c.config.Name, Type: c.config.Auth.Type, Method: r.Method, URL: target.String(),
 		Added: added(masked), Steps: steps(call), TLS: secure, Fuel: fuel,
 	}
-	for _, pair := range masked.Path {
-		e.URL = strings.ReplaceAll(strings.ReplaceAll(e.URL, url.PathEscape(pair.Name), pair.Value), pair.Name, pair.Value)
+	if _, path, err := replacedPath(r.URL, masked.Path); err == nil { // checkChange has refused any other
+		target.Path, target.RawPath = "", "" // String would encode the masks
+		before, query, there := strings.Cut(target.String(), "?")
+		if e.URL = before + path; there {
+			e.URL += "?" + query
+		}
 	}
 	clone := changed(r, headers, masked)
 	for _, name := range slices.Sorted(maps.Keys(clone.Header)) {

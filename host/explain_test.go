@@ -234,3 +234,17 @@ func TestObserveIsToldOfFailures(t *testing.T) {
 		}
 	})
 }
+
+// An explanation replaces a placeholder where the request does: in the path, once, and not in the text that replaces it.
+func TestExplainOfAPlaceholder(t *testing.T) {
+	w := newWorld(t)
+	w.canary("test")
+	r, _ := http.NewRequestWithContext(t.Context(), http.MethodGet, "https://api.test/bottest/%74est/a?test=1", nil)
+	e, err := w.connect("api_key", config{"key": "test", "value": "{{ get_secret('test') }}", "in": "path"}).Explain(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := "https://api.test/bot{{ get_secret('test') }}/{{ get_secret('test') }}/a?test=1"; e.URL != want {
+		t.Errorf("%s, want %s", e.URL, want)
+	}
+}
