@@ -27,7 +27,8 @@ type memoryRow struct {
 	changed chan struct{}
 }
 
-// NewMemory returns an empty Memory with a clock. Wait sees the clock and, as it cannot wait for a clock, uses timers.
+// NewMemory returns an empty Memory with a clock. Nothing can wait for a clock, so Wait uses a timer for the time that the clock
+// leaves.
 func NewMemory(now func() time.Time) *Memory {
 	return &Memory{now: now, rows: map[ID]*memoryRow{}}
 }
@@ -215,7 +216,8 @@ func (m *Memory) Rows(ctx context.Context, f func(ID, Row) error) error {
 	return ctx.Err()
 }
 
-// Sweep removes the rows without a value, or whose value has expired, that nobody leases. It returns their number.
+// Sweep removes the rows without a value, or whose value has expired, that nobody leases. It returns their number. A program that
+// runs for long calls it now and then. Otherwise these rows stay.
 func (m *Memory) Sweep() int {
 	m.mu.Lock()
 	defer m.mu.Unlock()
