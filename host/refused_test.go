@@ -304,7 +304,7 @@ func TestARefusalInTheLogNamesTheEndpoint(t *testing.T) {
 	for url, want := range map[string]string{
 		tokenURL: "endpoint=login.test", "https://{{ get_secret('realm') }}.login.test/token": `endpoint=<sealed>.login.test`,
 	} {
-		w := newWorld(t, func(c *host.Config) { c.Base = answer(wrongSecret) })
+		w := newWorld(t, func(c *host.Config) { c.Base = wrongSecret })
 		w.canary("s")
 		w.setSecret("realm", "realm-4711-of-the-bank")
 		w.Hide("the realm", "realm-4711-of-the-bank")
