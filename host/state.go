@@ -151,3 +151,23 @@ func (s sharedRefusals) Refuse(ctx context.Context, key [32]byte, r tokencache.R
 func (s sharedRefusals) Accept(ctx context.Context, key [32]byte) {
 	_ = s.node.Accept(ctx, lease.Key{Partition: key}) // if it stays, it ends with its time
 }
+
+// Unwritten returns the number of grants with a new token that the store did not take. The State writes it again and again.
+// The grants are lost if the process ends before.
+func (s *State) Unwritten() int { return s.node.Unwritten() }
+
+// Rekeyed counts the values that [State.Rekey] has seen.
+type Rekeyed struct {
+	// Sealed is the number of values that Rekey has sealed under the first state key, and Current the number of those that
+	// were sealed under it before.
+	Sealed, Current int
+	// Unopened is the number of those that no state key opens. Rekey leaves them as they are.
+	Unopened int
+}
+
+// Rekey seals all values in the store under the first state key. All nodes must have that key before, and may go on
+// meanwhile. When Sealed is 0, the other keys are no longer needed.
+func (s *State) Rekey(ctx context.Context) (Rekeyed, error) {
+	counts, err := s.node.Rekey(ctx)
+	return Rekeyed(counts), err
+}

@@ -164,7 +164,8 @@ func (l *loader) stateTexts(ctx context.Context, n *node, s *State) error {
 
 // stateError reports an error of the state at the member that its text begins with, or else at the state itself.
 func (l *loader) stateError(n *node, err error) {
-	path, message, found := strings.Cut(err.Error(), ": ")
+	text := strings.TrimPrefix(strings.TrimPrefix(err.Error(), "state."), "state: ")
+	path, message, found := strings.Cut(text, ": ")
 	if found && (path == "url" || strings.HasPrefix(path, "keys[")) {
 		at, where, exact := n.locate(path)
 		if exact {
@@ -173,7 +174,7 @@ func (l *loader) stateError(n *node, err error) {
 		l.at(where, "state."+path, "%s", message)
 		return
 	}
-	l.at(n.Place, "state", "%s", strings.TrimPrefix(err.Error(), "state: "))
+	l.at(n.Place, "state", "%s", text)
 }
 
 // memory sets a State in memory that ends with the Set.

@@ -250,6 +250,9 @@ func TestUnwrittenIsBounded(t *testing.T) {
 	for i, turn := range turns {
 		turn.Done(t.Context(), fmt.Append(nil, "next ", i))
 	}
+	if got := node.Unwritten(); got != 3 {
+		t.Errorf("%d grants are not written", got)
+	}
 	now = now.Add(time.Second)
 	store.turn(false)
 	refused()

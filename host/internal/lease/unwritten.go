@@ -112,6 +112,13 @@ func (n *Node) catchUp(ctx context.Context, id state.ID) (tried, left int) {
 	return len(all), len(n.unwritten(&id))
 }
 
+// Unwritten returns the number of grants with something that the store did not take. [Node.Run] tries again.
+func (n *Node) Unwritten() int {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return len(n.pending)
+}
+
 // unwritten returns what the store did not take, of one row or of all, in the order of the leases.
 func (n *Node) unwritten(id *state.ID) (all []unwritten) {
 	n.mu.Lock()

@@ -60,7 +60,7 @@ func (a *app) check() *cobra.Command {
 		Long: "Checks a configuration and its plugins, and lists every problem, a line each, with line and column. Secrets are read " +
 			"only with --secrets or --secrets-dir: one that is missing or empty, a key that does not fit its algorithm, and a client " +
 			"certificate that cannot be used, are problems then, and the output shows when a client certificate ends. Keys that " +
-			"stay in a store are asked for then, and sign nothing. Nothing is sent to an API, and no store of state is opened; `keywright state` opens it. Certificates of the gateway and the " +
+			"stay in a store are asked for then, and sign nothing. Nothing is sent to an API, and no store of state is opened; `keywright state status` opens it. Certificates of the gateway and the " +
 			"keys of sessions are for `serve` to read.",
 		Args: arguments(),
 		RunE: a.orJSON(&asJSON, func(c *cobra.Command, _ []string) error {

@@ -14,6 +14,7 @@ package statestore
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"time"
 
@@ -47,7 +48,7 @@ type Store struct {
 func Open(ctx context.Context, s *connectors.State, o Options) (*Store, error) {
 	settings, err := s.Read(ctx)
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("state.%w", err) // it begins with a member of state
 	}
 	opened := &Store{}
 	if settings.Type == connectors.StateSQLite {

@@ -23,7 +23,7 @@ func (f *failingStore) Get(ctx context.Context, id state.ID) (state.Row, error) 
 	return f.Store.Get(ctx, id)
 }
 
-func (f *failingStore) Put(ctx context.Context, l state.Lease, value []byte, expires time.Duration, release bool) (bool, error) {
+func (f *failingStore) Put(context.Context, state.Lease, []byte, time.Duration, bool) (bool, error) {
 	return false, f.err
 }
 

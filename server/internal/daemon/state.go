@@ -113,6 +113,15 @@ func (s *sharedState) observe(r *gatewayMetrics) {
 		waits:        r.Counter("state_waits_total", "Waits for a token request of another process.").WithLabelValues(),
 		waitsSeconds: r.Counter("state_wait_seconds_total", "Time of these waits.").WithLabelValues(),
 	}
+	r.Gauge("state_unwritten", "Grants with a new token that the store of state has not taken yet.", func() float64 {
+		s.mu.Lock()
+		store := s.store
+		s.mu.Unlock()
+		if store == nil {
+			return 0
+		}
+		return float64(store.State.Unwritten())
+	})
 	r.Gauge("state_available", "1 while the store of state answers, 0 since it failed to.", func() float64 {
 		if s.since().IsZero() {
 			return 1

@@ -1,0 +1,150 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/keywright/keywright/host/state"
+	"github.com/keywright/keywright/server/connectors"
+	"github.com/keywright/keywright/server/connectors/statestore"
+	"github.com/keywright/keywright/server/internal/terminal"
+)
+
+func (a *app) state() *cobra.Command {
+	c := &cobra.Command{
+		Use:   "state",
+		Short: "Look at the store of state, and change its key",
+		Args:  cobra.ArbitraryArgs,
+		RunE:  noCommand,
+	}
+	c.AddCommand(a.stateStatus(), a.stateRekey())
+	return c
+}
+
+// stateShown is the document that state status --json writes.
+type stateShown struct {
+	Type string `json:"type"`
+	// Values is the number of values that have not expired, and Leased is the number of those with a lease.
+	Values int `json:"values"`
+	Leased int `json:"leased"`
+	// Milliseconds is the time of one read.
+	Milliseconds float64 `json:"milliseconds"`
+}
+
+func (a *app) stateStatus() *cobra.Command {
+	var flags configFlags
+	var asJSON bool
+	c := &cobra.Command{
+		Use:   "status [-c FILE] [--secrets-dir DIR] [--json]",
+		Short: "Show whether the store of state answers, and how many values it holds",
+		Long: "Opens the store of state of a configuration, and shows whether it answers, how long a read takes, and how many values " +
+			"it holds. The values stay sealed.",
+		Args: arguments(),
+		RunE: a.orJSON(&asJSON, func(c *cobra.Command, _ []string) error {
+			return a.withState(c, &flags, func(ctx context.Context, s *connectors.State, store *statestore.Store) error {
+				shown, err := showState(ctx, s, store)
+				switch {
+				case err != nil:
+					return err
+				case asJSON:
+					return a.writeJSON(shown)
+				}
+				return writeLine(a.out, fmt.Sprintf("%s: %s, %d leased; a read took %.1f ms",
+					shown.Type, terminal.Count(shown.Values, "value"), shown.Leased, shown.Milliseconds))
+			})
+		}),
+	}
+	flags.add(c, "connectors.yaml")
+	c.Flags().BoolVar(&asJSON, "json", false, "write JSON, for machines")
+	c.DisableFlagsInUseLine = true
+	return c
+}
+
+// showState counts the values of a store.
+func showState(ctx context.Context, s *connectors.State, store *statestore.Store) (stateShown, error) {
+	shown := stateShown{Type: s.Type()}
+	began := time.Now()
+	if _, err := store.Database.Get(ctx, state.ID{}); err != nil {
+		return shown, err
+	}
+	shown.Milliseconds = float64(time.Since(began).Microseconds()) / 1000
+	err := store.Database.Rows(ctx, func(_ state.ID, row state.Row) error {
+		shown.Values++
+		if row.LeasedFor > 0 {
+			shown.Leased++
+		}
+		return nil
+	})
+	return shown, err
+}
+
+// stateRekeyed is the document that state rekey --json writes.
+type stateRekeyed struct {
+	// Sealed is the number of values that were sealed under the first state key, Current of those that were before, and
+	// Unopened of those that no state key opens.
+	Sealed   int `json:"sealed"`
+	Current  int `json:"current"`
+	Unopened int `json:"unopened"`
+}
+
+func (a *app) stateRekey() *cobra.Command {
+	var flags configFlags
+	var asJSON bool
+	c := &cobra.Command{
+		Use:   "rekey [-c FILE] [--secrets-dir DIR] [--json]",
+		Short: "Seal all values under the first state key",
+		Long: "Seals all values in the store of state under the first key of state.keys, so that the others can be taken away. " +
+			"All nodes have to have that key first already. Nodes may serve meanwhile. The exit code is 1 if there are values that no " +
+			"key opens; they stay as they are. docs/several-nodes.md has all steps of a change of keys.",
+		Args: arguments(),
+		RunE: a.orJSON(&asJSON, func(c *cobra.Command, _ []string) error {
+			return a.withState(c, &flags, func(ctx context.Context, _ *connectors.State, store *statestore.Store) error {
+				counts, err := store.State.Rekey(ctx)
+				if err != nil {
+					return fmt.Errorf("%d values were sealed under the first key before this: %w", counts.Sealed, err)
+				}
+				if asJSON {
+					err = a.writeJSON(stateRekeyed(counts))
+				} else {
+					err = writeLine(a.out, fmt.Sprintf("sealed under the first key: %s; before: %d", terminal.Count(counts.Sealed, "value"), counts.Current))
+				}
+				if err == nil && counts.Unopened > 0 {
+					a.printErr("keywright: no state key opens %s: add the key that is missing, or they are of no use", terminal.Count(counts.Unopened, "value"))
+					err = errReported
+				}
+				return err
+			})
+		}),
+	}
+	flags.add(c, "connectors.yaml")
+	c.Flags().BoolVar(&asJSON, "json", false, "write JSON, for machines")
+	c.DisableFlagsInUseLine = true
+	return c
+}
+
+// withState opens the store of state of a configuration and calls do.
+func (a *app) withState(c *cobra.Command, f *configFlags, do func(context.Context, *connectors.State, *statestore.Store) error) (err error) {
+	ctx := c.Context()
+	set, err := a.load(ctx, c, f)
+	if err != nil {
+		return err
+	}
+	defer closeSet(ctx, set)
+	if set.State == nil {
+		return fmt.Errorf("%s: the file has no state: its member state says where tokens are kept (docs/several-nodes.md)", f.file)
+	}
+	store, err := statestore.Open(ctx, set.State, statestore.Options{Logger: a.logger()})
+	if err != nil {
+		return fmt.Errorf("%s: %w", f.file, err)
+	}
+	defer func() {
+		ending, cancel := context.WithTimeout(context.WithoutCancel(ctx), flushTime)
+		defer cancel()
+		err = errors.Join(err, store.Close(ending))
+	}()
+	return do(ctx, set.State, store)
+}
