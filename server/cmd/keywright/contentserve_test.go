@@ -21,7 +21,7 @@ import (
 	"github.com/keywright/keywright/server/internal/postgrestest"
 )
 
-// serving is a running process of keywright content serve.
+// serving is a running process of keywright content serve, or of keywright serve.
 type serving struct {
 	t                  *testing.T
 	command            *exec.Cmd
@@ -29,11 +29,17 @@ type serving struct {
 	said               chan string // the rest of its stdout, after its end
 }
 
-// serveContent starts a server, and waits until it listens.
+// serveContent starts a server of content, and waits until it listens.
 func serveContent(t *testing.T, program string, env []string, args ...string) *serving {
 	t.Helper()
+	return startServing(t, program, env, append([]string{"content", "serve"}, args...)...)
+}
+
+// startServing starts a server with a command, and waits until it listens.
+func startServing(t *testing.T, program string, env []string, args ...string) *serving {
+	t.Helper()
 	s := &serving{t: t, said: make(chan string, 1)}
-	s.command = exec.Command(program, append([]string{"content", "serve", "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0"}, args...)...)
+	s.command = exec.Command(program, append(args, "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0")...)
 	s.command.Env = append(os.Environ(), env...)
 	out, err := s.command.StdoutPipe()
 	if err != nil {
@@ -49,7 +55,7 @@ func serveContent(t *testing.T, program string, env []string, args ...string) *s
 		name, url, _ := strings.Cut(lines.Text(), ": ")
 		switch name {
 		case "callers":
-			s.callers = strings.TrimSuffix(url, "/articles")
+			s.callers = strings.TrimSuffix(strings.TrimSuffix(url, "/articles"), "/connectors/")
 		case "operators":
 			s.operators = strings.TrimSuffix(url, "/readyz")
 		}
