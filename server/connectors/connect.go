@@ -159,6 +159,9 @@ func (l *loader) problem(c *definition, p host.Problem, info host.PluginInfo) {
 	if strings.HasPrefix(message, "there is no store of keys") {
 		message += ": give a store of type vault the member transit"
 	}
+	if before, found := strings.CutSuffix(message, "configure one (Config.State)"); found {
+		message = before + "add the member state to the file"
+	}
 	l.at(where, c.path()+"."+path, "%s", message)
 }
 

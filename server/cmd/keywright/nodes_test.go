@@ -29,7 +29,7 @@ type nodes struct {
 	exchanges atomic.Int64
 	// valid is the number of the first token that the API takes.
 	valid atomic.Int64
-	// gathered is what the token endpoint waits for.
+	// gathered is the gathering that the token endpoint waits for.
 	gathered atomic.Pointer[gathering]
 }
 
