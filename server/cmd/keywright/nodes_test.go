@@ -8,6 +8,7 @@ import (
 	"net/http/httptest"
 	"net/http/httptrace"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -150,8 +151,8 @@ func (n *nodes) crowded(what string, exchanges int64) {
 }
 
 // Of 10,000 callers at three processes with one PostgreSQL, one causes a token request: when there is no token, when the token
-// has expired, and when the API refuses it. All callers are served. A process that starts later does not ask again, and a
-// dump of the database shows neither the token nor the secret. threats.md 137
+// has expired, and when the API refuses it. All callers are served. A process that starts later does not ask again,
+// keywright request included, and a dump of the database shows neither the token nor the secret. threats.md 137
 func TestNodesShareTokens(t *testing.T) {
 	n := newNodes(t)
 	n.crowded("without a token", 1)
@@ -161,6 +162,12 @@ func TestNodesShareTokens(t *testing.T) {
 	n.all[0] = n.node()
 	if status := n.call(n.all[0]); status != http.StatusOK || n.exchanges.Load() != 1 {
 		t.Errorf("after a restart: %d, %d token requests", status, n.exchanges.Load())
+	}
+
+	request := exec.Command(n.program, "request", "-c", n.file, "--dev", "-i", "orders", "/")
+	request.Env = append(os.Environ(), n.env...)
+	if out, err := request.Output(); err != nil || !strings.HasPrefix(string(out), "HTTP/1.1 200") || n.exchanges.Load() != 1 {
+		t.Errorf("keywright request: %q, %v, %d token requests", out, err, n.exchanges.Load())
 	}
 
 	n.end() // so that no node has the token in memory

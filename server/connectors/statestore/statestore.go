@@ -16,11 +16,17 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net/netip"
+	"slices"
+	"strings"
 	"time"
+
+	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/keywright/keywright/host"
 	"github.com/keywright/keywright/host/state"
 	"github.com/keywright/keywright/server/connectors"
+	"github.com/keywright/keywright/server/internal/postgresurl"
 	database "github.com/keywright/keywright/server/state"
 	"github.com/keywright/keywright/server/state/postgres"
 	"github.com/keywright/keywright/server/state/sqlite"
@@ -54,6 +60,9 @@ func Open(ctx context.Context, s *connectors.State, o Options) (*Store, error) {
 	if settings.Type == connectors.StateSQLite {
 		opened.Database, err = sqlite.Open(ctx, settings.Path, sqlite.Options{Log: o.Logger})
 	} else {
+		if o.Logger != nil && !verified(settings.URL) {
+			o.Logger.Warn("the connection to the database of state is not verified, so that somebody in the network may pose as the database: add sslmode=verify-full to the URL")
+		}
 		opened.Database, err = postgres.Open(ctx, settings.URL, postgres.Options{Connections: settings.Connections, Pooler: settings.Pooler, Log: o.Logger})
 	}
 	if err != nil {
@@ -70,6 +79,25 @@ func Open(ctx context.Context, s *connectors.State, o Options) (*Store, error) {
 		return nil, errors.Join(err, opened.Database.Close())
 	}
 	return opened, nil
+}
+
+// verified reports whether each connection that a URL allows is inside this machine, or verifies the certificate of the
+// database. A malformed URL counts as verified, because it is an error later.
+func verified(address string) bool {
+	config, err := postgresurl.Parse(address, nil)
+	if err != nil {
+		return true
+	}
+	ways := []pgconn.FallbackConfig{{Host: config.Host, TLSConfig: config.TLSConfig}}
+	for _, other := range config.Fallbacks {
+		ways = append(ways, *other)
+	}
+	return !slices.ContainsFunc(ways, func(way pgconn.FallbackConfig) bool {
+		ip, err := netip.ParseAddr(way.Host)
+		local := strings.HasPrefix(way.Host, "/") || way.Host == "localhost" || err == nil && ip.IsLoopback()
+		checks := way.TLSConfig != nil && (!way.TLSConfig.InsecureSkipVerify || way.TLSConfig.VerifyPeerCertificate != nil)
+		return !local && !checks
+	})
 }
 
 // Close writes what the store did not take before, until ctx ends, and closes the store. The hosts with the state must have

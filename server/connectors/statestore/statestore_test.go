@@ -2,6 +2,7 @@ package statestore_test
 
 import (
 	"context"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"strings"
@@ -16,6 +17,47 @@ const (
 	oneKey     = "q83vEjRWeJCrze8SNFZ4kKvN7xI0VniQq83vEjRWeJA="
 	anotherKey = "EjRWeJCrze8SNFZ4kKvN7xI0VniQq83vEjRWeJCrze8="
 )
+
+// ending ends a context once the state key was read, so that no connection is made.
+type ending struct {
+	host.MapSecrets
+	end func()
+}
+
+func (e ending) Secret(ctx context.Context, name string) (string, error) {
+	if name == "k" {
+		defer e.end()
+	}
+	return e.MapSecrets.Secret(ctx, name)
+}
+
+// A connection to a database that could be anybody's is in the log. threats.md 139
+func TestAnUnverifiedDatabaseIsInTheLog(t *testing.T) {
+	for parameters, want := range map[string]bool{
+		"h.example/d": true, "h.example/d?sslmode=disable": true, "h.example/d?sslmode=require": true, "h.example/d?sslmode=prefer": true,
+		"h.example/d?sslmode=verify-full": false, "127.0.0.1/d": false, "[::1]/d": false, "localhost/d": false,
+		"127.0.0.1,h.example/d": true, "/d?host=%2Frun%2Fpostgresql": false,
+	} {
+		var log strings.Builder
+		ended, cancel := context.WithCancel(t.Context())
+		set, err := connectors.Read(t.Context(), "connectors.yaml", []byte("connectors: [{name: a, url: 'https://a.example', auth: {type: none}}]\n"+
+			"state: {type: postgres, url: \"{{ get_secret('url') }}\", keys: \"{{ get_secret('k') }}\"}"), connectors.Options{
+			Host: host.Config{Secrets: ending{host.MapSecrets{"k": oneKey, "url": "postgres://u:p@" + parameters}, cancel}}, WithoutStore: true,
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := statestore.Open(ended, set.State, statestore.Options{Logger: slog.New(slog.NewTextHandler(&log, nil))}); err == nil {
+			t.Error("the store is open")
+		}
+		if got := strings.Contains(log.String(), "is not verified"); got != want {
+			t.Errorf("%s: a warning is in the log: %t", parameters, got)
+		}
+		if err := set.Close(t.Context()); err != nil {
+			t.Error(err)
+		}
+	}
+}
 
 // open loads a file and opens its store.
 func open(t *testing.T, file, state string, secrets host.MapSecrets) (*statestore.Store, error) {

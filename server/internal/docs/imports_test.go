@@ -85,7 +85,7 @@ var rules = []rule{
 	{packages: "internal/tlsfailure"},
 	{packages: "internal/urlcheck"},
 	{packages: "internal/urlpath"},
-	{packages: "server/connectors/statestore", ours: []string{"host", "host/state", "server/connectors", "server/state", "server/state/postgres", "server/state/sqlite"}},
+	{packages: "server/connectors/statestore", ours: []string{"host", "host/state", "server/connectors", "server/internal/postgresurl", "server/state", "server/state/postgres", "server/state/sqlite"}, others: []string{"github.com/jackc/pgx/v5"}},
 	{packages: "server/connectors", ours: []string{"server/gateway", "server/identity", "host", "host/state", "abi", "plugins", "internal/problem", "server/internal/secretstore", "internal/urlcheck"}, others: []string{"go.yaml.in/yaml/v4", "golang.org/x/text"}},
 	{packages: "server/internal/httpserver"},
 	{packages: "server/internal/places"},
