@@ -256,15 +256,22 @@ func (c *Connector) share(ctx context.Context, local *hostfn.Lease) (*lease.Exch
 	s := c.host.cache.state
 	ctx, cancel := context.WithTimeout(ctx, s.lease+c.exchangeTime())
 	defer cancel()
+	gaveUp := func(err error) *outcome {
+		return &outcome{err: c.fail(StageToken, fmt.Errorf("gave up waiting for another node's token: %w", err))}
+	}
+	refused, err := local.Dropped(ctx)
+	if err != nil {
+		return nil, gaveUp(err)
+	}
 	var pieces []seal.Piece
-	token, exchange, err := s.node.BeginExchange(ctx, entryKey(local.Key()), func(value []byte) bool {
+	token, exchange, err := s.node.BeginExchange(ctx, entryKey(local.Key()), func(value []byte, generation int64) bool {
 		var err error
 		pieces, err = seal.Unmarshal(value)
-		return err == nil
+		return err == nil && generation > refused // the store may have failed when the value was to be dropped
 	})
 	switch {
 	case err != nil:
-		return nil, &outcome{err: c.fail(StageToken, fmt.Errorf("gave up waiting for another node's token: %w", err))}
+		return nil, gaveUp(err)
 	case exchange == nil:
 		entry := local.SetShared(pieces, token.ExpiresIn, token.Generation)
 		key := local.Key()

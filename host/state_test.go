@@ -24,6 +24,8 @@ var stateKey = []byte("a state key of 32 bytes, for all")
 type failingStore struct {
 	state.Store
 	down atomic.Bool
+	// dropping, if not nil, is called before a value is deleted. If it returns an error, the value stays.
+	dropping func() error
 
 	mu   sync.Mutex
 	held []string
@@ -46,6 +48,15 @@ func (s *failingStore) Put(ctx context.Context, l state.Lease, value []byte, exp
 	s.held = append(s.held, string(l.ID[:])+string(value))
 	s.mu.Unlock()
 	return s.Store.Put(ctx, l, value, expires, release)
+}
+
+func (s *failingStore) Delete(ctx context.Context, id state.ID, generation int64) (bool, error) {
+	if s.dropping != nil {
+		if err := s.dropping(); err != nil {
+			return false, err
+		}
+	}
+	return s.Store.Delete(ctx, id, generation)
 }
 
 // cluster is several nodes with one store, one token endpoint and one clock.
@@ -176,6 +187,57 @@ func TestADropIsKnownToNodesThatStartLater(t *testing.T) {
 	second, two := c.node()
 	if got := second.get(two).Header.Get("Authorization"); got != "Bearer t2" {
 		t.Errorf("the next node has %q", got)
+	}
+}
+
+// While a refused token is being dropped from the store, no other call of the node takes it from there: all would be refused
+// until the next drop.
+func TestATokenThatIsBeingDroppedIsNotReadAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCluster(t, tokens(3600))
+		c.store.Store = state.NewMemory(time.Now)
+		w, connector := c.node()
+		w.get(connector)
+		w.api.Answer(refusingToken("t1"))
+		meanwhile := make(chan int, 1)
+		c.store.dropping = func() error {
+			go func() {
+				status, err := w.try(connector, get(t.Context()))
+				if err != nil {
+					t.Error(err)
+				}
+				meanwhile <- status
+			}()
+			synctest.Wait()
+			return nil
+		}
+		for _, of := range []func() (int, error){
+			func() (int, error) { return w.try(connector, get(t.Context())) },
+			func() (int, error) { return <-meanwhile, nil },
+		} {
+			if status, err := of(); status != http.StatusOK || err != nil {
+				t.Errorf("got %d, %v", status, err)
+			}
+		}
+		if n := c.login.Count(); n != 2 {
+			t.Errorf("there were %d token requests, want 2", n)
+		}
+	})
+}
+
+// A node that cannot drop a refused token from the store does not take it from there again.
+func TestATokenThatIsNotDroppedIsNotReadAgain(t *testing.T) {
+	c := newCluster(t, tokens(3600))
+	w, connector := c.node()
+	w.get(connector)
+	w.api.Answer(refusingToken("t1"))
+	c.store.dropping = func() error { return errStoreDown }
+	if status, err := w.try(connector, get(t.Context())); status != http.StatusOK || err != nil {
+		t.Errorf("got %d, %v", status, err)
+	}
+	second, two := c.node()
+	if got := second.get(two).Header.Get("Authorization"); got != "Bearer t2" || c.login.Count() != 2 {
+		t.Errorf("another node has %q after %d token requests", got, c.login.Count())
 	}
 }
 

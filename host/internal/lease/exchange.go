@@ -21,7 +21,7 @@ type Exchange struct {
 // BeginExchange returns a token that another call or node has stored, or else the right to ask for one. It waits while
 // another node asks, until ctx is done. A value that the node cannot open, that is older than one it has seen, or that valid
 // refuses, counts as missing. If the store fails, the node asks for itself. The caller must call [Exchange.End].
-func (n *Node) BeginExchange(ctx context.Context, key Key, valid func(value []byte) bool) (Token, *Exchange, error) {
+func (n *Node) BeginExchange(ctx context.Context, key Key, valid func(value []byte, generation int64) bool) (Token, *Exchange, error) {
 	id := n.id(useFetched, key)
 	for {
 		before := n.c.Now()
@@ -32,7 +32,7 @@ func (n *Node) BeginExchange(ctx context.Context, key Key, valid func(value []by
 		if row.Value != nil {
 			value, err := n.open(id, row)
 			left := row.ExpiresIn - n.c.Now().Sub(before)
-			if err == nil && (left > 0 || row.ExpiresIn == 0) && valid(value) {
+			if err == nil && (left > 0 || row.ExpiresIn == 0) && valid(value, row.Generation) {
 				return Token{Value: value, ExpiresIn: max(left, 0), Generation: row.Generation}, nil, nil
 			}
 		}

@@ -1,6 +1,9 @@
 package tokencache
 
-import "time"
+import (
+	"context"
+	"time"
+)
 
 // rejectInterval is the least time between two renewals of an entry because of 401s.
 const rejectInterval = 10 * time.Second
@@ -11,6 +14,10 @@ type renewal struct {
 	at time.Time
 	// over is set once the new value has come or the attempt has failed.
 	over bool
+	// shared is the generation of the dropped entry in the store of state, or 0.
+	shared int64
+	// dropped is closed when Rejected has returned. It is nil if Rejected is not called.
+	dropped chan struct{}
 }
 
 // Reject is called when the upstream has answered 401 to a request with the value of this generation. It drops the
@@ -21,32 +28,58 @@ func (c *Cache[V]) Reject(k Key, generation uint64) (again bool) {
 	if generation == 0 {
 		return false
 	}
-	again, dropped := c.reject(k, generation)
-	if dropped != nil && dropped.Shared != 0 && c.Rejected != nil {
+	again, dropped, done := c.reject(k, generation)
+	if done != nil {
 		c.Rejected(dropped)
+		close(done)
 	}
 	return again
 }
 
-func (c *Cache[V]) reject(k Key, generation uint64) (again bool, dropped *Handle) {
+// reject is Reject without the call of Rejected. If done is not nil, Rejected must be called with dropped, and then done be
+// closed.
+func (c *Cache[V]) reject(k Key, generation uint64) (again bool, dropped *Handle, done chan struct{}) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	e, held := c.get(k)
 	if held && e.Generation != generation {
-		return true, nil
+		return true, nil, nil
 	}
 	if !held && c.leases[k] != nil {
-		return true, nil
+		return true, nil, nil
 	}
 	now := c.now()
 	if r, ok := c.renewals.Peek(k); ok && within(r.at, now, rejectInterval) {
-		return !r.over, nil // other requests with the same value join the renewal
+		return !r.over, nil, nil // other requests with the same value join the renewal
 	}
 	if !c.remember(k, now) {
-		return false, nil
+		return false, nil, nil
 	}
 	c.remove(k)
-	return true, e.Handle
+	if held && e.Handle.Shared != 0 && c.Rejected != nil {
+		r, _ := c.renewals.Peek(k)
+		r.shared, r.dropped = e.Handle.Shared, make(chan struct{})
+		done = r.dropped
+	}
+	return true, e.Handle, done
+}
+
+// Dropped returns the generation in the store of state of the entry that a 401 has dropped last, or 0. If Rejected is just
+// called with that entry, Dropped waits until it has returned, or ctx is done. Otherwise the holder of the lease could read
+// from the store what is being dropped there.
+func (l *Lease[V]) Dropped(ctx context.Context) (shared int64, err error) {
+	l.cache.mu.Lock()
+	r, ok := l.cache.renewals.Peek(l.key)
+	l.cache.mu.Unlock()
+	if !ok || r.dropped == nil {
+		return 0, nil
+	}
+	select {
+	case <-r.dropped:
+		return r.shared, nil
+	case <-ctx.Done():
+		return 0, context.Cause(ctx)
+	}
 }
 
 // remember records that a renewal begins, and reports whether it may. It may not if as many renewals as the cache may
