@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -150,6 +151,20 @@ func (n *nodes) crowded(what string, exchanges int64) {
 	}
 }
 
+// statement returns the statement in docs/several-nodes.md that removes all rows but the one with the key of the names.
+func statement(t *testing.T) string {
+	t.Helper()
+	page, err := os.ReadFile("../../../docs/several-nodes.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	found := regexp.MustCompile(`DELETE FROM state_rows .*;`).FindString(string(page))
+	if found == "" {
+		t.Fatal("the page has no statement")
+	}
+	return found
+}
+
 // Of 10,000 callers at three processes with one PostgreSQL, one causes a token request: when there is no token, when the token
 // has expired, and when the API refuses it. All callers are served. A process that starts later does not ask again,
 // keywright request included, and a dump of the database shows neither the token nor the secret. threats.md 137
@@ -194,4 +209,12 @@ func TestNodesShareTokens(t *testing.T) {
 			t.Errorf("the database holds %q", secret)
 		}
 	}
+	if _, err := db.ExecContext(t.Context(), statement(t)); err != nil {
+		t.Fatal(err)
+	}
+	n.all = []*serving{n.node()}
+	if status := n.call(n.all[0]); status != http.StatusOK || n.exchanges.Load() != 4 {
+		t.Errorf("after the rows were removed: %d, %d token requests", status, n.exchanges.Load())
+	}
+	n.end()
 }
