@@ -73,9 +73,17 @@ func newCluster(t *testing.T, login answer) *cluster {
 	return &cluster{t: t, store: &failingStore{Store: state.NewMemory(clock.Now)}, clock: clock, login: testworld.NewServer(login)}
 }
 
-// node returns a world that is a node of its own, and its connector. What the store was given is searched for the credentials
-// of each world.
+// node returns a world that is a node of its own, and its connector.
 func (c *cluster) node(change ...func(*host.Config)) (*world, *host.Connector) {
+	c.t.Helper()
+	w := c.world(change...)
+	w.setSecret("s", "the-same-on-all-of-them")
+	w.Hide("secret s", "the-same-on-all-of-them")
+	return w, w.connect("oauth_client_credentials", oauth("{{ get_secret('s') }}"))
+}
+
+// world returns a world that is a node of its own. What the store was given is searched for the credentials of each world.
+func (c *cluster) world(change ...func(*host.Config)) *world {
 	c.t.Helper()
 	var s *host.State
 	w := newWorld(c.t, append(change, func(h *host.Config) {
@@ -99,9 +107,7 @@ func (c *cluster) node(change ...func(*host.Config)) (*world, *host.Connector) {
 			w.Out("the store", text)
 		}
 	})
-	w.setSecret("s", "the-same-on-all-of-them")
-	w.Hide("secret s", "the-same-on-all-of-them")
-	return w, w.connect("oauth_client_credentials", oauth("{{ get_secret('s') }}"))
+	return w
 }
 
 // Of a thousand callers on three nodes, one causes a token request, and all get its token. A node that is started later does

@@ -1,0 +1,134 @@
+package host_test
+
+import (
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/keywright/keywright/abi"
+	"github.com/keywright/keywright/host"
+)
+
+// overTCP returns a cluster's node with the transport of the host, and a connector whose token endpoint is at a URL.
+func overTCP(t *testing.T, c *cluster, url string) (*world, *host.Connector) {
+	t.Helper()
+	w := c.world(withoutBuiltIns, withGuest(refresher(nil)), func(h *host.Config) {
+		h.Base, h.Egress = nil, host.Egress{AllowHTTP: true, AllowPrivate: true}
+	})
+	w.setSecret("seed", firstSeed)
+	return w, w.connectAs("crm", "refresher", seeded("token_url", url))
+}
+
+// reach sends a request to an API that is always there.
+func reach(t *testing.T, w *world, c *host.Connector) error {
+	t.Helper()
+	response, err := c.Transport(w.api).RoundTrip(get(t.Context()))
+	if err == nil {
+		_ = response.Body.Close()
+	}
+	return err
+}
+
+// If no connection is had, nothing was sent, so that the grant stays. threats.md 125
+func TestAServerThatIsDownCostsNoGrant(t *testing.T) {
+	c, server := grants(t)
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	address := listener.Addr().String()
+	_ = listener.Close()
+	w, connector := overTCP(t, c, "http://"+address+"/token")
+	var lost *host.GrantError
+	if err := reach(t, w, connector); err == nil || errors.As(err, &lost) {
+		t.Fatalf("the error is %v", err)
+	}
+	up := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { serveAnswer(w, r, server.answer) }))
+	if up.Listener, err = net.Listen("tcp", address); err != nil {
+		t.Skip("another program has the port now")
+	}
+	up.Start()
+	defer up.Close()
+	c.clock.Advance(time.Hour)
+	if err := reach(t, w, connector); err != nil || bearerOf(w) != "Bearer access-token-1" {
+		t.Errorf("after the server is back: %v, %q", err, bearerOf(w))
+	}
+}
+
+// serveAnswer writes what an answer answers.
+func serveAnswer(w http.ResponseWriter, r *http.Request, a answer) {
+	response, err := a(r)
+	if err != nil {
+		panic(http.ErrAbortHandler)
+	}
+	w.WriteHeader(response.StatusCode)
+	_, _ = io.Copy(w, response.Body)
+}
+
+// A request that was sent is not sent again by net/http, and each has a connection of its own: one that was idle may be
+// closed while the request is on its way. threats.md 125
+func TestAStateIsSentOnceOverTCP(t *testing.T) {
+	c, server := grants(t)
+	var connections, cut atomic.Int64
+	login := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		body, _ := io.ReadAll(r.Body)
+		r.Body = io.NopCloser(strings.NewReader(string(body)))
+		if connections.Load() == 4 {
+			cut.Add(1)
+			connection, _, _ := w.(http.Hijacker).Hijack()
+			_ = connection.Close()
+			return
+		}
+		serveAnswer(w, r, server.answer)
+	}))
+	login.Config.ConnState = func(_ net.Conn, s http.ConnState) {
+		if s == http.StateNew {
+			connections.Add(1)
+		}
+	}
+	login.Start()
+	defer login.Close()
+	w, connector := overTCP(t, c, login.URL)
+	for i := range 3 {
+		if err := reach(t, w, connector); err != nil || connections.Load() != int64(i+1) {
+			t.Fatalf("request %d: %v, %d connections", i, err, connections.Load())
+		}
+		c.clock.Advance(time.Hour)
+	}
+	var lost *host.GrantError
+	if err := reach(t, w, connector); !errors.As(err, &lost) || lost.Condition != host.Lost || cut.Load() != 1 {
+		t.Errorf("a request that was cut is sent %d times: %v", cut.Load(), err)
+	}
+	if err := reach(t, w, connector); !errors.As(err, &lost) || cut.Load() != 1 || server.twice() != nil {
+		t.Errorf("%d requests were cut: %v", cut.Load(), err)
+	}
+}
+
+// A description whose states could not be kept is refused, and the error says why.
+func TestStatesThatCouldNotBeKept(t *testing.T) {
+	for want, change := range map[string]func(d *abi.Description){
+		"there are 5, and 4 are allowed":                           func(d *abi.Description) { d.State = make([]abi.State, 5) },
+		`"refresh_token" is there twice`:                           func(d *abi.Description) { d.State = append(d.State, d.State[0]) },
+		"it has neither a seed nor an answer":                      func(d *abi.Description) { d.State = append(d.State, abi.State{Name: "other"}) },
+		"seed names no field of kind string that is sealed":        func(d *abi.Description) { d.State[0].Seed = "token_url" },
+		"its seed and its answer have not the same sinks":          func(d *abi.Description) { d.Answers[1].Sinks = []string{abi.SinkHeader} },
+		"the answer refresh_token is a state that the description": func(d *abi.Description) { d.State[0].Name = "other" },
+		"two answers are the state":                                func(d *abi.Description) { d.Answers[0].State = "refresh_token" },
+		"the answer access_token is a state, and is not sealed": func(d *abi.Description) {
+			d.Answers[0] = abi.Answer{Name: "access_token", From: "json:/a", Kind: abi.AnswerInteger, State: "refresh_token"}
+		},
+		"only an answer of an exchange is required, has a from_field, or is a": func(d *abi.Description) { d.Challenge = &abi.Challenge{Answers: d.Answers[1:]} },
+	} {
+		g := refresher(nil)
+		change(&g.about)
+		if _, err := host.New(t.Context(), host.Config{BuiltIns: []host.Plugin{}, Plugins: []host.Plugin{g.plugin()}}); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("error %v, want %q", err, want)
+		}
+	}
+}
