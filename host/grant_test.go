@@ -163,7 +163,7 @@ func grantError(t *testing.T, w *world, c *host.Connector, condition host.Condit
 	return lost
 }
 
-// A refresh token that rotates is redeemed once, by node after node, for as long as the server gives new ones. threats.md 123
+// A refresh token that rotates is redeemed once, by node after node. threats.md 123
 func TestARotatingTokenGoesFromNodeToNode(t *testing.T) {
 	c, server := grants(t)
 	for i := 1; i <= 12; i++ {

@@ -24,6 +24,10 @@
 // The test controls time, randomness, secrets, users, the token endpoint and the API. There is no network: a request to
 // a URL for which the test has no answer fails the test.
 //
+// The states of a plugin (sdk.State) are in a store in memory, which outlives [Harness.Restart]. Its values are searched for
+// credentials, too. A new refresh token is one of the token endpoint's answers. A grant is lost after an [Unreachable], because
+// the harness has no connections, and after a JSON(500, …): the error of the request wraps a [host.GrantError].
+//
 // # Leaks
 //
 // At its end, each test checks that no credential has leaked from the host:

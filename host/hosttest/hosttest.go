@@ -70,8 +70,11 @@ type Harness struct {
 	// connectors has the connectors by type, origin and configuration.
 	connectors map[string]*host.Connector
 
-	mu        sync.Mutex
-	host      *host.Host
+	mu   sync.Mutex
+	host *host.Host
+	// store and state keep the states of the plugin. They are nil if its description lists no states.
+	store     *store
+	state     *host.State
 	grants    []string
 	variables map[string]string
 	limits    host.Limits
@@ -266,7 +269,7 @@ func (h *Harness) live() *host.Host {
 		defer h.mu.Unlock()
 		return h.randomText
 	})
-	made, err := host.New(ctx, host.Config{
+	config := host.Config{
 		Secrets:   secrets{h},
 		BuiltIns:  []host.Plugin{}, // the plugin may be one of them
 		Plugins:   []host.Plugin{h.plugin(grants)},
@@ -280,7 +283,13 @@ func (h *Harness) live() *host.Host {
 		Clock:          h.Now,
 		Random:         h.random,
 		Observe:        h.observe,
-	})
+	}
+	made, err := host.New(ctx, config)
+	if err == nil && len(made.Plugins()[0].State) > 0 {
+		config.State = h.newState()
+		_ = made.Close(ctx)
+		made, err = host.New(ctx, config)
+	}
 	if err != nil {
 		h.tb.Fatalf("hosttest: the plugin cannot be loaded: %v", err)
 	}
@@ -320,14 +329,7 @@ func (h *Harness) observe(_ context.Context, c host.Attempt) {
 
 // finish waits for calls in flight, and searches all that came out of the host.
 func (h *Harness) finish() {
-	h.mu.Lock()
-	made := h.host
-	h.mu.Unlock()
-	if made != nil {
-		if err := made.Close(context.Background()); err != nil {
-			h.tb.Errorf("hosttest: closing the host: %v", err)
-		}
-	}
+	h.stop()
 	for _, r := range h.Logs() {
 		line := []string{r.Message}
 		r.Attrs(func(a slog.Attr) bool {

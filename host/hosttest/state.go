@@ -1,0 +1,69 @@
+package hosttest
+
+import (
+	"context"
+	"time"
+
+	"github.com/keywright/keywright/host"
+	"github.com/keywright/keywright/host/state"
+)
+
+// stateKey is the state key of all harnesses.
+const stateKey = "the state key of package hosttest"
+
+// store is the store of state of a harness, in memory. What it is given is searched for secrets.
+type store struct {
+	state.Store
+	evidence *evidence
+}
+
+// Put records the value, and writes it.
+func (s *store) Put(ctx context.Context, l state.Lease, value []byte, expires time.Duration, release bool) (bool, error) {
+	s.evidence.text("the store of state", string(l.ID[:])+string(value))
+	return s.Store.Put(ctx, l, value, expires, release)
+}
+
+// newState returns the state of a host. All hosts of a harness have the same store.
+func (h *Harness) newState() *host.State {
+	h.tb.Helper()
+	h.mu.Lock()
+	if h.store == nil {
+		h.store = &store{state.NewMemory(h.Now), &h.evidence}
+	}
+	kept := h.store
+	h.mu.Unlock()
+	made, err := host.NewState(context.Background(), host.StateConfig{Store: kept, Keys: [][]byte{[]byte(stateKey)[:32]}, Clock: h.Now})
+	if err != nil {
+		h.tb.Fatalf("hosttest: the state cannot be made: %v", err)
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.state = made
+	return made
+}
+
+// Restart closes the host. The next request is one of a new host, which has the same secrets and variables, and the same store
+// of state. Everything else that the host has kept is gone.
+func (h *Harness) Restart() { h.stop() }
+
+// stop closes the host.
+func (h *Harness) stop() {
+	h.making.Lock()
+	defer h.making.Unlock()
+	h.mu.Lock()
+	made, state := h.host, h.state
+	h.host, h.state, h.connectors = nil, nil, map[string]*host.Connector{}
+	h.mu.Unlock()
+	if made == nil {
+		return
+	}
+	if err := made.Close(context.Background()); err != nil {
+		h.tb.Errorf("hosttest: closing the host: %v", err)
+	}
+	if state == nil {
+		return
+	}
+	if err := state.Close(context.Background()); err != nil {
+		h.tb.Errorf("hosttest: closing the state: %v", err)
+	}
+}
