@@ -81,15 +81,20 @@ func TestNoCanaryComesOut(t *testing.T) {
 	for _, plugin := range allBuiltIns(t) {
 		t.Run(plugin.Name, func(t *testing.T) {
 			var seen memories
-			world := newWorldIn(seen.observe(), t, func(c *host.Config) { c.BuiltIns = []host.Plugin{plugin} })
+			store := &failingStore{}
+			world := newWorldIn(seen.observe(), t, withState(t, store), func(c *host.Config) { c.BuiltIns = []host.Plugin{plugin} })
 			authType := world.host.Plugins()[0].Type
 			world.keys()
 			world.canary("s")
+			world.canary("seed")
 			w := &canaryWorld{world: world, t: t, authType: authType, connector: world.connect(authType, configs[authType])}
 			w.login.Answer(w.Issued(w.Now))
 			w.run()
 			for _, attempt := range w.calls {
 				w.Out("what Observe gets", fmt.Sprintf("%+v", attempt))
+			}
+			for _, text := range store.held {
+				w.Out("the store of state", text)
 			}
 			sealed := false
 			for _, memory := range seen.all {

@@ -25,6 +25,7 @@ func TestExplainOfEachType(t *testing.T) {
 		"oauth_client_credentials": {"POST " + tokenURL, "grant_type=client_credentials", "Authorization: Bearer <token>"},
 		"oauth_jwt_bearer":         {"POST " + tokenURL, `assertion=<jwt {"alg":"HS256"`, `"sub":"ann"`, "Authorization: Bearer <token>"},
 		"oauth_password":           {"POST " + tokenURL, "grant_type=password", "password=" + secret, "Authorization: Bearer <token>"},
+		"oauth_refresh_token":      {"POST " + tokenURL, "grant_type=refresh_token", "refresh_token=<refresh_token>", "Authorization: Bearer <"},
 		"token_exchange":           {"POST " + tokenURL, "subject_token={{ user.token }}", "Authorization: Bearer <token>"},
 		"dpop":                     {"POST " + tokenURL, "DPoP: <jwt {", "Authorization: DPoP <"},
 		"login":                    {"POST " + tokenURL, `"password":"` + secret, "X-Session: <"},
@@ -37,7 +38,7 @@ func TestExplainOfEachType(t *testing.T) {
 		"oauth1":                   {"the data of mac HS1\n  GET&https%3A%2F%2Fapi.test%2Fv1%2Fthings&", "Authorization: OAuth ", "oauth_signature="},
 		"digest":                   {"the data of digest ", ":" + secret, "Authorization: Digest "},
 	}
-	w := newWorld(t, listed("login.test"), func(c *host.Config) { c.BuiltIns = allBuiltIns(t) })
+	w := newWorld(t, listed("login.test"), withState(t, &failingStore{}), func(c *host.Config) { c.BuiltIns = allBuiltIns(t) })
 	w.keys()
 	for _, info := range w.host.Plugins() {
 		t.Run(info.Type, func(t *testing.T) {
@@ -46,6 +47,7 @@ func TestExplainOfEachType(t *testing.T) {
 				t.Fatal("there is no case for this type")
 			}
 			w.canary("s")
+			w.canary("seed")
 			e, err := w.explain(w.connect(info.Type, configs[info.Type]), w.as(w.Secret("the user's token")))
 			if err != nil {
 				t.Fatal(err)

@@ -59,6 +59,23 @@ func (s *failingStore) Delete(ctx context.Context, id state.ID, generation int64
 	return s.Store.Delete(ctx, id, generation)
 }
 
+// withState returns a change of a configuration that adds a state with a store in memory, which has the clock of the host.
+func withState(t *testing.T, store *failingStore) func(*host.Config) {
+	return func(c *host.Config) {
+		store.Store = state.NewMemory(c.Clock)
+		s, err := host.NewState(t.Context(), host.StateConfig{Store: store, Keys: [][]byte{stateKey}, Clock: c.Clock})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() {
+			if err := s.Close(context.Background()); err != nil {
+				t.Error(err)
+			}
+		})
+		c.State = s
+	}
+}
+
 // cluster is several nodes with one store, one token endpoint and one clock.
 type cluster struct {
 	t        *testing.T

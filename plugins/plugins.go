@@ -25,6 +25,8 @@ var (
 	Login []byte // the auth type login
 	//go:embed oauthpassword/oauthpassword.wasm
 	OAuthPassword []byte // the auth type oauth_password
+	//go:embed refreshtoken/refreshtoken.wasm
+	RefreshToken []byte // the auth type oauth_refresh_token
 	//go:embed tokenexchange/tokenexchange.wasm
 	TokenExchange []byte // the auth type token_exchange
 	//go:embed dpop/dpop.wasm
@@ -55,7 +57,7 @@ func Default() [][]byte { return [][]byte{None, APIKey, OAuthCC, JWT, JWTBearer}
 func Types() []string {
 	return []string{
 		"none", "api_key", "apikey", "oauth_client_credentials", "jwt", "oauth_jwt_bearer",
-		"basic", "bearer", "login", "oauth_password", "token_exchange", "dpop", "hmac", "http_signature", "oauth1", "digest",
+		"basic", "bearer", "login", "oauth_password", "oauth_refresh_token", "token_exchange", "dpop", "hmac", "http_signature", "oauth1", "digest",
 		"aws_sigv4", "aws_assume_role", "github_app", "google_service_account",
 	}
 }
@@ -82,6 +84,8 @@ func Of(authType string) []byte {
 		return Login
 	case "oauth_password":
 		return OAuthPassword
+	case "oauth_refresh_token":
+		return RefreshToken
 	case "token_exchange":
 		return TokenExchange
 	case "dpop":

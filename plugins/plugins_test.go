@@ -33,6 +33,7 @@ var builtIn = []struct {
 	{"bearer", "bearer", 32},
 	{"login", "login", 72},
 	{"oauth_password", "oauthpassword", 72},
+	{"oauth_refresh_token", "refreshtoken", 72},
 	{"token_exchange", "tokenexchange", 72},
 	{"dpop", "dpop", 72},
 	{"hmac", "hmac", 72},

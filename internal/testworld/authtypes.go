@@ -16,8 +16,8 @@ import (
 	"time"
 )
 
-// AuthTypes returns a configuration of each auth type of this repository, by type. Its secrets have the names s, rsa and ed; the
-// last two are private keys in PEM. The types that ask an endpoint ask the one at tokenURL, or one below its origin.
+// AuthTypes returns a configuration of each auth type of this repository, by type. Its secrets have the names s, seed, rsa and ed;
+// the last two are private keys in PEM. The types that ask an endpoint ask the one at tokenURL, or one below its origin.
 func AuthTypes(tokenURL string) map[string]map[string]any {
 	type config = map[string]any
 	const secret = "{{ get_secret('s') }}"
@@ -32,6 +32,7 @@ func AuthTypes(tokenURL string) map[string]map[string]any {
 		"oauth_client_credentials": {"client_id": "me", "client_secret": secret, "token_url": tokenURL},
 		"oauth_jwt_bearer":         {"client_id": "me", "private_key": secret, "algorithm": "HS256", "token_url": tokenURL, "subject": "ann", "audience": "https://login.test"},
 		"oauth_password":           {"client_id": "me", "client_secret": secret, "token_url": tokenURL, "username": "ann", "password": secret},
+		"oauth_refresh_token":      {"client_id": "me", "client_secret": secret, "token_url": tokenURL, "refresh_token": "{{ get_secret('seed') }}"},
 		"token_exchange":           {"client_id": "me", "client_secret": secret, "token_url": tokenURL, "subject_token": secret},
 		"dpop":                     {"client_id": "me", "client_secret": secret, "token_url": tokenURL},
 		"login":                    {"login_url": tokenURL, "login_body": config{"user": "ann", "password": secret}, "token_from": "json:/token", "key": "X-Session"},

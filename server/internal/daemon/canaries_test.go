@@ -1,6 +1,7 @@
 package daemon_test
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -14,6 +15,7 @@ import (
 	"time"
 
 	"github.com/keywright/keywright/host"
+	"github.com/keywright/keywright/host/state"
 	"github.com/keywright/keywright/internal/testworld"
 	"github.com/keywright/keywright/server/internal/daemon"
 )
@@ -63,8 +65,14 @@ func TestNoCanaryComesOutOfTheGateway(t *testing.T) {
 		}
 	}
 	var answer atomic.Pointer[testworld.Answer]
+	kept, err := host.NewState(t.Context(), host.StateConfig{Store: state.NewMemory(time.Now), Keys: [][]byte{make([]byte, 32)}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = kept.Close(context.Background()) })
 	w := start(t, answering(c, func(r *http.Request) (*http.Response, error) { return (*answer.Load())(r) }), text.String(), func(config *daemon.Config) {
-		config.Options.Host.Secrets = host.MapSecrets{"s": c.Secret("the secret"), "rsa": c.Key(t, "rsa"), "ed": c.Key(t, "ed")}
+		config.Options.Host.State = kept
+		config.Options.Host.Secrets = host.MapSecrets{"s": c.Secret("the secret"), "seed": c.Secret("the refresh token"), "rsa": c.Key(t, "rsa"), "ed": c.Key(t, "ed")}
 	})
 	w.Canaries = c
 	failed := map[string]int{}
@@ -84,8 +92,8 @@ func TestNoCanaryComesOutOfTheGateway(t *testing.T) {
 			}
 		}
 	}
-	// Nine types need what an endpoint issues. All but none, and digest without a challenge, send a credential, which is repeated.
-	want := map[string]int{"success, refused": 9, "echo, issued": len(types) - 2, "echo, refused": len(types) - 2, "challenge, issued": len(types) - 1, "challenge, refused": len(types) - 1}
+	// Ten types need what an endpoint issues. All but none, and digest without a challenge, send a credential, which is repeated.
+	want := map[string]int{"success, refused": 10, "echo, issued": len(types) - 2, "echo, refused": len(types) - 2, "challenge, issued": len(types) - 1, "challenge, refused": len(types) - 1}
 	if !maps.Equal(failed, want) {
 		t.Errorf("these failed: %v, want %v", failed, want)
 	}

@@ -9,9 +9,11 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/keywright/keywright/abi"
 	"github.com/keywright/keywright/host"
+	"github.com/keywright/keywright/host/state"
 	"github.com/keywright/keywright/internal/jws"
 	"github.com/keywright/keywright/plugins"
 	"github.com/keywright/keywright/server/connectors"
@@ -182,7 +184,13 @@ func TestTheConnectorsOfAuthTypes(t *testing.T) {
 			file += b.text
 		}
 	}
+	kept, err := host.NewState(t.Context(), host.StateConfig{Store: state.NewMemory(time.Now), Keys: [][]byte{make([]byte, 32)}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer kept.Close(context.WithoutCancel(t.Context()))
 	set, err := connectors.Read(t.Context(), "auth-types.yaml", []byte(file), connectors.Options{Host: host.Config{
+		State:          kept,
 		UserTokenHosts: []string{"login.microsoftonline.com", "example.okta.com"},
 	}})
 	if err != nil {

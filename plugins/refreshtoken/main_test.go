@@ -1,0 +1,238 @@
+package main
+
+import (
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/keywright/keywright/host"
+	"github.com/keywright/keywright/host/hosttest"
+)
+
+const (
+	endpoint = "https://login.test/token"
+	seed     = "the first refresh-token"
+)
+
+func run(t *testing.T, test func(*testing.T, *hosttest.Harness)) {
+	t.Helper()
+	hosttest.Run(t, plugin{}, "refreshtoken.wasm", func(t *testing.T, h *hosttest.Harness) {
+		h.Secret("seed", seed)
+		test(t, h)
+	})
+}
+
+// config returns a configuration of a public client. Pairs of name and value add fields or replace them.
+func config(pairs ...any) hosttest.Config {
+	c := hosttest.Config{"refresh_token": "{{ get_secret('seed') }}", "token_url": endpoint, "client_auth": "none", "client_id": "me"}
+	for i := 0; i < len(pairs); i += 2 {
+		c[pairs[i].(string)] = pairs[i+1]
+	}
+	return c
+}
+
+func get() *http.Request { return hosttest.GET("https://api.test/v1") }
+
+// rotated returns the answer of a token endpoint with a new refresh token.
+func rotated(access, refresh string) hosttest.Answer {
+	return hosttest.JSON(http.StatusOK, fmt.Sprintf(`{"access_token":%q,"token_type":"bearer","expires_in":300,"refresh_token":%q}`, access, refresh))
+}
+
+// sent returns the refresh tokens that the endpoint got.
+func sent(h *hosttest.Harness) string {
+	var all []string
+	for _, e := range h.Exchanges() {
+		all = append(all, e.Form.Get("refresh_token"))
+	}
+	return strings.Join(all, ", ")
+}
+
+// The token request is that of RFC 6749 section 6, with the client's credentials (specification.md 3.43).
+func TestExchange(t *testing.T) {
+	const grant = "grant_type=refresh_token&refresh_token=the+first+refresh-token"
+	for _, test := range []struct {
+		name         string
+		config       hosttest.Config
+		body, header string
+	}{
+		{"public client", config("scope", "a\n b"), grant + "&client_id=me&scope=a+b", ""},
+		{"post", config("client_auth", "client_secret_post", "client_secret", "{{ get_secret('crm') }}"), grant + "&client_id=me&client_secret=the+secret", ""},
+		{
+			"basic", config("client_auth", "client_secret_basic", "client_secret", "{{ get_secret('crm') }}"), grant,
+			"Basic " + base64.StdEncoding.EncodeToString([]byte("me:the+secret")),
+		},
+		{"tls", config("client_auth", "tls_client_auth"), grant + "&client_id=me", ""},
+		{"parameters", config("parameters", map[string]any{"a": "b"}, "audience", "https://api.test", "resource", "urn:a"), grant + "&client_id=me&audience=https%3A%2F%2Fapi.test&resource=urn%3Aa&a=b", ""},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			run(t, func(t *testing.T, h *hosttest.Harness) {
+				h.Secret("crm", "the secret")
+				h.TokenEndpoint(endpoint, rotated("the-access-token", "the-second-token"))
+				got := h.Authenticate(test.config, get())
+				if got.Header("Authorization") != "Bearer the-access-token" || len(got.Request.Header) != 1 {
+					t.Errorf("the API gets %v", got.Request.Header)
+				}
+				if e := h.Exchanges()[0]; e.Method != http.MethodPost || e.Body != test.body || e.Header.Get("Authorization") != test.header {
+					t.Errorf("the request is %s %s\nAuthorization: %s", e.Method, e.Body, e.Header.Get("Authorization"))
+				}
+			})
+		})
+	}
+}
+
+// The client may sign an assertion in place of a secret.
+func TestPrivateKeyJWT(t *testing.T) {
+	run(t, func(t *testing.T, h *hosttest.Harness) {
+		h.Key("key", "ES256")
+		h.TokenEndpoint(endpoint, rotated("the-access-token", "the-second-token"))
+		h.Authenticate(config("client_auth", "private_key_jwt", "private_key", "{{ get_secret('key') }}", "algorithm", "ES256"), get())
+		form := h.Exchanges()[0].Form
+		if _, claims := h.JWT(form.Get("client_assertion")); claims["sub"] != "me" || claims["aud"] != endpoint || form.Get("refresh_token") != seed {
+			t.Errorf("the claims are %v", claims)
+		}
+	})
+}
+
+// An access token is used until a minute before it expires, and until the API refuses it. Each refresh token is sent once, also
+// after the host was started anew (specification.md 3.43).
+func TestARefreshTokenThatRotates(t *testing.T) {
+	run(t, func(t *testing.T, h *hosttest.Harness) {
+		h.TokenEndpoint(endpoint, rotated("access-token-1", "refresh-2"), rotated("access-token-2", "refresh-3"),
+			rotated("access-token-3", "refresh-4"), rotated("access-token-4", "refresh-5"))
+		for _, step := range []struct {
+			pass    time.Duration
+			restart bool
+			token   string
+		}{
+			{0, false, "access-token-1"},
+			{239 * time.Second, true, "access-token-1"},
+			{time.Second, false, "access-token-2"},
+			{239 * time.Second, false, "access-token-2"},
+			{time.Second, true, "access-token-3"},
+		} {
+			h.Advance(step.pass)
+			if step.restart {
+				h.Restart()
+			}
+			if got := h.Authenticate(config(), get()).Header("Authorization"); got != "Bearer "+step.token {
+				t.Errorf("the API gets %s, want %s", got, step.token)
+			}
+		}
+		h.API(hosttest.JSON(401, `{}`), hosttest.JSON(200, `{}`))
+		if got := h.Authenticate(config(), get()); got.Attempts != 2 || got.Header("Authorization") != "Bearer access-token-4" {
+			t.Errorf("%d attempts, the last with %s", got.Attempts, got.Header("Authorization"))
+		}
+		if got := sent(h); got != seed+", refresh-2, refresh-3, refresh-4" {
+			t.Errorf("the endpoint got %s", got)
+		}
+	})
+}
+
+// A refresh token that does not rotate is sent again.
+func TestARefreshTokenThatStays(t *testing.T) {
+	run(t, func(t *testing.T, h *hosttest.Harness) {
+		h.TokenEndpoint(endpoint, hosttest.Token("the-access-token", 300))
+		for range 3 {
+			h.Authenticate(config(), get())
+			h.Advance(time.Hour)
+		}
+		if got := sent(h); got != seed+", "+seed+", "+seed {
+			t.Errorf("the endpoint got %s", got)
+		}
+	})
+}
+
+// An access token without a usable expires_in is used once, and an answer with another type of token fails. The new refresh
+// token is kept in both cases.
+func TestTheNewRefreshTokenIsKeptInAnyCase(t *testing.T) {
+	run(t, func(t *testing.T, h *hosttest.Harness) {
+		h.TokenEndpoint(endpoint, hosttest.JSON(200, `{"access_token":"the-access-token","refresh_token":"the-second-token"}`),
+			hosttest.JSON(200, `{"access_token":"the-access-token","token_type":"mac","refresh_token":"the-third-token"}`), rotated("the-access-token", "the-fourth-token"))
+		h.Authenticate(config(), get())
+		if err := h.AuthenticateError(config(), get()); !strings.Contains(err.Error(), "another type than bearer") {
+			t.Error(err)
+		}
+		h.Authenticate(config(), get())
+		if got := sent(h); got != seed+", the-second-token, the-third-token" || len(h.Warnings()) != 1 {
+			t.Errorf("the endpoint got %s; the warnings are %q", got, h.Warnings())
+		}
+	})
+}
+
+// A grant that the endpoint refuses, or of which it is not known what became of it, is not used again until there is another
+// refresh token (threats.md 124).
+func TestALostGrant(t *testing.T) {
+	for condition, answer := range map[host.Condition]hosttest.Answer{
+		host.Refused: hosttest.JSON(400, `{"error":"invalid_grant","error_description":"hunter2"}`), host.Lost: hosttest.JSON(500, `hunter2`),
+	} {
+		run(t, func(t *testing.T, h *hosttest.Harness) {
+			h.TokenEndpoint(endpoint, answer, rotated("the-access-token", "the-third-token"))
+			for range 3 {
+				err := h.AuthenticateError(config(), get())
+				var grant *host.GrantError
+				if !errors.As(err, &grant) || grant.Condition != condition || err.Stage != host.StageToken || err.Retryable() || strings.Contains(err.Error(), "hunter2") {
+					t.Fatalf("the error is %v", err)
+				}
+				h.Restart()
+				h.Advance(time.Hour)
+			}
+			h.Secret("seed", "the-second-token")
+			h.Authenticate(config(), get())
+			if got := sent(h); got != seed+", the-second-token" {
+				t.Errorf("the endpoint got %s", got)
+			}
+		})
+	}
+}
+
+// After a refusal of the client, the error has the status and the code, and the same refresh token is sent again.
+func TestARefusedClient(t *testing.T) {
+	run(t, func(t *testing.T, h *hosttest.Harness) {
+		h.TokenEndpoint(endpoint, hosttest.JSON(401, `{"error":"invalid_client","error_description":"hunter2"}`), hosttest.Token("the-access-token", 300))
+		err := h.AuthenticateError(config(), get())
+		var answer *host.TokenError
+		if !errors.As(err, &answer) || answer.Status != 401 || answer.Code != "invalid_client" || strings.Contains(err.Error(), "hunter2") {
+			t.Errorf("the error is %v", err)
+		}
+		h.Advance(answer.RetryAfter)
+		h.Authenticate(config(), get())
+		if got := sent(h); got != seed+", "+seed {
+			t.Errorf("the endpoint got %s", got)
+		}
+	})
+}
+
+// All problems of a configuration are found when it is loaded.
+func TestProblems(t *testing.T) {
+	run(t, func(t *testing.T, h *hosttest.Harness) {
+		without := config()
+		delete(without, "refresh_token")
+		for want, c := range map[string]hosttest.Config{
+			"refresh_token: is missing: Refresh token to begin with":                                       without,
+			"client_secret: has no effect unless client_auth is client_secret_post or client_secret_basic": config("client_secret", "s"),
+			"parameters.refresh_token: is set by the type or by another field, remove it":                  config("parameters", map[string]any{"refresh_token": "a"}),
+			"refresh_token: names user.token, which a grant would outlive: name a secret":                  config("refresh_token", "{{ user.token }}"),
+		} {
+			h.UserTokenHosts("login.test")
+			problems := h.Problems(c)
+			if len(problems) != 1 || !strings.HasPrefix(problems[0].Path+": "+problems[0].Message, "auth.config."+want) {
+				t.Errorf("the problems are %v, want %s", problems, want)
+			}
+			h.Restart()
+		}
+	})
+}
+
+// An explanation shows the request with masks, and sends nothing.
+func TestExplain(t *testing.T) {
+	run(t, func(t *testing.T, h *hosttest.Harness) {
+		e := h.Explain(config(), get())
+		if len(e.Steps) != 1 || e.Steps[0].Exchange.Body != "grant_type=refresh_token&refresh_token=<refresh_token>&client_id=me" || len(h.Exchanges()) != 0 {
+			t.Errorf("the steps are %+v", e.Steps)
+		}
+	})
+}
