@@ -1,6 +1,7 @@
 // Runs oidc-provider with the clients that the tests register. It reads a configuration from stdin as JSON, and writes its
 // issuer to stdout. It serves an API as well: /api for tokens of the client credentials grant, and /me, which is the
-// provider's own userinfo endpoint, for those of the JWT bearer grant.
+// provider's own userinfo endpoint, for those of the other grants. /grant is what a browser would bring about: the consent of a
+// user, of which it returns the refresh token.
 import { createServer } from 'node:https';
 import { text } from 'node:stream/consumers';
 import { createLocalJWKSet, jwtVerify } from 'jose';
@@ -16,7 +17,8 @@ const certificate = (ctx) => ctx.req.socket.getPeerX509Certificate();
 
 const provider = new Provider(issuer, {
   clients: config.clients,
-  scopes: ['openid', 'read', 'write'],
+  scopes: ['openid', 'offline_access', 'read', 'write'],
+  rotateRefreshToken: (ctx) => ctx.oidc.client.clientId !== 'stays',
   clientAuthMethods: ['client_secret_basic', 'client_secret_post', 'client_secret_jwt', 'private_key_jwt', 'tls_client_auth', 'none'],
   enabledJWA: { clientAuthSigningAlgValues: ['ES256', 'PS256', 'RS256', 'EdDSA', 'HS256'], dPoPSigningAlgValues: ['ES256', 'EdDSA', 'PS256'] },
   findAccount: (ctx, id) => ({ accountId: id, claims: () => ({ sub: id }) }),
@@ -60,6 +62,15 @@ const seen = [];
 provider.use(async (ctx, next) => {
   if (ctx.path === '/seen') {
     ctx.body = seen;
+    return;
+  }
+  if (ctx.path === '/grant') {
+    const client = await provider.Client.find(ctx.query.client);
+    const scope = 'openid offline_access';
+    const grant = new provider.Grant({ accountId: 'ann', clientId: client.clientId });
+    grant.addOIDCScope(scope);
+    const token = new provider.RefreshToken({ accountId: 'ann', client, grantId: await grant.save(), scope, gty: 'authorization_code', expiresIn: 86400 });
+    ctx.body = { refresh_token: await token.save() };
     return;
   }
   if (ctx.path === '/api') {

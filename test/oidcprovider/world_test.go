@@ -18,6 +18,7 @@ import (
 	"math/big"
 	"net"
 	"net/http"
+	"net/url"
 	"os"
 	"os/exec"
 	"strings"
@@ -44,7 +45,7 @@ type world struct {
 // object is a JSON object.
 type object = map[string]any
 
-// newWorld starts a provider with these clients. Each may use both grants and the scope read. issuers are the public keys of the assertions of the JWT bearer grant.
+// newWorld starts a provider with these clients. Each may use all grants and the scope read. issuers are the public keys of the assertions of the JWT bearer grant.
 func newWorld(t *testing.T, clients []object, issuers ...object) *world {
 	t.Helper()
 	authority, authorityKey := certificate(t, &x509.Certificate{Subject: pkix.Name{CommonName: "authority"}, IsCA: true, BasicConstraintsValid: true}, nil, nil)
@@ -56,7 +57,7 @@ func newWorld(t *testing.T, clients []object, issuers ...object) *world {
 	}
 	w.roots.AddCert(authority)
 	for _, c := range clients {
-		c["grant_types"], c["scope"] = []string{"client_credentials", bearerGrant}, "openid read"
+		c["grant_types"], c["scope"] = []string{"client_credentials", bearerGrant, "refresh_token"}, "openid offline_access read"
 		c["redirect_uris"], c["response_types"] = []string{}, []string{}
 	}
 	config, err := json.Marshal(object{
@@ -108,11 +109,7 @@ var forBoth = []string{host.TLSForAPI, host.TLSForToken}
 // connect returns a client for a connector of an auth type, which presents the clients' certificate for some purposes.
 func (w *world) connect(authType string, config object, purposes ...string) *http.Client {
 	w.t.Helper()
-	c := host.Config{
-		Secrets: w.secrets,
-		Egress:  host.Egress{AllowPrivate: true, TLS: &tls.Config{RootCAs: w.roots}},
-		Logger:  slog.New(slog.NewTextHandler(&w.log, &slog.HandlerOptions{Level: slog.LevelDebug - 4})),
-	}
+	c := w.config()
 	var secure *host.TLS
 	if len(purposes) > 0 {
 		w.secrets["tls.crt"], w.secrets["tls.key"] = w.certificate, w.key
@@ -138,6 +135,15 @@ func (w *world) connect(authType string, config object, purposes ...string) *htt
 		w.t.Fatal(err)
 	}
 	return &http.Client{Transport: connector.Transport(nil)}
+}
+
+// config returns the configuration of a host that trusts the provider.
+func (w *world) config() host.Config {
+	return host.Config{
+		Secrets: w.secrets,
+		Egress:  host.Egress{AllowPrivate: true, TLS: &tls.Config{RootCAs: w.roots}},
+		Logger:  slog.New(slog.NewTextHandler(&w.log, &slog.HandlerOptions{Level: slog.LevelDebug - 4})),
+	}
 }
 
 func module(t *testing.T, path string) host.Plugin {
@@ -177,21 +183,29 @@ type request struct {
 // seen returns the requests that the provider has answered so far.
 func (w *world) seen() (list []request) {
 	w.t.Helper()
+	w.ask(http.MethodGet, "/seen", nil, &list)
+	return list
+}
+
+// ask sends a request to the provider without a host, decodes the answer, and returns the status.
+func (w *world) ask(method, path string, form url.Values, answer any) (status int) {
+	w.t.Helper()
 	client := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: w.roots}}}
 	defer client.CloseIdleConnections()
-	r, err := http.NewRequestWithContext(w.t.Context(), http.MethodGet, w.issuer+"/seen", nil)
+	r, err := http.NewRequestWithContext(w.t.Context(), method, w.issuer+path, strings.NewReader(form.Encode()))
 	if err != nil {
 		w.t.Fatal(err)
 	}
+	r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
 	response, err := client.Do(r)
 	if err != nil {
 		w.t.Fatal(err)
 	}
 	defer response.Body.Close()
-	if err := json.NewDecoder(response.Body).Decode(&list); err != nil {
+	if err := json.NewDecoder(response.Body).Decode(answer); err != nil {
 		w.t.Fatal(err)
 	}
-	return list
+	return response.StatusCode
 }
 
 // certificate returns a new certificate and its key. It is signed by itself if there is no authority.
