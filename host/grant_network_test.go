@@ -67,6 +67,7 @@ func serveAnswer(w http.ResponseWriter, r *http.Request, a answer) {
 	if err != nil {
 		panic(http.ErrAbortHandler)
 	}
+	defer response.Body.Close()
 	w.WriteHeader(response.StatusCode)
 	_, _ = io.Copy(w, response.Body)
 }

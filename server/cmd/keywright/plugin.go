@@ -228,6 +228,11 @@ func (a *app) writeInspected(p host.PluginInfo, imports, exports []string) error
 	if p.Anonymous {
 		line("anonymous", "requests without a credential are allowed")
 	}
+	states := make([]string, len(p.State))
+	for i, s := range p.State {
+		states[i] = s.Name
+	}
+	line("state", strings.Join(states, ", "))
 	line("uses", strings.Join(p.Uses, ", "))
 	line("imports", strings.Join(short(imports), " "))
 	line("exports", strings.Join(ours(exports), " "))
