@@ -93,7 +93,8 @@ type Connector struct {
 // The caller must not change its maps and slices.
 func (c *Connector) Config() ConnectorConfig { return c.config }
 
-// Secrets returns the names of the secrets that the connector's templates name, sorted.
+// Secrets returns the names of the secrets that the connector's templates name, sorted. In the name of a secret of a tenant or
+// a user, a star stands for the ID, as in tenants/*/crm; see [SecretName].
 func (c *Connector) Secrets() []string {
 	if c.plan == nil {
 		return nil

@@ -27,6 +27,13 @@ type Secrets interface {
 	Secret(ctx context.Context, name string) (string, error)
 }
 
+// SecretName returns the name in a store of a secret that templates name, for a user: the tenants/ID/NAME of tenants/*/NAME. Names
+// with a star come from [Connector.Secrets] and [Template.Secrets]. Any other name stays as it is. The error is the one of
+// requests of that user: there is no tenant or no ID, or it cannot be part of a name.
+func SecretName(name string, u User) (string, error) {
+	return expr.StoredSecret(name, u.TenantID, u.ID)
+}
+
 // maxSecret limits the size of a secret in a file, in bytes.
 const maxSecret = 1 << 20
 
@@ -156,7 +163,7 @@ func readSecret(ctx context.Context, store Secrets, name string) (string, error)
 // readOwned is like readSecret, for a secret of a tenant or a user. Its errors do not have the id of either.
 func readOwned(ctx context.Context, store Secrets, name string) (string, error) {
 	u, _ := UserFrom(ctx)
-	stored, err := expr.StoredSecret(name, u.TenantID, u.ID)
+	stored, err := SecretName(name, u)
 	if err != nil {
 		return "", fmt.Errorf("secret %q: %w", name, err)
 	}

@@ -66,10 +66,10 @@ func (h *Host) Template(source string) (*Template, error) {
 	return &Template{host: h, compiled: compiled, names: names}, nil
 }
 
-// Secrets returns the names of the secrets that the template names, sorted.
+// Secrets returns the names of the secrets that the template names, sorted. They are like those of [Connector.Secrets].
 func (t *Template) Secrets() []string { return t.compiled.Names().Secrets }
 
-// Personal reports whether the template names a field of the user or tenant_id.
+// Personal reports whether the template names a field of the user, tenant_id, or a secret of a tenant or a user.
 func (t *Template) Personal() bool { return len(t.names.User) > 0 || t.names.Tenant }
 
 // Literal returns the text if it has no expression, and reports whether that is so.

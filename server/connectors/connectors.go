@@ -49,12 +49,20 @@ type Options struct {
 	// ReadSecrets reads the secrets, and asks the store of keys about its keys. A secret that is missing or empty, a key that
 	// does not fit its algorithm, and a client certificate that cannot be used, are then problems.
 	ReadSecrets bool
+	// User is the user whose secrets are read, if it has an ID, and those of the tenant, if it has a TenantID.
+	User host.User
 	// OpenState is called with the member state of the file, if there is one and the file is not wrong so far. It sets c.State, and
 	// c.Tokens if the cache outlives the host. The caller closes what it opens after the Set. Package statestore opens stores.
 	OpenState func(ctx context.Context, s *State, c *host.Config) error
 	// WithoutStore is set by commands that send nothing. The store of the file is not opened: what the connectors keep is in
 	// memory, until the Set is closed.
 	WithoutStore bool
+}
+
+// Unread reports whether ReadSecrets leaves out a secret, by its name in [host.Connector.Secrets], because it belongs to a
+// tenant or a user that User does not name.
+func (o *Options) Unread(name string) bool {
+	return o.User.TenantID == "" && strings.HasPrefix(name, "tenants/") || o.User.ID == "" && strings.HasPrefix(name, "users/")
 }
 
 // A Set holds the connectors of a file, ready for use, and their host.

@@ -1,10 +1,12 @@
 package connectors
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"net/http"
+	"path"
 	"strings"
 	"time"
 	"unicode/utf8"
@@ -20,6 +22,9 @@ func (l *loader) variables(c *definition, names []string, taken map[string]strin
 		return
 	}
 	for _, name := range names {
+		if strings.Contains(name, "/") {
+			continue // of a tenant or a user, which are not in the environment
+		}
 		variable := host.EnvName(name)
 		other, known := taken[variable]
 		if !known {
@@ -36,25 +41,23 @@ func (l *loader) variables(c *definition, names []string, taken map[string]strin
 	}
 }
 
-// secrets reports secrets that cannot be read. If all can be read, it reports keys and values that cannot be used.
+// secrets reports secrets that cannot be read. If all can be read, it reports keys and values that cannot be used. It reports
+// nothing about the secrets of tenants and users that the options do not name, which may exist or not.
 func (l *loader) secrets(ctx context.Context, c *definition, connected *host.Connector, names []string, info host.PluginInfo) {
 	complete := true
 	for _, name := range names {
 		if ctx.Err() != nil {
 			return
 		}
-		value := ""
-		err := host.ErrSecretNotFound
-		if l.options.Host.Secrets != nil {
-			value, err = l.options.Host.Secrets.Secret(ctx, name)
-		}
-		if err == nil && strings.TrimSpace(value) == "" {
-			err = errors.New("it is empty")
+		err := error(nil)
+		unread := l.options.Unread(name)
+		if !unread {
+			err = l.readable(ctx, name)
 		}
 		switch {
-		case err == nil:
+		case err == nil && !unread:
 			continue
-		case l.Skip():
+		case unread, l.Skip():
 		default:
 			path, where := l.mention(c, name)
 			l.at(where, path, "secret %q: %v", name, err)
@@ -66,9 +69,25 @@ func (l *loader) secrets(ctx context.Context, c *definition, connected *host.Con
 	}
 }
 
+// readable returns an error if a secret cannot be read, or is blank.
+func (l *loader) readable(ctx context.Context, name string) error {
+	stored, err := host.SecretName(name, l.options.User)
+	if err != nil {
+		return err
+	}
+	if l.options.Host.Secrets == nil {
+		return host.ErrSecretNotFound
+	}
+	value, err := l.options.Host.Secrets.Secret(ctx, stored)
+	if err == nil && strings.TrimSpace(value) == "" {
+		err = errors.New("it is empty")
+	}
+	return err
+}
+
 // certificate reports a client certificate that cannot be used, and returns false then.
 func (l *loader) certificate(ctx context.Context, c *definition, connected *host.Connector) bool {
-	certificate, err := connected.ClientCertificate(host.WithUser(ctx, somebody))
+	certificate, err := connected.ClientCertificate(host.WithUser(ctx, l.somebody()))
 	var failed *host.Error
 	switch {
 	case errors.As(err, &failed):
@@ -99,16 +118,19 @@ func (l *loader) now() time.Time {
 	return time.Now()
 }
 
-// somebody is the user of a rehearsal, because a check of the file cannot know whether requests have a user.
-var somebody = host.User{
-	ID: "1", Email: "user@example.com", Username: "user", FirstName: "First", LastName: "Last", TenantID: "1", Token: "token",
+// somebody returns the user of a rehearsal, because a check of the file cannot know whether requests have a user.
+func (l *loader) somebody() host.User {
+	return host.User{
+		ID: cmp.Or(l.options.User.ID, "1"), Email: "user@example.com", Username: "user", FirstName: "First", LastName: "Last",
+		TenantID: cmp.Or(l.options.User.TenantID, "1"), Token: "token",
+	}
 }
 
 // rehearse explains a request without sending it, to find problems that show only when templates are rendered and keys are
 // used. It ignores errors of the plugin, which may be due to the made-up request. Then it checks the keys that stay in their
 // store, which no explained request uses.
 func (l *loader) rehearse(ctx context.Context, c *definition, connected *host.Connector, info host.PluginInfo) {
-	ctx = host.WithUser(ctx, somebody)
+	ctx = host.WithUser(ctx, l.somebody())
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, c.url.String(), nil)
 	if err == nil {
 		_, err = connected.Explain(request)
@@ -149,9 +171,9 @@ func (l *loader) mention(c *definition, secret string) (string, problem.Place) {
 		if !found {
 			continue
 		}
-		if path, at, before, ok := n.quoting(secret); ok {
+		if member, at, before, ok := n.quoting(path.Base(secret)); ok {
 			where, _ := l.source.character(at, utf8.RuneCountInString(before)+1)
-			return c.path() + "." + name + path, where
+			return c.path() + "." + name + member, where
 		}
 	}
 	_, where, _ := c.member.locate("auth.config")

@@ -80,3 +80,46 @@ func TestReadSecrets(t *testing.T) {
 		t.Errorf("a problem shows a secret:\n%s", all)
 	}
 }
+
+// Secrets of tenants and users are read only for the tenant and the user of the options. Then a rehearsal finds what is wrong
+// with their values. Two of them are never the same environment variable.
+func TestReadSecretsOfTenantsAndUsers(t *testing.T) {
+	const text = `connectors:
+  - name: Both
+    url: https://one.example
+    auth: {type: api_key, config: {key: X-Key, value: "{{ get_secret('crm.key', 'tenant') + get_secret('crm-key', 'tenant') }}", in: header}}
+    headers: [{name: X-User, value: "{{ get_secret('crm', 'user') }}"}]
+`
+	config := host.Config{Secrets: host.MapSecrets{
+		"tenants/acme/crm.key": "c4n4ry0x9", "tenants/acme/crm-key": "c4n4ry0x9", "users/ann/crm": "c4n4ry0x9",
+		"tenants/beta/crm.key": "c4n4ry0x9\n", "tenants/beta/crm-key": "c4n4ry0x9", "tenants/gamma/crm.key": " ", "tenants/gamma/crm-key": "c4n4ry0x9",
+	}}
+	for _, tt := range []struct {
+		name string
+		user host.User
+		want []string
+	}{
+		{"nobody", host.User{}, nil},
+		{"a tenant", host.User{TenantID: "acme"}, nil},
+		{"a tenant and a user", host.User{ID: "ann", TenantID: "acme"}, nil},
+		{"a user without a secret", host.User{ID: "bob"}, []string{
+			`connectors.yaml:5:52: connectors.both.headers[0].value: secret "users/*/crm": the secret is not found: "users/bob/crm"`,
+		}},
+		{"a tenant whose secret is empty", host.User{TenantID: "gamma"}, []string{
+			`connectors.yaml:4:70: connectors.both.auth.config.value: secret "tenants/*/crm.key": it is empty`,
+		}},
+		{"a tenant whose secret cannot be sent", host.User{ID: "ann", TenantID: "beta"}, []string{
+			`connectors.yaml:4:27: connectors.both.auth.config: the mutation's headers: the value of "X-Key" holds a line break or another control character`,
+		}},
+		{"an id that is no name", host.User{ID: "../ann"}, []string{
+			`connectors.yaml:5:52: connectors.both.headers[0].value: secret "users/*/crm": the id of the user cannot be part of a secret's name: it must be 1 to 128 lower-case letters, digits, '_' or '-', and begin with a letter or digit`,
+		}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			_, got := load(t, text, connectors.Options{Host: config, ReadSecrets: true, Environment: true, User: tt.user})
+			if diff := cmp.Diff(tt.want, got); diff != "" {
+				t.Error(diff)
+			}
+		})
+	}
+}

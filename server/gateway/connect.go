@@ -53,7 +53,8 @@ func (c *Connector) Base() *url.URL {
 	return &base
 }
 
-// Secrets returns the names of the secrets in auth, tls, headers and query, sorted.
+// Secrets returns the names of the secrets in auth, tls, headers and query, sorted. They are like those of
+// [host.Connector.Secrets].
 func (c *Connector) Secrets() []string {
 	names := c.upstream.Secrets()
 	for _, p := range slices.Concat(c.headers, c.query) {

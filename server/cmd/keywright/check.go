@@ -31,8 +31,10 @@ type checkedConnector struct {
 	Name      string `json:"name"`
 	URL       string `json:"url"`
 	Type      string `json:"type"`
-	// Secrets holds the names of the secrets in the connector's templates.
+	// Secrets holds the names of the secrets in the connector's templates. Unread are those of tenants and users among them that
+	// were not read although secrets were read.
 	Secrets []string `json:"secrets"`
+	Unread  []string `json:"unread,omitempty"`
 	// Certificate is the client certificate, if the secrets were read.
 	Certificate *checkedCertificate `json:"client_certificate,omitempty"`
 }
@@ -59,12 +61,13 @@ func (a *app) check() *cobra.Command {
 		Short: "Check a configuration: every problem, a line each, with line and column",
 		Long: "Checks a configuration and its plugins, and lists every problem, a line each, with line and column. Secrets are read " +
 			"only with --secrets or --secrets-dir: one that is missing or empty, a key that does not fit its algorithm, and a client " +
-			"certificate that cannot be used, are problems then, and the output shows when a client certificate ends. Keys that " +
+			"certificate that cannot be used, are problems then, and the output shows when a client certificate ends. Those of " +
+			"tenants and users are read with --tenant and --user-id only, for that tenant and user. Keys that " +
 			"stay in a store are asked for then, and sign nothing. Nothing is sent to an API, and no store of state is opened; `keywright state status` opens it. Certificates of the gateway and the " +
 			"keys of sessions are for `serve` to read.",
 		Args: arguments(),
 		RunE: a.orJSON(&asJSON, func(c *cobra.Command, _ []string) error {
-			flags.readSecrets = flags.readSecrets || flags.secretsDir != ""
+			flags.readSecrets = flags.readSecrets || flags.secretsDir != "" || flags.user.TenantID != "" || flags.user.ID != ""
 			result := checked{File: flags.file, Secrets: flags.readSecrets, Connectors: []checkedConnector{}, Problems: []connectors.Problem{}}
 			set, err := a.load(c.Context(), c, &flags)
 			var wrong *connectors.Error
@@ -81,10 +84,14 @@ func (a *app) check() *cobra.Command {
 				}
 				for _, one := range set.Connectors {
 					d := one.Definition()
-					result.Connectors = append(result.Connectors, checkedConnector{
-						d.Permalink, d.Name, one.Base().String(), d.Auth.Type, append([]string{}, one.Upstream().Secrets()...),
-						checkedCertificateOf(set.ClientCertificates[d.Permalink]),
-					})
+					checked := checkedConnector{
+						Permalink: d.Permalink, Name: d.Name, URL: one.Base().String(), Type: d.Auth.Type, Secrets: append([]string{}, one.Upstream().Secrets()...),
+						Certificate: checkedCertificateOf(set.ClientCertificates[d.Permalink]),
+					}
+					if flags.readSecrets {
+						checked.Unread = flags.unread(checked.Secrets)
+					}
+					result.Connectors = append(result.Connectors, checked)
 				}
 			}
 			if asJSON {
@@ -100,6 +107,8 @@ func (a *app) check() *cobra.Command {
 	}
 	flags.add(c, "connectors.yaml")
 	c.Flags().BoolVar(&flags.readSecrets, "secrets", false, "read the secrets, and try the keys among them")
+	c.Flags().StringVar(&flags.user.TenantID, "tenant", "", "`ID` of a tenant whose secrets are read, too")
+	c.Flags().StringVar(&flags.user.ID, "user-id", "", "`ID` of a user whose secrets are read, too")
 	c.Flags().BoolVar(&asJSON, "json", false, "write JSON, for machines")
 	c.DisableFlagsInUseLine = true
 	return c
@@ -146,28 +155,49 @@ func (a *app) writeChecked(result checked, wrong *connectors.Error) error {
 	return writeLine(a.out, terminal.Count(len(wrong.Problems), "problem"))
 }
 
+// unread returns the names of secrets of tenants and users that the flags do not name.
+func (f *configFlags) unread(names []string) []string {
+	options := connectors.Options{User: f.user}
+	return slices.DeleteFunc(slices.Clone(names), func(name string) bool { return !options.Unread(name) })
+}
+
 // secrets returns a list of the secrets of the state and the connectors, and whether they were read.
 func (r *checked) secrets() string {
-	var names []string
+	var names, unread []string
 	if r.State != nil {
 		names = append(names, r.State.Secrets...)
 	}
 	for _, c := range r.Connectors {
-		names = append(names, c.Secrets...)
+		names, unread = append(names, c.Secrets...), append(unread, c.Unread...)
 	}
+	if !r.Secrets {
+		if len(names) == 0 {
+			return ""
+		}
+		return " (secrets not read: " + shortList(names) + "; --secrets reads them)"
+	}
+	names = slices.DeleteFunc(names, func(name string) bool { return slices.Contains(unread, name) })
+	var said []string
+	if len(names) > 0 {
+		said = append(said, "secrets read: "+shortList(names))
+	}
+	if len(unread) > 0 {
+		said = append(said, "not read: "+shortList(unread)+", which --tenant and --user-id read for one tenant and user")
+	}
+	if said == nil {
+		return ""
+	}
+	return " (" + strings.Join(said, "; ") + ")"
+}
+
+// shortList returns a list of names without repetitions. After 20 names, it has the number of the others.
+func shortList(names []string) string {
+	const most = 20
 	slices.Sort(names)
 	names = slices.Compact(names)
-	const most = 20
 	more := ""
 	if len(names) > most {
 		names, more = names[:most], fmt.Sprintf(" and %d more", len(names)-most)
 	}
-	list := strings.Join(names, ", ") + more
-	switch {
-	case len(names) == 0:
-		return ""
-	case r.Secrets:
-		return " (secrets read: " + list + ")"
-	}
-	return " (secrets not read: " + list + "; --secrets reads them)"
+	return strings.Join(names, ", ") + more
 }

@@ -25,8 +25,9 @@ type configFlags struct {
 	secretsDir string
 	variables  []string
 	dev        bool
-	// readSecrets is not a common flag. It is set by commands that check the secrets.
+	// readSecrets and user are not common flags. They are set by commands that check the secrets.
 	readSecrets bool
+	user        host.User
 }
 
 func (f *configFlags) add(c *cobra.Command, file string) {
@@ -62,7 +63,7 @@ func (a *app) options(c *cobra.Command, f *configFlags) (connectors.Options, err
 	if err != nil {
 		return connectors.Options{}, err
 	}
-	return connectors.Options{First: first, Environment: true, ReadSecrets: f.readSecrets, WithoutStore: true, Host: host.Config{
+	return connectors.Options{First: first, Environment: true, ReadSecrets: f.readSecrets, User: f.user, WithoutStore: true, Host: host.Config{
 		Secrets:   secrets,
 		Variables: variables,
 		Egress:    host.Egress{AllowHTTP: f.dev, AllowPrivate: f.dev},

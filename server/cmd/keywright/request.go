@@ -27,6 +27,7 @@ type requestFlags struct {
 	headers []string
 	data    string
 	user    string
+	userID  string
 	tenant  string
 }
 
@@ -36,6 +37,7 @@ func (f *requestFlags) add(c *cobra.Command) {
 	c.Flags().StringArrayVarP(&f.headers, "header", "H", nil, "a header, `'K: V'`; may be repeated")
 	c.Flags().StringVarP(&f.data, "data", "d", "", "the `BODY`, or @FILE with it, or @- for stdin")
 	c.Flags().StringVar(&f.user, "user", "", "`EMAIL` of the user for whom the request is made: user.email in templates")
+	c.Flags().StringVar(&f.userID, "user-id", "", "`ID` of the user: user.id in templates")
 	c.Flags().StringVar(&f.tenant, "tenant", "", "`ID` of the tenant: tenant_id in templates")
 	c.DisableFlagsInUseLine = true
 }
@@ -44,7 +46,7 @@ func (a *app) request() *cobra.Command {
 	var flags requestFlags
 	var include bool
 	c := &cobra.Command{
-		Use:   "request [-c FILE] [-X METHOD] [-H 'K: V'] [-d BODY|@FILE] [-i] [--user EMAIL] [--tenant ID] [--var K=V] [--dev] CONNECTOR PATH",
+		Use:   "request [-c FILE] [-X METHOD] [-H 'K: V'] [-d BODY|@FILE] [-i] [--user EMAIL] [--user-id ID] [--tenant ID] [--var K=V] [--dev] CONNECTOR PATH",
 		Short: "Send a request through a connector",
 		Long: "Sends a request through a connector, and writes the response's body to stdout. The exit code is 0 when a response " +
 			"came, of whatever status; redirects are shown, not followed.",
@@ -96,8 +98,8 @@ func (a *app) prepared(c *cobra.Command, f *requestFlags, masked bool, args []st
 	if err != nil {
 		return fmt.Errorf("%s: %w", f.file, err)
 	}
-	if c.Flags().Changed("user") || c.Flags().Changed("tenant") {
-		user := host.User{Email: f.user, TenantID: f.tenant}
+	if c.Flags().Changed("user") || c.Flags().Changed("user-id") || c.Flags().Changed("tenant") {
+		user := host.User{ID: f.userID, Email: f.user, TenantID: f.tenant}
 		if masked { // nothing is sent
 			user.Token = "token"
 		}
