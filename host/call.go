@@ -342,7 +342,7 @@ func (c *Connector) inputs(secrets []string, subject subject, r *http.Request) *
 // secrets appends the value of each secret that the connector's templates name to values.
 func (c *Connector) secrets(ctx context.Context, values []string) ([]string, error) {
 	for _, name := range c.plan.Names.Secrets {
-		value, err := readSecret(ctx, c.host.config.Secrets, name)
+		value, err := readSecret(ctx, c.host.config.Secrets, &c.plan.Names, name)
 		if err != nil {
 			return nil, c.fail(StageTemplate, fmt.Errorf("%s: %w", c.fieldOfSecret[name], err))
 		}

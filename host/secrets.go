@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/keywright/keywright/host/internal/hostfn"
+	"github.com/keywright/keywright/host/internal/template"
 	"github.com/keywright/keywright/internal/expr"
 )
 
@@ -151,10 +152,10 @@ func (f firstOf) Secret(ctx context.Context, name string) (string, error) {
 	return "", fmt.Errorf("%w: %s", ErrSecretNotFound, strings.Join(hints, ", or "))
 }
 
-// readSecret returns the value of a secret that templates name, for the user of the context. A blank value is an error. An
-// error of a store other than ErrSecretNotFound is marked as passing, see [hostfn.Passing].
-func readSecret(ctx context.Context, store Secrets, name string) (string, error) {
-	if expr.Owned(name) {
+// readSecret returns the value of a secret of names, for the user of the context. A blank value is an error. An error of a store
+// other than ErrSecretNotFound is marked as passing, see [hostfn.Passing].
+func readSecret(ctx context.Context, store Secrets, names *template.Names, name string) (string, error) {
+	if names.Owned && expr.Owned(name) {
 		return readOwned(ctx, store, name)
 	}
 	return readStored(ctx, store, name, name)

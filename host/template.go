@@ -100,7 +100,7 @@ func (t *Template) render(ctx context.Context, render func(template.Values) ([]t
 		in.TenantID = u.TenantID
 	}
 	for _, name := range t.names.Secrets {
-		value, err := readSecret(ctx, t.host.config.Secrets, name)
+		value, err := readSecret(ctx, t.host.config.Secrets, &t.names, name)
 		if err != nil {
 			return Text{}, err
 		}

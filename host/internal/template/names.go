@@ -50,7 +50,9 @@ var language = &expr.Language{
 // duplicates.
 type Names struct {
 	// Secrets are the names in get_secret. The secret of a tenant is named tenants/*/NAME, and that of a user users/*/NAME.
+	// Owned is set if there is one of these.
 	Secrets []string
+	Owned   bool
 	// Variables are the arguments of get_variable.
 	Variables []string
 	// User are the fields of user: "email", "first_name", "id", "last_name", "token", "username". The id is one of them if a
@@ -72,7 +74,7 @@ func Merged(all ...Names) (n Names) {
 	var secrets, variables, user [][]string
 	for _, names := range all {
 		secrets, variables, user = append(secrets, names.Secrets), append(variables, names.Variables), append(user, names.User)
-		n.Tenant = n.Tenant || names.Tenant
+		n.Tenant, n.Owned = n.Tenant || names.Tenant, n.Owned || names.Owned
 	}
 	n.Secrets, n.Variables, n.User = union(secrets...), union(variables...), union(user...)
 	return n
@@ -95,5 +97,6 @@ func namesOf(all []*expr.Expression) (n Names) {
 			n.Tenant = n.Tenant || !isUser
 		}
 	}
+	n.Owned = slices.ContainsFunc(n.Secrets, expr.Owned)
 	return Merged(n)
 }
