@@ -266,3 +266,43 @@ func TestATenantsSecretInATemplateOfAnEmbedder(t *testing.T) {
 		}
 	}
 }
+
+// threats.md 91, 118: each tenant has its own client certificate at the API and at the token endpoint, and its own token.
+func TestATenantsClientCertificate(t *testing.T) {
+	s := newSecureWorld(t)
+	for _, id := range []string{"acme", "beta"} {
+		s.issueTo("tenants/"+id+"/bank", id, start.Add(90*day))
+	}
+	c := s.secureAs("crm", &host.TLS{
+		Certificate: "{{ get_secret('bank.crt', 'tenant') }}", Key: "{{ get_secret('bank.key', 'tenant') }}",
+	}, s.credentials())
+	for range 2 {
+		for _, id := range []string{"acme", "beta"} {
+			if err := s.call(as(t.Context(), id, "u").Context(), c); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	if got := s.api.seen(); !slices.Equal(got, []string{"acme", "beta", "acme", "beta"}) {
+		t.Errorf("the API has seen the clients %q", got)
+	}
+	if got := s.token.seen(); !slices.Equal(got, []string{"acme", "beta"}) {
+		t.Errorf("the token endpoint has seen the clients %q", got)
+	}
+	if err := s.call(t.Context(), c); err == nil || !strings.Contains(err.Error(), "tls.certificate: ") || !strings.Contains(err.Error(), "the request has no tenant") {
+		t.Errorf("without a tenant, the error is %v", err)
+	}
+}
+
+// The error of a store that does not answer is shown without the ID, and stays one that another try may help against.
+func TestAStoreThatDoesNotAnswerForATenant(t *testing.T) {
+	down := errors.New("cannot read tenants/acme/crm, nor tenants/acme at all")
+	w := newWorld(t, func(c *host.Config) {
+		c.Secrets = secretsFunc(func(context.Context, string) (string, error) { return "", down })
+	})
+	failure := w.refuse(w.connect("api_key", key("{{ get_secret('crm', 'tenant') }}")), as(t.Context(), "acme", "ann"), host.StageTemplate,
+		`secret "tenants/*/crm": cannot read tenants/*/crm, nor tenants/* at all`)
+	if general := w.refuse(w.connect("api_key", key("{{ get_secret('crm') }}")), get(t.Context()), host.StageTemplate); failure.Retryable() != general.Retryable() || !errors.Is(failure, down) {
+		t.Errorf("%v: may another try help? %t", failure, failure.Retryable())
+	}
+}
