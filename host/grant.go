@@ -71,20 +71,13 @@ func (e *GrantError) Error() string {
 
 func (e *GrantError) Unwrap() error { return e.Err }
 
-// owner says whose a grant is.
-type owner byte
-
-const (
-	// ofAll: the seed is the same for all requests.
-	ofAll owner = iota
-	ofTenant
-	ofUser
-)
+// owner says whose a grant is: the tenant's, the user's, that of the user in the tenant, or that of all if neither is set.
+type owner struct{ tenant, user bool }
 
 // states checks the states of the plugin against the configuration.
 //
 // A grant is of those for whom its seed is: if it were kept for each user, and the seed were one for all, each user would send
-// that seed. A grant without a seed is of the user who consents.
+// that seed. A grant without a seed is of the user who consents, in the tenant.
 func (k *checker) states() {
 	c := k.connector
 	if len(c.plugin.states) == 0 {
@@ -93,7 +86,7 @@ func (k *checker) states() {
 	if k.host.config.State == nil {
 		k.Wrong("auth.type", "auth type %s keeps tokens that may be used once, which needs a store of state: configure one (Config.State)", c.plugin.info.Type)
 	}
-	c.grantOwner = ofUser
+	c.grantOwner = owner{tenant: true, user: true}
 	seeded := false
 	for i, s := range c.plugin.info.State {
 		state := c.plugin.states[i]
@@ -108,15 +101,12 @@ func (k *checker) states() {
 			k.Wrong(path(f.Name), "names user.token, which a grant would outlive: name a secret")
 		}
 		if !seeded {
-			c.grantOwner, seeded = ofAll, true
+			c.grantOwner, seeded = owner{}, true
 			c.renewal = "configure a new " + path(f.Name)
 		}
-		switch {
-		case len(names.User) > 0:
-			c.grantOwner = ofUser
-		case names.Tenant:
-			c.grantOwner = max(c.grantOwner, ofTenant)
-		}
+		// A user may be in several tenants, and a seed that names the user alone is the same in each.
+		c.grantOwner.tenant = c.grantOwner.tenant || names.Tenant
+		c.grantOwner.user = c.grantOwner.user || len(names.User) > 0
 	}
 	if !seeded {
 		c.renewal = "connect again"
@@ -129,13 +119,13 @@ func (k *checker) states() {
 func (c *Connector) grantKey(ctx context.Context) (key lease.Key, tenant, user string) {
 	u, _ := UserFrom(ctx)
 	parts := []string{"grant", c.config.Name, c.plugin.info.Type}
-	switch c.grantOwner {
-	case ofUser:
-		tenant, user = u.TenantID, u.ID
-		parts = append(parts, "user", tenant, user)
-	case ofTenant:
+	if c.grantOwner.tenant {
 		tenant = u.TenantID
 		parts = append(parts, "tenant", tenant)
+	}
+	if c.grantOwner.user {
+		user = u.ID
+		parts = append(parts, "user", user)
 	}
 	return lease.Key{Partition: c.host.config.State.node.Partition(parts...)}, tenant, user
 }
@@ -143,7 +133,7 @@ func (c *Connector) grantKey(ctx context.Context) (key lease.Key, tenant, user s
 // beginTurn takes the turn of the grant of a call.
 func (c *Connector) beginTurn(ctx context.Context, _ *hostfn.Inputs, seed []byte) (hostfn.Turn, error) {
 	key, tenant, user := c.grantKey(ctx)
-	if seed != nil && c.grantOwner == ofUser && user == "" {
+	if seed != nil && c.grantOwner.user && user == "" {
 		return nil, errors.New("the grant is the user's, and the request's user has no id")
 	}
 	t := &turn{connector: c, tenant: tenant, user: user}

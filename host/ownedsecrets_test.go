@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -304,5 +305,52 @@ func TestAStoreThatDoesNotAnswerForATenant(t *testing.T) {
 		`secret "tenants/*/crm": cannot read tenants/*/crm, nor tenants/* at all`)
 	if general := w.refuse(w.connect("api_key", key("{{ get_secret('crm') }}")), get(t.Context()), host.StageTemplate); failure.Retryable() != general.Retryable() || !errors.Is(failure, down) {
 		t.Errorf("%v: may another try help? %t", failure, failure.Retryable())
+	}
+}
+
+// A refresh token that is a secret of a tenant or a user begins a grant of that tenant or user, and is redeemed once, also if one
+// user is in two tenants. threats.md 110
+func TestAGrantIsOfThoseWhoseSecretItIs(t *testing.T) {
+	for owner, want := range map[string]string{"tenant": "acme beta", "user": "ann bob"} {
+		t.Run(owner, func(t *testing.T) {
+			c := newCluster(t, nil)
+			var redeemed []string
+			c.login.Answer(func(r *http.Request) (*http.Response, error) {
+				body, err := io.ReadAll(r.Body)
+				if err != nil {
+					return nil, err
+				}
+				_, old, _ := strings.Cut(string(body), "refresh_token=")
+				redeemed = append(redeemed, old)
+				return respond(http.StatusOK, `{"refresh_token":"`+old+`-next"}`, "Content-Type", "application/json")(r)
+			})
+			sinks := []string{abi.SinkToken}
+			w, _ := c.node(withGuest(&guest{
+				about: abi.Description{
+					Anonymous: true, Uses: []string{abi.GroupToken, abi.GroupState},
+					Fields:  []abi.Field{{Name: "url", Kind: abi.KindURL, Required: true}, sealedField("seed", sinks...)},
+					State:   []abi.State{{Name: "refresh", Seed: "seed"}},
+					Answers: []abi.Answer{{Name: "next", From: "json:/refresh_token", Kind: abi.AnswerSealed, Sinks: sinks, State: "refresh"}},
+				},
+				authenticate: func(env abi.Env) (string, error) {
+					token, _ := env.StateGet("refresh")
+					env.Exchange([]byte(marshal(abi.Exchange{Method: http.MethodPost, URL: value(env, "url"), Form: []abi.Pair{{Name: "refresh_token", Value: token}}})))
+					return header("X-Key", "sent"), nil
+				},
+			}))
+			for _, id := range []string{"acme", "beta", "ann", "bob"} {
+				w.setSecret("tenants/"+id+"/refresh", id)
+				w.setSecret("users/"+id+"/refresh", id)
+			}
+			connector := w.connect("custom", config{"url": tokenURL, "seed": "{{ get_secret('refresh', '" + owner + "') }}"})
+			for _, who := range [][2]string{{"acme", "ann"}, {"acme", "bob"}, {"beta", "ann"}, {"beta", "bob"}} {
+				w.send(connector, as(t.Context(), who[0], who[1]))
+			}
+			slices.Sort(redeemed)
+			ids := strings.Fields(want)
+			if !slices.Equal(redeemed, []string{ids[0], ids[0] + "-next", ids[1], ids[1] + "-next"}) {
+				t.Errorf("the tokens %q were redeemed, want each of two grants to be used twice", redeemed)
+			}
+		})
 	}
 }
