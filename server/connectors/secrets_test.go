@@ -103,7 +103,7 @@ func TestReadSecretsOfTenantsAndUsers(t *testing.T) {
 		{"a tenant", host.User{TenantID: "acme"}, nil},
 		{"a tenant and a user", host.User{ID: "ann", TenantID: "acme"}, nil},
 		{"a user without a secret", host.User{ID: "bob"}, []string{
-			`connectors.yaml:5:52: connectors.both.headers[0].value: secret "users/*/crm": the secret is not found: "users/bob/crm"`,
+			`connectors.yaml:5:52: connectors.both.headers[0].value: secret "users/*/crm": the secret is not found`,
 		}},
 		{"a tenant whose secret is empty", host.User{TenantID: "gamma"}, []string{
 			`connectors.yaml:4:70: connectors.both.auth.config.value: secret "tenants/*/crm.key": it is empty`,
