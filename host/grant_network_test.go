@@ -80,6 +80,9 @@ func TestAStateIsSentOnceOverTCP(t *testing.T) {
 	login := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		body, _ := io.ReadAll(r.Body)
 		r.Body = io.NopCloser(strings.NewReader(string(body)))
+		if !r.Close {
+			t.Error("the connection is kept for another request")
+		}
 		if connections.Load() == 4 {
 			cut.Add(1)
 			connection, _, _ := w.(http.Hijacker).Hijack()
