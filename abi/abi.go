@@ -26,7 +26,22 @@ const (
 	ExportValidate = "validate"
 	// ExportAuthenticate is required. It runs for each request and outputs a [Mutation].
 	ExportAuthenticate = "authenticate"
+	// ExportConsent is for a plugin whose users give consent. It runs when a user begins, and outputs a [ConsentRequest].
+	ExportConsent = "consent"
+	// ExportConnect is for the same plugins. It runs when the user has come back with a code. Its input is a [ConsentReply], and
+	// it has no output: the host keeps the answers with a state.
+	ExportConnect = "connect"
+	// ExportDisconnect is optional. It runs when a grant is taken back, to revoke it, and has no output.
+	ExportDisconnect = "disconnect"
 )
+
+// Exports lists every export.
+var Exports = []string{ExportDescribe, ExportValidate, ExportAuthenticate, ExportConsent, ExportConnect, ExportDisconnect}
+
+// HasOutput reports whether an export must set an output.
+func HasOutput(export string) bool {
+	return export == ExportDescribe || export == ExportAuthenticate || export == ExportConsent
+}
 
 // ExportReserved is the prefix of the exports that the host adds to a module. No export of a plugin may begin with it.
 const ExportReserved = "kw:"

@@ -27,6 +27,8 @@ type Description struct {
 	State []State `json:"state,omitempty"`
 	// Challenge is nil unless the plugin reads answers of the API.
 	Challenge *Challenge `json:"challenge,omitempty"`
+	// Consent reports whether users give consent to the plugin, which has [ExportConsent] and [ExportConnect] then.
+	Consent bool `json:"consent,omitempty"`
 }
 
 // State describes a text that may be used once, such as a refresh token that rotates. The host keeps it in a store of state,

@@ -34,6 +34,35 @@ type Request struct {
 	ContentLength *int64 `json:"content_length,omitempty"`
 }
 
+// ConsentRequest is the output of [ExportConsent]: the authorization request (RFC 6749 section 4.1.1) that a browser sends. It
+// may hold no sealed value. The host adds the parameters of [ConsentParameters].
+type ConsentRequest struct {
+	// URL is the rendered value of a configuration field of kind [KindURL], exactly as config_get returned it.
+	URL string `json:"url"`
+	// Query parameters are appended to those of the URL.
+	Query []Pair `json:"query,omitempty"`
+	// Issuer is the identifier of the authorization server. If it is not empty, an iss that comes back must be equal to it
+	// (RFC 9207).
+	Issuer string `json:"issuer,omitempty"`
+	// IssRequired reports whether an answer without iss is refused.
+	IssRequired bool `json:"iss_required,omitempty"`
+}
+
+// ConsentParameters lists the parameters of an authorization request that the host alone sets.
+var ConsentParameters = []string{
+	"response_type", "response_mode", "redirect_uri", "state", "code_challenge", "code_challenge_method", "nonce",
+}
+
+// ConsentReply is the input of [ExportConnect]: the authorization response (RFC 6749 section 4.1.2), after the host has checked
+// it.
+type ConsentReply struct {
+	// Code and CodeVerifier are sealed values with the sink [SinkToken].
+	Code         string `json:"code"`
+	CodeVerifier string `json:"code_verifier"`
+	// RedirectURI is the redirect_uri of the authorization request.
+	RedirectURI string `json:"redirect_uri"`
+}
+
 // Exchange is the parameter of [UserExchange]: a request to a URL of the configuration.
 type Exchange struct {
 	// URL is the rendered value of a configuration field of kind [KindURL], exactly as config_get returned it.

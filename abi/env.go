@@ -17,7 +17,7 @@ const (
 //
 // A method has no error to return. If it fails, it ends the call and does not return to the guest.
 type Env interface {
-	// Input returns the [Request] of authenticate as JSON. In describe and validate there is no input.
+	// Input returns the [Request] of authenticate, or the [ConsentReply] of connect, as JSON. The other exports have no input.
 	Input() []byte
 	// ConfigGet returns the rendered value of a configuration field, with sealed values in place of secrets, and reports
 	// whether the field has one. A name that the description lacks ends the call. In validate it returns literal values

@@ -88,6 +88,9 @@ func (p *plugin) checkDescription() error {
 	if p.challenge, err = checkChallenge(d); err != nil {
 		wrong("challenge: %w", err)
 	}
+	if d.Consent && !(p.guest.Has(abi.ExportConsent) && p.guest.Has(abi.ExportConnect)) {
+		wrong("consent: the module lacks the exports %s and %s", abi.ExportConsent, abi.ExportConnect)
+	}
 	return errors.Join(problems...)
 }
 

@@ -26,7 +26,7 @@ func run(ctx context.Context, guest sandbox.Guest, export string, call *hostfn.C
 		return result, &hostfn.Failure{Stage: hostfn.StagePlugin, Err: err}
 	case result.Code != 0:
 		return result, guestFailure(export, call, result.Message)
-	case !result.OutputSet && export != abi.ExportValidate:
+	case !result.OutputSet && abi.HasOutput(export):
 		return result, &hostfn.Failure{Stage: hostfn.StagePlugin, Err: errors.New(export + " succeeded without an output")}
 	}
 	return result, nil

@@ -16,6 +16,12 @@ func Dispatch(p Plugin, env abi.Env, export string) (string, error) {
 		return "", validateConfig(p, env)
 	case abi.ExportAuthenticate:
 		return authenticateCall(p, env)
+	case abi.ExportConsent:
+		return consentCall(p, env)
+	case abi.ExportConnect:
+		return "", connectCall(p, env)
+	case abi.ExportDisconnect:
+		return "", disconnectCall(p, env)
 	}
 	return "", errors.New("there is no export " + export)
 }
@@ -87,6 +93,7 @@ func descriptionJSON(d Description) string {
 	if d.Challenge != nil {
 		o.Raw("challenge", challengeJSON(d.Challenge))
 	}
+	o.flag("consent", d.Consent)
 	return o.JSON()
 }
 

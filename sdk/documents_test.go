@@ -23,7 +23,8 @@ func TestDocumentsAreThoseOfTheContract(t *testing.T) {
 		Answers: []Answer{{
 			Name: "n", From: "f", FromField: "o", Kind: "k", Sinks: []string{"s"}, Derived: []string{"r"}, Enum: []string{"e"}, Required: true, State: "x", Keep: true,
 		}},
-		State: []State{{Name: "x", Seed: "n"}},
+		State:   []State{{Name: "x", Seed: "n"}},
+		Consent: true,
 		Challenge: &Challenge{Statuses: []int{401, 403}, Keep: 5, Answers: []Answer{{
 			Name: "m", From: "f", FromField: "o", Kind: "k", Sinks: []string{"s"}, Derived: []string{"r"}, Enum: []string{"e"}, Required: true, State: "x", Keep: true,
 		}}},

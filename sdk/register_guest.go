@@ -35,10 +35,7 @@ func validate() int32 {
 	if registered == nil {
 		return unregistered()
 	}
-	if err := validateConfig(registered, guest{}); err != nil {
-		return fail(err.Error())
-	}
-	return succeed("")
+	return done(validateConfig(registered, guest{}))
 }
 
 //go:wasmexport authenticate
@@ -51,6 +48,42 @@ func authenticate() int32 {
 		return fail(err.Error())
 	}
 	return succeed(output)
+}
+
+//go:wasmexport consent
+func consent() int32 {
+	if registered == nil {
+		return unregistered()
+	}
+	output, err := consentCall(registered, guest{})
+	if err != nil {
+		return fail(err.Error())
+	}
+	return succeed(output)
+}
+
+//go:wasmexport connect
+func connect() int32 {
+	if registered == nil {
+		return unregistered()
+	}
+	return done(connectCall(registered, guest{}))
+}
+
+//go:wasmexport disconnect
+func disconnect() int32 {
+	if registered == nil {
+		return unregistered()
+	}
+	return done(disconnectCall(registered, guest{}))
+}
+
+// done ends an export without an output.
+func done(err error) int32 {
+	if err != nil {
+		return fail(err.Error())
+	}
+	return succeed("")
 }
 
 func unregistered() int32 {

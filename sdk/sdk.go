@@ -88,6 +88,8 @@ type Description struct {
 	State []State
 	// Challenge is set if the plugin reads answers of the API.
 	Challenge *Challenge
+	// Consent reports whether users give consent to the plugin, which is a [Consenter] then.
+	Consent bool
 }
 
 // State describes a text that may be used once, such as a refresh token that rotates. The host keeps it in a store of state,

@@ -80,6 +80,9 @@ var plugins = contract{
 		{abi.ExportDescribe, true, Signature{"", ofI32}},
 		{abi.ExportValidate, false, Signature{"", ofI32}},
 		{abi.ExportAuthenticate, true, Signature{"", ofI32}},
+		{abi.ExportConsent, false, Signature{"", ofI32}},
+		{abi.ExportConnect, false, Signature{"", ofI32}},
+		{abi.ExportDisconnect, false, Signature{"", ofI32}},
 		{initialize, false, Signature{}},
 	},
 }

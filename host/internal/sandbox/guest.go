@@ -36,7 +36,7 @@ func (m *Module) newGuest(ctx context.Context, memory *memory, stderr *lines) (*
 	for _, global := range m.admitted.Globals {
 		g.globals = append(g.globals, mutable(instance, global.Export))
 	}
-	for _, name := range []string{abi.ExportDescribe, abi.ExportValidate, abi.ExportAuthenticate} {
+	for _, name := range abi.Exports {
 		if m.Has(name) {
 			g.exports[name] = instance.ExportedFunction(name)
 		}

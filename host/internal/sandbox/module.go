@@ -128,11 +128,7 @@ func (r *Runtime) compile(ctx context.Context, wasm []byte) (compiled wazero.Com
 
 // Has reports whether the module has an export of the contract.
 func (m *Module) Has(export string) bool {
-	switch export {
-	case abi.ExportDescribe, abi.ExportValidate, abi.ExportAuthenticate:
-		return slices.Contains(m.admitted.Exports, export)
-	}
-	return false
+	return slices.Contains(abi.Exports, export) && slices.Contains(m.admitted.Exports, export)
 }
 
 // Call runs an export of the contract against env. It first waits for a slot. The guest starts in the state after

@@ -233,6 +233,9 @@ func (a *app) writeInspected(p host.PluginInfo, imports, exports []string) error
 		states[i] = s.Name
 	}
 	line("state", strings.Join(states, ", "))
+	if p.Consent {
+		line("consent", "users give consent in a browser, and requests are authenticated with what they granted")
+	}
 	line("uses", strings.Join(p.Uses, ", "))
 	line("imports", strings.Join(short(imports), " "))
 	line("exports", strings.Join(ours(exports), " "))
@@ -266,7 +269,7 @@ func short(imports []string) []string {
 // ours returns the exports of the contract. Compilers add others, which are ignored.
 func ours(exports []string) []string {
 	return slices.DeleteFunc(slices.Clone(exports), func(name string) bool {
-		return !slices.Contains([]string{abi.ExportDescribe, abi.ExportValidate, abi.ExportAuthenticate}, name)
+		return !slices.Contains(abi.Exports, name)
 	})
 }
 
