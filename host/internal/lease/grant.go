@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"io"
 	"time"
 )
 
@@ -49,6 +50,13 @@ func (n *Node) Forget(ctx context.Context, key Key) ([]byte, error) {
 // hashes of the seeds, which must not be sent again. A row that does not open is replaced as well.
 func (n *Node) replace(ctx context.Context, key Key, token []byte) (before []byte, err error) {
 	id := n.id(useGrant, key)
+	var grant []byte
+	if token != nil {
+		grant = make([]byte, 16)
+		if _, err := io.ReadFull(n.c.Random, grant); err != nil {
+			return nil, err
+		}
+	}
 	for {
 		row, rec, err := n.grant(ctx, id)
 		if errors.Is(err, ErrRolledBack) || errors.Is(err, errSealed) {
@@ -66,7 +74,9 @@ func (n *Node) replace(ctx context.Context, key Key, token []byte) (before []byt
 		if turn == nil {
 			continue
 		}
-		ok, err := n.put(ctx, turn.lease, rec.with(ready, bytes.Clone(token)).encode(), 0, true)
+		next := rec.with(ready, bytes.Clone(token))
+		next.Grant = grant
+		ok, err := n.put(ctx, turn.lease, next.encode(), 0, true)
 		if err != nil {
 			_ = turn.End(ctx)
 			return nil, err
@@ -94,6 +104,9 @@ const (
 // Condition is the condition of a grant.
 type Condition struct {
 	Standing Standing
+	// Grant tells the grant of one [Node.Renew] from that of another. It is empty without a grant, and
+	// for that of a seed.
+	Grant string
 	// Age is the time since the row of the grant was written. A grant that is lost or refused has been so since then. A good
 	// one was redeemed or renewed last then.
 	Age time.Duration
@@ -102,7 +115,7 @@ type Condition struct {
 // Look returns the condition of a grant. A grant whose token is being redeemed is good.
 func (n *Node) Look(ctx context.Context, key Key) (Condition, error) {
 	row, rec, err := n.grant(ctx, n.id(useGrant, key))
-	c := Condition{Standing: Good, Age: row.Age}
+	c := Condition{Standing: Good, Grant: string(rec.Grant), Age: row.Age}
 	switch {
 	case err != nil:
 		return Condition{}, err

@@ -31,6 +31,8 @@ type record struct {
 	// Seed and Past are hashes of the present seed and of earlier ones.
 	Seed []byte   `json:",omitempty"`
 	Past [][]byte `json:",omitempty"`
+	// Grant is random for each [Node.Renew], and tells the grant of one consent from that of another.
+	Grant []byte `json:",omitempty"`
 	// Token is nil if there is no grant, or no longer.
 	Token []byte `json:",omitempty"`
 }
@@ -45,7 +47,7 @@ func (r record) encode() []byte {
 
 // with returns the record with another mark and token.
 func (r record) with(mark mark, token []byte) record {
-	return record{Mark: mark, Seed: r.Seed, Past: r.Past, Token: token}
+	return record{Mark: mark, Seed: r.Seed, Past: r.Past, Grant: r.Grant, Token: token}
 }
 
 // record returns the record of a row, which is the zero record if the row has no value.
