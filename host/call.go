@@ -42,6 +42,11 @@ func (c *Connector) find(ctx context.Context, r *http.Request, body *payload, an
 		return &outcome{err: err}
 	}
 	subject := c.subject(ctx)
+	if c.plugin.info.Consent {
+		if subject.grant, err = c.grantName(ctx); err != nil {
+			return &outcome{err: err}
+		}
+	}
 	if out := c.lookup(secrets, &subject); out != nil && answer == nil && !c.host.closed.Load() {
 		stats.Cached, stats.Reused = len(out.used) > 0, true
 		return out
@@ -335,7 +340,7 @@ func (c *Connector) observe(ctx context.Context, stats *Attempt, err error) {
 func (c *Connector) inputs(secrets []string, subject subject, r *http.Request) *hostfn.Inputs {
 	return &hostfn.Inputs{
 		Secrets: slices.Clone(secrets), Variables: c.host.config.Variables, User: subject.user, TenantID: subject.tenantID,
-		TokenExpires: subject.tokenExpires, Request: r,
+		TokenExpires: subject.tokenExpires, Grant: subject.grant, Request: r,
 	}
 }
 

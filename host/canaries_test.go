@@ -89,6 +89,15 @@ func TestNoCanaryComesOut(t *testing.T) {
 			world.canary("seed")
 			w := &canaryWorld{world: world, t: t, authType: authType, connector: world.connect(authType, configs[authType])}
 			w.login.Answer(w.Issued(w.Now))
+			if w.connector.Consents() {
+				request := begin(t, w.connector, host.User{})
+				w.Hide("the state of the consent", request.Get("state"))
+				if err := finish(t, world, w.connector, host.User{}, back(request, w.Secret("the code"))); err != nil {
+					t.Fatal(err)
+				}
+				w.Hide("the code verifier", w.login.Last().Form().Get("code_verifier"))
+				w.searched[0] = w.login.Count() // the redirect URI of that request is no secret
+			}
 			w.run()
 			for _, attempt := range w.calls {
 				w.Out("what Observe gets", fmt.Sprintf("%+v", attempt))

@@ -74,6 +74,9 @@ func (k *checker) run(ctx context.Context) {
 	k.tlsNames()
 	k.answers()
 	k.states()
+	if c.plugin.info.Consent { // each user has a grant, and what was got with it is nobody else's
+		c.plan.Names.Merge(template.Names{User: []string{"id"}, Tenant: true})
+	}
 	k.validate(ctx)
 	if len(k.Problems) > 0 {
 		return

@@ -2,111 +2,200 @@ package host
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/json"
 	"errors"
+	"fmt"
+	"io"
 	"net/url"
+	"strings"
 	"time"
+
+	"github.com/keywright/keywright/abi"
+	"github.com/keywright/keywright/host/internal/hostfn"
+	"github.com/keywright/keywright/host/internal/lease"
+	"github.com/keywright/keywright/host/internal/strictjson"
 )
 
 // Consents reports whether the connector's auth type needs the consent of a person: it sends nothing for a user until that user
 // has been to [Connector.Consent] and back.
-func (c *Connector) Consents() bool { return false }
+func (c *Connector) Consents() bool { return c.plugin != nil && c.plugin.info.Consent }
+
+// consentTime is the time from the beginning of a consent until it must have come back.
+const consentTime = 10 * time.Minute
+
+// shortestBinding is the least length of a binding, in bytes.
+const shortestBinding = 16
+
+// pendingConsent is a consent that is under way, as the store has it.
+type pendingConsent struct {
+	Connector string
+	// Config is a digest of the connector's configuration.
+	Config []byte
+	// User is the user who began, or nil for the operator. It has no token.
+	User        *User `json:",omitempty"`
+	RedirectURI string
+	Binding     []byte
+	Verifier    string
+	Nonce       string
+	Issuer      string `json:",omitempty"`
+	IssRequired bool   `json:",omitempty"`
+}
 
 // Consent begins the consent of the context's user, or of the operator if the context has no user. It returns the URL of the
 // authorization server to which the user's browser must go (RFC 6749 section 4.1.1). The server sends the browser back to
 // redirectURI, and what it sends along is for [Host.Callback].
 //
-// binding is a secret that only this browser has, such as a random cookie. Its hash is kept. The consent ends after 10 minutes.
+// binding is a secret of at least 16 bytes that only this browser has, such as a random cookie. Its hash is kept. The consent
+// ends after 10 minutes.
 //
-// redirectURI is an absolute URL without a fragment, as registered at the authorization server. Let each connector have its own:
-// then an authorization server cannot have an answer of another one taken for its own (RFC 9700 section 4.4).
+// redirectURI is an absolute URL without a query and a fragment, as registered at the authorization server. Let each connector
+// have its own: then an authorization server cannot have an answer of another one taken for its own (RFC 9700 section 4.4).
 func (c *Connector) Consent(ctx context.Context, redirectURI, binding string) (authorizationURL string, err error) {
-	return "", errors.New("not implemented")
+	in, err := c.consenting(ctx)
+	if err != nil {
+		return "", err
+	}
+	defer c.host.calls.Done()
+	if u, err := url.Parse(redirectURI); err != nil || u.Host == "" || u.RawQuery != "" || u.Fragment != "" || u.Scheme != "https" && u.Scheme != "http" {
+		return "", c.fail(StageConfig, errors.New("the redirect URI of a consent must be an absolute URL without a query and a fragment"))
+	}
+	if len(binding) < shortestBinding {
+		return "", c.fail(StageConfig, fmt.Errorf("the binding of a consent must have at least %d bytes: make a random one for each browser", shortestBinding))
+	}
+	output, call, err := c.runConsent(ctx, in, abi.ExportConsent, nil)
+	if err != nil {
+		return "", err
+	}
+	authorization, err := call.Authorization(output)
+	if err != nil {
+		return "", c.asFailure(err)
+	}
+	random := [3]string{}
+	for i := range random {
+		if random[i], err = randomText(c.host.config.Random); err != nil {
+			return "", c.fail(StagePlugin, err)
+		}
+	}
+	handle, verifier, nonce := random[0], random[1], random[2]
+	row, err := json.Marshal(pendingConsent{
+		Connector: c.config.Name, Config: c.configDigest(), User: userOf(ctx), RedirectURI: redirectURI, Binding: bindingHash(binding),
+		Verifier: verifier, Nonce: nonce, Issuer: authorization.Issuer, IssRequired: authorization.IssRequired,
+	})
+	if err != nil {
+		return "", c.fail(StagePlugin, err)
+	}
+	if err := c.host.config.State.node.Hold(ctx, consentKey(handle), row, consentTime); err != nil {
+		return "", c.fail(StageToken, fmt.Errorf("the consent cannot be kept: %w", err))
+	}
+	challenge := sha256.Sum256([]byte(verifier))
+	authorization.URL.RawQuery += "&" + url.Values{
+		"response_type": {"code"}, "redirect_uri": {redirectURI}, "state": {handle}, "nonce": {nonce},
+		"code_challenge": {base64.RawURLEncoding.EncodeToString(challenge[:])}, "code_challenge_method": {"S256"},
+	}.Encode()
+	authorization.URL.RawQuery = strings.TrimPrefix(authorization.URL.RawQuery, "&")
+	return authorization.URL.String(), nil
 }
 
-// Callback is the request with which a browser comes back from an authorization server.
-type Callback struct {
-	// RedirectURI is the URL of the request without its query. It must be that of [Connector.Consent].
-	RedirectURI string
-	// Response is the query of the request (RFC 6749 sections 4.1.2 and 4.1.2.1).
-	Response url.Values
-	// Binding is the secret of the browser. It must be that of [Connector.Consent].
-	Binding string
+// consenting returns the inputs of a call for the consent of the context's user. The caller must call c.host.calls.Done.
+func (c *Connector) consenting(ctx context.Context) (*hostfn.Inputs, error) {
+	if err := c.canConsent(ctx); err != nil {
+		return nil, err
+	}
+	if err := c.host.enter(); err != nil {
+		return nil, c.fail(StagePlugin, err)
+	}
+	secrets, err := c.secrets(ctx, nil)
+	if err != nil {
+		c.host.calls.Done()
+		return nil, err
+	}
+	return c.inputs(secrets, c.subject(ctx), nil), nil
 }
 
-// Callback ends a consent: it exchanges the code for a grant and keeps that for the user who began. If the context has a user,
-// that must be the same. connector returns the connector of a name, or nil; it is called with the name of the one whose
-// [Connector.Consent] began. Callback returns that name too, also with an error, once it is known.
-//
-// Each consent is ended once, whatever comes of it. The error is a [*ConsentError] if the consent does not count. Otherwise it is
-// an [Error] of the exchange, or that of the store.
-func (h *Host) Callback(ctx context.Context, back Callback, connector func(name string) *Connector) (name string, err error) {
-	return "", errors.New("not implemented")
+// canConsent returns an error unless the context's user can give consent to the connector.
+func (c *Connector) canConsent(ctx context.Context) error {
+	if !c.Consents() {
+		return c.fail(StageConfig, errors.New("the auth type has no consent: no user connects to it"))
+	}
+	if u, ok := UserFrom(ctx); ok && u.ID == "" {
+		return c.fail(StageTemplate, errors.New("the user has no id, so that nobody knows whose consent it is"))
+	}
+	return nil
 }
 
-// ConsentReason is the reason why a consent does not count.
-type ConsentReason string
-
-// The reasons.
-const (
-	// ConsentUnknown means that there is no such consent: it was ended before, it is too old, or nobody has begun it.
-	ConsentUnknown ConsentReason = "unknown"
-	// ConsentOther means that another user or another browser has begun the consent, or that it came back to another URL.
-	ConsentOther ConsentReason = "other"
-	// ConsentDenied means that the user, or the authorization server, has refused (access_denied).
-	ConsentDenied ConsentReason = "denied"
-	// ConsentFailed means that the authorization server has answered with another error.
-	ConsentFailed ConsentReason = "failed"
-	// ConsentForged means that the answer is not what the authorization server of the connector answers: its iss (RFC 9207) or
-	// the nonce of its ID token is wrong or missing, or there is neither a code nor an error.
-	ConsentForged ConsentReason = "forged"
-)
-
-// ConsentError is the error for a consent that does not count. Nothing was kept.
-type ConsentError struct {
-	// Connector is the name of the connector, or "" if it is not known.
-	Connector string
-	Reason    ConsentReason
-	// Code is the error code of the authorization server if it is a registered one, and otherwise "".
-	Code string
-	// Text says what is wrong and what to do. It holds nothing that came from the browser.
-	Text string
+// userOf returns the user of a context without the token, or nil if there is none.
+func userOf(ctx context.Context) *User {
+	u, ok := UserFrom(ctx)
+	if !ok {
+		return nil
+	}
+	u.Token, u.TokenExpires = "", time.Time{}
+	return &u
 }
 
-func (e *ConsentError) Error() string { return e.Text }
-
-// Connection is what a user has at a connector.
-type Connection struct {
-	Condition Condition
-	// Age is the time for which the condition has lasted. It is 0 if Condition is [NotConnected] and nobody was connected before.
-	Age time.Duration
+// randomText returns 32 random bytes in base64url, which fits a state, a nonce and a code verifier (RFC 7636 section 4.1).
+func randomText(random io.Reader) (string, error) {
+	b := make([]byte, 32)
+	if _, err := io.ReadFull(random, b); err != nil {
+		return "", err
+	}
+	return base64.RawURLEncoding.EncodeToString(b), nil
 }
 
-// Condition is the condition of a connection.
-type Condition string
-
-// The conditions.
-const (
-	// NotConnected means that nobody has given consent yet, or that it was taken back.
-	NotConnected Condition = "not connected"
-	// Connected means that requests can be authenticated, as far as the host knows.
-	Connected Condition = "connected"
-	// Lost means that the grant may have been redeemed without an answer. It is not used again: a new consent renews it.
-	Lost Condition = "lost"
-	// Refused means that the authorization server refuses the grant. A new consent renews it.
-	Refused Condition = "refused"
-)
-
-// Connection returns the condition of the connection of the context's user, or of the operator if the context has no user.
-func (c *Connector) Connection(ctx context.Context) (Connection, error) {
-	return Connection{}, errors.New("not implemented")
+// consentKey returns the key of a consent that is under way.
+func consentKey(handle string) lease.Key {
+	return lease.Key{Partition: sha256.Sum256([]byte("consent")), Name: handle}
 }
 
-// Disconnect forgets the grant of the context's user, or of the operator if the context has no user, and has the authorization
-// server revoke it if the connector says how (RFC 7009). It may wait for a token request under way, for up to the time of a
-// lease. The grant is forgotten even if the server could not be asked. Then the error wraps [ErrNotRevoked].
-func (c *Connector) Disconnect(ctx context.Context) error {
-	return errors.New("not implemented")
+func bindingHash(binding string) []byte {
+	sum := sha256.Sum256([]byte("binding" + binding))
+	return sum[:]
 }
 
-// ErrNotRevoked means that [Connector.Disconnect] has forgotten a grant, and that the authorization server may still accept it.
-var ErrNotRevoked = errors.New("the grant is forgotten here, but the authorization server has not revoked it")
+// configDigest returns a digest of the connector's configuration as it is written. An answer for another one is not used.
+func (c *Connector) configDigest() []byte {
+	config, err := strictjson.Marshal(c.config.Auth.Config)
+	if err != nil {
+		return nil // Connect has encoded it before
+	}
+	d := partitionHash{sha256.New()}
+	d.text(c.config.Name, c.config.Auth.Type, string(config))
+	return d.Sum(nil)
+}
+
+// runConsent runs an export of the plugin that has to do with consent, with a turn for its states, if it needs one.
+func (c *Connector) runConsent(ctx context.Context, in *hostfn.Inputs, export string, turn hostfn.Turn) ([]byte, *hostfn.Call, error) {
+	ctx, cancel := context.WithTimeout(ctx, c.exchangeTime())
+	defer cancel()
+	slots, others := c.places()
+	select {
+	case slots <- struct{}{}:
+		defer func() { <-slots }()
+	case <-ctx.Done():
+		return nil, nil, c.fail(StageToken, hostfn.Passing(fmt.Errorf("too many other calls wait for %s", others)))
+	}
+	call := hostfn.New(ctx, c.plan, in, hostfn.Detached)
+	if err := call.HoldTurn(turn); err != nil {
+		return nil, nil, c.fail(StageToken, err)
+	}
+	result, failure := run(ctx, c.plugin.guest, export, call)
+	call.Flush()
+	switch {
+	case failure != nil:
+		return nil, nil, c.failure(failure)
+	case call.Restart() != nil:
+		return nil, nil, c.fail(StagePlugin, fmt.Errorf("%s asked for what only a request has", export))
+	}
+	return result.Output, call, nil
+}
+
+// asFailure returns an Error for an error of a call that has ended.
+func (c *Connector) asFailure(err error) error {
+	var failure *hostfn.Failure
+	if errors.As(err, &failure) {
+		return c.failure(failure)
+	}
+	return c.fail(StagePlugin, err)
+}

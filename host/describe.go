@@ -91,6 +91,12 @@ func (p *plugin) checkDescription() error {
 	if d.Consent && !(p.guest.Has(abi.ExportConsent) && p.guest.Has(abi.ExportConnect)) {
 		wrong("consent: the module lacks the exports %s and %s", abi.ExportConsent, abi.ExportConnect)
 	}
+	if d.Consent && !slices.ContainsFunc(d.Answers, func(a abi.Answer) bool { return a.State != "" }) {
+		wrong("consent: no answer has a state, in which the host would keep what was granted")
+	}
+	if d.Consent && slices.ContainsFunc(d.State, func(s abi.State) bool { return s.Seed != "" }) {
+		wrong("consent: a state has a seed, and a grant begins either with a consent or with a seed")
+	}
 	return errors.Join(problems...)
 }
 

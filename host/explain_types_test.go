@@ -26,6 +26,7 @@ func TestExplainOfEachType(t *testing.T) {
 		"oauth_jwt_bearer":         {"POST " + tokenURL, `assertion=<jwt {"alg":"HS256"`, `"sub":"ann"`, "Authorization: Bearer <token>"},
 		"oauth_password":           {"POST " + tokenURL, "grant_type=password", "password=" + secret, "Authorization: Bearer <token>"},
 		"oauth_refresh_token":      {"POST " + tokenURL, "grant_type=refresh_token", "refresh_token=<refresh_token>", "Authorization: Bearer <"},
+		"oauth_authorization_code": {"POST " + tokenURL, "grant_type=refresh_token", "refresh_token=<refresh_token>", "Authorization: Bearer <"},
 		"token_exchange":           {"POST " + tokenURL, "subject_token={{ user.token }}", "Authorization: Bearer <token>"},
 		"dpop":                     {"POST " + tokenURL, "DPoP: <jwt {", "Authorization: DPoP <"},
 		"login":                    {"POST " + tokenURL, `"password":"` + secret, "X-Session: <"},

@@ -22,6 +22,7 @@ import (
 
 	"github.com/keywright/keywright/abi"
 	"github.com/keywright/keywright/host/internal/hostfn"
+	"github.com/keywright/keywright/host/internal/lease"
 	"github.com/keywright/keywright/host/internal/sandbox"
 	"github.com/keywright/keywright/host/internal/signing"
 	"github.com/keywright/keywright/host/internal/strictjson"
@@ -55,6 +56,9 @@ type Host struct {
 
 	// identities holds the transports of connectors with TLS of their own.
 	identities *lru.Cache[identityKey, *identity]
+
+	// grants holds the names of grants that the store has told.
+	grants *lru.Cache[lease.Key, knownGrant]
 
 	// mutations holds the results of calls of connectors whose templates name something of the user.
 	mutations *lru.Cache[mutationKey, *cachedMutation]
@@ -135,6 +139,9 @@ func tryHost(ctx context.Context, c Config) (*Host, error) {
 		return nil, errors.New("the token cache has another state than the host")
 	}
 	if h.mutations, err = lru.New[mutationKey, *cachedMutation](c.Limits.CacheEntries); err != nil {
+		return nil, err
+	}
+	if h.grants, err = lru.New[lease.Key, knownGrant](maxGrants); err != nil {
 		return nil, err
 	}
 	if h.identities, err = newIdentities(); err != nil {

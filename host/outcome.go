@@ -49,6 +49,8 @@ type subject struct {
 	tenantID string
 	// tokenExpires is the time at which user.Token expires.
 	tokenExpires time.Time
+	// grant is the name of the user's grant if the auth type has consent.
+	grant string
 }
 
 // key returns a subject that is equal for users with the same fields. It has the hash of the token in place of the token,

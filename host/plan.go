@@ -97,6 +97,9 @@ func (c *Connector) partition(in *hostfn.Inputs) [32]byte {
 	if names.Tenant {
 		d.text(in.TenantID)
 	}
+	if c.plugin.info.Consent { // what was got with an earlier grant is not used with the next one
+		d.text(in.Grant)
+	}
 	var sum [32]byte
 	d.Sum(sum[:0])
 	return sum

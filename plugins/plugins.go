@@ -47,6 +47,8 @@ var (
 	GitHubApp []byte // the auth type github_app
 	//go:embed googleserviceaccount/googleserviceaccount.wasm
 	GoogleServiceAccount []byte // the auth type google_service_account
+	//go:embed authcode/authcode.wasm
+	AuthCode []byte // the auth type oauth_authorization_code
 )
 
 // Default returns the five modules that a host loads by default, in this order. The others would make its start slower and a
@@ -59,6 +61,7 @@ func Types() []string {
 		"none", "api_key", "apikey", "oauth_client_credentials", "jwt", "oauth_jwt_bearer",
 		"basic", "bearer", "login", "oauth_password", "oauth_refresh_token", "token_exchange", "dpop", "hmac", "http_signature", "oauth1", "digest",
 		"aws_sigv4", "aws_assume_role", "github_app", "google_service_account",
+		"oauth_authorization_code",
 	}
 }
 
@@ -106,6 +109,8 @@ func Of(authType string) []byte {
 		return GitHubApp
 	case "google_service_account":
 		return GoogleServiceAccount
+	case "oauth_authorization_code":
+		return AuthCode
 	}
 	return nil
 }

@@ -44,6 +44,7 @@ var builtIn = []struct {
 	{"aws_assume_role", "awsassumerole", 72},
 	{"github_app", "githubapp", 72},
 	{"google_service_account", "googleserviceaccount", 72},
+	{"oauth_authorization_code", "authcode", 72},
 }
 
 func TestModulesAreSmall(t *testing.T) {

@@ -36,7 +36,7 @@ type Consent struct {
 	IssRequired bool
 }
 
-// Code is what the user came back with, RFC 6749 section 4.1.2. The host has checked it.
+// Code is an authorization response, RFC 6749 section 4.1.2. The host has checked it.
 type Code struct {
 	// Code and Verifier are sealed values with the sink [ToToken]. Verifier is the code_verifier of RFC 7636.
 	Code, Verifier string

@@ -33,6 +33,7 @@ func AuthTypes(tokenURL string) map[string]map[string]any {
 		"oauth_jwt_bearer":         {"client_id": "me", "private_key": secret, "algorithm": "HS256", "token_url": tokenURL, "subject": "ann", "audience": "https://login.test"},
 		"oauth_password":           {"client_id": "me", "client_secret": secret, "token_url": tokenURL, "username": "ann", "password": secret},
 		"oauth_refresh_token":      {"client_id": "me", "client_secret": secret, "token_url": tokenURL, "refresh_token": "{{ get_secret('seed') }}"},
+		"oauth_authorization_code": {"client_id": "me", "client_secret": secret, "token_url": tokenURL, "authorization_url": api + "/authorize"},
 		"token_exchange":           {"client_id": "me", "client_secret": secret, "token_url": tokenURL, "subject_token": secret},
 		"dpop":                     {"client_id": "me", "client_secret": secret, "token_url": tokenURL},
 		"login":                    {"login_url": tokenURL, "login_body": config{"user": "ann", "password": secret}, "token_from": "json:/token", "key": "X-Session"},

@@ -170,6 +170,7 @@ func (c *Call) exchange(outgoing *http.Request, read func(*answer) *TokenError) 
 		c.refused(question, c.answer, answer.header, outgoing.URL.Host)
 	} else {
 		question.accepted(c.ctx)
+		c.checkIDToken(answer.body)
 	}
 	switch {
 	case err != nil:
@@ -274,11 +275,7 @@ func (c *Call) target(w *wire) string {
 	// URLs are compared with their references, and not with their values put in. Otherwise, a guest could use a URL of
 	// its own to check a guess of the secret in it.
 	if !slices.Contains(c.urls, w.url) {
-		for _, name := range slices.Sorted(maps.Keys(c.plan.Fields)) {
-			if c.plan.Fields[name].Kind == abi.KindURL {
-				c.ConfigGet(name)
-			}
-		}
+		c.readURLs()
 	}
 	if !slices.Contains(c.urls, w.url) {
 		c.endf(StagePlugin, "%s may only go to a URL that is a field of the configuration, as config_get returned it in this call", w.function)
@@ -304,6 +301,15 @@ func (c *Call) target(w *wire) string {
 	}
 	u.RawPath = path
 	return u.String()
+}
+
+// readURLs renders the fields of kind url.
+func (c *Call) readURLs() {
+	for _, name := range slices.Sorted(maps.Keys(c.plan.Fields)) {
+		if c.plan.Fields[name].Kind == abi.KindURL {
+			c.ConfigGet(name)
+		}
+	}
 }
 
 // encoded returns pairs as application/x-www-form-urlencoded.

@@ -20,10 +20,16 @@ import (
 	"github.com/keywright/keywright/host/internal/strictjson"
 )
 
-// Input returns the outgoing request as an abi.Request in JSON, or nil if there is none. After Input, the call can
-// neither store nor send anything, so that nothing of one request reaches another (threats.md 15c).
+// Input returns the outgoing request as an abi.Request in JSON, or an abi.ConsentReply in a run of connect, or nil if there is
+// neither. After Input returned a request, the call can neither store nor send anything, so that nothing of one request reaches
+// another (threats.md 15c).
 func (c *Call) Input() []byte {
-	if c.mode == Describing || c.mode == Validating || c.inputs.Request == nil {
+	switch {
+	case c.mode == Describing || c.mode == Validating:
+		return nil
+	case c.inputs.Code != nil:
+		return c.codeInput()
+	case c.inputs.Request == nil:
 		return nil
 	}
 	c.readsRequest()

@@ -148,8 +148,12 @@ type Inputs struct {
 	TenantID  string
 	// TokenExpires is the time at which User.Token expires. If it is the zero time, the time is not known.
 	TokenExpires time.Time
+	// Grant is the name of the user's grant if the auth type has consent.
+	Grant string
 	// Request is nil if there is no request.
 	Request *http.Request
+	// Code is set in a run of connect, and nil otherwise.
+	Code *Code
 	// Body returns a reader of the request's body. It is nil until the host keeps the body.
 	Body func() (io.ReadCloser, error)
 	// BodySize is the length of the kept body in bytes.

@@ -31,7 +31,7 @@ type record struct {
 	// Seed and Past are hashes of the present seed and of earlier ones.
 	Seed []byte   `json:",omitempty"`
 	Past [][]byte `json:",omitempty"`
-	// Grant is random for each [Node.Renew], and tells the grant of one consent from that of another.
+	// Grant is random for each [Node.Renew]. It is the name of the grant.
 	Grant []byte `json:",omitempty"`
 	// Token is nil if there is no grant, or no longer.
 	Token []byte `json:",omitempty"`

@@ -32,13 +32,22 @@ func Refresh(c *sdk.Call) (sdk.Mutation, error) {
 	if err != nil {
 		return sdk.Mutation{}, err
 	}
-	status, answers := c.Exchange(sdk.Exchange{URL: request.URL, Form: request.Form, Headers: request.Headers})
-	if status >= 300 {
-		return sdk.Mutation{}, errors.New("the token endpoint answered " + strconv.Itoa(status))
-	}
-	token := sdk.Token{
-		AccessToken: answers["access_token"], TokenType: answers["token_type"],
-		ExpiresIn: time.Duration(answers.Time("expires_in")) * time.Second,
+	token, err := Redeem(c, request)
+	if err != nil {
+		return sdk.Mutation{}, err
 	}
 	return Bearer(c, token)
+}
+
+// Redeem sends a token request with a state, or with a code, and returns the token. The refresh token of the answer becomes the
+// state [RefreshToken]. The description must have [Answers].
+func Redeem(c *sdk.Call, request sdk.TokenRequest) (sdk.Token, error) {
+	status, answers := c.Exchange(sdk.Exchange{URL: request.URL, Form: request.Form, Headers: request.Headers})
+	if status >= 300 {
+		return sdk.Token{}, errors.New("the token endpoint answered " + strconv.Itoa(status))
+	}
+	return sdk.Token{
+		AccessToken: answers["access_token"], TokenType: answers["token_type"],
+		ExpiresIn: time.Duration(answers.Time("expires_in")) * time.Second,
+	}, nil
 }

@@ -237,8 +237,8 @@ func TestTheCensusAddsUp(t *testing.T) {
 		t.Errorf("there are %d definitions, want 981", all)
 	}
 	percent := func(n, of int) int { return (200*n + of) / (2 * of) }
-	want := fmt.Sprintf("%d of the 981 are served: %d %%. The first five types, as they were, served 490. %d are not served yet, because they begin "+
-		"with a user's consent in a browser. Of the %d that need no consent, %d %% are served, and %d are not.",
+	want := fmt.Sprintf("%d of the 981 are served: %d %%. The first five types, as they were, served 490. %d begin "+
+		"with a user's consent in a browser, and are not counted yet. Of the %d that need no consent, %d %% are served, and %d are not.",
 		served, percent(served, all), notYet, served+not, percent(served, served+not), not)
 	if !strings.Contains(strings.Join(strings.Fields(text), " "), want) {
 		t.Errorf("%s does not have %q", authTypes, want)

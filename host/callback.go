@@ -1,0 +1,211 @@
+package host
+
+import (
+	"cmp"
+	"context"
+	"crypto/subtle"
+	"encoding/json"
+	"errors"
+	"net/url"
+	"slices"
+
+	"github.com/keywright/keywright/abi"
+	"github.com/keywright/keywright/host/internal/hostfn"
+)
+
+// Callback is the request with which a browser comes back from an authorization server.
+type Callback struct {
+	// RedirectURI is the URL of the request without its query. It must be that of [Connector.Consent].
+	RedirectURI string
+	// Response is the query of the request (RFC 6749 sections 4.1.2 and 4.1.2.1).
+	Response url.Values
+	// Binding is the secret of the browser. It must be that of [Connector.Consent].
+	Binding string
+}
+
+// Callback ends a consent: it exchanges the code for a grant and keeps that for the user who began. If the context has a user,
+// that must be the same. connector returns the connector of a name, or nil; it is called with the name of the one whose
+// [Connector.Consent] began. Callback returns that name too, also with an error, once it is known.
+//
+// Each consent is ended once, with or without an error. The error is a [*ConsentError] if the consent does not count. Otherwise it is
+// an [Error] of the exchange or the store. Nothing is kept if there is an error.
+func (h *Host) Callback(ctx context.Context, back Callback, connector func(name string) *Connector) (name string, err error) {
+	if h.config.State == nil {
+		return "", errors.New("the host has no State, so that no consent is under way")
+	}
+	pending, err := h.takeConsent(ctx, back)
+	if err != nil {
+		return "", err
+	}
+	name = pending.Connector
+	refused := func(reason ConsentReason, code, text string) (string, error) {
+		return name, &ConsentError{Connector: name, Reason: reason, Code: code, Text: text}
+	}
+	if reason, text := pending.foreign(ctx, back); text != "" {
+		return refused(reason, "", text)
+	}
+	if reason, code, text := pending.answer(back.Response); text != "" {
+		return refused(reason, code, text)
+	}
+	c := connector(name)
+	if c == nil || !c.Consents() || c.host.config.State != h.config.State || subtle.ConstantTimeCompare(c.configDigest(), pending.Config) != 1 {
+		return refused(ConsentUnknown, "", "the connector was changed since the consent began: begin again")
+	}
+	if pending.User != nil {
+		if _, there := UserFrom(ctx); !there {
+			ctx = WithUser(ctx, *pending.User)
+		}
+	}
+	err = c.connectGrant(ctx, &hostfn.Code{
+		Code: back.Response.Get("code"), Verifier: pending.Verifier, RedirectURI: pending.RedirectURI, Nonce: pending.Nonce,
+	})
+	if errors.Is(err, hostfn.ErrIDToken) {
+		return refused(ConsentForged, "", err.Error())
+	}
+	return name, err
+}
+
+// unknownConsent is the error for a consent that is not there.
+func unknownConsent() error {
+	return &ConsentError{Reason: ConsentUnknown, Text: "there is no such consent: it was ended before, it took more than 10 minutes, or nobody began it: begin again"}
+}
+
+// takeConsent takes the consent that a browser came back from. Nobody else gets it.
+func (h *Host) takeConsent(ctx context.Context, back Callback) (*pendingConsent, error) {
+	handles := back.Response["state"]
+	if len(handles) != 1 {
+		return nil, unknownConsent()
+	}
+	row, ok, err := h.config.State.node.Take(ctx, consentKey(handles[0]))
+	if err != nil {
+		return nil, errors.New("the consent cannot be taken from the store of state: " + err.Error())
+	}
+	var pending pendingConsent
+	if !ok || json.Unmarshal(row, &pending) != nil {
+		return nil, unknownConsent()
+	}
+	return &pending, nil
+}
+
+// foreign returns why another one than who began the consent has come back, or "".
+func (p *pendingConsent) foreign(ctx context.Context, back Callback) (reason ConsentReason, text string) {
+	user, there := UserFrom(ctx)
+	switch {
+	case subtle.ConstantTimeCompare(bindingHash(back.Binding), p.Binding) != 1:
+		return ConsentOther, "another browser began this consent: begin and end it in the same one"
+	case there && (p.User == nil || user.ID != p.User.ID || user.TenantID != p.User.TenantID):
+		return ConsentOther, "another user began this consent: begin again"
+	case back.RedirectURI != p.RedirectURI:
+		return ConsentForged, "the consent came back to another URL than the one that it was begun with: another authorization server may have answered"
+	}
+	return "", ""
+}
+
+// answer returns what is wrong with an authorization response, or "". It looks at iss first, because nothing of an answer of
+// another server counts (RFC 9207 section 2.4).
+func (p *pendingConsent) answer(response url.Values) (reason ConsentReason, code, text string) {
+	for _, name := range []string{"code", "error", "iss"} {
+		if len(response[name]) > 1 {
+			return ConsentForged, "", "the authorization server's answer has a parameter twice"
+		}
+	}
+	failure := response.Get("error")
+	switch {
+	case p.Issuer != "" && response.Has("iss") && response.Get("iss") != p.Issuer:
+		return ConsentForged, "", "another authorization server than that of the connector has answered (iss, RFC 9207): compare its issuer in the configuration"
+	case p.IssRequired && !response.Has("iss"):
+		return ConsentForged, "", "the answer does not say which authorization server it is from (iss, RFC 9207), and that of the connector does: remove its issuer from the configuration if it does not"
+	case failure == "access_denied":
+		return ConsentDenied, failure, "the consent was refused"
+	case response.Has("error"):
+		if !slices.Contains(authorizationErrors, failure) {
+			failure = ""
+		}
+		return ConsentFailed, failure, "the authorization server answered with the error " + cmp.Or(failure, "(one that is not registered)")
+	case response.Get("code") == "" || len(response.Get("code")) > maxCode:
+		return ConsentForged, "", "the authorization server's answer has neither a code nor an error"
+	}
+	return "", "", ""
+}
+
+// maxCode is the maximum length of a code, in bytes.
+const maxCode = 4096
+
+// authorizationErrors has the registered error codes of authorization endpoints: RFC 6749 section 4.1.2.1, RFC 8707 and OpenID
+// Connect Core section 3.1.2.6.
+var authorizationErrors = []string{
+	"invalid_request", "unauthorized_client", "access_denied", "unsupported_response_type", "invalid_scope", "server_error",
+	"temporarily_unavailable", "invalid_target", "interaction_required", "login_required", "account_selection_required",
+	"consent_required", "invalid_request_uri", "invalid_request_object", "request_not_supported", "request_uri_not_supported",
+	"registration_not_supported",
+}
+
+// connectGrant exchanges a code and keeps the grant. A browser that goes away does not stop it.
+func (c *Connector) connectGrant(ctx context.Context, code *hostfn.Code) error {
+	ctx = context.WithoutCancel(ctx)
+	in, err := c.consenting(ctx)
+	if err != nil {
+		return err
+	}
+	defer c.host.calls.Done()
+	in.Code = code
+	turn := &consentTurn{}
+	if _, _, err := c.runConsent(ctx, in, abi.ExportConnect, turn); err != nil {
+		return err
+	}
+	if turn.next == nil {
+		return c.fail(StageToken, errors.New("the authorization server issued nothing that can be kept: neither a refresh token nor an access token"))
+	}
+	return c.renew(ctx, turn.next)
+}
+
+// consentTurn is the turn of a call that begins a grant or ends one. Its writes go to the grant once the call has succeeded.
+type consentTurn struct{ token, next []byte }
+
+func (t *consentTurn) Token() []byte { return t.token }
+
+func (*consentTurn) Intent(ctx context.Context) (context.Context, context.CancelFunc, error) {
+	ctx, cancel := context.WithCancel(ctx)
+	return ctx, cancel, nil
+}
+
+func (t *consentTurn) Done(_ context.Context, next []byte) { t.next = next }
+
+func (*consentTurn) NotRedeemed(context.Context) {}
+
+func (*consentTurn) Refused(_ context.Context, cause error) error { return cause }
+
+func (*consentTurn) Lost(_ context.Context, cause error) error { return cause }
+
+func (*consentTurn) End(context.Context) {}
+
+// ConsentReason is the reason why a consent does not count.
+type ConsentReason string
+
+// The reasons.
+const (
+	// ConsentUnknown means that there is no such consent: it was ended before, it is too old, or nobody has begun it.
+	ConsentUnknown ConsentReason = "unknown"
+	// ConsentOther means that another user or another browser has begun the consent, or that it came back to another URL.
+	ConsentOther ConsentReason = "other"
+	// ConsentDenied means that the user, or the authorization server, has refused (access_denied).
+	ConsentDenied ConsentReason = "denied"
+	// ConsentFailed means that the authorization server has answered with another error.
+	ConsentFailed ConsentReason = "failed"
+	// ConsentForged means that the answer is not what the authorization server of the connector answers: its iss (RFC 9207) or
+	// the nonce of its ID token is wrong or missing, or there is neither a code nor an error.
+	ConsentForged ConsentReason = "forged"
+)
+
+// ConsentError is the error for a consent that does not count. Nothing was kept.
+type ConsentError struct {
+	// Connector is the name of the connector, or "" if it is not known.
+	Connector string
+	Reason    ConsentReason
+	// Code is the error code of the authorization server if it is a registered one, and otherwise "".
+	Code string
+	// Text says what is wrong and what to do. It holds nothing that came from the browser.
+	Text string
+}
+
+func (e *ConsentError) Error() string { return e.Text }

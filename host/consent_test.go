@@ -1,0 +1,359 @@
+package host_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/keywright/keywright/host"
+	"github.com/keywright/keywright/internal/testworld"
+	"github.com/keywright/keywright/plugins"
+)
+
+const (
+	redirectURI = "https://gateway.test/connect/crm/callback"
+	binding     = "a cookie of one browser"
+)
+
+var (
+	alice = host.User{ID: "alice", TenantID: "acme", Email: "alice@acme.test"}
+	bob   = host.User{ID: "bob", TenantID: "acme"}
+)
+
+// issuer is an authorization server that redeems each code and each refresh token once.
+type issuer struct {
+	mu    sync.Mutex
+	codes map[string]bool
+	spent map[string]bool
+	n     int
+}
+
+func (s *issuer) answer(r *http.Request) (*http.Response, error) {
+	if err := r.ParseForm(); err != nil {
+		return nil, err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	sent := r.PostForm.Get("code") + r.PostForm.Get("refresh_token")
+	if !s.codes[sent] || s.spent[sent] {
+		return testworld.Response(http.StatusBadRequest, `{"error":"invalid_grant"}`), nil
+	}
+	s.n++
+	s.spent[sent] = true
+	next := fmt.Sprintf("refresh-token-%d-after-%s", s.n, sent)
+	s.codes[next] = true
+	return testworld.Response(http.StatusOK, fmt.Sprintf(`{"access_token":"access-token-%d-for-%s","expires_in":3600,"refresh_token":%q}`, s.n, sent, next)), nil
+}
+
+// consenting is a cluster whose authorization server issues what codes stand for.
+func consenting(t *testing.T, codes ...string) *cluster {
+	t.Helper()
+	s := &issuer{codes: map[string]bool{}, spent: map[string]bool{}}
+	for _, code := range codes {
+		s.codes[code] = true
+	}
+	return newCluster(t, s.answer)
+}
+
+// consents adds a node, and returns its world and a connector with consent.
+func consents(c *cluster, change ...any) (*world, *host.Connector) {
+	w := c.world(func(h *host.Config) {
+		h.BuiltIns = []host.Plugin{{Name: "authcode", Wasm: plugins.AuthCode}}
+	})
+	w.setSecret("s", "the secret of the client")
+	w.Hide("secret s", "the secret of the client")
+	return w, w.connectAs("crm", "oauth_authorization_code", authCode(change...))
+}
+
+func authCode(change ...any) config {
+	auth := config{"authorization_url": "https://login.example.com/authorize", "token_url": tokenURL, "client_id": "me", "client_secret": "{{ get_secret('s') }}"}
+	for i := 0; i < len(change); i += 2 {
+		auth[change[i].(string)] = change[i+1]
+	}
+	return auth
+}
+
+// forUser returns a context of a user, or of nobody.
+func forUser(t *testing.T, user host.User) context.Context {
+	t.Helper()
+	if user == (host.User{}) {
+		return t.Context()
+	}
+	return host.WithUser(t.Context(), user)
+}
+
+// begin begins a consent of a user and returns the query of the authorization request.
+func begin(t *testing.T, c *host.Connector, user host.User) url.Values {
+	t.Helper()
+	target, err := c.Consent(forUser(t, user), redirectURI, binding)
+	if err != nil {
+		t.Fatal(err)
+	}
+	u, err := url.Parse(target)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return u.Query()
+}
+
+// back returns the request with which a browser comes back.
+func back(request url.Values, code string) host.Callback {
+	return host.Callback{RedirectURI: redirectURI, Binding: binding, Response: url.Values{"state": request["state"], "code": {code}}}
+}
+
+// finish ends a consent of a user at a host.
+func finish(t *testing.T, w *world, c *host.Connector, user host.User, b host.Callback) error {
+	t.Helper()
+	name, err := w.host.Callback(forUser(t, user), b, func(name string) *host.Connector {
+		if c != nil && name != c.Config().Name {
+			t.Errorf("the connector %q is asked for", name)
+		}
+		return c
+	})
+	w.OutError("the error of Callback", err)
+	if err == nil && name != c.Config().Name {
+		t.Errorf("the consent is that of %q", name)
+	}
+	return err
+}
+
+// condition checks the condition of a user's connection.
+func condition(t *testing.T, c *host.Connector, user host.User, want host.Condition) {
+	t.Helper()
+	if got, err := c.Connection(forUser(t, user)); err != nil || got.Condition != want {
+		t.Errorf("the condition is %v, %v, want %s", got, err, want)
+	}
+}
+
+// A consent counts for the user and in the browser that began it, once, for ten minutes, and for the connector as it was. Otherwise
+// nothing is kept, and the token endpoint is not asked (threats.md 128, 129).
+func TestWhoseConsentItIs(t *testing.T) {
+	const code = "the-code-of-alice"
+	changed := func(change func(*host.Callback)) func(*host.Callback, *cluster) {
+		return func(b *host.Callback, _ *cluster) { change(b) }
+	}
+	for _, test := range []struct {
+		name       string
+		began, now host.User
+		change     func(*host.Callback, *cluster)
+		want       host.ConsentReason
+	}{
+		{"the same user", alice, alice, nil, ""},
+		{"no session any more", alice, host.User{}, nil, ""},
+		{"the operator", host.User{}, host.User{}, nil, ""},
+		{"almost ten minutes", alice, alice, func(_ *host.Callback, c *cluster) { c.clock.Advance(10*time.Minute - time.Second) }, ""},
+		{"another user", alice, bob, nil, host.ConsentOther},
+		{"another tenant", alice, host.User{ID: "alice", TenantID: "other"}, nil, host.ConsentOther},
+		{"a user for the operator", host.User{}, alice, nil, host.ConsentOther},
+		{"another browser", alice, alice, changed(func(b *host.Callback) { b.Binding = "a cookie of another one" }), host.ConsentOther},
+		{"no cookie", alice, alice, changed(func(b *host.Callback) { b.Binding = "" }), host.ConsentOther},
+		{"the URL of another connector", alice, alice, changed(func(b *host.Callback) { b.RedirectURI = "https://gateway.test/connect/other/callback" }), host.ConsentForged},
+		{"another state", alice, alice, changed(func(b *host.Callback) { b.Response.Set("state", strings.Repeat("A", 43)) }), host.ConsentUnknown},
+		{"no state", alice, alice, changed(func(b *host.Callback) { b.Response.Del("state") }), host.ConsentUnknown},
+		{"ten minutes", alice, alice, func(_ *host.Callback, c *cluster) { c.clock.Advance(10 * time.Minute) }, host.ConsentUnknown},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			c := consenting(t, code)
+			w, connector := consents(c)
+			b := back(begin(t, connector, test.began), code)
+			if test.change != nil {
+				test.change(&b, c)
+			}
+			err := finish(t, w, connector, test.now, b)
+			var refused *host.ConsentError
+			if test.want == "" {
+				if err != nil {
+					t.Fatal(err)
+				}
+				condition(t, connector, test.began, host.Connected)
+			} else {
+				if !errors.As(err, &refused) || refused.Reason != test.want {
+					t.Errorf("the error is %v, want %s", err, test.want)
+				}
+				if n := c.login.Count(); n != 0 {
+					t.Errorf("the token endpoint was asked %d times", n)
+				}
+				condition(t, connector, test.began, host.NotConnected)
+			}
+			// Whatever came of it, it does not count again.
+			if again := finish(t, w, connector, test.began, back(b.Response, code)); !errors.As(again, &refused) || refused.Reason != host.ConsentUnknown {
+				t.Errorf("the second time, the error is %v", again)
+			}
+		})
+	}
+}
+
+// A consent that was begun on one node ends on another, once, even if it comes back many times at once (threats.md 128). The
+// store learns neither code, verifier nor tokens, and no token is anybody else's (threats.md 131).
+func TestAConsentOnTwoNodes(t *testing.T) {
+	const code = "the-code-of-alice"
+	c := consenting(t, code)
+	one, first := consents(c)
+	two, second := consents(c)
+	request := begin(t, first, alice)
+	one.Hide("the state", request.Get("state"))
+	one.Hide("the code", code)
+	var all sync.WaitGroup
+	var good atomic.Int32
+	for range 8 {
+		all.Go(func() {
+			if finish(t, two, second, alice, back(request, code)) == nil {
+				good.Add(1)
+			}
+		})
+	}
+	all.Wait()
+	form := c.login.Last().Form()
+	one.Hide("the code verifier", form.Get("code_verifier"))
+	if good.Load() != 1 || c.login.Count() != 1 || form.Get("redirect_uri") != redirectURI {
+		t.Errorf("%d of 8 consents count, after %d requests: %v", good.Load(), c.login.Count(), form)
+	}
+	condition(t, first, alice, host.Connected)
+	for range 2 {
+		one.send(first, get(forUser(t, alice)))
+		two.send(second, get(forUser(t, alice)))
+	}
+	if token := bearerOf(one); token != bearerOf(two) || !strings.Contains(token, "refresh-token-1") || c.login.Count() != 2 {
+		t.Errorf("the nodes send %q and %q after %d requests", token, bearerOf(two), c.login.Count())
+	}
+	one.Hide("an access token", strings.TrimPrefix(bearerOf(one), "Bearer "))
+	for _, other := range []host.User{bob, {ID: "alice"}, {ID: "alice", TenantID: "other"}, {}} {
+		condition(t, second, other, host.NotConnected)
+		if err := two.refuse(second, get(forUser(t, other)), host.StageToken); !errors.As(err, new(*host.GrantError)) {
+			t.Errorf("%v: the error is %v", other, err)
+		}
+	}
+}
+
+// After a grant was taken back, or replaced by that of another consent, the node uses its tokens no more, and the others do not
+// after half a minute (threats.md 130).
+func TestTokensOfAnEarlierGrant(t *testing.T) {
+	c := consenting(t, "the-first-code", "the-second-code")
+	one, first := consents(c)
+	two, second := consents(c)
+	nodes := func() {
+		one.send(first, get(forUser(t, alice)))
+		two.send(second, get(forUser(t, alice)))
+	}
+	for _, code := range []string{"the-first-code", "the-second-code"} {
+		if err := finish(t, one, first, alice, back(begin(t, first, alice), code)); err != nil {
+			t.Fatal(err)
+		}
+		one.send(first, get(forUser(t, alice)))
+		if token := bearerOf(one); !strings.Contains(token, code) {
+			t.Errorf("after the consent with %s the node sends %q", code, token)
+		}
+		c.clock.Advance(30 * time.Second)
+		nodes()
+		if token := bearerOf(two); token != bearerOf(one) {
+			t.Errorf("the other node sends %q, want %q", token, bearerOf(one))
+		}
+	}
+	if err := first.Disconnect(forUser(t, alice)); err != nil {
+		t.Error(err)
+	}
+	condition(t, second, alice, host.NotConnected)
+	one.refuse(first, get(forUser(t, alice)), host.StageToken, "is not there")
+	c.clock.Advance(30 * time.Second)
+	two.refuse(second, get(forUser(t, alice)), host.StageToken, "is not there")
+}
+
+// While the store is down, no consent begins or ends, and what was got with a grant is used to its end.
+func TestConsentWithoutTheStore(t *testing.T) {
+	c := consenting(t, "the-first-code")
+	w, connector := consents(c)
+	if err := finish(t, w, connector, alice, back(begin(t, connector, alice), "the-first-code")); err != nil {
+		t.Fatal(err)
+	}
+	w.send(connector, get(forUser(t, alice)))
+	request := begin(t, connector, alice)
+	c.store.down.Store(true)
+	defer c.store.down.Store(false)
+	c.clock.Advance(time.Minute)
+	w.send(connector, get(forUser(t, alice)))
+	if n := c.login.Count(); n != 2 {
+		t.Errorf("there were %d token requests, want 2", n)
+	}
+	w.refuse(connector, get(forUser(t, bob)), host.StageToken, "cannot be read")
+	if _, err := connector.Consent(forUser(t, alice), redirectURI, binding); err == nil {
+		t.Error("a consent begins that nobody keeps")
+	}
+	if _, err := connector.Connection(forUser(t, alice)); err == nil {
+		t.Error("a connection has a condition that nobody knows")
+	}
+	if err := finish(t, w, connector, alice, back(request, "the-second-code")); err == nil || c.login.Count() != 2 {
+		t.Errorf("a consent ends without the store: %v", err)
+	}
+	if err := connector.Disconnect(forUser(t, alice)); err == nil {
+		t.Error("a grant is forgotten that the store still has")
+	}
+}
+
+// A consent is for a connector as it is configured. If that changes meanwhile, the code goes nowhere (threats.md 129).
+func TestAConnectorThatChangedDuringAConsent(t *testing.T) {
+	c := consenting(t, "the-first-code")
+	w, connector := consents(c)
+	for name, other := range map[string]*host.Connector{
+		"another endpoint": w.connectAs("crm", "oauth_authorization_code", authCode("token_url", "https://evil.test/token")),
+		"gone":             nil,
+	} {
+		var refused *host.ConsentError
+		if err := finish(t, w, other, alice, back(begin(t, connector, alice), "the-first-code")); !errors.As(err, &refused) || refused.Reason != host.ConsentUnknown {
+			t.Errorf("%s: the error is %v", name, err)
+		}
+	}
+	if n := c.login.Count(); n != 0 {
+		t.Errorf("there were %d token requests", n)
+	}
+}
+
+// What cannot be a consent is an error at once.
+func TestConsentsThatCannotBegin(t *testing.T) {
+	c := consenting(t)
+	w, connector := consents(c)
+	for _, test := range []struct {
+		name, redirect, binding string
+		user                    host.User
+	}{
+		{"a relative redirect URI", "/connect/callback", binding, alice},
+		{"a redirect URI with a query", redirectURI + "?a=b", binding, alice},
+		{"a redirect URI with a fragment", redirectURI + "#a", binding, alice},
+		{"a redirect URI of another scheme", "javascript://gateway.test/%0aalert(1)", binding, alice},
+		{"a short binding", redirectURI, "fifteen bytes..", alice},
+		{"a user without an id", redirectURI, binding, host.User{Email: "alice@acme.test"}},
+	} {
+		if target, err := connector.Consent(forUser(t, test.user), test.redirect, test.binding); err == nil {
+			t.Errorf("%s: the browser goes to %s", test.name, target)
+		}
+	}
+	nobody := host.User{Email: "nobody@acme.test"}
+	w.refuse(connector, get(forUser(t, nobody)), host.StageTemplate, "no id")
+	if err := connector.Disconnect(forUser(t, nobody)); err == nil {
+		t.Error("a user without an id has a grant")
+	}
+	_, other := c.node()
+	if _, err := other.Consent(forUser(t, alice), redirectURI, binding); other.Consents() || err == nil || !connector.Consents() {
+		t.Errorf("a type without consent: %v", err)
+	}
+	if got := begin(t, connector, alice); got.Get("response_type") != "code" {
+		t.Errorf("the browser sends %v", got)
+	}
+}
+
+// Without a store there is no connector with consent.
+func TestConsentNeedsAStore(t *testing.T) {
+	w := newWorld(t, func(h *host.Config) { h.BuiltIns = []host.Plugin{{Name: "authcode", Wasm: plugins.AuthCode}} })
+	if problems := w.problems("oauth_authorization_code", authCode()); len(problems) != 1 || !strings.Contains(problems[0], "Config.State") {
+		t.Errorf("the problems are %q", problems)
+	}
+	if _, err := w.host.Callback(t.Context(), host.Callback{}, nil); err == nil {
+		t.Error("a consent ends that nobody keeps")
+	}
+}

@@ -1,0 +1,164 @@
+package hostfn
+
+import (
+	"crypto/subtle"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"net/url"
+	"slices"
+	"strings"
+
+	"github.com/keywright/keywright/abi"
+	"github.com/keywright/keywright/host/internal/seal"
+	"github.com/keywright/keywright/host/internal/strictjson"
+)
+
+// Code is an authorization response, for a run of connect.
+type Code struct {
+	Code, Verifier, RedirectURI string
+	// Nonce is the nonce of the authorization request.
+	Nonce string
+}
+
+// ErrIDToken means that an ID token is not that of the consent.
+var ErrIDToken = errors.New("the ID token does not have the nonce of this consent: it was made for another one")
+
+// codeInput returns the input of connect.
+func (c *Call) codeInput() []byte {
+	code := c.inputs.Code
+	document, err := strictjson.Marshal(abi.ConsentReply{
+		Code:         c.seal(seal.Value{Text: code.Code, Sinks: seal.Token, Mask: "<code>"}),
+		CodeVerifier: c.seal(seal.Value{Text: code.Verifier, Sinks: seal.Token, Mask: "<code_verifier>"}),
+		RedirectURI:  code.RedirectURI,
+	})
+	if err != nil {
+		c.end(StagePlugin, err)
+	}
+	return document
+}
+
+// Authorization is the output of consent.
+type Authorization struct {
+	// URL is the authorization endpoint with the plugin's parameters.
+	URL         *url.URL
+	Issuer      string
+	IssRequired bool
+}
+
+// Authorization checks the output of consent. The URL is one of the configuration, and there is no sealed value in what the
+// browser sees.
+func (c *Call) Authorization(output []byte) (a Authorization, err error) {
+	err = c.try(func() { a = c.authorization(output) })
+	return a, err
+}
+
+func (c *Call) authorization(output []byte) Authorization {
+	var r abi.ConsentRequest
+	if err := strictjson.Unmarshal(output, &r); err != nil {
+		c.endf(StagePlugin, "the output of consent %w", err)
+	}
+	for _, text := range append(texts(r.Query), r.URL, r.Issuer) {
+		if c.sealed.Plain(text) != nil {
+			c.endf(StageConfig, "the authorization request, which a browser sends, has a sealed value in it: use a variable in place of the secret, for example for client_id")
+		}
+	}
+	c.readURLs()
+	u, err := url.Parse(r.URL)
+	if err != nil || !slices.Contains(c.urls, r.URL) {
+		c.endf(StagePlugin, "consent may only go to a URL that is a field of the configuration, as config_get returned it in this call")
+	}
+	own, err := url.ParseQuery(u.RawQuery)
+	if err != nil {
+		c.endf(StageConfig, "the authorization URL has a query that is malformed")
+	}
+	for _, name := range append(names(r.Query), keys(own)...) {
+		if name == "" || slices.Contains(abi.ConsentParameters, name) {
+			c.endf(StageConfig, "the authorization request has the parameter %q, which the host sets or does not allow", Printable(name, 64))
+		}
+	}
+	if r.IssRequired && r.Issuer == "" {
+		c.endf(StagePlugin, "the output of consent has iss_required without an issuer")
+	}
+	if u.RawQuery != "" && len(r.Query) > 0 {
+		u.RawQuery += "&"
+	}
+	u.RawQuery += encodePairs(r.Query)
+	return Authorization{URL: u, Issuer: r.Issuer, IssRequired: r.IssRequired}
+}
+
+// checkIDToken ends a run of connect if the answer of an exchange has an ID token without the nonce of the authorization
+// request. The token came from the token endpoint over TLS, so its signature need not be checked (OpenID Connect Core section
+// 3.1.3.7), and nothing else in it is used.
+func (c *Call) checkIDToken(body []byte) {
+	if c.inputs.Code == nil {
+		return
+	}
+	var members map[string]any
+	if strictjson.UnmarshalOpen(body, &members) != nil {
+		return // no ID token, and the exchange says what else is wrong
+	}
+	token, there := members["id_token"]
+	if !there || token == nil {
+		return
+	}
+	text, _ := token.(string)
+	parts := strings.Split(text, ".")
+	if len(parts) == 3 {
+		var claims map[string]any
+		payload, err := base64.RawURLEncoding.DecodeString(parts[1])
+		if err == nil && strictjson.UnmarshalOpen(payload, &claims) == nil {
+			nonce, _ := claims["nonce"].(string)
+			if subtle.ConstantTimeCompare([]byte(nonce), []byte(c.inputs.Code.Nonce)) == 1 {
+				return
+			}
+		}
+	}
+	c.end(StageToken, ErrIDToken)
+}
+
+// encodePairs returns pairs as a query.
+func encodePairs(pairs []abi.Pair) string {
+	var b strings.Builder
+	for i, pair := range pairs {
+		if i > 0 {
+			b.WriteByte('&')
+		}
+		fmt.Fprintf(&b, "%s=%s", url.QueryEscape(pair.Name), url.QueryEscape(pair.Value))
+	}
+	return b.String()
+}
+
+func names(pairs []abi.Pair) (list []string) {
+	for _, pair := range pairs {
+		list = append(list, pair.Name)
+	}
+	return list
+}
+
+func texts(pairs []abi.Pair) (list []string) {
+	for _, pair := range pairs {
+		list = append(list, pair.Name, pair.Value)
+	}
+	return list
+}
+
+func keys(values url.Values) (list []string) {
+	for name := range values {
+		list = append(list, name)
+	}
+	return list
+}
+
+// HoldTurn makes the states of a turn those of the call, for a run that begins or ends a grant. turn may be nil.
+func (c *Call) HoldTurn(turn Turn) (err error) {
+	if turn == nil {
+		return nil
+	}
+	c.held.turn = turn
+	c.held.values = map[string]string{}
+	if token := turn.Token(); token != nil {
+		c.held.values, err = decodeStates(token)
+	}
+	return err
+}
