@@ -1,0 +1,59 @@
+// Runs oidc-provider for users who consent in a browser. It writes its issuer to stdout, reads clients from stdin as JSON, and
+// writes a second line once it serves. /me is an API for the access tokens: the provider's own userinfo endpoint. Refresh tokens
+// rotate, and one that is used twice ends its grant. /seen has what each request was, and its answer.
+import { createServer } from 'node:http';
+import { text } from 'node:stream/consumers';
+import Provider from 'oidc-provider';
+
+let handler;
+const server = createServer((req, res) => handler(req, res));
+await new Promise((listening) => server.listen(0, '127.0.0.1', listening));
+const issuer = `http://localhost:${server.address().port}`; // to a browser, another site than 127.0.0.1
+console.log(issuer);
+const { clients } = JSON.parse(await text(process.stdin));
+
+const provider = new Provider(issuer, {
+  clients,
+  scopes: ['openid', 'offline_access'],
+  pkce: { required: () => true },
+  findAccount: (ctx, id) => ({ accountId: id, claims: () => ({ sub: id }) }),
+  interactions: { url: (ctx, interaction) => `/interaction/${interaction.uid}` },
+  issueRefreshToken: () => true,
+  rotateRefreshToken: () => true,
+  ttl: { AccessToken: 600, AuthorizationCode: 60, Grant: 3600, Interaction: 600, RefreshToken: 3600, Session: 3600, IdToken: 600 },
+  features: { devInteractions: { enabled: false }, revocation: { enabled: true } },
+});
+
+const escape = (value) => String(value).replace(/[^\w .:/-]/g, (c) => `&#${c.charCodeAt(0)};`);
+
+// A user signs in with a name alone, and allows or refuses all that the client wants, on one page.
+async function interact(ctx) {
+  const { uid, params, session } = await provider.interactionDetails(ctx.req, ctx.res);
+  if (ctx.method === 'GET') {
+    ctx.type = 'html';
+    ctx.body = `<!doctype html><title>Sign in</title><form method="post" action="/interaction/${uid}">
+      <p>${escape(params.client_id)} wants ${escape(params.scope)}</p>
+      <input name="account" value="${escape(session?.accountId ?? '')}"><button name="answer" value="allow">Allow</button><button name="answer" value="refuse">Refuse</button></form>`;
+    return;
+  }
+  const form = new URLSearchParams(await text(ctx.req));
+  let result = { error: 'access_denied', error_description: 'the user has refused' };
+  if (form.get('answer') === 'allow') {
+    const grant = new provider.Grant({ accountId: form.get('account'), clientId: params.client_id });
+    grant.addOIDCScope(params.scope);
+    result = { login: { accountId: form.get('account') }, consent: { grantId: await grant.save() } };
+  }
+  ctx.redirect(await provider.interactionResult(ctx.req, ctx.res, result, { mergeWithLastSubmission: false }));
+}
+
+const seen = [];
+provider.use(async (ctx, next) => {
+  if (ctx.path === '/seen') {
+    ctx.body = seen;
+    return;
+  }
+  await (ctx.path.startsWith('/interaction/') ? interact(ctx) : next());
+  seen.push({ path: ctx.path, status: ctx.status, error: ctx.body?.error });
+});
+handler = provider.callback();
+console.log('ready');

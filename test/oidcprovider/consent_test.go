@@ -1,0 +1,340 @@
+package oidcprovider
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/http/cookiejar"
+	"net/url"
+	"os/exec"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/keywright/keywright/host"
+	"github.com/keywright/keywright/host/state"
+)
+
+const (
+	callbackURL = "http://127.0.0.1:4711/connect/me/callback"
+	cookie      = "the cookie of a browser"
+)
+
+// consents is a provider where users consent, and a host with a connector for its API.
+type consents struct {
+	t         *testing.T
+	issuer    string
+	now       time.Time
+	host      *host.Host
+	connector *host.Connector
+	log       bytes.Buffer
+}
+
+// newConsents starts a provider and a host. Pairs of name and value add fields to the connector's configuration.
+func newConsents(t *testing.T, pairs ...any) *consents {
+	t.Helper()
+	s := &consents{t: t, now: time.Now()}
+	s.start()
+	clock := func() time.Time { return s.now }
+	kept, err := host.NewState(t.Context(), host.StateConfig{Store: state.NewMemory(clock), Keys: [][]byte{[]byte(strings.Repeat("k", 32))}, Clock: clock})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.host, err = host.New(t.Context(), host.Config{
+		BuiltIns: []host.Plugin{module(t, "../../plugins/authcode/authcode.wasm")}, State: kept, Clock: clock,
+		Secrets: host.MapSecrets{"crm": reservedSecret}, Egress: host.Egress{AllowPrivate: true, AllowHTTP: true},
+		Logger: slog.New(slog.NewTextHandler(&s.log, &slog.HandlerOptions{Level: slog.LevelDebug - 4})),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := errors.Join(s.host.Close(context.Background()), kept.Close(context.Background())); err != nil {
+			t.Error(err)
+		}
+	})
+	config := object{
+		"authorization_url": s.issuer + "/auth", "token_url": s.issuer + "/token", "revocation_url": s.issuer + "/token/revocation",
+		"issuer": s.issuer, "client_id": reservedID, "client_auth": "client_secret_basic", "client_secret": "{{ get_secret('crm') }}",
+		"scope": "openid offline_access", "authorization_parameters": object{"prompt": "consent"},
+	}
+	for i := 0; i < len(pairs); i += 2 {
+		config[pairs[i].(string)] = pairs[i+1]
+	}
+	s.connector, err = s.host.Connect(t.Context(), host.ConnectorConfig{
+		Name: "me", Origins: []string{s.issuer}, Auth: host.Auth{Type: "oauth_authorization_code", Config: config},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// start runs the provider until the test ends.
+func (s *consents) start() {
+	s.t.Helper()
+	clients, err := json.Marshal(object{"clients": []object{{
+		"client_id": reservedID, "client_secret": reservedSecret, "redirect_uris": []string{callbackURL}, "token_endpoint_auth_method": "client_secret_basic",
+		"response_types": []string{"code"}, "grant_types": []string{"authorization_code", "refresh_token"},
+	}}})
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	node := exec.CommandContext(ctx, "node", "consent.mjs")
+	node.Stdin = bytes.NewReader(clients)
+	var stderr strings.Builder
+	node.Stderr = &stderr
+	stdout, err := node.StdoutPipe()
+	if err == nil {
+		err = node.Start()
+	}
+	if err != nil {
+		cancel()
+		s.t.Fatalf("node does not run (make deps installs it): %v", err)
+	}
+	s.t.Cleanup(func() {
+		cancel()
+		_ = node.Wait() // killed
+	})
+	lines := bufio.NewScanner(stdout)
+	for i := range 2 { // the issuer, and ready
+		if !lines.Scan() {
+			cancel()
+			_ = node.Wait()
+			s.t.Fatalf("the provider does not run (make deps installs it): %s", stderr.String())
+		}
+		if i == 0 {
+			s.issuer = lines.Text()
+		}
+	}
+	go func() { _, _ = io.Copy(io.Discard, stdout) }()
+}
+
+// as returns the context of a user.
+func (s *consents) as(user string) context.Context {
+	return host.WithUser(s.t.Context(), host.User{ID: user})
+}
+
+// begin returns where the browser of a user goes.
+func (s *consents) begin(user string) string {
+	s.t.Helper()
+	target, err := s.connector.Consent(s.as(user), callbackURL, cookie)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return target
+}
+
+// browse has a browser sign in at the provider with an account, and give an answer: allow or refuse. It returns the query with
+// which the browser comes back.
+func (s *consents) browse(target, account, answer string) url.Values {
+	s.t.Helper()
+	jar, err := cookiejar.New(nil)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	var back url.Values
+	browser := &http.Client{Jar: jar, CheckRedirect: func(r *http.Request, _ []*http.Request) error {
+		if strings.HasPrefix(r.URL.String(), callbackURL) {
+			back = r.URL.Query()
+			return http.ErrUseLastResponse
+		}
+		return nil
+	}}
+	defer browser.CloseIdleConnections()
+	open := func(method, target, form string) *url.URL {
+		r, err := http.NewRequestWithContext(s.t.Context(), method, target, strings.NewReader(form))
+		if err != nil {
+			s.t.Fatal(err)
+		}
+		if form != "" {
+			r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+		}
+		response, err := browser.Do(r)
+		if err != nil {
+			s.t.Fatal(err)
+		}
+		defer response.Body.Close()
+		page, _ := io.ReadAll(response.Body)
+		if response.StatusCode >= 400 {
+			s.t.Fatalf("the browser gets %d from %s: %s", response.StatusCode, response.Request.URL, page)
+		}
+		return response.Request.URL
+	}
+	page := open(http.MethodGet, target, "")
+	if back == nil {
+		open(http.MethodPost, page.String(), url.Values{"account": {account}, "answer": {answer}}.Encode())
+	}
+	if back == nil {
+		s.t.Fatal("the browser does not come back")
+	}
+	return back
+}
+
+// finish ends a consent of a user.
+func (s *consents) finish(user string, response url.Values) error {
+	s.t.Helper()
+	_, err := s.host.Callback(s.as(user), host.Callback{RedirectURI: callbackURL, Response: response, Binding: cookie},
+		func(string) *host.Connector { return s.connector })
+	return err
+}
+
+// me returns the account that the provider's API knows a user's request by.
+func (s *consents) me(user string) (string, error) {
+	s.t.Helper()
+	r, err := http.NewRequestWithContext(s.as(user), http.MethodGet, s.issuer+"/me", nil)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	response, err := s.connector.Transport(nil).RoundTrip(r)
+	if err != nil {
+		return "", err
+	}
+	defer response.Body.Close()
+	var answer struct{ Sub string }
+	if response.StatusCode != http.StatusOK {
+		return "", errors.New(response.Status)
+	}
+	return answer.Sub, errors.Join(json.NewDecoder(response.Body).Decode(&answer), nil)
+}
+
+// A user consents, and the API knows the requests of that user, and of nobody else, while refresh tokens rotate. After the user has
+// disconnected, the provider takes the access token no more. threats.md 130, 131
+func TestConsent(t *testing.T) {
+	s := newConsents(t)
+	for _, user := range []string{"ann", "bob"} {
+		if err := s.finish(user, s.browse(s.begin(user), user+" at the provider", "allow")); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for range 3 {
+		for _, user := range []string{"ann", "bob"} {
+			if got, err := s.me(user); err != nil || got != user+" at the provider" {
+				t.Errorf("the API takes %s for %q, %v", user, got, err)
+			}
+		}
+		s.now = s.now.Add(10 * time.Minute) // the access tokens end for the host
+	}
+	var grant *host.GrantError
+	if got, err := s.me("carl"); !errors.As(err, &grant) || grant.Condition != host.NotConnected {
+		t.Errorf("without consent, the API takes carl for %q, %v", got, err)
+	}
+	if err := s.connector.Disconnect(s.as("ann")); err != nil {
+		t.Error(err)
+	}
+	if got, err := s.me("ann"); !errors.As(err, &grant) || grant.Condition != host.NotConnected {
+		t.Errorf("after ann has disconnected, the API takes ann for %q, %v", got, err)
+	}
+	if got, err := s.me("bob"); err != nil || got != "bob at the provider" {
+		t.Errorf("the API takes bob for %q, %v", got, err)
+	}
+	if refused := s.errors(); len(refused) > 0 {
+		t.Errorf("the provider has refused %v", refused)
+	}
+	if strings.Contains(s.log.String(), reservedSecret) {
+		t.Error("the log holds the secret")
+	}
+}
+
+// errors returns the error codes of the provider so far.
+func (s *consents) errors() (codes []string) {
+	s.t.Helper()
+	response, err := http.Get(s.issuer + "/seen") //nolint:noctx // the test ends with the provider
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	defer response.Body.Close()
+	var seen []request
+	if err := json.NewDecoder(response.Body).Decode(&seen); err != nil {
+		s.t.Fatal(err)
+	}
+	for _, r := range seen {
+		if r.Error != "" {
+			codes = append(codes, r.Path+" "+r.Error)
+		}
+	}
+	return codes
+}
+
+// What comes back in another way than the provider has sent it brings no grant. threats.md 128, 129
+func TestConsentsThatDoNotCount(t *testing.T) {
+	s := newConsents(t)
+	parameter := func(target, name, value string) string {
+		u, err := url.Parse(target)
+		if err != nil {
+			t.Fatal(err)
+		}
+		query := u.Query()
+		query.Set(name, value)
+		u.RawQuery = query.Encode()
+		return u.String()
+	}
+	set := func(name, value string) func(url.Values) { return func(v url.Values) { v.Set(name, value) } }
+	for _, test := range []struct {
+		name   string
+		sent   func(target string) string
+		answer string
+		back   func(url.Values)
+		reason host.ConsentReason
+		code   string
+	}{
+		{"the user refuses", nil, "refuse", nil, host.ConsentDenied, ""},
+		{"another iss", nil, "allow", set("iss", "https://evil.test"), host.ConsentForged, ""},
+		{"no iss", nil, "allow", func(v url.Values) { v.Del("iss") }, host.ConsentForged, ""},
+		{"another state", nil, "allow", set("state", "another"), host.ConsentUnknown, ""},
+		{"too late", nil, "allow", func(url.Values) { s.now = s.now.Add(10 * time.Minute) }, host.ConsentUnknown, ""},
+		{"another nonce", func(target string) string { return parameter(target, "nonce", "another") }, "allow", nil, host.ConsentForged, ""},
+		// The challenge is that of the verifier of RFC 7636 appendix B.
+		{"another verifier", func(target string) string {
+			return parameter(target, "code_challenge", "E9Melhoa2OwvFrEMTJguCHaoeK1t8URWbuGJSstw-cM")
+		}, "allow", nil, "", "invalid_grant"},
+		{"another code", nil, "allow", set("code", "another-code-than-that"), "", "invalid_grant"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			s.t = t
+			target := s.begin("ann")
+			if test.sent != nil {
+				target = test.sent(target)
+			}
+			response := s.browse(target, "ann at the provider", test.answer)
+			if test.back != nil {
+				test.back(response)
+			}
+			err := s.finish("ann", response)
+			var refused *host.ConsentError
+			var answer *host.TokenError
+			switch {
+			case test.reason != "" && (!errors.As(err, &refused) || refused.Reason != test.reason):
+				t.Errorf("the error is %v, want %s", err, test.reason)
+			case test.code != "" && (!errors.As(err, &answer) || answer.Code != test.code):
+				t.Errorf("the error is %v, want %s", err, test.code)
+			}
+			if connection, err := s.connector.Connection(s.as("ann")); err != nil || connection.Condition != host.NotConnected {
+				t.Errorf("the condition is %v, %v", connection, err)
+			}
+			if again := s.finish("ann", response); !errors.As(again, &refused) || refused.Reason != host.ConsentUnknown {
+				t.Errorf("the second time, the error is %v", again)
+			}
+		})
+	}
+	s.t = t
+	response := s.browse(s.begin("ann"), "ann at the provider", "allow")
+	if err := s.finish("bob", response); err == nil {
+		t.Error("a consent of ann is bob's")
+	}
+	for _, user := range []string{"ann", "bob"} {
+		if got, err := s.me(user); err == nil {
+			t.Errorf("the API takes %s for %q", user, got)
+		}
+	}
+	if refused := s.errors(); !slices.Equal(refused, []string{"/token invalid_grant", "/token invalid_grant"}) {
+		t.Errorf("the provider has refused %v", refused)
+	}
+}
