@@ -11,6 +11,7 @@
 //	g := gateway.New(gateway.Config{})
 //	g.Use(gateway.Setup{
 //		Connectors: set.Connectors, Hosts: set.Settings.Hosts, Origins: set.Settings.Origins, Users: users,
+//		Consent: set.Settings.Consent,
 //	})
 //
 // docs/gateway.md describes the members of a file.
@@ -92,6 +93,8 @@ type Settings struct {
 	Hosts []string
 	// Origins lists the origins of pages that may call the gateway from a browser.
 	Origins []string
+	// Consent configures the paths at which users connect their accounts.
+	Consent gateway.Consent
 	// User configures how the user of a request is found. Paths of files are absolute or relative to the working directory.
 	User identity.Config
 	// TLS configures the listener for callers.

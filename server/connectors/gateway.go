@@ -32,6 +32,11 @@ func (d *definer) settings(root *node) Settings {
 			d.at(n.get("traces").value.Place, "gateway.traces", "is not the URL of a collector, with its path, such as http://localhost:4318/v1/traces")
 		}
 	}
+	if consent := n.get("consent"); consent != nil {
+		for _, p := range s.Consent.Check(d.allowHTTP) {
+			d.at(consent.value.get(p.Path).value.Place, "gateway.consent."+p.Path, "%s", p.Message)
+		}
+	}
 	if user := n.get("user"); user != nil && user.value.kind == object {
 		d.identity(user.value)
 	}

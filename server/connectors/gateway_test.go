@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"github.com/keywright/keywright/host"
 	"github.com/keywright/keywright/server/connectors"
@@ -20,6 +21,7 @@ func TestGatewayOfAFile(t *testing.T) {
 	set, problems := load(t, `gateway:
   hosts: [gw.example.com]
   origins: [https://app.example.com]
+  consent: {url: https://gw.example.com, return_to: https://app.example.com/settings?tab=accounts}
   tls: {cert: tls/cert.pem, key: /run/tls/key.pem}
   user: {type: jwt, jwt: {cookie: session, jwks_url: https://id.example.com/keys, issuer: https://id.example.com, audiences: gateway}}
 secrets:
@@ -46,6 +48,9 @@ connectors:
 	}
 	if want := (connectors.TLS{Cert: filepath.Join("tls", "cert.pem"), Key: "/run/tls/key.pem"}); set.Settings.TLS != want {
 		t.Errorf("%+v", set.Settings.TLS)
+	}
+	if want := (gateway.Consent{URL: "https://gw.example.com", ReturnTo: "https://app.example.com/settings?tab=accounts"}); set.Settings.Consent != want {
+		t.Errorf("%+v", set.Settings.Consent)
 	}
 	c := set.Connectors[0]
 	if d := c.Definition(); d.Timeout.String() != "1m30s" || c.Upstream().Config().Timeout != d.Timeout || d.Limits.Concurrent != 3 || d.Methods[1] != "POST" || !d.Headers[0].Overridable {
@@ -235,5 +240,31 @@ connectors:
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)
+	}
+}
+
+// The member consent is for https, because somebody who sees a callback on its way could take over what users connect.
+func TestConsentOfAFile(t *testing.T) {
+	for text, want := range map[string]string{
+		"{url: https://gw.example.com/}":        "4:18: gateway.consent.url: is not an origin: scheme and host, without a slash at the end, such as https://gateway.example.com",
+		"{url: https://gw.example.com/prefix}":  "4:18: gateway.consent.url: is not an origin: scheme and host, without a slash at the end, such as https://gateway.example.com",
+		"{url: gw.example.com}":                 "4:18: gateway.consent.url: is not an https URL such as https://gateway.example.com",
+		"{url: http://gw.example.com}":          "4:18: gateway.consent.url: is plain http, with which anybody on the way can take over what users connect: use https, or --dev while developing",
+		"{url: http://localhost:8080}":          "",
+		"{return_to: http://app.example.com}":   "4:24: gateway.consent.return_to: is plain http, with which anybody on the way can take over what users connect: use https, or --dev while developing",
+		"{return_to: javascript:alert}":         "4:24: gateway.consent.return_to: is not a URL such as https://app.example.com/settings",
+		"{return_to: /settings}":                "4:24: gateway.consent.return_to: is not an https URL such as https://app.example.com/settings",
+		"{return_to: https://app.example.com/}": "",
+		"{url: 1}":                              "4:18: gateway.consent.url: is a number, text is wanted: put it in quotes",
+		"https://gw.example.com":                "4:12: gateway.consent: is text: an object is wanted",
+	} {
+		_, got := load(t, "connectors:\n  - {name: A, url: https://api.example.com, auth: {type: none}}\ngateway:\n  consent: "+text+"\n", connectors.Options{})
+		var all []string
+		if want != "" {
+			all = []string{"connectors.yaml:" + want}
+		}
+		if diff := cmp.Diff(all, got, cmpopts.EquateEmpty()); diff != "" {
+			t.Errorf("%s: %s", text, diff)
+		}
 	}
 }

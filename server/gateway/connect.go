@@ -38,6 +38,8 @@ type Connector struct {
 	query   []parameter
 	shapes  shapes
 	host    *host.Host
+	// consents begins and ends the consents of users.
+	consents consents
 }
 
 // Definition returns the definition with the defaults of Methods, Timeout and Limits, and with the name of the auth type in
@@ -130,6 +132,7 @@ func (c *Connector) with(upstream *host.Connector, err error, problems []problem
 	if len(wrong.Problems) > 0 {
 		return nil, wrong
 	}
+	c.consents = upstreamConsents{upstream, c.host}
 	c.upstream, c.definition.Auth.Type = upstream, upstream.Config().Auth.Type // the name in place of an alias
 	return c, nil
 }

@@ -13,3 +13,9 @@ func (g *Gateway) Shape(ctx context.Context, permalink string) (leave func()) {
 	leave, _ = g.places.Enter(ctx, permalink, time.Hour)
 	return leave
 }
+
+// Consents has the consents of a connector's users.
+type Consents = consents
+
+// FakeConsents replaces the host's consents of a connector.
+func (c *Connector) FakeConsents(fake Consents) { c.consents = fake }

@@ -99,6 +99,8 @@ type Setup struct {
 	Origins []string
 	// Users identifies the user of a request. If it is nil, requests have no user.
 	Users Users
+	// Consent configures the paths at which users connect their accounts. [Consent.Check] finds what is wrong with it.
+	Consent Consent
 }
 
 // Gateway serves connectors. It is safe for concurrent use.
@@ -107,6 +109,8 @@ type Gateway struct {
 	buffers buffers
 	// places limits how many bodies are shaped at once, and their memory.
 	places *places.Places
+	// consents limits the requests to /connect and below, and callbacks those to its callbacks, which anybody can send.
+	consents, callbacks *limiter
 
 	mu      sync.RWMutex
 	current *generation
@@ -118,6 +122,7 @@ type generation struct {
 	hosts      map[string]bool
 	origins    map[string]bool
 	users      Users
+	consent    Consent
 	inFlight   sync.WaitGroup
 }
 
@@ -137,7 +142,10 @@ func New(c Config) *Gateway {
 	if c.Clock == nil {
 		c.Clock = time.Now
 	}
-	return &Gateway{config: c, current: &generation{}, places: newPlaces()}
+	return &Gateway{
+		config: c, current: &generation{}, places: newPlaces(),
+		consents: newConsentLimiter(c.Clock), callbacks: newLimiter(Limits{Concurrent: maxConsents}, c.Clock),
+	}
 }
 
 // Use replaces the setup of the gateway by s. Requests in flight finish with the setup that they began with. The function
@@ -148,7 +156,8 @@ func New(c Config) *Gateway {
 // same permalink, PerUser, Total and Concurrent. Otherwise they start at zero.
 func (g *Gateway) Use(s Setup) (wait func()) {
 	next := &generation{
-		connectors: make(map[string]*running, len(s.Connectors)), hosts: map[string]bool{}, origins: map[string]bool{}, users: s.Users,
+		connectors: make(map[string]*running, len(s.Connectors)), hosts: map[string]bool{}, origins: map[string]bool{},
+		users: s.Users, consent: s.Consent,
 	}
 	for _, name := range s.Hosts {
 		next.hosts[strings.ToLower(name)] = true
@@ -180,7 +189,8 @@ func (g *Gateway) enter() *generation {
 	return g.current
 }
 
-// Handler returns the handler for callers. It serves the paths /connectors/{permalink} and below.
+// Handler returns the handler for callers. It serves the paths /connectors/{permalink} and below, and /connect and below, where
+// users connect their accounts.
 func (g *Gateway) Handler() http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		c := &call{gateway: g, id: requestID(r), began: g.config.Clock()}
@@ -200,15 +210,16 @@ func (g *Gateway) serve(c *call, generation *generation, w http.ResponseWriter, 
 	if err := generation.refuses(r); err != nil {
 		return err
 	}
+	c.callerURL = r.URL
+	if path, ok := consentPath(r.URL.EscapedPath()); ok {
+		return g.serveConsent(c, generation, w, r, path)
+	}
 	if preflight, err := generation.crossOrigin(w, r); err != nil {
 		return err
 	} else if preflight {
-		c.event.Status = http.StatusNoContent
-		w.Header().Set("Server-Timing", c.timing())
-		w.WriteHeader(http.StatusNoContent)
+		c.empty(w)
 		return nil
 	}
-	c.callerURL = r.URL
 	rest, ok := strings.CutPrefix(r.URL.EscapedPath(), "/connectors/")
 	permalink, path, _ := strings.Cut(rest, "/")
 	connector := generation.connectors[permalink]
@@ -261,6 +272,13 @@ func (g *Gateway) serve(c *call, generation *generation, w http.ResponseWriter, 
 	return nil
 }
 
+// empty writes an answer without a body.
+func (c *call) empty(w http.ResponseWriter) {
+	c.event.Status = http.StatusNoContent
+	w.Header().Set("Server-Timing", c.timing())
+	w.WriteHeader(http.StatusNoContent)
+}
+
 // refuses returns an error if a request is refused for any connector.
 func (g *generation) refuses(r *http.Request) error {
 	switch {
@@ -292,10 +310,15 @@ func (g *generation) isHost(name string) bool {
 	if len(g.hosts) > 0 {
 		return g.hosts[strings.ToLower(name)] || g.hosts[strings.ToLower(bare)]
 	}
-	if bare == "localhost" {
+	return isLoopback(bare)
+}
+
+// isLoopback reports whether name, without a port, is localhost or a loopback address.
+func isLoopback(name string) bool {
+	if name == "localhost" {
 		return true
 	}
-	address := net.ParseIP(strings.Trim(bare, "[]"))
+	address := net.ParseIP(strings.Trim(name, "[]"))
 	return address != nil && address.IsLoopback()
 }
 

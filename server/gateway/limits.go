@@ -17,7 +17,9 @@ type limiter struct {
 	// total is the rate of all users. It is nil if there is no limit.
 	total *rate.Limiter
 
+	// perUser is the rate of one user, and burst is the number of requests of one user that may come at once.
 	perUser rate.Limit
+	burst   int
 	// share is the maximum number of slots of one user.
 	share int
 	mu    sync.Mutex
@@ -32,9 +34,12 @@ type limiter struct {
 const maxUsers = 10_000
 
 func newLimiter(l Limits, clock func() time.Time) *limiter {
-	limits := &limiter{limits: l, clock: clock, slots: make(chan struct{}, l.Concurrent), perUser: rate.Limit(l.PerUser), share: max(1, l.Concurrent/4), inside: map[string]int{}}
+	limits := &limiter{
+		limits: l, clock: clock, slots: make(chan struct{}, l.Concurrent), perUser: rate.Limit(l.PerUser), burst: max(1, int(l.PerUser)),
+		share: max(1, l.Concurrent/4), inside: map[string]int{},
+	}
 	if l.Total > 0 {
-		limits.total = newRate(rate.Limit(l.Total))
+		limits.total = rate.NewLimiter(rate.Limit(l.Total), max(1, int(l.Total)))
 	}
 	if l.PerUser > 0 {
 		limits.users, _ = lru.New[string, *rate.Limiter](maxUsers) // the only error is for sizes below one
@@ -46,9 +51,6 @@ func newLimiter(l Limits, clock func() time.Time) *limiter {
 func (l *limiter) counts(other Limits) bool {
 	return l.limits.PerUser == other.PerUser && l.limits.Total == other.Total && l.limits.Concurrent == other.Concurrent
 }
-
-// newRate returns a rate limiter whose burst is the number of requests per second, but at least one.
-func newRate(l rate.Limit) *rate.Limiter { return rate.NewLimiter(l, max(1, int(l))) }
 
 // enter counts a request until release is called. It returns an error if a limit is exceeded. A refused request uses as
 // little as possible of the other limits: slots are taken first, because they can be released, and the user's rate is
@@ -95,7 +97,7 @@ func (l *limiter) of(user string) *rate.Limiter {
 	defer l.mu.Unlock()
 	known, ok := l.users.Get(user)
 	if !ok {
-		known = newRate(l.perUser)
+		known = rate.NewLimiter(l.perUser, l.burst)
 		l.users.Add(user, known)
 	}
 	return known

@@ -107,6 +107,13 @@ func (c *call) problem(ctx context.Context, err error) *httpProblem {
 		return problemOf(cause)
 	}
 	p := problemOf(err)
+	var grant *host.GrantError
+	if errors.As(err, &grant) && grant.User != "" && c.connector != nil && c.connector.consents.Consents() {
+		return &httpProblem{
+			status: http.StatusForbidden, kind: "not-connected", stage: p.stage, cause: err,
+			detail: "the user has to connect an account first, at /connect/" + c.connector.definition.Permalink,
+		}
+	}
 	if errors.Is(cause, context.Canceled) && p.status >= http.StatusInternalServerError && !errors.Is(err, host.ErrCredentialInResponse) {
 		return &httpProblem{status: statusGone, kind: "caller-gone", detail: "the caller did not wait for the answer", cause: err}
 	}
@@ -146,7 +153,7 @@ func (c *call) report(ctx context.Context, p *httpProblem) {
 	c.gateway.config.Logger.LogAttrs(ctx, level, "request failed", append(known, slog.String("error", host.Printable(p.Error())))...)
 }
 
-// fail writes the problem document for an error, and logs the error with its cause.
+// fail writes the problem document for an error, or a page if a person reads the answer, and logs the error with its cause.
 func (c *call) fail(ctx context.Context, w http.ResponseWriter, err error) {
 	p := c.problem(ctx, err)
 	document := struct {
@@ -174,6 +181,9 @@ func (c *call) fail(ctx context.Context, w http.ResponseWriter, err error) {
 	c.report(ctx, p)
 	body, _ := json.Marshal(document)
 	header.Set("Content-Type", "application/problem+json")
+	if c.page {
+		body = c.pageOf(header, p)
+	}
 	header.Set("Cache-Control", "no-store")
 	header.Set("Content-Length", strconv.Itoa(len(body)))
 	header.Set("Server-Timing", c.timing())

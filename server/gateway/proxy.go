@@ -28,6 +28,8 @@ type call struct {
 	id        string
 	// byOperator reports whether the request is an operator's test of the connector.
 	byOperator bool
+	// page reports whether problems are shown to a person, as a page.
+	page bool
 	// callerURL is the URL of the caller's request.
 	callerURL *url.URL
 	// body is the caller's body if the definition has the template request. Otherwise it is nil.

@@ -32,6 +32,7 @@ func (a *app) serve() *cobra.Command {
 			"With state in the file, tokens outlast this process, and several processes share them (docs/several-nodes.md).\n\n" +
 			"Operators have a listener of their own: /healthz, /readyz, /metrics, /debug/pprof/, and POST " +
 			"/connectors/PERMALINK/test, which tries a connector and shows in X-Debug-Request what was sent.\n\n" +
+			"Users connect their accounts at /connect, if a connector needs their consent.\n\n" +
 			"With gateway.tls in the file, callers have HTTPS; a certificate that is renewed counts at the next connection.\n\n" +
 			"With gateway.traces in the file, or OTEL_EXPORTER_OTLP_ENDPOINT in the environment, each request is a trace of " +
 			"OpenTelemetry, whose id is the X-Request-Id; it holds no URL, header or body.\n\n" +

@@ -177,7 +177,9 @@ func (d *daemon) use(next *inUse) {
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	wait := d.gateway.Use(gateway.Setup{Connectors: next.Connectors, Hosts: next.Settings.Hosts, Origins: next.Settings.Origins, Users: next.sessions})
+	wait := d.gateway.Use(gateway.Setup{
+		Connectors: next.Connectors, Hosts: next.Settings.Hosts, Origins: next.Settings.Origins, Users: next.sessions, Consent: next.Settings.Consent,
+	})
 	before := d.set
 	next.inherit(before)
 	d.set, d.used, d.refused, d.tried = next, d.clock(), time.Time{}, nil

@@ -1,0 +1,115 @@
+package gateway
+
+import (
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"net/http"
+	"regexp"
+	"strings"
+
+	"github.com/keywright/keywright/host"
+	"github.com/keywright/keywright/server/identity"
+)
+
+// origin returns the origin at which the browser reaches the gateway: that of the configuration, or of a request to a loopback
+// address. The header Host does not count otherwise, because it does not say whether a proxy has TLS.
+func (v *visit) origin() (string, error) {
+	if own := v.generation.consent.URL; own != "" {
+		return own, nil
+	}
+	if !isLoopback(withoutPort(v.r.Host)) {
+		return "", &httpProblem{
+			status: http.StatusInternalServerError, kind: "no-consent-url", detail: "this gateway is not configured for connecting accounts",
+			cause: errors.New("gateway.consent.url is missing: the URL at which browsers reach the gateway, to which authorization servers send them back"),
+		}
+	}
+	if v.r.TLS != nil {
+		return "https://" + v.r.Host, nil
+	}
+	return "http://" + v.r.Host, nil
+}
+
+// redirectURI returns the URL to which the authorization server of a connector sends browsers back. Each connector has its own, so
+// that one authorization server cannot pass off its answer as that of another (RFC 9700 section 4.4).
+func redirectURI(own string, connector *running) string {
+	return own + "/connect/callback/" + connector.definition.Permalink
+}
+
+// A binding is a secret that only one browser has, in a cookie. A consent counts in the browser in which it began (threats.md
+// 132). All consents of a browser have the same one, so that several tabs can be under way.
+var bindingSyntax = regexp.MustCompile(`^[A-Z2-7]{26}$`)
+
+func newBinding() string { return rand.Text() }
+
+// bindingName returns the name of the cookie. With https, no other host of the site can set a cookie with that prefix (RFC
+// 6265bis section 4.1.3.2).
+func bindingName(own string) string {
+	if strings.HasPrefix(own, "https://") {
+		return "__Host-keywright-connect"
+	}
+	return "keywright-connect"
+}
+
+// bindingCookie returns the cookie of a binding. Browsers send it with the callback: a link of another site to a page of its own
+// counts as SameSite=Lax.
+func bindingCookie(own, binding string) *http.Cookie {
+	const lifetime = 11 * 60 // seconds; a consent ends after ten minutes
+	c := &http.Cookie{Name: bindingName(own), Value: binding, MaxAge: lifetime, HttpOnly: true, SameSite: http.SameSiteLaxMode}
+	if c.Secure = strings.HasPrefix(own, "https://"); c.Secure {
+		c.Path = "/"
+	} else {
+		c.Path = "/connect"
+	}
+	return c
+}
+
+// binding returns the binding of the browser, or "" if the request does not have exactly one.
+func (v *visit) binding(own string) string {
+	all := v.r.CookiesNamed(bindingName(own))
+	if len(all) != 1 || !bindingSyntax.MatchString(all[0].Value) {
+		return ""
+	}
+	return all[0].Value
+}
+
+func isUnauthenticated(err error) bool { return errors.Is(err, identity.ErrUnauthenticated) }
+
+// refusedConsents maps the reason of a consent that does not count to the answer.
+var refusedConsents = map[host.ConsentReason]httpProblem{
+	host.ConsentUnknown: {status: http.StatusBadRequest, kind: "consent-unknown", detail: "this consent is over, or it is too old: begin again"},
+	host.ConsentOther:   {status: http.StatusForbidden, kind: "consent-other", detail: "this consent was begun by another user, or in another browser: begin again, and finish in the same browser"},
+	host.ConsentDenied:  {status: http.StatusForbidden, kind: "consent-denied", detail: "nothing was connected, because the access was not allowed"},
+	host.ConsentFailed:  {status: http.StatusBadGateway, kind: "consent-failed", detail: "nothing was connected, because the authorization server answered with an error"},
+	host.ConsentForged:  {status: http.StatusBadRequest, kind: "consent-forged", detail: "nothing was connected, because the answer is not one of the authorization server"},
+}
+
+// consentProblem returns the problem for an error of a consent. It has nothing that came with the request.
+func consentProblem(err error) error {
+	var refused *host.ConsentError
+	if errors.As(err, &refused) {
+		p, known := refusedConsents[refused.Reason]
+		if !known {
+			p = refusedConsents[host.ConsentFailed]
+		}
+		p.cause = err
+		if refused.Code != "" {
+			p.cause = fmt.Errorf("%w (%s)", err, refused.Code)
+		}
+		return &p
+	}
+	p := &httpProblem{
+		status: http.StatusBadGateway, kind: "consent-failed", cause: err,
+		detail: "nothing was connected, because the authorization server could not be asked, or its answer cannot be used",
+	}
+	var failed *host.Error
+	if errors.As(err, &failed) {
+		p.stage, p.retry = string(failed.Stage), retryAfter(err)
+	}
+	return p
+}
+
+// connectionProblem returns the problem for a connection that cannot be read or ended.
+func connectionProblem(err error) error {
+	return &httpProblem{status: http.StatusServiceUnavailable, kind: "connections-unavailable", detail: "connections are not available at the moment", retry: 5, cause: err}
+}

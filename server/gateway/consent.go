@@ -1,0 +1,346 @@
+package gateway
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+
+	"golang.org/x/time/rate"
+
+	"github.com/keywright/keywright/host"
+	"github.com/keywright/keywright/internal/urlcheck"
+)
+
+// Consent configures the paths /connect and below, at which users connect their accounts. Its zero value is valid. In
+// connectors.yaml it is the member consent of gateway.
+type Consent struct {
+	// URL is the origin at which browsers reach the gateway, such as https://gateway.example.com. Authorization servers send
+	// browsers back to /connect/callback/{permalink} there. If it is empty, users can connect at localhost and loopback
+	// addresses only.
+	URL string
+	// ReturnTo is the URL to which the gateway sends a browser whose user has connected an account. If it is empty, the gateway
+	// answers with a page of its own. No request can name another one.
+	ReturnTo string
+}
+
+// Check returns all problems, nil if there are none. The path of a problem names a member as in connectors.yaml: url, return_to.
+// allowHTTP allows plain http; without it, http is valid for localhost and loopback addresses only.
+func (c Consent) Check(allowHTTP bool) (all []host.Problem) {
+	const plain = "with which anybody on the way can take over what users connect: use https, or --dev while developing"
+	for _, m := range []struct{ path, text, example string }{
+		{"url", c.URL, "https://gateway.example.com"},
+		{"return_to", c.ReturnTo, "https://app.example.com/settings"},
+	} {
+		if m.text == "" {
+			continue
+		}
+		u, err := urlcheck.Rule{AllowHTTP: true, Example: m.example}.Parse(m.text)
+		switch {
+		case err != nil:
+			all = append(all, host.Problem{Path: m.path, Message: err.Error()})
+		case u.Scheme == "http" && !allowHTTP && !isLoopback(withoutPort(u.Host)):
+			all = append(all, host.Problem{Path: m.path, Message: "is plain http, " + plain})
+		case m.path == "url" && u.Scheme+"://"+u.Host != m.text:
+			all = append(all, host.Problem{Path: m.path, Message: "is not an origin: scheme and host, without a slash at the end, such as " + m.example})
+		}
+	}
+	return all
+}
+
+// consents is a connector of a host, for the consents of its users.
+type consents interface {
+	// Consents reports whether the connector needs the consent of each user.
+	Consents() bool
+	// Consent begins a consent of the context's user, and returns the URL to which the browser must go.
+	Consent(ctx context.Context, redirectURI, binding string) (authorizationURL string, err error)
+	// Callback ends a consent.
+	Callback(ctx context.Context, back host.Callback) error
+	// Connection returns the condition of the connection of the context's user.
+	Connection(ctx context.Context) (host.Connection, error)
+	// Disconnect forgets the grant of the context's user.
+	Disconnect(ctx context.Context) error
+}
+
+// upstreamConsents implements consents with a host.
+type upstreamConsents struct {
+	*host.Connector
+	host *host.Host
+}
+
+func (u upstreamConsents) Callback(ctx context.Context, back host.Callback) error {
+	_, err := u.host.Callback(ctx, back, func(name string) *host.Connector {
+		if name != u.Config().Name {
+			return nil // the redirect URI is that of this connector
+		}
+		return u.Connector
+	})
+	return err
+}
+
+const (
+	// consentTime limits what is done for a request to /connect and below.
+	consentTime = time.Minute
+	// maxConsents is the maximum number of concurrent requests to /connect and below, and of callbacks.
+	maxConsents = 64
+	// consentsAtOnce is the number of requests to /connect and below that one user may send at once. One more is allowed
+	// every consentEvery, because each consent that begins takes a row of the store for ten minutes.
+	consentsAtOnce, consentEvery = 20, 3 * time.Second
+	// maxCallback is the maximum length of a callback's query in bytes. Some authorization servers have codes of several KiB.
+	maxCallback = 16 << 10
+)
+
+func newConsentLimiter(clock func() time.Time) *limiter {
+	l := newLimiter(Limits{Concurrent: maxConsents, PerUser: 1 / consentEvery.Seconds()}, clock)
+	l.perUser, l.burst = rate.Every(consentEvery), consentsAtOnce
+	return l
+}
+
+// consentPath returns the part of a path behind /connect, without the slash, and whether the path is below /connect.
+func consentPath(path string) (rest string, ok bool) {
+	rest, ok = strings.CutPrefix(path, "/connect")
+	return strings.TrimPrefix(rest, "/"), ok && (rest == "" || rest[0] == '/')
+}
+
+// visit handles one request to /connect or below.
+type visit struct {
+	*call
+	generation *generation
+	w          http.ResponseWriter
+	r          *http.Request
+}
+
+// serveConsent answers a request to /connect or below. If it returns an error, it has written nothing.
+func (g *Gateway) serveConsent(c *call, generation *generation, w http.ResponseWriter, r *http.Request, path string) error {
+	v := &visit{c, generation, w, r}
+	w.Header().Set("Cache-Control", "no-store")
+	w.Header().Set("Referrer-Policy", "no-referrer") // the query of a callback has a code
+	c.page = v.accepts("text/html")
+	first, second, more := strings.Cut(path, "/")
+	switch {
+	case path == "":
+		return v.on("GET, HEAD", v.list)
+	case !more && r.Method == http.MethodDelete:
+		return v.on("GET, DELETE", v.of(first, v.disconnect))
+	case !more:
+		return v.on("GET, DELETE", v.of(first, v.start))
+	case second == "disconnect" && r.Method == http.MethodPost:
+		return v.on("POST", v.of(first, v.disconnect))
+	case first == "callback":
+		return v.on("GET", v.of(second, v.callback))
+	case second == "disconnect":
+		return v.on("POST", nil)
+	}
+	return errNoConnector
+}
+
+var errNoConnector = &httpProblem{status: http.StatusNotFound, kind: "unknown-connector", detail: "there is no such connector"}
+
+// on calls handle if the method of the request is one of those in methods. It answers preflights, which ask for any of them.
+func (v *visit) on(methods string, handle func() error) error {
+	if v.r.Method == http.MethodOptions {
+		if preflight, err := v.generation.crossOrigin(v.w, v.r); err != nil {
+			return err
+		} else if preflight {
+			v.empty(v.w)
+			return nil
+		}
+	}
+	if !slices.Contains(strings.Split(methods, ", "), v.r.Method) {
+		v.w.Header().Set("Allow", methods)
+		return &httpProblem{status: http.StatusMethodNotAllowed, kind: "method-not-allowed", detail: "this path takes " + methods}
+	}
+	return handle()
+}
+
+// of returns a function that calls handle for the connector with a permalink, if users can connect to that.
+func (v *visit) of(permalink string, handle func(*running) error) func() error {
+	return func() error {
+		connector := v.generation.connectors[permalink]
+		if connector == nil {
+			return errNoConnector
+		}
+		v.connector = connector.Connector
+		if !connector.consents.Consents() {
+			return &httpProblem{status: http.StatusNotFound, kind: "no-consent", detail: "this connector needs no consent of its users"}
+		}
+		return handle(connector)
+	}
+}
+
+// accepts reports whether the header Accept names a media type.
+func (v *visit) accepts(kind string) bool {
+	for part := range strings.SplitSeq(strings.Join(v.r.Header["Accept"], ","), ",") {
+		name, _, _ := strings.Cut(part, ";")
+		if strings.EqualFold(strings.TrimSpace(name), kind) {
+			return true
+		}
+	}
+	return false
+}
+
+// navigates reports whether the browser opens a page of its own for the request, so that no other page can read the answer. A
+// link on a page of another origin does that.
+func (v *visit) navigates() bool {
+	h := v.r.Header
+	return v.r.Method == http.MethodGet && h.Get("Origin") == "" && h.Get("Sec-Fetch-Mode") == "navigate" && h.Get("Sec-Fetch-Dest") == "document"
+}
+
+var errNoUser = &httpProblem{
+	status: http.StatusUnauthorized, kind: "unauthenticated", detail: "this needs a valid session: connections belong to users",
+	cause: errors.New("the request has no user with an id: gateway.user says who the user of a request is"),
+}
+
+// user returns a context with the user of the request, and counts the request for that user until release is called.
+// Connections belong to users. Without a user, everybody could connect an account for all.
+func (v *visit) user() (ctx context.Context, user host.User, release func(), err error) {
+	if v.generation.users == nil {
+		return nil, user, nil, errNoUser
+	}
+	if user, err = v.generation.users.User(v.r); err != nil {
+		return nil, user, nil, err
+	}
+	if user.ID == "" { // an email address may be another's tomorrow
+		return nil, user, nil, errNoUser
+	}
+	leave, err := v.gateway.consents.enter(allowanceOf(user))
+	if err != nil {
+		return nil, user, nil, err
+	}
+	ctx, cancel := context.WithTimeout(host.WithUser(v.r.Context(), user), consentTime)
+	return ctx, user, func() { cancel(); leave() }, nil
+}
+
+// start begins a consent of the user, and sends the browser to the authorization server.
+func (v *visit) start(connector *running) error {
+	switch _, err := v.generation.crossOrigin(v.w, v.r); {
+	case err != nil && v.navigates():
+		// Another site has sent the browser here. A person must want this: the account at the authorization server may be
+		// one into which that site has logged the browser (threats.md 133).
+		return v.show(http.StatusOK, &page{Ask: connector.definition.Name, Path: "/connect/" + connector.definition.Permalink})
+	case err != nil:
+		return err
+	}
+	own, err := v.origin()
+	if err != nil {
+		return err
+	}
+	ctx, _, release, err := v.user()
+	if err != nil {
+		return err
+	}
+	defer release()
+	binding := v.binding(own)
+	if binding == "" {
+		binding = newBinding()
+	}
+	to, err := connector.consents.Consent(ctx, redirectURI(own, connector), binding)
+	if err != nil {
+		return consentProblem(err)
+	}
+	http.SetCookie(v.w, bindingCookie(own, binding))
+	if v.accepts("application/json") && !v.page {
+		return v.json(struct {
+			URL string `json:"url"`
+		}{to})
+	}
+	v.redirect(http.StatusFound, to)
+	return nil
+}
+
+// callback ends a consent. The browser comes from the authorization server, which is another site, so that a cookie with
+// SameSite=Strict is missing. Then the binding alone shows whose consent it is.
+func (v *visit) callback(connector *running) error {
+	if mode := v.r.Header.Get("Sec-Fetch-Mode"); mode != "" && !v.navigates() {
+		return &httpProblem{status: http.StatusForbidden, kind: "cross-origin", detail: "a page cannot request this: the authorization server sends the browser here"}
+	}
+	values, err := callbackValues(v.r.URL.RawQuery)
+	if err != nil {
+		return err
+	}
+	own, err := v.origin()
+	if err != nil {
+		return err
+	}
+	if v.generation.users == nil {
+		return errNoUser
+	}
+	ctx := v.r.Context()
+	switch user, err := v.generation.users.User(v.r); {
+	case err == nil && user != (host.User{}):
+		ctx = host.WithUser(ctx, user)
+	case err != nil && !isUnauthenticated(err):
+		return err
+	}
+	binding := v.binding(own)
+	if binding == "" {
+		return consentProblem(&host.ConsentError{Reason: host.ConsentOther, Text: "the browser has no cookie of a consent: another browser has begun it, or it is too old"})
+	}
+	release, err := v.gateway.callbacks.enter("")
+	if err != nil {
+		return err
+	}
+	defer release()
+	// A browser that is closed now must not end the token request: the code works once.
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), consentTime)
+	defer cancel()
+	if err := connector.consents.Callback(ctx, host.Callback{RedirectURI: redirectURI(own, connector), Response: values, Binding: binding}); err != nil {
+		return consentProblem(err)
+	}
+	if to := v.generation.consent.ReturnTo; to != "" {
+		v.redirect(http.StatusSeeOther, to)
+		return nil
+	}
+	return v.show(http.StatusOK, &page{Done: connector.definition.Name})
+}
+
+// callbackValues parses the query of a callback. A parameter that is there twice is an error (RFC 6749 section 3.1).
+func callbackValues(query string) (url.Values, error) {
+	values, err := url.ParseQuery(query)
+	if len(query) > maxCallback || err != nil {
+		return nil, &httpProblem{status: http.StatusBadRequest, kind: "bad-request", detail: "the query is too long, or not well formed"}
+	}
+	for _, all := range values {
+		if len(all) > 1 {
+			return nil, &httpProblem{status: http.StatusBadRequest, kind: "bad-request", detail: "a parameter of the query is there twice"}
+		}
+	}
+	return values, nil
+}
+
+// disconnect forgets the grant of the user.
+func (v *visit) disconnect(connector *running) error {
+	if _, err := v.generation.crossOrigin(v.w, v.r); err != nil {
+		return err
+	}
+	ctx, _, release, err := v.user()
+	if err != nil {
+		return err
+	}
+	defer release()
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), consentTime) // half of it would leave a grant that is valid and forgotten
+	defer cancel()
+	switch err := connector.consents.Disconnect(ctx); {
+	case errors.Is(err, host.ErrNotRevoked):
+		return &httpProblem{status: http.StatusBadGateway, kind: "not-revoked", detail: "the connection is forgotten here, but the authorization server may still accept it: revoke it there", cause: err}
+	case err != nil:
+		return connectionProblem(err)
+	}
+	if v.r.Method == http.MethodPost && v.page {
+		v.redirect(http.StatusSeeOther, "/connect")
+		return nil
+	}
+	v.empty(v.w)
+	return nil
+}
+
+// redirect sends the browser to another URL.
+func (v *visit) redirect(status int, to string) {
+	v.event.Status = status
+	v.w.Header().Set("Location", to)
+	v.w.Header().Set("Server-Timing", v.timing())
+	v.w.WriteHeader(status)
+}
