@@ -10,9 +10,6 @@ func (n *Node) Flush(ctx context.Context) int {
 	return len(n.unwritten(nil))
 }
 
-// Unwritten returns the number of records that the store has not confirmed.
-func (n *Node) Unwritten() int { return len(n.unwritten(nil)) }
-
 // Unsettled returns the number of intents without an outcome.
 func (n *Node) Unsettled() int {
 	n.mu.Lock()

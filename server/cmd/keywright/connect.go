@@ -1,0 +1,207 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os/exec"
+	"runtime"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/keywright/keywright/host"
+	"github.com/keywright/keywright/server/connectors"
+	"github.com/keywright/keywright/server/gateway"
+	"github.com/keywright/keywright/server/internal/terminal"
+)
+
+// connectFlags holds the flags of connect.
+type connectFlags struct {
+	configFlags
+	port             int
+	wait             time.Duration
+	open             bool
+	list, disconnect bool
+	asJSON           bool
+}
+
+// consentTime is the time within which a consent must end. A host keeps it no longer.
+const consentTime = 10 * time.Minute
+
+func (a *app) connect() *cobra.Command {
+	var flags connectFlags
+	c := &cobra.Command{
+		Use:   "connect [-c FILE] [--port PORT] [--open] [--wait TIME] CONNECTOR | --disconnect CONNECTOR | --list [--json]",
+		Short: "Connect an account of the operator, by consent in a browser",
+		Long: "Connects an account for requests that have no user, such as those of `keywright request`: it prints a URL of the " +
+			"authorization server, to be opened in a browser on this machine, and waits on a port of 127.0.0.1 until the browser " +
+			"comes back. At the authorization server, register the redirect URI http://127.0.0.1/callback; if it compares the port " +
+			"too, name one with --port. The grant is kept in the store of state of the file.\n\n" +
+			"Users of a gateway connect their accounts there: /connect/PERMALINK.\n\n" +
+			"--list shows which connectors are connected. --disconnect forgets a grant, and revokes it if the connector says where.",
+		Args: cobra.ArbitraryArgs,
+		RunE: a.orJSON(&flags.asJSON, func(c *cobra.Command, args []string) error { return a.runConnect(c, &flags, args) }),
+	}
+	flags.add(c, "connectors.yaml")
+	c.Flags().IntVar(&flags.port, "port", 0, "the `PORT` of 127.0.0.1 to which the browser comes back (default a free one)")
+	c.Flags().BoolVar(&flags.open, "open", false, "open the URL in the browser of this machine, too")
+	c.Flags().DurationVar(&flags.wait, "wait", consentTime, "the `TIME` to wait for the browser, at most 10m")
+	c.Flags().BoolVar(&flags.list, "list", false, "show which connectors are connected")
+	c.Flags().BoolVar(&flags.disconnect, "disconnect", false, "forget a grant, and revoke it if the connector says where")
+	c.Flags().BoolVar(&flags.asJSON, "json", false, "with --list, write JSON, for machines")
+	c.DisableFlagsInUseLine = true
+	return c
+}
+
+func (a *app) runConnect(c *cobra.Command, f *connectFlags, args []string) (err error) {
+	wanted := []string{"CONNECTOR"}
+	if f.list {
+		wanted = nil
+	}
+	switch err := arguments(wanted...)(c, args); {
+	case err != nil:
+		return err
+	case f.list && f.disconnect:
+		return misuse(c, "--list and --disconnect do not go together")
+	case f.asJSON && !f.list:
+		return misuse(c, "--json is for --list")
+	case f.wait <= 0 || f.wait > consentTime:
+		return misuse(c, "--wait is a time above 0 and up to %s", consentTime)
+	case f.port < 0 || f.port > 65535:
+		return misuse(c, "--port is a number from 1 to 65535")
+	}
+	ctx := c.Context()
+	set, closeAll, err := a.loadToUse(ctx, c, &f.configFlags, false)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, closeAll()) }()
+	if f.list {
+		return a.listConnections(ctx, set, f.asJSON)
+	}
+	connector, err := set.Find(args[0])
+	if err != nil {
+		return fmt.Errorf("%s: %w", f.file, err)
+	}
+	d := connector.Definition()
+	if !connector.Upstream().Consents() {
+		return fmt.Errorf("connector %q (%s): this auth type has no consent, so there is nothing to connect", d.Permalink, d.Auth.Type)
+	}
+	if f.disconnect {
+		if err := connector.Upstream().Disconnect(ctx); err != nil {
+			return fmt.Errorf("connector %q: %w", d.Permalink, err)
+		}
+		return writeLine(a.out, d.Permalink+" is disconnected")
+	}
+	if err := a.consent(ctx, f, consentOf{set.Host, connector}, d.Name); err != nil {
+		return fmt.Errorf("connector %q: %w", d.Permalink, err)
+	}
+	return writeLine(a.out, d.Permalink+" is connected")
+}
+
+// consentOf is the consent of a connector's operator.
+type consentOf struct {
+	host      *host.Host
+	connector *gateway.Connector
+}
+
+func (c consentOf) Consent(ctx context.Context, redirectURI, binding string) (string, error) {
+	return c.connector.Upstream().Consent(ctx, redirectURI, binding)
+}
+
+func (c consentOf) Callback(ctx context.Context, back host.Callback) error {
+	_, err := c.host.Callback(ctx, back, func(name string) *host.Connector {
+		if name != c.connector.Definition().Permalink {
+			return nil
+		}
+		return c.connector.Upstream()
+	})
+	return err
+}
+
+// consent connects an account through a browser.
+func (a *app) consent(ctx context.Context, f *connectFlags, of consenting, name string) error {
+	l, err := listenLoopback(ctx, f.port, of, name)
+	if err != nil {
+		return err
+	}
+	defer l.close()
+	to, err := l.begin(ctx)
+	if err != nil {
+		return err
+	}
+	if err := writeLine(a.out, "open this in a browser on this machine:"); err != nil {
+		return err
+	}
+	if _, err := fmt.Fprintf(a.out, "%s\n", to); err != nil {
+		return err
+	}
+	if f.open {
+		if err := openBrowser(ctx, to); err != nil {
+			a.printErr("keywright: --open: %v", err)
+		}
+	}
+	return l.wait(ctx, f.wait)
+}
+
+// openBrowser opens a URL in the browser of the machine.
+func openBrowser(ctx context.Context, url string) error {
+	command := []string{"xdg-open"}
+	switch runtime.GOOS {
+	case "darwin":
+		command = []string{"open"}
+	case "windows":
+		command = []string{"rundll32", "url.dll,FileProtocolHandler"}
+	}
+	opener := exec.CommandContext(context.WithoutCancel(ctx), command[0], append(command[1:], url)...) // the browser may outlive this
+	if err := opener.Start(); err != nil {
+		return fmt.Errorf("no browser could be started: %w", err)
+	}
+	go func() { _ = opener.Wait() }()
+	return nil
+}
+
+// connectionShown is a connection in the output of connect --list.
+type connectionShown struct {
+	Connector string         `json:"connector"`
+	Name      string         `json:"name"`
+	Condition host.Condition `json:"condition"`
+	Age       int64          `json:"age_seconds"`
+}
+
+func (a *app) listConnections(ctx context.Context, set *connectors.Set, asJSON bool) error {
+	all := []connectionShown{}
+	longest := 0
+	for _, c := range set.Connectors {
+		if !c.Upstream().Consents() {
+			continue
+		}
+		d := c.Definition()
+		found, err := c.Upstream().Connection(ctx)
+		if err != nil {
+			return fmt.Errorf("connector %q: %w", d.Permalink, err)
+		}
+		all = append(all, connectionShown{d.Permalink, d.Name, found.Condition, int64(found.Age / time.Second)})
+		longest = max(longest, len(d.Permalink))
+	}
+	if asJSON {
+		return a.writeJSON(struct {
+			Connections []connectionShown `json:"connections"`
+		}{all})
+	}
+	for _, c := range all {
+		line := terminal.Pad(c.Connector, longest) + "  " + string(c.Condition)
+		if c.Age > 0 {
+			line += ", last renewed or tried " + (time.Duration(c.Age) * time.Second).String() + " ago"
+		}
+		if err := writeLine(a.out, strings.TrimRight(line, " ")); err != nil {
+			return err
+		}
+	}
+	if len(all) == 0 {
+		return writeLine(a.out, "no connector of the file needs consent")
+	}
+	return nil
+}

@@ -1,0 +1,158 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net/http"
+	"net/url"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/keywright/keywright/host"
+)
+
+// loopbackConsent is a consent with a state, as a host begins and ends it.
+type loopbackConsent struct {
+	redirectURI, binding string
+	ended                []host.Callback
+	err                  error
+	during               func()
+}
+
+func (c *loopbackConsent) Consent(_ context.Context, redirectURI, binding string) (string, error) {
+	c.redirectURI, c.binding = redirectURI, binding
+	return "https://login.example.com/authorize?" + url.Values{"state": {"st4te"}, "redirect_uri": {redirectURI}}.Encode(), nil
+}
+
+func (c *loopbackConsent) Callback(ctx context.Context, back host.Callback) error {
+	if c.during != nil {
+		c.during()
+	}
+	c.ended = append(c.ended, back)
+	return errors.Join(c.err, ctx.Err())
+}
+
+func beginLoopback(t *testing.T, of *loopbackConsent) *loopback {
+	t.Helper()
+	l, err := listenLoopback(t.Context(), 0, of, "Orders")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(l.close)
+	if to, err := l.begin(t.Context()); err != nil || !strings.Contains(to, url.QueryEscape(of.redirectURI)) {
+		t.Fatal(to, err)
+	}
+	return l
+}
+
+// browse sends a request as a browser does, and returns the status and the text.
+func browse(t *testing.T, method, target, name string) (int, string) {
+	t.Helper()
+	r, err := http.NewRequestWithContext(t.Context(), method, target, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if name != "" {
+		r.Host = name
+	}
+	response, err := http.DefaultClient.Do(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer response.Body.Close()
+	text, err := io.ReadAll(response.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if h := response.Header; h.Get("Cache-Control") != "no-store" || h.Get("Referrer-Policy") != "no-referrer" || h.Get("Content-Type") != "text/plain; charset=utf-8" {
+		t.Errorf("the headers are %v", h)
+	}
+	return response.StatusCode, string(text)
+}
+
+// threats.md 136: what other programs and pages send to the port does not count, and shows nothing of the query. The browser that
+// comes back from the authorization server counts once.
+func TestLoopback(t *testing.T) {
+	of := &loopbackConsent{}
+	l := beginLoopback(t, of)
+	if u, err := url.Parse(of.redirectURI); err != nil || u.Hostname() != "127.0.0.1" || u.Path != "/callback" || len(of.binding) < 20 {
+		t.Errorf("the redirect URI is %s, the binding %s", of.redirectURI, of.binding)
+	}
+	good := of.redirectURI + "?code=c0de&state=st4te"
+	for name, c := range map[string]struct {
+		method, url, host string
+		status            int
+	}{
+		"another state":  {"GET", of.redirectURI + "?code=evil&state=other", "", 400},
+		"no state":       {"GET", of.redirectURI + "?code=evil", "", 400},
+		"an empty state": {"GET", of.redirectURI + "?code=evil&state=", "", 400},
+		"two states":     {"GET", good + "&state=evil", "", 400},
+		"a bad query":    {"GET", good + "&evil=%zz", "", 400},
+		"another name":   {"GET", good, "evil.example", 421},
+		"localhost":      {"GET", good, "localhost", 421},
+		"another path":   {"GET", strings.Replace(good, "/callback", "/evil", 1), "", 404},
+		"HEAD":           {"HEAD", good, "", 404},
+		"POST":           {"POST", good, "", 404},
+	} {
+		if status, text := browse(t, c.method, c.url, c.host); status != c.status || len(of.ended) > 0 || strings.Contains(text, "evil") {
+			t.Errorf("%s: %d %s", name, status, text)
+		}
+	}
+	if status, text := browse(t, "GET", good, ""); status != 200 || text != "Orders is connected. You can close this page.\n" {
+		t.Errorf("the browser got %d %s", status, text)
+	}
+	if err := l.wait(t.Context(), time.Hour); err != nil {
+		t.Error(err)
+	}
+	if status, _ := browse(t, "GET", good, ""); status != 400 || len(of.ended) != 1 {
+		t.Errorf("the same again got %d", status)
+	}
+	if back := of.ended[0]; back.RedirectURI != of.redirectURI || back.Binding != of.binding || back.Response.Get("code") != "c0de" {
+		t.Errorf("%+v", back)
+	}
+}
+
+// The cause of a consent that fails is in the terminal, and not in the browser.
+func TestLoopbackThatFails(t *testing.T) {
+	of := &loopbackConsent{err: &host.ConsentError{Reason: host.ConsentDenied, Text: "the consent was refused"}}
+	l := beginLoopback(t, of)
+	if status, text := browse(t, "GET", of.redirectURI+"?error=access_denied&state=st4te", ""); status != 502 || strings.Contains(text, "refused") {
+		t.Errorf("the browser got %d %s", status, text)
+	}
+	if err := l.wait(t.Context(), time.Hour); !errors.Is(err, of.err) {
+		t.Error(err)
+	}
+}
+
+// Without a browser, the command ends when the time is over, or with Ctrl-C. A callback that is under way then still counts,
+// because the code works once.
+func TestLoopbackWaits(t *testing.T) {
+	waiting := func() *loopback {
+		l := &loopback{comes: make(chan struct{}, 1), ended: make(chan error, 1)}
+		l.comes <- struct{}{}
+		return l
+	}
+	synctest.Test(t, func(t *testing.T) {
+		began := time.Now()
+		if err := waiting().wait(t.Context(), time.Minute); err == nil || err.Error() != "no browser came back within 1m0s: begin again" || time.Since(began) != time.Minute {
+			t.Errorf("%v after %s", err, time.Since(began))
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel()
+		if err := waiting().wait(ctx, time.Minute); !errors.Is(err, context.Canceled) {
+			t.Error(err)
+		}
+		l := waiting()
+		<-l.comes
+		go func() {
+			time.Sleep(2 * time.Minute)
+			l.ended <- nil
+		}()
+		if err := l.wait(ctx, time.Minute); err != nil {
+			t.Error(err)
+		}
+	})
+}
