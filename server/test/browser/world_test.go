@@ -1,5 +1,6 @@
-// Package browser tests the gateway with a browser. All parts are real: the gateway runs from a file, the authorization server
-// is ory/fosite, the API verifies requests, and pages of several origins call the gateway in Debian's chromium.
+// Package browser tests the gateway with a browser. All parts are real: the gateway runs from a file, the API verifies requests,
+// and pages of several origins call the gateway in Debian's chromium. The authorization server is ory/fosite, or oidc-provider if
+// users consent.
 package browser
 
 import (
@@ -116,7 +117,9 @@ func newWorld(t *testing.T) *world {
 	for _, key := range []crypto.PrivateKey{jwtKey, assertionKey} {
 		w.api.isSecret(strings.Split(text(t, key), "\n")[1]) // the first line of the encoded key
 	}
-	w.run(w.file(), secrets)
+	w.run(w.file(), connectors.Options{Host: host.Config{
+		Secrets: secrets, Egress: host.Egress{AllowPrivate: true, TLS: &tls.Config{RootCAs: w.auth.Roots}},
+	}})
 	return w
 }
 
@@ -161,6 +164,20 @@ func (w *world) sites() {
 
 // file writes the gateway's configuration.
 func (w *world) file() string {
+	named := strings.NewReplacer("API", w.api.URL, "APP", w.app, "TOKEN", w.auth.TokenURL, "ISSUER", issuer)
+	var content strings.Builder
+	for line := range strings.Lines(named.Replace(definitions)) {
+		content.WriteString(line)
+		if strings.HasPrefix(line, "  - name:") {
+			content.WriteString("    method: [GET, POST]\n    paths: [/echo/*]\n    headers: [{name: X-User-Email, value: \"{{ user.email }}\"}]\n")
+		}
+	}
+	return w.write(content.String())
+}
+
+// write writes a configuration and the keys of sessions beside it, and returns the name of the configuration.
+func (w *world) write(content string) string {
+	w.t.Helper()
 	dir := w.t.TempDir()
 	point, err := w.sessionKey.PublicKey.Bytes() // 4, x, y
 	if err != nil {
@@ -173,15 +190,7 @@ func (w *world) file() string {
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	named := strings.NewReplacer("API", w.api.URL, "APP", w.app, "TOKEN", w.auth.TokenURL, "ISSUER", issuer)
-	var content strings.Builder
-	for line := range strings.Lines(named.Replace(definitions)) {
-		content.WriteString(line)
-		if strings.HasPrefix(line, "  - name:") {
-			content.WriteString("    method: [GET, POST]\n    paths: [/echo/*]\n    headers: [{name: X-User-Email, value: \"{{ user.email }}\"}]\n")
-		}
-	}
-	for name, content := range map[string]string{"sessions.json": string(keys), "connectors.yaml": content.String()} {
+	for name, content := range map[string]string{"sessions.json": string(keys), "connectors.yaml": content} {
 		if err := os.WriteFile(filepath.Join(dir, name), []byte(content), 0o600); err != nil {
 			w.t.Fatal(err)
 		}
@@ -190,17 +199,15 @@ func (w *world) file() string {
 }
 
 // run runs the gateway until the test ends.
-func (w *world) run(file string, secrets host.Secrets) {
+func (w *world) run(file string, options connectors.Options) {
 	t := w.t
 	ctx, cancel := context.WithCancel(context.Background())
 	started, ended := make(chan struct{}), make(chan error, 1)
 	go func() {
 		ended <- daemon.Run(ctx, daemon.Config{
 			File: file, Listen: "127.0.0.1:0", Admin: "127.0.0.1:0",
-			Logger: slog.New(slog.NewJSONHandler(w.log, &slog.HandlerOptions{Level: slog.LevelDebug})),
-			Options: connectors.Options{Host: host.Config{
-				Secrets: secrets, Egress: host.Egress{AllowPrivate: true, TLS: &tls.Config{RootCAs: w.auth.Roots}},
-			}},
+			Logger:  slog.New(slog.NewJSONHandler(w.log, &slog.HandlerOptions{Level: slog.LevelDebug})),
+			Options: options,
 			Started: func(callers, _ string) {
 				w.gateway = callers
 				close(started)

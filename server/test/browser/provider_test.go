@@ -1,0 +1,282 @@
+package browser
+
+import (
+	"bufio"
+	"context"
+	"encoding/base64"
+	"encoding/json"
+	"io"
+	"net/http"
+	"net/http/cookiejar"
+	"net/url"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/keywright/keywright/host"
+	"github.com/keywright/keywright/server/connectors"
+)
+
+// provider is a running oidc-provider, at which users consent.
+type provider struct {
+	t      *testing.T
+	issuer string // http://localhost:port, another site than the gateway's
+	stdin  io.WriteCloser
+	lines  *bufio.Scanner
+}
+
+// newProvider starts a provider, which serves once it has clients.
+func newProvider(t *testing.T) *provider {
+	t.Helper()
+	ctx, cancel := context.WithCancel(context.Background())
+	node := exec.CommandContext(ctx, "node", "consent.mjs")
+	node.Dir = filepath.Join("..", "..", "..", "test", "oidcprovider")
+	var stderr strings.Builder
+	node.Stderr = &stderr
+	stdin, err := node.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	stdout, err := node.StdoutPipe()
+	if err == nil {
+		err = node.Start()
+	}
+	if err != nil {
+		cancel()
+		t.Fatalf("node does not run (make deps installs it): %v", err)
+	}
+	t.Cleanup(func() {
+		cancel()
+		_ = node.Wait() // killed
+	})
+	p := &provider{t: t, stdin: stdin, lines: bufio.NewScanner(stdout)}
+	if !p.lines.Scan() {
+		cancel()
+		_ = node.Wait()
+		t.Fatalf("the provider does not run (make deps installs it): %s", stderr.String())
+	}
+	p.issuer = p.lines.Text()
+	return p
+}
+
+// serve starts to serve, for clients with these redirect URIs: web, and native, which is public.
+func (p *provider) serve(web string) {
+	p.t.Helper()
+	common := map[string]any{"grant_types": []string{"authorization_code", "refresh_token"}, "response_types": []string{"code"}}
+	client := func(more map[string]any) map[string]any {
+		for name, value := range common {
+			more[name] = value
+		}
+		return more
+	}
+	err := json.NewEncoder(p.stdin).Encode(map[string]any{"clients": []any{
+		client(map[string]any{"client_id": "web", "client_secret": clientSecret, "redirect_uris": []string{web}, "token_endpoint_auth_method": "client_secret_post"}),
+		client(map[string]any{"client_id": "native", "application_type": "native", "redirect_uris": []string{"http://127.0.0.1/callback"}, "token_endpoint_auth_method": "none"}),
+	}})
+	if err == nil {
+		err = p.stdin.Close()
+	}
+	if err != nil || !p.lines.Scan() {
+		p.t.Fatalf("the provider does not serve: %v", err)
+	}
+}
+
+// seen returns the paths of the requests that the provider answered with a status.
+func (p *provider) seen(status int) (paths []string) {
+	p.t.Helper()
+	response, err := http.Get(p.issuer + "/seen")
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	defer response.Body.Close()
+	var all []struct {
+		Path   string
+		Status int
+	}
+	if err := json.NewDecoder(response.Body).Decode(&all); err != nil {
+		p.t.Fatal(err)
+	}
+	for _, r := range all {
+		if r.Status == status {
+			paths = append(paths, r.Path)
+		}
+	}
+	return paths
+}
+
+// accounts is a configuration with a connector for the account of a user, and one for the operator's.
+const accounts = `gateway:
+  user: {type: jwt, jwt: {cookie: session, bearer: true, jwks_file: sessions.json, issuer: ` + issuer + `, audiences: gateway}}
+state: {type: sqlite, path: state.db, keys: "{{ get_secret('state-key') }}"}
+connectors:
+  - name: Account
+    url: PROVIDER/me
+    auth:
+      type: oauth_authorization_code
+      config:
+        authorization_url: PROVIDER/auth
+        token_url: PROVIDER/token
+        revocation_url: PROVIDER/token/revocation
+        issuer: PROVIDER
+        client_id: web
+        client_secret: "{{ get_secret('client-secret') }}"
+        scope: openid
+  - name: Operator
+    url: PROVIDER/me
+    auth:
+      type: oauth_authorization_code
+      config:
+        authorization_url: PROVIDER/auth
+        token_url: PROVIDER/token
+        revocation_url: PROVIDER/token/revocation
+        client_id: native
+        client_auth: none
+        scope: openid
+`
+
+// consentWorld is a gateway whose users consent at a provider.
+type consentWorld struct {
+	*world
+	provider *provider
+	file     string
+	stateKey string
+}
+
+func newConsentWorld(t *testing.T) *consentWorld {
+	t.Helper()
+	w := &consentWorld{
+		world: &world{t: t, sessionKey: newKey(t), log: &log{}, api: &api{}}, provider: newProvider(t),
+		stateKey: base64.StdEncoding.EncodeToString([]byte("0123456789abcdefghijklmnopqrstuv")),
+	}
+	w.api.isSecret(clientSecret, w.stateKey)
+	w.sites()
+	w.file = w.write(strings.ReplaceAll(accounts, "PROVIDER", w.provider.issuer))
+	w.run(w.file, connectors.Options{Host: host.Config{
+		Secrets: host.MapSecrets{"client-secret": clientSecret, "state-key": w.stateKey},
+		Egress:  host.Egress{AllowHTTP: true, AllowPrivate: true},
+	}})
+	w.provider.serve(w.gateway + "/connect/callback/account")
+	return w
+}
+
+// agent is a browser of a user, without a screen. It does not follow redirects by itself.
+type agent struct {
+	w       *consentWorld
+	client  *http.Client
+	session string
+}
+
+func (w *consentWorld) agent(user string) *agent {
+	w.t.Helper()
+	jar, err := cookiejar.New(nil)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	a := &agent{w: w, client: &http.Client{Jar: jar, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}}
+	if user != "" {
+		a.session = w.session(user)
+	}
+	return a
+}
+
+// page is an answer to an agent.
+type page struct {
+	status   int
+	location string
+	body     string
+}
+
+// problem returns the last part of the type of a problem.
+func (p page) problem() string {
+	found := regexp.MustCompile(`urn:keywright:problem:([a-z-]+)`).FindStringSubmatch(p.body)
+	if found == nil {
+		return ""
+	}
+	return found[1]
+}
+
+func (a *agent) send(method, target string, form url.Values) page {
+	a.w.t.Helper()
+	r, err := http.NewRequestWithContext(a.w.t.Context(), method, target, strings.NewReader(form.Encode()))
+	if err != nil {
+		a.w.t.Fatal(err)
+	}
+	if form != nil {
+		r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+	}
+	if a.session != "" && strings.HasPrefix(target, a.w.gateway) {
+		r.AddCookie(&http.Cookie{Name: "session", Value: a.session})
+	}
+	response, err := a.client.Do(r)
+	if err != nil {
+		a.w.t.Fatal(err)
+	}
+	defer response.Body.Close()
+	body, err := io.ReadAll(response.Body)
+	if err != nil {
+		a.w.t.Fatal(err)
+	}
+	where := ""
+	if to, err := response.Location(); err == nil {
+		where = to.String()
+	}
+	return page{response.StatusCode, where, string(body)}
+}
+
+func (a *agent) get(target string) page {
+	a.w.t.Helper()
+	return a.send(http.MethodGet, target, nil)
+}
+
+// begin begins a consent, and returns the URL of the authorization server.
+func (a *agent) begin() *url.URL {
+	a.w.t.Helper()
+	got := a.get(a.w.gateway + "/connect/account")
+	to, err := url.Parse(got.location)
+	if err != nil || got.status != http.StatusFound || !strings.HasPrefix(got.location, a.w.provider.issuer) {
+		a.w.t.Fatalf("the gateway answered %+v\n%s", got, a.w.log)
+	}
+	return to
+}
+
+// answer goes to the authorization server, signs in and answers, and returns the URL to which it sends the browser back.
+func (a *agent) answer(to, account, answer string) *url.URL {
+	a.w.t.Helper()
+	for range 8 {
+		switch {
+		case !strings.HasPrefix(to, a.w.provider.issuer):
+			back, err := url.Parse(to)
+			if err != nil {
+				a.w.t.Fatal(err)
+			}
+			return back
+		case strings.Contains(to, "/interaction/"):
+			to = a.send(http.MethodPost, to, url.Values{"account": {account}, "answer": {answer}}).location
+		default:
+			to = a.get(to).location
+		}
+	}
+	a.w.t.Fatal("the provider does not send the browser back")
+	return nil
+}
+
+// connect connects an account.
+func (a *agent) connect(account string) {
+	a.w.t.Helper()
+	if got := a.get(a.answer(a.begin().String(), account, "allow").String()); got.status != http.StatusOK {
+		a.w.t.Fatalf("the gateway answered %+v\n%s", got, a.w.log)
+	}
+}
+
+// account returns the account with which the API answers, or the type of the problem.
+func (a *agent) account() string {
+	a.w.t.Helper()
+	got := a.get(a.w.gateway + "/connectors/account")
+	var who struct{ Sub string }
+	if json.Unmarshal([]byte(got.body), &who) == nil && who.Sub != "" {
+		return who.Sub
+	}
+	return got.problem()
+}
