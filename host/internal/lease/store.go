@@ -30,17 +30,16 @@ const (
 	// failures is the number of failures in a row after which the store is not asked for a while. One alone may be a
 	// connection that was cut.
 	failures = 3
-	// pause is that while. Then one call asks, and the others wait for what becomes of it.
+	// pause is that while. Then one call asks in each while, until the store answers.
 	pause = time.Second
 )
 
 // breaker keeps calls from a store that does not answer, so that not each of them takes Config.StoreTimeout.
 type breaker struct {
-	mu      sync.Mutex
-	failed  int
-	last    error
-	since   time.Time
-	probing bool
+	mu     sync.Mutex
+	failed int
+	last   error
+	since  time.Time
 }
 
 // enter returns an error if the store must not be asked now.
@@ -50,10 +49,10 @@ func (b *breaker) enter(now time.Time) error {
 	if b.failed < failures {
 		return nil
 	}
-	if b.probing || now.Sub(b.since) < pause {
+	if now.Sub(b.since) < pause {
 		return &StoreError{Err: b.last, Paused: true}
 	}
-	b.probing = true
+	b.since = now
 	return nil
 }
 
@@ -61,7 +60,6 @@ func (b *breaker) enter(now time.Time) error {
 func (b *breaker) leave(now time.Time, err error, gone bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.probing = false
 	switch {
 	case err == nil:
 		b.failed = 0
