@@ -181,6 +181,7 @@ func (c *Connector) runConsent(ctx context.Context, in *hostfn.Inputs, export st
 		return nil, nil, c.fail(StageToken, err)
 	}
 	result, failure := run(ctx, c.plugin.guest, export, call)
+	call.EndTurn()
 	call.Flush()
 	switch {
 	case failure != nil:

@@ -88,7 +88,7 @@ func (p *plugin) checkDescription() error {
 	if p.challenge, err = checkChallenge(d); err != nil {
 		wrong("challenge: %w", err)
 	}
-	if d.Consent && !(p.guest.Has(abi.ExportConsent) && p.guest.Has(abi.ExportConnect)) {
+	if d.Consent && (!p.guest.Has(abi.ExportConsent) || !p.guest.Has(abi.ExportConnect)) {
 		wrong("consent: the module lacks the exports %s and %s", abi.ExportConsent, abi.ExportConnect)
 	}
 	if d.Consent && !slices.ContainsFunc(d.Answers, func(a abi.Answer) bool { return a.State != "" }) {

@@ -17,6 +17,8 @@ type guest struct {
 	output       string // replaces the description if not empty
 	validate     func(abi.Env) error
 	authenticate func(abi.Env) (output string, err error)
+	// consent and connect are the functions of a guest with consent.
+	consent, connect func(abi.Env) (output string, err error)
 }
 
 var _ sandbox.Guest = (*guest)(nil)
@@ -31,7 +33,17 @@ func (g *guest) plugin(grants ...string) host.Plugin {
 }
 
 // Has implements sandbox.Guest.
-func (g *guest) Has(export string) bool { return export != abi.ExportValidate || g.validate != nil }
+func (g *guest) Has(export string) bool {
+	switch export {
+	case abi.ExportValidate:
+		return g.validate != nil
+	case abi.ExportConsent:
+		return g.consent != nil
+	case abi.ExportConnect:
+		return g.connect != nil
+	}
+	return export != abi.ExportDisconnect
+}
 
 // Call implements sandbox.Guest.
 func (g *guest) Call(_ context.Context, export string, env abi.Env) (result sandbox.Result, err error) {
@@ -53,6 +65,10 @@ func (g *guest) Call(_ context.Context, export string, env abi.Env) (result sand
 		}
 	case abi.ExportValidate:
 		err = g.validate(env)
+	case abi.ExportConsent:
+		output, err = g.consent(env)
+	case abi.ExportConnect:
+		output, err = g.connect(env)
 	default:
 		output, err = g.authenticate(env)
 	}

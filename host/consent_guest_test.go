@@ -1,0 +1,153 @@
+package host_test
+
+import (
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/keywright/keywright/abi"
+	"github.com/keywright/keywright/host"
+)
+
+// consenter returns a guest with consent. Its functions may be replaced.
+func consenter() *guest {
+	secret := []string{abi.SinkToken}
+	return &guest{
+		about: abi.Description{
+			Type: "consenter", Consent: true, Uses: []string{abi.GroupToken, abi.GroupState},
+			Fields: []abi.Field{
+				{Name: "authorization_url", Kind: abi.KindURL, Required: true},
+				{Name: "token_url", Kind: abi.KindURL, Required: true, Sinks: secret},
+				sealedField("client_secret", secret...),
+			},
+			Answers: []abi.Answer{{Name: "refresh_token", From: "json:/refresh_token", Kind: abi.AnswerSealed, Sinks: secret, State: "refresh_token"}},
+			State:   []abi.State{{Name: "refresh_token"}},
+		},
+		consent: func(env abi.Env) (string, error) {
+			return marshal(abi.ConsentRequest{URL: value(env, "authorization_url")}), nil
+		},
+		connect: func(env abi.Env) (string, error) {
+			exchange(env, abi.Exchange{URL: value(env, "token_url"), Form: []abi.Pair{{Name: "code", Value: "the-code-of-alice"}}})
+			return "", nil
+		},
+		authenticate: func(env abi.Env) (string, error) { return header("X-Key", value(env, "client_secret")), nil },
+	}
+}
+
+// guestConsents adds a node with a guest and returns its world and a connector.
+func guestConsents(c *cluster, g *guest) (*world, *host.Connector) {
+	w := c.world(withoutBuiltIns, withGuest(g))
+	w.setSecret("s", "the secret of the client")
+	w.Hide("secret s", "the secret of the client")
+	return w, w.connectAs("crm", "consenter", config{
+		"authorization_url": "https://login.example.com/authorize", "token_url": tokenURL, "client_secret": "{{ get_secret('s') }}",
+	})
+}
+
+// A plugin cannot send a browser elsewhere, ask for another kind of answer, or have a browser see a secret (threats.md 127).
+func TestWhatAPluginMaySendABrowser(t *testing.T) {
+	request := func(change func(abi.Env, *abi.ConsentRequest)) func(abi.Env) (string, error) {
+		return func(env abi.Env) (string, error) {
+			r := abi.ConsentRequest{URL: value(env, "authorization_url")}
+			change(env, &r)
+			return marshal(r), nil
+		}
+	}
+	parameter := func(name, value string) func(abi.Env) (string, error) {
+		return request(func(_ abi.Env, r *abi.ConsentRequest) { r.Query = []abi.Pair{{Name: name, Value: value}} })
+	}
+	cases := map[string]func(abi.Env) (string, error){
+		"another URL":  request(func(_ abi.Env, r *abi.ConsentRequest) { r.URL = "https://evil.test/authorize" }),
+		"a longer URL": request(func(_ abi.Env, r *abi.ConsentRequest) { r.URL += "/../evil" }),
+		"a sealed URL": request(func(env abi.Env, r *abi.ConsentRequest) { r.URL = value(env, "client_secret") }),
+		"a sealed parameter": request(func(env abi.Env, r *abi.ConsentRequest) {
+			r.Query = []abi.Pair{{Name: "a", Value: "x" + value(env, "client_secret")}}
+		}),
+		"a sealed name":        request(func(env abi.Env, r *abi.ConsentRequest) { r.Query = []abi.Pair{{Name: value(env, "client_secret")}} }),
+		"a sealed issuer":      request(func(env abi.Env, r *abi.ConsentRequest) { r.Issuer = value(env, "client_secret") }),
+		"a nameless parameter": parameter("", "x"),
+		"no issuer":            request(func(_ abi.Env, r *abi.ConsentRequest) { r.IssRequired = true }),
+		"another output":       func(abi.Env) (string, error) { return `{"url":"https://login.example.com/authorize","to":"evil"}`, nil },
+		"a state of the grant": func(env abi.Env) (string, error) {
+			env.StateGet("refresh_token")
+			return marshal(abi.ConsentRequest{URL: value(env, "authorization_url")}), nil
+		},
+		"an error": func(abi.Env) (string, error) { return "", errors.New("no") },
+	}
+	for _, name := range abi.ConsentParameters {
+		cases["the parameter "+name] = parameter(name, "mine")
+	}
+	for name, consent := range cases {
+		t.Run(name, func(t *testing.T) {
+			g := consenter()
+			g.consent = consent
+			w, connector := guestConsents(consenting(t), g)
+			target, err := connector.Consent(forUser(t, alice), redirectURI, binding)
+			w.OutError("the error of Consent", err)
+			var failure *host.Error
+			if !errors.As(err, &failure) {
+				t.Errorf("the browser goes to %s, %v", target, err)
+			}
+		})
+	}
+}
+
+// Whatever a plugin does when a user has come back, nothing is kept unless it succeeds and the server has issued something.
+func TestConnectThatKeepsNothing(t *testing.T) {
+	for name, connect := range map[string]func(abi.Env) (string, error){
+		"nothing is asked": func(abi.Env) (string, error) { return "", nil },
+		"an error afterwards": func(env abi.Env) (string, error) {
+			_, _ = consenter().connect(env)
+			return "", errors.New("no")
+		},
+		"a token request": func(env abi.Env) (string, error) {
+			env.TokenRequest([]byte(marshal(abi.TokenRequest{URL: value(env, "token_url")})))
+			return "", nil
+		},
+		"the code in an error": func(env abi.Env) (string, error) { return "", errors.New(string(env.Input())) },
+		"a request that is not there": func(env abi.Env) (string, error) {
+			env.Body()
+			return "", nil
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			g := consenter()
+			g.connect = connect
+			w, connector := guestConsents(consenting(t, "the-code-of-alice"), g)
+			w.Hide("the code", "the-code-of-alice")
+			if err := finish(t, w, connector, alice, back(begin(t, connector, alice), "the-code-of-alice")); err == nil {
+				t.Error("the consent counts")
+			}
+			condition(t, connector, alice, host.NotConnected)
+		})
+	}
+	w, connector := guestConsents(consenting(t, "the-code-of-alice"), consenter())
+	if err := finish(t, w, connector, alice, back(begin(t, connector, alice), "the-code-of-alice")); err != nil {
+		t.Error(err)
+	}
+	condition(t, connector, alice, host.Connected)
+}
+
+// A description with consent says what the host needs for it.
+func TestDescriptionsOfConsent(t *testing.T) {
+	for _, test := range []struct {
+		name   string
+		change func(*guest)
+		want   string
+	}{
+		{"without consent", func(g *guest) { g.consent = nil }, "lacks the exports"},
+		{"without connect", func(g *guest) { g.connect = nil }, "lacks the exports"},
+		{"without a state", func(g *guest) { g.about.State, g.about.Answers = nil, nil }, "no answer has a state"},
+		{"with a seed", func(g *guest) { g.about.State[0].Seed = "client_secret" }, "has a seed"},
+	} {
+		g := consenter()
+		test.change(g)
+		h, err := host.New(t.Context(), host.Config{BuiltIns: []host.Plugin{}, Plugins: []host.Plugin{g.plugin()}})
+		if err == nil {
+			_ = h.Close(t.Context())
+		}
+		if err == nil || !strings.Contains(err.Error(), test.want) {
+			t.Errorf("%s: the error is %v", test.name, err)
+		}
+	}
+}
