@@ -16,7 +16,7 @@ import (
 	"github.com/keywright/keywright/host/state"
 )
 
-// shared is what hosts share: the store of state, and the time.
+// shared has the store of state and the time of several hosts.
 type shared struct {
 	w     *world
 	store state.Store
