@@ -126,7 +126,7 @@ func (w *world) some(d time.Duration) time.Duration {
 	return time.Duration(w.random.Int63n(int64(d))) + 1
 }
 
-// pause is where a call, or its process, may be stopped, for longer than a lease, or crash.
+// pause stops a call or its process at times, for longer than a lease, or lets it crash.
 func (w *world) pause(n *simNode) {
 	switch {
 	case w.once(200):

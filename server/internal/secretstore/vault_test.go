@@ -119,7 +119,7 @@ func TestFirstOfAsksTheNextStoreOnlyForWhatIsMissing(t *testing.T) {
 	both := host.FirstOf(f.store(secretstore.VaultConfig{AppRole: f.appRole()}), host.MapSecrets{"crm": "old", "other": "there"})
 	f.want(both, "crm", value)
 	f.want(both, "other", "there")
-	f.wantMissing(both, "none", "vault has nothing at secret/data/none, or")
+	f.wantMissing(both, "none", "vault has nothing at secret/data/none")
 	f.server.CloseClientConnections()
 	f.server.Listener.Close()
 	f.server.CloseClientConnections()
