@@ -37,6 +37,9 @@ type grant struct {
 	// good says whether nothing has changed since.
 	intents, settled int
 	good             bool
+	// replacing counts the calls of Renew and Forget that may still acquire the row. If one of them fails then, the answer of
+	// a holder that was stopped is lost with it.
+	replacing int
 }
 
 // holder is somebody who has taken a lease after a time.
@@ -81,7 +84,10 @@ func (w *world) renew(g *grant, seed string) {
 		g.intents++
 		mine := g.intents
 		n := w.someNode()
-		if n.node.Renew(context.Background(), g.key, []byte(g.issue())) == nil {
+		g.replacing++
+		err := n.node.Renew(context.Background(), g.key, []byte(g.issue()))
+		w.replaced(g, err)
+		if err == nil {
 			w.confirm(n, g, mine)
 		}
 	case g.seed == seed:
@@ -89,9 +95,18 @@ func (w *world) renew(g *grant, seed string) {
 	}
 }
 
+// replaced notes the end of a Renew or Forget. After an error, a call of the store may be on its way for two minutes.
+func (w *world) replaced(g *grant, err error) {
+	if err == nil {
+		g.replacing--
+		return
+	}
+	w.after(3*time.Minute, func() { g.replacing-- })
+}
+
 // confirm notes that the store has a good token, if nobody has begun to change it since.
 func (w *world) confirm(n *simNode, g *grant, intent int) {
-	if g.intents == intent && n.node.Unwritten() == 0 {
+	if g.intents == intent && g.replacing == 0 && n.node.Unwritten() == 0 {
 		g.settled++
 		g.good = true
 	}
@@ -239,7 +254,9 @@ func (w *world) request(n *simNode, g *grant) {
 	case what >= 2:
 		g.intents++
 		g.good = false
+		g.replacing++
 		_, err = n.node.Forget(ctx, g.key)
+		w.replaced(g, err)
 	default:
 		w.renew(g, seed)
 	}
