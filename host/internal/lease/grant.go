@@ -24,7 +24,7 @@ func (e *LostError) Error() string {
 
 var (
 	// ErrSeedUsed says that a seed was used before and another one replaced it. It would be a second use of its token. Seeds
-	// have no order: if an earlier one was never used, a node with it still replaces the later one.
+	// have no order: if an earlier one was never used, a node with that configuration still replaces the later one.
 	ErrSeedUsed = errors.New("the configured token was used before, and a newer one has replaced it: configure the newer one, or renew the grant")
 	// ErrNotConnected says that there is no grant.
 	ErrNotConnected = errors.New("there is no grant: nobody has given consent yet, or it was taken back")

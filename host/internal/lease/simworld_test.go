@@ -126,7 +126,7 @@ func (w *world) some(d time.Duration) time.Duration {
 	return time.Duration(w.random.Int63n(int64(d))) + 1
 }
 
-// pause stops a call or its process at times, for longer than a lease, or lets it crash.
+// pause stops a call, or its process, now and then, for longer than a lease.
 func (w *world) pause(n *simNode) {
 	switch {
 	case w.once(200):
