@@ -283,7 +283,7 @@ func TestIssuerAndNonce(t *testing.T) {
 func TestConsentAgainAfterARefusedCode(t *testing.T) {
 	run(t, func(t *testing.T, h *hosttest.Harness) {
 		h.Canary("crm")
-		h.TokenEndpoint(endpoint, hosttest.JSON(400, `{"error":"invalid_grant"}`), tokens("access_token", "the-first-access-token"))
+		h.TokenEndpoint(endpoint, hosttest.JSON(400, `{"error":"invalid_request"}`), tokens("access_token", "the-first-access-token"))
 		if h.Consent(config(), grants) == nil {
 			t.Error("a refused code brings a grant")
 		}
