@@ -10,9 +10,7 @@ import (
 	"net/http"
 	"net/url"
 	"slices"
-	"strconv"
 	"strings"
-	"time"
 
 	"github.com/keywright/keywright/abi"
 	"github.com/keywright/keywright/host/internal/egress"
@@ -98,28 +96,6 @@ func (c *Call) exchangeReply(status int, found map[string]string) []byte {
 		c.end(StageToken, err)
 	}
 	return document
-}
-
-// explainedAnswers returns made-up answers, for a call that is explained.
-func explainedAnswers(list []Answer, wanted []string, now time.Time) map[string]string {
-	found := map[string]string{}
-	for i := range list {
-		a := &list[i]
-		if len(wanted) > 0 && !slices.Contains(wanted, a.Name) {
-			continue
-		}
-		switch a.Kind {
-		case abi.AnswerInteger:
-			found[a.Name] = "3600"
-		case abi.AnswerTime:
-			found[a.Name] = strconv.FormatInt(now.Unix()+3600, 10)
-		case abi.AnswerEnum:
-			found[a.Name] = a.Enum[0]
-		default:
-			found[a.Name] = a.Name
-		}
-	}
-	return found
 }
 
 // beginExchange ends the call unless it may send a request to a token endpoint now.
