@@ -246,7 +246,7 @@ func TestConsent(t *testing.T) {
 // errors returns the error codes of the provider so far.
 func (s *consents) errors() (codes []string) {
 	s.t.Helper()
-	response, err := http.Get(s.issuer + "/seen") //nolint:noctx // the test ends with the provider
+	response, err := http.Get(s.issuer + "/seen")
 	if err != nil {
 		s.t.Fatal(err)
 	}

@@ -198,12 +198,16 @@ func TestOneRedemptionForTwoHosts(t *testing.T) {
 		for i := range 1000 {
 			all.Go(func() {
 				r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, s.w.issuer+"/me", nil)
-				if err == nil {
-					_, err = nodes[i%2].connector.Transport(here{}).RoundTrip(r)
-				}
 				if err != nil {
 					t.Error(err)
+					return
 				}
+				response, err := nodes[i%2].connector.Transport(here{}).RoundTrip(r)
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				_ = response.Body.Close()
 			})
 		}
 		all.Wait()
