@@ -21,7 +21,7 @@ func TestMembersAreFieldsOfStructs(t *testing.T) {
 		"name, value, overridable":                                   gateway.Parameter{},
 		"filter, records, body, content_type":                        gateway.Response{},
 		"per_user, total, request_bytes, response_bytes, concurrent": gateway.Limits{},
-		"hosts, origins, user, tls, traces, access_log":              Settings{},
+		"hosts, origins, consent, user, tls, traces, access_log":     Settings{},
 		"cert, key":                 TLS{},
 		"certificate, key, ca, for": host.TLS{},
 		"type, jwt, header":         identity.Config{},
