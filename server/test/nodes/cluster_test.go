@@ -1,0 +1,273 @@
+package nodes
+
+import (
+	"bufio"
+	"context"
+	"encoding/base64"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	toxiproxy "github.com/Shopify/toxiproxy/v2"
+	"github.com/rs/zerolog"
+
+	"github.com/keywright/keywright/server/internal/postgrestest"
+)
+
+const (
+	nodes = 3
+	// lease is the shortest that the file may have.
+	lease = 3 * time.Second
+)
+
+// cluster is nodes with one PostgreSQL, which they reach through a proxy that can fail.
+type cluster struct {
+	t        *testing.T
+	judge    *judge
+	database *postgrestest.Server
+	proxy    *toxiproxy.Proxy
+	program  string
+	file     string
+	secrets  string
+	running  [nodes]*process
+	started  int
+	// lost is set for the grants that a node has reported lost since their last consent.
+	lost   [grants]bool
+	client http.Client
+}
+
+// process is a running node.
+type process struct {
+	command *exec.Cmd
+	address string
+	// log is the file with what the process has logged, and read is how much of it lost has read.
+	log   string
+	read  int
+	ended chan struct{}
+}
+
+func newCluster(t *testing.T) *cluster {
+	t.Helper()
+	dir := t.TempDir()
+	c := &cluster{t: t, judge: newJudge(t), file: filepath.Join(dir, "connectors.yaml"), secrets: filepath.Join(dir, "secrets")}
+	c.client.Timeout = time.Minute
+	c.program = filepath.Join(dir, "keywright")
+	build := exec.Command("go", "build", "-o", c.program, "./cmd/keywright")
+	build.Dir = "../.." // the module of the command
+	if out, err := build.CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	address := c.startDatabase()
+	if err := os.Mkdir(c.secrets, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	c.write("client", clientSecret)
+	c.write("state-url", address)
+	c.write("state-key", base64.StdEncoding.EncodeToString([]byte("a state key of 32 bytes, for all")))
+	text := "connectors:\n"
+	for i := range grants {
+		c.renew(i)
+		text += fmt.Sprintf(`  - name: %[1]s
+    url: %[2]s/%[1]s
+    timeout: 10s
+    auth:
+      type: oauth_refresh_token
+      config: {client_id: %[3]s, client_secret: "{{ get_secret('client') }}", refresh_token: "{{ get_secret('seed%[4]d') }}", token_url: %[5]s/token}
+`, connectorOf(i), c.judge.api.URL, clientOf(i), i, c.judge.login.URL)
+	}
+	text += fmt.Sprintf(`state: {type: postgres, url: "{{ get_secret('state-url') }}", keys: "{{ get_secret('state-key') }}", lease: %s}`+"\n", lease)
+	if err := os.WriteFile(c.file, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for i := range c.running {
+		c.start(i)
+	}
+	return c
+}
+
+// startDatabase starts PostgreSQL and returns its URL through the proxy.
+func (c *cluster) startDatabase() string {
+	c.t.Helper()
+	var err error
+	if c.database, err = postgrestest.Start(); err != nil {
+		c.t.Fatal(err)
+	}
+	c.t.Cleanup(func() { _ = c.database.Stop() })
+	address, err := c.database.Database(c.t.Context())
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	direct, err := url.Parse(address)
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	behind := relay(c.t, filepath.Join(direct.Query().Get("host"), ".s.PGSQL.5432"))
+	c.proxy = toxiproxy.NewProxy(toxiproxy.NewServer(toxiproxy.NewMetricsContainer(nil), zerolog.Nop()), "database", "127.0.0.1:0", behind)
+	if err := c.proxy.Start(); err != nil {
+		c.t.Fatal(err)
+	}
+	c.t.Cleanup(c.proxy.Stop)
+	direct.Host, direct.RawQuery = c.proxy.Listen, "sslmode=disable"
+	return direct.String()
+}
+
+// relay forwards connections to a Unix socket, for the proxy, which knows TCP only. It returns its address.
+func relay(t *testing.T, socket string) string {
+	t.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = listener.Close() })
+	go func() {
+		for {
+			in, err := listener.Accept()
+			if err != nil {
+				return
+			}
+			out, err := net.Dial("unix", socket)
+			if err != nil {
+				_ = in.Close()
+				continue
+			}
+			for _, ends := range [][2]net.Conn{{in, out}, {out, in}} {
+				go func() {
+					_, _ = io.Copy(ends[0], ends[1])
+					_, _ = in.Close(), out.Close()
+				}()
+			}
+		}
+	}()
+	return listener.Addr().String()
+}
+
+// write writes a secret.
+func (c *cluster) write(name, value string) {
+	c.t.Helper()
+	path := filepath.Join(c.secrets, name)
+	if err := os.WriteFile(path+".new", []byte(value), 0o600); err != nil {
+		c.t.Fatal(err)
+	}
+	if err := os.Rename(path+".new", path); err != nil {
+		c.t.Fatal(err)
+	}
+}
+
+// renew configures the refresh token of a new consent.
+func (c *cluster) renew(grant int) {
+	c.lost[grant] = false
+	c.write(fmt.Sprint("seed", grant), c.judge.consent(grant))
+}
+
+// start starts a node, and waits until it listens. While the database is away, it starts it again.
+func (c *cluster) start(i int) {
+	c.t.Helper()
+	for range 50 {
+		c.started++
+		p := &process{log: filepath.Join(filepath.Dir(c.file), fmt.Sprint("log", c.started)), ended: make(chan struct{})}
+		log, err := os.Create(p.log)
+		if err != nil {
+			c.t.Fatal(err)
+		}
+		p.command = exec.Command(c.program, "serve", "-c", c.file, "--secrets-dir", c.secrets, "--dev", "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0")
+		p.command.Stderr = log
+		out, err := p.command.StdoutPipe()
+		if err != nil {
+			c.t.Fatal(err)
+		}
+		if err := p.command.Start(); err != nil {
+			c.t.Fatal(err)
+		}
+		lines := bufio.NewScanner(out)
+		for p.address == "" && lines.Scan() {
+			if name, address, _ := strings.Cut(lines.Text(), ": "); name == "callers" {
+				p.address = strings.TrimSuffix(address, "/connectors/")
+			}
+		}
+		go func() {
+			_, _ = io.Copy(io.Discard, out)
+			_ = p.command.Wait()
+			_ = log.Close()
+			close(p.ended)
+		}()
+		if p.address != "" {
+			c.running[i] = p
+			c.t.Cleanup(func() { _ = p.command.Process.Kill(); <-p.ended })
+			return
+		}
+		<-p.ended
+	}
+	c.t.Fatal("a node does not start")
+}
+
+// readLogs takes from the logs of the nodes which grants are lost.
+func (c *cluster) readLogs() {
+	c.t.Helper()
+	for _, p := range c.running {
+		text, err := os.ReadFile(p.log)
+		if err != nil {
+			c.t.Fatal(err)
+		}
+		for line := range strings.Lines(string(text[p.read:])) {
+			for grant := range grants {
+				if strings.Contains(line, "the grant may be lost") && strings.Contains(line, connectorOf(grant)) {
+					c.lost[grant] = true
+				}
+			}
+		}
+		p.read = len(text)
+	}
+}
+
+// kill ends a node as a crash does.
+func (c *cluster) kill(i int) {
+	_ = c.running[i].command.Process.Kill()
+	<-c.running[i].ended
+}
+
+func (c *cluster) signal(i int, s syscall.Signal) {
+	c.t.Helper()
+	if err := c.running[i].command.Process.Signal(s); err != nil {
+		c.t.Fatal(err)
+	}
+}
+
+// call sends a request to a node. It returns the status, which is 0 if there was no answer, and the body.
+func (c *cluster) call(address string, grant int) (status int, body string) {
+	r, err := http.NewRequestWithContext(context.Background(), http.MethodGet, address+"/connectors/"+connectorOf(grant), nil)
+	if err != nil {
+		return 0, err.Error()
+	}
+	response, err := c.client.Do(r)
+	if err != nil {
+		return 0, err.Error()
+	}
+	defer response.Body.Close()
+	text, err := io.ReadAll(response.Body)
+	if err != nil {
+		return 0, err.Error()
+	}
+	return response.StatusCode, string(text)
+}
+
+// crowd sends requests of some callers for each grant to each node, and returns a function that waits for their answers.
+func (c *cluster) crowd(callers int) (wait func()) {
+	var all sync.WaitGroup
+	for _, node := range c.running {
+		address := node.address
+		for i := range grants * callers {
+			all.Go(func() { c.call(address, i%grants) })
+		}
+	}
+	return all.Wait
+}
