@@ -89,3 +89,9 @@ func (x *Exchange) End(ctx context.Context) {
 		x.n.release(ctx, x.lease)
 	}
 }
+
+// Drop removes a token of this generation for all nodes, as after a 401. If somebody has replaced it, Drop does nothing.
+func (n *Node) Drop(ctx context.Context, key Key, generation int64) error {
+	_, err := n.remove(ctx, n.id(useFetched, key), generation)
+	return err
+}

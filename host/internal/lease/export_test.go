@@ -1,6 +1,9 @@
 package lease
 
-import "context"
+import (
+	"context"
+	"time"
+)
 
 // Flush tries once to write what the store did not take, and returns how many records are left.
 func (n *Node) Flush(ctx context.Context) int {
@@ -15,4 +18,20 @@ func (n *Node) Unsettled() int {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	return n.unsettled
+}
+
+// Fetch returns a token that was stored, or what exchange returns: a value and its time.
+func (n *Node) Fetch(ctx context.Context, key Key, exchange func(context.Context) ([]byte, time.Duration, error)) (Token, error) {
+	token, x, err := n.BeginExchange(ctx, key, func([]byte, int64) bool { return true })
+	if x == nil {
+		return token, err
+	}
+	defer x.End(ctx)
+	within, cancel := x.Within(ctx)
+	value, ttl, err := exchange(within)
+	cancel()
+	if err != nil {
+		return Token{}, err
+	}
+	return Token{Value: value, ExpiresIn: ttl, Generation: x.Put(ctx, value, ttl)}, nil
 }
