@@ -169,7 +169,7 @@ func (t *turn) error(ctx context.Context, err, cause error) error {
 			g.Condition = Refused
 		}
 	case errors.Is(err, lease.ErrNotConnected):
-		g.Condition = NotConnected
+		g.Condition, g.Renew = NotConnected, "connect first"
 		return g
 	case errors.Is(err, lease.ErrSeedUsed), errors.Is(err, lease.ErrRolledBack):
 		return err
