@@ -50,8 +50,9 @@ type cluster struct {
 type process struct {
 	command *exec.Cmd
 	address string
-	// log is the file with what the process has logged, and read is how much of it lost has read.
-	log   string
+	// log is the path of the log.
+	log string
+	// read is the number of bytes of the log that readLogs has read.
 	read  int
 	ended chan struct{}
 }

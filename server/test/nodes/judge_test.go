@@ -26,7 +26,7 @@ const (
 	clientSecret = "s3cr3t-of-the-client-0123456789"
 )
 
-// mode is what the judge does with token requests.
+// mode says how the judge treats token requests.
 type mode int
 
 const (
@@ -52,7 +52,7 @@ type judge struct {
 	mode mode
 	// redeemed counts the redemptions, which the provider has answered with tokens.
 	redeemed int
-	// faults are what must not happen.
+	// faults describes each event that must not happen.
 	faults []string
 	// sent has the refresh tokens that were sent. owners has the number of the grant of each token.
 	sent   map[string]bool
