@@ -241,13 +241,16 @@ func (c *keyCache) refresh() {
 			c.set, c.document, c.absent = set, document, nil
 		}
 	}
-	close(c.attempt)
-	c.attempt = nil
 	have, closed := c.set, c.closed
 	c.mu.Unlock()
 	if !closed {
 		c.report(before, err, have, !same)
 	}
+
+	c.mu.Lock() // only now, so that the reports of two attempts are in their order
+	defer c.mu.Unlock()
+	close(c.attempt)
+	c.attempt = nil
 }
 
 // report logs an attempt if it has a new error, if it follows a failed one, or if the keys changed.
