@@ -35,15 +35,27 @@ type cluster struct {
 	t        *testing.T
 	judge    *judge
 	database *postgrestest.Server
-	proxy    *toxiproxy.Proxy
-	program  string
-	file     string
-	secrets  string
-	running  [nodes]*process
-	started  int
+	// direct is the URL of the database, which the proxy does not fail.
+	direct  string
+	proxy   *toxiproxy.Proxy
+	program string
+	file    string
+	secrets string
+	running [nodes]*process
+	started int
+	// skewed counts the starts of the node whose clock is wrong.
+	skewed int
 	// lost is set for the grants that a node has reported lost since their last consent.
 	lost   [grants]bool
 	client http.Client
+}
+
+// owners are the users and tenants of the requests for each grant, the template of its refresh token, and the file in the
+// directory of the secrets that has the token. The first grant is of a user, the second of a tenant, and the third of all.
+var owners = [grants]struct{ user, tenant, seed, file string }{
+	{"ann-4f2c91d7", "acme-07be5a13", "get_secret('seed', 'user')", "users/ann-4f2c91d7/seed"},
+	{"bob-a86e3350", "zenith-c41d92f8", "get_secret('seed', 'tenant')", "tenants/zenith-c41d92f8/seed"},
+	{"eve-19d0c7b4", "initech-63f8e02b", "get_secret('seed')", "seed"},
 }
 
 // process is a running node.
@@ -72,19 +84,22 @@ func newCluster(t *testing.T) *cluster {
 	if err := os.Mkdir(c.secrets, 0o700); err != nil {
 		t.Fatal(err)
 	}
-	c.write("client", clientSecret)
+	c.write("client", c.judge.Hide("the client secret", clientSecret))
 	c.write("state-url", address)
-	c.write("state-key", base64.StdEncoding.EncodeToString([]byte("a state key of 32 bytes, for all")))
-	text := "connectors:\n"
-	for i := range grants {
+	c.write("state-key", c.judge.Hide("the state key", base64.StdEncoding.EncodeToString([]byte("a state key of 32 bytes, for all"))))
+	text := "gateway: {user: {type: header, header: {proxies: [127.0.0.1/32], id: X-User, tenant_id: X-Tenant}}}\nconnectors:\n"
+	for i, o := range owners {
+		c.judge.Hide("the name of a connector", connectorOf(i))
+		c.judge.Hide("a user", o.user)
+		c.judge.Hide("a tenant", o.tenant)
 		c.renew(i)
 		text += fmt.Sprintf(`  - name: %[1]s
     url: %[2]s/%[1]s
     timeout: 10s
     auth:
       type: oauth_refresh_token
-      config: {client_id: %[3]s, client_secret: "{{ get_secret('client') }}", refresh_token: "{{ get_secret('seed%[4]d') }}", token_url: %[5]s/token}
-`, connectorOf(i), c.judge.api.URL, clientOf(i), i, c.judge.login.URL)
+      config: {client_id: %[3]s, client_secret: "{{ get_secret('client') }}", refresh_token: "{{ %[4]s }}", token_url: %[5]s/token}
+`, connectorOf(i), c.judge.api.URL, clientOf(i), o.seed, c.judge.login.URL)
 	}
 	text += fmt.Sprintf(`state: {type: postgres, url: "{{ get_secret('state-url') }}", keys: "{{ get_secret('state-key') }}", lease: %s}`+"\n", lease)
 	if err := os.WriteFile(c.file, []byte(text), 0o600); err != nil {
@@ -108,6 +123,7 @@ func (c *cluster) startDatabase() string {
 	if err != nil {
 		c.t.Fatal(err)
 	}
+	c.direct = address
 	direct, err := url.Parse(address)
 	if err != nil {
 		c.t.Fatal(err)
@@ -156,6 +172,9 @@ func relay(t *testing.T, socket string) string {
 func (c *cluster) write(name, value string) {
 	c.t.Helper()
 	path := filepath.Join(c.secrets, name)
+	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+		c.t.Fatal(err)
+	}
 	if err := os.WriteFile(path+".new", []byte(value), 0o600); err != nil {
 		c.t.Fatal(err)
 	}
@@ -167,7 +186,7 @@ func (c *cluster) write(name, value string) {
 // renew configures the refresh token of a new consent.
 func (c *cluster) renew(grant int) {
 	c.lost[grant] = false
-	c.write(fmt.Sprint("seed", grant), c.judge.consent(grant))
+	c.write(owners[grant].file, c.judge.consent(grant))
 }
 
 // start starts a node, and waits until it listens. While the database is away, it starts it again.
@@ -180,7 +199,9 @@ func (c *cluster) start(i int) {
 		if err != nil {
 			c.t.Fatal(err)
 		}
-		p.command = exec.Command(c.program, "serve", "-c", c.file, "--secrets-dir", c.secrets, "--dev", "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0")
+		if p.command, err = c.command(i); err != nil {
+			c.t.Fatal(err)
+		}
 		p.command.Stderr = log
 		out, err := p.command.StdoutPipe()
 		if err != nil {
@@ -221,7 +242,7 @@ func (c *cluster) readLogs() {
 		}
 		for line := range strings.Lines(string(text[p.read:])) {
 			for grant := range grants {
-				if strings.Contains(line, "the grant may be lost") && strings.Contains(line, connectorOf(grant)) {
+				if strings.Contains(line, "may be lost, because its token was sent") && strings.Contains(line, connectorOf(grant)) {
 					c.lost[grant] = true
 				}
 			}
@@ -249,6 +270,8 @@ func (c *cluster) call(address string, grant int) (status int, body string) {
 	if err != nil {
 		return 0, err.Error()
 	}
+	r.Header.Set("X-User", owners[grant].user)
+	r.Header.Set("X-Tenant", owners[grant].tenant)
 	response, err := c.client.Do(r)
 	if err != nil {
 		return 0, err.Error()

@@ -42,6 +42,8 @@ const (
 // judge is oidc-provider behind a server that knows each refresh token that was sent, and the API of the tokens.
 // The provider revokes a grant if one of its refresh tokens is used twice.
 type judge struct {
+	testworld.Canaries // what must not be in the database
+
 	t        *testing.T
 	issuer   string
 	provider http.Client
@@ -156,7 +158,7 @@ func (j *judge) consent(grant int) string {
 	}
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	j.owners[answer.RefreshToken] = grant
+	j.owners[j.Hide("a refresh token of a consent", answer.RefreshToken)] = grant
 	return answer.RefreshToken
 }
 
@@ -241,7 +243,7 @@ func (j *judge) issued(answer []byte, grant int) []byte {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	j.redeemed++
-	j.owners[refresh], j.owners[access] = grant, grant
+	j.owners[j.Hide("a refresh token", refresh)], j.owners[j.Hide("an access token", access)] = grant, grant
 	return text
 }
 
@@ -261,4 +263,4 @@ func (j *judge) serve(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-func connectorOf(grant int) string { return fmt.Sprint("orders", grant) }
+func connectorOf(grant int) string { return fmt.Sprint("orders-of-grant-", grant) }
