@@ -44,8 +44,8 @@ bench: ## measure against others and against the goals; docs/benchmarks.md says 
 	@tools/debian $(MEASURED)
 	go run -C server/bench .
 
-soak: deps ## 1,000 rounds of faults at nodes with one store of state: takes hours, or ROUNDS=100, or SEED=2
-	cd server/test/nodes && go test -count=1 -timeout 0 -v -run 'TestFaults$$' . -rounds $(or $(ROUNDS),1000) -seed $(or $(SEED),1)
+soak: deps ## 1,000 rounds of faults at nodes with one store of state, and its size: an hour, or ROUNDS=100, or SEED=2
+	cd server/test/nodes && go test -count=1 -timeout 0 -v -run 'TestFaults$$|TestSizeOfGrants$$' . -rounds $(or $(ROUNDS),1000) -seed $(or $(SEED),1) -users 10000
 
 mutants: tinygo $(GREMLINS)/gremlins ## mutation testing: takes hours, or PKG=./host/internal/seal, or PART=3/10
 	go run ./tools/mutants -gremlins $(CURDIR)/$(GREMLINS)/gremlins $(and $(PART),-part $(PART)) $(and $(PATIENCE),-patience $(PATIENCE)) $(or $(PKG),$(MUTANTS))
