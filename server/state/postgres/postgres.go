@@ -74,6 +74,11 @@ func open(ctx context.Context, address string, options Options, times tuning) (s
 	if err != nil {
 		return nil, err
 	}
+	return connect(ctx, config, options, times)
+}
+
+// connect opens the database of a configuration.
+func connect(ctx context.Context, config *pgx.ConnConfig, options Options, times tuning) (state.Database, error) {
 	if options.Pooler {
 		config.DefaultQueryExecMode = pgx.QueryExecModeExec
 	} else {

@@ -1,0 +1,197 @@
+package postgres
+
+import (
+	"context"
+	"encoding/binary"
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/keywright/keywright/host"
+	"github.com/keywright/keywright/internal/testworld"
+	"github.com/keywright/keywright/plugins"
+	"github.com/keywright/keywright/server/internal/postgrestest"
+	"github.com/keywright/keywright/server/internal/postgresurl"
+)
+
+// idleConn is a connection to PostgreSQL in a bubble of synctest. While the server owes no answer, a read waits for the next
+// write, and not for the network, so that the time of the bubble goes on. It counts the statements.
+type idleConn struct {
+	net.Conn
+	statements *atomic.Int64
+
+	mu sync.Mutex
+	// owed is set while the server owes an answer, and past after the deadline.
+	owed, past bool
+	turned     chan struct{}
+	// tail has the last bytes that were read.
+	tail string
+}
+
+// dial returns a function that connects to the server at once, whatever the time of the bubble.
+func dial(statements *atomic.Int64) func(context.Context, string, string) (net.Conn, error) {
+	return func(_ context.Context, network, address string) (net.Conn, error) {
+		conn, err := (&net.Dialer{}).DialContext(context.Background(), network, address)
+		if err != nil {
+			return nil, err
+		}
+		return &idleConn{Conn: conn, statements: statements, turned: make(chan struct{})}, nil
+	}
+}
+
+// set sets owed or past, and wakes who reads.
+func (c *idleConn) set(field *bool, value bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	*field = value
+	close(c.turned)
+	c.turned = make(chan struct{})
+}
+
+func (c *idleConn) Write(b []byte) (int, error) {
+	for m := b; len(m) >= 5 && m[0] != 0; m = m[1+binary.BigEndian.Uint32(m[1:]):] { // the first message of a connection has no type
+		if m[0] == 'Q' || m[0] == 'E' { // Query and Execute
+			c.statements.Add(1)
+		}
+	}
+	c.set(&c.owed, true)
+	return c.Conn.Write(b)
+}
+
+func (c *idleConn) Read(b []byte) (int, error) {
+	for {
+		c.mu.Lock()
+		owed, past, turned := c.owed, c.past, c.turned
+		c.mu.Unlock()
+		switch {
+		case past:
+			return 0, os.ErrDeadlineExceeded
+		case owed:
+			n, err := c.Conn.Read(b)
+			c.tail += string(b[:n])
+			const ready = "Z\x00\x00\x00\x05I" // ReadyForQuery outside of a transaction
+			c.tail = c.tail[max(0, len(c.tail)-len(ready)):]
+			if c.tail == ready {
+				c.set(&c.owed, false)
+			}
+			return n, err
+		}
+		<-turned
+	}
+}
+
+func (c *idleConn) SetDeadline(t time.Time) error {
+	c.set(&c.past, !t.IsZero() && !t.After(time.Now()))
+	return nil
+}
+
+func (c *idleConn) SetReadDeadline(t time.Time) error { return c.SetDeadline(t) }
+
+func (c *idleConn) SetWriteDeadline(time.Time) error { return nil }
+
+// anySecrets is a store in which each secret is its name.
+type anySecrets struct{}
+
+func (anySecrets) Secret(_ context.Context, name string) (string, error) { return name, nil }
+
+// login is the network: an API, and a token endpoint whose tokens are new each time.
+func login() testworld.Answer {
+	var n atomic.Int64
+	return func(*http.Request) (*http.Response, error) {
+		return testworld.Response(http.StatusOK, fmt.Sprintf(`{"access_token":"access-%[1]d","token_type":"Bearer","expires_in":3600,"refresh_token":"refresh-%[1]d"}`, n.Add(1))), nil
+	}
+}
+
+// node returns a function that authenticates a request of a user on a new node.
+func node(t *testing.T, config *pgx.ConnConfig, network testworld.Answer, code string) func(user string) {
+	t.Helper()
+	store, err := connect(t.Context(), config, Options{}, usual)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = store.Close() })
+	shared, err := host.NewState(t.Context(), host.StateConfig{Store: store, Keys: [][]byte{[]byte("a state key of 32 bytes, for all")}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = shared.Close(context.Background()) })
+	h, err := host.New(t.Context(), host.Config{
+		State: shared, Secrets: anySecrets{}, Base: network, CodeCache: code,
+		BuiltIns: []host.Plugin{{Name: "oauth_refresh_token", Wasm: plugins.Of("oauth_refresh_token")}},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = h.Close(context.Background()) })
+	connector, err := h.Connect(t.Context(), host.ConnectorConfig{Name: "orders", Origins: []string{"https://api.test"}, Auth: host.Auth{
+		Type: "oauth_refresh_token", Config: map[string]any{
+			"client_id": "me", "client_secret": "{{ get_secret('client') }}", "token_url": "https://login.test/token", "refresh_token": "{{ get_secret('seed', 'user') }}",
+		},
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return func(user string) {
+		t.Helper()
+		r, err := http.NewRequestWithContext(host.WithUser(t.Context(), host.User{ID: user}), http.MethodGet, "https://api.test/", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		response, err := connector.Transport(nil).RoundTrip(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = response.Body.Close()
+	}
+}
+
+// 100 nodes that have used grants, their own and a common one, and then have nothing to do for an hour, send PostgreSQL less than
+// 50 statements a second in each minute of it.
+func TestIdleNodes(t *testing.T) {
+	const nodes = 100
+	server, err := postgrestest.Start("max_connections=400")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = server.Stop() })
+	address, err := server.Database(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	code, network := t.TempDir(), login()
+	synctest.Test(t, func(t *testing.T) {
+		var statements atomic.Int64
+		config, err := postgresurl.Parse(address, settings)
+		if err != nil {
+			t.Fatal(err)
+		}
+		config.DialFunc = dial(&statements)
+		for i := range nodes {
+			use := node(t, config.Copy(), network, code)
+			use("all")
+			use(fmt.Sprint("user", i))
+		}
+		synctest.Wait()
+		busy := statements.Swap(0)
+		idle, most := int64(0), int64(0)
+		for range 60 {
+			time.Sleep(time.Minute) // of the bubble
+			n := statements.Swap(0)
+			if idle, most = idle+n, max(most, n); n >= 50*60 {
+				t.Fatalf("%d statements in a minute", n)
+			}
+		}
+		t.Logf("%d nodes: %d statements to begin with, then %d in an hour, %d in a minute at most", nodes, busy, idle, most)
+		if busy < 4*nodes || idle < 4*nodes {
+			t.Error("not all statements were counted: a node has some for a new token, and sweeps six times in an hour")
+		}
+	})
+}
