@@ -4,7 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"time"
+
+	"github.com/hashicorp/golang-lru/v2"
 
 	"github.com/keywright/keywright/abi"
 	"github.com/keywright/keywright/host/internal/hostfn"
@@ -57,7 +60,7 @@ func (c *Connector) Disconnect(ctx context.Context) error {
 	bounded, cancel := context.WithTimeout(ctx, c.host.config.State.lease+c.exchangeTime())
 	defer cancel()
 	token, err := c.host.config.State.node.Forget(bounded, key)
-	c.host.grants.Remove(key)
+	c.host.grants.forget(key)
 	switch {
 	case err != nil:
 		return c.fail(StageToken, fmt.Errorf("the grant cannot be forgotten: %w", err))
@@ -79,7 +82,7 @@ func (c *Connector) renew(ctx context.Context, token []byte) error {
 	ctx, cancel := context.WithTimeout(ctx, c.host.config.State.lease+c.exchangeTime())
 	defer cancel()
 	err := c.host.config.State.node.Renew(ctx, key, token)
-	c.host.grants.Remove(key)
+	c.host.grants.forget(key)
 	if err != nil {
 		return c.fail(StageToken, hostfn.Passing(fmt.Errorf("the grant cannot be kept: %w", err)))
 	}
@@ -93,37 +96,77 @@ const grantKnown = 30 * time.Second
 // maxGrants is the number of grants whose names a host remembers.
 const maxGrants = 1 << 16
 
+// knownGrants remembers the names of grants.
+type knownGrants struct {
+	mu    sync.Mutex
+	known *lru.Cache[lease.Key, knownGrant]
+	// forgotten is the number of grants that this host has taken back or replaced. A name that was asked for before is not
+	// remembered after it has risen: it may be that of the grant before.
+	forgotten int
+}
+
 // knownGrant is the name of a grant, and when the store was asked for it.
 type knownGrant struct {
 	name  string
 	asked time.Time
 }
 
-// grantName returns the name of the grant of the context's user, which is a part of the partition of what was got with it. It is
-// empty if there is no grant. If the store fails, the name that was last known counts: access tokens are used to their end.
+// ask returns the name of a grant that is remembered, if there is one, and reports whether the store must be asked for it. If it
+// must, ask also returns what remember needs, and other calls use the name meanwhile.
+func (k *knownGrants) ask(key lease.Key, now time.Time) (name string, ok, must bool, before int) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	known, ok := k.known.Get(key)
+	if age := now.Sub(known.asked); ok && age >= 0 && age < grantKnown {
+		return known.name, true, false, 0
+	}
+	if ok {
+		k.known.Add(key, knownGrant{known.name, now})
+	}
+	return known.name, ok, true, k.forgotten
+}
+
+// remember remembers a name, unless a grant was forgotten since ask returned before.
+func (k *knownGrants) remember(key lease.Key, name string, now time.Time, before int) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.forgotten == before {
+		k.known.Add(key, knownGrant{name, now})
+	}
+}
+
+// forget forgets the name of a grant that was taken back or replaced.
+func (k *knownGrants) forget(key lease.Key) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.forgotten++
+	k.known.Remove(key)
+}
+
+// grantName returns the name of the grant of the context's user, which is a part of the partition of what was got with it. If
+// there is no grant, the error is a [GrantError], and no plugin runs: one may have cached what it got in the run of connect, which
+// has no grant yet. If the store fails, the name that was last known counts: access tokens are used to their end.
 func (c *Connector) grantName(ctx context.Context) (string, error) {
 	if err := c.canConsent(ctx); err != nil {
 		return "", err
 	}
-	key, _, _ := c.grantKey(ctx)
+	key, tenant, user := c.grantKey(ctx)
 	now := c.host.config.Clock()
-	known, ok := c.host.grants.Get(key)
-	if age := now.Sub(known.asked); ok && age >= 0 && age < grantKnown {
-		return known.name, nil
+	name, ok, must, before := c.host.grants.ask(key, now)
+	if !must {
+		return name, nil
 	}
-	if ok { // meanwhile the others go on
-		c.host.grants.Add(key, knownGrant{known.name, now})
-	}
-	found, err := c.host.config.State.node.Look(ctx, key)
+	// The answer is for all requests, so it counts even if the request that asks is cancelled.
+	found, err := c.host.config.State.node.Look(context.WithoutCancel(ctx), key)
 	switch {
 	case err != nil && ok:
-		return known.name, nil
+		return name, nil
 	case err != nil:
 		return "", c.fail(StageToken, hostfn.Passing(fmt.Errorf("the grant cannot be read: %w", err)))
 	case found.Grant == "": // another node may know a new one at any time
-		c.host.grants.Remove(key)
-	default:
-		c.host.grants.Add(key, knownGrant{found.Grant, now})
+		c.host.grants.known.Remove(key)
+		return "", c.fail(StageToken, &GrantError{Connector: c.config.Name, Tenant: tenant, User: user, Condition: NotConnected, Renew: connectFirst})
 	}
+	c.host.grants.remember(key, found.Grant, now, before)
 	return found.Grant, nil
 }

@@ -41,6 +41,9 @@ type GrantError struct {
 	Err error
 }
 
+// connectFirst is the Renew of a grant that is not there.
+const connectFirst = "connect first"
+
 func (e *GrantError) Error() string {
 	whose := "the grant"
 	switch {
@@ -169,7 +172,7 @@ func (t *turn) error(ctx context.Context, err, cause error) error {
 			g.Condition = Refused
 		}
 	case errors.Is(err, lease.ErrNotConnected):
-		g.Condition, g.Renew = NotConnected, "connect first"
+		g.Condition, g.Renew = NotConnected, connectFirst
 		return g
 	case errors.Is(err, lease.ErrSeedUsed), errors.Is(err, lease.ErrRolledBack):
 		return err

@@ -58,7 +58,7 @@ type Host struct {
 	identities *lru.Cache[identityKey, *identity]
 
 	// grants holds the names of grants that the store has told.
-	grants *lru.Cache[lease.Key, knownGrant]
+	grants knownGrants
 
 	// mutations holds the results of calls of connectors whose templates name something of the user.
 	mutations *lru.Cache[mutationKey, *cachedMutation]
@@ -141,7 +141,7 @@ func tryHost(ctx context.Context, c Config) (*Host, error) {
 	if h.mutations, err = lru.New[mutationKey, *cachedMutation](c.Limits.CacheEntries); err != nil {
 		return nil, err
 	}
-	if h.grants, err = lru.New[lease.Key, knownGrant](maxGrants); err != nil {
+	if h.grants.known, err = lru.New[lease.Key, knownGrant](maxGrants); err != nil {
 		return nil, err
 	}
 	if h.identities, err = newIdentities(); err != nil {

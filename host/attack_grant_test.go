@@ -1,0 +1,130 @@
+package host_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/keywright/keywright/abi"
+	"github.com/keywright/keywright/host"
+	"github.com/keywright/keywright/host/state"
+)
+
+// cachingConsenter returns a guest with consent that caches its access tokens, also that of the run of connect.
+func cachingConsenter() *guest {
+	g := consenter()
+	g.about.Uses = append(g.about.Uses, abi.GroupCache)
+	g.about.Answers = append(g.about.Answers, abi.Answer{Name: "access_token", From: "json:/access_token", Kind: abi.AnswerSealed, Sinks: []string{abi.SinkHeader}})
+	keep := func(env abi.Env, name, text string) string {
+		token := exchange(env, abi.Exchange{URL: value(env, "token_url"), Form: []abi.Pair{{Name: name, Value: text}}}).Answers["access_token"]
+		env.CacheSet("access_token", token, 3600)
+		return token
+	}
+	g.connect = func(env abi.Env) (string, error) {
+		keep(env, "code", "the-code-of-alice")
+		return "", nil
+	}
+	g.authenticate = func(env abi.Env) (string, error) {
+		token, ok := env.CacheGet("access_token")
+		if !ok {
+			refresh, ok := env.StateGet("refresh_token")
+			if !ok {
+				return "", errors.New("no refresh token")
+			}
+			token = keep(env, "refresh_token", refresh)
+		}
+		return header("Authorization", "Bearer "+token), nil
+	}
+	return g
+}
+
+// What a plugin caches in its run of connect serves nobody after the grant was taken back (threats.md 145).
+func TestTokensOfTheRunOfConnect(t *testing.T) {
+	w, connector := guestConsents(consenting(t, "the-code-of-alice"), cachingConsenter())
+	if err := finish(t, w, connector, alice, back(begin(t, connector, alice), "the-code-of-alice")); err != nil {
+		t.Fatal(err)
+	}
+	w.send(connector, get(forUser(t, alice)))
+	if err := connector.Disconnect(forUser(t, alice)); err != nil {
+		t.Fatal(err)
+	}
+	condition(t, connector, alice, host.NotConnected)
+	w.refuse(connector, get(forUser(t, alice)), host.StageToken, "is not there")
+}
+
+// askedStore calls before and after each Get.
+type askedStore struct {
+	state.Store
+	before func(ctx context.Context) error
+	after  func()
+}
+
+func (s *askedStore) Get(ctx context.Context, id state.ID) (row state.Row, err error) {
+	if s.before != nil {
+		if err := s.before(ctx); err != nil {
+			return row, err
+		}
+	}
+	row, err = s.Store.Get(ctx, id)
+	if s.after != nil {
+		s.after()
+	}
+	return row, err
+}
+
+// asked returns a cluster whose store is an askedStore.
+func asked(t *testing.T) (*cluster, *askedStore) {
+	t.Helper()
+	c := consenting(t, "the-first-code")
+	s := &askedStore{Store: c.store.Store}
+	c.store.Store = s
+	return c, s
+}
+
+// connectedNode adds a node at which alice has connected, and has sent a request.
+func connectedNode(t *testing.T, c *cluster) (*world, *host.Connector) {
+	t.Helper()
+	w, connector := consents(c)
+	if err := finish(t, w, connector, alice, back(begin(t, connector, alice), "the-first-code")); err != nil {
+		t.Fatal(err)
+	}
+	w.send(connector, get(forUser(t, alice)))
+	return w, connector
+}
+
+// Requests that are cancelled while they ask whether a grant is still there do not keep a node from noticing that it is not
+// (threats.md 146).
+func TestCancelledRequestsAfterAGrantWasTakenBack(t *testing.T) {
+	c, store := asked(t)
+	_, first := connectedNode(t, c)
+	two, second := consents(c)
+	two.send(second, get(forUser(t, alice)))
+	if err := first.Disconnect(forUser(t, alice)); err != nil {
+		t.Fatal(err)
+	}
+	c.clock.Advance(30 * time.Second)
+	ctx, cancel := context.WithCancel(forUser(t, alice))
+	store.before = func(ctx context.Context) error {
+		cancel()
+		return ctx.Err()
+	}
+	_, _ = two.try(second, get(ctx))
+	store.before = nil
+	two.refuse(second, get(forUser(t, alice)), host.StageToken, "is not there")
+}
+
+// A grant that is taken back while another request asks for it is not used by a later request (threats.md 146).
+func TestAGrantTakenBackWhileItIsAskedFor(t *testing.T) {
+	c, store := asked(t)
+	w, connector := connectedNode(t, c)
+	c.clock.Advance(30 * time.Second)
+	store.after = func() {
+		store.after = nil
+		if err := connector.Disconnect(forUser(t, alice)); err != nil {
+			t.Error(err)
+		}
+	}
+	_, _ = w.try(connector, get(forUser(t, alice)))
+	w.refuse(connector, get(forUser(t, alice)), host.StageToken, "is not there")
+}
