@@ -53,11 +53,11 @@ func TestTokensOfTheRunOfConnect(t *testing.T) {
 	w.refuse(connector, get(forUser(t, alice)), host.StageToken, "is not there")
 }
 
-// askedStore calls before and after each Get.
+// askedStore calls before and after each Get. after may change the row.
 type askedStore struct {
 	state.Store
 	before func(ctx context.Context) error
-	after  func()
+	after  func(*state.Row)
 }
 
 func (s *askedStore) Get(ctx context.Context, id state.ID) (row state.Row, err error) {
@@ -68,7 +68,7 @@ func (s *askedStore) Get(ctx context.Context, id state.ID) (row state.Row, err e
 	}
 	row, err = s.Store.Get(ctx, id)
 	if s.after != nil {
-		s.after()
+		s.after(&row)
 	}
 	return row, err
 }
@@ -119,7 +119,7 @@ func TestAGrantTakenBackWhileItIsAskedFor(t *testing.T) {
 	c, store := asked(t)
 	w, connector := connectedNode(t, c)
 	c.clock.Advance(30 * time.Second)
-	store.after = func() {
+	store.after = func(*state.Row) {
 		store.after = nil
 		if err := connector.Disconnect(forUser(t, alice)); err != nil {
 			t.Error(err)
@@ -127,4 +127,20 @@ func TestAGrantTakenBackWhileItIsAskedFor(t *testing.T) {
 	}
 	_, _ = w.try(connector, get(forUser(t, alice)))
 	w.refuse(connector, get(forUser(t, alice)), host.StageToken, "is not there")
+}
+
+// If the token of a grant cannot be read, the grant is forgotten, and the error says that it was not revoked (threats.md 149).
+func TestDisconnectOfWhatDoesNotOpen(t *testing.T) {
+	c, store := asked(t)
+	_, connector := connectedNode(t, c)
+	store.after = func(row *state.Row) {
+		if row.Value != nil {
+			row.Value[0]++
+		}
+	}
+	if err := connector.Disconnect(forUser(t, alice)); !errors.Is(err, host.ErrNotRevoked) {
+		t.Errorf("the error is %v", err)
+	}
+	store.after = nil
+	condition(t, connector, alice, host.NotConnected)
 }

@@ -45,8 +45,8 @@ func (c *Connector) Connection(ctx context.Context) (Connection, error) {
 
 // Disconnect forgets the grant of the context's user, or of the operator if the context has no user, and has the authorization
 // server revoke it if the connector says how (RFC 7009). It may wait for a token request under way, for up to the time of a
-// lease. The grant is forgotten even if the server has not revoked it. Then the error wraps [ErrNotRevoked]. It is no error if
-// there is no grant.
+// lease. The grant is forgotten even if the server has not revoked it, or if no state key opens it. Then the error wraps
+// [ErrNotRevoked]. It is no error if there is no grant.
 //
 // This host does not use tokens of the grant any more. Other nodes do not after half a minute.
 func (c *Connector) Disconnect(ctx context.Context) error {
@@ -62,6 +62,8 @@ func (c *Connector) Disconnect(ctx context.Context) error {
 	token, err := c.host.config.State.node.Forget(bounded, key)
 	c.host.grants.forget(key)
 	switch {
+	case errors.Is(err, lease.ErrUnread):
+		return fmt.Errorf("%w: %w", ErrNotRevoked, c.fail(StageToken, err))
 	case err != nil:
 		return c.fail(StageToken, fmt.Errorf("the grant cannot be forgotten: %w", err))
 	case token == nil || !c.plugin.guest.Has(abi.ExportDisconnect):

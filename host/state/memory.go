@@ -51,7 +51,7 @@ func (m *Memory) row(id ID) Row {
 	}
 	now := m.now()
 	row := Row{Generation: r.generation}
-	if r.value != nil && r.valid(now) {
+	if r.value != nil && r.valid(now) && (r.expires.IsZero() || !r.written.After(now.Add(Slack))) {
 		row.Value, row.Age = slices.Clone(r.value), max(0, now.Sub(r.written))
 		if !r.expires.IsZero() {
 			row.ExpiresIn = r.expires.Sub(now)
@@ -86,7 +86,7 @@ func (m *Memory) Acquire(ctx context.Context, id ID, generation int64, d time.Du
 	case r == nil && generation == 0:
 		r = &memoryRow{generation: m.highest + 1, fence: m.highest}
 		m.rows[id] = r
-	case r == nil || r.generation != generation || r.leased.After(now):
+	case r == nil || r.generation != generation || r.leased.After(now) && !r.leased.After(now.Add(2*d+Slack)):
 		return Lease{}, false, nil
 	}
 	r.fence++

@@ -13,12 +13,17 @@ import (
 // ID is the name of a row. It is the result of a keyed hash.
 type ID [32]byte
 
+// Slack is by how much the times of a row may be later than they can be, before the clock of the store counts as set back: a call may
+// have learned the time, and waited before it read the row.
+const Slack = time.Minute
+
 // Row has the value and the condition of an ID in a store. The zero Row is that of an ID for which the store holds nothing.
 type Row struct {
 	// Generation rises with each write of the value. It never returns to an earlier number, even if the store has forgotten
 	// the row in between. It is 0 in the zero Row.
 	Generation int64
-	// Value is sealed. It is nil if there is no value, or if the value has expired.
+	// Value is sealed. It is nil if there is no value, or if the value has expired. A value that expires has done so, too, if it
+	// was written more than [Slack] later than now: the clock of the store was set back, and nobody knows how old the value is.
 	Value []byte
 	// ExpiresIn is the time until Value expires, when the store answered. It is 0 if Value does not expire.
 	ExpiresIn time.Duration
@@ -48,7 +53,7 @@ type Store interface {
 	Get(ctx context.Context, id ID) (Row, error)
 	// Acquire takes the lease of a row if nobody holds it and the row still has this generation. The generation of a row that
 	// is not there is 0. Acquire reports whether it took the lease. A row that was not there has a generation other than 0
-	// afterwards.
+	// afterwards. A lease that ends later than in twice d and [Slack] counts as over: the clock of the store was set back.
 	Acquire(ctx context.Context, id ID, generation int64, d time.Duration) (lease Lease, taken bool, err error)
 	// Put writes a value for the holder of a lease, and reports whether it did. It does not if the row has another fence or
 	// another generation than the lease. The time of the lease does not matter: as long as nobody else has acquired it, a

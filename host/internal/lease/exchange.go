@@ -32,8 +32,8 @@ func (n *Node) BeginExchange(ctx context.Context, key Key, valid func(value []by
 		if row.Value != nil {
 			value, err := n.open(id, row)
 			left := row.ExpiresIn - n.c.Now().Sub(before)
-			if err == nil && (left > 0 || row.ExpiresIn == 0) && valid(value, row.Generation) {
-				return Token{Value: value, ExpiresIn: max(left, 0), Generation: row.Generation}, nil, nil
+			if err == nil && left > 0 && valid(value, row.Generation) { // each token has a time
+				return Token{Value: value, ExpiresIn: left, Generation: row.Generation}, nil, nil
 			}
 		}
 		asked := n.c.Now()

@@ -28,6 +28,8 @@ var (
 	ErrSeedUsed = errors.New("the configured token was used before, and a newer one has replaced it: configure the newer one, or renew the grant")
 	// ErrNotConnected says that there is no grant.
 	ErrNotConnected = errors.New("there is no grant: nobody has given consent yet, or it was taken back")
+	// ErrUnread says that a grant was forgotten whose token no state key opens.
+	ErrUnread = errors.New("the grant is forgotten, and its token could not be read, so that nobody can revoke it")
 )
 
 // Renew writes the token of a new consent, whatever became of the one before. It waits until nobody has the turn of the
@@ -41,7 +43,7 @@ func (n *Node) Renew(ctx context.Context, key Key, token []byte) error {
 }
 
 // Forget removes a grant. It returns its token, so that the caller can revoke it, or nil if there is none. Like
-// [Node.Renew], it waits.
+// [Node.Renew], it waits. It forgets a grant that does not open as well, and returns [ErrUnread] then.
 func (n *Node) Forget(ctx context.Context, key Key) ([]byte, error) {
 	return n.replace(ctx, key, nil)
 }
@@ -59,8 +61,12 @@ func (n *Node) replace(ctx context.Context, key Key, token []byte) (before []byt
 	}
 	for {
 		row, rec, err := n.grant(ctx, id)
+		var unread error
 		if errors.Is(err, ErrRolledBack) || errors.Is(err, errSealed) {
 			rec, err = record{}, nil // there is no other way out
+			if token == nil {
+				unread = ErrUnread
+			}
 		} else if token == nil && err == nil && rec.Token == nil {
 			return nil, nil
 		}
@@ -82,7 +88,7 @@ func (n *Node) replace(ctx context.Context, key Key, token []byte) (before []byt
 			return nil, err
 		}
 		if ok {
-			return rec.Token, nil
+			return rec.Token, unread
 		}
 	}
 }

@@ -53,7 +53,7 @@ func (r record) with(mark mark, token []byte) record {
 // record returns the record of a row, which is the zero record if the row has no value.
 func (n *Node) record(id state.ID, row reading) (rec record, err error) {
 	if row.Value == nil {
-		if row.Generation <= row.seen && row.seen > 0 {
+		if row.seen > 0 {
 			return record{}, ErrRolledBack // a record was here, and nobody removes records
 		}
 		return record{}, nil

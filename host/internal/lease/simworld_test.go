@@ -170,6 +170,7 @@ func (w *world) start(i int) {
 		Within: func(ctx context.Context, _ time.Duration) (context.Context, context.CancelFunc) {
 			return ctx, func() {}
 		},
+		Sleep:    func(_ context.Context, d time.Duration) { w.sleep(d) },
 		Degraded: func(error) { n.degraded = true },
 	})
 	if err != nil {

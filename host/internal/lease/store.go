@@ -100,6 +100,9 @@ func (n *Node) get(ctx context.Context, id state.ID) (row reading, err error) {
 		row.Row, err = n.c.Store.Get(ctx, id)
 		return err
 	})
+	if row.LeasedFor > 2*n.c.Lease+state.Slack { // the clock of the store was set back, and Acquire does not count such a lease either
+		row.LeasedFor = 0
+	}
 	return row, err
 }
 
@@ -141,8 +144,16 @@ func (n *Node) release(ctx context.Context, lease state.Lease) {
 	_ = n.ask(context.WithoutCancel(ctx), func(ctx context.Context) error { return n.c.Store.Release(ctx, lease) })
 }
 
+// another is the time between two tries to acquire a row that nobody holds. Usually somebody else was faster. A row that the store
+// shows and does not let anybody acquire must not be asked for all the time.
+const another = 10 * time.Millisecond
+
 // wait waits until a row that was read may have changed, for no longer than its lease, and returns an error if ctx is done.
 func (n *Node) wait(ctx context.Context, id state.ID, row reading) error {
+	if row.LeasedFor == 0 {
+		n.c.Sleep(ctx, another)
+		return ctx.Err()
+	}
 	within, cancel := n.c.Within(ctx, row.LeasedFor+n.c.StoreTimeout)
 	defer cancel()
 	if err := n.c.Store.Wait(within, id, row.Generation); err != nil && ctx.Err() == nil && within.Err() == nil {

@@ -48,6 +48,18 @@ func leaseEnds(f *fixture) {
 	}
 }
 
+func leaseOfLater(f *fixture) {
+	first := f.acquire(id(1))
+	f.put(first, "one", 0, false, true)
+	f.advance(-10 * time.Hour)
+	second := f.acquire(id(1))
+	f.between("LeasedFor", f.get(id(1)).LeasedFor, time.Hour)
+	first.Generation++
+	f.put(first, "late", 0, true, false)
+	f.put(second, "two", 0, true, true)
+	f.holds(id(1), "two")
+}
+
 func releaseEnds(f *fixture) {
 	lease := f.acquire(id(1))
 	f.release(lease)

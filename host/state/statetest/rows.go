@@ -100,6 +100,20 @@ func expires(f *fixture) {
 	f.holds(id(1), "two")
 }
 
+// valueOfLater sets the clock back. Nobody knows then how long a value may still be used, or for how long a refusal has held.
+func valueOfLater(f *fixture) {
+	f.put(f.acquire(id(1)), "one", 4*time.Hour, true, true)
+	f.put(f.acquire(id(2)), "for good", 0, true, true)
+	f.advance(-10 * time.Hour)
+	if row := f.get(id(1)); row.Value != nil || row.ExpiresIn != 0 || row.Age != 0 {
+		f.Errorf("the value was written later than now, and Get returns %+v", row)
+	}
+	f.holds(id(2), "for good")
+	f.put(f.acquire(id(1)), "two", 4*time.Hour, true, true)
+	f.holds(id(1), "two")
+	f.between("ExpiresIn", f.get(id(1)).ExpiresIn, 4*time.Hour)
+}
+
 // ages writes twice. The age of a value has nothing to do with that of its row, and reading does not change it.
 func ages(f *fixture) {
 	f.acquire(id(2))

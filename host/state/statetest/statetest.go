@@ -14,7 +14,7 @@ type Suite struct {
 	New func(t *testing.T) state.Store
 	// Advance lets time pass for a store: expiries and leases come nearer by d. A store whose clock cannot be set, such as
 	// a database, moves the times in its rows into the past instead. Tests only use hours, so that the time that a slow
-	// machine needs makes no difference.
+	// machine needs makes no difference. A negative d sets the clock back.
 	Advance func(t *testing.T, s state.Store, d time.Duration)
 	// Sweep removes the rows that the store may forget, at once. It is nil if the store forgets nothing.
 	Sweep func(t *testing.T, s state.Store)
@@ -35,6 +35,7 @@ func Run(t *testing.T, suite Suite) {
 		{"only one has the lease", oneLease},
 		{"acquire compares the generation", acquireCompares},
 		{"a lease ends with its time", leaseEnds},
+		{"a lease from before the clock was set back is over", leaseOfLater},
 		{"a lease ends with release", releaseEnds},
 		{"put can end the lease or keep it", putReleases},
 		{"put compares the fence", putComparesFence},
@@ -43,6 +44,7 @@ func Run(t *testing.T, suite Suite) {
 		{"release of a late holder does nothing", lateRelease},
 		{"values expire by the clock of the store", expires},
 		{"values have their age by the clock of the store", ages},
+		{"values that expire do when the clock is set back", valueOfLater},
 		{"values without expiry stay", staysForEver},
 		{"a value may live a hundred years", century},
 		{"delete compares the generation", deletes},

@@ -1,17 +1,22 @@
 package sqlstate
 
-import "strings"
+import (
+	"strconv"
+	"strings"
+
+	hoststate "github.com/keywright/keywright/host/state"
+)
 
 // statements are the statements of a dialect. Each is one step. {now} stands for the time in microseconds. It is $1 where
 // the program has the clock, and the clock of the database otherwise, for which $1 is NULL. A statement that compares the
-// time reads it once, in the subquery clock. {changed} is a text that the database sends to all waiters, where it can.
+// time reads it once, in the subquery clock. {slack} stands for [hoststate.Slack] in microseconds. {changed} is a text that the database sends to all waiters, where it can.
 type statements struct {
 	get, create, acquire, put, release, delete, reseal, rows, sweep string
 }
 
 // newStatements returns the statements for a dialect.
 func newStatements(now, changed string) statements {
-	fill := strings.NewReplacer("{now}", now, "{changed}", changed, "{clock}", "(SELECT "+now+" AS now) AS clock").Replace
+	fill := strings.NewReplacer("{now}", now, "{changed}", changed, "{slack}", strconv.FormatInt(hoststate.Slack.Microseconds(), 10), "{clock}", "(SELECT "+now+" AS now) AS clock").Replace
 	return statements{
 		get: fill(`SELECT generation, value, written, expires, leased, {now} FROM state_rows WHERE id = $2`),
 
@@ -22,7 +27,7 @@ SELECT $2, now * 1024 + $3, now * 1024 + $3, now, now + $4 FROM {clock} WHERE tr
 ON CONFLICT (id) DO NOTHING RETURNING fence, generation`),
 
 		acquire: fill(`UPDATE state_rows SET fence = fence + 1, leased = now + $4 FROM {clock}
-WHERE id = $2 AND generation = $3 AND (leased IS NULL OR leased <= now) RETURNING fence, generation`),
+WHERE id = $2 AND generation = $3 AND (leased IS NULL OR leased <= now OR leased > now + $4 + $4 + {slack}) RETURNING fence, generation`),
 
 		put: fill(`UPDATE state_rows SET generation = generation + 1, value = $5, written = now, expires = now + $6, leased = CASE WHEN $7 THEN NULL ELSE leased END FROM {clock}
 WHERE id = $2 AND fence = $3 AND generation = $4 RETURNING {changed}`),

@@ -244,7 +244,7 @@ func (c *columns) row() hoststate.Row {
 	left := func(until sql.NullInt64) time.Duration {
 		return max(0, time.Duration(until.Int64-c.now)*time.Microsecond)
 	}
-	if c.value != nil && (!c.expires.Valid || c.expires.Int64 > c.now) {
+	if c.value != nil && (!c.expires.Valid || c.expires.Int64 > c.now && c.written.Int64 <= c.now+hoststate.Slack.Microseconds()) {
 		row.Value = c.value
 		row.Age = max(0, time.Duration(c.now-c.written.Int64)*time.Microsecond)
 		if c.expires.Valid {

@@ -116,6 +116,23 @@ func TestSweeping(t *testing.T) {
 	})
 }
 
+// A call that has learned the time, and then waits, may read a row that was written later. The row is as it is.
+func TestSlack(t *testing.T) {
+	onBoth(t, func(t *testing.T, db database) {
+		store := db.open(t)
+		put(t, store, acquire(t, store, id("value"), time.Hour), "x", time.Hour)
+		acquire(t, store, id("leased"), time.Hour)
+		db.later(t, -50*time.Second)
+		if got := get(t, store, id("value")); string(got.Value) != "x" || got.Age != 0 {
+			t.Errorf("%+v", got)
+		}
+		got := get(t, store, id("leased"))
+		if _, taken, err := store.Acquire(t.Context(), id("leased"), got.Generation, time.Hour/2); taken || err != nil {
+			t.Errorf("%+v: %t, %v", got, taken, err)
+		}
+	})
+}
+
 // The rows of all pages are seen, while they are written.
 func TestAllRows(t *testing.T) {
 	onBoth(t, func(t *testing.T, db database) {

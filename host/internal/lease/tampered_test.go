@@ -1,0 +1,128 @@
+package lease_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/keywright/keywright/host/internal/lease"
+	"github.com/keywright/keywright/host/state"
+)
+
+// The clock of the store was wrong, and is set back. Neither a lease nor a refusal of that time holds for longer than it would
+// have (threats.md 148).
+func TestClockOfTheStoreIsSetBack(t *testing.T) {
+	now := time.Now()
+	store, key, ctx := state.NewMemory(func() time.Time { return now }), stateKey(), t.Context()
+	gone, node := newNode(t, store, key), newNode(t, store, key)
+	access, refused, lost := lease.Key{Name: "access"}, lease.Key{Name: "refused"}, lease.Key{Name: "lost"}
+	if _, x, err := gone.BeginExchange(ctx, access, nil); x == nil {
+		t.Fatal(err)
+	}
+	if _, err := gone.Begin(ctx, grantKey, []byte("seed")); err != nil {
+		t.Fatal(err)
+	}
+	intended(t, gone, "lost")
+	wait := func(int) time.Duration { return time.Minute }
+	if _, err := gone.Refuse(ctx, refused, []byte("no"), wait); err != nil {
+		t.Fatal(err)
+	}
+	now = now.Add(-240 * time.Hour)
+	ctx, cancel := context.WithTimeout(ctx, time.Minute)
+	defer cancel()
+	if got, err := node.Fetch(ctx, access, token); err != nil || string(got.Value) != "token" {
+		t.Errorf("a node gets %q, %v", got.Value, err)
+	}
+	if sent, err := redeem(ctx, node, grantKey, "seed", "next"); sent != "seed" || err != nil {
+		t.Errorf("a node sends %q, %v", sent, err)
+	}
+	if sent, err := redeem(ctx, node, lost, "seed of lost", "next"); !errors.As(err, new(*lease.LostError)) {
+		t.Errorf("a node sends %q, %v, want a LostError", sent, err)
+	}
+	if r, err := node.Refusal(ctx, refused); err != nil || r.Wait > 0 {
+		t.Errorf("the endpoint is not asked for %s, %v", r.Wait, err)
+	}
+}
+
+// Somebody who writes the database takes the value of a grant away, or raises its generation: a node that has seen the grant does
+// not begin it anew (threats.md 147).
+func TestGrantWithoutItsValue(t *testing.T) {
+	store := newRecorder()
+	node := newNode(t, store, stateKey())
+	if sent, err := redeem(t.Context(), node, grantKey, "seed", "next"); sent != "seed" || err != nil {
+		t.Fatal(sent, err)
+	}
+	for _, by := range []int64{-1, 0, 1, 1 << 40} {
+		store.swap = func(_ state.ID, row state.Row) state.Row {
+			return state.Row{Generation: row.Generation + by}
+		}
+		if sent, err := redeem(t.Context(), node, grantKey, "seed", "next"); !errors.Is(err, lease.ErrRolledBack) {
+			t.Errorf("with a generation raised by %d a node sends %q, %v", by, sent, err)
+		}
+	}
+}
+
+// Somebody who writes the database makes a row that nobody can acquire. A node asks for it now and then, until its time is over
+// (threats.md 147).
+func TestRowThatNobodyCanAcquire(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	pauses, reads := 0, 0
+	store := newRecorder()
+	node := configured(t, lease.Config{Store: store, Keys: [][]byte{stateKey()}, Sleep: func(context.Context, time.Duration) {
+		if pauses++; pauses == 5 {
+			cancel()
+		}
+	}})
+	store.swap = func(_ state.ID, row state.Row) state.Row {
+		if reads++; reads == 100 {
+			cancel()
+		}
+		return state.Row{Generation: row.Generation + 1}
+	}
+	if sent, err := redeem(ctx, node, grantKey, "seed", "next"); !errors.Is(err, context.Canceled) || pauses != 5 || reads > 5 {
+		t.Errorf("a node sends %q, %v after %d reads and %d pauses", sent, err, reads, pauses)
+	}
+}
+
+// Somebody who writes the database takes away the time until which a token may be used: the token is not used (threats.md 147).
+func TestTokenWithoutItsTime(t *testing.T) {
+	store, key := newRecorder(), stateKey()
+	fetched := 0
+	fetch := func(context.Context) ([]byte, time.Duration, error) {
+		fetched++
+		return []byte("token"), time.Hour, nil
+	}
+	for range 2 {
+		if _, err := newNode(t, store, key).Fetch(t.Context(), lease.Key{}, fetch); err != nil {
+			t.Fatal(err)
+		}
+		store.swap = func(_ state.ID, row state.Row) state.Row {
+			row.ExpiresIn = 0
+			return row
+		}
+	}
+	if fetched != 2 {
+		t.Errorf("%d tokens were fetched, want 2", fetched)
+	}
+}
+
+// A grant that no key opens is forgotten, and who forgets it learns that nobody can revoke its token (threats.md 149).
+func TestForgetWhatDoesNotOpen(t *testing.T) {
+	store := newRecorder()
+	node := newNode(t, store, stateKey())
+	if err := node.Renew(t.Context(), grantKey, []byte("token")); err != nil {
+		t.Fatal(err)
+	}
+	store.swap = func(_ state.ID, row state.Row) state.Row {
+		row.Value[len(row.Value)-1]++
+		return row
+	}
+	if got, err := node.Forget(t.Context(), grantKey); got != nil || !errors.Is(err, lease.ErrUnread) {
+		t.Errorf("Forget returns %q, %v", got, err)
+	}
+	store.swap = nil
+	if c, err := node.Look(t.Context(), grantKey); err != nil || c.Standing != lease.None {
+		t.Errorf("the grant stays: %+v, %v", c, err)
+	}
+}
